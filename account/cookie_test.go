@@ -16,6 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/accounttest"
 )
 
 var testKey = sync.OnceValue(func() *rsa.PrivateKey {
@@ -48,9 +49,9 @@ func TestCookieAttributes(t *testing.T) {
 		{"https with a domain", withDomain, map[string]string{"__Secure-cairn_session": "example.org", "__Host-cairn_login": ""}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(t, tt.change)
-			w.addUser("ada")
-			b := w.browser()
+			w := accounttest.New(t, tt.change)
+			w.AddUser("ada")
+			b := w.Browser()
 			check := func(set []*http.Cookie, gone bool) {
 				t.Helper()
 				if len(set) != len(tt.want) {
@@ -70,11 +71,11 @@ func TestCookieAttributes(t *testing.T) {
 					}
 				}
 			}
-			check(b.login("ada", password).is(200).set, false)
-			if !b.isSignedIn() {
+			check(b.Login("ada", password).Is(200).SetCookies, false)
+			if !b.IsSignedIn() {
 				t.Fatal("not signed in")
 			}
-			check(b.call("POST", "/api/auth/logout", nil).is(200).set, true)
+			check(b.Call("POST", "/api/auth/logout", nil).Is(200).SetCookies, true)
 		})
 	}
 }
@@ -93,9 +94,9 @@ func claimsOf(t testing.TB, token string) map[string]any {
 }
 
 func TestTokenSaysWhatTheContractSaysAndNoMore(t *testing.T) {
-	w := newWorld(t)
-	u := w.addUser("ada", account.FlagActivity, account.FlagAdmin)
-	token := w.signedIn("ada").cookies["cairn_session"]
+	w := accounttest.New(t)
+	u := w.AddUser("ada", account.FlagActivity, account.FlagAdmin)
+	token := w.SignedIn("ada").Cookies["cairn_session"]
 	c := claimsOf(t, token)
 	names := []string{}
 	for k := range c {
@@ -134,14 +135,14 @@ func forged(t *testing.T, key any, alg jose.SignatureAlgorithm, claims map[strin
 func TestTheSharedSecretAloneOpensNothing(t *testing.T) {
 	for name, options := range map[string]func(*account.Options){"one cookie": func(*account.Options) {}, "two cookies": withDomain} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, options)
-			w.addUser("ada", account.FlagAdmin)
-			b := w.signedIn("ada")
+			w := accounttest.New(t, options)
+			w.AddUser("ada", account.FlagAdmin)
+			b := w.SignedIn("ada")
 			cookie := "cairn_session"
 			if name == "two cookies" {
 				cookie = "__Secure-cairn_session"
 			}
-			c := claimsOf(t, b.cookies[cookie])
+			c := claimsOf(t, b.Cookies[cookie])
 			change := func(name string, v any) map[string]any {
 				m := map[string]any{}
 				for k, old := range c {
@@ -150,26 +151,26 @@ func TestTheSharedSecretAloneOpensNothing(t *testing.T) {
 				m[name] = v
 				return m
 			}
-			w.addUser("eve")
-			eve := w.user("eve")
+			w.AddUser("eve")
+			eve := w.User("eve")
 			for what, claims := range map[string]map[string]any{
 				"another jti": change("jti", "AAAAAAAAAAAAAAAAAAAAAAAAAA"), "another sid": change("sid", "00000000-0000-4000-8000-000000000000"),
 				"another user": change("sub", eve.Sub), "blank sid": change("sid", ""), "later": change("exp", c["exp"].(float64)+1),
 			} {
-				thief := w.browser()
-				thief.cookies[cookie] = forged(t, sharedSecret, jose.HS256, claims)
+				thief := w.Browser()
+				thief.Cookies[cookie] = forged(t, accounttest.Secret, jose.HS256, claims)
 				if what == "later" && name == "one cookie" {
 					continue // the same jti: only a holder of the cookie knows it
 				}
-				if thief.isSignedIn() {
+				if thief.IsSignedIn() {
 					t.Errorf("%s: a forged token is a session", what)
 				}
 			}
 			if name == "two cookies" {
 				// Even the genuine shared cookie only identifies elsewhere.
-				thief := w.browser()
-				thief.cookies[cookie] = b.cookies[cookie]
-				if thief.isSignedIn() {
+				thief := w.Browser()
+				thief.Cookies[cookie] = b.Cookies[cookie]
+				if thief.IsSignedIn() {
 					t.Error("the shared cookie opened the service")
 				}
 			}
@@ -178,83 +179,83 @@ func TestTheSharedSecretAloneOpensNothing(t *testing.T) {
 }
 
 func TestOldCookiesOutliveTheChangeToRS256(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	old := w.signedIn("ada")
-	w.start(withKey)
-	if !old.isSignedIn() {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	old := w.SignedIn("ada")
+	w.Start(withKey)
+	if !old.IsSignedIn() {
 		t.Fatal("the HS256 cookie died")
 	}
-	fresh := w.signedIn("ada")
-	header, err := base64.RawURLEncoding.DecodeString(strings.Split(fresh.cookies["cairn_session"], ".")[0])
+	fresh := w.SignedIn("ada")
+	header, err := base64.RawURLEncoding.DecodeString(strings.Split(fresh.Cookies["cairn_session"], ".")[0])
 	if err != nil || !strings.Contains(string(header), `"RS256"`) || !strings.Contains(string(header), `"k1"`) {
 		t.Errorf("header %s", header)
 	}
-	if !fresh.isSignedIn() {
+	if !fresh.IsSignedIn() {
 		t.Error("the RS256 cookie does not work")
 	}
 	// The public key is no HMAC key.
-	thief := w.browser()
-	thief.cookies["cairn_session"] = forged(t, testKey().N.Bytes(), jose.HS256, claimsOf(t, fresh.cookies["cairn_session"]))
-	if thief.isSignedIn() {
+	thief := w.Browser()
+	thief.Cookies["cairn_session"] = forged(t, testKey().N.Bytes(), jose.HS256, claimsOf(t, fresh.Cookies["cairn_session"]))
+	if thief.IsSignedIn() {
 		t.Error("an HS256 token made with the public key is a session")
 	}
-	w.clock.Advance(31 * 24 * time.Hour)
-	if old.isSignedIn() || fresh.isSignedIn() {
+	w.Clock.Advance(31 * 24 * time.Hour)
+	if old.IsSignedIn() || fresh.IsSignedIn() {
 		t.Error("an expired cookie is a session")
 	}
 }
 
 func TestPlantedCookiesNeitherFixASessionNorHideOne(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	w.addUser("eve")
-	eve := w.signedIn("eve")
-	victim := w.browser()
-	victim.cookies["cairn_session"] = eve.cookies["cairn_session"]
-	victim.login("ada", password).is(200)
-	if victim.cookies["cairn_session"] == eve.cookies["cairn_session"] {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	w.AddUser("eve")
+	eve := w.SignedIn("eve")
+	victim := w.Browser()
+	victim.Cookies["cairn_session"] = eve.Cookies["cairn_session"]
+	victim.Login("ada", password).Is(200)
+	if victim.Cookies["cairn_session"] == eve.Cookies["cairn_session"] {
 		t.Fatal("the planted cookie stayed")
 	}
-	if eve.isSignedIn() {
+	if eve.IsSignedIn() {
 		t.Error("the session that the cookie was taken from still lives beside the new one")
 	}
-	first := victim.cookies["cairn_session"]
-	victim.login("ada", password).is(200)
-	if victim.cookies["cairn_session"] == first {
+	first := victim.Cookies["cairn_session"]
+	victim.Login("ada", password).Is(200)
+	if victim.Cookies["cairn_session"] == first {
 		t.Error("two sign-ins gave one token")
 	}
-	stale := w.browser()
-	stale.cookies["cairn_session"] = first
-	if stale.isSignedIn() {
+	stale := w.Browser()
+	stale.Cookies["cairn_session"] = first
+	if stale.IsSignedIn() {
 		t.Error("the token before the fresh sign-in still works")
 	}
 	// Cookies of the same name before the genuine one, some of them junk.
-	genuine := victim.cookies["cairn_session"]
-	w.browser().send("GET", "/api/me", "", "", "Cookie", "cairn_session=junk; cairn_session="+first+"; cairn_session="+genuine).is(200)
-	w.browser().send("GET", "/api/me", "", "", "Cookie", "cairn_session="+strings.Repeat("junk; cairn_session=", 300)+genuine).is(401)
+	genuine := victim.Cookies["cairn_session"]
+	w.Browser().Send("GET", "/api/me", "", "", "Cookie", "cairn_session=junk; cairn_session="+first+"; cairn_session="+genuine).Is(200)
+	w.Browser().Send("GET", "/api/me", "", "", "Cookie", "cairn_session="+strings.Repeat("junk; cairn_session=", 300)+genuine).Is(401)
 }
 
 func TestSessionDiesWithItsUser(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	b := w.signedIn("ada")
-	w.suspend("ada")
-	if b.isSignedIn() {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	b := w.SignedIn("ada")
+	w.Suspend("ada")
+	if b.IsSignedIn() {
 		t.Fatal("a suspended user is signed in")
 	}
-	if err := w.service.Administration().Unsuspend(t.Context(), account.Operator(), w.user("ada")); err != nil {
+	if err := w.Service.Administration().Unsuspend(t.Context(), account.Operator(), w.User("ada")); err != nil {
 		t.Fatal(err)
 	}
-	if b.isSignedIn() {
+	if b.IsSignedIn() {
 		t.Error("lifting the suspension revived a session")
 	}
-	again := w.signedIn("ada")
-	if err := w.service.Administration().Delete(t.Context(), account.Operator(), w.user("ada")); err != nil {
+	again := w.SignedIn("ada")
+	if err := w.Service.Administration().Delete(t.Context(), account.Operator(), w.User("ada")); err != nil {
 		t.Fatal(err)
 	}
-	if again.isSignedIn() {
+	if again.IsSignedIn() {
 		t.Error("a deleted user is signed in")
 	}
-	again.login("ada", password).is(401, "invalid_credentials")
+	again.Login("ada", password).Is(401, "invalid_credentials")
 }

@@ -9,67 +9,68 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/accounttest"
 	"github.com/cairn-id/cairn/account/web"
 )
 
 func TestUnknownHandleAndWrongPasswordAreOneAnswer(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	w.addUser("sus")
-	w.suspend("sus")
-	want := w.browser().login("ada", "wrong password here").is(401, "invalid_credentials").body
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	w.AddUser("sus")
+	w.Suspend("sus")
+	want := w.Browser().Login("ada", "wrong password here").Is(401, "invalid_credentials").Body
 	for _, in := range [][2]string{
 		{"nobody", "wrong password here"}, {"", ""}, {"ada", ""}, {"", password}, {"Ada%", password}, {"ada' OR '1'='1", password},
 		{strings.Repeat("a", 300), password}, {"sus", "wrong password here"}, {"*", "*"}, {"\u202eada", password}, {"ada", strings.Repeat("x", 2000)},
 	} {
-		if got := w.browser().login(in[0], in[1]).is(401, "invalid_credentials").body; got != want {
+		if got := w.Browser().Login(in[0], in[1]).Is(401, "invalid_credentials").Body; got != want {
 			t.Errorf("%.30q: %s, want %s", in[0], got, want)
 		}
 	}
 }
 
 func TestSuspensionIsToldOnlyToWhoKnowsThePassword(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	w.suspend("ada")
-	a := w.browser().login("ada", password).is(403, "account_suspended")
-	if len(a.set) != 0 {
-		t.Errorf("a suspended user got cookies: %v", a.set)
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	w.Suspend("ada")
+	a := w.Browser().Login("ada", password).Is(403, "account_suspended")
+	if len(a.SetCookies) != 0 {
+		t.Errorf("a suspended user got cookies: %v", a.SetCookies)
 	}
 }
 
 func TestPasswordsAreNeitherCutNorFolded(t *testing.T) {
-	w := newWorld(t)
+	w := accounttest.New(t)
 	long := strings.Repeat("0123456789abcde ", 7) + "the end of 128ab" // 128 runes
-	hash, err := w.hasher.Hash(t.Context(), long)
+	hash, err := w.Hasher.Hash(t.Context(), long)
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := w.addUser("ada")
-	if err := w.store.ChangePassword(t.Context(), u.Sub, u.PasswordHash, hash, "", w.clock.Now(), account.Operator().Audit(w.clock.Now(), "password.change", u.Handle, "")); err != nil {
+	u := w.AddUser("ada")
+	if err := w.Store.ChangePassword(t.Context(), u.Sub, u.PasswordHash, hash, "", w.Clock.Now(), account.Operator().Audit(w.Clock.Now(), "password.change", u.Handle, "")); err != nil {
 		t.Fatal(err)
 	}
 	for _, wrong := range []string{long[:72], long[:72] + "DIFFERENT", long[:127], long + "x", strings.ToUpper(long), " " + long, long + " ", long + "\x00", long[:64] + "\x00" + long[65:]} {
-		raw := w.browser().login("ada", wrong)
-		if raw.status == 200 {
+		raw := w.Browser().Login("ada", wrong)
+		if raw.Status == 200 {
 			t.Errorf("signed in with %.20q… of %d bytes", wrong, len(wrong))
 		}
 	}
-	w.browser().login("ada", long).is(200)
-	w.browser().login(" ADA ", long).is(200) // the handle, not the password, is folded
+	w.Browser().Login("ada", long).Is(200)
+	w.Browser().Login(" ADA ", long).Is(200) // the handle, not the password, is folded
 }
 
 func TestLoginAnswersAreNotCached(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada", account.FlagActivity)
-	a := w.browser().login("ada", password).is(200)
-	if a.header.Get("Cache-Control") != "no-store" {
-		t.Errorf("Cache-Control %q", a.header.Get("Cache-Control"))
+	w := accounttest.New(t)
+	w.AddUser("ada", account.FlagActivity)
+	a := w.Browser().Login("ada", password).Is(200)
+	if a.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("Cache-Control %q", a.Header.Get("Cache-Control"))
 	}
-	if got, want := strings.TrimSpace(a.body), `{"ok":true,"handle":"ada","display_name":"Ada","flags":{"activity":true,"admin":false}}`; got != want {
+	if got, want := strings.TrimSpace(a.Body), `{"ok":true,"handle":"ada","display_name":"Ada","flags":{"activity":true,"admin":false}}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if strings.Contains(a.body, a.set[0].Value) {
+	if strings.Contains(a.Body, a.SetCookies[0].Value) {
 		t.Error("the token is in the body")
 	}
 }
@@ -78,71 +79,71 @@ func TestLoginLimits(t *testing.T) {
 	limits := map[string]web.Rate{web.LimitLogin: {Count: 10, Window: 15 * time.Minute}, web.LimitLoginAccount: {Count: 10, Window: 15 * time.Minute}}
 
 	t.Run("one address cannot guess on", func(t *testing.T) {
-		w := newWorld(t, withLimits(limits))
-		w.addUser("ada")
+		w := accounttest.New(t, withLimits(limits))
+		w.AddUser("ada")
 		for i := range 10 {
-			w.browser().login("user"+string(rune('a'+i)), "wrong").is(401)
+			w.Browser().Login("user"+string(rune('a'+i)), "wrong").Is(401)
 		}
-		a := w.browser().login("ada", password).is(429, "rate_limited")
-		if a.header.Get("Retry-After") == "" || a.header.Get("Retry-After") == "0" {
-			t.Errorf("Retry-After %q", a.header.Get("Retry-After"))
+		a := w.Browser().Login("ada", password).Is(429, "rate_limited")
+		if a.Header.Get("Retry-After") == "" || a.Header.Get("Retry-After") == "0" {
+			t.Errorf("Retry-After %q", a.Header.Get("Retry-After"))
 		}
-		w.browserAt("192.0.2.2").login("ada", password).is(200) // a bystander
+		w.BrowserAt("192.0.2.2").Login("ada", password).Is(200) // a bystander
 	})
 
 	t.Run("an IPv6 customer is one address", func(t *testing.T) {
-		w := newWorld(t, withLimits(limits))
+		w := accounttest.New(t, withLimits(limits))
 		for i := range 10 {
-			w.browserAt("2001:db8:0:1::"+string(rune('1'+i%9))).login("user"+string(rune('a'+i)), "wrong").is(401)
+			w.BrowserAt("2001:db8:0:1::"+string(rune('1'+i%9))).Login("user"+string(rune('a'+i)), "wrong").Is(401)
 		}
-		w.browserAt("2001:db8:0:1:ffff::1").login("ada", "wrong").is(429)
-		w.browserAt("2001:db8:0:2::1").login("ada", "wrong").is(401)
+		w.BrowserAt("2001:db8:0:1:ffff::1").Login("ada", "wrong").Is(429)
+		w.BrowserAt("2001:db8:0:2::1").Login("ada", "wrong").Is(401)
 	})
 
 	t.Run("many addresses cannot guess one account, in any spelling", func(t *testing.T) {
-		w := newWorld(t, withLimits(limits))
-		w.addUser("ada")
+		w := accounttest.New(t, withLimits(limits))
+		w.AddUser("ada")
 		for i, spelling := range []string{"ada", "ADA", " ada", "Ada ", "aDa", "ａｄａ", "ada\t", "adA", "ADa", "ada"} {
-			w.browserAt(address(i)).login(spelling, "wrong").is(401)
+			w.BrowserAt(address(i)).Login(spelling, "wrong").Is(401)
 		}
 		for i, spelling := range []string{"ada", "ADA", " ada ", "ａＤａ"} {
-			w.browserAt(address(100+i)).login(spelling, password).is(429)
+			w.BrowserAt(address(100+i)).Login(spelling, password).Is(429)
 		}
 	})
 
 	t.Run("strangers cannot lock the owner out", func(t *testing.T) {
-		w := newWorld(t, withLimits(limits))
-		w.addUser("ada")
-		w.addUser("bob")
-		w.browserAt("203.0.113.7").login("ada", password).is(200)
+		w := accounttest.New(t, withLimits(limits))
+		w.AddUser("ada")
+		w.AddUser("bob")
+		w.BrowserAt("203.0.113.7").Login("ada", password).Is(200)
 		for i := range 12 {
-			w.browserAt(address(i)).login("ada", "wrong")
+			w.BrowserAt(address(i)).Login("ada", "wrong")
 		}
-		w.browserAt(address(200)).login("ada", password).is(429)
-		w.browserAt("203.0.113.7").login("ada", password).is(200)
+		w.BrowserAt(address(200)).Login("ada", password).Is(429)
+		w.BrowserAt("203.0.113.7").Login("ada", password).Is(200)
 		// The exemption is of this account only, and the address keeps its own limit.
 		for i := range 12 {
-			w.browserAt(address(i+20)).login("bob", "wrong")
+			w.BrowserAt(address(i+20)).Login("bob", "wrong")
 		}
-		w.browserAt("203.0.113.7").login("bob", password).is(429)
+		w.BrowserAt("203.0.113.7").Login("bob", password).Is(429)
 		for range 10 {
-			w.browserAt("203.0.113.7").login("ada", "wrong")
+			w.BrowserAt("203.0.113.7").Login("ada", "wrong")
 		}
-		w.browserAt("203.0.113.7").login("ada", password).is(429)
+		w.BrowserAt("203.0.113.7").Login("ada", password).Is(429)
 	})
 
 	t.Run("successes never count", func(t *testing.T) {
-		w := newWorld(t, withLimits(limits))
-		w.addUser("ada")
+		w := accounttest.New(t, withLimits(limits))
+		w.AddUser("ada")
 		for range 40 {
-			w.browser().login("ada", password).is(200)
+			w.Browser().Login("ada", password).Is(200)
 		}
 	})
 
 	t.Run("parallel guesses do not slip through", func(t *testing.T) {
-		w := newWorld(t, withLimits(limits))
-		w.addUser("ada")
-		got := parallel(60, func(i int) int { return w.browserAt(address(i)).login("ada", "wrong").status })
+		w := accounttest.New(t, withLimits(limits))
+		w.AddUser("ada")
+		got := accounttest.Parallel(60, func(i int) int { return w.BrowserAt(address(i)).Login("ada", "wrong").Status })
 		if got[401] > 20 || got[401]+got[429] != 60 {
 			t.Errorf("statuses %v", got)
 		}
@@ -150,52 +151,52 @@ func TestLoginLimits(t *testing.T) {
 }
 
 func TestFailingCounterRefusesSignIn(t *testing.T) {
-	w := newWorld(t, func(o *account.Options) {
+	w := accounttest.New(t, func(o *account.Options) {
 		o.Limits = web.NewLimits(map[string]web.Rate{web.LimitLogin: {Count: 10, Window: time.Minute}}, brokenCounters{}, nil, o.Log)
 	})
-	w.addUser("ada")
-	a := w.browser().login("ada", password).is(503, "unavailable")
-	if a.header.Get("Retry-After") == "" {
+	w.AddUser("ada")
+	a := w.Browser().Login("ada", password).Is(503, "unavailable")
+	if a.Header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
 }
 
 func TestContinuationStaysInTheService(t *testing.T) {
-	w := newWorld(t, func(o *account.Options) { o.Issuer = "http://localhost:4040/id" })
-	w.addUser("ada")
+	w := accounttest.New(t, func(o *account.Options) { o.Issuer = "http://localhost:4040/id" })
+	w.AddUser("ada")
 	const sealed = "eyJ0IjoxfQ.c2VhbA_-"
 	good := "/id/oauth2/authorize?continue=" + sealed
-	w.browser().page("/login/", "handle", "ada", "password", password, "continue", sealed).redirectsTo(good)
-	w.browser().page("/login/?continue="+sealed).shows(`name="continue" value="`+sealed+`"`, `/id/register/?continue=`+sealed)
-	w.browser().page("/login/", "handle", "ada", "password", "wrong", "continue", sealed).is(401).shows(`name="continue" value="` + sealed + `"`)
+	w.Browser().Page("/login/", "handle", "ada", "password", password, "continue", sealed).RedirectsTo(good)
+	w.Browser().Page("/login/?continue="+sealed).Shows(`name="continue" value="`+sealed+`"`, `/id/register/?continue=`+sealed)
+	w.Browser().Page("/login/", "handle", "ada", "password", "wrong", "continue", sealed).Is(401).Shows(`name="continue" value="` + sealed + `"`)
 	for _, evil := range []string{
 		"https://evil.example/", "//evil.example/", "/\\evil.example", "/id/account/", "javascript:alert(1)", "a.b.c", sealed + "\r\nX: 1", " " + sealed,
 		"/id/oauth2/authorize?continue=//evil.example", "/id/oauth2/authorize?continue=https://evil.example", "%2f%2fevil.example", "a/b.c", strings.Repeat("a", 13<<10) + ".a",
 	} {
-		w.browser().page("/login/", "handle", "ada", "password", password, "continue", evil).redirectsTo("/id/account/")
-		w.browser().page("/reset-password/", "handle", "ada", "continue", evil).is(400).hides("evil.example")
+		w.Browser().Page("/login/", "handle", "ada", "password", password, "continue", evil).RedirectsTo("/id/account/")
+		w.Browser().Page("/reset-password/", "handle", "ada", "continue", evil).Is(400).Hides("evil.example")
 	}
 }
 
 func TestSignInFormKeepsWhatIsNoSecret(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	w.browser().page("/login/", "handle", "<ada>", "password", "hunter2hunter2").is(401).
-		shows(`data-page="login"`, `role="alert"`, "&lt;ada&gt;").hides("hunter2hunter2", "<ada>", "req-1") // a number for the operator is on error pages only
-	w.browser().page("/login/?handle=Ada").is(200).shows(`value="ada"`)
-	w.browser().page("/login/?handle=%22%3E%3Cscript%3E").is(200).hides("<script>")
-	w.signedIn("ada").page("/login/").redirectsTo("/account/")
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	w.Browser().Page("/login/", "handle", "<ada>", "password", "hunter2hunter2").Is(401).
+		Shows(`data-page="login"`, `role="alert"`, "&lt;ada&gt;").Hides("hunter2hunter2", "<ada>", "req-1") // a number for the operator is on error pages only
+	w.Browser().Page("/login/?handle=Ada").Is(200).Shows(`value="ada"`)
+	w.Browser().Page("/login/?handle=%22%3E%3Cscript%3E").Is(200).Hides("<script>")
+	w.SignedIn("ada").Page("/login/").RedirectsTo("/account/")
 }
 
 func TestHandleIsTakenAsPeopleWriteIt(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
+	w := accounttest.New(t)
+	w.AddUser("ada")
 	for _, typed := range []string{"@ada", " Ada ", " @ADA", "ada"} {
-		w.browser().page("/login/", "handle", typed, "password", password).redirectsTo("/account/")
-		w.browser().login(typed, password).is(200)
+		w.Browser().Page("/login/", "handle", typed, "password", password).RedirectsTo("/account/")
+		w.Browser().Login(typed, password).Is(200)
 	}
 	for _, typed := range []string{"@@ada", "a@da", "@", "ada@"} {
-		w.browser().login(typed, password).is(401)
+		w.Browser().Login(typed, password).Is(401)
 	}
 }
 
@@ -203,41 +204,43 @@ func TestHandleIsTakenAsPeopleWriteIt(t *testing.T) {
 func TestSignInPageSaysWhyTheSessionIsOver(t *testing.T) {
 	for name, k := range map[string]struct {
 		says string
-		end  func(w *world, b *browser)
+		end  func(w *accounttest.World, b *accounttest.Browser)
 	}{
-		"ended elsewhere": {"was ended elsewhere", func(w *world, _ *browser) { w.signedIn("ada").call("POST", "/api/me/sessions/end-others", nil).is(204) }},
-		"new password": {"was ended elsewhere", func(w *world, _ *browser) {
-			w.signedIn("ada").call("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": newPassword}).is(200)
+		"ended elsewhere": {"was ended elsewhere", func(w *accounttest.World, _ *accounttest.Browser) {
+			w.SignedIn("ada").Call("POST", "/api/me/sessions/end-others", nil).Is(204)
 		}},
-		"suspended":       {"account is suspended", func(w *world, _ *browser) { w.suspend("ada") }},
-		"signed out here": {"", func(_ *world, b *browser) { b.call("POST", "/api/auth/logout", nil).is(200) }},
+		"new password": {"was ended elsewhere", func(w *accounttest.World, _ *accounttest.Browser) {
+			w.SignedIn("ada").Call("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": newPassword}).Is(200)
+		}},
+		"suspended":       {"account is suspended", func(w *accounttest.World, _ *accounttest.Browser) { w.Suspend("ada") }},
+		"signed out here": {"", func(_ *accounttest.World, b *accounttest.Browser) { b.Call("POST", "/api/auth/logout", nil).Is(200) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.t = t
-			w.addUser("ada")
-			w.addUser("bob")
-			b := w.signedIn("ada")
+			w := accounttest.New(t)
+			w.T = t
+			w.AddUser("ada")
+			w.AddUser("bob")
+			b := w.SignedIn("ada")
 			k.end(w, b)
 			if k.says == "" {
-				b.page("/login/").is(200).hides(`id="ended"`)
+				b.Page("/login/").Is(200).Hides(`id="ended"`)
 				return
 			}
-			b.page("/account/").redirectsTo("/login/")
-			b.page("/login/").is(200).shows(`role="status"`, k.says)
-			b.page("/login/", "handle", "ada", "password", "wrong").hides(`id="ended"`)
-			w.browser().page("/login/?handle=ada").is(200).hides(`id="ended"`)
-			w.signedIn("bob").page("/login/?fresh=choose").is(200).hides(`id="ended"`)
+			b.Page("/account/").RedirectsTo("/login/")
+			b.Page("/login/").Is(200).Shows(`role="status"`, k.says)
+			b.Page("/login/", "handle", "ada", "password", "wrong").Hides(`id="ended"`)
+			w.Browser().Page("/login/?handle=ada").Is(200).Hides(`id="ended"`)
+			w.SignedIn("bob").Page("/login/?fresh=choose").Is(200).Hides(`id="ended"`)
 		})
 	}
 }
 
 func TestRefusalNamesTheMinutesToWait(t *testing.T) {
-	w := newWorld(t, withLimits(map[string]web.Rate{web.LimitLogin: {Count: 1, Window: time.Hour}}))
-	w.addUser("ada")
-	w.browser().login("ada", "wrong").is(401)
-	a := w.browser().page("/login/", "handle", "ada", "password", password).is(429)
-	seconds, err := strconv.Atoi(a.header.Get("Retry-After"))
+	w := accounttest.New(t, withLimits(map[string]web.Rate{web.LimitLogin: {Count: 1, Window: time.Hour}}))
+	w.AddUser("ada")
+	w.Browser().Login("ada", "wrong").Is(401)
+	a := w.Browser().Page("/login/", "handle", "ada", "password", password).Is(429)
+	seconds, err := strconv.Atoi(a.Header.Get("Retry-After"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,38 +248,40 @@ func TestRefusalNamesTheMinutesToWait(t *testing.T) {
 	if seconds > 60 {
 		want = fmt.Sprintf("Try again in %d minutes.", (seconds+59)/60)
 	}
-	a.shows(want)
+	a.Shows(want)
 }
 
 func TestLogoutEndsTheSessionNotOnlyTheCookie(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	for _, out := range []func(b *browser) *answer{
-		func(b *browser) *answer { return b.call("POST", "/api/auth/logout", nil).is(200) },
-		func(b *browser) *answer { return b.page("/logout/", "x", "y").is(200) },
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	for _, out := range []func(b *accounttest.Browser) *accounttest.Answer{
+		func(b *accounttest.Browser) *accounttest.Answer {
+			return b.Call("POST", "/api/auth/logout", nil).Is(200)
+		},
+		func(b *accounttest.Browser) *accounttest.Answer { return b.Page("/logout/", "x", "y").Is(200) },
 	} {
-		b := w.signedIn("ada")
-		copied := b.clone()
+		b := w.SignedIn("ada")
+		copied := b.Clone()
 		a := out(b)
-		if len(a.set) != 1 || a.set[0].MaxAge >= 0 || a.set[0].Path != "/" || !a.set[0].HttpOnly {
-			t.Errorf("clearing cookie %v", a.set)
+		if len(a.SetCookies) != 1 || a.SetCookies[0].MaxAge >= 0 || a.SetCookies[0].Path != "/" || !a.SetCookies[0].HttpOnly {
+			t.Errorf("clearing cookie %v", a.SetCookies)
 		}
-		if copied.isSignedIn() {
+		if copied.IsSignedIn() {
 			t.Error("a copy of the cookie outlived the sign-out")
 		}
 	}
-	w.browser().call("POST", "/api/auth/logout", nil).is(200)
-	b := w.signedIn("ada")
-	b.page("/logout/").is(200).shows(`id="logout-confirm"`)
-	if !b.isSignedIn() {
+	w.Browser().Call("POST", "/api/auth/logout", nil).Is(200)
+	b := w.SignedIn("ada")
+	b.Page("/logout/").Is(200).Shows(`id="logout-confirm"`)
+	if !b.IsSignedIn() {
 		t.Error("looking at the sign-out page signed out")
 	}
 }
 
 func TestOnlyItsMethodsWorkAndNothingChangesByOthers(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	b := w.signedIn("ada")
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	b := w.SignedIn("ada")
 	for _, c := range []struct{ method, path, allow string }{
 		{"GET", "/api/auth/login", "POST"}, {"GET", "/api/auth/logout", "POST"}, {"HEAD", "/api/auth/logout", "POST"},
 		{"POST", "/api/me", "DELETE, GET, HEAD, PATCH"}, {"POST", "/api/me/prefs", "GET, HEAD, PUT"}, {"GET", "/api/me/password", "PUT"},
@@ -284,15 +289,15 @@ func TestOnlyItsMethodsWorkAndNothingChangesByOthers(t *testing.T) {
 		{"DELETE", "/login/", "GET, HEAD, POST"}, {"TRACE", "/api/me", "DELETE, GET, HEAD, PATCH"}, {"PROPFIND", "/account/", "GET, HEAD"},
 		{"GET", "/account/delete", "POST"}, {"PUT", "/.well-known/change-password", "GET, HEAD"},
 	} {
-		a := b.send(c.method, c.path, "", "", "X-HTTP-Method-Override", "DELETE").is(405, "method_not_allowed")
-		if got := a.header.Get("Allow"); got != c.allow {
+		a := b.Send(c.method, c.path, "", "", "X-HTTP-Method-Override", "DELETE").Is(405, "method_not_allowed")
+		if got := a.Header.Get("Allow"); got != c.allow {
 			t.Errorf("%s %s: Allow %q, want %q", c.method, c.path, got, c.allow)
 		}
 	}
-	if !b.isSignedIn() {
+	if !b.IsSignedIn() {
 		t.Error("a refused method signed out")
 	}
-	if a := b.send(http.MethodHead, "/api/me", "", ""); a.status != 200 {
-		t.Errorf("HEAD: %d", a.status)
+	if a := b.Send(http.MethodHead, "/api/me", "", ""); a.Status != 200 {
+		t.Errorf("HEAD: %d", a.Status)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/emersion/go-smtp"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/accounttest"
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/mail/mailtest"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -50,10 +51,10 @@ func (l *mailLog) wait(t *testing.T, words string) string {
 func newMailLog() *mailLog { return &mailLog{lines: make(chan string, 10_000)} }
 
 // withMail is an installation that sends mails by a server.
-func withMail(t *testing.T, o mailtest.Options) (*world, *mailtest.Server, *mailLog) {
+func withMail(t *testing.T, o mailtest.Options) (*accounttest.World, *mailtest.Server, *mailLog) {
 	t.Helper()
 	server, log := mailtest.New(t, o), newMailLog()
-	return newWorld(t, mailOptions(t, server, log)), server, log
+	return accounttest.New(t, mailOptions(t, server, log)), server, log
 }
 
 func mailOptions(t *testing.T, server *mailtest.Server, log *mailLog) func(*account.Options) {
@@ -66,33 +67,33 @@ func mailOptions(t *testing.T, server *mailtest.Server, log *mailLog) func(*acco
 }
 
 // sendMails runs the worker until the result is called.
-func (w *world) sendMails(s *account.Service) (stop func()) {
-	ctx, cancel := context.WithCancel(w.t.Context())
+func sendMails(w *accounttest.World, s *account.Service) (stop func()) {
+	ctx, cancel := context.WithCancel(w.T.Context())
 	var done sync.WaitGroup
 	done.Go(func() { s.SendMails(ctx) })
 	stop = func() { cancel(); done.Wait() }
-	w.t.Cleanup(stop)
+	w.T.Cleanup(stop)
 	return stop
 }
 
 // mail does something that sends mails.
-func (w *world) mail(addresses ...string) {
-	w.t.Helper()
-	a := account.Operator().Audit(w.clock.Now(), "test", "", "")
+func queueMails(w *accounttest.World, addresses ...string) {
+	w.T.Helper()
+	a := account.Operator().Audit(w.Clock.Now(), "test", "", "")
 	for _, to := range addresses {
 		a.Mails = append(a.Mails, account.Mail{Kind: account.MailTest, Address: to, Language: "de"})
 	}
-	_, err := w.store.AmendSettings(w.t.Context(), func(*account.Settings) (string, error) { return "test", nil }, a)
+	_, err := w.Store.AmendSettings(w.T.Context(), func(*account.Settings) (string, error) { return "test", nil }, a)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 }
 
-func (w *world) mailState() account.MailState {
-	w.t.Helper()
-	state, err := w.service.Administration().MailState(w.t.Context())
+func mailState(w *accounttest.World) account.MailState {
+	w.T.Helper()
+	state, err := w.Service.Administration().MailState(w.T.Context())
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return state
 }
@@ -107,15 +108,15 @@ func recipients(mails []mailtest.Received) map[string]int {
 
 func TestMailIsSentAtOnceInTheLanguageOfItsReader(t *testing.T) {
 	w, server, log := withMail(t, mailtest.Options{})
-	w.saveSettings(func(s *account.Settings) { s.InstanceName = "Rad & Tat" })
-	w.sendMails(w.service)
-	w.mail("ada@example.net")
+	w.SaveSettings(func(s *account.Settings) { s.InstanceName = "Rad & Tat" })
+	sendMails(w, w.Service)
+	queueMails(w, "ada@example.net")
 	got := server.Wait(1)[0]
 	if got.To != "ada@example.net" || got.Subject != "Test der E-Mail-Einstellungen" || got.Header.Get("Content-Language") != "de" || !strings.Contains(got.HTML, `lang="de"`) {
 		t.Errorf("%+v", got)
 	}
 	log.wait(t, "mail sent")
-	if state := w.mailState(); state.Waiting != 0 {
+	if state := mailState(w); state.Waiting != 0 {
 		t.Errorf("%+v", state)
 	}
 	if strings.Contains(log.text.String(), "ada") || strings.Contains(log.text.String(), mailtest.Password) {
@@ -127,17 +128,17 @@ func TestRefusedMailIsDroppedAndWrittenDown(t *testing.T) {
 	w, server, log := withMail(t, mailtest.Options{Rcpt: func(to string) error {
 		return &smtp.SMTPError{Code: 550, Message: "no mailbox " + to}
 	}})
-	w.sendMails(w.service)
-	w.mail("ada@example.net")
+	sendMails(w, w.Service)
+	queueMails(w, "ada@example.net")
 	log.wait(t, "mail given up")
-	rows, err := w.store.AuditLog(t.Context(), account.AuditQuery{Kind: "mail.failed", Limit: 10})
+	rows, err := w.Store.AuditLog(t.Context(), account.AuditQuery{Kind: "mail.failed", Limit: 10})
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("%+v, %v", rows, err)
 	}
 	if rows[0].Detail != "test to example.net: recipient: the server answers 550 5.0.0 no mailbox …@example.net" {
 		t.Errorf("%+v", rows)
 	}
-	if state := w.mailState(); state.Waiting != 0 || len(server.Mails()) != 0 || strings.Contains(log.text.String(), "ada") {
+	if state := mailState(w); state.Waiting != 0 || len(server.Mails()) != 0 || strings.Contains(log.text.String(), "ada") {
 		t.Errorf("%+v, %d mails, log %s", state, len(server.Mails()), &log.text)
 	}
 }
@@ -153,20 +154,20 @@ func TestGreylistedMailIsSentLater(t *testing.T) {
 		}
 		return nil
 	}})
-	w.sendMails(w.service)
-	w.mail("ada@example.net", "bob@example.net")
+	sendMails(w, w.Service)
+	queueMails(w, "ada@example.net", "bob@example.net")
 	for range 2 {
 		log.wait(t, "msg=\"mail ")
 	}
 	server.Wait(1)
-	if state := w.mailState(); state.Waiting != 1 || !strings.Contains(state.Failure, "450") {
+	if state := mailState(w); state.Waiting != 1 || !strings.Contains(state.Failure, "450") {
 		t.Errorf("%+v", state)
 	}
-	w.clock.Advance(14 * time.Second)
-	w.mail("cyd@example.net")
+	w.Clock.Advance(14 * time.Second)
+	queueMails(w, "cyd@example.net")
 	server.Wait(1)
-	w.clock.Advance(5 * time.Second)
-	w.mail("dee@example.net")
+	w.Clock.Advance(5 * time.Second)
+	queueMails(w, "dee@example.net")
 	if got := recipients(server.Wait(2)); len(got) != 4 || asked["ada@example.net"] != 2 {
 		t.Errorf("%v, asked %v", got, asked)
 	}
@@ -174,11 +175,11 @@ func TestGreylistedMailIsSentLater(t *testing.T) {
 
 func TestMailIsGivenUpAfterADay(t *testing.T) {
 	w, server, log := withMail(t, mailtest.Options{})
-	w.mail("ada@example.net")
-	w.clock.Advance(24*time.Hour + time.Second)
-	w.sendMails(w.service)
+	queueMails(w, "ada@example.net")
+	w.Clock.Advance(24*time.Hour + time.Second)
+	sendMails(w, w.Service)
 	log.wait(t, "mail given up")
-	w.mail("bob@example.net")
+	queueMails(w, "bob@example.net")
 	if got := server.Wait(1); len(got) != 1 || got[0].To != "bob@example.net" {
 		t.Errorf("%+v", got)
 	}
@@ -188,18 +189,18 @@ func TestMailIsGivenUpAfterADay(t *testing.T) {
 // lease has ended, once.
 func TestMailOfACrashedInstanceIsSent(t *testing.T) {
 	w, server, log := withMail(t, mailtest.Options{})
-	w.mail("ada@example.net")
-	if due, err := w.store.DueMails(t.Context(), w.clock.Now(), 2*time.Minute, 1); err != nil || len(due) != 1 {
+	queueMails(w, "ada@example.net")
+	if due, err := w.Store.DueMails(t.Context(), w.Clock.Now(), 2*time.Minute, 1); err != nil || len(due) != 1 {
 		t.Fatalf("%v, %v", due, err)
 	}
-	w.sendMails(w.service)
-	w.mail("bob@example.net")
+	sendMails(w, w.Service)
+	queueMails(w, "bob@example.net")
 	if got := recipients(server.Wait(1)); got["bob@example.net"] != 1 {
 		t.Errorf("%v", got)
 	}
 	log.wait(t, "mail sent") // and is no longer leased
-	w.clock.Advance(2 * time.Minute)
-	w.mail("cyd@example.net")
+	w.Clock.Advance(2 * time.Minute)
+	queueMails(w, "cyd@example.net")
 	if got := recipients(server.Wait(2)); got["ada@example.net"] != 1 || len(got) != 3 {
 		t.Errorf("%v", got)
 	}
@@ -208,21 +209,16 @@ func TestMailOfACrashedInstanceIsSent(t *testing.T) {
 func TestInstancesSendEachMailOnce(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
 		server, log := mailtest.New(t, mailtest.Options{}), newMailLog()
-		var worlds []*world
+		var worlds []*accounttest.World
 		for range 2 {
-			w := &world{t: t, store: storetest.Open(t, dsn), clock: &clock{t: time.Now().UTC().Truncate(time.Second)}}
-			if _, err := w.store.Initialize(t.Context(), account.DefaultSettings(), map[string][]byte{account.SecretInstallation: sharedSecret}); err != nil {
-				t.Fatal(err)
-			}
-			w.start(mailOptions(t, server, log))
-			worlds = append(worlds, w)
+			worlds = append(worlds, accounttest.On(t, storetest.Open(t, dsn), nil, mailOptions(t, server, log)))
 		}
 		const total = 40
 		for i := range total {
-			worlds[i%2].mail(fmt.Sprintf("to%d@example.net", i))
+			queueMails(worlds[i%2], fmt.Sprintf("to%d@example.net", i))
 		}
 		for _, w := range worlds {
-			w.sendMails(w.service)
+			sendMails(w, w.Service)
 		}
 		for to, n := range recipients(server.Wait(total)) {
 			if n != 1 {
@@ -247,20 +243,20 @@ func TestThousandMailsKeepNoSignInWaiting(t *testing.T) {
 		<-release
 		return nil
 	}})
-	w.addUser("ada")
+	w.AddUser("ada")
 	addresses := make([]string, total)
 	for i := range addresses {
 		addresses[i] = fmt.Sprintf("to%d@example.net", i)
 	}
-	w.mail(addresses...)
-	w.sendMails(w.service)
+	queueMails(w, addresses...)
+	sendMails(w, w.Service)
 	for range workers {
 		<-hanging
 	}
 	for range 20 { // none of which can end if it waits for a mail
-		w.signedIn("ada")
+		w.SignedIn("ada")
 	}
-	if state := w.mailState(); state.Waiting != total || len(server.Mails()) != 0 {
+	if state := mailState(w); state.Waiting != total || len(server.Mails()) != 0 {
 		t.Errorf("%+v", state)
 	}
 	close(release)
@@ -273,9 +269,9 @@ func TestThousandMailsKeepNoSignInWaiting(t *testing.T) {
 }
 
 func TestNothingIsSentWithoutAMailServer(t *testing.T) {
-	w := newWorld(t)
-	if w.service.MailEnabled() {
+	w := accounttest.New(t)
+	if w.Service.MailEnabled() {
 		t.Error("mail is on")
 	}
-	w.service.SendMails(t.Context()) // returns at once
+	w.Service.SendMails(t.Context()) // returns at once
 }

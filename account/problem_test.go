@@ -15,50 +15,51 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/accounttest"
 	"github.com/cairn-id/cairn/account/web"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestProblemBodiesAreAsClientsKnowThem(t *testing.T) {
-	w := newWorld(t, withLimits(map[string]web.Rate{web.LimitResetAccount: {Count: 1, Window: 30 * time.Second}}))
-	w.addUser("ada", account.FlagAdmin)
-	w.addUser("sus")
-	w.suspend("sus")
-	ada, nobody := w.signedIn("ada"), w.browser()
-	open := w.invite().Code
-	w.addProtected("pia")
-	nobody.call("POST", "/api/auth/reset-password", reset("limited", "0", "x"))
-	for name, a := range map[string]*answer{
-		"not_authenticated":      nobody.call("GET", "/api/me", nil),
-		"invalid_credentials":    nobody.login("ada", "wrong"),
-		"account_suspended":      nobody.login("sus", password),
-		"second_factor_required": nobody.login("pia", password),
-		"invalid_invite":         nobody.call("POST", "/api/register", registration("0", "bob")),
-		"invalid_handle":         nobody.call("POST", "/api/register", registration(open, "-")),
-		"handle_taken":           nobody.call("POST", "/api/register", registration(open, "ada")),
-		"weak_password":          nobody.call("POST", "/api/register", map[string]string{"code": open, "handle": "bob", "password": "short"}),
-		"invalid_reset_code":     nobody.call("POST", "/api/auth/reset-password", reset("ada", "0", "x")),
-		"rate_limited":           nobody.call("POST", "/api/auth/reset-password", reset("limited", "0", "x")),
-		"invalid_profile":        ada.call("PATCH", "/api/me", map[string]string{"display_name": "", "email": "x"}),
-		"invalid_preference":     ada.call("PUT", "/api/me/prefs", map[string]any{"a": 1}),
-		"invite_not_found":       ada.call("DELETE", "/api/invites/0", nil),
-		"session_not_found":      ada.call("DELETE", "/api/me/sessions/0", nil),
-		"app_not_found":          ada.call("DELETE", "/api/me/apps/0", nil),
-		"last_admin":             ada.call("DELETE", "/api/me", map[string]string{"password": password}),
-		"method_not_allowed":     ada.call("POST", "/api/me", nil),
-		"unsupported_media_type": ada.send("PATCH", "/api/me", "text/plain", "{}"),
-		"too_large":              ada.call("PATCH", "/api/me", map[string]string{"email": strings.Repeat("x", web.MaxBody)}),
-		"unknown_member":         ada.call("PATCH", "/api/me", map[string]string{"role": "admin"}),
-		"wrong_type":             ada.call("PATCH", "/api/me", map[string]any{"email": 1}),
+	w := accounttest.New(t, withLimits(map[string]web.Rate{web.LimitResetAccount: {Count: 1, Window: 30 * time.Second}}))
+	w.AddUser("ada", account.FlagAdmin)
+	w.AddUser("sus")
+	w.Suspend("sus")
+	ada, nobody := w.SignedIn("ada"), w.Browser()
+	open := w.Invite().Code
+	addProtected(w, "pia")
+	nobody.Call("POST", "/api/auth/reset-password", reset("limited", "0", "x"))
+	for name, a := range map[string]*accounttest.Answer{
+		"not_authenticated":      nobody.Call("GET", "/api/me", nil),
+		"invalid_credentials":    nobody.Login("ada", "wrong"),
+		"account_suspended":      nobody.Login("sus", password),
+		"second_factor_required": nobody.Login("pia", password),
+		"invalid_invite":         nobody.Call("POST", "/api/register", registration("0", "bob")),
+		"invalid_handle":         nobody.Call("POST", "/api/register", registration(open, "-")),
+		"handle_taken":           nobody.Call("POST", "/api/register", registration(open, "ada")),
+		"weak_password":          nobody.Call("POST", "/api/register", map[string]string{"code": open, "handle": "bob", "password": "short"}),
+		"invalid_reset_code":     nobody.Call("POST", "/api/auth/reset-password", reset("ada", "0", "x")),
+		"rate_limited":           nobody.Call("POST", "/api/auth/reset-password", reset("limited", "0", "x")),
+		"invalid_profile":        ada.Call("PATCH", "/api/me", map[string]string{"display_name": "", "email": "x"}),
+		"invalid_preference":     ada.Call("PUT", "/api/me/prefs", map[string]any{"a": 1}),
+		"invite_not_found":       ada.Call("DELETE", "/api/invites/0", nil),
+		"session_not_found":      ada.Call("DELETE", "/api/me/sessions/0", nil),
+		"app_not_found":          ada.Call("DELETE", "/api/me/apps/0", nil),
+		"last_admin":             ada.Call("DELETE", "/api/me", map[string]string{"password": password}),
+		"method_not_allowed":     ada.Call("POST", "/api/me", nil),
+		"unsupported_media_type": ada.Send("PATCH", "/api/me", "text/plain", "{}"),
+		"too_large":              ada.Call("PATCH", "/api/me", map[string]string{"email": strings.Repeat("x", web.MaxBody)}),
+		"unknown_member":         ada.Call("PATCH", "/api/me", map[string]string{"role": "admin"}),
+		"wrong_type":             ada.Call("PATCH", "/api/me", map[string]any{"email": 1}),
 	} {
-		if a.header.Get("Content-Type") != "application/problem+json" || a.header.Get("Cache-Control") != "no-store" || a.json()["request_id"] != "req-1" {
-			t.Errorf("%s: %v", name, a.header)
+		if a.Header.Get("Content-Type") != "application/problem+json" || a.Header.Get("Cache-Control") != "no-store" || a.JSON()["request_id"] != "req-1" {
+			t.Errorf("%s: %v", name, a.Header)
 		}
-		if a.json()["status"] != float64(a.status) {
-			t.Errorf("%s: status %d, body %s", name, a.status, a.body)
+		if a.JSON()["status"] != float64(a.Status) {
+			t.Errorf("%s: status %d, body %s", name, a.Status, a.Body)
 		}
-		golden(t, name, a.body)
+		golden(t, name, a.Body)
 	}
 }
 
@@ -124,40 +125,40 @@ func (a *away) ResetCodeValid(ctx context.Context, handle string, hash []byte, n
 }
 
 func TestDatabaseFailureIsNotAnAnswerAboutUsers(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	store := &away{Store: w.store}
-	w.store = store
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	store := &away{Store: w.Store}
+	w.Store = store
 	var log bytes.Buffer
-	w.start(withLog(&log))
-	b := w.signedIn("ada")
-	code := w.invite().Code
+	w.Start(withLog(&log))
+	b := w.SignedIn("ada")
+	code := w.Invite().Code
 	store.down = true
-	for name, a := range map[string]*answer{
-		"me": b.call("GET", "/api/me", nil), "login": w.browser().login("ada", password), "register": w.browser().call("POST", "/api/register", registration(code, "bob")),
-		"reset":  w.browser().call("POST", "/api/auth/reset-password", reset("ada", strings.Repeat("0", 26), newPassword)),
-		"logout": b.call("POST", "/api/auth/logout", nil),
+	for name, a := range map[string]*accounttest.Answer{
+		"me": b.Call("GET", "/api/me", nil), "login": w.Browser().Login("ada", password), "register": w.Browser().Call("POST", "/api/register", registration(code, "bob")),
+		"reset":  w.Browser().Call("POST", "/api/auth/reset-password", reset("ada", strings.Repeat("0", 26), newPassword)),
+		"logout": b.Call("POST", "/api/auth/logout", nil),
 	} {
-		a.is(503, "unavailable").hides("pq:", "10.0.0.7")
-		if a.header.Get("Retry-After") == "" || len(a.set) != 0 {
-			t.Errorf("%s: %v", name, a.header)
+		a.Is(503, "unavailable").Hides("pq:", "10.0.0.7")
+		if a.Header.Get("Retry-After") == "" || len(a.SetCookies) != 0 {
+			t.Errorf("%s: %v", name, a.Header)
 		}
 	}
-	for _, a := range []*answer{
-		b.page("/account/"), w.browser().page("/login/", "handle", "ada", "password", password), w.browser().page("/register/?code=" + code),
-		w.browser().page("/register/", "code", code, "handle", "bob", "password", password),
-		w.browser().page("/reset-password/", "handle", "ada", "code", strings.Repeat("0", 26), "password", newPassword),
+	for _, a := range []*accounttest.Answer{
+		b.Page("/account/"), w.Browser().Page("/login/", "handle", "ada", "password", password), w.Browser().Page("/register/?code=" + code),
+		w.Browser().Page("/register/", "code", code, "handle", "bob", "password", password),
+		w.Browser().Page("/reset-password/", "handle", "ada", "code", strings.Repeat("0", 26), "password", newPassword),
 	} {
-		if a.status != 503 {
-			t.Errorf("page: %d", a.status)
+		if a.Status != 503 {
+			t.Errorf("page: %d", a.Status)
 		}
-		a.shows(`data-page="error"`).hides("pq:", password)
+		a.Shows(`data-page="error"`).Hides("pq:", password)
 	}
 	if !strings.Contains(log.String(), "10.0.0.7") || strings.Contains(log.String(), password) || strings.Contains(log.String(), code) {
 		t.Errorf("log: %s", log.String())
 	}
 	store.down = false
-	if !b.isSignedIn() {
+	if !b.IsSignedIn() {
 		t.Error("the outage ended a session")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/accounttest"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -195,11 +196,11 @@ func TestChangedPhoneNumberIsUnverified(t *testing.T) {
 }
 
 func TestPeopleChangeTheirClaims(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	b := w.signedIn("ada")
-	m := b.send("PATCH", "/api/me", "application/json", `{"display_name":"Ada L","given_name":" Ada ","birthdate":"0000-12-10","phone_number":"+39 06 1234567",
-		"address":{"street_address":"Via Roma 1\r\nScala B","locality":"Roma"}}`).is(200).json()
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	b := w.SignedIn("ada")
+	m := b.Send("PATCH", "/api/me", "application/json", `{"display_name":"Ada L","given_name":" Ada ","birthdate":"0000-12-10","phone_number":"+39 06 1234567",
+		"address":{"street_address":"Via Roma 1\r\nScala B","locality":"Roma"}}`).Is(200).JSON()
 	want := map[string]any{"street_address": "Via Roma 1\nScala B", "locality": "Roma"}
 	if m["given_name"] != "Ada" || m["birthdate"] != "0000-12-10" || m["phone_number"] != "+39061234567" || m["phone_number_verified"] != false ||
 		m["display_name"] != "Ada L" || !cmp.Equal(m["address"], any(want)) {
@@ -209,28 +210,28 @@ func TestPeopleChangeTheirClaims(t *testing.T) {
 		t.Error("a claim that is not set is shown")
 	}
 	// An address is one value: the one before does not shine through.
-	b.send("PATCH", "/api/me", "application/json", `{"address":{"country":"Italia"},"given_name":null}`).is(200)
-	m = b.call("GET", "/api/me", nil).is(200).json()
+	b.Send("PATCH", "/api/me", "application/json", `{"address":{"country":"Italia"},"given_name":null}`).Is(200)
+	m = b.Call("GET", "/api/me", nil).Is(200).JSON()
 	if _, there := m["given_name"]; there || !cmp.Equal(m["address"], any(map[string]any{"country": "Italia"})) || m["birthdate"] != "0000-12-10" {
 		t.Errorf("%v", m)
 	}
-	exported := b.call("GET", "/api/me/export", nil).is(200).json()["user"].(map[string]any)
+	exported := b.Call("GET", "/api/me/export", nil).Is(200).JSON()["user"].(map[string]any)
 	if exported["birthdate"] != "0000-12-10" || exported["phone_number_verified"] != false || exported["address"] == nil {
 		t.Errorf("%v", exported)
 	}
-	b.send("PATCH", "/api/me", "application/json", `{"address":null,"birthdate":"","phone_number":null}`).is(200)
-	if p := w.user("ada").Profile; p != (account.Profile{}) {
+	b.Send("PATCH", "/api/me", "application/json", `{"address":null,"birthdate":"","phone_number":null}`).Is(200)
+	if p := w.User("ada").Profile; p != (account.Profile{}) {
 		t.Errorf("%+v", p)
 	}
 }
 
 func TestARefusedChangeNamesEveryFaultAndChangesNothing(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	b := w.signedIn("ada")
-	pointers := func(a *answer) []string {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	b := w.SignedIn("ada")
+	pointers := func(a *accounttest.Answer) []string {
 		var out []string
-		list, _ := a.json()["errors"].([]any)
+		list, _ := a.JSON()["errors"].([]any)
 		for _, e := range list {
 			out = append(out, e.(map[string]any)["pointer"].(string))
 		}
@@ -251,36 +252,36 @@ func TestARefusedChangeNamesEveryFaultAndChangesNothing(t *testing.T) {
 		{`{"updated_at":1}`, "invalid_request", []string{"/updated_at"}},
 		{`{"name":"Ada"}`, "invalid_request", []string{"/name"}},
 	} {
-		if got := pointers(b.send("PATCH", "/api/me", "application/json", c.body).is(400, c.code)); !slices.Equal(got, c.want) {
+		if got := pointers(b.Send("PATCH", "/api/me", "application/json", c.body).Is(400, c.code)); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.body, got, c.want)
 		}
 	}
-	b.send("PATCH", "/api/me", "application/json", `{"address":{"locality":"a","locality":"b"}}`).is(400, "invalid_request")
-	if u := w.user("ada"); u.Profile != (account.Profile{}) || u.DisplayName == "" {
+	b.Send("PATCH", "/api/me", "application/json", `{"address":{"locality":"a","locality":"b"}}`).Is(400, "invalid_request")
+	if u := w.User("ada"); u.Profile != (account.Profile{}) || u.DisplayName == "" {
 		t.Errorf("%+v", u)
 	}
 }
 
 func TestSomebodyWhoIsVerifiedLosesTheMarkWithTheNumber(t *testing.T) {
-	w := newWorld(t)
-	u := w.addUser("ada")
-	_, err := account.NewAdministration(w.store, w.clock.Now).Amend(t.Context(), account.Operator(), u, account.UserChange{"phone_number": "+39061234567", "phone_number_verified": "true"})
+	w := accounttest.New(t)
+	u := w.AddUser("ada")
+	_, err := account.NewAdministration(w.Store, w.Clock.Now).Amend(t.Context(), account.Operator(), u, account.UserChange{"phone_number": "+39061234567", "phone_number_verified": "true"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := w.signedIn("ada")
-	if m := b.call("PATCH", "/api/me", map[string]string{"nickname": "A"}).is(200).json(); m["phone_number_verified"] != true {
+	b := w.SignedIn("ada")
+	if m := b.Call("PATCH", "/api/me", map[string]string{"nickname": "A"}).Is(200).JSON(); m["phone_number_verified"] != true {
 		t.Errorf("%v", m)
 	}
-	if m := b.call("PATCH", "/api/me", map[string]string{"phone_number": "+39061234568"}).is(200).json(); m["phone_number_verified"] != false {
+	if m := b.Call("PATCH", "/api/me", map[string]string{"phone_number": "+39061234568"}).Is(200).JSON(); m["phone_number_verified"] != false {
 		t.Errorf("%v", m)
 	}
 }
 
 func TestAuditLogHasChangedMembersWithoutValues(t *testing.T) {
-	w := newWorld(t)
-	u := w.addUser("ada")
-	administration := account.NewAdministration(w.store, w.clock.Now)
+	w := accounttest.New(t)
+	u := w.AddUser("ada")
+	administration := account.NewAdministration(w.Store, w.Clock.Now)
 	got, err := administration.Amend(t.Context(), account.Operator(), u, account.UserChange{
 		"display_name": " Ada L ", "email": "ada@example.org", "email_verified": "true",
 		"phone_number_verified": "true", "phone_number": "+39061234567", "gender": "f",
@@ -301,9 +302,9 @@ func TestAuditLogHasChangedMembersWithoutValues(t *testing.T) {
 }
 
 func TestChangedAddressIsUnverified(t *testing.T) {
-	w := newWorld(t)
-	u := w.addUser("ada")
-	administration := account.NewAdministration(w.store, w.clock.Now)
+	w := accounttest.New(t)
+	u := w.AddUser("ada")
+	administration := account.NewAdministration(w.Store, w.Clock.Now)
 	amend := func(c account.UserChange) account.User {
 		t.Helper()
 		u, err := administration.Amend(t.Context(), account.Operator(), u, c)
@@ -327,9 +328,9 @@ func TestChangedAddressIsUnverified(t *testing.T) {
 }
 
 func TestARefusedAmendmentNamesEveryFault(t *testing.T) {
-	w := newWorld(t)
-	u := w.addUser("ada")
-	administration := account.NewAdministration(w.store, w.clock.Now)
+	w := accounttest.New(t)
+	u := w.AddUser("ada")
+	administration := account.NewAdministration(w.Store, w.Clock.Now)
 	_, err := administration.Amend(t.Context(), account.Operator(), u, account.UserChange{
 		"display_name": "", "email_verified": "true", "locale": "klingon!",
 	})
@@ -340,7 +341,7 @@ func TestARefusedAmendmentNamesEveryFault(t *testing.T) {
 	if _, err := administration.Amend(t.Context(), account.Operator(), u, account.UserChange{"sub": "x"}); err == nil {
 		t.Error("sub was changed")
 	}
-	if got := w.user("ada"); got.DisplayName != u.DisplayName {
+	if got := w.User("ada"); got.DisplayName != u.DisplayName {
 		t.Errorf("%+v", got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/accounttest"
 )
 
 // with is a copy of claims with one changed.
@@ -27,71 +28,71 @@ func TestRememberedTokenIsTheWholeToken(t *testing.T) {
 }
 
 func testRemembered(t *testing.T, change ...func(*account.Options)) {
-	w := newWorld(t, change...)
-	w.addUser("ada")
-	b := w.signedIn("ada")
+	w := accounttest.New(t, change...)
+	w.AddUser("ada")
+	b := w.SignedIn("ada")
 	for range 2 {
-		if !b.isSignedIn() || w.service.ProvenTokens() != 1 {
-			t.Fatalf("%d tokens are remembered", w.service.ProvenTokens())
+		if !b.IsSignedIn() || w.Service.ProvenTokens() != 1 {
+			t.Fatalf("%d tokens are remembered", w.Service.ProvenTokens())
 		}
 	}
-	genuine := b.cookies["cairn_session"]
+	genuine := b.Cookies["cairn_session"]
 	signed, signature := genuine[:strings.LastIndex(genuine, ".")+1], genuine[strings.LastIndex(genuine, ".")+1:]
 	first := "A"
 	if signature[:1] == first {
 		first = "B"
 	}
 	for what, token := range map[string]string{
-		"another signature": signed + first + signature[1:], "no signature": signed, "the secret's": signed + strings.Split(forged(t, sharedSecret, jose.HS256, claimsOf(t, genuine)), ".")[2],
+		"another signature": signed + first + signature[1:], "no signature": signed, "the secret's": signed + strings.Split(forged(t, accounttest.Secret, jose.HS256, claimsOf(t, genuine)), ".")[2],
 		"other claims": signed[:len(signed)-2] + "A." + signature,
 	} {
-		thief := w.browser()
-		thief.cookies["cairn_session"] = token
-		if thief.isSignedIn() || w.service.ProvenTokens() != 1 {
-			t.Errorf("%s: signed in %t, %d tokens are remembered", what, thief.isSignedIn(), w.service.ProvenTokens())
+		thief := w.Browser()
+		thief.Cookies["cairn_session"] = token
+		if thief.IsSignedIn() || w.Service.ProvenTokens() != 1 {
+			t.Errorf("%s: signed in %t, %d tokens are remembered", what, thief.IsSignedIn(), w.Service.ProvenTokens())
 		}
 	}
-	if !b.isSignedIn() {
+	if !b.IsSignedIn() {
 		t.Error("the genuine one is refused afterwards")
 	}
 }
 
 // The session lives on, so that nothing but the token's own end refuses it.
 func TestTokenIsNotRememberedPastItsEnd(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	b := w.signedIn("ada")
-	end := w.clock.Now().Add(5 * time.Second)
-	b.cookies["cairn_session"] = forged(t, sharedSecret, jose.HS256, with(claimsOf(t, b.cookies["cairn_session"]), "exp", end.Unix()))
-	if !b.isSignedIn() {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	b := w.SignedIn("ada")
+	end := w.Clock.Now().Add(5 * time.Second)
+	b.Cookies["cairn_session"] = forged(t, accounttest.Secret, jose.HS256, with(claimsOf(t, b.Cookies["cairn_session"]), "exp", end.Unix()))
+	if !b.IsSignedIn() {
 		t.Fatal("the token is refused while it is in force")
 	}
-	w.clock.Advance(50 * time.Second) // less than a minute, and more than clocks may differ
-	if b.isSignedIn() {
+	w.Clock.Advance(50 * time.Second) // less than a minute, and more than clocks may differ
+	if b.IsSignedIn() {
 		t.Error("a token was taken for proven after its end")
 	}
 }
 
 func TestMemoryOfTokensIsBounded(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	b := w.signedIn("ada")
-	claims, other := claimsOf(t, b.cookies["cairn_session"]), w.browser()
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	b := w.SignedIn("ada")
+	claims, other := claimsOf(t, b.Cookies["cairn_session"]), w.Browser()
 	for i := range account.MaxProvenTokens + account.MaxProvenTokens/2 {
-		other.cookies["cairn_session"] = forged(t, sharedSecret, jose.HS256, with(claims, "jti", fmt.Sprint(i)))
-		if other.isSignedIn() {
+		other.Cookies["cairn_session"] = forged(t, accounttest.Secret, jose.HS256, with(claims, "jti", fmt.Sprint(i)))
+		if other.IsSignedIn() {
 			t.Fatal("a forged token is a session")
 		}
 	}
-	if n := w.service.ProvenTokens(); n < account.MaxProvenTokens/2 || n > account.MaxProvenTokens {
+	if n := w.Service.ProvenTokens(); n < account.MaxProvenTokens/2 || n > account.MaxProvenTokens {
 		t.Errorf("%d tokens are remembered", n)
 	}
-	full := w.service.ProvenTokens()
+	full := w.Service.ProvenTokens()
 	for i := range 100 {
-		other.cookies["cairn_session"] = forged(t, bytes.Repeat([]byte("x"), 32), jose.HS256, with(claims, "jti", fmt.Sprint("wrong ", i)))
-		other.isSignedIn()
+		other.Cookies["cairn_session"] = forged(t, bytes.Repeat([]byte("x"), 32), jose.HS256, with(claims, "jti", fmt.Sprint("wrong ", i)))
+		other.IsSignedIn()
 	}
-	if n := w.service.ProvenTokens(); n != full || !b.isSignedIn() {
+	if n := w.Service.ProvenTokens(); n != full || !b.IsSignedIn() {
 		t.Errorf("%d tokens are remembered after forged ones, %d before", n, full)
 	}
 }

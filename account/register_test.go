@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/accounttest"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -14,45 +15,45 @@ func registration(code, handle string) map[string]string {
 }
 
 func TestRegistering(t *testing.T) {
-	w := newWorld(t)
-	b := w.browser()
-	in := registration(strings.ToLower(w.invite().Shown()), "Ada")
+	w := accounttest.New(t)
+	b := w.Browser()
+	in := registration(strings.ToLower(w.Invite().Shown()), "Ada")
 	in["display_name"], in["email"] = " Ada Lovelace ", " ada@example.org "
-	a := b.call("POST", "/api/register", in).is(201)
-	if strings.TrimSpace(a.body) != `{"ok":true,"handle":"ada"}` || len(a.set) != 1 {
-		t.Errorf("%s %v", a.body, a.set)
+	a := b.Call("POST", "/api/register", in).Is(201)
+	if strings.TrimSpace(a.Body) != `{"ok":true,"handle":"ada"}` || len(a.SetCookies) != 1 {
+		t.Errorf("%s %v", a.Body, a.SetCookies)
 	}
-	u := w.user("ada")
-	if u.DisplayName != "Ada Lovelace" || u.Email != "ada@example.org" || u.EmailVerified || u.Sub == u.Handle || strings.Join(u.Flags, " ") != "activity" || !b.isSignedIn() {
+	u := w.User("ada")
+	if u.DisplayName != "Ada Lovelace" || u.Email != "ada@example.org" || u.EmailVerified || u.Sub == u.Handle || strings.Join(u.Flags, " ") != "activity" || !b.IsSignedIn() {
 		t.Errorf("%+v", u)
 	}
-	w.browser().login("ada", password).is(200)
+	w.Browser().Login("ada", password).Is(200)
 }
 
 func TestNothingButACodeIsAnInvite(t *testing.T) {
-	w := newWorld(t)
-	good := w.invite()
-	expired := w.invite()
-	w.clock.Advance(account.InviteLifetime)
-	good = w.invite()
+	w := accounttest.New(t)
+	good := w.Invite()
+	expired := w.Invite()
+	w.Clock.Advance(account.InviteLifetime)
+	good = w.Invite()
 	for _, code := range []string{
 		"", " ", "-", "%", "_", "*", "null", good.Code[:15], good.Code + "0", good.Code[:8], expired.Code, expired.Shown(), strings.Repeat("0", 16),
 		"' OR '1'='1", good.Code + "\u200b", strings.Repeat("-", 100) + good.Code, "UUUU-UUUU-UUUU-UUUU",
 	} {
-		w.browser().call("POST", "/api/register", registration(code, "ada")).is(400, "invalid_invite")
+		w.Browser().Call("POST", "/api/register", registration(code, "ada")).Is(400, "invalid_invite")
 	}
-	w.browser().send("POST", "/api/register", "application/json", `{"code":["`+good.Code+`"],"handle":"ada","password":"`+password+`"}`).is(400, "invalid_request")
-	w.browser().send("POST", "/api/register", "application/json", `{"code":null,"handle":"ada","password":"`+password+`"}`).is(400, "invalid_invite")
-	w.browser().call("POST", "/api/register", registration(good.Code, "ada")).is(201)
+	w.Browser().Send("POST", "/api/register", "application/json", `{"code":["`+good.Code+`"],"handle":"ada","password":"`+password+`"}`).Is(400, "invalid_request")
+	w.Browser().Send("POST", "/api/register", "application/json", `{"code":null,"handle":"ada","password":"`+password+`"}`).Is(400, "invalid_invite")
+	w.Browser().Call("POST", "/api/register", registration(good.Code, "ada")).Is(201)
 	for _, again := range []string{good.Code, good.Shown(), strings.ToLower(good.Code), " " + good.Code + " "} {
-		w.browser().call("POST", "/api/register", registration(again, "bob")).is(400, "invalid_invite")
+		w.Browser().Call("POST", "/api/register", registration(again, "bob")).Is(400, "invalid_invite")
 	}
 }
 
 func TestRefusedRegistrationLeavesTheInviteOpen(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("taken")
-	i := w.invite()
+	w := accounttest.New(t)
+	w.AddUser("taken")
+	i := w.Invite()
 	for code, in := range map[string]map[string]string{
 		"handle_taken":         {"handle": "taken", "password": password},
 		"invalid_handle":       {"handle": "-", "password": password},
@@ -61,63 +62,63 @@ func TestRefusedRegistrationLeavesTheInviteOpen(t *testing.T) {
 		"invalid_email":        {"handle": "ada", "password": password, "email": "ada at example.org"},
 	} {
 		in["code"] = i.Code
-		w.browser().call("POST", "/api/register", in)
-		a := w.browser().call("POST", "/api/register", in)
-		if a.json()["code"] != code {
-			t.Errorf("got %s, want %s", a.body, code)
+		w.Browser().Call("POST", "/api/register", in)
+		a := w.Browser().Call("POST", "/api/register", in)
+		if a.JSON()["code"] != code {
+			t.Errorf("got %s, want %s", a.Body, code)
 		}
-		if len(a.set) != 0 {
-			t.Errorf("%s: cookies %v", code, a.set)
+		if len(a.SetCookies) != 0 {
+			t.Errorf("%s: cookies %v", code, a.SetCookies)
 		}
 	}
-	w.browser().call("POST", "/api/register", map[string]string{"code": i.Code, "handle": "ada"}).is(400, "weak_password").shows("The password needs at least 10 characters.")
-	w.browser().call("POST", "/api/register", registration(i.Code, "ada")).is(201)
+	w.Browser().Call("POST", "/api/register", map[string]string{"code": i.Code, "handle": "ada"}).Is(400, "weak_password").Shows("The password needs at least 10 characters.")
+	w.Browser().Call("POST", "/api/register", registration(i.Code, "ada")).Is(201)
 }
 
 func TestAWrongCodeTellsNothingAboutHandles(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("taken")
-	want := w.browser().call("POST", "/api/register", registration("0000-0000-0000-0000", "free")).is(400, "invalid_invite").body
+	w := accounttest.New(t)
+	w.AddUser("taken")
+	want := w.Browser().Call("POST", "/api/register", registration("0000-0000-0000-0000", "free")).Is(400, "invalid_invite").Body
 	for _, handle := range []string{"taken", "-", "admin", ""} {
-		if got := w.browser().call("POST", "/api/register", registration("0000-0000-0000-0000", handle)).is(400).body; got != want {
+		if got := w.Browser().Call("POST", "/api/register", registration("0000-0000-0000-0000", handle)).Is(400).Body; got != want {
 			t.Errorf("%q: %s", handle, got)
 		}
 	}
 }
 
 func TestRegistrationSetsNoPrivilegedMembers(t *testing.T) {
-	w := newWorld(t)
-	i := w.invite()
+	w := accounttest.New(t)
+	i := w.Invite()
 	for _, extra := range []string{
 		`"is_admin":true`, `"flags":{"admin":true}`, `"flags":["admin"]`, `"role":"admin"`, `"sub":"1"`, `"id":1`, `"suspended":false`, `"email_verified":true`,
 		`"created_at":"2020-01-01T00:00:00Z"`, `"invited_by":"root"`, `"password_hash":"x"`, `"Handle":"eve"`,
 	} {
-		w.browser().send("POST", "/api/register", "application/json", `{"code":"`+i.Code+`","handle":"ada","password":"`+password+`",`+extra+`}`).is(400, "invalid_request")
+		w.Browser().Send("POST", "/api/register", "application/json", `{"code":"`+i.Code+`","handle":"ada","password":"`+password+`",`+extra+`}`).Is(400, "invalid_request")
 	}
-	w.browser().page("/register/", "code", i.Code, "handle", "ada", "password", password, "flags", "admin", "is_admin", "true").redirectsTo("/account/")
-	if u := w.user("ada"); u.Has(account.FlagAdmin) {
+	w.Browser().Page("/register/", "code", i.Code, "handle", "ada", "password", password, "flags", "admin", "is_admin", "true").RedirectsTo("/account/")
+	if u := w.User("ada"); u.Has(account.FlagAdmin) {
 		t.Errorf("flags %v", u.Flags)
 	}
 }
 
 func TestOddHandlesAreRefused(t *testing.T) {
-	w := newWorld(t)
-	code := w.invite().Code
+	w := accounttest.New(t)
+	code := w.Invite().Code
 	for _, h := range []string{
 		"", " ", "-a", "a-", "_a", "a b", "a/b", "../a", "a.b", "a@b", "a%00", "a\tb", "аda" /* Cyrillic */, "ad\u200ba", "\u202eada", "adä", "ada\u0301",
 		strings.Repeat("a", 31), "admin", "ADMIN", "root", "api", "oauth2", "me", "ａｄｍｉｎ", "<b>", "ada\u00ad", "ı",
 	} {
-		w.browser().call("POST", "/api/register", registration(code, h)).is(400, "invalid_handle")
+		w.Browser().Call("POST", "/api/register", registration(code, h)).Is(400, "invalid_handle")
 	}
-	w.browser().call("POST", "/api/register", registration(code, "a")).is(201)
+	w.Browser().Call("POST", "/api/register", registration(code, "a")).Is(201)
 }
 
 func TestOneInviteIsOneMember(t *testing.T) {
-	w := newWorld(t)
+	w := accounttest.New(t)
 	for round := range 4 {
-		code := w.invite().Code
-		got := parallel(8, func(i int) int {
-			return w.browser().call("POST", "/api/register", registration(code, "user"+string(rune('a'+round))+string(rune('a'+i)))).status
+		code := w.Invite().Code
+		got := accounttest.Parallel(8, func(i int) int {
+			return w.Browser().Call("POST", "/api/register", registration(code, "user"+string(rune('a'+round))+string(rune('a'+i)))).Status
 		})
 		if got[201] != 1 || got[400] != 7 {
 			t.Fatalf("round %d: %v", round, got)
@@ -126,27 +127,27 @@ func TestOneInviteIsOneMember(t *testing.T) {
 }
 
 func TestOneHandleIsOneMember(t *testing.T) {
-	w := newWorld(t)
+	w := accounttest.New(t)
 	var codes []string
 	for range 8 {
-		codes = append(codes, w.invite().Code)
+		codes = append(codes, w.Invite().Code)
 	}
-	got := parallel(8, func(i int) int {
-		return w.browser().call("POST", "/api/register", registration(codes[i], "ada")).status
+	got := accounttest.Parallel(8, func(i int) int {
+		return w.Browser().Call("POST", "/api/register", registration(codes[i], "ada")).Status
 	})
 	if got[201] != 1 || got[409] != 7 {
 		t.Fatalf("%v", got)
 	}
 	// The losers' invites are still good; a deleted handle is not given again.
-	if err := w.service.Administration().Delete(t.Context(), account.Operator(), w.user("ada")); err != nil {
+	if err := w.Service.Administration().Delete(t.Context(), account.Operator(), w.User("ada")); err != nil {
 		t.Fatal(err)
 	}
 	left := 0
 	for i, c := range codes {
-		a := w.browser().call("POST", "/api/register", registration(c, "ada"))
-		if a.json()["code"] == "handle_taken" {
+		a := w.Browser().Call("POST", "/api/register", registration(c, "ada"))
+		if a.JSON()["code"] == "handle_taken" {
 			left++
-			w.browser().call("POST", "/api/register", registration(c, "user"+string(rune('a'+i)))).is(201)
+			w.Browser().Call("POST", "/api/register", registration(c, "user"+string(rune('a'+i)))).Is(201)
 		}
 	}
 	if left != 7 {
@@ -155,75 +156,75 @@ func TestOneHandleIsOneMember(t *testing.T) {
 }
 
 func TestClosedAndFullInstallationsRefuseRegistration(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	i := w.invite()
-	w.saveSettings(func(s *account.Settings) { s.Registration = account.RegistrationClosed })
-	w.browser().call("POST", "/api/register", registration(i.Code, "bob")).is(403, "registration_full")
-	w.browser().page("/register/?code=" + i.Code).is(200).shows("Registration is closed").hides("<form")
-	w.browser().page("/login/").is(200).hides("/register/")
-	w.saveSettings(func(s *account.Settings) { s.MaxUsers = 1 })
-	w.browser().call("POST", "/api/register", registration(i.Code, "bob")).is(403, "registration_full")
-	w.browser().page("/register/", "code", i.Code, "handle", "bob", "password", password).is(403).shows("Registration is closed")
-	w.saveSettings(func(s *account.Settings) { s.MaxUsers = 2 })
-	w.browser().call("POST", "/api/register", registration(i.Code, "bob")).is(201)
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	i := w.Invite()
+	w.SaveSettings(func(s *account.Settings) { s.Registration = account.RegistrationClosed })
+	w.Browser().Call("POST", "/api/register", registration(i.Code, "bob")).Is(403, "registration_full")
+	w.Browser().Page("/register/?code=" + i.Code).Is(200).Shows("Registration is closed").Hides("<form")
+	w.Browser().Page("/login/").Is(200).Hides("/register/")
+	w.SaveSettings(func(s *account.Settings) { s.MaxUsers = 1 })
+	w.Browser().Call("POST", "/api/register", registration(i.Code, "bob")).Is(403, "registration_full")
+	w.Browser().Page("/register/", "code", i.Code, "handle", "bob", "password", password).Is(403).Shows("Registration is closed")
+	w.SaveSettings(func(s *account.Settings) { s.MaxUsers = 2 })
+	w.Browser().Call("POST", "/api/register", registration(i.Code, "bob")).Is(201)
 }
 
 func TestGuessingCodesIsLimited(t *testing.T) {
-	w := newWorld(t, withLimits(map[string]web.Rate{web.LimitRegister: {Count: 5, Window: 15 * time.Minute}}))
-	w.addUser("taken")
-	i := w.invite()
+	w := accounttest.New(t, withLimits(map[string]web.Rate{web.LimitRegister: {Count: 5, Window: 15 * time.Minute}}))
+	w.AddUser("taken")
+	i := w.Invite()
 	for range 7 { // looking for a free handle is no guessing
-		w.browser().call("POST", "/api/register", registration(i.Code, "taken")).is(409)
+		w.Browser().Call("POST", "/api/register", registration(i.Code, "taken")).Is(409)
 	}
 	for range 5 {
-		w.browser().call("POST", "/api/register", registration("0000-0000-0000-0000", "ada")).is(400)
+		w.Browser().Call("POST", "/api/register", registration("0000-0000-0000-0000", "ada")).Is(400)
 	}
-	w.browser().call("POST", "/api/register", registration(i.Code, "ada")).is(429, "rate_limited")
-	w.browser().page("/register/?code="+i.Code).is(200).hides("invited you", "role=\"alert\"")
-	w.browser().page("/register/?code=0000-0000-0000-0000").is(200).hides("role=\"alert\"")
-	w.browserAt("192.0.2.9").call("POST", "/api/register", registration(i.Code, "ada")).is(201)
+	w.Browser().Call("POST", "/api/register", registration(i.Code, "ada")).Is(429, "rate_limited")
+	w.Browser().Page("/register/?code="+i.Code).Is(200).Hides("invited you", "role=\"alert\"")
+	w.Browser().Page("/register/?code=0000-0000-0000-0000").Is(200).Hides("role=\"alert\"")
+	w.BrowserAt("192.0.2.9").Call("POST", "/api/register", registration(i.Code, "ada")).Is(201)
 }
 
 func TestRegisteringWhileSignedInEndsTheOtherSession(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	b := w.signedIn("ada")
-	old := b.clone()
-	b.call("POST", "/api/register", registration(w.invite().Code, "bob")).is(201)
-	if got := b.call("GET", "/api/me", nil).json()["handle"]; got != "bob" {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	b := w.SignedIn("ada")
+	old := b.Clone()
+	b.Call("POST", "/api/register", registration(w.Invite().Code, "bob")).Is(201)
+	if got := b.Call("GET", "/api/me", nil).JSON()["handle"]; got != "bob" {
 		t.Errorf("signed in as %v", got)
 	}
-	if old.isSignedIn() {
+	if old.IsSignedIn() {
 		t.Error("the overwritten session lives on")
 	}
 }
 
 func TestRegisterPage(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	a := w.signedIn("ada").call("POST", "/api/invites", map[string]string{"note": "See you <b>Sunday</b>"}).is(201)
-	code := a.json()["code"].(string)
-	w.browser().page("/register/").is(200).shows(`data-page="register"`, "You need an invite code")
-	w.browser().page("/register/?code="+strings.ToLower(code)).is(200).shows(`value="`+code+`"`, "ada", "invited you", "&lt;b&gt;Sunday").hides("<b>Sunday")
-	w.browser().page("/register/?code=0000").is(400).shows(`data-code="invalid_invite"`)
-	w.browser().page("/register/", "code", code, "handle", "ADMIN", "password", "hunter2hunter2").is(400).
-		shows(`data-code="invalid_handle"`, `value="`+code+`"`, `value="ADMIN"`).hides("hunter2hunter2")
-	w.browser().page("/register/", "code", code, "handle", "bob", "password", password, "email", "nobody").is(400).
-		shows(`data-code="invalid_email"`, `name="email" type="email" value="nobody"`, `id="email-error"`)
-	w.browser().page("/register/", "code", code, "handle", "bob", "password", "short").is(400).shows(`data-code="weak_password"`, "at least 10")
-	b := w.browser()
-	b.page("/register/", "code", code, "handle", "bob", "password", password, "email", "bob@example.org", "continue", "eyJ9.c2Vh").redirectsTo("/oauth2/authorize?continue=eyJ9.c2Vh")
-	if !b.isSignedIn() || w.user("bob").InvitedBy != "ada" || w.user("bob").Email != "bob@example.org" || w.user("bob").EmailVerified {
-		t.Errorf("%+v", w.user("bob"))
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	a := w.SignedIn("ada").Call("POST", "/api/invites", map[string]string{"note": "See you <b>Sunday</b>"}).Is(201)
+	code := a.JSON()["code"].(string)
+	w.Browser().Page("/register/").Is(200).Shows(`data-page="register"`, "You need an invite code")
+	w.Browser().Page("/register/?code="+strings.ToLower(code)).Is(200).Shows(`value="`+code+`"`, "ada", "invited you", "&lt;b&gt;Sunday").Hides("<b>Sunday")
+	w.Browser().Page("/register/?code=0000").Is(400).Shows(`data-code="invalid_invite"`)
+	w.Browser().Page("/register/", "code", code, "handle", "ADMIN", "password", "hunter2hunter2").Is(400).
+		Shows(`data-code="invalid_handle"`, `value="`+code+`"`, `value="ADMIN"`).Hides("hunter2hunter2")
+	w.Browser().Page("/register/", "code", code, "handle", "bob", "password", password, "email", "nobody").Is(400).
+		Shows(`data-code="invalid_email"`, `name="email" type="email" value="nobody"`, `id="email-error"`)
+	w.Browser().Page("/register/", "code", code, "handle", "bob", "password", "short").Is(400).Shows(`data-code="weak_password"`, "at least 10")
+	b := w.Browser()
+	b.Page("/register/", "code", code, "handle", "bob", "password", password, "email", "bob@example.org", "continue", "eyJ9.c2Vh").RedirectsTo("/oauth2/authorize?continue=eyJ9.c2Vh")
+	if !b.IsSignedIn() || w.User("bob").InvitedBy != "ada" || w.User("bob").Email != "bob@example.org" || w.User("bob").EmailVerified {
+		t.Errorf("%+v", w.User("bob"))
 	}
-	w.browser().page("/register/?code=" + code).is(400).shows(`data-code="invalid_invite"`)
+	w.Browser().Page("/register/?code=" + code).Is(400).Shows(`data-code="invalid_invite"`)
 }
 
 func TestInvitesOfShutOutMembersAreVoid(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	code := w.signedIn("ada").call("POST", "/api/invites", nil).is(201).json()["code"].(string)
-	w.suspend("ada")
-	w.browser().call("POST", "/api/register", registration(code, "bob")).is(400, "invalid_invite")
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	code := w.SignedIn("ada").Call("POST", "/api/invites", nil).Is(201).JSON()["code"].(string)
+	w.Suspend("ada")
+	w.Browser().Call("POST", "/api/register", registration(code, "bob")).Is(400, "invalid_invite")
 }

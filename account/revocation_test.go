@@ -11,35 +11,36 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/accounttest"
 )
 
 // statusBit follows the status claim of a session token to its bit.
-func statusBit(w *world, token string) int {
-	w.t.Helper()
-	ref := claimsOf(w.t, token)["status"].(map[string]any)["status_list"].(map[string]any)
+func statusBit(w *accounttest.World, token string) int {
+	w.T.Helper()
+	ref := claimsOf(w.T, token)["status"].(map[string]any)["status_list"].(map[string]any)
 	u, err := url.Parse(ref["uri"].(string))
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	a := w.browser().send("GET", u.Path, "", "").is(200)
-	if a.header.Get("Content-Type") != "application/statuslist+jwt" || len(a.set) != 0 {
-		w.t.Errorf("%v", a.header)
+	a := w.Browser().Send("GET", u.Path, "", "").Is(200)
+	if a.Header.Get("Content-Type") != "application/statuslist+jwt" || len(a.SetCookies) != 0 {
+		w.T.Errorf("%v", a.Header)
 	}
-	list := claimsOf(w.t, a.body)
+	list := claimsOf(w.T, a.Body)
 	if list["sub"] != ref["uri"] {
-		w.t.Errorf("sub %v, want %v", list["sub"], ref["uri"])
+		w.T.Errorf("sub %v, want %v", list["sub"], ref["uri"])
 	}
 	packed, err := base64.RawURLEncoding.DecodeString(list["status_list"].(map[string]any)["lst"].(string))
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	z, err := zlib.NewReader(strings.NewReader(string(packed)))
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	bits, err := io.ReadAll(z)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	i := int(ref["idx"].(float64))
 	return int(bits[i/8]>>(i%8)) & 1
@@ -48,13 +49,13 @@ func statusBit(w *world, token string) int {
 func TestApplicationsLearnThatASessionEnded(t *testing.T) {
 	for name, change := range map[string]func(*account.Options){"HS256": func(*account.Options) {}, "RS256": withKey} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, change)
-			w.addUser("ada")
-			w.addUser("bob")
-			out, stays, suspended := w.signedIn("ada"), w.signedIn("ada"), w.signedIn("bob")
-			tokens := []string{out.cookies["cairn_session"], stays.cookies["cairn_session"], suspended.cookies["cairn_session"]}
-			out.call("POST", "/api/auth/logout", nil).is(200)
-			w.suspend("bob")
+			w := accounttest.New(t, change)
+			w.AddUser("ada")
+			w.AddUser("bob")
+			out, stays, suspended := w.SignedIn("ada"), w.SignedIn("ada"), w.SignedIn("bob")
+			tokens := []string{out.Cookies["cairn_session"], stays.Cookies["cairn_session"], suspended.Cookies["cairn_session"]}
+			out.Call("POST", "/api/auth/logout", nil).Is(200)
+			w.Suspend("bob")
 			for i, want := range []int{1, 0, 1} {
 				if got := statusBit(w, tokens[i]); got != want {
 					t.Errorf("token %d: status %d, want %d", i, got, want)
@@ -67,22 +68,22 @@ func TestApplicationsLearnThatASessionEnded(t *testing.T) {
 // The flags that other applications read in the cookie are those of the sign-in.
 func TestFlagLossRevokesTheCookieWhenTheOptionIsOn(t *testing.T) {
 	for on, bit := range map[bool]int{false: 0, true: 1} {
-		w := newWorld(t)
-		w.saveSettings(func(v *account.Settings) { v.SignOutOnFlagLoss = on })
-		w.addUser("ada", account.FlagActivity)
-		b := w.signedIn("ada")
-		administration := w.service.Administration()
-		if _, err := administration.SetFlags(t.Context(), account.Operator(), w.user("ada"), map[string]bool{account.FlagAdmin: true}); err != nil {
+		w := accounttest.New(t)
+		w.SaveSettings(func(v *account.Settings) { v.SignOutOnFlagLoss = on })
+		w.AddUser("ada", account.FlagActivity)
+		b := w.SignedIn("ada")
+		administration := w.Service.Administration()
+		if _, err := administration.SetFlags(t.Context(), account.Operator(), w.User("ada"), map[string]bool{account.FlagAdmin: true}); err != nil {
 			t.Fatal(err)
 		}
-		if got := statusBit(w, b.cookies["cairn_session"]); got != 0 {
+		if got := statusBit(w, b.Cookies["cairn_session"]); got != 0 {
 			t.Errorf("option %t: a flag that was given ends the session", on)
 		}
-		if _, err := administration.SetFlags(t.Context(), account.Operator(), w.user("ada"), map[string]bool{account.FlagActivity: false}); err != nil {
+		if _, err := administration.SetFlags(t.Context(), account.Operator(), w.User("ada"), map[string]bool{account.FlagActivity: false}); err != nil {
 			t.Fatal(err)
 		}
-		if got := statusBit(w, b.cookies["cairn_session"]); got != bit || b.isSignedIn() != (bit == 0) {
-			t.Errorf("option %t: bit %d, signed in %t", on, got, b.isSignedIn())
+		if got := statusBit(w, b.Cookies["cairn_session"]); got != bit || b.IsSignedIn() != (bit == 0) {
+			t.Errorf("option %t: bit %d, signed in %t", on, got, b.IsSignedIn())
 		}
 	}
 }
@@ -90,59 +91,59 @@ func TestFlagLossRevokesTheCookieWhenTheOptionIsOn(t *testing.T) {
 // Signing in again in the same browser replaces the token: a copy of the
 // earlier one must not go on at other applications.
 func TestReplacedTokenIsInTheList(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	b := w.signedIn("ada")
-	stolen := b.cookies["cairn_session"]
-	b.login("ada", password).is(200)
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	b := w.SignedIn("ada")
+	stolen := b.Cookies["cairn_session"]
+	b.Login("ada", password).Is(200)
 	if got := statusBit(w, stolen); got != 1 {
 		t.Error("the earlier token is not marked")
 	}
-	if got := statusBit(w, b.cookies["cairn_session"]); got != 0 || !b.isSignedIn() {
+	if got := statusBit(w, b.Cookies["cairn_session"]); got != 0 || !b.IsSignedIn() {
 		t.Error("the new one is")
 	}
 }
 
 func TestHS256TokenIsRefusedAfterTheEndDate(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	old := w.signedIn("ada")
-	if _, _, err := w.store.HS256Sessions(t.Context(), w.clock.Now()); err != nil {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	old := w.SignedIn("ada")
+	if _, _, err := w.Store.HS256Sessions(t.Context(), w.Clock.Now()); err != nil {
 		t.Fatal(err)
 	}
 	setUntil := func(d time.Duration) {
 		t.Helper()
-		if err := w.store.SetHS256Until(t.Context(), w.clock.Now().Add(d), account.Audit{At: w.clock.Now(), Action: "keys.migrate"}); err != nil {
+		if err := w.Store.SetHS256Until(t.Context(), w.Clock.Now().Add(d), account.Audit{At: w.Clock.Now(), Action: "keys.migrate"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	setUntil(time.Hour)
-	w.start() // still without a key: the date is for later
-	w.clock.Advance(2 * time.Hour)
-	if !old.isSignedIn() {
+	w.Start() // still without a key: the date is for later
+	w.Clock.Advance(2 * time.Hour)
+	if !old.IsSignedIn() {
 		t.Error("without a key nobody could sign in after the date")
 	}
 	setUntil(time.Hour)
-	w.start(withKey)
-	now := w.signedIn("ada")
-	if !old.isSignedIn() {
+	w.Start(withKey)
+	now := w.SignedIn("ada")
+	if !old.IsSignedIn() {
 		t.Error("refused before the date")
 	}
-	w.clock.Advance(time.Hour)
-	if old.isSignedIn() || !now.isSignedIn() {
-		t.Errorf("after the date: HS256 %t, RS256 %t", old.isSignedIn(), now.isSignedIn())
+	w.Clock.Advance(time.Hour)
+	if old.IsSignedIn() || !now.IsSignedIn() {
+		t.Errorf("after the date: HS256 %t, RS256 %t", old.IsSignedIn(), now.IsSignedIn())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	go func() { w.service.RetireHS256(ctx); close(ended) }()
-	for statusBit(w, old.cookies["cairn_session"]) == 0 { // the test's deadline ends it
+	go func() { w.Service.RetireHS256(ctx); close(ended) }()
+	for statusBit(w, old.Cookies["cairn_session"]) == 0 { // the test's deadline ends it
 	}
 	cancel()
 	<-ended
-	if statusBit(w, now.cookies["cairn_session"]) != 0 {
+	if statusBit(w, now.Cookies["cairn_session"]) != 0 {
 		t.Error("an RS256 session was ended")
 	}
-	if live, _, err := w.store.HS256Sessions(t.Context(), w.clock.Now()); err != nil || live != 0 {
+	if live, _, err := w.Store.HS256Sessions(t.Context(), w.Clock.Now()); err != nil || live != 0 {
 		t.Errorf("%d HS256 sessions, %v", live, err)
 	}
 }

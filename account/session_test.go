@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/accounttest"
 )
 
-func sessionIDs(b *browser) (current string, others []string) {
-	b.w.t.Helper()
-	for _, s := range b.call("GET", "/api/me/sessions", nil).is(200).json()["sessions"].([]any) {
+func sessionIDs(b *accounttest.Browser) (current string, others []string) {
+	b.W.T.Helper()
+	for _, s := range b.Call("GET", "/api/me/sessions", nil).Is(200).JSON()["sessions"].([]any) {
 		m := s.(map[string]any)
 		if m["current"] == true {
 			current = m["id"].(string)
@@ -23,84 +24,84 @@ func sessionIDs(b *browser) (current string, others []string) {
 }
 
 func TestSessionsAreEndedByTheirOwnerAlone(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	w.addUser("eve")
-	here, there, eve := w.signedIn("ada"), w.signedIn("ada"), w.signedIn("eve")
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	w.AddUser("eve")
+	here, there, eve := w.SignedIn("ada"), w.SignedIn("ada"), w.SignedIn("eve")
 	current, others := sessionIDs(here)
 	if current == "" || len(others) != 1 {
 		t.Fatalf("%q %v", current, others)
 	}
-	here.call("GET", "/api/me/sessions", nil).hides(here.cookies["cairn_session"])
+	here.Call("GET", "/api/me/sessions", nil).Hides(here.Cookies["cairn_session"])
 	for _, id := range []string{current, others[0]} {
-		eve.call("DELETE", "/api/me/sessions/"+id, nil).is(404, "session_not_found")
-		w.browser().call("DELETE", "/api/me/sessions/"+id, nil).is(401, "not_authenticated")
+		eve.Call("DELETE", "/api/me/sessions/"+id, nil).Is(404, "session_not_found")
+		w.Browser().Call("DELETE", "/api/me/sessions/"+id, nil).Is(401, "not_authenticated")
 	}
 	for _, invalid := range []string{"x", "%00", "%25", "00000000-0000-4000-8000-000000000000", "%7B" + others[0] + "%7D", "urn:uuid:" + others[0]} {
-		here.call("DELETE", "/api/me/sessions/"+invalid, nil).is(404, "session_not_found")
+		here.Call("DELETE", "/api/me/sessions/"+invalid, nil).Is(404, "session_not_found")
 	}
-	if !there.isSignedIn() || !here.isSignedIn() {
+	if !there.IsSignedIn() || !here.IsSignedIn() {
 		t.Fatal("a refused request ended a session")
 	}
-	a := here.call("DELETE", "/api/me/sessions/"+others[0], nil).is(204)
-	if there.isSignedIn() || !here.isSignedIn() || len(a.set) != 0 {
+	a := here.Call("DELETE", "/api/me/sessions/"+others[0], nil).Is(204)
+	if there.IsSignedIn() || !here.IsSignedIn() || len(a.SetCookies) != 0 {
 		t.Error("the wrong session ended")
 	}
-	here.call("DELETE", "/api/me/sessions/"+others[0], nil).is(404)
-	copied := here.clone()
-	if a := here.call("DELETE", "/api/me/sessions/"+current, nil).is(204); len(a.set) != 1 || a.set[0].MaxAge >= 0 {
-		t.Errorf("cookies %v", a.set)
+	here.Call("DELETE", "/api/me/sessions/"+others[0], nil).Is(404)
+	copied := here.Clone()
+	if a := here.Call("DELETE", "/api/me/sessions/"+current, nil).Is(204); len(a.SetCookies) != 1 || a.SetCookies[0].MaxAge >= 0 {
+		t.Errorf("cookies %v", a.SetCookies)
 	}
-	if copied.isSignedIn() {
+	if copied.IsSignedIn() {
 		t.Error("the ended session still works")
 	}
 }
 
 func TestEndOthersKeepsThisOne(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	w.addUser("eve")
-	here, there, eve := w.signedIn("ada"), w.signedIn("ada"), w.signedIn("eve")
-	here.call("POST", "/api/me/sessions/end-others", nil).is(204)
-	if !here.isSignedIn() || there.isSignedIn() || !eve.isSignedIn() {
-		t.Errorf("%v %v %v", here.isSignedIn(), there.isSignedIn(), eve.isSignedIn())
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	w.AddUser("eve")
+	here, there, eve := w.SignedIn("ada"), w.SignedIn("ada"), w.SignedIn("eve")
+	here.Call("POST", "/api/me/sessions/end-others", nil).Is(204)
+	if !here.IsSignedIn() || there.IsSignedIn() || !eve.IsSignedIn() {
+		t.Errorf("%v %v %v", here.IsSignedIn(), there.IsSignedIn(), eve.IsSignedIn())
 	}
-	w.browser().call("POST", "/api/me/sessions/end-others", nil).is(401)
+	w.Browser().Call("POST", "/api/me/sessions/end-others", nil).Is(401)
 }
 
 func TestSessionsAreToldApart(t *testing.T) {
-	w := newWorld(t)
-	w.addUser("ada")
-	b := w.browserAt("2001:db8:1:2:3:4:5:6")
-	b.send("POST", "/api/auth/login", "application/json", `{"handle":"ada","password":"`+password+`"}`,
-		"User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0").is(200)
-	w.clock.Advance(2 * time.Minute)
-	s := b.call("GET", "/api/me/sessions", nil).json()["sessions"].([]any)[0].(map[string]any)
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	b := w.BrowserAt("2001:db8:1:2:3:4:5:6")
+	b.Send("POST", "/api/auth/login", "application/json", `{"handle":"ada","password":"`+password+`"}`,
+		"User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0").Is(200)
+	w.Clock.Advance(2 * time.Minute)
+	s := b.Call("GET", "/api/me/sessions", nil).JSON()["sessions"].([]any)[0].(map[string]any)
 	if s["device"] != "Firefox on Linux" || s["current"] != true {
 		t.Errorf("%v", s)
 	}
-	if s["last_seen_at"] != w.clock.Now().Format(time.RFC3339) {
-		t.Errorf("last seen %v, now %v", s["last_seen_at"], w.clock.Now())
+	if s["last_seen_at"] != w.Clock.Now().Format(time.RFC3339) {
+		t.Errorf("last seen %v, now %v", s["last_seen_at"], w.Clock.Now())
 	}
 }
 
 // Other applications may still go by what the browser has.
 func TestSignOutPutsTheTokenIntoTheList(t *testing.T) {
 	t.Run("retired", func(t *testing.T) {
-		w := newWorld(t)
-		w.addUser("ada")
-		out, in := w.signedIn("ada"), w.signedIn("ada")
-		tokens := []string{out.cookies["cairn_session"], in.cookies["cairn_session"]}
-		w.start(withKey)
-		if err := w.store.SetHS256Until(t.Context(), w.clock.Now(), account.Audit{At: w.clock.Now(), Action: "keys.migrate"}); err != nil {
+		w := accounttest.New(t)
+		w.AddUser("ada")
+		out, in := w.SignedIn("ada"), w.SignedIn("ada")
+		tokens := []string{out.Cookies["cairn_session"], in.Cookies["cairn_session"]}
+		w.Start(withKey)
+		if err := w.Store.SetHS256Until(t.Context(), w.Clock.Now(), account.Audit{At: w.Clock.Now(), Action: "keys.migrate"}); err != nil {
 			t.Fatal(err)
 		}
-		w.clock.Advance(time.Minute)
-		if out.isSignedIn() {
+		w.Clock.Advance(time.Minute)
+		if out.IsSignedIn() {
 			t.Error("refused before the date")
 		}
-		out.call("POST", "/api/auth/logout", nil).is(200)
-		in.login("ada", password).is(200)
+		out.Call("POST", "/api/auth/logout", nil).Is(200)
+		in.Login("ada", password).Is(200)
 		for i, token := range tokens {
 			if statusBit(w, token) != 1 {
 				t.Errorf("token %d is not in the list", i)
@@ -108,19 +109,19 @@ func TestSignOutPutsTheTokenIntoTheList(t *testing.T) {
 		}
 	})
 	t.Run("without the host's cookie", func(t *testing.T) {
-		w := newWorld(t, withDomain)
-		w.addUser("ada")
-		w.addUser("bob")
-		out, in, bystander := w.signedIn("ada"), w.signedIn("ada"), w.signedIn("ada")
+		w := accounttest.New(t, withDomain)
+		w.AddUser("ada")
+		w.AddUser("bob")
+		out, in, bystander := w.SignedIn("ada"), w.SignedIn("ada"), w.SignedIn("ada")
 		const shared = "__Secure-cairn_session"
-		tokens := []string{out.cookies[shared], in.cookies[shared], bystander.cookies[shared]}
-		for _, b := range []*browser{out, in} {
-			delete(b.cookies, "__Host-cairn_login")
+		tokens := []string{out.Cookies[shared], in.Cookies[shared], bystander.Cookies[shared]}
+		for _, b := range []*accounttest.Browser{out, in} {
+			delete(b.Cookies, "__Host-cairn_login")
 		}
-		out.call("POST", "/api/auth/logout", nil).is(200)
-		in.login("bob", password).is(200)
-		if len(out.cookies) != 0 {
-			t.Errorf("cookies %v", out.cookies)
+		out.Call("POST", "/api/auth/logout", nil).Is(200)
+		in.Login("bob", password).Is(200)
+		if len(out.Cookies) != 0 {
+			t.Errorf("cookies %v", out.Cookies)
 		}
 		for i, want := range []int{1, 1, 0} {
 			if got := statusBit(w, tokens[i]); got != want {
@@ -129,22 +130,22 @@ func TestSignOutPutsTheTokenIntoTheList(t *testing.T) {
 		}
 	})
 	t.Run("several", func(t *testing.T) {
-		w := newWorld(t)
-		w.addUser("ada")
-		w.addUser("eve")
+		w := accounttest.New(t)
+		w.AddUser("ada")
+		w.AddUser("eve")
 		const name = "cairn_session"
-		dead, ada, eve := w.signedIn("ada"), w.signedIn("ada"), w.signedIn("eve")
-		tokens := []string{dead.cookies[name], ada.cookies[name], eve.cookies[name]}
-		dead.call("POST", "/api/auth/logout", nil).is(200)
+		dead, ada, eve := w.SignedIn("ada"), w.SignedIn("ada"), w.SignedIn("eve")
+		tokens := []string{dead.Cookies[name], ada.Cookies[name], eve.Cookies[name]}
+		dead.Call("POST", "/api/auth/logout", nil).Is(200)
 		header := ""
 		for _, token := range tokens {
 			header += name + "=" + token + "; "
 		}
-		planted := w.browser()
-		if got := planted.send("GET", "/api/me", "", "", "Cookie", header).is(200).json()["handle"]; got != "ada" {
+		planted := w.Browser()
+		if got := planted.Send("GET", "/api/me", "", "", "Cookie", header).Is(200).JSON()["handle"]; got != "ada" {
 			t.Errorf("signed in as %v beside a dead cookie", got)
 		}
-		planted.send("POST", "/api/auth/logout", "application/json", "{}", "Cookie", header).is(200)
+		planted.Send("POST", "/api/auth/logout", "application/json", "{}", "Cookie", header).Is(200)
 		for i, token := range tokens {
 			if statusBit(w, token) != 1 {
 				t.Errorf("token %d is not in the list", i)
@@ -152,15 +153,15 @@ func TestSignOutPutsTheTokenIntoTheList(t *testing.T) {
 		}
 	})
 	t.Run("of two hosts' cookies", func(t *testing.T) {
-		w := newWorld(t, withDomain)
-		w.addUser("ada")
+		w := accounttest.New(t, withDomain)
+		w.AddUser("ada")
 		const login, shared = "__Host-cairn_login", "__Secure-cairn_session"
-		out, other, dead := w.signedIn("ada"), w.signedIn("ada"), w.signedIn("ada")
-		tokens := []string{out.cookies[shared], other.cookies[shared]}
-		dead.call("POST", "/api/auth/logout", nil).is(200)
-		mixed := w.browser()
-		mixed.cookies[login], mixed.cookies[shared] = out.cookies[login], other.cookies[shared]
-		mixed.call("POST", "/api/auth/logout", nil).is(200)
+		out, other, dead := w.SignedIn("ada"), w.SignedIn("ada"), w.SignedIn("ada")
+		tokens := []string{out.Cookies[shared], other.Cookies[shared]}
+		dead.Call("POST", "/api/auth/logout", nil).Is(200)
+		mixed := w.Browser()
+		mixed.Cookies[login], mixed.Cookies[shared] = out.Cookies[login], other.Cookies[shared]
+		mixed.Call("POST", "/api/auth/logout", nil).Is(200)
 		for i, token := range tokens {
 			if statusBit(w, token) != 1 {
 				t.Errorf("token %d is not in the list", i)
@@ -168,16 +169,16 @@ func TestSignOutPutsTheTokenIntoTheList(t *testing.T) {
 		}
 	})
 	t.Run("forged", func(t *testing.T) {
-		w := newWorld(t, withDomain)
-		w.addUser("ada")
-		ada := w.signedIn("ada")
+		w := accounttest.New(t, withDomain)
+		w.AddUser("ada")
+		ada := w.SignedIn("ada")
 		const shared = "__Secure-cairn_session"
-		claims := claimsOf(t, ada.cookies[shared])
+		claims := claimsOf(t, ada.Cookies[shared])
 		claims["jti"] = "AAAAAAAAAAAAAAAAAAAAAAAAAA"
-		stranger := w.browser()
-		stranger.cookies[shared] = forged(t, sharedSecret, "HS256", claims)
-		stranger.call("POST", "/api/auth/logout", nil).is(200)
-		if !ada.isSignedIn() || statusBit(w, ada.cookies[shared]) != 0 {
+		stranger := w.Browser()
+		stranger.Cookies[shared] = forged(t, accounttest.Secret, "HS256", claims)
+		stranger.Call("POST", "/api/auth/logout", nil).Is(200)
+		if !ada.IsSignedIn() || statusBit(w, ada.Cookies[shared]) != 0 {
 			t.Error("a holder of the secret signs others out")
 		}
 	})
@@ -185,11 +186,11 @@ func TestSignOutPutsTheTokenIntoTheList(t *testing.T) {
 
 // The hint of one user is no reason to end what the browser has of another.
 func TestSignOutEndsOnlyTheUsersOwnSession(t *testing.T) {
-	w := newWorld(t, withDomain)
-	w.addUser("ada")
-	w.addUser("eve")
+	w := accounttest.New(t, withDomain)
+	w.AddUser("ada")
+	w.AddUser("eve")
 	const shared = "__Secure-cairn_session"
-	token := w.signedIn("ada").cookies[shared]
+	token := w.SignedIn("ada").Cookies[shared]
 	for _, c := range []struct {
 		handle string
 		bit    int
@@ -197,7 +198,7 @@ func TestSignOutEndsOnlyTheUsersOwnSession(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/oauth2/logout", nil)
 		r.AddCookie(&http.Cookie{Name: shared, Value: token})
 		out := httptest.NewRecorder()
-		if err := w.service.SignOutBrowser(out, r, w.user(c.handle).Sub); err != nil {
+		if err := w.Service.SignOutBrowser(out, r, w.User(c.handle).Sub); err != nil {
 			t.Fatal(err)
 		}
 		if got := statusBit(w, token); got != c.bit || len(out.Result().Cookies()) == 0 { //nolint:bodyclose // a recorder's

@@ -21,30 +21,30 @@ var endpoints = []struct{ method, path, body string }{
 
 func TestOrdinaryPeopleAdministerNothing(t *testing.T) {
 	w := newWorld(t)
-	before := w.addUser("bob")
-	bob := w.signedIn("bob")
+	before := w.AddUser("bob")
+	bob := w.SignedIn("bob")
 	for _, e := range endpoints {
 		ct := ""
 		if e.body != "" {
 			ct = "application/json"
 		}
 		for _, headers := range [][]string{nil, {"X-Forwarded-User", "root1"}, {"X-Original-URL", "/id/api/me"}, {"Authorization", "Bearer admin"}} {
-			w.browser().send(e.method, e.path, ct, e.body, headers...).is(401, "not_authenticated").hides("bob")
-			bob.send(e.method, e.path, ct, e.body, headers...).is(403, "admin_required")
+			w.Browser().Send(e.method, e.path, ct, e.body, headers...).Is(401, "not_authenticated").Hides("bob")
+			bob.Send(e.method, e.path, ct, e.body, headers...).Is(403, "admin_required")
 		}
 	}
 	for _, path := range []string{"/admin/", "/admin/users/bob"} {
-		w.browser().page(path).redirectsTo("/id/login/")
-		bob.page(path).is(403).shows(`data-page="error"`).hides("Name of bob")
+		w.Browser().Page(path).RedirectsTo("/id/login/")
+		bob.Page(path).Is(403).Shows(`data-page="error"`).Hides("Bob")
 	}
 	for _, action := range []string{"profile", "suspend", "unsuspend", "flags", "reset-password-code", "delete"} {
-		w.browser().page("/admin/users/bob/"+action, "flag", "admin", "confirm", "bob").redirectsTo("/id/login/")
-		bob.page("/admin/users/bob/"+action, "flag", "admin", "confirm", "bob").is(403)
+		w.Browser().Page("/admin/users/bob/"+action, "flag", "admin", "confirm", "bob").RedirectsTo("/id/login/")
+		bob.Page("/admin/users/bob/"+action, "flag", "admin", "confirm", "bob").Is(403)
 	}
-	if after := w.user("bob"); after.Has(account.FlagAdmin) || after.Suspended() || after.Sub != before.Sub {
+	if after := w.User("bob"); after.Has(account.FlagAdmin) || after.Suspended() || after.Sub != before.Sub {
 		t.Errorf("%+v", after)
 	}
-	if rows, err := w.store.AuditLog(t.Context(), account.AuditQuery{Kind: "user", Limit: 10}); err != nil || len(rows) != 1 {
+	if rows, err := w.Store.AuditLog(t.Context(), account.AuditQuery{Kind: "user", Limit: 10}); err != nil || len(rows) != 1 {
 		t.Errorf("refused acts left %d audit rows, %v", len(rows), err)
 	}
 }
@@ -52,12 +52,12 @@ func TestOrdinaryPeopleAdministerNothing(t *testing.T) {
 // Whatever is mounted, also what is added later.
 func TestEveryPathOfTheAdministrationIsGuarded(t *testing.T) {
 	w := newWorld(t)
-	w.addUser("bob")
-	w.addUser("root1", account.FlagAdmin)
-	bob, stale := w.signedIn("bob"), w.signedIn("root1")
-	w.now = start.Add(10*time.Minute + time.Second)
+	w.AddUser("bob")
+	w.AddUser("root1", account.FlagAdmin)
+	bob, stale := w.SignedIn("bob"), w.SignedIn("root1")
+	w.Clock.Advance(10*time.Minute + time.Second)
 	var paths []string
-	err := w.router.Walk(func(r *mux.Route, _ *mux.Router, _ []*mux.Route) error {
+	err := w.Router.Walk(func(r *mux.Route, _ *mux.Router, _ []*mux.Route) error {
 		if path, err := r.GetPathTemplate(); err == nil && strings.Contains(path+"/", "/admin/") {
 			paths = append(paths, strings.NewReplacer("/id/", "/", "{handle}", "bob", "{id}", "x", "{code}", "AAAABBBBCCCCDDDD").Replace(path))
 		}
@@ -69,16 +69,16 @@ func TestEveryPathOfTheAdministrationIsGuarded(t *testing.T) {
 	for _, path := range paths {
 		handled := 0
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
-			a := w.browser().send(method, path, "", "")
-			if a.status == http.StatusMethodNotAllowed {
+			a := w.Browser().Send(method, path, "", "")
+			if a.Status == http.StatusMethodNotAllowed {
 				continue
 			}
 			handled++
-			if a.status != 401 && (a.status != 303 || !strings.HasPrefix(a.header.Get("Location"), "/id/login/")) {
-				t.Errorf("%s %s: %d for anybody", method, path, a.status)
+			if a.Status != 401 && (a.Status != 303 || !strings.HasPrefix(a.Header.Get("Location"), "/id/login/")) {
+				t.Errorf("%s %s: %d for anybody", method, path, a.Status)
 			}
-			if a := bob.send(method, path, "", ""); a.status != 403 {
-				t.Errorf("%s %s: %d for a member", method, path, a.status)
+			if a := bob.Send(method, path, "", ""); a.Status != 403 {
+				t.Errorf("%s %s: %d for a member", method, path, a.Status)
 			}
 			if method == "GET" || method == "HEAD" {
 				continue
@@ -92,8 +92,8 @@ func TestEveryPathOfTheAdministrationIsGuarded(t *testing.T) {
 			case strings.HasPrefix(path, "/api/"):
 				contentType, body = "application/json", "{}"
 			}
-			if a := stale.send(method, path, contentType, body); a.status != 403 || !strings.Contains(a.body, "reauthentication_required") {
-				t.Errorf("%s %s: %d without a fresh proof", method, path, a.status)
+			if a := stale.Send(method, path, contentType, body); a.Status != 403 || !strings.Contains(a.Body, "reauthentication_required") {
+				t.Errorf("%s %s: %d without a fresh proof", method, path, a.Status)
 			}
 		}
 		if handled == 0 {
@@ -104,56 +104,56 @@ func TestEveryPathOfTheAdministrationIsGuarded(t *testing.T) {
 
 func TestOtherSpellingsOfAPathOpenNothing(t *testing.T) {
 	w := newWorld(t)
-	w.addUser("bob")
-	bob := w.signedIn("bob")
+	w.AddUser("bob")
+	bob := w.SignedIn("bob")
 	for _, path := range []string{
 		"/api/admin//users", "/API/admin/users", "/api/admin/users/", "/api/admin/./users", "/api/me/../admin/users", "/api/%61dmin/users", "/api/admin%2fusers",
 		"/api/admin/users;x=1", "/api/admin/users%00", "/api/admin/users%20", "/admin//", "/%61dmin/", "/admin/..;/admin/",
 	} {
-		if a := bob.send("GET", path, "", ""); a.status == 200 {
-			t.Errorf("%s: %d %.100s", path, a.status, a.body)
+		if a := bob.Send("GET", path, "", ""); a.Status == 200 {
+			t.Errorf("%s: %d %.100s", path, a.Status, a.Body)
 		}
 	}
 }
 
 func TestLosingTheFlagWorksAtOnceInLiveSessions(t *testing.T) {
 	w := newWorld(t)
-	w.addUser("root1", account.FlagAdmin)
-	w.addUser("root2", account.FlagAdmin)
-	one, two := w.signedIn("root1"), w.signedIn("root2")
-	two.call("GET", "/api/admin/users", nil).is(200)
-	one.call("PUT", "/api/admin/users/root2/flags", map[string]bool{"admin": false}).is(200)
-	two.call("GET", "/api/admin/users", nil).is(403, "admin_required")
-	two.call("PUT", "/api/admin/users/root2/flags", map[string]bool{"admin": true}).is(403, "admin_required")
-	one.call("PUT", "/api/admin/users/root2/flags", map[string]bool{"admin": true}).is(200)
-	two = w.signedIn("root2")
-	two.call("GET", "/api/admin/users", nil).is(200)
-	one.call("POST", "/api/admin/users/root2/suspend", nil).is(200)
-	two.call("GET", "/api/admin/users", nil).is(401, "not_authenticated")
-	two.call("POST", "/api/admin/users/root1/suspend", nil).is(401)
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("root2", account.FlagAdmin)
+	one, two := w.SignedIn("root1"), w.SignedIn("root2")
+	two.Call("GET", "/api/admin/users", nil).Is(200)
+	one.Call("PUT", "/api/admin/users/root2/flags", map[string]bool{"admin": false}).Is(200)
+	two.Call("GET", "/api/admin/users", nil).Is(403, "admin_required")
+	two.Call("PUT", "/api/admin/users/root2/flags", map[string]bool{"admin": true}).Is(403, "admin_required")
+	one.Call("PUT", "/api/admin/users/root2/flags", map[string]bool{"admin": true}).Is(200)
+	two = w.SignedIn("root2")
+	two.Call("GET", "/api/admin/users", nil).Is(200)
+	one.Call("POST", "/api/admin/users/root2/suspend", nil).Is(200)
+	two.Call("GET", "/api/admin/users", nil).Is(401, "not_authenticated")
+	two.Call("POST", "/api/admin/users/root1/suspend", nil).Is(401)
 }
 
 func TestMethodsOfTheAdministration(t *testing.T) {
 	w := newWorld(t)
-	w.addUser("root1", account.FlagAdmin)
-	w.addUser("bob")
-	b := w.signedIn("root1")
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("bob")
+	b := w.SignedIn("root1")
 	for path, allow := range map[string]string{
 		"/api/admin/users": "GET, HEAD, POST", "/api/admin/users/bob": "DELETE, GET, HEAD, PATCH", "/api/admin/users/bob/suspend": "POST", "/api/admin/users/bob/flags": "PUT",
 		"/api/admin/settings": "GET, HEAD, PUT", "/api/admin/clients": "GET, HEAD", "/api/admin/audit": "GET, HEAD", "/admin/users/bob/delete": "POST",
 	} {
-		a := b.send("TRACE", path, "", "").is(405, "method_not_allowed")
-		if got := a.header.Get("Allow"); got != allow {
+		a := b.Send("TRACE", path, "", "").Is(405, "method_not_allowed")
+		if got := a.Header.Get("Allow"); got != allow {
 			t.Errorf("%s: Allow %q, want %q", path, got, allow)
 		}
 	}
 	for _, action := range []string{"suspend", "unsuspend", "reset-password-code"} {
-		b.send(http.MethodGet, "/api/admin/users/bob/"+action, "", "").is(405)
-		b.send(http.MethodPost, "/api/admin/users/bob/"+action, "text/plain", "{}").is(415)
-		b.send(http.MethodPost, "/api/admin/users/bob/"+action, "application/json", `{"x":1}`).is(400, "invalid_request")
-		b.send(http.MethodPost, "/api/admin/users/bob/"+action, "application/json", strings.Repeat(" ", 70000)).is(413)
+		b.Send(http.MethodGet, "/api/admin/users/bob/"+action, "", "").Is(405)
+		b.Send(http.MethodPost, "/api/admin/users/bob/"+action, "text/plain", "{}").Is(415)
+		b.Send(http.MethodPost, "/api/admin/users/bob/"+action, "application/json", `{"x":1}`).Is(400, "invalid_request")
+		b.Send(http.MethodPost, "/api/admin/users/bob/"+action, "application/json", strings.Repeat(" ", 70000)).Is(413)
 	}
-	if u := w.user("bob"); u.Suspended() {
+	if u := w.User("bob"); u.Suspended() {
 		t.Error("a refused request suspended")
 	}
 }

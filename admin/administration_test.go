@@ -11,67 +11,68 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/accounttest"
 	"github.com/cairn-id/cairn/templates"
 )
 
 func TestOverviewWarnsWithTheRemedy(t *testing.T) {
 	w := newWorld(t)
-	w.backedUp = time.Time{}
-	w.addUser("root1", account.FlagAdmin)
-	b := w.signedIn("root1")
-	b.page("/admin/").is(200).shows(`data-page="admin"`, `notice" data-warning="second-factor"`, `data-warning="second-factor-optional"`, `notice" data-warning="backup"`,
-		`id="members">1<`, `id="sign-ins">1<`).hides("key-age", "mail-server")
-	w.keyCreated = start.AddDate(-1, 0, -2)
-	w.now = start.AddDate(0, 0, 8) // and people have signed in for longer than a week
-	w.signedIn("root1").page("/admin/").is(200).shows(`warning" data-warning="key-age"`, "cairn keys generate", `warning" data-warning="backup"`)
-	w.now = start
-	b.call("PUT", "/api/admin/settings", map[string]any{"accent_colour": "#FFee00"}).is(200).shows(`"accent_colour":"#ffee00"`)
-	b.page("/admin/").is(200).shows(`href="/id/theme/ffee00-`)
-	b.call("PUT", "/api/admin/settings", map[string]any{"accent_colour": "red;}"}).is(400, "invalid_settings")
+	w.BackedUp = time.Time{}
+	w.AddUser("root1", account.FlagAdmin)
+	b := w.SignedIn("root1")
+	b.Page("/admin/").Is(200).Shows(`data-page="admin"`, `notice" data-warning="second-factor"`, `data-warning="second-factor-optional"`, `notice" data-warning="backup"`,
+		`id="members">1<`, `id="sign-ins">1<`).Hides("key-age", "mail-server")
+	w.KeyCreated = w.Began.AddDate(-1, 0, -2)
+	w.Clock.Advance(8 * 24 * time.Hour) // and people have signed in for longer than a week
+	w.SignedIn("root1").Page("/admin/").Is(200).Shows(`warning" data-warning="key-age"`, "cairn keys generate", `warning" data-warning="backup"`)
+	w.Clock.Advance(-8 * 24 * time.Hour)
+	b.Call("PUT", "/api/admin/settings", map[string]any{"accent_colour": "#FFee00"}).Is(200).Shows(`"accent_colour":"#ffee00"`)
+	b.Page("/admin/").Is(200).Shows(`href="/id/theme/ffee00-`)
+	b.Call("PUT", "/api/admin/settings", map[string]any{"accent_colour": "red;}"}).Is(400, "invalid_settings")
 }
 
 func TestAdministratorAddsAPerson(t *testing.T) {
 	w := newWorld(t)
-	w.addUser("root1", account.FlagAdmin)
-	b := w.signedIn("root1")
-	m := b.call("POST", "/api/admin/users", map[string]any{"handle": "Ada", "display_name": "Ada L.", "flags": map[string]bool{"admin": false, "activity": true}}).is(201).json()
+	w.AddUser("root1", account.FlagAdmin)
+	b := w.SignedIn("root1")
+	m := b.Call("POST", "/api/admin/users", map[string]any{"handle": "Ada", "display_name": "Ada L.", "flags": map[string]bool{"admin": false, "activity": true}}).Is(201).JSON()
 	code := m["code"].(string)
 	if u := m["user"].(map[string]any); u["handle"] != "ada" || !strings.Contains(m["url"].(string), code) {
 		t.Errorf("%v", m)
 	}
 	for _, try := range []string{"", "*", password} {
-		w.browser().call("POST", "/api/auth/login", map[string]string{"handle": "ada", "password": try}).is(401, "invalid_credentials")
+		w.Browser().Call("POST", "/api/auth/login", map[string]string{"handle": "ada", "password": try}).Is(401, "invalid_credentials")
 	}
-	w.browser().call("POST", "/api/auth/reset-password", map[string]string{"handle": "ada", "code": code, "password": password}).is(200)
-	if !w.signedIn("ada").isSignedIn() {
+	w.Browser().Call("POST", "/api/auth/reset-password", map[string]string{"handle": "ada", "code": code, "password": password}).Is(200)
+	if !w.SignedIn("ada").IsSignedIn() {
 		t.Error("ada cannot sign in")
 	}
-	b.call("POST", "/api/admin/users", map[string]any{"handle": "ada"}).is(409, "handle_taken")
-	b.call("POST", "/api/admin/users", map[string]any{"handle": "root"}).is(400, "invalid_handle")
-	b.call("POST", "/api/admin/users", map[string]any{"handle": "bob", "flags": map[string]bool{"nope": true}}).is(400, "unknown_flag")
-	b.call("POST", "/api/admin/users", map[string]any{"handle": "bob", "password": "x"}).is(400, "invalid_request")
+	b.Call("POST", "/api/admin/users", map[string]any{"handle": "ada"}).Is(409, "handle_taken")
+	b.Call("POST", "/api/admin/users", map[string]any{"handle": "root"}).Is(400, "invalid_handle")
+	b.Call("POST", "/api/admin/users", map[string]any{"handle": "bob", "flags": map[string]bool{"nope": true}}).Is(400, "unknown_flag")
+	b.Call("POST", "/api/admin/users", map[string]any{"handle": "bob", "password": "x"}).Is(400, "invalid_request")
 
-	b.page("/admin/users/", "handle", "ada", "display_name", "<i>").is(409).shows(`value="&lt;i&gt;"`, `aria-invalid="true"`)
-	a := b.page("/admin/users/", "handle", "eve", "flag", "activity").is(200).shows(`data-page="admin-user"`)
-	shown := regexp.MustCompile(`id="reset-code">([0-9A-Z-]+)<`).FindStringSubmatch(a.body)
+	b.Page("/admin/users/", "handle", "ada", "display_name", "<i>").Is(409).Shows(`value="&lt;i&gt;"`, `aria-invalid="true"`)
+	a := b.Page("/admin/users/", "handle", "eve", "flag", "activity").Is(200).Shows(`data-page="admin-user"`)
+	shown := regexp.MustCompile(`id="reset-code">([0-9A-Z-]+)<`).FindStringSubmatch(a.Body)
 	if shown == nil {
-		t.Fatal(a.body)
+		t.Fatal(a.Body)
 	}
-	b.page("/admin/audit?person=eve").is(200).shows("root1 created the account of eve", `data-action="user.create"`).hides(shown[1])
+	b.Page("/admin/audit?person=eve").Is(200).Shows("root1 created the account of eve", `data-action="user.create"`).Hides(shown[1])
 }
 
 func TestListsOfPeopleAreFilteredAndCounted(t *testing.T) {
 	w := newWorld(t)
-	w.addUser("root1", account.FlagAdmin)
-	w.addUser("ada", account.FlagActivity)
-	w.addUser("bob")
-	b := w.signedIn("root1")
-	b.call("POST", "/api/admin/users/bob/suspend", nil).is(200)
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("ada", account.FlagActivity)
+	w.AddUser("bob")
+	b := w.SignedIn("root1")
+	b.Call("POST", "/api/admin/users/bob/suspend", nil).Is(200)
 	for q, handles := range map[string]string{
 		"": "ada bob root1", "flag=activity": "ada", "suspended=true": "bob", "never_signed_in=true": "ada bob", "no_second_factor=true&flag=admin": "root1",
 		"sort=last_sign_in": "root1 bob ada", "query=ada&suspended=true": "", "suspended=false&flag=": "ada bob root1",
 	} {
-		m := b.call("GET", "/api/admin/users?"+q, nil).is(200).json()
+		m := b.Call("GET", "/api/admin/users?"+q, nil).Is(200).JSON()
 		var got []string
 		for _, u := range m["users"].([]any) {
 			got = append(got, u.(map[string]any)["handle"].(string))
@@ -79,80 +80,80 @@ func TestListsOfPeopleAreFilteredAndCounted(t *testing.T) {
 		if strings.Join(got, " ") != handles || m["total"] != float64(len(got)) {
 			t.Errorf("%s: %v, total %v", q, got, m["total"])
 		}
-		b.page("/admin/users/?" + q).is(200)
+		b.Page("/admin/users/?" + q).Is(200)
 	}
 	for _, q := range []string{"suspended=yes", "suspended=true&suspended=true", "flag=A", "flag=a&flag=b", "sort=password_hash", "sort=handle;", "never_signed_in=1", "no_second_factor=%00"} {
-		b.call("GET", "/api/admin/users?"+q, nil).is(400, "invalid_request")
-		b.page("/admin/users/?" + q).is(400)
+		b.Call("GET", "/api/admin/users?"+q, nil).Is(400, "invalid_request")
+		b.Page("/admin/users/?" + q).Is(400)
 	}
 	for _, path := range []string{"/admin/audit?from=yesterday", "/admin/audit?kind=%27", "/admin/audit?person=a%20b", "/admin/audit.csv?from=x", "/admin/invites?skip=-1", "/admin/invites?cursor=!", "/admin/invites?skip=x"} {
-		b.page(path).is(400)
+		b.Page(path).Is(400)
 	}
-	b.page("/admin/invites?under=nobody").is(404)
+	b.Page("/admin/invites?under=nobody").Is(404)
 }
 
 func TestOnlyAdministratorsSeeTheirPages(t *testing.T) {
 	w := newWorld(t)
-	w.addUser("bob")
-	bob := w.signedIn("bob")
+	w.AddUser("bob")
+	bob := w.SignedIn("bob")
 	for _, path := range []string{"/admin/", "/admin/users/", "/admin/invites", "/admin/applications", "/admin/settings", "/admin/audit", "/admin/audit.csv", "/admin/audit.jsonl"} {
-		w.browser().page(path).redirectsTo("/id/login/")
-		bob.page(path).is(403)
+		w.Browser().Page(path).RedirectsTo("/id/login/")
+		bob.Page(path).Is(403)
 	}
 	for _, path := range []string{"/admin/users/", "/admin/invites/revoke", "/admin/settings/general", "/admin/settings/flags", "/admin/settings/security", "/admin/settings/logo", "/admin/settings/remove-logo"} {
-		w.browser().page(path, "handle", "x").redirectsTo("/id/login/")
-		bob.page(path, "handle", "x").is(403)
+		w.Browser().Page(path, "handle", "x").RedirectsTo("/id/login/")
+		bob.Page(path, "handle", "x").Is(403)
 	}
-	bob.call("POST", "/api/admin/users", map[string]string{"handle": "eve"}).is(403, "admin_required")
-	bob.call("POST", "/api/admin/invites/revoke", map[string]string{"handle": "bob"}).is(403, "admin_required")
-	bob.call("DELETE", "/api/admin/invites/AAAA-BBBB-CCCC-DDDD", nil).is(403, "admin_required")
+	bob.Call("POST", "/api/admin/users", map[string]string{"handle": "eve"}).Is(403, "admin_required")
+	bob.Call("POST", "/api/admin/invites/revoke", map[string]string{"handle": "bob"}).Is(403, "admin_required")
+	bob.Call("DELETE", "/api/admin/invites/AAAA-BBBB-CCCC-DDDD", nil).Is(403, "admin_required")
 }
 
 func TestBranchesOfInvites(t *testing.T) {
 	w := newWorld(t)
-	w.addUser("root1", account.FlagAdmin)
-	ada := w.addUser("ada")
-	b, of := w.signedIn("root1"), w.signedIn("ada")
-	code := of.call("POST", "/api/invites", map[string]string{"note": "<script>alert(1)</script>"}).is(201).json()["code"].(string)
-	of.call("POST", "/api/invites", nil).is(201)
-	w.browser().call("POST", "/api/register", map[string]string{"code": code, "handle": "gus", "password": password, "display_name": "<img src=x>"}).is(201)
-	w.signedIn("gus").call("POST", "/api/invites", map[string]string{"note": "<script>alert(1)</script>"}).is(201)
-	b.page("/admin/invites").is(200).shows(`data-branch="ada"`, "invited 1 person", "1 of them active", "&lt;script&gt;").
-		hides("<script>alert", "<img src=x", `data-branch="root1"`)
-	b.page("/admin/invites?under=ada").is(200).shows(`data-branch="gus"`, `id="revoke-branch-submit"`, "&lt;img src=x&gt;").hides("<img src=x")
-	b.call("DELETE", "/api/admin/invites/"+code, nil).is(409, "invite_used")
-	b.call("DELETE", "/api/admin/invites/0000-0000-0000-0000", nil).is(404, "invite_not_found")
-	b.page("/admin/invites/revoke", "under", "ada").is(200).shows("2 open invites are revoked.")
-	if got := b.call("POST", "/api/admin/invites/revoke", map[string]string{"handle": ada.Handle}).is(200).json()["revoked"]; got != float64(0) {
+	w.AddUser("root1", account.FlagAdmin)
+	ada := w.AddUser("ada")
+	b, of := w.SignedIn("root1"), w.SignedIn("ada")
+	code := of.Call("POST", "/api/invites", map[string]string{"note": "<script>alert(1)</script>"}).Is(201).JSON()["code"].(string)
+	of.Call("POST", "/api/invites", nil).Is(201)
+	w.Browser().Call("POST", "/api/register", map[string]string{"code": code, "handle": "gus", "password": password, "display_name": "<img src=x>"}).Is(201)
+	w.SignedIn("gus").Call("POST", "/api/invites", map[string]string{"note": "<script>alert(1)</script>"}).Is(201)
+	b.Page("/admin/invites").Is(200).Shows(`data-branch="ada"`, "invited 1 person", "1 of them active", "&lt;script&gt;").
+		Hides("<script>alert", "<img src=x", `data-branch="root1"`)
+	b.Page("/admin/invites?under=ada").Is(200).Shows(`data-branch="gus"`, `id="revoke-branch-submit"`, "&lt;img src=x&gt;").Hides("<img src=x")
+	b.Call("DELETE", "/api/admin/invites/"+code, nil).Is(409, "invite_used")
+	b.Call("DELETE", "/api/admin/invites/0000-0000-0000-0000", nil).Is(404, "invite_not_found")
+	b.Page("/admin/invites/revoke", "under", "ada").Is(200).Shows("2 open invites are revoked.")
+	if got := b.Call("POST", "/api/admin/invites/revoke", map[string]string{"handle": ada.Handle}).Is(200).JSON()["revoked"]; got != float64(0) {
 		t.Errorf("%v are left", got)
 	}
-	one := w.signedIn("ada").call("POST", "/api/invites", nil).is(201).json()["code"].(string)
-	b.page("/admin/invites/revoke", "code", one).redirectsTo("/id/admin/invites?notice=invite-revoked#open")
-	b.page("/admin/invites/revoke", "code", one).is(404)
-	b.page("/admin/users/ada").is(200).shows(`data-invited="gus"`)
+	one := w.SignedIn("ada").Call("POST", "/api/invites", nil).Is(201).JSON()["code"].(string)
+	b.Page("/admin/invites/revoke", "code", one).RedirectsTo("/id/admin/invites?notice=invite-revoked#open")
+	b.Page("/admin/invites/revoke", "code", one).Is(404)
+	b.Page("/admin/users/ada").Is(200).Shows(`data-invited="gus"`)
 }
 
 func TestExportRunsNoFormula(t *testing.T) {
 	w := newWorld(t)
-	w.addUser("root1", account.FlagAdmin)
-	w.addUser("bob")
-	b := w.signedIn("root1")
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("bob")
+	b := w.SignedIn("root1")
 	for _, reason := range []string{`=HYPERLINK("http://evil.example","x")`, "+1", "-1", "@SUM(A1)", `a "quoted", text`, "a;=1+1; -2", "＝1"} {
-		b.call("POST", "/api/admin/users/bob/suspend", map[string]string{"reason": reason}).is(200)
-		b.call("POST", "/api/admin/users/bob/unsuspend", nil).is(200)
+		b.Call("POST", "/api/admin/users/bob/suspend", map[string]string{"reason": reason}).Is(200)
+		b.Call("POST", "/api/admin/users/bob/unsuspend", nil).Is(200)
 	}
-	b.page("/admin/audit").is(200).shows("=HYPERLINK(&#34;").hides(`"http://evil`)
-	a := b.page("/admin/audit.csv?kind=user.suspend").is(200).shows(`,"'=HYPERLINK(""http://evil.example"",""x"")",`, `,"'+1",`, `,"'-1",`, `,"'@SUM(A1)",`, `,"a ""quoted"", text",`, `,"a;'=1+1;' -2",`, `,"'＝1",`)
-	if got := a.header.Get("Content-Type"); !strings.HasPrefix(got, "text/csv") || strings.Count(a.body, "\r\n") != 8 || !strings.HasPrefix(a.header.Get("Content-Disposition"), "attachment") {
-		t.Errorf("%q %s", got, a.body)
+	b.Page("/admin/audit").Is(200).Shows("=HYPERLINK(&#34;").Hides(`"http://evil`)
+	a := b.Page("/admin/audit.csv?kind=user.suspend").Is(200).Shows(`,"'=HYPERLINK(""http://evil.example"",""x"")",`, `,"'+1",`, `,"'-1",`, `,"'@SUM(A1)",`, `,"a ""quoted"", text",`, `,"a;'=1+1;' -2",`, `,"'＝1",`)
+	if got := a.Header.Get("Content-Type"); !strings.HasPrefix(got, "text/csv") || strings.Count(a.Body, "\r\n") != 8 || !strings.HasPrefix(a.Header.Get("Content-Disposition"), "attachment") {
+		t.Errorf("%q %s", got, a.Body)
 	}
-	lines := strings.Split(strings.TrimSpace(b.page("/admin/audit.jsonl?kind=user.suspend").is(200).body), "\n")
+	lines := strings.Split(strings.TrimSpace(b.Page("/admin/audit.jsonl?kind=user.suspend").Is(200).Body), "\n")
 	if len(lines) != 7 || !strings.HasPrefix(lines[0], `{"id":`) {
 		t.Errorf("%q", lines)
 	}
-	b.call("GET", "/api/admin/audit?kind=audit", nil).is(200).shows("audit.export", "kind=user.suspend")
-	b.page("/admin/audit.csv?kind=invite&told=" + strings.Repeat("x", 1000)).is(200)
-	b.call("GET", "/api/admin/audit?kind=audit&limit=1", nil).is(200).shows(`"detail":"kind=invite"`)
+	b.Call("GET", "/api/admin/audit?kind=audit", nil).Is(200).Shows("audit.export", "kind=user.suspend")
+	b.Page("/admin/audit.csv?kind=invite&told=" + strings.Repeat("x", 1000)).Is(200)
+	b.Call("GET", "/api/admin/audit?kind=audit&limit=1", nil).Is(200).Shows(`"detail":"kind=invite"`)
 }
 
 // picture is a PNG of that size.
@@ -165,8 +166,8 @@ func picture(t *testing.T, width, height int) []byte {
 	return b.Bytes()
 }
 
-func (b *browser) upload(field string, content []byte) *answer {
-	b.w.t.Helper()
+func upload(b *accounttest.Browser, field string, content []byte) *accounttest.Answer {
+	b.W.T.Helper()
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
 	part, err := form.CreateFormFile(field, "logo.png")
@@ -174,15 +175,15 @@ func (b *browser) upload(field string, content []byte) *answer {
 		_, err = part.Write(content)
 	}
 	if err != nil || form.Close() != nil {
-		b.w.t.Fatal(err)
+		b.W.T.Fatal(err)
 	}
-	return b.send("POST", "/admin/settings/logo", form.FormDataContentType(), body.String(), "Accept", "text/html")
+	return b.Send("POST", "/admin/settings/logo", form.FormDataContentType(), body.String(), "Accept", "text/html")
 }
 
 func TestLogoIsAPictureAndNothingElse(t *testing.T) {
 	w := newWorld(t)
-	w.addUser("root1", account.FlagAdmin)
-	b := w.signedIn("root1")
+	w.AddUser("root1", account.FlagAdmin)
+	b := w.SignedIn("root1")
 	good := picture(t, 8, 8)
 	cut := append([]byte{}, good[:len(good)-20]...)
 	bomb := picture(t, 1, 1)
@@ -192,98 +193,98 @@ func TestLogoIsAPictureAndNothingElse(t *testing.T) {
 		"GIF": []byte("GIF89a\x01\x00\x01\x00\x00\x00\x00;"), "cut off": cut, "bomb": bomb, "wide": picture(t, 1025, 1), "large": append(picture(t, 8, 8), make([]byte, 70<<10)...),
 		"bomb of pixels": picture(t, 5000, 5000),
 	} {
-		a := b.upload("logo", content)
-		if a.status != 400 || !strings.Contains(a.body, "has to be a PNG") {
-			t.Errorf("%s: %d %.200s", name, a.status, a.body)
+		a := upload(b, "logo", content)
+		if a.Status != 400 || !strings.Contains(a.Body, "has to be a PNG") {
+			t.Errorf("%s: %d %.200s", name, a.Status, a.Body)
 		}
 	}
-	b.upload("other", good).is(400)
-	b.page("/admin/settings/logo", "logo", "x").is(400)
-	if v, err := w.service.Settings(t.Context()); err != nil || v.Logo != "" {
+	upload(b, "other", good).Is(400)
+	b.Page("/admin/settings/logo", "logo", "x").Is(400)
+	if v, err := w.Service.Settings(t.Context()); err != nil || v.Logo != "" {
 		t.Fatalf("%q %v", v.Logo, err)
 	}
 
-	b.upload("logo", append(good, "<script>alert(1)</script>"...)).redirectsTo("/id/admin/settings?notice=logo-saved#logo")
-	page := b.page("/admin/settings").is(200).shows(`id="logo-remove"`)
-	path := regexp.MustCompile(`src="/id(/logo/[0-9a-f]{16}\.png)"`).FindStringSubmatch(page.body)
+	upload(b, "logo", append(good, "<script>alert(1)</script>"...)).RedirectsTo("/id/admin/settings?notice=logo-saved#logo")
+	page := b.Page("/admin/settings").Is(200).Shows(`id="logo-remove"`)
+	path := regexp.MustCompile(`src="/id(/logo/[0-9a-f]{16}\.png)"`).FindStringSubmatch(page.Body)
 	if path == nil {
-		t.Fatal(page.body)
+		t.Fatal(page.Body)
 	}
-	a := w.browser().send("GET", path[1], "", "").is(200).hides("script")
-	if a.header.Get("Content-Type") != "image/png" || a.header.Get("X-Content-Type-Options") != "nosniff" {
-		t.Errorf("%v", a.header)
+	a := w.Browser().Send("GET", path[1], "", "").Is(200).Hides("script")
+	if a.Header.Get("Content-Type") != "image/png" || a.Header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("%v", a.Header)
 	}
-	if _, err := png.Decode(strings.NewReader(a.body)); err != nil {
+	if _, err := png.Decode(strings.NewReader(a.Body)); err != nil {
 		t.Error(err)
 	}
-	w.browser().send("GET", "/logo/0123456789abcdef.png", "", "").is(404)
-	b.page("/admin/settings/remove-logo", "x", "").redirectsTo("/id/admin/settings?notice=logo-removed#logo")
-	w.browser().send("GET", path[1], "", "").is(404)
+	w.Browser().Send("GET", "/logo/0123456789abcdef.png", "", "").Is(404)
+	b.Page("/admin/settings/remove-logo", "x", "").RedirectsTo("/id/admin/settings?notice=logo-removed#logo")
+	w.Browser().Send("GET", path[1], "", "").Is(404)
 }
 
 func TestSettingsByForms(t *testing.T) {
 	w := newWorld(t)
-	w.addUser("root1", account.FlagAdmin)
-	b := w.signedIn("root1")
+	w.AddUser("root1", account.FlagAdmin)
+	b := w.SignedIn("root1")
 	general := []string{"instance_name", "Running Club", "accent_colour", "#1a2b3c", "contact", "help@example.org", "registration", "closed", "max_users", "50", "invites_per_member", "5"}
-	b.page("/admin/settings/general", general...).redirectsTo("/id/admin/settings?notice=general#general")
-	b.page("/admin/settings/flags", "known", "activity", "known", "admin", "description.activity", "Runs.", "description.admin", "Administers.", "new_flag", "coach", "new_description", "Trains.").
-		redirectsTo("/id/admin/settings?notice=flags#flags")
-	b.page("/admin/settings/security", "second_factor", "coach", "min_password_length", "12", "audit_days", "90").redirectsTo("/id/admin/settings?notice=security#security")
-	v, err := w.service.Settings(t.Context())
+	b.Page("/admin/settings/general", general...).RedirectsTo("/id/admin/settings?notice=general#general")
+	b.Page("/admin/settings/flags", "known", "activity", "known", "admin", "description.activity", "Runs.", "description.admin", "Administers.", "new_flag", "coach", "new_description", "Trains.").
+		RedirectsTo("/id/admin/settings?notice=flags#flags")
+	b.Page("/admin/settings/security", "second_factor", "coach", "min_password_length", "12", "audit_days", "90").RedirectsTo("/id/admin/settings?notice=security#security")
+	v, err := w.Service.Settings(t.Context())
 	if err != nil || v.InstanceName != "Running Club" || v.Registration != "closed" || v.MaxUsers != 50 || len(v.DefaultFlags) != 0 || v.FlagDescriptions["coach"] != "Trains." ||
 		strings.Join(v.SecondFactorFlags, " ") != "coach" || v.MinPassword != 12 || v.AuditDays != 90 {
 		t.Errorf("%+v %v", v, err)
 	}
 	general[9] = "many"
-	b.page("/admin/settings/general", general...).is(400).shows(`id="max_users-error"`, `value="many"`)
+	b.Page("/admin/settings/general", general...).Is(400).Shows(`id="max_users-error"`, `value="many"`)
 	general[9], general[3] = "50", "blue"
-	b.page("/admin/settings/general", general...).is(400).shows(`id="accent_colour-error"`, `value="blue"`)
-	b.page("/admin/settings/flags", "new_flag", "<b>").is(400).shows(`id="new_flag-error"`, "&lt;b&gt;")
-	b.page("/admin/settings/flags", "known", "coach", "remove", "coach", "remove", "admin").redirectsTo("/id/admin/settings?notice=flags#flags")
-	if v, err := w.service.Settings(t.Context()); err != nil || strings.Join(v.Flags, " ") != "activity admin" || len(v.SecondFactorFlags) != 0 {
+	b.Page("/admin/settings/general", general...).Is(400).Shows(`id="accent_colour-error"`, `value="blue"`)
+	b.Page("/admin/settings/flags", "new_flag", "<b>").Is(400).Shows(`id="new_flag-error"`, "&lt;b&gt;")
+	b.Page("/admin/settings/flags", "known", "coach", "remove", "coach", "remove", "admin").RedirectsTo("/id/admin/settings?notice=flags#flags")
+	if v, err := w.Service.Settings(t.Context()); err != nil || strings.Join(v.Flags, " ") != "activity admin" || len(v.SecondFactorFlags) != 0 {
 		t.Errorf("%+v %v", v, err)
 	}
 }
 
 func TestApplicationsAreShownWithTheirCommands(t *testing.T) {
 	w := newWorld(t)
-	w.addUser("root1", account.FlagAdmin)
-	w.clients = []templates.ApplicationRow{{ID: "c1", Name: "<b>Maps", RedirectURIs: []string{"https://maps.example.org/cb"}, RequireFlag: "activity", Users: 7, LastUsedAt: start.Add(-time.Hour)}}
-	b := w.signedIn("root1")
-	b.page("/admin/applications").is(200).shows("cairn client update c1", "&lt;b&gt;Maps", "7 people", "https://maps.example.org/cb").hides("<b>Maps")
+	w.AddUser("root1", account.FlagAdmin)
+	w.Clients = []templates.ApplicationRow{{ID: "c1", Name: "<b>Maps", RedirectURIs: []string{"https://maps.example.org/cb"}, RequireFlag: "activity", Users: 7, LastUsedAt: w.Began.Add(-time.Hour)}}
+	b := w.SignedIn("root1")
+	b.Page("/admin/applications").Is(200).Shows("cairn client update c1", "&lt;b&gt;Maps", "7 people", "https://maps.example.org/cb").Hides("<b>Maps")
 }
 
 // A new installation says what comes next, until it is done or the list is closed.
 func TestFirstSignInLeadsToTheNextSteps(t *testing.T) {
 	w := newWorld(t)
-	w.backedUp = time.Time{}
-	w.addUser("root1", account.FlagAdmin)
-	to := func(path string) *browser {
+	w.BackedUp = time.Time{}
+	w.AddUser("root1", account.FlagAdmin)
+	to := func(path string) *accounttest.Browser {
 		t.Helper()
-		b := w.browser()
-		if got := b.page("/login/", "handle", "root1", "password", password).is(303).header.Get("Location"); got != "/id"+path {
+		b := w.Browser()
+		if got := b.Page("/login/", "handle", "root1", "password", password).Is(303).Header.Get("Location"); got != "/id"+path {
 			t.Errorf("led to %s, not %s", got, path)
 		}
 		return b
 	}
-	to("/account/").page("/admin/").is(200).hides(`id="next-steps"`)
+	to("/account/").Page("/admin/").Is(200).Hides(`id="next-steps"`)
 	open := func(v *account.Settings) (string, error) { v.NextSteps = true; return "next_steps", nil }
-	if _, err := w.store.AmendSettings(t.Context(), open, account.Audit{Action: "settings.update"}); err != nil {
+	if _, err := w.Store.AmendSettings(t.Context(), open, account.Audit{Action: "settings.update"}); err != nil {
 		t.Fatal(err)
 	}
 	b := to("/admin/")
-	steps := b.page("/admin/").is(200).shows(`id="next-steps"`, `href="/id/account/invites"`, "cairn client add --help", "cairn backup FILE").body
+	steps := b.Page("/admin/").Is(200).Shows(`id="next-steps"`, `href="/id/account/invites"`, "cairn client add --help", "cairn backup FILE").Body
 	if n := strings.Count(steps, ">open<"); n != 3 {
 		t.Errorf("%d steps are open", n)
 	}
-	w.addUser("bob")
-	w.browser().page("/login/", "handle", "bob", "password", password).redirectsTo("/id/account/")
-	w.clients = []templates.ApplicationRow{{ID: "x"}}
-	b.page("/admin/").shows(`data-step="application"`, "cairn backup FILE").hides("cairn client add --help")
-	w.backedUp = w.now
-	to("/account/").page("/admin/").is(200).hides(`id="next-steps"`)
-	w.backedUp = time.Time{}
-	to("/admin/").page("/admin/steps", "", "").is(303)
-	to("/account/").page("/admin/").is(200).hides(`id="next-steps"`)
+	w.AddUser("bob")
+	w.Browser().Page("/login/", "handle", "bob", "password", password).RedirectsTo("/id/account/")
+	w.Clients = []templates.ApplicationRow{{ID: "x"}}
+	b.Page("/admin/").Shows(`data-step="application"`, "cairn backup FILE").Hides("cairn client add --help")
+	w.BackedUp = w.Clock.Now()
+	to("/account/").Page("/admin/").Is(200).Hides(`id="next-steps"`)
+	w.BackedUp = time.Time{}
+	to("/admin/").Page("/admin/steps", "", "").Is(303)
+	to("/account/").Page("/admin/").Is(200).Hides(`id="next-steps"`)
 }

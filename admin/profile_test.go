@@ -4,23 +4,26 @@ import (
 	"testing"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/accounttest"
 )
 
 func TestAdministratorsSetAndVerifyAnAddress(t *testing.T) {
 	w := newWorld(t)
-	w.addUser("root1", account.FlagAdmin)
-	w.addUser("bob")
-	root, bob := w.signedIn("root1"), w.signedIn("bob")
-	patch := func(body string) *answer { return root.send("PATCH", "/api/admin/users/bob", "application/json", body) }
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("bob")
+	root, bob := w.SignedIn("root1"), w.SignedIn("bob")
+	patch := func(body string) *accounttest.Answer {
+		return root.Send("PATCH", "/api/admin/users/bob", "application/json", body)
+	}
 
-	got := patch(`{"display_name":"Bob B","email":" bob@example.org ","email_verified":true}`).is(200)
-	if m := got.json(); m["display_name"] != "Bob B" || m["email"] != "bob@example.org" || m["email_verified"] != true {
-		t.Errorf("%s", got.body)
+	got := patch(`{"display_name":"Bob B","email":" bob@example.org ","email_verified":true}`).Is(200)
+	if m := got.JSON(); m["display_name"] != "Bob B" || m["email"] != "bob@example.org" || m["email_verified"] != true {
+		t.Errorf("%s", got.Body)
 	}
-	if get := root.call("GET", "/api/admin/users/bob", nil); get.body != got.body {
-		t.Errorf("PATCH answers\n%s\nand GET\n%s", got.body, get.body)
+	if get := root.Call("GET", "/api/admin/users/bob", nil); get.Body != got.Body {
+		t.Errorf("PATCH answers\n%s\nand GET\n%s", got.Body, get.Body)
 	}
-	rows, err := w.store.AuditLog(t.Context(), account.AuditQuery{Kind: "user", Limit: 10})
+	rows, err := w.Store.AuditLog(t.Context(), account.AuditQuery{Kind: "user", Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,19 +31,19 @@ func TestAdministratorsSetAndVerifyAnAddress(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	// Members cannot say so of themselves, and another address is not verified by the mark of the one before.
-	bob.call("PATCH", "/api/me", map[string]any{"email_verified": true}).is(400)
-	bob.call("PATCH", "/api/me", map[string]any{"email": "bob2@example.org"}).is(200)
-	if w.user("bob").EmailVerified {
+	bob.Call("PATCH", "/api/me", map[string]any{"email_verified": true}).Is(400)
+	bob.Call("PATCH", "/api/me", map[string]any{"email": "bob2@example.org"}).Is(200)
+	if w.User("bob").EmailVerified {
 		t.Error("an address that its owner changed is verified")
 	}
-	patch(`{"email_verified":true}`).is(200)
-	patch(`{"email":"bob3@example.org"}`).is(200)
-	if w.user("bob").EmailVerified {
+	patch(`{"email_verified":true}`).Is(200)
+	patch(`{"email":"bob3@example.org"}`).Is(200)
+	if w.User("bob").EmailVerified {
 		t.Error("another address is verified without a word")
 	}
-	patch(`{"email":null}`).is(200)
+	patch(`{"email":null}`).Is(200)
 
-	before, audited := w.user("bob"), len(rows)+3
+	before, audited := w.User("bob"), len(rows)+3
 	for body, pointers := range map[string][]string{
 		`{"display_name":"","email":"nobody","email_verified":true}`:  {"/display_name", "/email"},
 		`{"email_verified":true}`:                                     {"/email_verified"},
@@ -49,7 +52,7 @@ func TestAdministratorsSetAndVerifyAnAddress(t *testing.T) {
 		`{"email":"b@example.org","flags":{"admin":true}}`:            {"/flags"},
 		`{"email":"b@example.org","handle":"eve","password_hash":""}`: {"/handle", "/password_hash"},
 	} {
-		errs, _ := patch(body).is(400).json()["errors"].([]any)
+		errs, _ := patch(body).Is(400).JSON()["errors"].([]any)
 		if len(errs) != len(pointers) {
 			t.Errorf("%s: %v", body, errs)
 			continue
@@ -60,43 +63,43 @@ func TestAdministratorsSetAndVerifyAnAddress(t *testing.T) {
 			}
 		}
 	}
-	patch(`{}`).is(200)
-	root.send("PATCH", "/api/admin/users/nobody", "application/json", `{"email":""}`).is(404, "user_not_found")
-	if after := w.user("bob"); after.DisplayName != before.DisplayName || after.Email != "" || after.EmailVerified || after.UpdatedAt != before.UpdatedAt {
+	patch(`{}`).Is(200)
+	root.Send("PATCH", "/api/admin/users/nobody", "application/json", `{"email":""}`).Is(404, "user_not_found")
+	if after := w.User("bob"); after.DisplayName != before.DisplayName || after.Email != "" || after.EmailVerified || after.UpdatedAt != before.UpdatedAt {
 		t.Errorf("%+v", after)
 	}
-	if rows, err = w.store.AuditLog(t.Context(), account.AuditQuery{Kind: "user", Limit: 20}); err != nil || len(rows) != audited {
+	if rows, err = w.Store.AuditLog(t.Context(), account.AuditQuery{Kind: "user", Limit: 20}); err != nil || len(rows) != audited {
 		t.Errorf("%d audit rows, want %d; %v", len(rows), audited, err)
 	}
 }
 
 func TestAddressesAreSetAndVerifiedByForm(t *testing.T) {
 	w := newWorld(t)
-	w.addUser("root1", account.FlagAdmin)
-	w.addUser("bob")
-	b := w.signedIn("root1")
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("bob")
+	b := w.SignedIn("root1")
 	const path, saved = "/admin/users/bob/profile", "/id/admin/users/bob?notice=profile-saved#profile"
-	b.page("/admin/users/bob").is(200).shows(`action="/id/admin/users/bob/profile#profile"`, `name="email_verified"`, `value="Name of bob"`)
+	b.Page("/admin/users/bob").Is(200).Shows(`action="/id/admin/users/bob/profile#profile"`, `name="email_verified"`, `value="Bob"`)
 
-	b.page(path, "display_name", "Name of bob", "email", "bob@example.org", "email_verified", "true").redirectsTo(saved)
-	if u := w.user("bob"); u.Email != "bob@example.org" || !u.EmailVerified {
+	b.Page(path, "display_name", "Bob", "email", "bob@example.org", "email_verified", "true").RedirectsTo(saved)
+	if u := w.User("bob"); u.Email != "bob@example.org" || !u.EmailVerified {
 		t.Errorf("%+v", u)
 	}
-	b.page("/admin/users/bob?notice=profile-saved").is(200).shows("The profile is saved.", `value="bob@example.org"`, "checked")
-	rows, err := w.store.AuditLog(t.Context(), account.AuditQuery{Limit: 1})
+	b.Page("/admin/users/bob?notice=profile-saved").Is(200).Shows("The profile is saved.", `value="bob@example.org"`, "checked")
+	rows, err := w.Store.AuditLog(t.Context(), account.AuditQuery{Limit: 1})
 	if err != nil || rows[0].Action != "user.amend" || rows[0].Detail != "email email_verified" {
 		t.Errorf("%+v %v", rows, err)
 	}
 	// What was typed is shown again beside the reason.
-	b.page(path, "display_name", "", "email", "nobody", "email_verified", "true").is(400).shows(`role="alert"`, `value="nobody"`, `aria-invalid="true"`)
-	b.page(path, "display_name", "Bob", "email", "bob@example.org").redirectsTo(saved) // without the tick
-	if u := w.user("bob"); u.DisplayName != "Bob" || u.EmailVerified {
+	b.Page(path, "display_name", "", "email", "nobody", "email_verified", "true").Is(400).Shows(`role="alert"`, `value="nobody"`, `aria-invalid="true"`)
+	b.Page(path, "display_name", "Bob", "email", "bob@example.org").RedirectsTo(saved) // without the tick
+	if u := w.User("bob"); u.DisplayName != "Bob" || u.EmailVerified {
 		t.Errorf("%+v", u)
 	}
-	b.page(path, "display_name", "Bob", "email", "bob@example.org", "email_verified", "true").redirectsTo(saved)
-	b.page(path, "display_name", "Bob", "email", "", "email_verified", "true").redirectsTo(saved) // the tick was there before
-	if u := w.user("bob"); u.Email != "" || u.EmailVerified {
+	b.Page(path, "display_name", "Bob", "email", "bob@example.org", "email_verified", "true").RedirectsTo(saved)
+	b.Page(path, "display_name", "Bob", "email", "", "email_verified", "true").RedirectsTo(saved) // the tick was there before
+	if u := w.User("bob"); u.Email != "" || u.EmailVerified {
 		t.Errorf("%+v", u)
 	}
-	b.page(path, "display_name", "Bob", "email", "", "email_verified", "true").is(400).shows("no email address")
+	b.Page(path, "display_name", "Bob", "email", "", "email_verified", "true").Is(400).Shows("no email address")
 }

@@ -13,78 +13,78 @@ import (
 
 func TestSettingsChangeByName(t *testing.T) {
 	w := newWorld(t)
-	w.addUser("root1", account.FlagAdmin)
-	b := w.signedIn("root1")
+	w.AddUser("root1", account.FlagAdmin)
+	b := w.SignedIn("root1")
 	want := `{"instance_name":"Cairn","registration":"invite","max_users":0,"invites_per_member":3,"min_password_length":10,"flags":["activity","admin"],"default_flags":["activity"],"sign_out_on_flag_loss":false,"flag_descriptions":{"activity":"Uses the activity application.","admin":"Administers this installation: users, flags and settings."},"contact":"","accent_colour":"","second_factor_flags":[],"audit_days":365}`
-	if got := strings.TrimSpace(b.call("GET", "/api/admin/settings", nil).is(200).body); got != want {
+	if got := strings.TrimSpace(b.Call("GET", "/api/admin/settings", nil).Is(200).Body); got != want {
 		t.Errorf("got %s", got)
 	}
 	want = `{"instance_name":"Running Club","registration":"invite","max_users":0,"invites_per_member":0,"min_password_length":10,"flags":["activity","admin","coach"],"default_flags":[],"sign_out_on_flag_loss":false,"flag_descriptions":{"activity":"Uses the activity application.","admin":"Administers this installation: users, flags and settings."},"contact":"","accent_colour":"","second_factor_flags":[],"audit_days":365}`
-	if got := strings.TrimSpace(b.send("PUT", "/api/admin/settings", "application/json", `{"instance_name":"Running Club","flags":["coach"],"default_flags":[],"invites_per_member":0}`).is(200).body); got != want {
+	if got := strings.TrimSpace(b.Send("PUT", "/api/admin/settings", "application/json", `{"instance_name":"Running Club","flags":["coach"],"default_flags":[],"invites_per_member":0}`).Is(200).Body); got != want {
 		t.Errorf("got %s", got)
 	}
-	if got := strings.TrimSpace(b.call("GET", "/api/admin/settings", nil).is(200).body); got != want {
+	if got := strings.TrimSpace(b.Call("GET", "/api/admin/settings", nil).Is(200).Body); got != want {
 		t.Errorf("stored %s", got)
 	}
-	b.call("PUT", "/api/admin/settings", map[string]string{"registration": "closed"}).is(200)
-	w.browser().call("POST", "/api/register", map[string]string{"code": "x", "handle": "bob", "password": password}).is(403, "registration_full")
-	b.send("PUT", "/api/admin/settings", "application/json", `{}`).is(200)
-	b.send("PUT", "/api/admin/settings", "application/json", `{"instance_name":null}`).is(200).shows(`"instance_name":"Running Club"`)
+	b.Call("PUT", "/api/admin/settings", map[string]string{"registration": "closed"}).Is(200)
+	w.Browser().Call("POST", "/api/register", map[string]string{"code": "x", "handle": "bob", "password": password}).Is(403, "registration_full")
+	b.Send("PUT", "/api/admin/settings", "application/json", `{}`).Is(200)
+	b.Send("PUT", "/api/admin/settings", "application/json", `{"instance_name":null}`).Is(200).Shows(`"instance_name":"Running Club"`)
 }
 
 func TestWrongSettingsChangeNothing(t *testing.T) {
 	w := newWorld(t)
-	w.addUser("root1", account.FlagAdmin)
-	b := w.signedIn("root1")
+	w.AddUser("root1", account.FlagAdmin)
+	b := w.SignedIn("root1")
 	for body, pointer := range map[string]string{
 		`{"instance_name":""}`: "/instance_name", `{"instance_name":"a\nb"}`: "/instance_name", `{"registration":"open"}`: "/registration", `{"max_users":-1}`: "/max_users",
 		`{"max_users":5,"min_password_length":7}`: "/min_password_length", `{"min_password_length":65}`: "/min_password_length", `{"invites_per_member":-1}`: "/invites_per_member",
 		`{"flag_descriptions":{"coach":"x"}}`: "/flag_descriptions/coach", `{"flag_descriptions":{"coach":""}}`: "/flag_descriptions/coach", `{"flag_descriptions":{"admin":"a\nb"}}`: "/flag_descriptions/admin", `{"contact":"a\nb"}`: "/contact",
 		`{"flags":["Coach"]}`: "/flags", `{"flags":["a b"]}`: "/flags", `{"default_flags":["admin"]}`: "/default_flags", `{"default_flags":["unknown"]}`: "/default_flags",
 	} {
-		p := b.send("PUT", "/api/admin/settings", "application/json", body).is(400, "invalid_settings").json()
+		p := b.Send("PUT", "/api/admin/settings", "application/json", body).Is(400, "invalid_settings").JSON()
 		if got := p["errors"].([]any)[0].(map[string]any)["pointer"]; got != pointer {
 			t.Errorf("%s: %v", body, got)
 		}
 	}
 	for _, body := range []string{`{"max_users":"5"}`, `{"max_users":1.5}`, `{"flags":"coach"}`, `{"secret":"x"}`, `{"secret":null}`, `{"max_users":1,"HS256Until":null}`, `{"Max_users":1}`, `[]`} {
-		b.send("PUT", "/api/admin/settings", "application/json", body).is(400, "invalid_request")
+		b.Send("PUT", "/api/admin/settings", "application/json", body).Is(400, "invalid_request")
 	}
-	b.call("GET", "/api/admin/settings", nil).shows(`"instance_name":"Cairn"`, `"max_users":0`, `"flags":["activity","admin"]`)
+	b.Call("GET", "/api/admin/settings", nil).Shows(`"instance_name":"Cairn"`, `"max_users":0`, `"flags":["activity","admin"]`)
 }
 
 // A flag has a description as long as there is the flag; those of the built-in ones
 // can be changed, not removed.
 func TestFlagsAreDescribed(t *testing.T) {
 	w := newWorld(t)
-	w.addUser("root1", account.FlagAdmin)
-	b := w.signedIn("root1")
+	w.AddUser("root1", account.FlagAdmin)
+	b := w.SignedIn("root1")
 	put := func(body string, want map[string]any) {
 		t.Helper()
-		got := b.send("PUT", "/api/admin/settings", "application/json", body).is(200).json()["flag_descriptions"]
+		got := b.Send("PUT", "/api/admin/settings", "application/json", body).Is(200).JSON()["flag_descriptions"]
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", body, diff)
 		}
 	}
 	activity, admin := "Uses the activity application.", "Administers this installation: users, flags and settings."
 	put(`{"flags":["coach"],"flag_descriptions":{"coach":"Trains others.","activity":"Runs."}}`, map[string]any{"activity": "Runs.", "admin": admin, "coach": "Trains others."})
-	b.call("GET", "/admin/users/root1", nil).shows("Trains others.", "Runs.")
+	b.Call("GET", "/admin/users/root1", nil).Shows("Trains others.", "Runs.")
 	put(`{"flag_descriptions":{"activity":""}}`, map[string]any{"activity": activity, "admin": admin, "coach": "Trains others."})
 	put(`{"flags":[]}`, map[string]any{"activity": activity, "admin": admin})
 	put(`{"flags":["coach"]}`, map[string]any{"activity": activity, "admin": admin})
-	b.call("GET", "/api/admin/audit", nil).shows("flags flag_descriptions")
+	b.Call("GET", "/api/admin/audit", nil).Shows("flags flag_descriptions")
 }
 
 func TestClientsAreListedWithoutSecrets(t *testing.T) {
 	w := newWorld(t)
-	w.addUser("root1", account.FlagAdmin)
-	b := w.signedIn("root1")
-	if got := strings.TrimSpace(b.call("GET", "/api/admin/clients", nil).is(200).body); got != `{"clients":[]}` {
+	w.AddUser("root1", account.FlagAdmin)
+	b := w.SignedIn("root1")
+	if got := strings.TrimSpace(b.Call("GET", "/api/admin/clients", nil).Is(200).Body); got != `{"clients":[]}` {
 		t.Error(got)
 	}
-	w.clients = []templates.ApplicationRow{{ID: "c1", Name: "Maps", Public: true, RedirectURIs: []string{"https://maps.example.org/cb"}, RequireFlag: "activity", CreatedAt: time.Unix(1893456000, 0)}}
+	w.Clients = []templates.ApplicationRow{{ID: "c1", Name: "Maps", Public: true, RedirectURIs: []string{"https://maps.example.org/cb"}, RequireFlag: "activity", CreatedAt: time.Unix(1893456000, 0)}}
 	want := `{"clients":[{"client_id":"c1","client_name":"Maps","public":true,"redirect_uris":["https://maps.example.org/cb"],"scopes":[],"require_flag":"activity","require_acr":null,"trusted":false,"created_at":"2030-01-01T00:00:00Z"}]}`
-	if got := strings.TrimSpace(b.call("GET", "/api/admin/clients", nil).is(200).body); got != want {
+	if got := strings.TrimSpace(b.Call("GET", "/api/admin/clients", nil).Is(200).Body); got != want {
 		t.Errorf("got %s", got)
 	}
 }

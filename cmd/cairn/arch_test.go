@@ -33,6 +33,7 @@ var allowed = map[string][]string{
 	"account/statuslist":    {"account/web", "templates"}, // templates: a document that is packed once
 	"account/text":          {"templates"},                // the sentences that say what is accepted
 	"account/web":           {"templates"},
+	"account/accounttest":   {"account", "account/password", "account/web", "docs/openapitest", "store/storetest", "templates"},
 	"account/mail":          {},
 	"account/mail/mailtest": {"account/mail"},
 	"account/session":       {},

@@ -1,0 +1,199 @@
+// Package accounttest runs the account service on a real store, for the tests of account and of
+// what is mounted beside it.
+package accounttest
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/gorilla/mux"
+
+	"github.com/cairn-id/cairn/account"
+	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/docs/openapitest"
+	"github.com/cairn-id/cairn/store/storetest"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// Passwords that are good enough: that of every user that AddUser makes, and another.
+const (
+	Password    = "seven rusty anchors"
+	NewPassword = "eleven quiet lanterns"
+)
+
+// Secret is the secret and the key of the installation.
+var Secret = []byte("0123456789abcdef0123456789abcdef")
+
+// Clock is the time of a test; it moves only when told to.
+type Clock struct {
+	mu sync.Mutex
+	t  time.Time
+}
+
+// Now returns the time of the clock.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.t
+}
+
+// Advance moves the clock.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t = c.t.Add(d)
+}
+
+// World is an installation: a real store, the service and its router, held to docs/openapi.yaml.
+type World struct {
+	T       testing.TB
+	Store   account.Store
+	Service *account.Service
+	Hasher  *passwords.Hasher
+	Router  http.Handler
+	Clock   *Clock
+	Base    string
+
+	mount func(*account.Service, *mux.Router)
+}
+
+// New makes an installation; change may alter its options.
+func New(t testing.TB, change ...func(*account.Options)) *World {
+	t.Helper()
+	return On(t, storetest.New(t), nil, change...)
+}
+
+// On is New on a store of others, where mount, unless it is nil, adds to the router of the service.
+func On(
+	t testing.TB, store account.Store, mount func(*account.Service, *mux.Router), change ...func(*account.Options),
+) *World {
+	t.Helper()
+	w := &World{T: t, Store: store, Clock: &Clock{t: time.Now().UTC().Truncate(time.Second)}, mount: mount}
+	secrets := map[string][]byte{account.SecretJWT: Secret, account.SecretInstallation: Secret}
+	if _, err := w.Store.Initialize(t.Context(), account.DefaultSettings(), secrets); err != nil {
+		t.Fatal(err)
+	}
+	w.Start(change...)
+	return w
+}
+
+// Start creates the service again on the same store, as a restart with other
+// options would.
+func (w *World) Start(change ...func(*account.Options)) {
+	w.T.Helper()
+	hasher, err := passwords.NewTestHasher()
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.Hasher = hasher
+	o := account.Options{
+		Store: w.Store, Issuer: "http://localhost:4040", Secret: Secret, Key: Secret, CookieName: "cairn_session",
+		Hasher: hasher, Limits: web.NewLimits(nil, nil, nil, nil), Now: w.Clock.Now, StatusTTL: time.Minute,
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	u, err := url.Parse(o.Issuer)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.Base = u.Path
+	if o.Pages, err = templates.New(templates.Options{BasePath: w.Base, HTTPS: u.Scheme == "https"}); err != nil {
+		w.T.Fatal(err)
+	}
+	if w.Service, err = account.New(o); err != nil {
+		w.T.Fatal(err)
+	}
+	m := mux.NewRouter().SkipClean(true)
+	sub := m
+	if w.Base != "" {
+		sub = m.PathPrefix(w.Base).Subrouter()
+	}
+	w.Service.Mount(sub)
+	if w.mount != nil {
+		o.Pages.SetLook(w.Service.Look)
+		w.mount(w.Service, sub)
+	}
+	w.Router = openapitest.Handler(w.T, w.Base, m)
+}
+
+// AddUser makes a member with the usual password.
+func (w *World) AddUser(handle string, flags ...string) account.User {
+	w.T.Helper()
+	hash, err := w.Hasher.Hash(w.T.Context(), Password)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	u := account.User{
+		Sub: uuid.NewString(), Handle: handle, DisplayName: strings.ToUpper(handle[:1]) + handle[1:], PasswordHash: hash,
+		Flags: flags, CreatedAt: w.Clock.Now(), UpdatedAt: w.Clock.Now(),
+	}
+	created := account.Operator().Audit(w.Clock.Now(), "user.create", handle, "")
+	if err := w.Store.CreateUser(w.T.Context(), u, created); err != nil {
+		w.T.Fatal(err)
+	}
+	return w.User(handle)
+}
+
+// User returns a user by handle.
+func (w *World) User(handle string) account.User {
+	w.T.Helper()
+	u, err := w.Store.UserByHandle(w.T.Context(), handle)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return u
+}
+
+// SaveSettings changes the settings as the operator does, from the defaults.
+func (w *World) SaveSettings(change func(*account.Settings)) {
+	w.T.Helper()
+	v := account.DefaultSettings()
+	change(&v)
+	all := account.SettingsChange{}
+	for _, m := range account.SettingsMembers {
+		all[m.Name] = m.Value(v)
+	}
+	if _, err := w.Service.ChangeSettings(w.T.Context(), account.Operator(), all); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// Invite makes an invite of the operator.
+func (w *World) Invite() account.Invite {
+	w.T.Helper()
+	i, err := account.NewInvite("", "", w.Clock.Now())
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	created := account.Operator().Audit(i.CreatedAt, "invite.create", "", "")
+	if err := w.Store.CreateInvite(w.T.Context(), i, -1, created); err != nil {
+		w.T.Fatal(err)
+	}
+	return i
+}
+
+// ResetCode issues a reset code for a user.
+func (w *World) ResetCode(handle string) string {
+	w.T.Helper()
+	c, err := w.Service.Administration().WithMail(false).IssueResetCode(w.T.Context(), account.Operator(), w.User(handle))
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return c.Code
+}
+
+// Suspend suspends a user as the operator does.
+func (w *World) Suspend(handle string) {
+	w.T.Helper()
+	users := w.Service.Administration()
+	if err := users.Suspend(w.T.Context(), account.Operator(), w.User(handle), "", false); err != nil {
+		w.T.Fatal(err)
+	}
+}
