@@ -37,7 +37,8 @@ const (
 //
 // Distance is the sum of the lines between positions; a row without a position is a break, and
 // nothing is added across it. Duration is the time from the start to the last sample. Moving time is
-// the time at 0.4 m/s or more, without pauses; a pause is a break or a gap of more than 30 seconds.
+// the time at 0.4 m/s or more, without pauses; a pause is a break or a gap of more than 30 seconds. A
+// row without a position counts by its speed where no row has one, and with KeepDevice.
 // Elevations are averaged over 3 seconds before and after. Then a rise or fall counts once it
 // reaches 0.7 metres plus twice the noise of the elevations. Averages are over time; the average
 // cadence leaves out zeros.
@@ -48,6 +49,7 @@ func Derive(d *activityschema.Detail, o DeriveOptions) error {
 		return err
 	}
 	m := newMotion(s)
+	m.bySpeed = m.positions < 2 || o.KeepDevice // the distance of a device is that of all rows
 	if m.positions > 1 && s.SpeedKmh == nil {
 		s.SpeedKmh = m.speeds()
 	}
@@ -120,6 +122,7 @@ type motion struct {
 	climb     float64   // metres from which a rise or fall counts
 	positions int
 	gap       int64 // seconds beyond which a gap is a pause
+	bySpeed   bool  // a row without a position moves by its speed
 }
 
 func newMotion(s *activityschema.Timeseries) *motion {
@@ -292,7 +295,7 @@ func (m *motion) over(from, to int) (s sum) {
 			step := m.step[i]
 			if !math.IsNaN(step) {
 				s.metres += step
-			} else if m.positions < 2 && i < len(m.SpeedKmh) && m.SpeedKmh[i].Valid {
+			} else if m.bySpeed && !m.has(i) && i < len(m.SpeedKmh) && m.SpeedKmh[i].Valid {
 				step = m.SpeedKmh[i].Value / 3.6 * float64(seconds)
 			}
 			if seconds <= m.gap && step >= stillMS*float64(seconds) {

@@ -68,8 +68,9 @@ func Preview(ctx context.Context, w io.Writer, dir string) (shown int, bad []*Fi
 	for i, e := range entries {
 		details[i] = &activityschema.Detail{Activity: e.Activity}
 		if i < previewActivities {
-			if details[i], err = ReadDetail(filepath.Join(dir, detailsFolder, e.ID+".json")); err != nil {
-				return 0, nil, err
+			file := filepath.Join(dir, detailsFolder, e.ID+".json")
+			if details[i], err = ReadDetail(file); err != nil {
+				return 0, nil, fmt.Errorf("%s: %w", file, err)
 			}
 		}
 	}

@@ -165,6 +165,39 @@ func TestFileCutShortGivesWhatItRecorded(t *testing.T) {
 	about(t, "distance", *checked(t, read(t, data[:len(data)-2])).DistanceM, r.metres(), r.metres()/100)
 }
 
+// A wheel measures from the start, satellites are found in the middle.
+func TestPositionsThatComeLateDoNotRaiseTheSpeed(t *testing.T) {
+	r := newRide(600)
+	part := strings.SplitAfter(string(r.tcx()), "</Trackpoint>\n")
+	for i := range part {
+		part[i] = strings.ReplaceAll(part[i], "<ns3:Watts>", "<ns3:Speed>5</ns3:Speed><ns3:Watts>")
+		part[i] = strings.ReplaceAll(part[i], "<Track>", fmt.Sprintf("<DistanceMeters>%.1f</DistanceMeters><Track>", r.metres()))
+		if i < 300 {
+			part[i] = regexp.MustCompile(`<Position>.*?</Position>`).ReplaceAllString(part[i], "")
+		}
+	}
+	d, err := read(t, []byte(strings.Join(part, ""))).Detail(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *d.MovingTimeS < 598 || *d.AvgSpeedKmh > 18.1 {
+		t.Errorf("moved for %d s at %v km/h, want 598 and 18", *d.MovingTimeS, *d.AvgSpeedKmh)
+	}
+}
+
+// Some programs write numbers as their users do.
+func TestDecimalCommaIsRead(t *testing.T) {
+	r := newRide(60)
+	commas := regexp.MustCompile(`(lat|lon)="(-?\d+)\.(\d+)"`).ReplaceAll(r.gpx(), []byte(`$1="$2,$3"`))
+	d, err := read(t, commas).Detail(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.DistanceM == nil || math.Abs(*d.DistanceM-r.metres()) > 1 {
+		t.Errorf("distance %v, want %v", d.DistanceM, r.metres())
+	}
+}
+
 func TestFilesThatAreRefused(t *testing.T) {
 	ride := newRide(10)
 	many := strings.Repeat("<a>", 100)

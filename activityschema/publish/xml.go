@@ -149,9 +149,9 @@ func readXML(r *bufio.Reader, f *File) error {
 	return err
 }
 
-// decimal returns a number, or NaN.
+// decimal returns a number, or NaN. Some programs write a decimal comma.
 func decimal(text string) float64 {
-	v, err := strconv.ParseFloat(text, 64)
+	v, err := strconv.ParseFloat(strings.Replace(text, ",", ".", 1), 64)
 	if err != nil || math.IsInf(v, 0) {
 		return unknown
 	}
