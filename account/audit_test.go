@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/accounttest"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/store/accounttest"
 )
 
 // audited are the rows that q selects, oldest first, without those of the operator.

@@ -16,7 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/accounttest"
+	"github.com/cairn-id/cairn/store/accounttest"
 )
 
 var testKey = sync.OnceValue(func() *rsa.PrivateKey {

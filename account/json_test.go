@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cairn-id/cairn/account/accounttest"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/store/accounttest"
 )
 
 func TestLooseJSONIsRefused(t *testing.T) {

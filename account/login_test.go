@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/accounttest"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/store/accounttest"
 )
 
 func TestUnknownHandleAndWrongPasswordAreOneAnswer(t *testing.T) {

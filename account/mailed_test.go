@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/accounttest"
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/store/accounttest"
 )
 
 // postbox is the mail server of a world: it keeps what was sent.

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/accounttest"
 	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store/accounttest"
 )
 
 func TestMeTellsExactlyWhatTheContractSays(t *testing.T) {

@@ -12,9 +12,9 @@ import (
 	"github.com/emersion/go-smtp"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/accounttest"
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/mail/mailtest"
+	"github.com/cairn-id/cairn/store/accounttest"
 	"github.com/cairn-id/cairn/store/storetest"
 )
 

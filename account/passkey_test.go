@@ -16,8 +16,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/accounttest"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/store/accounttest"
 )
 
 // keyring is an authenticator with a passkey of one user, and the browser it is used in.

@@ -11,7 +11,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/accounttest"
+	"github.com/cairn-id/cairn/store/accounttest"
 )
 
 // with is a copy of claims with one changed.

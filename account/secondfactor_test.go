@@ -12,8 +12,8 @@ import (
 	"github.com/pquerna/otp/totp"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/accounttest"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/store/accounttest"
 )
 
 const stepCookie = "cairn_second_factor"

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/accounttest"
+	"github.com/cairn-id/cairn/store/accounttest"
 )
 
 func sessionIDs(b *accounttest.Browser) (current string, others []string) {

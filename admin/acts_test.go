@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/accounttest"
+	"github.com/cairn-id/cairn/store/accounttest"
 )
 
 func TestSuspensionWorksAtOnceAndUnsuspensionRevivesNothing(t *testing.T) {

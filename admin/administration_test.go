@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/accounttest"
+	"github.com/cairn-id/cairn/store/accounttest"
 	"github.com/cairn-id/cairn/templates"
 )
 

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/accounttest"
+	"github.com/cairn-id/cairn/store/accounttest"
 )
 
 // A thief of an administrator's session reads, and changes nothing.

@@ -8,8 +8,8 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/accounttest"
 	"github.com/cairn-id/cairn/admin"
+	"github.com/cairn-id/cairn/store/accounttest"
 	"github.com/cairn-id/cairn/store/storetest"
 	"github.com/cairn-id/cairn/templates"
 )

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/accounttest"
+	"github.com/cairn-id/cairn/store/accounttest"
 )
 
 func TestAdministratorsSetAndVerifyAnAddress(t *testing.T) {
