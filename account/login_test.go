@@ -13,53 +13,6 @@ import (
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
-func TestUnknownHandleAndWrongPasswordAreOneAnswer(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	w.AddUser("sus")
-	w.Suspend("sus")
-	want := w.Browser().Login("ada", "wrong password here").Is(401, "invalid_credentials").Body
-	for _, in := range [][2]string{
-		{"nobody", "wrong password here"}, {"", ""}, {"ada", ""}, {"", password}, {"Ada%", password}, {"ada' OR '1'='1", password},
-		{strings.Repeat("a", 300), password}, {"sus", "wrong password here"}, {"*", "*"}, {"\u202eada", password}, {"ada", strings.Repeat("x", 2000)},
-	} {
-		if got := w.Browser().Login(in[0], in[1]).Is(401, "invalid_credentials").Body; got != want {
-			t.Errorf("%.30q: %s, want %s", in[0], got, want)
-		}
-	}
-}
-
-func TestSuspensionIsToldOnlyToWhoKnowsThePassword(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	w.Suspend("ada")
-	a := w.Browser().Login("ada", password).Is(403, "account_suspended")
-	if len(a.SetCookies) != 0 {
-		t.Errorf("a suspended user got cookies: %v", a.SetCookies)
-	}
-}
-
-func TestPasswordsAreNeitherCutNorFolded(t *testing.T) {
-	w := accounttest.New(t)
-	long := strings.Repeat("0123456789abcde ", 7) + "the end of 128ab" // 128 runes
-	hash, err := w.Hasher.Hash(t.Context(), long)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := w.AddUser("ada")
-	if err := w.Store.ChangePassword(t.Context(), u.Sub, u.PasswordHash, hash, "", w.Clock.Now(), account.Operator().Audit(w.Clock.Now(), "password.change", u.Handle, "")); err != nil {
-		t.Fatal(err)
-	}
-	for _, wrong := range []string{long[:72], long[:72] + "DIFFERENT", long[:127], long + "x", strings.ToUpper(long), " " + long, long + " ", long + "\x00", long[:64] + "\x00" + long[65:]} {
-		raw := w.Browser().Login("ada", wrong)
-		if raw.Status == 200 {
-			t.Errorf("signed in with %.20q… of %d bytes", wrong, len(wrong))
-		}
-	}
-	w.Browser().Login("ada", long).Is(200)
-	w.Browser().Login(" ADA ", long).Is(200) // the handle, not the password, is folded
-}
-
 func TestLoginAnswersAreNotCached(t *testing.T) {
 	w := accounttest.New(t)
 	w.AddUser("ada", account.FlagActivity)
@@ -78,19 +31,6 @@ func TestLoginAnswersAreNotCached(t *testing.T) {
 func TestLoginLimits(t *testing.T) {
 	limits := map[string]web.Rate{web.LimitLogin: {Count: 10, Window: 15 * time.Minute}, web.LimitLoginAccount: {Count: 10, Window: 15 * time.Minute}}
 
-	t.Run("one address cannot guess on", func(t *testing.T) {
-		w := accounttest.New(t, withLimits(limits))
-		w.AddUser("ada")
-		for i := range 10 {
-			w.Browser().Login("user"+string(rune('a'+i)), "wrong").Is(401)
-		}
-		a := w.Browser().Login("ada", password).Is(429, "rate_limited")
-		if a.Header.Get("Retry-After") == "" || a.Header.Get("Retry-After") == "0" {
-			t.Errorf("Retry-After %q", a.Header.Get("Retry-After"))
-		}
-		w.BrowserAt("192.0.2.2").Login("ada", password).Is(200) // a bystander
-	})
-
 	t.Run("an IPv6 customer is one address", func(t *testing.T) {
 		w := accounttest.New(t, withLimits(limits))
 		for i := range 10 {
@@ -98,17 +38,6 @@ func TestLoginLimits(t *testing.T) {
 		}
 		w.BrowserAt("2001:db8:0:1:ffff::1").Login("ada", "wrong").Is(429)
 		w.BrowserAt("2001:db8:0:2::1").Login("ada", "wrong").Is(401)
-	})
-
-	t.Run("many addresses cannot guess one account, in any spelling", func(t *testing.T) {
-		w := accounttest.New(t, withLimits(limits))
-		w.AddUser("ada")
-		for i, spelling := range []string{"ada", "ADA", " ada", "Ada ", "aDa", "ａｄａ", "ada\t", "adA", "ADa", "ada"} {
-			w.BrowserAt(address(i)).Login(spelling, "wrong").Is(401)
-		}
-		for i, spelling := range []string{"ada", "ADA", " ada ", "ａＤａ"} {
-			w.BrowserAt(address(100+i)).Login(spelling, password).Is(429)
-		}
 	})
 
 	t.Run("strangers cannot lock the owner out", func(t *testing.T) {
@@ -137,15 +66,6 @@ func TestLoginLimits(t *testing.T) {
 		w.AddUser("ada")
 		for range 40 {
 			w.Browser().Login("ada", password).Is(200)
-		}
-	})
-
-	t.Run("parallel guesses do not slip through", func(t *testing.T) {
-		w := accounttest.New(t, withLimits(limits))
-		w.AddUser("ada")
-		got := accounttest.Parallel(60, func(i int) int { return w.BrowserAt(address(i)).Login("ada", "wrong").Status })
-		if got[401] > 20 || got[401]+got[429] != 60 {
-			t.Errorf("statuses %v", got)
 		}
 	})
 }

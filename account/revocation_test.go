@@ -46,25 +46,6 @@ func statusBit(w *accounttest.World, token string) int {
 	return int(bits[i/8]>>(i%8)) & 1
 }
 
-func TestApplicationsLearnThatASessionEnded(t *testing.T) {
-	for name, change := range map[string]func(*account.Options){"HS256": func(*account.Options) {}, "RS256": withKey} {
-		t.Run(name, func(t *testing.T) {
-			w := accounttest.New(t, change)
-			w.AddUser("ada")
-			w.AddUser("bob")
-			out, stays, suspended := w.SignedIn("ada"), w.SignedIn("ada"), w.SignedIn("bob")
-			tokens := []string{out.Cookies["cairn_session"], stays.Cookies["cairn_session"], suspended.Cookies["cairn_session"]}
-			out.Call("POST", "/api/auth/logout", nil).Is(200)
-			w.Suspend("bob")
-			for i, want := range []int{1, 0, 1} {
-				if got := statusBit(w, tokens[i]); got != want {
-					t.Errorf("token %d: status %d, want %d", i, got, want)
-				}
-			}
-		})
-	}
-}
-
 // The flags that other applications read in the cookie are those of the sign-in.
 func TestFlagLossRevokesTheCookieWhenTheOptionIsOn(t *testing.T) {
 	for on, bit := range map[bool]int{false: 0, true: 1} {

@@ -61,6 +61,7 @@ func TestRefusedRegistrationLeavesTheInvite(t *testing.T) {
 			{"long name", `"handle":"grace","password":"` + password + `","display_name":"` + strings.Repeat("n", 61) + `"`, "invalid_display_name"},
 			{"control in name", `"handle":"grace","password":"` + password + `","display_name":"a\u0007b"`, "invalid_display_name"},
 			{"bidi in name", `"handle":"grace","password":"` + password + `","display_name":"a\u202eb"`, "invalid_display_name"},
+			{"email", `"handle":"grace","password":"` + password + `","email":"grace at example.org"`, "invalid_email"},
 			// Attack 110.
 			{"mass assignment", `"handle":"grace","password":"` + password + `","is_admin":true`, "invalid_request"},
 			{"flags", `"handle":"grace","password":"` + password + `","flags":{"admin":true}`, "invalid_request"},
@@ -74,6 +75,9 @@ func TestRefusedRegistrationLeavesTheInvite(t *testing.T) {
 				want = http.StatusConflict
 			}
 			wantProblem(t, c.name, got, want, c.code)
+			if got.Header.Get("Set-Cookie") != "" {
+				t.Errorf("%s: a refusal sets cookies", c.name)
+			}
 		}
 		spelt := " " + strings.ToLower(strings.ReplaceAll(code, "-", " ")) + " "
 		needStatus(t, "the same invite after all", b.register(spelt, "grace"), http.StatusCreated)
@@ -96,7 +100,7 @@ func TestLookalikeHandleIsRefused(t *testing.T) {
 		code := keeper.invite()
 		for _, h := range []string{
 			"pаypal" /* Cyrillic */, "paypal\u200b", "pay\u00adpal", "\u202epaypal", "paypal\x00", "ｐａｙｐａｌ", "PAYPAL", "páypal", "paypal\u0301", "pay pal", "pay/pal", "..", ".", "-paypal", "paypal_",
-			"a--", "%70aypal", "paypal\n", "<b>", strings.Repeat("a", 31), "", "ﬁsh", "ada?x", "ada#x", "me", "API", "Admin",
+			"a--", "a@b", "ı", "ａｄｍｉｎ", "%70aypal", "paypal\n", "<b>", strings.Repeat("a", 31), "", "ﬁsh", "ada?x", "ada#x", "me", "API", "Admin",
 		} {
 			got := s.visitor().register(code, h)
 			if got.StatusCode != http.StatusBadRequest && got.StatusCode != http.StatusConflict {
@@ -152,6 +156,9 @@ func TestGuessesAtCodesEnd(t *testing.T) {
 		s.addUser("ada")
 		keeper := s.signedIn("keeper")
 		code, b := keeper.invite(), s.visitor()
+		for range 7 { // who looks for a free handle does not guess
+			wantProblem(t, "taken", b.register(code, "keeper"), http.StatusConflict, "handle_taken")
+		}
 		for i := range 5 {
 			wantProblem(t, "guess", b.register(fmt.Sprintf("%016d", i), []string{"keeper", "nobody"}[i%2]), http.StatusBadRequest, "invalid_invite")
 		}
@@ -163,7 +170,7 @@ func TestGuessesAtCodesEnd(t *testing.T) {
 		wantStatus(t, "the next address", s.visitor().register(code, "grace"), http.StatusCreated)
 		guess := func(i int) string { return fmt.Sprintf("%026d", i) }
 		for i := range 5 {
-			wantProblem(t, "distributed guess", s.visitor().reset([]string{"ada", "ADA"}[i%2], guess(i), password+"!"), http.StatusBadRequest, "invalid_reset_code")
+			wantProblem(t, "distributed guess", s.visitor().reset([]string{"ada", "ADA", " ada", "ａda", "adA"}[i], guess(i), password+"!"), http.StatusBadRequest, "invalid_reset_code")
 		}
 		wantProblem(t, "the 6th at one account", s.visitor().reset("ada", guess(9), password+"!"), http.StatusTooManyRequests, "rate_limited")
 		one := s.visitor()

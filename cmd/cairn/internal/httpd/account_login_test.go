@@ -215,7 +215,7 @@ func TestPasswordCountsAsAWhole(t *testing.T) {
 		needStatus(t, "128 characters", change(password, long), http.StatusOK)
 		for name, wrong := range map[string]string{
 			"72 bytes": long[:72], "72 bytes and others": long[:72] + strings.Repeat("x", 56), "one short": long[:127], "one more": long + "x", "upper case": strings.ToUpper(long),
-			"no blank at the end": strings.TrimSpace(long), "NUL and more": long + "\x00x", "NUL": long[:72] + "\x00",
+			"no blank at the end": strings.TrimSpace(long), "a blank before": " " + long, "NUL and more": long + "\x00x", "NUL": long[:72] + "\x00",
 		} {
 			if got := s.visitor().login("ada", wrong); got.StatusCode == http.StatusOK || got.StatusCode >= 500 {
 				t.Errorf("%s: %d", name, got.StatusCode)
