@@ -84,7 +84,7 @@ func (p *Provider) introspect(w http.ResponseWriter, r *http.Request) error {
 	return p.answerIntrospection(w, r, c.ID, c, t)
 }
 
-// introspectAs answers an API about access tokens for that API, of any client.
+// introspectAs answers an API about access tokens for that API, of any client that may use it.
 func (p *Provider) introspectAs(w http.ResponseWriter, r *http.Request, a *API) error {
 	token := r.PostForm.Get("token")
 	if token == "" {
@@ -98,7 +98,7 @@ func (p *Provider) introspectAs(w http.ResponseWriter, r *http.Request, a *API) 
 		return err
 	}
 	c, err := p.client(r.Context(), t.Grant.ClientID)
-	if errors.Is(err, ErrClientNotFound) {
+	if errors.Is(err, ErrClientNotFound) || err == nil && !a.admits(c) {
 		t, err = nil, nil
 	}
 	if err != nil {

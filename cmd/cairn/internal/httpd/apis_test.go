@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -306,6 +307,16 @@ func TestOpaqueTokenAndClientsOwnTokenForAnAPI(t *testing.T) {
 	if about := s.introspect(id, secret, dark); about["sub"] != "other" || about["active"] != true {
 		t.Errorf("opaque, of a client: %v", about)
 	}
+	all, err := s.store.APIs(t.Context())
+	noError(t, err)
+	a := all[slices.IndexFunc(all, func(a *provider.API) bool { return a.ID == id })]
+	a.AllClients, a.Clients = false, []string{"app"}
+	noError(t, s.store.UpdateAPI(t.Context(), a))
+	now = now.Add(10 * time.Second) // registrations are kept for five
+	s.wantInactive("of a client that may no longer use it", s.introspect(id, secret, dark))
+	if about := s.introspect(id, secret, token.AccessToken); about["active"] != true {
+		t.Errorf("of one that still may: %v", about)
+	}
 	now = now.Add(time.Hour + time.Second)
-	s.wantInactive("expired", s.introspect(id, secret, dark))
+	s.wantInactive("expired", s.introspect(id, secret, token.AccessToken))
 }
