@@ -21,6 +21,7 @@ import (
 type Import struct {
 	Dir     string // the published folder
 	Policy  Policy
+	Titles  bool    // take the titles of the sources
 	Starts  []Start // of new activities, before anything was hidden
 	entries []entry // of the folder, and of this run
 	traces  map[string]*trace
@@ -32,6 +33,8 @@ type Result struct {
 	Activities []Imported `json:"activities"`
 	Warnings   []string   `json:"warnings,omitempty"`
 	Error      string     `json:"error,omitempty"` // nothing of the file was imported
+	// NoActivity reports whether an archive has the file for another purpose, such as a day's steps.
+	NoActivity bool `json:"no_activity,omitempty"`
 }
 
 // An Imported is an activity of a file. Its ID names the document.
@@ -42,42 +45,6 @@ type Imported struct {
 	Start       *activityschema.Time `json:"started_at,omitempty"`
 	DistanceM   *float64             `json:"distance_m,omitempty"`
 	DuplicateOf string               `json:"duplicate_of,omitempty"`
-}
-
-// Recordings returns the files that paths name, sorted: a file itself, and the files of a folder
-// that have the extension of a recording. It skips names in a folder that begin with a dot. Paths
-// that cannot be read are among the result, so that Import reports them.
-func Recordings(paths []string) []string {
-	var files []string
-	for _, path := range paths {
-		if info, err := os.Stat(path); err != nil || !info.IsDir() {
-			files = append(files, path)
-			continue
-		}
-		_ = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				files = append(files, file)
-			case file != path && strings.HasPrefix(entry.Name(), "."):
-				if entry.IsDir() {
-					return fs.SkipDir
-				}
-			case !entry.IsDir() && isRecording(file):
-				files = append(files, file)
-			}
-			return nil
-		})
-	}
-	slices.Sort(files)
-	return slices.Compact(files)
-}
-
-func isRecording(file string) bool {
-	switch filepath.Ext(strings.TrimSuffix(strings.ToLower(file), ".gz")) {
-	case ".gpx", ".tcx", ".fit":
-		return true
-	}
-	return false
 }
 
 // workers returns how many files are read at once. Each may take a hundred megabytes.
@@ -91,9 +58,9 @@ type prepared struct {
 	traces  []*trace
 }
 
-// Run imports files, several at once, and reports each in the order of files. It never overwrites a
+// Run imports sources, several at once, and reports each in their order. It never overwrites a
 // document. It does not write the index.
-func (im *Import) Run(ctx context.Context, files []string, report func(Result)) error {
+func (im *Import) Run(ctx context.Context, sources []Source, report func(Result)) error {
 	err := os.MkdirAll(filepath.Dir(filepath.Clean(im.Dir)), 0o755)
 	for _, dir := range []string{im.Dir, filepath.Join(im.Dir, detailsFolder)} {
 		// A new folder is for publishing, whatever the umask.
@@ -128,7 +95,7 @@ func (im *Import) Run(ctx context.Context, files []string, report func(Result)) 
 	go func() {
 		defer close(queue)
 		slots := make(chan struct{}, workers())
-		for _, file := range files {
+		for _, source := range sources {
 			done := make(chan *prepared, 1)
 			select {
 			case queue <- done:
@@ -138,7 +105,7 @@ func (im *Import) Run(ctx context.Context, files []string, report func(Result)) 
 			slots <- struct{}{}
 			go func() {
 				defer func() { <-slots }()
-				done <- im.prepare(file, known)
+				done <- im.prepare(source, known)
 			}()
 		}
 	}()
@@ -156,34 +123,32 @@ func (im *Import) Run(ctx context.Context, files []string, report func(Result)) 
 }
 
 // prepare parses a file and makes its documents.
-func (im *Import) prepare(path string, known map[string]string) *prepared {
-	p := &prepared{Result: Result{File: path, Activities: []Imported{}}}
-	if err := p.read(path, known, im.Policy); err != nil {
-		*p = prepared{Result: Result{File: path, Activities: []Imported{}, Error: err.Error()}}
+func (im *Import) prepare(source Source, known map[string]string) *prepared {
+	p := &prepared{Result: Result{File: source.Name, Activities: []Imported{}}}
+	if err := p.read(source, known, im); err != nil {
+		*p = prepared{Result: Result{File: source.Name, Activities: []Imported{}}}
+		if p.NoActivity = source.entry != nil && (errors.Is(err, errNoActivity) || errors.Is(err, errEmpty)); !p.NoActivity {
+			p.Error = err.Error()
+		}
 	}
 	return p
 }
 
-func (p *prepared) read(path string, known map[string]string, policy Policy) error {
-	info, err := os.Stat(path)
+func (p *prepared) read(source Source, known map[string]string, im *Import) error {
+	f, err := source.open()
 	if err != nil {
-		return plain(err)
-	}
-	if !info.Mode().IsRegular() && !info.IsDir() {
-		return errors.New("not a regular file")
-	}
-	f, err := os.Open(path) // of a folder, only one that cannot be read comes here
-	if err != nil {
-		return plain(err)
+		return err
 	}
 	defer func() { _ = f.Close() }()
 	if p.known(f, known) {
 		return nil
 	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return plain(err)
+	again, err := source.open()
+	if err != nil {
+		return err
 	}
-	file, err := Read(f)
+	defer func() { _ = again.Close() }()
+	file, err := Read(again)
 	if err != nil {
 		return plain(err)
 	}
@@ -194,8 +159,11 @@ func (p *prepared) read(path string, known map[string]string, policy Policy) err
 		if err != nil {
 			return err
 		}
+		if im.Titles && source.Title != "" && len(file.Recordings) == 1 {
+			d.Title = source.Title
+		}
 		t := traceOf(d)
-		if d, err = policy.apply(d); err != nil {
+		if d, err = im.Policy.apply(d); err != nil {
 			return err
 		}
 		data, err := d.MarshalJSON()

@@ -437,7 +437,7 @@ func TestOneRideOnSeveralDevices(t *testing.T) {
 				t.Fatal(err)
 			}
 			other := "failed"
-			err := im.Run(t.Context(), []string{file}, func(r Result) {
+			err := im.Run(t.Context(), FindSources([]string{file}).List, func(r Result) {
 				if r.Error == "" {
 					ids[name], other = r.Activities[0].ID, r.Activities[0].DuplicateOf
 				}

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"archive/zip"
 	"bufio"
 	"bytes"
 	"cmp"
@@ -194,7 +195,7 @@ func (f *File) warn(text string) {
 func cutShort(err error) bool {
 	_, corrupt := errors.AsType[flate.CorruptInputError](err)
 	return corrupt || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader)
+		errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, zip.ErrChecksum)
 }
 
 // readError explains errors of libraries.

@@ -38,7 +38,8 @@ type importCommand struct {
 	Privacy       string   `enum:"no_gps,blur_start,public,private" default:"no_gps" help:"What documents show: ${enum}."`
 	HideTime      bool     `help:"Publish the day of a blur_start activity, not the quarter of an hour of its start."`
 	KeepElevation bool     `help:"Keep the elevations of no_gps activities. They may show where."`
-	Paths         []string `arg:"" name:"path" help:"GPX, TCX and FIT files (also .gz), or folders of them."`
+	Titles        bool     `help:"Take the titles of a Strava export. They may say where and with whom."`
+	Paths         []string `arg:"" name:"path" help:"GPX, TCX and FIT files (also .gz), or folders or zip archives of them."`
 }
 
 // Help explains the levels of privacy.
@@ -51,7 +52,10 @@ func (*importCommand) Help() string {
   private     everything, but the index does not list it
 
 Names, serial numbers, comments, waypoints and heart-rate zones are never imported. Existing documents are never
-overwritten: to publish an activity with another privacy, remove its document and import it again.`
+overwritten: to publish an activity with another privacy, remove its document and import it again.
+
+The archive with the data of an account at Strava is imported as it is. Of Garmin's, unpack the outer archive and import
+the folder DI_CONNECT.`
 }
 
 // Run imports recordings and writes the index: 1 if a file could not be imported.
@@ -67,19 +71,20 @@ func (c *importCommand) Run(p *program) error {
 			return err
 		}
 	}
-	files := publish.Recordings(c.Paths)
-	if len(files) == 0 {
+	sources := publish.FindSources(c.Paths)
+	defer func() { _ = sources.Close() }()
+	if len(sources.List) == 0 {
 		return usageError{"no .gpx, .tcx or .fit files (also .gz) in " + shown(strings.Join(c.Paths, " "))}
 	}
-	for _, file := range files {
-		if err := notPublished(file, c.Into, true); err != nil {
+	for _, s := range sources.List {
+		if err := notPublished(s.Path, c.Into, true); err != nil {
 			return err
 		}
 	}
-	bar := newProgress(p.stderr, len(files))
+	bar := newProgress(p.stderr, len(sources.List))
 	results := []publish.Result{}
-	run := publish.Import{Dir: c.Into, Policy: policy}
-	err = run.Run(p.ctx, files, func(r publish.Result) {
+	run := publish.Import{Dir: c.Into, Policy: policy, Titles: c.Titles}
+	err = run.Run(p.ctx, sources.List, func(r publish.Result) {
 		results = append(results, r)
 		bar.clear()
 		if r.Error != "" {
@@ -112,12 +117,15 @@ func (c *importCommand) Run(p *program) error {
 func (c *importCommand) finish(
 	p *program, results []publish.Result, counts publish.Counts, bad []*publish.FileError,
 ) error {
-	failed, unchanged, duplicates := 0, 0, 0
+	failed, unchanged, duplicates, others := 0, 0, 0, 0
 	var added []publish.Imported
 	files := map[string]string{}
 	for _, r := range results {
 		if r.Error != "" {
 			failed++
+		}
+		if r.NoActivity {
+			others++
 		}
 		for _, a := range r.Activities {
 			if !a.New {
@@ -164,6 +172,9 @@ func (c *importCommand) finish(
 		}
 		if duplicates > 0 {
 			parts = append(parts, count(duplicates, "duplicate")+", private")
+		}
+		if others > 0 {
+			parts = append(parts, count(others, "file")+" without an activity")
 		}
 		if failed > 0 {
 			parts = append(parts, count(failed, "file")+" failed")
