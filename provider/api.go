@@ -198,7 +198,7 @@ func (p *Provider) target(ctx context.Context, form url.Values, c *Client, g *Gr
 	}
 	requested := g.Resources
 	if asked := strings.Fields(form.Get("scope")); form.Get("grant_type") == "refresh_token" && len(asked) > 0 {
-		t.scopes, requested = asked, usable.uses(nil, asked)
+		t.scopes, requested = intersect(g.Scopes, asked), usable.uses(nil, asked) // each scope once
 	}
 	if named := form["resource"]; len(named) > 0 {
 		if slices.ContainsFunc(named, func(uri string) bool {

@@ -320,3 +320,31 @@ func TestOpaqueTokenAndClientsOwnTokenForAnAPI(t *testing.T) {
 	now = now.Add(time.Hour + time.Second)
 	s.wantInactive("expired", s.introspect(id, secret, token.AccessToken))
 }
+
+// A repeated scope must not make the token, its row and the answer as long as the request.
+func TestRefreshForAnAPINamesAScopeOnce(t *testing.T) {
+	s, id, secret := startAPIs(t, serviceOptions{})
+	app := s.apiApp("app", "openid", "offline_access")
+	b := s.browser()
+	b.signIn("ada")
+	code := b.authorize(app.authURL("scope", "openid trails.read offline_access"), "ada").Get("code")
+	whole := app.token(app.codeForm(code)).JSON(t)
+	got := app.token(url.Values{
+		"grant_type": {"refresh_token"}, "refresh_token": {whole["refresh_token"].(string)},
+		"scope": {strings.Repeat("trails.read ", 4000) + "openid"},
+	})
+	if got.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s", got.StatusCode, got.Text)
+	}
+	fresh := got.JSON(t)
+	token := fresh["access_token"].(string)
+	scope := jwtPayload(t, token)["scope"]
+	if scope != "openid trails.read" || fresh["scope"] != scope || len(token) > 2<<10 {
+		t.Errorf("%d bytes of token, scopes of %d bytes", len(token), len(fresh["scope"].(string)))
+	}
+	seen := s.clientPost("introspect", id, secret, url.Values{"token": {token}}).JSON(t)
+	if seen["scope"] != "openid trails.read" {
+		t.Errorf("introspection: scopes of %d bytes", len(seen["scope"].(string)))
+	}
+	s.wantUserinfo("after a long request", token, http.StatusOK)
+}
