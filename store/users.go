@@ -510,7 +510,9 @@ func (s *Store) SetFlags(
 		if err := insertAudit(tx, a); err != nil || !signOut || len(remove) == 0 {
 			return err
 		}
-		_, err := signOutOthers(tx, sub, "", now)
+		// The access tokens of a grant for an API contain the flags as groups, with offline_access too.
+		_, err := endSessions(tx, sub, now, "expires_at > @now",
+			"(NOT offline OR code_used_at = 0 OR status_list > 0)", map[string]any{})
 		return err
 	})
 	if err != nil {

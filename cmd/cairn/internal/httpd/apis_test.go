@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"net/http"
 	"net/url"
@@ -347,4 +348,26 @@ func TestRefreshForAnAPINamesAScopeOnce(t *testing.T) {
 		t.Errorf("introspection: scopes of %d bytes", len(seen["scope"].(string)))
 	}
 	s.wantUserinfo("after a long request", token, http.StatusOK)
+}
+
+// The groups in an access token are flags, also where offline_access outlives the session.
+func TestLostFlagEndsTokensForAPIsWhenTheOptionIsOn(t *testing.T) {
+	s, _, _ := startAPIs(t, serviceOptions{})
+	s.addUser("keeper", "admin")
+	keeper := s.signedIn("keeper")
+	rp := s.apiApp("app", "openid", "offline_access")
+	for _, on := range []bool{false, true} {
+		option := map[string]any{"sign_out_on_flag_loss": on}
+		needStatus(t, "", keeper.api("PUT", "/api/admin/settings", option), http.StatusOK)
+		for user, scopes := range map[string]string{"online": "openid groups maps", "offline": "openid groups maps offline_access"} {
+			user = fmt.Sprint(user, on)
+			s.addUser(user, "activity")
+			token, err := rp.exchange(s.browser().authorize(rp.authURL("scope", scopes), user).Get("code"))
+			noError(t, err)
+			lost := keeper.api("PUT", "/api/admin/users/"+user+"/flags", map[string]any{"activity": false})
+			if needStatus(t, "", lost, http.StatusOK); s.revoked(token.AccessToken) != on {
+				t.Errorf("%s: the token with the lost flag is revoked: %t", user, !on)
+			}
+		}
+	}
 }
