@@ -13,22 +13,35 @@ import (
 )
 
 // ChangePassword sets a new password of the caller, who proves the old one. It ends their other
-// sessions and every grant. ErrInvalidCredentials, ErrWeakPassword.
-func (s *Service) ChangePassword(ctx context.Context, c Caller, current, password string) error {
+// sessions and every grant, and gives this session a new token, so that a copy of its cookie ends
+// too. ErrInvalidCredentials, ErrWeakPassword.
+func (s *Service) ChangePassword(ctx context.Context, c Caller, current, password string) (SignedIn, error) {
 	a, err := s.begin(ctx, c, "password.change", "")
 	if err != nil {
-		return err
+		return SignedIn{}, err
 	}
 	u, err := s.verifyPassword(ctx, c, current)
 	if err != nil {
-		return err
+		return SignedIn{}, err
 	}
 	hash, err := s.hashNew(ctx, password, u.Handle)
 	if err != nil {
-		return err
+		return SignedIn{}, err
 	}
-	err = s.store.ChangePassword(ctx, u.Sub, u.PasswordHash, hash, c.Session.ID, s.now(), a)
-	return web.Noted(ctx, "password_changed", err)
+	n, out := s.newSession(c, proven{user: u})
+	row := c.Session // with its times and methods: the password alone makes no session fresh
+	row.TokenHash, row.LoginHash, row.Algorithm = n.TokenHash, n.LoginHash, n.Algorithm
+	err = s.store.ChangePassword(ctx, u.Sub, u.PasswordHash, hash, &row, s.now(), a)
+	if errors.Is(err, ErrSessionNotFound) {
+		err = ErrNotAuthenticated
+	}
+	if err != nil {
+		return SignedIn{}, err
+	}
+	web.Note(ctx, "password_changed")
+	out.Session = row
+	out.token, err = s.minter.token(u, &row, out.token)
+	return out, err
 }
 
 // DeleteAccount removes the caller's personal data. They prove the password. With a second factor

@@ -163,7 +163,7 @@ func (s *Service) apiPutPassword(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return err
 	}
-	err := s.ChangePassword(r.Context(), s.Caller(r), in.Current, in.New)
+	out, err := s.ChangePassword(r.Context(), s.Caller(r), in.Current, in.New)
 	if p, _ := web.ProblemOf(err); errors.Is(err, ErrWeakPassword) {
 		p.Errors[0].Pointer = "/new_password"
 		return p
@@ -171,12 +171,15 @@ func (s *Service) apiPutPassword(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.setCookies(w, out)
 	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
 }
 
-func (s *Service) passwordForm(_ http.ResponseWriter, r *http.Request) error {
-	return s.ChangePassword(r.Context(), s.Caller(r), r.PostForm.Get("current_password"),
+func (s *Service) passwordForm(w http.ResponseWriter, r *http.Request) error {
+	out, err := s.ChangePassword(r.Context(), s.Caller(r), r.PostForm.Get("current_password"),
 		r.PostForm.Get("new_password"))
+	s.setCookies(w, out)
+	return err
 }
 
 func (s *Service) apiDeleteMe(w http.ResponseWriter, r *http.Request) error {

@@ -65,8 +65,10 @@ type UserStore interface {
 	// does not have the form of password.NewHasher, or "".
 	ForeignHash(ctx context.Context, after string) (string, error)
 	// ChangePassword sets the hash if it still is old (otherwise ErrInvalidCredentials), ends every
-	// session except keepSession, revokes every grant and voids reset codes.
-	ChangePassword(ctx context.Context, sub, old, hash, keepSession string, now time.Time, a Audit) error
+	// session except keep (nil: every one), revokes every grant and voids reset codes. It stores
+	// TokenHash, LoginHash and Algorithm of keep, revokes its previous token and sets keep.StatusList
+	// and keep.StatusIndex again. ErrSessionNotFound if keep is no longer live.
+	ChangePassword(ctx context.Context, sub, old, hash string, keep *Session, now time.Time, a Audit) error
 	// Suspend suspends the user, ends all sessions, revokes all grants and voids reset codes.
 	// Repeating it changes nothing and is no error. ErrUserNotFound; ErrLastAdmin if no other
 	// administrator would remain who is not suspended.

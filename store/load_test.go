@@ -109,7 +109,7 @@ func TestOperationsOnOneUserDoNotDeadlock(t *testing.T) {
 				case 3:
 					err = s.RemoveApp(ctx, u.Sub, c.ID, noon, act("app.remove"))
 				case 4:
-					err = s.ChangePassword(ctx, u.Sub, u.PasswordHash, u.PasswordHash, "", noon, act("password.change"))
+					err = s.ChangePassword(ctx, u.Sub, u.PasswordHash, u.PasswordHash, nil, noon, act("password.change"))
 				case 5:
 					err = s.Suspend(ctx, u.Sub, "", noon, act("user.suspend"))
 				case 6:

@@ -70,7 +70,7 @@ func TestClientsAreToldOfEachEndOfASession(t *testing.T) {
 				return err
 			}},
 			"password": {2, func(u account.User, n []account.Session) error {
-				return s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", n[2].ID, noon, act("password.change"))
+				return s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", &n[2], noon, act("password.change"))
 			}},
 			"reset": {3, func(u account.User, _ []account.Session) error {
 				if err := s.CreateResetCode(ctx, u.Sub, []byte("code"), noon.Add(time.Hour), noon, act("user.reset_code")); err != nil {
@@ -127,7 +127,7 @@ func TestNoticeAndEndOfASessionAreOneTransaction(t *testing.T) {
 		useClient(t, s, c, n, "openid")
 		want(t, s.Suspend(ctx, u.Sub, "", noon, act("user.suspend")), account.ErrLastAdmin)
 		want(t, s.DeleteUser(ctx, u.Sub, noon, act("user.delete")), account.ErrLastAdmin)
-		want(t, s.ChangePassword(ctx, u.Sub, "wrong", "new", "", noon, act("password.change")), account.ErrInvalidCredentials)
+		want(t, s.ChangePassword(ctx, u.Sub, "wrong", "new", nil, noon, act("password.change")), account.ErrInvalidCredentials)
 		want(t, s.ResetPassword(ctx, u.Handle, []byte("wrong"), "new", noon, act("password.reset")), account.ErrInvalidResetCode)
 		want(t, s.EndSession(ctx, "somebody", n.ID, noon, act("session.end")), account.ErrSessionNotFound)
 		in, end, err := s.Begin(ctx)
@@ -143,7 +143,7 @@ func TestNoticeAndEndOfASessionAreOneTransaction(t *testing.T) {
 		if _, err := s.EndOtherSessions(ctx, u.Sub, "", noon, act("session.end_others")); !errors.Is(err, account.ErrUnavailable) {
 			t.Errorf("ended without a notice: %v", err)
 		}
-		want(t, s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", "", noon, act("password.change")), account.ErrUnavailable)
+		want(t, s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", nil, noon, act("password.change")), account.ErrUnavailable)
 		if !live(t, s, n.ID) {
 			t.Error("the session ended without a notice")
 		}

@@ -18,10 +18,11 @@ func TestNewPasswordEndsAllButTheSessionThatSetIt(t *testing.T) {
 		kept := signIn(t, s, h.user)
 		app := addClient(t, s, "kept")
 		keptAccess, keptRefresh := addTokens(t, s, newGrantStored(t, s, app, kept))
-		want(t, s.ChangePassword(ctx, h.user.Sub, "wrong", "new", kept.ID, noon, act("password.change")), account.ErrInvalidCredentials)
-		want(t, s.ChangePassword(ctx, "nobody", h.user.PasswordHash, "new", kept.ID, noon, act("password.change")), account.ErrInvalidCredentials)
-		must(t, s.ChangePassword(ctx, h.user.Sub, h.user.PasswordHash, "new", kept.ID, noon, act("password.change")))
-		checkTaken(t, s, h)
+		want(t, s.ChangePassword(ctx, h.user.Sub, "wrong", "new", &kept, noon, act("password.change")), account.ErrInvalidCredentials)
+		want(t, s.ChangePassword(ctx, "nobody", h.user.PasswordHash, "new", &kept, noon, act("password.change")), account.ErrInvalidCredentials)
+		former := kept.StatusIndex
+		must(t, s.ChangePassword(ctx, h.user.Sub, h.user.PasswordHash, "new", &kept, noon, act("password.change")))
+		checkTaken(t, s, h, former)
 		checkWorks(t, s, bystander)
 		if !live(t, s, kept.ID) {
 			t.Error("the session that changed the password ended")
@@ -43,7 +44,7 @@ func TestOfflineGrantEndsWithThePasswordAndAtSuspension(t *testing.T) {
 		ctx := t.Context()
 		for what, end := range map[string]func(u account.User) error{
 			"password change": func(u account.User) error {
-				return s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", "", noon, act("password.change"))
+				return s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", nil, noon, act("password.change"))
 			},
 			"reset": func(u account.User) error {
 				must(t, s.CreateResetCode(ctx, u.Sub, []byte("code"), noon.Add(time.Hour), noon, act("user.reset_code")))
@@ -83,11 +84,11 @@ func TestPasswordChangeEndsEarlierCodes(t *testing.T) {
 		must(t, in.CreateGrant(ctx, g))
 		changed := make(chan error, 1)
 		go func() {
-			changed <- s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", n.ID, noon, act("password.change"))
+			changed <- s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", &n, noon, act("password.change"))
 		}()
 		if s.Dialect() == store.Postgres {
 			for waiting := int64(0); waiting == 0; {
-				waiting, err = s.Count("SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid WHERE NOT l.granted AND a.query LIKE 'UPDATE sessions SET ended_at%'")
+				waiting, err = s.Count("SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid WHERE NOT l.granted AND a.query LIKE 'SELECT status_list%'")
 				must(t, err)
 				select {
 				case err := <-changed:

@@ -134,36 +134,45 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 		if invalidKey(n.ID) {
 			return account.ErrSessionNotFound
 		}
-		// The former token is revoked: its bit is set, and the new one gets a bit of its own. The
-		// former one is on the older list: that row is locked first, and the session's before both.
-		lock := ""
-		if s.dialect == Postgres {
-			lock = " FOR UPDATE"
-		}
-		var old revocation
-		was := tx.Raw(`SELECT status_list, status_index, expires_at FROM sessions
-			WHERE id = ? AND sub = ? AND ended_at = 0 AND expires_at > ?`+lock,
-			n.ID, n.Sub, toUnix(n.AuthTime)).Find(&old)
-		if err := expect(was, account.ErrSessionNotFound); err != nil {
+		former, err := s.lockToken(tx, n, n.AuthTime)
+		if err != nil {
 			return err
 		}
-		if err := revoke(tx, []revocation{old}); err != nil {
+		if err := revoke(tx, []revocation{former}); err != nil {
 			return err
 		}
-		var err error
-		if n.StatusList, n.StatusIndex, err = takeIndex(tx); err != nil {
-			return err
-		}
-		row := newSessionRow(n)
-		row.LastSeenAt = row.AuthTime
-		columns := []string{"auth_time", "last_seen_at", "expires_at", "token_hash", "login_hash", "address",
-			"user_agent", "status_list", "status_index", "algorithm", "amr", "confirmed_at", "passkey"}
-		updated := tx.Table("sessions").Where("sub = ? AND ended_at = 0", n.Sub).Select(columns).Updates(row)
-		if err := expect(updated, account.ErrSessionNotFound); err != nil {
+		n.LastSeenAt = n.AuthTime
+		err = replaceToken(tx, n, "auth_time", "last_seen_at", "expires_at", "address", "user_agent", "amr",
+			"confirmed_at", "passkey")
+		if err != nil {
 			return err
 		}
 		return insertSignIn(tx, n, a)
 	})
+}
+
+// lockToken locks the row of a live session and returns its token, to be revoked before replaceToken:
+// the former one is on the older list. ErrSessionNotFound.
+func (s *Store) lockToken(tx *gorm.DB, n *account.Session, now time.Time) (former revocation, err error) {
+	lock := ""
+	if s.dialect == Postgres {
+		lock = " FOR UPDATE"
+	}
+	was := tx.Raw(`SELECT status_list, status_index, expires_at FROM sessions
+		WHERE id = ? AND sub = ? AND ended_at = 0 AND expires_at > ?`+lock,
+		n.ID, n.Sub, toUnix(now)).Find(&former)
+	return former, expect(was, account.ErrSessionNotFound)
+}
+
+// replaceToken stores the new secrets of a session, with a bit of their own on the status list, and
+// the values of more columns.
+func replaceToken(tx *gorm.DB, n *account.Session, more ...string) (err error) {
+	if n.StatusList, n.StatusIndex, err = takeIndex(tx); err != nil {
+		return err
+	}
+	columns := append(more, "token_hash", "login_hash", "status_list", "status_index", "algorithm")
+	updated := tx.Table("sessions").Where("sub = ? AND ended_at = 0", n.Sub).Select(columns).Updates(newSessionRow(n))
+	return expect(updated, account.ErrSessionNotFound)
 }
 
 const selectIdentity = `SELECT s.id, s.sub, s.token_hash, s.login_hash, s.created_at, s.auth_time, s.last_seen_at,

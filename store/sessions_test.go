@@ -51,7 +51,7 @@ func TestNoSessionStartsAfterWhatWouldEndIt(t *testing.T) {
 		operations := map[string]func(u account.User) error{
 			"suspend": func(u account.User) error { return s.Suspend(ctx, u.Sub, "", noon, act("user.suspend")) },
 			"password": func(u account.User) error {
-				return s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", "", noon, act("password.change"))
+				return s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", nil, noon, act("password.change"))
 			},
 			"delete": func(u account.User) error { return s.DeleteUser(ctx, u.Sub, noon, act("user.delete")) },
 		}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -16,12 +17,13 @@ const signOutGrants = " AND (NOT offline OR code_used_at = 0)"
 
 // endSessions ends the live sessions of a user that meet one condition and revokes the user's
 // grants that meet another. It adds the tokens of these sessions to the status list and notifies
-// their clients. It returns the ids of the sessions. The conditions may use args, @sub and @now.
+// their clients. It returns the ids of the sessions. The conditions may use args, @sub and @now. also
+// are further tokens for the list.
 //
 // The user's row is locked. Sessions come before grants, because a grant that is being created
 // holds its session. Lists come last: see takeIndex.
 func endSessions(
-	tx *gorm.DB, sub string, now time.Time, sessions, grants string, args map[string]any,
+	tx *gorm.DB, sub string, now time.Time, sessions, grants string, args map[string]any, also ...revocation,
 ) ([]string, error) {
 	args["sub"], args["now"] = sub, toUnix(now)
 	var rows []struct {
@@ -46,19 +48,19 @@ func endSessions(
 	if err := addNotices(tx, sub, ids, now); err != nil {
 		return nil, err
 	}
-	return ids, revoke(tx, append(tokens, forAPIs...))
+	return ids, revoke(tx, slices.Concat(tokens, forAPIs, also))
 }
 
 // revokeAccess ends all that a user or a thief holds: sessions (except keep, if not empty), every
-// grant, also of sessions that ended earlier, and reset codes. The same transaction must have
-// changed or locked the user's row before: a session that is being created waits for that row and
-// then finds it changed.
-func revokeAccess(tx *gorm.DB, sub, keep string, now time.Time) error {
+// grant, also of sessions that ended earlier, reset codes, and further tokens. The same transaction
+// must have changed or locked the user's row before: a session that is being created waits for that
+// row and then finds it changed.
+func revokeAccess(tx *gorm.DB, sub, keep string, now time.Time, also ...revocation) error {
 	err := execEach(tx, sub, "DELETE FROM reset_codes WHERE sub = ?", "DELETE FROM mailed_reset_codes WHERE sub = ?")
 	if err != nil {
 		return err
 	}
-	_, err = endSessions(tx, sub, now, "id <> @keep", "sub = @sub", map[string]any{"keep": keep})
+	_, err = endSessions(tx, sub, now, "id <> @keep", "sub = @sub", map[string]any{"keep": keep}, also...)
 	return err
 }
 

@@ -55,7 +55,7 @@ func TestRevocationChangesTheVersion(t *testing.T) {
 				return err
 			}},
 			{"change of the password", 1, func(u account.User, n account.Session) error {
-				return s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", n.ID, noon, act("password.change"))
+				return s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", &n, noon, act("password.change"))
 			}},
 			{"reset of the password", 2, func(u account.User, n account.Session) error {
 				must(t, s.CreateResetCode(ctx, u.Sub, []byte("code "+u.Sub), noon.Add(time.Hour), noon, act("user.reset_code")))

@@ -301,10 +301,13 @@ func (s *Store) ForeignHash(ctx context.Context, after string) (string, error) {
 
 // ChangePassword implements account.Store.
 func (s *Store) ChangePassword(
-	ctx context.Context, sub, old, hash, keepSession string, now time.Time, a account.Audit,
+	ctx context.Context, sub, old, hash string, keep *account.Session, now time.Time, a account.Audit,
 ) error {
 	if invalidKey(sub) || invalidKey(old) {
 		return account.ErrInvalidCredentials
+	}
+	if keep != nil && invalidKey(keep.ID) {
+		return account.ErrSessionNotFound
 	}
 	return s.write(ctx, "change password", func(tx *gorm.DB) error {
 		set := tx.Exec(`UPDATE users SET password_hash = ?, updated_at = ?
@@ -312,14 +315,22 @@ func (s *Store) ChangePassword(
 		if err := expect(set, account.ErrInvalidCredentials); err != nil {
 			return err
 		}
-		keepSession = sanitize(keepSession)
+		if keep == nil {
+			if err := revokeAccess(tx, sub, "", now); err != nil {
+				return err
+			}
+			return insertAudit(tx, a)
+		}
 		// An authorization code that is being created in that session holds its row. Wait for it,
 		// so that its grant is revoked with the others.
-		err := tx.Exec("UPDATE sessions SET ended_at = ended_at WHERE id = ? AND sub = ?", keepSession, sub).Error
+		former, err := s.lockToken(tx, keep, now)
 		if err != nil {
 			return err
 		}
-		if err := revokeAccess(tx, sub, keepSession, now); err != nil {
+		if err := revokeAccess(tx, sub, keep.ID, now, former); err != nil {
+			return err
+		}
+		if err := replaceToken(tx, keep); err != nil {
 			return err
 		}
 		return insertAudit(tx, a)

@@ -189,6 +189,11 @@ func (b *browser) changeEmail(to string) response {
 	return b.api("PATCH", "/api/me", object{"email": to})
 }
 
+func (b *browser) changePassword(current, to string) response {
+	b.t.Helper()
+	return b.api("PUT", "/api/me/password", object{"current_password": current, "new_password": to})
+}
+
 // factors is the number of second factors of who is signed in.
 func (b *browser) factors() int {
 	b.t.Helper()

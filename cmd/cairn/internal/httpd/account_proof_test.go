@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"net/url"
 	"testing"
 
 	"github.com/cairn-id/cairn/account"
@@ -10,10 +11,10 @@ import (
 // verify it on their own.
 func TestProofMakesANewTokenAndEndsTheOneBefore(t *testing.T) {
 	eachLife(t, false, func(t *testing.T, l *life) {
-		for _, handle := range []string{"ada", "bob", "kim"} {
+		for _, handle := range []string{"ada", "bob", "kim", "lea"} {
 			l.member(handle)
 		}
-		ada, bob, kim := l.signedIn("ada"), l.signedIn("bob"), l.signedIn("kim")
+		ada, bob, kim, lea := l.signedIn("ada"), l.signedIn("bob"), l.signedIn("kim"), l.signedIn("lea")
 		phone := l.addTOTP(bob)
 		key, _ := l.addPasskey(kim, "Key", nil)
 		l.later(stale)
@@ -25,6 +26,10 @@ func TestProofMakesANewTokenAndEndsTheOneBefore(t *testing.T) {
 			{"password", ada, func(b *browser) response { return b.confirm(password, "") }},
 			{"password and code", bob, func(b *browser) response { return b.confirm(password, phone.code()) }},
 			{"passkey", kim, func(b *browser) response { return key.prove(b, "confirm") }},
+			{"new password", lea, func(b *browser) response { return b.changePassword(password, "another of 3 hills") }},
+			{"new password of an account with a second factor", bob, func(b *browser) response {
+				return b.changePassword(password, "another of 3 hills")
+			}},
 		} {
 			before := c.b.cookie("cairn_session")
 			got := needStatus(t, c.name, c.prove(c.b), 200)
@@ -41,6 +46,12 @@ func TestProofMakesANewTokenAndEndsTheOneBefore(t *testing.T) {
 			}
 			wantStatus(t, c.name+", the session", c.b.me(), 200)
 		}
+		wantProblem(t, "a new password is no proof", lea.call("GET /api/me/export"), 403, "reauthentication_required")
+		form := url.Values{"current_password": {"another of 3 hills"}, "new_password": {"a third of 3 hills"}}
+		before := lea.cookie("cairn_session")
+		wantStatus(t, "the form", lea.postForm("/account/password", form), 303)
+		wantStatus(t, "the form, the token before", l.as(before), 401)
+		wantStatus(t, "the form, the session", lea.me(), 200)
 	})
 }
 

@@ -300,6 +300,9 @@ func TestEndedSessionStaysEnded(t *testing.T) {
 			if got := c.end(own, handle); got.StatusCode/100 != 2 {
 				t.Fatalf("%s: %d %s", c.name, got.StatusCode, got.Text)
 			}
+			if c.own {
+				ownToken = own.cookie("cairn_session") // a new password brings a new one
+			}
 			if c.name == "suspension" {
 				needStatus(t, "unsuspend", keeper.api("POST", "/api/admin/users/"+handle+"/unsuspend", nil), http.StatusOK)
 			}
