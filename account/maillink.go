@@ -119,10 +119,10 @@ func (s *Service) undoLinked(ctx context.Context, c Caller, sealed string) (link
 		if err != nil {
 			return err
 		}
-		// Otherwise the former address may be the stolen one.
-		if a.Actor = ""; !u.EmailVerified || u.Email == change.Email {
-			a.Mails = nil
-		}
+		// Any other address may be the stolen one.
+		a.Actor, a.Mails = "", slices.DeleteFunc(a.Mails, func(m Mail) bool {
+			return !u.EmailVerified || u.Email == change.Email || m.Address != u.Email
+		})
 		return web.Noted(ctx, "email_undone", s.store.UndoEmailChange(ctx, v.ID, s.now(), a))
 	}}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,26 +58,32 @@ func userMail(ctx context.Context, u User, address, kind string, now time.Time, 
 }
 
 // notices returns the mails that notify a user of an act, for Audit.Mails. They go to the verified
-// address. If that was changed, they go to the previous address for as long as the change can be
-// undone: an attacker who changes the address first must not silence later notices. There are none
+// address, and to the previous ones for as long as their change can be undone: an attacker who
+// changes the address first, and verifies the new one, must not silence later notices. There are none
 // if mail is off.
 func (a *Administration) notices(ctx context.Context, u User, kind string, data ...string) ([]Mail, error) {
 	if !a.mail {
 		return nil, nil
 	}
-	address := u.Email
-	if !u.EmailVerified {
-		former, err := a.store.FormerEmails(ctx, u.Sub, a.Now())
-		if err != nil || len(former) == 0 {
-			return nil, err
+	former, err := a.store.FormerEmails(ctx, u.Sub, a.Now())
+	if err != nil {
+		return nil, err
+	}
+	if u.EmailVerified {
+		former = append(former, EmailChange{Email: u.Email})
+	}
+	var mails []Mail
+	for _, f := range former {
+		if slices.ContainsFunc(mails, func(m Mail) bool { return strings.EqualFold(m.Address, f.Email) }) {
+			continue
 		}
-		address = former[0].Email
+		m := userMail(ctx, u, f.Email, kind, a.Now(), data...)
+		if kind == MailDeleted {
+			m.Sub = "" // the waiting mails of a deleted user are deleted too
+		}
+		mails = append(mails, m)
 	}
-	m := userMail(ctx, u, address, kind, a.Now(), data...)
-	if kind == MailDeleted {
-		m.Sub = "" // the waiting mails of a deleted user are deleted too
-	}
-	return []Mail{m}, nil
+	return mails, nil
 }
 
 // boundedNotices returns the notices of an act that can be repeated at will, within the limit of

@@ -90,6 +90,39 @@ func TestPagesAfterALossShowWhatIsThere(t *testing.T) {
 	})
 }
 
+// Who takes an account by its address first, and verifies it, does the rest no more silently (L5).
+func TestVerifiedNewAddressDoesNotSilenceTheOneBefore(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		l.member("ada")
+		thief := l.signedIn("ada")
+		l.mails()
+		const owner, other = "ada@example.org", "thief@example.net"
+		needStatus(t, "change", thief.changeEmail(other), 200)
+		needStatus(t, "verify", thief.verifyEmail(l.mail("change", other)), 200)
+		told := func(what string, to ...string) {
+			t.Helper()
+			sent := l.mails()
+			if len(sent) != len(to) {
+				t.Errorf("%s: mails to %d addresses, want %d: %q", what, len(sent), len(to), sent)
+			}
+			for _, address := range to {
+				only(t, what, sent, address)
+			}
+		}
+		l.addPasskey(thief, "Red key", nil)
+		told("passkey", owner, other)
+		needStatus(t, "password", thief.changePassword(password, "another of 3 hills"), 200)
+		told("password", owner, other)
+		needStatus(t, "suspend", l.admin("POST /users/ada/suspend"), 200)
+		told("suspension", owner, other)
+		needStatus(t, "unsuspend", l.admin("POST /users/ada/unsuspend"), 200)
+		told("the end of it", owner, other)
+		l.later(account.UndoLifetime)
+		needStatus(t, "suspend", l.admin("POST /users/ada/suspend"), 200)
+		told("when the change can no longer be undone", other)
+	})
+}
+
 // Whatever an administrator does to an account is told to the address that was verified before (L5).
 func TestMemberIsToldOfEachActOfAnAdministrator(t *testing.T) {
 	eachLife(t, false, func(t *testing.T, l *life) {
