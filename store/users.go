@@ -239,7 +239,9 @@ func (s *Store) ChangeUser(
 			if err := keepEmail(tx, u, formerEmailID(a), now); err != nil {
 				return err
 			}
-			// A code mailed to the former address must not set a password any longer.
+		}
+		// A code mailed to an address that no longer counts must not set a password, nor verify it.
+		if changed.Email != u.Email || u.EmailVerified && !changed.EmailVerified {
 			if err := tx.Exec("DELETE FROM mailed_reset_codes WHERE sub = ?", sub).Error; err != nil {
 				return err
 			}
