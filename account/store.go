@@ -296,7 +296,8 @@ type EmailStore interface {
 	// verified it. ErrInvalidLink.
 	AskVerification(ctx context.Context, sub, email string, asked time.Time, a Audit) error
 	// VerifyEmail marks the address as verified, once for each request and within
-	// VerificationLifetime. ErrInvalidLink, ErrEmailTaken.
+	// VerificationLifetime. If an undo could restore it, later changes can no longer be undone, as
+	// after that undo. ErrInvalidLink, ErrEmailTaken.
 	VerifyEmail(ctx context.Context, sub, email string, asked, now time.Time, a Audit) error
 	// EmailChange returns a change of address that can still be undone. ErrInvalidLink.
 	EmailChange(ctx context.Context, id string, now time.Time) (EmailChange, error)

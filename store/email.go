@@ -83,6 +83,15 @@ func (s *Store) VerifyEmail(ctx context.Context, sub, email string, asked, now t
 		if err := expect(mark, account.ErrInvalidLink); err != nil {
 			return err
 		}
+		// Who reads the mails of a former address could undo the change from it, and with that the
+		// later ones: the addresses in between must not take it away again.
+		err := tx.Exec(`UPDATE email_changes SET undone_at = ? WHERE sub = ? AND undone_at = 0 AND seq >
+			(SELECT min(seq) FROM email_changes
+				WHERE sub = ? AND lower(email) = lower(?) AND undone_at = 0 AND expires_at > ?)`,
+			toUnix(now), sub, sub, email, toUnix(now)).Error
+		if err != nil {
+			return err
+		}
 		return insertAudit(tx, a)
 	})
 }

@@ -285,6 +285,49 @@ func TestUndoOfAnAddressOutlivesLaterChanges(t *testing.T) {
 	})
 }
 
+// An owner who takes the address back on the page of the account, and not by the link, is as safe (L2).
+func TestOwnersWayBackIsNotUndone(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		const owner, other, third = "ada@example.org", "thief@example.net", "thief3@example.net"
+		l.member("ada")
+		ada := l.signedIn("ada")
+		change := func(to string) (undo string) {
+			t.Helper()
+			needStatus(t, to, ada.confirm(password, ""), 200)
+			l.mails()
+			before := l.user("ada")["email"].(string)
+			needStatus(t, to, ada.changeEmail(to), 200)
+			sent := l.mails()
+			for _, m := range sent[to] {
+				if linkIn(m, "/verify-email/", "link") != "" {
+					needStatus(t, to, ada.verifyEmail(m), 200)
+				}
+			}
+			return linkIn(only(t, to, sent, before), "/undo-email/", "link")
+		}
+		press := func(link string) response { return l.visitor().postForm("/undo-email/", url.Values{"link": {link}}) }
+		first := change(other)
+		later := []string{change(third)}
+		l.later(24 * time.Hour)
+		later = append(later, change(owner))
+		for _, link := range later {
+			wantStatus(t, "a thief's link", press(link), 400)
+		}
+		if u := l.user("ada"); u["email"] != owner || u["email_verified"] != true {
+			t.Errorf("the address is %v, verified %v", u["email"], u["email_verified"])
+		}
+		wantStatus(t, "the session", ada.me(), 200)
+		last := change(other)
+		wantStatus(t, "the owner's latest link", press(last), 200)
+		ada = l.signedIn("ada")
+		change(other)
+		wantStatus(t, "the owner's first link", press(first), 200)
+		if u := l.user("ada"); u["email"] != owner || u["email_verified"] != true {
+			t.Errorf("the address is %v, verified %v", u["email"], u["email_verified"])
+		}
+	})
+}
+
 func TestUndoAndAFurtherChangeAtOnce(t *testing.T) {
 	eachLife(t, false, func(t *testing.T, l *life) {
 		for round := range 6 {
