@@ -67,8 +67,8 @@ var Acts = []Act{
 		"POST /api/auth/login", "POST /api/auth/passkey/begin", "POST /api/auth/passkey/finish", "POST /login/",
 		"POST /login/second-factor/",
 	}},
-	{Name: "session.reauthenticate", Proof: ProofSignIn},
-	{Name: "session.confirm", Proof: ProofSignIn, Routes: []string{
+	{Name: "session.reauthenticate", Proof: ProofSignIn, Told: MailNewDevice},
+	{Name: "session.confirm", Proof: ProofSignIn, Told: MailNewDevice, Routes: []string{
 		"POST /api/auth/confirm", "POST /account/confirm",
 	}},
 	{Name: "session.end", Proof: ProofFresh, Ends: EndsOne, Routes: []string{

@@ -484,7 +484,12 @@ func (s *Service) renew(
 ) (SignedIn, error) {
 	row.ID, row.CreatedAt = old.ID, old.CreatedAt
 	a := s.signInAudit(c.as(p.user), action, &row)
-	if err := s.store.Reauthenticate(ctx, &row, p.user.PasswordHash, a); err != nil {
+	// The session may be a copy, whose browser becomes a known one too.
+	notices, err := s.newDeviceNotices(ctx, c, p.user, &row)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	if err := s.store.Reauthenticate(ctx, &row, p.user.PasswordHash, a.with(notices...)); err != nil {
 		return SignedIn{}, sessionCreateError("sign in again", err)
 	}
 	return s.signedIn(ctx, c, p, &row, out)

@@ -51,6 +51,31 @@ func TestNotMeEndsAllThatASessionHasMade(t *testing.T) {
 	})
 }
 
+// A copy of the owner's cookie does not make the browser of a thief who knows the password a known one.
+func TestCopiedCookieDoesNotSilenceASignIn(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		for path, in := range map[string]object{
+			"/api/auth/login": {"password": password}, "/api/auth/confirm": {"password": password},
+		} {
+			handle := path[len("/api/auth/"):]
+			l.member(handle)
+			if in["handle"] = handle; handle == "confirm" {
+				delete(in, "handle")
+			}
+			owner, thief := l.signedIn(handle), l.visitor()
+			needStatus(t, path, owner.confirm(password, ""), 200)
+			if sent := l.mails(); len(sent) > 0 {
+				t.Errorf("%s: mails to the owner in the owner's browser: %q", path, sent)
+			}
+			copied := "cairn_session=" + owner.cookie("cairn_session")
+			needStatus(t, path, thief.api("POST", path, in, "Cookie", copied), 200)
+			link := linkIn(l.mail(path, handle+"@example.org"), "/not-me/", "link")
+			wantStatus(t, path, l.visitor().postForm("/not-me/", url.Values{"link": {link}}), 200)
+			wantStatus(t, path+": the thief", thief.me(), 401)
+		}
+	})
+}
+
 // Who has lost an account for an hour has to see what was left in it.
 func TestPagesAfterALossShowWhatIsThere(t *testing.T) {
 	eachLife(t, false, func(t *testing.T, l *life) {
