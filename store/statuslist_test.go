@@ -54,7 +54,7 @@ func TestRevocationChangesTheVersion(t *testing.T) {
 				_, err := s.EndOtherSessions(ctx, u.Sub, n.ID, noon, act("session.end_others"))
 				return err
 			}},
-			{"change of the password", 1, func(u account.User, n account.Session) error {
+			{"change of the password", 2, func(u account.User, n account.Session) error {
 				return s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", &n, noon, act("password.change"))
 			}},
 			{"reset of the password", 2, func(u account.User, n account.Session) error {
