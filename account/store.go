@@ -304,8 +304,9 @@ type EmailStore interface {
 	// FormerEmails lists the changes of the user's address that can still be undone, oldest first.
 	FormerEmails(ctx context.Context, sub string, now time.Time) ([]EmailChange, error)
 	// UndoEmailChange restores the former address, as verified unless another account has verified
-	// it since. It ends every session, revokes every grant and voids reset codes. Later changes can
-	// no longer be undone; earlier ones can. The user is the actor of the audit row.
+	// it since. It ends every session, revokes every grant, and voids reset codes and the marks of
+	// known devices. Later changes can no longer be undone; earlier ones can. The user is the actor of
+	// the audit row.
 	// ErrInvalidLink.
 	UndoEmailChange(ctx context.Context, id string, now time.Time, a Audit) error
 	// QueueMail stores a mail without an audit row.

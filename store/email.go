@@ -199,8 +199,9 @@ func (s *Store) UndoEmailChange(ctx context.Context, id string, now time.Time, a
 		case err != nil:
 			return err
 		}
-		err = tx.Exec(`UPDATE users SET email = ?, email_verified = ?, email_asked_at = 0, search = '', updated_at = ?
-			WHERE sub = ?`, row.Email, row.Verified, toUnix(now), row.Sub).Error
+		err = tx.Exec(`UPDATE users SET email = ?, email_verified = ?, email_asked_at = 0, search = '',
+			devices_voided_at = ?, updated_at = ? WHERE sub = ?`,
+			row.Email, row.Verified, toUnix(now), toUnix(now), row.Sub).Error
 		if err != nil {
 			return err
 		}

@@ -76,6 +76,23 @@ func TestCopiedCookieDoesNotSilenceASignIn(t *testing.T) {
 	})
 }
 
+// The browser of a thief is not a known one after the owner has undone what was done in it.
+func TestUndoVoidsTheMarksOfBrowsers(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		l.member("ada")
+		l.signedIn("ada")
+		thief := l.signedIn("ada")
+		l.mails()
+		needStatus(t, "change", thief.changeEmail("thief@example.net"), 200)
+		form := url.Values{"link": {linkIn(l.mail("change", "ada@example.org"), "/undo-email/", "link")}}
+		wantStatus(t, "undo", l.visitor().postForm("/undo-email/", form), 200)
+		l.later(time.Hour)
+		l.mails()
+		needStatus(t, "the thief again", thief.login("ada", password), 200)
+		l.mail("the thief again", "ada@example.org")
+	})
+}
+
 // Who has lost an account for an hour has to see what was left in it.
 func TestPagesAfterALossShowWhatIsThere(t *testing.T) {
 	eachLife(t, false, func(t *testing.T, l *life) {
