@@ -184,6 +184,23 @@ func TestSignOutPutsTheTokenIntoTheList(t *testing.T) {
 	})
 }
 
+// A copy of either cookie from before a new password opens nothing.
+func TestNewPasswordReplacesBothCookies(t *testing.T) {
+	w := accounttest.New(t, withDomain)
+	w.AddUser("ada")
+	b, thief := w.SignedIn("ada"), w.Browser()
+	const login, shared = "__Host-cairn_login", "__Secure-cairn_session"
+	thief.Cookies[login], thief.Cookies[shared] = b.Cookies[login], b.Cookies[shared]
+	in := map[string]string{"current_password": password, "new_password": "another of 3 hills"}
+	b.Call("PUT", "/api/me/password", in).Is(200)
+	if !b.IsSignedIn() || statusBit(w, b.Cookies[shared]) != 0 {
+		t.Error("the browser is signed out")
+	}
+	if thief.IsSignedIn() || statusBit(w, thief.Cookies[shared]) != 1 {
+		t.Error("the copy is signed in")
+	}
+}
+
 // The hint of one user is no reason to end what the browser has of another.
 func TestSignOutEndsOnlyTheUsersOwnSession(t *testing.T) {
 	w := accounttest.New(t, withDomain)
