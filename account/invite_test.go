@@ -66,7 +66,7 @@ func TestTheInviteLimitHoldsInARace(t *testing.T) {
 	if got[201] != 3 || got[403] != 9 {
 		t.Fatalf("%v", got)
 	}
-	// Expired and deleted invites count no more.
+	// Expired and deleted invites no longer count.
 	w.Clock.Advance(account.InviteLifetime)
 	if got := b.Call("GET", "/api/invites", nil).JSON()["remaining"]; got != 3.0 {
 		t.Errorf("remaining %v", got)

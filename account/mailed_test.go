@@ -662,7 +662,7 @@ func TestNoticesGoToTheVerifiedAddressInTheReadersLanguage(t *testing.T) {
 	if err := a.Delete(t.Context(), account.Operator(), w.User("ada")); err != nil {
 		t.Fatal(err)
 	}
-	post.one("ada@example.org") // of somebody who is no more
+	post.one("ada@example.org") // of an account that is deleted
 
 	w.AddUser("bob")
 	setEmail(w, "bob", "mistyped@example.org", false)

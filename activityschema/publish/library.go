@@ -127,7 +127,9 @@ func (im *Import) prepare(source Source, known map[string]string) *prepared {
 	p := &prepared{Result: Result{File: source.Name, Activities: []Imported{}}}
 	if err := p.read(source, known, im); err != nil {
 		*p = prepared{Result: Result{File: source.Name, Activities: []Imported{}}}
-		if p.NoActivity = source.entry != nil && (errors.Is(err, errNoActivity) || errors.Is(err, errEmpty)); !p.NoActivity {
+		if source.entry != nil && (errors.Is(err, errNoActivity) || errors.Is(err, errEmpty)) {
+			p.NoActivity = true
+		} else {
 			p.Error = err.Error()
 		}
 	}
