@@ -157,9 +157,12 @@ type okAnswer struct {
 
 // Caller returns the caller of a request, with the session of RequireSession if there is one.
 func (s *Service) Caller(r *http.Request) Caller {
-	c := Caller{Address: web.ClientAddress(r), RequestID: web.RequestID(r.Context())}
+	c := Caller{browser: s.sessionCookies(r)}
+	if id := IdentityFrom(r.Context()); id != nil {
+		c = c.in(id)
+	}
+	c.Address, c.RequestID = web.ClientAddress(r), web.RequestID(r.Context())
 	c.UserAgent, c.Device = text.Cut(r.UserAgent(), 256), web.Device(r.UserAgent())
-	c.browser = s.sessionCookies(r)
 	for name, value := range map[string]*string{s.stepCookie("", 0).Name: &c.browser.step,
 		s.hostOnly(passkeyCookie): &c.browser.passkey} {
 		if cookie, err := r.Cookie(name); err == nil {
@@ -168,9 +171,6 @@ func (s *Service) Caller(r *http.Request) Caller {
 	}
 	if cookie, err := r.Cookie(s.hostOnly(deviceCookie)); err == nil {
 		c.browser.marks = readMarks(cookie.Value)
-	}
-	if id := IdentityFrom(r.Context()); id != nil {
-		c = c.in(id)
 	}
 	return c
 }

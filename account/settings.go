@@ -302,6 +302,12 @@ func (s Settings) clone() Settings {
 	return s
 }
 
+// flagsOf returns for each flag of the community whether the user has it.
+func (s *Service) flagsOf(ctx context.Context, u User) (map[string]bool, error) {
+	settings, err := s.Settings(ctx)
+	return u.FlagMap(settings.Flags), err
+}
+
 // withContact returns p with a text that contains {contact}, the way to reach an administrator, if
 // the settings have one.
 func (s *Service) withContact(ctx context.Context, p *web.Problem, text templates.Text) *web.Problem {

@@ -188,7 +188,7 @@ func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) error {
 			good, err = s.useRecoveryCode(ctx, c, typed)
 		}
 		if err == nil && !good {
-			s.recordRefusal(ctx, c.Audit(s.now(), "factor.refused", c.Name, ""))
+			s.recordRefusal(ctx, s.audit(c, "factor.refused", c.Name, ""))
 			err = ErrInvalidOTP
 		}
 		return err
@@ -268,7 +268,7 @@ func (s *Service) upgradeHash(ctx context.Context, u *User, password string) {
 
 // refuseSuspended returns ErrSuspended, after the right proof.
 func (s *Service) refuseSuspended(ctx context.Context, c Caller) error {
-	s.recordRefusal(ctx, c.Audit(s.now(), "session.refused", c.Name, "suspended"))
+	s.recordRefusal(ctx, s.audit(c, "session.refused", c.Name, "suspended"))
 	return ErrSuspended
 }
 
@@ -447,58 +447,51 @@ func (s *Service) openSession(ctx context.Context, c Caller, p proven) (SignedIn
 	if err != nil {
 		return SignedIn{}, err
 	}
-	row, out := s.newSession(c, p)
 	for _, id := range former {
 		if id.User.Sub != p.user.Sub || id.foreign {
 			continue
 		}
-		out, err := s.renew(ctx, c, id.Session, p, *row, out, "session.reauthenticate")
+		out, err := s.renewSession(ctx, c, id.Session, p, "session.reauthenticate")
 		if !errors.Is(err, ErrSessionNotFound) { // it has ended meanwhile
 			return out, err
 		}
 	}
-	a := s.signInAudit(c.as(p.user), "session.create", row)
+	return s.saveSession(ctx, c, p, Session{}, "session.create", func(row *Session, a Audit) error {
+		if err := s.store.CreateSession(ctx, row, p.user.PasswordHash, a); err != nil {
+			return sessionCreateError("create session", err)
+		}
+		return s.endEach(ctx, c, former) // the browser's previous cookie is about to be overwritten
+	})
+}
+
+// renewSession gives a session a new proof and new secrets, and revokes the previous token. The
+// session may be a copy, whose browser becomes a known one too. ErrSessionNotFound.
+func (s *Service) renewSession(ctx context.Context, c Caller, old Session, p proven, action string) (SignedIn, error) {
+	return s.saveSession(ctx, c, p, old, action, func(row *Session, a Audit) error {
+		if err := s.store.Reauthenticate(ctx, row, p.user.PasswordHash, a); err != nil {
+			return sessionCreateError("sign in again", err)
+		}
+		return nil
+	})
+}
+
+// saveSession finishes a sign-in. write stores the session, which takes the place of old unless that
+// is zero, with its audit row and the mails to its owner. Then the token is signed.
+func (s *Service) saveSession(
+	ctx context.Context, c Caller, p proven, old Session, action string, write func(*Session, Audit) error,
+) (SignedIn, error) {
+	row, out := s.newSession(c, p)
+	if old.ID != "" {
+		row.ID, row.CreatedAt = old.ID, old.CreatedAt
+	}
+	a := s.signInAudit(c.as(p.user), action, row)
 	notices, err := s.newDeviceNotices(ctx, c, p.user, row)
 	if err != nil {
 		return SignedIn{}, err
 	}
-	if err := s.store.CreateSession(ctx, row, p.user.PasswordHash, a.with(notices...)); err != nil {
-		return SignedIn{}, sessionCreateError("create session", err)
-	}
-	// The browser's previous cookie is about to be overwritten.
-	if err := s.endEach(ctx, c, former); err != nil {
+	if err := write(row, a.with(notices...)); err != nil {
 		return SignedIn{}, err
 	}
-	return s.signedIn(ctx, c, p, row, out)
-}
-
-// renewSession gives a session a new proof and new secrets, and revokes the previous token.
-// ErrSessionNotFound.
-func (s *Service) renewSession(ctx context.Context, c Caller, old Session, p proven, action string) (SignedIn, error) {
-	row, out := s.newSession(c, p)
-	return s.renew(ctx, c, old, p, *row, out, action)
-}
-
-func (s *Service) renew(
-	ctx context.Context, c Caller, old Session, p proven, row Session, out SignedIn, action string,
-) (SignedIn, error) {
-	row.ID, row.CreatedAt = old.ID, old.CreatedAt
-	a := s.signInAudit(c.as(p.user), action, &row)
-	// The session may be a copy, whose browser becomes a known one too.
-	notices, err := s.newDeviceNotices(ctx, c, p.user, &row)
-	if err != nil {
-		return SignedIn{}, err
-	}
-	if err := s.store.Reauthenticate(ctx, &row, p.user.PasswordHash, a.with(notices...)); err != nil {
-		return SignedIn{}, sessionCreateError("sign in again", err)
-	}
-	return s.signedIn(ctx, c, p, &row, out)
-}
-
-// signedIn finishes a sign-in whose session is stored by signing the token.
-func (s *Service) signedIn(
-	ctx context.Context, c Caller, p proven, row *Session, out SignedIn,
-) (_ SignedIn, err error) {
 	shown := shownFactors(p.amr)
 	if s.MailEnabled() {
 		out.marks = s.withMark(c.browser.marks, p.user)
@@ -560,7 +553,7 @@ func (s *Service) SignOut(ctx context.Context, c Caller, sub string) error {
 // endEach ends sessions. It is no error if one has already ended.
 func (s *Service) endEach(ctx context.Context, c Caller, live []*Identity) error {
 	for _, id := range live {
-		a := c.as(id.User).Audit(s.now(), "session.end", id.User.Handle, id.Session.ID)
+		a := s.audit(c.as(id.User), "session.end", id.User.Handle, id.Session.ID)
 		err := s.store.EndSession(ctx, id.User.Sub, id.Session.ID, s.now(), a)
 		if err != nil && !errors.Is(err, ErrSessionNotFound) {
 			return fmt.Errorf("end session: %w", err)
@@ -595,7 +588,12 @@ func (s *Service) signInAudit(c Caller, action string, n *Session) Audit {
 	if c.Device != "" {
 		detail += ", " + c.Device
 	}
-	return c.Audit(s.now(), action, c.Name, detail)
+	return s.audit(c, action, c.Name, detail)
+}
+
+// audit returns the audit row of something that happens now.
+func (s *Service) audit(c Caller, action, target, detail string) Audit {
+	return c.Audit(s.now(), action, target, detail)
 }
 
 // refusalMemory is how long further refusals of an account are not recorded, so that guesses do not
@@ -621,7 +619,7 @@ func (s *Service) recordLimited(ctx context.Context, c Caller, u User, action st
 	case u.Sub == "":
 		_, _ = s.store.KnownAddress(ctx, nobody, nobody) // instead of reading the audit log
 	default:
-		s.recordRefusal(ctx, c.as(User{}).Audit(s.now(), action, u.Handle, ""))
+		s.recordRefusal(ctx, s.audit(c.as(User{}), action, u.Handle, ""))
 	}
 }
 

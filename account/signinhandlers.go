@@ -36,12 +36,12 @@ func (s *Service) answerSignedIn(w http.ResponseWriter, r *http.Request, out Sig
 	if err != nil {
 		return s.withAdminContact(r.Context(), err)
 	}
-	s.forgetStep(w, r)
 	u := out.User
 	flags, err := s.flagsOf(r.Context(), u)
 	if err != nil {
 		return err
 	}
+	s.forgetStep(w, r)
 	return web.WriteJSON(w, http.StatusOK,
 		signedIn{OK: true, Handle: u.Handle, DisplayName: u.DisplayName, Flags: flags})
 }
@@ -51,11 +51,6 @@ func (s *Service) forgetStep(w http.ResponseWriter, r *http.Request) {
 	if c := s.stepCookie("", -1); len(r.CookiesNamed(c.Name)) > 0 {
 		http.SetCookie(w, c)
 	}
-}
-
-func (s *Service) flagsOf(ctx context.Context, u User) (map[string]bool, error) {
-	settings, err := s.Settings(ctx)
-	return u.FlagMap(settings.Flags), err
 }
 
 // Why a signed-in user sees the sign-in page. It only changes the page; authorize decides.

@@ -109,11 +109,11 @@ func NoContent(w http.ResponseWriter) error {
 // ReadJSON reads the body of a request with DecodeJSON. The content type must be JSON, and the body
 // at most MaxBody bytes. The error is a *Problem.
 func ReadJSON(w http.ResponseWriter, r *http.Request, v any) error {
-	if err := checkBody(r, "application/json", MaxBody); err != nil {
-		return err
-	}
 	body, err := readBody(w, r)
 	if err != nil {
+		return err
+	}
+	if err := checkBody(r, "application/json", MaxBody); err != nil {
 		return err
 	}
 	return DecodeJSON(body, v)

@@ -218,7 +218,8 @@ func (k LimitKey) refuse(ctx context.Context, err error) error {
 // Blocked returns ErrRateLimited if failed guesses have exhausted the limit. It counts nothing and
 // saves the work before Guess.
 func (l *Limits) Blocked(ctx context.Context, k LimitKey) error {
-	return k.refuse(ctx, l.blocked(ctx, k))
+	err := l.blocked(ctx, k)
+	return k.refuse(ctx, err)
 }
 
 func (l *Limits) blocked(ctx context.Context, k LimitKey) error {
