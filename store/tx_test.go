@@ -253,7 +253,7 @@ func TestNoCallWaitsForAConnectionThatIsSilent(t *testing.T) {
 // A statement that does not come to an end is ended, on either database.
 func TestEveryStatementHasADeadline(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		s, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler), Timeout: time.Second})
+		s, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler), Timeout: 200 * time.Millisecond})
 		must(t, err)
 		defer func() { _ = s.Close() }()
 		_, err = s.Count("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT count(*) FROM n")
@@ -291,13 +291,13 @@ func TestWaitForAConnectionHasADeadline(t *testing.T) {
 // who wait for one get another.
 func TestCallersThatGiveUpDoNotFailOthers(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		const callers = 64
+		const callers = 32
 		users := make([]account.User, callers)
 		for i := range users {
 			users[i] = addUser(t, s, name("user", i))
 		}
 		errs := race(callers, func(i int) error {
-			for range 10 {
+			for range 5 {
 				ctx, cancel := context.WithCancel(t.Context())
 				_, err := s.ChangeUser(ctx, users[i].Sub, func(*account.User) error {
 					if i%2 == 0 {

@@ -19,6 +19,7 @@ import (
 // bytes, as sampled every few milliseconds.
 func peakOf(t testing.TB, do func()) uint64 {
 	t.Helper()
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	debug.FreeOSMemory()
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
 	used := func() uint64 {

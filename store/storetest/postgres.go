@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,8 +33,15 @@ var server struct {
 }
 
 // Main is m.Run for packages that use Each. It stops the PostgreSQL server that was started for
-// them.
+// them. Nothing in a test's folder has to survive, and a test is over before much memory could be
+// collected: the folders are in memory, where $TMPDIR does not say otherwise, and $GOGC is 400.
 func Main(m interface{ Run() int }) int {
+	if dir := memory(); dir != "" && os.Getenv("TMPDIR") == "" {
+		_ = os.Setenv("TMPDIR", dir)
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
 	server.Lock()
 	server.main = true
 	server.Unlock()

@@ -16,7 +16,20 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
+
+// memory returns a folder in memory with room for the temporary files of tests, or "".
+func memory() string {
+	const dir, room = "/dev/shm", 2 << 30
+	var fs unix.Statfs_t
+	if unix.Statfs(dir, &fs) != nil || fs.Type != unix.TMPFS_MAGIC || fs.Flags&unix.ST_NOEXEC != 0 ||
+		unix.Access(dir, unix.W_OK) != nil || fs.Bavail*uint64(fs.Bsize) < room { // #nosec G115 -- a size of blocks
+		return ""
+	}
+	return dir
+}
 
 // startPostgres runs a server on a socket in a temporary folder, without durability. PostgreSQL
 // refuses to run as root, so root runs it as the user postgres.

@@ -8,3 +8,5 @@ import "errors"
 func startPostgres() (dsn string, stop func(), err error) {
 	return "", nil, errors.New("a server is only started on Linux")
 }
+
+func memory() string { return "" }
