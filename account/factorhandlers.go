@@ -226,7 +226,7 @@ func (s *Service) apiRenamePasskey(w http.ResponseWriter, r *http.Request) error
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return err
 	}
-	k, err := s.RenamePasskey(r.Context(), s.Caller(r), operand(r, "id"), in.Name)
+	k, err := s.RenamePasskey(r.Context(), s.Caller(r), parameter(r, "id"), in.Name)
 	if err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func (s *Service) renamePasskeyForm(_ http.ResponseWriter, r *http.Request) erro
 }
 
 func (s *Service) removePasskey(_ http.ResponseWriter, r *http.Request) error {
-	return s.RemovePasskey(r.Context(), s.Caller(r), operand(r, "id"), keepOthers(r))
+	return s.RemovePasskey(r.Context(), s.Caller(r), parameter(r, "id"), keepOthers(r))
 }
 
 // describePasskeys fills in the passkey section of the page.

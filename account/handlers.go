@@ -103,11 +103,11 @@ func (s *Service) Mount(m *mux.Router) {
 }
 
 // An operation serves an endpoint of the API, which answers 204, and a form of the account page.
-// Its operand is in the path of the endpoint, or in a field of the form.
+// Its parameter is in the path of the endpoint, or in a field of the form.
 type operation func(w http.ResponseWriter, r *http.Request) error
 
-// operand returns the operand of an operation.
-func operand(r *http.Request, name string) string {
+// parameter returns a parameter of an operation.
+func parameter(r *http.Request, name string) string {
 	if inPath, ok := mux.Vars(r)[name]; ok {
 		return inPath
 	}

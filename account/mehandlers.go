@@ -255,7 +255,7 @@ func (s *Service) apiApps(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Service) removeApp(_ http.ResponseWriter, r *http.Request) error {
-	return s.RemoveApp(r.Context(), s.Caller(r), operand(r, "client_id"))
+	return s.RemoveApp(r.Context(), s.Caller(r), parameter(r, "client_id"))
 }
 
 // export sends a file, both for the API and for the form of a page.
@@ -356,7 +356,7 @@ func (s *Service) apiSessions(w http.ResponseWriter, r *http.Request) error {
 
 // endOwnSession ends a session of the signed-in user, which may be the current one.
 func (s *Service) endOwnSession(w http.ResponseWriter, r *http.Request) error {
-	c, id := s.Caller(r), operand(r, "id")
+	c, id := s.Caller(r), parameter(r, "id")
 	err := s.EndSession(r.Context(), c, id)
 	if err == nil && id == c.Session.ID {
 		s.clearCookies(w)

@@ -152,5 +152,5 @@ func (s *Service) inviteForm(_ http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Service) deleteInvite(_ http.ResponseWriter, r *http.Request) error {
-	return s.DeleteInvite(r.Context(), s.Caller(r), operand(r, "code"))
+	return s.DeleteInvite(r.Context(), s.Caller(r), parameter(r, "code"))
 }

@@ -69,7 +69,7 @@ func (s *Service) loginPage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if id != nil && page.Fresh == "" {
-		if !s.loops(r, page.Continue) {
+		if !s.wouldReturn(r, page.Continue) {
 			return s.afterSignIn(w, r, id.User, page.Continue)
 		}
 		page.Fresh, page.Handle, page.HandleFixed = FreshConfirm, id.User.Handle, true
@@ -164,7 +164,7 @@ func (s *Service) continuation(
 	w http.ResponseWriter, r *http.Request, v url.Values,
 ) (sealed string, application templates.Application) {
 	sealed = continuation(v)
-	if back, ok := s.opened(sealed); ok {
+	if back, ok := s.openReturn(sealed); ok {
 		return sealed, templates.Application{Name: web.HostOf(back)}
 	}
 	if s.applications != nil && sealed != "" {
@@ -239,7 +239,7 @@ func (s *Service) afterSignIn(w http.ResponseWriter, r *http.Request, u User, ne
 		}
 		return s.Redirect(w, r, "/account/")
 	}
-	if back, ok := s.opened(next); ok {
+	if back, ok := s.openReturn(next); ok {
 		http.Redirect(w, r, back, http.StatusSeeOther)
 		return nil
 	}

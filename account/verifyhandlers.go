@@ -181,19 +181,19 @@ func (s *Service) returnTo(address string) (string, bool) {
 	return address, host[1] == domain || strings.HasSuffix(host[1], "."+domain)
 }
 
-// loops reports whether a browser that is signed in here would be sent straight back by an
+// wouldReturn reports whether a browser that is signed in here would be sent straight back by an
 // application behind a proxy. It has lost the session token, which a new sign-in sets again.
-func (s *Service) loops(r *http.Request, continuation string) bool {
-	if _, ok := s.opened(continuation); !ok {
+func (s *Service) wouldReturn(r *http.Request, continuation string) bool {
+	if _, ok := s.openReturn(continuation); !ok {
 		return false
 	}
 	_, err := s.live(r.Context(), s.byToken(r.Context(), s.sharedCookie(r)))
 	return errors.Is(err, ErrNotAuthenticated)
 }
 
-// opened returns the address of a continuation of this kind. It checks the address again, because
+// openReturn returns the address of a continuation of this kind. It checks the address again, because
 // the cookie domain may have changed.
-func (s *Service) opened(continuation string) (string, bool) {
+func (s *Service) openReturn(continuation string) (string, bool) {
 	var to returnAddress
 	if continuation == "" || s.seal.Open(sealReturn, continuation, &to) != nil {
 		return "", false

@@ -142,10 +142,10 @@ type WritesConfig interface{ WritesConfig() }
 // Options makes kong take its values in the order flag, environment, env-file, cairn.yaml, default. They go into
 // kong.New of a program whose root embeds [Files]; e is bound, so that a command's Run may ask for *Environment.
 //
-// Where no config file is named, one is looked for only by a command that has one of the settings among its flags.
+// If no config file is named, only a command with a setting among its flags looks for one.
 //
-// kong by itself reads the variables of env tags from the process and lets a config file beat them. So they are taken
-// out of kong's model once it is built, for every flag of the program, and a resolver looks them up in e.
+// kong reads the variables of env tags from the process and lets a config file override them. Therefore they are
+// removed from kong's model once it is built, for every flag of the program, and a resolver looks them up in e.
 func Options(e *Environment) []kong.Option {
 	return []kong.Option{
 		kong.Bind(e),

@@ -266,8 +266,8 @@ func (s *SMTP) transmit(ctx context.Context, c *conn, to string, data []byte) (a
 	if err != nil {
 		return "", true, s.refused(StepMessage, to, err)
 	}
-	if said, ok := w.(*smtp.DataCloser); ok {
-		answer = s.clean(said.ServerResponse(), to)
+	if closer, ok := w.(*smtp.DataCloser); ok {
+		answer = s.clean(closer.ServerResponse(), to)
 	}
 	return answer, true, nil
 }
@@ -309,21 +309,21 @@ var localPart = regexp.MustCompile(`[^\s<>()\[\],;:"']+@`)
 
 // clean returns the server's answer for a log: one short line, without the local parts of addresses
 // and without the password.
-func (s *SMTP) clean(said, to string) string {
+func (s *SMTP) clean(answer, to string) string {
 	if p := s.server.Password; p != "" &&
-		(strings.Contains(said, p) || strings.Contains(said, base64.StdEncoding.EncodeToString([]byte(p)))) {
+		(strings.Contains(answer, p) || strings.Contains(answer, base64.StdEncoding.EncodeToString([]byte(p)))) {
 		return "(a text with the password)"
 	}
-	said = localPart.ReplaceAllString(said, "…@")
+	answer = localPart.ReplaceAllString(answer, "…@")
 	if local, _, _ := strings.Cut(to, "@"); len(local) > 2 {
-		said = strings.ReplaceAll(said, local, "…")
+		answer = strings.ReplaceAll(answer, local, "…")
 	}
-	said = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(said, "?"),
+	answer = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(answer, "?"),
 		func(c rune) bool { return !unicode.IsPrint(c) || c == ' ' }), " ")
-	if r := []rune(said); len(r) > maxAnswer {
-		said = string(r[:maxAnswer]) + "…"
+	if r := []rune(answer); len(r) > maxAnswer {
+		answer = string(r[:maxAnswer]) + "…"
 	}
-	return said
+	return answer
 }
 
 // take returns a kept connection, or nil.

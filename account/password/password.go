@@ -271,7 +271,7 @@ func isCommon(low string) bool {
 	common := func(word string) bool {
 		return word != "" && (commonPasswords()[word] || commonPasswords()[plainLetters.Replace(word)] || isRun(word))
 	}
-	if common(low) || common(undressed(low)) {
+	if common(low) || common(withoutAffixes(low)) {
 		return true
 	}
 	half := low[:len(low)/2]
@@ -284,21 +284,21 @@ func isCommon(low string) bool {
 
 const decoration = "0123456789!?.*#$-_+@%&= "
 
-// undressed removes the digits and marks that people append without thinking from both ends of a
+// withoutAffixes removes the digits and marks that people append without thinking from both ends of a
 // password: up to four, a run of digits, or a year.
-func undressed(low string) string {
+func withoutAffixes(low string) string {
 	core := strings.TrimRight(low, decoration)
-	if tail := low[len(core):]; !thoughtless(tail) {
+	if tail := low[len(core):]; !isAffix(tail) {
 		return low
 	}
 	bare := strings.TrimLeft(core, decoration)
-	if head := core[:len(core)-len(bare)]; !thoughtless(head) {
+	if head := core[:len(core)-len(bare)]; !isAffix(head) {
 		return core
 	}
 	return bare
 }
 
-func thoughtless(s string) bool {
+func isAffix(s string) bool {
 	if len(s) <= 4 {
 		return true
 	}

@@ -148,7 +148,7 @@ func (i *RequestInfo) Summary() (user, event string) {
 	return i.user, i.event
 }
 
-// Address is the client's address, behind trusted proxies; the zero Addr where it is not known.
+// Address returns the client's address, behind trusted proxies; the zero Addr if it is not known.
 func Address(ctx context.Context) netip.Addr {
 	if i := infoOf(ctx); i != nil {
 		return i.Address.Unmap().WithZone("")
@@ -156,8 +156,7 @@ func Address(ctx context.Context) netip.Addr {
 	return netip.Addr{}
 }
 
-// ClientAddress is the canonical form of the client's address, as limits and
-// sessions keep it.
+// ClientAddress returns the client's address in the canonical form that limits and sessions store.
 func ClientAddress(r *http.Request) string {
 	if i := infoOf(r.Context()); i != nil && i.addressKey != "" {
 		return i.addressKey
@@ -168,8 +167,8 @@ func ClientAddress(r *http.Request) string {
 	return "unknown"
 }
 
-// AddressKey is how an address counts: IPv4 by itself (also when mapped into
-// IPv6), IPv6 by its /64, of which one customer has them all.
+// AddressKey returns the key under which an address is counted: the address for IPv4 (also mapped
+// into IPv6), its /64 for IPv6, because one customer has all of it.
 func AddressKey(a netip.Addr) string {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {
@@ -179,16 +178,15 @@ func AddressKey(a netip.Addr) string {
 	return a.String()
 }
 
-// maxCursor is more than any key: a word that an email address may have, and a handle.
-// A word is kept as it reads, which may be six times as long as it was written.
+// maxCursor is longer than any key, in bytes. The longest has a word of an email address, whose
+// stored form may be six times as long as what was typed, and a handle.
 const maxCursor = 2048
 
-// Cursor makes the opaque cursor of the page after key.
+// Cursor returns the opaque cursor of the page after key.
 func Cursor(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }
 
-// ReadCursor returns the key of the parameter cursor; "" means the first page. What
-// this service never made is refused: a client that got the first page again would
-// loop for ever.
+// ReadCursor returns the key of the parameter cursor; "" means the first page. A value that this
+// service did not make is refused, because a client that got the first page again would loop forever.
 func ReadCursor(q url.Values) (key string, err error) {
 	c := q.Get("cursor")
 	if len(q["cursor"]) > 1 {

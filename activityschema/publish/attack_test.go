@@ -313,7 +313,7 @@ func attackTown(t *testing.T, seed uint64) (misses map[string]float64, cut []flo
 			cut = append(cut, math.Hypot(end[0]-hx, end[1]-hy))
 		}
 		// What is said of the whole is no longer than what is shown.
-		if shown := newMotion(&d.Timeseries).over(0, len(d.Timeseries.T)).metres; *d.DistanceM > shown+1 {
+		if shown := newMotion(&d.Timeseries).sumOver(0, len(d.Timeseries.T)).metres; *d.DistanceM > shown+1 {
 			t.Errorf("a track of %.0f m says that it is %.0f m long", shown, *d.DistanceM)
 		}
 	}

@@ -8,24 +8,24 @@ import (
 	"github.com/cairn-id/cairn/activityschema"
 )
 
-// ErrTooLittle is for a track of which too little is left outside the places.
+// ErrTooLittle means that too little of a track lies outside the places.
 var ErrTooLittle = errors.New("too little of the track is left outside your places: publish it as no_gps")
 
-// What must be left of a track, and of a piece of it that is worth showing.
+// The least length of a track, and of a piece of it, that is shown, in metres.
 const (
 	leastM      = 500
 	leastPieceM = 200
 )
 
-// blurredTime is what the start of a blurred activity is rounded to.
+// blurredTime is the unit to which the start of a blurred activity is rounded.
 const blurredTime = 15 * time.Minute
 
-// Blur returns what may be published of d as blur_start: the track without what lies in the zones of places,
-// and everything that is said of it computed anew from what is left. Who knows how much was cut
-// finds with a map where it began. Therefore no gap has a length or a time: the time of the samples begins at 0,
-// and goes on at once, after a row without values, where a passage was cut. The start is rounded to a quarter of an
-// hour, or is the day alone (in UTC) with hideTime. Laps are left out, since many are of an even length,
-// and so are descriptions and custom members, which may tell it in words. d is not changed.
+// Blur returns the part of d that may be published as blur_start: the track outside the zones of places, with all
+// totals computed from that part alone. The length of a hidden passage would show, on a map, where it began.
+// Therefore no gap has a length or a duration: the times of the samples begin at 0 and continue without a pause after
+// a cut, which is marked by a row without values. The start is rounded to a quarter of an hour or, with hideTime, to
+// the day (in UTC). Laps are omitted, because many have an even length. So are descriptions and custom members,
+// which may name the place. d is not changed.
 func Blur(d *activityschema.Detail, places *Places, hideTime bool) (*activityschema.Detail, error) {
 	if places == nil || len(places.zones) == 0 {
 		return nil, errors.New("there is no place to hide: add one with cairn activity place add")
@@ -39,23 +39,23 @@ func Blur(d *activityschema.Detail, places *Places, hideTime bool) (*activitysch
 		return nil, err
 	}
 	if d.Privacy == activityschema.PrivacyBlurStart && d.StartedAt.Time.Equal(roundedStart(d.StartedAt.Time, true)) {
-		hideTime = true // it was hidden before
+		hideTime = true // an earlier run has hidden the time
 	}
 	pieces := shownPieces(s, places)
 	if pieces == nil {
-		if d.BBox != nil || d.StartLatLng != nil || d.EndLatLng != nil { // the rest is of a whole that is not known
+		if d.BBox != nil || d.StartLatLng != nil || d.EndLatLng != nil { // computed from positions that are missing
 			out.BBox, out.StartLatLng, out.EndLatLng = nil, nil, nil
 			out.DistanceM, out.ElevationGainM = nil, nil
 			out.ElevationLossM = nil
 		}
 		out.Timeseries.ElevationM = nil // a profile can be found on a map of heights
 		out.StartedAt.Time = roundedStart(d.StartedAt.Time, hideTime)
-		return &out, nil // no position: a hall shows no home
+		return &out, nil // without positions there is no home to show
 	}
 	m := newMotion(s)
 	left := 0.0
 	pieces = slices.DeleteFunc(pieces, func(p piece) bool {
-		metres := m.over(p.from, p.to).metres
+		metres := m.sumOver(p.from, p.to).metres
 		if metres >= leastPieceM {
 			left += metres
 		}
@@ -67,7 +67,7 @@ func Blur(d *activityschema.Detail, places *Places, hideTime bool) (*activitysch
 	first := s.T[pieces[0].from]
 	out.StartedAt.Time = roundedStart(d.StartedAt.Add(time.Duration(first)*time.Second), hideTime)
 	out.Timeseries = joined(s, pieces)
-	// A speed of the device is smoothed over what was before.
+	// The device's own speeds are averages over hidden samples too.
 	out.Timeseries.SpeedKmh = nil
 	return &out, Derive(&out, DeriveOptions{})
 }
@@ -79,16 +79,16 @@ func roundedStart(start time.Time, hideTime bool) time.Time {
 	return start.UTC().Round(blurredTime)
 }
 
-// A piece is a part of the samples, from one to before another.
+// A piece is the range of samples [from, to).
 type piece struct{ from, to int }
 
 // shownPieces returns the parts of a track outside the places; nil if no sample has a position. A sample
-// without a position is shown between two that are: before the first position the device was already
-// recording at home, and a long time without one may have been there.
+// without a position is shown only between two shown ones: before the first position the device may
+// have recorded at home, and a long time without positions may have been spent there.
 func shownPieces(s *activityschema.Timeseries, places *Places) []piece {
 	m := motion{Timeseries: s}
 	pieces := []piece{}
-	open, last, any := -1, -1, false // where a piece began, its last position
+	open, last, any := -1, -1, false // the start of a piece, and its last position
 	end := func() {
 		if open >= 0 {
 			pieces = append(pieces, piece{open, last + 1})
@@ -104,7 +104,7 @@ func shownPieces(s *activityschema.Timeseries, places *Places) []piece {
 			end()
 			continue
 		}
-		silent := i > last+1 && s.T[i]-s.T[max(last, 0)] > bridgeS // what was there is not known
+		silent := i > last+1 && s.T[i]-s.T[max(last, 0)] > bridgeS // the way between is unknown
 		if open >= 0 && (silent || places.crossed(s, last, i)) {
 			end()
 		}

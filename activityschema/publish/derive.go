@@ -53,7 +53,7 @@ func Derive(d *activityschema.Detail, o DeriveOptions) error {
 	if m.positions > 1 && s.SpeedKmh == nil {
 		s.SpeedKmh = m.speeds()
 	}
-	total := m.over(0, n)
+	total := m.sumOver(0, n)
 	if n > 0 {
 		set(&d.DurationS, s.T[n-1], true, o)
 	} else if !o.KeepDevice {
@@ -285,8 +285,8 @@ func (a *mean) round() int64 {
 	return int64(math.Round(a.total / a.seconds))
 }
 
-// over sums up the samples from one until before another.
-func (m *motion) over(from, to int) (s sum) {
+// sumOver sums up the samples from one until before another.
+func (m *motion) sumOver(from, to int) (s sum) {
 	level := math.NaN()
 	for i := from; i < to; i++ {
 		seconds := int64(1)
@@ -336,7 +336,7 @@ func (m *motion) lap(d *activityschema.Detail, l *activityschema.Lap, o DeriveOp
 	begin := int64(math.Round(l.StartedAt.Sub(d.StartedAt.Time).Seconds()))
 	from, _ := slices.BinarySearch(m.T, begin)
 	to, _ := slices.BinarySearch(m.T, begin+*l.DurationS+1)
-	s := m.over(from, max(from, to))
+	s := m.sumOver(from, max(from, to))
 	positions := m.positions > 1
 	set(&l.DistanceM, math.Round(s.metres*10)/10, positions, o)
 	set(&l.ElevationGainM, math.Round(s.up*10)/10, s.climbs, o)

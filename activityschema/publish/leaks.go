@@ -12,7 +12,7 @@ import (
 	"github.com/cairn-id/cairn/activityschema"
 )
 
-// Leaks returns what a published document gives away of the places, in words that name no position.
+// Leaks returns what a published document reveals of the places, as sentences without positions.
 // Blur repairs it.
 func Leaks(d *activityschema.Detail, places *Places) []string {
 	var leaks []string
@@ -57,8 +57,8 @@ func Leaks(d *activityschema.Detail, places *Places) []string {
 	return leaks
 }
 
-// IndexLeaks returns what the index of a folder and its shards say of blurred activities beyond their
-// documents. WriteIndex repairs it.
+// IndexLeaks returns what the index of a folder and its shards reveal of blurred activities beyond
+// their documents. WriteIndex repairs it.
 func IndexLeaks(ctx context.Context, dir string) ([]string, error) {
 	entries, _, err := scan(ctx, dir)
 	if err != nil {

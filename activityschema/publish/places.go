@@ -16,7 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A Place is somewhere that blurred tracks do not show, such as a home. Its position is never printed.
+// A Place is hidden in blurred tracks, such as a home. Its position is never printed.
 type Place struct {
 	Name    string  `yaml:"name"`
 	Lat     float64 `yaml:"latitude"`
@@ -31,7 +31,7 @@ const (
 	DefaultRadiusM = 400
 )
 
-// Places are the places of a person, and the key from which the zone around each follows. They are kept
+// Places are the places of a person, with the key from which their zones are derived. They are stored
 // in a file that is never published.
 type Places struct {
 	Key    string  `yaml:"key"` // 32 random bytes in base64
@@ -117,7 +117,7 @@ func (p *Places) Remove(name string) error {
 	return p.check()
 }
 
-// check judges the places and makes their zones.
+// check validates the places and makes their zones.
 func (p *Places) check() error {
 	key, err := base64.StdEncoding.DecodeString(p.Key)
 	if err != nil || len(key) < 32 {
@@ -154,13 +154,14 @@ const (
 	sectors   = 4
 )
 
-// HiddenM returns how far from a place with such a radius positions are hidden for certain, and at most, in metres.
+// HiddenM returns the distances from a place, in metres, up to which positions are always hidden and
+// beyond which they never are.
 func HiddenM(radiusM float64) (least, most float64) {
 	return (edgeMin - offsetMax) * radiusM, (edgeMax + offsetMax) * radiusM
 }
 
-// A zone is what is hidden around a place: the same in every activity and every run, so that many
-// activities tell no more than the edge itself.
+// A zone is the hidden area around a place. It is the same in every activity and every run, so that
+// many activities reveal only its edge.
 type zone struct {
 	lat, lon float64 // the centre, which is not the place
 	east     float64 // metres in a degree of longitude
@@ -199,7 +200,7 @@ func (z zone) has(lat, lon float64) bool {
 	return away < z.edges[sector]
 }
 
-// commonM is how near to one another activities begin that seem to begin at one place.
+// commonM is the distance, in metres, within which activities seem to begin at the same place.
 const commonM = 300
 
 // A Start is where a recording begins.
@@ -208,8 +209,8 @@ type Start struct {
 	Lat, Lon float64
 }
 
-// CommonStart returns the file of an activity near which most of at least five activities begin, and outside
-// the places: probably at a home. p may be nil.
+// CommonStart returns the file of an activity that begins, outside the places, where most of at least
+// five activities begin: probably a home. p may be nil.
 func (p *Places) CommonStart(starts []Start) (file string, found bool) {
 	if len(starts) < 5 {
 		return "", false

@@ -19,7 +19,7 @@ import (
 //go:embed preview.html
 var previewText string
 
-// What a preview shows at most: whole activities, and points of a line.
+// The most activities in full, and points of a line, that a preview shows.
 const (
 	previewActivities = 100
 	previewPoints     = 500
@@ -47,8 +47,8 @@ type previewLap struct {
 	Time, Distance, Speed, HeartRate string
 }
 
-// Preview writes a page of what a visitor gets of a folder: one file of HTML that loads nothing. It shows
-// the newest 100 activities whole and lists the others. Documents that cannot be read are left out and returned.
+// Preview writes a page that shows what visitors of a folder see: one HTML file that loads nothing. It shows
+// the newest 100 activities in full and lists the others. Documents that cannot be read are left out and returned.
 func Preview(ctx context.Context, w io.Writer, dir string) (shown int, bad []*FileError, err error) {
 	owner, err := OwnerOf(dir, activityschema.Owner{})
 	if err != nil {
@@ -203,7 +203,7 @@ func trackOf(s *activityschema.Timeseries) *previewTrack {
 	return &previewTrack{int(wide*scale) + 2*margin, int(high*scale) + 2*margin, lineOf(len(s.T), previewPoints, at)}
 }
 
-// lineOf draws so many of n points at most, with a break where there is none, as the path of an SVG.
+// lineOf returns n points, reduced to a maximum, as an SVG path, with a break for a missing point.
 func lineOf(n, most int, at func(i int) (x, y float64, ok bool)) string {
 	var path strings.Builder
 	every, since, broken := max(1, (n+most-1)/most), 0, true

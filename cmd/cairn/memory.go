@@ -33,8 +33,8 @@ func tuneMemory() {
 // idleCheck is the time without a collection after which the service counts as idle.
 const idleCheck = 5 * time.Second
 
-// freeWhenIdle returns free memory to the system when the service is idle after it was not, as after
-// a rush of sign-ins, until the context ends. The runtime by itself keeps the memory of hashes for minutes.
+// freeWhenIdle returns free memory to the system when the service becomes idle, for example after a
+// rush of sign-ins, until the context ends. Without it the runtime keeps the memory of hashes for minutes.
 func freeWhenIdle(ctx context.Context) {
 	collections := func() uint64 {
 		cycles := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
