@@ -100,3 +100,25 @@ func TestHintHasTheAlgorithmOfItsKey(t *testing.T) {
 		}
 	}
 }
+
+// A client of an algorithm gets no tokens from a key that only verifies earlier ones.
+func TestPublicKeySignsForNoClient(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private := jose.JSONWebKey{Key: key, Algorithm: "ES256"}
+	clients, apis := []*Client{{IDTokenAlg: "ES256"}}, []*API{{Algorithm: "ES256"}}
+	for _, c := range []struct {
+		key     jose.JSONWebKey
+		without int
+	}{{private, 0}, {private.Public(), 1}} {
+		keys := []jose.JSONWebKey{c.key}
+		if got := len(CheckKeys(clients, keys)); got != c.without {
+			t.Errorf("%d clients without a key, want %d", got, c.without)
+		}
+		if got := len(CheckAPIKeys(apis, keys)); got != c.without {
+			t.Errorf("%d APIs without a key, want %d", got, c.without)
+		}
+	}
+}
