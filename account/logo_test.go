@@ -24,9 +24,10 @@ func TestPictureBecomesASmallPNG(t *testing.T) {
 	for i := range noise.Pix {
 		noise.Pix[i] = byte(rand.IntN(2))
 	}
-	var bits, wide, animated bytes.Buffer
+	var bits, wide, tall, animated bytes.Buffer
 	for _, err := range []error{
 		png.Encode(&bits, noise), png.Encode(&wide, image.NewGray(image.Rect(0, 0, 1025, 1))),
+		png.Encode(&tall, image.NewGray(image.Rect(0, 0, 1, 1025))),
 		gif.Encode(&animated, image.NewGray(image.Rect(0, 0, 2, 2)), nil),
 	} {
 		if err != nil {
@@ -54,7 +55,7 @@ func TestPictureBecomesASmallPNG(t *testing.T) {
 	// The header of the container says 1 by 1, that of the picture in it 16384 by 16384.
 	bomb := append([]byte("RIFF\x28\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00VP8L\x06\x00\x00\x00\x2f"), 0xff, 0xff, 0xff, 0x0f, 0)
 	for name, file := range map[string][]byte{
-		"wide": wide.Bytes(), "GIF": animated.Bytes(), "empty": {}, "large": append(webp, make([]byte, account.MaxLogo)...), "bomb": bomb, "cut": webp[:200],
+		"wide": wide.Bytes(), "tall": tall.Bytes(), "GIF": animated.Bytes(), "empty": {}, "large": append(webp, make([]byte, account.MaxLogo)...), "bomb": bomb, "cut": webp[:200],
 	} {
 		if _, err := account.NewPicture(file); !errors.Is(err, account.ErrInvalidLogo) {
 			t.Errorf("%s: %v", name, err)

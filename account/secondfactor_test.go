@@ -461,6 +461,7 @@ func TestConfirmationIsAProofUnderLimits(t *testing.T) {
 	}
 
 	stale()
+	b.Page("/account/confirm", "next", "/account/security").Is(403).Shows(`data-page="confirm"`)
 	b.Page("/account/confirm", "confirm_password", "wrong", "next", "/account/security").Is(401).Shows(`role="alert"`, `value="/account/security"`)
 	b.Call("POST", "/api/auth/confirm", map[string]string{"password": password, "otp": a.wrong()}).Is(401, "invalid_otp")
 	b.Call("POST", "/api/auth/confirm", map[string]string{}).Is(401, "invalid_credentials").Hides("handle")
