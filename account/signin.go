@@ -492,6 +492,12 @@ func (s *Service) saveSession(
 	if err := write(row, a.with(notices...)); err != nil {
 		return SignedIn{}, err
 	}
+	// Read again: a flag that was lost before the session was stored ended no session, and one that is
+	// lost from now on ends this one.
+	if p.user, err = s.store.UserBySub(ctx, p.user.Sub); err != nil {
+		return SignedIn{}, sessionCreateError("read user", err)
+	}
+	out.User = p.user
 	shown := shownFactors(p.amr)
 	if s.MailEnabled() {
 		out.marks = s.withMark(c.browser.marks, p.user)

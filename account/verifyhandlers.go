@@ -37,12 +37,15 @@ func (s *Service) apiVerify(w http.ResponseWriter, r *http.Request) error {
 	for name, values := range q {
 		known = known && (name == "flag" || name == "redirect" && len(values) == 1 && values[0] == "1")
 	}
+	address := web.LimitKey{Name: web.LimitAll, Key: web.ClientAddress(r)}
 	if !known {
+		if err := s.limits.Count(r.Context(), address); err != nil {
+			return err
+		}
 		return web.BadRequest("The parameters are flag=NAME, which may be repeated, and redirect=1.")
 	}
 	// Requests of members belong to their applications. Only the others are counted, and refused
 	// before a signature is verified.
-	address := web.LimitKey{Name: web.LimitAll, Key: web.ClientAddress(r)}
 	b := s.sharedCookie(r)
 	if err := s.limits.Blocked(r.Context(), address); err != nil && !slices.ContainsFunc(b.tokens, s.isProven) {
 		return err

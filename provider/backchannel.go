@@ -87,13 +87,13 @@ func refusePrivate(_, address string, _ syscall.RawConn) error {
 }
 
 // reservedPrefixes are not private according to netip but not on the public internet either (RFC
-// 6890): shared address space, protocol assignments, documentation, benchmarks, reserved, and the
-// IPv6 forms that embed an IPv4 address.
+// 6890): shared address space, protocol assignments, documentation, benchmarks, reserved, the host
+// of a virtual machine at Azure, and the IPv6 forms that embed an IPv4 address.
 var reservedPrefixes = func() []netip.Prefix {
 	var out []netip.Prefix
 	for _, s := range []string{
 		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15",
-		"198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
+		"198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4", "168.63.129.16/32",
 		"64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "::/96",
 		"::ffff:0:0:0/96", "3fff::/20", "5f00::/16", "fec0::/10",
 	} {

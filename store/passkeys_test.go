@@ -117,3 +117,26 @@ func addPasskey(t *testing.T, s *store.Store, k account.Passkey, limit int) erro
 	_, err := s.AddPasskey(t.Context(), k, limit, newFactor(""))
 	return err
 }
+
+// A sign-in with a passkey that is removed between its proof and its session opens none: the owner
+// removes a stolen one to lock its thief out.
+func TestRemovedPasskeyOpensNoSession(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		k := newPasskey(u.Sub, "stolen")
+		must(t, addPasskey(t, s, k, 20))
+		must(t, addPasskey(t, s, newPasskey(u.Sub, "kept"), 20))
+		_, owner, err := s.Passkey(ctx, k.ID) // the proof reads the user
+		must(t, err)
+		k.SignCount++
+		_, err = s.UsePasskey(ctx, k, act("factor.counter"))
+		must(t, err)
+		must(t, s.RemovePasskey(ctx, u.Sub, k.ID, oldFactor(""))) // by the owner, ends all other sessions
+		n := newSession(u.Sub)
+		n.AMR, n.Passkey = []string{account.MethodSoftwareKey, account.MethodUser, account.MethodMultiFactor}, k.ID
+		if err := s.CreateSession(ctx, n, owner.PasswordHash, act("session.create")); err == nil {
+			live, err := s.Sessions(ctx, u.Sub, noon)
+			t.Errorf("the removed passkey opened a session: %d live, %v", len(live), err)
+		}
+	})
+}

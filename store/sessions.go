@@ -112,6 +112,13 @@ func (s *Store) CreateSession(ctx context.Context, n *account.Session, verifiedH
 		if err := signedIn(tx, n, verifiedHash); err != nil {
 			return err
 		}
+		if n.Passkey != nil {
+			var there []int
+			found := tx.Raw("SELECT 1 FROM passkeys WHERE id = ? AND sub = ?", n.Passkey, n.Sub).Find(&there)
+			if err := expect(found, account.ErrInvalidPasskey); err != nil { // removed since the proof
+				return err
+			}
+		}
 		if err := signOutOldest(tx, n.Sub, account.MaxSessions-1, n.AuthTime); err != nil {
 			return err
 		}

@@ -1,11 +1,15 @@
 package httpd
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/session"
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
@@ -53,4 +57,43 @@ func TestRevocationByAnotherProcessWorksAtOnce(t *testing.T) {
 			}
 		}
 	})
+}
+
+// With sign_out_on_flag_loss no cookie with a lost flag is accepted: also not that of a sign-in which
+// was waiting for its turn at the hasher when the flag was taken away.
+func TestSignInDuringFlagLossHasNoLostFlag(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	ada := s.addUser("ada", "activity", "admin")
+	s.addUser("bob", "admin") // not the last administrator
+	admin := account.NewAdministration(s.store, nil)
+	_, err := admin.ChangeSettings(t.Context(), account.Operator(), account.SettingsChange{"sign_out_on_flag_loss": true})
+	noError(t, err)
+
+	var leave []func() // other people's hashes
+	for i := range passwords.HashSlots() {
+		l, err := s.hasher.Enter(t.Context(), fmt.Sprint("other", i))
+		noError(t, err)
+		leave = append(leave, l)
+	}
+	b, done := s.visitor(), make(chan struct{})
+	go func() { defer close(done); b.signIn("ada") }()
+	for w, _ := s.hasher.Queue(); w == 0; w, _ = s.hasher.Queue() {
+		time.Sleep(time.Millisecond)
+	}
+	_, err = admin.SetFlags(t.Context(), account.Operator(), ada, map[string]bool{"admin": false})
+	noError(t, err)
+	for _, l := range leave {
+		l()
+	}
+	<-done
+
+	token := b.cookie("cairn_session")
+	keys := session.NewRemoteKeySet(s.URL+"/.well-known/jwks.json", session.RemoteOptions{})
+	lists := session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: s.URL, Keys: keys})
+	defer lists.Close()
+	v := &session.Verifier{Issuer: s.URL, Keys: keys, Status: lists}
+	c, err := v.Verify(t.Context(), token)
+	if err == nil && slices.Contains(c.Groups, "admin") {
+		t.Errorf("an application accepts, for %v, a cookie with the lost flag: groups %v", time.Until(c.ExpiresAt).Round(time.Hour), c.Groups)
+	}
 }

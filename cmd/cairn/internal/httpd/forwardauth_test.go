@@ -413,3 +413,20 @@ func TestVerifyWantsFlagsAndFactors(t *testing.T) {
 	}
 	wantStatus(t, "who needs none", b.verify(""), http.StatusOK)
 }
+
+func TestRefusedVerifyCountsToo(t *testing.T) {
+	s := startVerify(t, serviceOptions{Settings: func(c *config.Settings) { c.RateLimits = []string{"all=20/1m"} }})
+	b := s.visitor()
+	for what, ask := range map[string]func() response{
+		"unknown parameter": func() response { return b.verify("?x=1") },
+		"method":            func() response { return b.do("POST", "/api/verify", "text/plain", "") },
+	} {
+		limited := false
+		for range 50 {
+			limited = limited || ask().StatusCode == http.StatusTooManyRequests
+		}
+		if !limited {
+			t.Errorf("%s: 50 requests of a stranger were answered, limit 20", what)
+		}
+	}
+}

@@ -205,7 +205,7 @@ func (m *middleware) headers(next http.Handler) http.Handler {
 // proxy calls for each request to other applications, has its own limit.
 func (m *middleware) limitAll(next http.Handler) http.Handler {
 	return m.accounts.Do(func(w http.ResponseWriter, r *http.Request) error {
-		if !m.isHealthCheck(r) && strings.TrimPrefix(r.URL.Path, m.base) != "/api/verify" {
+		if !m.isHealthCheck(r) && !m.isVerify(r) {
 			address := web.LimitKey{Name: web.LimitAll, Key: web.ClientAddress(r)}
 			if err := m.limits.Count(r.Context(), address); err != nil {
 				return err
@@ -219,4 +219,9 @@ func (m *middleware) limitAll(next http.Handler) http.Handler {
 func (m *middleware) isHealthCheck(r *http.Request) bool {
 	path := strings.TrimPrefix(r.URL.Path, m.base)
 	return path == "/healthz" || path == "/readyz"
+}
+
+func (m *middleware) isVerify(r *http.Request) bool {
+	return strings.TrimPrefix(r.URL.Path, m.base) == "/api/verify" &&
+		(r.Method == http.MethodGet || r.Method == http.MethodHead)
 }
