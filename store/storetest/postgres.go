@@ -41,6 +41,7 @@ func Main(m interface{ Run() int }) int {
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
+		_ = os.Setenv("GOGC", "400") // of the programs that tests start
 	}
 	server.Lock()
 	server.main = true

@@ -58,10 +58,11 @@ func mainWithFolder(m *testing.M) int {
 }
 
 // programFile is the command cairn, for the tests that run it beside the service or
-// instead of the one in this process.
+// instead of the one in this process. Unlike go build, go run keeps what it has linked, and a copy
+// of it is the program.
 var programFile = sync.OnceValue(func() string {
-	file := filepath.Join(testDir, "bin", "cairn")
-	if out, err := exec.Command("go", "build", "-o", file, "../..").CombinedOutput(); err != nil {
+	file := filepath.Join(testDir, "cairn")
+	if out, err := exec.Command("go", "run", "-exec=cp", "../..", file).CombinedOutput(); err != nil {
 		panic(fmt.Sprintf("build cairn: %v: %s", err, out))
 	}
 	return file
