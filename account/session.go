@@ -2,14 +2,17 @@ package account
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strconv"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -70,6 +73,94 @@ type Identity struct {
 	foreign   bool   // see liveSessions
 }
 
+// SignedIn is the result of a successful sign-in, with the secrets for the browser.
+type SignedIn struct {
+	User    User
+	Session Session
+
+	token string   // the session token; empty: the browser keeps its own
+	login string   // the value of the host-only cookie, where there is one
+	marks []string // of known devices; nil: the browser keeps its own
+	step  string   // the first of two steps, sealed; with ErrSecondFactorRequired alone
+}
+
+// proven is a successful proof of identity.
+type proven struct {
+	user    User     // read before the proof
+	amr     []string // RFC 8176
+	passkey []byte   // the credential id of the passkey, if it was one
+}
+
+// openSession creates the session of a user after the proof. It refuses if the user has changed
+// since they were read, or has a second factor that is not among the methods. The same person in
+// the same browser keeps the session and its sid, which clients know; only its secrets are new.
+func (s *Service) openSession(ctx context.Context, c Caller, p proven) (SignedIn, error) {
+	former, err := s.liveSessions(ctx, c.browser)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	for _, id := range former {
+		if id.User.Sub != p.user.Sub || id.foreign {
+			continue
+		}
+		out, err := s.renewSession(ctx, c, id.Session, p, "session.reauthenticate")
+		if !errors.Is(err, ErrSessionNotFound) { // it has ended meanwhile
+			return out, err
+		}
+	}
+	return s.saveSession(ctx, c, p, Session{}, "session.create", func(row *Session, a Audit) error {
+		if err := s.store.CreateSession(ctx, row, p.user.PasswordHash, a); err != nil {
+			return sessionCreateError("create session", err)
+		}
+		return s.endEach(ctx, c, former) // the browser's previous cookie is about to be overwritten
+	})
+}
+
+// renewSession gives a session a new proof and new secrets, and revokes the previous token. The
+// session may be a copy, whose browser becomes a known one too. ErrSessionNotFound.
+func (s *Service) renewSession(ctx context.Context, c Caller, old Session, p proven, action string) (SignedIn, error) {
+	return s.saveSession(ctx, c, p, old, action, func(row *Session, a Audit) error {
+		if err := s.store.Reauthenticate(ctx, row, p.user.PasswordHash, a); err != nil {
+			return sessionCreateError("sign in again", err)
+		}
+		return nil
+	})
+}
+
+// saveSession finishes a sign-in. write stores the session, which takes the place of old unless that
+// is zero, with its audit row and the mails to its owner. Then the token is signed.
+func (s *Service) saveSession(
+	ctx context.Context, c Caller, p proven, old Session, action string, write func(*Session, Audit) error,
+) (SignedIn, error) {
+	row, out := s.newSession(c, p)
+	if old.ID != "" {
+		row.ID, row.CreatedAt = old.ID, old.CreatedAt
+	}
+	a := s.signInAudit(c.as(p.user), action, row)
+	notices, err := s.newDeviceNotices(ctx, c, p.user, row)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	if err := write(row, a.with(notices...)); err != nil {
+		return SignedIn{}, err
+	}
+	// Read again: a flag that was lost before the session was stored ended no session, and one that is
+	// lost from now on ends this one.
+	if p.user, err = s.store.UserBySub(ctx, p.user.Sub); err != nil {
+		return SignedIn{}, sessionCreateError("read user", err)
+	}
+	out.User = p.user
+	shown := shownFactors(p.amr)
+	if s.MailEnabled() {
+		out.marks = s.withMark(c.browser.marks, p.user)
+	}
+	web.NoteUser(ctx, p.user.Sub)
+	web.NoteSignIn(ctx, web.SignInSuccess, shown)
+	out.Session = *row
+	out.token, err = s.minter.token(p.user, row, out.token)
+	return out, err
+}
+
 // newSession returns a session to store, with the secrets that only the browser gets.
 func (s *Service) newSession(c Caller, p proven) (*Session, SignedIn) {
 	now, jti := s.now(), rand.Text()
@@ -87,6 +178,103 @@ func (s *Service) newSession(c Caller, p proven) (*Session, SignedIn) {
 		n.LoginHash = HashSecret(out.login)
 	}
 	return n, out
+}
+
+// sessionCreateError converts the error of creating a session: an account that was deleted while
+// its password was compared is answered like an unknown one.
+func sessionCreateError(doing string, err error) error {
+	if errors.Is(err, ErrUserNotFound) {
+		return ErrInvalidCredentials
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// markOf returns the mark of a user, which nobody else can make. A sign-in that was not the user's
+// voids earlier marks.
+func (s *Service) markOf(u User) string {
+	m := hmac.New(sha256.New, s.deviceKey)
+	m.Write([]byte(u.Sub))
+	if !u.DevicesVoidedAt.IsZero() {
+		_, _ = fmt.Fprintf(m, " %d", u.DevicesVoidedAt.Unix())
+	}
+	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))[:deviceMark]
+}
+
+// withMark returns the marks of a browser with that of a user, the latest first.
+func (s *Service) withMark(marks []string, u User) []string {
+	mark := s.markOf(u)
+	marks = slices.DeleteFunc(slices.Clone(marks), func(m string) bool { return m == mark })
+	return append([]string{mark}, marks[:min(len(marks), maxDeviceUsers-1)]...)
+}
+
+// newDeviceNotices returns the mails that notify the user of a sign-in in a browser without their
+// mark. There are none for the very first sign-in. u is the user before the sign-in.
+func (s *Service) newDeviceNotices(ctx context.Context, c Caller, u User, n *Session) ([]Mail, error) {
+	known := slices.ContainsFunc(c.browser.marks,
+		func(m string) bool { return hmac.Equal([]byte(m), []byte(s.markOf(u))) })
+	if known || u.LastLoginAt.IsZero() {
+		return nil, nil
+	}
+	return s.boundedNotices(ctx, u, MailNewDevice, "device", c.Device, "address", n.Address, "session", n.ID)
+}
+
+// SignOut ends the live sessions that the browser's cookies prove. If sub is not empty, it ends
+// only those of that user: who may sign out one user may not sign out others. It also ends sessions
+// by tokens that this service does not accept, or not alone, because other applications may rely on
+// them.
+func (s *Service) SignOut(ctx context.Context, c Caller, sub string) error {
+	live, err := s.liveSessions(ctx, c.browser)
+	if err != nil {
+		return err
+	}
+	live = slices.DeleteFunc(live, func(id *Identity) bool { return sub != "" && id.User.Sub != sub })
+	if err := s.endEach(ctx, c, live); err != nil || len(live) == 0 {
+		return err
+	}
+	web.NoteUser(ctx, live[0].User.Sub)
+	web.Note(ctx, "logout")
+	return nil
+}
+
+// endEach ends sessions. It is no error if one has already ended.
+func (s *Service) endEach(ctx context.Context, c Caller, live []*Identity) error {
+	for _, id := range live {
+		a := s.audit(c.as(id.User), "session.end", id.User.Handle, id.Session.ID)
+		err := s.store.EndSession(ctx, id.User.Sub, id.Session.ID, s.now(), a)
+		if err != nil && !errors.Is(err, ErrSessionNotFound) {
+			return fmt.Errorf("end session: %w", err)
+		}
+	}
+	return nil
+}
+
+// Factors of sign-ins, as they are counted.
+const (
+	factorPassword = "password"
+	factorCode     = "code" // of an authenticator app, or a recovery code, after the password
+	factorPasskey  = "passkey"
+)
+
+func shownFactors(amr []string) string {
+	password := slices.Contains(amr, MethodPassword)
+	switch {
+	case password && slices.Contains(amr, MethodOTP):
+		return factorPassword + "+" + factorCode
+	case password && len(amr) > 1:
+		return factorPassword + "+" + factorPasskey
+	case password:
+		return factorPassword
+	}
+	return factorPasskey
+}
+
+// signInAudit returns the audit row of a sign-in, with its methods and the device.
+func (s *Service) signInAudit(c Caller, action string, n *Session) Audit {
+	detail := strings.Join(n.AMR, " ")
+	if c.Device != "" {
+		detail += ", " + c.Device
+	}
+	return s.audit(c, action, c.Name, detail)
 }
 
 // identities returns the sessions that cookies prove, in any state. An error is a failure of the
@@ -253,73 +441,6 @@ const (
 	maxVerified = 64
 	maxLookups  = 8
 )
-
-// provenToken is the content of a session token with a verified signature. The store is still asked
-// for each request whether the session is live.
-type provenToken struct {
-	sub, sid, algorithm string
-	jtiHash             []byte
-	from, until         time.Time // when it counts as proven
-}
-
-const (
-	provenFor = time.Minute
-	// maxProven limits the memory of all of them to about 2 MB.
-	maxProven = 4096
-)
-
-// provenTokens remembers verified session tokens, so that the next requests of a browser do not
-// cost another verification. The key is the SHA-256 of the whole token with its signature. Only
-// verified tokens are stored, so strangers cannot fill it. When it is full, the older half is
-// dropped.
-type provenTokens struct {
-	mu          sync.Mutex
-	young, aged map[[sha256.Size]byte]provenToken
-}
-
-func (p *provenTokens) find(key [sha256.Size]byte, now time.Time) (provenToken, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	t, ok := p.young[key]
-	if !ok {
-		t, ok = p.aged[key]
-	}
-	return t, ok && !now.Before(t.from) && now.Before(t.until)
-}
-
-func (p *provenTokens) keep(key [sha256.Size]byte, t provenToken) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.young == nil || len(p.young) == maxProven/2 {
-		p.young, p.aged = map[[sha256.Size]byte]provenToken{}, p.young
-	}
-	p.young[key] = t
-}
-
-// prove verifies a session token. Keys change only with a restart, which empties the memory.
-func (s *Service) prove(ctx context.Context, token string) (provenToken, error) {
-	key, now := sha256.Sum256([]byte(token)), s.clock()
-	if t, ok := s.proven.find(key, now); ok {
-		return t, nil
-	}
-	c, err := s.verifier.Verify(ctx, token)
-	if err != nil {
-		return provenToken{}, err
-	}
-	t := provenToken{sub: c.Subject, sid: c.SessionID, algorithm: c.Algorithm, jtiHash: HashSecret(c.ID), from: now,
-		until: now.Add(provenFor)}
-	if c.ExpiresAt.Before(t.until) {
-		t.until = c.ExpiresAt
-	}
-	s.proven.keep(key, t)
-	return t, nil
-}
-
-// isProven reports whether the signature of a session token was verified recently.
-func (s *Service) isProven(token string) bool {
-	_, ok := s.proven.find(sha256.Sum256([]byte(token)), s.clock())
-	return ok
-}
 
 // SessionEntry is a session in lists for its user and for administrators.
 type SessionEntry struct {

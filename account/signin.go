@@ -6,10 +6,8 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,24 +22,6 @@ type Credentials struct {
 	OTP      string `json:"otp"`
 }
 
-// SignedIn is the result of a successful sign-in, with the secrets for the browser.
-type SignedIn struct {
-	User    User
-	Session Session
-
-	token string   // the session token; empty: the browser keeps its own
-	login string   // the value of the host-only cookie, where there is one
-	marks []string // of known devices; nil: the browser keeps its own
-	step  string   // the first of two steps, sealed; with ErrSecondFactorRequired alone
-}
-
-// proven is a successful proof of identity.
-type proven struct {
-	user    User     // read before the proof
-	amr     []string // RFC 8176
-	passkey []byte   // the credential id of the passkey, if it was one
-}
-
 var (
 	passwordAlone   = []string{MethodPassword}
 	passwordAndCode = []string{MethodPassword, MethodOTP, MethodMultiFactor}
@@ -53,8 +33,14 @@ var (
 // ErrSecondFactorRequired comes after the right password of a user with a second factor: the
 // browser gets a cookie with which the code alone continues.
 func (s *Service) SignIn(ctx context.Context, c Caller, in Credentials) (SignedIn, error) {
-	out, err := s.signIn(ctx, c, in)
+	var out SignedIn
+	p, err := s.checkCredentials(ctx, c, in)
+	if err == nil {
+		out, err = s.openSession(ctx, c, p)
+	}
 	switch {
+	case errors.Is(err, ErrSecondFactorRequired): // or a factor was added meanwhile
+		return s.askSecondFactor(ctx, p.user)
 	case errors.Is(err, ErrInvalidCredentials):
 		web.NoteSignIn(ctx, web.SignInFailed, factorPassword)
 	case errors.Is(err, ErrInvalidOTP):
@@ -65,27 +51,22 @@ func (s *Service) SignIn(ctx context.Context, c Caller, in Credentials) (SignedI
 	return out, err
 }
 
-func (s *Service) signIn(ctx context.Context, c Caller, in Credentials) (SignedIn, error) {
+// checkCredentials checks the credentials of a sign-in, or the code alone after the password. With
+// ErrSecondFactorRequired the proof has the user.
+func (s *Service) checkCredentials(ctx context.Context, c Caller, in Credentials) (proven, error) {
 	if in.Handle == "" && in.Password == "" && in.OTP != "" {
 		return s.secondStep(ctx, c, in.OTP)
 	}
 	u, err := s.checkPassword(ctx, c, in.Handle, in.Password)
-	if err != nil {
-		return SignedIn{}, err
+	switch {
+	case err != nil:
+		return proven{}, err
+	case !u.SecondFactor:
+		return proven{user: u, amr: passwordAlone}, nil
+	case in.OTP == "":
+		return proven{user: u}, ErrSecondFactorRequired
 	}
-	if u.SecondFactor && in.OTP != "" {
-		if err := s.checkOTP(ctx, c.as(u), in.OTP); err != nil {
-			return SignedIn{}, err
-		}
-		return s.openSession(ctx, c, proven{user: u, amr: passwordAndCode})
-	}
-	if !u.SecondFactor {
-		out, err := s.openSession(ctx, c, proven{user: u, amr: passwordAlone})
-		if !errors.Is(err, ErrSecondFactorRequired) { // a factor was added meanwhile
-			return out, err
-		}
-	}
-	return s.askSecondFactor(ctx, u)
+	return proven{user: u, amr: passwordAndCode}, s.checkOTP(ctx, c.as(u), in.OTP)
 }
 
 // checkPassword finds the user by a handle or a verified address and compares the password, within
@@ -333,15 +314,15 @@ func (s *Service) pendingSignIn(ctx context.Context, c Caller) (User, signInStep
 }
 
 // secondStep checks the code after the password.
-func (s *Service) secondStep(ctx context.Context, c Caller, otp string) (SignedIn, error) {
+func (s *Service) secondStep(ctx context.Context, c Caller, otp string) (proven, error) {
 	u, step, err := s.pendingSignIn(ctx, c)
 	if err != nil {
-		return SignedIn{}, err
+		return proven{}, err
 	}
 	if err := s.checkOTP(ctx, c.as(u), otp); err != nil {
-		return SignedIn{}, err
+		return proven{}, err
 	}
-	return s.finishSignIn(ctx, c, step, proven{user: u, amr: passwordAndCode})
+	return proven{user: u, amr: passwordAndCode}, s.spendStep(ctx, step)
 }
 
 // PasskeySecondStep checks the passkey after the password.
@@ -357,20 +338,21 @@ func (s *Service) PasskeySecondStep(ctx context.Context, c Caller, in answeredCe
 	case p.user.Sub != u.Sub:
 		return SignedIn{}, ErrInvalidPasskey
 	}
+	if err := s.spendStep(ctx, step); err != nil {
+		return SignedIn{}, err
+	}
 	p.user, p.amr = u, append([]string{MethodPassword}, p.amr...)
-	return s.finishSignIn(ctx, c, step, p)
+	return s.openSession(ctx, c, p)
 }
 
-// finishSignIn creates the session of a pending sign-in after the second factor was proven, once.
-func (s *Service) finishSignIn(ctx context.Context, c Caller, step signInStep, p proven) (SignedIn, error) {
+// spendStep spends a pending sign-in after the second factor was proven. ErrSignInExpired if it is
+// already spent.
+func (s *Service) spendStep(ctx context.Context, step signInStep) error {
 	first, err := s.store.SpendOnce(ctx, HashSecret(step.Nonce), s.now().Add(2*sealLifetimes[signInSeal]))
-	switch {
-	case err != nil:
-		return SignedIn{}, err
-	case !first:
-		return SignedIn{}, ErrSignInExpired
+	if err == nil && !first {
+		err = ErrSignInExpired
 	}
-	return s.openSession(ctx, c, p)
+	return err
 }
 
 // PasskeySignIn signs in the owner of the passkey. It needs no other step.
@@ -439,164 +421,6 @@ func (s *Service) verifyPassword(ctx context.Context, c Caller, password string)
 	return got, err
 }
 
-// openSession creates the session of a user after the proof. It refuses if the user has changed
-// since they were read, or has a second factor that is not among the methods. The same person in
-// the same browser keeps the session and its sid, which clients know; only its secrets are new.
-func (s *Service) openSession(ctx context.Context, c Caller, p proven) (SignedIn, error) {
-	former, err := s.liveSessions(ctx, c.browser)
-	if err != nil {
-		return SignedIn{}, err
-	}
-	for _, id := range former {
-		if id.User.Sub != p.user.Sub || id.foreign {
-			continue
-		}
-		out, err := s.renewSession(ctx, c, id.Session, p, "session.reauthenticate")
-		if !errors.Is(err, ErrSessionNotFound) { // it has ended meanwhile
-			return out, err
-		}
-	}
-	return s.saveSession(ctx, c, p, Session{}, "session.create", func(row *Session, a Audit) error {
-		if err := s.store.CreateSession(ctx, row, p.user.PasswordHash, a); err != nil {
-			return sessionCreateError("create session", err)
-		}
-		return s.endEach(ctx, c, former) // the browser's previous cookie is about to be overwritten
-	})
-}
-
-// renewSession gives a session a new proof and new secrets, and revokes the previous token. The
-// session may be a copy, whose browser becomes a known one too. ErrSessionNotFound.
-func (s *Service) renewSession(ctx context.Context, c Caller, old Session, p proven, action string) (SignedIn, error) {
-	return s.saveSession(ctx, c, p, old, action, func(row *Session, a Audit) error {
-		if err := s.store.Reauthenticate(ctx, row, p.user.PasswordHash, a); err != nil {
-			return sessionCreateError("sign in again", err)
-		}
-		return nil
-	})
-}
-
-// saveSession finishes a sign-in. write stores the session, which takes the place of old unless that
-// is zero, with its audit row and the mails to its owner. Then the token is signed.
-func (s *Service) saveSession(
-	ctx context.Context, c Caller, p proven, old Session, action string, write func(*Session, Audit) error,
-) (SignedIn, error) {
-	row, out := s.newSession(c, p)
-	if old.ID != "" {
-		row.ID, row.CreatedAt = old.ID, old.CreatedAt
-	}
-	a := s.signInAudit(c.as(p.user), action, row)
-	notices, err := s.newDeviceNotices(ctx, c, p.user, row)
-	if err != nil {
-		return SignedIn{}, err
-	}
-	if err := write(row, a.with(notices...)); err != nil {
-		return SignedIn{}, err
-	}
-	// Read again: a flag that was lost before the session was stored ended no session, and one that is
-	// lost from now on ends this one.
-	if p.user, err = s.store.UserBySub(ctx, p.user.Sub); err != nil {
-		return SignedIn{}, sessionCreateError("read user", err)
-	}
-	out.User = p.user
-	shown := shownFactors(p.amr)
-	if s.MailEnabled() {
-		out.marks = s.withMark(c.browser.marks, p.user)
-	}
-	web.NoteUser(ctx, p.user.Sub)
-	web.NoteSignIn(ctx, web.SignInSuccess, shown)
-	out.Session = *row
-	out.token, err = s.minter.token(p.user, row, out.token)
-	return out, err
-}
-
-// markOf returns the mark of a user, which nobody else can make. A sign-in that was not the user's
-// voids earlier marks.
-func (s *Service) markOf(u User) string {
-	m := hmac.New(sha256.New, s.deviceKey)
-	m.Write([]byte(u.Sub))
-	if !u.DevicesVoidedAt.IsZero() {
-		_, _ = fmt.Fprintf(m, " %d", u.DevicesVoidedAt.Unix())
-	}
-	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))[:deviceMark]
-}
-
-// withMark returns the marks of a browser with that of a user, the latest first.
-func (s *Service) withMark(marks []string, u User) []string {
-	mark := s.markOf(u)
-	marks = slices.DeleteFunc(slices.Clone(marks), func(m string) bool { return m == mark })
-	return append([]string{mark}, marks[:min(len(marks), maxDeviceUsers-1)]...)
-}
-
-// newDeviceNotices returns the mails that notify the user of a sign-in in a browser without their
-// mark. There are none for the very first sign-in. u is the user before the sign-in.
-func (s *Service) newDeviceNotices(ctx context.Context, c Caller, u User, n *Session) ([]Mail, error) {
-	known := slices.ContainsFunc(c.browser.marks,
-		func(m string) bool { return hmac.Equal([]byte(m), []byte(s.markOf(u))) })
-	if known || u.LastLoginAt.IsZero() {
-		return nil, nil
-	}
-	return s.boundedNotices(ctx, u, MailNewDevice, "device", c.Device, "address", n.Address, "session", n.ID)
-}
-
-// SignOut ends the live sessions that the browser's cookies prove. If sub is not empty, it ends
-// only those of that user: who may sign out one user may not sign out others. It also ends sessions
-// by tokens that this service does not accept, or not alone, because other applications may rely on
-// them.
-func (s *Service) SignOut(ctx context.Context, c Caller, sub string) error {
-	live, err := s.liveSessions(ctx, c.browser)
-	if err != nil {
-		return err
-	}
-	live = slices.DeleteFunc(live, func(id *Identity) bool { return sub != "" && id.User.Sub != sub })
-	if err := s.endEach(ctx, c, live); err != nil || len(live) == 0 {
-		return err
-	}
-	web.NoteUser(ctx, live[0].User.Sub)
-	web.Note(ctx, "logout")
-	return nil
-}
-
-// endEach ends sessions. It is no error if one has already ended.
-func (s *Service) endEach(ctx context.Context, c Caller, live []*Identity) error {
-	for _, id := range live {
-		a := s.audit(c.as(id.User), "session.end", id.User.Handle, id.Session.ID)
-		err := s.store.EndSession(ctx, id.User.Sub, id.Session.ID, s.now(), a)
-		if err != nil && !errors.Is(err, ErrSessionNotFound) {
-			return fmt.Errorf("end session: %w", err)
-		}
-	}
-	return nil
-}
-
-// Factors of sign-ins, as they are counted.
-const (
-	factorPassword = "password"
-	factorCode     = "code" // of an authenticator app, or a recovery code, after the password
-	factorPasskey  = "passkey"
-)
-
-func shownFactors(amr []string) string {
-	password := slices.Contains(amr, MethodPassword)
-	switch {
-	case password && slices.Contains(amr, MethodOTP):
-		return factorPassword + "+" + factorCode
-	case password && len(amr) > 1:
-		return factorPassword + "+" + factorPasskey
-	case password:
-		return factorPassword
-	}
-	return factorPasskey
-}
-
-// signInAudit returns the audit row of a sign-in, with its methods and the device.
-func (s *Service) signInAudit(c Caller, action string, n *Session) Audit {
-	detail := strings.Join(n.AMR, " ")
-	if c.Device != "" {
-		detail += ", " + c.Device
-	}
-	return s.audit(c, action, c.Name, detail)
-}
-
 // audit returns the audit row of something that happens now.
 func (s *Service) audit(c Caller, action, target, detail string) Audit {
 	return c.Audit(s.now(), action, target, detail)
@@ -627,13 +451,4 @@ func (s *Service) recordLimited(ctx context.Context, c Caller, u User, action st
 	default:
 		s.recordRefusal(ctx, s.audit(c.as(User{}), action, u.Handle, ""))
 	}
-}
-
-// sessionCreateError converts the error of creating a session: an account that was deleted while
-// its password was compared is answered like an unknown one.
-func sessionCreateError(doing string, err error) error {
-	if errors.Is(err, ErrUserNotFound) {
-		return ErrInvalidCredentials
-	}
-	return fmt.Errorf("%s: %w", doing, err)
 }
