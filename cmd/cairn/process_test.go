@@ -109,6 +109,7 @@ func TestStartSaysWhatSigns(t *testing.T) {
 
 // With a delay /readyz refuses first, so that a proxy goes elsewhere, and all else is served.
 func TestStopIsAnnounced(t *testing.T) {
+	t.Parallel()
 	p := startProcess(t, "--database", initializedDatabase(t), "--shutdown-delay", "2s")
 	status := func(path string) int {
 		t.Helper()
@@ -176,6 +177,7 @@ func TestStopLetsRequestsInFlightEnd(t *testing.T) {
 // A certificate is read again when its files change; one that does not fit
 // leaves the earlier one in use.
 func TestCertificateIsReloadedWhenItsFilesChange(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	writePair(t, cert, key, 1)

@@ -17,6 +17,7 @@ import (
 
 // Each script in testdata/script is a session at a shell.
 func TestCommands(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
