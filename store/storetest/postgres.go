@@ -4,10 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"net/url"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,8 +37,10 @@ var server struct {
 
 // Main is m.Run for packages that use Each. It stops the PostgreSQL server that was started for
 // them. Nothing in a test's folder has to survive, and a test is over before much memory could be
-// collected: the folders are in memory, where $TMPDIR does not say otherwise, and $GOGC is 400.
+// collected: the folders are in memory, where $TMPDIR does not say otherwise, and $GOGC is 400. Many
+// tests wait for a process, so there are at least four at once, where -parallel does not say otherwise.
 func Main(m interface{ Run() int }) int {
+	_ = flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
 	if dir := memory(); dir != "" && os.Getenv("TMPDIR") == "" {
 		_ = os.Setenv("TMPDIR", dir)
 	}
