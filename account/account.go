@@ -15,7 +15,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -56,16 +55,15 @@ type Options struct {
 // Service applies the rules and serves the account endpoints. It is safe for
 // concurrent use.
 type Service struct {
-	*web.Site
 	// StatusLists answer under /oauth2/status/.
 	StatusLists *statuslist.Lists
 
+	site      *web.Site
 	store     Store
-	https     bool
 	minter    *minter
 	verifier  *session.Verifier
 	proven    provenTokens
-	cookies   cookieNames
+	cookies   CookieNames
 	proofs    []sessionProof
 	hasher    *password.Hasher
 	limits    *web.Limits
@@ -80,22 +78,15 @@ type Service struct {
 	settings  *web.Cache[Settings]
 	refusals  *web.Cache[password.Work] // what a wrong password costs
 	visits    visits
-	// applications returns the application that a continuation belongs to; nil without OpenID
-	// Connect.
-	applications func(ctx context.Context, continuation string) templates.Application
-	// nextSteps reports whether administrators start on their overview; nil means no.
-	nextSteps func(context.Context) (bool, error)
-	// scopeTexts describes what an application may do with its scopes; nil without OpenID Connect.
-	scopeTexts func(ctx context.Context, scopes []string) []string
 }
 
 // sealLifetimes maps the purposes of sealed values to their lifetimes.
 var sealLifetimes = map[string]time.Duration{
-	purposeVerify: VerificationLifetime, purposeUndo: UndoLifetime, purposeNotMe: 7 * 24 * time.Hour,
-	signInSeal:  5 * time.Minute,
-	totpSeal:    freshFor,
-	sealPasskey: passkeyTime,
-	sealReturn:  time.Hour,
+	PurposeVerify: VerificationLifetime, PurposeUndo: UndoLifetime, PurposeNotMe: 7 * 24 * time.Hour,
+	signInSeal:    SignInStepLifetime,
+	totpSeal:      freshFor,
+	sealPasskey:   PasskeyTime,
+	PurposeReturn: time.Hour,
 }
 
 // New makes a Service; it fails on options that cannot work.
@@ -111,8 +102,8 @@ func New(o Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		Site: site, https: strings.HasPrefix(o.Issuer, "https:"),
-		cookies: cookieNames{session: o.CookieName, domain: o.CookieDomain, login: o.LoginCookieName},
+		site:    site,
+		cookies: CookieNames{Session: o.CookieName, Domain: o.CookieDomain, Login: o.LoginCookieName},
 		hasher:  o.Hasher, limits: o.Limits, pages: o.Pages, mails: o.Mail, clock: o.Now, log: o.Log,
 	}
 	s.proofs = s.sessionProofs()
@@ -152,5 +143,32 @@ func New(o Options) (*Service, error) {
 	return s, nil
 }
 
-// now returns the current time in whole UTC seconds, the precision of the store.
-func (s *Service) now() time.Time { return s.clock().UTC().Truncate(time.Second) }
+// CookieNames are the full names of the cookies of a session, and the domain of the first.
+type CookieNames struct {
+	Session string
+	Domain  string // empty: host-only
+	Login   string // empty without a cookie domain
+}
+
+// What the doors of the service (package account/site) need of it.
+
+// Web returns the address of the service, by which its doors answer.
+func (s *Service) Web() *web.Site { return s.site }
+
+// Cookies returns the names of the cookies of a session.
+func (s *Service) Cookies() CookieNames { return s.cookies }
+
+// Store returns the storage, for what only reads.
+func (s *Service) Store() Store { return s.store }
+
+// Log returns the logger.
+func (s *Service) Log() *slog.Logger { return s.log }
+
+// Limits returns the rate limits.
+func (s *Service) Limits() *web.Limits { return s.limits }
+
+// Sealer returns what seals values that travel through a browser.
+func (s *Service) Sealer() *web.Sealer { return s.seal }
+
+// Now returns the current time in whole UTC seconds, the precision of the store.
+func (s *Service) Now() time.Time { return s.clock().UTC().Truncate(time.Second) }

@@ -201,7 +201,7 @@ var Acts = []Act{
 	}},
 }
 
-var actsByName = func() map[string]Act {
+var ActsByName = func() map[string]Act {
 	all := make(map[string]Act, len(Acts))
 	for _, a := range Acts {
 		all[a.Name] = a
@@ -215,7 +215,7 @@ var actsByName = func() map[string]Act {
 func (a *Administration) begin(
 	ctx context.Context, by Caller, name string, u User, detail string, data ...string,
 ) (Audit, error) {
-	act := actsByName[name]
+	act := ActsByName[name]
 	if err := a.Allow(by, name); err != nil {
 		return Audit{}, err
 	}
@@ -230,9 +230,9 @@ func (a *Administration) begin(
 // Allow returns ErrReauthenticationRequired if the caller has not given the proof that the named
 // act requires.
 func (a *Administration) Allow(by Caller, name string) error {
-	act := actsByName[name]
+	act := ActsByName[name]
 	fresh := act.Proof == ProofFresh || act.Proof == ProofPassword && by.User.SecondFactor
-	if fresh && !by.fresh(a.Now()) {
+	if fresh && !by.Fresh(a.Now()) {
 		return ErrReauthenticationRequired
 	}
 	return nil
@@ -243,7 +243,7 @@ func (s *Service) begin(ctx context.Context, c Caller, name, detail string, data
 	return s.Administration().begin(ctx, c, name, c.User, detail, data...)
 }
 
-// allow calls Administration.Allow for the first step of an act.
-func (s *Service) allow(c Caller, name string) error {
+// Allow calls Administration.Allow for the first step of an act.
+func (s *Service) Allow(c Caller, name string) error {
 	return s.Administration().Allow(c, name)
 }

@@ -91,7 +91,7 @@ func (a *Administration) EndSession(ctx context.Context, by Caller, u User, id s
 	if err != nil {
 		return err
 	}
-	if !isSessionID(id) { // nor fit for the audit log
+	if !IsSessionID(id) { // nor fit for the audit log
 		return ErrSessionNotFound
 	}
 	return web.Noted(ctx, "session_ended", a.store.EndSession(ctx, u.Sub, id, a.Now(), row))

@@ -18,15 +18,15 @@ type Caller struct {
 	Device                        string // a short name from the User-Agent, or empty
 
 	operator bool
-	browser  browser
+	Browser  Browser
 }
 
-// browser holds what the cookies of a browser claim. Nothing in it is verified.
-type browser struct {
-	logins, tokens []string // host-only cookies and session tokens
-	marks          []string // of known devices
-	step           string   // the sealed first step of a sign-in
-	passkey        string   // what binds a challenge to a browser without a session
+// Browser holds what the cookies of a browser claim. Nothing in it is verified.
+type Browser struct {
+	Logins, Tokens []string // host-only cookies and session tokens
+	Marks          []string // of known devices
+	Step           string   // the sealed first step of a sign-in
+	Passkey        string   // what binds a challenge to a browser without a session
 }
 
 // Operator returns the caller at the command line, who needs no further proof.
@@ -35,6 +35,13 @@ func Operator() Caller { return Caller{Name: "operator", operator: true} }
 // as returns the caller after they have proven to be u.
 func (c Caller) as(u User) Caller {
 	c.User, c.Name = u, u.Handle
+	return c
+}
+
+// In returns the caller in a session.
+func (c Caller) In(id *Identity) Caller {
+	c = c.as(id.User)
+	c.Session = id.Session
 	return c
 }
 
@@ -50,10 +57,10 @@ func (c Caller) Audit(at time.Time, action, target, detail string) Audit {
 // how the account is signed in to, or administer others.
 const freshFor = 10 * time.Minute
 
-// fresh reports whether the caller has recently proven their identity by everything that the
+// Fresh reports whether the caller has recently proven their identity by everything that the
 // account requires now. If the user has a second factor, neither the password alone nor a session
 // from before the factor is enough.
-func (c Caller) fresh(now time.Time) bool {
+func (c Caller) Fresh(now time.Time) bool {
 	if c.operator {
 		return true
 	}

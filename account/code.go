@@ -11,7 +11,7 @@ const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 const (
 	inviteCodeLength = 16 // 80 bits
-	resetCodeLength  = 26 // 130 bits
+	ResetCodeLength  = 26 // 130 bits
 )
 
 // newCode returns n random characters of 5 bits each.
@@ -24,10 +24,10 @@ func newCode(n int) string {
 	return string(b)
 }
 
-// canonicalCode accepts a code in any case, with or without dashes and spaces, with O for 0 and I
+// CanonicalCode accepts a code in any case, with or without dashes and spaces, with O for 0 and I
 // or L for 1. It returns "" for anything that cannot be a code of n characters; callers refuse ""
 // before any query.
-func canonicalCode(typed string, n int) string {
+func CanonicalCode(typed string, n int) string {
 	if len(typed) > 4*n {
 		return ""
 	}

@@ -48,7 +48,7 @@ func (s *Service) demandedACR(ctx context.Context, u User) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	apps, err := s.store.Apps(ctx, u.Sub, s.now())
+	apps, err := s.store.Apps(ctx, u.Sub, s.Now())
 	demanded := ""
 	for _, a := range apps {
 		if a.RequireACR == ACRPhishingResistant {

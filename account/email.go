@@ -29,10 +29,10 @@ const (
 	sameVerification = time.Hour
 )
 
-// verifiable reports whether the latest mail can still verify the address.
-func (s *Service) verifiable(u User) bool {
+// Verifiable reports whether the latest mail can still verify the address.
+func (s *Service) Verifiable(u User) bool {
 	return u.Email != "" && !u.EmailVerified && !u.EmailAskedAt.IsZero() &&
-		s.now().Sub(u.EmailAskedAt) < VerificationLifetime
+		s.Now().Sub(u.EmailAskedAt) < VerificationLifetime
 }
 
 // emailCode returns the code of six digits that verifies the address. It is derived from the
@@ -55,7 +55,7 @@ func (s *Service) beginEmailChange(ctx context.Context, c Caller, to, detail str
 	if !s.MailEnabled() {
 		return row, nil
 	}
-	former, err := s.store.FormerEmails(ctx, c.User.Sub, s.now())
+	former, err := s.store.FormerEmails(ctx, c.User.Sub, s.Now())
 	if err != nil {
 		return row, err
 	}
@@ -66,7 +66,7 @@ func (s *Service) beginEmailChange(ctx context.Context, c Caller, to, detail str
 		former = append(former, EmailChange{ID: row.KeepEmail, Email: u.Email})
 	}
 	for _, f := range former {
-		row.Mails = append(row.Mails, userMail(ctx, c.User, f.Email, MailEmailChanged, s.now(), "change", f.ID))
+		row.Mails = append(row.Mails, userMail(ctx, c.User, f.Email, MailEmailChanged, s.Now(), "change", f.ID))
 	}
 	return row, nil
 }
@@ -76,10 +76,10 @@ func (s *Service) askVerification(ctx context.Context, u *User) []Mail {
 	if !s.MailEnabled() || u.Email == "" || u.EmailVerified {
 		return nil
 	}
-	if now := s.now(); now.Sub(u.EmailAskedAt) >= sameVerification {
+	if now := s.Now(); now.Sub(u.EmailAskedAt) >= sameVerification {
 		u.EmailAskedAt = now
 	}
-	return []Mail{userMail(ctx, *u, u.Email, MailVerify, s.now(), "asked",
+	return []Mail{userMail(ctx, *u, u.Email, MailVerify, s.Now(), "asked",
 		strconv.FormatInt(u.EmailAskedAt.Unix(), 10))}
 }
 
@@ -94,7 +94,7 @@ func (s *Service) SendVerification(ctx context.Context, c Caller) error {
 	u := c.User
 	switch {
 	case !s.MailEnabled():
-		return s.withContact(ctx, ErrMailOff, mailOffContact)
+		return s.WithContact(ctx, ErrMailOff, mailOffContact)
 	case u.Email == "" || u.EmailVerified:
 		return ErrNoEmailToVerify
 	}
@@ -121,7 +121,7 @@ func (s *Service) VerifyByCode(ctx context.Context, c Caller, typed string) erro
 	}
 	code := strings.NewReplacer(" ", "", "-", "").Replace(text.Cut(typed, 32))
 	err := s.limits.Guess(ctx, []web.LimitKey{{Name: web.LimitVerify, Key: u.Sub}}, ErrInvalidEmailCode, func() error {
-		if !s.verifiable(u) || subtle.ConstantTimeCompare([]byte(code), []byte(s.emailCode(u))) != 1 {
+		if !s.Verifiable(u) || subtle.ConstantTimeCompare([]byte(code), []byte(s.emailCode(u))) != 1 {
 			return ErrInvalidEmailCode
 		}
 		return nil
@@ -137,7 +137,7 @@ func (s *Service) verifyEmail(ctx context.Context, c Caller, u User, asked time.
 	if err != nil {
 		return err
 	}
-	return web.Noted(ctx, "email_verified", s.store.VerifyEmail(ctx, u.Sub, u.Email, asked, s.now(), a))
+	return web.Noted(ctx, "email_verified", s.store.VerifyEmail(ctx, u.Sub, u.Email, asked, s.Now(), a))
 }
 
 // maskedEmail returns an address so that only people who know it recognise it.

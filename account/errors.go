@@ -11,7 +11,7 @@ var (
 	ErrNotAuthenticated   = web.NewProblem(401, "not_authenticated", "You are not signed in. Sign in and try again.")
 	ErrAdminRequired      = web.NewProblem(403, "admin_required", "Only an administrator can do this.")
 	ErrInvalidCredentials = web.NewProblem(401, "invalid_credentials", "The handle or the password is not right.")
-	errWrongPassword      = ErrInvalidCredentials.With("The password is not right.") // for forms without a handle
+	ErrWrongPassword      = ErrInvalidCredentials.With("The password is not right.") // for forms without a handle
 	ErrSuspended          = web.NewProblem(403, "account_suspended",
 		"This account is suspended. Ask an administrator of your community.")
 

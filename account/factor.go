@@ -37,8 +37,8 @@ func (f Factors) methods() []string {
 	return methods
 }
 
-// factorMethods returns the methods that work with this issuer: passkeys are bound to theirs.
-func (s *Service) factorMethods(f Factors) []string {
+// FactorMethods returns the methods that work with this issuer: passkeys are bound to theirs.
+func (s *Service) FactorMethods(f Factors) []string {
 	if s.passkeys.party == nil {
 		f.Passkeys = 0
 	}
@@ -51,7 +51,7 @@ const recoveryCodes = 10
 // newRecoveryCodes returns random codes of 130 bits as they are shown, and their hashes to store.
 func newRecoveryCodes() (shown []string, hashes [][]byte) {
 	for range recoveryCodes {
-		c := newCode(resetCodeLength)
+		c := newCode(ResetCodeLength)
 		shown, hashes = append(shown, grouped(c)), append(hashes, HashSecret(c))
 	}
 	return shown, hashes
@@ -65,7 +65,7 @@ func (s *Service) RenewRecoveryCodes(ctx context.Context, c Caller) ([]string, e
 		return nil, err
 	}
 	codes, hashes := newRecoveryCodes()
-	err = s.store.ReplaceRecoveryCodes(ctx, c.User.Sub, c.Session.ID, hashes, s.now(), a)
+	err = s.store.ReplaceRecoveryCodes(ctx, c.User.Sub, c.Session.ID, hashes, s.Now(), a)
 	if err != nil {
 		return nil, err
 	}
@@ -87,13 +87,13 @@ func (s *Service) addFactor(
 	if !c.strong() {
 		return out, ErrReauthenticationRequired // the account has a second factor by now
 	}
-	c.Session.ConfirmedAt = s.now() // see BeginTOTP
+	c.Session.ConfirmedAt = s.Now() // see BeginTOTP
 	a, err := s.begin(ctx, c, "factor.add", strings.TrimSpace(factor+" "+name), "factor", factor, "name", name)
 	if err != nil {
 		return out, err
 	}
 	codes, hashes := newRecoveryCodes()
-	first, err := add(NewFactor{Session: c.Session.ID, KeepOthers: keepOthers, Codes: hashes, Now: s.now(), Audit: a})
+	first, err := add(NewFactor{Session: c.Session.ID, KeepOthers: keepOthers, Codes: hashes, Now: s.Now(), Audit: a})
 	if err != nil {
 		return out, err
 	}
@@ -137,7 +137,7 @@ func (s *Service) removeFactor(
 	if err != nil {
 		return err
 	}
-	o := OldFactor{Session: c.Session.ID, KeepOthers: keepOthers, Demanded: demanded, Now: s.now(), Audit: a}
+	o := OldFactor{Session: c.Session.ID, KeepOthers: keepOthers, Demanded: demanded, Now: s.Now(), Audit: a}
 	return web.Noted(ctx, "factor_removed", remove(o))
 }
 
@@ -153,7 +153,7 @@ type factorEntry struct {
 	LastUsedAt *time.Time `json:"last_used_at"`
 }
 
-func (f Factors) list() factorList {
+func (f Factors) Entries() factorList {
 	out := factorList{Passkeys: f.Passkeys, RecoveryCodes: f.RecoveryCodes}
 	if f.TOTP != nil {
 		out.TOTP = &factorEntry{f.TOTP.CreatedAt.UTC(), web.TimeOrNull(f.TOTP.LastUsedAt)}
@@ -201,7 +201,7 @@ const totpSecretBytes = 20
 
 // BeginTOTP creates a secret for the caller. ErrFactorExists.
 func (s *Service) BeginTOTP(ctx context.Context, c Caller) (*otp.Key, string, error) {
-	if err := s.allow(c, "factor.add"); err != nil {
+	if err := s.Allow(c, "factor.add"); err != nil {
 		return nil, "", err
 	}
 	f, err := s.store.Factors(ctx, c.User.Sub)
@@ -227,9 +227,9 @@ func (s *Service) totpKey(u User, secret []byte) (*otp.Key, error) {
 	return totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: u.Handle, Secret: secret})
 }
 
-// openEnrolment returns the secret of a token. ErrEnrolmentExpired if it was not made for this
+// OpenEnrolment returns the secret of a token. ErrEnrolmentExpired if it was not made for this
 // session, or too long ago.
-func (s *Service) openEnrolment(c Caller, token string) (*otp.Key, error) {
+func (s *Service) OpenEnrolment(c Caller, token string) (*otp.Key, error) {
 	var e enrolment
 	if s.seal.Open(totpSeal, token, &e) != nil || e.Sub != c.User.Sub || e.Session != c.Session.ID {
 		return nil, ErrEnrolmentExpired
@@ -243,12 +243,12 @@ func (s *Service) openEnrolment(c Caller, token string) (*otp.Key, error) {
 func (s *Service) ConfirmTOTP(
 	ctx context.Context, c Caller, token, typed string, keepOthers bool,
 ) (AddedFactor, error) {
-	key, err := s.openEnrolment(c, token)
+	key, err := s.OpenEnrolment(c, token)
 	if err != nil {
 		return AddedFactor{}, err
 	}
 	code, _ := totpCode(typed)
-	step, ok := timeStep(key.Secret(), code, s.now(), 0)
+	step, ok := timeStep(key.Secret(), code, s.Now(), 0)
 	if !ok {
 		return AddedFactor{}, ErrInvalidOTP.With(
 			"This is not the code of the app. Check the clock of the device and enter the code that it shows now.")

@@ -21,24 +21,24 @@ const mailOffContact templates.Text = "This service sends no mail. Ask an admini
 // mails are sent.
 func (s *Service) ForgotPassword(ctx context.Context, c Caller, typed string) error {
 	if !s.MailEnabled() {
-		return s.withContact(ctx, ErrMailOff, mailOffContact)
+		return s.WithContact(ctx, ErrMailOff, mailOffContact)
 	}
 	if err := s.limits.Count(ctx, web.LimitKey{Name: web.LimitForgot, Key: c.Address}); err != nil {
 		return err
 	}
-	name, ok := accountName(typed)
+	name, ok := AccountName(typed)
 	if !ok {
 		return nil
 	}
 	web.Note(ctx, "password_forgotten")
 	return s.store.QueueMail(ctx,
 		Mail{Kind: MailForgot, Language: templates.LanguageOf(ctx).Tag(),
-			Data: map[string]string{"name": name}}, s.now())
+			Data: map[string]string{"name": name}}, s.Now())
 }
 
-// accountName returns the handle or address that was typed. Other text, which people may enter by
+// AccountName returns the handle or address that was typed. Other text, which people may enter by
 // mistake, is not stored.
-func accountName(typed string) (string, bool) {
+func AccountName(typed string) (string, bool) {
 	typed = withoutAt(typed)
 	if h, err := CanonicalHandle(typed); err == nil {
 		return h, true
@@ -61,8 +61,8 @@ func (s *Service) composeForgot(ctx context.Context, m Mail, _ *templates.Langua
 	if wait, err := s.limits.Take(ctx, web.LimitMail, "reset:"+u.Sub); err != nil || wait > 0 {
 		return templates.Mail{}, cmp.Or(err, errMailPointless)
 	}
-	reset := userMail(templates.WithLanguage(ctx, templates.PickLanguage(m.Language)), u, u.Email, MailReset, s.now())
-	if err := s.store.QueueMail(ctx, reset, s.now()); err != nil {
+	reset := userMail(templates.WithLanguage(ctx, templates.PickLanguage(m.Language)), u, u.Email, MailReset, s.Now())
+	if err := s.store.QueueMail(ctx, reset, s.Now()); err != nil {
 		return templates.Mail{}, err
 	}
 	return templates.Mail{}, errMailPointless // the MailReset is queued

@@ -56,3 +56,7 @@ func (brokenCounters) Counts(context.Context, web.Counter, time.Time) (web.Count
 func withLog(to io.Writer) func(*account.Options) {
 	return func(o *account.Options) { o.Log = slog.New(slog.NewTextHandler(to, nil)) }
 }
+
+func reset(handle, code, password string) map[string]string {
+	return map[string]string{"handle": handle, "code": code, "password": password}
+}

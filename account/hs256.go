@@ -35,10 +35,10 @@ func (s *Service) retireHS256(ctx context.Context) (next time.Duration, err erro
 	if err != nil || v.HS256Until.IsZero() {
 		return retireInterval, err
 	}
-	if left := v.HS256Until.Sub(s.now()); left > 0 {
+	if left := v.HS256Until.Sub(s.Now()); left > 0 {
 		return min(left, retireInterval), nil
 	}
-	n, err := s.store.EndHS256Sessions(ctx, s.now())
+	n, err := s.store.EndHS256Sessions(ctx, s.Now())
 	if err != nil {
 		return retireInterval, fmt.Errorf("end HS256 sessions: %w", err)
 	}

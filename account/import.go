@@ -254,7 +254,7 @@ func (row ImportRow) user(
 		add(err)
 	}
 	if sub := m["sub"]; sub != "" {
-		if u.Sub = sub; !isSessionID(sub) || sub != strings.ToLower(sub) {
+		if u.Sub = sub; !IsSessionID(sub) || sub != strings.ToLower(sub) {
 			add(errors.New("sub: a UUID in lower case is kept, nothing else: without one the user gets a new one"))
 		}
 	}
@@ -281,8 +281,8 @@ func (row ImportRow) user(
 // checkPreferences returns ErrInvalidPreference for preferences that a user could not set.
 func checkPreferences(p map[string]string) error {
 	for name, value := range p {
-		if len(p) > maxPreferences || name == "" || len(name) > maxPreferenceKey || !text.Printable(name) ||
-			len(value) > maxPreferenceValue || !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
+		if len(p) > MaxPreferences || name == "" || len(name) > MaxPreferenceKey || !text.Printable(name) ||
+			len(value) > MaxPreferenceValue || !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
 			return ErrInvalidPreference
 		}
 	}

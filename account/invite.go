@@ -41,7 +41,7 @@ func (i Invite) Shown() string { return grouped(i.Code) }
 
 // CanonicalInviteCode returns the stored form of a code that was typed in any case, with or without
 // dashes and spaces, or "" if it cannot be a code.
-func CanonicalInviteCode(typed string) string { return canonicalCode(typed, inviteCodeLength) }
+func CanonicalInviteCode(typed string) string { return CanonicalCode(typed, inviteCodeLength) }
 
 // NewInvite returns a new invite of a user, or of the operator if sub is empty.
 func NewInvite(sub, note string, now time.Time) (Invite, error) {
@@ -65,7 +65,7 @@ func (s *Service) CreateInvite(ctx context.Context, c Caller, note, email string
 	if err := s.limits.Count(ctx, web.LimitKey{Name: web.LimitInvite, Key: u.Sub}); err != nil {
 		return Invite{}, err
 	}
-	i, err := NewInvite(u.Sub, note, s.now())
+	i, err := NewInvite(u.Sub, note, s.Now())
 	if err != nil {
 		return Invite{}, err
 	}
@@ -88,7 +88,7 @@ func (s *Service) inviteMails(ctx context.Context, settings Settings, u User, i 
 		return nil, err
 	}
 	if !s.MailEnabled() {
-		return nil, s.withContact(ctx, ErrMailOff, mailOffContact)
+		return nil, s.WithContact(ctx, ErrMailOff, mailOffContact)
 	}
 	most := settings.inviteLimit(u)
 	if most == 0 {
@@ -104,14 +104,14 @@ func (s *Service) inviteMails(ctx context.Context, settings Settings, u User, i 
 	if err != nil || wait > 0 {
 		return nil, cmp.Or(err, web.RateLimited(wait))
 	}
-	return []Mail{userMail(ctx, u, email, MailInvite, s.now(), "invite", hex.EncodeToString(HashSecret(i.Code)))}, nil
+	return []Mail{userMail(ctx, u, email, MailInvite, s.Now(), "invite", hex.EncodeToString(HashSecret(i.Code)))}, nil
 }
 
 // InviteURL returns the link to the registration page of the issuer with the code filled in.
 func InviteURL(issuer string, i Invite) string { return issuer + "/register/?code=" + i.Shown() }
 
 // InviteURL returns the link to this service's registration page.
-func (s *Service) InviteURL(i Invite) string { return InviteURL(s.URL(""), i) }
+func (s *Service) InviteURL(i Invite) string { return InviteURL(s.site.URL(""), i) }
 
 // inviteEntry is an invite in the list of its owner.
 type inviteEntry struct {
@@ -124,25 +124,25 @@ type inviteEntry struct {
 	UsedAt    *time.Time `json:"used_at"`
 }
 
-func (s *Service) inviteEntry(i Invite) inviteEntry {
+func (s *Service) InviteEntry(i Invite) inviteEntry {
 	return inviteEntry{
 		Code: i.Shown(), URL: s.InviteURL(i), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
 		Used: !i.UsedAt.IsZero(), UsedAt: web.TimeOrNull(i.UsedAt), UsedBy: web.TextOrNull(i.UsedBy),
 	}
 }
 
-func (s *Service) listInvites(ctx context.Context, u User, entry func(Invite) any) web.List {
+func (s *Service) ListInvites(ctx context.Context, u User, entry func(Invite) any) web.List {
 	return func(add func(any) error) error {
 		return s.eachInvite(ctx, u, func(i Invite) error { return add(entry(i)) })
 	}
 }
 
-// pageOfInvites is the number of invites read at once.
-const pageOfInvites = 200
+// PageOfInvites is the number of invites read at once.
+const PageOfInvites = 200
 
 // eachInvite calls do with a user's invites, newest first. It reads them page by page.
 func (s *Service) eachInvite(ctx context.Context, u User, do func(Invite) error) error {
-	for q := (InviteQuery{Sub: u.Sub, Limit: pageOfInvites}); ; {
+	for q := (InviteQuery{Sub: u.Sub, Limit: PageOfInvites}); ; {
 		page, err := s.store.Invites(ctx, q)
 		if err != nil {
 			return err
@@ -159,14 +159,14 @@ func (s *Service) eachInvite(ctx context.Context, u User, do func(Invite) error)
 	}
 }
 
-// invitesLeft returns how many more invites a user may create; -1 means no limit.
-func (s *Service) invitesLeft(ctx context.Context, u User) (int, error) {
+// InvitesLeft returns how many more invites a user may create; -1 means no limit.
+func (s *Service) InvitesLeft(ctx context.Context, u User) (int, error) {
 	settings, err := s.Settings(ctx)
 	left := settings.inviteLimit(u)
 	if err != nil || left < 0 {
 		return -1, err
 	}
-	now := s.now()
+	now := s.Now()
 	err = s.eachInvite(ctx, u, func(i Invite) error {
 		if i.Open(now) || !i.UsedAt.IsZero() {
 			left--
@@ -182,7 +182,7 @@ func (s *Service) DeleteInvite(ctx context.Context, c Caller, typed string) erro
 	if err != nil {
 		return err
 	}
-	code := canonicalCode(typed, inviteCodeLength)
+	code := CanonicalCode(typed, inviteCodeLength)
 	if code == "" {
 		return ErrInviteNotFound
 	}
@@ -193,14 +193,14 @@ func (s *Service) DeleteInvite(ctx context.Context, c Caller, typed string) erro
 // like. The response is that of a used code.
 var errUnknownInvite = fmt.Errorf("%w: unknown code", ErrInvalidInvite)
 
-// openInvite returns an invite that can be used now, within the limit. ErrInvalidInvite.
+// OpenInvite returns an invite that can be used now, within the limit. ErrInvalidInvite.
 //
 // Only a possible guess counts: neither a user who tries handles with a valid invite is an
 // attacker, nor a group behind one address that shares the link of a used invite.
-func (s *Service) openInvite(ctx context.Context, c Caller, typed string) (i Invite, err error) {
+func (s *Service) OpenInvite(ctx context.Context, c Caller, typed string) (i Invite, err error) {
 	err = s.limits.Guess(ctx, []web.LimitKey{{Name: web.LimitRegister, Key: c.Address}},
 		errUnknownInvite, func() error {
-			code := canonicalCode(typed, inviteCodeLength)
+			code := CanonicalCode(typed, inviteCodeLength)
 			if code == "" {
 				return errUnknownInvite
 			}
@@ -210,7 +210,7 @@ func (s *Service) openInvite(ctx context.Context, c Caller, typed string) (i Inv
 				return errUnknownInvite
 			case err != nil:
 				return err
-			case !i.Open(s.now()):
+			case !i.Open(s.Now()):
 				return ErrInvalidInvite
 			}
 			return nil

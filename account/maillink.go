@@ -14,10 +14,13 @@ import (
 // Purposes of the sealed values in links of mails, which are also the names of their pages. A link
 // opens a page with a button, so that programs that follow links in mails spend nothing.
 const (
-	purposeVerify = "verify-email"
-	purposeUndo   = "undo-email"
-	purposeNotMe  = "not-me"
+	PurposeVerify = "verify-email"
+	PurposeUndo   = "undo-email"
+	PurposeNotMe  = "not-me"
 )
+
+// PurposeReturn is the purpose of sealed addresses of applications, to which a sign-in leads back.
+const PurposeReturn = "return"
 
 type verifyLink struct {
 	Sub   string `json:"sub"`
@@ -45,13 +48,13 @@ func (s *Service) mailLink(purpose string, v any, label string) (*templates.Mail
 		return nil, err
 	}
 	return &templates.MailLink{Label: label,
-		URL: s.URL("/" + purpose + "/?" + url.Values{"link": {sealed}}.Encode())}, nil
+		URL: s.site.URL("/" + purpose + "/?" + url.Values{"link": {sealed}}.Encode())}, nil
 }
 
-// linked is the page of a link, and its act.
-type linked struct {
-	page templates.LinkPage
-	do   func(page *templates.LinkPage) error // behind the button
+// Linked is the page of a link, and its act.
+type Linked struct {
+	Page templates.LinkPage
+	Do   func(page *templates.LinkPage) error // behind the button
 }
 
 // openLink opens the sealed value of a link. ErrInvalidLink.
@@ -71,16 +74,16 @@ func (s *Service) linkedUser(ctx context.Context, sub string) (User, error) {
 	return u, err
 }
 
-// verifyLinked serves the link that verifies an address. It refuses a person who is signed in to
+// VerifyLinked serves the link that verifies an address. It refuses a person who is signed in to
 // another account: they would verify their own address for somebody else's account.
-func (s *Service) verifyLinked(ctx context.Context, c Caller, sealed string) (linked, error) {
+func (s *Service) VerifyLinked(ctx context.Context, c Caller, sealed string) (Linked, error) {
 	var v verifyLink
-	if err := s.openLink(purposeVerify, sealed, &v); err != nil {
-		return linked{}, err
+	if err := s.openLink(PurposeVerify, sealed, &v); err != nil {
+		return Linked{}, err
 	}
 	u, err := s.linkedUser(ctx, v.Sub)
 	if err != nil {
-		return linked{}, err
+		return Linked{}, err
 	}
 	// The page names the account, as the mail does: people must know for whom they verify an
 	// address.
@@ -90,31 +93,31 @@ func (s *Service) verifyLinked(ctx context.Context, c Caller, sealed string) (li
 	case u.Sub:
 		page.Email = v.Email
 	default:
-		return linked{}, errOtherAccount
+		return Linked{}, errOtherAccount
 	}
 	page.Done = u.Email == v.Email && u.EmailVerified
 	asked := time.Unix(v.Asked, 0).UTC()
-	if !page.Done && (u.Email != v.Email || !u.EmailAskedAt.Equal(asked) || !s.verifiable(u)) {
-		return linked{}, ErrInvalidLink
+	if !page.Done && (u.Email != v.Email || !u.EmailAskedAt.Equal(asked) || !s.Verifiable(u)) {
+		return Linked{}, ErrInvalidLink
 	}
-	return linked{page, func(*templates.LinkPage) error { return s.verifyEmail(ctx, c, u, asked) }}, nil
+	return Linked{page, func(*templates.LinkPage) error { return s.verifyEmail(ctx, c, u, asked) }}, nil
 }
 
-// undoLinked serves the link in the mail to the previous address after a change.
-func (s *Service) undoLinked(ctx context.Context, c Caller, sealed string) (linked, error) {
+// UndoLinked serves the link in the mail to the previous address after a change.
+func (s *Service) UndoLinked(ctx context.Context, c Caller, sealed string) (Linked, error) {
 	var v undoLink
-	if err := s.openLink(purposeUndo, sealed, &v); err != nil {
-		return linked{}, err
+	if err := s.openLink(PurposeUndo, sealed, &v); err != nil {
+		return Linked{}, err
 	}
-	change, err := s.store.EmailChange(ctx, v.ID, s.now())
+	change, err := s.store.EmailChange(ctx, v.ID, s.Now())
 	if err != nil {
-		return linked{}, err
+		return Linked{}, err
 	}
 	u, err := s.linkedUser(ctx, change.Sub)
 	if err != nil {
-		return linked{}, err
+		return Linked{}, err
 	}
-	return linked{templates.LinkPage{Email: maskedEmail(change.Email)}, func(*templates.LinkPage) error {
+	return Linked{templates.LinkPage{Email: maskedEmail(change.Email)}, func(*templates.LinkPage) error {
 		a, err := s.begin(ctx, c.as(u), "email.undo", "", "undone", "true")
 		if err != nil {
 			return err
@@ -123,28 +126,28 @@ func (s *Service) undoLinked(ctx context.Context, c Caller, sealed string) (link
 		a.Actor, a.Mails = "", slices.DeleteFunc(a.Mails, func(m Mail) bool {
 			return !u.EmailVerified || u.Email == change.Email || m.Address != u.Email
 		})
-		return web.Noted(ctx, "email_undone", s.store.UndoEmailChange(ctx, v.ID, s.now(), a))
+		return web.Noted(ctx, "email_undone", s.store.UndoEmailChange(ctx, v.ID, s.Now(), a))
 	}}, nil
 }
 
-// notMeLinked serves the link in the notice of a sign-in. It ends that session with everything that
+// NotMeLinked serves the link in the notice of a sign-in. It ends that session with everything that
 // it made, shows what was added to the account since, and leads to a new password. It signs nobody
 // in.
-func (s *Service) notMeLinked(ctx context.Context, c Caller, sealed string) (linked, error) {
+func (s *Service) NotMeLinked(ctx context.Context, c Caller, sealed string) (Linked, error) {
 	var v notMeLink
-	if err := s.openLink(purposeNotMe, sealed, &v); err != nil {
-		return linked{}, err
+	if err := s.openLink(PurposeNotMe, sealed, &v); err != nil {
+		return Linked{}, err
 	}
 	u, err := s.linkedUser(ctx, v.Sub)
 	if err != nil {
-		return linked{}, err
+		return Linked{}, err
 	}
-	return linked{templates.LinkPage{Handle: u.Handle}, func(page *templates.LinkPage) error {
+	return Linked{templates.LinkPage{Handle: u.Handle}, func(page *templates.LinkPage) error {
 		a, err := s.begin(ctx, c.as(u), "session.not_me", v.Session)
 		if err != nil {
 			return err
 		}
-		since, err := s.store.DisownSession(ctx, u.Sub, v.Session, s.now(), a)
+		since, err := s.store.DisownSession(ctx, u.Sub, v.Session, s.Now(), a)
 		if err != nil && !errors.Is(err, ErrSessionNotFound) {
 			return err
 		}
@@ -157,11 +160,11 @@ func (s *Service) notMeLinked(ctx context.Context, c Caller, sealed string) (lin
 // addedSince returns the factors and addresses that the account got since a time, which is zero if
 // unknown.
 func (s *Service) addedSince(ctx context.Context, u User, since time.Time) (list []templates.FactorRow, err error) {
-	if list, err = s.factorRows(ctx, u); err != nil {
+	if list, err = s.FactorRows(ctx, u); err != nil {
 		return nil, err
 	}
 	list = slices.DeleteFunc(list, func(f templates.FactorRow) bool { return f.CreatedAt.Before(since) })
-	former, err := s.store.FormerEmails(ctx, u.Sub, s.now())
+	former, err := s.store.FormerEmails(ctx, u.Sub, s.Now())
 	for _, f := range former {
 		if !f.ChangedAt.Before(since) {
 			list = append(list, templates.FactorRow{Kind: "email", Name: maskedEmail(u.Email), CreatedAt: f.ChangedAt})
@@ -170,8 +173,8 @@ func (s *Service) addedSince(ctx context.Context, u User, since time.Time) (list
 	return list, err
 }
 
-// factorRows returns the second factors of a user for pages, oldest first.
-func (s *Service) factorRows(ctx context.Context, u User) (list []templates.FactorRow, err error) {
+// FactorRows returns the second factors of a user for pages, oldest first.
+func (s *Service) FactorRows(ctx context.Context, u User) (list []templates.FactorRow, err error) {
 	f, err := s.store.Factors(ctx, u.Sub)
 	if err != nil {
 		return nil, err

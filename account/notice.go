@@ -229,7 +229,7 @@ func (s *Service) composeNotice(_ context.Context, m Mail, l *templates.Language
 		add(n.advice)
 	}
 	if n.link != "" {
-		out.Link = &templates.MailLink{Label: l.Text(n.link), URL: s.URL(n.path)}
+		out.Link = &templates.MailLink{Label: l.Text(n.link), URL: s.site.URL(n.path)}
 	}
 	return out, nil
 }
@@ -255,7 +255,7 @@ func (s *Service) composeEmailChanged(ctx context.Context, m Mail, l *templates.
 		add(askAdmin)
 		return out, nil
 	}
-	change, err := s.store.EmailChange(ctx, id, s.now())
+	change, err := s.store.EmailChange(ctx, id, s.Now())
 	if errors.Is(err, ErrInvalidLink) {
 		add("This can no longer be undone here. If it was not you, tell an administrator.")
 		return out, nil
@@ -264,7 +264,7 @@ func (s *Service) composeEmailChanged(ctx context.Context, m Mail, l *templates.
 		return out, err
 	}
 	add("If that was not you, undo it: your address comes back, and every session ends.")
-	out.Link, err = s.mailLink(purposeUndo, undoLink{ID: id}, l.Text("Undo the change"))
+	out.Link, err = s.mailLink(PurposeUndo, undoLink{ID: id}, l.Text("Undo the change"))
 	out.Notes = []string{l.Text("You can undo it until {time}.", "time", mailTime(l, change.ExpiresAt))}
 	return out, err
 }
@@ -274,7 +274,7 @@ func (s *Service) composeNewDevice(_ context.Context, m Mail, l *templates.Langu
 	if device == "" {
 		device = l.Text("Unknown device")
 	}
-	link, err := s.mailLink(purposeNotMe, notMeLink{Sub: m.Sub, Session: m.Data["session"]}, l.Text("That was not me"))
+	link, err := s.mailLink(PurposeNotMe, notMeLink{Sub: m.Sub, Session: m.Data["session"]}, l.Text("That was not me"))
 	return templates.Mail{
 		Subject: l.Text("Sign-in from a new device"),
 		Paragraphs: []string{
@@ -292,13 +292,13 @@ func (s *Service) composeVerify(ctx context.Context, m Mail, l *templates.Langua
 	u, err := s.store.UserBySub(ctx, m.Sub)
 	asked := m.time("asked")
 	if errors.Is(err, ErrUserNotFound) || err == nil &&
-		(u.Email != m.Address || u.EmailVerified || !u.EmailAskedAt.Equal(asked) || !s.verifiable(u)) {
+		(u.Email != m.Address || u.EmailVerified || !u.EmailAskedAt.Equal(asked) || !s.Verifiable(u)) {
 		return templates.Mail{}, errMailPointless
 	}
 	if err != nil {
 		return templates.Mail{}, err
 	}
-	link, err := s.mailLink(purposeVerify, verifyLink{Sub: u.Sub, Email: u.Email, Asked: asked.Unix()},
+	link, err := s.mailLink(PurposeVerify, verifyLink{Sub: u.Sub, Email: u.Email, Asked: asked.Unix()},
 		l.Text("Verify the address"))
 	return templates.Mail{
 		Subject: l.Text("Verify your email address"),
@@ -318,11 +318,11 @@ func (s *Service) composeVerify(ctx context.Context, m Mail, l *templates.Langua
 // drawMailedReset creates the reset code of a mail to a user and voids that of an earlier attempt
 // to send it.
 func (s *Service) drawMailedReset(ctx context.Context, m Mail, lifetime time.Duration) (User, ResetCode, error) {
-	c := NewResetCode(s.now())
-	c.ExpiresAt = s.now().Add(lifetime)
+	c := NewResetCode(s.Now())
+	c.ExpiresAt = s.Now().Add(lifetime)
 	u, err := s.store.UserBySub(ctx, m.Sub)
 	if err == nil {
-		err = s.store.CreateMailedResetCode(ctx, u.Sub, m.Address, c.Hash, c.ExpiresAt, s.now())
+		err = s.store.CreateMailedResetCode(ctx, u.Sub, m.Address, c.Hash, c.ExpiresAt, s.Now())
 	}
 	if errors.Is(err, ErrUserNotFound) {
 		err = errMailPointless
@@ -340,7 +340,7 @@ func (s *Service) composeReset(ctx context.Context, m Mail, l *templates.Languag
 		Paragraphs: []string{l.Text("Somebody has asked for a new password of your account @{handle}. If that was "+
 			"you, open the link.", "handle", u.Handle)},
 		Link: &templates.MailLink{
-			Label: l.Text("Set a new password"), URL: s.ResetURL(u.Handle, c) + "&" + mailedField + "=1",
+			Label: l.Text("Set a new password"), URL: s.ResetURL(u.Handle, c) + "&" + MailedField + "=1",
 		},
 		Notes: []string{
 			l.Text("The link works once, until {time}.", "time", mailTime(l, c.ExpiresAt)),
@@ -397,7 +397,7 @@ func (s *Service) composeInvite(ctx context.Context, m Mail, l *templates.Langua
 	if err != nil && !errors.Is(err, errFound) {
 		return templates.Mail{}, err
 	}
-	if !invite.Open(s.now()) { // or not found
+	if !invite.Open(s.Now()) { // or not found
 		return templates.Mail{}, errMailPointless
 	}
 	texts := []any{"handle", u.Handle, "instance", s.InstanceName(), "note", templates.MailNote(invite.Note)}

@@ -30,10 +30,23 @@ func (s *Service) SendMails(ctx context.Context) {
 	web.Queue[QueuedMail]{
 		Name: "mails", Poll: mailPoll, Parallel: mailParallel, Wake: s.store.MailsAdded(), Log: s.log,
 		Lease: func(ctx context.Context, limit int) ([]QueuedMail, error) {
-			return s.store.DueMails(ctx, s.now(), mailLease, limit)
+			return s.store.DueMails(ctx, s.Now(), mailLease, limit)
 		},
 		Do: s.deliverMail,
 	}.Run(ctx)
+}
+
+// DeliverMails sends the mails that are due now and returns when none is left.
+func (s *Service) DeliverMails(ctx context.Context) error {
+	for {
+		due, err := s.store.DueMails(ctx, s.Now(), mailLease, mailParallel)
+		if err != nil || len(due) == 0 {
+			return err
+		}
+		for _, m := range due {
+			s.deliverMail(ctx, m)
+		}
+	}
 }
 
 // deliverMail sends one mail and stores the outcome. The log contains only the domain of an
@@ -41,7 +54,7 @@ func (s *Service) SendMails(ctx context.Context) {
 func (s *Service) deliverMail(ctx context.Context, m QueuedMail) {
 	log := s.log.With("kind", m.Kind, "domain", mail.Domain(m.Address), "attempt", m.Attempts+1)
 	err := errMailLate
-	if s.now().Sub(m.CreatedAt) <= mailGiveUp {
+	if s.Now().Sub(m.CreatedAt) <= mailGiveUp {
 		err = s.sendMail(ctx, m)
 	}
 	if err != nil && ctx.Err() != nil {
@@ -65,7 +78,7 @@ func (s *Service) deliverMail(ctx context.Context, m QueuedMail) {
 		stored = s.giveUpMail(ctx, m, err)
 	default:
 		level, became = slog.LevelWarn, "mail not sent"
-		stored = s.store.MailFailed(ctx, m.ID, err.Error(), s.now().Add(web.Backoff(15*time.Second, m.Attempts)))
+		stored = s.store.MailFailed(ctx, m.ID, err.Error(), s.Now().Add(web.Backoff(15*time.Second, m.Attempts)))
 	}
 	if stored != nil {
 		log.WarnContext(ctx, "mail not updated", "error", stored)
@@ -101,7 +114,7 @@ func (s *Service) giveUpMail(ctx context.Context, m QueuedMail, why error) error
 		return err
 	}
 	return s.store.MailDone(ctx, m.ID, &Audit{
-		At: s.now(), Action: "mail.failed", Target: handle,
+		At: s.Now(), Action: "mail.failed", Target: handle,
 		Detail: fmt.Sprintf("%s to %s: %v", m.Kind, mail.Domain(m.Address), why),
 	})
 }

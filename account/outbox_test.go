@@ -109,7 +109,7 @@ func recipients(mails []mailtest.Received) map[string]int {
 func TestMailIsSentAtOnceInTheLanguageOfItsReader(t *testing.T) {
 	w, server, log := withMail(t, mailtest.Options{})
 	w.SaveSettings(func(s *account.Settings) { s.InstanceName = "Rad & Tat" })
-	sendMails(w, w.Service)
+	sendMails(w, w.Service.Service)
 	queueMails(w, "ada@example.net")
 	got := server.Wait(1)[0]
 	if got.To != "ada@example.net" || got.Subject != "Test der E-Mail-Einstellungen" || got.Header.Get("Content-Language") != "de" || !strings.Contains(got.HTML, `lang="de"`) {
@@ -128,7 +128,7 @@ func TestRefusedMailIsDroppedAndWrittenDown(t *testing.T) {
 	w, server, log := withMail(t, mailtest.Options{Rcpt: func(to string) error {
 		return &smtp.SMTPError{Code: 550, Message: "no mailbox " + to}
 	}})
-	sendMails(w, w.Service)
+	sendMails(w, w.Service.Service)
 	queueMails(w, "ada@example.net")
 	log.wait(t, "mail given up")
 	rows, err := w.Store.AuditLog(t.Context(), account.AuditQuery{Kind: "mail.failed", Limit: 10})
@@ -154,7 +154,7 @@ func TestGreylistedMailIsSentLater(t *testing.T) {
 		}
 		return nil
 	}})
-	sendMails(w, w.Service)
+	sendMails(w, w.Service.Service)
 	queueMails(w, "ada@example.net", "bob@example.net")
 	for range 2 {
 		log.wait(t, "msg=\"mail ")
@@ -177,7 +177,7 @@ func TestMailIsGivenUpAfterADay(t *testing.T) {
 	w, server, log := withMail(t, mailtest.Options{})
 	queueMails(w, "ada@example.net")
 	w.Clock.Advance(24*time.Hour + time.Second)
-	sendMails(w, w.Service)
+	sendMails(w, w.Service.Service)
 	log.wait(t, "mail given up")
 	queueMails(w, "bob@example.net")
 	if got := server.Wait(1); len(got) != 1 || got[0].To != "bob@example.net" {
@@ -193,7 +193,7 @@ func TestMailOfACrashedInstanceIsSent(t *testing.T) {
 	if due, err := w.Store.DueMails(t.Context(), w.Clock.Now(), 2*time.Minute, 1); err != nil || len(due) != 1 {
 		t.Fatalf("%v, %v", due, err)
 	}
-	sendMails(w, w.Service)
+	sendMails(w, w.Service.Service)
 	queueMails(w, "bob@example.net")
 	if got := recipients(server.Wait(1)); got["bob@example.net"] != 1 {
 		t.Errorf("%v", got)
@@ -218,7 +218,7 @@ func TestInstancesSendEachMailOnce(t *testing.T) {
 			queueMails(worlds[i%2], fmt.Sprintf("to%d@example.net", i))
 		}
 		for _, w := range worlds {
-			sendMails(w, w.Service)
+			sendMails(w, w.Service.Service)
 		}
 		for to, n := range recipients(server.Wait(total)) {
 			if n != 1 {
@@ -249,7 +249,7 @@ func TestThousandMailsKeepNoSignInWaiting(t *testing.T) {
 		addresses[i] = fmt.Sprintf("to%d@example.net", i)
 	}
 	queueMails(w, addresses...)
-	sendMails(w, w.Service)
+	sendMails(w, w.Service.Service)
 	for range workers {
 		<-hanging
 	}

@@ -35,7 +35,7 @@ type Passkey struct {
 }
 
 const (
-	maxPasskeys     = 20   // of a user
+	MaxPasskeys     = 20   // of a user
 	maxCredentialID = 1023 // bytes, Web Authentication Level 3 section 5.8.3
 )
 
@@ -43,6 +43,14 @@ const (
 type passkeys struct {
 	party       *webauthn.WebAuthn
 	unavailable *web.Problem
+}
+
+// PasskeysUnavailable returns why there are no passkeys here, or nil if there are.
+func (s *Service) PasskeysUnavailable() *web.Problem {
+	if s.passkeys.party == nil {
+		return s.passkeys.unavailable
+	}
+	return nil
 }
 
 // newPasskeys returns the relying party of an issuer. Its id is the host, which must be a name.
@@ -108,9 +116,9 @@ func (u passkeyUser) WebAuthnCredentials() []webauthn.Credential {
 
 // Purposes of a challenge.
 const (
-	ceremonySignIn       = "sign-in"
-	ceremonySecondFactor = "second-factor"
-	ceremonyConfirm      = "confirm"
+	CeremonySignIn       = "sign-in"
+	CeremonySecondFactor = "second-factor"
+	CeremonyConfirm      = "confirm"
 	ceremonyAdd          = "add"
 )
 
@@ -127,7 +135,7 @@ type ceremony struct {
 // default for the browser.
 const (
 	sealPasskey = "passkey"
-	passkeyTime = 5 * time.Minute
+	PasskeyTime = 5 * time.Minute
 )
 
 // begunCeremony is the response to a begin.
@@ -136,8 +144,8 @@ type begunCeremony struct {
 	PublicKey any    `json:"publicKey"`
 }
 
-// answeredCeremony is the response of the browser.
-type answeredCeremony struct {
+// AnsweredCeremony is the response of the browser.
+type AnsweredCeremony struct {
 	State      string
 	Credential []byte // PublicKeyCredential as JSON
 }
@@ -161,7 +169,7 @@ func (s *Service) openCeremony(state, purpose, browser string) (ceremony, error)
 
 // spendCeremony accepts a challenge once, over all instances. ErrPasskeyExpired.
 func (s *Service) spendCeremony(ctx context.Context, c ceremony) error {
-	first, err := s.store.SpendOnce(ctx, HashSecret(sealPasskey+" "+c.Challenge), s.now().Add(passkeyTime+time.Minute))
+	first, err := s.store.SpendOnce(ctx, HashSecret(sealPasskey+" "+c.Challenge), s.Now().Add(PasskeyTime+time.Minute))
 	if err == nil && !first {
 		return ErrPasskeyExpired
 	}
@@ -181,28 +189,28 @@ func (s *Service) BeginPasskey(ctx context.Context, c Caller, purpose string) (b
 		return none, s.passkeys.unavailable
 	}
 	switch purpose {
-	case "", ceremonySignIn:
+	case "", CeremonySignIn:
 		options, session, err := s.passkeys.party.BeginDiscoverableLogin()
 		if err != nil {
 			return none, fmt.Errorf("begin passkey: %w", err)
 		}
-		return s.beginCeremony(ceremonySignIn, "", c.browser.passkey, session.Challenge, options.Response)
-	case ceremonySecondFactor:
-		u, step, err := s.pendingSignIn(ctx, c)
+		return s.beginCeremony(CeremonySignIn, "", c.Browser.Passkey, session.Challenge, options.Response)
+	case CeremonySecondFactor:
+		u, step, err := s.PendingSignIn(ctx, c)
 		if err != nil {
 			return none, err
 		}
 		return s.beginProof(ctx, purpose, u.Sub, step.Nonce)
-	case ceremonyConfirm:
+	case CeremonyConfirm:
 		if c.Session.ID == "" {
 			return none, ErrNotAuthenticated
 		}
 		return s.beginProof(ctx, purpose, c.User.Sub, c.Session.ID)
 	}
-	return none, errPasskeyPurpose
+	return none, ErrPasskeyPurpose
 }
 
-var errPasskeyPurpose = web.BadRequest("The member purpose has an unknown value.",
+var ErrPasskeyPurpose = web.BadRequest("The member purpose has an unknown value.",
 	web.FieldError{Pointer: "/purpose", Detail: "not known"})
 
 // beginProof is BeginPasskey for a known user.
@@ -225,7 +233,7 @@ func (s *Service) beginProof(ctx context.Context, purpose, sub, browser string) 
 // use of the passkey. ErrInvalidPasskey whatever is wrong, ErrPasskeyExpired, and ErrSuspended
 // after a right answer.
 func (s *Service) provePasskey(
-	ctx context.Context, by Caller, purpose, browser string, in answeredCeremony,
+	ctx context.Context, by Caller, purpose, browser string, in AnsweredCeremony,
 ) (p proven, err error) {
 	if s.passkeys.party == nil {
 		return p, s.passkeys.unavailable
@@ -305,14 +313,14 @@ func (s *Service) verifyPasskey(ctx context.Context, c ceremony, credential []by
 // usePasskey stores a use. A count that went back may mean that the key was copied, or that the
 // authenticator was reset. So the owner is notified, and the passkey still works.
 func (s *Service) usePasskey(ctx context.Context, c Caller, k Passkey) error {
-	k.LastUsedAt = s.now()
+	k.LastUsedAt = s.Now()
 	a, err := s.begin(ctx, c, "factor.counter", "passkey "+k.Name, "name", k.Name)
 	if err != nil {
 		return err
 	}
 	wentBack, err := s.store.UsePasskey(ctx, k, a)
 	if wentBack {
-		s.log.WarnContext(ctx, "sign count of a passkey went back", "user", c.User.Sub, "passkey", k.shownID(),
+		s.log.WarnContext(ctx, "sign count of a passkey went back", "user", c.User.Sub, "passkey", k.ShownID(),
 			"request_id", c.RequestID)
 	}
 	if errors.Is(err, ErrPasskeyNotFound) {

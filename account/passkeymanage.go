@@ -16,8 +16,8 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// passkeyEntry is a passkey as its owner sees it.
-type passkeyEntry struct {
+// PasskeyEntry is a passkey as its owner sees it.
+type PasskeyEntry struct {
 	ID             string     `json:"id"`
 	Name           string     `json:"name"`
 	BackupEligible bool       `json:"backup_eligible"`
@@ -26,17 +26,17 @@ type passkeyEntry struct {
 	LastUsedAt     *time.Time `json:"last_used_at"` // null: never
 }
 
-func (k Passkey) shownID() string { return base64.RawURLEncoding.EncodeToString(k.ID) }
+func (k Passkey) ShownID() string { return base64.RawURLEncoding.EncodeToString(k.ID) }
 
-func (k Passkey) entry() passkeyEntry {
-	return passkeyEntry{ID: k.shownID(), Name: k.Name, BackupEligible: k.BackupEligible, BackupState: k.BackupState,
+func (k Passkey) Entry() PasskeyEntry {
+	return PasskeyEntry{ID: k.ShownID(), Name: k.Name, BackupEligible: k.BackupEligible, BackupState: k.BackupState,
 		CreatedAt: k.CreatedAt.UTC(), LastUsedAt: web.TimeOrNull(k.LastUsedAt)}
 }
 
-func passkeyEntries(keys []Passkey) []passkeyEntry {
-	entries := make([]passkeyEntry, 0, len(keys))
+func PasskeyEntries(keys []Passkey) []PasskeyEntry {
+	entries := make([]PasskeyEntry, 0, len(keys))
 	for _, k := range keys {
-		entries = append(entries, k.entry())
+		entries = append(entries, k.Entry())
 	}
 	return entries
 }
@@ -44,7 +44,7 @@ func passkeyEntries(keys []Passkey) []passkeyEntry {
 // BeginAddPasskey returns a challenge for a new passkey of the caller. ErrPasskeyLimit.
 func (s *Service) BeginAddPasskey(ctx context.Context, c Caller) (begunCeremony, error) {
 	var none begunCeremony
-	if err := s.allow(c, "factor.add"); err != nil {
+	if err := s.Allow(c, "factor.add"); err != nil {
 		return none, err
 	}
 	if s.passkeys.party == nil {
@@ -54,7 +54,7 @@ func (s *Service) BeginAddPasskey(ctx context.Context, c Caller) (begunCeremony,
 	if err != nil {
 		return none, err
 	}
-	if len(keys) >= maxPasskeys {
+	if len(keys) >= MaxPasskeys {
 		return none, ErrPasskeyLimit
 	}
 	u := passkeyUser{c.User, keys}
@@ -70,9 +70,9 @@ func (s *Service) BeginAddPasskey(ctx context.Context, c Caller) (begunCeremony,
 // AddPasskey verifies and stores a new credential of the caller. Without a name it is named after
 // its authenticator. With the first factor the other sessions end, unless keepOthers.
 func (s *Service) AddPasskey(
-	ctx context.Context, c Caller, in answeredCeremony, name string, keepOthers bool,
+	ctx context.Context, c Caller, in AnsweredCeremony, name string, keepOthers bool,
 ) (k Passkey, out AddedFactor, err error) {
-	if err := s.allow(c, "factor.add"); err != nil {
+	if err := s.Allow(c, "factor.add"); err != nil {
 		return k, out, err
 	}
 	if s.passkeys.party == nil {
@@ -105,7 +105,7 @@ func (s *Service) AddPasskey(
 		ID: got.ID, Sub: c.User.Sub, PublicKey: got.PublicKey, AAGUID: got.Authenticator.AAGUID,
 		Name:       cmp.Or(name, authenticatorName(got.Authenticator.AAGUID), c.Device, "Passkey"),
 		Attachment: string(got.Authenticator.Attachment), SignCount: got.Authenticator.SignCount,
-		BackupEligible: got.Flags.BackupEligible, BackupState: got.Flags.BackupState, CreatedAt: s.now(),
+		BackupEligible: got.Flags.BackupEligible, BackupState: got.Flags.BackupState, CreatedAt: s.Now(),
 	}
 	for _, t := range got.Transport {
 		if slices.Contains(transports, t) { // other browsers do not know other values
@@ -113,7 +113,7 @@ func (s *Service) AddPasskey(
 		}
 	}
 	out, err = s.addFactor(ctx, c, keepOthers, FactorPasskey, k.method(), k.Name, func(n NewFactor) (bool, error) {
-		return s.store.AddPasskey(ctx, k, maxPasskeys, n)
+		return s.store.AddPasskey(ctx, k, MaxPasskeys, n)
 	})
 	return k, out, err
 }
@@ -151,7 +151,7 @@ func (s *Service) RenamePasskey(ctx context.Context, c Caller, id, name string) 
 // RemovePasskey removes one of the caller's passkeys and ends the other sessions that it opened.
 // ErrFactorDemanded.
 func (s *Service) RemovePasskey(ctx context.Context, c Caller, id string, keepOthers bool) error {
-	if err := s.allow(c, "factor.remove"); err != nil {
+	if err := s.Allow(c, "factor.remove"); err != nil {
 		return err
 	}
 	k, err := s.ownPasskey(ctx, c, id)

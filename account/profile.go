@@ -155,10 +155,10 @@ func verified(name string, nothing templates.Text, at func(*User) (of string, ma
 }
 
 func invalidClaim(name string, no text.Refusal) error {
-	return web.ForField(400, "invalid_profile", pointerTo(name), no.Text, "max", no.Max)
+	return web.ForField(400, "invalid_profile", PointerTo(name), no.Text, "max", no.Max)
 }
 
-func pointerTo(member string) string { return "/" + strings.ReplaceAll(member, ".", "/") }
+func PointerTo(member string) string { return "/" + strings.ReplaceAll(member, ".", "/") }
 
 // UserChange is a change of a user: new values by member (UserMembers). An empty value removes the
 // old one; other members stay.
@@ -181,7 +181,7 @@ func (c UserChange) Apply(u *User) error {
 	for name := range c {
 		if !slices.Contains(UserMembers(), name) {
 			return web.BadRequest("The body has a member that is not known here.",
-				web.FieldError{Pointer: pointerTo(text.Cut(name, 64)), Detail: "not known"})
+				web.FieldError{Pointer: PointerTo(text.Cut(name, 64)), Detail: "not known"})
 		}
 	}
 	var refused []error
@@ -210,9 +210,9 @@ func (c UserChange) changed(u User) string {
 	return strings.Join(names, " ")
 }
 
-// ownMember reports whether people may change a member of themselves. They may not say that an
+// OwnMember reports whether people may change a member of themselves. They may not say that an
 // address or a number is verified.
-func ownMember(name string) bool { return !strings.HasSuffix(name, "_verified") }
+func OwnMember(name string) bool { return !strings.HasSuffix(name, "_verified") }
 
 // ChangeProfile changes the caller's profile. With another email address the other sessions end,
 // unless keepOthers.
@@ -251,7 +251,7 @@ func (s *Service) changeProfile(ctx context.Context, c Caller, change UserChange
 				return err
 			}
 			return sameEmail(*now, u)
-		}, s.now(), &row)
+		}, s.Now(), &row)
 	}
 	row, err := s.beginEmailChange(ctx, c, draft.Email, detail)
 	if err != nil {
@@ -278,7 +278,7 @@ func (s *Service) changeProfile(ctx context.Context, c Caller, change UserChange
 			row.Mails = append(row.Mails, s.askVerification(ctx, now)...)
 		}
 		return nil
-	}, s.now(), &row)
+	}, s.Now(), &row)
 }
 
 func sameEmail(now, before User) error {

@@ -68,8 +68,8 @@ func (s *Service) prove(ctx context.Context, token string) (provenToken, error) 
 	return t, nil
 }
 
-// isProven reports whether the signature of a session token was verified recently.
-func (s *Service) isProven(token string) bool {
+// IsProven reports whether the signature of a session token was verified recently.
+func (s *Service) IsProven(token string) bool {
 	_, ok := s.proven.find(sha256.Sum256([]byte(token)), s.clock())
 	return ok
 }

@@ -41,12 +41,12 @@ func (s *Service) register(ctx context.Context, c Caller, in Registration) (Sign
 		return SignedIn{}, ErrRegistrationFull
 	}
 	// The invite is checked first: without a valid one the response says nothing about handles.
-	invite, err := s.openInvite(ctx, c, in.Code)
+	invite, err := s.OpenInvite(ctx, c, in.Code)
 	if err != nil {
 		return SignedIn{}, err
 	}
 	n := NewUser{Handle: in.Handle, DisplayName: in.DisplayName, Email: in.Email, Password: in.Password}
-	u, err := CreateUser(ctx, s.hasher, settings, n, s.now())
+	u, err := CreateUser(ctx, s.hasher, settings, n, s.Now())
 	if err != nil {
 		return SignedIn{}, err
 	}
@@ -58,10 +58,10 @@ func (s *Service) register(ctx context.Context, c Caller, in Registration) (Sign
 		return SignedIn{}, err
 	}
 	mails := s.askVerification(ctx, &u)
-	if err := s.store.Register(ctx, invite.Code, u, row, settings.MaxUsers, s.now(), a.with(mails...)); err != nil {
+	if err := s.store.Register(ctx, invite.Code, u, row, settings.MaxUsers, s.Now(), a.with(mails...)); err != nil {
 		return SignedIn{}, fmt.Errorf("register: %w", err)
 	}
-	former, err := s.liveSessions(ctx, c.browser)
+	former, err := s.liveSessions(ctx, c.Browser)
 	if err == nil {
 		err = s.endEach(ctx, c, former)
 	}
@@ -69,10 +69,10 @@ func (s *Service) register(ctx context.Context, c Caller, in Registration) (Sign
 		return SignedIn{}, err
 	}
 	if s.MailEnabled() {
-		out.marks = s.withMark(c.browser.marks, u)
+		out.Marks = s.withMark(c.Browser.Marks, u)
 	}
 	out.User, out.Session = u, *row
-	out.token, err = s.minter.token(u, row, out.token)
+	out.Token, err = s.minter.token(u, row, out.Token)
 	return out, err
 }
 

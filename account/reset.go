@@ -23,7 +23,7 @@ type ResetCode struct {
 
 // NewResetCode returns a random code of 130 bits.
 func NewResetCode(now time.Time) ResetCode {
-	c := newCode(resetCodeLength)
+	c := newCode(ResetCodeLength)
 	return ResetCode{Code: c, ExpiresAt: now.UTC().Truncate(time.Second).Add(ResetCodeLifetime), Hash: HashSecret(c)}
 }
 
@@ -36,7 +36,9 @@ func ResetURL(issuer, handle string, c ResetCode) string {
 }
 
 // ResetURL returns the link to this service's reset page.
-func (s *Service) ResetURL(handle string, c ResetCode) string { return ResetURL(s.URL(""), handle, c) }
+func (s *Service) ResetURL(handle string, c ResetCode) string {
+	return ResetURL(s.site.URL(""), handle, c)
+}
 
 // Reset is what a person enters to set a new password.
 type Reset struct {
@@ -71,7 +73,7 @@ func (s *Service) ResetPassword(ctx context.Context, c Caller, in Reset) (User, 
 		return User{}, err
 	}
 	a.Actor, a.Target = handle, handle
-	return u, web.Noted(ctx, "password_reset", s.store.ResetPassword(ctx, handle, HashSecret(code), hash, s.now(), a))
+	return u, web.Noted(ctx, "password_reset", s.store.ResetPassword(ctx, handle, HashSecret(code), hash, s.Now(), a))
 }
 
 // checkReset returns the account of a right code.
@@ -80,8 +82,8 @@ func (s *Service) checkReset(ctx context.Context, c Caller, in Reset) (handle, c
 	if handle, err = s.handleOf(ctx, typed); err != nil {
 		return "", "", err
 	}
-	if code = canonicalCode(in.Code, resetCodeLength); code != "" {
-		valid, err := s.store.ResetCodeValid(ctx, handle, HashSecret(code), s.now())
+	if code = CanonicalCode(in.Code, ResetCodeLength); code != "" {
+		valid, err := s.store.ResetCodeValid(ctx, handle, HashSecret(code), s.Now())
 		if err != nil || valid {
 			return handle, code, err
 		}
@@ -110,3 +112,6 @@ func (s *Service) handleOf(ctx context.Context, typed string) (string, error) {
 	u, err := s.userNamed(ctx, typed)
 	return cmp.Or(u.Handle, nobody), err
 }
+
+// MailedField marks links of MailReset, for the text about their lifetime: see MailedResetLifetime.
+const MailedField = "mailed"

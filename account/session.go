@@ -2,11 +2,9 @@ package account
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"iter"
@@ -78,10 +76,10 @@ type SignedIn struct {
 	User    User
 	Session Session
 
-	token string   // the session token; empty: the browser keeps its own
-	login string   // the value of the host-only cookie, where there is one
-	marks []string // of known devices; nil: the browser keeps its own
-	step  string   // the first of two steps, sealed; with ErrSecondFactorRequired alone
+	Token string   // the session token; empty: the browser keeps its own
+	Login string   // the value of the host-only cookie, where there is one
+	Marks []string // of known devices; nil: the browser keeps its own
+	Step  string   // the first of two steps, sealed; with ErrSecondFactorRequired alone
 }
 
 // proven is a successful proof of identity.
@@ -95,7 +93,7 @@ type proven struct {
 // since they were read, or has a second factor that is not among the methods. The same person in
 // the same browser keeps the session and its sid, which clients know; only its secrets are new.
 func (s *Service) openSession(ctx context.Context, c Caller, p proven) (SignedIn, error) {
-	former, err := s.liveSessions(ctx, c.browser)
+	former, err := s.liveSessions(ctx, c.Browser)
 	if err != nil {
 		return SignedIn{}, err
 	}
@@ -152,18 +150,18 @@ func (s *Service) saveSession(
 	out.User = p.user
 	shown := shownFactors(p.amr)
 	if s.MailEnabled() {
-		out.marks = s.withMark(c.browser.marks, p.user)
+		out.Marks = s.withMark(c.Browser.Marks, p.user)
 	}
 	web.NoteUser(ctx, p.user.Sub)
 	web.NoteSignIn(ctx, web.SignInSuccess, shown)
 	out.Session = *row
-	out.token, err = s.minter.token(p.user, row, out.token)
+	out.Token, err = s.minter.token(p.user, row, out.Token)
 	return out, err
 }
 
 // newSession returns a session to store, with the secrets that only the browser gets.
 func (s *Service) newSession(c Caller, p proven) (*Session, SignedIn) {
-	now, jti := s.now(), rand.Text()
+	now, jti := s.Now(), rand.Text()
 	n := &Session{
 		ID: uuid.NewString(), Sub: p.user.Sub, TokenHash: HashSecret(jti),
 		CreatedAt: now, AuthTime: now, LastSeenAt: now,
@@ -172,10 +170,10 @@ func (s *Service) newSession(c Caller, p proven) (*Session, SignedIn) {
 		Algorithm: s.minter.algorithm,
 		AMR:       p.amr, Passkey: p.passkey,
 	}
-	out := SignedIn{User: p.user, token: jti}
-	if s.cookies.login != "" {
-		out.login = rand.Text() + rand.Text() // 260 bits
-		n.LoginHash = HashSecret(out.login)
+	out := SignedIn{User: p.user, Token: jti}
+	if s.cookies.Login != "" {
+		out.Login = rand.Text() + rand.Text() // 260 bits
+		n.LoginHash = HashSecret(out.Login)
 	}
 	return n, out
 }
@@ -187,65 +185,6 @@ func sessionCreateError(doing string, err error) error {
 		return ErrInvalidCredentials
 	}
 	return fmt.Errorf("%s: %w", doing, err)
-}
-
-// markOf returns the mark of a user, which nobody else can make. A sign-in that was not the user's
-// voids earlier marks.
-func (s *Service) markOf(u User) string {
-	m := hmac.New(sha256.New, s.deviceKey)
-	m.Write([]byte(u.Sub))
-	if !u.DevicesVoidedAt.IsZero() {
-		_, _ = fmt.Fprintf(m, " %d", u.DevicesVoidedAt.Unix())
-	}
-	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))[:deviceMark]
-}
-
-// withMark returns the marks of a browser with that of a user, the latest first.
-func (s *Service) withMark(marks []string, u User) []string {
-	mark := s.markOf(u)
-	marks = slices.DeleteFunc(slices.Clone(marks), func(m string) bool { return m == mark })
-	return append([]string{mark}, marks[:min(len(marks), maxDeviceUsers-1)]...)
-}
-
-// newDeviceNotices returns the mails that notify the user of a sign-in in a browser without their
-// mark. There are none for the very first sign-in. u is the user before the sign-in.
-func (s *Service) newDeviceNotices(ctx context.Context, c Caller, u User, n *Session) ([]Mail, error) {
-	known := slices.ContainsFunc(c.browser.marks,
-		func(m string) bool { return hmac.Equal([]byte(m), []byte(s.markOf(u))) })
-	if known || u.LastLoginAt.IsZero() {
-		return nil, nil
-	}
-	return s.boundedNotices(ctx, u, MailNewDevice, "device", c.Device, "address", n.Address, "session", n.ID)
-}
-
-// SignOut ends the live sessions that the browser's cookies prove. If sub is not empty, it ends
-// only those of that user: who may sign out one user may not sign out others. It also ends sessions
-// by tokens that this service does not accept, or not alone, because other applications may rely on
-// them.
-func (s *Service) SignOut(ctx context.Context, c Caller, sub string) error {
-	live, err := s.liveSessions(ctx, c.browser)
-	if err != nil {
-		return err
-	}
-	live = slices.DeleteFunc(live, func(id *Identity) bool { return sub != "" && id.User.Sub != sub })
-	if err := s.endEach(ctx, c, live); err != nil || len(live) == 0 {
-		return err
-	}
-	web.NoteUser(ctx, live[0].User.Sub)
-	web.Note(ctx, "logout")
-	return nil
-}
-
-// endEach ends sessions. It is no error if one has already ended.
-func (s *Service) endEach(ctx context.Context, c Caller, live []*Identity) error {
-	for _, id := range live {
-		a := s.audit(c.as(id.User), "session.end", id.User.Handle, id.Session.ID)
-		err := s.store.EndSession(ctx, id.User.Sub, id.Session.ID, s.now(), a)
-		if err != nil && !errors.Is(err, ErrSessionNotFound) {
-			return fmt.Errorf("end session: %w", err)
-		}
-	}
-	return nil
 }
 
 // Factors of sign-ins, as they are counted.
@@ -282,16 +221,32 @@ func (s *Service) signInAudit(c Caller, action string, n *Session) Audit {
 type identities iter.Seq2[*Identity, error]
 
 // sessionProof finds the sessions proven by one kind of cookie.
-type sessionProof func(ctx context.Context, b browser) identities
+type sessionProof func(ctx context.Context, b Browser) identities
 
 // sessionProofs returns the proofs that this service accepts. Only the first one opens it. With a
 // cookie domain that is the host-only cookie, which neither a sibling host nor a holder of the
 // shared secret can make.
 func (s *Service) sessionProofs() []sessionProof {
-	if s.cookies.login != "" {
+	if s.cookies.Login != "" {
 		return []sessionProof{s.byLogin, s.byToken}
 	}
 	return []sessionProof{s.byToken}
+}
+
+// Identify returns the live session of a browser. ErrNotAuthenticated if there is none; any other
+// error is a failure of the database.
+func (s *Service) Identify(ctx context.Context, b Browser) (*Identity, error) {
+	return s.live(ctx, s.proofs[0](ctx, b))
+}
+
+// LastSession returns the session of a browser in any state. ErrNotAuthenticated if there is none.
+func (s *Service) LastSession(ctx context.Context, b Browser) (*Identity, error) {
+	return s.findSession(ctx, s.proofs[0](ctx, b))
+}
+
+// IdentityOf returns the identity of a person who has just signed in.
+func (s *Service) IdentityOf(in SignedIn) *Identity {
+	return &Identity{User: in.User, Session: in.Session, algorithm: s.minter.algorithm}
 }
 
 // live returns the live session, whose user is not suspended.
@@ -300,7 +255,7 @@ func (s *Service) live(ctx context.Context, of identities) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := s.now()
+	now := s.Now()
 	if !id.Session.Live(now) || id.User.Suspended() {
 		return nil, ErrNotAuthenticated
 	}
@@ -326,10 +281,10 @@ func (s *Service) findSession(ctx context.Context, of identities) (*Identity, er
 		case retired:
 			continue
 		}
-		if found == nil || id.Session.Live(s.now()) {
+		if found == nil || id.Session.Live(s.Now()) {
 			found = id
 		}
-		if found.Session.Live(s.now()) {
+		if found.Session.Live(s.Now()) {
 			break
 		}
 	}
@@ -341,7 +296,7 @@ func (s *Service) findSession(ctx context.Context, of identities) (*Identity, er
 
 // liveSessions returns the live sessions that any cookie of a browser proves, each once. foreign is
 // set on those that do not open this service.
-func (s *Service) liveSessions(ctx context.Context, b browser) ([]*Identity, error) {
+func (s *Service) liveSessions(ctx context.Context, b Browser) ([]*Identity, error) {
 	var live []*Identity
 	for i, proof := range s.proofs {
 		for id, err := range proof(ctx, b) {
@@ -349,7 +304,7 @@ func (s *Service) liveSessions(ctx context.Context, b browser) ([]*Identity, err
 				return nil, err
 			}
 			known := slices.ContainsFunc(live, func(other *Identity) bool { return other.Session.ID == id.Session.ID })
-			if known || !id.Session.Live(s.now()) {
+			if known || !id.Session.Live(s.Now()) {
 				continue
 			}
 			if id.foreign, err = s.retired(ctx, id.algorithm); err != nil {
@@ -363,9 +318,9 @@ func (s *Service) liveSessions(ctx context.Context, b browser) ([]*Identity, err
 }
 
 // byLogin returns the sessions that the host-only cookies prove.
-func (s *Service) byLogin(ctx context.Context, b browser) identities {
+func (s *Service) byLogin(ctx context.Context, b Browser) identities {
 	return func(yield func(*Identity, error) bool) {
-		for _, value := range b.logins[:min(len(b.logins), maxLookups)] {
+		for _, value := range b.Logins[:min(len(b.Logins), maxLookups)] {
 			if len(value) < 40 || len(value) > 64 {
 				continue
 			}
@@ -382,10 +337,10 @@ func (s *Service) byLogin(ctx context.Context, b browser) identities {
 
 // byToken returns the sessions that the session tokens prove. It tries each, because an attacker's
 // cookie of the same name may come before the genuine one.
-func (s *Service) byToken(ctx context.Context, b browser) identities {
+func (s *Service) byToken(ctx context.Context, b Browser) identities {
 	return func(yield func(*Identity, error) bool) {
 		lookups := 0
-		for _, value := range b.tokens[:min(len(b.tokens), maxVerified)] {
+		for _, value := range b.Tokens[:min(len(b.Tokens), maxVerified)] {
 			token, err := s.prove(ctx, value)
 			if err != nil {
 				continue
@@ -421,7 +376,7 @@ func (s *Service) retired(ctx context.Context, algorithm string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return v.hs256Over(s.now()), nil
+	return v.hs256Over(s.Now()), nil
 }
 
 func (s Settings) hs256Over(now time.Time) bool {
@@ -497,10 +452,10 @@ func methodTexts(amr []string) (texts []templates.Text) {
 	return texts
 }
 
-// cursor returns the cursor of the page after a session.
-func (s Session) cursor() string {
+// Cursor returns the cursor of the page after a session.
+func (s Session) Cursor() string {
 	return web.Cursor(strconv.FormatInt(s.CreatedAt.Unix(), 10) + "." + s.ID)
 }
 
-// isSessionID reports whether text can be an id of ours, which saves a query.
-func isSessionID(id string) bool { return len(id) == 36 && uuid.Validate(id) == nil }
+// IsSessionID reports whether text can be an id of ours, which saves a query.
+func IsSessionID(id string) bool { return len(id) == 36 && uuid.Validate(id) == nil }

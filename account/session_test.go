@@ -10,25 +10,12 @@ import (
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
-func sessionIDs(b *accounttest.Browser) (current string, others []string) {
-	b.W.T.Helper()
-	for _, s := range b.Call("GET", "/api/me/sessions", nil).Is(200).JSON()["sessions"].([]any) {
-		m := s.(map[string]any)
-		if m["current"] == true {
-			current = m["id"].(string)
-		} else {
-			others = append(others, m["id"].(string))
-		}
-	}
-	return current, others
-}
-
 func TestSessionsAreEndedByTheirOwnerAlone(t *testing.T) {
 	w := accounttest.New(t)
 	w.AddUser("ada")
 	w.AddUser("eve")
 	here, there, eve := w.SignedIn("ada"), w.SignedIn("ada"), w.SignedIn("eve")
-	current, others := sessionIDs(here)
+	current, others := here.SessionIDs()
 	if current == "" || len(others) != 1 {
 		t.Fatalf("%q %v", current, others)
 	}

@@ -267,10 +267,6 @@ func (a *Administration) CloseNextSteps(ctx context.Context, by Caller) error {
 	return err
 }
 
-// ShowNextSteps makes administrators start on their overview after a sign-in, while open returns
-// true.
-func (s *Service) ShowNextSteps(open func(context.Context) (bool, error)) { s.nextSteps = open }
-
 // ChangeSettings checks and stores a change. Other settings stay, even if another process changes
 // them at the same time. The error is a *Problem that names each wrong member.
 func (a *Administration) ChangeSettings(ctx context.Context, by Caller, change SettingsChange) (Settings, error) {
@@ -302,15 +298,15 @@ func (s Settings) clone() Settings {
 	return s
 }
 
-// flagsOf returns for each flag of the community whether the user has it.
-func (s *Service) flagsOf(ctx context.Context, u User) (map[string]bool, error) {
+// FlagsOf returns for each flag of the community whether the user has it.
+func (s *Service) FlagsOf(ctx context.Context, u User) (map[string]bool, error) {
 	settings, err := s.Settings(ctx)
 	return u.FlagMap(settings.Flags), err
 }
 
-// withContact returns p with a text that contains {contact}, the way to reach an administrator, if
+// WithContact returns p with a text that contains {contact}, the way to reach an administrator, if
 // the settings have one.
-func (s *Service) withContact(ctx context.Context, p *web.Problem, text templates.Text) *web.Problem {
+func (s *Service) WithContact(ctx context.Context, p *web.Problem, text templates.Text) *web.Problem {
 	v, err := s.Settings(ctx)
 	if err != nil || v.Contact == "" {
 		return p

@@ -182,19 +182,19 @@ func (s *Service) useTOTP(ctx context.Context, sub, code string) (bool, error) {
 	if err != nil || f.TOTP == nil {
 		return false, err
 	}
-	step, ok := timeStep(f.TOTP.Secret, code, s.now(), f.TOTP.LastStep)
+	step, ok := timeStep(f.TOTP.Secret, code, s.Now(), f.TOTP.LastStep)
 	if !ok {
 		return false, nil
 	}
-	return s.store.UseTOTP(ctx, sub, step, s.now())
+	return s.store.UseTOTP(ctx, sub, step, s.Now())
 }
 
 // useRecoveryCode spends a recovery code of the caller's account and notifies the owner. Codes of
 // an earlier version are shorter.
 func (s *Service) useRecoveryCode(ctx context.Context, c Caller, typed string) (bool, error) {
-	code := canonicalCode(typed, resetCodeLength)
+	code := CanonicalCode(typed, ResetCodeLength)
 	if code == "" {
-		code = canonicalCode(typed, inviteCodeLength)
+		code = CanonicalCode(typed, inviteCodeLength)
 	}
 	if code == "" {
 		return false, nil
@@ -203,7 +203,7 @@ func (s *Service) useRecoveryCode(ctx context.Context, c Caller, typed string) (
 	if err != nil {
 		return false, err
 	}
-	return s.store.UseRecoveryCode(ctx, c.User.Sub, HashSecret(code), s.now(), a)
+	return s.store.UseRecoveryCode(ctx, c.User.Sub, HashSecret(code), s.Now(), a)
 }
 
 // accountLimit returns the limit key of the failures of an account; u may be the zero User.
@@ -263,6 +263,9 @@ type signInStep struct {
 
 const signInSeal = "second-factor"
 
+// SignInStepLifetime is how long a second step may follow the first.
+const SignInStepLifetime = 5 * time.Minute
+
 // passwordMark identifies the password of a user in sealed values of a browser.
 func (s *Service) passwordMark(u User) []byte {
 	m := hmac.New(sha256.New, s.deviceKey)
@@ -278,7 +281,7 @@ func (s *Service) askSecondFactor(ctx context.Context, u User) (SignedIn, error)
 		return SignedIn{}, err
 	}
 	web.NoteUser(ctx, u.Sub)
-	return SignedIn{step: step}, s.secondFactorRequired(ctx, u)
+	return SignedIn{Step: step}, s.secondFactorRequired(ctx, u)
 }
 
 // secondFactorRequired returns ErrSecondFactorRequired with the methods of u.
@@ -288,15 +291,15 @@ func (s *Service) secondFactorRequired(ctx context.Context, u User) error {
 		return err
 	}
 	p := *ErrSecondFactorRequired
-	p.Methods = s.factorMethods(f)
+	p.Methods = s.FactorMethods(f)
 	return &p
 }
 
-// pendingSignIn returns the user whose password was recently right in this browser.
+// PendingSignIn returns the user whose password was recently right in this browser.
 // ErrSignInExpired if there is none, ErrSuspended.
-func (s *Service) pendingSignIn(ctx context.Context, c Caller) (User, signInStep, error) {
+func (s *Service) PendingSignIn(ctx context.Context, c Caller) (User, signInStep, error) {
 	var step signInStep
-	if c.browser.step == "" || s.seal.Open(signInSeal, c.browser.step, &step) != nil {
+	if c.Browser.Step == "" || s.seal.Open(signInSeal, c.Browser.Step, &step) != nil {
 		return User{}, step, ErrSignInExpired
 	}
 	u, err := s.store.UserBySub(ctx, step.Sub)
@@ -315,7 +318,7 @@ func (s *Service) pendingSignIn(ctx context.Context, c Caller) (User, signInStep
 
 // secondStep checks the code after the password.
 func (s *Service) secondStep(ctx context.Context, c Caller, otp string) (proven, error) {
-	u, step, err := s.pendingSignIn(ctx, c)
+	u, step, err := s.PendingSignIn(ctx, c)
 	if err != nil {
 		return proven{}, err
 	}
@@ -326,12 +329,12 @@ func (s *Service) secondStep(ctx context.Context, c Caller, otp string) (proven,
 }
 
 // PasskeySecondStep checks the passkey after the password.
-func (s *Service) PasskeySecondStep(ctx context.Context, c Caller, in answeredCeremony) (SignedIn, error) {
-	u, step, err := s.pendingSignIn(ctx, c)
+func (s *Service) PasskeySecondStep(ctx context.Context, c Caller, in AnsweredCeremony) (SignedIn, error) {
+	u, step, err := s.PendingSignIn(ctx, c)
 	if err != nil {
 		return SignedIn{}, err
 	}
-	p, err := s.provePasskey(ctx, c, ceremonySecondFactor, step.Nonce, in)
+	p, err := s.provePasskey(ctx, c, CeremonySecondFactor, step.Nonce, in)
 	switch {
 	case err != nil:
 		return SignedIn{}, err
@@ -348,7 +351,7 @@ func (s *Service) PasskeySecondStep(ctx context.Context, c Caller, in answeredCe
 // spendStep spends a pending sign-in after the second factor was proven. ErrSignInExpired if it is
 // already spent.
 func (s *Service) spendStep(ctx context.Context, step signInStep) error {
-	first, err := s.store.SpendOnce(ctx, HashSecret(step.Nonce), s.now().Add(2*sealLifetimes[signInSeal]))
+	first, err := s.store.SpendOnce(ctx, HashSecret(step.Nonce), s.Now().Add(2*SignInStepLifetime))
 	if err == nil && !first {
 		err = ErrSignInExpired
 	}
@@ -356,8 +359,8 @@ func (s *Service) spendStep(ctx context.Context, step signInStep) error {
 }
 
 // PasskeySignIn signs in the owner of the passkey. It needs no other step.
-func (s *Service) PasskeySignIn(ctx context.Context, c Caller, in answeredCeremony) (SignedIn, error) {
-	p, err := s.provePasskey(ctx, c, ceremonySignIn, c.browser.passkey, in)
+func (s *Service) PasskeySignIn(ctx context.Context, c Caller, in AnsweredCeremony) (SignedIn, error) {
+	p, err := s.provePasskey(ctx, c, CeremonySignIn, c.Browser.Passkey, in)
 	if err != nil {
 		return SignedIn{}, err
 	}
@@ -392,8 +395,8 @@ func (s *Service) Confirm(ctx context.Context, c Caller, in Confirmation) (Signe
 }
 
 // PasskeyConfirm is Confirm by a passkey with user verification.
-func (s *Service) PasskeyConfirm(ctx context.Context, c Caller, in answeredCeremony) (SignedIn, error) {
-	p, err := s.provePasskey(ctx, c, ceremonyConfirm, c.Session.ID, in)
+func (s *Service) PasskeyConfirm(ctx context.Context, c Caller, in AnsweredCeremony) (SignedIn, error) {
+	p, err := s.provePasskey(ctx, c, CeremonyConfirm, c.Session.ID, in)
 	switch {
 	case err != nil:
 		return SignedIn{}, err
@@ -416,14 +419,14 @@ func (s *Service) confirmed(ctx context.Context, c Caller, p proven) (SignedIn, 
 func (s *Service) verifyPassword(ctx context.Context, c Caller, password string) (User, error) {
 	got, err := s.checkPassword(ctx, c, c.User.Handle, password)
 	if err == nil && got.Sub != c.User.Sub || errors.Is(err, ErrInvalidCredentials) {
-		err = errWrongPassword
+		err = ErrWrongPassword
 	}
 	return got, err
 }
 
 // audit returns the audit row of something that happens now.
 func (s *Service) audit(c Caller, action, target, detail string) Audit {
-	return c.Audit(s.now(), action, target, detail)
+	return c.Audit(s.Now(), action, target, detail)
 }
 
 // refusalMemory is how long further refusals of an account are not recorded, so that guesses do not

@@ -13,6 +13,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -36,13 +37,13 @@ type Options struct {
 
 // Service serves the administration endpoints. Safe for concurrent use.
 type Service struct {
-	accounts *account.Service
+	accounts *site.Site
 	users    *account.Administration
 	options  Options
 }
 
 // New returns a Service.
-func New(accounts *account.Service, o Options) *Service {
+func New(accounts *site.Site, o Options) *Service {
 	if o.Applications == nil {
 		o.Applications = func(context.Context) ([]templates.ApplicationRow, error) { return nil, nil }
 	}

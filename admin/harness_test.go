@@ -8,6 +8,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/admin"
 	"github.com/cairn-id/cairn/store/accounttest"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -35,7 +36,7 @@ func newWorld(t *testing.T) *world {
 		LastBackup:   func(context.Context) (time.Time, error) { return w.BackedUp, nil },
 		KeyCreated:   func() (time.Time, error) { return w.KeyCreated, nil },
 	}
-	mount := func(s *account.Service, m *mux.Router) {
+	mount := func(s *site.Site, m *mux.Router) {
 		admin.New(s, options).Mount(m)
 		w.Router = m
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -184,7 +185,7 @@ func amendable(member string) bool {
 
 // amendUser answers like showUser, with the changed user.
 func (s *Service) amendUser(w http.ResponseWriter, r *http.Request, u account.User) error {
-	change, err := account.ReadUserChange(w, r, amendable)
+	change, err := site.ReadUserChange(w, r, amendable)
 	if err != nil {
 		return err
 	}
@@ -206,7 +207,7 @@ func (s *Service) detailOf(ctx context.Context, u account.User) (userDetail, err
 	return userDetail{
 		userEntry: entryOf(u, settings.Flags), EmailVerified: u.EmailVerified,
 		SuspendedAt: web.TimeOrNull(u.SuspendedAt), SuspendReason: u.SuspendReason,
-		Sessions: account.SessionEntries(access.Sessions, account.IdentityFrom(ctx).Session.ID),
+		Sessions: account.SessionEntries(access.Sessions, site.IdentityFrom(ctx).Session.ID),
 		Apps:     account.AppEntries(access.Apps),
 	}, nil
 }

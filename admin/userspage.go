@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -143,7 +144,7 @@ func (s *Service) userPage(w http.ResponseWriter, r *http.Request, u account.Use
 func (s *Service) showUserPage(
 	w http.ResponseWriter, r *http.Request, status int, u account.User, page templates.AdminUser,
 ) error {
-	id := account.IdentityFrom(r.Context())
+	id := site.IdentityFrom(r.Context())
 	settings, err := s.users.Settings(r.Context())
 	if err != nil {
 		return err
@@ -178,7 +179,7 @@ func (s *Service) showUserPage(
 	page.SuspendedAt, page.SuspendReason = u.SuspendedAt, u.SuspendReason
 	page.User, page.Self = rowOf(u), u.Sub == id.User.Sub
 	page.KnownFlags, page.FlagDescriptions = settings.Flags, settings.FlagDescriptions
-	sessions, more := account.ShownSessions(r, access.Sessions)
+	sessions, more := site.ShownSessions(r, access.Sessions)
 	page.Sessions, page.MoreSessions = account.SessionRows(sessions, id.Session.ID), more
 	page.Apps = account.AppRows(access.Apps)
 	s.accounts.Show(w, r, status, page)

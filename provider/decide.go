@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/site"
 )
 
 // verdict is the decision about an authorization request.
@@ -105,9 +106,9 @@ func (q authzState) freshSignIn() string {
 		return ""
 	case slices.Contains(q.prompts, "select_account"), q.expectsAnother(),
 		q.loginHint != "" && q.loginHint != q.identity.User.Handle:
-		return account.FreshChoose
+		return site.FreshChoose
 	}
-	return account.FreshConfirm
+	return site.FreshConfirm
 }
 
 // expectsAnother reports whether the request names another user than the one signed in.

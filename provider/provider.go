@@ -18,7 +18,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/gorilla/mux"
 
-	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -33,7 +33,7 @@ const (
 // Options configures a Provider. All fields but Signer, Limits, Now, Log and DocumentRoots are
 // required.
 type Options struct {
-	Accounts *account.Service
+	Accounts *site.Site
 	Storage  Storage
 	Issuer   string
 	Keys     []jose.JSONWebKey // the first private key of each algorithm signs, RS256 comes first; all are published
@@ -52,7 +52,7 @@ type Options struct {
 
 // Provider serves the OpenID Connect endpoints. Safe for concurrent use.
 type Provider struct {
-	accounts *account.Service
+	accounts *site.Site
 	storage  Storage
 	clients  *web.Cache[*Client]
 	apis     *web.Cache[apis]
@@ -179,7 +179,7 @@ func (p *Provider) notHead(h http.HandlerFunc) http.HandlerFunc {
 
 // MountDisabled answers the endpoints of an installation without a private key with a 404 that
 // says how to enable them.
-func MountDisabled(m *mux.Router, a *account.Service) {
+func MountDisabled(m *mux.Router, a *site.Site) {
 	h := func(w http.ResponseWriter, r *http.Request) {
 		a.WriteProblem(w, r, web.NewProblem(http.StatusNotFound, "oidc_disabled",
 			"OpenID Connect is off here. The operator turns it on with a private key: cairn keys generate FILE, "+

@@ -21,6 +21,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -79,8 +80,9 @@ func newBench(b *testing.B) *bench {
 	pages, err := templates.New(templates.Options{})
 	must(err)
 	log := slog.New(slog.DiscardHandler)
-	accounts, err := account.New(account.Options{Store: st, Issuer: benchIssuer, Secret: secret, Key: secret, Keys: keys, CookieName: "cairn_session", Hasher: hasher, Pages: pages, Log: log, StatusTTL: time.Minute})
+	service, err := account.New(account.Options{Store: st, Issuer: benchIssuer, Secret: secret, Key: secret, Keys: keys, CookieName: "cairn_session", Hasher: hasher, Pages: pages, Log: log, StatusTTL: time.Minute})
 	must(err)
+	accounts := site.New(service)
 	oidc, err := provider.New(provider.Options{Accounts: accounts, Storage: st, Issuer: benchIssuer, Keys: keys, Secret: secret, Log: log})
 	must(err)
 	m := mux.NewRouter()

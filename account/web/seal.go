@@ -22,6 +22,9 @@ type Sealer struct {
 	now       func() time.Time
 }
 
+// Base64URL is the alphabet of base64url (RFC 4648 section 5).
+const Base64URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
 // maxSealed limits a value that is opened, in bytes.
 const maxSealed = 12 << 10
 

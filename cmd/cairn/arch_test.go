@@ -26,9 +26,10 @@ var allowed = map[string][]string{
 	"store/generated":       {"account", "account/statuslist", "store"}, // no part of the program
 	"store/storetest":       {"account", "provider", "store"},
 	"store/storetest/steps": {},
-	"store/accounttest":     {"account", "account/password", "account/web", "docs/openapitest", "store/storetest", "templates"},
-	"admin":                 {"account", "account/web", "templates"},
-	"provider":              {"account", "account/web", "templates"},
+	"store/accounttest":     {"account", "account/password", "account/site", "account/web", "docs/openapitest", "store/storetest", "templates"},
+	"admin":                 {"account", "account/site", "account/web", "templates"}, // account/site: who asks
+	"provider":              {"account", "account/site", "account/web", "templates"},
+	"account/site":          {"account", "account/text", "account/web", "templates"},
 	"account":               {"account/mail", "account/password", "account/session", "account/statuslist", "account/text", "account/web", "templates"},
 	"account/password":      {"account/web"},              // what it refuses is a problem
 	"account/statuslist":    {"account/web", "templates"}, // templates: a document that is packed once
@@ -48,7 +49,7 @@ var allowed = map[string][]string{
 	"activityschema/reference": {"activityschema"},
 
 	"cmd/cairn/internal/cluster":       {}, // tests alone
-	"cmd/cairn/internal/httpd":         {"account", "account/mail", "account/password", "account/web", "activityschema", "admin", "cmd/cairn/internal/activitycheck", "cmd/cairn/internal/metrics", "config", "docs", "provider", "store", "templates"},
+	"cmd/cairn/internal/httpd":         {"account", "account/mail", "account/password", "account/site", "account/web", "activityschema", "admin", "cmd/cairn/internal/activitycheck", "cmd/cairn/internal/metrics", "config", "docs", "provider", "store", "templates"},
 	"cmd/cairn/internal/activitycheck": {"activityschema", "activityschema/reference"},
 	"cmd/cairn/internal/backupfile":    {},
 	"cmd/cairn/internal/demoapp":       {"account/session"},
@@ -79,6 +80,9 @@ var reserved = map[string][]string{
 	"github.com/muktihari/":         {"activityschema/publish"},
 }
 
+// withoutHTTP are the packages of rules, which know no request: see account/site.
+var withoutHTTP = []string{"account"}
+
 func TestNoPackageImportsAgainstTheArrows(t *testing.T) {
 	for name, imports := range goList(t, `{{.ImportPath}} {{join .Imports " "}}`) {
 		permitted, known := allowed[name]
@@ -86,6 +90,9 @@ func TestNoPackageImportsAgainstTheArrows(t *testing.T) {
 			t.Errorf("package %s has no line in the table of arrows", name)
 		}
 		for _, path := range imports {
+			if path == "net/http" && slices.Contains(withoutHTTP, name) {
+				t.Errorf("%s must not import %s", name, path)
+			}
 			if ours, ok := strings.CutPrefix(path, module+"/"); ok && !slices.Contains(permitted, ours) {
 				t.Errorf("%s must not import %s", name, ours)
 			}

@@ -211,3 +211,17 @@ func Parallel(n int, f func(i int) int) map[int]int {
 	wg.Wait()
 	return counts
 }
+
+// SessionIDs are the ids of the live sessions of the signed-in user.
+func (b *Browser) SessionIDs() (current string, others []string) {
+	b.W.T.Helper()
+	for _, s := range b.Call("GET", "/api/me/sessions", nil).Is(200).JSON()["sessions"].([]any) {
+		m := s.(map[string]any)
+		if m["current"] == true {
+			current = m["id"].(string)
+		} else {
+			others = append(others, m["id"].(string))
+		}
+	}
+	return current, others
+}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/docs/openapitest"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -54,13 +55,13 @@ func (c *Clock) Advance(d time.Duration) {
 type World struct {
 	T       testing.TB
 	Store   account.Store
-	Service *account.Service
+	Service *site.Site
 	Hasher  *passwords.Hasher
 	Router  http.Handler
 	Clock   *Clock
 	Base    string
 
-	mount func(*account.Service, *mux.Router)
+	mount func(*site.Site, *mux.Router)
 }
 
 // New makes an installation; change may alter its options.
@@ -71,7 +72,7 @@ func New(t testing.TB, change ...func(*account.Options)) *World {
 
 // On is New on a store of others, where mount, unless it is nil, adds to the router of the service.
 func On(
-	t testing.TB, store account.Store, mount func(*account.Service, *mux.Router), change ...func(*account.Options),
+	t testing.TB, store account.Store, mount func(*site.Site, *mux.Router), change ...func(*account.Options),
 ) *World {
 	t.Helper()
 	w := &World{T: t, Store: store, Clock: &Clock{t: time.Now().UTC().Truncate(time.Second)}, mount: mount}
@@ -107,9 +108,11 @@ func (w *World) Start(change ...func(*account.Options)) {
 	if o.Pages, err = templates.New(templates.Options{BasePath: w.Base, HTTPS: u.Scheme == "https"}); err != nil {
 		w.T.Fatal(err)
 	}
-	if w.Service, err = account.New(o); err != nil {
+	service, err := account.New(o)
+	if err != nil {
 		w.T.Fatal(err)
 	}
+	w.Service = site.New(service)
 	m := mux.NewRouter().SkipClean(true)
 	sub := m
 	if w.Base != "" {

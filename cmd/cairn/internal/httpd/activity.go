@@ -12,7 +12,7 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/activitycheck"
 )
@@ -31,11 +31,11 @@ var (
 )
 
 // mountActivity registers the validator for signed-in users.
-func mountActivity(m *mux.Router, a *account.Service, limits *web.Limits) {
+func mountActivity(m *mux.Router, a *site.Site, limits *web.Limits) {
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0)) // the work is limited by the processor
 	c := &activitycheck.Checker{Lint: true}
 	validate := func(w http.ResponseWriter, r *http.Request) error {
-		user := web.LimitKey{Name: web.LimitActivity, Key: account.IdentityFrom(r.Context()).User.Sub}
+		user := web.LimitKey{Name: web.LimitActivity, Key: site.IdentityFrom(r.Context()).User.Sub}
 		if err := limits.Count(r.Context(), user); err != nil {
 			return err
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
 	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/admin"
@@ -101,7 +102,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 		return nil, fmt.Errorf("read the installation secret: %w", err)
 	}
 	limits := newLimits(o.Config, o.Store, o.Now, o.Log)
-	accounts, err := account.New(account.Options{
+	service, err := account.New(account.Options{
 		Store: o.Store, Issuer: o.Config.IssuerString, Secret: o.Secret, Key: installation,
 		Keys: o.Keys, Signer: o.Signer, CookieName: o.Config.CookieName, CookieDomain: o.Config.CookieDomain,
 		LoginCookieName: o.Config.LoginCookieName, StatusTTL: o.Config.StatusTTL, Hasher: o.Hasher,
@@ -110,6 +111,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	accounts := site.New(service)
 	pages.SetInstanceName(accounts.InstanceName)
 	h.background = append(h.background, accounts.RetireHS256, accounts.WriteVisits, accounts.SendMails)
 	pages.SetLook(accounts.Look)
@@ -207,7 +209,7 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 
 // mountPlain registers the routes that belong to no package: health, schema, static files and redirects
 // to pages.
-func mountPlain(m *mux.Router, a *account.Service, pages *templates.Renderer, ready *readiness) {
+func mountPlain(m *mux.Router, a *site.Site, pages *templates.Renderer, ready *readiness) {
 	a.Handle(m, "/healthz", web.Methods{"GET": a.Do(func(w http.ResponseWriter, _ *http.Request) error {
 		return web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})})

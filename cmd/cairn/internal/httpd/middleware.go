@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
 	"github.com/cairn-id/cairn/config"
@@ -24,7 +24,7 @@ import (
 type middleware struct {
 	config   config.Checked
 	base     string // path of the issuer
-	accounts *account.Service
+	accounts *site.Site
 	limits   *web.Limits
 	log      *slog.Logger
 	metrics  *metrics.Metrics // nil: nothing is counted

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
 )
 
 // observe makes the packages report to the metrics, and gives the metrics the sources that they
 // read at a scrape.
-func observe(o Options, accounts *account.Service, ready *readiness) error {
+func observe(o Options, accounts *site.Site, ready *readiness) error {
 	if err := o.Store.Observe(o.Metrics); err != nil {
 		return err
 	}

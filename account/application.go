@@ -1,0 +1,83 @@
+package account
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/cairn-id/cairn/account/text"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// AppEntry is an application with access to a user's account, as lists have it.
+type AppEntry struct {
+	ClientID   string     `json:"client_id"`
+	ClientName string     `json:"client_name"`
+	Scopes     []string   `json:"scopes"`
+	GrantedAt  time.Time  `json:"granted_at"`
+	LastUsedAt *time.Time `json:"last_used_at"` // null: never
+}
+
+// AppEntries returns the entries of applications.
+func AppEntries(list []App) []AppEntry {
+	out := make([]AppEntry, 0, len(list))
+	for _, a := range list {
+		scopes := a.Scopes
+		if scopes == nil {
+			scopes = []string{}
+		}
+		out = append(out,
+			AppEntry{ClientID: a.ClientID, ClientName: a.ClientName, Scopes: scopes, GrantedAt: a.GrantedAt.UTC(),
+				LastUsedAt: web.TimeOrNull(a.LastUsedAt)})
+	}
+	return out
+}
+
+// AppRows returns the rows of applications for pages.
+func AppRows(list []App) []templates.AppRow {
+	out := make([]templates.AppRow, 0, len(list))
+	for _, a := range list {
+		out = append(out,
+			templates.AppRow{ClientID: a.ClientID, Name: a.ClientName, Scopes: a.Scopes, GrantedAt: a.GrantedAt,
+				LastUsedAt: a.LastUsedAt, HomeURI: a.HomeURI, Logo: a.Logo})
+	}
+	return out
+}
+
+// AppsFor returns the applications that a user may use: those with a home page and those with
+// access to the account, except those whose access flag the user lacks.
+func (s *Service) AppsFor(ctx context.Context, u User) ([]App, error) {
+	had, err := s.store.Apps(ctx, u.Sub, s.Now())
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	letIn := make(map[string]App, len(had))
+	for _, a := range had {
+		ids, letIn[a.ClientID] = append(ids, a.ClientID), a
+	}
+	offered, err := s.store.OfferedApps(ctx, ids)
+	apps := slices.DeleteFunc(offered, func(a App) bool { return a.RequireFlag != "" && !u.Has(a.RequireFlag) })
+	for i := range apps {
+		before := letIn[apps[i].ClientID]
+		apps[i].Scopes, apps[i].GrantedAt, apps[i].LastUsedAt = before.Scopes, before.GrantedAt, before.LastUsedAt
+	}
+	return apps, err
+}
+
+// MaxClientID is the length of the longest client id, in bytes. It may be a URL.
+const MaxClientID = 512
+
+// RemoveApp removes the access of an application to the caller's account. ErrAppNotFound.
+func (s *Service) RemoveApp(ctx context.Context, c Caller, clientID string) error {
+	a, err := s.begin(ctx, c, "app.remove", clientID)
+	if err != nil {
+		return err
+	}
+	// Only a possible id reaches the database: PostgreSQL fails on NUL.
+	if clientID == "" || len(clientID) > MaxClientID || text.Cut(clientID, MaxClientID) != clientID {
+		return ErrAppNotFound
+	}
+	return web.Noted(ctx, "app_removed", s.store.RemoveApp(ctx, c.User.Sub, clientID, s.Now(), a))
+}

@@ -1,0 +1,36 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cairn-id/cairn/account/web"
+)
+
+// DeleteAccount removes the caller's personal data. They prove the password. With a second factor
+// they also need a fresh session, or send a code. ErrLastAdmin.
+func (s *Service) DeleteAccount(ctx context.Context, c Caller, in Confirmation) error {
+	if err := s.Allow(c, "account.delete"); err != nil && in.OTP == "" {
+		return err
+	}
+	u, err := s.verifyPassword(ctx, c, in.Password)
+	if err == nil && in.OTP != "" && u.SecondFactor {
+		if err = s.checkOTP(ctx, c, in.OTP); err == nil {
+			c.Session.ConfirmedAt, c.Session.AMR = s.Now(), passwordAndCode
+		}
+	}
+	if err != nil {
+		return err
+	}
+	a, err := s.begin(ctx, c, "account.delete", "")
+	if err != nil {
+		return err
+	}
+	a.Action, a.Address = "user.delete", "" // the address is personal data, so the audit row has none
+	if err := s.store.DeleteUser(ctx, u.Sub, s.Now(), a); err != nil && !errors.Is(err, ErrUserNotFound) {
+		return fmt.Errorf("delete own account: %w", err)
+	}
+	web.Note(ctx, "account_deleted")
+	return nil
+}

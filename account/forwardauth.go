@@ -1,0 +1,29 @@
+package account
+
+import (
+	"context"
+	"slices"
+
+	"github.com/cairn-id/cairn/account/web"
+)
+
+var errFlagMissing = web.NewProblem(403, "flag_required",
+	"Your account has no access to this application. Ask an administrator of your community.")
+
+// CheckAccess returns the user of an application that requires all of these flags.
+func (s *Service) CheckAccess(ctx context.Context, b Browser, flags []string) (*Identity, error) {
+	id, err := s.ByFirstToken(ctx, b)
+	if err == nil {
+		err = s.CheckSecondFactor(ctx, id)
+	}
+	if err == nil && slices.ContainsFunc(flags, func(f string) bool { return !id.User.Has(f) }) {
+		err = errFlagMissing
+	}
+	return id, err
+}
+
+// ByFirstToken returns the live session of the session token alone, which applications get too. With
+// a cookie domain it opens nothing of this service.
+func (s *Service) ByFirstToken(ctx context.Context, b Browser) (*Identity, error) {
+	return s.live(ctx, s.byToken(ctx, b))
+}

@@ -1,0 +1,67 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cairn-id/cairn/account/web"
+)
+
+// SignOut ends the live sessions that the browser's cookies prove. If sub is not empty, it ends
+// only those of that user: who may sign out one user may not sign out others. It also ends sessions
+// by tokens that this service does not accept, or not alone, because other applications may rely on
+// them.
+func (s *Service) SignOut(ctx context.Context, c Caller, sub string) error {
+	live, err := s.liveSessions(ctx, c.Browser)
+	if err != nil {
+		return err
+	}
+	live = slices.DeleteFunc(live, func(id *Identity) bool { return sub != "" && id.User.Sub != sub })
+	if err := s.endEach(ctx, c, live); err != nil || len(live) == 0 {
+		return err
+	}
+	web.NoteUser(ctx, live[0].User.Sub)
+	web.Note(ctx, "logout")
+	return nil
+}
+
+// endEach ends sessions. It is no error if one has already ended.
+func (s *Service) endEach(ctx context.Context, c Caller, live []*Identity) error {
+	for _, id := range live {
+		a := s.audit(c.as(id.User), "session.end", id.User.Handle, id.Session.ID)
+		err := s.store.EndSession(ctx, id.User.Sub, id.Session.ID, s.Now(), a)
+		if err != nil && !errors.Is(err, ErrSessionNotFound) {
+			return fmt.Errorf("end session: %w", err)
+		}
+	}
+	return nil
+}
+
+// EndSession ends a session of the caller. The session of the request needs no further proof.
+func (s *Service) EndSession(ctx context.Context, c Caller, id string) error {
+	action := "session.end"
+	if id == c.Session.ID {
+		action = "session.sign_out"
+	}
+	a, err := s.begin(ctx, c, action, id)
+	if err != nil {
+		return err
+	}
+	if !IsSessionID(id) {
+		return ErrSessionNotFound
+	}
+	a.Action = "session.end"
+	return web.Noted(ctx, "session_ended", s.store.EndSession(ctx, c.User.Sub, id, s.Now(), a))
+}
+
+// EndOtherSessions ends all sessions of the caller except that of the request.
+func (s *Service) EndOtherSessions(ctx context.Context, c Caller) error {
+	a, err := s.begin(ctx, c, "session.end_others", "")
+	if err != nil {
+		return err
+	}
+	_, err = s.store.EndOtherSessions(ctx, c.User.Sub, c.Session.ID, s.Now(), a)
+	return web.Noted(ctx, "sessions_ended", err)
+}

@@ -1,0 +1,35 @@
+package site
+
+import (
+	"net/http"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+func (s *Site) apiApps(w http.ResponseWriter, r *http.Request) error {
+	list, err := s.Store().Apps(r.Context(), IdentityFrom(r.Context()).User.Sub, s.Now())
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, map[string][]account.AppEntry{"apps": account.AppEntries(list)})
+}
+
+func (s *Site) removeApp(_ http.ResponseWriter, r *http.Request) error {
+	return s.RemoveApp(r.Context(), s.Caller(r), parameter(r, "client_id"))
+}
+
+func (s *Site) appsPage(r *http.Request, m templates.Member) (templates.Page, error) {
+	apps, err := s.AppsFor(r.Context(), IdentityFrom(r.Context()).User)
+	if err != nil {
+		return nil, err
+	}
+	page := templates.AccountApps{Member: m, Apps: account.AppRows(apps)}
+	for i := range page.Apps {
+		if s.scopeTexts != nil {
+			page.Apps[i].Sees = s.scopeTexts(r.Context(), page.Apps[i].Scopes)
+		}
+	}
+	return page, nil
+}

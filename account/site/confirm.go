@@ -1,0 +1,193 @@
+package site
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+func (s *Site) apiConfirm(w http.ResponseWriter, r *http.Request) error {
+	var in account.Confirmation
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	out, err := s.Confirm(r.Context(), s.Caller(r), in)
+	return s.answerConfirmed(w, out, err)
+}
+
+func (s *Site) answerConfirmed(w http.ResponseWriter, out account.SignedIn, err error) error {
+	if err != nil {
+		return err
+	}
+	s.setCookies(w, out)
+	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
+}
+
+// confirmFields are the fields of a form that also prove who sends it: see Form.
+const (
+	confirmPrefix = "confirm_"
+	sureField     = "sure"
+)
+
+// maxForm limits a form that may carry a picture, in bytes.
+const maxForm = 2 * web.MaxBody
+
+// errUnsure means that the act of a form asks a question first.
+var errUnsure = web.NewProblem(http.StatusBadRequest, "not_confirmed",
+	"Send sure=yes to do this. Nothing was changed.").Interrupting()
+
+// askFirst is errUnsure with the act.
+type askFirst struct{ act account.Act }
+
+func (askFirst) Error() string { return errUnsure.Error() }
+func (askFirst) Unwrap() error { return errUnsure }
+
+// Asked returns an error, which Form handles, until the person has answered the question of an act.
+func (s *Site) Asked(r *http.Request, act string) error {
+	if r.PostForm.Get(sureField) == "yes" {
+		return nil
+	}
+	if !s.WantsPage(r) {
+		return cmp.Or(s.Allow(s.Caller(r), act), error(errUnsure))
+	}
+	return askFirst{account.ActsByName[act]}
+}
+
+// asking returns an operation that runs after the question of its act.
+func (s *Site) asking(act string, do operation) operation {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := s.Asked(r, act); err != nil {
+			return err
+		}
+		return do(w, r)
+	}
+}
+
+// Form serves the forms of pages. If the session is not fresh, or an act asks a question first, it
+// answers with a page that contains everything that was typed and runs the act when it is sent.
+// Nothing is lost, and nothing is stored meanwhile. A page that requires a fresh session leads
+// there too.
+func (s *Site) Form(h web.Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if r.Method == http.MethodPost && web.IsForm(r) {
+			if err := web.ParseForm(w, r, maxForm); err != nil {
+				return err
+			}
+			confirmed, page, err := s.confirmInForm(w, r)
+			if err != nil || page != nil {
+				return s.showConfirm(w, r, page, err)
+			}
+			r = confirmed
+		}
+		err := h(w, r)
+		var ask askFirst
+		stale := errors.Is(err, account.ErrReauthenticationRequired)
+		switch {
+		case !stale && !errors.As(err, &ask) || !s.WantsPage(r):
+			return err
+		case r.Method != http.MethodPost:
+			back := strings.TrimPrefix(r.URL.EscapedPath(), s.Path(""))
+			return s.Redirect(w, r, "/account/confirm?"+url.Values{"next": {back}}.Encode())
+		}
+		page := s.carry(r)
+		if page.Stale = stale; !stale {
+			page.Question, page.Keep = ask.act.Question, ask.act.Ends == account.EndsOthers
+			page.Fields = append(page.Fields, templates.FormField{Name: sureField, Value: "yes"})
+			page.Stale = s.Allow(s.Caller(r), ask.act.Name) != nil
+		}
+		return s.showConfirm(w, r, page, nil)
+	}
+}
+
+// carry returns the page that continues the form of a request.
+func (s *Site) carry(r *http.Request) *templates.Confirm {
+	page := &templates.Confirm{Action: strings.TrimPrefix(r.URL.EscapedPath(), s.Path(""))}
+	for _, name := range slices.Sorted(maps.Keys(r.PostForm)) {
+		for _, value := range r.PostForm[name] {
+			page.Fields = append(page.Fields, templates.FormField{Name: name, Value: value})
+		}
+	}
+	return page
+}
+
+// confirmInForm confirms the sender of a form by its confirmFields and removes them. It returns the
+// request in the confirmed session, or the page to show if the proof was refused. Without such
+// fields it returns the request unchanged.
+func (s *Site) confirmInForm(
+	w http.ResponseWriter, r *http.Request,
+) (confirmed *http.Request, refused *templates.Confirm, err error) {
+	take := func(name string) string {
+		value := r.PostForm.Get(confirmPrefix + name)
+		r.PostForm.Del(confirmPrefix + name)
+		return value
+	}
+	in := account.Confirmation{Password: take("password"), OTP: take("otp")}
+	passkey := account.AnsweredCeremony{State: take("state"), Credential: []byte(take("credential"))}
+	if in == (account.Confirmation{}) && len(passkey.Credential) == 0 {
+		return r, nil, nil
+	}
+	var out account.SignedIn
+	if len(passkey.Credential) > 0 {
+		out, err = s.PasskeyConfirm(r.Context(), s.Caller(r), passkey)
+	} else {
+		out, err = s.Confirm(r.Context(), s.Caller(r), in)
+	}
+	if err == nil {
+		s.setCookies(w, out)
+		return withIdentity(r, s.IdentityOf(out)), nil, nil
+	}
+	p, err := web.Refusal(w, r, err)
+	if err != nil {
+		return nil, nil, err
+	}
+	refused = s.carry(r)
+	refused.Stale, refused.Error, refused.ErrorCode, refused.Status = true, p.Detail, p.Code, p.Status
+	return nil, refused, nil
+}
+
+func (s *Site) showConfirm(w http.ResponseWriter, r *http.Request, page *templates.Confirm, err error) error {
+	if err != nil {
+		return err
+	}
+	u := IdentityFrom(r.Context()).User
+	f, err := s.Store().Factors(r.Context(), u.Sub)
+	if err != nil {
+		return err
+	}
+	page.Handle, page.SecondFactor, page.Methods = u.Handle, u.SecondFactor, s.FactorMethods(f)
+	status := page.Status
+	switch {
+	case status != 0:
+	case page.Stale && r.Method == http.MethodPost:
+		status = account.ErrReauthenticationRequired.Status
+	default:
+		status = http.StatusOK
+	}
+	s.Show(w, r, status, *page)
+	return nil
+}
+
+func (s *Site) confirmPage(w http.ResponseWriter, r *http.Request) error {
+	next := templates.FormField{Name: "next", Value: web.LocalPath(r.URL.Query().Get("next"))}
+	page := templates.Confirm{Action: "/account/confirm", Stale: true, Fields: []templates.FormField{next}}
+	return s.showConfirm(w, r, &page, nil)
+}
+
+// confirmForm redirects after confirmInForm.
+func (s *Site) confirmForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r); err != nil {
+		return err
+	}
+	if !s.Caller(r).Fresh(s.Now()) {
+		return account.ErrReauthenticationRequired
+	}
+	return s.Redirect(w, r, web.LocalPath(r.PostForm.Get("next")))
+}

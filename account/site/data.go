@@ -1,0 +1,42 @@
+package site
+
+import (
+	"net/http"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+func (s *Site) apiDeleteMe(w http.ResponseWriter, r *http.Request) error {
+	var in account.Confirmation
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	if err := s.DeleteAccount(r.Context(), s.Caller(r), in); err != nil {
+		return err
+	}
+	s.clearCookies(w)
+	return web.NoContent(w)
+}
+
+func (s *Site) deleteForm(_ http.ResponseWriter, r *http.Request) error {
+	return s.DeleteAccount(r.Context(), s.Caller(r), account.Confirmation{Password: r.PostForm.Get("password")})
+}
+
+// export sends a file, both for the API and for the form of a page.
+func (s *Site) export(w http.ResponseWriter, r *http.Request) error {
+	out, err := s.Export(r.Context(), s.Caller(r))
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Disposition", `attachment; filename="account.json"`)
+	if err = web.StreamJSON(w, s.Now, out); err != nil {
+		w.Header().Del("Content-Disposition")
+	}
+	return err
+}
+
+func (s *Site) dataPage(_ *http.Request, m templates.Member) (templates.Page, error) {
+	return templates.AccountData{Member: m}, nil
+}

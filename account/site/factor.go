@@ -1,0 +1,261 @@
+package site
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+const (
+	securityPath = "/account/security"
+	totpPath     = securityPath + "/totp"
+	passkeysPath = securityPath + "#passkeys"
+)
+
+func (s *Site) apiFactors(w http.ResponseWriter, r *http.Request) error {
+	f, err := s.Store().Factors(r.Context(), IdentityFrom(r.Context()).User.Sub)
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, f.Entries())
+}
+
+func (s *Site) apiBeginTOTP(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
+		return err
+	}
+	key, token, err := s.BeginTOTP(r.Context(), s.Caller(r))
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, map[string]string{"secret": key.Secret(), "uri": key.URL(), "token": token})
+}
+
+func (s *Site) apiConfirmTOTP(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Token string `json:"token"`
+		Code  string `json:"code"`
+		Keep  bool   `json:"keep_other_sessions"`
+	}
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	out, err := s.ConfirmTOTP(r.Context(), s.Caller(r), in.Token, in.Code, in.Keep)
+	if p, _ := web.ProblemOf(err); errors.Is(err, account.ErrInvalidOTP) {
+		p.Errors[0].Pointer = "/code"
+		return p
+	}
+	if err != nil {
+		return err
+	}
+	s.setCookies(w, out.SignedIn)
+	return web.WriteJSON(w, http.StatusOK, struct {
+		OK            bool     `json:"ok"`
+		RecoveryCodes []string `json:"recovery_codes"` // null: there are some already
+	}{true, out.Codes})
+}
+
+func (s *Site) totpPage(w http.ResponseWriter, r *http.Request) error {
+	c := s.Caller(r)
+	key, token, err := s.BeginTOTP(r.Context(), c)
+	if errors.Is(err, account.ErrFactorExists) {
+		return s.Redirect(w, r, securityPath)
+	}
+	if err != nil {
+		return err
+	}
+	s.Show(w, r, http.StatusOK,
+		templates.TOTP{Secret: key.Secret(), URI: key.URL(), Token: token, First: !c.User.SecondFactor})
+	return nil
+}
+
+// totpForm turns the app on. After a wrong code it shows the same secret again.
+func (s *Site) totpForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r); err != nil {
+		return err
+	}
+	c, token := s.Caller(r), r.PostForm.Get("token")
+	out, err := s.ConfirmTOTP(r.Context(), c, token, r.PostForm.Get("code"), keepOthers(r))
+	switch {
+	case errors.Is(err, account.ErrEnrolmentExpired), errors.Is(err, account.ErrFactorExists), errors.Is(err, account.ErrNotAuthenticated):
+		return s.Redirect(w, r, totpPath)
+	case err == nil:
+		return s.factorAdded(w, r, out, "totp-added")
+	}
+	p, err := web.Refusal(w, r, err)
+	if err != nil {
+		return err
+	}
+	key, err := s.OpenEnrolment(c, token)
+	if err != nil {
+		return err
+	}
+	s.Show(w, r, p.Status, templates.TOTP{
+		Secret: key.Secret(), URI: key.URL(), Token: token, First: !c.User.SecondFactor, KeepOthers: keepOthers(r),
+		Error: p.Detail, ErrorCode: p.Code,
+	})
+	return nil
+}
+
+// factorAdded shows the recovery codes of a first factor, or else the security page.
+func (s *Site) factorAdded(w http.ResponseWriter, r *http.Request, out account.AddedFactor, done string) error {
+	s.setCookies(w, out.SignedIn)
+	if out.Codes == nil {
+		return s.Redirect(w, r, securityPath+"?notice="+done+"#"+notices[done].section)
+	}
+	page := templates.RecoveryCodes{Codes: out.Codes, First: true}
+	page.Application, page.Continue, _ = s.setUpFor(r)
+	s.Show(w, r, http.StatusOK, page)
+	return nil
+}
+
+func (s *Site) removeTOTP(_ http.ResponseWriter, r *http.Request) error {
+	return s.RemoveTOTP(r.Context(), s.Caller(r), keepOthers(r))
+}
+
+// removeTOTPForm removes the app, or succeeds if it is already gone.
+func (s *Site) removeTOTPForm(w http.ResponseWriter, r *http.Request) error {
+	if err := s.removeTOTP(w, r); !errors.Is(err, account.ErrFactorNotFound) {
+		return err
+	}
+	return nil
+}
+
+func (s *Site) apiRecoveryCodes(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
+		return err
+	}
+	codes, err := s.RenewRecoveryCodes(r.Context(), s.Caller(r))
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, map[string][]string{"recovery_codes": codes})
+}
+
+// recoveryCodesForm answers with the codes, which are shown only once.
+func (s *Site) recoveryCodesForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r); err != nil {
+		return err
+	}
+	codes, err := s.RenewRecoveryCodes(r.Context(), s.Caller(r))
+	if err != nil {
+		return err
+	}
+	s.Show(w, r, http.StatusOK, templates.RecoveryCodes{Codes: codes})
+	return nil
+}
+
+// describeFactors fills in the sections of the security page.
+func (s *Site) describeFactors(r *http.Request, page *templates.AccountSecurity) error {
+	u := IdentityFrom(r.Context()).User
+	f, err := s.Store().Factors(r.Context(), u.Sub)
+	if err != nil {
+		return err
+	}
+	page.Factors = templates.SecondFactors{Any: u.SecondFactor, RecoveryCodes: f.RecoveryCodes}
+	if f.TOTP != nil {
+		page.Factors.TOTP, page.Factors.TOTPSince, page.Factors.TOTPLastUsed = true, f.TOTP.CreatedAt,
+			f.TOTP.LastUsedAt
+	}
+	return nil
+}
+
+// describeRequiredFactor adds to the security page which factor is missing, and for which application.
+func (s *Site) describeRequiredFactor(r *http.Request, page *templates.AccountSecurity) error {
+	switch err := s.CheckSecondFactor(r.Context(), IdentityFrom(r.Context())); {
+	case errors.Is(err, account.ErrSecondFactorSetupRequired):
+		page.Demand.SetUp = true
+	case errors.Is(err, account.ErrSecondFactorRequired):
+		page.Demand.SignIn = true
+	case err != nil:
+		return err
+	}
+	page.Demand.Application, page.Demand.Continue, page.Demand.Passkey = s.setUpFor(r)
+	return nil
+}
+
+// setUpFor returns the application that sent the browser here to set up a factor: see SetUpFactor.
+func (s *Site) setUpFor(r *http.Request) (application, sealed string, passkey bool) {
+	c, err := r.Cookie(s.setUpCookie("", 0).Name)
+	if err != nil || s.applications == nil {
+		return "", "", false
+	}
+	missing, sealed, _ := strings.Cut(c.Value, ".")
+	if application = s.applications(r.Context(), sealed).Name; application == "" {
+		return "", "", false
+	}
+	return application, sealed, missing == "passkey"
+}
+
+// securityPage has sections that other files describe.
+func (s *Site) securityPage(r *http.Request, m templates.Member) (templates.Page, error) {
+	settings, err := s.Settings(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	page := templates.AccountSecurity{Member: m, MinPassword: settings.MinPassword}
+	for _, describe := range []func(*http.Request, *templates.AccountSecurity) error{s.describeRequiredFactor,
+		s.describePasskeys, s.describeFactors, s.describeHistory} {
+		if err := describe(r, &page); err != nil {
+			return nil, err
+		}
+	}
+	return page, nil
+}
+
+// shownHistory is how many rows the page shows. It may show fewer, because only rows about this
+// person are taken from the readHistory rows read.
+const shownHistory, readHistory = 20, 100
+
+// describeHistory adds the recent activity on the account to the page.
+func (s *Site) describeHistory(r *http.Request, page *templates.AccountSecurity) error {
+	rows, err := s.Store().AuditLog(r.Context(), account.AuditQuery{Person: page.Handle, Limit: readHistory})
+	for _, a := range rows {
+		if a.Target != page.Handle || len(page.History) == shownHistory {
+			continue
+		}
+		if a.Actor != page.Handle && a.Actor != "" {
+			a.Address = "" // the address of another person
+		}
+		page.History = append(page.History, a.Row())
+	}
+	return err
+}
+
+// The set-up cookie keeps the way back of a browser that an application sent here to set up a
+// factor, and what is missing: "passkey." or "any.".
+const (
+	setUpLifetime  = 10 * time.Minute
+	maxSetUpCookie = 3500 // browsers drop what has more than 4,096 bytes
+)
+
+func (s *Site) setUpCookie(value string, maxAge time.Duration) *http.Cookie {
+	c := s.cookie(s.hostOnly("cairn_set_up"), value, "")
+	c.MaxAge = int(maxAge / time.Second)
+	return c
+}
+
+// SetUpFactor redirects to the page where the user can set up a second factor, or a passkey, and
+// from there to the continuation.
+func (s *Site) SetUpFactor(w http.ResponseWriter, r *http.Request, continuation string, passkey bool) {
+	if len(continuation) <= maxSetUpCookie {
+		missing := "any."
+		if passkey {
+			missing = "passkey."
+		}
+		http.SetCookie(w, s.setUpCookie(missing+continuation, setUpLifetime))
+	}
+	_ = s.Redirect(w, r, securityPath)
+}
+
+// FactorSetUp clears the cookie of SetUpFactor.
+func (s *Site) FactorSetUp(w http.ResponseWriter, r *http.Request) {
+	if c := s.setUpCookie("", -time.Second); len(r.CookiesNamed(c.Name)) > 0 {
+		http.SetCookie(w, c)
+	}
+}

@@ -1,0 +1,223 @@
+package site_test
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/store/accounttest"
+)
+
+func TestLoginAnswersAreNotCached(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada", account.FlagActivity)
+	a := w.Browser().Login("ada", password).Is(200)
+	if a.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("Cache-Control %q", a.Header.Get("Cache-Control"))
+	}
+	if got, want := strings.TrimSpace(a.Body), `{"ok":true,"handle":"ada","display_name":"Ada","flags":{"activity":true,"admin":false}}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if strings.Contains(a.Body, a.SetCookies[0].Value) {
+		t.Error("the token is in the body")
+	}
+}
+
+func TestLoginLimits(t *testing.T) {
+	limits := map[string]web.Rate{web.LimitLogin: {Count: 10, Window: 15 * time.Minute}, web.LimitLoginAccount: {Count: 10, Window: 15 * time.Minute}}
+
+	t.Run("an IPv6 customer is one address", func(t *testing.T) {
+		w := accounttest.New(t, withLimits(limits))
+		for i := range 10 {
+			w.BrowserAt("2001:db8:0:1::"+string(rune('1'+i%9))).Login("user"+string(rune('a'+i)), "wrong").Is(401)
+		}
+		w.BrowserAt("2001:db8:0:1:ffff::1").Login("ada", "wrong").Is(429)
+		w.BrowserAt("2001:db8:0:2::1").Login("ada", "wrong").Is(401)
+	})
+
+	t.Run("strangers cannot lock the owner out", func(t *testing.T) {
+		w := accounttest.New(t, withLimits(limits))
+		w.AddUser("ada")
+		w.AddUser("bob")
+		w.BrowserAt("203.0.113.7").Login("ada", password).Is(200)
+		for i := range 12 {
+			w.BrowserAt(address(i)).Login("ada", "wrong")
+		}
+		w.BrowserAt(address(200)).Login("ada", password).Is(429)
+		w.BrowserAt("203.0.113.7").Login("ada", password).Is(200)
+		// The exemption is of this account only, and the address keeps its own limit.
+		for i := range 12 {
+			w.BrowserAt(address(i+20)).Login("bob", "wrong")
+		}
+		w.BrowserAt("203.0.113.7").Login("bob", password).Is(429)
+		for range 10 {
+			w.BrowserAt("203.0.113.7").Login("ada", "wrong")
+		}
+		w.BrowserAt("203.0.113.7").Login("ada", password).Is(429)
+	})
+
+	t.Run("successes never count", func(t *testing.T) {
+		w := accounttest.New(t, withLimits(limits))
+		w.AddUser("ada")
+		for range 40 {
+			w.Browser().Login("ada", password).Is(200)
+		}
+	})
+}
+
+func TestFailingCounterRefusesSignIn(t *testing.T) {
+	w := accounttest.New(t, func(o *account.Options) {
+		o.Limits = web.NewLimits(map[string]web.Rate{web.LimitLogin: {Count: 10, Window: time.Minute}}, brokenCounters{}, nil, o.Log)
+	})
+	w.AddUser("ada")
+	a := w.Browser().Login("ada", password).Is(503, "unavailable")
+	if a.Header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+}
+
+func TestContinuationStaysInTheService(t *testing.T) {
+	w := accounttest.New(t, func(o *account.Options) { o.Issuer = "http://localhost:4040/id" })
+	w.AddUser("ada")
+	const sealed = "eyJ0IjoxfQ.c2VhbA_-"
+	good := "/id/oauth2/authorize?continue=" + sealed
+	w.Browser().Page("/login/", "handle", "ada", "password", password, "continue", sealed).RedirectsTo(good)
+	w.Browser().Page("/login/?continue="+sealed).Shows(`name="continue" value="`+sealed+`"`, `/id/register/?continue=`+sealed)
+	w.Browser().Page("/login/", "handle", "ada", "password", "wrong", "continue", sealed).Is(401).Shows(`name="continue" value="` + sealed + `"`)
+	for _, evil := range []string{
+		"https://evil.example/", "//evil.example/", "/\\evil.example", "/id/account/", "javascript:alert(1)", "a.b.c", sealed + "\r\nX: 1", " " + sealed,
+		"/id/oauth2/authorize?continue=//evil.example", "/id/oauth2/authorize?continue=https://evil.example", "%2f%2fevil.example", "a/b.c", strings.Repeat("a", 13<<10) + ".a",
+	} {
+		w.Browser().Page("/login/", "handle", "ada", "password", password, "continue", evil).RedirectsTo("/id/account/")
+		w.Browser().Page("/reset-password/", "handle", "ada", "continue", evil).Is(400).Hides("evil.example")
+	}
+}
+
+func TestSignInFormKeepsWhatIsNoSecret(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	w.Browser().Page("/login/", "handle", "<ada>", "password", "hunter2hunter2").Is(401).
+		Shows(`data-page="login"`, `role="alert"`, "&lt;ada&gt;").Hides("hunter2hunter2", "<ada>", "req-1") // a number for the operator is on error pages only
+	w.Browser().Page("/login/?handle=Ada").Is(200).Shows(`value="ada"`)
+	w.Browser().Page("/login/?handle=%22%3E%3Cscript%3E").Is(200).Hides("<script>")
+	w.SignedIn("ada").Page("/login/").RedirectsTo("/account/")
+}
+
+func TestHandleIsTakenAsPeopleWriteIt(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	for _, typed := range []string{"@ada", " Ada ", " @ADA", "ada"} {
+		w.Browser().Page("/login/", "handle", typed, "password", password).RedirectsTo("/account/")
+		w.Browser().Login(typed, password).Is(200)
+	}
+	for _, typed := range []string{"@@ada", "a@da", "@", "ada@"} {
+		w.Browser().Login(typed, password).Is(401)
+	}
+}
+
+// Why a session is over is told to the browser that still has its cookie, and to no other.
+func TestSignInPageSaysWhyTheSessionIsOver(t *testing.T) {
+	for name, k := range map[string]struct {
+		says string
+		end  func(w *accounttest.World, b *accounttest.Browser)
+	}{
+		"ended elsewhere": {"was ended elsewhere", func(w *accounttest.World, _ *accounttest.Browser) {
+			w.SignedIn("ada").Call("POST", "/api/me/sessions/end-others", nil).Is(204)
+		}},
+		"new password": {"was ended elsewhere", func(w *accounttest.World, _ *accounttest.Browser) {
+			w.SignedIn("ada").Call("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": newPassword}).Is(200)
+		}},
+		"suspended":       {"account is suspended", func(w *accounttest.World, _ *accounttest.Browser) { w.Suspend("ada") }},
+		"signed out here": {"", func(_ *accounttest.World, b *accounttest.Browser) { b.Call("POST", "/api/auth/logout", nil).Is(200) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := accounttest.New(t)
+			w.T = t
+			w.AddUser("ada")
+			w.AddUser("bob")
+			b := w.SignedIn("ada")
+			k.end(w, b)
+			if k.says == "" {
+				b.Page("/login/").Is(200).Hides(`id="ended"`)
+				return
+			}
+			b.Page("/account/").RedirectsTo("/login/")
+			b.Page("/login/").Is(200).Shows(`role="status"`, k.says)
+			b.Page("/login/", "handle", "ada", "password", "wrong").Hides(`id="ended"`)
+			w.Browser().Page("/login/?handle=ada").Is(200).Hides(`id="ended"`)
+			w.SignedIn("bob").Page("/login/?fresh=choose").Is(200).Hides(`id="ended"`)
+		})
+	}
+}
+
+func TestRefusalNamesTheMinutesToWait(t *testing.T) {
+	w := accounttest.New(t, withLimits(map[string]web.Rate{web.LimitLogin: {Count: 1, Window: time.Hour}}))
+	w.AddUser("ada")
+	w.Browser().Login("ada", "wrong").Is(401)
+	a := w.Browser().Page("/login/", "handle", "ada", "password", password).Is(429)
+	seconds, err := strconv.Atoi(a.Header.Get("Retry-After"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "Try again in a minute."
+	if seconds > 60 {
+		want = fmt.Sprintf("Try again in %d minutes.", (seconds+59)/60)
+	}
+	a.Shows(want)
+}
+
+func TestLogoutEndsTheSessionNotOnlyTheCookie(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	for _, out := range []func(b *accounttest.Browser) *accounttest.Answer{
+		func(b *accounttest.Browser) *accounttest.Answer {
+			return b.Call("POST", "/api/auth/logout", nil).Is(200)
+		},
+		func(b *accounttest.Browser) *accounttest.Answer { return b.Page("/logout/", "x", "y").Is(200) },
+	} {
+		b := w.SignedIn("ada")
+		copied := b.Clone()
+		a := out(b)
+		if len(a.SetCookies) != 1 || a.SetCookies[0].MaxAge >= 0 || a.SetCookies[0].Path != "/" || !a.SetCookies[0].HttpOnly {
+			t.Errorf("clearing cookie %v", a.SetCookies)
+		}
+		if copied.IsSignedIn() {
+			t.Error("a copy of the cookie outlived the sign-out")
+		}
+	}
+	w.Browser().Call("POST", "/api/auth/logout", nil).Is(200)
+	b := w.SignedIn("ada")
+	b.Page("/logout/").Is(200).Shows(`id="logout-confirm"`)
+	if !b.IsSignedIn() {
+		t.Error("looking at the sign-out page signed out")
+	}
+}
+
+func TestOnlyItsMethodsWorkAndNothingChangesByOthers(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	b := w.SignedIn("ada")
+	for _, c := range []struct{ method, path, allow string }{
+		{"GET", "/api/auth/login", "POST"}, {"GET", "/api/auth/logout", "POST"}, {"HEAD", "/api/auth/logout", "POST"},
+		{"POST", "/api/me", "DELETE, GET, HEAD, PATCH"}, {"POST", "/api/me/prefs", "GET, HEAD, PUT"}, {"GET", "/api/me/password", "PUT"},
+		{"GET", "/api/me/sessions/end-others", "POST"}, {"PUT", "/api/invites", "GET, HEAD, POST"}, {"GET", "/api/register", "POST"},
+		{"DELETE", "/login/", "GET, HEAD, POST"}, {"TRACE", "/api/me", "DELETE, GET, HEAD, PATCH"}, {"PROPFIND", "/account/", "GET, HEAD"},
+		{"GET", "/account/delete", "POST"}, {"PUT", "/.well-known/change-password", "GET, HEAD"},
+	} {
+		a := b.Send(c.method, c.path, "", "", "X-HTTP-Method-Override", "DELETE").Is(405, "method_not_allowed")
+		if got := a.Header.Get("Allow"); got != c.allow {
+			t.Errorf("%s %s: Allow %q, want %q", c.method, c.path, got, c.allow)
+		}
+	}
+	if !b.IsSignedIn() {
+		t.Error("a refused method signed out")
+	}
+	if a := b.Send(http.MethodHead, "/api/me", "", ""); a.Status != 200 {
+		t.Errorf("HEAD: %d", a.Status)
+	}
+}

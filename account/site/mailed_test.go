@@ -1,0 +1,725 @@
+package site_test
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/store/accounttest"
+)
+
+// postbox is the mail server of a world: it keeps what was sent.
+type postbox struct {
+	w    *accounttest.World
+	mu   sync.Mutex
+	sent []mail.Message
+}
+
+func (p *postbox) Send(_ context.Context, m mail.Message) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sent = append(p.sent, m)
+	return nil
+}
+
+// newMailWorld is newWorld with mail.
+func newMailWorld(t *testing.T, change ...func(*account.Options)) (*accounttest.World, *postbox) {
+	t.Helper()
+	p := &postbox{}
+	p.w = accounttest.New(t, append(change, func(o *account.Options) { o.Mail = p })...)
+	return p.w, p
+}
+
+// new delivers what waits, and returns what came since it was last called.
+func (p *postbox) new() []mail.Message {
+	p.w.T.Helper()
+	if err := p.w.Service.DeliverMails(p.w.T.Context()); err != nil {
+		p.w.T.Fatal(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	sent := p.sent
+	p.sent = nil
+	return sent
+}
+
+// one is the only new mail, which is to that address.
+func (p *postbox) one(to string) mail.Message {
+	p.w.T.Helper()
+	got := p.new()
+	if len(got) != 1 || got[0].To != to {
+		p.w.T.Fatalf("mails %+v, want one to %s", got, to)
+	}
+	return got[0]
+}
+
+func (p *postbox) none() {
+	p.w.T.Helper()
+	if got := p.new(); len(got) != 0 {
+		p.w.T.Fatalf("mails %+v, want none", got)
+	}
+}
+
+var (
+	linkForm = regexp.MustCompile(`(?m)^http://localhost:4040(/\S+)$`)
+	codeForm = regexp.MustCompile(`(?m)^ +(\d{6})$`)
+)
+
+// link is the path of the link of a mail, and the fields of its button.
+func link(t *testing.T, m mail.Message) (path string, fields []string) {
+	t.Helper()
+	found := linkForm.FindStringSubmatch(m.Text)
+	if found == nil {
+		t.Fatalf("no link in %q", m.Text)
+	}
+	u, err := url.Parse(found[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found[1], []string{"link", u.Query().Get("link")}
+}
+
+// addMember makes a member with a verified address who has signed in before.
+func addMember(w *accounttest.World, handle, email string) account.User {
+	w.T.Helper()
+	u := w.AddUser(handle)
+	w.SignedIn(handle)
+	setEmail(w, handle, email, true)
+	return u
+}
+
+func setEmail(w *accounttest.World, handle, email string, verified bool) {
+	w.T.Helper()
+	_, err := w.Store.ChangeUser(w.T.Context(), w.User(handle).Sub, func(u *account.User) error {
+		u.Email, u.EmailVerified = email, verified
+		return nil
+	}, w.Clock.Now(), nil)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+func changeEmail(b *accounttest.Browser, email string) {
+	b.W.T.Helper()
+	b.Call("PATCH", "/api/me", map[string]string{"email": email}).Is(200)
+}
+
+func TestLinkOfAMailIsSpentByItsButtonAlone(t *testing.T) {
+	w, post := newMailWorld(t)
+	w.AddUser("ada")
+	w.AddUser("bob")
+	ada, bob := w.SignedIn("ada"), w.SignedIn("bob")
+	changeEmail(ada, "ada@example.org")
+	path, button := link(t, post.one("ada@example.org"))
+	for _, method := range []string{"HEAD", "GET"} {
+		w.Browser().Send(method, path, "", "", "Accept", "text/html").Is(200)
+	}
+	w.Browser().Page(path).Shows("a…@example.org", "the account @ada").Hides("ada@example") // for whom it would be
+	ada.Page(path).Shows("@ada", "ada@example.org")
+	bob.Page("/verify-email/", button...).Is(403).Shows("a different account")
+	w.Browser().Page("/verify-email/", "link", button[1][1:]).Is(400)
+	if w.User("ada").EmailVerified {
+		t.Fatal("verified without the button")
+	}
+	w.Browser().Page("/verify-email/", button...).Is(200).Shows(`id="done"`).Hides("@ada")
+	if !w.User("ada").EmailVerified || w.User("bob").EmailVerified {
+		t.Fatal("not verified, or another's")
+	}
+	// Spent: what it was for is as it was, or not again.
+	setEmail(w, "ada", "ada@example.org", false)
+	w.Browser().Page("/verify-email/", button...).Is(400)
+	if w.User("ada").EmailVerified {
+		t.Fatal("verified twice")
+	}
+}
+
+func TestMailVerifiesTheAddressItWentToForADay(t *testing.T) {
+	w, post := newMailWorld(t)
+	w.AddUser("ada")
+	ada := w.SignedIn("ada")
+	changeEmail(ada, "ada@example.org")
+	first := post.one("ada@example.org")
+	_, button := link(t, first)
+	code := codeForm.FindStringSubmatch(first.Text)[1]
+	changeEmail(ada, "eve@example.org")
+	second := post.one("eve@example.org")
+	_, late := link(t, second)
+	w.Browser().Page("/verify-email/", button...).Is(400)
+	ada.Call("POST", "/api/me/email/verify", map[string]string{"code": code}).Is(400, "invalid_email_code")
+	w.Clock.Advance(account.VerificationLifetime)
+	w.Browser().Page("/verify-email/", late...).Is(400)
+	code = codeForm.FindStringSubmatch(second.Text)[1]
+	ada.Call("POST", "/api/me/email/verify", map[string]string{"code": code}).Is(400, "invalid_email_code")
+	// Waiting in the outbox, it is no longer about the address of the account.
+	ada.Call("POST", "/api/me/email/send-verification", nil).Is(204)
+	setEmail(w, "ada", "other@example.org", false)
+	post.none()
+	if w.User("ada").EmailVerified {
+		t.Fatal("verified")
+	}
+}
+
+func TestCodeOfAMailVerifiesAndGuessesEnd(t *testing.T) {
+	w, post := newMailWorld(t, withLimits(map[string]web.Rate{web.LimitVerify: {Count: 3, Window: 24 * time.Hour}, web.LimitMail: {Count: 3, Window: time.Hour}}))
+	w.AddUser("ada")
+	w.AddUser("bob")
+	ada, bob := w.SignedIn("ada"), w.SignedIn("bob")
+	changeEmail(ada, "ada@example.org")
+	code := codeForm.FindStringSubmatch(post.one("ada@example.org").Text)[1]
+	ada.Call("POST", "/api/me/email/send-verification", nil).Is(204)
+	if again := codeForm.FindStringSubmatch(post.one("ada@example.org").Text)[1]; again != code {
+		t.Errorf("the code changed from %s to %s", code, again)
+	}
+	ada.Page("/account/").Shows(`id="verify-submit"`)
+	ada.Page("/account/verify-email", "code", " "+code[:3]+" "+code[3:]).RedirectsTo("/account/?notice=email-verified#verify-email")
+	if !w.User("ada").EmailVerified {
+		t.Fatal("not verified")
+	}
+	ada.Call("POST", "/api/me/email/send-verification", nil).Is(409, "no_email_to_verify")
+
+	changeEmail(bob, "bob@example.org")
+	code = codeForm.FindStringSubmatch(post.one("bob@example.org").Text)[1]
+	wrong := map[string]string{"code": "000000"}
+	if code == "000000" {
+		wrong["code"] = "000001"
+	}
+	for range 3 {
+		bob.Call("POST", "/api/me/email/verify", wrong).Is(400, "invalid_email_code")
+	}
+	bob.Call("POST", "/api/me/email/verify", map[string]string{"code": code}).Is(429)
+	for range 2 {
+		bob.Call("POST", "/api/me/email/send-verification", nil).Is(204)
+	}
+	bob.Call("POST", "/api/me/email/send-verification", nil).Is(429)
+	changeEmail(bob, "victim@example.org") // no way round it
+	for _, m := range post.new() {
+		if m.To != "bob@example.org" {
+			t.Errorf("mail to %s", m.To)
+		}
+	}
+}
+
+func TestOwnerOfTheFormerAddressUndoesItsChange(t *testing.T) {
+	w, post := newMailWorld(t)
+	addMember(w, "ada", "ada@example.org")
+	thief := w.SignedIn("ada")
+	post.new()
+	changeEmail(thief, "thief@example.net")
+	var path string
+	var button []string
+	for _, m := range post.new() {
+		switch m.To {
+		case "ada@example.org":
+			path, button = link(t, m)
+			if strings.Contains(m.Text, "thief") {
+				t.Errorf("the former address learns the new one: %s", m.Text)
+			}
+		case "thief@example.net":
+			_, verify := link(t, m)
+			thief.Page("/verify-email/", verify...).Is(200)
+		}
+	}
+	changeEmail(thief, "thief2@example.net")
+	var counter []string
+	for _, m := range post.new() {
+		if m.To == "thief@example.net" {
+			_, counter = link(t, m)
+		}
+	}
+	code := w.ResetCode("ada")
+	w.Browser().Send("HEAD", path, "", "", "Accept", "text/html").Is(200)
+	w.Browser().Page(path).Is(200).Hides("ada@example.org", "@ada")
+	if w.User("ada").Email != "thief2@example.net" {
+		t.Fatal("undone without the button")
+	}
+	w.Browser().Page("/undo-email/", button...).Is(200).Shows(`id="done"`)
+	if u := w.User("ada"); u.Email != "ada@example.org" || !u.EmailVerified {
+		t.Fatalf("%s, verified %v", u.Email, u.EmailVerified)
+	}
+	if thief.IsSignedIn() {
+		t.Error("the thief is signed in")
+	}
+	w.Browser().Call("POST", "/api/auth/reset-password", map[string]string{"handle": "ada", "code": code, "password": newPassword}).Is(400)
+	w.Browser().Page("/undo-email/", button...).Is(400)
+	w.Browser().Page("/undo-email/", counter...).Is(400) // the thief was the owner of the address between
+	if w.User("ada").Email != "ada@example.org" {
+		t.Error("undone twice, or by the thief")
+	}
+	post.none() // to the new address above all
+}
+
+// The mailbox of the former address may be what was stolen.
+func TestMailedResetCodeEndsWithItsAddress(t *testing.T) {
+	w, post := newMailWorld(t)
+	addMember(w, "ada", "ada@example.org")
+	ada := w.SignedIn("ada")
+	post.new()
+	given := w.ResetCode("ada")
+	w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": "ada"}).Is(200)
+	path, _ := link(t, post.one("ada@example.org"))
+	u, _ := url.Parse(path)
+	changeEmail(ada, "ada@example.net")
+	w.Browser().Call("POST", "/api/auth/reset-password", reset("ada", u.Query().Get("code"), newPassword)).Is(400, "invalid_reset_code")
+	w.Browser().Call("POST", "/api/auth/reset-password", reset("ada", given, newPassword)).Is(200)
+}
+
+func TestUndoneChangeIsToldToTheAddressThatItBrought(t *testing.T) {
+	w, post := newMailWorld(t)
+	addMember(w, "ada", "ada@example.org")
+	ada := w.SignedIn("ada")
+	post.new()
+	changeEmail(ada, "ada@example.net")
+	var button []string
+	for _, m := range post.new() {
+		if m.To == "ada@example.org" {
+			_, button = link(t, m)
+		}
+	}
+	setEmail(w, "ada", "ada@example.net", true)
+	w.Browser().Page("/undo-email/", button...).Is(200)
+	m := post.one("ada@example.net")
+	if !strings.Contains(m.Text, "undid the change") || linkForm.MatchString(m.Text) || strings.Contains(m.Text, "example.org") {
+		t.Error(m.Text)
+	}
+}
+
+func TestRepeatedNoticesFillNoMailbox(t *testing.T) {
+	w, post := newMailWorld(t, withLimits(map[string]web.Rate{web.LimitMail: {Count: 3, Window: time.Hour}}))
+	addMember(w, "ada", "ada@example.org")
+	var b *accounttest.Browser
+	for range 5 { // a script without a cookie, or somebody who knows the password
+		b = w.Browser()
+		b.Login("ada", password).Is(200)
+	}
+	if got := len(post.new()); got != 3 {
+		t.Errorf("%d mails of sign-ins", got)
+	}
+	for range 5 {
+		b.Call("GET", "/api/me/export", nil).Is(200)
+	}
+	if got := len(post.new()); got != 3 {
+		t.Errorf("%d mails of exports", got)
+	}
+}
+
+func TestChangeOfAddressCannotBeUndoneForEver(t *testing.T) {
+	for name, after := range map[string]func(w *accounttest.World, ada *accounttest.Browser){
+		"seven days": func(w *accounttest.World, _ *accounttest.Browser) { w.Clock.Advance(account.UndoLifetime) },
+		"deleted": func(_ *accounttest.World, ada *accounttest.Browser) {
+			ada.Call("DELETE", "/api/me", map[string]string{"password": password}).Is(204)
+		},
+		"set by an administrator": func(w *accounttest.World, _ *accounttest.Browser) {
+			if _, err := w.Service.Administration().Amend(w.T.Context(), account.Operator(), w.User("ada"), account.UserChange{"email": "fixed@example.org"}); err != nil {
+				w.T.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, post := newMailWorld(t)
+			w.AddUser("root", account.FlagAdmin)
+			addMember(w, "ada", "ada@example.org")
+			ada := w.SignedIn("ada")
+			post.new()
+			changeEmail(ada, "")
+			path, button := link(t, post.one("ada@example.org"))
+			after(w, ada)
+			w.Browser().Page(path).Is(400)
+			w.Browser().Page("/undo-email/", button...).Is(400)
+		})
+	}
+}
+
+// calls notes which methods of the store a request needs.
+type calls struct {
+	account.Store
+	mu   sync.Mutex
+	made []string
+}
+
+func (c *calls) note(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.made = append(c.made, name)
+}
+
+func (c *calls) take() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	made := strings.Join(c.made, " ")
+	c.made = nil
+	return made
+}
+
+func (c *calls) UserByHandle(ctx context.Context, handle string) (account.User, error) {
+	c.note("user")
+	return c.Store.UserByHandle(ctx, handle)
+}
+
+func (c *calls) UserByEmail(ctx context.Context, email string) (account.User, error) {
+	c.note("user")
+	return c.Store.UserByEmail(ctx, email)
+}
+
+func (c *calls) UserBySub(ctx context.Context, sub string) (account.User, error) {
+	c.note("user by sub")
+	return c.Store.UserBySub(ctx, sub)
+}
+
+func (c *calls) ResetCodeValid(ctx context.Context, handle string, hash []byte, now time.Time) (bool, error) {
+	c.note("code")
+	return c.Store.ResetCodeValid(ctx, handle, hash, now)
+}
+
+func (c *calls) KnownAddress(ctx context.Context, sub, address string) (bool, error) {
+	c.note("address")
+	return c.Store.KnownAddress(ctx, sub, address)
+}
+
+func (c *calls) QueueMail(ctx context.Context, m account.Mail, now time.Time) error {
+	c.note("queue")
+	return c.Store.QueueMail(ctx, m, now)
+}
+
+func TestNobodyLearnsWhoHasAnAccount(t *testing.T) {
+	counted := &calls{}
+	w, post := newMailWorld(t, func(o *account.Options) { counted.Store, o.Store = o.Store, counted })
+	addMember(w, "ada", "ada@example.org")
+	addMember(w, "sam", "sam@example.org")
+	w.Suspend("sam")
+	w.AddUser("bob")
+	w.AddUser("eve")
+	setEmail(w, "eve", "eve@example.org", false)
+	post.new()
+	names := []string{"ada", "nobody", "sam", "bob", "eve", "@Ada", "ada@example.org", "ADA@Example.org", "nobody@example.org", "sam@example.org", "eve@example.org"}
+	ask := func(path string, body map[string]string) {
+		t.Helper()
+		var first, firstCalls string
+		for i, name := range names {
+			counted.take()
+			body["handle"] = name
+			a := w.Browser().Call("POST", path, body)
+			made := counted.take()
+			if i == 0 {
+				first, firstCalls = a.Body, made
+			}
+			if a.Body != first || made != firstCalls {
+				t.Errorf("%s of %s: %d %s (store: %s), of the first: %s (store: %s)", path, name, a.Status, a.Body, made, first, firstCalls)
+			}
+		}
+	}
+	ask("/api/auth/forgot-password", map[string]string{})
+	var to []string
+	for _, m := range post.new() {
+		to = append(to, m.To)
+	}
+	if want := []string{"ada@example.org", "ada@example.org", "ada@example.org", "ada@example.org"}; !slices.Equal(to, want) {
+		t.Errorf("mails to %q, want %q", to, want)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.Contains(name[1:], "@") })
+	ask("/api/auth/login", map[string]string{"password": newPassword})
+	ask("/api/auth/reset-password", map[string]string{"password": newPassword, "code": strings.Repeat("0", account.ResetCodeLength)})
+}
+
+func TestForgottenPasswordIsSetAnewByMail(t *testing.T) {
+	w, post := newMailWorld(t, withLimits(map[string]web.Rate{web.LimitMail: {Count: 3, Window: time.Hour}, web.LimitForgot: {Count: 6, Window: time.Hour}}))
+	addMember(w, "ada", "ada@example.org")
+	stolen := w.SignedIn("ada")
+	post.new()
+	given := w.ResetCode("ada")
+	w.Browser().Page("/login/").Shows(`href="/forgot-password/"`)
+	for range 5 { // a stranger fills nobody's mailbox, nor voids what an administrator has given out
+		w.Browser().Page("/forgot-password/", "handle", "@ada").Is(200).Shows(`id="sent"`)
+	}
+	mails := post.new()
+	if len(mails) != 3 {
+		t.Fatalf("%d mails, want 3", len(mails))
+	}
+	w.Browser().Page("/forgot-password/", "handle", "ada@example.org").Is(200)
+	w.Browser().Page("/forgot-password/", "handle", "ada").Is(429)
+	post.none()
+	path, _ := link(t, mails[2])
+	w.Browser().Page(path).Is(200).Shows(`value="ada"`, "works once, for an hour").Hides("administrator", "24 hours", `id="reset-forgot"`)
+	w.Browser().Page("/reset-password/?handle=ada&code="+given).Shows("once, for 24 hours").Hides("for an hour", `id="reset-forgot"`)
+	w.Browser().Page("/reset-password/").Shows("administrator", `id="reset-forgot"`)
+	q, _ := url.Parse(path)
+	old, _ := link(t, mails[0])
+	before, _ := url.Parse(old)
+	typed := []string{"handle", "ada", "code", before.Query().Get("code"), "mailed", "1", "password"}
+	w.Browser().Page("/reset-password/", append(typed, "short")...).Is(400).Shows(`id="reset-forgot"`, "administrator")
+	reset := func(code string) *accounttest.Answer {
+		return w.Browser().Call("POST", "/api/auth/reset-password", map[string]string{"handle": "ADA@example.org", "code": code, "password": newPassword})
+	}
+	reset(before.Query().Get("code")).Is(400, "invalid_reset_code")
+	reset(q.Query().Get("code")).Is(200)
+	if stolen.IsSignedIn() {
+		t.Error("a session outlived the reset")
+	}
+	reset(q.Query().Get("code")).Is(400, "invalid_reset_code")
+	reset(given).Is(400, "invalid_reset_code") // voided by the reset
+	if m := post.one("ada@example.org"); m.Subject != "Your password was changed" {
+		t.Errorf("subject %q", m.Subject)
+	}
+}
+
+func TestMailedResetCodeLastsAnHourAndLeavesTheGivenOne(t *testing.T) {
+	w, post := newMailWorld(t)
+	addMember(w, "ada", "ada@example.org")
+	given := w.ResetCode("ada")
+	w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": "ada"}).Is(200)
+	path, _ := link(t, post.one("ada@example.org"))
+	u, _ := url.Parse(path)
+	w.Clock.Advance(account.MailedResetLifetime)
+	reset := map[string]string{"handle": "ada", "code": u.Query().Get("code"), "password": newPassword}
+	w.Browser().Call("POST", "/api/auth/reset-password", reset).Is(400, "invalid_reset_code")
+	reset["code"] = given
+	w.Browser().Call("POST", "/api/auth/reset-password", reset).Is(200)
+}
+
+func TestAddedPersonChoosesAPasswordByMail(t *testing.T) {
+	w, post := newMailWorld(t)
+	add := func(handle, email string) (account.User, account.ResetCode) {
+		u, c, err := w.Service.Administration().Add(t.Context(), account.Operator(), account.NewUser{Handle: handle, Email: email})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u, c
+	}
+	if _, c := add("bob", ""); c.Hash == nil {
+		t.Error("without an address there is no code to pass on")
+	}
+	post.none()
+	if u, c := add("ada", "ada@example.org"); c.Hash != nil || u.EmailVerified {
+		t.Errorf("code %v, verified %v: the mail alone has a code", c.Hash != nil, u.EmailVerified)
+	}
+	path, _ := link(t, post.one("ada@example.org"))
+	u, _ := url.Parse(path)
+	w.Clock.Advance(account.ResetCodeLifetime - time.Minute)
+	reset := map[string]string{"handle": "ada", "code": u.Query().Get("code"), "password": newPassword}
+	w.Browser().Call("POST", "/api/auth/reset-password", reset).Is(200)
+	w.Browser().Call("POST", "/api/auth/login", map[string]string{"handle": "ada@example.org", "password": newPassword}).Is(200)
+}
+
+func TestWithoutMailAnAdministratorIsAsked(t *testing.T) {
+	w := accounttest.New(t)
+	addMember(w, "ada", "ada@example.org")
+	w.Browser().Page("/forgot-password/").Is(200).Hides("<form").Shows("administrator")
+	w.Browser().Page("/login/").Hides("/forgot-password/")
+	w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": "ada"}).Is(409, "mail_off")
+	ada := w.SignedIn("ada")
+	changeEmail(ada, "new@example.org")
+	ada.Call("POST", "/api/me/email/send-verification", nil).Is(409, "mail_off")
+	ada.Call("POST", "/api/invites", map[string]string{"email": "friend@example.org"}).Is(409, "mail_off")
+	waiting, err := w.Store.DueMails(t.Context(), w.Clock.Now(), time.Minute, 10)
+	if err != nil || len(waiting) != 0 {
+		t.Errorf("%v %v", waiting, err)
+	}
+}
+
+func TestVerifiedAddressSignsIn(t *testing.T) {
+	w, _ := newMailWorld(t, withLimits(map[string]web.Rate{web.LimitLoginAccount: {Count: 3, Window: time.Hour}}))
+	addMember(w, "ada", "Ada@example.org")
+	addMember(w, "bob", "club@example.org")
+	w.AddUser("sam")
+	setEmail(w, "sam", "sam@example.org", false)
+	w.Browser().Login("ada@EXAMPLE.org", password).Is(200)
+	for _, name := range []string{"sam@example.org", "a%@example.org", "nobody@example.org"} {
+		w.Browser().Login(name, password).Is(401, "invalid_credentials")
+	}
+	// What was typed counts, in any case: a limit must not tell whose address it is.
+	for i, name := range []string{"ada", "ADA", "@ada"} {
+		w.BrowserAt(address(i)).Login(name, newPassword).Is(401)
+	}
+	w.BrowserAt(address(5)).Login("ada", password).Is(429)
+	for i, name := range []string{"ada@example.org", "ADA@example.org", "ada@Example.org"} {
+		w.BrowserAt(address(i+6)).Login(name, newPassword).Is(401)
+	}
+	w.BrowserAt(address(9)).Login("ada@example.org", password).Is(429)
+}
+
+func TestSignInFromANewDeviceIsToldOnce(t *testing.T) {
+	w, post := newMailWorld(t)
+	w.AddUser("ada")
+	setEmail(w, "ada", "ada@example.org", true)
+	laptop := w.SignedIn("ada")
+	post.none() // the first of all
+	laptop.Call("POST", "/api/auth/logout", nil)
+	laptop.Login("ada", password).Is(200)
+	laptop.Login("ada", password).Is(200)
+	post.none()
+	w.AddUser("bob")
+	setEmail(w, "bob", "bob@example.org", true)
+	w.SignedIn("bob")
+	laptop.Login("bob", password).Is(200)
+	post.one("bob@example.org") // the mark is of ada
+	laptop.Login("ada", password).Is(200)
+	post.none()
+
+	thief := w.BrowserAt("203.0.113.9")
+	thief.Send("POST", "/api/auth/login", "application/json", `{"handle":"ada","password":"`+password+`"}`,
+		"User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\r\nBcc: x@example.org").Is(200)
+	m := post.one("ada@example.org")
+	if !strings.Contains(m.Text, "203.0.113.9") || !strings.Contains(m.Text, "Firefox") || strings.Contains(m.Text, "Bcc") {
+		t.Errorf("notice %s", m.Text)
+	}
+	thief.Login("ada", password).Is(200) // again, in the same session
+	post.none()
+	path, button := link(t, m)
+	reader := w.Browser()
+	reader.Send("HEAD", path, "", "", "Accept", "text/html").Is(200)
+	reader.Page(path).Is(200)
+	if !thief.IsSignedIn() {
+		t.Fatal("ended without the button")
+	}
+	for range 2 {
+		reader.Page("/not-me/", button...).Is(200).Shows(`href="/forgot-password/?handle=ada"`, `id="nothing-added"`)
+	}
+	if thief.IsSignedIn() || reader.IsSignedIn() || !laptop.IsSignedIn() {
+		t.Errorf("signed in: thief %v, reader %v, laptop %v", thief.IsSignedIn(), reader.IsSignedIn(), laptop.IsSignedIn())
+	}
+	if len(reader.Cookies) != 0 {
+		t.Errorf("the reader has got %v", reader.Cookies)
+	}
+	reader.Page("/forgot-password/?handle=ada").Shows(`value="ada"`)
+	w.Clock.Advance(7*24*time.Hour + time.Second)
+	reader.Page("/not-me/", button...).Is(400)
+}
+
+func TestMarkOfADeviceIsOfThisServiceAndBounded(t *testing.T) {
+	w, post := newMailWorld(t)
+	addMember(w, "ada", "ada@example.org")
+	post.new()
+	b := w.Browser()
+	b.Cookies["cairn_device"] = strings.Repeat("A", 20) + "." + strings.Repeat("B", 20) + strings.Repeat("."+strings.Repeat("C", 20), 30)
+	b.Login("ada", password).Is(200)
+	post.one("ada@example.org")
+	if marks := strings.Split(b.Cookies["cairn_device"], "."); len(marks) != 10 || marks[1] != strings.Repeat("A", 20) {
+		t.Errorf("marks %q", marks)
+	}
+}
+
+func TestInvitesAreMailedWithinBounds(t *testing.T) {
+	w, post := newMailWorld(t, withLimits(map[string]web.Rate{web.LimitInviteMail: {Count: 5, Window: 24 * time.Hour}, web.LimitMail: {Count: 3, Window: time.Hour}}))
+	w.AddUser("ada")
+	w.AddUser("root", account.FlagAdmin)
+	ada, root := w.SignedIn("ada"), w.SignedIn("root")
+	invite := func(b *accounttest.Browser, email string) *accounttest.Answer {
+		return b.Call("POST", "/api/invites", map[string]string{"email": email})
+	}
+	for _, email := range []string{"friend", "a@example.org\r\nBcc: b@example.org", "a@example.org, b@example.org", "A <a@example.org>"} {
+		invite(ada, email).Is(400, "invalid_email")
+	}
+	made := invite(ada, "friend@example.org").Is(201).JSON()
+	m := post.one("friend@example.org")
+	if path, _ := link(t, m); !strings.HasSuffix(made["url"].(string), path) || !strings.Contains(m.Subject, "@ada") {
+		t.Errorf("%s: %s", m.Subject, path)
+	}
+	for range 2 { // deleted ones count, and are not sent
+		code := invite(ada, "friend@example.org").Is(201).JSON()["code"].(string)
+		ada.Call("DELETE", "/api/invites/"+code, nil).Is(204)
+	}
+	post.none()
+	invite(ada, "other@example.org").Is(429)
+	invite(root, "Friend@example.org").Is(429) // by whomever
+	note := []string{"email", "a@example.org", "note", "Tuesday at 18:30. See http://evil.example/x"}
+	root.Page("/account/invites", note...).RedirectsTo("/account/invites?notice=invite-mailed#invites")
+	root.Page("/account/invites?notice=invite-mailed").Shows(`id="notice"`, "by mail")
+	m = post.one("a@example.org")
+	if !strings.HasPrefix(m.Text, "@root invites you to become a member of Cairn.") ||
+		!strings.Contains(m.Text, "\n\n“Tuesday at 18:30. See http evil. example x”\n\nAccept") || !strings.Contains(m.Subject, "Cairn") {
+		t.Errorf("%s: %s", m.Subject, m.Text)
+	}
+	for i := range 3 {
+		invite(root, string(rune('b'+i))+"@example.org").Is(201)
+	}
+	invite(root, "e@example.org").Is(429)
+}
+
+func TestNoticesGoToTheVerifiedAddressInTheReadersLanguage(t *testing.T) {
+	w, post := newMailWorld(t)
+	addMember(w, "ada", "ada@example.org")
+	ada := w.SignedIn("ada")
+	ada.Call("PATCH", "/api/me", map[string]string{"locale": "de-AT"}).Is(200)
+	post.new()
+	ada.Call("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": newPassword}).Is(200)
+	if m := post.one("ada@example.org"); m.Subject != "Dein Passwort wurde geändert" || !strings.Contains(m.Text, "@ada") || strings.Contains(m.HTML, newPassword) {
+		t.Errorf("%s: %s", m.Subject, m.Text)
+	}
+	w.Suspend("ada")
+	if m := post.one("ada@example.org"); strings.Contains(m.Text, "Grund") {
+		t.Errorf("a reason that nobody gave: %s", m.Text)
+	}
+	a := w.Service.Administration()
+	if err := a.Unsuspend(t.Context(), account.Operator(), w.User("ada")); err != nil {
+		t.Fatal(err)
+	}
+	post.one("ada@example.org")
+	if err := a.Delete(t.Context(), account.Operator(), w.User("ada")); err != nil {
+		t.Fatal(err)
+	}
+	post.one("ada@example.org") // of an account that is deleted
+
+	w.AddUser("bob")
+	setEmail(w, "bob", "mistyped@example.org", false)
+	bob := w.SignedIn("bob")
+	bob.Call("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": newPassword}).Is(200)
+	post.none()
+	for _, act := range account.Acts {
+		kind := act.Told
+		if kind == "" || kind == account.MailEmailChanged || kind == account.MailNewDevice {
+			continue // these two have tests of their own
+		}
+		m := account.Mail{Kind: kind, Sub: w.User("bob").Sub, Address: "x@example.org", Data: map[string]string{"handle": "bob", "at": "1", "factor": "totp", "name": "my\r\nkey.example", "reason": "spam"}}
+		if err := w.Store.QueueMail(t.Context(), m, w.Clock.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if m := post.one("x@example.org"); m.Subject == "" || !strings.Contains(m.Text, "1 Jan 1970") {
+			t.Errorf("%s: %+v", kind, m)
+		}
+	}
+	for factor, wants := range map[string][2]string{
+		"totp": {"authenticator app was added", "authenticator app was removed"}, "passkey": {"passkey “my key” was added", "passkey “my key” was removed"},
+		"": {"recovery codes were made", "removed"},
+	} {
+		for i, kind := range []string{account.MailFactorAdded, account.MailFactorRemoved} {
+			m := account.Mail{Kind: kind, Address: "x@example.org", Data: map[string]string{"handle": "bob", "at": "1", "factor": factor, "name": "my key"}}
+			if err := w.Store.QueueMail(t.Context(), m, w.Clock.Now()); err != nil {
+				t.Fatal(err)
+			}
+			if m := post.one("x@example.org"); !strings.Contains(m.Text, wants[i]) || strings.Contains(m.Text, "A passkey, an") {
+				t.Errorf("%s of %q: %s", kind, factor, m.Text)
+			}
+		}
+	}
+}
+
+func TestChangeOfAddressNeedsAFreshProof(t *testing.T) {
+	w, post := newMailWorld(t)
+	w.AddUser("ada")
+	ada := w.SignedIn("ada")
+	w.Clock.Advance(11 * time.Minute)
+	ada.Call("PATCH", "/api/me", map[string]string{"email": "thief@example.net"}).Is(http.StatusForbidden, "reauthentication_required")
+	post.none()
+}
+
+func TestNewRecoveryCodesAreTold(t *testing.T) {
+	w, post := newMailWorld(t)
+	addMember(w, "ada", "ada@example.org")
+	b := w.SignedIn("ada")
+	a := enrol(b)
+	post.new()
+	code := b.Call("POST", "/api/me/recovery-codes", nil).Is(200).JSON()["recovery_codes"].([]any)[0].(string)
+	if m := post.one("ada@example.org"); !strings.Contains(m.Text, "recovery codes were made") || strings.Contains(m.Text+m.HTML, code) {
+		t.Errorf("%s: %s", m.Subject, m.Text)
+	}
+	loginOTP(w.Browser(), "ada", password, a.codes[0]).Is(401, "invalid_otp")
+	loginOTP(w.Browser(), "ada", password, code).Is(200)
+}

@@ -1,0 +1,50 @@
+package site
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// findLinked returns the page and the act of a sealed link.
+type findLinked func(ctx context.Context, c account.Caller, sealed string) (account.Linked, error)
+
+// followLink shows the page of a link, and runs its act when the button is pressed.
+func (s *Site) followLink(purpose string, find findLinked) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		sealed := r.URL.Query().Get("link")
+		if r.Method == http.MethodPost {
+			if err := web.ReadForm(w, r); err != nil {
+				return err
+			}
+			sealed = r.PostForm.Get("link")
+		}
+		c := s.Caller(r)
+		switch id, err := s.Current(r); {
+		case err == nil:
+			c = c.In(id)
+		case !errors.Is(err, account.ErrNotAuthenticated):
+			return err
+		}
+		l, err := find(r.Context(), c, sealed)
+		if err == nil && r.Method == http.MethodPost && !l.Page.Done {
+			err = l.Do(&l.Page)
+			l.Page.Done = true
+		}
+		if err != nil {
+			p, err := web.Refusal(w, r, err)
+			if err != nil {
+				return err
+			}
+			s.Show(w, r, p.Status, templates.LinkPage{Name: purpose, Error: p.Detail, ErrorCode: p.Code})
+			return nil
+		}
+		l.Page.Name, l.Page.Link = purpose, sealed
+		s.Show(w, r, http.StatusOK, l.Page)
+		return nil
+	}
+}

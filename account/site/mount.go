@@ -1,0 +1,158 @@
+package site
+
+import (
+	"net/http"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/gorilla/mux"
+)
+
+// Mount registers the account endpoints (JSON and pages) on the router of the base path. The first
+// matching path wins.
+func (s *Site) Mount(m *mux.Router) {
+	handle := func(path string, methods web.Methods) { s.Handle(m, path, methods) }
+	signedIn := func(h web.Handler) http.HandlerFunc { return s.RequireSession(s.Do(h)) }
+	page := func(h web.Handler) http.HandlerFunc { return s.RequirePage(s.Do(s.Form(h))) }
+	form := func(notice string, do operation) http.HandlerFunc { return page(s.accountForm(notice, do)) }
+
+	handle("/api/auth/login", web.Methods{"POST": s.Do(s.apiLogin)})
+	handle("/api/auth/confirm", web.Methods{"POST": signedIn(s.apiConfirm)})
+	handle("/api/auth/passkey/begin", web.Methods{"POST": s.Do(s.apiPasskeyBegin)})
+	handle("/api/auth/passkey/finish", web.Methods{"POST": s.Do(s.apiPasskeyFinish)})
+	handle("/api/auth/logout", web.Methods{"POST": s.Do(s.apiLogout)})
+	handle("/api/auth/reset-password", web.Methods{"POST": s.Do(s.apiResetPassword)})
+	handle("/api/auth/forgot-password", web.Methods{"POST": s.Do(s.apiForgotPassword)})
+	handle("/api/verify", web.Methods{"GET": s.Do(s.apiVerify)})
+	handle("/api/register", web.Methods{"POST": s.Do(s.apiRegister)})
+	handle("/api/me",
+		web.Methods{"GET": signedIn(s.apiMe), "PATCH": signedIn(s.apiPatchMe), "DELETE": signedIn(s.apiDeleteMe)})
+	handle("/api/me/password", web.Methods{"PUT": signedIn(s.apiPutPassword)})
+	handle("/api/me/email/verify", web.Methods{"POST": signedIn(s.apiVerifyEmail)})
+	handle("/api/me/email/send-verification", web.Methods{"POST": signedIn(noContent(s.sendVerification))})
+	handle("/api/me/prefs", web.Methods{"GET": signedIn(s.apiPreferences), "PUT": signedIn(s.apiPutPreferences)})
+	handle("/api/me/sessions", web.Methods{"GET": signedIn(s.apiSessions)})
+	handle("/api/me/sessions/end-others", web.Methods{"POST": signedIn(noContent(s.endOtherSessions))})
+	handle("/api/me/sessions/{id}", web.Methods{"DELETE": signedIn(noContent(s.endOwnSession))})
+	handle("/api/me/apps", web.Methods{"GET": signedIn(s.apiApps)})
+	// An id may be a URL.
+	handle("/api/me/apps/{client_id:(?s:.+)}", web.Methods{"DELETE": signedIn(noContent(s.removeApp))})
+	handle("/api/me/factors", web.Methods{"GET": signedIn(s.apiFactors)})
+	handle("/api/me/totp", web.Methods{
+		"POST": signedIn(s.apiBeginTOTP), "DELETE": signedIn(noContent(keeping(s.removeTOTP))),
+	})
+	handle("/api/me/totp/confirm", web.Methods{"POST": signedIn(s.apiConfirmTOTP)})
+	handle("/api/me/recovery-codes", web.Methods{"POST": signedIn(s.apiRecoveryCodes)})
+	handle("/api/me/export", web.Methods{"GET": signedIn(s.export)})
+	handle("/api/me/passkeys", web.Methods{"GET": signedIn(s.apiPasskeys), "POST": signedIn(s.apiAddPasskey)})
+	handle("/api/me/passkeys/begin", web.Methods{"POST": signedIn(s.apiBeginAddPasskey)})
+	handle("/api/me/passkeys/{id}", web.Methods{
+		"PATCH": signedIn(s.apiRenamePasskey), "DELETE": signedIn(noContent(keeping(s.removePasskey))),
+	})
+	handle("/api/invites", web.Methods{"GET": signedIn(s.apiInvites), "POST": signedIn(s.apiCreateInvite)})
+	handle("/api/invites/{code}", web.Methods{"DELETE": signedIn(noContent(s.deleteInvite))})
+
+	handle("/login/", web.Methods{"GET": s.Do(s.loginPage), "POST": s.Do(s.loginForm)})
+	handle("/login/second-factor/", web.Methods{"GET": s.Do(s.secondFactorPage), "POST": s.Do(s.secondFactorForm)})
+	handle("/logout/", web.Methods{"GET": s.Do(s.logoutPage), "POST": s.Do(s.logoutForm)})
+	handle("/register/", web.Methods{"GET": s.Do(s.registerPage), "POST": s.Do(s.registerForm)})
+	handle("/reset-password/", web.Methods{"GET": s.Do(s.resetPage), "POST": s.Do(s.resetForm)})
+	handle("/forgot-password/", web.Methods{"GET": s.Do(s.forgotPage), "POST": s.Do(s.forgotForm)})
+	for purpose, find := range map[string]findLinked{account.PurposeVerify: s.VerifyLinked, account.PurposeUndo: s.UndoLinked,
+		account.PurposeNotMe: s.NotMeLinked} {
+		follow := s.Do(s.followLink(purpose, find))
+		handle("/"+purpose+"/", web.Methods{"GET": follow, "POST": follow})
+	}
+	handle("/.well-known/change-password", web.Methods{"GET": s.Do(s.changePasswordPage)})
+	handle("/.well-known/passkey-endpoints", web.Methods{"GET": s.Do(s.passkeyEndpoints)})
+	for name := range s.memberPages() {
+		methods := web.Methods{"GET": page(s.accountPage(name))}
+		if name == "invites" {
+			methods["POST"] = form("invite-created", s.inviteForm)
+		}
+		handle("/account/"+name, methods)
+	}
+	handle("/account/invites/slip", web.Methods{"GET": page(s.invitePage)})
+	handle("/account/profile", web.Methods{"POST": form("profile-saved", s.profileForm)})
+	handle("/account/verify-email", web.Methods{"POST": form("email-verified", s.verifyForm)})
+	handle("/account/send-verification", web.Methods{"POST": form("verification-sent", s.sendVerification)})
+	handle("/account/password", web.Methods{"POST": form("password-changed", s.passwordForm)})
+	handle("/account/passkeys", web.Methods{"POST": page(s.addPasskeyForm)})
+	handle("/account/passkeys/rename", web.Methods{"POST": form("passkey-renamed", s.renamePasskeyForm)})
+	handle("/account/passkeys/remove",
+		web.Methods{"POST": form("passkey-removed", s.asking("factor.remove", s.removePasskey))})
+	handle("/account/sessions/end", web.Methods{"POST": form("session-ended", s.endOwnSession)})
+	handle("/account/sessions/end-others", web.Methods{"POST": form("sessions-ended", s.endOtherSessions)})
+	handle("/account/invites/delete", web.Methods{"POST": form("invite-deleted", s.deleteInvite)})
+	handle("/account/apps/remove", web.Methods{"POST": form("app-removed", s.removeApp)})
+	handle("/account/confirm", web.Methods{"GET": page(s.confirmPage), "POST": page(s.confirmForm)})
+	handle(totpPath, web.Methods{"GET": page(s.totpPage), "POST": page(s.totpForm)})
+	handle(totpPath+"/remove", web.Methods{"POST": form("totp-removed", s.asking("factor.remove", s.removeTOTPForm))})
+	handle("/account/security/recovery-codes", web.Methods{"POST": page(s.recoveryCodesForm)})
+	handle("/account/export", web.Methods{"POST": page(s.export)})
+	handle("/account/delete", web.Methods{"POST": form("account-deleted", s.deleteForm)})
+	s.Handle(m, "/logo/{hash}.png", web.Methods{"GET": s.Do(s.serveLogo)})
+	s.Handle(m, "/oauth2/status/{list}", web.Methods{"GET": s.StatusLists.ServeHTTP})
+}
+
+// An operation serves an endpoint of the API, which answers 204, and a form of the account page.
+// Its parameter is in the path of the endpoint, or in a field of the form.
+type operation func(w http.ResponseWriter, r *http.Request) error
+
+// parameter returns a parameter of an operation.
+func parameter(r *http.Request, name string) string {
+	if inPath, ok := mux.Vars(r)[name]; ok {
+		return inPath
+	}
+	return r.PostForm.Get(name)
+}
+
+// keepOthers reports whether the person chose to keep the other sessions.
+func keepOthers(r *http.Request) bool { return r.PostForm.Get("keep_other_sessions") != "" }
+
+// noContent returns the handler of an operation of the API. The body of a POST may be an empty
+// object.
+func noContent(do operation) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if r.Method == http.MethodPost {
+			if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
+				return err
+			}
+		}
+		if err := do(w, r); err != nil {
+			return err
+		}
+		return web.NoContent(w)
+	}
+}
+
+// keeping returns an operation that reads the choice of keepOthers from an optional JSON body.
+func keeping(do operation) operation {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var in struct {
+			Keep bool `json:"keep_other_sessions"`
+		}
+		if err := web.ReadOptionalJSON(w, r, &in); err != nil {
+			return err
+		}
+		r.PostForm = map[string][]string{}
+		if in.Keep {
+			r.PostForm.Set("keep_other_sessions", "true")
+		}
+		return do(w, r)
+	}
+}
+
+// okAnswer is the response when there is nothing else to say.
+type okAnswer struct {
+	OK bool `json:"ok"`
+}
+
+// SignOutBrowser ends the sessions of the request, if any, and clears its cookies; see SignOut.
+func (s *Site) SignOutBrowser(w http.ResponseWriter, r *http.Request, sub string) error {
+	if err := s.SignOut(r.Context(), s.Caller(r), sub); err != nil {
+		return err
+	}
+	s.clearCookies(w)
+	return nil
+}

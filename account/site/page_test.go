@@ -1,0 +1,160 @@
+package site_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/accounttest"
+)
+
+func TestAccountPageForms(t *testing.T) {
+	w := accounttest.New(t, func(o *account.Options) { o.Issuer = "http://localhost:4040/id" })
+	w.AddUser("ada", account.FlagActivity)
+	b := w.SignedIn("ada")
+	b.Page("/account/").Is(200).Shows(`data-page="account"`, `id="sign-out-submit"`)
+	b.Page("/account/devices").Is(200).Shows(`data-page="account-devices"`, "This one")
+	b.Page("/account/invites").Is(200).Shows(`data-page="account-invites"`, "You have 3 invites left")
+
+	b.Page("/account/profile", "display_name", "Ada <L>", "email", "ada@example.org").RedirectsTo("/id/account/?notice=profile-saved#profile")
+	b.Page("/account/?notice=profile-saved").Is(200).Shows("Your profile is saved.", "Ada &lt;L&gt;", "Not verified")
+	b.Page("/account/?notice=%3Cb%3Ehello").Is(200).Hides("hello")
+	b.Page("/account/profile", "display_name", "Eve", "email", "nobody").Is(400).Shows(`value="nobody"`, `data-code="invalid_email"`)
+	b.Page("/account/profile", "display_name", "Eve", "birthdate", "soon", "address.street_address", "Via Appia 1\r\nScala B", "zoneinfo", "Mars").Is(400).
+		Shows("2 entries", `id="birthdate-error"`, `id="zoneinfo-error"`, "<details class=\"extra\" open", "Via Appia 1\nScala B").Hides("Your profile is saved.")
+	b.Page("/account/profile", "email_verified", "true", "phone_number_verified", "true", "birthdate", "1815-12-10", "address.locality", "London", "locale", "de").
+		RedirectsTo("/id/account/?notice=profile-saved#profile")
+	b.Page("/account/").Shows(`type="date" value="1815-12-10"`, `value="London"`, `<option value="de" lang="de" selected>Deutsch</option>`, `value="Ada &lt;L&gt;"`)
+	if u := w.User("ada"); u.EmailVerified || u.Profile.PhoneNumberVerified || u.Profile.Birthdate != "1815-12-10" || u.Profile.Locale != "de" {
+		t.Errorf("%+v", u)
+	}
+	b.Page("/account/profile", "email", "", "locale", "").RedirectsTo("/id/account/?notice=profile-saved#profile")
+	if u := w.User("ada"); u.DisplayName != "Ada <L>" || u.Email != "" {
+		t.Errorf("%+v", u)
+	}
+	b.Page("/account/profile", "birthdate", "1815-12-10", "birthdate_no_year", "1").Is(303)
+	b.Page("/account/").Shows(`type="date" value="2000-12-10"`, `name="birthdate_no_year" value="1" checked`)
+	if u := w.User("ada"); u.Profile.Birthdate != "0000-12-10" {
+		t.Errorf("%+v", u.Profile)
+	}
+	b.Page("/account/profile", "birthdate", "1815", "birthdate_no_year", "1").Is(303)
+	b.Page("/account/").Shows(`type="text" value="1815"`).Hides(`name="birthdate_no_year"`)
+
+	b.Page("/account/invites", "note", "for Bob").RedirectsTo("/id/account/invites?notice=invite-created#invites")
+	code := regexp.MustCompile(`data-invite="([^"]+)"`).FindStringSubmatch(b.Page("/account/invites").Shows("for Bob", "http://localhost:4040/id/register/?code=").Body)[1]
+	b.Page("/account/invites/slip?code="+code).Is(200).Shows(code, "http://localhost:4040/id/register/?code="+code, "<bdi>Ada &lt;L&gt;</bdi> invites you.", "<path class=\"qr-ink\"")
+	w.AddUser("eve")
+	w.SignedIn("eve").Page("/register/?code="+code).Is(200).Shows(`id="signed-in"`, "<strong><bdi>eve</bdi></strong>", `href="/id/account/"`, `id="register"`)
+	w.Browser().Page("/register/?code=" + code).Is(200).Hides(`id="signed-in"`)
+	for _, other := range []string{"?code=" + code, "?code=" + w.Invite().Code, "", "?code=%00"} {
+		w.SignedIn("eve").Page("/account/invites/slip" + other).Is(404).Hides(code)
+	}
+	b.Page("/account/invites", "note", "a\u202eb").Is(400)
+	b.Page("/account/invites/delete", "code", "0000").Is(404)
+	b.Page("/account/invites/delete", "code", code).RedirectsTo("/id/account/invites?notice=invite-deleted#invites")
+	b.Page("/account/invites").Hides(code)
+
+	there := w.SignedIn("ada")
+	_, others := b.SessionIDs()
+	b.Page("/account/sessions/end", "id", "x").Is(404)
+	b.Page("/account/sessions/end", "id", others[0]).RedirectsTo("/id/account/devices?notice=session-ended#sessions")
+	if there.IsSignedIn() {
+		t.Error("the ended session lives")
+	}
+	there = w.SignedIn("ada")
+	b.Page("/account/sessions/end-others", "x", "").RedirectsTo("/id/account/devices?notice=sessions-ended#sessions")
+	if there.IsSignedIn() {
+		t.Error("the other session lives")
+	}
+	b.Page("/account/apps/remove", "client_id", "x").Is(404).Shows("No application has access to your account.")
+
+	b.Page("/account/password", "current_password", "wrong", "new_password", newPassword).Is(401).Shows(`data-code="invalid_credentials"`, "<p>The password is not right.</p>")
+	b.Page("/account/password", "current_password", password, "new_password", "hunter2").Is(400).Shows(`data-code="weak_password"`).Hides("hunter2", password)
+	b.Page("/account/password", "current_password", password, "new_password", newPassword).RedirectsTo("/id/account/security?notice=password-changed#password")
+	b.Page("/account/security?notice=password-changed").Is(200).Shows("Your other sessions have ended, and applications have lost their access.", "Other sessions end, and applications lose their access.")
+
+	b.Page("/account/delete", "password", password).Is(401).Shows("<p>The password is not right.</p>", "<details class=\"danger\" open")
+	copied := b.Clone()
+	if a := b.Page("/account/delete", "password", newPassword).Is(200).Shows(`data-page="signed-out"`); len(a.SetCookies) != 1 || a.SetCookies[0].MaxAge >= 0 {
+		t.Errorf("cookies %v", a.SetCookies)
+	}
+	if copied.IsSignedIn() {
+		t.Error("the account lives")
+	}
+}
+
+func TestTheProfileFormHasEveryMemberThatAPersonMayChange(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	form := w.SignedIn("ada").Page("/account/").Is(200)
+	for _, name := range account.UserMembers() {
+		if field := fmt.Sprintf(` name="%s"`, name); strings.HasSuffix(name, "_verified") {
+			form.Hides(field)
+		} else {
+			form.Shows(field)
+		}
+	}
+}
+
+func TestSignedOutFormsChangeNothing(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	for _, path := range []string{
+		"/account/profile", "/account/password", "/account/sessions/end", "/account/sessions/end-others", "/account/invites", "/account/invites/delete",
+		"/account/apps/remove", "/account/delete",
+	} {
+		w.Browser().Page(path, "password", password).RedirectsTo("/login/")
+	}
+	for _, path := range []string{"/account/", "/account/security", "/account/devices", "/account/apps", "/account/invites", "/account/data"} {
+		w.Browser().Page(path).RedirectsTo("/login/")
+	}
+	w.Browser().Login("ada", password).Is(200)
+}
+
+func TestTheLastAdministratorStaysOnThePageToo(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("root1", account.FlagAdmin)
+	w.SignedIn("root1").Page("/account/delete", "password", password).Is(409).Shows(`data-code="last_admin"`)
+}
+
+func TestSecurityPageSaysWhatHappenedToThePersonAlone(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("ada")
+	w.AddUser("eve")
+	eve := w.Service.Administration()
+	root := account.Caller{Name: "root1", Address: "203.0.113.9", Session: account.Session{ID: "s", ConfirmedAt: time.Now()}}
+	b := w.SignedIn("ada")
+	if err := eve.Suspend(t.Context(), root, w.User("eve"), "spam", false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := eve.IssueResetCode(t.Context(), root, w.User("ada")); err != nil {
+		t.Fatal(err)
+	}
+	b.Page("/account/password", "current_password", "wrong", "new_password", newPassword).Is(401)
+	b.Page("/account/security").Is(200).
+		Shows("ada signed in with password", "192.0.2.1", "root1 created a code for a new password of the account of ada", "The operator created the account of ada").
+		Hides("suspended", "spam", "203.0.113.9") // who administers is no business of hers beyond the name
+	w.SignedIn("root1").Page("/account/security").Is(200).Hides(`data-action="user.suspend"`)
+}
+
+// What the slowest page costs; the bar is 5 ms.
+func BenchmarkAccountPage(b *testing.B) {
+	w := accounttest.New(b)
+	w.AddUser("ada")
+	browser := w.SignedIn("ada")
+	for range 30 {
+		browser = w.SignedIn("ada")
+		browser.Page("/account/profile", "display_name", "Ada")
+	}
+	for _, path := range []string{"/account/", "/account/security", "/account/devices", "/account/apps", "/account/invites", "/account/data"} {
+		b.Run(path, func(b *testing.B) {
+			for b.Loop() {
+				browser.Page(path).Is(200)
+			}
+		})
+	}
+}

@@ -1,0 +1,139 @@
+package site
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/text"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// memberPage returns a page of a person's account. m holds what all these pages show, with the
+// answer to a form if there is one.
+type memberPage func(r *http.Request, m templates.Member) (templates.Page, error)
+
+// memberPages maps the rest of the path under /account/ to a page.
+func (s *Site) memberPages() map[string]memberPage {
+	return map[string]memberPage{
+		"": s.profilePage, "security": s.securityPage, "devices": s.devicesPage, "apps": s.appsPage,
+		"invites": s.invitesPage, "data": s.dataPage,
+	}
+}
+
+// notices are the messages that a page of the account shows after a form, with the page and the
+// section of the form. The query names a notice and never brings text.
+var notices = map[string]struct {
+	page, section string
+	text          templates.Text
+}{
+	"profile-saved":     {"", "profile", "Your profile is saved."},
+	"email-verified":    {"", "verify-email", "Your email address is verified."},
+	"verification-sent": {"", "verify-email", "The mail is on its way. Open its link or enter its code here."},
+	"password-changed": {"security", "password",
+		"Your password is changed. Your other sessions have ended, and applications have lost their access."},
+	"passkey-added":   {"security", "passkeys", "The passkey is added."},
+	"passkey-renamed": {"security", "passkeys", "The passkey is renamed."},
+	"passkey-removed": {"security", "passkeys",
+		"The passkey is removed. Delete it in your device or password manager, too."},
+	"totp-added": {"security", "second-factor", "Your authenticator app is set up."},
+	"totp-removed": {"security", "second-factor",
+		"Your authenticator app is removed. Delete its entry in the app too."},
+	"session-ended":   {"devices", "sessions", "The session has ended."},
+	"sessions-ended":  {"devices", "sessions", "All other sessions have ended."},
+	"invite-created":  {"invites", "invites", "The invite is ready. Send its link to the person you invite."},
+	"invite-mailed":   {"invites", "invites", "The invite is on its way by mail. Its link is also below."},
+	"invite-deleted":  {"invites", "invites", "The invite is deleted."},
+	"app-removed":     {"apps", "apps", "The application no longer has access to your account."},
+	"account-deleted": {"data", "data", ""},
+}
+
+// accountPage returns the handler of a page, which shows the notice that the query names if it
+// belongs to the page.
+func (s *Site) accountPage(name string) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		m := s.member(r)
+		if done := notices[r.URL.Query().Get("notice")]; done.page == name && done.text != "" {
+			m.Answer = templates.Answer{Section: done.section,
+				Notice: templates.LanguageOf(r.Context()).Text(done.text)}
+		}
+		return s.showMember(w, r, http.StatusOK, name, m)
+	}
+}
+
+// accountForm returns the handler of a form. It runs the operation and redirects to the page of the
+// form, so that reloading does not repeat it. If the operation is refused, the page shows the
+// reason.
+func (s *Site) accountForm(notice string, do operation) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := web.ReadForm(w, r); err != nil {
+			return err
+		}
+		at := notices[notice]
+		switch err := do(w, r); {
+		case err != nil:
+			return s.accountRefused(w, r, at.page, at.section, err)
+		case notice == "account-deleted":
+			s.clearCookies(w)
+			s.Show(w, r, http.StatusOK, templates.SignedOut{Deleted: true})
+			return nil
+		case notice == "invite-created" && strings.TrimSpace(r.PostForm.Get("email")) != "":
+			return s.Redirect(w, r, "/account/invites?notice=invite-mailed#invites")
+		}
+		return s.Redirect(w, r, "/account/"+at.page+"?notice="+notice+"#"+at.section)
+	}
+}
+
+// accountRefused shows the page with the reason of a refusal, and with what was typed unless it is
+// secret.
+func (s *Site) accountRefused(w http.ResponseWriter, r *http.Request, page, section string, cause error) error {
+	p, err := web.Refusal(w, r, cause)
+	if err != nil {
+		return err
+	}
+	m := s.member(r)
+	m.Answer, m.ErrorField = templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code},
+		refusedField(section, p)
+	if section == "passkeys" {
+		m.PasskeyName = text.Cut(r.PostForm.Get("name"), 60)
+	}
+	if section == "profile" && len(p.Errors) > 0 {
+		s.Show(w, r, p.Status, s.refusedProfile(r, m, p.Errors))
+		return nil
+	}
+	return s.showMember(w, r, p.Status, page, m)
+}
+
+// refusedField returns the name of the field that a refusal is about, or "" if the page finds it by
+// the code.
+func refusedField(section string, p *web.Problem) string {
+	switch {
+	case section == "verify-email" && p.Code == account.ErrInvalidEmailCode.Code:
+		return "code"
+	case section == "invites" && p.Code == account.ErrInvalidEmail.Code:
+		return "email"
+	case section == "invites" && p.Code == "invalid_text":
+		return "note"
+	case section == "data" && p.Code == "invalid_credentials":
+		return "password"
+	}
+	return ""
+}
+
+// member returns what every page shows about the person who requests it.
+func (s *Site) member(r *http.Request) templates.Member {
+	u := IdentityFrom(r.Context()).User
+	return templates.Member{Handle: u.Handle, DisplayName: u.DisplayName, Admin: u.Has(account.FlagAdmin), Flags: u.Flags}
+}
+
+func (s *Site) showMember(
+	w http.ResponseWriter, r *http.Request, status int, name string, m templates.Member,
+) error {
+	page, err := s.memberPages()[name](r, m)
+	if err != nil {
+		return err
+	}
+	s.Show(w, r, status, page)
+	return nil
+}

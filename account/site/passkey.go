@@ -1,0 +1,200 @@
+package site
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/text"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// passkeyEndpoints serves /.well-known/passkey-endpoints (W3C, A Well-Known URL for Relying Party
+// Passkey Endpoints).
+func (s *Site) passkeyEndpoints(w http.ResponseWriter, _ *http.Request) error {
+	if p := s.PasskeysUnavailable(); p != nil {
+		return p
+	}
+	return web.WriteJSON(w, http.StatusOK,
+		map[string]string{"enroll": s.URL(passkeysPath), "manage": s.URL(passkeysPath)})
+}
+
+func (s *Site) apiPasskeys(w http.ResponseWriter, r *http.Request) error {
+	keys, err := s.Store().Passkeys(r.Context(), IdentityFrom(r.Context()).User.Sub)
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, map[string][]account.PasskeyEntry{"passkeys": account.PasskeyEntries(keys)})
+}
+
+func (s *Site) apiBeginAddPasskey(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
+		return err
+	}
+	begun, err := s.BeginAddPasskey(r.Context(), s.Caller(r))
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, begun)
+}
+
+func (s *Site) apiAddPasskey(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		passkeyAnswer
+		Name string `json:"name"`
+		Keep bool   `json:"keep_other_sessions"`
+	}
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	k, out, err := s.AddPasskey(r.Context(), s.Caller(r), in.answered(), in.Name, in.Keep)
+	if err != nil {
+		return err
+	}
+	s.setCookies(w, out.SignedIn)
+	return web.WriteJSON(w, http.StatusCreated, struct {
+		account.PasskeyEntry
+		RecoveryCodes []string `json:"recovery_codes"` // null: there are some already
+	}{k.Entry(), out.Codes})
+}
+
+func (s *Site) addPasskeyForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r); err != nil {
+		return err
+	}
+	in, _ := passkeyInForm(r, "")
+	const done = "passkey-added"
+	if in.State == "" && len(in.Credential) == 0 { // the script sends these for the proof alone
+		if err := s.Allow(s.Caller(r), "factor.add"); err != nil {
+			return err
+		}
+		m := s.member(r)
+		m.PasskeyName = text.Cut(r.PostForm.Get("name"), 60)
+		return s.showMember(w, r, http.StatusOK, notices[done].page, m)
+	}
+	_, out, err := s.AddPasskey(r.Context(), s.Caller(r), in, r.PostForm.Get("name"), keepOthers(r))
+	if err != nil {
+		return s.accountRefused(w, r, notices[done].page, notices[done].section, err)
+	}
+	return s.factorAdded(w, r, out, done)
+}
+
+func (s *Site) apiRenamePasskey(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Name string `json:"name"`
+	}
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	k, err := s.RenamePasskey(r.Context(), s.Caller(r), parameter(r, "id"), in.Name)
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, k.Entry())
+}
+
+func (s *Site) renamePasskeyForm(_ http.ResponseWriter, r *http.Request) error {
+	_, err := s.RenamePasskey(r.Context(), s.Caller(r), r.PostForm.Get("id"), r.PostForm.Get("name"))
+	return err
+}
+
+func (s *Site) removePasskey(_ http.ResponseWriter, r *http.Request) error {
+	return s.RemovePasskey(r.Context(), s.Caller(r), parameter(r, "id"), keepOthers(r))
+}
+
+// describePasskeys fills in the passkey section of the page.
+func (s *Site) describePasskeys(r *http.Request, page *templates.AccountSecurity) error {
+	keys, err := s.Store().Passkeys(r.Context(), IdentityFrom(r.Context()).User.Sub)
+	if err != nil {
+		return err
+	}
+	page.Passkeys.Full = len(keys) >= account.MaxPasskeys
+	if p := s.PasskeysUnavailable(); p != nil {
+		page.Passkeys.Unavailable = p.In(templates.LanguageOf(r.Context())).Detail
+	}
+	for _, k := range keys {
+		page.Passkeys.Rows = append(page.Passkeys.Rows,
+			templates.PasskeyRow{ID: k.ShownID(), Name: k.Name, Synced: k.BackupState, CreatedAt: k.CreatedAt,
+				LastUsedAt: k.LastUsedAt})
+	}
+	return nil
+}
+
+// apiPasskeyBegin returns a challenge.
+func (s *Site) apiPasskeyBegin(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Purpose string `json:"purpose"` // empty: sign-in
+	}
+	if err := web.ReadOptionalJSON(w, r, &in); err != nil {
+		return err
+	}
+	c := s.Caller(r)
+	switch in.Purpose {
+	case "", account.CeremonySignIn:
+		c.Browser.Passkey = s.givePasskeyCookie(w, c.Browser.Passkey)
+	case account.CeremonyConfirm:
+		id, err := s.Current(r)
+		if err != nil {
+			return err
+		}
+		c = c.In(id)
+	}
+	begun, err := s.BeginPasskey(r.Context(), c, in.Purpose)
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, begun)
+}
+
+// passkeyAnswer is the body of a finish request.
+type passkeyAnswer struct {
+	State      string          `json:"state"`
+	Credential json.RawMessage `json:"credential"`
+}
+
+func (a passkeyAnswer) answered() account.AnsweredCeremony {
+	return account.AnsweredCeremony{State: a.State, Credential: a.Credential}
+}
+
+// apiPasskeyFinish signs in, or confirms the signed-in user.
+func (s *Site) apiPasskeyFinish(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		passkeyAnswer
+		Purpose string `json:"purpose"` // that of the begin request
+	}
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	switch in.Purpose {
+	case "", account.CeremonySignIn:
+		out, err := s.PasskeySignIn(r.Context(), s.Caller(r), in.answered())
+		return s.answerSignedIn(w, r, out, err)
+	case account.CeremonySecondFactor:
+		out, err := s.PasskeySecondStep(r.Context(), s.Caller(r), in.answered())
+		return s.answerSignedIn(w, r, out, err)
+	case account.CeremonyConfirm:
+		s.RequireSession(s.Do(func(w http.ResponseWriter, r *http.Request) error {
+			out, err := s.PasskeyConfirm(r.Context(), s.Caller(r), in.answered())
+			return s.answerConfirmed(w, out, err)
+		}))(w, r)
+		return nil
+	}
+	return account.ErrPasskeyPurpose
+}
+
+// passkeyInForm returns the answer that the script put into a form of a page.
+func passkeyInForm(r *http.Request, prefix string) (account.AnsweredCeremony, bool) {
+	in := account.AnsweredCeremony{State: r.PostForm.Get(prefix + "state"),
+		Credential: []byte(r.PostForm.Get(prefix + "credential"))}
+	return in, len(in.Credential) > 0
+}
+
+// noPasskeys returns why the user's passkeys do not work here, or "" if they do.
+func (s *Site) noPasskeys(ctx context.Context, f account.Factors) string {
+	if p := s.PasskeysUnavailable(); f.Passkeys > 0 && p != nil {
+		return p.In(templates.LanguageOf(ctx)).Detail
+	}
+	return ""
+}

@@ -1,0 +1,562 @@
+package site_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/descope/virtualwebauthn"
+	"github.com/google/uuid"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/store/accounttest"
+)
+
+// keyring is an authenticator with a passkey of one user, and the browser it is used in.
+type keyring struct {
+	party  virtualwebauthn.RelyingParty
+	device virtualwebauthn.Authenticator
+	key    virtualwebauthn.Credential
+}
+
+func newKeyring(change ...func(*virtualwebauthn.AuthenticatorOptions)) *keyring {
+	o := virtualwebauthn.AuthenticatorOptions{}
+	for _, c := range change {
+		c(&o)
+	}
+	k := &keyring{party: virtualwebauthn.RelyingParty{ID: "localhost", Origin: "http://localhost:4040"}, device: virtualwebauthn.NewAuthenticatorWithOptions(o)}
+	for {
+		k.key = virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)
+		private, _ := x509.ParsePKCS8PrivateKey(k.key.Key.Data)
+		point, _ := private.(*ecdsa.PrivateKey).PublicKey.Bytes() // 4, then two coordinates of 32 bytes
+		// The library writes coordinates without leading zeros, which no authenticator does.
+		if point[1] != 0 && point[33] != 0 {
+			return k
+		}
+	}
+}
+
+// ceremony is what begin answers: the state, and the options as JSON.
+func ceremony(a *accounttest.Answer) (state any, options string) {
+	a.T.Helper()
+	body := a.Is(200).JSON()
+	text, err := json.Marshal(body["publicKey"])
+	if err != nil {
+		a.T.Fatal(err)
+	}
+	return body["state"], string(text)
+}
+
+// create answers the challenge of a begin with a new passkey.
+func (k *keyring) create(a *accounttest.Answer) map[string]any {
+	a.T.Helper()
+	state, text := ceremony(a)
+	options, err := virtualwebauthn.ParseAttestationOptions(text)
+	if err != nil {
+		a.T.Fatal(err)
+	}
+	k.device.Options.UserHandle = []byte(options.UserID)
+	return map[string]any{"state": state, "credential": json.RawMessage(virtualwebauthn.CreateAttestationResponse(k.party, k.device, k.key, *options))}
+}
+
+// get answers the challenge of a begin with the passkey.
+func (k *keyring) get(a *accounttest.Answer) map[string]any {
+	a.T.Helper()
+	state, text := ceremony(a)
+	options, err := virtualwebauthn.ParseAssertionOptions(text)
+	if err != nil {
+		a.T.Fatal(err)
+	}
+	k.key.Counter++
+	return map[string]any{"state": state, "credential": json.RawMessage(virtualwebauthn.CreateAssertionResponse(k.party, k.device, k.key, *options))}
+}
+
+func begin(b *accounttest.Browser) *accounttest.Answer {
+	return b.Call("POST", "/api/auth/passkey/begin", map[string]string{})
+}
+
+func finish(b *accounttest.Browser, body any) *accounttest.Answer {
+	return b.Call("POST", "/api/auth/passkey/finish", body)
+}
+
+// addPasskey gives the signed-in user of the browser a passkey.
+func addPasskey(b *accounttest.Browser, name string, change ...func(*virtualwebauthn.AuthenticatorOptions)) *keyring {
+	b.W.T.Helper()
+	k := newKeyring(change...)
+	body := k.create(b.Call("POST", "/api/me/passkeys/begin", nil))
+	body["name"] = name
+	b.Call("POST", "/api/me/passkeys", body).Is(201)
+	return k
+}
+
+func synced(o *virtualwebauthn.AuthenticatorOptions) { o.BackupEligible, o.BackupState = true, true }
+
+// session is the session of the browser.
+func session(b *accounttest.Browser) account.Session {
+	b.W.T.Helper()
+	id, _ := b.Call("GET", "/api/me", nil).Is(200).JSON()["session"].(map[string]any)["id"].(string)
+	got, _, err := b.W.Store.Session(b.W.T.Context(), id)
+	if err != nil {
+		b.W.T.Fatal(err)
+	}
+	return got
+}
+
+func TestPasskeyIsTheOnlyStep(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	b := w.SignedIn("ada")
+	hard, soft := addPasskey(b, "Key"), addPasskey(b, "Manager", synced)
+	for method, k := range map[string]*keyring{account.MethodHardwareKey: hard, account.MethodSoftwareKey: soft} {
+		fresh := w.Browser()
+		got := finish(fresh, k.get(begin(fresh))).Is(200).JSON()
+		if got["handle"] != "ada" {
+			t.Errorf("signed in as %v", got)
+		}
+		if amr := strings.Join(session(fresh).AMR, " "); amr != method+" user mfa" {
+			t.Errorf("methods %q", amr)
+		}
+		form := w.Browser()
+		body := k.get(begin(form))
+		form.Page("/login/", "state", body["state"].(string), "credential", string(body["credential"].(json.RawMessage)), "continue", "a.b").RedirectsTo("/oauth2/authorize?continue=a.b")
+	}
+	w.Browser().Login("ada", password).Is(401, "second_factor_required")
+	keys, err := w.Store.Passkeys(t.Context(), w.User("ada").Sub)
+	slices.SortFunc(keys, func(a, b account.Passkey) int { return strings.Compare(a.Name, b.Name) })
+	if err != nil || len(keys) != 2 || keys[0].SignCount != 2 || keys[0].LastUsedAt.IsZero() || keys[0].BackupEligible || !keys[1].BackupState {
+		t.Errorf("%+v: %v", keys, err)
+	}
+}
+
+// Everything that a thief of an assertion, or a site in between, could try: one answer,
+// and no session.
+func TestPasskeyOfAnotherCeremonyOpensNothing(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	w.AddUser("bob")
+	ada, bob := w.SignedIn("ada"), w.SignedIn("bob")
+	k, other := addPasskey(ada, "Key"), addPasskey(bob, "Key")
+	edit := func(body map[string]any, member string, change func(map[string]any)) {
+		var c map[string]any
+		_ = json.Unmarshal(body["credential"].(json.RawMessage), &c)
+		response := c["response"].(map[string]any)
+		if member == "clientDataJSON" {
+			raw, _ := base64.RawURLEncoding.DecodeString(response[member].(string))
+			var data map[string]any
+			_ = json.Unmarshal(raw, &data)
+			change(data)
+			raw, _ = json.Marshal(data)
+			response[member] = base64.RawURLEncoding.EncodeToString(raw)
+		} else {
+			change(response)
+		}
+		raw, _ := json.Marshal(c)
+		body["credential"] = json.RawMessage(raw)
+	}
+	for name, attack := range map[string]struct {
+		code  string
+		forge func(b *accounttest.Browser) map[string]any
+	}{
+		"other origin": {"invalid_passkey", func(b *accounttest.Browser) map[string]any {
+			phished := *k
+			phished.party.Origin = "https://localhost:4040"
+			return phished.get(begin(b))
+		}},
+		"other port": {"invalid_passkey", func(b *accounttest.Browser) map[string]any {
+			phished := *k
+			phished.party.Origin = "http://localhost:4041"
+			return phished.get(begin(b))
+		}},
+		"other relying party": {"invalid_passkey", func(b *accounttest.Browser) map[string]any {
+			phished := *k
+			phished.party.ID = "cairn.example"
+			return phished.get(begin(b))
+		}},
+		"no user verification": {"invalid_passkey", func(b *accounttest.Browser) map[string]any {
+			stolen := *k
+			stolen.device.Options.UserNotVerified = true
+			return stolen.get(begin(b))
+		}},
+		"user handle of another": {"invalid_passkey", func(b *accounttest.Browser) map[string]any {
+			forged := *k
+			forged.device.Options.UserHandle = other.device.Options.UserHandle
+			return forged.get(begin(b))
+		}},
+		"no user handle": {"invalid_passkey", func(b *accounttest.Browser) map[string]any {
+			body := k.get(begin(b))
+			edit(body, "", func(r map[string]any) { delete(r, "userHandle") })
+			return body
+		}},
+		"credential id of another": {"invalid_passkey", func(b *accounttest.Browser) map[string]any {
+			forged := *k
+			forged.key.ID = other.key.ID
+			return forged.get(begin(b))
+		}},
+		"unknown credential": {"invalid_passkey", func(b *accounttest.Browser) map[string]any {
+			unknown := newKeyring()
+			unknown.device.Options.UserHandle = k.device.Options.UserHandle
+			return unknown.get(begin(b))
+		}},
+		"altered client data": {"invalid_passkey", func(b *accounttest.Browser) map[string]any {
+			body := k.get(begin(b))
+			edit(body, "clientDataJSON", func(d map[string]any) { d["extra"] = 1 })
+			return body
+		}},
+		"registration as proof": {"invalid_passkey", func(b *accounttest.Browser) map[string]any {
+			body := k.get(begin(b))
+			edit(body, "clientDataJSON", func(d map[string]any) { d["type"] = "webauthn.create" })
+			return body
+		}},
+		"backup flag changed": {"invalid_passkey", func(b *accounttest.Browser) map[string]any {
+			forged := *k
+			forged.device.Options.BackupEligible = true
+			return forged.get(begin(b))
+		}},
+		"challenge of another begin": {"invalid_passkey", func(b *accounttest.Browser) map[string]any {
+			body := k.get(begin(b))
+			body["state"] = begin(b).Is(200).JSON()["state"]
+			return body
+		}},
+		"no credential": {"invalid_passkey", func(b *accounttest.Browser) map[string]any {
+			return map[string]any{"state": begin(b).JSON()["state"], "credential": nil}
+		}},
+		"challenge of another browser": {"passkey_expired", func(b *accounttest.Browser) map[string]any {
+			begin(b)
+			return k.get(begin(w.Browser()))
+		}},
+		"browser without its cookie": {"passkey_expired", func(b *accounttest.Browser) map[string]any {
+			body := k.get(begin(b))
+			clear(b.Cookies)
+			return body
+		}},
+		"challenge of another purpose": {"passkey_expired", func(b *accounttest.Browser) map[string]any {
+			body := k.get(ada.Call("POST", "/api/auth/passkey/begin", map[string]string{"purpose": "confirm"}))
+			maps.Copy(b.Cookies, map[string]string{"cairn_passkey": strings.Repeat("A", 26)})
+			return body
+		}},
+		"altered state": {"passkey_expired", func(b *accounttest.Browser) map[string]any {
+			body := k.get(begin(b))
+			body["state"] = "x" + body["state"].(string)
+			return body
+		}},
+		"five minutes later": {"passkey_expired", func(b *accounttest.Browser) map[string]any {
+			body := k.get(begin(b))
+			w.Clock.Advance(5*time.Minute + time.Second)
+			return body
+		}},
+	} {
+		b := w.Browser()
+		body := attack.forge(b)
+		got := finish(b, body)
+		if got.Status/100 != 4 || got.JSON()["code"] != attack.code || b.IsSignedIn() {
+			t.Errorf("%s: %d %s", name, got.Status, got.Body)
+		}
+	}
+	b := w.Browser()
+	finish(b, k.get(begin(b))).Is(200) // the passkey itself is as good as ever
+}
+
+// The assertion that was sent is seen again at the same instance, and at another one.
+func TestPasskeyAssertionIsGoodOnce(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	k := addPasskey(w.SignedIn("ada"), "Key")
+	b := w.Browser()
+	body := k.get(begin(b))
+	finish(b, body).Is(200)
+	finish(b, body).Is(400, "passkey_expired")
+	w.Start()
+	finish(b, body).Is(400, "passkey_expired")
+	again := k.get(begin(b))
+	counts := accounttest.Parallel(6, func(i int) int { return finish(b.Clone(), again).Status })
+	if counts[200] != 1 || counts[400] != 5 {
+		t.Errorf("the same assertion six times at once: %v", counts)
+	}
+}
+
+func TestSignCountThatGoesBackIsToldNotLocked(t *testing.T) {
+	var log strings.Builder
+	w := accounttest.New(t, withLog(&log))
+	u := w.AddUser("ada")
+	if _, err := w.Store.ChangeUser(t.Context(), u.Sub, func(u *account.User) error { u.Email = "ada@example.org"; return nil }, w.Clock.Now(), nil); err != nil {
+		t.Fatal(err)
+	}
+	k := addPasskey(w.SignedIn("ada"), "Key")
+	k.key.Counter = 40
+	b := w.Browser()
+	finish(b, k.get(begin(b))).Is(200)
+	if strings.Contains(log.String(), "sign count") {
+		t.Error(log.String())
+	}
+	k.key.Counter = 7 // a copy that was used less
+	finish(b, k.get(begin(b))).Is(200)
+	rows, err := w.Store.AuditLog(t.Context(), account.AuditQuery{Kind: "factor.counter", Limit: 5})
+	if err != nil || len(rows) != 1 || rows[0].Detail != "passkey Key" || !strings.Contains(log.String(), "sign count of a passkey went back") {
+		t.Errorf("%+v: %v; log %s", rows, err, log.String())
+	}
+	finish(b, k.get(begin(b))).Is(200)
+	if rows, err = w.Store.AuditLog(t.Context(), account.AuditQuery{Kind: "factor.counter", Limit: 5}); err != nil || len(rows) != 1 {
+		t.Errorf("told again: %+v, %v", rows, err)
+	}
+}
+
+func TestSuspendedAndDeletedUsersOfPasskeys(t *testing.T) {
+	w := accounttest.New(t, withLimits(map[string]web.Rate{web.LimitLogin: {Count: 2, Window: time.Hour}}))
+	w.AddUser("ada")
+	w.AddUser("bob")
+	ada, bob := w.SignedIn("ada"), w.SignedIn("bob")
+	k, gone := addPasskey(ada, "Key"), addPasskey(bob, "Key")
+	w.Suspend("ada")
+	bob.Call("DELETE", "/api/me", map[string]string{"password": password}).Is(204)
+	b := w.BrowserAt("198.51.100.7")
+	finish(b, k.get(begin(b))).Is(403, "account_suspended")
+	for range 2 {
+		finish(b, gone.get(begin(b))).Is(401, "invalid_passkey")
+	}
+	finish(b, gone.get(begin(b))).Is(429, "rate_limited") // failures count for the address
+	if keys, err := w.Store.Passkeys(t.Context(), string(gone.device.Options.UserHandle)); err != nil || len(keys) != 0 {
+		t.Errorf("the deleted user has %d passkeys, %v", len(keys), err)
+	}
+}
+
+func TestOwnerManagesPasskeys(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	w.AddUser("bob")
+	b, bob := w.SignedIn("ada"), w.SignedIn("bob")
+	k := newKeyring(synced)
+	k.device.Aaguid = uuid.MustParse("fbfc3007-154e-4ecc-8c0b-6e020557d7bd")
+	begun := b.Call("POST", "/api/me/passkeys/begin", nil)
+	body := k.create(begun)
+	bob.Call("POST", "/api/me/passkeys", body).Is(400, "passkey_expired") // another session's
+	b.Call("POST", "/api/me/passkeys", map[string]any{"state": body["state"], "credential": body["credential"], "name": "a\nb"}).Is(400, "invalid_passkey_name")
+	added := b.Call("POST", "/api/me/passkeys", body).Is(201).JSON()
+	if added["name"] != "iCloud Keychain" || added["backup_state"] != true {
+		t.Errorf("%v", added)
+	}
+	b.Call("POST", "/api/me/passkeys", body).Is(400, "passkey_expired")
+	if _, options := ceremony(b.Call("POST", "/api/me/passkeys/begin", nil)); !strings.Contains(options, `"excludeCredentials":[{"id":"`+added["id"].(string)) {
+		t.Errorf("nothing is excluded: %s", options)
+	}
+	b.Call("POST", "/api/me/passkeys", k.create(b.Call("POST", "/api/me/passkeys/begin", nil))).Is(409, "passkey_exists")
+	weak := newKeyring(func(o *virtualwebauthn.AuthenticatorOptions) { o.UserNotVerified = true })
+	b.Call("POST", "/api/me/passkeys", weak.create(b.Call("POST", "/api/me/passkeys/begin", nil))).Is(401, "invalid_passkey")
+	elsewhere := newKeyring()
+	elsewhere.party.Origin = "https://evil.example"
+	b.Call("POST", "/api/me/passkeys", elsewhere.create(b.Call("POST", "/api/me/passkeys/begin", nil))).Is(401, "invalid_passkey")
+
+	path := "/api/me/passkeys/" + added["id"].(string)
+	bob.Call("PATCH", path, map[string]string{"name": "Mine"}).Is(404, "passkey_not_found")
+	bob.Call("DELETE", path, nil).Is(404, "passkey_not_found")
+	b.Call("PATCH", path, map[string]string{"name": " My phone "}).Is(200)
+	b.Page("/account/passkeys/rename", "id", added["id"].(string), "name", "").Is(400)
+	list := b.Call("GET", "/api/me/passkeys", nil).Is(200).JSON()["passkeys"].([]any)
+	if len(list) != 1 || list[0].(map[string]any)["name"] != "My phone" || list[0].(map[string]any)["last_used_at"] != nil {
+		t.Errorf("%v", list)
+	}
+	if !w.User("ada").SecondFactor {
+		t.Error("a passkey is no second factor")
+	}
+	w.Clock.Advance(11 * time.Minute)
+	b.Call("POST", "/api/me/passkeys/begin", nil).Is(403, "reauthentication_required")
+	b.Call("POST", "/api/me/passkeys", body).Is(403, "reauthentication_required")
+	b.Call("DELETE", path, nil).Is(403, "reauthentication_required")
+	finish(b, k.get(begin(b))).Is(200)
+	b.Call("DELETE", path, nil).Is(204)
+	if w.User("ada").SecondFactor {
+		t.Error("still a second factor after the last one was removed")
+	}
+	rows, err := w.Store.AuditLog(t.Context(), account.AuditQuery{Kind: "factor", Limit: 5})
+	if err != nil || len(rows) != 3 || rows[0].Action != "factor.remove" || rows[0].Detail != "passkey My phone" || rows[1].Action != "factor.rename" || rows[2].Action != "factor.add" || rows[2].Detail != "passkey iCloud Keychain" {
+		t.Errorf("%+v: %v", rows, err)
+	}
+	fresh := w.Browser()
+	finish(fresh, k.get(begin(fresh))).Is(401, "invalid_passkey")
+}
+
+func TestPasskeysNeedANameAndHTTPS(t *testing.T) {
+	for issuer, says := range map[string]string{
+		"http://localhost:4040": "", "http://id.localhost:4040": "", "https://id.example.org/sub": "", "https://nas": "whole",
+		"https://192.0.2.7": "IP address", "http://127.0.0.1:4040": "IP address", "https://[2001:db8::1]": "IP address", "http://id.example.org": "plain http",
+	} {
+		w := accounttest.New(t, func(o *account.Options) { o.Issuer = issuer })
+		b := w.Browser()
+		begun, endpoints, login := begin(b), b.Call("GET", "/.well-known/passkey-endpoints", nil), b.Page("/login/")
+		if says == "" {
+			begun.Is(200)
+			if got := endpoints.Is(200).JSON(); !strings.HasPrefix(got["enroll"].(string), issuer+"/account/") || got["manage"] != got["enroll"] {
+				t.Errorf("%s: %v", issuer, got)
+			}
+			login.Shows("data-passkey")
+			continue
+		}
+		endpoints.Is(404, "passkeys_unavailable")
+		if detail := begun.Is(404, "passkeys_unavailable").JSON()["detail"].(string); !strings.Contains(detail, says) {
+			t.Errorf("%s: %s", issuer, detail)
+		}
+		login.Hides("data-passkey", "webauthn")
+		w.AddUser("ada")
+		w.SignedIn("ada").Page("/account/security").Shows(says).Hides("data-passkey")
+	}
+}
+
+func beginFor(b *accounttest.Browser, purpose string) *accounttest.Answer {
+	return b.Call("POST", "/api/auth/passkey/begin", map[string]string{"purpose": purpose})
+}
+
+func finishing(purpose string, body map[string]any) map[string]any {
+	body["purpose"] = purpose
+	return body
+}
+
+func TestPasskeyIsTheSecondStep(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	w.AddUser("bob")
+	ada, bob := w.SignedIn("ada"), w.SignedIn("bob")
+	k, other := addPasskey(ada, "Key"), addPasskey(bob, "Key")
+	b := w.Browser()
+	beginFor(b, "second-factor").Is(401, "sign_in_expired") // nobody has given a password here
+	if got := b.Login("ada", password).Is(401, "second_factor_required").JSON()["methods"].([]any); len(got) != 2 || got[0] != "passkey" || got[1] != "recovery_code" {
+		t.Errorf("methods %v", got)
+	}
+	begun := beginFor(b, "second-factor")
+	if _, options := ceremony(begun); strings.Count(options, `"id":`) != 1 || !strings.Contains(options, base64.RawURLEncoding.EncodeToString(k.key.ID)) || !strings.Contains(options, `"userVerification":"required"`) {
+		t.Errorf("options %s", options)
+	}
+	finish(b, finishing("second-factor", other.get(begun))).Is(401, "invalid_passkey") // of another user
+	finish(b, other.get(begun)).Is(400, "passkey_expired")                             // nor as the only step
+	elsewhere := w.Browser()
+	elsewhere.Login("ada", password).Is(401, "second_factor_required")
+	finish(elsewhere, finishing("second-factor", k.get(begun))).Is(400, "passkey_expired")
+	finish(elsewhere, finishing("second-factor", k.get(begin(elsewhere)))).Is(400, "passkey_expired") // a challenge for a sign-in
+	if b.IsSignedIn() || elsewhere.IsSignedIn() {
+		t.Fatal("signed in")
+	}
+	body := finishing("second-factor", k.get(begun))
+	finish(b, body).Is(200)
+	if amr := strings.Join(session(b).AMR, " "); amr != "pwd hwk user mfa" {
+		t.Errorf("methods %q", amr)
+	}
+	finish(b, body).Is(401, "sign_in_expired")
+
+	page := w.Browser()
+	page.Page("/login/", "handle", "ada", "password", password, "continue", "a.b").RedirectsTo("/login/second-factor/?continue=a.b")
+	page.Page("/login/second-factor/?continue=a.b").Shows(`data-passkey="get"`, "&quot;purpose&quot;:&quot;second-factor&quot;")
+	body = k.get(beginFor(page, "second-factor"))
+	page.Page("/login/second-factor/", "state", body["state"].(string), "credential", "{}", "continue", "a.b").Is(401).Shows(`data-code="invalid_passkey"`)
+	page.Page("/login/second-factor/", "state", body["state"].(string), "credential", string(body["credential"].(json.RawMessage)), "continue", "a.b").RedirectsTo("/oauth2/authorize?continue=a.b")
+
+	// The password that was right is not the one any more.
+	late := w.Browser()
+	late.Login("ada", password).Is(401, "second_factor_required")
+	body = finishing("second-factor", k.get(beginFor(late, "second-factor")))
+	ada.Call("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": newPassword}).Is(200)
+	finish(late, body).Is(401, "sign_in_expired")
+	beginFor(b, "third").Is(400, "invalid_request")
+}
+
+func TestPasskeyConfirmsWhoIsSignedIn(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	w.AddUser("bob")
+	b, bob := w.SignedIn("ada"), w.SignedIn("bob")
+	k, other := addPasskey(b, "Key"), addPasskey(bob, "Key")
+	w.Clock.Advance(9 * time.Minute)
+	begunAdding := b.Call("POST", "/api/me/passkeys/begin", nil)
+	w.Clock.Advance(2 * time.Minute)
+	b.Call("POST", "/api/me/passkeys/begin", nil).Is(403, "reauthentication_required")
+	begun := beginFor(b, "confirm")
+	finish(bob, finishing("confirm", k.get(begun))).Is(400, "passkey_expired")
+	finish(b, finishing("confirm", other.get(begun))).Is(401, "invalid_passkey")
+	finish(b, finishing("confirm", k.get(begin(w.Browser())))).Is(400, "passkey_expired")
+	// The challenge of another purpose, though sealed for the same session and user.
+	forAdding := finishing("confirm", k.get(begunAdding))
+	finish(b, forAdding).Is(400, "passkey_expired")
+	finish(w.Browser(), finishing("confirm", k.get(begun))).Is(401, "not_authenticated")
+	b.Call("POST", "/api/me/passkeys/begin", nil).Is(403, "reauthentication_required")
+	body := finishing("confirm", k.get(begun))
+	finish(b, body).Is(200)
+	b.Call("POST", "/api/me/passkeys/begin", nil).Is(200)
+	w.Clock.Advance(4 * time.Minute)
+	finish(b, body).Is(400, "passkey_expired") // good once
+
+	w.Clock.Advance(11 * time.Minute)
+	b.Page("/account/confirm?next=/account/security").Shows(`data-passkey="get"`)
+	body = k.get(beginFor(b, "confirm"))
+	b.Page("/account/confirm", "confirm_state", body["state"].(string), "confirm_credential", string(body["credential"].(json.RawMessage)), "next", "/account/security").RedirectsTo("/account/security")
+	b.Call("POST", "/api/me/passkeys/begin", nil).Is(200)
+}
+
+// The codes come with the first factor, in the page that the form leads to, and go with the last one.
+func TestExportHasThePasskeysWithoutTheirKeys(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	b := w.SignedIn("ada")
+	addPasskey(b, "Blue key")
+	keys, err := w.Store.Passkeys(t.Context(), w.User("ada").Sub)
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("%d passkeys, %v", len(keys), err)
+	}
+	b.Call("GET", "/api/me/export", nil).Is(200).Shows(`"name":"Blue key"`).Hides(base64.StdEncoding.EncodeToString(keys[0].PublicKey), "public_key")
+}
+
+func TestRecoveryCodesComeWithTheFirstPasskey(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	b := w.SignedIn("ada")
+	add := func() *accounttest.Answer {
+		body := newKeyring().create(b.Call("POST", "/api/me/passkeys/begin", nil))
+		return b.Page("/account/passkeys", "state", body["state"].(string), "credential", string(body["credential"].(json.RawMessage)), "name", "Phone")
+	}
+	first := add().Is(200).Shows(`id="recovery-codes"`)
+	code := regexp.MustCompile(`<li><code>([^<]+)</code>`).FindAllStringSubmatch(first.Body, -1)
+	if len(code) != 10 {
+		t.Fatalf("%d codes: %s", len(code), first.Body)
+	}
+	add().RedirectsTo("/account/security?notice=passkey-added#passkeys")
+	b.Page("/account/passkeys", "state", "x", "credential", "", "name", "Phone").Is(400).Shows(`data-code="passkey_expired"`)
+	lost := w.Browser()
+	lost.Login("ada", password).Is(401, "second_factor_required")
+	lost.Call("POST", "/api/auth/login", map[string]string{"otp": code[3][1]}).Is(200)
+	for _, k := range b.Call("GET", "/api/me/passkeys", nil).JSON()["passkeys"].([]any) {
+		b.Page("/account/passkeys/remove", "id", k.(map[string]any)["id"].(string), "sure", "yes").RedirectsTo("/account/security?notice=passkey-removed#passkeys")
+	}
+	w.Browser().Login("ada", password).Is(200)
+	if f, err := w.Store.Factors(t.Context(), w.User("ada").Sub); err != nil || f.RecoveryCodes != 0 {
+		t.Errorf("%+v: %v", f, err)
+	}
+}
+
+// The script sends the form without an answer of the browser where the session is not fresh.
+func TestNameOfANewPasskeySurvivesTheConfirmation(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	b := w.SignedIn("ada")
+	w.Clock.Advance(11 * time.Minute)
+	form := []string{"state", "", "credential", "", "name", "My <key>"}
+	b.Page("/account/passkeys", form...).Is(403).Shows(`data-page="confirm"`, `name="name" value="My &lt;key&gt;"`)
+	b.Page("/account/passkeys", append(form, "confirm_password", password)...).Is(200).Shows(`id="passkey-submit"`, `value="My &lt;key&gt;"`)
+}
+
+// An issuer that lost its name leaves passkeys of no use: the pages say so, and the codes still work.
+func TestPasskeysOfAnIssuerThatWasMoved(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	addPasskey(w.SignedIn("ada"), "Key")
+	w.Start(func(o *account.Options) { o.Issuer = "http://127.0.0.1:4040" })
+	b := w.Browser()
+	if got := b.Login("ada", password).Is(401, "second_factor_required").JSON()["methods"].([]any); len(got) != 1 || got[0] != "recovery_code" {
+		t.Errorf("methods %v", got)
+	}
+	b.Page("/login/second-factor/").Shows("IP address", "recovery_code").Hides("data-passkey")
+	beginFor(b, "second-factor").Is(404, "passkeys_unavailable")
+}

@@ -1,0 +1,51 @@
+package site
+
+import (
+	"net/http"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/text"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+func (s *Site) apiPreferences(w http.ResponseWriter, r *http.Request) error {
+	prefs, err := s.Store().Preferences(r.Context(), IdentityFrom(r.Context()).User.Sub)
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, prefs)
+}
+
+// apiPutPreferences merges preferences: a string sets one, null deletes it. One wrong member
+// refuses the whole body.
+func (s *Site) apiPutPreferences(w http.ResponseWriter, r *http.Request) error {
+	var in map[string]any
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	change := make(map[string]*string, len(in))
+	for k, v := range in {
+		typed, isText := v.(string)
+		pointer, detail := web.Pointer(k), templates.Text("")
+		switch {
+		case k == "" || len(k) > account.MaxPreferenceKey || !text.Printable(k):
+			pointer, detail = "", "a key has 1 to 64 bytes and no control characters"
+		case v != nil && !isText:
+			detail = "must be a string, or null to delete it"
+		case len(typed) > account.MaxPreferenceValue:
+			detail = "a value has at most 4,096 bytes"
+		}
+		if detail != "" {
+			return account.ErrInvalidPreference.For(web.FieldError{Pointer: pointer, Detail: detail})
+		}
+		if change[k] = nil; v != nil {
+			change[k] = &typed
+		}
+	}
+	prefs, err := s.Store().MergePreferences(r.Context(), IdentityFrom(r.Context()).User.Sub, change, account.MaxPreferences)
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, prefs)
+}

@@ -1,0 +1,191 @@
+package site
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/text"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+type me struct {
+	account.OwnUser
+	Session meSession `json:"session"`
+}
+
+type meSession struct {
+	ID        string    `json:"id"`
+	CreatedAt time.Time `json:"created_at"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+func (s *Site) apiMe(w http.ResponseWriter, r *http.Request) error {
+	return s.answerMe(w, r, IdentityFrom(r.Context()).User)
+}
+
+func (s *Site) apiPatchMe(w http.ResponseWriter, r *http.Request) error {
+	var in map[string]jsontext.Value
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	const keepMember = "keep_other_sessions"
+	keep := false
+	if value, given := in[keepMember]; given && json.Unmarshal(value, &keep) != nil {
+		return web.BadRequest("A member has the wrong type.",
+			web.FieldError{Pointer: "/" + keepMember, Detail: "must be a boolean"})
+	}
+	delete(in, keepMember)
+	c, err := userChange(in, account.OwnMember)
+	if err != nil {
+		return err
+	}
+	u, err := s.ChangeProfile(r.Context(), s.Caller(r), c, keep)
+	if err != nil {
+		return err
+	}
+	return s.answerMe(w, r, u)
+}
+
+// ReadUserChange reads a request that changes the members for which may returns true. Each value is
+// a string or null; an address is an object of them that replaces the previous one; a mark is true
+// or false. The error is a *Problem that names everything unknown or of the wrong type.
+func ReadUserChange(w http.ResponseWriter, r *http.Request, may func(member string) bool) (account.UserChange, error) {
+	var in map[string]jsontext.Value
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return nil, err
+	}
+	return userChange(in, may)
+}
+
+func userChange(in map[string]jsontext.Value, may func(member string) bool) (account.UserChange, error) {
+	known := slices.DeleteFunc(account.UserMembers(), func(name string) bool { return !may(name) })
+	c, detail := account.UserChange{}, templates.Text("A member has the wrong type.")
+	var faults []web.FieldError
+	read := func(name string, value jsontext.Value) {
+		var member *string
+		isMark := strings.HasSuffix(name, "_verified")
+		fault := templates.Text("")
+		switch {
+		case !slices.Contains(known, name):
+			fault, detail = "not known", "The body has a member that is not known here."
+		case isMark && value.Kind() != 't' && value.Kind() != 'f':
+			fault = "must be a boolean"
+		case isMark:
+			c[name] = value.String()
+		case json.Unmarshal(value, &member) != nil:
+			fault = "must be a string"
+		case member == nil:
+			c[name] = ""
+		default:
+			c[name] = *member
+		}
+		if fault != "" {
+			faults = append(faults, web.FieldError{Pointer: account.PointerTo(text.Cut(name, 64)), Detail: fault})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		if strings.Contains(name, ".") { // set with the address itself
+			detail = "The body has a member that is not known here."
+			faults = append(faults, web.FieldError{Pointer: "/" + text.Cut(name, 64), Detail: "not known"})
+			continue
+		}
+		if name != "address" || !slices.Contains(known, "address.country") {
+			read(name, in[name])
+			continue
+		}
+		var members map[string]jsontext.Value
+		if json.Unmarshal(in[name], &members) != nil {
+			faults = append(faults, web.FieldError{Pointer: "/address", Detail: "must be an object"})
+			continue
+		}
+		for _, member := range known {
+			if strings.HasPrefix(member, "address.") {
+				c[member] = ""
+			}
+		}
+		for _, member := range slices.Sorted(maps.Keys(members)) {
+			read("address."+member, members[member])
+		}
+	}
+	if faults != nil {
+		return nil, web.BadRequest(detail, faults...)
+	}
+	return c, nil
+}
+
+func (s *Site) answerMe(w http.ResponseWriter, r *http.Request, u account.User) error {
+	flags, err := s.FlagsOf(r.Context(), u)
+	if err != nil {
+		return err
+	}
+	row := IdentityFrom(r.Context()).Session
+	return web.WriteJSON(w, http.StatusOK, me{
+		account.OwnUserOf(u, flags),
+		meSession{ID: row.ID, CreatedAt: row.CreatedAt.UTC(), ExpiresAt: row.ExpiresAt.UTC()},
+	})
+}
+
+func (s *Site) profilePage(r *http.Request, m templates.Member) (templates.Page, error) {
+	return s.describeProfile(r, m), nil
+}
+
+func (s *Site) describeProfile(r *http.Request, m templates.Member) templates.Account {
+	u := IdentityFrom(r.Context()).User
+	f, a := u.Profile, account.Address{}
+	if f.Address != nil {
+		a = *f.Address
+	}
+	page := templates.Account{Member: m, EmailVerified: u.EmailVerified, PhoneVerified: f.PhoneNumberVerified,
+		Values: map[string]string{
+			"display_name": u.DisplayName, "email": u.Email, "given_name": f.GivenName,
+			"family_name": f.FamilyName, "middle_name": f.MiddleName, "nickname": f.Nickname,
+			"profile": f.Page, "picture": f.Picture, "website": f.Website, "gender": f.Gender,
+			"birthdate": f.Birthdate, "zoneinfo": f.Zoneinfo, "locale": f.Locale, "phone_number": f.PhoneNumber,
+			"address.formatted": a.Formatted, "address.street_address": a.StreetAddress,
+			"address.locality": a.Locality, "address.region": a.Region,
+			"address.postal_code": a.PostalCode, "address.country": a.Country,
+		}}
+	if s.MailEnabled() && u.Email != "" && !u.EmailVerified {
+		page.Verify, page.VerifyCode = u.Email, s.Verifiable(u)
+	}
+	return page
+}
+
+// refusedProfile returns the page with what was typed and the fault of each field.
+func (s *Site) refusedProfile(r *http.Request, m templates.Member, faults []web.FieldError) templates.Account {
+	page := s.describeProfile(r, m)
+	page.KeepOthers = keepOthers(r)
+	page.Error = templates.LanguageOf(r.Context()).Text("Nothing is saved: {count} entries have to be corrected.",
+		"count", len(faults))
+	page.FieldErrors = map[string]string{}
+	for _, f := range faults {
+		page.FieldErrors[strings.ReplaceAll(f.Pointer[1:], "/", ".")] = string(f.Detail)
+	}
+	for name := range page.Values {
+		if r.PostForm.Has(name) {
+			page.Values[name] = text.CutLines(r.PostForm.Get(name))
+		}
+	}
+	return page
+}
+
+func (s *Site) profileForm(_ http.ResponseWriter, r *http.Request) error {
+	c := account.UserChange{}
+	if b := r.PostForm.Get("birthdate"); r.PostForm.Has("birthdate_no_year") && len(b) == len("1990-03-31") {
+		r.PostForm.Set("birthdate", "0000"+b[4:])
+	}
+	for _, name := range account.UserMembers() {
+		if account.OwnMember(name) && r.PostForm.Has(name) {
+			c[name] = r.PostForm.Get(name)
+		}
+	}
+	_, err := s.ChangeProfile(r.Context(), s.Caller(r), c, keepOthers(r))
+	return err
+}

@@ -1,0 +1,106 @@
+package site
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/text"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+type registered struct {
+	OK     bool   `json:"ok"`
+	Handle string `json:"handle"`
+}
+
+func (s *Site) apiRegister(w http.ResponseWriter, r *http.Request) error {
+	var in account.Registration
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	out, err := s.Register(r.Context(), s.Caller(r), in)
+	if err != nil {
+		return err
+	}
+	s.setCookies(w, out)
+	return web.WriteJSON(w, http.StatusCreated, registered{OK: true, Handle: out.User.Handle})
+}
+
+// registerPage shows the form, with the code of an invite link filled in and the inviter. An
+// address over its limit learns nothing about codes.
+func (s *Site) registerPage(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	page := templates.Register{Code: text.Cut(q.Get("code"), 64)}
+	page.Continue, _ = s.continuation(w, r, q)
+	if page.Code == "" {
+		return s.showRegister(w, r, http.StatusOK, page)
+	}
+	status := http.StatusOK
+	i, err := s.OpenInvite(r.Context(), s.Caller(r), page.Code)
+	switch {
+	case err == nil:
+		page.Code, page.InvitedBy, page.Note = i.Shown(), i.Inviter, i.Note
+	case errors.Is(err, account.ErrInvalidInvite):
+		status, page.Error, page.ErrorCode = account.ErrInvalidInvite.Status,
+			account.ErrInvalidInvite.In(templates.LanguageOf(r.Context())).Detail, account.ErrInvalidInvite.Code
+	case !errors.Is(err, web.ErrRateLimited):
+		return err
+	}
+	return s.showRegister(w, r, status, page)
+}
+
+func (s *Site) showRegister(w http.ResponseWriter, r *http.Request, status int, page templates.Register) error {
+	settings, err := s.Settings(r.Context())
+	if err != nil {
+		return err
+	}
+	if id, err := s.Current(r); err == nil {
+		page.SignedInAs = id.User.Handle
+	}
+	page.MinPassword = settings.MinPassword
+	if settings.Registration == account.RegistrationClosed && !page.Closed {
+		// Without a form the code does not matter.
+		status, page = http.StatusOK, templates.Register{Closed: true, Continue: page.Continue}
+	}
+	s.Show(w, r, status, page)
+	return nil
+}
+
+func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r); err != nil {
+		return err
+	}
+	f := r.PostForm
+	next, _ := s.continuation(w, r, f)
+	in := account.Registration{Code: f.Get("code"), Handle: f.Get("handle"), Password: f.Get("password"),
+		DisplayName: f.Get("display_name"), Email: f.Get("email")}
+	out, cause := s.Register(r.Context(), s.Caller(r), in)
+	if cause == nil {
+		s.setCookies(w, out)
+		return s.afterSignIn(w, r, out.User, next)
+	}
+	p, err := web.Refusal(w, r, cause)
+	if err != nil {
+		return err
+	}
+	page := templates.Register{
+		Code: text.Cut(in.Code, 64), Handle: text.Cut(in.Handle, 64), DisplayName: text.Cut(in.DisplayName, 64),
+		Email: text.Cut(in.Email, 256), Continue: next,
+		Error: p.Detail, ErrorCode: p.Code, Closed: errors.Is(cause, account.ErrRegistrationFull),
+		FieldErrors: map[string]string{},
+	}
+	// On a phone the browser scrolls to the field, so the error is shown there too.
+	switch {
+	case errors.Is(cause, account.ErrInvalidInvite):
+		page.FieldErrors["code"] = p.Detail
+	case errors.Is(cause, account.ErrHandleTaken):
+		page.FieldErrors["handle"] = p.Detail
+	}
+	for _, e := range p.Errors {
+		page.FieldErrors[strings.TrimPrefix(e.Pointer, "/")] = string(e.Detail)
+	}
+	return s.showRegister(w, r, p.Status, page)
+}

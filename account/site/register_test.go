@@ -1,0 +1,118 @@
+package site_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/accounttest"
+)
+
+func registration(code, handle string) map[string]string {
+	return map[string]string{"code": code, "handle": handle, "password": password}
+}
+
+func TestRegistering(t *testing.T) {
+	w := accounttest.New(t)
+	b := w.Browser()
+	in := registration(strings.ToLower(w.Invite().Shown()), "Ada")
+	in["display_name"], in["email"] = " Ada Lovelace ", " ada@example.org "
+	a := b.Call("POST", "/api/register", in).Is(201)
+	if strings.TrimSpace(a.Body) != `{"ok":true,"handle":"ada"}` || len(a.SetCookies) != 1 {
+		t.Errorf("%s %v", a.Body, a.SetCookies)
+	}
+	u := w.User("ada")
+	if u.DisplayName != "Ada Lovelace" || u.Email != "ada@example.org" || u.EmailVerified || u.Sub == u.Handle || strings.Join(u.Flags, " ") != "activity" || !b.IsSignedIn() {
+		t.Errorf("%+v", u)
+	}
+	w.Browser().Login("ada", password).Is(200)
+}
+
+func TestNothingButACodeIsAnInvite(t *testing.T) {
+	w := accounttest.New(t)
+	good := w.Invite()
+	expired := w.Invite()
+	w.Clock.Advance(account.InviteLifetime)
+	good = w.Invite()
+	for _, code := range []string{
+		"", " ", "-", "%", "_", "*", "null", good.Code[:15], good.Code + "0", good.Code[:8], expired.Code, expired.Shown(), strings.Repeat("0", 16),
+		"' OR '1'='1", good.Code + "\u200b", strings.Repeat("-", 100) + good.Code, "UUUU-UUUU-UUUU-UUUU",
+	} {
+		w.Browser().Call("POST", "/api/register", registration(code, "ada")).Is(400, "invalid_invite")
+	}
+	w.Browser().Send("POST", "/api/register", "application/json", `{"code":["`+good.Code+`"],"handle":"ada","password":"`+password+`"}`).Is(400, "invalid_request")
+	w.Browser().Send("POST", "/api/register", "application/json", `{"code":null,"handle":"ada","password":"`+password+`"}`).Is(400, "invalid_invite")
+	w.Browser().Call("POST", "/api/register", registration(good.Code, "ada")).Is(201)
+	for _, again := range []string{good.Code, good.Shown(), strings.ToLower(good.Code), " " + good.Code + " "} {
+		w.Browser().Call("POST", "/api/register", registration(again, "bob")).Is(400, "invalid_invite")
+	}
+}
+
+func TestAWrongCodeTellsNothingAboutHandles(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("taken")
+	want := w.Browser().Call("POST", "/api/register", registration("0000-0000-0000-0000", "free")).Is(400, "invalid_invite").Body
+	for _, handle := range []string{"taken", "-", "admin", ""} {
+		if got := w.Browser().Call("POST", "/api/register", registration("0000-0000-0000-0000", handle)).Is(400).Body; got != want {
+			t.Errorf("%q: %s", handle, got)
+		}
+	}
+}
+
+func TestClosedAndFullInstallationsRefuseRegistration(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	i := w.Invite()
+	w.SaveSettings(func(s *account.Settings) { s.Registration = account.RegistrationClosed })
+	w.Browser().Call("POST", "/api/register", registration(i.Code, "bob")).Is(403, "registration_full")
+	w.Browser().Page("/register/?code=" + i.Code).Is(200).Shows("Registration is closed").Hides("<form")
+	w.Browser().Page("/login/").Is(200).Hides("/register/")
+	w.SaveSettings(func(s *account.Settings) { s.MaxUsers = 1 })
+	w.Browser().Call("POST", "/api/register", registration(i.Code, "bob")).Is(403, "registration_full")
+	w.Browser().Page("/register/", "code", i.Code, "handle", "bob", "password", password).Is(403).Shows("Registration is closed")
+	w.SaveSettings(func(s *account.Settings) { s.MaxUsers = 2 })
+	w.Browser().Call("POST", "/api/register", registration(i.Code, "bob")).Is(201)
+}
+
+func TestRegisteringWhileSignedInEndsTheOtherSession(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	b := w.SignedIn("ada")
+	old := b.Clone()
+	b.Call("POST", "/api/register", registration(w.Invite().Code, "bob")).Is(201)
+	if got := b.Call("GET", "/api/me", nil).JSON()["handle"]; got != "bob" {
+		t.Errorf("signed in as %v", got)
+	}
+	if old.IsSignedIn() {
+		t.Error("the overwritten session lives on")
+	}
+}
+
+func TestRegisterPage(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	a := w.SignedIn("ada").Call("POST", "/api/invites", map[string]string{"note": "See you <b>Sunday</b>"}).Is(201)
+	code := a.JSON()["code"].(string)
+	w.Browser().Page("/register/").Is(200).Shows(`data-page="register"`, "You need an invite code")
+	w.Browser().Page("/register/?code="+strings.ToLower(code)).Is(200).Shows(`value="`+code+`"`, "ada", "invited you", "&lt;b&gt;Sunday").Hides("<b>Sunday")
+	w.Browser().Page("/register/?code=0000").Is(400).Shows(`data-code="invalid_invite"`)
+	w.Browser().Page("/register/", "code", code, "handle", "ADMIN", "password", "hunter2hunter2").Is(400).
+		Shows(`data-code="invalid_handle"`, `value="`+code+`"`, `value="ADMIN"`).Hides("hunter2hunter2")
+	w.Browser().Page("/register/", "code", code, "handle", "bob", "password", password, "email", "nobody").Is(400).
+		Shows(`data-code="invalid_email"`, `name="email" type="email" value="nobody"`, `id="email-error"`)
+	w.Browser().Page("/register/", "code", code, "handle", "bob", "password", "short").Is(400).Shows(`data-code="weak_password"`, "at least 10")
+	b := w.Browser()
+	b.Page("/register/", "code", code, "handle", "bob", "password", password, "email", "bob@example.org", "continue", "eyJ9.c2Vh").RedirectsTo("/oauth2/authorize?continue=eyJ9.c2Vh")
+	if !b.IsSignedIn() || w.User("bob").InvitedBy != "ada" || w.User("bob").Email != "bob@example.org" || w.User("bob").EmailVerified {
+		t.Errorf("%+v", w.User("bob"))
+	}
+	w.Browser().Page("/register/?code=" + code).Is(400).Shows(`data-code="invalid_invite"`)
+}
+
+func TestInvitesOfShutOutMembersAreVoid(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	code := w.SignedIn("ada").Call("POST", "/api/invites", nil).Is(201).JSON()["code"].(string)
+	w.Suspend("ada")
+	w.Browser().Call("POST", "/api/register", registration(code, "bob")).Is(400, "invalid_invite")
+}

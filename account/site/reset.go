@@ -1,0 +1,128 @@
+package site
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/text"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+func (s *Site) apiResetPassword(w http.ResponseWriter, r *http.Request) error {
+	var in account.Reset
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	if _, err := s.ResetPassword(r.Context(), s.Caller(r), in); errors.Is(err, account.ErrInvalidResetCode) {
+		return s.WithContact(r.Context(), account.ErrInvalidResetCode,
+			"The handle and the code do not go together, or the code is used or expired. Ask an administrator for a "+
+				"new one. Contact: {contact}")
+	} else if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
+}
+
+// resetPage shows the form, filled in from the link. It does not check the code: opening the page
+// is not an attempt.
+func (s *Site) resetPage(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	page := templates.ResetPassword{Code: account.CanonicalCode(q.Get("code"), account.ResetCodeLength), Mailed: q.Has(account.MailedField)}
+	page.Continue, _ = s.continuation(w, r, q)
+	if h, err := account.CanonicalHandle(q.Get("handle")); err == nil {
+		page.Handle = h
+	}
+	return s.showReset(w, r, http.StatusOK, page)
+}
+
+func (s *Site) showReset(w http.ResponseWriter, r *http.Request, status int, page templates.ResetPassword) error {
+	settings, err := s.Settings(r.Context())
+	if err != nil {
+		return err
+	}
+	page.MinPassword, page.Contact, page.Mail = settings.MinPassword, settings.Contact, s.MailEnabled()
+	s.Show(w, r, status, page)
+	return nil
+}
+
+func (s *Site) resetForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r); err != nil {
+		return err
+	}
+	f := r.PostForm
+	next, _ := s.continuation(w, r, f)
+	in := account.Reset{Handle: f.Get("handle"), Code: f.Get("code"), Password: f.Get("password")}
+	u, err := s.ResetPassword(r.Context(), s.Caller(r), in)
+	if err == nil {
+		factors, err := s.FactorRows(r.Context(), u)
+		if err != nil {
+			return err
+		}
+		return s.showReset(w, r, http.StatusOK, templates.ResetPassword{Done: true, Continue: next, Factors: factors})
+	}
+	p, err := web.Refusal(w, r, err)
+	if err != nil {
+		return err
+	}
+	return s.showReset(w, r, p.Status, templates.ResetPassword{
+		Handle: text.Cut(in.Handle, 64), Code: text.Cut(in.Code, 64), Mailed: f.Has(account.MailedField),
+		Error: p.Detail, ErrorCode: p.Code, Continue: next,
+	})
+}
+
+func (s *Site) apiForgotPassword(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Handle string `json:"handle"`
+	}
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	if err := s.ForgotPassword(r.Context(), s.Caller(r), in.Handle); err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
+}
+
+// forgotPage shows the form, or if mail is off, the contact.
+func (s *Site) forgotPage(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	page := templates.ForgotPassword{}
+	page.Continue, _ = s.continuation(w, r, q)
+	page.Handle, _ = account.AccountName(q.Get("handle"))
+	return s.showForgot(w, r, http.StatusOK, page)
+}
+
+func (s *Site) showForgot(w http.ResponseWriter, r *http.Request, status int, page templates.ForgotPassword) error {
+	settings, err := s.Settings(r.Context())
+	if err != nil {
+		return err
+	}
+	page.MailOff, page.Contact = !s.MailEnabled(), settings.Contact
+	s.Show(w, r, status, page)
+	return nil
+}
+
+func (s *Site) forgotForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r); err != nil {
+		return err
+	}
+	typed := r.PostForm.Get("handle")
+	page := templates.ForgotPassword{Handle: text.Cut(typed, 254)}
+	page.Continue, _ = s.continuation(w, r, r.PostForm)
+	err := s.ForgotPassword(r.Context(), s.Caller(r), typed)
+	if err == nil {
+		page.Sent = true
+		return s.showForgot(w, r, http.StatusOK, page)
+	}
+	if errors.Is(err, account.ErrMailOff) {
+		return s.showForgot(w, r, http.StatusOK, page)
+	}
+	p, err := web.Refusal(w, r, err)
+	if err != nil {
+		return err
+	}
+	page.Error, page.ErrorCode = p.Detail, p.Code
+	return s.showForgot(w, r, p.Status, page)
+}

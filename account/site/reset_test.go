@@ -1,0 +1,81 @@
+package site_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/accounttest"
+)
+
+func reset(handle, code, password string) map[string]string {
+	return map[string]string{"handle": handle, "code": code, "password": password}
+}
+
+func TestAResetCodeWorksOnceForOnePersonAndNotForLong(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	w.AddUser("bob")
+	first := w.ResetCode("ada")
+	code := w.ResetCode("ada")
+	bobs := w.ResetCode("bob")
+	unknown := w.Browser().Call("POST", "/api/auth/reset-password", reset("nobody", code, newPassword)).Is(400, "invalid_reset_code").Body
+	for _, in := range []map[string]string{
+		reset("ada", first, newPassword), reset("bob", code, newPassword), reset("ada", bobs, newPassword), reset("ada", "", newPassword), reset("", code, newPassword),
+		reset("ada", code[:25], newPassword), reset("ada", code+"0", newPassword), reset("ada", "%", newPassword), reset("", "", newPassword),
+		reset("ada", strings.Repeat("0", 26), newPassword), reset("ada' --", code, newPassword), reset("ada", strings.Repeat("0", 26), "short"), reset("nobody", code, "short"),
+	} {
+		if got := w.Browser().Call("POST", "/api/auth/reset-password", in).Is(400, "invalid_reset_code").Body; got != unknown {
+			t.Errorf("%v: %s, want %s", in, got, unknown)
+		}
+	}
+	w.Browser().Call("POST", "/api/auth/reset-password", reset("ada", code, newPassword)).Is(200)
+	w.Browser().Call("POST", "/api/auth/reset-password", reset("ada", code, password)).Is(400, "invalid_reset_code")
+	w.Clock.Advance(account.ResetCodeLifetime)
+	w.Browser().Call("POST", "/api/auth/reset-password", reset("bob", bobs, newPassword)).Is(400, "invalid_reset_code")
+	w.Browser().Login("bob", password).Is(200)
+}
+
+func TestResetPage(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	code := w.ResetCode("ada")
+	w.Browser().Page("/reset-password/?handle=Ada&code="+strings.ToLower(code)).Is(200).Shows(`data-page="reset-password"`, `value="ada"`, `value="`+code+`"`)
+	w.Browser().Page("/reset-password/?handle=%3Cb%3E&code=%3Cb%3E").Is(200).Hides("<b>", "&lt;b&gt;")
+	w.Browser().Page("/reset-password/", "handle", "ada", "code", code, "password", "short").Is(400).Shows(`data-code="weak_password"`, code)
+	w.Browser().Page("/reset-password/", "handle", "ada", "code", "0000", "password", "hunter2hunter2").Is(400).Shows(`data-code="invalid_reset_code"`).Hides("hunter2hunter2")
+	w.Browser().Page("/reset-password/", "handle", "ada", "code", code, "password", newPassword).Is(200).Shows("Password changed", "/login/")
+	w.Browser().Login("ada", newPassword).Is(200)
+}
+
+func TestPasswordManagersFindTheForm(t *testing.T) {
+	w := accounttest.New(t, func(o *account.Options) { o.Issuer = "http://localhost:4040/id" })
+	w.AddUser("ada")
+	w.Browser().Page("/.well-known/change-password").RedirectsTo("/id/account/security#password")
+	w.Browser().Page("/account/").RedirectsTo("/id/login/")
+	w.SignedIn("ada").Page("/account/security").Is(200).Shows(`id="password"`)
+}
+
+// A suspended or locked-out user is told whom to ask, where the administrators have said it.
+func TestContactIsShownToWhoNeedsIt(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	b := w.SignedIn("ada")
+	w.Suspend("ada")
+	wrong := map[string]string{"handle": "ada", "code": "nonsense", "password": password}
+	for _, contact := range []string{"", "board@club.example"} {
+		w.SaveSettings(func(v *account.Settings) { v.Contact = contact })
+		for name, a := range map[string]*accounttest.Answer{
+			"reset page": b.Page("/reset-password/"), "refused code": w.Browser().Call("POST", "/api/auth/reset-password", wrong).Is(400, "invalid_reset_code"),
+			"ended session": b.Page("/login/"), "suspended": w.Browser().Login("ada", password).Is(403, "account_suspended"),
+			"suspended page": w.Browser().Page("/login/", "handle", "ada", "password", password).Is(403),
+		} {
+			if got := strings.Contains(a.Body, "Contact: "); got != (contact != "") || !strings.Contains(a.Body, contact) {
+				t.Errorf("%s with contact %q: %s", name, contact, a.Body)
+			}
+		}
+	}
+	b.Page("/reset-password/").Shows(`<a href="mailto:board@club.example">board@club.example</a>`)
+	w.SaveSettings(func(v *account.Settings) { v.Contact = "the board, <any> Tuesday" })
+	b.Page("/reset-password/").Shows("Contact: <bdi>the board, &lt;any&gt; Tuesday</bdi>")
+}

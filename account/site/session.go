@@ -1,0 +1,104 @@
+package site
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+const (
+	sessionPage    = 50 // sessions a page of the API
+	latestSessions = 20 // sessions that pages show at first
+)
+
+// ShownSessions returns the sessions that a page shows: the latest, or as many as possible if the
+// query asks for all. more reports whether there are others.
+func ShownSessions(r *http.Request, list []account.Session) (shown []account.Session, more bool) {
+	if len(list) <= latestSessions || r.URL.Query().Get("sessions") == "all" {
+		return list, false
+	}
+	return list[:latestSessions], true
+}
+
+// pageOf returns the page of a list that the request asks for, and the cursor of the next one: the
+// sessions older than that of the cursor, which may have ended since.
+func pageOf(r *http.Request, list []account.Session) (page []account.Session, next *string, err error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, nil, account.ErrInvalidCursor
+	}
+	key, err := web.ReadCursor(q)
+	if err != nil {
+		return nil, nil, err
+	}
+	if key != "" {
+		at, id, _ := strings.Cut(key, ".")
+		seconds, err := strconv.ParseInt(at, 10, 64)
+		after := account.Session{ID: id, CreatedAt: time.Unix(seconds, 0)}
+		if err != nil || !account.IsSessionID(id) || after.Cursor() != q.Get("cursor") {
+			return nil, nil, account.ErrInvalidCursor
+		}
+		list = slices.DeleteFunc(list, func(s account.Session) bool {
+			return cmp.Or(s.CreatedAt.Compare(after.CreatedAt), cmp.Compare(s.ID, id)) >= 0
+		})
+	}
+	if len(list) <= sessionPage {
+		return list, nil, nil
+	}
+	cursor := list[sessionPage-1].Cursor()
+	return list[:sessionPage], &cursor, nil
+}
+
+type sessionList struct {
+	Sessions   []account.SessionEntry `json:"sessions"`
+	NextCursor *string                `json:"next_cursor"` // null: the last page
+}
+
+func (s *Site) apiSessions(w http.ResponseWriter, r *http.Request) error {
+	id := IdentityFrom(r.Context())
+	list, err := s.Store().Sessions(r.Context(), id.User.Sub, s.Now())
+	if err != nil {
+		return err
+	}
+	page, next, err := pageOf(r, list)
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK,
+		sessionList{Sessions: account.SessionEntries(page, id.Session.ID), NextCursor: next})
+}
+
+// endOwnSession ends a session of the signed-in user, which may be the current one.
+func (s *Site) endOwnSession(w http.ResponseWriter, r *http.Request) error {
+	c, id := s.Caller(r), parameter(r, "id")
+	err := s.EndSession(r.Context(), c, id)
+	if err == nil && id == c.Session.ID {
+		s.clearCookies(w)
+	}
+	return err
+}
+
+func (s *Site) endOtherSessions(_ http.ResponseWriter, r *http.Request) error {
+	return s.EndOtherSessions(r.Context(), s.Caller(r))
+}
+
+func (s *Site) devicesPage(r *http.Request, m templates.Member) (templates.Page, error) {
+	id := IdentityFrom(r.Context())
+	live, err := s.Store().Sessions(r.Context(), id.User.Sub, s.Now())
+	if err != nil {
+		return nil, err
+	}
+	sessions, more := ShownSessions(r, live)
+	if !slices.ContainsFunc(sessions, func(n account.Session) bool { return n.ID == id.Session.ID }) {
+		sessions = append(sessions, id.Session) // people look for the one they use
+	}
+	return templates.AccountDevices{Member: m, Sessions: account.SessionRows(sessions, id.Session.ID), MoreSessions: more}, nil
+}

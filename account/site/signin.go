@@ -1,0 +1,341 @@
+package site
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/text"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+type signedIn struct {
+	OK          bool            `json:"ok"`
+	Handle      string          `json:"handle"`
+	DisplayName string          `json:"display_name"`
+	Flags       map[string]bool `json:"flags"`
+}
+
+func (s *Site) apiLogin(w http.ResponseWriter, r *http.Request) error {
+	var in account.Credentials
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	out, err := s.SignIn(r.Context(), s.Caller(r), in)
+	return s.answerSignedIn(w, r, out, err)
+}
+
+// answerSignedIn sets the cookies of a sign-in and answers with the user.
+func (s *Site) answerSignedIn(w http.ResponseWriter, r *http.Request, out account.SignedIn, err error) error {
+	s.setCookies(w, out)
+	if err != nil {
+		return s.withAdminContact(r.Context(), err)
+	}
+	u := out.User
+	flags, err := s.FlagsOf(r.Context(), u)
+	if err != nil {
+		return err
+	}
+	s.forgetStep(w, r)
+	return web.WriteJSON(w, http.StatusOK,
+		signedIn{OK: true, Handle: u.Handle, DisplayName: u.DisplayName, Flags: flags})
+}
+
+// forgetStep clears the cookie of a finished sign-in in two steps.
+func (s *Site) forgetStep(w http.ResponseWriter, r *http.Request) {
+	if c := s.stepCookie("", -1); len(r.CookiesNamed(c.Name)) > 0 {
+		http.SetCookie(w, c)
+	}
+}
+
+// Why a signed-in user sees the sign-in page. It only changes the page; authorize decides.
+const (
+	// FreshConfirm asks for the password of the same account again.
+	FreshConfirm = "confirm"
+	// FreshChoose asks which account to use.
+	FreshChoose = "choose"
+)
+
+// loginPage shows the form, or redirects a signed-in user.
+func (s *Site) loginPage(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	page, id, err := s.describeLogin(w, r, q)
+	if err != nil {
+		return err
+	}
+	if id != nil && page.Fresh == "" {
+		if !s.wouldReturn(r, page.Continue) {
+			return s.afterSignIn(w, r, id.User, page.Continue)
+		}
+		page.Fresh, page.Handle, page.HandleFixed = FreshConfirm, id.User.Handle, true
+	}
+	if q.Has("expired") {
+		page.Ended = account.ErrSignInExpired.In(templates.LanguageOf(r.Context())).Detail
+	}
+	if hint, err := account.CanonicalHandle(q.Get("handle")); err == nil && !page.HandleFixed {
+		page.Handle = hint
+	}
+	return s.showLogin(w, r, http.StatusOK, page)
+}
+
+// describeLogin returns the page for the session of the request and the purpose in v. The
+// continuation is opaque here: only package provider, which sealed it, opens it.
+func (s *Site) describeLogin(
+	w http.ResponseWriter, r *http.Request, v url.Values,
+) (templates.Login, *account.Identity, error) {
+	page := templates.Login{}
+	var application templates.Application
+	page.Continue, application = s.continuation(w, r, v)
+	page.ClientName, page.ClientLogo = application.Name, application.Logo
+	id, err := s.Current(r)
+	if errors.Is(err, account.ErrNotAuthenticated) {
+		page.Handle, page.Ended, err = s.endedSession(r)
+		return page, nil, err
+	}
+	if err != nil {
+		return page, nil, err
+	}
+	switch fresh := v.Get("fresh"); fresh {
+	case FreshConfirm:
+		page.Fresh, page.Handle, page.HandleFixed = fresh, id.User.Handle, true
+	case FreshChoose:
+		page.Fresh, page.SignedInAs = fresh, id.User.Handle
+	}
+	return page, id, nil
+}
+
+// endedSession returns whose session the request's cookie was and why it ended. Only the browser
+// with the cookie that proved the session learns this.
+func (s *Site) endedSession(r *http.Request) (handle, why string, err error) {
+	ctx, text := r.Context(), templates.Text("")
+	id, err := s.LastSession(ctx, s.sessionCookies(r))
+	l := templates.LanguageOf(ctx)
+	switch {
+	case errors.Is(err, account.ErrNotAuthenticated):
+		return "", "", nil
+	case err != nil:
+		return "", "", err
+	case id.User.Suspended():
+		return id.User.Handle, s.suspended(ctx).In(l).Detail, nil
+	case id.Session.EndedAt.IsZero():
+		text = "Your session has expired. Sign in again."
+	default:
+		text = "Your session was ended elsewhere: in another browser, by a new password or by an administrator. " +
+			"Sign in again."
+	}
+	return id.User.Handle, l.Text(text), nil
+}
+
+// withAdminContact returns err. For ErrSuspended it adds how to reach an administrator.
+func (s *Site) withAdminContact(ctx context.Context, err error) error {
+	if errors.Is(err, account.ErrSuspended) {
+		return s.suspended(ctx)
+	}
+	return err
+}
+
+// suspended returns ErrSuspended with how to reach an administrator.
+func (s *Site) suspended(ctx context.Context) *web.Problem {
+	return s.WithContact(ctx, account.ErrSuspended,
+		"This account is suspended. Ask an administrator of your community. Contact: {contact}")
+}
+
+// NameApplications sets how the sign-in page gets the name, logo and language
+// (templates.SetApplicationLanguage) of the application of a continuation; zero for none. Call it
+// before the first request.
+func (s *Site) NameApplications(name func(ctx context.Context, continuation string) templates.Application) {
+	s.applications = name
+}
+
+// ShowNextSteps makes administrators start on their overview after a sign-in, while open returns
+// true.
+func (s *Site) ShowNextSteps(open func(context.Context) (bool, error)) { s.nextSteps = open }
+
+// DescribeScopes sets how pages describe the scopes of an application. Call it before the first
+// request.
+func (s *Site) DescribeScopes(texts func(ctx context.Context, scopes []string) []string) {
+	s.scopeTexts = texts
+}
+
+// continuation returns the sealed authorization request that a page continues with, and its
+// application. The page gets the application's language, and a popup keeps its opener.
+func (s *Site) continuation(
+	w http.ResponseWriter, r *http.Request, v url.Values,
+) (sealed string, application templates.Application) {
+	sealed = continuation(v)
+	if back, ok := s.openReturn(sealed); ok {
+		return sealed, templates.Application{Name: web.HostOf(back)}
+	}
+	if s.applications != nil && sealed != "" {
+		application = s.applications(r.Context(), sealed)
+	}
+	if application.Name != "" {
+		web.KeepOpener(w)
+	}
+	return sealed, application
+}
+
+func (s *Site) showLogin(w http.ResponseWriter, r *http.Request, status int, page templates.Login) error {
+	settings, err := s.Settings(r.Context())
+	if err != nil {
+		return err
+	}
+	page.Passkeys = s.PasskeysUnavailable() == nil
+	page.RegisterOpen, page.Mail = settings.Registration != account.RegistrationClosed, s.MailEnabled()
+	s.Show(w, r, status, page)
+	return nil
+}
+
+func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r); err != nil {
+		return err
+	}
+	next, _ := s.continuation(w, r, r.PostForm)
+	in := account.Credentials{Handle: r.PostForm.Get("handle"), Password: r.PostForm.Get("password")}
+	var out account.SignedIn
+	var err error
+	if passkey, ok := passkeyInForm(r, ""); ok {
+		out, err = s.PasskeySignIn(r.Context(), s.Caller(r), passkey)
+	} else {
+		out, err = s.SignIn(r.Context(), s.Caller(r), in)
+	}
+	s.setCookies(w, out)
+	switch {
+	case err == nil:
+		return s.afterSignIn(w, r, out.User, next)
+	case errors.Is(err, account.ErrSecondFactorRequired):
+		return s.Redirect(w, r, secondFactorPath+signInQuery(r.PostForm, nil))
+	}
+	p, err := web.Refusal(w, r, s.withAdminContact(r.Context(), err))
+	if err != nil {
+		return err
+	}
+	page, _, err := s.describeLogin(w, r, r.PostForm)
+	if err != nil {
+		return err
+	}
+	page.Error, page.ErrorCode, page.Ended = p.Detail, p.Code, ""
+	switch {
+	case !page.HandleFixed:
+		page.Handle = text.Cut(in.Handle, 64)
+	case p.Code == account.ErrInvalidCredentials.Code:
+		page.Error = account.ErrWrongPassword.In(templates.LanguageOf(r.Context())).Detail // there is no other field to change
+	}
+	return s.showLogin(w, r, p.Status, page)
+}
+
+// afterSignIn redirects a fresh session to authorize with the continuation, to the application
+// behind a proxy, or to the account page; administrators of a new installation go to their
+// overview. It never redirects to an address from the request.
+func (s *Site) afterSignIn(w http.ResponseWriter, r *http.Request, u account.User, next string) error {
+	if next == "" {
+		if s.nextSteps != nil && u.Has(account.FlagAdmin) {
+			if open, err := s.nextSteps(r.Context()); err != nil {
+				s.Log().WarnContext(r.Context(), "the next steps are not known", "error", err)
+			} else if open {
+				return s.Redirect(w, r, "/admin/")
+			}
+		}
+		return s.Redirect(w, r, "/account/")
+	}
+	if back, ok := s.openReturn(next); ok {
+		http.Redirect(w, r, back, http.StatusSeeOther)
+		return nil
+	}
+	return s.Redirect(w, r, "/oauth2/authorize?"+url.Values{"continue": {next}}.Encode())
+}
+
+// continuation returns the sealed value if it has the form of one (base64url "." base64url), and ""
+// otherwise.
+func continuation(v url.Values) string {
+	c := v.Get("continue")
+	if len(c) > 12<<10 || strings.Count(c, ".") != 1 || strings.Trim(c, web.Base64URL+".") != "" {
+		return ""
+	}
+	return c
+}
+
+const secondFactorPath = "/login/second-factor/"
+
+// signInQuery returns the query with which the pages of a sign-in pass on their purpose.
+func signInQuery(v, more url.Values) string {
+	q := url.Values{}
+	if c := continuation(v); c != "" {
+		q.Set("continue", c)
+	}
+	if fresh := v.Get("fresh"); fresh == FreshConfirm || fresh == FreshChoose {
+		q.Set("fresh", fresh)
+	}
+	for name := range more {
+		q.Set(name, more.Get(name))
+	}
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}
+
+func (s *Site) secondFactorPage(w http.ResponseWriter, r *http.Request) error {
+	return s.showSecondFactor(w, r, http.StatusOK, r.URL.Query(), templates.SecondFactor{})
+}
+
+// showSecondFactor shows the form in the browser in which the password was right. Other browsers
+// start again.
+func (s *Site) showSecondFactor(
+	w http.ResponseWriter, r *http.Request, status int, v url.Values, page templates.SecondFactor,
+) error {
+	page.Continue, _ = s.continuation(w, r, v)
+	u, _, err := s.PendingSignIn(r.Context(), s.Caller(r))
+	if errors.Is(err, account.ErrSignInExpired) {
+		return s.Redirect(w, r, "/login/"+signInQuery(v, url.Values{"expired": {"1"}}))
+	}
+	if err != nil {
+		return s.withAdminContact(r.Context(), err)
+	}
+	f, err := s.Store().Factors(r.Context(), u.Sub)
+	if err != nil {
+		return err
+	}
+	settings, err := s.Settings(r.Context())
+	if err != nil {
+		return err
+	}
+	page.Contact = settings.Contact
+	page.Handle, page.Methods, page.Fresh = u.Handle, s.FactorMethods(f), v.Get("fresh")
+	page.NoPasskeys = s.noPasskeys(r.Context(), f)
+	s.Show(w, r, status, page)
+	return nil
+}
+
+func (s *Site) secondFactorForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r); err != nil {
+		return err
+	}
+	next, _ := s.continuation(w, r, r.PostForm)
+	var out account.SignedIn
+	var err error
+	if passkey, ok := passkeyInForm(r, ""); ok {
+		out, err = s.PasskeySecondStep(r.Context(), s.Caller(r), passkey)
+	} else {
+		otp := text.Cut(r.PostForm.Get("otp"), 100) + " " // a field left empty is a wrong code
+		out, err = s.SignIn(r.Context(), s.Caller(r), account.Credentials{OTP: otp})
+	}
+	switch {
+	case err == nil:
+		s.setCookies(w, out)
+		s.forgetStep(w, r)
+		return s.afterSignIn(w, r, out.User, next)
+	case errors.Is(err, account.ErrSignInExpired), errors.Is(err, account.ErrInvalidCredentials):
+		return s.Redirect(w, r, "/login/"+signInQuery(r.PostForm, url.Values{"expired": {"1"}}))
+	}
+	p, err := web.Refusal(w, r, s.withAdminContact(r.Context(), err))
+	if err != nil {
+		return err
+	}
+	return s.showSecondFactor(w, r, p.Status, r.PostForm,
+		templates.SecondFactor{Error: p.Detail, ErrorCode: p.Code, Recovery: r.PostForm.Has("recovery")})
+}

@@ -1,0 +1,36 @@
+// Package site has the doors of an account: the pages and the JSON endpoints through which people
+// use what package account does. A handler reads a request, calls one operation, and answers; no
+// rule about an account is here.
+//
+// Packages admin and provider, which have doors of their own, learn here who makes a request.
+package site
+
+import (
+	"context"
+	"strings"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// Site serves the endpoints of an account. It is safe for concurrent use.
+type Site struct {
+	*account.Service
+	*web.Site
+
+	https bool
+	// applications returns the application that a continuation belongs to; nil without OpenID
+	// Connect.
+	applications func(ctx context.Context, continuation string) templates.Application
+	// nextSteps reports whether administrators start on their overview; nil means no.
+	nextSteps func(context.Context) (bool, error)
+	// scopeTexts describes what an application may do with its scopes; nil without OpenID Connect.
+	scopeTexts func(ctx context.Context, scopes []string) []string
+}
+
+// New returns the doors of a service.
+func New(service *account.Service) *Site {
+	at := service.Web()
+	return &Site{Service: service, Site: at, https: strings.HasPrefix(at.URL(""), "https:")}
+}
