@@ -87,7 +87,7 @@ func (a *Administration) Sessions(ctx context.Context, u User) ([]Session, error
 
 // EndSession signs a user out of one browser. ErrSessionNotFound.
 func (a *Administration) EndSession(ctx context.Context, by Caller, u User, id string) error {
-	row, err := a.begin(ctx, by, "user.end_session", u, id)
+	row, err := a.begin(ctx, by, EndUserSession, u, id)
 	if err != nil {
 		return err
 	}
@@ -99,11 +99,11 @@ func (a *Administration) EndSession(ctx context.Context, by Caller, u User, id s
 
 // EndSessions signs a user out everywhere, of applications too, and returns the number of sessions.
 func (a *Administration) EndSessions(ctx context.Context, by Caller, u User) (int, error) {
-	row, err := a.begin(ctx, by, "user.end_sessions", u, "")
+	row, err := a.begin(ctx, by, EndUserSessions, u, "")
 	if err != nil {
 		return 0, err
 	}
-	n, err := a.store.EndAllAccess(ctx, u.Sub, a.Now(), row)
+	n, err := a.store.EndSessions(ctx, u.Sub, a.Now(), row)
 	return n, web.Noted(ctx, "sessions_ended", err)
 }
 
@@ -161,7 +161,7 @@ func (a *Administration) Suspend(ctx context.Context, by Caller, u User, reason 
 	if tell {
 		told = reason
 	}
-	row, err := a.begin(ctx, by, "user.suspend", u, reason, "reason", strings.TrimSpace(told))
+	row, err := a.begin(ctx, by, Suspend, u, reason, "reason", strings.TrimSpace(told))
 	switch {
 	case err != nil:
 		return err
@@ -177,7 +177,7 @@ func (a *Administration) Suspend(ctx context.Context, by Caller, u User, reason 
 
 // Unsuspend lets a user sign in again. What the suspension ended does not come back.
 func (a *Administration) Unsuspend(ctx context.Context, by Caller, u User) error {
-	row, err := a.begin(ctx, by, "user.unsuspend", u, "")
+	row, err := a.begin(ctx, by, Unsuspend, u, "")
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (a *Administration) Unsuspend(ctx context.Context, by Caller, u User) error
 // Delete removes a user's personal data. The handle stays taken. ErrOwnAccount (people delete their
 // own account with their password), ErrLastAdmin.
 func (a *Administration) Delete(ctx context.Context, by Caller, u User) error {
-	row, err := a.begin(ctx, by, "user.delete", u, "")
+	row, err := a.begin(ctx, by, DeleteUser, u, "")
 	switch {
 	case err != nil:
 		return err
@@ -200,7 +200,7 @@ func (a *Administration) Delete(ctx context.Context, by Caller, u User) error {
 // SetFlags turns the named access flags on or off and returns those that are on. A flag that is no
 // longer in the settings can still be turned off. ErrUnknownFlag, ErrLastAdmin.
 func (a *Administration) SetFlags(ctx context.Context, by Caller, u User, flags map[string]bool) ([]string, error) {
-	if err := a.Allow(by, "user.flags"); err != nil {
+	if err := a.Allow(by, SetFlags); err != nil {
 		return nil, err
 	}
 	settings, err := a.Settings(ctx)
@@ -220,21 +220,22 @@ func (a *Administration) SetFlags(ctx context.Context, by Caller, u User, flags 
 			changed = append(changed, word)
 		}
 	}
-	row, err := a.begin(ctx, by, "user.flags", u, strings.Join(words, " "), "flags", strings.Join(changed, " "))
+	row, err := a.begin(ctx, by, SetFlags, u, strings.Join(words, " "), "flags", strings.Join(changed, " "))
 	if err != nil || len(words) == 0 {
 		return u.Flags, err
 	}
 	if len(changed) == 0 {
 		row.Mails = nil
 	}
-	now, err := a.store.SetFlags(ctx, u.Sub, flags, settings.SignOutOnFlagLoss, a.Now(), row)
+	row = row.keeping(!settings.SignOutOnFlagLoss)
+	now, err := a.store.SetFlags(ctx, u.Sub, flags, a.Now(), row)
 	return now, web.Noted(ctx, "user_flags", err)
 }
 
 // IssueResetCode creates a password reset code and voids the previous one. Only the result has the
 // code. ErrOwnAccount: people change their own password with the current one.
 func (a *Administration) IssueResetCode(ctx context.Context, by Caller, u User) (ResetCode, error) {
-	row, err := a.begin(ctx, by, "user.reset_code", u, "")
+	row, err := a.begin(ctx, by, IssueResetCode, u, "")
 	switch {
 	case err != nil:
 		return ResetCode{}, err
@@ -247,7 +248,7 @@ func (a *Administration) IssueResetCode(ctx context.Context, by Caller, u User) 
 
 // ResetFactors removes all second factors of a user who lost them. All sessions end. ErrOwnAccount.
 func (a *Administration) ResetFactors(ctx context.Context, by Caller, u User) error {
-	row, err := a.begin(ctx, by, "user.reset_factors", u, "")
+	row, err := a.begin(ctx, by, ResetFactors, u, "")
 	switch {
 	case err != nil:
 		return err
@@ -261,7 +262,7 @@ func (a *Administration) ResetFactors(ctx context.Context, by Caller, u User) er
 // changed, without values; there is no row if nothing changed. ErrEmailTaken. ErrOwnAccount for the
 // caller's own address, which has to be proven.
 func (a *Administration) Amend(ctx context.Context, by Caller, u User, c UserChange) (User, error) {
-	row, err := a.begin(ctx, by, "user.amend", u, c.changed(u), "by", "administrator")
+	row, err := a.begin(ctx, by, AmendUser, u, c.changed(u), "by", "administrator")
 	if err != nil || row.Detail == "" {
 		return u, err
 	}

@@ -71,7 +71,7 @@ const MaxClientID = 512
 
 // RemoveApp removes the access of an application to the caller's account. ErrAppNotFound.
 func (s *Service) RemoveApp(ctx context.Context, c Caller, clientID string) error {
-	a, err := s.begin(ctx, c, "app.remove", clientID)
+	a, err := s.begin(ctx, c, RemoveApp, clientID)
 	if err != nil {
 		return err
 	}

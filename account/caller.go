@@ -45,10 +45,10 @@ func (c Caller) In(id *Identity) Caller {
 	return c
 }
 
-// Audit returns the audit row of an operation. detail must not contain a secret or a code.
-func (c Caller) Audit(at time.Time, action, target, detail string) Audit {
+// Audit returns the audit row of an act, with what it ends. detail must not contain a secret or a code.
+func (c Caller) Audit(at time.Time, act Act, target, detail string) Audit {
 	return Audit{
-		At: at, Actor: c.Name, Action: action, Target: target, Detail: detail, Address: c.Address,
+		At: at, Actor: c.Name, Action: act.Action, Ends: act.Ends, Session: c.Session.ID, Target: target, Detail: detail, Address: c.Address,
 		RequestID: c.RequestID,
 	}
 }

@@ -105,7 +105,7 @@ func (a *Administration) Create(ctx context.Context, by Caller, h *password.Hash
 // newUser returns a user to be stored, with the audit row.
 func (a *Administration) newUser(ctx context.Context, by Caller, h *password.Hasher, n NewUser) (User, Audit, error) {
 	u, row := User{}, Audit{}
-	if err := a.Allow(by, "user.create"); err != nil {
+	if err := a.Allow(by, AddUser); err != nil {
 		return u, row, err
 	}
 	settings, err := a.Settings(ctx)
@@ -113,7 +113,7 @@ func (a *Administration) newUser(ctx context.Context, by Caller, h *password.Has
 		u, err = CreateUser(ctx, h, settings, n, a.Now())
 	}
 	if err == nil {
-		row, err = a.begin(ctx, by, "user.create", u, "")
+		row, err = a.begin(ctx, by, AddUser, u, "")
 	}
 	return u, row, err
 }
@@ -156,7 +156,7 @@ func Initialize(ctx context.Context, st Store, h *password.Hasher, first NewUser
 		return User{}, fmt.Errorf("store settings and secrets: %w", err)
 	}
 	if err := st.CreateUser(ctx, u,
-		Operator().Audit(u.CreatedAt, "user.create", u.Handle, "first administrator")); err != nil {
+		Operator().Audit(u.CreatedAt, AddUser, u.Handle, "first administrator")); err != nil {
 		return User{}, fmt.Errorf("create the administrator: %w", err)
 	}
 	return u, nil

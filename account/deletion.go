@@ -11,7 +11,7 @@ import (
 // DeleteAccount removes the caller's personal data. They prove the password. With a second factor
 // they also need a fresh session, or send a code. ErrLastAdmin.
 func (s *Service) DeleteAccount(ctx context.Context, c Caller, in Confirmation) error {
-	if err := s.Allow(c, "account.delete"); err != nil && in.OTP == "" {
+	if err := s.Allow(c, DeleteAccount); err != nil && in.OTP == "" {
 		return err
 	}
 	u, err := s.verifyPassword(ctx, c, in.Password)
@@ -23,11 +23,11 @@ func (s *Service) DeleteAccount(ctx context.Context, c Caller, in Confirmation) 
 	if err != nil {
 		return err
 	}
-	a, err := s.begin(ctx, c, "account.delete", "")
+	a, err := s.begin(ctx, c, DeleteAccount, "")
 	if err != nil {
 		return err
 	}
-	a.Action, a.Address = "user.delete", "" // the address is personal data, so the audit row has none
+	a.Address = "" // the address is personal data, so the audit row has none
 	if err := s.store.DeleteUser(ctx, u.Sub, s.Now(), a); err != nil && !errors.Is(err, ErrUserNotFound) {
 		return fmt.Errorf("delete own account: %w", err)
 	}

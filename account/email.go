@@ -47,7 +47,7 @@ func (s *Service) emailCode(u User) string {
 // address is notified and can undo the change, and so can everybody who can still undo an earlier
 // change.
 func (s *Service) beginEmailChange(ctx context.Context, c Caller, to, detail string) (Audit, error) {
-	row, err := s.begin(ctx, c, "email.change", detail)
+	row, err := s.begin(ctx, c, ChangeEmail, detail)
 	if err != nil {
 		return row, err
 	}
@@ -101,7 +101,7 @@ func (s *Service) SendVerification(ctx context.Context, c Caller) error {
 	if err := s.verificationLimit(ctx, u); err != nil {
 		return err
 	}
-	a, err := s.begin(ctx, c, "email.ask", "")
+	a, err := s.begin(ctx, c, AskVerification, "")
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (s *Service) VerifyByCode(ctx context.Context, c Caller, typed string) erro
 }
 
 func (s *Service) verifyEmail(ctx context.Context, c Caller, u User, asked time.Time) error {
-	a, err := s.begin(ctx, c.as(u), "email.verify", "")
+	a, err := s.begin(ctx, c.as(u), VerifyEmail, "")
 	if err != nil {
 		return err
 	}

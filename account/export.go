@@ -35,7 +35,7 @@ type exportedInvite struct {
 
 // Export returns all stored data of the caller and notifies them.
 func (s *Service) Export(ctx context.Context, c Caller) (any, error) {
-	a, err := s.begin(ctx, c, "account.export", "")
+	a, err := s.begin(ctx, c, ExportAccount, "")
 	if err != nil {
 		return nil, err
 	}

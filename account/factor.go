@@ -60,12 +60,12 @@ func newRecoveryCodes() (shown []string, hashes [][]byte) {
 // RenewRecoveryCodes replaces the recovery codes. The owner is notified, because each new code
 // opens the account like another factor.
 func (s *Service) RenewRecoveryCodes(ctx context.Context, c Caller) ([]string, error) {
-	a, err := s.begin(ctx, c, "factor.recovery_codes", "")
+	a, err := s.begin(ctx, c, RenewRecoveryCodes, "")
 	if err != nil {
 		return nil, err
 	}
 	codes, hashes := newRecoveryCodes()
-	err = s.store.ReplaceRecoveryCodes(ctx, c.User.Sub, c.Session.ID, hashes, s.Now(), a)
+	err = s.store.ReplaceRecoveryCodes(ctx, c.User.Sub, hashes, s.Now(), a)
 	if err != nil {
 		return nil, err
 	}
@@ -88,12 +88,12 @@ func (s *Service) addFactor(
 		return out, ErrReauthenticationRequired // the account has a second factor by now
 	}
 	c.Session.ConfirmedAt = s.Now() // see BeginTOTP
-	a, err := s.begin(ctx, c, "factor.add", strings.TrimSpace(factor+" "+name), "factor", factor, "name", name)
+	a, err := s.begin(ctx, c, AddFactor, strings.TrimSpace(factor+" "+name), "factor", factor, "name", name)
 	if err != nil {
 		return out, err
 	}
 	codes, hashes := newRecoveryCodes()
-	first, err := add(NewFactor{Session: c.Session.ID, KeepOthers: keepOthers, Codes: hashes, Now: s.Now(), Audit: a})
+	first, err := add(NewFactor{Codes: hashes, Now: s.Now(), Audit: a.keeping(keepOthers)})
 	if err != nil {
 		return out, err
 	}
@@ -117,7 +117,7 @@ func (s *Service) addFactor(
 		return out, nil
 	}
 	p := proven{user: c.User, amr: amr, passkey: c.Session.Passkey}
-	if out.SignedIn, err = s.renewSession(ctx, c, c.Session, p, "session.confirm"); err != nil {
+	if out.SignedIn, err = s.renewSession(ctx, c, c.Session, p, ConfirmIdentity); err != nil {
 		// Do not fail: the codes are shown only once.
 		s.log.WarnContext(ctx, "session not renewed after a second factor was added", "error", err)
 	}
@@ -129,7 +129,7 @@ func (s *Service) addFactor(
 func (s *Service) removeFactor(
 	ctx context.Context, c Caller, keepOthers bool, factor, name string, remove func(OldFactor) error,
 ) error {
-	a, err := s.begin(ctx, c, "factor.remove", strings.TrimSpace(factor+" "+name), "factor", factor, "name", name)
+	a, err := s.begin(ctx, c, RemoveFactor, strings.TrimSpace(factor+" "+name), "factor", factor, "name", name)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (s *Service) removeFactor(
 	if err != nil {
 		return err
 	}
-	o := OldFactor{Session: c.Session.ID, KeepOthers: keepOthers, Demanded: demanded, Now: s.Now(), Audit: a}
+	o := OldFactor{Demanded: demanded, Now: s.Now(), Audit: a.keeping(keepOthers)}
 	return web.Noted(ctx, "factor_removed", remove(o))
 }
 
@@ -201,7 +201,7 @@ const totpSecretBytes = 20
 
 // BeginTOTP creates a secret for the caller. ErrFactorExists.
 func (s *Service) BeginTOTP(ctx context.Context, c Caller) (*otp.Key, string, error) {
-	if err := s.Allow(c, "factor.add"); err != nil {
+	if err := s.Allow(c, AddFactor); err != nil {
 		return nil, "", err
 	}
 	f, err := s.store.Factors(ctx, c.User.Sub)

@@ -318,7 +318,7 @@ func ReadTime(s string) (time.Time, error) {
 // handle or a verified address was taken since the check.
 func (a *Administration) Import(ctx context.Context, by Caller, i *Import, with Bulk, detail string) error {
 	with.Users, with.Codes, with.Preferences, with.MaxUsers = i.Users(), i.Codes, i.preferences, i.maxUsers
-	return a.store.AddUsers(ctx, with, by.Audit(a.Now(), "user.import", "users", detail))
+	return a.store.AddUsers(ctx, with, by.Audit(a.Now(), ImportUsers, "users", detail))
 }
 
 // Exported returns a user in the form that an import reads, without the password hash.

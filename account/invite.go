@@ -73,7 +73,7 @@ func (s *Service) CreateInvite(ctx context.Context, c Caller, note, email string
 	if err != nil {
 		return Invite{}, err
 	}
-	a, err := s.begin(ctx, c, "invite.create", "")
+	a, err := s.begin(ctx, c, CreateInvite, "")
 	if err != nil {
 		return Invite{}, err
 	}
@@ -178,7 +178,7 @@ func (s *Service) InvitesLeft(ctx context.Context, u User) (int, error) {
 
 // DeleteInvite removes an open invite of the caller.
 func (s *Service) DeleteInvite(ctx context.Context, c Caller, typed string) error {
-	a, err := s.begin(ctx, c, "invite.delete", "")
+	a, err := s.begin(ctx, c, DeleteInvite, "")
 	if err != nil {
 		return err
 	}

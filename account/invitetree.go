@@ -28,7 +28,7 @@ func (a *Administration) CountOpenInvites(ctx context.Context) (int, error) {
 
 // RevokeInvite removes an invite that nobody has used. ErrInviteNotFound, ErrInviteUsed.
 func (a *Administration) RevokeInvite(ctx context.Context, by Caller, typed string) error {
-	row, err := a.begin(ctx, by, "invite.revoke", User{}, "")
+	row, err := a.begin(ctx, by, RevokeInvite, User{}, "")
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (a *Administration) RevokeInvite(ctx context.Context, by Caller, typed stri
 // RevokeBranch removes the open invites of a user and of all users below in the tree of invites,
 // and returns how many.
 func (a *Administration) RevokeBranch(ctx context.Context, by Caller, u User) (int, error) {
-	row, err := a.begin(ctx, by, "invite.revoke_branch", u, "")
+	row, err := a.begin(ctx, by, RevokeBranch, u, "")
 	if err != nil {
 		return 0, err
 	}

@@ -77,7 +77,7 @@ func halved(picture image.Image) image.Image {
 // SetLogo replaces the picture on every page; nil removes it.
 func (s *Service) SetLogo(ctx context.Context, by Caller, file []byte) error {
 	a := s.Administration()
-	row, err := a.begin(ctx, by, "settings.logo", User{Handle: "settings"}, "removed")
+	row, err := a.begin(ctx, by, SetLogo, User{Handle: "settings"}, "removed")
 	if err != nil {
 		return err
 	}

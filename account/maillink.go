@@ -118,7 +118,7 @@ func (s *Service) UndoLinked(ctx context.Context, c Caller, sealed string) (Link
 		return Linked{}, err
 	}
 	return Linked{templates.LinkPage{Email: maskedEmail(change.Email)}, func(*templates.LinkPage) error {
-		a, err := s.begin(ctx, c.as(u), "email.undo", "", "undone", "true")
+		a, err := s.begin(ctx, c.as(u), UndoEmailChange, "", "undone", "true")
 		if err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (s *Service) NotMeLinked(ctx context.Context, c Caller, sealed string) (Lin
 		return Linked{}, err
 	}
 	return Linked{templates.LinkPage{Handle: u.Handle}, func(page *templates.LinkPage) error {
-		a, err := s.begin(ctx, c.as(u), "session.not_me", v.Session)
+		a, err := s.begin(ctx, c.as(u), DisownSession, v.Session)
 		if err != nil {
 			return err
 		}

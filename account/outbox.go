@@ -114,7 +114,7 @@ func (s *Service) giveUpMail(ctx context.Context, m QueuedMail, why error) error
 		return err
 	}
 	return s.store.MailDone(ctx, m.ID, &Audit{
-		At: s.Now(), Action: "mail.failed", Target: handle,
+		At: s.Now(), Action: GiveUpMail.Action, Target: handle,
 		Detail: fmt.Sprintf("%s to %s: %v", m.Kind, mail.Domain(m.Address), why),
 	})
 }

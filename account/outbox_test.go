@@ -79,7 +79,7 @@ func sendMails(w *accounttest.World, s *account.Service) (stop func()) {
 // mail does something that sends mails.
 func queueMails(w *accounttest.World, addresses ...string) {
 	w.T.Helper()
-	a := account.Operator().Audit(w.Clock.Now(), "test", "", "")
+	a := account.Operator().Audit(w.Clock.Now(), account.ChangeProfile, "", "")
 	for _, to := range addresses {
 		a.Mails = append(a.Mails, account.Mail{Kind: account.MailTest, Address: to, Language: "de"})
 	}

@@ -314,7 +314,7 @@ func (s *Service) verifyPasskey(ctx context.Context, c ceremony, credential []by
 // authenticator was reset. So the owner is notified, and the passkey still works.
 func (s *Service) usePasskey(ctx context.Context, c Caller, k Passkey) error {
 	k.LastUsedAt = s.Now()
-	a, err := s.begin(ctx, c, "factor.counter", "passkey "+k.Name, "name", k.Name)
+	a, err := s.begin(ctx, c, NoticeCounter, "passkey "+k.Name, "name", k.Name)
 	if err != nil {
 		return err
 	}

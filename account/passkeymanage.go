@@ -44,7 +44,7 @@ func PasskeyEntries(keys []Passkey) []PasskeyEntry {
 // BeginAddPasskey returns a challenge for a new passkey of the caller. ErrPasskeyLimit.
 func (s *Service) BeginAddPasskey(ctx context.Context, c Caller) (begunCeremony, error) {
 	var none begunCeremony
-	if err := s.Allow(c, "factor.add"); err != nil {
+	if err := s.Allow(c, AddFactor); err != nil {
 		return none, err
 	}
 	if s.passkeys.party == nil {
@@ -72,7 +72,7 @@ func (s *Service) BeginAddPasskey(ctx context.Context, c Caller) (begunCeremony,
 func (s *Service) AddPasskey(
 	ctx context.Context, c Caller, in AnsweredCeremony, name string, keepOthers bool,
 ) (k Passkey, out AddedFactor, err error) {
-	if err := s.Allow(c, "factor.add"); err != nil {
+	if err := s.Allow(c, AddFactor); err != nil {
 		return k, out, err
 	}
 	if s.passkeys.party == nil {
@@ -140,7 +140,7 @@ func (s *Service) RenamePasskey(ctx context.Context, c Caller, id, name string) 
 	if err != nil {
 		return Passkey{}, err
 	}
-	a, err := s.begin(ctx, c, "factor.rename", k.Name)
+	a, err := s.begin(ctx, c, RenamePasskey, k.Name)
 	if err != nil {
 		return Passkey{}, err
 	}
@@ -151,7 +151,7 @@ func (s *Service) RenamePasskey(ctx context.Context, c Caller, id, name string) 
 // RemovePasskey removes one of the caller's passkeys and ends the other sessions that it opened.
 // ErrFactorDemanded.
 func (s *Service) RemovePasskey(ctx context.Context, c Caller, id string, keepOthers bool) error {
-	if err := s.Allow(c, "factor.remove"); err != nil {
+	if err := s.Allow(c, RemoveFactor); err != nil {
 		return err
 	}
 	k, err := s.ownPasskey(ctx, c, id)

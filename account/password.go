@@ -11,7 +11,7 @@ import (
 // sessions and every grant, and gives this session a new token, so that a copy of its cookie ends
 // too. ErrInvalidCredentials, ErrWeakPassword.
 func (s *Service) ChangePassword(ctx context.Context, c Caller, current, password string) (SignedIn, error) {
-	a, err := s.begin(ctx, c, "password.change", "")
+	a, err := s.begin(ctx, c, ChangePassword, "")
 	if err != nil {
 		return SignedIn{}, err
 	}

@@ -241,7 +241,7 @@ func (s *Service) changeProfile(ctx context.Context, c Caller, change UserChange
 		return u, err
 	}
 	if draft.Email == u.Email {
-		row, err := s.begin(ctx, c, "profile.change", detail)
+		row, err := s.begin(ctx, c, ChangeProfile, detail)
 		if err != nil {
 			return u, err
 		}
@@ -257,7 +257,7 @@ func (s *Service) changeProfile(ctx context.Context, c Caller, change UserChange
 	if err != nil {
 		return u, err
 	}
-	row.EndOthers = !keepOthers
+	row = row.keeping(keepOthers)
 	verify := false
 	if draft.Email != "" && s.MailEnabled() {
 		err := s.verificationLimit(ctx, u)

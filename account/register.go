@@ -53,7 +53,7 @@ func (s *Service) register(ctx context.Context, c Caller, in Registration) (Sign
 	u.LastLoginAt = u.CreatedAt
 	p := proven{user: u, amr: passwordAlone}
 	row, out := s.newSession(c, p)
-	a, err := s.begin(ctx, c.as(u), "user.register", invitedBy(invite))
+	a, err := s.begin(ctx, c.as(u), Register, invitedBy(invite))
 	if err != nil {
 		return SignedIn{}, err
 	}

@@ -68,7 +68,7 @@ func (s *Service) ResetPassword(ctx context.Context, c Caller, in Reset) (User, 
 	if err != nil {
 		return User{}, err
 	}
-	a, err := s.begin(ctx, c.as(u), "password.reset", "")
+	a, err := s.begin(ctx, c.as(u), ResetPassword, "")
 	if err != nil {
 		return User{}, err
 	}
@@ -92,7 +92,7 @@ func (s *Service) checkReset(ctx context.Context, c Caller, in Reset) (handle, c
 		{Name: web.LimitReset, Key: c.Address},
 		{Name: web.LimitResetAccount, Key: accountKey(typed), Exempt: func(refusal error) error {
 			u, err := s.userNamed(ctx, handle)
-			s.recordLimited(ctx, c, u, "password.limited", refusal)
+			s.recordLimited(ctx, c, u, LimitResets, refusal)
 			return cmp.Or(err, refusal)
 		}},
 	}

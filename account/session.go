@@ -101,12 +101,12 @@ func (s *Service) openSession(ctx context.Context, c Caller, p proven) (SignedIn
 		if id.User.Sub != p.user.Sub || id.foreign {
 			continue
 		}
-		out, err := s.renewSession(ctx, c, id.Session, p, "session.reauthenticate")
+		out, err := s.renewSession(ctx, c, id.Session, p, SignInAgain)
 		if !errors.Is(err, ErrSessionNotFound) { // it has ended meanwhile
 			return out, err
 		}
 	}
-	return s.saveSession(ctx, c, p, Session{}, "session.create", func(row *Session, a Audit) error {
+	return s.saveSession(ctx, c, p, Session{}, SignIn, func(row *Session, a Audit) error {
 		if err := s.store.CreateSession(ctx, row, p.user.PasswordHash, a); err != nil {
 			return sessionCreateError("create session", err)
 		}
@@ -116,8 +116,8 @@ func (s *Service) openSession(ctx context.Context, c Caller, p proven) (SignedIn
 
 // renewSession gives a session a new proof and new secrets, and revokes the previous token. The
 // session may be a copy, whose browser becomes a known one too. ErrSessionNotFound.
-func (s *Service) renewSession(ctx context.Context, c Caller, old Session, p proven, action string) (SignedIn, error) {
-	return s.saveSession(ctx, c, p, old, action, func(row *Session, a Audit) error {
+func (s *Service) renewSession(ctx context.Context, c Caller, old Session, p proven, act Act) (SignedIn, error) {
+	return s.saveSession(ctx, c, p, old, act, func(row *Session, a Audit) error {
 		if err := s.store.Reauthenticate(ctx, row, p.user.PasswordHash, a); err != nil {
 			return sessionCreateError("sign in again", err)
 		}
@@ -128,13 +128,13 @@ func (s *Service) renewSession(ctx context.Context, c Caller, old Session, p pro
 // saveSession finishes a sign-in. write stores the session, which takes the place of old unless that
 // is zero, with its audit row and the mails to its owner. Then the token is signed.
 func (s *Service) saveSession(
-	ctx context.Context, c Caller, p proven, old Session, action string, write func(*Session, Audit) error,
+	ctx context.Context, c Caller, p proven, old Session, act Act, write func(*Session, Audit) error,
 ) (SignedIn, error) {
 	row, out := s.newSession(c, p)
 	if old.ID != "" {
 		row.ID, row.CreatedAt = old.ID, old.CreatedAt
 	}
-	a := s.signInAudit(c.as(p.user), action, row)
+	a := s.signInAudit(c.as(p.user), act, row)
 	notices, err := s.newDeviceNotices(ctx, c, p.user, row)
 	if err != nil {
 		return SignedIn{}, err
@@ -208,12 +208,12 @@ func shownFactors(amr []string) string {
 }
 
 // signInAudit returns the audit row of a sign-in, with its methods and the device.
-func (s *Service) signInAudit(c Caller, action string, n *Session) Audit {
+func (s *Service) signInAudit(c Caller, act Act, n *Session) Audit {
 	detail := strings.Join(n.AMR, " ")
 	if c.Device != "" {
 		detail += ", " + c.Device
 	}
-	return s.audit(c, action, c.Name, detail)
+	return s.audit(c, act, c.Name, detail)
 }
 
 // identities returns the sessions that cookies prove, in any state. An error is a failure of the

@@ -255,7 +255,7 @@ func changedMembers(a, b Settings) string {
 
 // CloseNextSteps hides the steps after init.
 func (a *Administration) CloseNextSteps(ctx context.Context, by Caller) error {
-	row, err := a.begin(ctx, by, "settings.steps", User{Handle: "settings"}, "")
+	row, err := a.begin(ctx, by, CloseNextSteps, User{Handle: "settings"}, "")
 	if err == nil {
 		_, err = a.store.AmendSettings(ctx, func(v *Settings) (changed string, err error) {
 			if v.NextSteps {
@@ -270,7 +270,7 @@ func (a *Administration) CloseNextSteps(ctx context.Context, by Caller) error {
 // ChangeSettings checks and stores a change. Other settings stay, even if another process changes
 // them at the same time. The error is a *Problem that names each wrong member.
 func (a *Administration) ChangeSettings(ctx context.Context, by Caller, change SettingsChange) (Settings, error) {
-	row, err := a.begin(ctx, by, "settings.update", User{Handle: "settings"}, "")
+	row, err := a.begin(ctx, by, UpdateSettings, User{Handle: "settings"}, "")
 	if err != nil {
 		return Settings{}, err
 	}

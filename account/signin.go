@@ -157,7 +157,7 @@ func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) error {
 	if isTOTP {
 		limits = append(limits,
 			web.LimitKey{Name: web.LimitSecondFactor, Key: u.Sub, Exempt: func(refusal error) error {
-				s.recordLimited(ctx, c, u, "session.limited", refusal)
+				s.recordLimited(ctx, c, u, LimitSignIns, refusal)
 				return refusal
 			}})
 	}
@@ -169,7 +169,7 @@ func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) error {
 			good, err = s.useRecoveryCode(ctx, c, typed)
 		}
 		if err == nil && !good {
-			s.recordRefusal(ctx, s.audit(c, "factor.refused", c.Name, ""))
+			s.recordRefusal(ctx, s.audit(c, RefuseFactor, c.Name, ""))
 			err = ErrInvalidOTP
 		}
 		return err
@@ -199,7 +199,7 @@ func (s *Service) useRecoveryCode(ctx context.Context, c Caller, typed string) (
 	if code == "" {
 		return false, nil
 	}
-	a, err := s.begin(ctx, c, "factor.recovery_code_used", "")
+	a, err := s.begin(ctx, c, UseRecoveryCode, "")
 	if err != nil {
 		return false, err
 	}
@@ -218,7 +218,7 @@ func (s *Service) accountLimit(ctx context.Context, c Caller, key string, u User
 		case known:
 			return nil
 		}
-		s.recordLimited(ctx, c, u, "session.limited", refusal)
+		s.recordLimited(ctx, c, u, LimitSignIns, refusal)
 		return refusal
 	}}
 }
@@ -249,7 +249,7 @@ func (s *Service) upgradeHash(ctx context.Context, u *User, password string) {
 
 // refuseSuspended returns ErrSuspended, after the right proof.
 func (s *Service) refuseSuspended(ctx context.Context, c Caller) error {
-	s.recordRefusal(ctx, s.audit(c, "session.refused", c.Name, "suspended"))
+	s.recordRefusal(ctx, s.audit(c, RefuseSuspended, c.Name, "suspended"))
 	return ErrSuspended
 }
 
@@ -407,7 +407,7 @@ func (s *Service) PasskeyConfirm(ctx context.Context, c Caller, in AnsweredCerem
 }
 
 func (s *Service) confirmed(ctx context.Context, c Caller, p proven) (SignedIn, error) {
-	out, err := s.renewSession(ctx, c, c.Session, p, "session.confirm")
+	out, err := s.renewSession(ctx, c, c.Session, p, ConfirmIdentity)
 	if errors.Is(err, ErrSessionNotFound) {
 		err = ErrNotAuthenticated
 	}
@@ -425,8 +425,8 @@ func (s *Service) verifyPassword(ctx context.Context, c Caller, password string)
 }
 
 // audit returns the audit row of something that happens now.
-func (s *Service) audit(c Caller, action, target, detail string) Audit {
-	return c.Audit(s.Now(), action, target, detail)
+func (s *Service) audit(c Caller, act Act, target, detail string) Audit {
+	return c.Audit(s.Now(), act, target, detail)
 }
 
 // refusalMemory is how long further refusals of an account are not recorded, so that guesses do not
@@ -446,12 +446,12 @@ func (s *Service) recordRefusal(ctx context.Context, a Audit) {
 const nobody = "nobody"
 
 // recordLimited is recordRefusal for an account over a limit; u may be the zero User.
-func (s *Service) recordLimited(ctx context.Context, c Caller, u User, action string, refusal error) {
+func (s *Service) recordLimited(ctx context.Context, c Caller, u User, act Act, refusal error) {
 	switch {
 	case !errors.Is(refusal, web.ErrRateLimited):
 	case u.Sub == "":
 		_, _ = s.store.KnownAddress(ctx, nobody, nobody) // instead of reading the audit log
 	default:
-		s.recordRefusal(ctx, s.audit(c.as(User{}), action, u.Handle, ""))
+		s.recordRefusal(ctx, s.audit(c.as(User{}), act, u.Handle, ""))
 	}
 }

@@ -30,7 +30,7 @@ func (s *Service) SignOut(ctx context.Context, c Caller, sub string) error {
 // endEach ends sessions. It is no error if one has already ended.
 func (s *Service) endEach(ctx context.Context, c Caller, live []*Identity) error {
 	for _, id := range live {
-		a := s.audit(c.as(id.User), "session.end", id.User.Handle, id.Session.ID)
+		a := s.audit(c.as(id.User), SignOut, id.User.Handle, id.Session.ID)
 		err := s.store.EndSession(ctx, id.User.Sub, id.Session.ID, s.Now(), a)
 		if err != nil && !errors.Is(err, ErrSessionNotFound) {
 			return fmt.Errorf("end session: %w", err)
@@ -41,27 +41,26 @@ func (s *Service) endEach(ctx context.Context, c Caller, live []*Identity) error
 
 // EndSession ends a session of the caller. The session of the request needs no further proof.
 func (s *Service) EndSession(ctx context.Context, c Caller, id string) error {
-	action := "session.end"
+	act := EndSession
 	if id == c.Session.ID {
-		action = "session.sign_out"
+		act = SignOut
 	}
-	a, err := s.begin(ctx, c, action, id)
+	a, err := s.begin(ctx, c, act, id)
 	if err != nil {
 		return err
 	}
 	if !IsSessionID(id) {
 		return ErrSessionNotFound
 	}
-	a.Action = "session.end"
 	return web.Noted(ctx, "session_ended", s.store.EndSession(ctx, c.User.Sub, id, s.Now(), a))
 }
 
 // EndOtherSessions ends all sessions of the caller except that of the request.
 func (s *Service) EndOtherSessions(ctx context.Context, c Caller) error {
-	a, err := s.begin(ctx, c, "session.end_others", "")
+	a, err := s.begin(ctx, c, EndOtherSessions, "")
 	if err != nil {
 		return err
 	}
-	_, err = s.store.EndOtherSessions(ctx, c.User.Sub, c.Session.ID, s.Now(), a)
+	_, err = s.store.EndSessions(ctx, c.User.Sub, s.Now(), a)
 	return web.Noted(ctx, "sessions_ended", err)
 }

@@ -64,8 +64,8 @@ type UserStore interface {
 	// ForeignHash returns the smallest password hash that sorts after a text, byte by byte, and
 	// does not have the form of password.NewHasher, or "".
 	ForeignHash(ctx context.Context, after string) (string, error)
-	// ChangePassword sets the hash if it still is old (otherwise ErrInvalidCredentials), ends every
-	// session except keep (nil: every one), revokes every grant and voids reset codes. It stores
+	// ChangePassword sets the hash if it still is old (otherwise ErrInvalidCredentials). keep is the
+	// session of the request; nil: there is none. It stores
 	// TokenHash, LoginHash and Algorithm of keep, revokes its previous token and sets keep.StatusList
 	// and keep.StatusIndex again. ErrSessionNotFound if keep is no longer live.
 	ChangePassword(ctx context.Context, sub, old, hash string, keep *Session, now time.Time, a Audit) error
@@ -80,10 +80,9 @@ type UserStore interface {
 	// Audit rows keep the handle and lose the addresses of what the user did.
 	// ErrUserNotFound, ErrLastAdmin.
 	DeleteUser(ctx context.Context, sub string, now time.Time, a Audit) error
-	// SetFlags turns the named flags on or off and returns those that are on, sorted. With signOut,
-	// the loss of a flag ends every session of the user. ErrUserNotFound, ErrLastAdmin.
-	SetFlags(ctx context.Context, sub string, flags map[string]bool, signOut bool, now time.Time,
-		a Audit) ([]string, error)
+	// SetFlags turns the named flags on or off and returns those that are on, sorted. If the user
+	// loses one, a.Ends applies. ErrUserNotFound, ErrLastAdmin.
+	SetFlags(ctx context.Context, sub string, flags map[string]bool, now time.Time, a Audit) ([]string, error)
 	// Preferences returns a user's preferences, never nil.
 	Preferences(ctx context.Context, sub string) (map[string]string, error)
 	// MergePreferences sets the values that are not nil and deletes the others.
@@ -139,12 +138,9 @@ type SessionStore interface {
 	// EndSession ends one session of the user and revokes its unspent codes and its grants without
 	// offline_access. ErrSessionNotFound if it is not the user's or has already ended.
 	EndSession(ctx context.Context, sub, id string, now time.Time, a Audit) error
-	// EndOtherSessions ends all sessions but one (keep may be empty: all) and returns how many. If
-	// there are none, it writes no audit row. ErrUserNotFound.
-	EndOtherSessions(ctx context.Context, sub, keep string, now time.Time, a Audit) (int, error)
-	// EndAllAccess ends every session and revokes every grant of the user, and returns the number
-	// of sessions. If there is neither, it writes no audit row. ErrUserNotFound.
-	EndAllAccess(ctx context.Context, sub string, now time.Time, a Audit) (int, error)
+	// EndSessions ends what a.Ends says and returns the number of sessions. If there is neither a
+	// session nor a grant to end, it writes no audit row. ErrUserNotFound.
+	EndSessions(ctx context.Context, sub string, now time.Time, a Audit) (int, error)
 	// DisownSession handles a session that was not the user's: it ends it if it is live, revokes
 	// every grant that it made, makes its address unknown and voids the marks of known devices. It
 	// returns when the session began. ErrSessionNotFound if it is no longer stored.
@@ -246,9 +242,9 @@ type FactorStore interface {
 	// RemoveTOTP removes the authenticator app: see OldFactor. ErrFactorNotFound.
 	RemoveTOTP(ctx context.Context, sub string, o OldFactor) error
 	// ReplaceRecoveryCodes replaces the recovery codes. ErrFactorNotFound if the user has no second
-	// factor. session is that of the request, or empty: ErrNotAuthenticated if it has ended, so
-	// that no new code opens an account after its sessions were ended.
-	ReplaceRecoveryCodes(ctx context.Context, sub, session string, codes [][]byte, now time.Time, a Audit) error
+	// factor. ErrNotAuthenticated if the session of the request has ended, so that no new code opens
+	// an account after its sessions were ended.
+	ReplaceRecoveryCodes(ctx context.Context, sub string, codes [][]byte, now time.Time, a Audit) error
 	// UseRecoveryCode spends a code, and reports whether it was valid.
 	UseRecoveryCode(ctx context.Context, sub string, hash []byte, now time.Time, a Audit) (bool, error)
 	// ResetFactors removes all second factors and recovery codes, ends every session and
@@ -260,31 +256,26 @@ type FactorStore interface {
 }
 
 // NewFactor describes how to add a second factor in one transaction. The first one sets
-// User.SecondFactor and stores the hashes of recovery codes. The other sessions end as in
-// EndOtherSessions, or if they are kept, lose MethodMultiFactor, because they proved another
+// User.SecondFactor and stores the hashes of recovery codes, and Audit.Ends applies. Sessions that are
+// kept lose MethodMultiFactor, because they proved another
 // factor.
 //
 // ErrNotAuthenticated if the session of the request has ended, so that nothing new opens an account
 // after its sessions were ended. ErrReauthenticationRequired if the user has a second factor that
 // the session has not proven. ErrUserNotFound.
 type NewFactor struct {
-	Session    string
-	KeepOthers bool
-	Codes      [][]byte
-	Now        time.Time
-	Audit      Audit
+	Codes [][]byte
+	Now   time.Time
+	Audit Audit
 }
 
 // OldFactor describes how to remove a second factor in one transaction. The last one takes
-// User.SecondFactor and the recovery codes with it. The other sessions end unless they are kept;
-// those that a removed passkey opened end in any case. ErrFactorDemanded if no remaining factor
+// User.SecondFactor and the recovery codes with it. Audit.Ends applies; sessions that a removed passkey opened end in any case. ErrFactorDemanded if no remaining factor
 // would satisfy Demanded. ErrNotAuthenticated and ErrReauthenticationRequired as for NewFactor.
 type OldFactor struct {
-	Session    string
-	KeepOthers bool
-	Demanded   string // an authentication context class: "", ACRTwoFactors or ACRPhishingResistant (a passkey)
-	Now        time.Time
-	Audit      Audit
+	Demanded string // an authentication context class: "", ACRTwoFactors or ACRPhishingResistant (a passkey)
+	Now      time.Time
+	Audit    Audit
 }
 
 // EmailStore keeps verifications and changes of addresses. ErrInvalidLink means used, too old,
@@ -484,8 +475,8 @@ type Audit struct {
 	// KeepEmail is set for a change of address that can be undone: the id of the previous verified
 	// address. If it is empty, neither this change nor earlier ones can be undone.
 	KeepEmail string
-	// EndOthers ends the other sessions with a change of address, except Session.
-	EndOthers bool
+	// Ends is what the act ends.
+	Ends Ending
 	// Session is that of the request, or empty. A change of address is refused if it has ended
 	// (ErrNotAuthenticated).
 	Session string
@@ -511,5 +502,13 @@ type Mail struct {
 // with returns the row with more mails.
 func (a Audit) with(mails ...Mail) Audit {
 	a.Mails = append(a.Mails, mails...)
+	return a
+}
+
+// keeping returns the row of an act that ends nothing if the person chose to keep it.
+func (a Audit) keeping(keep bool) Audit {
+	if keep {
+		a.Ends = Ending{}
+	}
 	return a
 }

@@ -98,7 +98,7 @@ func (s *Service) export(
 		return err
 	}
 	detail := selection(r).Encode()
-	row := s.accounts.Caller(r).Audit(s.users.Now(), "audit.export", "audit", detail)
+	row := s.accounts.Caller(r).Audit(s.users.Now(), account.ExportAudit, "audit", detail)
 	if err := s.users.Record(r.Context(), row); err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func TestAdministratorResetsLostFactors(t *testing.T) {
 			w.AddUser("bob")
 		}
 		bob := w.SignedIn("bob")
-		if _, err := w.Store.AddTOTP(t.Context(), w.User("bob").Sub, account.TOTP{Secret: "AAAA"}, account.NewFactor{KeepOthers: true, Now: w.Began, Audit: account.Audit{At: w.Began, Action: "factor.add"}}); err != nil {
+		if _, err := w.Store.AddTOTP(t.Context(), w.User("bob").Sub, account.TOTP{Secret: "AAAA"}, account.NewFactor{Now: w.Began, Audit: account.Audit{At: w.Began, Action: "factor.add"}}); err != nil {
 			t.Fatal(err)
 		}
 		w.Browser().Call("POST", "/api/auth/login", map[string]string{"handle": "bob", "password": password}).Is(401, "second_factor_required")

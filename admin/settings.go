@@ -78,7 +78,7 @@ func (s *Service) settingsForm(section string, of change) web.Handler {
 		if err := web.ReadForm(w, r, "known", "default", "remove", "second_factor"); err != nil {
 			return err
 		}
-		if err := s.users.Allow(s.accounts.Caller(r), "settings.update"); err != nil {
+		if err := s.users.Allow(s.accounts.Caller(r), account.UpdateSettings); err != nil {
 			return err
 		}
 		v, err := s.users.Settings(r.Context())

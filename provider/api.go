@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -48,10 +47,10 @@ type APIScope struct {
 
 // Errors of an APIStore.
 var (
-	ErrAPINotFound = errors.New("API not found")
-	ErrAPIExists   = errors.New("API registered already")
+	ErrAPINotFound = refusal("API not found")
+	ErrAPIExists   = refusal("API registered already")
 	// ErrSecretOverlap: an API has at most two secrets, and the previous one still works.
-	ErrSecretOverlap = errors.New("the previous secret still works")
+	ErrSecretOverlap = refusal("the previous secret still works")
 )
 
 // APIStore manages APIs for the operator.

@@ -174,6 +174,9 @@ func (e *RegistrationError) Error() string {
 	return e.Describe(e.Member)
 }
 
+// Refusal marks the type: see refusal.
+func (e *RegistrationError) Refusal() {}
+
 // Describe returns the error text with another name for the member.
 func (e *RegistrationError) Describe(member string) string {
 	if e.Value != "" {

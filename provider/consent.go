@@ -221,7 +221,7 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 		if len(agreed) > 0 {
 			allowed += ": " + strings.Join(agreed, " ")
 		}
-		row := p.accounts.CallerIn(r, id).Audit(p.now(), "app.allow", id.User.Handle, allowed)
+		row := p.accounts.CallerIn(r, id).Audit(p.now(), account.AllowApp, id.User.Handle, allowed)
 		err = p.storage.SaveConsent(r.Context(), id.User.Sub, req.client.ID, agreed, p.now(), row, leftOut...)
 		if err == nil {
 			err = p.keepDocument(r.Context(), req.client) // another description may have come in between

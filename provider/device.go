@@ -50,10 +50,10 @@ type DeviceRequest struct {
 
 // Errors of DeviceStore.PollDevice (RFC 8628 section 3.5).
 var (
-	ErrDevicePending = errors.New("the user has not decided yet")
-	ErrDeviceTooSoon = errors.New("polled too soon")
-	ErrDeviceDenied  = errors.New("the user has denied it")
-	ErrDeviceExpired = errors.New("the device's request has expired")
+	ErrDevicePending = refusal("the user has not decided yet")
+	ErrDeviceTooSoon = refusal("polled too soon")
+	ErrDeviceDenied  = refusal("the user has denied it")
+	ErrDeviceExpired = refusal("the device's request has expired")
 )
 
 // DeviceStore stores the requests of devices.

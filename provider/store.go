@@ -2,23 +2,31 @@ package provider
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
 )
 
+// refusal is an error by which the domain refuses an operation, as *web.Problem is.
+type refusal string
+
+// Error implements error.
+func (r refusal) Error() string { return string(r) }
+
+// Refusal marks the type: any other error is a failure.
+func (r refusal) Refusal() {}
+
 // Errors of the storage interfaces. Any other error wraps account.ErrUnavailable, or
 // context.Canceled.
 var (
-	ErrClientNotFound = errors.New("client not found")
-	ErrClientExists   = errors.New("client id taken")
+	ErrClientNotFound = refusal("client not found")
+	ErrClientExists   = refusal("client id taken")
 	// ErrNotFound: no such code, token or pushed request.
-	ErrNotFound = errors.New("code or token not found")
+	ErrNotFound = refusal("code or token not found")
 	// ErrSpent: the code, refresh token or client assertion was used before.
-	ErrSpent = errors.New("used before")
+	ErrSpent = refusal("used before")
 	// ErrGrantRevoked: the grant was already revoked, so this does not count as a second use.
-	ErrGrantRevoked = errors.New("grant revoked")
+	ErrGrantRevoked = refusal("grant revoked")
 )
 
 // Grant is a stored authorization: what the user allowed one client in one session. A client's

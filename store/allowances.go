@@ -44,7 +44,7 @@ func (s *Store) AllowClients(ctx context.Context, a provider.Allowance, audit ac
 		URL: a.URL, Scopes: strings.Join(a.Scopes, " "), APIs: strings.Join(a.APIs, " "),
 		CreatedAt: toUnix(a.CreatedAt),
 	}
-	return s.write(ctx, "allow clients", func(tx *gorm.DB) error {
+	return s.write(ctx, "allow clients", func(tx *transaction) error {
 		for _, uri := range a.APIs {
 			const reason = "there is no such API: cairn api list shows them"
 			none := &provider.RegistrationError{Member: "apis", Value: uri, Reason: reason}
@@ -69,7 +69,7 @@ func (s *Store) DisallowClients(ctx context.Context, url string, audit account.A
 	if invalidKey(url) {
 		return nil, provider.ErrClientNotFound
 	}
-	err := s.write(ctx, "disallow clients", func(tx *gorm.DB) error {
+	err := s.write(ctx, "disallow clients", func(tx *transaction) error {
 		err := expect(tx.Exec("DELETE FROM client_allowances WHERE url = ?", url), provider.ErrClientNotFound)
 		if err != nil {
 			return err
@@ -124,7 +124,7 @@ func (s *Store) KeepDocumentClient(ctx context.Context, c *provider.Client) erro
 		return fmt.Errorf("keep client: %w", err)
 	}
 	row := newClientRow(c)
-	return s.write(ctx, "keep client", func(tx *gorm.DB) error {
+	return s.write(ctx, "keep client", func(tx *transaction) error {
 		// The first statement locks the row, so that a second request sees the redirect URIs of the
 		// first.
 		ended := tx.Exec(`UPDATE clients SET name = ?

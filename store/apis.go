@@ -100,7 +100,7 @@ func (s *Store) CreateAPI(ctx context.Context, a *provider.API) error {
 		Algorithm: a.Algorithm, AllClients: a.AllClients, Secret: a.Secrets[0].Hash,
 		SecretAt: toUnix(a.Secrets[0].CreatedAt), CreatedAt: toUnix(a.CreatedAt),
 	}
-	return s.write(ctx, "create API", func(tx *gorm.DB) error {
+	return s.write(ctx, "create API", func(tx *transaction) error {
 		once := clause.OnConflict{Columns: []clause.Column{{Name: "uri"}}, DoNothing: true}
 		if err := expect(tx.Table("apis").Clauses(once).Create(&row), provider.ErrAPIExists); err != nil {
 			return err
@@ -110,7 +110,7 @@ func (s *Store) CreateAPI(ctx context.Context, a *provider.API) error {
 }
 
 // insertAPIParts adds the scopes and the clients of an API.
-func insertAPIParts(tx *gorm.DB, a *provider.API) error {
+func insertAPIParts(tx *transaction, a *provider.API) error {
 	for i, scope := range a.Scopes {
 		row := apiScopeRow{Name: scope.Name, URI: a.URI, Position: i, Sentence: scope.Sentence}
 		const reason = "another API has a scope of this name"
@@ -142,7 +142,7 @@ func (s *Store) UpdateAPI(ctx context.Context, a *provider.API) error {
 	if err := a.Check(); err != nil {
 		return fmt.Errorf("update API: %w", err)
 	}
-	return s.write(ctx, "update API", func(tx *gorm.DB) error {
+	return s.write(ctx, "update API", func(tx *transaction) error {
 		const update = "UPDATE apis SET name = ?, opaque = ?, lifetime = ?, alg = ?, all_clients = ? WHERE uri = ?"
 		updated := tx.Exec(update,
 			a.Name, a.Opaque, int64(a.Lifetime/time.Second), a.Algorithm, a.AllClients, a.URI)
@@ -165,7 +165,7 @@ func (s *Store) RotateAPISecret(
 	if endOthers {
 		free = math.MaxInt64
 	}
-	return s.write(ctx, "rotate secret of API", func(tx *gorm.DB) error {
+	return s.write(ctx, "rotate secret of API", func(tx *transaction) error {
 		// Serialize concurrent rotations.
 		updated := tx.Exec("UPDATE apis SET name = name WHERE uri = ?", uri)
 		if err := expect(updated, provider.ErrAPINotFound); err != nil {

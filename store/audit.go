@@ -32,7 +32,7 @@ func (r auditRow) audit() account.Audit {
 }
 
 // insertAudit records an action in its own transaction, and queues the mails about it.
-func insertAudit(tx *gorm.DB, a account.Audit) error {
+func insertAudit(tx *transaction, a account.Audit) error {
 	if err := insertMails(tx, a.Mails, a.At); err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func signInsOf(day time.Time) string { return "signins:" + day.UTC().Format(time
 
 // insertSignIn is insertAudit for a sign-in, and counts it. The row of the counter is locked last:
 // all sign-ins of a day need it.
-func insertSignIn(tx *gorm.DB, n *account.Session, a account.Audit) error {
+func insertSignIn(tx *transaction, n *account.Session, a account.Audit) error {
 	if err := insertAudit(tx, a); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (s *Store) Record(ctx context.Context, a account.Audit, once time.Duration)
 			return fail(doing, err)
 		}
 	}
-	return s.write(ctx, doing, func(tx *gorm.DB) error { return insertAudit(tx, a) })
+	return s.write(ctx, doing, func(tx *transaction) error { return insertAudit(tx, a) })
 }
 
 // auditKind is the expression of the index audit_kind: an action up to its dot.

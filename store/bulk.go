@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
 	"github.com/cairn-id/cairn/account"
@@ -24,11 +23,11 @@ const (
 // that registrations and verifications meanwhile do not wait longer than needed.
 func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) error {
 	var refused error // of the change of settings
-	err := s.writeAlone(ctx, "add users", bulkTimeout, func(tx *gorm.DB) error {
+	err := s.writeAlone(ctx, "add users", bulkTimeout, func(tx *transaction) error {
 		refused = nil
 		if b.Settings != nil {
 			row := a
-			row.Action, row.Target = "settings.update", "settings"
+			row.Action, row.Target = account.UpdateSettings.Action, "settings"
 			_, err := amendSettings(tx, func(v *account.Settings) (changed string, err error) {
 				changed, refused = b.Settings(v)
 				return changed, refused
@@ -78,7 +77,7 @@ func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) e
 }
 
 // addUsers adds one batch of users with their words and an audit row each.
-func addUsers(tx *gorm.DB, users []account.User, a account.Audit) error {
+func addUsers(tx *transaction, users []account.User, a account.Audit) error {
 	type auditRow struct {
 		At                                                int64
 		Actor, Action, Target, Detail, Address, RequestID string
@@ -96,7 +95,7 @@ func addUsers(tx *gorm.DB, users []account.User, a account.Audit) error {
 			words = append(words, userWord{w, u.Handle})
 		}
 		audit = append(audit, auditRow{
-			toUnix(a.At), sanitize(a.Actor), "user.create", u.Handle, "imported",
+			toUnix(a.At), sanitize(a.Actor), account.AddUser.Action, u.Handle, "imported",
 			sanitize(a.Address), sanitize(a.RequestID),
 		})
 	}
@@ -119,7 +118,7 @@ func addUsers(tx *gorm.DB, users []account.User, a account.Audit) error {
 }
 
 // claimEmails is claimEmail for users who have just been added.
-func claimEmails(tx *gorm.DB, users []account.User) error {
+func claimEmails(tx *transaction, users []account.User) error {
 	var subs []string
 	for _, u := range users {
 		if u.EmailVerified {

@@ -131,7 +131,7 @@ func (s *Store) CreateClient(ctx context.Context, c *provider.Client) error {
 
 func (s *Store) insertClient(ctx context.Context, c *provider.Client) error {
 	row := newClientRow(c)
-	return s.write(ctx, "create client", func(tx *gorm.DB) error {
+	return s.write(ctx, "create client", func(tx *transaction) error {
 		once := clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoNothing: true}
 		if err := expect(tx.Table("clients").Clauses(once).Create(&row), provider.ErrClientExists); err != nil {
 			return err
@@ -150,7 +150,7 @@ func (s *Store) insertClient(ctx context.Context, c *provider.Client) error {
 }
 
 // writeClientLogo stores a new logo. A logo with only a hash is unchanged.
-func writeClientLogo(tx *gorm.DB, c *provider.Client) error {
+func writeClientLogo(tx *transaction, c *provider.Client) error {
 	if c.Logo.PNG == nil && c.Logo.Hash != "" {
 		return nil
 	}
@@ -229,7 +229,7 @@ func (s *Store) UpdateClient(ctx context.Context, c *provider.Client) error {
 		return fmt.Errorf("update client: %w", err)
 	}
 	row := newClientRow(c)
-	return s.write(ctx, "update client", func(tx *gorm.DB) error {
+	return s.write(ctx, "update client", func(tx *transaction) error {
 		// Select("*") writes zero values too.
 		update := tx.Table("clients").Where("id = ? AND removed_at = 0", c.ID)
 		update = update.Select("*").Omit("id", "created_at").Updates(&row)
@@ -246,7 +246,7 @@ func (s *Store) RotateClientSecret(ctx context.Context, id string, hash []byte, 
 		return provider.ErrClientNotFound
 	}
 	end := max(toUnix(now), toUnix(until))
-	return s.write(ctx, "rotate client secret", func(tx *gorm.DB) error {
+	return s.write(ctx, "rotate client secret", func(tx *transaction) error {
 		// Serialize concurrent rotations.
 		updated := tx.Exec("UPDATE clients SET name = name WHERE id = ? AND removed_at = 0", id)
 		if err := expect(updated, provider.ErrClientNotFound); err != nil {
@@ -268,7 +268,7 @@ func (s *Store) RemoveClient(ctx context.Context, id string) error {
 	if invalidKey(id) {
 		return provider.ErrClientNotFound
 	}
-	err := s.write(ctx, "remove client", func(tx *gorm.DB) error {
+	err := s.write(ctx, "remove client", func(tx *transaction) error {
 		updated := tx.Exec("UPDATE clients SET removed_at = ? WHERE id = ? AND removed_at = 0", s.now(), id)
 		if err := expect(updated, provider.ErrClientNotFound); err != nil {
 			return err
@@ -329,7 +329,7 @@ func (s *Store) purgeClient(ctx context.Context, id string) error {
 		ids, listed := idsOf(grants)
 		args := map[string]any{"client": id, "grants": ids, "rows": b.rows}
 		if listed {
-			err := b.write(func(tx *gorm.DB) error {
+			err := b.write(func(tx *transaction) error {
 				_, tokens, err := revokeGrants(tx, fromUnix(s.now()),
 					"g.id IN @grants AND g.client_id = @client"+ifRemoved, args)
 				if err != nil {
@@ -361,7 +361,7 @@ func (s *Store) purgeClient(ctx context.Context, id string) error {
 		}
 		ids, _ := idsOf(own)
 		var tokens []revocation
-		err = b.write(func(tx *gorm.DB) error {
+		err = b.write(func(tx *transaction) error {
 			err := tx.Raw("DELETE FROM client_tokens WHERE id IN @ids AND client_id = @client"+ifRemoved+`
 				RETURNING status_list, status_index, expires_at`,
 				map[string]any{"ids": ids, "client": id}).Find(&tokens).Error

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
 	"github.com/cairn-id/cairn/account"
@@ -48,7 +47,7 @@ func (s *Store) SaveConsent(
 	ctx context.Context, sub, clientID string, scopes []string, now time.Time, a account.Audit, refused ...string,
 ) error {
 	rows := each(scopes, func(scope string) consentRow { return consentRow{sub, clientID, scope, toUnix(now)} })
-	return s.write(ctx, "save consent", func(tx *gorm.DB) error {
+	return s.write(ctx, "save consent", func(tx *transaction) error {
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}
@@ -157,7 +156,7 @@ func (s *Store) RemoveApp(ctx context.Context, sub, clientID string, now time.Ti
 	if invalidKey(sub) || invalidKey(clientID) {
 		return account.ErrAppNotFound
 	}
-	return s.write(ctx, "remove application", func(tx *gorm.DB) error {
+	return s.write(ctx, "remove application", func(tx *transaction) error {
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}

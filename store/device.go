@@ -75,7 +75,7 @@ func (s *Store) PollDevice(ctx context.Context, codeSignature, clientID string, 
 		lock = " FOR UPDATE"
 	}
 	var verdict error
-	err := s.write(ctx, "poll device request", func(tx *gorm.DB) error {
+	err := s.write(ctx, "poll device request", func(tx *transaction) error {
 		var row struct{ State, ExpiresAt, Wait, PolledAt int64 }
 		found := tx.Raw(`SELECT state, expires_at, wait, polled_at FROM device_requests
 			WHERE code_sig = ? AND client_id = ?`+lock,

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"gorm.io/gorm"
-
 	"github.com/cairn-id/cairn/account"
 )
 
@@ -29,12 +27,12 @@ func (s *Store) UserByEmail(ctx context.Context, email string) (account.User, er
 
 // lockEmails makes every other operation that verifies an address wait for the end of the
 // transaction. It comes after the rows of users and counters.
-func lockEmails(tx *gorm.DB) error {
+func lockEmails(tx *transaction) error {
 	return tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'verified-emails'").Error
 }
 
 // claimEmail returns account.ErrEmailTaken if another account has verified the address.
-func claimEmail(tx *gorm.DB, email, sub string) error {
+func claimEmail(tx *transaction, email, sub string) error {
 	if err := lockEmails(tx); err != nil {
 		return err
 	}
@@ -53,7 +51,7 @@ func (s *Store) AskVerification(ctx context.Context, sub, email string, asked ti
 	if invalidKey(sub) || invalidKey(email) {
 		return account.ErrInvalidLink
 	}
-	return s.write(ctx, "ask for verification", func(tx *gorm.DB) error {
+	return s.write(ctx, "ask for verification", func(tx *transaction) error {
 		mark := tx.Exec(`UPDATE users SET email_asked_at = ?
 			WHERE sub = ? AND email = ? AND NOT email_verified AND deleted_at = 0`, toUnix(asked), sub, email)
 		if err := expect(mark, account.ErrInvalidLink); err != nil {
@@ -68,7 +66,7 @@ func (s *Store) VerifyEmail(ctx context.Context, sub, email string, asked, now t
 	if invalidKey(sub) || invalidKey(email) || asked.IsZero() {
 		return account.ErrInvalidLink
 	}
-	return s.write(ctx, "verify email", func(tx *gorm.DB) error {
+	return s.write(ctx, "verify email", func(tx *transaction) error {
 		if err := lockUser(tx, sub); errors.Is(err, account.ErrUserNotFound) {
 			return account.ErrInvalidLink
 		} else if err != nil {
@@ -115,7 +113,7 @@ func (r emailChangeRow) change() account.EmailChange {
 
 // keepEmail stores the former address for an undo, as account.Audit asks, in the transaction of its
 // change.
-func keepEmail(tx *gorm.DB, before account.User, id string, now time.Time) error {
+func keepEmail(tx *transaction, before account.User, id string, now time.Time) error {
 	if id == "" {
 		return tx.Exec("DELETE FROM email_changes WHERE sub = ?", before.Sub).Error
 	}
@@ -172,7 +170,7 @@ func (s *Store) UndoEmailChange(ctx context.Context, id string, now time.Time, a
 	if invalidKey(id) {
 		return account.ErrInvalidLink
 	}
-	return s.write(ctx, "undo change of email", func(tx *gorm.DB) error {
+	return s.write(ctx, "undo change of email", func(tx *transaction) error {
 		var row emailChangeRow
 		found := tx.Raw(selectEmailChange+" AND id = ?", toUnix(now), id).Find(&row)
 		if err := expect(found, account.ErrInvalidLink); err != nil {
@@ -200,8 +198,7 @@ func (s *Store) UndoEmailChange(ctx context.Context, id string, now time.Time, a
 			return err
 		}
 		err = tx.Exec(`UPDATE users SET email = ?, email_verified = ?, email_asked_at = 0, search = '',
-			devices_voided_at = ?, updated_at = ? WHERE sub = ?`,
-			row.Email, row.Verified, toUnix(now), toUnix(now), row.Sub).Error
+			updated_at = ? WHERE sub = ?`, row.Email, row.Verified, toUnix(now), row.Sub).Error
 		if err != nil {
 			return err
 		}
@@ -209,7 +206,7 @@ func (s *Store) UndoEmailChange(ctx context.Context, id string, now time.Time, a
 		if err := setWords(tx, u.Handle, wordsOf(u)); err != nil {
 			return err
 		}
-		if err := revokeAccess(tx, row.Sub, "", now); err != nil {
+		if _, err := end(tx, row.Sub, "", a, now); err != nil {
 			return err
 		}
 		a.Actor, a.Target = u.Handle, u.Handle
@@ -219,5 +216,5 @@ func (s *Store) UndoEmailChange(ctx context.Context, id string, now time.Time, a
 
 // QueueMail implements account.Store.
 func (s *Store) QueueMail(ctx context.Context, m account.Mail, now time.Time) error {
-	return s.write(ctx, "queue mail", func(tx *gorm.DB) error { return insertMails(tx, []account.Mail{m}, now) })
+	return s.write(ctx, "queue mail", func(tx *transaction) error { return insertMails(tx, []account.Mail{m}, now) })
 }

@@ -74,7 +74,7 @@ func (s *Store) AddTokens(ctx context.Context, grantID string, issued ...provide
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, "add tokens", func(tx *gorm.DB) error {
+	return s.write(ctx, "add tokens", func(tx *transaction) error {
 		return tx.Exec("INSERT INTO tokens "+tokenColumns+" VALUES "+repeated("(?, ?, ?, ?, ?, ?, ?, ?)", len(issued)), values...).Error
 	})
 }

@@ -56,16 +56,21 @@ type totpRow struct {
 
 var totpColumns = columnsOf[totpRow]("totp")
 
-// liveSession returns account.ErrNotAuthenticated if the session in which a user acts is no longer
-// live. An empty session passes. The user's row is locked, so whoever ends the sessions came before
-// or waits.
-func liveSession(tx *gorm.DB, sub, session string, now time.Time) error {
-	_, err := methodsOf(tx, sub, session, now)
-	return err
+// liveSession returns account.ErrNotAuthenticated if the session in which somebody acts is no longer
+// live. An empty session passes. If it is of the user whose row is locked, whoever ends the sessions
+// came before or waits.
+func liveSession(tx *transaction, session string, now time.Time) error {
+	if session == "" {
+		return nil
+	}
+	var found []int
+	return expect(tx.Raw("SELECT 1 FROM sessions WHERE id = ? AND ended_at = 0 AND expires_at > ?",
+		sanitize(session), toUnix(now)).Find(&found), account.ErrNotAuthenticated)
 }
 
-// methodsOf is liveSession, and returns the methods by which the session was authenticated.
-func methodsOf(tx *gorm.DB, sub, session string, now time.Time) ([]string, error) {
+// methodsOf returns the methods by which a live session of the user was authenticated.
+// account.ErrNotAuthenticated as for liveSession.
+func methodsOf(tx *transaction, sub, session string, now time.Time) ([]string, error) {
 	if session == "" {
 		return []string{account.MethodMultiFactor}, nil
 	}
@@ -84,7 +89,7 @@ func methodsOf(tx *gorm.DB, sub, session string, now time.Time) ([]string, error
 
 // lockForFactors locks a user whose factors are about to change. The session must have used a
 // second factor if the user has one.
-func lockForFactors(tx *gorm.DB, sub, session string, now time.Time) (u account.User, err error) {
+func lockForFactors(tx *transaction, sub, session string, now time.Time) (u account.User, err error) {
 	if u, err = lockedUser(tx, sub); err != nil {
 		return u, err
 	}
@@ -97,10 +102,10 @@ func lockForFactors(tx *gorm.DB, sub, session string, now time.Time) (u account.
 
 // addFactor adds a second factor by calling add: see account.NewFactor.
 func (s *Store) addFactor(
-	ctx context.Context, doing, sub string, n account.NewFactor, add func(tx *gorm.DB) error,
+	ctx context.Context, doing, sub string, n account.NewFactor, add func(tx *transaction) error,
 ) (first bool, err error) {
-	err = s.write(ctx, doing, func(tx *gorm.DB) error {
-		u, err := lockForFactors(tx, sub, n.Session, n.Now)
+	err = s.write(ctx, doing, func(tx *transaction) error {
+		u, err := lockForFactors(tx, sub, n.Audit.Session, n.Now)
 		if err != nil {
 			return err
 		}
@@ -119,10 +124,10 @@ func (s *Store) addFactor(
 			// No session has used the new factor yet.
 			err = tx.Exec(`UPDATE sessions SET amr = replace(amr, ?, '')
 				WHERE sub = ?`, " "+account.MethodMultiFactor, sub).Error
-			if err == nil && !n.KeepOthers {
-				_, err = signOutOthers(tx, sub, sanitize(n.Session), n.Now)
-			}
 			if err != nil {
+				return err
+			}
+			if _, err := end(tx, sub, "", n.Audit, n.Now); err != nil {
 				return err
 			}
 		}
@@ -134,10 +139,10 @@ func (s *Store) addFactor(
 // removeFactor removes a second factor by calling remove: see account.OldFactor. passkey is the id
 // of a removed passkey, nil for other factors.
 func (s *Store) removeFactor(
-	ctx context.Context, doing, sub string, o account.OldFactor, passkey []byte, remove func(tx *gorm.DB) error,
+	ctx context.Context, doing, sub string, o account.OldFactor, passkey []byte, remove func(tx *transaction) error,
 ) error {
-	return s.write(ctx, doing, func(tx *gorm.DB) error {
-		if _, err := lockForFactors(tx, sub, o.Session, o.Now); err != nil {
+	return s.write(ctx, doing, func(tx *transaction) error {
+		if _, err := lockForFactors(tx, sub, o.Audit.Session, o.Now); err != nil {
 			return err
 		}
 		if err := remove(tx); err != nil {
@@ -161,23 +166,23 @@ func (s *Store) removeFactor(
 				return err
 			}
 		}
-		args := map[string]any{"keep": sanitize(o.Session), "passkey": passkey}
-		switch {
-		case !o.KeepOthers:
-			_, err = signOutOthers(tx, sub, sanitize(o.Session), o.Now)
-		case passkey != nil:
+		args := map[string]any{"keep": sanitize(o.Audit.Session), "passkey": passkey}
+		if passkey != nil {
 			const grants = `sid IN
 				(SELECT id FROM sessions s WHERE s.sub = @sub AND s.id <> @keep AND s.passkey = @passkey)`
 			_, err = endSessions(tx, sub, o.Now, "id <> @keep AND passkey = @passkey", grants+signOutGrants, args)
+			if err != nil {
+				return err
+			}
 		}
-		if err != nil {
+		if _, err := end(tx, sub, "", o.Audit, o.Now); err != nil {
 			return err
 		}
 		return insertAudit(tx, o.Audit)
 	})
 }
 
-func replaceRecoveryCodes(tx *gorm.DB, sub string, codes [][]byte, now time.Time) error {
+func replaceRecoveryCodes(tx *transaction, sub string, codes [][]byte, now time.Time) error {
 	if err := execEach(tx, sub, "DELETE FROM recovery_codes WHERE sub = ?"); err != nil {
 		return err
 	}
@@ -193,8 +198,8 @@ func replaceRecoveryCodes(tx *gorm.DB, sub string, codes [][]byte, now time.Time
 
 // AddTOTP implements account.Store.
 func (s *Store) AddTOTP(ctx context.Context, sub string, t account.TOTP, n account.NewFactor) (first bool, err error) {
-	return s.addFactor(ctx, "add authenticator app", sub, n, func(tx *gorm.DB) error {
-		k, err := s.sealer(tx)
+	return s.addFactor(ctx, "add authenticator app", sub, n, func(tx *transaction) error {
+		k, err := s.sealer(tx.DB)
 		if err != nil {
 			return err
 		}
@@ -221,17 +226,17 @@ func (s *Store) UseTOTP(ctx context.Context, sub string, step int64, now time.Ti
 
 // RemoveTOTP implements account.Store.
 func (s *Store) RemoveTOTP(ctx context.Context, sub string, o account.OldFactor) error {
-	return s.removeFactor(ctx, "remove authenticator app", sub, o, nil, func(tx *gorm.DB) error {
+	return s.removeFactor(ctx, "remove authenticator app", sub, o, nil, func(tx *transaction) error {
 		return expect(tx.Exec("DELETE FROM totp WHERE sub = ?", sub), account.ErrFactorNotFound)
 	})
 }
 
 // ReplaceRecoveryCodes implements account.Store.
 func (s *Store) ReplaceRecoveryCodes(
-	ctx context.Context, sub, session string, codes [][]byte, now time.Time, a account.Audit,
+	ctx context.Context, sub string, codes [][]byte, now time.Time, a account.Audit,
 ) error {
-	return s.write(ctx, "replace recovery codes", func(tx *gorm.DB) error {
-		u, err := lockForFactors(tx, sub, session, now)
+	return s.write(ctx, "replace recovery codes", func(tx *transaction) error {
+		u, err := lockForFactors(tx, sub, a.Session, now)
 		if err != nil {
 			return err
 		}
@@ -252,7 +257,7 @@ func (s *Store) UseRecoveryCode(
 	if invalidKey(sub) {
 		return false, nil
 	}
-	err := s.write(ctx, "use recovery code", func(tx *gorm.DB) error {
+	err := s.write(ctx, "use recovery code", func(tx *transaction) error {
 		use := tx.Exec(`UPDATE recovery_codes SET used_at = ?
 			WHERE sub = ? AND hash = ? AND used_at = 0`, toUnix(now), sub, hash)
 		if err := expect(use, account.ErrFactorNotFound); err != nil {
@@ -268,7 +273,7 @@ func (s *Store) UseRecoveryCode(
 
 // ResetFactors implements account.Store.
 func (s *Store) ResetFactors(ctx context.Context, sub string, now time.Time, a account.Audit) error {
-	return s.write(ctx, "reset factors", func(tx *gorm.DB) error {
+	return s.write(ctx, "reset factors", func(tx *transaction) error {
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}
@@ -277,7 +282,7 @@ func (s *Store) ResetFactors(ctx context.Context, sub string, now time.Time, a a
 			"UPDATE users SET second_factor = false WHERE sub = ?"); err != nil {
 			return err
 		}
-		if err := revokeAccess(tx, sub, "", now); err != nil {
+		if _, err := end(tx, sub, "", a, now); err != nil {
 			return err
 		}
 		return insertAudit(tx, a)

@@ -15,7 +15,7 @@ import (
 var errSpent = errors.New("spent before")
 
 func newFactor(session string, codes ...string) account.NewFactor {
-	n := account.NewFactor{Session: session, Now: noon, Audit: act("factor.add")}
+	n := account.NewFactor{Now: noon, Audit: during(session, act("factor.add"))}
 	for _, code := range codes {
 		n.Codes = append(n.Codes, []byte(code))
 	}
@@ -23,7 +23,7 @@ func newFactor(session string, codes ...string) account.NewFactor {
 }
 
 func oldFactor(session string) account.OldFactor {
-	return account.OldFactor{Session: session, Now: noon, Audit: act("factor.remove")}
+	return account.OldFactor{Now: noon, Audit: during(session, act("factor.remove"))}
 }
 
 func TestSpentOnceByInstancesAtTheSameTime(t *testing.T) {
@@ -103,7 +103,7 @@ func TestRecoveryCodeIsUsedOnceByInstancesAtTheSameTime(t *testing.T) {
 		if used != 1 {
 			t.Errorf("%d audit rows of one use", used)
 		}
-		must(t, s.ReplaceRecoveryCodes(ctx, u.Sub, "", [][]byte{[]byte("new")}, noon, act("factor.recovery_codes")))
+		must(t, s.ReplaceRecoveryCodes(ctx, u.Sub, [][]byte{[]byte("new")}, noon, act("factor.recovery_codes")))
 		if use(u.Sub, "two") != 0 || use(u.Sub, "new") != 1 {
 			t.Error("codes of before count, or new ones do not")
 		}
@@ -126,7 +126,7 @@ func TestSecondFactorIsMarkedWhileThereIsOne(t *testing.T) {
 		}
 		withPassword, withBoth := newSession(u.Sub), newSession(u.Sub)
 		withBoth.AMR = []string{account.MethodPassword, account.MethodOTP, account.MethodMultiFactor}
-		want(t, s.ReplaceRecoveryCodes(ctx, u.Sub, "", [][]byte{[]byte("one")}, noon, act("factor.recovery_codes")), account.ErrFactorNotFound)
+		want(t, s.ReplaceRecoveryCodes(ctx, u.Sub, [][]byte{[]byte("one")}, noon, act("factor.recovery_codes")), account.ErrFactorNotFound)
 		want(t, s.RemoveTOTP(ctx, u.Sub, oldFactor("")), account.ErrFactorNotFound)
 		want(t, s.CreateSession(ctx, withBoth, u.PasswordHash, act("session.create")), account.ErrInvalidCredentials) // with a factor that was reset since
 		stored, err := s.AddTOTP(ctx, u.Sub, account.TOTP{Secret: "AAAA"}, newFactor("", "one", "two"))
@@ -167,11 +167,13 @@ func TestFirstFactorIsProvenByNoSessionBeforeIt(t *testing.T) {
 		for _, keep := range []bool{true, false} {
 			u := addUser(t, s, name("keep-", keep))
 			strong, o := withTOTP(t, s, u), oldFactor("")
-			o.KeepOthers = true
+			o.Audit = keeping(o.Audit)
 			must(t, s.RemoveTOTP(ctx, u.Sub, o)) // its session is as if it had proven the next one
 			asking := signIn(t, s, u)
 			n := newFactor(asking.ID)
-			n.KeepOthers = keep
+			if keep {
+				n.Audit = keeping(n.Audit)
+			}
 			first, err := s.AddPasskey(ctx, newPasskey(u.Sub, name("key", keep)), 20, n)
 			must(t, err)
 			kept, _, err := s.Session(ctx, strong.ID)
@@ -183,7 +185,7 @@ func TestFirstFactorIsProvenByNoSessionBeforeIt(t *testing.T) {
 			_, err = s.AddTOTP(ctx, u.Sub, account.TOTP{Secret: "BBBB"}, newFactor(asking.ID))
 			want(t, err, account.ErrReauthenticationRequired)
 			want(t, s.RemovePasskey(ctx, u.Sub, []byte(name("key", keep)), oldFactor(asking.ID)), account.ErrReauthenticationRequired)
-			want(t, s.ReplaceRecoveryCodes(ctx, u.Sub, asking.ID, nil, noon, act("factor.recovery_codes")), account.ErrReauthenticationRequired)
+			want(t, s.ReplaceRecoveryCodes(ctx, u.Sub, nil, noon, during(asking.ID, act("factor.recovery_codes"))), account.ErrReauthenticationRequired)
 			must(t, s.EndSession(ctx, u.Sub, asking.ID, noon, act("session.end")))
 			_, err = s.AddTOTP(ctx, u.Sub, account.TOTP{Secret: "BBBB"}, newFactor(asking.ID))
 			want(t, err, account.ErrNotAuthenticated)
@@ -231,7 +233,7 @@ func TestRemovedPasskeyEndsTheSessionsThatItOpened(t *testing.T) {
 		g := newGrant(app, opened["stolen"], "openid")
 		addCode(t, s, g)
 		o := oldFactor(asking.ID)
-		o.KeepOthers = true
+		o.Audit = keeping(o.Audit)
 		must(t, s.RemovePasskey(ctx, u.Sub, []byte("stolen"), o))
 		if live(t, s, opened["stolen"].ID) || !live(t, s, opened["other"].ID) || !live(t, s, asking.ID) {
 			t.Error("not only the sessions of the removed passkey have ended, or not they")

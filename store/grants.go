@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"gorm.io/gorm"
-
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 )
@@ -196,7 +194,7 @@ func (s *Store) spendOnce(
 		return err
 	}
 	reusedArgs["id"] = grantID
-	err = s.write(ctx, doing, func(tx *gorm.DB) error {
+	err = s.write(ctx, doing, func(tx *transaction) error {
 		n, tokens, err := revokeGrants(tx, fromUnix(s.now()), "g.id = @id AND "+reused, reusedArgs)
 		if n == 0 {
 			refused = fmt.Errorf("%w: %w", provider.ErrSpent, provider.ErrGrantRevoked)
@@ -349,7 +347,7 @@ func (s *Store) RevokeGrant(ctx context.Context, id string, now time.Time) error
 	if invalidKey(id) {
 		return nil
 	}
-	return s.write(ctx, "revoke grant", func(tx *gorm.DB) error {
+	return s.write(ctx, "revoke grant", func(tx *transaction) error {
 		n, tokens, err := revokeGrants(tx, now, "g.id = @id", map[string]any{"id": id})
 		if err != nil {
 			return err
@@ -358,7 +356,7 @@ func (s *Store) RevokeGrant(ctx context.Context, id string, now time.Time) error
 			err = tx.Raw(`UPDATE client_tokens SET revoked_at = ? WHERE id = ? AND revoked_at = 0
 				RETURNING status_list, status_index, expires_at`,
 				toUnix(now), id).Find(&tokens).Error
-			noteRevoked(tx.Statement.Context, revokedToken, int64(len(tokens)))
+			tx.noteRevoked(revokedToken, len(tokens))
 			tokens = onLists(tokens)
 		}
 		if err != nil {

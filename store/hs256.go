@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"gorm.io/gorm"
-
 	"github.com/cairn-id/cairn/account"
 )
 
@@ -58,7 +56,7 @@ func (s *Store) EndHS256Sessions(ctx context.Context, now time.Time) (total int,
 }
 
 func (s *Store) endHS256(ctx context.Context, sub string, now time.Time) (n int, err error) {
-	err = s.write(ctx, "end HS256 sessions", func(tx *gorm.DB) error {
+	err = s.write(ctx, "end HS256 sessions", func(tx *transaction) error {
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}
@@ -66,7 +64,7 @@ func (s *Store) endHS256(ctx context.Context, sub string, now time.Time) (n int,
 			(SELECT id FROM sessions s WHERE s.sub = @sub AND s.ended_at = @now AND s.` + notRS256 + ")"
 		args := map[string]any{}
 		ended, err := endSessions(tx, sub, now, "expires_at > @now AND "+notRS256, grants+signOutGrants, args)
-		n = len(ended)
+		n = ended.live
 		return err
 	})
 	return n, err
@@ -74,7 +72,7 @@ func (s *Store) endHS256(ctx context.Context, sub string, now time.Time) (n int,
 
 // SetHS256Until implements account.Store.
 func (s *Store) SetHS256Until(ctx context.Context, until time.Time, a account.Audit) error {
-	return s.write(ctx, "set the end of HS256", func(tx *gorm.DB) error {
+	return s.write(ctx, "set the end of HS256", func(tx *transaction) error {
 		updated := tx.Exec("UPDATE settings SET hs256_until = ? WHERE id = 1", toUnix(until))
 		if err := expect(updated, account.ErrNotInitialized); err != nil {
 			return err

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"gorm.io/gorm"
-
 	"github.com/cairn-id/cairn/account"
 )
 
@@ -68,7 +66,7 @@ func (s *Store) findInvites(ctx context.Context, doing, query string, args ...an
 // CreateInvite implements account.Store. ErrUserNotFound or ErrSuspended if the creator is deleted
 // or suspended.
 func (s *Store) CreateInvite(ctx context.Context, i account.Invite, limit int, a account.Audit) error {
-	return s.write(ctx, "create invite", func(tx *gorm.DB) error {
+	return s.write(ctx, "create invite", func(tx *transaction) error {
 		if i.CreatedBy != "" {
 			if err := mayInvite(tx, i, limit); err != nil {
 				return err
@@ -81,8 +79,8 @@ func (s *Store) CreateInvite(ctx context.Context, i account.Invite, limit int, a
 	})
 }
 
-func (s *Store) insertInvite(tx *gorm.DB, i account.Invite, conflict string) error {
-	k, err := s.sealer(tx)
+func (s *Store) insertInvite(tx *transaction, i account.Invite, conflict string) error {
+	k, err := s.sealer(tx.DB)
 	if err != nil {
 		return err
 	}
@@ -97,7 +95,7 @@ func (s *Store) insertInvite(tx *gorm.DB, i account.Invite, conflict string) err
 }
 
 // mayInvite checks the limit of a user, whose row it locks against another invite meanwhile.
-func mayInvite(tx *gorm.DB, i account.Invite, limit int) error {
+func mayInvite(tx *transaction, i account.Invite, limit int) error {
 	u, err := lockedUser(tx, i.CreatedBy)
 	if err != nil {
 		return err
@@ -173,7 +171,7 @@ func (s *Store) RevokeBranch(ctx context.Context, sub string, now time.Time, a a
 	}
 	const atOnce = 500
 	var revoked int64
-	err := s.writeAlone(ctx, "revoke invites of a branch", s.timeout, func(tx *gorm.DB) error {
+	err := s.writeAlone(ctx, "revoke invites of a branch", s.timeout, func(tx *transaction) error {
 		revoked = 0
 		branch, seen := []string{sub}, map[string]bool{sub: true} // guards against a cycle
 		for from := 0; from < len(branch); {
@@ -276,8 +274,8 @@ func (s *Store) DeleteInvite(ctx context.Context, sub, code string, a account.Au
 	if invalidKey(sub) || invalidKey(code) {
 		return account.ErrInviteNotFound
 	}
-	return s.write(ctx, "delete invite", func(tx *gorm.DB) error {
-		keys, err := s.inviteKeys(tx, code)
+	return s.write(ctx, "delete invite", func(tx *transaction) error {
+		keys, err := s.inviteKeys(tx.DB, code)
 		if err != nil {
 			return err
 		}
@@ -306,9 +304,9 @@ func (s *Store) RevokeInvite(ctx context.Context, code string, a account.Audit) 
 		return account.Invite{}, account.ErrInviteNotFound
 	}
 	var row inviteRow
-	err := s.write(ctx, "revoke invite", func(tx *gorm.DB) error {
+	err := s.write(ctx, "revoke invite", func(tx *transaction) error {
 		row = inviteRow{}
-		keys, err := s.inviteKeys(tx, code)
+		keys, err := s.inviteKeys(tx.DB, code)
 		if err != nil {
 			return err
 		}
@@ -337,8 +335,8 @@ func (s *Store) Register(
 	if invalidKey(code) {
 		return account.ErrInvalidInvite
 	}
-	return s.write(ctx, "register", func(tx *gorm.DB) error {
-		keys, err := s.inviteKeys(tx, code)
+	return s.write(ctx, "register", func(tx *transaction) error {
+		keys, err := s.inviteKeys(tx.DB, code)
 		if err != nil {
 			return err
 		}

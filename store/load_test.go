@@ -40,7 +40,7 @@ func visit(t *testing.T, s *store.Store, u account.User, c *provider.Client, rou
 		func() error { return s.RemoveApp(ctx, u.Sub, c.ID, noon, act("app.remove")) },
 		func() error { _, err := s.Counters().Take(ctx, crowd, noon, false); return err },
 		func() error {
-			_, err := s.SetFlags(ctx, u.Sub, map[string]bool{"beta": round%2 == 0}, false, noon, act("user.flags"))
+			_, err := s.SetFlags(ctx, u.Sub, map[string]bool{"beta": round%2 == 0}, noon, keeping(act("user.flags")))
 			return err
 		},
 		func() error {
@@ -103,7 +103,7 @@ func TestOperationsOnOneUserDoNotDeadlock(t *testing.T) {
 						err = s.CreateGrant(ctx, g)
 					}
 				case 1:
-					_, err = s.EndOtherSessions(ctx, u.Sub, "", noon, act("session.end_others"))
+					_, err = s.EndSessions(ctx, u.Sub, noon, during("", act("session.end_others")))
 				case 2:
 					err = s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid", "email"}, noon, act("app.allow"))
 				case 3:

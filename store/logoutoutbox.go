@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"gorm.io/gorm"
-
 	"github.com/cairn-id/cairn/provider"
 )
 
@@ -21,7 +19,7 @@ const noticeBatch = 1000
 // addNotices queues the logout notices for the clients of the sessions, in the transaction that has
 // ended them. It comes after the revocation of their grants: a code that is being exchanged either
 // was spent before, and counts, or cannot be spent any longer.
-func addNotices(tx *gorm.DB, sub string, sessions []string, now time.Time) error {
+func addNotices(tx *transaction, sub string, sessions []string, now time.Time) error {
 	for ids := range slices.Chunk(sessions, noticeBatch) {
 		err := tx.Exec(`INSERT INTO logout_outbox (client_id, sub, sid, created_at, next_at)
 			SELECT DISTINCT g.client_id, g.sub, g.sid, CAST(? AS BIGINT), CAST(? AS BIGINT)

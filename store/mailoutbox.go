@@ -17,11 +17,8 @@ var mailOutbox = outbox{
 	table: "mail_outbox", columns: "id, kind, sub, address, language, data, created_at, attempts", rows: "mails",
 }
 
-// mailsAdded is the context key of a flag that is set when a transaction adds mails.
-type mailsAdded struct{}
-
 // insertMails adds mails to the outbox in the transaction of the change that they report.
-func insertMails(tx *gorm.DB, mails []account.Mail, now time.Time) error {
+func insertMails(tx *transaction, mails []account.Mail, now time.Time) error {
 	for _, m := range mails {
 		data, err := json.Marshal(m.Data)
 		if err != nil {
@@ -33,9 +30,7 @@ func insertMails(tx *gorm.DB, mails []account.Mail, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		if added, ok := tx.Statement.Context.Value(mailsAdded{}).(*bool); ok {
-			*added = true
-		}
+		tx.report.mails = true
 	}
 	return nil
 }
@@ -80,7 +75,7 @@ func (s *Store) MailDone(ctx context.Context, id int64, a *account.Audit) error 
 	if a == nil {
 		return mailOutbox.remove(ctx, s, id)
 	}
-	return s.write(ctx, "give up mail", func(tx *gorm.DB) error {
+	return s.write(ctx, "give up mail", func(tx *transaction) error {
 		res := tx.Exec("DELETE FROM mail_outbox WHERE id = ?", id)
 		if res.Error != nil || res.RowsAffected == 0 {
 			return res.Error

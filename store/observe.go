@@ -41,7 +41,7 @@ func (s *Store) Observe(o Observer) error {
 			begin := s.clock()
 			run(db)
 			statement := db.Statement.SQL.String()
-			if _, ok := db.Statement.Context.Value(revokedKey{}).(revokedRows); ok {
+			if db.Statement.Context.Value(writing{}) != nil {
 				return // part of a write, which reports itself
 			}
 			err := canceled(db.Statement.Context, db.Error)
@@ -57,27 +57,19 @@ func (s *Store) Observe(o Observer) error {
 
 // observed runs try and reports to the observer.
 func (s *Store) observed(ctx context.Context, op operation) error {
-	ended := revokedRows{}
-	begin, do := s.clock(), op.do
-	op.do = func(w *statements) error {
-		clear(ended)
-		return do(w)
-	}
-	err := s.try(context.WithValue(ctx, revokedKey{}, ended), op)
+	begin := s.clock()
+	err := s.try(context.WithValue(ctx, writing{}, true), op)
 	s.observer.Operation(op.doing, s.clock().Sub(begin), errors.Is(err, account.ErrUnavailable))
-	if err == nil {
-		for kind, n := range ended {
+	if err == nil && op.report != nil {
+		for kind, n := range op.report.revoked {
 			s.observer.Revoked(kind, int(n))
 		}
 	}
 	return err
 }
 
-// revokedRows counts the rows of each kind that an operation has revoked.
-type (
-	revokedRows map[string]int64
-	revokedKey  struct{}
-)
+// writing is the context key that marks the statements of a write.
+type writing struct{}
 
 // Kinds of Observer.Revoked.
 const (
@@ -85,13 +77,6 @@ const (
 	revokedGrant   = "grant"
 	revokedToken   = "token"
 )
-
-// noteRevoked counts what an operation has revoked, for the observer after the commit.
-func noteRevoked(ctx context.Context, kind string, n int64) {
-	if ended, ok := ctx.Value(revokedKey{}).(revokedRows); ok && n > 0 {
-		ended[kind] += n
-	}
-}
 
 // firstTable returns the first table that a statement reads.
 func firstTable(statement string) string {

@@ -66,7 +66,7 @@ func TestClientsAreToldOfEachEndOfASession(t *testing.T) {
 				return s.EndSession(ctx, u.Sub, n[0].ID, noon, act("session.end"))
 			}},
 			"sign-out-others": {2, func(u account.User, n []account.Session) error {
-				_, err := s.EndOtherSessions(ctx, u.Sub, n[2].ID, noon, act("session.end_others"))
+				_, err := s.EndSessions(ctx, u.Sub, noon, during(n[2].ID, act("session.end_others")))
 				return err
 			}},
 			"password": {2, func(u account.User, n []account.Session) error {
@@ -140,7 +140,7 @@ func TestNoticeAndEndOfASessionAreOneTransaction(t *testing.T) {
 		// And nothing ends without its notice.
 		must(t, s.Exec("ALTER TABLE logout_outbox RENAME TO elsewhere"))
 		want(t, s.EndSession(ctx, u.Sub, n.ID, noon, act("session.end")), account.ErrUnavailable)
-		if _, err := s.EndOtherSessions(ctx, u.Sub, "", noon, act("session.end_others")); !errors.Is(err, account.ErrUnavailable) {
+		if _, err := s.EndSessions(ctx, u.Sub, noon, during("", act("session.end_others"))); !errors.Is(err, account.ErrUnavailable) {
 			t.Errorf("ended without a notice: %v", err)
 		}
 		want(t, s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", nil, noon, act("password.change")), account.ErrUnavailable)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
 	"github.com/cairn-id/cairn/account"
@@ -73,7 +72,7 @@ func (s *Store) Passkey(ctx context.Context, id []byte) (account.Passkey, accoun
 func (s *Store) AddPasskey(
 	ctx context.Context, p account.Passkey, limit int, n account.NewFactor,
 ) (first bool, err error) {
-	return s.addFactor(ctx, "add passkey", p.Sub, n, func(tx *gorm.DB) error {
+	return s.addFactor(ctx, "add passkey", p.Sub, n, func(tx *transaction) error {
 		var count int64
 		if err := tx.Raw("SELECT count(*) FROM passkeys WHERE sub = ?", p.Sub).Find(&count).Error; err != nil {
 			return err
@@ -94,7 +93,7 @@ func (s *Store) AddPasskey(
 
 // RenamePasskey implements account.Store.
 func (s *Store) RenamePasskey(ctx context.Context, sub string, id []byte, name string, a account.Audit) error {
-	return s.write(ctx, "rename passkey", func(tx *gorm.DB) error {
+	return s.write(ctx, "rename passkey", func(tx *transaction) error {
 		rename := tx.Exec("UPDATE passkeys SET name = ? WHERE id = ? AND sub = ?", sanitize(name), id, sanitize(sub))
 		if err := expect(rename, account.ErrPasskeyNotFound); err != nil {
 			return err
@@ -105,14 +104,14 @@ func (s *Store) RenamePasskey(ctx context.Context, sub string, id []byte, name s
 
 // RemovePasskey implements account.Store.
 func (s *Store) RemovePasskey(ctx context.Context, sub string, id []byte, o account.OldFactor) error {
-	return s.removeFactor(ctx, "remove passkey", sub, o, id, func(tx *gorm.DB) error {
+	return s.removeFactor(ctx, "remove passkey", sub, o, id, func(tx *transaction) error {
 		return expect(tx.Exec("DELETE FROM passkeys WHERE id = ? AND sub = ?", id, sub), account.ErrPasskeyNotFound)
 	})
 }
 
 // UsePasskey implements account.Store.
 func (s *Store) UsePasskey(ctx context.Context, p account.Passkey, a account.Audit) (wentBack bool, err error) {
-	err = s.write(ctx, "use passkey", func(tx *gorm.DB) error {
+	err = s.write(ctx, "use passkey", func(tx *transaction) error {
 		const set = "UPDATE passkeys SET sign_count = ?, backup_state = ?, last_used_at = ? WHERE id = ? AND sub = ?"
 		values := []any{int64(p.SignCount), p.BackupState, toUnix(p.LastUsedAt), p.ID, p.Sub}
 		ahead := tx.Exec(set+` AND (sign_count < ? OR sign_count = 0

@@ -52,7 +52,7 @@ func TestOfflineGrantEndsWithThePasswordAndAtSuspension(t *testing.T) {
 			},
 			"suspension": func(u account.User) error { return s.Suspend(ctx, u.Sub, "", noon, act("user.suspend")) },
 			"end of all access": func(u account.User) error {
-				_, err := s.EndAllAccess(ctx, u.Sub, noon, act("user.end_sessions"))
+				_, err := s.EndSessions(ctx, u.Sub, noon, act("user.end_sessions"))
 				return err
 			},
 		} {

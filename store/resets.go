@@ -14,7 +14,7 @@ import (
 func (s *Store) CreateResetCode(
 	ctx context.Context, sub string, hash []byte, expires, now time.Time, a account.Audit,
 ) error {
-	return s.write(ctx, "create reset code", func(tx *gorm.DB) error {
+	return s.write(ctx, "create reset code", func(tx *transaction) error {
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}
@@ -25,7 +25,7 @@ func (s *Store) CreateResetCode(
 	})
 }
 
-func setResetCode(tx *gorm.DB, sub string, hash []byte, expires, now time.Time) error {
+func setResetCode(tx *transaction, sub string, hash []byte, expires, now time.Time) error {
 	return tx.Exec(`INSERT INTO reset_codes (sub, hash, created_at, expires_at) VALUES (?, ?, ?, ?)
 		ON CONFLICT (sub) DO UPDATE
 		SET hash = excluded.hash, created_at = excluded.created_at, expires_at = excluded.expires_at`,
@@ -58,9 +58,9 @@ func (s *Store) ResetCodeValid(ctx context.Context, handle string, hash []byte, 
 func (s *Store) ResetPassword(
 	ctx context.Context, handle string, codeHash []byte, passwordHash string, now time.Time, a account.Audit,
 ) error {
-	return s.write(ctx, "reset password", func(tx *gorm.DB) error {
+	return s.write(ctx, "reset password", func(tx *transaction) error {
 		// Checking first keeps guesses from locking the user's row.
-		sub, err := validCode(tx, handle, codeHash, now)
+		sub, err := validCode(tx.DB, handle, codeHash, now)
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (s *Store) ResetPassword(
 				return err
 			}
 		}
-		if err := revokeAccess(tx, sub, "", now); err != nil {
+		if _, err := end(tx, sub, "", a, now); err != nil {
 			return err
 		}
 		return insertAudit(tx, a)
@@ -95,8 +95,8 @@ func (s *Store) ResetPassword(
 
 // verifyEmailByCode marks the address to which a code was mailed as verified: after a change of
 // address the code would be gone. If another account has verified it since, that one keeps it.
-func verifyEmailByCode(tx *gorm.DB, sub string) error {
-	u, err := userBy(tx, "sub", sub)
+func verifyEmailByCode(tx *transaction, sub string) error {
+	u, err := userBy(tx.DB, "sub", sub)
 	if err != nil || u.Email == "" || u.EmailVerified {
 		return err
 	}
@@ -116,7 +116,7 @@ func (s *Store) CreateMailedResetCode(
 	if invalidKey(sub) || invalidKey(email) {
 		return account.ErrUserNotFound
 	}
-	return s.write(ctx, "create mailed reset code", func(tx *gorm.DB) error {
+	return s.write(ctx, "create mailed reset code", func(tx *transaction) error {
 		u, err := lockedUser(tx, sub)
 		if err != nil {
 			return err

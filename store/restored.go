@@ -8,10 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"gorm.io/gorm"
-
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/statuslist"
+	"gorm.io/gorm"
 )
 
 const (
@@ -82,14 +81,14 @@ func singleFile(ctx context.Context, path string) error {
 	return syncFile(path)
 }
 
-func endLeases(tx *gorm.DB) error { return tx.Exec("UPDATE turns SET leased_until = 0").Error }
+func endLeases(db *gorm.DB) error { return db.Exec("UPDATE turns SET leased_until = 0").Error }
 
 func (s *Store) prepareRestored(ctx context.Context, r Restoring, a account.Audit) (lost LostValues, err error) {
 	now := toUnix(a.At)
 	// By then the last earlier cookie has expired.
 	until := now + int64(account.SessionLifetime/time.Second)
-	err = s.writeAlone(ctx, "prepare the restored database", s.timeout, func(tx *gorm.DB) (err error) {
-		if err := endLeases(tx); err != nil {
+	err = s.writeAlone(ctx, "prepare the restored database", s.timeout, func(tx *transaction) (err error) {
+		if err := endLeases(tx.DB); err != nil {
 			return err
 		}
 		if r.NewDataKey {
@@ -152,7 +151,7 @@ func (s *Store) prepareRestored(ctx context.Context, r Restoring, a account.Audi
 
 // endEverything ends what gives people and applications access, and what could restore it. Only
 // invites stay.
-func (s *Store) endEverything(tx *gorm.DB, now int64) error {
+func (s *Store) endEverything(tx *transaction, now int64) error {
 	for _, statement := range []string{
 		"UPDATE sessions SET ended_at = @now WHERE ended_at = 0",
 		"UPDATE grants SET revoked_at = @now WHERE revoked_at = 0",
@@ -167,7 +166,7 @@ func (s *Store) endEverything(tx *gorm.DB, now int64) error {
 		return err
 	}
 	// Links and forms that were sealed before the restore may have been used since.
-	k, err := s.sealer(tx)
+	k, err := s.sealer(tx.DB)
 	if err != nil {
 		return err
 	}

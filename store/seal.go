@@ -162,7 +162,7 @@ func (s *Store) Sealed(ctx context.Context) (bool, error) {
 }
 
 // markSealed marks the database as sealed with the configured key.
-func (s *Store) markSealed(tx *gorm.DB) (*dataKey, error) {
+func (s *Store) markSealed(tx *transaction) (*dataKey, error) {
 	k, err := s.configuredKey()
 	if err != nil {
 		return nil, err
@@ -202,9 +202,9 @@ const sealBatch = 500
 // instances that have the key may run meanwhile. If it is interrupted, sealed values stay sealed,
 // the rest can still be read, and another call continues. ErrDataKey.
 func (s *Store) Seal(ctx context.Context, a account.Audit) (sealed int64, err error) {
-	err = s.write(ctx, "seal the stored secrets", func(tx *gorm.DB) error {
+	err = s.write(ctx, "seal the stored secrets", func(tx *transaction) error {
 		sealed = 0
-		k, err := s.sealer(tx)
+		k, err := s.sealer(tx.DB)
 		if err != nil {
 			return err
 		}
@@ -240,7 +240,7 @@ func (s *Store) Seal(ctx context.Context, a account.Audit) (sealed int64, err er
 	apps, err := s.sealRows(ctx, "seal authenticator apps",
 		"SELECT sub AS place, secret AS value FROM totp WHERE sub > ? AND secret NOT LIKE '"+sealedPrefix+`%'
 			ORDER BY sub LIMIT ?`,
-		func(tx *gorm.DB, k *dataKey, r plainRow) *gorm.DB {
+		func(tx *transaction, k *dataKey, r plainRow) *gorm.DB {
 			secret := k.seal(totpSecret, r.Place, r.Value)
 			return tx.Exec("UPDATE totp SET secret = ? WHERE sub = ? AND secret = ?", secret, r.Place, r.Value)
 		})
@@ -249,7 +249,7 @@ func (s *Store) Seal(ctx context.Context, a account.Audit) (sealed int64, err er
 	}
 	invites, err := s.sealRows(ctx, "seal invites",
 		"SELECT code AS place, code AS value FROM invites WHERE code > ? AND "+plainInvite+" ORDER BY code LIMIT ?",
-		func(tx *gorm.DB, k *dataKey, r plainRow) *gorm.DB {
+		func(tx *transaction, k *dataKey, r plainRow) *gorm.DB {
 			hash := k.hash(r.Value)
 			code := k.seal(inviteCode, hash, r.Value)
 			return tx.Exec("UPDATE invites SET code = ?, sealed_code = ? WHERE code = ?", hash, code, r.Place)
@@ -266,15 +266,15 @@ type plainRow struct{ Place, Value string }
 
 // sealRows seals in batches the rows that the query plain finds after a key.
 func (s *Store) sealRows(
-	ctx context.Context, doing, plain string, seal func(*gorm.DB, *dataKey, plainRow) *gorm.DB,
+	ctx context.Context, doing, plain string, seal func(*transaction, *dataKey, plainRow) *gorm.DB,
 ) (sealed int64, err error) {
 	after := ""
 	for {
 		var rows []plainRow
 		var done int64
-		err := s.write(ctx, doing, func(tx *gorm.DB) error {
+		err := s.write(ctx, doing, func(tx *transaction) error {
 			rows, done = nil, 0
-			k, err := s.sealer(tx)
+			k, err := s.sealer(tx.DB)
 			if err != nil {
 				return err
 			}
@@ -311,7 +311,7 @@ const (
 	secretValue = "secrets.value"
 )
 
-func setSecret(tx *gorm.DB, k *dataKey, name string, value []byte) error {
+func setSecret(tx *transaction, k *dataKey, name string, value []byte) error {
 	sealed := []byte(k.seal(secretValue, name, string(value)))
 	return tx.Exec("UPDATE secrets SET value = ? WHERE name = ?", sealed, name).Error
 }
@@ -333,7 +333,7 @@ type LostValues struct {
 }
 
 // replaceDataKey makes the configured data key that of the database, whose key is lost.
-func (s *Store) replaceDataKey(tx *gorm.DB, now time.Time) (lost LostValues, err error) {
+func (s *Store) replaceDataKey(tx *transaction, now time.Time) (lost LostValues, err error) {
 	k, err := s.configuredKey()
 	if err != nil {
 		return lost, err
@@ -386,7 +386,7 @@ func newSecret() []byte {
 	return []byte(base64.RawURLEncoding.EncodeToString(b))
 }
 
-func execAll(tx *gorm.DB, statements ...string) error {
+func execAll(tx *transaction, statements ...string) error {
 	for _, statement := range statements {
 		if err := tx.Exec(statement).Error; err != nil {
 			return err

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
-	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
 	"github.com/cairn-id/cairn/account"
@@ -35,7 +34,7 @@ func wordsOf(u account.User) []string { return words(u.Handle, u.DisplayName, u.
 
 // setWords replaces the indexed words of a user. Every write of handle, display name or email calls
 // it, with the user's row locked.
-func setWords(tx *gorm.DB, handle string, now []string) error {
+func setWords(tx *transaction, handle string, now []string) error {
 	var before []string
 	if err := tx.Raw("SELECT word FROM user_words WHERE handle = ?", handle).Find(&before).Error; err != nil {
 		return err
@@ -57,7 +56,7 @@ func setWords(tx *gorm.DB, handle string, now []string) error {
 
 type userWord struct{ Word, Handle string }
 
-func addWords(tx *gorm.DB, rows []userWord) error {
+func addWords(tx *transaction, rows []userWord) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -206,7 +205,7 @@ func (s *Store) makeWords(ctx context.Context, run batcher) error {
 			return false, fail(doing, err)
 		}
 		made = true
-		err = b.write(func(tx *gorm.DB) error {
+		err = b.write(func(tx *transaction) error {
 			rows = nil
 			err := tx.Raw(`SELECT handle, display_name, email, deleted_at FROM users
 				WHERE search <> '' AND handle > ? ORDER BY handle LIMIT ?`+lock, after, b.rows).Find(&rows).Error
@@ -241,7 +240,7 @@ func (s *Store) makeWords(ctx context.Context, run batcher) error {
 	if err != nil || !made {
 		return err
 	}
-	return s.write(ctx, "count users", func(tx *gorm.DB) error {
+	return s.write(ctx, "count users", func(tx *transaction) error {
 		// The counter is locked before the users are counted: a registration changes it first.
 		if err := tx.Exec("UPDATE counters SET value = value WHERE name = 'users'").Error; err != nil {
 			return err

@@ -59,9 +59,9 @@ func newSessionRow(n *account.Session) *sessionRow {
 }
 
 // insertSession adds the row of n and sets its list and index.
-func insertSession(tx *gorm.DB, n *account.Session) error {
+func insertSession(tx *transaction, n *account.Session) error {
 	var err error
-	if n.StatusList, n.StatusIndex, err = takeIndex(tx); err != nil {
+	if n.StatusList, n.StatusIndex, err = takeIndex(tx.DB); err != nil {
 		return err
 	}
 	return tx.Table("sessions").Create(newSessionRow(n)).Error
@@ -71,7 +71,7 @@ func insertSession(tx *gorm.DB, n *account.Session) error {
 // deleted nor suspended, the password is the verified one, and a user with a second factor has used
 // one that was not removed since. It locks the row: a statement that ends sessions waits or came
 // before.
-func signedIn(tx *gorm.DB, n *account.Session, verifiedHash string) error {
+func signedIn(tx *transaction, n *account.Session, verifiedHash string) error {
 	sub, multi := n.Sub, 0
 	if slices.Contains(n.AMR, account.MethodMultiFactor) {
 		multi = 1
@@ -108,7 +108,7 @@ func (s *Store) CreateSession(ctx context.Context, n *account.Session, verifiedH
 	if verifiedHash == "" {
 		return account.ErrInvalidCredentials
 	}
-	return s.write(ctx, "create session", func(tx *gorm.DB) error {
+	return s.write(ctx, "create session", func(tx *transaction) error {
 		if err := signedIn(tx, n, verifiedHash); err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 	if verifiedHash == "" {
 		return account.ErrInvalidCredentials
 	}
-	return s.write(ctx, "sign in again", func(tx *gorm.DB) error {
+	return s.write(ctx, "sign in again", func(tx *transaction) error {
 		if err := signedIn(tx, n, verifiedHash); err != nil {
 			return err
 		}
@@ -160,7 +160,7 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 
 // lockToken locks the row of a live session and returns its token, to be revoked before replaceToken:
 // the former one is on the older list. ErrSessionNotFound.
-func (s *Store) lockToken(tx *gorm.DB, n *account.Session, now time.Time) (former revocation, err error) {
+func (s *Store) lockToken(tx *transaction, n *account.Session, now time.Time) (former revocation, err error) {
 	lock := ""
 	if s.dialect == Postgres {
 		lock = " FOR UPDATE"
@@ -173,8 +173,8 @@ func (s *Store) lockToken(tx *gorm.DB, n *account.Session, now time.Time) (forme
 
 // replaceToken stores the new secrets of a session, with a bit of their own on the status list, and
 // the values of more columns.
-func replaceToken(tx *gorm.DB, n *account.Session, more ...string) (err error) {
-	if n.StatusList, n.StatusIndex, err = takeIndex(tx); err != nil {
+func replaceToken(tx *transaction, n *account.Session, more ...string) (err error) {
+	if n.StatusList, n.StatusIndex, err = takeIndex(tx.DB); err != nil {
 		return err
 	}
 	columns := append(more, "token_hash", "login_hash", "status_list", "status_index", "algorithm")

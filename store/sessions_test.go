@@ -160,12 +160,12 @@ func TestSigningOutKeepsOnlyOfflineGrants(t *testing.T) {
 		// The client would not be notified of a grant that begins after the sign-out.
 		_, err := useCode(ctx, s, unspent)
 		want(t, err, provider.ErrSpent)
-		n, err := s.EndOtherSessions(ctx, u.Sub, two.ID, noon, act("session.end_others"))
+		n, err := s.EndSessions(ctx, u.Sub, noon, during(two.ID, act("session.end_others")))
 		must(t, err)
 		if n != 1 || usable(third) || !usable(elsewhere) || live(t, s, three.ID) || !live(t, s, two.ID) {
 			t.Errorf("ended %d others; third %v, kept %v", n, usable(third), usable(elsewhere))
 		}
-		n, err = s.EndOtherSessions(ctx, u.Sub, "", noon, act("session.end_others"))
+		n, err = s.EndSessions(ctx, u.Sub, noon, during("", act("session.end_others")))
 		must(t, err)
 		if n != 1 || live(t, s, two.ID) || usable(elsewhere) || !usable(offline) {
 			t.Errorf("ended %d of all", n)

@@ -53,7 +53,7 @@ func (s *Store) AmendSettings(
 ) (account.Settings, error) {
 	var v account.Settings
 	var refused error // of change: not a failure of the database
-	err := s.write(ctx, "amend settings", func(tx *gorm.DB) (err error) {
+	err := s.write(ctx, "amend settings", func(tx *transaction) (err error) {
 		refused = nil
 		v, err = amendSettings(tx, func(v *account.Settings) (changed string, err error) {
 			changed, refused = change(v)
@@ -68,14 +68,14 @@ func (s *Store) AmendSettings(
 }
 
 func amendSettings(
-	tx *gorm.DB, change func(*account.Settings) (string, error), a account.Audit,
+	tx *transaction, change func(*account.Settings) (string, error), a account.Audit,
 ) (account.Settings, error) {
 	// The row is locked before it is read.
 	updated := tx.Exec("UPDATE settings SET value = value WHERE id = 1")
 	if err := expect(updated, account.ErrNotInitialized); err != nil {
 		return account.Settings{}, err
 	}
-	v, err := settingsOf(tx)
+	v, err := settingsOf(tx.DB)
 	if err != nil {
 		return v, err
 	}
@@ -101,7 +101,7 @@ func (s *Store) Logo(ctx context.Context) ([]byte, error) {
 
 // SetLogo implements account.Store.
 func (s *Store) SetLogo(ctx context.Context, png []byte, hash string, a account.Audit) error {
-	return s.write(ctx, "set logo", func(tx *gorm.DB) error {
+	return s.write(ctx, "set logo", func(tx *transaction) error {
 		updated := tx.Exec("UPDATE settings SET value = value WHERE id = 1")
 		if err := expect(updated, account.ErrNotInitialized); err != nil {
 			return err
@@ -141,7 +141,7 @@ func (s *Store) Initialize(ctx context.Context, v account.Settings, secrets map[
 		return false, fmt.Errorf("encode settings: %w", err)
 	}
 	var stored int64
-	err = s.write(ctx, "initialize", func(tx *gorm.DB) error {
+	err = s.write(ctx, "initialize", func(tx *transaction) error {
 		res := tx.Exec("INSERT INTO settings (id, value) VALUES (1, ?) ON CONFLICT (id) DO NOTHING", string(value))
 		if res.Error != nil {
 			return res.Error
@@ -152,7 +152,7 @@ func (s *Store) Initialize(ctx context.Context, v account.Settings, secrets map[
 				return err
 			}
 		}
-		k, err := s.sealer(tx)
+		k, err := s.sealer(tx.DB)
 		if err != nil {
 			return err
 		}

@@ -112,7 +112,7 @@ const revocationBatch = 1000
 // revoke sets the bits of tokens. It belongs near the end of the transaction that ends their
 // sessions: see takeIndex. A bit may be set already, because two concurrent sweeps find the same
 // missing ones.
-func revoke(tx *gorm.DB, tokens []revocation) error {
+func revoke(tx *transaction, tokens []revocation) error {
 	for batch := range slices.Chunk(tokens, revocationBatch) {
 		err := tx.Table("revocations").Clauses(clause.OnConflict{DoNothing: true}).Create(&batch).Error
 		if err != nil {
@@ -125,14 +125,14 @@ func revoke(tx *gorm.DB, tokens []revocation) error {
 // revokeGrants revokes the grants g that meet a condition, which may use args and @now. It returns
 // how many, and what to revoke in the status lists near the end of the transaction.
 func revokeGrants(
-	tx *gorm.DB, now time.Time, condition string, args map[string]any,
+	tx *transaction, now time.Time, condition string, args map[string]any,
 ) (n int64, tokens []revocation, err error) {
 	args["now"] = toUnix(now)
 	var rows []revocation
 	query := "UPDATE grants AS g SET revoked_at = @now WHERE g.revoked_at = 0 AND " + condition +
 		" RETURNING status_list, status_index, CAST(@now AS BIGINT) + " + apiTokenLifetime + " AS expires_at"
 	err = tx.Raw(query, args).Find(&rows).Error
-	noteRevoked(tx.Statement.Context, revokedGrant, int64(len(rows)))
+	tx.noteRevoked(revokedGrant, len(rows))
 	return int64(len(rows)), onLists(rows), err
 }
 
@@ -145,7 +145,7 @@ func onLists(rows []revocation) []revocation {
 var apiTokenLifetime = strconv.Itoa(int(provider.MaxAPILifetime / time.Second))
 
 // changeLists raises the versions of the lists, so that verifiers refresh their copies.
-func changeLists(tx *gorm.DB, changed []revocation) error {
+func changeLists(tx *transaction, changed []revocation) error {
 	lists := make([]int64, 0, len(changed))
 	for _, r := range changed {
 		lists = append(lists, r.StatusList)

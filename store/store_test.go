@@ -56,7 +56,25 @@ func want(t testing.TB, err, target error) {
 }
 
 func act(action string) account.Audit {
-	return account.Audit{At: noon, Actor: "operator", Action: action, Target: "target"}
+	a := account.Audit{At: noon, Actor: "operator", Action: action, Target: "target"}
+	for _, act := range account.Acts {
+		if act.Action == action {
+			a.Ends = act.Ends
+		}
+	}
+	return a
+}
+
+// during is the row of an act in a session.
+func during(session string, a account.Audit) account.Audit {
+	a.Session = session
+	return a
+}
+
+// keeping is the row of an act that ends nothing.
+func keeping(a account.Audit) account.Audit {
+	a.Ends = account.Ending{}
+	return a
 }
 
 // newUser is a user who is not stored yet.

@@ -14,8 +14,6 @@ import (
 	"gorm.io/gorm/schema"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/statuslist"
-	"github.com/cairn-id/cairn/provider"
 )
 
 const (
@@ -42,6 +40,27 @@ type operation struct {
 	several bool
 	alone   bool          // takes long: it gets a transaction of its own
 	limit   time.Duration // 0 means that only its context bounds it
+	report  *report       // of its last run; nil for an operation that revokes nothing
+}
+
+// A transaction is the connection of an operation, with what is to be done after its commit.
+type transaction struct {
+	*gorm.DB
+	report *report
+}
+
+// report is what an operation has done, for those who have to know after the commit.
+type report struct {
+	mails   bool             // added to the outbox
+	revoked map[string]int64 // by kind: see Observer.Revoked
+}
+
+// noteRevoked counts what the operation has revoked.
+func (tx *transaction) noteRevoked(kind string, n int) {
+	if tx.report.revoked == nil {
+		tx.report.revoked = map[string]int64{}
+	}
+	tx.report.revoked[kind] += int64(n)
 }
 
 // run runs the operation on a connection.
@@ -86,12 +105,12 @@ func (w *statements) gorm(ctx context.Context) *gorm.DB {
 // write runs an operation in one transaction, which an error of do rolls back. do may run more than
 // once and must not keep what it read in an earlier run. The limit is one and a half times that of
 // a statement. On SQLite other operations may share the transaction: see writer.
-func (s *Store) write(ctx context.Context, doing string, do func(tx *gorm.DB) error) error {
+func (s *Store) write(ctx context.Context, doing string, do func(tx *transaction) error) error {
 	return s.writeMails(ctx, operation{doing: doing, several: true, limit: s.timeout + s.timeout/2}, do)
 }
 
 // writeAlone is write for a long operation, which shares its transaction with no other.
-func (s *Store) writeAlone(ctx context.Context, doing string, limit time.Duration, do func(tx *gorm.DB) error) error {
+func (s *Store) writeAlone(ctx context.Context, doing string, limit time.Duration, do func(tx *transaction) error) error {
 	return s.writeMails(ctx, operation{doing: doing, several: true, alone: true, limit: limit}, do)
 }
 
@@ -100,20 +119,20 @@ func (s *Store) writeOne(ctx context.Context, doing string, do func(db *gorm.DB)
 	return s.perform(ctx, operation{doing: doing, do: func(w *statements) error { return do(w.gorm(w.ctx)) }})
 }
 
-func (s *Store) writeMails(ctx context.Context, op operation, do func(tx *gorm.DB) error) error {
-	added := false
+func (s *Store) writeMails(ctx context.Context, op operation, do func(tx *transaction) error) error {
+	op.report = &report{}
 	op.do = func(w *statements) error {
-		added = false
+		*op.report = report{}
 		ctx := w.ctx
 		if _, ok := ctx.Deadline(); !ok { // it is shared
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, op.limit)
 			defer cancel()
 		}
-		return do(w.gorm(ctx))
+		return do(&transaction{w.gorm(ctx), op.report})
 	}
-	err := s.perform(context.WithValue(ctx, mailsAdded{}, &added), op)
-	if err == nil && added {
+	err := s.perform(ctx, op)
+	if err == nil && op.report.mails {
 		select {
 		case s.mails <- struct{}{}:
 		default: // already signaled
@@ -177,19 +196,11 @@ func (s *Store) lockWriter(ctx context.Context) (func(), error) {
 	return s.writer.lock(ctx)
 }
 
-// refusals are the errors by which the domain refuses an operation. Any other error is a failure of
-// the database.
-var refusals = []error{
-	account.ErrUserNotFound, account.ErrSessionNotFound, account.ErrInviteNotFound, account.ErrAppNotFound,
-	account.ErrFactorNotFound, account.ErrPasskeyNotFound, account.ErrNotInitialized, statuslist.ErrNotFound,
-	account.ErrInvalidCredentials, account.ErrInvalidInvite, account.ErrInvalidResetCode, account.ErrInvalidLink,
-	account.ErrInvalidPreference, account.ErrInvalidCursor, account.ErrSecondFactorRequired, account.ErrSuspended,
-	account.ErrHandleTaken, account.ErrEmailTaken, account.ErrFactorExists, account.ErrPasskeyExists,
-	account.ErrRegistrationFull, account.ErrInviteLimit, account.ErrInviteUsed, account.ErrPasskeyLimit,
-	account.ErrLastAdmin, account.ErrFactorDemanded, account.ErrReauthenticationRequired, account.ErrNotAuthenticated,
-	provider.ErrClientNotFound, provider.ErrClientExists, provider.ErrNotFound, provider.ErrSpent,
-	provider.ErrAPINotFound, provider.ErrAPIExists, provider.ErrSecretOverlap,
-	account.ErrUnavailable, // already wrapped
+// refusal is an error by which the domain refuses an operation: a *web.Problem or a provider.Refusal.
+// Any other error is a failure of the database.
+type refusal interface {
+	error
+	Refusal()
 }
 
 // fail wraps the error of an operation. A refusal and context.Canceled keep their meaning; any
@@ -198,13 +209,8 @@ func fail(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, r := range refusals {
-		if errors.Is(err, r) {
-			return fmt.Errorf("%s: %w", doing, err)
-		}
-	}
-	var broken *provider.RegistrationError
-	if errors.Is(err, context.Canceled) || errors.As(err, &broken) {
+	var refused refusal
+	if errors.As(err, &refused) || errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	return fmt.Errorf("%s: %w: %w", doing, account.ErrUnavailable, err)

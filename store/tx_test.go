@@ -202,7 +202,7 @@ func TestNoCallWaitsForAConnectionThatIsSilent(t *testing.T) {
 			"statement": func() error { return s.UpgradeHash(ctx, u.Sub, "no", "new") },
 			"revoke":    func() error { return s.RevokeGrant(ctx, "no grant", noon) },
 			"write": func() error {
-				_, err := s.EndOtherSessions(ctx, u.Sub, n.ID, noon, act("session.end_others"))
+				_, err := s.EndSessions(ctx, u.Sub, noon, during(n.ID, act("session.end_others")))
 				return err
 			},
 			"transaction": func() error { return s.SaveConsent(ctx, u.Sub, "app", []string{"openid"}, noon, act("app.allow")) },

@@ -139,7 +139,7 @@ func newUserRow(u account.User) userRow {
 // deleted. inviter is a sub or empty. limit bounds the number of users (0: no limit):
 // account.ErrRegistrationFull. The row of the counter is locked after invites and before the lists
 // of takeIndex, so registrations are serialized.
-func insertUser(tx *gorm.DB, u account.User, inviter string, limit int) error {
+func insertUser(tx *transaction, u account.User, inviter string, limit int) error {
 	counted := tx.Exec(`UPDATE counters SET value = value + 1
 		WHERE name = 'users' AND (CAST(? AS BIGINT) <= 0 OR value < ?)`, limit, limit)
 	err := expect(counted, account.ErrRegistrationFull)
@@ -168,7 +168,7 @@ func insertUser(tx *gorm.DB, u account.User, inviter string, limit int) error {
 
 // CreateUser implements account.Store.
 func (s *Store) CreateUser(ctx context.Context, u account.User, a account.Audit) error {
-	return s.write(ctx, "create user", func(tx *gorm.DB) error {
+	return s.write(ctx, "create user", func(tx *transaction) error {
 		if err := insertUser(tx, u, "", 0); err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (s *Store) CreateUser(ctx context.Context, u account.User, a account.Audit)
 
 // AddUser implements account.Store.
 func (s *Store) AddUser(ctx context.Context, u account.User, c account.ResetCode, a account.Audit) error {
-	return s.write(ctx, "add user", func(tx *gorm.DB) error {
+	return s.write(ctx, "add user", func(tx *transaction) error {
 		if err := insertUser(tx, u, "", 0); err != nil {
 			return err
 		}
@@ -193,7 +193,7 @@ func (s *Store) AddUser(ctx context.Context, u account.User, c account.ResetCode
 
 // lockUser makes every other operation on the same user wait for the end of the transaction. All
 // take this lock before rows of the user, so that no deadlock is possible. ErrUserNotFound.
-func lockUser(tx *gorm.DB, sub string) error {
+func lockUser(tx *transaction, sub string) error {
 	if invalidKey(sub) {
 		return account.ErrUserNotFound
 	}
@@ -202,11 +202,11 @@ func lockUser(tx *gorm.DB, sub string) error {
 }
 
 // lockedUser locks and returns a user.
-func lockedUser(tx *gorm.DB, sub string) (account.User, error) {
+func lockedUser(tx *transaction, sub string) (account.User, error) {
 	if err := lockUser(tx, sub); err != nil {
 		return account.User{}, err
 	}
-	return userBy(tx, "sub", sub)
+	return userBy(tx.DB, "sub", sub)
 }
 
 // ChangeUser implements account.Store.
@@ -216,7 +216,7 @@ func (s *Store) ChangeUser(
 	const doing = "change user"
 	var u account.User
 	var refused error // of change: not a failure of the database
-	err := s.write(ctx, doing, func(tx *gorm.DB) (err error) {
+	err := s.write(ctx, doing, func(tx *transaction) (err error) {
 		refused = nil
 		if u, err = lockedUser(tx, sub); err != nil {
 			return err
@@ -232,7 +232,7 @@ func (s *Store) ChangeUser(
 		}
 		if changed.Email != u.Email {
 			if a != nil {
-				if err := liveSession(tx, sub, a.Session, now); err != nil {
+				if err := liveSession(tx, a.Session, now); err != nil {
 					return err
 				}
 			}
@@ -261,8 +261,8 @@ func (s *Store) ChangeUser(
 		if err := setWords(tx, u.Handle, wordsOf(u)); err != nil || a == nil {
 			return err
 		}
-		if a.EndOthers && changed.Email != before {
-			if _, err := signOutOthers(tx, sub, sanitize(a.Session), now); err != nil {
+		if changed.Email != before {
+			if _, err := end(tx, sub, "", *a, now); err != nil {
 				return err
 			}
 		}
@@ -311,14 +311,14 @@ func (s *Store) ChangePassword(
 	if keep != nil && invalidKey(keep.ID) {
 		return account.ErrSessionNotFound
 	}
-	return s.write(ctx, "change password", func(tx *gorm.DB) error {
+	return s.write(ctx, "change password", func(tx *transaction) error {
 		set := tx.Exec(`UPDATE users SET password_hash = ?, updated_at = ?
 			WHERE sub = ? AND password_hash = ? AND deleted_at = 0`, hash, toUnix(now), sub, old)
 		if err := expect(set, account.ErrInvalidCredentials); err != nil {
 			return err
 		}
 		if keep == nil {
-			if err := revokeAccess(tx, sub, "", now); err != nil {
+			if _, err := end(tx, sub, "", a, now); err != nil {
 				return err
 			}
 			return insertAudit(tx, a)
@@ -329,7 +329,8 @@ func (s *Store) ChangePassword(
 		if err != nil {
 			return err
 		}
-		if err := revokeAccess(tx, sub, keep.ID, now, former); err != nil {
+		a.Session = keep.ID
+		if _, err := end(tx, sub, "", a, now, former); err != nil {
 			return err
 		}
 		if err := replaceToken(tx, keep); err != nil {
@@ -343,9 +344,9 @@ func (s *Store) ChangePassword(
 // the flag. The lock comes before any other row. PostgreSQL waits for its UPDATE; on SQLite the
 // transaction itself excludes the others.
 func (s *Store) changeAccess(
-	ctx context.Context, doing, sub string, do func(tx *gorm.DB, u account.User) error,
+	ctx context.Context, doing, sub string, do func(tx *transaction, u account.User) error,
 ) error {
-	return s.write(ctx, doing, func(tx *gorm.DB) error {
+	return s.write(ctx, doing, func(tx *transaction) error {
 		if err := tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'administrators'").Error; err != nil {
 			return err
 		}
@@ -359,7 +360,7 @@ func (s *Store) changeAccess(
 
 // keepAdministrator returns account.ErrLastAdmin if u is the last administrator who can sign in:
 // one who has never set a password cannot.
-func keepAdministrator(tx *gorm.DB, u account.User) error {
+func keepAdministrator(tx *transaction, u account.User) error {
 	if !u.Has(account.FlagAdmin) || u.Suspended() {
 		return nil
 	}
@@ -371,7 +372,7 @@ func keepAdministrator(tx *gorm.DB, u account.User) error {
 
 // Suspend implements account.Store.
 func (s *Store) Suspend(ctx context.Context, sub, reason string, now time.Time, a account.Audit) error {
-	return s.changeAccess(ctx, "suspend user", sub, func(tx *gorm.DB, u account.User) error {
+	return s.changeAccess(ctx, "suspend user", sub, func(tx *transaction, u account.User) error {
 		if u.Suspended() {
 			return nil
 		}
@@ -383,7 +384,7 @@ func (s *Store) Suspend(ctx context.Context, sub, reason string, now time.Time, 
 		if err != nil {
 			return err
 		}
-		if err := revokeAccess(tx, sub, "", now); err != nil {
+		if _, err := end(tx, sub, "", a, now); err != nil {
 			return err
 		}
 		return insertAudit(tx, a)
@@ -392,7 +393,7 @@ func (s *Store) Suspend(ctx context.Context, sub, reason string, now time.Time, 
 
 // Unsuspend implements account.Store.
 func (s *Store) Unsuspend(ctx context.Context, sub string, now time.Time, a account.Audit) error {
-	return s.changeAccess(ctx, "unsuspend user", sub, func(tx *gorm.DB, u account.User) error {
+	return s.changeAccess(ctx, "unsuspend user", sub, func(tx *transaction, u account.User) error {
 		if !u.Suspended() {
 			return nil
 		}
@@ -409,7 +410,7 @@ func (s *Store) Unsuspend(ctx context.Context, sub string, now time.Time, a acco
 // users. Used ones stay, for the users who came by them. Sessions stay as bare rows until they
 // expire: their index says "revoked" and must not be reused.
 func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a account.Audit) error {
-	return s.changeAccess(ctx, "delete user", sub, func(tx *gorm.DB, u account.User) error {
+	return s.changeAccess(ctx, "delete user", sub, func(tx *transaction, u account.User) error {
 		if err := keepAdministrator(tx, u); err != nil {
 			return err
 		}
@@ -434,7 +435,7 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 		if err := setWords(tx, u.Handle, nil); err != nil {
 			return err
 		}
-		if err := revokeAccess(tx, sub, "", now); err != nil {
+		if _, err := end(tx, sub, "", a, now); err != nil {
 			return err
 		}
 		bare := tx.Table("sessions").Where("sub = ?", sub).Select("*").
@@ -468,7 +469,7 @@ func (s *Store) HasPasskey(ctx context.Context, sub string) (bool, error) {
 }
 
 // execEach runs each statement with arg.
-func execEach(tx *gorm.DB, arg string, statements ...string) error {
+func execEach(tx *transaction, arg string, statements ...string) error {
 	for _, statement := range statements {
 		if err := tx.Exec(statement, arg).Error; err != nil {
 			return err
@@ -479,7 +480,7 @@ func execEach(tx *gorm.DB, arg string, statements ...string) error {
 
 type flagRow struct{ Sub, Flag string }
 
-func addFlags(tx *gorm.DB, sub string, flags []string) error {
+func addFlags(tx *transaction, sub string, flags []string) error {
 	if len(flags) == 0 {
 		return nil
 	}
@@ -489,10 +490,10 @@ func addFlags(tx *gorm.DB, sub string, flags []string) error {
 
 // SetFlags implements account.Store.
 func (s *Store) SetFlags(
-	ctx context.Context, sub string, flags map[string]bool, signOut bool, now time.Time, a account.Audit,
+	ctx context.Context, sub string, flags map[string]bool, now time.Time, a account.Audit,
 ) ([]string, error) {
 	var after []string
-	err := s.changeAccess(ctx, "set flags", sub, func(tx *gorm.DB, u account.User) error {
+	err := s.changeAccess(ctx, "set flags", sub, func(tx *transaction, u account.User) error {
 		var add, remove []string
 		for _, name := range slices.Sorted(maps.Keys(flags)) {
 			switch on := flags[name]; {
@@ -520,13 +521,12 @@ func (s *Store) SetFlags(
 		if err := tx.Exec("UPDATE users SET updated_at = ? WHERE sub = ?", toUnix(now), sub).Error; err != nil {
 			return err
 		}
-		if err := insertAudit(tx, a); err != nil || !signOut || len(remove) == 0 {
-			return err
+		if len(remove) > 0 {
+			if _, err := end(tx, sub, "", a, now); err != nil {
+				return err
+			}
 		}
-		// The access tokens of a grant for an API contain the flags as groups, with offline_access too.
-		_, err := endSessions(tx, sub, now, "expires_at > @now",
-			"(NOT offline OR code_used_at = 0 OR status_list > 0)", map[string]any{})
-		return err
+		return insertAudit(tx, a)
 	})
 	if err != nil {
 		return nil, err
@@ -575,7 +575,7 @@ func (s *Store) MergePreferences(
 		}
 	}
 	var after map[string]string
-	err := s.write(ctx, "merge preferences", func(tx *gorm.DB) (err error) {
+	err := s.write(ctx, "merge preferences", func(tx *transaction) (err error) {
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}
@@ -591,7 +591,7 @@ func (s *Store) MergePreferences(
 				return err
 			}
 		}
-		if after, err = preferencesOf(tx, sub); err == nil && len(after) > max {
+		if after, err = preferencesOf(tx.DB, sub); err == nil && len(after) > max {
 			err = account.ErrInvalidPreference
 		}
 		return err

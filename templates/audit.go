@@ -39,6 +39,7 @@ var AuditActions = sortedActions([]AuditAction{
 	{"factor.recovery_code_used", "{actor} used a recovery code"},
 	{"factor.refused", "{actor} gave a wrong code after the password"},
 	{"account.export", "{actor} downloaded all data of their account"},
+	{"account.delete", "{actor} deleted their account"},
 	{"app.allow", "{actor} gave an application access"},
 	{"app.remove", "{actor} removed the access of an application"},
 	{"invite.create", "{actor} created an invite"},

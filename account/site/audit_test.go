@@ -65,7 +65,7 @@ func TestWhatMembersDoIsInTheAuditLogWithoutSecrets(t *testing.T) {
 		if a.Address != "192.0.2.1" || a.RequestID != "req-1" || a.At.IsZero() {
 			t.Errorf("%+v", a)
 		}
-		if a.Action == "session.end" {
+		if a.Action == "session.sign_out" {
 			ended, rows[i].Detail = a.Detail, ""
 		}
 		for _, secret := range []string{password, fresh, invite.Code, strings.ReplaceAll(code, "-", ""), reset.Code, "example.org"} {
@@ -84,7 +84,7 @@ ada>ada invite.delete
 ada>ada session.end_others
 ada>ada password.change
 ada>ada account.export
-ada>ada session.end
+ada>ada session.sign_out
 ada>ada password.reset`
 	if got := actions(rows); got != want || len(ended) != 36 {
 		t.Errorf("session %q ended, got\n%s", ended, got)

@@ -51,18 +51,18 @@ func (askFirst) Error() string { return errUnsure.Error() }
 func (askFirst) Unwrap() error { return errUnsure }
 
 // Asked returns an error, which Form handles, until the person has answered the question of an act.
-func (s *Site) Asked(r *http.Request, act string) error {
+func (s *Site) Asked(r *http.Request, act account.Act) error {
 	if r.PostForm.Get(sureField) == "yes" {
 		return nil
 	}
 	if !s.WantsPage(r) {
 		return cmp.Or(s.Allow(s.Caller(r), act), error(errUnsure))
 	}
-	return askFirst{account.ActsByName[act]}
+	return askFirst{act}
 }
 
 // asking returns an operation that runs after the question of its act.
-func (s *Site) asking(act string, do operation) operation {
+func (s *Site) asking(act account.Act, do operation) operation {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := s.Asked(r, act); err != nil {
 			return err
@@ -99,9 +99,9 @@ func (s *Site) Form(h web.Handler) web.Handler {
 		}
 		page := s.carry(r)
 		if page.Stale = stale; !stale {
-			page.Question, page.Keep = ask.act.Question, ask.act.Ends == account.EndsOthers
+			page.Question, page.Keep = ask.act.Question, ask.act.Ends.Sessions == account.OtherSessions
 			page.Fields = append(page.Fields, templates.FormField{Name: sureField, Value: "yes"})
-			page.Stale = s.Allow(s.Caller(r), ask.act.Name) != nil
+			page.Stale = s.Allow(s.Caller(r), ask.act) != nil
 		}
 		return s.showConfirm(w, r, page, nil)
 	}

@@ -253,7 +253,7 @@ func TestUserEndsOnlyTheirOwnAppAccess(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, sub := range []string{ada.Sub, eve.Sub} {
-		if err := store.SaveConsent(t.Context(), sub, "maps", []string{"openid", "profile"}, w.Clock.Now(), account.Operator().Audit(w.Clock.Now(), "app.allow", "", "")); err != nil {
+		if err := store.SaveConsent(t.Context(), sub, "maps", []string{"openid", "profile"}, w.Clock.Now(), account.Operator().Audit(w.Clock.Now(), account.AllowApp, "", "")); err != nil {
 			t.Fatal(err)
 		}
 	}

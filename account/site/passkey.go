@@ -67,7 +67,7 @@ func (s *Site) addPasskeyForm(w http.ResponseWriter, r *http.Request) error {
 	in, _ := passkeyInForm(r, "")
 	const done = "passkey-added"
 	if in.State == "" && len(in.Credential) == 0 { // the script sends these for the proof alone
-		if err := s.Allow(s.Caller(r), "factor.add"); err != nil {
+		if err := s.Allow(s.Caller(r), account.AddFactor); err != nil {
 			return err
 		}
 		m := s.member(r)

@@ -545,9 +545,9 @@ func (s *lateStore) AddPasskey(ctx context.Context, p account.Passkey, limit int
 	return s.Store.AddPasskey(ctx, p, limit, n)
 }
 
-func (s *lateStore) ReplaceRecoveryCodes(ctx context.Context, sub, session string, codes [][]byte, now time.Time, a account.Audit) error {
+func (s *lateStore) ReplaceRecoveryCodes(ctx context.Context, sub string, codes [][]byte, now time.Time, a account.Audit) error {
 	s.reset()
-	return s.Store.ReplaceRecoveryCodes(ctx, sub, session, codes, now, a)
+	return s.Store.ReplaceRecoveryCodes(ctx, sub, codes, now, a)
 }
 
 // A thief's request that is under way when the owner has everything ended adds nothing.

@@ -78,6 +78,9 @@ var (
 		"Something went wrong. If it happens again, tell the operator the request id.")
 )
 
+// Refusal marks the answers of the domain, which a store passes on as they are.
+func (p *Problem) Refusal() {}
+
 // NewProblem returns a problem.
 func NewProblem(status int, code string, text templates.Text, fields ...FieldError) *Problem {
 	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code,

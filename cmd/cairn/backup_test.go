@@ -355,7 +355,7 @@ func TestBackupBesideWritersIsOneMoment(t *testing.T) {
 				for i := 0; ctx.Err() == nil; i++ {
 					now := time.Now().UTC().Truncate(time.Second)
 					u := account.User{Sub: fmt.Sprintf("s%d-%d", w, i), Handle: fmt.Sprintf("h%d-%d", w, i), DisplayName: "H", PasswordHash: "x", CreatedAt: now, UpdatedAt: now}
-					if err := st.CreateUser(context.WithoutCancel(ctx), u, operator("user.create", u.Handle, "")); err != nil {
+					if err := st.CreateUser(context.WithoutCancel(ctx), u, operator(account.AddUser, u.Handle, "")); err != nil {
 						t.Error(err)
 						return
 					}

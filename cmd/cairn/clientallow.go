@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 )
@@ -68,7 +69,7 @@ func (c *allowClientCommand) Run(p *program) error {
 			a.Scopes = append([]string{"openid"}, a.Scopes...)
 		}
 		detail := strings.Join(slices.Concat(a.Scopes, a.APIs), " ")
-		if err := st.AllowClients(p.ctx, a, operator("client.allow", a.URL, detail)); err != nil {
+		if err := st.AllowClients(p.ctx, a, operator(account.AllowClients, a.URL, detail)); err != nil {
 			var broken *provider.RegistrationError
 			if errors.As(err, &broken) {
 				flags := map[string]string{"url": "the URL", "scopes": "--scope", "apis": "--api"}
@@ -103,7 +104,7 @@ func (c *allowClientCommand) remove(p *program, st *store.Store) error {
 	if err := confirm(p, c.Yes, question); err != nil {
 		return err
 	}
-	removed, err := st.DisallowClients(p.ctx, c.URL, operator("client.disallow", c.URL, ""))
+	removed, err := st.DisallowClients(p.ctx, c.URL, operator(account.DisallowClients, c.URL, ""))
 	if errors.Is(err, provider.ErrClientNotFound) {
 		return fmt.Errorf("%q is not allowed: cairn client allow lists the allowed URLs", c.URL)
 	}

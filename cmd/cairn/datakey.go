@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
@@ -97,7 +98,7 @@ func (c *sealKeysCommand) Run(p *program) error {
 		}
 	}
 	return c.withStore(p, func(st *store.Store) error {
-		n, err := st.Seal(p.ctx, operator("keys.seal", "installation", ""))
+		n, err := st.Seal(p.ctx, operator(account.SealKeys, "installation", ""))
 		if err != nil {
 			return err
 		}

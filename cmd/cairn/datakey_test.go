@@ -26,7 +26,7 @@ func addApp(t *testing.T, st *store.Store, handle string) account.User {
 	u, err := st.UserByHandle(t.Context(), handle)
 	fatalIf(t, err)
 	n := account.NewFactor{
-		Codes: [][]byte{[]byte("code of " + handle)}, Now: time.Now(), Audit: operator("test", handle, ""),
+		Codes: [][]byte{[]byte("code of " + handle)}, Now: time.Now(), Audit: operator(account.ChangeProfile, handle, ""),
 	}
 	_, err = st.AddTOTP(t.Context(), u.Sub, account.TOTP{Secret: totpSecret}, n)
 	fatalIf(t, err)
@@ -119,7 +119,7 @@ func TestRestoreGoesOnWithoutALostDataKey(t *testing.T) {
 		st, ctx := storetest.OpenWith(t, dsn, dataKeyOf("data.key")), t.Context()
 		keeper := addApp(t, st, "keeper")
 		used, now := strings.TrimSpace(s.must("invite", "add", "-q")), time.Now()
-		by := operator("test", "ada", "")
+		by := operator(account.ChangeProfile, "ada", "")
 		ada := account.User{Sub: "ada", Handle: "ada", DisplayName: "Ada", PasswordHash: "x", CreatedAt: now}
 		fatalIf(t, st.Register(ctx, account.CanonicalInviteCode(used), ada, nil, 0, now, by))
 		addApp(t, st, "ada")

@@ -172,7 +172,7 @@ func (c *demoCommand) prepare(p *program, settings config.Settings, app string) 
 	if invite, err = account.NewInvite(admin.Sub, "demo", time.Now()); err != nil {
 		return state, invite, err
 	}
-	return state, invite, st.CreateInvite(p.ctx, invite, -1, operator("invite.create", admin.Handle, ""))
+	return state, invite, st.CreateInvite(p.ctx, invite, -1, operator(account.CreateInvite, admin.Handle, ""))
 }
 
 // createDemo writes the state first: a database without it could not be used

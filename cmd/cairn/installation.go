@@ -165,8 +165,8 @@ func (c *showSecretCommand) Run(p *program) error {
 }
 
 // operator returns an entry of the audit log about an operation of the command line.
-func operator(action, target, detail string) account.Audit {
-	return account.Operator().Audit(time.Now().UTC().Truncate(time.Second), action, target, detail)
+func operator(act account.Act, target, detail string) account.Audit {
+	return account.Operator().Audit(time.Now().UTC().Truncate(time.Second), act, target, detail)
 }
 
 // quietLog logs only errors, for commands that print their own messages.

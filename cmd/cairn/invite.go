@@ -29,7 +29,7 @@ func (c *addInviteCommand) Run(p *program) error {
 		return usageError{"--note: at most 200 characters, no control characters"}
 	}
 	return c.withStore(p, func(st *store.Store) error {
-		if err := st.CreateInvite(p.ctx, i, -1, operator("invite.create", "", "")); err != nil {
+		if err := st.CreateInvite(p.ctx, i, -1, operator(account.CreateInvite, "", "")); err != nil {
 			return err
 		}
 		url, until := account.InviteURL(c.Issuer, i), i.ExpiresAt.Format(time.RFC3339)
@@ -132,7 +132,7 @@ func (c *revokeInviteCommand) Run(p *program) error {
 		return usageError{"this is not an invite code, which has 16 characters: cairn invite list shows them"}
 	}
 	return c.withStore(p, func(st *store.Store) error {
-		i, err := st.RevokeInvite(p.ctx, code, operator("invite.revoke", "", ""))
+		i, err := st.RevokeInvite(p.ctx, code, operator(account.RevokeInvite, "", ""))
 		switch {
 		case errors.Is(err, account.ErrInviteNotFound):
 			return errors.New("there is no such invite: cairn invite list shows them")

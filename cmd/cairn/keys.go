@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/session"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
@@ -210,7 +211,7 @@ func (c *migrateKeysCommand) Run(p *program) error {
 		return err
 	}
 	if c.Until != "" {
-		entry := operator("keys.migrate", "hs256", "until "+dateOrNever(until))
+		entry := operator(account.RetireSecret, "hs256", "until "+dateOrNever(until))
 		if err := st.SetHS256Until(p.ctx, until, entry); err != nil {
 			return err
 		}

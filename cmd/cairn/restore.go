@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
@@ -108,7 +109,7 @@ func (c *restoreCommand) Run(p *program) error {
 	if c.NewDataKey {
 		detail += ", new data key"
 	}
-	audit := operator("installation.restore", "installation", detail)
+	audit := operator(account.Restore, "installation", detail)
 	database := b.file(backupfile.Database).Path
 	how := store.Restoring{KeepSessions: c.KeepSessions, DataKey: dataKeyOf(dataKey), NewDataKey: c.NewDataKey}
 	lost, err := store.PrepareRestored(p.ctx, database, how, audit)

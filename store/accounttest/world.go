@@ -137,7 +137,7 @@ func (w *World) AddUser(handle string, flags ...string) account.User {
 		Sub: uuid.NewString(), Handle: handle, DisplayName: strings.ToUpper(handle[:1]) + handle[1:], PasswordHash: hash,
 		Flags: flags, CreatedAt: w.Clock.Now(), UpdatedAt: w.Clock.Now(),
 	}
-	created := account.Operator().Audit(w.Clock.Now(), "user.create", handle, "")
+	created := account.Operator().Audit(w.Clock.Now(), account.AddUser, handle, "")
 	if err := w.Store.CreateUser(w.T.Context(), u, created); err != nil {
 		w.T.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func (w *World) Invite() account.Invite {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	created := account.Operator().Audit(i.CreatedAt, "invite.create", "", "")
+	created := account.Operator().Audit(i.CreatedAt, account.CreateInvite, "", "")
 	if err := w.Store.CreateInvite(w.T.Context(), i, -1, created); err != nil {
 		w.T.Fatal(err)
 	}

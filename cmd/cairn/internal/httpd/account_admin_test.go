@@ -266,7 +266,7 @@ func (s *service) demoteAllBut(keep []string) {
 		}
 		u, err := s.store.UserByHandle(context.Background(), h)
 		if err == nil {
-			_, err = s.store.SetFlags(context.Background(), u.Sub, map[string]bool{"admin": false}, false, u.CreatedAt, operator("user.flags", h, ""))
+			_, err = s.store.SetFlags(context.Background(), u.Sub, map[string]bool{"admin": false}, u.CreatedAt, operator(account.SetFlags, h, ""))
 		}
 		noError(s.t, err)
 	}

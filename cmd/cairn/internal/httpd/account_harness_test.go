@@ -137,7 +137,7 @@ func (l *life) member(handle string, flags ...string) {
 	noError(l.t, l.store.CreateUser(l.t.Context(), account.User{
 		Sub: uuid.NewString(), Handle: handle, DisplayName: handle, Email: handle + "@example.org", EmailVerified: true,
 		PasswordHash: hash, Flags: flags, CreatedAt: l.now(), UpdatedAt: l.now(),
-	}, operator("user.create", handle, "")))
+	}, operator(account.AddUser, handle, "")))
 }
 
 // admin sends a request of the administrator, whose session is made fresh before it.

@@ -86,7 +86,7 @@ func TestRefusalCostsTheSameForEveryHandle(t *testing.T) {
 	s.visitor().login("nobody", "a wrong password")
 	u, err := s.store.UserByHandle(t.Context(), "banned")
 	if err == nil {
-		err = s.store.Suspend(t.Context(), u.Sub, "", time.Now(), operator("user.suspend", "banned", ""))
+		err = s.store.Suspend(t.Context(), u.Sub, "", time.Now(), operator(account.Suspend, "banned", ""))
 	}
 	noError(t, err)
 	for _, handle := range []string{"ada", "banned", "nobody", "no body", "dear", "cheap"} {

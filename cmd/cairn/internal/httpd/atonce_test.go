@@ -27,7 +27,7 @@ func TestRevocationByAnotherProcessWorksAtOnce(t *testing.T) {
 			signedOut bool
 		}{
 			{"ended", func(u account.User, sid, _ string) error {
-				return other.EndSession(t.Context(), u.Sub, sid, time.Now(), operator("session.end", u.Handle, ""))
+				return other.EndSession(t.Context(), u.Sub, sid, time.Now(), operator(account.EndSession, u.Handle, ""))
 			}, true},
 			{"suspended", func(u account.User, _, _ string) error {
 				return operators.Suspend(t.Context(), account.Operator(), u, "", true)

@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -713,11 +714,11 @@ func TestUserWithoutTheRequiredFlag(t *testing.T) {
 	u := s.addUser("bob")
 	rp := s.app("app", func(c *provider.Client) { c.RequireFlag = "activity" })
 	wantAnswer(t, "without the flag", s.browser().authorize(rp.authURL(), "bob"), "access_denied")
-	if _, err := s.store.SetFlags(t.Context(), u.Sub, map[string]bool{"activity": true}, false, time.Now(), operator("user.flags", "bob", "")); err != nil {
+	if _, err := s.store.SetFlags(t.Context(), u.Sub, map[string]bool{"activity": true}, time.Now(), operator(account.SetFlags, "bob", "")); err != nil {
 		t.Fatal(err)
 	}
 	_, token := s.signedInTokens(rp, "bob")
-	if _, err := s.store.SetFlags(t.Context(), u.Sub, map[string]bool{"activity": false}, false, time.Now(), operator("user.flags", "bob", "")); err != nil {
+	if _, err := s.store.SetFlags(t.Context(), u.Sub, map[string]bool{"activity": false}, time.Now(), operator(account.SetFlags, "bob", "")); err != nil {
 		t.Fatal(err)
 	}
 	s.wantUserinfo("userinfo after the flag was taken away", token.AccessToken, http.StatusUnauthorized)

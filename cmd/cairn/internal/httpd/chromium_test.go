@@ -119,7 +119,7 @@ func TestNewMemberReachesTheApplication(t *testing.T) {
 	admin := s.addUser("keeper", account.FlagAdmin)
 	invite, err := account.NewInvite(admin.Sub, "", time.Now())
 	noError(t, err)
-	noError(t, s.store.CreateInvite(t.Context(), invite, -1, account.Operator().Audit(time.Now(), "invite.create", "", "")))
+	noError(t, s.store.CreateInvite(t.Context(), invite, -1, account.Operator().Audit(time.Now(), account.CreateInvite, "", "")))
 	tab := chromium(t)
 	mustDo(t, tab, "register", chromedp.Navigate(account.InviteURL(s.URL, invite)), chromedp.WaitVisible(page("register")),
 		chromedp.SendKeys(field("handle"), "grace"), chromedp.SendKeys(field("display_name"), "Grace of the Hills"), chromedp.SendKeys(field("password"), password),
@@ -470,7 +470,7 @@ func TestRefusedRegistrationShowsWhyAt360Pixels(t *testing.T) {
 	admin := s.addUser("keeper", account.FlagAdmin)
 	invite, err := account.NewInvite(admin.Sub, "", time.Now())
 	noError(t, err)
-	noError(t, s.store.CreateInvite(t.Context(), invite, -1, account.Operator().Audit(time.Now(), "invite.create", "", "")))
+	noError(t, s.store.CreateInvite(t.Context(), invite, -1, account.Operator().Audit(time.Now(), account.CreateInvite, "", "")))
 	tab := chromium(t)
 	for name, typed := range map[string][2]string{"handle": {"keeper", "eleven quiet lanterns"}, "password": {"grace", "grace-grace-grace"}} {
 		mustDo(t, tab, "register", chromedp.EmulateViewport(360, 640), chromedp.Navigate(account.InviteURL(s.URL, invite)), chromedp.SetValue(field("handle"), typed[0]), chromedp.SetValue(field("password"), typed[1]))

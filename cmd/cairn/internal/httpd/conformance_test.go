@@ -50,7 +50,7 @@ func newPlan(t *testing.T, mode string) *plan {
 	if p.user.PasswordHash, err = s.hasher.Hash(t.Context(), password); err != nil {
 		t.Fatal(err)
 	}
-	noError(t, s.store.CreateUser(t.Context(), p.user, operator("user.create", "buffy", "")))
+	noError(t, s.store.CreateUser(t.Context(), p.user, operator(account.AddUser, "buffy", "")))
 	for _, c := range []struct {
 		id, method string
 		style      oauth2.AuthStyle

@@ -49,7 +49,7 @@ func TestNewMemberSignsInToAnApplicationWithAPasskey(t *testing.T) {
 	keeper := s.addUser("keeper", account.FlagAdmin)
 	invite, err := account.NewInvite(keeper.Sub, "", time.Now())
 	noError(t, err)
-	noError(t, s.store.CreateInvite(t.Context(), invite, -1, account.Operator().Audit(time.Now(), "invite.create", "", "")))
+	noError(t, s.store.CreateInvite(t.Context(), invite, -1, account.Operator().Audit(time.Now(), account.CreateInvite, "", "")))
 	codes := make(chan string, 1)
 	album := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if code := r.URL.Query().Get("code"); code != "" {

@@ -103,7 +103,7 @@ func TestMailsGoThroughARealServer(t *testing.T) {
 	s := startService(t, serviceOptions{Mail: sender})
 	send := func(addresses ...string) {
 		t.Helper()
-		a := account.Operator().Audit(time.Now().UTC().Truncate(time.Second), "test", "", "")
+		a := account.Operator().Audit(time.Now().UTC().Truncate(time.Second), account.ChangeProfile, "", "")
 		for _, to := range addresses {
 			a.Mails = append(a.Mails, account.Mail{Kind: account.MailTest, Address: to, Language: "de"})
 		}

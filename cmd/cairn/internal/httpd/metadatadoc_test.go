@@ -85,7 +85,7 @@ func (h *agentHost) describe(path string, change map[string]any, header ...strin
 func (s *service) allow(url string, apis ...string) {
 	s.t.Helper()
 	a := provider.Allowance{URL: url, Scopes: []string{"openid", "profile", "offline_access"}, APIs: apis, CreatedAt: time.Now()}
-	noError(s.t, s.store.AllowClients(s.t.Context(), a, account.Operator().Audit(time.Now(), "client.allow", url, "")))
+	noError(s.t, s.store.AllowClients(s.t.Context(), a, account.Operator().Audit(time.Now(), account.AllowClients, url, "")))
 }
 
 // startAgents is a service that allows what lies below /ok/ of a host, on a clock that the test can set forward.
@@ -143,7 +143,7 @@ func TestAllowedClientSignsInByItsOwnDescription(t *testing.T) {
 	if again.StatusCode != http.StatusOK || consentPageOf(b, rp.authURL()) != nil || h.count("/ok/agent.json") != 1 {
 		t.Errorf("refresh %d, or asked again, or %d fetches", again.StatusCode, h.count("/ok/agent.json"))
 	}
-	removed, err := s.store.DisallowClients(t.Context(), h.URL+"/ok/*", account.Operator().Audit(time.Now(), "client.disallow", "", ""))
+	removed, err := s.store.DisallowClients(t.Context(), h.URL+"/ok/*", account.Operator().Audit(time.Now(), account.DisallowClients, "", ""))
 	if err != nil || len(removed) != 1 || removed[0] != id {
 		t.Fatalf("removed %v, %v", removed, err)
 	}

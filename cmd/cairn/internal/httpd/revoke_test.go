@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 )
 
@@ -227,13 +228,13 @@ func TestDeadTokenIsInactive(t *testing.T) {
 	s.wantInactive("expired refresh token", rp.introspect(token.RefreshToken))
 
 	_, token = s.signedInTokens(rp, "ada")
-	if _, err := s.store.SetFlags(t.Context(), ada.Sub, map[string]bool{"activity": false}, false, time.Now(), operator("user.flags", "ada", "")); err != nil {
+	if _, err := s.store.SetFlags(t.Context(), ada.Sub, map[string]bool{"activity": false}, time.Now(), operator(account.SetFlags, "ada", "")); err != nil {
 		t.Fatal(err)
 	}
 	s.wantInactive("user without the flag", rp.introspect(token.AccessToken))
 
 	_, token = s.signedInTokens(rp, "bob")
-	noError(t, s.store.Suspend(context.Background(), bob.Sub, "", time.Now(), operator("user.suspend", "bob", "")))
+	noError(t, s.store.Suspend(context.Background(), bob.Sub, "", time.Now(), operator(account.Suspend, "bob", "")))
 	// The grant went with the user; were it still there, the user alone counts.
 	db.exec("UPDATE grants SET revoked_at = 0")
 	s.wantInactive("suspended user", rp.introspect(token.AccessToken))

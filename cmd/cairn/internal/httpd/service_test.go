@@ -265,8 +265,8 @@ func (s *service) initialize() {
 }
 
 // operator is an entry of the audit log.
-func operator(action, target, detail string) account.Audit {
-	return account.Audit{At: time.Now().UTC().Truncate(time.Second), Actor: "operator", Action: action, Target: target, Detail: detail}
+func operator(act account.Act, target, detail string) account.Audit {
+	return account.Operator().Audit(time.Now().UTC().Truncate(time.Second), act, target, detail)
 }
 
 // password of every user that addUser makes.
@@ -278,7 +278,7 @@ func (s *service) addUser(handle string, flags ...string) account.User {
 	noError(s.t, err)
 	now := time.Now().UTC().Truncate(time.Second)
 	u := account.User{Sub: uuid.NewString(), Handle: handle, DisplayName: strings.ToUpper(handle[:1]) + handle[1:], PasswordHash: hash, Flags: flags, CreatedAt: now, UpdatedAt: now}
-	noError(s.t, s.store.CreateUser(context.Background(), u, operator("user.create", handle, "")))
+	noError(s.t, s.store.CreateUser(context.Background(), u, operator(account.AddUser, handle, "")))
 	return u
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
@@ -65,7 +66,7 @@ func TestWhatHappensIsCounted(t *testing.T) {
 				t.Fatal("the held request is not counted")
 			}
 		}
-		noError(t, s.store.Suspend(t.Context(), user.Sub, "", time.Now(), operator("user.suspend", "lovelace", "")))
+		noError(t, s.store.Suspend(t.Context(), user.Sub, "", time.Now(), operator(account.Suspend, "lovelace", "")))
 		<-held
 		s.visitor().login("lovelace", password)
 		text, got := scrape(t, m)

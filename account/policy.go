@@ -1,0 +1,267 @@
+package account
+
+import (
+	"context"
+	"errors"
+
+	"github.com/cairn-id/cairn/templates"
+)
+
+// Proof is what a caller has to prove before an act.
+type Proof int
+
+// The proofs. The zero Proof is none: an act without one is refused.
+const (
+	// ProofSession is a live session, or nothing for an act without a session.
+	ProofSession Proof = iota + 1
+	// ProofSignIn is a password or passkey, and the second factor if the user has one.
+	ProofSignIn
+	// ProofCode is a code or link that was mailed, or given by an administrator or a member.
+	ProofCode
+	// ProofFresh is a recent proof of identity: see Caller.Fresh.
+	ProofFresh
+	// ProofPassword is the current password, and ProofFresh too if the user has a second factor.
+	ProofPassword
+	// ProofOperator is the command line, or the service itself.
+	ProofOperator
+)
+
+// Act is a row of the policy: what an operation on an account requires and causes. Each operation
+// starts with Administration.begin, which reads it.
+type Act struct {
+	// Action is the action in the audit log; templates.AuditActions has its sentence.
+	Action string
+	Proof  Proof
+	// Told is the kind of mail that is sent to the address that was verified before the act, "" for
+	// none.
+	Told string
+	// Ends is what the act ends. The store does what it says, in the transaction of the act.
+	Ends Ending
+	// Question is what a page asks before the act, "" for nothing.
+	Question templates.Text
+	// Routes are the methods and paths of the act. Without any it is part of another act.
+	Routes []string
+	// Silent acts write no audit row.
+	Silent bool
+}
+
+// The acts.
+var (
+	SignIn = Act{Action: "session.create", Proof: ProofSignIn, Told: MailNewDevice, Routes: []string{
+		"POST /api/auth/login", "POST /api/auth/passkey/begin", "POST /api/auth/passkey/finish", "POST /login/",
+		"POST /login/second-factor/",
+	}}
+	SignInAgain     = Act{Action: "session.reauthenticate", Proof: ProofSignIn, Told: MailNewDevice}
+	ConfirmIdentity = Act{Action: "session.confirm", Proof: ProofSignIn, Told: MailNewDevice, Routes: []string{
+		"POST /api/auth/confirm", "POST /account/confirm",
+	}}
+	EndSession = Act{Action: "session.end", Proof: ProofFresh, Ends: endsOne, Routes: []string{
+		"DELETE /api/me/sessions/{id}", "POST /account/sessions/end",
+	}}
+	SignOut = Act{Action: "session.sign_out", Proof: ProofSession, Ends: endsOne, Routes: []string{
+		"POST /api/auth/logout", "POST /logout/",
+	}}
+	EndOtherSessions = Act{Action: "session.end_others", Proof: ProofFresh, Ends: endsOthers, Routes: []string{
+		"POST /api/me/sessions/end-others", "POST /account/sessions/end-others",
+	}}
+	DisownSession = Act{Action: "session.not_me", Proof: ProofCode, Ends: Ending{
+		Sessions: OneSession, Grants: SessionGrants, Marks: true,
+	}, Routes: []string{
+		"POST /not-me/",
+	}}
+	RefuseSuspended = Act{Action: "session.refused", Proof: ProofSignIn}
+	LimitSignIns    = Act{Action: "session.limited", Proof: ProofSession}
+	Register        = Act{Action: "user.register", Proof: ProofCode, Routes: []string{
+		"POST /api/register", "POST /register/",
+	}}
+	ChangeProfile = Act{Action: "profile.change", Proof: ProofSession, Routes: []string{
+		"PATCH /api/me", "POST /account/profile", "PUT /api/me/prefs",
+	}}
+	ChangeEmail = Act{Action: "email.change", Proof: ProofFresh, Told: MailEmailChanged, Ends: endsOthers, Routes: []string{
+		"PATCH /api/me", "POST /account/profile",
+	}}
+	AskVerification = Act{Action: "email.ask", Proof: ProofSession, Routes: []string{
+		"POST /api/me/email/send-verification", "POST /account/send-verification",
+	}}
+	VerifyEmail = Act{Action: "email.verify", Proof: ProofCode, Routes: []string{
+		"POST /api/me/email/verify", "POST /account/verify-email", "POST /verify-email/",
+	}}
+	UndoEmailChange = Act{Action: "email.undo", Proof: ProofCode, Told: MailEmailChanged, Ends: Ending{
+		Sessions: AllSessions, Grants: AllGrants, Codes: true, Marks: true,
+	}, Routes: []string{
+		"POST /undo-email/",
+	}}
+	ChangePassword = Act{Action: "password.change", Proof: ProofPassword, Told: MailPasswordChanged, Ends: Ending{
+		Sessions: OtherSessions, Grants: AllGrants, Codes: true,
+	}, Routes: []string{
+		"PUT /api/me/password", "POST /account/password",
+	}}
+	ForgetPassword = Act{Action: "password.forgot", Proof: ProofSession, Silent: true, Routes: []string{
+		"POST /api/auth/forgot-password", "POST /forgot-password/",
+	}}
+	ResetPassword = Act{Action: "password.reset", Proof: ProofCode, Told: MailPasswordChanged, Ends: endsAccess, Routes: []string{
+		"POST /api/auth/reset-password", "POST /reset-password/",
+	}}
+	LimitResets = Act{Action: "password.limited", Proof: ProofSession}
+	AddFactor   = Act{Action: "factor.add", Proof: ProofFresh, Told: MailFactorAdded, Ends: endsOthers, Routes: []string{
+		"POST /api/me/totp", "POST /api/me/totp/confirm", "POST /account/security/totp",
+		"POST /api/me/passkeys/begin", "POST /api/me/passkeys", "POST /account/passkeys",
+	}}
+	RemoveFactor = Act{Action: "factor.remove", Proof: ProofFresh, Told: MailFactorRemoved, Ends: endsOthers,
+		Question: "Remove this way to sign in?", Routes: []string{
+			"DELETE /api/me/totp", "POST /account/security/totp/remove", "DELETE /api/me/passkeys/{id}",
+			"POST /account/passkeys/remove",
+		}}
+	RenamePasskey = Act{Action: "factor.rename", Proof: ProofSession, Routes: []string{
+		"PATCH /api/me/passkeys/{id}", "POST /account/passkeys/rename",
+	}}
+	NoticeCounter      = Act{Action: "factor.counter", Proof: ProofSignIn, Told: MailFactorCounter}
+	RenewRecoveryCodes = Act{Action: "factor.recovery_codes", Proof: ProofFresh, Told: MailFactorAdded, Routes: []string{
+		"POST /api/me/recovery-codes", "POST /account/security/recovery-codes",
+	}}
+	UseRecoveryCode = Act{Action: "factor.recovery_code_used", Proof: ProofSignIn, Told: MailRecoveryCodeUsed}
+	RefuseFactor    = Act{Action: "factor.refused", Proof: ProofSignIn}
+	ExportAccount   = Act{Action: "account.export", Proof: ProofFresh, Told: MailExported, Routes: []string{
+		"GET /api/me/export", "POST /account/export",
+	}}
+	DeleteAccount = Act{Action: "account.delete", Proof: ProofPassword, Told: MailDeleted, Ends: endsAccess, Routes: []string{
+		"DELETE /api/me", "POST /account/delete",
+	}}
+	AllowApp = Act{Action: "app.allow", Proof: ProofSession, Routes: []string{
+		"POST /oauth2/consent",
+	}}
+	RemoveApp = Act{Action: "app.remove", Proof: ProofSession, Routes: []string{
+		"DELETE /api/me/apps/{client_id}", "POST /account/apps/remove",
+	}}
+	CreateInvite = Act{Action: "invite.create", Proof: ProofSession, Routes: []string{
+		"POST /api/invites", "POST /account/invites",
+	}}
+	DeleteInvite = Act{Action: "invite.delete", Proof: ProofSession, Routes: []string{
+		"DELETE /api/invites/{code}", "POST /account/invites/delete",
+	}}
+	AddUser = Act{Action: "user.create", Proof: ProofFresh, Routes: []string{
+		"POST /api/admin/users", "POST /admin/users/",
+	}}
+	AmendUser = Act{Action: "user.amend", Proof: ProofFresh, Told: MailEmailChanged, Routes: []string{
+		"PATCH /api/admin/users/{handle}", "POST /admin/users/{handle}/profile",
+	}}
+	SetFlags = Act{Action: "user.flags", Proof: ProofFresh, Told: MailFlagsChanged, Ends: Ending{
+		Sessions: AllSessions, Grants: GroupGrants,
+	}, Routes: []string{
+		"PUT /api/admin/users/{handle}/flags", "POST /admin/users/{handle}/flags",
+	}}
+	Suspend = Act{Action: "user.suspend", Proof: ProofFresh, Told: MailSuspended, Ends: endsAccess, Routes: []string{
+		"POST /api/admin/users/{handle}/suspend", "POST /admin/users/{handle}/suspend",
+	}}
+	Unsuspend = Act{Action: "user.unsuspend", Proof: ProofFresh, Told: MailUnsuspended, Routes: []string{
+		"POST /api/admin/users/{handle}/unsuspend", "POST /admin/users/{handle}/unsuspend",
+	}}
+	IssueResetCode = Act{Action: "user.reset_code", Proof: ProofFresh, Told: MailResetCodeMade, Routes: []string{
+		"POST /api/admin/users/{handle}/reset-password-code", "POST /admin/users/{handle}/reset-password-code",
+	}}
+	ResetFactors = Act{Action: "user.reset_factors", Proof: ProofFresh, Told: MailFactorsReset, Ends: endsAccess,
+		Question: "Remove every second factor of this account?", Routes: []string{
+			"POST /api/admin/users/{handle}/reset-factors", "POST /admin/users/{handle}/reset-factors",
+		}}
+	EndUserSession = Act{Action: "user.end_session", Proof: ProofFresh, Told: MailSessionsEnded, Ends: endsOne, Routes: []string{
+		"DELETE /api/admin/users/{handle}/sessions/{id}", "POST /admin/users/{handle}/end-session",
+	}}
+	EndUserSessions = Act{Action: "user.end_sessions", Proof: ProofFresh, Told: MailSessionsEnded, Ends: endsAccess, Routes: []string{
+		"POST /api/admin/users/{handle}/sessions/end-all", "POST /admin/users/{handle}/end-sessions",
+	}}
+	DeleteUser = Act{Action: "user.delete", Proof: ProofFresh, Told: MailDeleted, Ends: endsAccess, Routes: []string{
+		"DELETE /api/admin/users/{handle}", "POST /admin/users/{handle}/delete",
+	}}
+	RevokeInvite = Act{Action: "invite.revoke", Proof: ProofFresh, Routes: []string{
+		"DELETE /api/admin/invites/{code}", "POST /admin/invites/revoke",
+	}}
+	RevokeBranch = Act{Action: "invite.revoke_branch", Proof: ProofFresh, Routes: []string{
+		"POST /api/admin/invites/revoke", "POST /admin/invites/revoke",
+	}}
+	UpdateSettings = Act{Action: "settings.update", Proof: ProofFresh, Routes: []string{
+		"PUT /api/admin/settings", "POST /admin/settings/general", "POST /admin/settings/flags",
+		"POST /admin/settings/security",
+	}}
+	CloseNextSteps = Act{Action: "settings.steps", Proof: ProofFresh, Routes: []string{
+		"POST /admin/steps",
+	}}
+	SetLogo = Act{Action: "settings.logo", Proof: ProofFresh, Routes: []string{
+		"POST /admin/settings/logo", "POST /admin/settings/remove-logo",
+	}}
+	ImportUsers     = Act{Action: "user.import", Proof: ProofFresh}
+	ExportAudit     = Act{Action: "audit.export", Proof: ProofSession}
+	SealKeys        = Act{Action: "keys.seal", Proof: ProofOperator}
+	RetireSecret    = Act{Action: "keys.migrate", Proof: ProofOperator}
+	Restore         = Act{Action: "installation.restore", Proof: ProofOperator}
+	AllowClients    = Act{Action: "client.allow", Proof: ProofOperator}
+	DisallowClients = Act{Action: "client.disallow", Proof: ProofOperator}
+	GiveUpMail      = Act{Action: "mail.failed", Proof: ProofOperator}
+)
+
+// Acts is the policy. docs/threat-model.md shows it.
+var Acts = []Act{
+	SignIn, SignInAgain, ConfirmIdentity, EndSession, SignOut, EndOtherSessions, DisownSession,
+	RefuseSuspended, LimitSignIns, Register, ChangeProfile, ChangeEmail, AskVerification, VerifyEmail,
+	UndoEmailChange, ChangePassword, ForgetPassword, ResetPassword, LimitResets, AddFactor, RemoveFactor,
+	RenamePasskey, NoticeCounter, RenewRecoveryCodes, UseRecoveryCode, RefuseFactor, ExportAccount,
+	DeleteAccount, AllowApp, RemoveApp, CreateInvite, DeleteInvite, AddUser, AmendUser, SetFlags, Suspend,
+	Unsuspend, IssueResetCode, ResetFactors, EndUserSession, EndUserSessions, DeleteUser, RevokeInvite,
+	RevokeBranch, UpdateSettings, CloseNextSteps, SetLogo, ImportUsers, ExportAudit, SealKeys, RetireSecret,
+	Restore, AllowClients, DisallowClients, GiveUpMail,
+}
+
+// errUnknownAct is a fault of the program: an act without a row of the policy.
+var errUnknownAct = errors.New("an act without a policy")
+
+// begin starts an operation on the account of u. It checks that the caller has given the proof that
+// the act requires, and returns the audit row with what the act ends and the mails that notify the
+// owner. detail must not contain a secret or a code; data are pairs for the mails.
+// ErrReauthenticationRequired.
+func (a *Administration) begin(
+	ctx context.Context, by Caller, act Act, u User, detail string, data ...string,
+) (Audit, error) {
+	if err := a.Allow(by, act); err != nil {
+		return Audit{}, err
+	}
+	row := by.Audit(a.Now(), act, u.Handle, detail)
+	if act.Told == "" {
+		return row, nil
+	}
+	mails, err := a.notices(ctx, u, act.Told, data...)
+	return row.with(mails...), err
+}
+
+// Allow returns ErrReauthenticationRequired if the caller has not given the proof that the act
+// requires.
+func (a *Administration) Allow(by Caller, act Act) error {
+	switch act.Proof {
+	case ProofSession, ProofSignIn, ProofCode: // the operation itself asks for these
+		return nil
+	case ProofFresh:
+		if by.Fresh(a.Now()) {
+			return nil
+		}
+		return ErrReauthenticationRequired
+	case ProofPassword:
+		if !by.User.SecondFactor || by.Fresh(a.Now()) {
+			return nil
+		}
+		return ErrReauthenticationRequired
+	case ProofOperator:
+		if by.operator {
+			return nil
+		}
+		return ErrReauthenticationRequired
+	}
+	return errUnknownAct
+}
+
+// begin calls Administration.begin for an operation of the caller on their own account.
+func (s *Service) begin(ctx context.Context, c Caller, act Act, detail string, data ...string) (Audit, error) {
+	return s.Administration().begin(ctx, c, act, c.User, detail, data...)
+}
+
+// Allow calls Administration.Allow for the first step of an act.
+func (s *Service) Allow(c Caller, act Act) error {
+	return s.Administration().Allow(c, act)
+}

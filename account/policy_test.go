@@ -1,0 +1,89 @@
+package account_test
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/accounttest"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// The table in docs/threat-model.md is the one that decides. UPDATE_DOCS=1 writes it.
+func TestThreatModelShowsTheTableOfActs(t *testing.T) {
+	const file, begin, end = "../docs/threat-model.md", "<!-- acts -->\n", "<!-- /acts -->\n"
+	proofs := map[account.Proof]string{
+		account.ProofSession: "a session, where there is one", account.ProofSignIn: "what a sign-in asks for", account.ProofCode: "a code or link",
+		account.ProofFresh: "fresh", account.ProofPassword: "the password, and fresh with a second factor",
+		account.ProofOperator: "the command line",
+	}
+	var b strings.Builder
+	b.WriteString("| act | proof | mail | ends | in the audit log |\n|---|---|---|---|---|\n")
+	sentences := map[string]templates.Text{}
+	for _, a := range templates.AuditActions {
+		sentences[a.Name] = a.Sentence
+	}
+	for _, a := range account.Acts {
+		if proofs[a.Proof] == "" {
+			t.Errorf("%s has no proof", a.Action)
+		}
+		if a.Silent == (sentences[a.Action] != "") {
+			t.Errorf("%s: the audit log says %q", a.Action, sentences[a.Action])
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", a.Action, proofs[a.Proof], cmp.Or(a.Told, "-"), ending(a.Ends), cmp.Or(string(sentences[a.Action]), "-"))
+		delete(sentences, a.Action)
+	}
+	for action := range sentences {
+		t.Errorf("no act has the action %s", action)
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(raw), begin)
+	shown, after, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		t.Fatalf("%s has no place for the table", file)
+	}
+	if shown == b.String() {
+		return
+	}
+	if os.Getenv("UPDATE_DOCS") == "" {
+		t.Fatalf("%s does not show the table of acts: run UPDATE_DOCS=1 go test ./account -run Acts", file)
+	}
+	if err := os.WriteFile(file, []byte(before+begin+b.String()+end+after), 0o644); err != nil { //nolint:gosec // a document
+		t.Fatal(err)
+	}
+}
+
+// ending describes what an act ends.
+func ending(e account.Ending) string {
+	var words []string
+	add := func(on bool, word string) {
+		if on {
+			words = append(words, word)
+		}
+	}
+	sessions := map[account.EndedSessions]string{account.OneSession: "one session", account.OtherSessions: "other sessions", account.AllSessions: "all sessions"}
+	grants := map[account.EndedGrants]string{
+		account.OnlineGrants: "their grants without offline_access", account.SessionGrants: "all their grants",
+		account.GroupGrants: "their grants without offline_access or with groups", account.AllGrants: "all access of applications",
+	}
+	add(e.Sessions != account.NoSessions, sessions[e.Sessions])
+	add(e.Grants != account.NoGrants, grants[e.Grants])
+	add(e.Codes, "reset codes")
+	add(e.Marks, "marks of known devices")
+	return cmp.Or(strings.Join(words, ", "), "-")
+}
+
+func TestActWithoutAPolicyIsRefused(t *testing.T) {
+	w := accounttest.New(t)
+	for name, act := range map[string]account.Act{"zero": {}, "without a proof": {Action: "session.end"}} {
+		if err := w.Service.Allow(account.Operator(), act); err == nil {
+			t.Errorf("an act that is %s is allowed", name)
+		}
+	}
+}
