@@ -100,6 +100,10 @@ screenshot:
 golden:
     go test ./account ./provider ./cmd/cairn/internal/httpd -update
 
+# staticcheck, as CI runs it
+lint:
+    .ci/lint
+
 # format the code
 fmt:
     gofmt -w $(git ls-files '*.go')
