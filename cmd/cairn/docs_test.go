@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,6 +15,11 @@ import (
 	"unicode"
 
 	"github.com/alecthomas/kong"
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	east "github.com/yuin/goldmark/extension/ast"
+	gmtext "github.com/yuin/goldmark/text"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/config"
@@ -21,32 +28,122 @@ import (
 // documents are the project's texts by their path from its root.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob("../../docs/*.md")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("docs: %v %v", files, err)
+	root, err := os.OpenRoot("../..")
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer root.Close()
 	all := map[string]string{}
-	for _, f := range append(files, "../../README.md", "../../CONTRIBUTING.md", "../../SECURITY.md", "../../CHANGELOG.md") {
-		b, err := os.ReadFile(f)
+	for _, folder := range []string{".", "docs", "deploy"} {
+		err = fs.WalkDir(root.FS(), folder, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.IsDir() && folder == "." && path != folder {
+				return fs.SkipDir
+			}
+			if err != nil || entry.IsDir() || filepath.Ext(path) != ".md" {
+				return err
+			}
+			b, err := root.ReadFile(path)
+			all[path] = string(b)
+			return err
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[strings.TrimPrefix(filepath.ToSlash(f), "../../")] = string(b)
 	}
 	return all
 }
 
-var fence = regexp.MustCompile("(?ms)^ *```([a-z]*)\n(.*?)^ *```$")
+// walk visits the nodes of a document as GitHub renders it, with the text that they are
+// made of.
+func walk(text string, visit func(node ast.Node, source []byte)) {
+	source := []byte(text)
+	root := goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser().Parse(gmtext.NewReader(source))
+	_ = ast.Walk(root, func(node ast.Node, entering bool) (ast.WalkStatus, error) {
+		if entering {
+			visit(node, source)
+		}
+		return ast.WalkContinue, nil
+	})
+}
 
 // blocks are the code blocks of a document in one language, in their order.
 func blocks(text, language string) []string {
 	var out []string
-	for _, m := range fence.FindAllStringSubmatch(text, -1) {
-		if m[1] == language {
-			out = append(out, m[2])
+	walk(text, func(node ast.Node, source []byte) {
+		if block, ok := node.(*ast.FencedCodeBlock); ok && string(block.Language(source)) == language {
+			out = append(out, string(block.Lines().Value(source)))
+		}
+	})
+	return out
+}
+
+// visible is the text of a paragraph, a heading or a cell as it is read; code says what
+// becomes of code.
+func visible(node ast.Node, source []byte, code func(string) string) string {
+	var out strings.Builder
+	for child := node.FirstChild(); child != nil; child = child.NextSibling() {
+		switch child := child.(type) {
+		case *ast.Text:
+			out.Write(child.Value(source))
+			if child.SoftLineBreak() || child.HardLineBreak() {
+				out.WriteByte(' ')
+			}
+		case *ast.CodeSpan:
+			out.WriteString(code(visible(child, source, nil)))
+		default:
+			out.WriteString(visible(child, source, code))
 		}
 	}
-	return out
+	return out.String()
+}
+
+func asItIs(code string) string { return code }
+
+// What a careless re-wrap makes of a table or a list is text that still has its marks.
+func TestNoTextOfTheDocumentsHasMarksOfTablesOrLists(t *testing.T) {
+	for name, text := range documents(t) {
+		walk(text, func(node ast.Node, source []byte) {
+			switch node := node.(type) {
+			case *ast.Paragraph, *ast.TextBlock, *ast.Heading:
+				read := visible(node, source, func(string) string { return "code" })
+				for _, mark := range []string{" | ", " - ", " ## ", "**", "`", "](", "]["} {
+					if _, after, found := strings.Cut(read, mark); found {
+						t.Errorf("%s:%d: %q before %.40q", name, lineAt(source, node.Pos()), mark, after)
+					}
+				}
+			case *ast.FencedCodeBlock:
+				if node.Language(source) == nil {
+					t.Errorf("%s:%d: a block of code without its language", name, lineAt(source, node.Pos()))
+				}
+			case *ast.CodeBlock:
+				t.Errorf("%s:%d: a block of code by indentation, which has no language", name, lineAt(source, node.Pos()))
+			}
+		})
+	}
+}
+
+func lineAt(source []byte, position int) int { return bytes.Count(source[:position], []byte("\n")) + 1 }
+
+func TestRowsOfTablesHaveTheCellsOfTheirHead(t *testing.T) {
+	rows := 0
+	for name, text := range documents(t) {
+		walk(text, func(node ast.Node, source []byte) {
+			if _, ok := node.(*east.TableRow); !ok {
+				return
+			}
+			rows++
+			// A renderer drops what is too much and fills up what lacks: the line counts.
+			line, _, _ := strings.Cut(string(source[node.Pos():]), "\n")
+			line = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(line), "|"), "|")
+			cells, head := 1+strings.Count(line, "|")-strings.Count(line, `\|`), len(node.Parent().(*east.Table).Alignments)
+			if cells != head {
+				t.Errorf("%s:%d: the row has %d cells, its head %d", name, lineAt(source, node.Pos()), cells, head)
+			}
+		})
+	}
+	if rows < 300 {
+		t.Errorf("only %d rows were found", rows)
+	}
 }
 
 func TestReadmeIsShort(t *testing.T) {
@@ -58,7 +155,10 @@ func TestReadmeIsShort(t *testing.T) {
 // anchors are the ids that GitHub gives to the headings of a document.
 func anchors(text string) map[string]bool {
 	out := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+	walk(text, func(node ast.Node, source []byte) {
+		if node.Kind() != ast.KindHeading {
+			return
+		}
 		slug := strings.Map(func(r rune) rune {
 			switch {
 			case r == ' ':
@@ -67,44 +167,70 @@ func anchors(text string) map[string]bool {
 				return unicode.ToLower(r)
 			}
 			return -1
-		}, m[1])
+		}, visible(node, source, asItIs))
 		for base, i := slug, 1; out[slug]; i++ {
 			slug = base + "-" + strconv.Itoa(i)
 		}
 		out[slug] = true
-	}
+	})
 	return out
 }
 
 func TestLinksOfTheDocumentsLeadSomewhere(t *testing.T) {
-	docs := documents(t)
+	docs, seen := documents(t), 0
 	for name, text := range docs {
-		for _, m := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
-			if strings.Contains(m[1], "://") {
-				continue
+		walk(text, func(node ast.Node, _ []byte) {
+			var destination string
+			switch node := node.(type) {
+			case *ast.Link:
+				destination = string(node.Destination)
+			case *ast.Image:
+				destination = string(node.Destination)
 			}
-			file, anchor, _ := strings.Cut(m[1], "#")
+			if destination == "" || strings.Contains(destination, "://") {
+				return
+			}
+			seen++
+			file, anchor, _ := strings.Cut(destination, "#")
 			target := name
 			if file != "" {
 				target = filepath.ToSlash(filepath.Join(filepath.Dir(name), file))
 			}
 			if _, err := os.Stat(filepath.Join("../..", target)); err != nil {
-				t.Errorf("%s links to %s, which is not there", name, m[1])
+				t.Errorf("%s links to %s, which is not there", name, destination)
 			} else if anchor != "" && !anchors(docs[target])[anchor] {
-				t.Errorf("%s links to %s: %s has no such heading", name, m[1], target)
+				t.Errorf("%s links to %s: %s has no such heading", name, destination, target)
 			}
+		})
+	}
+	if seen < 150 {
+		t.Errorf("only %d links were found", seen)
+	}
+}
+
+// README.md and docs/README.md say how many applications docs/apps.md has.
+func TestDocumentsAgreeOnTheNumberOfApplications(t *testing.T) {
+	docs := documents(t)
+	sections := regexp.MustCompile(`(?m)^## `).FindAllString(docs["docs/apps.md"], -1)
+	rows := regexp.MustCompile(`(?m)^\| \[[^]]+\]\(#`).FindAllString(docs["docs/apps.md"], -1)
+	if len(rows) != len(sections) {
+		t.Errorf("docs/apps.md has %d sections, and its table %d", len(sections), len(rows))
+	}
+	for _, name := range []string{"README.md", "docs/README.md", "docs/apps.md"} {
+		if want := strconv.Itoa(len(sections)) + " applications"; !strings.Contains(docs[name], want) {
+			t.Errorf("%s does not say %q", name, want)
 		}
 	}
 }
 
-// shellWords are the simple commands of a line of shell, split into words; what
-// follows a redirection is dropped.
-func shellWords(line string) [][]string {
+// shellWords are the simple commands of a script, split into words; what follows a
+// redirection is dropped.
+func shellWords(script string) [][]string {
 	var commands [][]string
 	var words []string
 	var word strings.Builder
 	var quote rune
-	begun, redirected := false, false
+	begun, redirected, comment := false, false, false
 	end := func() {
 		if begun && !redirected {
 			words = append(words, word.String())
@@ -113,8 +239,9 @@ func shellWords(line string) [][]string {
 		word.Reset()
 		begun = false
 	}
-	for _, r := range line {
+	for _, r := range strings.ReplaceAll(script, "\\\n", " ") {
 		switch {
+		case comment && r != '\n':
 		case quote != 0 && r == quote:
 			quote = 0
 		case quote != 0:
@@ -122,12 +249,13 @@ func shellWords(line string) [][]string {
 		case r == '\'' || r == '"':
 			quote, begun = r, true
 		case r == '#' && !begun:
-			return append(commands, words)
-		case r == ' ':
+			comment = true
+		case r == ' ' || r == '\t':
 			end()
-		case strings.ContainsRune("|&;()", r):
+		case strings.ContainsRune("|&;()\n", r):
 			end()
 			commands, words = append(commands, words), nil
+			comment = false
 		case r == '<' || r == '>':
 			end()
 			redirected = true
@@ -138,6 +266,24 @@ func shellWords(line string) [][]string {
 	}
 	end()
 	return append(commands, words)
+}
+
+// wrapped is what comes before a command that another one runs: assignments, sudo, and
+// the service of a container whose entry point is cairn.
+var wrapped = regexp.MustCompile(`^([A-Z_]+=\S* )*(sudo (-u \S+ )?|docker compose run (--rm )?)?(\S*/)?cairn$`)
+
+// cairnCommands are the arguments of each call of cairn in a script.
+func cairnCommands(script string) [][]string {
+	var out [][]string
+	for _, words := range shellWords(script) {
+		for i := range words {
+			if wrapped.MatchString(strings.Join(words[:i+1], " ")) {
+				out = append(out, words[i+1:])
+				break
+			}
+		}
+	}
+	return out
 }
 
 // parseCommand parses arguments of cairn without running anything.
@@ -157,39 +303,70 @@ func parseCommand(t *testing.T, args []string) (err error) {
 	return err
 }
 
-var assignment = regexp.MustCompile(`^[A-Z_]+=`)
-
 func TestCommandsInTheDocumentsExist(t *testing.T) {
 	seen := 0
 	for name, text := range documents(t) {
 		if name == "CHANGELOG.md" { // also has what is no longer there
 			continue
 		}
-		for _, block := range blocks(text, "sh") {
-			for line := range strings.Lines(strings.ReplaceAll(block, "\\\n", " ")) {
-				for _, words := range shellWords(strings.TrimSpace(line)) {
-					words = slices.DeleteFunc(words, assignment.MatchString)
-					if len(words) == 0 || filepath.Base(words[0]) != "cairn" {
+		walk(text, func(node ast.Node, source []byte) {
+			switch node := node.(type) {
+			case *ast.FencedCodeBlock:
+				if string(node.Language(source)) != "sh" {
+					return
+				}
+				for _, args := range cairnCommands(string(node.Lines().Value(source))) {
+					seen++
+					if err := parseCommand(t, args); err != nil {
+						t.Errorf("%s: cairn %s: %v", name, strings.Join(args, " "), err)
+					}
+				}
+			case *ast.CodeSpan: // in the text a command may lack its arguments, but not have wrong ones
+				for _, args := range cairnCommands(visible(node, source, nil)) {
+					if len(args) == 0 {
 						continue
 					}
 					seen++
-					if err := parseCommand(t, words[1:]); err != nil {
-						t.Errorf("%s: %s: %v", name, strings.TrimSpace(line), err)
+					err := parseCommand(t, args)
+					if err != nil && !strings.HasPrefix(err.Error(), "expected ") && !strings.HasPrefix(err.Error(), "missing flags: ") {
+						t.Errorf("%s: cairn %s: %v", name, strings.Join(args, " "), err)
 					}
 				}
 			}
-		}
-		// In the text a command may lack its arguments, but not have wrong ones.
-		for _, m := range regexp.MustCompile("`(?:\\./)?cairn ([^`\n]+)`").FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
-			seen++
-			err := parseCommand(t, shellWords(m[1])[0])
-			if err != nil && !strings.HasPrefix(err.Error(), "expected ") && !strings.HasPrefix(err.Error(), "missing flags: ") {
-				t.Errorf("%s: cairn %s: %v", name, m[1], err)
-			}
-		}
+		})
 	}
-	if seen < 40 {
+	if seen < 150 {
 		t.Errorf("only %d commands were found", seen)
+	}
+}
+
+func TestRecipesInTheDocumentsExist(t *testing.T) {
+	justfile, err := os.ReadFile("../../justfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var recipes []string
+	for _, m := range regexp.MustCompile(`(?m)^([a-z][a-z-]*)[^:\n]*:( |$)`).FindAllSubmatch(justfile, -1) {
+		recipes = append(recipes, string(m[1]))
+	}
+	for name, text := range documents(t) {
+		if name == "CHANGELOG.md" {
+			continue
+		}
+		walk(text, func(node ast.Node, source []byte) {
+			var script string
+			switch node := node.(type) {
+			case *ast.FencedCodeBlock:
+				script = string(node.Lines().Value(source))
+			case *ast.CodeSpan:
+				script = visible(node, source, nil)
+			}
+			for _, m := range regexp.MustCompile(`(?m)(?:^|\s)just ([a-z-]+)`).FindAllStringSubmatch(script, -1) {
+				if !slices.Contains(recipes, m[1]) {
+					t.Errorf("%s: just %s is no recipe of %q", name, m[1], recipes)
+				}
+			}
+		})
 	}
 }
 
