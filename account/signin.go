@@ -31,16 +31,46 @@ var (
 // give the same error at the same cost. ErrSuspended comes only after the right password.
 //
 // ErrSecondFactorRequired comes after the right password of a user with a second factor: the
-// browser gets a cookie with which the code alone continues.
+// browser gets a cookie with which SecondStep continues.
 func (s *Service) SignIn(ctx context.Context, c Caller, in Credentials) (SignedIn, error) {
+	u, err := s.checkPassword(ctx, c, in.Handle, in.Password)
+	p := proven{user: u, amr: passwordAlone}
+	if err == nil && u.SecondFactor {
+		p.amr, err = passwordAndCode, ErrSecondFactorRequired
+		if in.OTP != "" {
+			err = s.checkOTP(ctx, c.as(u), in.OTP)
+		}
+	}
 	var out SignedIn
-	p, err := s.checkCredentials(ctx, c, in)
 	if err == nil {
 		out, err = s.openSession(ctx, c, p)
 	}
+	if errors.Is(err, ErrSecondFactorRequired) { // or a factor was added meanwhile
+		return s.askSecondFactor(ctx, u)
+	}
+	return out, noteFailed(ctx, err)
+}
+
+// SecondStep checks the code after the right password, in the browser that SignIn gave a cookie, and
+// creates the session. ErrSignInExpired, ErrInvalidOTP, ErrSuspended.
+func (s *Service) SecondStep(ctx context.Context, c Caller, otp string) (SignedIn, error) {
+	u, step, err := s.PendingSignIn(ctx, c)
+	if err == nil {
+		err = s.checkOTP(ctx, c.as(u), otp)
+	}
+	if err == nil {
+		err = s.spendStep(ctx, step)
+	}
+	var out SignedIn
+	if err == nil {
+		out, err = s.openSession(ctx, c, proven{user: u, amr: passwordAndCode})
+	}
+	return out, noteFailed(ctx, err)
+}
+
+// noteFailed notes why a sign-in failed, for the log and the metrics, and returns err.
+func noteFailed(ctx context.Context, err error) error {
 	switch {
-	case errors.Is(err, ErrSecondFactorRequired): // or a factor was added meanwhile
-		return s.askSecondFactor(ctx, p.user)
 	case errors.Is(err, ErrInvalidCredentials):
 		web.NoteSignIn(ctx, web.SignInFailed, factorPassword)
 	case errors.Is(err, ErrInvalidOTP):
@@ -48,25 +78,7 @@ func (s *Service) SignIn(ctx context.Context, c Caller, in Credentials) (SignedI
 	case errors.Is(err, ErrSuspended):
 		web.NoteSignIn(ctx, web.SignInSuspended, factorPassword)
 	}
-	return out, err
-}
-
-// checkCredentials checks the credentials of a sign-in, or the code alone after the password. With
-// ErrSecondFactorRequired the proof has the user.
-func (s *Service) checkCredentials(ctx context.Context, c Caller, in Credentials) (proven, error) {
-	if in.Handle == "" && in.Password == "" && in.OTP != "" {
-		return s.secondStep(ctx, c, in.OTP)
-	}
-	u, err := s.checkPassword(ctx, c, in.Handle, in.Password)
-	switch {
-	case err != nil:
-		return proven{}, err
-	case !u.SecondFactor:
-		return proven{user: u, amr: passwordAlone}, nil
-	case in.OTP == "":
-		return proven{user: u}, ErrSecondFactorRequired
-	}
-	return proven{user: u, amr: passwordAndCode}, s.checkOTP(ctx, c.as(u), in.OTP)
+	return err
 }
 
 // checkPassword finds the user by a handle or a verified address and compares the password, within
@@ -314,18 +326,6 @@ func (s *Service) PendingSignIn(ctx context.Context, c Caller) (User, signInStep
 		return User{}, step, ErrSuspended
 	}
 	return u, step, nil
-}
-
-// secondStep checks the code after the password.
-func (s *Service) secondStep(ctx context.Context, c Caller, otp string) (proven, error) {
-	u, step, err := s.PendingSignIn(ctx, c)
-	if err != nil {
-		return proven{}, err
-	}
-	if err := s.checkOTP(ctx, c.as(u), otp); err != nil {
-		return proven{}, err
-	}
-	return proven{user: u, amr: passwordAndCode}, s.spendStep(ctx, step)
 }
 
 // PasskeySecondStep checks the passkey after the password.

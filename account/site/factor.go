@@ -114,13 +114,13 @@ func (s *Site) factorAdded(w http.ResponseWriter, r *http.Request, out account.A
 	return nil
 }
 
-func (s *Site) removeTOTP(_ http.ResponseWriter, r *http.Request) error {
-	return s.RemoveTOTP(r.Context(), s.Caller(r), keepOthers(r))
+func (s *Site) removeTOTP(r *http.Request, keepOthers bool) error {
+	return s.RemoveTOTP(r.Context(), s.Caller(r), keepOthers)
 }
 
 // removeTOTPForm removes the app, or succeeds if it is already gone.
-func (s *Site) removeTOTPForm(w http.ResponseWriter, r *http.Request) error {
-	if err := s.removeTOTP(w, r); !errors.Is(err, account.ErrFactorNotFound) {
+func (s *Site) removeTOTPForm(r *http.Request, keepOthers bool) error {
+	if err := s.removeTOTP(r, keepOthers); !errors.Is(err, account.ErrFactorNotFound) {
 		return err
 	}
 	return nil

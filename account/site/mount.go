@@ -39,7 +39,7 @@ func (s *Site) Mount(m *mux.Router) {
 	handle("/api/me/apps/{client_id:(?s:.+)}", web.Methods{"DELETE": signedIn(noContent(s.removeApp))})
 	handle("/api/me/factors", web.Methods{"GET": signedIn(s.apiFactors)})
 	handle("/api/me/totp", web.Methods{
-		"POST": signedIn(s.apiBeginTOTP), "DELETE": signedIn(noContent(keeping(s.removeTOTP))),
+		"POST": signedIn(s.apiBeginTOTP), "DELETE": signedIn(keepingAPI(s.removeTOTP)),
 	})
 	handle("/api/me/totp/confirm", web.Methods{"POST": signedIn(s.apiConfirmTOTP)})
 	handle("/api/me/recovery-codes", web.Methods{"POST": signedIn(s.apiRecoveryCodes)})
@@ -47,7 +47,7 @@ func (s *Site) Mount(m *mux.Router) {
 	handle("/api/me/passkeys", web.Methods{"GET": signedIn(s.apiPasskeys), "POST": signedIn(s.apiAddPasskey)})
 	handle("/api/me/passkeys/begin", web.Methods{"POST": signedIn(s.apiBeginAddPasskey)})
 	handle("/api/me/passkeys/{id}", web.Methods{
-		"PATCH": signedIn(s.apiRenamePasskey), "DELETE": signedIn(noContent(keeping(s.removePasskey))),
+		"PATCH": signedIn(s.apiRenamePasskey), "DELETE": signedIn(keepingAPI(s.removePasskey)),
 	})
 	handle("/api/invites", web.Methods{"GET": signedIn(s.apiInvites), "POST": signedIn(s.apiCreateInvite)})
 	handle("/api/invites/{code}", web.Methods{"DELETE": signedIn(noContent(s.deleteInvite))})
@@ -80,14 +80,14 @@ func (s *Site) Mount(m *mux.Router) {
 	handle("/account/passkeys", web.Methods{"POST": page(s.addPasskeyForm)})
 	handle("/account/passkeys/rename", web.Methods{"POST": form("passkey-renamed", s.renamePasskeyForm)})
 	handle("/account/passkeys/remove",
-		web.Methods{"POST": form("passkey-removed", s.asking(account.RemoveFactor, s.removePasskey))})
+		web.Methods{"POST": form("passkey-removed", s.asking(account.RemoveFactor, keepingForm(s.removePasskey)))})
 	handle("/account/sessions/end", web.Methods{"POST": form("session-ended", s.endOwnSession)})
 	handle("/account/sessions/end-others", web.Methods{"POST": form("sessions-ended", s.endOtherSessions)})
 	handle("/account/invites/delete", web.Methods{"POST": form("invite-deleted", s.deleteInvite)})
 	handle("/account/apps/remove", web.Methods{"POST": form("app-removed", s.removeApp)})
 	handle("/account/confirm", web.Methods{"GET": page(s.confirmPage), "POST": page(s.confirmForm)})
 	handle(totpPath, web.Methods{"GET": page(s.totpPage), "POST": page(s.totpForm)})
-	handle(totpPath+"/remove", web.Methods{"POST": form("totp-removed", s.asking(account.RemoveFactor, s.removeTOTPForm))})
+	handle(totpPath+"/remove", web.Methods{"POST": form("totp-removed", s.asking(account.RemoveFactor, keepingForm(s.removeTOTPForm)))})
 	handle("/account/security/recovery-codes", web.Methods{"POST": page(s.recoveryCodesForm)})
 	handle("/account/export", web.Methods{"POST": page(s.export)})
 	handle("/account/delete", web.Methods{"POST": form("account-deleted", s.deleteForm)})
@@ -126,8 +126,11 @@ func noContent(do operation) web.Handler {
 	}
 }
 
-// keeping returns an operation that reads the choice of keepOthers from an optional JSON body.
-func keeping(do operation) operation {
+// A keepingOperation is an operation after which the person may keep the other sessions.
+type keepingOperation func(r *http.Request, keepOthers bool) error
+
+// keepingAPI returns the handler of the API, which reads the choice from an optional JSON body.
+func keepingAPI(do keepingOperation) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var in struct {
 			Keep bool `json:"keep_other_sessions"`
@@ -135,12 +138,16 @@ func keeping(do operation) operation {
 		if err := web.ReadOptionalJSON(w, r, &in); err != nil {
 			return err
 		}
-		r.PostForm = map[string][]string{}
-		if in.Keep {
-			r.PostForm.Set("keep_other_sessions", "true")
+		if err := do(r, in.Keep); err != nil {
+			return err
 		}
-		return do(w, r)
+		return web.NoContent(w)
 	}
+}
+
+// keepingForm returns the operation of a form.
+func keepingForm(do keepingOperation) operation {
+	return func(_ http.ResponseWriter, r *http.Request) error { return do(r, keepOthers(r)) }
 }
 
 // okAnswer is the response when there is nothing else to say.

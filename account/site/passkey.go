@@ -100,8 +100,8 @@ func (s *Site) renamePasskeyForm(_ http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-func (s *Site) removePasskey(_ http.ResponseWriter, r *http.Request) error {
-	return s.RemovePasskey(r.Context(), s.Caller(r), parameter(r, "id"), keepOthers(r))
+func (s *Site) removePasskey(r *http.Request, keepOthers bool) error {
+	return s.RemovePasskey(r.Context(), s.Caller(r), parameter(r, "id"), keepOthers)
 }
 
 // describePasskeys fills in the passkey section of the page.

@@ -25,7 +25,13 @@ func (s *Site) apiLogin(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return err
 	}
-	out, err := s.SignIn(r.Context(), s.Caller(r), in)
+	var out account.SignedIn
+	var err error
+	if in.Handle == "" && in.Password == "" && in.OTP != "" {
+		out, err = s.SecondStep(r.Context(), s.Caller(r), in.OTP)
+	} else {
+		out, err = s.SignIn(r.Context(), s.Caller(r), in)
+	}
 	return s.answerSignedIn(w, r, out, err)
 }
 
@@ -321,8 +327,7 @@ func (s *Site) secondFactorForm(w http.ResponseWriter, r *http.Request) error {
 	if passkey, ok := passkeyInForm(r, ""); ok {
 		out, err = s.PasskeySecondStep(r.Context(), s.Caller(r), passkey)
 	} else {
-		otp := text.Cut(r.PostForm.Get("otp"), 100) + " " // a field left empty is a wrong code
-		out, err = s.SignIn(r.Context(), s.Caller(r), account.Credentials{OTP: otp})
+		out, err = s.SecondStep(r.Context(), s.Caller(r), text.Cut(r.PostForm.Get("otp"), 100))
 	}
 	switch {
 	case err == nil:
