@@ -1,9 +1,7 @@
 package provider
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/cairn-id/cairn/account"
@@ -115,22 +113,6 @@ func (q authzState) requiredACR() string {
 func (q authzState) needsPasskeyLookup() bool {
 	const class = account.ACRPhishingResistant
 	return q.client.RequireACR == class || slices.Contains(q.acr.values, class)
-}
-
-func (q authzState) findBestACR(ctx context.Context, storage Storage, u account.User) (string, error) {
-	if !u.SecondFactor {
-		return account.ACRPassword, nil
-	}
-	if q.needsPasskeyLookup() {
-		has, err := storage.HasPasskey(ctx, u.Sub)
-		if err != nil {
-			return "", fmt.Errorf("look for passkeys: %w", err)
-		}
-		if has {
-			return account.ACRPhishingResistant, nil
-		}
-	}
-	return account.ACRTwoFactors, nil
 }
 
 // authenticationClaims returns the requested claims about the sign-in for userinfo. ID tokens

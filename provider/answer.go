@@ -72,9 +72,31 @@ var (
 	errSlowDown             = &oauthError{429, "slow_down", "Too many requests. Wait a while."}
 )
 
-// authorizePage answers with an HTML page because the client or its redirect URI is not proven,
-// or because the client must receive nothing.
-func (p *Provider) authorizePage(w http.ResponseWriter, r *http.Request, err error) {
+// refusal is an OAuth error for the proven redirect URI of a request, or for its device.
+type refusal struct {
+	*oauthError
+	req   *authorization
+	cause error // the failure behind it, or nil. A temporary one is no final answer for the client.
+}
+
+// forBrowsers serves pages. It answers the error of h: a refusal at the redirect URI, any other by
+// an HTML page, because the client or its redirect URI is not proven, or because the client must
+// receive nothing.
+func (p *Provider) forBrowsers(h web.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		err := h(w, r)
+		if no, ok := errors.AsType[*refusal](err); ok {
+			if err = no.cause; !errors.Is(err, account.ErrUnavailable) && !web.Abandoned(r, err) {
+				err = p.refuse(w, r, no)
+			}
+		}
+		if err != nil {
+			p.errorPage(w, r, err)
+		}
+	}
+}
+
+func (p *Provider) errorPage(w http.ResponseWriter, r *http.Request, err error) {
 	if web.Abandoned(r, err) {
 		p.accounts.Fail(w, r, err)
 		return
@@ -93,26 +115,43 @@ func (p *Provider) authorizePage(w http.ResponseWriter, r *http.Request, err err
 	})
 }
 
-// refuseAuthorization sends an OAuth error to the proven redirect URI.
-func (p *Provider) refuseAuthorization(w http.ResponseWriter, r *http.Request, req *authorization, e *oauthError) {
-	web.Note(r.Context(), "authorize_"+e.code)
-	if req.forDevice() {
-		p.deviceEnd(w, r, req, "denied", p.storage.DenyDevice(r.Context(), req.device, p.now()))
-		return
+func (p *Provider) refuse(w http.ResponseWriter, r *http.Request, no *refusal) error {
+	web.Note(r.Context(), "authorize_"+no.code)
+	if no.cause != nil {
+		p.logFailure(r, "authorize failed", no.cause)
 	}
-	p.answer(w, r, req, url.Values{"error": {e.code}, "error_description": {e.description}})
+	if no.req.forDevice() {
+		if err := p.storage.DenyDevice(r.Context(), no.req.device, p.now()); err != nil {
+			return deviceError(err)
+		}
+		web.Note(r.Context(), "device_denied")
+	}
+	return p.answer(w, r, no.req, url.Values{"error": {no.code}, "error_description": {no.description}})
 }
 
-func (p *Provider) authorizeFailure(w http.ResponseWriter, r *http.Request, req *authorization, err error) {
-	switch {
-	case errors.Is(err, account.ErrUnavailable), web.Abandoned(r, err):
-		p.authorizePage(w, r, err) // temporary, so no final answer for the client
-	case errors.Is(err, account.ErrSessionNotFound):
-		// The session ended between its check and the code.
-		p.refuseAuthorization(w, r, req, errLoginRequired)
-	default:
-		p.logFailure(r, "authorize failed", err)
-		p.refuseAuthorization(w, r, req, oauthErrorOf(err, false))
+// forClients serves programs. It answers the error of h by RFC 6749 section 5.2.
+func (p *Provider) forClients(h web.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		err := h(w, r)
+		if err == nil {
+			return
+		}
+		if web.Abandoned(r, err) {
+			p.accounts.Fail(w, r, err)
+			return
+		}
+		e, endpoint := oauthErrorOf(err), path.Base(r.URL.Path)
+		if e.status >= http.StatusInternalServerError {
+			p.logFailure(r, endpoint+" request failed", err)
+		}
+		if e.status == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "2")
+		}
+		if e.code == errInvalidClient.code {
+			w.Header().Set("WWW-Authenticate", `Basic realm="token"`)
+		}
+		web.NoteDefault(r.Context(), endpoint+"_"+e.code)
+		p.writeOAuth(w, r, e.status, map[string]any{"error": e.code, "error_description": e.description})
 	}
 }
 
@@ -147,11 +186,17 @@ func (req *authorization) responseMode() string {
 
 // answer sends the parameters to the redirect URI with the client's state and iss (RFC 9207), in
 // the query, in the fragment or by form_post. Applications in the browser ask for the fragment to
-// keep the code out of server logs and the Referer header.
-func (p *Provider) answer(w http.ResponseWriter, r *http.Request, req *authorization, params url.Values) {
+// keep the code out of server logs and the Referer header. A device polls for its answer, so its
+// user only sees a page.
+func (p *Provider) answer(w http.ResponseWriter, r *http.Request, req *authorization, params url.Values) error {
+	if req.forDevice() {
+		page := templates.Device{ClientName: req.client.Name, Denied: params.Has("error")}
+		page.Allowed = !page.Denied
+		p.accounts.Show(w, r, http.StatusOK, page)
+		return nil
+	}
 	if err := p.spendPushed(r.Context(), req); err != nil {
-		p.authorizePage(w, r, err)
-		return
+		return err
 	}
 	params.Set("iss", p.issuer)
 	mode := req.responseMode()
@@ -162,7 +207,7 @@ func (p *Provider) answer(w http.ResponseWriter, r *http.Request, req *authoriza
 	noStore(w)
 	if posted {
 		p.accounts.Show(w, r, http.StatusOK, formPost(req.redirectURI, params))
-		return
+		return nil
 	}
 	// Not http.Redirect: it would rewrite a private-use scheme's path.
 	location := withQuery(req.redirectURI, params)
@@ -171,6 +216,7 @@ func (p *Provider) answer(w http.ResponseWriter, r *http.Request, req *authoriza
 	}
 	w.Header().Set("Location", location)
 	w.WriteHeader(http.StatusSeeOther)
+	return nil
 }
 
 // withQuery appends parameters to a registered URI and keeps its query unchanged.
@@ -196,15 +242,6 @@ func formPost(target string, params url.Values) templates.FormPost {
 		page.Parameters[name] = params.Get(name)
 	}
 	return page
-}
-
-// oauthError answers a request that the client itself made.
-func (p *Provider) oauthError(w http.ResponseWriter, r *http.Request, e *oauthError) {
-	web.Note(r.Context(), path.Base(r.URL.Path)+"_"+e.code)
-	if e.status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "2")
-	}
-	p.writeOAuth(w, r, e.status, map[string]any{"error": e.code, "error_description": e.description})
 }
 
 func (p *Provider) writeOAuth(w http.ResponseWriter, r *http.Request, status int, v any) {

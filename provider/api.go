@@ -47,10 +47,10 @@ type APIScope struct {
 
 // Errors of an APIStore.
 var (
-	ErrAPINotFound = refusal("API not found")
-	ErrAPIExists   = refusal("API registered already")
+	ErrAPINotFound = storageRefusal("API not found")
+	ErrAPIExists   = storageRefusal("API registered already")
 	// ErrSecretOverlap: an API has at most two secrets, and the previous one still works.
-	ErrSecretOverlap = refusal("the previous secret still works")
+	ErrSecretOverlap = storageRefusal("the previous secret still works")
 )
 
 // APIStore manages APIs for the operator.
@@ -163,8 +163,8 @@ func (list apis) uses(resources, scopes []string) (uris []string) {
 	return uris
 }
 
-func (p *Provider) apisOf(ctx context.Context, c *Client) (apis, error) {
-	all, err := p.apis.GetFresh(ctx, "")
+func (rs *rules) apisOf(ctx context.Context, c *Client) (apis, error) {
+	all, err := rs.apis.GetFresh(ctx, "")
 	if err != nil {
 		return nil, fmt.Errorf("read APIs: %w", err)
 	}
@@ -183,15 +183,15 @@ type accessTarget struct {
 // target returns the target of an access token for the grant: the APIs of the grant, or the
 // subset that resource and, at a refresh, scope name (RFC 8707 section 2.2). APIs that were
 // removed or that the client may no longer use are skipped.
-func (p *Provider) target(ctx context.Context, form url.Values, c *Client, g *Grant) (*accessTarget, error) {
-	t := &accessTarget{scopes: g.Scopes, lifetime: AccessTokenLifetime, jkt: exchangeFrom(ctx).jkt}
+func (p *Provider) target(ctx context.Context, form url.Values, x *exchange, g *Grant) (*accessTarget, error) {
+	t := &accessTarget{scopes: g.Scopes, lifetime: AccessTokenLifetime, jkt: x.jkt}
 	if len(g.Resources) == 0 {
 		if len(form["resource"]) > 0 {
 			return nil, errInvalidTarget
 		}
 		return t, nil
 	}
-	usable, err := p.apisOf(ctx, c)
+	usable, err := p.apisOf(ctx, x.client)
 	if err != nil {
 		return nil, err
 	}

@@ -18,90 +18,62 @@ import (
 )
 
 // authorize is the authorization endpoint (RFC 6749 section 3.1, OpenID Connect Core section
-// 3.1.2). It writes nothing to the database before the user has signed in and agreed.
-func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
-	req, err := p.parseAuthorization(w, r)
-	if err == nil {
-		err = p.openPushed(r.Context(), req)
-	}
-	if err == nil {
-		err = p.proveClient(r.Context(), req)
-	}
+// 3.1.2.1). It writes nothing to the database before the user has signed in and agreed.
+func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) error {
+	req, err := p.readAuthorization(w, r)
 	if err != nil {
-		p.authorizePage(w, r, err)
-		return
+		return err
 	}
-	identity, err := p.accounts.Current(r)
-	if err != nil && !errors.Is(err, account.ErrNotAuthenticated) {
-		p.authorizePage(w, r, err)
-		return
+	q, err := p.authzState(r, req)
+	if err != nil {
+		return err
 	}
-	q, problem := p.authzState(r, req, identity)
-	if problem != nil {
-		p.refuseAuthorization(w, r, req, problem)
-		return
-	}
-	if identity == nil && r.Method == http.MethodPost && !r.Form.Has("continue") {
-		// A form of another site comes without the cookie (SameSite=Lax). GET brings the cookie
-		// if there is one.
-		p.redirectTo(w, r, req, nil, "/oauth2/authorize", "")
-		return
-	}
-	if identity != nil {
-		if q.needsConsentLookup() {
-			q.consented, err = p.consented(r.Context(), identity.User.Sub, req.client)
-		}
-		if err == nil {
-			err = q.leaveOut(r.Context(), p.storage, identity.User.Sub)
-		}
-		if err == nil {
-			q.bestACR, err = q.findBestACR(r.Context(), p.storage, identity.User)
-		}
-		if err == nil {
-			q.needsFactor, err = p.accounts.NeedsSecondFactor(r.Context(), identity.User)
-		}
-		if err != nil {
-			p.authorizePage(w, r, err)
-			return
-		}
-	}
-	v, problem := decide(q)
-	switch v {
-	case login:
-		p.redirectTo(w, r, req, identity, "/login/", q.freshSignIn())
-	case consent:
-		p.redirectTo(w, r, req, identity, "/oauth2/consent", "")
+	return p.act(w, r, req, q)
+}
+
+// act carries out the decision.
+func (p *Provider) act(w http.ResponseWriter, r *http.Request, req *authorization, q authzState) error {
+	switch v, problem := decide(q); v {
+	case repeat, login, consent:
+		return p.redirectTo(w, r, req, q, v)
 	case setUpFactor:
-		p.setUpFactor(w, r, req, identity, q.requiredACR() == account.ACRPhishingResistant)
+		// Sealed again, so that the sign-in before the setup does not count as one with the factor.
+		sealed, err := p.sealRequest(req, q.identity, false)
+		if err != nil {
+			return err
+		}
+		web.Note(r.Context(), "authorize_set_up_factor")
+		p.accounts.SetUpFactor(w, r, sealed, q.requiredACR() == account.ACRPhishingResistant)
+		return nil
 	case proceed:
-		p.issueCode(w, r, req, identity, q)
+		return p.issueCode(w, r, req, q)
 	default:
-		web.Note(r.Context(), "authorize_"+problem.code)
-		p.refuseAuthorization(w, r, req, problem)
+		return &refusal{problem, req, nil}
 	}
 }
 
-// redirectTo sends the browser to the sign-in or consent page with the request sealed into the
-// URL. fresh is the reason why a signed-in user has to sign in again.
+var verdictPaths = map[verdict]string{repeat: "/oauth2/authorize", login: "/login/", consent: "/oauth2/consent"}
+
+// redirectTo sends the browser to the page of a verdict with the request sealed into the URL.
 func (p *Provider) redirectTo(
-	w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, path, fresh string,
-) {
+	w http.ResponseWriter, r *http.Request, req *authorization, q authzState, v verdict,
+) (err error) {
 	sealed := req.sealed
 	if sealed == "" {
-		var err error
-		if sealed, err = p.sealRequest(req, id, path == "/oauth2/authorize"); err != nil {
-			p.authorizePage(w, r, err)
-			return
+		if sealed, err = p.sealRequest(req, q.identity, v == repeat); err != nil {
+			return err
 		}
 	}
 	next := url.Values{"continue": {sealed}}
-	if hint, err := account.CanonicalHandle(req.form.Get("login_hint")); err == nil && path == "/login/" {
-		next.Set("handle", hint)
+	if v == login {
+		if hint, err := account.CanonicalHandle(req.form.Get("login_hint")); err == nil {
+			next.Set("handle", hint)
+		}
+		if q.identity != nil {
+			next.Set("fresh", q.freshSignIn()) // the page must require a sign-in
+		}
 	}
-	if fresh != "" {
-		next.Set("fresh", fresh) // the page must require a sign-in
-	}
-	http.Redirect(w, r, p.accounts.Path(path)+"?"+next.Encode(), http.StatusSeeOther)
+	return p.accounts.Redirect(w, r, verdictPaths[v]+"?"+next.Encode())
 }
 
 func (p *Provider) sealRequest(req *authorization, id *account.Identity, detour bool) (string, error) {
@@ -111,69 +83,50 @@ func (p *Provider) sealRequest(req *authorization, id *account.Identity, detour 
 	})
 }
 
-// setUpFactor sends the browser to the page that sets up a second factor. The request is sealed
-// again, so that the sign-in before the setup does not count as one with the factor.
-func (p *Provider) setUpFactor(
-	w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, passkey bool,
-) {
-	sealed, err := p.sealRequest(req, id, false)
-	if err != nil {
-		p.authorizePage(w, r, err)
-		return
-	}
-	web.Note(r.Context(), "authorize_set_up_factor")
-	p.accounts.SetUpFactor(w, r, sealed, passkey)
-}
-
 // application returns what the sign-in page shows of a continuation's application, zero if the
 // continuation cannot be used. The page uses the language that the application requests.
 func (p *Provider) application(ctx context.Context, continuation string) templates.Application {
-	form, c, err := p.openContinuation(continuation)
-	req := &authorization{form: form, device: c.Device, pushed: c.Pushed}
+	req, err := p.openContinuation(continuation)
 	if err != nil || p.proveClient(ctx, req) != nil {
 		return templates.Application{}
 	}
 	return templates.Application{Name: cmp.Or(req.client.Name, req.client.ID), Logo: req.client.Logo.Hash}
 }
 
-func (p *Provider) issueCode(
-	w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity, q authzState,
-) {
-	g, err := newGrant(req, id, q)
-	if err != nil {
-		p.authorizeFailure(w, r, req, err)
-		return
-	}
+func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *authorization, q authzState) error {
+	g, code := newGrant(req, q.identity, q), ""
+	var err error
 	if req.forDevice() {
-		p.allowDevice(w, r, req, g)
-		return
+		err = p.allowDevice(r.Context(), req, g)
+	} else {
+		code, err = p.newCode(r.Context(), req.client, g)
 	}
-	code, err := p.newCode(r.Context(), req.client, g)
-	if errors.Is(err, account.ErrSessionNotFound) && !req.silent() {
-		// The session ended after it was read.
-		p.redirectTo(w, r, req, nil, "/login/", "")
-		return
-	}
-	if err != nil {
-		p.authorizeFailure(w, r, req, err)
-		return
+	switch {
+	case errors.Is(err, account.ErrSessionNotFound):
+		q.identity = nil // the session ended after it was read
+		return p.act(w, r, req, q)
+	case err != nil && req.forDevice():
+		return err
+	case err != nil:
+		return &refusal{oauthErrorOf(err), req, err}
 	}
 	p.accounts.FactorSetUp(w, r)
-	web.Note(r.Context(), "authorized")
-	p.answer(w, r, req, url.Values{"code": {code}})
+	event := "authorized"
+	if req.forDevice() {
+		event = "device_allowed"
+	}
+	web.Note(r.Context(), event)
+	return p.answer(w, r, req, url.Values{"code": {code}})
 }
 
 // newGrant returns the grant for the request and the user who agreed to it.
-func newGrant(req *authorization, id *account.Identity, q authzState) (*Grant, error) {
-	g := &Grant{
+func newGrant(req *authorization, id *account.Identity, q authzState) *Grant {
+	return &Grant{
 		ClientID: req.client.ID, RedirectURI: req.redirectURI, Scopes: q.granted, Resources: q.resources,
 		Sub: id.User.Sub, SessionID: id.Session.ID, AuthTime: id.Session.AuthTime,
 		CodeChallenge: req.form.Get("code_challenge"), Nonce: req.form.Get("nonce"), DPoPJKT: req.form.Get("dpop_jkt"),
-		AMR: id.Session.AMR, ACR: q.acr.answer(q.class()),
+		AMR: id.Session.AMR, ACR: q.acr.answer(q.class()), Claims: q.claims.stored(),
 	}
-	var err error
-	g.Claims, err = q.claims.stored()
-	return g, err
 }
 
 // maxQuery bounds the encoded authorization request, in bytes: the URL of the sign-in page
@@ -206,43 +159,54 @@ type pending struct {
 	Pushed  []byte `json:"u,omitempty"` // hash of the reference of a pushed request
 }
 
-// parseAuthorization reads the request, or the request that its continuation carries.
-func (p *Provider) parseAuthorization(w http.ResponseWriter, r *http.Request) (*authorization, error) {
+// readAuthorization reads the request, or the request that its continuation carries, and proves
+// its client.
+func (p *Provider) readAuthorization(w http.ResponseWriter, r *http.Request) (*authorization, error) {
 	r.Body = http.MaxBytesReader(w, r.Body, web.MaxBody)
 	form, err := authorizationForm(r)
 	if err != nil {
 		return nil, err
 	}
-	req := &authorization{form: form, arrived: p.now()}
+	req := newAuthorization(form, p.now())
 	if sealed := form.Get("continue"); sealed != "" {
-		var c pending
-		if req.form, c, err = p.openContinuation(sealed); err != nil {
+		if req, err = p.openContinuation(sealed); err != nil {
 			return nil, err
 		}
-		req.arrived, req.device, req.pushed = time.Unix(c.Arrived, 0).UTC(), c.Device, c.Pushed
-		if !c.Detour { // a detour saw no session and proves nothing
-			req.returned, req.proofSeen, req.sealed = true, c.Proof, sealed
+		if !req.returned {
+			req.sealed = "" // made by a detour
 		}
 	}
-	for name, values := range req.form {
+	if err := p.openPushed(r.Context(), req); err != nil {
+		return nil, err
+	}
+	return req, p.proveClient(r.Context(), req)
+}
+
+func newAuthorization(form url.Values, arrived time.Time) *authorization {
+	req := &authorization{form: form, arrived: arrived}
+	for name, values := range form {
 		if len(values) > 1 && name != "resource" && (req.duplicate == "" || name < req.duplicate) {
 			req.duplicate = name
 		}
 	}
-	return req, nil
+	return req
 }
 
 // openContinuation returns the request that was sealed into the URL of a page.
-func (p *Provider) openContinuation(sealed string) (form url.Values, c pending, err error) {
-	err = p.seal.Open(purposeContinue, sealed, &c)
-	if err == nil {
-		form, err = url.ParseQuery(c.Query)
-	}
-	if err != nil {
-		err = web.NewProblem(http.StatusBadRequest, "expired_request",
+func (p *Provider) openContinuation(sealed string) (*authorization, error) {
+	var c pending
+	err := p.seal.Open(purposeContinue, sealed, &c)
+	form, bad := url.ParseQuery(c.Query)
+	if err != nil || bad != nil {
+		return nil, web.NewProblem(http.StatusBadRequest, "expired_request",
 			"This sign-in took too long or its link is damaged. Go back to the application and start again.")
 	}
-	return form, c, err
+	req := newAuthorization(form, time.Unix(c.Arrived, 0).UTC())
+	req.sealed, req.device, req.pushed = sealed, c.Device, c.Pushed
+	if !c.Detour { // a detour saw no session and proves nothing
+		req.returned, req.proofSeen = true, c.Proof
+	}
+	return req, nil
 }
 
 func authorizationForm(r *http.Request) (url.Values, error) {
@@ -268,7 +232,7 @@ func authorizationForm(r *http.Request) (url.Values, error) {
 
 // proveClient finds the client and proves that it owns the redirect URI. Before that, only the
 // browser itself may receive an answer.
-func (p *Provider) proveClient(ctx context.Context, req *authorization) error {
+func (rs *rules) proveClient(ctx context.Context, req *authorization) error {
 	templates.SetApplicationLanguage(ctx, req.form.Get("ui_locales"))
 	page := func(detail templates.Text) error {
 		return web.NewProblem(http.StatusBadRequest, "invalid_request", detail)
@@ -279,7 +243,7 @@ func (p *Provider) proveClient(ctx context.Context, req *authorization) error {
 	if req.duplicate == "client_id" || len(req.form["client_id"]) > 1 || len(req.form["redirect_uri"]) > 1 {
 		return page("The request to sign in names its application more than once.")
 	}
-	client, err := p.client(ctx, req.form.Get("client_id"))
+	client, err := rs.client(ctx, req.form.Get("client_id"))
 	if _, ok := errors.AsType[*documentError](err); ok {
 		return page("The application that sent you here describes itself at an address of its own, " +
 			"and this description cannot be used. Try again in a minute, or tell its operator.")
@@ -299,14 +263,9 @@ func (p *Provider) proveClient(ctx context.Context, req *authorization) error {
 		return page("The application that sent you here asked for an answer at an address " +
 			"that is not registered for it. Tell its operator.")
 	}
-	req.client, req.redirectURI, req.mustPush = client, uri, p.mustPush(client)
-	req.apis, err = p.apisOf(ctx, client)
+	req.client, req.redirectURI, req.mustPush = client, uri, rs.mustPush(client)
+	req.apis, err = rs.apisOf(ctx, client)
 	return err
-}
-
-// silent reports whether the client forbids showing a page (prompt=none).
-func (req *authorization) silent() bool {
-	return slices.Contains(strings.Fields(req.form.Get("prompt")), "none")
 }
 
 // responseModes lists the modes of OAuth 2.0 Multiple Response Types section 2.1 and Form Post.
@@ -315,21 +274,72 @@ var responseModes = []string{"query", "fragment", "form_post"}
 // challengeForm is BASE64URL(SHA256(verifier)): 43 characters (RFC 7636 section 4.2).
 var challengeForm = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 
-func (p *Provider) authzState(r *http.Request, req *authorization, id *account.Identity) (authzState, *oauthError) {
+// authzState reads the input of decide: the session, the request, and what is stored of the user.
+func (p *Provider) authzState(r *http.Request, req *authorization) (authzState, error) {
+	id, err := p.accounts.Current(r)
+	if err != nil && !errors.Is(err, account.ErrNotAuthenticated) {
+		return authzState{}, err
+	}
+	q, problem := p.stateOf(req)
+	if problem != nil {
+		return q, &refusal{problem, req, nil}
+	}
+	q.posted = r.Method == http.MethodPost && !r.Form.Has("continue")
+	if q.identity = id; id == nil {
+		return q, nil
+	}
+	if req.sealed != "" {
+		q.decision, q.leftOut = p.openDecision(r.URL.Query().Get("decision"), id, req.sealed)
+	}
+	err = p.readUser(r.Context(), &q, id.User)
+	return q, err
+}
+
+// stateOf returns what the request itself contributes to the state, or its first fault.
+func (rs *rules) stateOf(req *authorization) (authzState, *oauthError) {
 	q, faults := checkRequest(req)
 	if len(faults) > 0 {
 		return q, faults[0].err
 	}
-	q.identity = id
 	if hint := req.form.Get("id_token_hint"); hint != "" {
-		sub, err := p.idTokens.hintSubject(hint, req.client.ID)
+		sub, err := rs.hintSubject(hint, req.client.ID)
 		q.hintSub, q.badHint = sub, err != nil
 	}
 	q.loginHint, _ = account.CanonicalHandle(req.form.Get("login_hint"))
-	if id != nil && req.sealed != "" {
-		q.decision, q.leftOut = p.openDecision(r.URL.Query().Get("decision"), id, req.sealed)
-	}
 	return q, nil
+}
+
+// readUser adds what is stored of the user to the state. It reads only what the decision depends
+// on.
+func (rs *rules) readUser(ctx context.Context, q *authzState, u account.User) (err error) {
+	if q.needsConsentLookup() {
+		if q.consented, err = rs.consented(ctx, u.Sub, q.client); err != nil {
+			return fmt.Errorf("read consent: %w", err)
+		}
+	}
+	if len(q.client.OptionalScopes) > 0 {
+		refused, err := rs.storage.RefusedScopes(ctx, u.Sub, q.client.ID)
+		if err != nil {
+			return fmt.Errorf("read refused scopes: %w", err)
+		}
+		q.without(slices.Concat(refused, q.leftOut))
+	}
+	passkey := false
+	if u.SecondFactor && q.needsPasskeyLookup() {
+		if passkey, err = rs.storage.HasPasskey(ctx, u.Sub); err != nil {
+			return fmt.Errorf("look for passkeys: %w", err)
+		}
+	}
+	switch {
+	case passkey:
+		q.bestACR = account.ACRPhishingResistant
+	case u.SecondFactor:
+		q.bestACR = account.ACRTwoFactors
+	default:
+		q.bestACR = account.ACRPassword
+	}
+	q.needsFactor, err = rs.needsFactor(ctx, u)
+	return err
 }
 
 // fault is an error in a parameter. why explains it to the operator (explain.go).

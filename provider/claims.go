@@ -3,7 +3,6 @@ package provider
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -256,15 +255,12 @@ func (c claimsRequest) only(client *Client) claimsRequest {
 }
 
 // stored returns the form for Grant.Claims, "" if nothing is requested.
-func (c claimsRequest) stored() (string, error) {
+func (c claimsRequest) stored() string {
 	if len(c.UserInfo) == 0 && len(c.IDToken) == 0 {
-		return "", nil
+		return ""
 	}
-	b, err := json.Marshal(c)
-	if err != nil {
-		return "", fmt.Errorf("encode claims request: %w", err)
-	}
-	return string(b), nil
+	b, _ := json.Marshal(c) // strings only: cannot fail
+	return string(b)
 }
 
 // storedClaims decodes the result of stored for the client of the grant, which may have lost

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
@@ -174,7 +175,7 @@ func (e *RegistrationError) Error() string {
 	return e.Describe(e.Member)
 }
 
-// Refusal marks the type: see refusal.
+// Refusal marks the type: see storageRefusal.
 func (e *RegistrationError) Refusal() {}
 
 // Describe returns the error text with another name for the member.
@@ -553,4 +554,33 @@ func afterLoopback(uri, base string) (string, bool) {
 		return "", false
 	}
 	return rest, true
+}
+
+// clientTTL is how long changes by another process (the command line) may go unnoticed.
+const clientTTL = 5 * time.Second
+
+// client returns a client or ErrClientNotFound. Unknown ids are not cached, so that a new client
+// works at once.
+func (rs *rules) client(ctx context.Context, id string) (*Client, error) {
+	if strings.HasPrefix(id, "https://") {
+		return rs.documentClient(ctx, id)
+	}
+	if !plausibleClientID(id) {
+		return nil, ErrClientNotFound
+	}
+	return rs.clients.GetFresh(ctx, id)
+}
+
+// plausibleClientID reports whether id may be a client id (RFC 6749 appendix A.1: printable
+// ASCII). Others need no query.
+func plausibleClientID(id string) bool {
+	if id == "" || len(id) > account.MaxClientID {
+		return false
+	}
+	for i := range len(id) {
+		if id[i] < 0x20 || id[i] > 0x7e {
+			return false
+		}
+	}
+	return true
 }

@@ -42,23 +42,18 @@ func (p *Provider) clientEndpoint(
 		if err != nil {
 			return err
 		}
-		exchangeFrom(r.Context()).client = c
 		return serve(w, r, c)
 	})
 }
 
 // formEndpoint is clientEndpoint without the authentication.
-func (p *Provider) formEndpoint(serve func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		r = r.WithContext(withExchange(r.Context(), &exchange{}))
-		err := p.readClientRequest(w, r)
-		if err == nil {
-			err = serve(w, r)
+func (p *Provider) formEndpoint(serve web.Handler) http.HandlerFunc {
+	return p.forClients(func(w http.ResponseWriter, r *http.Request) error {
+		if err := p.readClientRequest(w, r); err != nil {
+			return err
 		}
-		if err != nil {
-			p.tokenError(w, r, err)
-		}
-	}
+		return serve(w, r)
+	})
 }
 
 func (p *Provider) readClientRequest(w http.ResponseWriter, r *http.Request) error {
@@ -109,35 +104,6 @@ func readClientForm(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return nil
-}
-
-// clientTTL is how long changes by another process (the command line) may go unnoticed.
-const clientTTL = 5 * time.Second
-
-// client returns a client or ErrClientNotFound. Unknown ids are not cached, so that a new client
-// works at once.
-func (p *Provider) client(ctx context.Context, id string) (*Client, error) {
-	if strings.HasPrefix(id, "https://") {
-		return p.documentClient(ctx, id)
-	}
-	if !plausibleClientID(id) {
-		return nil, ErrClientNotFound
-	}
-	return p.clients.GetFresh(ctx, id)
-}
-
-// plausibleClientID reports whether id may be a client id (RFC 6749 appendix A.1: printable
-// ASCII). Others need no query.
-func plausibleClientID(id string) bool {
-	if id == "" || len(id) > account.MaxClientID {
-		return false
-	}
-	for i := range len(id) {
-		if id[i] < 0x20 || id[i] > 0x7e {
-			return false
-		}
-	}
-	return true
 }
 
 // authenticateClient authenticates the client of a request (RFC 6749 section 2.3): by basic or

@@ -25,7 +25,6 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/web"
 )
 
 // assertionStorage gives the clients of a test and takes each assertion once; the other
@@ -99,7 +98,7 @@ func assertionProvider(t testing.TB) (*Provider, assertionKeys) {
 		jose.JSONWebKey{Key: k.ed.Public(), KeyID: "d", Algorithm: "EdDSA", Use: "sig"})}
 	clock := func() time.Time { return noon }
 	st := &assertionStorage{clients: map[string]*Client{"signer": c, "secret": {ID: "secret", AuthMethod: AuthAny, JWKS: c.JWKS}}, seen: map[string]bool{}}
-	return &Provider{issuer: testIssuer, clock: clock, storage: st, clients: web.NewCache(clientTTL, clock, st.Client)}, k
+	return &Provider{rules: newRules(Options{Storage: st, Issuer: testIssuer, Now: clock}, nil)}, k
 }
 
 // assertionClaims are good ones; change adds, replaces or (nil) removes some.
@@ -413,7 +412,7 @@ func (s *changedStorage) Client(context.Context, string) (*Client, error) {
 func TestEndedSecretIsRefusedWhileTheClientIsReadAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &changedStorage{secret: "first"}
-		p := &Provider{issuer: testIssuer, clock: time.Now, storage: st, clients: web.NewCache(clientTTL, time.Now, st.Client), log: slog.New(slog.DiscardHandler)}
+		p := &Provider{rules: newRules(Options{Storage: st, Issuer: testIssuer, Now: time.Now, Log: slog.New(slog.DiscardHandler)}, nil)}
 		endpoint := p.clientEndpoint(nil, func(http.ResponseWriter, *http.Request, *Client) error { return nil })
 		status := func(secret string) int {
 			r := httptest.NewRequest("POST", "/oauth2/token", strings.NewReader(url.Values{"client_id": {"app"}, "client_secret": {secret}}.Encode()))

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -117,27 +118,57 @@ func profileDetail(l *templates.Language, names []string, claims map[string]any)
 	return l.Text("With your {claims}", "claims", strings.Join(also, ", "))
 }
 
-func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
-	req, id, ok := p.consentRequest(w, r, r.URL.Query().Get("continue"))
-	if !ok {
-		return
+// consenting opens the continuation and finds the user who decides. Without a valid session it
+// sends the browser back to authorize.
+func (p *Provider) consenting(
+	h func(http.ResponseWriter, *http.Request, *authorization, *account.Identity) error,
+) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		sealed := r.URL.Query().Get("continue")
+		if r.Method == http.MethodPost {
+			if err := web.ReadForm(w, r, "scope"); err != nil {
+				return err
+			}
+			sealed = r.PostForm.Get("continue")
+		}
+		req, err := p.openContinuation(sealed)
+		if err == nil {
+			err = p.proveClient(r.Context(), req)
+		}
+		if err != nil {
+			return err
+		}
+		id, err := p.accounts.Current(r)
+		if err == nil {
+			err = p.accounts.CheckSecondFactor(r.Context(), id)
+		}
+		if errors.Is(err, account.ErrNotAuthenticated) || errors.Is(err, account.ErrSecondFactorRequired) ||
+			errors.Is(err, account.ErrSecondFactorSetupRequired) {
+			return p.redirectTo(w, r, req, authzState{}, repeat)
+		}
+		if err != nil {
+			return err
+		}
+		return h(w, r, req, id)
 	}
+}
+
+func (p *Provider) consentPage(
+	w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity,
+) error {
 	a, _ := req.access() // checked by authorize
 	scopes := a.agreed
 	granted, err := p.consented(r.Context(), id.User.Sub, req.client)
 	if err != nil {
-		p.authorizePage(w, r, err)
-		return
+		return err
 	}
 	device, err := p.deviceFacts(r.Context(), req)
 	if err != nil {
-		p.authorizePage(w, r, err)
-		return
+		return err
 	}
 	refused, err := p.storage.RefusedScopes(r.Context(), id.User.Sub, req.client.ID)
 	if err != nil {
-		p.authorizePage(w, r, err)
-		return
+		return err
 	}
 	page := templates.Consent{
 		ClientName: req.client.Name, ClientID: req.client.ID, Logo: req.client.Logo.Hash, Handle: id.User.Handle,
@@ -153,8 +184,7 @@ func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 		page.NewOnly, scopes, optional = true, added, intersect(added, optional)
 	}
 	if page.Token, err = p.seal.Seal(purposeForm, bind(id, req.shown(), "", optional...)); err != nil {
-		p.authorizePage(w, r, err)
-		return
+		return err
 	}
 	for _, s := range Scopes { // in this order, which begins with openid
 		if slices.Contains(scopes, s) {
@@ -175,41 +205,33 @@ func (p *Provider) consentPage(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	p.accounts.Show(w, r, http.StatusOK, page)
+	return nil
 }
 
 // consentForm handles the user's decision. Consent is stored, and the sealed decision goes back
 // to authorize, the only place that decides.
-func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
-	if err := web.ReadForm(w, r, "scope"); err != nil {
-		p.authorizePage(w, r, err)
-		return
-	}
-	req, id, ok := p.consentRequest(w, r, r.PostForm.Get("continue"))
-	if !ok {
-		return
-	}
+func (p *Provider) consentForm(
+	w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity,
+) error {
 	var b binding
 	err := p.seal.Open(purposeForm, r.PostForm.Get("token"), &b)
 	if err != nil || b != bind(id, req.shown(), "", strings.Fields(b.Optional)...) {
-		p.authorizePage(w, r, web.NewProblem(http.StatusForbidden, "consent_form",
-			"This form was not made for your session. Go back to the application and start again."))
-		return
+		return web.NewProblem(http.StatusForbidden, "consent_form",
+			"This form was not made for your session. Go back to the application and start again.")
 	}
 	decision, leftOut := decisionDeny, []string(nil)
 	if r.PostForm.Get("decision") == decisionAllow {
 		decision = decisionAllow
 		a, err := req.access()
 		if err != nil { // an API was removed meanwhile
-			p.refuseAuthorization(w, r, req, errInvalidTarget)
-			return
+			return &refusal{errInvalidTarget, req, nil}
 		}
 		refused, err := p.storage.RefusedScopes(r.Context(), id.User.Sub, req.client.ID)
 		if err == nil {
 			err = p.keepDocument(r.Context(), req.client)
 		}
 		if err != nil {
-			p.authorizePage(w, r, err)
-			return
+			return err
 		}
 		// Refused scopes that the form did not show stay refused. A scope in the form counts only
 		// if it was shown as optional.
@@ -227,49 +249,31 @@ func (p *Provider) consentForm(w http.ResponseWriter, r *http.Request) {
 			err = p.keepDocument(r.Context(), req.client) // another description may have come in between
 		}
 		if err != nil {
-			p.authorizePage(w, r, err)
-			return
+			return err
 		}
 	}
 	web.Note(r.Context(), "consent_"+decision)
 	sealed, err := p.seal.Seal(purposeDecision, bind(id, req.sealed, decision, leftOut...))
 	if err != nil {
-		p.authorizePage(w, r, err)
-		return
+		return err
 	}
 	next := url.Values{"continue": {req.sealed}, "decision": {sealed}}
-	http.Redirect(w, r, p.accounts.Path("/oauth2/authorize")+"?"+next.Encode(), http.StatusSeeOther)
+	return p.accounts.Redirect(w, r, "/oauth2/authorize?"+next.Encode())
 }
 
-// consentRequest opens the continuation and finds the user who decides. Without a valid session
-// it sends the browser back to authorize.
-func (p *Provider) consentRequest(
-	w http.ResponseWriter, r *http.Request, sealed string,
-) (*authorization, *account.Identity, bool) {
-	form, c, err := p.openContinuation(sealed)
-	req := &authorization{form: form, sealed: sealed, device: c.Device, pushed: c.Pushed}
-	if err == nil {
-		err = p.proveClient(r.Context(), req)
+// consented returns the scopes that a user has granted the client. If the client's document now
+// has other redirect URIs than at the consent, there are none.
+func (rs *rules) consented(ctx context.Context, sub string, c *Client) ([]string, error) {
+	if c.Document {
+		kept, err := rs.storage.Client(ctx, c.ID)
+		if errors.Is(err, ErrClientNotFound) || err == nil && !slices.Equal(kept.RedirectURIs, c.RedirectURIs) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
-		p.authorizePage(w, r, err)
-		return nil, nil, false
-	}
-	id, err := p.accounts.Current(r)
-	if err == nil {
-		err = p.accounts.CheckSecondFactor(r.Context(), id)
-	}
-	if errors.Is(err, account.ErrNotAuthenticated) || errors.Is(err, account.ErrSecondFactorRequired) ||
-		errors.Is(err, account.ErrSecondFactorSetupRequired) {
-		next := url.Values{"continue": {sealed}}
-		http.Redirect(w, r, p.accounts.Path("/oauth2/authorize")+"?"+next.Encode(), http.StatusSeeOther)
-		return nil, nil, false
-	}
-	if err != nil {
-		p.authorizePage(w, r, err)
-		return nil, nil, false
-	}
-	return req, id, true
+	return rs.storage.ConsentedScopes(ctx, sub, c.ID)
 }
 
 // redirectHost returns where the answer goes, for the consent page.

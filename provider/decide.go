@@ -18,6 +18,7 @@ const (
 	login                      // show the sign-in page, then decide again
 	consent                    // show the consent page, then decide again
 	setUpFactor                // show the page that sets up a second factor, then decide again
+	repeat                     // let the browser send the request by GET, then decide again
 )
 
 // authzState is the input of decide.
@@ -31,6 +32,7 @@ type authzState struct {
 	badHint   bool
 	loginHint string    // canonical handle of login_hint, or empty
 	arrived   time.Time // first arrival of the request, whole seconds
+	posted    bool      // it came by POST from the client's page
 	returned  bool      // it came back with a continuation
 	proofSeen string    // fingerprint of the session at first arrival
 	identity  *account.Identity
@@ -60,6 +62,11 @@ func (q authzState) signedInSince() bool {
 // decide maps request, session and stored consent to a verdict, without side effects. Pages do
 // not redirect to each other: each returns here.
 func decide(q authzState) (verdict, *oauthError) {
+	if q.posted && q.identity == nil {
+		// A form of another site comes without the cookie (SameSite=Lax). GET brings the cookie if
+		// there is one.
+		return repeat, nil
+	}
 	silent := slices.Contains(q.prompts, "none")
 	if q.identity == nil || q.needsSignIn() {
 		if silent {
@@ -102,8 +109,6 @@ func (q authzState) needsSignIn() bool {
 // to choose one if the request leaves that open or asks for another.
 func (q authzState) freshSignIn() string {
 	switch {
-	case q.identity == nil:
-		return ""
 	case slices.Contains(q.prompts, "select_account"), q.expectsAnother(),
 		q.loginHint != "" && q.loginHint != q.identity.User.Handle:
 		return site.FreshChoose

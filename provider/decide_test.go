@@ -1,8 +1,13 @@
 package provider
 
 import (
+	"context"
+	"log/slog"
+	"reflect"
 	"testing"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cairn-id/cairn/account"
 )
@@ -111,6 +116,8 @@ func TestAuthorizationDecisions(t *testing.T) {
 		err  string
 	}{
 		"nobody is signed in":                   {authzState{maxAge: -1}, login, ""},
+		"nobody, by a form of another site":     {authzState{maxAge: -1, posted: true, prompts: []string{"none"}}, repeat, ""},
+		"signed in, by a form of another site":  {authzState{maxAge: -1, posted: true, identity: earlier, consented: all}, proceed, ""},
 		"nobody, silently":                      {authzState{maxAge: -1, prompts: []string{"none"}}, refused, "login_required"},
 		"consent was given":                     {authzState{maxAge: -1, identity: earlier, consented: all}, proceed, ""},
 		"no consent yet":                        {authzState{maxAge: -1, identity: earlier}, consent, ""},
@@ -166,5 +173,17 @@ func TestInvalidMaxAgeIsRefused(t *testing.T) {
 	}
 	if d, ok := parseMaxAge(""); !ok || d >= 0 {
 		t.Errorf("no max_age: %s %v", d, ok)
+	}
+}
+
+// Explain has only the rules: a field that newRules leaves out would be nil in one command.
+func TestRulesHaveEveryField(t *testing.T) {
+	rs := reflect.ValueOf(newRules(Options{
+		Storage: &assertionStorage{}, Issuer: testIssuer, Keys: []jose.JSONWebKey{{}}, RequirePushed: true, Now: time.Now, Log: slog.Default(),
+	}, func(context.Context, account.User) (bool, error) { return false, nil }))
+	for i := range rs.NumField() {
+		if rs.Field(i).IsZero() {
+			t.Errorf("%s is not set", rs.Type().Field(i).Name)
+		}
 	}
 }

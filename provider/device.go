@@ -50,10 +50,10 @@ type DeviceRequest struct {
 
 // Errors of DeviceStore.PollDevice (RFC 8628 section 3.5).
 var (
-	ErrDevicePending = refusal("the user has not decided yet")
-	ErrDeviceTooSoon = refusal("polled too soon")
-	ErrDeviceDenied  = refusal("the user has denied it")
-	ErrDeviceExpired = refusal("the device's request has expired")
+	ErrDevicePending = storageRefusal("the user has not decided yet")
+	ErrDeviceTooSoon = storageRefusal("polled too soon")
+	ErrDeviceDenied  = storageRefusal("the user has denied it")
+	ErrDeviceExpired = storageRefusal("the device's request has expired")
 )
 
 // DeviceStore stores the requests of devices.
@@ -161,17 +161,26 @@ func shownUserCode(code string) string {
 	return code[:userCodeLength/2] + "-" + code[userCodeLength/2:]
 }
 
-func (p *Provider) devicePage(w http.ResponseWriter, r *http.Request) {
+func (p *Provider) devicePage(w http.ResponseWriter, r *http.Request) error {
 	code := canonicalUserCode(r.URL.Query().Get("user_code"))
 	p.accounts.Show(w, r, http.StatusOK, templates.Device{Code: shownUserCode(code)})
+	return nil
 }
 
 var errNoSuchDevice = web.NewProblem(http.StatusNotFound, "device_code",
 	"No device is waiting with this code. Look at the device: a code works once, for ten minutes.")
 
+// deviceError returns the error for the user whose device no longer waits.
+func deviceError(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return errNoSuchDevice
+	}
+	return err
+}
+
 // deviceForm finds the request of the typed code and continues as with every authorization
 // request. Wrong codes count against the rate limit.
-func (p *Provider) deviceForm(w http.ResponseWriter, r *http.Request) {
+func (p *Provider) deviceForm(w http.ResponseWriter, r *http.Request) error {
 	err := web.ReadForm(w, r)
 	var d *DeviceRequest
 	typed := r.PostForm.Get("user_code")
@@ -183,71 +192,47 @@ func (p *Provider) deviceForm(w http.ResponseWriter, r *http.Request) {
 				return errNoSuchDevice
 			}
 			d, err = p.storage.DeviceOfUser(r.Context(), account.HashSecret(code), p.now())
-			if errors.Is(err, ErrNotFound) {
-				err = errNoSuchDevice
-			}
-			return err
+			return deviceError(err)
 		})
 	}
 	if err != nil {
 		refusal, err := web.Refusal(w, r, err)
 		if err != nil {
-			p.authorizePage(w, r, err)
-			return
+			return err
 		}
 		page := templates.Device{Code: typed, Error: refusal.Detail, ErrorCode: refusal.Code}
 		p.accounts.Show(w, r, refusal.Status, page)
-		return
+		return nil
 	}
 	form, err := url.ParseQuery(d.Query)
 	if err != nil {
-		p.authorizePage(w, r, fmt.Errorf("read request of device: %w", err))
-		return
+		return fmt.Errorf("read request of device: %w", err)
 	}
-	p.redirectTo(w, r, &authorization{form: form, arrived: p.now(), device: d.UserHash}, nil, "/oauth2/authorize", "")
+	req := &authorization{form: form, arrived: p.now(), device: d.UserHash}
+	return p.redirectTo(w, r, req, authzState{}, repeat)
 }
 
-func (p *Provider) allowDevice(w http.ResponseWriter, r *http.Request, req *authorization, g *Grant) {
-	d, err := p.storage.DeviceOfUser(r.Context(), req.device, p.now())
-	if err == nil {
-		var id string
-		if id, err = newGrantID(); err == nil {
-			g.ID, g.CodeSignature, g.CodeExpires, g.CreatedAt = id, d.CodeSignature, d.ExpiresAt, p.now()
-			g.CodeChallenge = challengeOf(p.deviceVerifier(d.CodeSignature))
-			err = p.storage.AllowDevice(r.Context(), req.device, g, p.now())
-		}
-	}
-	if errors.Is(err, account.ErrSessionNotFound) { // it ended after it was read
-		p.redirectTo(w, r, req, nil, "/login/", "")
-		return
-	}
-	if err == nil {
-		p.accounts.FactorSetUp(w, r)
-	}
-	p.deviceEnd(w, r, req, "allowed", err)
-}
-
-// deviceEnd shows the result to the user, who returns to the device.
-func (p *Provider) deviceEnd(w http.ResponseWriter, r *http.Request, req *authorization, how string, err error) {
-	if errors.Is(err, ErrNotFound) {
-		err = errNoSuchDevice
-	}
+// allowDevice stores the grant for the device, in place of a code.
+func (p *Provider) allowDevice(ctx context.Context, req *authorization, g *Grant) error {
+	d, err := p.storage.DeviceOfUser(ctx, req.device, p.now())
 	if err != nil {
-		p.authorizePage(w, r, err)
-		return
+		return deviceError(err)
 	}
-	web.Note(r.Context(), "device_"+how)
-	page := templates.Device{ClientName: req.client.Name, Allowed: how == "allowed", Denied: how == "denied"}
-	p.accounts.Show(w, r, http.StatusOK, page)
+	if g.ID, err = newGrantID(); err != nil {
+		return err
+	}
+	g.CodeSignature, g.CodeExpires, g.CreatedAt = d.CodeSignature, d.ExpiresAt, p.now()
+	g.CodeChallenge = challengeOf(p.deviceVerifier(d.CodeSignature))
+	return deviceError(p.storage.AllowDevice(ctx, req.device, g, p.now()))
 }
 
 // pollDevice handles the device access token request (RFC 8628 section 3.4).
-func (p *Provider) pollDevice(r *http.Request, c *Client) (map[string]any, error) {
+func (p *Provider) pollDevice(r *http.Request, x *exchange) (map[string]any, error) {
 	signature := p.tokens.signature(r.Context(), r.PostForm.Get("device_code"))
-	if !c.DeviceGrant {
+	if !x.client.DeviceGrant {
 		return nil, errUnauthorizedClient
 	}
-	switch err := p.storage.PollDevice(r.Context(), signature, c.ID, p.now()); {
+	switch err := p.storage.PollDevice(r.Context(), signature, x.client.ID, p.now()); {
 	case errors.Is(err, ErrNotFound):
 		return nil, errInvalidGrant
 	case errors.Is(err, ErrDevicePending):
@@ -261,14 +246,14 @@ func (p *Provider) pollDevice(r *http.Request, c *Client) (map[string]any, error
 	case err != nil:
 		return nil, err
 	}
-	exchangeFrom(r.Context()).polled = true
+	x.polled = true
 	exchange := *r
 	exchange.PostForm = url.Values{
 		"grant_type": {"authorization_code"}, "code": {r.PostForm.Get("device_code")},
 		"code_verifier": {p.deviceVerifier(signature)}, "resource": r.PostForm["resource"],
 	}
 	exchange.Form = exchange.PostForm
-	return p.exchange(&exchange, c)
+	return p.exchange(&exchange, x)
 }
 
 // deviceVerifier returns the PKCE verifier of a device code. Only this service knows it, so only
@@ -292,11 +277,8 @@ func (p *Provider) deviceFacts(ctx context.Context, req *authorization) (*templa
 		return nil, nil
 	}
 	d, err := p.storage.DeviceOfUser(ctx, req.device, p.now())
-	if errors.Is(err, ErrNotFound) {
-		err = errNoSuchDevice
-	}
 	if err != nil {
-		return nil, err
+		return nil, deviceError(err)
 	}
 	return &templates.DeviceFacts{Address: d.Address, StartedAt: d.CreatedAt}, nil
 }

@@ -102,7 +102,7 @@ func (p *Provider) MountMetadata(root *mux.Router, path string) {
 
 func (p *Provider) mountMetadata(m *mux.Router) {
 	meta := p.metadataHandler()
-	keys := document(jose.JSONWebKeySet{Keys: p.idTokens.public}, "application/jwk-set+json")
+	keys := document(jose.JSONWebKeySet{Keys: p.public}, "application/jwk-set+json")
 	for path, h := range map[string]http.HandlerFunc{
 		"/.well-known/openid-configuration":       meta,
 		"/.well-known/oauth-authorization-server": meta,

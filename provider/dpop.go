@@ -49,17 +49,16 @@ type dpopProof struct {
 	expires   time.Time
 }
 
-// proveTokenRequest records in the exchange the key that the tokens will be bound to.
-func (p *Provider) proveTokenRequest(w http.ResponseWriter, r *http.Request, c *Client) error {
+// proveTokenRequest returns the thumbprint of the key that the tokens will be bound to, or "".
+func (p *Provider) proveTokenRequest(w http.ResponseWriter, r *http.Request, c *Client) (string, error) {
 	proof, err := p.readProof(r, "")
 	if err == nil && proof == nil && c.needsProof() {
 		err = fmt.Errorf("%w: no proof", errInvalidProof)
 	}
 	if err != nil || proof == nil {
-		return err
+		return "", err
 	}
-	exchangeFrom(r.Context()).jkt = proof.jkt
-	return p.acceptProof(w, r, c, proof)
+	return proof.jkt, p.acceptProof(w, r, c, proof)
 }
 
 // holdsKey reports whether the request has proven the keys that its code or refresh token is

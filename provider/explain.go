@@ -78,14 +78,13 @@ type ExplainedUser struct {
 	UserInfo     map[string]any `json:"userinfo,omitempty"` // with AnswerCode
 }
 
-// explaining runs one request through the checks of authorize. Its Provider has only the fields
-// that these need, and no keys for sealed values.
+// explaining runs one request through the checks of authorize.
 type explaining struct {
 	*Explanation
-	by       Explainer
-	provider *Provider
-	req      *authorization
-	given    url.Values // its parameters as they came
+	rules
+	by    Explainer
+	req   *authorization
+	given url.Values // its parameters as they came
 }
 
 // Explain returns what the authorization endpoint would do with a request, and why. raw is the
@@ -97,13 +96,11 @@ func Explain(ctx context.Context, raw string, by Explainer) (*Explanation, error
 	if by.Now == nil {
 		by.Now = time.Now
 	}
-	p := &Provider{storage: by.Storage, issuer: by.Issuer, clock: by.Now, log: slog.New(slog.DiscardHandler)}
-	p.makeCaches(by.DocumentRoots)
-	p.idTokens = &idTokenSigner{issuer: by.Issuer}
-	for _, k := range by.Keys {
-		p.idTokens.public = append(p.idTokens.public, k.Public())
-	}
-	e := &explaining{Explanation: &Explanation{Findings: []Finding{}, Steps: []string{}}, by: by, provider: p}
+	e := &explaining{Explanation: &Explanation{Findings: []Finding{}, Steps: []string{}}, by: by}
+	e.rules = newRules(Options{
+		Storage: by.Storage, Issuer: by.Issuer, Keys: by.Keys, Now: by.Now,
+		Log: slog.New(slog.DiscardHandler), DocumentRoots: by.DocumentRoots,
+	}, func(_ context.Context, u account.User) (bool, error) { return by.Settings.NeedsSecondFactor(u), nil })
 	return e.Explanation, e.explain(ctx, raw)
 }
 
@@ -112,7 +109,7 @@ func (e *explaining) explain(ctx context.Context, raw string) error {
 		e.Answer = AnswerPage
 		return nil
 	}
-	proven := e.provider.proveClient(ctx, e.req)
+	proven := e.proveClient(ctx, e.req)
 	problem, known := web.ProblemOf(proven)
 	if proven != nil && (!known || errors.Is(proven, account.ErrUnavailable)) {
 		return fmt.Errorf("find client: %w", proven)
@@ -195,12 +192,13 @@ func (e *explaining) read(ctx context.Context, raw string) string {
 		return "The request itself is not in the address."
 	}
 	r := &http.Request{Method: http.MethodGet, URL: target, Body: http.NoBody}
-	e.req, err = e.provider.parseAuthorization(nil, r)
+	form, err := authorizationForm(r)
 	if err != nil {
 		problem, _ := web.ProblemOf(err)
 		e.wrong("address", "The query is not of the form name=value&name=value: check the percent-encoding.")
 		return problem.Detail
 	}
+	e.req = newAuthorization(form, e.now())
 	if e.given = e.req.form; e.Device {
 		e.req.device, e.req.form = []byte{0}, equivalentRequest(e.given.Get("client_id"), e.given)
 	}
@@ -208,7 +206,7 @@ func (e *explaining) read(ctx context.Context, raw string) string {
 		e.note("address", "There is no query. In a shell the address needs single quotes, because & ends a command.")
 	}
 	if strings.HasPrefix(e.req.form.Get("request_uri"), requestURIPrefix) {
-		if e.provider.openPushed(ctx, e.req) != nil {
+		if e.openPushed(ctx, e.req) != nil {
 			e.note("request_uri", "A pushed request (RFC 9126): its parameters are stored for a minute, "+
 				"which has passed. Explain the parameters that the application pushes instead.")
 			return "The parameters of the pushed request are no longer there."
@@ -222,7 +220,7 @@ func (e *explaining) read(ctx context.Context, raw string) string {
 // the nearest registered one.
 func (e *explaining) explainClient(ctx context.Context) error {
 	id := e.req.form.Get("client_id")
-	client, err := e.provider.client(ctx, id)
+	client, err := e.client(ctx, id)
 	if bad, ok := errors.AsType[*documentError](err); ok {
 		e.wrong("client_id", "The client is allowed to bring its own description, which is not used. "+bad.Error())
 		return nil
@@ -262,7 +260,7 @@ func (e *explaining) explainClient(ctx context.Context) error {
 	}
 	e.find("client_id", FindingGood, fmt.Sprintf("%s (%s), %s", client.ID, client.Name, kind))
 	e.req.client = client
-	if e.req.apis, err = e.provider.apisOf(ctx, client); err != nil {
+	if e.req.apis, err = e.apisOf(ctx, client); err != nil {
 		return err
 	}
 	switch uri := e.req.form.Get("redirect_uri"); {
@@ -315,7 +313,7 @@ func (e *explaining) explainParameters() {
 	good("code_challenge", f.Get("code_challenge_method"))
 	e.explainScopes(q.granted)
 	if hint := f.Get("id_token_hint"); hint != "" {
-		switch _, err := e.provider.idTokens.hintSubject(hint, c.ID); {
+		switch _, err := e.hintSubject(hint, c.ID); {
 		case err == nil:
 			e.find("id_token_hint", FindingGood, "an ID token of this service for this client")
 		case len(e.by.Keys) == 0:
@@ -391,7 +389,7 @@ func (e *explaining) explainScopes(granted []string) {
 
 // decide runs the request, first signed out, then with the user.
 func (e *explaining) decide(ctx context.Context) error {
-	q, refusal := e.provider.authzState(&http.Request{URL: &url.URL{}}, e.req, nil)
+	q, refusal := e.stateOf(e.req)
 	if refusal != nil {
 		e.refuse(refusal, "")
 		return nil
@@ -453,10 +451,7 @@ func (e *explaining) decide(ctx context.Context) error {
 	if e.User == nil || !slices.Contains(q.granted, "openid") {
 		return nil
 	}
-	g, err := newGrant(e.req, identity, q)
-	if err != nil {
-		return err
-	}
+	g := newGrant(e.req, identity, q)
 	e.User.UserInfo = userInfo(user, q.client, g)
 	e.User.IDToken = idTokenClaims(e.by.Issuer, user, q.client, g, "(hash of the access token)", e.by.Now())
 	return nil
@@ -478,22 +473,18 @@ func (e *explaining) findUser(ctx context.Context, q *authzState) (u account.Use
 	flag := q.client.RequireFlag
 	if e.by.User != nil {
 		u = *e.by.User
-		if q.consented, err = e.provider.consented(ctx, u.Sub, q.client); err != nil {
-			return u, fmt.Errorf("read consent: %w", err)
+		if err = e.readUser(ctx, q, u); err != nil {
+			return u, err
 		}
-		if err = q.leaveOut(ctx, e.by.Storage, u.Sub); err != nil {
-			return u, fmt.Errorf("read refused scopes: %w", err)
-		}
+		granted, err := e.consented(ctx, u.Sub, q.client) // also of a trusted client
 		e.User = &ExplainedUser{
 			Handle: u.Handle, RequiredFlag: flag, HasFlag: flag == "" || u.Has(flag),
-			Consented: append([]string{}, q.consented...),
+			Consented: append([]string{}, granted...),
 		}
 		if u.Suspended() {
 			e.Answer = AnswerPage
 			e.Why = u.Handle + " is suspended and cannot sign in: the browser stays at the sign-in page."
 		}
-		q.needsFactor = e.by.Settings.NeedsSecondFactor(u)
-		q.bestACR, err = q.findBestACR(ctx, e.by.Storage, u)
 		return u, err
 	}
 	u.Sub, u.SecondFactor, q.bestACR = q.hintSub, true, account.ACRPhishingResistant

@@ -23,7 +23,7 @@ func (c *Client) isFAPI() bool { return c.Profile == ProfileFAPI2 }
 func (c *Client) needsProof() bool { return c.DPoPBound || c.isFAPI() }
 
 // mustPush reports whether the client must push its authorization requests (RFC 9126 section 6).
-func (p *Provider) mustPush(c *Client) bool { return p.requirePushed || c.isFAPI() }
+func (rs *rules) mustPush(c *Client) bool { return rs.requirePushed || c.isFAPI() }
 
 // checkProfile validates a registration by its profile (FAPI 2.0 sections 5.3.2 and 5.3.3).
 func (c *Client) checkProfile() error {

@@ -134,33 +134,45 @@ func (p *Provider) newCode(ctx context.Context, c *Client, g *Grant) (string, er
 }
 
 // exchangeToken lets fosite check a code or refresh token and issue the new tokens. In between,
-// allowed checks the grant and returns its user.
-func (p *Provider) exchangeToken(r *http.Request, allowed func(*Grant) (account.User, error)) (map[string]any, error) {
-	access, err := p.fosite.NewAccessRequest(r.Context(), r, &grantSession{grant: &Grant{}})
-	if err != nil {
-		return nil, err
-	}
-	x, session := exchangeFrom(r.Context()), sessionOf(access)
-	session.algorithm = x.client.IDTokenAlgorithm()
-	if x.user, err = allowed(session.grant); err != nil {
-		return nil, err
-	}
-	resp, err := p.fosite.NewAccessResponse(r.Context(), access)
-	if err != nil {
+// allowed checks the grant, and sets the user and the target of x.
+func (p *Provider) exchangeToken(r *http.Request, x *exchange, allowed func(*Grant) error) (map[string]any, error) {
+	resp, err := p.fositeTokens(withExchange(r.Context(), x), r, x, allowed)
+	refresh, token := r.PostForm.Get("grant_type") == "refresh_token", r.PostForm.Get("refresh_token")
+	switch {
+	case x.revocation != nil:
+		return nil, x.revocation
+	case refresh && token != "" && errors.Is(err, fosite.ErrInvalidRequest) && oauthErrorOf(err) == errInvalidRequest:
+		return nil, errInvalidGrant // not a valid token
+	case err != nil:
 		return nil, err
 	}
 	resp.SetExpiresIn(x.target.lifetime) // fosite's value is a second less
 	resp.SetTokenType(tokenType(x.target.jkt))
 	resp.SetScopes(x.target.scopes)
 	if x.kept {
-		resp.SetExtra("refresh_token", r.PostForm.Get("refresh_token"))
+		resp.SetExtra("refresh_token", token)
 	}
 	return resp.ToMap(), nil
 }
 
+func (p *Provider) fositeTokens(
+	ctx context.Context, r *http.Request, x *exchange, allowed func(*Grant) error,
+) (fosite.AccessResponder, error) {
+	access, err := p.fosite.NewAccessRequest(ctx, r, &grantSession{grant: &Grant{}})
+	if err != nil {
+		return nil, err
+	}
+	session := sessionOf(access)
+	session.algorithm = x.client.IDTokenAlgorithm()
+	if err := allowed(session.grant); err != nil {
+		return nil, err
+	}
+	return p.fosite.NewAccessResponse(ctx, access)
+}
+
 // oauthErrorOf maps an error of fosite, of the storage or of this package to a response (RFC 6749
 // section 5.2).
-func oauthErrorOf(err error, refresh bool) *oauthError {
+func oauthErrorOf(err error) *oauthError {
 	var own *oauthError
 	if errors.As(err, &own) {
 		return own
@@ -169,7 +181,6 @@ func oauthErrorOf(err error, refresh bool) *oauthError {
 	case errors.Is(err, account.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return errUnavailable
 	case errors.Is(err, ErrSpent), errors.Is(err, fosite.ErrInvalidatedAuthorizeCode),
-		errors.Is(err, fosite.ErrInvalidRequest) && refresh, // not a valid token
 		errors.Is(err, fosite.ErrScopeNotGranted), errors.Is(err, fosite.ErrInvalidTokenFormat),
 		errors.Is(err, fosite.ErrTokenSignatureMismatch), errors.Is(err, fosite.ErrTokenExpired):
 		return errInvalidGrant
@@ -183,12 +194,13 @@ func oauthErrorOf(err error, refresh bool) *oauthError {
 	return errServer
 }
 
-// exchange is the state of one request to the token endpoint between calls of fosite.
+// exchange is the state of one request to the token endpoint. Its handler passes it on; only
+// fosite's calls of this file and of fositestorage.go find it in the context.
 type exchange struct {
 	client *Client       // the authenticated client
+	jkt    string        // thumbprint of the key of the DPoP proof, empty without one
 	user   account.User  // of the grant, once allowed
 	target *accessTarget // of the access token, once allowed
-	jkt    string        // thumbprint of the key of the DPoP proof, empty without one
 	kept   bool          // the refresh token stays the same (FAPI 2.0 section 5.3.2.1)
 	bound  string        // thumbprint that the refresh token is bound to, or empty
 

@@ -78,8 +78,7 @@ func signs(keys []jose.JSONWebKey, algorithm string) bool {
 type idTokenSigner struct {
 	issuer string
 	signers
-	public []jose.JSONWebKey // all keys, for hints
-	now    func() time.Time
+	now func() time.Time
 }
 
 func newIDTokenSigner(
@@ -89,11 +88,7 @@ func newIDTokenSigner(
 	if err != nil {
 		return nil, err
 	}
-	s := &idTokenSigner{issuer: issuer, signers: all, now: now}
-	for _, k := range keys {
-		s.public = append(s.public, k.Public())
-	}
-	return s, nil
+	return &idTokenSigner{issuer, all, now}, nil
 }
 
 // idTokenClaims returns the claims of a grant's ID token (OpenID Connect Core section 2). aud is
@@ -131,8 +126,8 @@ func (s *idTokenSigner) sign(c *Client, claims map[string]any) (string, error) {
 }
 
 // hintSubject returns the sub of a hint for a request of the given client.
-func (s *idTokenSigner) hintSubject(hint, clientID string) (string, error) {
-	c, err := s.hint(hint)
+func (rs *rules) hintSubject(hint, clientID string) (string, error) {
+	c, err := rs.hint(hint)
 	if err != nil {
 		return "", err
 	}
@@ -146,7 +141,7 @@ func (s *idTokenSigner) hintSubject(hint, clientID string) (string, error) {
 // section 2): an ID token of this service, possibly expired, signed by a published key with that
 // key's algorithm. Logout tokens and status lists have another type. The claims have a subject
 // and exactly one audience, which may be that of the session cookie.
-func (s *idTokenSigner) hint(hint string) (jwt.Claims, error) {
+func (rs *rules) hint(hint string) (jwt.Claims, error) {
 	var c jwt.Claims
 	if len(hint) > 8<<10 || strings.Count(hint, ".") != 2 {
 		return c, errors.New("not a token")
@@ -161,14 +156,14 @@ func (s *idTokenSigner) hint(hint string) (jwt.Claims, error) {
 	if typ, ok := t.Headers[0].ExtraHeaders[jose.HeaderType].(string); ok && !strings.EqualFold(typ, "JWT") {
 		return c, errors.New("a token of another type")
 	}
-	for _, k := range s.public {
+	for _, k := range rs.public {
 		if t.Headers[0].KeyID != k.KeyID || t.Headers[0].Algorithm != k.Algorithm {
 			continue
 		}
 		if err := t.Claims(k.Key, &c); err != nil {
 			return c, fmt.Errorf("verify hint: %w", err)
 		}
-		if c.Issuer != s.issuer || len(c.Audience) != 1 || c.Subject == "" {
+		if c.Issuer != rs.issuer || len(c.Audience) != 1 || c.Subject == "" {
 			return c, errors.New("hint of another issuer")
 		}
 		return c, nil

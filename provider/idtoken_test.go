@@ -9,34 +9,33 @@ import (
 	"crypto/x509"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-func newHintSigner(t testing.TB) (*idTokenSigner, string) {
+func newHintRules(t testing.TB) (*rules, string) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
-	jwk := jose.JSONWebKey{Key: key, KeyID: "kid", Algorithm: "RS256", Use: "sig"}
-	s, err := newIDTokenSigner("https://id.example.org", []jose.JSONWebKey{jwk}, nil, time.Now)
+	keys := []jose.JSONWebKey{{Key: key, KeyID: "kid", Algorithm: "RS256", Use: "sig"}}
+	all, err := newSigners("JWT", keys, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	genuine, err := jwt.Signed(s.signers["RS256"]).Claims(map[string]any{"iss": "https://id.example.org", "sub": "ada", "aud": "app", "exp": 1}).Serialize()
+	genuine, err := jwt.Signed(all["RS256"]).Claims(map[string]any{"iss": "https://id.example.org", "sub": "ada", "aud": "app", "exp": 1}).Serialize()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, genuine
+	return &rules{issuer: "https://id.example.org", public: []jose.JSONWebKey{keys[0].Public()}}, genuine
 }
 
 // Anything sent as id_token_hint: no panic, and only what this
 // service has signed is one.
 func FuzzNothingButOurOwnTokenIsAHint(f *testing.F) {
-	s, genuine := newHintSigner(f)
+	s, genuine := newHintRules(f)
 	header, rest, _ := strings.Cut(genuine, ".")
 	payload, signature, _ := strings.Cut(rest, ".")
 	seeds := []string{genuine, "", "..", "a.b.c", header + "." + payload + ".", payload + "." + header + "." + signature, strings.Repeat(".", 9000), `{"payload":"x"}`, "e30.e30.e30"}
@@ -69,9 +68,9 @@ func TestHintHasTheAlgorithmOfItsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := []jose.JSONWebKey{{Key: rs, KeyID: "r", Algorithm: "RS256"}, {Key: ec, KeyID: "e", Algorithm: "ES256"}, {Key: ed, KeyID: "d", Algorithm: "EdDSA"}}
-	s, err := newIDTokenSigner("https://id.example.org", keys, nil, time.Now)
-	if err != nil {
-		t.Fatal(err)
+	s := &rules{issuer: "https://id.example.org"}
+	for _, k := range keys {
+		s.public = append(s.public, k.Public())
 	}
 	public, err := x509.MarshalPKIXPublicKey(&rs.PublicKey)
 	if err != nil {

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
@@ -22,31 +22,28 @@ const maxLogoutQuery = 12 << 10
 // first, or any site could sign users out; the page also reports an invalid request. The browser
 // leaves only for an address registered for the client: automatically after a genuine hint,
 // otherwise by a link.
-func (p *Provider) endSession(w http.ResponseWriter, r *http.Request) {
-	form, ok := p.logoutForm(w, r)
-	if !ok {
-		return
+func (p *Provider) endSession(w http.ResponseWriter, r *http.Request) error {
+	form := r.URL.Query()
+	templates.SetApplicationLanguage(r.Context(), form.Get("ui_locales"))
+	if err := checkLogout(form); err != nil {
+		return err
 	}
 	id, err := p.accounts.Current(r)
 	if err != nil && !errors.Is(err, account.ErrNotAuthenticated) {
-		p.authorizePage(w, r, err)
-		return
+		return err
 	}
 	req, err := p.readLogout(r.Context(), form)
 	if err != nil {
-		p.authorizePage(w, r, err)
-		return
+		return err
 	}
 	if req.problem == "" && id != nil && req.sub != "" && id.User.Sub != req.sub {
 		req.problem = "The application asks to sign out a different account from the one that is signed in here."
 	}
 	if req.problem != "" || req.sub == "" {
-		p.confirmLogout(w, r, id, req)
-		return
+		return p.confirmLogout(w, r, id, req)
 	}
 	if err := p.accounts.SignOutBrowser(w, r, req.sub); err != nil {
-		p.authorizePage(w, r, err)
-		return
+		return err
 	}
 	switch {
 	case req.uri != "":
@@ -57,41 +54,33 @@ func (p *Provider) endSession(w http.ResponseWriter, r *http.Request) {
 	default:
 		p.accounts.Show(w, r, http.StatusOK, templates.SignedOut{})
 	}
+	return nil
 }
 
-// logoutForm reads the parameters. A POST is redirected to a GET with the same parameters,
-// because browsers send no cookie with a POST of another site.
-func (p *Provider) logoutForm(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
-	form := r.URL.Query()
-	templates.SetApplicationLanguage(r.Context(), form.Get("ui_locales"))
-	if r.Method == http.MethodPost {
-		if err := web.ReadForm(w, r); err != nil {
-			p.authorizePage(w, r, err)
-			return nil, false
-		}
-		templates.SetApplicationLanguage(r.Context(), r.PostForm.Get("ui_locales"))
-		if confirmed := r.PostForm.Get("confirm"); confirmed != "" {
-			p.confirmedLogout(w, r, confirmed)
-			return nil, false
-		}
-		form = r.PostForm
+// logoutForm handles the confirmation page. Any other POST is redirected to a GET with the same
+// parameters, because browsers send no cookie with a POST of another site.
+func (p *Provider) logoutForm(w http.ResponseWriter, r *http.Request) error {
+	templates.SetApplicationLanguage(r.Context(), r.URL.Query().Get("ui_locales"))
+	if err := web.ReadForm(w, r); err != nil {
+		return err
 	}
-	encoded := form.Encode()
-	for _, values := range form {
-		if len(values) > 1 {
-			encoded = strings.Repeat("x", maxLogoutQuery+1) // ambiguous, so refused below
-		}
+	templates.SetApplicationLanguage(r.Context(), r.PostForm.Get("ui_locales"))
+	if confirmed := r.PostForm.Get("confirm"); confirmed != "" {
+		return p.confirmedLogout(w, r, confirmed)
 	}
-	if len(encoded) > maxLogoutQuery {
-		p.authorizePage(w, r, web.NewProblem(http.StatusBadRequest, "invalid_request",
-			"The request to sign out is too long or names a parameter twice."))
-		return nil, false
+	if err := checkLogout(r.PostForm); err != nil {
+		return err
 	}
-	if r.Method == http.MethodPost {
-		http.Redirect(w, r, p.accounts.Path("/oauth2/logout")+"?"+encoded, http.StatusSeeOther)
-		return nil, false
+	return p.accounts.Redirect(w, r, "/oauth2/logout?"+r.PostForm.Encode())
+}
+
+func checkLogout(form url.Values) error {
+	repeated := func(values []string) bool { return len(values) > 1 }
+	if len(form.Encode()) > maxLogoutQuery || slices.ContainsFunc(slices.Collect(maps.Values(form)), repeated) {
+		return web.NewProblem(http.StatusBadRequest, "invalid_request",
+			"The request to sign out is too long or names a parameter twice.")
 	}
-	return form, true
+	return nil
 }
 
 // logoutRequest is the proven part of a request to sign out.
@@ -129,7 +118,7 @@ func (p *Provider) readLogout(ctx context.Context, form url.Values) (logoutReque
 	id, sub := form.Get("client_id"), ""
 	hint := form.Get("id_token_hint")
 	if hint != "" {
-		c, err := p.idTokens.hint(hint)
+		c, err := p.hint(hint)
 		if err != nil {
 			q.problem = notOurs
 			return q, nil
@@ -206,7 +195,9 @@ const maxLogoutBack = 4 << 10
 
 // confirmLogout shows the confirmation page. The sealed value ties the answer to this session;
 // another site's form has none.
-func (p *Provider) confirmLogout(w http.ResponseWriter, r *http.Request, id *account.Identity, req logoutRequest) {
+func (p *Provider) confirmLogout(
+	w http.ResponseWriter, r *http.Request, id *account.Identity, req logoutRequest,
+) error {
 	page := templates.Logout{Problem: req.problem, BackURL: req.back(), BackName: req.clientName()}
 	status := http.StatusOK
 	if req.problem != "" {
@@ -215,7 +206,7 @@ func (p *Provider) confirmLogout(w http.ResponseWriter, r *http.Request, id *acc
 	}
 	if id == nil {
 		p.accounts.Show(w, r, status, page)
-		return
+		return nil
 	}
 	answer := logoutAnswer{binding: bind(id, "", "")}
 	if req.uri != "" {
@@ -228,8 +219,7 @@ func (p *Provider) confirmLogout(w http.ResponseWriter, r *http.Request, id *acc
 	}
 	confirm, err := p.seal.Seal(purposeLogout, answer)
 	if err != nil {
-		p.authorizePage(w, r, err)
-		return
+		return err
 	}
 	page.Handle, page.SignedIn = id.User.Handle, true
 	page.Action, page.Hidden = p.accounts.Path("/oauth2/logout"), map[string]string{"confirm": confirm}
@@ -237,25 +227,24 @@ func (p *Provider) confirmLogout(w http.ResponseWriter, r *http.Request, id *acc
 		page.Hidden["ui_locales"] = locales
 	}
 	p.accounts.Show(w, r, status, page)
+	return nil
 }
 
-func (p *Provider) confirmedLogout(w http.ResponseWriter, r *http.Request, confirmed string) {
+func (p *Provider) confirmedLogout(w http.ResponseWriter, r *http.Request, confirmed string) error {
 	id, err := p.accounts.Current(r)
 	if err != nil && !errors.Is(err, account.ErrNotAuthenticated) {
-		p.authorizePage(w, r, err)
-		return
+		return err
 	}
 	if id == nil {
 		// Either already signed out, or a form of another site, which comes without the cookie
 		// (SameSite=Lax). Clearing the cookie in the response would sign the user out.
 		p.accounts.Show(w, r, http.StatusOK, templates.Logout{})
-		return
+		return nil
 	}
 	var answer logoutAnswer
 	if p.seal.Open(purposeLogout, confirmed, &answer) != nil || answer.binding != bind(id, "", "") {
-		p.authorizePage(w, r, web.NewProblem(http.StatusForbidden, "logout_form",
-			"This form was not made for your session, or it is too old. Try to sign out again."))
-		return
+		return web.NewProblem(http.StatusForbidden, "logout_form",
+			"This form was not made for your session, or it is too old. Try to sign out again.")
 	}
 	back, err := url.ParseQuery(answer.Back)
 	var req logoutRequest
@@ -266,8 +255,8 @@ func (p *Provider) confirmedLogout(w http.ResponseWriter, r *http.Request, confi
 		err = p.accounts.SignOutBrowser(w, r, "")
 	}
 	if err != nil {
-		p.authorizePage(w, r, err)
-		return
+		return err
 	}
 	p.accounts.Show(w, r, http.StatusOK, templates.SignedOut{BackURL: req.back(), BackName: req.clientName()})
+	return nil
 }

@@ -188,8 +188,8 @@ func newDocuments(now func() time.Time, log *slog.Logger, roots *x509.CertPool) 
 }
 
 // documentClient returns the client whose id is the URL of its description.
-func (p *Provider) documentClient(ctx context.Context, id string) (*Client, error) {
-	all, err := p.allowances.GetFresh(ctx, "")
+func (rs *rules) documentClient(ctx context.Context, id string) (*Client, error) {
+	all, err := rs.allowances.GetFresh(ctx, "")
 	if err != nil {
 		return nil, fmt.Errorf("read allowances: %w", err)
 	}
@@ -197,8 +197,8 @@ func (p *Provider) documentClient(ctx context.Context, id string) (*Client, erro
 	if !ok || checkDocumentURL(id) != nil {
 		return nil, ErrClientNotFound
 	}
-	valid := func(k *keptDocument) bool { return p.clock().Before(k.until) }
-	kept, err := p.documents.cache.GetValid(ctx, id, valid)
+	valid := func(k *keptDocument) bool { return rs.clock().Before(k.until) }
+	kept, err := rs.documents.cache.GetValid(ctx, id, valid)
 	if err != nil {
 		return nil, err
 	}
@@ -406,21 +406,6 @@ func staysHere(redirectURI string) bool {
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
 	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
-}
-
-// consented returns the scopes that a user has granted the client. If the client's document now
-// has other redirect URIs than at the consent, there are none.
-func (p *Provider) consented(ctx context.Context, sub string, c *Client) ([]string, error) {
-	if c.Document {
-		kept, err := p.storage.Client(ctx, c.ID)
-		if errors.Is(err, ErrClientNotFound) || err == nil && !slices.Equal(kept.RedirectURIs, c.RedirectURIs) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return p.storage.ConsentedScopes(ctx, sub, c.ID)
 }
 
 // keepDocument stores a client with its own description before rows refer to it.

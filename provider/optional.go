@@ -1,21 +1,9 @@
 package provider
 
-import (
-	"context"
-	"slices"
-)
+import "slices"
 
-// leaveOut removes the optional scopes that the user has refused, now or earlier. Scopes that the
-// client no longer marks as optional are asked for again.
-func (q *authzState) leaveOut(ctx context.Context, storage Storage, sub string) error {
-	if len(q.client.OptionalScopes) == 0 {
-		return nil
-	}
-	refused, err := storage.RefusedScopes(ctx, sub, q.client.ID)
-	q.without(slices.Concat(refused, q.leftOut))
-	return err
-}
-
+// without removes the optional scopes that the user leaves out. Scopes that the client no longer
+// marks as optional are asked for again.
 func (q *authzState) without(leftOut []string) {
 	out := intersect(intersect(q.agreed, leftOut), q.client.OptionalScopes)
 	if len(out) == 0 {

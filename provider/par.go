@@ -81,7 +81,7 @@ var errPushedGone = web.NewProblem(http.StatusBadRequest, "expired_request",
 // dropped (clients repeat response_type and scope there, as OpenID Connect Core section 6
 // requires): only the pushed ones count (RFC 9101 section 5). A request may be opened repeatedly
 // until it is answered, because browsers reload pages and users go back.
-func (p *Provider) openPushed(ctx context.Context, req *authorization) error {
+func (rs *rules) openPushed(ctx context.Context, req *authorization) error {
 	reference, ok := strings.CutPrefix(req.form.Get("request_uri"), requestURIPrefix)
 	if !ok || req.returned || req.duplicate != "" || !req.form.Has("client_id") {
 		return nil
@@ -91,7 +91,7 @@ func (p *Provider) openPushed(ctx context.Context, req *authorization) error {
 		return errPushedGone
 	}
 	hash := account.HashSecret(reference)
-	query, err := p.storage.PushedRequest(ctx, hash, id, p.now())
+	query, err := rs.storage.PushedRequest(ctx, hash, id, rs.now())
 	if errors.Is(err, ErrNotFound) {
 		return errPushedGone
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/gorilla/mux"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
 )
@@ -52,24 +53,51 @@ type Options struct {
 
 // Provider serves the OpenID Connect endpoints. Safe for concurrent use.
 type Provider struct {
+	rules
 	accounts *site.Site
-	storage  Storage
-	clients  *web.Cache[*Client]
-	apis     *web.Cache[apis]
-
-	allowances *web.Cache[[]Allowance]
-	documents  *documents
 	fositeEngine
-	issuer         string
 	idTokens       *idTokenSigner
 	accessTokens   *accessTokenSigner
 	introspections signers
 	seal           *web.Sealer
 	limits         *web.Limits
-	requirePushed  bool
 	logouts        *logoutSender
-	clock          func() time.Time
-	log            *slog.Logger
+}
+
+// rules check authorization requests. Explain has them without a Provider: they need neither
+// private keys nor the accounts of a request.
+type rules struct {
+	storage       Storage
+	issuer        string
+	public        []jose.JSONWebKey // all keys
+	requirePushed bool
+	needsFactor   func(context.Context, account.User) (bool, error) // by the settings
+	clock         func() time.Time
+	log           *slog.Logger
+
+	clients    *web.Cache[*Client]
+	apis       *web.Cache[apis]
+	allowances *web.Cache[[]Allowance]
+	documents  *documents
+}
+
+func newRules(o Options, needsFactor func(context.Context, account.User) (bool, error)) rules {
+	rs := rules{
+		storage: o.Storage, issuer: o.Issuer, requirePushed: o.RequirePushed, needsFactor: needsFactor,
+		clock: o.Now, log: o.Log,
+	}
+	for _, k := range o.Keys {
+		rs.public = append(rs.public, k.Public())
+	}
+	rs.clients = web.NewCache(clientTTL, o.Now, o.Storage.Client)
+	rs.apis = web.NewCache(clientTTL, o.Now, func(ctx context.Context, _ string) (apis, error) {
+		return o.Storage.APIs(ctx)
+	})
+	rs.allowances = web.NewCache(clientTTL, o.Now, func(ctx context.Context, _ string) ([]Allowance, error) {
+		return o.Storage.Allowances(ctx)
+	})
+	rs.documents = newDocuments(o.Now, o.Log, o.DocumentRoots)
+	return rs
 }
 
 // Purposes of sealed values. See sealLifetimes.
@@ -100,11 +128,7 @@ func New(o Options) (*Provider, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	p := &Provider{
-		accounts: o.Accounts, storage: o.Storage, issuer: o.Issuer, limits: o.Limits,
-		requirePushed: o.RequirePushed, clock: o.Now, log: o.Log,
-	}
-	p.makeCaches(o.DocumentRoots)
+	p := &Provider{rules: newRules(o, o.Accounts.NeedsSecondFactor), accounts: o.Accounts, limits: o.Limits}
 	var err error
 	if p.idTokens, err = newIDTokenSigner(o.Issuer, o.Keys, o.Signer, p.now); err != nil {
 		return nil, err
@@ -116,7 +140,7 @@ func New(o Options) (*Provider, error) {
 	if p.introspections, err = newSigners(introspectionType, o.Keys, o.Signer); err != nil {
 		return nil, err
 	}
-	p.accessTokens = &accessTokenSigner{o.Issuer, accessSigners, p.idTokens.public}
+	p.accessTokens = &accessTokenSigner{o.Issuer, accessSigners, p.public}
 	if p.seal, err = web.NewSealer(o.Secret, sealLifetimes, o.Now); err != nil {
 		return nil, err
 	}
@@ -126,40 +150,33 @@ func New(o Options) (*Provider, error) {
 	return p, p.newFosite(o.Secret)
 }
 
-func (p *Provider) makeCaches(roots *x509.CertPool) {
-	p.clients = web.NewCache(clientTTL, p.clock, p.storage.Client)
-	p.apis = web.NewCache(clientTTL, p.clock, func(ctx context.Context, _ string) (apis, error) {
-		return p.storage.APIs(ctx)
-	})
-	p.allowances = web.NewCache(clientTTL, p.clock, func(ctx context.Context, _ string) ([]Allowance, error) {
-		return p.storage.Allowances(ctx)
-	})
-	p.documents = newDocuments(p.clock, p.log, roots)
-}
-
 // Mount registers the endpoints on the router of the base path.
 func (p *Provider) Mount(m *mux.Router) {
 	a := p.accounts
 	a.NameApplications(p.application)
 	a.DescribeScopes(p.scopeTexts)
 	p.mountMetadata(m)
-	authorize := keepOpener(p.authorize)
+	browser := p.forBrowsers
+	authorize := browser(keepOpener(p.authorize))
 	a.Handle(m, "/oauth2/authorize", web.Methods{"GET": p.notHead(authorize), "POST": authorize})
-	a.Handle(m, "/oauth2/consent", web.Methods{"GET": keepOpener(p.consentPage), "POST": keepOpener(p.consentForm)})
-	a.Handle(m, "/oauth2/logout", web.Methods{"GET": p.notHead(p.endSession), "POST": p.endSession})
-	m.HandleFunc("/oauth2/userinfo", p.userinfo)
+	a.Handle(m, "/oauth2/consent", web.Methods{
+		"GET":  browser(keepOpener(p.consenting(p.consentPage))),
+		"POST": browser(keepOpener(p.consenting(p.consentForm))),
+	})
+	a.Handle(m, "/oauth2/logout", web.Methods{"GET": p.notHead(browser(p.endSession)), "POST": browser(p.logoutForm)})
+	a.Handle(m, "/device", web.Methods{"GET": browser(p.devicePage), "POST": browser(p.deviceForm)})
+	m.HandleFunc("/oauth2/userinfo", p.forClients(p.userinfo))
 	m.HandleFunc("/oauth2/token", p.clientEndpoint(checkGrantType, p.token))
 	m.HandleFunc("/oauth2/revoke", p.clientEndpoint(nil, p.revoke))
 	m.HandleFunc("/oauth2/introspect", p.formEndpoint(p.introspect))
 	m.HandleFunc(deviceAuthorizationPath, p.clientEndpoint(nil, p.deviceAuthorization))
-	a.Handle(m, "/device", web.Methods{"GET": p.devicePage, "POST": p.deviceForm})
 	m.HandleFunc("/oauth2/par", p.clientEndpoint(nil, p.pushRequest))
 }
 
-func keepOpener(h http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func keepOpener(h web.Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		web.KeepOpener(w)
-		h(w, r)
+		return h(w, r)
 	}
 }
 
@@ -196,4 +213,4 @@ func MountDisabled(m *mux.Router, a *site.Site) {
 }
 
 // now returns the current time in whole UTC seconds.
-func (p *Provider) now() time.Time { return p.clock().UTC().Truncate(time.Second) }
+func (rs *rules) now() time.Time { return rs.clock().UTC().Truncate(time.Second) }

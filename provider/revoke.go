@@ -47,14 +47,14 @@ func (p *Provider) revoke(w http.ResponseWriter, r *http.Request, c *Client) err
 	if err != nil {
 		return err
 	}
-	if t == nil {
-		web.Note(r.Context(), "revoke_unknown")
-	} else {
-		web.Note(r.Context(), "revoked")
+	event := "revoke_unknown"
+	if t != nil {
+		event = "revoked"
 		if err := p.storage.RevokeGrant(r.Context(), t.Grant.ID, p.now()); err != nil {
 			return err
 		}
 	}
+	web.Note(r.Context(), event)
 	noStore(w)
 	w.WriteHeader(http.StatusOK)
 	return nil
@@ -116,24 +116,26 @@ func (p *Provider) answerIntrospection(
 	if err != nil {
 		return err
 	}
+	event := "introspect_active"
 	if answer == nil {
-		web.Note(r.Context(), "introspect_inactive")
-		answer = map[string]any{"active": false}
-	} else {
-		web.Note(r.Context(), "introspect_active")
+		event, answer = "introspect_inactive", map[string]any{"active": false}
 	}
-	w.Header().Add("Vary", "Accept")
-	if !slices.ContainsFunc(strings.Split(r.Header.Get("Accept"), ","), func(kind string) bool {
+	signed := ""
+	if slices.ContainsFunc(strings.Split(r.Header.Get("Accept"), ","), func(kind string) bool {
 		return strings.EqualFold(strings.TrimSpace(kind), "application/"+introspectionType)
 	}) {
+		signed, err = jwt.Signed(p.introspections[string(jose.RS256)]).Claims(map[string]any{
+			"iss": p.issuer, "aud": caller, "iat": p.now().Unix(), "token_introspection": answer,
+		}).Serialize()
+		if err != nil {
+			return fmt.Errorf("sign introspection: %w", err)
+		}
+	}
+	web.Note(r.Context(), event)
+	w.Header().Add("Vary", "Accept")
+	if signed == "" {
 		p.writeOAuth(w, r, http.StatusOK, answer)
 		return nil
-	}
-	signed, err := jwt.Signed(p.introspections[string(jose.RS256)]).Claims(map[string]any{
-		"iss": p.issuer, "aud": caller, "iat": p.now().Unix(), "token_introspection": answer,
-	}).Serialize()
-	if err != nil {
-		return fmt.Errorf("sign introspection: %w", err)
 	}
 	noStore(w)
 	w.Header().Set("Content-Type", "application/"+introspectionType)

@@ -7,26 +7,26 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
-// refusal is an error by which the domain refuses an operation, as *web.Problem is.
-type refusal string
+// storageRefusal is an error by which the domain refuses an operation, as *web.Problem is.
+type storageRefusal string
 
 // Error implements error.
-func (r refusal) Error() string { return string(r) }
+func (r storageRefusal) Error() string { return string(r) }
 
 // Refusal marks the type: any other error is a failure.
-func (r refusal) Refusal() {}
+func (r storageRefusal) Refusal() {}
 
 // Errors of the storage interfaces. Any other error wraps account.ErrUnavailable, or
 // context.Canceled.
 var (
-	ErrClientNotFound = refusal("client not found")
-	ErrClientExists   = refusal("client id taken")
+	ErrClientNotFound = storageRefusal("client not found")
+	ErrClientExists   = storageRefusal("client id taken")
 	// ErrNotFound: no such code, token or pushed request.
-	ErrNotFound = refusal("code or token not found")
+	ErrNotFound = storageRefusal("code or token not found")
 	// ErrSpent: the code, refresh token or client assertion was used before.
-	ErrSpent = refusal("used before")
+	ErrSpent = storageRefusal("used before")
 	// ErrGrantRevoked: the grant was already revoked, so this does not count as a second use.
-	ErrGrantRevoked = refusal("grant revoked")
+	ErrGrantRevoked = storageRefusal("grant revoked")
 )
 
 // Grant is a stored authorization: what the user allowed one client in one session. A client's

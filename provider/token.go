@@ -36,10 +36,11 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request, c *Client) erro
 	case grantTypeDevice:
 		grantType, issue = "device_code", p.pollDevice
 	}
-	if err := p.proveTokenRequest(w, r, c); err != nil {
+	jkt, err := p.proveTokenRequest(w, r, c)
+	if err != nil {
 		return err
 	}
-	answer, err := issue(r, c)
+	answer, err := issue(r, &exchange{client: c, jkt: jkt})
 	if err != nil {
 		return err
 	}
@@ -49,31 +50,38 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request, c *Client) erro
 	return nil
 }
 
-// exchange issues tokens for a code or a refresh token.
-func (p *Provider) exchange(r *http.Request, c *Client) (map[string]any, error) {
-	return p.exchangeToken(r, func(g *Grant) (account.User, error) {
-		u, err := p.userOf(r, g, c)
-		if err != nil {
-			return u, err
+// exchange issues tokens for a code or a refresh token. The log line names a second use, so that
+// operators can watch for it: it means a thief or a broken client.
+func (p *Provider) exchange(r *http.Request, x *exchange) (map[string]any, error) {
+	refresh := r.PostForm.Get("grant_type") == "refresh_token"
+	answer, err := p.exchangeToken(r, x, func(g *Grant) error {
+		var err error
+		if x.user, err = p.userOf(r, g, x.client); err != nil {
+			return err
 		}
-		if !exchangeFrom(r.Context()).holdsKey(g) {
-			return u, errInvalidGrant
+		if !x.holdsKey(g) {
+			return errInvalidGrant
 		}
 		// fosite ignores scope at a refresh (RFC 6749 section 6: never more than granted).
-		if r.PostForm.Get("grant_type") == "refresh_token" {
-			notGranted := func(s string) bool { return !slices.Contains(g.Scopes, s) }
-			if slices.ContainsFunc(strings.Fields(r.PostForm.Get("scope")), notGranted) {
-				return u, errInvalidScope
-			}
+		notGranted := func(s string) bool { return !slices.Contains(g.Scopes, s) }
+		if refresh && slices.ContainsFunc(strings.Fields(r.PostForm.Get("scope")), notGranted) {
+			return errInvalidScope
 		}
 		if slices.Contains(g.Scopes, "openid") { // before the code is spent
-			if _, err = p.idTokens.of(c); err != nil {
-				return u, err
+			if _, err = p.idTokens.of(x.client); err != nil {
+				return err
 			}
 		}
-		exchangeFrom(r.Context()).target, err = p.target(r.Context(), r.PostForm, c, g)
-		return u, err
+		x.target, err = p.target(r.Context(), r.PostForm, x, g)
+		return err
 	})
+	switch {
+	case x.reused && refresh:
+		web.Note(r.Context(), "refresh_reuse")
+	case x.reused:
+		web.Note(r.Context(), "code_replay")
+	}
+	return answer, err
 }
 
 // userOf checks the user of a grant, at every use. If the user was suspended or deleted, it
@@ -94,7 +102,8 @@ func (p *Provider) userOf(r *http.Request, g *Grant, c *Client) (account.User, e
 // clientCredentials issues a confidential client that is registered for it an access token for
 // itself (RFC 6749 section 4.4). It does not use fosite, which checks the scope before it answers
 // unauthorized_client. Without a scope parameter no scope is granted.
-func (p *Provider) clientCredentials(r *http.Request, c *Client) (map[string]any, error) {
+func (p *Provider) clientCredentials(r *http.Request, x *exchange) (map[string]any, error) {
+	c := x.client
 	if !slices.Contains(c.grantTypes(), "client_credentials") {
 		return nil, errUnauthorizedClient
 	}
@@ -114,7 +123,7 @@ func (p *Provider) clientCredentials(r *http.Request, c *Client) (map[string]any
 			return nil, errInvalidScope
 		}
 	}
-	t := &accessTarget{scopes: a.granted, lifetime: AccessTokenLifetime, jkt: exchangeFrom(r.Context()).jkt}
+	t := &accessTarget{scopes: a.granted, lifetime: AccessTokenLifetime, jkt: x.jkt}
 	for _, uri := range a.resources {
 		t.apis = append(t.apis, req.apis.find(uri))
 	}
@@ -144,31 +153,4 @@ func (p *Provider) clientCredentials(r *http.Request, c *Client) (map[string]any
 		answer["scope"] = strings.Join(g.Scopes, " ")
 	}
 	return answer, nil
-}
-
-// tokenError answers by RFC 6749 section 5.2. The log line names a second use, so that operators
-// can watch for it: it means a thief or a broken client.
-func (p *Provider) tokenError(w http.ResponseWriter, r *http.Request, err error) {
-	x, refresh := exchangeFrom(r.Context()), r.PostForm.Get("grant_type") == "refresh_token"
-	if x.revocation != nil {
-		err = x.revocation // fosite hides it
-	}
-	if web.Abandoned(r, err) {
-		p.accounts.Fail(w, r, err)
-	} else {
-		e := oauthErrorOf(err, refresh && r.PostForm.Get("refresh_token") != "")
-		if e.status >= http.StatusInternalServerError {
-			p.logFailure(r, "token request failed", err)
-		}
-		if e.code == errInvalidClient.code {
-			w.Header().Set("WWW-Authenticate", `Basic realm="token"`)
-		}
-		p.oauthError(w, r, e)
-	}
-	switch {
-	case x.reused && refresh:
-		web.Note(r.Context(), "refresh_reuse")
-	case x.reused:
-		web.Note(r.Context(), "code_replay")
-	}
 }

@@ -14,11 +14,10 @@ import (
 )
 
 // userinfo is the UserInfo endpoint (OpenID Connect Core section 5.3).
-func (p *Provider) userinfo(w http.ResponseWriter, r *http.Request) {
+func (p *Provider) userinfo(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodPost && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD, POST")
-		p.oauthError(w, r, errInvalidRequest.with(http.StatusMethodNotAllowed))
-		return
+		return errInvalidRequest.with(http.StatusMethodNotAllowed)
 	}
 	token, dpop, err := presentedToken(w, r)
 	if err == nil && token == "" {
@@ -28,17 +27,17 @@ func (p *Provider) userinfo(w http.ResponseWriter, r *http.Request) {
 		p.writeOAuth(w, r, http.StatusUnauthorized, map[string]any{
 			"error": "invalid_token", "error_description": "An access token is needed.",
 		})
-		return
+		return nil
 	}
 	var claims map[string]any
 	if err == nil {
 		claims, err = p.userinfoClaims(w, r, token, &dpop)
 	}
 	if err != nil {
-		p.userinfoError(w, r, err, dpop)
-		return
+		return challenge(w, err, dpop)
 	}
 	p.writeOAuth(w, r, http.StatusOK, claims)
+	return nil
 }
 
 // userinfoClaims checks the access token and returns the claims for its holder. dpop reports
@@ -126,33 +125,28 @@ func presentedToken(w http.ResponseWriter, r *http.Request) (token string, dpop 
 	return token, dpop, nil
 }
 
-// userinfoError distinguishes a failing database (503) from an invalid token (401, RFC 6750
-// section 3): clients drop their session after a 401.
-func (p *Provider) userinfoError(w http.ResponseWriter, r *http.Request, err error, dpop bool) {
-	if web.Abandoned(r, err) {
-		p.accounts.Fail(w, r, err)
-		return
-	}
+// challenge returns the error for the client, and sets the header of a 401 or 403 (RFC 6750 section
+// 3). A failing database (503) is not an invalid token: clients drop their session after a 401.
+func challenge(w http.ResponseWriter, err error, dpop bool) error {
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrClientNotFound) || isRefusal(err) {
 		err = errInvalidToken
 	}
-	e := oauthErrorOf(err, false)
+	e := oauthErrorOf(err)
+	if e.status >= http.StatusInternalServerError {
+		return err
+	}
 	if e == errInvalidProof || e == errUseNonce {
 		e = e.with(http.StatusUnauthorized)
 	}
-	if e.status >= http.StatusInternalServerError {
-		p.logFailure(r, "userinfo failed", err)
-	} else {
-		scheme, algorithms := "Bearer", ""
-		if dpop {
-			scheme, algorithms = "DPoP", dpopChallenge
-		}
-		challenge := fmt.Sprintf(`%s realm="userinfo", error=%q, error_description=%q%s`,
-			scheme, e.code, e.description, algorithms)
-		if e == errInsufficientScope {
-			challenge += `, scope="openid"`
-		}
-		w.Header().Set("WWW-Authenticate", challenge)
+	scheme, algorithms := "Bearer", ""
+	if dpop {
+		scheme, algorithms = "DPoP", dpopChallenge
 	}
-	p.oauthError(w, r, e)
+	header := fmt.Sprintf(`%s realm="userinfo", error=%q, error_description=%q%s`,
+		scheme, e.code, e.description, algorithms)
+	if e == errInsufficientScope {
+		header += `, scope="openid"`
+	}
+	w.Header().Set("WWW-Authenticate", header)
+	return e
 }

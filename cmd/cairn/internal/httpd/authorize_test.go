@@ -367,6 +367,23 @@ func TestPostedRequestKeepsTheSession(t *testing.T) {
 	wantAnswer(t, "wrong request", answered(t, posted("response_type", "token")), "unsupported_response_type")
 }
 
+// A session may end between its check and the code: then the user has to sign in again, or the application is told.
+func TestSessionThatEndsMeanwhileGivesNoCode(t *testing.T) {
+	s, db, rp := startDatabaseApp(t, func(c *provider.Client) { c.Trusted = true })
+	b := s.signedIn("ada")
+	db.exec("CREATE TRIGGER ended BEFORE INSERT ON grants BEGIN SELECT RAISE(IGNORE); END") // as for an ended session
+	login := b.get(rp.authURL())
+	continuationOf(t, login, "/login/")
+	if next := login.Header.Get("Location"); strings.Contains(next, "fresh=") {
+		t.Errorf("the page asks to confirm a session that has ended: %s", next)
+	}
+	wantAnswer(t, "silently", answered(t, b.get(rp.authURL("prompt", "none"))), "login_required")
+	db.exec("DROP TRIGGER ended")
+	if _, answer := answerOf(t, b.follow(login, "ada")); answer.Get("code") == "" {
+		t.Errorf("after the new sign-in: %v", answer)
+	}
+}
+
 // The longest request comes back from the sign-in page as it went.
 func TestLongRequestComesBackFromTheSignIn(t *testing.T) {
 	s, rp := startApp(t, nil)
