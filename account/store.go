@@ -40,10 +40,9 @@ type UserStore interface {
 	// UserBySub. ErrUserNotFound.
 	UserBySub(ctx context.Context, sub string) (User, error)
 	// Users returns a page of the users that match a query, after q.After, and the place of the
-	// next page (empty: there is none). Without words in q.Query the order is that of q.Sort. With
-	// words it lists the users who have, for each word, a word of handle, display name or email
-	// that begins with it (case-insensitive), in the order of these words, or in that of q.Sort if
-	// few users pass the filters. ErrInvalidCursor if q.After is no place in that list.
+	// next page (empty: there is none), in the order of q.Sort. They have, for each word of q.Query,
+	// a word of handle, display name or email that begins with it (case-insensitive).
+	// ErrInvalidCursor if q.After is no place in that list.
 	Users(ctx context.Context, q UserQuery) (users []User, next string, err error)
 	// CountUsers counts the users that match a query. If there are many, exact is false: there are
 	// n or more.

@@ -76,7 +76,7 @@ func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) e
 	return cmp.Or(refused, err)
 }
 
-// addUsers adds one batch of users with their words and an audit row each.
+// addUsers adds one batch of users with an audit row each.
 func addUsers(tx *transaction, users []account.User, a account.Audit) error {
 	type auditRow struct {
 		At                                                int64
@@ -84,15 +84,11 @@ func addUsers(tx *transaction, users []account.User, a account.Audit) error {
 	}
 	var rows []userRow
 	var flags []flagRow
-	var words []userWord
 	var audit []auditRow
 	for _, u := range users {
 		rows = append(rows, newUserRow(u))
 		for _, f := range u.Flags {
 			flags = append(flags, flagRow{u.Sub, f})
-		}
-		for _, w := range wordsOf(u) {
-			words = append(words, userWord{w, u.Handle})
 		}
 		audit = append(audit, auditRow{
 			toUnix(a.At), sanitize(a.Actor), account.AddUser.Action, u.Handle, "imported",
@@ -110,9 +106,6 @@ func addUsers(tx *transaction, users []account.User, a account.Audit) error {
 		if err := tx.Table("user_flags").CreateInBatches(&flags, bulkRows).Error; err != nil {
 			return err
 		}
-	}
-	if err := addWords(tx, words); err != nil {
-		return err
 	}
 	return tx.Table("audit").Create(&audit).Error
 }

@@ -197,13 +197,12 @@ func (s *Store) UndoEmailChange(ctx context.Context, id string, now time.Time, a
 		case err != nil:
 			return err
 		}
-		err = tx.Exec(`UPDATE users SET email = ?, email_verified = ?, email_asked_at = 0, search = '',
-			updated_at = ? WHERE sub = ?`, row.Email, row.Verified, toUnix(now), row.Sub).Error
+		err = tx.Exec(`UPDATE users SET email = ?, email_verified = ?, email_asked_at = 0, search = ?,
+			updated_at = ? WHERE sub = ?`, row.Email, row.Verified, unindexed, toUnix(now), row.Sub).Error
 		if err != nil {
 			return err
 		}
-		u.Email = row.Email
-		if err := setWords(tx, u.Handle, wordsOf(u)); err != nil {
+		if err := removeWords(tx, u.Handle); err != nil {
 			return err
 		}
 		if _, err := end(tx, row.Sub, "", a, now); err != nil {

@@ -47,10 +47,8 @@ const migrateTries = 5
 // Migrate brings the schema to this program's version. Several processes may call it at once.
 // ErrNewerSchema.
 func (s *Store) Migrate(ctx context.Context) error {
-	if err := s.CheckSchema(ctx); err == nil {
-		return s.makeWords(ctx, s.batchesWithoutRest)
-	} else if !errors.Is(err, ErrNotMigrated) {
-		return err
+	if err := s.CheckSchema(ctx); !errors.Is(err, ErrNotMigrated) {
+		return err // or nil
 	}
 	err := s.withMigrator(ctx, func(p *goose.Provider) error {
 		// On SQLite nothing keeps another process from starting the same migration. Each runs in
@@ -63,10 +61,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 			}
 		}
 	})
-	if err != nil {
-		return fail("migrate database", err)
-	}
-	return s.makeWords(ctx, s.batchesWithoutRest)
+	return fail("migrate database", err)
 }
 
 // withMigrator calls do with a goose provider. Migrations have no time limit and end only with ctx.

@@ -81,7 +81,6 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 		func() error { return s.sweepStatusLists(ctx, &r.StatusLists) },
 		func() error { return s.sweepClients(ctx, &r.Clients) },
 		func() error { return s.sweepAudit(ctx, &r.Audit, now) },
-		func() error { return s.makeWords(ctx, s.batches) },
 		func() error { return s.shrinkFile(ctx) },
 	) {
 		if err := step(); err != nil {
@@ -368,9 +367,6 @@ func (b *batch) exec(query string, args ...any) (n int64, err error) {
 	return n, err
 }
 
-// batcher is batches or batchesWithoutRest.
-type batcher func(ctx context.Context, doing string, do func(b *batch) (more bool, err error)) error
-
 // batches calls do until more is false. After each batch it rests half as long as that batch has
 // kept others from writing. Writers of this process wait in a queue; those of other processes poll,
 // and can get in during the rest. A million tokens take less than five minutes.
@@ -396,15 +392,6 @@ func (s *Store) batches(ctx context.Context, doing string, do func(b *batch) (mo
 		case <-ctx.Done():
 			t.Stop()
 			return fail(doing, ctx.Err())
-		}
-	}
-}
-
-// batchesWithoutRest is batches while there are no other writers yet.
-func (s *Store) batchesWithoutRest(ctx context.Context, doing string, do func(b *batch) (more bool, err error)) error {
-	for {
-		if more, err := do(&batch{ctx: ctx, store: s, doing: doing, rows: 2000}); err != nil || !more {
-			return err
 		}
 	}
 }

@@ -130,23 +130,6 @@ func TestUpgradeLosesNothing(t *testing.T) {
 	})
 }
 
-// An instance that comes late with the words of a batch leaves those of another.
-func TestWordsMadeByTwoInstancesStay(t *testing.T) {
-	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
-		s, other, ctx := open(t, dsn), open(t, dsn), t.Context()
-		must(t, s.MigrateTo(ctx, 1))
-		fillFirstSchema(t, s)
-		must(t, s.MigrateTo(ctx, 6))
-		s.AfterQuery("SELECT handle FROM users WHERE search", func() { must(t, other.Migrate(ctx)) })
-		must(t, s.Migrate(ctx))
-		found, _, err := s.Users(ctx, account.UserQuery{Query: "ada"})
-		must(t, err)
-		if len(found) != 1 {
-			t.Errorf("%d users are found", len(found))
-		}
-	})
-}
-
 // Also what migrations change, not only what they create.
 func TestUpgradedDialectsAreEqual(t *testing.T) {
 	columns := map[string][]string{}

@@ -33,7 +33,7 @@ func fillUsers(t testing.TB, s *store.Store, n int) {
 	}
 	must(t, s.Exec("INSERT INTO user_flags (sub, flag) SELECT sub, 'admin' FROM users WHERE suspended_at > 0"))
 	must(t, s.Exec("INSERT INTO user_flags (sub, flag) SELECT 'u' || i || '-6f1e-4b6c-9d5e-0123456789ab', 'coach' FROM "+s.Series("?")+" WHERE i % 2 = 0", n))
-	must(t, s.Migrate(t.Context())) // makes the words
+	must(t, s.Exec("UPDATE counters SET value = value + ? WHERE name = 'users'", n))
 	must(t, s.Exec("ANALYZE"))
 }
 
@@ -126,7 +126,7 @@ func TestPlaceOfAnotherListIsRefused(t *testing.T) {
 		addUser(t, s, "ada", "admin")
 		for _, q := range []account.UserQuery{
 			{After: "newest 5 ada"}, {Sort: account.SortNewest, After: "ada"}, {Sort: account.SortNewest, After: "last_sign_in 5 ada"}, {Sort: account.SortNewest, After: "newest x ada"},
-			{Sort: account.SortNewest, After: "newest -5 ada"}, {Sort: account.SortNewest, After: "newest 5 A"}, {After: "Ada"}, {Query: "ada", After: "ada"}, {Query: "ada", After: "0 bob bob"},
+			{Sort: account.SortNewest, After: "newest -5 ada"}, {Sort: account.SortNewest, After: "newest 5 A"}, {After: "Ada"}, {Query: "ada", After: "0 ada ada"},
 			{Query: "ada", Flag: "admin", After: "newest 1 ada"}, {After: "0 ada ada"}, {After: " "}, {After: "  "},
 		} {
 			_, _, err := s.Users(t.Context(), q)

@@ -27,7 +27,7 @@ type userRow struct {
 	EmailVerified bool
 	Profile       account.Profile `gorm:"serializer:json"`
 	PasswordHash  string
-	Search        string // not empty: an earlier version wrote the row, and its words are not indexed yet
+	Search        string // unindexed, or empty
 	InvitedBy     *string
 	SuspendedAt   int64
 	SuspendReason string
@@ -129,13 +129,13 @@ func (s *Store) UserBySub(ctx context.Context, sub string) (account.User, error)
 func newUserRow(u account.User) userRow {
 	return userRow{
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified,
-		Profile: u.Profile, PasswordHash: u.PasswordHash, SuspendedAt: toUnix(u.SuspendedAt),
+		Profile: u.Profile, PasswordHash: u.PasswordHash, Search: unindexed, SuspendedAt: toUnix(u.SuspendedAt),
 		SuspendReason: u.SuspendReason, CreatedAt: toUnix(u.CreatedAt), UpdatedAt: toUnix(u.UpdatedAt),
 		LastLoginAt: toUnix(u.LastLoginAt), EmailAskedAt: toUnix(u.EmailAskedAt),
 	}
 }
 
-// insertUser adds a user with the words of the search index. A handle stays taken after its user is
+// insertUser adds a user. A handle stays taken after its user is
 // deleted. inviter is a sub or empty. limit bounds the number of users (0: no limit):
 // account.ErrRegistrationFull. The row of the counter is locked after invites and before the lists
 // of takeIndex, so registrations are serialized.
@@ -158,9 +158,6 @@ func insertUser(tx *transaction, u account.User, inviter string, limit int) erro
 	// A failed INSERT would end the transaction on PostgreSQL.
 	once := clause.OnConflict{Columns: []clause.Column{{Name: "handle"}}, DoNothing: true}
 	if err := expect(tx.Table("users").Clauses(once).Create(&row), account.ErrHandleTaken); err != nil {
-		return err
-	}
-	if err := setWords(tx, u.Handle, wordsOf(u)); err != nil {
 		return err
 	}
 	return addFlags(tx, u.Sub, u.Flags)
@@ -251,14 +248,14 @@ func (s *Store) ChangeUser(
 		u.UpdatedAt = fromUnix(toUnix(now))
 		row := userRow{
 			DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified,
-			EmailAskedAt: toUnix(u.EmailAskedAt), Profile: u.Profile, UpdatedAt: toUnix(now),
+			EmailAskedAt: toUnix(u.EmailAskedAt), Profile: u.Profile, Search: unindexed, UpdatedAt: toUnix(now),
 		}
 		columns := []string{"display_name", "email", "email_verified", "email_asked_at", "profile", "search",
 			"updated_at"}
 		if err := tx.Table("users").Where("sub = ?", sub).Select(columns).Updates(&row).Error; err != nil {
 			return err
 		}
-		if err := setWords(tx, u.Handle, wordsOf(u)); err != nil || a == nil {
+		if err := removeWords(tx, u.Handle); err != nil || a == nil {
 			return err
 		}
 		if changed.Email != before {
@@ -432,7 +429,7 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 		if err != nil {
 			return err
 		}
-		if err := setWords(tx, u.Handle, nil); err != nil {
+		if err := removeWords(tx, u.Handle); err != nil {
 			return err
 		}
 		if _, err := end(tx, sub, "", a, now); err != nil {

@@ -162,7 +162,7 @@ INSERT INTO users (sub, handle, display_name, email, email_verified, password_ha
 		created_at, updated_at, last_login_at, profile)
 	SELECT {sub}, {handle},
 		upper(substr({first}, 1, 1)) || substr({first}, 2) || ' ' || upper(substr({last}, 1, 1)) || substr({last}, 2),
-		{handle} || '@example.org', (1 = 1), {hash}, '', CASE WHEN i % 5 = 0 THEN {inviter} END,
+		{handle} || '@example.org', (1 = 1), {hash}, '-', CASE WHEN i % 5 = 0 THEN {inviter} END,
 		{joined}, {joined}, {lately}, '{}' FROM {users};
 UPDATE counters SET value = value + {added} WHERE name = 'users';
 INSERT INTO user_flags (sub, flag) SELECT {sub}, {flag} FROM {users};
@@ -170,11 +170,6 @@ INSERT INTO invites (code, created_by, created_at, expires_at, used_at, used_by)
 	SELECT {invite}, {inviter}, {joined} - 60, {joined} + 3600, {joined}, {sub} FROM {users} WHERE i % 5 = 0;
 INSERT INTO invites (code, created_by, created_at, expires_at)
 	SELECT {invite}, {sub}, {lately}, {lately} + 2592000 FROM {users} WHERE i % 50 = 1;
-INSERT INTO user_words (word, handle) SELECT {handle}, {handle} FROM {users};
-INSERT INTO user_words (word, handle) SELECT {first}, {handle} FROM {users};
-INSERT INTO user_words (word, handle) SELECT {last}, {handle} FROM {users};
-INSERT INTO user_words (word, handle) SELECT 'example', {handle} FROM {users};
-INSERT INTO user_words (word, handle) SELECT 'org', {handle} FROM {users};
 INSERT INTO status_lists (id, issued) SELECT DISTINCT {list}, 0 FROM {sessions} WHERE true ON CONFLICT (id) DO NOTHING;
 INSERT INTO sessions (id, sub, token_hash, created_at, auth_time, last_seen_at, expires_at, ended_at,
 		address, user_agent, status_list, status_index, algorithm, amr, confirmed_at)
