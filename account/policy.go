@@ -195,6 +195,14 @@ var (
 	Restore         = Act{Action: "installation.restore", Proof: ProofOperator}
 	AllowClients    = Act{Action: "client.allow", Proof: ProofOperator}
 	DisallowClients = Act{Action: "client.disallow", Proof: ProofOperator}
+	RegisterClient  = Act{Action: "client.create", Proof: ProofOperator}
+	UpdateClient    = Act{Action: "client.update", Proof: ProofOperator}
+	RenewClient     = Act{Action: "client.rotate_secret", Proof: ProofOperator}
+	RemoveClient    = Act{Action: "client.remove", Proof: ProofOperator}
+	RegisterAPI     = Act{Action: "api.create", Proof: ProofOperator}
+	UpdateAPI       = Act{Action: "api.update", Proof: ProofOperator}
+	RenewAPI        = Act{Action: "api.rotate_secret", Proof: ProofOperator}
+	RemoveAPI       = Act{Action: "api.remove", Proof: ProofOperator}
 	GiveUpMail      = Act{Action: "mail.failed", Proof: ProofOperator}
 )
 
@@ -207,7 +215,8 @@ var Acts = []Act{
 	DeleteAccount, AllowApp, RemoveApp, CreateInvite, DeleteInvite, AddUser, AmendUser, SetFlags, Suspend,
 	Unsuspend, IssueResetCode, ResetFactors, EndUserSession, EndUserSessions, DeleteUser, RevokeInvite,
 	RevokeBranch, UpdateSettings, CloseNextSteps, SetLogo, ImportUsers, ExportAudit, SealKeys, RetireSecret,
-	Restore, AllowClients, DisallowClients, GiveUpMail,
+	Restore, AllowClients, DisallowClients, RegisterClient, UpdateClient, RenewClient, RemoveClient, RegisterAPI,
+	UpdateAPI, RenewAPI, RemoveAPI, GiveUpMail,
 }
 
 // errUnknownAct is a fault of the program: an act without a row of the policy.

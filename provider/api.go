@@ -24,19 +24,19 @@ const (
 
 // API is a protected resource of another application (RFC 8707), registered by the operator.
 type API struct {
-	URI      string // its name in resource and aud
-	Name     string
-	ID       string // authenticates it at introspection
-	Secrets  []ClientSecret
-	Scopes   []APIScope
-	Opaque   bool          // its access tokens are opaque, not JWTs
-	Lifetime time.Duration // of its access tokens, whole seconds
+	URI      string         `json:"resource"` // its name in resource and aud
+	Name     string         `json:"name"`
+	ID       string         `json:"-"` // authenticates it at introspection
+	Secrets  []ClientSecret `json:"-"`
+	Scopes   []APIScope     `json:"scopes"`
+	Opaque   bool           `json:"opaque"`   // its access tokens are opaque, not JWTs
+	Lifetime time.Duration  `json:"lifetime"` // of its access tokens, whole seconds
 	// Algorithm signs its JWTs: RS256, ES256 or EdDSA. Empty means ES256 if there is a key for
 	// it, else RS256.
-	Algorithm  string
-	AllClients bool
-	Clients    []string // ids of the clients that may use it, unless AllClients
-	CreatedAt  time.Time
+	Algorithm  string    `json:"alg"`
+	AllClients bool      `json:"all_clients"`
+	Clients    []string  `json:"clients"` // ids of the clients that may use it, unless AllClients
+	CreatedAt  time.Time `json:"-"`
 }
 
 // APIScope is a scope of one API, with its sentence on the consent page.
@@ -56,19 +56,22 @@ var (
 // APIStore manages APIs for the operator.
 type APIStore interface {
 	// CreateAPI returns ErrAPIExists, the *RegistrationError of API.Check, or one about a scope
-	// of another API or an unknown client.
-	CreateAPI(ctx context.Context, a *API) error
+	// of another API or an unknown client. The detail of its audit row is the Changes from NewAPI.
+	CreateAPI(ctx context.Context, a *API, audit account.Audit) error
 	// APIs returns the APIs sorted by URI.
 	APIs(ctx context.Context) ([]*API, error)
 	// UpdateAPI replaces everything but the URI, the id, the secrets and CreatedAt. It returns
-	// ErrAPINotFound or an error of CreateAPI.
-	UpdateAPI(ctx context.Context, a *API) error
+	// ErrAPINotFound or an error of CreateAPI. The detail of its audit row is the Changes; without
+	// any, nothing is written.
+	UpdateAPI(ctx context.Context, a *API, audit account.Audit) error
 	// RotateAPISecret adds a new secret and lets the current one expire at until. A previous
 	// secret that still works is ErrSecretOverlap, unless endOthers is set, which ends it at
 	// once. An unknown API is ErrAPINotFound.
-	RotateAPISecret(ctx context.Context, uri string, stored ClientSecret, until time.Time, endOthers bool) error
+	RotateAPISecret(
+		ctx context.Context, uri string, stored ClientSecret, until time.Time, endOthers bool, audit account.Audit,
+	) error
 	// RemoveAPI returns ErrAPINotFound for an unknown API.
-	RemoveAPI(ctx context.Context, uri string) error
+	RemoveAPI(ctx context.Context, uri string, audit account.Audit) error
 }
 
 // NewAPI returns a registration with the defaults, and its secret, which is shown once.

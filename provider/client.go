@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -31,43 +32,66 @@ const (
 	AuthJWT   = "private_key_jwt"
 )
 
-// Client is a relying party, registered by the operator.
+// Client is a relying party, registered by the operator. The tags name its members as RFC 7591 and the
+// logout specifications do where these define them.
 type Client struct {
-	ID                    string
-	Name                  string
-	Secrets               []ClientSecret // valid ones, newest first; none for a public client
-	RedirectURIs          []string
-	Scopes                []string
-	AuthMethod            string // one of the Auth constants; AuthNone is a public client
-	RequirePKCE           bool
-	RequireFlag           string   // access flag that a user needs, or empty
-	RequireACR            string   // required class of the sign-in: "2", "phr" or empty
-	Trusted               bool     // first party: no consent page
-	IDTokenAlg            string   // id_token_signed_response_alg: RS256, ES256 or EdDSA; empty is RS256
-	IDTokenClaims         bool     // claims of the granted scopes in the ID token too
-	Groups                []string // flags that the groups claim may contain; empty: all but admin
-	AllowInsecureRedirect bool     // http redirect URIs beyond the loopback
-	Profile               string   // ProfileFAPI2, or empty
-	DPoPBound             bool     // dpop_bound_access_tokens: no token without a proof (RFC 9449 section 5.2)
-	ClientCredentials     bool     // may use the client_credentials grant
-	DeviceGrant           bool     // may use the device grant (RFC 8628)
-	JWKS                  []byte   // public keys (RFC 7517 set, JSON) for private_key_jwt; never fetched
+	ID       string `json:"client_id"`
+	Name     string `json:"client_name"`
+	Document bool   `json:"client_id_metadata_document,omitempty"` // the id is its URL
+
+	RedirectURIs           []string `json:"redirect_uris"`
+	PostLogoutRedirectURIs []string `json:"post_logout_redirect_uris"`
+	BackchannelLogoutURI   string   `json:"backchannel_logout_uri,omitempty"` // empty: no back-channel logout
+	// BackchannelPrivate allows logout tokens to go to a private or loopback address.
+	BackchannelPrivate bool            `json:"allow_private_backchannel"`
+	Scopes             []string        `json:"scopes"`
+	AuthMethod         string          `json:"token_endpoint_auth_method"` // an Auth constant
+	JWKS               json.RawMessage `json:"jwks,omitempty"`             // of private_key_jwt
+	RequirePKCE        bool            `json:"require_pkce"`
+	RequireFlag        string          `json:"require_flag,omitempty"`    // access flag that a user needs, or empty
+	RequireACR         string          `json:"require_acr,omitempty"`     // "2", "phr" or empty
+	OptionalScopes     []string        `json:"optional_scopes,omitempty"` // that a user may decline
+	HomeURI            string          `json:"client_uri,omitempty"`      // its web page, or empty
+	Logo               account.Picture `json:"logo,omitzero"`             // read without a PNG
+	Groups             []string        `json:"groups,omitempty"`          // empty: all but admin
 	// RefreshGrace is how long a rotated refresh token still works, for clients that send
 	// parallel refreshes. It is at most MaxRefreshGrace; 0 is strict.
-	RefreshGrace           time.Duration
-	PostLogoutRedirectURIs []string
-	BackchannelLogoutURI   string // empty: no back-channel logout
-	// BackchannelPrivate allows logout tokens to go to a private or loopback address.
-	BackchannelPrivate bool
-	HomeURI            string          // its web page, or empty
-	OptionalScopes     []string        // those of Scopes that a user may leave out on the consent page
-	Logo               account.Picture // only the hash when read; storing without a PNG keeps the logo
-	CreatedAt          time.Time
+	RefreshGrace          time.Duration  `json:"refresh_grace_seconds"`
+	ClientCredentials     bool           `json:"client_credentials"`                 // may use that grant
+	DeviceGrant           bool           `json:"device_grant"`                       // may use it (RFC 8628)
+	Profile               string         `json:"profile,omitempty"`                  // ProfileFAPI2, or empty
+	DPoPBound             bool           `json:"dpop_bound_access_tokens,omitempty"` // RFC 9449 section 5.2
+	Trusted               bool           `json:"trusted"`                            // first party: no consent page
+	IDTokenAlg            string         `json:"id_token_signed_response_alg"`       // empty is RS256
+	IDTokenClaims         bool           `json:"id_token_claims"`                    // not at userinfo only
+	AllowInsecureRedirect bool           `json:"allow_insecure_redirect"`            // http beyond the loopback
+	Secrets               []ClientSecret `json:"secrets"`                            // valid ones, newest first
+	CreatedAt             time.Time      `json:"created_at"`
 
-	// Document reports whether the id is the URL of the client's own description. APIs lists the
-	// URIs of the APIs that the client's Allowance permits; clients are stored without it.
-	Document bool
-	APIs     []string
+	// APIs lists the URIs of the APIs that the Allowance of a client with a Document permits; clients
+	// are stored without it.
+	APIs []string `json:"-"`
+}
+
+// Changes returns the members in which two registrations, two Clients or two APIs, differ, for the
+// audit log: a switch with what it is now, of all others only the name.
+func Changes[T Client | API](from, to *T) (names []string) {
+	old, now := reflect.ValueOf(from).Elem(), reflect.ValueOf(to).Elem()
+	for i, f := range reflect.VisibleFields(now.Type()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		a, b := old.Field(i), now.Field(i)
+		switch none := b.Kind() == reflect.Slice && a.Len()+b.Len() == 0; {
+		case name == "-" || none || reflect.DeepEqual(a.Interface(), b.Interface()):
+		case name == "secrets" || name == "created_at": // not of the registration
+		case b.Kind() != reflect.Bool:
+			names = append(names, name)
+		case b.Bool():
+			names = append(names, name+"=on")
+		default:
+			names = append(names, name+"=off")
+		}
+	}
+	return names
 }
 
 // NewClient returns a registration with the defaults: a confidential client that may request
@@ -91,9 +115,9 @@ const MaxRefreshGrace = time.Minute
 
 // ClientSecret is the SHA-256 of a generated secret of 256 bits.
 type ClientSecret struct {
-	Hash      []byte
-	CreatedAt time.Time
-	ExpiresAt time.Time // zero: does not expire
+	Hash      []byte    `json:"-"`
+	CreatedAt time.Time `json:"created_at"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"` // zero: does not expire
 }
 
 // NewSecret returns a client secret of 256 bits, which is shown once, and its stored form.
@@ -327,9 +351,9 @@ func (c *Client) checkTokens() error {
 		const reason = "the algorithms are RS256, ES256 and EdDSA"
 		return &RegistrationError{"id_token_signed_response_alg", c.IDTokenAlg, reason}
 	case c.RefreshGrace < 0 || c.RefreshGrace > MaxRefreshGrace || c.RefreshGrace%time.Second != 0:
-		return &RegistrationError{"refresh_grace", "", fmt.Sprintf("whole seconds, at most %s", MaxRefreshGrace)}
+		return &RegistrationError{"refresh_grace_seconds", "", fmt.Sprintf("whole seconds, at most %s", MaxRefreshGrace)}
 	case c.RefreshGrace > 0 && c.IsPublic():
-		return &RegistrationError{"refresh_grace", "",
+		return &RegistrationError{"refresh_grace_seconds", "",
 			"only for confidential clients: without a secret a stolen refresh token would work twice"}
 	case c.ClientCredentials && c.IsPublic():
 		return &RegistrationError{"client_credentials", "",

@@ -42,8 +42,8 @@ func TestClientIsHeldToTheRulesAsAWhole(t *testing.T) {
 		{"jwks", func(c *provider.Client) { c.JWKS = []byte(`{"keys":[]}`) }},
 		{"id_token_signed_response_alg", func(c *provider.Client) { c.IDTokenAlg = "none" }},
 		{"id_token_signed_response_alg", func(c *provider.Client) { c.IDTokenAlg = "HS256" }},
-		{"refresh_grace", func(c *provider.Client) { c.RefreshGrace = 61 * time.Second }},
-		{"refresh_grace", func(c *provider.Client) { c.AuthMethod, c.RefreshGrace = provider.AuthNone, time.Second }},
+		{"refresh_grace_seconds", func(c *provider.Client) { c.RefreshGrace = 61 * time.Second }},
+		{"refresh_grace_seconds", func(c *provider.Client) { c.AuthMethod, c.RefreshGrace = provider.AuthNone, time.Second }},
 		{"client_credentials", func(c *provider.Client) { c.AuthMethod, c.ClientCredentials = provider.AuthNone, true }},
 	} {
 		bad := good()

@@ -44,7 +44,7 @@ func (c *Client) checkProfile() error {
 	case c.DeviceGrant:
 		return refused("device_grant", "", "there is no device grant, because its requests are not pushed")
 	case c.RefreshGrace > 0:
-		return refused("refresh_grace", "", "refresh tokens are not rotated, and need no grace")
+		return refused("refresh_grace_seconds", "", "refresh tokens are not rotated, and need no grace")
 	}
 	for _, k := range c.Keys().Keys {
 		if k.Algorithm == string(jose.RS256) {

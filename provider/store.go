@@ -180,21 +180,24 @@ type LogoutOutbox interface {
 	LogoutFailed(ctx context.Context, id int64, next time.Time) error
 }
 
-// ClientStore manages clients for the operator.
+// ClientStore manages clients for the operator. A change is written with its audit row in one
+// transaction.
 type ClientStore interface {
-	// CreateClient returns ErrClientExists or the *RegistrationError of Client.Check.
-	CreateClient(ctx context.Context, c *Client) error
+	// CreateClient returns ErrClientExists or the *RegistrationError of Client.Check. The detail of
+	// its audit row is the Changes from NewClient.
+	CreateClient(ctx context.Context, c *Client, audit account.Audit) error
 	// Client returns ErrClientNotFound for an unknown client.
 	Client(ctx context.Context, id string) (*Client, error)
 	// Clients returns the clients sorted by name.
 	Clients(ctx context.Context) ([]*Client, error)
 	// UpdateClient replaces everything but the id, the secrets and CreatedAt. It returns
-	// ErrClientNotFound or the *RegistrationError of Client.Check.
-	UpdateClient(ctx context.Context, c *Client) error
+	// ErrClientNotFound or the *RegistrationError of Client.Check. The detail of its audit row is
+	// the Changes; without any, nothing is written.
+	UpdateClient(ctx context.Context, c *Client, audit account.Audit) error
 	// RotateClientSecret adds the hash of a new secret; the current ones expire at until, at once
 	// if that is not after now. An unknown client is ErrClientNotFound.
-	RotateClientSecret(ctx context.Context, id string, hash []byte, now, until time.Time) error
+	RotateClientSecret(ctx context.Context, id string, hash []byte, now, until time.Time, audit account.Audit) error
 	// RemoveClient removes the client with its secrets, consents, grants and tokens. An unknown
 	// client is ErrClientNotFound.
-	RemoveClient(ctx context.Context, id string) error
+	RemoveClient(ctx context.Context, id string, audit account.Audit) error
 }

@@ -65,7 +65,7 @@ func newBench(b *testing.B) *bench {
 	must(st.CreateClient(ctx, &provider.Client{
 		ID: "app", Name: "App", RedirectURIs: []string{"https://app.example.org/cb"}, Scopes: provider.Scopes, AuthMethod: provider.AuthAny, Trusted: true,
 		CreatedAt: now, Secrets: []provider.ClientSecret{{Hash: account.HashSecret(benchSecret), CreatedAt: now}},
-	}))
+	}, account.Operator().Audit(time.Now(), account.RegisterClient, "", "")))
 	keyFile := filepath.Join(b.TempDir(), "key.pem")
 	_, err = config.GenerateKey(keyFile, 2048)
 	must(err)
@@ -76,7 +76,7 @@ func newBench(b *testing.B) *bench {
 	must(err)
 	api, _ := provider.NewAPI("https://api.example.org", "API", now)
 	api.AllClients, api.Scopes = true, []provider.APIScope{{Name: "read", Sentence: "Read"}}
-	must(st.CreateAPI(ctx, api))
+	must(st.CreateAPI(ctx, api, account.Operator().Audit(time.Now(), account.RegisterAPI, "", "")))
 	pages, err := templates.New(templates.Options{})
 	must(err)
 	log := slog.New(slog.DiscardHandler)

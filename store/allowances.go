@@ -83,7 +83,7 @@ func (s *Store) DisallowClients(ctx context.Context, url string, audit account.A
 	if err != nil {
 		return nil, err
 	}
-	clients, err := s.readClients(ctx, " AND document = ?", true)
+	clients, err := readClients(s.conn(ctx), s.now(), " AND document = ?", true)
 	if err != nil {
 		return nil, fail("disallow clients", err)
 	}
@@ -92,13 +92,16 @@ func (s *Store) DisallowClients(ctx context.Context, url string, audit account.A
 		if _, ok := provider.AllowanceOf(left, c.ID); ok {
 			continue
 		}
-		if err := s.RemoveClient(ctx, c.ID); err != nil && !errors.Is(err, provider.ErrClientNotFound) {
+		if err := s.removeClient(ctx, c.ID, noAudit); err != nil && !errors.Is(err, provider.ErrClientNotFound) {
 			return removed, err
 		}
 		removed = append(removed, c.ID)
 	}
 	return removed, nil
 }
+
+// noAudit is for a client with a document: the rows of its Allowance are its audit.
+func noAudit(*transaction) error { return nil }
 
 // KeepDocumentClient implements provider.Storage.
 func (s *Store) KeepDocumentClient(ctx context.Context, c *provider.Client) error {
@@ -107,7 +110,7 @@ func (s *Store) KeepDocumentClient(ctx context.Context, c *provider.Client) erro
 		if err := s.makeRoomForDocument(ctx); err != nil {
 			return err
 		}
-		if err = s.CreateClient(ctx, c); !errors.Is(err, provider.ErrClientExists) {
+		if err = s.createClient(ctx, c, noAudit); !errors.Is(err, provider.ErrClientExists) {
 			return err
 		}
 		kept, err = s.Client(ctx, c.ID) // another request was first

@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 )
 
@@ -56,23 +57,27 @@ var apiColumns = columnsOf[apiRow]("apis")
 
 // APIs implements provider.APIStore.
 func (s *Store) APIs(ctx context.Context) ([]*provider.API, error) {
-	const doing = "list APIs"
+	all, err := readAPIs(s.conn(ctx))
+	return all, fail("list APIs", err)
+}
+
+func readAPIs(db *gorm.DB) ([]*provider.API, error) {
 	var rows []apiRow
-	err := s.conn(ctx).Raw("SELECT " + apiColumns + " FROM apis ORDER BY uri").Find(&rows).Error
+	err := db.Raw("SELECT " + apiColumns + " FROM apis ORDER BY uri").Find(&rows).Error
 	if err != nil || len(rows) == 0 {
-		return []*provider.API{}, fail(doing, err)
+		return []*provider.API{}, err
 	}
 	var scopes []apiScopeRow
-	err = s.conn(ctx).Raw(`SELECT name, uri, position, sentence FROM api_scopes
+	err = db.Raw(`SELECT name, uri, position, sentence FROM api_scopes
 		ORDER BY uri, position`).Find(&scopes).Error
 	if err != nil {
-		return nil, fail(doing, err)
+		return nil, err
 	}
 	var clients []apiClientRow
-	err = s.conn(ctx).Raw(`SELECT a.uri, a.client_id FROM api_clients a JOIN clients k ON k.id = a.client_id
+	err = db.Raw(`SELECT a.uri, a.client_id FROM api_clients a JOIN clients k ON k.id = a.client_id
 		WHERE k.removed_at = 0 ORDER BY a.uri, a.client_id`).Find(&clients).Error
 	if err != nil {
-		return nil, fail(doing, err)
+		return nil, err
 	}
 	all := each(rows, apiRow.api)
 	for _, a := range all {
@@ -91,7 +96,7 @@ func (s *Store) APIs(ctx context.Context) ([]*provider.API, error) {
 }
 
 // CreateAPI implements provider.APIStore.
-func (s *Store) CreateAPI(ctx context.Context, a *provider.API) error {
+func (s *Store) CreateAPI(ctx context.Context, a *provider.API, audit account.Audit) error {
 	if err := a.Check(); err != nil {
 		return fmt.Errorf("create API: %w", err)
 	}
@@ -100,12 +105,17 @@ func (s *Store) CreateAPI(ctx context.Context, a *provider.API) error {
 		Algorithm: a.Algorithm, AllClients: a.AllClients, Secret: a.Secrets[0].Hash,
 		SecretAt: toUnix(a.Secrets[0].CreatedAt), CreatedAt: toUnix(a.CreatedAt),
 	}
+	defaults, _ := provider.NewAPI(a.URI, a.Name, a.CreatedAt)
+	audit.Detail = changed(defaults, a)
 	return s.write(ctx, "create API", func(tx *transaction) error {
 		once := clause.OnConflict{Columns: []clause.Column{{Name: "uri"}}, DoNothing: true}
 		if err := expect(tx.Table("apis").Clauses(once).Create(&row), provider.ErrAPIExists); err != nil {
 			return err
 		}
-		return insertAPIParts(tx, a)
+		if err := insertAPIParts(tx, a); err != nil {
+			return err
+		}
+		return insertAudit(tx, audit)
 	})
 }
 
@@ -138,48 +148,71 @@ func insertAPIParts(tx *transaction, a *provider.API) error {
 }
 
 // UpdateAPI implements provider.APIStore.
-func (s *Store) UpdateAPI(ctx context.Context, a *provider.API) error {
+func (s *Store) UpdateAPI(ctx context.Context, a *provider.API, audit account.Audit) error {
 	if err := a.Check(); err != nil {
 		return fmt.Errorf("update API: %w", err)
 	}
 	return s.write(ctx, "update API", func(tx *transaction) error {
-		const update = "UPDATE apis SET name = ?, opaque = ?, lifetime = ?, alg = ?, all_clients = ? WHERE uri = ?"
-		updated := tx.Exec(update,
-			a.Name, a.Opaque, int64(a.Lifetime/time.Second), a.Algorithm, a.AllClients, a.URI)
-		if err := expect(updated, provider.ErrAPINotFound); err != nil {
+		if err := lockAPI(tx, a.URI); err != nil {
 			return err
 		}
-		err := execEach(tx, a.URI, "DELETE FROM api_scopes WHERE uri = ?", "DELETE FROM api_clients WHERE uri = ?")
+		all, err := readAPIs(tx.DB)
 		if err != nil {
 			return err
 		}
-		return insertAPIParts(tx, a)
+		before := slices.IndexFunc(all, func(b *provider.API) bool { return b.URI == a.URI })
+		if audit.Detail = changed(all[before], a); audit.Detail == "" {
+			return nil
+		}
+		err = tx.Exec("UPDATE apis SET name = ?, opaque = ?, lifetime = ?, alg = ?, all_clients = ? WHERE uri = ?",
+			a.Name, a.Opaque, int64(a.Lifetime/time.Second), a.Algorithm, a.AllClients, a.URI).Error
+		if err != nil {
+			return err
+		}
+		err = execEach(tx, a.URI, "DELETE FROM api_scopes WHERE uri = ?", "DELETE FROM api_clients WHERE uri = ?")
+		if err != nil {
+			return err
+		}
+		if err := insertAPIParts(tx, a); err != nil {
+			return err
+		}
+		return insertAudit(tx, audit)
 	})
+}
+
+// lockAPI serializes the changes of an API.
+func lockAPI(tx *transaction, uri string) error {
+	return expect(tx.Exec("UPDATE apis SET name = name WHERE uri = ?", uri), provider.ErrAPINotFound)
 }
 
 // RotateAPISecret implements provider.APIStore.
 func (s *Store) RotateAPISecret(
-	ctx context.Context, uri string, n provider.ClientSecret, until time.Time, endOthers bool,
+	ctx context.Context, uri string, n provider.ClientSecret, until time.Time, endOthers bool, audit account.Audit,
 ) error {
 	free := toUnix(n.CreatedAt)
 	if endOthers {
 		free = math.MaxInt64
 	}
 	return s.write(ctx, "rotate secret of API", func(tx *transaction) error {
-		// Serialize concurrent rotations.
-		updated := tx.Exec("UPDATE apis SET name = name WHERE uri = ?", uri)
-		if err := expect(updated, provider.ErrAPINotFound); err != nil {
+		if err := lockAPI(tx, uri); err != nil {
 			return err
 		}
 		rotated := tx.Exec(`UPDATE apis SET previous = secret, previous_until = ?, secret = ?, secret_at = ?
 			WHERE uri = ? AND previous_until <= ?`, toUnix(until), n.Hash, toUnix(n.CreatedAt), uri, free)
-		return expect(rotated, provider.ErrSecretOverlap)
+		if err := expect(rotated, provider.ErrSecretOverlap); err != nil {
+			return err
+		}
+		return insertAudit(tx, audit)
 	})
 }
 
 // RemoveAPI implements provider.APIStore.
-func (s *Store) RemoveAPI(ctx context.Context, uri string) error {
-	return s.writeOne(ctx, "remove API", func(db *gorm.DB) error {
-		return expect(db.Exec("DELETE FROM apis WHERE uri = ?", uri), provider.ErrAPINotFound)
+func (s *Store) RemoveAPI(ctx context.Context, uri string, audit account.Audit) error {
+	return s.write(ctx, "remove API", func(tx *transaction) error {
+		removed := tx.Exec("DELETE FROM apis WHERE uri = ?", uri)
+		if err := expect(removed, provider.ErrAPINotFound); err != nil {
+			return err
+		}
+		return insertAudit(tx, audit)
 	})
 }

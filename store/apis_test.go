@@ -19,7 +19,7 @@ func addAPI(t *testing.T, s *store.Store, uri string, change func(*provider.API)
 	if change != nil {
 		change(a)
 	}
-	must(t, s.CreateAPI(t.Context(), a))
+	must(t, s.CreateAPI(t.Context(), a, act("api.create")))
 	return a
 }
 
@@ -134,11 +134,11 @@ func TestAPIComesBackAsRegistered(t *testing.T) {
 		}
 		want()
 		a.Opaque, a.Algorithm, a.Clients, a.AllClients, a.Scopes, a.Name = false, "", nil, true, a.Scopes[:1], "Other"
-		must(t, s.UpdateAPI(ctx, a))
+		must(t, s.UpdateAPI(ctx, a, act("api.update")))
 		want()
 		bad := *a
 		bad.Name, bad.AllClients, bad.Clients = "Bad", false, []string{"nobody"}
-		if err := s.UpdateAPI(ctx, &bad); err == nil {
+		if err := s.UpdateAPI(ctx, &bad, act("api.update")); err == nil {
 			t.Error("a client that there is not is accepted")
 		}
 		want()

@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 )
 
@@ -107,11 +108,22 @@ func newClientRow(c *provider.Client) clientRow {
 
 // CreateClient implements provider.ClientStore. It first deletes what is left of a removed client
 // with that id.
-func (s *Store) CreateClient(ctx context.Context, c *provider.Client) error {
+func (s *Store) CreateClient(ctx context.Context, c *provider.Client, a account.Audit) error {
+	a.Detail = changed(provider.NewClient(c.ID, c.Name, c.CreatedAt), c)
+	return s.createClient(ctx, c, func(tx *transaction) error { return insertAudit(tx, a) })
+}
+
+// changed describes a change of a registration in the audit log.
+func changed[T provider.Client | provider.API](from, to *T) string {
+	return strings.Join(provider.Changes(from, to), " ")
+}
+
+// createClient calls also in the transaction that creates the client.
+func (s *Store) createClient(ctx context.Context, c *provider.Client, also func(tx *transaction) error) error {
 	if err := c.Check(); err != nil {
 		return fmt.Errorf("create client: %w", err)
 	}
-	err := s.insertClient(ctx, c)
+	err := s.insertClient(ctx, c, also)
 	if !errors.Is(err, provider.ErrClientExists) {
 		return err
 	}
@@ -126,10 +138,10 @@ func (s *Store) CreateClient(ctx context.Context, c *provider.Client) error {
 	if err := s.purgeClient(ctx, c.ID); err != nil {
 		return err
 	}
-	return s.insertClient(ctx, c)
+	return s.insertClient(ctx, c, also)
 }
 
-func (s *Store) insertClient(ctx context.Context, c *provider.Client) error {
+func (s *Store) insertClient(ctx context.Context, c *provider.Client, also func(tx *transaction) error) error {
 	row := newClientRow(c)
 	return s.write(ctx, "create client", func(tx *transaction) error {
 		once := clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoNothing: true}
@@ -145,7 +157,10 @@ func (s *Store) insertClient(ctx context.Context, c *provider.Client) error {
 				return err
 			}
 		}
-		return writeClientLogo(tx, c)
+		if err := writeClientLogo(tx, c); err != nil {
+			return err
+		}
+		return also(tx)
 	})
 }
 
@@ -177,7 +192,7 @@ func (s *Store) Client(ctx context.Context, id string) (*provider.Client, error)
 	if invalidKey(id) {
 		return nil, provider.ErrClientNotFound
 	}
-	found, err := s.readClients(ctx, " AND id = ?", id)
+	found, err := readClients(s.conn(ctx), s.now(), " AND id = ?", id)
 	if err == nil && len(found) == 0 {
 		err = provider.ErrClientNotFound
 	}
@@ -189,15 +204,15 @@ func (s *Store) Client(ctx context.Context, id string) (*provider.Client, error)
 
 // Clients implements provider.ClientStore.
 func (s *Store) Clients(ctx context.Context) ([]*provider.Client, error) {
-	all, err := s.readClients(ctx, "")
+	all, err := readClients(s.conn(ctx), s.now(), "")
 	return all, fail("list clients", err)
 }
 
 var clientColumns, secretColumns = columnsOf[clientRow]("clients"), columnsOf[clientSecretRow]("client_secrets")
 
-func (s *Store) readClients(ctx context.Context, and string, args ...any) ([]*provider.Client, error) {
+func readClients(db *gorm.DB, now int64, and string, args ...any) ([]*provider.Client, error) {
 	var rows []clientRead
-	err := s.conn(ctx).Raw("SELECT "+clientColumns+`,
+	err := db.Raw("SELECT "+clientColumns+`,
 		coalesce((SELECT l.hash FROM client_logos l WHERE l.client_id = clients.id), '') AS logo_hash
 		FROM clients WHERE removed_at = 0`+and+" ORDER BY name, id", args...).Find(&rows).Error
 	out, byID := each(rows, clientRead.client), make(map[string]*provider.Client, len(rows))
@@ -208,9 +223,9 @@ func (s *Store) readClients(ctx context.Context, and string, args ...any) ([]*pr
 		byID[c.ID] = c
 	}
 	var secrets []clientSecretRow
-	err = s.conn(ctx).Raw("SELECT "+secretColumns+` FROM client_secrets
+	err = db.Raw("SELECT "+secretColumns+` FROM client_secrets
 		WHERE client_id IN ? AND (expires_at = 0 OR expires_at > ?) ORDER BY created_at DESC, id DESC`,
-		slices.Collect(maps.Keys(byID)), s.now()).Find(&secrets).Error
+		slices.Collect(maps.Keys(byID)), now).Find(&secrets).Error
 	for _, r := range secrets {
 		c := byID[r.ClientID]
 		c.Secrets = append(c.Secrets, provider.ClientSecret{
@@ -221,7 +236,7 @@ func (s *Store) readClients(ctx context.Context, and string, args ...any) ([]*pr
 }
 
 // UpdateClient implements provider.ClientStore.
-func (s *Store) UpdateClient(ctx context.Context, c *provider.Client) error {
+func (s *Store) UpdateClient(ctx context.Context, c *provider.Client, a account.Audit) error {
 	if invalidKey(c.ID) {
 		return provider.ErrClientNotFound
 	}
@@ -230,26 +245,44 @@ func (s *Store) UpdateClient(ctx context.Context, c *provider.Client) error {
 	}
 	row := newClientRow(c)
 	return s.write(ctx, "update client", func(tx *transaction) error {
-		// Select("*") writes zero values too.
-		update := tx.Table("clients").Where("id = ? AND removed_at = 0", c.ID)
-		update = update.Select("*").Omit("id", "created_at").Updates(&row)
-		if err := expect(update, provider.ErrClientNotFound); err != nil {
+		if err := lockClient(tx, c.ID); err != nil {
 			return err
 		}
-		return writeClientLogo(tx, c)
+		before, err := readClients(tx.DB, s.now(), " AND id = ?", c.ID)
+		if err != nil {
+			return err
+		}
+		if a.Detail = changed(before[0], c); a.Detail == "" {
+			return nil
+		}
+		// Select("*") writes zero values too.
+		update := tx.Table("clients").Where("id = ?", c.ID).Select("*").Omit("id", "created_at")
+		if err := update.Updates(&row).Error; err != nil {
+			return err
+		}
+		if err := writeClientLogo(tx, c); err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
 	})
 }
 
+// lockClient serializes the changes of a client.
+func lockClient(tx *transaction, id string) error {
+	updated := tx.Exec("UPDATE clients SET name = name WHERE id = ? AND removed_at = 0", id)
+	return expect(updated, provider.ErrClientNotFound)
+}
+
 // RotateClientSecret implements provider.ClientStore. An earlier expiry of a secret stays.
-func (s *Store) RotateClientSecret(ctx context.Context, id string, hash []byte, now, until time.Time) error {
+func (s *Store) RotateClientSecret(
+	ctx context.Context, id string, hash []byte, now, until time.Time, a account.Audit,
+) error {
 	if invalidKey(id) {
 		return provider.ErrClientNotFound
 	}
 	end := max(toUnix(now), toUnix(until))
 	return s.write(ctx, "rotate client secret", func(tx *transaction) error {
-		// Serialize concurrent rotations.
-		updated := tx.Exec("UPDATE clients SET name = name WHERE id = ? AND removed_at = 0", id)
-		if err := expect(updated, provider.ErrClientNotFound); err != nil {
+		if err := lockClient(tx, id); err != nil {
 			return err
 		}
 		err := tx.Exec(`UPDATE client_secrets SET expires_at = ?
@@ -257,14 +290,23 @@ func (s *Store) RotateClientSecret(ctx context.Context, id string, hash []byte, 
 		if err != nil {
 			return err
 		}
-		return tx.Exec(`INSERT INTO client_secrets (client_id, hash, created_at)
+		err = tx.Exec(`INSERT INTO client_secrets (client_id, hash, created_at)
 			VALUES (?, ?, ?)`, id, hash, toUnix(now)).Error
+		if err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
 	})
 }
 
 // RemoveClient implements provider.ClientStore. The client is unknown at once. Its data is deleted
 // in batches; if this is interrupted, the sweep continues.
-func (s *Store) RemoveClient(ctx context.Context, id string) error {
+func (s *Store) RemoveClient(ctx context.Context, id string, a account.Audit) error {
+	return s.removeClient(ctx, id, func(tx *transaction) error { return insertAudit(tx, a) })
+}
+
+// removeClient calls also in the transaction from which on the client is unknown.
+func (s *Store) removeClient(ctx context.Context, id string, also func(tx *transaction) error) error {
 	if invalidKey(id) {
 		return provider.ErrClientNotFound
 	}
@@ -273,8 +315,12 @@ func (s *Store) RemoveClient(ctx context.Context, id string) error {
 		if err := expect(updated, provider.ErrClientNotFound); err != nil {
 			return err
 		}
-		return execEach(tx, id,
+		err := execEach(tx, id,
 			"DELETE FROM client_secrets WHERE client_id = ?", "DELETE FROM client_logos WHERE client_id = ?")
+		if err != nil {
+			return err
+		}
+		return also(tx)
 	})
 	if err != nil {
 		return err

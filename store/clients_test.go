@@ -19,7 +19,7 @@ func TestExpiredSecretIsNotReturned(t *testing.T) {
 		c := &provider.Client{ID: "app", Name: "App", RedirectURIs: []string{"https://app.example.org/cb"}, AuthMethod: provider.AuthAny, CreatedAt: noon, Secrets: []provider.ClientSecret{
 			{Hash: []byte("new"), CreatedAt: noon}, {Hash: []byte("old"), CreatedAt: noon, ExpiresAt: time.Now().Add(-time.Second)},
 		}}
-		must(t, s.CreateClient(t.Context(), c))
+		must(t, s.CreateClient(t.Context(), c, act("client.create")))
 		one, err := s.Client(t.Context(), "app")
 		must(t, err)
 		all, err := s.Clients(t.Context())
@@ -95,9 +95,9 @@ func TestEveryFieldOfAClientComesBack(t *testing.T) {
 				}
 			}
 		}
-		must(t, s.CreateClient(ctx, full))
-		must(t, s.CreateClient(ctx, bare))
-		want(t, s.CreateClient(ctx, full), provider.ErrClientExists)
+		must(t, s.CreateClient(ctx, full, act("client.create")))
+		must(t, s.CreateClient(ctx, bare, act("client.create")))
+		want(t, s.CreateClient(ctx, full, act("client.create")), provider.ErrClientExists)
 		_, err := s.Client(ctx, "none")
 		want(t, err, provider.ErrClientNotFound)
 		check(full)
@@ -106,7 +106,7 @@ func TestEveryFieldOfAClientComesBack(t *testing.T) {
 		for id, from := range map[string]*provider.Client{"full": bare, "bare": full} {
 			change := *from
 			change.ID = id
-			must(t, s.UpdateClient(ctx, &change))
+			must(t, s.UpdateClient(ctx, &change, act("client.update")))
 			check(&change)
 		}
 	})
@@ -134,11 +134,11 @@ func TestClientIsRemovedInTheMiddleOfItsUse(t *testing.T) {
 				s, p := instances[i%2], people[i]
 				switch {
 				case i == 0:
-					return s.RemoveClient(ctx, c.ID)
+					return s.RemoveClient(ctx, c.ID, act("client.remove"))
 				case i == 1:
-					return s.UpdateClient(ctx, c)
+					return s.UpdateClient(ctx, c, act("client.update"))
 				case i == 2:
-					return s.RotateClientSecret(ctx, c.ID, []byte("new"), noon, noon)
+					return s.RotateClientSecret(ctx, c.ID, []byte("new"), noon, noon, act("client.rotate_secret"))
 				case i%3 == 0:
 					return s.RemoveApp(ctx, p.user.Sub, c.ID, noon, act("app.remove"))
 				case i%3 == 1:
@@ -165,7 +165,7 @@ func TestUpdateKeepsSecretsAndOtherClients(t *testing.T) {
 		change.RequirePKCE, change.RequireFlag, change.Trusted, change.IDTokenClaims, change.AllowInsecureRedirect = true, "beta", true, true, true
 		sent := change
 		sent.Secrets, sent.CreatedAt = nil, noon.Add(time.Hour)
-		must(t, s.UpdateClient(t.Context(), &sent))
+		must(t, s.UpdateClient(t.Context(), &sent, act("client.update")))
 		for _, expected := range []*provider.Client{&change, other} {
 			got, err := s.Client(t.Context(), expected.ID)
 			must(t, err)
@@ -174,14 +174,14 @@ func TestUpdateKeepsSecretsAndOtherClients(t *testing.T) {
 			}
 		}
 		sent.Trusted, sent.RequireFlag = false, "" // zero values are written too
-		must(t, s.UpdateClient(t.Context(), &sent))
+		must(t, s.UpdateClient(t.Context(), &sent, act("client.update")))
 		got, err := s.Client(t.Context(), "app")
 		must(t, err)
 		if got.Trusted || got.RequireFlag != "" {
 			t.Errorf("%+v", got)
 		}
 		sent.ID = "none"
-		want(t, s.UpdateClient(t.Context(), &sent), provider.ErrClientNotFound)
+		want(t, s.UpdateClient(t.Context(), &sent, act("client.update")), provider.ErrClientNotFound)
 	})
 }
 
@@ -195,7 +195,7 @@ func TestInvalidClientIsNotWritten(t *testing.T) {
 		} {
 			bad := *c
 			change(&bad)
-			for _, err := range []error{s.CreateClient(t.Context(), &bad), s.UpdateClient(t.Context(), &bad)} {
+			for _, err := range []error{s.CreateClient(t.Context(), &bad, act("client.create")), s.UpdateClient(t.Context(), &bad, act("client.update"))} {
 				var broken *provider.RegistrationError
 				if !errors.As(err, &broken) || broken.Member != member {
 					t.Errorf("%s: %v", member, err)
@@ -223,15 +223,15 @@ func TestRotatedSecretEndsInTime(t *testing.T) {
 			return out
 		}
 		first := string(account.HashSecret("secret of app"))
-		must(t, s.RotateClientSecret(ctx, "app", []byte("second"), now, now.Add(time.Hour)))
+		must(t, s.RotateClientSecret(ctx, "app", []byte("second"), now, now.Add(time.Hour), act("client.rotate_secret")))
 		if diff := cmp.Diff([]string{"second", first}, hashes()); diff != "" {
 			t.Error(diff)
 		}
-		must(t, s.RotateClientSecret(ctx, "app", []byte("third"), now, time.Time{}))
+		must(t, s.RotateClientSecret(ctx, "app", []byte("third"), now, time.Time{}, act("client.rotate_secret")))
 		if diff := cmp.Diff([]string{"third"}, hashes()); diff != "" {
 			t.Errorf("the earlier ones should have ended at once: %s", diff)
 		}
-		want(t, s.RotateClientSecret(ctx, "none", []byte("x"), now, now), provider.ErrClientNotFound)
+		want(t, s.RotateClientSecret(ctx, "none", []byte("x"), now, now, act("client.rotate_secret")), provider.ErrClientNotFound)
 	})
 }
 
@@ -247,7 +247,7 @@ func TestRemovedClientIsUnknownAtOnce(t *testing.T) {
 		own := addClientToken(t, s, c)
 		ends, cancel := context.WithCancel(ctx)
 		s.AfterStatement("UPDATE clients SET removed_at", cancel)
-		if err := s.RemoveClient(ends, c.ID); err == nil {
+		if err := s.RemoveClient(ends, c.ID, act("client.remove")); err == nil {
 			t.Fatal("the removal was not interrupted")
 		}
 		rows := func() int64 {
@@ -260,9 +260,9 @@ func TestRemovedClientIsUnknownAtOnce(t *testing.T) {
 		}
 		_, err := s.Client(ctx, c.ID)
 		want(t, err, provider.ErrClientNotFound)
-		want(t, s.UpdateClient(ctx, c), provider.ErrClientNotFound)
-		want(t, s.RotateClientSecret(ctx, c.ID, []byte("hash"), noon, noon), provider.ErrClientNotFound)
-		want(t, s.RemoveClient(ctx, c.ID), provider.ErrClientNotFound)
+		want(t, s.UpdateClient(ctx, c, act("client.update")), provider.ErrClientNotFound)
+		want(t, s.RotateClientSecret(ctx, c.ID, []byte("hash"), noon, noon, act("client.rotate_secret")), provider.ErrClientNotFound)
+		want(t, s.RemoveClient(ctx, c.ID, act("client.remove")), provider.ErrClientNotFound)
 		for _, token := range []string{access, own} {
 			_, err = useToken(ctx, s, token)
 			want(t, err, provider.ErrNotFound)
@@ -302,7 +302,7 @@ func TestRemovalLeavesTheNextClientOfThatID(t *testing.T) {
 			must(t, spendCode(ctx, s, "sig-"+g.ID))
 			_, refresh = addTokens(t, s, g)
 		})
-		must(t, s.RemoveClient(ctx, "app"))
+		must(t, s.RemoveClient(ctx, "app", act("client.remove")))
 		must(t, s.EndSession(ctx, u.Sub, n.ID, noon, act("session.end")))
 		if scopes, err := s.ConsentedScopes(ctx, u.Sub, "app"); err != nil || len(scopes) != 1 {
 			t.Errorf("consent %q, %v", scopes, err)

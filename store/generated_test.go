@@ -23,7 +23,7 @@ func fill(t testing.TB, s *store.Store, dsn string, users, sessions, tokens int)
 	for _, id := range []string{"bench-0", "bench-1", "bench-2"} {
 		c := provider.NewClient(id, id, noon)
 		c.RedirectURIs = []string{"http://127.0.0.1:9/callback"}
-		must(t, s.CreateClient(t.Context(), c))
+		must(t, s.CreateClient(t.Context(), c, act("client.create")))
 		o.Clients = append(o.Clients, id)
 	}
 	must(t, generated.Fill(t.Context(), dsn, o))
@@ -44,7 +44,7 @@ func TestFilledInstallationIsLikeAGrownOne(t *testing.T) {
 			}
 		}
 		for table, n := range map[string]int64{
-			"users": users + 1, "sessions": sessions, "grants": sessions, "tokens": tokens, "user_words": 0, "invites": users/5 + users/50, "audit": sessions + 1,
+			"users": users + 1, "sessions": sessions, "grants": sessions, "tokens": tokens, "user_words": 0, "invites": users/5 + users/50, "audit": sessions + 1 + 3,
 			"revocations": sessions / 100, "consents": 2 * users, "status_lists WHERE issued = 1500": 1, "counters WHERE value IN (1001, 1500)": 2,
 		} {
 			count("SELECT count(*) FROM "+table, n)

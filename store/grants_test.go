@@ -278,7 +278,7 @@ func TestRevokedClientTokenIsInvalid(t *testing.T) {
 		want(t, err, provider.ErrGrantRevoked)
 		_, err = useToken(ctx, s, bystander.Signature)
 		must(t, err)
-		must(t, s.RemoveClient(ctx, c.ID))
+		must(t, s.RemoveClient(ctx, c.ID, act("client.remove")))
 		_, err = s.Token(ctx, bystander.Signature)
 		want(t, err, provider.ErrNotFound)
 	})
@@ -290,7 +290,7 @@ func addGraceful(t *testing.T, s *store.Store, id string) *provider.Client {
 	t.Helper()
 	c := *addClient(t, s, id)
 	c.RefreshGrace = grace
-	must(t, s.UpdateClient(t.Context(), &c))
+	must(t, s.UpdateClient(t.Context(), &c, act("client.update")))
 	return &c
 }
 
@@ -344,7 +344,7 @@ func TestGraceIsItsClientsAlone(t *testing.T) {
 		}
 		// Once the operator has ended the grace, it has ended.
 		c.RefreshGrace = 0
-		must(t, s.UpdateClient(ctx, c))
+		must(t, s.UpdateClient(ctx, c, act("client.update")))
 		want(t, refresh(ctx, s, g, token, "last"), provider.ErrSpent)
 	})
 }

@@ -73,7 +73,7 @@ func TestLogOmitsValues(t *testing.T) {
 		_, err = useToken(t.Context(), s, "hunter2") // no such table yet
 		want(t, err, account.ErrUnavailable)
 		want(t, s.UpgradeHash(t.Context(), "hunter2", "hunter2", "hunter2"), account.ErrUnavailable)
-		want(t, s.CreateClient(t.Context(), &provider.Client{ID: "hunter2", Name: "hunter2", RedirectURIs: []string{"https://hunter2.example.org/cb"}, AuthMethod: provider.AuthAny}), account.ErrUnavailable)
+		want(t, s.CreateClient(t.Context(), &provider.Client{ID: "hunter2", Name: "hunter2", RedirectURIs: []string{"https://hunter2.example.org/cb"}, AuthMethod: provider.AuthAny}, act("client.create")), account.ErrUnavailable)
 		if !strings.Contains(log.String(), "tokens") || strings.Contains(log.String(), "hunter2") {
 			t.Errorf("the log: %s", log.String())
 		}

@@ -20,7 +20,7 @@ func addTelling(t *testing.T, s *store.Store, id string) *provider.Client {
 	t.Helper()
 	c := addClient(t, s, id)
 	c.BackchannelLogoutURI = "https://" + id + ".example.org/logout"
-	must(t, s.UpdateClient(t.Context(), c))
+	must(t, s.UpdateClient(t.Context(), c, act("client.update")))
 	return c
 }
 

@@ -40,7 +40,7 @@ func TestPushedRequestIsItsClientsAloneUntilItExpires(t *testing.T) {
 		}{{nil, c.ID, "q"}, {another, "", "q"}, {another, "none", "q"}, {another, c.ID, ""}, {another, c.ID, "\x00"}, {another, c.ID, "\xff"}, {hash, c.ID, "q"}} {
 			want(t, s.SavePushedRequest(ctx, bad.hash, bad.client, bad.query, noon.Add(time.Minute)), account.ErrUnavailable)
 		}
-		must(t, s.RemoveClient(ctx, c.ID))
+		must(t, s.RemoveClient(ctx, c.ID, act("client.remove")))
 		_, err = s.PushedRequest(ctx, hash, c.ID, noon)
 		want(t, err, provider.ErrNotFound)
 	})

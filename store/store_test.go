@@ -133,7 +133,7 @@ func addClient(t testing.TB, s *store.Store, id string) *provider.Client {
 		Scopes: []string{"openid", "profile", "offline_access"}, AuthMethod: provider.AuthAny, CreatedAt: noon,
 		Secrets: []provider.ClientSecret{{Hash: account.HashSecret("secret of " + id), CreatedAt: noon}},
 	}
-	must(t, s.CreateClient(t.Context(), c))
+	must(t, s.CreateClient(t.Context(), c, act("client.create")))
 	return c
 }
 

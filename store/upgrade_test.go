@@ -120,7 +120,7 @@ func TestUpgradeLosesNothing(t *testing.T) {
 			t.Errorf("%d users are found, %d are counted", len(found), counted)
 		}
 		c.BackchannelLogoutURI = "https://a.example.org/logout"
-		must(t, s.UpdateClient(ctx, c))
+		must(t, s.UpdateClient(ctx, c, act("client.update")))
 		must(t, s.EndSession(ctx, "u1", n.ID, noon, act("session.end")))
 		due, err := s.DueLogouts(ctx, noon, time.Minute, 10)
 		must(t, err)

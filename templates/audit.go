@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -65,13 +66,21 @@ var AuditActions = sortedActions([]AuditAction{
 	{"keys.seal", "{actor} sealed the stored secrets with the data key"},
 	{"keys.migrate", "{actor} set when sessions signed with the shared secret end"},
 	{"installation.restore", "{actor} restored a backup"},
+	{"client.create", "{actor} registered the application {target}"},
+	{"client.update", "{actor} changed the application {target}"},
+	{"client.rotate_secret", "{actor} gave the application {target} a new secret"},
+	{"client.remove", "{actor} removed the application {target}"},
+	{"api.create", "{actor} registered the API {target}"},
+	{"api.update", "{actor} changed the API {target}"},
+	{"api.rotate_secret", "{actor} gave the API {target} a new secret"},
+	{"api.remove", "{actor} removed the API {target}"},
 	{"client.allow", "{actor} allowed applications described at {target}"},
 	{"client.disallow", "{actor} stopped allowing applications described at {target}"},
 })
 
 // auditKinds has the headings of actions, by the part of their names before the dot.
 var auditKinds = map[string]Text{
-	"account": "Data", "app": "Applications", "audit": "Audit log", "client": "Registered applications",
+	"account": "Data", "api": "APIs", "app": "Applications", "audit": "Audit log", "client": "Registered applications",
 	"email": "Email", "factor": "Second factor", "installation": "The whole installation", "invite": "Invites",
 	"keys": "Keys", "mail": "Sent mail", "password": "Password", "profile": "Profile", "session": "Sign-ins",
 	"settings": "Settings", "user": "People",
@@ -103,6 +112,9 @@ func (a AuditAction) kind() string {
 // auditOperator is the actor of the operator's actions.
 const auditOperator = "operator"
 
+// auditClient begins the target of a row about a client, so that its id is not mistaken for a handle.
+const auditClient = "client:"
+
 // AuditSentence returns a sentence for a row. It names people only by the handles in the row, also
 // those who have left. The sentence is untrusted text.
 func (l *Language) AuditSentence(r AuditRow) string {
@@ -118,7 +130,8 @@ func (l *Language) AuditSentence(r AuditRow) string {
 	if r.Target == "" {
 		account, person = l.Text("an account"), l.Text("somebody")
 	}
-	args := []any{"actor", actor, "account", account, "person", person, "action", r.Action, "target", r.Target}
+	target := cmp.Or(strings.TrimPrefix(r.Target, auditClient), "…")
+	args := []any{"actor", actor, "account", account, "person", person, "action", r.Action, "target", target}
 	i := slices.IndexFunc(AuditActions, func(a AuditAction) bool { return a.Name == r.Action })
 	sentence := Text("{actor} did {action}: {target}")
 	if i >= 0 {
@@ -185,7 +198,7 @@ func (l *Language) auditDetail(r AuditRow) string {
 			fields[i] = word(f)
 		}
 		detail = strings.Join(fields, ", ")
-	case "user.flags":
+	case "user.flags", "client.create", "client.update", "api.create", "api.update":
 		detail = strings.NewReplacer("=on", " "+l.Text("on"), "=off", " "+l.Text("off"), " ", ", ").Replace(r.Detail)
 	case "factor.add", "factor.remove":
 		first, name, _ := strings.Cut(r.Detail, " ")

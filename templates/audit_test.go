@@ -36,6 +36,14 @@ func TestAuditRowsAreSentences(t *testing.T) {
 		{"eva", "user.delete", "eva", "", "eva deleted their own account", "eva hat das eigene Konto gelöscht"},
 		{"eva", "user.register", "eva", "invited by bob", "eva created the account with an invite: invited by bob", "eva hat das Konto mit einer Einladung angelegt: eingeladen von bob"},
 		{"eva", "factor.add", "eva", "passkey My phone", "eva added a way to sign in: passkey My phone", "eva hat eine Anmeldemöglichkeit hinzugefügt: Passkey My phone"},
+		{
+			"operator", "client.update", "client:tours", "redirect_uris trusted=on",
+			"The operator changed the application tours: redirect_uris, trusted on", "Der Betreiber hat die Anwendung tours geändert: redirect_uris, trusted an",
+		},
+		{
+			"operator", "api.rotate_secret", "https://api.example.org", "",
+			"The operator gave the API https://api.example.org a new secret", "Der Betreiber hat der API https://api.example.org ein neues Geheimnis gegeben",
+		},
 		{"root", "thing.done", "eva", "so", "root did thing.done: eva: so", "root: thing.done, eva: so"},
 	} {
 		row := templates.AuditRow{Actor: c.actor, Action: c.action, Target: c.target, Detail: c.detail}

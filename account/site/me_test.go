@@ -240,7 +240,7 @@ func TestPreferencesBeyondTheirBoundsChangeNothing(t *testing.T) {
 
 // clients is the part of the store that package provider sees.
 type clients interface {
-	CreateClient(ctx context.Context, c *provider.Client) error
+	CreateClient(ctx context.Context, c *provider.Client, audit account.Audit) error
 	SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time, a account.Audit, refused ...string) error
 }
 
@@ -249,7 +249,7 @@ func TestUserEndsOnlyTheirOwnAppAccess(t *testing.T) {
 	ada, eve := w.AddUser("ada"), w.AddUser("eve")
 	store := w.Store.(clients)
 	c := &provider.Client{ID: "maps", Name: "Maps <b>", RedirectURIs: []string{"https://maps.example.org/cb"}, Scopes: []string{"openid", "profile"}, AuthMethod: provider.AuthNone, CreatedAt: w.Clock.Now()}
-	if err := store.CreateClient(t.Context(), c); err != nil {
+	if err := store.CreateClient(t.Context(), c, account.Operator().Audit(time.Now(), account.RegisterClient, "", "")); err != nil {
 		t.Fatal(err)
 	}
 	for _, sub := range []string{ada.Sub, eve.Sub} {

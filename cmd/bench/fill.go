@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
@@ -89,7 +90,8 @@ func (c *fillCommand) Run(ctx context.Context) error {
 		client := provider.NewClient(fmt.Sprintf("bench-%02d", n), fmt.Sprintf("Generated %d", n), began)
 		client.RedirectURIs, client.Secrets = []string{redirectURI}, []provider.ClientSecret{stored}
 		client.BackchannelLogoutURI, client.BackchannelPrivate = fmt.Sprintf("http://127.0.0.1:9/logout/%d", n), true
-		if err := st.CreateClient(ctx, client); err != nil {
+		audit := account.Operator().Audit(began, account.RegisterClient, "client:"+client.ID, "")
+		if err := st.CreateClient(ctx, client, audit); err != nil {
 			return err
 		}
 		o.Clients = append(o.Clients, client.ID)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 )
@@ -175,7 +176,7 @@ func (c *addAPICommand) Run(p *program) error {
 		if err := c.apply(a); err != nil {
 			return err
 		}
-		if err := st.CreateAPI(p.ctx, a); errors.Is(err, provider.ErrAPIExists) {
+		if err := st.CreateAPI(p.ctx, a, operator(account.RegisterAPI, a.URI, "")); errors.Is(err, provider.ErrAPIExists) {
 			return fmt.Errorf("an API %s exists already: cairn api update changes it", a.URI)
 		} else if err != nil {
 			return inAPIFlags(err)
@@ -258,7 +259,7 @@ func (c *updateAPICommand) Run(p *program) error {
 		if err := c.apply(a); err != nil {
 			return err
 		}
-		if err := st.UpdateAPI(p.ctx, a); err != nil {
+		if err := st.UpdateAPI(p.ctx, a, operator(account.UpdateAPI, a.URI, "")); err != nil {
 			return err
 		}
 		warnOfAPI(p, a)
@@ -281,7 +282,8 @@ func (c *rotateAPICommand) Run(p *program) error {
 	return c.withAPI(p, func(st *store.Store, a *provider.API) error {
 		now := time.Now().UTC().Truncate(time.Second)
 		secret, stored := provider.NewSecret(now)
-		err := st.RotateAPISecret(p.ctx, a.URI, stored, now.Add(time.Duration(c.Overlap)), c.Now)
+		until, audit := now.Add(time.Duration(c.Overlap)), operator(account.RenewAPI, a.URI, "")
+		err := st.RotateAPISecret(p.ctx, a.URI, stored, until, c.Now, audit)
 		if errors.Is(err, provider.ErrSecretOverlap) && len(a.Secrets) > 1 {
 			return fmt.Errorf("the previous secret works until %s, and an API has at most two: "+
 				"wait until then, or end it with --now", a.Secrets[1].ExpiresAt.Format(time.RFC3339))
@@ -309,7 +311,7 @@ func (c *removeAPICommand) Run(p *program) error {
 		if err := confirm(p, c.Yes, fmt.Sprintf("Remove the API %s (%s)?", a.URI, a.Name)); err != nil {
 			return err
 		}
-		if err := st.RemoveAPI(p.ctx, a.URI); err != nil {
+		if err := st.RemoveAPI(p.ctx, a.URI, operator(account.RemoveAPI, a.URI, "")); err != nil {
 			return err
 		}
 		removed := map[string]any{"resource": a.URI, "removed": true}

@@ -22,7 +22,7 @@ const module = "github.com/cairn-id/cairn"
 var allowed = map[string][]string{
 	"store":                 {"account", "account/statuslist", "account/web", "provider"},                                                                                                                                                                                                                                                                                                                                                 // account/web: it counts for the limits
 	"cmd/cairn":             {"admin", "account", "account/mail", "account/password", "account/session", "account/web", "activityschema", "activityschema/publish", "cmd/cairn/internal/activitycheck", "cmd/cairn/internal/backupfile", "cmd/cairn/internal/demoapp", "cmd/cairn/internal/doctor", "cmd/cairn/internal/httpd", "cmd/cairn/internal/libcrypto", "cmd/cairn/internal/metrics", "config", "provider", "store", "templates"}, // templates: for a mail
-	"cmd/bench":             {"account/password", "provider", "store", "store/generated"},
+	"cmd/bench":             {"account", "account/password", "provider", "store", "store/generated"},
 	"store/generated":       {"account", "account/statuslist", "store"}, // no part of the program
 	"store/storetest":       {"account", "provider", "store"},
 	"store/storetest/steps": {},

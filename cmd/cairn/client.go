@@ -51,35 +51,39 @@ func (c oneClient) withClient(p *program, do func(*store.Store, *provider.Client
 	})
 }
 
-// clientOptions are the flags that client add and client update share. An option that is not given
-// is nil and leaves the field unchanged; a list replaces the previous one.
+// onClient returns an entry of the audit log. No handle is written as its target, which a client's id
+// may equal: people see the rows about themselves.
+func onClient(act account.Act, id string) account.Audit { return operator(act, "client:"+id, "") }
+
+// clientOptions are the flags that client add and client update share. A flag sets the field of its
+// name in provider.Client: see assign.
 type clientOptions struct {
-	RedirectURI             []string `sep:"none" placeholder:"URI" help:"Redirect URI, compared exactly. Repeatable."`
-	PostLogoutRedirectURI   []string `sep:"none" placeholder:"URI" help:"Exact redirect URI after logout. Repeatable."`
-	BackchannelLogoutURI    *string  `placeholder:"URI" help:"URI for logout tokens when a session ends."`
-	AllowPrivateBackchannel *bool    `negatable:"" help:"Send logout tokens also to private and local addresses."`
+	RedirectURIs           []string `name:"redirect-uri" sep:"none" placeholder:"URI" help:"Redirect URI, compared exactly. Repeatable."`
+	PostLogoutRedirectURIs []string `name:"post-logout-redirect-uri" sep:"none" placeholder:"URI" help:"Exact redirect URI after logout. Repeatable."`
+	BackchannelLogoutURI   *string  `name:"backchannel-logout-uri" placeholder:"URI" help:"URI for logout tokens when a session ends."`
+	BackchannelPrivate     *bool    `name:"allow-private-backchannel" negatable:"" help:"Send logout tokens also to private and local addresses."`
 
 	Public            *bool    `negatable:"" help:"It cannot keep a secret (browser, phone, CLI): PKCE is required."`
-	Scope             []string `placeholder:"SCOPE" help:"Scopes it may request; all if not given. Repeatable."`
-	AuthMethod        *string  `enum:"any,client_secret_basic,client_secret_post,private_key_jwt" placeholder:"METHOD" help:"How it authenticates: any (client_secret_basic or client_secret_post), one of these two, or private_key_jwt."`
-	JWKSFile          *string  `placeholder:"FILE" help:"Public JWK Set for private_key_jwt, - for standard input."`
-	RequirePKCE       *bool    `negatable:"" help:"Refuse requests without a code challenge."`
-	RequireFlag       *string  `placeholder:"FLAG" help:"Allow only users with this access flag."`
-	RequireACR        *string  `enum:"2,phr" placeholder:"CLASS" help:"Require two factors (2) or a passkey (phr)."`
-	RefreshGrace      *period  `placeholder:"DURATION" help:"How long a used refresh token still works, for clients that refresh in parallel: 0s to 60s."`
-	ClientCredentials *bool    `negatable:"" help:"Let it request tokens for itself (client_credentials)."`
-	Device            *bool    `negatable:"" help:"Allow sign-in by a code typed on another device (RFC 8628)."`
-	Profile           *string  `enum:"fapi2" placeholder:"PROFILE" help:"Enforce a profile: fapi2 is the FAPI 2.0 Security Profile (pushed requests, private_key_jwt, DPoP, no refresh token rotation)."`
-	DPoP              *bool    `name:"dpop" negatable:"" help:"Require DPoP: tokens are bound to a key (RFC 9449)."`
+	Scopes            []string `name:"scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scopes it may request; all if not given. Repeatable."`
+	AuthMethod        *string  `name:"auth-method" enum:"any,client_secret_basic,client_secret_post,private_key_jwt" placeholder:"METHOD" help:"How it authenticates: any (client_secret_basic or client_secret_post), one of these two, or private_key_jwt."`
+	JWKSFile          *string  `name:"jwks-file" placeholder:"FILE" help:"Public JWK Set for private_key_jwt, - for standard input."`
+	RequirePKCE       *bool    `name:"require-pkce" negatable:"" help:"Refuse requests without a code challenge."`
+	RequireFlag       *string  `name:"require-flag" placeholder:"FLAG" help:"Allow only users with this access flag."`
+	RequireACR        *string  `name:"require-acr" enum:"2,phr," placeholder:"CLASS" help:"Require two factors (2) or a passkey (phr)."`
+	RefreshGrace      *period  `name:"refresh-grace" placeholder:"DURATION" help:"How long a used refresh token still works, for clients that refresh in parallel: 0s to 60s."`
+	ClientCredentials *bool    `name:"client-credentials" negatable:"" help:"Let it request tokens for itself (client_credentials)."`
+	DeviceGrant       *bool    `name:"device" negatable:"" help:"Allow sign-in by a code typed on another device (RFC 8628)."`
+	Profile           *string  `name:"profile" enum:"fapi2," placeholder:"PROFILE" help:"Enforce a profile: fapi2 is the FAPI 2.0 Security Profile (pushed requests, private_key_jwt, DPoP, no refresh token rotation)."`
+	DPoPBound         *bool    `name:"dpop" negatable:"" help:"Require DPoP: tokens are bound to a key (RFC 9449)."`
 	Trusted           *bool    `negatable:"" help:"First party: no consent page."`
-	IDTokenAlg        *string  `enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its ID tokens and logout tokens: RS256, ES256 or EdDSA. The service needs a key for it."`
-	IDTokenClaims     *bool    `negatable:"" help:"Also put the claims of the granted scopes into the ID token, not only into userinfo. On for a new client."`
-	OptionalScope     []string `placeholder:"SCOPE" help:"Scope that users may decline at consent. Repeatable."`
-	HomeURI           *string  `placeholder:"URL" help:"Home page; lists it on the Apps page of all who may use it."`
+	IDTokenAlg        *string  `name:"id-token-alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its ID tokens and logout tokens: RS256, ES256 or EdDSA. The service needs a key for it."`
+	IDTokenClaims     *bool    `name:"id-token-claims" negatable:"" help:"Also put the claims of the granted scopes into the ID token, not only into userinfo. On for a new client."`
+	OptionalScopes    []string `name:"optional-scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scope that users may decline at consent. Repeatable."`
+	HomeURI           *string  `name:"home-uri" placeholder:"URL" help:"Home page; lists it on the Apps page of all who may use it."`
 	LogoFile          *string  `placeholder:"FILE" help:"Its logo: a PNG or WebP of at most 64 KiB and 1024 pixels a side, - for standard input."`
-	Group             []string `placeholder:"FLAG" help:"A flag that its groups claim may contain; all but admin if none is given. Repeatable."`
+	Groups            []string `name:"group" sep:"none" commas:"" placeholder:"FLAG" help:"A flag that its groups claim may contain; all but admin if none is given. Repeatable."`
 
-	AllowInsecureRedirect *bool `negatable:"" help:"Accept http redirect URIs to hosts of a trusted network."`
+	AllowInsecureRedirect *bool `name:"allow-insecure-redirect" negatable:"" help:"Accept http redirect URIs to hosts of a trusted network."`
 }
 
 // period is a duration as people write it: 30s, 12h, or days as 7d.
@@ -103,56 +107,61 @@ func (d *period) UnmarshalText(b []byte) error {
 
 // apply sets the given fields of the client. The store checks the registration.
 func (o *clientOptions) apply(p *program, st *store.Store, c *provider.Client) error {
-	set(&c.AllowInsecureRedirect, o.AllowInsecureRedirect)
-	set(&c.RequirePKCE, o.RequirePKCE)
-	set(&c.RequireFlag, o.RequireFlag)
-	set(&c.RequireACR, o.RequireACR)
-	set(&c.Trusted, o.Trusted)
-	set(&c.IDTokenAlg, o.IDTokenAlg)
-	set(&c.IDTokenClaims, o.IDTokenClaims)
-	set(&c.ClientCredentials, o.ClientCredentials)
-	set(&c.DeviceGrant, o.Device)
-	set(&c.DPoPBound, o.DPoP)
 	o.applyProfile(c)
-	set(&c.BackchannelLogoutURI, o.BackchannelLogoutURI)
-	set(&c.BackchannelPrivate, o.AllowPrivateBackchannel)
-	set(&c.HomeURI, o.HomeURI)
-	set(&c.RefreshGrace, (*time.Duration)(o.RefreshGrace))
-	setList(&c.RedirectURIs, o.RedirectURI)
-	setList(&c.PostLogoutRedirectURIs, o.PostLogoutRedirectURI)
-	setList(&c.Scopes, o.Scope)
-	setList(&c.Groups, o.Group)
-	setList(&c.OptionalScopes, o.OptionalScope)
+	public := c.IsPublic()
+	set(&public, o.Public)
+	if public && o.AuthMethod != nil {
+		return usageError{"--public and --auth-method exclude each other: a public client has no secret"}
+	}
+	switch {
+	case public:
+		c.AuthMethod = provider.AuthNone
+	case c.IsPublic():
+		c.AuthMethod = provider.AuthAny
+	}
+	assign(c, *o)
 	c.Normalize()
-	if err := o.applyAuthentication(p, c); err != nil {
+	if err := o.applyFiles(p, c); err != nil {
 		return err
 	}
-	if o.LogoFile != nil {
-		file, err := p.read(*o.LogoFile, account.MaxLogo+1)
-		if err != nil {
-			return fmt.Errorf("--logo-file: %w: give a PNG or WebP of at most 64 KiB", err)
-		}
-		if c.Logo, err = account.NewPicture(file); err != nil {
-			return usageError{"--logo-file " + *o.LogoFile +
-				": give a PNG or WebP of at most 64 KiB and 1024 pixels a side"}
-		}
-	}
-	if len(o.Group) == 0 && o.RequireFlag == nil {
+	var given provider.Client
+	assign(&given, *o)
+	if len(given.Groups) == 0 && given.RequireFlag == "" {
 		return nil
 	}
 	settings, err := st.Settings(p.ctx)
 	if err != nil {
 		return err
 	}
-	return c.CheckFlags(settings.Flags)
+	return given.CheckFlags(settings.Flags)
+}
+
+// assign sets the fields of a client that have the name of a given flag. A flag that is not given is
+// nil and leaves its field unchanged; a list replaces the previous one; an empty value clears the field.
+func assign(c *provider.Client, flags clientOptions) {
+	given := reflect.ValueOf(flags)
+	for i, f := range reflect.VisibleFields(given.Type()) {
+		at, value := reflect.ValueOf(c).Elem().FieldByName(f.Name), given.Field(i)
+		if !at.IsValid() || value.IsNil() {
+			continue
+		}
+		list, ok := value.Interface().([]string)
+		if !ok {
+			at.Set(value.Elem().Convert(at.Type()))
+			continue
+		}
+		if _, commas := f.Tag.Lookup("commas"); commas {
+			list = strings.Split(strings.Join(list, ","), ",")
+		}
+		at.Set(reflect.ValueOf(slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == "" })))
+	}
 }
 
 // applyProfile sets the fields that a profile requires and that no flag sets.
 func (o *clientOptions) applyProfile(c *provider.Client) {
-	if o.Profile == nil {
+	if o.Profile == nil || *o.Profile == "" {
 		return
 	}
-	c.Profile = *o.Profile
 	if o.IDTokenAlg == nil && c.IDTokenAlgorithm() == string(jose.RS256) {
 		c.IDTokenAlg = string(jose.ES256)
 	}
@@ -164,56 +173,57 @@ func (o *clientOptions) applyProfile(c *provider.Client) {
 // maxKeySetFile limits the file of a key set, in bytes. No accepted key set is as large.
 const maxKeySetFile = 64 << 10
 
-// applyAuthentication sets how the client authenticates. Only private_key_jwt keeps its keys.
-func (o *clientOptions) applyAuthentication(p *program, c *provider.Client) error {
-	public := c.IsPublic()
-	set(&public, o.Public)
-	if public && o.AuthMethod != nil {
-		return usageError{"--public and --auth-method exclude each other: a public client has no secret"}
-	}
-	switch {
-	case public:
-		c.AuthMethod = provider.AuthNone
-	case o.AuthMethod != nil:
-		c.AuthMethod = *o.AuthMethod
-	case c.IsPublic():
-		c.AuthMethod = provider.AuthAny
-	}
+// applyFiles reads the key set and the logo. Only private_key_jwt has keys.
+func (o *clientOptions) applyFiles(p *program, c *provider.Client) error {
 	switch {
 	case c.AuthMethod != provider.AuthJWT && o.JWKSFile != nil:
 		return usageError{"--jwks-file: only for a client that authenticates with private_key_jwt"}
 	case c.AuthMethod != provider.AuthJWT:
 		c.JWKS = nil
-		return nil
-	case o.JWKSFile == nil:
+	case o.JWKSFile != nil:
+		raw, err := p.read(*o.JWKSFile, maxKeySetFile)
+		if err != nil {
+			return fmt.Errorf("--jwks-file: %w: give the file with the client's public key set (JSON)", err)
+		}
+		if c.JWKS, err = provider.CheckClientKeys(raw); err != nil {
+			return usagef("--jwks-file %s: %s", *o.JWKSFile, err)
+		}
+	}
+	if o.LogoFile == nil {
 		return nil
 	}
-	raw, err := p.read(*o.JWKSFile, maxKeySetFile)
+	if c.Logo = (account.Picture{}); *o.LogoFile == "" {
+		return nil
+	}
+	file, err := p.read(*o.LogoFile, account.MaxLogo+1)
 	if err != nil {
-		return fmt.Errorf("--jwks-file: %w: give the file with the client's public key set (JSON)", err)
+		return fmt.Errorf("--logo-file: %w: give a PNG or WebP of at most 64 KiB", err)
 	}
-	if c.JWKS, err = provider.CheckClientKeys(raw); err != nil {
-		return usagef("--jwks-file %s: %s", *o.JWKSFile, err)
+	if c.Logo, err = account.NewPicture(file); err != nil {
+		return usageError{"--logo-file " + *o.LogoFile +
+			": give a PNG or WebP of at most 64 KiB and 1024 pixels a side"}
 	}
 	return nil
 }
 
-// memberFlags are the flags that set the members of a registration.
-var memberFlags = map[string]string{
-	"client_id": "--id", "client_name": "the name", "redirect_uris": "--redirect-uri",
-	"post_logout_redirect_uris": "--post-logout-redirect-uri", "backchannel_logout_uri": "--backchannel-logout-uri",
-	"scopes": "--scope", "require_flag": "--require-flag", "require_acr": "--require-acr", "groups": "--group",
-	"token_endpoint_auth_method": "--auth-method", "jwks": "--jwks-file", "refresh_grace": "--refresh-grace",
-	"client_credentials": "--client-credentials", "device_grant": "--device", "profile": "--profile",
-	"id_token_signed_response_alg": "--id-token-alg", "client_uri": "--home-uri",
-	"optional_scopes": "--optional-scope",
+// memberFlag returns the flag that sets a member of a registration.
+func memberFlag(member string) string {
+	flags := map[string]string{"client_id": "--id", "client_name": "the name", "jwks": "--jwks-file"}
+	registration := reflect.TypeFor[provider.Client]()
+	for _, flag := range reflect.VisibleFields(reflect.TypeFor[clientOptions]()) {
+		if f, ok := registration.FieldByName(flag.Name); ok {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			flags[name] = "--" + flag.Tag.Get("name")
+		}
+	}
+	return flags[member]
 }
 
 // inFlags names the flag where a registration breaks a rule.
 func inFlags(err error) error {
 	var broken *provider.RegistrationError
 	if errors.As(err, &broken) {
-		return usageError{broken.Describe(memberFlags[broken.Member])}
+		return usageError{broken.Describe(memberFlag(broken.Member))}
 	}
 	return err
 }
@@ -222,12 +232,6 @@ func inFlags(err error) error {
 func set[T any](at *T, given *T) {
 	if given != nil {
 		*at = *given
-	}
-}
-
-func setList(at *[]string, given []string) {
-	if len(given) > 0 {
-		*at = given
 	}
 }
 
@@ -268,7 +272,7 @@ func (c *addClientCommand) Run(p *program) error {
 			client.Secrets = make([]provider.ClientSecret, 1)
 			secret, client.Secrets[0] = provider.NewSecret(client.CreatedAt)
 		}
-		if err := st.CreateClient(p.ctx, client); errors.Is(err, provider.ErrClientExists) {
+		if err := st.CreateClient(p.ctx, client, onClient(account.RegisterClient, client.ID)); errors.Is(err, provider.ErrClientExists) {
 			return fmt.Errorf("--id: the client %s exists already: choose another id", client.ID)
 		} else if err != nil {
 			return inFlags(err)
@@ -318,92 +322,50 @@ func (o secretOutput) print(p *program, c *provider.Client, secret string) error
 	return nil
 }
 
-// clientRow is a client as the commands print it. Its members are named as in RFC 7591 and the logout
-// specifications where these define them.
-type clientRow struct {
-	ID                     string              `json:"client_id"`
-	Secret                 string              `json:"client_secret,omitempty"`
-	Name                   string              `json:"client_name"`
-	Public                 bool                `json:"public"`
-	Document               bool                `json:"client_id_metadata_document,omitempty"`
-	RedirectURIs           []string            `json:"redirect_uris"`
-	PostLogoutRedirectURIs []string            `json:"post_logout_redirect_uris"`
-	BackchannelLogoutURI   string              `json:"backchannel_logout_uri,omitempty"`
-	BackchannelPrivate     bool                `json:"allow_private_backchannel"`
-	Scopes                 []string            `json:"scopes"`
-	AuthMethod             string              `json:"token_endpoint_auth_method"`
-	JWKS                   *jose.JSONWebKeySet `json:"jwks,omitempty"`
-	RequirePKCE            bool                `json:"require_pkce"`
-	RequireFlag            string              `json:"require_flag,omitempty"`
-	RequireACR             string              `json:"require_acr,omitempty"`
-	OptionalScopes         []string            `json:"optional_scopes,omitempty"`
-	HomeURI                string              `json:"client_uri,omitempty"`
-	Logo                   string              `json:"logo,omitempty"`   // hash of the stored picture
-	Groups                 []string            `json:"groups,omitempty"` // absent: all flags but admin
-	RefreshGrace           int                 `json:"refresh_grace_seconds"`
-	ClientCredentials      bool                `json:"client_credentials"`
-	Device                 bool                `json:"device_grant"`
-	Profile                string              `json:"profile,omitempty"`
-	DPoPBound              bool                `json:"dpop_bound_access_tokens,omitempty"`
-	Trusted                bool                `json:"trusted"`
-	IDTokenAlg             string              `json:"id_token_signed_response_alg"`
-	IDTokenClaims          bool                `json:"id_token_claims"`
-	AllowInsecureRedirect  bool                `json:"allow_insecure_redirect"`
-	Secrets                []secretRow         `json:"secrets"`
-	CreatedAt              string              `json:"created_at"`
+// clientDocument is a client as the commands print it: some members differ from those of the domain.
+type clientDocument struct {
+	ID     string `json:"client_id"`
+	Secret string `json:"client_secret,omitempty"`
+	Public bool   `json:"public"`
+	provider.Client
+	RefreshGrace int    `json:"refresh_grace_seconds"`
+	Logo         string `json:"logo,omitempty"` // hash of the stored picture
 }
 
-// secretRow is the validity of a secret, without the secret.
-type secretRow struct {
-	CreatedAt string `json:"created_at"`
-	ExpiresAt string `json:"expires_at,omitempty"`
-}
-
-// clientRowOf returns the row of a client; secret is a new one, or empty.
-func clientRowOf(c *provider.Client, secret string) clientRow {
-	row := clientRow{
-		ID: c.ID, Secret: secret, Name: c.Name, Public: c.IsPublic(), Document: c.Document,
-		RedirectURIs: listed(c.RedirectURIs), PostLogoutRedirectURIs: listed(c.PostLogoutRedirectURIs),
-		BackchannelLogoutURI: c.BackchannelLogoutURI, BackchannelPrivate: c.BackchannelPrivate,
-		Scopes: listed(c.Scopes), OptionalScopes: c.OptionalScopes, AuthMethod: c.AuthMethod, JWKS: c.Keys(),
-		RequirePKCE: c.NeedsPKCE(), RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, Groups: c.Groups,
-		RefreshGrace: int(c.RefreshGrace / time.Second), ClientCredentials: c.ClientCredentials,
-		Device: c.DeviceGrant, Profile: c.Profile, DPoPBound: c.DPoPBound, Trusted: c.Trusted,
-		IDTokenAlg: c.IDTokenAlgorithm(), IDTokenClaims: c.IDTokenClaims, HomeURI: c.HomeURI, Logo: c.Logo.Hash,
-		AllowInsecureRedirect: c.AllowInsecureRedirect, Secrets: []secretRow{},
-		CreatedAt: c.CreatedAt.Format(time.RFC3339),
+// clientDocumentOf returns the document of a client; secret is a new one, or empty.
+func clientDocumentOf(c *provider.Client, secret string) clientDocument {
+	d := clientDocument{
+		ID: c.ID, Secret: secret, Public: c.IsPublic(), Client: *c, RefreshGrace: int(c.RefreshGrace / time.Second),
+		Logo: c.Logo.Hash,
 	}
-	for _, s := range c.Secrets {
-		r := secretRow{CreatedAt: s.CreatedAt.Format(time.RFC3339)}
-		if !s.ExpiresAt.IsZero() {
-			r.ExpiresAt = s.ExpiresAt.Format(time.RFC3339)
-		}
-		row.Secrets = append(row.Secrets, r)
+	d.RequirePKCE, d.IDTokenAlg, d.Secrets = c.NeedsPKCE(), c.IDTokenAlgorithm(), listed(c.Secrets)
+	for _, list := range []*[]string{&d.RedirectURIs, &d.PostLogoutRedirectURIs, &d.Scopes} {
+		*list = listed(*list)
 	}
-	return row
+	return d
 }
 
-func (r clientRow) kind() string {
+func (d clientDocument) kind() string {
 	switch {
-	case r.Document:
+	case d.Document:
 		return "own description"
-	case r.Public:
+	case d.Public:
 		return "public"
 	}
 	return "confidential"
 }
 
 // groupNames returns the flags that the groups claim may contain.
-func (r clientRow) groupNames() string {
-	if len(r.Groups) == 0 {
+func (d clientDocument) groupNames() string {
+	if len(d.Groups) == 0 {
 		return "all but admin"
 	}
-	return strings.Join(r.Groups, " ")
+	return strings.Join(d.Groups, " ")
 }
 
 // printClient prints all of a client; secret is a new one, or empty.
 func (o output) printClient(p *program, c *provider.Client, secret string) error {
-	r := clientRowOf(c, secret)
+	r := clientDocumentOf(c, secret)
 	grace := ""
 	if c.RefreshGrace > 0 {
 		grace = c.RefreshGrace.String()
@@ -414,7 +376,7 @@ func (o output) printClient(p *program, c *provider.Client, secret string) error
 		on   bool
 	}{
 		{"PKCE required", r.RequirePKCE}, {"claims in the ID token", r.IDTokenClaims},
-		{"client_credentials", r.ClientCredentials}, {"device grant", r.Device}, {"DPoP required", r.DPoPBound},
+		{"client_credentials", r.ClientCredentials}, {"device grant", r.DeviceGrant}, {"DPoP required", r.DPoPBound},
 		{"http redirects allowed", r.AllowInsecureRedirect},
 		{"private back-channel allowed", r.BackchannelPrivate}, {"trusted", r.Trusted},
 	} {
@@ -423,8 +385,8 @@ func (o output) printClient(p *program, c *provider.Client, secret string) error
 		}
 	}
 	var keys []string
-	if r.JWKS != nil {
-		for _, k := range r.JWKS.Keys {
+	if set := c.Keys(); set != nil {
+		for _, k := range set.Keys {
 			keys = append(keys, cmp.Or(k.KeyID, "a key without a kid"))
 		}
 	}
@@ -439,13 +401,13 @@ func (o output) printClient(p *program, c *provider.Client, secret string) error
 		{"options", strings.Join(options, ", ")}, {"keys", strings.Join(keys, ", ")},
 	}
 	for _, s := range r.Secrets {
-		text := "from " + s.CreatedAt
-		if s.ExpiresAt != "" {
-			text += " until " + s.ExpiresAt
+		text := "from " + s.CreatedAt.Format(time.RFC3339)
+		if !s.ExpiresAt.IsZero() {
+			text += " until " + s.ExpiresAt.Format(time.RFC3339)
 		}
 		labels = append(labels, [2]string{"secret", text})
 	}
-	return o.print(p, r.ID, r, append(labels, [2]string{"registered", r.CreatedAt}))
+	return o.print(p, r.ID, r, append(labels, [2]string{"registered", r.CreatedAt.Format(time.RFC3339)}))
 }
 
 type listClientCommand struct {
@@ -470,9 +432,9 @@ func (c *listClientCommand) Run(p *program) error {
 		}
 		out := c.list(p, "CLIENT ID", "NAME", "KIND", "GROUPS", "REDIRECT URIS", "CREATED")
 		for _, client := range clients {
-			r := clientRowOf(client, "")
-			redirects := strings.Join(r.RedirectURIs, " ")
-			if err := out.add(r.ID, r, r.ID, r.Name, r.kind(), r.groupNames(), redirects, r.CreatedAt); err != nil {
+			r := clientDocumentOf(client, "")
+			redirects, created := strings.Join(r.RedirectURIs, " "), r.CreatedAt.Format(time.RFC3339)
+			if err := out.add(r.ID, r, r.ID, r.Name, r.kind(), r.groupNames(), redirects, created); err != nil {
 				return err
 			}
 		}
@@ -501,16 +463,40 @@ type updateClientCommand struct {
 // clientUpdate holds the fields of a client that can be updated.
 type clientUpdate struct {
 	clientOptions
-	Name                       *string `help:"Name that users see on the consent page."`
-	ClearPostLogoutRedirectURI bool    `help:"Remove all post-logout redirect URIs."`
-	ClearBackchannelLogoutURI  bool    `help:"Send no more logout tokens."`
-	ClearProfile               bool    `help:"Enforce no profile."`
-	ClearRequireFlag           bool    `help:"Allow users without any flag."`
-	ClearRequireACR            bool    `help:"Allow users who sign in with only the password."`
-	ClearOptionalScope         bool    `help:"Let users decline none of its scopes."`
-	ClearHomeURI               bool    `help:"Show it only on the Apps page of those who consented to it."`
-	ClearLogo                  bool    `name:"clear-logo-file" aliases:"clear-logo" help:"Remove its logo."`
-	ClearGroup                 bool    `help:"Let its groups claim contain all flags but admin again."`
+	Name  *string      `help:"Name that users see on the consent page."`
+	Clear clearOptions `embed:""`
+}
+
+// clearOptions are the earlier flags that clear a field of their name; now an empty value does.
+type clearOptions struct {
+	PostLogoutRedirectURIs bool `name:"clear-post-logout-redirect-uri" hidden:""`
+	BackchannelLogoutURI   bool `name:"clear-backchannel-logout-uri" hidden:""`
+	Profile                bool `name:"clear-profile" hidden:""`
+	RequireFlag            bool `name:"clear-require-flag" hidden:""`
+	RequireACR             bool `name:"clear-require-acr" hidden:""`
+	OptionalScopes         bool `name:"clear-optional-scope" hidden:""`
+	HomeURI                bool `name:"clear-home-uri" hidden:""`
+	LogoFile               bool `name:"clear-logo-file" aliases:"clear-logo" hidden:""`
+	Groups                 bool `name:"clear-group" hidden:""`
+}
+
+// empty turns the flags into empty values of those that set the fields.
+func (c clearOptions) empty(options *clientOptions) error {
+	clear := reflect.ValueOf(c)
+	for i, f := range reflect.VisibleFields(clear.Type()) {
+		at := reflect.ValueOf(options).Elem().FieldByName(f.Name)
+		switch {
+		case !clear.Field(i).Bool():
+		case !at.IsNil():
+			name := f.Tag.Get("name")
+			return usagef("give --%s or --%s, not both", strings.TrimPrefix(name, "clear-"), name)
+		case at.Kind() == reflect.Slice:
+			at.Set(reflect.MakeSlice(at.Type(), 0, 0))
+		default:
+			at.Set(reflect.New(at.Type().Elem()))
+		}
+	}
+	return nil
 }
 
 // Run updates the given fields. Secrets and tokens are unchanged.
@@ -518,19 +504,19 @@ func (c *updateClientCommand) Run(p *program) error {
 	if reflect.ValueOf(c.clientUpdate).IsZero() {
 		return usageError{"no field to update is given; see cairn client update --help"}
 	}
+	if err := c.Clear.empty(&c.clientOptions); err != nil {
+		return err
+	}
 	return c.withClient(p, func(st *store.Store, client *provider.Client) error {
 		if client.Document {
 			return usageError{"this client publishes its own description: cairn client allow says what it may do"}
 		}
 		secretBefore := client.HasSecret()
 		set(&client.Name, c.Name)
-		if err := c.clear(client); err != nil {
-			return err
-		}
 		if err := c.apply(p, st, client); err != nil {
 			return err
 		}
-		if err := st.UpdateClient(p.ctx, client); err != nil {
+		if err := st.UpdateClient(p.ctx, client, onClient(account.UpdateClient, client.ID)); err != nil {
 			return err
 		}
 		warn(p, client)
@@ -540,38 +526,6 @@ func (c *updateClientCommand) Run(p *program) error {
 		}
 		return c.printClient(p, client, "")
 	})
-}
-
-// clear empties the fields that are to be cleared.
-func (c *clientUpdate) clear(client *provider.Client) error {
-	for _, x := range []struct {
-		clear, given bool
-		name         string
-		list         *[]string // or
-		text         *string
-	}{
-		{c.ClearPostLogoutRedirectURI, len(c.PostLogoutRedirectURI) > 0, "post-logout-redirect-uri",
-			&client.PostLogoutRedirectURIs, nil},
-		{c.ClearBackchannelLogoutURI, c.BackchannelLogoutURI != nil, "backchannel-logout-uri",
-			nil, &client.BackchannelLogoutURI},
-		{c.ClearProfile, c.Profile != nil, "profile", nil, &client.Profile},
-		{c.ClearRequireFlag, c.RequireFlag != nil, "require-flag", nil, &client.RequireFlag},
-		{c.ClearRequireACR, c.RequireACR != nil, "require-acr", nil, &client.RequireACR},
-		{c.ClearOptionalScope, len(c.OptionalScope) > 0, "optional-scope", &client.OptionalScopes, nil},
-		{c.ClearHomeURI, c.HomeURI != nil, "home-uri", nil, &client.HomeURI},
-		{c.ClearLogo, c.LogoFile != nil, "logo-file", nil, &client.Logo.Hash},
-		{c.ClearGroup, len(c.Group) > 0, "group", &client.Groups, nil},
-	} {
-		switch {
-		case x.clear && x.given:
-			return usagef("give --%s or --clear-%s, not both", x.name, x.name)
-		case x.clear && x.list != nil:
-			*x.list = nil
-		case x.clear:
-			*x.text = ""
-		}
-	}
-	return nil
 }
 
 type rotateSecretCommand struct {
@@ -593,7 +547,8 @@ func (c *rotateSecretCommand) Run(p *program) error {
 		}
 		now := time.Now().UTC().Truncate(time.Second)
 		secret, stored := provider.NewSecret(now)
-		if err := st.RotateClientSecret(p.ctx, client.ID, stored.Hash, now, now.Add(overlap)); err != nil {
+		audit := onClient(account.RenewClient, client.ID)
+		if err := st.RotateClientSecret(p.ctx, client.ID, stored.Hash, now, now.Add(overlap), audit); err != nil {
 			return err
 		}
 		// From here on the secret must be printed, even if the rest fails.
@@ -621,7 +576,7 @@ func (c *removeClientCommand) Run(p *program) error {
 		if err := confirm(p, c.Yes, question); err != nil {
 			return err
 		}
-		if err := st.RemoveClient(p.ctx, client.ID); err != nil {
+		if err := st.RemoveClient(p.ctx, client.ID, onClient(account.RemoveClient, client.ID)); err != nil {
 			return err
 		}
 		removed := map[string]any{"client_id": client.ID, "removed": true}

@@ -199,9 +199,10 @@ func createDemo(ctx context.Context, st *store.Store, path string) (demoState, e
 // the addresses of this one.
 func registerDemo(ctx context.Context, st *store.Store, s demoState, app string) error {
 	c, err := st.Client(ctx, s.ClientID)
-	save := st.UpdateClient
+	save, act := st.UpdateClient, account.UpdateClient
 	if errors.Is(err, provider.ErrClientNotFound) {
-		c, err, save = provider.NewClient(s.ClientID, "Activity demo", time.Now()), nil, st.CreateClient
+		c, err = provider.NewClient(s.ClientID, "Activity demo", time.Now()), nil
+		save, act = st.CreateClient, account.RegisterClient
 		c.RequirePKCE = true
 		c.Secrets = []provider.ClientSecret{{Hash: account.HashSecret(s.ClientSecret), CreatedAt: c.CreatedAt}}
 	}
@@ -210,7 +211,7 @@ func registerDemo(ctx context.Context, st *store.Store, s demoState, app string)
 	}
 	c.RedirectURIs, c.PostLogoutRedirectURIs = []string{app + "/callback"}, []string{app + "/"}
 	c.BackchannelLogoutURI, c.BackchannelPrivate = app+"/backchannel-logout", true
-	return save(ctx, c)
+	return save(ctx, c, onClient(act, c.ID))
 }
 
 // greet prints where to go next.

@@ -150,7 +150,7 @@ func TestClientThatRequiresASecondFactor(t *testing.T) {
 	c, err := s.store.Client(t.Context(), "app")
 	noError(t, err)
 	c.RequireACR = "2"
-	noError(t, s.store.UpdateClient(t.Context(), c))
+	noError(t, s.store.UpdateClient(t.Context(), c, account.Operator().Audit(time.Now(), account.UpdateClient, "", "")))
 	late.Add(60) // past what an instance remembers
 
 	// The tokens of a sign-in with only the password are useless now.

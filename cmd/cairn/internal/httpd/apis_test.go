@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/oauth2"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
 )
@@ -28,7 +29,7 @@ func (s *service) addAPI(uri, name string, change func(*provider.API)) (id, secr
 	if change != nil {
 		change(a)
 	}
-	noError(s.t, s.store.CreateAPI(context.Background(), a))
+	noError(s.t, s.store.CreateAPI(context.Background(), a, account.Operator().Audit(time.Now(), account.RegisterAPI, "", "")))
 	return a.ID, secret
 }
 
@@ -186,7 +187,7 @@ func TestEndOfAGrantIsSeenByItsAPI(t *testing.T) {
 	}
 	s.addUser("last")
 	_, token := s.signedInTokens(rp, "last")
-	noError(t, s.store.RemoveClient(t.Context(), "app"))
+	noError(t, s.store.RemoveClient(t.Context(), "app", account.Operator().Audit(time.Now(), account.RemoveClient, "", "")))
 	if !s.revoked(token.AccessToken) {
 		t.Error("removed client: the API does not see it")
 	}
@@ -312,7 +313,7 @@ func TestOpaqueTokenAndClientsOwnTokenForAnAPI(t *testing.T) {
 	noError(t, err)
 	a := all[slices.IndexFunc(all, func(a *provider.API) bool { return a.ID == id })]
 	a.AllClients, a.Clients = false, []string{"app"}
-	noError(t, s.store.UpdateAPI(t.Context(), a))
+	noError(t, s.store.UpdateAPI(t.Context(), a, account.Operator().Audit(time.Now(), account.UpdateAPI, "", "")))
 	now = now.Add(10 * time.Second) // registrations are kept for five
 	s.wantInactive("of a client that may no longer use it", s.introspect(id, secret, dark))
 	if about := s.introspect(id, secret, token.AccessToken); about["active"] != true {

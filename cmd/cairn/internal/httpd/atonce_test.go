@@ -33,7 +33,9 @@ func TestRevocationByAnotherProcessWorksAtOnce(t *testing.T) {
 				return operators.Suspend(t.Context(), account.Operator(), u, "", true)
 			}, true},
 			{"deleted", func(u account.User, _, _ string) error { return operators.Delete(t.Context(), account.Operator(), u) }, true},
-			{"removed", func(_ account.User, _, client string) error { return other.RemoveClient(t.Context(), client) }, false},
+			{"removed", func(_ account.User, _, client string) error {
+				return other.RemoveClient(t.Context(), client, account.Operator().Audit(time.Now(), account.RemoveClient, "", ""))
+			}, false},
 		} {
 			u := s.addUser(tt.what)
 			rp := s.app("app-"+tt.what, nil, "openid", "profile")

@@ -109,7 +109,7 @@ func (s *service) addClientSecret(id string) string {
 	s.t.Helper()
 	secret := "second-" + id + "-0123456789abcdefghij"
 	now := time.Now().UTC()
-	noError(s.t, s.store.RotateClientSecret(s.t.Context(), id, account.HashSecret(secret), now, now))
+	noError(s.t, s.store.RotateClientSecret(s.t.Context(), id, account.HashSecret(secret), now, now, account.Operator().Audit(time.Now(), account.RenewClient, "", "")))
 	return secret
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
@@ -180,10 +181,10 @@ func TestAppsPageShowsWhatThePersonMayUse(t *testing.T) {
 	c, err := s.store.Client(t.Context(), "maps")
 	noError(t, err)
 	c.Name = "Karten"
-	noError(t, s.store.UpdateClient(t.Context(), c))
+	noError(t, s.store.UpdateClient(t.Context(), c, account.Operator().Audit(time.Now(), account.UpdateClient, "", "")))
 	wantStatus(t, "kept", login.get(logo), http.StatusOK)
 	c.Logo = account.Picture{}
-	noError(t, s.store.UpdateClient(t.Context(), c))
+	noError(t, s.store.UpdateClient(t.Context(), c, account.Operator().Audit(time.Now(), account.UpdateClient, "", "")))
 	wantStatus(t, "removed", login.get(logo), http.StatusNotFound)
 	wantStatus(t, "NUL", login.get("/logo/a%00b.png"), http.StatusNotFound)
 }

@@ -302,7 +302,7 @@ func (s *service) addClient(id string, change func(*provider.Client)) (secret st
 	if c.IsPublic() {
 		c.Secrets, secret = nil, ""
 	}
-	noError(s.t, s.store.CreateClient(context.Background(), c))
+	noError(s.t, s.store.CreateClient(context.Background(), c, account.Operator().Audit(time.Now(), account.RegisterClient, "", "")))
 	return secret
 }
 
