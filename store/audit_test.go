@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -151,6 +153,56 @@ func TestDeletionKeepsHandlesInTheAuditLogAlone(t *testing.T) {
 		must(t, err)
 		if len(rows) != 2 || rows[0].Address != "192.0.2.1" || rows[1].Actor != "ada" || rows[1].Address != "" {
 			t.Errorf("%+v", rows)
+		}
+	})
+}
+
+// A change of a registration and its row are one, and the row has what the change replaced, not what
+// its writer had read.
+func TestRegistrationsChangeWithTheirAuditRows(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, c := t.Context(), addClient(t, s, "app")
+		a := addAPI(t, s, "https://api.example.org", nil)
+		other, another := *c, *a
+		other.ID, another.URI, another.ID = "other", "https://another.example.org", "api-2"
+		c.Trusted, a.Name = true, "Other"
+		secret := provider.ClientSecret{Hash: []byte("new"), CreatedAt: noon}
+		registered := func() []any {
+			clients, err := s.Clients(ctx)
+			must(t, err)
+			apis, err := s.APIs(ctx)
+			must(t, err)
+			return []any{clients, apis}
+		}
+		before := registered()
+		must(t, s.Exec("ALTER TABLE audit RENAME TO audit_of_another_name"))
+		for name, err := range map[string]error{
+			"client.create":        s.CreateClient(ctx, &other, act("client.create")),
+			"client.update":        s.UpdateClient(ctx, c, act("client.update")),
+			"client.rotate_secret": s.RotateClientSecret(ctx, c.ID, secret.Hash, noon, noon, act("client.rotate_secret")),
+			"client.remove":        s.RemoveClient(ctx, c.ID, act("client.remove")),
+			"api.create":           s.CreateAPI(ctx, &another, act("api.create")),
+			"api.update":           s.UpdateAPI(ctx, a, act("api.update")),
+			"api.rotate_secret":    s.RotateAPISecret(ctx, a.URI, secret, noon, false, act("api.rotate_secret")),
+			"api.remove":           s.RemoveAPI(ctx, a.URI, act("api.remove")),
+		} {
+			if !errors.Is(err, account.ErrUnavailable) {
+				t.Errorf("%s without its row: %v", name, err)
+			}
+		}
+		if diff := cmp.Diff(before, registered()); diff != "" {
+			t.Errorf("changed without a row: %s", diff)
+		}
+		must(t, s.Exec("ALTER TABLE audit_of_another_name RENAME TO audit"))
+		stale := *c
+		stale.Trusted = false
+		must(t, s.UpdateClient(ctx, c, act("client.update")))
+		must(t, s.UpdateClient(ctx, c, act("client.update"))) // nothing to write
+		must(t, s.UpdateClient(ctx, &stale, act("client.update")))
+		rows, err := s.AuditLog(ctx, account.AuditQuery{Kind: "client.update", Limit: 5})
+		must(t, err)
+		if len(rows) != 2 || rows[1].Detail != "trusted=on" || rows[0].Detail != "trusted=off" {
+			t.Errorf("rows %+v", rows)
 		}
 	})
 }
