@@ -140,8 +140,8 @@ func (s *Service) verifyEmail(ctx context.Context, c Caller, u User, asked time.
 	return web.Noted(ctx, "email_verified", s.store.VerifyEmail(ctx, u.Sub, u.Email, asked, s.Now(), a))
 }
 
-// maskedEmail returns an address so that only people who know it recognise it.
-func maskedEmail(email string) string {
+// MaskedEmail returns an address so that only people who know it recognise it.
+func MaskedEmail(email string) string {
 	local, domain, _ := strings.Cut(email, "@")
 	return string([]rune(local)[:min(1, len([]rune(local)))]) + "…@" + domain
 }

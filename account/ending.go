@@ -1,13 +1,25 @@
 package account
 
-// Ending is what an act ends, in its transaction. The zero Ending ends nothing.
+import "time"
+
+// Ending is what an act ends, in its transaction. The zero Ending ends nothing. Whatever outlives a
+// request stores the session that made it, so that what ends a session ends that too. A thing of an
+// unknown maker counts as made by another session than the one that acts.
 type Ending struct {
-	Sessions EndedSessions
-	Grants   EndedGrants
-	// Codes voids the password reset codes that are not used yet.
-	Codes bool
-	// Marks voids the marks of known devices.
+	Sessions  EndedSessions
+	Grants    EndedGrants
+	Invites   EndedInvites
+	Addresses EndedAddresses
+	// Marks voids the marks of known browsers that were made before.
 	Marks bool
+	// Codes voids what was mailed or given and is not used yet: password reset codes, and the
+	// verification of an address.
+	Codes bool
+	// Password disowns the password: it opens nothing until it is replaced.
+	Password bool
+	// Unverify makes an address unverified that the user changed since Audit.Since: the mailbox may
+	// not be theirs.
+	Unverify bool
 }
 
 // EndedSessions selects sessions of a user.
@@ -23,7 +35,7 @@ const (
 	AllSessions
 )
 
-// EndedGrants selects grants of a user.
+// EndedGrants selects grants of a user, with the consents behind them.
 type EndedGrants int
 
 // The selections of grants.
@@ -32,17 +44,68 @@ const (
 	// OnlineGrants are those of the ended sessions without offline_access, which outlives the session
 	// (OpenID Connect Core section 11), and codes that no client has spent yet.
 	OnlineGrants
-	// SessionGrants are all that the ended sessions made.
+	// SessionGrants are all that the ended sessions made, with their consents, except those of the
+	// applications in Audit.KeepApps.
 	SessionGrants
 	// GroupGrants are OnlineGrants and those whose access tokens contain the flags of the user as
 	// groups.
 	GroupGrants
+	// AllGrants are all of the user; with RecentInvites, the consents given since Audit.Since end too.
 	AllGrants
 )
 
+// EndedInvites selects open invites of a user.
+type EndedInvites int
+
+// The selections of invites.
+const (
+	NoInvites EndedInvites = iota
+	// StaleInvites are those that the ended sessions made without a fresh proof.
+	StaleInvites
+	// SessionInvites are all that the ended sessions made.
+	SessionInvites
+	// RecentInvites are those made since Audit.Since, and stale ones.
+	RecentInvites
+	AllInvites
+)
+
+// EndedAddresses selects known addresses of a user: see SessionStore.KnownAddress.
+type EndedAddresses int
+
+// The selections of addresses.
+const (
+	NoAddresses EndedAddresses = iota
+	// SessionAddresses are those of the ended sessions alone.
+	SessionAddresses
+	AllAddresses
+)
+
+// recently is how long ago a thief may have been at work before somebody who lost the password
+// proves the account anew.
+const recently = 7 * 24 * time.Hour
+
 // Endings that several acts have.
 var (
-	endsOne    = Ending{Sessions: OneSession, Grants: OnlineGrants}
-	endsOthers = Ending{Sessions: OtherSessions, Grants: OnlineGrants}
-	endsAccess = Ending{Sessions: AllSessions, Grants: AllGrants, Codes: true}
+	endsOne = Ending{Sessions: OneSession, Grants: OnlineGrants, Invites: StaleInvites}
+	// endsOthers ends the others with everything that they made.
+	endsOthers = Ending{Sessions: OtherSessions, Grants: SessionGrants, Invites: SessionInvites,
+		Addresses: SessionAddresses, Codes: true}
+	// endsAccess ends everything that somebody else may hold.
+	endsAccess = Ending{Sessions: AllSessions, Grants: AllGrants, Invites: AllInvites, Addresses: AllAddresses,
+		Marks: true, Codes: true}
+	// endsRecent is endsAccess, but leaves invites that were made before.
+	endsRecent = Ending{Sessions: AllSessions, Grants: AllGrants, Invites: RecentInvites, Addresses: AllAddresses,
+		Marks: true, Codes: true}
 )
+
+// disowning returns the ending that disowns the password too.
+func (e Ending) disowning() Ending {
+	e.Password = true
+	return e
+}
+
+// unverifying returns the ending that makes a recently changed address unverified.
+func (e Ending) unverifying() Ending {
+	e.Unverify = true
+	return e
+}

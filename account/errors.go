@@ -15,6 +15,11 @@ var (
 	ErrSuspended          = web.NewProblem(403, "account_suspended",
 		"This account is suspended. Ask an administrator of your community.")
 
+	// ErrPasswordDisowned comes only after the right password, which somebody else knows: see NotMeLinked.
+	ErrPasswordDisowned = web.NewProblem(403, "password_disowned",
+		"This password was reported as known to somebody else, and opens nothing any more. Set a new one with "+
+			"“Forgot your password?”, or ask an administrator of your community.")
+
 	// ErrSecondFactorRequired means that the password was right and a second factor is required.
 	ErrSecondFactorRequired = web.NewProblem(401, "second_factor_required",
 		"This account has a second factor. Enter the code of your authenticator app, use a passkey or a recovery code.")

@@ -28,6 +28,8 @@ type Invite struct {
 	ExpiresAt time.Time
 	UsedAt    time.Time
 	UsedBy    string // handle of the user who registered, filled by the store
+	SessionID string // in which it was made, or empty
+	Stale     bool   // made without a fresh proof: it ends with the session
 }
 
 // Open reports whether the invite can be used.
@@ -77,6 +79,7 @@ func (s *Service) CreateInvite(ctx context.Context, c Caller, note, email string
 	if err != nil {
 		return Invite{}, err
 	}
+	i.SessionID, i.Stale = c.Session.ID, !c.Fresh(s.Now())
 	return i, web.Noted(ctx, "invite_created", s.store.CreateInvite(ctx, i, settings.inviteLimit(u), a.with(mails...)))
 }
 

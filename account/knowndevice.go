@@ -5,8 +5,8 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,45 +15,69 @@ import (
 )
 
 // The cookie of known devices has a mark for each user who recently signed in there. It proves
-// nothing and opens nothing: without it, the user is notified of the sign-in by mail.
+// nothing and opens nothing: without it, the user is notified of the sign-in by mail. A mark has the
+// time at which it was made, so that what voids marks leaves later ones.
 const (
 	maxDeviceUsers = 10
 	DeviceLifetime = 400 * 24 * time.Hour // browsers keep none longer
-	deviceMark     = 20                   // characters
+	markMAC        = 20                   // characters
+	markTime       = 7                    // characters: seconds in base 36
+	markLength     = markTime + markMAC
 )
 
-// ReadMarks returns the marks in the value of the cookie.
+// ReadMarks returns the marks in the value of the cookie. Marks of the version before have no time.
 func ReadMarks(value string) []string {
-	marks := strings.Split(text.Cut(value, (deviceMark+1)*maxDeviceUsers), ".")
+	marks := strings.Split(text.Cut(value, (markLength+1)*maxDeviceUsers), ".")
 	return slices.DeleteFunc(marks, func(m string) bool {
-		return len(m) != deviceMark || strings.Trim(m, web.Base64URL) != ""
+		return len(m) != markLength && len(m) != markMAC || strings.Trim(m, web.Base64URL) != ""
 	})
 }
 
-// markOf returns the mark of a user, which nobody else can make. A sign-in that was not the user's
-// voids earlier marks.
-func (s *Service) markOf(u User) string {
-	m := hmac.New(sha256.New, s.deviceKey)
-	m.Write([]byte(u.Sub))
-	if !u.DevicesVoidedAt.IsZero() {
-		_, _ = fmt.Fprintf(m, " %d", u.DevicesVoidedAt.Unix())
+// markMade returns when a mark of the user was made; ok is false if it is not one of theirs. A mark of
+// the version before is as old as can be.
+func (s *Service) markMade(mark string, u User) (made time.Time, ok bool) {
+	if len(mark) == markMAC {
+		return made, hmac.Equal([]byte(mark), []byte(s.markCode(u.Sub)))
 	}
-	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))[:deviceMark]
+	at := mark[:markTime]
+	seconds, err := strconv.ParseInt(at, 36, 64)
+	return time.Unix(seconds, 0), err == nil && hmac.Equal([]byte(mark[markTime:]), []byte(s.markCode(u.Sub+" at "+at)))
 }
 
-// withMark returns the marks of a browser with that of a user, the latest first.
+func (s *Service) markCode(of string) string {
+	m := hmac.New(sha256.New, s.deviceKey)
+	m.Write([]byte(of))
+	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))[:markMAC]
+}
+
+// knownBrowser reports whether the browser has a mark of the user that was not voided.
+func (s *Service) knownBrowser(c Caller, u User) bool {
+	return slices.ContainsFunc(c.Browser.Marks, func(m string) bool {
+		made, ok := s.markMade(m, u)
+		return ok && (u.DevicesVoidedAt.IsZero() || made.After(u.DevicesVoidedAt))
+	})
+}
+
+// withMark returns the marks of a browser with a new one of a user, the latest first.
 func (s *Service) withMark(marks []string, u User) []string {
-	mark := s.markOf(u)
-	marks = slices.DeleteFunc(slices.Clone(marks), func(m string) bool { return m == mark })
+	marks = slices.DeleteFunc(slices.Clone(marks), func(m string) bool {
+		_, own := s.markMade(m, u)
+		return own
+	})
+	made := s.Now()
+	if !made.After(u.DevicesVoidedAt) { // in the same second
+		made = u.DevicesVoidedAt.Add(time.Second)
+	}
+	at := strconv.FormatInt(made.Unix(), 36)
+	at = strings.Repeat("0", max(0, markTime-len(at))) + at
+	mark := at + s.markCode(u.Sub+" at "+at)
 	return append([]string{mark}, marks[:min(len(marks), maxDeviceUsers-1)]...)
 }
 
 // newDeviceNotices returns the mails that notify the user of a sign-in in a browser without their
 // mark. There are none for the very first sign-in. u is the user before the sign-in.
 func (s *Service) newDeviceNotices(ctx context.Context, c Caller, u User, n *Session) ([]Mail, error) {
-	known := slices.ContainsFunc(c.Browser.Marks,
-		func(m string) bool { return hmac.Equal([]byte(m), []byte(s.markOf(u))) })
-	if known || u.LastLoginAt.IsZero() {
+	if s.knownBrowser(c, u) || u.LastLoginAt.IsZero() {
 		return nil, nil
 	}
 	return s.boundedNotices(ctx, u, MailNewDevice, "device", c.Device, "address", n.Address, "session", n.ID)

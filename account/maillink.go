@@ -87,7 +87,7 @@ func (s *Service) VerifyLinked(ctx context.Context, c Caller, sealed string) (Li
 	}
 	// The page names the account, as the mail does: people must know for whom they verify an
 	// address.
-	page := templates.LinkPage{Handle: u.Handle, Email: maskedEmail(v.Email)}
+	page := templates.LinkPage{Handle: u.Handle, Email: MaskedEmail(v.Email)}
 	switch c.User.Sub {
 	case "":
 	case u.Sub:
@@ -117,7 +117,7 @@ func (s *Service) UndoLinked(ctx context.Context, c Caller, sealed string) (Link
 	if err != nil {
 		return Linked{}, err
 	}
-	return Linked{templates.LinkPage{Email: maskedEmail(change.Email)}, func(*templates.LinkPage) error {
+	return Linked{templates.LinkPage{Email: MaskedEmail(change.Email)}, func(*templates.LinkPage) error {
 		a, err := s.begin(ctx, c.as(u), UndoEmailChange, "", "undone", "true")
 		if err != nil {
 			return err
@@ -130,9 +130,10 @@ func (s *Service) UndoLinked(ctx context.Context, c Caller, sealed string) (Link
 	}}, nil
 }
 
-// NotMeLinked serves the link in the notice of a sign-in. It ends that session with everything that
-// it made, shows what was added to the account since, and leads to a new password. It signs nobody
-// in.
+// NotMeLinked serves the link in the notice of a sign-in: somebody else knows the password. It ends
+// everything of the account that lives, and disowns the password. The page that follows shows what
+// was added since that sign-in, and sets a new password: the link proves the mailbox, as that of a
+// forgotten password does. It signs nobody in.
 func (s *Service) NotMeLinked(ctx context.Context, c Caller, sealed string) (Linked, error) {
 	var v notMeLink
 	if err := s.openLink(PurposeNotMe, sealed, &v); err != nil {
@@ -143,32 +144,35 @@ func (s *Service) NotMeLinked(ctx context.Context, c Caller, sealed string) (Lin
 		return Linked{}, err
 	}
 	return Linked{templates.LinkPage{Handle: u.Handle}, func(page *templates.LinkPage) error {
-		a, err := s.begin(ctx, c.as(u), DisownSession, v.Session)
+		a, err := s.begin(ctx, Caller{Address: c.Address, RequestID: c.RequestID}.as(u), DisownSession, v.Session)
 		if err != nil {
 			return err
 		}
-		since, err := s.store.DisownSession(ctx, u.Sub, v.Session, s.Now(), a)
-		if err != nil && !errors.Is(err, ErrSessionNotFound) {
+		code := NewResetCode(s.Now())
+		code.ExpiresAt = s.Now().Add(MailedResetLifetime)
+		since, err := s.store.DisownSession(ctx, u.Sub, v.Session, code, MailedResetLifetime, s.Now(), a)
+		if err != nil {
 			return err
 		}
 		web.Note(ctx, "session_not_me")
+		page.Code = code.Code
 		page.Added, err = s.addedSince(ctx, u, since)
 		return err
 	}}, nil
 }
 
-// addedSince returns the factors and addresses that the account got since a time, which is zero if
-// unknown.
+// addedSince returns the factors, and the address, that the account got since a time.
 func (s *Service) addedSince(ctx context.Context, u User, since time.Time) (list []templates.FactorRow, err error) {
-	if list, err = s.FactorRows(ctx, u); err != nil {
-		return nil, err
-	}
-	list = slices.DeleteFunc(list, func(f templates.FactorRow) bool { return f.CreatedAt.Before(since) })
-	former, err := s.store.FormerEmails(ctx, u.Sub, s.Now())
-	for _, f := range former {
-		if !f.ChangedAt.Before(since) {
-			list = append(list, templates.FactorRow{Kind: "email", Name: maskedEmail(u.Email), CreatedAt: f.ChangedAt})
-		}
+	list, err = s.WaysIn(ctx, u)
+	return slices.DeleteFunc(list, func(f templates.FactorRow) bool { return f.CreatedAt.Before(since) }), err
+}
+
+// WaysIn returns the second factors of a user, oldest first, and their address if they changed it
+// themselves, for pages that follow an act that proves the account anew.
+func (s *Service) WaysIn(ctx context.Context, u User) ([]templates.FactorRow, error) {
+	list, err := s.FactorRows(ctx, u)
+	if err == nil && u.Email != "" && !u.EmailChangedAt.IsZero() {
+		list = append(list, templates.FactorRow{Kind: "email", Name: MaskedEmail(u.Email), CreatedAt: u.EmailChangedAt})
 	}
 	return list, err
 }

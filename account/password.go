@@ -35,6 +35,12 @@ func (s *Service) ChangePassword(ctx context.Context, c Caller, current, passwor
 	}
 	web.Note(ctx, "password_changed")
 	out.Session = row
+	if u, err = s.store.UserBySub(ctx, u.Sub); err != nil {
+		return SignedIn{}, err
+	}
+	if s.MailEnabled() { // the marks were voided
+		out.Marks = s.withMark(c.Browser.Marks, u)
+	}
 	out.Token, err = s.minter.token(u, &row, out.Token)
 	return out, err
 }

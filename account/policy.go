@@ -58,15 +58,16 @@ var (
 	EndSession = Act{Action: "session.end", Proof: ProofFresh, Ends: endsOne, Routes: []string{
 		"DELETE /api/me/sessions/{id}", "POST /account/sessions/end",
 	}}
-	SignOut = Act{Action: "session.sign_out", Proof: ProofSession, Ends: endsOne, Routes: []string{
+	SignOut = Act{Action: "session.sign_out", Proof: ProofSession, Ends: Ending{
+		Sessions: OneSession, Grants: OnlineGrants,
+	}, Routes: []string{
 		"POST /api/auth/logout", "POST /logout/",
 	}}
-	EndOtherSessions = Act{Action: "session.end_others", Proof: ProofFresh, Ends: endsOthers, Routes: []string{
-		"POST /api/me/sessions/end-others", "POST /account/sessions/end-others",
-	}}
-	DisownSession = Act{Action: "session.not_me", Proof: ProofCode, Ends: Ending{
-		Sessions: OneSession, Grants: SessionGrants, Marks: true,
-	}, Routes: []string{
+	EndOtherSessions = Act{Action: "session.end_others", Proof: ProofFresh, Ends: endsOthers,
+		Question: "End all other sessions?", Routes: []string{
+			"POST /api/me/sessions/end-others", "POST /account/sessions/end-others",
+		}}
+	DisownSession = Act{Action: "session.not_me", Proof: ProofCode, Ends: endsRecent.disowning(), Routes: []string{
 		"POST /not-me/",
 	}}
 	RefuseSuspended = Act{Action: "session.refused", Proof: ProofSignIn}
@@ -86,20 +87,19 @@ var (
 	VerifyEmail = Act{Action: "email.verify", Proof: ProofCode, Routes: []string{
 		"POST /api/me/email/verify", "POST /account/verify-email", "POST /verify-email/",
 	}}
-	UndoEmailChange = Act{Action: "email.undo", Proof: ProofCode, Told: MailEmailChanged, Ends: Ending{
-		Sessions: AllSessions, Grants: AllGrants, Codes: true, Marks: true,
-	}, Routes: []string{
+	UndoEmailChange = Act{Action: "email.undo", Proof: ProofCode, Told: MailEmailChanged, Ends: endsRecent, Routes: []string{
 		"POST /undo-email/",
 	}}
 	ChangePassword = Act{Action: "password.change", Proof: ProofPassword, Told: MailPasswordChanged, Ends: Ending{
-		Sessions: OtherSessions, Grants: AllGrants, Codes: true,
+		Sessions: OtherSessions, Grants: AllGrants, Invites: StaleInvites, Addresses: SessionAddresses, Marks: true,
+		Codes: true,
 	}, Routes: []string{
 		"PUT /api/me/password", "POST /account/password",
 	}}
 	ForgetPassword = Act{Action: "password.forgot", Proof: ProofSession, Silent: true, Routes: []string{
 		"POST /api/auth/forgot-password", "POST /forgot-password/",
 	}}
-	ResetPassword = Act{Action: "password.reset", Proof: ProofCode, Told: MailPasswordChanged, Ends: endsAccess, Routes: []string{
+	ResetPassword = Act{Action: "password.reset", Proof: ProofCode, Told: MailPasswordChanged, Ends: endsRecent.unverifying(), Routes: []string{
 		"POST /api/auth/reset-password", "POST /reset-password/",
 	}}
 	LimitResets = Act{Action: "password.limited", Proof: ProofSession}
@@ -159,7 +159,9 @@ var (
 	IssueResetCode = Act{Action: "user.reset_code", Proof: ProofFresh, Told: MailResetCodeMade, Routes: []string{
 		"POST /api/admin/users/{handle}/reset-password-code", "POST /admin/users/{handle}/reset-password-code",
 	}}
-	ResetFactors = Act{Action: "user.reset_factors", Proof: ProofFresh, Told: MailFactorsReset, Ends: endsAccess,
+	ResetFactors = Act{Action: "user.reset_factors", Proof: ProofFresh, Told: MailFactorsReset, Ends: Ending{
+		Sessions: AllSessions, Grants: AllGrants, Invites: StaleInvites, Marks: true, Codes: true,
+	},
 		Question: "Remove every second factor of this account?", Routes: []string{
 			"POST /api/admin/users/{handle}/reset-factors", "POST /admin/users/{handle}/reset-factors",
 		}}
@@ -233,6 +235,7 @@ func (a *Administration) begin(
 		return Audit{}, err
 	}
 	row := by.Audit(a.Now(), act, u.Handle, detail)
+	row.Since = a.Now().Add(-recently)
 	if act.Told == "" {
 		return row, nil
 	}

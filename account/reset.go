@@ -47,7 +47,7 @@ type Reset struct {
 	Password string `json:"password"`
 }
 
-// ResetPassword spends a code. It neither signs in nor lifts a suspension, and a refused password
+// ResetPassword spends a code and returns the user as they are then. It neither signs in nor lifts a suspension, and a refused password
 // does not spend the code.
 //
 // A right code is always accepted: nobody guesses 130 bits, and wrong guesses of others must not
@@ -73,7 +73,12 @@ func (s *Service) ResetPassword(ctx context.Context, c Caller, in Reset) (User, 
 		return User{}, err
 	}
 	a.Actor, a.Target = handle, handle
-	return u, web.Noted(ctx, "password_reset", s.store.ResetPassword(ctx, handle, HashSecret(code), hash, s.Now(), a))
+	err = s.store.ResetPassword(ctx, handle, HashSecret(code), hash, s.Now(), a)
+	if err != nil {
+		return User{}, err
+	}
+	web.Note(ctx, "password_reset")
+	return s.store.UserBySub(ctx, u.Sub) // with an address that may no longer be verified
 }
 
 // checkReset returns the account of a right code.

@@ -125,8 +125,11 @@ func (s *Service) checkPassword(ctx context.Context, c Caller, typed, password s
 	if err != nil {
 		return User{}, err
 	}
-	if u.Suspended() {
+	switch {
+	case u.Suspended():
 		return User{}, s.refuseSuspended(ctx, c.as(u))
+	case !u.PasswordDisownedAt.IsZero():
+		return User{}, ErrPasswordDisowned
 	}
 	if s.hasher.Outdated(u.PasswordHash) {
 		s.upgradeHash(ctx, &u, password)
@@ -320,7 +323,7 @@ func (s *Service) PendingSignIn(ctx context.Context, c Caller) (User, signInStep
 		return User{}, step, ErrSignInExpired
 	case err != nil:
 		return User{}, step, err
-	case !u.SecondFactor || !hmac.Equal(s.passwordMark(u), step.Password):
+	case !u.SecondFactor || !hmac.Equal(s.passwordMark(u), step.Password) || !u.PasswordDisownedAt.IsZero():
 		return User{}, step, ErrSignInExpired
 	case u.Suspended():
 		return User{}, step, ErrSuspended

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -55,11 +56,17 @@ func (s *Service) EndSession(ctx context.Context, c Caller, id string) error {
 	return web.Noted(ctx, "session_ended", s.store.EndSession(ctx, c.User.Sub, id, s.Now(), a))
 }
 
-// EndOtherSessions ends all sessions of the caller except that of the request.
-func (s *Service) EndOtherSessions(ctx context.Context, c Caller) error {
+// EndOtherSessions ends all sessions of the caller except that of the request, with everything that
+// they made. The applications with these client ids keep their access.
+func (s *Service) EndOtherSessions(ctx context.Context, c Caller, keepApps []string) error {
 	a, err := s.begin(ctx, c, EndOtherSessions, "")
 	if err != nil {
 		return err
+	}
+	for _, id := range keepApps {
+		if len(id) <= MaxClientID && text.Cut(id, MaxClientID) == id { // only a possible id reaches the database
+			a.KeepApps = append(a.KeepApps, id)
+		}
 	}
 	_, err = s.store.EndSessions(ctx, c.User.Sub, s.Now(), a)
 	return web.Noted(ctx, "sessions_ended", err)

@@ -140,12 +140,16 @@ type SessionStore interface {
 	// EndSessions ends what a.Ends says and returns the number of sessions. If there is neither a
 	// session nor a grant to end, it writes no audit row. ErrUserNotFound.
 	EndSessions(ctx context.Context, sub string, now time.Time, a Audit) (int, error)
-	// DisownSession handles a session that was not the user's: it ends it if it is live, revokes
-	// every grant that it made, makes its address unknown and voids the marks of known devices. It
-	// returns when the session began. ErrSessionNotFound if it is no longer stored.
-	DisownSession(ctx context.Context, sub, id string, now time.Time, a Audit) (began time.Time, err error)
-	// KnownAddress reports whether the user has signed in from this address within the stored
-	// sessions, live or ended, and has disowned none of them.
+	// MadeByOthers returns what EndOtherSessions would end: see Made.
+	MadeByOthers(ctx context.Context, sub, keep string, now time.Time) (Made, error)
+	// DisownSession handles a session that was not the user's: a.Ends applies, since the session
+	// began (a.Since if it is no longer stored), and code becomes the user's reset code. It returns
+	// when the session began. If it was done before, it changes only the code, and only while the
+	// password is disowned since at most again; otherwise ErrInvalidLink. ErrUserNotFound.
+	DisownSession(ctx context.Context, sub, id string, code ResetCode, again time.Duration, now time.Time,
+		a Audit) (began time.Time, err error)
+	// KnownAddress reports whether the user has signed in from this address in a session, live or
+	// ended, whose address no act has made unknown.
 	KnownAddress(ctx context.Context, sub, address string) (bool, error)
 	statuslist.Store
 	// HS256Sessions counts the live sessions whose token is or may be signed with the shared
@@ -153,6 +157,13 @@ type SessionStore interface {
 	HS256Sessions(ctx context.Context, now time.Time) (live int, last time.Time, err error)
 	// EndHS256Sessions ends them as EndOtherSessions does, and returns how many.
 	EndHS256Sessions(ctx context.Context, now time.Time) (int, error)
+}
+
+// Made is what the sessions of a user but one have made and lives: the sessions themselves, the
+// applications with a usable grant, and open invites.
+type Made struct {
+	Sessions, Invites int
+	Apps              []App // with ClientID and ClientName
 }
 
 // InviteQuery selects invites of a user.
@@ -221,8 +232,8 @@ type ResetStore interface {
 	CreateMailedResetCode(ctx context.Context, sub, email string, hash []byte, expires, now time.Time) error
 	// ResetCodeValid reports whether the code would be accepted now.
 	ResetCodeValid(ctx context.Context, handle string, hash []byte, now time.Time) (bool, error)
-	// ResetPassword spends the code, sets the password hash, ends every session and revokes every
-	// grant of the user. A mailed code verifies the address, unless another account has verified
+	// ResetPassword spends the code and sets the password hash; a.Ends applies, Unverify only to a code
+	// that was not mailed. A mailed code verifies the address, unless another account has verified
 	// it. ErrInvalidResetCode for an unknown handle as well as for a wrong, used or expired code.
 	ResetPassword(ctx context.Context, handle string, codeHash []byte, passwordHash string,
 		now time.Time, a Audit) error
@@ -294,8 +305,7 @@ type EmailStore interface {
 	// FormerEmails lists the changes of the user's address that can still be undone, oldest first.
 	FormerEmails(ctx context.Context, sub string, now time.Time) ([]EmailChange, error)
 	// UndoEmailChange restores the former address, as verified unless another account has verified
-	// it since. It ends every session, revokes every grant, and voids reset codes and the marks of
-	// known devices. Later changes can no longer be undone; earlier ones can. The user is the actor of
+	// it since. a.Ends applies, since the change. Later changes can no longer be undone; earlier ones can. The user is the actor of
 	// the audit row.
 	// ErrInvalidLink.
 	UndoEmailChange(ctx context.Context, id string, now time.Time, a Audit) error
@@ -474,8 +484,11 @@ type Audit struct {
 	// KeepEmail is set for a change of address that can be undone: the id of the previous verified
 	// address. If it is empty, neither this change nor earlier ones can be undone.
 	KeepEmail string
-	// Ends is what the act ends.
-	Ends Ending
+	// Ends is what the act ends. Since is the time that an Ending refers to. KeepApps are the client
+	// ids of applications that keep their access.
+	Ends     Ending
+	Since    time.Time
+	KeepApps []string
 	// Session is that of the request, or empty. A change of address is refused if it has ended
 	// (ErrNotAuthenticated).
 	Session string

@@ -41,6 +41,12 @@ type User struct {
 	SecondFactor bool
 	// DevicesVoidedAt is when the marks of known devices were last voided: see Service.markOf.
 	DevicesVoidedAt time.Time
+	// EmailChangedAt is when the user changed the address; zero: an administrator did, or nobody. The
+	// user of a session does not have it.
+	EmailChangedAt time.Time
+	// PasswordDisownedAt is since when the password is known to somebody else, and opens nothing; zero:
+	// it is not. The user of a session does not have it.
+	PasswordDisownedAt time.Time
 }
 
 // Suspended reports whether an administrator has suspended the user.

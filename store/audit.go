@@ -36,10 +36,10 @@ func insertAudit(tx *transaction, a account.Audit) error {
 	if err := insertMails(tx, a.Mails, a.At); err != nil {
 		return err
 	}
-	return tx.Exec(`INSERT INTO audit (at, actor, action, target, detail, address, request_id)
-		VALUES (?, ?, ?, ?, ?, ?, ?)`,
+	return tx.Exec(`INSERT INTO audit (at, actor, action, target, detail, address, request_id, session_id)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
 		toUnix(a.At), sanitize(a.Actor), sanitize(a.Action), sanitize(a.Target), sanitize(a.Detail),
-		sanitize(a.Address), sanitize(a.RequestID)).Error
+		sanitize(a.Address), sanitize(a.RequestID), sanitize(a.Session)).Error
 }
 
 // signInsOf returns the name of the counter of sign-ins of a day.

@@ -16,6 +16,7 @@ type consentRow struct {
 	ClientID  string
 	Scope     string
 	GrantedAt int64
+	SessionID string
 }
 
 // ConsentedScopes implements provider.Storage.
@@ -46,9 +47,14 @@ func (s *Store) scopesIn(ctx context.Context, table, sub, clientID string) ([]st
 func (s *Store) SaveConsent(
 	ctx context.Context, sub, clientID string, scopes []string, now time.Time, a account.Audit, refused ...string,
 ) error {
-	rows := each(scopes, func(scope string) consentRow { return consentRow{sub, clientID, scope, toUnix(now)} })
+	rows := each(scopes, func(scope string) consentRow {
+		return consentRow{sub, clientID, scope, toUnix(now), sanitize(a.Session)}
+	})
 	return s.write(ctx, "save consent", func(tx *transaction) error {
 		if err := lockUser(tx, sub); err != nil {
+			return err
+		}
+		if err := liveSession(tx, a.Session, now); err != nil {
 			return err
 		}
 		withdrawn := false

@@ -103,6 +103,7 @@ type emailChangeRow struct {
 	ExpiresAt int64
 	UndoneAt  int64
 	Seq       int64 // counts the changes of a user
+	SessionID string
 }
 
 func (r emailChangeRow) change() account.EmailChange {
@@ -113,8 +114,8 @@ func (r emailChangeRow) change() account.EmailChange {
 
 // keepEmail stores the former address for an undo, as account.Audit asks, in the transaction of its
 // change.
-func keepEmail(tx *transaction, before account.User, id string, now time.Time) error {
-	if id == "" {
+func keepEmail(tx *transaction, before account.User, a account.Audit, now time.Time) error {
+	if a.KeepEmail == "" {
 		return tx.Exec("DELETE FROM email_changes WHERE sub = ?", before.Sub).Error
 	}
 	if !before.EmailVerified {
@@ -126,16 +127,9 @@ func keepEmail(tx *transaction, before account.User, id string, now time.Time) e
 		return err
 	}
 	return tx.Table("email_changes").Create(&emailChangeRow{
-		ID: id, Sub: before.Sub, Email: before.Email, Verified: true, Seq: last + 1,
+		ID: a.KeepEmail, Sub: before.Sub, Email: before.Email, Verified: true, Seq: last + 1, SessionID: a.Session,
 		ChangedAt: toUnix(now), ExpiresAt: toUnix(now.Add(account.UndoLifetime)),
 	}).Error
-}
-
-func formerEmailID(a *account.Audit) string {
-	if a == nil {
-		return ""
-	}
-	return a.KeepEmail
 }
 
 var selectEmailChange = "SELECT " + columnsOf[emailChangeRow]("email_changes") + ` FROM email_changes
@@ -198,18 +192,20 @@ func (s *Store) UndoEmailChange(ctx context.Context, id string, now time.Time, a
 			return err
 		}
 		err = tx.Exec(`UPDATE users SET email = ?, email_verified = ?, email_asked_at = 0, search = ?,
-			updated_at = ? WHERE sub = ?`, row.Email, row.Verified, unindexed, toUnix(now), row.Sub).Error
+			email_changed_at = 0, email_session_id = '', updated_at = ? WHERE sub = ?`, row.Email, row.Verified, unindexed, toUnix(now), row.Sub).Error
 		if err != nil {
 			return err
 		}
 		if err := removeWords(tx, u.Handle); err != nil {
 			return err
 		}
-		if _, err := end(tx, row.Sub, "", a, now); err != nil {
+		a := a
+		a.Actor, a.Target, a.Since = u.Handle, u.Handle, fromUnix(row.ChangedAt)
+		out, err := end(tx, row.Sub, "", a, now)
+		if err != nil {
 			return err
 		}
-		a.Actor, a.Target = u.Handle, u.Handle
-		return insertAudit(tx, a)
+		return insertAudit(tx, out.noted(a))
 	})
 }
 

@@ -112,13 +112,14 @@ func (s *Store) addFactor(
 		if err := add(tx); err != nil {
 			return err
 		}
+		row := n.Audit
 		if first = !u.SecondFactor; first {
 			err := tx.Exec(`UPDATE users SET second_factor = true, updated_at = ?
 				WHERE sub = ?`, toUnix(n.Now), sub).Error
 			if err != nil {
 				return err
 			}
-			if err := replaceRecoveryCodes(tx, sub, n.Codes, n.Now); err != nil {
+			if err := replaceRecoveryCodes(tx, sub, n.Audit.Session, n.Codes, n.Now); err != nil {
 				return err
 			}
 			// No session has used the new factor yet.
@@ -127,11 +128,13 @@ func (s *Store) addFactor(
 			if err != nil {
 				return err
 			}
-			if _, err := end(tx, sub, "", n.Audit, n.Now); err != nil {
+			out, err := end(tx, sub, "", n.Audit, n.Now)
+			if err != nil {
 				return err
 			}
+			row = out.noted(row)
 		}
-		return insertAudit(tx, n.Audit)
+		return insertAudit(tx, row)
 	})
 	return first && err == nil, err
 }
@@ -175,20 +178,21 @@ func (s *Store) removeFactor(
 				return err
 			}
 		}
-		if _, err := end(tx, sub, "", o.Audit, o.Now); err != nil {
+		out, err := end(tx, sub, "", o.Audit, o.Now)
+		if err != nil {
 			return err
 		}
-		return insertAudit(tx, o.Audit)
+		return insertAudit(tx, out.noted(o.Audit))
 	})
 }
 
-func replaceRecoveryCodes(tx *transaction, sub string, codes [][]byte, now time.Time) error {
+func replaceRecoveryCodes(tx *transaction, sub, session string, codes [][]byte, now time.Time) error {
 	if err := execEach(tx, sub, "DELETE FROM recovery_codes WHERE sub = ?"); err != nil {
 		return err
 	}
 	for _, hash := range codes {
-		err := tx.Exec(`INSERT INTO recovery_codes (sub, hash, created_at)
-			VALUES (?, ?, ?)`, sub, hash, toUnix(now)).Error
+		err := tx.Exec(`INSERT INTO recovery_codes (sub, hash, created_at, session_id)
+			VALUES (?, ?, ?, ?)`, sub, hash, toUnix(now), sanitize(session)).Error
 		if err != nil {
 			return err
 		}
@@ -203,9 +207,9 @@ func (s *Store) AddTOTP(ctx context.Context, sub string, t account.TOTP, n accou
 		if err != nil {
 			return err
 		}
-		add := tx.Exec(`INSERT INTO totp (sub, secret, last_step, created_at) VALUES (?, ?, ?, ?)
+		add := tx.Exec(`INSERT INTO totp (sub, secret, last_step, created_at, session_id) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (sub) DO NOTHING`,
-			sub, k.seal(totpSecret, sub, t.Secret), t.LastStep, toUnix(n.Now))
+			sub, k.seal(totpSecret, sub, t.Secret), t.LastStep, toUnix(n.Now), sanitize(n.Audit.Session))
 		return expect(add, account.ErrFactorExists)
 	})
 }
@@ -243,7 +247,7 @@ func (s *Store) ReplaceRecoveryCodes(
 		if !u.SecondFactor {
 			return account.ErrFactorNotFound
 		}
-		if err := replaceRecoveryCodes(tx, sub, codes, now); err != nil {
+		if err := replaceRecoveryCodes(tx, sub, a.Session, codes, now); err != nil {
 			return err
 		}
 		return insertAudit(tx, a)
@@ -282,10 +286,11 @@ func (s *Store) ResetFactors(ctx context.Context, sub string, now time.Time, a a
 			"UPDATE users SET second_factor = false WHERE sub = ?"); err != nil {
 			return err
 		}
-		if _, err := end(tx, sub, "", a, now); err != nil {
+		out, err := end(tx, sub, "", a, now)
+		if err != nil {
 			return err
 		}
-		return insertAudit(tx, a)
+		return insertAudit(tx, out.noted(a))
 	})
 }
 

@@ -71,6 +71,9 @@ func (s *Store) CreateInvite(ctx context.Context, i account.Invite, limit int, a
 			if err := mayInvite(tx, i, limit); err != nil {
 				return err
 			}
+			if err := liveSession(tx, a.Session, a.At); err != nil {
+				return err
+			}
 		}
 		if err := s.insertInvite(tx, i, ""); err != nil {
 			return err
@@ -89,9 +92,10 @@ func (s *Store) insertInvite(tx *transaction, i account.Invite, conflict string)
 		code = k.hash(i.Code)
 		sealed = k.seal(inviteCode, code, i.Code)
 	}
-	return tx.Exec(`INSERT INTO invites (code, sealed_code, created_by, note, created_at, expires_at)
-		VALUES (?, ?, nullif(?, ''), ?, ?, ?)`+conflict,
-		code, sealed, i.CreatedBy, sanitize(i.Note), toUnix(i.CreatedAt), toUnix(i.ExpiresAt)).Error
+	return tx.Exec(`INSERT INTO invites (code, sealed_code, created_by, note, created_at, expires_at, session_id, stale)
+		VALUES (?, ?, nullif(?, ''), ?, ?, ?, ?, ?)`+conflict,
+		code, sealed, i.CreatedBy, sanitize(i.Note), toUnix(i.CreatedAt), toUnix(i.ExpiresAt), sanitize(i.SessionID),
+		i.Stale).Error
 }
 
 // mayInvite checks the limit of a user, whose row it locks against another invite meanwhile.

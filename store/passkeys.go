@@ -23,6 +23,7 @@ type passkeyRow struct {
 	BackupState    bool
 	CreatedAt      int64 `gorm:"autoCreateTime:false"`
 	LastUsedAt     int64
+	SessionID      string
 }
 
 var passkeyColumns = columnsOf[passkeyRow]("passkeys")
@@ -84,7 +85,7 @@ func (s *Store) AddPasskey(
 			ID: p.ID, Sub: p.Sub, Name: sanitize(p.Name), PublicKey: p.PublicKey, AAGUID: p.AAGUID,
 			Transports: sanitize(strings.Join(p.Transports, " ")), Attachment: sanitize(p.Attachment),
 			SignCount: int64(p.SignCount), BackupEligible: p.BackupEligible, BackupState: p.BackupState,
-			CreatedAt: toUnix(p.CreatedAt),
+			CreatedAt: toUnix(p.CreatedAt), SessionID: sanitize(n.Audit.Session),
 		}
 		once := clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoNothing: true}
 		return expect(tx.Table("passkeys").Clauses(once).Create(&row), account.ErrPasskeyExists)

@@ -64,7 +64,7 @@ func (s *Store) ResetPassword(
 		if err != nil {
 			return err
 		}
-		set := tx.Exec(`UPDATE users SET password_hash = ?, updated_at = ?
+		set := tx.Exec(`UPDATE users SET password_hash = ?, password_disowned_at = 0, updated_at = ?
 			WHERE sub = ? AND deleted_at = 0`, passwordHash, toUnix(now), sub)
 		if err := expect(set, account.ErrInvalidResetCode); err != nil {
 			return err
@@ -81,15 +81,18 @@ func (s *Store) ResetPassword(
 		if err := expect(given, account.ErrInvalidResetCode); err != nil {
 			return err
 		}
+		a := a
 		if mailed {
 			if err := verifyEmailByCode(tx, sub); err != nil {
 				return err
 			}
+			a.Ends.Unverify = false // the code proves the mailbox
 		}
-		if _, err := end(tx, sub, "", a, now); err != nil {
+		out, err := end(tx, sub, "", a, now)
+		if err != nil {
 			return err
 		}
-		return insertAudit(tx, a)
+		return insertAudit(tx, out.noted(a))
 	})
 }
 

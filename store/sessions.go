@@ -72,9 +72,12 @@ func insertSession(tx *transaction, n *account.Session) error {
 // one that was not removed since. It locks the row: a statement that ends sessions waits or came
 // before.
 func signedIn(tx *transaction, n *account.Session, verifiedHash string) error {
-	sub, multi := n.Sub, 0
+	sub, multi, disowned := n.Sub, 0, ""
 	if slices.Contains(n.AMR, account.MethodMultiFactor) {
 		multi = 1
+	}
+	if slices.Contains(n.AMR, account.MethodPassword) {
+		disowned = " AND password_disowned_at = 0"
 	}
 	if invalidKey(sub) {
 		return account.ErrUserNotFound
@@ -82,7 +85,7 @@ func signedIn(tx *transaction, n *account.Session, verifiedHash string) error {
 	for range 2 {
 		mark := tx.Exec(`UPDATE users SET last_login_at = ?
 			WHERE sub = ? AND password_hash = ? AND suspended_at = 0 AND deleted_at = 0
-			AND second_factor = (CAST(? AS INTEGER) = 1)`, toUnix(n.AuthTime), sub, sanitize(verifiedHash), multi)
+			AND second_factor = (CAST(? AS INTEGER) = 1)`+disowned, toUnix(n.AuthTime), sub, sanitize(verifiedHash), multi)
 		if mark.Error != nil || mark.RowsAffected == 1 {
 			return mark.Error
 		}
@@ -94,7 +97,7 @@ func signedIn(tx *transaction, n *account.Session, verifiedHash string) error {
 			return err
 		case u.Suspended():
 			return account.ErrSuspended
-		case u.PasswordHash != verifiedHash:
+		case u.PasswordHash != verifiedHash, disowned != "" && !u.PasswordDisownedAt.IsZero():
 			return account.ErrInvalidCredentials
 		case u.SecondFactor && multi == 0:
 			return account.ErrSecondFactorRequired
@@ -271,8 +274,8 @@ func (s *Store) KnownAddress(ctx context.Context, sub, address string) (bool, er
 	if invalidKey(sub) || invalidKey(address) {
 		return false, nil
 	}
-	var disowned []bool
-	err := s.conn(ctx).Raw(`SELECT DISTINCT disowned FROM sessions
-		WHERE sub = ? AND address = ?`, sub, address).Find(&disowned).Error
-	return len(disowned) > 0 && !slices.Contains(disowned, true), fail("look for address", err)
+	var found []int
+	err := s.conn(ctx).Raw(`SELECT 1 FROM sessions
+		WHERE sub = ? AND address = ? AND NOT disowned LIMIT 1`, sub, address).Find(&found).Error
+	return len(found) > 0, fail("look for address", err)
 }

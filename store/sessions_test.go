@@ -360,41 +360,30 @@ func TestTooManySessionsEndTheOldest(t *testing.T) {
 	})
 }
 
-// What a thief's session has made ends with it, and nothing that it left is taken for the owner's.
+// The link of a notice ends everything once; again it only gives another code, for a while.
 func TestDisownedSessionLeavesNothing(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, h := t.Context(), equip(t, s, "ada")
-		app, other := addClient(t, s, "app"), newSession(h.user.Sub)
-		other.Address = "192.0.2.77"
-		must(t, s.CreateSession(ctx, other, h.user.PasswordHash, act("session.create")))
-		mine, _ := addTokens(t, s, newGrantStored(t, s, app, *other))
-		must(t, spendCode(ctx, s, h.code, refreshToken("offline")))
 		must(t, s.EndSession(ctx, h.user.Sub, h.session.ID, noon, act("session.end")))
-		at := noon.Add(time.Minute)
-		_, err := s.DisownSession(ctx, addUser(t, s, "bob").Sub, h.session.ID, at, act("session.not_me"))
-		want(t, err, account.ErrSessionNotFound)
-		for range 2 { // a link is opened twice
-			began, err := s.DisownSession(ctx, h.user.Sub, h.session.ID, at, act("session.not_me"))
+		at, by := noon.Add(time.Minute), act("session.not_me")
+		for i := range 2 { // a link is opened twice
+			code := account.NewResetCode(at)
+			began, err := s.DisownSession(ctx, h.user.Sub, h.session.ID, code, time.Hour, at, by)
 			must(t, err)
-			if !began.Equal(noon) {
-				t.Errorf("began at %v", began)
+			valid, err := s.ResetCodeValid(ctx, "ada", code.Hash, at)
+			must(t, err)
+			if !began.Equal(noon) || !valid {
+				t.Errorf("%d: began at %v, its code is valid: %t", i, began, valid)
 			}
 			at = at.Add(time.Hour)
 		}
-		_, err = useToken(ctx, s, "offline")
-		want(t, err, provider.ErrSpent)
-		_, err = useToken(ctx, s, mine)
-		must(t, err)
-		must(t, s.CreateSession(ctx, newSession(h.user.Sub), h.user.PasswordHash, act("session.create"))) // from there once more
-		_, u, err := s.Session(ctx, other.ID)
-		must(t, err)
-		if !u.DevicesVoidedAt.Equal(noon.Add(time.Minute)) || !live(t, s, other.ID) {
-			t.Errorf("marks of devices are voided at %v, the other session lives: %t", u.DevicesVoidedAt, live(t, s, other.ID))
-		}
-		for address, want := range map[string]bool{h.session.Address: false, other.Address: true} {
-			if known, err := s.KnownAddress(ctx, u.Sub, address); err != nil || known != want {
-				t.Errorf("%s is known: %t (%v)", address, known, err)
-			}
-		}
+		checkTaken(t, s, h)
+		_, err := s.DisownSession(ctx, h.user.Sub, h.session.ID, account.NewResetCode(at), time.Hour, at, by)
+		want(t, err, account.ErrInvalidLink) // after an hour
+		n := newSession(h.user.Sub)
+		n.AMR = []string{account.MethodPassword}
+		want(t, s.CreateSession(ctx, n, h.user.PasswordHash, act("session.create")), account.ErrInvalidCredentials)
+		must(t, s.ChangePassword(ctx, h.user.Sub, h.user.PasswordHash, "new", nil, at, act("password.change")))
+		must(t, s.CreateSession(ctx, n, "new", act("session.create")))
 	})
 }

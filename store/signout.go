@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
@@ -40,11 +42,11 @@ func endSessions(
 		}
 	}
 	tx.noteRevoked(revokedSession, len(rows))
-	n, forAPIs, err := revokeGrants(tx, now, "sub = @sub AND "+grants, args)
+	n, forAPIs, err := revokeGrantsOf(tx, now, "sub = @sub AND "+grants, args)
 	if err != nil {
 		return out, err
 	}
-	out.grants = int(n)
+	out.apps = n
 	if err := addNotices(tx, sub, out.sessions, now); err != nil {
 		return out, err
 	}
@@ -55,49 +57,106 @@ func endSessions(
 type ended struct {
 	sessions []string // their ids
 	live     int      // of these, those that had not expired
-	grants   int
+	apps     int      // whose grants were revoked
+	invites  int
 }
 
-// end ends what an act ends (account.Audit.Ends). id is the session that the act names, empty for the others; also are
-// further tokens for the status list. The same transaction must have changed or locked the user's
-// row before: a session that is being created waits for that row and then finds it changed.
+// end ends what an act ends (account.Audit.Ends). id is the session that the act names, empty for the
+// others; also are further tokens for the status list. The same transaction must have changed or locked
+// the user's row before: a session that is being created waits for that row and then finds it changed.
 func end(
 	tx *transaction, sub, id string, a account.Audit, now time.Time, also ...revocation,
 ) (out ended, err error) {
-	e := a.Ends
-	if e.Codes {
-		err := execEach(tx, sub, "DELETE FROM reset_codes WHERE sub = ?", "DELETE FROM mailed_reset_codes WHERE sub = ?")
-		if err != nil {
-			return out, err
+	e, args := a.Ends, map[string]any{
+		"sub": sub, "id": sanitize(id), "keep": sanitize(a.Session), "since": toUnix(a.Since), "now": toUnix(now),
+		"apps": append([]string{""}, a.KeepApps...),
+	}
+	exec := func(on bool, statement string) {
+		if on && err == nil {
+			err = tx.Exec(statement, args).Error
 		}
 	}
-	if e.Marks {
-		if err := tx.Exec("UPDATE users SET devices_voided_at = ? WHERE sub = ?", toUnix(now), sub).Error; err != nil {
-			return out, err
+	exec(e.Codes, "DELETE FROM reset_codes WHERE sub = @sub")
+	exec(e.Codes, "DELETE FROM mailed_reset_codes WHERE sub = @sub")
+	exec(e.Codes, "UPDATE users SET email_asked_at = 0 WHERE sub = @sub AND email_asked_at > 0")
+	exec(e.Unverify, `UPDATE users SET email_verified = (1 = 0)
+		WHERE sub = @sub AND email_verified AND email_changed_at >= @since AND email_changed_at > 0`)
+	exec(e.Password, "UPDATE users SET password_disowned_at = @now WHERE sub = @sub")
+	// Later than the last time, so that no mark of the same second stays.
+	exec(e.Marks, `UPDATE users SET devices_voided_at =
+		CASE WHEN devices_voided_at >= @now THEN devices_voided_at + 1 ELSE @now END WHERE sub = @sub`)
+	// these selects sessions by a column that has their ids.
+	these := func(column string) string {
+		switch e.Sessions {
+		case account.OneSession:
+			return column + " = @id"
+		case account.OtherSessions:
+			return column + " <> @keep"
+		case account.AllSessions:
+			return "1 = 1"
 		}
+		return "1 = 0"
 	}
-	these, of := "1 = 0", "1 = 0" // the sessions, and the condition on the grants that they made
-	switch e.Sessions {
-	case account.OneSession:
-		these, of = "id = @id", "sid = @id"
-	case account.OtherSessions:
-		these, of = "id <> @keep", "sid <> @keep"
-	case account.AllSessions:
-		these, of = "1 = 1", "1 = 1"
+	switch e.Addresses {
+	case account.SessionAddresses:
+		exec(true, "UPDATE sessions SET disowned = (1 = 1) WHERE sub = @sub AND "+these("id"))
+	case account.AllAddresses:
+		exec(true, "UPDATE sessions SET disowned = (1 = 1) WHERE sub = @sub")
 	}
 	grants := "1 = 0"
 	switch e.Grants {
 	case account.OnlineGrants:
-		grants = of + signOutGrants
+		grants = these("sid") + signOutGrants
 	case account.SessionGrants:
-		grants = of
+		grants = these("sid") + " AND client_id NOT IN @apps"
+		exec(true, "DELETE FROM consents WHERE sub = @sub AND client_id NOT IN @apps AND "+these("session_id"))
 	case account.GroupGrants:
-		grants = of + " AND (NOT offline OR code_used_at = 0 OR status_list > 0)"
+		grants = these("sid") + " AND (NOT offline OR code_used_at = 0 OR status_list > 0)"
 	case account.AllGrants:
 		grants = "1 = 1"
+		exec(e.Invites == account.RecentInvites, "DELETE FROM consents WHERE sub = @sub AND granted_at >= @since")
 	}
-	args := map[string]any{"id": sanitize(id), "keep": sanitize(a.Session)}
-	return endSessions(tx, sub, now, these, grants, args, also...)
+	invites := ""
+	switch e.Invites {
+	case account.StaleInvites:
+		invites = "stale AND " + these("session_id")
+	case account.SessionInvites:
+		invites = these("session_id")
+	case account.RecentInvites:
+		invites = "(stale OR created_at >= @since)"
+	case account.AllInvites:
+		invites = "1 = 1"
+	}
+	if err != nil {
+		return out, err
+	}
+	voided := int64(0)
+	if invites != "" {
+		gone := tx.Exec("DELETE FROM invites WHERE created_by = @sub AND used_at = 0 AND "+invites, args)
+		if voided = gone.RowsAffected; gone.Error != nil {
+			return out, gone.Error
+		}
+	}
+	out, err = endSessions(tx, sub, now, these("id"), grants, args, also...)
+	out.invites = int(voided)
+	return out, err
+}
+
+// noted returns the audit row with what was ended.
+func (e ended) noted(a account.Audit) account.Audit {
+	var words []string
+	for _, part := range []struct {
+		name string
+		n    int
+	}{{"sessions", e.live}, {"applications", e.apps}, {"invites", e.invites}} {
+		if part.n > 0 {
+			words = append(words, fmt.Sprintf("%s %d", part.name, part.n))
+		}
+	}
+	if len(words) > 0 {
+		a.Detail = strings.TrimSpace(a.Detail + " (ended: " + strings.Join(words, ", ") + ")")
+	}
+	return a
 }
 
 // signOutOldest ends all live sessions of a user except the newest keep, to make room for a new
@@ -146,45 +205,78 @@ func (s *Store) EndSessions(ctx context.Context, sub string, now time.Time, a ac
 			return err
 		}
 		out, err := end(tx, sub, "", a, now)
-		if n = out.live; err != nil || n == 0 && out.grants == 0 {
+		if n = out.live; err != nil || n == 0 && out.apps == 0 && out.invites == 0 {
 			return err
 		}
-		return insertAudit(tx, a)
+		return insertAudit(tx, out.noted(a))
 	})
 	return n, err
 }
 
 // DisownSession implements account.Store.
 func (s *Store) DisownSession(
-	ctx context.Context, sub, id string, now time.Time, a account.Audit,
+	ctx context.Context, sub, id string, code account.ResetCode, again time.Duration, now time.Time, a account.Audit,
 ) (began time.Time, err error) {
 	if invalidKey(sub) || invalidKey(id) {
-		return began, account.ErrSessionNotFound
+		return began, account.ErrUserNotFound
 	}
 	err = s.write(ctx, "disown session", func(tx *transaction) error {
-		if err := lockUser(tx, sub); errors.Is(err, account.ErrUserNotFound) {
-			return account.ErrSessionNotFound
-		} else if err != nil {
+		u, err := lockedUser(tx, sub)
+		if err != nil {
 			return err
 		}
-		var row struct {
+		row := struct {
 			CreatedAt int64
-			Disowned  bool
-		}
-		found := tx.Raw("SELECT created_at, disowned FROM sessions WHERE id = ? AND sub = ?", id, sub).Find(&row)
-		if err := expect(found, account.ErrSessionNotFound); err != nil {
+			Reported  bool
+		}{CreatedAt: toUnix(a.Since)}
+		query := "SELECT created_at, reported_at > 0 AS reported FROM sessions WHERE id = ? AND sub = ?"
+		if err := tx.Raw(query, id, sub).Find(&row).Error; err != nil {
 			return err
 		}
-		if began = fromUnix(row.CreatedAt); row.Disowned {
-			return nil // done already
+		began = fromUnix(row.CreatedAt)
+		if row.Reported {
+			if at := u.PasswordDisownedAt; at.IsZero() || now.After(at.Add(again)) {
+				return account.ErrInvalidLink
+			}
+			return setResetCode(tx, sub, code.Hash, code.ExpiresAt, now)
 		}
-		if err := tx.Exec("UPDATE sessions SET disowned = (1 = 1) WHERE id = ?", id).Error; err != nil {
+		if err := tx.Exec("UPDATE sessions SET reported_at = ? WHERE id = ?", toUnix(now), id).Error; err != nil {
 			return err
 		}
-		if _, err := end(tx, sub, id, a, now); err != nil {
+		a := a
+		a.Since = began
+		out, err := end(tx, sub, id, a, now)
+		if err != nil {
 			return err
 		}
-		return insertAudit(tx, a)
+		if err := setResetCode(tx, sub, code.Hash, code.ExpiresAt, now); err != nil {
+			return err
+		}
+		return insertAudit(tx, out.noted(a))
 	})
 	return began, err
+}
+
+// MadeByOthers implements account.Store.
+func (s *Store) MadeByOthers(ctx context.Context, sub, keep string, now time.Time) (account.Made, error) {
+	const doing = "list what other sessions made"
+	var made account.Made
+	if invalidKey(sub) {
+		return made, nil
+	}
+	at := toUnix(now)
+	err := s.conn(ctx).Raw(`SELECT
+		(SELECT count(*) FROM sessions WHERE sub = ? AND id <> ? AND ended_at = 0 AND expires_at > ?) AS sessions,
+		(SELECT count(*) FROM invites
+			WHERE created_by = ? AND session_id <> ? AND used_at = 0 AND expires_at > ?) AS invites`,
+		sub, keep, at, sub, keep, at).Row().Scan(&made.Sessions, &made.Invites)
+	if err != nil {
+		return made, fail(doing, err)
+	}
+	var rows []appRow
+	err = s.conn(ctx).Raw(`SELECT k.id AS client_id, k.name FROM clients k WHERE EXISTS
+		(SELECT 1 FROM grants g WHERE g.client_id = k.id AND g.sub = ? AND g.sid <> ? AND `+liveGrant+`)
+		ORDER BY k.name, k.id`, sub, keep, at, at).Find(&rows).Error
+	made.Apps = each(rows, appRow.app)
+	return made, fail(doing, err)
 }

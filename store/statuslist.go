@@ -127,13 +127,40 @@ func revoke(tx *transaction, tokens []revocation) error {
 func revokeGrants(
 	tx *transaction, now time.Time, condition string, args map[string]any,
 ) (n int64, tokens []revocation, err error) {
+	rows, err := revokedGrants(tx, now, condition, args)
+	return int64(len(rows)), tokensOf(rows), err
+}
+
+// revokeGrantsOf is revokeGrants, and returns of how many applications the grants were.
+func revokeGrantsOf(
+	tx *transaction, now time.Time, condition string, args map[string]any,
+) (apps int, tokens []revocation, err error) {
+	rows, err := revokedGrants(tx, now, condition, args)
+	clients := map[string]bool{}
+	for _, r := range rows {
+		clients[r.ClientID] = true
+	}
+	return len(clients), tokensOf(rows), err
+}
+
+type revokedRow struct {
+	ClientID string
+	Token    revocation `gorm:"embedded"`
+}
+
+func tokensOf(rows []revokedRow) []revocation {
+	return onLists(each(rows, func(r revokedRow) revocation { return r.Token }))
+}
+
+func revokedGrants(
+	tx *transaction, now time.Time, condition string, args map[string]any,
+) (rows []revokedRow, err error) {
 	args["now"] = toUnix(now)
-	var rows []revocation
 	query := "UPDATE grants AS g SET revoked_at = @now WHERE g.revoked_at = 0 AND " + condition +
-		" RETURNING status_list, status_index, CAST(@now AS BIGINT) + " + apiTokenLifetime + " AS expires_at"
+		" RETURNING client_id, status_list, status_index, CAST(@now AS BIGINT) + " + apiTokenLifetime + " AS expires_at"
 	err = tx.Raw(query, args).Find(&rows).Error
 	tx.noteRevoked(revokedGrant, len(rows))
-	return int64(len(rows)), onLists(rows), err
+	return rows, err
 }
 
 // onLists returns the tokens that have an index in a list.

@@ -39,6 +39,10 @@ type userRow struct {
 	EmailAskedAt  int64
 
 	DevicesVoidedAt int64
+
+	EmailChangedAt     int64
+	EmailSessionID     string
+	PasswordDisownedAt int64
 }
 
 // storedUser holds what userColumns selects.
@@ -96,6 +100,7 @@ func (u storedUser) user() account.User {
 		SuspendReason: r.SuspendReason, CreatedAt: fromUnix(r.CreatedAt), UpdatedAt: fromUnix(r.UpdatedAt),
 		LastLoginAt: fromUnix(r.LastLoginAt), InvitedBy: u.Inviter, SecondFactor: r.SecondFactor,
 		EmailAskedAt: fromUnix(r.EmailAskedAt), DevicesVoidedAt: fromUnix(r.DevicesVoidedAt),
+		EmailChangedAt: fromUnix(r.EmailChangedAt), PasswordDisownedAt: fromUnix(r.PasswordDisownedAt),
 	}
 }
 
@@ -218,7 +223,7 @@ func (s *Store) ChangeUser(
 		if u, err = lockedUser(tx, sub); err != nil {
 			return err
 		}
-		changed, before := u, u.Email
+		changed := u
 		if refused = change(&changed); refused != nil {
 			return refused
 		}
@@ -227,15 +232,34 @@ func (s *Store) ChangeUser(
 				return err
 			}
 		}
+		var by account.Audit
+		if a != nil {
+			by = *a
+		}
 		if changed.Email != u.Email {
-			if a != nil {
-				if err := liveSession(tx, a.Session, now); err != nil {
-					return err
-				}
-			}
-			if err := keepEmail(tx, u, formerEmailID(a), now); err != nil {
+			if err := liveSession(tx, by.Session, now); err != nil {
 				return err
 			}
+			if err := keepEmail(tx, u, by, now); err != nil {
+				return err
+			}
+			// Before the new address is stored: what is asked for it stays.
+			out, err := end(tx, sub, "", by, now)
+			if err != nil {
+				return err
+			}
+			by = out.noted(by)
+		}
+		columns := []string{"display_name", "email", "email_verified", "email_asked_at", "profile", "search",
+			"updated_at"}
+		var changedAt time.Time // zero: an administrator vouches for the address
+		own := by.Actor == u.Handle
+		if own {
+			changedAt = now
+		}
+		if changed.Email != u.Email || !own && changed.EmailVerified != u.EmailVerified {
+			columns = append(columns, "email_changed_at", "email_session_id")
+			u.EmailChangedAt = fromUnix(toUnix(changedAt))
 		}
 		// A code mailed to an address that no longer counts must not set a password, nor verify it.
 		if changed.Email != u.Email || u.EmailVerified && !changed.EmailVerified {
@@ -246,24 +270,18 @@ func (s *Store) ChangeUser(
 		u.DisplayName, u.Profile = changed.DisplayName, changed.Profile
 		u.Email, u.EmailVerified, u.EmailAskedAt = changed.Email, changed.EmailVerified, changed.EmailAskedAt
 		u.UpdatedAt = fromUnix(toUnix(now))
-		row := userRow{
+		set := userRow{
 			DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified,
 			EmailAskedAt: toUnix(u.EmailAskedAt), Profile: u.Profile, Search: unindexed, UpdatedAt: toUnix(now),
+			EmailChangedAt: toUnix(u.EmailChangedAt), EmailSessionID: by.Session,
 		}
-		columns := []string{"display_name", "email", "email_verified", "email_asked_at", "profile", "search",
-			"updated_at"}
-		if err := tx.Table("users").Where("sub = ?", sub).Select(columns).Updates(&row).Error; err != nil {
+		if err := tx.Table("users").Where("sub = ?", sub).Select(columns).Updates(&set).Error; err != nil {
 			return err
 		}
 		if err := removeWords(tx, u.Handle); err != nil || a == nil {
 			return err
 		}
-		if changed.Email != before {
-			if _, err := end(tx, sub, "", *a, now); err != nil {
-				return err
-			}
-		}
-		return insertAudit(tx, *a)
+		return insertAudit(tx, by)
 	})
 	if refused != nil {
 		err = fmt.Errorf("%s: %w", doing, refused)
@@ -309,16 +327,17 @@ func (s *Store) ChangePassword(
 		return account.ErrSessionNotFound
 	}
 	return s.write(ctx, "change password", func(tx *transaction) error {
-		set := tx.Exec(`UPDATE users SET password_hash = ?, updated_at = ?
+		set := tx.Exec(`UPDATE users SET password_hash = ?, password_disowned_at = 0, updated_at = ?
 			WHERE sub = ? AND password_hash = ? AND deleted_at = 0`, hash, toUnix(now), sub, old)
 		if err := expect(set, account.ErrInvalidCredentials); err != nil {
 			return err
 		}
 		if keep == nil {
-			if _, err := end(tx, sub, "", a, now); err != nil {
+			out, err := end(tx, sub, "", a, now)
+			if err != nil {
 				return err
 			}
-			return insertAudit(tx, a)
+			return insertAudit(tx, out.noted(a))
 		}
 		// An authorization code that is being created in that session holds its row. Wait for it,
 		// so that its grant is revoked with the others.
@@ -326,14 +345,16 @@ func (s *Store) ChangePassword(
 		if err != nil {
 			return err
 		}
+		a := a
 		a.Session = keep.ID
-		if _, err := end(tx, sub, "", a, now, former); err != nil {
+		out, err := end(tx, sub, "", a, now, former)
+		if err != nil {
 			return err
 		}
 		if err := replaceToken(tx, keep); err != nil {
 			return err
 		}
-		return insertAudit(tx, a)
+		return insertAudit(tx, out.noted(a))
 	})
 }
 
@@ -381,10 +402,11 @@ func (s *Store) Suspend(ctx context.Context, sub, reason string, now time.Time, 
 		if err != nil {
 			return err
 		}
-		if _, err := end(tx, sub, "", a, now); err != nil {
+		out, err := end(tx, sub, "", a, now)
+		if err != nil {
 			return err
 		}
-		return insertAudit(tx, a)
+		return insertAudit(tx, out.noted(a))
 	})
 }
 
@@ -518,12 +540,15 @@ func (s *Store) SetFlags(
 		if err := tx.Exec("UPDATE users SET updated_at = ? WHERE sub = ?", toUnix(now), sub).Error; err != nil {
 			return err
 		}
+		row := a
 		if len(remove) > 0 {
-			if _, err := end(tx, sub, "", a, now); err != nil {
+			out, err := end(tx, sub, "", a, now)
+			if err != nil {
 				return err
 			}
+			row = out.noted(a)
 		}
-		return insertAudit(tx, a)
+		return insertAudit(tx, row)
 	})
 	if err != nil {
 		return nil, err

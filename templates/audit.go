@@ -118,6 +118,28 @@ const auditClient = "client:"
 // AuditSentence returns a sentence for a row. It names people only by the handles in the row, also
 // those who have left. The sentence is untrusted text.
 func (l *Language) AuditSentence(r AuditRow) string {
+	detail, ended, _ := strings.Cut(r.Detail, "(ended: ")
+	r.Detail = strings.TrimSpace(detail)
+	return l.auditSentence(r) + l.auditEnded(strings.TrimSuffix(ended, ")"))
+}
+
+// auditEnded describes what an act has ended: "sessions 3, applications 2".
+func (l *Language) auditEnded(list string) string {
+	if list == "" {
+		return ""
+	}
+	words := map[string]Text{"sessions": "sessions", "applications": "applications", "invites": "invites"}
+	parts := strings.Split(list, ", ")
+	for i, part := range parts {
+		name, n, _ := strings.Cut(part, " ")
+		if word, ok := words[name]; ok {
+			parts[i] = l.Text(word) + " " + n
+		}
+	}
+	return " (" + l.Text("ended: {list}", "list", strings.Join(parts, ", ")) + ")"
+}
+
+func (l *Language) auditSentence(r AuditRow) string {
 	actor, account, person := r.Actor, l.Text("the account of {handle}", "handle", r.Target), r.Target
 	switch actor {
 	case "":

@@ -30,6 +30,10 @@ type LinkPage struct {
 	Done bool
 	// Added has the factors and addresses added since the reported sign-in.
 	Added []FactorRow
+	// Code sets a new password of the account with Handle, "" for none. MinPassword is its shortest
+	// length in runes.
+	Code        string
+	MinPassword int
 	// Error is shown instead of the button.
 	Error, ErrorCode string
 }

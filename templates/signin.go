@@ -76,13 +76,21 @@ type Confirm struct {
 	// Question is asked first, "" for none; Keep offers to keep the other sessions.
 	Question Text
 	Keep     bool
-	Handle   string
+	// Ends lists what an act ends, nil for nothing.
+	Ends   *Ends
+	Handle string
 	// SecondFactor reports whether the password alone is not enough.
 	SecondFactor     bool
 	Methods          []string // see SecondFactor
 	Error, ErrorCode string
 	// Status is the HTTP status of a refused confirmation, 0 for none.
 	Status int
+}
+
+// Ends lists what an act ends.
+type Ends struct {
+	Sessions, Invites int
+	Apps              []AppRow // each may be kept
 }
 
 // FormField is a field of the original form.
@@ -196,8 +204,10 @@ type ResetPassword struct {
 	// Mail reports whether a link can be mailed, Mailed whether Code came by mail and so is valid
 	// for an hour.
 	Mail, Mailed bool
-	// Factors has the account's second factors, shown when Done is set.
-	Factors []FactorRow
+	// Factors has the account's second factors, and the address if its owner changed it, shown when
+	// Done is set. Unverified is that address if it no longer counts as verified.
+	Factors    []FactorRow
+	Unverified string
 }
 
 func (ResetPassword) page() (string, bool) { return "reset-password", false }

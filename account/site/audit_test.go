@@ -81,7 +81,7 @@ ada>ada session.create pwd
 ada>ada session.reauthenticate pwd
 ada>ada invite.create
 ada>ada invite.delete
-ada>ada session.end_others
+ada>ada session.end_others (ended: sessions 1)
 ada>ada password.change
 ada>ada account.export
 ada>ada session.sign_out

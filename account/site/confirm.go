@@ -102,9 +102,21 @@ func (s *Site) Form(h web.Handler) web.Handler {
 			page.Question, page.Keep = ask.act.Question, ask.act.Ends.Sessions == account.OtherSessions
 			page.Fields = append(page.Fields, templates.FormField{Name: sureField, Value: "yes"})
 			page.Stale = s.Allow(s.Caller(r), ask.act) != nil
+			if page.Ends, err = s.ends(r, ask.act); err != nil {
+				return err
+			}
+			page.Keep = page.Keep && page.Ends == nil
 		}
 		return s.showConfirm(w, r, page, nil)
 	}
+}
+
+// ends lists what an act ends, nil if its question does not.
+func (s *Site) ends(r *http.Request, act account.Act) (*templates.Ends, error) {
+	if act.Action != account.EndOtherSessions.Action {
+		return nil, nil
+	}
+	return s.endsWithOthers(r)
 }
 
 // carry returns the page that continues the form of a request.

@@ -44,6 +44,13 @@ func (s *Site) followLink(purpose string, find findLinked) web.Handler {
 			return nil
 		}
 		l.Page.Name, l.Page.Link = purpose, sealed
+		if l.Page.Code != "" {
+			settings, err := s.Settings(r.Context())
+			if err != nil {
+				return err
+			}
+			l.Page.MinPassword = settings.MinPassword
+		}
 		s.Show(w, r, http.StatusOK, l.Page)
 		return nil
 	}

@@ -32,7 +32,7 @@ func (s *Site) Mount(m *mux.Router) {
 	handle("/api/me/email/send-verification", web.Methods{"POST": signedIn(noContent(s.sendVerification))})
 	handle("/api/me/prefs", web.Methods{"GET": signedIn(s.apiPreferences), "PUT": signedIn(s.apiPutPreferences)})
 	handle("/api/me/sessions", web.Methods{"GET": signedIn(s.apiSessions)})
-	handle("/api/me/sessions/end-others", web.Methods{"POST": signedIn(noContent(s.endOtherSessions))})
+	handle("/api/me/sessions/end-others", web.Methods{"POST": signedIn(s.apiEndOthers)})
 	handle("/api/me/sessions/{id}", web.Methods{"DELETE": signedIn(noContent(s.endOwnSession))})
 	handle("/api/me/apps", web.Methods{"GET": signedIn(s.apiApps)})
 	// An id may be a URL.
@@ -82,7 +82,7 @@ func (s *Site) Mount(m *mux.Router) {
 	handle("/account/passkeys/remove",
 		web.Methods{"POST": form("passkey-removed", s.asking(account.RemoveFactor, keepingForm(s.removePasskey)))})
 	handle("/account/sessions/end", web.Methods{"POST": form("session-ended", s.endOwnSession)})
-	handle("/account/sessions/end-others", web.Methods{"POST": form("sessions-ended", s.endOtherSessions)})
+	handle("/account/sessions/end-others", web.Methods{"POST": form("sessions-ended", s.endOthersForm)})
 	handle("/account/invites/delete", web.Methods{"POST": form("invite-deleted", s.deleteInvite)})
 	handle("/account/apps/remove", web.Methods{"POST": form("app-removed", s.removeApp)})
 	handle("/account/confirm", web.Methods{"GET": page(s.confirmPage), "POST": page(s.confirmForm)})

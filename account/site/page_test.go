@@ -65,7 +65,11 @@ func TestAccountPageForms(t *testing.T) {
 		t.Error("the ended session lives")
 	}
 	there = w.SignedIn("ada")
-	b.Page("/account/sessions/end-others", "x", "").RedirectsTo("/id/account/devices?notice=sessions-ended#sessions")
+	b.Page("/account/sessions/end-others", "x", "").Is(200).Shows(`id="ends"`, "Sessions in other browsers: 1")
+	if !there.IsSignedIn() {
+		t.Error("ended before the question was answered")
+	}
+	b.Page("/account/sessions/end-others", "sure", "yes").RedirectsTo("/id/account/devices?notice=sessions-ended#sessions")
 	if there.IsSignedIn() {
 		t.Error("the other session lives")
 	}

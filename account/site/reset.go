@@ -56,11 +56,14 @@ func (s *Site) resetForm(w http.ResponseWriter, r *http.Request) error {
 	in := account.Reset{Handle: f.Get("handle"), Code: f.Get("code"), Password: f.Get("password")}
 	u, err := s.ResetPassword(r.Context(), s.Caller(r), in)
 	if err == nil {
-		factors, err := s.FactorRows(r.Context(), u)
-		if err != nil {
+		page := templates.ResetPassword{Done: true, Continue: next}
+		if page.Factors, err = s.WaysIn(r.Context(), u); err != nil {
 			return err
 		}
-		return s.showReset(w, r, http.StatusOK, templates.ResetPassword{Done: true, Continue: next, Factors: factors})
+		if u.Email != "" && !u.EmailVerified && !u.EmailChangedAt.IsZero() {
+			page.Unverified = account.MaskedEmail(u.Email)
+		}
+		return s.showReset(w, r, http.StatusOK, page)
 	}
 	p, err := web.Refusal(w, r, err)
 	if err != nil {

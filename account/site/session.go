@@ -86,8 +86,33 @@ func (s *Site) endOwnSession(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-func (s *Site) endOtherSessions(_ http.ResponseWriter, r *http.Request) error {
-	return s.EndOtherSessions(r.Context(), s.Caller(r))
+// apiEndOthers ends the other sessions, and keeps the access of the applications in keep_apps.
+func (s *Site) apiEndOthers(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		KeepApps []string `json:"keep_apps"`
+	}
+	if err := web.ReadOptionalJSON(w, r, &in); err != nil {
+		return err
+	}
+	if err := s.EndOtherSessions(r.Context(), s.Caller(r), in.KeepApps); err != nil {
+		return err
+	}
+	return web.NoContent(w)
+}
+
+// endOthersForm is apiEndOthers for a form, which first lists what ends.
+func (s *Site) endOthersForm(_ http.ResponseWriter, r *http.Request) error {
+	if err := s.Asked(r, account.EndOtherSessions); err != nil {
+		return err
+	}
+	return s.EndOtherSessions(r.Context(), s.Caller(r), r.PostForm["keep_app"])
+}
+
+// endsWithOthers lists what ends with the other sessions.
+func (s *Site) endsWithOthers(r *http.Request) (*templates.Ends, error) {
+	id := IdentityFrom(r.Context())
+	made, err := s.Store().MadeByOthers(r.Context(), id.User.Sub, id.Session.ID, s.Now())
+	return &templates.Ends{Sessions: made.Sessions, Invites: made.Invites, Apps: account.AppRows(made.Apps)}, err
 }
 
 func (s *Site) devicesPage(r *http.Request, m templates.Member) (templates.Page, error) {

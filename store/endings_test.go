@@ -1,0 +1,157 @@
+package store_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+// Each of three sessions and somebody unknown has made a thing of each kind: a (s)ession, a (g)rant
+// and an (o)ffline one, a (c)onsent, an (i)nvite and one that is s(t)ale, and a (k)nown address. What
+// an act leaves of them:
+func TestActsEndWhatTheirMakersLeft(t *testing.T) {
+	const before = "mine:sgocitk other:sgocitk third:sgocitk old:ocit reset verify mark"
+	after := map[string]string{
+		"session.sign_out":   "mine:ocitk other:sgocitk third:sgocitk old:ocit reset verify mark",
+		"session.end":        "mine:ocik other:sgocitk third:sgocitk old:ocit reset verify mark",
+		"session.end_others": "mine:sgocitk mark",
+		"factor.add":         "mine:sgocitk mark",
+		"factor.remove":      "mine:sgocitk mark",
+		"email.change":       "mine:sgocitk mark",
+		"password.change":    "mine:scitk other:ci third:ci old:ci",
+		"session.not_me":     "old:ci disowned", // old: before the sign-in
+		"password.reset":     "old:ci unverified",
+		"email.undo":         "old:ci",
+		"user.suspend":       "mine:c other:c third:c old:c",
+		"user.end_sessions":  "mine:c other:c third:c old:c",
+		"user.reset_factors": "mine:cik other:cik third:cik old:ci",
+		"user.flags":         "mine:ocitk other:ocitk third:ocitk old:ocit reset verify mark",
+		"app.remove":         before,
+	}
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		for action, want := range after {
+			t.Run(action, func(t *testing.T) {
+				u, clients := addUser(t, s, strings.NewReplacer(".", "-", "_", "-").Replace(action)), map[string]string{}
+				names := map[string]string{"": "old"}
+				since := noon.Add(-time.Hour)
+				for _, name := range []string{"mine", "other", "third", "old"} {
+					n, made := account.Session{Sub: u.Sub}, noon
+					if name == "old" {
+						made = since.Add(-time.Hour)
+						n.ID = "gone-" + u.Handle
+						names[n.ID] = name
+					} else {
+						row := newSession(u.Sub)
+						row.Address = name
+						must(t, s.CreateSession(ctx, row, u.PasswordHash, act("session.create")))
+						n = *row
+						names[n.ID] = name
+					}
+					c := addClient(t, s, u.Handle+"-"+name)
+					clients[c.ID] = name
+					for i, scopes := range [][]string{{"openid"}, {"openid", "offline_access"}} {
+						if name == "old" && i == 0 {
+							continue
+						}
+						g := newGrant(c, n, scopes...)
+						if name == "old" { // from before a session was needed
+							g.SessionID = firstOf(names, "mine")
+						}
+						must(t, spendCode(ctx, s, addCode(t, s, g)))
+						if name == "old" {
+							must(t, s.Exec("UPDATE grants SET sid = ? WHERE id = ?", n.ID, g.ID))
+						}
+					}
+					by := act("app.allow")
+					if name != "old" {
+						by.Session = n.ID
+					}
+					must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid"}, made, by))
+					for _, stale := range []bool{false, true} {
+						i, err := account.NewInvite(u.Sub, "", made)
+						must(t, err)
+						if i.Stale = stale; name != "old" {
+							i.SessionID = n.ID
+						}
+						must(t, s.CreateInvite(ctx, i, -1, act("invite.create")))
+					}
+				}
+				must(t, s.CreateResetCode(ctx, u.Sub, []byte("hash"), noon.Add(time.Hour), noon, act("user.reset_code")))
+				must(t, s.Exec("UPDATE users SET email_verified = (1 = 1), email_asked_at = 5, email_changed_at = ? WHERE sub = ?", noon.Unix(), u.Sub))
+				lives := func() string { return livingOf(t, s, u, names, clients) }
+				if got := lives(); got != before {
+					t.Fatalf("before:\n%s, want\n%s", got, before)
+				}
+				mine := firstOf(names, "mine")
+				a := during(mine, act(action))
+				a.Since = since
+				if a.Ends.Sessions == account.OneSession {
+					must(t, s.EndSession(ctx, u.Sub, mine, noon, a))
+				} else {
+					_, err := s.EndSessions(ctx, u.Sub, noon, a)
+					must(t, err)
+				}
+				if got := lives(); got != want {
+					t.Errorf("after:\n%s, want\n%s", got, want)
+				}
+			})
+		}
+	})
+}
+
+func firstOf(names map[string]string, name string) string {
+	for id, n := range names {
+		if n == name && id != "" && !strings.HasPrefix(id, "gone") {
+			return id
+		}
+	}
+	return ""
+}
+
+// livingOf describes what is left, by who made it.
+func livingOf(t *testing.T, s *store.Store, u account.User, names, clients map[string]string) string {
+	t.Helper()
+	found := map[string]string{}
+	look := func(letter, query string) {
+		rows, err := s.Texts(query, u.Sub)
+		must(t, err)
+		for _, r := range rows {
+			found[names[r]] += letter
+		}
+	}
+	look("s", "SELECT id FROM sessions WHERE sub = ? AND ended_at = 0")
+	look("g", "SELECT sid FROM grants WHERE sub = ? AND revoked_at = 0 AND NOT offline")
+	look("o", "SELECT sid FROM grants WHERE sub = ? AND revoked_at = 0 AND offline")
+	look("c", "SELECT session_id FROM consents WHERE sub = ?")
+	look("i", "SELECT session_id FROM invites WHERE created_by = ? AND NOT stale")
+	look("t", "SELECT session_id FROM invites WHERE created_by = ? AND stale")
+	for _, name := range []string{"mine", "other", "third"} {
+		if known, err := s.KnownAddress(t.Context(), u.Sub, name); err != nil {
+			t.Fatal(err)
+		} else if known {
+			found[name] += "k"
+		}
+	}
+	var parts []string
+	for _, name := range []string{"mine", "other", "third", "old"} {
+		if found[name] != "" {
+			parts = append(parts, name+":"+found[name])
+		}
+	}
+	for _, flag := range []struct{ word, condition string }{
+		{"reset", "EXISTS (SELECT 1 FROM reset_codes r WHERE r.sub = users.sub)"}, {"verify", "email_asked_at > 0"},
+		{"mark", "devices_voided_at = 0"}, {"disowned", "password_disowned_at > 0"}, {"unverified", "NOT email_verified"},
+	} {
+		n, err := s.Count("SELECT count(*) FROM users WHERE sub = ? AND "+flag.condition, u.Sub)
+		must(t, err)
+		if n > 0 {
+			parts = append(parts, flag.word)
+		}
+	}
+	return strings.Join(parts, " ")
+}
