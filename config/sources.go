@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -122,8 +123,18 @@ func (e *Environment) ListInConfig(flag string) []string {
 	return kong.SplitEscaped(e.config[flag], ',')
 }
 
-// ForgetConfig forgets the config file.
-func (e *Environment) ForgetConfig() { e.config, e.configFile = nil, "" }
+// Setting returns the value that a setting has without its flag, or "": from the environment, the
+// env-file or the config file.
+func (e *Environment) Setting(flag string) string {
+	s, _ := settingNamed(flag)
+	if value, _ := e.Lookup(s.env); value != "" {
+		return value
+	}
+	if s.path {
+		return e.fillCredentials(e.config[flag])
+	}
+	return e.config[flag]
+}
 
 func (e *Environment) load(path, source string, named bool) error {
 	values, err := readConfig(path, source, named)
@@ -134,9 +145,9 @@ func (e *Environment) load(path, source string, named bool) error {
 	return nil
 }
 
-// WritesConfig marks a command that writes the config file. It reads values from a named file,
-// which need not exist ([Environment.NewConfig]), but not from one that other commands would find.
-// It chooses the path of its file itself, with [Environment.Find].
+// WritesConfig marks a command that writes the config file where there is none yet, at
+// [Environment.NewConfig]: the file that is named, else the one beside the SQLite file that is
+// named, else the one that every command finds.
 type WritesConfig interface{ WritesConfig() }
 
 // Options makes kong take its values in the order flag, environment, env-file, cairn.yaml, default. They go into
@@ -193,16 +204,26 @@ func (e *Environment) readFiles(ctx *kong.Context) error {
 		}
 		return err
 	}
-	if path := e.Find(); path != "" && reads && !writes {
+	path := e.Find()
+	if writes {
+		if database, _ := e.fileFlag(ctx, "database"); database != "" && !strings.Contains(database, "://") {
+			path = filepath.Join(filepath.Dir(database), ConfigName)
+		}
+		if _, err := os.Lstat(path); err != nil {
+			e.newConfig = cmp.Or(path, ConfigName)
+			return nil
+		}
+	}
+	if path != "" && reads {
 		return e.LoadFound(path)
 	}
 	return nil
 }
 
-// fileFlag returns the value of one of the flags of Files, which kong has parsed and not yet put into place, and the
+// fileFlag returns the value of a flag that names a file, which kong has parsed and not yet put into place, and the
 // name of its source for messages.
 func (e *Environment) fileFlag(ctx *kong.Context, name string) (value, source string) {
-	for _, flag := range ctx.Model.Flags {
+	for _, flag := range ctx.Flags() {
 		if flag.Name != name {
 			continue
 		}
@@ -217,16 +238,14 @@ func (e *Environment) fileFlag(ctx *kong.Context, name string) (value, source st
 
 // resolve returns the value of a flag that is not on the command line.
 func (e *Environment) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-	if value, _ := e.Lookup(flag.Tag.Get("env")); value != "" {
-		return value, nil
+	value, _ := e.Lookup(flag.Tag.Get("env"))
+	if isSetting(flag) {
+		value = e.Setting(flag.Name)
 	}
-	if value := e.config[flag.Name]; value != "" && isSetting(flag) {
-		if s, _ := settingNamed(flag.Name); s.path {
-			value = e.fillCredentials(value)
-		}
-		return value, nil
+	if value == "" {
+		return nil, nil
 	}
-	return nil, nil
+	return value, nil
 }
 
 // isSetting reports whether a flag is a setting, not a flag of another command with the same name.

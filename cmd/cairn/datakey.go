@@ -22,8 +22,8 @@ func dataKeyOf(file string) func() ([]byte, error) {
 
 // newDataKeyPlace returns the path of a new data key if no setting names one.
 func newDataKeyPlace(p *program, signingKey, database string) string {
-	key, settings := config.DataKeyBeside(signingKey), config.DataKeyBeside(p.env.ConfigFile())
-	return cmp.Or(key, config.DataKeyBeside(database), settings, config.DataKeyName)
+	settings := config.DataKeyBeside(cmp.Or(p.env.ConfigFile(), p.env.NewConfig()))
+	return cmp.Or(config.DataKeyBeside(signingKey), config.DataKeyBeside(database), settings, config.DataKeyName)
 }
 
 // rememberDataKey writes the path of the data key of a database into cairn.yaml, and returns a note

@@ -40,11 +40,12 @@ func (*initCommand) WritesConfig() {}
 func (*initCommand) Help() string {
 	return `Everything is checked before anything is created, and a second run changes nothing. The settings are
 written to cairn.yaml, in the folder of the database (with PostgreSQL: in the working folder), where every other
-command finds them; --config FILE writes another file, such as /etc/cairn/cairn.yaml.`
+command finds them; --config FILE writes another file, such as /etc/cairn/cairn.yaml. If the file exists, its
+settings are used and only what is missing is created: keys, database and administrator.`
 }
 
-// initialized is the output of init.
-type initialized struct {
+// initResult is the output of init.
+type initResult struct {
 	Database   string `json:"database"`
 	Created    bool   `json:"created"`
 	Handle     string `json:"handle,omitempty"`
@@ -56,30 +57,29 @@ type initialized struct {
 	Issuer     string `json:"issuer,omitempty"`
 }
 
-// Run creates the installation; a second run changes nothing and says so.
+// Run creates what is missing of the installation; a second run changes nothing and says so.
 func (c *initCommand) Run(p *program) error {
-	in, err := c.plan(p)
+	in, differs, err := c.plan(p)
 	if err != nil {
 		return err
 	}
-	done := initialized{Database: in.checked.DatabaseLabel()}
-	if !in.newDatabase {
-		st, _, err := openOrCreate(p.ctx, in.checked, quietLog(p))
-		if err != nil {
-			return err
+	initialized, err := in.initialized(p)
+	switch {
+	case err != nil:
+		return err
+	case !initialized && differs != nil:
+		return differs
+	case initialized:
+		if differs != nil {
+			fmt.Fprintf(p.stderr, "cairn: warning: %s\n", differs)
 		}
-		users, _, err := st.Users(p.ctx, account.UserQuery{Limit: 1})
-		if err = errors.Join(err, st.Close()); err != nil {
-			return err
+		if c.Format == "json" {
+			return writeJSON(p.stdout, initResult{Database: in.DatabaseLabel()})
 		}
-		if len(users) > 0 {
-			if err := in.differs(); err != nil {
-				fmt.Fprintf(p.stderr, "cairn: warning: %s\n", err)
-			}
-			return c.report(p, in, done)
-		}
+		fmt.Fprintf(p.stdout, "%s is already initialized: nothing was changed.\n", in.DatabaseLabel())
+		return nil
 	}
-	if err := c.check(in); err != nil {
+	if err := in.check(c.GenerateKey != ""); err != nil {
 		return err
 	}
 	first, err := c.administrator(p)
@@ -89,12 +89,7 @@ func (c *initCommand) Run(p *program) error {
 	if err := in.create(p, first, c.DataKeyFile != ""); err != nil {
 		return err
 	}
-	done.Created, done.Handle, done.KeyFile, done.Kid = true, first.Handle, in.settings.PrivateKeyFile, in.kid
-	done.DataKey, done.ConfigFile, done.Issuer = in.settings.DataKeyFile, in.file, in.settings.Issuer
-	if c.GeneratePassword {
-		done.Password = first.Password
-	}
-	return c.report(p, in, done)
+	return c.report(p, in, first)
 }
 
 // administrator returns the first administrator, from flags or from prompts on a terminal.
@@ -111,21 +106,23 @@ func (c *initCommand) administrator(p *program) (first account.NewUser, err erro
 	return first, givePassword(p, &first, account.DefaultSettings(), c.PasswordFile, c.GeneratePassword, c.Quiet)
 }
 
-func (c *initCommand) report(p *program, in *installationPlan, done initialized) error {
-	if !done.Created && c.Format != "json" {
-		fmt.Fprintf(p.stdout, "%s is already initialized: nothing was changed.\n", done.Database)
-		return nil
+func (c *initCommand) report(p *program, in *installation, first account.NewUser) error {
+	done := initResult{
+		Database: in.DatabaseLabel(), Created: true, Handle: first.Handle, KeyFile: in.settings.PrivateKeyFile,
+		Kid: in.kid, DataKey: in.settings.DataKeyFile, ConfigFile: in.file, Issuer: in.settings.Issuer,
 	}
-	settings := done.ConfigFile
-	switch {
-	case in.otherConfig != "":
-		settings = "not written: " + in.otherConfig + " is for another database"
-	case !in.hadFile && in.file != "" && in.checked.HasPassword():
+	if c.GeneratePassword {
+		done.Password = first.Password
+	}
+	settings := in.file
+	if in.hadFile {
+		settings += "   (" + cmp.Or(in.note, "unchanged") + ")"
+	} else if in.file != "" && in.HasPassword() {
 		settings += "   (with the password of the database: only you can read it)"
 	}
-	serve := p.name
-	for _, arg := range in.serveWith(p) {
-		serve += " " + config.ShellQuote(arg)
+	next := p.name
+	if in.file != "" && in.file != p.env.Find() {
+		next += " --config " + config.ShellQuote(in.file)
 	}
 	o := c.output
 	o.Quiet = o.Quiet && o.Format != "json"
@@ -133,106 +130,76 @@ func (c *initCommand) report(p *program, in *installationPlan, done initialized)
 		{"database", done.Database}, {"settings", settings},
 		{"key file", cmp.Or(done.KeyFile, "none: OpenID Connect is off")},
 		{"data key", cmp.Or(done.DataKey, "none: cairn keys seal makes it")}, {"administrator", done.Handle},
-		{"password", onlyNow(done.Password)}, {"next", serve}, {"then", "sign in at " + done.Issuer},
+		{"password", onlyNow(done.Password)}, {"next", next + " serve"}, {"then", "sign in at " + done.Issuer},
 	})
 }
 
-// installationPlan is what init is about to create.
-type installationPlan struct {
+// installation is what init creates, as far as it is missing.
+type installation struct {
+	config.Checked
 	settings    config.Settings
-	checked     config.Checked
-	remembered  []rememberedSetting
-	file        string // the config file; empty: none can be written
+	file        string // the config file; empty: it could not be written
 	hadFile     bool
-	otherConfig string // a config file beside the database that is for another database
-	newDatabase bool   // a SQLite file that does not exist yet
+	newDatabase bool // a SQLite file that does not exist yet
 	makeKey     bool
 	makeDataKey bool
 	kid         string
+	note        string // about the config file
 }
 
-// rememberedSetting is a setting that is written to the config file.
-type rememberedSetting struct {
-	name, env string
-	flag      string // of init
-	given     string // by flag or environment
-	value     *string
-	stored    string // in the config file, or else the default
-}
-
-// plan combines an existing config file with the command line. It changes nothing.
-func (c *initCommand) plan(p *program) (*installationPlan, error) {
-	configFile := p.env.ConfigFile()
-	in := &installationPlan{settings: config.Defaults(), file: configFile}
-	if configFile == "" {
-		in.file = cmp.Or(p.env.NewConfig(), c.place(p))
-		if _, err := os.Lstat(in.file); err == nil {
-			if err := p.env.LoadFound(in.file); err != nil {
-				return nil, err
-			}
-		}
-	}
-	in.hadFile = p.env.ConfigFile() != ""
-	if in.hadFile && configFile == "" && c.Database != "" {
-		stored, _ := p.env.InConfig("database")
-		stored = cmp.Or(stored, in.settings.Database)
-		if c.Database != stored && (store.IsPostgres(c.Database) || !samePath(c.Database, stored)) {
-			p.env.ForgetConfig()
-			in.otherConfig = in.file
-			in.file, in.hadFile = "", false
-		}
-	}
-	s := &in.settings
-	in.remembered = []rememberedSetting{
-		{name: "database", env: "SERVICE_DATABASE", given: c.Database, value: &s.Database},
-		{name: "issuer", env: "SERVICE_OIDC_ISSUER", given: c.Issuer, value: &s.Issuer},
-		{name: "listen", env: "SERVICE_LISTEN", given: c.Listen, value: &s.Listen},
-		{
-			name: backupfile.PrivateKeySetting, env: "SERVICE_OIDC_PRIVATE_KEY_FILE",
-			given: c.PrivateKeyFile, value: &s.PrivateKeyFile,
-		},
-		{name: backupfile.DataKeySetting, env: "SERVICE_DATA_KEY_FILE", given: c.DataKeyFile, value: &s.DataKeyFile},
-	}
+// plan returns the installation that the config file and the command line describe. differs is an error if a flag
+// is not what an existing config file says: init does not change it, so other commands would not have the value.
+func (c *initCommand) plan(p *program) (in *installation, differs, err error) {
+	in = &installation{settings: config.Defaults(), hadFile: p.env.ConfigFile() != ""}
+	in.file = cmp.Or(p.env.ConfigFile(), p.env.NewConfig())
+	s, keyFlag := &in.settings, backupfile.PrivateKeySetting
 	if c.GenerateKey != "" {
-		in.remembered[3].flag, in.remembered[3].given = "generate-key", c.GenerateKey
-	}
-	for i := range in.remembered {
-		s := &in.remembered[i]
-		stored, _ := p.env.InConfig(s.name)
-		s.flag, s.stored = cmp.Or(s.flag, s.name), cmp.Or(stored, *s.value)
-		*s.value = cmp.Or(s.given, s.stored)
-	}
-	if _, stored := p.env.InConfig("issuer"); c.Issuer == "" && !stored {
-		in.settings.Issuer = cmp.Or(localIssuer(in.settings.Listen), in.settings.Issuer)
-	}
-	if in.settings.DataKeyFile == "" {
-		key, database := config.DataKeyBeside(in.settings.PrivateKeyFile), config.DataKeyBeside(in.settings.Database)
-		if in.hadFile || in.file == "" {
-			key, database = database, key // no file will name it: every command finds it beside the database
+		if c.PrivateKeyFile != "" && !samePath(c.GenerateKey, c.PrivateKeyFile) && !in.hadFile {
+			return nil, nil, usageError{"--generate-key and --private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) name two " +
+				"files: give one of them"}
 		}
-		in.settings.DataKeyFile = cmp.Or(key, database, config.DataKeyBeside(in.file))
+		keyFlag, c.PrivateKeyFile = "generate-key", c.GenerateKey
 	}
-	// A value from the environment may differ from the file: it will be in the environment again.
-	for i := range in.remembered {
-		if value, _ := p.env.Lookup(in.remembered[i].env); in.remembered[i].given == value {
-			in.remembered[i].given = ""
+	for _, given := range []struct {
+		flag, name, value string
+		setting           *string
+	}{
+		{"database", "database", c.Database, &s.Database},
+		{"issuer", "issuer", c.Issuer, &s.Issuer},
+		{"listen", "listen", c.Listen, &s.Listen},
+		{keyFlag, backupfile.PrivateKeySetting, c.PrivateKeyFile, &s.PrivateKeyFile},
+		{backupfile.DataKeySetting, backupfile.DataKeySetting, c.DataKeyFile, &s.DataKeyFile},
+	} {
+		other := cmp.Or(p.env.Setting(given.name), *given.setting) // what a command without the flag has
+		*given.setting = cmp.Or(given.value, other)
+		if in.hadFile && differs == nil && *given.setting != other && !samePath(*given.setting, other) {
+			differs = fmt.Errorf("--%s: %s exists already and has another value: change %s in it, leave the flag out, or "+
+				"name another file with --config", given.flag, in.file, given.name)
 		}
 	}
-	var err error
-	if in.checked, err = in.settings.Check(); err != nil {
-		return nil, err
+	if c.Issuer == "" && !in.hadFile {
+		s.Issuer = cmp.Or(localIssuer(s.Listen), s.Issuer)
 	}
-	_, err = os.Stat(in.checked.Database)
-	in.newDatabase = !store.IsPostgres(in.checked.Database) && errors.Is(err, fs.ErrNotExist)
-	return in, nil
+	s.DataKeyFile = cmp.Or(s.DataKeyFile, newDataKeyPlace(p, s.PrivateKeyFile, s.Database))
+	if in.Checked, err = s.Check(); err != nil {
+		return nil, nil, err
+	}
+	_, err = os.Stat(in.Database)
+	in.newDatabase = !store.IsPostgres(in.Database) && errors.Is(err, fs.ErrNotExist)
+	return in, differs, nil
 }
 
-// place returns the path of a new config file: beside the database, or where the other commands find it.
-func (c *initCommand) place(p *program) string {
-	if c.Database != "" && !store.IsPostgres(c.Database) {
-		return filepath.Join(filepath.Dir(c.Database), config.ConfigName)
+// initialized reports whether the database has a user.
+func (in *installation) initialized(p *program) (bool, error) {
+	if in.newDatabase {
+		return false, nil
 	}
-	return cmp.Or(p.env.Find(), config.ConfigName)
+	st, _, err := openOrCreate(p.ctx, in.Checked, quietLog(p))
+	if err != nil {
+		return false, err
+	}
+	users, _, err := st.Users(p.ctx, account.UserQuery{Limit: 1})
+	return len(users) > 0, errors.Join(err, st.Close())
 }
 
 // localIssuer returns the issuer of a service that listens on this machine, or "" if the address has no
@@ -248,32 +215,25 @@ func localIssuer(listen string) string {
 	return "http://localhost:" + port
 }
 
-// check compares the plan with the existing files. It changes none of them.
-func (c *initCommand) check(in *installationPlan) error {
-	if c.GenerateKey != "" && c.PrivateKeyFile != "" && !samePath(c.GenerateKey, c.PrivateKeyFile) {
-		return usageError{"--generate-key and --private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) name two files: " +
-			"give one of them"}
-	}
-	if err := in.differs(); err != nil {
-		return err
-	}
+// check finds out what is missing, and returns an error if it cannot be created. It changes nothing.
+func (in *installation) check(generateKey bool) error {
 	type newFile struct{ what, path string }
 	var files []newFile
 	if in.newDatabase {
-		files = append(files, newFile{"the database", in.checked.Database})
+		files = append(files, newFile{"the database", in.Database})
 		for _, end := range []string{"-wal", "-journal"} {
-			if log := in.checked.Database + end; exists(log) {
+			if log := in.Database + end; exists(log) {
 				return fmt.Errorf("--database: %s holds changes of a database that is missing: put %s back, "+
-					"move the log away, or name another file", log, in.checked.Database)
+					"move the log away, or name another file", log, in.Database)
 			}
 		}
 	}
 	switch key := in.settings.PrivateKeyFile; {
 	case key == "":
-	case c.GenerateKey != "" && !exists(key):
+	case generateKey && !exists(key):
 		in.makeKey = true
 		files = append(files, newFile{"the key", key})
-	case c.GenerateKey != "" && !in.hadFile: // else an earlier run was interrupted
+	case generateKey && !in.hadFile: // else an earlier run was interrupted
 		return fmt.Errorf("--generate-key: %s exists and is not overwritten: name another file, "+
 			"or use its key with --private-key-file", key)
 	default:
@@ -283,17 +243,13 @@ func (c *initCommand) check(in *installationPlan) error {
 		}
 		in.kid = keys[0].KeyID
 	}
-	if key := in.settings.DataKeyFile; key != "" && !exists(key) {
+	if key := in.settings.DataKeyFile; !exists(key) {
 		in.makeDataKey = true
 		files = append(files, newFile{"the data key", key})
-	} else if key != "" {
-		if _, err := config.LoadDataKey(key); err != nil {
-			return err
-		}
+	} else if _, err := config.LoadDataKey(key); err != nil {
+		return err
 	}
-	if in.file != "" {
-		files = append(files, newFile{"the settings", in.file})
-	}
+	files = append(files, newFile{"the settings", in.file})
 	for i, f := range files {
 		for _, other := range files[:i] {
 			if samePath(f.path, other.path) {
@@ -303,19 +259,6 @@ func (c *initCommand) check(in *installationPlan) error {
 		}
 		if err := checkNewFile(f.what, f.path); err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// differs returns an error if a flag differs from an existing config file. The file is not changed,
-// so the next command would not use the flag's value.
-func (in *installationPlan) differs() error {
-	for _, s := range in.remembered {
-		isPath := s.name == "database" || s.name == backupfile.PrivateKeySetting || s.name == backupfile.DataKeySetting
-		if in.hadFile && s.given != "" && s.given != s.stored && !(isPath && samePath(s.given, s.stored)) {
-			return fmt.Errorf("--%s: %s exists already and has another value: change %s in it, or leave the flag out",
-				s.flag, in.file, s.name)
 		}
 	}
 	return nil
@@ -349,7 +292,7 @@ func samePath(a, b string) bool {
 // create creates the config file, the keys and the database, in this order. A command that was
 // killed and runs again finds its own settings and keys, and continues. After an error, create
 // removes what it created.
-func (in *installationPlan) create(p *program, first account.NewUser, namedDataKey bool) (err error) {
+func (in *installation) create(p *program, first account.NewUser, namedDataKey bool) (err error) {
 	var created []string
 	concurrent := false // another run has created one of the files, and uses the config file of this run
 	defer func() {
@@ -362,7 +305,7 @@ func (in *installationPlan) create(p *program, first account.NewUser, namedDataK
 			}
 		}
 	}()
-	if in.file != "" && !in.hadFile {
+	if !in.hadFile {
 		err := config.WriteConfig(in.file, in.settings)
 		readOnly := errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 		switch {
@@ -373,7 +316,7 @@ func (in *installationPlan) create(p *program, first account.NewUser, namedDataK
 			fmt.Fprintf(p.stderr, "cairn: warning: %s %s: give every command the same settings\n", in.file, err)
 			in.file = ""
 			if !namedDataKey { // it would be in the same folder
-				in.settings.DataKeyFile, in.checked.DataKeyFile, in.makeDataKey = "", "", false
+				in.settings.DataKeyFile, in.Checked.DataKeyFile, in.makeDataKey = "", "", false
 			}
 		default:
 			return fmt.Errorf("%s %w", in.file, err)
@@ -392,25 +335,23 @@ func (in *installationPlan) create(p *program, first account.NewUser, namedDataK
 			return fmt.Errorf("--%s: %w", backupfile.DataKeySetting, err)
 		}
 		created = append(created, in.settings.DataKeyFile)
-		if in.hadFile && in.settings.DataKeyFile != config.DataKeyBeside(in.settings.Database) {
-			if note := rememberDataKey(p, in.settings.DataKeyFile, in.settings.Database); note != "" {
-				fmt.Fprintln(p.stderr, "cairn: "+note)
-			}
-		}
+	}
+	if in.hadFile && in.settings.DataKeyFile != config.DataKeyBeside(in.Database) { // else every command finds it
+		in.note = rememberDataKey(p, in.settings.DataKeyFile, in.Database)
 	}
 	if in.newDatabase {
-		f, err := os.OpenFile(in.checked.Database, os.O_CREATE|os.O_EXCL, 0o600) // no other user can read it
+		f, err := os.OpenFile(in.Database, os.O_CREATE|os.O_EXCL, 0o600) // no other user can read it
 		if err != nil {
-			_, statErr := os.Stat(in.checked.Database)
+			_, statErr := os.Stat(in.Database)
 			concurrent = statErr == nil
 			return databaseError(err)
 		}
 		_ = f.Close()
 		for _, end := range []string{"", "-journal", "-shm", "-wal"} {
-			created = append(created, in.checked.Database+end)
+			created = append(created, in.Database+end)
 		}
 	}
-	st, _, err := openOrCreate(p.ctx, in.checked, quietLog(p))
+	st, _, err := openOrCreate(p.ctx, in.Checked, quietLog(p))
 	if err != nil {
 		return err
 	}
@@ -421,25 +362,4 @@ func (in *installationPlan) create(p *program, first account.NewUser, namedDataK
 	}
 	_, err = account.Initialize(p.ctx, st, hasher, first, time.Now())
 	return err
-}
-
-// serveWith returns the arguments that make serve run the installation.
-func (in *installationPlan) serveWith(p *program) []string {
-	switch found := p.env.Find(); {
-	case in.file != "" && in.file == found:
-		return []string{"serve"}
-	case in.file != "":
-		return []string{"--config", in.file, "serve"}
-	}
-	args := []string{"serve", "--issuer", in.settings.Issuer, "--listen", in.settings.Listen}
-	if in.settings.PrivateKeyFile != "" {
-		args = append(args, "--private-key-file", in.settings.PrivateKeyFile)
-	}
-	if in.settings.DataKeyFile != config.DataKeyBeside(in.settings.Database) {
-		args = append(args, "--"+backupfile.DataKeySetting, in.settings.DataKeyFile)
-	}
-	if in.checked.HasPassword() {
-		return args // with SERVICE_DATABASE, as for init
-	}
-	return append(args, "--database", in.settings.Database)
 }

@@ -150,10 +150,10 @@ func TestFilesAreClosedInSpiteOfTheUmask(t *testing.T) {
 			t.Fatalf("%s: %v: %s", line, err, out)
 		}
 	}
-	shell("cairn init --database open.db --handle keeper --generate-password --generate-key open.pem")
+	shell("cairn init --config open.yaml --database open.db --handle keeper --generate-password --generate-key open.pem")
 	shell("cairn keys generate other.pem")
 	shell("chmod 666 cairn.db && cairn user reset-code keeper -q")
-	for _, name := range []string{"open.db", "open.pem", "other.pem", "cairn.db"} {
+	for _, name := range []string{"open.db", "open.pem", "open.yaml", "other.pem", "cairn.db"} {
 		if info, err := os.Stat(filepath.Join(p.dir, name)); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v %v", name, info.Mode(), err)
 		}
