@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/cairn-id/cairn/account/mail"
@@ -34,7 +35,8 @@ type diagnosis struct {
 func (c *doctorCommand) Run(p *program) error {
 	findings := doctor.Run(p.ctx, doctor.Options{
 		Settings: c.Settings, Lookup: p.env.Lookup, Offline: c.Offline, Deep: c.Deep,
-		Mail: func(checked config.Checked) (*mail.SMTP, error) { return newMailSender(checked, p.env) },
+		MemoryLimit: memoryLimit(os.ReadFile),
+		Mail:        func(checked config.Checked) (*mail.SMTP, error) { return newMailSender(checked, p.env) },
 	})
 	d := diagnosis{Level: doctor.Worst(findings), Findings: findings}
 	if err := c.show(p, d); err != nil {

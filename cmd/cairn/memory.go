@@ -52,7 +52,6 @@ func freeWhenIdle(ctx context.Context) {
 		now := collections()
 		if now == before && now != freed {
 			debug.FreeOSMemory()
-			releaseCode()
 			now = collections()
 			freed = now
 		}

@@ -66,7 +66,9 @@ type Options struct {
 	Lookup   func(string) (string, bool) // the environment, for secrets
 	Offline  bool                        // connect to nothing but a PostgreSQL database
 	Deep     bool                        // read the whole database
-	Mail     func(config.Checked) (*mail.SMTP, error)
+	// MemoryLimit is the limit of the process's control groups in bytes; 0: none.
+	MemoryLimit int64
+	Mail        func(config.Checked) (*mail.SMTP, error)
 
 	RootCAs *x509.CertPool                                          // nil: the system's
 	Dial    func(context.Context, string, string) (net.Conn, error) // nil: net.Dialer

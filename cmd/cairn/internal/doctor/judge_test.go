@@ -44,6 +44,7 @@ func TestJudgement(t *testing.T) {
 		"PostgreSQL as it should be":     {durability(map[string]string{"synchronous_commit": "remote_apply", "fsync": "on", "full_page_writes": "on"}), OK, "remote_apply"},
 		"slow processor":                 {hashing(501*time.Millisecond, 1<<40, 1), Warning, "501 ms"},
 		"little memory":                  {hashing(50*time.Millisecond, 8*password.HashMemory-1, 8), Warning, "8 at once take 152 MiB"},
+		"limit of the control groups":    {hashing(50*time.Millisecond, availableMemory(1<<20), 2), Warning, "of 1024 KiB available"},
 		"memory not known":               {hashing(50*time.Millisecond, 0, 64), OK, "50 ms"},
 		"gateway hides the visitors":     {judgeAddress(seen(forged, forged.String(), docker.String()), true, nobody), Warning, "covers 172.17.0.1"},
 		"visitor seen with a port":       {judgeAddress(seen(visitor, forged.String(), "203.0.113.9:51234"), true, nobody), OK, "203.0.113.9"},

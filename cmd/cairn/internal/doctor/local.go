@@ -269,7 +269,7 @@ func passwordHashing(ctx context.Context, x *examination) Finding {
 	if err != nil {
 		return found(Problem, "Install cairn again.", "A password cannot be hashed: %v.", err)
 	}
-	return hashing(took, availableMemory(), password.HashSlots())
+	return hashing(took, availableMemory(x.MemoryLimit), password.HashSlots())
 }
 
 // hashing judges the time of a hash, and the available memory for so many at once; 0 means unknown.
@@ -287,9 +287,9 @@ func hashing(took time.Duration, memory int64, slots int) Finding {
 	return ok("%s.", text)
 }
 
-// availableMemory returns the available memory in bytes: the system's, or the limit of the control
-// group if that is lower. 0 means unknown.
-func availableMemory() (n int64) {
+// availableMemory returns the system's available memory in bytes, or the limit of the control
+// groups if that is lower. 0 means unknown.
+func availableMemory(limit int64) (n int64) {
 	text, _ := os.ReadFile("/proc/meminfo")
 	for line := range strings.Lines(string(text)) {
 		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "MemAvailable:" {
@@ -297,9 +297,8 @@ func availableMemory() (n int64) {
 			n <<= 10
 		}
 	}
-	text, _ = os.ReadFile("/sys/fs/cgroup/memory.max")
-	if limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && (n == 0 || limit < n) {
-		n = limit
+	if limit > 0 && (n == 0 || limit < n) {
+		return limit
 	}
 	return n
 }
