@@ -15,7 +15,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
-	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/disk"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -324,7 +324,7 @@ func (s backupSource) checkRoom(folder string, part float64) error {
 	if store.IsPostgres(s.database) || err != nil {
 		return nil //nolint:nilerr // the size of a PostgreSQL database is not known, nor is its disk this one
 	}
-	free, err := httpd.FreeSpace(folder)
+	free, err := disk.Free(folder)
 	if need := int64(float64(info.Size())*part) + spareRoom; err == nil && free < need {
 		err = fmt.Errorf("%s has %d MB free, and %d MB are needed: make room there", folder, free>>20, need>>20)
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/disk"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -38,11 +38,11 @@ func databaseFile(_ context.Context, x *examination) Finding {
 }
 
 func databaseFilesystem(_ context.Context, x *examination) Finding {
-	fs, err := httpd.FileSystemOf(filepath.Dir(x.checked.Database))
+	fs, err := disk.Of(filepath.Dir(x.checked.Database))
 	if err != nil {
 		return skipped("%v.", err)
 	}
-	if kind := networkFS(fs.Kind); kind != "" {
+	if kind := fs.Network(); kind != "" {
 		return found(Warning, "Move the database to a local disk, or to PostgreSQL.",
 			"%s is on a %s file system: SQLite's locks and shared memory do not work there between machines, "+
 				"and the file can be damaged.", x.checked.Database, kind)
@@ -59,7 +59,7 @@ const (
 )
 
 func diskSpace(_ context.Context, x *examination) Finding {
-	fs, err := httpd.FileSystemOf(filepath.Dir(x.checked.Database))
+	fs, err := disk.Of(filepath.Dir(x.checked.Database))
 	if err != nil {
 		return skipped("%v.", err)
 	}
@@ -76,7 +76,7 @@ func spaceLeft(free, total int64) Finding {
 }
 
 func diskGrowth(_ context.Context, x *examination) Finding {
-	fs, err := httpd.FileSystemOf(filepath.Dir(x.checked.Database))
+	fs, err := disk.Of(filepath.Dir(x.checked.Database))
 	if err != nil {
 		return skipped("%v.", err)
 	}
@@ -238,7 +238,7 @@ func backupFault(ctx context.Context, x *examination) (f Finding, wrong bool) {
 	dir := x.checked.Backup.Dir
 	if dir != "" {
 		if dir, err = filepath.Abs(dir); err == nil {
-			err = writable(dir)
+			err = disk.Writable(dir)
 		}
 		if err != nil {
 			return found(Problem, "Create the folder, and let the user of the service write to it.",

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/disk"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 	"github.com/cairn-id/cairn/store"
 )
@@ -56,7 +57,7 @@ func TestJudgement(t *testing.T) {
 		}
 	}
 	for kind, want := range map[int64]string{0x6969: "NFS", 0xff534d42: "CIFS", 0x65735546: "FUSE", 0xef53: "", 0x01021994: ""} {
-		if got := networkFS(kind); got != want {
+		if got := (disk.FileSystem{Kind: kind}).Network(); got != want {
 			t.Errorf("%x: %q", kind, got)
 		}
 	}

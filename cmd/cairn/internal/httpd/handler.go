@@ -28,6 +28,7 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/admin"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/disk"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/docs"
@@ -125,7 +126,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	}
 	ready := &readiness{
 		stopping: h.stopping.Load, store: o.Store, hasKey: len(o.Keys) > 0, mayLackKey: o.MayLackKey,
-		freeSpace: FreeSpace, log: o.Log,
+		freeSpace: disk.Free, log: o.Log,
 	}
 	if o.Metrics != nil {
 		if err := observe(o, accounts, ready); err != nil {
