@@ -81,11 +81,13 @@ type examination struct {
 	Options
 	checked  config.Checked
 	keys     []jose.JSONWebKey // empty: OpenID Connect is off
+	keysErr  error             // they cannot be loaded
 	store    *store.Store      // nil: it does not open
 	current  bool              // the schema is this program's, and initialized
 	secret   []byte            // account.SecretInstallation, once current
 	health   store.Health
-	noHealth bool // health could not be read
+	noHealth bool               // health could not be read
+	warnings map[string]Finding // of the administration's overview, by code; nil: not read yet
 
 	client    *http.Client // for the public address; it follows no redirect
 	transport *http.Transport
@@ -186,6 +188,9 @@ func Run(ctx context.Context, o Options) []Finding {
 			_ = x.store.Close()
 		}
 	}()
+	if !o.Settings.NoOIDC {
+		x.keys, x.keysErr = config.LoadSigningKeys(o.Settings.PrivateKeyFile, o.Settings.AdditionalKeyFiles)
+	}
 	first := settings(x)
 	first.Name = "settings"
 	findings := []Finding{first}
@@ -235,30 +240,42 @@ func skipped(format string, args ...any) Finding {
 // judged returns the check of a warning that the administration's overview shows too, by its code there.
 func judged(name, otherwise string) func(context.Context, *examination) Finding {
 	return func(ctx context.Context, x *examination) Finding {
-		o := httpd.Administration(httpd.Options{
-			Store: x.store, Keys: x.keys, KeyFile: x.Settings.PrivateKeyFile, Now: x.Now,
-		})
-		o.Mail = x.checked.Mail != nil
-		list, err := admin.Judge(ctx, account.NewAdministration(x.store, x.Now), o)
-		if err != nil {
-			return unreadable(err)
+		if x.warnings == nil {
+			if err := x.judge(ctx); err != nil {
+				return unreadable(err)
+			}
 		}
-		for _, w := range list {
-			f := Finding{Level: Warning, Found: w.Text, Do: w.Remedy}
-			if w.Advice {
-				f.Level = Advice
-			}
-			if w.Command != "" {
-				f.Do += " Run " + w.Command + "."
-			} else if w.Path != "" {
-				f.Do += " See " + x.checked.IssuerString + w.Path
-			}
-			if w.Code == name {
-				return f
-			}
+		if f, warned := x.warnings[name]; warned {
+			return f
 		}
 		return ok("%s", otherwise)
 	}
+}
+
+// judge reads the warnings of the administration's overview.
+func (x *examination) judge(ctx context.Context) error {
+	o := httpd.Administration(httpd.Options{
+		Store: x.store, Keys: x.keys, KeyFile: x.Settings.PrivateKeyFile, Now: x.Now,
+	})
+	o.Mail = x.checked.Mail != nil
+	list, err := admin.Judge(ctx, account.NewAdministration(x.store, x.Now), o)
+	if err != nil {
+		return err
+	}
+	x.warnings = map[string]Finding{}
+	for _, w := range list {
+		f := Finding{Level: Warning, Found: w.Text, Do: w.Remedy}
+		if w.Advice {
+			f.Level = Advice
+		}
+		if w.Command != "" {
+			f.Do += " Run " + w.Command + "."
+		} else if w.Path != "" {
+			f.Do += " See " + x.checked.IssuerString + w.Path
+		}
+		x.warnings[w.Code] = f
+	}
+	return nil
 }
 
 // found returns advice, a warning or a problem.

@@ -68,18 +68,16 @@ func dataKey(ctx context.Context, x *examination) Finding {
 	return ok("%s holds the data key, and only its owner can read it; all secrets in the database are sealed.", file)
 }
 
-// signingKey loads the keys for the checks that follow.
 func signingKey(ctx context.Context, x *examination) Finding {
 	const newKey = "Run cairn keys generate key.pem, write private-key-file: key.pem into cairn.yaml " +
 		"and restart cairn serve; docs/keys.md has the rest."
 	if x.Settings.NoOIDC {
 		return ok("No key is used because of --no-oidc: OpenID Connect is off.")
 	}
-	keys, err := config.LoadSigningKeys(x.Settings.PrivateKeyFile, x.Settings.AdditionalKeyFiles)
 	switch {
-	case err != nil:
-		return found(Problem, doAsTold, "%v.", err)
-	case len(keys) == 0 && x.current:
+	case x.keysErr != nil:
+		return found(Problem, doAsTold, "%v.", x.keysErr)
+	case len(x.keys) == 0 && x.current:
 		issued, err := x.store.IssuedRS256(ctx)
 		if err != nil {
 			return unreadable(err)
@@ -90,14 +88,13 @@ func signingKey(ctx context.Context, x *examination) Finding {
 			return found(Problem, do, "No key is set, and this installation has issued tokens signed with one.")
 		}
 	}
-	if len(keys) == 0 {
+	if len(x.keys) == 0 {
 		return found(Advice, newKey, "There is no key: session cookies are HS256, "+
 			"whoever holds the shared secret can make them, and OpenID Connect is off.")
 	}
-	x.keys = keys
-	public, _ := keys[0].Public().Key.(*rsa.PublicKey)
+	public, _ := x.keys[0].Public().Key.(*rsa.PublicKey)
 	return ok("%s holds the key %s of %d bits, and only its owner can read it.",
-		x.Settings.PrivateKeyFile, keys[0].KeyID, public.N.BitLen())
+		x.Settings.PrivateKeyFile, x.keys[0].KeyID, public.N.BitLen())
 }
 
 // signer names the library that serve signs with on this machine. Either is fine.
