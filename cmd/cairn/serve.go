@@ -9,11 +9,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
@@ -52,141 +51,205 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	}
 	log, flush := newLog(p.stderr, checked)
 	defer flush()
-	var keys []jose.JSONWebKey
-	if !c.NoOIDC {
-		if keys, err = config.LoadSigningKeys(c.PrivateKeyFile, c.AdditionalKeyFiles); err != nil {
+	s := &service{settings: c.Settings, checked: checked, log: log, listener: l}
+	defer s.close()
+	if err := s.open(p); err != nil {
+		return err
+	}
+	if err := s.listen(p.ctx); err != nil {
+		return err
+	}
+	ready()
+	return s.run(p)
+}
+
+// service is what serve opens, in this order.
+type service struct {
+	settings config.Settings
+	checked  config.Checked
+	log      *slog.Logger
+	warnings []string // logged once it listens
+	closers  []func()
+
+	options  httpd.Options
+	handler  *httpd.Handler
+	server   *http.Server
+	listener net.Listener
+	watched  net.Listener // of --metrics-listen; nil: none
+}
+
+func (s *service) close() {
+	for _, end := range slices.Backward(s.closers) {
+		end()
+	}
+}
+
+func (s *service) warn(text string) { s.warnings = append(s.warnings, text) }
+
+// open opens the keys, the database and the mail server, and makes the handler with them.
+func (s *service) open(p *program) error {
+	s.warnings = s.checked.Warnings()
+	s.options = httpd.Options{
+		Config: s.checked, KeyFile: s.settings.PrivateKeyFile, MayLackKey: s.settings.NoOIDC, Log: s.log,
+	}
+	var err error
+	if !s.settings.NoOIDC {
+		s.options.Keys, err = config.LoadSigningKeys(s.settings.PrivateKeyFile, s.settings.AdditionalKeyFiles)
+		if err != nil {
 			return err
 		}
 	}
-	missing, err := dataKeyMissing(checked.DataKeyFile)
-	if err != nil {
+	if err := s.openStore(p.ctx); err != nil {
 		return err
 	}
-	st, release, err := openToServe(p.ctx, checked, log)
-	if err != nil {
+	if err := s.checkKeys(p.ctx); err != nil {
 		return err
 	}
-	defer release()
-	defer func() { _ = st.Close() }()
-	if _, err := st.Sealed(p.ctx); err != nil {
-		return err
-	}
-	clearWork(p.ctx, workParent(checked.Database))
-	warnings := checked.Warnings()
-	if missing { // and nothing is sealed: Sealed succeeded
-		warnings = append(warnings, "there is no data key "+checked.DataKeyFile+
-			": cairn keys seal makes it, and seals secrets in the database")
-	}
-	scheme, kid := "HS256", ""
-	switch {
-	case c.NoOIDC:
-		warnings = append(warnings, "--no-oidc: sessions are HS256 and OpenID Connect is off; "+
-			"tokens signed with a private key are not accepted")
-	case len(keys) > 0:
-		scheme, kid = "RS256", keys[0].KeyID
-	default:
-		// If the key was forgotten, users with its tokens would be signed out, and every
-		// application would fail.
-		if issued, err := st.IssuedRS256(p.ctx); err != nil {
-			return err
-		} else if issued {
-			return fmt.Errorf("--private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) is not set, "+
-				"and %s has issued tokens signed with a private key (RS256): name its key file in cairn.yaml "+
-				"as private-key-file, or run without it with --no-oidc, which signs people out",
-				checked.DatabaseLabel())
-		}
-		warnings = append(warnings, "no private key: sessions are HS256 and OpenID Connect is off; "+turnOnOIDC)
-	}
-	secret, note, err := sharedSecret(p.ctx, p.env, st)
+	secret, note, err := sharedSecret(p.ctx, p.env, s.options.Store)
 	if err != nil {
 		return err
 	}
 	if note != "" {
-		warnings = append(warnings, note)
+		s.warn(note)
 	}
-	var signer jose.OpaqueSigner
-	signs := "none"
-	if len(keys) > 0 {
-		signer, signs = libcrypto.Choose(keys[0], c.Signer == "go")
-	}
-	options := httpd.Options{
-		Config: checked, Store: st, Secret: secret, Keys: keys, Signer: signer,
-		KeyFile: c.PrivateKeyFile, MayLackKey: c.NoOIDC, Log: log,
-	}
-	mails, err := newMailSender(checked, p.env)
+	s.options.Secret = secret
+	mails, err := newMailSender(s.checked, p.env)
 	if err != nil {
 		return err
 	}
-	mailServer := "none"
 	if mails != nil {
-		defer mails.Close()
-		options.Mail, mailServer = mails, checked.Mail.Address()
+		s.closers = append(s.closers, mails.Close)
+		s.options.Mail = mails
 	}
-	var watched net.Listener
-	if checked.MetricsListen != "" {
+	if s.checked.MetricsListen != "" {
 		b := thisBuild()
-		options.Metrics = metrics.New(metrics.Build{Version: b.Version, Commit: b.Commit, Go: b.Go, SQLite: b.SQLite})
-		watched, err = listenOn(p.ctx, "--metrics-listen (SERVICE_METRICS_LISTEN)", checked.MetricsListen)
+		s.options.Metrics = metrics.New(metrics.Build{Version: b.Version, Commit: b.Commit, Go: b.Go, SQLite: b.SQLite})
+	}
+	return nil
+}
+
+func (s *service) openStore(ctx context.Context) error {
+	missing, err := dataKeyMissing(s.checked.DataKeyFile)
+	if err != nil {
+		return err
+	}
+	st, release, err := openToServe(ctx, s.checked, s.log)
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, release, func() { _ = st.Close() })
+	s.options.Store = st
+	if _, err := st.Sealed(ctx); err != nil {
+		return err
+	}
+	if missing { // and nothing is sealed: Sealed succeeded
+		s.warn("there is no data key " + s.checked.DataKeyFile +
+			": cairn keys seal makes it, and seals secrets in the database")
+	}
+	clearWork(ctx, workParent(s.checked.Database))
+	return nil
+}
+
+// checkKeys refuses to run without the keys that have signed tokens: if they were forgotten, users
+// with these tokens would be signed out, and every application would fail.
+func (s *service) checkKeys(ctx context.Context) error {
+	switch {
+	case s.settings.NoOIDC:
+		s.warn("--no-oidc: sessions are HS256 and OpenID Connect is off; " +
+			"tokens signed with a private key are not accepted")
+		return nil
+	case len(s.options.Keys) > 0:
+		return nil
+	}
+	issued, err := s.options.Store.IssuedRS256(ctx)
+	if err != nil {
+		return err
+	}
+	if issued {
+		return fmt.Errorf("--private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) is not set, "+
+			"and %s has issued tokens signed with a private key (RS256): name its key file in cairn.yaml "+
+			"as private-key-file, or run without it with --no-oidc, which signs people out",
+			s.checked.DatabaseLabel())
+	}
+	s.warn("no private key: sessions are HS256 and OpenID Connect is off; " + turnOnOIDC)
+	return nil
+}
+
+// listen makes the handler and opens the ports.
+func (s *service) listen(ctx context.Context) (err error) {
+	scheme, kid, signs, mailServer := "HS256", "", "none", "none"
+	if keys := s.options.Keys; len(keys) > 0 {
+		scheme, kid = "RS256", keys[0].KeyID
+		s.options.Signer, signs = libcrypto.Choose(keys[0], s.settings.Signer == "go")
+	}
+	if s.options.Mail != nil {
+		mailServer = s.checked.Mail.Address()
+	}
+	if s.checked.MetricsListen != "" {
+		s.watched, err = listenOn(ctx, "--metrics-listen (SERVICE_METRICS_LISTEN)", s.checked.MetricsListen)
 		if err != nil {
 			return err
 		}
-		defer func() { _ = watched.Close() }()
+		s.closers = append(s.closers, func() { _ = s.watched.Close() })
 	}
-	handler, err := httpd.New(p.ctx, options)
-	if err != nil {
+	if s.handler, err = httpd.New(ctx, s.options); err != nil {
 		return err
 	}
-	srv := httpd.NewServer(handler, log)
-	srv.RegisterOnShutdown(handler.BeforeStop)
-	if checked.TLS != nil {
-		if srv.TLSConfig, err = tlsConfig(*checked.TLS, log); err != nil {
+	s.server = httpd.NewServer(s.handler, s.log)
+	s.server.RegisterOnShutdown(s.handler.BeforeStop)
+	if s.checked.TLS != nil {
+		if s.server.TLSConfig, err = tlsConfig(*s.checked.TLS, s.log); err != nil {
 			return err
 		}
 	}
-	version, err := st.SchemaVersion(p.ctx)
+	version, err := s.options.Store.SchemaVersion(ctx)
 	if err != nil {
 		return err
 	}
-	if l == nil {
-		if l, err = listenOn(p.ctx, "--listen (SERVICE_LISTEN)", checked.Listen); err != nil {
+	if s.listener == nil {
+		if s.listener, err = listenOn(ctx, "--listen (SERVICE_LISTEN)", s.checked.Listen); err != nil {
 			return err
 		}
 	}
-	log.Info("started", "version", programVersion(), "listen", l.Addr().String(),
-		"issuer", checked.IssuerString, "database", checked.DatabaseLabel(), "schema", version,
-		"sessions", scheme, "kid", kid, "signer", signs, "published_keys", len(keys),
-		"https", checked.HTTPS, "mail", mailServer)
-	for _, w := range warnings {
-		log.Warn(w)
+	s.log.Info("started", "version", programVersion(), "listen", s.listener.Addr().String(),
+		"issuer", s.checked.IssuerString, "database", s.checked.DatabaseLabel(), "schema", version,
+		"sessions", scheme, "kid", kid, "signer", signs, "published_keys", len(s.options.Keys),
+		"https", s.checked.HTTPS, "mail", mailServer)
+	for _, w := range s.warnings {
+		s.log.Warn(w)
 	}
-	ready()
+	return nil
+}
+
+// run serves, with the background work, until the program is told to stop.
+func (s *service) run(p *program) error {
 	tuneMemory()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(p.ctx))
 	defer cancel()
 	defer context.AfterFunc(p.ctx, func() {
-		announceStop(checked.ShutdownDelay, handler, log)
+		announceStop(s.checked.ShutdownDelay, s.handler, s.log)
 		cancel()
 	})()
 	var background sync.WaitGroup
-	background.Go(func() { handler.Run(ctx) })
-	background.Go(func() { sweepUntil(ctx, st, log) })
+	background.Go(func() { s.handler.Run(ctx) })
+	background.Go(func() { sweepUntil(ctx, s.options.Store, s.log) })
 	background.Go(func() { freeWhenIdle(ctx) })
-	if watched != nil {
-		background.Go(func() { serveMetrics(ctx, options.Metrics, watched, c.Pprof, log) })
+	if s.watched != nil {
+		background.Go(func() { serveMetrics(ctx, s.options.Metrics, s.watched, s.settings.Pprof, s.log) })
 	}
-	if checked.Backup.Dir != "" {
-		clearWork(p.ctx, checked.Backup.Dir)
+	if s.checked.Backup.Dir != "" {
+		clearWork(p.ctx, s.checked.Backup.Dir)
 		source := backupSource{
-			store: st, database: checked.Database, config: p.env.ConfigFile(), issuer: checked.IssuerString,
-			dataKey: checked.DataKeyFile, recipient: checked.Backup.Recipient,
+			store: s.options.Store, database: s.checked.Database, config: p.env.ConfigFile(),
+			issuer: s.checked.IssuerString, dataKey: s.checked.DataKeyFile, recipient: s.checked.Backup.Recipient,
 		}
-		background.Go(func() { backupUntil(ctx, source, checked.Backup, log) })
+		background.Go(func() { backupUntil(ctx, source, s.checked.Backup, s.log) })
 	}
-	background.Go(func() { superviseUntil(ctx, checked, l, log) })
-	err = serveUntil(ctx, srv, l)
+	background.Go(func() { superviseUntil(ctx, s.checked, s.listener, s.log) })
+	err := serveUntil(ctx, s.server, s.listener)
 	cancel()
 	background.Wait()
-	log.Info("stopped")
+	s.log.Info("stopped")
 	return err
 }
 
