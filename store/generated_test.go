@@ -12,6 +12,7 @@ import (
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/generated"
 	"github.com/cairn-id/cairn/store/storetest"
+	"github.com/cairn-id/cairn/store/storetest/racetest"
 )
 
 // fill makes a large installation around an administrator.
@@ -33,6 +34,7 @@ func fill(t testing.TB, s *store.Store, dsn string, users, sessions, tokens int)
 // What is generated is what the operations make: they go on with it, and find nothing to
 // mend.
 func TestFilledInstallationIsLikeAGrownOne(t *testing.T) {
+	racetest.Skip(t)
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
 		s := storetest.Open(t, dsn)
 		const users, sessions, tokens = 1_000, 1_500, 4_000

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/activityschema"
+	"github.com/cairn-id/cairn/store/storetest/racetest"
 )
 
 // checked returns the document of a file's only recording, which must be valid and make sense.
@@ -199,6 +200,7 @@ func TestDecimalCommaIsRead(t *testing.T) {
 }
 
 func TestFilesThatAreRefused(t *testing.T) {
+	racetest.Skip(t)
 	ride := newRide(10)
 	many := strings.Repeat("<a>", 100)
 	var bomb bytes.Buffer
@@ -297,6 +299,7 @@ func peak(do func()) (most uint64) {
 // The documents of the recordings that the FIT library ships are valid, make sense, and
 // agree with the devices.
 func TestSampleFilesMakeGoodDocuments(t *testing.T) {
+	racetest.Skip(t)
 	made := 0
 	for _, path := range sampleFiles(t) {
 		r, err := os.Open(path)

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/cairn-id/cairn/store/storetest/racetest"
 )
 
 // peakOf runs do and returns the most memory that the heap took during it, in
@@ -48,6 +50,7 @@ func peakOf(t testing.TB, do func()) uint64 {
 }
 
 func TestMemoryIsIndependentOfTheNumberOfDocuments(t *testing.T) {
+	racetest.Skip(t)
 	folder, size := writeFolder(t, 150, 10_000)
 	peak := peakOf(t, func() {
 		if code, out, errs := validate(t, folder); code != exitDone || !strings.HasPrefix(out, "151 documents, 0 invalid") {
