@@ -60,7 +60,7 @@ func TestDisplayNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"Ada": "Ada", " Ada Lovelace ": "Ada Lovelace", "李雷": "李雷", "👩\u200d👩\u200d👧": "👩\u200d👩\u200d👧", "<b>": "<b>", strings.Repeat("ü", 60): strings.Repeat("ü", 60),
 		"": "", "  ": "", strings.Repeat("x", 61): "", "a\nb": "", "a\x00b": "", "a\u202eb": "", "a\u200bb": "", "\u200d": "", "\u3164": "", "a\ufeff": "", "\xff": "",
-		"a\u2028b": "", "\ue000": "", "a\u00adb": "", "\u2066admin\u2069": "", "a\ufffdb": "",
+		"a\u2028b": "", "\ue000": "", "a\u00adb": "", "\u2800": "", "\x1b[31m": "", "\u2066admin\u2069": "", "a\ufffdb": "",
 	} {
 		got, err := account.CheckDisplayName(name)
 		if got != want || (err == nil) != (want != "") {
