@@ -62,4 +62,11 @@ func TestEveryPathOfTheAdministrationIsGuarded(t *testing.T) {
 			t.Errorf("%s answers no method", path)
 		}
 	}
+	// A thief of an administrator's session reads, and changes nothing.
+	stale.Call("GET", "/api/admin/users/bob", nil).Is(200)
+	if u := w.User("bob"); u.Suspended() || u.Has(account.FlagAdmin) {
+		t.Errorf("changed: %+v", u)
+	}
+	stale.Page("/account/confirm", "confirm_password", password, "next", "/admin/users/bob").RedirectsTo("/id/admin/users/bob")
+	stale.Call("POST", "/api/admin/users/bob/suspend", nil).Is(200)
 }

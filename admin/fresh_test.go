@@ -2,36 +2,10 @@ package admin_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/store/accounttest"
 )
-
-// A thief of an administrator's session reads, and changes nothing.
-func TestChangesNeedAFreshProof(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	w.AddUser("bob")
-	b := w.SignedIn("root1")
-	w.Clock.Advance(10*time.Minute + time.Second)
-	for _, c := range []struct{ method, path string }{
-		{"PATCH", "/api/admin/users/bob"}, {"DELETE", "/api/admin/users/bob"}, {"POST", "/api/admin/users/bob/suspend"}, {"POST", "/api/admin/users/bob/unsuspend"},
-		{"PUT", "/api/admin/users/bob/flags"}, {"POST", "/api/admin/users/bob/reset-password-code"}, {"POST", "/api/admin/users/bob/reset-factors"},
-		{"POST", "/api/admin/users/bob/sessions/end-all"}, {"DELETE", "/api/admin/users/bob/sessions/x"}, {"PUT", "/api/admin/settings"},
-	} {
-		b.Call(c.method, c.path, map[string]string{}).Is(403, "reauthentication_required")
-	}
-	for _, form := range []string{"profile", "suspend", "unsuspend", "flags", "reset-password-code", "reset-factors", "end-session", "end-sessions", "delete"} {
-		b.Page("/admin/users/bob/"+form, "confirm", "bob", "reason", "", "flag", "admin").Is(403).Shows(`data-page="confirm"`)
-	}
-	b.Call("GET", "/api/admin/users/bob", nil).Is(200)
-	if u := w.User("bob"); u.Suspended() || u.Has(account.FlagAdmin) {
-		t.Errorf("changed: %+v", u)
-	}
-	b.Page("/account/confirm", "confirm_password", password, "next", "/admin/users/bob").RedirectsTo("/id/admin/users/bob")
-	b.Call("POST", "/api/admin/users/bob/suspend", nil).Is(200)
-}
 
 func TestAdministratorResetsLostFactors(t *testing.T) {
 	w := newWorld(t)

@@ -3,7 +3,6 @@ package httpd
 import (
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -263,30 +262,6 @@ func TestLastAdministratorIsOneWhoCanSignIn(t *testing.T) {
 		wantProblem(t, "delete", l.keeper.call(`DELETE /api/me {"password":"`+password+`"}`), 409, "last_admin")
 		needStatus(t, "first password", l.visitor().reset("newcomer", code, password), 200)
 		wantStatus(t, "demote", l.admin(demote("keeper")), 200)
-	})
-}
-
-func TestAdministratorsWhoDemoteEachOtherLeaveOne(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
-		l.addAdmin("newcomer")
-		for round, handle := range []string{"ada", "bob", "kim"} {
-			l.member(handle, account.FlagAdmin)
-			b := l.signedIn(handle)
-			got := inParallel(2, func(i int) int {
-				if i == 0 {
-					return b.call(`PUT /api/admin/users/keeper/flags {"admin":false}`).StatusCode
-				}
-				return l.keeper.call("PUT /api/admin/users/" + handle + `/flags {"admin":false}`).StatusCode
-			})
-			left := slices.DeleteFunc(l.administrators(), func(h string) bool { return h == "newcomer" })
-			if got[200] != 1 || len(left) != 1 {
-				t.Fatalf("round %d: %v, administrators who can sign in: %v", round, got, left)
-			}
-			if left[0] == handle { // the keeper comes back for the next round
-				needStatus(t, "back", b.call(`PUT /api/admin/users/keeper/flags {"admin":true}`), 200)
-				needStatus(t, "alone", l.admin(demote(handle)), 200)
-			}
-		}
 	})
 }
 
