@@ -168,7 +168,7 @@ var (
 	EndUserSession = Act{Action: "user.end_session", Proof: ProofFresh, Told: MailSessionsEnded, Ends: endsOne, Routes: []string{
 		"DELETE /api/admin/users/{handle}/sessions/{id}", "POST /admin/users/{handle}/end-session",
 	}}
-	EndUserSessions = Act{Action: "user.end_sessions", Proof: ProofFresh, Told: MailSessionsEnded, Ends: endsAccess, Routes: []string{
+	EndUserSessions = Act{Action: "user.end_sessions", Proof: ProofFresh, Told: MailSessionsEnded, Ends: endsRecent, Routes: []string{
 		"POST /api/admin/users/{handle}/sessions/end-all", "POST /admin/users/{handle}/end-sessions",
 	}}
 	DeleteUser = Act{Action: "user.delete", Proof: ProofFresh, Told: MailDeleted, Ends: endsAccess, Routes: []string{

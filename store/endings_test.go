@@ -27,7 +27,7 @@ func TestActsEndWhatTheirMakersLeft(t *testing.T) {
 		"password.reset":     "old:ci unverified",
 		"email.undo":         "old:ci",
 		"user.suspend":       "mine:c other:c third:c old:c",
-		"user.end_sessions":  "mine:c other:c third:c old:c",
+		"user.end_sessions":  "old:ci",
 		"user.reset_factors": "mine:cik other:cik third:cik old:ci",
 		"user.flags":         "mine:ocitk other:ocitk third:ocitk old:ocit reset verify mark",
 		"app.remove":         before,

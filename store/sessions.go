@@ -34,7 +34,8 @@ type sessionRow struct {
 	AMR         string `gorm:"column:amr"`
 	ConfirmedAt int64
 	Passkey     []byte
-	Disowned    bool
+	Disowned    bool  // its address is no known one
+	ReportedAt  int64 // as somebody else's
 }
 
 func (r sessionRow) session() account.Session {

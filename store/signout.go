@@ -265,11 +265,12 @@ func (s *Store) MadeByOthers(ctx context.Context, sub, keep string, now time.Tim
 		return made, nil
 	}
 	at := toUnix(now)
+	var counts struct{ Sessions, Invites int }
 	err := s.conn(ctx).Raw(`SELECT
 		(SELECT count(*) FROM sessions WHERE sub = ? AND id <> ? AND ended_at = 0 AND expires_at > ?) AS sessions,
 		(SELECT count(*) FROM invites
 			WHERE created_by = ? AND session_id <> ? AND used_at = 0 AND expires_at > ?) AS invites`,
-		sub, keep, at, sub, keep, at).Row().Scan(&made.Sessions, &made.Invites)
+		sub, keep, at, sub, keep, at).Find(&counts).Error
 	if err != nil {
 		return made, fail(doing, err)
 	}
@@ -277,6 +278,6 @@ func (s *Store) MadeByOthers(ctx context.Context, sub, keep string, now time.Tim
 	err = s.conn(ctx).Raw(`SELECT k.id AS client_id, k.name FROM clients k WHERE EXISTS
 		(SELECT 1 FROM grants g WHERE g.client_id = k.id AND g.sub = ? AND g.sid <> ? AND `+liveGrant+`)
 		ORDER BY k.name, k.id`, sub, keep, at, at).Find(&rows).Error
-	made.Apps = each(rows, appRow.app)
+	made.Sessions, made.Invites, made.Apps = counts.Sessions, counts.Invites, each(rows, appRow.app)
 	return made, fail(doing, err)
 }

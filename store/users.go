@@ -433,8 +433,10 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 		if err := keepAdministrator(tx, u); err != nil {
 			return err
 		}
-		err := execEach(tx, sub, "UPDATE invites SET note = '' WHERE created_by = ?",
-			"DELETE FROM invites WHERE created_by = ? AND used_at = 0")
+		if err := tx.Exec("UPDATE invites SET note = '', session_id = '' WHERE created_by = ?", sub).Error; err != nil {
+			return err
+		}
+		out, err := end(tx, sub, "", a, now) // before the columns that it sets are emptied
 		if err != nil {
 			return err
 		}
@@ -454,9 +456,6 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 		if err := removeWords(tx, u.Handle); err != nil {
 			return err
 		}
-		if _, err := end(tx, sub, "", a, now); err != nil {
-			return err
-		}
 		bare := tx.Table("sessions").Where("sub = ?", sub).Select("*").
 			Omit("id", "sub", "expires_at", "ended_at", "status_list", "status_index", "algorithm").
 			Updates(&sessionRow{})
@@ -473,7 +472,7 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 		if err := tx.Exec("UPDATE audit SET address = '' WHERE actor = ?", u.Handle).Error; err != nil {
 			return err
 		}
-		return insertAudit(tx, a)
+		return insertAudit(tx, out.noted(a))
 	})
 }
 

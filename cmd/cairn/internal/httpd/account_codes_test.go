@@ -103,7 +103,8 @@ func TestInvitesOfOthers(t *testing.T) {
 		keeper.api("POST", "/api/admin/users/ada/suspend", nil)
 		wantProblem(t, "invite of a suspended member", s.visitor().register(code, "grace"), http.StatusBadRequest, "invalid_invite")
 		keeper.api("POST", "/api/admin/users/ada/unsuspend", nil)
-		wantStatus(t, "after the suspension", s.visitor().register(code, "grace"), http.StatusCreated)
+		wantProblem(t, "after the suspension", s.visitor().register(code, "grace"), http.StatusBadRequest, "invalid_invite")
+		wantStatus(t, "a new one", s.visitor().register(s.signedIn("ada").invite(), "grace"), http.StatusCreated)
 		used := keeper.api("GET", "/api/admin/users/grace", nil).JSON(t)
 		if used["invited_by"] != "ada" {
 			t.Errorf("invited by %v", used["invited_by"])

@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"fmt"
+	"html"
 	"net/url"
 	"strings"
 	"testing"
@@ -29,23 +30,33 @@ func TestNotMeEndsAllThatASessionHasMade(t *testing.T) {
 		needStatus(t, "thief", thief.login("ada", password), 200)
 		token := enter(thief)
 		form := url.Values{"link": {linkIn(l.mail("sign-in", "ada@example.org"), "/not-me/", "link")}}
-		wantStatus(t, "not me", l.visitor().postForm("/not-me/", form), 200)
+		second := l.visitor()
+		needStatus(t, "a second one of the thief", second.login("ada", password), 200)
+		invite := second.invite()
+		page := needStatus(t, "not me", l.visitor().postForm("/not-me/", form), 200)
 		wantStatus(t, "session", thief.me(), 401)
+		wantStatus(t, "the second session", second.me(), 401)
+		wantProblem(t, "the invite", l.visitor().register(invite, "mallory"), 400, "invalid_invite")
 		wantInvalidGrant(t, "refresh", app.refresh(token.RefreshToken))
 		l.wantUserinfo("userinfo", token.AccessToken, 401)
-		wantStatus(t, "the owner's session", owner.me(), 200)
-		wantStatus(t, "the owner's application", app.refresh(kept.RefreshToken), 200)
+		wantStatus(t, "the owner's session", owner.me(), 401)
+		wantInvalidGrant(t, "the owner's application", app.refresh(kept.RefreshToken))
+		wantProblem(t, "the old password", l.visitor().login("ada", password), 403, "password_disowned")
+		reset := url.Values{"handle": {"ada"}, "code": {valueOf(t, page.Text, "code")}, "password": {"another of 3 hills"}}
+		wantStatus(t, "new password", l.visitor().postForm("/reset-password/", reset), 200)
+		wantStatus(t, "once", l.visitor().postForm("/reset-password/", reset), 400)
+		needStatus(t, "the owner", owner.login("ada", "another of 3 hills"), 200)
 
 		// The address no longer belongs to the owner: it shares the limit of the account with all others.
 		for range 10 {
 			wantStatus(t, "guess", l.visitor().login("ada", "not the password"), 401)
 		}
-		wantProblem(t, "the thief's address", thief.login("ada", password), 429, "rate_limited")
-		wantStatus(t, "the owner's address", owner.login("ada", password), 200)
+		wantProblem(t, "the thief's address", thief.login("ada", "another of 3 hills"), 429, "rate_limited")
+		wantStatus(t, "the owner's address", owner.login("ada", "another of 3 hills"), 200)
 		// Nor is the browser.
 		l.later(time.Hour)
 		l.mails()
-		needStatus(t, "once more", thief.login("ada", password), 200)
+		needStatus(t, "once more", thief.login("ada", "another of 3 hills"), 200)
 		l.mail("the next sign-in of that browser", "ada@example.org")
 	})
 }
@@ -120,7 +131,7 @@ func TestPagesAfterALossShowWhatIsThere(t *testing.T) {
 			}
 		}
 		got := l.visitor().postForm("/not-me/", url.Values{"link": {link}})
-		shows("not me", got, "Red key", day, "t…@example.net", "/forgot-password/?handle=ada")
+		shows("not me", got, "Red key", day, "t…@example.net", `id="reset-submit"`)
 		if strings.Contains(got.Text, "Blue key") || strings.Contains(got.Text, "thief@example.net") {
 			t.Errorf("not me: it shows what was there before, or a whole address: %s", mainOf(got.Text))
 		}
@@ -284,4 +295,15 @@ func TestWrongResetCodesDoNotRefuseTheRightOne(t *testing.T) {
 			wantStatus(t, "the right code of "+handle, here.reset(handle, right, password+"!"), 200)
 		}
 	})
+}
+
+// valueOf returns the value of a hidden field of a page.
+func valueOf(t *testing.T, page, name string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(page, `name="`+name+`" value="`)
+	value, _, closed := strings.Cut(rest, `"`)
+	if !ok || !closed {
+		t.Fatalf("no field %s in %s", name, mainOf(page))
+	}
+	return html.UnescapeString(value)
 }
