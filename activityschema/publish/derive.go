@@ -16,8 +16,11 @@ type DeriveOptions struct {
 }
 
 const (
-	// stillMS is the speed, in metres a second, below which a person stands still.
-	stillMS = 0.4
+	// stirM is the distance, in metres, over which speed is measured to tell moving from standing:
+	// positions wander by less.
+	stirM = 5
+	// renewS is the longest time, in seconds, for which devices repeat a position.
+	renewS = 30
 	// shortestGapS is the time, in seconds, beyond which a gap between samples is a pause. In a
 	// recording with few samples it is three times the median gap.
 	shortestGapS = 30
@@ -27,6 +30,10 @@ const (
 	// its standard deviation.
 	climbM      = 0.7
 	noiseFactor = 2
+	// wanderS is the time, in seconds, over which slow noise of elevations is estimated.
+	wanderS = 45
+	// quietM is more than the jitter of a barometer, in metres, which does not wander.
+	quietM = 0.3
 	// speedS is the time, in seconds, over which positions give a speed, before and after.
 	speedS = 3
 )
@@ -35,20 +42,27 @@ const (
 // of its laps: distance, durations, climbs, averages, maxima, speeds, bbox, ends, and the values of
 // the laps.
 //
-// Distance is the sum of the lines between positions; a row without a position is a break, and
-// nothing is added across it. Duration is the time from the start to the last sample. Moving time is
-// the time at 0.4 m/s or more, without pauses; a pause is a break or a gap of more than 30 seconds. A
-// row without a position counts by its speed where no row has one, and with KeepDevice.
+// Distance and moving time are the lines between positions, and their times, where the person moved:
+// where 5 metres took no longer than at 0.4 m/s, or at 0.2 m/s on foot and in water. A row without a
+// position is a break, and nothing is added across it. Duration is the time from the start to the last
+// sample. A row without a position counts by its speed where no row has one, and with KeepDevice.
 // Elevations are averaged over 3 seconds before and after. Then a rise or fall counts once it
-// reaches 0.7 metres plus twice the noise of the elevations. Averages are over time; the average
-// cadence leaves out zeros.
+// reaches 0.7 metres plus twice the noise of the elevations. In averages a sample weighs the time
+// until the next, at most the usual interval of the recording; that of the cadence leaves out
+// zeros.
 func Derive(d *activityschema.Detail, o DeriveOptions) error {
+	_, err := derive(d, o)
+	return err
+}
+
+// derive does what Derive does, and returns the track.
+func derive(d *activityschema.Detail, o DeriveOptions) (*motion, error) {
 	s := &d.Timeseries
 	n := len(s.T)
 	if err := checkSamples(s); err != nil {
-		return err
+		return nil, err
 	}
-	m := newMotion(s)
+	m := newMotionOf(s, d.Sport)
 	m.bySpeed = m.positions < 2 || o.KeepDevice // the distance of a device is that of all rows
 	if m.positions > 1 && s.SpeedKmh == nil {
 		s.SpeedKmh = m.speeds()
@@ -65,7 +79,8 @@ func Derive(d *activityschema.Detail, o DeriveOptions) error {
 	set(&d.ElevationGainM, math.Round(total.up*10)/10, total.climbs, o)
 	set(&d.ElevationLossM, math.Round(total.down*10)/10, total.climbs, o)
 	if d.MovingTimeS != nil && d.DurationS != nil {
-		*d.MovingTimeS = min(*d.MovingTimeS, *d.DurationS)
+		v := min(*d.MovingTimeS, *d.DurationS)
+		d.MovingTimeS = &v
 	}
 	set(&d.AvgSpeedKmh, 0, false, o)
 	if d.DistanceM != nil && d.MovingTimeS != nil && *d.MovingTimeS > 0 {
@@ -93,7 +108,7 @@ func Derive(d *activityschema.Detail, o DeriveOptions) error {
 	for i := range d.Laps {
 		m.lap(d, &d.Laps[i], o)
 	}
-	return nil
+	return m, nil
 }
 
 // set sets a member that is known from the samples. Another is kept or dropped.
@@ -117,36 +132,121 @@ func most[T int64 | float64](c activityschema.Column[T]) (highest T, any bool) {
 // A motion is the track of samples.
 type motion struct {
 	*activityschema.Timeseries
+	pace
 	step      []float64 // metres from the sample before; NaN at a break
+	moves     []bool    // the person moved since the sample before
 	height    []float64 // smoothed; NaN if unknown
-	climb     float64   // metres from which a rise or fall counts
+	least     float64   // metres from which a rise or fall counts
 	positions int
-	gap       int64 // seconds beyond which a gap is a pause
+	median    int64 // of the seconds between samples
+	usual     int64 // seconds between samples that most are not above
+	gap       int64 // seconds beyond which a gap is a pause, unless it was moved in
 	bySpeed   bool  // a row without a position moves by its speed
 }
 
 func newMotion(s *activityschema.Timeseries) *motion {
+	return newMotionOf(s, activityschema.SportOther)
+}
+
+func newMotionOf(s *activityschema.Timeseries, sport activityschema.Sport) *motion {
 	n := len(s.T)
-	m := &motion{Timeseries: s, step: make([]float64, n), gap: shortestGapS}
+	m := &motion{Timeseries: s, pace: paceOf(sport), step: make([]float64, n), moves: make([]bool, n), median: 1, usual: 1}
 	if n > 1 {
 		gaps := make([]int64, n-1)
 		for i := range gaps {
 			gaps[i] = s.T[i+1] - s.T[i]
 		}
 		slices.Sort(gaps)
-		m.gap = max(m.gap, 3*gaps[len(gaps)/2])
+		m.median, m.usual = gaps[len(gaps)/2], gaps[len(gaps)*9/10]
 	}
-	for i := range n {
+	m.gap = max(shortestGapS, 3*m.median)
+	m.measure()
+	m.move()
+	m.smooth()
+	m.least = climbM + noiseFactor*m.noise()
+	return m
+}
+
+// measure computes the steps. It spreads a step over the time for which a device repeated the position
+// before it, or had none.
+func (m *motion) measure() {
+	last, since := -1, 0 // the last sample with a position, and the first with the same one
+	for i := range m.T {
 		m.step[i] = math.NaN()
-		if m.has(i) {
-			if m.positions++; i > 0 && m.has(i-1) {
-				m.step[i] = metres(s.Lat[i-1].Value, s.Lon[i-1].Value, s.Lat[i].Value, s.Lon[i].Value)
+		if !m.has(i) {
+			if m.broken(i) {
+				last = -1
 			}
+			continue
+		}
+		m.positions++
+		before := last
+		last = i
+		if before < 0 {
+			since = i
+			continue
+		}
+		step := metres(m.Lat[before].Value, m.Lon[before].Value, m.Lat[i].Value, m.Lon[i].Value)
+		if step == 0 && before == i-1 {
+			m.step[i] = 0
+			continue
+		}
+		from := max(since, before)
+		if m.T[i]-m.T[since] <= renewS && step >= m.still*float64(m.T[i]-m.T[since]) {
+			from = since
+		}
+		since = i
+		seconds := float64(m.T[i] - m.T[from])
+		if early(step, nearM, m.top, seconds) > 0 {
+			continue
+		}
+		for j := from + 1; j <= i; j++ {
+			m.step[j] = step * float64(m.T[j]-m.T[j-1]) / seconds
+			m.moves[j] = i-before > 1 && step >= m.still*seconds
 		}
 	}
-	m.smooth()
-	m.climb = climbM + noiseFactor*m.jitter()
-	return m
+}
+
+// move finds the samples before which the person moved: it took no longer to get stirM away than at
+// the speed at which a person stands.
+func (m *motion) move() {
+	still := m.still
+	moving := func(i int) bool { return m.step[i] >= still*float64(m.T[i]-m.T[i-1]) }
+	from, path := 0, 0.0
+	for i := 1; i <= len(m.step); i++ {
+		end := i == len(m.step) || math.IsNaN(m.step[i]) || m.moves[i] || !m.has(i)
+		if !end {
+			path += m.step[i]
+			if path < stirM || m.away(from, i) < stirM && m.away(from, i) < path/2 {
+				continue
+			}
+		}
+		last := min(i, len(m.step)-1)
+		if end {
+			last = i - 1
+		}
+		if last > from && m.has(from) && m.away(from, last) >= still*float64(m.T[last]-m.T[from]) {
+			for j := from + 1; j <= last; j++ {
+				m.moves[j] = true
+			}
+		} else { // stood for most of the time
+			for j := from + 1; j <= last && moving(j); j++ {
+				m.moves[j] = true
+			}
+			for j := last; j > from && moving(j); j-- {
+				m.moves[j] = true
+			}
+		}
+		from, path = i, 0
+	}
+}
+
+// away returns the distance between the positions of two samples of a piece.
+func (m *motion) away(i, j int) float64 {
+	if j == i+1 {
+		return m.step[j]
+	}
+	return metres(m.Lat[i].Value, m.Lon[i].Value, m.Lat[j].Value, m.Lon[j].Value)
 }
 
 func (m *motion) has(i int) bool {
@@ -155,7 +255,11 @@ func (m *motion) has(i int) bool {
 
 // metres returns the distance on the sphere (haversine), also across the antimeridian.
 func metres(lat, lon, lat2, lon2 float64) float64 {
-	const radian, earthM = math.Pi / 180, 6371008.8
+	const radian, earthM, near, polar = math.Pi / 180, 6371008.8, 0.01, 85
+	if math.Abs(lat2-lat) < near && math.Abs(lon2-lon) < near && math.Abs(lat) < polar { // flat, to within a millimetre
+		north, east := lat2-lat, (lon2-lon)*math.Cos((lat+lat2)/2*radian)
+		return earthM * radian * math.Sqrt(north*north+east*east)
+	}
 	north, east := math.Sin((lat2-lat)*radian/2), math.Sin((lon2-lon)*radian/2)
 	h := north*north + math.Cos(lat*radian)*math.Cos(lat2*radian)*east*east
 	return 2 * earthM * math.Asin(math.Sqrt(min(h, 1)))
@@ -179,20 +283,36 @@ func checkSamples(s *activityschema.Timeseries) error {
 	return nil
 }
 
-// broken reports whether a track has a break at sample i: neither a position nor an elevation.
+// broken reports whether sample i is a break of the track: a row without any value.
 func (m *motion) broken(i int) bool {
-	return m.positions > 1 && !m.has(i) && i < len(m.ElevationM) && !m.ElevationM[i].Valid
+	return !m.has(i) && !valid(m.ElevationM, i) && !valid(m.SpeedKmh, i) && !valid(m.TemperatureC, i) &&
+		!valid(m.HRBpm, i) && !valid(m.CadenceRpm, i) && !valid(m.PowerW, i)
+}
+
+func valid[T int64 | float64](c activityschema.Column[T], i int) bool {
+	return i < len(c) && c[i].Valid
 }
 
 // smooth averages elevations over time, but not across a break.
 func (m *motion) smooth() {
 	m.height = make([]float64, len(m.ElevationM))
 	for from, i := 0, 0; i <= len(m.height); i++ {
-		if i == len(m.height) || m.broken(i) {
+		switch {
+		case i == len(m.height) || m.broken(i):
 			m.smoothPiece(from, i)
 			from = i + 1
+		case m.leaps(i):
+			m.smoothPiece(from, i)
+			from = i
 		}
 	}
+}
+
+// leaps reports whether the elevation of sample i cannot be reached from that before.
+func (m *motion) leaps(i int) bool {
+	e := m.ElevationM
+	return i > 0 && e[i].Valid && e[i-1].Valid &&
+		early(e[i].Value-e[i-1].Value, nearHeightM, m.climb, float64(m.T[i]-m.T[i-1])) > 0
 }
 
 func (m *motion) smoothPiece(from, end int) {
@@ -214,14 +334,25 @@ func (m *motion) smoothPiece(from, end int) {
 	}
 }
 
-// jitter estimates the standard deviation of the noise of elevations, by the median distance of each
-// from the mean of its neighbours. It is near 0 for a barometer.
-func (m *motion) jitter() float64 {
+// noise estimates the standard deviation of the noise of elevations. It is near 0 for a barometer.
+// What wanders slowly, as heights from satellites do, moves a little in each second, and by the
+// square root of the time in more of them. A hill is smooth: it does not move the shortest time.
+func (m *motion) noise() float64 {
+	short, lag := m.jitter(1), max(1, int(wanderS/m.median))
+	if short < quietM {
+		return short
+	}
+	return max(short, min(m.jitter(lag), short*math.Sqrt(float64(lag))))
+}
+
+// jitter estimates noise by the median distance of each elevation from the mean of those so many
+// samples before and after.
+func (m *motion) jitter(lag int) float64 {
 	var off []float64
 	e := m.ElevationM
-	for i := 2; i < len(e); i++ {
-		if e[i-2].Valid && e[i-1].Valid && e[i].Valid && m.T[i]-m.T[i-2] <= 2*smoothS {
-			off = append(off, math.Abs(e[i-1].Value-(e[i-2].Value+e[i].Value)/2))
+	for i := 2 * lag; i < len(e); i++ {
+		if e[i-2*lag].Valid && e[i-lag].Valid && e[i].Valid && m.T[i]-m.T[i-2*lag] <= 2*smoothS*int64(lag) {
+			off = append(off, math.Abs(e[i-lag].Value-(e[i-2*lag].Value+e[i].Value)/2))
 		}
 	}
 	if len(off) == 0 {
@@ -287,28 +418,33 @@ func (a *mean) round() int64 {
 
 // sumOver sums up the samples from one until before another.
 func (m *motion) sumOver(from, to int) (s sum) {
-	level := math.NaN()
+	level, end := math.NaN(), int64(math.MaxInt64)
+	if to < len(m.T) && to > from {
+		end = m.T[to-1]
+	}
 	for i := from; i < to; i++ {
-		seconds := int64(1)
 		if i > from {
-			seconds = m.T[i] - m.T[i-1]
-			step := m.step[i]
-			if !math.IsNaN(step) {
-				s.metres += step
-			} else if m.bySpeed && !m.has(i) && i < len(m.SpeedKmh) && m.SpeedKmh[i].Valid {
-				step = m.SpeedKmh[i].Value / 3.6 * float64(seconds)
+			seconds := m.T[i] - m.T[i-1]
+			moves, step := m.moves[i], m.step[i]
+			if math.IsNaN(step) && m.bySpeed && !m.has(i) && i < len(m.SpeedKmh) && seconds <= m.gap {
+				moves = m.SpeedKmh[i].Valid && m.SpeedKmh[i].Value/3.6 >= m.still
+				step = 0
 			}
-			if seconds <= m.gap && step >= stillMS*float64(seconds) {
+			if moves {
+				s.metres += step
 				s.moving += seconds
 			}
 		}
-		for _, a := range []struct {
-			of    *mean
-			c     activityschema.Column[int64]
-			zeros bool
-		}{{&s.hr, m.HRBpm, true}, {&s.cadence, m.CadenceRpm, false}, {&s.power, m.PowerW, true}} {
-			a.of.add(a.c, i, float64(min(seconds, m.gap)), a.zeros)
+		weight := 1.0 // of the last
+		if i+1 < len(m.T) {
+			weight = float64(min(m.T[i+1]-m.T[i], m.usual))
+			if m.T[i+1] > end {
+				weight = 0 // of the next lap
+			}
 		}
+		s.hr.add(m.HRBpm, i, weight, true)
+		s.cadence.add(m.CadenceRpm, i, weight, false)
+		s.power.add(m.PowerW, i, weight, true)
 		if i >= len(m.height) || m.broken(i) || math.IsNaN(m.height[i]) {
 			if m.broken(i) {
 				level = math.NaN() // nothing is added across a break
@@ -316,12 +452,15 @@ func (m *motion) sumOver(from, to int) (s sum) {
 			continue
 		}
 		s.climbs = true
+		if m.leaps(i) {
+			level = math.NaN()
+		}
 		switch rise := m.height[i] - level; {
 		case math.IsNaN(rise):
 			level = m.height[i]
-		case rise >= m.climb:
+		case rise >= m.least:
 			s.up, level = s.up+rise, m.height[i]
-		case rise <= -m.climb:
+		case rise <= -m.least:
 			s.down, level = s.down-rise, m.height[i]
 		}
 	}

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -23,10 +24,10 @@ type Policy struct {
 	KeepElevation bool
 }
 
-// idOf returns the id of recording n of a file: the day of its start and part of a hash. It reveals
-// neither the time of the start nor the hash of the file.
+// idOf returns the id of recording n of a file: the day of its start, where it began, and part of a
+// hash. It reveals neither the time of the start nor the hash of the file.
 func idOf(hash string, n int, start time.Time) string {
-	return start.UTC().Format(time.DateOnly) + "-" + idSuffix(hash, n)
+	return start.Format(time.DateOnly) + "-" + idSuffix(hash, n)
 }
 
 func idSuffix(hash string, n int) string {
@@ -47,6 +48,26 @@ const bridgeS = 60
 // sample.
 const maxLeadS = 600
 
+// firstYear is when people began to record activities with satellites.
+const firstYear = 1995
+
+// place returns the time zone of the place where the recording began: that of the file, or else the
+// hour that follows from the longitude.
+func (r *Recording) place() *time.Location {
+	if r.zone != nil {
+		return r.zone
+	}
+	for i := range r.Samples {
+		if s := &r.Samples[i]; s.hasPosition() {
+			if hours := int(math.Round(s.Lon / 15)); hours != 0 {
+				return time.FixedZone("", hours*3600)
+			}
+			break
+		}
+	}
+	return time.UTC
+}
+
 // Detail returns the document of recording n, before a policy hides anything. It may be called once
 // for each recording: it releases the samples.
 func (f *File) Detail(n int) (*activityschema.Detail, error) {
@@ -57,9 +78,12 @@ func (f *File) Detail(n int) (*activityschema.Detail, error) {
 			start = first
 		}
 	}
-	at := time.Unix(start, 0).UTC()
-	if year := at.Year(); year < 1970 || year > 9999 {
+	at := time.Unix(start, 0).In(r.place())
+	switch year := at.Year(); {
+	case year < 1970 || year > 9999:
 		return nil, fmt.Errorf("it began in the year %d: the clock of the device was wrong", year)
+	case year < firstYear || at.After(time.Now().Add(restMS*time.Millisecond)):
+		r.warn("it began on %s, says the file: the clock of the device was wrong", at.Format("2 January 2006"))
 	}
 	d := &activityschema.Detail{Version: activityschema.Version}
 	d.ID, d.Title, d.StartedAt = idOf(f.Hash, n, at), titles[r.Sport], activityschema.Time{Time: at}
@@ -205,25 +229,44 @@ func (r *Recording) laps(d *activityschema.Detail, start int64) {
 		}
 		seconds := max(0, to-from)
 		lap := activityschema.Lap{Index: int64(len(d.Laps)), DurationS: &seconds}
-		lap.StartedAt.Time = time.Unix(from, 0).UTC()
+		lap.StartedAt.Time = time.Unix(from, 0).In(d.StartedAt.Location())
 		d.Laps = append(d.Laps, lap)
 	}
 }
 
-// derive computes values from the samples, except for those that the device measures better.
-func (r *Recording) derive(d *activityschema.Detail) error {
-	t := r.Totals
-	if n := len(r.Samples); n > 0 && math.IsNaN(t.DistanceM) {
-		first, last := unknown, unknown
-		for i := range r.Samples {
-			if v := r.Samples[i].DistanceM; !math.IsNaN(v) {
-				if math.IsNaN(first) {
-					first = v
-				}
-				last = v
-			}
+func (s Sample) after(at int64) int { return cmp.Compare(s.At, at) }
+
+// odometer returns the distance from sample to sample as the device counts it. It may begin anew at
+// each lap, and a sample may be wrong.
+func odometer(samples []Sample, top float64) float64 {
+	sum, last := unknown, -1
+	for i := range samples {
+		v := samples[i].DistanceM
+		if math.IsNaN(v) {
+			continue
 		}
-		t.DistanceM = last - first
+		if last < 0 {
+			sum = 0
+		} else if step := v - samples[last].DistanceM; step > 0 &&
+			early(step, nearM, top, float64(samples[i].At-samples[last].At)/1000) == 0 {
+			sum += step
+		}
+		last = i
+	}
+	return sum
+}
+
+// derive computes values from the samples, except for those that the device measures better: a wheel,
+// a foot pod and a barometer jitter less than positions, and its timer knows of pauses. The samples
+// must not contradict them.
+func (r *Recording) derive(d *activityschema.Detail) error {
+	top, laps := paceOf(r.Sport).top, make([]Totals, len(r.Laps))
+	t := trusted(r.Totals, r.Samples)
+	if len(r.Samples) > 1 && math.IsNaN(t.DistanceM) {
+		if !math.IsNaN(r.Totals.DistanceM) || !math.IsNaN(r.Totals.ElapsedS) && math.IsNaN(t.ElapsedS) {
+			r.warn("the totals of the device are not those of the samples: they are computed")
+		}
+		t.DistanceM = odometer(r.Samples, top)
 	}
 	d.DurationS, d.MovingTimeS, d.DistanceM = integer(t.ElapsedS), integer(t.MovingS), real(t.DistanceM, 1)
 	d.ElevationGainM, d.ElevationLossM = real(t.AscentM, 1), real(t.DescentM, 1)
@@ -231,39 +274,141 @@ func (r *Recording) derive(d *activityschema.Detail) error {
 	d.AvgHRBpm, d.MaxHRBpm, d.AvgCadenceRpm = integer(t.AvgHR), integer(t.MaxHR), integer(t.AvgCadence)
 	d.AvgPowerW, d.MaxPowerW = integer(t.AvgPower), integer(t.MaxPower)
 	for i := range d.Laps {
-		l, to := r.Laps[i], &d.Laps[i]
+		l, to := &laps[i], &d.Laps[i]
+		if *l = *r.Laps[i]; !lasts(*l, float64(*to.DurationS), 0) { // it was cut short
+			*l = newTotals()
+		}
+		if math.IsNaN(l.DistanceM) {
+			from, _ := slices.BinarySearchFunc(r.Samples, to.StartedAt.UnixMilli(), Sample.after)
+			end, _ := slices.BinarySearchFunc(r.Samples, to.StartedAt.UnixMilli()+(*to.DurationS+1)*1000, Sample.after)
+			l.DistanceM = odometer(r.Samples[from:end], top)
+		}
 		to.DistanceM, to.ElevationGainM = real(l.DistanceM, 1), real(l.AscentM, 1)
 		to.AvgSpeedKmh = real(l.AvgSpeed*3.6, 1)
 		to.AvgHRBpm, to.AvgPowerW = integer(l.AvgHR), integer(l.AvgPower)
 	}
-	device := d.Activity
-	loss, laps := d.ElevationLossM, slices.Clone(d.Laps)
-	if err := Derive(d, DeriveOptions{KeepDevice: true}); err != nil {
+	device, deviceLaps := *d, slices.Clone(d.Laps)
+	m, err := derive(d, DeriveOptions{KeepDevice: true})
+	if err != nil {
 		return err
 	}
-	// A wheel, a foot pod and a barometer measure better than positions, which jitter. A distance that is
-	// shorter than the straight line between the ends is wrong.
-	if v := device.DistanceM; v != nil && (d.StartLatLng == nil || *v > 0 && *v >= ends(d)*0.98-50) {
-		d.DistanceM = v
-		for i := range laps {
-			prefer(&d.Laps[i].DistanceM, laps[i].DistanceM)
-			prefer(&d.Laps[i].AvgSpeedKmh, laps[i].AvgSpeedKmh)
-		}
-		if d.MovingTimeS != nil && *d.MovingTimeS > 0 {
-			d.AvgSpeedKmh = real(*v/float64(*d.MovingTimeS)*3.6, 2)
+	if v := device.DistanceM; v != nil {
+		if d.StartLatLng == nil || m.confirms(*v, ends(d)) {
+			d.DistanceM = v
+			for i := range deviceLaps {
+				prefer(&d.Laps[i].DistanceM, deviceLaps[i].DistanceM)
+				prefer(&d.Laps[i].AvgSpeedKmh, deviceLaps[i].AvgSpeedKmh)
+				if l := &d.Laps[i]; l.AvgSpeedKmh == nil && l.DistanceM != nil && laps[i].MovingS > 0 {
+					l.AvgSpeedKmh = real(*l.DistanceM/laps[i].MovingS*3.6, 2)
+				}
+			}
+		} else {
+			r.warn("the device counted %.1f km, the track has %.1f km: its distance is left out", *v/1000, *d.DistanceM/1000)
 		}
 	}
-	prefer(&d.MaxSpeedKmh, device.MaxSpeedKmh)
-	if device.ElevationGainM != nil && loss != nil {
-		d.ElevationGainM, d.ElevationLossM = device.ElevationGainM, loss
-		for i := range laps {
-			prefer(&d.Laps[i].ElevationGainM, laps[i].ElevationGainM)
+	// A timer that ran while nobody moved is still the device's. One that stopped is wrong.
+	if v := device.MovingTimeS; v != nil && d.MovingTimeS != nil && float64(*v) <= m.recorded()*1.03+10 &&
+		float64(*v) >= 0.9*float64(*d.MovingTimeS) {
+		d.MovingTimeS = v
+		if d.DurationS != nil {
+			*d.DurationS = max(*d.DurationS, *v) // the timer may go on after the last sample
+		}
+	}
+	if d.DistanceM != nil && d.MovingTimeS != nil && *d.MovingTimeS > 0 {
+		d.AvgSpeedKmh = real(*d.DistanceM/float64(*d.MovingTimeS)*3.6, 2)
+	}
+	// A device knows more of a heart rate that its records have seldom or not at all.
+	hr, power := d.Timeseries.HRBpm, d.Timeseries.PowerW
+	if device.AvgHRBpm != nil && (r.beats != nil || filled(hr) < len(hr)/2) {
+		d.AvgHRBpm = device.AvgHRBpm
+	}
+	if device.AvgPowerW != nil && filled(power) < len(power)/2 {
+		d.AvgPowerW = device.AvgPowerW
+	}
+	const factor, slackKmh = 1.5, 5
+	v, own := device.MaxSpeedKmh, d.MaxSpeedKmh
+	if v != nil && *v/3.6 <= top && (own == nil || *v <= factor**own+slackKmh) {
+		d.MaxSpeedKmh = v
+	}
+	up, down := device.ElevationGainM, device.ElevationLossM
+	if up != nil && down != nil && d.ElevationGainM != nil &&
+		*up <= 2**d.ElevationGainM+1000 && *down <= 2**d.ElevationLossM+1000 {
+		d.ElevationGainM, d.ElevationLossM = up, down
+		for i := range deviceLaps {
+			prefer(&d.Laps[i].ElevationGainM, deviceLaps[i].ElevationGainM)
 		}
 	}
 	if d.MaxSpeedKmh != nil && d.AvgSpeedKmh != nil {
 		*d.MaxSpeedKmh = max(*d.MaxSpeedKmh, *d.AvgSpeedKmh)
 	}
 	return nil
+}
+
+// filled returns how many values a column has.
+func filled[T int64 | float64](c activityschema.Column[T]) (n int) {
+	for _, v := range c {
+		if v.Valid {
+			n++
+		}
+	}
+	return n
+}
+
+// trusted returns the totals of a device if they are those of the samples, else unknown ones. A file may
+// be cut short, and a part of the samples left out. A device may count the time with pauses or without.
+func trusted(t Totals, samples []Sample) Totals {
+	n, recorded, says := len(samples), 0.0, false
+	for i := 1; i < n; i++ {
+		a, b := &samples[i-1], &samples[i]
+		says = says || b.DistanceM >= 0 && b.DistanceM != a.DistanceM ||
+			b.hasPosition() && (b.Lat != a.Lat || b.Lon != a.Lon)
+		if ms := b.At - a.At; !b.Break && ms <= shortestGapS*1000 {
+			recorded += float64(ms) / 1000
+		}
+	}
+	if !says {
+		return t // nobody moved
+	}
+	if !lasts(t, float64(samples[n-1].At-samples[0].At)/1000, recorded) {
+		return newTotals()
+	}
+	return t
+}
+
+// lasts reports whether totals are of so many seconds, or of those that were recorded of them.
+func lasts(t Totals, span, recorded float64) bool {
+	const part, slackS = 0.03, 10
+	seconds := t.ElapsedS
+	if math.IsNaN(seconds) {
+		seconds = t.MovingS
+	}
+	return !(seconds > span*(1+part)+slackS || seconds < recorded*(1-part)-slackS)
+}
+
+// recorded returns the seconds without pauses.
+func (m *motion) recorded() (seconds float64) {
+	for i := 1; i < len(m.T); i++ {
+		if !m.broken(i) && (m.T[i]-m.T[i-1] <= m.gap || m.moves[i]) {
+			seconds += float64(m.T[i] - m.T[i-1])
+		}
+	}
+	return seconds
+}
+
+// confirms reports whether a distance may be right, given the track and the distance between its
+// ends. Positions that wander make a track longer, missing ones make it shorter.
+func (m *motion) confirms(v, ends float64) bool {
+	const factor, slackM, indoorsM = 1.3, 200, 50
+	unseen, track := 0.0, m.sumOver(0, len(m.T)).metres
+	for i := 1; i < len(m.T); i++ {
+		if math.IsNaN(m.step[i]) {
+			unseen += float64(m.T[i] - m.T[i-1])
+		}
+	}
+	if track < indoorsM && ends < indoorsM {
+		return true
+	}
+	return v > 0 && v <= factor*(track+m.top*unseen)+slackM && v >= ends*0.98-50 && v >= track/factor-slackM
 }
 
 func prefer(to **float64, device *float64) {
@@ -300,7 +445,16 @@ func real(v float64, decimals int) *float64 {
 func (p Policy) apply(d *activityschema.Detail) (*activityschema.Detail, error) {
 	switch d.Privacy = p.Privacy; p.Privacy {
 	case activityschema.PrivacyBlurStart:
-		return Blur(d, p.Places, p.HideTime)
+		start := d.StartedAt.Time
+		if p.HideTime { // the day is that of the place
+			year, month, day := start.Date()
+			d.StartedAt.Time = time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+		}
+		out, err := Blur(d, p.Places, p.HideTime)
+		if err == nil && !p.HideTime {
+			out.StartedAt.Time = out.StartedAt.In(start.Location())
+		}
+		return out, err
 	case activityschema.PrivacyNoGPS:
 		d.BBox, d.StartLatLng, d.EndLatLng = nil, nil, nil
 		d.Timeseries.Lat, d.Timeseries.Lon = nil, nil

@@ -11,6 +11,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/muktihari/fit/decoder"
 	"github.com/muktihari/fit/kit/hash"
@@ -21,13 +22,16 @@ import (
 
 // Numbers of the FIT profile: messages, the type of an activity file, and the field timestamp.
 const (
-	fitFileID     = 0
-	fitSport      = 12
-	fitSession    = 18
-	fitLap        = 19
-	fitRecord     = 20
-	fitEvent      = 21
-	fitDeviceInfo = 23
+	fitFileID           = 0
+	fitSport            = 12
+	fitSession          = 18
+	fitLap              = 19
+	fitRecord           = 20
+	fitEvent            = 21
+	fitDeviceInfo       = 23
+	fitActivity         = 34
+	fitHR               = 132
+	fitFieldDescription = 206
 
 	fitFileActivity = 4
 	fitTimestamp    = 253
@@ -44,6 +48,7 @@ type fitFormat struct {
 	file  *File
 	defs  [16]fitDefinition
 	sum   hash.Hash16
+	ended bool // between two sequences
 	other bool // there is a sequence of another type than an activity
 	fitSequence
 }
@@ -58,6 +63,9 @@ type fitSequence struct {
 	maker    float64
 	product  float64
 	name     string // of the product
+	zone     *time.Location
+	fields   map[[2]byte]fitField // of developers, by index of the developer and number
+	beats    fitBeats
 }
 
 // A fitDefinition is the layout of the messages of a local number.
@@ -65,6 +73,7 @@ type fitDefinition struct {
 	message uint16
 	order   binary.ByteOrder
 	fields  []fitField
+	own     int // how many are of the profile; those of developers follow
 }
 
 type fitField struct{ number, size, base byte }
@@ -80,6 +89,7 @@ func readFIT(r *bufio.Reader, f *File) error {
 		_, _ = r.Discard(len(begin))
 		in = io.MultiReader(bytes.NewReader(begin), r)
 	}
+	x.ended = false
 	_, err := decoder.NewRaw().Decode(in, x.segment)
 	if _, unreadable := errors.AsType[*fs.PathError](err); unreadable {
 		return err
@@ -89,7 +99,7 @@ func readFIT(r *bufio.Reader, f *File) error {
 			return err
 		}
 	}
-	if err != nil {
+	if err != nil && !x.ended { // what follows a whole recording is none
 		f.warn(warnCut)
 		if err := x.end(); err != nil {
 			return err
@@ -102,7 +112,7 @@ func readFIT(r *bufio.Reader, f *File) error {
 }
 
 func (x *fitFormat) begin() {
-	x.fitSequence = fitSequence{maker: unknown, product: unknown}
+	x.fitSequence = fitSequence{maker: unknown, product: unknown, fields: map[[2]byte]fitField{}}
 	x.rec = Recording{Source: activityschema.SourceFITFile, Sport: activityschema.SportOther, Totals: newTotals()}
 	x.defs = [16]fitDefinition{}
 	x.sum.Reset()
@@ -113,6 +123,7 @@ func (x *fitFormat) segment(flag decoder.RawFlag, b []byte) error {
 	switch flag {
 	case decoder.RawFlagFileHeader:
 		x.begin()
+		x.ended = false
 	case decoder.RawFlagMesgDef:
 		x.define(b)
 	case decoder.RawFlagMesgData:
@@ -123,6 +134,7 @@ func (x *fitFormat) segment(flag decoder.RawFlag, b []byte) error {
 		if binary.LittleEndian.Uint16(b) != x.sum.Sum16() {
 			x.file.warn(warnChecksum)
 		}
+		x.ended = true
 		return x.end()
 	}
 	_, _ = x.sum.Write(b)
@@ -137,12 +149,18 @@ func (x *fitFormat) define(b []byte) {
 	}
 	d.message = d.order.Uint16(b[3:])
 	d.fields = d.fields[:0]
-	for i := 6; i < 6+3*int(b[5]); i += 3 {
+	end := 6 + 3*int(b[5])
+	for i := 6; i < end; i += 3 {
 		d.fields = append(d.fields, fitField{b[i], b[i+1], b[i+2]})
+	}
+	d.own = len(d.fields)
+	for i := end + 1; b[0]&0x20 != 0 && i+2 < len(b); i += 3 {
+		field := x.fields[[2]byte{b[i+2], b[i]}] // unknown ones have the invalid base 0 and the number 0
+		d.fields = append(d.fields, fitField{field.number, b[i+1], field.base})
 	}
 }
 
-// A fitMessage is a data message. Fields of developers come last and are ignored.
+// A fitMessage is a data message. Fields of developers come last.
 type fitMessage struct {
 	*fitDefinition
 	data []byte
@@ -151,7 +169,7 @@ type fitMessage struct {
 // find returns the value of a field, or nil.
 func (m fitMessage) find(number byte) (data []byte, base byte) {
 	at := 0
-	for _, f := range m.fields {
+	for _, f := range m.fields[:m.own] {
 		if f.number == number {
 			return m.data[at : at+int(f.size)], f.base
 		}
@@ -164,6 +182,10 @@ func (m fitMessage) find(number byte) (data []byte, base byte) {
 // it is the first.
 func (m fitMessage) number(field byte) float64 {
 	b, base := m.find(field)
+	return m.value(b, base)
+}
+
+func (m fitMessage) value(b []byte, base byte) float64 {
 	base &= 0x1f
 	var raw uint64
 	size := 0
@@ -269,6 +291,21 @@ func (x *fitFormat) message(b []byte) error {
 		}
 	case fitSport:
 		x.rec.Sport, x.rec.SubSport = fitSportOf(m.number(0), m.number(1))
+	case fitActivity:
+		const mostS = 14 * 3600
+		if local := m.at(5); local != 0 && now != 0 {
+			offset := int(math.Round(float64(local-now)/1000/900)) * 900
+			if offset != 0 && offset >= -mostS && offset <= mostS {
+				x.zone = time.FixedZone("", offset)
+			}
+		}
+	case fitFieldDescription:
+		index, number := m.number(0), m.number(1)
+		if to := fitDeveloperField(m); to != 0 && index < 255 && number < 255 {
+			x.fields[[2]byte{byte(index), byte(number)}] = fitField{number: to, base: byte(m.number(2))}
+		}
+	case fitHR:
+		return x.beats.add(m, now)
 	case fitEvent:
 		if m.number(0) == 0 && len(x.stops) < MaxSamples { // the timer
 			switch m.number(1) {
@@ -319,6 +356,9 @@ func (m fitMessage) sample(now int64) Sample {
 	s.SpeedMS = m.first(73, 6) / 1000
 	s.TempC = m.number(13)
 	s.HRBpm, s.CadenceRpm, s.PowerW = wholeOf(m.number(3)), wholeOf(m.number(4)), wholeOf(m.number(7))
+	if len(m.fields) > m.own {
+		m.developers(&s)
+	}
 	return s
 }
 
@@ -328,7 +368,9 @@ func (x *fitFormat) end() error {
 	if x.skip {
 		return nil
 	}
-	x.rec.Device = x.device()
+	x.rec.Device, x.rec.zone = x.device(), x.zone
+	x.rec.beats = x.beats.list
+	slices.SortStableFunc(x.rec.beats, func(a, b fitBeat) int { return cmp.Compare(a.at, b.at) })
 	slices.Sort(x.stops)
 	for i, next := 0, 0; i < len(x.rec.Samples) && next < len(x.stops); i++ {
 		for ; next < len(x.stops) && x.stops[next] < x.rec.Samples[i].At; next++ {
@@ -346,7 +388,7 @@ func (x *fitFormat) end() error {
 		return a.Totals.Start == b.Totals.Start
 	})
 	for i, s := range x.sessions {
-		s.Device = x.rec.Device
+		s.Device, s.zone, s.beats = x.rec.Device, x.zone, x.rec.beats
 		during := func(at int64) bool {
 			begun, last := i == 0 || at >= s.Totals.Start, i+1 == len(x.sessions)
 			return begun && (last || at < x.sessions[i+1].Totals.Start)
@@ -409,48 +451,4 @@ func (x *fitFormat) device() string {
 		name = maker + " " + name
 	}
 	return productName(name)
-}
-
-// fitSubSports maps the sub-sports of the profile. Others are dropped.
-var fitSubSports = map[float64]activityschema.SubSport{
-	1: activityschema.SubSportIndoor, 3: activityschema.SubSportTrail, 4: activityschema.SubSportTrack,
-	5: activityschema.SubSportIndoor, 6: activityschema.SubSportIndoor, 7: activityschema.SubSportRoad,
-	8: activityschema.SubSportMountain, 9: activityschema.SubSportMountain, 13: activityschema.SubSportTrack,
-	14: activityschema.SubSportIndoor,
-	15: activityschema.SubSportIndoor, 16: activityschema.SubSportIndoor, 17: activityschema.SubSportIndoor,
-	25: activityschema.SubSportIndoor, 27: activityschema.SubSportIndoor, 45: activityschema.SubSportIndoor,
-	46: activityschema.SubSportGravel, 47: activityschema.SubSportMountain, 58: activityschema.SubSportIndoor,
-	68: activityschema.SubSportIndoor,
-}
-
-// fitSportOf maps a sport and sub-sport of the profile. Fitness equipment counts as the sport that
-// it simulates.
-func fitSportOf(sport, sub float64) (activityschema.Sport, activityschema.SubSport) {
-	to := activityschema.SportOther
-	switch sport {
-	case 1:
-		to = activityschema.SportRunning
-	case 2, 21:
-		to = activityschema.SportCycling
-	case 5:
-		to = activityschema.SportSwimming
-	case 11:
-		to = activityschema.SportWalking
-	case 16, 17, 35:
-		to = activityschema.SportHiking
-	case 4:
-		switch sub {
-		case 1, 45:
-			to = activityschema.SportRunning
-		case 5, 6:
-			to = activityschema.SportCycling
-		case 27:
-			to = activityschema.SportWalking
-		}
-	}
-	subSport := fitSubSports[sub]
-	if to == activityschema.SportOther && subSport != activityschema.SubSportIndoor {
-		return to, "" // downhill skiing is not mountain biking
-	}
-	return to, subSport
 }

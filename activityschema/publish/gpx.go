@@ -61,7 +61,7 @@ func (g *gpx) end(path []string, text string) error {
 	case len(path) == 5 && name == "ele":
 		g.sample.ElevationM = decimal(text)
 	case len(path) == 5 && name == "time":
-		g.sample.At = unixMilli(text)
+		g.sample.At = g.rec.timed(text)
 	case len(path) > 4:
 		g.sample.sensor(name, text)
 	}

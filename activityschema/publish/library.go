@@ -32,7 +32,8 @@ type Result struct {
 	File       string     `json:"file"`
 	Activities []Imported `json:"activities"`
 	Warnings   []string   `json:"warnings,omitempty"`
-	Error      string     `json:"error,omitempty"` // nothing of the file was imported
+	Dropped    int        `json:"dropped,omitempty"` // samples that are left out, or of which a value is
+	Error      string     `json:"error,omitempty"`   // nothing of the file was imported
 	// NoActivity reports whether an archive has the file for another purpose, such as a day's steps.
 	NoActivity bool `json:"no_activity,omitempty"`
 }
@@ -45,6 +46,7 @@ type Imported struct {
 	Start       *activityschema.Time `json:"started_at,omitempty"`
 	DistanceM   *float64             `json:"distance_m,omitempty"`
 	DuplicateOf string               `json:"duplicate_of,omitempty"`
+	Cut         bool                 `json:"cut,omitempty"` // the policy hides a part of the track
 }
 
 // workers returns how many files are read at once. Each may take a hundred megabytes.
@@ -156,15 +158,16 @@ func (p *prepared) read(source Source, known map[string]string, im *Import) erro
 	}
 	p.Warnings = file.Warnings
 	for n, r := range file.Recordings {
-		p.Warnings = append(p.Warnings, r.Warnings...)
 		d, err := file.Detail(n)
 		if err != nil {
 			return err
 		}
+		p.Warnings = append(p.Warnings, r.Warnings...)
 		if im.Titles && source.Title != "" && len(file.Recordings) == 1 {
 			d.Title = source.Title
 		}
-		t := traceOf(d)
+		p.Dropped += r.Dropped
+		t, whole := traceOf(d), filled(d.Timeseries.Lat)
 		if d, err = im.Policy.apply(d); err != nil {
 			return err
 		}
@@ -175,6 +178,7 @@ func (p *prepared) read(source Source, known map[string]string, im *Import) erro
 		start := d.StartedAt // a pointer into the document would keep all of it in memory
 		p.Activities = append(p.Activities, Imported{
 			ID: d.ID, New: true, Sport: d.Sport, Start: &start, DistanceM: d.DistanceM,
+			Cut: d.Privacy == activityschema.PrivacyBlurStart && filled(d.Timeseries.Lat) < whole,
 		})
 		p.details, p.data, p.traces = append(p.details, d), append(p.data, data), append(p.traces, t)
 	}

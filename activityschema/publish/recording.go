@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"bufio"
 	"bytes"
-	"cmp"
 	"compress/flate"
 	"compress/gzip"
 	"crypto/sha256"
@@ -15,6 +14,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/cairn-id/cairn/activityschema"
@@ -24,6 +24,9 @@ import (
 const (
 	MaxFileBytes = 64 << 20
 	MaxSamples   = 500_000
+
+	// beginBytes are read to find the format and encoding of a file.
+	beginBytes = 4096
 
 	maxRecordings = 1_000
 	maxLaps       = 50_000
@@ -62,6 +65,11 @@ type Recording struct {
 	Laps     []*Totals               // their Start is known
 	Totals   Totals                  // as the device counted them
 	Warnings []string
+
+	beats []fitBeat      // heart rates that a strap sent afterwards
+	zone  *time.Location // of the place where it began; nil if the file does not say
+
+	Dropped int // samples that are left out, or of which a position or elevation is
 }
 
 // A Sample is a record of the sensors at one time. NaN and -1 mean unknown.
@@ -123,14 +131,14 @@ func Read(r io.Reader) (*File, error) {
 	hash := sha256.New()
 	content := bufio.NewReaderSize(io.TeeReader(plain, hash), 1<<16)
 	f := &File{}
-	begin, err := content.Peek(12)
+	begin, err := content.Peek(beginBytes)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, readError(err)
 	}
 	switch {
-	case len(begin) == 12 && string(begin[8:12]) == ".FIT":
+	case len(begin) >= 12 && string(begin[8:12]) == ".FIT":
 		err = readFIT(content, f)
-	case bytes.HasPrefix(bytes.TrimLeft(begin, "\ufeff \t\r\n"), []byte("<")):
+	case bytes.HasPrefix(ascii(begin), []byte("<")): // after blanks and byte order marks, too
 		err = readXML(content, f)
 	default:
 		return nil, errUnknownFile
@@ -146,12 +154,17 @@ func Read(r io.Reader) (*File, error) {
 		f.warn(warnCut)
 	}
 	f.Hash = hex.EncodeToString(hash.Sum(nil))
-	kept := f.Recordings[:0]
+	var kept []*Recording
 	for _, rec := range f.Recordings {
-		// Pool swims and activities entered by hand may have no samples.
-		if rec.clean(); len(rec.Samples) > 1 || rec.Totals.Start != 0 && rec.Totals.ElapsedS > 0 {
-			kept = append(kept, rec)
+		for _, part := range rec.parts() {
+			// Pool swims and activities entered by hand may have no samples.
+			if part.clean(); len(part.Samples) > 1 || part.Totals.Start != 0 && part.Totals.ElapsedS > 0 {
+				kept = append(kept, part)
+			}
 		}
+	}
+	if len(kept) > maxRecordings {
+		return nil, errRecordings
 	}
 	if f.Recordings = kept; len(kept) == 0 {
 		return nil, errEmpty
@@ -167,7 +180,7 @@ func uncompressed(r io.Reader) (io.Reader, error) {
 	}
 	z, err := gzip.NewReader(file)
 	if err != nil {
-		return nil, fmt.Errorf("not a gzip file, or a damaged one: %w", err)
+		return nil, errors.New("not a gzip file, or a damaged one")
 	}
 	return &capped{r: z, left: MaxFileBytes}, nil
 }
@@ -240,6 +253,10 @@ func (f *File) add(r *Recording, s Sample) error {
 	if f.samples++; f.samples > MaxSamples {
 		return errTooMany
 	}
+	if f.samples == 1 {
+		const hour = 4000
+		r.Samples = make([]Sample, 0, hour)
+	}
 	r.Samples = append(r.Samples, s)
 	return nil
 }
@@ -273,154 +290,6 @@ func (s *Sample) merge(o *Sample) {
 			*v.to = v.from
 		}
 	}
-}
-
-// maxGapMS is the longest pause within one activity. After a longer gap the clock was wrong before
-// or after it.
-const maxGapMS = 24 * 60 * 60 * 1000
-
-// clean sorts out what devices get wrong. Afterwards times ascend, with at most one sample a
-// second, and implausible values are unknown. It drops as few samples as possible.
-func (r *Recording) clean() {
-	r.Samples = slices.DeleteFunc(r.Samples, func(s Sample) bool { return s.At <= 0 })
-	if !slices.IsSortedFunc(r.Samples, func(a, b Sample) int { return cmp.Compare(a.At, b.At) }) {
-		n := len(r.Samples)
-		r.Samples = rising(r.Samples)
-		warning := fmt.Sprintf("%d of %d samples go back in time and are left out", n-len(r.Samples), n)
-		r.Warnings = append(r.Warnings, warning)
-	}
-	from, to := 0, 0 // the longest run without a gap of a day
-	for i, begin := 1, 0; i <= len(r.Samples); i++ {
-		if i == len(r.Samples) || r.Samples[i].At-r.Samples[i-1].At > maxGapMS {
-			if i-begin > to-from {
-				from, to = begin, i
-			}
-			begin = i
-		}
-	}
-	if n := len(r.Samples) - (to - from); n > 0 {
-		r.Samples = r.Samples[from:to]
-		warning := fmt.Sprintf("the clock jumped by more than a day: %d samples on the other side are left out", n)
-		r.Warnings = append(r.Warnings, warning)
-	}
-	if len(r.Samples) == 0 {
-		return
-	}
-	start, kept, pause := r.Samples[0].At/1000, r.Samples[:1], false
-	for _, s := range r.Samples[1:] {
-		pause = pause || s.Break
-		if last := &kept[len(kept)-1]; last.At/1000 != s.At/1000 {
-			s.Break, pause = pause, false
-			kept = append(kept, s)
-		} else if !pause {
-			last.merge(&s)
-		}
-	}
-	r.Samples = kept
-	for i := range kept {
-		kept[i].plausible()
-	}
-	r.dropSpikes()
-	if r.Totals.Start == 0 || math.Abs(float64(r.Totals.Start/1000-start)) > maxGapMS/1000 {
-		r.Totals.Start = start * 1000
-	}
-	first, last := min(r.Totals.Start, start*1000), kept[len(kept)-1].At
-	r.Laps = slices.DeleteFunc(r.Laps, func(l *Totals) bool { return l.Start < first-1000 || l.Start > last })
-	slices.SortStableFunc(r.Laps, func(a, b *Totals) int { return cmp.Compare(a.Start, b.Start) })
-	r.Laps = slices.CompactFunc(r.Laps, func(a, b *Totals) bool { return a.Start/1000 == b.Start/1000 })
-}
-
-// maxSpeedMS is faster than airliners.
-const maxSpeedMS = 400
-
-// dropSpikes makes single positions unknown that are out of reach from those before and after. At
-// the start, devices may show where they were last switched off.
-func (r *Recording) dropSpikes() {
-	var at []int // samples with positions
-	for i := range r.Samples {
-		if r.Samples[i].hasPosition() {
-			at = append(at, i)
-		}
-	}
-	if len(at) < 3 {
-		return
-	}
-	far := make([]bool, len(at)) // from the position before
-	for n := 1; n < len(at); n++ {
-		a, b := &r.Samples[at[n-1]], &r.Samples[at[n]]
-		far[n] = metres(a.Lat, a.Lon, b.Lat, b.Lon) > 100+maxSpeedMS*float64(b.At-a.At)/1000
-	}
-	end := len(at) - 1
-	for n, i := range at {
-		var spike bool
-		switch n {
-		case 0:
-			spike = far[1] && !far[2]
-		case end:
-			spike = far[end] && !far[end-1]
-		default:
-			spike = far[n] && far[n+1]
-		}
-		if spike {
-			r.Samples[i].Lat, r.Samples[i].Lon = unknown, unknown
-		}
-	}
-}
-
-// plausible makes values unknown that no recording of a person has.
-func (s *Sample) plausible() {
-	if !s.hasPosition() {
-		s.Lat, s.Lon = unknown, unknown
-	}
-	within := func(v *float64, least, most float64) {
-		if !(*v >= least && *v <= most) {
-			*v = unknown
-		}
-	}
-	within(&s.ElevationM, -499, 20_000) // -500 is the raw value 0 of FIT, of a device without an altitude
-	within(&s.SpeedMS, 0, 500)
-	within(&s.TempC, -100, 100)
-	within(&s.DistanceM, 0, 1e8)
-	for _, v := range [...]struct {
-		of          *int32
-		least, most int32
-	}{{&s.HRBpm, 1, 300}, {&s.CadenceRpm, 0, 500}, {&s.PowerW, 0, 5000}} {
-		if *v.of < v.least || *v.of > v.most {
-			*v.of = -1
-		}
-	}
-}
-
-// rising returns a longest subsequence of the samples whose times do not descend (patience
-// sorting).
-func rising(all []Sample) []Sample {
-	before := make([]int32, len(all))
-	var ends []int32 // ends[n] is the sample with the least time that ends a subsequence of n+1
-	for i := range all {
-		n, _ := slices.BinarySearchFunc(ends, all[i].At, func(e int32, at int64) int {
-			if all[e].At <= at {
-				return -1
-			}
-			return 1
-		})
-		before[i] = -1
-		if n > 0 {
-			before[i] = ends[n-1]
-		}
-		if n == len(ends) {
-			ends = append(ends, int32(i))
-		} else {
-			ends[n] = int32(i)
-		}
-	}
-	kept := make([]Sample, len(ends))
-	for n, i := len(ends)-1, ends[len(ends)-1]; n >= 0; n, i = n-1, before[i] {
-		kept[n] = all[i]
-		if n > 0 && before[i] != i-1 {
-			kept[n].Break = true
-		}
-	}
-	return kept
 }
 
 // makers are the first words of product names that may be published. Any other name may be that

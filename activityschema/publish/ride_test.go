@@ -190,3 +190,27 @@ func (r ride) hidden(t *testing.T, document []byte) {
 		}
 	}
 }
+
+// A fitText is a field of text.
+type fitText struct {
+	number byte
+	text   string
+}
+
+// texts writes a message with texts after its numbers.
+func (w *fitWriter) texts(number uint16, numbers []fitUint, texts ...fitText) {
+	w.Write([]byte{0x40, 0, 0, byte(number), byte(number >> 8), byte(len(numbers) + len(texts))})
+	for _, f := range numbers {
+		w.Write([]byte{f.number, f.size, f.base})
+	}
+	for _, f := range texts {
+		w.Write([]byte{f.number, byte(len(f.text) + 1), 7})
+	}
+	w.WriteByte(0)
+	for _, f := range numbers {
+		w.Write(binary.LittleEndian.AppendUint64(nil, f.value)[:f.size])
+	}
+	for _, f := range texts {
+		w.WriteString(f.text + "\x00")
+	}
+}

@@ -34,7 +34,7 @@ func (t *tcx) start(path []string, attrs []xml.Attr) error {
 	case t.rec == nil:
 	case name == "Lap":
 		lap := newTotals()
-		lap.Start = unixMilli(attribute(attrs, "StartTime"))
+		lap.Start = t.rec.timed(attribute(attrs, "StartTime"))
 		if err := t.file.addLap(t.rec, &lap); err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (t *tcx) point(within, name, text string) error {
 		s.Break, t.pause = t.pause, false
 		return t.file.add(t.rec, *s)
 	case "Time":
-		s.At = unixMilli(text)
+		s.At = t.rec.timed(text)
 	case "LatitudeDegrees":
 		s.Lat = decimal(text)
 	case "LongitudeDegrees":

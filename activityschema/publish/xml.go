@@ -2,6 +2,7 @@ package publish
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -11,8 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/cairn-id/cairn/activityschema"
 )
 
 // Limits of an XML document. A token is a tag with its attributes, a text or a comment.
@@ -22,46 +21,80 @@ const (
 )
 
 var (
-	errDepth   = fmt.Errorf("XML elements are nested more than %d deep", maxDepth)
-	errToken   = fmt.Errorf("an XML tag or text of more than %d MB", maxTokenBytes>>20)
-	errDTD     = errors.New("the XML has a document type or entities: export the file again without them")
-	errNoTrack = errors.New("a route, course or waypoints, but no recorded track")
+	errDepth      = fmt.Errorf("XML elements are nested more than %d deep", maxDepth)
+	errToken      = fmt.Errorf("an XML tag or text of more than %d MB", maxTokenBytes>>20)
+	errDTD        = errors.New("the XML has a document type or entities: export the file again without them")
+	errUnbalanced = errors.New("an XML element ends that did not begin")
+	errNoTrack    = errors.New("a route, course or waypoints, but no recorded track")
 )
 
-// A tokenReader fails when a token is too long.
-type tokenReader struct {
-	*bufio.Reader
-	left int
+// An asciiReader reads the ASCII characters of a text in whatever encoding, also UTF-16, without control
+// characters. It fails when a token is too long. Names and comments have other characters, often
+// not in the encoding that is declared, but no value that matters has. Nor has any a reference to
+// an entity, so that ampersands, which programs forget to escape in names, are left out too.
+type asciiReader struct {
+	r          *bufio.Reader
+	unit, low  int // bytes of a character, and which of them has ASCII
+	left, line int
 }
 
-func (t *tokenReader) ReadByte() (byte, error) {
-	if t.left--; t.left < 0 {
-		return 0, errToken
+// ascii returns the printable ASCII characters of the beginning of a file, without blanks.
+func ascii(begin []byte) []byte {
+	return bytes.Map(func(c rune) rune {
+		if c <= ' ' || c >= 0x7f {
+			return -1
+		}
+		return c
+	}, begin)
+}
+
+// newASCIIReader returns a reader of what follows the XML declaration: its version and encoding are
+// often wrong.
+func newASCIIReader(r *bufio.Reader) *asciiReader {
+	a := &asciiReader{r: r, unit: 1, left: maxTokenBytes, line: 1}
+	begin, _ := r.Peek(beginBytes)
+	if nul := bytes.IndexByte(begin, 0); nul >= 0 && bytes.Count(begin, []byte{0}) > len(begin)/4 {
+		a.unit, a.low = 2, 1-nul%2
 	}
-	return t.Reader.ReadByte()
+	if bytes.HasPrefix(ascii(begin), []byte("<?xml")) {
+		_, _ = r.Discard(bytes.IndexByte(begin, '>') + a.unit - a.low)
+	}
+	return a
 }
 
-// A latin reader replaces all but ASCII in one-byte encodings: no value that matters has more.
-type latin struct{ io.ByteReader }
+func (a *asciiReader) ReadByte() (byte, error) {
+	for {
+		var unit [2]byte
+		for i := range a.unit {
+			if a.left--; a.left < 0 {
+				return 0, errToken
+			}
+			var err error
+			if unit[i], err = a.r.ReadByte(); err != nil {
+				return 0, err
+			}
+		}
+		c := unit[a.low]
+		switch {
+		case a.unit == 2 && unit[1-a.low] != 0, c >= 0x7f, c == '&', c < ' ' && c != '\t' && c != '\n' && c != '\r':
+			continue
+		case c == '\n':
+			a.line++
+		}
+		return c, nil
+	}
+}
 
-func (l latin) Read(p []byte) (int, error) {
+// Read implements io.Reader.
+func (a *asciiReader) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	b, err := l.ReadByte()
-	if err != nil {
+	var err error
+	if p[0], err = a.ReadByte(); err != nil {
 		return 0, err
 	}
-	p[0] = b
 	return 1, nil
-}
-
-func (l latin) ReadByte() (byte, error) {
-	b, err := l.ByteReader.ReadByte()
-	if b >= 0x80 {
-		b = '?'
-	}
-	return b, err
 }
 
 // A format handles the elements of one kind of XML document. Names have no prefixes.
@@ -73,15 +106,8 @@ type format interface {
 
 // readXML parses GPX or TCX, depending on the root element.
 func readXML(r *bufio.Reader, f *File) error {
-	in := &tokenReader{r, maxTokenBytes}
+	in := newASCIIReader(r)
 	d := xml.NewDecoder(in)
-	d.CharsetReader = func(charset string, input io.Reader) (io.Reader, error) {
-		switch strings.ToLower(charset) {
-		case "iso-8859-1", "iso-8859-15", "windows-1252", "us-ascii", "ascii":
-			return latin{in}, nil
-		}
-		return nil, fmt.Errorf("XML in the encoding %.20q: save it as UTF-8", charset)
-	}
 	var to format
 	var path []string
 	var text []byte
@@ -116,7 +142,7 @@ func readXML(r *bufio.Reader, f *File) error {
 				}
 			case xml.EndElement:
 				if len(path) == 0 || path[len(path)-1] != token.Name.Local {
-					return fmt.Errorf("not well-formed XML: </%.40q> ends nothing that began", token.Name.Local)
+					return errUnbalanced
 				}
 				if err := to.end(path, strings.TrimSpace(string(text))); err != nil {
 					return err
@@ -131,17 +157,16 @@ func readXML(r *bufio.Reader, f *File) error {
 			}
 		}
 	}()
-	syntax, isSyntax := errors.AsType[*xml.SyntaxError](err)
+	_, damaged := errors.AsType[*xml.SyntaxError](err)
+	damaged = damaged || errors.Is(err, errUnbalanced)
 	switch {
-	case isSyntax && strings.Contains(syntax.Msg, "entity"):
-		return errDTD
-	case to == nil && (isSyntax || errors.Is(err, io.EOF)):
+	case to == nil && (damaged || errors.Is(err, io.EOF)):
 		return errUnknownFile
 	case errors.Is(err, io.EOF) && len(path) == 0:
 		return to.finish()
-	case cutShort(err) || isSyntax:
-		if finishErr := to.finish(); finishErr != nil {
-			return fmt.Errorf("not well-formed XML: %w", err)
+	case damaged || cutShort(err):
+		if to.finish() != nil {
+			return fmt.Errorf("damaged on line %d, before anything was recorded", in.line)
 		}
 		f.warn(warnCut)
 		return nil
@@ -168,14 +193,37 @@ func wholeOf(v float64) int32 {
 	return int32(math.Round(v))
 }
 
-// unixMilli parses an xsd:dateTime, or returns 0. Without a zone it is UTC.
-func unixMilli(text string) int64 {
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04:05Z0700"} {
+// timeOf parses an xsd:dateTime and what programs write instead, or returns false. Without a zone it
+// is UTC. The zone of the result is nil if the text has none but UTC.
+func timeOf(text string) (at int64, zone *time.Location, ok bool) {
+	text = strings.ToUpper(strings.TrimSpace(text))
+	if len(text) > 10 && text[10] == ' ' {
+		text = text[:10] + "T" + strings.ReplaceAll(text[11:], " ", "")
+	}
+	if before, utc := strings.CutSuffix(text, "UTC"); utc {
+		text = before + "Z"
+	}
+	for _, layout := range [...]string{
+		time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04:05Z0700", "2006-01-02T15:04Z07:00", "2006-01-02T15:04",
+		"20060102T150405Z0700", "2006/01/02T15:04:05Z07:00", "2006/01/02T15:04:05",
+	} {
 		if at, err := time.Parse(layout, text); err == nil {
-			return at.UnixMilli()
+			if _, offset := at.Zone(); offset != 0 {
+				zone = at.Location()
+			}
+			return at.UnixMilli(), zone, true
 		}
 	}
-	return 0
+	return 0, nil, false
+}
+
+// timed returns a time as timeOf does, or 0, and notes the zone of the recording.
+func (r *Recording) timed(text string) int64 {
+	at, zone, _ := timeOf(text)
+	if zone != nil && r != nil && r.zone == nil {
+		r.zone = zone
+	}
+	return at
 }
 
 func attribute(attrs []xml.Attr, name string) string {
@@ -203,59 +251,6 @@ func (s *Sample) sensor(name, text string) {
 	case "distance":
 		s.DistanceM = decimal(text)
 	}
-}
-
-// sportWords are parts of the names of sports that programs write. The first match counts.
-var sportWords = []struct {
-	word  string
-	sport activityschema.Sport
-	sub   activityschema.SubSport
-}{
-	{"virtualride", activityschema.SportCycling, activityschema.SubSportIndoor},
-	{"virtual_ride", activityschema.SportCycling, activityschema.SubSportIndoor},
-	{"virtualrun", activityschema.SportRunning, activityschema.SubSportIndoor},
-	{"virtual_run", activityschema.SportRunning, activityschema.SubSportIndoor},
-	{"indoor_run", activityschema.SportRunning, activityschema.SubSportIndoor},
-	{"indoor_cycling", activityschema.SportCycling, activityschema.SubSportIndoor},
-	{"mountain_bik", activityschema.SportCycling, activityschema.SubSportMountain},
-	{"mtb", activityschema.SportCycling, activityschema.SubSportMountain},
-	{"gravel", activityschema.SportCycling, activityschema.SubSportGravel},
-	{"road_bik", activityschema.SportCycling, activityschema.SubSportRoad},
-	{"racebike", activityschema.SportCycling, activityschema.SubSportRoad},
-	{"motor", activityschema.SportOther, ""},
-	{"cycl", activityschema.SportCycling, ""},
-	{"bik", activityschema.SportCycling, ""},
-	{"ride", activityschema.SportCycling, ""},
-	{"trail_run", activityschema.SportRunning, activityschema.SubSportTrail},
-	{"treadmill", activityschema.SportRunning, activityschema.SubSportIndoor},
-	{"track_run", activityschema.SportRunning, activityschema.SubSportTrack},
-	{"run", activityschema.SportRunning, ""},
-	{"jog", activityschema.SportRunning, ""},
-	{"hik", activityschema.SportHiking, ""},
-	{"mountaineering", activityschema.SportHiking, ""},
-	{"walk", activityschema.SportWalking, ""},
-	{"lap_swim", activityschema.SportSwimming, activityschema.SubSportIndoor},
-	{"swim", activityschema.SportSwimming, ""},
-}
-
-// stravaTypes are the numbers that older GPX files of Strava have instead of names.
-var stravaTypes = map[string]activityschema.Sport{
-	"1": activityschema.SportCycling, "4": activityschema.SportHiking, "9": activityschema.SportRunning,
-	"10": activityschema.SportWalking, "16": activityschema.SportSwimming,
-}
-
-// sportNamed returns the sport for a name, or SportOther.
-func sportNamed(name string) (activityschema.Sport, activityschema.SubSport) {
-	name = strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(name))
-	if sport, ok := stravaTypes[name]; ok {
-		return sport, ""
-	}
-	for _, s := range sportWords {
-		if strings.Contains(name, s.word) {
-			return s.sport, s.sub
-		}
-	}
-	return activityschema.SportOther, ""
 }
 
 func inside(path []string, name string) bool { return slices.Contains(path[:len(path)-1], name) }

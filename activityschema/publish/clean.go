@@ -1,0 +1,429 @@
+package publish
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/cairn-id/cairn/activityschema"
+)
+
+// A pace is what is possible in a sport, and what counts as standing, in metres a second.
+type pace struct {
+	top   float64 // faster than anybody
+	climb float64 // up or down
+	still float64 // slower than this is standing
+}
+
+func paceOf(sport activityschema.Sport) pace {
+	switch sport {
+	case activityschema.SportCycling:
+		return pace{36, 8, 0.4}
+	case activityschema.SportRunning:
+		return pace{12.5, 5, 0.4}
+	case activityschema.SportSwimming:
+		return pace{6, 5, 0.2}
+	case activityschema.SportWalking, activityschema.SportHiking:
+		return pace{12.5, 5, 0.2}
+	}
+	return pace{350, 30, 0.2} // airliners are among other sports
+}
+
+const (
+	// nearM and nearHeightM are how far, in metres, a good position or elevation is off.
+	nearM, nearHeightM = 30, 10
+	// awayS is the time, in seconds, after which somebody may have gone by car, or further.
+	awayS, vehicleMS = 60, 350
+	// earlyWeight is how many seconds of values are left out rather than to believe that somebody was
+	// one second faster than possible.
+	earlyWeight = 4
+	// endWeight raises the cost of leaving out the beginning or the end, from where nothing returns.
+	endWeight = 3
+	// mostDropped is the largest part that may be left out. If more is out of reach, the sport is wrong.
+	mostDropped = 0.4
+	// restMS is the longest rest within one activity.
+	restMS = 24 * 60 * 60 * 1000
+)
+
+// early returns how many seconds too early somebody was so many metres away.
+func early(away, near, speed, seconds float64) float64 {
+	return max(0, (math.Abs(away)-near)/speed-seconds)
+}
+
+// parts returns the recording, or several if there is a rest of more than a day in it. If the clock
+// jumped instead, it returns the longest part: then the device counted no such time, or the others
+// are short and of another month.
+func (r *Recording) parts() []*Recording {
+	all := len(r.Samples)
+	r.Samples = slices.DeleteFunc(r.Samples, func(s Sample) bool { return s.At <= 0 })
+	byTime := func(a, b Sample) int { return cmp.Compare(a.At, b.At) }
+	if !slices.IsSortedFunc(r.Samples, byTime) {
+		r.mergeLists(byTime)
+	}
+	if !slices.IsSortedFunc(r.Samples, byTime) {
+		r.Samples = rising(r.Samples)
+	}
+	r.drop(all-len(r.Samples), "samples without a time, or that go back in time, are left out: %d")
+	var pieces [][]Sample
+	for i, begin := 0, 0; i < len(r.Samples); i++ {
+		if i+1 == len(r.Samples) || r.Samples[i+1].At-r.Samples[i].At > restMS {
+			pieces = append(pieces, r.Samples[begin:i+1:i+1])
+			begin = i + 1
+		}
+	}
+	if len(pieces) < 2 {
+		return []*Recording{r}
+	}
+	longest := slices.MaxFunc(pieces, func(a, b []Sample) int { return cmp.Compare(len(a), len(b)) })
+	jumped := r.Source == activityschema.SourceFITFile && r.Totals.ElapsedS < restMS/1000
+	var parts []*Recording
+	dropped := 0
+	for _, piece := range pieces {
+		const short, longMS = 20, 30 * restMS
+		n, away := len(piece), piece[0].At-longest[0].At
+		if n < 2 || away != 0 && (jumped || n < len(longest)/short && (away > longMS || away < -longMS)) {
+			dropped += n
+			continue
+		}
+		part := *r
+		part.Samples, part.Laps, part.Warnings = piece, nil, nil
+		for _, l := range r.Laps {
+			if l.Start >= piece[0].At-restMS && l.Start <= piece[n-1].At {
+				part.Laps = append(part.Laps, l)
+			}
+		}
+		if parts = append(parts, &part); len(parts) > maxRecordings {
+			break // Read refuses it
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	parts[0].Warnings = r.Warnings
+	parts[0].drop(dropped, "the clock jumped by more than a day: samples on the other side are left out: %d")
+	if len(parts) > 1 {
+		parts[0].warn("a rest of more than a day: imported as %d activities", len(parts))
+	}
+	return parts
+}
+
+// mergeLists merges sensors into the track if the file has them in a list of their own, before or after it.
+func (r *Recording) mergeLists(byTime func(a, b Sample) int) {
+	var track, sensors []Sample
+	for _, s := range r.Samples {
+		if s.hasPosition() {
+			track = append(track, s)
+		} else {
+			s.Break = false
+			sensors = append(sensors, s)
+		}
+	}
+	if len(track) == 0 || !slices.IsSortedFunc(track, byTime) || !slices.IsSortedFunc(sensors, byTime) {
+		return
+	}
+	r.Samples = append(track, sensors...)
+	slices.SortStableFunc(r.Samples, byTime)
+}
+
+func (r *Recording) warn(format string, args ...any) {
+	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
+}
+
+// drop records that n samples, or values of so many, are left out.
+func (r *Recording) drop(n int, format string) {
+	if n > 0 {
+		r.warn(format, n)
+		r.Dropped += n
+	}
+}
+
+// clean sorts out what devices get wrong. Afterwards there is at most one sample a second, and
+// implausible values are unknown. It drops as few samples as possible.
+func (r *Recording) clean() {
+	if len(r.Samples) == 0 {
+		return
+	}
+	start, kept, pause := r.Samples[0].At/1000, r.Samples[:1], false
+	for _, s := range r.Samples[1:] {
+		pause = pause || s.Break
+		if last := &kept[len(kept)-1]; last.At/1000 != s.At/1000 {
+			s.Break, pause = pause, false
+			kept = append(kept, s)
+		} else if !pause {
+			last.merge(&s)
+		}
+	}
+	r.Samples = kept
+	r.mergeBeats()
+	r.reach()
+	r.speeds()
+	r.plausible()
+	if r.Totals.Start == 0 || math.Abs(float64(r.Totals.Start/1000-start)) > restMS/1000 {
+		r.Totals.Start = start * 1000
+	}
+	first, last := min(r.Totals.Start, start*1000), kept[len(kept)-1].At
+	r.Laps = slices.DeleteFunc(r.Laps, func(l *Totals) bool { return l.Start < first-1000 || l.Start > last })
+	slices.SortStableFunc(r.Laps, func(a, b *Totals) int { return cmp.Compare(a.Start, b.Start) })
+	r.Laps = slices.CompactFunc(r.Laps, func(a, b *Totals) bool { return a.Start/1000 == b.Start/1000 })
+}
+
+// plausible makes values unknown that no recording of a person has.
+func (r *Recording) plausible() {
+	var odd [7]int
+	top := paceOf(r.Sport).top
+	for i := range r.Samples {
+		s := &r.Samples[i]
+		if !s.hasPosition() {
+			s.Lat, s.Lon = unknown, unknown
+		}
+		within := func(kind int, v *float64, least, most float64) {
+			if *v < least || *v > most {
+				*v = unknown
+				odd[kind]++
+			}
+		}
+		if s.ElevationM == -500 { // the raw value 0 of FIT, of a device without an altitude
+			s.ElevationM = unknown
+		}
+		within(0, &s.ElevationM, -499, 20_000)
+		within(1, &s.TempC, -60, 80)
+		within(2, &s.DistanceM, 0, 1e8)
+		within(3, &s.SpeedMS, 0, top)
+		limit := func(kind int, v *int32, most int32) {
+			if *v > most {
+				*v = -1
+				odd[kind]++
+			}
+		}
+		if s.HRBpm == 0 { // no contact
+			s.HRBpm = -1
+		}
+		limit(4, &s.HRBpm, 250)
+		limit(5, &s.CadenceRpm, 254)
+		limit(6, &s.PowerW, 3000)
+	}
+	var list []string
+	for i, name := range [...]string{"elevation", "temperature", "distance", "speed", "heart rate", "cadence", "power"} {
+		if odd[i] > 0 {
+			list = append(list, fmt.Sprintf("%s %d", name, odd[i]))
+		}
+	}
+	if list != nil {
+		r.warn("values that no person has are left out: %s", strings.Join(list, ", "))
+	}
+	r.strides()
+}
+
+// strides halves a cadence that counts the steps of both legs, as some programs write it.
+func (r *Recording) strides() {
+	const mostStrides = 120 // a minute; nobody keeps up more
+	switch r.Sport {
+	case activityschema.SportRunning, activityschema.SportWalking, activityschema.SportHiking:
+	default:
+		return
+	}
+	above, all := 0, 0
+	for i := range r.Samples {
+		if c := r.Samples[i].CadenceRpm; c > 0 {
+			all++
+			if c > mostStrides {
+				above++
+			}
+		}
+	}
+	if 2*above <= all {
+		return
+	}
+	for i := range r.Samples {
+		if c := &r.Samples[i].CadenceRpm; *c > 0 {
+			*c = (*c + 1) / 2
+		}
+	}
+	r.Totals.AvgCadence /= 2
+}
+
+// speeds forgets speeds that are not metres a second, as the positions tell. Where neither positions nor
+// a sensor give speeds, the distances of the device do.
+func (r *Recording) speeds() {
+	track, speed := 0.0, 0.0
+	positions, sensor := false, false
+	for i := range r.Samples {
+		b := &r.Samples[i]
+		positions, sensor = positions || b.hasPosition(), sensor || !math.IsNaN(b.SpeedMS)
+		if r.Source != activityschema.SourceGPXFile || i == 0 || b.Break || math.IsNaN(b.SpeedMS) {
+			continue
+		}
+		a, seconds := &r.Samples[i-1], float64(b.At-r.Samples[i-1].At)/1000
+		if a.hasPosition() && b.hasPosition() && seconds <= shortestGapS {
+			track += metres(a.Lat, a.Lon, b.Lat, b.Lon)
+			speed += b.SpeedMS * seconds
+		}
+	}
+	const leastM, most, least = 200, 1.5, 0.5
+	wrong := track > leastM && (speed > most*track || speed < least*track)
+	if wrong {
+		r.warn("the speeds in the file are not metres a second, as GPX wants them: they are computed")
+	}
+	for i := range r.Samples {
+		switch b := &r.Samples[i]; {
+		case wrong:
+			b.SpeedMS = unknown
+		case !positions && !sensor && i > 0 && !b.Break:
+			a := &r.Samples[i-1]
+			b.SpeedMS = max(0, (b.DistanceM-a.DistanceM)*1000/float64(b.At-a.At))
+		}
+	}
+}
+
+// reach makes positions and elevations unknown that cannot be reached from those before and after.
+// At the start, devices may show where they were switched off last, or sea level.
+func (r *Recording) reach() {
+	limits := paceOf(r.Sport)
+	s := r.Samples
+	seconds := func(i, j int) float64 { return float64(s[j].At-s[i].At) / 1000 }
+	var at []int // samples with a position other than the one before: devices repeat them
+	for i := range s {
+		if s[i].hasPosition() && (len(at) == 0 || s[at[len(at)-1]].Lat != s[i].Lat || s[at[len(at)-1]].Lon != s[i].Lon) {
+			at = append(at, i)
+		}
+	}
+	if len(at) > 10 {
+		// Most of a recording is far from the limit of the sport.
+		speeds := make([]float64, len(at)-1)
+		for n := range speeds {
+			a, b := &s[at[n]], &s[at[n+1]]
+			speeds[n] = metres(a.Lat, a.Lon, b.Lat, b.Lon) / max(seconds(at[n], at[n+1]), 1)
+		}
+		slices.Sort(speeds)
+		const usually, leastMS = 4, 12
+		limits.top = min(limits.top, max(leastMS, usually*speeds[len(speeds)*9/10]))
+	}
+	n := r.outOfReach(at, func(i, j int) float64 {
+		a, b, speed := &s[i], &s[j], limits.top
+		if b.Break || seconds(i, j) > awayS {
+			speed = vehicleMS
+		}
+		return early(metres(a.Lat, a.Lon, b.Lat, b.Lon), nearM, speed, seconds(i, j))
+	}, func(i int) bool {
+		known := s[i].hasPosition()
+		s[i].Lat, s[i].Lon = unknown, unknown
+		return known
+	})
+	r.drop(n, "positions that nobody can have reached are left out: %d")
+	at = at[:0]
+	for i := range s {
+		if !math.IsNaN(s[i].ElevationM) {
+			at = append(at, i)
+		}
+	}
+	n = r.outOfReach(at, func(i, j int) float64 {
+		a, b := s[i].ElevationM, s[j].ElevationM
+		if (a == 0) != (b == 0) && math.Abs(a-b) > 2*nearHeightM {
+			return math.Inf(1)
+		}
+		return early(b-a, nearHeightM, limits.climb, seconds(i, j))
+	}, func(i int) bool {
+		known := !math.IsNaN(s[i].ElevationM)
+		s[i].ElevationM = unknown
+		return known
+	})
+	r.drop(n, "elevations that nobody can have reached are left out: %d")
+}
+
+// outOfReach forgets the values that cost least to leave out, and returns how many. To leave out a value
+// costs the seconds until the next, to keep it the seconds by which it comes too early after the
+// last one that is kept. at are the samples with a new value; early returns how many seconds too
+// early a sample comes after another.
+func (r *Recording) outOfReach(at []int, early func(i, j int) float64, forget func(i int) bool) (n int) {
+	var from []int // the first of at of each piece, within which all can be reached
+	odd := false
+	for n, i := range at {
+		far := n > 0 && early(at[n-1], i) > 0
+		odd = odd || far
+		if n == 0 || far || r.Samples[i].Break || r.Samples[i].At-r.Samples[at[n-1]].At > awayS*1000 {
+			from = append(from, n)
+		}
+	}
+	if !odd {
+		return 0
+	}
+	pieces := len(from)
+	from = append(from, len(at))
+	at = append(at, len(r.Samples))
+	before := make([]float64, pieces+1) // seconds of the pieces before
+	for k := range pieces {
+		end := r.Samples[len(r.Samples)-1].At + 1000
+		if to := at[from[k+1]]; to < len(r.Samples) {
+			end = r.Samples[to].At
+		}
+		before[k+1] = before[k] + float64(min(end-r.Samples[at[from[k]]].At, int64(from[k+1]-from[k])*awayS*1000))/1000
+	}
+	cost, previous := make([]float64, pieces), make([]int, pieces)
+	last, least := 0, math.Inf(1)
+	for k := range pieces {
+		cost[k], previous[k] = endWeight*before[k], -1
+		for j := max(0, k-200); j < k; j++ {
+			c := cost[j] + before[k] - before[j+1]
+			if c >= cost[k] {
+				continue
+			}
+			if c += earlyWeight * early(at[from[j+1]-1], at[from[k]]); c < cost[k] {
+				cost[k], previous[k] = c, j
+			}
+		}
+		if c := cost[k] + endWeight*(before[pieces]-before[k+1]); c < least {
+			last, least = k, c
+		}
+	}
+	keep := make([]bool, pieces)
+	kept := 0.0
+	for k := last; k >= 0; k = previous[k] {
+		keep[k] = true
+		kept += before[k+1] - before[k]
+	}
+	if kept < (1-mostDropped)*before[pieces] {
+		return 0
+	}
+	for k := range pieces {
+		for i := at[from[k]]; !keep[k] && i < at[from[k+1]]; i++ {
+			if forget(i) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// rising returns a longest subsequence of the samples whose times do not descend (patience
+// sorting).
+func rising(all []Sample) []Sample {
+	before := make([]int32, len(all))
+	var ends []int32 // ends[n] is the sample with the least time that ends a subsequence of n+1
+	for i := range all {
+		n, _ := slices.BinarySearchFunc(ends, all[i].At, func(e int32, at int64) int {
+			if all[e].At <= at {
+				return -1
+			}
+			return 1
+		})
+		before[i] = -1
+		if n > 0 {
+			before[i] = ends[n-1]
+		}
+		if n == len(ends) {
+			ends = append(ends, int32(i))
+		} else {
+			ends[n] = int32(i)
+		}
+	}
+	kept := make([]Sample, len(ends))
+	for n, i := len(ends)-1, ends[len(ends)-1]; n >= 0; n, i = n-1, before[i] {
+		kept[n] = all[i]
+		if n > 0 && before[i] != i-1 {
+			kept[n].Break = true
+		}
+	}
+	return kept
+}
