@@ -24,6 +24,7 @@ const (
 	CodeMovingOverDuration      = "moving-over-duration"
 	CodeDistanceMismatch        = "distance-mismatch"
 	CodeAverageOverMaximum      = "average-over-maximum"
+	CodeImplausible             = "implausible"
 	CodeBBoxRange               = "bbox-range"
 	CodeBBoxOrder               = "bbox-order"
 	CodeBBoxOutside             = "bbox-outside"
@@ -65,8 +66,8 @@ const (
 func Codes() []string {
 	return []string{
 		CodeNotLinted, CodeIDFileName, CodeNegativeValue, CodeIntegerPrecision, CodeDurationMismatch,
-		CodeMovingOverDuration, CodeDistanceMismatch, CodeAverageOverMaximum, CodeBBoxRange, CodeBBoxOrder,
-		CodeBBoxOutside, CodeStartEndMismatch, CodeLapsNumbered, CodeLapOrder, CodeLapOutside, CodeTNegative,
+		CodeMovingOverDuration, CodeDistanceMismatch, CodeAverageOverMaximum, CodeImplausible, CodeBBoxRange,
+		CodeBBoxOrder, CodeBBoxOutside, CodeStartEndMismatch, CodeLapsNumbered, CodeLapOrder, CodeLapOutside, CodeTNegative,
 		CodeTNotRising, CodeColumnLength, CodeLatLonUnpaired, CodeCoordinateRange, CodeSourceHashForm,
 		CodeDuplicateOf, CodeGeneratedAt,
 		CodeIDDuplicate, CodeDetailURL, CodeSummaryMismatch, CodeDetailMissing, CodeDetailUnlisted,

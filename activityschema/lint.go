@@ -69,9 +69,11 @@ func Lint(doc *Document) []Finding {
 func (l *linter) detail(d *Detail) {
 	t := newTrack(&d.Timeseries)
 	l.id("", d.ID)
-	l.figures("", d)
+	values := l.figures("", d)
 	l.recordedTime(d)
 	l.distance(d, t)
+	l.implausible(d, values)
+	l.implausibleDistance(d, t)
 	l.bbox(d, t)
 	l.endpoint("/start_latlng", d.StartLatLng, t.first, t.beforeS, t, d.Privacy)
 	l.endpoint("/end_latlng", d.EndLatLng, t.last, t.afterS, t, d.Privacy)

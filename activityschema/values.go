@@ -48,8 +48,8 @@ func figuresOf(of reflect.Value) (all []figure) {
 	return all
 }
 
-// figures checks the figures of a value, alone and against each other.
-func (l *linter) figures(at string, of any) {
+// figures checks the figures of a value, alone and against each other, and returns them by name.
+func (l *linter) figures(at string, of any) map[string]float64 {
 	values := map[string]float64{}
 	for _, f := range figuresOf(reflect.ValueOf(of).Elem()) {
 		values[f.name] = f.value
@@ -79,6 +79,7 @@ func (l *linter) figures(at string, of any) {
 				values[average], values[maximum])
 		}
 	}
+	return values
 }
 
 // recordedTime compares the duration with the time that the samples span. A shorter span is not
