@@ -117,7 +117,7 @@ func (c *importCommand) Run(p *program) error {
 func (c *importCommand) finish(
 	p *program, results []publish.Result, counts publish.Counts, bad []*publish.FileError,
 ) error {
-	failed, unchanged, duplicates, others := 0, 0, 0, 0
+	failed, unchanged, duplicates, others, cut, warned, dropped := 0, 0, 0, 0, 0, 0, 0
 	var added []publish.Imported
 	files := map[string]string{}
 	for _, r := range results {
@@ -127,6 +127,10 @@ func (c *importCommand) finish(
 		if r.NoActivity {
 			others++
 		}
+		if len(r.Warnings) > 0 {
+			warned++
+		}
+		dropped += r.Dropped
 		for _, a := range r.Activities {
 			if !a.New {
 				unchanged++
@@ -134,6 +138,9 @@ func (c *importCommand) finish(
 			}
 			if a.DuplicateOf != "" {
 				duplicates++
+			}
+			if a.Cut {
+				cut++
 			}
 			added = append(added, a)
 			files[a.ID] = r.File
@@ -180,6 +187,19 @@ func (c *importCommand) finish(
 			parts = append(parts, count(failed, "file")+" failed")
 		}
 		fmt.Fprintf(p.stdout, "%s; %s\n", strings.Join(parts, ", "), listedIn(c.Into, counts))
+		var notes []string
+		if cut > 0 {
+			notes = append(notes, count(cut, "track")+" cut at your places")
+		}
+		if warned > 0 {
+			notes = append(notes, count(warned, "file")+" with warnings")
+		}
+		if dropped > 0 {
+			notes = append(notes, count(dropped, "sample")+" left out")
+		}
+		if notes != nil {
+			fmt.Fprintln(p.stdout, strings.Join(notes, ", "))
+		}
 	}
 	if reportBad(p, c.Into, bad) || failed > 0 {
 		return exitError(1)
