@@ -101,7 +101,7 @@ func TestChangingCommandsAreInTheAuditLog(t *testing.T) {
 		{"user unsuspend", "ada", "user.unsuspend", "ada", ""},
 		{"user reset-code", "ada -q", "user.reset_code", "ada", ""},
 		{"user reset-factors", "ada", "user.reset_factors", "ada", ""},
-		{"session end", "keeper --all", "user.end_sessions", "keeper", ""},
+		{"session end", "keeper --all", "user.end_sessions", "keeper", "(ended: sessions 1)"},
 		{"user delete", "ada --yes", "user.delete", "ada", ""},
 		{"user import", "users.csv", "user.import", "users", "1 users"},
 		{"import-legacy", "old.db", "user.import", "users", "0 users"},
