@@ -8,6 +8,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
@@ -107,6 +108,17 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 		"delete": {account.DeleteAccount, nil, func(s *scene) {
 			s.ada.Call("DELETE", "/api/me", map[string]string{"password": password}).Is(204)
 		}},
+		"remove app": {account.RemoveApp, func(s *scene) {
+			c := &provider.Client{ID: "maps", Name: "Maps", RedirectURIs: []string{"https://maps.example.org/cb"}, AuthMethod: provider.AuthNone, CreatedAt: s.Clock.Now()}
+			err := s.Store.(clients).CreateClient(s.T.Context(), c, op.Audit(s.Clock.Now(), account.RegisterClient, "", ""))
+			if err == nil {
+				row := op.Audit(s.Clock.Now(), account.AllowApp, "", "")
+				err = s.Store.(clients).SaveConsent(s.T.Context(), s.User("ada").Sub, c.ID, []string{"openid"}, s.Clock.Now(), row)
+			}
+			if err != nil {
+				s.T.Fatal(err)
+			}
+		}, func(s *scene) { s.ada.Call("DELETE", "/api/me/apps/maps", nil).Is(204) }},
 		"invite":        {account.CreateInvite, nil, invite},
 		"delete invite": {account.DeleteInvite, invite, func(s *scene) { s.ada.Call("DELETE", "/api/invites/"+invited, nil).Is(204) }},
 
