@@ -69,13 +69,22 @@ func ending(e account.Ending) string {
 	}
 	sessions := map[account.EndedSessions]string{account.OneSession: "one session", account.OtherSessions: "other sessions", account.AllSessions: "all sessions"}
 	grants := map[account.EndedGrants]string{
-		account.OnlineGrants: "their grants without offline_access", account.SessionGrants: "all their grants",
+		account.OnlineGrants: "their grants without offline_access", account.SessionGrants: "all their grants and consents",
 		account.GroupGrants: "their grants without offline_access or with groups", account.AllGrants: "all access of applications",
 	}
 	add(e.Sessions != account.NoSessions, sessions[e.Sessions])
 	add(e.Grants != account.NoGrants, grants[e.Grants])
-	add(e.Codes, "reset codes")
-	add(e.Marks, "marks of known devices")
+	invites := map[account.EndedInvites]string{
+		account.StaleInvites: "open invites that were made without a fresh proof", account.SessionInvites: "their open invites",
+		account.RecentInvites: "recent open invites and consents", account.AllInvites: "open invites",
+	}
+	add(e.Invites != account.NoInvites, invites[e.Invites])
+	add(e.Addresses == account.SessionAddresses, "their known addresses")
+	add(e.Addresses == account.AllAddresses, "known addresses")
+	add(e.Codes, "pending codes")
+	add(e.Marks, "marks of known browsers")
+	add(e.Password, "the password opens nothing")
+	add(e.Unverify, "a recent address is unverified")
 	return cmp.Or(strings.Join(words, ", "), "-")
 }
 

@@ -737,3 +737,38 @@ func TestNewRecoveryCodesAreTold(t *testing.T) {
 	loginOTP(w.Browser(), "ada", password, a.codes[0]).Is(401, "invalid_otp")
 	loginOTP(w.Browser(), "ada", password, code).Is(200)
 }
+
+// The mailbox of an address that was set lately may be a thief's.
+func TestResetByAGivenCodeDoesNotTrustARecentAddress(t *testing.T) {
+	w, post := newMailWorld(t)
+	addMember(w, "ada", "ada@example.org")
+	thief := w.SignedIn("ada")
+	post.new()
+	changeEmail(thief, "thief@example.net")
+	for _, m := range post.new() {
+		if m.To == "thief@example.net" {
+			_, button := link(t, m)
+			thief.Page("/verify-email/", button...).Is(200)
+		}
+	}
+	if u := w.User("ada"); !u.EmailVerified || u.Email != "thief@example.net" {
+		t.Fatalf("the address is %s, verified %t", u.Email, u.EmailVerified)
+	}
+	invite := thief.Call("POST", "/api/invites", nil).Is(201).JSON()["code"].(string)
+	w.Browser().Page("/reset-password/", "handle", "ada", "code", w.ResetCode("ada"), "password", newPassword).Is(200).Shows(`id="unverified"`, "t…@example.net")
+	post.new()
+	w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": "ada"}).Is(200)
+	post.none()
+	w.Browser().Call("POST", "/api/register", map[string]string{"code": invite, "handle": "mallory", "password": newPassword}).Is(400, "invalid_invite")
+	thief.Login("ada", newPassword).Is(200) // whoever it is, the browser is a new one
+	if u := w.User("ada"); u.EmailVerified {
+		t.Error("verified by a sign-in")
+	}
+
+	// An address that an administrator set counts.
+	addMember(w, "bob", "bob@example.org")
+	w.Browser().Page("/reset-password/", "handle", "bob", "code", w.ResetCode("bob"), "password", newPassword).Is(200).Hides(`id="unverified"`)
+	if u := w.User("bob"); !u.EmailVerified {
+		t.Error("an address that the owner did not change is unverified")
+	}
+}
