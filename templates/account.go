@@ -70,6 +70,8 @@ type AccountSecurity struct {
 	Passkeys    Passkeys
 	Demand      FactorDemand
 	Factors     SecondFactors
+	// OpenInvites is shown after a new password, which ends none of them.
+	OpenInvites int
 	// History has the recent events of the account, newest first.
 	History []AuditRow
 }

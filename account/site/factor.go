@@ -205,6 +205,13 @@ func (s *Site) securityPage(r *http.Request, m templates.Member) (templates.Page
 			return nil, err
 		}
 	}
+	if r.URL.Query().Get("notice") == "password-changed" {
+		made, err := s.Store().MadeByOthers(r.Context(), IdentityFrom(r.Context()).User.Sub, "", s.Now())
+		if err != nil {
+			return nil, err
+		}
+		page.OpenInvites = made.Invites
+	}
 	return page, nil
 }
 
