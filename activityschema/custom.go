@@ -26,7 +26,8 @@ var (
 	}
 	codeNames = []string{
 		"geohash", "geohashes", "pluscode", "openlocationcode", "what3words", "w3w", "iso6709", "locationiso6709",
-		"trackurl", "gpxurl", "gpxfile", "routeurl", "mapurl",
+		"trackurl", "gpxurl", "gpxfile", "routeurl", "mapurl", "h3", "h3index", "s2cell", "tile", "maptile", "quadkey",
+		"utm", "mgrs", "ecef", "osmid", "osmwayid", "wayid", "osmway", "osmnode",
 	}
 	polylineNames = []string{"polyline", "polylines", "summarypolyline", "encodedpolyline", "mappolyline"}
 	ownerNames    = []string{
@@ -173,8 +174,7 @@ func (s *search) value(at string, kind nameKind, value any) {
 		case kind == nameOwner:
 			s.l.add(CodePrivacyCustomName, at, namedOwner)
 		case kind == nameCode:
-			s.l.add(CodePrivacyCustomName, at,
-				"the name is that of a position, or of where one is: leave it out if it is one")
+			s.l.add(CodePrivacyCustomName, at, namedCode)
 		case kind == namePolyline:
 			found := polyline(v)
 			outside := func(p position) bool { return !p.onEarth() }
@@ -185,8 +185,12 @@ func (s *search) value(at string, kind nameKind, value any) {
 			s.text(at, v)
 		}
 	case json.Number:
-		if n, ok := number(v); kind == nameOwner && ok && n != 0 {
+		switch n, _ := number(v); {
+		case n == 0:
+		case kind == nameOwner:
 			s.l.add(CodePrivacyCustomName, at, namedOwner)
+		case kind == nameCode:
+			s.l.add(CodePrivacyCustomName, at, namedCode)
 		}
 	case []any:
 		found, places := positions(v)
@@ -206,7 +210,11 @@ func (s *search) value(at string, kind nameKind, value any) {
 	}
 }
 
-const namedOwner = "the name is that of a serial number or an address: leave it out if it is one"
+// What is said of a value under a name of codeNames or ownerNames.
+const (
+	namedCode  = "the name is that of a position, or of where one is: leave it out if it is one"
+	namedOwner = "the name is that of a serial number or an address: leave it out if it is one"
+)
 
 // Decimals of degrees: two are about a kilometre, four about ten metres.
 const (
@@ -320,6 +328,21 @@ var textPatterns = []struct {
 		`\b[2-9CFGHJMPQRVWX]{2,6}[CFGHJMPQRVWX][2-9CFGHJMPQRVWX]{0,5}\+[2-9CFGHJMPQRVWX]{2,3}\b`)},
 	{"a what3words address", "/", regexp.MustCompile(`///\pL{2,}\.\pL{2,}\.\pL{2,}`)},
 	{"a geo URI", ":", regexp.MustCompile(`(?i)\bgeo:[+-]?\d`)},
+	{"an id of OpenStreetMap", "wnrWNR", regexp.MustCompile(
+		`(?i)\b(?:(?:way|relation)(?:[ _-]?id)?[ /:=#]{1,3}|node(?:[ _-]?id)?[/:=#]{1,2}\s?)\d{6,}\b`)},
+	{"an H3 cell", "8", regexp.MustCompile(`\b8[0-9a-f]{14}\b`)},
+	{"a tile of a map", "/", regexp.MustCompile(`\b1\d/\d{3,6}/\d{3,6}\b`)},
+	{"UTM coordinates", "CDEFGHJKLMNPQRSTUVWX", regexp.MustCompile(
+		`\b(?:[1-9]|[1-5]\d|60)\s?[C-HJ-NP-X](?:\s[1-9]\d{5}(?:\.\d+)?\s?(?:m?E)?[\s,]+\d{6,7}\b|` +
+			`\s?[A-HJ-NP-Z]{2}\s?\d{4,5}\s?\d{4,5}\b)`)},
+	{"geocentric coordinates", "0123456789", regexp.MustCompile(
+		`(?:^|[^\d.,])-?\d{6,7}(?:\.\d+)?[\s,;]+-?\d{5,7}(?:\.\d+)?[\s,;]+-?\d{6,7}(?:\.\d+)?(?:[^\d]|$)`)},
+	{"the path of a recording", "/\\", regexp.MustCompile(
+		`(?i)(?:\bhttps?://|\bfile:|/home/|/users/|\b[a-z]:\\)\S*\.(?:gpx|tcx|fit)\b`)},
+	{"a street with a number", "0123456789", regexp.MustCompile(
+		`\b\pL{3,}(?:strasse|straße|str\.|gasse|allee)\s\d{1,3}[a-z]?\b|` +
+			`\b\d{1,4}[a-z]?,?\s(?:\p{Lu}\pL+\s){1,2}(?:Street|St|Road|Rd|Avenue|Ave|Lane|Drive|Crescent)\b|` +
+			`\b\d{1,3},?\s(?:rue|avenue|boulevard|chemin)\s(?:de|du|des|la|le|d'|\p{Lu})`)},
 	{"WKT", "(", regexp.MustCompile(`(?i)\b(?:POINT|LINESTRING|POLYGON)\s*(?:ZM?|M)?\s*\(+\s*[+-]?\d`)},
 	{"GPX markup", "<", regexp.MustCompile(`(?i)<(?:trkpt|wpt|rtept)\b`)},
 	{"the address of a device", ":-", regexp.MustCompile(`(?i)\b(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}\b`)},

@@ -74,7 +74,7 @@ func TestOtherMembersOfCustomAreNotReported(t *testing.T) {
 		`"x": [47.37129, 8.54211]`, `"power": {"left": 47.3712, "right": 52.6288}`, `"position": 3`, `"position_overall": [3, 120]`, `"lat": 47.1`, `"lat": null, "lon": null`,
 		`"lat": 0, "lon": 0`, `"lat": "left", "lon": "right"`, `"lat_pulldown_kg": 47.5, "long_run_km": 8.5`, `"flat": 1.25, "flon": true`, `"home": true`, `"location": "city park"`,
 		`"coordinates": []`, `"points": [12, 15]`, `"track": "4 x 400"`, `"polyline": ""`, `"serial": ""`, `"device_id": 0`, `"email_address": "a@example.org"`, `"ip_address": "::1"`, `"bounds": [200.5, 300.5]`,
-		`"lactate": {"points": [[150.5, 1.8], [170.5, 2.4]]}`, `"hrv": {"points": [[0.1234, 0.9876]]}`, `"path": "a/b.json"`, `"breite": 2.12, "länge": 14.25`,
+		`"lactate": {"points": [[150.5, 1.8], [170.5, 2.4]]}`, `"hrv": {"points": [[0.1234, 0.9876]]}`, `"path": "a/b.json"`, `"tile": 0`, `"tiles": 3`, `"breite": 2.12, "länge": 14.25`,
 	} {
 		if got := foundPrivacy(t, `"privacy": "no_gps", "custom": {`+custom+`}`); got != nil {
 			t.Errorf("%s: %q", custom, got)
@@ -112,6 +112,18 @@ func TestPositionInATextIsAWarningThatShowsThePlace(t *testing.T) {
 		"Breitengrad 47,37 Längengrad 8,54":             "a latitude and a longitude at character 1 ",
 		"geogr. Breite 47.371, Länge 8.542":             "a latitude and a longitude at character 8 ",
 		"Edge 530 (A4:5E:60:D2:11:0F)":                  "the address of a device at character 11 ",
+		"along way/172838912 and back":                  "an id of OpenStreetMap at character 7 ",
+		"osm way_id=172838912":                          "an id of OpenStreetMap at character 5 ",
+		"cell 8a1f8d5a0c97fff":                          "an H3 cell at character 6 ",
+		"tiles/16/34316/22950.png":                      "a tile of a map at character 7 ",
+		"at 32T 465000 5247000":                         "UTM coordinates at character 4 ",
+		"32TMT6500047000":                               "UTM coordinates at character 1 ",
+		"X 4278123.4 642871.2 4672012.9":                "geocentric coordinates at character 2 ",
+		"from /home/anna/home-loop.gpx":                 "the path of a recording at character 6 ",
+		`C:\Users\anna\ride.fit.gz`:                     "the path of a recording at character 1 ",
+		"Coffee at Bahnhofstrasse 12, then home":        "a street with a number at character 11 ",
+		"from 221 Baker Street":                         "a street with a number at character 6 ",
+		"12 rue de la Gare":                             "a street with a number at character 1 ",
 		"Edge 530 s/n 3987654321":                       "a serial number at character 10 ",
 		"Garmin, Serial No. 3987654321":                 "a serial number at character 9 ",
 	} {
@@ -136,7 +148,8 @@ func TestOtherTextsAreNotReported(t *testing.T) {
 		"Sunday 10.5, 12.3", "Ride 47.5 km, 8.2 avg; 12.52, 9.75 and 1:02:03 in all", "4.25 4.75", "Edge 530, 9.75", "2026-05-17-083000.fit", "Lat: 40 kg, Long: 3x8", "slope 20° 15'",
 		"12,5 km in 25,3 min", "firmware 12.3456.7.8", "37.1234, 37.2345", "1.00023 and 1.00047", "2345+67", "a+b", "C++", "20 °C N of here", "https://example.org/a/1.2345/b",
 		"47.3712-8a5f4211", "point (made)", "geo: a word", "...", "123.4567, 234.5678", "300.1234, 8.1234",
-		"https://what3words.com/about", "lactate 1.8125, 4.2500", "rMSSD 42.1875 / 38.4375", "S/N ratio", "12:34:56 to 12:59", "a serial winner of 2026 races", "Breite 2.10 m, Länge 14.25 m",
+		"https://what3words.com/about", "lactate 1.8125, 4.2500", "rMSSD 42.1875 / 38.4375", "S/N ratio", "12:34:56 to 12:59", "10/05/2026", "12/345/67", "way 66 to node 3", "32 T 400 in 60 s", "1000000 steps, 20000 kcal, 3000 m", "Radweg 12, Startplatz 14", "and/or ride.gpx", "/rides/2026/05/17.fit",
+		"4 x 400 Street race", "10 Hill Repeats", "1200000 J, 85000 mJ", "88888888888888888", "a serial winner of 2026 races", "Breite 2.10 m, Länge 14.25 m",
 	} {
 		quoted, _ := json.Marshal(text)
 		if got := foundPrivacy(t, `"privacy": "no_gps", "title": `+string(quoted)); got != nil {
