@@ -2,7 +2,6 @@ package publish
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/cairn-id/cairn/activityschema"
@@ -52,24 +51,33 @@ func Blur(d *activityschema.Detail, places *Places, hideTime bool) (*activitysch
 		out.StartedAt.Time = roundedStart(d.StartedAt.Time, hideTime)
 		return &out, nil // without positions there is no home to show
 	}
-	m := newMotion(s)
-	left := 0.0
-	pieces = slices.DeleteFunc(pieces, func(p piece) bool {
-		metres := m.sumOver(p.from, p.to).metres
-		if metres >= leastPieceM {
-			left += metres
-		}
-		return metres < leastPieceM
-	})
-	if left < leastM {
+	if pieces, _ = longEnough(newMotion(s), pieces); len(pieces) == 0 {
 		return nil, ErrTooLittle
 	}
 	first := s.T[pieces[0].from]
 	out.StartedAt.Time = roundedStart(d.StartedAt.Add(time.Duration(first)*time.Second), hideTime)
 	out.Timeseries = joined(s, pieces)
-	// The device's own speeds are averages over hidden samples too.
-	out.Timeseries.SpeedKmh = nil
 	return &out, Derive(&out, DeriveOptions{})
+}
+
+// longEnough returns the pieces that are long enough to be shown, and their length; none if that is too little.
+func longEnough(m *motion, pieces []piece) (shown []piece, metres float64) {
+	for _, p := range pieces {
+		if length := m.sumOver(p.from, p.to).metres; length >= leastPieceM {
+			shown, metres = append(shown, p), metres+length
+		}
+	}
+	if metres < leastM {
+		return nil, 0
+	}
+	return shown, metres
+}
+
+// ShownM returns how many metres of a track Blur shows, of how many.
+func (p *Places) ShownM(d *activityschema.Detail) (shown, all float64) {
+	m := newMotion(&d.Timeseries)
+	_, shown = longEnough(m, shownPieces(m.Timeseries, p))
+	return shown, m.sumOver(0, len(m.T)).metres
 }
 
 func roundedStart(start time.Time, hideTime bool) time.Time {
@@ -134,7 +142,9 @@ func (p *Places) crossed(s *activityschema.Timeseries, a, b int) bool {
 	return false
 }
 
-// joined returns the pieces of the samples, one after the other.
+// joined returns the pieces of the samples, one after the other. The device's own speeds are averages over hidden
+// samples too. A thermometer that comes from a warm room takes half an hour to cool, and so tells how long ago that
+// was. Both columns are omitted.
 func joined(s *activityschema.Timeseries, pieces []piece) (out activityschema.Timeseries) {
 	for i, p := range pieces {
 		shift := -s.T[p.from]
@@ -148,7 +158,6 @@ func joined(s *activityschema.Timeseries, pieces []piece) (out activityschema.Ti
 		}
 	}
 	out.Lat, out.Lon, out.ElevationM = cut(s.Lat, pieces), cut(s.Lon, pieces), cut(s.ElevationM, pieces)
-	out.TemperatureC = cut(s.TemperatureC, pieces)
 	out.HRBpm, out.CadenceRpm, out.PowerW = cut(s.HRBpm, pieces), cut(s.CadenceRpm, pieces), cut(s.PowerW, pieces)
 	return out
 }

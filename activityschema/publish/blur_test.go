@@ -19,7 +19,7 @@ const homeLat, homeLon = 47.0, 8.0
 func homePlaces(t *testing.T) *Places {
 	t.Helper()
 	p := &Places{Key: base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))}
-	if err := p.Add(Place{"home", homeLat, homeLon, DefaultRadiusM}); err != nil {
+	if err := p.Add(Place{Name: "home", Lat: homeLat, Lon: homeLon, RadiusM: DefaultRadiusM}); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -43,6 +43,7 @@ func passing(t *testing.T, places *Places, idle int64, inside func(s *activitysc
 		s.ElevationM = append(s.ElevationM, activityschema.Some(400+math.Abs(east)/50))
 		s.HRBpm = append(s.HRBpm, activityschema.Some(int64(130+len(s.T)%9)))
 		s.SpeedKmh = append(s.SpeedKmh, activityschema.Some(18.0))
+		s.TemperatureC = append(s.TemperatureC, activityschema.Some(math.Round(10+11*math.Exp(-float64(now)/480))))
 		if row := len(s.T) - 1; places.hides(homeLat, s.Lon[row].Value) {
 			s.HRBpm[row] = activityschema.Some[int64](140)
 			inside(s, row)
@@ -137,6 +138,9 @@ func TestBlurShowsNothingOfWhatIsHidden(t *testing.T) {
 	if breaks := strings.Count(want, "null"); breaks == 0 {
 		t.Error("the track goes on across what was cut")
 	}
+	if d.Timeseries.TemperatureC != nil {
+		t.Error("the temperature tells how long ago the home was left: to within 40 s, for a device from a warm room")
+	}
 	if len(d.Laps) != 0 || d.StartedAt.Minute()%15 != 0 || *d.DistanceM > *plain.DistanceM-4*hiddenLeast || d.Description != nil || d.SourceHash != nil {
 		t.Errorf("%.300s", want)
 	}
@@ -146,7 +150,7 @@ func TestBlurShowsNothingOfWhatIsHidden(t *testing.T) {
 }
 
 // hiddenLeast is what is hidden on each side of a home for certain.
-const hiddenLeast = (edgeMin - offsetMax) * DefaultRadiusM
+const hiddenLeast = DefaultRadiusM - offsetM
 
 func TestBlurRefusesWhatIsNearHomeOnly(t *testing.T) {
 	places := homePlaces(t)
@@ -247,6 +251,53 @@ func TestZoneIsTheSameInEveryRun(t *testing.T) {
 	}
 	if _, err := LoadPlaces(file); err == nil || strings.Contains(err.Error(), "47.1") {
 		t.Errorf("a damaged file: %v", err)
+	}
+}
+
+// Zones of several radii around one place have one centre: the home does not lie on a line through two of them. What
+// was published by an earlier version was cut around the centre that its radius gave.
+func TestAnotherRadiusTellsNoMore(t *testing.T) {
+	with := func(place Place) zone {
+		place.Name, place.Lat, place.Lon = "home", homeLat, homeLon
+		p := &Places{Key: homePlaces(t).Key}
+		if err := p.Add(place); err != nil {
+			t.Fatal(err)
+		}
+		return p.zones[0]
+	}
+	small, large := with(Place{RadiusM: MinRadiusM}), with(Place{RadiusM: 2 * DefaultRadiusM})
+	if small.lat != large.lat || small.lon != large.lon || small.metresTo(homeLat, homeLon) < 100 {
+		t.Errorf("centres %v and %v, with the home at %v", small, large, homeLat)
+	}
+	former := with(Place{FormerM: 400})
+	if math.Abs(former.lat-46.999907693) > 1e-8 || math.Abs(former.lon-8.006750491) > 1e-8 || former.radius != DefaultRadiusM {
+		t.Errorf("zone of an earlier version: %.9f %.9f, %.0f m", former.lat, former.lon, former.radius)
+	}
+}
+
+// Devices begin with where they were last switched off.
+func TestPlaceIsTheMedianOfTheFirstMinute(t *testing.T) {
+	at := func(stale int, away float64) *Recording {
+		r := &Recording{}
+		for i := range 90 {
+			s := Sample{At: int64(1000 * (i + 1)), Lat: homeLat + float64(i)*3/metreDegree, Lon: homeLon}
+			if i < stale {
+				s.Lat += away / metreDegree
+			}
+			r.Samples = append(r.Samples, s)
+		}
+		return r
+	}
+	for _, r := range []*Recording{at(0, 0), at(20, 300)} {
+		if lat, lon, err := r.Begin(); err != nil || metres(lat, lon, homeLat, homeLon) > 200 {
+			t.Errorf("%f %f %v", lat, lon, err)
+		}
+	}
+	if _, _, err := at(3, 5000).Begin(); !errors.Is(err, ErrUnsteady) {
+		t.Errorf("three positions that are five kilometres off: %v", err)
+	}
+	if _, _, err := new(Recording).Begin(); !errors.Is(err, ErrNoPosition) {
+		t.Errorf("no samples: %v", err)
 	}
 }
 

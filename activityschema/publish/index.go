@@ -52,6 +52,7 @@ var (
 type entry struct {
 	activityschema.Activity
 	duplicateOf string
+	ends        [2]*activityschema.LatLng
 }
 
 // A FileError says why a file could not be used.
@@ -305,11 +306,15 @@ func skim(file string) (entry, error) {
 	if d.ID+".json" != filepath.Base(file) {
 		return entry{}, fmt.Errorf("its id is %q: rename the file", d.ID)
 	}
-	e := entry{Activity: d.Activity}
+	return entryOf(&d), nil
+}
+
+func entryOf(d *activityschema.Detail) entry {
+	e := entry{Activity: d.Activity, ends: [2]*activityschema.LatLng{d.StartLatLng, d.EndLatLng}}
 	if d.DuplicateOf != nil {
 		e.duplicateOf = *d.DuplicateOf
 	}
-	return e, nil
+	return e
 }
 
 // withoutSamples copies a detail with empty laps, samples and custom members.

@@ -46,6 +46,9 @@ func Leaks(d *activityschema.Detail, places *Places) []string {
 	if d.SourceHash != nil {
 		leaks = append(leaks, "source_hash says which recording it is")
 	}
+	if len(d.Timeseries.Lat) > 0 && d.Timeseries.TemperatureC != nil {
+		leaks = append(leaks, "has temperatures: they tell how long ago a warm room was left")
+	}
 	if len(d.Laps) > 0 {
 		leaks = append(leaks, "has laps: those of an even length tell how much was cut")
 	}
@@ -68,28 +71,36 @@ func IndexLeaks(ctx context.Context, dir string) ([]string, error) {
 	for _, e := range entries {
 		documents[e.ID] = e.Activity
 	}
+	var leaks []string
+	err = eachIndex(dir, func(name string, s activityschema.Summary) {
+		d, there := documents[s.ID]
+		if !there || d.Privacy != activityschema.PrivacyBlurStart {
+			return
+		}
+		d.StartedAt = activityschema.Time{Time: d.StartedAt.UTC()}
+		s.StartedAt = activityschema.Time{Time: s.StartedAt.UTC()}
+		if s.TrackURL != nil || !reflect.DeepEqual(d, s.Activity) {
+			const format = "%s says more about %q than its document: cairn activity index writes it again"
+			leaks = append(leaks, fmt.Sprintf(format, name, s.ID))
+		}
+	})
+	return leaks, err
+}
+
+// eachIndex calls f with each activity that the index of a folder and its shards list.
+func eachIndex(dir string, f func(name string, s activityschema.Summary)) error {
 	names, err := fs.Glob(os.DirFS(dir), "index*.json")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var leaks []string
 	for _, name := range names {
 		x, _, err := readIndex(dir, name)
 		if err != nil || x == nil {
-			return nil, err
+			return err
 		}
 		for _, s := range x.Activities {
-			d, there := documents[s.ID]
-			if !there || d.Privacy != activityschema.PrivacyBlurStart {
-				continue
-			}
-			d.StartedAt = activityschema.Time{Time: d.StartedAt.UTC()}
-			s.StartedAt = activityschema.Time{Time: s.StartedAt.UTC()}
-			if s.TrackURL != nil || !reflect.DeepEqual(d, s.Activity) {
-				const format = "%s says more about %q than its document: cairn activity index writes it again"
-				leaks = append(leaks, fmt.Sprintf(format, name, s.ID))
-			}
+			f(name, s)
 		}
 	}
-	return leaks, nil
+	return nil
 }

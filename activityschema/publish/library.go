@@ -23,8 +23,10 @@ type Import struct {
 	Policy  Policy
 	Titles  bool    // take the titles of the sources
 	Starts  []Start // of new activities, before anything was hidden
+	Hidden  int     // how many of them come near a place of the policy
 	entries []entry // of the folder, and of this run
 	traces  map[string]*trace
+	listed  map[string]activityschema.Privacy // by id, as the index says before this run
 }
 
 // A Result is the outcome for one file.
@@ -81,6 +83,10 @@ func (im *Import) Run(ctx context.Context, sources []Source, report func(Result)
 	}
 	defer unlock()
 	if im.entries, _, err = scan(ctx, im.Dir); err != nil {
+		return err
+	}
+	im.listed = map[string]activityschema.Privacy{}
+	if err := eachIndex(im.Dir, func(_ string, s activityschema.Summary) { im.listed[s.ID] = s.Privacy }); err != nil {
 		return err
 	}
 	im.traces = map[string]*trace{}
@@ -144,7 +150,7 @@ func (p *prepared) read(source Source, known map[string]string, im *Import) erro
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	if p.known(f, known) {
+	if p.known(f, known, im.Policy.Places) {
 		return nil
 	}
 	again, err := source.open()
@@ -171,6 +177,14 @@ func (p *prepared) read(source Source, known map[string]string, im *Import) erro
 		if d, err = im.Policy.apply(d); err != nil {
 			return err
 		}
+		if im.Policy.Privacy == activityschema.PrivacyBlurStart {
+			if before := im.listed[d.ID]; before != "" {
+				p.Warnings = append(p.Warnings, fmt.Sprintf("it was published as %s: an old copy of %s.json tells what is "+
+					"hidden now, or how long it is, which leads to your places. If anybody has one, import it as no_gps",
+					before, d.ID))
+			}
+			d.ID = im.Policy.Places.id(d.ID)
+		}
 		data, err := d.MarshalJSON()
 		if err != nil {
 			return err
@@ -186,10 +200,14 @@ func (p *prepared) read(source Source, known map[string]string, im *Import) erro
 }
 
 // known reports whether the documents of a file exist, by its hash: parsing it again is slow.
-func (p *prepared) known(f io.Reader, known map[string]string) bool {
+func (p *prepared) known(f io.Reader, known map[string]string, places *Places) bool {
 	hash, err := hashOf(f)
 	for n := 0; err == nil; n++ {
-		id, ok := known[idSuffix(hash, n)]
+		suffix := idSuffix(hash, n)
+		id, ok := known[suffix]
+		if !ok && places != nil {
+			id, ok = known[places.idSuffix(suffix)]
+		}
 		if !ok {
 			break
 		}
@@ -223,14 +241,14 @@ func (im *Import) commit(p *prepared) error {
 		if err := write(file, append(p.data[i], '\n'), mode); err != nil {
 			return err
 		}
-		e := entry{Activity: d.Activity}
-		if d.DuplicateOf != nil {
-			e.duplicateOf = *d.DuplicateOf
-		}
-		im.entries = append(im.entries, e)
+		im.entries = append(im.entries, entryOf(d))
 		im.traces[d.ID] = p.traces[i]
 		if points := p.traces[i].points; len(points) > 0 {
 			im.Starts = append(im.Starts, Start{p.File, points[0].lat, points[0].lon})
+			near := func(q point) bool { return im.Policy.Places != nil && im.Policy.Places.hides(q.lat, q.lon) }
+			if slices.ContainsFunc(points, near) {
+				im.Hidden++
+			}
 		}
 	}
 	return nil

@@ -7,11 +7,13 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -21,15 +23,22 @@ type Place struct {
 	Name    string  `yaml:"name"`
 	Lat     float64 `yaml:"latitude"`
 	Lon     float64 `yaml:"longitude"`
-	RadiusM float64 `yaml:"radius_m"`
+	RadiusM float64 `yaml:"hidden_m"`
+	// FormerM is the radius in a file of an earlier version, whose zones had edges at 2 to 2.9 times it.
+	FormerM float64 `yaml:"radius_m,omitempty"`
 }
 
 // Bounds of a place's radius, in metres.
 const (
-	MinRadiusM     = 200
-	MaxRadiusM     = 5000
-	DefaultRadiusM = 400
+	MinRadiusM     = 1500
+	MaxRadiusM     = 15_000
+	DefaultRadiusM = 2000
 )
+
+// offsetM is the greatest distance of a place from the centre of its zone, in metres. It is less than every radius,
+// and does not depend on it: zones of two radii around one place have one centre, so that publishing both tells no
+// more than publishing the smaller.
+const offsetM = 1000
 
 // Places are the places of a person, with the key from which their zones are derived. They are stored
 // in a file that is never published.
@@ -37,6 +46,7 @@ type Places struct {
 	Key    string  `yaml:"key"` // 32 random bytes in base64
 	Places []Place `yaml:"places"`
 
+	key   []byte
 	zones []zone
 }
 
@@ -123,8 +133,12 @@ func (p *Places) check() error {
 	if err != nil || len(key) < 32 {
 		return errors.New("the key is not 32 bytes in base64: restore a copy of the file")
 	}
-	p.zones = nil
-	for _, place := range p.Places {
+	p.key, p.zones = key, nil
+	for i := range p.Places {
+		place := &p.Places[i]
+		if place.RadiusM == 0 && place.FormerM > 0 {
+			place.RadiusM = max(DefaultRadiusM, 2.5*place.FormerM)
+		}
 		switch {
 		case place.Name == "" || len(place.Name) > 60:
 			return errors.New("a place needs a name of 1 to 60 bytes")
@@ -133,71 +147,66 @@ func (p *Places) check() error {
 		case !(place.RadiusM >= MinRadiusM && place.RadiusM <= MaxRadiusM):
 			return fmt.Errorf("the radius of %q is not %d to %d metres", place.Name, MinRadiusM, MaxRadiusM)
 		}
-		p.zones = append(p.zones, newZone(key, place))
+		p.zones = append(p.zones, p.zone(*place))
 	}
 	return nil
 }
 
 // hides reports whether a position is in the zone of a place.
 func (p *Places) hides(lat, lon float64) bool {
-	return slices.ContainsFunc(p.zones, func(z zone) bool { return z.has(lat, lon) })
+	return slices.ContainsFunc(p.zones, func(z zone) bool { return z.metresTo(lat, lon) < z.radius })
 }
-
-// The shape of a zone, in radii of its place. The place lies anywhere within offsetMax of the centre, with
-// equal chance, and the edge of each sector somewhere from edgeMin to edgeMax. Nothing nearer to
-// the place than edgeMin-offsetMax is shown. The ends of tracks lie on no circle, and their mean
-// and median are far from the place (TestAttackerDoesNotFindTheHome).
-const (
-	offsetMax = 1.35
-	edgeMin   = 2.0
-	edgeMax   = 2.9
-	sectors   = 4
-)
 
 // HiddenM returns the distances from a place, in metres, up to which positions are always hidden and
 // beyond which they never are.
-func HiddenM(radiusM float64) (least, most float64) {
-	return (edgeMin - offsetMax) * radiusM, (edgeMax + offsetMax) * radiusM
-}
+func HiddenM(radiusM float64) (least, most float64) { return radiusM - offsetM, radiusM + offsetM }
 
-// A zone is the hidden area around a place. It is the same in every activity and every run, so that
-// many activities reveal only its edge.
+// A zone is the hidden disc around a place. It is the same in every activity and every run, so that many activities
+// reveal only its edge. Its centre is secret for those without a street map: with a fixed one, a circle through the
+// ends of the tracks would find the place.
 type zone struct {
 	lat, lon float64 // the centre, which is not the place
 	east     float64 // metres in a degree of longitude
-	turn     float64 // where the first sector begins, in radians
-	edges    [sectors]float64
+	radius   float64
 }
 
-// newZone derives the zone of a place from the key and the place's name, so that a place whose
-// position is measured again keeps it.
-func newZone(key []byte, place Place) zone {
-	drawn := 0
-	draw := func() float64 { // from 0 to 1
-		h := hmac.New(sha256.New, key)
-		_, _ = fmt.Fprintf(h, "zone %d %s", drawn, place.Name)
-		drawn++
-		return float64(binary.BigEndian.Uint64(h.Sum(nil))>>11) / (1 << 53)
+// zone derives the zone of a place from the key and the place's name, so that a place whose position is measured
+// again keeps it. The place lies anywhere within offsetM of the centre, with equal chance. A place of an earlier
+// version keeps the centre that its documents were cut around.
+func (p *Places) zone(place Place) zone {
+	farthest := float64(offsetM)
+	if place.FormerM > 0 {
+		farthest = 1.35 * place.FormerM
 	}
-	bearing, offset := 2*math.Pi*draw(), math.Sqrt(draw())*offsetMax*place.RadiusM
-	z := zone{east: metreDegree * max(math.Cos(place.Lat*math.Pi/180), 0.01), turn: 2 * math.Pi * draw()}
+	draw := func(n int) float64 { // from 0 to 1
+		sum := p.mac(fmt.Sprintf("zone %d %s", n, place.Name))
+		return float64(binary.BigEndian.Uint64(sum)>>11) / (1 << 53)
+	}
+	bearing, offset := 2*math.Pi*draw(0), math.Sqrt(draw(1))*farthest
+	z := zone{east: metreDegree * max(math.Cos(place.Lat*math.Pi/180), 0.01), radius: place.RadiusM}
 	z.lat = place.Lat + offset*math.Cos(bearing)/metreDegree
 	z.lon = place.Lon + offset*math.Sin(bearing)/z.east
-	for i := range z.edges {
-		z.edges[i] = (edgeMin + (edgeMax-edgeMin)*draw()) * place.RadiusM
-	}
 	return z
 }
 
-func (z zone) has(lat, lon float64) bool {
-	north, east := (lat-z.lat)*metreDegree, math.Remainder(lon-z.lon, 360)*z.east
-	away := math.Hypot(north, east)
-	if away >= slices.Max(z.edges[:]) {
-		return false
-	}
-	turned := math.Mod(math.Atan2(east, north)+z.turn+2*math.Pi, 2*math.Pi)
-	sector := min(int(turned/(2*math.Pi)*sectors), sectors-1)
-	return away < z.edges[sector]
+// metresTo returns the distance of a position from the centre.
+func (z zone) metresTo(lat, lon float64) float64 {
+	return math.Hypot((lat-z.lat)*metreDegree, math.Remainder(lon-z.lon, 360)*z.east)
+}
+
+// id returns the id of a blurred document, from that of the recording. Who has a copy that was published with another
+// privacy cannot compute it.
+func (p *Places) id(id string) string {
+	i := strings.LastIndexByte(id, '-') + 1
+	return id[:i] + p.idSuffix(id[i:])
+}
+
+func (p *Places) idSuffix(of string) string { return hex.EncodeToString(p.mac("id " + of)[:5]) }
+
+func (p *Places) mac(text string) []byte {
+	h := hmac.New(sha256.New, p.key)
+	_, _ = h.Write([]byte(text))
+	return h.Sum(nil)
 }
 
 // commonM is the distance, in metres, within which activities seem to begin at the same place.

@@ -105,6 +105,14 @@ func (c *blurCommand) path(p *program, path string) (left int, err error) {
 		return left, err
 	}
 	fmt.Fprintf(p.stdout, "%s: %s blurred\n", shown(path), count(changed, "document"))
+	if changed > 0 {
+		warnOfCopies(p, dir)
+	}
+	ways, err := places.WaysOut(p.ctx, dir)
+	if err != nil {
+		return left, err
+	}
+	printWays(p, dir, ways)
 	if _, err := os.Stat(filepath.Join(dir, indexFile)); err != nil {
 		return left, nil
 	}
@@ -113,6 +121,17 @@ func (c *blurCommand) path(p *program, path string) (left int, err error) {
 		left++
 	}
 	return left, err
+}
+
+// warnOfCopies warns that what was made of the documents before shows what they hide now.
+func warnOfCopies(p *program, dir string) {
+	for _, file := range []string{"preview.html", filepath.Join(dir, "preview.html")} {
+		if _, err := os.Stat(file); err == nil {
+			fmt.Fprintf(p.stderr, "cairn: warning: %s was made before and shows what is hidden now: "+
+				"cairn activity preview %s writes it again\n", shown(file), shown(dir))
+		}
+	}
+	fmt.Fprintln(p.stderr, "cairn: copies that others have of these documents show what is hidden now")
 }
 
 // globbed quotes what a pattern of filepath.Glob would take for itself.

@@ -70,6 +70,8 @@ func (c *importCommand) Run(p *program) error {
 		if policy.Places, err = c.toHide(c.Into, true); err != nil {
 			return err
 		}
+	} else if places, isNew, err := c.load(); err == nil && !isNew {
+		policy.Places = places // for the names of documents that were blurred
 	}
 	sources := publish.FindSources(c.Paths)
 	defer func() { _ = sources.Close() }()
@@ -103,8 +105,17 @@ func (c *importCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	if policy.Privacy == activityschema.PrivacyPublic || policy.Privacy == activityschema.PrivacyBlurStart {
+	switch privacy {
+	case activityschema.PrivacyPublic:
+		warnOfCommonStart(p, nil, run.Starts)
+	case activityschema.PrivacyBlurStart:
 		warnOfCommonStart(p, policy.Places, run.Starts)
+		if !c.Quiet && c.Format != "json" {
+			if tracks := len(run.Starts); tracks > 0 {
+				fmt.Fprintf(p.stdout, "%d of %s come near your places\n", run.Hidden, count(tracks, "track"))
+			}
+			printWays(p, c.Into, run.WaysOut())
+		}
 	}
 	counts, bad, err := publish.WriteIndex(p.ctx, c.Into, owner, time.Now())
 	if err != nil {

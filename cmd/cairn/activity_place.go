@@ -37,7 +37,7 @@ type placeAddCommand struct {
 	placesFlag
 	Name   string  `arg:"" help:"Name, for you alone."`
 	Near   string  `required:"" placeholder:"FILE|LAT,LON" help:"Where it is: a recording that begins there, or a latitude and a longitude in degrees, as --near=-33.9,18.4."`
-	Radius float64 `default:"400" placeholder:"METRES" help:"How much to hide, 200 to 5000 metres (400). A larger radius hides the place better and costs more of each track."`
+	Radius float64 `default:"2000" placeholder:"METRES" help:"How much to hide, 1500 to 15000 metres (2000). A larger radius hides the place better and costs more of each track."`
 }
 
 // Run adds a place to the file.
@@ -67,6 +67,7 @@ func (c *placeAddCommand) Run(p *program) error {
 	least, most := publish.HiddenM(c.Radius)
 	fmt.Fprintf(p.stdout, "%s is hidden: blurred tracks begin and end between %.0f and %.0f metres from it\n",
 		shown(c.Name), least, most)
+	c.compare(p, places)
 	if isNew {
 		const advice = "%s has the places and their key: keep it, back it up, and never publish it\n"
 		fmt.Fprintf(p.stdout, advice, shown(c.Places))
@@ -93,14 +94,41 @@ func (c *placeAddCommand) position() (lat, lon float64, err error) {
 	if err != nil {
 		return 0, 0, fmt.Errorf("%s: %w", shown(c.Near), err)
 	}
-	for _, r := range file.Recordings {
-		for _, s := range r.Samples {
-			if !math.IsNaN(s.Lat) && !math.IsNaN(s.Lon) {
-				return s.Lat, s.Lon, nil
-			}
-		}
+	if len(file.Recordings) > 0 {
+		lat, lon, err = file.Recordings[0].Begin()
 	}
-	return 0, 0, usageError{shown(c.Near) + " has no positions: choose a recording that begins at the place"}
+	if err != nil {
+		return 0, 0, usageError{fmt.Sprintf("%s: %s: choose another recording that begins at the place, "+
+			"or give its LAT,LON", shown(c.Near), err)}
+	}
+	return lat, lon, nil
+}
+
+// compare prints what each radius shows of the recordings beside the one that was given, and who finds the place.
+func (c *placeAddCommand) compare(p *program, places *publish.Places) {
+	if info, err := os.Stat(c.Near); err != nil || info.IsDir() {
+		return // LAT,LON
+	}
+	near, metres, costs := places.Costs(places.Places[len(places.Places)-1], filepath.Dir(c.Near))
+	if near == 0 {
+		return
+	}
+	fmt.Fprintf(p.stdout, "of %s beside it, %.0f km:\n", activitiesOf(near), metres/1000)
+	for _, o := range costs {
+		fmt.Fprintf(p.stdout, "  --radius %.0f shows %.0f km (%.0f %%) and hides %d as too short. %s\n", o.RadiusM,
+			o.ShownM/1000, 100*o.ShownM/metres, o.TooShort, chanceOf(o.RadiusM, near-o.TooShort))
+	}
+	if best := publish.Proposed(near, metres, costs); best != c.Radius {
+		fmt.Fprintf(p.stdout, "proposed: --radius %.0f (cairn activity place remove %s, then add it again)\n",
+			best, shown(c.Name))
+	}
+}
+
+// chanceOf says who finds a place of which so many activities show ways out.
+func chanceOf(radius float64, activities int) string {
+	found := publish.ChanceOf(radius, activities)
+	return fmt.Sprintf("Somebody with a street map finds such a home in up to %d of 100 towns "+
+		"to within 50 m, in %d to within 100 m", found.Within50M, found.Within100M)
 }
 
 type placeListCommand struct {
@@ -157,6 +185,25 @@ func (f placesFlag) toHide(dir string, published bool) (*publish.Places, error) 
 			"cairn activity place add home --near RECORDING adds the place where one begins", shown(f.Places))}
 	}
 	return places, err
+}
+
+// printWays prints how many documents of a folder show ways out of the places, and who finds these.
+func printWays(p *program, dir string, ways []publish.Ways) {
+	for _, w := range ways {
+		name := shown(w.Place.Name)
+		if w.Within > 0 {
+			fmt.Fprintf(p.stderr, "cairn: warning: %s: shown in %s nearer than its radius: cairn activity blur %s\n",
+				name, activitiesOf(w.Within), shown(dir))
+		}
+		if w.Out == 0 {
+			continue
+		}
+		fmt.Fprintf(p.stdout, "%s: ways out in %s. %s", name, activitiesOf(w.Out), chanceOf(w.Place.RadiusM, w.Out))
+		if c := publish.ChanceOf(publish.MaxRadiusM, w.Out); c.RadiusM > w.Place.RadiusM {
+			fmt.Fprintf(p.stdout, "; with --radius %.0f in %d and %d", c.RadiusM, c.Within50M, c.Within100M)
+		}
+		fmt.Fprintln(p.stdout)
+	}
 }
 
 // notPublished refuses a file of places, or a recording, in a folder that is published: surely, or if it

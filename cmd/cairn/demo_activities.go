@@ -16,7 +16,7 @@ const demoLat, demoLon = 47.2, 7.3
 // start, and a private one, which only its owner sees.
 func demoActivities(owner string) (func(w io.Writer, isOwner bool) error, error) {
 	ride := demoActivity("sample-ride", "Ride over the ridge", activityschema.SportCycling, 7.0, 2600, 0)
-	run := demoActivity("sample-run", "Morning run", activityschema.SportRunning, 3.2, 2400, 2)
+	run := demoActivity("sample-run", "Morning run", activityschema.SportRunning, 3.2, 4200, 2)
 	walk := demoActivity("sample-walk", "Walk with a friend", activityschema.SportWalking, 1.5, 2700, 4)
 	walk.Privacy = activityschema.PrivacyPrivate
 	places := publish.NewPlaces()
