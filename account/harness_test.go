@@ -1,19 +1,10 @@
 package account_test
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
-	"strings"
-	"testing"
-	"time"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
@@ -22,41 +13,6 @@ const (
 	newPassword = accounttest.NewPassword
 )
 
-func withLimits(limits map[string]web.Rate) func(*account.Options) {
-	return func(o *account.Options) { o.Limits = web.NewLimits(limits, nil, o.Now, o.Log) }
-}
-
-func address(i int) string { return fmt.Sprintf("198.51.100.%d", i+1) }
-
-// newChunked is a request whose length is not known beforehand.
-func newChunked(t *testing.T, method, path, contentType, body string) *http.Request {
-	r := httptest.NewRequestWithContext(t.Context(), method, path, struct{ *strings.Reader }{strings.NewReader(body)})
-	r.ContentLength = -1
-	r.Header.Set("Content-Type", contentType)
-	return r
-}
-
-// brokenCounters are counters whose database is away.
-type brokenCounters struct{}
-
-var errAway = errors.New("connection refused")
-
-func (brokenCounters) Take(context.Context, web.Counter, time.Time, bool) (bool, error) {
-	return false, errAway
-}
-
-func (brokenCounters) Settle(context.Context, web.Counter, time.Time, bool) error {
-	return errAway
-}
-
-func (brokenCounters) Counts(context.Context, web.Counter, time.Time) (web.Counts, error) {
-	return web.Counts{}, errAway
-}
-
 func withLog(to io.Writer) func(*account.Options) {
 	return func(o *account.Options) { o.Log = slog.New(slog.NewTextHandler(to, nil)) }
-}
-
-func reset(handle, code, password string) map[string]string {
-	return map[string]string{"handle": handle, "code": code, "password": password}
 }
