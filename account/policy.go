@@ -67,7 +67,7 @@ var (
 		Question: "End all other sessions?", Routes: []string{
 			"POST /api/me/sessions/end-others", "POST /account/sessions/end-others",
 		}}
-	DisownSession = Act{Action: "session.not_me", Proof: ProofCode, Ends: endsRecent.disowning(), Routes: []string{
+	DisownSession = Act{Action: "session.not_me", Proof: ProofCode, Ends: endsRecent.disowning().unverifying(), Routes: []string{
 		"POST /not-me/",
 	}}
 	RefuseSuspended = Act{Action: "session.refused", Proof: ProofSignIn}

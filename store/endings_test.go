@@ -23,7 +23,7 @@ func TestActsEndWhatTheirMakersLeft(t *testing.T) {
 		"factor.remove":      "mine:sgocitk mark",
 		"email.change":       "mine:sgocitk mark",
 		"password.change":    "mine:scitk other:ci third:ci old:ci",
-		"session.not_me":     "old:ci disowned", // old: before the sign-in
+		"session.not_me":     "old:ci disowned unverified", // old: before the sign-in
 		"password.reset":     "old:ci unverified",
 		"email.undo":         "old:ci",
 		"user.suspend":       "mine:c other:c third:c old:c",

@@ -765,6 +765,25 @@ func TestResetByAGivenCodeDoesNotTrustARecentAddress(t *testing.T) {
 		t.Error("verified by a sign-in")
 	}
 
+	// Nor does "That was not me" leave it to whoever has set it since.
+	addMember(w, "eve", "eve@example.org")
+	post.new()
+	thief = w.Browser()
+	thief.Login("eve", password).Is(200)
+	_, button := link(t, post.one("eve@example.org"))
+	w.Clock.Advance(time.Minute)
+	changeEmail(thief, "thief@example.com")
+	for _, m := range post.new() {
+		if m.To == "thief@example.com" {
+			_, verify := link(t, m)
+			thief.Page("/verify-email/", verify...).Is(200)
+		}
+	}
+	w.Browser().Page("/not-me/", button...).Is(200).Shows("t…@example.com")
+	post.new()
+	w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": "eve"}).Is(200)
+	post.none()
+
 	// An address that an administrator set counts.
 	addMember(w, "bob", "bob@example.org")
 	w.Browser().Page("/reset-password/", "handle", "bob", "code", w.ResetCode("bob"), "password", newPassword).Is(200).Hides(`id="unverified"`)
