@@ -84,7 +84,7 @@ type Service struct {
 var sealLifetimes = map[string]time.Duration{
 	PurposeVerify: VerificationLifetime, PurposeUndo: UndoLifetime, PurposeNotMe: 7 * 24 * time.Hour,
 	signInSeal:    SignInStepLifetime,
-	totpSeal:      freshFor,
+	totpSeal:      FreshFor,
 	sealPasskey:   PasskeyTime,
 	PurposeReturn: time.Hour,
 }

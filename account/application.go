@@ -66,6 +66,19 @@ func (s *Service) AppsFor(ctx context.Context, u User) ([]App, error) {
 	return apps, err
 }
 
+// LastingTold is how long the owner of an account is not told again that the same application may act
+// while they are away.
+const LastingTold = 30 * 24 * time.Hour
+
+// LastingAccess returns the audit row, with the mails, of access of an application that outlives the
+// session: of the act GiveLastingAccess. Whether it needs the proof of the act depends on the access that the
+// application has already, so the provider decides that.
+func (s *Service) LastingAccess(ctx context.Context, c Caller, clientID, name string) (*Audit, error) {
+	mails, err := s.Administration().notices(ctx, c.User, GiveLastingAccess.Told, "name", name)
+	a := c.Audit(s.Now(), GiveLastingAccess, c.User.Handle, clientID).with(mails...)
+	return &a, err
+}
+
 // MaxClientID is the length of the longest client id, in bytes. It may be a URL.
 const MaxClientID = 512
 

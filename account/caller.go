@@ -53,9 +53,9 @@ func (c Caller) Audit(at time.Time, act Act, target, detail string) Audit {
 	}
 }
 
-// freshFor is how long a proof of identity allows what the thief of a session must not do: change
+// FreshFor is how long a proof of identity allows what the thief of a session must not do: change
 // how the account is signed in to, or administer others.
-const freshFor = 10 * time.Minute
+const FreshFor = 10 * time.Minute
 
 // Fresh reports whether the caller has recently proven their identity by everything that the
 // account requires now. If the user has a second factor, neither the password alone nor a session
@@ -64,7 +64,7 @@ func (c Caller) Fresh(now time.Time) bool {
 	if c.operator {
 		return true
 	}
-	return c.Session.ID != "" && !now.After(c.Session.ConfirmedAt.Add(freshFor)) && c.strong()
+	return c.Session.ID != "" && !now.After(c.Session.ConfirmedAt.Add(FreshFor)) && c.strong()
 }
 
 // strong reports whether the session was opened with everything that the account requires now.

@@ -31,6 +31,7 @@ const (
 	MailSuspended        = "suspended" // reason, or empty
 	MailUnsuspended      = "unsuspended"
 	MailExported         = "exported"
+	MailLastingAccess    = "lasting-access" // name: of the application
 	MailDeleted          = "deleted"
 )
 
@@ -172,6 +173,13 @@ var plainNotices = map[string]plainNotice{
 		"Your data was exported", "All data stored for your account @{handle} was downloaded on {time}.", notYou,
 		setANew, "/forgot-password/",
 	},
+	MailLastingAccess: {
+		"{name} may now act for you while you are away",
+		"{name} may now act for your account @{handle} while you are away. This was allowed on {time}. It stays so " +
+			"when you sign out, until you end it.",
+		"If that was not you, end its access on the page of your apps, and set a new password.", "Your apps",
+		"/account/apps",
+	},
 	MailDeleted: {
 		"Your account is deleted", "The account @{handle} was deleted on {time}, with your personal data.",
 		askAdmin, "", "",
@@ -211,7 +219,7 @@ func (s *Service) composeNotice(_ context.Context, m Mail, l *templates.Language
 	n := plainNotices[m.Kind]
 	text := cmp.Or(factorNotices[[2]string{m.Kind, m.Data["factor"]}], n.text)
 	out := templates.Mail{
-		Subject: l.Text(n.subject), Paragraphs: []string{l.Text(text, m.texts(l)...)},
+		Subject: l.Text(n.subject, m.texts(l)...), Paragraphs: []string{l.Text(text, m.texts(l)...)},
 		Reason: recipientReason(l, m.Data["handle"]),
 	}
 	add := func(text templates.Text, args ...any) { out.Paragraphs = append(out.Paragraphs, l.Text(text, args...)) }

@@ -130,7 +130,9 @@ var (
 	AllowApp = Act{Action: "app.allow", Proof: ProofSession, Routes: []string{
 		"POST /oauth2/consent",
 	}}
-	RemoveApp = Act{Action: "app.remove", Proof: ProofSession, Routes: []string{
+	// GiveLastingAccess needs no new proof while the application has such access.
+	GiveLastingAccess = Act{Action: "app.lasting", Proof: ProofFresh, Told: MailLastingAccess}
+	RemoveApp         = Act{Action: "app.remove", Proof: ProofSession, Routes: []string{
 		"DELETE /api/me/apps/{client_id}", "POST /account/apps/remove",
 	}}
 	CreateInvite = Act{Action: "invite.create", Proof: ProofSession, Routes: []string{
@@ -214,7 +216,7 @@ var Acts = []Act{
 	RefuseSuspended, LimitSignIns, Register, ChangeProfile, ChangeEmail, AskVerification, VerifyEmail,
 	UndoEmailChange, ChangePassword, ForgetPassword, ResetPassword, LimitResets, AddFactor, RemoveFactor,
 	RenamePasskey, NoticeCounter, RenewRecoveryCodes, UseRecoveryCode, RefuseFactor, ExportAccount,
-	DeleteAccount, AllowApp, RemoveApp, CreateInvite, DeleteInvite, AddUser, AmendUser, SetFlags, Suspend,
+	DeleteAccount, AllowApp, GiveLastingAccess, RemoveApp, CreateInvite, DeleteInvite, AddUser, AmendUser, SetFlags, Suspend,
 	Unsuspend, IssueResetCode, ResetFactors, EndUserSession, EndUserSessions, DeleteUser, RevokeInvite,
 	RevokeBranch, UpdateSettings, CloseNextSteps, SetLogo, ImportUsers, ExportAudit, SealKeys, RetireSecret,
 	Restore, AllowClients, DisallowClients, RegisterClient, UpdateClient, RenewClient, RemoveClient, RegisterAPI,

@@ -41,6 +41,8 @@ var (
 	errInvalidScope  = &oauthError{400, "invalid_scope", "The scope exceeds what was granted."}
 	errInvalidTarget = &oauthError{400, "invalid_target",
 		"The resource is unknown, or this client may not use it (RFC 8707)."}
+	errNoSigningKey = &oauthError{500, "server_error",
+		"The service has no key for the algorithm that this client or its API needs. Tell the operator of the service."}
 	errServer      = &oauthError{500, "server_error", "The service failed to answer. Try again."}
 	errUnavailable = &oauthError{503, "temporarily_unavailable",
 		"The service is temporarily unavailable. Try again soon."}

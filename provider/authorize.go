@@ -96,6 +96,13 @@ func (p *Provider) application(ctx context.Context, continuation string) templat
 func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *authorization, q authzState) error {
 	g, code := newGrant(req, q.identity, q), ""
 	var err error
+	if q.lasts != 0 {
+		g.Told, err = p.accounts.LastingAccess(r.Context(), p.accounts.CallerIn(r, q.identity), req.client.ID,
+			cmp.Or(req.client.Name, req.client.ID))
+		if err != nil {
+			return err
+		}
+	}
 	if req.forDevice() {
 		err = p.allowDevice(r.Context(), req, g)
 	} else {
@@ -284,6 +291,9 @@ func (p *Provider) authzState(r *http.Request, req *authorization) (authzState, 
 	if problem != nil {
 		return q, &refusal{problem, req, nil}
 	}
+	if err := p.canSign(req, q.access); err != nil {
+		return q, &refusal{errNoSigningKey, req, err}
+	}
 	q.posted = r.Method == http.MethodPost && !r.Form.Has("continue")
 	if q.identity = id; id == nil {
 		return q, nil
@@ -301,6 +311,7 @@ func (rs *rules) stateOf(req *authorization) (authzState, *oauthError) {
 	if len(faults) > 0 {
 		return q, faults[0].err
 	}
+	q.now = rs.now()
 	if hint := req.form.Get("id_token_hint"); hint != "" {
 		sub, err := rs.hintSubject(hint, req.client.ID)
 		q.hintSub, q.badHint = sub, err != nil
@@ -338,6 +349,9 @@ func (rs *rules) readUser(ctx context.Context, q *authzState, u account.User) (e
 	default:
 		q.bestACR = account.ACRPassword
 	}
+	if err = rs.readLasting(ctx, q, u.Sub); err != nil {
+		return err
+	}
 	q.needsFactor, err = rs.needsFactor(ctx, u)
 	return err
 }
@@ -353,7 +367,10 @@ type fault struct {
 // parameters into the state. The first fault is the answer.
 func checkRequest(req *authorization) (authzState, []fault) {
 	f, c := req.form, req.client
-	q := authzState{client: c, arrived: req.arrived, returned: req.returned, proofSeen: req.proofSeen}
+	q := authzState{
+		client: c, arrived: req.arrived, returned: req.returned, proofSeen: req.proofSeen,
+		redirectURI: req.redirectURI, apis: req.apis,
+	}
 	var faults []fault
 	wrong := func(parameter string, err *oauthError, why string, args ...any) {
 		faults = append(faults, fault{parameter, err, fmt.Sprintf(why, args...)})

@@ -40,7 +40,12 @@ type authzState struct {
 	// needsFactor reports whether the settings require a second factor of the user.
 	needsFactor bool
 	consented   []string
-	decision    string   // allow, deny or empty
+	decision    string  // allow, deny or empty
+	redirectURI string  // empty for a device
+	apis        apis    // that the client may use
+	lasts       lasting // how the grant outlives the session
+	newLasting  lasting // of these, the ways in which no living grant of the user for the client lasts
+	now         time.Time
 	leftOut     []string // optional scopes that the user leaves out
 }
 
@@ -89,6 +94,12 @@ func decide(q authzState) (verdict, *oauthError) {
 	}
 	if v, problem := q.decideACR(silent); v != proceed {
 		return v, problem
+	}
+	if q.decision != decisionDeny && q.needsProof() {
+		if silent {
+			return refused, errLoginRequired
+		}
+		return login, nil
 	}
 	return q.decideConsent(silent)
 }

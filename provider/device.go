@@ -85,8 +85,12 @@ func (p *Provider) deviceAuthorization(w http.ResponseWriter, r *http.Request, c
 	if len(form.Encode()) > maxQuery {
 		return errInvalidRequest
 	}
-	if _, faults := checkRequest(req); len(faults) > 0 {
+	q, faults := checkRequest(req)
+	if len(faults) > 0 {
 		return faults[0].err
+	}
+	if err := p.canSign(req, q.access); err != nil {
+		return err
 	}
 	code, signature, err := p.tokens.GenerateAuthorizeCode(r.Context(), nil)
 	if err != nil {

@@ -394,14 +394,33 @@ func (e *explaining) decide(ctx context.Context) error {
 		e.refuse(refusal, "")
 		return nil
 	}
+	if len(e.by.Keys) > 0 {
+		signing, err := newSigners("JWT", e.by.Keys, nil)
+		if err != nil {
+			return err
+		}
+		if err := canSign(signing, &accessTokenSigner{signers: signing}, e.req, q.access); err != nil {
+			e.refuse(errNoSigningKey, "")
+			e.Why = err.Error()
+			return nil
+		}
+	}
 	user, err := e.findUser(ctx, &q)
 	if err != nil || e.Answer != "" {
 		return err
 	}
-	silent := slices.Contains(q.prompts, "none")
+	silent, within := slices.Contains(q.prompts, "none"), q.maxAge
+	if q.newLasting != 0 {
+		e.note("scope", "What the application gets outlives the session ("+q.newLasting.String()+"): the user must "+
+			"have signed in during the last 10 minutes, unless they have living access of that kind for this "+
+			"client. They get a mail about it, once in 30 days.")
+		if within < 0 || within > account.FreshFor {
+			within = account.FreshFor
+		}
+	}
 	identity := &account.Identity{User: user, Session: account.Session{
 		ID: "(id of the browser's session)", TokenHash: []byte("fresh"),
-		AuthTime: q.arrived, AMR: bestMethods(q.bestACR),
+		AuthTime: q.arrived, ConfirmedAt: q.arrived, AMR: bestMethods(q.bestACR),
 	}}
 	if v, _ := decide(q); v == login {
 		// Is a sign-in just before the request enough?
@@ -409,13 +428,17 @@ func (e *explaining) decide(ctx context.Context) error {
 		text := "the sign-in page, unless the browser is signed in"
 		if v, _ := decide(q); v == login {
 			text = "the sign-in page, also for a browser that is signed in"
-		} else if q.maxAge > 0 {
-			text = fmt.Sprintf("the sign-in page, unless the browser signed in during the last %s", q.maxAge)
+		} else if within > 0 {
+			text = fmt.Sprintf("the sign-in page, unless the browser signed in during the last %s", within)
 		}
 		e.Steps = append(e.Steps, text)
 	} else {
+		already := "already"
+		if q.newLasting != 0 {
+			already = fmt.Sprintf("already, since at most %s", within)
+		}
 		e.Steps = append(e.Steps,
-			"no page (prompt=none): the browser has to be signed in already, else the answer is login_required")
+			"no page (prompt=none): the browser has to be signed in "+already+", else the answer is login_required")
 	}
 	// After a sign-in page the sign-in is new when the request returns.
 	q.identity, q.returned = identity, !silent
@@ -485,6 +508,9 @@ func (e *explaining) findUser(ctx context.Context, q *authzState) (u account.Use
 			e.Answer = AnswerPage
 			e.Why = u.Handle + " is suspended and cannot sign in: the browser stays at the sign-in page."
 		}
+		return u, err
+	}
+	if err := e.readLasting(ctx, q, ""); err != nil {
 		return u, err
 	}
 	u.Sub, u.SecondFactor, q.bestACR = q.hintSub, true, account.ACRPhishingResistant

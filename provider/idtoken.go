@@ -59,6 +59,28 @@ func (s signers) algorithms() []jose.SignatureAlgorithm {
 	return slices.DeleteFunc(slices.Clone(signingAlgorithms), noSigner)
 }
 
+// canSign returns an error that wraps errNoKey if no key can sign the tokens of a request, which is
+// refused before it gets a code.
+func (p *Provider) canSign(req *authorization, a access) error {
+	return canSign(p.idTokens.signers, p.accessTokens, req, a)
+}
+
+func canSign(idTokens signers, accessTokens *accessTokenSigner, req *authorization, a access) error {
+	if slices.Contains(a.granted, "openid") {
+		if _, err := idTokens.of(req.client); err != nil {
+			return err
+		}
+	}
+	t := &accessTarget{apis: slices.DeleteFunc(slices.Clone(req.apis), func(api *API) bool {
+		return !slices.Contains(a.resources, api.URI)
+	})}
+	if t.opaque() {
+		return nil
+	}
+	_, err := accessTokens.signerFor(t)
+	return err
+}
+
 // CheckKeys returns the clients whose algorithm no key can sign.
 func CheckKeys(clients []*Client, keys []jose.JSONWebKey) (without []*Client) {
 	return slices.DeleteFunc(slices.Clone(clients), func(c *Client) bool { return signs(keys, c.IDTokenAlgorithm()) })

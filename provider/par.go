@@ -57,8 +57,12 @@ func (p *Provider) pushRequest(w http.ResponseWriter, r *http.Request, c *Client
 		}
 		return err
 	}
-	if _, faults := checkRequest(req); len(faults) > 0 {
+	q, faults := checkRequest(req)
+	if len(faults) > 0 {
 		return faults[0].err
+	}
+	if err := p.canSign(req, q.access); err != nil {
+		return err
 	}
 	if err := p.keepDocument(r.Context(), c); err != nil {
 		return fmt.Errorf("keep client: %w", err)

@@ -59,6 +59,10 @@ type Grant struct {
 	CodeUsed bool
 	Revoked  bool
 
+	// Told is recorded with a grant that outlives its session, and its mails are sent, unless that
+	// was done for the same client within account.LastingTold. Nil: nothing is recorded.
+	Told *account.Audit
+
 	// User is the grant's user as stored when the grant was read, with the fields that claims
 	// need: without the password hash, the inviter and the times. It is nil for a client's own
 	// token and for a deleted user. CreateGrant ignores it.
@@ -89,6 +93,9 @@ type GrantStore interface {
 	// CreateGrant stores a grant with its code if its session still exists; otherwise it returns
 	// account.ErrSessionNotFound.
 	CreateGrant(ctx context.Context, g *Grant) error
+	// LivingGrants returns the grants of a user for a client that have a live code or token, with
+	// their Scopes, Resources and RedirectURI alone.
+	LivingGrants(ctx context.Context, sub, clientID string, now time.Time) ([]Grant, error)
 	// GrantOfCode returns a grant by the signature of its code, even a used or revoked one, or
 	// ErrNotFound.
 	GrantOfCode(ctx context.Context, signature string) (*Grant, error)

@@ -48,14 +48,15 @@ const decideDevice = "UPDATE device_requests SET state = ? WHERE user_hash = ? A
 
 // AllowDevice implements provider.DeviceStore.
 func (s *Store) AllowDevice(ctx context.Context, userHash []byte, g *provider.Grant, now time.Time) error {
-	return s.perform(ctx, operation{doing: "allow device", several: true, do: func(w *statements) error {
+	op := operation{doing: "allow device", several: true, do: func(w *statements) error {
 		decided := w.gorm(w.ctx).Exec(decideDevice, deviceAllowed, userHash, deviceWaits, toUnix(now))
 		err := expect(decided, provider.ErrNotFound)
 		if err != nil {
 			return err
 		}
 		return w.insertGrant(g)
-	}})
+	}}
+	return s.performTold(ctx, op, g)
 }
 
 // DenyDevice implements provider.DeviceStore.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"gorm.io/gorm"
+
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 )
@@ -50,7 +52,64 @@ var insertGrant = newQuery(`INSERT INTO grants (id, client_id, sub, sid, request
 func (s *Store) CreateGrant(ctx context.Context, g *provider.Grant) error {
 	op := operation{doing: "create grant", several: len(g.Resources) > 0}
 	op.do = func(w *statements) error { return w.insertGrant(g) }
-	return s.perform(ctx, op)
+	return s.performTold(ctx, op, g)
+}
+
+// performTold performs an operation that stores a grant, and records it if there is something to
+// tell.
+func (s *Store) performTold(ctx context.Context, op operation, g *provider.Grant) error {
+	if told, err := wasTold(s.conn(ctx), g); err != nil {
+		return fail(op.doing, err)
+	} else if told {
+		return s.perform(ctx, op)
+	}
+	return s.write(ctx, op.doing, func(tx *transaction) error {
+		// The lock makes one of several grants at once tell.
+		if err := lockUser(tx, g.Sub); errors.Is(err, account.ErrUserNotFound) {
+			return account.ErrSessionNotFound
+		} else if err != nil {
+			return err
+		}
+		told, err := wasTold(tx.DB, g)
+		if err == nil && !told {
+			err = insertAudit(tx, *g.Told)
+		}
+		if err != nil {
+			return err
+		}
+		return op.do(tx.hot)
+	})
+}
+
+// wasTold reports whether nothing of a grant needs to be told, because it was told recently or does not
+// outlive its session.
+func wasTold(db *gorm.DB, g *provider.Grant) (bool, error) {
+	if g.Told == nil {
+		return true, nil
+	}
+	var found int64
+	err := db.Raw(`SELECT count(*)
+		FROM (SELECT 1 FROM audit WHERE target = ? AND at > ? AND action = ? AND detail = ? LIMIT 1) told`,
+		sanitize(g.Told.Target), toUnix(g.Told.At.Add(-account.LastingTold)), sanitize(g.Told.Action),
+		sanitize(g.Told.Detail)).Find(&found).Error
+	return found > 0, err
+}
+
+// LivingGrants implements provider.GrantStore.
+func (s *Store) LivingGrants(ctx context.Context, sub, clientID string, now time.Time) ([]provider.Grant, error) {
+	if invalidKey(sub) || invalidKey(clientID) {
+		return nil, nil
+	}
+	var rows []struct{ GrantedScope, Resources, RedirectURI string }
+	err := s.conn(ctx).Raw(`SELECT DISTINCT g.granted_scope, g.resources, g.redirect_uri FROM grants g
+		WHERE g.sub = ? AND g.client_id = ? AND `+liveGrant, sub, clientID, toUnix(now), toUnix(now)).Find(&rows).Error
+	living := make([]provider.Grant, len(rows))
+	for i, r := range rows {
+		living[i] = provider.Grant{
+			Scopes: strings.Fields(r.GrantedScope), Resources: strings.Fields(r.Resources), RedirectURI: r.RedirectURI,
+		}
+	}
+	return living, fail("list grants", err)
 }
 
 // insertGrant runs more than one statement if the grant is for APIs.

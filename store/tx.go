@@ -47,6 +47,7 @@ type operation struct {
 type transaction struct {
 	*gorm.DB
 	report *report
+	hot    *statements // of the same operation
 }
 
 // report is what an operation has done, for those who have to know after the commit.
@@ -129,7 +130,7 @@ func (s *Store) writeMails(ctx context.Context, op operation, do func(tx *transa
 			ctx, cancel = context.WithTimeout(ctx, op.limit)
 			defer cancel()
 		}
-		return do(&transaction{w.gorm(ctx), op.report})
+		return do(&transaction{w.gorm(ctx), op.report, w})
 	}
 	err := s.perform(ctx, op)
 	if err == nil && op.report.mails {

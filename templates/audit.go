@@ -42,6 +42,7 @@ var AuditActions = sortedActions([]AuditAction{
 	{"account.export", "{actor} downloaded all data of their account"},
 	{"account.delete", "{actor} deleted their account"},
 	{"app.allow", "{actor} gave an application access"},
+	{"app.lasting", "{actor} gave an application access that lasts beyond the session"},
 	{"app.remove", "{actor} removed the access of an application"},
 	{"invite.create", "{actor} created an invite"},
 	{"invite.delete", "{actor} deleted an invite of their own"},

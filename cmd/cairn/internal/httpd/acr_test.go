@@ -108,7 +108,7 @@ func TestStepUpIsNotPassedByAnOldCookie(t *testing.T) {
 		}
 	}
 	wantAnswer(t, "silently", answered(t, b.get(rp.authURL("claims", essentialACR, "prompt", "none"))), "login_required")
-	wantAnswer(t, "voluntary, silently", answered(t, b.get(rp.authURL("acr_values", "2", "prompt", "none"))), "code")
+	wantAnswer(t, "voluntary, silently", answered(t, b.get(rp.authURL("acr_values", "2", "prompt", "none", "scope", "openid"))), "code")
 	got := b.get(rp.authURL("acr_values", "2"))
 	if !toLogin(got) {
 		t.Errorf("voluntary: %d %s", got.StatusCode, got.Header.Get("Location"))

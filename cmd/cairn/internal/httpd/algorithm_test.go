@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/sha512"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -94,20 +95,37 @@ func TestClientsGetTokensOfTheirAlgorithm(t *testing.T) {
 	}
 }
 
-// Without the key the client gets server_error, the log says why, and with the key the same code is good.
+// Without the key the client gets server_error and no code, and the log and explain say why. A code from before the key
+// was lost is not spent.
 func TestAlgorithmWithoutAKeyIsSaid(t *testing.T) {
 	files, _ := keyFiles(t, jose.ES256)
 	s := startService(t, serviceOptions{})
 	s.addUser("ada")
-	rp := s.app("app", func(c *provider.Client) { c.IDTokenAlg = "ES256" })
-	code := s.browser().authorize(rp.authURL(), "ada").Get("code")
-	wantOAuthError(t, "exchange", rp.redeem(code), http.StatusInternalServerError, "server_error")
-	s.log.wait(t, "client app, ES256: no key for the algorithm of the client")
+	rp := s.app("app", func(c *provider.Client) { c.IDTokenAlg, c.DeviceGrant = "ES256", true })
+	const why = "client app, ES256: no key for the algorithm of the client"
+	refused := s.signedIn("ada").authorize(rp.authURL(), "ada")
+	wantAnswer(t, "without the key", refused, "server_error")
+	if !strings.Contains(refused.Get("error_description"), "no key") {
+		t.Errorf("the client is told %q", refused.Get("error_description"))
+	}
+	s.log.wait(t, why)
+	if e := s.explain(rp.authURL(), "ada"); e.Answer != provider.AnswerError || !strings.HasPrefix(e.Why, why) {
+		t.Errorf("explain: %s %s", e.Answer, e.Why)
+	}
+	request, err := url.Parse(rp.authURL())
+	noError(t, err)
+	for _, endpoint := range []string{"par", "device_authorization"} {
+		got := s.clientPost(endpoint, "app", rp.config.ClientSecret, request.Query())
+		wantOAuthError(t, endpoint, got, http.StatusInternalServerError, "server_error")
+	}
+	loaded := startService(t, serviceOptions{Store: s.store, Settings: func(c *config.Settings) { c.AdditionalKeyFiles = files }})
+	early := loaded.relyingParty("app", rp.config.ClientSecret)
+	code := loaded.browser().authorize(early.authURL(), "ada").Get("code")
+	wantOAuthError(t, "exchange", s.tokenRequest("app", rp.config.ClientSecret, early.codeForm(code)), http.StatusInternalServerError, "server_error")
 	if strings.Contains(s.log.String(), code) {
 		t.Error("the code is in the log")
 	}
-	again := startService(t, serviceOptions{Store: s.store, Settings: func(c *config.Settings) { c.AdditionalKeyFiles = files }})
-	needStatus(t, "exchange with the key", again.tokenRequest("app", rp.config.ClientSecret, rp.codeForm(code)), http.StatusOK)
+	needStatus(t, "exchange with the key", early.redeem(code), http.StatusOK)
 	// Without openid there is no ID token to sign.
 	plain := s.relyingParty("app", rp.config.ClientSecret, "profile")
 	needStatus(t, "without openid", plain.redeem(s.browser().authorize(plain.authURL(), "ada").Get("code")), http.StatusOK)

@@ -45,7 +45,8 @@ func (o *operations) take() string {
 }
 
 // A request of an application asks the database once for whom it is about, and once to
-// write; client and settings are those of a moment ago.
+// write; client and settings are those of a moment ago. For offline_access authorize looks for what the
+// person was told and has already.
 func TestRequestsOfApplicationsReadOnce(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
 		db, seen := storetest.Open(t, dsn), &operations{}
@@ -82,7 +83,7 @@ func TestRequestsOfApplicationsReadOnce(t *testing.T) {
 			got[step.what] = seen.take()
 		}
 		want := map[string]string{
-			"authorize": "create grant, read sessions", "code": "read grants, spend code", "userinfo": "read tokens", "introspection": "read tokens",
+			"authorize": "create grant, read audit, read grants, read sessions", "code": "read grants, spend code", "userinfo": "read tokens", "introspection": "read tokens",
 			"introspection of a refresh token": "read tokens", "refresh": "read tokens, rotate refresh token", "not a token": "", "status list": "read status_lists",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

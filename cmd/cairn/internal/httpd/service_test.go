@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
 	"github.com/google/uuid"
 
 	"github.com/cairn-id/cairn/account"
@@ -126,6 +127,7 @@ type service struct {
 	server *httptest.Server
 
 	handler *Handler
+	keys    []jose.JSONWebKey
 	roots   *x509.CertPool
 }
 
@@ -208,6 +210,7 @@ func (s *service) serve(l net.Listener, o serviceOptions, log *slog.Logger) {
 	noError(s.t, err)
 	keys, err := config.LoadSigningKeys(settings.PrivateKeyFile, settings.AdditionalKeyFiles)
 	noError(s.t, err)
+	s.keys = keys
 	options := Options{Config: checked, Store: s.store, Secret: s.secret, Keys: keys, MayLackKey: settings.NoOIDC, Hasher: s.hasher, Mail: o.Mail, Now: o.Now, Log: log, Metrics: o.Metrics, DocumentRoots: o.DocumentRoots}
 	if len(keys) > 0 {
 		options.Signer, _ = libcrypto.Choose(keys[0], false)

@@ -1,0 +1,74 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+// lasting is a set of the ways in which access outlives the session that gives it. Whoever gets
+// hold of a session must not make it last: it needs a fresh proof, unless the user has living access
+// of that kind for the client already.
+type lasting uint8
+
+const (
+	lastsOffline lasting = 1 << iota // offline_access
+	lastsOnDevice
+	lastsLonger // the access token of an API lives longer than AccessTokenLifetime
+)
+
+var lastingNames = map[lasting]string{
+	lastsOffline: "offline_access", lastsOnDevice: "a device", lastsLonger: "an access token of more than an hour",
+}
+
+// String names the ways, for explain.
+func (l lasting) String() string {
+	var names []string
+	for _, way := range []lasting{lastsOffline, lastsOnDevice, lastsLonger} {
+		if l&way != 0 {
+			names = append(names, lastingNames[way])
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// lastingOf returns the ways in which a grant lasts. Only that of a device has no redirect URI.
+func lastingOf(scopes, resources []string, redirectURI string, list apis) (l lasting) {
+	if slices.Contains(scopes, "offline_access") {
+		l |= lastsOffline
+	}
+	if redirectURI == "" {
+		l |= lastsOnDevice
+	}
+	for _, a := range list {
+		if a.Lifetime > AccessTokenLifetime && slices.Contains(resources, a.URI) {
+			l |= lastsLonger
+		}
+	}
+	return l
+}
+
+// readLasting adds to the state what the grant would last by, and what of it is new for the user.
+func (rs *rules) readLasting(ctx context.Context, q *authzState, sub string) error {
+	q.lasts = lastingOf(q.granted, q.resources, q.redirectURI, q.apis)
+	if q.newLasting = q.lasts; q.lasts == 0 || sub == "" {
+		return nil
+	}
+	living, err := rs.storage.LivingGrants(ctx, sub, q.client.ID, rs.now())
+	if err != nil {
+		return fmt.Errorf("read grants: %w", err)
+	}
+	for _, g := range living {
+		q.newLasting &^= lastingOf(g.Scopes, g.Resources, g.RedirectURI, q.apis)
+	}
+	return nil
+}
+
+// needsProof reports whether the grant would last in a way that needs a fresh proof, and the session
+// has none.
+func (q authzState) needsProof() bool {
+	return q.newLasting != 0 && !account.Caller{}.In(q.identity).Fresh(q.now)
+}
