@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/cairn-id/cairn/account"
@@ -91,6 +92,9 @@ func (p *Provider) forBrowsers(h web.Handler) http.HandlerFunc {
 			if err = no.cause; !errors.Is(err, account.ErrUnavailable) && !web.Abandoned(r, err) {
 				err = p.refuse(w, r, no)
 			}
+		}
+		if errors.Is(err, errTypedElsewhere) {
+			err = p.refuseCode(w, r, "", err)
 		}
 		if err != nil {
 			p.errorPage(w, r, err)
@@ -194,6 +198,7 @@ func (p *Provider) answer(w http.ResponseWriter, r *http.Request, req *authoriza
 	if req.forDevice() {
 		page := templates.Device{ClientName: req.client.Name, Denied: params.Has("error")}
 		page.Allowed = !page.Denied
+		http.SetCookie(w, p.accounts.HostCookie(userCodeCookie, "", -time.Second))
 		p.accounts.Show(w, r, http.StatusOK, page)
 		return nil
 	}

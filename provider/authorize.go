@@ -148,6 +148,7 @@ type authorization struct {
 	proofSeen string
 	sealed    string // the continuation that carried it, or empty
 	device    []byte // hash of the user code of a device's request, or nil
+	userCode  string // of a device's request, if it was typed in the browser of the request
 	pushed    []byte // hash of the reference of a pushed request, or nil
 
 	client      *Client
@@ -176,7 +177,10 @@ func (p *Provider) readAuthorization(w http.ResponseWriter, r *http.Request) (*a
 	}
 	req := newAuthorization(form, p.now())
 	if sealed := form.Get("continue"); sealed != "" {
-		if req, err = p.openContinuation(sealed); err != nil {
+		if req, err = p.openContinuation(sealed); err == nil {
+			err = p.typedHere(r, req)
+		}
+		if err != nil {
 			return nil, err
 		}
 		if !req.returned {

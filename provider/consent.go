@@ -133,6 +133,9 @@ func (p *Provider) consenting(
 		}
 		req, err := p.openContinuation(sealed)
 		if err == nil {
+			err = p.typedHere(r, req)
+		}
+		if err == nil {
 			err = p.proveClient(r.Context(), req)
 		}
 		if err != nil {

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -200,20 +201,49 @@ func (p *Provider) deviceForm(w http.ResponseWriter, r *http.Request) error {
 		})
 	}
 	if err != nil {
-		refusal, err := web.Refusal(w, r, err)
-		if err != nil {
-			return err
-		}
-		page := templates.Device{Code: typed, Error: refusal.Detail, ErrorCode: refusal.Code}
-		p.accounts.Show(w, r, refusal.Status, page)
-		return nil
+		return p.refuseCode(w, r, typed, err)
 	}
 	form, err := url.ParseQuery(d.Query)
 	if err != nil {
 		return fmt.Errorf("read request of device: %w", err)
 	}
+	http.SetCookie(w, p.accounts.HostCookie(userCodeCookie, canonicalUserCode(typed), DeviceLifetime))
 	req := &authorization{form: form, arrived: p.now(), device: d.UserHash}
 	return p.redirectTo(w, r, req, authzState{}, repeat)
+}
+
+// refuseCode shows the form again.
+func (p *Provider) refuseCode(w http.ResponseWriter, r *http.Request, typed string, err error) error {
+	refusal, err := web.Refusal(w, r, err)
+	if err != nil {
+		return err
+	}
+	page := templates.Device{Code: typed, Error: refusal.Detail, ErrorCode: refusal.Code}
+	p.accounts.Show(w, r, refusal.Status, page)
+	return nil
+}
+
+// userCodeCookie has the code that was typed in a browser.
+const userCodeCookie = "cairn_user_code"
+
+var errTypedElsewhere = web.NewProblem(http.StatusForbidden, "device_browser",
+	"This page belongs to a browser in which the code of a device was entered, and this is another one, or it was too "+
+		"long ago. Enter the code that your own device shows.")
+
+// typedHere checks that the code of a device's request was typed in this browser. Otherwise somebody
+// could type the code of their own device and send the address of the next page to another person,
+// who would allow it without having seen a code. The consent page shows the code.
+func (p *Provider) typedHere(r *http.Request, req *authorization) error {
+	if !req.forDevice() {
+		return nil
+	}
+	for _, c := range r.CookiesNamed(p.accounts.HostCookie(userCodeCookie, "", 0).Name) {
+		if bytes.Equal(account.HashSecret(c.Value), req.device) {
+			req.userCode = c.Value
+			return nil
+		}
+	}
+	return errTypedElsewhere
 }
 
 // allowDevice stores the grant for the device, in place of a code.
@@ -275,7 +305,8 @@ func challengeOf(verifier string) string {
 // redirect.
 func (req *authorization) forDevice() bool { return len(req.device) > 0 }
 
-// deviceFacts returns when and from where the request was made, for the consent page.
+// deviceFacts returns what the consent page shows of the request: its code, when and from where it was
+// made.
 func (p *Provider) deviceFacts(ctx context.Context, req *authorization) (*templates.DeviceFacts, error) {
 	if !req.forDevice() {
 		return nil, nil
@@ -284,5 +315,5 @@ func (p *Provider) deviceFacts(ctx context.Context, req *authorization) (*templa
 	if err != nil {
 		return nil, deviceError(err)
 	}
-	return &templates.DeviceFacts{Address: d.Address, StartedAt: d.CreatedAt}, nil
+	return &templates.DeviceFacts{Code: shownUserCode(req.userCode), Address: d.Address, StartedAt: d.CreatedAt}, nil
 }

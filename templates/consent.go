@@ -35,6 +35,7 @@ type Consent struct {
 
 // DeviceFacts help people to tell their own device from that of somebody who has sent them a code.
 type DeviceFacts struct {
+	Code      string // that the device shows, as it was typed in this browser
 	Address   string
 	StartedAt time.Time
 }

@@ -71,7 +71,7 @@ func fullPages() map[string]templates.Page {
 		"reset-password": templates.ResetPassword{Handle: "ada", Code: "ABC", Error: "That code does not work.", ErrorCode: "invalid_reset_code", MinPassword: 10, Continue: "eyJ0IjoxfQ.c2VhbA"},
 		"consent": templates.Consent{
 			ClientName: "Club Calendar", ClientID: "c1", Handle: "ada", Scopes: []templates.ScopeItem{{Name: "profile", Sentence: "Your handle and name"}},
-			Continue: "eyJ0IjoxfQ.c2VhbA", Token: "t0k", RedirectHost: "calendar.example", Device: &templates.DeviceFacts{Address: "192.0.2.7", StartedAt: noon},
+			Continue: "eyJ0IjoxfQ.c2VhbA", Token: "t0k", RedirectHost: "calendar.example", Device: &templates.DeviceFacts{Code: "WDJB-MJHT", Address: "192.0.2.7", StartedAt: noon},
 			APIs: []templates.APIItem{{Name: "Trails", URI: "urn:trails", Scopes: []templates.ScopeItem{{Name: "trails.read", Sentence: "See your trails"}}}, {Name: "Maps", URI: "urn:maps"}},
 		},
 		"device":          templates.Device{Code: "WDJBMJHT", Error: "No device is waiting with this code.", ErrorCode: "device_code"},

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/cairn-id/cairn/account"
 )
@@ -47,6 +48,14 @@ func (s *Site) stepCookie(value string, maxAge int) *http.Cookie {
 func (s *Site) markCookie(value string) *http.Cookie {
 	c := s.cookie(s.hostOnly(deviceCookie), value, "")
 	c.MaxAge = int(account.DeviceLifetime.Seconds())
+	return c
+}
+
+// HostCookie returns a cookie of package provider that no sibling host can set. A negative life
+// deletes it.
+func (s *Site) HostCookie(name, value string, life time.Duration) *http.Cookie {
+	c := s.cookie(s.hostOnly(name), value, "")
+	c.MaxAge = int(life.Seconds())
 	return c
 }
 

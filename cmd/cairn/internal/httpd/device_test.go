@@ -96,7 +96,7 @@ func TestDeviceSignsInWithACodeThatIsTypedElsewhere(t *testing.T) {
 		// of trusted clients.
 		typed := " " + strings.ToLower(strings.ReplaceAll(d.user, "-", " "))
 		page := mainOf(b.typed(typed, "ada", "").Text)
-		for _, text := range []string{"App " + c.id, "only if you started this yourself", "127.0.0.1", "Sign you in"} {
+		for _, text := range []string{"App " + c.id, "only if you started this yourself", "127.0.0.1", "Sign you in", "Compare this code", d.user} {
 			if !strings.Contains(page, text) {
 				t.Errorf("the question lacks %q: %s", text, page)
 			}
@@ -161,6 +161,38 @@ func TestDeviceIsRefused(t *testing.T) {
 	wantOAuthError(t, "an unknown client", s.clientPost("device_authorization", "nobody", "", nil), 401, "invalid_client")
 	wantOAuthError(t, "an unknown resource", s.clientPost("device_authorization", "tool", "", url.Values{"resource": {"https://x.example.org"}}), 400, "invalid_target")
 	wantOAuthError(t, "a client that must be authenticated", s.clientPost("device_authorization", "tv", "", nil), 401, "invalid_client")
+}
+
+// The code of the attacker's device, entered by the attacker, opens nothing in the browser of another person.
+func TestDeviceGoesOnInTheBrowserThatTypedTheCode(t *testing.T) {
+	s := startDevices(t, serviceOptions{})
+	d := s.startDevice("tv", "secret-of-tv-0123456789abcdefghij", url.Values{"scope": {"openid"}})
+	eve, ada := s.browser(), s.signedIn("ada")
+	next := needStatus(t, "typed", eve.postForm("/device", url.Values{"user_code": {d.user}}), http.StatusSeeOther).Header.Get("Location")
+	repeated := continuationOf(t, eve.get(next), "/login/")
+	other := s.startDevice("tv", "secret-of-tv-0123456789abcdefghij", url.Values{"scope": {"openid"}})
+	for _, typed := range []string{"", other.user} {
+		if typed != "" {
+			ada.postForm("/device", url.Values{"user_code": {typed}})
+		}
+		for _, path := range []string{next, "/oauth2/authorize?continue=" + repeated, "/oauth2/consent?continue=" + repeated} {
+			got := ada.get(path)
+			if wantStatus(t, path, got, http.StatusForbidden); pageName(t, got.Text) != "device" || strings.Contains(got.Text, d.user) {
+				t.Errorf("%s: %s", path, mainOf(got.Text))
+			}
+		}
+		sent := ada.postForm("/oauth2/consent", url.Values{"continue": {repeated}, "decision": {"allow"}})
+		wantStatus(t, "the form", sent, http.StatusForbidden)
+	}
+	wantOAuthError(t, "the device", d.poll(), 400, "authorization_pending")
+	// The link of the device fills in the code, which the next page shows too.
+	f := pageForm(t, ada.get(d.link).Text)
+	if page := ada.typed(f.values.Get("user_code"), "ada", ""); !strings.Contains(elementText(elementByID(t, page.Text, "device-code")), d.user) {
+		t.Errorf("the question: %s", mainOf(page.Text))
+	}
+	if got := ada.typed(d.user, "ada", "allow"); !strings.Contains(got.Text, `id="device-allowed"`) || ada.cookie("cairn_user_code") != "" {
+		t.Errorf("allowed: %d %s", got.StatusCode, mainOf(got.Text))
+	}
 }
 
 // Of many polls at once one gets the tokens, and they live; of two people at once one gives them.

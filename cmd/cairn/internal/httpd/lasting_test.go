@@ -1,0 +1,116 @@
+package httpd
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/provider"
+)
+
+// A cookie that was stolen when its session was old gets nothing that outlives the session, and what is given the owner
+// is told, once in a month.
+func TestStaleSessionGetsNothingThatLasts(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		l.member("ada")
+		wiki := l.app("wiki", func(c *provider.Client) { c.Trusted = true }, "openid", "offline_access")
+		asks := l.app("asks", nil, "openid", "offline_access")
+		l.addAPI(trails, "Trails", func(a *provider.API) { a.AllClients, a.Lifetime = true, 24*time.Hour })
+		l.addAPI(maps3, "Maps", func(a *provider.API) { a.AllClients, a.Lifetime = true, time.Hour })
+		l.addClient("tv", func(c *provider.Client) { c.DeviceGrant, c.Trusted, c.AuthMethod = true, true, provider.AuthNone })
+		b, known := l.signedIn("ada"), l.signedIn("ada")
+		l.later(stale)
+		l.mails()
+		device := l.startDevice("tv", "", url.Values{"scope": {"openid"}})
+		entered := b.get(needStatus(t, "device", b.postForm("/device", url.Values{"user_code": {device.user}}), 303).Header.Get("Location"))
+		for what, got := range map[string]response{
+			"offline_access, trusted": b.get(wiki.authURL()),
+			"offline_access":          b.get(asks.authURL()),
+			"a long token":            b.get(wiki.authURL("scope", "openid", "resource", trails)),
+			"a device":                entered,
+		} {
+			if !toLogin(got) {
+				t.Errorf("%s: %d %s", what, got.StatusCode, got.Header.Get("Location"))
+				continue
+			}
+			again := b.get("/oauth2/authorize?continue=" + continuationOf(t, got, "/login/"))
+			if !toLogin(again) {
+				t.Errorf("%s, came back without a sign-in: %d %s", what, again.StatusCode, again.Header.Get("Location"))
+			}
+		}
+		wantAnswer(t, "silently", answered(t, b.get(wiki.authURL("prompt", "none"))), "login_required")
+		wantAnswer(t, "nothing that lasts", answered(t, b.get(wiki.authURL("scope", "openid"))), "code")
+		wantAnswer(t, "an hour's token", answered(t, b.get(wiki.authURL("scope", "openid", "resource", maps3))), "code")
+		wantOAuthError(t, "the device", device.poll(), 400, "authorization_pending")
+		if sent := l.mails(); len(sent) > 0 {
+			t.Errorf("mails about nothing: %v", sent)
+		}
+
+		// Whoever signs in is asked nothing more; of six at once one is told.
+		granted := together(6, func(int) url.Values { return known.authorize(wiki.authURL(), "ada") })
+		told := only(t, "offline_access", l.mails(), "ada@example.org")
+		if told.Subject != "App wiki may now act for you while you are away" || !strings.Contains(told.Text, l.URL+"/account/apps") {
+			t.Errorf("the mail: %s\n%s", told.Subject, told.Text)
+		}
+		refresh := needStatus(t, "exchange", wiki.redeem(granted[0].Get("code")), 200).text(t, "refresh_token")
+		if got := b.typed(device.user, "ada", "allow"); !strings.Contains(got.Text, `id="device-allowed"`) {
+			t.Fatalf("the device: %d %s", got.StatusCode, mainOf(got.Text))
+		}
+		if m := l.mail("device", "ada@example.org"); !strings.HasPrefix(m.Subject, "App tv may now act") {
+			t.Errorf("of the device: %s", m.Subject)
+		}
+
+		// More of the same kind needs nothing, of another kind it does.
+		l.later(stale)
+		wantAnswer(t, "with living access", answered(t, b.get(wiki.authURL("prompt", "none"))), "code")
+		wantAnswer(t, "of another kind", answered(t, b.get(wiki.authURL("prompt", "none", "resource", trails))), "login_required")
+		needStatus(t, "remove", b.call("DELETE /api/me/apps/wiki"), http.StatusNoContent)
+		wantAnswer(t, "after its removal", answered(t, b.get(wiki.authURL("prompt", "none"))), "login_required")
+		refresh = needStatus(t, "exchange", wiki.redeem(b.authorize(wiki.authURL(), "ada").Get("code")), 200).text(t, "refresh_token")
+		if sent := l.mails(); len(sent) > 0 {
+			t.Errorf("told again within a month: %v", sent)
+		}
+		for range 2 {
+			l.later(account.LastingTold / 2)
+			refresh = needStatus(t, "refresh", wiki.refresh(refresh), 200).text(t, "refresh_token")
+		}
+		l.signedIn("ada").authorize(wiki.authURL(), "ada")
+		told = only(t, "a month later", map[string][]mail.Message{"": aboutApps(l.mails()["ada@example.org"])}, "")
+		rows, err := l.store.AuditLog(t.Context(), account.AuditQuery{Kind: "app.lasting"})
+		noError(t, err)
+		if len(rows) != 3 || rows[2].Actor != "ada" || rows[2].Detail != "wiki" || rows[1].Detail != "tv" || rows[0].Detail != "wiki" {
+			t.Errorf("audit log: %+v", rows)
+		}
+	})
+}
+
+func aboutApps(sent []mail.Message) (about []mail.Message) {
+	for _, m := range sent {
+		if strings.Contains(m.Subject, "may now act for you") {
+			about = append(about, m)
+		}
+	}
+	return about
+}
+
+// Explain says when a sign-in has to be new.
+func TestExplainSaysThatLastingAccessNeedsAProof(t *testing.T) {
+	s, rp := startApp(t, func(c *provider.Client) { c.Trusted = true }, "openid", "offline_access")
+	const step = "the sign-in page, unless the browser signed in during the last 10m0s"
+	for range 2 {
+		if e := s.explain(rp.authURL(), "ada"); e.Answer != provider.AnswerCode || e.Steps[0] != step {
+			t.Errorf("without such access: %s %q", e.Answer, e.Steps)
+		}
+	}
+	if e := s.explain(rp.authURL("scope", "openid"), "ada"); e.Steps[0] == step {
+		t.Errorf("nothing lasts: %q", e.Steps)
+	}
+	s.signedInTokens(rp, "ada")
+	if e := s.explain(rp.authURL(), "ada"); e.Answer != provider.AnswerCode || e.Steps[0] == step {
+		t.Errorf("with such access: %s %q", e.Answer, e.Steps)
+	}
+}
