@@ -203,20 +203,34 @@ var errUnknownInvite = fmt.Errorf("%w: unknown code", ErrInvalidInvite)
 func (s *Service) OpenInvite(ctx context.Context, c Caller, typed string) (i Invite, err error) {
 	err = s.limits.Guess(ctx, []web.LimitKey{{Name: web.LimitRegister, Key: c.Address}},
 		errUnknownInvite, func() error {
-			code := CanonicalCode(typed, inviteCodeLength)
-			if code == "" {
-				return errUnknownInvite
-			}
-			i, err = s.store.Invite(ctx, code)
-			switch {
-			case errors.Is(err, ErrInviteNotFound):
-				return errUnknownInvite
-			case err != nil:
-				return err
-			case !i.Open(s.Now()):
-				return ErrInvalidInvite
-			}
-			return nil
+			i, err = s.openInvite(ctx, typed)
+			return err
 		})
 	return i, err
+}
+
+// LinkedInvite is OpenInvite for a link on another site, whose pages must not use up the limit of an
+// address by links to wrong codes. Nothing is counted: 80 bits are not guessed.
+func (s *Service) LinkedInvite(ctx context.Context, c Caller, typed string) (Invite, error) {
+	if err := s.limits.Blocked(ctx, web.LimitKey{Name: web.LimitRegister, Key: c.Address}); err != nil {
+		return Invite{}, err
+	}
+	return s.openInvite(ctx, typed)
+}
+
+func (s *Service) openInvite(ctx context.Context, typed string) (Invite, error) {
+	code := CanonicalCode(typed, inviteCodeLength)
+	if code == "" {
+		return Invite{}, errUnknownInvite
+	}
+	i, err := s.store.Invite(ctx, code)
+	switch {
+	case errors.Is(err, ErrInviteNotFound):
+		return i, errUnknownInvite
+	case err != nil:
+		return i, err
+	case !i.Open(s.Now()):
+		return i, ErrInvalidInvite
+	}
+	return i, nil
 }

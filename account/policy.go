@@ -122,7 +122,7 @@ var (
 	UseRecoveryCode = Act{Action: "factor.recovery_code_used", Proof: ProofSignIn, Told: MailRecoveryCodeUsed}
 	RefuseFactor    = Act{Action: "factor.refused", Proof: ProofSignIn}
 	ExportAccount   = Act{Action: "account.export", Proof: ProofFresh, Told: MailExported, Routes: []string{
-		"GET /api/me/export", "POST /account/export",
+		"GET /api/me/export", "POST /api/me/export", "POST /account/export",
 	}}
 	DeleteAccount = Act{Action: "account.delete", Proof: ProofPassword, Told: MailDeleted, Ends: endsAccess, Routes: []string{
 		"DELETE /api/me", "POST /account/delete",

@@ -43,7 +43,7 @@ func (s *Site) Mount(m *mux.Router) {
 	})
 	handle("/api/me/totp/confirm", web.Methods{"POST": signedIn(s.apiConfirmTOTP)})
 	handle("/api/me/recovery-codes", web.Methods{"POST": signedIn(s.apiRecoveryCodes)})
-	handle("/api/me/export", web.Methods{"GET": signedIn(s.export)})
+	handle("/api/me/export", web.Methods{"GET": signedIn(web.OwnSite(s.export)), "POST": signedIn(s.apiExport)})
 	handle("/api/me/passkeys", web.Methods{"GET": signedIn(s.apiPasskeys), "POST": signedIn(s.apiAddPasskey)})
 	handle("/api/me/passkeys/begin", web.Methods{"POST": signedIn(s.apiBeginAddPasskey)})
 	handle("/api/me/passkeys/{id}", web.Methods{

@@ -39,7 +39,11 @@ func (s *Site) registerPage(w http.ResponseWriter, r *http.Request) error {
 		return s.showRegister(w, r, http.StatusOK, page)
 	}
 	status := http.StatusOK
-	i, err := s.OpenInvite(r.Context(), s.Caller(r), page.Code)
+	open := s.OpenInvite
+	if web.FromOtherSite(r) {
+		open = s.LinkedInvite
+	}
+	i, err := open(r.Context(), s.Caller(r), page.Code)
 	switch {
 	case err == nil:
 		page.Code, page.InvitedBy, page.Note = i.Shown(), i.Inviter, i.Note

@@ -10,6 +10,28 @@ import (
 	"sync"
 )
 
+// FromOtherSite reports whether a page of another site or host made the browser send the request
+// (Fetch Metadata). Programs, links in a mail program and typed addresses have no such page.
+func FromOtherSite(r *http.Request) bool {
+	from := r.Header.Get("Sec-Fetch-Site")
+	return from != "" && from != "same-origin" && from != "none"
+}
+
+var errOtherSite = NewProblem(http.StatusForbidden, "cross_origin",
+	"A page of another site asked for this file. Open it from the pages of this service; a program asks for it without "+
+		"Sec-Fetch-Site.")
+
+// OwnSite refuses a GET from a page of another site, for files whose download is recorded: with a link
+// to them, browsers send the session (SameSite=Lax).
+func OwnSite(h Handler) Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if FromOtherSite(r) && r.Method != http.MethodPost {
+			return errOtherSite
+		}
+		return h(w, r)
+	}
+}
+
 // RequestInfo travels with a request: the middleware creates it, handlers add to it, and the one
 // log line of the request is written from it. It never contains a secret, code or token.
 type RequestInfo struct {
