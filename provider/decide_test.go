@@ -106,6 +106,20 @@ func TestAnsweredClassIsTheFirstThatWasAskedFor(t *testing.T) {
 	}
 }
 
+const stale = 10*time.Minute + time.Second
+
+// confirmed is an old session whose user proved their identity that long ago.
+func confirmed(ago time.Duration) *account.Identity {
+	id := signedIn(noon.Add(-time.Hour), "old")
+	id.Session.ConfirmedAt = noon.Add(-ago)
+	return id
+}
+
+func withFactor(id *account.Identity) *account.Identity {
+	id.User.SecondFactor = true
+	return id
+}
+
 func TestAuthorizationDecisions(t *testing.T) {
 	earlier := signedIn(noon.Add(-time.Hour), "old")
 	client := &Client{ID: "app"}
@@ -145,9 +159,16 @@ func TestAuthorizationDecisions(t *testing.T) {
 		"the hint is forged":                    {authzState{maxAge: -1, identity: earlier, consented: all, badHint: true}, refused, "invalid_request"},
 		"the client's flag is missing":          {authzState{maxAge: -1, identity: earlier, consented: all, client: &Client{RequireFlag: "activity"}}, refused, "access_denied"},
 		"the client's flag is there":            {authzState{maxAge: -1, identity: signedIn(noon.Add(-time.Hour), "x", "activity"), consented: all, client: &Client{RequireFlag: "activity"}}, proceed, ""},
+		"what lasts, session proven lately":     {authzState{maxAge: -1, identity: confirmed(10 * time.Minute), consented: all, lasts: lastsOffline, newLasting: lastsOffline}, proceed, ""},
+		"what lasts, stale session":             {authzState{maxAge: -1, identity: confirmed(stale), consented: all, lasts: lastsOffline, newLasting: lastsOffline}, login, ""},
+		"what lasts, of a first party":          {authzState{maxAge: -1, identity: confirmed(stale), client: &Client{Trusted: true}, newLasting: lastsOnDevice}, login, ""},
+		"what lasts, silently":                  {authzState{maxAge: -1, identity: confirmed(stale), consented: all, prompts: []string{"none"}, newLasting: lastsLonger}, refused, "login_required"},
+		"what lasts, and a second factor since": {authzState{maxAge: -1, identity: withFactor(confirmed(0)), consented: all, newLasting: lastsOffline}, login, ""},
+		"what lasts, and living access":         {authzState{maxAge: -1, identity: confirmed(stale), consented: all, lasts: lastsOffline}, proceed, ""},
+		"what lasts, stale session, denied":     {authzState{maxAge: -1, identity: confirmed(stale), decision: decisionDeny, newLasting: lastsOffline}, refused, "access_denied"},
 		"a decision does not replace a sign-in": {authzState{maxAge: -1, identity: earlier, prompts: []string{"login"}, decision: decisionAllow, returned: true, proofSeen: fingerprint(earlier)}, login, ""},
 	} {
-		c.q.arrived, c.q.agreed = noon, all
+		c.q.arrived, c.q.now, c.q.agreed = noon, noon, all
 		if c.q.client == nil {
 			c.q.client = client
 		}
