@@ -51,7 +51,7 @@ func (d *rawDatabase) rows(query string) (list []string) {
 // neither a row nor a mail. Of the pages of this service itself, the downloads are recorded; of the protocol, a request
 // of a client to authorize gets a code, and one with an ID token signs out (RP-Initiated Logout section 2).
 func TestGETHasNoEffect(t *testing.T) {
-	l := &life{begin: time.Now().UTC().Truncate(time.Second)}
+	l := &life{begin: time.Now().UTC().Truncate(time.Second).Add(15 * time.Minute)} // as eachLife does
 	s, db := startServiceWithDatabase(t, serviceOptions{Mail: l, Now: l.now})
 	l.service = s
 	l.member("ada", account.FlagAdmin, account.FlagActivity)
