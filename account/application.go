@@ -70,9 +70,8 @@ func (s *Service) AppsFor(ctx context.Context, u User) ([]App, error) {
 // while they are away.
 const LastingTold = 30 * 24 * time.Hour
 
-// LastingAccess returns the audit row, with the mails, of access of an application that outlives the
-// session: of the act GiveLastingAccess. Whether it needs the proof of the act depends on the access that the
-// application has already, so the provider decides that.
+// LastingAccess returns the audit row of GiveLastingAccess, with its mails. Whether the proof of the act
+// is needed depends on the access that the application has already, so package provider checks it.
 func (s *Service) LastingAccess(ctx context.Context, c Caller, clientID, name string) (*Audit, error) {
 	mails, err := s.Administration().notices(ctx, c.User, GiveLastingAccess.Told, "name", name)
 	a := c.Audit(s.Now(), GiveLastingAccess, c.User.Handle, clientID).with(mails...)

@@ -159,7 +159,7 @@ func TestAuthorizationDecisions(t *testing.T) {
 		"the hint is forged":                    {authzState{maxAge: -1, identity: earlier, consented: all, badHint: true}, refused, "invalid_request"},
 		"the client's flag is missing":          {authzState{maxAge: -1, identity: earlier, consented: all, client: &Client{RequireFlag: "activity"}}, refused, "access_denied"},
 		"the client's flag is there":            {authzState{maxAge: -1, identity: signedIn(noon.Add(-time.Hour), "x", "activity"), consented: all, client: &Client{RequireFlag: "activity"}}, proceed, ""},
-		"what lasts, session proven lately":     {authzState{maxAge: -1, identity: confirmed(10 * time.Minute), consented: all, lasts: lastsOffline, newLasting: lastsOffline}, proceed, ""},
+		"what lasts, session proven recently":   {authzState{maxAge: -1, identity: confirmed(10 * time.Minute), consented: all, lasts: lastsOffline, newLasting: lastsOffline}, proceed, ""},
 		"what lasts, stale session":             {authzState{maxAge: -1, identity: confirmed(stale), consented: all, lasts: lastsOffline, newLasting: lastsOffline}, login, ""},
 		"what lasts, of a first party":          {authzState{maxAge: -1, identity: confirmed(stale), client: &Client{Trusted: true}, newLasting: lastsOnDevice}, login, ""},
 		"what lasts, silently":                  {authzState{maxAge: -1, identity: confirmed(stale), consented: all, prompts: []string{"none"}, newLasting: lastsLonger}, refused, "login_required"},
