@@ -184,6 +184,15 @@ func (a *Administration) Unsuspend(ctx context.Context, by Caller, u User) error
 	return web.Noted(ctx, "user_unsuspended", a.store.Unsuspend(ctx, u.Sub, a.Now(), row))
 }
 
+// Unlock forgets the failed sign-ins of a user, who can try again wherever they were refused.
+func (a *Administration) Unlock(ctx context.Context, by Caller, u User) error {
+	row, err := a.begin(ctx, by, UnlockUser, u, "")
+	if err != nil {
+		return err
+	}
+	return web.Noted(ctx, "user_unlocked", a.store.UnlockUser(ctx, u.Sub, a.Now(), row))
+}
+
 // Delete removes a user's personal data. The handle stays taken. ErrOwnAccount (people delete their
 // own account with their password), ErrLastAdmin.
 func (a *Administration) Delete(ctx context.Context, by Caller, u User) error {

@@ -15,8 +15,9 @@ import (
 )
 
 // The cookie of known devices has a mark for each user who recently signed in there. It proves
-// nothing and opens nothing: without it, the user is notified of the sign-in by mail. A mark has the
-// time at which it was made, so that what voids marks leaves later ones.
+// nothing and opens nothing: without it, the user is notified of the sign-in by mail, and the failures
+// of others limit it (see Service.signInLimits). A mark has the time at which it was made, so that what
+// voids marks leaves later ones.
 const (
 	maxDeviceUsers = 10
 	DeviceLifetime = 400 * 24 * time.Hour // browsers keep none longer
@@ -50,12 +51,16 @@ func (s *Service) markCode(of string) string {
 	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))[:markMAC]
 }
 
-// knownBrowser reports whether the browser has a mark of the user that was not voided.
-func (s *Service) knownBrowser(c Caller, u User) bool {
-	return slices.ContainsFunc(c.Browser.Marks, func(m string) bool {
+// markIn returns the mark of a user that a browser has and that was not voided, or "".
+func (s *Service) markIn(b Browser, u User) string {
+	i := slices.IndexFunc(b.Marks, func(m string) bool {
 		made, ok := s.markMade(m, u)
 		return ok && (u.DevicesVoidedAt.IsZero() || made.After(u.DevicesVoidedAt))
 	})
+	if i < 0 || u.Sub == "" {
+		return ""
+	}
+	return b.Marks[i]
 }
 
 // withMark returns the marks of a browser with a new one of a user, the latest first.
@@ -77,7 +82,7 @@ func (s *Service) withMark(marks []string, u User) []string {
 // newDeviceNotices returns the mails that notify the user of a sign-in in a browser without their
 // mark. There are none for the very first sign-in. u is the user before the sign-in.
 func (s *Service) newDeviceNotices(ctx context.Context, c Caller, u User, n *Session) ([]Mail, error) {
-	if s.knownBrowser(c, u) || u.LastLoginAt.IsZero() {
+	if s.markIn(c.Browser, u) != "" || u.LastLoginAt.IsZero() {
 		return nil, nil
 	}
 	return s.boundedNotices(ctx, u, MailNewDevice, "device", c.Device, "address", n.Address, "session", n.ID)

@@ -158,6 +158,9 @@ var (
 	Unsuspend = Act{Action: "user.unsuspend", Proof: ProofFresh, Told: MailUnsuspended, Routes: []string{
 		"POST /api/admin/users/{handle}/unsuspend", "POST /admin/users/{handle}/unsuspend",
 	}}
+	UnlockUser = Act{Action: "user.unlock", Proof: ProofFresh, Routes: []string{
+		"POST /api/admin/users/{handle}/unlock", "POST /admin/users/{handle}/unlock",
+	}}
 	IssueResetCode = Act{Action: "user.reset_code", Proof: ProofFresh, Told: MailResetCodeMade, Routes: []string{
 		"POST /api/admin/users/{handle}/reset-password-code", "POST /admin/users/{handle}/reset-password-code",
 	}}
@@ -216,9 +219,8 @@ var Acts = []Act{
 	RefuseSuspended, LimitSignIns, Register, ChangeProfile, ChangeEmail, AskVerification, VerifyEmail,
 	UndoEmailChange, ChangePassword, ForgetPassword, ResetPassword, LimitResets, AddFactor, RemoveFactor,
 	RenamePasskey, NoticeCounter, RenewRecoveryCodes, UseRecoveryCode, RefuseFactor, ExportAccount,
-	DeleteAccount, AllowApp, GiveLastingAccess, RemoveApp, CreateInvite, DeleteInvite, AddUser, AmendUser,
-	SetFlags, Suspend,
-	Unsuspend, IssueResetCode, ResetFactors, EndUserSession, EndUserSessions, DeleteUser, RevokeInvite,
+	DeleteAccount, AllowApp, GiveLastingAccess, RemoveApp, CreateInvite, DeleteInvite, AddUser, AmendUser, SetFlags,
+	Suspend, Unsuspend, UnlockUser, IssueResetCode, ResetFactors, EndUserSession, EndUserSessions, DeleteUser, RevokeInvite,
 	RevokeBranch, UpdateSettings, CloseNextSteps, SetLogo, ImportUsers, ExportAudit, SealKeys, RetireSecret,
 	Restore, AllowClients, DisallowClients, RegisterClient, UpdateClient, RenewClient, RemoveClient, RegisterAPI,
 	UpdateAPI, RenewAPI, RemoveAPI, GiveUpMail,

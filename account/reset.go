@@ -47,38 +47,41 @@ type Reset struct {
 	Password string `json:"password"`
 }
 
-// ResetPassword spends a code and returns the user as they are then. It neither signs in nor lifts a suspension, and a refused password
-// does not spend the code.
+// ResetPassword spends a code and returns the user as they are then. It neither signs in nor lifts a
+// suspension, and a refused password does not spend the code. It clears the failed sign-ins of the
+// account, and makes the browser and its address known: the result has the marks for it.
 //
 // A right code is always accepted: nobody guesses 130 bits, and wrong guesses of others must not
 // keep the owner out. Wrong codes count for the address that sends them, and for the typed account.
-func (s *Service) ResetPassword(ctx context.Context, c Caller, in Reset) (User, error) {
+func (s *Service) ResetPassword(ctx context.Context, c Caller, in Reset) (SignedIn, error) {
 	handle, code, err := s.checkReset(ctx, c, in)
 	if err != nil {
 		if errors.Is(err, ErrInvalidResetCode) {
 			web.Note(ctx, "reset_refused")
 		}
-		return User{}, err
+		return SignedIn{}, err
 	}
 	u, err := s.userNamed(ctx, handle)
 	if err != nil {
-		return User{}, err
+		return SignedIn{}, err
 	}
 	hash, err := s.hashNew(ctx, in.Password, handle)
 	if err != nil {
-		return User{}, err
+		return SignedIn{}, err
 	}
 	a, err := s.begin(ctx, c.as(u), ResetPassword, "")
 	if err != nil {
-		return User{}, err
+		return SignedIn{}, err
 	}
 	a.Actor, a.Target = handle, handle
-	err = s.store.ResetPassword(ctx, handle, HashSecret(code), hash, s.Now(), a)
-	if err != nil {
-		return User{}, err
+	if err := s.store.ResetPassword(ctx, handle, HashSecret(code), hash, s.Now(), a); err != nil {
+		return SignedIn{}, err
 	}
 	web.Note(ctx, "password_reset")
-	return s.store.UserBySub(ctx, u.Sub) // with an address that may no longer be verified
+	if u, err = s.store.UserBySub(ctx, u.Sub); err != nil { // with voided marks, and an address that may no longer be verified
+		return SignedIn{}, err
+	}
+	return SignedIn{User: u, Marks: s.withMark(c.Browser.Marks, u)}, nil
 }
 
 // checkReset returns the account of a right code.

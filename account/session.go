@@ -149,9 +149,7 @@ func (s *Service) saveSession(
 	}
 	out.User = p.user
 	shown := shownFactors(p.amr)
-	if s.MailEnabled() {
-		out.Marks = s.withMark(c.Browser.Marks, p.user)
-	}
+	out.Marks = s.withMark(c.Browser.Marks, p.user)
 	web.NoteUser(ctx, p.user.Sub)
 	web.NoteSignIn(ctx, web.SignInSuccess, shown)
 	out.Session = *row

@@ -107,7 +107,7 @@ func TestSignOutPutsTheTokenIntoTheList(t *testing.T) {
 		}
 		out.Call("POST", "/api/auth/logout", nil).Is(200)
 		in.Login("bob", password).Is(200)
-		if len(out.Cookies) != 0 {
+		if delete(out.Cookies, "__Host-cairn_device"); len(out.Cookies) != 0 {
 			t.Errorf("cookies %v", out.Cookies)
 		}
 		for i, want := range []int{1, 1, 0} {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cairn-id/cairn/account/text"
@@ -82,28 +83,34 @@ func noteFailed(ctx context.Context, err error) error {
 }
 
 // checkPassword finds the user by a handle or a verified address and compares the password, within
-// the limits. The limits count the typed text, because a limit must not reveal whose address an
-// address is.
+// the limits.
 func (s *Service) checkPassword(ctx context.Context, c Caller, typed, password string) (User, error) {
 	typed = withoutAt(typed)
-	// Limits are checked before anything costs processor time.
-	address := web.LimitKey{Name: web.LimitLogin, Key: c.Address}
-	if err := s.limits.Blocked(ctx, address); err != nil {
-		return User{}, err
-	}
 	u, err := s.userNamed(ctx, typed)
 	if err != nil {
 		return User{}, err
 	}
 	key := accountKey(typed)
-	account := s.accountLimit(ctx, c, key, u)
+	limits := s.signInLimits(ctx, c, key, u)
 	signIns := web.LimitKey{Name: web.LimitSignIn, Key: key + " " + c.Address}
-	for _, limit := range []web.LimitKey{account, signIns} {
+	// Limits are checked before anything costs processor time.
+	for _, limit := range []web.LimitKey{limits.own, signIns} {
 		if err := s.limits.Blocked(ctx, limit); err != nil {
 			return User{}, err
 		}
 	}
-	refusal, err := s.refusals.Get(ctx, "")
+	refused := s.limits.Blocked(ctx, limits.address)
+	if refused == nil {
+		refused = s.limits.Blocked(ctx, limits.account)
+	}
+	if refused != nil {
+		// Where some account is known, the time of a refusal must not tell that this one is not.
+		some, err := s.store.RecentSignIn(ctx, c.Address, "", s.Now().Add(-knownFor))
+		if err != nil || !some || !errors.Is(refused, web.ErrRateLimited) {
+			return User{}, cmp.Or(err, refused)
+		}
+	}
+	work, err := s.refusals.Get(ctx, "")
 	if err != nil {
 		return User{}, err
 	}
@@ -112,13 +119,21 @@ func (s *Service) checkPassword(ctx context.Context, c Caller, typed, password s
 		return User{}, err
 	}
 	defer leave()
+	if refused != nil {
+		s.hasher.Match("", password, work)
+		return User{}, refused
+	}
 	// In the slot: at most one attempt per core runs at once.
-	err = s.limits.Guess(ctx, []web.LimitKey{address, account}, ErrInvalidCredentials, func() error {
-		if !s.hasher.Match(u.PasswordHash, password, refusal) || u.Sub == "" {
+	err = s.limits.Guess(ctx, limits.keys(), ErrInvalidCredentials, func() error {
+		if !s.hasher.Match(u.PasswordHash, password, work) || u.Sub == "" {
 			return ErrInvalidCredentials
 		}
 		return nil
 	})
+	if errors.Is(err, ErrInvalidCredentials) {
+		s.noteLocked(ctx, limits.account, u)
+		err = cmp.Or(limits.exempted, err)
+	}
 	if err == nil {
 		err = s.limits.Count(ctx, signIns)
 	}
@@ -167,7 +182,8 @@ func (s *Service) userNamed(ctx context.Context, typed string) (User, error) {
 // and it does not apply to recovery codes.
 func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) error {
 	u := c.User
-	limits := []web.LimitKey{{Name: web.LimitLogin, Key: c.Address}, s.accountLimit(ctx, c, u.Handle, u)}
+	of := s.signInLimits(ctx, c, u.Handle, u)
+	limits := of.keys()
 	code, isTOTP := totpCode(typed)
 	if isTOTP {
 		limits = append(limits,
@@ -176,7 +192,7 @@ func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) error {
 				return refusal
 			}})
 	}
-	return s.limits.Guess(ctx, limits, ErrInvalidOTP, func() (err error) {
+	err := s.limits.Guess(ctx, limits, ErrInvalidOTP, func() (err error) {
 		good := false
 		if isTOTP {
 			good, err = s.useTOTP(ctx, u.Sub, code)
@@ -189,6 +205,10 @@ func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) error {
 		}
 		return err
 	})
+	if errors.Is(err, ErrInvalidOTP) {
+		s.noteLocked(ctx, of.account, u)
+	}
+	return err
 }
 
 // useTOTP accepts a code of the user's authenticator app once.
@@ -221,21 +241,72 @@ func (s *Service) useRecoveryCode(ctx context.Context, c Caller, typed string) (
 	return s.store.UseRecoveryCode(ctx, c.User.Sub, HashSecret(code), s.Now(), a)
 }
 
-// accountLimit returns the limit key of the failures of an account; u may be the zero User.
-// Addresses from which the account signed in before are exempt, so that strangers cannot lock an
-// owner out; their own limit still holds.
-func (s *Service) accountLimit(ctx context.Context, c Caller, key string, u User) web.LimitKey {
-	return web.LimitKey{Name: web.LimitLoginAccount, Key: key, Exempt: func(refusal error) error {
-		known, err := s.store.KnownAddress(ctx, cmp.Or(u.Sub, nobody), c.Address)
+// knownFor is how long the address of a sign-in stays known.
+const knownFor = 30 * 24 * time.Hour
+
+// signInLimits are the limits of guesses at an account from one place. They count the typed text,
+// because a limit must not reveal whose address an address is.
+type signInLimits struct {
+	own, address, account web.LimitKey
+	// exempted is the refusal from which the address exempts the caller, or nil. A wrong password gets
+	// it too: otherwise the answer would tell a stranger there that the account is known.
+	exempted error
+}
+
+func (l *signInLimits) keys() []web.LimitKey { return []web.LimitKey{l.own, l.address, l.account} }
+
+// signInLimits returns the limits for what was typed; u may be the zero User.
+//
+// Mistakes of others keep nobody out. Where the account is known, by the mark of the browser or by
+// the address of a recent sign-in, only the limit of its own refuses: that of guesses at this
+// account from this address or, with a mark, in this browser.
+func (s *Service) signInLimits(ctx context.Context, c Caller, key string, u User) *signInLimits {
+	if u.Unlocks > 0 {
+		key = fmt.Sprintf("%s\x00%d", key, u.Unlocks) // nobody can type NUL
+	}
+	mark := s.markIn(c.Browser, u)
+	known := sync.OnceValues(func() (bool, error) {
+		return s.store.KnownAddress(ctx, cmp.Or(u.Sub, nobody), c.Address, s.Now().Add(-knownFor))
+	})
+	l := &signInLimits{
+		own:     web.LimitKey{Name: web.LimitLogin, Key: cmp.Or(mark, c.Address) + " " + key},
+		address: web.LimitKey{Name: web.LimitLoginAddress, Key: c.Address},
+		account: web.LimitKey{Name: web.LimitLoginAccount, Key: key},
+	}
+	l.address.Exempt = func(refusal error) error {
+		if mark != "" {
+			return nil
+		}
+		known, err := known()
 		switch {
 		case err != nil:
 			return fmt.Errorf("find known address: %w", err)
 		case known:
+			l.exempted = refusal
 			return nil
 		}
-		s.recordLimited(ctx, c, u, LimitSignIns, refusal)
 		return refusal
-	}}
+	}
+	l.account.Exempt = func(refusal error) error {
+		refusal = l.address.Exempt(refusal)
+		if refusal != nil {
+			s.recordLimited(ctx, c, u, LimitSignIns, refusal)
+		}
+		return refusal
+	}
+	return l
+}
+
+// noteLocked stores for how long strangers cannot sign in to the account after a failure, for those
+// who help its owner. A failure to store it does not change the response.
+func (s *Service) noteLocked(ctx context.Context, account web.LimitKey, u User) {
+	wait, err := s.limits.Wait(ctx, account)
+	if err == nil && wait > 0 {
+		err = s.store.LockUser(ctx, cmp.Or(u.Sub, nobody), u.Unlocks, s.Now().Add(wait))
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		s.log.WarnContext(ctx, "lock of an account not stored", "user", u.Sub, "error", err)
+	}
 }
 
 // accountKey folds a typed handle or address, so that another spelling does not give further
@@ -453,7 +524,7 @@ func (s *Service) recordLimited(ctx context.Context, c Caller, u User, act Act, 
 	switch {
 	case !errors.Is(refusal, web.ErrRateLimited):
 	case u.Sub == "":
-		_, _ = s.store.KnownAddress(ctx, nobody, nobody) // instead of reading the audit log
+		_, _ = s.store.KnownAddress(ctx, nobody, nobody, time.Time{}) // instead of reading the audit log
 	default:
 		s.recordRefusal(ctx, s.audit(c.as(User{}), act, u.Handle, ""))
 	}

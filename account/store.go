@@ -74,6 +74,11 @@ type UserStore interface {
 	Suspend(ctx context.Context, sub, reason string, now time.Time, a Audit) error
 	// Unsuspend lifts a suspension. What the suspension ended does not come back. ErrUserNotFound.
 	Unsuspend(ctx context.Context, sub string, now time.Time, a Audit) error
+	// LockUser stores User.LockedUntil while User.Unlocks is the given one. It is no error if there is
+	// no such user.
+	LockUser(ctx context.Context, sub string, unlocks int64, until time.Time) error
+	// UnlockUser adds one to User.Unlocks and clears User.LockedUntil. ErrUserNotFound.
+	UnlockUser(ctx context.Context, sub string, now time.Time, a Audit) error
 	// DeleteUser removes the personal data, sessions' addresses, preferences,
 	// consents, open invites and codes, ends sessions, revokes grants and keeps the handle as taken.
 	// Audit rows keep the handle and lose the addresses of what the user did.
@@ -148,9 +153,12 @@ type SessionStore interface {
 	// password is disowned since at most again; otherwise ErrInvalidLink. ErrUserNotFound.
 	DisownSession(ctx context.Context, sub, id string, code ResetCode, again time.Duration, now time.Time,
 		a Audit) (began time.Time, err error)
-	// KnownAddress reports whether the user has signed in from this address in a session, live or
-	// ended, whose address no act has made unknown.
-	KnownAddress(ctx context.Context, sub, address string) (bool, error)
+	// KnownAddress reports whether the user has signed in from this address since then in a session,
+	// live or ended, whose address no act has made unknown, or has used a reset code there.
+	KnownAddress(ctx context.Context, sub, address string, since time.Time) (bool, error)
+	// RecentSignIn reports whether anybody has signed in from this address since then, with this
+	// User-Agent unless it is empty.
+	RecentSignIn(ctx context.Context, address, userAgent string, since time.Time) (bool, error)
 	statuslist.Store
 	// HS256Sessions counts the live sessions whose token is or may be signed with the shared
 	// secret, and returns when the last of them expires.
@@ -234,7 +242,8 @@ type ResetStore interface {
 	ResetCodeValid(ctx context.Context, handle string, hash []byte, now time.Time) (bool, error)
 	// ResetPassword spends the code and sets the password hash; a.Ends applies, Unverify only to a code
 	// that was not mailed. A mailed code verifies the address, unless another account has verified
-	// it. ErrInvalidResetCode for an unknown handle as well as for a wrong, used or expired code.
+	// it. It unlocks the user and makes the address of the audit row known (see KnownAddress).
+	// ErrInvalidResetCode for an unknown handle as well as for a wrong, used or expired code.
 	ResetPassword(ctx context.Context, handle string, codeHash []byte, passwordHash string,
 		now time.Time, a Audit) error
 }

@@ -47,10 +47,23 @@ type User struct {
 	// PasswordDisownedAt is since when the password is known to somebody else, and opens nothing; zero:
 	// it is not. The user of a session does not have it.
 	PasswordDisownedAt time.Time
+	// Unlocks counts how often the failed sign-ins of the account were forgotten: see
+	// Service.signInLimits.
+	Unlocks int64
+	// LockedUntil is when the limit of the account allows strangers the next attempt.
+	LockedUntil time.Time
 }
 
 // Suspended reports whether an administrator has suspended the user.
 func (u User) Suspended() bool { return !u.SuspendedAt.IsZero() }
+
+// Locked returns LockedUntil, or the zero Time if it has passed.
+func (u User) Locked(now time.Time) time.Time {
+	if !u.LockedUntil.After(now) {
+		return time.Time{}
+	}
+	return u.LockedUntil
+}
 
 // Has reports whether an access flag is on.
 func (u User) Has(flag string) bool { return slices.Contains(u.Flags, flag) }

@@ -43,6 +43,7 @@ type userDetail struct {
 	EmailVerified bool                   `json:"email_verified"`
 	SuspendedAt   *time.Time             `json:"suspended_at"`
 	SuspendReason string                 `json:"suspend_reason"`
+	LockedUntil   *time.Time             `json:"locked_until"` // by failed sign-ins; null: not locked
 	Sessions      []account.SessionEntry `json:"sessions"`
 	Apps          []account.AppEntry     `json:"apps"`
 }
@@ -207,8 +208,9 @@ func (s *Service) detailOf(ctx context.Context, u account.User) (userDetail, err
 	return userDetail{
 		userEntry: entryOf(u, settings.Flags), EmailVerified: u.EmailVerified,
 		SuspendedAt: web.TimeOrNull(u.SuspendedAt), SuspendReason: u.SuspendReason,
-		Sessions: account.SessionEntries(access.Sessions, site.IdentityFrom(ctx).Session.ID),
-		Apps:     account.AppEntries(access.Apps),
+		LockedUntil: web.TimeOrNull(u.Locked(s.users.Now())),
+		Sessions:    account.SessionEntries(access.Sessions, site.IdentityFrom(ctx).Session.ID),
+		Apps:        account.AppEntries(access.Apps),
 	}, nil
 }
 
@@ -228,6 +230,13 @@ func (s *Service) unsuspend(w http.ResponseWriter, r *http.Request, u account.Us
 		return err
 	}
 	return answerOK(w, s.users.Unsuspend(r.Context(), s.accounts.Caller(r), u))
+}
+
+func (s *Service) unlock(w http.ResponseWriter, r *http.Request, u account.User) error {
+	if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
+		return err
+	}
+	return answerOK(w, s.users.Unlock(r.Context(), s.accounts.Caller(r), u))
 }
 
 func (s *Service) endSessions(w http.ResponseWriter, r *http.Request, u account.User) error {

@@ -110,6 +110,7 @@ var notices = map[string]struct {
 	"profile-saved":  {"profile", "The profile is saved."},
 	"flags-saved":    {"access", "The access is saved."},
 	"added-by-mail":  {"password", "The account is created. A mail with a link to choose a password is on its way."},
+	"unlocked":       {"password", "Passwords can be tried again."},
 	"session-ended":  {"sessions", "The session has ended."},
 	"sessions-ended": {"sessions", "All sessions have ended."},
 	"suspended":      {"end", "The account is suspended. All its sessions have ended."},
@@ -176,6 +177,7 @@ func (s *Service) showUserPage(
 		branches = branches[:shownInvited]
 	}
 	page.Invited, page.History = branchRows(branches), auditRows(history)
+	page.LockedUntil = u.Locked(s.users.Now())
 	page.SuspendedAt, page.SuspendReason = u.SuspendedAt, u.SuspendReason
 	page.User, page.Self = rowOf(u), u.Sub == id.User.Sub
 	page.KnownFlags, page.FlagDescriptions = settings.Flags, settings.FlagDescriptions
@@ -271,6 +273,10 @@ func (s *Service) suspendForm(_ http.ResponseWriter, r *http.Request, u account.
 
 func (s *Service) unsuspendForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
 	return noticeOn(u, "unsuspended"), s.users.Unsuspend(r.Context(), s.accounts.Caller(r), u)
+}
+
+func (s *Service) unlockForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
+	return noticeOn(u, "unlocked"), s.users.Unlock(r.Context(), s.accounts.Caller(r), u)
 }
 
 func (s *Service) endSessionForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {

@@ -176,7 +176,7 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		{"allowed-origin", "http://app.example.org", []string{"plain http", "write https://app.example.org"}},
 
 		{"rate-limit", "login", []string{"count", "login=10/15m"}},
-		{"rate-limit", "logins=1/1m", []string{`"logins" is not a limit`, "the names are activity, all, device, forgot, invite, invite-mail, login, login-account, mail, register, reset, reset-account, second-factor, sign-in, token, verify"}},
+		{"rate-limit", "logins=1/1m", []string{`"logins" is not a limit`, "the names are activity, all, device, forgot, invite, invite-mail, login, login-account, login-address, mail, register, reset, reset-account, second-factor, sign-in, token, verify"}},
 		{"rate-limit", "login=5", []string{"window", "login=off"}},
 		{"rate-limit", "login=0/1m", []string{"count", "login=off"}},
 		{"rate-limit", "login=-1/1m", []string{"count"}},
@@ -332,7 +332,9 @@ func TestALimitChangesOnlyItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = config.DefaultRateLimits()
-	want["login"], want["login-account"], want["sign-in"], want["reset"] = config.Limit{}, config.Limit{}, config.Limit{}, config.Limit{}
+	for _, off := range []string{"login", "login-address", "login-account", "sign-in", "reset"} {
+		want[off] = config.Limit{}
+	}
 	if diff := cmp.Diff(want, c.RateLimits); diff != "" {
 		t.Errorf("login=off: -want +got\n%s", diff)
 	}

@@ -22,14 +22,15 @@ const (
 )
 
 // DefaultRateLimits returns a new map of the default limits. The names ending in -account, mail and
-// verify count by account, sign-in by account and client address, invite, invite-mail and activity
-// by user, the others by client address. login counts only failures, and sign-in only right
+// verify count by account, login and sign-in by account and client address, invite, invite-mail and
+// activity by user, the others by client address. Those of login count only failures, and sign-in only right
 // passwords; its limit is above what a household, a script every few seconds or a test of an
 // application needs. Each instance counts sign-in, token and all; the others are counted over all
 // instances that share a database.
 func DefaultRateLimits() map[string]Limit {
 	return map[string]Limit{
 		"login":         {10, 15 * time.Minute},
+		"login-address": {60, 15 * time.Minute},
 		"login-account": {10, 15 * time.Minute},
 		"sign-in":       {300, 15 * time.Minute},
 		"second-factor": {20, 24 * time.Hour},
@@ -83,6 +84,11 @@ func checkRateLimits(c *Checked, s Settings) error {
 	// still be set on their own.
 	if given["login"] && !given["login-account"] {
 		c.RateLimits["login-account"] = c.RateLimits["login"]
+	}
+	login, address := c.RateLimits["login"], c.RateLimits["login-address"]
+	looser := float64(login.Count)/login.Window.Seconds() > float64(address.Count)/address.Window.Seconds()
+	if given["login"] && !given["login-address"] && (login.Count == 0 || looser) {
+		c.RateLimits["login-address"] = login
 	}
 	if given["login"] && !given["sign-in"] && c.RateLimits["login"].Count == 0 {
 		c.RateLimits["sign-in"] = Limit{}

@@ -131,7 +131,7 @@ func livingOf(t *testing.T, s *store.Store, u account.User, names, clients map[s
 	look("i", "SELECT session_id FROM invites WHERE created_by = ? AND NOT stale")
 	look("t", "SELECT session_id FROM invites WHERE created_by = ? AND stale")
 	for _, name := range []string{"mine", "other", "third"} {
-		if known, err := s.KnownAddress(t.Context(), u.Sub, name); err != nil {
+		if known, err := s.KnownAddress(t.Context(), u.Sub, name, time.Time{}); err != nil {
 			t.Fatal(err)
 		} else if known {
 			found[name] += "k"

@@ -92,6 +92,15 @@ func (s *Store) ResetPassword(
 		if err != nil {
 			return err
 		}
+		// After end, which may forget known addresses: whoever has the code is the owner.
+		if err := clearFailures(tx, sub); err != nil {
+			return err
+		}
+		err = tx.Exec("UPDATE users SET reset_address = ?, reset_at = ? WHERE sub = ?",
+			sanitize(a.Address), toUnix(now), sub).Error
+		if err != nil {
+			return err
+		}
 		return insertAudit(tx, out.noted(a))
 	})
 }

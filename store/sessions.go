@@ -271,12 +271,25 @@ func (s *Store) TouchSessions(ctx context.Context, seen map[string]time.Time) er
 }
 
 // KnownAddress implements account.Store.
-func (s *Store) KnownAddress(ctx context.Context, sub, address string) (bool, error) {
+func (s *Store) KnownAddress(ctx context.Context, sub, address string, since time.Time) (bool, error) {
 	if invalidKey(sub) || invalidKey(address) {
 		return false, nil
 	}
 	var found []int
-	err := s.conn(ctx).Raw(`SELECT 1 FROM sessions
-		WHERE sub = ? AND address = ? AND NOT disowned LIMIT 1`, sub, address).Find(&found).Error
+	err := s.conn(ctx).Raw(`SELECT 1 FROM sessions WHERE sub = @sub AND address = @address AND auth_time >= @since
+		AND NOT disowned
+		UNION SELECT 1 FROM users WHERE sub = @sub AND reset_address = @address AND reset_at >= @since`,
+		map[string]any{"sub": sub, "address": address, "since": toUnix(since)}).Find(&found).Error
 	return len(found) > 0, fail("look for address", err)
+}
+
+// RecentSignIn implements account.Store.
+func (s *Store) RecentSignIn(ctx context.Context, address, agent string, since time.Time) (found bool, err error) {
+	if invalidKey(address) {
+		return false, nil
+	}
+	err = s.conn(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM sessions WHERE address = @address AND auth_time >= @since
+		AND (@agent = '' OR user_agent = @agent))`,
+		map[string]any{"address": address, "agent": sanitize(agent), "since": toUnix(since)}).Find(&found).Error
+	return found, fail("look for sign-in", err)
 }

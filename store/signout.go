@@ -85,6 +85,7 @@ func end(
 	// Later than the last time, so that no mark of the same second stays.
 	exec(e.Marks, `UPDATE users SET devices_voided_at =
 		CASE WHEN devices_voided_at >= @now THEN devices_voided_at + 1 ELSE @now END WHERE sub = @sub`)
+	exec(e.Addresses != account.NoAddresses, "UPDATE users SET reset_address = '' WHERE sub = @sub")
 	// these selects sessions by a column that has their ids.
 	these := func(column string) string {
 		switch e.Sessions {

@@ -43,6 +43,10 @@ type userRow struct {
 	EmailChangedAt     int64
 	EmailSessionID     string
 	PasswordDisownedAt int64
+	Unlocks            int64
+	LockedUntil        int64
+	ResetAddress       string
+	ResetAt            int64
 }
 
 // storedUser holds what userColumns selects.
@@ -84,11 +88,12 @@ func (c *columns) claims(u *account.User) (deleted bool) {
 
 // accountColumns selects the rest of a user beyond claimColumns.
 const accountColumns = "u.password_hash, u.suspend_reason, u.created_at, u.last_login_at, u.email_asked_at, " +
-	"u.devices_voided_at, " + userInviter
+	"u.devices_voided_at, u.unlocks, u.locked_until, " + userInviter
 
 func (c *columns) account(u *account.User) {
 	u.PasswordHash, u.SuspendReason, u.CreatedAt, u.LastLoginAt = c.text(), c.text(), c.time(), c.time()
-	u.EmailAskedAt, u.DevicesVoidedAt, u.InvitedBy = c.time(), c.time(), c.text()
+	u.EmailAskedAt, u.DevicesVoidedAt = c.time(), c.time()
+	u.Unlocks, u.LockedUntil, u.InvitedBy = c.number(), c.time(), c.text()
 }
 
 func (u storedUser) user() account.User {
@@ -101,6 +106,7 @@ func (u storedUser) user() account.User {
 		LastLoginAt: fromUnix(r.LastLoginAt), InvitedBy: u.Inviter, SecondFactor: r.SecondFactor,
 		EmailAskedAt: fromUnix(r.EmailAskedAt), DevicesVoidedAt: fromUnix(r.DevicesVoidedAt),
 		EmailChangedAt: fromUnix(r.EmailChangedAt), PasswordDisownedAt: fromUnix(r.PasswordDisownedAt),
+		Unlocks: r.Unlocks, LockedUntil: fromUnix(r.LockedUntil),
 	}
 }
 
@@ -423,6 +429,30 @@ func (s *Store) Unsuspend(ctx context.Context, sub string, now time.Time, a acco
 		}
 		return insertAudit(tx, a)
 	})
+}
+
+// LockUser implements account.Store.
+func (s *Store) LockUser(ctx context.Context, sub string, unlocks int64, until time.Time) error {
+	return s.writeOne(ctx, "lock user", func(db *gorm.DB) error {
+		return db.Exec("UPDATE users SET locked_until = ? WHERE sub = ? AND unlocks = ? AND deleted_at = 0",
+			toUnix(until), sub, unlocks).Error
+	})
+}
+
+// UnlockUser implements account.Store.
+func (s *Store) UnlockUser(ctx context.Context, sub string, now time.Time, a account.Audit) error {
+	return s.write(ctx, "unlock user", func(tx *transaction) error {
+		if err := clearFailures(tx, sub); err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
+	})
+}
+
+// clearFailures forgets the failed sign-ins of an account.
+func clearFailures(tx *transaction, sub string) error {
+	set := tx.Exec("UPDATE users SET unlocks = unlocks + 1, locked_until = 0 WHERE sub = ? AND deleted_at = 0", sub)
+	return expect(set, account.ErrUserNotFound)
 }
 
 // DeleteUser implements account.Store. Invites come first: they are locked before the counter of

@@ -93,7 +93,7 @@ func TestInvalidKeysDoNotMatch(t *testing.T) {
 			want(t, s.DeleteUser(ctx, key, noon, act("x")), account.ErrUserNotFound)
 			_, err = s.Secret(ctx, key)
 			want(t, err, account.ErrNotInitialized)
-			known, err := s.KnownAddress(ctx, u.Sub, key)
+			known, err := s.KnownAddress(ctx, u.Sub, key, time.Time{})
 			must(t, err)
 			if known {
 				t.Errorf("address %q is known", key)

@@ -156,6 +156,8 @@ type AdminUser struct {
 	// SuspendedAt and SuspendReason are set for a suspended account.
 	SuspendedAt   time.Time
 	SuspendReason string
+	// LockedUntil is set while failed sign-ins lock strangers out of the account.
+	LockedUntil time.Time
 	// KnownFlags are the flags that can be ticked, in display order. Any other flag of the person
 	// is only shown.
 	KnownFlags []string

@@ -14,14 +14,14 @@ func (s *Site) setCookies(w http.ResponseWriter, in account.SignedIn) {
 	if in.Step != "" {
 		http.SetCookie(w, s.stepCookie(in.Step, int(account.SignInStepLifetime.Seconds())))
 	}
-	if in.Marks != nil {
-		http.SetCookie(w, s.markCookie(strings.Join(in.Marks, ".")))
-	}
 	if in.Token != "" {
 		http.SetCookie(w, s.cookie(s.Cookies().Session, in.Token, s.Cookies().Domain))
 	}
 	if in.Login != "" {
 		http.SetCookie(w, s.cookie(s.Cookies().Login, in.Login, ""))
+	}
+	if in.Marks != nil {
+		http.SetCookie(w, s.markCookie(strings.Join(in.Marks, ".")))
 	}
 }
 

@@ -32,7 +32,7 @@ func TestLoginLimits(t *testing.T) {
 	limits := map[string]web.Rate{web.LimitLogin: {Count: 10, Window: 15 * time.Minute}, web.LimitLoginAccount: {Count: 10, Window: 15 * time.Minute}}
 
 	t.Run("an IPv6 customer is one address", func(t *testing.T) {
-		w := accounttest.New(t, withLimits(limits))
+		w := accounttest.New(t, withLimits(map[string]web.Rate{web.LimitLoginAddress: {Count: 10, Window: 15 * time.Minute}}))
 		for i := range 10 {
 			w.BrowserAt("2001:db8:0:1::"+string(rune('1'+i%9))).Login("user"+string(rune('a'+i)), "wrong").Is(401)
 		}

@@ -381,9 +381,9 @@ func (c *calls) ResetCodeValid(ctx context.Context, handle string, hash []byte, 
 	return c.Store.ResetCodeValid(ctx, handle, hash, now)
 }
 
-func (c *calls) KnownAddress(ctx context.Context, sub, address string) (bool, error) {
+func (c *calls) KnownAddress(ctx context.Context, sub, address string, since time.Time) (bool, error) {
 	c.note("address")
-	return c.Store.KnownAddress(ctx, sub, address)
+	return c.Store.KnownAddress(ctx, sub, address, since)
 }
 
 func (c *calls) QueueMail(ctx context.Context, m account.Mail, now time.Time) error {

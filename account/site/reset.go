@@ -15,7 +15,9 @@ func (s *Site) apiResetPassword(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return err
 	}
-	if _, err := s.ResetPassword(r.Context(), s.Caller(r), in); errors.Is(err, account.ErrInvalidResetCode) {
+	out, err := s.ResetPassword(r.Context(), s.Caller(r), in)
+	s.setCookies(w, out)
+	if errors.Is(err, account.ErrInvalidResetCode) {
 		return s.WithContact(r.Context(), account.ErrInvalidResetCode,
 			"The handle and the code do not go together, or the code is used or expired. Ask an administrator for a "+
 				"new one. Contact: {contact}")
@@ -54,9 +56,10 @@ func (s *Site) resetForm(w http.ResponseWriter, r *http.Request) error {
 	f := r.PostForm
 	next, _ := s.continuation(w, r, f)
 	in := account.Reset{Handle: f.Get("handle"), Code: f.Get("code"), Password: f.Get("password")}
-	u, err := s.ResetPassword(r.Context(), s.Caller(r), in)
+	out, err := s.ResetPassword(r.Context(), s.Caller(r), in)
+	s.setCookies(w, out)
 	if err == nil {
-		page := templates.ResetPassword{Done: true, Continue: next}
+		u, page := out.User, templates.ResetPassword{Done: true, Continue: next}
 		if page.Factors, err = s.WaysIn(r.Context(), u); err != nil {
 			return err
 		}

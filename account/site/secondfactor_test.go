@@ -600,9 +600,9 @@ type countedLooks struct {
 	n int
 }
 
-func (s *countedLooks) KnownAddress(ctx context.Context, sub, address string) (bool, error) {
+func (s *countedLooks) KnownAddress(ctx context.Context, sub, address string, since time.Time) (bool, error) {
 	s.n++
-	return s.Store.KnownAddress(ctx, sub, address)
+	return s.Store.KnownAddress(ctx, sub, address, since)
 }
 
 func (s *countedLooks) Record(ctx context.Context, a account.Audit, once time.Duration) error {

@@ -13,7 +13,8 @@ import (
 
 // Names of the limits. A limit that is not set is off.
 const (
-	LimitLogin        = "login"         // failures per address
+	LimitLogin        = "login"         // failures per account, for each address
+	LimitLoginAddress = "login-address" // failures per address
 	LimitLoginAccount = "login-account" // failures per account
 	LimitSignIn       = "sign-in"       // right passwords per account, for each address
 	LimitSecondFactor = "second-factor" // wrong codes of authenticator apps per account
@@ -223,19 +224,25 @@ func (l *Limits) Blocked(ctx context.Context, k LimitKey) error {
 }
 
 func (l *Limits) blocked(ctx context.Context, k LimitKey) error {
+	wait, err := l.Wait(ctx, k)
+	if err == nil && wait > 0 {
+		err = RateLimited(wait)
+	}
+	return err
+}
+
+// Wait returns for how long failed guesses exhaust the limit; 0 means that they do not.
+func (l *Limits) Wait(ctx context.Context, k LimitKey) (time.Duration, error) {
 	m, c := l.counter(k.Name, k.Key)
 	if m == nil {
-		return nil
+		return 0, nil
 	}
 	now := l.now()
 	counts, err := m.Counts(ctx, c, now)
 	if err != nil {
-		return limitError("read", k.Name, err)
+		return 0, limitError("read", k.Name, err)
 	}
-	if wait := c.Rate.wait(counts.Previous.Decided(), counts.Current.Decided(), now); wait > 0 {
-		return RateLimited(wait)
-	}
-	return nil
+	return c.Rate.wait(counts.Previous.Decided(), counts.Current.Decided(), now), nil
 }
 
 // How long a guess waits for the outcome of others, and how often it asks.

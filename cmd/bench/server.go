@@ -87,7 +87,7 @@ func (in installation) start(ctx context.Context) (*target, error) {
 	t.clientID, t.clientSecret = client.ID, client.Secret
 	args := []string{"--listen", address, "--issuer", t.issuer, "--private-key-file", "key.pem"}
 	args = append(args, "--log-level", in.logLevel)
-	for _, name := range []string{"login", "login-account", "token", "all"} {
+	for _, name := range []string{"login", "login-address", "login-account", "token", "all"} {
 		args = append(args, "--rate-limit", name+"=1000000/1s")
 	}
 	if in.metrics != "" {

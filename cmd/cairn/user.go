@@ -23,6 +23,7 @@ type userCommand struct {
 	Flags     userFlagsCommand     `cmd:"" help:"Turn a user's access flags on (+FLAG) and off (-FLAG)."`
 	Suspend   suspendUserCommand   `cmd:"" help:"Lock a user out at once: sessions, codes and tokens end."`
 	Unsuspend unsuspendUserCommand `cmd:"" help:"Let a user sign in again."`
+	Unlock    unlockUserCommand    `cmd:"" help:"Forget a user's wrong passwords, so that they can try again at once."`
 	Delete    deleteUserCommand    `cmd:"" help:"Remove a user's personal data; the handle stays taken."`
 	ResetCode resetCodeCommand     `cmd:"" help:"Issue a password reset code, for a user who cannot sign in."`
 
@@ -209,7 +210,12 @@ func (c *showUserCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
+		locked := u.Locked(users.Now())
 		labels := userLabels(u)
+		if !locked.IsZero() {
+			text := dateOrNever(locked) + ", by wrong passwords: cairn user unlock " + u.Handle
+			labels = append(labels, [2]string{"locked until", text})
+		}
 		for _, s := range access.Sessions {
 			device, seen := web.Device(s.UserAgent), dateOrNever(s.LastSeenAt)
 			text := fmt.Sprintf("%s, %s at %s, last seen %s", s.ID, device, s.Address, seen)
@@ -221,9 +227,10 @@ func (c *showUserCommand) Run(p *program) error {
 		}
 		document := struct {
 			userRow
-			Sessions []account.SessionEntry `json:"sessions"`
-			Apps     []account.AppEntry     `json:"apps"`
-		}{userRowOf(u), account.SessionEntries(access.Sessions, ""), account.AppEntries(access.Apps)}
+			LockedUntil *time.Time             `json:"locked_until"` // null: not locked
+			Sessions    []account.SessionEntry `json:"sessions"`
+			Apps        []account.AppEntry     `json:"apps"`
+		}{userRowOf(u), web.TimeOrNull(locked), account.SessionEntries(access.Sessions, ""), account.AppEntries(access.Apps)}
 		return c.print(p, u.Sub, document, labels)
 	})
 }
@@ -431,6 +438,19 @@ func (c *unsuspendUserCommand) Run(p *program) error {
 		}
 		done := map[string]any{"handle": u.Handle, "suspended": false}
 		return c.print(p, u.Sub, done, pairs{{"can sign in again", u.Handle}})
+	})
+}
+
+type unlockUserCommand struct{ oneUser }
+
+// Run clears the failed sign-ins, which takes effect at once in a running service.
+func (c *unlockUserCommand) Run(p *program) error {
+	return c.withUser(p, func(users *account.Administration, u account.User) error {
+		if err := users.Unlock(p.ctx, account.Operator(), u); err != nil {
+			return err
+		}
+		done := map[string]any{"handle": u.Handle, "locked": false}
+		return c.print(p, u.Sub, done, pairs{{"can try again", u.Handle}})
 	})
 }
 

@@ -137,20 +137,92 @@ func TestGuessesAtOneAccountEnd(t *testing.T) {
 	})
 }
 
-// Attack 95: many accounts from one address; and 97 again, its neighbours.
+// Attack 95: many accounts from one address; and 97 again, its neighbours. A guesser there has ten tries at any account
+// and sixty in all, and finds out nothing about who is known there.
 func TestGuessesFromOneAddressEnd(t *testing.T) {
 	bothInstallations(t, func(t *testing.T, s *service) {
 		s.addUser("ada")
-		b := s.visitor()
-		for i := range 10 {
-			needStatus(t, "guess", b.login(fmt.Sprintf("user%d", i), "a wrong password"), http.StatusUnauthorized)
+		home := freshAddress()
+		s.visitorAt(home).signIn("ada")
+		tried, wrong, guesser := map[string]int{}, 0, s.visitorAt(home)
+		for i := range 200 {
+			handle := fmt.Sprint("user", i%20)
+			if i < 12 {
+				handle = "ada"
+			}
+			if guesser.login(handle, "a wrong password").StatusCode == http.StatusUnauthorized {
+				tried[handle]++
+				wrong++
+			}
 		}
-		wantProblem(t, "the 11th", b.login("user11", "a wrong password"), http.StatusTooManyRequests, "rate_limited")
-		wantProblem(t, "a good one after them", b.login("ada", password), http.StatusTooManyRequests, "rate_limited")
-		wantStatus(t, "the next address", s.visitor().login("ada", password), http.StatusOK)
-		got := inParallel(40, func(i int) int { return s.visitorAt("127.0.0.77").login("ada"+fmt.Sprint(i), "x").StatusCode })
-		if got[http.StatusUnauthorized] != 10 || got[http.StatusTooManyRequests] != 30 {
+		if wrong != 60 || tried["ada"] != 10 {
+			t.Errorf("%d guesses, %d at one account", wrong, tried["ada"])
+		}
+		s.addUser("bob")
+		wantProblem(t, "somebody unknown there", guesser.login("bob", password), http.StatusTooManyRequests, "rate_limited")
+		wantStatus(t, "the next address", s.visitor().login("bob", password), http.StatusOK)
+		s.visitorAt("127.0.0.77").signIn("bob")
+		got := inParallel(80, func(i int) int { return s.visitorAt("127.0.0.77").login("ada"+fmt.Sprint(i), "x").StatusCode })
+		if got[http.StatusUnauthorized] != 60 || got[http.StatusTooManyRequests] != 20 {
 			t.Errorf("in parallel: %v", got)
+		}
+		known, unknown := s.visitorAt("127.0.0.77").login("bob", "x"), s.visitorAt("127.0.0.77").login("nobody", "x")
+		if comparable(known) != comparable(unknown) || known.StatusCode != http.StatusTooManyRequests {
+			t.Errorf("a wrong password of somebody known there: %s, of nobody: %s", comparable(known), comparable(unknown))
+		}
+		wantStatus(t, "the right one", s.visitorAt("127.0.0.77").login("bob", password), http.StatusOK)
+	})
+}
+
+// Sixty members behind the address of their club: what others there, or strangers elsewhere, get wrong keeps nobody
+// out whom the browser or the address knows.
+func TestMistakesOfOthersKeepNobodyOut(t *testing.T) {
+	bothInstallations(t, func(t *testing.T, s *service) {
+		const members = 60
+		club := freshAddress()
+		for i := range members {
+			s.addUser(fmt.Sprint("member", i))
+		}
+		got := inParallel(members, func(i int) int {
+			b, handle := s.visitorAt(club), fmt.Sprint("member", i)
+			if i%4 == 0 { // fifteen of them
+				wantStatus(t, "a mistake", b.login(handle, "a wrong password"), http.StatusUnauthorized)
+			}
+			return b.login(handle, password).StatusCode
+		})
+		if got[http.StatusOK] != members {
+			t.Fatalf("members at one address: %v", got)
+		}
+		guest := s.visitorAt(club)
+		for range 12 {
+			guest.login("guest", "a wrong password")
+		}
+		s.addUser("newcomer")
+		newcomer := s.visitorAt(club)
+		wantStatus(t, "somebody new beside a guest with ten mistakes", newcomer.login("newcomer", password), http.StatusOK)
+		for i := range 200 {
+			guest.login(fmt.Sprint("guess", i), "a wrong password")
+			s.visitor().login("newcomer", "a wrong password")
+		}
+		wantStatus(t, "a new browser at a known address", s.visitorAt(club).login("newcomer", password), http.StatusOK)
+		for range 12 {
+			guest.login("newcomer", "a wrong password")
+		}
+		wantProblem(t, "where ten guesses at the account were made", guest.login("newcomer", password), http.StatusTooManyRequests, "rate_limited")
+		wantStatus(t, "their browser there", newcomer.login("newcomer", password), http.StatusOK)
+		jar := newcomer.client.Jar
+		newcomer = s.visitor()
+		newcomer.client.Jar = jar
+		wantStatus(t, "their browser elsewhere", newcomer.login("newcomer", password), http.StatusOK)
+		// A copy of the browser is no way around the limit.
+		tried := 0
+		for range 30 {
+			if newcomer.login("newcomer", "a wrong password").StatusCode == http.StatusUnauthorized {
+				tried++
+			}
+		}
+		if tried != 10 {
+			t.Errorf("%d guesses with the browser's cookie, want 10", tried)
 		}
 	})
 }
