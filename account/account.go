@@ -87,6 +87,7 @@ var sealLifetimes = map[string]time.Duration{
 	totpSeal:      FreshFor,
 	sealPasskey:   PasskeyTime,
 	PurposeReturn: time.Hour,
+	PurposeAgain:  time.Minute,
 }
 
 // New makes a Service; it fails on options that cannot work.

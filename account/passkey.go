@@ -3,18 +3,21 @@ package account
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
 
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -229,9 +232,9 @@ func (s *Service) beginProof(ctx context.Context, purpose, sub, browser string) 
 	return s.beginCeremony(purpose, sub, browser, session.Challenge, options.Response)
 }
 
-// provePasskey verifies the answer to a challenge, under the limit of the address, and stores the
-// use of the passkey. ErrInvalidPasskey whatever is wrong, ErrPasskeyExpired, and ErrSuspended
-// after a right answer.
+// provePasskey verifies the answer to a challenge and stores the use of the passkey. No limit counts
+// it: a passkey cannot be guessed. ErrInvalidPasskey whatever is wrong, ErrPasskeyExpired, and
+// ErrSuspended after a right answer.
 func (s *Service) provePasskey(
 	ctx context.Context, by Caller, purpose, browser string, in AnsweredCeremony,
 ) (p proven, err error) {
@@ -242,16 +245,7 @@ func (s *Service) provePasskey(
 	if err != nil {
 		return p, err
 	}
-	address := web.LimitKey{Name: web.LimitLogin, Key: by.Address}
-	if err := s.limits.Blocked(ctx, address); err != nil {
-		return p, err
-	}
-	var u User
-	var k Passkey
-	err = s.limits.Guess(ctx, []web.LimitKey{address}, ErrInvalidPasskey, func() (wrong error) {
-		u, k, wrong = s.verifyPasskey(ctx, c, in.Credential)
-		return wrong
-	})
+	u, k, err := s.verifyPasskey(ctx, c, in.Credential)
 	if errors.Is(err, ErrInvalidPasskey) {
 		web.NoteSignIn(ctx, web.SignInFailed, factorPasskey)
 	}
@@ -284,30 +278,83 @@ func (k Passkey) method() string {
 func (s *Service) verifyPasskey(ctx context.Context, c ceremony, credential []byte) (User, Passkey, error) {
 	answer, err := protocol.ParseCredentialRequestResponseBytes(credential)
 	if err != nil || len(answer.RawID) > maxCredentialID {
-		return User{}, Passkey{}, ErrInvalidPasskey
+		return User{}, Passkey{}, s.refusePasskey(ctx, Passkey{}, refusedForm)
 	}
 	k, u, err := s.store.Passkey(ctx, answer.RawID)
 	if err != nil {
 		if errors.Is(err, ErrPasskeyNotFound) {
-			return User{}, Passkey{}, ErrInvalidPasskey
+			return User{}, Passkey{}, s.refusePasskey(ctx, Passkey{ID: answer.RawID}, refusedUnknown)
 		}
 		return User{}, Passkey{}, err
 	}
-	owner := passkeyUser{u, []Passkey{k}}
-	if c.Sub == "" {
-		_, _, err = s.passkeys.party.ValidatePasskeyLogin(func(_, _ []byte) (webauthn.User, error) {
-			return owner,
-				nil
-		}, c.session(), answer)
-	} else {
-		_, err = s.passkeys.party.ValidateLogin(owner, c.session(), answer) // it compares the id of the user
-	}
-	if err != nil {
-		return User{}, Passkey{}, ErrInvalidPasskey
+	if s.validatePasskey(c, u, k, answer) != nil {
+		return User{}, Passkey{}, s.refusePasskey(ctx, k, s.whyRefused(c, u, k, answer))
 	}
 	k.SignCount, k.BackupState = answer.Response.AuthenticatorData.Counter,
 		answer.Response.AuthenticatorData.Flags.HasBackupState()
 	return u, k, nil
+}
+
+// validatePasskey verifies an answer with a passkey of u.
+func (s *Service) validatePasskey(
+	c ceremony, u User, k Passkey, answer *protocol.ParsedCredentialAssertionData,
+) (err error) {
+	owner := passkeyUser{u, []Passkey{k}}
+	if c.Sub == "" {
+		find := func(_, _ []byte) (webauthn.User, error) { return owner, nil }
+		_, _, err = s.passkeys.party.ValidatePasskeyLogin(find, c.session(), answer)
+	} else {
+		_, err = s.passkeys.party.ValidateLogin(owner, c.session(), answer) // it compares the id of the user
+	}
+	return err
+}
+
+// Why a passkey was refused, for the log.
+const (
+	refusedForm         = "not a credential"
+	refusedUnknown      = "unknown here"
+	refusedOwner        = "of another user"
+	refusedOrigin       = "answered on another site"
+	refusedHost         = "made for another host"
+	refusedVerification = "without user verification"
+	refusedKind         = "its kind changed" // whether it may be copied to other devices
+	refusedSignature    = "wrong signature"  // also of another challenge
+	refusedRemoved      = "removed meanwhile"
+)
+
+// whyRefused returns why validatePasskey refused an answer.
+func (s *Service) whyRefused(
+	c ceremony, u User, k Passkey, answer *protocol.ParsedCredentialAssertionData,
+) string {
+	data, handle := answer.Response.AuthenticatorData, answer.Response.UserHandle
+	host := sha256.Sum256([]byte(s.passkeys.party.Config.RPID))
+	switch {
+	case c.Sub != "" && c.Sub != u.Sub, len(handle) > 0 && string(handle) != u.Sub:
+		return refusedOwner
+	case !slices.Contains(s.passkeys.party.Config.RPOrigins, answer.Response.CollectedClientData.Origin):
+		return refusedOrigin
+	case !bytes.Equal(data.RPIDHash, host[:]):
+		return refusedHost
+	case !data.Flags.HasUserVerified():
+		return refusedVerification
+	}
+	k.BackupEligible = !k.BackupEligible
+	if s.validatePasskey(c, u, k, answer) == nil {
+		return refusedKind
+	}
+	return refusedSignature
+}
+
+// refusePasskey returns ErrInvalidPasskey and logs the reason, which only a person who has the
+// passkey learns.
+func (s *Service) refusePasskey(ctx context.Context, k Passkey, reason string) error {
+	s.log.InfoContext(ctx, "passkey refused", "reason", reason, "user", k.Sub, "passkey",
+		text.Cut(k.ShownID(), 64), "request_id", web.RequestID(ctx))
+	if reason == refusedKind {
+		return ErrInvalidPasskey.With("This passkey has changed since it was added here. Sign in another way, remove " +
+			"it and add it again.")
+	}
+	return ErrInvalidPasskey
 }
 
 // usePasskey stores a use. A count that went back may mean that the key was copied, or that the
@@ -324,7 +371,7 @@ func (s *Service) usePasskey(ctx context.Context, c Caller, k Passkey) error {
 			"request_id", c.RequestID)
 	}
 	if errors.Is(err, ErrPasskeyNotFound) {
-		return ErrInvalidPasskey // removed in the meantime
+		return s.refusePasskey(ctx, k, refusedRemoved)
 	}
 	return err
 }

@@ -38,9 +38,7 @@ func (s *Service) ChangePassword(ctx context.Context, c Caller, current, passwor
 	if u, err = s.store.UserBySub(ctx, u.Sub); err != nil {
 		return SignedIn{}, err
 	}
-	if s.MailEnabled() { // the marks were voided
-		out.Marks = s.withMark(c.Browser.Marks, u)
-	}
+	out.Marks = s.withMark(c.Browser.Marks, u) // they were voided
 	out.Token, err = s.minter.token(u, &row, out.Token)
 	return out, err
 }

@@ -68,9 +68,7 @@ func (s *Service) register(ctx context.Context, c Caller, in Registration) (Sign
 	if err != nil {
 		return SignedIn{}, err
 	}
-	if s.MailEnabled() {
-		out.Marks = s.withMark(c.Browser.Marks, u)
-	}
+	out.Marks = s.withMark(c.Browser.Marks, u)
 	out.User, out.Session = u, *row
 	out.Token, err = s.minter.token(u, row, out.Token)
 	return out, err

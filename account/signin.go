@@ -23,6 +23,9 @@ type Credentials struct {
 	OTP      string `json:"otp"`
 }
 
+// PurposeAgain is the purpose of hidden Credentials in a page that sends them once more.
+const PurposeAgain = "sign-in again"
+
 var (
 	passwordAlone   = []string{MethodPassword}
 	passwordAndCode = []string{MethodPassword, MethodOTP, MethodMultiFactor}
@@ -282,7 +285,7 @@ func (s *Service) signInLimits(ctx context.Context, c Caller, key string, u User
 		case err != nil:
 			return fmt.Errorf("find known address: %w", err)
 		case known:
-			l.exempted = refusal
+			l.exempted = cmp.Or(l.exempted, refusal) // the first, as for a stranger
 			return nil
 		}
 		return refusal

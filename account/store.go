@@ -156,8 +156,8 @@ type SessionStore interface {
 	// KnownAddress reports whether the user has signed in from this address since then in a session,
 	// live or ended, whose address no act has made unknown, or has used a reset code there.
 	KnownAddress(ctx context.Context, sub, address string, since time.Time) (bool, error)
-	// RecentSignIn reports whether anybody has signed in from this address since then, with this
-	// User-Agent unless it is empty.
+	// RecentSignIn reports whether anybody has signed in from this address since then. If userAgent is
+	// not empty, the session must have it and must not have ended.
 	RecentSignIn(ctx context.Context, address, userAgent string, since time.Time) (bool, error)
 	statuslist.Store
 	// HS256Sessions counts the live sessions whose token is or may be signed with the shared

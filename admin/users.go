@@ -43,7 +43,6 @@ type userDetail struct {
 	EmailVerified bool                   `json:"email_verified"`
 	SuspendedAt   *time.Time             `json:"suspended_at"`
 	SuspendReason string                 `json:"suspend_reason"`
-	LockedUntil   *time.Time             `json:"locked_until"` // by failed sign-ins; null: not locked
 	Sessions      []account.SessionEntry `json:"sessions"`
 	Apps          []account.AppEntry     `json:"apps"`
 }
@@ -208,9 +207,8 @@ func (s *Service) detailOf(ctx context.Context, u account.User) (userDetail, err
 	return userDetail{
 		userEntry: entryOf(u, settings.Flags), EmailVerified: u.EmailVerified,
 		SuspendedAt: web.TimeOrNull(u.SuspendedAt), SuspendReason: u.SuspendReason,
-		LockedUntil: web.TimeOrNull(u.Locked(s.users.Now())),
-		Sessions:    account.SessionEntries(access.Sessions, site.IdentityFrom(ctx).Session.ID),
-		Apps:        account.AppEntries(access.Apps),
+		Sessions: account.SessionEntries(access.Sessions, site.IdentityFrom(ctx).Session.ID),
+		Apps:     account.AppEntries(access.Apps),
 	}, nil
 }
 

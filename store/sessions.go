@@ -289,7 +289,7 @@ func (s *Store) RecentSignIn(ctx context.Context, address, agent string, since t
 		return false, nil
 	}
 	err = s.conn(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM sessions WHERE address = @address AND auth_time >= @since
-		AND (@agent = '' OR user_agent = @agent))`,
+		AND (@agent = '' OR user_agent = @agent AND ended_at = 0))`,
 		map[string]any{"address": address, "agent": sanitize(agent), "since": toUnix(since)}).Find(&found).Error
 	return found, fail("look for sign-in", err)
 }

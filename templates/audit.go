@@ -51,7 +51,7 @@ var AuditActions = sortedActions([]AuditAction{
 	{"user.flags", "{actor} changed what {account} may use"},
 	{"user.suspend", "{actor} suspended {account}"},
 	{"user.unsuspend", "{actor} lifted the suspension of {account}"},
-	{"user.unlock", "{actor} let {account} try passwords again"},
+	{"user.unlock", "{actor} allowed new password attempts for {account}"},
 	{"user.reset_code", "{actor} created a code for a new password of {account}"},
 	{"user.reset_factors", "{actor} removed the second factors of {account}"},
 	{"user.end_session", "{actor} ended a session of {account}"},

@@ -26,6 +26,8 @@ type Login struct {
 	SignedInAs string
 	// Fresh is a hidden field: why a signed-in user signs in again.
 	Fresh string
+	// Again is what was typed, hidden, if the service was too busy; the page sends it once more.
+	Again string
 	// RegisterOpen shows the link for people with an invite.
 	RegisterOpen bool
 	// Passkeys offers to sign in with a passkey: passkey.js fills in state and credential in the same form.

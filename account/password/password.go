@@ -107,7 +107,7 @@ func newHasher(memoryKiB uint32, passes int) (*Hasher, error) {
 		}
 	}
 	return &Hasher{
-		argon: a, decoder: d, queue: newQueue(HashSlots()),
+		argon: a, decoder: d, queue: newQueue(HashSlots(), nil),
 		current: fmt.Sprintf("$argon2id$v=19$m=%d,t=%d,p=1$", memoryKiB, passes),
 	}, nil
 }
@@ -116,7 +116,7 @@ func newHasher(memoryKiB uint32, passes int) (*Hasher, error) {
 // empty). web.ErrBusy if too many wait already, or if it takes too long. The holder of the slot
 // calls leave once.
 func (h *Hasher) Enter(ctx context.Context, account string) (func(), error) {
-	leave, err := h.queue.enter(ctx, keysOf(web.Address(ctx), account))
+	leave, err := h.queue.enter(ctx, keysOf(web.Address(ctx), account), web.FromPage(ctx))
 	if h.Observer == nil {
 		return leave, err
 	}

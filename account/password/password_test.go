@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"strings"
@@ -140,6 +141,52 @@ func TestHashQueueIsInOrderAndEndsForWhoWaitsTooLong(t *testing.T) {
 		}
 		for range password.HashSlots() {
 			s.next <- struct{}{}
+		}
+	})
+}
+
+// A club signs in at one moment, on two slow cores: whoever has waited in vain, at a browser, is served the second time,
+// and 83 of them at once.
+func TestPeopleWaitAsLongAsAHashTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, err := password.NewHasher()
+		if err != nil {
+			t.Fatal(err)
+		}
+		signIn := func(n int, person bool) error {
+			ctx := at(t, "192.0.2.1")
+			if person {
+				r := httptest.NewRequestWithContext(ctx, "POST", "/login/", strings.NewReader("a=b"))
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				if err := web.ReadForm(httptest.NewRecorder(), r); err != nil {
+					t.Error(err)
+				}
+			}
+			leave, err := h.Enter(ctx, fmt.Sprint("member", n))
+			if err == nil {
+				time.Sleep(180 * time.Millisecond * time.Duration(password.HashSlots()))
+				leave()
+			}
+			return err
+		}
+		for _, person := range []bool{true, false} {
+			var all sync.WaitGroup
+			var once, twice atomic.Int32
+			for n := range 120 {
+				all.Go(func() {
+					if signIn(n, person) != nil {
+						once.Add(1)
+						time.Sleep(2 * time.Second)
+						if signIn(n, person) != nil {
+							twice.Add(1)
+						}
+					}
+				})
+			}
+			all.Wait()
+			if person && (once.Load() > 40 || twice.Load() != 0) || !person && once.Load() < 80 {
+				t.Errorf("people: %t, refused %d of 120, then %d", person, once.Load(), twice.Load())
+			}
 		}
 	})
 }

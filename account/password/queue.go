@@ -11,12 +11,14 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// Limits of the queue in front of the hasher. A request beyond a limit, or that waits longer than
-// maxHashWait, gets 503: its caller has probably left.
+// Limits of the queue in front of the hasher. A request beyond a limit, or that waits too long, gets
+// 503: its caller has probably left. A person at a browser waits for as long as a full queue takes
+// here, within bounds.
 const (
 	maxHashWaiters = 256
 	maxKeyWaiters  = 128 // of a network or for an account
 	maxHashWait    = 5 * time.Second
+	maxPersonWait  = 15 * time.Second
 )
 
 // key is what requests have in common: a network of the client's address, the account as typed, or,
@@ -60,7 +62,9 @@ func keysOf(address netip.Addr, account string) []key {
 type queue struct {
 	mu       sync.Mutex
 	slots    int
-	patience time.Duration // how long a request waits
+	patience time.Duration // how long a request waits at least
+	now      func() time.Time
+	took     time.Duration // how long a slot is taken, a moving average
 	waiting  []*waiter     // in the order in which they came
 	// By key: how many wait, how many have a slot, and how many recently got one, which is halved
 	// every recentSlots.
@@ -70,15 +74,20 @@ type queue struct {
 
 const recentSlots = 64
 
-func newQueue(slots int) queue {
+// newQueue returns a queue. A nil now means time.Now.
+func newQueue(slots int, now func() time.Time) queue {
+	if now == nil {
+		now = time.Now
+	}
 	return queue{
-		slots: slots, patience: maxHashWait, queued: map[key]int{}, running: map[key]int{}, recent: map[key]int{},
+		slots: slots, now: now, patience: maxHashWait, queued: map[key]int{}, running: map[key]int{}, recent: map[key]int{},
 	}
 }
 
 type waiter struct {
 	keys   []key
 	served chan bool // once: it has a slot, or it has lost its place
+	begun  time.Time // when it got the slot
 }
 
 // score orders requests, the lowest first: by the busiest of their keys, and if these are equal, by
@@ -103,17 +112,29 @@ func (w *waiter) count(counts map[key]int, by int) {
 	}
 }
 
-// enter waits for a slot. The holder calls leave once.
-func (q *queue) enter(ctx context.Context, keys []key) (leave func(), err error) {
+// wait returns how long a request may wait. The caller holds mu.
+func (q *queue) wait(person bool) time.Duration {
+	switch {
+	case !person:
+		return q.patience
+	case q.took == 0: // nothing measured yet
+		return max(q.patience, maxPersonWait)
+	}
+	return max(q.patience, min(maxPersonWait, maxHashWaiters*q.took/time.Duration(q.slots)))
+}
+
+// enter waits for a slot, for longer if a person waits for it. The holder calls leave once.
+func (q *queue) enter(ctx context.Context, keys []key, person bool) (leave func(), err error) {
 	w := &waiter{keys: keys, served: make(chan bool, 1)}
 	q.mu.Lock()
 	admitted := q.admit(w)
 	q.serve()
+	wait := q.wait(person)
 	q.mu.Unlock()
 	if !admitted {
 		return nil, web.ErrBusy
 	}
-	patience := time.NewTimer(q.patience)
+	patience := time.NewTimer(wait)
 	defer patience.Stop()
 	select {
 	case served := <-w.served:
@@ -202,6 +223,7 @@ func (q *queue) serve() {
 				return n < 2
 			})
 		}
+		next.begun = q.now()
 		next.served <- true
 	}
 }
@@ -211,5 +233,10 @@ func (q *queue) leave(w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	w.count(q.running, -1)
+	took := q.now().Sub(w.begun)
+	if q.took == 0 {
+		q.took = took
+	}
+	q.took += (took - q.took) / 8
 	q.serve()
 }

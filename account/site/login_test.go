@@ -155,6 +155,36 @@ func TestSignInPageSaysWhyTheSessionIsOver(t *testing.T) {
 	}
 }
 
+// A browser without cookies is told, and where they are kept; a browser that has not signed in is not.
+func TestLostCookieIsTold(t *testing.T) {
+	const told = "did not keep the cookie of this sign-in"
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	agent := []string{"User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Accept", "text/html"}
+	open := func(more ...string) *accounttest.Answer {
+		return w.Browser().Send("GET", "http://localhost:4040/login/", "", "", append(more, agent...)...).Is(200)
+	}
+	signIn := func(b *accounttest.Browser) {
+		b.Send("POST", "/login/", "application/x-www-form-urlencoded", "handle=ada&password=seven+rusty+anchors", agent...).RedirectsTo("/account/")
+	}
+	open().Hides(told)
+	b := w.Browser()
+	signIn(b)
+	w.Browser().Send("GET", "/account/", "", "", agent...).RedirectsTo("/login/")
+	open().Shows(told, "Allow cookies")
+	open("Referer", "http://localhost:4040/login/", "Sec-Fetch-Site", "same-origin").Shows(told)
+	w.Browser().Send("GET", "http://192.0.2.80/login/", "", "", agent...).Shows(told, "Open http://localhost:4040 and")
+	w.Browser().Send("GET", "/login/", "", "", "User-Agent", "another").Hides(told)
+	w.BrowserAt("192.0.2.2").Send("GET", "/login/", "", "", agent...).Hides(told)
+	open("Sec-Fetch-Site", "none").Hides(told)
+	open("Referer", "https://app.example/").Hides(told)
+	b.Call("POST", "/api/auth/logout", nil).Is(200)
+	open().Hides(told)
+	signIn(w.Browser())
+	w.Clock.Advance(11 * time.Second)
+	open().Hides(told)
+}
+
 func TestRefusalNamesTheMinutesToWait(t *testing.T) {
 	w := accounttest.New(t, withLimits(map[string]web.Rate{web.LimitLogin: {Count: 1, Window: time.Hour}}))
 	w.AddUser("ada")

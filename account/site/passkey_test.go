@@ -309,7 +309,8 @@ func TestSignCountThatGoesBackIsToldNotLocked(t *testing.T) {
 }
 
 func TestSuspendedAndDeletedUsersOfPasskeys(t *testing.T) {
-	w := accounttest.New(t, withLimits(map[string]web.Rate{web.LimitLogin: {Count: 2, Window: time.Hour}}))
+	limits := map[string]web.Rate{web.LimitLogin: {Count: 2, Window: time.Hour}, web.LimitLoginAddress: {Count: 2, Window: time.Hour}}
+	w := accounttest.New(t, withLimits(limits))
 	w.AddUser("ada")
 	w.AddUser("bob")
 	ada, bob := w.SignedIn("ada"), w.SignedIn("bob")
@@ -318,13 +319,44 @@ func TestSuspendedAndDeletedUsersOfPasskeys(t *testing.T) {
 	bob.Call("DELETE", "/api/me", map[string]string{"password": password}).Is(204)
 	b := w.BrowserAt("198.51.100.7")
 	finish(b, k.get(begin(b))).Is(403, "account_suspended")
-	for range 2 {
+	for range 3 { // they cannot be guessed, and count nowhere
 		finish(b, gone.get(begin(b))).Is(401, "invalid_passkey")
 	}
-	finish(b, gone.get(begin(b))).Is(429, "rate_limited") // failures count for the address
+	b.Login("bob", "wrong").Is(401)
 	if keys, err := w.Store.Passkeys(t.Context(), string(gone.device.Options.UserHandle)); err != nil || len(keys) != 0 {
 		t.Errorf("the deleted user has %d passkeys, %v", len(keys), err)
 	}
+}
+
+// What a refused passkey lacks is in the log; on the page only what its owner can do about it.
+func TestRefusedPasskeySaysWhyInTheLog(t *testing.T) {
+	var log strings.Builder
+	w := accounttest.New(t, withLog(&log))
+	w.AddUser("ada")
+	w.AddUser("bob")
+	k, other := addPasskey(w.SignedIn("ada"), "Key"), addPasskey(w.SignedIn("bob"), "Key")
+	b := w.Browser()
+	for reason, change := range map[string]func(*keyring){
+		"unknown here":              func(k *keyring) { k.key.ID = []byte("another") },
+		"of another user":           func(k *keyring) { k.device.Options.UserHandle = other.device.Options.UserHandle },
+		"answered on another site":  func(k *keyring) { k.party.Origin = "https://evil.example" },
+		"made for another host":     func(k *keyring) { k.party.ID = "evil.example" },
+		"without user verification": func(k *keyring) { k.device.Options.UserNotVerified = true },
+		"wrong signature":           func(k *keyring) { k.key.Key = other.key.Key },
+		"its kind changed":          func(k *keyring) { k.device.Options.BackupEligible = true },
+	} {
+		log.Reset()
+		changed := *k
+		change(&changed)
+		a := finish(b, changed.get(begin(b))).Is(401, "invalid_passkey")
+		if !strings.Contains(log.String(), `msg="passkey refused" reason="`+reason+`"`) {
+			t.Errorf("%s: log %s", reason, log.String())
+		}
+		if told := strings.Contains(a.Body, "remove it and add it again"); told != (reason == "its kind changed") {
+			t.Errorf("%s: %s", reason, a.Body)
+		}
+	}
+	finish(b, k.get(begin(b))).Is(200)
 }
 
 func TestOwnerManagesPasskeys(t *testing.T) {

@@ -3,8 +3,10 @@ package site_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
@@ -34,6 +36,39 @@ func TestAResetCodeWorksOnceForOnePersonAndNotForLong(t *testing.T) {
 	w.Clock.Advance(account.ResetCodeLifetime)
 	w.Browser().Call("POST", "/api/auth/reset-password", reset("bob", bobs, newPassword)).Is(400, "invalid_reset_code")
 	w.Browser().Login("bob", password).Is(200)
+}
+
+// Whoever has a code is the owner: it ends the lock that others caused, and their browser and address are known.
+func TestResetLiftsTheLockOfTheAccount(t *testing.T) {
+	rate := web.Rate{Count: 3, Window: 15 * time.Minute}
+	w := accounttest.New(t, withLimits(map[string]web.Rate{web.LimitLogin: rate, web.LimitLoginAddress: rate, web.LimitLoginAccount: rate}))
+	w.AddUser("ada")
+	guess := func(b *accounttest.Browser) {
+		for range 3 {
+			b.Login("ada", "wrong")
+		}
+		b.Login("ada", newPassword).Is(429)
+	}
+	owner := w.BrowserAt(address(1))
+	guess(owner)
+	if until := w.User("ada").LockedUntil; !until.After(w.Clock.Now()) || until.After(w.Clock.Now().Add(30*time.Minute)) {
+		t.Errorf("locked until %v", until)
+	}
+	owner.Call("POST", "/api/auth/reset-password", reset("ada", w.ResetCode("ada"), newPassword)).Is(200)
+	if until := w.User("ada").LockedUntil; !until.IsZero() || owner.IsSignedIn() {
+		t.Errorf("locked until %v, with %v", until, owner.Cookies)
+	}
+	for i := range 3 {
+		guess(w.BrowserAt(address(i + 2)))
+	}
+	guess(w.BrowserAt(address(1)))
+	elsewhere := owner.Clone()
+	elsewhere.Address = address(99)
+	elsewhere.Login("ada", newPassword).Is(200)
+
+	w.Browser().Call("POST", "/api/auth/reset-password", reset("ada", w.ResetCode("ada"), password)).Is(200)
+	guess(w.BrowserAt(address(50)))
+	w.Browser().Login("ada", password).Is(200) // at the address that used the code
 }
 
 func TestResetPage(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/text"
@@ -79,6 +80,11 @@ func (s *Site) loginPage(w http.ResponseWriter, r *http.Request) error {
 		}
 		page.Fresh, page.Handle, page.HandleFixed = FreshConfirm, id.User.Handle, true
 	}
+	if id == nil && page.Ended == "" {
+		if page.Ended, err = s.lostCookie(r); err != nil {
+			return err
+		}
+	}
 	if q.Has("expired") {
 		page.Ended = account.ErrSignInExpired.In(templates.LanguageOf(r.Context())).Detail
 	}
@@ -134,6 +140,38 @@ func (s *Site) endedSession(r *http.Request) (handle, why string, err error) {
 			"Sign in again."
 	}
 	return id.User.Handle, l.Text(text), nil
+}
+
+// cookieTime is how soon after a sign-in its cookie must come back.
+const cookieTime = 10 * time.Second
+
+// lostCookie returns what to do if the browser has just signed in and kept no cookie. Without a
+// cookie only the address and the User-Agent tell, and that a page of this service led here, as far
+// as the browser says so.
+func (s *Site) lostCookie(r *http.Request) (string, error) {
+	cookies, from := s.sessionCookies(r), r.Header.Get("Sec-Fetch-Site")
+	referer, err := url.Parse(r.Referer())
+	if len(cookies.Tokens)+len(cookies.Logins) > 0 || r.UserAgent() == "" || from != "" && from != "same-origin" ||
+		err != nil || r.Referer() != "" && referer.Host != r.Host {
+		return "", nil
+	}
+	ctx := r.Context()
+	c := s.Caller(r)
+	lost, err := s.Store().RecentSignIn(ctx, c.Address, c.UserAgent, s.Now().Add(-cookieTime))
+	if err != nil || !lost {
+		return "", err
+	}
+	host := r.Host
+	if forwarded := r.Header.Get("X-Forwarded-Host"); forwarded != "" && web.FromProxy(ctx) {
+		host = forwarded
+	}
+	l, issuer := templates.LanguageOf(ctx), s.URL("")
+	if u, err := url.Parse(issuer); err == nil && !strings.EqualFold(host, u.Host) {
+		return l.Text("Your browser did not keep the cookie of this sign-in. Open {url} and sign in there.",
+			"url", issuer), nil
+	}
+	return l.Text("Your browser did not keep the cookie of this sign-in. Allow cookies for this service, then sign " +
+		"in again."), nil
 }
 
 // withAdminContact returns err. For ErrSuspended it adds how to reach an administrator.
@@ -202,6 +240,11 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 	}
 	next, _ := s.continuation(w, r, r.PostForm)
 	in := account.Credentials{Handle: r.PostForm.Get("handle"), Password: r.PostForm.Get("password")}
+	var before account.Credentials // of a sign-in that found the service busy
+	again := s.Sealer().OpenHidden(account.PurposeAgain, r.PostForm.Get("again"), &before) == nil
+	if again {
+		in = before
+	}
 	var out account.SignedIn
 	var err error
 	if passkey, ok := passkeyInForm(r, ""); ok {
@@ -215,6 +258,8 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 		return s.afterSignIn(w, r, out.User, next)
 	case errors.Is(err, account.ErrSecondFactorRequired):
 		return s.Redirect(w, r, secondFactorPath+signInQuery(r.PostForm, nil))
+	case errors.Is(err, web.ErrBusy) && !again:
+		return s.showBusy(w, r, in)
 	}
 	p, err := web.Refusal(w, r, s.withAdminContact(r.Context(), err))
 	if err != nil {
@@ -230,6 +275,23 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 		page.Handle = text.Cut(in.Handle, 64)
 	case p.Code == account.ErrInvalidCredentials.Code:
 		page.Error = account.ErrWrongPassword.In(templates.LanguageOf(r.Context())).Detail // there is no other field to change
+	}
+	return s.showLogin(w, r, p.Status, page)
+}
+
+// showBusy shows a page that sends what was typed once more. Nobody can read it there.
+func (s *Site) showBusy(w http.ResponseWriter, r *http.Request, in account.Credentials) error {
+	p, _ := web.ProblemOf(web.ErrBusy)
+	p = p.In(templates.LanguageOf(r.Context()))
+	p.SetRetryAfter(w)
+	web.NoteDefault(r.Context(), p.Code)
+	page, _, err := s.describeLogin(w, r, r.PostForm)
+	if err != nil {
+		return err
+	}
+	page.Error, page.ErrorCode, page.Ended = p.Detail, p.Code, ""
+	if page.Again, err = s.Sealer().Hide(account.PurposeAgain, in); err != nil {
+		return err
 	}
 	return s.showLogin(w, r, p.Status, page)
 }

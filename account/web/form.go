@@ -23,6 +23,7 @@ func ReadForm(w http.ResponseWriter, r *http.Request, repeatable ...string) erro
 	if err := ParseForm(w, r, MaxBody); err != nil {
 		return err
 	}
+	add(r.Context(), func(i *RequestInfo) { i.page = true })
 	for k, v := range r.PostForm {
 		if len(v) > 1 && !slices.Contains(repeatable, k) {
 			return BadRequest("A field of the form is given more than once.")

@@ -47,6 +47,7 @@ type RequestInfo struct {
 	user  string
 	event string
 	route string
+	page  bool
 }
 
 // Observer counts events for monitoring. Its arguments become labels of time series, so this
@@ -161,6 +162,12 @@ func add(ctx context.Context, change func(*RequestInfo)) {
 		defer i.mu.Unlock()
 		change(i)
 	}
+}
+
+// FromPage reports whether the form of a page was read: a person waits for the answer.
+func FromPage(ctx context.Context) (page bool) {
+	add(ctx, func(i *RequestInfo) { page = i.page })
+	return page
 }
 
 // Summary returns the user and the event for the log line.

@@ -2,6 +2,8 @@ package web
 
 import (
 	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -15,9 +17,10 @@ import (
 
 // Sealer makes values that travel through a browser and come back unchanged: base64url(JSON) "."
 // base64url(HMAC-SHA256). Each purpose has its own key, so that a value for one cannot be used for
-// another. Values are sealed, not encrypted: the browser may read them.
+// another. Values are sealed, not encrypted: the browser may read them, unless they are hidden.
 type Sealer struct {
 	keys      map[string][]byte
+	hiding    map[string]cipher.AEAD
 	lifetimes map[string]time.Duration
 	now       func() time.Time
 }
@@ -37,13 +40,23 @@ func NewSealer(secret []byte, purposes map[string]time.Duration, now func() time
 	if len(secret) < 32 {
 		return nil, errors.New("the installation secret is shorter than 32 bytes")
 	}
-	s := &Sealer{keys: map[string][]byte{}, lifetimes: purposes, now: now}
+	s := &Sealer{keys: map[string][]byte{}, hiding: map[string]cipher.AEAD{}, lifetimes: purposes, now: now}
 	for purpose := range purposes {
 		key, err := hkdf.Key(sha256.New, secret, nil, "cairn seal "+purpose, 32)
 		if err != nil {
 			return nil, fmt.Errorf("derive seal key: %w", err)
 		}
 		s.keys[purpose] = key
+		if key, err = hkdf.Key(sha256.New, secret, nil, "cairn hide "+purpose, 32); err != nil {
+			return nil, fmt.Errorf("derive seal key: %w", err)
+		}
+		block, err := aes.NewCipher(key)
+		if err == nil {
+			s.hiding[purpose], err = cipher.NewGCMWithRandomNonce(block)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("derive seal key: %w", err)
+		}
 	}
 	return s, nil
 }
@@ -78,6 +91,28 @@ func plainJSON(v any) ([]byte, error) {
 		return nil, err
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// Hide is Seal with AES-GCM around it, for what the browser and whoever sees the page must not read.
+func (s *Sealer) Hide(purpose string, v any) (string, error) {
+	sealed, err := s.Seal(purpose, v)
+	if err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(s.hiding[purpose].Seal(nil, nil, []byte(sealed), nil)), nil
+}
+
+// OpenHidden is Open of a value that Hide made.
+func (s *Sealer) OpenHidden(purpose, hidden string, v any) error {
+	body, err := base64.RawURLEncoding.Strict().DecodeString(hidden)
+	if err != nil || len(hidden) > maxSealed {
+		return ErrSeal
+	}
+	sealed, err := s.hiding[purpose].Open(nil, nil, body, nil)
+	if err != nil {
+		return ErrSeal
+	}
+	return s.Open(purpose, string(sealed), v)
 }
 
 // Open verifies before it decodes into v. ErrSeal for every failure.

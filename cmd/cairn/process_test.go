@@ -331,3 +331,45 @@ func TestServeRefusesToStartWithoutTheKeyThatHasSigned(t *testing.T) {
 	p.stop()
 	<-p.code
 }
+
+// The counters of a service on SQLite are in its memory: the command reaches them all the same.
+func TestUnlockReachesARunningService(t *testing.T) {
+	onEach(t, func(t *testing.T, s *shell, dsn string) {
+		s.stdin = password
+		s.must("user", "add", "ada", "--password-file", "-")
+		p := startProcess(t, "--database", dsn, "--private-key-file", "key.pem", "--data-key-file", "data.key")
+		login := func(password string, want int) {
+			t.Helper()
+			body := `{"handle":"ada","password":"` + password + `"}`
+			got, err := http.Post("http://"+p.address+"/api/auth/login", "application/json", strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = got.Body.Close()
+			if got.StatusCode != want {
+				t.Errorf("%d, want %d", got.StatusCode, want)
+			}
+		}
+		if got := s.must("user", "show", "ada", "-o", "json"); !strings.Contains(got, `"locked_until": null`) {
+			t.Error(got)
+		}
+		for range 10 {
+			login("a wrong password", http.StatusUnauthorized)
+		}
+		login(password, http.StatusTooManyRequests)
+		if got := s.must("user", "show", "ada"); !strings.Contains(got, "by wrong passwords: cairn user unlock ada") {
+			t.Error(got)
+		}
+		if got := s.must("user", "unlock", "ada"); got != "can try again  ada\n" {
+			t.Errorf("%q", got)
+		}
+		login("a wrong password", http.StatusUnauthorized)
+		login(password, http.StatusOK)
+		if got := s.must("user", "show", "ada"); strings.Contains(got, "wrong passwords") {
+			t.Error(got)
+		}
+		if got := s.must("audit", "list"); !strings.Contains(got, "The operator allowed new password attempts for the account of ada") {
+			t.Error(got)
+		}
+	})
+}

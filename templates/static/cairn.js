@@ -47,6 +47,12 @@
     button.hidden = false;
   });
 
+  // What the service was too busy for is sent once more. Not everybody comes back at the same moment.
+  feature("form[data-again]", function (form) {
+    form.querySelector("p[hidden]").hidden = false;
+    setTimeout(function () { form.submit(); }, 1500 + 2500 * Math.random());
+  });
+
   // The page shows how long ago; the exact time beside it is in UTC until the visitor's own zone replaces it.
   feature("time[datetime]", function (time) {
     var local = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium", timeStyle: "short" });

@@ -441,8 +441,8 @@ func TestReadmeWorksBehindAProxy(t *testing.T) {
 	if got := b.get("/.well-known/openid-configuration"); got.StatusCode != http.StatusOK || got.JSON(t)["issuer"] != "https://id.example.org" {
 		t.Errorf("%d %s", got.StatusCode, got.Text)
 	}
-	for range 10 { // the limit of one address
-		b.api("POST", "/api/auth/login", map[string]string{"handle": "nobody", "password": "x"}, "X-Forwarded-For", "192.0.2.1")
+	for i := range 60 { // the limit of one address
+		b.api("POST", "/api/auth/login", map[string]string{"handle": fmt.Sprint("nobody", i), "password": "x"}, "X-Forwarded-For", "192.0.2.1")
 	}
 	for address, status := range map[string]int{"192.0.2.1": http.StatusTooManyRequests, "192.0.2.2": http.StatusUnauthorized} {
 		wantStatus(t, address, b.api("POST", "/api/auth/login", map[string]string{"handle": "somebody", "password": "x"}, "X-Forwarded-For", address), status)

@@ -2,9 +2,11 @@ package httpd
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -83,6 +85,20 @@ func TestStormOfSignInsIsBoundedAndOthersAreServed(t *testing.T) {
 		!strings.Contains(page.Text, "Gerade melden sich zu viele Leute an.") {
 		t.Errorf("page: %d %s", page.StatusCode, mainOf(page.Text))
 	}
+	// It sends what was typed once more, and nobody can read the password in it.
+	hidden := regexp.MustCompile(`name="again" value="([\w-]+)"`).FindStringSubmatch(page.Text)
+	if hidden == nil || !strings.Contains(page.Text, "data-again") || strings.Contains(page.Text, `name="password"`) {
+		t.Fatalf("page: %s", mainOf(page.Text))
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(hidden[1])
+	if err != nil || strings.Contains(page.Text+string(raw), password) || strings.Contains(string(raw), "mallory") {
+		t.Errorf("the page has the password, or %v", err)
+	}
+	again := url.Values{"again": {hidden[1]}}
+	second := s.browser().postForm("/login/", again, "X-Forwarded-For", "2001:db8::1", "Accept", "text/html")
+	if second.StatusCode != http.StatusServiceUnavailable || strings.Contains(second.Text, "data-again") {
+		t.Errorf("the second page: %d %s", second.StatusCode, mainOf(second.Text))
+	}
 
 	// Whoever has nobody in the full queue takes the place of one who has most, and leaves it on hanging up.
 	ctx, hangUp := context.WithCancel(t.Context())
@@ -133,4 +149,7 @@ func TestStormOfSignInsIsBoundedAndOthersAreServed(t *testing.T) {
 		t.Errorf("after the storm: %v", count)
 	}
 	wantStatus(t, "after the storm", s.browser().login("ada", password), http.StatusOK)
+	mallory := s.browser()
+	wantStatus(t, "once more", mallory.postForm("/login/", again), http.StatusSeeOther)
+	wantStatus(t, "once more", mallory.get("/api/me"), http.StatusOK)
 }
