@@ -58,6 +58,9 @@ func TestResetLiftsTheLockOfTheAccount(t *testing.T) {
 	if until := w.User("ada").LockedUntil; !until.IsZero() || owner.IsSignedIn() {
 		t.Errorf("locked until %v, with %v", until, owner.Cookies)
 	}
+	for _, place := range []string{address(1), address(60)} { // without the mark
+		w.BrowserAt(place).Login("ada", newPassword).Is(200)
+	}
 	for i := range 3 {
 		guess(w.BrowserAt(address(i + 2)))
 	}

@@ -639,3 +639,40 @@ func TestRefusalOfALimitedAccountCostsTheSameForNobody(t *testing.T) {
 		}
 	}
 }
+
+type countedHashes struct{ n int }
+
+func (c *countedHashes) HashBegun() func() { c.n++; return func() {} }
+func (c *countedHashes) HashRefused()      {}
+
+// Beyond the limit of an address, a wrong password of somebody known there is compared. So a hash is spent for everybody
+// there, and for nobody where no account is known.
+func TestRefusalAtALimitedAddressTellsNotWhoIsKnown(t *testing.T) {
+	w := accounttest.New(t, withLimits(map[string]web.Rate{web.LimitLoginAddress: {Count: 2, Window: time.Hour}}))
+	w.AddUser("ada")
+	w.AddUser("bob")
+	hashes := &countedHashes{}
+	w.Hasher.Observer = hashes
+	w.BrowserAt(address(1)).Login("ada", password).Is(200)
+	for where, want := range map[string]int{address(1): 1, address(2): 0} {
+		b := w.BrowserAt(where)
+		b.Login("zoe", "wrong").Is(401)
+		b.Login("zoe", "wrong").Is(401)
+		bodies := map[string]bool{}
+		for _, handle := range []string{"ada", "bob", "zoe"} {
+			before := hashes.n
+			bodies[b.Login(handle, "wrong").Is(429).Body] = true
+			if got := hashes.n - before; got != want {
+				t.Errorf("%s at %s: %d hashes, want %d", handle, where, got, want)
+			}
+		}
+		if len(bodies) != 1 {
+			t.Errorf("%v", bodies)
+		}
+	}
+	w.Clock.Advance(31 * 24 * time.Hour)
+	for range 2 {
+		w.BrowserAt(address(1)).Login("zoe", "wrong").Is(401)
+	}
+	w.BrowserAt(address(1)).Login("ada", password).Is(429) // no longer known
+}

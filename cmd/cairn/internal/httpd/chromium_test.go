@@ -26,6 +26,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/cairn-id/cairn/account"
+	passwords "github.com/cairn-id/cairn/account/password"
 	accounttext "github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/demoapp"
 	"github.com/cairn-id/cairn/config"
@@ -561,4 +562,34 @@ func TestScriptFeaturesFailAlone(t *testing.T) {
 	if kind, err := chromedp.Run(tab, chromedp.Evaluate[string](`document.getElementById("current_password").type`)); err != nil || kind != "text" {
 		t.Errorf("after Show the field is of type %q: %v", kind, err)
 	}
+}
+
+// A browser that found the service busy sends what was typed once more, without anybody's doing.
+func TestBusySignInIsTriedAgain(t *testing.T) {
+	h, err := passwords.NewTestHasher()
+	noError(t, err)
+	g := gate{make(chan struct{})}
+	h.Observer = g
+	open := sync.OnceFunc(func() { close(g.next) })
+	defer open()
+	s := startService(t, serviceOptions{Hasher: h})
+	go func() { g.next <- struct{}{} }()
+	s.addUser("ada")
+	tab := chromium(t)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	for range passwords.HashSlots() + 128 { // as many as may wait for an account
+		go func() {
+			if done, err := h.Enter(ctx, "ada"); err == nil {
+				done()
+			}
+		}()
+	}
+	for waiting := 0; waiting < 128; waiting, _ = h.Queue() {
+		time.Sleep(time.Millisecond)
+	}
+	mustDo(t, tab, "sign in", chromedp.Navigate(s.URL+"/login/"), chromedp.SendKeys(field("handle"), "ada"), chromedp.SendKeys(field("password"), password),
+		chromedp.Click(id("login-submit")), chromedp.WaitVisible(chromedp.CSS("form[data-again] p")))
+	open()
+	mustDo(t, tab, "a few seconds later", chromedp.WaitVisible(page("account")))
 }
