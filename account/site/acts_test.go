@@ -141,6 +141,9 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 			admin(func(s *scene, a *account.Administration, u account.User) error {
 				return a.Unsuspend(s.T.Context(), op, u)
 			})},
+		"unlock": {account.UnlockUser, nil, admin(func(s *scene, a *account.Administration, u account.User) error {
+			return a.Unlock(s.T.Context(), op, u)
+		})},
 		"reset code": {account.IssueResetCode, nil, func(s *scene) { s.ResetCode("ada") }},
 		"reset factors": {account.ResetFactors, enrolled, admin(func(s *scene, a *account.Administration, u account.User) error {
 			return a.ResetFactors(s.T.Context(), op, u)

@@ -599,7 +599,7 @@ func TestSignInFromANewDeviceIsToldOnce(t *testing.T) {
 	post.one("ada@example.org")
 	laptop.Login("ada", newPassword).Is(200)
 	post.one("ada@example.org") // its mark is void
-	if len(reader.Cookies) != 0 {
+	if delete(reader.Cookies, "cairn_device"); len(reader.Cookies) != 0 { // it is known, and not signed in
 		t.Errorf("the reader has got %v", reader.Cookies)
 	}
 	reader.Page("/forgot-password/?handle=ada").Shows(`value="ada"`)

@@ -18,7 +18,7 @@ func TestRegistering(t *testing.T) {
 	in := registration(strings.ToLower(w.Invite().Shown()), "Ada")
 	in["display_name"], in["email"] = " Ada Lovelace ", " ada@example.org "
 	a := b.Call("POST", "/api/register", in).Is(201)
-	if strings.TrimSpace(a.Body) != `{"ok":true,"handle":"ada"}` || len(a.SetCookies) != 1 {
+	if strings.TrimSpace(a.Body) != `{"ok":true,"handle":"ada"}` || len(a.SetCookies) != 2 || a.SetCookies[0].Name != "cairn_session" {
 		t.Errorf("%s %v", a.Body, a.SetCookies)
 	}
 	u := w.User("ada")
