@@ -598,7 +598,7 @@ func TestSignInFromANewDeviceIsToldOnce(t *testing.T) {
 	reader.Page("/reset-password/", append(form, "password", password)...).Is(400) // once
 	post.one("ada@example.org")
 	laptop.Login("ada", newPassword).Is(200)
-	post.one("ada@example.org") // its mark is void
+	post.one("ada@example.org")                                           // its mark is void
 	if delete(reader.Cookies, "cairn_device"); len(reader.Cookies) != 0 { // it is known, and not signed in
 		t.Errorf("the reader has got %v", reader.Cookies)
 	}
