@@ -99,6 +99,7 @@ func TestChangingCommandsAreInTheAuditLog(t *testing.T) {
 		{"user flags", "ada +admin", "user.flags", "ada", "admin=on"},
 		{"user suspend", "ada", "user.suspend", "ada", ""},
 		{"user unsuspend", "ada", "user.unsuspend", "ada", ""},
+		{"user unlock", "ada", "user.unlock", "ada", ""},
 		{"user reset-code", "ada -q", "user.reset_code", "ada", ""},
 		{"user reset-factors", "ada", "user.reset_factors", "ada", ""},
 		{"session end", "keeper --all", "user.end_sessions", "keeper", "(ended: sessions 1)"},
