@@ -1,12 +1,14 @@
 package provider
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -21,59 +23,110 @@ import (
 type oauthError struct {
 	status            int // of a direct response; unused in redirects
 	code, description string
+	reason            reason // for the log line
 }
 
 func (e *oauthError) Error() string { return e.code }
 
+// Is implements errors.Is by the code: an error with another description is the same.
+func (e *oauthError) Is(target error) bool {
+	t, ok := target.(*oauthError)
+	return ok && t.code == e.code
+}
+
 func (e *oauthError) with(status int) *oauthError {
-	return &oauthError{status, e.code, e.description}
+	c := *e
+	c.status = status
+	return &c
+}
+
+// because returns the same error with its reason, and with a description of its own unless that is
+// empty.
+func (e *oauthError) because(why reason, description string) *oauthError {
+	return &oauthError{e.status, e.code, cmp.Or(description, e.description), why}
+}
+
+// about is because for one parameter, which the description names if it is a known one: others
+// would echo input.
+func (e *oauthError) about(why reason, parameter, sentence string) *oauthError {
+	if !slices.Contains(knownParameters, parameter) {
+		parameter = "a parameter"
+	}
+	return e.because(why, parameter+": "+sentence)
 }
 
 var (
 	errInvalidRequest = &oauthError{400, "invalid_request",
-		"A required parameter is missing, repeated or has a value that is not allowed."}
-	errNoResponseType = &oauthError{400, "invalid_request",
-		"The response_type parameter is missing. Only response_type=code is supported."}
-	errUnauthorizedClient      = &oauthError{400, "unauthorized_client", "This client may not use this grant."}
-	errAccessDenied            = &oauthError{400, "access_denied", "The request was denied."}
-	errUnsupportedResponseType = &oauthError{400, "unsupported_response_type", "Only response_type=code is supported."}
+		"A required parameter is missing, repeated or has a value that is not allowed.", badParameter}
+	errMethod             = errInvalidRequest.with(405).because(badMethod, "The endpoint has other methods: see the header Allow.")
+	errUnauthorizedClient = &oauthError{400, "unauthorized_client", "This client may not use this grant.",
+		grantNotAllowed}
+	errAccessDenied = &oauthError{400, "access_denied", "The request was denied.", denied}
+	errNotAllowed   = errAccessDenied.because(flagMissing,
+		"The user may not use this application: it is only for users of certain groups.")
+	errBadHint = errInvalidRequest.about(badHint, "id_token_hint", badHintSentence)
+
+	errUnsupportedResponseType = &oauthError{400, "unsupported_response_type", "Only code is supported.",
+		badResponseType}
 	errUnsupportedResponseMode = &oauthError{400, "unsupported_response_mode",
-		"Only response_mode=query, fragment and form_post are supported."}
-	errInvalidScope  = &oauthError{400, "invalid_scope", "The scope exceeds what was granted."}
+		"Only query, fragment and form_post are supported.", badResponseMode}
+	errInvalidScope  = &oauthError{400, "invalid_scope", "The scope exceeds what was granted.", badScope}
 	errInvalidTarget = &oauthError{400, "invalid_target",
-		"The resource is unknown, or this client may not use it (RFC 8707)."}
+		"The resource is unknown, or this client may not use it (RFC 8707).", badResource}
 	errNoSigningKey = &oauthError{500, "server_error",
-		"The service has no key for the algorithm that this client or its API needs. Tell the operator of the service."}
-	errServer      = &oauthError{500, "server_error", "The service failed to answer. Try again."}
+		"The service has no key for the algorithm that this client or its API needs. Tell the operator of the service.",
+		noSigningKey}
+	errServer      = &oauthError{500, "server_error", "The service failed to answer. Try again.", failed}
 	errUnavailable = &oauthError{503, "temporarily_unavailable",
-		"The service is temporarily unavailable. Try again soon."}
-	errLoginRequired       = &oauthError{400, "login_required", "The user has to sign in."}
-	errConsentRequired     = &oauthError{400, "consent_required", "The user has to give consent."}
-	errInteractionRequired = &oauthError{400, "interaction_required", "The user has to set up a second factor."}
+		"The service is temporarily unavailable. Try again soon.", unavailable}
+	errLoginRequired       = &oauthError{400, "login_required", "The user has to sign in.", noSession}
+	errConsentRequired     = &oauthError{400, "consent_required", "The user has to give consent.", noConsent}
+	errInteractionRequired = &oauthError{400, "interaction_required", "The user has to set up a second factor.",
+		noSecondFactor}
 	// OpenID Connect Core Error Code unmet_authentication_requirements 1.0.
 	errUnmetAuthentication = &oauthError{400, "unmet_authentication_requirements",
-		"The user cannot sign in as the request or the registration of the client requires."}
-	errPushFirst              = &oauthError{400, "invalid_request", "The request must be pushed first (RFC 9126)."}
-	errRequestNotSupported    = &oauthError{400, "request_not_supported", "The request parameter is not supported."}
-	errRequestURINotSupported = &oauthError{400, "request_uri_not_supported",
-		"The request_uri parameter is not supported."}
-	errRegistrationNotSupported = &oauthError{400, "registration_not_supported",
-		"The registration parameter is not supported."}
-	errInvalidClient = &oauthError{401, "invalid_client", "Client authentication failed."}
+		"The user cannot sign in as the request or the registration of the client requires.", acrUnmet}
+	errRequestNotSupported    = &oauthError{400, "request_not_supported", "It is not supported.", unsupported}
+	errRequestURINotSupported = &oauthError{400, "request_uri_not_supported", "It is not supported.", unsupported}
+	errRegistrationRefused    = &oauthError{400, "registration_not_supported", "It is not supported.", unsupported}
+	// errInvalidClient is the description of every failed authentication: only the log names the reason.
+	errInvalidClient = &oauthError{401, "invalid_client", "Client authentication failed.", clientUnknown}
 	errInvalidProof  = &oauthError{400, "invalid_dpop_proof",
-		"The DPoP proof is missing, invalid, too old, already used or made for another request."}
-	errUseNonce     = &oauthError{400, "use_dpop_nonce", "Repeat the request with the nonce of the DPoP-Nonce header."}
+		"The DPoP proof is missing, invalid, too old, already used or made for another request.", badProof}
+	errUseNonce = &oauthError{400, "use_dpop_nonce", "Repeat the request with the nonce of the DPoP-Nonce header.",
+		wantsNonce}
 	errInvalidGrant = &oauthError{400, "invalid_grant",
-		"The code or token is not valid, expired, used or was issued to another client."}
+		"The code or token is not valid, expired, used or was issued to another client.", codeUnknown}
+	errOtherKey             = errInvalidGrant.because(otherKey, "The DPoP proof is of another key than the first one.")
 	errUnsupportedGrantType = &oauthError{400, "unsupported_grant_type",
-		"Only authorization_code, refresh_token, client_credentials and device_code are supported."}
-	errInvalidToken         = &oauthError{401, "invalid_token", "The access token is not valid."}
-	errInsufficientScope    = &oauthError{403, "insufficient_scope", "The access token lacks the openid scope."}
-	errAuthorizationPending = &oauthError{400, "authorization_pending", "The user has not decided yet."}
-	errPolledTooSoon        = &oauthError{400, "slow_down", "Wait five seconds longer between requests."}
-	errExpiredToken         = &oauthError{400, "expired_token", "The device code has expired. Begin again."}
-	errSlowDown             = &oauthError{429, "slow_down", "Too many requests. Wait a while."}
+		"Only authorization_code, refresh_token, client_credentials and device_code are supported.", badGrantType}
+	errInvalidToken      = &oauthError{401, "invalid_token", "The access token is not valid.", badToken}
+	errInsufficientScope = &oauthError{403, "insufficient_scope", "The access token lacks the openid scope.",
+		openidMissing}
+	errAuthorizationPending = &oauthError{400, "authorization_pending", "The user has not decided yet.", devicePending}
+	errPolledTooSoon        = &oauthError{400, "slow_down", "Wait five seconds longer between requests.",
+		deviceTooSoon}
+	errExpiredToken = &oauthError{400, "expired_token", "The device code has expired. Begin again.", deviceExpired}
+	errSlowDown     = &oauthError{429, "slow_down", "Too many requests. Wait a while.", tooMany}
 )
+
+const badHintSentence = "It must be an ID token of this service for this client, signed by a key that is published."
+
+// knownParameters are those that descriptions may name.
+var knownParameters = slices.Concat(pushedParameters, []string{
+	"client_id", "client_secret", "client_assertion", "client_assertion_type", "request", "request_uri",
+	"registration", "resource", "grant_type", "code", "code_verifier", "refresh_token", "device_code", "token",
+	"token_type_hint", "access_token",
+})
+
+// unproven is the error for a request whose client or redirect URI is not proven. Browsers get the
+// page, programs the OAuth error.
+type unproven struct {
+	*web.Problem
+	err *oauthError
+}
+
+func (e *unproven) Unwrap() error { return e.Problem }
 
 // refusal is an OAuth error for the proven redirect URI of a request, or for its device.
 type refusal struct {
@@ -113,6 +166,11 @@ func (p *Provider) errorPage(w http.ResponseWriter, r *http.Request, err error) 
 		p.logFailure(r, "authorize failed", err)
 	}
 	web.Note(r.Context(), "authorize_"+problem.Code)
+	why := cmp.Or(pageReasons[problem.Code], failed)
+	if bad, ok := errors.AsType[*unproven](err); ok {
+		why = bad.err.reason
+	}
+	why.note(r.Context())
 	if problem.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "2")
 	}
@@ -123,12 +181,13 @@ func (p *Provider) errorPage(w http.ResponseWriter, r *http.Request, err error) 
 
 func (p *Provider) refuse(w http.ResponseWriter, r *http.Request, no *refusal) error {
 	web.Note(r.Context(), "authorize_"+no.code)
+	no.reason.note(r.Context())
 	if no.cause != nil {
 		p.logFailure(r, "authorize failed", no.cause)
 	}
 	if no.req.forDevice() {
-		if err := p.storage.DenyDevice(r.Context(), no.req.device, p.now()); err != nil {
-			return deviceError(err)
+		if err := p.denyDevice(r.Context(), no.req); err != nil {
+			return err
 		}
 		web.Note(r.Context(), "device_denied")
 	}
@@ -157,6 +216,7 @@ func (p *Provider) forClients(h web.Handler) http.HandlerFunc {
 			w.Header().Set("WWW-Authenticate", `Basic realm="token"`)
 		}
 		web.NoteDefault(r.Context(), endpoint+"_"+e.code)
+		e.reason.note(r.Context())
 		p.writeOAuth(w, r, e.status, map[string]any{"error": e.code, "error_description": e.description})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // Bounds of the lifetime of an API's access tokens.
@@ -345,8 +346,13 @@ func (p *Provider) introspector(r *http.Request) (*API, error) {
 	if i < 0 {
 		return nil, nil
 	}
+	web.NoteClient(r.Context(), id)
 	if !matchesAny(all[i].Secrets, secret, p.clock()) {
-		return nil, errInvalidClient
+		why := wrongSecret
+		if secret == "" {
+			why = noSecret
+		}
+		return nil, errInvalidClient.because(why, "")
 	}
 	return all[i], nil
 }

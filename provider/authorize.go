@@ -45,11 +45,40 @@ func (p *Provider) act(w http.ResponseWriter, r *http.Request, req *authorizatio
 		web.Note(r.Context(), "authorize_set_up_factor")
 		p.accounts.SetUpFactor(w, r, sealed, q.requiredACR() == account.ACRPhishingResistant)
 		return nil
+	case notAllowed:
+		return p.denyAccess(w, r, req, q)
 	case proceed:
 		return p.issueCode(w, r, req, q)
 	default:
 		return &refusal{problem, req, nil}
 	}
+}
+
+// denyAccess shows whom the application is for. Its link back answers the application; a device has
+// nobody to come back, and gets its answer now.
+func (p *Provider) denyAccess(w http.ResponseWriter, r *http.Request, req *authorization, q authzState) error {
+	settings, err := p.accounts.Settings(r.Context())
+	if err != nil {
+		return err
+	}
+	flag := req.client.RequireFlag
+	page := templates.AccessDenied{
+		ClientName: cmp.Or(req.client.Name, req.client.ID), Logo: req.client.Logo.Hash, Handle: q.identity.User.Handle,
+		Flag: flag, Description: settings.FlagDescriptions[flag], Contact: settings.Contact, Continue: req.sealed,
+	}
+	switch {
+	case req.forDevice():
+		err, page.Continue = p.denyDevice(r.Context(), req), ""
+	case req.sealed == "":
+		page.Continue, err = p.sealRequest(req, q.identity, false)
+	}
+	if err != nil {
+		return err
+	}
+	web.Note(r.Context(), "authorize_"+errNotAllowed.code)
+	errNotAllowed.reason.note(r.Context())
+	p.accounts.Show(w, r, http.StatusForbidden, page)
+	return nil
 }
 
 var verdictPaths = map[verdict]string{repeat: "/oauth2/authorize", login: "/login/", consent: "/oauth2/consent"}
@@ -245,34 +274,46 @@ func authorizationForm(r *http.Request) (url.Values, error) {
 // browser itself may receive an answer.
 func (rs *rules) proveClient(ctx context.Context, req *authorization) error {
 	templates.SetApplicationLanguage(ctx, req.form.Get("ui_locales"))
-	page := func(detail templates.Text) error {
-		return web.NewProblem(http.StatusBadRequest, "invalid_request", detail)
+	page := func(e *oauthError, detail templates.Text) error {
+		return &unproven{web.NewProblem(http.StatusBadRequest, "invalid_request", detail), e}
 	}
 	if len(req.form.Encode()) > maxQuery {
-		return page("The request to sign in is too long.")
+		return page(errInvalidRequest.because(tooLarge, "The request is too long."),
+			"The request to sign in is too long.")
 	}
 	if req.duplicate == "client_id" || len(req.form["client_id"]) > 1 || len(req.form["redirect_uri"]) > 1 {
-		return page("The request to sign in names its application more than once.")
+		return page(errInvalidRequest.because(repeated, "client_id or redirect_uri is given more than once."),
+			"The request to sign in names its application more than once.")
 	}
-	client, err := rs.client(ctx, req.form.Get("client_id"))
+	id := req.form.Get("client_id")
+	client, err := rs.client(ctx, id)
 	if _, ok := errors.AsType[*documentError](err); ok {
-		return page("The application that sent you here describes itself at an address of its own, " +
-			"and this description cannot be used. Try again in a minute, or tell its operator.")
+		return page(errInvalidRequest.about(clientDocument, "client_id", "Its description cannot be used."),
+			"The application that sent you here describes itself at an address of its own, "+
+				"and this description cannot be used. Try again in a minute, or tell its operator.")
+	}
+	if errors.Is(err, ErrClientNotFound) && id == "" {
+		return page(errInvalidRequest.about(missingParameter, "client_id", "It is missing."),
+			"The application that sent you here did not say which one it is: "+
+				"client_id is missing from its request. Tell its operator.")
 	}
 	if errors.Is(err, ErrClientNotFound) {
-		return page("The application that sent you here is not registered with this service. Tell its operator.")
+		return page(errInvalidRequest.about(clientUnknown, "client_id", "It is not registered."),
+			"The application that sent you here is not registered with this service. Tell its operator.")
 	}
 	if err != nil {
 		return err
 	}
 	uri := req.form.Get("redirect_uri")
 	if uri == "" && !req.forDevice() {
-		return page("The application that sent you here did not say where the answer goes: " +
-			"redirect_uri is missing from its request. Tell its operator.")
+		return page(errInvalidRequest.about(badRedirect, "redirect_uri", "It is missing."),
+			"The application that sent you here did not say where the answer goes: "+
+				"redirect_uri is missing from its request. Tell its operator.")
 	}
 	if !req.forDevice() && !client.matchRedirect(uri) {
-		return page("The application that sent you here asked for an answer at an address " +
-			"that is not registered for it. Tell its operator.")
+		return page(errInvalidRequest.about(badRedirect, "redirect_uri", "It is not registered for this client."),
+			"The application that sent you here asked for an answer at an address "+
+				"that is not registered for it. Tell its operator.")
 	}
 	req.client, req.redirectURI, req.mustPush = client, uri, rs.mustPush(client)
 	req.apis, err = rs.apisOf(ctx, client)
@@ -298,6 +339,7 @@ func (p *Provider) authzState(r *http.Request, req *authorization) (authzState, 
 	if err := p.canSign(req, q.access); err != nil {
 		return q, &refusal{errNoSigningKey, req, err}
 	}
+	q.leaves = req.sealed != "" && r.URL.Query().Has("back")
 	q.posted = r.Method == http.MethodPost && !r.Form.Has("continue")
 	if q.identity = id; id == nil {
 		return q, nil
@@ -360,11 +402,13 @@ func (rs *rules) readUser(ctx context.Context, q *authzState, u account.User) (e
 	return err
 }
 
-// fault is an error in a parameter. why explains it to the operator (explain.go).
+// fault is an error in a parameter. Its sentence is constant: the client reads it in
+// error_description, and the operator after what was given (explain.go).
 type fault struct {
 	parameter string
 	err       *oauthError
-	why       string
+	sentence  string
+	given     string // a sentence, or empty
 }
 
 // checkRequest checks everything that can be checked before sign-in, and puts the request's
@@ -376,77 +420,89 @@ func checkRequest(req *authorization) (authzState, []fault) {
 		redirectURI: req.redirectURI, apis: req.apis,
 	}
 	var faults []fault
-	wrong := func(parameter string, err *oauthError, why string, args ...any) {
-		faults = append(faults, fault{parameter, err, fmt.Sprintf(why, args...)})
+	wrong := func(parameter string, err *oauthError, why reason, sentence string) {
+		given := ""
+		if v := f.Get(parameter); v != "" {
+			given = fmt.Sprintf("It is %q. ", clip(v))
+		}
+		faults = append(faults, fault{parameter, err.about(why, parameter, sentence), sentence, given})
 	}
 	if d := req.duplicate; d != "" {
-		wrong(d, errInvalidRequest, "It is given more than once (RFC 6749 section 3.1).")
+		wrong(d, errInvalidRequest, repeated, "It is given more than once (RFC 6749 section 3.1).")
 	}
 	if req.mustPush && req.pushed == nil && !req.forDevice() {
-		wrong("request_uri", errPushFirst, "It is missing: the parameters must be pushed (RFC 9126), "+
+		wrong("request_uri", errInvalidRequest, notPushed, "It is missing: the parameters must be pushed (RFC 9126), "+
 			"and the address contains only client_id and request_uri.")
 	}
-	const notSupported = "It is not supported: put the parameters into the address, or push them (RFC 9126)."
-	if f.Has("request") {
-		wrong("request", errRequestNotSupported, notSupported)
-	}
-	if f.Has("request_uri") {
-		wrong("request_uri", errRequestURINotSupported, notSupported)
-	}
-	if f.Has("registration") {
-		wrong("registration", errRegistrationNotSupported, notSupported)
+	for _, e := range []struct {
+		parameter string
+		err       *oauthError
+	}{
+		{"request", errRequestNotSupported}, {"request_uri", errRequestURINotSupported},
+		{"registration", errRegistrationRefused},
+	} {
+		if f.Has(e.parameter) {
+			wrong(e.parameter, e.err, unsupported,
+				"It is not supported: put the parameters into the address, or push them (RFC 9126).")
+		}
 	}
 	switch t := f.Get("response_type"); t {
 	case "code":
 	case "":
-		wrong("response_type", errNoResponseType, "It is missing: only code is supported.")
+		wrong("response_type", errInvalidRequest, badResponseType, "It is missing: only code is supported.")
 	default:
-		wrong("response_type", errUnsupportedResponseType, "%q: only code is supported.", clip(t))
+		wrong("response_type", errUnsupportedResponseType, badResponseType, "Only code is supported.")
 	}
 	switch mode := f.Get("response_mode"); {
 	case mode == "form_post" && !survivesForm(f.Get("state")):
-		wrong("response_mode", errInvalidRequest,
+		wrong("response_mode", errInvalidRequest, badResponseMode,
 			"form_post cannot carry a state with line ends, NUL or bytes that are not UTF-8.")
 	case mode != "" && !slices.Contains(responseModes, mode):
-		wrong("response_mode", errUnsupportedResponseMode,
-			"%q: only query, fragment and form_post are supported.", clip(mode))
+		wrong("response_mode", errUnsupportedResponseMode, badResponseMode,
+			"Only query, fragment and form_post are supported.")
+	}
+	badPKCE := func(parameter string, why reason, sentence string) {
+		wrong(parameter, errInvalidRequest, why, sentence)
 	}
 	switch challenge, method := f.Get("code_challenge"), f.Get("code_challenge_method"); {
 	case req.forDevice(): // its code never leaves the device
 	case challenge == "" && c.IsPublic():
-		wrong("code_challenge", errInvalidRequest, "It is missing, and a public client has to send one (RFC 7636).")
+		badPKCE("code_challenge", badChallenge, "It is missing, and a public client has to send one (RFC 7636).")
 	case challenge == "" && c.NeedsPKCE():
-		wrong("code_challenge", errInvalidRequest, "It is missing, and the client is registered with --require-pkce.")
+		badPKCE("code_challenge", badChallenge, "It is missing, and the client is registered with --require-pkce.")
 	case challenge == "" && method != "":
-		wrong("code_challenge", errInvalidRequest, "code_challenge_method is given without code_challenge.")
+		badPKCE("code_challenge", badChallenge, "It is missing, but code_challenge_method is given.")
 	case challenge != "" && method != "S256":
-		wrong("code_challenge_method", errInvalidRequest, "%q: the method must be S256.", clip(method))
+		badPKCE("code_challenge_method", badMethodOfPKCE, "It must be S256; without it the method is plain.")
 	case challenge != "" && !challengeForm.MatchString(challenge):
-		wrong("code_challenge", errInvalidRequest, "It has %d characters. S256 gives 43 of A-Z, a-z, 0-9, - and _: "+
-			"the SHA-256 of the verifier in base64url without =.", len(challenge))
+		badPKCE("code_challenge", badChallenge, "S256 gives 43 characters of A-Z, a-z, 0-9, - and _: "+
+			"the SHA-256 of the verifier in base64url without =.")
 	}
 	if f.Has("dpop_jkt") && !challengeForm.MatchString(f.Get("dpop_jkt")) {
-		wrong("dpop_jkt", errInvalidRequest,
-			"It is not the SHA-256 thumbprint of a key: 43 of A-Z, a-z, 0-9, - and _ (RFC 9449 section 10).")
+		wrong("dpop_jkt", errInvalidRequest, badJKT,
+			"It must be the SHA-256 thumbprint of a key: 43 of A-Z, a-z, 0-9, - and _ (RFC 9449 section 10).")
 	}
 	var ok bool
 	q.prompts = strings.Fields(f.Get("prompt"))
 	switch {
 	case slices.ContainsFunc(q.prompts, func(s string) bool { return !slices.Contains(knownPrompts, s) }):
-		wrong("prompt", errInvalidRequest, "%q: the values are %s, separated by spaces.",
-			clip(f.Get("prompt")), strings.Join(knownPrompts, ", "))
+		wrong("prompt", errInvalidRequest, badPrompt,
+			"The values are "+strings.Join(knownPrompts, ", ")+", separated by spaces.")
 	case len(q.prompts) > 1 && slices.Contains(q.prompts, "none"):
-		wrong("prompt", errInvalidRequest, "none excludes other values (OpenID Connect Core section 3.1.2.1).")
+		wrong("prompt", errInvalidRequest, badPrompt,
+			"none excludes other values (OpenID Connect Core section 3.1.2.1).")
 	}
 	if q.maxAge, ok = parseMaxAge(f.Get("max_age")); !ok {
-		wrong("max_age", errInvalidRequest, "%q: it is a whole number of seconds.", clip(f.Get("max_age")))
+		wrong("max_age", errInvalidRequest, badMaxAge, "It must be a whole number of seconds.")
 	}
 	var err error
 	switch q.access, err = req.access(); {
 	case errors.Is(err, errUnknownResource):
-		wrong("resource", errInvalidTarget, "No API that this client may use has this URI: cairn api list shows them.")
+		wrong("resource", errInvalidTarget, badResource,
+			"No API that this client may use has this URI: cairn api list shows them.")
 	case err != nil:
-		wrong("claims", errInvalidRequest, "It is not a claims request (OpenID Connect Core section 5.5).")
+		wrong("claims", errInvalidRequest, badClaims,
+			"It must be a claims request as JSON (OpenID Connect Core section 5.5).")
 	}
 	if q.acr = q.claims.acr; len(q.acr.values) == 0 {
 		q.acr.values = strings.Fields(f.Get("acr_values"))

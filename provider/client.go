@@ -20,6 +20,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // Client authentication methods (RFC 7591 section 2). AuthAny accepts both basic and post,
@@ -583,16 +584,20 @@ func afterLoopback(uri, base string) (string, bool) {
 // clientTTL is how long changes by another process (the command line) may go unnoticed.
 const clientTTL = 5 * time.Second
 
-// client returns a client or ErrClientNotFound. Unknown ids are not cached, so that a new client
+// client returns a client or ErrClientNotFound, and names it in the log line. Unknown ids are not cached, so that a new client
 // works at once.
 func (rs *rules) client(ctx context.Context, id string) (*Client, error) {
+	find := rs.clients.GetFresh
 	if strings.HasPrefix(id, "https://") {
-		return rs.documentClient(ctx, id)
-	}
-	if !plausibleClientID(id) {
+		find = rs.documentClient
+	} else if !plausibleClientID(id) {
 		return nil, ErrClientNotFound
 	}
-	return rs.clients.GetFresh(ctx, id)
+	c, err := find(ctx, id)
+	if err == nil {
+		web.NoteClient(ctx, id)
+	}
+	return c, err
 }
 
 // plausibleClientID reports whether id may be a client id (RFC 6749 appendix A.1: printable

@@ -7,9 +7,11 @@ import (
 	"crypto/elliptic"
 	"crypto/rsa"
 	"crypto/subtle"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"mime"
 	"net/http"
@@ -59,7 +61,7 @@ func (p *Provider) formEndpoint(serve web.Handler) http.HandlerFunc {
 func (p *Provider) readClientRequest(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		return errInvalidRequest.with(http.StatusMethodNotAllowed)
+		return errMethod
 	}
 	wait, err := p.limits.Take(r.Context(), web.LimitToken, web.ClientAddress(r))
 	if err != nil {
@@ -76,19 +78,21 @@ func (p *Provider) readClientRequest(w http.ResponseWriter, r *http.Request) err
 func readClientForm(w http.ResponseWriter, r *http.Request) error {
 	mt, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || mt != "application/x-www-form-urlencoded" || r.Header.Get("Content-Encoding") != "" {
-		return errInvalidRequest
+		return errInvalidRequest.because(badForm, "The parameters must be a form in the body, "+
+			"Content-Type: application/x-www-form-urlencoded: not JSON, and not in the query.")
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, web.MaxBody)
 	if err := r.ParseForm(); err != nil {
 		var big *http.MaxBytesError
 		if errors.As(err, &big) {
-			return errInvalidRequest.with(http.StatusRequestEntityTooLarge)
+			return errInvalidRequest.because(tooLarge, "The body is too large.").
+				with(http.StatusRequestEntityTooLarge)
 		}
-		return errInvalidRequest
+		return errInvalidRequest.because(badForm, "The body or the query is not a form: check its percent-encoding.")
 	}
-	for name, v := range r.PostForm {
-		if len(v) > 1 && name != "resource" { // RFC 6749 section 3.2
-			return errInvalidRequest
+	for _, name := range slices.Sorted(maps.Keys(r.PostForm)) {
+		if len(r.PostForm[name]) > 1 && name != "resource" { // RFC 6749 section 3.2
+			return errInvalidRequest.about(repeated, name, "It is given more than once (RFC 6749 section 3.2).")
 		}
 	}
 	if r.URL.RawQuery == "" {
@@ -100,7 +104,7 @@ func readClientForm(w http.ResponseWriter, r *http.Request) error {
 		"client_secret", "client_assertion", "code", "refresh_token", "code_verifier", "access_token", "token",
 	} {
 		if query.Has(name) {
-			return errInvalidRequest
+			return errInvalidRequest.about(inQuery, name, "It must be in the body, not in the query.")
 		}
 	}
 	return nil
@@ -109,7 +113,7 @@ func readClientForm(w http.ResponseWriter, r *http.Request) error {
 // authenticateClient authenticates the client of a request (RFC 6749 section 2.3): by basic or
 // post, or only one of them if so registered; by a signed assertion for private_key_jwt; by the
 // id alone for public clients. It refuses several methods at once. A failed authentication is
-// errInvalidClient; other errors come from the database.
+// errInvalidClient with the reason for the log; other errors come from the database.
 func (p *Provider) authenticateClient(r *http.Request, form url.Values) (*Client, error) {
 	ctx := r.Context()
 	if form.Get("client_assertion") != "" || form.Get("client_assertion_type") != "" {
@@ -126,20 +130,24 @@ func (p *Provider) authenticateClient(r *http.Request, form url.Values) (*Client
 	if err != nil {
 		return nil, err
 	}
-	if c.IsPublic() {
-		// x/oauth2 sends Basic with an empty secret while it probes.
-		if secret != "" {
-			return nil, errInvalidClient
-		}
+	why := wrongSecret
+	switch {
+	case c.IsPublic() && secret == "": // x/oauth2 sends Basic with an empty secret while it probes
 		return c, nil
+	case c.IsPublic():
+		why = publicSecret
+	case method == AuthNone:
+		why = noSecret
+	case c.AuthMethod != AuthAny && c.AuthMethod != method:
+		why = authMethod
+	case matchesAny(c.Secrets, secret, p.clock()):
+		return c, nil
+	case strings.TrimSpace(secret) != secret:
+		why = secretLineEnd
+	case secret == "":
+		why = noSecret
 	}
-	if method == AuthNone || c.AuthMethod != AuthAny && c.AuthMethod != method {
-		return nil, errInvalidClient
-	}
-	if !matchesAny(c.Secrets, secret, p.clock()) {
-		return nil, errInvalidClient
-	}
-	return c, nil
+	return nil, errInvalidClient.because(why, "")
 }
 
 // matchesAny reports whether secret is one of the stored ones and has not expired.
@@ -164,17 +172,28 @@ func presentedCredentials(r *http.Request, form url.Values) (id, secret, method 
 		}
 		return form.Get("client_id"), form.Get("client_secret"), AuthPost, nil
 	}
-	user, pass, ok := r.BasicAuth()
-	if len(header) > 1 || !ok {
-		return "", "", "", errInvalidClient
+	refused := func(why reason) (string, string, string, error) {
+		return "", "", "", errInvalidClient.because(why, "")
 	}
+	if len(header) > 1 {
+		return refused(authTwice)
+	}
+	scheme, encoded, _ := strings.Cut(header[0], " ")
+	credential, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil || !strings.EqualFold(scheme, "Basic") {
+		return refused(authMalformed)
+	}
+	// Some clients without a secret leave out the colon too.
+	user, pass, _ := strings.Cut(string(credential), ":")
 	id, idErr := url.QueryUnescape(user)
 	secret, secretErr := url.QueryUnescape(pass)
-	if idErr != nil || secretErr != nil || form.Has("client_secret") && secret != "" {
-		return "", "", "", errInvalidClient
-	}
-	if other := form.Get("client_id"); other != "" && other != id {
-		return "", "", "", errInvalidClient
+	switch other := form.Get("client_id"); {
+	case idErr != nil || secretErr != nil:
+		return refused(authMalformed)
+	case form.Has("client_secret") && secret != "":
+		return refused(authTwice)
+	case other != "" && other != id:
+		return refused(authDiffers)
 	}
 	return id, secret, AuthBasic, nil
 }
@@ -192,10 +211,14 @@ const (
 // authenticateAssertion implements private_key_jwt (RFC 7523 section 3, OpenID Connect Core
 // section 9).
 func (p *Provider) authenticateAssertion(ctx context.Context, r *http.Request, form url.Values) (*Client, error) {
-	refused := func(why error) (*Client, error) { return nil, fmt.Errorf("%w: %w", errInvalidClient, why) }
-	otherMethod := form.Get("client_secret") != "" || len(r.Header.Values("Authorization")) > 0
-	if form.Get("client_assertion_type") != assertionType || otherMethod {
-		return refused(errors.New("no assertion, or another method beside it"))
+	refused := func(why error) (*Client, error) {
+		return nil, fmt.Errorf("%w: %w", errInvalidClient.because(badAssertion, ""), why)
+	}
+	if form.Get("client_secret") != "" || len(r.Header.Values("Authorization")) > 0 {
+		return nil, errInvalidClient.because(authTwice, "")
+	}
+	if form.Get("client_assertion_type") != assertionType {
+		return refused(errors.New("no assertion"))
 	}
 	t, claims, aud, err := readAssertion(form.Get("client_assertion"))
 	if err != nil {
@@ -209,8 +232,11 @@ func (p *Provider) authenticateAssertion(ctx context.Context, r *http.Request, f
 	if err != nil && !errors.Is(err, ErrClientNotFound) {
 		return nil, err
 	}
-	if err != nil || c.AuthMethod != AuthJWT {
-		return refused(errors.New("not a client with this method"))
+	if err != nil {
+		return nil, errInvalidClient
+	}
+	if c.AuthMethod != AuthJWT {
+		return nil, errInvalidClient.because(authMethod, "")
 	}
 	key, ok := c.keyFor(t.Headers[0].KeyID, t.Headers[0].Algorithm)
 	if !ok {
@@ -228,7 +254,7 @@ func (p *Provider) authenticateAssertion(ctx context.Context, r *http.Request, f
 	// Only valid assertions are stored.
 	err = p.storage.SpendAssertion(ctx, c.ID, claims.ID, claims.Expiry.Time().UTC())
 	if errors.Is(err, ErrSpent) {
-		return refused(err)
+		return nil, errInvalidClient.because(usedAssertion, "")
 	}
 	if err != nil {
 		return nil, err

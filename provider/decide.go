@@ -19,6 +19,7 @@ const (
 	consent                    // show the consent page, then decide again
 	setUpFactor                // show the page that sets up a second factor, then decide again
 	repeat                     // let the browser send the request by GET, then decide again
+	notAllowed                 // show who may use the application, then answer with the error
 )
 
 // authzState is the input of decide.
@@ -34,6 +35,7 @@ type authzState struct {
 	arrived   time.Time // first arrival of the request, whole seconds
 	posted    bool      // it came by POST from the client's page
 	returned  bool      // it came back with a continuation
+	leaves    bool      // the user who may not use the application has seen the page and goes back
 	proofSeen string    // fingerprint of the session at first arrival
 	identity  *account.Identity
 	bestACR   string // the best class that the user can sign in with
@@ -80,17 +82,20 @@ func decide(q authzState) (verdict, *oauthError) {
 		return login, nil
 	}
 	if q.badHint {
-		return refused, errInvalidRequest
+		return refused, errBadHint
 	}
 	if q.expectsAnother() {
 		// The client expects another user. There is one chance to sign in as that user, not a loop.
 		if silent || q.signedInSince() {
-			return refused, errLoginRequired
+			return refused, errLoginRequired.because(otherUser, "")
 		}
 		return login, nil
 	}
 	if f := q.client.RequireFlag; f != "" && !q.identity.User.Has(f) {
-		return refused, errAccessDenied
+		if silent || q.leaves {
+			return refused, errNotAllowed
+		}
+		return notAllowed, errNotAllowed
 	}
 	if v, problem := q.decideACR(silent); v != proceed {
 		return v, problem

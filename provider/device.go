@@ -84,7 +84,7 @@ func (p *Provider) deviceAuthorization(w http.ResponseWriter, r *http.Request, c
 		return err
 	}
 	if len(form.Encode()) > maxQuery {
-		return errInvalidRequest
+		return errInvalidRequest.because(tooLarge, "The request is too long.")
 	}
 	q, faults := checkRequest(req)
 	if len(faults) > 0 {
@@ -246,6 +246,11 @@ func (p *Provider) typedHere(r *http.Request, req *authorization) error {
 	return errTypedElsewhere
 }
 
+// denyDevice stores the refusal for the device.
+func (p *Provider) denyDevice(ctx context.Context, req *authorization) error {
+	return deviceError(p.storage.DenyDevice(ctx, req.device, p.now()))
+}
+
 // allowDevice stores the grant for the device, in place of a code.
 func (p *Provider) allowDevice(ctx context.Context, req *authorization, g *Grant) error {
 	d, err := p.storage.DeviceOfUser(ctx, req.device, p.now())
@@ -268,13 +273,13 @@ func (p *Provider) pollDevice(r *http.Request, x *exchange) (map[string]any, err
 	}
 	switch err := p.storage.PollDevice(r.Context(), signature, x.client.ID, p.now()); {
 	case errors.Is(err, ErrNotFound):
-		return nil, errInvalidGrant
+		return nil, errInvalidGrant.about(codeUnknown, "device_code", "It is unknown, or of another client.")
 	case errors.Is(err, ErrDevicePending):
 		return nil, errAuthorizationPending
 	case errors.Is(err, ErrDeviceTooSoon):
 		return nil, errPolledTooSoon
 	case errors.Is(err, ErrDeviceDenied):
-		return nil, errAccessDenied
+		return nil, errAccessDenied.because(denied, "The user has denied the request, or may not use this client.")
 	case errors.Is(err, ErrDeviceExpired):
 		return nil, errExpiredToken
 	case err != nil:

@@ -86,7 +86,8 @@ func (p *Provider) proveTokenUse(
 	w http.ResponseWriter, r *http.Request, c *Client, t *Token, token string, dpop bool,
 ) error {
 	if dpop != (t.JKT != "") {
-		return errInvalidToken
+		return errInvalidToken.because(badToken,
+			"The scheme of the Authorization header is not the token_type of the access token.")
 	}
 	if !dpop {
 		return nil
@@ -98,7 +99,7 @@ func (p *Provider) proveTokenUse(
 	case proof == nil:
 		return fmt.Errorf("%w: no proof", errInvalidProof)
 	case proof.jkt != t.JKT:
-		return errInvalidToken
+		return errInvalidToken.because(otherKey, "")
 	}
 	return p.acceptProof(w, r, c, proof)
 }

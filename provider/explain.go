@@ -150,13 +150,13 @@ func (e *explaining) deviceRefusal(proven error) *oauthError {
 	c := e.req.client
 	switch {
 	case e.req.duplicate != "":
-		return errInvalidRequest
+		return errInvalidRequest.about(repeated, e.req.duplicate, "It is given more than once.")
 	case c == nil:
 		return errInvalidClient
 	case !c.DeviceGrant:
 		return errUnauthorizedClient
 	case proven != nil: // it is too long
-		return errInvalidRequest
+		return errInvalidRequest.because(tooLarge, "The request is too long.")
 	}
 	if _, faults := checkRequest(e.req); len(faults) > 0 {
 		return faults[0].err
@@ -287,7 +287,7 @@ func (e *explaining) explainParameters() {
 	wrong := map[string]bool{}
 	for _, fault := range faults {
 		wrong[fault.parameter] = true
-		e.wrong(fault.parameter, fault.why)
+		e.wrong(fault.parameter, fault.given+fault.sentence)
 	}
 	good := func(parameter, text string) {
 		if f.Get(parameter) != "" && !wrong[parameter] {
@@ -320,8 +320,7 @@ func (e *explaining) explainParameters() {
 			e.wrong("id_token_hint", "It cannot be verified without the keys: "+
 				"give --private-key-file and --additional-key-file as for cairn serve.")
 		default:
-			e.wrong("id_token_hint",
-				"It is not an ID token of this service for this client, signed by a key that is published.")
+			e.wrong("id_token_hint", badHintSentence)
 		}
 	}
 	pkce := f.Get("code_challenge") != ""
@@ -466,6 +465,9 @@ func (e *explaining) decide(ctx context.Context) error {
 		}
 		e.Steps = append(e.Steps, "no consent page: "+why)
 	}
+	if v == notAllowed {
+		e.Steps = append(e.Steps, "a page that says whom the application is for")
+	}
 	if v != proceed {
 		e.refuse(refusal, user.Handle)
 		return nil
@@ -537,17 +539,17 @@ func (e *explaining) refuse(problem *oauthError, handle string) {
 	if handle == "" {
 		return
 	}
-	switch problem {
-	case errAccessDenied:
+	switch problem.reason {
+	case flagMissing:
 		e.Why = fmt.Sprintf("%s lacks the flag %s, which the client requires.", handle, e.req.client.RequireFlag)
-	case errLoginRequired:
+	case noSession, otherUser:
 		e.Why = handle + "'s session does not suffice: the request asks for another user (id_token_hint, claims), " +
 			"or for a new sign-in, for which prompt=none allows no page."
-	case errUnmetAuthentication:
+	case acrUnmet:
 		e.Why = handle + " has no factor for a sign-in of the class (acr) that the request makes essential."
-	case errInteractionRequired:
+	case noSecondFactor:
 		e.Why = handle + " has to set up a second factor first, and prompt=none leaves no page to do so."
-	case errConsentRequired:
+	case noConsent:
 		e.Why = fmt.Sprintf("%s has not agreed to these scopes yet, and prompt=none leaves no page to do so.", handle)
 	}
 }

@@ -137,22 +137,64 @@ func (p *Provider) newCode(ctx context.Context, c *Client, g *Grant) (string, er
 // allowed checks the grant, and sets the user and the target of x.
 func (p *Provider) exchangeToken(r *http.Request, x *exchange, allowed func(*Grant) error) (map[string]any, error) {
 	resp, err := p.fositeTokens(withExchange(r.Context(), x), r, x, allowed)
-	refresh, token := r.PostForm.Get("grant_type") == "refresh_token", r.PostForm.Get("refresh_token")
 	switch {
 	case x.revocation != nil:
 		return nil, x.revocation
-	case refresh && token != "" && errors.Is(err, fosite.ErrInvalidRequest) && oauthErrorOf(err) == errInvalidRequest:
-		return nil, errInvalidGrant // not a valid token
 	case err != nil:
+		if e := oauthErrorOf(err); e == errInvalidGrant || e == errInvalidRequest {
+			return nil, x.grantError(e, r.PostForm, p.clock())
+		}
 		return nil, err
 	}
 	resp.SetExpiresIn(x.target.lifetime) // fosite's value is a second less
 	resp.SetTokenType(tokenType(x.target.jkt))
 	resp.SetScopes(x.target.scopes)
 	if x.kept {
-		resp.SetExtra("refresh_token", token)
+		resp.SetExtra("refresh_token", r.PostForm.Get("refresh_token"))
 	}
 	return resp.ToMap(), nil
+}
+
+// grantError describes why a code or a refresh token was refused, in the order of fosite's checks.
+// e is the error as fosite gave it.
+func (x *exchange) grantError(e *oauthError, form url.Values, now time.Time) *oauthError {
+	g, name, unknown := x.code, "code", codeUnknown
+	expired, used := codeExpired, codeUsed
+	if x.polled {
+		name = "device_code"
+	}
+	if form.Get("grant_type") == "refresh_token" {
+		if name, unknown, expired, used = "refresh_token", refreshUnknown, refreshExpired, refreshUsed; x.refresh != nil {
+			g = x.refresh.Grant
+		}
+	}
+	verifier := form.Get("code_verifier")
+	switch {
+	case !x.polled && form.Get(name) == "":
+		return e.about(missingParameter, name, "It is missing.")
+	case g == nil || g.ClientID != x.client.ID || x.refresh != nil && !x.refresh.Refresh:
+		return errInvalidGrant.about(unknown, name, "It is not valid, or was issued to another client.")
+	case x.reused || x.refresh == nil && g.CodeUsed || x.refresh != nil && !x.refresh.Rotated.IsZero():
+		return errInvalidGrant.about(used, name, "It was used before. That ends the tokens that it gave.")
+	case g.Revoked || x.revoked:
+		return errInvalidGrant.about(grantEnded, name, "The access that it belongs to was ended.")
+	case x.refresh != nil && !now.Before(x.refresh.Expires), x.refresh == nil && !now.Before(g.CodeExpires):
+		return errInvalidGrant.about(expired, name, "It has expired.")
+	case x.refresh != nil:
+		return errInvalidGrant
+	case form.Get("redirect_uri") != g.RedirectURI && !x.polled:
+		return errInvalidGrant.about(badRedirect, "redirect_uri", "It must be the same as in the authorization request.")
+	case g.CodeChallenge == "" && verifier != "":
+		return errInvalidGrant.about(badVerifier, "code_verifier",
+			"It is given, but the authorization request had no code_challenge.")
+	case g.CodeChallenge != "" && verifier == "":
+		return errInvalidGrant.about(badVerifier, "code_verifier",
+			"It is missing, and the authorization request had a code_challenge.")
+	case challengeOf(verifier) != g.CodeChallenge:
+		return errInvalidGrant.about(badVerifier, "code_verifier",
+			"It does not belong to the code_challenge, or is not 43 to 128 of A-Z, a-z, 0-9, -, ., _ and ~.")
+	}
+	return e
 }
 
 func (p *Provider) fositeTokens(
@@ -206,6 +248,7 @@ type exchange struct {
 
 	polled  bool          // the code is a device's: devices poll, so a second use does not indicate theft
 	code    *Grant        // of the code: read once, although fosite asks four times
+	refresh *Token        // the refresh token, if there is one of this kind
 	session *grantSession // of the code: shared by all handlers
 
 	// spend runs when fosite commits its transaction, with the tokens issued since.

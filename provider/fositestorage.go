@@ -170,6 +170,7 @@ func (s fositeStorage) GetRefreshTokenSession(
 		return nil, notFound(err)
 	}
 	x := exchangeFrom(ctx)
+	x.refresh = t
 	r, err := x.request(&grantSession{grant: t.Grant, refreshExpires: t.Expires})
 	if err != nil || !t.Refresh {
 		return nil, fosite.ErrNotFound

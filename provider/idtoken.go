@@ -123,11 +123,15 @@ func idTokenClaims(issuer string, u account.User, c *Client, g *Grant, atHash st
 	claims := claimsOf(u, c, scopes, storedClaims(g.Claims, c).IDToken)
 	for name, v := range map[string]any{
 		"iss": issuer, "sub": g.Sub, "aud": c.ID, "iat": now.Unix(), "exp": now.Add(IDTokenLifetime).Unix(),
-		"auth_time": g.AuthTime.Unix(), "sid": g.SessionID, "jti": rand.Text(), "amr": g.methods(),
+		"auth_time": g.AuthTime.Unix(), "jti": rand.Text(), "amr": g.methods(),
 	} {
 		claims[name] = v
 	}
-	for name, v := range map[string]string{"acr": g.ACR, "nonce": g.Nonce, "at_hash": atHash} {
+	sid := ""
+	if c.BackchannelLogoutURI != "" { // others cannot use it, and conformance tests warn of claims without a use
+		sid = g.SessionID
+	}
+	for name, v := range map[string]string{"acr": g.ACR, "nonce": g.Nonce, "at_hash": atHash, "sid": sid} {
 		if v != "" {
 			claims[name] = v
 		}

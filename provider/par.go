@@ -33,7 +33,7 @@ func (p *Provider) pushRequest(w http.ResponseWriter, r *http.Request, c *Client
 	for _, name := range []string{"request", "request_uri", "registration"} {
 		// request_uri: RFC 9126 section 2.1. The others would be dropped silently.
 		if r.PostForm.Has(name) {
-			return errInvalidRequest
+			return errInvalidRequest.about(unsupported, name, "It cannot be pushed.")
 		}
 	}
 	form := url.Values{"client_id": {c.ID}}
@@ -52,8 +52,8 @@ func (p *Provider) pushRequest(w http.ResponseWriter, r *http.Request, c *Client
 	req := &authorization{form: form, arrived: p.now(), pushed: account.HashSecret(reference)}
 	if err := p.proveClient(r.Context(), req); err != nil {
 		// The authorization endpoint would show an error page.
-		if problem := (*web.Problem)(nil); errors.As(err, &problem) {
-			return errInvalidRequest.with(problem.Status)
+		if bad, ok := errors.AsType[*unproven](err); ok {
+			return bad.err
 		}
 		return err
 	}

@@ -26,12 +26,14 @@ func (p *Provider) findToken(ctx context.Context, token string) (*Token, error) 
 	return p.storage.Token(ctx, signature)
 }
 
+var errTokenMissing = errInvalidRequest.about(missingParameter, "token", "It is missing.")
+
 // ownToken returns the token in the form, or nil if it is unknown or another client's. It does
 // not need token_type_hint.
 func (p *Provider) ownToken(r *http.Request, c *Client) (*Token, error) {
 	token := r.PostForm.Get("token")
 	if token == "" {
-		return nil, errInvalidRequest
+		return nil, errTokenMissing
 	}
 	t, err := p.findToken(r.Context(), token)
 	if errors.Is(err, ErrNotFound) || err == nil && t.Grant.ClientID != c.ID {
@@ -55,8 +57,7 @@ func (p *Provider) revoke(w http.ResponseWriter, r *http.Request, c *Client) err
 		}
 	}
 	web.Note(r.Context(), event)
-	noStore(w)
-	w.WriteHeader(http.StatusOK)
+	p.writeOAuth(w, r, http.StatusOK, map[string]any{}) // some clients parse every answer as JSON
 	return nil
 }
 
@@ -72,7 +73,7 @@ func (p *Provider) introspect(w http.ResponseWriter, r *http.Request) error {
 	}
 	c, err := p.authenticateClient(r, r.PostForm)
 	if err == nil && c.IsPublic() {
-		err = errInvalidClient // anyone who knows its id could ask
+		err = errInvalidClient.because(clientPublic, "") // anyone who knows its id could ask
 	}
 	if err != nil {
 		return err
@@ -88,7 +89,7 @@ func (p *Provider) introspect(w http.ResponseWriter, r *http.Request) error {
 func (p *Provider) introspectAs(w http.ResponseWriter, r *http.Request, a *API) error {
 	token := r.PostForm.Get("token")
 	if token == "" {
-		return errInvalidRequest
+		return errTokenMissing
 	}
 	t, err := p.findToken(r.Context(), token)
 	if errors.Is(err, ErrNotFound) || err == nil && (t.Refresh || !slices.Contains(t.Audience, a.URI)) {
@@ -220,7 +221,17 @@ func (p *Provider) activeUser(ctx context.Context, g *Grant, c *Client) (u accou
 	return u, err
 }
 
-func isRefusal(err error) bool {
-	return errors.Is(err, account.ErrUserNotFound) || errors.Is(err, account.ErrSuspended) ||
-		errors.Is(err, errFlagMissing) || errors.Is(err, errWeakSignIn)
+func isRefusal(err error) bool { return refusalReason(err) != "" }
+
+// refusalReason returns why activeUser refused the user, or "".
+func refusalReason(err error) reason {
+	switch {
+	case errors.Is(err, account.ErrUserNotFound), errors.Is(err, account.ErrSuspended):
+		return accountEnded
+	case errors.Is(err, errFlagMissing):
+		return flagMissing
+	case errors.Is(err, errWeakSignIn):
+		return weakSignIn
+	}
+	return ""
 }

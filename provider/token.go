@@ -21,7 +21,7 @@ func checkGrantType(form url.Values) error {
 	case "authorization_code", "refresh_token", "client_credentials", grantTypeDevice:
 		return nil
 	case "":
-		return errInvalidRequest
+		return errInvalidRequest.about(missingParameter, "grant_type", "It is missing.")
 	}
 	return errUnsupportedGrantType
 }
@@ -60,7 +60,7 @@ func (p *Provider) exchange(r *http.Request, x *exchange) (map[string]any, error
 			return err
 		}
 		if !x.holdsKey(g) {
-			return errInvalidGrant
+			return errOtherKey
 		}
 		// fosite ignores scope at a refresh (RFC 6749 section 6: never more than granted).
 		notGranted := func(s string) bool { return !slices.Contains(g.Scopes, s) }
@@ -93,8 +93,8 @@ func (p *Provider) userOf(r *http.Request, g *Grant, c *Client) (account.User, e
 			return u, fmt.Errorf("revoke grant: %w", err)
 		}
 	}
-	if isRefusal(err) {
-		return u, errInvalidGrant
+	if why := refusalReason(err); why != "" {
+		return u, errInvalidGrant.because(why, "The user may no longer use this client, or has to sign in again.")
 	}
 	return u, err
 }

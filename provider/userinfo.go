@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,13 +18,14 @@ import (
 func (p *Provider) userinfo(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodPost && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD, POST")
-		return errInvalidRequest.with(http.StatusMethodNotAllowed)
+		return errMethod
 	}
 	token, dpop, err := presentedToken(w, r)
 	if err == nil && token == "" {
 		// RFC 6750 section 3.1: no error code for a request without authentication.
 		w.Header().Set("WWW-Authenticate", `Bearer realm="userinfo"`)
 		w.Header().Add("WWW-Authenticate", `DPoP realm="userinfo"`+dpopChallenge)
+		noToken.note(r.Context())
 		p.writeOAuth(w, r, http.StatusUnauthorized, map[string]any{
 			"error": "invalid_token", "error_description": "An access token is needed.",
 		})
@@ -89,11 +91,12 @@ func userInfo(u account.User, c *Client, g *Grant) map[string]any {
 // the scheme is DPoP (RFC 9449 section 7.1).
 func presentedToken(w http.ResponseWriter, r *http.Request) (token string, dpop bool, err error) {
 	if r.URL.RawQuery != "" && r.URL.Query().Has("access_token") {
-		return "", false, errInvalidRequest
+		return "", false, errInvalidRequest.about(inQuery, "access_token", "It must be in the Authorization header.")
 	}
+	twice := errInvalidRequest.about(authTwice, "access_token", "It is given more than once.")
 	header := r.Header.Values("Authorization")
 	if len(header) > 1 {
-		return "", false, errInvalidRequest
+		return "", false, twice
 	}
 	if len(header) == 1 {
 		scheme, rest, ok := strings.Cut(header[0], " ")
@@ -108,11 +111,11 @@ func presentedToken(w http.ResponseWriter, r *http.Request) (token string, dpop 
 		if err == nil && mt == "application/x-www-form-urlencoded" {
 			r.Body = http.MaxBytesReader(w, r.Body, web.MaxBody)
 			if err := r.ParseForm(); err != nil {
-				return "", dpop, errInvalidRequest
+				return "", dpop, errInvalidRequest.because(badForm, "The body is not a form, or it is too large.")
 			}
 			inBody := r.PostForm["access_token"]
 			if len(inBody) > 1 || len(inBody) == 1 && len(header) == 1 {
-				return "", dpop, errInvalidRequest
+				return "", dpop, twice
 			}
 			if len(inBody) == 1 {
 				token = inBody[0]
@@ -120,7 +123,7 @@ func presentedToken(w http.ResponseWriter, r *http.Request) (token string, dpop 
 		}
 	}
 	if len(token) > 8<<10 {
-		return "", dpop, errInvalidRequest
+		return "", dpop, errInvalidRequest.about(tooLarge, "access_token", "It is too long.")
 	}
 	return token, dpop, nil
 }
@@ -128,14 +131,15 @@ func presentedToken(w http.ResponseWriter, r *http.Request) (token string, dpop 
 // challenge returns the error for the client, and sets the header of a 401 or 403 (RFC 6750 section
 // 3). A failing database (503) is not an invalid token: clients drop their session after a 401.
 func challenge(w http.ResponseWriter, err error, dpop bool) error {
-	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrClientNotFound) || isRefusal(err) {
-		err = errInvalidToken
+	why := refusalReason(err)
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrClientNotFound) || why != "" {
+		err = errInvalidToken.because(cmp.Or(why, badToken), "")
 	}
 	e := oauthErrorOf(err)
 	if e.status >= http.StatusInternalServerError {
 		return err
 	}
-	if e == errInvalidProof || e == errUseNonce {
+	if errors.Is(e, errInvalidProof) || errors.Is(e, errUseNonce) {
 		e = e.with(http.StatusUnauthorized)
 	}
 	scheme, algorithms := "Bearer", ""
@@ -144,7 +148,7 @@ func challenge(w http.ResponseWriter, err error, dpop bool) error {
 	}
 	header := fmt.Sprintf(`%s realm="userinfo", error=%q, error_description=%q%s`,
 		scheme, e.code, e.description, algorithms)
-	if e == errInsufficientScope {
+	if errors.Is(e, errInsufficientScope) {
 		header += `, scope="openid"`
 	}
 	w.Header().Set("WWW-Authenticate", header)

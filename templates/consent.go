@@ -55,6 +55,21 @@ func (d Device) fault(field string) (string, bool) {
 	return d.Error, d.Error != "" && field == "user_code"
 }
 
+// AccessDenied says that the application is not for this person, before the application is told.
+type AccessDenied struct {
+	ClientName, Logo string // Logo as in Consent
+	Handle           string
+	// Flag is the one that the application requires, Description what it is for, or "".
+	Flag, Description string
+	// Contact is whom to ask, "" if unset.
+	Contact string
+	// Continue is the sealed authorization request, with which the link back answers the
+	// application; "" for a device, which has its answer.
+	Continue string
+}
+
+func (AccessDenied) page() (string, bool) { return "access-denied", false }
+
 // ScopeItem is a scope with a sentence that says what it shares. Detail is shown smaller.
 type ScopeItem struct {
 	Name, Sentence, Detail string

@@ -81,7 +81,7 @@ type view struct {
 // target.
 var samples = []Page{
 	Login{}, Register{}, ResetPassword{}, Consent{}, Device{}, FormPost{RedirectURI: "https://app.invalid/"},
-	ForgotPassword{}, LinkPage{Name: "verify-email"}, LinkPage{Name: "undo-email"}, LinkPage{Name: "not-me"},
+	AccessDenied{}, ForgotPassword{}, LinkPage{Name: "verify-email"}, LinkPage{Name: "undo-email"}, LinkPage{Name: "not-me"},
 	SecondFactor{}, Confirm{}, TOTP{}, RecoveryCodes{},
 	Logout{}, SignedOut{}, Error{},
 	Account{}, AccountSecurity{}, AccountDevices{}, AccountApps{}, AccountInvites{},

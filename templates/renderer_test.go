@@ -74,6 +74,9 @@ func fullPages() map[string]templates.Page {
 			Continue: "eyJ0IjoxfQ.c2VhbA", Token: "t0k", RedirectHost: "calendar.example", Device: &templates.DeviceFacts{Code: "WDJB-MJHT", Address: "192.0.2.7", StartedAt: noon},
 			APIs: []templates.APIItem{{Name: "Trails", URI: "urn:trails", Scopes: []templates.ScopeItem{{Name: "trails.read", Sentence: "See your trails"}}}, {Name: "Maps", URI: "urn:maps"}},
 		},
+		"access-denied": templates.AccessDenied{
+			ClientName: "Club Calendar", Handle: "ada", Flag: "activity", Description: "Uses the activity application.", Contact: "The board, on Tuesdays", Continue: "c0ntinue",
+		},
 		"device":          templates.Device{Code: "WDJBMJHT", Error: "No device is waiting with this code.", ErrorCode: "device_code"},
 		"device, allowed": templates.Device{ClientName: "Tool", Allowed: true},
 		"form-post":       templates.FormPost{RedirectURI: "https://calendar.example/cb", Parameters: map[string]string{"code": "c0de", "state": "s"}},

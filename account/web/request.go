@@ -43,11 +43,13 @@ type RequestInfo struct {
 
 	addressText, addressKey string // of Address
 
-	mu    sync.Mutex
-	user  string
-	event string
-	route string
-	page  bool
+	mu     sync.Mutex
+	user   string
+	event  string
+	client string
+	reason string
+	route  string
+	page   bool
 }
 
 // Observer counts events for monitoring. Its arguments become labels of time series, so this
@@ -115,6 +117,16 @@ func NoteDefault(ctx context.Context, event string) {
 	add(ctx, func(i *RequestInfo) { i.event = cmp.Or(i.event, event) })
 }
 
+// NoteClient names the client of a protocol request for the log line; the first one counts.
+func NoteClient(ctx context.Context, id string) {
+	add(ctx, func(i *RequestInfo) { i.client = cmp.Or(i.client, id) })
+}
+
+// NoteReason says why a protocol request was refused; the first one counts.
+func NoteReason(ctx context.Context, reason string) {
+	add(ctx, func(i *RequestInfo) { i.reason = cmp.Or(i.reason, reason) })
+}
+
 // NoteRoute stores the path template of the matching route.
 func NoteRoute(ctx context.Context, template string) {
 	add(ctx, func(i *RequestInfo) { i.route = template })
@@ -170,11 +182,11 @@ func FromPage(ctx context.Context) (page bool) {
 	return page
 }
 
-// Summary returns the user and the event for the log line.
-func (i *RequestInfo) Summary() (user, event string) {
+// Summary returns the user, the event, the client and the reason for the log line.
+func (i *RequestInfo) Summary() (user, event, client, reason string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.user, i.event
+	return i.user, i.event, i.client, i.reason
 }
 
 // Address returns the client's address, behind trusted proxies; the zero Addr if it is not known.

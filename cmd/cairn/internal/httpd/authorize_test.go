@@ -810,7 +810,7 @@ func TestErrorBodiesAndRedirects(t *testing.T) {
 		"request": {"request", "x"}, "request_uri": {"request_uri", "https://x.example/"}, "registration": {"registration", "{}"}, "response_type": {"response_type", "token"},
 		"response_type missing": {"response_type", ""}, "response_mode": {"response_mode", "web_message"}, "prompt": {"prompt", "x"}, "max_age": {"max_age", "x"}, "claims": {"claims", "["},
 		"code_challenge": {"code_challenge", "x"}, "client": {"client_id", "x"}, "redirect_uri": {"redirect_uri", "https://evil.example/"}, "without state": {"state", "", "prompt", "x"},
-		"flag": {"client_id", "flagged", "redirect_uri", callbackOf("flagged")},
+		"flag": {"client_id", "flagged", "redirect_uri", callbackOf("flagged")}, "flag silently": {"client_id", "flagged", "redirect_uri", callbackOf("flagged"), "prompt", "none"},
 	} {
 		record("authorize "+name, b.get(rp.authURL(change...)))
 	}

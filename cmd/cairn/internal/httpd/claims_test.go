@@ -49,7 +49,7 @@ func TestClaimsOfTheIDToken(t *testing.T) {
 				t.Errorf("%s: %s = %v, want about %v", name, claim, c[claim], want)
 			}
 		}
-		want := []string{"amr", "at_hash", "aud", "auth_time", "exp", "iat", "iss", "jti", "nonce", "sid", "sub"}
+		want := []string{"amr", "at_hash", "aud", "auth_time", "exp", "iat", "iss", "jti", "nonce", "sub"}
 		for claim := range c {
 			if !slices.Contains(want, claim) && claim != "acr" {
 				t.Errorf("%s: unexpected claim %s", name, claim)
@@ -71,7 +71,7 @@ func TestClaimsOfTheIDToken(t *testing.T) {
 	form.Set("refresh_token", answer["refresh_token"].(string))
 	form.Set("nonce", "planted")
 	again := check("refresh", "", rp.token(form).JSON(t))
-	if again["sid"] != first["sid"] || again["auth_time"] != first["auth_time"] || again["jti"] == first["jti"] {
+	if again["sub"] != first["sub"] || again["auth_time"] != first["auth_time"] || again["jti"] == first["jti"] {
 		t.Errorf("refreshed %v, first %v", again, first)
 	}
 	// Two clients: the same sub, each its own audience.

@@ -127,7 +127,7 @@ func TestExplainShowsTheClaimsOfTheTokens(t *testing.T) {
 		noError(t, err)
 		var really map[string]any
 		noError(t, rp.idToken(token).Claims(&really))
-		for _, moving := range []string{"iat", "exp", "auth_time", "jti", "sid", "at_hash"} {
+		for _, moving := range []string{"iat", "exp", "auth_time", "jti", "at_hash"} {
 			if said.IDToken[moving] == nil || really[moving] == nil {
 				t.Errorf("%s: %s is missing", id, moving)
 			}

@@ -126,13 +126,19 @@ func (m *middleware) ended(r *http.Request, x *exchange) {
 	if !m.log.Enabled(r.Context(), level) {
 		return
 	}
-	user, event := info.Summary()
+	user, event, client, reason := info.Summary()
 	line := slog.NewRecord(now, level, "request", 0) // Logger.LogAttrs would look up the program counter
 	line.AddAttrs(
 		slog.String("request_id", info.ID), slog.String("method", templates.Shortened(r.Method, 16)),
 		slog.String("path", loggedPath(r.URL.Path)), slog.Int("status", code),
 		slog.Int64("bytes", x.answer.bytes), slog.Float64("ms", float64(took.Microseconds())/1000),
 		slog.String("address", info.AddressText()), slog.String("user", user), slog.String("event", event))
+	if client != "" {
+		line.AddAttrs(slog.String("client", client))
+	}
+	if reason != "" {
+		line.AddAttrs(slog.String("reason", reason))
+	}
 	_ = m.log.Handler().Handle(r.Context(), line)
 }
 

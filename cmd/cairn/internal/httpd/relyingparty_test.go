@@ -80,6 +80,9 @@ func (b *browser) follow(got response, handle string) response {
 		case got.StatusCode == http.StatusSeeOther && (strings.HasPrefix(next, "/") || strings.HasPrefix(next, b.base+"/")):
 			got = b.get(next)
 			continue
+		case got.StatusCode == http.StatusForbidden && pageName(b.t, got.Text) == "access-denied":
+			got = b.get(attribute(elementByID(b.t, got.Text, "access-denied-back"), "href"))
+			continue
 		case got.StatusCode != http.StatusOK:
 			return got
 		}
@@ -287,7 +290,7 @@ func (s *service) wantInactive(what string, answer map[string]any) {
 
 func wantRevoked(t *testing.T, what string, got response) {
 	t.Helper()
-	if got.StatusCode != http.StatusOK || got.Text != "" || got.Header.Get("Cache-Control") != "no-store" {
+	if got.StatusCode != http.StatusOK || got.Text != "{}\n" || got.Header.Get("Content-Type") != "application/json" || got.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%s: %d %s, Cache-Control %q", what, got.StatusCode, got.Text, got.Header.Get("Cache-Control"))
 	}
 }

@@ -1,0 +1,262 @@
+package httpd
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/provider"
+)
+
+// logged returns the log line of the request that got this answer.
+func (s *service) logged(got response) map[string]any {
+	s.t.Helper()
+	id := got.Header.Get("X-Request-Id")
+	s.log.wait(s.t, id)
+	for line := range strings.Lines(s.log.String()) {
+		var v map[string]any
+		if json.Unmarshal([]byte(line), &v) == nil && v["msg"] == "request" && v["request_id"] == id {
+			return v
+		}
+	}
+	s.t.Fatalf("no log line of request %s", id)
+	return nil
+}
+
+// wantReason checks the client and the reason of the log line of an answer; "" is none.
+func (s *service) wantReason(what string, got response, client, reason string) {
+	s.t.Helper()
+	line := s.logged(got)
+	noted, _ := line["client"].(string)
+	why, _ := line["reason"].(string)
+	if noted != client || why != reason {
+		s.t.Errorf("%s: logged client %q and reason %q, want %q and %q", what, noted, why, client, reason)
+	}
+}
+
+// What is wrong with an authorization request is said to the application, in constant words, and
+// noted for the operator.
+func TestAuthorizationErrorNamesTheParameter(t *testing.T) {
+	s, rp := startApp(t, nil)
+	s.addClient("public", func(c *provider.Client) { c.AuthMethod = provider.AuthNone })
+	b := s.signedIn("ada")
+	const evil = `EVIL"\<`
+	for name, c := range map[string]struct {
+		change              []string
+		reason, description string
+	}{
+		"method":          {[]string{"code_challenge_method", evil}, "code_challenge_method", "code_challenge_method: It must be S256; without it the method is plain."},
+		"no method":       {[]string{"code_challenge_method", ""}, "code_challenge_method", "code_challenge_method: It must be S256; without it the method is plain."},
+		"short challenge": {[]string{"code_challenge", "abc"}, "code_challenge", "code_challenge: S256 gives 43 characters of A-Z, a-z, 0-9, - and _: the SHA-256 of the verifier in base64url without =."},
+		"no challenge":    {[]string{"code_challenge", "", "client_id", "public", "redirect_uri", callbackOf("public")}, "code_challenge", "code_challenge: It is missing, and a public client has to send one (RFC 7636)."},
+		"prompt":          {[]string{"prompt", evil}, "prompt", "prompt: The values are none, login, consent, select_account, separated by spaces."},
+		"prompt none":     {[]string{"prompt", "none login"}, "prompt", "prompt: none excludes other values (OpenID Connect Core section 3.1.2.1)."},
+		"max_age":         {[]string{"max_age", evil}, "max_age", "max_age: It must be a whole number of seconds."},
+		"claims":          {[]string{"claims", evil}, "claims", "claims: It must be a claims request as JSON (OpenID Connect Core section 5.5)."},
+		"id_token_hint":   {[]string{"id_token_hint", evil}, "id_token_hint", "id_token_hint: It must be an ID token of this service for this client, signed by a key that is published."},
+		"response_type":   {[]string{"response_type", evil}, "response_type", "response_type: Only code is supported."},
+		"request":         {[]string{"request", "a.b.c"}, "unsupported_parameter", "request: It is not supported: put the parameters into the address, or push them (RFC 9126)."},
+		"silent":          {[]string{"prompt", "none"}, "consent_required", "The user has to give consent."},
+	} {
+		got := b.get(rp.authURL(c.change...))
+		if d := answered(t, got).Get("error_description"); d != c.description {
+			t.Errorf("%s: error_description %q", name, d)
+		}
+		client := "app"
+		if len(c.change) > 2 {
+			client = "public"
+		}
+		s.wantReason(name, got, client, c.reason)
+	}
+	got := b.get(rp.authURL() + "&nonce=again")
+	if d := answered(t, got).Get("error_description"); d != "nonce: It is given more than once (RFC 6749 section 3.1)." {
+		t.Errorf("repeated: %q", d)
+	}
+	got = b.get(rp.authURL() + "&EVIL=1&EVIL=2")
+	if d := answered(t, got).Get("error_description"); d != "a parameter: It is given more than once (RFC 6749 section 3.1)." {
+		t.Errorf("repeated, unknown: %q", d)
+	}
+	for name, c := range map[string]struct{ address, client, reason, text string }{
+		"unknown client": {rp.authURL("client_id", "nobody"), "", "client_unknown", "not registered"},
+		"no client":      {rp.authURL("client_id", ""), "", "missing_parameter", "client_id is missing"},
+		"redirect_uri":   {rp.authURL("redirect_uri", "https://evil.example/"), "app", "redirect_uri", "not registered for it"},
+		"continuation":   {s.URL + "/oauth2/authorize?continue=x", "", "expired_request", "took too long"},
+	} {
+		got := b.get(c.address)
+		wantPage(t, name, got, http.StatusBadRequest)
+		if !strings.Contains(got.Text, c.text) {
+			t.Errorf("%s: %s", name, mainOf(got.Text))
+		}
+		s.wantReason(name, got, c.client, c.reason)
+	}
+	if line := s.logged(b.get(rp.authURL())); line["client"] != "app" || line["reason"] != nil {
+		t.Errorf("a good request: %v", line)
+	}
+}
+
+func TestTokenErrorNamesTheFault(t *testing.T) {
+	s, db, rp := startDatabaseApp(t, nil)
+	other := s.app("other", nil)
+	b := s.signedIn("ada")
+	code := func(more ...string) string {
+		t.Helper()
+		return b.authorize(rp.authURL(more...), "ada").Get("code")
+	}
+	changed := func(code string, pairs ...string) response {
+		t.Helper()
+		f := rp.codeForm(code)
+		for i := 0; i+1 < len(pairs); i += 2 {
+			f.Set(pairs[i], pairs[i+1])
+			if pairs[i+1] == "" {
+				f.Del(pairs[i])
+			}
+		}
+		return rp.token(f)
+	}
+	used, rotated := code(), ""
+	tokens := rp.redeem(used).JSON(t)
+	rotated, _ = tokens["refresh_token"].(string)
+	wantStatus(t, "refresh", rp.refresh(rotated), http.StatusOK)
+	refresh := func(token string) url.Values {
+		return url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}}
+	}
+	kind := "application/x-www-form-urlencoded"
+	late := code()
+	db.exec("UPDATE grants SET code_expires_at = code_expires_at - 100 WHERE code_used_at = 0")
+	wrong := strings.Repeat("a", 43)
+	for _, c := range []struct {
+		name                string
+		got                 response
+		reason, description string
+	}{
+		{"expired", changed(late), "code_expired", "code: It has expired."},
+		{"redirect_uri", changed(code(), "redirect_uri", "https://EVIL.example/"), "redirect_uri", "redirect_uri: It must be the same as in the authorization request."},
+		{"no verifier", changed(code(), "code_verifier", ""), "code_verifier", "code_verifier: It is missing, and the authorization request had a code_challenge."},
+		{"wrong verifier", changed(code(), "code_verifier", wrong), "code_verifier", "code_verifier: It does not belong to the code_challenge, or is not 43 to 128 of A-Z, a-z, 0-9, -, ., _ and ~."},
+		{"needless verifier", changed(code("code_challenge", "", "code_challenge_method", "")), "code_verifier", "code_verifier: It is given, but the authorization request had no code_challenge."},
+		{"unknown code", changed("EVIL.x"), "code_unknown", "code: It is not valid, or was issued to another client."},
+		{"no code", changed("", "code", ""), "missing_parameter", "code: It is missing."},
+		{"unknown refresh token", rp.token(refresh("EVIL.x")), "refresh_unknown", "refresh_token: It is not valid, or was issued to another client."},
+		{"no refresh token", rp.token(refresh("")), "missing_parameter", "refresh_token: It is missing."},
+		{"another client's code", other.token(rp.codeForm(code())), "code_unknown", "code: It is not valid, or was issued to another client."},
+		{"used refresh token", rp.refresh(rotated), "refresh_used", "refresh_token: It was used before. That ends the tokens that it gave."},
+		{"used code", rp.redeem(used), "code_used", "code: It was used before. That ends the tokens that it gave."},
+		{"no grant", rp.token(url.Values{"code": {"x"}}), "missing_parameter", "grant_type: It is missing."},
+		{"twice", rp.token(url.Values{"grant_type": {"x", "y"}}), "repeated_parameter", "grant_type: It is given more than once (RFC 6749 section 3.2)."},
+		{"twice, unknown", rp.token(url.Values{"EVIL": {"x", "y"}}), "repeated_parameter", "a parameter: It is given more than once (RFC 6749 section 3.2)."},
+		{"JSON", b.do("POST", "/oauth2/token", "application/json", `{"grant_type":"EVIL"}`), "form", "The parameters must be a form in the body, Content-Type: application/x-www-form-urlencoded: not JSON, and not in the query."},
+		{"in the query", b.do("POST", "/oauth2/token?code=EVIL", kind, "grant_type=authorization_code"), "query_parameter", "code: It must be in the body, not in the query."},
+		{"method", b.do("GET", "/oauth2/token", "", ""), "method", "The endpoint has other methods: see the header Allow."},
+	} {
+		if d := c.got.JSON(t)["error_description"]; d != c.description {
+			t.Errorf("%s: %s", c.name, c.got.Text)
+		}
+		client := ""
+		if strings.Contains(c.name, "another") {
+			client = "other"
+		} else if c.got.StatusCode == http.StatusBadRequest && !strings.Contains(" form query_parameter repeated_parameter ", " "+c.reason+" ") && c.name != "no grant" {
+			client = "app"
+		}
+		s.wantReason(c.name, c.got, client, c.reason)
+	}
+}
+
+// A failed authentication gets one answer; the log says why.
+func TestLogNamesWhyAClientWasRefused(t *testing.T) {
+	s, rp := startApp(t, nil)
+	secret := rp.config.ClientSecret
+	s.addClient("strict", func(c *provider.Client) { c.AuthMethod = provider.AuthBasic })
+	s.addClient("public", func(c *provider.Client) { c.AuthMethod = provider.AuthNone })
+	basic := func(credential string) string {
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte(credential))
+	}
+	assertion := "client_assertion_type=urn:ietf:params:oauth:client-assertion-type:jwt-bearer&client_assertion="
+	for name, c := range map[string]struct{ form, header, client, reason string }{
+		"wrong":            {"", basic("app:EVIL"), "app", "secret_wrong"},
+		"none":             {"client_id=app", "", "app", "secret_missing"},
+		"line end":         {"", basic("app:" + secret + "\n"), "app", "secret_line_end"},
+		"line end in post": {"client_id=app&client_secret=" + secret + "%0A", "", "app", "secret_line_end"},
+		"two methods":      {"client_secret=" + secret, basic("app:" + secret), "", "auth_twice"},
+		"with assertion":   {assertion + "a.b.c", basic("app:" + secret), "", "auth_twice"},
+		"other method":     {"client_id=strict&client_secret=x", "", "strict", "auth_method"},
+		"unknown":          {"", basic("EVIL:x"), "", "client_unknown"},
+		"public":           {"", basic("public:x"), "public", "secret_of_public_client"},
+		"ids":              {"client_id=strict", basic("app:" + secret), "", "auth_client_id"},
+		"bearer":           {"", "Bearer " + secret, "", "auth_malformed"},
+		"assertion":        {assertion + "a.b.c", "", "", "assertion"},
+	} {
+		var header []string
+		if c.header != "" {
+			header = []string{"Authorization", c.header}
+		}
+		got := s.browser().do("POST", "/oauth2/token", "application/x-www-form-urlencoded", "grant_type=authorization_code&code=x&"+c.form, header...)
+		wantOAuthError(t, name, got, http.StatusUnauthorized, "invalid_client")
+		if d := got.JSON(t)["error_description"]; d != "Client authentication failed." {
+			t.Errorf("%s: the description %q says more than that", name, d)
+		}
+		s.wantReason(name, got, c.client, c.reason)
+	}
+	// A public client without a secret may leave out the colon of Basic.
+	for _, endpoint := range []string{"token", "revoke"} {
+		got := s.browser().do("POST", "/oauth2/"+endpoint, "application/x-www-form-urlencoded", "grant_type=authorization_code&code=x&token=x", "Authorization", basic("public"))
+		if got.JSON(t)["error"] == "invalid_client" {
+			t.Errorf("%s: Basic without a colon: %s", endpoint, got.Text)
+		}
+	}
+	for _, text := range []string{"EVIL", secret} {
+		if strings.Contains(s.log.String(), text) {
+			t.Errorf("the log has %q", text)
+		}
+	}
+}
+
+// Who may not use an application reads so here first, and takes the error back.
+func TestPageSaysWhomAnApplicationIsFor(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUser("ada")
+	s.addUser("bob", "activity")
+	contact := "keeper@example.org"
+	_, err := account.NewAdministration(s.store, nil).ChangeSettings(t.Context(), account.Operator(), account.SettingsChange{"contact": contact})
+	noError(t, err)
+	rp := s.app("wiki", func(c *provider.Client) { c.Name, c.RequireFlag = "Wiki", "activity" })
+	b := s.browser()
+	got := b.get(b.get(rp.authURL()).Header.Get("Location"))
+	f := pageForm(t, got.Text)
+	f.values.Set("handle", "ada")
+	f.values.Set("password", password)
+	got = b.get(b.postForm(f.action, f.values).Header.Get("Location"))
+	if got.StatusCode != http.StatusForbidden || pageName(t, got.Text) != "access-denied" {
+		t.Fatalf("%d %s", got.StatusCode, mainOf(got.Text))
+	}
+	for _, want := range []string{"Wiki", "activity", "Uses the activity application.", "mailto:" + contact, "Back to"} {
+		if !strings.Contains(mainOf(got.Text), want) {
+			t.Errorf("the page lacks %q: %s", want, mainOf(got.Text))
+		}
+	}
+	s.wantReason("page", got, "wiki", "flag")
+	back := attribute(elementByID(t, got.Text, "access-denied-back"), "href")
+	for range 2 { // the page may be used again
+		answer := answered(t, b.get(back))
+		wantAnswer(t, "back", answer, "access_denied")
+		if answer.Get("state") != rp.state || answer.Get("error_description") != "The user may not use this application: it is only for users of certain groups." {
+			t.Errorf("back: %v", answer)
+		}
+	}
+	wantAnswer(t, "silent", answered(t, b.get(rp.authURL("prompt", "none"))), "access_denied")
+	wantAnswer(t, "who may", s.browser().authorize(rp.authURL(), "bob"), "code")
+	// The link opens nothing for who may use it.
+	wantAnswer(t, "link of another", s.browser().authorize(back, "bob"), "code")
+	if d := b.decline(s.app("app", nil).authURL()).Get("error_description"); d != "The request was denied." {
+		t.Errorf("a person who said no: %q", d)
+	}
+}
+
+// decline says no on the consent page.
+func (b *browser) decline(address string) url.Values {
+	b.t.Helper()
+	return answered(b.t, b.get(b.decide(b.consentPage(address), "deny")))
+}
