@@ -52,6 +52,9 @@ func userMail(ctx context.Context, u User, address, kind string, now time.Time, 
 		Language: templates.PickLanguage(u.Profile.Locale, templates.LanguageOf(ctx).Tag()).Tag(),
 		Data:     map[string]string{"handle": u.Handle, "at": strconv.FormatInt(now.Unix(), 10)},
 	}
+	if u.Profile.Zoneinfo != "" {
+		m.Data["zone"] = u.Profile.Zoneinfo
+	}
 	for i := 0; i+1 < len(data); i += 2 {
 		m.Data[data[i]] = data[i+1]
 	}
@@ -194,9 +197,14 @@ var factorNotices = map[[2]string]templates.Text{
 	{MailFactorRemoved, FactorPasskey}: "The passkey “{name}” was removed from your account @{handle} on {time}.",
 }
 
-// mailTime formats a time for a mail, in UTC: the reader's time zone is not known.
-func mailTime(l *templates.Language, t time.Time) string {
-	return t.UTC().Format(l.Text("2 Jan 2006, 15:04 UTC"))
+// clock formats a time for the reader of a mail: in the time zone of the user, or else in UTC, and
+// with its name.
+func (m Mail) clock(l *templates.Language, t time.Time) string {
+	zone, name := time.UTC, " UTC"
+	if z, err := time.LoadLocation(m.Data["zone"]); err == nil && m.Data["zone"] != "" {
+		zone, name = z, " ("+m.Data["zone"]+")"
+	}
+	return t.In(zone).Format(l.Text("2 Jan 2006, 15:04")) + name
 }
 
 func (m Mail) time(name string) time.Time {
@@ -207,7 +215,16 @@ func (m Mail) time(name string) time.Time {
 // texts returns the arguments for the texts of a mail.
 func (m Mail) texts(l *templates.Language) []any {
 	name := templates.MailName(m.Data["name"])
-	return []any{"handle", m.Data["handle"], "time", mailTime(l, m.time("at")), "name", name}
+	return []any{"handle", m.Data["handle"], "time", m.clock(l, m.time("at")), "name", name}
+}
+
+// contactLine returns how to reach the administrators whom a mail mentions, or "".
+func (s *Service) contactLine(ctx context.Context, l *templates.Language) string {
+	v, err := s.Settings(ctx)
+	if err != nil || v.Contact == "" {
+		return ""
+	}
+	return l.Text("Contact: {contact}", "contact", v.Contact)
 }
 
 // recipientReason returns the sentence that says why the reader gets the mail.
@@ -215,7 +232,7 @@ func recipientReason(l *templates.Language, handle string) string {
 	return l.Text("You receive this mail because your address belongs to the account @{handle}.", "handle", handle)
 }
 
-func (s *Service) composeNotice(_ context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
+func (s *Service) composeNotice(ctx context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
 	n := plainNotices[m.Kind]
 	text := cmp.Or(factorNotices[[2]string{m.Kind, m.Data["factor"]}], n.text)
 	out := templates.Mail{
@@ -233,8 +250,18 @@ func (s *Service) composeNotice(_ context.Context, m Mail, l *templates.Language
 	if reason := m.Data["reason"]; reason != "" {
 		add("Reason: {reason}", "reason", reason)
 	}
+	if m.Kind == MailRecoveryCodeUsed {
+		f, err := s.store.Factors(ctx, m.Sub)
+		if err != nil {
+			return out, err
+		}
+		add("{count} recovery codes are left.", "count", f.RecoveryCodes)
+	}
 	if n.advice != "" {
 		add(n.advice)
+	}
+	if slices.Contains([]templates.Text{notYou, askAdmin, tellAdmin}, n.advice) {
+		out.Paragraphs = append(out.Paragraphs, s.contactLine(ctx, l))
 	}
 	if n.link != "" {
 		out.Link = &templates.MailLink{Label: l.Text(n.link), URL: s.site.URL(n.path)}
@@ -250,30 +277,33 @@ func (s *Service) composeEmailChanged(ctx context.Context, m Mail, l *templates.
 			"longer this one.", m.texts(l)...)},
 		Reason: recipientReason(l, m.Data["handle"]),
 	}
-	add := func(text templates.Text) { out.Paragraphs = append(out.Paragraphs, l.Text(text)) }
+	mentionAdmin := func(text templates.Text) {
+		out.Paragraphs = append(out.Paragraphs, l.Text(text), s.contactLine(ctx, l))
+	}
 	id := m.Data["change"]
 	switch {
 	case m.Data["undone"] != "":
-		add("Somebody with access to the earlier address undid the change, and all your sessions have ended. If you " +
-			"do not know why, tell an administrator.")
+		mentionAdmin("Somebody with access to the earlier address undid the change, and all your sessions have " +
+			"ended. If you do not know why, tell an administrator.")
 		return out, nil
 	case id == "":
 		out.Paragraphs[0] = l.Text("An administrator changed the email address of your account @{handle} on {time}, "+
 			"or whether it counts as verified.", m.texts(l)...)
-		add(askAdmin)
+		mentionAdmin(askAdmin)
 		return out, nil
 	}
 	change, err := s.store.EmailChange(ctx, id, s.Now())
 	if errors.Is(err, ErrInvalidLink) {
-		add("This can no longer be undone here. If it was not you, tell an administrator.")
+		mentionAdmin("This can no longer be undone here. If it was not you, tell an administrator.")
 		return out, nil
 	}
 	if err != nil {
 		return out, err
 	}
-	add("If that was not you, undo it: your address comes back, and every session ends.")
+	out.Paragraphs = append(out.Paragraphs,
+		l.Text("If that was not you, undo it: your address comes back, and every session ends."))
 	out.Link, err = s.mailLink(PurposeUndo, undoLink{ID: id}, l.Text("Undo the change"))
-	out.Notes = []string{l.Text("You can undo it until {time}.", "time", mailTime(l, change.ExpiresAt))}
+	out.Notes = []string{l.Text("You can undo it until {time}.", "time", m.clock(l, change.ExpiresAt))}
 	return out, err
 }
 
@@ -316,7 +346,7 @@ func (s *Service) composeVerify(ctx context.Context, m Mail, l *templates.Langua
 		},
 		Link: link, Code: s.emailCode(u),
 		Notes: []string{
-			l.Text("Link and code work once, until {time}.", "time", mailTime(l, asked.Add(VerificationLifetime))),
+			l.Text("Link and code work once, until {time}.", "time", m.clock(l, asked.Add(VerificationLifetime))),
 			l.Text("If this is not your account, ignore this mail: the address is then not verified."),
 		},
 		Reason: l.Text("You receive this mail because somebody has entered your address here."),
@@ -351,7 +381,7 @@ func (s *Service) composeReset(ctx context.Context, m Mail, l *templates.Languag
 			Label: l.Text("Set a new password"), URL: s.ResetURL(u.Handle, c) + "&" + MailedField + "=1",
 		},
 		Notes: []string{
-			l.Text("The link works once, until {time}.", "time", mailTime(l, c.ExpiresAt)),
+			l.Text("The link works once, until {time}.", "time", m.clock(l, c.ExpiresAt)),
 			l.Text("If that was not you, ignore this mail: your password does not change."),
 		},
 		Reason: recipientReason(l, u.Handle),
@@ -368,15 +398,16 @@ func (s *Service) composeWelcome(ctx context.Context, m Mail, l *templates.Langu
 	if err != nil {
 		return templates.Mail{}, err
 	}
+	texts := []any{"by", m.Data["by"], "handle", u.Handle, "instance", s.InstanceName()}
 	return templates.Mail{
-		Subject: l.Text("You have an account"),
+		Subject: l.Text("You have an account at {instance}", texts...),
 		Paragraphs: []string{
-			l.Text("@{by} created the account @{handle} for you. Open the link and choose a password.",
-				"by", m.Data["by"], "handle", u.Handle),
+			l.Text("@{by} created the account @{handle} at {instance} for you. Open the link and choose a password.",
+				texts...),
 		},
 		Link: &templates.MailLink{Label: l.Text("Choose a password"), URL: s.ResetURL(u.Handle, c)},
 		Notes: []string{
-			l.Text("The link works once, until {time}.", "time", mailTime(l, c.ExpiresAt)),
+			l.Text("The link works once, until {time}.", "time", m.clock(l, c.ExpiresAt)),
 			l.Text("Later, “Forgot your password?” on the sign-in page sends another one."),
 		},
 		Reason: recipientReason(l, u.Handle),
@@ -420,7 +451,7 @@ func (s *Service) composeInvite(ctx context.Context, m Mail, l *templates.Langua
 		Paragraphs: paragraphs,
 		Link:       &templates.MailLink{Label: l.Text("Accept the invite"), URL: s.InviteURL(invite)},
 		Notes: []string{l.Text("The invite is for one person, until {time}.", "time",
-			mailTime(l, invite.ExpiresAt))},
+			m.clock(l, invite.ExpiresAt))},
 		Reason: l.Text("You receive this mail because @{handle} has entered your address. If you do not know "+
 			"them, ignore it.", "handle", u.Handle),
 	}, nil

@@ -77,11 +77,8 @@ var userMembers = []userMember{
 	}},
 	{"email", func(u *User, value string) error {
 		email, err := CheckEmail(value)
-		if err == nil {
-			if email != u.Email {
-				u.EmailVerified, u.EmailAskedAt = false, time.Time{}
-			}
-			u.Email = email
+		if err == nil && !strings.EqualFold(email, u.Email) { // one stored in capitals stays
+			u.Email, u.EmailVerified, u.EmailAskedAt = email, false, time.Time{}
 		}
 		return err
 	}},

@@ -112,7 +112,8 @@ func CheckReason(s string) (string, error) {
 }
 
 // CheckEmail checks an address (RFC 5322 addr-spec, at most 254 bytes); the
-// empty string means none.
+// empty string means none. Its letters A-Z become lower case: applications
+// compare addresses byte by byte.
 func CheckEmail(s string) (string, error) {
 	s = strings.TrimSpace(s)
 	if s == "" {
@@ -123,7 +124,20 @@ func CheckEmail(s string) (string, error) {
 		strings.ContainsAny(s, " <>\"") {
 		return "", ErrInvalidEmail
 	}
-	return s, nil
+	return strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' { // no other letters: databases would not find what was stored before
+			r += 'a' - 'A'
+		}
+		return r
+	}, s), nil
+}
+
+// EmailClaim returns the address as applications get it. One stored by an
+// earlier version may have capitals: those of its domain mean nothing (RFC 5321
+// section 2.4).
+func (u User) EmailClaim() string {
+	at := strings.LastIndexByte(u.Email, '@') + 1
+	return u.Email[:at] + strings.ToLower(u.Email[at:])
 }
 
 // CheckFlag reports whether a name can be an access flag.

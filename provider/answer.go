@@ -58,7 +58,8 @@ func (e *oauthError) about(why reason, parameter, sentence string) *oauthError {
 var (
 	errInvalidRequest = &oauthError{400, "invalid_request",
 		"A required parameter is missing, repeated or has a value that is not allowed.", badParameter}
-	errMethod             = errInvalidRequest.with(405).because(badMethod, "The endpoint has other methods: see the header Allow.")
+	errMethod = errInvalidRequest.with(405).because(badMethod,
+		"The endpoint has other methods: see the header Allow.")
 	errUnauthorizedClient = &oauthError{400, "unauthorized_client", "This client may not use this grant.",
 		grantNotAllowed}
 	errAccessDenied = &oauthError{400, "access_denied", "The request was denied.", denied}

@@ -95,7 +95,7 @@ func (p *Provider) redirectTo(
 	}
 	next := url.Values{"continue": {sealed}}
 	if v == login {
-		if hint, err := account.CanonicalHandle(req.form.Get("login_hint")); err == nil {
+		if hint, ok := account.AccountName(req.form.Get("login_hint")); ok {
 			next.Set("handle", hint)
 		}
 		if q.identity != nil {
@@ -362,7 +362,7 @@ func (rs *rules) stateOf(req *authorization) (authzState, *oauthError) {
 		sub, err := rs.hintSubject(hint, req.client.ID)
 		q.hintSub, q.badHint = sub, err != nil
 	}
-	q.loginHint, _ = account.CanonicalHandle(req.form.Get("login_hint"))
+	q.loginHint, _ = account.AccountName(req.form.Get("login_hint"))
 	return q, nil
 }
 

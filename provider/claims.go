@@ -49,7 +49,7 @@ func claimValue(u *account.User, client *Client, name string) any {
 			return u.UpdatedAt.Unix()
 		}
 	case "email":
-		text = u.Email
+		text = u.EmailClaim()
 	case "email_verified":
 		if u.Email != "" {
 			return u.EmailVerified

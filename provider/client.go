@@ -422,6 +422,13 @@ func checkURI(what, raw, refused string) (*url.URL, error) {
 	if raw == "" || len(raw) > 2000 {
 		return nil, fmt.Errorf("a %s has 1 to 2,000 characters", what)
 	}
+	if strings.Contains(raw, "*") && strings.Contains(refused, "*") {
+		return nil, fmt.Errorf("wildcards are not supported in a %s: register each one that the application sends", what)
+	}
+	if strings.ContainsFunc(authority(raw), func(r rune) bool { return r > '~' }) {
+		return nil, fmt.Errorf("write the host of the %s in punycode (xn--…), "+
+			"as browsers give it when the address is copied", what)
+	}
 	forbidden := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(refused, r) }
 	if strings.ContainsFunc(raw, forbidden) {
 		return nil, fmt.Errorf("a %s has only printable ASCII characters, no space and none of %s: "+

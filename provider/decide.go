@@ -3,6 +3,7 @@ package provider
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
@@ -31,7 +32,7 @@ type authzState struct {
 	maxAge    time.Duration // negative: not asked for
 	hintSub   string        // sub of a verified id_token_hint, or empty
 	badHint   bool
-	loginHint string    // canonical handle of login_hint, or empty
+	loginHint string    // canonical handle or address of login_hint, or empty
 	arrived   time.Time // first arrival of the request, whole seconds
 	posted    bool      // it came by POST from the client's page
 	returned  bool      // it came back with a continuation
@@ -126,7 +127,7 @@ func (q authzState) needsSignIn() bool {
 func (q authzState) freshSignIn() string {
 	switch {
 	case slices.Contains(q.prompts, "select_account"), q.expectsAnother(),
-		q.loginHint != "" && q.loginHint != q.identity.User.Handle:
+		q.loginHint != "" && q.loginHint != q.identity.User.Handle && !strings.EqualFold(q.loginHint, q.identity.User.Email):
 		return site.FreshChoose
 	}
 	return site.FreshConfirm

@@ -49,7 +49,7 @@ func (s *Site) apiVerify(w http.ResponseWriter, r *http.Request) error {
 		h := w.Header()
 		email := "" // always present, so that the proxy overwrites a header of the client
 		if id.User.EmailVerified {
-			email = id.User.Email
+			email = id.User.EmailClaim()
 		}
 		for name, value := range map[string]string{
 			"Remote-User": id.User.Handle, "Remote-Name": id.User.DisplayName,

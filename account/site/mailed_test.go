@@ -791,3 +791,44 @@ func TestResetByAGivenCodeDoesNotTrustARecentAddress(t *testing.T) {
 		t.Error("an address that the owner did not change is unverified")
 	}
 }
+
+// A mail says what its reader needs: the time of their zone, whom to ask, which club it is, and how
+// many recovery codes are left.
+func TestMailsSayWhatTheirReaderNeeds(t *testing.T) {
+	w, post := newMailWorld(t)
+	w.SaveSettings(func(v *account.Settings) { v.InstanceName, v.Contact = "Trail Club", "board@example.org" })
+	addMember(w, "ada", "ada@example.org")
+	ada := w.SignedIn("ada")
+	ada.Call("PATCH", "/api/me", map[string]string{"zoneinfo": "Asia/Kolkata"}).Is(200)
+	a := enrol(ada)
+	post.new()
+	zone, err := time.LoadLocation("Asia/Kolkata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	loginOTP(w.Browser(), "ada", password, a.codes[0]).Is(200)
+	used := post.new()
+	i := slices.IndexFunc(used, func(m mail.Message) bool { return m.Subject == "A recovery code was used" })
+	if i < 0 {
+		t.Fatalf("mails %+v", used)
+	}
+	for _, want := range []string{
+		w.Clock.Now().In(zone).Format("2 Jan 2006, 15:04") + " (Asia/Kolkata)", "9 recovery codes are left.", "tell an administrator.", "Contact: board@example.org",
+	} {
+		if !strings.Contains(used[i].Text, want) {
+			t.Errorf("the mail lacks %q: %s", want, used[i].Text)
+		}
+	}
+	w.Suspend("ada")
+	if m := post.one("ada@example.org"); !strings.Contains(m.Text, "Contact: board@example.org") {
+		t.Errorf("suspended: %s", m.Text)
+	}
+	bob := account.NewUser{Handle: "bob", Email: "Bob@Example.org"}
+	if _, _, err := w.Service.Administration().Add(t.Context(), account.Operator(), bob); err != nil {
+		t.Fatal(err)
+	}
+	m := post.one("bob@example.org")
+	if m.Subject != "You have an account at Trail Club" || !strings.Contains(m.Text, "the account @bob at Trail Club for you") || !strings.Contains(m.Text, " UTC.") {
+		t.Errorf("%s: %s", m.Subject, m.Text)
+	}
+}

@@ -88,7 +88,7 @@ func (s *Site) loginPage(w http.ResponseWriter, r *http.Request) error {
 	if q.Has("expired") {
 		page.Ended = account.ErrSignInExpired.In(templates.LanguageOf(r.Context())).Detail
 	}
-	if hint, err := account.CanonicalHandle(q.Get("handle")); err == nil && !page.HandleFixed {
+	if hint, ok := account.AccountName(q.Get("handle")); ok && !page.HandleFixed {
 		page.Handle = hint
 	}
 	return s.showLogin(w, r, http.StatusOK, page)

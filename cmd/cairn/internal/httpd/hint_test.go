@@ -124,3 +124,39 @@ func TestOPRotatedKeys(t *testing.T) {
 	hint := signedBy(t, s.key, "", map[string]any{"iss": rotated.URL, "aud": "app", "sub": jwtPayload(t, rawIDToken(token))["sub"], "iat": 1, "exp": 2})
 	wantAnswer(t, "hint by the retired key", b.authorize(rp.authURL("id_token_hint", hint, "prompt", "none"), "ada"), "code")
 }
+
+// A hint may be an address, which fills the field as a handle does and is no reason to choose
+// another account.
+func TestLoginHintMayBeAnAddress(t *testing.T) {
+	s, db, rp := startDatabaseApp(t, nil)
+	db.exec("UPDATE users SET email = 'Ada@Example.ORG', email_verified = 1 WHERE handle = 'ada'")
+	b := s.browser()
+	shown := func(hint string) string {
+		t.Helper()
+		got := b.get(b.get(rp.authURL("prompt", "login", "login_hint", hint)).Header.Get("Location"))
+		return attribute(elementByID(t, got.Text, "handle"), "value") + attribute(elementByID(t, got.Text, "handle"), "readonly")
+	}
+	for hint, want := range map[string]string{"Ada@example.org": "ada@example.org", "Ada": "ada", "not an address": "", "<b>@x": ""} {
+		if got := shown(hint); got != want {
+			t.Errorf("%q fills the field with %q, want %q", hint, got, want)
+		}
+	}
+	// Signed in, the page wants a proof of the same account, not another one.
+	token, err := rp.exchange(b.authorize(rp.authURL(), "ada").Get("code"))
+	noError(t, err)
+	if got := shown("ada@EXAMPLE.org"); got != "ada" {
+		t.Errorf("the owner's address: the field has %q", got)
+	}
+	if got := shown("eve@example.org"); got != "eve@example.org" {
+		t.Errorf("another address: the field has %q", got)
+	}
+	// An address that was stored with capitals has none in its domain.
+	if got := s.userinfo(token.AccessToken)["email"]; got != "Ada@example.org" {
+		t.Errorf("the claim email is %v", got)
+	}
+	b.login("ada", password)
+	b.api("PATCH", "/api/me", map[string]string{"email": "Ada.L@Example.ORG"})
+	if u, _ := s.store.UserByHandle(t.Context(), "ada"); u.Email != "ada.l@example.org" {
+		t.Errorf("stored from now on: %q", u.Email)
+	}
+}
