@@ -17,7 +17,8 @@ import (
 )
 
 // An agent that was never registered signs in at an MCP server, which verifies its token locally, or asks at
-// introspection; a removed consent ends it within the ttl. Client and server are those of the MCP SDK for TypeScript.
+// introspection; a removed consent ends it within the ttl. Client and server are those of the MCP SDK for TypeScript: the
+// client of the revision 2026-07-28, which gets a refresh token because the 401 names its scope.
 func TestRPAgentThatBringsItsOwnDescriptionUsesAnMCPServer(t *testing.T) {
 	doc, err := os.ReadFile("../../../../docs/mcp.md")
 	noError(t, err)
@@ -28,7 +29,7 @@ func TestRPAgentThatBringsItsOwnDescriptionUsesAnMCPServer(t *testing.T) {
 	}
 	for _, how := range []string{"locally", "by introspection"} {
 		t.Run(how, func(t *testing.T) {
-			client := nodeScript(t, "mcp_client.mjs", "@modelcontextprotocol/sdk", "jose", "express")
+			client := nodeScript(t, "mcp_client.mjs", "@modelcontextprotocol/client", "@modelcontextprotocol/sdk", "jose", "express")
 			server := []string{client[0], filepath.Join(filepath.Dir(client[1]), "server.mjs")}
 			noError(t, os.WriteFile(server[1], []byte(code), 0o600))
 			h := startAgentHost(t)
@@ -50,12 +51,12 @@ func TestRPAgentThatBringsItsOwnDescriptionUsesAnMCPServer(t *testing.T) {
 			b := s.browser()
 			trail := b.visit(agent+"/login", "ada")
 			last := trail[len(trail)-1]
-			var saw struct{ Said, Token string }
+			var saw struct{ Said, Token, Refresh string }
 			if err := json.Unmarshal([]byte(last.Text), &saw); err != nil || saw.Said != ada.Sub+" "+id {
 				t.Fatalf("%d %s", last.StatusCode, last.Text)
 			}
-			if claims := jwtPayload(t, saw.Token); claims["aud"] != resource || claims["client_id"] != id || claims["scope"] != "notes.read" {
-				t.Errorf("claims %v", claims)
+			if claims := jwtPayload(t, saw.Token); claims["aud"] != resource || claims["client_id"] != id || claims["scope"] != "notes.read offline_access" || saw.Refresh == "" {
+				t.Errorf("claims %v, refresh token of %d characters", claims, len(saw.Refresh))
 			}
 			if got := b.get(agent + "/again"); got.StatusCode != http.StatusOK {
 				t.Fatalf("again: %d %s", got.StatusCode, got.Text)

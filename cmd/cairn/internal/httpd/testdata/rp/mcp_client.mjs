@@ -1,9 +1,7 @@
 // An agent with the MCP SDK, which was never registered: it names the URL of its description. A person's browser comes to
 // /login, signs in and comes back to /callback; /again calls the server once more.
 import { createServer } from 'node:http'
-import { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
-import { UnauthorizedError } from '@modelcontextprotocol/sdk/client/auth.js'
+import { Client, StreamableHTTPClientTransport, UnauthorizedError } from '@modelcontextprotocol/client'
 
 const { SERVER, DESCRIPTION, BASE } = process.env
 const kept = {}
@@ -15,8 +13,11 @@ const authProvider = {
   saveClientInformation: (client) => { kept.client = client },
   tokens: () => kept.tokens,
   saveTokens: (tokens) => { kept.tokens = tokens },
+  invalidateCredentials: (what) => { if (what === 'all' || what === 'tokens') kept.tokens = undefined },
   codeVerifier: () => kept.verifier,
   saveCodeVerifier: (verifier) => { kept.verifier = verifier },
+  discoveryState: () => kept.discovered,
+  saveDiscoveryState: (state) => { kept.discovered = state },
   redirectToAuthorization: (url) => { kept.url = url.href },
 }
 const newTransport = () => new StreamableHTTPClientTransport(new URL(SERVER), { authProvider })
@@ -28,12 +29,12 @@ async function call() {
   await client.connect(transport)
   const answer = await client.callTool({ name: 'whoami' })
   await client.close()
-  return { said: answer.content[0].text, token: kept.tokens.access_token }
+  return { said: answer.content[0].text, token: kept.tokens.access_token, refresh: kept.tokens.refresh_token }
 }
 
 async function serve(request, response) {
   const url = new URL(request.url, BASE)
-  if (url.pathname === '/callback') await transport.finishAuth(url.searchParams.get('code'))
+  if (url.pathname === '/callback') await transport.finishAuth(url.searchParams)
   try {
     const said = JSON.stringify(await call())
     response.writeHead(200, { 'content-type': 'application/json' }).end(said)
