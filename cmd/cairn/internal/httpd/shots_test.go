@@ -68,6 +68,7 @@ var states = []state{
 	{name: "devices", handle: "ada", path: "/account/devices", page: "account-devices"},
 	{name: "apps", handle: "ada", path: "/account/apps", page: "account-apps"},
 	{name: "consent", handle: "ada", path: mapsRequest + "&prompt=consent", page: "consent"},
+	{name: "access-denied", handle: "ada", path: strings.ReplaceAll(mapsRequest, "maps", "minutes"), page: "access-denied"},
 	{name: "login-application", path: mapsRequest, page: "login"},
 	{name: "apps-none", handle: "bob", path: "/account/apps", page: "account-apps"},
 	{name: "invites", handle: "ada", path: "/account/invites", page: "account-invites"},
@@ -153,6 +154,7 @@ func furnish(t *testing.T) *furnished {
 		})
 		s.browser().authorize(rp.authURL(), "ada")
 	}
+	s.addClient("minutes", func(c *provider.Client) { c.Name, c.RequireFlag = "Minutes of the board", account.FlagAdmin })
 	ada, mia, keeper := s.signedIn("ada"), s.signedIn("mia"), s.signedIn("keeper")
 	code := ada.invite()
 	fields := url.Values{
