@@ -88,6 +88,7 @@ var sealLifetimes = map[string]time.Duration{
 	sealPasskey:   PasskeyTime,
 	PurposeReturn: time.Hour,
 	PurposeAgain:  time.Minute,
+	purposeInvite: InviteLifetime,
 }
 
 // New makes a Service; it fails on options that cannot work.

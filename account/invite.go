@@ -107,8 +107,10 @@ func (s *Service) inviteMails(ctx context.Context, settings Settings, u User, i 
 	if err != nil || wait > 0 {
 		return nil, cmp.Or(err, web.RateLimited(wait))
 	}
-	return []Mail{userMail(ctx, u, email, MailInvite, s.Now(), "invite", hex.EncodeToString(HashSecret(i.Code)))}, nil
+	return []Mail{userMail(ctx, u, email, MailInvite, s.Now(), "invite", i.hash())}, nil
 }
+
+func (i Invite) hash() string { return hex.EncodeToString(HashSecret(i.Code)) }
 
 // InviteURL returns the link to the registration page of the issuer with the code filled in.
 func InviteURL(issuer string, i Invite) string { return issuer + "/register/?code=" + i.Shown() }

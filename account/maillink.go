@@ -19,6 +19,9 @@ const (
 	PurposeNotMe  = "not-me"
 )
 
+// purposeInvite is the purpose of the sealed value in the link of a mailed invite.
+const purposeInvite = "mailed-invite"
+
 // PurposeReturn is the purpose of sealed addresses of applications, to which a sign-in leads back.
 const PurposeReturn = "return"
 
@@ -26,6 +29,23 @@ type verifyLink struct {
 	Sub   string `json:"sub"`
 	Email string `json:"email"`
 	Asked int64  `json:"asked"`
+}
+
+// inviteLink proves that its bearer reads the mails to the address. The code of the invite does
+// not: the inviter sees it.
+type inviteLink struct {
+	Invite string `json:"i"` // as in Mail.Data
+	Email  string `json:"e"`
+}
+
+// InvitedAddress returns the address that an invite was mailed to, if sealed is from the link in
+// that mail, or "".
+func (s *Service) InvitedAddress(i Invite, sealed string) string {
+	var v inviteLink
+	if sealed == "" || s.seal.Open(purposeInvite, sealed, &v) != nil || v.Invite != i.hash() {
+		return ""
+	}
+	return v.Email
 }
 
 type undoLink struct {

@@ -3,7 +3,6 @@ package account
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"slices"
 	"strconv"
@@ -427,7 +426,7 @@ func (s *Service) composeInvite(ctx context.Context, m Mail, l *templates.Langua
 	}
 	var invite Invite
 	err = s.eachInvite(ctx, u, func(i Invite) error {
-		if hex.EncodeToString(HashSecret(i.Code)) == m.Data["invite"] {
+		if i.hash() == m.Data["invite"] {
 			invite = i
 			return errFound
 		}
@@ -439,6 +438,10 @@ func (s *Service) composeInvite(ctx context.Context, m Mail, l *templates.Langua
 	if !invite.Open(s.Now()) { // or not found
 		return templates.Mail{}, errMailPointless
 	}
+	sealed, err := s.seal.Seal(purposeInvite, inviteLink{invite.hash(), m.Address})
+	if err != nil {
+		return templates.Mail{}, err
+	}
 	texts := []any{"handle", u.Handle, "instance", s.InstanceName(), "note", templates.MailNote(invite.Note)}
 	const invites = "@{handle} invites you to become a member of {instance}. Open the link to choose a name and a " +
 		"password."
@@ -449,7 +452,7 @@ func (s *Service) composeInvite(ctx context.Context, m Mail, l *templates.Langua
 	return templates.Mail{
 		Subject:    l.Text("@{handle} invites you to {instance}", texts...),
 		Paragraphs: paragraphs,
-		Link:       &templates.MailLink{Label: l.Text("Accept the invite"), URL: s.InviteURL(invite)},
+		Link:       &templates.MailLink{Label: l.Text("Accept the invite"), URL: s.InviteURL(invite) + "&mailed=" + sealed},
 		Notes: []string{l.Text("The invite is for one person, until {time}.", "time",
 			m.clock(l, invite.ExpiresAt))},
 		Reason: l.Text("You receive this mail because @{handle} has entered your address. If you do not know "+

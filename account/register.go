@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/cairn-id/cairn/account/web"
 )
@@ -15,7 +16,8 @@ type Registration struct {
 	Handle      string `json:"handle"`
 	Password    string `json:"password"`
 	DisplayName string `json:"display_name"`
-	Email       string `json:"email"` // stored as not verified
+	Email       string `json:"email"` // stored as not verified, unless Mailed is for it
+	Mailed      string `json:"-"`     // the sealed value of the link in a mailed invite, or empty
 }
 
 // Register redeems an invite, creates the user and makes their first session.
@@ -50,6 +52,7 @@ func (s *Service) register(ctx context.Context, c Caller, in Registration) (Sign
 	if err != nil {
 		return SignedIn{}, err
 	}
+	u.EmailVerified = u.Email != "" && strings.EqualFold(u.Email, s.InvitedAddress(invite, in.Mailed))
 	u.LastLoginAt = u.CreatedAt
 	p := proven{user: u, amr: passwordAlone}
 	row, out := s.newSession(c, p)

@@ -161,7 +161,9 @@ type Register struct {
 	// InvitedBy is the handle or name of the inviter, and Note what they wrote; "" if unknown.
 	InvitedBy, Note            string
 	Handle, DisplayName, Email string
-	Error, ErrorCode           string
+	// Mailed is the sealed value of the link in a mailed invite, which proves Email; "" for none.
+	Mailed           string
+	Error, ErrorCode string
 	// FieldErrors has error sentences by field name (code, handle, display_name, email, password).
 	FieldErrors map[string]string
 	// SignedInAs is the handle of the browser's session, "" for none.

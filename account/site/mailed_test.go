@@ -633,7 +633,7 @@ func TestInvitesAreMailedWithinBounds(t *testing.T) {
 	}
 	made := invite(ada, "friend@example.org").Is(201).JSON()
 	m := post.one("friend@example.org")
-	if path, _ := link(t, m); !strings.HasSuffix(made["url"].(string), path) || !strings.Contains(m.Subject, "@ada") {
+	if path, _ := link(t, m); !strings.HasPrefix("http://localhost:4040"+path, made["url"].(string)+"&mailed=") || !strings.Contains(m.Subject, "@ada") {
 		t.Errorf("%s: %s", m.Subject, path)
 	}
 	for range 2 { // deleted ones count, and are not sent
@@ -831,4 +831,40 @@ func TestMailsSayWhatTheirReaderNeeds(t *testing.T) {
 	if m.Subject != "You have an account at Trail Club" || !strings.Contains(m.Text, "the account @bob at Trail Club for you") || !strings.Contains(m.Text, " UTC.") {
 		t.Errorf("%s: %s", m.Subject, m.Text)
 	}
+}
+
+// Whoever joins by the link of a mailed invite has proven its address; the code, which the inviter
+// sees, and the link of another invite prove nothing.
+func TestMailedInviteProvesItsAddress(t *testing.T) {
+	w, post := newMailWorld(t)
+	w.AddUser("ada")
+	ada := w.SignedIn("ada")
+	invite := func(email string) (code, token string) {
+		t.Helper()
+		code, _ = ada.Call("POST", "/api/invites", map[string]string{"email": email}).Is(201).JSON()["code"].(string)
+		path, _ := link(t, post.one(email))
+		u, err := url.Parse(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Browser().Page(path).Is(200).Shows(`value="`+email+`"`, "it is verified already")
+		return code, u.Query().Get("mailed")
+	}
+	code, token := invite("friend@example.org")
+	other, otherToken := invite("other@example.org")
+	third, _ := invite("third@example.org")
+	w.Browser().Page("/register/?code="+code+"&mailed="+otherToken).Is(200).Hides("example.org", "verified already")
+	join := func(handle, code, email, token string, verified bool) {
+		t.Helper()
+		w.Browser().Page("/register/", "code", code, "handle", handle, "password", password, "email", email, "mailed", token).Is(303)
+		if u := w.User(handle); u.EmailVerified != verified || u.Email != email {
+			t.Errorf("%s: %q, verified %v", handle, u.Email, u.EmailVerified)
+		}
+		if mails := post.new(); (len(mails) == 0) != verified {
+			t.Errorf("%s: mails %+v", handle, mails)
+		}
+	}
+	join("friend", code, "friend@example.org", token, true)
+	join("liar", other, "keeper@example.org", otherToken, false)
+	join("inviter", third, "third@example.org", token, false)
 }

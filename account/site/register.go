@@ -47,6 +47,9 @@ func (s *Site) registerPage(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case err == nil:
 		page.Code, page.InvitedBy, page.Note = i.Shown(), i.Inviter, i.Note
+		if page.Email = s.InvitedAddress(i, q.Get("mailed")); page.Email != "" {
+			page.Mailed = q.Get("mailed")
+		}
 	case errors.Is(err, account.ErrInvalidInvite):
 		status, page.Error, page.ErrorCode = account.ErrInvalidInvite.Status,
 			account.ErrInvalidInvite.In(templates.LanguageOf(r.Context())).Detail, account.ErrInvalidInvite.Code
@@ -80,7 +83,7 @@ func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
 	f := r.PostForm
 	next, _ := s.continuation(w, r, f)
 	in := account.Registration{Code: f.Get("code"), Handle: f.Get("handle"), Password: f.Get("password"),
-		DisplayName: f.Get("display_name"), Email: f.Get("email")}
+		DisplayName: f.Get("display_name"), Email: f.Get("email"), Mailed: f.Get("mailed")}
 	out, cause := s.Register(r.Context(), s.Caller(r), in)
 	if cause == nil {
 		s.setCookies(w, out)
@@ -92,7 +95,7 @@ func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
 	}
 	page := templates.Register{
 		Code: text.Cut(in.Code, 64), Handle: text.Cut(in.Handle, 64), DisplayName: text.Cut(in.DisplayName, 64),
-		Email: text.Cut(in.Email, 256), Continue: next,
+		Email: text.Cut(in.Email, 256), Mailed: text.Cut(in.Mailed, 1024), Continue: next,
 		Error: p.Detail, ErrorCode: p.Code, Closed: errors.Is(cause, account.ErrRegistrationFull),
 		FieldErrors: map[string]string{},
 	}

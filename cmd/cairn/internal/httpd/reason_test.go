@@ -220,8 +220,8 @@ func TestPageSaysWhomAnApplicationIsFor(t *testing.T) {
 	s.addUser("ada")
 	s.addUser("bob", "activity")
 	contact := "keeper@example.org"
-	_, err := account.NewAdministration(s.store, nil).ChangeSettings(t.Context(), account.Operator(), account.SettingsChange{"contact": contact})
-	noError(t, err)
+	s.addUser("keeper", account.FlagAdmin)
+	needStatus(t, "contact", s.signedIn("keeper").api("PUT", "/api/admin/settings", map[string]string{"contact": contact}), 200)
 	rp := s.app("wiki", func(c *provider.Client) { c.Name, c.RequireFlag = "Wiki", "activity" })
 	b := s.browser()
 	got := b.get(b.get(rp.authURL()).Header.Get("Location"))
