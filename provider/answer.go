@@ -175,9 +175,11 @@ func (p *Provider) errorPage(w http.ResponseWriter, r *http.Request, err error) 
 	if problem.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "2")
 	}
-	p.accounts.Show(w, r, problem.Status, templates.Error{
-		Status: problem.Status, Detail: problem.Detail, RequestID: web.RequestID(r.Context()),
-	})
+	page := templates.Error{Status: problem.Status, Detail: problem.Detail, RequestID: web.RequestID(r.Context())}
+	if gone, ok := errors.AsType[*expiredRequest](err); ok {
+		page.ClientName, page.ClientURL = gone.client.shownName(), p.startOf(gone.client)
+	}
+	p.accounts.Show(w, r, problem.Status, page)
 }
 
 func (p *Provider) refuse(w http.ResponseWriter, r *http.Request, no *refusal) error {

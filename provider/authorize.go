@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +27,11 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if back := p.startOf(req.client); back != "" && q.identity != nil && req.forgotten(p.now()) {
+		web.Note(r.Context(), "authorize_forgotten")
+		p.accounts.Show(w, r, http.StatusOK, templates.GoBack{ClientName: req.client.shownName(), URL: back})
+		return nil
+	}
 	return p.act(w, r, req, q)
 }
 
@@ -38,7 +42,7 @@ func (p *Provider) act(w http.ResponseWriter, r *http.Request, req *authorizatio
 		return p.redirectTo(w, r, req, q, v)
 	case setUpFactor:
 		// Sealed again, so that the sign-in before the setup does not count as one with the factor.
-		sealed, err := p.sealRequest(req, q.identity, false)
+		sealed, err := p.sealRequest(req, fingerprint(q.identity), false)
 		if err != nil {
 			return err
 		}
@@ -89,7 +93,7 @@ func (p *Provider) redirectTo(
 ) (err error) {
 	sealed := req.sealed
 	if sealed == "" {
-		if sealed, err = p.sealRequest(req, q.identity, v == repeat); err != nil {
+		if sealed, err = p.sealRequest(req, req.proofSeen, v == repeat); err != nil {
 			return err
 		}
 	}
@@ -105,11 +109,19 @@ func (p *Provider) redirectTo(
 	return p.accounts.Redirect(w, r, verdictPaths[v]+"?"+next.Encode())
 }
 
-func (p *Provider) sealRequest(req *authorization, id *account.Identity, detour bool) (string, error) {
+func (p *Provider) sealRequest(req *authorization, proof string, detour bool) (string, error) {
 	return p.seal.Seal(purposeContinue, pending{
-		Query: req.form.Encode(), Arrived: req.arrived.Unix(), Proof: fingerprint(id),
+		Query: req.form.Encode(), Arrived: req.arrived.Unix(), Begun: req.begun.Unix(), Proof: proof,
 		Detour: detour, Device: req.device, Pushed: req.pushed,
 	})
+}
+
+// startOf returns where a person begins anew at an application, "" if it is not known.
+func (p *Provider) startOf(c *Client) string {
+	if c.InitiateLoginURI != "" { // OpenID Connect Core section 4
+		return withQuery(c.InitiateLoginURI, url.Values{"iss": {p.issuer}})
+	}
+	return c.HomeURI
 }
 
 // application returns what the sign-in page shows of a continuation's application, zero if the
@@ -119,7 +131,7 @@ func (p *Provider) application(ctx context.Context, continuation string) templat
 	if err != nil || p.proveClient(ctx, req) != nil {
 		return templates.Application{}
 	}
-	return templates.Application{Name: cmp.Or(req.client.Name, req.client.ID), Logo: req.client.Logo.Hash}
+	return templates.Application{Name: req.client.shownName(), Logo: req.client.Logo.Hash}
 }
 
 func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *authorization, q authzState) error {
@@ -169,16 +181,27 @@ func newGrant(req *authorization, id *account.Identity, q authzState) *Grant {
 // carries it.
 const maxQuery = 4 << 10
 
+const (
+	// requestLifetime is how long an Allow and a sign-in count for the request that they answer.
+	requestLifetime = 10 * time.Minute
+	// applicationMemory is how long applications are expected to know their state.
+	applicationMemory = time.Hour
+)
+
 // authorization is a parsed request to the authorization endpoint.
 type authorization struct {
 	form      url.Values // the client's parameters
 	arrived   time.Time
+	begun     time.Time // when it first arrived, however often it was started anew
 	returned  bool
 	proofSeen string
 	sealed    string // the continuation that carried it, or empty
-	device    []byte // hash of the user code of a device's request, or nil
-	userCode  string // of a device's request, if it was typed in the browser of the request
-	pushed    []byte // hash of the reference of a pushed request, or nil
+	// stale reports whether the request waited on a page for more than requestLifetime. It is then
+	// started anew: checks, consent and freshness are those of a first arrival.
+	stale    bool
+	device   []byte // hash of the user code of a device's request, or nil
+	userCode string // of a device's request, if it was typed in the browser of the request
+	pushed   []byte // hash of the reference of a pushed request, or nil
 
 	client      *Client
 	apis        apis   // that the client may use
@@ -190,6 +213,7 @@ type authorization struct {
 type pending struct {
 	Query   string `json:"q"`
 	Arrived int64  `json:"a"`
+	Begun   int64  `json:"b,omitempty"` // see authorization
 	Proof   string `json:"p,omitempty"`
 	Detour  bool   `json:"d,omitempty"` // came by POST and continues by GET, without a page in between
 	Device  []byte `json:"v,omitempty"` // hash of the user code of a device's request
@@ -212,18 +236,29 @@ func (p *Provider) readAuthorization(w http.ResponseWriter, r *http.Request) (*a
 		if err != nil {
 			return nil, err
 		}
-		if !req.returned {
-			req.sealed = "" // made by a detour
+		if !req.returned || req.stale {
+			req.sealed = "" // made by a detour, or to be sealed anew
 		}
 	}
 	if err := p.openPushed(r.Context(), req); err != nil {
 		return nil, err
 	}
-	return req, p.proveClient(r.Context(), req)
+	if err := p.proveClient(r.Context(), req); err != nil {
+		return nil, err
+	}
+	if req.stale && req.pushed != nil { // what spendPushed remembers does not live as long
+		return nil, &expiredRequest{req.client}
+	}
+	return req, nil
+}
+
+// forgotten reports whether the application has probably forgotten that it made the request.
+func (req *authorization) forgotten(now time.Time) bool {
+	return !req.forDevice() && now.Sub(req.begun) > applicationMemory
 }
 
 func newAuthorization(form url.Values, arrived time.Time) *authorization {
-	req := &authorization{form: form, arrived: arrived}
+	req := &authorization{form: form, arrived: arrived, begun: arrived}
 	for name, values := range form {
 		if len(values) > 1 && name != "resource" && (req.duplicate == "" || name < req.duplicate) {
 			req.duplicate = name
@@ -235,7 +270,7 @@ func newAuthorization(form url.Values, arrived time.Time) *authorization {
 // openContinuation returns the request that was sealed into the URL of a page.
 func (p *Provider) openContinuation(sealed string) (*authorization, error) {
 	var c pending
-	err := p.seal.Open(purposeContinue, sealed, &c)
+	at, err := p.seal.OpenDated(purposeContinue, sealed, &c)
 	form, bad := url.ParseQuery(c.Query)
 	if err != nil || bad != nil {
 		return nil, web.NewProblem(http.StatusBadRequest, "expired_request",
@@ -243,6 +278,13 @@ func (p *Provider) openContinuation(sealed string) (*authorization, error) {
 	}
 	req := newAuthorization(form, time.Unix(c.Arrived, 0).UTC())
 	req.sealed, req.device, req.pushed = sealed, c.Device, c.Pushed
+	if c.Begun != 0 {
+		req.begun = time.Unix(c.Begun, 0).UTC()
+	}
+	if now := p.now(); now.Sub(at) > requestLifetime {
+		// A sign-in counts if it is as recent as one for a request that did not wait.
+		req.stale, req.arrived = true, now.Add(-requestLifetime)
+	}
 	if !c.Detour { // a detour saw no session and proves nothing
 		req.returned, req.proofSeen = true, c.Proof
 	}
@@ -341,7 +383,15 @@ func (p *Provider) authzState(r *http.Request, req *authorization) (authzState, 
 	}
 	q.leaves = req.sealed != "" && r.URL.Query().Has("back")
 	q.posted = r.Method == http.MethodPost && !r.Form.Has("continue")
-	if q.identity = id; id == nil {
+	q.identity = id
+	if !req.returned || req.stale && (id == nil || !q.signedInSince()) {
+		req.proofSeen = fingerprint(id)
+		if req.stale {
+			req.arrived = p.now()
+		}
+		q.proofSeen, q.arrived = req.proofSeen, req.arrived
+	}
+	if id == nil {
 		return q, nil
 	}
 	if req.sealed != "" {

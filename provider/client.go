@@ -53,8 +53,10 @@ type Client struct {
 	RequireACR         string          `json:"require_acr,omitempty"`     // "2", "phr" or empty
 	OptionalScopes     []string        `json:"optional_scopes,omitempty"` // that a user may decline
 	HomeURI            string          `json:"client_uri,omitempty"`      // its web page, or empty
-	Logo               account.Picture `json:"logo,omitzero"`             // read without a PNG
-	Groups             []string        `json:"groups,omitempty"`          // empty: all but admin
+	// InitiateLoginURI is where it begins a sign-in (OpenID Connect Core section 4), or empty.
+	InitiateLoginURI string          `json:"initiate_login_uri,omitempty"`
+	Logo             account.Picture `json:"logo,omitzero"`    // read without a PNG
+	Groups           []string        `json:"groups,omitempty"` // empty: all but admin
 	// RefreshGrace is how long a rotated refresh token still works, for clients that send
 	// parallel refreshes. It is at most MaxRefreshGrace; 0 is strict.
 	RefreshGrace          time.Duration  `json:"refresh_grace_seconds"`
@@ -184,6 +186,9 @@ func (c *Client) inGrace(rotated, now time.Time) bool {
 	return c.RefreshGrace > 0 && rotated.After(now.Add(-c.RefreshGrace))
 }
 
+// shownName returns the name for people.
+func (c *Client) shownName() string { return cmp.Or(c.Name, c.ID) }
+
 // IsPublic reports whether the client does not authenticate.
 func (c *Client) IsPublic() bool { return c.AuthMethod == AuthNone }
 
@@ -281,8 +286,13 @@ func (c *Client) checkURIs() error {
 		return err
 	}
 	if c.HomeURI != "" {
-		if err := checkHomeURI(c.HomeURI, c.AllowInsecureRedirect); err != nil {
+		if err := checkHomeURI("home URI", c.HomeURI, c.AllowInsecureRedirect); err != nil {
 			return &RegistrationError{"client_uri", c.HomeURI, err.Error()}
+		}
+	}
+	if c.InitiateLoginURI != "" {
+		if err := checkHomeURI("login URI", c.InitiateLoginURI, c.AllowInsecureRedirect); err != nil {
+			return &RegistrationError{"initiate_login_uri", c.InitiateLoginURI, err.Error()}
 		}
 	}
 	if c.BackchannelLogoutURI != "" {
@@ -475,16 +485,16 @@ func CheckRedirectURI(raw string, allowInsecure bool) error {
 	return nil
 }
 
-// checkHomeURI validates the web page of an application.
-func checkHomeURI(raw string, allowInsecure bool) error {
-	u, err := checkURI("home URI", raw, "\\<>\"{}|^`")
+// checkHomeURI validates a web page of an application. what names it in errors.
+func checkHomeURI(what, raw string, allowInsecure bool) error {
+	u, err := checkURI(what, raw, "\\<>\"{}|^`")
 	if err != nil {
 		return err
 	}
 	if u.Scheme != "https" && u.Scheme != "http" {
-		return errors.New("the home URI is not a web page such as https://app.example.org/")
+		return fmt.Errorf("the %s is not a web page such as https://app.example.org/", what)
 	}
-	return checkWebURI("home URI", u, allowInsecure)
+	return checkWebURI(what, u, allowInsecure)
 }
 
 // checkWebURI validates a URI that browsers open. what names the URI in errors.

@@ -141,6 +141,10 @@ func (p *Provider) consenting(
 		if err != nil {
 			return err
 		}
+		if req.stale { // Allow belongs to the page that was shown
+			req.sealed, req.arrived = "", p.now()
+			return p.redirectTo(w, r, req, authzState{}, repeat)
+		}
 		id, err := p.accounts.Current(r)
 		if err == nil {
 			err = p.accounts.CheckSecondFactor(r.Context(), id)

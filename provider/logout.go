@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -105,7 +104,7 @@ func (q logoutRequest) clientName() string {
 	if q.client == nil {
 		return ""
 	}
-	return cmp.Or(q.client.Name, q.client.ID)
+	return q.client.shownName()
 }
 
 // readLogout verifies the hint, which must be signed by a published key of this service for a

@@ -109,9 +109,13 @@ const (
 	purposeNonce    = "dpop nonce"       // when the nonce for a DPoP proof was issued
 )
 
+// A page may be left open, so requests live on: see authorization.stale. The form of the sign-out page
+// names its session and works as long as it.
+const pageLifetime = 30 * 24 * time.Hour
+
 var sealLifetimes = map[string]time.Duration{
-	purposeContinue: 10 * time.Minute, purposeForm: 10 * time.Minute, purposeDecision: 2 * time.Minute,
-	purposeLogout: 10 * time.Minute, purposeNonce: nonceLifetime,
+	purposeContinue: pageLifetime, purposeForm: requestLifetime, purposeDecision: 2 * time.Minute,
+	purposeLogout: pageLifetime, purposeNonce: nonceLifetime,
 }
 
 // New returns a Provider.

@@ -43,7 +43,7 @@ func TestSealedValueOpensOnlyUnchangedInTimeAndForItsUse(t *testing.T) {
 			t.Errorf("opened %.40q", bad)
 		}
 	}
-	now = noon.Add(11 * time.Minute)
+	now = noon.Add(pageLifetime + time.Minute)
 	if s.Open(purposeContinue, sealed, &got) == nil {
 		t.Error("opened after its time")
 	}

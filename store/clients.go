@@ -40,6 +40,7 @@ type clientRow struct {
 	BackchannelPrivate    bool
 	Groups                string `gorm:"column:client_groups"`
 	HomeURI               string `gorm:"column:home_uri"`
+	InitiateLoginURI      string `gorm:"column:initiate_login_uri"`
 	OptionalScopes        string
 	CreatedAt             int64 `gorm:"autoCreateTime:false"`
 	Document              bool
@@ -74,7 +75,7 @@ func (r clientRow) client() *provider.Client {
 		DeviceGrant: r.DeviceGrant, DPoPBound: r.DPoPBound, Profile: r.Profile,
 		RefreshGrace: time.Duration(r.RefreshGrace) * time.Second, BackchannelLogoutURI: r.BackchannelURI,
 		BackchannelPrivate: r.BackchannelPrivate, CreatedAt: fromUnix(r.CreatedAt), Document: r.Document,
-		HomeURI: r.HomeURI,
+		HomeURI: r.HomeURI, InitiateLoginURI: r.InitiateLoginURI,
 	}
 	// Empty means nil, as when the client was created.
 	if r.JWKS != "" {
@@ -102,7 +103,7 @@ func newClientRow(c *provider.Client) clientRow {
 		PostLogoutURIs: strings.Join(c.PostLogoutRedirectURIs, "\n"), BackchannelURI: c.BackchannelLogoutURI,
 		BackchannelPrivate: c.BackchannelPrivate, Groups: strings.Join(c.Groups, " "), CreatedAt: toUnix(c.CreatedAt),
 		Document: c.Document, DPoPBound: c.DPoPBound, Profile: c.Profile, HomeURI: c.HomeURI,
-		OptionalScopes: strings.Join(c.OptionalScopes, " "),
+		OptionalScopes: strings.Join(c.OptionalScopes, " "), InitiateLoginURI: c.InitiateLoginURI,
 	}
 }
 

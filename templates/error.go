@@ -11,6 +11,8 @@ type Error struct {
 	RequestID string
 	// BackURL is a local path, "" for none.
 	BackURL string
+	// ClientName is the application whose request failed, and ClientURL its web page; "" for none.
+	ClientName, ClientURL string
 }
 
 func (Error) page() (string, bool) { return "error", false }

@@ -19,6 +19,17 @@ type Logout struct {
 
 func (Logout) page() (string, bool) { return "logout", true }
 
+// GoBack is the last page of a sign-in that cannot lead back to the application by itself.
+type GoBack struct {
+	ClientName string
+	// URL is an address of the application. Answered reports whether it contains the answer to its
+	// request, which only its program on this device can open; else the person starts anew there.
+	URL      string
+	Answered bool
+}
+
+func (GoBack) page() (string, bool) { return "go-back", false }
+
 // SignedOut says that the session has ended.
 type SignedOut struct {
 	// BackURL is a registered post-logout redirect URI of the application BackName, "" for none. A

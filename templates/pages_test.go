@@ -56,6 +56,7 @@ func TestNamesThatOthersRelyOnStay(t *testing.T) {
 			"button#form-post-submit[type=submit]",
 		},
 		"logout":     {"form[method=post][action=/id/logout/]", "button#logout-confirm", "input[type=hidden][name=state][value=s]"},
+		"go-back":    {"a#go-back[href=app.example:/cb]"},
 		"signed-out": {"a#signed-out-back[href=https://calendar.example/]"},
 		"error":      {"code#request-id", "a[href=/account/]"},
 		"account": {"form[action=/id/account/profile#profile]", "input[name=display_name]", "input[name=email][type=email]", "form[action=/id/logout/]", "a[href=/id/account/][aria-current=page]",

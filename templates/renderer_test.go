@@ -82,6 +82,7 @@ func fullPages() map[string]templates.Page {
 		"form-post":       templates.FormPost{RedirectURI: "https://calendar.example/cb", Parameters: map[string]string{"code": "c0de", "state": "s"}},
 		"logout":          templates.Logout{Handle: "ada", Hidden: map[string]string{"state": "s"}, SignedIn: true},
 		"signed-out":      templates.SignedOut{BackURL: "https://calendar.example/", BackName: "Club Calendar"},
+		"go-back":         templates.GoBack{ClientName: "Phone", URL: "app.example:/cb", Answered: true},
 		"error":           templates.Error{Status: 404, Detail: "Check the link.", RequestID: "req-1", BackURL: "/account/"},
 		"account": templates.Account{
 			Member: member("profile", ""), Values: map[string]string{"display_name": "Ada", "email": "ada@example", "locale": "it", "zoneinfo": "Mars"}, EmailVerified: true,
@@ -159,6 +160,8 @@ func oddPages() map[string]templates.Page {
 		"logout, signed out":          templates.Logout{},
 		"logout, handed on":           templates.Logout{Hidden: map[string]string{"state": "s"}},
 		"signed out, alone":           templates.SignedOut{},
+		"go back, forgotten":          templates.GoBack{ClientName: "Wiki", URL: "https://calendar.example/"},
+		"error, expired request":      templates.Error{Status: 400, ClientName: "Wiki", ClientURL: "https://calendar.example/"},
 		"error, bare":                 templates.Error{Status: 503},
 		"error, unknown":              templates.Error{},
 		"account, empty":              templates.Account{},

@@ -117,29 +117,36 @@ func (s *Sealer) OpenHidden(purpose, hidden string, v any) error {
 
 // Open verifies before it decodes into v. ErrSeal for every failure.
 func (s *Sealer) Open(purpose, sealed string, v any) error {
+	_, err := s.OpenDated(purpose, sealed, v)
+	return err
+}
+
+// OpenDated is Open, and returns when the value was sealed.
+func (s *Sealer) OpenDated(purpose, sealed string, v any) (time.Time, error) {
 	text, mac, ok := strings.Cut(sealed, ".")
 	if !ok || len(sealed) > maxSealed {
-		return ErrSeal
+		return time.Time{}, ErrSeal
 	}
 	// Compared as texts, because a decoder accepts other spellings of the same bytes.
 	if !hmac.Equal([]byte(mac), []byte(s.mac(purpose, text))) {
-		return ErrSeal
+		return time.Time{}, ErrSeal
 	}
 	body, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {
-		return ErrSeal
+		return time.Time{}, ErrSeal
 	}
 	var e envelope
 	if err := json.Unmarshal(body, &e); err != nil {
-		return ErrSeal
+		return time.Time{}, ErrSeal
 	}
-	if age := s.now().Sub(time.Unix(e.At, 0)); age < -time.Minute || age > s.lifetimes[purpose] {
-		return ErrSeal
+	at := time.Unix(e.At, 0).UTC()
+	if age := s.now().Sub(at); age < -time.Minute || age > s.lifetimes[purpose] {
+		return time.Time{}, ErrSeal
 	}
 	if err := json.Unmarshal(e.Value, v); err != nil {
-		return ErrSeal
+		return time.Time{}, ErrSeal
 	}
-	return nil
+	return at, nil
 }
 
 func (s *Sealer) mac(purpose, text string) string {

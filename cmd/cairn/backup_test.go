@@ -762,7 +762,7 @@ var undoLastMigrations = []string{
 	"ALTER TABLE users DROP COLUMN unlocks", "ALTER TABLE users DROP COLUMN locked_until", "ALTER TABLE users DROP COLUMN reset_address", "ALTER TABLE users DROP COLUMN reset_at", "DROP INDEX sessions_address",
 	"ALTER TABLE clients DROP COLUMN dpop_bound_access_tokens", "ALTER TABLE clients DROP COLUMN profile", "ALTER TABLE grants DROP COLUMN dpop_jkt",
 	"ALTER TABLE tokens DROP COLUMN jkt", "ALTER TABLE client_tokens DROP COLUMN jkt",
-	"DROP TABLE client_logos", "DROP TABLE consent_refusals", "ALTER TABLE clients DROP COLUMN home_uri", "ALTER TABLE clients DROP COLUMN optional_scopes",
+	"ALTER TABLE clients DROP COLUMN initiate_login_uri", "DROP TABLE client_logos", "DROP TABLE consent_refusals", "ALTER TABLE clients DROP COLUMN home_uri", "ALTER TABLE clients DROP COLUMN optional_scopes",
 	"DROP TABLE client_allowances", "ALTER TABLE clients DROP COLUMN document", "DROP TABLE device_requests", "ALTER TABLE clients DROP COLUMN device_grant", "DROP TABLE api_clients", "DROP TABLE api_scopes", "DROP TABLE apis", "DROP INDEX grants_status", "DROP INDEX grants_status_revoked", "DROP INDEX client_tokens_status",
 	"ALTER TABLE grants DROP COLUMN resources", "ALTER TABLE grants DROP COLUMN status_list", "ALTER TABLE grants DROP COLUMN status_index",
 	"ALTER TABLE tokens DROP COLUMN audience", "ALTER TABLE tokens DROP COLUMN scope",

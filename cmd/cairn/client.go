@@ -80,6 +80,7 @@ type clientOptions struct {
 	IDTokenClaims     *bool    `name:"id-token-claims" negatable:"" help:"Also put the claims of the granted scopes into the ID token, not only into userinfo. On for a new client."`
 	OptionalScopes    []string `name:"optional-scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scope that users may decline at consent. Repeatable."`
 	HomeURI           *string  `name:"home-uri" placeholder:"URL" help:"Home page; lists it on the Apps page of all who may use it."`
+	InitiateLoginURI  *string  `name:"initiate-login-uri" placeholder:"URL" help:"Page that starts a sign-in (initiate_login_uri): the way back for people whose sign-in took an hour."`
 	LogoFile          *string  `placeholder:"FILE" help:"Its logo: a PNG or WebP of at most 64 KiB and 1024 pixels a side, - for standard input."`
 	Groups            []string `name:"group" sep:"none" commas:"" placeholder:"FLAG" help:"A flag that its groups claim may contain; all but admin if none is given. Repeatable."`
 
@@ -397,6 +398,7 @@ func (o output) printClient(p *program, c *provider.Client, secret string) error
 		{"back-channel URI", r.BackchannelLogoutURI}, {"scopes", strings.Join(r.Scopes, " ")},
 		{"required flag", r.RequireFlag}, {"required acr", r.RequireACR},
 		{"profile", r.Profile}, {"optional scopes", strings.Join(r.OptionalScopes, " ")}, {"home URI", r.HomeURI},
+		{"login URI", r.InitiateLoginURI},
 		{"logo", r.Logo}, {"groups", r.groupNames()}, {"ID tokens", r.IDTokenAlg}, {"refresh grace", grace},
 		{"options", strings.Join(options, ", ")}, {"keys", strings.Join(keys, ", ")},
 	}
