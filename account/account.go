@@ -83,10 +83,11 @@ type Service struct {
 // sealLifetimes maps the purposes of sealed values to their lifetimes.
 var sealLifetimes = map[string]time.Duration{
 	PurposeVerify: VerificationLifetime, PurposeUndo: UndoLifetime, PurposeNotMe: 7 * 24 * time.Hour,
-	signInSeal:    SignInStepLifetime,
-	totpSeal:      FreshFor,
-	sealPasskey:   PasskeyTime,
-	PurposeReturn: time.Hour,
+	signInSeal:  SignInStepLifetime,
+	totpSeal:    FreshFor,
+	sealPasskey: PasskeyTime,
+	// A sign-in page may be left open.
+	PurposeReturn: 30 * 24 * time.Hour, PurposePage: 30 * 24 * time.Hour,
 	PurposeAgain:  time.Minute,
 	purposeInvite: InviteLifetime,
 }

@@ -12,6 +12,9 @@ import (
 // MailedResetLifetime is the lifetime of a reset code that was mailed.
 const MailedResetLifetime = time.Hour
 
+// maxMailed bounds a continuation in the link of a mail: programs cut or break very long ones.
+const maxMailed = 1500
+
 // mailOffContact is the text of ErrMailOff with the contact of the administrators.
 const mailOffContact templates.Text = "This service sends no mail. Ask an administrator of your community. Contact: " +
 	"{contact}"
@@ -19,7 +22,9 @@ const mailOffContact templates.Text = "This service sends no mail. Ask an admini
 // ForgotPassword queues the mail for a forgotten password. It does not look up the account, so
 // neither the response nor its time reveals whether the account exists. The lookup happens when
 // mails are sent.
-func (s *Service) ForgotPassword(ctx context.Context, c Caller, typed string) error {
+//
+// The link in the mail leads back to a continuation of the sign-in page, "" for none.
+func (s *Service) ForgotPassword(ctx context.Context, c Caller, typed, continuation string) error {
 	if !s.MailEnabled() {
 		return s.WithContact(ctx, ErrMailOff, mailOffContact)
 	}
@@ -30,10 +35,14 @@ func (s *Service) ForgotPassword(ctx context.Context, c Caller, typed string) er
 	if !ok {
 		return nil
 	}
+	data := map[string]string{"name": name}
+	if continuation != "" && len(continuation) <= maxMailed {
+		data["continue"] = continuation
+	}
 	web.Note(ctx, "password_forgotten")
 	return s.store.QueueMail(ctx,
 		Mail{Kind: MailForgot, Language: templates.LanguageOf(ctx).Tag(),
-			Data: map[string]string{"name": name}}, s.Now())
+			Data: data}, s.Now())
 }
 
 // AccountName returns the handle or address that was typed. Other text, which people may enter by
@@ -61,7 +70,8 @@ func (s *Service) composeForgot(ctx context.Context, m Mail, _ *templates.Langua
 	if wait, err := s.limits.Take(ctx, web.LimitMail, "reset:"+u.Sub); err != nil || wait > 0 {
 		return templates.Mail{}, cmp.Or(err, errMailPointless)
 	}
-	reset := userMail(templates.WithLanguage(ctx, templates.PickLanguage(m.Language)), u, u.Email, MailReset, s.Now())
+	reset := userMail(templates.WithLanguage(ctx, templates.PickLanguage(m.Language)), u, u.Email, MailReset, s.Now(),
+		"continue", m.Data["continue"])
 	if err := s.store.QueueMail(ctx, reset, s.Now()); err != nil {
 		return templates.Mail{}, err
 	}

@@ -22,8 +22,12 @@ const (
 // purposeInvite is the purpose of the sealed value in the link of a mailed invite.
 const purposeInvite = "mailed-invite"
 
-// PurposeReturn is the purpose of sealed addresses of applications, to which a sign-in leads back.
-const PurposeReturn = "return"
+// Purposes of what a sign-in leads back to: the sealed address of an application, or the sealed local path
+// of a page.
+const (
+	PurposeReturn = "return"
+	PurposePage   = "page"
+)
 
 type verifyLink struct {
 	Sub   string `json:"sub"`

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -372,12 +373,16 @@ func (s *Service) composeReset(ctx context.Context, m Mail, l *templates.Languag
 	if err != nil {
 		return templates.Mail{}, err
 	}
+	address := s.ResetURL(u.Handle, c) + "&" + MailedField + "=1"
+	if next := m.Data["continue"]; next != "" {
+		address += "&" + url.Values{"continue": {next}}.Encode()
+	}
 	return templates.Mail{
 		Subject: l.Text("Set a new password"),
 		Paragraphs: []string{l.Text("Somebody has asked for a new password of your account @{handle}. If that was "+
 			"you, open the link.", "handle", u.Handle)},
 		Link: &templates.MailLink{
-			Label: l.Text("Set a new password"), URL: s.ResetURL(u.Handle, c) + "&" + MailedField + "=1",
+			Label: l.Text("Set a new password"), URL: address,
 		},
 		Notes: []string{
 			l.Text("The link works once, until {time}.", "time", m.clock(l, c.ExpiresAt)),

@@ -284,6 +284,13 @@ func (p *Provider) answer(w http.ResponseWriter, r *http.Request, req *authoriza
 	if mode == "fragment" { // a registered URI has no fragment
 		location = req.redirectURI + "#" + params.Encode()
 	}
+	if req.allowed && !strings.HasPrefix(location, "https:") && !strings.HasPrefix(location, "http:") {
+		// The program opens, and the browser stays at the page. Some open it only by a tap.
+		w.Header().Set("Refresh", "0;url="+location)
+		p.accounts.Show(w, r, http.StatusOK,
+			templates.GoBack{ClientName: req.client.shownName(), URL: location, Answered: true})
+		return nil
+	}
 	w.Header().Set("Location", location)
 	w.WriteHeader(http.StatusSeeOther)
 	return nil

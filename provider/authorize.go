@@ -131,7 +131,7 @@ func (p *Provider) application(ctx context.Context, continuation string) templat
 	if err != nil || p.proveClient(ctx, req) != nil {
 		return templates.Application{}
 	}
-	return templates.Application{Name: req.client.shownName(), Logo: req.client.Logo.Hash}
+	return templates.Application{Name: req.client.shownName(), Logo: req.client.Logo.Hash, Device: req.forDevice()}
 }
 
 func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *authorization, q authzState) error {
@@ -158,6 +158,7 @@ func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *author
 	case err != nil:
 		return &refusal{oauthErrorOf(err), req, err}
 	}
+	req.allowed = q.decision == decisionAllow
 	p.accounts.FactorSetUp(w, r)
 	event := "authorized"
 	if req.forDevice() {
@@ -195,6 +196,7 @@ type authorization struct {
 	begun     time.Time // when it first arrived, however often it was started anew
 	returned  bool
 	proofSeen string
+	allowed   bool   // on the page, just now
 	sealed    string // the continuation that carried it, or empty
 	// stale reports whether the request waited on a page for more than requestLifetime. It is then
 	// started anew: checks, consent and freshness are those of a first arrival.

@@ -81,6 +81,8 @@ type ScopeItem struct {
 type Application struct {
 	Name string
 	Logo string // hash of its picture, "" for none
+	// Device reports whether another device waits for the sign-in.
+	Device bool
 }
 
 // Optional reports whether the person may leave a scope out.

@@ -201,8 +201,9 @@ type ResetPassword struct {
 	Done bool
 	// MinPassword is the shortest password in runes.
 	MinPassword int
-	// Continue is the sealed authorization request that the sign-in link passes on, "" for none.
-	Continue string
+	// Continue is the sealed authorization request that the sign-in link passes on, and ClientName its
+	// application; "" for none.
+	Continue, ClientName string
 	// Contact is whom to ask for a code, "" if unset.
 	Contact string
 	// Mail reports whether a link can be mailed, Mailed whether Code came by mail and so is valid

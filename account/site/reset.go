@@ -54,12 +54,12 @@ func (s *Site) resetForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	f := r.PostForm
-	next, _ := s.continuation(w, r, f)
+	next, application := s.continuation(w, r, f)
 	in := account.Reset{Handle: f.Get("handle"), Code: f.Get("code"), Password: f.Get("password")}
 	out, err := s.ResetPassword(r.Context(), s.Caller(r), in)
 	s.setCookies(w, out)
 	if err == nil {
-		u, page := out.User, templates.ResetPassword{Done: true, Continue: next}
+		u, page := out.User, templates.ResetPassword{Done: true, Continue: next, ClientName: application.Name}
 		if page.Factors, err = s.WaysIn(r.Context(), u); err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (s *Site) apiForgotPassword(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return err
 	}
-	if err := s.ForgotPassword(r.Context(), s.Caller(r), in.Handle); err != nil {
+	if err := s.ForgotPassword(r.Context(), s.Caller(r), in.Handle, ""); err != nil {
 		return err
 	}
 	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
@@ -116,8 +116,12 @@ func (s *Site) forgotForm(w http.ResponseWriter, r *http.Request) error {
 	}
 	typed := r.PostForm.Get("handle")
 	page := templates.ForgotPassword{Handle: text.Cut(typed, 254)}
-	page.Continue, _ = s.continuation(w, r, r.PostForm)
-	err := s.ForgotPassword(r.Context(), s.Caller(r), typed)
+	next, application := s.continuation(w, r, r.PostForm)
+	page.Continue = next
+	if application.Device {
+		next = "" // anybody can have the mail sent: it must not lead a person to somebody else's device
+	}
+	err := s.ForgotPassword(r.Context(), s.Caller(r), typed, next)
 	if err == nil {
 		page.Sent = true
 		return s.showForgot(w, r, http.StatusOK, page)

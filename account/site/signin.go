@@ -314,7 +314,33 @@ func (s *Site) afterSignIn(w http.ResponseWriter, r *http.Request, u account.Use
 		http.Redirect(w, r, back, http.StatusSeeOther)
 		return nil
 	}
+	if path := s.openPage(next); path != "" {
+		return s.Redirect(w, r, path)
+	}
 	return s.Redirect(w, r, "/oauth2/authorize?"+url.Values{"continue": {next}}.Encode())
+}
+
+// wayTo returns the query of the sign-in page with the page of the request to come back to. The overview
+// of the account needs none, and a form is not sent again.
+func (s *Site) wayTo(r *http.Request, q url.Values) string {
+	path := strings.TrimPrefix(r.URL.RequestURI(), s.Path(""))
+	if r.Method != http.MethodPost && path != "/account/" && path == web.LocalPath(path) {
+		if sealed, err := s.Sealer().Seal(account.PurposePage, path); err == nil {
+			q.Set("continue", sealed)
+		}
+	}
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}
+
+// openPage returns the local path of a continuation of this kind, or "".
+func (s *Site) openPage(continuation string) (path string) {
+	if s.Sealer().Open(account.PurposePage, continuation, &path) != nil {
+		return ""
+	}
+	return web.LocalPath(path)
 }
 
 // continuation returns the sealed value if it has the form of one (base64url "." base64url), and ""

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 )
 
@@ -25,7 +26,7 @@ func (b *browser) opened(address, page string) response {
 	b.t.Helper()
 	got := b.get(b.get(address).Header.Get("Location"))
 	if pageName(b.t, got.Text) != page {
-		b.t.Fatalf("%d, page %q, want %q", got.StatusCode, pageName(b.t, got.Text), page)
+		b.t.Fatalf("%s: %d, page %q, want %q", address, got.StatusCode, pageName(b.t, got.Text), page)
 	}
 	return got
 }
@@ -178,4 +179,100 @@ func TestSignOutPageMayBeLeftOpen(t *testing.T) {
 		t.Fatalf("%d %s", got.StatusCode, mainOf(got.Text))
 	}
 	wantStatus(t, "afterwards", b.me(), http.StatusUnauthorized)
+}
+
+// Attack 150: the way back is sealed, and leads to a page of this service only.
+func TestSignInLeadsToThePageThatWasAskedFor(t *testing.T) {
+	s, _, later := startWaiting(t, nil)
+	s.addUser("root1", account.FlagAdmin)
+	for _, path := range []string{"/account/invites", "/account/security/totp", "/admin/users/?query=a%26b", "/account/invites/slip?code=ABCD"} {
+		b := s.visitor()
+		page := b.opened(path, "login")
+		later(11 * time.Minute)
+		if got := b.send(page, "handle", "root1", "password", password); got.Header.Get("Location") != path {
+			t.Errorf("%s: %d to %q", path, got.StatusCode, got.Header.Get("Location"))
+		}
+	}
+	for _, path := range []string{"//evil.example", "https://evil.example/", "/\\evil.example", "/account/", "x.y"} {
+		form := url.Values{"handle": {"ada"}, "password": {password}, "next": {path}, "continue": {path}}
+		got := s.visitor().postForm("/login/", form)
+		if to := got.Header.Get("Location"); to != "/account/" && to != "/oauth2/authorize?continue=x.y" {
+			t.Errorf("%s: to %q", path, to)
+		}
+	}
+	// A form that was sent signed out is not repeated by a GET of its address.
+	if got := s.visitor().postForm("/account/invites/delete", url.Values{"code": {"x"}}); strings.Contains(got.Header.Get("Location"), "continue") {
+		t.Errorf("a form: to %q", got.Header.Get("Location"))
+	}
+}
+
+func TestAllowForPrivateSchemeLeavesPageWithTheWayBack(t *testing.T) {
+	const uri = "org.example.phone:/cb"
+	s, rp, _ := startWaiting(t, func(c *provider.Client) {
+		c.Name, c.AuthMethod, c.RedirectURIs = "Phone", provider.AuthNone, []string{uri}
+	})
+	rp.config.RedirectURL, rp.config.ClientSecret = uri, ""
+	b := s.signedIn("ada")
+	got := b.get(b.decide(b.consentPage(rp.authURL()), "allow"))
+	link := elementByID(t, got.Text, "go-back")
+	if got.StatusCode != http.StatusOK || pageName(t, got.Text) != "go-back" || link == nil || !strings.Contains(elementText(link), "Phone") {
+		t.Fatalf("%d %s", got.StatusCode, mainOf(got.Text))
+	}
+	if got.Header.Get("Refresh") != "0;url="+attribute(link, "href") || got.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("headers: %v", got.Header)
+	}
+	query, ok := strings.CutPrefix(attribute(link, "href"), uri+"?")
+	answer, err := url.ParseQuery(query)
+	if !ok || err != nil || answer.Get("state") != rp.state {
+		t.Fatalf("link %q", attribute(link, "href"))
+	}
+	if _, err := rp.exchange(answer.Get("code")); err != nil {
+		t.Error(err)
+	}
+	// Without a question in between there is no page either.
+	if got := b.get(rp.authURL("scope", "openid")); got.StatusCode != http.StatusSeeOther || !strings.HasPrefix(got.Header.Get("Location"), uri) {
+		t.Errorf("allowed before: %d %s", got.StatusCode, got.Header.Get("Location"))
+	}
+}
+
+func TestForgottenPasswordLeadsBackToTheApplication(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		l.member("ada")
+		rp := l.app("wiki", func(c *provider.Client) { c.Name, c.DeviceGrant = "Wiki", true })
+		b := l.visitor()
+		sealed := pageForm(t, b.opened(rp.authURL(), "login").Text).values.Get("continue")
+		needStatus(t, "asked", b.send(b.get("/forgot-password/?continue="+sealed), "handle", "ada"), http.StatusOK)
+		m := l.mail("forgotten", "ada@example.org")
+		phone := l.visitor()
+		page := phone.get("/reset-password/?" + linkQuery(t, m.Text))
+		done := needStatus(t, "reset", phone.send(page, "password", "another long password"), http.StatusOK)
+		link := elementByID(t, done.Text, "reset-login")
+		if link == nil || elementText(link) != "Back to Wiki" {
+			t.Fatalf("last page: %s", mainOf(done.Text))
+		}
+		got := phone.send(phone.get(attribute(link, "href")), "handle", "ada", "password", "another long password")
+		wantAnswer(t, "after the sign-in", answered(t, phone.follow(got, "ada")), "code")
+
+		// Another person's device waits for this one: its mail is a plain one.
+		begun := l.clientPost("device_authorization", "wiki", rp.config.ClientSecret, url.Values{"scope": {"openid"}})
+		user, _ := begun.JSON(t)["user_code"].(string)
+		eve := l.visitor()
+		waiting := eve.postForm("/device", url.Values{"user_code": {user}})
+		sealed = continuationOf(t, eve.get(waiting.Header.Get("Location")), "/login/")
+		l.mails()
+		needStatus(t, "asked", eve.send(eve.get("/forgot-password/?continue="+sealed), "handle", "ada"), http.StatusOK)
+		if m := l.mail("forgotten again", "ada@example.org"); strings.Contains(m.Text, "continue=") {
+			t.Errorf("the mail leads to the device: %s", m.Text)
+		}
+	})
+}
+
+// linkQuery is the query of the link in a mail.
+func linkQuery(t *testing.T, text string) string {
+	t.Helper()
+	_, query, ok := strings.Cut(text, "/reset-password/?")
+	if !ok {
+		t.Fatalf("no link: %s", text)
+	}
+	return strings.Fields(query)[0]
 }
