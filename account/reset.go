@@ -84,6 +84,12 @@ func (s *Service) ResetPassword(ctx context.Context, c Caller, in Reset) (Signed
 	return SignedIn{User: u, Marks: s.withMark(c.Browser.Marks, u)}, nil
 }
 
+// ResetCodeValid reports whether a code sets a new password of the account with the handle. Codes are too
+// long to be guessed, so nothing is counted.
+func (s *Service) ResetCodeValid(ctx context.Context, handle, code string) (bool, error) {
+	return s.store.ResetCodeValid(ctx, handle, HashSecret(code), s.Now())
+}
+
 // checkReset returns the account of a right code.
 func (s *Service) checkReset(ctx context.Context, c Caller, in Reset) (handle, code string, err error) {
 	typed := withoutAt(in.Handle)

@@ -133,6 +133,8 @@ type AccountInvites struct {
 	InvitesRemaining int
 	// Mail reports whether an invite can be mailed.
 	Mail bool
+	// Note and Email were typed into a refused form.
+	Note, Email string
 }
 
 // Unused reports whether one of the invites has not been used.

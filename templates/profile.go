@@ -11,6 +11,8 @@ type Account struct {
 	Member
 	// Values has the members of the profile by name: as stored, or as typed and refused.
 	Values map[string]string
+	// Shown has the values that the form was first filled in with, as JSON.
+	Shown string
 	// FieldErrors has error sentences by member.
 	FieldErrors map[string]string
 	// EmailVerified and PhoneVerified describe the stored values.

@@ -166,6 +166,8 @@ type Register struct {
 	Error, ErrorCode string
 	// FieldErrors has error sentences by field name (code, handle, display_name, email, password).
 	FieldErrors map[string]string
+	// Linked reports whether Code came by a link, so that the form has no field for it.
+	Linked bool
 	// SignedInAs is the handle of the browser's session, "" for none.
 	SignedInAs string
 	// Closed shows that registration is closed, without a form.
@@ -206,6 +208,8 @@ type ResetPassword struct {
 	Continue, ClientName string
 	// Contact is whom to ask for a code, "" if unset.
 	Contact string
+	// Linked reports whether Handle and Code came by a link, so that the form has no fields for them.
+	Linked bool
 	// Mail reports whether a link can be mailed, Mailed whether Code came by mail and so is valid
 	// for an hour.
 	Mail, Mailed bool
@@ -220,6 +224,9 @@ func (ResetPassword) page() (string, bool) { return "reset-password", false }
 func (p ResetPassword) fault(field string) (string, bool) {
 	return "", p.Error != "" && blamed(p.ErrorCode, field)
 }
+
+// Spent reports whether the link that was opened works no longer.
+func (p ResetPassword) Spent() bool { return p.Linked && p.ErrorCode == "invalid_reset_code" }
 
 // Lacking reports whether the person has to get a code first.
 func (p ResetPassword) Lacking() bool { return p.Code == "" || p.ErrorCode == "invalid_reset_code" }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -20,7 +21,8 @@ func (s *Site) invitesPage(r *http.Request, m templates.Member) (templates.Page,
 	if err != nil {
 		return nil, err
 	}
-	page, now := templates.AccountInvites{Member: m, InvitesRemaining: remaining, Mail: s.MailEnabled()}, s.Now()
+	page, now := templates.AccountInvites{Member: m, InvitesRemaining: remaining, Mail: s.MailEnabled(),
+		Note: text.Cut(r.PostForm.Get("note"), 256), Email: text.Cut(r.PostForm.Get("email"), 256)}, s.Now()
 	for _, i := range invites {
 		used := !i.UsedAt.IsZero()
 		page.Invites = append(page.Invites, templates.InviteRow{

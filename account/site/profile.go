@@ -152,6 +152,9 @@ func (s *Site) describeProfile(r *http.Request, m templates.Member) templates.Ac
 			"address.locality": a.Locality, "address.region": a.Region,
 			"address.postal_code": a.PostalCode, "address.country": a.Country,
 		}}
+	if shown, err := json.Marshal(page.Values); err == nil {
+		page.Shown = string(shown)
+	}
 	if s.MailEnabled() && u.Email != "" && !u.EmailVerified {
 		page.Verify, page.VerifyCode = u.Email, s.Verifiable(u)
 	}
@@ -168,6 +171,9 @@ func (s *Site) refusedProfile(r *http.Request, m templates.Member, faults []web.
 	for _, f := range faults {
 		page.FieldErrors[strings.ReplaceAll(f.Pointer[1:], "/", ".")] = string(f.Detail)
 	}
+	if r.PostForm.Has(shownField) {
+		page.Shown = r.PostForm.Get(shownField)
+	}
 	for name := range page.Values {
 		if r.PostForm.Has(name) {
 			page.Values[name] = text.CutLines(r.PostForm.Get(name))
@@ -176,14 +182,25 @@ func (s *Site) refusedProfile(r *http.Request, m templates.Member, faults []web.
 	return page
 }
 
+// shownField has the values that the form was filled in with, as JSON. A form without it saves every field.
+const shownField = "shown"
+
+// profileForm saves the fields that were changed in the form. What another tab has saved meanwhile stays.
 func (s *Site) profileForm(_ http.ResponseWriter, r *http.Request) error {
 	c := account.UserChange{}
 	if b := r.PostForm.Get("birthdate"); r.PostForm.Has("birthdate_no_year") && len(b) == len("1990-03-31") {
 		r.PostForm.Set("birthdate", "0000"+b[4:])
 	}
+	var shown map[string]string
+	if json.Unmarshal([]byte(r.PostForm.Get(shownField)), &shown) != nil {
+		shown = nil
+	}
 	for _, name := range account.UserMembers() {
-		if account.OwnMember(name) && r.PostForm.Has(name) {
-			c[name] = r.PostForm.Get(name)
+		value := r.PostForm.Get(name)
+		before, known := shown[name]
+		unchanged := known && strings.ReplaceAll(value, "\r\n", "\n") == strings.ReplaceAll(before, "\r\n", "\n")
+		if account.OwnMember(name) && r.PostForm.Has(name) && !unchanged {
+			c[name] = value
 		}
 	}
 	_, err := s.ChangeProfile(r.Context(), s.Caller(r), c, keepOthers(r))

@@ -46,7 +46,7 @@ func (s *Site) registerPage(w http.ResponseWriter, r *http.Request) error {
 	i, err := open(r.Context(), s.Caller(r), page.Code)
 	switch {
 	case err == nil:
-		page.Code, page.InvitedBy, page.Note = i.Shown(), i.Inviter, i.Note
+		page.Code, page.InvitedBy, page.Note, page.Linked = i.Shown(), i.Inviter, i.Note, true
 		if page.Email = s.InvitedAddress(i, q.Get("mailed")); page.Email != "" {
 			page.Mailed = q.Get("mailed")
 		}
@@ -97,7 +97,7 @@ func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
 		Code: text.Cut(in.Code, 64), Handle: text.Cut(in.Handle, 64), DisplayName: text.Cut(in.DisplayName, 64),
 		Email: text.Cut(in.Email, 256), Mailed: text.Cut(in.Mailed, 1024), Continue: next,
 		Error: p.Detail, ErrorCode: p.Code, Closed: errors.Is(cause, account.ErrRegistrationFull),
-		FieldErrors: map[string]string{},
+		FieldErrors: map[string]string{}, Linked: f.Has("linked") && !errors.Is(cause, account.ErrInvalidInvite),
 	}
 	// On a phone the browser scrolls to the field, so the error is shown there too.
 	switch {

@@ -27,14 +27,25 @@ func (s *Site) apiResetPassword(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
 }
 
-// resetPage shows the form, filled in from the link. It does not check the code: opening the page
-// is not an attempt.
+// resetPage shows the form, filled in from the link, or that the link is spent.
 func (s *Site) resetPage(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	page := templates.ResetPassword{Code: account.CanonicalCode(q.Get("code"), account.ResetCodeLength), Mailed: q.Has(account.MailedField)}
 	page.Continue, _ = s.continuation(w, r, q)
 	if h, err := account.CanonicalHandle(q.Get("handle")); err == nil {
 		page.Handle = h
+	}
+	if page.Handle == "" || page.Code == "" {
+		return s.showReset(w, r, http.StatusOK, page)
+	}
+	valid, err := s.ResetCodeValid(r.Context(), page.Handle, page.Code)
+	if err != nil {
+		return err
+	}
+	page.Linked = true
+	if !valid {
+		page.ErrorCode = account.ErrInvalidResetCode.Code
+		return s.showReset(w, r, account.ErrInvalidResetCode.Status, page)
 	}
 	return s.showReset(w, r, http.StatusOK, page)
 }
@@ -73,7 +84,7 @@ func (s *Site) resetForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.showReset(w, r, p.Status, templates.ResetPassword{
-		Handle: text.Cut(in.Handle, 64), Code: text.Cut(in.Code, 64), Mailed: f.Has(account.MailedField),
+		Handle: text.Cut(in.Handle, 64), Code: text.Cut(in.Code, 64), Mailed: f.Has(account.MailedField), Linked: f.Has("linked"),
 		Error: p.Detail, ErrorCode: p.Code, Continue: next,
 	})
 }

@@ -276,3 +276,58 @@ func linkQuery(t *testing.T, text string) string {
 	}
 	return strings.Fields(query)[0]
 }
+
+func TestProfileOfOlderTabKeepsWhatTheOtherSaved(t *testing.T) {
+	s, _, _ := startWaiting(t, nil)
+	b := s.signedIn("ada")
+	older, newer := formOn(t, b.get("/account/").Text, "/account/profile"), formOn(t, b.get("/account/").Text, "/account/profile")
+	newer.fields.Set("nickname", "Countess")
+	needStatus(t, "newer tab", newer.send(b), http.StatusSeeOther)
+	older.fields.Set("given_name", "Augusta")
+	older.fields.Set("gender", strings.Repeat("x", 400))
+	refused := needStatus(t, "older tab, refused", older.send(b), http.StatusBadRequest)
+	older = formOn(t, refused.Text, "/account/profile")
+	older.fields.Set("gender", "")
+	needStatus(t, "older tab", older.send(b), http.StatusSeeOther)
+	if me := b.me().JSON(t); me["nickname"] != "Countess" || me["given_name"] != "Augusta" {
+		t.Errorf("nickname %v, given name %v", me["nickname"], me["given_name"])
+	}
+}
+
+func TestRefusedInviteKeepsWhatWasTyped(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		l.member("ada")
+		b := l.signedIn("ada")
+		got := b.postForm("/account/invites", url.Values{"note": {"for Bo"}, "email": {"no address"}})
+		if got.StatusCode < 400 || attribute(elementByID(t, got.Text, "note"), "value") != "for Bo" || attribute(elementByID(t, got.Text, "invite-email"), "value") != "no address" {
+			t.Errorf("%d %s", got.StatusCode, mainOf(got.Text))
+		}
+	})
+}
+
+func TestSpentLinkSaysSoWhenItIsOpened(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		l.member("ada")
+		needStatus(t, "forgot", l.visitor().call(`POST /api/auth/forgot-password {"handle":"ada"}`), 200)
+		address := "/reset-password/?" + linkQuery(t, l.mail("forgotten", "ada@example.org").Text)
+		b := l.visitor()
+		page := needStatus(t, "opened", b.get(address), http.StatusOK)
+		for _, id := range []string{"handle", "code"} {
+			if elementByID(t, page.Text, id) != nil {
+				t.Errorf("the page of the link has the field %s", id)
+			}
+		}
+		weak := needStatus(t, "weak", b.send(page, "password", "ada"), http.StatusBadRequest)
+		if elementByID(t, weak.Text, "code") != nil {
+			t.Error("a refused password brings the fields back")
+		}
+		needStatus(t, "set", b.send(weak, "password", "another of 3 hills"), http.StatusOK)
+		l.mails()
+		spent := needStatus(t, "opened again", b.get(address), account.ErrInvalidResetCode.Status)
+		if elementByID(t, spent.Text, "spent") == nil || elementByID(t, spent.Text, "password") != nil {
+			t.Fatalf("%s", mainOf(spent.Text))
+		}
+		needStatus(t, "renewed", b.send(spent), http.StatusOK)
+		linkQuery(t, l.mail("a new link", "ada@example.org").Text)
+	})
+}
