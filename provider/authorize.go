@@ -128,7 +128,10 @@ func (p *Provider) startOf(c *Client) string {
 // continuation cannot be used. The page uses the language that the application requests.
 func (p *Provider) application(ctx context.Context, continuation string) templates.Application {
 	req, err := p.openContinuation(continuation)
-	if err != nil || p.proveClient(ctx, req) != nil {
+	if err != nil {
+		return templates.Application{Gone: true}
+	}
+	if p.proveClient(ctx, req) != nil {
 		return templates.Application{}
 	}
 	return templates.Application{Name: req.client.shownName(), Logo: req.client.Logo.Hash, Device: req.forDevice()}

@@ -81,8 +81,9 @@ type ScopeItem struct {
 type Application struct {
 	Name string
 	Logo string // hash of its picture, "" for none
-	// Device reports whether another device waits for the sign-in.
-	Device bool
+	// Device reports whether another device waits for the sign-in, and Gone whether the request is too old
+	// to go on.
+	Device, Gone bool
 }
 
 // Optional reports whether the person may leave a scope out.

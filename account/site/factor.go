@@ -237,7 +237,7 @@ func (s *Site) describeHistory(r *http.Request, page *templates.AccountSecurity)
 // The set-up cookie keeps the way back of a browser that an application sent here to set up a
 // factor, and what is missing: "passkey." or "any.".
 const (
-	setUpLifetime  = 10 * time.Minute
+	setUpLifetime  = time.Hour
 	maxSetUpCookie = 3500 // browsers drop what has more than 4,096 bytes
 )
 

@@ -217,6 +217,9 @@ func (s *Site) continuation(
 	if s.applications != nil && sealed != "" {
 		application = s.applications(r.Context(), sealed)
 	}
+	if application.Gone && s.openPage(sealed) == "" {
+		sealed = "" // the sign-in leads to the account
+	}
 	if application.Name != "" {
 		web.KeepOpener(w)
 	}

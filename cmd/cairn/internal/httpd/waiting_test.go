@@ -70,6 +70,20 @@ func TestSignInPageMayBeLeftOpen(t *testing.T) {
 	}
 }
 
+// A password manager opens the address that it has saved for ever.
+func TestSavedAddressOfSignInPageSignsInForEver(t *testing.T) {
+	s, rp, later := startWaiting(t, nil)
+	b := s.visitor()
+	saved := b.get(rp.authURL()).Header.Get("Location")
+	open := b.get(saved)
+	later(31 * 24 * time.Hour)
+	for what, page := range map[string]response{"left open": open, "opened": b.get(saved)} {
+		if got := s.visitor().send(page, "handle", "ada", "password", password); got.Header.Get("Location") != "/account/" {
+			t.Errorf("%s: %d to %q", what, got.StatusCode, got.Header.Get("Location"))
+		}
+	}
+}
+
 // A sign-in during the first wait does not count for prompt=login after the next.
 func TestWaitingRequestAsksForFreshSignIn(t *testing.T) {
 	s, rp, later := startWaiting(t, func(c *provider.Client) { c.Trusted = true })
@@ -196,7 +210,7 @@ func TestSignInLeadsToThePageThatWasAskedFor(t *testing.T) {
 	for _, path := range []string{"//evil.example", "https://evil.example/", "/\\evil.example", "/account/", "x.y"} {
 		form := url.Values{"handle": {"ada"}, "password": {password}, "next": {path}, "continue": {path}}
 		got := s.visitor().postForm("/login/", form)
-		if to := got.Header.Get("Location"); to != "/account/" && to != "/oauth2/authorize?continue=x.y" {
+		if to := got.Header.Get("Location"); to != "/account/" {
 			t.Errorf("%s: to %q", path, to)
 		}
 	}
