@@ -221,7 +221,10 @@ func TestSettingsByForms(t *testing.T) {
 	}
 	general[9] = "many"
 	b.Page("/admin/settings/general", general...).Is(400).Shows(`id="max_users-error"`, `value="many"`)
-	general[9], general[3] = "50", "blue"
+	general[3], general[11] = "blue", "few"
+	b.Page("/admin/settings/general", general...).Is(400).
+		Shows(`id="max_users-error"`, `id="invites_per_member-error"`, `id="accent_colour-error"`, `value="many"`, `value="few"`, `value="blue"`)
+	general[9], general[11] = "50", "5"
 	b.Page("/admin/settings/general", general...).Is(400).Shows(`id="accent_colour-error"`, `value="blue"`)
 	b.Page("/admin/settings/flags", "new_flag", "<b>").Is(400).Shows(`id="new_flag-error"`, "&lt;b&gt;")
 	b.Page("/admin/settings/flags", "known", "coach", "remove", "coach", "remove", "admin").RedirectsTo("/id/admin/settings?notice=flags#flags")

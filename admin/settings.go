@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/base64"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -117,16 +118,31 @@ func (s *Service) settingsRefused(w http.ResponseWriter, r *http.Request, sectio
 	return s.showSettingsPage(w, r, p.Status, page)
 }
 
-// number adds a member whose field must be a whole number, if it differs from the stored value.
-func number(c account.SettingsChange, f url.Values, name string, stored int) error {
-	n, err := strconv.Atoi(strings.TrimSpace(f.Get(name)))
-	switch {
-	case err != nil:
-		return web.ForField(http.StatusBadRequest, "invalid_settings", "/"+name, "Write a whole number.")
-	case n != stored:
-		c[name] = n
+// numbers adds the members whose fields must be whole numbers, if they differ from the stored values. The
+// error names every wrong field of the form, those of other members too.
+func numbers(v account.Settings, c account.SettingsChange, f url.Values, stored map[string]int) error {
+	const text templates.Text = "Write a whole number."
+	var wrong []web.FieldError
+	for _, name := range slices.Sorted(maps.Keys(stored)) {
+		n, err := strconv.Atoi(strings.TrimSpace(f.Get(name)))
+		switch {
+		case err != nil:
+			wrong = append(wrong, web.Fault("/"+name, text))
+		case n != stored[name]:
+			c[name] = n
+		}
 	}
-	return nil
+	if wrong == nil {
+		return nil
+	}
+	if _, err := c.To(&v); err != nil {
+		p, known := web.ProblemOf(err)
+		if !known {
+			return err
+		}
+		wrong = append(wrong, p.Errors...)
+	}
+	return web.NewProblem(http.StatusBadRequest, "invalid_settings", text, wrong...)
 }
 
 func generalSettings(v account.Settings, f url.Values) (account.SettingsChange, error) {
@@ -139,10 +155,7 @@ func generalSettings(v account.Settings, f url.Values) (account.SettingsChange, 
 			c[name] = typed
 		}
 	}
-	if err := number(c, f, "max_users", v.MaxUsers); err != nil {
-		return nil, err
-	}
-	return c, number(c, f, "invites_per_member", v.InvitesPerMember)
+	return c, numbers(v, c, f, map[string]int{"max_users": v.MaxUsers, "invites_per_member": v.InvitesPerMember})
 }
 
 func securitySettings(v account.Settings, f url.Values) (account.SettingsChange, error) {
@@ -154,10 +167,7 @@ func securitySettings(v account.Settings, f url.Values) (account.SettingsChange,
 	if on := f.Has("sign_out_on_flag_loss"); on != v.SignOutOnFlagLoss {
 		c["sign_out_on_flag_loss"] = on
 	}
-	if err := number(c, f, "min_password_length", v.MinPassword); err != nil {
-		return nil, err
-	}
-	return c, number(c, f, "audit_days", v.AuditDays)
+	return c, numbers(v, c, f, map[string]int{"min_password_length": v.MinPassword, "audit_days": v.AuditDays})
 }
 
 // flagSettings changes the flags that the form has shown (known) and adds a new one. A removed
