@@ -248,13 +248,17 @@ func (p *Provider) readAuthorization(w http.ResponseWriter, r *http.Request) (*a
 	if err := p.openPushed(r.Context(), req); err != nil {
 		return nil, err
 	}
-	if err := p.proveClient(r.Context(), req); err != nil {
-		return nil, err
+	return req, p.proveWaiting(r.Context(), req)
+}
+
+// proveWaiting is proveClient for a request that may have waited on a page. A pushed one must not: what
+// spendPushed remembers does not live as long.
+func (p *Provider) proveWaiting(ctx context.Context, req *authorization) error {
+	err := p.proveClient(ctx, req)
+	if err == nil && req.stale && req.pushed != nil {
+		err = &expiredRequest{req.client}
 	}
-	if req.stale && req.pushed != nil { // what spendPushed remembers does not live as long
-		return nil, &expiredRequest{req.client}
-	}
-	return req, nil
+	return err
 }
 
 // forgotten reports whether the application has probably forgotten that it made the request.

@@ -136,7 +136,7 @@ func (p *Provider) consenting(
 			err = p.typedHere(r, req)
 		}
 		if err == nil {
-			err = p.proveClient(r.Context(), req)
+			err = p.proveWaiting(r.Context(), req)
 		}
 		if err != nil {
 			return err

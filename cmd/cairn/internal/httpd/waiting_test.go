@@ -181,6 +181,12 @@ func TestExpiredPushedRequestNamesItsApplication(t *testing.T) {
 	later(11 * time.Minute)
 	named("page left open", b.get(b.send(page, "handle", "ada", "password", password).Header.Get("Location")))
 	named("reference opened late", b.get(address))
+	// The page of an answered request does not make a new one of it.
+	consent := b.consentPage(s.pushedURL("wiki", s.push("wiki", secret, rp.pushed())))
+	wantAnswer(t, "in time", answered(t, b.get(b.decide(consent, "allow"))), "code")
+	later(2 * time.Hour)
+	named("Allow again", b.send(consent, "decision", "allow"))
+	named("page reloaded", b.get(consent.Request.URL.RequestURI()))
 }
 
 func TestSignOutPageMayBeLeftOpen(t *testing.T) {
