@@ -176,7 +176,7 @@ func (p *Provider) errorPage(w http.ResponseWriter, r *http.Request, err error) 
 		w.Header().Set("Retry-After", "2")
 	}
 	page := templates.Error{Status: problem.Status, Detail: problem.Detail, RequestID: web.RequestID(r.Context())}
-	if gone, ok := errors.AsType[*expiredRequest](err); ok {
+	if gone, ok := errors.AsType[*pushedGone](err); ok {
 		page.ClientName, page.ClientURL = gone.client.shownName(), p.startOf(gone.client)
 	}
 	p.accounts.Show(w, r, problem.Status, page)

@@ -67,14 +67,14 @@ func (p *Provider) denyAccess(w http.ResponseWriter, r *http.Request, req *autho
 	}
 	flag := req.client.RequireFlag
 	page := templates.AccessDenied{
-		ClientName: cmp.Or(req.client.Name, req.client.ID), Logo: req.client.Logo.Hash, Handle: q.identity.User.Handle,
+		ClientName: req.client.shownName(), Logo: req.client.Logo.Hash, Handle: q.identity.User.Handle,
 		Flag: flag, Description: settings.FlagDescriptions[flag], Contact: settings.Contact, Continue: req.sealed,
 	}
 	switch {
 	case req.forDevice():
 		err, page.Continue = p.denyDevice(r.Context(), req), ""
 	case req.sealed == "":
-		page.Continue, err = p.sealRequest(req, q.identity, false)
+		page.Continue, err = p.sealRequest(req, fingerprint(q.identity), false)
 	}
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *author
 	var err error
 	if q.lasts != 0 {
 		g.Told, err = p.accounts.LastingAccess(r.Context(), p.accounts.CallerIn(r, q.identity), req.client.ID,
-			cmp.Or(req.client.Name, req.client.ID))
+			req.client.shownName())
 		if err != nil {
 			return err
 		}
@@ -256,7 +256,7 @@ func (p *Provider) readAuthorization(w http.ResponseWriter, r *http.Request) (*a
 func (p *Provider) proveWaiting(ctx context.Context, req *authorization) error {
 	err := p.proveClient(ctx, req)
 	if err == nil && req.stale && req.pushed != nil {
-		err = &expiredRequest{req.client}
+		err = &pushedGone{req.client}
 	}
 	return err
 }

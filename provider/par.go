@@ -81,11 +81,11 @@ func (p *Provider) pushRequest(w http.ResponseWriter, r *http.Request, c *Client
 var errPushedGone = web.NewProblem(http.StatusBadRequest, "expired_request",
 	"This request to sign in was already used or took too long. Go back to the application and start again.")
 
-// expiredRequest is errPushedGone for a known client: its page leads back to the application.
-type expiredRequest struct{ client *Client }
+// pushedGone is errPushedGone for a known client: its page leads back to the application.
+type pushedGone struct{ client *Client }
 
-func (*expiredRequest) Error() string { return errPushedGone.Error() }
-func (*expiredRequest) Unwrap() error { return errPushedGone }
+func (*pushedGone) Error() string { return errPushedGone.Error() }
+func (*pushedGone) Unwrap() error { return errPushedGone }
 
 // openPushed replaces the reference by the pushed request. Other parameters in the URL are
 // dropped (clients repeat response_type and scope there, as OpenID Connect Core section 6
@@ -104,7 +104,7 @@ func (rs *rules) openPushed(ctx context.Context, req *authorization) error {
 	query, err := rs.storage.PushedRequest(ctx, hash, id, rs.now())
 	if errors.Is(err, ErrNotFound) {
 		if c, err := rs.client(ctx, id); err == nil {
-			return &expiredRequest{c}
+			return &pushedGone{c}
 		}
 		return errPushedGone
 	}
@@ -126,7 +126,7 @@ func (p *Provider) spendPushed(ctx context.Context, req *authorization) error {
 	}
 	err := p.storage.SpendAssertion(ctx, "request_uri "+req.client.ID, string(req.pushed), p.now().Add(time.Hour))
 	if errors.Is(err, ErrSpent) {
-		return &expiredRequest{req.client}
+		return &pushedGone{req.client}
 	}
 	return err
 }
