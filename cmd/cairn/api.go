@@ -57,16 +57,32 @@ type apiOptions struct {
 	AllClients *bool    `negatable:"" help:"Let every client use it."`
 }
 
-func (o *apiOptions) apply(a *provider.API) error {
-	if len(o.Scope) > 0 {
-		a.Scopes = nil
-	}
-	for _, text := range o.Scope {
+// apiScopes reads the values of a flag such as --scope.
+func apiScopes(flag string, values []string) (scopes []provider.APIScope, err error) {
+	for _, text := range values {
 		name, sentence, ok := strings.Cut(text, "=")
 		if !ok {
-			return usagef("--scope %q: write NAME=SENTENCE, such as 'trails.read=See your trails'", text)
+			return nil, usagef("--%s %q: write NAME=SENTENCE, such as 'trails.read=See your trails'", flag, text)
 		}
-		a.Scopes = append(a.Scopes, provider.APIScope{Name: name, Sentence: strings.TrimSpace(sentence)})
+		scopes = append(scopes, provider.APIScope{Name: name, Sentence: strings.TrimSpace(sentence)})
+	}
+	return scopes, nil
+}
+
+func scopeNames(scopes []provider.APIScope) (names []string) {
+	for _, s := range scopes {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+func (o *apiOptions) apply(a *provider.API) error {
+	scopes, err := apiScopes("scope", o.Scope)
+	if err != nil {
+		return err
+	}
+	if len(scopes) > 0 {
+		a.Scopes = scopes
 	}
 	if o.Token != nil {
 		a.Opaque = *o.Token == "opaque"
@@ -149,7 +165,7 @@ func (o output) printAPI(p *program, a *provider.API, secret string) error {
 // warnOfAPI warns the operator about a registration that no client can use.
 func warnOfAPI(p *program, a *provider.API) {
 	if !a.AllClients && len(a.Clients) == 0 {
-		fmt.Fprintf(p.stderr, "cairn: no client may use it yet: cairn api update %s --client ID lets one\n", a.URI)
+		fmt.Fprintf(p.stderr, "cairn: no client may use it yet: cairn api update %s --add-client ID lets one\n", a.URI)
 	}
 }
 
@@ -201,11 +217,7 @@ func (c *listAPICommand) Run(p *program) error {
 		out := c.list(p, "URI", "NAME", "TOKENS", "SCOPES", "CLIENTS", "CREATED")
 		for _, a := range all {
 			d := apiDocumentOf(a, "")
-			var scopes []string
-			for _, s := range d.Scopes {
-				scopes = append(scopes, s.Name)
-			}
-			row := []string{d.URI, d.Name, d.Token, strings.Join(scopes, " "), d.clients(), d.CreatedAt}
+			row := []string{d.URI, d.Name, d.Token, strings.Join(scopeNames(d.Scopes), " "), d.clients(), d.CreatedAt}
 			if err := out.add(d.URI, d, row...); err != nil {
 				return err
 			}
@@ -228,14 +240,61 @@ type updateAPICommand struct {
 	oneAPI
 	output
 	apiUpdate
+	Yes bool `help:"Do not ask before entries of a list are removed."`
 }
 
 // apiUpdate holds the fields of an API that can be updated.
 type apiUpdate struct {
 	apiOptions
-	Name        *string `help:"Name that users see on the consent page."`
-	ClearScope  bool    `help:"Remove all of its scopes."`
-	ClearClient bool    `help:"No longer let any client use it."`
+	Name         *string  `help:"Name that users see on the consent page."`
+	AddScope     []string `sep:"none" placeholder:"NAME=SENTENCE" help:"Add a scope, or give one another sentence. Repeatable."`
+	RemoveScope  []string `sep:"none" placeholder:"NAME" help:"Remove a scope. Repeatable."`
+	AddClient    []string `placeholder:"ID" help:"Let one more client use it. Repeatable."`
+	RemoveClient []string `placeholder:"ID" help:"No longer let a client use it. Repeatable."`
+	ClearScope   bool     `help:"Remove all of its scopes."`
+	ClearClient  bool     `help:"No longer let any client use it."`
+}
+
+// edit applies the flags that change single entries of the lists.
+func (c *apiUpdate) edit(a *provider.API) error {
+	added, err := apiScopes("add-scope", c.AddScope)
+	if err != nil {
+		return err
+	}
+	scopes, clients := listEdit{scopeNames(added), c.RemoveScope}, listEdit{c.AddClient, c.RemoveClient}
+	if err := scopes.eitherOr("scope", len(c.Scope) > 0 || c.ClearScope); err != nil {
+		return err
+	}
+	if err := clients.eitherOr("client", len(c.Client) > 0 || c.ClearClient || c.AllClients != nil); err != nil {
+		return err
+	}
+	if clients.given() && a.AllClients {
+		return usageError{"every client may use this API: --client names those that still may"}
+	}
+	names, err := scopes.apply("scope", scopeNames(a.Scopes))
+	if err != nil {
+		return err
+	}
+	was, list := slices.Concat(added, a.Scopes), []provider.APIScope(nil)
+	for _, name := range names {
+		i := slices.IndexFunc(was, func(s provider.APIScope) bool { return s.Name == name })
+		list = append(list, was[i])
+	}
+	a.Scopes = list
+	a.Clients, err = clients.apply("client", a.Clients)
+	return err
+}
+
+// replaced returns the lists of an API that flags replace.
+func (c *apiUpdate) replaced(a *provider.API) []replacement {
+	given, _ := apiScopes("scope", c.Scope) // apply has reported the error
+	clients := a.Clients
+	if a.AllClients {
+		clients = []string{"every client that is not named"}
+	}
+	return []replacement{
+		{"scope", scopeNames(a.Scopes), scopeNames(given)}, {"client", clients, c.Client},
+	}
 }
 
 // Run updates the given fields. Tokens issued before remain valid.
@@ -249,6 +308,10 @@ func (c *updateAPICommand) Run(p *program) error {
 		return usageError{"give --client or --clear-client, not both"}
 	}
 	return c.withAPI(p, func(st *store.Store, a *provider.API) error {
+		replaced := c.replaced(a)
+		if err := c.edit(a); err != nil {
+			return err
+		}
 		set(&a.Name, c.Name)
 		if c.ClearScope {
 			a.Scopes = nil
@@ -257,6 +320,9 @@ func (c *updateAPICommand) Run(p *program) error {
 			a.Clients, a.AllClients = nil, false
 		}
 		if err := c.apply(a); err != nil {
+			return err
+		}
+		if err := confirmReplacements(p, c.Yes, replaced...); err != nil {
 			return err
 		}
 		if err := st.UpdateAPI(p.ctx, a, operator(account.UpdateAPI, a.URI, "")); err != nil {

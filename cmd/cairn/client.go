@@ -68,8 +68,8 @@ type clientOptions struct {
 	AuthMethod        *string  `name:"auth-method" enum:"any,client_secret_basic,client_secret_post,private_key_jwt" placeholder:"METHOD" help:"How it authenticates: any (client_secret_basic or client_secret_post), one of these two, or private_key_jwt."`
 	JWKSFile          *string  `name:"jwks-file" placeholder:"FILE" help:"Public JWK Set for private_key_jwt, - for standard input."`
 	RequirePKCE       *bool    `name:"require-pkce" negatable:"" help:"Refuse requests without a code challenge."`
-	RequireFlag       *string  `name:"require-flag" placeholder:"FLAG" help:"Allow only users with this access flag."`
-	RequireACR        *string  `name:"require-acr" enum:"2,phr," placeholder:"CLASS" help:"Require two factors (2) or a passkey (phr)."`
+	RequireFlag       *string  `name:"require-flag" once:"" placeholder:"FLAG" help:"Allow only users with this access flag; one flag."`
+	RequireACR        *string  `name:"require-acr" once:"" enum:"2,phr," placeholder:"CLASS" help:"Require two factors (2) or a passkey (phr)."`
 	RefreshGrace      *period  `name:"refresh-grace" placeholder:"DURATION" help:"How long a used refresh token still works, for clients that refresh in parallel: 0s to 60s."`
 	ClientCredentials *bool    `name:"client-credentials" negatable:"" help:"Let it request tokens for itself (client_credentials)."`
 	DeviceGrant       *bool    `name:"device" negatable:"" help:"Allow sign-in by a code typed on another device (RFC 8628)."`
@@ -146,15 +146,11 @@ func assign(c *provider.Client, flags clientOptions) {
 		if !at.IsValid() || value.IsNil() {
 			continue
 		}
-		list, ok := value.Interface().([]string)
-		if !ok {
-			at.Set(value.Elem().Convert(at.Type()))
+		if f.Type.Kind() == reflect.Slice {
+			at.Set(reflect.ValueOf(entries(f, value)))
 			continue
 		}
-		if _, commas := f.Tag.Lookup("commas"); commas {
-			list = strings.Split(strings.Join(list, ","), ",")
-		}
-		at.Set(reflect.ValueOf(slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == "" })))
+		at.Set(value.Elem().Convert(at.Type()))
 	}
 }
 
@@ -460,13 +456,16 @@ type updateClientCommand struct {
 	oneClient
 	output
 	clientUpdate
+	Yes bool `help:"Do not ask before entries of a list are removed."`
 }
 
 // clientUpdate holds the fields of a client that can be updated.
 type clientUpdate struct {
 	clientOptions
-	Name  *string      `help:"Name that users see on the consent page."`
-	Clear clearOptions `embed:""`
+	Name   *string      `help:"Name that users see on the consent page."`
+	Add    clientLists  `embed:"" prefix:"add-" set:"verb=Add"`
+	Remove clientLists  `embed:"" prefix:"remove-" set:"verb=Remove"`
+	Clear  clearOptions `embed:""`
 }
 
 // clearOptions are the earlier flags that clear a field of their name; now an empty value does.
@@ -513,9 +512,19 @@ func (c *updateClientCommand) Run(p *program) error {
 		if client.Document {
 			return usageError{"this client publishes its own description: cairn client allow says what it may do"}
 		}
+		replaced, err := c.edit(client)
+		if err != nil {
+			return err
+		}
 		secretBefore := client.HasSecret()
 		set(&client.Name, c.Name)
 		if err := c.apply(p, st, client); err != nil {
+			return err
+		}
+		if err := client.Check(); err != nil {
+			return err
+		}
+		if err := confirmReplacements(p, c.Yes, replaced...); err != nil {
 			return err
 		}
 		if err := st.UpdateClient(p.ctx, client, onClient(account.UpdateClient, client.ID)); err != nil {

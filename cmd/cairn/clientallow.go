@@ -19,7 +19,12 @@ type allowClientCommand struct {
 	Scope  []string `placeholder:"SCOPE" help:"Scope that they may request. Repeatable. Default: openid, profile, email and offline_access."`
 	API    []string `name:"api" sep:"none" placeholder:"URI" help:"An API that they may use. Repeatable."`
 	Remove bool     `help:"No longer allow the URL, and remove its clients with their consents and tokens."`
-	Yes    bool     `help:"With --remove: do not ask."`
+	Yes    bool     `help:"Do not ask before something is removed."`
+
+	AddScope    []string `placeholder:"SCOPE" help:"Add a scope. Repeatable."`
+	RemoveScope []string `placeholder:"SCOPE" help:"Remove a scope. Repeatable."`
+	AddAPI      []string `name:"add-api" sep:"none" placeholder:"URI" help:"Add an API. Repeatable."`
+	RemoveAPI   []string `name:"remove-api" sep:"none" placeholder:"URI" help:"Remove an API. Repeatable."`
 }
 
 // Help implements kong.HelpProvider.
@@ -46,12 +51,17 @@ func allowanceRowOf(a provider.Allowance) allowanceRow {
 
 // Run lists, adds or removes.
 func (c *allowClientCommand) Run(p *program) error {
-	changes := len(c.Scope) > 0 || len(c.API) > 0
+	scopes, apis := listEdit{c.AddScope, c.RemoveScope}, listEdit{c.AddAPI, c.RemoveAPI}
+	changes := len(c.Scope) > 0 || len(c.API) > 0 || scopes.given() || apis.given()
 	switch {
 	case c.URL == "" && (changes || c.Remove):
 		return usageError{"give the URL; see cairn client allow --help"}
 	case c.Remove && changes:
 		return usageError{"--remove takes neither --scope nor --api"}
+	}
+	err := errors.Join(scopes.eitherOr("scope", len(c.Scope) > 0), apis.eitherOr("api", len(c.API) > 0))
+	if err != nil {
+		return usageError{err.Error()}
 	}
 	return c.withStore(p, func(st *store.Store) error {
 		switch {
@@ -60,13 +70,28 @@ func (c *allowClientCommand) Run(p *program) error {
 		case c.Remove:
 			return c.remove(p, st)
 		}
-		a := provider.Allowance{
-			URL: c.URL, Scopes: c.Scope, APIs: c.API, CreatedAt: time.Now().UTC().Truncate(time.Second),
+		a, err := c.allowance(p, st)
+		if err != nil {
+			return err
 		}
-		if len(a.Scopes) == 0 {
-			a.Scopes = []string{"openid", "profile", "email", "offline_access"}
-		} else if !slices.Contains(a.Scopes, "openid") {
+		replaced := []replacement{{"scope", a.Scopes, c.Scope}, {"api", a.APIs, c.API}}
+		if a.Scopes, err = scopes.apply("scope", a.Scopes); err != nil {
+			return err
+		}
+		if a.APIs, err = apis.apply("api", a.APIs); err != nil {
+			return err
+		}
+		if len(c.Scope) > 0 {
+			a.Scopes = c.Scope
+		}
+		if len(c.API) > 0 {
+			a.APIs = c.API
+		}
+		if !slices.Contains(a.Scopes, "openid") {
 			a.Scopes = append([]string{"openid"}, a.Scopes...)
+		}
+		if err := confirmReplacements(p, c.Yes, replaced...); err != nil {
+			return err
 		}
 		detail := strings.Join(slices.Concat(a.Scopes, a.APIs), " ")
 		if err := st.AllowClients(p.ctx, a, operator(account.AllowClients, a.URL, detail)); err != nil {
@@ -81,6 +106,19 @@ func (c *allowClientCommand) Run(p *program) error {
 			{"allowed", a.URL}, {"scopes", strings.Join(a.Scopes, " ")}, {"APIs", strings.Join(a.APIs, " ")},
 		})
 	})
+}
+
+// allowance returns the allowance of the URL as it is, or a new one with the scopes of most applications.
+func (c *allowClientCommand) allowance(p *program, st *store.Store) (provider.Allowance, error) {
+	all, err := st.Allowances(p.ctx)
+	if i := slices.IndexFunc(all, func(a provider.Allowance) bool { return a.URL == c.URL }); i >= 0 {
+		return all[i], err
+	}
+	a := provider.Allowance{URL: c.URL, CreatedAt: time.Now().UTC().Truncate(time.Second)}
+	if len(c.Scope) == 0 {
+		a.Scopes = []string{"openid", "profile", "email", "offline_access"}
+	}
+	return a, err
 }
 
 func (c *allowClientCommand) show(p *program, st *store.Store) error {

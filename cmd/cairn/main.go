@@ -147,6 +147,9 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 	if err != nil {
 		return complain(stderr, err)
 	}
+	if err := givenOnce(parsed); err != nil {
+		return complain(stderr, err)
+	}
 	for _, warning := range config.UnknownEnvironment(environ) {
 		fmt.Fprintf(stderr, "cairn: warning: %s\n", warning)
 	}
@@ -168,6 +171,22 @@ func isGroup(n *kong.Node, args []string) bool {
 		n = n.Children[i]
 	}
 	return len(n.Children) > 0 && n.DefaultCmd == nil && len(n.Positional) == 0
+}
+
+// givenOnce refuses a second value of a flag that is tagged once. Otherwise the last one would win, which
+// is less strict than what was written.
+func givenOnce(parsed *kong.Context) error {
+	given := map[string]bool{}
+	for _, path := range parsed.Path {
+		if path.Flag == nil || path.Resolved || !path.Flag.Tag.Has("once") {
+			continue
+		}
+		if given[path.Flag.Name] {
+			return usagef("--%s is given twice, and takes one value", path.Flag.Name)
+		}
+		given[path.Flag.Name] = true
+	}
+	return nil
 }
 
 // description returns the first help text; name is how the program was called.

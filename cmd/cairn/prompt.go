@@ -97,7 +97,12 @@ func confirm(p *program, yes bool, prompt string) error {
 	if !isTerminal(p.stdin) {
 		return usageError{prompt + " This cannot be undone: add --yes"}
 	}
-	answer, err := ask(p, prompt+" This cannot be undone. [y/N] ")
+	return mustAgree(p, prompt+" This cannot be undone. [y/N] ")
+}
+
+// mustAgree asks on a terminal and returns an error unless the answer is yes.
+func mustAgree(p *program, question string) error {
+	answer, err := ask(p, question)
 	if err != nil {
 		return err
 	}
