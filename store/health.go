@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -17,6 +18,11 @@ type Health struct {
 	Bytes      int64
 	DailyBytes int64 // growth in a day, estimated by the audit log
 	Tokens     int64 // counted up to ManyTokens
+	// Encoding is that of a PostgreSQL database, "" on SQLite, which has UTF-8 only.
+	Encoding string
+	// CollationChanged is set if the C library orders text in another way than when the PostgreSQL
+	// database was made: its indexes may then miss rows. Only PostgreSQL 15 and later know it.
+	CollationChanged bool
 }
 
 // ManyTokens bounds the count of tokens.
@@ -61,6 +67,13 @@ func (s *Store) Health(ctx context.Context, now time.Time) (Health, error) {
 	if err == nil {
 		err = db.Raw("SELECT count(*) FROM (SELECT 1 FROM tokens LIMIT ?) t", ManyTokens).Find(&h.Tokens).Error
 	}
+	if err == nil && s.dialect == Postgres {
+		h.Encoding, err = s.Encoding(ctx)
+	}
+	if err == nil && s.dialect == Postgres && h.Number >= 150_000 {
+		err = db.Raw(`SELECT coalesce(datcollversion <> pg_database_collation_actual_version(oid), false)
+			FROM pg_database WHERE datname = current_database()`).Find(&h.CollationChanged).Error
+	}
 	if err != nil {
 		return h, fail("health of the database", err)
 	}
@@ -75,14 +88,46 @@ func (s *Store) Health(ctx context.Context, now time.Time) (Health, error) {
 	return h, fail("health of the database", err)
 }
 
-// QuickCheck reads the whole SQLite file and returns what is damaged, nil if nothing is. PostgreSQL
-// has its own tools for that.
-func (s *Store) QuickCheck(ctx context.Context) ([]string, error) {
+// Encoding returns the encoding of a PostgreSQL database, "" on SQLite.
+func (s *Store) Encoding(ctx context.Context) (encoding string, err error) {
+	if s.dialect == Postgres {
+		err = s.conn(ctx).Raw("SELECT current_setting('server_encoding')").Find(&encoding).Error
+	}
+	return encoding, fail("encoding of the database", err)
+}
+
+// ErrTakesNoWrites means that a PostgreSQL server answers and refuses writes.
+var ErrTakesNoWrites = errors.New("the PostgreSQL server takes no writes")
+
+// CheckWrites returns ErrTakesNoWrites for a standby and for a database whose sessions are read-only. A
+// connection that Options.ReadOnly made read-only does not count.
+func (s *Store) CheckWrites(ctx context.Context) error {
+	if s.dialect != Postgres {
+		return nil
+	}
+	var is struct{ Standby, ReadOnly bool }
+	err := s.conn(ctx).Raw(`SELECT pg_is_in_recovery() AS standby, reset_val = 'on' AS read_only
+		FROM pg_settings WHERE name = 'default_transaction_read_only'`).Find(&is).Error
+	switch {
+	case err != nil:
+		return fail("check whether the database takes writes", err)
+	case is.Standby:
+		return fmt.Errorf("%w: it is a standby: name the primary, or promote it", ErrTakesNoWrites)
+	case is.ReadOnly:
+		return fmt.Errorf("%w: default_transaction_read_only is on: turn it off for this database and user",
+			ErrTakesNoWrites)
+	}
+	return nil
+}
+
+// IntegrityCheck reads the whole SQLite file with its indexes and returns what is damaged, nil if nothing
+// is. PostgreSQL has its own tools for that.
+func (s *Store) IntegrityCheck(ctx context.Context) ([]string, error) {
 	var found []string
 	if s.dialect != SQLite {
 		return nil, nil
 	}
-	if err := s.conn(ctx).Raw("PRAGMA quick_check(3)").Find(&found).Error; err != nil {
+	if err := s.conn(ctx).Raw("PRAGMA integrity_check(3)").Find(&found).Error; err != nil {
 		return nil, fail("check the database", err)
 	}
 	if len(found) == 1 && found[0] == "ok" {

@@ -91,7 +91,7 @@ func openOrCreate(ctx context.Context, c config.Checked, log *slog.Logger) (st *
 		if installed, failed := st.Initialized(ctx); failed != nil {
 			err = failed
 		} else if !installed {
-			err = st.Migrate(ctx)
+			err = createTables(ctx, st)
 		}
 	case errors.Is(err, store.ErrNewerSchema):
 		err = fmt.Errorf("%s was migrated by a newer cairn: run that version, or restore a backup", c.DatabaseLabel())
@@ -107,6 +107,19 @@ func openOrCreate(ctx context.Context, c config.Checked, log *slog.Logger) (st *
 		return nil, false, errors.Join(databaseError(err), st.Close())
 	}
 	return st, existed, nil
+}
+
+// createTables refuses a database that cannot hold every name.
+func createTables(ctx context.Context, st *store.Store) error {
+	encoding, err := st.Encoding(ctx)
+	if err == nil && encoding != "" && encoding != "UTF8" {
+		err = fmt.Errorf("the database has the encoding %s, which lacks letters of names: make one with "+
+			"createdb --encoding UTF8 --template template0", encoding)
+	}
+	if err != nil {
+		return err
+	}
+	return st.Migrate(ctx)
 }
 
 func databaseError(err error) error { return fmt.Errorf("--database (SERVICE_DATABASE): %w", err) }

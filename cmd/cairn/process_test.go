@@ -12,6 +12,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"database/sql"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,6 +30,7 @@ import (
 
 	"github.com/cairn-id/cairn/cmd/cairn/internal/libcrypto"
 	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/store"
 )
 
 // process is the program run as from a shell, in this process.
@@ -371,5 +374,55 @@ func TestUnlockReachesARunningService(t *testing.T) {
 		if got := s.must("audit", "list"); !strings.Contains(got, "The operator allowed new password attempts for the account of ada") {
 			t.Error(got)
 		}
+	})
+}
+// A standby and a read-only database answer every read, and only people notice: nobody can sign in.
+func TestDatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
+	onEach(t, func(t *testing.T, s *shell, dsn string) {
+		if !store.IsPostgres(dsn) {
+			return
+		}
+		const says = "the PostgreSQL server takes no writes: default_transaction_read_only is on"
+		p := startProcess(t, "--database", dsn+"&default_transaction_read_only=on", "--private-key-file", "key.pem", "--data-key-file", "data.key")
+		if line := <-p.log; !strings.Contains(line, says) || !strings.Contains(line, "WARN") {
+			t.Errorf("serve logs %s", line)
+		}
+		res, err := http.Get("http://" + p.address + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		if body, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), says) {
+			t.Errorf("/readyz: %d %s", res.StatusCode, body)
+		}
+		if _, out := s.run("doctor", "--offline", "--database", dsn+"&default_transaction_read_only=on"); !strings.Contains(out, "problem  database-writes         Nobody can sign in: "+says) {
+			t.Error(out)
+		}
+		if _, out := s.run("doctor", "--offline"); !strings.Contains(out, "ok       database-writes") {
+			t.Error(out)
+		}
+	})
+}
+
+// In another encoding a name with other letters is an error at the first registration that has one.
+func TestInitRefusesAnotherEncoding(t *testing.T) {
+	onEach(t, func(t *testing.T, s *shell, dsn string) {
+		if !store.IsPostgres(dsn) {
+			return
+		}
+		db, err := sql.Open("pgx", dsn)
+		fatalIf(t, err)
+		defer func() { _ = db.Close() }()
+		name := fmt.Sprintf("cairn_latin1_%d", os.Getpid())
+		_, err = db.Exec("CREATE DATABASE " + name + " ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+		fatalIf(t, err)
+		defer func() { _, err := db.Exec("DROP DATABASE " + name); fatalIf(t, err) }()
+		u, err := url.Parse(dsn)
+		fatalIf(t, err)
+		query := u.Query()
+		query.Del("search_path")
+		u.Path, u.RawQuery = "/"+name, query.Encode()
+		s.stdin = password
+		s.refused([]string{"the encoding LATIN1", "createdb --encoding UTF8"}, "init", "--config", "other.yaml", "--database", u.String(), "--handle", "keeper", "--password-file", "-", "--data-key-file", "other.key")
 	})
 }

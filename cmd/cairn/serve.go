@@ -139,6 +139,9 @@ func (s *service) openStore(ctx context.Context) error {
 	}
 	s.closers = append(s.closers, release, func() { _ = st.Close() })
 	s.options.Store = st
+	if err := st.CheckWrites(ctx); errors.Is(err, store.ErrTakesNoWrites) {
+		s.warn(err.Error() + "; until then this instance is not ready, and nobody can sign in")
+	}
 	if _, err := st.Sealed(ctx); err != nil {
 		return err
 	}

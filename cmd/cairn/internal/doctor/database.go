@@ -104,6 +104,39 @@ func sizeText(n int64) string {
 	return fmt.Sprintf("%d KiB", (n+1023)>>10)
 }
 
+func databaseWrites(ctx context.Context, x *examination) Finding {
+	err := x.store.CheckWrites(ctx)
+	switch {
+	case errors.Is(err, store.ErrTakesNoWrites):
+		return found(Problem, "Do what the message says; of several hosts in the URL of --database (SERVICE_DATABASE), "+
+			"the one that takes writes is used.", "Nobody can sign in: %v.", err)
+	case err != nil:
+		return unreadable(err)
+	}
+	return ok("%s takes writes.", x.checked.DatabaseLabel())
+}
+
+// databaseText checks how PostgreSQL stores and orders text.
+func databaseText(_ context.Context, x *examination) Finding {
+	return textOf(x.health)
+}
+
+func textOf(h store.Health) Finding {
+	switch {
+	case h.Encoding == "":
+		return ok("SQLite stores text as UTF-8.")
+	case h.Encoding != "UTF8":
+		return found(Problem, "Make a database with createdb --encoding UTF8 --template template0, "+
+			"and move the installation there with cairn copy.",
+			"The database has the encoding %s: names with other letters cannot be stored.", h.Encoding)
+	case h.CollationChanged:
+		return found(Problem, "Run REINDEX DATABASE and then ALTER DATABASE ... REFRESH COLLATION VERSION in it.",
+			"The C library of the server orders text in another way than when the database was made: "+
+				"its indexes may miss rows, so that people are not found.")
+	}
+	return ok("The database stores text as UTF-8, in the order of its indexes.")
+}
+
 func migrations(ctx context.Context, x *examination) Finding {
 	err := x.store.CheckSchema(ctx)
 	switch {
@@ -205,7 +238,7 @@ func databaseIntegrity(ctx context.Context, x *examination) Finding {
 	}
 	ctx, cancel := context.WithTimeout(ctx, deepTimeout)
 	defer cancel()
-	damage, err := x.store.QuickCheck(ctx)
+	damage, err := x.store.IntegrityCheck(ctx)
 	if err == nil && len(damage) == 0 {
 		return ok("The whole file was read, and nothing is damaged.")
 	}

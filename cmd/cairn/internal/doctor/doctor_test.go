@@ -237,7 +237,7 @@ func (d *deployment) twoProxies(trusted ...string) {
 func TestFaultOfTheInstallation(t *testing.T) {
 	onLinux(t)
 	stored := func(statement string) func(*deployment) { return func(d *deployment) { d.sql(statement) } }
-	undone := []string{"database-version", "database-durability", "database-size", "database-integrity", "disk-growth", "backup", "data-key", "key-age", "client-algorithms", "allowed-clients", "shared-secret", "shared-secret-source", "hs256-sessions", "second-factor", "second-factor-optional"}
+	undone := []string{"database-text", "database-version", "database-durability", "database-size", "database-integrity", "disk-growth", "backup", "data-key", "key-age", "client-algorithms", "allowed-clients", "shared-secret", "shared-secret-source", "hs256-sessions", "second-factor", "second-factor-optional"}
 	without := func(rest ...string) []string {
 		for _, name := range undone {
 			if !slices.Contains(ofTheMachine, name) {
@@ -293,11 +293,11 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			must(d.t, os.Chtimes(d.settings.PrivateKeyFile, old, old))
 		}, []string{"warning key-age"}, "400 days"},
 		"database that others can read": {func(d *deployment) { must(d.t, os.Chmod(d.dsn, 0o640)) }, []string{"problem database-file"}, "mode 0640"},
-		"no database":                   {func(d *deployment) { d.settings.Database = filepath.Join(d.t.TempDir(), "none.db") }, without("skipped database-file", "problem database", "skipped migrations"), "none.db"},
+		"no database":                   {func(d *deployment) { d.settings.Database = filepath.Join(d.t.TempDir(), "none.db") }, without("skipped database-file", "problem database", "skipped database-writes", "skipped migrations"), "none.db"},
 		"file is no database": {func(d *deployment) {
 			must(d.t, d.store.Close())
 			must(d.t, os.WriteFile(d.dsn, []byte(strings.Repeat("junk", 1000)), 0o600))
-		}, without("problem database", "skipped migrations"), "file is damaged"},
+		}, without("problem database", "skipped database-writes", "skipped migrations"), "file is damaged"},
 		"database not initialized":   {func(d *deployment) { d.sql("DELETE FROM secrets") }, without("problem database"), "not initialized"},
 		"migration is pending":       {func(d *deployment) { d.undoTurns() }, without("warning migrations"), "pending"},
 		"newer program has migrated": {stored("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)"), without("problem migrations"), "newer"},
@@ -305,9 +305,10 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			must(d.t, d.store.Close())
 			d.sql("PRAGMA journal_mode = DELETE")
 		}, []string{"warning database-durability"}, "journal_mode is delete"},
+		"index that lacks rows": {stored("PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = replace(sql, '(at, id)', '(id, at)') WHERE name = 'audit_at'"), []string{"problem database-integrity"}, "missing from index audit_at"},
 		"damaged page": {func(d *deployment) { d.damage("invites_created") }, []string{"problem database-integrity"}, "damaged"},
 		"damaged page of what is read": {func(d *deployment) { d.damage("audit_at") },
-			[]string{"problem database", "skipped database-version", "skipped database-durability", "skipped database-size", "problem database-integrity"}, "malformed"},
+			[]string{"problem database", "skipped database-text", "skipped database-version", "skipped database-durability", "skipped database-size", "problem database-integrity"}, "malformed"},
 		"no backup": {stored("DELETE FROM turns"), []string{"advice backup"}, "never"},
 		"no backup in a week of use": {func(d *deployment) {
 			d.sql("DELETE FROM turns", "INSERT INTO counters (name, value) VALUES ('signins:"+time.Now().UTC().AddDate(0, 0, -9).Format(time.DateOnly)+"', 1)")

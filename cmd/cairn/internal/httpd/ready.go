@@ -60,6 +60,12 @@ func (r *readiness) faults(ctx context.Context) map[string]error {
 			r.log.WarnContext(ctx, "not ready", "check", checkDatabase, "error", err)
 		}
 	}
+	if faults[checkDatabase] == nil {
+		// Any other error is one of the connection, which the next check finds.
+		if err := r.store.CheckWrites(ctx); errors.Is(err, store.ErrTakesNoWrites) {
+			faults[checkDatabase] = err
+		}
+	}
 	if !r.hasKey && !r.mayLackKey {
 		switch issued, err := r.store.IssuedRS256(ctx); {
 		case err != nil:
