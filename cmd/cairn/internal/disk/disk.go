@@ -12,6 +12,8 @@ type FileSystem struct {
 	Free  int64 // bytes that this user may still write
 	Total int64 // bytes
 	Kind  int64 // f_type of statfs(2)
+	// Files and FreeFiles count inodes. Files is 0 where the file system does not limit them.
+	Files, FreeFiles int64
 }
 
 // networkKinds are the file systems of other machines. FUSE may be one.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/cairn-id/cairn/cmd/cairn/internal/disk"
@@ -18,7 +19,13 @@ import (
 
 // databaseFile must run before anything opens the database, which would correct its mode.
 func databaseFile(_ context.Context, x *examination) Finding {
-	path := x.checked.Database
+	path, folder := x.checked.Database, filepath.Dir(x.checked.Database)
+	beside, err := os.Stat(folder)
+	if err == nil && beside.Mode().Perm()&0o002 != 0 {
+		return found(Problem, "Move the database to a folder of the service's user, or run chmod o-w "+
+			config.ShellQuote(folder)+".", "Other users of this machine can write the folder of the database, %s "+
+			"(mode %04o), and put files in the place of its own.", folder, beside.Mode().Perm())
+	}
 	for _, name := range []string{path, path + "-wal", path + "-shm"} {
 		info, err := os.Stat(name)
 		switch {
@@ -32,9 +39,30 @@ func databaseFile(_ context.Context, x *examination) Finding {
 				"Run chmod 600 "+config.ShellQuote(name)+"; if other people use this machine, change the secrets.",
 				"Other users of this machine can open %s (mode %04o), which holds password hashes and secrets.",
 				name, info.Mode().Perm())
+		case beside != nil && config.OwnedByRoot(info) && !config.OwnedByRoot(beside):
+			return found(Problem, "Run chown --reference="+config.ShellQuote(folder)+" "+config.ShellQuote(name)+
+				", and commands as the user of the service.",
+				"%s belongs to root and its folder does not: the service cannot open it.", name)
+		default:
+			if err := disk.WritableFile(name); err != nil {
+				return unwritable(err, name)
+			}
 		}
 	}
-	return ok("Only its owner can open %s.", path)
+	if err := disk.Writable(folder); err != nil {
+		return unwritable(err, folder)
+	}
+	return ok("Only its owner can open and write %s.", path)
+}
+
+// unwritable returns a finding about a file or folder that this user cannot write.
+func unwritable(err error, path string) Finding {
+	do := "Run cairn doctor as the user of the service, and give " + config.ShellQuote(path) + " to that user with chown."
+	if errors.Is(err, syscall.EROFS) {
+		do = "Mount the file system for writing (mount -o remount,rw), after a look at dmesg for a failing disk; " +
+			"under systemd, name the folder in ReadWritePaths; in a container, mount the volume without ro."
+	}
+	return found(Problem, do, "The database cannot be written: %v.", err)
 }
 
 func databaseFilesystem(_ context.Context, x *examination) Finding {
@@ -56,12 +84,17 @@ const (
 	plentyFree     = 10 << 30 // enough, whatever its share
 	leastDays      = 30
 	leastFreeShare = 10 // percent
+	leastFiles     = 1000
 )
 
 func diskSpace(_ context.Context, x *examination) Finding {
 	fs, err := disk.Of(filepath.Dir(x.checked.Database))
 	if err != nil {
 		return skipped("%v.", err)
+	}
+	if fs.Files > 0 && fs.FreeFiles < leastFiles {
+		return found(Warning, "Remove files that nobody needs (df -i): SQLite makes files beside the database, "+
+			"and every write fails without.", "The disk of the database has %d inodes left, of %d.", fs.FreeFiles, fs.Files)
 	}
 	return spaceLeft(fs.Free, fs.Total)
 }

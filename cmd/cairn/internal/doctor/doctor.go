@@ -91,7 +91,9 @@ type examination struct {
 
 	client    *http.Client // for the public address; it follows no redirect
 	transport *http.Transport
-	reached   bool // the public address leads to this installation
+	reached   bool       // the public address leads to this installation
+	seen      httpd.Seen // a request to it, once reached
+	cached    bool       // a cache answers there
 }
 
 // need is a set of requirements of a check.
@@ -147,6 +149,8 @@ var checks = []check{
 	{"service", network, service},
 	{"tls-certificate", network | https, tlsCertificate},
 	{"public-address", network | schema, publicAddress},
+	{"open-files", public, openFiles},
+	{"cache", public, cache},
 	{"issuer", public | oidc, issuer},
 	{"clock", public, clock},
 	{"https-redirect", network | https, httpsRedirect},
@@ -305,7 +309,13 @@ func openDatabase(ctx context.Context, x *examination) Finding {
 	}
 	st, err := store.Open(ctx, x.checked.Database, o)
 	if err != nil {
-		return found(Problem, "Make sure that the database exists and that this user may read it. "+name,
+		do := "Make sure that the database exists and that this user may read it. " + name
+		if !store.IsPostgres(x.checked.Database) {
+			if f := databaseFile(ctx, x); f.Level == Problem {
+				do = f.Do
+			}
+		}
+		return found(Problem, do,
 			"%s: %v.", x.checked.DatabaseLabel(), err)
 	}
 	x.store = st

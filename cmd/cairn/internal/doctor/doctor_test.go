@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -12,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -111,7 +114,7 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 			}
 		})
 	}
-	unseen := []string{"skipped issuer", "skipped clock", "skipped hsts", "skipped session-cookie", "skipped visitor-address", "skipped forwarded-headers", "skipped key-set", "skipped status-list"}
+	unseen := []string{"skipped open-files", "skipped cache", "skipped issuer", "skipped clock", "skipped hsts", "skipped session-cookie", "skipped visitor-address", "skipped forwarded-headers", "skipped key-set", "skipped status-list"}
 	withTLS := func(rest ...string) []string { return append(rest, unseen...) }
 	for name, c := range map[string]struct {
 		change func(*deployment)
@@ -165,6 +168,26 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 			d.settings.AdditionalKeyFiles = []string{other}
 			d.serveSettings = func(s *config.Settings) { s.AdditionalKeyFiles = nil }
 		}, []string{"problem key-set"}, "does not have the key"},
+		"key set from a cache": {func(d *deployment) {
+			d.rewrite = func(res *http.Response) {
+				if res.Request.URL.Path == "/.well-known/jwks.json" {
+					res.Body, res.ContentLength = io.NopCloser(strings.NewReader(`{"keys":[]}`)), 11
+					res.Header.Del("Content-Length")
+					res.Header.Del("Content-Encoding")
+				}
+			}
+		}, []string{"problem key-set"}, "not what the service answers at --listen"},
+		"everything from a cache": {func(d *deployment) {
+			d.settings.TrustedProxies = []string{"127.0.0.2", "127.0.0.3"}
+			d.between = cacheAll
+		}, []string{"problem cache", "skipped clock", "skipped visitor-address", "warning key-set", "warning status-list"}, "from a cache"},
+		"proxy blocks /doctor": {func(d *deployment) {
+			d.forwardToo(func(p *httputil.ProxyRequest) {
+				if p.Out.URL.Path == "/doctor" {
+					p.Out.URL.Path = "/forbidden"
+				}
+			})
+		}, withTLS("problem public-address"), "the proxy does not pass /doctor on"},
 		"proxy makes addresses of X-Forwarded-Host": {func(d *deployment) {
 			d.rewrite = func(res *http.Response) {
 				if to := res.Header.Get("Location"); to != "" {
@@ -212,6 +235,17 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 			}
 		})
 	}
+	t.Run("port of another server", func(t *testing.T) {
+		t.Parallel()
+		d := newDeployment(t, "").start()
+		other := httptest.NewServer(http.NotFoundHandler())
+		t.Cleanup(other.Close)
+		d.settings.Listen = other.Listener.Addr().String()
+		findings := d.findings()
+		if diff := cmp.Diff([]string{"problem service"}, notOK(findings)); diff != "" || !strings.Contains(findings["service"].Found, "another program has this port") {
+			t.Error(diff, findings["service"])
+		}
+	})
 	t.Run("service is down", func(t *testing.T) {
 		t.Parallel()
 		d := newDeployment(t, "").start()
@@ -219,6 +253,25 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 		if diff := cmp.Diff(withTLS("problem service", "problem public-address"), notOK(d.findings())); diff != "" {
 			t.Error(diff)
 		}
+	})
+}
+
+// cacheAll is a cache that keeps the first answer of each address, whatever its headers say.
+func cacheAll(next http.Handler) http.Handler {
+	var mu sync.Mutex
+	kept := map[string]*httptest.ResponseRecorder{}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		answer := kept[r.URL.Path]
+		if answer == nil || r.Method != http.MethodGet {
+			answer = httptest.NewRecorder()
+			next.ServeHTTP(answer, r)
+			kept[r.URL.Path] = answer
+		}
+		maps.Copy(w.Header(), answer.Header())
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(answer.Body.Bytes())
 	})
 }
 
@@ -293,7 +346,15 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			must(d.t, os.Chtimes(d.settings.PrivateKeyFile, old, old))
 		}, []string{"warning key-age"}, "400 days"},
 		"database that others can read": {func(d *deployment) { must(d.t, os.Chmod(d.dsn, 0o640)) }, []string{"problem database-file"}, "mode 0640"},
-		"no database":                   {func(d *deployment) { d.settings.Database = filepath.Join(d.t.TempDir(), "none.db") }, without("skipped database-file", "problem database", "skipped database-writes", "skipped migrations"), "none.db"},
+		"folder that others can write":  {func(d *deployment) { must(d.t, os.Chmod(filepath.Dir(d.dsn), 0o777)) }, []string{"problem database-file"}, "mode 0777"},
+		"database of root": {func(d *deployment) {
+			if os.Geteuid() == 0 {
+				must(d.t, os.Chown(filepath.Dir(d.dsn), 65534, 65534))
+				return
+			}
+			must(d.t, os.Chmod(d.dsn, 0o400))
+		}, []string{"problem database-file"}, "cairn.db"},
+		"no database": {func(d *deployment) { d.settings.Database = filepath.Join(d.t.TempDir(), "none.db") }, without("skipped database-file", "problem database", "skipped database-writes", "skipped migrations"), "none.db"},
 		"file is no database": {func(d *deployment) {
 			must(d.t, d.store.Close())
 			must(d.t, os.WriteFile(d.dsn, []byte(strings.Repeat("junk", 1000)), 0o600))
@@ -306,7 +367,7 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			d.sql("PRAGMA journal_mode = DELETE")
 		}, []string{"warning database-durability"}, "journal_mode is delete"},
 		"index that lacks rows": {stored("PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = replace(sql, '(at, id)', '(id, at)') WHERE name = 'audit_at'"), []string{"problem database-integrity"}, "missing from index audit_at"},
-		"damaged page": {func(d *deployment) { d.damage("invites_created") }, []string{"problem database-integrity"}, "damaged"},
+		"damaged page":          {func(d *deployment) { d.damage("invites_created") }, []string{"problem database-integrity"}, "damaged"},
 		"damaged page of what is read": {func(d *deployment) { d.damage("audit_at") },
 			[]string{"problem database", "skipped database-text", "skipped database-version", "skipped database-durability", "skipped database-size", "problem database-integrity"}, "malformed"},
 		"no backup": {stored("DELETE FROM turns"), []string{"advice backup"}, "never"},
@@ -367,7 +428,7 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			if diff := cmp.Diff(before, d.files()); diff != "" {
 				t.Errorf("the doctor has changed a file: %s", diff)
 			}
-			want := append(slices.Clone(c.want), "skipped mail-server", "skipped service", "skipped tls-certificate", "skipped public-address", "skipped issuer", "skipped clock", "skipped https-redirect",
+			want := append(slices.Clone(c.want), "skipped mail-server", "skipped service", "skipped tls-certificate", "skipped public-address", "skipped open-files", "skipped cache", "skipped issuer", "skipped clock", "skipped https-redirect",
 				"skipped hsts", "skipped session-cookie", "skipped visitor-address", "skipped forwarded-headers", "skipped key-set", "skipped status-list")
 			if findings["settings"].Level == doctor.Problem { // and nothing else is looked at
 				want = []string{"problem settings"}

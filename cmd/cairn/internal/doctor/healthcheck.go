@@ -18,29 +18,11 @@ import (
 // used. It needs no files of the system. It does not verify the certificate on loopback, where
 // nobody can intercept the connection; elsewhere the certificate must be the issuer's.
 func Healthcheck(ctx context.Context, c config.Checked) (address string, err error) {
-	host, port, err := net.SplitHostPort(c.Listen)
-	if err != nil || port == "0" {
-		return c.Listen, fmt.Errorf("--listen (SERVICE_LISTEN) %s has no fixed port: "+
-			"name the one that serve listens on", c.Listen)
+	client, base, err := atListener(c)
+	if err != nil {
+		return base, err
 	}
-	ip, err := netip.ParseAddr(host)
-	switch {
-	case host == "" || err == nil && ip.IsUnspecified() && ip.Is4():
-		host, ip = "127.0.0.1", netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	case err == nil && ip.IsUnspecified():
-		host, ip = "::1", netip.IPv6Loopback()
-	}
-	u := url.URL{Scheme: "http", Host: net.JoinHostPort(host, port), Path: c.Issuer.Path + "/readyz"}
-	transport := &http.Transport{DisableKeepAlives: true, Proxy: nil}
-	client := &http.Client{Transport: transport, Timeout: requestTimeout / 2, CheckRedirect: noRedirect}
-	if c.TLS != nil {
-		u.Scheme = "https"
-		transport.TLSClientConfig = &tls.Config{
-			ServerName: c.Issuer.Hostname(), MinVersion: tls.VersionTLS12,
-			InsecureSkipVerify: ip.IsLoopback() || host == "localhost", // #nosec G402 -- only on loopback
-		}
-	}
-	address = u.String()
+	address = base + "/readyz"
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return address, err
@@ -51,6 +33,10 @@ func Healthcheck(ctx context.Context, c config.Checked) (address string, err err
 			"or name its address with --listen (SERVICE_LISTEN)", err)
 	}
 	defer func() { _ = res.Body.Close() }()
+	if res.Header.Get("X-Request-Id") == "" { // which every answer of the service has
+		return address, fmt.Errorf("%s: another program has this port and answers %s: stop it, "+
+			"or choose another port with --listen (SERVICE_LISTEN)", address, res.Status)
+	}
 	if res.StatusCode == http.StatusNotFound {
 		return address, fmt.Errorf("%s answers %s: the service has another path: "+
 			"correct --issuer (SERVICE_OIDC_ISSUER), or restart it", address, res.Status)
@@ -61,6 +47,34 @@ func Healthcheck(ctx context.Context, c config.Checked) (address string, err err
 		return address, fmt.Errorf("%s is not ready: %s: %s", address, res.Status, text)
 	}
 	return address, nil
+}
+
+// atListener returns a client for the service's own listener, and the address there that stands for the
+// issuer.
+func atListener(c config.Checked) (client *http.Client, base string, err error) {
+	host, port, err := net.SplitHostPort(c.Listen)
+	if err != nil || port == "0" {
+		return nil, c.Listen, fmt.Errorf("--listen (SERVICE_LISTEN) %s has no fixed port: "+
+			"name the one that serve listens on", c.Listen)
+	}
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case host == "" || err == nil && ip.IsUnspecified() && ip.Is4():
+		host, ip = "127.0.0.1", netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	case err == nil && ip.IsUnspecified():
+		host, ip = "::1", netip.IPv6Loopback()
+	}
+	u := url.URL{Scheme: "http", Host: net.JoinHostPort(host, port), Path: c.Issuer.Path}
+	transport := &http.Transport{DisableKeepAlives: true, Proxy: nil}
+	client = &http.Client{Transport: transport, Timeout: requestTimeout / 2, CheckRedirect: noRedirect}
+	if c.TLS != nil {
+		u.Scheme = "https"
+		transport.TLSClientConfig = &tls.Config{
+			ServerName: c.Issuer.Hostname(), MinVersion: tls.VersionTLS12,
+			InsecureSkipVerify: ip.IsLoopback() || host == "localhost", // #nosec G402 -- only on loopback
+		}
+	}
+	return client, u.String(), nil
 }
 
 // noRedirect is a CheckRedirect that follows no redirect.

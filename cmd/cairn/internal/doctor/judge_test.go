@@ -39,6 +39,8 @@ func TestJudgement(t *testing.T) {
 		"SQLite":                         {versionOf(store.SQLite, "3.51.3", 3_051_003), OK, "3.51.3"},
 		"PostgreSQL 13":                  {versionOf(store.Postgres, "13.22", 130_022), Warning, "13.22"},
 		"PostgreSQL 14":                  {versionOf(store.Postgres, "14.1", 140_001), OK, "14.1"},
+		"few open files":                 {filesLeft(1024), Warning, "1024 files"},
+		"many open files":                {filesLeft(1 << 19), OK, "524288 files"},
 		"text as LATIN1":                 {textOf(store.Health{Encoding: "LATIN1"}), Problem, "encoding LATIN1"},
 		"collation changed":              {textOf(store.Health{Encoding: "UTF8", CollationChanged: true}), Problem, "indexes may miss rows"},
 		"text as UTF-8":                  {textOf(store.Health{Encoding: "UTF8"}), OK, "UTF-8"},

@@ -45,13 +45,19 @@ func (x *examination) ask(ctx context.Context, method, path string, h http.Heade
 }
 
 func (x *examination) askURL(ctx context.Context, method, url string, h http.Header) (*http.Response, []byte, error) {
+	return x.askWith(ctx, x.client, method, url, h)
+}
+
+func (x *examination) askWith(
+	ctx context.Context, client *http.Client, method, url string, h http.Header,
+) (*http.Response, []byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	maps.Copy(r.Header, h)
 	r.Header.Set("User-Agent", "cairn doctor")
-	res, err := x.client.Do(r)
+	res, err := client.Do(r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -134,8 +140,13 @@ func tlsCertificate(ctx context.Context, x *examination) Finding {
 }
 
 func publicAddress(ctx context.Context, x *examination) Finding {
-	_, err := httpd.AskSeen(ctx, x.client, x.checked.IssuerString, x.secret, nil)
+	seen, err := httpd.AskSeen(ctx, x.client, x.checked.IssuerString, x.secret, nil)
 	switch {
+	case errors.Is(err, httpd.ErrOtherService) && x.publishesOurKey(ctx):
+		return found(Problem, "Let the proxy pass on requests to "+x.checked.Issuer.Path+"/doctor, which are answered "+
+			"to cairn doctor alone, with their query and headers, and cache nothing.",
+			"%s has the key of this installation, but the proxy does not pass /doctor on: %v.",
+			x.checked.IssuerString, err)
 	case errors.Is(err, httpd.ErrOtherService):
 		return found(Problem, "Point the name and the proxy at this service, write the address of the service into "+
 			"--issuer (SERVICE_OIDC_ISSUER), and restart a service of an earlier version.",
@@ -144,8 +155,51 @@ func publicAddress(ctx context.Context, x *examination) Finding {
 		return found(Problem, "Start the service, and check the name in the DNS, the certificate "+
 			"and where the proxy sends requests.", "%s cannot be reached: %v.", x.checked.IssuerString, err)
 	}
-	x.reached = true
+	x.reached, x.seen = true, seen
 	return ok("%s leads to this installation.", x.checked.IssuerString)
+}
+
+// publishesOurKey reports whether the key set at the public address has the key that signs here.
+func (x *examination) publishesOurKey(ctx context.Context) bool {
+	_, body, err := x.ask(ctx, http.MethodGet, jwksPath, nil)
+	return err == nil && len(x.keys) > 0 && x.missingKey(body) == ""
+}
+
+// leastOpenFiles is enough for a club: each browser and each application keeps a connection open.
+const leastOpenFiles = 4096
+
+func openFiles(_ context.Context, x *examination) Finding { return filesLeft(x.seen.OpenFiles) }
+
+func filesLeft(limit uint64) Finding {
+	switch {
+	case limit == 0:
+		return skipped("The limit of the service is not known.")
+	case limit < leastOpenFiles:
+		return found(Warning, "Set LimitNOFILE=65536 in the unit of the service, or ulimit -n 65536 before it starts.",
+			"The service may have %d files and connections open at once: the next visitor gets no answer.", limit)
+	}
+	return ok("The service may have %d files and connections open at once.", limit)
+}
+
+// cache looks for a proxy that answers pages again: people would see those of others. Every answer of the
+// service has another request id.
+func cache(ctx context.Context, x *examination) Finding {
+	for _, path := range []string{"/login/", "/healthz"} {
+		var ids [2]string
+		for i := range ids {
+			res, _, err := x.ask(ctx, http.MethodGet, path, nil)
+			if err != nil {
+				return unreached(err)
+			}
+			ids[i] = res.Header.Get("X-Request-Id")
+		}
+		if ids[0] != "" && ids[0] == ids[1] {
+			x.cached = true
+			return found(Problem, "Turn the cache of the proxy off for this name, as with proxy_cache off; in nginx, and empty it.",
+				"%s is answered from a cache: people see the pages of others.", x.checked.IssuerString+path)
+		}
+	}
+	return ok("Pages are not answered from a cache.")
 }
 
 const discoveryPath, jwksPath = "/.well-known/openid-configuration", "/.well-known/jwks.json"
@@ -183,6 +237,9 @@ const (
 // clock compares the clock with Date (RFC 9110 section 6.6.1), which the server nearest to browsers
 // writes.
 func clock(ctx context.Context, x *examination) Finding {
+	if x.cached {
+		return skipped("A cache answers, with times of its own: see cache.")
+	}
 	before := x.Now()
 	res, _, err := x.ask(ctx, http.MethodGet, "/healthz", nil)
 	if err != nil {
@@ -332,12 +389,15 @@ func keySet(ctx context.Context, x *examination) Finding {
 		return found(Problem, "Let the proxy pass on requests below /.well-known/.",
 			"%s is not a key set: %s.", address, res.Status)
 	}
-	for _, key := range x.keys {
-		ours, _ := key.Public().Key.(interface{ Equal(crypto.PublicKey) bool }) // as in the standard library
-		if !slices.ContainsFunc(set.Key(key.KeyID), func(k jose.JSONWebKey) bool { return ours.Equal(k.Key) }) {
-			return found(Problem, "Restart cairn serve, every instance of it, with these keys.",
-				"%s does not have the key %s of the settings.", address, key.KeyID)
-		}
+	missing, own := x.missingKey(body), x.keySetAtListener(ctx)
+	switch {
+	case own != nil && !bytes.Equal(own, body):
+		return found(Problem, "Turn the cache of the proxy off for this name and empty it; "+
+			"if this is another instance, restart every one with these keys.",
+			"%s is not what the service answers at --listen: applications do not see a change of the keys.", address)
+	case missing != "":
+		return found(Problem, "Restart cairn serve, every instance of it, with these keys.",
+			"%s does not have the key %s of the settings.", address, missing)
 	}
 	wrong, err := x.cacheFault(ctx, jwksPath, res, "max-age")
 	if err != nil {
@@ -347,6 +407,33 @@ func keySet(ctx context.Context, x *examination) Finding {
 		return found(Warning, passHeaders, "%s: %s.", address, wrong)
 	}
 	return ok("%s has every key of the settings.", address)
+}
+
+// missingKey returns the id of the first key of the settings that a key set lacks, or "".
+func (x *examination) missingKey(body []byte) string {
+	var set jose.JSONWebKeySet
+	_ = json.Unmarshal(body, &set) // then it has none
+	for _, key := range x.keys {
+		ours, _ := key.Public().Key.(interface{ Equal(crypto.PublicKey) bool }) // as in the standard library
+		if !slices.ContainsFunc(set.Key(key.KeyID), func(k jose.JSONWebKey) bool { return ours.Equal(k.Key) }) {
+			return key.KeyID
+		}
+	}
+	return ""
+}
+
+// keySetAtListener returns the key set without the proxy, nil if it cannot be read there.
+func (x *examination) keySetAtListener(ctx context.Context) []byte {
+	client, base, err := atListener(x.checked)
+	if err != nil {
+		return nil
+	}
+	res, body, err := x.askWith(ctx, client, http.MethodGet, base+jwksPath, nil)
+	var set jose.JSONWebKeySet
+	if err != nil || res.StatusCode != http.StatusOK || json.Unmarshal(body, &set) != nil || len(set.Keys) == 0 {
+		return nil
+	}
+	return body
 }
 
 func statusList(ctx context.Context, x *examination) Finding {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/disk"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -53,6 +54,7 @@ type Seen struct {
 	Trusted      bool       `json:"trusted"` // the peer is a trusted proxy
 	Client       netip.Addr `json:"client"`  // the visitor's address for the limits and the log
 	ForwardedFor []string   `json:"forwarded_for"`
+	OpenFiles    uint64     `json:"open_files"` // limit of the service; 0: not known
 }
 
 // maxHops limits the addresses of X-Forwarded-For in an answer.
@@ -69,6 +71,7 @@ func (p probe) answer(proxies []netip.Prefix, notFound http.Handler) web.Handler
 		if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
 			seen.Peer = peer.Addr().Unmap().WithZone("")
 		}
+		seen.OpenFiles = disk.OpenFiles()
 		seen.Client, seen.Trusted = clientAddress(r, proxies)
 		for hop := range strings.SplitSeq(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",") {
 			if hop = templates.Shortened(strings.TrimSpace(hop), 64); hop != "" && len(seen.ForwardedFor) < maxHops {
