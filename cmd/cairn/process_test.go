@@ -23,6 +23,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -69,6 +70,7 @@ func startProcess(t *testing.T, args ...string) *process {
 					default:
 					}
 				}
+				close(p.log)
 			}()
 			return p
 		}
@@ -425,4 +427,32 @@ func TestInitRefusesAnotherEncoding(t *testing.T) {
 		s.stdin = password
 		s.refused([]string{"the encoding LATIN1", "createdb --encoding UTF8"}, "init", "--config", "other.yaml", "--database", u.String(), "--handle", "keeper", "--password-file", "-", "--data-key-file", "other.key")
 	})
+}
+
+// A second service that was forgotten answers somebody, with other settings or an earlier version.
+func TestSecondServiceOnOneFileWarns(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has the lock")
+	}
+	t.Parallel()
+	database := initializedDatabase(t)
+	const says = "another cairn serve has the database"
+	warned := func(p *process) bool {
+		found := false
+		for line := range p.log { // ends with the process
+			found = found || strings.Contains(line, says)
+		}
+		return found
+	}
+	first, second := startProcess(t, "--database", database), startProcess(t, "--database", database)
+	first.stop()
+	second.stop()
+	if warned(first) || !warned(second) {
+		t.Error("the first warns, or the second does not")
+	}
+	third := startProcess(t, "--database", database)
+	third.stop()
+	if warned(third) {
+		t.Error("it warns of a service that has ended")
+	}
 }

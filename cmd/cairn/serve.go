@@ -139,6 +139,15 @@ func (s *service) openStore(ctx context.Context) error {
 	}
 	s.closers = append(s.closers, release, func() { _ = st.Close() })
 	s.options.Store = st
+	first, end, err := store.FirstServer(s.checked.Database)
+	if err != nil {
+		return fmt.Errorf("lock the database: %w", err)
+	}
+	s.closers = append(s.closers, end)
+	if !first {
+		s.warn("another cairn serve has the database " + s.checked.DatabaseLabel() + " open: if it is not about to stop, " +
+			"stop one of them. With SQLite one service is enough; several need PostgreSQL (docs/scale.md)")
+	}
 	if err := st.CheckWrites(ctx); errors.Is(err, store.ErrTakesNoWrites) {
 		s.warn(err.Error() + "; until then this instance is not ready, and nobody can sign in")
 	}

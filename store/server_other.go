@@ -1,0 +1,6 @@
+//go:build !linux
+
+package store
+
+// FirstServer is always true: only Linux has the lock.
+func FirstServer(string) (first bool, release func(), err error) { return true, func() {}, nil }
