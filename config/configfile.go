@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -36,16 +37,29 @@ func readConfig(path, source string, named bool) (map[string]string, error) {
 		return nil, fmt.Errorf("%s: other users of the machine may write it (mode %04o): run chmod go-w %s", where,
 			info.Mode().Perm(), shellQuote(path))
 	}
-	values, err := parseConfig(text, filepath.Dir(path))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", where, err)
+	values, unknown := parseConfig(text, filepath.Dir(path))
+	if unknown != nil {
+		unknown = fmt.Errorf("%s: %w", where, unknown)
+	}
+	if values == nil {
+		return nil, unknown
 	}
 	if hasPassword(values["database"]) && openTo(info.Mode(), 0o007) {
 		return nil, fmt.Errorf("%s: it holds the database's password and every user of the machine can read it "+
 			"(mode %04o): run chmod o= %s",
 			where, info.Mode().Perm(), shellQuote(path))
 	}
-	return values, nil
+	return values, unknown
+}
+
+// newerKeyError is about a key that no setting is like: a newer version of the program may have written it.
+type newerKeyError struct {
+	line int
+	key  string
+}
+
+func (e newerKeyError) Error() string {
+	return fmt.Sprintf("line %d: unknown key %q: %s", e.line, e.key, keySuggestion(e.key))
 }
 
 // checkFound refuses a file that was found, not named, unless it clearly belongs to the user of the
@@ -70,7 +84,7 @@ func checkFound(path string) error {
 }
 
 // parseConfig reads every scalar as it is written: 4040 and true are texts if the setting is a
-// text.
+// text. With a newerKeyError it also returns the values of the known keys.
 func parseConfig(text []byte, folder string) (map[string]string, error) {
 	const remedy = "write one setting a line, as listen: 127.0.0.1:4040"
 	var nodes map[string]yaml.Node
@@ -79,7 +93,7 @@ func parseConfig(text []byte, folder string) (map[string]string, error) {
 	var wrong *yaml.TypeError
 	switch {
 	case errors.Is(err, io.EOF):
-		return nil, nil
+		return map[string]string{}, nil
 	case errors.As(err, &wrong) && strings.Contains(wrong.Errors[0], "already defined"):
 		return nil, fmt.Errorf("%s: remove one", wrong.Errors[0])
 	case errors.As(err, &wrong): // the parser's error quotes the file
@@ -92,18 +106,37 @@ func parseConfig(text []byte, folder string) (map[string]string, error) {
 		return nil, errors.New("something follows the settings: " + remedy)
 	}
 	values := map[string]string{}
+	var unknown error
 	for _, key := range slices.SortedFunc(maps.Keys(nodes),
 		func(a, b string) int { return nodes[a].Line - nodes[b].Line }) {
 		node := nodes[key]
 		s, known := settingNamed(key)
 		if !known {
-			return nil, fmt.Errorf("line %d: unknown key %q: %s", node.Line, key, keySuggestion(key))
+			err := newerKeyError{node.Line, key}
+			if isMistyped(key) {
+				return nil, errors.New(err.Error())
+			}
+			unknown = cmp.Or(unknown, error(err))
+			continue
 		}
 		if values[key], err = s.text(&node, folder); err != nil {
 			return nil, fmt.Errorf("line %d: key %q: %w", node.Line, key, err)
 		}
 	}
-	return values, nil
+	return values, unknown
+}
+
+// isMistyped reports whether a key is one of this version in another spelling, or a secret.
+func isMistyped(key string) bool {
+	_, near := NearestName(key, settingNames())
+	return near || strings.Contains(strings.ToLower(key), "secret")
+}
+
+func settingNames() (names []string) {
+	for _, s := range table() {
+		names = append(names, s.flag)
+	}
+	return names
 }
 
 // text converts a YAML node to the form that kong parses. A list becomes one text with commas.
@@ -146,11 +179,7 @@ func keySuggestion(key string) string {
 	if strings.Contains(strings.ToLower(key), "secret") {
 		return "a secret is never in this file, set " + secretVariable + " or " + secretFileVariable
 	}
-	var names []string
-	for _, s := range table() {
-		names = append(names, s.flag)
-	}
-	return suggestion(key, names)
+	return suggestion(key, settingNames())
 }
 
 // WriteConfig creates the config file of an installation with the settings of init: issuer, listen,

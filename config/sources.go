@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +25,7 @@ type Environment struct {
 	config     map[string]string // by the flag's name
 	configFile string
 	newConfig  string
+	warning    string // about the config file
 	readFor    *kong.Context
 }
 
@@ -99,7 +101,7 @@ func (e *Environment) Find() string {
 // LoadFound reads a config file that was found, not named. It must belong to the user of the
 // program, or to root: in a folder where others may write, a file of theirs would choose the
 // database and the keys.
-func (e *Environment) LoadFound(path string) error { return e.load(path, "config file", false) }
+func (e *Environment) LoadFound(path string) error { return e.load(path, "config file", false, false) }
 
 // LoadAs reads a config file as if it were at another path: relative paths in it are relative to that.
 func (e *Environment) LoadAs(path, place string) error {
@@ -108,7 +110,7 @@ func (e *Environment) LoadAs(path, place string) error {
 		return err
 	}
 	values, err := parseConfig(text, filepath.Dir(place))
-	if err != nil {
+	if err := e.ignoreNewer(err); err != nil {
 		return err
 	}
 	e.config, e.configFile = values, place
@@ -136,8 +138,26 @@ func (e *Environment) Setting(flag string) string {
 	return e.config[flag]
 }
 
-func (e *Environment) load(path, source string, named bool) error {
+// Warning returns a sentence about the config file that was read, or "".
+func (e *Environment) Warning() string { return e.warning }
+
+// ignoreNewer turns the error about a key of a newer version into a warning, for commands that change
+// nothing: they are needed to go back to an earlier version, which does not start with the key.
+func (e *Environment) ignoreNewer(err error) error {
+	if newer := (newerKeyError{}); errors.As(err, &newer) {
+		e.warning = fmt.Sprintf("line %d of the settings has the key %q, which this version does not know: it is ignored "+
+			"here, and cairn serve does not start with it; take the line out if a newer version wrote it", newer.line, newer.key)
+		return nil
+	}
+	return err
+}
+
+// load reads a config file. lenient ignores keys of a newer version.
+func (e *Environment) load(path, source string, named, lenient bool) error {
 	values, err := readConfig(path, source, named)
+	if lenient {
+		err = e.ignoreNewer(err)
+	}
 	if err != nil {
 		return err
 	}
@@ -153,6 +173,7 @@ type WritesConfig interface{ WritesConfig() }
 // Options makes kong take its values in the order flag, environment, env-file, cairn.yaml, default. They go into
 // kong.New of a program whose root embeds [Files]; e is bound, so that a command's Run may ask for *Environment.
 //
+// A command tagged reads changes nothing, and ignores keys of a newer version in the config file.
 // If no config file is named, only a command with a setting among its flags looks for one.
 //
 // kong reads the variables of env tags from the process and lets a config file override them. Therefore they are
@@ -192,13 +213,14 @@ func (e *Environment) readFiles(ctx *kong.Context) error {
 			return err
 		}
 	}
-	writes := false
+	writes, lenient := false, false
 	if command := ctx.Selected(); command != nil && command.Target.CanAddr() {
 		_, writes = command.Target.Addr().Interface().(WritesConfig)
+		lenient = command.Tag.Has("reads")
 	}
 	reads := slices.ContainsFunc(ctx.Path, func(p *kong.Path) bool { return slices.ContainsFunc(p.Flags, isSetting) })
 	if path, source := e.fileFlag(ctx, "config"); path != "" {
-		err := e.load(path, source, true)
+		err := e.load(path, source, true, lenient)
 		if writes && errors.Is(err, os.ErrNotExist) {
 			e.newConfig, err = path, nil
 		}
@@ -215,7 +237,7 @@ func (e *Environment) readFiles(ctx *kong.Context) error {
 		}
 	}
 	if path != "" && reads {
-		return e.LoadFound(path)
+		return e.load(path, "config file", false, lenient)
 	}
 	return nil
 }

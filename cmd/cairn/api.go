@@ -15,8 +15,8 @@ import (
 
 type apiCommand struct {
 	Add          addAPICommand    `cmd:"" help:"Register an API (an audience of tokens); its secret is printed once."`
-	List         listAPICommand   `cmd:"" help:"List the APIs."`
-	Show         showAPICommand   `cmd:"" help:"Show an API's registration, without its secret."`
+	List         listAPICommand   `cmd:"" reads:"" help:"List the APIs."`
+	Show         showAPICommand   `cmd:"" reads:"" help:"Show an API's registration, without its secret."`
 	Update       updateAPICommand `cmd:"" help:"Update the given fields of an API."`
 	RotateSecret rotateAPICommand `cmd:"" help:"Give an API a new secret, which is printed once."`
 	Remove       removeAPICommand `cmd:"" help:"Remove an API: clients no longer get tokens for it."`

@@ -15,7 +15,7 @@ import (
 )
 
 type auditCommand struct {
-	List listAuditCommand `cmd:"" help:"List the audit log, newest first: cairn audit list --user ada --since 7d"`
+	List listAuditCommand `cmd:"" reads:"" help:"List the audit log, newest first: cairn audit list --user ada --since 7d"`
 }
 
 type listAuditCommand struct {

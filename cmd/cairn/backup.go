@@ -22,7 +22,7 @@ import (
 
 type backupCommand struct {
 	Create backupCreateCommand `cmd:"" default:"withargs" help:"Back up, even during operation: cairn backup FILE."`
-	Verify backupVerifyCommand `cmd:"" help:"Check that a backup can be restored."`
+	Verify backupVerifyCommand `cmd:"" reads:"" help:"Check that a backup can be restored."`
 }
 
 // installationFlags are the settings that an installation consists of besides its database.

@@ -20,8 +20,8 @@ import (
 
 type clientCommand struct {
 	Add          addClientCommand    `cmd:"" help:"Register a client; its secret is printed once."`
-	List         listClientCommand   `cmd:"" help:"List the clients."`
-	Show         showClientCommand   `cmd:"" help:"Show a client's registration, without secrets."`
+	List         listClientCommand   `cmd:"" reads:"" help:"List the clients."`
+	Show         showClientCommand   `cmd:"" reads:"" help:"Show a client's registration, without secrets."`
 	Update       updateClientCommand `cmd:"" help:"Update the given fields of a client."`
 	RotateSecret rotateSecretCommand `cmd:"" help:"Give a client a new secret, which is printed once."`
 	Remove       removeClientCommand `cmd:"" help:"Remove a client with its consents and tokens."`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -180,6 +181,9 @@ func (c *initCommand) plan(p *program) (in *installation, differs, err error) {
 	if c.Issuer == "" && !in.hadFile {
 		s.Issuer = cmp.Or(localIssuer(s.Listen), s.Issuer)
 	}
+	if c.Listen == "" && p.env.Setting("listen") == "" && !in.hadFile {
+		s.Listen = cmp.Or(localListen(s.Issuer), s.Listen)
+	}
 	s.DataKeyFile = cmp.Or(s.DataKeyFile, newDataKeyPlace(p, s.PrivateKeyFile, s.Database))
 	if in.Checked, err = s.Check(); err != nil {
 		return nil, nil, err
@@ -213,6 +217,15 @@ func localIssuer(listen string) string {
 		return "http://localhost"
 	}
 	return "http://localhost:" + port
+}
+
+// localListen returns the address that an issuer on this machine leads to, or "" for any other issuer.
+func localListen(issuer string) string {
+	u, err := url.Parse(issuer)
+	if err != nil || u.Scheme != "http" || u.Port() == "" || u.Hostname() != "localhost" && u.Hostname() != "127.0.0.1" {
+		return ""
+	}
+	return net.JoinHostPort("127.0.0.1", u.Port())
 }
 
 // check finds out what is missing, and returns an error if it cannot be created. It changes nothing.

@@ -11,7 +11,7 @@ import (
 
 type inviteCommand struct {
 	Add    addInviteCommand    `cmd:"" help:"Create an invite."`
-	List   listInvitesCommand  `cmd:"" help:"List all invites."`
+	List   listInvitesCommand  `cmd:"" reads:"" help:"List all invites."`
 	Revoke revokeInviteCommand `cmd:"" help:"Remove an unused invite."`
 }
 

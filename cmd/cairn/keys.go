@@ -24,7 +24,7 @@ import (
 
 type keysCommand struct {
 	Generate generateKeyCommand `cmd:"" help:"Write a new private key, for RS256, ES256, EdDSA or age, to a new file."`
-	List     listKeysCommand    `cmd:"" help:"List the keys that the service publishes, in the order of its settings."`
+	List     listKeysCommand    `cmd:"" reads:"" help:"List the keys that the service publishes, in the order of its settings."`
 	Seal     sealKeysCommand    `cmd:"" help:"Seal secrets in the database with a data key; without one, make it."`
 	Migrate  migrateKeysCommand `cmd:"" help:"Migrate HS256 cookies to RS256: count HS256 sessions and set their end."`
 }

@@ -38,8 +38,8 @@ type cli struct {
 
 	Client     clientCommand     `cmd:"" group:"apps" help:"Register and manage applications (OAuth 2.0 clients)."`
 	API        apiCommand        `cmd:"" group:"apps" help:"Register and manage APIs (audiences of access tokens)."`
-	Explain    explainCommand    `cmd:"" group:"apps" help:"Explain the answer to an authorization request."`
-	ShowSecret showSecretCommand `cmd:"" group:"apps" help:"Print the secret that verifies HS256 session cookies."`
+	Explain    explainCommand    `cmd:"" reads:"" group:"apps" help:"Explain the answer to an authorization request."`
+	ShowSecret showSecretCommand `cmd:"" reads:"" group:"apps" help:"Print the secret that verifies HS256 session cookies."`
 
 	Invite  inviteCommand  `cmd:"" group:"people" help:"Create, list and revoke invites."`
 	User    userCommand    `cmd:"" group:"people" help:"Manage users."`
@@ -49,7 +49,7 @@ type cli struct {
 	Audit       auditCommand       `cmd:"" group:"operate" help:"Read the audit log."`
 	Mail        mailCommand        `cmd:"" group:"operate" help:"Test the mail settings."`
 	Backup      backupCommand      `cmd:"" group:"operate" help:"Back up the installation, and check backups."`
-	Restore     restoreCommand     `cmd:"" group:"operate" help:"Restore a backup into an empty place."`
+	Restore     restoreCommand     `cmd:"" reads:"" group:"operate" help:"Restore a backup into an empty place."`
 	Copy        copyCommand        `cmd:"" group:"operate" help:"Copy the installation between SQLite and PostgreSQL."`
 	Migrate     migrateCommand     `cmd:"" group:"operate" help:"Migrate the database to the schema of this program."`
 	Keys        keysCommand        `cmd:"" group:"operate" help:"Generate and list signing keys."`
@@ -151,6 +151,9 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 		return complain(stderr, err)
 	}
 	for _, warning := range config.UnknownEnvironment(environ) {
+		fmt.Fprintf(stderr, "cairn: warning: %s\n", warning)
+	}
+	if warning := env.Warning(); warning != "" {
 		fmt.Fprintf(stderr, "cairn: warning: %s\n", warning)
 	}
 	if err := parsed.Run(); err != nil {

@@ -214,6 +214,9 @@ func (c *restoreCommand) plan(p *program, b *checkedBackup, work string) (files 
 		if err := p.env.LoadAs(stored.Path, config.ConfigName); err != nil {
 			return nil, fmt.Errorf("the settings in the backup: %w", err)
 		}
+		if warning := p.env.Warning(); warning != "" {
+			fmt.Fprintf(p.stderr, "cairn: warning: %s\n", warning)
+		}
 		files = append(files, restoredFile{from: stored.Path, to: config.ConfigName, settings: true})
 		c.Database, _ = p.env.InConfig("database")
 		c.PrivateKeyFile, _ = p.env.InConfig(backupfile.PrivateKeySetting)

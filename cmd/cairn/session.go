@@ -10,7 +10,7 @@ import (
 )
 
 type sessionCommand struct {
-	List listSessionsCommand `cmd:"" help:"List where a user is signed in."`
+	List listSessionsCommand `cmd:"" reads:"" help:"List where a user is signed in."`
 	End  endSessionCommand   `cmd:"" help:"Sign a user out of one browser, or of all."`
 }
 

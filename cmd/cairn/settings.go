@@ -13,8 +13,8 @@ import (
 )
 
 type settingsCommand struct {
-	List listSettingsCommand `cmd:"" help:"List the settings with their meanings."`
-	Get  getSettingCommand   `cmd:"" help:"Print the value of one setting."`
+	List listSettingsCommand `cmd:"" reads:"" help:"List the settings with their meanings."`
+	Get  getSettingCommand   `cmd:"" reads:"" help:"Print the value of one setting."`
 	Set  setSettingCommand   `cmd:"" help:"Change one setting; a running service adopts it within seconds."`
 }
 

@@ -17,8 +17,8 @@ import (
 
 type userCommand struct {
 	Add       addUserCommand       `cmd:"" help:"Add a user without an invite."`
-	List      listUsersCommand     `cmd:"" help:"List the users."`
-	Show      showUserCommand      `cmd:"" help:"Show a user with their sessions and applications."`
+	List      listUsersCommand     `cmd:"" reads:"" help:"List the users."`
+	Show      showUserCommand      `cmd:"" reads:"" help:"Show a user with their sessions and applications."`
 	Update    updateUserCommand    `cmd:"" help:"Update a user's name, email address and profile."`
 	Flags     userFlagsCommand     `cmd:"" help:"Turn a user's access flags on (+FLAG) and off (-FLAG)."`
 	Suspend   suspendUserCommand   `cmd:"" help:"Lock a user out at once: sessions, codes and tokens end."`
@@ -28,7 +28,7 @@ type userCommand struct {
 	ResetCode resetCodeCommand     `cmd:"" help:"Issue a password reset code, for a user who cannot sign in."`
 
 	Import importUsersCommand `cmd:"" help:"Import users and password hashes from a CSV or JSON file, all or none."`
-	Export exportUsersCommand `cmd:"" help:"Write all users as CSV or JSON, in the format of user import."`
+	Export exportUsersCommand `cmd:"" reads:"" help:"Write all users as CSV or JSON, in the format of user import."`
 
 	ResetFactors resetFactorsCommand `cmd:"" help:"Remove a user's lost second factors and end all sessions."`
 }
