@@ -25,6 +25,7 @@ import (
 type Contents struct {
 	Schema int64            // number of the last migration
 	Rows   map[string]int64 // by table
+	Users  int64            // accounts; a deleted one keeps its row
 	// Changed is the time of the newest row of the audit log.
 	Changed time.Time
 }
@@ -215,6 +216,9 @@ func contentsOf(tables map[string][]column, one func(query string) (int64, error
 		if c.Rows[table], err = one("SELECT count(*) FROM " + table); err != nil {
 			return c, err
 		}
+	}
+	if c.Users, err = one("SELECT count(*) FROM users WHERE deleted_at = 0"); err != nil {
+		return c, err
 	}
 	changed, err := one("SELECT coalesce(max(at), 0) FROM audit")
 	c.Changed = fromUnix(changed)

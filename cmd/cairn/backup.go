@@ -140,7 +140,7 @@ func (o output) printBackup(p *program, file string, b *checkedBackup) error {
 	}
 	d := backupReport{
 		File: file, Bytes: info.Size(), Created: m.Created, Version: m.Program, Schema: m.Schema, Dialect: m.Dialect,
-		Issuer: m.Issuer, Users: m.Rows["users"], Settings: b.file(backupfile.Config) != nil,
+		Issuer: m.Issuer, Users: b.contents.Users, Settings: b.file(backupfile.Config) != nil,
 		KeyFiles: len(b.keys()), Encrypted: b.encrypted,
 	}
 	for _, n := range m.Rows {
@@ -151,7 +151,7 @@ func (o output) printBackup(p *program, file string, b *checkedBackup) error {
 		protection = "encrypted: without the passphrase or the recipient's identity it is lost"
 	}
 	return o.print(p, file, d, pairs{
-		{"backup", file}, {"checked", fmt.Sprintf("sound: %d rows, %d of them users", d.Rows, d.Users)},
+		{"backup", file}, {"checked", fmt.Sprintf("sound: %d rows, %d users", d.Rows, d.Users)},
 		{"made", d.Created.Format(time.RFC3339)}, {"key files", fmt.Sprint(d.KeyFiles)}, {"protection", protection},
 	})
 }

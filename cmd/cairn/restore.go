@@ -117,7 +117,7 @@ func (c *restoreCommand) Run(p *program) error {
 		return fmt.Errorf("prepare the restored database: %w", err)
 	}
 	d := restored{
-		Database: checked.DatabaseLabel(), Created: b.manifest.Created, Users: b.manifest.Rows["users"],
+		Database: checked.DatabaseLabel(), Created: b.manifest.Created, Users: b.contents.Users,
 		KeyFiles: []string{}, Sessions: "ended",
 	}
 	if c.KeepSessions {
@@ -362,7 +362,7 @@ func newPlace(ctx context.Context, c config.Checked) (*place, error) {
 func (pl *place) refuse(m *backupfile.Manifest) error {
 	what := "and cannot be read"
 	if c := pl.contents; c != nil {
-		what = fmt.Sprintf("with %d users and changes until %s", c.Rows["users"], c.Changed.Format(time.RFC3339))
+		what = fmt.Sprintf("with %d users and changes until %s", c.Users, c.Changed.Format(time.RFC3339))
 		switch {
 		case c.Schema > m.Schema:
 			what += fmt.Sprintf("; it is newer than the backup (schema %d, the backup has %d)", c.Schema, m.Schema)
