@@ -164,8 +164,8 @@ func (c *placeRemoveCommand) Run(p *program) error {
 		err = places.Remove(c.Name)
 	}
 	if errors.Is(err, publish.ErrNoPlace) {
-		return usageError{fmt.Sprintf("there is no place %s in %s: cairn activity place list shows them",
-			shown(c.Name), shown(c.Places))}
+		return fmt.Errorf("there is no place %s in %s: cairn activity place list shows them",
+			shown(c.Name), shown(c.Places))
 	}
 	if err == nil {
 		err = places.Save(c.Places)

@@ -27,7 +27,7 @@ func (e listEdit) apply(name string, list []string) ([]string, error) {
 		case slices.Contains(e.add, entry):
 			return nil, usagef("--add-%s and --remove-%s both name %q", name, name, entry)
 		case i < 0:
-			return nil, usagef("--remove-%s %q: there is no such entry; there is %s", name, entry,
+			return nil, fmt.Errorf("--remove-%s %q: there is no such entry; there is %s", name, entry,
 				orNone(strings.Join(list, " ")))
 		}
 		out = slices.Delete(out, i, i+1)

@@ -219,6 +219,19 @@ type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
+// commandOf returns the command that was recognized, such as "cairn client add".
+func commandOf(parsed *kong.Context) string {
+	command := "cairn"
+	if parsed != nil {
+		for _, path := range parsed.Path {
+			if path.Command != nil {
+				command = path.Command.FullPath()
+			}
+		}
+	}
+	return command
+}
+
 // complain prints an error as one line that says what to do next.
 func complain(stderr io.Writer, err error) int {
 	var silent exitError
@@ -233,7 +246,7 @@ func complain(stderr io.Writer, err error) int {
 	case errors.As(err, &parse) && parse.ExitCode() != exitFailed:
 		code = exitUsage
 		if !strings.Contains(line, "--help") {
-			line += "; see cairn --help"
+			line += "; see " + commandOf(parse.Context) + " --help"
 		}
 	case errors.As(err, &usage):
 		code = exitUsage
