@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/cairn-id/cairn/account/mail"
@@ -52,7 +55,8 @@ func (c *doctorCommand) show(p *program, d diagnosis) error {
 	if c.Format == "json" && !c.Quiet {
 		return writeJSON(p.stdout, d)
 	}
-	t := newTable(p.stdout)
+	var out bytes.Buffer
+	t := newTable(&out)
 	count := map[doctor.Level]int{}
 	for _, f := range d.Findings {
 		count[f.Level]++
@@ -73,7 +77,24 @@ func (c *doctorCommand) show(p *program, d diagnosis) error {
 	}
 	fmt.Fprintf(t, "\n%d problems, %d warnings, %d with advice, %d ok, %d skipped\n",
 		count[doctor.Problem], count[doctor.Warning], count[doctor.Advice], count[doctor.OK], count[doctor.Skipped])
-	return t.Flush()
+	err := t.Flush()
+	text := out.Bytes()
+	if noColor, _ := p.env.Lookup("NO_COLOR"); isTerminal(p.stdout) && noColor == "" { // no-color.org
+		text = colored(text)
+	}
+	_, writeErr := p.stdout.Write(text)
+	return errors.Join(err, writeErr)
+}
+
+var levelAtStart = regexp.MustCompile(`(?m)^(problem|warning|advice|ok|skipped)\b`)
+
+// colored colors the levels at the starts of lines. It runs after the columns are aligned, which would
+// count the sequences as letters.
+func colored(text []byte) []byte {
+	colors := map[string]string{"problem": "1;31", "warning": "33", "advice": "36", "ok": "32", "skipped": "2"}
+	return levelAtStart.ReplaceAllFunc(text, func(level []byte) []byte {
+		return fmt.Appendf(nil, "\x1b[%sm%s\x1b[0m", colors[string(level)], level)
+	})
 }
 
 type healthcheckCommand struct {

@@ -154,3 +154,15 @@ func fatalIf(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// Only the level at the start of a line is colored, after the columns were aligned.
+func TestLevelsAreColored(t *testing.T) {
+	const plain = "ok       clock  All problem free.\nproblem  hsts   None.\n                -> Do it.\n"
+	const want = "\x1b[32mok\x1b[0m       clock  All problem free.\n\x1b[1;31mproblem\x1b[0m  hsts   None.\n                -> Do it.\n"
+	if got := string(colored([]byte(plain))); got != want {
+		t.Errorf("%q", got)
+	}
+	if out := printed(t, "doctor", "--offline", "--help"); strings.Contains(out, "\x1b") {
+		t.Errorf("%q", out)
+	}
+}
