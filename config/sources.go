@@ -98,11 +98,6 @@ func (e *Environment) Find() string {
 	return ""
 }
 
-// LoadFound reads a config file that was found, not named. It must belong to the user of the
-// program, or to root: in a folder where others may write, a file of theirs would choose the
-// database and the keys.
-func (e *Environment) LoadFound(path string) error { return e.load(path, "config file", false, false) }
-
 // LoadAs reads a config file as if it were at another path: relative paths in it are relative to that.
 func (e *Environment) LoadAs(path, place string) error {
 	text, _, err := readFile(path, maxTextFile)
@@ -152,7 +147,9 @@ func (e *Environment) ignoreNewer(err error) error {
 	return err
 }
 
-// load reads a config file. lenient ignores keys of a newer version.
+// load reads a config file. One that was found, not named, must belong to the user of the program, or to
+// root: in a folder where others may write, a file of theirs would choose the database and the keys.
+// lenient ignores keys of a newer version.
 func (e *Environment) load(path, source string, named, lenient bool) error {
 	values, err := readConfig(path, source, named)
 	if lenient {
