@@ -378,6 +378,7 @@ func TestUnlockReachesARunningService(t *testing.T) {
 		}
 	})
 }
+
 // A standby and a read-only database answer every read, and only people notice: nobody can sign in.
 func TestDatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {
