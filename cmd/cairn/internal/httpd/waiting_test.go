@@ -102,7 +102,7 @@ func TestWaitingRequestAsksForFreshSignIn(t *testing.T) {
 func TestAllowIsAskedAgainAfterTenMinutes(t *testing.T) {
 	s, rp, later := startWaiting(t, nil)
 	b := s.signedIn("ada")
-	page := b.consentPage(rp.authURL())
+	page := b.consentPage(rp.authURL("scope", "openid profile"))
 	later(11 * time.Minute)
 	got := b.send(page, "decision", "allow")
 	for got.StatusCode == http.StatusSeeOther && strings.HasPrefix(got.Header.Get("Location"), "/") {
@@ -113,7 +113,7 @@ func TestAllowIsAskedAgainAfterTenMinutes(t *testing.T) {
 	}
 	wantAnswer(t, "Allow", answered(t, b.get(b.send(got, "decision", "allow").Header.Get("Location"))), "code")
 	// The reloaded page, too.
-	reloaded := b.consentPage(rp.authURL("prompt", "consent"))
+	reloaded := b.consentPage(rp.authURL("scope", "openid profile", "prompt", "consent"))
 	address := reloaded.Request.URL.RequestURI()
 	later(11 * time.Minute)
 	if got := b.follow(b.get(address), "ada"); got.StatusCode != http.StatusSeeOther {
