@@ -43,13 +43,17 @@ type Options struct {
 	CookieName      string            // full name, with its __Host- or __Secure- prefix
 	CookieDomain    string            // empty: host-only
 	LoginCookieName string            // empty unless CookieDomain is set
-	StatusTTL       time.Duration     // of the status lists, whole seconds
-	Hasher          *password.Hasher
-	Limits          *web.Limits
-	Pages           *templates.Renderer
-	Mail            mail.Sender      // nil: no mails are sent
-	Now             func() time.Time // nil means time.Now
-	Log             *slog.Logger     // nil means slog.Default
+	// PasskeyHost is the relying party id of new passkeys, a parent of the issuer's host; empty: the
+	// host itself. PasskeyOrigins are other origins whose pages may use them.
+	PasskeyHost    string
+	PasskeyOrigins []string
+	StatusTTL      time.Duration // of the status lists, whole seconds
+	Hasher         *password.Hasher
+	Limits         *web.Limits
+	Pages          *templates.Renderer
+	Mail           mail.Sender      // nil: no mails are sent
+	Now            func() time.Time // nil means time.Now
+	Log            *slog.Logger     // nil means slog.Default
 }
 
 // Service applies the rules and serves the account endpoints. It is safe for
@@ -69,8 +73,9 @@ type Service struct {
 	limits    *web.Limits
 	seal      *web.Sealer
 	passkeys  passkeys
-	emailKey  []byte // of the codes that verify addresses
-	deviceKey []byte // of the marks of known devices
+	olderHost *web.Cache[string] // see OlderPasskeys
+	emailKey  []byte             // of the codes that verify addresses
+	deviceKey []byte             // of the marks of known devices
 	pages     *templates.Renderer
 	mails     mail.Sender // nil: none are sent
 	clock     func() time.Time
@@ -115,11 +120,14 @@ func New(o Options) (*Service, error) {
 	s.refusals = web.NewCache(time.Minute, o.Now, func(ctx context.Context, _ string) (password.Work, error) {
 		return o.Hasher.RefusalWork(func(after string) (string, error) { return o.Store.ForeignHash(ctx, after) })
 	})
+	s.olderHost = web.NewCache(time.Minute, o.Now, func(ctx context.Context, _ string) (string, error) {
+		return o.Store.OlderPasskeyHost(ctx, s.passkeys.hosts, s.passkeys.party.Config.RPID)
+	})
 	s.store = seenStore{o.Store, &s.visits}
 	if s.seal, err = web.NewSealer(o.Key, sealLifetimes, o.Now); err != nil {
 		return nil, err
 	}
-	if s.passkeys, err = newPasskeys(o.Issuer); err != nil {
+	if s.passkeys, err = newPasskeys(o.Issuer, o.PasskeyHost, o.PasskeyOrigins); err != nil {
 		return nil, err
 	}
 	for purpose, key := range map[string]*[]byte{"cairn email code": &s.emailKey, "cairn device": &s.deviceKey} {

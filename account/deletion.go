@@ -8,13 +8,17 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// DeleteAccount removes the caller's personal data. They prove the password. With a second factor
+// DeleteAccount removes the caller's personal data. They prove the password if there is one. With a second factor
 // they also need a fresh session, or send a code. ErrLastAdmin.
 func (s *Service) DeleteAccount(ctx context.Context, c Caller, in Confirmation) error {
-	if err := s.Allow(c, DeleteAccount); err != nil && in.OTP == "" {
+	u := c.User
+	err := s.Allow(c, DeleteAccount)
+	if err != nil && (in.OTP == "" || u.Passwordless()) {
 		return err
 	}
-	u, err := s.verifyPassword(ctx, c, in.Password)
+	if !u.Passwordless() {
+		u, err = s.verifyPassword(ctx, c, in.Password)
+	}
 	if err == nil && in.OTP != "" && u.SecondFactor {
 		if err = s.checkOTP(ctx, c, in.OTP); err == nil {
 			c.Session.ConfirmedAt, c.Session.AMR = s.Now(), passwordAndCode

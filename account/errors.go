@@ -34,6 +34,14 @@ var (
 		"Your account needs this second factor, or an application that you use asks for it. Add another one first, "+
 			"or remove the access of the application.")
 
+	// ErrLastWayIn means that nobody could sign in to the account any more.
+	ErrLastWayIn = web.NewProblem(409, "last_way_in",
+		"Without this you could not sign in any more. An account without a password needs a passkey that works here, "+
+			"and recovery codes.")
+	// ErrInvalidRecovery is the refusal of Service.Recover, whatever is wrong.
+	ErrInvalidRecovery = web.ForField(401, "invalid_recovery_code", "/code",
+		"The handle and the code do not go together, the code was already used, or the account has a password.")
+
 	// ErrInvalidOTP means that the code is wrong, used or expired.
 	ErrInvalidOTP = web.ForField(401, "invalid_otp", "/otp",
 		"This code is not right, or it was already used. Wait for the next one and try again.")

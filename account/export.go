@@ -81,7 +81,7 @@ func (s *Service) exportOf(ctx context.Context, c Caller) (export, error) {
 			OwnUser: OwnUserOf(u, flags), InvitedBy: web.TextOrNull(u.InvitedBy), UpdatedAt: u.UpdatedAt.UTC(),
 			LastLoginAt: web.TimeOrNull(u.LastLoginAt),
 		},
-		Sessions: SessionEntries(sessions, c.Session.ID), Apps: AppEntries(apps), Factors: factors.Entries(),
+		Sessions: SessionEntries(sessions, c.Session.ID), Apps: AppEntries(apps), Factors: factors.Entries(u),
 		Passkeys: PasskeyEntries(keys),
 		Invites:  s.ListInvites(ctx, u, func(i Invite) any { return exportedInvite{s.InviteEntry(i), i.Note} }),
 	}, nil

@@ -39,38 +39,8 @@ func (f Factors) methods() []string {
 
 // FactorMethods returns the methods that work with this issuer: passkeys are bound to theirs.
 func (s *Service) FactorMethods(f Factors) []string {
-	if s.passkeys.party == nil {
-		f.Passkeys = 0
-	}
+	f.Passkeys = s.usableCount(f)
 	return f.methods()
-}
-
-// recoveryCodes is the number of recovery codes that a user gets at once.
-const recoveryCodes = 10
-
-// newRecoveryCodes returns random codes of 130 bits as they are shown, and their hashes to store.
-func newRecoveryCodes() (shown []string, hashes [][]byte) {
-	for range recoveryCodes {
-		c := newCode(ResetCodeLength)
-		shown, hashes = append(shown, grouped(c)), append(hashes, HashSecret(c))
-	}
-	return shown, hashes
-}
-
-// RenewRecoveryCodes replaces the recovery codes. The owner is notified, because each new code
-// opens the account like another factor.
-func (s *Service) RenewRecoveryCodes(ctx context.Context, c Caller) ([]string, error) {
-	a, err := s.begin(ctx, c, RenewRecoveryCodes, "")
-	if err != nil {
-		return nil, err
-	}
-	codes, hashes := newRecoveryCodes()
-	err = s.store.ReplaceRecoveryCodes(ctx, c.User.Sub, hashes, s.Now(), a)
-	if err != nil {
-		return nil, err
-	}
-	web.Note(ctx, "recovery_codes")
-	return codes, nil
 }
 
 // AddedFactor is the result of adding a second factor.
@@ -92,15 +62,24 @@ func (s *Service) addFactor(
 	if err != nil {
 		return out, err
 	}
-	codes, hashes := newRecoveryCodes()
-	first, err := add(NewFactor{Codes: hashes, Now: s.Now(), Audit: a.keeping(keepOthers)})
+	var shown []string
+	var codes []RecoveryCode
+	if !c.User.SecondFactor {
+		if shown, codes, err = s.newRecoveryCodes(ctx); err != nil {
+			return out, err
+		}
+	}
+	first, err := add(NewFactor{Codes: codes, Now: s.Now(), Audit: a.keeping(keepOthers)})
 	if err != nil {
 		return out, err
 	}
 	web.Note(ctx, "factor_added")
+	if !first && !c.User.SecondFactor { // an offered passkey
+		return out, nil
+	}
 	amr := slices.Clone(c.Session.AMR)
 	if first {
-		out.Codes = codes
+		out.Codes = shown
 		// The other methods used factors that were removed.
 		amr = slices.DeleteFunc(amr, func(m string) bool { return m != MethodPassword })
 	}
@@ -137,13 +116,14 @@ func (s *Service) removeFactor(
 	if err != nil {
 		return err
 	}
-	o := OldFactor{Demanded: demanded, Now: s.Now(), Audit: a.keeping(keepOthers)}
+	o := OldFactor{Demanded: demanded, RPIDs: s.passkeys.hosts, Now: s.Now(), Audit: a.keeping(keepOthers)}
 	return web.Noted(ctx, "factor_removed", remove(o))
 }
 
 // factorList lists the second factors of a user for the user and for the export.
 type factorList struct {
 	TOTP          *factorEntry `json:"totp"` // null: none
+	Password      bool         `json:"password"`
 	Passkeys      int          `json:"passkeys"`
 	RecoveryCodes int          `json:"recovery_codes"` // that are left
 }
@@ -153,8 +133,8 @@ type factorEntry struct {
 	LastUsedAt *time.Time `json:"last_used_at"`
 }
 
-func (f Factors) Entries() factorList {
-	out := factorList{Passkeys: f.Passkeys, RecoveryCodes: f.RecoveryCodes}
+func (f Factors) Entries(u User) factorList {
+	out := factorList{Password: !u.Passwordless(), Passkeys: f.Passkeys, RecoveryCodes: f.RecoveryCodes}
 	if f.TOTP != nil {
 		out.TOTP = &factorEntry{f.TOTP.CreatedAt.UTC(), web.TimeOrNull(f.TOTP.LastUsedAt)}
 	}

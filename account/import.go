@@ -168,7 +168,7 @@ func (a *Administration) CheckImport(
 			if p := rows[i].Preferences; len(p) > 0 {
 				out.preferences[r.user.Sub] = p
 			}
-			if o.ResetCodes && r.user.PasswordHash == "" {
+			if o.ResetCodes && (r.user.PasswordHash == "" || r.user.Passwordless()) {
 				out.Codes = append(out.Codes, ImportedCode{r.user.Sub, r.Handle, NewResetCode(a.Now())})
 			}
 		}
@@ -249,7 +249,9 @@ func (row ImportRow) user(
 		}
 	}
 	add(change.Apply(&u))
-	if hash := m["password_hash"]; hash != "" {
+	if hash := m["password_hash"]; hash == NoPassword { // its passkeys do not come along
+		u.PasswordHash = hash
+	} else if hash != "" {
 		u.PasswordHash, err = h.Imported(hash)
 		add(err)
 	}

@@ -18,14 +18,15 @@ import (
 // ("at"); the rest follows the kind.
 const (
 	MailPasswordChanged  = "password-changed"
+	MailPasswordRemoved  = "password-removed"
 	MailEmailChanged     = "email-changed" // see composeEmailChanged
 	MailNewDevice        = "new-device"    // device, address, session
 	MailFactorAdded      = "factor-added"  // factor: FactorTOTP, FactorPasskey or empty; name: of a passkey, or empty
 	MailFactorRemoved    = "factor-removed"
 	MailFactorsReset     = "factors-reset"
 	MailFactorCounter    = "factor-counter"
-	MailRecoveryCodeUsed = "recovery-code-used"
-	MailFlagsChanged     = "flags-changed" // flags: "admin=on activity=off"
+	MailRecoveryCodeUsed = "recovery-code-used" // left: the number of unused codes
+	MailFlagsChanged     = "flags-changed"      // flags: "admin=on activity=off"
 	MailResetCodeMade    = "reset-code-made"
 	MailSessionsEnded    = "sessions-ended"
 	MailSuspended        = "suspended" // reason, or empty
@@ -123,6 +124,10 @@ var plainNotices = map[string]plainNotice{
 		"Your password was changed", "The password of your account @{handle} was changed on {time}.", notYou, setANew,
 		"/forgot-password/",
 	},
+	MailPasswordRemoved: {
+		"Your password was removed", "The password of your account @{handle} was removed on {time}. A passkey signs you in.",
+		notYou, setANew, "/forgot-password/",
+	},
 	MailFactorAdded: {
 		"A way to sign in was added",
 		"New recovery codes were made for your account @{handle} on {time}. Those from before no longer work.",
@@ -147,8 +152,9 @@ var plainNotices = map[string]plainNotice{
 	},
 	MailRecoveryCodeUsed: {
 		"A recovery code was used",
-		"A recovery code of your account @{handle} was used on {time}. It no longer works.",
-		notYou, setANew, "/forgot-password/",
+		"A recovery code of your account @{handle} was used on {time}. It no longer works. If you have lost your " +
+			"authenticator app or passkey, set up a new one.",
+		notYou, "Set up a new one", "/account/security",
 	},
 	MailFlagsChanged: {
 		"Your access was changed", "On {time} an administrator changed what your account @{handle} may use.",
@@ -246,6 +252,9 @@ func (s *Service) composeNotice(ctx context.Context, m Mail, l *templates.Langua
 		} else {
 			add("Taken away: {flag}", "flag", name)
 		}
+	}
+	if left, err := strconv.Atoi(m.Data["left"]); err == nil {
+		add("{count} recovery codes are left.", "count", left)
 	}
 	if reason := m.Data["reason"]; reason != "" {
 		add("Reason: {reason}", "reason", reason)
@@ -369,6 +378,9 @@ func (s *Service) drawMailedReset(ctx context.Context, m Mail, lifetime time.Dur
 }
 
 func (s *Service) composeReset(ctx context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
+	if u, err := s.store.UserBySub(ctx, m.Sub); err == nil && u.Passwordless() {
+		return s.composeRecovery(u, l), nil
+	}
 	u, c, err := s.drawMailedReset(ctx, m, MailedResetLifetime)
 	if err != nil {
 		return templates.Mail{}, err
@@ -390,6 +402,24 @@ func (s *Service) composeReset(ctx context.Context, m Mail, l *templates.Languag
 		},
 		Reason: recipientReason(l, u.Handle),
 	}, nil
+}
+
+// composeRecovery composes the mail about a forgotten password to a user who has none.
+func (s *Service) composeRecovery(u User, l *templates.Language) templates.Mail {
+	return templates.Mail{
+		Subject: l.Text("Get back into your account"),
+		Paragraphs: []string{
+			l.Text("Somebody has asked for a new password of your account @{handle}. It has no password: you sign in with a "+
+				"passkey.", "handle", u.Handle),
+			l.Text("If you have lost your passkeys, open the link and enter one of your recovery codes. If you have none of " +
+				"them either, ask an administrator."),
+		},
+		Link: &templates.MailLink{
+			Label: l.Text("Use a recovery code"), URL: s.site.URL("/recover/?" + url.Values{"handle": {u.Handle}}.Encode()),
+		},
+		Notes:  []string{l.Text("If that was not you, ignore this mail: nothing changes.")},
+		Reason: recipientReason(l, u.Handle),
+	}
 }
 
 // composeWelcome composes the mail to a user whom an administrator added, unless the user has a

@@ -2,6 +2,7 @@ package account
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -25,6 +26,7 @@ import (
 type Passkey struct {
 	ID             []byte // credential id, at most maxCredentialID bytes
 	Sub            string
+	RPID           string // relying party id; empty: the host of the issuer, see Service.CheckPasskeys
 	Name           string
 	PublicKey      []byte // COSE
 	AAGUID         []byte // of the model of the authenticator
@@ -44,7 +46,9 @@ const (
 
 // passkeys holds the relying party, or the reason why there is none.
 type passkeys struct {
-	party       *webauthn.WebAuthn
+	party       *webauthn.WebAuthn // of new passkeys
+	hosts       []string           // see PasskeyHosts
+	origins     []string           // see Service.PasskeyOrigins
 	unavailable *web.Problem
 }
 
@@ -56,9 +60,9 @@ func (s *Service) PasskeysUnavailable() *web.Problem {
 	return nil
 }
 
-// newPasskeys returns the relying party of an issuer. Its id is the host, which must be a name.
-// Browsers support passkeys only on https and on localhost.
-func newPasskeys(issuer string) (passkeys, error) {
+// newPasskeys returns the relying party of an issuer. Its id is rpID, a parent of the host, or else the
+// host, which must be a name. Browsers support passkeys only on https and on localhost.
+func newPasskeys(issuer, rpID string, origins []string) (passkeys, error) {
 	u, err := url.Parse(issuer)
 	if err != nil {
 		return passkeys{}, fmt.Errorf("issuer: %w", err)
@@ -74,8 +78,9 @@ func newPasskeys(issuer string) (passkeys, error) {
 		return passkeys{unavailable: ErrPasskeysUnavailable.With("There are no passkeys here, because this service " +
 			"is reached by plain http. Whoever runs it can set up https and write that address as its issuer.")}, nil
 	}
+	rpID = cmp.Or(rpID, host)
 	party, err := webauthn.New(&webauthn.Config{
-		RPID: host, RPDisplayName: host, RPOrigins: []string{u.Scheme + "://" + u.Host},
+		RPID: rpID, RPDisplayName: rpID, RPOrigins: append([]string{u.Scheme + "://" + u.Host}, origins...),
 		// Some password managers report outputs of extensions that nobody asked for.
 		ExtensionsUnsolicitedOutputPolicy: protocol.UnsolicitedOutputPolicyIgnore,
 		AttestationPreference:             protocol.PreferNoAttestation,
@@ -89,7 +94,7 @@ func newPasskeys(issuer string) (passkeys, error) {
 			"this service is not a whole one like id.example.org. Whoever runs it can write such a name as its issuer.",
 		)}, nil
 	}
-	return passkeys{party: party}, nil
+	return passkeys{party: party, hosts: PasskeyHosts(issuer), origins: origins}, nil
 }
 
 // passkeyUser implements webauthn.User.
@@ -123,6 +128,7 @@ const (
 	CeremonySecondFactor = "second-factor"
 	CeremonyConfirm      = "confirm"
 	ceremonyAdd          = "add"
+	ceremonyOffer        = "offer"
 )
 
 // ceremony describes a challenge. It is sealed and travels through the browser, so that showing the
@@ -179,21 +185,30 @@ func (s *Service) spendCeremony(ctx context.Context, c ceremony) error {
 	return err
 }
 
-func (c ceremony) session() webauthn.SessionData {
-	return webauthn.SessionData{Challenge: c.Challenge, UserID: []byte(c.Sub),
+func (c ceremony) session(rpID string) webauthn.SessionData {
+	return webauthn.SessionData{RelyingPartyID: rpID, Challenge: c.Challenge, UserID: []byte(c.Sub),
 		UserVerification: protocol.VerificationRequired, CredParams: webauthn.CredentialParametersDefault()}
 }
 
 // BeginPasskey starts a proof by passkey: a sign-in with a discoverable credential, the second step
-// of a sign-in, or the confirmation of the signed-in user.
-func (s *Service) BeginPasskey(ctx context.Context, c Caller, purpose string) (begunCeremony, error) {
+// of a sign-in, or the confirmation of the signed-in user. older starts a sign-in with one of
+// OlderPasskeys.
+func (s *Service) BeginPasskey(ctx context.Context, c Caller, purpose string, older bool) (begunCeremony, error) {
 	var none begunCeremony
 	if s.passkeys.party == nil {
 		return none, s.passkeys.unavailable
 	}
 	switch purpose {
 	case "", CeremonySignIn:
-		options, session, err := s.passkeys.party.BeginDiscoverableLogin()
+		rpID := s.passkeys.party.Config.RPID
+		if older {
+			host, err := s.OlderPasskeys(ctx)
+			if err != nil {
+				return none, err
+			}
+			rpID = cmp.Or(host, rpID)
+		}
+		options, session, err := s.passkeys.party.BeginDiscoverableLogin(webauthn.WithLoginRelyingPartyID(rpID))
 		if err != nil {
 			return none, fmt.Errorf("begin passkey: %w", err)
 		}
@@ -219,13 +234,21 @@ var ErrPasskeyPurpose = web.BadRequest("The member purpose has an unknown value.
 // beginProof is BeginPasskey for a known user.
 func (s *Service) beginProof(ctx context.Context, purpose, sub, browser string) (begunCeremony, error) {
 	keys, err := s.store.Passkeys(ctx, sub)
-	switch {
-	case err != nil:
+	if err != nil {
 		return begunCeremony{}, err
-	case len(keys) == 0:
+	}
+	if keys = s.UsablePasskeys(keys); len(keys) == 0 {
 		return begunCeremony{}, ErrPasskeyNotFound
 	}
-	options, session, err := s.passkeys.party.BeginLogin(passkeyUser{User{Sub: sub}, keys})
+	// A challenge is for one id: that of new passkeys, if the user has one.
+	rpID := s.passkeys.party.Config.RPID
+	of := func(k Passkey) bool { return s.passkeys.rpID(k) == rpID }
+	if !slices.ContainsFunc(keys, of) {
+		rpID = s.passkeys.rpID(keys[len(keys)-1])
+	}
+	keys = slices.DeleteFunc(keys, func(k Passkey) bool { return !of(k) })
+	options, session, err := s.passkeys.party.BeginLogin(passkeyUser{User{Sub: sub}, keys},
+		webauthn.WithLoginRelyingPartyID(rpID))
 	if err != nil {
 		return begunCeremony{}, fmt.Errorf("begin passkey: %w", err)
 	}
@@ -287,6 +310,9 @@ func (s *Service) verifyPasskey(ctx context.Context, c ceremony, credential []by
 		}
 		return User{}, Passkey{}, err
 	}
+	if !s.passkeys.usable(k.RPID) {
+		return User{}, Passkey{}, s.refusePasskey(ctx, k, refusedHost)
+	}
 	if s.validatePasskey(c, u, k, answer) != nil {
 		return User{}, Passkey{}, s.refusePasskey(ctx, k, s.whyRefused(c, u, k, answer))
 	}
@@ -299,12 +325,12 @@ func (s *Service) verifyPasskey(ctx context.Context, c ceremony, credential []by
 func (s *Service) validatePasskey(
 	c ceremony, u User, k Passkey, answer *protocol.ParsedCredentialAssertionData,
 ) (err error) {
-	owner := passkeyUser{u, []Passkey{k}}
+	owner, session := passkeyUser{u, []Passkey{k}}, c.session(s.passkeys.rpID(k))
 	if c.Sub == "" {
 		find := func(_, _ []byte) (webauthn.User, error) { return owner, nil }
-		_, _, err = s.passkeys.party.ValidatePasskeyLogin(find, c.session(), answer)
+		_, _, err = s.passkeys.party.ValidatePasskeyLogin(find, session, answer)
 	} else {
-		_, err = s.passkeys.party.ValidateLogin(owner, c.session(), answer) // it compares the id of the user
+		_, err = s.passkeys.party.ValidateLogin(owner, session, answer) // it compares the id of the user
 	}
 	return err
 }
@@ -327,7 +353,7 @@ func (s *Service) whyRefused(
 	c ceremony, u User, k Passkey, answer *protocol.ParsedCredentialAssertionData,
 ) string {
 	data, handle := answer.Response.AuthenticatorData, answer.Response.UserHandle
-	host := sha256.Sum256([]byte(s.passkeys.party.Config.RPID))
+	host := sha256.Sum256([]byte(s.passkeys.rpID(k)))
 	switch {
 	case c.Sub != "" && c.Sub != u.Sub, len(handle) > 0 && string(handle) != u.Sub:
 		return refusedOwner

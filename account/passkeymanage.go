@@ -19,6 +19,7 @@ import (
 // PasskeyEntry is a passkey as its owner sees it.
 type PasskeyEntry struct {
 	ID             string     `json:"id"`
+	RPID           string     `json:"rp_id"`
 	Name           string     `json:"name"`
 	BackupEligible bool       `json:"backup_eligible"`
 	BackupState    bool       `json:"backup_state"`
@@ -29,7 +30,7 @@ type PasskeyEntry struct {
 func (k Passkey) ShownID() string { return base64.RawURLEncoding.EncodeToString(k.ID) }
 
 func (k Passkey) Entry() PasskeyEntry {
-	return PasskeyEntry{ID: k.ShownID(), Name: k.Name, BackupEligible: k.BackupEligible, BackupState: k.BackupState,
+	return PasskeyEntry{ID: k.ShownID(), RPID: k.RPID, Name: k.Name, BackupEligible: k.BackupEligible, BackupState: k.BackupState,
 		CreatedAt: k.CreatedAt.UTC(), LastUsedAt: web.TimeOrNull(k.LastUsedAt)}
 }
 
@@ -41,14 +42,47 @@ func PasskeyEntries(keys []Passkey) []PasskeyEntry {
 	return entries
 }
 
-// BeginAddPasskey returns a challenge for a new passkey of the caller. ErrPasskeyLimit.
-func (s *Service) BeginAddPasskey(ctx context.Context, c Caller) (begunCeremony, error) {
+// MayOffer reports whether the browser of the caller may make a passkey without asking: see AddPasskey.
+// Who must have a second factor sets it up on purpose.
+func (s *Service) MayOffer(ctx context.Context, c Caller) (bool, error) {
+	settings, err := s.Settings(ctx)
+	if err != nil || !settings.OfferPasskeys || s.passkeys.party == nil || !c.Fresh(s.Now()) {
+		return false, err
+	}
+	if settings.NeedsSecondFactor(c.User) && !c.User.SecondFactor {
+		return false, nil
+	}
+	keys, err := s.store.Passkeys(ctx, c.User.Sub)
+	return len(s.UsablePasskeys(keys)) == 0 && len(keys) < MaxPasskeys, err
+}
+
+// BeginAddPasskey returns a challenge for a new passkey of the caller. ErrPasskeyLimit. For offered see
+// AddPasskey.
+func (s *Service) BeginAddPasskey(ctx context.Context, c Caller, offered bool) (begunCeremony, error) {
 	var none begunCeremony
 	if err := s.Allow(c, AddFactor); err != nil {
 		return none, err
 	}
 	if s.passkeys.party == nil {
 		return none, s.passkeys.unavailable
+	}
+	purpose, options := ceremonyAdd, []webauthn.RegistrationOption{
+		webauthn.WithRegistrationRelyingPartyName(s.InstanceName()),
+	}
+	mediation := protocol.MediationDefault
+	if offered {
+		may, err := s.MayOffer(ctx, c)
+		if err != nil {
+			return none, err
+		}
+		if !may {
+			return none, ErrPasskeysUnavailable.With("No passkey is offered to you.")
+		}
+		// Nobody touches the authenticator or is verified; each use later asks for that.
+		selection := s.passkeys.party.Config.AuthenticatorSelection
+		selection.UserVerification = protocol.VerificationPreferred
+		purpose, mediation = ceremonyOffer, protocol.MediationConditional
+		options = append(options, webauthn.WithAuthenticatorSelection(selection))
 	}
 	keys, err := s.store.Passkeys(ctx, c.User.Sub)
 	if err != nil {
@@ -58,19 +92,22 @@ func (s *Service) BeginAddPasskey(ctx context.Context, c Caller) (begunCeremony,
 		return none, ErrPasskeyLimit
 	}
 	u := passkeyUser{c.User, keys}
-	options, session, err := s.passkeys.party.BeginRegistration(u,
-		webauthn.WithExclusions(webauthn.Credentials(u.WebAuthnCredentials()).CredentialDescriptors()),
-		webauthn.WithRegistrationRelyingPartyName(s.InstanceName()))
+	options = append(options,
+		webauthn.WithExclusions(webauthn.Credentials(u.WebAuthnCredentials()).CredentialDescriptors()))
+	begun, session, err := s.passkeys.party.BeginMediatedRegistration(u, mediation, options...)
 	if err != nil {
 		return none, fmt.Errorf("begin passkey: %w", err)
 	}
-	return s.beginCeremony(ceremonyAdd, u.Sub, c.Session.ID, session.Challenge, options.Response)
+	return s.beginCeremony(purpose, u.Sub, c.Session.ID, session.Challenge, begun.Response)
 }
 
 // AddPasskey verifies and stores a new credential of the caller. Without a name it is named after
 // its authenticator. With the first factor the other sessions end, unless keepOthers.
+//
+// An offered one was made by the browser without asking. It signs in, and is never asked for after the
+// password: somebody who does not know of it must not be kept out elsewhere.
 func (s *Service) AddPasskey(
-	ctx context.Context, c Caller, in AnsweredCeremony, name string, keepOthers bool,
+	ctx context.Context, c Caller, in AnsweredCeremony, name string, keepOthers, offered bool,
 ) (k Passkey, out AddedFactor, err error) {
 	if err := s.Allow(c, AddFactor); err != nil {
 		return k, out, err
@@ -83,27 +120,56 @@ func (s *Service) AddPasskey(
 			return k, out, err
 		}
 	}
-	begun, err := s.openCeremony(in.State, ceremonyAdd, c.Session.ID)
+	purpose := ceremonyAdd
+	if offered {
+		purpose = ceremonyOffer
+	}
+	k, sub, err := s.createdPasskey(ctx, c, purpose, c.Session.ID, in)
 	if err != nil {
 		return k, out, err
 	}
-	if begun.Sub != c.User.Sub {
+	if sub != c.User.Sub {
 		return k, out, ErrPasskeyExpired
+	}
+	k.Name = cmp.Or(name, k.Name)
+	out, err = s.addFactor(ctx, c, keepOthers, FactorPasskey, k.method(), k.Name, func(n NewFactor) (bool, error) {
+		n.Offered = offered
+		return s.store.AddPasskey(ctx, k, MaxPasskeys, n)
+	})
+	return k, out, err
+}
+
+// createdPasskey verifies the answer to a challenge for a new passkey, which is not stored yet, and
+// returns it with the user that the challenge was for. It is named after its authenticator.
+func (s *Service) createdPasskey(
+	ctx context.Context, c Caller, purpose, browser string, in AnsweredCeremony,
+) (k Passkey, sub string, err error) {
+	if s.passkeys.party == nil {
+		return k, "", s.passkeys.unavailable
+	}
+	begun, err := s.openCeremony(in.State, purpose, browser)
+	if err != nil {
+		return k, "", err
 	}
 	answer, err := protocol.ParseCredentialCreationResponseBytes(in.Credential)
 	if err != nil {
-		return k, out, ErrInvalidPasskey
+		return k, "", ErrInvalidPasskey
 	}
-	got, err := s.passkeys.party.CreateCredential(passkeyUser{User: c.User}, begun.session(), answer)
+	rpID := s.passkeys.party.Config.RPID
+	session := begun.session(rpID)
+	if purpose == ceremonyOffer {
+		session.Mediation, session.UserVerification = protocol.MediationConditional, protocol.VerificationPreferred
+	}
+	got, err := s.passkeys.party.CreateCredential(passkeyUser{User: User{Sub: begun.Sub}}, session, answer)
 	if err != nil || len(got.ID) == 0 || len(got.ID) > maxCredentialID {
-		return k, out, ErrInvalidPasskey
+		return k, "", ErrInvalidPasskey
 	}
 	if err := s.spendCeremony(ctx, begun); err != nil {
-		return k, out, err
+		return k, "", err
 	}
 	k = Passkey{
-		ID: got.ID, Sub: c.User.Sub, PublicKey: got.PublicKey, AAGUID: got.Authenticator.AAGUID,
-		Name:       cmp.Or(name, authenticatorName(got.Authenticator.AAGUID), c.Device, "Passkey"),
+		ID: got.ID, Sub: begun.Sub, RPID: rpID, PublicKey: got.PublicKey, AAGUID: got.Authenticator.AAGUID,
+		Name:       cmp.Or(authenticatorName(got.Authenticator.AAGUID), c.Device, "Passkey"),
 		Attachment: string(got.Authenticator.Attachment), SignCount: got.Authenticator.SignCount,
 		BackupEligible: got.Flags.BackupEligible, BackupState: got.Flags.BackupState, CreatedAt: s.Now(),
 	}
@@ -112,10 +178,7 @@ func (s *Service) AddPasskey(
 			k.Transports = append(k.Transports, string(t))
 		}
 	}
-	out, err = s.addFactor(ctx, c, keepOthers, FactorPasskey, k.method(), k.Name, func(n NewFactor) (bool, error) {
-		return s.store.AddPasskey(ctx, k, MaxPasskeys, n)
-	})
-	return k, out, err
+	return k, begun.Sub, nil
 }
 
 var transports = []protocol.AuthenticatorTransport{protocol.USB, protocol.NFC, protocol.BLE, protocol.SmartCard,

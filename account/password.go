@@ -7,7 +7,18 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// ChangePassword sets a new password of the caller, who proves the old one. It ends their other
+// RemovePassword leaves the caller with passkeys alone. The other sessions end, unless keepOthers.
+// ErrLastWayIn without a passkey that works here, or without recovery codes.
+func (s *Service) RemovePassword(ctx context.Context, c Caller, keepOthers bool) error {
+	a, err := s.begin(ctx, c, RemovePassword, "")
+	if err != nil || c.User.Passwordless() {
+		return err
+	}
+	err = s.store.RemovePassword(ctx, c.User.Sub, c.User.PasswordHash, s.passkeys.hosts, s.Now(), a.keeping(keepOthers))
+	return web.Noted(ctx, "password_removed", err)
+}
+
+// ChangePassword sets a new password of the caller, who proves the old one if there is one. It ends their other
 // sessions and every grant, and gives this session a new token, so that a copy of its cookie ends
 // too. ErrInvalidCredentials, ErrWeakPassword.
 func (s *Service) ChangePassword(ctx context.Context, c Caller, current, password string) (SignedIn, error) {
@@ -15,9 +26,11 @@ func (s *Service) ChangePassword(ctx context.Context, c Caller, current, passwor
 	if err != nil {
 		return SignedIn{}, err
 	}
-	u, err := s.verifyPassword(ctx, c, current)
-	if err != nil {
-		return SignedIn{}, err
+	u := c.User
+	if !u.Passwordless() { // then the act needs a fresh session instead
+		if u, err = s.verifyPassword(ctx, c, current); err != nil {
+			return SignedIn{}, err
+		}
 	}
 	hash, err := s.hashNew(ctx, password, u.Handle)
 	if err != nil {

@@ -20,7 +20,8 @@ const (
 	ProofCode
 	// ProofFresh is a recent proof of identity: see Caller.Fresh.
 	ProofFresh
-	// ProofPassword is the current password, and ProofFresh too if the user has a second factor.
+	// ProofPassword is the current password, and ProofFresh too if the user has a second factor. Without
+	// a password it is ProofFresh.
 	ProofPassword
 	// ProofOperator is the command line, or the service itself.
 	ProofOperator
@@ -49,7 +50,7 @@ type Act struct {
 var (
 	SignIn = Act{Action: "session.create", Proof: ProofSignIn, Told: MailNewDevice, Routes: []string{
 		"POST /api/auth/login", "POST /api/auth/passkey/begin", "POST /api/auth/passkey/finish", "POST /login/",
-		"POST /login/second-factor/",
+		"POST /login/second-factor/", "POST /api/auth/recover", "POST /recover/",
 	}}
 	SignInAgain     = Act{Action: "session.reauthenticate", Proof: ProofSignIn, Told: MailNewDevice}
 	ConfirmIdentity = Act{Action: "session.confirm", Proof: ProofSignIn, Told: MailNewDevice, Routes: []string{
@@ -73,7 +74,7 @@ var (
 	RefuseSuspended = Act{Action: "session.refused", Proof: ProofSignIn}
 	LimitSignIns    = Act{Action: "session.limited", Proof: ProofSession}
 	Register        = Act{Action: "user.register", Proof: ProofCode, Routes: []string{
-		"POST /api/register", "POST /register/",
+		"POST /api/register", "POST /register/", "POST /api/register/passkey/begin",
 	}}
 	ChangeProfile = Act{Action: "profile.change", Proof: ProofSession, Routes: []string{
 		"PATCH /api/me", "POST /account/profile", "PUT /api/me/prefs",
@@ -96,6 +97,10 @@ var (
 	}, Routes: []string{
 		"PUT /api/me/password", "POST /account/password",
 	}}
+	RemovePassword = Act{Action: "password.remove", Proof: ProofFresh, Told: MailPasswordRemoved, Ends: endsOthers,
+		Question: "Remove your password?", Routes: []string{
+			"DELETE /api/me/password", "POST /account/password/remove",
+		}}
 	ForgetPassword = Act{Action: "password.forgot", Proof: ProofSession, Silent: true, Routes: []string{
 		"POST /api/auth/forgot-password", "POST /forgot-password/",
 	}}
@@ -217,7 +222,7 @@ var (
 var Acts = []Act{
 	SignIn, SignInAgain, ConfirmIdentity, EndSession, SignOut, EndOtherSessions, DisownSession,
 	RefuseSuspended, LimitSignIns, Register, ChangeProfile, ChangeEmail, AskVerification, VerifyEmail,
-	UndoEmailChange, ChangePassword, ForgetPassword, ResetPassword, LimitResets, AddFactor, RemoveFactor,
+	UndoEmailChange, ChangePassword, RemovePassword, ForgetPassword, ResetPassword, LimitResets, AddFactor, RemoveFactor,
 	RenamePasskey, NoticeCounter, RenewRecoveryCodes, UseRecoveryCode, RefuseFactor, ExportAccount,
 	DeleteAccount, AllowApp, GiveLastingAccess, RemoveApp, CreateInvite, DeleteInvite, AddUser, AmendUser, SetFlags,
 	Suspend, Unsuspend, UnlockUser, IssueResetCode, ResetFactors, EndUserSession, EndUserSessions, DeleteUser, RevokeInvite,
@@ -260,7 +265,7 @@ func (a *Administration) Allow(by Caller, act Act) error {
 		}
 		return ErrReauthenticationRequired
 	case ProofPassword:
-		if !by.User.SecondFactor || by.Fresh(a.Now()) {
+		if !by.User.SecondFactor && !by.User.Passwordless() || by.Fresh(a.Now()) {
 			return nil
 		}
 		return ErrReauthenticationRequired

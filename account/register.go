@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-webauthn/webauthn/webauthn"
+
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -18,63 +20,143 @@ type Registration struct {
 	DisplayName string `json:"display_name"`
 	Email       string `json:"email"` // stored as not verified, unless Mailed is for it
 	Mailed      string `json:"-"`     // the sealed value of the link in a mailed invite, or empty
+	// Passkey is a new passkey in the place of a password: see BeginRegisterPasskey.
+	Passkey AnsweredCeremony `json:"-"`
+}
+
+// Registered is a new member in their first session.
+type Registered struct {
+	SignedIn
+	Codes []string // recovery codes, which come with a passkey
 }
 
 // Register redeems an invite, creates the user and makes their first session.
-func (s *Service) Register(ctx context.Context, c Caller, in Registration) (SignedIn, error) {
+func (s *Service) Register(ctx context.Context, c Caller, in Registration) (Registered, error) {
 	out, err := s.register(ctx, c, in)
 	if err != nil {
 		if !errors.Is(err, ErrUnavailable) && !errors.Is(err, web.ErrRateLimited) {
 			web.Note(ctx, "register_refused")
 		}
-		return SignedIn{}, err
+		return Registered{}, err
 	}
 	web.NoteUser(ctx, out.User.Sub)
 	web.Note(ctx, "registered")
 	return out, nil
 }
 
-func (s *Service) register(ctx context.Context, c Caller, in Registration) (SignedIn, error) {
-	settings, err := s.Settings(ctx)
+func (s *Service) register(ctx context.Context, c Caller, in Registration) (out Registered, err error) {
+	settings, invite, err := s.mayRegister(ctx, c, in.Code)
 	if err != nil {
-		return SignedIn{}, err
-	}
-	if settings.Registration == RegistrationClosed {
-		return SignedIn{}, ErrRegistrationFull
-	}
-	// The invite is checked first: without a valid one the response says nothing about handles.
-	invite, err := s.OpenInvite(ctx, c, in.Code)
-	if err != nil {
-		return SignedIn{}, err
+		return out, err
 	}
 	n := NewUser{Handle: in.Handle, DisplayName: in.DisplayName, Email: in.Email, Password: in.Password}
-	u, err := CreateUser(ctx, s.hasher, settings, n, s.Now())
+	var u User
+	var first *FirstPasskey
+	p := proven{amr: passwordAlone}
+	if len(in.Passkey.Credential) == 0 {
+		u, err = CreateUser(ctx, s.hasher, settings, n, s.Now())
+	} else if u, err = CreateUser(ctx, nil, settings, n, s.Now()); err == nil {
+		u, first, err = s.firstPasskey(ctx, c, u, in.Passkey)
+	}
 	if err != nil {
-		return SignedIn{}, err
+		return out, err
+	}
+	if first != nil {
+		p.amr, p.passkey = []string{first.Passkey.method(), MethodUser, MethodMultiFactor}, first.Passkey.ID
+		out.Codes = first.shown
 	}
 	u.EmailVerified = u.Email != "" && strings.EqualFold(u.Email, s.InvitedAddress(invite, in.Mailed))
 	u.LastLoginAt = u.CreatedAt
-	p := proven{user: u, amr: passwordAlone}
-	row, out := s.newSession(c, p)
+	p.user = u
+	row, signedIn := s.newSession(c, p)
 	a, err := s.begin(ctx, c.as(u), Register, invitedBy(invite))
 	if err != nil {
-		return SignedIn{}, err
+		return out, err
 	}
 	mails := s.askVerification(ctx, &u)
-	if err := s.store.Register(ctx, invite.Code, u, row, settings.MaxUsers, s.Now(), a.with(mails...)); err != nil {
-		return SignedIn{}, fmt.Errorf("register: %w", err)
+	err = s.store.Register(ctx, invite.Code, u, first, row, settings.MaxUsers, s.Now(), a.with(mails...))
+	if err != nil {
+		return out, fmt.Errorf("register: %w", err)
 	}
 	former, err := s.liveSessions(ctx, c.Browser)
 	if err == nil {
 		err = s.endEach(ctx, c, former)
 	}
 	if err != nil {
-		return SignedIn{}, err
+		return out, err
 	}
-	out.Marks = s.withMark(c.Browser.Marks, u)
-	out.User, out.Session = u, *row
-	out.Token, err = s.minter.token(u, row, out.Token)
+	signedIn.Marks = s.withMark(c.Browser.Marks, u)
+	signedIn.User, signedIn.Session = u, *row
+	signedIn.Token, err = s.minter.token(u, row, signedIn.Token)
+	out.SignedIn = signedIn
 	return out, err
+}
+
+// mayRegister returns the open invite of a code. It is checked first: without a valid one the response
+// says nothing about handles.
+func (s *Service) mayRegister(ctx context.Context, c Caller, code string) (Settings, Invite, error) {
+	settings, err := s.Settings(ctx)
+	if err == nil && settings.Registration == RegistrationClosed {
+		err = ErrRegistrationFull
+	}
+	if err != nil {
+		return settings, Invite{}, err
+	}
+	invite, err := s.OpenInvite(ctx, c, code)
+	return settings, invite, err
+}
+
+// FirstPasskey is the passkey with which somebody joins, in the place of a password.
+type FirstPasskey struct {
+	Passkey Passkey
+	Codes   []RecoveryCode
+
+	shown []string // the codes
+}
+
+const ceremonyRegister = "register"
+
+// BeginRegisterPasskey returns a challenge for the passkey of a new member. It refuses what Register
+// would refuse, because a passkey that is made in vain stays in its device.
+func (s *Service) BeginRegisterPasskey(ctx context.Context, c Caller, in Registration) (begunCeremony, error) {
+	var none begunCeremony
+	if s.passkeys.party == nil {
+		return none, s.passkeys.unavailable
+	}
+	settings, _, err := s.mayRegister(ctx, c, in.Code)
+	if err != nil {
+		return none, err
+	}
+	u, err := NewUser{Handle: in.Handle, DisplayName: in.DisplayName, Email: in.Email}.Check(settings)
+	if err != nil {
+		return none, err
+	}
+	switch taken, err := s.store.TakenUsers(ctx, []string{u.Handle}, nil, nil); {
+	case err != nil:
+		return none, err
+	case len(taken) > 0:
+		return none, ErrHandleTaken
+	}
+	options, session, err := s.passkeys.party.BeginRegistration(passkeyUser{User: u},
+		webauthn.WithRegistrationRelyingPartyName(s.InstanceName()))
+	if err != nil {
+		return none, fmt.Errorf("begin passkey: %w", err)
+	}
+	return s.beginCeremony(ceremonyRegister, u.Sub, c.Browser.Passkey, session.Challenge, options.Response)
+}
+
+// firstPasskey gives a new user, who is not stored yet, the passkey and its recovery codes.
+func (s *Service) firstPasskey(
+	ctx context.Context, c Caller, u User, in AnsweredCeremony,
+) (User, *FirstPasskey, error) {
+	k, sub, err := s.createdPasskey(ctx, c, ceremonyRegister, c.Browser.Passkey, in)
+	if err != nil {
+		return u, nil, err
+	}
+	first := &FirstPasskey{Passkey: k}
+	u.Sub, u.PasswordHash, u.SecondFactor = sub, NoPassword, true
+	first.shown, first.Codes, err = s.newRecoveryCodes(ctx)
+	return u, first, err
 }
 
 // invitedBy returns the detail of the audit row that names the inviter.

@@ -201,6 +201,8 @@ func shownFactors(amr []string) string {
 		return factorPassword + "+" + factorPasskey
 	case password:
 		return factorPassword
+	case slices.Contains(amr, MethodOTP) && !slices.Contains(amr, MethodUser):
+		return factorCode
 	}
 	return factorPasskey
 }

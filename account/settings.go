@@ -44,6 +44,9 @@ type Settings struct {
 	SecondFactorFlags []string `json:"second_factor_flags" help:"Flags whose holders must have a second factor."`
 	AuditDays         int      `json:"audit_days" help:"Days for which the audit log is kept, 30 to 3650; 0 for ever."`
 
+	// It asks nothing of the member: see Service.AddPasskey.
+	OfferPasskeys bool `json:"offer_passkeys" help:"Browsers that can make a passkey without asking after a sign-in with a password."`
+
 	// HS256Until is when tokens signed with the shared secret are no longer accepted, if there is a
 	// key. Zero means when they expire. Only the operator sets it.
 	HS256Until time.Time `json:"-"`
@@ -81,7 +84,7 @@ func DefaultSettings() Settings {
 		InvitesPerMember: 3, MinPassword: password.DefaultMinimum,
 		Flags: []string{FlagActivity, FlagAdmin}, DefaultFlags: []string{FlagActivity},
 		FlagDescriptions:  maps.Clone(builtIn),
-		SecondFactorFlags: []string{}, AuditDays: 365,
+		SecondFactorFlags: []string{}, AuditDays: 365, OfferPasskeys: true,
 	}
 }
 

@@ -180,27 +180,39 @@ func (s *Service) userNamed(ctx context.Context, typed string) (User, error) {
 }
 
 // checkOTP accepts a code of the authenticator app of the caller's account or a recovery code, each
-// once, under the limits of a sign-in. Codes of apps can be guessed, so they have another limit
-// from which no address is exempt. Only somebody with the password or the session can exhaust it,
-// and it does not apply to recovery codes.
+// once, under the limits of a sign-in. Codes of apps and of 60 bits can be guessed, so each kind has
+// another limit from which no address is exempt. Only somebody with the password or the session can
+// exhaust that of codes of apps; for the other see typedCode.limits.
 func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) error {
 	u := c.User
 	of := s.signInLimits(ctx, c, u.Handle, u)
 	limits := of.keys()
 	code, isTOTP := totpCode(typed)
+	exempt := func(refusal error) error {
+		s.recordLimited(ctx, c, u, LimitSignIns, refusal)
+		return refusal
+	}
+	var recovery typedCode
 	if isTOTP {
-		limits = append(limits,
-			web.LimitKey{Name: web.LimitSecondFactor, Key: u.Sub, Exempt: func(refusal error) error {
-				s.recordLimited(ctx, c, u, LimitSignIns, refusal)
-				return refusal
-			}})
+		limits = append(limits, web.LimitKey{Name: web.LimitSecondFactor, Key: u.Sub, Exempt: exempt})
+	} else {
+		var err error
+		if recovery, err = s.findRecoveryCode(ctx, u.Sub, typed); err != nil {
+			return err
+		}
+		leave, err := s.hasher.Enter(ctx, u.Handle)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		limits = append(limits, recovery.limits(u.Sub, exempt)...)
 	}
 	err := s.limits.Guess(ctx, limits, ErrInvalidOTP, func() (err error) {
 		good := false
 		if isTOTP {
 			good, err = s.useTOTP(ctx, u.Sub, code)
 		} else {
-			good, err = s.useRecoveryCode(ctx, c, typed)
+			good, err = s.useRecoveryCode(ctx, c, recovery)
 		}
 		if err == nil && !good {
 			s.recordRefusal(ctx, s.audit(c, RefuseFactor, c.Name, ""))
@@ -225,23 +237,6 @@ func (s *Service) useTOTP(ctx context.Context, sub, code string) (bool, error) {
 		return false, nil
 	}
 	return s.store.UseTOTP(ctx, sub, step, s.Now())
-}
-
-// useRecoveryCode spends a recovery code of the caller's account and notifies the owner. Codes of
-// an earlier version are shorter.
-func (s *Service) useRecoveryCode(ctx context.Context, c Caller, typed string) (bool, error) {
-	code := CanonicalCode(typed, ResetCodeLength)
-	if code == "" {
-		code = CanonicalCode(typed, inviteCodeLength)
-	}
-	if code == "" {
-		return false, nil
-	}
-	a, err := s.begin(ctx, c, UseRecoveryCode, "")
-	if err != nil {
-		return false, err
-	}
-	return s.store.UseRecoveryCode(ctx, c.User.Sub, HashSecret(code), s.Now(), a)
 }
 
 // knownFor is how long the address of a sign-in stays known.

@@ -68,6 +68,10 @@ type UserStore interface {
 	// TokenHash, LoginHash and Algorithm of keep, revokes its previous token and sets keep.StatusList
 	// and keep.StatusIndex again. ErrSessionNotFound if keep is no longer live.
 	ChangePassword(ctx context.Context, sub, old, hash string, keep *Session, now time.Time, a Audit) error
+	// RemovePassword sets NoPassword if the hash still is old (otherwise ErrInvalidCredentials).
+	// ErrLastWayIn if the user has no passkey of one of the relying party ids, or no recovery code.
+	// ErrNotAuthenticated and ErrReauthenticationRequired as for NewFactor.
+	RemovePassword(ctx context.Context, sub, old string, rpIDs []string, now time.Time, a Audit) error
 	// Suspend suspends the user, ends all sessions, revokes all grants and voids reset codes.
 	// Repeating it changes nothing and is no error. ErrUserNotFound; ErrLastAdmin if no other
 	// administrator would remain who is not suspended.
@@ -214,11 +218,12 @@ type InviteStore interface {
 	// Branches lists the users invited by a user, in the order of handles after a handle. With an
 	// empty sub it lists those who joined without the invite of a member and have invited somebody.
 	Branches(ctx context.Context, sub, after string, since, now time.Time, limit int) ([]Branch, error)
-	// Register spends the invite and creates the user and, unless s is nil, the session in one
-	// transaction. It checks in this order: ErrInvalidInvite (unknown, used, expired, creator
+	// Register spends the invite and creates the user, with the first passkey unless it is nil, and,
+	// unless s is nil, the session in one transaction. ErrPasskeyExists. It checks in this order: ErrInvalidInvite (unknown, used, expired, creator
 	// suspended or deleted), ErrRegistrationFull (maxUsers > 0 and reached), ErrHandleTaken. A
 	// refusal leaves the invite open. The store sets u.InvitedBy.
-	Register(ctx context.Context, code string, u User, s *Session, maxUsers int, now time.Time, a Audit) error
+	Register(ctx context.Context, code string, u User, first *FirstPasskey, s *Session, maxUsers int,
+		now time.Time, a Audit) error
 }
 
 // Branch is a user in the tree of invites.
@@ -263,8 +268,11 @@ type FactorStore interface {
 	// ReplaceRecoveryCodes replaces the recovery codes. ErrFactorNotFound if the user has no second
 	// factor. ErrNotAuthenticated if the session of the request has ended, so that no new code opens
 	// an account after its sessions were ended.
-	ReplaceRecoveryCodes(ctx context.Context, sub string, codes [][]byte, now time.Time, a Audit) error
-	// UseRecoveryCode spends a code, and reports whether it was valid.
+	ReplaceRecoveryCodes(ctx context.Context, sub string, codes []RecoveryCode, now time.Time, a Audit) error
+	// RecoveryCode returns the unused code of a user with the name or the hash, or the zero value, and
+	// how many unused codes there are.
+	RecoveryCode(ctx context.Context, sub, name string, hash []byte) (code RecoveryCode, left int, err error)
+	// UseRecoveryCode spends a code by its hash, and reports whether it was valid.
 	UseRecoveryCode(ctx context.Context, sub string, hash []byte, now time.Time, a Audit) (bool, error)
 	// ResetFactors removes all second factors and recovery codes, ends every session and
 	// revokes every grant of the user. ErrUserNotFound.
@@ -283,16 +291,19 @@ type FactorStore interface {
 // after its sessions were ended. ErrReauthenticationRequired if the user has a second factor that
 // the session has not proven. ErrUserNotFound.
 type NewFactor struct {
-	Codes [][]byte
-	Now   time.Time
-	Audit Audit
+	Codes []RecoveryCode // nil: the user is known to have a factor
+	// Offered adds a passkey that does not set User.SecondFactor: see Service.AddPasskey.
+	Offered bool
+	Now     time.Time
+	Audit   Audit
 }
 
 // OldFactor describes how to remove a second factor in one transaction. The last one takes
 // User.SecondFactor and the recovery codes with it. Audit.Ends applies; sessions that a removed passkey opened end in any case. ErrFactorDemanded if no remaining factor
-// would satisfy Demanded. ErrNotAuthenticated and ErrReauthenticationRequired as for NewFactor.
+// would satisfy Demanded. ErrLastWayIn if a user without a password would have no passkey. ErrNotAuthenticated and ErrReauthenticationRequired as for NewFactor.
 type OldFactor struct {
-	Demanded string // an authentication context class: "", ACRTwoFactors or ACRPhishingResistant (a passkey)
+	RPIDs    []string // see PasskeyHosts: a user without a password keeps a passkey of one of these
+	Demanded string   // an authentication context class: "", ACRTwoFactors or ACRPhishingResistant (a passkey)
 	Now      time.Time
 	Audit    Audit
 }
@@ -335,7 +346,8 @@ type EmailChange struct {
 type Factors struct {
 	TOTP          *TOTP // nil: none
 	Passkeys      int
-	RecoveryCodes int // that are left
+	PasskeyHosts  []string // the relying party id of each
+	RecoveryCodes int      // that are left
 	CodesMadeAt   time.Time
 }
 
@@ -353,6 +365,13 @@ type PasskeyStore interface {
 	Passkeys(ctx context.Context, sub string) ([]Passkey, error)
 	// Passkey returns a passkey by its credential id, with its user. ErrPasskeyNotFound.
 	Passkey(ctx context.Context, id []byte) (Passkey, User, error)
+	// StampPasskeys sets the relying party id of passkeys that have none.
+	StampPasskeys(ctx context.Context, rpID string) error
+	// PasskeysElsewhere counts the passkeys of other relying party ids than the given ones.
+	PasskeysElsewhere(ctx context.Context, rpIDs []string) (PasskeysElsewhere, error)
+	// OlderPasskeyHost returns that of the relying party ids, besides the present one, which most
+	// passkeys have, or "".
+	OlderPasskeyHost(ctx context.Context, rpIDs []string, present string) (string, error)
 	// AddPasskey adds p and reports whether it is the first factor: see NewFactor. ErrPasskeyExists, ErrPasskeyLimit
 	// when the user has limit.
 	AddPasskey(ctx context.Context, p Passkey, limit int, n NewFactor) (first bool, err error)

@@ -90,7 +90,7 @@ func (m *minter) token(u User, s *Session, jti string) (string, error) {
 	t, err := jwt.Signed(m.signer).Claims(sessionClaims{
 		Issuer: m.issuer, Subject: u.Sub, Audience: SessionAudience, IssuedAt: s.AuthTime.Unix(),
 		Expires:  s.ExpiresAt.Unix(),
-		AuthTime: s.AuthTime.Unix(), AMR: s.AMR, ACR: ACR(s.AMR),
+		AuthTime: s.AuthTime.Unix(), AMR: ShownMethods(s.AMR), ACR: ACR(s.AMR),
 		ID: jti, Session: s.ID, Handle: u.Handle, Name: u.DisplayName, Groups: groups,
 		Status: StatusClaim(m.issuer, s.StatusList, s.StatusIndex),
 	}).Serialize()
@@ -144,10 +144,19 @@ func ACR(amr []string) string {
 	switch {
 	case slices.Contains(amr, MethodHardwareKey), slices.Contains(amr, MethodSoftwareKey):
 		return ACRPhishingResistant
-	case slices.Contains(amr, MethodMultiFactor):
+	case slices.Contains(amr, MethodMultiFactor) && slices.Contains(amr, MethodPassword):
 		return ACRTwoFactors
 	}
 	return ACRPassword
+}
+
+// ShownMethods returns the methods of a sign-in for applications. A recovery code alone (see
+// Service.Recover) is one factor.
+func ShownMethods(amr []string) []string {
+	if ACR(amr) == ACRPassword {
+		return slices.DeleteFunc(slices.Clone(amr), func(m string) bool { return m == MethodMultiFactor })
+	}
+	return amr
 }
 
 // SatisfiesACR reports whether the class of a sign-in is the required one or stronger. Every class

@@ -28,7 +28,7 @@ type User struct {
 	EmailVerified bool
 	EmailAskedAt  time.Time // when the latest verification mail was requested
 	Profile       Profile
-	PasswordHash  string   // PHC string
+	PasswordHash  string   // PHC string; empty: none yet; or NoPassword
 	Flags         []string // those that are on, sorted
 	SuspendedAt   time.Time
 	SuspendReason string
@@ -53,6 +53,14 @@ type User struct {
 	// LockedUntil is when the limit of the account allows strangers the next attempt.
 	LockedUntil time.Time
 }
+
+// NoPassword is the PasswordHash of a user who signs in with passkeys alone. It is the hash of no
+// password. An empty one is of a user who was added and has not set a password yet: their address
+// counts as theirs.
+const NoPassword = "!"
+
+// Passwordless reports whether the user signs in with passkeys alone.
+func (u User) Passwordless() bool { return u.PasswordHash == NoPassword }
 
 // Suspended reports whether an administrator has suspended the user.
 func (u User) Suspended() bool { return !u.SuspendedAt.IsZero() }

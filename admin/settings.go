@@ -54,6 +54,7 @@ func (s *Service) showSettingsPage(
 	page.MinPassword = text("security", "min_password_length", strconv.Itoa(v.MinPassword))
 	page.AuditDays = text("security", "audit_days", strconv.Itoa(v.AuditDays))
 	page.SignOutOnFlagLoss = ticked("security", "sign_out_on_flag_loss", "true", v.SignOutOnFlagLoss)
+	page.OfferPasskeys = ticked("security", "offer_passkeys", "true", v.OfferPasskeys)
 	page.NewFlag, page.NewDescription = text("flags", "new_flag", ""), text("flags", "new_description", "")
 	page.Logo = v.Logo != ""
 	for _, f := range v.Flags {
@@ -166,6 +167,9 @@ func securitySettings(v account.Settings, f url.Values) (account.SettingsChange,
 	}
 	if on := f.Has("sign_out_on_flag_loss"); on != v.SignOutOnFlagLoss {
 		c["sign_out_on_flag_loss"] = on
+	}
+	if on := f.Has("offer_passkeys"); on != v.OfferPasskeys {
+		c["offer_passkeys"] = on
 	}
 	return c, numbers(v, c, f, map[string]int{"min_password_length": v.MinPassword, "audit_days": v.AuditDays})
 }

@@ -172,6 +172,7 @@ func (s *Service) showUserPage(
 	}
 	page.Factors = templates.FactorCounts{
 		TOTP: factors.TOTP != nil, Passkeys: factors.Passkeys, RecoveryCodes: factors.RecoveryCodes,
+		Passwordless: u.Passwordless(),
 	}
 	if page.MoreInvited = len(branches) > shownInvited; page.MoreInvited {
 		branches = branches[:shownInvited]

@@ -26,6 +26,8 @@ type Checked struct {
 	CookieDomain    string           // empty: the cookie belongs to one host
 	CookieName      string           // the whole name, with its __Host- or __Secure- prefix
 	LoginCookieName string           // the host-only second cookie; empty without a cookie domain
+	PasskeyHost     string           // empty: the issuer's host
+	PasskeyOrigins  []string         // as a browser writes Origin
 	StatusTTL       time.Duration    // whole seconds
 	RequirePushed   bool             // require_pushed_authorization_requests
 	ShutdownDelay   time.Duration    // 0: none
@@ -58,7 +60,7 @@ type Backup struct {
 func (s Settings) Check() (Checked, error) {
 	c := Checked{RequirePushed: s.RequirePushedRequests}
 	for _, check := range []func(*Checked, Settings) error{
-		checkListen, checkIssuer, checkDatabase, checkDataKey, checkKeys, checkCookieDomain, checkCookieName,
+		checkListen, checkIssuer, checkDatabase, checkDataKey, checkKeys, checkCookieDomain, checkPasskeys, checkCookieName,
 		checkStatusTTL,
 		checkShutdownDelay,
 		checkTLS, checkProxies, checkOrigins, checkRateLimits, checkMail, checkMetrics, checkBackup, checkLog,

@@ -107,6 +107,12 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		{"cookie-domain", "exam ple.org", []string{"not a domain"}},
 		{"cookie-domain", "example.org; Path=/", nil},
 
+		{"passkey-host", "org", []string{"public suffix"}},
+		{"passkey-host", "example.com", []string{"not a parent"}},
+		{"passkey-host", "x.id.example.org", []string{"not a parent"}},
+		{"passkey-origin", "https://*.example.org", []string{"wildcard"}},
+		{"passkey-origin", "http://app.example.org", []string{"plain http"}},
+
 		{"cookie-name", "__Host-cairn", []string{"adds itself"}},
 		{"cookie-name", "__secure-cairn", []string{"adds itself"}},
 		{"cookie-name", "a b", []string{"characters"}},

@@ -14,11 +14,35 @@ const loginCookie = "__Host-cairn_login"
 // checkCookieDomain refuses every domain that browsers refuse, because nobody could sign in, and
 // public suffixes, because the cookie would go to strangers.
 func checkCookieDomain(c *Checked, s Settings) error {
-	const flag, remedy = "cookie-domain", "leave it out, or write a parent domain of the issuer's host, as example.org"
-	domain, host := s.CookieDomain, c.Issuer.Hostname()
-	if domain == "" {
+	if s.CookieDomain == "" {
 		return nil
 	}
+	if err := checkParent(c, "cookie-domain", s.CookieDomain); err != nil {
+		return err
+	}
+	if !c.HTTPS {
+		return refuse("cookie-domain", "use an https issuer, or leave it out", "%q needs https", s.CookieDomain)
+	}
+	c.CookieDomain, c.LoginCookieName = s.CookieDomain, loginCookie
+	return nil
+}
+
+// checkPasskeys refuses every relying party id and origin that browsers refuse.
+func checkPasskeys(c *Checked, s Settings) (err error) {
+	if c.PasskeyHost = s.PasskeyHost; s.PasskeyHost != "" {
+		if err := checkParent(c, "passkey-host", s.PasskeyHost); err != nil {
+			return err
+		}
+	}
+	c.PasskeyOrigins, err = checkedOrigins(c, "passkey-origin", s.PasskeyOrigins)
+	return err
+}
+
+// checkParent refuses what is not the host of the issuer or a parent domain of it, below a public
+// suffix.
+func checkParent(c *Checked, flag, domain string) error {
+	const remedy = "leave it out, or write a parent domain of the issuer's host, as example.org"
+	host := c.Issuer.Hostname()
 	if want := strings.TrimLeft(strings.ToLower(domain), "."); want != domain {
 		return refuse(flag, "write "+want, "%q begins with a dot or has capital letters", domain)
 	}
@@ -32,10 +56,7 @@ func checkCookieDomain(c *Checked, s Settings) error {
 			domain)
 	case host != domain && !strings.HasSuffix(host, "."+domain):
 		return refuse(flag, remedy, "%q is not a parent of the issuer's host %q", domain, host)
-	case !c.HTTPS:
-		return refuse(flag, "use an https issuer, or leave it out", "%q needs https", domain)
 	}
-	c.CookieDomain, c.LoginCookieName = domain, loginCookie
 	return nil
 }
 

@@ -33,22 +33,26 @@ func checkIssuer(c *Checked, s Settings) error {
 
 // checkOrigins accepts what a browser can send as Origin (RFC 6454 section 7) and nothing that could match more than
 // one origin. "null" is sent by every sandboxed page, and http by anyone on the network: neither identifies an origin.
-func checkOrigins(c *Checked, s Settings) error {
-	const flag = "allowed-origin"
-	for _, s := range trimmed(s.AllowedOrigins) {
+func checkOrigins(c *Checked, s Settings) (err error) {
+	c.AllowedOrigins, err = checkedOrigins(c, "allowed-origin", s.AllowedOrigins)
+	return err
+}
+
+func checkedOrigins(c *Checked, flag string, list []string) (origins []string, err error) {
+	for _, s := range trimmed(list) {
 		if strings.Contains(s, "*") {
-			return refuse(flag, "list each origin", "%q has a wildcard", s)
+			return nil, refuse(flag, "list each origin", "%q has a wildcard", s)
 		}
 		u, err := webAddress(flag, "write scheme and host, as https://app.example.org", s, false)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if c.HTTPS && u.Scheme == "http" && !isLoopback(u.Hostname()) {
-			return refuse(flag, "write https://"+u.Host, "%q is plain http, which anybody on the way can answer", s)
+			return nil, refuse(flag, "write https://"+u.Host, "%q is plain http, which anybody on the way can answer", s)
 		}
-		c.AllowedOrigins = append(c.AllowedOrigins, s)
+		origins = append(origins, s)
 	}
-	return nil
+	return origins, nil
 }
 
 const (

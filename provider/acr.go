@@ -146,5 +146,5 @@ func (g *Grant) methods() []string {
 	if len(g.AMR) == 0 {
 		return []string{account.MethodPassword}
 	}
-	return g.AMR
+	return account.ShownMethods(g.AMR)
 }

@@ -441,8 +441,8 @@ func (rs *rules) readUser(ctx context.Context, q *authzState, u account.User) (e
 		q.without(slices.Concat(refused, q.leftOut))
 	}
 	passkey := false
-	if u.SecondFactor && q.needsPasskeyLookup() {
-		if passkey, err = rs.storage.HasPasskey(ctx, u.Sub); err != nil {
+	if q.needsPasskeyLookup() {
+		if passkey, err = rs.storage.HasPasskey(ctx, u.Sub, account.PasskeyHosts(rs.issuer)); err != nil {
 			return fmt.Errorf("look for passkeys: %w", err)
 		}
 	}

@@ -139,8 +139,8 @@ type Storage interface {
 	// APIs is as in APIStore.
 	APIs(ctx context.Context) ([]*API, error)
 
-	// HasPasskey reports whether a user can sign in with a passkey.
-	HasPasskey(ctx context.Context, sub string) (bool, error)
+	// HasPasskey reports whether a user has a passkey of one of the relying party ids.
+	HasPasskey(ctx context.Context, sub string, rpIDs []string) (bool, error)
 	// ConsentedScopes returns the scopes that the user granted the client, or nil.
 	ConsentedScopes(ctx context.Context, sub, clientID string) ([]string, error)
 	// RefusedScopes returns the optional scopes that the user left out.

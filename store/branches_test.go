@@ -16,7 +16,7 @@ import (
 func came(t *testing.T, s *store.Store, by account.User, handle string) account.User {
 	t.Helper()
 	u := newUser(handle)
-	must(t, s.Register(t.Context(), addInvite(t, s, by.Sub).Code, u, nil, 0, noon, act("user.register")))
+	must(t, s.Register(t.Context(), addInvite(t, s, by.Sub).Code, u, nil, nil, 0, noon, act("user.register")))
 	u, err := s.UserByHandle(t.Context(), handle)
 	must(t, err)
 	return u

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -19,17 +20,21 @@ func (s *Store) Factors(ctx context.Context, sub string) (account.Factors, error
 		return f, nil
 	}
 	var counts struct {
-		Passkeys, Codes int
-		MadeAt          int64
+		Hosts  string
+		Codes  int
+		MadeAt int64
 	}
-	err := s.conn(ctx).Raw(`SELECT (SELECT count(*) FROM passkeys WHERE sub = ?) AS passkeys,
-		(SELECT count(*) FROM recovery_codes WHERE sub = ? AND used_at = 0) AS codes,
+	err := s.conn(ctx).Raw(`SELECT coalesce((SELECT string_agg(coalesce(nullif(rp_id, ''), '.'), ' ') FROM passkeys
+		WHERE sub = ?), '') AS hosts, (SELECT count(*) FROM recovery_codes WHERE sub = ? AND used_at = 0) AS codes,
 		(SELECT coalesce(max(created_at), 0) FROM recovery_codes WHERE sub = ?) AS made_at`,
 		sub, sub, sub).Find(&counts).Error
 	if err != nil {
 		return f, fail("find factors", err)
 	}
-	f.Passkeys, f.RecoveryCodes, f.CodesMadeAt = counts.Passkeys, counts.Codes, fromUnix(counts.MadeAt)
+	for _, host := range strings.Fields(counts.Hosts) {
+		f.PasskeyHosts = append(f.PasskeyHosts, strings.TrimPrefix(host, "."))
+	}
+	f.Passkeys, f.RecoveryCodes, f.CodesMadeAt = len(f.PasskeyHosts), counts.Codes, fromUnix(counts.MadeAt)
 	var rows []totpRow
 	if err := s.conn(ctx).Raw("SELECT "+totpColumns+" FROM totp WHERE sub = ?", sub).Find(&rows).Error; err != nil {
 		return f, fail("find authenticator app", err)
@@ -113,7 +118,10 @@ func (s *Store) addFactor(
 			return err
 		}
 		row := n.Audit
-		if first = !u.SecondFactor; first {
+		if first = !u.SecondFactor && !n.Offered; first {
+			if len(n.Codes) == 0 && n.Audit.Session != "" { // the others were removed meanwhile
+				return account.ErrReauthenticationRequired
+			}
 			err := tx.Exec(`UPDATE users SET second_factor = true, updated_at = ?
 				WHERE sub = ?`, toUnix(n.Now), sub).Error
 			if err != nil {
@@ -145,14 +153,20 @@ func (s *Store) removeFactor(
 	ctx context.Context, doing, sub string, o account.OldFactor, passkey []byte, remove func(tx *transaction) error,
 ) error {
 	return s.write(ctx, doing, func(tx *transaction) error {
-		if _, err := lockForFactors(tx, sub, o.Audit.Session, o.Now); err != nil {
+		u, err := lockForFactors(tx, sub, o.Audit.Session, o.Now)
+		if err != nil {
 			return err
 		}
 		if err := remove(tx); err != nil {
 			return err
 		}
+		if u.Passwordless() {
+			if err := keepWayIn(tx, sub, o.RPIDs); err != nil {
+				return err
+			}
+		}
 		var left struct{ Apps, Passkeys int }
-		err := tx.Raw(`SELECT (SELECT count(*) FROM totp WHERE sub = ?) AS apps,
+		err = tx.Raw(`SELECT (SELECT count(*) FROM totp WHERE sub = ?) AS apps,
 			(SELECT count(*) FROM passkeys WHERE sub = ?) AS passkeys`, sub, sub).Find(&left).Error
 		if err != nil {
 			return err
@@ -186,13 +200,13 @@ func (s *Store) removeFactor(
 	})
 }
 
-func replaceRecoveryCodes(tx *transaction, sub, session string, codes [][]byte, now time.Time) error {
+func replaceRecoveryCodes(tx *transaction, sub, session string, codes []account.RecoveryCode, now time.Time) error {
 	if err := execEach(tx, sub, "DELETE FROM recovery_codes WHERE sub = ?"); err != nil {
 		return err
 	}
-	for _, hash := range codes {
-		err := tx.Exec(`INSERT INTO recovery_codes (sub, hash, created_at, session_id)
-			VALUES (?, ?, ?, ?)`, sub, hash, toUnix(now), sanitize(session)).Error
+	for _, c := range codes {
+		err := tx.Exec(`INSERT INTO recovery_codes (sub, hash, name, created_at, session_id)
+			VALUES (?, ?, ?, ?, ?)`, sub, c.Hash, c.Name, toUnix(now), sanitize(session)).Error
 		if err != nil {
 			return err
 		}
@@ -237,7 +251,7 @@ func (s *Store) RemoveTOTP(ctx context.Context, sub string, o account.OldFactor)
 
 // ReplaceRecoveryCodes implements account.Store.
 func (s *Store) ReplaceRecoveryCodes(
-	ctx context.Context, sub string, codes [][]byte, now time.Time, a account.Audit,
+	ctx context.Context, sub string, codes []account.RecoveryCode, now time.Time, a account.Audit,
 ) error {
 	return s.write(ctx, "replace recovery codes", func(tx *transaction) error {
 		u, err := lockForFactors(tx, sub, a.Session, now)
@@ -252,6 +266,23 @@ func (s *Store) ReplaceRecoveryCodes(
 		}
 		return insertAudit(tx, a)
 	})
+}
+
+// RecoveryCode implements account.Store.
+func (s *Store) RecoveryCode(
+	ctx context.Context, sub, name string, hash []byte,
+) (code account.RecoveryCode, left int, err error) {
+	if invalidKey(sub) {
+		return code, 0, nil
+	}
+	var rows []account.RecoveryCode
+	err = s.conn(ctx).Raw("SELECT name, hash FROM recovery_codes WHERE sub = ? AND used_at = 0", sub).Find(&rows).Error
+	for _, r := range rows {
+		if r.Name == name && name != "" || r.Name == "" && bytes.Equal(r.Hash, hash) {
+			code = r
+		}
+	}
+	return code, len(rows), fail("find recovery code", err)
 }
 
 // UseRecoveryCode implements account.Store.

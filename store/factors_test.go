@@ -16,8 +16,11 @@ var errSpent = errors.New("spent before")
 
 func newFactor(session string, codes ...string) account.NewFactor {
 	n := account.NewFactor{Now: noon, Audit: during(session, act("factor.add"))}
+	if codes == nil {
+		codes = []string{"first"}
+	}
 	for _, code := range codes {
-		n.Codes = append(n.Codes, []byte(code))
+		n.Codes = append(n.Codes, account.RecoveryCode{Hash: []byte(code)})
 	}
 	return n
 }
@@ -103,7 +106,7 @@ func TestRecoveryCodeIsUsedOnceByInstancesAtTheSameTime(t *testing.T) {
 		if used != 1 {
 			t.Errorf("%d audit rows of one use", used)
 		}
-		must(t, s.ReplaceRecoveryCodes(ctx, u.Sub, [][]byte{[]byte("new")}, noon, act("factor.recovery_codes")))
+		must(t, s.ReplaceRecoveryCodes(ctx, u.Sub, []account.RecoveryCode{{Hash: []byte("new")}}, noon, act("factor.recovery_codes")))
 		if use(u.Sub, "two") != 0 || use(u.Sub, "new") != 1 {
 			t.Error("codes of before count, or new ones do not")
 		}
@@ -126,7 +129,7 @@ func TestSecondFactorIsMarkedWhileThereIsOne(t *testing.T) {
 		}
 		withPassword, withBoth := newSession(u.Sub), newSession(u.Sub)
 		withBoth.AMR = []string{account.MethodPassword, account.MethodOTP, account.MethodMultiFactor}
-		want(t, s.ReplaceRecoveryCodes(ctx, u.Sub, [][]byte{[]byte("one")}, noon, act("factor.recovery_codes")), account.ErrFactorNotFound)
+		want(t, s.ReplaceRecoveryCodes(ctx, u.Sub, []account.RecoveryCode{{Hash: []byte("one")}}, noon, act("factor.recovery_codes")), account.ErrFactorNotFound)
 		want(t, s.RemoveTOTP(ctx, u.Sub, oldFactor("")), account.ErrFactorNotFound)
 		want(t, s.CreateSession(ctx, withBoth, u.PasswordHash, act("session.create")), account.ErrInvalidCredentials) // with a factor that was reset since
 		stored, err := s.AddTOTP(ctx, u.Sub, account.TOTP{Secret: "AAAA"}, newFactor("", "one", "two"))

@@ -334,7 +334,8 @@ func (s *Store) RevokeInvite(ctx context.Context, code string, a account.Audit) 
 
 // Register implements account.Store.
 func (s *Store) Register(
-	ctx context.Context, code string, u account.User, n *account.Session, maxUsers int, now time.Time, a account.Audit,
+	ctx context.Context, code string, u account.User, first *account.FirstPasskey, n *account.Session, maxUsers int,
+	now time.Time, a account.Audit,
 ) error {
 	if invalidKey(code) {
 		return account.ErrInvalidInvite
@@ -357,6 +358,18 @@ func (s *Store) Register(
 		}
 		if err := insertUser(tx, u, creator, maxUsers); err != nil {
 			return err
+		}
+		if first != nil {
+			by := a.Session
+			if n != nil {
+				by = n.ID // the session that the passkey opens is what made it
+			}
+			if err := insertPasskey(tx, first.Passkey, by); err != nil {
+				return err
+			}
+			if err := replaceRecoveryCodes(tx, u.Sub, by, first.Codes, now); err != nil {
+				return err
+			}
 		}
 		if n == nil {
 			return insertAudit(tx, a)

@@ -19,7 +19,7 @@ func TestInviteIsSpentOnce(t *testing.T) {
 			i := addInvite(t, s, u.Sub)
 			errs := race(16, func(n int) error {
 				guest := newUser(name("guest-", round, "-", n))
-				return s.Register(ctx, i.Code, guest, newSession(guest.Sub), 0, noon, act("user.register"))
+				return s.Register(ctx, i.Code, guest, nil, newSession(guest.Sub), 0, noon, act("user.register"))
 			})
 			if n := wins(t, errs, account.ErrInvalidInvite); n != 1 {
 				t.Fatalf("round %d: %d people came in with one invite", round, n)
@@ -56,7 +56,7 @@ func TestInviteLimitHolds(t *testing.T) {
 		list, err := s.Invites(ctx, account.InviteQuery{Sub: u.Sub})
 		must(t, err)
 		// Used ones count, expired unused ones and deleted ones do not.
-		must(t, s.Register(ctx, list[0].Code, newUser("guest"), nil, 0, noon, act("user.register")))
+		must(t, s.Register(ctx, list[0].Code, newUser("guest"), nil, nil, 0, noon, act("user.register")))
 		must(t, s.DeleteInvite(ctx, u.Sub, list[1].Code, act("invite.delete")))
 		i, err := account.NewInvite(u.Sub, "", noon)
 		must(t, err)
@@ -86,23 +86,23 @@ func TestRefusedRegistrationLeavesTheInviteOpen(t *testing.T) {
 			}
 		}
 		// In this order: the code, the room, the handle.
-		want(t, s.Register(ctx, "WRONG", newUser("ada"), nil, 1, noon, act("user.register")), account.ErrInvalidInvite)
-		want(t, s.Register(ctx, i.Code, newUser("ada"), nil, 1, noon, act("user.register")), account.ErrRegistrationFull)
+		want(t, s.Register(ctx, "WRONG", newUser("ada"), nil, nil, 1, noon, act("user.register")), account.ErrInvalidInvite)
+		want(t, s.Register(ctx, i.Code, newUser("ada"), nil, nil, 1, noon, act("user.register")), account.ErrRegistrationFull)
 		open()
-		want(t, s.Register(ctx, i.Code, newUser("ada"), nil, 5, noon, act("user.register")), account.ErrHandleTaken)
+		want(t, s.Register(ctx, i.Code, newUser("ada"), nil, nil, 5, noon, act("user.register")), account.ErrHandleTaken)
 		open()
 		clash := newSession("nobody") // a session that cannot be stored
-		if err := s.Register(ctx, i.Code, newUser("eve"), clash, 0, noon, act("user.register")); err == nil {
+		if err := s.Register(ctx, i.Code, newUser("eve"), nil, clash, 0, noon, act("user.register")); err == nil {
 			t.Fatal("stored a session of nobody")
 		}
 		open()
 		_, err := s.UserByHandle(ctx, "eve")
 		want(t, err, account.ErrUserNotFound)
-		want(t, s.Register(ctx, i.Code, newUser("eve"), nil, 0, i.ExpiresAt, act("user.register")), account.ErrInvalidInvite)
+		want(t, s.Register(ctx, i.Code, newUser("eve"), nil, nil, 0, i.ExpiresAt, act("user.register")), account.ErrInvalidInvite)
 
 		guest := newUser("eve", "activity")
 		n := newSession(guest.Sub)
-		must(t, s.Register(ctx, i.Code, guest, n, 2, noon, act("user.register")))
+		must(t, s.Register(ctx, i.Code, guest, nil, n, 2, noon, act("user.register")))
 		stored, owner, err := s.Session(ctx, n.ID)
 		must(t, err)
 		if owner.InvitedBy != "ada" || stored.StatusList != n.StatusList || !owner.Has("activity") {
@@ -127,7 +127,7 @@ func TestMemberLimitHolds(t *testing.T) {
 			codes[n] = addInvite(t, s, u.Sub).Code
 		}
 		errs := race(16, func(n int) error {
-			return s.Register(ctx, codes[n], newUser(name("guest", n)), nil, 4, noon, act("user.register"))
+			return s.Register(ctx, codes[n], newUser(name("guest", n)), nil, nil, 4, noon, act("user.register"))
 		})
 		if n := wins(t, errs, account.ErrRegistrationFull); n != 3 {
 			t.Errorf("%d came in, there was room for 3", n)
@@ -139,13 +139,13 @@ func TestRevokedInviteIsInvalidAndUsedOneStays(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
 		open, used := addInvite(t, s, u.Sub), addInvite(t, s, u.Sub)
-		must(t, s.Register(ctx, used.Code, newUser("bob"), nil, 0, noon, act("user.register")))
+		must(t, s.Register(ctx, used.Code, newUser("bob"), nil, nil, 0, noon, act("user.register")))
 		got, err := s.RevokeInvite(ctx, open.Code, account.Audit{At: noon, Actor: "operator", Action: "invite.revoke"})
 		must(t, err)
 		if got.Inviter != "ada" {
 			t.Errorf("the revoked invite is of %q", got.Inviter)
 		}
-		want(t, s.Register(ctx, open.Code, newUser("eve"), nil, 0, noon, act("user.register")), account.ErrInvalidInvite)
+		want(t, s.Register(ctx, open.Code, newUser("eve"), nil, nil, 0, noon, act("user.register")), account.ErrInvalidInvite)
 		for code, refusal := range map[string]error{open.Code: account.ErrInviteNotFound, used.Code: account.ErrInviteUsed, "": account.ErrInviteNotFound} {
 			_, err := s.RevokeInvite(ctx, code, account.Audit{At: noon, Actor: "operator", Action: "invite.revoke"})
 			want(t, err, refusal)

@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	"slices"
 	"strings"
 
+	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
 	"github.com/cairn-id/cairn/account"
@@ -13,6 +15,7 @@ import (
 type passkeyRow struct {
 	ID             []byte
 	Sub            string
+	RPID           string `gorm:"column:rp_id"`
 	Name           string
 	PublicKey      []byte
 	AAGUID         []byte `gorm:"column:aaguid"`
@@ -30,7 +33,7 @@ var passkeyColumns = columnsOf[passkeyRow]("passkeys")
 
 func (r passkeyRow) passkey() account.Passkey {
 	return account.Passkey{
-		ID: r.ID, Sub: r.Sub, Name: r.Name, PublicKey: r.PublicKey, AAGUID: r.AAGUID,
+		ID: r.ID, Sub: r.Sub, RPID: r.RPID, Name: r.Name, PublicKey: r.PublicKey, AAGUID: r.AAGUID,
 		Transports: strings.Fields(r.Transports), Attachment: r.Attachment,
 		SignCount:      uint32(r.SignCount), //nolint:gosec // was one
 		BackupEligible: r.BackupEligible, BackupState: r.BackupState,
@@ -58,7 +61,7 @@ func (s *Store) Passkey(ctx context.Context, id []byte) (account.Passkey, accoun
 		Passkey passkeyRow `gorm:"embedded;embeddedPrefix:p_"`
 		User    storedUser `gorm:"embedded"`
 	}
-	found := s.conn(ctx).Raw("SELECT "+userColumns+`, p.id AS p_id, p.sub AS p_sub, p.name AS p_name,
+	found := s.conn(ctx).Raw("SELECT "+userColumns+`, p.id AS p_id, p.sub AS p_sub, p.rp_id AS p_rp_id, p.name AS p_name,
 		p.public_key AS p_public_key, p.aaguid AS p_aaguid, p.transports AS p_transports,
 		p.attachment AS p_attachment, p.sign_count AS p_sign_count, p.backup_eligible AS p_backup_eligible,
 		p.backup_state AS p_backup_state, p.created_at AS p_created_at, p.last_used_at AS p_last_used_at
@@ -81,15 +84,43 @@ func (s *Store) AddPasskey(
 		if count >= int64(limit) {
 			return account.ErrPasskeyLimit
 		}
-		row := passkeyRow{
-			ID: p.ID, Sub: p.Sub, Name: sanitize(p.Name), PublicKey: p.PublicKey, AAGUID: p.AAGUID,
-			Transports: sanitize(strings.Join(p.Transports, " ")), Attachment: sanitize(p.Attachment),
-			SignCount: int64(p.SignCount), BackupEligible: p.BackupEligible, BackupState: p.BackupState,
-			CreatedAt: toUnix(p.CreatedAt), SessionID: sanitize(n.Audit.Session),
-		}
-		once := clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoNothing: true}
-		return expect(tx.Table("passkeys").Clauses(once).Create(&row), account.ErrPasskeyExists)
+		return insertPasskey(tx, p, n.Audit.Session)
 	})
+}
+
+func insertPasskey(tx *transaction, p account.Passkey, session string) error {
+	row := passkeyRow{
+		ID: p.ID, Sub: p.Sub, RPID: sanitize(p.RPID), Name: sanitize(p.Name), PublicKey: p.PublicKey, AAGUID: p.AAGUID,
+		Transports: sanitize(strings.Join(p.Transports, " ")), Attachment: sanitize(p.Attachment),
+		SignCount: int64(p.SignCount), BackupEligible: p.BackupEligible, BackupState: p.BackupState,
+		CreatedAt: toUnix(p.CreatedAt), SessionID: sanitize(session),
+	}
+	once := clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoNothing: true}
+	return expect(tx.Table("passkeys").Clauses(once).Create(&row), account.ErrPasskeyExists)
+}
+
+// StampPasskeys implements account.Store.
+func (s *Store) StampPasskeys(ctx context.Context, rpID string) error {
+	return s.writeOne(ctx, "stamp passkeys", func(db *gorm.DB) error {
+		return db.Exec("UPDATE passkeys SET rp_id = ? WHERE rp_id = ''", sanitize(rpID)).Error
+	})
+}
+
+// PasskeysElsewhere implements account.Store.
+func (s *Store) PasskeysElsewhere(ctx context.Context, rpIDs []string) (out account.PasskeysElsewhere, err error) {
+	here := slices.Concat(rpIDs, []string{""})
+	err = s.conn(ctx).Raw(`SELECT count(*) AS passkeys, count(DISTINCT p.sub) AS members,
+		count(DISTINCT CASE WHEN u.password_hash = ? AND NOT EXISTS
+			(SELECT 1 FROM passkeys o WHERE o.sub = p.sub AND o.rp_id IN ?) THEN p.sub END) AS locked_out
+		FROM passkeys p JOIN users u ON u.sub = p.sub WHERE p.rp_id NOT IN ?`, account.NoPassword, here, here).Find(&out).Error
+	return out, fail("count passkeys", err)
+}
+
+// OlderPasskeyHost implements account.Store.
+func (s *Store) OlderPasskeyHost(ctx context.Context, rpIDs []string, present string) (host string, err error) {
+	err = s.conn(ctx).Raw(`SELECT rp_id FROM passkeys WHERE rp_id IN ? AND rp_id <> ?
+		GROUP BY rp_id ORDER BY count(*) DESC, rp_id LIMIT 1`, rpIDs, present).Find(&host).Error
+	return host, fail("look for older passkeys", err)
 }
 
 // RenamePasskey implements account.Store.

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -135,5 +136,108 @@ func TestRemovedPasskeyOpensNoSession(t *testing.T) {
 		n := newSession(u.Sub)
 		n.AMR, n.Passkey = []string{account.MethodSoftwareKey, account.MethodUser, account.MethodMultiFactor}, k.ID
 		want(t, s.CreateSession(ctx, n, owner.PasswordHash, act("session.create")), account.ErrInvalidPasskey)
+	})
+}
+
+// What an earlier version added belongs to the host of the issuer; what was made for another one is
+// counted and kept.
+func TestPasskeysBelongToAHost(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, ada, bob := t.Context(), addUser(t, s, "ada"), addUser(t, s, "bob")
+		add := func(sub, id, rpID string) {
+			k := newPasskey(sub, id)
+			k.RPID = rpID
+			must(t, addPasskey(t, s, k, 20))
+		}
+		add(ada.Sub, "earlier", "")
+		must(t, s.StampPasskeys(ctx, "id.example.org"))
+		add(ada.Sub, "new", "example.org")
+		add(bob.Sub, "unstamped", "")
+		before, after := account.PasskeyHosts("https://id.example.org"), account.PasskeyHosts("https://login.example.org/x")
+		check := func(hosts []string, elsewhere account.PasskeysElsewhere, older string, has bool) {
+			t.Helper()
+			got, err := s.PasskeysElsewhere(ctx, hosts)
+			must(t, err)
+			host, err := s.OlderPasskeyHost(ctx, hosts, "example.org")
+			must(t, err)
+			found, err := s.HasPasskey(ctx, bob.Sub, hosts)
+			must(t, err)
+			if got != elsewhere || host != older || found != has {
+				t.Errorf("%q: %+v, older %q, bob %t", hosts, got, host, found)
+			}
+		}
+		check(before, account.PasskeysElsewhere{}, "id.example.org", true)
+		check(after, account.PasskeysElsewhere{Passkeys: 1, Members: 1}, "", true)
+		must(t, s.StampPasskeys(ctx, "id.example.org")) // not those of another host
+		check(after, account.PasskeysElsewhere{Passkeys: 2, Members: 2}, "", false)
+		f, err := s.Factors(ctx, ada.Sub)
+		must(t, err)
+		if slices.Sort(f.PasskeyHosts); !slices.Equal(f.PasskeyHosts, []string{"example.org", "id.example.org"}) || f.Passkeys != 2 {
+			t.Errorf("%+v", f)
+		}
+	})
+}
+
+// passkeyMember makes a user without a password.
+func passkeyMember(t *testing.T, s *store.Store, handle, rpID string) account.User {
+	t.Helper()
+	u := newUser(handle)
+	u.PasswordHash, u.SecondFactor = account.NoPassword, true
+	k := newPasskey(u.Sub, "key of "+handle)
+	k.RPID = rpID
+	first := &account.FirstPasskey{Passkey: k, Codes: []account.RecoveryCode{{Name: "AAAA", Hash: []byte(handle)}}}
+	must(t, s.Register(t.Context(), addInvite(t, s, "").Code, u, first, nil, 0, noon, act("user.register")))
+	return u
+}
+
+// Of a passkey and a password that go at the same time, one stays; and who has neither is no administrator
+// that others can rely on.
+func TestLastWayInStays(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		ctx, instances := t.Context(), []*store.Store{storetest.Open(t, dsn), storetest.Open(t, dsn)}
+		s, hosts := instances[0], []string{"id.example.org"}
+		remove := func(u account.User) error {
+			o := oldFactor("")
+			o.RPIDs = hosts
+			return s.RemovePasskey(ctx, u.Sub, []byte("key of "+u.Handle), o)
+		}
+		for round := range 4 {
+			u := addUser(t, s, name("ada", round))
+			k := newPasskey(u.Sub, "key of "+u.Handle)
+			k.RPID = hosts[0]
+			must(t, addPasskey(t, s, k, 20))
+			errs := race(2, func(i int) error {
+				if i == 0 {
+					return remove(u)
+				}
+				return instances[1].RemovePassword(ctx, u.Sub, u.PasswordHash, hosts, noon, act("password.remove"))
+			})
+			if n := wins(t, errs, account.ErrLastWayIn); n != 1 {
+				t.Errorf("%d of the two were removed", n)
+			}
+		}
+		eve := passkeyMember(t, s, "eve", hosts[0])
+		want(t, remove(eve), account.ErrLastWayIn)
+		moved := passkeyMember(t, s, "moved", "old.example.net")
+		got, err := s.PasskeysElsewhere(ctx, hosts)
+		must(t, err)
+		if got != (account.PasskeysElsewhere{Passkeys: 1, Members: 1, LockedOut: 1}) {
+			t.Errorf("%+v", got)
+		}
+		want(t, s.RemovePassword(ctx, eve.Sub, "another", hosts, noon, act("password.remove")), account.ErrInvalidCredentials)
+		// A session needs the passkey, whatever was proven otherwise.
+		n := newSession(eve.Sub)
+		n.AMR = []string{account.MethodPassword}
+		want(t, s.CreateSession(ctx, n, account.NoPassword, act("session.create")), account.ErrInvalidCredentials)
+		n.AMR, n.Passkey = []string{account.MethodSoftwareKey, account.MethodUser, account.MethodMultiFactor}, []byte("key of eve")
+		must(t, s.CreateSession(ctx, n, account.NoPassword, act("session.create")))
+
+		admin := map[string]bool{account.FlagAdmin: true}
+		_, err = s.SetFlags(ctx, eve.Sub, admin, noon, act("user.flags"))
+		must(t, err)
+		_, err = s.SetFlags(ctx, moved.Sub, admin, noon, act("user.flags"))
+		must(t, err)
+		must(t, s.ResetFactors(ctx, moved.Sub, noon, act("user.reset_factors")))
+		want(t, s.Suspend(ctx, eve.Sub, "", noon, act("user.suspend")), account.ErrLastAdmin)
 	})
 }

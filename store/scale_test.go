@@ -166,8 +166,8 @@ func TestRegistrationReadsLittle(t *testing.T) {
 		register := func(handle string, already int) int64 {
 			i := addInvite(t, s, "")
 			read, _ := visited(t, s, dsn, func(s *store.Store) {
-				want(t, s.Register(t.Context(), i.Code, newUser(handle), nil, already, noon, act("user.register")), account.ErrRegistrationFull)
-				must(t, s.Register(t.Context(), i.Code, newUser(handle), nil, already+1, noon, act("user.register")))
+				want(t, s.Register(t.Context(), i.Code, newUser(handle), nil, nil, already, noon, act("user.register")), account.ErrRegistrationFull)
+				must(t, s.Register(t.Context(), i.Code, newUser(handle), nil, nil, already+1, noon, act("user.register")))
 			})
 			return read
 		}

@@ -32,7 +32,7 @@ func initialize(t *testing.T, s *store.Store) {
 
 func addTOTP(t *testing.T, s *store.Store, u account.User, secret string) {
 	t.Helper()
-	codes := [][]byte{[]byte("one"), []byte("two")}
+	codes := []account.RecoveryCode{{Hash: []byte("one")}, {Hash: []byte("two")}}
 	n := account.NewFactor{Codes: codes, Now: noon, Audit: act("factor.add")}
 	_, err := s.AddTOTP(t.Context(), u.Sub, account.TOTP{Secret: secret}, n)
 	must(t, err)
@@ -56,7 +56,7 @@ func TestSealedDatabaseHoldsNothingPlain(t *testing.T) {
 		ada := addUser(t, s, "ada")
 		addTOTP(t, s, ada, "GEZDGNBVGY3TQOJQ")
 		open, used, imported := addInvite(t, s, ada.Sub), addInvite(t, s, ada.Sub), addInvite(t, s, "")
-		must(t, s.Register(ctx, used.Code, newUser("bob"), nil, 0, noon, act("user.register")))
+		must(t, s.Register(ctx, used.Code, newUser("bob"), nil, nil, 0, noon, act("user.register")))
 		imported.Code = strings.Repeat("9", 16)
 		must(t, s.AddUsers(ctx, account.Bulk{Invites: []account.Invite{imported, imported}}, act("users.import")))
 		_, text := snapshotText(t, s)
@@ -152,7 +152,7 @@ func TestSealingGoesOnWhereItWasKilled(t *testing.T) {
 		must(t, old.Exec("INSERT INTO invites (code, created_by, created_at, expires_at) SELECT 'CODE' || (100000000000 + i), ?, ?, ? FROM "+
 			old.Series("1100"), ada.Sub, noon.Unix(), noon.Add(month).Unix()))
 		register := func(code, handle string) error {
-			return s.Register(ctx, code, newUser(handle), nil, 0, noon, act("user.register"))
+			return s.Register(ctx, code, newUser(handle), nil, nil, 0, noon, act("user.register"))
 		}
 		secret, err := s.Secret(ctx, account.SecretJWT)
 		if err != nil || !bytes.Equal(secret, plainSecrets[account.SecretJWT]) {

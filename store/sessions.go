@@ -73,7 +73,10 @@ func insertSession(tx *transaction, n *account.Session) error {
 // one that was not removed since. It locks the row: a statement that ends sessions waits or came
 // before.
 func signedIn(tx *transaction, n *account.Session, verifiedHash string) error {
-	sub, multi, disowned := n.Sub, 0, ""
+	sub, multi, alone, disowned := n.Sub, 0, 0, ""
+	if n.Passkey != nil && !slices.Contains(n.AMR, account.MethodPassword) {
+		alone = 1 // it may be one that is not asked for after the password; that it is there is checked next
+	}
 	if slices.Contains(n.AMR, account.MethodMultiFactor) {
 		multi = 1
 	}
@@ -83,10 +86,19 @@ func signedIn(tx *transaction, n *account.Session, verifiedHash string) error {
 	if invalidKey(sub) {
 		return account.ErrUserNotFound
 	}
+	if verifiedHash == account.NoPassword && multi == 0 {
+		return account.ErrInvalidCredentials // no password proves a user who has none
+	}
 	for range 2 {
 		mark := tx.Exec(`UPDATE users SET last_login_at = ?
 			WHERE sub = ? AND password_hash = ? AND suspended_at = 0 AND deleted_at = 0
-			AND second_factor = (CAST(? AS INTEGER) = 1)`+disowned, toUnix(n.AuthTime), sub, sanitize(verifiedHash), multi)
+			AND (second_factor = (CAST(? AS INTEGER) = 1) OR CAST(? AS INTEGER) = 1)`+disowned,
+			toUnix(n.AuthTime), sub, sanitize(verifiedHash), multi, alone)
+		if mark.Error == nil && mark.RowsAffected == 1 && n.Passkey != nil {
+			var there []int
+			found := tx.Raw("SELECT 1 FROM passkeys WHERE id = ? AND sub = ?", n.Passkey, n.Sub).Find(&there)
+			return expect(found, account.ErrInvalidPasskey) // removed since the proof
+		}
 		if mark.Error != nil || mark.RowsAffected == 1 {
 			return mark.Error
 		}
@@ -115,13 +127,6 @@ func (s *Store) CreateSession(ctx context.Context, n *account.Session, verifiedH
 	return s.write(ctx, "create session", func(tx *transaction) error {
 		if err := signedIn(tx, n, verifiedHash); err != nil {
 			return err
-		}
-		if n.Passkey != nil {
-			var there []int
-			found := tx.Raw("SELECT 1 FROM passkeys WHERE id = ? AND sub = ?", n.Passkey, n.Sub).Find(&there)
-			if err := expect(found, account.ErrInvalidPasskey); err != nil { // removed since the proof
-				return err
-			}
 		}
 		if err := signOutOldest(tx, n.Sub, account.MaxSessions-1, n.AuthTime); err != nil {
 			return err

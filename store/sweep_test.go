@@ -27,7 +27,7 @@ func TestSweepDeletesOnlyWhatIsDead(t *testing.T) {
 		access, refresh := addTokens(t, s, g)
 		must(t, spendCode(ctx, s, "sig-"+g.ID))
 		open, used := addInvite(t, s, u.Sub), addInvite(t, s, u.Sub)
-		must(t, s.Register(ctx, used.Code, newUser("guest"), nil, 0, noon, act("user.register")))
+		must(t, s.Register(ctx, used.Code, newUser("guest"), nil, nil, 0, noon, act("user.register")))
 		must(t, s.CreateResetCode(ctx, u.Sub, []byte("code"), noon.Add(24*time.Hour), noon, act("user.reset_code")))
 		must(t, s.SpendAssertion(ctx, "app", "jti", noon.Add(time.Minute)))
 		_, err := s.Counters().Take(ctx, web.Counter{Name: "login", Key: "key", Rate: web.Rate{Count: 1, Window: time.Minute}}, noon, false)

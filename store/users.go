@@ -142,7 +142,7 @@ func newUserRow(u account.User) userRow {
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified,
 		Profile: u.Profile, PasswordHash: u.PasswordHash, Search: unindexed, SuspendedAt: toUnix(u.SuspendedAt),
 		SuspendReason: u.SuspendReason, CreatedAt: toUnix(u.CreatedAt), UpdatedAt: toUnix(u.UpdatedAt),
-		LastLoginAt: toUnix(u.LastLoginAt), EmailAskedAt: toUnix(u.EmailAskedAt),
+		LastLoginAt: toUnix(u.LastLoginAt), EmailAskedAt: toUnix(u.EmailAskedAt), SecondFactor: u.SecondFactor,
 	}
 }
 
@@ -364,6 +364,45 @@ func (s *Store) ChangePassword(
 	})
 }
 
+// RemovePassword implements account.Store.
+func (s *Store) RemovePassword(
+	ctx context.Context, sub, old string, rpIDs []string, now time.Time, a account.Audit,
+) error {
+	return s.write(ctx, "remove password", func(tx *transaction) error {
+		u, err := lockForFactors(tx, sub, a.Session, now)
+		switch {
+		case err != nil:
+			return err
+		case u.PasswordHash != old || old == "":
+			return account.ErrInvalidCredentials
+		}
+		if err := keepWayIn(tx, sub, rpIDs); err != nil {
+			return err
+		}
+		var codes []int
+		unused := tx.Raw("SELECT 1 FROM recovery_codes WHERE sub = ? AND used_at = 0 LIMIT 1", sub).Find(&codes)
+		if err := expect(unused, account.ErrLastWayIn); err != nil {
+			return err
+		}
+		err = tx.Exec("UPDATE users SET password_hash = ?, password_disowned_at = 0, updated_at = ? WHERE sub = ?",
+			account.NoPassword, toUnix(now), sub).Error
+		if err != nil {
+			return err
+		}
+		if _, err := end(tx, sub, "", a, now); err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
+	})
+}
+
+// keepWayIn returns account.ErrLastWayIn if the user has no passkey of one of the relying party ids.
+func keepWayIn(tx *transaction, sub string, rpIDs []string) error {
+	var found []int
+	return expect(tx.Raw("SELECT 1 FROM passkeys WHERE sub = ? AND rp_id IN ? LIMIT 1", sub,
+		slices.Concat(rpIDs, []string{""})).Find(&found), account.ErrLastWayIn)
+}
+
 // changeAccess calls do with a user while no other administrator can be suspended, deleted or lose
 // the flag. The lock comes before any other row. PostgreSQL waits for its UPDATE; on SQLite the
 // transaction itself excludes the others.
@@ -383,7 +422,7 @@ func (s *Store) changeAccess(
 }
 
 // keepAdministrator returns account.ErrLastAdmin if u is the last administrator who can sign in:
-// one who has never set a password cannot.
+// one who has never set a password, or has neither a password nor a passkey, cannot.
 func keepAdministrator(tx *transaction, u account.User) error {
 	if !u.Has(account.FlagAdmin) || u.Suspended() {
 		return nil
@@ -391,7 +430,8 @@ func keepAdministrator(tx *transaction, u account.User) error {
 	var other []string
 	return expect(tx.Raw(`SELECT u.sub FROM user_flags f JOIN users u ON u.sub = f.sub
 		WHERE f.flag = ? AND u.sub <> ? AND u.deleted_at = 0 AND u.suspended_at = 0 AND u.password_hash <> ''
-		LIMIT 1`, account.FlagAdmin, u.Sub).Find(&other), account.ErrLastAdmin)
+		AND (u.password_hash <> ? OR EXISTS (SELECT 1 FROM passkeys p WHERE p.sub = u.sub)) LIMIT 1`,
+		account.FlagAdmin, u.Sub, account.NoPassword).Find(&other), account.ErrLastAdmin)
 }
 
 // Suspend implements account.Store.
@@ -507,12 +547,13 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 }
 
 // HasPasskey implements provider.Storage.
-func (s *Store) HasPasskey(ctx context.Context, sub string) (bool, error) {
+func (s *Store) HasPasskey(ctx context.Context, sub string, rpIDs []string) (bool, error) {
 	if invalidKey(sub) {
 		return false, nil
 	}
 	var found []int
-	err := s.conn(ctx).Raw("SELECT 1 FROM passkeys WHERE sub = ? LIMIT 1", sub).Find(&found).Error
+	err := s.conn(ctx).Raw("SELECT 1 FROM passkeys WHERE sub = ? AND rp_id IN ? LIMIT 1", sub,
+		slices.Concat(rpIDs, []string{""})).Find(&found).Error
 	return len(found) > 0, fail("look for passkeys", err)
 }
 

@@ -52,7 +52,7 @@ func TestHandleIsGivenOnce(t *testing.T) {
 		want(t, err, account.ErrUserNotFound)
 		want(t, s.CreateUser(t.Context(), newUser("ada"), act("user.create")), account.ErrHandleTaken)
 		i := addInvite(t, s, "")
-		want(t, s.Register(t.Context(), i.Code, newUser("ada"), nil, 0, noon, act("user.register")), account.ErrHandleTaken)
+		want(t, s.Register(t.Context(), i.Code, newUser("ada"), nil, nil, 0, noon, act("user.register")), account.ErrHandleTaken)
 	})
 }
 
@@ -82,7 +82,7 @@ func TestInvalidKeysDoNotMatch(t *testing.T) {
 			want(t, err, account.ErrInviteNotFound)
 			want(t, s.DeleteInvite(ctx, u.Sub, key, act("invite.delete")), account.ErrInviteNotFound)
 			want(t, s.DeleteInvite(ctx, key, key, act("invite.delete")), account.ErrInviteNotFound)
-			want(t, s.Register(ctx, key, newUser("eve"), nil, 0, noon, act("user.register")), account.ErrInvalidInvite)
+			want(t, s.Register(ctx, key, newUser("eve"), nil, nil, 0, noon, act("user.register")), account.ErrInvalidInvite)
 			want(t, s.ResetPassword(ctx, key, []byte("hash"), "new", noon, act("password.reset")), account.ErrInvalidResetCode)
 			want(t, s.ResetPassword(ctx, u.Handle, []byte(key), "new", noon, act("password.reset")), account.ErrInvalidResetCode)
 			want(t, s.ChangePassword(ctx, u.Sub, key, "new", nil, noon, act("password.change")), account.ErrInvalidCredentials)
@@ -464,7 +464,7 @@ func TestSuspensionLeavesNothingThatWorks(t *testing.T) {
 		}
 		_, err = s.Invite(ctx, invite.Code)
 		want(t, err, account.ErrInviteNotFound)
-		want(t, s.Register(ctx, invite.Code, newUser("eve"), nil, 0, noon, act("user.register")), account.ErrInvalidInvite)
+		want(t, s.Register(ctx, invite.Code, newUser("eve"), nil, nil, 0, noon, act("user.register")), account.ErrInvalidInvite)
 		want(t, s.CreateInvite(ctx, account.Invite{Code: "X", CreatedBy: u.Sub, CreatedAt: noon, ExpiresAt: noon.Add(time.Hour)}, -1, act("invite.create")), account.ErrSuspended)
 		must(t, s.Unsuspend(ctx, h.user.Sub, noon, act("user.unsuspend")))
 		checkTaken(t, s, h) // what was ended stays ended
@@ -484,7 +484,7 @@ func TestDeletionLeavesNothingPersonal(t *testing.T) {
 		ctx := t.Context()
 		h, bystander := equip(t, s, "ada"), equip(t, s, "bob")
 		used, unused := addInvite(t, s, h.user.Sub), addInvite(t, s, h.user.Sub)
-		must(t, s.Register(ctx, used.Code, newUser("guest"), nil, 0, noon, act("user.register")))
+		must(t, s.Register(ctx, used.Code, newUser("guest"), nil, nil, 0, noon, act("user.register")))
 		v := "value"
 		_, err := s.MergePreferences(ctx, h.user.Sub, map[string]*string{"k": &v}, 5)
 		must(t, err)
@@ -652,7 +652,7 @@ func TestWordsOfTheVersionBeforeAreMadeAgain(t *testing.T) {
 			waits("ada-l", 1)
 		}
 		users = 2
-		must(t, s.Register(ctx, addInvite(t, s, u.Sub).Code, newUser("guest"), nil, 2, noon, act("user.register")))
+		must(t, s.Register(ctx, addInvite(t, s, u.Sub).Code, newUser("guest"), nil, nil, 2, noon, act("user.register")))
 		waits("guest", 1)
 		users = 1
 		must(t, s.DeleteUser(ctx, u.Sub, noon, act("user.delete")))

@@ -82,7 +82,7 @@ func TestOperationsOfOneTransactionDoNotUndoEachOther(t *testing.T) {
 				func() error { return s.SpendCode(ctx, g.ID, bothTokens(g)) },
 				func() error { return s.SpendCode(ctx, twice.ID, bothTokens(twice)) },
 				func() error { // refused after it has spent the invite
-					return s.Register(ctx, i.Code, newUser("ada"), nil, 0, noon, act("user.register"))
+					return s.Register(ctx, i.Code, newUser("ada"), nil, nil, 0, noon, act("user.register"))
 				},
 				func() error { // after it has locked the user
 					return panicOf(func() error {

@@ -14,6 +14,7 @@ import (
 //
 //	POST {base}/account/profile              the members of a profile, keep_other_sessions
 //	POST {base}/account/password             current_password, new_password
+//	POST {base}/account/password/remove      -
 //	POST {base}/account/sessions/end         id
 //	POST {base}/account/sessions/end-others  -
 //	POST {base}/account/invites              note
@@ -36,6 +37,11 @@ type Member struct {
 	ErrorField string
 	// PasskeyName is the name typed for a new passkey.
 	PasskeyName string
+	// Passwordless reports whether the person signs in with passkeys alone.
+	Passwordless bool
+	Signals      []Signal
+	// Offer has the browser make a passkey without asking, if it can.
+	Offer bool
 }
 
 func (p Member) fault(field string) (string, bool) {
@@ -67,9 +73,11 @@ type AccountSecurity struct {
 	Member
 	// MinPassword is the shortest password in runes.
 	MinPassword int
-	Passkeys    Passkeys
-	Demand      FactorDemand
-	Factors     SecondFactors
+	// Removable reports whether the person could sign in without the password.
+	Removable bool
+	Passkeys  Passkeys
+	Demand    FactorDemand
+	Factors   SecondFactors
 	// OpenInvites is shown after a new password, which ends none of them.
 	OpenInvites int
 	// History has the recent events of the account, newest first.
@@ -84,6 +92,8 @@ type FactorDemand struct {
 	// empty, leads back to it.
 	Application, Continue string
 	Passkey               bool
+	// Recovered is set instead after a sign-in with a recovery code.
+	Recovered bool
 }
 
 // SecondFactors describes the person's factors besides the password.

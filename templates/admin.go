@@ -181,6 +181,8 @@ type AdminUser struct {
 type FactorCounts struct {
 	TOTP                    bool
 	Passkeys, RecoveryCodes int // RecoveryCodes counts the unused ones
+	// Passwordless reports whether there is no password, so that a passkey alone signs in.
+	Passwordless bool
 }
 
 // AdminProfile has the fields of a person that administrators can change.
@@ -294,7 +296,7 @@ type AdminSettings struct {
 	InstanceName, AccentColour, Contact, Registration string
 	// Numbers as typed.
 	MaxUsers, InvitesPerMember, MinPassword, AuditDays string
-	SignOutOnFlagLoss                                  bool
+	SignOutOnFlagLoss, OfferPasskeys                   bool
 	Flags                                              []FlagRow
 	NewFlag, NewDescription                            string
 	Logo                                               bool // there is a logo

@@ -30,6 +30,7 @@ var AuditActions = sortedActions([]AuditAction{
 	{"email.verify", "{actor} verified their email address"},
 	{"email.undo", "{actor} reversed the change of their email address"},
 	{"password.change", "{actor} changed their password"},
+	{"password.remove", "{actor} removed their password"},
 	{"password.reset", "{actor} set a new password with a code"},
 	{"password.limited", "{actor} tried too many wrong codes for a new password of {account}"},
 	{"factor.add", "{actor} added a way to sign in"},

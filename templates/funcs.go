@@ -22,6 +22,7 @@ func (r *Renderer) funcs() template.FuncMap {
 		"sealed":       sealedOrNothing,
 		"target":       redirectTarget,
 		"link":         linkOrNothing,
+		"otpauth":      otpauthOrNothing,
 		"plain":        func(target string) bool { return r.https && isPlainHTTP(target) },
 		"static":       r.staticPath,
 		"describedby":  describedBy,
@@ -117,6 +118,15 @@ func redirectTarget(target string) (template.URL, error) {
 		return "", fmt.Errorf("redirect target has the scheme %q", scheme)
 	}
 	return template.URL(target), nil //nolint:gosec // checked above: no scheme that a browser runs
+}
+
+// otpauthOrNothing returns the URI of an authenticator app, which html/template's URL filter would
+// remove, or nil.
+func otpauthOrNothing(uri string) any {
+	if strings.HasPrefix(uri, "otpauth://totp/") {
+		return template.URL(uri) //nolint:gosec // a scheme that no browser runs
+	}
+	return nil
 }
 
 // linkOrNothing returns redirectTarget of a link, or nil if uri must not be linked.

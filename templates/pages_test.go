@@ -41,6 +41,10 @@ func TestNamesThatOthersRelyOnStay(t *testing.T) {
 			"form[method=post][action=/id/register/]", "input[name=code]", "input[name=handle][autocomplete=username]", "input[name=display_name]", "input[name=email][type=email][autocomplete=email]",
 			"input[name=password][type=password][autocomplete=new-password][minlength=12]", "input[type=hidden][name=continue]", "button#register-submit",
 		},
+		"register, passkeys":                   {"button#passkey-submit[data-passkey=create][data-begin=/id/api/register/passkey/begin]", "input[type=hidden][name=credential]"},
+		"account-recovery-codes, passwordless": {"a#recovery-done[href=/id/login/?continue=eyJ0IjoxfQ.c2VhbA]"},
+		"recover":                              {"form[method=post][action=/id/recover/]", "input[name=handle][value=ada]", "input[name=code][aria-invalid=true]", "input[name=continue]"},
+		"confirm, passwordless":                {"form#passkey-form", "a[href=/id/recover/]"},
 		"reset-password": {
 			"form[method=post][action=/id/reset-password/]", "input[name=handle][autocomplete=username]", "input[name=code]",
 			"input[name=password][autocomplete=new-password][minlength=10]", "button#reset-submit",

@@ -12,6 +12,10 @@ type Passkeys struct {
 	Full bool
 }
 
+// Signal tells the device what has changed about passkeys, by the method of PublicKeyCredential that
+// "signal" and Name make. Options is its argument as JSON.
+type Signal struct{ Name, Options string }
+
 // PasskeyRow is one passkey.
 type PasskeyRow struct {
 	// ID is the credential id in base64url.
@@ -19,4 +23,6 @@ type PasskeyRow struct {
 	// Synced reports whether the credential is copied to the owner's other devices.
 	Synced                bool
 	CreatedAt, LastUsedAt time.Time
+	// Elsewhere is the other host that it belongs to, "" if it works here.
+	Elsewhere string
 }

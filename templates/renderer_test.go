@@ -68,7 +68,11 @@ func fullPages() map[string]templates.Page {
 			ErrorCode: "handle_taken", FieldErrors: map[string]string{"handle": "Taken.", "password": "Too short.", "code": "Used.", "display_name": "Too long."},
 			MinPassword: 12, Continue: "eyJ0IjoxfQ.c2VhbA",
 		},
-		"reset-password": templates.ResetPassword{Handle: "ada", Code: "ABC", Error: "That code does not work.", ErrorCode: "invalid_reset_code", MinPassword: 10, Continue: "eyJ0IjoxfQ.c2VhbA"},
+		"register, passkeys":                   templates.Register{Code: "ABCD-EFGH-JKMN-PQRS", MinPassword: 12, Passkeys: true},
+		"account-recovery-codes, passwordless": templates.RecoveryCodes{Codes: []string{"AAAA-BBBB-CCCC-DDDD"}, First: true, Passwordless: true, Application: "Club", Continue: "eyJ0IjoxfQ.c2VhbA"},
+		"recover":                              templates.Recover{Handle: "ada", Continue: "eyJ0IjoxfQ.c2VhbA", Error: "No.", ErrorCode: "invalid_recovery_code", Mail: true, Contact: "us"},
+		"confirm, passwordless":                templates.Confirm{Action: "/account/delete", Stale: true, Handle: "ada", SecondFactor: true, Passwordless: true, Methods: []string{"passkey", "recovery_code"}},
+		"reset-password":                       templates.ResetPassword{Handle: "ada", Code: "ABC", Error: "That code does not work.", ErrorCode: "invalid_reset_code", MinPassword: 10, Continue: "eyJ0IjoxfQ.c2VhbA"},
 		"consent": templates.Consent{
 			ClientName: "Club Calendar", ClientID: "c1", Handle: "ada", Scopes: []templates.ScopeItem{{Name: "profile", Sentence: "Your handle and name"}},
 			Continue: "eyJ0IjoxfQ.c2VhbA", Token: "t0k", RedirectHost: "calendar.example", Device: &templates.DeviceFacts{Code: "WDJB-MJHT", Address: "192.0.2.7", StartedAt: noon},
@@ -232,7 +236,7 @@ func TestEveryPageCarriesItsNameAndHeaders(t *testing.T) {
 // A redirect after one of these pages' forms ends at the application; form-action would block it in Chromium.
 func TestFormActionAllowsTheWayBackToAnApplication(t *testing.T) {
 	const common = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
-	leaves := map[string]bool{"login": true, "second-factor": true, "register": true, "consent": true, "form-post": true, "logout": true}
+	leaves := map[string]bool{"login": true, "second-factor": true, "register": true, "recover": true, "consent": true, "form-post": true, "logout": true}
 	r := newRenderer(t, templates.Options{})
 	pages := fullPages()
 	pages["register, not from an application"] = templates.Register{}
@@ -316,6 +320,7 @@ func TestEveryAddressOfAPageStaysBelowTheBasePath(t *testing.T) {
 	foreign := map[string]bool{ // given by the caller, who includes the base path
 		"https://calendar.example/cb": true, "https://calendar.example/": true, "app.example:/cb": true, "/account/": true,
 		"https://calendar.example.org/": true, "https://maps.example.org/": true, // of applications
+		"otpauth://totp/Cairn:ada?secret=AAAABBBBCCCCDDDD": true,
 	}
 	for name, page := range allPages() {
 		doc := parse(t, render(t, r, page).Body.String())

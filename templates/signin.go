@@ -32,6 +32,9 @@ type Login struct {
 	RegisterOpen bool
 	// Passkeys offers to sign in with a passkey: passkey.js fills in state and credential in the same form.
 	Passkeys bool
+	// OlderPasskeys offers those that were made for another host, which still work here.
+	OlderPasskeys bool
+	Signals       []Signal
 	// Mail reports whether a forgotten password is reset by mail. Without mail, an administrator
 	// creates a code.
 	Mail bool
@@ -81,8 +84,9 @@ type Confirm struct {
 	// Ends lists what an act ends, nil for nothing.
 	Ends   *Ends
 	Handle string
-	// SecondFactor reports whether the password alone is not enough.
+	// SecondFactor reports whether the password alone is not enough, Passwordless whether there is none.
 	SecondFactor     bool
+	Passwordless     bool
 	Methods          []string // see SecondFactor
 	Error, ErrorCode string
 	// Status is the HTTP status of a refused confirmation, 0 for none.
@@ -146,6 +150,8 @@ type RecoveryCodes struct {
 	Codes []string
 	// First reports whether the first second factor has just been added.
 	First bool
+	// Passwordless reports whether the person has joined with a passkey, without a password.
+	Passwordless bool
 	// Application required the factor, and Continue leads back to it; "" for none.
 	Application, Continue string
 }
@@ -174,6 +180,9 @@ type Register struct {
 	Closed bool
 	// MinPassword is the shortest password in runes.
 	MinPassword int
+	// Passkeys offers to join with a passkey, without a password.
+	Passkeys bool
+	Signals  []Signal
 	// Continue is the sealed authorization request to continue.
 	Continue string
 }
@@ -194,6 +203,21 @@ func (p Register) Focus() string {
 	return focus(p, [2]string{"code", p.Code}, [2]string{"handle", p.Handle},
 		[2]string{"display_name", "optional"}, [2]string{"email", "optional"})
 }
+
+// Recover is the page of people without a password who have lost their passkeys: POST {base}/recover/ with
+// handle, code and, when Continue is set, continue.
+type Recover struct {
+	Handle, Continue string
+	Error, ErrorCode string
+	// Contact is whom to ask without a code, "" if unset.
+	Contact string
+	// Mail reports whether a forgotten password is reset by mail.
+	Mail bool
+}
+
+func (Recover) page() (string, bool) { return "recover", true }
+
+func (p Recover) fault(string) (string, bool) { return "", p.ErrorCode == "invalid_recovery_code" }
 
 // ResetPassword is the page for a reset code: POST {base}/reset-password/ with handle, code, password.
 type ResetPassword struct {

@@ -87,6 +87,7 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 		"password": {account.ChangePassword, nil, func(s *scene) {
 			s.ada.Call("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": newPassword}).Is(200)
 		}},
+		"no password": {account.RemovePassword, func(s *scene) { addPasskey(s.ada, "key") }, func(s *scene) { s.ada.Call("DELETE", "/api/me/password", nil).Is(204) }},
 		"reset": {account.ResetPassword, nil, func(s *scene) {
 			s.Browser().Call("POST", "/api/auth/reset-password", reset("ada", s.ResetCode("ada"), newPassword)).Is(200)
 		}},

@@ -175,6 +175,7 @@ func (s *Site) showConfirm(w http.ResponseWriter, r *http.Request, page *templat
 		return err
 	}
 	page.Handle, page.SecondFactor, page.Methods = u.Handle, u.SecondFactor, s.FactorMethods(f)
+	page.Passwordless = u.Passwordless()
 	status := page.Status
 	switch {
 	case status != 0:

@@ -77,6 +77,16 @@ func (s *Site) givePasskeyCookie(w http.ResponseWriter, has string) string {
 	return has
 }
 
+// offerCookie is in a browser that has just signed in with a password: the next page of the account may
+// have it make a passkey.
+const offerCookie = "cairn_offer"
+
+func (s *Site) setOffer(w http.ResponseWriter, seconds int) {
+	c := s.cookie(s.hostOnly(offerCookie), "1", "")
+	c.MaxAge, c.SameSite = seconds, http.SameSiteStrictMode
+	http.SetCookie(w, c)
+}
+
 // hostOnly returns the name of a cookie that no sibling host can set.
 func (s *Site) hostOnly(name string) string {
 	if s.https {

@@ -3,6 +3,7 @@ package site
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,11 +19,12 @@ const (
 )
 
 func (s *Site) apiFactors(w http.ResponseWriter, r *http.Request) error {
-	f, err := s.Store().Factors(r.Context(), IdentityFrom(r.Context()).User.Sub)
+	u := IdentityFrom(r.Context()).User
+	f, err := s.Store().Factors(r.Context(), u.Sub)
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, f.Entries())
+	return web.WriteJSON(w, http.StatusOK, f.Entries(u))
 }
 
 func (s *Site) apiBeginTOTP(w http.ResponseWriter, r *http.Request) error {
@@ -158,6 +160,8 @@ func (s *Site) describeFactors(r *http.Request, page *templates.AccountSecurity)
 		return err
 	}
 	page.Factors = templates.SecondFactors{Any: u.SecondFactor, RecoveryCodes: f.RecoveryCodes}
+	methods := s.FactorMethods(f)
+	page.Removable = !u.Passwordless() && slices.Contains(methods, account.FactorPasskey) && f.RecoveryCodes > 0
 	if f.TOTP != nil {
 		page.Factors.TOTP, page.Factors.TOTPSince, page.Factors.TOTPLastUsed = true, f.TOTP.CreatedAt,
 			f.TOTP.LastUsedAt
@@ -175,21 +179,23 @@ func (s *Site) describeRequiredFactor(r *http.Request, page *templates.AccountSe
 	case err != nil:
 		return err
 	}
-	page.Demand.Application, page.Demand.Continue, page.Demand.Passkey = s.setUpFor(r)
+	var missing string
+	page.Demand.Application, page.Demand.Continue, missing = s.setUpFor(r)
+	page.Demand.Passkey, page.Demand.Recovered = missing == setUpPasskey, missing == setUpRecovered
 	return nil
 }
 
 // setUpFor returns the application that sent the browser here to set up a factor: see SetUpFactor.
-func (s *Site) setUpFor(r *http.Request) (application, sealed string, passkey bool) {
+func (s *Site) setUpFor(r *http.Request) (application, sealed, missing string) {
 	c, err := r.Cookie(s.setUpCookie("", 0).Name)
 	if err != nil || s.applications == nil {
-		return "", "", false
+		return "", "", ""
 	}
-	missing, sealed, _ := strings.Cut(c.Value, ".")
+	missing, sealed, _ = strings.Cut(c.Value, ".")
 	if application = s.applications(r.Context(), sealed).Name; application == "" {
-		return "", "", false
+		return "", "", ""
 	}
-	return application, sealed, missing == "passkey"
+	return application, sealed, missing
 }
 
 // securityPage has sections that other files describe.
@@ -250,15 +256,26 @@ func (s *Site) setUpCookie(value string, maxAge time.Duration) *http.Cookie {
 // SetUpFactor redirects to the page where the user can set up a second factor, or a passkey, and
 // from there to the continuation.
 func (s *Site) SetUpFactor(w http.ResponseWriter, r *http.Request, continuation string, passkey bool) {
-	if len(continuation) <= maxSetUpCookie {
-		missing := "any."
-		if passkey {
-			missing = "passkey."
-		}
-		http.SetCookie(w, s.setUpCookie(missing+continuation, setUpLifetime))
+	missing := "any"
+	if passkey {
+		missing = setUpPasskey
 	}
+	s.keepWay(w, continuation, missing)
 	_ = s.Redirect(w, r, securityPath)
 }
+
+// keepWay sets the cookie with the way back to an application.
+func (s *Site) keepWay(w http.ResponseWriter, continuation, missing string) {
+	if len(continuation) <= maxSetUpCookie {
+		http.SetCookie(w, s.setUpCookie(missing+"."+continuation, setUpLifetime))
+	}
+}
+
+// What is missing to a browser with the set-up cookie.
+const (
+	setUpPasskey   = "passkey"
+	setUpRecovered = "recovered" // nothing: it has used a recovery code
+)
 
 // FactorSetUp clears the cookie of SetUpFactor.
 func (s *Site) FactorSetUp(w http.ResponseWriter, r *http.Request) {

@@ -234,7 +234,7 @@ func TestOnlyItsMethodsWorkAndNothingChangesByOthers(t *testing.T) {
 	b := w.SignedIn("ada")
 	for _, c := range []struct{ method, path, allow string }{
 		{"GET", "/api/auth/login", "POST"}, {"GET", "/api/auth/logout", "POST"}, {"HEAD", "/api/auth/logout", "POST"},
-		{"POST", "/api/me", "DELETE, GET, HEAD, PATCH"}, {"POST", "/api/me/prefs", "GET, HEAD, PUT"}, {"GET", "/api/me/password", "PUT"},
+		{"POST", "/api/me", "DELETE, GET, HEAD, PATCH"}, {"POST", "/api/me/prefs", "GET, HEAD, PUT"}, {"GET", "/api/me/password", "DELETE, PUT"},
 		{"GET", "/api/me/sessions/end-others", "POST"}, {"PUT", "/api/invites", "GET, HEAD, POST"}, {"GET", "/api/register", "POST"},
 		{"DELETE", "/login/", "GET, HEAD, POST"}, {"TRACE", "/api/me", "DELETE, GET, HEAD, PATCH"}, {"PROPFIND", "/account/", "GET, HEAD"},
 		{"GET", "/account/delete", "POST"}, {"PUT", "/.well-known/change-password", "GET, HEAD"},

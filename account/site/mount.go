@@ -24,10 +24,14 @@ func (s *Site) Mount(m *mux.Router) {
 	handle("/api/auth/reset-password", web.Methods{"POST": s.Do(s.apiResetPassword)})
 	handle("/api/auth/forgot-password", web.Methods{"POST": s.Do(s.apiForgotPassword)})
 	handle("/api/verify", web.Methods{"GET": s.Do(s.apiVerify)})
+	handle("/api/auth/recover", web.Methods{"POST": s.Do(s.apiRecover)})
+	handle("/api/register/passkey/begin", web.Methods{"POST": s.Do(s.apiBeginRegister)})
 	handle("/api/register", web.Methods{"POST": s.Do(s.apiRegister)})
 	handle("/api/me",
 		web.Methods{"GET": signedIn(s.apiMe), "PATCH": signedIn(s.apiPatchMe), "DELETE": signedIn(s.apiDeleteMe)})
-	handle("/api/me/password", web.Methods{"PUT": signedIn(s.apiPutPassword)})
+	handle("/api/me/password", web.Methods{
+		"PUT": signedIn(s.apiPutPassword), "DELETE": signedIn(keepingAPI(s.removePassword)),
+	})
 	handle("/api/me/email/verify", web.Methods{"POST": signedIn(s.apiVerifyEmail)})
 	handle("/api/me/email/send-verification", web.Methods{"POST": signedIn(noContent(s.sendVerification))})
 	handle("/api/me/prefs", web.Methods{"GET": signedIn(s.apiPreferences), "PUT": signedIn(s.apiPutPreferences)})
@@ -57,6 +61,7 @@ func (s *Site) Mount(m *mux.Router) {
 	handle("/logout/", web.Methods{"GET": s.Do(s.logoutPage), "POST": s.Do(s.logoutForm)})
 	handle("/register/", web.Methods{"GET": s.Do(s.registerPage), "POST": s.Do(s.registerForm)})
 	handle("/reset-password/", web.Methods{"GET": s.Do(s.resetPage), "POST": s.Do(s.resetForm)})
+	handle("/recover/", web.Methods{"GET": s.Do(s.recoverPage), "POST": s.Do(s.recoverForm)})
 	handle("/forgot-password/", web.Methods{"GET": s.Do(s.forgotPage), "POST": s.Do(s.forgotForm)})
 	for purpose, find := range map[string]findLinked{account.PurposeVerify: s.VerifyLinked, account.PurposeUndo: s.UndoLinked,
 		account.PurposeNotMe: s.NotMeLinked} {
@@ -65,6 +70,7 @@ func (s *Site) Mount(m *mux.Router) {
 	}
 	handle("/.well-known/change-password", web.Methods{"GET": s.Do(s.changePasswordPage)})
 	handle("/.well-known/passkey-endpoints", web.Methods{"GET": s.Do(s.passkeyEndpoints)})
+	handle("/.well-known/webauthn", web.Methods{"GET": s.Do(s.relatedOrigins)})
 	for name := range s.memberPages() {
 		methods := web.Methods{"GET": page(s.accountPage(name))}
 		if name == "invites" {
@@ -77,6 +83,8 @@ func (s *Site) Mount(m *mux.Router) {
 	handle("/account/verify-email", web.Methods{"POST": form("email-verified", s.verifyForm)})
 	handle("/account/send-verification", web.Methods{"POST": form("verification-sent", s.sendVerification)})
 	handle("/account/password", web.Methods{"POST": form("password-changed", s.passwordForm)})
+	handle("/account/password/remove",
+		web.Methods{"POST": form("password-removed", s.asking(account.RemovePassword, keepingForm(s.removePassword)))})
 	handle("/account/passkeys", web.Methods{"POST": page(s.addPasskeyForm)})
 	handle("/account/passkeys/rename", web.Methods{"POST": form("passkey-renamed", s.renamePasskeyForm)})
 	handle("/account/passkeys/remove",

@@ -33,13 +33,16 @@ var notices = map[string]struct {
 	"verification-sent": {"", "verify-email", "The mail is on its way. Open its link or enter its code here."},
 	"password-changed": {"security", "password",
 		"Your password is changed. Your other sessions have ended, and applications have lost their access."},
-	"passkey-added":   {"security", "passkeys", "The passkey is added."},
-	"passkey-renamed": {"security", "passkeys", "The passkey is renamed."},
+	"password-removed": {"security", "password", "Your password is removed. From now on a passkey signs you in."},
+	"passkey-added":    {"security", "passkeys", "The passkey is added."},
+	"passkey-renamed":  {"security", "passkeys", "The passkey is renamed."},
 	"passkey-removed": {"security", "passkeys",
 		"The passkey is removed. Delete it in your device or password manager, too."},
 	"totp-added": {"security", "second-factor", "Your authenticator app is set up."},
 	"totp-removed": {"security", "second-factor",
 		"Your authenticator app is removed. Delete its entry in the app too."},
+	"recovery-used": {"security", "recovery", "You signed in with a recovery code, which is used up. If you have lost " +
+		"your app or passkey, remove it here and set up a new one."},
 	"session-ended":   {"devices", "sessions", "The session has ended."},
 	"sessions-ended":  {"devices", "sessions", "All other sessions have ended."},
 	"invite-created":  {"invites", "invites", "The invite is ready. Send its link to the person you invite."},
@@ -54,9 +57,18 @@ var notices = map[string]struct {
 func (s *Site) accountPage(name string) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		m := s.member(r)
+		if _, err := r.Cookie(s.hostOnly(offerCookie)); name == "" && err == nil {
+			s.setOffer(w, -1)
+			if m.Offer, err = s.MayOffer(r.Context(), s.Caller(r)); err != nil {
+				return err
+			}
+		}
 		if done := notices[r.URL.Query().Get("notice")]; done.page == name && done.text != "" {
 			m.Answer = templates.Answer{Section: done.section,
 				Notice: templates.LanguageOf(r.Context()).Text(done.text)}
+			if done.section == "profile" {
+				m.Signals = s.PasskeyDetails(IdentityFrom(r.Context()).User)
+			}
 		}
 		return s.showMember(w, r, http.StatusOK, name, m)
 	}
@@ -124,7 +136,8 @@ func refusedField(section string, p *web.Problem) string {
 // member returns what every page shows about the person who requests it.
 func (s *Site) member(r *http.Request) templates.Member {
 	u := IdentityFrom(r.Context()).User
-	return templates.Member{Handle: u.Handle, DisplayName: u.DisplayName, Admin: u.Has(account.FlagAdmin), Flags: u.Flags}
+	return templates.Member{Handle: u.Handle, DisplayName: u.DisplayName, Admin: u.Has(account.FlagAdmin), Flags: u.Flags,
+		Passwordless: u.Passwordless()}
 }
 
 func (s *Site) showMember(

@@ -21,6 +21,16 @@ func (s *Site) passkeyEndpoints(w http.ResponseWriter, _ *http.Request) error {
 		map[string]string{"enroll": s.URL(passkeysPath), "manage": s.URL(passkeysPath)})
 }
 
+// relatedOrigins serves /.well-known/webauthn (Web Authentication Level 3 section 5.11). A browser reads
+// it at the host that passkeys belong to.
+func (s *Site) relatedOrigins(w http.ResponseWriter, _ *http.Request) error {
+	origins := s.PasskeyOrigins()
+	if len(origins) == 0 {
+		return account.ErrPasskeysUnavailable.With("No other origin may use the passkeys of this service.")
+	}
+	return web.WriteJSON(w, http.StatusOK, map[string][]string{"origins": origins})
+}
+
 func (s *Site) apiPasskeys(w http.ResponseWriter, r *http.Request) error {
 	keys, err := s.Store().Passkeys(r.Context(), IdentityFrom(r.Context()).User.Sub)
 	if err != nil {
@@ -30,10 +40,13 @@ func (s *Site) apiPasskeys(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Site) apiBeginAddPasskey(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
+	var in struct {
+		Offered bool `json:"offered"`
+	}
+	if err := web.ReadOptionalJSON(w, r, &in); err != nil {
 		return err
 	}
-	begun, err := s.BeginAddPasskey(r.Context(), s.Caller(r))
+	begun, err := s.BeginAddPasskey(r.Context(), s.Caller(r), in.Offered)
 	if err != nil {
 		return err
 	}
@@ -45,11 +58,13 @@ func (s *Site) apiAddPasskey(w http.ResponseWriter, r *http.Request) error {
 		passkeyAnswer
 		Name string `json:"name"`
 		Keep bool   `json:"keep_other_sessions"`
+		// Offered is that of the begin request.
+		Offered bool `json:"offered"`
 	}
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return err
 	}
-	k, out, err := s.AddPasskey(r.Context(), s.Caller(r), in.answered(), in.Name, in.Keep)
+	k, out, err := s.AddPasskey(r.Context(), s.Caller(r), in.answered(), in.Name, in.Keep, in.Offered)
 	if err != nil {
 		return err
 	}
@@ -74,7 +89,7 @@ func (s *Site) addPasskeyForm(w http.ResponseWriter, r *http.Request) error {
 		m.PasskeyName = text.Cut(r.PostForm.Get("name"), 60)
 		return s.showMember(w, r, http.StatusOK, notices[done].page, m)
 	}
-	_, out, err := s.AddPasskey(r.Context(), s.Caller(r), in, r.PostForm.Get("name"), keepOthers(r))
+	_, out, err := s.AddPasskey(r.Context(), s.Caller(r), in, r.PostForm.Get("name"), keepOthers(r), false)
 	if err != nil {
 		return s.accountRefused(w, r, notices[done].page, notices[done].section, err)
 	}
@@ -110,14 +125,19 @@ func (s *Site) describePasskeys(r *http.Request, page *templates.AccountSecurity
 	if err != nil {
 		return err
 	}
+	page.Signals = s.AcceptedPasskeys(IdentityFrom(r.Context()).User, keys)
 	page.Passkeys.Full = len(keys) >= account.MaxPasskeys
 	if p := s.PasskeysUnavailable(); p != nil {
 		page.Passkeys.Unavailable = p.In(templates.LanguageOf(r.Context())).Detail
 	}
 	for _, k := range keys {
+		elsewhere := ""
+		if page.Passkeys.Unavailable == "" && len(s.UsablePasskeys([]account.Passkey{k})) == 0 {
+			elsewhere = k.RPID
+		}
 		page.Passkeys.Rows = append(page.Passkeys.Rows,
 			templates.PasskeyRow{ID: k.ShownID(), Name: k.Name, Synced: k.BackupState, CreatedAt: k.CreatedAt,
-				LastUsedAt: k.LastUsedAt})
+				LastUsedAt: k.LastUsedAt, Elsewhere: elsewhere})
 	}
 	return nil
 }
@@ -126,6 +146,7 @@ func (s *Site) describePasskeys(r *http.Request, page *templates.AccountSecurity
 func (s *Site) apiPasskeyBegin(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Purpose string `json:"purpose"` // empty: sign-in
+		Older   bool   `json:"older"`   // of a sign-in: see OlderPasskeys
 	}
 	if err := web.ReadOptionalJSON(w, r, &in); err != nil {
 		return err
@@ -141,7 +162,7 @@ func (s *Site) apiPasskeyBegin(w http.ResponseWriter, r *http.Request) error {
 		}
 		c = c.In(id)
 	}
-	begun, err := s.BeginPasskey(r.Context(), c, in.Purpose)
+	begun, err := s.BeginPasskey(r.Context(), c, in.Purpose, in.Older)
 	if err != nil {
 		return err
 	}
@@ -193,7 +214,7 @@ func passkeyInForm(r *http.Request, prefix string) (account.AnsweredCeremony, bo
 
 // noPasskeys returns why the user's passkeys do not work here, or "" if they do.
 func (s *Site) noPasskeys(ctx context.Context, f account.Factors) string {
-	if p := s.PasskeysUnavailable(); f.Passkeys > 0 && p != nil {
+	if p := s.NoPasskeys(f); p != nil {
 		return p.In(templates.LanguageOf(ctx)).Detail
 	}
 	return ""

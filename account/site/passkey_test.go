@@ -592,3 +592,72 @@ func TestPasskeysOfAnIssuerThatWasMoved(t *testing.T) {
 	b.Page("/login/second-factor/").Shows("IP address", "recovery_code").Hides("data-passkey")
 	beginFor(b, "second-factor").Is(404, "passkeys_unavailable")
 }
+
+// at moves the authenticator's browser to another address of the service.
+func (k keyring) at(issuer, rpID string) *keyring {
+	k.party.Origin, k.party.ID = issuer, rpID
+	return &k
+}
+
+// An installation moves to another host: what was made for the parent domain goes on, what was made
+// for the former host is neither offered nor accepted nor deleted, and works after a move back.
+func TestPasskeysAfterAMove(t *testing.T) {
+	const from, to, parent = "https://id.example.org", "https://login.example.org", "example.org"
+	issuer := func(url, host string) func(*account.Options) {
+		return func(o *account.Options) { o.Issuer, o.PasskeyHost, o.CookieName = url, host, "__Host-cairn_session" }
+	}
+	w := accounttest.New(t, issuer(from, ""))
+	w.AddUser("ada")
+	b := w.SignedIn("ada")
+	old := newKeyring().at(from, "id.example.org")
+	b.Call("POST", "/api/me/passkeys", old.create(b.Call("POST", "/api/me/passkeys/begin", nil))).Is(201)
+	w.Start(issuer(from, parent))
+	shared := newKeyring().at(from, parent)
+	shared.device.Options.UserHandle = old.device.Options.UserHandle
+	b.Call("POST", "/api/me/passkeys", shared.create(b.Call("POST", "/api/me/passkeys/begin", nil))).Is(201)
+	signIn := func(k *keyring, older bool) *accounttest.Answer {
+		fresh := w.Browser()
+		return finish(fresh, k.get(fresh.Call("POST", "/api/auth/passkey/begin", map[string]any{"older": older})))
+	}
+	if _, options := ceremony(w.Browser().Call("POST", "/api/auth/passkey/begin", map[string]any{"older": true})); !strings.Contains(options, `"rpId":"id.example.org"`) {
+		t.Errorf("older passkeys are asked for with %s", options)
+	}
+	w.Browser().Call("GET", "/login/", nil).Shows("passkey-older")
+	signIn(old, true).Is(200)
+	signIn(shared, false).Is(200)
+
+	w.Start(issuer(to, parent))
+	if got, err := w.Service.CheckPasskeys(t.Context()); err != nil || got.String() != "1 passkeys of 1 members belong to another host" {
+		t.Errorf("%q, %v", got, err)
+	}
+	signIn(shared.at(to, parent), false).Is(200)
+	signIn(old.at(to, "id.example.org"), false).Is(401, "invalid_passkey")
+	step := w.Browser()
+	step.Login("ada", password).Is(401, "second_factor_required")
+	_, options := ceremony(step.Call("POST", "/api/auth/passkey/begin", map[string]string{"purpose": "second-factor"}))
+	if asked, err := virtualwebauthn.ParseAssertionOptions(options); err != nil || len(asked.AllowCredentials) != 1 || asked.RelyingPartyID != parent {
+		t.Errorf("offered %s: %v", options, err)
+	}
+	w.Start(issuer("https://other.example", ""))
+	methods := w.Browser().Login("ada", password).Is(401, "second_factor_required").JSON()["methods"]
+	if got, _ := json.Marshal(methods); string(got) != `["recovery_code"]` {
+		t.Errorf("offered %s", got)
+	}
+	w.Start(issuer(from, ""))
+	signIn(old, false).Is(200)
+}
+
+func TestRelatedOriginsAreListedAndAccepted(t *testing.T) {
+	const app = "https://app.example.com"
+	w := accounttest.New(t)
+	w.Browser().Call("GET", "/.well-known/webauthn", nil).Is(404, "passkeys_unavailable")
+	w.Start(func(o *account.Options) { o.PasskeyOrigins = []string{app} })
+	w.AddUser("ada")
+	k := addPasskey(w.SignedIn("ada"), "Key")
+	if got := w.Browser().Call("GET", "/.well-known/webauthn", nil).Is(200).JSON()["origins"]; len(got.([]any)) != 1 || got.([]any)[0] != app {
+		t.Errorf("listed %v", got)
+	}
+	b := w.Browser()
+	finish(b, k.at(app, "localhost").get(begin(b))).Is(200)
+	finish(b, k.at("https://evil.example", "localhost").get(begin(b))).Is(401, "invalid_passkey")
+}

@@ -35,6 +35,10 @@ func (s *Site) passwordForm(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
+func (s *Site) removePassword(r *http.Request, keepOthers bool) error {
+	return s.RemovePassword(r.Context(), s.Caller(r), keepOthers)
+}
+
 // changePasswordPage redirects password managers to the form (W3C, A Well-Known URL for Changing
 // Passwords).
 func (s *Site) changePasswordPage(w http.ResponseWriter, r *http.Request) error {

@@ -14,19 +14,41 @@ import (
 type registered struct {
 	OK     bool   `json:"ok"`
 	Handle string `json:"handle"`
+	// RecoveryCodes come with a passkey.
+	RecoveryCodes []string `json:"recovery_codes,omitempty"`
 }
 
 func (s *Site) apiRegister(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		account.Registration
+		passkeyAnswer
+	}
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	in.Passkey = in.answered()
+	out, err := s.Register(r.Context(), s.Caller(r), in.Registration)
+	if err != nil {
+		return err
+	}
+	s.setCookies(w, out.SignedIn)
+	return web.WriteJSON(w, http.StatusCreated,
+		registered{OK: true, Handle: out.User.Handle, RecoveryCodes: out.Codes})
+}
+
+// apiBeginRegister returns a challenge for the passkey of a new member.
+func (s *Site) apiBeginRegister(w http.ResponseWriter, r *http.Request) error {
 	var in account.Registration
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return err
 	}
-	out, err := s.Register(r.Context(), s.Caller(r), in)
+	c := s.Caller(r)
+	c.Browser.Passkey = s.givePasskeyCookie(w, c.Browser.Passkey)
+	begun, err := s.BeginRegisterPasskey(r.Context(), c, in)
 	if err != nil {
 		return err
 	}
-	s.setCookies(w, out)
-	return web.WriteJSON(w, http.StatusCreated, registered{OK: true, Handle: out.User.Handle})
+	return web.WriteJSON(w, http.StatusOK, begun)
 }
 
 // registerPage shows the form, with the code of an invite link filled in and the inviter. An
@@ -67,7 +89,7 @@ func (s *Site) showRegister(w http.ResponseWriter, r *http.Request, status int, 
 	if id, err := s.Current(r); err == nil {
 		page.SignedInAs = id.User.Handle
 	}
-	page.MinPassword = settings.MinPassword
+	page.MinPassword, page.Passkeys = settings.MinPassword, s.PasskeysUnavailable() == nil
 	if settings.Registration == account.RegistrationClosed && !page.Closed {
 		// Without a form the code does not matter.
 		status, page = http.StatusOK, templates.Register{Closed: true, Continue: page.Continue}
@@ -81,12 +103,18 @@ func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	f := r.PostForm
-	next, _ := s.continuation(w, r, f)
+	next, application := s.continuation(w, r, f)
 	in := account.Registration{Code: f.Get("code"), Handle: f.Get("handle"), Password: f.Get("password"),
 		DisplayName: f.Get("display_name"), Email: f.Get("email"), Mailed: f.Get("mailed")}
+	in.Passkey, _ = passkeyInForm(r, "")
 	out, cause := s.Register(r.Context(), s.Caller(r), in)
 	if cause == nil {
-		s.setCookies(w, out)
+		s.setCookies(w, out.SignedIn)
+		if out.Codes != nil {
+			s.Show(w, r, http.StatusOK, templates.RecoveryCodes{Codes: out.Codes, First: true, Passwordless: true,
+				Application: application.Name, Continue: next})
+			return nil
+		}
 		return s.afterSignIn(w, r, out.User, next)
 	}
 	p, err := web.Refusal(w, r, cause)
@@ -98,6 +126,9 @@ func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
 		Email: text.Cut(in.Email, 256), Mailed: text.Cut(in.Mailed, 1024), Continue: next,
 		Error: p.Detail, ErrorCode: p.Code, Closed: errors.Is(cause, account.ErrRegistrationFull),
 		FieldErrors: map[string]string{}, Linked: f.Has("linked") && !errors.Is(cause, account.ErrInvalidInvite),
+	}
+	if page.Signals, err = s.ForgetPasskey(r.Context(), in.Passkey.Credential); err != nil {
+		return err
 	}
 	// On a phone the browser scrolls to the field, so the error is shown there too.
 	switch {

@@ -3,7 +3,9 @@ package site_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -361,6 +363,44 @@ func TestCodesCannotBeGuessed(t *testing.T) {
 	})
 }
 
+// A copy of the database has the first groups of all codes and hashes of the rest: 20 guesses of a day
+// open nothing, and keep nobody out who guesses no first group. Codes of earlier versions stay good.
+func TestRecoveryCodesOfSixtyBits(t *testing.T) {
+	w := accounttest.New(t, withLimits(map[string]web.Rate{web.LimitSecondFactor: {Count: 20, Window: 24 * time.Hour}}))
+	a := addProtected(w, "ada")
+	sub := w.User("ada").Sub
+	for _, c := range a.codes {
+		name, _, _ := strings.Cut(c, "-")
+		stored, left, err := w.Store.RecoveryCode(t.Context(), sub, name, nil)
+		if err != nil || left != 10 || stored.Name != name || !strings.HasPrefix(string(stored.Hash), "$argon2id$") || len(c) != 19 {
+			t.Fatalf("%s is stored as %q, %q; %d left: %v", c, stored.Name, stored.Hash, left, err)
+		}
+	}
+	guess := func(code string) *accounttest.Answer { return loginOTP(w.Browser(), "ada", password, code) }
+	for range 30 {
+		guess(strings.Repeat("0", 16)).Is(401, "invalid_otp") // as good as never the first group of a code
+	}
+	for i := range 20 {
+		guess(a.codes[0][:5]+"0000 0000 "+fmt.Sprintf("%04d", i)).Is(401, "invalid_otp")
+	}
+	guess(a.codes[0]).Is(429, "rate_limited")
+	w.Clock.Advance(49 * time.Hour)
+	b := w.Browser()
+	b.Login("ada", password)
+	b.Page("/login/second-factor/", "otp", strings.ToLower(strings.ReplaceAll(a.codes[0], "-", "")), "recovery", "1").
+		RedirectsTo("/account/security?notice=recovery-used#recovery")
+	b.Page("/account/security?notice=recovery-used").Is(200).Shows("9 recovery codes are left", "which is used up")
+	codes := []account.RecoveryCode{{Hash: account.HashSecret(strings.Repeat("7", 26))}, {Hash: account.HashSecret(strings.Repeat("7", 16))}}
+	now := w.Clock.Now()
+	if err := w.Store.ReplaceRecoveryCodes(t.Context(), sub, codes, now, account.Operator().Audit(now, account.RenewRecoveryCodes, "ada", "")); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{26, 16} {
+		guess(strings.Repeat("7", n)).Is(200)
+		guess(strings.Repeat("7", n)).Is(401, "invalid_otp")
+	}
+}
+
 func TestSecondFactorTellsNothingBeforeThePassword(t *testing.T) {
 	w := accounttest.New(t)
 	a := addProtected(w, "ada")
@@ -476,7 +516,7 @@ func TestAuthenticatorAppIsSetUpOnThePages(t *testing.T) {
 	w.AddUser("ada")
 	b := w.SignedIn("ada")
 	b.Page("/account/security").Is(200).Shows(`href="/account/security/totp"`).Hides(`id="recovery"`)
-	page := b.Page("/account/security/totp").Is(200).Shows(`<svg class="qr"`, `data-page="account-totp"`)
+	page := b.Page("/account/security/totp").Is(200).Shows(`<svg class="qr"`, `data-page="account-totp"`, `id="totp-open" href="otpauth://totp/`)
 	if len(page.Body) > 40<<10 || strings.Contains(page.Header.Get("Content-Security-Policy"), "data:") {
 		t.Errorf("%d bytes, %s", len(page.Body), page.Header.Get("Content-Security-Policy"))
 	}
@@ -545,7 +585,7 @@ func (s *lateStore) AddPasskey(ctx context.Context, p account.Passkey, limit int
 	return s.Store.AddPasskey(ctx, p, limit, n)
 }
 
-func (s *lateStore) ReplaceRecoveryCodes(ctx context.Context, sub string, codes [][]byte, now time.Time, a account.Audit) error {
+func (s *lateStore) ReplaceRecoveryCodes(ctx context.Context, sub string, codes []account.RecoveryCode, now time.Time, a account.Audit) error {
 	s.reset()
 	return s.Store.ReplaceRecoveryCodes(ctx, sub, codes, now, a)
 }
@@ -588,7 +628,7 @@ func TestNoFactorIsAddedInASessionThatHasEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 		add(thief).Is(401, "not_authenticated")
-		if f, err := w.Store.Factors(t.Context(), w.User(handle).Sub); err != nil || f != before {
+		if f, err := w.Store.Factors(t.Context(), w.User(handle).Sub); err != nil || !reflect.DeepEqual(f, before) {
 			t.Errorf("%s: %+v, %v", handle, f, err)
 		}
 	}

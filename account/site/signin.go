@@ -232,6 +232,11 @@ func (s *Site) showLogin(w http.ResponseWriter, r *http.Request, status int, pag
 		return err
 	}
 	page.Passkeys = s.PasskeysUnavailable() == nil
+	older, err := s.OlderPasskeys(r.Context())
+	if err != nil {
+		return err
+	}
+	page.OlderPasskeys = older != ""
 	page.RegisterOpen, page.Mail = settings.Registration != account.RegistrationClosed, s.MailEnabled()
 	s.Show(w, r, status, page)
 	return nil
@@ -250,7 +255,8 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 	}
 	var out account.SignedIn
 	var err error
-	if passkey, ok := passkeyInForm(r, ""); ok {
+	passkey, ok := passkeyInForm(r, "")
+	if ok {
 		out, err = s.PasskeySignIn(r.Context(), s.Caller(r), passkey)
 	} else {
 		out, err = s.SignIn(r.Context(), s.Caller(r), in)
@@ -258,6 +264,9 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 	s.setCookies(w, out)
 	switch {
 	case err == nil:
+		if !ok {
+			s.setOffer(w, 300)
+		}
 		return s.afterSignIn(w, r, out.User, next)
 	case errors.Is(err, account.ErrSecondFactorRequired):
 		return s.Redirect(w, r, secondFactorPath+signInQuery(r.PostForm, nil))
@@ -270,6 +279,9 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 	}
 	page, _, err := s.describeLogin(w, r, r.PostForm)
 	if err != nil {
+		return err
+	}
+	if page.Signals, err = s.ForgetPasskey(r.Context(), passkey.Credential); err != nil {
 		return err
 	}
 	page.Error, page.ErrorCode, page.Ended = p.Detail, p.Code, ""
@@ -346,6 +358,18 @@ func (s *Site) openPage(continuation string) (path string) {
 	return web.LocalPath(path)
 }
 
+// afterRecovery redirects somebody who signed in with a recovery code to the security page, which says
+// how many codes are left and keeps the way to the application.
+func (s *Site) afterRecovery(w http.ResponseWriter, r *http.Request, u account.User, next string) error {
+	if _, behindProxy := s.openReturn(next); behindProxy {
+		return s.afterSignIn(w, r, u, next)
+	}
+	if next != "" {
+		s.keepWay(w, next, setUpRecovered)
+	}
+	return s.Redirect(w, r, securityPath+"?notice=recovery-used#recovery")
+}
+
 // continuation returns the sealed value if it has the form of one (base64url "." base64url), and ""
 // otherwise.
 func continuation(v url.Values) string {
@@ -415,7 +439,8 @@ func (s *Site) secondFactorForm(w http.ResponseWriter, r *http.Request) error {
 	next, _ := s.continuation(w, r, r.PostForm)
 	var out account.SignedIn
 	var err error
-	if passkey, ok := passkeyInForm(r, ""); ok {
+	passkey, ok := passkeyInForm(r, "")
+	if ok {
 		out, err = s.PasskeySecondStep(r.Context(), s.Caller(r), passkey)
 	} else {
 		out, err = s.SecondStep(r.Context(), s.Caller(r), text.Cut(r.PostForm.Get("otp"), 100))
@@ -424,6 +449,12 @@ func (s *Site) secondFactorForm(w http.ResponseWriter, r *http.Request) error {
 	case err == nil:
 		s.setCookies(w, out)
 		s.forgetStep(w, r)
+		if r.PostForm.Has("recovery") {
+			return s.afterRecovery(w, r, out.User, next)
+		}
+		if !ok {
+			s.setOffer(w, 300)
+		}
 		return s.afterSignIn(w, r, out.User, next)
 	case errors.Is(err, account.ErrSignInExpired), errors.Is(err, account.ErrInvalidCredentials):
 		return s.Redirect(w, r, "/login/"+signInQuery(r.PostForm, url.Values{"expired": {"1"}}))

@@ -26,7 +26,7 @@ func addApp(t *testing.T, st *store.Store, handle string) account.User {
 	u, err := st.UserByHandle(t.Context(), handle)
 	fatalIf(t, err)
 	n := account.NewFactor{
-		Codes: [][]byte{[]byte("code of " + handle)}, Now: time.Now(), Audit: operator(account.ChangeProfile, handle, ""),
+		Codes: []account.RecoveryCode{{Hash: []byte("code of " + handle)}}, Now: time.Now(), Audit: operator(account.ChangeProfile, handle, ""),
 	}
 	_, err = st.AddTOTP(t.Context(), u.Sub, account.TOTP{Secret: totpSecret}, n)
 	fatalIf(t, err)
@@ -121,7 +121,7 @@ func TestRestoreGoesOnWithoutALostDataKey(t *testing.T) {
 		used, now := strings.TrimSpace(s.must("invite", "add", "-q")), time.Now()
 		by := operator(account.ChangeProfile, "ada", "")
 		ada := account.User{Sub: "ada", Handle: "ada", DisplayName: "Ada", PasswordHash: "x", CreatedAt: now}
-		fatalIf(t, st.Register(ctx, account.CanonicalInviteCode(used), ada, nil, 0, now, by))
+		fatalIf(t, st.Register(ctx, account.CanonicalInviteCode(used), ada, nil, nil, 0, now, by))
 		addApp(t, st, "ada")
 		key := account.Passkey{ID: []byte("key"), Sub: "ada", Name: "key", PublicKey: []byte("k"), AAGUID: make([]byte, 16)}
 		_, err := st.AddPasskey(ctx, key, 9, account.NewFactor{Now: now, Audit: by})
@@ -139,7 +139,7 @@ func TestRestoreGoesOnWithoutALostDataKey(t *testing.T) {
 		}
 		mustBePrivate(t, "data.key")
 		r := storetest.OpenWith(t, target, dataKeyOf("data.key"))
-		for sub, want := range map[string]account.Factors{keeper.Sub: {}, "ada": {Passkeys: 1, RecoveryCodes: 1}} {
+		for sub, want := range map[string]account.Factors{keeper.Sub: {}, "ada": {Passkeys: 1, PasskeyHosts: []string{""}, RecoveryCodes: 1}} {
 			u, err := r.UserBySub(ctx, sub)
 			fatalIf(t, err)
 			got, err := r.Factors(ctx, sub)

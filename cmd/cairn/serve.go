@@ -207,6 +207,9 @@ func (s *service) listen(ctx context.Context) (err error) {
 	if s.handler, err = httpd.New(ctx, s.options); err != nil {
 		return err
 	}
+	if text := s.handler.Elsewhere.String(); text != "" {
+		s.warn(text + ": they do not work here, see docs/passkeys.md")
+	}
 	s.server = httpd.NewServer(s.handler, s.log)
 	s.server.RegisterOnShutdown(s.handler.BeforeStop)
 	if s.checked.TLS != nil {

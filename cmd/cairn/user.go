@@ -251,10 +251,15 @@ func userLabels(u account.User) pairs {
 			suspended += ": " + u.SuspendReason
 		}
 	}
+	passwordless := ""
+	if u.Passwordless() {
+		passwordless = "none: passkeys alone"
+	}
 	f := u.Profile
 	labels := pairs{
 		{"handle", u.Handle}, {"sub", u.Sub}, {"name", u.DisplayName}, {"email", email},
 		{"flags", strings.Join(u.Flags, " ")}, {"suspended", suspended}, {"invited by", u.InvitedBy},
+		{"password", passwordless},
 		{"created", dateOrNever(u.CreatedAt)}, {"last sign-in", dateOrNever(u.LastLoginAt)},
 		{"given_name", f.GivenName}, {"family_name", f.FamilyName}, {"middle_name", f.MiddleName},
 		{"nickname", f.Nickname}, {"profile", f.Page}, {"picture", f.Picture}, {"website", f.Website},
@@ -495,13 +500,17 @@ func (c *resetCodeCommand) Run(p *program) error {
 
 type resetFactorsCommand struct{ oneUser }
 
-// Run removes the second factors. The user then signs in with only the password.
+// Run removes the second factors. The user then signs in with only the password, if there is one.
 func (c *resetFactorsCommand) Run(p *program) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
 		if err := users.ResetFactors(p.ctx, account.Operator(), u); err != nil {
 			return err
 		}
 		done := map[string]any{"handle": u.Handle, "second_factor": false}
-		return c.print(p, u.Sub, done, pairs{{"signs in with only the password", u.Handle}})
+		next := "signs in with only the password"
+		if u.Passwordless() {
+			next = "has no password: run cairn user reset-code for"
+		}
+		return c.print(p, u.Sub, done, pairs{{next, u.Handle}})
 	})
 }

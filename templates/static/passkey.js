@@ -54,9 +54,19 @@
     }
   }
 
+  // What begin sends: data-request, or the values of the form's fields that data-fields names.
+  function request(button) {
+    var names = button.getAttribute("data-fields"), values = {};
+    if (!names) {
+      return button.getAttribute("data-request") || "{}";
+    }
+    names.split(" ").forEach(function (name) { values[name] = button.form.elements.namedItem(name).value; });
+    return JSON.stringify(values);
+  }
+
   function begin(button) {
     return fetch(button.getAttribute("data-begin"), {
-      method: "POST", credentials: "same-origin", headers: { "Content-Type": "application/json" }, body: button.getAttribute("data-request") || "{}"
+      method: "POST", credentials: "same-origin", headers: { "Content-Type": "application/json" }, body: request(button)
     }).then(function (answer) {
       return answer.json().then(function (body) {
         if (!answer.ok) {
@@ -89,7 +99,8 @@
     }
     // A problem of the service speaks the language of the page.
     box.setAttribute("role", "alert");
-    box.textContent = error.detail || button.getAttribute("data-" + names[error.name]) || button.getAttribute("data-failed");
+    var faults = (error.errors || []).map(function (e) { return e.detail; });
+    box.textContent = faults.length && faults.join(" ") || error.detail || button.getAttribute("data-" + names[error.name]) || button.getAttribute("data-failed");
     box.hidden = false;
   }
 
@@ -122,6 +133,36 @@
     }
   }
 
+  // A browser that can makes a passkey by itself after a sign-in with a password; what it did is shown then.
+  Array.prototype.forEach.call(document.querySelectorAll("[data-offer]"), function (box) {
+    if (!PublicKeyCredential.getClientCapabilities || !window.AbortController) {
+      return;
+    }
+    PublicKeyCredential.getClientCapabilities().then(function (can) {
+      var end = new AbortController();
+      if (!can.conditionalCreate) {
+        return;
+      }
+      setTimeout(function () { end.abort(); }, longest);
+      return begin(box).then(function (begun) {
+        return navigator.credentials.create({ publicKey: read(begun.publicKey, "create"), mediation: "conditional", signal: end.signal }).then(function (credential) {
+          return fetch(box.getAttribute("data-finish"), {
+            method: "POST", credentials: "same-origin", headers: { "Content-Type": "application/json" },
+            body: '{"offered":true,"state":' + JSON.stringify(begun.state) + ',"credential":' + write(credential) + "}"
+          });
+        });
+      }).then(function (answer) { box.hidden = !answer.ok; });
+    }).catch(function () {}); // nobody has asked for it
+  });
+
+  // The device forgets passkeys that are gone, and learns new names; it answers nothing.
+  Array.prototype.forEach.call(document.querySelectorAll("[data-signal]"), function (element) {
+    var name = "signal" + element.getAttribute("data-signal");
+    if (PublicKeyCredential[name]) {
+      PublicKeyCredential[name](JSON.parse(element.getAttribute("data-options"))).catch(function () {});
+    }
+  });
+
   Array.prototype.forEach.call(buttons, function (button) {
     button.addEventListener("click", function (event) {
       event.preventDefault();
@@ -140,5 +181,5 @@
     button.form.hidden = false;
     offer(button);
   });
-  Array.prototype.forEach.call(document.querySelectorAll("[data-without-passkeys]"), function (element) { element.hidden = true; });
+  Array.prototype.forEach.call(document.querySelectorAll("[data-without-passkeys], [data-with-passkeys]"), function (element) { element.hidden = !element.hidden; });
 })();

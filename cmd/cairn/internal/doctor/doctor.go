@@ -144,6 +144,7 @@ var checks = []check{
 	{"hs256-sessions", schema | oidc, judged("hs256-sessions", "There are none, or their end is set.")},
 	{"second-factor", schema, judged("second-factor", "Every administrator has a second factor.")},
 	{"second-factor-optional", schema, judged("second-factor-optional", "Some users must have a second factor.")},
+	{"passkey-host", schema, passkeyHost},
 	{"password-hashing", 0, passwordHashing},
 	{"mail-server", network, mailServer},
 	{"service", network, service},

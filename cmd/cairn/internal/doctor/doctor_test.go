@@ -290,7 +290,7 @@ func (d *deployment) twoProxies(trusted ...string) {
 func TestFaultOfTheInstallation(t *testing.T) {
 	onLinux(t)
 	stored := func(statement string) func(*deployment) { return func(d *deployment) { d.sql(statement) } }
-	undone := []string{"database-text", "database-version", "database-durability", "database-size", "database-integrity", "disk-growth", "backup", "data-key", "key-age", "client-algorithms", "allowed-clients", "shared-secret", "shared-secret-source", "hs256-sessions", "second-factor", "second-factor-optional"}
+	undone := []string{"database-text", "database-version", "database-durability", "database-size", "database-integrity", "disk-growth", "backup", "data-key", "key-age", "client-algorithms", "allowed-clients", "shared-secret", "shared-secret-source", "hs256-sessions", "second-factor", "second-factor-optional", "passkey-host"}
 	without := func(rest ...string) []string {
 		for _, name := range undone {
 			if !slices.Contains(ofTheMachine, name) {
@@ -407,7 +407,9 @@ func TestFaultOfTheInstallation(t *testing.T) {
 		"HS256 session with an end": {func(d *deployment) {
 			d.sql("UPDATE sessions SET algorithm = 'HS256'", "UPDATE settings SET hs256_until = 4102444800")
 		}, nil, ""},
-		"administrator without a factor":      {stored("UPDATE users SET second_factor = false"), []string{"advice second-factor"}, "1 administrator"},
+		"administrator without a factor": {stored("UPDATE users SET second_factor = false"), []string{"advice second-factor"}, "1 administrator"},
+		"passkeys of another host": {stored(`INSERT INTO passkeys (id, sub, rp_id, name, public_key, aaguid, transports, attachment, sign_count, backup_eligible, backup_state, created_at)
+			SELECT x'01', sub, 'old.example.net', 'Key', x'01', x'01', '', '', 0, 0, 0, 1 FROM users LIMIT 1`), []string{"warning passkey-host"}, "1 passkeys of 1 members"},
 		"nobody has to have a factor":         {stored(`UPDATE settings SET value = replace(value, '"second_factor_flags":["admin"]', '"second_factor_flags":[]')`), []string{"advice second-factor-optional"}, "Nobody"},
 		"secret of a short period":            {weak(strings.Repeat("hunter2 ", 8)), []string{"problem shared-secret", "warning shared-secret-source"}, "repeats after"},
 		"secret of few values":                {weak("aaaaaaabaaaaaaaaacaaaaaaaadaaaaaaaaaaaaea"), []string{"problem shared-secret", "warning shared-secret-source"}, "few different"},

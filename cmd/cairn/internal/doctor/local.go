@@ -103,6 +103,19 @@ func signer(_ context.Context, x *examination) Finding {
 	return ok("Tokens are signed with %s.", used)
 }
 
+// passkeyHost looks for passkeys that were made for an earlier host of the issuer.
+func passkeyHost(ctx context.Context, x *examination) Finding {
+	elsewhere, err := x.store.PasskeysElsewhere(ctx, account.PasskeyHosts(x.checked.IssuerString))
+	switch {
+	case err != nil:
+		return unreadable(err)
+	case elsewhere.Passkeys > 0:
+		return found(Warning, "Go back to that host, or tell these members to sign in with their password and a recovery "+
+			"code and to add a passkey; docs/passkeys.md says how the next move keeps them.", "%s.", elsewhere)
+	}
+	return ok("All passkeys belong to the host of the issuer or to a parent domain of it.")
+}
+
 // clientAlgorithms looks for clients and APIs that get no tokens because their key was removed.
 func clientAlgorithms(ctx context.Context, x *examination) Finding {
 	clients, err := x.store.Clients(ctx)

@@ -64,6 +64,9 @@ type Handler struct {
 	background []func(context.Context) // each runs until its context ends
 	routes     *mux.Router             // for the test that compares them with openapi.yaml
 
+	// Elsewhere are the passkeys that no browser offers here.
+	Elsewhere account.PasskeysElsewhere
+
 	// BeforeStop ends held requests, which would delay a stop.
 	BeforeStop func()
 
@@ -106,10 +109,14 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	service, err := account.New(account.Options{
 		Store: o.Store, Issuer: o.Config.IssuerString, Secret: o.Secret, Key: installation,
 		Keys: o.Keys, Signer: o.Signer, CookieName: o.Config.CookieName, CookieDomain: o.Config.CookieDomain,
+		PasskeyHost: o.Config.PasskeyHost, PasskeyOrigins: o.Config.PasskeyOrigins,
 		LoginCookieName: o.Config.LoginCookieName, StatusTTL: o.Config.StatusTTL, Hasher: o.Hasher,
 		Limits: limits, Pages: pages, Mail: o.Mail, Now: o.Now, Log: o.Log,
 	})
 	if err != nil {
+		return nil, err
+	}
+	if h.Elsewhere, err = service.CheckPasskeys(ctx); err != nil {
 		return nil, err
 	}
 	accounts := site.New(service)

@@ -10,15 +10,16 @@ import (
 )
 
 // virtualAuthenticator gives the tab an authenticator that verifies its user (CTAP2, resident keys).
-func virtualAuthenticator(t *testing.T, tab context.Context) {
+func virtualAuthenticator(t *testing.T, tab context.Context) webauthn.AuthenticatorID {
 	t.Helper()
 	_, err := chromedp.Call(tab, webauthn.Enable, webauthn.EnableParams{})
 	noError(t, err)
-	_, err = chromedp.Call(tab, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{Options: &webauthn.VirtualAuthenticatorOptions{
+	added, err := chromedp.Call(tab, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{Options: &webauthn.VirtualAuthenticatorOptions{
 		Protocol: webauthn.AuthenticatorProtocolCtap2, Ctap2version: webauthn.Ctap2versionCtap21, Transport: webauthn.AuthenticatorTransportInternal,
 		HasResidentKey: true, HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true,
 	}})
 	noError(t, err)
+	return added.AuthenticatorID
 }
 
 // withoutList keeps pages from offering passkeys in the list of a field, where the

@@ -1,0 +1,170 @@
+package account
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/cairn-id/cairn/account/web"
+)
+
+const (
+	recoveryCodes      = 10 // that a user gets at once
+	recoveryCodeLength = 16 // short enough to be typed from paper
+	recoveryCodeName   = 4  // the first group
+)
+
+// RecoveryCode is a stored recovery code. Its first group is the name; the hash is argon2id of the
+// other 60 bits, which a copy of the database must not give away. Those of earlier versions have no
+// name, and the hash is SHA-256 of 80 or 130 bits.
+type RecoveryCode struct {
+	Name string
+	Hash []byte
+}
+
+// newRecoveryCodes returns random codes as they are shown and as they are stored.
+func (s *Service) newRecoveryCodes(ctx context.Context) (shown []string, codes []RecoveryCode, err error) {
+	for len(codes) < recoveryCodes {
+		c := newCode(recoveryCodeLength)
+		name := c[:recoveryCodeName]
+		if slices.ContainsFunc(codes, func(other RecoveryCode) bool { return other.Name == name }) {
+			continue
+		}
+		hash, err := s.hasher.Hash(ctx, c[recoveryCodeName:])
+		if err != nil {
+			return nil, nil, err
+		}
+		shown, codes = append(shown, grouped(c)), append(codes, RecoveryCode{name, []byte(hash)})
+	}
+	return shown, codes, nil
+}
+
+// typedCode is what somebody typed as a recovery code, with the stored one that it names, if any.
+type typedCode struct {
+	secret string // that the hash is of; empty: it cannot be a code
+	stored RecoveryCode
+	left   int // unused codes of the account
+}
+
+// findRecoveryCode looks for the unused code that a typed one names.
+func (s *Service) findRecoveryCode(ctx context.Context, sub, typed string) (t typedCode, err error) {
+	for _, length := range []int{recoveryCodeLength, ResetCodeLength} {
+		if c := CanonicalCode(typed, length); c != "" {
+			t.stored, t.left, err = s.store.RecoveryCode(ctx, sub, c[:recoveryCodeName], HashSecret(c))
+			t.secret = c[recoveryCodeName:]
+			if t.stored.Name == "" {
+				t.secret = c
+			}
+		}
+	}
+	return t, err
+}
+
+// limits returns the limits that a guess of the code comes under besides those of the address and the
+// account. Only who knows the name of a code can guess it, so no stranger exhausts the limit; nor does
+// who guesses codes of the app, because these have a limit of their own.
+func (t typedCode) limits(sub string, exempt func(error) error) []web.LimitKey {
+	if t.stored.Name == "" {
+		return nil
+	}
+	return []web.LimitKey{{Name: web.LimitSecondFactor, Key: "recovery " + sub, Exempt: exempt}}
+}
+
+// useRecoveryCode spends a recovery code of the caller's account and notifies the owner. It costs the
+// same whether there is such a code or not. The caller holds a slot of the hasher.
+func (s *Service) useRecoveryCode(ctx context.Context, c Caller, t typedCode) (bool, error) {
+	refusal, err := s.refusals.Get(ctx, "")
+	if err != nil || t.secret == "" {
+		return false, err
+	}
+	hash := ""
+	if t.stored.Name != "" {
+		hash = string(t.stored.Hash)
+	}
+	good := s.hasher.Match(hash, t.secret, refusal)
+	if t.stored.Name == "" {
+		good = bytes.Equal(t.stored.Hash, HashSecret(t.secret)) // found by it
+	}
+	if !good {
+		return false, nil
+	}
+	a, err := s.begin(ctx, c, UseRecoveryCode, "", "left", strconv.Itoa(t.left-1))
+	if err != nil {
+		return false, err
+	}
+	return s.store.UseRecoveryCode(ctx, c.User.Sub, t.stored.Hash, s.Now(), a)
+}
+
+// RenewRecoveryCodes replaces the recovery codes. The owner is notified, because each new code
+// opens the account like another factor.
+func (s *Service) RenewRecoveryCodes(ctx context.Context, c Caller) ([]string, error) {
+	a, err := s.begin(ctx, c, RenewRecoveryCodes, "")
+	if err != nil {
+		return nil, err
+	}
+	shown, codes, err := s.newRecoveryCodes(ctx)
+	if err == nil {
+		err = s.store.ReplaceRecoveryCodes(ctx, c.User.Sub, codes, s.Now(), a)
+	}
+	if err != nil {
+		return nil, err
+	}
+	web.Note(ctx, "recovery_codes")
+	return shown, nil
+}
+
+// Recover signs in to an account without a password by a recovery code, when every passkey is lost. The
+// session is fresh, so that it can add a new one. ErrInvalidRecovery, at the same cost whether there is
+// such an account or not; ErrSuspended.
+//
+// Only its own address and a guesser who knows the name of a code are limited: no stranger keeps the
+// owner out.
+func (s *Service) Recover(ctx context.Context, c Caller, typed, code string) (SignedIn, error) {
+	own := []web.LimitKey{{Name: web.LimitLogin, Key: c.Address + " " + accountKey(typed)},
+		{Name: web.LimitLoginAddress, Key: c.Address}}
+	for _, limit := range own {
+		if err := s.limits.Blocked(ctx, limit); err != nil {
+			return SignedIn{}, err
+		}
+	}
+	u, err := s.userNamed(ctx, withoutAt(typed))
+	if err != nil {
+		return SignedIn{}, err
+	}
+	sub := nobody
+	if u.Passwordless() {
+		sub = u.Sub
+	}
+	t, err := s.findRecoveryCode(ctx, sub, code)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	leave, err := s.hasher.Enter(ctx, accountKey(typed))
+	if err != nil {
+		return SignedIn{}, err
+	}
+	defer leave()
+	limits := t.limits(sub, func(refusal error) error {
+		s.recordLimited(ctx, c, u, LimitSignIns, refusal)
+		return refusal
+	})
+	err = s.limits.Guess(ctx, append(limits, own...), ErrInvalidRecovery, func() error {
+		good, err := s.useRecoveryCode(ctx, c.as(u), t)
+		if err == nil && !good {
+			err = ErrInvalidRecovery
+		}
+		return err
+	})
+	if errors.Is(err, ErrInvalidRecovery) {
+		web.NoteSignIn(ctx, web.SignInFailed, factorCode)
+	}
+	if err != nil {
+		return SignedIn{}, err
+	}
+	if u.Suspended() {
+		return SignedIn{}, s.refuseSuspended(ctx, c.as(u))
+	}
+	return s.openSession(ctx, c, proven{user: u, amr: []string{MethodOTP, MethodMultiFactor}})
+}

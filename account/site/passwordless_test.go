@@ -1,0 +1,314 @@
+package site_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/descope/virtualwebauthn"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/store/accounttest"
+)
+
+// joinByPasskey makes a member without a password.
+func joinByPasskey(w *accounttest.World, handle string) (b *accounttest.Browser, k *keyring, codes []string) {
+	w.T.Helper()
+	b, k = w.Browser(), newKeyring()
+	start := map[string]any{"code": w.Invite().Code, "handle": handle}
+	body := k.create(b.Call("POST", "/api/register/passkey/begin", start))
+	body["code"], body["handle"] = start["code"], start["handle"]
+	for _, c := range b.Call("POST", "/api/register", body).Is(201).JSON()["recovery_codes"].([]any) {
+		codes = append(codes, c.(string))
+	}
+	return b, k, codes
+}
+
+func recoverBy(b *accounttest.Browser, handle, code string) *accounttest.Answer {
+	return b.Call("POST", "/api/auth/recover", map[string]string{"handle": handle, "code": code})
+}
+
+// What an invite starts with a passkey alone, no password opens; and all of its life goes on without.
+func TestMemberWithoutAPassword(t *testing.T) {
+	w := accounttest.New(t)
+	b, k, codes := joinByPasskey(w, "ada")
+	if u := w.User("ada"); !u.Passwordless() || !u.SecondFactor || len(codes) != 10 || strings.Join(session(b).AMR, " ") != "hwk user mfa" {
+		t.Fatalf("%+v, %d codes, %v", u, len(codes), session(b).AMR)
+	}
+	if got := b.Call("GET", "/api/me/factors", nil).Is(200).JSON(); got["password"] != false || got["recovery_codes"] != 10.0 || got["passkeys"] != 1.0 {
+		t.Errorf("%v", got)
+	}
+	for _, tried := range []string{"", "!", password, account.NoPassword + " ", codes[0]} {
+		w.Browser().Login("ada", tried).Is(401, "invalid_credentials")
+		w.Browser().Page("/login/", "handle", "ada", "password", tried).Is(401)
+		b.Call("POST", "/api/auth/confirm", map[string]string{"password": tried, "otp": codes[0]}).Is(401, "invalid_credentials")
+	}
+	again := w.Browser()
+	finish(again, k.get(begin(again))).Is(200)
+	b.Page("/account/security").Is(200).Shows(`id="passwordless"`, "Set a password").Hides("current_password", "password-remove")
+	b.Page("/account/data").Is(200).Hides("delete-password")
+	key := b.Call("GET", "/api/me/passkeys", nil).JSON()["passkeys"].([]any)[0].(map[string]any)["id"].(string)
+	b.Call("DELETE", "/api/me/passkeys/"+key, nil).Is(409, "last_way_in")
+
+	w.Clock.Advance(11 * time.Minute)
+	b.Call("DELETE", "/api/me", map[string]string{"password": "", "otp": codes[0]}).Is(403, "reauthentication_required")
+	b.Call("PUT", "/api/me/password", map[string]string{"new_password": newPassword}).Is(403, "reauthentication_required")
+	b.Page("/account/passkeys/remove", "id", key, "sure", "yes").Is(403).Shows(`id="passkey-form"`, "/recover/").Hides("confirm_password")
+	confirm := func() {
+		t.Helper()
+		body := k.get(b.Call("POST", "/api/auth/passkey/begin", map[string]string{"purpose": "confirm"}))
+		body["purpose"] = "confirm"
+		finish(b, body).Is(200)
+	}
+	confirm()
+	b.Call("PUT", "/api/me/password", map[string]string{"new_password": newPassword}).Is(200)
+	w.Browser().Login("ada", newPassword).Is(401, "second_factor_required")
+	b.Call("DELETE", "/api/me/password", nil).Is(204)
+	w.Browser().Login("ada", newPassword).Is(401, "invalid_credentials")
+	b.Call("DELETE", "/api/me", map[string]string{}).Is(204)
+	finish(again, k.get(begin(again))).Is(401, "invalid_passkey")
+}
+
+// Without a passkey of this address or without recovery codes the password stays.
+func TestPasswordStaysWhereItIsTheLastWayIn(t *testing.T) {
+	w := accounttest.New(t)
+	a := addProtected(w, "ada")
+	b := w.Browser()
+	loginOTP(b, "ada", password, a.fresh()).Is(200)
+	b.Call("DELETE", "/api/me/password", nil).Is(409, "last_way_in") // a code needs it
+	addPasskey(b, "Key")
+	for _, c := range a.codes {
+		loginOTP(w.Browser(), "ada", password, c).Is(200)
+	}
+	b.Page("/account/security").Is(200).Hides("password-remove")
+	b.Call("DELETE", "/api/me/password", nil).Is(409, "last_way_in")
+	b.Call("POST", "/api/me/recovery-codes", nil).Is(200)
+	b.Page("/account/security").Is(200).Shows("password-remove")
+	other := w.Browser()
+	loginOTP(other, "ada", password, a.fresh()).Is(200)
+	b.Page("/account/password/remove").Is(405)
+	b.Page("/account/password/remove", "x", "y").Is(200).Shows("Remove your password?")
+	b.Page("/account/password/remove", "sure", "yes").RedirectsTo("/account/security?notice=password-removed#password")
+	if other.IsSignedIn() || !b.IsSignedIn() {
+		t.Error("the other session lives on, or this one has ended")
+	}
+	w.AddUser("eve")
+	w.SignedIn("eve").Call("DELETE", "/api/me/password", nil).Is(409, "last_way_in")
+}
+
+// The device is lost: a code from paper, then a new passkey. It is one factor, and applications are told so.
+func TestRecoveryWithoutAPassword(t *testing.T) {
+	w := accounttest.New(t, withLimits(map[string]web.Rate{
+		web.LimitLogin: {Count: 40, Window: 15 * time.Minute}, web.LimitSecondFactor: {Count: 20, Window: 24 * time.Hour},
+	}))
+	_, lost, codes := joinByPasskey(w, "ada")
+	w.AddUser("bob")
+	bob := enrol(w.SignedIn("bob"))
+	for handle, code := range map[string]string{"bob": bob.codes[0], "nobody": codes[0], "ada": bob.codes[1], "": "", "ada ": "AAAA"} {
+		recoverBy(w.Browser(), handle, code).Is(401, "invalid_recovery_code")
+	}
+	loginOTP(w.Browser(), "bob", password, bob.codes[0]).Is(200) // not spent above
+	for i := range 30 {                                          // strangers lock out themselves alone
+		recoverBy(w.BrowserAt(address(i)), "ada", "0000 0000 0000 0000").Is(401)
+	}
+	b := w.Browser()
+	b.Page("/recover/?handle=ada").Is(200).Shows(`value="ada"`)
+	b.Page("/recover/", "handle", "ada", "code", "wrong").Is(401).Shows(`aria-invalid="true"`)
+	b.Page("/recover/", "handle", "ada", "code", strings.ToLower(codes[0])).RedirectsTo("/account/security?notice=recovery-used#recovery")
+	if s := session(b); account.ACR(s.AMR) != account.ACRPassword || strings.Join(account.ShownMethods(s.AMR), " ") != "otp" {
+		t.Errorf("%v is %s", s.AMR, account.ACR(s.AMR))
+	}
+	recoverBy(w.Browser(), "ada", codes[0]).Is(401, "invalid_recovery_code")
+	old := b.Call("GET", "/api/me/passkeys", nil).JSON()["passkeys"].([]any)[0].(map[string]any)["id"].(string)
+	fresh := addPasskey(b, "New phone")
+	b.Call("DELETE", "/api/me/passkeys/"+old, nil).Is(204)
+	again := w.Browser()
+	finish(again, fresh.get(begin(again))).Is(200)
+	finish(w.Browser(), lost.get(begin(w.Browser()))).Is(400)
+	if s := session(again); account.ACR(s.AMR) != account.ACRPhishingResistant {
+		t.Errorf("%v", s.AMR)
+	}
+	for range 20 {
+		recoverBy(w.BrowserAt(address(99)), "ada", codes[1][:4]+strings.Repeat("0", 12)).Is(401)
+	}
+	recoverBy(w.BrowserAt(address(98)), "ada", codes[1]).Is(429, "rate_limited") // somebody knew its name
+	w.Clock.Advance(49 * time.Hour)
+	w.Suspend("ada")
+	recoverBy(w.Browser(), "ada", codes[1]).Is(403, "account_suspended")
+}
+
+// An administrator helps who has lost everything: the code sets a password, and removed factors let it in.
+func TestAdministratorHelpsWithoutAPassword(t *testing.T) {
+	w := accounttest.New(t)
+	_, _, codes := joinByPasskey(w, "ada")
+	w.Browser().Call("POST", "/api/auth/reset-password", reset("ada", w.ResetCode("ada"), newPassword)).Is(200)
+	w.Browser().Login("ada", newPassword).Is(401, "second_factor_required") // the passkey is still asked for
+	joinByPasskey(w, "bob")
+	if err := w.Service.Administration().ResetFactors(t.Context(), account.Operator(), w.User("bob")); err != nil {
+		t.Fatal(err)
+	}
+	if u := w.User("bob"); !u.Passwordless() || u.SecondFactor {
+		t.Errorf("%+v", u)
+	}
+	for _, tried := range []string{"", "!"} {
+		w.Browser().Login("bob", tried).Is(401, "invalid_credentials")
+	}
+	recoverBy(w.Browser(), "bob", codes[0]).Is(401)
+	w.Browser().Call("POST", "/api/auth/reset-password", reset("bob", w.ResetCode("bob"), newPassword)).Is(200)
+	w.Browser().Login("bob", newPassword).Is(200)
+}
+
+// A registration that would be refused makes no passkey, and one that was made for another challenge,
+// browser or person opens nothing.
+func TestJoiningByPasskeyIsRefusedBeforeThePasskey(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	b, code := w.Browser(), w.Invite().Code
+	start := func(code, handle string) *accounttest.Answer {
+		return b.Call("POST", "/api/register/passkey/begin", map[string]string{"code": code, "handle": handle})
+	}
+	start(strings.Repeat("0", 16), "ada").Is(400, "invalid_invite")
+	start(code, "ada").Is(409, "handle_taken")
+	start(code, "-").Is(400, "invalid_handle")
+	register := func(b *accounttest.Browser, body map[string]any) *accounttest.Answer {
+		body["code"], body["handle"] = code, "bob"
+		return b.Call("POST", "/api/register", body)
+	}
+	register(b, map[string]any{}).Is(400, "weak_password")
+	register(w.Browser(), newKeyring().create(start(code, "bob"))).Is(400, "passkey_expired")
+	mallory := w.SignedIn("ada")
+	register(b, newKeyring().create(mallory.Call("POST", "/api/me/passkeys/begin", nil))).Is(400, "passkey_expired")
+	k := addPasskey(mallory, "Key")
+	stolen := newKeyring()
+	stolen.key = k.key
+	register(b, stolen.create(start(code, "bob"))).Is(409, "passkey_exists")
+	w.Browser().Page("/register/?code="+code).Is(200).Shows("data-fields", "passkey-submit")
+	body := newKeyring().create(start(code, "bob"))
+	register(b, body).Is(201)
+	register(b, body).Is(400)
+}
+
+// A forgotten password that does not exist: the mail says so, and its link asks for a recovery code.
+func TestForgottenPasswordThatDoesNotExist(t *testing.T) {
+	w, post := newMailWorld(t)
+	_, _, codes := joinByPasskey(w, "ada")
+	forget := func() { w.Browser().Page("/forgot-password/", "handle", "ada").Is(200) }
+	change := func(verified bool) {
+		t.Helper()
+		_, err := w.Store.ChangeUser(t.Context(), w.User("ada").Sub, func(u *account.User) error {
+			u.Email, u.EmailVerified = "ada@example.org", verified
+			return nil
+		}, w.Clock.Now(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(false)
+	forget()
+	post.none() // an address that was typed in is not theirs yet
+	change(true)
+	forget()
+	m := post.one("ada@example.org")
+	path, _ := link(t, m)
+	if !strings.Contains(m.Text, "It has no password") || path != "/recover/?handle=ada" {
+		t.Errorf("%s leads to %s", m.Text, path)
+	}
+	w.Browser().Page(path).Is(200).Shows(`value="ada"`, "administrator")
+	w.Browser().Page("/recover/", "handle", "ada", "code", codes[0]).RedirectsTo("/account/security?notice=recovery-used#recovery")
+	var told []string
+	for _, m := range post.new() {
+		told = append(told, m.Subject)
+		if m.Subject == "A recovery code was used" && !strings.Contains(m.Text, "9 recovery codes are left.") {
+			t.Error(m.Text)
+		}
+	}
+	if !slices.Contains(told, "A recovery code was used") {
+		t.Errorf("told of %q", told)
+	}
+}
+
+// A device forgets a passkey that is not stored, and never one that is, whatever else was refused.
+func TestOnlyUnknownPasskeysAreForgotten(t *testing.T) {
+	w := accounttest.New(t)
+	const signal = "UnknownCredential"
+	signIn := func(k *keyring) *accounttest.Answer {
+		b := w.Browser()
+		body := k.get(begin(b))
+		return b.Page("/login/", "state", body["state"].(string), "credential", string(body["credential"].(json.RawMessage)))
+	}
+	code, b, k := w.Invite().Code, w.Browser(), newKeyring()
+	body := k.create(b.Call("POST", "/api/register/passkey/begin", map[string]string{"code": code, "handle": "ada"}))
+	join := []string{"code", code, "handle", "ada", "state", body["state"].(string), "credential", string(body["credential"].(json.RawMessage))}
+	b.Page("/register/", append(join, "display_name", strings.Repeat("x", 61))...).Is(400).Shows(signal)
+	b.Page("/register/", join...).Is(200).Shows("recovery-codes", "Your account is ready")
+	b.Page("/register/", join...).Is(400).Hides(signal) // sent twice
+	forged := *k
+	forged.device.Options.UserNotVerified = true
+	signIn(&forged).Is(401).Hides(signal)
+	unknown := newKeyring()
+	unknown.device.Options.UserHandle = k.device.Options.UserHandle
+	signIn(unknown).Is(401).Shows(signal)
+	b.Page("/account/security").Is(200).Shows("AllAcceptedCredentials")
+	b.Page("/account/").Is(200).Hides("CurrentUserDetails")
+	b.Page("/account/?notice=profile-saved").Is(200).Shows("CurrentUserDetails")
+}
+
+// What a browser makes by itself after a sign-in with a password changes nothing but that it signs in: the
+// password alone still does, here and elsewhere, until the member adds a second step on purpose.
+func TestOfferedPasskeyKeepsNobodyOut(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	b := w.Browser()
+	b.Page("/login/", "handle", "ada", "password", password).RedirectsTo("/account/")
+	b.Page("/account/").Is(200).Shows("data-offer")
+	b.Page("/account/").Is(200).Hides("data-offer") // once
+	offer := func(b *accounttest.Browser) *accounttest.Answer {
+		return b.Call("POST", "/api/me/passkeys/begin", map[string]any{"offered": true})
+	}
+	k := newKeyring(func(o *virtualwebauthn.AuthenticatorOptions) { o.UserNotVerified = true }) // nobody was asked
+	body := k.create(offer(b))
+	b.Call("POST", "/api/me/passkeys", body).Is(400, "passkey_expired") // not as one that was added on purpose
+	body = k.create(offer(b))
+	body["offered"] = true
+	if got := b.Call("POST", "/api/me/passkeys", body).Is(201).JSON(); got["recovery_codes"] != nil {
+		t.Errorf("%v", got)
+	}
+	offer(b).Is(404, "passkeys_unavailable") // there is one
+	w.Browser().Login("ada", password).Is(200)
+	fresh := w.Browser()
+	finish(fresh, k.get(begin(fresh))).Is(401, "invalid_passkey") // a use asks for the person
+	k.device.Options.UserNotVerified = false
+	finish(fresh, k.get(begin(fresh))).Is(200)
+	if s := session(fresh); account.ACR(s.AMR) != account.ACRPhishingResistant || w.User("ada").SecondFactor {
+		t.Errorf("%v", s.AMR)
+	}
+	fresh.Page("/account/security").Is(200).Shows(`id="passkeys-beside"`).Hides("password-remove", `id="recovery"`)
+	fresh.Call("DELETE", "/api/me/password", nil).Is(409, "last_way_in")
+	second := w.SignedIn("ada")
+	id := second.Call("GET", "/api/me/passkeys", nil).JSON()["passkeys"].([]any)[0].(map[string]any)["id"].(string)
+	pending := w.Browser()
+	proof := k.get(begin(pending))
+	second.Call("DELETE", "/api/me/passkeys/"+id, nil).Is(204)
+	if fresh.IsSignedIn() {
+		t.Error("a session of the removed passkey lives on")
+	}
+	finish(pending, proof).Is(401, "invalid_passkey")
+	third := w.SignedIn("ada")
+	body = newKeyring().create(offer(third))
+	body["offered"] = true
+	third.Call("POST", "/api/me/passkeys", body).Is(201)
+	a := enrol(third) // on purpose: from now on there is a second step, with recovery codes
+	if len(a.codes) != 10 {
+		t.Errorf("%d codes", len(a.codes))
+	}
+	w.Browser().Login("ada", password).Is(401, "second_factor_required")
+	w.SaveSettings(func(v *account.Settings) { v.OfferPasskeys = false })
+	w.AddUser("bob")
+	off := w.Browser()
+	off.Page("/login/", "handle", "bob", "password", password).RedirectsTo("/account/")
+	off.Page("/account/").Is(200).Hides("data-offer")
+	offer(off).Is(404, "passkeys_unavailable")
+}
