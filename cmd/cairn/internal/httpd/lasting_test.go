@@ -56,7 +56,7 @@ func TestStaleSessionGetsNothingThatLasts(t *testing.T) {
 		if told.Subject != "App wiki may now act for you while you are away" || !strings.Contains(told.Text, l.URL+"/account/apps") {
 			t.Errorf("the mail: %s\n%s", told.Subject, told.Text)
 		}
-		refresh := needStatus(t, "exchange", wiki.redeem(granted[0].Get("code")), 200).text(t, "refresh_token")
+		needStatus(t, "exchange", wiki.redeem(granted[0].Get("code")), 200)
 		if got := b.typed(device.user, "ada", "allow"); !strings.Contains(got.Text, `id="device-allowed"`) {
 			t.Fatalf("the device: %d %s", got.StatusCode, mainOf(got.Text))
 		}
@@ -70,7 +70,7 @@ func TestStaleSessionGetsNothingThatLasts(t *testing.T) {
 		wantAnswer(t, "of another kind", answered(t, b.get(wiki.authURL("prompt", "none", "resource", trails))), "login_required")
 		needStatus(t, "remove", b.call("DELETE /api/me/apps/wiki"), http.StatusNoContent)
 		wantAnswer(t, "after its removal", answered(t, b.get(wiki.authURL("prompt", "none"))), "login_required")
-		refresh = needStatus(t, "exchange", wiki.redeem(b.authorize(wiki.authURL(), "ada").Get("code")), 200).text(t, "refresh_token")
+		refresh := needStatus(t, "exchange", wiki.redeem(b.authorize(wiki.authURL(), "ada").Get("code")), 200).text(t, "refresh_token")
 		if sent := l.mails(); len(sent) > 0 {
 			t.Errorf("told again within a month: %v", sent)
 		}
