@@ -117,7 +117,8 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 		return nil, err
 	}
 	if h.Elsewhere, err = service.CheckPasskeys(ctx); err != nil {
-		return nil, err
+		// The service starts beside a database that takes no writes, and is not ready: see readiness.
+		o.Log.WarnContext(ctx, "the host of passkeys is not noted", "error", err)
 	}
 	accounts := site.New(service)
 	pages.SetInstanceName(accounts.InstanceName)
