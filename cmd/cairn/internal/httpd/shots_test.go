@@ -122,7 +122,7 @@ var mailStates = []state{
 	{name: "undo-email", path: "/undo-email/", page: "undo-email", link: regexp.MustCompile(`(?m)^\S+(/undo-email/\S+)$`)},
 	{name: "undo-email-wrong", path: "/undo-email/?link=x", page: "undo-email"},
 	{name: "not-me", path: "/not-me/", page: "not-me", link: regexp.MustCompile(`(?m)^\S+(/not-me/\S+)$`)},
-	{name: "not-me-done", path: "/not-me/", page: "not-me", link: regexp.MustCompile(`(?m)^\S+(/not-me/\S+)$`), click: "link-submit", answer: "#link-reset"},
+	{name: "not-me-done", path: "/not-me/", page: "not-me", link: regexp.MustCompile(`(?m)^\S+(/not-me/\S+)$`), click: "link-submit", answer: "#reset"},
 	{name: "not-me-wrong", path: "/not-me/?link=x", page: "not-me"},
 	{name: "reset-mailed", path: "/reset-password/", page: "reset-password", link: regexp.MustCompile(`(?m)^\S+(/reset-password/\S+)$`)},
 }
@@ -194,7 +194,12 @@ func furnishWithMail(t *testing.T) *furnished {
 	server.Wait(2)
 	needStatus(t, "new address", ada.api("PATCH", "/api/me", map[string]any{"email": "lovelace@example.org"}), 200)
 	cookies := map[string]string{"ada": ada.cookie("cairn_session"), "keeper": keeper.cookie("cairn_session")}
-	return &furnished{service: s, states: mailStates, cookies: cookies, post: server, mails: server.Wait(2)}
+	server.Wait(2)
+	s.addUser("eve") // hers is the sign-in that was not hers: it ends everything
+	s.signedIn("eve")
+	needStatus(t, "eve", keeper.api("PATCH", "/api/admin/users/eve", map[string]any{"email": "eve@example.org", "email_verified": true}), 200)
+	needStatus(t, "another sign-in", s.browser().login("eve", password), 200)
+	return &furnished{service: s, states: mailStates, cookies: cookies, post: server, mails: server.Wait(1)}
 }
 
 // Every kind of mail fits a phone, whatever people have entered and however long its link is.
