@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/oauth2"
 
@@ -138,6 +139,63 @@ func TestTokenForAnAPIIsAJWTThatItCanVerify(t *testing.T) {
 	} {
 		s.wantInactive(what, s.introspect(id, secret, bad))
 		s.wantUserinfo(what, bad, http.StatusUnauthorized)
+	}
+}
+
+// The API that is open to all clients could use any token; it is told of those for itself alone.
+func TestAPIIntrospectsTokensForItselfWithItsSecretsAlone(t *testing.T) {
+	now := time.Now()
+	s, id, secret := startAPIs(t, serviceOptions{Now: func() time.Time { return now }})
+	openID, openSecret := s.addAPI("urn:example:open", "Open", func(a *provider.API) { a.AllClients = true })
+	_, token := s.signedInTokens(s.apiApp("app", "openid", "trails.read"), "ada")
+	if about := s.introspect(id, secret, token.AccessToken); about["active"] != true {
+		t.Fatalf("to its API: %v", about)
+	}
+	s.wantInactive("to an API for all clients", s.introspect(openID, openSecret, token.AccessToken))
+
+	fresh, stored := provider.NewSecret(now)
+	audit := account.Operator().Audit(now, account.RenewAPI, trails, "")
+	noError(t, s.store.RotateAPISecret(t.Context(), trails, stored, now.Add(20*time.Minute), false, audit))
+	for _, c := range []struct {
+		what, secret string
+		after        time.Duration
+		want         int
+	}{
+		{"the former one, before its end", secret, 10 * time.Minute, 200}, {"the new one", fresh, 10 * time.Minute, 200},
+		{"the former one, after its end", secret, 20*time.Minute + time.Second, 401}, {"the new one, later", fresh, 21 * time.Minute, 200},
+	} {
+		now = stored.CreatedAt.Add(c.after)
+		wantStatus(t, c.what, s.clientPost("introspect", id, c.secret, url.Values{"token": {token.AccessToken}}), c.want)
+	}
+}
+
+// A grant is for the APIs that its user saw, whatever else the client may use.
+func TestTokensAreForTheAPIsOfTheGrant(t *testing.T) {
+	s, _, _ := startAPIs(t, serviceOptions{})
+	app := s.apiApp("app", "openid", "offline_access")
+	b := s.browser()
+	code := func() url.Values {
+		return app.codeForm(b.authorize(app.authURL("scope", "openid trails.read offline_access"), "ada").Get("code"))
+	}
+	form := code()
+	form["resource"] = []string{maps3}
+	wantOAuthError(t, "with the code", app.token(form), 400, "invalid_target")
+	got := app.token(code()).JSON(t)
+	more := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {got["refresh_token"].(string)}, "resource": {maps3}}
+	wantOAuthError(t, "at a refresh", app.token(more), 400, "invalid_target")
+	more["resource"] = []string{trails}
+	wantStatus(t, "its own, after the refusal", app.token(more), 200)
+
+	// What the service signed for another purpose is no access token, even if its claims are one's.
+	claims := jwtPayload(t, got["access_token"].(string))
+	signing := s.keys[slices.IndexFunc(s.keys, func(k jose.JSONWebKey) bool { return k.Algorithm == "ES256" })]
+	for typ, want := range map[string]int{"at+jwt": 200, "JWT": 401, "logout+jwt": 401, "": 401} {
+		options := (&jose.SignerOptions{}).WithType(jose.ContentType(typ))
+		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: signing}, options)
+		noError(t, err)
+		forged, err := jwt.Signed(signer).Claims(claims).Serialize()
+		noError(t, err)
+		s.wantUserinfo("typ "+typ, forged, want)
 	}
 }
 

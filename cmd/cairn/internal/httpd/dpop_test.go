@@ -9,9 +9,13 @@ import (
 	"crypto/rsa"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -217,6 +221,59 @@ func TestProofsThatAreRefused(t *testing.T) {
 	}
 	if answer := ask().JSON(t); answer["token_type"] != "Bearer" {
 		t.Errorf("without a proof: %v", answer)
+	}
+}
+
+// A proof made ahead of the service's clock can be used for longest; it is refused as used until it is too old, also after a
+// sweep. Another of the same age is accepted meanwhile.
+func TestProofIsRememberedAsLongAsItCouldBeUsed(t *testing.T) {
+	var ahead atomic.Int64
+	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load()) * time.Second) }
+	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "cairn.db"), store.Options{Log: slog.New(slog.DiscardHandler), Now: now})
+	noError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	noError(t, db.Migrate(t.Context()))
+	s := startService(t, serviceOptions{Store: db, Now: now})
+	secret := s.addClient("app", func(c *provider.Client) { c.ClientCredentials = true })
+	k, made := s.proofKey(), time.Now().Unix()+9
+	ask := func(proof string) response {
+		return s.clientPost("token", "app", secret, url.Values{"grant_type": {"client_credentials"}}, "DPoP", proof)
+	}
+	used, fresh := k.proof("token", "iat", made), k.proof("token", "iat", made)
+	wantStatus(t, "first use", ask(used), http.StatusOK)
+	ahead.Store(66)
+	_, err = s.store.Sweep(t.Context(), now())
+	noError(t, err)
+	wantOAuthError(t, "again, after 66 s", ask(used), http.StatusBadRequest, "invalid_dpop_proof")
+	wantStatus(t, "another of that age", ask(fresh), http.StatusOK)
+}
+
+// Each header is well signed by its key; the parts that go-jose does not look at are the service's to refuse.
+func TestKeyOfAProofIsPublicAndForItsAlgorithm(t *testing.T) {
+	s, rp := startApp(t, func(c *provider.Client) { c.ClientCredentials = true })
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	noError(t, err)
+	plain, err := json.Marshal(jose.JSONWebKey{Key: &key.PublicKey})
+	noError(t, err)
+	k := &proofKey{t, jose.PS256, key, s.URL}
+	for name, c := range map[string]struct {
+		member string
+		value  any
+		want   int
+	}{
+		"as it is": {"", "", 200}, "of its algorithm": {"alg", "PS256", 200}, "for signatures": {"use", "sig", 200}, "to verify": {"key_ops", []string{"verify"}, 200},
+		"a prime of the private key": {"p", base64.RawURLEncoding.EncodeToString(key.Primes[0].Bytes()), 400},
+		"of another algorithm":       {"alg", "RS256", 400}, "for encryption": {"use", "enc", 400}, "to sign": {"key_ops", []string{"sign"}, 400},
+	} {
+		var jwk map[string]any
+		noError(t, json.Unmarshal(plain, &jwk))
+		if c.member != "" {
+			jwk[c.member] = c.value
+		}
+		got := s.clientPost("token", "app", rp.config.ClientSecret, url.Values{"grant_type": {"client_credentials"}}, "DPoP", k.proof("token", "jwk", jwk))
+		if wantStatus(t, name, got, c.want); c.want != 200 {
+			wantOAuthError(t, name, got, c.want, "invalid_dpop_proof")
+		}
 	}
 }
 

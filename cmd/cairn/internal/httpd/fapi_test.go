@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
@@ -129,6 +130,37 @@ func TestClientOfFAPIIsHeldToIt(t *testing.T) {
 	wantRevoked(t, "revoke", s.clientPost("revoke", "", "", signed(url.Values{"token": {refresh}}, c.assertion("aud", s.URL))))
 	wantInvalidGrant(t, "revoked", c.post("token", again))
 	wantOAuthError(t, "its access token", c.proofs.at(s, access, "nonce", c.nonce), http.StatusUnauthorized, "invalid_token")
+}
+
+// A key without alg fits RS256 and PS256; the profile takes one of them.
+func TestAssertionOfFAPIIsNotSignedWithRS256(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	noError(t, err)
+	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &key.PublicKey, KeyID: "k", Use: "sig"}}})
+	noError(t, err)
+	c := s.addSigningClient("app", func(c *provider.Client) { c.JWKS = set })
+	for _, profile := range []string{"", provider.ProfileFAPI2} {
+		if profile != "" {
+			change := func(c *provider.Client) { c.JWKS, c.Profile, c.IDTokenAlg = set, profile, "ES256" }
+			c = s.addSigningClient("bank", change)
+		}
+		for _, algorithm := range []jose.SignatureAlgorithm{jose.RS256, jose.PS256} {
+			signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: jose.JSONWebKey{Key: key, KeyID: "k"}}, nil)
+			noError(t, err)
+			now := time.Now()
+			assertion, err := jwt.Signed(signer).Claims(map[string]any{
+				"iss": c.id, "sub": c.id, "aud": s.URL, "jti": rand.Text(), "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(),
+			}).Serialize()
+			noError(t, err)
+			got := s.clientPost("revoke", "", "", signed(url.Values{"token": {"x"}}, assertion))
+			if profile != "" && algorithm == jose.RS256 {
+				wantOAuthError(t, "under the profile", got, http.StatusUnauthorized, "invalid_client")
+				continue
+			}
+			wantRevoked(t, profile+string(algorithm), got)
+		}
+	}
 }
 
 // A nonce is worth nothing after five minutes; a refresh token lives on with each use.

@@ -394,6 +394,25 @@ func TestSlowClientLosesItsConnection(t *testing.T) {
 	}
 }
 
+// An id in the log is that of a trusted proxy, in its form, or the service's own.
+func TestRequestIDIsOfTheProxyOrTheServicesOwn(t *testing.T) {
+	const chosen = "0123456789abcdef"
+	for name, c := range map[string]struct {
+		proxies []string
+		id      string
+		kept    bool
+	}{
+		"a stranger's": {nil, chosen, false}, "the proxy's": {[]string{"127.0.0.0/8", "::1"}, chosen, true},
+		"the proxy's, in another form": {[]string{"127.0.0.0/8", "::1"}, `x" level=ERROR msg="`, false},
+	} {
+		s := startService(t, serviceOptions{Settings: func(s *config.Settings) { s.TrustedProxies = c.proxies }})
+		got := s.visitor().get("/api/me", "X-Request-Id", c.id, "X-Forwarded-For", "203.0.113.9").Header.Get("X-Request-Id")
+		if got == "" || (got == c.id) != c.kept {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
 // Attack 148.
 func TestHostileHeaders(t *testing.T) {
 	s := startService(t, serviceOptions{})

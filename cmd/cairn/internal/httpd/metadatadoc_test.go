@@ -153,6 +153,30 @@ func TestAllowedClientSignsInByItsOwnDescription(t *testing.T) {
 	}
 }
 
+// An API that is open to all clients was meant for those that the operator registered.
+func TestClientWithADescriptionGetsTheAPIsItWasAllowedAlone(t *testing.T) {
+	s, h, _ := startAgents(t)
+	open := func(a *provider.API) {
+		a.AllClients, a.Algorithm, a.Scopes = true, "RS256", []provider.APIScope{{Name: "maps", Sentence: "See the maps"}}
+	}
+	s.addAPI(maps3, "Maps", open)
+	s.addAPI(trails, "Trails", func(a *provider.API) { a.Algorithm = "RS256" })
+	s.allow(h.URL+"/granted/*", trails)
+	b := s.signedIn("ada")
+	for _, c := range []struct{ path, uri, want string }{
+		{"/ok/agent.json", maps3, "invalid_target"}, {"/granted/agent.json", maps3, "invalid_target"}, {"/granted/agent.json", trails, "code"},
+	} {
+		rp := s.agent(h.describe(c.path, nil), "http://127.0.0.1:49152/callback", "openid")
+		wantAnswer(t, c.path+" "+c.uri, b.authorize(rp.authURL("resource", c.uri), "ada"), c.want)
+	}
+	rp := s.agent(h.describe("/ok/agent.json", nil), "http://127.0.0.1:49152/callback", "openid")
+	token, err := rp.exchange(b.authorize(rp.authURL("scope", "openid maps"), "ada").Get("code"))
+	noError(t, err)
+	if token.Extra("scope") != "openid" || strings.HasPrefix(token.AccessToken, "eyJ") {
+		t.Errorf("a scope of that API: %v", token.Extra("scope"))
+	}
+}
+
 // What is not allowed is an unknown client, and nothing is fetched.
 func TestOnlyAllowedDescriptionsAreFetched(t *testing.T) {
 	s, h, _ := startAgents(t)
