@@ -142,6 +142,26 @@ func TestSealedValueOpensInItsOwnPlaceAlone(t *testing.T) {
 	})
 }
 
+// The row has the same name in both tables; the column alone tells the values apart.
+func TestSealedValueOpensInItsOwnColumnAlone(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		_, s, ctx := storetest.Open(t, dsn), storetest.OpenWith(t, dsn, dataKey(1)), t.Context()
+		initialize(t, s)
+		ada := newUser("ada")
+		ada.Sub = account.SecretJWT
+		must(t, s.CreateUser(ctx, ada, act("user.create")))
+		addTOTP(t, s, ada, "AAAA")
+		moved := "CAST((SELECT secret FROM totp WHERE sub = ?) AS BLOB)"
+		if strings.HasPrefix(dsn, "postgres") {
+			moved = "convert_to((SELECT secret FROM totp WHERE sub = ?), 'UTF8')"
+		}
+		must(t, s.Exec("UPDATE secrets SET value = "+moved+" WHERE name = ?", ada.Sub, account.SecretJWT))
+		if secret, err := s.Secret(ctx, account.SecretJWT); err == nil || !strings.Contains(err.Error(), "belongs to another row") {
+			t.Errorf("the shared secret is %q, %v", secret, err)
+		}
+	})
+}
+
 // Sealing ends in the middle; what is sealed and what is not works until it is done.
 func TestSealingGoesOnWhereItWasKilled(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {

@@ -673,6 +673,27 @@ func TestServeMakesBackupsAndKeepsTheNewest(t *testing.T) {
 	})
 }
 
+// The command that operators run, with the setting and nothing else: a backup that others could read would hold every
+// address.
+func TestServeEncryptsItsBackupsToTheRecipient(t *testing.T) {
+	s, _ := sqliteShell(t)
+	recipient := strings.TrimSpace(s.must("keys", "generate", "identity.age", "--type", "age", "-q"))
+	fatalIf(t, os.Mkdir("backups", 0o700))
+	startProcess(t, "--backup-dir", "backups", "--backup-every", "1h", "--backup-recipient", recipient)
+	var made []string
+	for end := time.Now().Add(30 * time.Second); len(made) == 0 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		made, _ = filepath.Glob("backups/cairn-*Z.tar.gz*")
+	}
+	if len(made) != 1 {
+		t.Fatalf("backups: %q", made)
+	}
+	content, err := os.ReadFile(made[0])
+	if err != nil || !strings.HasSuffix(made[0], ".tar.gz.age") || !bytes.HasPrefix(content, []byte("age-encryption.org/v1\n")) {
+		t.Errorf("%q, %.40q, %v", made, content, err)
+	}
+	s.must("backup", "verify", made[0], "--identity", "identity.age")
+}
+
 // By hand, too, no passphrase is needed where a recipient is set, and keys are only in what is encrypted.
 func TestBackupByHandIsEncryptedToTheRecipient(t *testing.T) {
 	s, key := sqliteShell(t)

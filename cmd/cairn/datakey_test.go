@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"io"
 	"os"
 	"strings"
@@ -151,6 +152,12 @@ func TestRestoreGoesOnWithoutALostDataKey(t *testing.T) {
 		}
 		if again := s.must("show-secret", "--database", target); again == secret || len(again) < 40 {
 			t.Errorf("the shared secret is %s", again)
+		}
+		keyless := storetest.Open(t, target)
+		for _, name := range []string{account.SecretJWT, account.SecretInstallation} {
+			if secret, err := keyless.Secret(ctx, name); !errors.Is(err, store.ErrDataKey) {
+				t.Errorf("without the new data key the secret %s is %d bytes, %v", name, len(secret), err)
+			}
 		}
 		list := s.must("invite", "list", "--database", target)
 		if strings.Contains(list, open) || !strings.Contains(list, "used by ada") {

@@ -133,3 +133,37 @@ func TestMemberThatIsNotAsTheManifestSaysIsRefused(t *testing.T) {
 		t.Errorf("a changed member: %v", err)
 	}
 }
+
+// A crafted backup says of each member what is true of it, and names a file outside of the folder.
+func TestMemberOutsideOfTheFolderIsRefused(t *testing.T) {
+	content := filepath.Join(t.TempDir(), "db")
+	if err := os.WriteFile(content, []byte("rows"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"../planted", "keys/../../planted", filepath.Join(t.TempDir(), "planted")} {
+		m := &backupfile.Manifest{Files: []backupfile.File{{Name: backupfile.Database, Path: content}, {Name: name, Path: content}}}
+		var b bytes.Buffer
+		if err := backupfile.Create(t.Context(), &b, m, nil); err != nil {
+			t.Fatal(err)
+		}
+		folder := t.TempDir()
+		file := filepath.Join(folder, "backup")
+		if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = backupfile.Open(t.Context(), f, filepath.Join(folder, "out"), nil)
+		_ = f.Close()
+		if !errors.Is(err, backupfile.ErrDamaged) {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, planted := range []string{filepath.Join(folder, "planted"), name} {
+			if _, err := os.Stat(planted); err == nil && filepath.IsAbs(planted) {
+				t.Errorf("%s was written", planted)
+			}
+		}
+	}
+}
