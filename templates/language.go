@@ -30,7 +30,13 @@ type Text string
 // Language translates what people read. The zero value and nil are English, the language of the
 // source.
 type Language struct {
-	tag       string // BCP 47, as in the html element
+	tag  string         // BCP 47, as in the html element
+	load func() phrases // nil: English without plural forms
+}
+
+// phrases are the texts of a language, read when they are first needed: most installations speak
+// one or two languages.
+type phrases struct {
 	texts     map[Text]string
 	localizer *i18n.Localizer // for plural forms
 }
@@ -43,10 +49,8 @@ type catalog struct {
 	matcher   language.Matcher
 }
 
-// languages reads the embedded files. It panics if one is invalid, since they are part of the program.
+// languages lists the embedded files, which are read later.
 var languages = sync.OnceValue(func() catalog {
-	bundle := i18n.NewBundle(language.English)
-	bundle.RegisterUnmarshalFunc("toml", toml.Unmarshal)
 	files, err := langFiles.ReadDir("lang")
 	if err != nil {
 		panic(err)
@@ -54,25 +58,39 @@ var languages = sync.OnceValue(func() catalog {
 	var c catalog
 	var tags []language.Tag
 	for _, f := range files {
-		file, err := bundle.LoadMessageFileFS(langFiles, "lang/"+f.Name())
-		if err != nil {
-			panic(fmt.Sprintf("texts of %s: %v", f.Name(), err))
-		}
-		l := &Language{tag: file.Tag.String(), texts: map[Text]string{}}
-		l.localizer = i18n.NewLocalizer(bundle, l.tag)
-		for _, m := range file.Messages {
-			l.texts[Text(m.ID)] = m.Other
-		}
+		tag := language.MustParse(strings.TrimSuffix(f.Name(), ".toml"))
+		l := &Language{tag: tag.String(), load: sync.OnceValue(func() phrases { return readPhrases(f.Name()) })}
 		at := len(c.languages)
 		if l.tag == english {
 			at = 0
 		}
 		c.languages = slices.Insert(c.languages, at, l)
-		tags = slices.Insert(tags, at, file.Tag)
+		tags = slices.Insert(tags, at, tag)
 	}
 	c.matcher = language.NewMatcher(tags)
 	return c
 })
+
+// readPhrases reads a file of lang, and the English plural forms, which stand for those that it
+// lacks. It panics if a file is invalid, since they are part of the program.
+func readPhrases(name string) phrases {
+	bundle := i18n.NewBundle(language.English)
+	bundle.RegisterUnmarshalFunc("toml", toml.Unmarshal)
+	p := phrases{texts: map[Text]string{}}
+	for _, file := range []string{english + ".toml", name} {
+		read, err := bundle.LoadMessageFileFS(langFiles, "lang/"+file)
+		if err != nil {
+			panic(fmt.Sprintf("texts of %s: %v", file, err))
+		}
+		if file == name {
+			p.localizer = i18n.NewLocalizer(bundle, read.Tag.String())
+			for _, m := range read.Messages {
+				p.texts[Text(m.ID)] = m.Other
+			}
+		}
+	}
+	return p
+}
 
 // LanguageTags returns the available languages (BCP 47), English first.
 func LanguageTags() []string {
@@ -154,16 +172,17 @@ func (l *Language) Text(text Text, args ...any) string {
 
 // form translates a text and keeps its placeholders. It selects the plural form of "count".
 func (l *Language) form(text Text, args []any) string {
-	if l == nil {
+	if l == nil || l.load == nil {
 		l = languages().languages[0]
 	}
-	out, ok := l.texts[text]
+	p := l.load()
+	out, ok := p.texts[text]
 	if !ok {
 		out = string(text)
 	}
 	if i := slices.Index(args, any("count")); i >= 0 && i+1 < len(args) {
 		// For a language without this text, Localize returns the English form and an error.
-		plural, err := l.localizer.Localize(&i18n.LocalizeConfig{
+		plural, err := p.localizer.Localize(&i18n.LocalizeConfig{
 			MessageID: string(text), PluralCount: args[i+1], TemplateParser: template.IdentityParser{},
 		})
 		if plural != "" && (err == nil || !ok) {
