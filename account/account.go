@@ -93,6 +93,7 @@ var sealLifetimes = map[string]time.Duration{
 	sealPasskey: PasskeyTime,
 	// A sign-in page may be left open.
 	PurposeReturn: 30 * 24 * time.Hour, PurposePage: 30 * 24 * time.Hour,
+	PurposeForm:   30 * 24 * time.Hour,
 	PurposeAgain:  time.Minute,
 	purposeInvite: InviteLifetime,
 }

@@ -22,11 +22,12 @@ const (
 // purposeInvite is the purpose of the sealed value in the link of a mailed invite.
 const purposeInvite = "mailed-invite"
 
-// Purposes of what a sign-in leads back to: the sealed address of an application, or the sealed local path
-// of a page.
+// Purposes of what a sign-in leads back to: the sealed address of an application, the sealed local path of a page,
+// or a hidden form.
 const (
 	PurposeReturn = "return"
 	PurposePage   = "page"
+	PurposeForm   = "form"
 )
 
 type verifyLink struct {

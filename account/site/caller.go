@@ -96,7 +96,7 @@ func (s *Site) require(next http.HandlerFunc, flag string, page bool) http.Handl
 		id, err := s.Current(r)
 		switch {
 		case page && errors.Is(err, account.ErrNotAuthenticated):
-			return s.Redirect(w, r, "/login/"+s.wayTo(r, url.Values{}))
+			return s.signInFirst(w, r, url.Values{})
 		case err != nil:
 			return err
 		case flag != "" && !id.User.Has(flag):
@@ -138,7 +138,7 @@ func (s *Site) forFactors(r *http.Request, refusal error) bool {
 // sendToFactor redirects from a page to the one that resolves the refusal.
 func (s *Site) sendToFactor(w http.ResponseWriter, r *http.Request, refusal error) error {
 	if errors.Is(refusal, account.ErrSecondFactorRequired) {
-		return s.Redirect(w, r, "/login/"+s.wayTo(r, url.Values{"fresh": {FreshConfirm}}))
+		return s.signInFirst(w, r, url.Values{"fresh": {FreshConfirm}})
 	}
 	return s.Redirect(w, r, securityPath)
 }

@@ -185,6 +185,11 @@ func (s *Site) refusedProfile(r *http.Request, m templates.Member, faults []web.
 // shownField has the values that the form was filled in with, as JSON. A form without it saves every field.
 const shownField = "shown"
 
+// sameLines reports whether two texts are equal but for the line ends, which browsers change.
+func sameLines(a, b string) bool {
+	return strings.ReplaceAll(a, "\r\n", "\n") == strings.ReplaceAll(b, "\r\n", "\n")
+}
+
 // profileForm saves the fields that were changed in the form. What another tab has saved meanwhile stays.
 func (s *Site) profileForm(_ http.ResponseWriter, r *http.Request) error {
 	c := account.UserChange{}
@@ -198,8 +203,7 @@ func (s *Site) profileForm(_ http.ResponseWriter, r *http.Request) error {
 	for _, name := range account.UserMembers() {
 		value := r.PostForm.Get(name)
 		before, known := shown[name]
-		unchanged := known && strings.ReplaceAll(value, "\r\n", "\n") == strings.ReplaceAll(before, "\r\n", "\n")
-		if account.OwnMember(name) && r.PostForm.Has(name) && !unchanged {
+		if account.OwnMember(name) && r.PostForm.Has(name) && !(known && sameLines(value, before)) {
 			c[name] = value
 		}
 	}

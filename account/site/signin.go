@@ -100,6 +100,7 @@ func (s *Site) describeLogin(
 	w http.ResponseWriter, r *http.Request, v url.Values,
 ) (templates.Login, *account.Identity, error) {
 	page := templates.Login{}
+	page.Kept, _ = s.kept(r, "")
 	var application templates.Application
 	page.Continue, application = s.continuation(w, r, v)
 	page.ClientName, page.ClientLogo = application.Name, application.Logo
@@ -264,11 +265,19 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 	s.setCookies(w, out)
 	switch {
 	case err == nil:
+		if s.showKept(w, r, out.User) {
+			return nil
+		}
 		if !ok {
 			s.setOffer(w, 300)
 		}
 		return s.afterSignIn(w, r, out.User, next)
 	case errors.Is(err, account.ErrSecondFactorRequired):
+		if hidden, _ := s.kept(r, ""); hidden != "" { // too long for an address
+			c := s.Caller(r)
+			c.Browser.Step = out.Step
+			return s.showSecondFactor(w, r, c, http.StatusOK, r.PostForm, templates.SecondFactor{})
+		}
 		return s.Redirect(w, r, secondFactorPath+signInQuery(r.PostForm, nil))
 	case errors.Is(err, web.ErrBusy) && !again:
 		return s.showBusy(w, r, in)
@@ -335,11 +344,19 @@ func (s *Site) afterSignIn(w http.ResponseWriter, r *http.Request, u account.Use
 	return s.Redirect(w, r, "/oauth2/authorize?"+url.Values{"continue": {next}}.Encode())
 }
 
-// wayTo returns the query of the sign-in page with the page of the request to come back to. The overview
-// of the account needs none, and a form is not sent again.
+// wayTo returns the query of the sign-in page with the page of the request to come back to: that of the form, for
+// a form. The overview of the account needs none.
 func (s *Site) wayTo(r *http.Request, q url.Values) string {
-	path := strings.TrimPrefix(r.URL.RequestURI(), s.Path(""))
-	if r.Method != http.MethodPost && path != "/account/" && path == web.LocalPath(path) {
+	path := r.URL.RequestURI()
+	if from, err := url.Parse(r.Referer()); r.Method == http.MethodPost {
+		path = ""
+		if err == nil && from.Host == r.Host {
+			path = from.RequestURI()
+		}
+	}
+	path = strings.TrimPrefix(path, s.Path(""))
+	ours := strings.HasPrefix(path, "/account/") || strings.HasPrefix(path, "/admin/")
+	if ours && path != "/account/" && path == web.LocalPath(path) {
 		if sealed, err := s.Sealer().Seal(account.PurposePage, path); err == nil {
 			q.Set("continue", sealed)
 		}
@@ -401,16 +418,16 @@ func signInQuery(v, more url.Values) string {
 }
 
 func (s *Site) secondFactorPage(w http.ResponseWriter, r *http.Request) error {
-	return s.showSecondFactor(w, r, http.StatusOK, r.URL.Query(), templates.SecondFactor{})
+	return s.showSecondFactor(w, r, s.Caller(r), http.StatusOK, r.URL.Query(), templates.SecondFactor{})
 }
 
 // showSecondFactor shows the form in the browser in which the password was right. Other browsers
 // start again.
 func (s *Site) showSecondFactor(
-	w http.ResponseWriter, r *http.Request, status int, v url.Values, page templates.SecondFactor,
+	w http.ResponseWriter, r *http.Request, c account.Caller, status int, v url.Values, page templates.SecondFactor,
 ) error {
 	page.Continue, _ = s.continuation(w, r, v)
-	u, _, err := s.PendingSignIn(r.Context(), s.Caller(r))
+	u, _, err := s.PendingSignIn(r.Context(), c)
 	if errors.Is(err, account.ErrSignInExpired) {
 		return s.Redirect(w, r, "/login/"+signInQuery(v, url.Values{"expired": {"1"}}))
 	}
@@ -426,6 +443,7 @@ func (s *Site) showSecondFactor(
 		return err
 	}
 	page.Contact = settings.Contact
+	page.Kept, _ = s.kept(r, u.Sub)
 	page.Handle, page.Methods, page.Fresh = u.Handle, s.FactorMethods(f), v.Get("fresh")
 	page.NoPasskeys = s.noPasskeys(r.Context(), f)
 	s.Show(w, r, status, page)
@@ -449,6 +467,9 @@ func (s *Site) secondFactorForm(w http.ResponseWriter, r *http.Request) error {
 	case err == nil:
 		s.setCookies(w, out)
 		s.forgetStep(w, r)
+		if s.showKept(w, r, out.User) {
+			return nil
+		}
 		if r.PostForm.Has("recovery") {
 			return s.afterRecovery(w, r, out.User, next)
 		}
@@ -463,6 +484,6 @@ func (s *Site) secondFactorForm(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.showSecondFactor(w, r, p.Status, r.PostForm,
+	return s.showSecondFactor(w, r, s.Caller(r), p.Status, r.PostForm,
 		templates.SecondFactor{Error: p.Detail, ErrorCode: p.Code, Recovery: r.PostForm.Has("recovery")})
 }

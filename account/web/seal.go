@@ -28,8 +28,8 @@ type Sealer struct {
 // Base64URL is the alphabet of base64url (RFC 4648 section 5).
 const Base64URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// maxSealed limits a value that is opened, in bytes.
-const maxSealed = 12 << 10
+// MaxSealed limits a value that is opened, in bytes.
+const MaxSealed = 12 << 10
 
 // ErrSeal means that a sealed value is altered, for another purpose, or too old.
 var ErrSeal = errors.New("sealed value not valid")
@@ -82,7 +82,7 @@ func (s *Sealer) Seal(purpose string, v any) (string, error) {
 }
 
 // plainJSON does not escape & for HTML: it would take six bytes, and a request with many parameters
-// would exceed maxSealed.
+// would exceed MaxSealed.
 func plainJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -105,7 +105,7 @@ func (s *Sealer) Hide(purpose string, v any) (string, error) {
 // OpenHidden is Open of a value that Hide made.
 func (s *Sealer) OpenHidden(purpose, hidden string, v any) error {
 	body, err := base64.RawURLEncoding.Strict().DecodeString(hidden)
-	if err != nil || len(hidden) > maxSealed {
+	if err != nil || len(hidden) > MaxSealed {
 		return ErrSeal
 	}
 	sealed, err := s.hiding[purpose].Open(nil, nil, body, nil)
@@ -124,7 +124,7 @@ func (s *Sealer) Open(purpose, sealed string, v any) error {
 // OpenDated is Open, and returns when the value was sealed.
 func (s *Sealer) OpenDated(purpose, sealed string, v any) (time.Time, error) {
 	text, mac, ok := strings.Cut(sealed, ".")
-	if !ok || len(sealed) > maxSealed {
+	if !ok || len(sealed) > MaxSealed {
 		return time.Time{}, ErrSeal
 	}
 	// Compared as texts, because a decoder accepts other spellings of the same bytes.

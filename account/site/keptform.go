@@ -1,0 +1,118 @@
+package site
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+	"github.com/go-json-experiment/json"
+)
+
+// keptForm is a form that was sent in a session that had ended. It travels through the pages of the sign-in in a
+// hidden field, encrypted, because others may see these pages. Nothing is stored.
+type keptForm struct {
+	Sub     string                `json:"s"` // whose session it was
+	Browser []byte                `json:"b"` // hash of the cookie that only this browser has
+	Action  string                `json:"a"`
+	Fields  []templates.FormField `json:"f"`
+}
+
+const (
+	keptField  = "kept"
+	formCookie = "cairn_form"
+)
+
+// secretFields are never kept: passwords, codes, answers of passkeys, sealed values and files. Neither is the
+// answer to a question, which is asked again.
+var secretFields = []string{"password", "current_password", "new_password", "otp", "code", "token", "state", "credential",
+	"logo_data", sureField}
+
+// signInFirst leads from a page to the sign-in page and back, with the query q. A form is kept, if the cookie of
+// the browser proves whose session it was. Other sites cannot send one: the middleware refuses it, and browsers
+// send it without the cookie.
+func (s *Site) signInFirst(w http.ResponseWriter, r *http.Request, q url.Values) error {
+	id, err := s.LastSession(r.Context(), s.sessionCookies(r))
+	if err != nil && !errors.Is(err, account.ErrNotAuthenticated) {
+		return err
+	}
+	if id == nil || id.User.Suspended() || r.Method != http.MethodPost || !web.IsForm(r) || !s.WantsPage(r) ||
+		web.ParseForm(w, r, web.MaxBody) != nil || !withoutSecrets(r.PostForm) {
+		return s.Redirect(w, r, "/login/"+s.wayTo(r, q))
+	}
+	page, _, err := s.describeLogin(w, r, q)
+	if err != nil {
+		return err
+	}
+	carried := s.carry(r)
+	kept := keptForm{Sub: id.User.Sub, Browser: account.HashSecret(s.giveFormCookie(w, r)), Action: carried.Action,
+		Fields: carried.Fields}
+	if page.Kept, err = s.Sealer().Hide(account.PurposeForm, kept); err != nil {
+		return err
+	}
+	if page.TooLong = len(page.Kept) > web.MaxSealed; page.TooLong {
+		page.Kept = ""
+	}
+	web.NoteDefault(r.Context(), account.ErrNotAuthenticated.Code)
+	return s.showLogin(w, r, account.ErrNotAuthenticated.Status, page)
+}
+
+// withoutSecrets removes from a form what is not kept, and what the person left as it was. It reports whether
+// anything remains.
+func withoutSecrets(f url.Values) bool {
+	var shown map[string]string
+	if json.Unmarshal([]byte(f.Get(shownField)), &shown) == nil {
+		for name, before := range shown {
+			if sameLines(f.Get(name), before) {
+				f.Del(name)
+			}
+		}
+	}
+	f.Del(shownField)
+	for name := range f {
+		if slices.Contains(secretFields, name) || strings.HasPrefix(name, confirmPrefix) {
+			f.Del(name)
+		}
+	}
+	return len(f) > 0
+}
+
+// giveFormCookie returns the secret that binds kept forms to the browser. Several tabs share it.
+func (s *Site) giveFormCookie(w http.ResponseWriter, r *http.Request) string {
+	secret := rand.Text()
+	if has, err := r.Cookie(s.hostOnly(formCookie)); err == nil && len(has.Value) == len(secret) {
+		secret = has.Value
+	}
+	c := s.cookie(s.hostOnly(formCookie), secret, "")
+	c.SameSite = http.SameSiteStrictMode
+	http.SetCookie(w, c)
+	return secret
+}
+
+// kept returns the hidden value and the form in it that a page of the sign-in sent, if it was kept in this browser
+// for the member with this sub, or for any with "".
+func (s *Site) kept(r *http.Request, sub string) (hidden string, k keptForm) {
+	c, err := r.Cookie(s.hostOnly(formCookie))
+	if hidden = r.PostForm.Get(keptField); err != nil || hidden == "" ||
+		s.Sealer().OpenHidden(account.PurposeForm, hidden, &k) != nil ||
+		subtle.ConstantTimeCompare(k.Browser, account.HashSecret(c.Value)) != 1 || sub != "" && k.Sub != sub {
+		return "", keptForm{}
+	}
+	return hidden, k
+}
+
+// showKept shows the kept form to its member, who sends it with a button, and reports whether there is one. A form
+// of another member is dropped.
+func (s *Site) showKept(w http.ResponseWriter, r *http.Request, u account.User) bool {
+	hidden, k := s.kept(r, u.Sub)
+	if hidden != "" {
+		s.Show(w, r, http.StatusOK, templates.Confirm{Action: k.Action, Fields: k.Fields, Kept: true, Handle: u.Handle})
+	}
+	return hidden != ""
+}
