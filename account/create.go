@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -82,14 +83,23 @@ func CreateUser(ctx context.Context, h *password.Hasher, settings Settings, n Ne
 
 // hashNew returns the hash of a new password that follows the rules.
 func (s *Service) hashNew(ctx context.Context, chosen, handle string) (string, error) {
-	settings, err := s.Settings(ctx)
-	if err != nil {
-		return "", err
-	}
-	if err := password.Check(chosen, handle, settings.MinPassword); err != nil {
+	if err := s.weak(ctx, chosen, handle, "/password"); err != nil {
 		return "", err
 	}
 	return s.hasher.Hash(ctx, chosen)
+}
+
+// weak returns ErrWeakPassword about a member of the request, nil for a password that follows the rules.
+func (s *Service) weak(ctx context.Context, chosen, handle, pointer string) error {
+	settings, err := s.Settings(ctx)
+	if err == nil {
+		err = password.Check(chosen, handle, settings.MinPassword)
+	}
+	if p, _ := web.ProblemOf(err); errors.Is(err, ErrWeakPassword) {
+		p.Errors[0].Pointer = pointer
+		return p
+	}
+	return err
 }
 
 // Create adds a user without an invite. The problems of NewUser.Check,

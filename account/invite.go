@@ -49,7 +49,7 @@ func CanonicalInviteCode(typed string) string { return CanonicalCode(typed, invi
 func NewInvite(sub, note string, now time.Time) (Invite, error) {
 	note, ok := text.Check(note, 200)
 	if !ok {
-		return Invite{}, ErrInvalidText
+		return Invite{}, ErrInvalidText.For(web.Fault("/note", "The text is too long or has control characters."))
 	}
 	now = now.UTC().Truncate(time.Second)
 	return Invite{Code: newCode(inviteCodeLength), CreatedBy: sub, Note: note, CreatedAt: now,
@@ -67,8 +67,9 @@ func (s *Service) CreateInvite(ctx context.Context, c Caller, note, email string
 	if err := s.limits.Count(ctx, web.LimitKey{Name: web.LimitInvite, Key: u.Sub}); err != nil {
 		return Invite{}, err
 	}
-	i, err := NewInvite(u.Sub, note, s.Now())
-	if err != nil {
+	i, wrongNote := NewInvite(u.Sub, note, s.Now())
+	email, wrongEmail := CheckEmail(email)
+	if err := web.AllFaults(wrongNote, wrongEmail); err != nil {
 		return Invite{}, err
 	}
 	mails, err := s.inviteMails(ctx, settings, u, i, email)
@@ -86,9 +87,8 @@ func (s *Service) CreateInvite(ctx context.Context, c Caller, note, email string
 // inviteMails returns the mail with an invite, if an address is given. A user may mail as many a
 // day as they may have invites, and only a few to the same address.
 func (s *Service) inviteMails(ctx context.Context, settings Settings, u User, i Invite, email string) ([]Mail, error) {
-	email, err := CheckEmail(email)
-	if err != nil || email == "" {
-		return nil, err
+	if email == "" {
+		return nil, nil
 	}
 	if !s.MailEnabled() {
 		return nil, s.WithContact(ctx, ErrMailOff, mailOffContact)

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -26,13 +27,16 @@ func (s *Service) ChangePassword(ctx context.Context, c Caller, current, passwor
 	if err != nil {
 		return SignedIn{}, err
 	}
-	u := c.User
+	u, weak := c.User, s.weak(ctx, password, c.User.Handle, "/new_password")
 	if !u.Passwordless() { // then the act needs a fresh session instead
-		if u, err = s.verifyPassword(ctx, c, current); err != nil {
-			return SignedIn{}, err
+		if u, err = s.verifyPassword(ctx, c, current); errors.Is(err, ErrInvalidCredentials) {
+			err = web.AllFaults(err, weak)
 		}
 	}
-	hash, err := s.hashNew(ctx, password, u.Handle)
+	if err = cmp.Or(err, weak); err != nil {
+		return SignedIn{}, err
+	}
+	hash, err := s.hasher.Hash(ctx, password)
 	if err != nil {
 		return SignedIn{}, err
 	}

@@ -58,6 +58,7 @@ func (s *Service) ResetPassword(ctx context.Context, c Caller, in Reset) (Signed
 	if err != nil {
 		if errors.Is(err, ErrInvalidResetCode) {
 			web.Note(ctx, "reset_refused")
+			err = web.AllFaults(err, s.weak(ctx, in.Password, in.Handle, "/password"))
 		}
 		return SignedIn{}, err
 	}

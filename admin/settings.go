@@ -61,6 +61,7 @@ func (s *Service) showSettingsPage(
 		page.Flags = append(page.Flags, templates.FlagRow{
 			Name: f, Description: text("flags", "description."+f, v.FlagDescriptions[f]),
 			BuiltIn:      f == account.FlagAdmin || f == account.FlagActivity,
+			Remove:       ticked("flags", "remove", f, false),
 			Default:      ticked("flags", "default", f, slices.Contains(v.DefaultFlags, f)),
 			SecondFactor: ticked("security", "second_factor", f, slices.Contains(v.SecondFactorFlags, f)),
 		})
@@ -106,15 +107,17 @@ func (s *Service) settingsRefused(w http.ResponseWriter, r *http.Request, sectio
 	page := templates.AdminSettings{
 		Answer: templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code}, Faults: map[string]string{},
 	}
-	for _, e := range p.Errors {
-		field := strings.TrimPrefix(e.Pointer, "/")
+	for field, fault := range p.ByField() {
+		flag, described := strings.CutPrefix(field, "flag_descriptions.")
 		switch {
+		case described && r.PostForm.Has("description."+flag):
+			field = "description." + flag
+		case described:
+			field = "new_description"
 		case field == "flags":
 			field = "new_flag"
-		case strings.HasPrefix(field, "flag_descriptions/"):
-			field = "new_description"
 		}
-		page.Faults[field] = string(e.Detail)
+		page.Faults[field] = fault
 	}
 	return s.showSettingsPage(w, r, p.Status, page)
 }

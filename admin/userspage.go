@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -92,11 +93,11 @@ func (s *Service) addForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	page := templates.AdminUsers{
-		Answer: templates.Answer{Section: "add", Error: p.Detail, ErrorCode: p.Code}, ErrorField: "handle",
+		Answer: templates.Answer{Section: "add", Error: p.Detail, ErrorCode: p.Code}, Faults: p.ByField(),
 		New: templates.NewPerson{Handle: n.Handle, DisplayName: n.DisplayName, Email: n.Email, Flags: n.Flags},
 	}
-	if len(p.Errors) > 0 {
-		page.ErrorField = cmp.Or(strings.TrimPrefix(p.Errors[0].Pointer, "/"), page.ErrorField)
+	if errors.Is(p, account.ErrHandleTaken) {
+		page.Faults["handle"] = p.Detail
 	}
 	return s.showUsersPage(w, r, p.Status, page)
 }
@@ -181,6 +182,9 @@ func (s *Service) showUserPage(
 	page.LockedUntil = u.Locked(s.users.Now())
 	page.SuspendedAt, page.SuspendReason = u.SuspendedAt, u.SuspendReason
 	page.User, page.Self = rowOf(u), u.Sub == id.User.Sub
+	if page.Section == "access" && page.Error != "" {
+		page.User.Flags = r.PostForm["flag"]
+	}
 	page.KnownFlags, page.FlagDescriptions = settings.Flags, settings.FlagDescriptions
 	sessions, more := site.ShownSessions(r, access.Sessions)
 	page.Sessions, page.MoreSessions = account.SessionRows(sessions, id.Session.ID), more
@@ -218,29 +222,20 @@ func (s *Service) form(section string, do formAction) web.Handler {
 			return cmp.Or(err, error(p))
 		}
 		page := templates.AdminUser{
-			Answer:     templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code},
-			ErrorField: refusedField(section, p),
+			Answer: templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code}, Faults: p.ByField(),
 		}
-		if f := r.PostForm; section == "profile" {
-			profile := &page.Profile
-			profile.DisplayName, profile.Email = f.Get("display_name"), f.Get("email")
-			profile.EmailVerified = f.Has("email_verified")
+		f := r.PostForm
+		switch {
+		case p.Code == "not_confirmed":
+			page.Faults["confirm"] = p.Detail
+		case section == "end" && errors.Is(p, account.ErrInvalidText):
+			page.Faults["reason"] = p.Detail
 		}
+		page.Profile.DisplayName, page.Profile.Email = f.Get("display_name"), f.Get("email")
+		page.Profile.EmailVerified = f.Has("email_verified")
+		page.Reason, page.Tell, page.Confirm = f.Get("reason"), f.Has("tell_reason"), f.Get("confirm")
 		return s.showUserPage(w, r, p.Status, u, page)
 	})
-}
-
-// refusedField returns the field that a refusal is about, or "".
-func refusedField(section string, p *web.Problem) string {
-	switch {
-	case section == "profile" && len(p.Errors) > 0:
-		return strings.TrimPrefix(p.Errors[0].Pointer, "/")
-	case p.Code == "not_confirmed":
-		return "confirm"
-	case section == "end" && p.Code == "invalid_text":
-		return "reason"
-	}
-	return ""
 }
 
 func noticeOn(u account.User, notice string) string {

@@ -32,9 +32,11 @@ type Member struct {
 	// Flags are the access flags that are on.
 	Flags []string
 	Answer
-	// ErrorField is the field that the error is about. If it is empty, ErrorCode decides:
-	// weak_password is about new_password, invalid_credentials about current_password.
+	// ErrorField is the field that the error is about. If it is empty, invalid_credentials is about
+	// current_password.
 	ErrorField string
+	// FieldErrors has error sentences by field.
+	FieldErrors map[string]string
 	// PasskeyName is the name typed for a new passkey.
 	PasskeyName string
 	// Passwordless reports whether the person signs in with passkeys alone.
@@ -45,14 +47,14 @@ type Member struct {
 }
 
 func (p Member) fault(field string) (string, bool) {
-	if p.Error == "" {
-		return "", false
+	if m := p.FieldErrors[field]; m != "" {
+		return m, true
 	}
 	at := p.ErrorField
-	if at == "" {
-		at = map[string]string{"weak_password": "new_password", "invalid_credentials": "current_password"}[p.ErrorCode]
+	if at == "" && p.ErrorCode == "invalid_credentials" {
+		at = "current_password"
 	}
-	return "", at == field
+	return "", p.Error != "" && at == field
 }
 
 // Initial returns the first letter or digit of the name, shown in place of a picture.

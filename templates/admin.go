@@ -91,8 +91,9 @@ type AdminUsers struct {
 	Next string
 	Answer
 	// New has the values typed for a new person.
-	New        NewPerson
-	ErrorField string
+	New NewPerson
+	// Faults has the error sentences by field name.
+	Faults map[string]string
 	// ByMail reports whether a new person with an address gets the link by mail.
 	ByMail bool
 }
@@ -128,9 +129,7 @@ type AdminUserRow struct {
 
 func (AdminUsers) page() (string, bool) { return "admin-users", false }
 
-func (p AdminUsers) fault(field string) (string, bool) {
-	return "", p.Error != "" && p.ErrorField == field
-}
+func (p AdminUsers) fault(field string) (string, bool) { return p.Faults[field], false }
 
 // AdminUser is one person for administrators. Its forms post to {base}/admin/users/{handle}/…:
 //
@@ -173,8 +172,11 @@ type AdminUser struct {
 	MoreInvited         bool
 	History             []AuditRow
 	Answer
-	// ErrorField is the field that the error is about: display_name, email, email_verified, reason or confirm.
-	ErrorField string
+	// Faults has the error sentences by field name: display_name, email, email_verified, reason or confirm. Reason,
+	// Tell and Confirm were typed into a refused form.
+	Faults          map[string]string
+	Reason, Confirm string
+	Tell            bool
 }
 
 // FactorCounts counts the second factors of a person.
@@ -191,9 +193,7 @@ type AdminProfile struct {
 	EmailVerified      bool
 }
 
-func (p AdminUser) fault(field string) (string, bool) {
-	return "", p.Error != "" && p.ErrorField == field
-}
+func (p AdminUser) fault(field string) (string, bool) { return p.Faults[field], false }
 
 func (AdminUser) page() (string, bool) { return "admin-user", false }
 
@@ -307,8 +307,8 @@ type AdminSettings struct {
 
 // FlagRow is an access flag.
 type FlagRow struct {
-	Name, Description              string
-	BuiltIn, Default, SecondFactor bool
+	Name, Description                      string
+	BuiltIn, Default, SecondFactor, Remove bool
 }
 
 func (AdminSettings) page() (string, bool) { return "admin-settings", false }

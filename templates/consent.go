@@ -52,7 +52,7 @@ type Device struct {
 func (Device) page() (string, bool) { return "device", false }
 
 func (d Device) fault(field string) (string, bool) {
-	return d.Error, d.Error != "" && field == "user_code"
+	return "", d.Error != "" && field == "user_code"
 }
 
 // AccessDenied says that the application is not for this person, before the application is told.

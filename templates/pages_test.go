@@ -179,12 +179,14 @@ func TestErrorIsToldAtTheFieldItIsAbout(t *testing.T) {
 		{templates.Register{Error: "x", ErrorCode: "weak_password"}, "input[name=handle]", "handle-hint", false},
 		{templates.Register{Error: "x", ErrorCode: "invalid_invite"}, "input[name=code]", "error", true},
 		{full["reset-password"], "input[name=code]", "error code-hint", true},
-		{templates.AccountSecurity{Member: templates.Member{Answer: templates.Answer{Section: "password", Error: "x", ErrorCode: "weak_password"}}}, "input[name=new_password]", "error new_password-hint", true},
+		{templates.AccountSecurity{Member: templates.Member{FieldErrors: map[string]string{"new_password": "x"}, Answer: templates.Answer{Section: "password", Error: "x", ErrorCode: "weak_password"}}}, "input[name=new_password]", "new_password-error new_password-hint", true},
 		{templates.AccountSecurity{Member: templates.Member{Answer: templates.Answer{Section: "password", Error: "x", ErrorCode: "invalid_credentials"}}}, "input[name=current_password]", "error", true},
 		{full["account"], "input[name=email]", "email-error email-hint", true},
 		{full["account"], "input[name=zoneinfo]", "zoneinfo-error zoneinfo-hint", true},
 		{full["account-data"], "input[name=password]", "error", true},
-		{full["admin-user"], "input[name=email]", "error", true},
+		{full["admin-user"], "input[name=email]", "email-error", true},
+		{full["admin-users"], "#new-email", "email-error new-email-hint", true},
+		{full["account-invites"], "#invite-email", "email-error invite-email-hint", true},
 	} {
 		doc := parse(t, render(t, r, c.page).Body.String())
 		n := one(t, doc, c.selector)

@@ -1,6 +1,9 @@
 package templates
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Passkeys is the section of a person's passkeys. The script passkey.js creates the credential that
 // the form at {base}/account/passkeys sends; renaming and removing work without it.
@@ -25,4 +28,9 @@ type PasskeyRow struct {
 	CreatedAt, LastUsedAt time.Time
 	// Elsewhere is the other host that it belongs to, "" if it works here.
 	Elsewhere string
+	// Fault is why the name Typed is refused, "" if it is not.
+	Fault, Typed string
 }
+
+// Shown returns the name in the form.
+func (r PasskeyRow) Shown() string { return cmp.Or(r.Typed, r.Name) }

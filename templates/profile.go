@@ -13,8 +13,6 @@ type Account struct {
 	Values map[string]string
 	// Shown has the values that the form was first filled in with, as JSON.
 	Shown string
-	// FieldErrors has error sentences by member.
-	FieldErrors map[string]string
 	// EmailVerified and PhoneVerified describe the stored values.
 	EmailVerified, PhoneVerified bool
 	// Verify is the address still to be verified by mail, "" for none. VerifyCode reports whether a
@@ -26,13 +24,6 @@ type Account struct {
 }
 
 func (Account) page() (string, bool) { return "account", false }
-
-func (p Account) fault(field string) (string, bool) {
-	if m := p.FieldErrors[field]; m != "" {
-		return m, true
-	}
-	return p.Member.fault(field)
-}
 
 // shownFirst and shownOnDemand are the members in the order of the form.
 var (

@@ -49,6 +49,13 @@ func fullPages() map[string]templates.Page {
 			Answer: templates.Answer{Section: section, Error: "That is not right."}, ErrorField: field,
 		}
 	}
+	wrong := func(m templates.Member, fields ...string) templates.Member {
+		m.FieldErrors = map[string]string{}
+		for _, field := range fields {
+			m.FieldErrors[field] = "That is not right."
+		}
+		return m
+	}
 	return map[string]templates.Page{
 		"login": templates.Login{
 			Continue: "eyJ0IjoxfQ.c2VhbA", ClientName: "Club Calendar", Handle: "ada", Error: "Handle or password is wrong.",
@@ -91,18 +98,17 @@ func fullPages() map[string]templates.Page {
 		"go-back":         templates.GoBack{ClientName: "Phone", URL: "app.example:/cb", Answered: true},
 		"error":           templates.Error{Status: 404, Detail: "Check the link.", RequestID: "req-1", BackURL: "/account/"},
 		"account": templates.Account{
-			Member: member("profile", ""), Values: map[string]string{"display_name": "Ada", "email": "ada@example", "locale": "it", "zoneinfo": "Mars"}, EmailVerified: true,
-			FieldErrors: map[string]string{"email": "No address.", "zoneinfo": "No zone."},
+			Member: wrong(member("profile", ""), "email", "zoneinfo"), Values: map[string]string{"display_name": "Ada", "email": "ada@example", "locale": "it", "zoneinfo": "Mars"}, EmailVerified: true,
 		},
 		"account-security": templates.AccountSecurity{
 			Member: member("password", "current_password"), MinPassword: 12,
-			Passkeys: templates.Passkeys{Rows: []templates.PasskeyRow{{ID: "a2V5", Name: "YubiKey 5", CreatedAt: noon}, {ID: "a2V6", Name: "Phone", Synced: true, CreatedAt: noon, LastUsedAt: noon}}},
+			Passkeys: templates.Passkeys{Rows: []templates.PasskeyRow{{ID: "a2V5", Name: "YubiKey 5", CreatedAt: noon, Fault: "Too long.", Typed: "Yubi"}, {ID: "a2V6", Name: "Phone", Synced: true, CreatedAt: noon, LastUsedAt: noon}}},
 			History:  []templates.AuditRow{{Action: "session.create", Actor: "ada", Target: "ada", Detail: "pwd otp mfa, Firefox", At: noon, Address: "192.0.2.7"}},
 		},
 		"account-devices": templates.AccountDevices{Member: member("sessions", ""), Sessions: sessions, MoreSessions: true},
 		"account-apps":    templates.AccountApps{Member: member("apps", ""), Apps: apps},
 		"account-invites": templates.AccountInvites{
-			Member: member("invites", "note"), InvitesRemaining: 2,
+			Member: wrong(member("invites", ""), "note", "email"), Mail: true, InvitesRemaining: 2,
 			Invites: []templates.InviteRow{
 				{Code: "AAAA-BBBB-CCCC-DDDD", URL: "https://id.example/register/?code=AAAA", Note: "for Bo", CreatedAt: noon, ExpiresAt: noon},
 				{Code: "EEEE-BBBB-CCCC-DDDD", CreatedAt: noon, ExpiresAt: noon, Used: true, UsedBy: "bo"},
@@ -117,7 +123,7 @@ func fullPages() map[string]templates.Page {
 		},
 		"admin-users": templates.AdminUsers{
 			Filter: templates.UserFilter{Query: "a", Flag: "activity", Sort: "newest", Suspended: true}, Flags: []string{"activity", "admin"}, Total: 7,
-			Users: []templates.AdminUserRow{user}, Next: "/admin/users/?query=a&cursor=n3xt", Answer: templates.Answer{Section: "add", Error: "No."}, ErrorField: "handle",
+			Users: []templates.AdminUserRow{user}, Next: "/admin/users/?query=a&cursor=n3xt", Answer: templates.Answer{Section: "add", Error: "No."}, Faults: map[string]string{"handle": "Taken.", "email": "No address."},
 			New: templates.NewPerson{Handle: "Bo", Flags: []string{"activity"}},
 		},
 		"admin-invites": templates.AdminInvites{
@@ -141,7 +147,7 @@ func fullPages() map[string]templates.Page {
 		"admin-user": templates.AdminUser{
 			User: user, KnownFlags: []string{"activity", "admin"}, ResetCode: "R3SE-T", ResetURL: "https://id.example/reset-password/?code=R3SET",
 			Invited: []templates.BranchRow{{Handle: "bo"}}, History: []templates.AuditRow{{At: noon, Actor: "bo", Action: "user.flags", Target: "ada"}},
-			Sessions: sessions, Apps: apps, Answer: templates.Answer{Section: "profile", Error: "No."}, ErrorField: "email",
+			Sessions: sessions, Apps: apps, Answer: templates.Answer{Section: "profile", Error: "No."}, Faults: map[string]string{"display_name": "Too long.", "email": "No address."},
 			Profile: templates.AdminProfile{DisplayName: "Ada L.", Email: "ada@example", EmailVerified: true},
 		},
 	}

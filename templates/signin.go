@@ -231,6 +231,8 @@ type ResetPassword struct {
 	Error, ErrorCode string
 	// Done shows that the password is changed and every session has ended.
 	Done bool
+	// FieldErrors has error sentences by field name.
+	FieldErrors map[string]string
 	// MinPassword is the shortest password in runes.
 	MinPassword int
 	// Continue is the sealed authorization request that the sign-in link passes on, and ClientName its
@@ -252,6 +254,9 @@ type ResetPassword struct {
 func (ResetPassword) page() (string, bool) { return "reset-password", false }
 
 func (p ResetPassword) fault(field string) (string, bool) {
+	if m := p.FieldErrors[field]; m != "" {
+		return m, true
+	}
 	return "", p.Error != "" && blamed(p.ErrorCode, field)
 }
 

@@ -22,7 +22,7 @@ func (s *Site) invitesPage(r *http.Request, m templates.Member) (templates.Page,
 		return nil, err
 	}
 	page, now := templates.AccountInvites{Member: m, InvitesRemaining: remaining, Mail: s.MailEnabled(),
-		Note: text.Cut(r.PostForm.Get("note"), 256), Email: text.Cut(r.PostForm.Get("email"), 256)}, s.Now()
+		Note: text.Cut(r.PostForm.Get("note"), maxShown), Email: text.Cut(r.PostForm.Get("email"), maxShown)}, s.Now()
 	for _, i := range invites {
 		used := !i.UsedAt.IsZero()
 		page.Invites = append(page.Invites, templates.InviteRow{

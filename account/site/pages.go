@@ -97,6 +97,10 @@ func (s *Site) accountForm(notice string, do operation) web.Handler {
 	}
 }
 
+// maxShown limits what was typed into a line of a refused form when it is shown again, in characters. It is more than
+// any line accepts.
+const maxShown = 1000
+
 // accountRefused shows the page with the reason of a refusal, and with what was typed unless it is
 // secret.
 func (s *Site) accountRefused(w http.ResponseWriter, r *http.Request, page, section string, cause error) error {
@@ -107,11 +111,17 @@ func (s *Site) accountRefused(w http.ResponseWriter, r *http.Request, page, sect
 	m := s.member(r)
 	m.Answer, m.ErrorField = templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code},
 		refusedField(section, p)
-	if section == "passkeys" {
-		m.PasskeyName = text.Cut(r.PostForm.Get("name"), 60)
+	m.FieldErrors = p.ByField()
+	if n := len(p.Errors); n > 1 || n == 1 && section == "profile" {
+		m.Error = templates.LanguageOf(r.Context()).Text("Nothing is saved: {count} entries have to be corrected.", "count", n)
 	}
-	if section == "profile" && len(p.Errors) > 0 {
-		s.Show(w, r, p.Status, s.refusedProfile(r, m, p.Errors))
+	switch {
+	case section == "passkeys" && r.PostForm.Has("id"): // the name of another one
+		m.FieldErrors = nil
+	case section == "passkeys":
+		m.PasskeyName = text.Cut(r.PostForm.Get("name"), maxShown)
+	case section == "profile" && len(p.Errors) > 0:
+		s.Show(w, r, p.Status, s.refusedProfile(r, m))
 		return nil
 	}
 	return s.showMember(w, r, p.Status, page, m)
@@ -123,10 +133,6 @@ func refusedField(section string, p *web.Problem) string {
 	switch {
 	case section == "verify-email" && p.Code == account.ErrInvalidEmailCode.Code:
 		return "code"
-	case section == "invites" && p.Code == account.ErrInvalidEmail.Code:
-		return "email"
-	case section == "invites" && p.Code == "invalid_text":
-		return "note"
 	case section == "data" && p.Code == "invalid_credentials":
 		return "password"
 	}

@@ -135,9 +135,12 @@ func (s *Site) describePasskeys(r *http.Request, page *templates.AccountSecurity
 		if page.Passkeys.Unavailable == "" && len(s.UsablePasskeys([]account.Passkey{k})) == 0 {
 			elsewhere = k.RPID
 		}
-		page.Passkeys.Rows = append(page.Passkeys.Rows,
-			templates.PasskeyRow{ID: k.ShownID(), Name: k.Name, Synced: k.BackupState, CreatedAt: k.CreatedAt,
-				LastUsedAt: k.LastUsedAt, Elsewhere: elsewhere})
+		row := templates.PasskeyRow{ID: k.ShownID(), Name: k.Name, Synced: k.BackupState, CreatedAt: k.CreatedAt,
+			LastUsedAt: k.LastUsedAt, Elsewhere: elsewhere}
+		if page.ErrorCode == account.ErrInvalidPasskeyName.Code && r.PostForm.Get("id") == row.ID {
+			row.Fault, row.Typed = page.Error, text.Cut(r.PostForm.Get("name"), maxShown)
+		}
+		page.Passkeys.Rows = append(page.Passkeys.Rows, row)
 	}
 	return nil
 }

@@ -1,10 +1,8 @@
 package site
 
 import (
-	"errors"
 	"net/http"
 
-	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -17,10 +15,6 @@ func (s *Site) apiPutPassword(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out, err := s.ChangePassword(r.Context(), s.Caller(r), in.Current, in.New)
-	if p, _ := web.ProblemOf(err); errors.Is(err, account.ErrWeakPassword) {
-		p.Errors[0].Pointer = "/new_password"
-		return p
-	}
 	if err != nil {
 		return err
 	}

@@ -161,16 +161,10 @@ func (s *Site) describeProfile(r *http.Request, m templates.Member) templates.Ac
 	return page
 }
 
-// refusedProfile returns the page with what was typed and the fault of each field.
-func (s *Site) refusedProfile(r *http.Request, m templates.Member, faults []web.FieldError) templates.Account {
+// refusedProfile returns the page with what was typed.
+func (s *Site) refusedProfile(r *http.Request, m templates.Member) templates.Account {
 	page := s.describeProfile(r, m)
 	page.KeepOthers = keepOthers(r)
-	page.Error = templates.LanguageOf(r.Context()).Text("Nothing is saved: {count} entries have to be corrected.",
-		"count", len(faults))
-	page.FieldErrors = map[string]string{}
-	for _, f := range faults {
-		page.FieldErrors[strings.ReplaceAll(f.Pointer[1:], "/", ".")] = string(f.Detail)
-	}
 	if r.PostForm.Has(shownField) {
 		page.Shown = r.PostForm.Get(shownField)
 	}

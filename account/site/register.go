@@ -3,7 +3,6 @@ package site
 import (
 	"errors"
 	"net/http"
-	"strings"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/text"
@@ -122,10 +121,10 @@ func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	page := templates.Register{
-		Code: text.Cut(in.Code, 64), Handle: text.Cut(in.Handle, 64), DisplayName: text.Cut(in.DisplayName, 64),
-		Email: text.Cut(in.Email, 256), Mailed: text.Cut(in.Mailed, 1024), Continue: next,
+		Code: text.Cut(in.Code, maxShown), Handle: text.Cut(in.Handle, maxShown),
+		DisplayName: text.Cut(in.DisplayName, maxShown), Email: text.Cut(in.Email, maxShown), Mailed: text.Cut(in.Mailed, 1024), Continue: next,
 		Error: p.Detail, ErrorCode: p.Code, Closed: errors.Is(cause, account.ErrRegistrationFull),
-		FieldErrors: map[string]string{}, Linked: f.Has("linked") && !errors.Is(cause, account.ErrInvalidInvite),
+		FieldErrors: p.ByField(), Linked: f.Has("linked") && !errors.Is(cause, account.ErrInvalidInvite),
 	}
 	if page.Signals, err = s.ForgetPasskey(r.Context(), in.Passkey.Credential); err != nil {
 		return err
@@ -136,9 +135,6 @@ func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
 		page.FieldErrors["code"] = p.Detail
 	case errors.Is(cause, account.ErrHandleTaken):
 		page.FieldErrors["handle"] = p.Detail
-	}
-	for _, e := range p.Errors {
-		page.FieldErrors[strings.TrimPrefix(e.Pointer, "/")] = string(e.Detail)
 	}
 	return s.showRegister(w, r, p.Status, page)
 }

@@ -84,7 +84,7 @@ func (s *Site) resetForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.showReset(w, r, p.Status, templates.ResetPassword{
-		Handle: text.Cut(in.Handle, 64), Code: text.Cut(in.Code, 64), Mailed: f.Has(account.MailedField), Linked: f.Has("linked"),
+		Handle: text.Cut(in.Handle, maxShown), Code: text.Cut(in.Code, maxShown), FieldErrors: p.ByField(), Mailed: f.Has(account.MailedField), Linked: f.Has("linked"),
 		Error: p.Detail, ErrorCode: p.Code, Continue: next,
 	})
 }

@@ -122,6 +122,15 @@ func (p *Problem) In(l *templates.Language) *Problem {
 	return &c
 }
 
+// ByField returns the sentence about each wrong member by the name of its field in a form: "address.country".
+func (p *Problem) ByField() map[string]string {
+	faults := map[string]string{}
+	for _, f := range p.Errors {
+		faults[strings.ReplaceAll(strings.TrimPrefix(f.Pointer, "/"), "/", ".")] = string(f.Detail)
+	}
+	return faults
+}
+
 // Error implements error, for the log. It contains nothing that the caller sent.
 func (p *Problem) Error() string { return strings.ReplaceAll(p.Code, "_", " ") }
 
