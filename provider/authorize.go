@@ -112,7 +112,7 @@ func (p *Provider) redirectTo(
 func (p *Provider) sealRequest(req *authorization, proof string, detour bool) (string, error) {
 	return p.seal.Seal(purposeContinue, pending{
 		Query: req.form.Encode(), Arrived: req.arrived.Unix(), Begun: req.begun.Unix(), Proof: proof,
-		Detour: detour, Device: req.device, Pushed: req.pushed,
+		Detour: detour, Device: req.device, Pushed: req.pushed, Late: req.late,
 	})
 }
 
@@ -200,6 +200,7 @@ type authorization struct {
 	returned  bool
 	proofSeen string
 	allowed   bool   // on the page, just now
+	late      bool   // the person had decided when the page was too old
 	sealed    string // the continuation that carried it, or empty
 	// stale reports whether the request waited on a page for more than requestLifetime. It is then
 	// started anew: checks, consent and freshness are those of a first arrival.
@@ -223,6 +224,7 @@ type pending struct {
 	Detour  bool   `json:"d,omitempty"` // came by POST and continues by GET, without a page in between
 	Device  []byte `json:"v,omitempty"` // hash of the user code of a device's request
 	Pushed  []byte `json:"u,omitempty"` // hash of the reference of a pushed request
+	Late    bool   `json:"l,omitempty"` // see authorization
 }
 
 // readAuthorization reads the request, or the request that its continuation carries, and proves
@@ -286,7 +288,7 @@ func (p *Provider) openContinuation(sealed string) (*authorization, error) {
 			"This sign-in took too long or its link is damaged. Go back to the application and start again.")
 	}
 	req := newAuthorization(form, time.Unix(c.Arrived, 0).UTC())
-	req.sealed, req.device, req.pushed = sealed, c.Device, c.Pushed
+	req.sealed, req.device, req.pushed, req.late = sealed, c.Device, c.Pushed, c.Late
 	if c.Begun != 0 {
 		req.begun = time.Unix(c.Begun, 0).UTC()
 	}

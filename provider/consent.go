@@ -142,7 +142,7 @@ func (p *Provider) consenting(
 			return err
 		}
 		if req.stale { // Allow belongs to the page that was shown
-			req.sealed, req.arrived = "", p.now()
+			req.sealed, req.arrived, req.late = "", p.now(), r.Method == http.MethodPost
 			return p.redirectTo(w, r, req, authzState{}, repeat)
 		}
 		id, err := p.accounts.Current(r)
@@ -190,6 +190,16 @@ func (p *Provider) consentPage(
 	if len(granted)+len(refused) > 0 && len(added) > 0 && !strings.Contains(req.form.Get("prompt"), "consent") {
 		page.NewOnly, scopes, optional = true, added, intersect(added, optional)
 	}
+	switch {
+	case req.late:
+		page.Again = "You decided after this page had been open for more than ten minutes. Look at it once more."
+	case len(granted) > 0 && len(added) == 0:
+		page.Again = "You have allowed this before. The application asks you to confirm it."
+	case len(granted) == 0:
+		if page.Again, err = p.allowedBefore(r.Context(), id.User.Handle, req.client.ID); err != nil {
+			return err
+		}
+	}
 	if page.Token, err = p.seal.Seal(purposeForm, bind(id, req.shown(), "", optional...)); err != nil {
 		return err
 	}
@@ -213,6 +223,17 @@ func (p *Provider) consentPage(
 	}
 	p.accounts.Show(w, r, http.StatusOK, page)
 	return nil
+}
+
+// allowedBefore returns why the person is asked again for a client that has no consent now, "" if it never had one.
+func (p *Provider) allowedBefore(ctx context.Context, handle, client string) (templates.Text, error) {
+	rows, err := p.accounts.Store().AuditLog(ctx, account.AuditQuery{Person: handle, Kind: account.AllowApp.Action, Limit: 100})
+	if slices.ContainsFunc(rows, func(a account.Audit) bool {
+		return a.Target == handle && (a.Detail == client || strings.HasPrefix(a.Detail, client+": "))
+	}) {
+		return "You allowed this application before. Its access was ended since, or the application has changed.", nil
+	}
+	return "", err
 }
 
 // consentForm handles the user's decision. Consent is stored, and the sealed decision goes back

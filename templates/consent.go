@@ -20,6 +20,8 @@ type Consent struct {
 	APIs []APIItem
 	// NewOnly reports whether Scopes holds only those that were not allowed before.
 	NewOnly bool
+	// Again says why the person is asked again, "" if they are not.
+	Again Text
 	// Continue and Token go back in hidden fields: the authorization request, and the proof that
 	// the form was shown to this session.
 	Continue, Token string

@@ -34,8 +34,8 @@ type LinkPage struct {
 	// length in runes.
 	Code        string
 	MinPassword int
-	// Error is shown instead of the button.
-	Error, ErrorCode string
+	// Error is shown instead of the button, and Contact is whom to ask then, "" if unset.
+	Error, ErrorCode, Contact string
 }
 
 func (p LinkPage) page() (string, bool) { return p.Name, false }

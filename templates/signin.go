@@ -182,6 +182,8 @@ type Register struct {
 	Linked bool
 	// SignedInAs is the handle of the browser's session, "" for none.
 	SignedInAs string
+	// Contact is whom to ask instead of the inviter, "" if unset.
+	Contact string
 	// Closed shows that registration is closed, without a form.
 	Closed bool
 	// MinPassword is the shortest password in runes.
@@ -192,6 +194,9 @@ type Register struct {
 	// Continue is the sealed authorization request to continue.
 	Continue string
 }
+
+// Spent reports whether the link that was opened works no longer.
+func (p Register) Spent() bool { return p.Linked && p.ErrorCode == "invalid_invite" }
 
 // page lets the response redirect a new member back to the application.
 func (p Register) page() (string, bool) { return "register", p.Continue != "" }

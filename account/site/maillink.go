@@ -30,6 +30,7 @@ func (s *Site) followLink(purpose string, find findLinked) web.Handler {
 		case !errors.Is(err, account.ErrNotAuthenticated):
 			return err
 		}
+		status := http.StatusOK
 		l, err := find(r.Context(), c, sealed)
 		if err == nil && r.Method == http.MethodPost && !l.Page.Done {
 			err = l.Do(&l.Page)
@@ -40,18 +41,14 @@ func (s *Site) followLink(purpose string, find findLinked) web.Handler {
 			if err != nil {
 				return err
 			}
-			s.Show(w, r, p.Status, templates.LinkPage{Name: purpose, Error: p.Detail, ErrorCode: p.Code})
-			return nil
+			l.Page, status = templates.LinkPage{Error: p.Detail, ErrorCode: p.Code}, p.Status
 		}
-		l.Page.Name, l.Page.Link = purpose, sealed
-		if l.Page.Code != "" {
-			settings, err := s.Settings(r.Context())
-			if err != nil {
-				return err
-			}
-			l.Page.MinPassword = settings.MinPassword
+		settings, err := s.Settings(r.Context())
+		if err != nil {
+			return err
 		}
-		s.Show(w, r, http.StatusOK, l.Page)
+		l.Page.Name, l.Page.Link, l.Page.MinPassword, l.Page.Contact = purpose, sealed, settings.MinPassword, settings.Contact
+		s.Show(w, r, status, l.Page)
 		return nil
 	}
 }

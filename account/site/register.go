@@ -72,6 +72,7 @@ func (s *Site) registerPage(w http.ResponseWriter, r *http.Request) error {
 			page.Mailed = q.Get("mailed")
 		}
 	case errors.Is(err, account.ErrInvalidInvite):
+		page.Linked = true
 		status, page.Error, page.ErrorCode = account.ErrInvalidInvite.Status,
 			account.ErrInvalidInvite.In(templates.LanguageOf(r.Context())).Detail, account.ErrInvalidInvite.Code
 	case !errors.Is(err, web.ErrRateLimited):
@@ -88,7 +89,7 @@ func (s *Site) showRegister(w http.ResponseWriter, r *http.Request, status int, 
 	if id, err := s.Current(r); err == nil {
 		page.SignedInAs = id.User.Handle
 	}
-	page.MinPassword, page.Passkeys = settings.MinPassword, s.PasskeysUnavailable() == nil
+	page.MinPassword, page.Contact, page.Passkeys = settings.MinPassword, settings.Contact, s.PasskeysUnavailable() == nil
 	if settings.Registration == account.RegistrationClosed && !page.Closed {
 		// Without a form the code does not matter.
 		status, page = http.StatusOK, templates.Register{Closed: true, Continue: page.Continue}

@@ -111,6 +111,7 @@ func TestAllowIsAskedAgainAfterTenMinutes(t *testing.T) {
 	if got.StatusCode != http.StatusOK || pageName(t, got.Text) != "consent" {
 		t.Fatalf("old Allow: %d %s", got.StatusCode, mainOf(got.Text))
 	}
+	again(t, "Allow after eleven minutes", got, "open for more than ten minutes")
 	wantAnswer(t, "Allow", answered(t, b.get(b.send(got, "decision", "allow").Header.Get("Location"))), "code")
 	// The reloaded page, too.
 	reloaded := b.consentPage(rp.authURL("scope", "openid profile", "prompt", "consent"))
@@ -119,6 +120,39 @@ func TestAllowIsAskedAgainAfterTenMinutes(t *testing.T) {
 	if got := b.follow(b.get(address), "ada"); got.StatusCode != http.StatusSeeOther {
 		t.Errorf("reloaded: %d %s", got.StatusCode, mainOf(got.Text))
 	}
+}
+
+// again checks why a consent page says that it asks again.
+func again(t *testing.T, what string, page response, why string) {
+	t.Helper()
+	said := ""
+	if n := elementByID(t, page.Text, "consent-again"); n != nil {
+		said = elementText(n)
+	}
+	if (why == "") != (said == "") || !strings.Contains(said, why) {
+		t.Errorf("%s: it says %q, want %q", what, said, why)
+	}
+}
+
+func TestConsentPageSaysWhyItAsksAgain(t *testing.T) {
+	s, rp, _ := startWaiting(t, nil)
+	b := s.signedIn("ada")
+	allow := func(what, why string, more ...string) response {
+		t.Helper()
+		page := b.consentPage(rp.authURL(more...))
+		again(t, what, page, why)
+		wantAnswer(t, what, answered(t, b.get(b.decide(page, "allow"))), "code")
+		return page
+	}
+	allow("first", "", "scope", "openid profile")
+	allow("prompt=consent", "asks you to confirm", "scope", "openid profile", "prompt", "consent")
+	if page := allow("more scopes", "", "scope", "openid profile email"); !strings.Contains(page.Text, "Now it asks for something new") {
+		t.Errorf("more scopes: %s", mainOf(page.Text))
+	}
+	needStatus(t, "ended", b.call("DELETE /api/me/apps/app"), http.StatusNoContent)
+	allow("ended", "Its access was ended", "scope", "openid profile")
+	other, rp2 := s.signedIn("ada"), s.app("app2", nil)
+	again(t, "another application", other.consentPage(rp2.authURL()), "")
 }
 
 func TestNewMemberOfWaitingRequestReachesTheApplication(t *testing.T) {
@@ -349,5 +383,37 @@ func TestSpentLinkSaysSoWhenItIsOpened(t *testing.T) {
 		}
 		needStatus(t, "renewed", b.send(spent), http.StatusOK)
 		linkQuery(t, l.mail("a new link", "ada@example.org").Text)
+
+		// An invite is made by a member alone, and an undone change needs no other link.
+		ada, code := l.visitor(), l.keeper.invite()
+		needStatus(t, "sign in", ada.login("ada", "another of 3 hills"), http.StatusOK)
+		needStatus(t, "settings", l.keeper.call(`PUT /api/admin/settings {"contact":"Kim at the harbour"}`), http.StatusOK)
+		needStatus(t, "joined", l.visitor().register(code, "bo"), http.StatusCreated)
+		l.mails()
+		needStatus(t, "new address", ada.changeEmail("new@example.org"), http.StatusOK)
+		undo := "/undo-email/?" + url.Values{"link": {linkIn(l.mail("changed", "ada@example.org"), "/undo-email/", "link")}}.Encode()
+		needStatus(t, "undo", b.send(needStatus(t, "undo", b.get(undo), http.StatusOK)), http.StatusOK)
+		for path, c := range map[string]struct {
+			b   *browser
+			ids []string
+		}{
+			"/register/?code=" + code: {b, []string{"spent", "contact", "register-code"}},
+			"/register/?code=AAAA":    {l.keeper, []string{"spent", "register-renew"}},
+			undo:                      {b, []string{"error", "contact", "link-renew", "link-password"}},
+			"/verify-email/?link=x":   {b, []string{"error", "link-renew"}},
+			"/not-me/?link=x":         {b, []string{"error", "link-renew"}},
+		} {
+			got := needStatus(t, path, c.b.get(path), http.StatusBadRequest)
+			for _, id := range c.ids {
+				if elementByID(t, got.Text, id) == nil {
+					t.Errorf("%s lacks %s: %s", path, id, mainOf(got.Text))
+				}
+			}
+			for _, id := range []string{"handle", "code", "password", "link-submit", "register"} {
+				if elementByID(t, got.Text, id) != nil {
+					t.Errorf("%s has %s", path, id)
+				}
+			}
+		}
 	})
 }
