@@ -51,11 +51,28 @@ func (p *Provider) clientEndpoint(
 // formEndpoint is clientEndpoint without the authentication.
 func (p *Provider) formEndpoint(serve web.Handler) http.HandlerFunc {
 	return p.forClients(func(w http.ResponseWriter, r *http.Request) error {
-		if err := p.readClientRequest(w, r); err != nil {
-			return err
+		err := p.readClientRequest(w, r)
+		if err == nil {
+			err = serve(w, r)
 		}
-		return serve(w, r)
+		if err != nil {
+			p.nameClient(r, oauthErrorOf(err))
+		}
+		return err
 	})
+}
+
+// nameClient names the client in the log of a request that was refused before its authentication. A client that
+// describes itself is not looked up: that could fetch.
+func (p *Provider) nameClient(r *http.Request, e *oauthError) {
+	id := r.PostForm.Get("client_id")
+	if user, _, ok := r.BasicAuth(); ok {
+		id, _ = url.QueryUnescape(user)
+	}
+	useless := e.status >= http.StatusInternalServerError || e.reason == tooMany || e.reason == clientUnknown
+	if !useless && !strings.HasPrefix(id, "https://") {
+		_, _ = p.client(r.Context(), id)
+	}
 }
 
 func (p *Provider) readClientRequest(w http.ResponseWriter, r *http.Request) error {
