@@ -259,13 +259,6 @@ func (s *Service) composeNotice(ctx context.Context, m Mail, l *templates.Langua
 	if reason := m.Data["reason"]; reason != "" {
 		add("Reason: {reason}", "reason", reason)
 	}
-	if m.Kind == MailRecoveryCodeUsed {
-		f, err := s.store.Factors(ctx, m.Sub)
-		if err != nil {
-			return out, err
-		}
-		add("{count} recovery codes are left.", "count", f.RecoveryCodes)
-	}
 	if n.advice != "" {
 		add(n.advice)
 	}
