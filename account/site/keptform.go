@@ -29,22 +29,25 @@ const (
 	formCookie = "cairn_form"
 )
 
-// secretFields are never kept: passwords, codes, answers of passkeys, sealed values and files. Neither is the
-// answer to a question, which is asked again.
+// secretFields are never kept: passwords, codes, answers of passkeys, sealed values and files. Neither are the answer
+// to a question, which is asked again, and the way back from a confirmation.
 var secretFields = []string{"password", "current_password", "new_password", "otp", "code", "token", "state", "credential",
-	"logo_data", sureField}
+	"logo_data", sureField, "next"}
 
 // signInFirst leads from a page to the sign-in page and back, with the query q. A form is kept, if the cookie of
 // the browser proves whose session it was. Other sites cannot send one: the middleware refuses it, and browsers
 // send it without the cookie.
 func (s *Site) signInFirst(w http.ResponseWriter, r *http.Request, q url.Values) error {
-	id, err := s.LastSession(r.Context(), s.sessionCookies(r))
-	if err != nil && !errors.Is(err, account.ErrNotAuthenticated) {
-		return err
-	}
-	if id == nil || id.User.Suspended() || r.Method != http.MethodPost || !web.IsForm(r) || !s.WantsPage(r) ||
-		web.ParseForm(w, r, web.MaxBody) != nil || !withoutSecrets(r.PostForm) {
+	if r.Method != http.MethodPost || !web.IsForm(r) || !s.WantsPage(r) || web.ParseForm(w, r, web.MaxBody) != nil ||
+		!withoutSecrets(r.PostForm) {
 		return s.Redirect(w, r, "/login/"+s.wayTo(r, q))
+	}
+	id, err := s.LastSession(r.Context(), s.sessionCookies(r))
+	switch {
+	case errors.Is(err, account.ErrNotAuthenticated), err == nil && id.User.Suspended():
+		return s.Redirect(w, r, "/login/"+s.wayTo(r, q))
+	case err != nil:
+		return err
 	}
 	page, _, err := s.describeLogin(w, r, q)
 	if err != nil {

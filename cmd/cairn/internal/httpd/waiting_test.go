@@ -348,17 +348,6 @@ func TestProfileOfOlderTabKeepsWhatTheOtherSaved(t *testing.T) {
 	}
 }
 
-func TestRefusedInviteKeepsWhatWasTyped(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
-		l.member("ada")
-		b := l.signedIn("ada")
-		got := b.postForm("/account/invites", url.Values{"note": {"for Bo"}, "email": {"no address"}})
-		if got.StatusCode < 400 || attribute(elementByID(t, got.Text, "note"), "value") != "for Bo" || attribute(elementByID(t, got.Text, "invite-email"), "value") != "no address" {
-			t.Errorf("%d %s", got.StatusCode, mainOf(got.Text))
-		}
-	})
-}
-
 func TestSpentLinkSaysSoWhenItIsOpened(t *testing.T) {
 	eachLife(t, false, func(t *testing.T, l *life) {
 		l.member("ada")
