@@ -22,9 +22,9 @@ const blurredTime = 15 * time.Minute
 // Blur returns the part of d that may be published as blur_start: the track outside the zones of places, with all
 // totals computed from that part alone. The length of a hidden passage would show, on a map, where it began.
 // Therefore no gap has a length or a duration: the times of the samples begin at 0 and continue without a pause after
-// a cut, which is marked by a row without values. The start is rounded to a quarter of an hour or, with hideTime, to
-// the day (in UTC). Laps are omitted, because many have an even length. So are descriptions and custom members,
-// which may name the place. d is not changed.
+// a cut, which is marked by a row without values. The start keeps its day and its offset from UTC, and is rounded to a
+// quarter of an hour; with hideTime only the day is left. Laps are omitted, because many have an even length. So are
+// descriptions and custom members, which may name the place. d is not changed.
 func Blur(d *activityschema.Detail, places *Places, hideTime bool) (*activityschema.Detail, error) {
 	if places == nil || len(places.zones) == 0 {
 		return nil, errors.New("there is no place to hide: add one with cairn activity place add")
@@ -37,7 +37,8 @@ func Blur(d *activityschema.Detail, places *Places, hideTime bool) (*activitysch
 	if err := checkSamples(s); err != nil {
 		return nil, err
 	}
-	if d.Privacy == activityschema.PrivacyBlurStart && d.StartedAt.Time.Equal(roundedStart(d.StartedAt.Time, true)) {
+	_, offset := d.StartedAt.Zone()
+	if d.Privacy == activityschema.PrivacyBlurStart && offset == 0 && d.StartedAt.Time.Equal(roundedStart(d, 0, true)) {
 		hideTime = true // an earlier run has hidden the time
 	}
 	pieces := shownPieces(s, places)
@@ -48,14 +49,13 @@ func Blur(d *activityschema.Detail, places *Places, hideTime bool) (*activitysch
 			out.ElevationLossM = nil
 		}
 		out.Timeseries.ElevationM = nil // a profile can be found on a map of heights
-		out.StartedAt.Time = roundedStart(d.StartedAt.Time, hideTime)
+		out.StartedAt.Time = roundedStart(d, 0, hideTime)
 		return &out, nil // without positions there is no home to show
 	}
 	if pieces, _ = longEnough(newMotion(s), pieces); len(pieces) == 0 {
 		return nil, ErrTooLittle
 	}
-	first := s.T[pieces[0].from]
-	out.StartedAt.Time = roundedStart(d.StartedAt.Add(time.Duration(first)*time.Second), hideTime)
+	out.StartedAt.Time = roundedStart(d, time.Duration(s.T[pieces[0].from])*time.Second, hideTime)
 	out.Timeseries = joined(s, pieces)
 	return &out, Derive(&out, DeriveOptions{})
 }
@@ -80,11 +80,19 @@ func (p *Places) ShownM(d *activityschema.Detail) (shown, all float64) {
 	return shown, m.sumOver(0, len(m.T)).metres
 }
 
-func roundedStart(start time.Time, hideTime bool) time.Time {
+// roundedStart returns the start of what is shown of d, which is first after that of d, on the day of d. That is the
+// day of the place, and the day in the id: another one would tell when midnight was.
+func roundedStart(d *activityschema.Detail, first time.Duration, hideTime bool) time.Time {
+	year, month, day := d.StartedAt.Date()
 	if hideTime {
-		return start.UTC().Truncate(24 * time.Hour)
+		return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
 	}
-	return start.UTC().Round(blurredTime)
+	start := d.StartedAt.Add(first).Round(blurredTime)
+	last := time.Date(year, month, day+1, 0, 0, 0, 0, d.StartedAt.Location()).Add(-blurredTime)
+	if start.After(last) {
+		return last
+	}
+	return start
 }
 
 // A piece is the range of samples [from, to).

@@ -322,3 +322,28 @@ func TestCommonStartIsNoticed(t *testing.T) {
 		}
 	}
 }
+
+// A document that was published in the time of its place stays in it when it is blurred, and on its day.
+func TestBlurKeepsTheDayAndTheZone(t *testing.T) {
+	places := homePlaces(t)
+	plain := passing(t, places, 0, func(*activityschema.Timeseries, int) {})
+	for _, c := range []struct{ at, want, day string }{ // of the first 200 seconds nothing is shown
+		{"2026-05-03T00:20:00+10:00", "2026-05-03T00:30:00+10:00", "2026-05-03T00:00:00Z"},
+		{"2026-05-03T20:36:00-07:00", "2026-05-03T20:45:00-07:00", "2026-05-03T00:00:00Z"},
+		{"2026-05-03T23:58:00+02:00", "2026-05-03T23:45:00+02:00", "2026-05-03T00:00:00Z"},
+		{"2026-05-03T02:00:00+02:00", "2026-05-03T02:00:00+02:00", "2026-05-03T00:00:00Z"},
+	} {
+		d := *plain
+		if err := d.StartedAt.UnmarshalJSON([]byte(`"` + c.at + `"`)); err != nil {
+			t.Fatal(err)
+		}
+		once, _ := blurred(t, &d, places)
+		twice, _ := blurred(t, once, places)
+		if once.StartedAt.String() != c.want || twice.StartedAt.String() != c.want {
+			t.Errorf("%s: blurred %s, and again %s, want %s", c.at, once.StartedAt, twice.StartedAt, c.want)
+		}
+		if hidden, err := Blur(&d, places, true); err != nil || hidden.StartedAt.String() != c.day {
+			t.Errorf("%s: without the time %s, %v", c.at, hidden.StartedAt, err)
+		}
+	}
+}

@@ -445,16 +445,7 @@ func real(v float64, decimals int) *float64 {
 func (p Policy) apply(d *activityschema.Detail) (*activityschema.Detail, error) {
 	switch d.Privacy = p.Privacy; p.Privacy {
 	case activityschema.PrivacyBlurStart:
-		start := d.StartedAt.Time
-		if p.HideTime { // the day is that of the place
-			year, month, day := start.Date()
-			d.StartedAt.Time = time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
-		}
-		out, err := Blur(d, p.Places, p.HideTime)
-		if err == nil && !p.HideTime {
-			out.StartedAt.Time = out.StartedAt.In(start.Location())
-		}
-		return out, err
+		return Blur(d, p.Places, p.HideTime)
 	case activityschema.PrivacyNoGPS:
 		d.BBox, d.StartLatLng, d.EndLatLng = nil, nil, nil
 		d.Timeseries.Lat, d.Timeseries.Lon = nil, nil
