@@ -347,3 +347,25 @@ func TestBlurKeepsTheDayAndTheZone(t *testing.T) {
 		}
 	}
 }
+
+// Of a large folder not every recording is read, and each that is stands for others: the row of a few would promise
+// too much.
+func TestCostsCountTheRecordingsThatAreNotRead(t *testing.T) {
+	dir := t.TempDir()
+	for i := range compared + 1 {
+		data := newRide(1200).gpx()
+		if err := os.WriteFile(filepath.Join(dir, strings.Repeat("r", i+1)+".gpx"), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, lat, lon, _ := newRide(1200).sample(0)
+	places := NewPlaces()
+	home := Place{Name: "home", Lat: lat, Lon: lon, RadiusM: DefaultRadiusM}
+	if err := places.Add(home); err != nil {
+		t.Fatal(err)
+	}
+	near, _, costs := places.Costs(home, dir)
+	if c := costs[0]; near != 31 || c.WaysOut != 2*(near-c.TooShort) || c.WaysOut == 0 {
+		t.Errorf("%d recordings read come near, and %d show ways out: %+v", near, c.WaysOut, costs)
+	}
+}

@@ -24,6 +24,7 @@ type Import struct {
 	Titles  bool    // take the titles of the sources
 	Starts  []Start // of new activities, before anything was hidden
 	Hidden  int     // how many of them come near a place of the policy
+	Tally   Tally   // of the results
 	entries []entry // of the folder, and of this run
 	traces  map[string]*trace
 	listed  map[string]activityschema.Privacy // by id, as the index says before this run
@@ -49,6 +50,27 @@ type Imported struct {
 	DistanceM   *float64             `json:"distance_m,omitempty"`
 	DuplicateOf string               `json:"duplicate_of,omitempty"`
 	Cut         bool                 `json:"cut,omitempty"` // the policy hides a part of the track
+}
+
+// A Tally counts results: files, but for activities, duplicates among them, tracks that were cut, and samples.
+type Tally struct{ New, Unchanged, Duplicates, Cut, Failed, Others, Warned, Dropped int }
+
+func (t *Tally) add(r Result) {
+	count := func(n *int, is bool) {
+		if is {
+			*n++
+		}
+	}
+	count(&t.Failed, r.Error != "")
+	count(&t.Others, r.NoActivity)
+	count(&t.Warned, len(r.Warnings) > 0)
+	t.Dropped += r.Dropped
+	for _, a := range r.Activities {
+		count(&t.New, a.New)
+		count(&t.Unchanged, !a.New)
+		count(&t.Duplicates, a.New && a.DuplicateOf != "")
+		count(&t.Cut, a.New && a.Cut)
+	}
 }
 
 // workers returns how many files are read at once. Each may take a hundred megabytes.
@@ -125,6 +147,7 @@ func (im *Import) Run(ctx context.Context, sources []Source, report func(Result)
 		if err := im.commit(p); err != nil {
 			return err
 		}
+		im.Tally.add(p.Result)
 		report(p.Result)
 	}
 	return ctx.Err()

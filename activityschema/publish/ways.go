@@ -64,7 +64,7 @@ type Chance struct {
 	Within50M, Within100M int
 }
 
-const mostActivities = 50 // of more, nothing is known
+const mostActivities = 50 // of more, it is only known that the chances are greater
 
 // chances are what TestAttackerWithAStreetMap measures in 100 towns: the greater of towns of equal streets and of towns
 // with main roads.
@@ -74,7 +74,8 @@ var chances = []Chance{
 	{3000, 6, 4, 9}, {3000, 12, 8, 15}, {3000, mostActivities, 8, 15},
 }
 
-// ChanceOf returns the chance for so many activities, with the greatest known radius that is not greater.
+// ChanceOf returns the chance for so many activities, with the greatest known radius that is not greater. Of more
+// activities than its own it is the least.
 func ChanceOf(radiusM float64, activities int) (found Chance) {
 	for _, c := range slices.Backward(chances) {
 		if c.RadiusM <= radiusM && c.RadiusM >= found.RadiusM && min(activities, mostActivities) <= c.Activities {
@@ -88,7 +89,9 @@ func ChanceOf(radiusM float64, activities int) (found Chance) {
 type Cost struct {
 	RadiusM, ShownM float64
 	TooShort        int // of which nothing would be shown
-	places          *Places
+	// WaysOut is how many activities would show ways out, also of the recordings that were not read.
+	WaysOut int
+	places  *Places
 }
 
 // compared is the most recordings that are read to compare radii.
@@ -106,7 +109,8 @@ func (p *Places) Costs(place Place, dir string) (near int, metres float64, costs
 	}
 	files, _ := os.ReadDir(dir)
 	files = slices.DeleteFunc(files, func(f fs.DirEntry) bool { return f.IsDir() || !isRecording(f.Name()) })
-	for i := 0; i < len(files); i += 1 + len(files)/compared {
+	each := 1 + len(files)/compared // recordings for one that is read
+	for i := 0; i < len(files); i += each {
 		source := Source{Path: filepath.Join(dir, files[i].Name())}
 		for _, d := range source.details() {
 			shown, all := costs[len(costs)-1].places.ShownM(d)
@@ -118,6 +122,8 @@ func (p *Places) Costs(place Place, dir string) (near int, metres float64, costs
 				shown, _ = costs[k].places.ShownM(d)
 				if costs[k].ShownM += shown; shown == 0 {
 					costs[k].TooShort++
+				} else {
+					costs[k].WaysOut += each
 				}
 			}
 		}
@@ -146,12 +152,12 @@ func (s *Source) details() (all []*activityschema.Detail) {
 
 // Proposed returns the least radius, from the usual one on, with which a home is rarely found, or else the greatest
 // that shows a third of what was recorded.
-func Proposed(near int, metres float64, costs []Cost) float64 {
+func Proposed(metres float64, costs []Cost) float64 {
 	best := float64(DefaultRadiusM)
 	for _, c := range costs {
 		if c.RadiusM >= best && c.ShownM >= metres/3 {
 			best = c.RadiusM
-			if found := ChanceOf(c.RadiusM, near-c.TooShort); found.Within50M <= 5 && found.Within100M <= 20 {
+			if found := ChanceOf(c.RadiusM, c.WaysOut); found.Within50M <= 5 && found.Within100M <= 20 {
 				break
 			}
 		}
@@ -184,6 +190,20 @@ func (r *Recording) Begin() (lat, lon float64, err error) {
 		}
 	}
 	return lat, lon, nil
+}
+
+// Begin returns where the first activity of a source begins: see Recording.Begin.
+func (s *Source) Begin() (lat, lon float64, err error) {
+	r, err := s.open()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = r.Close() }()
+	file, err := Read(r)
+	if err != nil {
+		return 0, 0, plain(err)
+	}
+	return file.Recordings[0].Begin()
 }
 
 // steadyM is further than a cyclist gets from the median of a minute, in metres.

@@ -121,40 +121,21 @@ func (c *importCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	return c.finish(p, results, counts, bad)
+	return c.finish(p, results, run.Tally, counts, bad)
 }
 
 // finish prints what was imported.
 func (c *importCommand) finish(
-	p *program, results []publish.Result, counts publish.Counts, bad []*publish.FileError,
+	p *program, results []publish.Result, tally publish.Tally, counts publish.Counts, bad []*publish.FileError,
 ) error {
-	failed, unchanged, duplicates, others, cut, warned, dropped := 0, 0, 0, 0, 0, 0, 0
 	var added []publish.Imported
 	files := map[string]string{}
 	for _, r := range results {
-		if r.Error != "" {
-			failed++
-		}
-		if r.NoActivity {
-			others++
-		}
-		if len(r.Warnings) > 0 {
-			warned++
-		}
-		dropped += r.Dropped
 		for _, a := range r.Activities {
-			if !a.New {
-				unchanged++
-				continue
+			if a.New {
+				added = append(added, a)
+				files[a.ID] = r.File
 			}
-			if a.DuplicateOf != "" {
-				duplicates++
-			}
-			if a.Cut {
-				cut++
-			}
-			added = append(added, a)
-			files[a.ID] = r.File
 		}
 	}
 	var err error
@@ -184,35 +165,35 @@ func (c *importCommand) finish(
 		return err
 	}
 	if !c.Quiet && c.Format != "json" {
-		parts := []string{count(len(added), "new document")}
-		if unchanged > 0 {
-			parts = append(parts, fmt.Sprintf("%d unchanged", unchanged))
+		parts := []string{count(tally.New, "new document")}
+		if tally.Unchanged > 0 {
+			parts = append(parts, fmt.Sprintf("%d unchanged", tally.Unchanged))
 		}
-		if duplicates > 0 {
-			parts = append(parts, count(duplicates, "duplicate")+", private")
+		if tally.Duplicates > 0 {
+			parts = append(parts, count(tally.Duplicates, "duplicate")+", private")
 		}
-		if others > 0 {
-			parts = append(parts, count(others, "file")+" without an activity")
+		if tally.Others > 0 {
+			parts = append(parts, count(tally.Others, "file")+" without an activity")
 		}
-		if failed > 0 {
-			parts = append(parts, count(failed, "file")+" failed")
+		if tally.Failed > 0 {
+			parts = append(parts, count(tally.Failed, "file")+" failed")
 		}
 		fmt.Fprintf(p.stdout, "%s; %s\n", strings.Join(parts, ", "), listedIn(c.Into, counts))
 		var notes []string
-		if cut > 0 {
-			notes = append(notes, count(cut, "track")+" cut at your places")
+		if tally.Cut > 0 {
+			notes = append(notes, count(tally.Cut, "track")+" cut at your places")
 		}
-		if warned > 0 {
-			notes = append(notes, count(warned, "file")+" with warnings")
+		if tally.Warned > 0 {
+			notes = append(notes, count(tally.Warned, "file")+" with warnings")
 		}
-		if dropped > 0 {
-			notes = append(notes, count(dropped, "sample")+" left out")
+		if tally.Dropped > 0 {
+			notes = append(notes, count(tally.Dropped, "sample")+" left out")
 		}
 		if notes != nil {
 			fmt.Fprintln(p.stdout, strings.Join(notes, ", "))
 		}
 	}
-	if reportBad(p, c.Into, bad) || failed > 0 {
+	if reportBad(p, c.Into, bad) || tally.Failed > 0 {
 		return exitError(1)
 	}
 	return nil

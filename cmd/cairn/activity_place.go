@@ -84,22 +84,18 @@ func (c *placeAddCommand) position() (lat, lon float64, err error) {
 			return lat, lon, nil
 		}
 	}
-	f, err := os.Open(c.Near)
-	if err != nil {
+	if _, err := os.Stat(c.Near); err != nil {
 		const what = "--near is neither a recording that can be read nor LAT,LON in degrees, as 47.0000,8.0000"
 		return 0, 0, usageError{what}
 	}
-	defer func() { _ = f.Close() }()
-	file, err := publish.Read(f)
-	if err != nil {
-		return 0, 0, fmt.Errorf("%s: %w", shown(c.Near), err)
-	}
-	if len(file.Recordings) > 0 {
-		lat, lon, err = file.Recordings[0].Begin()
-	}
-	if err != nil {
+	source := publish.Source{Path: c.Near}
+	lat, lon, err = source.Begin()
+	switch {
+	case errors.Is(err, publish.ErrNoPosition), errors.Is(err, publish.ErrUnsteady):
 		return 0, 0, usageError{fmt.Sprintf("%s: %s: choose another recording that begins at the place, "+
 			"or give its LAT,LON", shown(c.Near), err)}
+	case err != nil:
+		return 0, 0, fmt.Errorf("%s: %w", shown(c.Near), err)
 	}
 	return lat, lon, nil
 }
@@ -116,9 +112,9 @@ func (c *placeAddCommand) compare(p *program, places *publish.Places) {
 	fmt.Fprintf(p.stdout, "of %s beside it, %.0f km:\n", activitiesOf(near), metres/1000)
 	for _, o := range costs {
 		fmt.Fprintf(p.stdout, "  --radius %.0f shows %.0f km (%.0f %%) and hides %d as too short. %s\n", o.RadiusM,
-			o.ShownM/1000, 100*o.ShownM/metres, o.TooShort, chanceOf(o.RadiusM, near-o.TooShort))
+			o.ShownM/1000, 100*o.ShownM/metres, o.TooShort, chanceOf(o.RadiusM, o.WaysOut))
 	}
-	if best := publish.Proposed(near, metres, costs); best != c.Radius {
+	if best := publish.Proposed(metres, costs); best != c.Radius {
 		fmt.Fprintf(p.stdout, "proposed: --radius %.0f (cairn activity place remove %s, then add it again)\n",
 			best, shown(c.Name))
 	}
@@ -127,8 +123,16 @@ func (c *placeAddCommand) compare(p *program, places *publish.Places) {
 // chanceOf says who finds a place of which so many activities show ways out.
 func chanceOf(radius float64, activities int) string {
 	found := publish.ChanceOf(radius, activities)
-	return fmt.Sprintf("Somebody with a street map finds such a home in up to %d of 100 towns "+
-		"to within 50 m, in %d to within 100 m", found.Within50M, found.Within100M)
+	return fmt.Sprintf("Somebody with a street map finds such a home in %s %d of 100 towns "+
+		"to within 50 m, in %d to within 100 m", bound(found, activities), found.Within50M, found.Within100M)
+}
+
+// bound says on which side of a chance the truth is: of more activities than were measured it is worse.
+func bound(c publish.Chance, activities int) string {
+	if activities > c.Activities {
+		return "more than"
+	}
+	return "up to"
 }
 
 type placeListCommand struct {
@@ -200,7 +204,8 @@ func printWays(p *program, dir string, ways []publish.Ways) {
 		}
 		fmt.Fprintf(p.stdout, "%s: ways out in %s. %s", name, activitiesOf(w.Out), chanceOf(w.Place.RadiusM, w.Out))
 		if c := publish.ChanceOf(publish.MaxRadiusM, w.Out); c.RadiusM > w.Place.RadiusM {
-			fmt.Fprintf(p.stdout, "; with --radius %.0f in %d and %d", c.RadiusM, c.Within50M, c.Within100M)
+			const other = "; with --radius %.0f in %s %d and %d"
+			fmt.Fprintf(p.stdout, other, c.RadiusM, bound(c, w.Out), c.Within50M, c.Within100M)
 		}
 		fmt.Fprintln(p.stdout)
 	}
