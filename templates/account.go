@@ -29,6 +29,8 @@ import (
 type Member struct {
 	Handle, DisplayName string
 	Admin               bool
+	// Publish reports whether the person may use AccountPublish.
+	Publish bool
 	// Flags are the access flags that are on.
 	Flags []string
 	Answer
@@ -174,6 +176,20 @@ func (AccountInviteSlip) page() (string, bool) { return "account-invite-slip", f
 type AccountData struct{ Member }
 
 func (AccountData) page() (string, bool) { return "account-data", false }
+
+// AccountPublish is the page on which people make published folders of their recordings, in the browser.
+type AccountPublish struct{ Member }
+
+// publishPage is the name of AccountPublish, and publishWorker the static file that runs the program.
+const (
+	publishPage   = "account-publish"
+	publishWorker = "publish-worker.js"
+)
+
+// Command returns the command that does what the page does.
+func (AccountPublish) Command() string { return "cairn activity import" }
+
+func (AccountPublish) page() (string, bool) { return publishPage, false }
 
 // SessionRow is one signed-in browser. A zero time is shown as "never".
 type SessionRow struct {

@@ -25,6 +25,7 @@ func (r *Renderer) funcs() template.FuncMap {
 		"otpauth":      otpauthOrNothing,
 		"plain":        func(target string) bool { return r.https && isPlainHTTP(target) },
 		"static":       r.staticPath,
+		"programsize":  r.program.Size,
 		"describedby":  describedBy,
 		"invalid":      isInvalid,
 		"fielderror":   func(f form, field string) string { message, _ := f.fault(field); return message },

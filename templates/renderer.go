@@ -45,6 +45,8 @@ type Options struct {
 	HTTPS bool
 	// Now is the clock for relative times on pages; nil means time.Now.
 	Now func() time.Time
+	// Program is for AccountPublish; the zero Program means the one that was built in, if any.
+	Program Program
 }
 
 // Renderer fills the pages. It is safe for concurrent use.
@@ -53,8 +55,9 @@ type Renderer struct {
 	https    bool
 	now      func() time.Time
 	pages    map[string]func() (*template.Template, error) // by language tag, a slash and the name of the page
-	static   map[string]*Document                          // by hashed name
+	static   map[string]http.Handler                       // by hashed name
 	hashed   map[string]string
+	program  Program
 	instance atomic.Pointer[func() string]
 	look     atomic.Pointer[func() Look]
 }
@@ -85,7 +88,7 @@ var samples = []Page{
 	SecondFactor{}, Confirm{}, TOTP{}, RecoveryCodes{},
 	Logout{}, SignedOut{}, GoBack{}, Error{},
 	Account{}, AccountSecurity{}, AccountDevices{}, AccountApps{}, AccountInvites{},
-	AccountInviteSlip{}, AccountData{},
+	AccountInviteSlip{}, AccountData{}, AccountPublish{},
 	AdminOverview{}, AdminUsers{}, AdminUser{}, AdminInvites{}, AdminApplications{}, AdminSettings{}, AdminAudit{},
 }
 
@@ -99,6 +102,9 @@ func New(opts Options) (*Renderer, error) {
 	}
 	r := &Renderer{base: opts.BasePath, https: opts.HTTPS, now: opts.Now}
 	r.pages = make(map[string]func() (*template.Template, error))
+	if r.program = opts.Program; r.program.Size() == 0 {
+		r.program = built()
+	}
 	if err := r.loadStatic(); err != nil {
 		return nil, err
 	}
@@ -167,9 +173,14 @@ func (r *Renderer) Render(w http.ResponseWriter, req *http.Request, status int, 
 		return err
 	}
 	// Allow only what the service itself serves: no inline script or style, no frame around the page.
-	policy := "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	name, leavesOrigin := page.page()
+	script := "script-src 'self'"
+	if name == publishPage {
+		script += " 'wasm-unsafe-eval'" // for browsers that give a worker the policy of its page
+	}
+	policy := "default-src 'none'; " + script + "; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 		"base-uri 'none'; frame-ancestors 'none'"
-	if _, leavesOrigin := page.page(); !leavesOrigin {
+	if !leavesOrigin {
 		policy += "; form-action 'self'"
 	}
 	h := w.Header()

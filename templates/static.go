@@ -22,8 +22,11 @@ var contentTypes = map[string]string{
 	".svg": "image/svg+xml",
 }
 
+// forGood is the Cache-Control of a file whose name has the hash of its content.
+const forGood = "public, max-age=31536000, immutable"
+
 func (r *Renderer) loadStatic() error {
-	r.static, r.hashed = make(map[string]*Document), make(map[string]string)
+	r.static, r.hashed = make(map[string]http.Handler), make(map[string]string)
 	entries, err := fs.ReadDir(staticFiles, "static")
 	if err != nil {
 		return fmt.Errorf("list static files: %w", err)
@@ -33,17 +36,29 @@ func (r *Renderer) loadStatic() error {
 		if err != nil {
 			return fmt.Errorf("read static file %q: %w", e.Name(), err)
 		}
-		ext := path.Ext(e.Name())
-		contentType, ok := contentTypes[ext]
-		if !ok {
-			return fmt.Errorf("static file %q: no content type for %q", e.Name(), ext)
+		if err := r.addStatic(e.Name(), body); err != nil {
+			return err
 		}
-		sum := sha256.Sum256(body)
-		hash := hex.EncodeToString(sum[:8])
-		hashed := strings.TrimSuffix(e.Name(), ext) + "." + hash + ext
-		r.hashed[e.Name()] = hashed
-		r.static[hashed] = NewDocument(contentType, "public, max-age=31536000, immutable", `"`+hash+`"`, body, nil)
 	}
+	if r.program.Size() == 0 {
+		return nil
+	}
+	name := "publish." + hex.EncodeToString(r.program.trailer()) + ".wasm"
+	r.hashed["publish.wasm"], r.static[name] = name, r.program
+	return r.addStatic("wasm_exec.js", r.program.Exec)
+}
+
+func (r *Renderer) addStatic(name string, body []byte) error {
+	ext := path.Ext(name)
+	contentType, ok := contentTypes[ext]
+	if !ok {
+		return fmt.Errorf("static file %q: no content type for %q", name, ext)
+	}
+	sum := sha256.Sum256(body)
+	hash := hex.EncodeToString(sum[:8])
+	hashed := strings.TrimSuffix(name, ext) + "." + hash + ext
+	r.hashed[name] = hashed
+	r.static[hashed] = NewDocument(contentType, forGood, `"`+hash+`"`, body, nil)
 	return nil
 }
 
@@ -85,7 +100,11 @@ func (r *Renderer) Static() http.Handler {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		// An SVG opened on its own is a document: it must not load or run anything either.
-		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		policy := "default-src 'none'; frame-ancestors 'none'"
+		if name == r.hashed[publishWorker] { // a worker has the policy of its script
+			policy += "; script-src 'self' 'wasm-unsafe-eval'"
+		}
+		h.Set("Content-Security-Policy", policy)
 		file.ServeHTTP(w, req)
 	})
 }

@@ -1,6 +1,8 @@
 package templates_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -50,6 +52,67 @@ func TestStaticFilesAreKeptForGoodUnderTheirHash(t *testing.T) {
 		if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" {
 			t.Errorf("POST %s: status %d, Allow %q", name, w.Code, w.Header().Get("Allow"))
 		}
+	}
+}
+
+// programText is what the tests have for the program of AccountPublish.
+const programText = "\x00asm, says a test"
+
+func packedProgram(t *testing.T) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write([]byte(programText)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// The program is sent as it is stored. A client that cannot unpack gets the whole of it too, and nobody else may
+// compile WebAssembly: the policy of a worker is that of its script.
+func TestProgramIsSentPacked(t *testing.T) {
+	r := newRenderer(t, templates.Options{BasePath: "/id"})
+	get := func(name string, header ...string) *httptest.ResponseRecorder {
+		t.Helper()
+		w, req := newRecorder(), httptest.NewRequest(http.MethodGet, r.StaticURL(name), nil)
+		for i := 0; i < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		r.Static().ServeHTTP(w, req)
+		return w
+	}
+	packed := get("publish.wasm", "Accept-Encoding", "br, gzip")
+	if h := packed.Header(); packed.Code != 200 || h.Get("Content-Encoding") != "gzip" || h.Get("Content-Type") != "application/wasm" ||
+		h.Get("Vary") != "Accept-Encoding" || !strings.Contains(h.Get("Cache-Control"), "immutable") || !bytes.Equal(packed.Body.Bytes(), packedProgram(t)) {
+		t.Errorf("packed: %d %v", packed.Code, h)
+	}
+	if plain := get("publish.wasm"); plain.Header().Get("Content-Encoding") != "" || plain.Body.String() != programText {
+		t.Errorf("plain: %v %q", plain.Header(), plain.Body)
+	}
+	if again := get("publish.wasm", "If-None-Match", packed.Header().Get("Etag")); again.Code != http.StatusNotModified || again.Body.Len() > 0 {
+		t.Errorf("with its ETag: %d", again.Code)
+	}
+	if got := get("wasm_exec.js"); got.Body.String() != "// wasm_exec.js" {
+		t.Errorf("wasm_exec.js: %d %q", got.Code, got.Body)
+	}
+	const nothing = "default-src 'none'; frame-ancestors 'none'"
+	for name, want := range map[string]string{
+		"publish-worker.js": nothing + "; script-src 'self' 'wasm-unsafe-eval'", "publish.js": nothing, "wasm_exec.js": nothing, "cairn.js": nothing,
+	} {
+		if got := get(name).Header().Get("Content-Security-Policy"); got != want {
+			t.Errorf("%s: policy %q, want %q", name, got, want)
+		}
+	}
+	without, err := templates.New(templates.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := render(t, without, templates.AccountPublish{}).Body.String()
+	if !strings.Contains(page, `id="publish-missing"`) || !strings.Contains(page, ".ci/build") || strings.Contains(page, "publish.js") || without.StaticURL("publish.wasm") != "" {
+		t.Error("a build without the program does not say how to get it")
 	}
 }
 

@@ -48,3 +48,11 @@ func (s *Site) export(w http.ResponseWriter, r *http.Request) error {
 func (s *Site) dataPage(_ *http.Request, m templates.Member) (templates.Page, error) {
 	return templates.AccountData{Member: m}, nil
 }
+
+// publishPage is for members with the flag activity. For others there is nothing at its address.
+func (s *Site) publishPage(_ *http.Request, m templates.Member) (templates.Page, error) {
+	if !m.Publish {
+		return nil, web.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address.")
+	}
+	return templates.AccountPublish{Member: m}, nil
+}

@@ -112,7 +112,7 @@ func TestSignedOutFormsChangeNothing(t *testing.T) {
 	} {
 		w.Browser().Page(path, "password", password).RedirectsTo("/login/")
 	}
-	for _, path := range []string{"/account/", "/account/security", "/account/devices", "/account/apps", "/account/invites", "/account/data"} {
+	for _, path := range []string{"/account/", "/account/security", "/account/devices", "/account/apps", "/account/invites", "/account/data", "/account/publish/"} {
 		if to := w.Browser().Page(path).Is(303).Header.Get("Location"); !strings.HasPrefix(to, "/login/") {
 			t.Errorf("%s: to %s", path, to)
 		}
@@ -156,7 +156,7 @@ func BenchmarkAccountPage(b *testing.B) {
 		browser = w.SignedIn("ada")
 		browser.Page("/account/profile", "display_name", "Ada")
 	}
-	for _, path := range []string{"/account/", "/account/security", "/account/devices", "/account/apps", "/account/invites", "/account/data"} {
+	for _, path := range []string{"/account/", "/account/security", "/account/devices", "/account/apps", "/account/invites", "/account/data", "/account/publish/"} {
 		b.Run(path, func(b *testing.B) {
 			for b.Loop() {
 				browser.Page(path).Is(200)

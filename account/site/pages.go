@@ -18,7 +18,7 @@ type memberPage func(r *http.Request, m templates.Member) (templates.Page, error
 func (s *Site) memberPages() map[string]memberPage {
 	return map[string]memberPage{
 		"": s.profilePage, "security": s.securityPage, "devices": s.devicesPage, "apps": s.appsPage,
-		"invites": s.invitesPage, "data": s.dataPage,
+		"invites": s.invitesPage, "data": s.dataPage, "publish/": s.publishPage,
 	}
 }
 
@@ -143,7 +143,7 @@ func refusedField(section string, p *web.Problem) string {
 func (s *Site) member(r *http.Request) templates.Member {
 	u := IdentityFrom(r.Context()).User
 	return templates.Member{Handle: u.Handle, DisplayName: u.DisplayName, Admin: u.Has(account.FlagAdmin), Flags: u.Flags,
-		Passwordless: u.Passwordless()}
+		Passwordless: u.Passwordless(), Publish: u.Has(account.FlagActivity)}
 }
 
 func (s *Site) showMember(

@@ -128,6 +128,24 @@ func TestActivitySchemaNeedsOnlyTheStandardLibraryAndJSON(t *testing.T) {
 	}
 }
 
+// The program of the page /account/publish/ sees recordings and places: nothing in it asks a network, and nothing is
+// the service's.
+func TestPublishProgramHasNoNetwork(t *testing.T) {
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "../publish-wasm")
+	list.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := []string{"activityschema", "activityschema/publish", "cmd/publish-wasm"}
+	for path := range strings.FieldsSeq(string(out)) {
+		name, isOurs := strings.CutPrefix(path, module+"/")
+		if path == "net" || path == "net/http" || isOurs && !slices.Contains(ours, name) {
+			t.Errorf("cmd/publish-wasm needs %s", path)
+		}
+	}
+}
+
 // fosite would bring them through github.com/ory/x, in whose place stands
 // provider/internal/oryx: a third of the program, and none of it is called. Protobuf is
 // the metrics library's.

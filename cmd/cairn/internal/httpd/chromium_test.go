@@ -212,7 +212,7 @@ func TestOpenWindowLearnsOfTheEndedSession(t *testing.T) {
 // the menu shows where the visitor is.
 func TestPagesFitInto320Pixels(t *testing.T) {
 	thirdParty(t)
-	s := startService(t, serviceOptions{})
+	s := startService(t, serviceOptions{Program: someProgram})
 	s.addUser("keeper", account.FlagAdmin, account.FlagActivity)
 	s.addUser("a-member-with-a-very-long-name", account.FlagActivity)
 	name := map[string]string{"instance_name": "Radsportgemeinschaft Hintertupfingen von 1889 e. V."}
@@ -227,7 +227,7 @@ func TestPagesFitInto320Pixels(t *testing.T) {
 	if _, err := chromedp.Call(tab, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: false}); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"/login/", "/register/", "/register/?code=AAAA", "/reset-password/", "/logout/", "/account/", "/account/security", "/account/devices", "/account/apps", "/account/invites", "/account/data", "/admin/", "/admin/audit", "/admin/users/a-member-with-a-very-long-name", "/nowhere", "/oauth2/authorize?client_id=x"} {
+	for _, path := range []string{"/login/", "/register/", "/register/?code=AAAA", "/reset-password/", "/logout/", "/account/", "/account/security", "/account/devices", "/account/apps", "/account/invites", "/account/data", "/account/publish/", "/admin/", "/admin/audit", "/admin/users/a-member-with-a-very-long-name", "/nowhere", "/oauth2/authorize?client_id=x"} {
 		for _, tag := range templates.LanguageTags() {
 			if _, err := chromedp.Call(tab, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": tag}}); err != nil {
 				t.Fatal(err)
@@ -489,14 +489,14 @@ func TestRefusedRegistrationShowsWhyAt360Pixels(t *testing.T) {
 // demo's included: what they cannot parse they do not run at all.
 func TestScriptsAreES2015(t *testing.T) {
 	command := nodeScript(t, "es2015.mjs", "acorn")
-	s := startService(t, serviceOptions{})
-	s.addUser("keeper", account.FlagAdmin)
+	s := startService(t, serviceOptions{Program: someProgram})
+	s.addUser("keeper", account.FlagAdmin, account.FlagActivity)
 	s.addClient("app", nil)
 	demo := startDemoApp(t, s)
 	b := s.browser()
 	texts := []string{b.get("/login/").Text, b.get("/oauth2/authorize?client_id=app&response_type=code&prompt=none&scope=openid&response_mode=form_post&redirect_uri=" + callbackOf("app")).Text}
 	b.signIn("keeper")
-	for _, path := range []string{"/account/", "/account/security", "/account/invites", "/admin/", "/admin/users/keeper", demo} {
+	for _, path := range []string{"/account/", "/account/security", "/account/invites", "/account/publish/", "/admin/", "/admin/users/keeper", demo} {
 		texts = append(texts, b.get(path).Text)
 	}
 	dir, seen := t.TempDir(), map[string]bool{}

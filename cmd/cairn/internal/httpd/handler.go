@@ -54,8 +54,9 @@ type Options struct {
 	Metrics *metrics.Metrics  // nil: nothing is counted
 	// MayLackKey is set if the operator wants no key, even though tokens were signed with one.
 	MayLackKey bool
-	// DocumentRoots is passed on to provider.Options, for tests.
+	// DocumentRoots and Program are passed on to provider.Options and templates.Options, for tests.
 	DocumentRoots *x509.CertPool
+	Program       templates.Program
 }
 
 // Handler is the HTTP handler with its background work.
@@ -92,7 +93,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	}
 	h := &Handler{}
 	base := strings.TrimSuffix(o.Config.Issuer.EscapedPath(), "/")
-	pages, err := templates.New(templates.Options{BasePath: base, HTTPS: o.Config.HTTPS, Now: o.Now})
+	pages, err := templates.New(templates.Options{BasePath: base, HTTPS: o.Config.HTTPS, Now: o.Now, Program: o.Program})
 	if err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
@@ -229,7 +230,7 @@ func mountPlain(m *mux.Router, a *site.Site, pages *templates.Renderer, ready *r
 	a.Handle(m, "/openapi.yaml", web.Methods{"GET": openAPI})
 	m.PathPrefix("/static/").Handler(pages.Static())
 	m.PathPrefix("/theme/").Handler(pages.Themes())
-	withoutSlash := []string{"/login", "/account", "/admin", "/admin/users", "/register", "/reset-password", "/logout"}
+	withoutSlash := []string{"/login", "/account", "/admin", "/account/publish", "/admin/users", "/register", "/reset-password", "/logout"}
 	for _, path := range append(withoutSlash, "/") {
 		a.Handle(m, path, web.Methods{"GET": a.Do(func(w http.ResponseWriter, r *http.Request) error {
 			if path == "/" {

@@ -36,6 +36,7 @@ import (
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
+	"github.com/cairn-id/cairn/templates"
 )
 
 // testDir is for what all tests of the package share.
@@ -146,6 +147,7 @@ type serviceOptions struct {
 	Metrics  *metrics.Metrics
 
 	DocumentRoots *x509.CertPool
+	Program       templates.Program
 }
 
 // sharedKey is one RSA key for all tests that do not rotate it: making one
@@ -211,7 +213,7 @@ func (s *service) serve(l net.Listener, o serviceOptions, log *slog.Logger) {
 	keys, err := config.LoadSigningKeys(settings.PrivateKeyFile, settings.AdditionalKeyFiles)
 	noError(s.t, err)
 	s.keys = keys
-	options := Options{Config: checked, Store: s.store, Secret: s.secret, Keys: keys, MayLackKey: settings.NoOIDC, Hasher: s.hasher, Mail: o.Mail, Now: o.Now, Log: log, Metrics: o.Metrics, DocumentRoots: o.DocumentRoots}
+	options := Options{Config: checked, Store: s.store, Secret: s.secret, Keys: keys, MayLackKey: settings.NoOIDC, Hasher: s.hasher, Mail: o.Mail, Now: o.Now, Log: log, Metrics: o.Metrics, DocumentRoots: o.DocumentRoots, Program: o.Program}
 	if len(keys) > 0 {
 		options.Signer, _ = libcrypto.Choose(keys[0], false)
 	}

@@ -75,6 +75,8 @@ var states = []state{
 	{name: "invites-none", handle: "bob", path: "/account/invites", page: "account-invites"},
 	{name: "invite-slip", handle: "ada", path: "/account/invites/slip?code=", page: "account-invite-slip"},
 	{name: "data", handle: "ada", path: "/account/data", page: "account-data"},
+	{name: "publish", handle: "ada", path: "/account/publish/", page: "account-publish"},
+	{name: "publish-refused", handle: "ada", path: "/account/publish/", page: "account-publish", fill: [][2]string{{"privacy", "blur_start"}}, click: "make", answer: "#make-error"},
 	{name: "confirm", handle: "ada", path: "/account/confirm?next=/account/security", page: "confirm"},
 	{name: "confirm-question", handle: "mia", path: "/account/security", page: "confirm", click: "totp-remove", answer: "#question"},
 	{name: "confirm-factors", handle: "mia", path: "/account/confirm?next=/account/security", page: "confirm"},
@@ -140,7 +142,7 @@ type furnished struct {
 
 func furnish(t *testing.T) *furnished {
 	t.Helper()
-	s := startService(t, serviceOptions{})
+	s := startService(t, serviceOptions{Program: someProgram})
 	s.addUser("keeper", account.FlagAdmin)
 	for _, handle := range []string{"bob", "eve", "mia"} {
 		s.addUser(handle)
