@@ -38,6 +38,7 @@ type API struct {
 	AllClients bool      `json:"all_clients"`
 	Clients    []string  `json:"clients"` // ids of the clients that may use it, unless AllClients
 	CreatedAt  time.Time `json:"-"`
+	Managed    bool      `json:"managed,omitempty"` // registered by an apply, which may remove it
 }
 
 // APIScope is a scope of one API, with its sentence on the consent page.

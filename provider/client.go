@@ -70,6 +70,7 @@ type Client struct {
 	AllowInsecureRedirect bool           `json:"allow_insecure_redirect"`            // http beyond the loopback
 	Secrets               []ClientSecret `json:"secrets"`                            // valid ones, newest first
 	CreatedAt             time.Time      `json:"created_at"`
+	Managed               bool           `json:"managed,omitempty"` // registered by an apply, which may remove it
 
 	// APIs lists the URIs of the APIs that the Allowance of a client with a Document permits; clients
 	// are stored without it.

@@ -47,6 +47,7 @@ type Allowance struct {
 	Scopes    []string // that they may request, including openid
 	APIs      []string // URIs of the APIs that they may use
 	CreatedAt time.Time
+	Managed   bool // made by an apply, which may remove it
 }
 
 // AllowanceStore manages allowances for the operator.

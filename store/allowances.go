@@ -19,18 +19,20 @@ type allowanceRow struct {
 	Scopes    string
 	APIs      string `gorm:"column:apis"`
 	CreatedAt int64  `gorm:"autoCreateTime:false"`
+	Managed   bool
 }
 
 func (r allowanceRow) allowance() provider.Allowance {
 	return provider.Allowance{
 		URL: r.URL, Scopes: strings.Fields(r.Scopes), APIs: strings.Fields(r.APIs), CreatedAt: fromUnix(r.CreatedAt),
+		Managed: r.Managed,
 	}
 }
 
 // Allowances implements provider.AllowanceStore.
 func (s *Store) Allowances(ctx context.Context) ([]provider.Allowance, error) {
 	var rows []allowanceRow
-	err := s.conn(ctx).Raw(`SELECT url, scopes, apis, created_at FROM client_allowances
+	err := s.conn(ctx).Raw(`SELECT url, scopes, apis, created_at, managed FROM client_allowances
 		ORDER BY url`).Find(&rows).Error
 	return each(rows, allowanceRow.allowance), fail("list allowances", err)
 }
@@ -42,7 +44,7 @@ func (s *Store) AllowClients(ctx context.Context, a provider.Allowance, audit ac
 	}
 	row := allowanceRow{
 		URL: a.URL, Scopes: strings.Join(a.Scopes, " "), APIs: strings.Join(a.APIs, " "),
-		CreatedAt: toUnix(a.CreatedAt),
+		CreatedAt: toUnix(a.CreatedAt), Managed: a.Managed,
 	}
 	return s.write(ctx, "allow clients", func(tx *transaction) error {
 		for _, uri := range a.APIs {

@@ -27,6 +27,7 @@ type apiRow struct {
 	Previous      []byte
 	PreviousUntil int64
 	CreatedAt     int64 `gorm:"autoCreateTime:false"`
+	Managed       bool
 }
 
 type apiScopeRow struct {
@@ -44,7 +45,7 @@ type apiClientRow struct {
 func (r apiRow) api() *provider.API {
 	a := &provider.API{
 		URI: r.URI, ID: r.ID, Name: r.Name, Opaque: r.Opaque, Lifetime: time.Duration(r.Lifetime) * time.Second,
-		Algorithm: r.Algorithm, AllClients: r.AllClients, CreatedAt: fromUnix(r.CreatedAt),
+		Algorithm: r.Algorithm, AllClients: r.AllClients, CreatedAt: fromUnix(r.CreatedAt), Managed: r.Managed,
 		Secrets: []provider.ClientSecret{{Hash: r.Secret, CreatedAt: fromUnix(r.SecretAt)}},
 	}
 	if len(r.Previous) > 0 {
@@ -103,7 +104,7 @@ func (s *Store) CreateAPI(ctx context.Context, a *provider.API, audit account.Au
 	row := apiRow{
 		URI: a.URI, ID: a.ID, Name: a.Name, Opaque: a.Opaque, Lifetime: int64(a.Lifetime / time.Second),
 		Algorithm: a.Algorithm, AllClients: a.AllClients, Secret: a.Secrets[0].Hash,
-		SecretAt: toUnix(a.Secrets[0].CreatedAt), CreatedAt: toUnix(a.CreatedAt),
+		SecretAt: toUnix(a.Secrets[0].CreatedAt), CreatedAt: toUnix(a.CreatedAt), Managed: a.Managed,
 	}
 	defaults, _ := provider.NewAPI(a.URI, a.Name, a.CreatedAt)
 	audit.Detail = changed(defaults, a)

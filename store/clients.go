@@ -44,6 +44,7 @@ type clientRow struct {
 	OptionalScopes        string
 	CreatedAt             int64 `gorm:"autoCreateTime:false"`
 	Document              bool
+	Managed               bool
 }
 
 type clientSecretRow struct {
@@ -75,7 +76,7 @@ func (r clientRow) client() *provider.Client {
 		DeviceGrant: r.DeviceGrant, DPoPBound: r.DPoPBound, Profile: r.Profile,
 		RefreshGrace: time.Duration(r.RefreshGrace) * time.Second, BackchannelLogoutURI: r.BackchannelURI,
 		BackchannelPrivate: r.BackchannelPrivate, CreatedAt: fromUnix(r.CreatedAt), Document: r.Document,
-		HomeURI: r.HomeURI, InitiateLoginURI: r.InitiateLoginURI,
+		HomeURI: r.HomeURI, InitiateLoginURI: r.InitiateLoginURI, Managed: r.Managed,
 	}
 	// Empty means nil, as when the client was created.
 	if r.JWKS != "" {
@@ -103,7 +104,7 @@ func newClientRow(c *provider.Client) clientRow {
 		PostLogoutURIs: strings.Join(c.PostLogoutRedirectURIs, "\n"), BackchannelURI: c.BackchannelLogoutURI,
 		BackchannelPrivate: c.BackchannelPrivate, Groups: strings.Join(c.Groups, " "), CreatedAt: toUnix(c.CreatedAt),
 		Document: c.Document, DPoPBound: c.DPoPBound, Profile: c.Profile, HomeURI: c.HomeURI,
-		OptionalScopes: strings.Join(c.OptionalScopes, " "), InitiateLoginURI: c.InitiateLoginURI,
+		OptionalScopes: strings.Join(c.OptionalScopes, " "), InitiateLoginURI: c.InitiateLoginURI, Managed: c.Managed,
 	}
 }
 
@@ -323,7 +324,7 @@ func (s *Store) removeClient(ctx context.Context, id string, also func(tx *trans
 		}
 		return also(tx)
 	})
-	if err != nil {
+	if err != nil || s.joined != nil {
 		return err
 	}
 	return s.purgeClient(ctx, id)

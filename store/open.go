@@ -72,6 +72,7 @@ type Store struct {
 	writer   *writer                               // nil on PostgreSQL
 	dataKey  func() (*dataKey, error)              // nil: none is configured
 	mails    chan struct{}                         // holds one value after mails were added
+	joined   *transaction                          // whose part every operation is: see Together; usually nil
 	// revocationsNoted is the time up to which noteRevocations has checked, in Unix seconds.
 	revocationsNoted atomic.Int64
 }

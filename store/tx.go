@@ -151,6 +151,9 @@ func (s *Store) perform(ctx context.Context, op operation) error {
 }
 
 func (s *Store) try(ctx context.Context, op operation) error {
+	if s.joined != nil {
+		return s.join(ctx, op)
+	}
 	if s.writer != nil && !op.alone {
 		return fail(op.doing, canceled(ctx, s.writer.write(ctx, s, op)))
 	}

@@ -21,6 +21,6 @@ func TestFlagsOfAClientAreItsFields(t *testing.T) {
 		}
 	}
 	missing(flags, client, "Public JWKSFile LogoFile")
-	missing(client, flags, "ID Name Document JWKS Logo Secrets CreatedAt APIs")
+	missing(client, flags, "ID Name Document JWKS Logo Secrets CreatedAt Managed APIs")
 	missing(clear, flags, "")
 }
