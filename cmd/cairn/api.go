@@ -101,15 +101,19 @@ func (o *apiOptions) apply(a *provider.API) error {
 
 // inAPIFlags names the flag where a registration breaks a rule.
 func inAPIFlags(err error) error {
-	flags := map[string]string{
-		"resource": "the URI", "name": "--name", "scopes": "--scope",
-		"lifetime": "--lifetime", "alg": "--alg", "clients": "--client",
-	}
 	var broken *provider.RegistrationError
 	if errors.As(err, &broken) {
-		return usageError{broken.Describe(flags[broken.Member])}
+		return usageError{broken.Describe(apiFlag(broken.Member))}
 	}
 	return err
+}
+
+// apiFlag returns the flag that sets a member of a registration.
+func apiFlag(member string) string {
+	return map[string]string{
+		"resource": "the URI", "name": "--name", "scopes": "--scope",
+		"lifetime": "--lifetime", "alg": "--alg", "clients": "--client",
+	}[member]
 }
 
 // apiDocument is an API as the commands print it.

@@ -25,7 +25,7 @@ var unaudited = map[string]string{
 	"backup create": "writes a file", "backup verify": "reads", "mail test": "sends a mail", "keys generate": "writes a file",
 	"demo": "has an installation of its own", "serve": "writes the rows of what people do", "migrate": "changes the schema alone",
 	"copy": "the copy has the rows of its original", "help": "prints", "version": "prints", "man": "prints", "completion": "prints",
-	"activity validate": "reads files", "activity import": "writes files", "activity blur": "writes files", "activity index": "writes files",
+	"export clients": "reads", "activity validate": "reads files", "activity import": "writes files", "activity blur": "writes files", "activity index": "writes files",
 	"activity preview": "writes files", "activity schema": "prints", "activity place add": "writes a file", "activity place list": "reads a file",
 	"activity place remove": "writes a file",
 }
@@ -48,6 +48,7 @@ func commandsOf(node *kong.Node) (names []string) {
 // Every command that changes an installation writes what it did, and nothing that is secret.
 func TestChangingCommandsAreInTheAuditLog(t *testing.T) {
 	s, _ := sqliteShell(t)
+	fatalIf(t, os.WriteFile("apply.yaml", []byte("clients: [{id: file, public: true, redirect-uri: https://file.example.org/}]"), 0o600))
 	fatalIf(t, os.WriteFile("users.csv", []byte("handle,display_name\ngrace,Grace\n"), 0o600))
 	old, err := sql.Open("sqlite3", "old.db")
 	fatalIf(t, err)
@@ -92,6 +93,7 @@ func TestChangingCommandsAreInTheAuditLog(t *testing.T) {
 		{"api rotate-secret", api + " -q", "api.rotate_secret", api, ""},
 		{"api remove", api + " --yes", "api.remove", api, ""},
 		{"client remove", "tours --yes", "client.remove", "client:tours", ""},
+		{"apply", "apply.yaml", "client.create", "client:file", "redirect_uris token_endpoint_auth_method managed=on"},
 		{"invite add", "-q", "invite.create", "", ""},
 		{"invite revoke", "$", "invite.revoke", "", ""},
 		{"user add", "ada --generate-password", "user.create", "ada", ""},

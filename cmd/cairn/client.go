@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -210,11 +211,18 @@ func memberFlag(member string) string {
 	for _, flag := range reflect.VisibleFields(reflect.TypeFor[clientOptions]()) {
 		if f, ok := registration.FieldByName(flag.Name); ok {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			flags[name] = "--" + flag.Tag.Get("name")
+			flags[name] = "--" + flagName(flag)
 		}
 	}
 	return flags[member]
 }
+
+// flagName returns the name of the flag of a field.
+func flagName(f reflect.StructField) string {
+	return cmp.Or(f.Tag.Get("name"), strings.ToLower(wordStart.ReplaceAllString(f.Name, "$1-$2")))
+}
+
+var wordStart = regexp.MustCompile("([a-z])([A-Z])")
 
 // inFlags names the flag where a registration breaks a rule.
 func inFlags(err error) error {
@@ -236,9 +244,10 @@ type addClientCommand struct {
 	databaseFlags
 	secretOutput
 	clientOptions
-	Quiet bool   `short:"q" help:"Print only the id (a confidential client's secret is then never shown)."`
-	Name  string `arg:"" help:"Name that users see on the consent page."`
-	ID    string `placeholder:"ID" help:"Client id; generated if not given."`
+	Quiet      bool   `short:"q" help:"Print only the id (a confidential client's secret is then never shown)."`
+	Name       string `arg:"" help:"Name that users see on the consent page."`
+	ID         string `placeholder:"ID" help:"Client id; generated if not given."`
+	SecretFile string `name:"secret-file" placeholder:"FILE" help:"File with a secret of your own, - for standard input: at least 32 random characters. It is not printed. Without it one is generated."`
 }
 
 // Help implements kong.HelpProvider.
@@ -265,9 +274,20 @@ func (c *addClientCommand) Run(p *program) error {
 		if err := c.apply(p, st, client); err != nil {
 			return inFlags(err)
 		}
-		if client.HasSecret() {
+		switch {
+		case !client.HasSecret() && c.SecretFile != "":
+			return usageError{"--secret-file: " + noSecretHere}
+		case client.HasSecret():
 			client.Secrets = make([]provider.ClientSecret, 1)
-			secret, client.Secrets[0] = provider.NewSecret(client.CreatedAt)
+			var err error
+			if c.SecretFile != "" {
+				client.Secrets[0], err = readSecret(p, c.SecretFile, client.CreatedAt)
+			} else {
+				secret, client.Secrets[0] = provider.NewSecret(client.CreatedAt)
+			}
+			if err != nil {
+				return usagef("--secret-file: %s", err)
+			}
 		}
 		if err := st.CreateClient(p.ctx, client, onClient(account.RegisterClient, client.ID)); errors.Is(err, provider.ErrClientExists) {
 			return fmt.Errorf("--id: the client %s exists already: choose another id", client.ID)
@@ -281,6 +301,18 @@ func (c *addClientCommand) Run(p *program) error {
 		}
 		return c.print(p, client, secret)
 	})
+}
+
+const noSecretHere = "only for a client that authenticates with a secret"
+
+// readSecret reads a secret that the operator has chosen: the first line of a file.
+func readSecret(p *program, file string, now time.Time) (provider.ClientSecret, error) {
+	b, err := p.read(file, 4096)
+	if err != nil {
+		return provider.ClientSecret{}, err
+	}
+	line, _, _ := strings.Cut(string(b), "\n")
+	return provider.GivenSecret(strings.TrimRight(line, "\r"), now)
 }
 
 // warn prints the warnings about a registration.

@@ -87,14 +87,11 @@ func (c *allowClientCommand) Run(p *program) error {
 		if len(c.API) > 0 {
 			a.APIs = c.API
 		}
-		if !slices.Contains(a.Scopes, "openid") {
-			a.Scopes = append([]string{"openid"}, a.Scopes...)
-		}
 		if err := confirmReplacements(p, c.Yes, replaced...); err != nil {
 			return err
 		}
-		detail := strings.Join(slices.Concat(a.Scopes, a.APIs), " ")
-		if err := st.AllowClients(p.ctx, a, operator(account.AllowClients, a.URL, detail)); err != nil {
+		a.Scopes = withOpenID(a.Scopes)
+		if err := st.AllowClients(p.ctx, a, allowAudit(a)); err != nil {
 			var broken *provider.RegistrationError
 			if errors.As(err, &broken) {
 				flags := map[string]string{"url": "the URL", "scopes": "--scope", "apis": "--api"}
@@ -108,17 +105,38 @@ func (c *allowClientCommand) Run(p *program) error {
 	})
 }
 
+// withOpenID returns the scopes of an allowance, of which openid always is one.
+func withOpenID(scopes []string) []string {
+	if slices.Contains(scopes, "openid") {
+		return scopes
+	}
+	return append([]string{"openid"}, scopes...)
+}
+
+// allowAudit returns the row of the audit log for an allowance.
+func allowAudit(a provider.Allowance) account.Audit {
+	return operator(account.AllowClients, a.URL, strings.Join(slices.Concat(a.Scopes, a.APIs), " "))
+}
+
 // allowance returns the allowance of the URL as it is, or a new one with the scopes of most applications.
 func (c *allowClientCommand) allowance(p *program, st *store.Store) (provider.Allowance, error) {
 	all, err := st.Allowances(p.ctx)
 	if i := slices.IndexFunc(all, func(a provider.Allowance) bool { return a.URL == c.URL }); i >= 0 {
 		return all[i], err
 	}
-	a := provider.Allowance{URL: c.URL, CreatedAt: time.Now().UTC().Truncate(time.Second)}
-	if len(c.Scope) == 0 {
-		a.Scopes = []string{"openid", "profile", "email", "offline_access"}
+	a := newAllowance(c.URL, time.Now())
+	if len(c.Scope) > 0 {
+		a.Scopes = nil
 	}
 	return a, err
+}
+
+// newAllowance returns an allowance with the scopes of most applications.
+func newAllowance(url string, now time.Time) provider.Allowance {
+	return provider.Allowance{
+		URL: url, Scopes: []string{"openid", "profile", "email", "offline_access"},
+		CreatedAt: now.UTC().Truncate(time.Second),
+	}
 }
 
 func (c *allowClientCommand) show(p *program, st *store.Store) error {

@@ -38,6 +38,8 @@ type cli struct {
 
 	Client     clientCommand     `cmd:"" group:"apps" help:"Register and manage applications (OAuth 2.0 clients)."`
 	API        apiCommand        `cmd:"" group:"apps" help:"Register and manage APIs (audiences of access tokens)."`
+	Apply      applyCommand      `cmd:"" group:"apps" help:"Make clients, APIs, allowances and settings what a file says."`
+	Export     exportCommand     `cmd:"" group:"apps" help:"Print the registrations as a file for apply."`
 	Explain    explainCommand    `cmd:"" reads:"" group:"apps" help:"Explain the answer to an authorization request."`
 	ShowSecret showSecretCommand `cmd:"" reads:"" group:"apps" help:"Print the secret that verifies HS256 session cookies."`
 

@@ -105,6 +105,11 @@ func (s *service) open(p *program) error {
 	if err := s.checkKeys(p.ctx); err != nil {
 		return err
 	}
+	if file := s.settings.Apply; file != "" {
+		if err := applyAtStart(p, s.options.Store, file, s.log); err != nil {
+			return err
+		}
+	}
 	secret, note, err := sharedSecret(p.ctx, p.env, s.options.Store)
 	if err != nil {
 		return err

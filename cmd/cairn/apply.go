@@ -1,0 +1,552 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store"
+)
+
+type applyCommand struct {
+	databaseFlags
+	File   string `arg:"" optional:"" help:"YAML or JSON file, a folder of such files, or - for standard input."`
+	DryRun bool   `name:"dry-run" help:"Print what would change and change nothing; exit code 3 if something would."`
+	Prune  bool   `help:"Remove what an earlier apply registered and the file's list no longer has. What was registered by hand stays."`
+	Schema bool   `help:"Print the JSON Schema of the file."`
+}
+
+// Help implements kong.HelpProvider.
+func (*applyCommand) Help() string {
+	return `It makes clients, APIs, allowances and settings what the file says, all of it or nothing. The keys are the
+flags of client add, api add and client allow (docs/apply.md):
+
+  cairn export clients > clients.yaml
+  cairn apply --dry-run clients.yaml
+  cairn apply clients.yaml`
+}
+
+const exitChanges = 3 // of apply --dry-run
+
+// Run applies the file.
+func (c *applyCommand) Run(p *program) error {
+	switch {
+	case c.Schema:
+		return printApplySchema(p)
+	case c.File == "":
+		return usageError{"give a file, a folder, or - for standard input; see cairn apply --help"}
+	}
+	return c.withStore(p, func(st *store.Store) error {
+		a, err := applyTo(p, st, c.File, c.Prune, c.DryRun)
+		var faults faultsError
+		if errors.As(err, &faults) {
+			fmt.Fprintf(p.stderr, "%s\ncairn: %s\n", faults, nothingChanged(len(faults)))
+			return exitError(exitUsage)
+		}
+		if err != nil {
+			return err
+		}
+		for _, change := range a.changes {
+			fmt.Fprintln(p.stdout, strings.Join(append([]string{change.title()}, change.lines...), "\n"))
+		}
+		for _, note := range a.notes {
+			fmt.Fprintln(p.stderr, "cairn: "+note)
+		}
+		switch n := len(a.changes); {
+		case n == 0:
+			fmt.Fprintln(p.stdout, "nothing to change")
+		case c.DryRun:
+			fmt.Fprintf(p.stdout, "%d to change\n", n)
+			return exitError(exitChanges)
+		default:
+			fmt.Fprintf(p.stdout, "%d changed\n", n)
+		}
+		return nil
+	})
+}
+
+func nothingChanged(faults int) string {
+	if faults == 1 {
+		return "1 mistake: nothing was changed"
+	}
+	return fmt.Sprintf("%d mistakes: nothing was changed", faults)
+}
+
+// applyAtStart applies the file of serve --apply. Of several instances that start at once, one
+// changes something and the others wait for it.
+func applyAtStart(p *program, st *store.Store, file string, log *slog.Logger) error {
+	a, err := applyTo(p, st, file, false, false)
+	if err != nil {
+		return fmt.Errorf("--apply (SERVICE_APPLY): %w: nothing was changed", err)
+	}
+	for _, change := range a.changes {
+		log.Info("applied", "change", change.title())
+	}
+	for _, note := range a.notes {
+		log.Warn(note)
+	}
+	return nil
+}
+
+// change is one line of what an apply changes, with the lines of its fields.
+type change struct {
+	sign  string // + - ~
+	kind  string
+	id    string
+	lines []string
+}
+
+func (c change) title() string { return strings.TrimSpace(c.sign + " " + c.kind + " " + c.id) }
+
+// applier applies a file in a transaction.
+type applier struct {
+	*applyFile
+	p       *program
+	st      *store.Store
+	now     time.Time
+	changes []change
+	notes   []string
+
+	clients    []*provider.Client
+	apis       []*provider.API
+	allowances []provider.Allowance
+}
+
+var errDryRun = errors.New("dry run")
+
+// applyTo applies a file, all or nothing. Even a dry run writes, and then rolls back: so it meets each
+// rule that the store has.
+func applyTo(p *program, st *store.Store, path string, prune, dry bool) (a *applier, err error) {
+	file, err := readApply(p, path)
+	if err != nil {
+		return nil, err
+	}
+	faults := len(file.faults)
+	err = st.Together(p.ctx, "apply", func(tx *store.Store) error {
+		file.faults = file.faults[:faults] // it may run again
+		a = &applier{applyFile: file, p: p, st: tx, now: time.Now().UTC().Truncate(time.Second)}
+		if err := a.run(prune); err != nil {
+			return err
+		}
+		if err := file.err(); err != nil {
+			return err
+		}
+		if dry || len(a.changes) == 0 {
+			return errDryRun
+		}
+		return nil
+	})
+	if errors.Is(err, errDryRun) {
+		err = nil
+	}
+	return a, err
+}
+
+func (a *applier) run(prune bool) (err error) {
+	if a.clients, err = a.st.Clients(a.p.ctx); err != nil {
+		return err
+	}
+	if a.apis, err = a.st.APIs(a.p.ctx); err != nil {
+		return err
+	}
+	if a.allowances, err = a.st.Allowances(a.p.ctx); err != nil {
+		return err
+	}
+	if err := a.applySettings(); err != nil {
+		return err
+	}
+	for _, kind := range []struct {
+		name string
+		do   func(*entry) error
+	}{{"client", a.client}, {"API", a.api}, {"allowance", a.allowance}} {
+		for _, e := range a.entries {
+			if e.kind != kind.name {
+				continue
+			}
+			if err := a.peel(e, kind.do); err != nil {
+				return err
+			}
+		}
+	}
+	if prune && len(a.faults) == 0 {
+		return a.prune()
+	}
+	return nil
+}
+
+// placeholderURI stands for redirect URIs that were all wrong, so that the other rules are checked.
+const placeholderURI = "https://placeholder.invalid/"
+
+var flagNamed = regexp.MustCompile(`--([a-z-]+)(?: "([^"]*)")?`)
+
+// peel calls do with the entry. A fault of one value is reported at its line; then do is called again
+// without that value, to find the next fault. With faults everything is rolled back, so that do may
+// write what remains: other entries may refer to it. Only errors that are no faults are returned.
+func (a *applier) peel(e *entry, do func(*entry) error) error {
+	rest := *e
+	rest.values = maps.Clone(e.values)
+	for {
+		err := rest.parse()
+		if err == nil {
+			err = do(&rest)
+		}
+		if err == nil {
+			return nil
+		}
+		var broken *provider.RegistrationError
+		key, value, text := "", "", err.Error()
+		switch {
+		case errors.As(err, &broken):
+			key, value = e.keyOf(broken.Member), broken.Value
+			text = broken.Describe(key)
+		case errors.Is(err, account.ErrUnavailable) || a.p.ctx.Err() != nil:
+			return err
+		default:
+			for _, m := range flagNamed.FindAllStringSubmatch(text, -1) {
+				if _, given := rest.values[m[1]]; given {
+					key, value = m[1], m[2]
+					break
+				}
+			}
+		}
+		values, given := rest.values[key]
+		if len(e.lines[key]) > 0 && !given {
+			return nil // it lacks only because it was wrong
+		}
+		if !a.refersToFault(e, key, value) {
+			a.wrong(e.at(key, value), "%s: %s", e.title(), text)
+		}
+		switch i := rest.index(key, value); {
+		case key == e.key && rest.id != "":
+			rest.id = ""
+		case given && i >= 0 && len(values) > 1:
+			rest.values[key] = slices.Delete(slices.Clone(values), i, i+1)
+		case key == "redirect-uri" && !slices.Equal(values, []string{placeholderURI}):
+			rest.values[key] = []string{placeholderURI}
+		case given && key != e.key:
+			delete(rest.values, key)
+		default:
+			return nil
+		}
+	}
+}
+
+// refersToFault reports whether the value names an entry that is in the file, but too wrong to be written.
+func (a *applier) refersToFault(e *entry, key, value string) bool {
+	return len(a.faults) > 0 && slices.ContainsFunc(a.entries, func(o *entry) bool {
+		return o.id == value && value != "" && strings.EqualFold(o.kind, key) && o.kind != e.kind
+	})
+}
+
+// placeholder stands for an id that is missing or wrong.
+func (e *entry) placeholder(begin string) string { return fmt.Sprint(begin, "placeholder-", e.line) }
+
+// keyOf returns the key of a member of a registration.
+func (e *entry) keyOf(member string) string {
+	switch {
+	case member == "client_name" || member == "name":
+		return "name"
+	case member == "jwks" && len(e.values["jwks"]) > 0, e.kind == "allowance" && member == "url":
+		return member
+	case e.kind == "allowance":
+		return strings.TrimSuffix(member, "s") // scopes, apis
+	case e.kind == "API" && member == "resource":
+		return "uri"
+	case e.kind == "API":
+		return strings.TrimPrefix(apiFlag(member), "--")
+	}
+	return strings.TrimPrefix(memberFlag(member), "--")
+}
+
+// secretOf returns the secret that an entry gives, or nil.
+func (a *applier) secretOf(k secretKeys) (*provider.ClientSecret, error) {
+	var s provider.ClientSecret
+	var err error
+	switch {
+	case k.SecretFile != "" && k.SecretHash != "":
+		return nil, usageError{"give --secret-file or --secret-hash, not both"}
+	case k.SecretFile != "":
+		if s, err = readSecret(a.p, k.SecretFile, a.now); err != nil {
+			return nil, usagef("--secret-file: %s", err)
+		}
+	case k.SecretHash != "":
+		if s, err = provider.ParseSecretHash(k.SecretHash, a.now); err != nil {
+			return nil, usagef("--secret-hash: %s", err)
+		}
+	default:
+		return nil, nil
+	}
+	return &s, nil
+}
+
+// has reports whether a secret is one of those that work.
+func has(valid []provider.ClientSecret, s *provider.ClientSecret) bool {
+	return slices.ContainsFunc(valid, func(v provider.ClientSecret) bool { return slices.Equal(v.Hash, s.Hash) })
+}
+
+func (a *applier) client(e *entry) error {
+	k := *e.keys.(*clientKeys)
+	i := slices.IndexFunc(a.clients, func(c *provider.Client) bool { return c.ID == e.id })
+	c := provider.NewClient(cmp.Or(e.id, e.placeholder("")), e.id, a.now)
+	c.Managed = true
+	var old *provider.Client
+	if i >= 0 {
+		old = a.clients[i]
+		c.CreatedAt, c.Managed, c.Secrets, c.Logo = old.CreatedAt, old.Managed, old.Secrets, old.Logo
+	}
+	c.Name = cmp.Or(k.Name, c.ID)
+	if k.JWKS != "" {
+		if k.JWKSFile != nil {
+			return usageError{"give --jwks or --jwks-file, not both"}
+		}
+		var err error
+		if c.JWKS, err = provider.CheckClientKeys([]byte(k.JWKS)); err != nil {
+			return usagef("--jwks: %s", err)
+		}
+	}
+	if err := k.clientOptions.apply(a.p, a.st, c); err != nil {
+		return err
+	}
+	secret, err := a.secretOf(k.secretKeys)
+	switch {
+	case err != nil:
+		return err
+	case k.JWKS != "" && c.JWKS == nil:
+		return usageError{"--jwks: only for a client that authenticates with private_key_jwt"}
+	case secret != nil && !c.HasSecret():
+		key := "--secret-file"
+		if k.SecretHash != "" {
+			key = "--secret-hash"
+		}
+		return usagef("%s: %s", key, noSecretHere)
+	}
+	if err := c.Check(); err != nil {
+		return err
+	}
+	change := change{sign: "~", kind: "client", id: c.ID}
+	switch {
+	case old == nil:
+		change.sign = "+"
+		if c.Secrets = nil; secret != nil {
+			c.Secrets = []provider.ClientSecret{*secret}
+		}
+		err = a.st.CreateClient(a.p.ctx, c, onClient(account.RegisterClient, c.ID))
+		change.lines = differences(nil, clientFields(c))
+	default:
+		if c.Logo.Hash == old.Logo.Hash {
+			c.Logo = old.Logo
+		}
+		if names := provider.Changes(old, c); len(names) > 0 {
+			if change.lines = differences(clientFields(old), clientFields(c)); len(change.lines) == 0 {
+				change.lines = []string{"  ~ " + strings.Join(names, " ")} // the logo, or the order of a list
+			}
+			err = a.st.UpdateClient(a.p.ctx, c, onClient(account.UpdateClient, c.ID))
+		}
+		if err == nil && secret != nil && !has(old.Secrets, secret) {
+			change.lines = append(change.lines, "  ~ secret")
+			err = a.st.RotateClientSecret(a.p.ctx, c.ID, secret.Hash, a.now, a.now, onClient(account.RenewClient, c.ID))
+		}
+	}
+	if err != nil || len(change.lines) == 0 {
+		return err
+	}
+	a.changes, a.notes = append(a.changes, change), append(a.notes, c.Warnings()...)
+	if secret == nil && c.HasSecret() && len(c.Secrets) == 0 {
+		a.notes = append(a.notes, fmt.Sprintf("the client %s has no secret: write secret-file or secret-hash, "+
+			"or cairn client rotate-secret %s gives it one", c.ID, c.ID))
+	}
+	return nil
+}
+
+func (a *applier) api(e *entry) error {
+	k := *e.keys.(*apiKeys)
+	n, _ := provider.NewAPI(cmp.Or(e.id, e.placeholder(placeholderURI)), "", a.now)
+	n.Managed = true
+	var old *provider.API
+	if i := slices.IndexFunc(a.apis, func(o *provider.API) bool { return o.URI == e.id }); i >= 0 {
+		old = a.apis[i]
+		n.ID, n.Secrets, n.CreatedAt, n.Managed = old.ID, old.Secrets, old.CreatedAt, old.Managed
+	}
+	n.Name = cmp.Or(k.Name, n.URI)
+	if err := k.apiOptions.apply(n); err != nil {
+		return err
+	}
+	slices.Sort(n.Clients)
+	n.Clients = slices.Compact(n.Clients)
+	secret, err := a.secretOf(k.secretKeys)
+	if err == nil {
+		err = n.Check()
+	}
+	if err != nil {
+		return err
+	}
+	change := change{sign: "~", kind: "API", id: n.URI}
+	switch {
+	case old == nil:
+		change.sign = "+"
+		if secret != nil {
+			n.Secrets = []provider.ClientSecret{*secret}
+		}
+		err = a.st.CreateAPI(a.p.ctx, n, operator(account.RegisterAPI, n.URI, ""))
+		change.lines = differences(nil, apiFields(n))
+		if secret == nil && n.Opaque {
+			a.notes = append(a.notes, fmt.Sprintf("the API %s needs a secret for introspection: "+
+				"write secret-file or secret-hash, or cairn api rotate-secret %s gives it one", n.URI, n.URI))
+		}
+	default:
+		if names := provider.Changes(old, n); len(names) > 0 {
+			if change.lines = differences(apiFields(old), apiFields(n)); len(change.lines) == 0 {
+				change.lines = []string{"  ~ " + strings.Join(names, " ")}
+			}
+			err = a.st.UpdateAPI(a.p.ctx, n, operator(account.UpdateAPI, n.URI, ""))
+		}
+		if err == nil && secret != nil && !has(old.Secrets, secret) {
+			change.lines = append(change.lines, "  ~ secret")
+			err = a.st.RotateAPISecret(a.p.ctx, n.URI, *secret, a.now, true, operator(account.RenewAPI, n.URI, ""))
+		}
+	}
+	if err == nil && len(change.lines) > 0 {
+		a.changes = append(a.changes, change)
+	}
+	return err
+}
+
+func (a *applier) allowance(e *entry) error {
+	k := *e.keys.(*allowanceKeys)
+	n := newAllowance(cmp.Or(e.id, e.placeholder(placeholderURI)), a.now)
+	n.Managed, n.APIs = true, k.API
+	if len(k.Scope) > 0 {
+		n.Scopes = withOpenID(k.Scope)
+	}
+	change := change{sign: "+", kind: "allowance", id: n.URL}
+	i := slices.IndexFunc(a.allowances, func(o provider.Allowance) bool { return o.URL == e.id })
+	if i >= 0 {
+		change.sign = "~"
+		old := a.allowances[i]
+		n.CreatedAt, n.Managed = old.CreatedAt, old.Managed
+		if change.lines = differences(allowanceFields(old), allowanceFields(n)); len(change.lines) == 0 {
+			return n.Check()
+		}
+	} else {
+		change.lines = differences(nil, allowanceFields(n))
+	}
+	if err := n.Check(); err != nil {
+		return err
+	}
+	if err := a.st.AllowClients(a.p.ctx, n, allowAudit(n)); err != nil {
+		return err
+	}
+	a.changes = append(a.changes, change)
+	return nil
+}
+
+// applySettings changes the settings. Those that are wrong are reported, and the others used for the
+// checks of the rest.
+func (a *applier) applySettings() error {
+	if len(a.settings) == 0 {
+		return nil
+	}
+	users := account.NewAdministration(a.st, nil)
+	before, err := users.Settings(a.p.ctx)
+	if err != nil {
+		return err
+	}
+	rest := maps.Clone(a.settings)
+	for {
+		after, err := users.ChangeSettings(a.p.ctx, account.Operator(), rest)
+		if err == nil {
+			if lines := differences(settingFields(before), settingFields(after)); len(lines) > 0 {
+				a.changes = append(a.changes, change{"~", "settings", "", lines})
+			}
+			return nil
+		}
+		problem, known := web.ProblemOf(err)
+		if !known || len(problem.Errors) == 0 {
+			return err
+		}
+		left := len(rest)
+		for _, wrong := range problem.Errors {
+			name, _, _ := strings.Cut(strings.TrimPrefix(wrong.Pointer, "/"), "/")
+			if _, given := rest[name]; given {
+				a.wrong(a.lines[name], "settings: %s: %s", strings.TrimPrefix(wrong.Pointer, "/"), wrong.Detail)
+				delete(rest, name)
+			}
+		}
+		if len(rest) == left {
+			return err
+		}
+	}
+}
+
+// prune removes what an earlier apply made and the lists of the file no longer have.
+func (a *applier) prune() error {
+	gone := func(list, id string, managed bool) bool {
+		i := slices.IndexFunc(a.sections, func(s *section) bool { return s.name == list })
+		return managed && a.present[list] && a.find(a.sections[i], id) == nil
+	}
+	removed := func(kind, id string) { a.changes = append(a.changes, change{sign: "-", kind: kind, id: id}) }
+	for _, o := range a.allowances {
+		if gone("allowances", o.URL, o.Managed) {
+			if _, err := a.st.DisallowClients(a.p.ctx, o.URL, operator(account.DisallowClients, o.URL, "")); err != nil {
+				return err
+			}
+			removed("allowance", o.URL)
+		}
+	}
+	for _, o := range a.apis {
+		if gone("apis", o.URI, o.Managed) {
+			if err := a.st.RemoveAPI(a.p.ctx, o.URI, operator(account.RemoveAPI, o.URI, "")); err != nil {
+				return err
+			}
+			removed("API", o.URI)
+		}
+	}
+	for _, o := range a.clients {
+		if gone("clients", o.ID, o.Managed) {
+			if err := a.st.RemoveClient(a.p.ctx, o.ID, onClient(account.RemoveClient, o.ID)); err != nil {
+				return err
+			}
+			removed("client", o.ID)
+		}
+	}
+	return nil
+}
+
+// differences returns the lines of the fields that were removed and added.
+func differences(old, now []field) (lines []string) {
+	was, is := fieldLines(old), fieldLines(now)
+	for _, l := range was {
+		if !slices.Contains(is, l) {
+			lines = append(lines, "  - "+l)
+		}
+	}
+	for _, l := range is {
+		if !slices.Contains(was, l) {
+			lines = append(lines, "  + "+l)
+		}
+	}
+	return lines
+}
+
+func fieldLines(fields []field) (lines []string) {
+	for _, f := range fields {
+		if v := reflect.ValueOf(f.value); v.Kind() == reflect.Slice {
+			for i := range v.Len() {
+				lines = append(lines, fmt.Sprintf("%s: %v", f.key, v.Index(i)))
+			}
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%s: %v", f.key, f.value))
+	}
+	return lines
+}

@@ -1,0 +1,324 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"image"
+	"image/png"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/provider"
+)
+
+// docs/apply.schema.json is for editors. UPDATE_DOCS=1 writes it.
+func TestSchemaOfTheDocumentsIsThatOfTheProgram(t *testing.T) {
+	const file = "../../docs/apply.schema.json"
+	want := (&shell{t: t}).must("apply", "--schema")
+	have, _ := os.ReadFile(file)
+	if string(have) == want {
+		return
+	}
+	if os.Getenv("UPDATE_DOCS") == "" {
+		t.Fatalf("%s is another: run UPDATE_DOCS=1 go test ./cmd/cairn -run Schema", file)
+	}
+	fatalIf(t, os.WriteFile(file, []byte(want), 0o644))
+}
+
+// applySamples are values of keys of which the test below cannot make one by the tags, with further keys
+// that they need.
+var applySamples = map[string]string{
+	"redirect-uri": "[https://b.example.org/cb, https://a.example.org/cb]", "post-logout-redirect-uri": "[https://a.example.org/bye]",
+	"backchannel-logout-uri": "https://a.example.org/logout", "allow-private-backchannel": "true, backchannel-logout-uri: https://10.0.0.1/",
+	"public": "true", "scope": "[openid, email]", "auth-method": "client_secret_post",
+	"jwks":      `{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "a", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}, auth-method: private_key_jwt`,
+	"jwks-file": "keys.json, auth-method: private_key_jwt", "require-flag": "activity", "require-acr": "phr", "refresh-grace": "30s",
+	"profile": `fapi2, jwks-file: keys.json`, "id-token-alg": "ES256", "id-token-claims": "false", "optional-scope": "[email]",
+	"home-uri": "https://a.example.org/", "initiate-login-uri": "https://a.example.org/start", "group": "[activity]",
+	"name": "Another", "secret-hash": "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "secret-file": "secret",
+	"logo-file": "logo.png", "API scope": "{trails.read: See your trails}", "API token": "opaque", "API lifetime": "5m", "API alg": "ES256",
+	"API client": "[before]", "allowance scope": "[openid, email]", "allowance api": "[https://before.example.org]",
+}
+
+// Each key of each list is applied, is in the schema, and comes back by export: a second run of what was
+// exported changes nothing. A new flag of client add or api add is found here by itself.
+func TestEveryKeyOfAnEntryIsAppliedAndExported(t *testing.T) {
+	s, _ := sqliteShell(t)
+	secret := strings.Repeat("x7Kq", 3) + "-Wn2mB5vR8tY1uE4oP6aS"
+	var logo bytes.Buffer
+	fatalIf(t, png.Encode(&logo, image.NewGray(image.Rect(0, 0, 2, 2))))
+	for name, text := range map[string]string{
+		"secret": secret + "\n", "keys.json": `{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "a", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`,
+		"logo.png": logo.String(),
+	} {
+		fatalIf(t, os.WriteFile(name, []byte(text), 0o600))
+	}
+	s.must("client", "add", "Before", "--id", "before", "--public", "--redirect-uri", "https://before.example.org/cb")
+	s.must("api", "add", "https://before.example.org", "--name", "Before", "--all-clients")
+	starts := map[string]string{
+		"client": "{id: ID, redirect-uri: https://a.example.org/cb", "API": "{uri: https://ID.example.org", "allowance": "{url: https://ID.example.org/*",
+	}
+	lists, err := sections()
+	fatalIf(t, err)
+	var before, with strings.Builder
+	var titles []string
+	for _, list := range lists {
+		fmt.Fprintf(&before, "%s:\n", list.name)
+		fmt.Fprintf(&with, "%s:\n", list.name)
+		for _, key := range list.names {
+			value, id := cmp.Or(applySamples[list.kind+" "+key], applySamples[key]), fmt.Sprintf("e%d", len(titles))
+			if value == "" && list.flags[key].IsBool() {
+				value = "true"
+			}
+			if key == list.key {
+				continue
+			} else if value == "" {
+				t.Errorf("give %s of the %s a value in applySamples", key, list.kind)
+				continue
+			}
+			start := strings.ReplaceAll(starts[list.kind], "ID", id)
+			fmt.Fprintf(&before, "- %s}\n", start)
+			if key == "redirect-uri" {
+				start = "{id: " + id
+			}
+			fmt.Fprintf(&with, "- %s, %s: %s}\n", start, key, value)
+			_, title, _ := strings.Cut(strings.TrimSuffix(start, ", redirect-uri: https://a.example.org/cb"), ": ")
+			titles = append(titles, "~ "+list.kind+" "+title+"\n")
+		}
+	}
+	apply := func(text string) string {
+		t.Helper()
+		fatalIf(t, os.WriteFile("apply.yaml", []byte(text), 0o600))
+		return s.must("apply", "apply.yaml")
+	}
+	apply(before.String())
+	printed := apply(with.String())
+	for _, title := range titles {
+		if !strings.Contains(printed, title) {
+			t.Errorf("nothing is changed for %s", title)
+		}
+	}
+	all := s.must("export", "clients")
+	for _, text := range []string{with.String(), all} {
+		if printed := apply(text); printed != "nothing to change\n" {
+			t.Errorf("again: %s", printed)
+		}
+	}
+	// What was exported makes the same in an empty installation.
+	s.environ = []string{"SERVICE_DATABASE=other.db"}
+	s.must("init", "--handle", "keeper", "--generate-password")
+	apply(all)
+	if again := s.must("export", "clients"); again != all {
+		t.Errorf("another installation exports\n%s\nfrom\n%s", again, all)
+	}
+	if strings.Contains(all, secret) || strings.Contains(s.must("audit", "list", "-o", "json"), secret) {
+		t.Error("a secret is in what was exported, or in the audit log")
+	}
+}
+
+// Each mistake is named with its line and its remedy, and nothing is changed.
+func TestApplyNamesEveryMistakeWithItsLine(t *testing.T) {
+	s, _ := sqliteShell(t)
+	fatalIf(t, os.WriteFile("short", []byte("hunter2\n"), 0o600))
+	const file = `clients:
+  - id: one
+    redirect-uri:
+      - http://one.example.org/cb
+      - https://one.example.org/*
+      - https://ok.example.org/
+    redirect-urls: []
+    secret-hash: md5:123
+    refresh-grace: 5m
+    trusted: perhaps
+  - id: one
+    redirect-uri: https://two.example.org/
+  - id: bad id
+    redirect-uri: https://three.example.org/
+    auth-method: basic
+    secret-file: short
+    require-flag: nobody
+  - id: four
+    public: true
+    auth-method: client_secret_post
+  - name: Nobody
+    redirect-uri: https://five.example.org/
+  - id: five
+    redirect-uri: https://five.example.org/
+    redirect-uri: https://six.example.org/
+    home-uri:
+apis:
+  - uri: https://api.example.org
+    scope: [openid=x, trails]
+    lifetime: 1s
+    client: [nobody, one, bad id]
+allowances:
+  - url: http://agents.example.org/*
+    api: [https://nothing.example.org]
+setings: {}
+settings:
+  max_user: 3
+  max_users: -1
+  registration: open
+  invites_per_member: many
+`
+	fatalIf(t, os.WriteFile("bad.yaml", []byte(file), 0o600))
+	before := s.must("export", "clients") + s.must("audit", "list")
+	code, printed := s.run("apply", "bad.yaml")
+	var lines []string
+	for i, want := range []string{
+		`4: client one: redirect-uri "http://one.example.org/cb": http is only for localhost, 127.0.0.1 and [::1]: use https, or allow-insecure-redirect on a network you trust`,
+		`5: client one: redirect-uri "https://one.example.org/*": wildcards are not supported`,
+		`7: client: there is no key "redirect-urls": did you mean redirect-uri?`,
+		"8: client one: secret-hash: write sha256: and 64 digits",
+		"9: client one: refresh-grace: whole seconds, at most 1m0s",
+		"10: trusted: write true or false",
+		"11: client one is in bad.yaml, line 2, already: remove one",
+		"13: client bad id: id: 1 to 64 letters, digits, - or _",
+		"15: client bad id: auth-method must be one of ",
+		"16: client bad id: secret-file: a secret has 32 to 512 characters: make one with: openssl rand -hex 32",
+		`17: client bad id: require-flag: there is no flag "nobody" here`,
+		"18: client four: redirect-uri: at least one is needed",
+		"19: client four: public and auth-method exclude each other",
+		"21: the client has no id: add one",
+		"25: client: redirect-uri is at line 24 already: remove one",
+		"26: home-uri: it is empty: write a value, or remove the line",
+		`29: API https://api.example.org: scope "trails": write NAME=SENTENCE`,
+		`29: API https://api.example.org: scope "openid": this is a scope of OpenID Connect`,
+		"30: API https://api.example.org: lifetime: whole seconds, from one minute to 24 hours",
+		`31: API https://api.example.org: client "nobody": there is no such client`,
+		`33: allowance http://agents.example.org/*: url "http://agents.example.org/*": `,
+		`34: allowance http://agents.example.org/*: api "https://nothing.example.org": there is no such API`,
+		`35: there is no key "setings": did you mean settings?`,
+		`37: settings: there is no key "max_user": did you mean max_users?`,
+		"38: settings: max_users: 0 (no limit) to 1,000,000",
+		`39: settings: registration: "invite" or "closed"`,
+		"40: settings: invites_per_member: must be a number",
+		"cairn: 27 mistakes: nothing was changed",
+	} {
+		if lines = strings.Split(strings.TrimSpace(printed), "\n"); i >= len(lines) || !strings.HasPrefix(strings.TrimPrefix(lines[i], "bad.yaml:"), want) {
+			t.Fatalf("line %d is not %q in\n%s", i+1, want, printed)
+		}
+	}
+	if len(lines) != 28 || code != exitUsage {
+		t.Errorf("exit code %d, %d lines\n%s", code, len(lines), printed)
+	}
+	if s.must("export", "clients")+s.must("audit", "list") != before {
+		t.Error("something was changed")
+	}
+}
+
+// A file for 50 clients, 5 APIs and settings, by several instances at once: one changes it all.
+func TestApplyOfManyIsQuickAndDoneOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, s *shell, dsn string) {
+		var file strings.Builder
+		file.WriteString("settings: {instance_name: The club, flags: [coach], max_users: 70}\nclients:\n")
+		for i := range 50 {
+			fmt.Fprintf(&file, "- {id: c%d, redirect-uri: [https://c%d.example.org/cb], require-flag: coach, home-uri: https://c%d.example.org/,\n"+
+				"   secret-hash: sha256:%064x}\n", i, i, i, i)
+		}
+		file.WriteString("apis:\n")
+		for i := range 5 {
+			fmt.Fprintf(&file, "- {uri: https://api%d.example.org, name: A, client: [c1, c%d], scope: {s%d: See it}}\n", i, i+10, i)
+		}
+		fatalIf(t, os.WriteFile("many.yaml", []byte(file.String()), 0o600))
+		start := time.Now()
+		if code, printed := s.run("apply", "many.yaml", "--dry-run"); code != exitChanges || !strings.HasSuffix(printed, "\n56 to change\n") {
+			t.Fatalf("exit code %d: %s", code, printed)
+		}
+		printed := make([]string, 4)
+		var all sync.WaitGroup
+		for i := range printed {
+			all.Go(func() {
+				of := &shell{t: t, environ: s.environ}
+				_, printed[i] = of.run("apply", "many.yaml")
+			})
+		}
+		all.Wait()
+		t.Logf("%d runs took %s", 1+len(printed), time.Since(start))
+		slices.Sort(printed)
+		last := len(printed) - 1
+		if !slices.Equal(printed[:last], slices.Repeat([]string{"nothing to change\n"}, last)) || !strings.HasSuffix(printed[last], "\n56 changed\n") {
+			t.Errorf("printed %q", printed)
+		}
+		rows := s.must("audit", "list", "-q")
+		start = time.Now()
+		if again := s.must("apply", "many.yaml"); again != "nothing to change\n" || s.must("audit", "list", "-q") != rows {
+			t.Errorf("a second run: %s", again)
+		}
+		if took := time.Since(start); took > 5*time.Second { // the bar is 2 s on an idle machine
+			t.Errorf("it took %s", took)
+		}
+		// The last entry fails in the database alone: all before it is undone.
+		fatalIf(t, os.WriteFile("many.yaml", []byte(strings.Replace(file.String(), "{s4: See it}", "{s4: See it, s3: Again}", 1)+
+			"- {uri: https://new.example.org, name: N}\n"), 0o600))
+		if code, printed := s.run("apply", "many.yaml"); code != exitUsage || !strings.Contains(printed, `scope "s3": another API has a scope of this name`) {
+			t.Errorf("exit code %d: %s", code, printed)
+		}
+		if s.must("audit", "list", "-q") != rows || strings.Contains(s.must("api", "list", "-q"), "new.example.org") {
+			t.Error("part of it was changed")
+		}
+	})
+}
+
+// serve applies the file before it listens, here the example of the documents, and does not start with a mistake in it.
+func TestServeAppliesItsFile(t *testing.T) {
+	example := blocks(documents(t)["docs/apply.md"], "yaml")[0]
+	s, _ := sqliteShell(t)
+	fatalIf(t, os.WriteFile("good.yaml", []byte(example), 0o600))
+	fatalIf(t, os.Mkdir("secrets", 0o700))
+	fatalIf(t, os.WriteFile("secrets/photos", []byte("f1d2d2f924e986ac86fdf7b36c94bcdf32beec15\n"), 0o600))
+	fatalIf(t, os.WriteFile("bad.yaml", []byte("clients:\n- {id: other, public: true, redirect-uri: https://app.example.org/}\n- {id: app, rubbish: 1}"), 0o600))
+	for range 2 {
+		p := startProcess(t, "--database", "cairn.db", "--private-key-file", "key.pem", "--apply", "good.yaml")
+		if out := s.must("client", "list", "-q"); out != "phone\nphotos\n" {
+			t.Errorf("clients %s", out)
+		}
+		p.stop()
+		<-p.code
+	}
+	if n := strings.Count(s.must("audit", "list"), "registered the application photos"); n != 1 {
+		t.Errorf("%d rows", n)
+	}
+	s.environ = []string{"SERVICE_APPLY=bad.yaml"}
+	s.refused([]string{"SERVICE_APPLY", `bad.yaml:3: client: there is no key "rubbish"`, "nothing was changed"},
+		"serve", "--listen", "127.0.0.1:0", "--private-key-file", "key.pem", "--log-level", "error")
+	if out := s.must("client", "list", "-q"); out != "phone\nphotos\n" {
+		t.Errorf("clients %s", out)
+	}
+}
+
+// Whoever chooses a secret chooses one that cannot be guessed; its hash has one form.
+func TestGivenSecretsLookRandom(t *testing.T) {
+	for secret, ok := range map[string]bool{
+		"0123456789abcdef0123456789abcdef": false, "short": false, strings.Repeat("aB3$xY7!", 4): false, strings.Repeat("a", 40): false,
+		"abcdefghijklmnopqrstuvwxyzABCDEFGH": false, "with a space in it, and long enough to be one": false, "ümläut-und-sehr-lang-genug-0192837465": false,
+		"e3b0c44298fc1c149afbf4c8996fb924": true, "f1d2d2f924e986ac86fdf7b36c94bcdf32beec15": true, "Zk9-vQ2_xL7pWm4RtY8sHn3JbC6dFg1K": true,
+	} {
+		stored, err := provider.GivenSecret(secret, time.Now())
+		if (err == nil) != ok || err != nil && strings.Contains(err.Error(), secret) {
+			t.Errorf("%q: %v", secret, err)
+		}
+		if ok {
+			if again, err := provider.ParseSecretHash(stored.HashText(), stored.CreatedAt); err != nil || !reflect.DeepEqual(again, stored) {
+				t.Errorf("%s: %v", stored.HashText(), err)
+			}
+		}
+	}
+	for range 2000 {
+		secret, _ := provider.NewSecret(time.Now())
+		if _, err := provider.GivenSecret(secret, time.Now()); err != nil {
+			t.Fatalf("a generated secret is refused: %v", err)
+		}
+	}
+	for _, text := range []string{"", "sha256:", "sha256:" + strings.Repeat("a", 63), "SHA256:" + strings.Repeat("a", 64), "sha256:" + strings.Repeat("A", 64), "sha256:" + strings.Repeat("g", 64)} {
+		if _, err := provider.ParseSecretHash(text, time.Now()); err == nil {
+			t.Errorf("%q is accepted", text)
+		}
+	}
+}
