@@ -19,7 +19,7 @@ import (
 
 // unaudited are the commands that write no row, because they change nothing of an installation that exists.
 var unaudited = map[string]string{
-	"client list": "reads", "client show": "reads", "api list": "reads", "api show": "reads", "explain": "reads", "show-secret": "reads",
+	"client list": "reads", "client apps": "reads", "client show": "reads", "api list": "reads", "api show": "reads", "explain": "reads", "show-secret": "reads",
 	"invite list": "reads", "user list": "reads", "user show": "reads", "user export": "reads", "session list": "reads",
 	"settings list": "reads", "settings get": "reads", "audit list": "reads", "keys list": "reads", "doctor": "reads", "healthcheck": "reads",
 	"backup create": "writes a file", "backup verify": "reads", "mail test": "sends a mail", "keys generate": "writes a file",

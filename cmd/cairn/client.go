@@ -26,6 +26,7 @@ type clientCommand struct {
 	Update       updateClientCommand `cmd:"" help:"Update the given fields of a client."`
 	RotateSecret rotateSecretCommand `cmd:"" help:"Give a client a new secret, which is printed once."`
 	Remove       removeClientCommand `cmd:"" help:"Remove a client with its consents and tokens."`
+	Apps         appsClientCommand   `cmd:"" reads:"" help:"List the applications that client add --app knows."`
 	Allow        allowClientCommand  `cmd:"" help:"Allow clients that publish a description, or list those allowed."`
 }
 
@@ -245,7 +246,9 @@ type addClientCommand struct {
 	secretOutput
 	clientOptions
 	Quiet      bool   `short:"q" help:"Print only the id (a confidential client's secret is then never shown)."`
-	Name       string `arg:"" help:"Name that users see on the consent page."`
+	Name       string `arg:"" optional:"" help:"Name that users see on the consent page; with --app that of the application if not given."`
+	App        string `name:"app" placeholder:"APP" help:"An application of client apps: register what it needs, and print its settings. Other flags win."`
+	URL        string `name:"url" placeholder:"URL" help:"Address of the application, with --app."`
 	ID         string `placeholder:"ID" help:"Client id; generated if not given."`
 	SecretFile string `name:"secret-file" placeholder:"FILE" help:"File with a secret of your own, - for standard input: at least 32 random characters. It is not printed. Without it one is generated."`
 }
@@ -258,6 +261,10 @@ func (*addClientCommand) Help() string {
   cairn client add Phone --public --redirect-uri org.example.phone:/callback
   cairn client add Maps --redirect-uri https://maps.example.org/callback -o env
 
+For an application that cairn client apps lists:
+
+  cairn client add --app grafana --url https://grafana.example.org
+
 For a command line or a television, which show a code that people type elsewhere:
 
   cairn client add Tool --public --device
@@ -269,6 +276,10 @@ For an application that must meet the FAPI 2.0 Security Profile:
 
 // Run registers the client and prints its secret.
 func (c *addClientCommand) Run(p *program) error {
+	settings, err := c.fromRecipe(p)
+	if err != nil {
+		return err
+	}
 	client, secret := provider.NewClient(c.ID, c.Name, time.Now()), ""
 	return c.withStore(p, func(st *store.Store) error {
 		if err := c.apply(p, st, client); err != nil {
@@ -299,7 +310,11 @@ func (c *addClientCommand) Run(p *program) error {
 			fmt.Fprintln(p.stdout, client.ID)
 			return nil
 		}
-		return c.print(p, client, secret)
+		err := c.print(p, client, secret)
+		if err == nil && c.Format == "table" {
+			fmt.Fprint(p.stdout, settings)
+		}
+		return err
 	})
 }
 

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/provider/recipes"
+)
+
+type appsClientCommand struct {
+	output
+}
+
+// Run lists the recipes.
+func (c *appsClientCommand) Run(p *program) error {
+	all, err := recipes.All()
+	if err != nil {
+		return err
+	}
+	out := c.list(p, "APP", "NAME", "KNOWN", "NEEDS")
+	for _, r := range all {
+		row := map[string]string{
+			"app": r.App, "name": r.Title, "kind": r.Kind, "known": r.Known, "version": r.Version, "date": r.Date, "from": r.From,
+			"needs": r.Needs,
+		}
+		if err := out.add(r.App, row, r.App, r.Title, r.Status(), r.Needs); err != nil {
+			return err
+		}
+	}
+	return out.end()
+}
+
+// recipeOf returns the recipe of an application.
+func recipeOf(app string) (recipes.Recipe, error) {
+	all, err := recipes.All()
+	if err != nil {
+		return recipes.Recipe{}, err
+	}
+	var names []string
+	for _, r := range all {
+		if r.App == app {
+			return r, nil
+		}
+		names = append(names, r.App)
+	}
+	if best, near := config.NearestName(app, names); near {
+		return recipes.Recipe{}, usagef("--app: there is no recipe for %q: did you mean %s?", app, best)
+	}
+	return recipes.Recipe{}, usagef("--app: there is no recipe for %q: cairn client apps lists them; "+
+		"without --app any application is registered", app)
+}
+
+// fromRecipe sets what the recipe of --app says and no flag does, and returns the application's own settings.
+func (c *addClientCommand) fromRecipe(p *program) (settings string, err error) {
+	switch {
+	case c.App == "" && c.URL != "":
+		return "", usageError{"--url: give --app, too; without it --redirect-uri says where answers go"}
+	case c.App == "" && c.Name == "":
+		return "", usageError{"give the client's name, or --app"}
+	case c.App == "":
+		return "", nil
+	case c.URL == "":
+		return "", usageError{"--app: give the address of the application with --url, as https://photos.example.org"}
+	}
+	r, err := recipeOf(c.App)
+	if err != nil {
+		return "", err
+	}
+	keys, r, err := recipeKeys(r, c.URL, c.Issuer, c.ID)
+	if err != nil {
+		return "", err
+	}
+	if !r.IsClient() {
+		fmt.Fprint(p.stdout, settingsOf(r))
+		return "", fmt.Errorf("%s is no client of OpenID Connect: nothing was registered", r.Title)
+	}
+	c.ID, c.Name = keys.ID, cmp.Or(c.Name, keys.Name)
+	flags, given := reflect.ValueOf(&c.clientOptions).Elem(), reflect.ValueOf(keys.clientOptions)
+	for i := range flags.NumField() {
+		if flags.Field(i).IsNil() {
+			flags.Field(i).Set(given.Field(i))
+		}
+	}
+	return "\n" + settingsOf(r), nil
+}
+
+// recipeKeys returns the client of a recipe at an address, and the recipe with its values. An empty id
+// is that of the recipe.
+func recipeKeys(r recipes.Recipe, url, issuer, id string) (*clientKeys, recipes.Recipe, error) {
+	keys := &clientKeys{}
+	lists, err := sections()
+	if err != nil {
+		return nil, r, err
+	}
+	read := func() error {
+		f := &applyFile{sections: lists}
+		if f.entry(lists[0], r.App+".yaml", &r.Client); len(f.faults) > 0 {
+			return f.err()
+		}
+		if err := f.entries[0].parse(); err != nil {
+			return err
+		}
+		*keys = *lists[0].keys.(*clientKeys)
+		return nil
+	}
+	if r.IsClient() {
+		if err := read(); err != nil {
+			return nil, r, err
+		}
+	}
+	id = cmp.Or(id, keys.ID)
+	if r, err = r.For(url, issuer, id); err != nil {
+		return nil, r, usagef("--url: %s", err)
+	}
+	if r.IsClient() {
+		err = read()
+		keys.ID = id
+	}
+	return keys, r, err
+}
+
+// settingsOf returns the settings of an application as they are printed.
+func settingsOf(r recipes.Recipe) string {
+	known := r.Status() + ", " + r.Date
+	if r.From != "" {
+		known += ": " + r.From
+	}
+	body := strings.TrimLeft(strings.Replace(r.Body, "{register}\n\n", "", 1), "\n")
+	return fmt.Sprintf("%s (%s)\n\n%s", r.Title, known, body)
+}
+
+// commandOfRecipe returns the command line that registers the client of a recipe.
+func commandOfRecipe(r recipes.Recipe) string {
+	words := []string{"cairn", "client", "add"}
+	text := map[string][]string{}
+	var keys []string
+	for i := 0; i+1 < len(r.Client.Content); i += 2 {
+		key, value := r.Client.Content[i].Value, r.Client.Content[i+1]
+		keys, text[key] = append(keys, key), []string{value.Value}
+		if len(value.Content) > 0 {
+			text[key] = nil
+			for _, item := range value.Content {
+				text[key] = append(text[key], item.Value)
+			}
+		}
+	}
+	words = append(words, `"`+text["name"][0]+`"`)
+	for _, key := range keys {
+		for _, value := range text[key] {
+			switch {
+			case key == "name":
+			case value == "true":
+				words = append(words, "--"+key)
+			default:
+				words = append(words, "--"+key+" "+config.ShellQuote(value))
+			}
+		}
+	}
+	if !slices.Contains(keys, "public") {
+		words = append(words, "-o env")
+	}
+	var lines []string
+	line := words[0]
+	for _, word := range words[1:] {
+		if len(line)+len(word) > 140 {
+			lines, line = append(lines, line+" \\"), " "
+		}
+		line += " " + word
+	}
+	return strings.Join(append(lines, line), "\n")
+}
