@@ -50,7 +50,7 @@ func (c *applyCommand) Run(p *program) error {
 		a, err := applyTo(p, st, c.File, c.Prune, c.DryRun)
 		var faults faultsError
 		if errors.As(err, &faults) {
-			fmt.Fprintf(p.stderr, "%s\ncairn: %s\n", faults, nothingChanged(len(faults)))
+			fmt.Fprintf(p.stderr, "%s\ncairn: nothing was changed; mistakes: %d\n", faults, len(faults))
 			return exitError(exitUsage)
 		}
 		if err != nil {
@@ -73,13 +73,6 @@ func (c *applyCommand) Run(p *program) error {
 		}
 		return nil
 	})
-}
-
-func nothingChanged(faults int) string {
-	if faults == 1 {
-		return "1 mistake: nothing was changed"
-	}
-	return fmt.Sprintf("%d mistakes: nothing was changed", faults)
 }
 
 // applyAtStart applies the file of serve --apply. Of several instances that start at once, one
@@ -153,27 +146,22 @@ func applyTo(p *program, st *store.Store, path string, prune, dry bool) (a *appl
 }
 
 func (a *applier) run(prune bool) (err error) {
-	if a.clients, err = a.st.Clients(a.p.ctx); err != nil {
-		return err
-	}
-	if a.apis, err = a.st.APIs(a.p.ctx); err != nil {
-		return err
-	}
-	if a.allowances, err = a.st.Allowances(a.p.ctx); err != nil {
+	var errs [3]error
+	a.clients, errs[0] = a.st.Clients(a.p.ctx)
+	a.apis, errs[1] = a.st.APIs(a.p.ctx)
+	a.allowances, errs[2] = a.st.Allowances(a.p.ctx)
+	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
 	if err := a.applySettings(); err != nil {
 		return err
 	}
-	for _, kind := range []struct {
-		name string
-		do   func(*entry) error
-	}{{"client", a.client}, {"API", a.api}, {"allowance", a.allowance}} {
+	for i, do := range []func(*entry) error{a.client, a.api, a.allowance} {
 		for _, e := range a.entries {
-			if e.kind != kind.name {
+			if e.section != a.sections[i] {
 				continue
 			}
-			if err := a.peel(e, kind.do); err != nil {
+			if err := a.peel(e, do); err != nil {
 				return err
 			}
 		}
@@ -333,39 +321,30 @@ func (a *applier) client(e *entry) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	change := change{sign: "~", kind: "client", id: c.ID}
-	switch {
-	case old == nil:
-		change.sign = "+"
-		if c.Secrets = nil; secret != nil {
-			c.Secrets = []provider.ClientSecret{*secret}
-		}
-		err = a.st.CreateClient(a.p.ctx, c, onClient(account.RegisterClient, c.ID))
-		change.lines = differences(nil, clientFields(c))
-	default:
+	w := entryWrite{change: change{"~", "client", c.ID, nil}, after: clientFields(c)}
+	if old != nil {
 		if c.Logo.Hash == old.Logo.Hash {
 			c.Logo = old.Logo
 		}
-		if names := provider.Changes(old, c); len(names) > 0 {
-			if change.lines = differences(clientFields(old), clientFields(c)); len(change.lines) == 0 {
-				change.lines = []string{"  ~ " + strings.Join(names, " ")} // the logo, or the order of a list
+		w.before, w.names = clientFields(old), provider.Changes(old, c)
+		w.do = func() error { return a.st.UpdateClient(a.p.ctx, c, onClient(account.UpdateClient, c.ID)) }
+		if secret != nil && !has(old.Secrets, secret) {
+			w.rotate = func() error {
+				audit := onClient(account.RenewClient, c.ID)
+				return a.st.RotateClientSecret(a.p.ctx, c.ID, secret.Hash, a.now, a.now, audit)
 			}
-			err = a.st.UpdateClient(a.p.ctx, c, onClient(account.UpdateClient, c.ID))
 		}
-		if err == nil && secret != nil && !has(old.Secrets, secret) {
-			change.lines = append(change.lines, "  ~ secret")
-			err = a.st.RotateClientSecret(a.p.ctx, c.ID, secret.Hash, a.now, a.now, onClient(account.RenewClient, c.ID))
+	} else {
+		if secret != nil {
+			c.Secrets = []provider.ClientSecret{*secret}
 		}
+		w.do = func() error { return a.st.CreateClient(a.p.ctx, c, onClient(account.RegisterClient, c.ID)) }
 	}
-	if err != nil || len(change.lines) == 0 {
-		return err
-	}
-	a.changes, a.notes = append(a.changes, change), append(a.notes, c.Warnings()...)
-	if secret == nil && c.HasSecret() && len(c.Secrets) == 0 {
-		a.notes = append(a.notes, fmt.Sprintf("the client %s has no secret: write secret-file or secret-hash, "+
+	if w.notes = c.Warnings(); secret == nil && c.HasSecret() && len(c.Secrets) == 0 {
+		w.notes = append(w.notes, fmt.Sprintf("the client %s has no secret: write secret-file or secret-hash, "+
 			"or cairn client rotate-secret %s gives it one", c.ID, c.ID))
 	}
-	return nil
+	return a.write(w)
 }
 
 func (a *applier) api(e *entry) error {
@@ -390,35 +369,26 @@ func (a *applier) api(e *entry) error {
 	if err != nil {
 		return err
 	}
-	change := change{sign: "~", kind: "API", id: n.URI}
-	switch {
-	case old == nil:
-		change.sign = "+"
+	w := entryWrite{change: change{"~", "API", n.URI, nil}, after: apiFields(n)}
+	if old != nil {
+		w.before, w.names = apiFields(old), provider.Changes(old, n)
+		w.do = func() error { return a.st.UpdateAPI(a.p.ctx, n, operator(account.UpdateAPI, n.URI, "")) }
+		if secret != nil && !has(old.Secrets, secret) {
+			w.rotate = func() error {
+				audit := operator(account.RenewAPI, n.URI, "")
+				return a.st.RotateAPISecret(a.p.ctx, n.URI, *secret, a.now, true, audit)
+			}
+		}
+	} else {
 		if secret != nil {
 			n.Secrets = []provider.ClientSecret{*secret}
+		} else if n.Opaque {
+			w.notes = []string{fmt.Sprintf("the API %s needs a secret for introspection: "+
+				"write secret-file or secret-hash, or cairn api rotate-secret %s gives it one", n.URI, n.URI)}
 		}
-		err = a.st.CreateAPI(a.p.ctx, n, operator(account.RegisterAPI, n.URI, ""))
-		change.lines = differences(nil, apiFields(n))
-		if secret == nil && n.Opaque {
-			a.notes = append(a.notes, fmt.Sprintf("the API %s needs a secret for introspection: "+
-				"write secret-file or secret-hash, or cairn api rotate-secret %s gives it one", n.URI, n.URI))
-		}
-	default:
-		if names := provider.Changes(old, n); len(names) > 0 {
-			if change.lines = differences(apiFields(old), apiFields(n)); len(change.lines) == 0 {
-				change.lines = []string{"  ~ " + strings.Join(names, " ")}
-			}
-			err = a.st.UpdateAPI(a.p.ctx, n, operator(account.UpdateAPI, n.URI, ""))
-		}
-		if err == nil && secret != nil && !has(old.Secrets, secret) {
-			change.lines = append(change.lines, "  ~ secret")
-			err = a.st.RotateAPISecret(a.p.ctx, n.URI, *secret, a.now, true, operator(account.RenewAPI, n.URI, ""))
-		}
+		w.do = func() error { return a.st.CreateAPI(a.p.ctx, n, operator(account.RegisterAPI, n.URI, "")) }
 	}
-	if err == nil && len(change.lines) > 0 {
-		a.changes = append(a.changes, change)
-	}
-	return err
+	return a.write(w)
 }
 
 func (a *applier) allowance(e *entry) error {
@@ -428,25 +398,53 @@ func (a *applier) allowance(e *entry) error {
 	if len(k.Scope) > 0 {
 		n.Scopes = withOpenID(k.Scope)
 	}
-	change := change{sign: "+", kind: "allowance", id: n.URL}
-	i := slices.IndexFunc(a.allowances, func(o provider.Allowance) bool { return o.URL == e.id })
-	if i >= 0 {
-		change.sign = "~"
+	w := entryWrite{change: change{"~", "allowance", n.URL, nil}}
+	if i := slices.IndexFunc(a.allowances, func(o provider.Allowance) bool { return o.URL == e.id }); i >= 0 {
 		old := a.allowances[i]
-		n.CreatedAt, n.Managed = old.CreatedAt, old.Managed
-		if change.lines = differences(allowanceFields(old), allowanceFields(n)); len(change.lines) == 0 {
-			return n.Check()
-		}
-	} else {
-		change.lines = differences(nil, allowanceFields(n))
+		n.CreatedAt, n.Managed, w.before = old.CreatedAt, old.Managed, allowanceFields(old)
 	}
+	w.after = allowanceFields(n)
+	if len(differences(w.before, w.after)) > 0 {
+		w.names = []string{"scopes"}
+	}
+	w.do = func() error { return a.st.AllowClients(a.p.ctx, n, allowAudit(n)) }
 	if err := n.Check(); err != nil {
 		return err
 	}
-	if err := a.st.AllowClients(a.p.ctx, n, allowAudit(n)); err != nil {
-		return err
+	return a.write(w)
+}
+
+// entryWrite is how an entry is written, if it changes something.
+type entryWrite struct {
+	change
+	before, after []field  // before is nil if it is new
+	names         []string // of the members that differ
+	do            func() error
+	rotate        func() error // nil unless another secret is given
+	notes         []string
+}
+
+func (a *applier) write(w entryWrite) error {
+	if w.before == nil {
+		w.sign = "+"
 	}
-	a.changes = append(a.changes, change)
+	if w.before == nil || len(w.names) > 0 {
+		if err := w.do(); err != nil {
+			return err
+		}
+		if w.lines = differences(w.before, w.after); len(w.lines) == 0 {
+			w.lines = []string{"  ~ " + strings.Join(w.names, " ")} // the logo, or the order of a list
+		}
+	}
+	if w.rotate != nil {
+		if err := w.rotate(); err != nil {
+			return err
+		}
+		w.lines = append(w.lines, "  ~ secret")
+	}
+	if len(w.lines) > 0 {
+		a.changes, a.notes = append(a.changes, w.change), append(a.notes, w.notes...)
+	}
 	return nil
 }
 
@@ -490,36 +488,32 @@ func (a *applier) applySettings() error {
 
 // prune removes what an earlier apply made and the lists of the file no longer have.
 func (a *applier) prune() error {
-	gone := func(list, id string, managed bool) bool {
-		i := slices.IndexFunc(a.sections, func(s *section) bool { return s.name == list })
-		return managed && a.present[list] && a.find(a.sections[i], id) == nil
-	}
-	removed := func(kind, id string) { a.changes = append(a.changes, change{sign: "-", kind: kind, id: id}) }
-	for _, o := range a.allowances {
-		if gone("allowances", o.URL, o.Managed) {
-			if _, err := a.st.DisallowClients(a.p.ctx, o.URL, operator(account.DisallowClients, o.URL, "")); err != nil {
-				return err
-			}
-			removed("allowance", o.URL)
+	remove := func(list int, id string, managed bool, do func() error) error {
+		s := a.sections[list]
+		if !managed || !a.present[s.name] || a.find(s, id) != nil {
+			return nil
 		}
+		a.changes = append(a.changes, change{"-", s.kind, id, nil})
+		return do()
+	}
+	var errs []error
+	for _, o := range a.allowances {
+		errs = append(errs, remove(2, o.URL, o.Managed, func() error {
+			_, err := a.st.DisallowClients(a.p.ctx, o.URL, operator(account.DisallowClients, o.URL, ""))
+			return err
+		}))
 	}
 	for _, o := range a.apis {
-		if gone("apis", o.URI, o.Managed) {
-			if err := a.st.RemoveAPI(a.p.ctx, o.URI, operator(account.RemoveAPI, o.URI, "")); err != nil {
-				return err
-			}
-			removed("API", o.URI)
-		}
+		errs = append(errs, remove(1, o.URI, o.Managed, func() error {
+			return a.st.RemoveAPI(a.p.ctx, o.URI, operator(account.RemoveAPI, o.URI, ""))
+		}))
 	}
 	for _, o := range a.clients {
-		if gone("clients", o.ID, o.Managed) {
-			if err := a.st.RemoveClient(a.p.ctx, o.ID, onClient(account.RemoveClient, o.ID)); err != nil {
-				return err
-			}
-			removed("client", o.ID)
-		}
+		errs = append(errs, remove(0, o.ID, o.Managed, func() error {
+			return a.st.RemoveClient(a.p.ctx, o.ID, onClient(account.RemoveClient, o.ID))
+		}))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // differences returns the lines of the fields that were removed and added.

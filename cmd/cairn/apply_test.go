@@ -199,7 +199,7 @@ settings:
 		"38: settings: max_users: 0 (no limit) to 1,000,000",
 		`39: settings: registration: "invite" or "closed"`,
 		"40: settings: invites_per_member: must be a number",
-		"cairn: 27 mistakes: nothing was changed",
+		"cairn: nothing was changed; mistakes: 27",
 	} {
 		if lines = strings.Split(strings.TrimSpace(printed), "\n"); i >= len(lines) || !strings.HasPrefix(strings.TrimPrefix(lines[i], "bad.yaml:"), want) {
 			t.Fatalf("line %d is not %q in\n%s", i+1, want, printed)

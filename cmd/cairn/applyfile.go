@@ -63,34 +63,24 @@ type section struct {
 	names      []string
 }
 
-func newSection(name, kind, key string, keys any) (*section, error) {
-	s := &section{name: name, kind: kind, key: key, keys: keys, flags: map[string]*kong.Flag{}}
-	var err error
-	s.parser, err = kong.New(keys, kong.NoDefaultHelp(), kong.NamedMapper("document", kong.MapperFunc(decodeText)))
-	if err != nil {
-		return nil, err
-	}
-	for _, flag := range s.parser.Model.Flags {
-		s.flags[flag.Name] = flag
-		s.names = append(s.names, flag.Name)
-	}
-	return s, nil
-}
-
 // sections returns the lists of the file in the order in which they are written.
-func sections() (all []*section, err error) {
-	for _, of := range []struct {
-		name, kind, key string
-		keys            any
-	}{
-		{"clients", "client", "id", &clientKeys{}}, {"apis", "API", "uri", &apiKeys{}},
-		{"allowances", "allowance", "url", &allowanceKeys{}},
-	} {
-		s, err := newSection(of.name, of.kind, of.key, of.keys)
+func sections() ([]*section, error) {
+	all := []*section{
+		{name: "clients", kind: "client", key: "id", keys: &clientKeys{}},
+		{name: "apis", kind: "API", key: "uri", keys: &apiKeys{}},
+		{name: "allowances", kind: "allowance", key: "url", keys: &allowanceKeys{}},
+	}
+	for _, s := range all {
+		var err error
+		s.parser, err = kong.New(s.keys, kong.NoDefaultHelp(), kong.NamedMapper("document", decodeText))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", of.name, err)
+			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}
-		all = append(all, s)
+		s.flags = map[string]*kong.Flag{}
+		for _, flag := range s.parser.Model.Flags {
+			s.flags[flag.Name] = flag
+			s.names = append(s.names, flag.Name)
+		}
 	}
 	return all, nil
 }
@@ -447,10 +437,10 @@ func texts(s *section, flag *kong.Flag, node *yaml.Node) (values []string, lines
 }
 
 // decodeText is the mapper of a text that a file may write as a mapping.
-var decodeText = func(ctx *kong.DecodeContext, target reflect.Value) error {
+var decodeText = kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
 	token, err := ctx.Scan.PopValue("text")
 	if err == nil {
 		target.SetString(token.String())
 	}
 	return err
-}
+})

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/cairn-id/cairn/config"
@@ -131,45 +130,4 @@ func settingsOf(r recipes.Recipe) string {
 	}
 	body := strings.TrimLeft(strings.Replace(r.Body, "{register}\n\n", "", 1), "\n")
 	return fmt.Sprintf("%s (%s)\n\n%s", r.Title, known, body)
-}
-
-// commandOfRecipe returns the command line that registers the client of a recipe.
-func commandOfRecipe(r recipes.Recipe) string {
-	words := []string{"cairn", "client", "add"}
-	text := map[string][]string{}
-	var keys []string
-	for i := 0; i+1 < len(r.Client.Content); i += 2 {
-		key, value := r.Client.Content[i].Value, r.Client.Content[i+1]
-		keys, text[key] = append(keys, key), []string{value.Value}
-		if len(value.Content) > 0 {
-			text[key] = nil
-			for _, item := range value.Content {
-				text[key] = append(text[key], item.Value)
-			}
-		}
-	}
-	words = append(words, `"`+text["name"][0]+`"`)
-	for _, key := range keys {
-		for _, value := range text[key] {
-			switch {
-			case key == "name":
-			case value == "true":
-				words = append(words, "--"+key)
-			default:
-				words = append(words, "--"+key+" "+config.ShellQuote(value))
-			}
-		}
-	}
-	if !slices.Contains(keys, "public") {
-		words = append(words, "-o env")
-	}
-	var lines []string
-	line := words[0]
-	for _, word := range words[1:] {
-		if len(line)+len(word) > 140 {
-			lines, line = append(lines, line+" \\"), " "
-		}
-		line += " " + word
-	}
-	return strings.Join(append(lines, line), "\n")
 }

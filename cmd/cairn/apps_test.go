@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider/recipes"
 )
 
@@ -128,4 +129,45 @@ func TestRecipesAreTheDocument(t *testing.T) {
 		}
 		fatalIf(t, os.WriteFile(file, []byte(want), 0o644))
 	}
+}
+
+// commandOfRecipe returns the command line that registers the client of a recipe.
+func commandOfRecipe(r recipes.Recipe) string {
+	words := []string{"cairn", "client", "add"}
+	text := map[string][]string{}
+	var keys []string
+	for i := 0; i+1 < len(r.Client.Content); i += 2 {
+		key, value := r.Client.Content[i].Value, r.Client.Content[i+1]
+		keys, text[key] = append(keys, key), []string{value.Value}
+		if len(value.Content) > 0 {
+			text[key] = nil
+			for _, item := range value.Content {
+				text[key] = append(text[key], item.Value)
+			}
+		}
+	}
+	words = append(words, `"`+text["name"][0]+`"`)
+	for _, key := range keys {
+		for _, value := range text[key] {
+			switch {
+			case key == "name":
+			case value == "true":
+				words = append(words, "--"+key)
+			default:
+				words = append(words, "--"+key+" "+config.ShellQuote(value))
+			}
+		}
+	}
+	if !slices.Contains(keys, "public") {
+		words = append(words, "-o env")
+	}
+	var lines []string
+	line := words[0]
+	for _, word := range words[1:] {
+		if len(line)+len(word) > 140 {
+			lines, line = append(lines, line+" \\"), " "
+		}
+		line += " " + word
+	}
+	return strings.Join(append(lines, line), "\n")
 }

@@ -23,7 +23,6 @@ type exportCommand struct {
 
 type exportClientsCommand struct {
 	databaseFlags
-	Format string `name:"output" short:"o" enum:"yaml,json" default:"yaml" help:"yaml or json."`
 }
 
 // field is a key of the file for apply with its value: a text, a switch, a number, a list or texts by name.
@@ -61,13 +60,6 @@ func (c *exportClientsCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		if c.Format == "json" {
-			var document any
-			if err := node.Decode(&document); err != nil {
-				return err
-			}
-			return writeJSON(p.stdout, document)
-		}
 		e := yaml.NewEncoder(p.stdout)
 		e.SetIndent(2)
 		return e.Encode(node)
@@ -84,30 +76,26 @@ func entriesOf[T any](all []T, of func(T) []field) (entries [][]field) {
 // nodeOf returns the YAML of a value, in the order of the fields.
 func nodeOf(value any) (*yaml.Node, error) {
 	node := &yaml.Node{Kind: yaml.MappingNode}
+	var parts []any
 	switch v := value.(type) {
 	case []field:
 		for _, f := range v {
-			key, err := nodeOf(f.key)
-			if err != nil {
-				return nil, err
-			}
-			of, err := nodeOf(f.value)
-			if err != nil {
-				return nil, err
-			}
-			node.Content = append(node.Content, key, of)
+			parts = append(parts, f.key, f.value)
 		}
 	case [][]field:
 		node.Kind = yaml.SequenceNode
 		for _, entry := range v {
-			of, err := nodeOf(entry)
-			if err != nil {
-				return nil, err
-			}
-			node.Content = append(node.Content, of)
+			parts = append(parts, entry)
 		}
 	default:
 		return node, node.Encode(value)
+	}
+	for _, part := range parts {
+		of, err := nodeOf(part)
+		if err != nil {
+			return nil, err
+		}
+		node.Content = append(node.Content, of)
 	}
 	return node, nil
 }
@@ -249,57 +237,52 @@ func printApplySchema(p *program) error {
 	if err != nil {
 		return err
 	}
-	object := func(required []string) map[string]any {
-		o := map[string]any{"type": "object", "additionalProperties": false, "properties": map[string]any{}}
-		if required != nil {
-			o["required"] = required
-		}
-		return o
-	}
-	root := object(nil)
-	root["$schema"], root["title"] = "https://json-schema.org/draft/2020-12/schema", "A file for cairn apply"
-	properties := root["properties"].(map[string]any)
-	properties["$schema"] = map[string]any{"type": "string"}
+	type object = map[string]any
+	text := object{"type": "string"}
+	list := func(of object) object { return object{"type": "array", "items": of} }
+	members := object{"$schema": text}
 	for _, s := range all {
-		entry := object([]string{s.key})
+		keys := object{}
 		for name, flag := range s.flags {
-			text := map[string]any{"type": "string"}
-			switch of := text; {
+			of := object{"type": "string"}
+			switch {
 			case flag.IsBool():
-				of["type"] = "boolean"
+				of = object{"type": "boolean"}
 			case flag.Enum != "":
 				of["enum"] = strings.Split(flag.Enum, ",")
+			case flag.IsSlice() && strings.Contains(flag.PlaceHolder, "="):
+				of = object{"anyOf": []any{text, list(text), object{"type": "object", "additionalProperties": text}}}
 			case flag.IsSlice():
-				one := []any{text, map[string]any{"type": "array", "items": text}}
-				if strings.Contains(flag.PlaceHolder, "=") {
-					one = append(one, map[string]any{"type": "object", "additionalProperties": text})
-				}
-				text = map[string]any{"anyOf": one}
+				of = object{"anyOf": []any{text, list(text)}}
 			case flag.Tag.Type == "document":
 				of["type"] = []string{"string", "object"}
 			}
-			text["description"] = flag.Help
-			entry["properties"].(map[string]any)[name] = text
+			of["description"] = flag.Help
+			keys[name] = of
 		}
-		properties[s.name] = map[string]any{"type": "array", "items": entry}
+		members[s.name] = list(object{
+			"type": "object", "additionalProperties": false, "properties": keys, "required": []string{s.key},
+		})
 	}
-	settings := object(nil)
+	settings := object{}
 	for _, m := range account.SettingsMembers {
-		of, text := map[string]any{"description": m.Help}, map[string]any{"type": "string"}
+		of := object{"type": "string"}
 		switch m.Value(account.DefaultSettings()).(type) {
-		case string:
-			of["type"] = "string"
 		case int:
-			of["type"] = "integer"
+			of = object{"type": "integer"}
 		case bool:
-			of["type"] = "boolean"
+			of = object{"type": "boolean"}
 		case []string:
-			of["type"], of["items"] = "array", text
-		default:
-			of["type"], of["additionalProperties"] = "object", text
+			of = list(text)
+		case map[string]string:
+			of = object{"type": "object", "additionalProperties": text}
 		}
-		settings["properties"].(map[string]any)[m.Name] = of
+		of["description"] = m.Help
+		settings[m.Name] = of
 	}
-	properties["settings"] = settings
-	return writeJSON(p.stdout, root)
+	members["settings"] = object{"type": "object", "additionalProperties": false, "properties": settings}
+	return writeJSON(p.stdout, object{
+		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A file for cairn apply",
+		"type": "object", "additionalProperties": false, "properties": members,
+	})
 }
