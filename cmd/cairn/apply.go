@@ -80,7 +80,7 @@ func (c *applyCommand) Run(p *program) error {
 func applyAtStart(p *program, st *store.Store, file string, log *slog.Logger) error {
 	a, err := applyTo(p, st, file, false, false)
 	if err != nil {
-		return fmt.Errorf("--apply (SERVICE_APPLY): %w: nothing was changed", err)
+		return fmt.Errorf("--apply (SERVICE_APPLY): %s; nothing was changed", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	for _, change := range a.changes {
 		log.Info("applied", "change", change.title())
@@ -156,6 +156,11 @@ func (a *applier) run(prune bool) (err error) {
 	if err := a.applySettings(); err != nil {
 		return err
 	}
+	if prune && len(a.faults) == 0 { // first, so that an entry that refers to what is removed is a fault
+		if err := a.prune(); err != nil {
+			return err
+		}
+	}
 	for i, do := range []func(*entry) error{a.client, a.api, a.allowance} {
 		for _, e := range a.entries {
 			if e.section != a.sections[i] {
@@ -165,9 +170,6 @@ func (a *applier) run(prune bool) (err error) {
 				return err
 			}
 		}
-	}
-	if prune && len(a.faults) == 0 {
-		return a.prune()
 	}
 	return nil
 }
