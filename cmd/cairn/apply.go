@@ -314,11 +314,7 @@ func (a *applier) client(e *entry) error {
 	case k.JWKS != "" && c.JWKS == nil:
 		return usageError{"--jwks: only for a client that authenticates with private_key_jwt"}
 	case secret != nil && !c.HasSecret():
-		key := "--secret-file"
-		if k.SecretHash != "" {
-			key = "--secret-hash"
-		}
-		return usagef("%s: %s", key, noSecretHere)
+		return usageError{"--secret-file and --secret-hash: " + noSecretHere}
 	}
 	if err := c.Check(); err != nil {
 		return err
