@@ -137,9 +137,10 @@ var (
 	}}
 	// GiveLastingAccess needs no new proof while the application has such access.
 	GiveLastingAccess = Act{Action: "app.lasting", Proof: ProofFresh, Told: MailLastingAccess}
-	RemoveApp         = Act{Action: "app.remove", Proof: ProofSession, Routes: []string{
-		"DELETE /api/me/apps/{client_id}", "POST /account/apps/remove",
-	}}
+	RemoveApp         = Act{Action: "app.remove", Proof: ProofSession,
+		Question: "End the access of {app} to your account?", Routes: []string{
+			"DELETE /api/me/apps/{client_id}", "POST /account/apps/remove",
+		}}
 	CreateInvite = Act{Action: "invite.create", Proof: ProofSession, Routes: []string{
 		"POST /api/invites", "POST /account/invites",
 	}}
@@ -172,7 +173,7 @@ var (
 	ResetFactors = Act{Action: "user.reset_factors", Proof: ProofFresh, Told: MailFactorsReset, Ends: Ending{
 		Sessions: AllSessions, Grants: AllGrants, Invites: StaleInvites, Marks: true, Codes: true,
 	},
-		Question: "Remove every second factor of this account?", Routes: []string{
+		Question: "Remove every second factor of the account @{handle}?", Routes: []string{
 			"POST /api/admin/users/{handle}/reset-factors", "POST /admin/users/{handle}/reset-factors",
 		}}
 	EndUserSession = Act{Action: "user.end_session", Proof: ProofFresh, Told: MailSessionsEnded, Ends: endsOne, Routes: []string{

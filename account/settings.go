@@ -32,7 +32,7 @@ type Settings struct {
 	MaxUsers         int      `json:"max_users" help:"Maximum number of members; 0 for no limit."`
 	InvitesPerMember int      `json:"invites_per_member" help:"Maximum number of invites of a member, open or used; administrators have no limit."`
 	MinPassword      int      `json:"min_password_length" help:"Minimum length of a password, 8 to 64 characters."`
-	Flags            []string `json:"flags" help:"All access flags; activity and admin are always among them."`
+	Flags            []string `json:"flags" help:"All access flags; admin is always among them."`
 	DefaultFlags     []string `json:"default_flags" help:"Flags of a new member."`
 	// Applications that verify the cookie on their own see the flags of the sign-in.
 	SignOutOnFlagLoss bool              `json:"sign_out_on_flag_loss" help:"End the sessions of a member who loses a flag."`
@@ -83,14 +83,15 @@ func DefaultSettings() Settings {
 		InstanceName: "Cairn", Registration: RegistrationInvite, MaxUsers: 0,
 		InvitesPerMember: 3, MinPassword: password.DefaultMinimum,
 		Flags: []string{FlagActivity, FlagAdmin}, DefaultFlags: []string{FlagActivity},
-		FlagDescriptions:  maps.Clone(builtIn),
+		FlagDescriptions: map[string]string{
+			FlagActivity: "Uses the activity application.", FlagAdmin: builtIn[FlagAdmin],
+		},
 		SecondFactorFlags: []string{}, AuditDays: 365, OfferPasskeys: true,
 	}
 }
 
-// builtIn describes the flags that every installation has.
-var builtIn = map[string]string{FlagActivity: "Uses the activity application.",
-	FlagAdmin: "Administers this installation: users, flags and settings."}
+// builtIn describes the flag that every installation has.
+var builtIn = map[string]string{FlagAdmin: "Administers this installation: users, flags and settings."}
 
 // Maximum lengths of texts in settings, in runes.
 const (
@@ -127,7 +128,7 @@ func (s Settings) Check() (Settings, error) {
 	if s.AuditDays != 0 && (s.AuditDays < 30 || s.AuditDays > 3650) {
 		add("/audit_days", "0 (for ever) or 30 to 3,650")
 	}
-	s.Flags = append([]string{FlagActivity, FlagAdmin}, s.Flags...)
+	s.Flags = append([]string{FlagAdmin}, s.Flags...)
 	slices.Sort(s.Flags)
 	s.Flags = slices.Compact(s.Flags)
 	for _, f := range s.Flags {

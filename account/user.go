@@ -12,7 +12,7 @@ import (
 	"github.com/cairn-id/cairn/account/text"
 )
 
-// Flags that exist in every installation; settings may add more.
+// Flags of a new installation; settings may add more, and remove all but FlagAdmin.
 const (
 	FlagAdmin    = "admin"
 	FlagActivity = "activity"

@@ -32,7 +32,7 @@ func TestAFlagTheSettingsLostCanStillBeTaken(t *testing.T) {
 	w.AddUser("root1", account.FlagAdmin)
 	w.AddUser("bob")
 	b := w.SignedIn("root1")
-	b.Send("PUT", "/api/admin/settings", "application/json", `{"flags":["coach"]}`).Is(200)
+	b.Send("PUT", "/api/admin/settings", "application/json", `{"flags":["coach"],"default_flags":[]}`).Is(200)
 	b.Call("PUT", "/api/admin/users/bob/flags", map[string]bool{"coach": true}).Is(200)
 	b.Send("PUT", "/api/admin/settings", "application/json", `{"flags":[]}`).Is(200)
 	b.Call("PUT", "/api/admin/users/bob/flags", map[string]bool{"coach": true}).Is(400, "unknown_flag")

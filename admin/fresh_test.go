@@ -15,7 +15,7 @@ func TestAdministratorResetsLostFactors(t *testing.T) {
 			b.Call("POST", "/api/admin/users/bob/reset-factors", nil).Is(200).Shows(`{"ok":true}`)
 		},
 		func(b *accounttest.Browser) {
-			b.Page("/admin/users/bob/reset-factors", "x", "y").Is(200).Shows("Remove every second factor of this account?")
+			b.Page("/admin/users/bob/reset-factors", "x", "y").Is(200).Shows("Remove every second factor of the account @bob?", "This is about the account <strong><bdi>bob</bdi></strong>.")
 			b.Page("/admin/users/bob/reset-factors", "x", "y", "sure", "yes").RedirectsTo("/id/admin/users/bob?notice=factors-reset#factors")
 		},
 	} {

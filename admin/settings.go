@@ -60,7 +60,7 @@ func (s *Service) showSettingsPage(
 	for _, f := range v.Flags {
 		page.Flags = append(page.Flags, templates.FlagRow{
 			Name: f, Description: text("flags", "description."+f, v.FlagDescriptions[f]),
-			BuiltIn:      f == account.FlagAdmin || f == account.FlagActivity,
+			BuiltIn:      f == account.FlagAdmin,
 			Remove:       ticked("flags", "remove", f, false),
 			Default:      ticked("flags", "default", f, slices.Contains(v.DefaultFlags, f)),
 			SecondFactor: ticked("security", "second_factor", f, slices.Contains(v.SecondFactorFlags, f)),

@@ -20,7 +20,7 @@ func TestSettingsChangeByName(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	want = `{"instance_name":"Running Club","registration":"invite","max_users":0,"invites_per_member":0,"min_password_length":10,"flags":["activity","admin","coach"],"default_flags":[],"sign_out_on_flag_loss":false,"flag_descriptions":{"activity":"Uses the activity application.","admin":"Administers this installation: users, flags and settings."},"contact":"","accent_colour":"","second_factor_flags":[],"audit_days":365,"offer_passkeys":true}`
-	if got := strings.TrimSpace(b.Send("PUT", "/api/admin/settings", "application/json", `{"instance_name":"Running Club","flags":["coach"],"default_flags":[],"invites_per_member":0}`).Is(200).Body); got != want {
+	if got := strings.TrimSpace(b.Send("PUT", "/api/admin/settings", "application/json", `{"instance_name":"Running Club","flags":["activity","coach"],"default_flags":[],"invites_per_member":0}`).Is(200).Body); got != want {
 		t.Errorf("got %s", got)
 	}
 	if got := strings.TrimSpace(b.Call("GET", "/api/admin/settings", nil).Is(200).Body); got != want {
@@ -53,8 +53,8 @@ func TestWrongSettingsChangeNothing(t *testing.T) {
 	b.Call("GET", "/api/admin/settings", nil).Shows(`"instance_name":"Cairn"`, `"max_users":0`, `"flags":["activity","admin"]`)
 }
 
-// A flag has a description as long as there is the flag; those of the built-in ones
-// can be changed, not removed.
+// A flag has a description as long as there is the flag; that of admin can be
+// changed, not removed. Every other flag can be removed, activity too.
 func TestFlagsAreDescribed(t *testing.T) {
 	w := newWorld(t)
 	w.AddUser("root1", account.FlagAdmin)
@@ -66,12 +66,13 @@ func TestFlagsAreDescribed(t *testing.T) {
 			t.Errorf("%s: %s", body, diff)
 		}
 	}
-	activity, admin := "Uses the activity application.", "Administers this installation: users, flags and settings."
-	put(`{"flags":["coach"],"flag_descriptions":{"coach":"Trains others.","activity":"Runs."}}`, map[string]any{"activity": "Runs.", "admin": admin, "coach": "Trains others."})
+	admin := "Administers this installation: users, flags and settings."
+	put(`{"flags":["activity","coach"],"flag_descriptions":{"coach":"Trains others.","activity":"Runs."}}`, map[string]any{"activity": "Runs.", "admin": admin, "coach": "Trains others."})
 	b.Call("GET", "/admin/users/root1", nil).Shows("Trains others.", "Runs.")
-	put(`{"flag_descriptions":{"activity":""}}`, map[string]any{"activity": activity, "admin": admin, "coach": "Trains others."})
-	put(`{"flags":[]}`, map[string]any{"activity": activity, "admin": admin})
-	put(`{"flags":["coach"]}`, map[string]any{"activity": activity, "admin": admin})
+	put(`{"flag_descriptions":{"activity":"","admin":""}}`, map[string]any{"admin": admin, "coach": "Trains others."})
+	put(`{"flags":[],"default_flags":[]}`, map[string]any{"admin": admin})
+	put(`{"flags":["coach"]}`, map[string]any{"admin": admin})
+	b.Call("GET", "/api/me", nil).Shows(`"flags":{"admin":true,"coach":false}`)
 	b.Call("GET", "/api/admin/audit", nil).Shows("flags flag_descriptions")
 }
 

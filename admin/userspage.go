@@ -308,7 +308,7 @@ func (s *Service) resetCodeForm(w http.ResponseWriter, r *http.Request, u accoun
 }
 
 func (s *Service) resetFactorsForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
-	if err := s.accounts.Asked(r, account.ResetFactors); err != nil {
+	if err := s.accounts.Asked(r, account.ResetFactors, "handle", u.Handle); err != nil {
 		return "", err
 	}
 	return noticeOn(u, "factors-reset"), s.users.ResetFactors(r.Context(), s.accounts.Caller(r), u)

@@ -38,10 +38,15 @@ func settingsOf(db *gorm.DB) (account.Settings, error) {
 		return account.Settings{}, err
 	}
 	stored := storedSettings{Settings: account.DefaultSettings()}
+	described := stored.FlagDescriptions
+	stored.FlagDescriptions = nil // Unmarshal would keep those of removed flags
 	if err := json.Unmarshal([]byte(row.Value), &stored); err != nil {
 		return account.Settings{}, fmt.Errorf("decode settings: %w", err)
 	}
 	out := stored.Settings
+	if out.FlagDescriptions == nil {
+		out.FlagDescriptions = described
+	}
 	out.NextSteps = stored.NextSteps
 	out.HS256Until, out.Logo = fromUnix(row.Hs256Until), row.Logo
 	return out, nil

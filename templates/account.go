@@ -111,6 +111,14 @@ type SecondFactors struct {
 
 func (AccountSecurity) page() (string, bool) { return "account-security", false }
 
+// AccountWelcome is the first page of a new member.
+type AccountWelcome struct {
+	Member
+	Steps []NextStep
+}
+
+func (AccountWelcome) page() (string, bool) { return "account-welcome", false }
+
 // AccountDevices is the page of the browsers in which a person is signed in.
 type AccountDevices struct {
 	Member

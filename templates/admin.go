@@ -281,6 +281,8 @@ type AdminAudit struct {
 type AuditRow struct {
 	At                                                time.Time
 	Actor, Action, Target, Detail, Address, RequestID string
+	// Reader is the handle of the person whom the row is shown to in the second person, "" for nobody.
+	Reader string
 }
 
 func (AdminAudit) page() (string, bool) { return "admin-audit", false }

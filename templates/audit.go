@@ -10,75 +10,76 @@ import (
 type AuditAction struct {
 	Name     string
 	Sentence Text // see Language.AuditSentence
+	Own      Text // the sentence for the person who did it to their own account, "" for none
 }
 
 // AuditActions has every action that is written today, grouped by kind.
 var AuditActions = sortedActions([]AuditAction{
-	{"session.create", "{actor} signed in{how}"},
-	{"session.reauthenticate", "{actor} signed in again{how}"},
-	{"session.confirm", "{actor} confirmed who they are{how}"},
-	{"session.end", "{actor} ended a session of their own"},
-	{"session.sign_out", "{actor} signed out"},
-	{"session.end_others", "{actor} ended all their other sessions"},
-	{"session.not_me", "{actor} reported a sign-in as somebody else’s"},
-	{"session.refused", "{actor} could not sign in: the account is suspended"},
-	{"session.limited", "{actor} tried too many wrong passwords for {account}"},
-	{"user.register", "{actor} created the account with an invite"},
-	{"profile.change", "{actor} changed their profile"},
-	{"email.change", "{actor} changed their email address"},
-	{"email.ask", "{actor} asked for a mail to verify their email address"},
-	{"email.verify", "{actor} verified their email address"},
-	{"email.undo", "{actor} reversed the change of their email address"},
-	{"password.change", "{actor} changed their password"},
-	{"password.remove", "{actor} removed their password"},
-	{"password.reset", "{actor} set a new password with a code"},
-	{"password.limited", "{actor} tried too many wrong codes for a new password of {account}"},
-	{"factor.add", "{actor} added a way to sign in"},
-	{"factor.remove", "{actor} removed a way to sign in"},
-	{"factor.rename", "{actor} renamed a passkey"},
-	{"factor.counter", "{actor} used a passkey that may have been copied, because its counter went back"},
-	{"factor.recovery_codes", "{actor} created new recovery codes"},
-	{"factor.recovery_code_used", "{actor} used a recovery code"},
-	{"factor.refused", "{actor} gave a wrong code after the password"},
-	{"account.export", "{actor} downloaded all data of their account"},
-	{"account.delete", "{actor} deleted their account"},
-	{"app.allow", "{actor} gave an application access"},
-	{"app.lasting", "{actor} gave an application access that lasts beyond the session"},
-	{"app.remove", "{actor} removed the access of an application"},
-	{"invite.create", "{actor} created an invite"},
-	{"invite.delete", "{actor} deleted an invite of their own"},
-	{"user.create", "{actor} created {account}"},
-	{"user.amend", "{actor} changed the profile of {account}"},
-	{"user.flags", "{actor} changed what {account} may use"},
-	{"user.suspend", "{actor} suspended {account}"},
-	{"user.unsuspend", "{actor} lifted the suspension of {account}"},
-	{"user.unlock", "{actor} allowed new password attempts for {account}"},
-	{"user.reset_code", "{actor} created a code for a new password of {account}"},
-	{"user.reset_factors", "{actor} removed the second factors of {account}"},
-	{"user.end_session", "{actor} ended a session of {account}"},
-	{"user.end_sessions", "{actor} ended all sessions of {account}"},
-	{"user.delete", "{actor} deleted {account}"},
-	{"invite.revoke", "{actor} revoked an invite of {person}"},
-	{"invite.revoke_branch", "{actor} revoked the open invites of {person} and of everybody they invited"},
-	{"settings.update", "{actor} changed the settings"},
-	{"settings.logo", "{actor} changed the logo"},
-	{"user.import", "{actor} imported accounts"},
-	{"settings.steps", "{actor} closed the list of next steps"},
-	{"audit.export", "{actor} downloaded the audit log"},
-	{"mail.failed", "A mail could not be delivered"},
-	{"keys.seal", "{actor} sealed the stored secrets with the data key"},
-	{"keys.migrate", "{actor} set when sessions signed with the shared secret end"},
-	{"installation.restore", "{actor} restored a backup"},
-	{"client.create", "{actor} registered the application {target}"},
-	{"client.update", "{actor} changed the application {target}"},
-	{"client.rotate_secret", "{actor} gave the application {target} a new secret"},
-	{"client.remove", "{actor} removed the application {target}"},
-	{"api.create", "{actor} registered the API {target}"},
-	{"api.update", "{actor} changed the API {target}"},
-	{"api.rotate_secret", "{actor} gave the API {target} a new secret"},
-	{"api.remove", "{actor} removed the API {target}"},
-	{"client.allow", "{actor} allowed applications described at {target}"},
-	{"client.disallow", "{actor} stopped allowing applications described at {target}"},
+	{"session.create", "{actor} signed in{how}", "You signed in{how}"},
+	{"session.reauthenticate", "{actor} signed in again{how}", "You signed in again{how}"},
+	{"session.confirm", "{actor} confirmed who they are{how}", "You confirmed who you are{how}"},
+	{"session.end", "{actor} ended a session of their own", "You ended one of your sessions"},
+	{"session.sign_out", "{actor} signed out", "You signed out"},
+	{"session.end_others", "{actor} ended all their other sessions", "You ended all your other sessions"},
+	{"session.not_me", "{actor} reported a sign-in as somebody else’s", "You reported a sign-in as somebody else’s"},
+	{"session.refused", "{actor} could not sign in: the account is suspended", "You could not sign in: the account was suspended"},
+	{"session.limited", "{actor} tried too many wrong passwords for {account}", ""},
+	{"user.register", "{actor} created the account with an invite", "You created the account with an invite"},
+	{"profile.change", "{actor} changed their profile", "You changed your profile"},
+	{"email.change", "{actor} changed their email address", "You changed your email address"},
+	{"email.ask", "{actor} asked for a mail to verify their email address", "You asked for a mail to verify your email address"},
+	{"email.verify", "{actor} verified their email address", "You verified your email address"},
+	{"email.undo", "{actor} reversed the change of their email address", "You reversed the change of your email address"},
+	{"password.change", "{actor} changed their password", "You changed your password"},
+	{"password.remove", "{actor} removed their password", "You removed your password"},
+	{"password.reset", "{actor} set a new password with a code", "You set a new password with a code"},
+	{"password.limited", "{actor} tried too many wrong codes for a new password of {account}", ""},
+	{"factor.add", "{actor} added a way to sign in", "You added a way to sign in"},
+	{"factor.remove", "{actor} removed a way to sign in", "You removed a way to sign in"},
+	{"factor.rename", "{actor} renamed a passkey", "You renamed a passkey"},
+	{"factor.counter", "{actor} used a passkey that may have been copied, because its counter went back", "You used a passkey that may have been copied, because its counter went back"},
+	{"factor.recovery_codes", "{actor} created new recovery codes", "You created new recovery codes"},
+	{"factor.recovery_code_used", "{actor} used a recovery code", "You used a recovery code"},
+	{"factor.refused", "{actor} gave a wrong code after the password", "You gave a wrong code after the password"},
+	{"account.export", "{actor} downloaded all data of their account", "You downloaded all data of your account"},
+	{"account.delete", "{actor} deleted their account", "You deleted your account"},
+	{"app.allow", "{actor} gave an application access", "You gave an application access"},
+	{"app.lasting", "{actor} gave an application access that lasts beyond the session", "You gave an application access that lasts beyond the session"},
+	{"app.remove", "{actor} removed the access of an application", "You removed the access of an application"},
+	{"invite.create", "{actor} created an invite", "You created an invite"},
+	{"invite.delete", "{actor} deleted an invite of their own", "You deleted an invite of yours"},
+	{"user.create", "{actor} created {account}", ""},
+	{"user.amend", "{actor} changed the profile of {account}", "You changed your profile as an administrator"},
+	{"user.flags", "{actor} changed what {account} may use", "You changed what your account may use"},
+	{"user.suspend", "{actor} suspended {account}", ""},
+	{"user.unsuspend", "{actor} lifted the suspension of {account}", ""},
+	{"user.unlock", "{actor} allowed new password attempts for {account}", "You allowed new password attempts for your account"},
+	{"user.reset_code", "{actor} created a code for a new password of {account}", ""},
+	{"user.reset_factors", "{actor} removed the second factors of {account}", ""},
+	{"user.end_session", "{actor} ended a session of {account}", "You ended a session of your account"},
+	{"user.end_sessions", "{actor} ended all sessions of {account}", "You ended all sessions of your account"},
+	{"user.delete", "{actor} deleted {account}", ""},
+	{"invite.revoke", "{actor} revoked an invite of {person}", ""},
+	{"invite.revoke_branch", "{actor} revoked the open invites of {person} and of everybody they invited", ""},
+	{"settings.update", "{actor} changed the settings", ""},
+	{"settings.logo", "{actor} changed the logo", ""},
+	{"user.import", "{actor} imported accounts", ""},
+	{"settings.steps", "{actor} closed the list of next steps", ""},
+	{"audit.export", "{actor} downloaded the audit log", ""},
+	{"mail.failed", "A mail could not be delivered", ""},
+	{"keys.seal", "{actor} sealed the stored secrets with the data key", ""},
+	{"keys.migrate", "{actor} set when sessions signed with the shared secret end", ""},
+	{"installation.restore", "{actor} restored a backup", ""},
+	{"client.create", "{actor} registered the application {target}", ""},
+	{"client.update", "{actor} changed the application {target}", ""},
+	{"client.rotate_secret", "{actor} gave the application {target} a new secret", ""},
+	{"client.remove", "{actor} removed the application {target}", ""},
+	{"api.create", "{actor} registered the API {target}", ""},
+	{"api.update", "{actor} changed the API {target}", ""},
+	{"api.rotate_secret", "{actor} gave the API {target} a new secret", ""},
+	{"api.remove", "{actor} removed the API {target}", ""},
+	{"client.allow", "{actor} allowed applications described at {target}", ""},
+	{"client.disallow", "{actor} stopped allowing applications described at {target}", ""},
 })
 
 // auditKinds has the headings of actions, by the part of their names before the dot.
@@ -152,6 +153,9 @@ func (l *Language) auditSentence(r AuditRow) string {
 	case r.Target:
 		account = l.Text("their own account")
 	}
+	if r.Reader != "" && r.Reader == r.Target {
+		account = l.Text("your account")
+	}
 	if r.Target == "" {
 		account, person = l.Text("an account"), l.Text("somebody")
 	}
@@ -161,6 +165,9 @@ func (l *Language) auditSentence(r AuditRow) string {
 	sentence := Text("{actor} did {action}: {target}")
 	if i >= 0 {
 		sentence = AuditActions[i].Sentence
+		if own := AuditActions[i].Own; own != "" && r.Reader != "" && r.Reader == r.Actor {
+			sentence = own
+		}
 	}
 	if !strings.HasPrefix(r.Action, "session.") {
 		return l.Text(sentence, args...) + l.auditDetail(r)

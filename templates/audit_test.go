@@ -1,6 +1,7 @@
 package templates_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/cairn-id/cairn/templates"
@@ -52,6 +53,27 @@ func TestAuditRowsAreSentences(t *testing.T) {
 		}
 		if got := german.AuditSentence(row); got != c.german {
 			t.Errorf("%q, want %q", got, c.german)
+		}
+	}
+}
+
+func TestOwnActivityIsInTheSecondPerson(t *testing.T) {
+	english, german := templates.PickLanguage("en"), templates.PickLanguage("de")
+	for _, c := range []struct{ actor, action, detail, english, german string }{
+		{"eva", "session.create", "pwd", "You signed in with password", "Du hast dich mit Passwort angemeldet"},
+		{"eva", "profile.change", "birthdate", "You changed your profile: Birthday", "Du hast dein Profil geändert: Geburtstag"},
+		{"root", "user.unsuspend", "", "root lifted the suspension of your account", "root hat die Sperre aufgehoben, für dein Konto"},
+		{"", "session.limited", "", "Somebody tried too many wrong passwords for your account", "Jemand hat zu viele falsche Passwörter für dein Konto versucht"},
+	} {
+		row := templates.AuditRow{Actor: c.actor, Action: c.action, Target: "eva", Detail: c.detail, Reader: "eva"}
+		if e, g := english.AuditSentence(row), german.AuditSentence(row); e != c.english || g != c.german {
+			t.Errorf("%q and %q, want %q and %q", e, g, c.english, c.german)
+		}
+	}
+	for _, a := range templates.AuditActions { // of one's own account, by oneself
+		row := templates.AuditRow{Actor: "eva", Action: a.Name, Target: "eva", Reader: "eva"}
+		if got := english.AuditSentence(row); a.Own == "" && strings.Contains(got, "their ") || strings.Contains(string(a.Own), "{actor}") {
+			t.Errorf("%s: %q is about somebody else", a.Name, got)
 		}
 	}
 }

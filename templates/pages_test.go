@@ -73,9 +73,10 @@ func TestNamesThatOthersRelyOnStay(t *testing.T) {
 			"form[action=/id/account/invites#invites]", "input[name=note]", "input[type=hidden][name=code][value=AAAA-BBBB-CCCC-DDDD]",
 			"button[data-copy=https://id.example/register/?code=AAAA]", "section#invites",
 		},
-		"account-apps": {"form[action=/id/account/apps/remove#apps]", "input[name=client_id][value=c1]", "section#apps"},
-		"account-data": {"form[action=/id/account/delete#data]", "input[name=password]", "section#data"},
-		"admin":        {"a#members[href=/id/admin/users/]", "svg[role=img]", "table#sign-in-table", "section[data-warning=old_key]"},
+		"account-apps":    {"form[action=/id/account/apps/remove#apps]", "input[name=client_id][value=c1]", "section#apps"},
+		"account-data":    {"form[action=/id/account/delete#data]", "input[name=password]", "section#data"},
+		"account-welcome": {"li[data-step=passkey]", "a[href=/id/account/security#passkeys]"},
+		"admin":           {"a#members[href=/id/admin/users/]", "svg[role=img]", "table#sign-in-table", "section[data-warning=old_key]"},
 		"admin-users": {
 			"form[method=get][action=/id/admin/users/]", "input[name=query][value=a]", "a[href=/id/admin/users/ada]", "a#next-page[href=/id/admin/users/?query=a&cursor=n3xt]",
 			"form[method=post][action=/id/admin/users/#add]", "input[name=handle]", "select[name=sort]",

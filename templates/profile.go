@@ -27,9 +27,10 @@ func (Account) page() (string, bool) { return "account", false }
 
 // shownFirst and shownOnDemand are the members in the order of the form.
 var (
-	shownFirst    = []string{"display_name", "email", "given_name", "family_name", "locale"}
+	shownFirst    = []string{"display_name", "email", "picture"}
 	shownOnDemand = []string{
-		"middle_name", "nickname", "birthdate", "gender", "phone_number", "zoneinfo", "website", "profile", "picture",
+		"given_name", "family_name", "locale", "nickname", "middle_name", "birthdate", "gender", "phone_number", "zoneinfo",
+		"website", "profile",
 		"address.street_address", "address.postal_code", "address.locality", "address.region", "address.country",
 		"address.formatted",
 	}

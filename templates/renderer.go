@@ -88,7 +88,7 @@ var samples = []Page{
 	SecondFactor{}, Confirm{}, TOTP{}, RecoveryCodes{},
 	Logout{}, SignedOut{}, GoBack{}, Error{},
 	Account{}, AccountSecurity{}, AccountDevices{}, AccountApps{}, AccountInvites{},
-	AccountInviteSlip{}, AccountData{}, AccountPublish{},
+	AccountInviteSlip{}, AccountData{}, AccountPublish{}, AccountWelcome{},
 	AdminOverview{}, AdminUsers{}, AdminUser{}, AdminInvites{}, AdminApplications{}, AdminSettings{}, AdminAudit{},
 }
 

@@ -119,6 +119,7 @@ func fullPages() map[string]templates.Page {
 		"account-invite-slip": templates.AccountInviteSlip{Member: member("", ""), Code: "AAAA-BBBB-CCCC-DDDD", URL: "https://id.example/register/?code=AAAA", Note: "for Bo", ExpiresAt: noon},
 		"account-data":        templates.AccountData{Member: member("data", "password")},
 		"account-publish":     templates.AccountPublish{Member: member("", "")},
+		"account-welcome":     templates.AccountWelcome{Member: member("", ""), Steps: []templates.NextStep{{Name: "passkey", Text: "Add one", Path: "/account/security#passkeys"}}},
 		"admin": templates.AdminOverview{
 			Members: 3, OpenInvites: 2, SignIns: []templates.DayCount{{Day: noon}, {Day: noon, Count: 4}}, Answer: templates.Answer{Notice: "Done."},
 			Warnings: []templates.Warning{{Code: "old_key", Text: "Old.", Remedy: "Make a new one.", Path: "/admin/settings", Command: "cairn keys generate"}},

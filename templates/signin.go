@@ -85,8 +85,10 @@ type Confirm struct {
 	// Stale asks people to confirm their identity, because they last did so too long ago.
 	Stale bool
 	// Question is asked first, "" for none; Keep offers to keep the other sessions.
-	Question Text
+	Question string
 	Keep     bool
+	// Person is the handle of another person whom the act is about, "" for none.
+	Person string
 	// Ends lists what an act ends, nil for nothing.
 	Ends   *Ends
 	Handle string

@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/cairn-id/cairn/account"
@@ -18,6 +19,23 @@ func (s *Site) apiApps(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Site) removeApp(_ http.ResponseWriter, r *http.Request) error {
 	return s.RemoveApp(r.Context(), s.Caller(r), parameter(r, "client_id"))
+}
+
+// removeAppForm is removeApp after a question that names the application.
+func (s *Site) removeAppForm(w http.ResponseWriter, r *http.Request) error {
+	list, err := s.Store().Apps(r.Context(), IdentityFrom(r.Context()).User.Sub, s.Now())
+	if err != nil {
+		return err
+	}
+	for _, app := range list {
+		if app.ClientID == parameter(r, "client_id") {
+			err = s.Asked(r, account.RemoveApp, "app", cmp.Or(app.ClientName, app.ClientID))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return s.removeApp(w, r)
 }
 
 func (s *Site) appsPage(r *http.Request, m templates.Member) (templates.Page, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
+	"github.com/gorilla/mux"
 )
 
 func (s *Site) apiConfirm(w http.ResponseWriter, r *http.Request) error {
@@ -44,21 +45,25 @@ const maxForm = 2 * web.MaxBody
 var errUnsure = web.NewProblem(http.StatusBadRequest, "not_confirmed",
 	"Send sure=yes to do this. Nothing was changed.").Interrupting()
 
-// askFirst is errUnsure with the act.
-type askFirst struct{ act account.Act }
+// askFirst is errUnsure with the act and what its question names.
+type askFirst struct {
+	act   account.Act
+	names []any
+}
 
 func (askFirst) Error() string { return errUnsure.Error() }
 func (askFirst) Unwrap() error { return errUnsure }
 
 // Asked returns an error, which Form handles, until the person has answered the question of an act.
-func (s *Site) Asked(r *http.Request, act account.Act) error {
+// names are pairs for the question.
+func (s *Site) Asked(r *http.Request, act account.Act, names ...any) error {
 	if r.PostForm.Get(sureField) == "yes" {
 		return nil
 	}
 	if !s.WantsPage(r) {
 		return cmp.Or(s.Allow(s.Caller(r), act), error(errUnsure))
 	}
-	return askFirst{act}
+	return askFirst{act, names}
 }
 
 // asking returns an operation that runs after the question of its act.
@@ -99,7 +104,8 @@ func (s *Site) Form(h web.Handler) web.Handler {
 		}
 		page := s.carry(r)
 		if page.Stale = stale; !stale {
-			page.Question, page.Keep = ask.act.Question, ask.act.Ends.Sessions == account.OtherSessions
+			page.Question = templates.LanguageOf(r.Context()).Text(ask.act.Question, ask.names...)
+			page.Keep = ask.act.Ends.Sessions == account.OtherSessions
 			page.Fields = append(page.Fields, templates.FormField{Name: sureField, Value: "yes"})
 			page.Stale = s.Allow(s.Caller(r), ask.act) != nil
 			if page.Ends, err = s.ends(r, ask.act); err != nil {
@@ -121,7 +127,9 @@ func (s *Site) ends(r *http.Request, act account.Act) (*templates.Ends, error) {
 
 // carry returns the page that continues the form of a request.
 func (s *Site) carry(r *http.Request) *templates.Confirm {
-	page := &templates.Confirm{Action: strings.TrimPrefix(r.URL.EscapedPath(), s.Path(""))}
+	page := &templates.Confirm{
+		Action: strings.TrimPrefix(r.URL.EscapedPath(), s.Path("")), Person: mux.Vars(r)["handle"],
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.PostForm)) {
 		for _, value := range r.PostForm[name] {
 			page.Fields = append(page.Fields, templates.FormField{Name: name, Value: value})

@@ -235,7 +235,9 @@ func (s *Site) describeHistory(r *http.Request, page *templates.AccountSecurity)
 		if a.Actor != page.Handle && a.Actor != "" {
 			a.Address = "" // the address of another person
 		}
-		page.History = append(page.History, a.Row())
+		row := a.Row()
+		row.Reader = page.Handle
+		page.History = append(page.History, row)
 	}
 	return err
 }

@@ -92,7 +92,7 @@ func (s *Site) Mount(m *mux.Router) {
 	handle("/account/sessions/end", web.Methods{"POST": form("session-ended", s.endOwnSession)})
 	handle("/account/sessions/end-others", web.Methods{"POST": form("sessions-ended", s.endOthersForm)})
 	handle("/account/invites/delete", web.Methods{"POST": form("invite-deleted", s.deleteInvite)})
-	handle("/account/apps/remove", web.Methods{"POST": form("app-removed", s.removeApp)})
+	handle("/account/apps/remove", web.Methods{"POST": form("app-removed", s.removeAppForm)})
 	handle("/account/confirm", web.Methods{"GET": page(s.confirmPage), "POST": page(s.confirmForm)})
 	handle(totpPath, web.Methods{"GET": page(s.totpPage), "POST": page(s.totpForm)})
 	handle(totpPath+"/remove", web.Methods{"POST": form("totp-removed", s.asking(account.RemoveFactor, keepingForm(s.removeTOTPForm)))})

@@ -142,7 +142,7 @@ func TestSecurityPageSaysWhatHappenedToThePersonAlone(t *testing.T) {
 	}
 	b.Page("/account/password", "current_password", "wrong", "new_password", newPassword).Is(401)
 	b.Page("/account/security").Is(200).
-		Shows("ada signed in with password", "192.0.2.1", "root1 created a code for a new password of the account of ada", "The operator created the account of ada").
+		Shows("You signed in with password", "192.0.2.1", "root1 created a code for a new password of your account", "The operator created your account").
 		Hides("suspended", "spam", "203.0.113.9") // who administers is no business of hers beyond the name
 	w.SignedIn("root1").Page("/account/security").Is(200).Hides(`data-action="user.suspend"`)
 }

@@ -18,7 +18,7 @@ type memberPage func(r *http.Request, m templates.Member) (templates.Page, error
 func (s *Site) memberPages() map[string]memberPage {
 	return map[string]memberPage{
 		"": s.profilePage, "security": s.securityPage, "devices": s.devicesPage, "apps": s.appsPage,
-		"invites": s.invitesPage, "data": s.dataPage, "publish/": s.publishPage,
+		"invites": s.invitesPage, "data": s.dataPage, "publish/": s.publishPage, "welcome": s.welcomePage,
 	}
 }
 

@@ -152,7 +152,7 @@ func TestUnknownFlagIsRefused(t *testing.T) {
 		if err != nil || fmt.Sprint(u.Flags) != "[activity]" {
 			t.Errorf("ada has %v: %v", u.Flags, err)
 		}
-		needStatus(t, "add a flag", keeper.api("PUT", "/api/admin/settings", `{"flags":["captain"]}`), http.StatusOK)
+		needStatus(t, "add a flag", keeper.api("PUT", "/api/admin/settings", `{"flags":["activity","captain"]}`), http.StatusOK)
 		wantStatus(t, "a flag that there is now", keeper.api("PUT", "/api/admin/users/ada/flags", `{"captain":true}`), http.StatusOK)
 	})
 }

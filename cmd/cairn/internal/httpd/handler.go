@@ -166,6 +166,11 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	mountActivity(routes, accounts, limits)
 	mountPlain(routes, accounts, pages, ready)
 	root.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if other := otherSlash(root, base, r); other != "" {
+			w.Header().Set("Cache-Control", "no-store")
+			http.Redirect(w, r, other, http.StatusSeeOther)
+			return
+		}
 		p := web.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address.")
 		accounts.WriteProblem(w, r, p)
 	})
@@ -230,15 +235,9 @@ func mountPlain(m *mux.Router, a *site.Site, pages *templates.Renderer, ready *r
 	a.Handle(m, "/openapi.yaml", web.Methods{"GET": openAPI})
 	m.PathPrefix("/static/").Handler(pages.Static())
 	m.PathPrefix("/theme/").Handler(pages.Themes())
-	withoutSlash := []string{"/login", "/account", "/admin", "/account/publish", "/admin/users", "/register", "/reset-password", "/logout"}
-	for _, path := range append(withoutSlash, "/") {
-		a.Handle(m, path, web.Methods{"GET": a.Do(func(w http.ResponseWriter, r *http.Request) error {
-			if path == "/" {
-				return a.Redirect(w, r, "/account/")
-			}
-			return a.Redirect(w, r, path+"/")
-		})})
-	}
+	a.Handle(m, "/", web.Methods{"GET": a.Do(func(w http.ResponseWriter, r *http.Request) error {
+		return a.Redirect(w, r, "/account/")
+	})})
 }
 
 // document serves a public text, which caches may keep until it reaches the age.

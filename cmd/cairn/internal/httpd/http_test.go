@@ -173,6 +173,11 @@ func TestUnexpectedMethodsAndPaths(t *testing.T) {
 			t.Errorf("%s: %.120q", path, got)
 		}
 	}
+	for path, want := range map[string]string{"/account/security/": "/account/security", "/login?a=b": "/login/?a=b", "/admin/settings/": "/admin/settings", "/logout": "/logout/"} {
+		if got := b.get(path); got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != want {
+			t.Errorf("%s: %d to %q, want %q", path, got.StatusCode, got.Header.Get("Location"), want)
+		}
+	}
 	if got := b.get("/logout/"); got.StatusCode != http.StatusOK || b.api("GET", "/api/me", nil).StatusCode != http.StatusOK {
 		t.Error("GET /logout/ signed out")
 	}

@@ -117,7 +117,7 @@ func TestOptionalScopesAreLeftOut(t *testing.T) {
 	granted(request(), asked)
 	// What is no longer optional is asked for; an application that was removed starts anew.
 	decide(consentPageOf(b, request("prompt", "consent")))
-	wantStatus(t, "remove", b.postForm("/account/apps/remove", map[string][]string{"client_id": {"app"}}), http.StatusSeeOther)
+	wantStatus(t, "remove", b.postForm("/account/apps/remove", map[string][]string{"client_id": {"app"}, "sure": {"yes"}}), http.StatusSeeOther)
 	if page = consentPageOf(b, request()); page == nil || !slices.Equal(pageForm(t, page.Text).values["scope"], []string{"email"}) {
 		t.Error("the refusal outlived the removal of the application")
 	}

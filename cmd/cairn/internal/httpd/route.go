@@ -24,6 +24,23 @@ func noteRoute(base string) mux.MiddlewareFunc {
 	}
 }
 
+// otherSlash returns the page that a GET misses by a slash at the end of its path, or "". Programs get
+// their 404.
+func otherSlash(root *mux.Router, base string, r *http.Request) string {
+	to := url.URL{Path: strings.TrimSuffix(r.URL.Path, "/"), RawQuery: r.URL.RawQuery}
+	if to.Path == r.URL.Path {
+		to.Path += "/"
+	}
+	var match mux.RouteMatch
+	get := r.Method == http.MethodGet || r.Method == http.MethodHead
+	// A path of //host would be another site.
+	if !get || strings.HasPrefix(to.Path, "//") || strings.HasPrefix(to.Path, base+"/api/") || r.URL.RawPath != "" ||
+		!root.Match(&http.Request{Method: http.MethodGet, URL: &to}, &match) || match.MatchErr != nil {
+		return ""
+	}
+	return to.String()
+}
+
 // literalPaths returns a handler that finds the router's paths without variables in a map. The
 // router itself would try a hundred regular expressions one after the other, and copy the request
 // twice. The handler leaves to the router all other paths, and the routes that it does not choose

@@ -74,6 +74,7 @@ var states = []state{
 	{name: "invites", handle: "ada", path: "/account/invites", page: "account-invites"},
 	{name: "invites-none", handle: "bob", path: "/account/invites", page: "account-invites"},
 	{name: "invite-slip", handle: "ada", path: "/account/invites/slip?code=", page: "account-invite-slip"},
+	{name: "welcome", handle: "bob", path: "/account/welcome", page: "account-welcome"},
 	{name: "data", handle: "ada", path: "/account/data", page: "account-data"},
 	{name: "publish", handle: "ada", path: "/account/publish/", page: "account-publish"},
 	{name: "publish-refused", handle: "ada", path: "/account/publish/", page: "account-publish", fill: [][2]string{{"privacy", "blur_start"}}, click: "make", answer: "#make-error"},
@@ -162,7 +163,7 @@ func furnish(t *testing.T) *furnished {
 	code := ada.invite()
 	fields := url.Values{
 		"display_name": {"Ada Lovelace"}, "email": {"ada@example.org"}, "given_name": {"Ada"}, "family_name": {"Lovelace"}, "birthdate": {"1815-12-10"},
-		"phone_number": {"+44 20 7946 0018"}, "address.street_address": {"12 St James’s Square\nSecond floor"}, "address.locality": {"London"},
+		"keep_other_sessions": {"true"}, "phone_number": {"+44 20 7946 0018"}, "address.street_address": {"12 St James’s Square\nSecond floor"}, "address.locality": {"London"},
 	}
 	needStatus(t, "profile", ada.postForm("/account/profile", fields), 303)
 	needStatus(t, "invite", ada.postForm("/account/invites", url.Values{"note": {"For Grace, who rows with us on Tuesdays"}}), 303)
