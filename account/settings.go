@@ -38,6 +38,8 @@ type Settings struct {
 	SignOutOnFlagLoss bool              `json:"sign_out_on_flag_loss" help:"End the sessions of a member who loses a flag."`
 	FlagDescriptions  map[string]string `json:"flag_descriptions" help:"What a flag is for; an empty text removes one."`
 	Contact           string            `json:"contact" help:"Whom to ask for a reset code or about a suspension; shown to everybody."`
+	ImprintURL        string            `json:"imprint_url" help:"https address of the imprint, linked on every page and in every mail; empty for none."`
+	PrivacyURL        string            `json:"privacy_url" help:"https address of the privacy policy, linked likewise; empty for none."`
 	AccentColour      string            `json:"accent_colour" help:"Colour of buttons and links, as #1f5e58; empty for the product's own."`
 
 	// Until they have one, they can only set one up.
@@ -174,6 +176,12 @@ func (s Settings) Check() (Settings, error) {
 	s.FlagDescriptions = descriptions
 	if utf8.RuneCountInString(s.Contact) > maxContact || !text.Printable(s.Contact) {
 		add("/contact", "at most {count} characters, no control characters", "count", maxContact)
+	}
+	for name, address := range map[string]string{"/imprint_url": s.ImprintURL, "/privacy_url": s.PrivacyURL} {
+		_, no := text.WebAddress(address)
+		if address != "" && (no.Text != "" || !strings.HasPrefix(address, "https://")) {
+			add(name, "an https address such as https://example.org/imprint, with at most 2,000 characters")
+		}
 	}
 	if s.AccentColour = strings.ToLower(s.AccentColour); s.AccentColour != "" &&
 		!colourForm.MatchString(s.AccentColour) {
@@ -327,9 +335,9 @@ func (s *Service) InstanceName() string {
 	return v.InstanceName
 }
 
-// Look returns the accent colour and logo of the pages, or the product's if the settings cannot be
-// read.
+// Look returns the accent colour, the logo and the links of the pages, or the product's if the
+// settings cannot be read.
 func (s *Service) Look() templates.Look {
 	v, _ := s.Settings(context.Background())
-	return templates.Look{Accent: v.AccentColour, Logo: v.Logo}
+	return templates.Look{Accent: v.AccentColour, Logo: v.Logo, Imprint: v.ImprintURL, Privacy: v.PrivacyURL}
 }

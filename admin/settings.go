@@ -48,6 +48,8 @@ func (s *Service) showSettingsPage(
 	page.InstanceName = text("general", "instance_name", v.InstanceName)
 	page.AccentColour = text("general", "accent_colour", v.AccentColour)
 	page.Contact = text("general", "contact", v.Contact)
+	page.ImprintURL = text("general", "imprint_url", v.ImprintURL)
+	page.PrivacyURL = text("general", "privacy_url", v.PrivacyURL)
 	page.Registration = text("general", "registration", v.Registration)
 	page.MaxUsers = text("general", "max_users", strconv.Itoa(v.MaxUsers))
 	page.InvitesPerMember = text("general", "invites_per_member", strconv.Itoa(v.InvitesPerMember))
@@ -154,8 +156,9 @@ func generalSettings(v account.Settings, f url.Values) (account.SettingsChange, 
 	for name, stored := range map[string]string{
 		"instance_name": v.InstanceName, "accent_colour": v.AccentColour,
 		"contact": v.Contact, "registration": v.Registration,
+		"imprint_url": v.ImprintURL, "privacy_url": v.PrivacyURL,
 	} {
-		if typed := strings.TrimSpace(f.Get(name)); typed != stored {
+		if typed := strings.TrimSpace(f.Get(name)); f.Has(name) && typed != stored {
 			c[name] = typed
 		}
 	}

@@ -15,11 +15,11 @@ func TestSettingsChangeByName(t *testing.T) {
 	w := newWorld(t)
 	w.AddUser("root1", account.FlagAdmin)
 	b := w.SignedIn("root1")
-	want := `{"instance_name":"Cairn","registration":"invite","max_users":0,"invites_per_member":3,"min_password_length":10,"flags":["activity","admin"],"default_flags":["activity"],"sign_out_on_flag_loss":false,"flag_descriptions":{"activity":"Uses the activity application.","admin":"Administers this installation: users, flags and settings."},"contact":"","accent_colour":"","second_factor_flags":[],"audit_days":365,"offer_passkeys":true}`
+	want := `{"instance_name":"Cairn","registration":"invite","max_users":0,"invites_per_member":3,"min_password_length":10,"flags":["activity","admin"],"default_flags":["activity"],"sign_out_on_flag_loss":false,"flag_descriptions":{"activity":"Uses the activity application.","admin":"Administers this installation: users, flags and settings."},"contact":"","imprint_url":"","privacy_url":"","accent_colour":"","second_factor_flags":[],"audit_days":365,"offer_passkeys":true}`
 	if got := strings.TrimSpace(b.Call("GET", "/api/admin/settings", nil).Is(200).Body); got != want {
 		t.Errorf("got %s", got)
 	}
-	want = `{"instance_name":"Running Club","registration":"invite","max_users":0,"invites_per_member":0,"min_password_length":10,"flags":["activity","admin","coach"],"default_flags":[],"sign_out_on_flag_loss":false,"flag_descriptions":{"activity":"Uses the activity application.","admin":"Administers this installation: users, flags and settings."},"contact":"","accent_colour":"","second_factor_flags":[],"audit_days":365,"offer_passkeys":true}`
+	want = `{"instance_name":"Running Club","registration":"invite","max_users":0,"invites_per_member":0,"min_password_length":10,"flags":["activity","admin","coach"],"default_flags":[],"sign_out_on_flag_loss":false,"flag_descriptions":{"activity":"Uses the activity application.","admin":"Administers this installation: users, flags and settings."},"contact":"","imprint_url":"","privacy_url":"","accent_colour":"","second_factor_flags":[],"audit_days":365,"offer_passkeys":true}`
 	if got := strings.TrimSpace(b.Send("PUT", "/api/admin/settings", "application/json", `{"instance_name":"Running Club","flags":["activity","coach"],"default_flags":[],"invites_per_member":0}`).Is(200).Body); got != want {
 		t.Errorf("got %s", got)
 	}
@@ -40,6 +40,7 @@ func TestWrongSettingsChangeNothing(t *testing.T) {
 		`{"instance_name":""}`: "/instance_name", `{"instance_name":"a\nb"}`: "/instance_name", `{"registration":"open"}`: "/registration", `{"max_users":-1}`: "/max_users",
 		`{"max_users":5,"min_password_length":7}`: "/min_password_length", `{"min_password_length":65}`: "/min_password_length", `{"invites_per_member":-1}`: "/invites_per_member",
 		`{"flag_descriptions":{"coach":"x"}}`: "/flag_descriptions/coach", `{"flag_descriptions":{"coach":""}}`: "/flag_descriptions/coach", `{"flag_descriptions":{"admin":"a\nb"}}`: "/flag_descriptions/admin", `{"contact":"a\nb"}`: "/contact",
+		`{"imprint_url":"http://club.example/"}`: "/imprint_url", `{"privacy_url":"https://u:p@club.example/"}`: "/privacy_url", `{"privacy_url":"javascript:alert(1)"}`: "/privacy_url",
 		`{"flags":["Coach"]}`: "/flags", `{"flags":["a b"]}`: "/flags", `{"default_flags":["admin"]}`: "/default_flags", `{"default_flags":["unknown"]}`: "/default_flags",
 	} {
 		p := b.Send("PUT", "/api/admin/settings", "application/json", body).Is(400, "invalid_settings").JSON()

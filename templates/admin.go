@@ -289,13 +289,15 @@ func (AdminAudit) page() (string, bool) { return "admin-audit", false }
 
 // AdminSettings shows the settings of the installation. Its forms post to {base}/admin/settings/…:
 //
-//	general      instance_name, accent_colour, contact, registration, max_users, invites_per_member
+//	general      instance_name, accent_colour, contact, imprint_url, privacy_url, registration, max_users,
+//	             invites_per_member
 //	logo         logo (a file, multipart/form-data)
 //	remove-logo  -
 //	flags        known, description.FLAG, default, new_flag, new_description, remove
 //	security     min_password_length, second_factor (repeatable), sign_out_on_flag_loss, audit_days
 type AdminSettings struct {
 	InstanceName, AccentColour, Contact, Registration string
+	ImprintURL, PrivacyURL                            string
 	// Numbers as typed.
 	MaxUsers, InvitesPerMember, MinPassword, AuditDays string
 	SignOutOnFlagLoss, OfferPasskeys                   bool

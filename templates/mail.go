@@ -67,12 +67,22 @@ func (r *Renderer) Mail(l *Language, m Mail) (WrittenMail, error) {
 	if m.Code != "" {
 		text = append(text, "    "+m.Code)
 	}
-	text = append(append(text, m.Notes...), strings.TrimSpace("---\n"+instance+"\n"+m.Reason))
+	var links []MailLink
+	look := r.currentLook()
+	foot := strings.TrimSpace("---\n" + instance + "\n" + m.Reason)
+	for _, link := range []MailLink{{l.Text("Imprint"), look.Imprint}, {l.Text("Privacy policy"), look.Privacy}} {
+		if link.URL != "" {
+			links = append(links, link)
+			foot += "\n" + link.Label + ": " + link.URL
+		}
+	}
+	text = append(append(text, m.Notes...), foot)
 	var b bytes.Buffer
 	err := mailTemplate.Execute(&b, struct {
 		Mail
 		Lang, Instance string
-	}{m, l.Tag(), instance})
+		Links          []MailLink
+	}{m, l.Tag(), instance, links})
 	if err != nil {
 		return WrittenMail{}, fmt.Errorf("write mail: %w", err)
 	}

@@ -1,6 +1,7 @@
 package templates_test
 
 import (
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -62,5 +63,30 @@ func TestNameOfSomebodyMakesNoLinkInAMail(t *testing.T) {
 		if got := templates.MailName(name); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
+	}
+}
+
+func TestImprintAndPrivacyPolicyAreLinkedOnPagesAndInMails(t *testing.T) {
+	r := newRenderer(t, templates.Options{})
+	r.SetLook(func() templates.Look {
+		return templates.Look{Imprint: "https://club.example/imprint?a&b", Privacy: "https://club.example/privacy"}
+	})
+	for name, page := range map[string]templates.Page{"login": templates.Login{}, "register": templates.Register{}, "consent": templates.Consent{}} {
+		w := httptest.NewRecorder()
+		if err := r.Render(w, httptest.NewRequest("GET", "/", nil), 200, page); err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{`href="https://club.example/imprint?a&amp;b">Imprint</a>`, `href="https://club.example/privacy">Privacy policy</a>`} {
+			if !strings.Contains(w.Body.String(), part) {
+				t.Errorf("%s lacks %q", name, part)
+			}
+		}
+	}
+	m, err := r.Mail(templates.PickLanguage("de"), templates.Mail{Subject: "x"})
+	if want := "---\nCairn\nImpressum: https://club.example/imprint?a&b\nDatenschutz: https://club.example/privacy\n"; err != nil || !strings.HasSuffix(m.Text, want) {
+		t.Errorf("%v: text %q", err, m.Text)
+	}
+	if !strings.Contains(m.HTML, `<br><a href="https://club.example/imprint?a&amp;b">Impressum</a>`) {
+		t.Error(m.HTML)
 	}
 }

@@ -66,6 +66,8 @@ type Renderer struct {
 type Look struct {
 	Accent string // colour such as #1f5e58; empty for the default
 	Logo   string // hash of the picture at {base}/logo/HASH.png; empty for the default
+	// Imprint and Privacy are https addresses, linked on every page and in every mail; empty for none.
+	Imprint, Privacy string
 }
 
 // view is the data of the layout: the page's data as .P, and what every page shows.
@@ -76,6 +78,7 @@ type view struct {
 	Theme    string // path of the style sheet of the accent colour, or empty
 	Logo     string // path of the picture, or empty
 	Dir      string // direction of the script, "ltr" or "rtl"
+	Look     Look
 	P        Page
 }
 
@@ -210,7 +213,7 @@ func (r *Renderer) fill(l *Language, page Page) ([]byte, error) {
 	}
 	var buf bytes.Buffer
 	look := r.currentLook()
-	v := view{Name: name, Instance: r.instanceName(), Lang: l.Tag(), Dir: l.dir(), P: page}
+	v := view{Name: name, Instance: r.instanceName(), Lang: l.Tag(), Dir: l.dir(), P: page, Look: look}
 	v.Theme = r.ThemeURL(look.Accent)
 	if look.Logo != "" {
 		v.Logo = r.base + "/logo/" + look.Logo + ".png"

@@ -56,7 +56,7 @@ func TestFormOfTheAnswers(t *testing.T) {
 			session = "{address:s auth_time:s created_at:s current:b device:s expires_at:s id:s last_seen_at:s user_agent:s}"
 			open    = "{code:s created_at:s expires_at:s url:s used:b used_at:null used_by:null}"
 			used    = "{code:s created_at:s expires_at:s url:s used:b used_at:s used_by:s}"
-			setting = "{accent_colour:s audit_days:n contact:s default_flags:[s] flag_descriptions:{activity:s admin:s} flags:[s] instance_name:s invites_per_member:n max_users:n min_password_length:n offer_passkeys:b registration:s second_factor_flags:[] sign_out_on_flag_loss:b}"
+			setting = "{accent_colour:s audit_days:n contact:s default_flags:[s] flag_descriptions:{activity:s admin:s} flags:[s] imprint_url:s instance_name:s invites_per_member:n max_users:n min_password_length:n offer_passkeys:b privacy_url:s registration:s second_factor_flags:[] sign_out_on_flag_loss:b}"
 			issued  = "{code:s expires_at:s ok:b url:s}"
 		)
 		var code string
