@@ -104,6 +104,7 @@ func claimsSupported() []string {
 // access is the part of a request that its client may have.
 type access struct {
 	granted   []string // scopes of the grant
+	named     []string // URIs in resource
 	resources []string // URIs of the requested APIs
 	// agreed lists what the user has to agree to: granted, the scopes of claims requested by
 	// name, and resources.
@@ -121,7 +122,8 @@ func (req *authorization) access() (a access, err error) {
 			return a, errUnknownResource
 		}
 	}
-	a.resources = req.apis.uses(req.form["resource"], a.granted)
+	a.named = req.form["resource"]
+	a.resources = req.apis.uses(a.named, a.granted)
 	if raw := req.form.Get("claims"); raw != "" {
 		parsed, err := parseClaims(raw)
 		if err != nil {

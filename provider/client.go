@@ -320,9 +320,10 @@ func (c *Client) checkScopes() error {
 		}
 	}
 	for _, s := range c.OptionalScopes {
-		if s == "openid" || !slices.Contains(c.Scopes, s) {
+		ofAPI := !slices.Contains(Scopes, s) && apiScopeForm.MatchString(s) // the store knows whether there is one
+		if s == "openid" || !ofAPI && !slices.Contains(c.Scopes, s) {
 			return &RegistrationError{"optional_scopes", s,
-				"only scopes of the client can be optional, and openid cannot"}
+				"only scopes of the client and of APIs can be optional, and openid cannot"}
 		}
 	}
 	const form = "a flag is a letter a-z and up to 31 of a-z, 0-9, - and _"

@@ -214,7 +214,10 @@ func (p *Provider) consentPage(
 		item := templates.APIItem{Name: api.Name, URI: api.URI}
 		for _, s := range api.Scopes {
 			if slices.Contains(scopes, s.Name) {
-				item.Scopes = append(item.Scopes, templates.ScopeItem{Name: s.Name, Sentence: s.Sentence})
+				item.Scopes = append(item.Scopes, templates.ScopeItem{
+					Name: s.Name, Sentence: s.Sentence,
+					Optional: slices.Contains(optional, s.Name), Refused: slices.Contains(refused, s.Name),
+				})
 			}
 		}
 		if len(item.Scopes) > 0 || slices.Contains(scopes, api.URI) {

@@ -10,6 +10,9 @@ func (q *authzState) without(leftOut []string) {
 		return
 	}
 	q.granted, q.agreed, q.leftOut = subtract(q.granted, out), subtract(q.agreed, out), out
+	// An API of which every scope is left out is not asked for, unless by its URI.
+	kept := q.apis.uses(q.named, q.granted)
+	q.agreed, q.resources = subtract(q.agreed, subtract(q.resources, kept)), kept
 	of := func(claim string) bool { return slices.Contains(out, claimScope(claim)) }
 	q.claims.UserInfo = slices.DeleteFunc(slices.Clone(q.claims.UserInfo), of)
 	q.claims.IDToken = slices.DeleteFunc(slices.Clone(q.claims.IDToken), of)

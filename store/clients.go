@@ -159,11 +159,31 @@ func (s *Store) insertClient(ctx context.Context, c *provider.Client, also func(
 				return err
 			}
 		}
+		if err := checkOptionalScopes(tx, c); err != nil {
+			return err
+		}
 		if err := writeClientLogo(tx, c); err != nil {
 			return err
 		}
 		return also(tx)
 	})
+}
+
+// checkOptionalScopes returns a *provider.RegistrationError if an optional scope is of no API and not of
+// OpenID Connect.
+func checkOptionalScopes(tx *transaction, c *provider.Client) error {
+	for _, name := range c.OptionalScopes {
+		if slices.Contains(provider.Scopes, name) {
+			continue
+		}
+		none := &provider.RegistrationError{Member: "optional_scopes", Value: name,
+			Reason: "no API has this scope: cairn api list shows them"}
+		var there []string
+		if err := expect(tx.Raw("SELECT uri FROM api_scopes WHERE name = ?", name).Find(&there), none); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeClientLogo stores a new logo. A logo with only a hash is unchanged.
@@ -261,6 +281,11 @@ func (s *Store) UpdateClient(ctx context.Context, c *provider.Client, a account.
 		update := tx.Table("clients").Where("id = ?", c.ID).Select("*").Omit("id", "created_at")
 		if err := update.Updates(&row).Error; err != nil {
 			return err
+		}
+		if !slices.Equal(before[0].OptionalScopes, c.OptionalScopes) {
+			if err := checkOptionalScopes(tx, c); err != nil {
+				return err
+			}
 		}
 		if err := writeClientLogo(tx, c); err != nil {
 			return err

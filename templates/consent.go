@@ -90,7 +90,11 @@ type Application struct {
 
 // Optional reports whether the person may leave a scope out.
 func (p Consent) Optional() bool {
-	return slices.ContainsFunc(p.Scopes, func(s ScopeItem) bool { return s.Optional })
+	all := slices.Clone(p.Scopes)
+	for _, api := range p.APIs {
+		all = append(all, api.Scopes...)
+	}
+	return slices.ContainsFunc(all, func(s ScopeItem) bool { return s.Optional })
 }
 
 // APIItem is a registered API with the scopes requested for it. Name and the sentences are in the

@@ -2,6 +2,8 @@ package httpd
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
@@ -428,5 +430,47 @@ func TestLostFlagEndsTokensForAPIsWhenTheOptionIsOn(t *testing.T) {
 				t.Errorf("%s: the token with the lost flag is revoked: %t", user, !on)
 			}
 		}
+	}
+}
+
+// A scope of an API that the client marks as optional has a box on the consent page, and is not in the token without it. An API of which nothing
+// is left is not in the audience.
+func TestOptionalScopeOfAnAPIIsLeftOut(t *testing.T) {
+	s, _, _ := startAPIs(t, serviceOptions{})
+	c, err := s.store.Client(t.Context(), "app")
+	noError(t, err)
+	update := func(scopes ...string) error {
+		c.OptionalScopes = scopes
+		return s.store.UpdateClient(t.Context(), c, account.Operator().Audit(time.Now(), account.UpdateClient, "", ""))
+	}
+	if err := update("trails.delete"); err == nil || !strings.Contains(err.Error(), "no API has this scope") {
+		t.Errorf("an optional scope of no API: %v", err)
+	}
+	noError(t, update("trails.write", "maps"))
+	rp, b := s.apiApp("app", "openid", "trails.read", "trails.write", "maps"), s.signedIn("ada")
+	answer := func(scopes ...string) map[string]any {
+		t.Helper()
+		page := consentPageOf(b, rp.authURL("prompt", "consent"))
+		f := pageForm(t, page.Text)
+		if shown := scopesShown(t, page.Text); !slices.Equal(shown, []string{"openid", "maps", "trails.read", "trails.write"}) || strings.Count(page.Text, `type="checkbox"`) != 2 {
+			t.Fatalf("the page shows %v", shown)
+		}
+		f.values["decision"], f.values["scope"] = []string{"allow"}, scopes
+		_, got := answerOf(t, b.get(b.postForm(f.action, f.values).Header.Get("Location")))
+		return s.tokenRequest("app", rp.config.ClientSecret, rp.codeForm(got.Get("code"))).JSON(t)
+	}
+	token := answer("trails.read", "email") // neither is a box of the page
+	claims := map[string]any{}
+	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(token["access_token"].(string), ".")[1])
+	noError(t, err)
+	noError(t, json.Unmarshal(payload, &claims))
+	if token["scope"] != "openid trails.read" || claims["scope"] != token["scope"] || strings.Contains(fmt.Sprint(claims["aud"]), maps3) {
+		t.Errorf("scope %v, claims %v", token["scope"], claims)
+	}
+	if consentPageOf(b, rp.authURL()) != nil {
+		t.Error("asked again for what was left out")
+	}
+	if got := answer("trails.write", "maps")["scope"]; got != "openid trails.read trails.write maps" {
+		t.Errorf("with both boxes: %v", got)
 	}
 }
