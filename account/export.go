@@ -18,7 +18,8 @@ type export struct {
 	Apps        []AppEntry        `json:"apps"`
 	Factors     factorList        `json:"factors"`
 	Passkeys    []PasskeyEntry    `json:"passkeys"`
-	Invites     web.List          `json:"invites"` // there may be many
+	Picture     []byte            `json:"picture_jpeg,omitempty"` // that the user has uploaded
+	Invites     web.List          `json:"invites"`                // there may be many
 }
 
 type exportedUser struct {
@@ -75,6 +76,10 @@ func (s *Service) exportOf(ctx context.Context, c Caller) (export, error) {
 	if err != nil {
 		return export{}, err
 	}
+	picture, err := s.store.UserPicture(ctx, s.PhotoOf(u))
+	if err != nil {
+		return export{}, err
+	}
 	return export{
 		ExportedAt: s.Now(), Issuer: s.site.URL(""), Preferences: prefs,
 		User: exportedUser{
@@ -82,8 +87,8 @@ func (s *Service) exportOf(ctx context.Context, c Caller) (export, error) {
 			LastLoginAt: web.TimeOrNull(u.LastLoginAt),
 		},
 		Sessions: SessionEntries(sessions, c.Session.ID), Apps: AppEntries(apps), Factors: factors.Entries(u),
-		Passkeys: PasskeyEntries(keys),
-		Invites:  s.ListInvites(ctx, u, func(i Invite) any { return exportedInvite{s.InviteEntry(i), i.Note} }),
+		Passkeys: PasskeyEntries(keys), Picture: picture,
+		Invites: s.ListInvites(ctx, u, func(i Invite) any { return exportedInvite{s.InviteEntry(i), i.Note} }),
 	}, nil
 }
 

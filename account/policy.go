@@ -79,6 +79,12 @@ var (
 	ChangeProfile = Act{Action: "profile.change", Proof: ProofSession, Routes: []string{
 		"PATCH /api/me", "POST /account/profile", "PUT /api/me/prefs",
 	}}
+	SetPicture = Act{Action: "profile.picture", Proof: ProofSession, Routes: []string{
+		"POST /account/picture",
+	}}
+	RemovePicture = Act{Action: "profile.picture_remove", Proof: ProofSession, Routes: []string{
+		"POST /account/picture/remove",
+	}}
 	ChangeEmail = Act{Action: "email.change", Proof: ProofFresh, Told: MailEmailChanged, Ends: endsOthers, Routes: []string{
 		"PATCH /api/me", "POST /account/profile",
 	}}
@@ -222,7 +228,7 @@ var (
 // Acts is the policy. docs/threat-model.md shows it.
 var Acts = []Act{
 	SignIn, SignInAgain, ConfirmIdentity, EndSession, SignOut, EndOtherSessions, DisownSession,
-	RefuseSuspended, LimitSignIns, Register, ChangeProfile, ChangeEmail, AskVerification, VerifyEmail,
+	RefuseSuspended, LimitSignIns, Register, ChangeProfile, SetPicture, RemovePicture, ChangeEmail, AskVerification, VerifyEmail,
 	UndoEmailChange, ChangePassword, RemovePassword, ForgetPassword, ResetPassword, LimitResets, AddFactor, RemoveFactor,
 	RenamePasskey, NoticeCounter, RenewRecoveryCodes, UseRecoveryCode, RefuseFactor, ExportAccount,
 	DeleteAccount, AllowApp, GiveLastingAccess, RemoveApp, CreateInvite, DeleteInvite, AddUser, AmendUser, SetFlags,

@@ -53,11 +53,13 @@ type UserStore interface {
 	// AddUser is CreateUser with a password reset code, unless c has no hash.
 	AddUser(ctx context.Context, u User, c ResetCode, a Audit) error
 	// ChangeUser calls change with the user and stores DisplayName, Email, EmailVerified,
-	// EmailAskedAt and Profile of the result, with an audit row unless a is nil (change may set its
+	// EmailAskedAt, Profile and Photo of the result. Another Profile.Picture deletes the stored picture. It is stored with an audit row unless a is nil (change may set its
 	// Mails and KeepEmail). It returns the changed user. If change returns an error, nothing is
 	// stored. change may be called more than once and must depend only on its argument.
 	// ErrUserNotFound, ErrEmailTaken.
 	ChangeUser(ctx context.Context, sub string, change func(*User) error, now time.Time, a *Audit) (User, error)
+	// UserPicture returns the picture with the hash, of a user who is not suspended, or nil.
+	UserPicture(ctx context.Context, hash string) (jpeg []byte, err error)
 	// UpgradeHash replaces the password hash if it still is old. It is no error if it is not.
 	UpgradeHash(ctx context.Context, sub, old, hash string) error
 	// ForeignHash returns the smallest password hash that sorts after a text, byte by byte, and

@@ -50,6 +50,8 @@ type User struct {
 	// Unlocks counts how often the failed sign-ins of the account were forgotten: see
 	// Service.signInLimits.
 	Unlocks int64
+	// Photo is a new picture for ChangeUser. No user that is read has it.
+	Photo Photo
 	// LockedUntil is when the limit of the account allows strangers the next attempt.
 	LockedUntil time.Time
 }

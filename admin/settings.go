@@ -2,9 +2,7 @@ package admin
 
 import (
 	"encoding/base64"
-	"io"
 	"maps"
-	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -235,7 +233,7 @@ func (s *Service) logoForm(w http.ResponseWriter, r *http.Request) (err error) {
 		if err != nil {
 			err = account.ErrInvalidLogo
 		}
-	} else if picture, err = readFile(w, r, "logo"); err == nil {
+	} else if picture, err = web.ReadFile(w, r, "logo", account.MaxLogo, account.ErrInvalidLogo); err == nil {
 		r.PostForm = url.Values{carriedLogo: {base64.RawURLEncoding.EncodeToString(picture)}}
 	}
 	if err == nil {
@@ -245,29 +243,6 @@ func (s *Service) logoForm(w http.ResponseWriter, r *http.Request) (err error) {
 		return s.accounts.Redirect(w, r, "/admin/settings?notice=logo-saved#logo")
 	}
 	return s.settingsRefused(w, r, "logo", err)
-}
-
-// readFile reads a form with one file (RFC 7578) of at most the size of a logo.
-func readFile(w http.ResponseWriter, r *http.Request, field string) ([]byte, error) {
-	if mt, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mt != "multipart/form-data" {
-		return nil, web.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type",
-			"Send the form with Content-Type: multipart/form-data.")
-	}
-	const overhead = 4 << 10 // of the form around the file
-	r.Body = http.MaxBytesReader(w, r.Body, account.MaxLogo+overhead)
-	parts, err := r.MultipartReader()
-	if err != nil {
-		return nil, web.BadRequest("The body could not be read.")
-	}
-	part, err := parts.NextPart()
-	if err != nil || part.FormName() != field {
-		return nil, web.BadRequest("The body could not be read.")
-	}
-	file, err := io.ReadAll(part)
-	if err != nil { // too large, or cut off
-		return nil, account.ErrInvalidLogo
-	}
-	return file, nil
 }
 
 func (s *Service) logoRemoveForm(w http.ResponseWriter, r *http.Request) error {

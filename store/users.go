@@ -273,6 +273,11 @@ func (s *Store) ChangeUser(
 				return err
 			}
 		}
+		if changed.Profile.Picture != u.Profile.Picture || changed.Photo.Hash != "" {
+			if err := replacePicture(tx, sub, changed.Photo, now); err != nil {
+				return err
+			}
+		}
 		u.DisplayName, u.Profile = changed.DisplayName, changed.Profile
 		u.Email, u.EmailVerified, u.EmailAskedAt = changed.Email, changed.EmailVerified, changed.EmailAskedAt
 		u.UpdatedAt = fromUnix(toUnix(now))
@@ -296,6 +301,27 @@ func (s *Store) ChangeUser(
 		return account.User{}, err
 	}
 	return u, nil
+}
+
+// replacePicture deletes the stored picture of a user and stores the new one, if there is one.
+func replacePicture(tx *transaction, sub string, p account.Photo, now time.Time) error {
+	err := tx.Exec("DELETE FROM user_pictures WHERE sub = ?", sub).Error
+	if err != nil || p.Hash == "" {
+		return err
+	}
+	return tx.Exec(`INSERT INTO user_pictures (sub, hash, image, changed_at)
+		VALUES (?, ?, ?, ?)`, sub, p.Hash, p.JPEG, toUnix(now)).Error
+}
+
+// UserPicture implements account.Store.
+func (s *Store) UserPicture(ctx context.Context, hash string) ([]byte, error) {
+	var row struct{ Image []byte }
+	if invalidKey(hash) {
+		return nil, nil
+	}
+	err := s.conn(ctx).Raw(`SELECT p.image FROM user_pictures p JOIN users u ON u.sub = p.sub
+		WHERE p.hash = ? AND u.suspended_at = 0 AND u.deleted_at = 0 LIMIT 1`, hash).Find(&row).Error
+	return row.Image, fail("read picture", err)
 }
 
 // UpgradeHash implements account.Store.
@@ -535,7 +561,7 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 		if err := execEach(tx, sub, "DELETE FROM preferences WHERE sub = ?", "DELETE FROM consents WHERE sub = ?",
 			"DELETE FROM consent_refusals WHERE sub = ?", "DELETE FROM user_flags WHERE sub = ?",
 			"DELETE FROM totp WHERE sub = ?", "DELETE FROM recovery_codes WHERE sub = ?",
-			"DELETE FROM passkeys WHERE sub = ?",
+			"DELETE FROM passkeys WHERE sub = ?", "DELETE FROM user_pictures WHERE sub = ?",
 			"DELETE FROM mail_outbox WHERE sub = ?", "DELETE FROM email_changes WHERE sub = ?"); err != nil {
 			return err
 		}

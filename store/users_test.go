@@ -682,3 +682,46 @@ func TestSearchGoesOnPastDeletedUsers(t *testing.T) {
 		}
 	})
 }
+
+// The picture of a user goes with the address in their profile, and with the account.
+func TestPictureLivesAsLongAsItsAddress(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		u := addUser(t, s, "ada")
+		addUser(t, s, "root1", account.FlagAdmin)
+		set := func(hash, address string) {
+			t.Helper()
+			_, err := s.ChangeUser(t.Context(), u.Sub, func(u *account.User) error {
+				if u.Profile.Picture = address; hash != "" {
+					u.Photo = account.Photo{Hash: hash, JPEG: []byte("jpeg " + hash)}
+				}
+				return nil
+			}, noon, row)
+			must(t, err)
+		}
+		wants := func(hash string, there bool) {
+			t.Helper()
+			got, err := s.UserPicture(t.Context(), hash)
+			if must(t, err); there != (string(got) == "jpeg "+hash) || !there && got != nil {
+				t.Errorf("%s: %q", hash, got)
+			}
+		}
+		set("a", "https://id.example/picture/a.jpg")
+		wants("a", true)
+		set("a", "https://id.example/picture/a.jpg") // the same once more
+		wants("a", true)
+		set("b", "https://id.example/picture/b.jpg")
+		wants("a", false)
+		wants("b", true)
+		wants("", false)
+		set("", "https://id.example/picture/b.jpg") // another change
+		wants("b", true)
+		set("", "")
+		wants("b", false)
+		set("c", "https://id.example/picture/c.jpg")
+		must(t, s.DeleteUser(t.Context(), u.Sub, noon, act("account.delete")))
+		wants("c", false)
+		if left, err := s.Texts("SELECT hash FROM user_pictures"); err != nil || len(left) > 0 {
+			t.Errorf("left: %v, %v", left, err)
+		}
+	})
+}

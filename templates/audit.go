@@ -26,6 +26,8 @@ var AuditActions = sortedActions([]AuditAction{
 	{"session.limited", "{actor} tried too many wrong passwords for {account}", ""},
 	{"user.register", "{actor} created the account with an invite", "You created the account with an invite"},
 	{"profile.change", "{actor} changed their profile", "You changed your profile"},
+	{"profile.picture", "{actor} uploaded a picture", "You uploaded a picture"},
+	{"profile.picture_remove", "{actor} removed their picture", "You removed your picture"},
 	{"email.change", "{actor} changed their email address", "You changed your email address"},
 	{"email.ask", "{actor} asked for a mail to verify their email address", "You asked for a mail to verify your email address"},
 	{"email.verify", "{actor} verified their email address", "You verified your email address"},

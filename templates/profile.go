@@ -13,6 +13,8 @@ type Account struct {
 	Values map[string]string
 	// Shown has the values that the form was first filled in with, as JSON.
 	Shown string
+	// Picture is the hash of the uploaded picture at {base}/picture/HASH.jpg, "" for none.
+	Picture string
 	// EmailVerified and PhoneVerified describe the stored values.
 	EmailVerified, PhoneVerified bool
 	// Verify is the address still to be verified by mail, "" for none. VerifyCode reports whether a
@@ -27,10 +29,10 @@ func (Account) page() (string, bool) { return "account", false }
 
 // shownFirst and shownOnDemand are the members in the order of the form.
 var (
-	shownFirst    = []string{"display_name", "email", "picture"}
+	shownFirst    = []string{"display_name", "email"}
 	shownOnDemand = []string{
 		"given_name", "family_name", "locale", "nickname", "middle_name", "birthdate", "gender", "phone_number", "zoneinfo",
-		"website", "profile",
+		"website", "profile", "picture",
 		"address.street_address", "address.postal_code", "address.locality", "address.region", "address.country",
 		"address.formatted",
 	}

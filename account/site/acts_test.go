@@ -73,6 +73,10 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 		"register": {account.Register, invite, func(s *scene) {
 			s.Browser().Call("POST", "/api/register", map[string]string{"code": invited, "handle": "bob", "password": newPassword}).Is(201)
 		}},
+		"picture": {account.SetPicture, nil, func(s *scene) { uploadPicture(s.ada, "picture", smallPicture(s.T, 1)).Is(303) }},
+		"no picture": {account.RemovePicture, nil, func(s *scene) {
+			s.ada.Page("/account/picture/remove", "x", "y").Is(303)
+		}},
 		"profile": {account.ChangeProfile, nil, func(s *scene) {
 			s.ada.Call("PATCH", "/api/me", map[string]string{"nickname": "a"}).Is(200)
 		}},

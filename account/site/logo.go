@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/gorilla/mux"
 )
@@ -24,14 +25,45 @@ func (s *Site) serveLogo(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	return servePicture(w, r, picture, "image/png", "public, max-age=31536000, immutable")
+}
+
+// serveUserPicture serves the picture of a person to whoever has its address. Caches keep it for a
+// day, because it may be removed.
+func (s *Site) serveUserPicture(w http.ResponseWriter, r *http.Request) error {
+	picture, err := s.Store().UserPicture(r.Context(), mux.Vars(r)["hash"])
+	if err != nil {
+		return err
+	}
+	return servePicture(w, r, picture, "image/jpeg", "public, max-age=86400")
+}
+
+// servePicture answers with a picture, or 404 if it is nil.
+func servePicture(w http.ResponseWriter, r *http.Request, picture []byte, kind, cached string) error {
 	if picture == nil {
 		return web.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address.")
 	}
 	h := w.Header()
-	h.Set("Content-Type", "image/png")
-	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("Content-Type", kind)
+	h.Set("Cache-Control", cached)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(picture))
 	return nil
+}
+
+// pictureForm is the only form of the account with a file. A refusal shows the page.
+func (s *Site) pictureForm(w http.ResponseWriter, r *http.Request) error {
+	file, err := web.ReadFile(w, r, "picture", account.MaxPhoto, account.ErrInvalidPhoto)
+	if err == nil {
+		err = s.SetPicture(r.Context(), s.Caller(r), file)
+	}
+	if err != nil {
+		return s.accountRefused(w, r, "", "picture", err)
+	}
+	return s.Redirect(w, r, "/account/?notice=picture-set#picture")
+}
+
+func (s *Site) removePicture(_ http.ResponseWriter, r *http.Request) error {
+	return s.RemovePicture(r.Context(), s.Caller(r))
 }

@@ -80,6 +80,8 @@ func (s *Site) Mount(m *mux.Router) {
 	}
 	handle("/account/invites/slip", web.Methods{"GET": page(s.invitePage)})
 	handle("/account/profile", web.Methods{"POST": form("profile-saved", s.profileForm)})
+	handle("/account/picture", web.Methods{"POST": page(s.pictureForm)})
+	handle("/account/picture/remove", web.Methods{"POST": form("picture-removed", s.removePicture)})
 	handle("/account/verify-email", web.Methods{"POST": form("email-verified", s.verifyForm)})
 	handle("/account/send-verification", web.Methods{"POST": form("verification-sent", s.sendVerification)})
 	handle("/account/password", web.Methods{"POST": form("password-changed", s.passwordForm)})
@@ -100,6 +102,7 @@ func (s *Site) Mount(m *mux.Router) {
 	handle("/account/export", web.Methods{"POST": page(s.export)})
 	handle("/account/delete", web.Methods{"POST": form("account-deleted", s.deleteForm)})
 	s.Handle(m, "/logo/{hash}.png", web.Methods{"GET": s.Do(s.serveLogo)})
+	s.Handle(m, "/picture/{hash}.jpg", web.Methods{"GET": s.Do(s.serveUserPicture)})
 	s.Handle(m, "/oauth2/status/{list}", web.Methods{"GET": s.StatusLists.ServeHTTP})
 }
 

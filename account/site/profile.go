@@ -142,7 +142,7 @@ func (s *Site) describeProfile(r *http.Request, m templates.Member) templates.Ac
 	if f.Address != nil {
 		a = *f.Address
 	}
-	page := templates.Account{Member: m, EmailVerified: u.EmailVerified, PhoneVerified: f.PhoneNumberVerified,
+	page := templates.Account{Member: m, Picture: s.PhotoOf(u), EmailVerified: u.EmailVerified, PhoneVerified: f.PhoneNumberVerified,
 		Values: map[string]string{
 			"display_name": u.DisplayName, "email": u.Email, "given_name": f.GivenName,
 			"family_name": f.FamilyName, "middle_name": f.MiddleName, "nickname": f.Nickname,

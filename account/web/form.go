@@ -2,6 +2,7 @@ package web
 
 import (
 	"errors"
+	"io"
 	"mime"
 	"net/http"
 	"slices"
@@ -84,6 +85,29 @@ func bodyError(err error) error {
 
 func tooLarge() *Problem {
 	return NewProblem(http.StatusRequestEntityTooLarge, "too_large", "The body is larger than 64 KiB.")
+}
+
+// ReadFile reads a form with one file (RFC 7578) of at most max bytes. One that is larger, or cut off, is refused.
+func ReadFile(w http.ResponseWriter, r *http.Request, field string, max int64, refused *Problem) ([]byte, error) {
+	if mt, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mt != "multipart/form-data" {
+		return nil, NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type",
+			"Send the form with Content-Type: multipart/form-data.")
+	}
+	const overhead = 4 << 10 // of the form around the file
+	r.Body = http.MaxBytesReader(w, r.Body, max+overhead)
+	parts, err := r.MultipartReader()
+	if err != nil {
+		return nil, BadRequest("The body could not be read.")
+	}
+	part, err := parts.NextPart()
+	if err != nil || part.FormName() != field {
+		return nil, BadRequest("The body could not be read.")
+	}
+	file, err := io.ReadAll(part)
+	if err != nil {
+		return nil, refused
+	}
+	return file, nil
 }
 
 // Repeated returns the problem of a repeated parameter.

@@ -1,0 +1,84 @@
+package site_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"image"
+	"image/color"
+	"image/png"
+	"mime/multipart"
+	"strings"
+	"testing"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/accounttest"
+)
+
+func smallPicture(t testing.TB, shade uint8) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	square := image.NewGray(image.Rect(0, 0, 9, 9))
+	square.Set(4, 4, color.Gray{shade})
+	if err := png.Encode(&file, square); err != nil {
+		t.Fatal(err)
+	}
+	return file.Bytes()
+}
+
+func uploadPicture(b *accounttest.Browser, field string, content []byte) *accounttest.Answer {
+	b.W.T.Helper()
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	part, err := form.CreateFormFile(field, "me.png")
+	if err == nil {
+		_, err = part.Write(content)
+	}
+	if err != nil || form.Close() != nil {
+		b.W.T.Fatal(err)
+	}
+	return b.Send("POST", "/account/picture", form.FormDataContentType(), body.String(), "Accept", "text/html")
+}
+
+// A picture is there for whoever has its address, as long as it is the picture of an account that is neither suspended nor deleted.
+func TestUploadedPictureIsServedUntilItIsReplaced(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	b, stranger := w.SignedIn("ada"), w.Browser()
+	shade := uint8(0)
+	upload := func() (path, served string) {
+		t.Helper()
+		shade += 40
+		uploadPicture(b, "picture", smallPicture(t, shade)).RedirectsTo("/account/?notice=picture-set#picture")
+		address, _ := b.Call("GET", "/api/me", nil).Is(200).JSON()["picture"].(string)
+		path, ours := strings.CutPrefix(address, "http://localhost:4040")
+		got := stranger.Call("GET", path, nil).Is(200)
+		if !ours || got.Header.Get("Content-Type") != "image/jpeg" || got.Header.Get("Cache-Control") != "public, max-age=86400" || got.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %v", address, got.Header)
+		}
+		b.Page("/account/").Shows(`src="`+path+`"`, "Remove my picture")
+		return path, got.Body
+	}
+	first, _ := upload()
+	second, served := upload()
+	stranger.Call("GET", first, nil).Is(404)
+	export := b.Call("GET", "/api/me/export", nil).Is(200).JSON()
+	if export["picture_jpeg"] != base64.StdEncoding.EncodeToString([]byte(served)) {
+		t.Errorf("the export has %.40v", export["picture_jpeg"])
+	}
+	uploadPicture(b, "picture", []byte("<svg/>")).Is(400).Shows("has to be a PNG, JPEG or WebP", `id="picture-file"`)
+	uploadPicture(b, "other", []byte("x")).Is(400)
+	uploadPicture(b, "picture", make([]byte, account.MaxPhoto+8<<10)).Is(400).Shows("at most 4 MiB")
+	stranger.Call("GET", second, nil).Is(200)
+	b.Call("PATCH", "/api/me", map[string]string{"picture": "https://elsewhere.example/me.png"}).Is(200)
+	stranger.Call("GET", second, nil).Is(404)
+	third, _ := upload()
+	b.Page("/account/picture/remove", "x", "y").RedirectsTo("/account/?notice=picture-removed#picture")
+	stranger.Call("GET", third, nil).Is(404)
+	b.Page("/account/").Hides("Remove my picture")
+	fourth, _ := upload()
+	w.Suspend("ada")
+	stranger.Call("GET", fourth, nil).Is(404)
+	if uploadPicture(stranger, "picture", nil).Status == 200 {
+		t.Error("a stranger uploaded a picture")
+	}
+}
