@@ -92,9 +92,9 @@ shots folder:
     mkdir -p {{quote(folder)}}
     CAIRN_SCREENSHOTS={{quote(folder)}} go test -count 1 -run '^TestStatesOfThePages$' -v ./cmd/cairn/internal/httpd
 
-# the picture of README.md anew, from the pages as they are
+# the pictures of README.md and docs/administration.md anew, from the pages as they are
 screenshot:
-    CAIRN_SCREENSHOT="$PWD/docs/screenshot.webp" go test -count 1 -run '^TestScreenshot$' -v ./cmd/cairn/internal/httpd
+    CAIRN_SCREENSHOT="$PWD/docs/screenshot.webp" CAIRN_PICTURES="$PWD/docs/pictures" go test -count 1 -run '^Test(Screenshot|PicturesOfTheAdministration)$' -v ./cmd/cairn/internal/httpd
 
 # accept the present wire formats as the golden files
 golden:

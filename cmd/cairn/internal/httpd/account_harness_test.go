@@ -9,6 +9,7 @@ import (
 	"maps"
 	"mime/multipart"
 	"net/url"
+	"path"
 	"regexp"
 	"strings"
 	"sync"
@@ -358,8 +359,8 @@ func (f *formTo) send(b *browser) response {
 	return b.postForm(f.path, f.fields)
 }
 
-// postMultipart posts the named fields, with the file of a logo unless that is nil.
-func (b *browser) postMultipart(path string, names []string, fields url.Values, logo []byte) response {
+// postMultipart posts the named fields, with a file of the name of the form unless that is nil.
+func (b *browser) postMultipart(action string, names []string, fields url.Values, file []byte) response {
 	b.t.Helper()
 	var body bytes.Buffer
 	w := multipart.NewWriter(&body)
@@ -368,12 +369,12 @@ func (b *browser) postMultipart(path string, names []string, fields url.Values, 
 			noError(b.t, w.WriteField(name, v))
 		}
 	}
-	if logo != nil {
-		part, err := w.CreateFormFile("logo", "logo.png")
+	if file != nil {
+		part, err := w.CreateFormFile(path.Base(action), "file.png")
 		noError(b.t, err)
-		_, err = part.Write(logo)
+		_, err = part.Write(file)
 		noError(b.t, err)
 	}
 	noError(b.t, w.Close())
-	return b.do("POST", path, w.FormDataContentType(), body.String(), "Accept", "text/html")
+	return b.do("POST", action, w.FormDataContentType(), body.String(), "Accept", "text/html")
 }

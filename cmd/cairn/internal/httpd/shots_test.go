@@ -166,6 +166,7 @@ func furnish(t *testing.T) *furnished {
 		"keep_other_sessions": {"true"}, "phone_number": {"+44 20 7946 0018"}, "address.street_address": {"12 St James’s Square\nSecond floor"}, "address.locality": {"London"},
 	}
 	needStatus(t, "profile", ada.postForm("/account/profile", fields), 303)
+	needStatus(t, "picture", ada.postMultipart("/account/picture", nil, nil, picture(t)), 303)
 	needStatus(t, "invite", ada.postForm("/account/invites", url.Values{"note": {"For Grace, who rows with us on Tuesdays"}}), 303)
 	needStatus(t, "joined", s.browser().register(code, "grace"), 201)
 	mia.addAuthenticatorApp()
@@ -418,5 +419,32 @@ func TestScreenshot(t *testing.T) {
 	}
 	if file := os.Getenv("CAIRN_SCREENSHOT"); file != "" {
 		noError(t, os.WriteFile(file, []byte(picture), 0o644))
+	}
+}
+
+// The pictures of docs/administration.md, which "just screenshot" writes to CAIRN_PICTURES. Each is small.
+func TestPicturesOfTheAdministration(t *testing.T) {
+	thirdParty(t)
+	f := furnish(t)
+	needStatus(t, "settings", f.signedIn("keeper").api("PUT", "/api/admin/settings", `{"instance_name":"Hill Runners","contact":"board@club.example"}`), 200)
+	tab := chromium(t)
+	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "light"}}}
+	if _, err := chromedp.Call(tab, emulation.SetEmulatedMedia, media); err != nil {
+		t.Fatal(err)
+	}
+	quality := int64(60)
+	for name, at := range map[string][2]string{
+		"overview": {"/admin/", "admin"}, "people": {"/admin/users/", "admin-users"}, "person": {"/admin/users/ada", "admin-user"}, "invites": {"/admin/invites", "admin-invites"},
+		"applications": {"/admin/applications", "admin-applications"}, "settings": {"/admin/settings", "admin-settings"}, "audit": {"/admin/audit", "admin-audit"},
+	} {
+		f.show(t, tab, state{name: name, handle: "keeper", path: at[0], page: at[1]}, name)
+		mustDo(t, tab, name, chromedp.EmulateViewport(960, 600))
+		got, err := chromedp.Call(tab, cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{Format: cdppage.CaptureScreenshotFormatWebp, Quality: &quality})
+		if noError(t, err); len(got.Data) == 0 || len(got.Data) > 40_000 {
+			t.Errorf("the picture of %s has %d bytes", name, len(got.Data))
+		}
+		if dir := os.Getenv("CAIRN_PICTURES"); dir != "" {
+			noError(t, os.WriteFile(filepath.Join(dir, name+".webp"), []byte(got.Data), 0o644))
+		}
 	}
 }
