@@ -194,6 +194,7 @@ func furnishWithMail(t *testing.T) *furnished {
 		needStatus(t, "change", keeper.api("PATCH", "/api/admin/users/ada", members), 200)
 	}
 	change(map[string]any{"email": "ada@example.org", "email_verified": true})
+	needStatus(t, "links", keeper.api("PUT", "/api/admin/settings", `{"imprint_url":"https://club.example/imprint","privacy_url":"https://club.example/privacy"}`), 200)
 	needStatus(t, "sign-in", s.browser().do("POST", "/api/auth/login", "application/json", mustJSON(t, map[string]string{"handle": "ada", "password": password}), "User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"), 200)
 	needStatus(t, "forgotten", s.browser().api("POST", "/api/auth/forgot-password", map[string]string{"handle": "ada"}), 200)
 	server.Wait(2)
