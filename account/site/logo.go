@@ -59,9 +59,9 @@ func (s *Site) pictureForm(w http.ResponseWriter, r *http.Request) error {
 		err = s.SetPicture(r.Context(), s.Caller(r), file)
 	}
 	if err != nil {
-		return s.accountRefused(w, r, "", "picture", err)
+		return s.accountRefused(w, r, "", "photo", err)
 	}
-	return s.Redirect(w, r, "/account/?notice=picture-set#picture")
+	return s.Redirect(w, r, "/account/?notice=picture-set#photo")
 }
 
 func (s *Site) removePicture(_ http.ResponseWriter, r *http.Request) error {

@@ -29,8 +29,8 @@ var notices = map[string]struct {
 	text          templates.Text
 }{
 	"profile-saved":     {"", "profile", "Your profile is saved."},
-	"picture-set":       {"", "picture", "Your picture is saved."},
-	"picture-removed":   {"", "picture", "Your picture is removed."},
+	"picture-set":       {"", "photo", "Your picture is saved."},
+	"picture-removed":   {"", "photo", "Your picture is removed."},
 	"email-verified":    {"", "verify-email", "Your email address is verified."},
 	"verification-sent": {"", "verify-email", "The mail is on its way. Open its link or enter its code here."},
 	"password-changed": {"security", "password",
@@ -135,7 +135,7 @@ func refusedField(section string, p *web.Problem) string {
 	switch {
 	case section == "verify-email" && p.Code == account.ErrInvalidEmailCode.Code:
 		return "code"
-	case section == "picture":
+	case section == "photo":
 		return "picture-file"
 	case section == "data" && p.Code == "invalid_credentials":
 		return "password"

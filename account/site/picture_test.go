@@ -48,7 +48,7 @@ func TestUploadedPictureIsServedUntilItIsReplaced(t *testing.T) {
 	upload := func() (path, served string) {
 		t.Helper()
 		shade += 40
-		uploadPicture(b, "picture", smallPicture(t, shade)).RedirectsTo("/account/?notice=picture-set#picture")
+		uploadPicture(b, "picture", smallPicture(t, shade)).RedirectsTo("/account/?notice=picture-set#photo")
 		address, _ := b.Call("GET", "/api/me", nil).Is(200).JSON()["picture"].(string)
 		path, ours := strings.CutPrefix(address, "http://localhost:4040")
 		got := stranger.Call("GET", path, nil).Is(200)
@@ -72,7 +72,7 @@ func TestUploadedPictureIsServedUntilItIsReplaced(t *testing.T) {
 	b.Call("PATCH", "/api/me", map[string]string{"picture": "https://elsewhere.example/me.png"}).Is(200)
 	stranger.Call("GET", second, nil).Is(404)
 	third, _ := upload()
-	b.Page("/account/picture/remove", "x", "y").RedirectsTo("/account/?notice=picture-removed#picture")
+	b.Page("/account/picture/remove", "x", "y").RedirectsTo("/account/?notice=picture-removed#photo")
 	stranger.Call("GET", third, nil).Is(404)
 	b.Page("/account/").Hides("Remove my picture")
 	fourth, _ := upload()

@@ -124,7 +124,7 @@ func TestNewMemberReachesTheApplication(t *testing.T) {
 	tab := chromium(t)
 	mustDo(t, tab, "register", chromedp.Navigate(account.InviteURL(s.URL, invite)), chromedp.WaitVisible(page("register")),
 		chromedp.SendKeys(field("handle"), "grace"), chromedp.SendKeys(field("display_name"), "Grace of the Hills"), chromedp.SendKeys(field("password"), password),
-		chromedp.Click(id("register-submit")), chromedp.WaitVisible(page("account")))
+		chromedp.Click(id("register-submit")), chromedp.WaitVisible(page("account-welcome")), chromedp.Navigate(s.URL+"/account/"), chromedp.WaitVisible(page("account")))
 	shot(t, tab, "account")
 	zones, err := chromedp.Run(tab, chromedp.Evaluate[[]string](`[...document.getElementById("zoneinfo").list.options].map(o => o.value)`))
 	if err != nil || len(zones) < 300 || !slices.Contains(zones, "Asia/Kolkata") || slices.Contains(zones, "Asia/Calcutta") {
@@ -315,7 +315,7 @@ func accountActions(session string) []pageAction {
 		{invites, "", map[string]string{"#note": strings.Repeat("x", 300)}, "", "#invite-submit", "alert", "invites", "too long"},
 		{invites, "", map[string]string{"#note": "For Grace"}, "", "#invite-submit", "status", "invites", "The invite is ready."},
 		{invites, "", nil, "", "[data-invite] form button", "status", "invites", "The invite is deleted."},
-		{apps, "[data-app] summary", nil, "", "[data-app] button", "status", "apps", "no longer has access"},
+		{apps, "", nil, "", "[data-app] button", "status", "apps", "no longer has access"},
 		{data, "#data summary", map[string]string{"#delete-password": "wrong"}, "", "#delete-submit", "alert", "data", "not right"},
 		{data, "#data summary", map[string]string{"#delete-password": "eleven quiet lanterns"}, "", "#delete-submit", "", "", "Your account is deleted"},
 	}
@@ -391,6 +391,12 @@ func sendAction(t *testing.T, tab context.Context, base string, a pageAction, sc
 	defer script(true)
 	if _, err := chromedp.RunResponse(tab, chromedp.Click(chromedp.CSS(a.submit))); err != nil {
 		t.Fatalf("%s %s: %v", a.path, a.submit, err)
+	}
+	if a.path == "/account/apps" { // asks first
+		mustDo(t, tab, "sure", chromedp.WaitVisible(id("question")))
+		if _, err := chromedp.RunResponse(tab, chromedp.Click(id("confirm-submit"))); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

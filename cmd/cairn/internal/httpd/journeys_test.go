@@ -40,7 +40,7 @@ func signOut(t *testing.T, tab context.Context, s *service) {
 func join(t *testing.T, tab context.Context, link, handle string) {
 	t.Helper()
 	mustDo(t, tab, "register", chromedp.Navigate(link), chromedp.WaitVisible(page("register")), chromedp.SendKeys(field("handle"), handle),
-		chromedp.SendKeys(field("password"), password), chromedp.Click(id("register-submit")), chromedp.WaitVisible(page("account")))
+		chromedp.SendKeys(field("password"), password), chromedp.Click(id("register-submit")), chromedp.WaitVisible(page("account-welcome")))
 }
 
 // An invite, a registration, a passkey, and an application that asks for one and learns how it was.

@@ -89,7 +89,7 @@ func TestLifeWithoutAPasswordInABrowser(t *testing.T) {
 	fits(t, tab)
 	shot(t, tab, "passwordless-codes")
 	codes := strings.Fields(textOf(t, tab, id("recovery-codes")))
-	mustDo(t, tab, "to the account", chromedp.Click(id("recovery-done")), chromedp.WaitVisible(id("passwordless")))
+	mustDo(t, tab, "to the account", chromedp.Click(id("recovery-done")), chromedp.WaitVisible(page("account-welcome")), chromedp.Navigate(s.URL+"/account/security"), chromedp.WaitVisible(id("passwordless")))
 	fits(t, tab)
 	shot(t, tab, "passwordless-security")
 	u, err := s.store.UserByHandle(t.Context(), "grace")
