@@ -24,6 +24,7 @@ type Invite struct {
 	CreatedBy string // sub; empty for an invite of the operator
 	Inviter   string // handle of the creator, filled by the store
 	Note      string
+	MailedTo  string // address to which it was mailed at its creation, or empty
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	UsedAt    time.Time
@@ -73,6 +74,9 @@ func (s *Service) CreateInvite(ctx context.Context, c Caller, note, email string
 		return Invite{}, err
 	}
 	mails, err := s.inviteMails(ctx, settings, u, i, email)
+	for _, m := range mails {
+		i.MailedTo = m.Address
+	}
 	if err != nil {
 		return Invite{}, err
 	}
@@ -124,6 +128,7 @@ type inviteEntry struct {
 	URL       string     `json:"url"`
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt time.Time  `json:"expires_at"`
+	MailedTo  *string    `json:"mailed_to"`
 	Used      bool       `json:"used"`
 	UsedBy    *string    `json:"used_by"` // handle
 	UsedAt    *time.Time `json:"used_at"`
@@ -132,7 +137,7 @@ type inviteEntry struct {
 func (s *Service) InviteEntry(i Invite) inviteEntry {
 	return inviteEntry{
 		Code: i.Shown(), URL: s.InviteURL(i), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
-		Used: !i.UsedAt.IsZero(), UsedAt: web.TimeOrNull(i.UsedAt), UsedBy: web.TextOrNull(i.UsedBy),
+		MailedTo: web.TextOrNull(i.MailedTo), Used: !i.UsedAt.IsZero(), UsedAt: web.TimeOrNull(i.UsedAt), UsedBy: web.TextOrNull(i.UsedBy),
 	}
 }
 

@@ -115,7 +115,7 @@ func (s *Service) openInvites(r *http.Request, page *templates.AdminInvites) err
 	}
 	for _, i := range list {
 		page.Open = append(page.Open, templates.OpenInviteRow{
-			Code: i.Shown(), By: i.Inviter, Note: i.Note, CreatedAt: i.CreatedAt, ExpiresAt: i.ExpiresAt,
+			Code: i.Shown(), By: i.Inviter, Note: i.Note, MailedTo: i.MailedTo, CreatedAt: i.CreatedAt, ExpiresAt: i.ExpiresAt,
 		})
 	}
 	return nil

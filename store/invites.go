@@ -14,6 +14,7 @@ type inviteRow struct {
 	CreatedBy  string
 	Inviter    string
 	Note       string
+	MailedTo   string
 	CreatedAt  int64 `gorm:"autoCreateTime:false"`
 	ExpiresAt  int64
 	UsedAt     int64
@@ -22,7 +23,7 @@ type inviteRow struct {
 
 // selectInvite names people only while they have an account.
 const selectInvite = `SELECT i.code, i.sealed_code, coalesce(i.created_by, '') AS created_by,
-	coalesce(c.handle, '') AS inviter, i.note, i.created_at, i.expires_at, i.used_at,
+	coalesce(c.handle, '') AS inviter, i.note, i.mailed_to, i.created_at, i.expires_at, i.used_at,
 	coalesce((SELECT r.handle FROM users r WHERE r.sub = i.used_by AND r.deleted_at = 0), '') AS registrar
 	FROM invites i LEFT JOIN users c ON c.sub = i.created_by `
 
@@ -41,8 +42,8 @@ func (s *Store) invite(r inviteRow) (account.Invite, error) {
 		}
 	}
 	return account.Invite{
-		Code: code, CreatedBy: r.CreatedBy, Inviter: r.Inviter, Note: r.Note, CreatedAt: fromUnix(r.CreatedAt),
-		ExpiresAt: fromUnix(r.ExpiresAt), UsedAt: fromUnix(r.UsedAt), UsedBy: r.Registrar,
+		Code: code, CreatedBy: r.CreatedBy, Inviter: r.Inviter, Note: r.Note, MailedTo: r.MailedTo,
+		CreatedAt: fromUnix(r.CreatedAt), ExpiresAt: fromUnix(r.ExpiresAt), UsedAt: fromUnix(r.UsedAt), UsedBy: r.Registrar,
 	}, nil
 }
 
@@ -92,9 +93,9 @@ func (s *Store) insertInvite(tx *transaction, i account.Invite, conflict string)
 		code = k.hash(i.Code)
 		sealed = k.seal(inviteCode, code, i.Code)
 	}
-	return tx.Exec(`INSERT INTO invites (code, sealed_code, created_by, note, created_at, expires_at, session_id, stale)
-		VALUES (?, ?, nullif(?, ''), ?, ?, ?, ?, ?)`+conflict,
-		code, sealed, i.CreatedBy, sanitize(i.Note), toUnix(i.CreatedAt), toUnix(i.ExpiresAt), sanitize(i.SessionID),
+	return tx.Exec(`INSERT INTO invites (code, sealed_code, created_by, note, mailed_to, created_at, expires_at, session_id,
+		stale) VALUES (?, ?, nullif(?, ''), ?, ?, ?, ?, ?, ?)`+conflict,
+		code, sealed, i.CreatedBy, sanitize(i.Note), sanitize(i.MailedTo), toUnix(i.CreatedAt), toUnix(i.ExpiresAt), sanitize(i.SessionID),
 		i.Stale).Error
 }
 

@@ -529,7 +529,11 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 		if err := keepAdministrator(tx, u); err != nil {
 			return err
 		}
-		if err := tx.Exec("UPDATE invites SET note = '', session_id = '' WHERE created_by = ?", sub).Error; err != nil {
+		if err := tx.Exec("UPDATE invites SET note = '', session_id = '', mailed_to = '' WHERE created_by = ?", sub).Error; err != nil {
+			return err
+		}
+		// The address is the user's own, whoever wrote it.
+		if err := tx.Exec("UPDATE invites SET mailed_to = '' WHERE used_by = ?", sub).Error; err != nil {
 			return err
 		}
 		out, err := end(tx, sub, "", a, now) // before the columns that it sets are emptied

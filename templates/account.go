@@ -215,6 +215,7 @@ type SessionRow struct {
 // as a link.
 type InviteRow struct {
 	Code, URL, Note      string
+	MailedTo             string // "" for an invite that was not mailed
 	CreatedAt, ExpiresAt time.Time
 	Used                 bool
 	UsedAt               time.Time

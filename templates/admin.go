@@ -216,6 +216,7 @@ type AdminInvites struct {
 // OpenInviteRow is an open invite. By is a handle, "" for the operator.
 type OpenInviteRow struct {
 	Code, By, Note       string
+	MailedTo             string // "" for an invite that was not mailed
 	CreatedAt, ExpiresAt time.Time
 }
 

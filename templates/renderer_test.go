@@ -111,8 +111,8 @@ func fullPages() map[string]templates.Page {
 		"account-invites": templates.AccountInvites{
 			Member: wrong(member("invites", ""), "note", "email"), Mail: true, InvitesRemaining: 2,
 			Invites: []templates.InviteRow{
-				{Code: "AAAA-BBBB-CCCC-DDDD", URL: "https://id.example/register/?code=AAAA", Note: "for Bo", CreatedAt: noon, ExpiresAt: noon},
-				{Code: "EEEE-BBBB-CCCC-DDDD", CreatedAt: noon, ExpiresAt: noon, Used: true, UsedBy: "bo"},
+				{Code: "AAAA-BBBB-CCCC-DDDD", URL: "https://id.example/register/?code=AAAA", Note: "for Bo", MailedTo: "bo@example.org", CreatedAt: noon, ExpiresAt: noon},
+				{Code: "EEEE-BBBB-CCCC-DDDD", CreatedAt: noon, ExpiresAt: noon, Used: true, UsedBy: "bo", MailedTo: "bo@example.org"},
 				{Code: "FFFF-BBBB-CCCC-DDDD", CreatedAt: noon, ExpiresAt: noon, Expired: true},
 			},
 		},
@@ -131,7 +131,7 @@ func fullPages() map[string]templates.Page {
 		},
 		"admin-invites": templates.AdminInvites{
 			Branches: []templates.BranchRow{{Handle: "ada", DisplayName: "Ada", Invited: 3, Active: 1, Open: 2}, {Handle: "bo", Suspended: true}}, Next: "/admin/invites?cursor=n",
-			Open:      []templates.OpenInviteRow{{Code: "AAAA-BBBB-CCCC-DDDD", By: "ada", Note: "for Eve", CreatedAt: noon, ExpiresAt: noon}, {Code: "EEEE-BBBB-CCCC-DDDD", CreatedAt: noon, ExpiresAt: noon}},
+			Open:      []templates.OpenInviteRow{{Code: "AAAA-BBBB-CCCC-DDDD", By: "ada", Note: "for Eve", MailedTo: "eve@example.org", CreatedAt: noon, ExpiresAt: noon}, {Code: "EEEE-BBBB-CCCC-DDDD", CreatedAt: noon, ExpiresAt: noon}},
 			OpenCount: 2, NextOpen: "/admin/invites?skip=50",
 		},
 		"admin-applications": templates.AdminApplications{Applications: []templates.ApplicationRow{

@@ -26,7 +26,7 @@ func (s *Site) invitesPage(r *http.Request, m templates.Member) (templates.Page,
 	for _, i := range invites {
 		used := !i.UsedAt.IsZero()
 		page.Invites = append(page.Invites, templates.InviteRow{
-			Code: i.Shown(), URL: s.InviteURL(i), Note: i.Note, CreatedAt: i.CreatedAt, ExpiresAt: i.ExpiresAt,
+			Code: i.Shown(), URL: s.InviteURL(i), Note: i.Note, MailedTo: i.MailedTo, CreatedAt: i.CreatedAt, ExpiresAt: i.ExpiresAt,
 			Used: used, UsedAt: i.UsedAt, UsedBy: i.UsedBy, Expired: !used && !i.Open(now),
 		})
 	}

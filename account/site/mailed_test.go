@@ -853,6 +853,7 @@ func TestMailedInviteProvesItsAddress(t *testing.T) {
 	code, token := invite("friend@example.org")
 	other, otherToken := invite("other@example.org")
 	third, _ := invite("third@example.org")
+	ada.Page("/account/invites").Is(200).Shows("<dt>Mailed to</dt><dd><bdi>friend@example.org</bdi>")
 	w.Browser().Page("/register/?code="+code+"&mailed="+otherToken).Is(200).Hides("example.org", "verified already")
 	join := func(handle, code, email, token string, verified bool) {
 		t.Helper()
@@ -867,4 +868,5 @@ func TestMailedInviteProvesItsAddress(t *testing.T) {
 	join("friend", code, "friend@example.org", token, true)
 	join("liar", other, "keeper@example.org", otherToken, false)
 	join("inviter", third, "third@example.org", token, false)
+	ada.Call("GET", "/api/invites", nil).Is(200).Shows(`"mailed_to":"friend@example.org"`)
 }

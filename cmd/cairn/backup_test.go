@@ -779,6 +779,7 @@ func TestMigrationHasABackupBeforeIt(t *testing.T) {
 var undoLastMigrations = []string{
 	"ALTER TABLE clients DROP COLUMN managed",
 	"DROP TABLE user_pictures",
+	"DROP INDEX invites_used_by", "ALTER TABLE invites DROP COLUMN mailed_to",
 	"DROP INDEX passkeys_rp_id", "ALTER TABLE passkeys DROP COLUMN rp_id", "ALTER TABLE recovery_codes DROP COLUMN name",
 	"ALTER TABLE consents DROP COLUMN session_id", "ALTER TABLE invites DROP COLUMN session_id", "ALTER TABLE invites DROP COLUMN stale", "ALTER TABLE totp DROP COLUMN session_id",
 	"ALTER TABLE passkeys DROP COLUMN session_id", "ALTER TABLE recovery_codes DROP COLUMN session_id", "ALTER TABLE email_changes DROP COLUMN session_id", "ALTER TABLE audit DROP COLUMN session_id",

@@ -51,6 +51,7 @@ type inviteRow struct {
 	URL       string     `json:"url"`
 	CreatedBy *string    `json:"created_by"` // handle; null: the operator, or a deleted user
 	Note      string     `json:"note"`
+	MailedTo  *string    `json:"mailed_to"`
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt time.Time  `json:"expires_at"`
 	Used      bool       `json:"used"`
@@ -61,7 +62,7 @@ type inviteRow struct {
 // Run lists invites, newest first.
 func (c *listInvitesCommand) Run(p *program) error {
 	return c.withStore(p, func(st *store.Store) error {
-		now, out := time.Now(), c.list(p, "CODE", "FROM", "STATE", "VALID UNTIL", "NOTE")
+		now, out := time.Now(), c.list(p, "CODE", "FROM", "STATE", "VALID UNTIL", "MAILED TO", "NOTE")
 		for after := (account.InvitePlace{}); ; {
 			page, err := st.AllInvites(p.ctx, after, pageSize)
 			if err != nil {
@@ -74,11 +75,11 @@ func (c *listInvitesCommand) Run(p *program) error {
 				}
 				row := inviteRow{
 					Code: i.Shown(), URL: account.InviteURL(c.Issuer, i), CreatedBy: nameOrNull(i.Inviter),
-					Note: i.Note, CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
+					Note: i.Note, MailedTo: web.TextOrNull(i.MailedTo), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
 					Used: !i.UsedAt.IsZero(), UsedBy: nameOrNull(i.UsedBy), UsedAt: web.TimeOrNull(i.UsedAt),
 				}
 				until := dateOrNever(i.ExpiresAt)
-				err := out.add(row.Code, row, row.Code, inviteMaker(i), inviteState(i, now), until, i.Note)
+				err := out.add(row.Code, row, row.Code, inviteMaker(i), inviteState(i, now), until, i.MailedTo, i.Note)
 				if err != nil {
 					return err
 				}
