@@ -95,7 +95,7 @@ var sealLifetimes = map[string]time.Duration{
 	PurposeReturn: 30 * 24 * time.Hour, PurposePage: 30 * 24 * time.Hour,
 	PurposeForm:   30 * 24 * time.Hour,
 	PurposeAgain:  time.Minute,
-	purposeInvite: InviteLifetime,
+	purposeInvite: MaxInviteDays * 24 * time.Hour,
 }
 
 // New makes a Service; it fails on options that cannot work.

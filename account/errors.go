@@ -72,6 +72,9 @@ var (
 	ErrInvalidText   = web.NewProblem(400, "invalid_text", "The text is too long or has control characters.")
 	ErrInvalidInvite = web.NewProblem(400, "invalid_invite",
 		"This invite is unknown, used or expired. Ask the person who invited you for a new one.")
+	// ErrAddressNotProven means that the invite is for certain addresses, and the link does not prove one.
+	ErrAddressNotProven = web.ForField(400, "address_not_proven", "/email",
+		"This invite is for certain addresses. Ask for the link on the page of the invite, and join by the link in the mail.")
 	ErrInvalidResetCode = web.NewProblem(400, "invalid_reset_code",
 		"The handle and the code do not go together, or the code is used or expired. Ask an administrator for a new "+
 			"one.")

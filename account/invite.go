@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,11 +16,17 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// InviteLifetime is the lifetime of an invite.
+// InviteLifetime is the lifetime of an invite for which no other is chosen.
 const InviteLifetime = 14 * 24 * time.Hour
 
-// Invite lets one person register. Its code is stored readable, so that its owner can show it
-// again.
+// Limits of an invite, of administrators too.
+const (
+	MaxInviteUses = 500
+	MaxInviteDays = 90
+)
+
+// Invite lets people register, one if nothing else is said. Its code is stored readable, so that its
+// owner can show it again.
 type Invite struct {
 	Code      string // canonical, 16 characters
 	CreatedBy string // sub; empty for an invite of the operator
@@ -27,14 +35,37 @@ type Invite struct {
 	MailedTo  string // address to which it was mailed at its creation, or empty
 	CreatedAt time.Time
 	ExpiresAt time.Time
-	UsedAt    time.Time
-	UsedBy    string // handle of the user who registered, filled by the store
+	UsedAt    time.Time // when the last use was spent
+	UsedBy    string    // handle of the first user who registered, filled by the store
+	Uses      int       // how many people may register; 0 in a new invite means one
+	Used      int       // how many have
+	Joined    []string  // their handles while they have an account, filled by the store
+	Flags     []string  // that they get besides the usual ones
+	// Domain is that of which the address of whoever registers must be, or an address; empty: no address
+	// is needed.
+	Domain    string
+	ByAdmin   bool   // more than a member may make: it counts only while its creator is an administrator
 	SessionID string // in which it was made, or empty
 	Stale     bool   // made without a fresh proof: it ends with the session
 }
 
 // Open reports whether the invite can be used.
 func (i Invite) Open(now time.Time) bool { return i.UsedAt.IsZero() && now.Before(i.ExpiresAt) }
+
+// Charged returns for how many people the invite counts in the limit of its creator: open, for all
+// that may come, otherwise for those who came.
+func (i Invite) Charged(now time.Time) int {
+	if i.Open(now) {
+		return max(1, i.Uses)
+	}
+	return i.Used
+}
+
+// Admits reports whether an address is one that the invite is for.
+func (i Invite) Admits(email string) bool {
+	return i.Domain == "" || strings.EqualFold(email, i.Domain) || !strings.Contains(i.Domain, "@") &&
+		strings.EqualFold(email[strings.LastIndexByte(email, '@')+1:], i.Domain)
+}
 
 // Place returns the place of the invite in a list.
 func (i Invite) Place() InvitePlace { return InvitePlace{i.CreatedAt, i.Code} }
@@ -54,12 +85,131 @@ func NewInvite(sub, note string, now time.Time) (Invite, error) {
 	}
 	now = now.UTC().Truncate(time.Second)
 	return Invite{Code: newCode(inviteCodeLength), CreatedBy: sub, Note: note, CreatedAt: now,
-		ExpiresAt: now.Add(InviteLifetime)}, nil
+		ExpiresAt: now.Add(InviteLifetime), Uses: 1}, nil
+}
+
+// InviteTerms is what somebody wants an invite to be.
+type InviteTerms struct {
+	Note   string   `json:"note"`
+	Email  string   `json:"email"`  // where it is mailed, or empty
+	Flags  []string `json:"flags"`  // that whoever joins gets besides the usual ones
+	Uses   *int     `json:"uses"`   // nil: one
+	Days   *int     `json:"days"`   // nil: InviteLifetime, or as many as a member may choose
+	Domain string   `json:"domain"` // see Invite.Domain
+}
+
+// Invite returns the invite of the terms, if by may make it. The error is a *Problem that names every wrong
+// member.
+func (t InviteTerms) Invite(settings Settings, by Caller, now time.Time) (Invite, error) {
+	i, noteErr := NewInvite(by.User.Sub, t.Note, now)
+	if noteErr != nil {
+		i, _ = NewInvite(by.User.Sub, "", now)
+	}
+	var faults []web.FieldError
+	admin := by.operator || by.User.Has(FlagAdmin)
+	number := func(pointer string, given *int, usual, members, most int) int {
+		n := usual
+		if given != nil {
+			n = *given
+		} else if !admin {
+			n = min(n, members)
+		}
+		if limit := most; n > members && !admin || n < 1 || n > most {
+			if !admin {
+				limit = members
+			}
+			faults = append(faults, web.Fault(pointer, "1 to {most}", "most", limit))
+		}
+		i.ByAdmin = i.ByAdmin || n > members
+		return n
+	}
+	i.Uses = number("/uses", t.Uses, 1, settings.InviteMaxUses, MaxInviteUses)
+	days := number("/days", t.Days, int(InviteLifetime/(24*time.Hour)), settings.InviteMaxDays, MaxInviteDays)
+	i.ExpiresAt = i.CreatedAt.Add(time.Duration(days) * 24 * time.Hour)
+	i.Flags = slices.Clone(t.Flags)
+	slices.Sort(i.Flags)
+	i.Flags = slices.Compact(i.Flags)
+	for _, f := range i.Flags {
+		may := slices.Contains(settings.InviteFlags, f)
+		if !slices.Contains(settings.Flags, f) || !may && !admin {
+			faults = append(faults, web.Fault("/flags", "You may not give the flag {flag}.", "flag", strconv.Quote(text.Cut(f, 32))))
+			break
+		}
+		i.ByAdmin = i.ByAdmin || !may
+	}
+	i.ByAdmin = i.ByAdmin && !by.operator
+	i.Domain = strings.TrimPrefix(strings.TrimSpace(t.Domain), "@")
+	if i.Domain != "" {
+		address, err := CheckEmail("x@" + i.Domain)
+		if i.Domain = strings.TrimPrefix(address, "x@"); err != nil || !strings.Contains(i.Domain, ".") {
+			faults = append(faults, web.Fault("/domain", "the part of an address after the @, as in example.org"))
+		}
+	}
+	email, emailErr := CheckEmail(t.Email)
+	if emailErr == nil && email != "" && !i.Admits(email) {
+		faults = append(faults, web.Fault("/email", "an address of {domain}, as the invite asks for", "domain", i.Domain))
+	}
+	i.MailedTo = email
+	var terms error
+	if faults != nil {
+		terms = web.NewProblem(400, "invalid_invite_terms",
+			"The invite was not created. The reasons are next to the fields.", faults...)
+	}
+	return i, web.AllFaults(noteErr, emailErr, terms)
+}
+
+// granted returns the flags that whoever joins with the invite has. Those that nobody may give any more are
+// left out.
+func (i Invite) granted(settings Settings) []string {
+	flags := slices.Clone(settings.DefaultFlags)
+	for _, f := range i.Flags {
+		if slices.Contains(settings.InviteFlags, f) ||
+			(i.ByAdmin || i.CreatedBy == "") && slices.Contains(settings.Flags, f) {
+			flags = append(flags, f)
+		}
+	}
+	slices.Sort(flags)
+	return slices.Compact(flags)
+}
+
+// terms describes what is unusual about the invite, for the audit row.
+func (i Invite) terms() string {
+	var words []string
+	if i.Uses > 1 {
+		words = append(words, "uses="+strconv.Itoa(i.Uses))
+	}
+	if life := i.ExpiresAt.Sub(i.CreatedAt); life != InviteLifetime {
+		words = append(words, "days="+strconv.Itoa(int(life/(24*time.Hour))))
+	}
+	for _, f := range i.Flags {
+		words = append(words, "flag="+f)
+	}
+	if i.Domain != "" && !strings.Contains(i.Domain, "@") {
+		words = append(words, "domain="+i.Domain)
+	}
+	return strings.Join(words, " ")
+}
+
+// NewOperatorInvite returns an invite of the operator and its audit row.
+func (a *Administration) NewOperatorInvite(ctx context.Context, by Caller, t InviteTerms) (Invite, error) {
+	settings, err := a.Settings(ctx)
+	if err != nil {
+		return Invite{}, err
+	}
+	i, err := t.Invite(settings, by, a.Now())
+	if err != nil {
+		return Invite{}, err
+	}
+	row, err := a.begin(ctx, by, CreateInvite, User{}, i.terms())
+	if err != nil {
+		return Invite{}, err
+	}
+	return i, a.store.CreateInvite(ctx, i, -1, row)
 }
 
 // CreateInvite creates an invite of the caller within the limits, and mails the link if an email
-// address is given.
-func (s *Service) CreateInvite(ctx context.Context, c Caller, note, email string) (Invite, error) {
+// address is given. What only an administrator may make needs a fresh proof.
+func (s *Service) CreateInvite(ctx context.Context, c Caller, t InviteTerms) (Invite, error) {
 	u := c.User
 	settings, err := s.Settings(ctx)
 	if err != nil {
@@ -68,30 +218,43 @@ func (s *Service) CreateInvite(ctx context.Context, c Caller, note, email string
 	if err := s.limits.Count(ctx, web.LimitKey{Name: web.LimitInvite, Key: u.Sub}); err != nil {
 		return Invite{}, err
 	}
-	i, wrongNote := NewInvite(u.Sub, note, s.Now())
-	email, wrongEmail := CheckEmail(email)
-	if err := web.AllFaults(wrongNote, wrongEmail); err != nil {
-		return Invite{}, err
-	}
-	mails, err := s.inviteMails(ctx, settings, u, i, email)
-	for _, m := range mails {
-		i.MailedTo = m.Address
-	}
+	i, err := t.Invite(settings, c, s.Now())
 	if err != nil {
 		return Invite{}, err
 	}
-	a, err := s.begin(ctx, c, CreateInvite, "")
+	act, data := CreateInvite, []string(nil)
+	if i.ByAdmin {
+		act = CreateWideInvite
+		if given := strings.Join(i.Flags, "=on "); given != "" {
+			data = []string{"flags", given + "=on"}
+		}
+	}
+	if err := s.Allow(c, act); err != nil { // before a mail is counted
+		return Invite{}, err
+	}
+	if i.Domain != "" && !s.MailEnabled() {
+		return Invite{}, s.WithContact(ctx, ErrMailOff, mailOffContact)
+	}
+	mails, err := s.inviteMails(ctx, settings, u, i)
+	if err != nil {
+		return Invite{}, err
+	}
+	a, err := s.begin(ctx, c, act, i.terms(), data...)
 	if err != nil {
 		return Invite{}, err
 	}
 	i.SessionID, i.Stale = c.Session.ID, !c.Fresh(s.Now())
-	return i, web.Noted(ctx, "invite_created", s.store.CreateInvite(ctx, i, settings.inviteLimit(u), a.with(mails...)))
+	err = s.store.CreateInvite(ctx, i, settings.inviteLimit(u), a.with(mails...))
+	if errors.Is(err, ErrInviteLimit) && i.Uses > 1 {
+		err = web.ForField(403, ErrInviteLimit.Code, "/uses", "These are more people than you may still invite.")
+	}
+	return i, web.Noted(ctx, "invite_created", err)
 }
 
 // inviteMails returns the mail with an invite, if an address is given. A user may mail as many a
 // day as they may have invites, and only a few to the same address.
-func (s *Service) inviteMails(ctx context.Context, settings Settings, u User, i Invite, email string) ([]Mail, error) {
-	if email == "" {
+func (s *Service) inviteMails(ctx context.Context, settings Settings, u User, i Invite) ([]Mail, error) {
+	if i.MailedTo == "" {
 		return nil, nil
 	}
 	if !s.MailEnabled() {
@@ -106,12 +269,12 @@ func (s *Service) inviteMails(ctx context.Context, settings Settings, u User, i 
 	}
 	wait, err := s.limits.TakeUpTo(ctx, web.LimitInviteMail, u.Sub, most)
 	if err == nil && wait == 0 {
-		wait, err = s.limits.Take(ctx, web.LimitMail, "invite:"+strings.ToLower(email))
+		wait, err = s.limits.Take(ctx, web.LimitMail, "invite:"+strings.ToLower(i.MailedTo))
 	}
 	if err != nil || wait > 0 {
 		return nil, cmp.Or(err, web.RateLimited(wait))
 	}
-	return []Mail{userMail(ctx, u, email, MailInvite, s.Now(), "invite", i.hash())}, nil
+	return []Mail{userMail(ctx, u, i.MailedTo, MailInvite, s.Now(), "invite", i.hash())}, nil
 }
 
 func (i Invite) hash() string { return hex.EncodeToString(HashSecret(i.Code)) }
@@ -129,6 +292,10 @@ type inviteEntry struct {
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt time.Time  `json:"expires_at"`
 	MailedTo  *string    `json:"mailed_to"`
+	Uses      int        `json:"uses"`
+	Joined    []string   `json:"joined"` // handles
+	Flags     []string   `json:"flags"`
+	Domain    *string    `json:"domain"`
 	Used      bool       `json:"used"`
 	UsedBy    *string    `json:"used_by"` // handle
 	UsedAt    *time.Time `json:"used_at"`
@@ -137,7 +304,8 @@ type inviteEntry struct {
 func (s *Service) InviteEntry(i Invite) inviteEntry {
 	return inviteEntry{
 		Code: i.Shown(), URL: s.InviteURL(i), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
-		MailedTo: web.TextOrNull(i.MailedTo), Used: !i.UsedAt.IsZero(), UsedAt: web.TimeOrNull(i.UsedAt), UsedBy: web.TextOrNull(i.UsedBy),
+		MailedTo: web.TextOrNull(i.MailedTo),
+		Uses:     i.Uses, Joined: append([]string{}, i.Joined...), Flags: append([]string{}, i.Flags...), Domain: web.TextOrNull(i.Domain), Used: !i.UsedAt.IsZero(), UsedAt: web.TimeOrNull(i.UsedAt), UsedBy: web.TextOrNull(i.UsedBy),
 	}
 }
 
@@ -178,9 +346,7 @@ func (s *Service) InvitesLeft(ctx context.Context, u User) (int, error) {
 	}
 	now := s.Now()
 	err = s.eachInvite(ctx, u, func(i Invite) error {
-		if i.Open(now) || !i.UsedAt.IsZero() {
-			left--
-		}
+		left -= i.Charged(now)
 		return nil
 	})
 	return max(0, left), err
@@ -237,7 +403,22 @@ func (s *Service) openInvite(ctx context.Context, typed string) (Invite, error) 
 	case err != nil:
 		return i, err
 	case !i.Open(s.Now()):
-		return i, ErrInvalidInvite
+		return i, s.spentInvite(ctx, i)
 	}
 	return i, nil
+}
+
+// spentInvite returns the refusal of an invite that is used or expired. It says whom to ask where
+// everybody has joined for whom it was.
+func (s *Service) spentInvite(ctx context.Context, i Invite) error {
+	switch {
+	case i.UsedAt.IsZero() || i.Uses == 1:
+		return ErrInvalidInvite
+	case i.Inviter != "":
+		return ErrInvalidInvite.With("{n} people have joined with this invite, and it is closed. Ask @{handle} for a new one.",
+			"n", i.Uses, "handle", i.Inviter)
+	}
+	return s.WithContact(ctx, ErrInvalidInvite.With("{n} people have joined with this invite, and it is closed. Ask an "+
+		"administrator of your community for a new one.", "n", i.Uses), "This invite has been used and is closed. Ask an "+
+		"administrator of your community for a new one. Contact: {contact}")
 }

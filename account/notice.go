@@ -34,6 +34,7 @@ const (
 	MailExported         = "exported"
 	MailLastingAccess    = "lasting-access" // name: of the application
 	MailDeleted          = "deleted"
+	MailWideInvite       = "wide-invite" // flags: as in MailFlagsChanged
 )
 
 // Kinds of mail that were requested.
@@ -181,6 +182,11 @@ var plainNotices = map[string]plainNotice{
 	MailExported: {
 		"Your data was exported", "All data stored for your account @{handle} was downloaded on {time}.", notYou,
 		setANew, "/forgot-password/",
+	},
+	MailWideInvite: {
+		"You created an invite for several people, or with flags",
+		"An invite was created on {time} with your account @{handle} that only an administrator may create.",
+		"If that was not you, delete it, set a new password now and tell an administrator.", "Your invites", "/account/invites",
 	},
 	MailLastingAccess: {
 		"{name} may now act for you while you are away",
@@ -445,45 +451,55 @@ func (s *Service) composeWelcome(ctx context.Context, m Mail, l *templates.Langu
 var errFound = errors.New("found")
 
 func (s *Service) composeInvite(ctx context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
-	u, err := s.store.UserBySub(ctx, m.Sub)
-	if errors.Is(err, ErrUserNotFound) || err == nil && u.Suspended() {
-		return templates.Mail{}, errMailPointless
-	}
+	invite, u, err := s.mailedInvite(ctx, m)
 	if err != nil {
 		return templates.Mail{}, err
 	}
-	var invite Invite
-	err = s.eachInvite(ctx, u, func(i Invite) error {
-		if i.hash() == m.Data["invite"] {
-			invite = i
-			return errFound
+	asked := m.Data["asked"] != "" // by its reader, or somebody who wrote their address
+	if asked {
+		switch known, err := s.store.UserByEmail(ctx, m.Address); {
+		case err == nil:
+			return s.composeHaveAccount(l, known), nil
+		case !errors.Is(err, ErrUserNotFound):
+			return templates.Mail{}, err
 		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errFound) {
-		return templates.Mail{}, err
-	}
-	if !invite.Open(s.Now()) { // or not found
-		return templates.Mail{}, errMailPointless
 	}
 	sealed, err := s.seal.Seal(purposeInvite, inviteLink{invite.hash(), m.Address})
 	if err != nil {
 		return templates.Mail{}, err
 	}
 	texts := []any{"handle", u.Handle, "instance", s.InstanceName(), "note", templates.MailNote(invite.Note)}
-	const invites = "@{handle} invites you to become a member of {instance}. Open the link to choose a name and a " +
-		"password."
-	paragraphs := []string{l.Text(invites, texts...)}
-	if invite.Note != "" {
-		paragraphs = append(paragraphs, l.Text("“{note}”", texts...))
+	var out templates.Mail
+	var opening string
+	switch {
+	case u.Handle == "":
+		out.Subject = l.Text("You are invited to {instance}", texts...)
+		opening = l.Text("You are invited to become a member of {instance}. Open the link to choose a name and a password.",
+			texts...)
+	default:
+		out.Subject = l.Text("@{handle} invites you to {instance}", texts...)
+		opening = l.Text("@{handle} invites you to become a member of {instance}. Open the link to choose a name and a "+
+			"password.", texts...)
 	}
-	return templates.Mail{
-		Subject:    l.Text("@{handle} invites you to {instance}", texts...),
-		Paragraphs: paragraphs,
-		Link:       &templates.MailLink{Label: l.Text("Accept the invite"), URL: s.InviteURL(invite) + "&mailed=" + sealed},
-		Notes: []string{l.Text("The invite is for one person, until {time}.", "time",
-			m.clock(l, invite.ExpiresAt))},
-		Reason: l.Text("You receive this mail because @{handle} has entered your address. If you do not know "+
-			"them, ignore it.", "handle", u.Handle),
-	}, nil
+	out.Paragraphs = []string{opening}
+	if invite.Note != "" {
+		out.Paragraphs = append(out.Paragraphs, l.Text("“{note}”", texts...))
+	}
+	until := m.clock(l, invite.ExpiresAt)
+	out.Link = &templates.MailLink{Label: l.Text("Accept the invite"), URL: s.InviteURL(invite) + "&mailed=" + sealed}
+	out.Notes = []string{l.Text("The invite is for one person, until {time}.", "time", until)}
+	if left := invite.Uses - invite.Used; left > 1 {
+		out.Notes[0] = l.Text("The invite is for {n} people, until {time}. Only this link shows that the address is yours.",
+			"n", left, "time", until)
+	}
+	switch {
+	case asked:
+		out.Reason = l.Text("You receive this mail because somebody has entered your address here.")
+	case u.Handle == "":
+		out.Reason = l.Text("You receive this mail because you asked to join.")
+	default:
+		out.Reason = l.Text("You receive this mail because @{handle} has entered your address. If you do not know "+
+			"them, ignore it.", "handle", u.Handle)
+	}
+	return out, nil
 }

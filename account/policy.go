@@ -150,6 +150,13 @@ var (
 	CreateInvite = Act{Action: "invite.create", Proof: ProofSession, Routes: []string{
 		"POST /api/invites", "POST /account/invites",
 	}}
+	// CreateWideInvite is CreateInvite for what only an administrator may make.
+	CreateWideInvite = Act{Action: "invite.create_wide", Proof: ProofFresh, Told: MailWideInvite, Routes: []string{
+		"POST /api/invites", "POST /account/invites",
+	}}
+	MailInviteLink = Act{Action: "invite.mail", Proof: ProofCode, Silent: true, Routes: []string{
+		"POST /api/register/address", "POST /register/address",
+	}}
 	DeleteInvite = Act{Action: "invite.delete", Proof: ProofSession, Routes: []string{
 		"DELETE /api/invites/{code}", "POST /account/invites/delete",
 	}}
@@ -231,7 +238,7 @@ var Acts = []Act{
 	RefuseSuspended, LimitSignIns, Register, ChangeProfile, SetPicture, RemovePicture, ChangeEmail, AskVerification, VerifyEmail,
 	UndoEmailChange, ChangePassword, RemovePassword, ForgetPassword, ResetPassword, LimitResets, AddFactor, RemoveFactor,
 	RenamePasskey, NoticeCounter, RenewRecoveryCodes, UseRecoveryCode, RefuseFactor, ExportAccount,
-	DeleteAccount, AllowApp, GiveLastingAccess, RemoveApp, CreateInvite, DeleteInvite, AddUser, AmendUser, SetFlags,
+	DeleteAccount, AllowApp, GiveLastingAccess, RemoveApp, CreateInvite, CreateWideInvite, MailInviteLink, DeleteInvite, AddUser, AmendUser, SetFlags,
 	Suspend, Unsuspend, UnlockUser, IssueResetCode, ResetFactors, EndUserSession, EndUserSessions, DeleteUser, RevokeInvite,
 	RevokeBranch, UpdateSettings, CloseNextSteps, SetLogo, ImportUsers, ExportAudit, SealKeys, RetireSecret,
 	Restore, AllowClients, DisallowClients, RegisterClient, UpdateClient, RenewClient, RemoveClient, RegisterAPI,

@@ -18,8 +18,8 @@ type Registration struct {
 	Handle      string `json:"handle"`
 	Password    string `json:"password"`
 	DisplayName string `json:"display_name"`
-	Email       string `json:"email"` // stored as not verified, unless Mailed is for it
-	Mailed      string `json:"-"`     // the sealed value of the link in a mailed invite, or empty
+	Email       string `json:"email"`  // stored as not verified, unless Mailed is for it
+	Mailed      string `json:"mailed"` // the sealed value of the link in a mailed invite, or empty
 	// Passkey is a new passkey in the place of a password: see BeginRegisterPasskey.
 	Passkey AnsweredCeremony `json:"-"`
 }
@@ -49,7 +49,12 @@ func (s *Service) register(ctx context.Context, c Caller, in Registration) (out 
 	if err != nil {
 		return out, err
 	}
-	n := NewUser{Handle: in.Handle, DisplayName: in.DisplayName, Email: in.Email, Password: in.Password}
+	mailedTo := s.InvitedAddress(invite, in.Mailed)
+	if in.Email, err = invite.addressOf(in.Email, mailedTo); err != nil {
+		return out, err
+	}
+	n := NewUser{Handle: in.Handle, DisplayName: in.DisplayName, Email: in.Email, Password: in.Password,
+		Flags: invite.granted(settings)}
 	var u User
 	var first *FirstPasskey
 	p := proven{amr: passwordAlone}
@@ -65,7 +70,7 @@ func (s *Service) register(ctx context.Context, c Caller, in Registration) (out 
 		p.amr, p.passkey = []string{first.Passkey.method(), MethodUser, MethodMultiFactor}, first.Passkey.ID
 		out.Codes = first.shown
 	}
-	u.EmailVerified = u.Email != "" && strings.EqualFold(u.Email, s.InvitedAddress(invite, in.Mailed))
+	u.EmailVerified = u.Email != "" && strings.EqualFold(u.Email, mailedTo)
 	u.LastLoginAt = u.CreatedAt
 	p.user = u
 	row, signedIn := s.newSession(c, p)
@@ -75,6 +80,11 @@ func (s *Service) register(ctx context.Context, c Caller, in Registration) (out 
 	}
 	mails := s.askVerification(ctx, &u)
 	err = s.store.Register(ctx, invite.Code, u, first, row, settings.MaxUsers, s.Now(), a.with(mails...))
+	if errors.Is(err, ErrInvalidInvite) { // somebody else was faster
+		if invite, found := s.store.Invite(ctx, invite.Code); found == nil {
+			err = s.spentInvite(ctx, invite)
+		}
+	}
 	if err != nil {
 		return out, fmt.Errorf("register: %w", err)
 	}
@@ -106,6 +116,18 @@ func (s *Service) mayRegister(ctx context.Context, c Caller, code string) (Setti
 	return settings, invite, err
 }
 
+// addressOf returns the address of whoever joins with the invite. Where the invite is for certain addresses, it is the
+// proven one, which its owner need not type. ErrAddressNotProven.
+func (i Invite) addressOf(typed, proven string) (string, error) {
+	switch typed := strings.TrimSpace(typed); {
+	case i.Domain == "":
+		return typed, nil
+	case proven == "" || !i.Admits(proven) || typed != "" && !strings.EqualFold(typed, proven):
+		return "", ErrAddressNotProven
+	}
+	return proven, nil
+}
+
 // FirstPasskey is the passkey with which somebody joins, in the place of a password.
 type FirstPasskey struct {
 	Passkey Passkey
@@ -123,7 +145,10 @@ func (s *Service) BeginRegisterPasskey(ctx context.Context, c Caller, in Registr
 	if s.passkeys.party == nil {
 		return none, s.passkeys.unavailable
 	}
-	settings, _, err := s.mayRegister(ctx, c, in.Code)
+	settings, invite, err := s.mayRegister(ctx, c, in.Code)
+	if err == nil {
+		in.Email, err = invite.addressOf(in.Email, s.InvitedAddress(invite, in.Mailed))
+	}
 	if err != nil {
 		return none, err
 	}

@@ -31,6 +31,9 @@ type Settings struct {
 	Registration     string   `json:"registration" help:"\"invite\": people join with an invite; \"closed\": nobody joins."`
 	MaxUsers         int      `json:"max_users" help:"Maximum number of members; 0 for no limit."`
 	InvitesPerMember int      `json:"invites_per_member" help:"Maximum number of invites of a member, open or used; administrators have no limit."`
+	InviteFlags      []string `json:"invite_flags" help:"Flags that members may give with an invite; administrators may give all."`
+	InviteMaxUses    int      `json:"invite_max_uses" help:"Maximum number of people for one invite of a member, 1 to 500."`
+	InviteMaxDays    int      `json:"invite_max_days" help:"Maximum number of days for which an invite of a member can be used, 1 to 90."`
 	MinPassword      int      `json:"min_password_length" help:"Minimum length of a password, 8 to 64 characters."`
 	Flags            []string `json:"flags" help:"All access flags; admin is always among them."`
 	DefaultFlags     []string `json:"default_flags" help:"Flags of a new member."`
@@ -83,7 +86,7 @@ func settingsMembers() (list []SettingsMember) {
 func DefaultSettings() Settings {
 	return Settings{
 		InstanceName: "Cairn", Registration: RegistrationInvite, MaxUsers: 0,
-		InvitesPerMember: 3, MinPassword: password.DefaultMinimum,
+		InvitesPerMember: 3, InviteFlags: []string{}, InviteMaxUses: 1, InviteMaxDays: 14, MinPassword: password.DefaultMinimum,
 		Flags: []string{FlagActivity, FlagAdmin}, DefaultFlags: []string{FlagActivity},
 		FlagDescriptions: map[string]string{
 			FlagActivity: "Uses the activity application.", FlagAdmin: builtIn[FlagAdmin],
@@ -124,6 +127,12 @@ func (s Settings) Check() (Settings, error) {
 	if s.InvitesPerMember < 0 || s.InvitesPerMember > 1000 {
 		add("/invites_per_member", "0 to 1,000")
 	}
+	if s.InviteMaxUses < 1 || s.InviteMaxUses > MaxInviteUses {
+		add("/invite_max_uses", "1 to {most}", "most", MaxInviteUses)
+	}
+	if s.InviteMaxDays < 1 || s.InviteMaxDays > MaxInviteDays {
+		add("/invite_max_days", "1 to {most}", "most", MaxInviteDays)
+	}
 	if s.MinPassword < 8 || s.MinPassword > 64 {
 		add("/min_password_length", "8 to 64")
 	}
@@ -142,16 +151,12 @@ func (s Settings) Check() (Settings, error) {
 	if len(s.Flags) > maxFlags {
 		add("/flags", "at most {count} flags", "count", maxFlags)
 	}
-	s.DefaultFlags = slices.Clone(s.DefaultFlags)
-	slices.Sort(s.DefaultFlags)
-	s.DefaultFlags = slices.Compact(s.DefaultFlags)
-	if s.DefaultFlags == nil {
-		s.DefaultFlags = []string{}
-	}
-	for _, f := range s.DefaultFlags {
-		if f == FlagAdmin || !slices.Contains(s.Flags, f) {
-			add("/default_flags", "only flags of this installation, and never admin")
-			break
+	for pointer, list := range map[string]*[]string{"/default_flags": &s.DefaultFlags, "/invite_flags": &s.InviteFlags} {
+		*list = append([]string{}, *list...)
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+		if slices.ContainsFunc(*list, func(f string) bool { return f == FlagAdmin || !slices.Contains(s.Flags, f) }) {
+			add(pointer, "only flags of this installation, and never admin")
 		}
 	}
 	s.SecondFactorFlags = append([]string{}, s.SecondFactorFlags...)
@@ -306,7 +311,7 @@ func (s *Service) ChangeSettings(ctx context.Context, by Caller, change Settings
 func (s Settings) clone() Settings {
 	s.Flags, s.DefaultFlags, s.FlagDescriptions = slices.Clone(s.Flags), slices.Clone(s.DefaultFlags),
 		maps.Clone(s.FlagDescriptions)
-	s.SecondFactorFlags = slices.Clone(s.SecondFactorFlags)
+	s.SecondFactorFlags, s.InviteFlags = slices.Clone(s.SecondFactorFlags), slices.Clone(s.InviteFlags)
 	return s
 }
 

@@ -91,7 +91,7 @@ type UserStore interface {
 	// ErrUserNotFound, ErrLastAdmin.
 	DeleteUser(ctx context.Context, sub string, now time.Time, a Audit) error
 	// SetFlags turns the named flags on or off and returns those that are on, sorted. If the user
-	// loses one, a.Ends applies. ErrUserNotFound, ErrLastAdmin.
+	// loses one, a.Ends applies. With FlagAdmin, the open invites end that only administrators may make. ErrUserNotFound, ErrLastAdmin.
 	SetFlags(ctx context.Context, sub string, flags map[string]bool, now time.Time, a Audit) ([]string, error)
 	// Preferences returns a user's preferences, never nil.
 	Preferences(ctx context.Context, sub string) (map[string]string, error)
@@ -182,7 +182,7 @@ type Made struct {
 
 // InviteQuery selects invites of a user.
 type InviteQuery struct {
-	Sub   string
+	Sub   string      // empty: those of the operator
 	After InvitePlace // start after this place; zero: with the newest
 	Limit int
 }
@@ -195,15 +195,15 @@ type InvitePlace struct {
 
 // InviteStore keeps invites. Codes are canonical (16 characters, no dashes).
 type InviteStore interface {
-	// CreateInvite adds an invite. ErrInviteLimit if the creator already has limit invites that are
-	// open or used; a negative limit means none.
+	// CreateInvite adds an invite. ErrInviteLimit if with it the invites of the creator would count
+	// for more than limit people (see Invite.Charged); a negative limit means none.
 	CreateInvite(ctx context.Context, i Invite, limit int, a Audit) error
 	// Invites lists invites of a user, newest first.
 	Invites(ctx context.Context, q InviteQuery) ([]Invite, error)
 	// Invite returns an invite by its code. ErrInviteNotFound, also if its creator is suspended or
-	// deleted.
+	// deleted, or no longer an administrator and one that only administrators may make.
 	Invite(ctx context.Context, code string) (Invite, error)
-	// DeleteInvite removes an unused invite of the user. ErrInviteNotFound, ErrInviteUsed.
+	// DeleteInvite removes an open invite of the user; one that somebody has used stays, closed. ErrInviteNotFound, ErrInviteUsed.
 	DeleteInvite(ctx context.Context, sub, code string, a Audit) error
 	// OpenInvites lists the invites of everybody that can be used at a time, without the first
 	// skip. Those that stay open longest come first. Pages are numbered, because codes do not
@@ -211,7 +211,7 @@ type InviteStore interface {
 	OpenInvites(ctx context.Context, now time.Time, skip, limit int) ([]Invite, error)
 	// CountOpenInvites counts them.
 	CountOpenInvites(ctx context.Context, now time.Time) (int, error)
-	// RevokeInvite removes an unused invite of anybody and returns it. Its creator is the target of
+	// RevokeInvite removes an open invite of anybody, as DeleteInvite does, and returns it. Its creator is the target of
 	// the audit row. ErrInviteNotFound, ErrInviteUsed.
 	RevokeInvite(ctx context.Context, code string, a Audit) (Invite, error)
 	// RevokeBranch removes the open invites of a user and of everybody below in the tree of
@@ -220,7 +220,7 @@ type InviteStore interface {
 	// Branches lists the users invited by a user, in the order of handles after a handle. With an
 	// empty sub it lists those who joined without the invite of a member and have invited somebody.
 	Branches(ctx context.Context, sub, after string, since, now time.Time, limit int) ([]Branch, error)
-	// Register spends the invite and creates the user, with the first passkey unless it is nil, and,
+	// Register spends one use of the invite and creates the user, with the first passkey unless it is nil, and,
 	// unless s is nil, the session in one transaction. ErrPasskeyExists. It checks in this order: ErrInvalidInvite (unknown, used, expired, creator
 	// suspended or deleted), ErrRegistrationFull (maxUsers > 0 and reached), ErrHandleTaken. A
 	// refusal leaves the invite open. The store sets u.InvitedBy.
@@ -234,6 +234,8 @@ type Branch struct {
 	Invited int // users who joined with their invites
 	Active  int // of these, those who have signed in since a time
 	Open    int // their own open invites
+	// By is the invite with which they joined, with its note and its time; zero: unknown.
+	By Invite
 }
 
 // ResetStore keeps hashed password reset codes: for a user at most one of an administrator and one

@@ -42,6 +42,7 @@ func branchRow(b account.Branch) templates.BranchRow {
 	return templates.BranchRow{
 		Handle: u.Handle, DisplayName: u.DisplayName, InvitedBy: u.InvitedBy, Suspended: u.Suspended(),
 		LastLoginAt: u.LastLoginAt, Invited: b.Invited, Active: b.Active, Open: b.Open,
+		Note: b.By.Note, JoinedBy: b.By.CreatedAt,
 	}
 }
 
@@ -116,6 +117,7 @@ func (s *Service) openInvites(r *http.Request, page *templates.AdminInvites) err
 	for _, i := range list {
 		page.Open = append(page.Open, templates.OpenInviteRow{
 			Code: i.Shown(), By: i.Inviter, Note: i.Note, MailedTo: i.MailedTo, CreatedAt: i.CreatedAt, ExpiresAt: i.ExpiresAt,
+			InviteUse: templates.InviteUse{Uses: i.Uses, Used: i.Used, Flags: i.Flags, Domain: i.Domain},
 		})
 	}
 	return nil

@@ -51,6 +51,8 @@ func (s *Service) showSettingsPage(
 	page.Registration = text("general", "registration", v.Registration)
 	page.MaxUsers = text("general", "max_users", strconv.Itoa(v.MaxUsers))
 	page.InvitesPerMember = text("general", "invites_per_member", strconv.Itoa(v.InvitesPerMember))
+	page.InviteMaxUses = text("general", "invite_max_uses", strconv.Itoa(v.InviteMaxUses))
+	page.InviteMaxDays = text("general", "invite_max_days", strconv.Itoa(v.InviteMaxDays))
 	page.MinPassword = text("security", "min_password_length", strconv.Itoa(v.MinPassword))
 	page.AuditDays = text("security", "audit_days", strconv.Itoa(v.AuditDays))
 	page.SignOutOnFlagLoss = ticked("security", "sign_out_on_flag_loss", "true", v.SignOutOnFlagLoss)
@@ -63,6 +65,7 @@ func (s *Service) showSettingsPage(
 			BuiltIn:      f == account.FlagAdmin,
 			Remove:       ticked("flags", "remove", f, false),
 			Default:      ticked("flags", "default", f, slices.Contains(v.DefaultFlags, f)),
+			Invite:       ticked("flags", "invite_flag", f, slices.Contains(v.InviteFlags, f)),
 			SecondFactor: ticked("security", "second_factor", f, slices.Contains(v.SecondFactorFlags, f)),
 		})
 	}
@@ -78,7 +81,7 @@ type change func(v account.Settings, f url.Values) (account.SettingsChange, erro
 // shows the page with the typed values.
 func (s *Service) settingsForm(section string, of change) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if err := web.ReadForm(w, r, "known", "default", "remove", "second_factor"); err != nil {
+		if err := web.ReadForm(w, r, "known", "default", "invite_flag", "remove", "second_factor"); err != nil {
 			return err
 		}
 		if err := s.users.Allow(s.accounts.Caller(r), account.UpdateSettings); err != nil {
@@ -130,6 +133,7 @@ func numbers(v account.Settings, c account.SettingsChange, f url.Values, stored 
 	for _, name := range slices.Sorted(maps.Keys(stored)) {
 		n, err := strconv.Atoi(strings.TrimSpace(f.Get(name)))
 		switch {
+		case !f.Has(name): // the page of an earlier version was open
 		case err != nil:
 			wrong = append(wrong, web.Fault("/"+name, text))
 		case n != stored[name]:
@@ -160,7 +164,8 @@ func generalSettings(v account.Settings, f url.Values) (account.SettingsChange, 
 			c[name] = typed
 		}
 	}
-	return c, numbers(v, c, f, map[string]int{"max_users": v.MaxUsers, "invites_per_member": v.InvitesPerMember})
+	return c, numbers(v, c, f, map[string]int{"max_users": v.MaxUsers, "invites_per_member": v.InvitesPerMember,
+		"invite_max_uses": v.InviteMaxUses, "invite_max_days": v.InviteMaxDays})
 }
 
 func securitySettings(v account.Settings, f url.Values) (account.SettingsChange, error) {
@@ -196,21 +201,24 @@ func flagSettings(v account.Settings, f url.Values) (account.SettingsChange, err
 			descriptions[name] = text
 		}
 	}
-	defaults := slices.DeleteFunc(slices.Clone(v.DefaultFlags), func(flag string) bool {
-		return removed(flag) || slices.Contains(f["known"], flag) && !slices.Contains(f["default"], flag)
-	})
-	for _, flag := range f["default"] {
-		if !slices.Contains(defaults, flag) && !removed(flag) {
-			defaults = append(defaults, flag)
-		}
-	}
-	slices.Sort(defaults)
 	if !slices.Equal(flags, v.Flags) {
 		c["flags"] = flags
 	}
-	if !slices.Equal(defaults, v.DefaultFlags) {
-		c["default_flags"] = defaults
+	ticks := func(setting, field string, stored []string) {
+		list := slices.DeleteFunc(slices.Clone(stored), func(flag string) bool {
+			return removed(flag) || slices.Contains(f["known"], flag) && !slices.Contains(f[field], flag)
+		})
+		for _, flag := range f[field] {
+			if !slices.Contains(list, flag) && !removed(flag) {
+				list = append(list, flag)
+			}
+		}
+		if slices.Sort(list); !slices.Equal(list, stored) {
+			c[setting] = list
+		}
 	}
+	ticks("default_flags", "default", v.DefaultFlags)
+	ticks("invite_flags", "invite_flag", v.InviteFlags)
 	if len(descriptions) > 0 {
 		c["flag_descriptions"] = descriptions
 	}

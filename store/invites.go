@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
@@ -18,19 +19,37 @@ type inviteRow struct {
 	CreatedAt  int64 `gorm:"autoCreateTime:false"`
 	ExpiresAt  int64
 	UsedAt     int64
+	Uses, Used int
+	Flags      string
+	Domain     string
+	ByAdmin    bool
+	Party      string
 	Registrar  string
 }
 
 // selectInvite names people only while they have an account.
 const selectInvite = `SELECT i.code, i.sealed_code, coalesce(i.created_by, '') AS created_by,
-	coalesce(c.handle, '') AS inviter, i.note, i.mailed_to, i.created_at, i.expires_at, i.used_at,
+	coalesce(c.handle, '') AS inviter, i.note, i.mailed_to, i.created_at, i.expires_at, i.used_at, i.uses, i.used, i.flags, i.domain,
+	i.by_admin, coalesce(i.used_by, '') AS party,
 	coalesce((SELECT r.handle FROM users r WHERE r.sub = i.used_by AND r.deleted_at = 0), '') AS registrar
 	FROM invites i LEFT JOIN users c ON c.sub = i.created_by `
 
 // inviteCounts is the condition that an invite's creator may still vouch for it. An invite of the
 // operator has no creator.
 const inviteCounts = `(created_by IS NULL OR EXISTS
-	(SELECT 1 FROM users v WHERE v.sub = created_by AND v.deleted_at = 0 AND v.suspended_at = 0))`
+	(SELECT 1 FROM users v WHERE v.sub = created_by AND v.deleted_at = 0 AND v.suspended_at = 0
+		AND (NOT by_admin OR EXISTS (SELECT 1 FROM user_flags a WHERE a.sub = v.sub AND a.flag = 'admin'))))`
+
+// closeInvites ends the open invites that meet a condition, and returns how many. Those that somebody
+// has used stay, closed: they count, and say who came.
+func closeInvites(tx *transaction, condition string, args map[string]any) (int, error) {
+	gone := tx.Exec("DELETE FROM invites WHERE used_at = 0 AND used = 0 AND "+condition, args)
+	if gone.Error != nil {
+		return 0, gone.Error
+	}
+	closed := tx.Exec("UPDATE invites SET used_at = @now, uses = used WHERE used_at = 0 AND used > 0 AND "+condition, args)
+	return int(gone.RowsAffected + closed.RowsAffected), closed.Error
+}
 
 // invite converts a row and opens its code. The code is empty if it was lost with a data key.
 func (s *Store) invite(r inviteRow) (account.Invite, error) {
@@ -41,10 +60,15 @@ func (s *Store) invite(r inviteRow) (account.Invite, error) {
 			return account.Invite{}, err
 		}
 	}
-	return account.Invite{
+	i := account.Invite{
 		Code: code, CreatedBy: r.CreatedBy, Inviter: r.Inviter, Note: r.Note, MailedTo: r.MailedTo,
 		CreatedAt: fromUnix(r.CreatedAt), ExpiresAt: fromUnix(r.ExpiresAt), UsedAt: fromUnix(r.UsedAt), UsedBy: r.Registrar,
-	}, nil
+		Uses: r.Uses, Used: r.Used, Flags: strings.Fields(r.Flags), Domain: r.Domain, ByAdmin: r.ByAdmin,
+	}
+	if r.UsedAt > 0 {
+		i.Used = max(1, i.Used) // an earlier version does not count
+	}
+	return i, nil
 }
 
 // findInvites reads invites; query continues selectInvite.
@@ -53,15 +77,41 @@ func (s *Store) findInvites(ctx context.Context, doing, query string, args ...an
 	if err := s.conn(ctx).Raw(selectInvite+query, args...).Find(&rows).Error; err != nil {
 		return nil, fail(doing, err)
 	}
+	joined, err := s.joinedWith(ctx, rows)
+	if err != nil {
+		return nil, fail(doing, err)
+	}
 	list := make([]account.Invite, 0, len(rows))
 	for _, r := range rows {
 		i, err := s.invite(r)
 		if err != nil {
 			return nil, fail(doing, err)
 		}
+		i.Joined = joined[r.Party]
 		list = append(list, i)
 	}
 	return list, nil
+}
+
+// joinedWith returns the handles of those who joined with the invites, by their party.
+func (s *Store) joinedWith(ctx context.Context, rows []inviteRow) (map[string][]string, error) {
+	var parties []string
+	for _, r := range rows {
+		if r.Party != "" {
+			parties = append(parties, r.Party)
+		}
+	}
+	joined := map[string][]string{}
+	if parties == nil {
+		return joined, nil
+	}
+	var people []struct{ Invite, Handle string }
+	err := s.conn(ctx).Raw(`SELECT invite, handle FROM users
+		WHERE invite IN ? AND invite <> '' AND deleted_at = 0 ORDER BY handle`, parties).Find(&people).Error
+	for _, p := range people {
+		joined[p.Invite] = append(joined[p.Invite], p.Handle)
+	}
+	return joined, err
 }
 
 // CreateInvite implements account.Store. ErrUserNotFound or ErrSuspended if the creator is deleted
@@ -94,9 +144,9 @@ func (s *Store) insertInvite(tx *transaction, i account.Invite, conflict string)
 		sealed = k.seal(inviteCode, code, i.Code)
 	}
 	return tx.Exec(`INSERT INTO invites (code, sealed_code, created_by, note, mailed_to, created_at, expires_at, session_id,
-		stale) VALUES (?, ?, nullif(?, ''), ?, ?, ?, ?, ?, ?)`+conflict,
+		stale, uses, flags, domain, by_admin) VALUES (?, ?, nullif(?, ''), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`+conflict,
 		code, sealed, i.CreatedBy, sanitize(i.Note), sanitize(i.MailedTo), toUnix(i.CreatedAt), toUnix(i.ExpiresAt), sanitize(i.SessionID),
-		i.Stale).Error
+		i.Stale, max(1, i.Uses), strings.Join(i.Flags, " "), i.Domain, i.ByAdmin).Error
 }
 
 // mayInvite checks the limit of a user, whose row it locks against another invite meanwhile.
@@ -112,13 +162,14 @@ func mayInvite(tx *transaction, i account.Invite, limit int) error {
 		return nil
 	}
 	var count int64
-	err = tx.Raw(`SELECT count(*) FROM invites
-		WHERE created_by = ? AND (used_at > 0 OR expires_at > ?)`,
-		i.CreatedBy, toUnix(i.CreatedAt)).Find(&count).Error
+	// As Invite.Charged.
+	err = tx.Raw(`SELECT coalesce(sum(CASE WHEN used_at = 0 AND expires_at > ? THEN uses
+		WHEN used_at > 0 AND used = 0 THEN 1 ELSE used END), 0) FROM invites WHERE created_by = ?`,
+		toUnix(i.CreatedAt), i.CreatedBy).Find(&count).Error
 	if err != nil {
 		return err
 	}
-	if count >= int64(limit) {
+	if count+int64(max(1, i.Uses)) > int64(limit) {
 		return account.ErrInviteLimit
 	}
 	return nil
@@ -126,7 +177,10 @@ func mayInvite(tx *transaction, i account.Invite, limit int) error {
 
 // Invites implements account.Store.
 func (s *Store) Invites(ctx context.Context, q account.InviteQuery) ([]account.Invite, error) {
-	if invalidKey(q.Sub) {
+	switch {
+	case q.Sub == "":
+		return s.listInvites(ctx, "i.created_by IS NULL AND i.code <> ?", "", q.After, q.Limit)
+	case invalidKey(q.Sub):
 		return []account.Invite{}, nil
 	}
 	return s.listInvites(ctx, "i.created_by = ?", q.Sub, q.After, q.Limit)
@@ -175,21 +229,21 @@ func (s *Store) RevokeBranch(ctx context.Context, sub string, now time.Time, a a
 		return 0, account.ErrUserNotFound
 	}
 	const atOnce = 500
-	var revoked int64
+	revoked := 0
 	err := s.writeAlone(ctx, "revoke invites of a branch", s.timeout, func(tx *transaction) error {
 		revoked = 0
 		branch, seen := []string{sub}, map[string]bool{sub: true} // guards against a cycle
 		for from := 0; from < len(branch); {
 			part := branch[from:min(from+atOnce, len(branch))]
 			from += len(part)
-			gone := tx.Exec(`DELETE FROM invites
-				WHERE used_at = 0 AND expires_at > ? AND created_by IN ?`, toUnix(now), part)
-			if gone.Error != nil {
-				return gone.Error
+			n, err := closeInvites(tx, "expires_at > @now AND created_by IN @part",
+				map[string]any{"now": toUnix(now), "part": part})
+			if err != nil {
+				return err
 			}
-			revoked += gone.RowsAffected
+			revoked += n
 			var below []string
-			err := tx.Raw("SELECT sub FROM users WHERE invited_by IN ? AND deleted_at = 0", part).Find(&below).Error
+			err = tx.Raw("SELECT sub FROM users WHERE invited_by IN ? AND deleted_at = 0", part).Find(&below).Error
 			if err != nil {
 				return err
 			}
@@ -205,7 +259,7 @@ func (s *Store) RevokeBranch(ctx context.Context, sub string, now time.Time, a a
 		a.Detail = fmt.Sprint(revoked)
 		return insertAudit(tx, a)
 	})
-	return int(revoked), err
+	return revoked, err
 }
 
 // Branches implements account.Store. One query counts for the whole page, because a user may have
@@ -250,9 +304,22 @@ func (s *Store) Branches(
 		of.Open = c.Open
 		counts[c.Sub] = of
 	}
+	if err != nil {
+		return nil, fail(doing, err)
+	}
+	var came []struct {
+		Sub, Note string
+		CreatedAt int64 `gorm:"autoCreateTime:false"`
+	}
+	err = s.conn(ctx).Raw(`SELECT u.sub, i.note, i.created_at FROM users u JOIN invites i ON i.used_by = u.invite
+		WHERE u.sub IN ? AND i.used_by IS NOT NULL`, subs).Find(&came).Error
+	by := map[string]account.Invite{}
+	for _, c := range came {
+		by[c.Sub] = account.Invite{Note: c.Note, CreatedAt: fromUnix(c.CreatedAt)}
+	}
 	return each(users, func(u storedUser) account.Branch {
 		c := counts[u.Row.Sub]
-		return account.Branch{User: u.user(), Invited: c.Invited, Active: c.Active, Open: c.Open}
+		return account.Branch{User: u.user(), Invited: c.Invited, Active: c.Active, Open: c.Open, By: by[u.Row.Sub]}
 	}), fail(doing, err)
 }
 
@@ -261,17 +328,18 @@ func (s *Store) Invite(ctx context.Context, code string) (account.Invite, error)
 	if invalidKey(code) {
 		return account.Invite{}, account.ErrInviteNotFound
 	}
-	var row inviteRow
 	keys, err := s.inviteKeys(s.conn(ctx), code)
-	if err == nil {
-		found := s.conn(ctx).Raw(selectInvite+"WHERE i.code IN ? AND "+inviteCounts, keys).Find(&row)
-		err = expect(found, account.ErrInviteNotFound)
-	}
 	if err != nil {
 		return account.Invite{}, fail("find invite", err)
 	}
-	i, err := s.invite(row)
-	return i, fail("find invite", err)
+	found, err := s.findInvites(ctx, "find invite", "WHERE i.code IN ? AND "+inviteCounts, keys)
+	if err == nil && len(found) == 0 {
+		err = account.ErrInviteNotFound
+	}
+	if err != nil {
+		return account.Invite{}, err
+	}
+	return found[0], nil
 }
 
 // DeleteInvite implements account.Store.
@@ -284,11 +352,12 @@ func (s *Store) DeleteInvite(ctx context.Context, sub, code string, a account.Au
 		if err != nil {
 			return err
 		}
-		gone := tx.Exec("DELETE FROM invites WHERE code IN ? AND created_by = ? AND used_at = 0", keys, sub)
+		gone, err := closeInvites(tx, "code IN @keys AND created_by = @sub",
+			map[string]any{"now": toUnix(a.At), "keys": keys, "sub": sub})
 		switch {
-		case gone.Error != nil:
-			return gone.Error
-		case gone.RowsAffected == 1:
+		case err != nil:
+			return err
+		case gone == 1:
 			return insertAudit(tx, a)
 		}
 		var used int64
@@ -319,8 +388,11 @@ func (s *Store) RevokeInvite(ctx context.Context, code string, a account.Audit) 
 		if err := expect(found, account.ErrInviteNotFound); err != nil {
 			return err
 		}
-		gone := tx.Exec("DELETE FROM invites WHERE code IN ? AND used_at = 0", keys)
-		if err := expect(gone, account.ErrInviteUsed); err != nil {
+		gone, err := closeInvites(tx, "code IN @keys", map[string]any{"now": toUnix(a.At), "keys": keys})
+		if err == nil && gone == 0 {
+			err = account.ErrInviteUsed
+		}
+		if err != nil {
 			return err
 		}
 		a.Target = row.Inviter
@@ -346,18 +418,23 @@ func (s *Store) Register(
 		if err != nil {
 			return err
 		}
-		spend := tx.Exec(`UPDATE invites SET used_at = ?, used_by = ?
+		spend := tx.Exec(`UPDATE invites SET used = used + 1, used_by = coalesce(used_by, ?),
+			used_at = CASE WHEN used + 1 >= uses THEN CAST(? AS BIGINT) ELSE 0 END
 			WHERE code IN ? AND used_at = 0 AND expires_at > ? AND `+
-			inviteCounts, toUnix(now), u.Sub, keys, toUnix(now))
+			inviteCounts, u.Sub, toUnix(now), keys, toUnix(now))
 		if err := expect(spend, account.ErrInvalidInvite); err != nil {
 			return err
 		}
-		var creator string
-		err = tx.Raw("SELECT coalesce(created_by, '') FROM invites WHERE code IN ?", keys).Find(&creator).Error
+		var invite struct{ Creator, Party string }
+		err = tx.Raw("SELECT coalesce(created_by, '') AS creator, used_by AS party FROM invites WHERE code IN ?", keys).
+			Find(&invite).Error
 		if err != nil {
 			return err
 		}
-		if err := insertUser(tx, u, creator, maxUsers); err != nil {
+		if err := insertUser(tx, u, invite.Creator, maxUsers); err != nil {
+			return err
+		}
+		if err := tx.Exec("UPDATE users SET invite = ? WHERE sub = ?", invite.Party, u.Sub).Error; err != nil {
 			return err
 		}
 		if first != nil {

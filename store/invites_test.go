@@ -110,7 +110,7 @@ func TestRefusedRegistrationLeavesTheInviteOpen(t *testing.T) {
 		}
 		used, err := s.Invite(ctx, i.Code)
 		must(t, err)
-		i.Inviter, i.UsedAt, i.UsedBy = "ada", noon, "eve"
+		i.Inviter, i.UsedAt, i.UsedBy, i.Used, i.Joined, i.Flags = "ada", noon, "eve", 1, []string{"eve"}, []string{}
 		if diff := cmp.Diff(i, used); diff != "" {
 			t.Error(diff)
 		}
@@ -203,5 +203,103 @@ func TestPagesOfInvitesHaveEachOnce(t *testing.T) {
 				t.Errorf("%s: %s", whose, diff)
 			}
 		}
+	})
+}
+
+// teamInvite stores an invite for several people.
+func teamInvite(t *testing.T, s *store.Store, by string, uses int) account.Invite {
+	t.Helper()
+	i, err := account.NewInvite(by, "team", noon)
+	must(t, err)
+	i.Uses = uses
+	must(t, s.CreateInvite(t.Context(), i, uses, act("invite.create")))
+	return i
+}
+
+func TestTeamInviteLetsInAsManyAsItIsFor(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		i := teamInvite(t, s, u.Sub, 30)
+		errs := race(45, func(n int) error {
+			return s.Register(ctx, i.Code, newUser(name("guest", n)), nil, nil, 0, noon, act("user.register"))
+		})
+		if n := wins(t, errs, account.ErrInvalidInvite); n != 30 {
+			t.Fatalf("%d people came in with an invite for 30", n)
+		}
+		got, err := s.Invite(ctx, i.Code)
+		must(t, err)
+		if got.Open(noon) || got.Used != 30 || len(got.Joined) != 30 || got.Charged(noon) != 30 {
+			t.Errorf("%+v", got)
+		}
+		want(t, s.DeleteInvite(ctx, u.Sub, i.Code, act("invite.delete")), account.ErrInviteUsed)
+		one, err := account.NewInvite(u.Sub, "", noon)
+		must(t, err)
+		want(t, s.CreateInvite(ctx, one, 30, act("invite.create")), account.ErrInviteLimit)
+		must(t, s.CreateInvite(ctx, one, 31, act("invite.create")))
+		branches, err := s.Branches(ctx, u.Sub, "", noon, noon, 100)
+		must(t, err)
+		if len(branches) != 30 || branches[29].By.Note != "team" || !branches[29].By.CreatedAt.Equal(noon) {
+			t.Errorf("%d people in the branch, the last by %+v", len(branches), branches[len(branches)-1].By)
+		}
+	})
+}
+
+// Whatever ends an invite that somebody has used keeps it, for who came by it, and no longer counts those who did not.
+func TestInviteInUseIsClosed(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		for how, do := range map[string]func(u account.User, code string) error{
+			"delete": func(u account.User, code string) error { return s.DeleteInvite(ctx, u.Sub, code, act("invite.delete")) },
+			"revoke": func(_ account.User, code string) error {
+				_, err := s.RevokeInvite(ctx, code, act("invite.revoke"))
+				return err
+			},
+			"branch": func(u account.User, _ string) error {
+				_, err := s.RevokeBranch(ctx, u.Sub, noon, act("invite.revoke_branch"))
+				return err
+			},
+			"end": func(u account.User, _ string) error {
+				_, err := s.EndSessions(ctx, u.Sub, noon, act("account.delete"))
+				return err
+			},
+		} {
+			u := addUser(t, s, "by-"+how)
+			i := teamInvite(t, s, u.Sub, 3)
+			must(t, s.Register(ctx, i.Code, newUser("first-"+how), nil, nil, 0, noon, act("user.register")))
+			must(t, do(u, i.Code))
+			list, err := s.Invites(ctx, account.InviteQuery{Sub: u.Sub})
+			must(t, err)
+			if len(list) != 1 || list[0].Open(noon) || list[0].Charged(noon) != 1 || !slices.Equal(list[0].Joined, []string{"first-" + how}) {
+				t.Errorf("%s: %+v", how, list)
+			}
+			want(t, s.Register(ctx, i.Code, newUser("second-"+how), nil, nil, 0, noon, act("user.register")), account.ErrInvalidInvite)
+		}
+	})
+}
+
+// What only an administrator may make ends with the flag, and does not come back with it.
+func TestInviteOfAFormerAdministratorIsClosed(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		u := addUser(t, s, "ada", account.FlagAdmin)
+		addUser(t, s, "root", account.FlagAdmin)
+		plain, wide := addInvite(t, s, u.Sub), account.Invite{}
+		for _, how := range []string{"by hand", "with the flag"} {
+			wide, _ = account.NewInvite(u.Sub, "", noon)
+			wide.ByAdmin, wide.Flags = true, []string{account.FlagAdmin}
+			must(t, s.CreateInvite(ctx, wide, -1, act("invite.create")))
+			if how == "by hand" { // as an earlier version does, which knows nothing of such invites
+				must(t, s.Exec("DELETE FROM user_flags WHERE sub = ?", u.Sub))
+			} else if _, err := s.SetFlags(ctx, u.Sub, map[string]bool{account.FlagAdmin: false}, noon, act("user.flags")); err != nil {
+				t.Fatal(err)
+			}
+			want(t, s.Register(ctx, wide.Code, newUser("eve"), nil, nil, 0, noon, act("user.register")), account.ErrInvalidInvite)
+			_, err := s.Invite(ctx, plain.Code)
+			must(t, err)
+			_, err = s.SetFlags(ctx, u.Sub, map[string]bool{account.FlagAdmin: true}, noon, act("user.flags"))
+			must(t, err)
+		}
+		_, err := s.Invite(ctx, wide.Code)
+		want(t, err, account.ErrInviteNotFound)
 	})
 }

@@ -131,15 +131,14 @@ func end(
 	if err != nil {
 		return out, err
 	}
-	voided := int64(0)
+	voided := 0
 	if invites != "" {
-		gone := tx.Exec("DELETE FROM invites WHERE created_by = @sub AND used_at = 0 AND "+invites, args)
-		if voided = gone.RowsAffected; gone.Error != nil {
-			return out, gone.Error
+		if voided, err = closeInvites(tx, "created_by = @sub AND "+invites, args); err != nil {
+			return out, err
 		}
 	}
 	out, err = endSessions(tx, sub, now, these("id"), grants, args, also...)
-	out.invites = int(voided)
+	out.invites = voided
 	return out, err
 }
 

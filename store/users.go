@@ -553,6 +553,9 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 		if err != nil {
 			return err
 		}
+		if err := tx.Exec("UPDATE users SET invite = '' WHERE sub = ?", sub).Error; err != nil {
+			return err
+		}
 		if err := removeWords(tx, u.Handle); err != nil {
 			return err
 		}
@@ -643,6 +646,11 @@ func (s *Store) SetFlags(
 		row := a
 		if len(remove) > 0 {
 			out, err := end(tx, sub, "", a, now)
+			if err == nil && slices.Contains(remove, account.FlagAdmin) {
+				var closed int
+				closed, err = closeInvites(tx, "created_by = @sub AND by_admin", map[string]any{"now": toUnix(now), "sub": sub})
+				out.invites += closed
+			}
 			if err != nil {
 				return err
 			}

@@ -155,8 +155,20 @@ type AccountInvites struct {
 	InvitesRemaining int
 	// Mail reports whether an invite can be mailed.
 	Mail bool
-	// Note and Email were typed into a refused form.
-	Note, Email string
+	// What was typed into a refused form.
+	Note, Email, Uses, Days, Domain string
+	// MaxUses and MaxDays are the most that the person may choose.
+	MaxUses, MaxDays int
+	// Flags are those that the person may give; Default marks those ticked in a refused form.
+	Flags []FlagRow
+}
+
+// Options reports whether the person may choose more than a note and an address.
+func (p AccountInvites) Options() bool { return p.MaxUses > 1 || len(p.Flags) > 0 || p.Mail }
+
+// OptionsTyped reports whether the options of a refused form are shown open.
+func (p AccountInvites) OptionsTyped() bool {
+	return p.Uses != "" || p.Days != "" || p.Domain != "" || slices.ContainsFunc(p.Flags, func(f FlagRow) bool { return f.Default })
 }
 
 // Unused reports whether one of the invites has not been used.
@@ -166,7 +178,7 @@ func (p AccountInvites) Unused() bool {
 
 // Joined reports whether somebody has joined with one of the invites.
 func (p AccountInvites) Joined() bool {
-	return slices.ContainsFunc(p.Invites, func(i InviteRow) bool { return i.Used })
+	return slices.ContainsFunc(p.Invites, func(i InviteRow) bool { return i.Used || len(i.Joined) > 0 })
 }
 
 func (AccountInvites) page() (string, bool) { return "account-invites", false }
@@ -175,7 +187,10 @@ func (AccountInvites) page() (string, bool) { return "account-invites", false }
 type AccountInviteSlip struct {
 	Member
 	Code, URL, Note string
-	ExpiresAt       time.Time
+	// Left is how many people can still join with it; Domain is as in InviteUse.
+	Left      int
+	Domain    string
+	ExpiresAt time.Time
 }
 
 func (AccountInviteSlip) page() (string, bool) { return "account-invite-slip", false }
@@ -219,10 +234,25 @@ type InviteRow struct {
 	CreatedAt, ExpiresAt time.Time
 	Used                 bool
 	UsedAt               time.Time
-	// UsedBy is the handle of the person who joined with it.
+	// UsedBy is the handle of the first person who joined with it, and Joined has those of all who still have
+	// an account.
 	UsedBy  string
+	Joined  []string
 	Expired bool
+	InviteUse
 }
+
+// InviteUse is what is unusual about an invite.
+type InviteUse struct {
+	Uses, Used int
+	// Flags come besides those of every new member.
+	Flags []string
+	// Domain is that of which an address must be to join, or an address; "" for any.
+	Domain string
+}
+
+// Wide reports whether the invite is for several people.
+func (u InviteUse) Wide() bool { return u.Uses > 1 }
 
 // AppRow is an application that the person can use. GrantedAt is zero if it has no access yet.
 type AppRow struct {

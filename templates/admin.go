@@ -218,6 +218,7 @@ type OpenInviteRow struct {
 	Code, By, Note       string
 	MailedTo             string // "" for an invite that was not mailed
 	CreatedAt, ExpiresAt time.Time
+	InviteUse
 }
 
 // BranchRow is a person in the tree of invites.
@@ -227,6 +228,9 @@ type BranchRow struct {
 	Suspended             bool
 	LastLoginAt           time.Time
 	Invited, Active, Open int
+	// Note and JoinedBy are the note and the time of the invite by which the person joined, zero if unknown.
+	Note     string
+	JoinedBy time.Time
 }
 
 func (AdminInvites) page() (string, bool) { return "admin-invites", false }
@@ -291,20 +295,20 @@ func (AdminAudit) page() (string, bool) { return "admin-audit", false }
 // AdminSettings shows the settings of the installation. Its forms post to {base}/admin/settings/…:
 //
 //	general      instance_name, accent_colour, contact, imprint_url, privacy_url, registration, max_users,
-//	             invites_per_member
+//	             invites_per_member, invite_max_uses, invite_max_days
 //	logo         logo (a file, multipart/form-data)
 //	remove-logo  -
-//	flags        known, description.FLAG, default, new_flag, new_description, remove
+//	flags        known, description.FLAG, default, invite_flag, new_flag, new_description, remove
 //	security     min_password_length, second_factor (repeatable), sign_out_on_flag_loss, audit_days
 type AdminSettings struct {
 	InstanceName, AccentColour, Contact, Registration string
 	ImprintURL, PrivacyURL                            string
 	// Numbers as typed.
-	MaxUsers, InvitesPerMember, MinPassword, AuditDays string
-	SignOutOnFlagLoss, OfferPasskeys                   bool
-	Flags                                              []FlagRow
-	NewFlag, NewDescription                            string
-	Logo                                               bool // there is a logo
+	MaxUsers, InvitesPerMember, InviteMaxUses, InviteMaxDays, MinPassword, AuditDays string
+	SignOutOnFlagLoss, OfferPasskeys                                                 bool
+	Flags                                                                            []FlagRow
+	NewFlag, NewDescription                                                          string
+	Logo                                                                             bool // there is a logo
 	Answer
 	// Faults has the error messages by field name.
 	Faults map[string]string
@@ -314,6 +318,7 @@ type AdminSettings struct {
 type FlagRow struct {
 	Name, Description                      string
 	BuiltIn, Default, SecondFactor, Remove bool
+	Invite                                 bool // members may give it with an invite
 }
 
 func (AdminSettings) page() (string, bool) { return "admin-settings", false }

@@ -49,6 +49,7 @@ var AuditActions = sortedActions([]AuditAction{
 	{"app.lasting", "{actor} gave an application access that lasts beyond the session", "You gave an application access that lasts beyond the session"},
 	{"app.remove", "{actor} removed the access of an application", "You removed the access of an application"},
 	{"invite.create", "{actor} created an invite", "You created an invite"},
+	{"invite.create_wide", "{actor} created an invite for several people, or with flags", "You created an invite for several people, or with flags"},
 	{"invite.delete", "{actor} deleted an invite of their own", "You deleted an invite of yours"},
 	{"user.create", "{actor} created {account}", ""},
 	{"user.amend", "{actor} changed the profile of {account}", "You changed your profile as an administrator"},

@@ -56,6 +56,18 @@ var blames = map[string][]string{
 
 func blamed(code, field string) bool { return slices.Contains(blames[code], field) }
 
+// numberField is a field for a number, with its hint.
+type numberField struct {
+	Name, Label, Value, Hint string
+	Error, DescribedBy       string
+	Invalid                  bool
+}
+
+func newNumberField(f form, name, label, value, hint string) numberField {
+	message, _ := f.fault(name)
+	return numberField{name, label, value, hint, message, describedBy(f, name, name+"-hint"), isInvalid(f, name)}
+}
+
 func isInvalid(f form, field string) bool {
 	message, blamed := f.fault(field)
 	return message != "" || blamed

@@ -27,6 +27,7 @@ func (r *Renderer) funcs() template.FuncMap {
 		"static":       r.staticPath,
 		"programsize":  r.program.Size,
 		"describedby":  describedBy,
+		"numberfield":  newNumberField,
 		"invalid":      isInvalid,
 		"fielderror":   func(f form, field string) string { message, _ := f.fault(field); return message },
 		"has":          slices.Contains[[]string],

@@ -176,7 +176,9 @@ type Register struct {
 	InvitedBy, Note            string
 	Handle, DisplayName, Email string
 	// Mailed is the sealed value of the link in a mailed invite, which proves Email; "" for none.
-	Mailed           string
+	Mailed string
+	// Fixed makes the address read-only: the invite is for it.
+	Fixed            bool
 	Error, ErrorCode string
 	// FieldErrors has error sentences by field name (code, handle, display_name, email, password).
 	FieldErrors map[string]string
@@ -215,6 +217,25 @@ func (p Register) fault(field string) (string, bool) {
 func (p Register) Focus() string {
 	return focus(p, [2]string{"code", p.Code}, [2]string{"handle", p.Handle},
 		[2]string{"display_name", "optional"}, [2]string{"email", "optional"})
+}
+
+// Join is the page of people who must prove an address before they can join: POST {base}/register/address with code and
+// email, or, without Code, {base}/join/ with name, email and reason.
+type Join struct {
+	// Code is that of an invite for certain addresses, "" for somebody who asks to join.
+	Code                   string
+	Visitor, Email, Reason string
+	Error, ErrorCode       string
+	// FieldErrors has error sentences by field name.
+	FieldErrors map[string]string
+	// Sent shows that a mail is on its way.
+	Sent bool
+}
+
+func (Join) page() (string, bool) { return "join", false }
+
+func (p Join) fault(field string) (string, bool) {
+	return p.FieldErrors[field], p.FieldErrors[field] != ""
 }
 
 // Recover is the page of people without a password who have lost their passkeys: POST {base}/recover/ with

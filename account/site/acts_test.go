@@ -125,6 +125,12 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 			}
 		}, func(s *scene) { s.ada.Call("DELETE", "/api/me/apps/maps", nil).Is(204) }},
 		"invite":        {account.CreateInvite, nil, invite},
+		"wide invite": {account.CreateWideInvite, nil, func(s *scene) {
+			if _, err := s.Store.SetFlags(s.T.Context(), s.User("ada").Sub, map[string]bool{account.FlagAdmin: true}, s.Clock.Now(), op.Audit(s.Clock.Now(), account.SetFlags, "ada", "")); err != nil {
+				s.T.Fatal(err)
+			}
+			s.ada.Call("POST", "/api/invites", map[string]any{"uses": 2}).Is(201)
+		}},
 		"delete invite": {account.DeleteInvite, invite, func(s *scene) { s.ada.Call("DELETE", "/api/invites/"+invited, nil).Is(204) }},
 
 		"create": {account.AddUser, nil, admin(func(s *scene, a *account.Administration, _ account.User) error {

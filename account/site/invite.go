@@ -2,6 +2,9 @@ package site
 
 import (
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
@@ -21,13 +24,28 @@ func (s *Site) invitesPage(r *http.Request, m templates.Member) (templates.Page,
 	if err != nil {
 		return nil, err
 	}
-	page, now := templates.AccountInvites{Member: m, InvitesRemaining: remaining, Mail: s.MailEnabled(),
-		Note: text.Cut(r.PostForm.Get("note"), maxShown), Email: text.Cut(r.PostForm.Get("email"), maxShown)}, s.Now()
+	settings, err := s.Settings(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	typed := func(name string) string { return text.Cut(r.PostForm.Get(name), maxShown) }
+	page, now := templates.AccountInvites{Member: m, InvitesRemaining: remaining, Mail: s.MailEnabled(), Note: typed("note"),
+		Email: typed("email"), Uses: typed("uses"), Days: typed("days"), Domain: typed("domain"), MaxUses: settings.InviteMaxUses,
+		MaxDays: settings.InviteMaxDays}, s.Now()
+	flags := settings.InviteFlags
+	if u.Has(account.FlagAdmin) {
+		flags, page.MaxUses, page.MaxDays = settings.Flags, account.MaxInviteUses, account.MaxInviteDays
+	}
+	for _, f := range flags {
+		page.Flags = append(page.Flags, templates.FlagRow{Name: f, Description: settings.FlagDescriptions[f],
+			Default: slices.Contains(r.PostForm["flag"], f)})
+	}
 	for _, i := range invites {
 		used := !i.UsedAt.IsZero()
 		page.Invites = append(page.Invites, templates.InviteRow{
 			Code: i.Shown(), URL: s.InviteURL(i), Note: i.Note, MailedTo: i.MailedTo, CreatedAt: i.CreatedAt, ExpiresAt: i.ExpiresAt,
 			Used: used, UsedAt: i.UsedAt, UsedBy: i.UsedBy, Expired: !used && !i.Open(now),
+			InviteUse: templates.InviteUse{Uses: i.Uses, Used: i.Used, Flags: i.Flags, Domain: i.Domain}, Joined: i.Joined,
 		})
 	}
 	return page, nil
@@ -44,9 +62,19 @@ func (s *Site) invitePage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.Show(w, r, http.StatusOK,
-		templates.AccountInviteSlip{Member: m, Code: i.Shown(), URL: s.InviteURL(i), Note: i.Note,
-			ExpiresAt: i.ExpiresAt})
+		templates.AccountInviteSlip{Member: m, Code: i.Shown(), URL: s.InviteURL(i), Note: i.Note, Left: i.Uses - i.Used,
+			Domain: i.Domain, ExpiresAt: i.ExpiresAt})
 	return nil
+}
+
+// typedNumber returns the number in a field, nil for an empty one, and 0, which is refused, for other text.
+func typedNumber(typed string) *int {
+	typed = strings.TrimSpace(typed)
+	if typed == "" {
+		return nil
+	}
+	n, _ := strconv.Atoi(typed)
+	return &n
 }
 
 type inviteList struct {
@@ -75,14 +103,11 @@ func (s *Site) apiInvites(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Site) apiCreateInvite(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Note  string `json:"note"`
-		Email string `json:"email"`
-	}
+	var in account.InviteTerms
 	if err := web.ReadOptionalJSON(w, r, &in); err != nil {
 		return err
 	}
-	i, err := s.CreateInvite(r.Context(), s.Caller(r), in.Note, in.Email)
+	i, err := s.CreateInvite(r.Context(), s.Caller(r), in)
 	if err != nil {
 		return err
 	}
@@ -91,7 +116,9 @@ func (s *Site) apiCreateInvite(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Site) inviteForm(_ http.ResponseWriter, r *http.Request) error {
-	_, err := s.CreateInvite(r.Context(), s.Caller(r), r.PostForm.Get("note"), r.PostForm.Get("email"))
+	f := r.PostForm
+	_, err := s.CreateInvite(r.Context(), s.Caller(r), account.InviteTerms{Note: f.Get("note"), Email: f.Get("email"),
+		Flags: f["flag"], Uses: typedNumber(f.Get("uses")), Days: typedNumber(f.Get("days")), Domain: f.Get("domain")})
 	return err
 }
 

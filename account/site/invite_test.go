@@ -1,6 +1,7 @@
 package site_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func TestInvitesTellExactlyWhatTheContractSays(t *testing.T) {
 	list := b.Call("GET", "/api/invites", nil).Is(200).JSON()
 	now := w.Clock.Now().Format(time.RFC3339)
 	i := list["invites"].([]any)[0].(map[string]any)
-	if list["remaining"] != 2.0 || len(i) != 8 || i["mailed_to"] != nil || i["code"] != code || i["created_at"] != now || i["used"] != true || i["used_by"] != "bob" || i["used_at"] != now {
+	if list["remaining"] != 2.0 || len(i) != 12 || i["uses"] != 1.0 || i["joined"].([]any)[0] != "bob" || i["mailed_to"] != nil || i["code"] != code || i["created_at"] != now || i["used"] != true || i["used_by"] != "bob" || i["used_at"] != now {
 		t.Errorf("list %v", list)
 	}
 	b.Call("DELETE", "/api/invites/"+code, nil).Is(409, "invite_used")
@@ -101,4 +102,112 @@ func TestNotesAreBounded(t *testing.T) {
 		b.Call("POST", "/api/invites", map[string]string{"note": note}).Is(400, "invalid_text")
 	}
 	b.Call("POST", "/api/invites", map[string]string{"note": strings.Repeat("ü", 200)}).Is(201)
+}
+
+func TestInvitesKeepWithinWhatTheInviterMay(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	w.AddUser("root1", account.FlagAdmin)
+	w.SaveSettings(func(v *account.Settings) {
+		v.Flags, v.InviteFlags = []string{"coach", "player"}, []string{"player"}
+		v.InviteMaxUses, v.InviteMaxDays, v.InvitesPerMember = 5, 20, 6
+	})
+	ada, root := w.SignedIn("ada"), w.SignedIn("root1")
+	type terms = map[string]any
+	refused := func(b *accounttest.Browser, in terms, field string) {
+		t.Helper()
+		b.Call("POST", "/api/invites", in).Is(400, "invalid_invite_terms").Shows(`"pointer":"/` + field + `"`)
+		if left := b.Call("GET", "/api/invites", nil).JSON()["invites"].([]any); len(left) != 0 {
+			t.Errorf("%v: made %v", in, left)
+		}
+	}
+	for _, flag := range []string{"coach", "admin", "nobody", "x y"} {
+		refused(ada, terms{"flags": []string{flag}}, "flags")
+	}
+	for _, uses := range []int{-1, 0, 6, 501} {
+		refused(ada, terms{"uses": uses}, "uses")
+	}
+	for _, days := range []int{-1, 0, 21, 91} {
+		refused(ada, terms{"days": days}, "days")
+	}
+	refused(root, terms{"uses": 501}, "uses")
+	refused(root, terms{"days": 91}, "days")
+	refused(root, terms{"flags": []string{"nobody"}}, "flags")
+	refused(root, terms{"domain": "a b"}, "domain")
+	ada.Page("/account/invites", "uses", "many", "days", "91", "flag", "coach").Is(400).
+		Shows(`id="uses-error"`, `id="days-error"`, `id="flags-error"`, `value="many"`, `value="91"`, "<details class=\"extra\" open>")
+
+	made := ada.Call("POST", "/api/invites", terms{"uses": 4, "days": 20, "flags": []string{"player"}}).Is(201).JSON()
+	if made["expires_at"] != w.Clock.Now().Add(20*24*time.Hour).Format(time.RFC3339) {
+		t.Errorf("%v", made)
+	}
+	ada.Call("GET", "/api/invites", nil).Is(200).Shows(`"remaining":2`)
+	ada.Call("POST", "/api/invites", terms{"uses": 3}).Is(403, "invite_limit_reached").Shows(`"pointer":"/uses"`)
+	join := func(code any, handle string) []string {
+		t.Helper()
+		w.Browser().Call("POST", "/api/register", registration(code.(string), handle)).Is(201)
+		return w.User(handle).Flags
+	}
+	if flags := join(made["code"], "bo"); !slices.Equal(flags, []string{"activity", "player"}) {
+		t.Errorf("flags %v", flags)
+	}
+	ada.Page("/account/invites").Is(200).Shows("1 of 4 have joined", "@bo")
+
+	// Beyond what members may: a fresh proof, and only while the maker is an administrator.
+	w.Clock.Advance(account.FreshFor + time.Second)
+	wide := terms{"uses": 6, "flags": []string{"admin", "coach"}}
+	root.Call("POST", "/api/invites", wide).Is(403, "reauthentication_required")
+	root.Call("POST", "/api/invites", terms{"uses": 5}).Is(201)
+	root.Call("POST", "/api/auth/confirm", map[string]string{"password": accounttest.Password}).Is(200)
+	code := root.Call("POST", "/api/invites", wide).Is(201).JSON()["code"]
+	if flags := join(code, "cy"); !slices.Equal(flags, []string{"activity", "admin", "coach"}) {
+		t.Errorf("flags %v", flags)
+	}
+	// Those that nobody may give any more are not given.
+	w.SaveSettings(func(v *account.Settings) { v.Flags = []string{"player"} })
+	if flags := join(made["code"], "dee"); !slices.Equal(flags, []string{"activity"}) {
+		t.Errorf("flags %v", flags)
+	}
+	if flags := join(code, "eli"); !slices.Equal(flags, []string{"activity", "admin"}) {
+		t.Errorf("flags %v", flags)
+	}
+}
+
+// The code is known to everybody in the team: only the mail shows whose address it is.
+func TestInviteForADomainNeedsAProvenAddress(t *testing.T) {
+	w, post := newMailWorld(t)
+	w.AddUser("ada")
+	w.SaveSettings(func(v *account.Settings) { v.InviteMaxUses, v.InvitesPerMember = 30, 30 })
+	ada := w.SignedIn("ada")
+	ada.Call("POST", "/api/invites", map[string]any{"domain": "school.example", "email": "bo@other.example"}).
+		Is(400, "invalid_invite_terms").Shows(`"pointer":"/email"`)
+	code := ada.Call("POST", "/api/invites", map[string]any{"uses": 5, "domain": "@School.example"}).Is(201).JSON()["code"].(string)
+	w.Browser().Page("/register/?code="+code).Is(200).Shows(`action="/register/address"`, `name="email"`).Hides(`name="password"`)
+	with := func(handle, email, mailed string) map[string]string {
+		r := registration(code, handle)
+		r["email"], r["mailed"] = email, mailed
+		return r
+	}
+	for _, email := range []string{"", "zoe@school.example"} {
+		w.Browser().Call("POST", "/api/register", with("zoe", email, "")).Is(400, "address_not_proven")
+	}
+	for _, email := range []string{"", "zoe@other.example", "zoe@notschool.example", "zoe@school.example.org", "school.example"} {
+		w.Browser().Call("POST", "/api/register/address", map[string]string{"code": code, "email": email}).Is(400, "invalid_email")
+	}
+	w.Browser().Call("POST", "/api/register/address", map[string]string{"code": "0000-0000-0000-0000", "email": "zoe@school.example"}).Is(400, "invalid_invite")
+	w.Browser().Page("/register/address", "code", code, "email", "Zoe@School.example").Is(200).Shows(`id="sent"`)
+	path, _ := link(t, post.one("zoe@school.example"))
+	w.Browser().Page(path).Is(200).Shows(`value="zoe@school.example" readonly`, `name="password"`)
+	_, mailed, _ := strings.Cut(path, "&mailed=")
+	w.Browser().Call("POST", "/api/register", with("zoe", "other@school.example", mailed)).Is(400, "address_not_proven")
+	w.Browser().Call("POST", "/api/register", with("zoe", "", mailed)).Is(201)
+	if u := w.User("zoe"); !u.EmailVerified || u.Email != "zoe@school.example" || u.InvitedBy != "ada" {
+		t.Errorf("%+v", u)
+	}
+	w.Browser().Call("POST", "/api/register", with("zoe2", "", mailed)).Is(409, "email_taken")
+	// Whoever has an account reads so; the answer is the same.
+	w.Browser().Page("/register/address", "code", code, "email", "zoe@school.example").Is(200).Shows(`id="sent"`)
+	if m := post.one("zoe@school.example"); !strings.Contains(m.Text, "You have an account already: @zoe") {
+		t.Error(m.Text)
+	}
 }

@@ -51,6 +51,45 @@ func (s *Site) apiBeginRegister(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, begun)
 }
 
+// addressForm mails the link of an invite that is for certain addresses.
+func (s *Site) addressForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r); err != nil {
+		return err
+	}
+	page := templates.Join{Code: text.Cut(r.PostForm.Get("code"), 64), Email: text.Cut(r.PostForm.Get("email"), 256)}
+	return s.showJoin(w, r, page, s.MailInviteLink(r.Context(), s.Caller(r), page.Code, r.PostForm.Get("email")))
+}
+
+// showJoin shows the page with what came of its form.
+func (s *Site) showJoin(w http.ResponseWriter, r *http.Request, page templates.Join, cause error) error {
+	if cause == nil {
+		page.Sent = true
+		s.Show(w, r, http.StatusOK, page)
+		return nil
+	}
+	p, err := web.Refusal(w, r, cause)
+	if err != nil {
+		return err
+	}
+	page.Error, page.ErrorCode, page.FieldErrors = p.Detail, p.Code, p.ByField()
+	s.Show(w, r, p.Status, page)
+	return nil
+}
+
+func (s *Site) apiRegisterAddress(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Code  string `json:"code"`
+		Email string `json:"email"`
+	}
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	if err := s.MailInviteLink(r.Context(), s.Caller(r), in.Code, in.Email); err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusAccepted, okAnswer{OK: true})
+}
+
 // registerPage shows the form, with the code of an invite link filled in and the inviter. An
 // address over its limit learns nothing about codes.
 func (s *Site) registerPage(w http.ResponseWriter, r *http.Request) error {
@@ -70,12 +109,18 @@ func (s *Site) registerPage(w http.ResponseWriter, r *http.Request) error {
 	case err == nil:
 		page.Code, page.InvitedBy, page.Note, page.Linked = i.Shown(), i.Inviter, i.Note, true
 		if page.Email = s.InvitedAddress(i, q.Get("mailed")); page.Email != "" {
-			page.Mailed = q.Get("mailed")
+			page.Mailed, page.Fixed = q.Get("mailed"), i.Domain != ""
+		} else if i.Domain != "" {
+			s.Show(w, r, http.StatusOK, templates.Join{Code: i.Shown()})
+			return nil
 		}
 	case errors.Is(err, account.ErrInvalidInvite):
 		page.Linked = true
-		status, page.Error, page.ErrorCode = account.ErrInvalidInvite.Status,
-			account.ErrInvalidInvite.In(templates.LanguageOf(r.Context())).Detail, account.ErrInvalidInvite.Code
+		p, err := web.Refusal(w, r, err)
+		if err != nil {
+			return err
+		}
+		status, page.Error, page.ErrorCode = p.Status, p.Detail, p.Code
 	case !errors.Is(err, web.ErrRateLimited):
 		return err
 	}
@@ -129,7 +174,7 @@ func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
 		Code: text.Cut(in.Code, maxShown), Handle: text.Cut(in.Handle, maxShown),
 		DisplayName: text.Cut(in.DisplayName, maxShown), Email: text.Cut(in.Email, maxShown), Mailed: text.Cut(in.Mailed, 1024), Continue: next,
 		Error: p.Detail, ErrorCode: p.Code, Closed: errors.Is(cause, account.ErrRegistrationFull),
-		FieldErrors: p.ByField(), Linked: f.Has("linked") && !errors.Is(cause, account.ErrInvalidInvite),
+		FieldErrors: p.ByField(), Fixed: f.Has("fixed"), Linked: f.Has("linked") && !errors.Is(cause, account.ErrInvalidInvite),
 	}
 	if page.Signals, err = s.ForgetPasskey(r.Context(), in.Passkey.Credential); err != nil {
 		return err

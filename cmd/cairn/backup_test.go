@@ -779,6 +779,8 @@ func TestMigrationHasABackupBeforeIt(t *testing.T) {
 var undoLastMigrations = []string{
 	"ALTER TABLE clients DROP COLUMN managed",
 	"DROP TABLE user_pictures",
+	"DROP INDEX users_invite", "ALTER TABLE users DROP COLUMN invite", "ALTER TABLE invites DROP COLUMN uses", "ALTER TABLE invites DROP COLUMN used", "ALTER TABLE invites DROP COLUMN flags",
+	"ALTER TABLE invites DROP COLUMN domain", "ALTER TABLE invites DROP COLUMN by_admin",
 	"DROP INDEX invites_used_by", "ALTER TABLE invites DROP COLUMN mailed_to",
 	"DROP INDEX passkeys_rp_id", "ALTER TABLE passkeys DROP COLUMN rp_id", "ALTER TABLE recovery_codes DROP COLUMN name",
 	"ALTER TABLE consents DROP COLUMN session_id", "ALTER TABLE invites DROP COLUMN session_id", "ALTER TABLE invites DROP COLUMN stale", "ALTER TABLE totp DROP COLUMN session_id",

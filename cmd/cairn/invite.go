@@ -1,7 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
@@ -20,22 +24,52 @@ type addInviteCommand struct {
 	output
 	Note   string `help:"What the invite is for; the list of invites shows it."`
 	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service."`
+
+	Flag    []string `placeholder:"FLAG" help:"Access flag that whoever joins gets besides the default ones. Repeatable."`
+	Uses    int      `default:"1" help:"How many people may join with it, 1 to 500."`
+	Expires string   `default:"14d" placeholder:"14d" help:"When it ends: days from now, as 30d, 1 to 90 of them, or a date, as 2030-12-24."`
+	Domain  string   `placeholder:"DOMAIN" help:"Only with an address of this domain, which is proven by mail first."`
 }
 
-// Run creates an invite, with which one person can register, and prints its code.
+// Run creates an invite, with which people can register, and prints its code.
 func (c *addInviteCommand) Run(p *program) error {
-	i, err := account.NewInvite("", c.Note, time.Now())
+	days, err := daysUntil(c.Expires, time.Now())
 	if err != nil {
-		return usageError{"--note: at most 200 characters, no control characters"}
+		return err
 	}
-	return c.withStore(p, func(st *store.Store) error {
-		if err := st.CreateInvite(p.ctx, i, -1, operator(account.CreateInvite, "", "")); err != nil {
+	return c.withUsers(p, func(users *account.Administration) error {
+		i, err := users.NewOperatorInvite(p.ctx, account.Operator(), account.InviteTerms{Note: c.Note, Flags: c.Flag,
+			Uses: &c.Uses, Days: &days, Domain: c.Domain})
+		if problem, ok := web.ProblemOf(err); ok && len(problem.Errors) > 0 {
+			field := strings.TrimPrefix(problem.Errors[0].Pointer, "/")
+			flag := map[string]string{"flags": "flag", "days": "expires"}[field]
+			return usageError{"--" + cmp.Or(flag, field) + ": " + string(problem.Errors[0].Detail)}
+		}
+		if errors.Is(err, account.ErrInvalidText) {
+			return usageError{"--note: at most 200 characters, no control characters"}
+		}
+		if err != nil {
 			return err
 		}
 		url, until := account.InviteURL(c.Issuer, i), i.ExpiresAt.Format(time.RFC3339)
 		return c.print(p, i.Shown(), map[string]string{"code": i.Shown(), "url": url, "expires_at": until},
 			pairs{{"code", i.Shown()}, {"link", url}, {"valid until", until}})
 	})
+}
+
+// daysUntil returns the days from now of --expires.
+func daysUntil(typed string, now time.Time) (int, error) {
+	if day, err := time.ParseInLocation(time.DateOnly, typed, now.Location()); err == nil {
+		if !day.After(now) {
+			return 0, usageError{"--expires: " + typed + " is in the past"}
+		}
+		return int(day.Sub(now)/(24*time.Hour)) + 1, nil
+	}
+	days, err := strconv.Atoi(strings.TrimSuffix(typed, "d"))
+	if err != nil {
+		return 0, usageError{"--expires: write days, as 30d, or a date, as 2030-12-24"}
+	}
+	return days, nil
 }
 
 type listInvitesCommand struct {
@@ -52,6 +86,10 @@ type inviteRow struct {
 	CreatedBy *string    `json:"created_by"` // handle; null: the operator, or a deleted user
 	Note      string     `json:"note"`
 	MailedTo  *string    `json:"mailed_to"`
+	Uses      int        `json:"uses"`
+	Joined    []string   `json:"joined"` // handles
+	Flags     []string   `json:"flags"`
+	Domain    *string    `json:"domain"`
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt time.Time  `json:"expires_at"`
 	Used      bool       `json:"used"`
@@ -62,7 +100,7 @@ type inviteRow struct {
 // Run lists invites, newest first.
 func (c *listInvitesCommand) Run(p *program) error {
 	return c.withStore(p, func(st *store.Store) error {
-		now, out := time.Now(), c.list(p, "CODE", "FROM", "STATE", "VALID UNTIL", "MAILED TO", "NOTE")
+		now, out := time.Now(), c.list(p, "CODE", "FROM", "STATE", "VALID UNTIL", "USED", "FLAGS", "FOR", "NOTE")
 		for after := (account.InvitePlace{}); ; {
 			page, err := st.AllInvites(p.ctx, after, pageSize)
 			if err != nil {
@@ -75,11 +113,13 @@ func (c *listInvitesCommand) Run(p *program) error {
 				}
 				row := inviteRow{
 					Code: i.Shown(), URL: account.InviteURL(c.Issuer, i), CreatedBy: nameOrNull(i.Inviter),
-					Note: i.Note, MailedTo: web.TextOrNull(i.MailedTo), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
+					Note: i.Note, MailedTo: web.TextOrNull(i.MailedTo), Uses: i.Uses, Joined: listed(i.Joined),
+					Flags: listed(i.Flags), Domain: web.TextOrNull(i.Domain), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
 					Used: !i.UsedAt.IsZero(), UsedBy: nameOrNull(i.UsedBy), UsedAt: web.TimeOrNull(i.UsedAt),
 				}
 				until := dateOrNever(i.ExpiresAt)
-				err := out.add(row.Code, row, row.Code, inviteMaker(i), inviteState(i, now), until, i.MailedTo, i.Note)
+				err := out.add(row.Code, row, row.Code, inviteMaker(i), inviteState(i, now), until,
+					fmt.Sprintf("%d/%d", i.Used, i.Uses), strings.Join(i.Flags, " "), cmp.Or(i.MailedTo, i.Domain), i.Note)
 				if err != nil {
 					return err
 				}
@@ -114,7 +154,7 @@ func inviteState(i account.Invite, now time.Time) string {
 		return "open"
 	case i.UsedAt.IsZero():
 		return "expired"
-	case i.UsedBy == "":
+	case i.UsedBy == "" || i.Uses > 1:
 		return "used"
 	}
 	return "used by " + i.UsedBy
