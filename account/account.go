@@ -95,6 +95,7 @@ var sealLifetimes = map[string]time.Duration{
 	PurposeReturn: 30 * 24 * time.Hour, PurposePage: 30 * 24 * time.Hour,
 	PurposeForm:   30 * 24 * time.Hour,
 	PurposeAgain:  time.Minute,
+	PurposeJoin:   joinLinkLifetime,
 	purposeInvite: MaxInviteDays * 24 * time.Hour,
 }
 

@@ -104,6 +104,8 @@ var (
 		"You have 20 passkeys. Remove one that you no longer use.")
 
 	ErrHandleTaken      = web.NewProblem(409, "handle_taken", "This handle is taken. Choose another one.")
+	ErrJoinNotFound     = web.NewProblem(404, "join_request_not_found", "There is no such request. It may have been decided already.")
+	ErrJoinFull         = web.NewProblem(409, "join_full", "Too many requests are waiting for a decision. Try this link again in a few hours.")
 	ErrRegistrationFull = web.NewProblem(403, "registration_full",
 		"No further members can register here at this time.")
 	ErrInviteLimit = web.NewProblem(403, "invite_limit_reached", "You have no invites left.")

@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
+	"unicode/utf8"
 
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -91,4 +94,173 @@ func (s *Service) composeHaveAccount(l *templates.Language, u User) templates.Ma
 		Notes:  []string{l.Text("If that was not you, ignore this mail: nothing changes.")},
 		Reason: recipientReason(l, u.Handle),
 	}
+}
+
+// Limits of requests to join.
+const (
+	// JoinRequestLifetime is how long a request waits for a decision before it is deleted.
+	JoinRequestLifetime = 30 * 24 * time.Hour
+	// MaxJoinRequests is how many wait at most.
+	MaxJoinRequests = 200
+
+	joinLinkLifetime = 24 * time.Hour
+	maxJoinReason    = 300 // runes
+)
+
+// JoinRequest is what somebody without an invite asks for. It is stored once they have proven their address.
+type JoinRequest struct {
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	Email     string    `json:"email"`
+	Reason    string    `json:"reason"`
+	Language  string    `json:"language"`
+	AskedAt   time.Time `json:"asked_at"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// joinLink is the request in the link of a mail: until the link is opened, nothing is stored.
+type joinLink struct {
+	Name     string `json:"n"`
+	Email    string `json:"e"`
+	Reason   string `json:"r"`
+	Language string `json:"l"`
+}
+
+// AskToJoin queues the mail with the link that stores the request. It looks up nothing, so that neither the answer nor
+// its time says whether the address has an account: that is looked up when the mail is composed. Whoever asks often
+// for one address gets the same answer and no further mail.
+func (s *Service) AskToJoin(ctx context.Context, c Caller, in JoinRequest) error {
+	settings, err := s.Settings(ctx)
+	switch {
+	case err != nil:
+		return err
+	case settings.Registration != RegistrationRequest:
+		return ErrRegistrationFull
+	case !s.MailEnabled():
+		return s.WithContact(ctx, ErrMailOff, mailOffContact)
+	}
+	if err := s.Allow(c, AskToJoin); err != nil {
+		return err
+	}
+	name, reason := strings.TrimSpace(in.Name), strings.TrimSpace(in.Reason)
+	var faults []web.FieldError
+	if n := utf8.RuneCountInString(name); n < 1 || n > 60 || !text.Printable(name) {
+		faults = append(faults, web.Fault("/name", "1 to 60 characters, no control characters"))
+	}
+	if n := utf8.RuneCountInString(reason); n < 1 || n > maxJoinReason || !text.Printable(reason) {
+		faults = append(faults, web.Fault("/reason", "1 to 300 characters in one line"))
+	}
+	email, err := joiningAddress(in.Email)
+	if faults != nil {
+		err = web.AllFaults(err, web.NewProblem(400, "invalid_join_request", "The request was not sent. The reasons are next to the fields.", faults...))
+	}
+	if err != nil {
+		return err
+	}
+	for _, k := range []web.LimitKey{{Name: web.LimitJoin, Key: c.Address}, {Name: web.LimitJoinAll, Key: "all"}} {
+		if err := s.limits.Count(ctx, k); err != nil {
+			return err
+		}
+	}
+	if wait, err := s.limits.Take(ctx, web.LimitMail, "join:"+email); err != nil || wait > 0 {
+		return err
+	}
+	web.Note(ctx, "join_asked")
+	return s.store.QueueMail(ctx, Mail{Kind: MailJoin, Address: email, Language: templates.LanguageOf(ctx).Tag(),
+		Data: map[string]string{"name": name, "reason": reason}}, s.Now())
+}
+
+func (s *Service) composeJoin(ctx context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
+	u, err := s.store.UserByEmail(ctx, m.Address)
+	if err == nil {
+		return s.composeHaveAccount(l, u), nil
+	}
+	if !errors.Is(err, ErrUserNotFound) {
+		return templates.Mail{}, err
+	}
+	link, err := s.mailLink(PurposeJoin, joinLink{m.Data["name"], m.Address, m.Data["reason"], l.Tag()},
+		l.Text("Send the request"))
+	return templates.Mail{
+		Subject: l.Text("Your request to join {instance}", "instance", s.InstanceName()),
+		Paragraphs: []string{l.Text("Somebody asked to join {instance} with this address. If that was you, open the link: "+
+			"then the administrators see the request.", "instance", s.InstanceName())},
+		Link: link,
+		Notes: []string{l.Text("The link works once, for a day."),
+			l.Text("If that was not you, ignore this mail: nothing changes.")},
+		Reason: l.Text("You receive this mail because somebody has entered your address here."),
+	}, err
+}
+
+// JoinLinked serves the link that stores a request to join.
+func (s *Service) JoinLinked(ctx context.Context, c Caller, sealed string) (Linked, error) {
+	var v joinLink
+	if err := s.openLink(PurposeJoin, sealed, &v); err != nil {
+		return Linked{}, err
+	}
+	return Linked{templates.LinkPage{Email: v.Email}, func(*templates.LinkPage) error {
+		a, err := s.begin(ctx, c, ConfirmJoin, "")
+		if err != nil {
+			return err
+		}
+		now := s.Now()
+		return web.Noted(ctx, "join_confirmed", s.store.AddJoinRequest(ctx, JoinRequest{ID: strings.ToLower(newCode(12)), Name: v.Name,
+			Email: v.Email, Reason: v.Reason, Language: v.Language, AskedAt: now, ExpiresAt: now.Add(JoinRequestLifetime)},
+			HashSecret(sealed), MaxJoinRequests, a))
+	}}, nil
+}
+
+// JoinRequests lists the requests that wait for a decision, oldest first.
+func (a *Administration) JoinRequests(ctx context.Context) ([]JoinRequest, error) {
+	return a.store.JoinRequests(ctx, a.Now())
+}
+
+// AcceptJoin deletes a request and mails an invite for its address alone, with a note. ErrJoinNotFound, ErrMailOff.
+func (a *Administration) AcceptJoin(ctx context.Context, by Caller, id, note string) error {
+	return a.decideJoin(ctx, by, AcceptJoin, id, note)
+}
+
+// RefuseJoin deletes a request and mails that it was refused, with a text of the administrator. ErrJoinNotFound, ErrMailOff.
+func (a *Administration) RefuseJoin(ctx context.Context, by Caller, id, text string) error {
+	return a.decideJoin(ctx, by, RefuseJoin, id, text)
+}
+
+func (a *Administration) decideJoin(ctx context.Context, by Caller, act Act, id, note string) error {
+	row, err := a.begin(ctx, by, act, User{}, "")
+	if err != nil {
+		return err
+	}
+	i, err := NewInvite(by.User.Sub, note, a.Now()) // which checks the note
+	if err != nil {
+		return err
+	}
+	if !a.mail {
+		return ErrMailOff
+	}
+	r, err := a.store.JoinRequest(ctx, id, a.Now())
+	if err != nil {
+		return err
+	}
+	m := Mail{Address: r.Email, Language: r.Language}
+	if act.Action == RefuseJoin.Action {
+		m.Kind, m.Data = MailJoinRefused, map[string]string{"text": i.Note}
+		return web.Noted(ctx, "join_refused", a.store.DecideJoinRequest(ctx, id, nil, row.with(m)))
+	}
+	i.MailedTo, i.Domain, i.SessionID = r.Email, r.Email, by.Session.ID
+	m.Kind, m.Sub, m.Data = MailInvite, by.User.Sub, map[string]string{"invite": i.hash(), "welcome": "true"}
+	return web.Noted(ctx, "join_accepted", a.store.DecideJoinRequest(ctx, id, &i, row.with(m)))
+}
+
+func (s *Service) composeJoinRefused(ctx context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
+	instance := s.InstanceName()
+	out := templates.Mail{
+		Subject:    l.Text("Your request to join {instance}", "instance", instance),
+		Paragraphs: []string{l.Text("The administrators of {instance} did not accept your request to join.", "instance", instance)},
+		Notes:      []string{l.Text("What you wrote has been deleted.")},
+		Reason:     l.Text("You receive this mail because you asked to join."),
+	}
+	if note := m.Data["text"]; note != "" {
+		out.Paragraphs = append(out.Paragraphs, l.Text("“{note}”", "note", templates.MailNote(note)))
+	}
+	out.Paragraphs = append(out.Paragraphs, s.contactLine(ctx, l))
+	return out, nil
 }

@@ -31,7 +31,7 @@ func (s *Service) composers() map[string]composer {
 		},
 		MailEmailChanged: s.composeEmailChanged, MailNewDevice: s.composeNewDevice, MailVerify: s.composeVerify,
 		MailForgot: s.composeForgot, MailReset: s.composeReset, MailInvite: s.composeInvite,
-		MailWelcome: s.composeWelcome,
+		MailWelcome: s.composeWelcome, MailJoin: s.composeJoin, MailJoinRefused: s.composeJoinRefused,
 	}
 	for kind := range plainNotices {
 		all[kind] = s.composeNotice

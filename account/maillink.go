@@ -17,6 +17,7 @@ const (
 	PurposeVerify = "verify-email"
 	PurposeUndo   = "undo-email"
 	PurposeNotMe  = "not-me"
+	PurposeJoin   = "confirm-join"
 )
 
 // purposeInvite is the purpose of the sealed value in the link of a mailed invite.

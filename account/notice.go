@@ -43,7 +43,10 @@ const (
 	MailForgot  = "forgot-password" // name: a handle or an address; becomes a MailReset if there is such an account
 	MailReset   = "reset-password"
 	MailWelcome = "welcome" // by: the administrator who added the user
-	MailInvite  = "invite"  // invite: the hash of its code
+	MailInvite  = "invite"  // invite: the hash of its code; asked: if its reader asked for it; welcome: if they asked to join
+	MailJoin    = "join"    // name, reason: see JoinRequest
+
+	MailJoinRefused = "join-refused" // text: of the administrator, or empty
 )
 
 // userMail returns a mail to an address of the user, in the language that the user has chosen, or
@@ -472,6 +475,9 @@ func (s *Service) composeInvite(ctx context.Context, m Mail, l *templates.Langua
 	var out templates.Mail
 	var opening string
 	switch {
+	case m.Data["welcome"] != "":
+		out.Subject = l.Text("Welcome to {instance}", texts...)
+		opening = l.Text("Your request to join {instance} was accepted. Open the link to choose a name and a password.", texts...)
 	case u.Handle == "":
 		out.Subject = l.Text("You are invited to {instance}", texts...)
 		opening = l.Text("You are invited to become a member of {instance}. Open the link to choose a name and a password.",
@@ -495,7 +501,7 @@ func (s *Service) composeInvite(ctx context.Context, m Mail, l *templates.Langua
 	switch {
 	case asked:
 		out.Reason = l.Text("You receive this mail because somebody has entered your address here.")
-	case u.Handle == "":
+	case u.Handle == "" || m.Data["welcome"] != "":
 		out.Reason = l.Text("You receive this mail because you asked to join.")
 	default:
 		out.Reason = l.Text("You receive this mail because @{handle} has entered your address. If you do not know "+

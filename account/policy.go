@@ -76,6 +76,18 @@ var (
 	Register        = Act{Action: "user.register", Proof: ProofCode, Routes: []string{
 		"POST /api/register", "POST /register/", "POST /api/register/passkey/begin",
 	}}
+	AskToJoin = Act{Action: "join.mail", Proof: ProofSession, Silent: true, Routes: []string{
+		"POST /api/join", "POST /join/",
+	}}
+	ConfirmJoin = Act{Action: "join.ask", Proof: ProofCode, Routes: []string{
+		"POST /confirm-join/",
+	}}
+	AcceptJoin = Act{Action: "join.accept", Proof: ProofFresh, Routes: []string{
+		"POST /api/admin/join-requests/{id}/accept", "POST /admin/join-requests",
+	}}
+	RefuseJoin = Act{Action: "join.refuse", Proof: ProofFresh, Routes: []string{
+		"POST /api/admin/join-requests/{id}/refuse", "POST /admin/join-requests",
+	}}
 	ChangeProfile = Act{Action: "profile.change", Proof: ProofSession, Routes: []string{
 		"PATCH /api/me", "POST /account/profile", "PUT /api/me/prefs",
 	}}
@@ -235,7 +247,8 @@ var (
 // Acts is the policy. docs/threat-model.md shows it.
 var Acts = []Act{
 	SignIn, SignInAgain, ConfirmIdentity, EndSession, SignOut, EndOtherSessions, DisownSession,
-	RefuseSuspended, LimitSignIns, Register, ChangeProfile, SetPicture, RemovePicture, ChangeEmail, AskVerification, VerifyEmail,
+	RefuseSuspended, LimitSignIns, Register, AskToJoin, ConfirmJoin, AcceptJoin, RefuseJoin, ChangeProfile, SetPicture, RemovePicture, ChangeEmail, AskVerification,
+	VerifyEmail,
 	UndoEmailChange, ChangePassword, RemovePassword, ForgetPassword, ResetPassword, LimitResets, AddFactor, RemoveFactor,
 	RenamePasskey, NoticeCounter, RenewRecoveryCodes, UseRecoveryCode, RefuseFactor, ExportAccount,
 	DeleteAccount, AllowApp, GiveLastingAccess, RemoveApp, CreateInvite, CreateWideInvite, MailInviteLink, DeleteInvite, AddUser, AmendUser, SetFlags,

@@ -20,15 +20,16 @@ import (
 
 // Values of Settings.Registration.
 const (
-	RegistrationInvite = "invite"
-	RegistrationClosed = "closed"
+	RegistrationInvite  = "invite"
+	RegistrationRequest = "request" // people may ask too: see AskToJoin
+	RegistrationClosed  = "closed"
 )
 
 // Settings are the decisions of administrators for the whole installation. The help tags are for
 // the command line.
 type Settings struct {
 	InstanceName     string   `json:"instance_name" help:"Name of the club, on every page."`
-	Registration     string   `json:"registration" help:"\"invite\": people join with an invite; \"closed\": nobody joins."`
+	Registration     string   `json:"registration" help:"\"invite\": people join with an invite; \"request\": they may also ask to join; \"closed\": nobody joins."`
 	MaxUsers         int      `json:"max_users" help:"Maximum number of members; 0 for no limit."`
 	InvitesPerMember int      `json:"invites_per_member" help:"Maximum number of invites of a member, open or used; administrators have no limit."`
 	InviteFlags      []string `json:"invite_flags" help:"Flags that members may give with an invite; administrators may give all."`
@@ -118,8 +119,8 @@ func (s Settings) Check() (Settings, error) {
 	if n := utf8.RuneCountInString(s.InstanceName); n < 1 || n > 60 || !text.Printable(s.InstanceName) {
 		add("/instance_name", "1 to 60 characters, no control characters")
 	}
-	if s.Registration != RegistrationInvite && s.Registration != RegistrationClosed {
-		add("/registration", `"invite" or "closed"`)
+	if !slices.Contains([]string{RegistrationInvite, RegistrationRequest, RegistrationClosed}, s.Registration) {
+		add("/registration", `"invite", "request" or "closed"`)
 	}
 	if s.MaxUsers < 0 || s.MaxUsers > 1_000_000 {
 		add("/max_users", "0 (no limit) to 1,000,000")

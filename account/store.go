@@ -21,6 +21,7 @@ type Store interface {
 	BulkStore
 	SessionStore
 	InviteStore
+	JoinStore
 	ResetStore
 	EmailStore
 	SettingsStore
@@ -226,6 +227,19 @@ type InviteStore interface {
 	// refusal leaves the invite open. The store sets u.InvitedBy.
 	Register(ctx context.Context, code string, u User, first *FirstPasskey, s *Session, maxUsers int,
 		now time.Time, a Audit) error
+}
+
+// JoinStore keeps requests to join, which an administrator decides. Those that have expired count as gone.
+type JoinStore interface {
+	// AddJoinRequest adds a request, or replaces that of the same address, and spends the link by which it came.
+	// ErrInvalidLink if that was spent before; ErrJoinFull if there are most others: then nothing is spent.
+	AddJoinRequest(ctx context.Context, r JoinRequest, link []byte, most int, a Audit) error
+	// JoinRequests lists the requests, oldest first.
+	JoinRequests(ctx context.Context, now time.Time) ([]JoinRequest, error)
+	// JoinRequest returns a request. ErrJoinNotFound.
+	JoinRequest(ctx context.Context, id string, now time.Time) (JoinRequest, error)
+	// DecideJoinRequest deletes a request, and adds the invite unless it is nil. ErrJoinNotFound.
+	DecideJoinRequest(ctx context.Context, id string, i *Invite, a Audit) error
 }
 
 // Branch is a user in the tree of invites.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/store/accounttest"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -273,4 +274,38 @@ func TestFirstSignInLeadsToTheNextSteps(t *testing.T) {
 	w.BackedUp = time.Time{}
 	to("/admin/").Page("/admin/steps", "", "").Is(303)
 	to("/account/").Page("/admin/").Is(200).Hides(`id="next-steps"`)
+}
+
+// noMail is never asked to send.
+type noMail struct{ mail.Sender }
+
+func TestRequestsToJoinAreDecidedOnThePage(t *testing.T) {
+	w := newWorld(t, func(o *account.Options) { o.Mail = noMail{} })
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("ada")
+	b, now := w.SignedIn("root1"), w.Clock.Now()
+	b.Page("/admin/invites").Is(200).Hides(`id="requests"`)
+	w.SaveSettings(func(v *account.Settings) { v.Registration = account.RegistrationRequest })
+	for i, name := range []string{"bo", "cy", "dee"} {
+		err := w.Store.AddJoinRequest(t.Context(), account.JoinRequest{ID: name, Name: "<" + name + ">", Email: name + "@example.org", Reason: "Runs.",
+			AskedAt: now, ExpiresAt: now.Add(time.Hour)}, []byte{byte(i)}, 200, account.Operator().Audit(now, account.ConfirmJoin, "", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.Page("/admin/invites").Is(200).Shows("&lt;bo&gt;", "bo@example.org", `data-request="dee"`)
+	w.SignedIn("ada").Call("GET", "/api/admin/join-requests", nil).Is(403, "admin_required")
+	w.SignedIn("ada").Page("/admin/join-requests", "id", "bo", "decision", "welcome").Is(403)
+	b.Page("/admin/join-requests", "id", "bo", "decision", "welcome", "note", strings.Repeat("x", 201)).Is(400).Shows(`data-request="bo"`, strings.Repeat("x", 201))
+	b.Page("/admin/join-requests", "id", "bo", "decision", "perhaps").Is(400)
+	b.Page("/admin/join-requests", "id", "bo", "decision", "welcome", "note", "Hello").RedirectsTo("/id/admin/invites?notice=join-accepted#requests")
+	b.Page("/admin/join-requests", "id", "bo", "decision", "welcome").Is(404).Shows("decided already")
+	b.Page("/admin/join-requests", "id", "cy", "decision", "refuse").RedirectsTo("/id/admin/invites?notice=join-refused#requests")
+	b.Page("/admin/invites").Is(200).Shows("<bdi>bo@example.org</bdi>").Hides(`data-request="bo"`, "cy@example.org") // the invite for Bo is open
+	b.Call("GET", "/api/admin/join-requests", nil).Is(200).Shows(`"id":"dee"`)
+	w.Clock.Advance(account.FreshFor + time.Second)
+	b.Call("POST", "/api/admin/join-requests/dee/accept", nil).Is(403, "reauthentication_required")
+	b.Call("POST", "/api/auth/confirm", map[string]string{"password": accounttest.Password}).Is(200)
+	b.Call("POST", "/api/admin/join-requests/dee/refuse", map[string]string{"note": "Full."}).Is(204)
+	b.Call("POST", "/api/admin/join-requests/dee/accept", nil).Is(404, "join_request_not_found")
 }

@@ -28,7 +28,7 @@ type world struct {
 	KeyCreated time.Time
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, change ...func(*account.Options)) *world {
 	t.Helper()
 	w := &world{}
 	options := admin.Options{
@@ -40,7 +40,7 @@ func newWorld(t *testing.T) *world {
 		admin.New(s, options).Mount(m)
 		w.Router = m
 	}
-	w.World = accounttest.On(t, storetest.New(t), mount, func(o *account.Options) { o.Issuer += "/id" })
+	w.World = accounttest.On(t, storetest.New(t), mount, append(change, func(o *account.Options) { o.Issuer += "/id" })...)
 	w.Began = w.Clock.Now()
 	w.BackedUp, w.KeyCreated = w.Began, w.Began
 	return w

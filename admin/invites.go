@@ -89,6 +89,9 @@ func (s *Service) showInvitesPage(
 	}
 	page.Branches = branchRows(branches)
 	if under == "" {
+		if err := s.joinRequests(r, &page); err != nil {
+			return err
+		}
 		if err := s.openInvites(r, &page); err != nil {
 			return err
 		}

@@ -119,6 +119,8 @@ var notices = map[string]struct {
 	"unsuspended":    {"end", "The suspension is lifted."},
 	"deleted":        {"", "The account is deleted."},
 	"invite-revoked": {"open", "The invite is revoked."},
+	"join-accepted":  {"requests", "The link to join is on its way."},
+	"join-refused":   {"requests", "The answer is on its way, and the request is deleted."},
 	"logo-saved":     {"logo", "The logo is saved."},
 	"logo-removed":   {"logo", "The logo is removed."},
 	"general":        {"general", "The settings are saved."},

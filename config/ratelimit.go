@@ -23,7 +23,7 @@ const (
 
 // DefaultRateLimits returns a new map of the default limits. The names ending in -account, mail and
 // verify count by account, login and sign-in by account and client address, invite, invite-mail and
-// activity by user, the others by client address. Those of login count only failures, and sign-in only right
+// activity by user, join-all by nothing, the others by client address. Those of login count only failures, and sign-in only right
 // passwords; its limit is above what a household, a script every few seconds or a test of an
 // application needs. Each instance counts sign-in, token and all; the others are counted over all
 // instances that share a database.
@@ -39,6 +39,8 @@ func DefaultRateLimits() map[string]Limit {
 		"reset-account": {5, 15 * time.Minute},
 		"invite":        {30, time.Hour},
 		"forgot":        {10, 15 * time.Minute},
+		"join":          {5, time.Hour},
+		"join-all":      {100, time.Hour},
 		"mail":          {3, time.Hour},
 		"invite-mail":   {50, 24 * time.Hour},
 		"verify":        {10, 24 * time.Hour},

@@ -31,7 +31,7 @@ const (
 type SweepResult struct {
 	Sessions, Revocations, StatusLists, Tokens, Grants, Invites, ResetCodes, MailedResetCodes, RateCounters int64
 	Assertions, ClientTokens, Devices, PushedRequests, LogoutNotices, Spent, Mails, EmailChanges            int64
-	Audit, Clients                                                                                          int64
+	Audit, Clients, JoinRequests                                                                            int64
 }
 
 // Sweep deletes what has expired. Nothing depends on it: expired rows are refused whether they are
@@ -69,6 +69,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 		{&r.Spent, "spent", "hash", "expires_at", "", until},
 		{&r.Mails, "mail_outbox", "id", "created_at", "", toUnix(now.Add(-noticeMemory))},
 		{&r.EmailChanges, "email_changes", "id", "expires_at", "", until},
+		{&r.JoinRequests, "join_requests", "id", "expires_at", "", until},
 		{&r.LogoutNotices, "logout_outbox", "id", "created_at", "", toUnix(now.Add(-noticeMemory))},
 	} {
 		steps = append(steps, func() error {

@@ -210,6 +210,11 @@ type AdminInvites struct {
 	Open      []OpenInviteRow
 	OpenCount int
 	NextOpen  string
+	// Asking shows Requests, people who ask to join; it is set at the root only.
+	Asking   bool
+	Requests []JoinRow
+	// Refused is the id of the request whose form was refused, and Note what was typed there.
+	Refused, Note string
 	Answer
 }
 
@@ -219,6 +224,12 @@ type OpenInviteRow struct {
 	MailedTo             string // "" for an invite that was not mailed
 	CreatedAt, ExpiresAt time.Time
 	InviteUse
+}
+
+// JoinRow is a request to join. Note was typed into its refused form.
+type JoinRow struct {
+	ID, Name, Email, Reason, Note string
+	AskedAt                       time.Time
 }
 
 // BranchRow is a person in the tree of invites.

@@ -25,6 +25,9 @@ var AuditActions = sortedActions([]AuditAction{
 	{"session.refused", "{actor} could not sign in: the account is suspended", "You could not sign in: the account was suspended"},
 	{"session.limited", "{actor} tried too many wrong passwords for {account}", ""},
 	{"user.register", "{actor} created the account with an invite", "You created the account with an invite"},
+	{"join.ask", "{actor} asked to join", ""},
+	{"join.accept", "{actor} accepted a request to join", ""},
+	{"join.refuse", "{actor} refused a request to join", ""},
 	{"profile.change", "{actor} changed their profile", "You changed your profile"},
 	{"profile.picture", "{actor} uploaded a picture", "You uploaded a picture"},
 	{"profile.picture_remove", "{actor} removed their picture", "You removed your picture"},
@@ -88,7 +91,7 @@ var AuditActions = sortedActions([]AuditAction{
 // auditKinds has the headings of actions, by the part of their names before the dot.
 var auditKinds = map[string]Text{
 	"account": "Data", "api": "APIs", "app": "Applications", "audit": "Audit log", "client": "Registered applications",
-	"email": "Email", "factor": "Second factor", "installation": "The whole installation", "invite": "Invites",
+	"email": "Email", "factor": "Second factor", "installation": "The whole installation", "invite": "Invites", "join": "Requests to join",
 	"keys": "Keys", "mail": "Sent mail", "password": "Password", "profile": "Profile", "session": "Sign-ins",
 	"settings": "Settings", "user": "People",
 }

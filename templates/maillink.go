@@ -20,7 +20,7 @@ func (p ForgotPassword) fault(field string) (string, bool) { return "", false }
 // LinkPage is the page that a link in a mail opens. Opening it changes nothing; its button does:
 // POST to {base}/Name/ with link.
 type LinkPage struct {
-	// Name is verify-email, undo-email or not-me.
+	// Name is verify-email, undo-email, not-me or confirm-join.
 	Name string
 	// Link is the sealed value of the link.
 	Link string

@@ -87,7 +87,7 @@ type view struct {
 // target.
 var samples = []Page{
 	Login{}, Register{}, ResetPassword{}, Consent{}, Device{}, FormPost{RedirectURI: "https://app.invalid/"},
-	AccessDenied{}, ForgotPassword{}, Recover{}, Join{}, LinkPage{Name: "verify-email"}, LinkPage{Name: "undo-email"}, LinkPage{Name: "not-me"},
+	AccessDenied{}, ForgotPassword{}, Recover{}, Join{}, LinkPage{Name: "verify-email"}, LinkPage{Name: "undo-email"}, LinkPage{Name: "not-me"}, LinkPage{Name: "confirm-join"},
 	SecondFactor{}, Confirm{}, TOTP{}, RecoveryCodes{},
 	Logout{}, SignedOut{}, GoBack{}, Error{},
 	Account{}, AccountSecurity{}, AccountDevices{}, AccountApps{}, AccountInvites{},

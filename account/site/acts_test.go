@@ -124,7 +124,7 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 				s.T.Fatal(err)
 			}
 		}, func(s *scene) { s.ada.Call("DELETE", "/api/me/apps/maps", nil).Is(204) }},
-		"invite":        {account.CreateInvite, nil, invite},
+		"invite": {account.CreateInvite, nil, invite},
 		"wide invite": {account.CreateWideInvite, nil, func(s *scene) {
 			if _, err := s.Store.SetFlags(s.T.Context(), s.User("ada").Sub, map[string]bool{account.FlagAdmin: true}, s.Clock.Now(), op.Audit(s.Clock.Now(), account.SetFlags, "ada", "")); err != nil {
 				s.T.Fatal(err)
@@ -197,7 +197,7 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 		})},
 	}
 	// These have their tests where they are done.
-	elsewhere := []string{account.AllowApp.Action, account.GiveLastingAccess.Action, account.NoticeCounter.Action, account.ImportUsers.Action, account.ExportAudit.Action}
+	elsewhere := []string{account.AllowApp.Action, account.GiveLastingAccess.Action, account.NoticeCounter.Action, account.ImportUsers.Action, account.ExportAudit.Action, account.ConfirmJoin.Action, account.AcceptJoin.Action, account.RefuseJoin.Action}
 	for _, act := range account.Acts {
 		tested := slices.Contains(elsewhere, act.Action) || act.Silent || act.Proof == account.ProofOperator
 		for _, c := range cases {

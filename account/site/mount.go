@@ -26,6 +26,7 @@ func (s *Site) Mount(m *mux.Router) {
 	handle("/api/verify", web.Methods{"GET": s.Do(s.apiVerify)})
 	handle("/api/auth/recover", web.Methods{"POST": s.Do(s.apiRecover)})
 	handle("/api/register/passkey/begin", web.Methods{"POST": s.Do(s.apiBeginRegister)})
+	handle("/api/join", web.Methods{"POST": s.Do(s.apiJoin)})
 	handle("/api/register/address", web.Methods{"POST": s.Do(s.apiRegisterAddress)})
 	handle("/api/register", web.Methods{"POST": s.Do(s.apiRegister)})
 	handle("/api/me",
@@ -61,12 +62,13 @@ func (s *Site) Mount(m *mux.Router) {
 	handle("/login/second-factor/", web.Methods{"GET": s.Do(s.secondFactorPage), "POST": s.Do(s.secondFactorForm)})
 	handle("/logout/", web.Methods{"GET": s.Do(s.logoutPage), "POST": s.Do(s.logoutForm)})
 	handle("/register/", web.Methods{"GET": s.Do(s.registerPage), "POST": s.Do(s.registerForm)})
+	handle("/join/", web.Methods{"GET": s.Do(s.joinPage), "POST": s.Do(s.joinForm)})
 	handle("/register/address", web.Methods{"POST": s.Do(s.addressForm)})
 	handle("/reset-password/", web.Methods{"GET": s.Do(s.resetPage), "POST": s.Do(s.resetForm)})
 	handle("/recover/", web.Methods{"GET": s.Do(s.recoverPage), "POST": s.Do(s.recoverForm)})
 	handle("/forgot-password/", web.Methods{"GET": s.Do(s.forgotPage), "POST": s.Do(s.forgotForm)})
 	for purpose, find := range map[string]findLinked{account.PurposeVerify: s.VerifyLinked, account.PurposeUndo: s.UndoLinked,
-		account.PurposeNotMe: s.NotMeLinked} {
+		account.PurposeNotMe: s.NotMeLinked, account.PurposeJoin: s.JoinLinked} {
 		follow := s.Do(s.followLink(purpose, find))
 		handle("/"+purpose+"/", web.Methods{"GET": follow, "POST": follow})
 	}

@@ -60,6 +60,37 @@ func (s *Site) addressForm(w http.ResponseWriter, r *http.Request) error {
 	return s.showJoin(w, r, page, s.MailInviteLink(r.Context(), s.Caller(r), page.Code, r.PostForm.Get("email")))
 }
 
+// joinPage leads to the form of people without an invite, which is at /register/.
+func (s *Site) joinPage(w http.ResponseWriter, r *http.Request) error {
+	return s.Redirect(w, r, "/register/")
+}
+
+func (s *Site) joinForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r); err != nil {
+		return err
+	}
+	f := r.PostForm
+	page := templates.Join{Visitor: text.Cut(f.Get("name"), 128), Email: text.Cut(f.Get("email"), 256), Reason: text.Cut(f.Get("reason"), 512)}
+	return s.showJoin(w, r, page, s.AskToJoin(r.Context(), s.Caller(r),
+		account.JoinRequest{Name: f.Get("name"), Email: f.Get("email"), Reason: f.Get("reason")}))
+}
+
+func (s *Site) apiJoin(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Name   string `json:"name"`
+		Email  string `json:"email"`
+		Reason string `json:"reason"`
+	}
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	err := s.AskToJoin(r.Context(), s.Caller(r), account.JoinRequest{Name: in.Name, Email: in.Email, Reason: in.Reason})
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusAccepted, okAnswer{OK: true})
+}
+
 // showJoin shows the page with what came of its form.
 func (s *Site) showJoin(w http.ResponseWriter, r *http.Request, page templates.Join, cause error) error {
 	if cause == nil {
@@ -96,6 +127,16 @@ func (s *Site) registerPage(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	page := templates.Register{Code: text.Cut(q.Get("code"), 64)}
 	page.Continue, _ = s.continuation(w, r, q)
+	if page.Code == "" && !q.Has("code") {
+		settings, err := s.Settings(r.Context())
+		if err != nil {
+			return err
+		}
+		if settings.Registration == account.RegistrationRequest && s.MailEnabled() {
+			s.Show(w, r, http.StatusOK, templates.Join{})
+			return nil
+		}
+	}
 	if page.Code == "" {
 		return s.showRegister(w, r, http.StatusOK, page)
 	}

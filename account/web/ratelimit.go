@@ -23,6 +23,8 @@ const (
 	LimitResetAccount = "reset-account" // refused resets per account
 	LimitInvite       = "invite"        // invites created per user
 	LimitForgot       = "forgot"        // mails for a forgotten password asked for per address
+	LimitJoin         = "join"          // requests to join per address
+	LimitJoinAll      = "join-all"      // requests to join
 	LimitMail         = "mail"          // mails of a kind that anybody can ask for per account or recipient
 	LimitInviteMail   = "invite-mail"   // invites mailed per user
 	LimitVerify       = "verify"        // wrong codes of a mail per account

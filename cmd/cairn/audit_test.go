@@ -20,7 +20,7 @@ import (
 // unaudited are the commands that write no row, because they change nothing of an installation that exists.
 var unaudited = map[string]string{
 	"client list": "reads", "client apps": "reads", "client show": "reads", "api list": "reads", "api show": "reads", "explain": "reads", "show-secret": "reads",
-	"invite list": "reads", "user list": "reads", "user show": "reads", "user export": "reads", "session list": "reads",
+	"invite list": "reads", "join list": "reads", "user list": "reads", "user show": "reads", "user export": "reads", "session list": "reads",
 	"settings list": "reads", "settings get": "reads", "audit list": "reads", "keys list": "reads", "doctor": "reads", "healthcheck": "reads",
 	"backup create": "writes a file", "backup verify": "reads", "mail test": "sends a mail", "keys generate": "writes a file",
 	"demo": "has an installation of its own", "serve": "writes the rows of what people do", "migrate": "changes the schema alone",
@@ -96,6 +96,8 @@ func TestChangingCommandsAreInTheAuditLog(t *testing.T) {
 		{"apply", "apply.yaml", "client.create", "client:file", "redirect_uris token_endpoint_auth_method managed=on"},
 		{"invite add", "-q", "invite.create", "", ""},
 		{"invite revoke", "$", "invite.revoke", "", ""},
+		{"join accept", "first --note Hello --smtp-url smtp://127.0.0.1", "join.accept", "", ""},
+		{"join refuse", "second --smtp-url smtp://127.0.0.1", "join.refuse", "", ""},
 		{"user add", "ada --generate-password", "user.create", "ada", ""},
 		{"user update", "ada --display-name Countess", "user.amend", "ada", "display_name"},
 		{"user flags", "ada +admin", "user.flags", "ada", "admin=on"},
@@ -117,6 +119,16 @@ func TestChangingCommandsAreInTheAuditLog(t *testing.T) {
 		args := append(strings.Fields(c.command), strings.Fields(strings.ReplaceAll(c.arguments, "$", printed))...)
 		switch c.command {
 		case "init":
+		case "join accept", "join refuse":
+			db, err := sql.Open("sqlite3", "cairn.db")
+			fatalIf(t, err)
+			id, _, _ := strings.Cut(c.arguments, " ")
+			_, err = db.Exec("INSERT INTO join_requests VALUES (?, ? || '@example.org', 'Bo', 'Runs.', 'en', 0, ?)", id, id, time.Now().Add(time.Hour).Unix())
+			fatalIf(t, errors.Join(err, db.Close()))
+			if list := s.must("join", "list"); !strings.Contains(list, id+"@example.org") {
+				t.Errorf("cairn join list: %s", list)
+			}
+			s.must(args...)
 		case "session end":
 			visitor{t, service.address}.signIn()
 			last = max(last, rows()[0].ID)

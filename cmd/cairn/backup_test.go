@@ -779,6 +779,7 @@ func TestMigrationHasABackupBeforeIt(t *testing.T) {
 var undoLastMigrations = []string{
 	"ALTER TABLE clients DROP COLUMN managed",
 	"DROP TABLE user_pictures",
+	"DROP TABLE join_requests", "DELETE FROM locks WHERE name = 'join-requests'",
 	"DROP INDEX users_invite", "ALTER TABLE users DROP COLUMN invite", "ALTER TABLE invites DROP COLUMN uses", "ALTER TABLE invites DROP COLUMN used", "ALTER TABLE invites DROP COLUMN flags",
 	"ALTER TABLE invites DROP COLUMN domain", "ALTER TABLE invites DROP COLUMN by_admin",
 	"DROP INDEX invites_used_by", "ALTER TABLE invites DROP COLUMN mailed_to",

@@ -44,6 +44,7 @@ type cli struct {
 	ShowSecret showSecretCommand `cmd:"" reads:"" group:"apps" help:"Print the secret that verifies HS256 session cookies."`
 
 	Invite  inviteCommand  `cmd:"" group:"people" help:"Create, list and revoke invites."`
+	Join    joinCommand    `cmd:"" group:"people" help:"List and decide requests to join."`
 	User    userCommand    `cmd:"" group:"people" help:"Manage users."`
 	Session sessionCommand `cmd:"" group:"people" help:"List and end sessions."`
 

@@ -1,0 +1,168 @@
+package site_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/store/accounttest"
+)
+
+func openToRequests(v *account.Settings) { v.Registration = account.RegistrationRequest }
+
+func request(email string) []string {
+	return []string{"name", "Bo Berg", "email", email, "reason", "I run on Sundays."}
+}
+
+// pending returns the requests that wait, after the links of all new mails were followed.
+func pending(t *testing.T, w *accounttest.World, post *postbox) []account.JoinRequest {
+	t.Helper()
+	for _, m := range post.new() {
+		_, form := link(t, m)
+		w.Browser().Page("/confirm-join/", form...).Is(200).Shows(`id="done"`)
+	}
+	list, err := w.Service.Administration().JoinRequests(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestAskingToJoin(t *testing.T) {
+	w, post := newMailWorld(t)
+	a, ctx, by := w.Service.Administration(), t.Context(), account.Operator()
+	w.Browser().Page("/join/", request("bo@example.org")...).Is(403) // only where it is allowed
+	w.SaveSettings(openToRequests)
+	w.Browser().Page("/register/").Is(200).Shows(`action="/join/"`, `name="reason"`).Hides(`name="password"`)
+	w.Browser().Page("/register/?code=").Is(200).Shows(`name="code"`)
+	w.Browser().Page("/join/", "name", "", "email", "x", "reason", strings.Repeat("x", 301)).Is(400).
+		Shows(`id="name-error"`, `id="email-error"`, `id="reason-error"`)
+	post.none()
+
+	w.Browser().Page("/join/", request("bo@example.org")...).Is(200).Shows(`id="sent"`)
+	m := post.one("bo@example.org")
+	path, form := link(t, m)
+	page, _, _ := strings.Cut(path, "?")
+	w.Browser().Page(path).Is(200).Shows("bo@example.org") // opening it changes nothing
+	if list, err := a.JoinRequests(ctx); err != nil || len(list) != 0 {
+		t.Fatalf("%v %v", list, err)
+	}
+	w.Browser().Page(page, form...).Is(200).Shows(`id="done"`)
+	w.Browser().Page(page, form...).Is(400) // once
+	list, err := a.JoinRequests(ctx)
+	if err != nil || len(list) != 1 || list[0].Name != "Bo Berg" || list[0].Email != "bo@example.org" || list[0].Reason != "I run on Sundays." {
+		t.Fatalf("%+v %v", list, err)
+	}
+
+	// Welcome: a link for this address alone.
+	if err := a.AcceptJoin(ctx, by, list[0].ID, "See you on Sunday"); err != nil {
+		t.Fatal(err)
+	}
+	m = post.one("bo@example.org")
+	if !strings.Contains(m.Text, "was accepted") || !strings.Contains(m.Text, "“See you on Sunday”") {
+		t.Error(m.Text)
+	}
+	path, _ = link(t, m)
+	code, mailed, _ := strings.Cut(strings.TrimPrefix(path, "/register/?code="), "&mailed=")
+	w.Browser().Page("/register/?code="+code).Is(200).Hides("bo@example.org", `name="password"`)
+	w.Browser().Page("/register/address", "code", code, "email", "eve@example.org").Is(400).Hides("bo@example.org")
+	join := map[string]string{"code": code, "handle": "bo", "password": password}
+	w.Browser().Call("POST", "/api/register", join).Is(400, "address_not_proven")
+	join["mailed"] = mailed
+	w.Browser().Call("POST", "/api/register", join).Is(201)
+	if u := w.User("bo"); !u.EmailVerified || u.Email != "bo@example.org" || u.InvitedBy != "" {
+		t.Errorf("%+v", u)
+	}
+	if err := a.AcceptJoin(ctx, by, list[0].ID, ""); err == nil {
+		t.Error("decided twice")
+	}
+
+	// No, thanks: by mail, and nothing of it stays.
+	w.Browser().Page("/join/", request("cy@example.org")...).Is(200)
+	list = pending(t, w, post)
+	if err := a.RefuseJoin(ctx, by, list[0].ID, "We are full"); err != nil {
+		t.Fatal(err)
+	}
+	if m := post.one("cy@example.org"); !strings.Contains(m.Text, "did not accept") || !strings.Contains(m.Text, "“We are full”") {
+		t.Error(m.Text)
+	}
+	// One that nobody decides ends.
+	w.Browser().Page("/join/", request("dee@example.org")...).Is(200)
+	if list = pending(t, w, post); len(list) != 1 {
+		t.Fatalf("%+v", list)
+	}
+	w.Clock.Advance(account.JoinRequestLifetime)
+	if list = pending(t, w, post); len(list) != 0 {
+		t.Errorf("%+v", list)
+	}
+}
+
+// Neither the answer nor what it writes says whether an address is known: only its own mailbox does.
+func TestAskingToJoinTellsNothingOfMembers(t *testing.T) {
+	w, post := newMailWorld(t, withLimits(map[string]web.Rate{web.LimitMail: {Count: 2, Window: time.Hour}}))
+	w.SaveSettings(openToRequests)
+	addMember(w, "ada", "ada@example.org")
+	post.new()
+	for range 4 { // also where the limit of the mailbox is reached
+		known := w.Browser().Page("/join/", request("ada@example.org")...).Is(200).Body
+		unknown := w.Browser().Page("/join/", request("bob@example.org")...).Is(200).Body
+		if strings.ReplaceAll(known, "ada@", "bob@") != unknown {
+			t.Errorf("known:\n%s\nunknown:\n%s", known, unknown)
+		}
+		api := map[string]string{"name": "Ada", "email": "ada@example.org", "reason": "Runs."}
+		w.Browser().Call("POST", "/api/join", api).Is(202).Shows(`{"ok":true}`)
+	}
+	to := map[string]int{}
+	for _, m := range post.new() {
+		if to[m.To]++; strings.Contains(m.Text, "You have an account already: @ada") != (m.To == "ada@example.org") {
+			t.Errorf("%s: %s", m.To, m.Text)
+		}
+	}
+	if to["ada@example.org"] != 2 || to["bob@example.org"] != 2 {
+		t.Errorf("mails %v", to)
+	}
+}
+
+// A flood: nothing is stored before a link is opened, few mails go out, and the requests of those who open theirs end at
+// the limit. Sign-ins go on.
+func TestFloodOfRequestsToJoin(t *testing.T) {
+	limits := map[string]web.Rate{web.LimitJoin: {Count: 5, Window: time.Hour}, web.LimitJoinAll: {Count: 100, Window: time.Hour}}
+	w, post := newMailWorld(t, withLimits(limits))
+	w.SaveSettings(openToRequests)
+	w.AddUser("ada")
+	got := map[int]int{}
+	for i := range 10_000 {
+		b := w.BrowserAt(fmt.Sprintf("2001:db8:%x::%x", i%500, i)) // 500 networks
+		got[b.Call("POST", "/api/join", map[string]string{"name": "x", "email": fmt.Sprintf("x%d@example.org", i), "reason": "x"}).Status]++
+	}
+	if got[202] != 100 || got[429] != 9_900 {
+		t.Errorf("%v", got)
+	}
+	w.Browser().Login("ada", password).Is(200)
+	if list := pending(t, w, post); len(list) != 100 {
+		t.Errorf("%d requests wait", len(list))
+	}
+	for hour := range 2 {
+		w.Clock.Advance(2 * time.Hour)
+		for i := range 100 {
+			b := w.BrowserAt(fmt.Sprintf("2001:db8:%x::1", i))
+			b.Call("POST", "/api/join", map[string]string{"name": "x", "email": fmt.Sprintf("y%d-%d@example.org", hour, i), "reason": "x"}).Is(202)
+		}
+		full := 0
+		for _, m := range post.new() {
+			_, form := link(t, m)
+			if w.Browser().Page("/confirm-join/", form...).Status == 409 {
+				full++
+			}
+		}
+		if full != hour*100 {
+			t.Errorf("hour %d: %d were told that too many wait", hour, full)
+		}
+	}
+	if list, err := w.Service.Administration().JoinRequests(t.Context()); err != nil || len(list) != account.MaxJoinRequests {
+		t.Errorf("%d requests wait: %v", len(list), err)
+	}
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+type joinCommand struct {
+	List   listJoinCommand   `cmd:"" reads:"" help:"List the requests to join that wait for a decision."`
+	Accept acceptJoinCommand `cmd:"" help:"Accept a request: an invite for its address is mailed."`
+	Refuse refuseJoinCommand `cmd:"" help:"Refuse a request: its address is told by mail."`
+}
+
+type listJoinCommand struct {
+	databaseFlags
+	output
+}
+
+// Run lists the requests, oldest first.
+func (c *listJoinCommand) Run(p *program) error {
+	return c.withUsers(p, func(users *account.Administration) error {
+		list, err := users.JoinRequests(p.ctx)
+		if err != nil {
+			return err
+		}
+		out := c.list(p, "ID", "ASKED", "NAME", "EMAIL", "REASON")
+		for _, j := range list {
+			if err := out.add(j.ID, j, j.ID, j.AskedAt.UTC().Format(time.RFC3339), j.Name, j.Email, j.Reason); err != nil {
+				return err
+			}
+		}
+		return out.end()
+	})
+}
+
+// oneRequest holds the flags and the argument of a decision.
+type oneRequest struct {
+	databaseFlags
+	ID   string `arg:"" help:"Id of the request: cairn join list shows it."`
+	Note string `help:"A sentence for the mail."`
+}
+
+type joinDecision = func(a *account.Administration, ctx context.Context, by account.Caller, id, note string) error
+
+type acceptJoinCommand struct{ oneRequest }
+
+// Run accepts the request.
+func (c *acceptJoinCommand) Run(p *program) error {
+	return c.decide(p, (*account.Administration).AcceptJoin)
+}
+
+type refuseJoinCommand struct{ oneRequest }
+
+// Run refuses the request.
+func (c *refuseJoinCommand) Run(p *program) error {
+	return c.decide(p, (*account.Administration).RefuseJoin)
+}
+
+func (c oneRequest) decide(p *program, do joinDecision) error {
+	return c.withUsers(p, func(users *account.Administration) error {
+		err := do(users, p.ctx, account.Operator(), c.ID, c.Note)
+		switch {
+		case errors.Is(err, account.ErrJoinNotFound):
+			return errors.New("there is no such request: cairn join list shows them")
+		case errors.Is(err, account.ErrMailOff):
+			return errors.New("the answer goes by mail: set smtp-url (docs/mail.md)")
+		case errors.Is(err, account.ErrInvalidText):
+			return usageError{"--note: at most 200 characters, no control characters"}
+		}
+		return err
+	})
+}

@@ -1,0 +1,92 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+type joinRequestRow struct {
+	ID, Email, Name, Reason, Language string
+	AskedAt, ExpiresAt                int64
+}
+
+func (r joinRequestRow) request() account.JoinRequest {
+	return account.JoinRequest{ID: r.ID, Email: r.Email, Name: r.Name, Reason: r.Reason, Language: r.Language,
+		AskedAt: fromUnix(r.AskedAt), ExpiresAt: fromUnix(r.ExpiresAt)}
+}
+
+const selectJoinRequest = "SELECT id, email, name, reason, language, asked_at, expires_at FROM join_requests WHERE "
+
+// AddJoinRequest implements account.Store.
+func (s *Store) AddJoinRequest(
+	ctx context.Context, r account.JoinRequest, link []byte, most int, a account.Audit,
+) error {
+	return s.write(ctx, "add request to join", func(tx *transaction) error {
+		if err := tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'join-requests'").Error; err != nil {
+			return err
+		}
+		spend := tx.Exec("INSERT INTO spent (expires_at, hash) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING",
+			toUnix(r.ExpiresAt), link)
+		if err := expect(spend, account.ErrInvalidLink); err != nil {
+			return err
+		}
+		var open int64
+		err := tx.Raw("SELECT count(*) FROM join_requests WHERE expires_at > ? AND email <> ?",
+			toUnix(r.AskedAt), sanitize(r.Email)).Find(&open).Error
+		if err == nil && open >= int64(most) {
+			err = account.ErrJoinFull
+		}
+		if err != nil {
+			return err
+		}
+		err = tx.Exec(`INSERT INTO join_requests (id, email, name, reason, language, asked_at, expires_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (email) DO UPDATE SET name = excluded.name, reason = excluded.reason,
+			language = excluded.language, asked_at = excluded.asked_at, expires_at = excluded.expires_at`, r.ID,
+			sanitize(r.Email), sanitize(r.Name), sanitize(r.Reason), sanitize(r.Language), toUnix(r.AskedAt),
+			toUnix(r.ExpiresAt)).Error
+		if err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
+	})
+}
+
+// JoinRequests implements account.Store.
+func (s *Store) JoinRequests(ctx context.Context, now time.Time) ([]account.JoinRequest, error) {
+	var rows []joinRequestRow
+	err := s.conn(ctx).Raw(selectJoinRequest+"expires_at > ? ORDER BY expires_at, id", toUnix(now)).Find(&rows).Error
+	return each(rows, joinRequestRow.request), fail("list requests to join", err)
+}
+
+// JoinRequest implements account.Store.
+func (s *Store) JoinRequest(ctx context.Context, id string, now time.Time) (account.JoinRequest, error) {
+	var row joinRequestRow
+	found := s.conn(ctx).Raw(selectJoinRequest+"id = ? AND expires_at > ?", sanitize(id), toUnix(now)).Find(&row)
+	return row.request(), fail("find request to join", expect(found, account.ErrJoinNotFound))
+}
+
+// DecideJoinRequest implements account.Store.
+func (s *Store) DecideJoinRequest(ctx context.Context, id string, i *account.Invite, a account.Audit) error {
+	return s.write(ctx, "decide request to join", func(tx *transaction) error {
+		gone := tx.Exec("DELETE FROM join_requests WHERE id = ? AND expires_at > ?", sanitize(id), toUnix(a.At))
+		if err := expect(gone, account.ErrJoinNotFound); err != nil {
+			return err
+		}
+		if i != nil {
+			if i.CreatedBy != "" {
+				if err := mayInvite(tx, *i, -1); err != nil {
+					return err
+				}
+				if err := liveSession(tx, a.Session, a.At); err != nil {
+					return err
+				}
+			}
+			if err := s.insertInvite(tx, *i, ""); err != nil {
+				return err
+			}
+		}
+		return insertAudit(tx, a)
+	})
+}

@@ -1,0 +1,59 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+func TestRequestsToJoinAreBoundedAndDecidedOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, root := t.Context(), addUser(t, s, "root", account.FlagAdmin)
+		ask := func(id, email, link string, at time.Time) error {
+			r := account.JoinRequest{ID: id, Email: email, Name: "Bo", Reason: "Runs.", Language: "de", AskedAt: at, ExpiresAt: at.Add(time.Hour)}
+			return s.AddJoinRequest(ctx, r, []byte(link), 5, act("join.ask"))
+		}
+		errs := race(16, func(n int) error { return ask(name("r", n), name("r", n)+"@example.org", name("link", n), noon) })
+		if n := wins(t, errs, account.ErrJoinFull); n != 5 {
+			t.Fatalf("%d requests, at most 5", n)
+		}
+		list, err := s.JoinRequests(ctx, noon)
+		must(t, err)
+		if len(list) != 5 || list[0].Language != "de" || !list[0].AskedAt.Equal(noon) {
+			t.Fatalf("%+v", list)
+		}
+		first := list[0]
+		want(t, ask("again", first.Email, "link"+first.ID[1:], noon), account.ErrInvalidLink)
+		must(t, ask("again", first.Email, "another", noon)) // which replaces the row, under its id
+
+		i, err := account.NewInvite(root.Sub, "", noon)
+		must(t, err)
+		i.Domain, i.MailedTo = first.Email, first.Email
+		errs = race(8, func(n int) error {
+			if n%2 == 0 {
+				return s.DecideJoinRequest(ctx, first.ID, nil, act("join.refuse"))
+			}
+			return s.DecideJoinRequest(ctx, first.ID, &i, act("join.accept"))
+		})
+		if n := wins(t, errs, account.ErrJoinNotFound); n != 1 {
+			t.Errorf("decided %d times", n)
+		}
+		_, err = s.JoinRequest(ctx, first.ID, noon)
+		want(t, err, account.ErrJoinNotFound)
+
+		want(t, s.DecideJoinRequest(ctx, list[1].ID, &account.Invite{Code: "X", CreatedBy: "nobody"}, act("join.accept")), account.ErrUserNotFound)
+		_, err = s.JoinRequest(ctx, list[1].ID, noon) // it still waits
+		must(t, err)
+		_, err = s.JoinRequest(ctx, list[1].ID, noon.Add(time.Hour))
+		want(t, err, account.ErrJoinNotFound)
+		must(t, ask("late", "late@example.org", "late", noon.Add(time.Hour))) // the expired ones no longer count
+		swept, err := s.Sweep(ctx, noon.Add(2*time.Hour))
+		must(t, err)
+		if swept.JoinRequests != 4 {
+			t.Errorf("%d swept", swept.JoinRequests)
+		}
+	})
+}
