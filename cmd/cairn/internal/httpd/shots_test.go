@@ -128,6 +128,15 @@ var mailStates = []state{
 	{name: "not-me", path: "/not-me/", page: "not-me", link: regexp.MustCompile(`(?m)^\S+(/not-me/\S+)$`)},
 	{name: "not-me-done", path: "/not-me/", page: "not-me", link: regexp.MustCompile(`(?m)^\S+(/not-me/\S+)$`), click: "link-submit", answer: "#reset"},
 	{name: "not-me-wrong", path: "/not-me/?link=x", page: "not-me"},
+	{name: "join", path: "/register/", page: "join"},
+	{name: "join-sent", path: "/register/", page: "join", fill: [][2]string{{"name", "Bo"}, {"email", "NAME@example.org"}, {"reason", "Runs."}}, click: "join-submit", answer: "#sent"},
+	{name: "register-address", path: "/register/?code=", page: "join"},
+	{name: "confirm-join", path: "/confirm-join/", page: "confirm-join", link: regexp.MustCompile(`(?m)^\S+(/confirm-join/\S+)$`)},
+	{name: "confirm-join-wrong", path: "/confirm-join/?link=x", page: "confirm-join"},
+	{name: "admin-join-requests", handle: "keeper", path: "/admin/invites", page: "admin-invites"},
+	{name: "invites-team", handle: "keeper", path: "/account/invites", page: "account-invites"},
+	{name: "invites-team-refused", handle: "keeper", path: "/account/invites", page: "account-invites", fill: [][2]string{{"uses", "many"}, {"days", "91"}, {"domain", "a b"}}, click: "invite-submit", answer: "#error"},
+	{name: "invite-slip-team", handle: "keeper", path: "/account/invites/slip?code=", page: "account-invite-slip"},
 	{name: "reset-mailed", path: "/reset-password/", page: "reset-password", link: regexp.MustCompile(`(?m)^\S+(/reset-password/\S+)$`)},
 }
 
@@ -205,7 +214,20 @@ func furnishWithMail(t *testing.T) *furnished {
 	s.signedIn("eve")
 	needStatus(t, "eve", keeper.api("PATCH", "/api/admin/users/eve", map[string]any{"email": "eve@example.org", "email_verified": true}), 200)
 	needStatus(t, "another sign-in", s.browser().login("eve", password), 200)
-	return &furnished{service: s, states: mailStates, cookies: cookies, post: server, mails: server.Wait(1)}
+	mails := server.Wait(1)
+	needStatus(t, "requests", keeper.api("PUT", "/api/admin/settings", map[string]any{"registration": "request", "flags": []string{"coach"}}), 200)
+	needStatus(t, "asking", s.browser().api("POST", "/api/join", map[string]string{"name": "Grace", "email": "grace@example.org", "reason": "Runs."}), 202)
+	mails = append(mails, server.Wait(1)...)
+	now := time.Now()
+	for i, name := range []string{"Bo Berg", "Hildegard Schwarzenberger-Wolkenstein"} {
+		noError(t, s.store.AddJoinRequest(t.Context(), account.JoinRequest{
+			ID: fmt.Sprint("request", i), Name: name, Email: fmt.Sprintf("somebody.with.a.long.name%d@verwaltung.example.org", i),
+			Reason: "I have run with you on Sundays since spring, and Ada said I should ask here.", Language: "de", AskedAt: now, ExpiresAt: now.Add(time.Hour),
+		}, []byte{byte(i)}, 200, account.Operator().Audit(now, account.ConfirmJoin, "", "")))
+	}
+	terms := map[string]any{"note": "For the team", "uses": 30, "days": 60, "flags": []string{"coach"}, "domain": "school.example"}
+	team := needStatus(t, "team", keeper.api("POST", "/api/invites", terms), 201).JSON(t)["code"].(string)
+	return &furnished{service: s, states: mailStates, cookies: cookies, invite: team, post: server, mails: mails}
 }
 
 // Every kind of mail fits a phone, whatever people have entered and however long its link is.
