@@ -61,8 +61,8 @@ func TestTeamJoinsWithOneLink(t *testing.T) {
 			t.Errorf("runner-%d: flags %v, invited by %q: %v", i, u.Flags, u.InvitedBy, err)
 		}
 	}
-	mustDo(t, first, "one too many", chromedp.Navigate(s.URL+"/register/?code="+code), chromedp.WaitVisible(page("register")), chromedp.WaitVisible(id("error")))
-	if said := textOf(t, first, id("error")); !strings.Contains(said, "30 people have joined with this invite") || !strings.Contains(said, "Ask @keeper") {
+	mustDo(t, first, "one too many", chromedp.Navigate(s.URL+"/register/?code="+code), chromedp.WaitVisible(page("register")), chromedp.WaitVisible(id("spent")))
+	if said := textOf(t, first, id("spent")); !strings.Contains(said, "30 people have joined with this invite") || !strings.Contains(said, "Ask @keeper") {
 		t.Errorf("the page says %q", said)
 	}
 	late := keeper.get("/admin/invites?under=keeper").Text
