@@ -275,6 +275,13 @@ func (a *Administration) Amend(ctx context.Context, by Caller, u User, c UserCha
 	if err != nil || row.Detail == "" {
 		return u, err
 	}
+	v, err := a.store.Settings(ctx)
+	if err == nil {
+		err = c.undeclared(v.Attributes)
+	}
+	if err != nil {
+		return u, err
+	}
 	told := row.Mails
 	u, err = a.store.ChangeUser(ctx, u.Sub, func(u *User) error {
 		before := *u

@@ -58,7 +58,7 @@ func (s *Service) AppsFor(ctx context.Context, u User) ([]App, error) {
 		ids, letIn[a.ClientID] = append(ids, a.ClientID), a
 	}
 	offered, err := s.store.OfferedApps(ctx, ids)
-	apps := slices.DeleteFunc(offered, func(a App) bool { return a.RequireFlag != "" && !u.Has(a.RequireFlag) })
+	apps := slices.DeleteFunc(offered, func(a App) bool { return !HasFlags(u, a.RequireFlags, a.RequireAll) })
 	for i := range apps {
 		before := letIn[apps[i].ClientID]
 		apps[i].Scopes, apps[i].GrantedAt, apps[i].LastUsedAt = before.Scopes, before.GrantedAt, before.LastUsedAt

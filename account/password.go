@@ -56,6 +56,6 @@ func (s *Service) ChangePassword(ctx context.Context, c Caller, current, passwor
 		return SignedIn{}, err
 	}
 	out.Marks = s.withMark(c.Browser.Marks, u) // they were voided
-	out.Token, err = s.minter.token(u, &row, out.Token)
+	out.Token, err = s.sessionToken(ctx, u, &row, out.Token)
 	return out, err
 }

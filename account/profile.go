@@ -32,6 +32,8 @@ type Profile struct {
 	// PhoneNumberVerified is set only by an administrator or the operator.
 	PhoneNumberVerified bool     `json:"phone_number_verified,omitempty"`
 	Address             *Address `json:"address,omitempty"`
+	// Attributes are what administrators have entered, by the names that Settings.Attributes declares.
+	Attributes map[string]string `json:"attributes,omitempty"`
 }
 
 // Address is the address claim (OpenID Connect Core section 5.1.1). Formatted and StreetAddress may
@@ -155,6 +157,53 @@ func invalidClaim(name string, no text.Refusal) error {
 	return web.ForField(400, "invalid_profile", PointerTo(name), no.Text, "max", no.Max)
 }
 
+// AttributePrefix begins the members of a UserChange that set attributes.
+const AttributePrefix = "attributes."
+
+// MaxAttribute is the length of the longest value of an attribute, in characters.
+const MaxAttribute = 200
+
+var errNoSuchAttribute = text.Refusal{Text: "The settings of this installation declare no such attribute."}
+
+// setAttribute is the rule of an attribute.
+func setAttribute(u *User, member, value string) error {
+	name := strings.TrimPrefix(member, AttributePrefix)
+	if value != "" {
+		if CheckFlag(name) != nil {
+			return invalidClaim(text.Cut(member, 64), errNoSuchAttribute)
+		}
+		if _, no := text.Line(MaxAttribute)(value); no.Text != "" {
+			return invalidClaim(member, no)
+		}
+	}
+	all := maps.Clone(u.Profile.Attributes) // the original belongs to the caller
+	delete(all, name)
+	if value != "" {
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[name] = value
+	}
+	if len(all) == 0 {
+		all = nil
+	}
+	u.Profile.Attributes = all
+	return nil
+}
+
+// undeclared refuses attributes that the settings do not declare. One that they no longer declare can
+// only be cleared.
+func (c UserChange) undeclared(declared []string) error {
+	var refused []error
+	for _, member := range slices.Sorted(maps.Keys(c)) {
+		name, ok := strings.CutPrefix(member, AttributePrefix)
+		if ok && strings.TrimSpace(c[member]) != "" && !slices.Contains(declared, name) {
+			refused = append(refused, invalidClaim(AttributePrefix+text.Cut(name, 64), errNoSuchAttribute))
+		}
+	}
+	return web.AllFaults(refused...)
+}
+
 func PointerTo(member string) string { return "/" + strings.ReplaceAll(member, ".", "/") }
 
 // UserChange is a change of a user: new values by member (UserMembers). An empty value removes the
@@ -176,7 +225,7 @@ func UserMembers() []string {
 // change says so.
 func (c UserChange) Apply(u *User) error {
 	for name := range c {
-		if !slices.Contains(UserMembers(), name) {
+		if !strings.HasPrefix(name, AttributePrefix) && !slices.Contains(UserMembers(), name) {
 			return web.BadRequest("The body has a member that is not known here.",
 				web.FieldError{Pointer: PointerTo(text.Cut(name, 64)), Detail: "not known"})
 		}
@@ -190,6 +239,13 @@ func (c UserChange) Apply(u *User) error {
 		}
 		if err := m.set(u, strings.TrimSpace(value)); err != nil {
 			last, refused = m.name, append(refused, err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		if strings.HasPrefix(name, AttributePrefix) {
+			if err := setAttribute(u, name, strings.TrimSpace(c[name])); err != nil {
+				refused = append(refused, err)
+			}
 		}
 	}
 	return web.AllFaults(refused...)
@@ -208,8 +264,10 @@ func (c UserChange) changed(u User) string {
 }
 
 // OwnMember reports whether people may change a member of themselves. They may not say that an
-// address or a number is verified.
-func OwnMember(name string) bool { return !strings.HasSuffix(name, "_verified") }
+// address or a number is verified, and attributes are the administrators'.
+func OwnMember(name string) bool {
+	return !strings.HasSuffix(name, "_verified") && !strings.HasPrefix(name, AttributePrefix)
+}
 
 // ChangeProfile changes the caller's profile. With another email address the other sessions end,
 // unless keepOthers.

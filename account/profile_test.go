@@ -3,6 +3,7 @@ package account_test
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -39,7 +40,7 @@ func kept(t *testing.T, name, value string) string {
 		if problem.Status != 400 || problem.Code != "invalid_profile" || len(problem.Errors) != 1 || problem.Errors[0].Pointer != want || problem.Detail == "" {
 			t.Errorf("%s=%q: %+v", name, value, problem)
 		}
-		if p != (account.Profile{}) {
+		if !reflect.DeepEqual(p, account.Profile{}) {
 			t.Errorf("%s=%q was refused and changed %+v", name, value, p)
 		}
 		return "refused"
@@ -161,7 +162,7 @@ func TestEveryNamedClaimCanBeSetAndRemoved(t *testing.T) {
 			t.Fatal(name, err)
 		}
 	}
-	if p != (account.Profile{}) {
+	if !reflect.DeepEqual(p, account.Profile{}) {
 		t.Errorf("left over: %+v", p)
 	}
 	if *copied.Address != before {
@@ -220,7 +221,7 @@ func TestPeopleChangeTheirClaims(t *testing.T) {
 		t.Errorf("%v", exported)
 	}
 	b.Send("PATCH", "/api/me", "application/json", `{"address":null,"birthdate":"","phone_number":null}`).Is(200)
-	if p := w.User("ada").Profile; p != (account.Profile{}) {
+	if p := w.User("ada").Profile; !reflect.DeepEqual(p, account.Profile{}) {
 		t.Errorf("%+v", p)
 	}
 }
@@ -257,7 +258,7 @@ func TestARefusedChangeNamesEveryFaultAndChangesNothing(t *testing.T) {
 		}
 	}
 	b.Send("PATCH", "/api/me", "application/json", `{"address":{"locality":"a","locality":"b"}}`).Is(400, "invalid_request")
-	if u := w.User("ada"); u.Profile != (account.Profile{}) || u.DisplayName == "" {
+	if u := w.User("ada"); !reflect.DeepEqual(u.Profile, account.Profile{}) || u.DisplayName == "" {
 		t.Errorf("%+v", u)
 	}
 }

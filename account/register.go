@@ -97,7 +97,7 @@ func (s *Service) register(ctx context.Context, c Caller, in Registration) (out 
 	}
 	signedIn.Marks = s.withMark(c.Browser.Marks, u)
 	signedIn.User, signedIn.Session = u, *row
-	signedIn.Token, err = s.minter.token(u, row, signedIn.Token)
+	signedIn.Token, err = s.sessionToken(ctx, u, row, signedIn.Token)
 	out.SignedIn = signedIn
 	return out, err
 }

@@ -59,6 +59,9 @@ const (
 // Live reports whether the session is live at the given time.
 func (s Session) Live(now time.Time) bool { return s.EndedAt.IsZero() && now.Before(s.ExpiresAt) }
 
+// MaxAge returns the Max-Age of the session's cookies, in seconds.
+func (s Session) MaxAge() int { return int(s.ExpiresAt.Sub(s.AuthTime) / time.Second) }
+
 // MaxSessions is the maximum number of live sessions of a user.
 const MaxSessions = 100
 
@@ -153,7 +156,7 @@ func (s *Service) saveSession(
 	web.NoteUser(ctx, p.user.Sub)
 	web.NoteSignIn(ctx, web.SignInSuccess, shown)
 	out.Session = *row
-	out.Token, err = s.minter.token(p.user, row, out.Token)
+	out.Token, err = s.sessionToken(ctx, p.user, row, out.Token)
 	return out, err
 }
 
@@ -164,7 +167,7 @@ func (s *Service) newSession(c Caller, p proven) (*Session, SignedIn) {
 		ID: uuid.NewString(), Sub: p.user.Sub, TokenHash: HashSecret(jti),
 		CreatedAt: now, AuthTime: now, LastSeenAt: now,
 		ConfirmedAt: now,
-		ExpiresAt:   now.Add(session.Lifetime), Address: c.Address, UserAgent: c.UserAgent,
+		ExpiresAt:   now.Add(s.sessionLifetime()), Address: c.Address, UserAgent: c.UserAgent,
 		Algorithm: s.minter.algorithm,
 		AMR:       p.amr, Passkey: p.passkey,
 	}
@@ -174,6 +177,15 @@ func (s *Service) newSession(c Caller, p proven) (*Session, SignedIn) {
 		n.LoginHash = HashSecret(out.Login)
 	}
 	return n, out
+}
+
+// sessionLifetime returns how long a new session lives.
+func (s *Service) sessionLifetime() time.Duration {
+	v, err := s.sharedSettings(context.Background())
+	if err != nil || v.SessionDays < 1 { // then no session is stored either
+		return session.Lifetime
+	}
+	return min(session.Lifetime, time.Duration(v.SessionDays)*24*time.Hour)
 }
 
 // sessionCreateError converts the error of creating a session: an account that was deleted while

@@ -53,6 +53,13 @@ type Settings struct {
 	// It asks nothing of the member: see Service.AddPasskey.
 	OfferPasskeys bool `json:"offer_passkeys" help:"Browsers that can make a passkey without asking after a sign-in with a password."`
 
+	// Administrators enter them, and applications get those that their claims name.
+	Attributes []string `json:"attributes" help:"Names of what administrators may enter for each member, such as member_number; at most 20."`
+
+	// The cookie has a bounded size: see Check.
+	SessionFlags []string `json:"session_flags" help:"Flags in the session cookie; none named for all, as long as they are 32 at most."`
+	SessionDays  int      `json:"session_days" help:"Days after which a session ends, 1 to 30."`
+
 	// HS256Until is when tokens signed with the shared secret are no longer accepted, if there is a
 	// key. Zero means when they expire. Only the operator sets it.
 	HS256Until time.Time `json:"-"`
@@ -92,7 +99,7 @@ func DefaultSettings() Settings {
 		FlagDescriptions: map[string]string{
 			FlagActivity: "Uses the activity application.", FlagAdmin: builtIn[FlagAdmin],
 		},
-		SecondFactorFlags: []string{}, AuditDays: 365, OfferPasskeys: true,
+		SecondFactorFlags: []string{}, Attributes: []string{}, SessionFlags: []string{}, SessionDays: 30, AuditDays: 365, OfferPasskeys: true,
 	}
 }
 
@@ -107,8 +114,26 @@ const (
 
 var colourForm = regexp.MustCompile("^#[0-9a-f]{6}$")
 
-// maxFlags keeps the session token within its maximum size.
-const maxFlags = 32
+const (
+	maxFlags = 256
+	// maxCookieFlags is how many flags may all be in the session token.
+	maxCookieFlags = 32
+	// maxSessionCookie keeps the cookie within what browsers and proxies take, with room for others.
+	maxSessionCookie = 3500
+)
+
+// sessionCookieSize returns how large a session token with these flags can become: with the longest
+// handle and name, an issuer of 100 bytes and the signature of an RSA key of 4096 bits.
+func sessionCookieSize(flags []string) int {
+	payload := 420 + 2*100 + 30 + 240
+	for _, f := range flags {
+		payload += len(f) + len(`"",`)
+	}
+	return 110 + 4*payload/3 + 684
+}
+
+// maxAttributes limits Settings.Attributes.
+const maxAttributes = 20
 
 // Check normalizes and checks settings. The error is a *Problem that names each wrong member.
 func (s Settings) Check() (Settings, error) {
@@ -153,18 +178,34 @@ func (s Settings) Check() (Settings, error) {
 		add("/flags", "at most {count} flags", "count", maxFlags)
 	}
 	for pointer, list := range map[string]*[]string{"/default_flags": &s.DefaultFlags, "/invite_flags": &s.InviteFlags} {
-		*list = append([]string{}, *list...)
-		slices.Sort(*list)
-		*list = slices.Compact(*list)
+		*list = sortedSet(*list)
 		if slices.ContainsFunc(*list, func(f string) bool { return f == FlagAdmin || !slices.Contains(s.Flags, f) }) {
 			add(pointer, "only flags of this installation, and never admin")
 		}
 	}
-	s.SecondFactorFlags = append([]string{}, s.SecondFactorFlags...)
-	slices.Sort(s.SecondFactorFlags)
-	s.SecondFactorFlags = slices.Compact(s.SecondFactorFlags)
+	s.SecondFactorFlags = sortedSet(s.SecondFactorFlags)
 	if slices.ContainsFunc(s.SecondFactorFlags, func(f string) bool { return !slices.Contains(s.Flags, f) }) {
 		add("/second_factor_flags", "only flags of this installation")
+	}
+	s.SessionFlags = sortedSet(s.SessionFlags)
+	inCookie := s.SessionFlags
+	if len(inCookie) == 0 {
+		inCookie = s.Flags
+	}
+	switch {
+	case slices.ContainsFunc(s.SessionFlags, func(f string) bool { return !slices.Contains(s.Flags, f) }):
+		add("/session_flags", "only flags of this installation")
+	case len(s.SessionFlags) == 0 && len(s.Flags) > maxCookieFlags && len(s.Flags) <= maxFlags:
+		add("/session_flags", "with more than {n} flags, name those that the session cookie has", "n", maxCookieFlags)
+	case len(s.Flags) <= maxFlags && sessionCookieSize(inCookie) > maxSessionCookie:
+		add("/session_flags", "the session cookie could become larger than 3,500 bytes: name fewer flags")
+	}
+	if s.SessionDays < 1 || s.SessionDays > 30 {
+		add("/session_days", "1 to 30")
+	}
+	s.Attributes = sortedSet(s.Attributes)
+	if len(s.Attributes) > maxAttributes || slices.ContainsFunc(s.Attributes, func(n string) bool { return CheckFlag(n) != nil }) {
+		add("/attributes", "at most {n} names of a letter a-z and up to 31 of a-z, 0-9, - and _", "n", maxAttributes)
 	}
 	descriptions := maps.Clone(builtIn)
 	for _, f := range slices.Sorted(maps.Keys(s.FlagDescriptions)) {
@@ -198,6 +239,13 @@ func (s Settings) Check() (Settings, error) {
 			"Some settings are invalid. The reasons are next to them.", wrong...)
 	}
 	return s, nil
+}
+
+// sortedSet returns a sorted copy without duplicates, which is never nil.
+func sortedSet(names []string) []string {
+	set := append([]string{}, names...)
+	slices.Sort(set)
+	return slices.Compact(set)
 }
 
 func (s Settings) inviteLimit(u User) int {
@@ -313,6 +361,7 @@ func (s Settings) clone() Settings {
 	s.Flags, s.DefaultFlags, s.FlagDescriptions = slices.Clone(s.Flags), slices.Clone(s.DefaultFlags),
 		maps.Clone(s.FlagDescriptions)
 	s.SecondFactorFlags, s.InviteFlags = slices.Clone(s.SecondFactorFlags), slices.Clone(s.InviteFlags)
+	s.SessionFlags, s.Attributes = slices.Clone(s.SessionFlags), slices.Clone(s.Attributes)
 	return s
 }
 

@@ -456,9 +456,11 @@ type App struct {
 	LastUsedAt time.Time // last token issued, zero: never
 
 	// Only OfferedApps sets these.
-	RequireFlag string // access flag that a user needs, or empty
-	HomeURI     string // where it is found, or empty
-	Logo        string // hash of its logo, or empty
+	// RequireFlags and RequireAll are as in HasFlags.
+	RequireFlags []string
+	RequireAll   bool
+	HomeURI      string // where it is found, or empty
+	Logo         string // hash of its logo, or empty
 }
 
 // MailStore is the outbox of mails, which Audit.Mails fill. Several instances may share it.

@@ -82,6 +82,18 @@ func StatusClaim(issuer string, list, index int) map[string]session.StatusRef {
 		URI: issuer + "/oauth2/status/" + strconv.Itoa(list)}}
 }
 
+// sessionToken signs the token of a session, with the flags that the settings allow in it.
+func (s *Service) sessionToken(ctx context.Context, u User, row *Session, jti string) (string, error) {
+	v, err := s.sharedSettings(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(v.SessionFlags) > 0 {
+		u.Flags = slices.DeleteFunc(slices.Clone(u.Flags), func(f string) bool { return !slices.Contains(v.SessionFlags, f) })
+	}
+	return s.minter.token(u, row, jti)
+}
+
 func (m *minter) token(u User, s *Session, jti string) (string, error) {
 	groups := slices.Clone(u.Flags)
 	if groups == nil {

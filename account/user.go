@@ -78,6 +78,15 @@ func (u User) Locked(now time.Time) time.Time {
 // Has reports whether an access flag is on.
 func (u User) Has(flag string) bool { return slices.Contains(u.Flags, flag) }
 
+// HasFlags reports whether a user has all of the flags or, unless all is set, one of them. Without flags
+// it is true.
+func HasFlags(u User, flags []string, all bool) bool {
+	if all || len(flags) == 0 {
+		return !slices.ContainsFunc(flags, func(f string) bool { return !u.Has(f) })
+	}
+	return slices.ContainsFunc(flags, u.Has)
+}
+
 // FlagMap is the wire form of flags: every known flag with its state.
 func (u User) FlagMap(known []string) map[string]bool {
 	m := make(map[string]bool, len(known))

@@ -237,7 +237,7 @@ func TestSettingsByForms(t *testing.T) {
 func TestApplicationsAreShownWithTheirCommands(t *testing.T) {
 	w := newWorld(t)
 	w.AddUser("root1", account.FlagAdmin)
-	w.Clients = []templates.ApplicationRow{{ID: "c1", Name: "<b>Maps", RedirectURIs: []string{"https://maps.example.org/cb"}, RequireFlag: "activity", Users: 7, LastUsedAt: w.Began.Add(-time.Hour)}}
+	w.Clients = []templates.ApplicationRow{{ID: "c1", Name: "<b>Maps", RedirectURIs: []string{"https://maps.example.org/cb"}, RequireFlags: []string{"activity"}, Users: 7, LastUsedAt: w.Began.Add(-time.Hour)}}
 	b := w.SignedIn("root1")
 	b.Page("/admin/applications").Is(200).Shows("cairn client update c1", "&lt;b&gt;Maps", "7 people", "https://maps.example.org/cb").Hides("<b>Maps")
 }

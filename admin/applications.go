@@ -15,10 +15,11 @@ type clientEntry struct {
 	Public       bool      `json:"public"`
 	RedirectURIs []string  `json:"redirect_uris"`
 	Scopes       []string  `json:"scopes"`
-	RequireFlag  *string   `json:"require_flag"` // null: open to all members
+	RequireFlag  *string   `json:"require_flag"` // null: open to all members; several: with "or" or "and"
 	RequireACR   *string   `json:"require_acr"`  // null: a password is enough
 	Trusted      bool      `json:"trusted"`
 	CreatedAt    time.Time `json:"created_at"`
+	Claims       []string  `json:"claims,omitempty"`
 }
 
 func (s *Service) listClients(w http.ResponseWriter, r *http.Request) error {
@@ -31,8 +32,8 @@ func (s *Service) listClients(w http.ResponseWriter, r *http.Request) error {
 		out = append(out, clientEntry{
 			ID: c.ID, Name: c.Name, Public: c.Public,
 			RedirectURIs: append([]string{}, c.RedirectURIs...), Scopes: append([]string{}, c.Scopes...),
-			RequireFlag: web.TextOrNull(c.RequireFlag), RequireACR: web.TextOrNull(c.RequireACR),
-			Trusted: c.Trusted, CreatedAt: c.CreatedAt.UTC(),
+			RequireFlag: web.TextOrNull(c.RequiredFlags()), RequireACR: web.TextOrNull(c.RequireACR),
+			Trusted: c.Trusted, CreatedAt: c.CreatedAt.UTC(), Claims: c.Claims,
 		})
 	}
 	return web.WriteJSON(w, http.StatusOK, map[string][]clientEntry{"clients": out})

@@ -45,6 +45,7 @@ type userDetail struct {
 	SuspendReason string                 `json:"suspend_reason"`
 	Sessions      []account.SessionEntry `json:"sessions"`
 	Apps          []account.AppEntry     `json:"apps"`
+	Attributes    map[string]string      `json:"attributes,omitempty"`
 }
 
 func entryOf(u account.User, known []string) userEntry {
@@ -180,7 +181,7 @@ func (s *Service) showUser(w http.ResponseWriter, r *http.Request, u account.Use
 
 // amendable reports whether administrators may change a member of another user.
 func amendable(member string) bool {
-	return member == "display_name" || member == "email" || member == "email_verified"
+	return member == "display_name" || member == "email" || member == "email_verified" || member == account.AttributePrefix
 }
 
 // amendUser answers like showUser, with the changed user.
@@ -208,7 +209,7 @@ func (s *Service) detailOf(ctx context.Context, u account.User) (userDetail, err
 		userEntry: entryOf(u, settings.Flags), EmailVerified: u.EmailVerified,
 		SuspendedAt: web.TimeOrNull(u.SuspendedAt), SuspendReason: u.SuspendReason,
 		Sessions: account.SessionEntries(access.Sessions, site.IdentityFrom(ctx).Session.ID),
-		Apps:     account.AppEntries(access.Apps),
+		Apps:     account.AppEntries(access.Apps), Attributes: u.Profile.Attributes,
 	}, nil
 }
 

@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -161,6 +162,13 @@ func (s *Service) showUserPage(
 		profile := &page.Profile
 		profile.DisplayName, profile.Email, profile.EmailVerified = u.DisplayName, u.Email, u.EmailVerified
 	}
+	for _, name := range attributeNames(settings, u) {
+		a := templates.Attribute{Name: name, Value: u.Profile.Attributes[name]}
+		if typed := r.PostForm; page.Section == "profile" && typed.Has(a.Field()) {
+			a.Value = typed.Get(a.Field())
+		}
+		page.Profile.Attributes = append(page.Profile.Attributes, a)
+	}
 	branches, err := s.users.Branches(r.Context(), u, "", shownInvited+1)
 	if err != nil {
 		return err
@@ -260,8 +268,25 @@ func (s *Service) profileForm(_ http.ResponseWriter, r *http.Request, u account.
 	if email != u.Email || verified != u.EmailVerified {
 		c["email"], c["email_verified"] = email, strconv.FormatBool(verified)
 	}
-	_, err := s.users.Amend(r.Context(), s.accounts.Caller(r), u, c)
+	settings, err := s.users.Settings(r.Context())
+	if err != nil {
+		return "", err
+	}
+	for _, name := range attributeNames(settings, u) {
+		field := account.AttributePrefix + name
+		if value := strings.TrimSpace(r.PostForm.Get(field)); r.PostForm.Has(field) && value != u.Profile.Attributes[name] {
+			c[field] = value
+		}
+	}
+	_, err = s.users.Amend(r.Context(), s.accounts.Caller(r), u, c)
 	return noticeOn(u, "profile-saved"), err
+}
+
+// attributeNames returns the names of the attributes that the settings declare or the user has.
+func attributeNames(v account.Settings, u account.User) []string {
+	names := slices.AppendSeq(slices.Clone(v.Attributes), maps.Keys(u.Profile.Attributes))
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func (s *Service) suspendForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -35,6 +36,7 @@ type API struct {
 	// Algorithm signs its JWTs: RS256, ES256 or EdDSA. Empty means ES256 if there is a key for
 	// it, else RS256.
 	Algorithm  string    `json:"alg"`
+	Claims     []string  `json:"claims"` // rules for claims of its tokens: see ownclaims.go
 	AllClients bool      `json:"all_clients"`
 	Clients    []string  `json:"clients"` // ids of the clients that may use it, unless AllClients
 	CreatedAt  time.Time `json:"-"`
@@ -126,7 +128,7 @@ func (a *API) Check() error {
 	case a.AllClients && len(a.Clients) > 0:
 		return wrong("clients", "", "name clients or let all in, not both")
 	}
-	return nil
+	return checkClaimRules(a.Claims)
 }
 
 // admits reports whether a client may request tokens for the API. AllClients does not include
@@ -189,7 +191,7 @@ type accessTarget struct {
 // subset that resource and, at a refresh, scope name (RFC 8707 section 2.2). APIs that were
 // removed or that the client may no longer use are skipped.
 func (p *Provider) target(ctx context.Context, form url.Values, x *exchange, g *Grant) (*accessTarget, error) {
-	t := &accessTarget{scopes: g.Scopes, lifetime: AccessTokenLifetime, jkt: x.jkt}
+	t := &accessTarget{scopes: g.Scopes, lifetime: x.client.accessLifetime(), jkt: x.jkt}
 	if len(g.Resources) == 0 {
 		if len(form["resource"]) > 0 {
 			return nil, errInvalidTarget
@@ -221,16 +223,16 @@ func (p *Provider) target(ctx context.Context, form url.Values, x *exchange, g *
 		return !slices.Contains(Scopes, s) && t.apis.owner(s) == nil
 	})
 	t.narrowed = !slices.Equal(t.scopes, g.Scopes)
-	return t, p.setAudience(t)
+	return t, p.setAudience(t, x.client)
 }
 
 // setAudience sets the audience and the lifetime of a token for APIs, and checks that a key can
 // sign it. With the scope openid the token is for userinfo too (RFC 9068 section 3).
-func (p *Provider) setAudience(t *accessTarget) error {
+func (p *Provider) setAudience(t *accessTarget, c *Client) error {
 	if len(t.apis) == 0 {
 		return nil
 	}
-	t.lifetime = MaxAPILifetime
+	t.lifetime = cmp.Or(c.AccessLifetime, MaxAPILifetime)
 	for _, a := range t.apis {
 		t.audience = append(t.audience, a.URI)
 		t.lifetime = min(t.lifetime, a.Lifetime)
@@ -297,6 +299,11 @@ func (s *accessTokenSigner) sign(
 		claims["acr"], claims["amr"] = g.class(), g.methods()
 		if slices.Contains(t.scopes, "groups") {
 			claims["groups"] = append([]string{}, c.GroupsOf(u)...)
+		}
+	}
+	for name, v := range t.apis.ownClaims(u, c, g) {
+		if claims[name] == nil {
+			claims[name] = v
 		}
 	}
 	if len(t.audience) == 1 {

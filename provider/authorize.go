@@ -65,10 +65,12 @@ func (p *Provider) denyAccess(w http.ResponseWriter, r *http.Request, req *autho
 	if err != nil {
 		return err
 	}
-	flag := req.client.RequireFlag
 	page := templates.AccessDenied{
 		ClientName: req.client.shownName(), Logo: req.client.Logo.Hash, Handle: q.identity.User.Handle,
-		Flag: flag, Description: settings.FlagDescriptions[flag], Contact: settings.Contact, Continue: req.sealed,
+		All: req.client.RequireAll, Contact: settings.Contact, Continue: req.sealed,
+	}
+	for _, flag := range req.client.RequireFlags {
+		page.Flags = append(page.Flags, templates.RequiredFlag{Name: flag, Description: settings.FlagDescriptions[flag]})
 	}
 	switch {
 	case req.forDevice():
@@ -98,6 +100,9 @@ func (p *Provider) redirectTo(
 		}
 	}
 	next := url.Values{"continue": {sealed}}
+	if v == login && slices.Contains(q.prompts, promptCreate) {
+		return p.accounts.Redirect(w, r, "/register/?"+next.Encode())
+	}
 	if v == login {
 		if hint, ok := account.AccountName(req.form.Get("login_hint")); ok {
 			next.Set("handle", hint)
@@ -173,6 +178,11 @@ func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *author
 
 // newGrant returns the grant for the request and the user who agreed to it.
 func newGrant(req *authorization, id *account.Identity, q authzState) *Grant {
+	for _, entry := range q.told {
+		if slices.Contains(q.agreed, entry) || covers(req.client, q.agreed, entry) {
+			q.claims.Told = append(q.claims.Told, entry)
+		}
+	}
 	return &Grant{
 		ClientID: req.client.ID, RedirectURI: req.redirectURI, Scopes: q.granted, Resources: q.resources,
 		Sub: id.User.Sub, SessionID: id.Session.ID, AuthTime: id.Session.AuthTime,

@@ -107,9 +107,10 @@ type access struct {
 	named     []string // URIs in resource
 	resources []string // URIs of the requested APIs
 	// agreed lists what the user has to agree to: granted, the scopes of claims requested by
-	// name, and resources.
+	// name, resources, and those of told that no scope covers.
 	agreed []string
 	claims claimsRequest // only in OpenID Connect requests
+	told   []string      // what own claims need consent for: see ownclaims.go
 }
 
 var errUnknownResource = errors.New("no API of the client has this URI")
@@ -134,6 +135,15 @@ func (req *authorization) access() (a access, err error) {
 		}
 	}
 	a.agreed = append(req.knownScopes(slices.Concat(a.granted, a.claims.scopes())), a.resources...)
+	if slices.Contains(a.granted, "openid") || len(a.resources) > 0 {
+		a.told = claimEntries(req.client, req.apis, a.resources)
+	}
+	scopes := a.agreed
+	for _, entry := range a.told {
+		if !covers(req.client, scopes, entry) {
+			a.agreed = append(a.agreed, entry)
+		}
+	}
 	return a, nil
 }
 
@@ -145,6 +155,7 @@ const maxClaims = 3 << 10
 type claimsRequest struct {
 	UserInfo []string `json:"u,omitempty"`
 	IDToken  []string `json:"i,omitempty"`
+	Told     []string `json:"t,omitempty"` // what own claims may tell: see ownclaims.go
 
 	subs [][]string // each list must contain the sub
 	acr  acrRequest // of the ID token
@@ -258,7 +269,7 @@ func (c claimsRequest) only(client *Client) claimsRequest {
 
 // stored returns the form for Grant.Claims, "" if nothing is requested.
 func (c claimsRequest) stored() string {
-	if len(c.UserInfo) == 0 && len(c.IDToken) == 0 {
+	if len(c.UserInfo)+len(c.IDToken)+len(c.Told) == 0 {
 		return ""
 	}
 	b, _ := json.Marshal(c) // strings only: cannot fail

@@ -49,26 +49,36 @@ type Client struct {
 	AuthMethod         string          `json:"token_endpoint_auth_method"` // an Auth constant
 	JWKS               json.RawMessage `json:"jwks,omitempty"`             // of private_key_jwt
 	RequirePKCE        bool            `json:"require_pkce"`
-	RequireFlag        string          `json:"require_flag,omitempty"`    // access flag that a user needs, or empty
-	RequireACR         string          `json:"require_acr,omitempty"`     // "2", "phr" or empty
-	OptionalScopes     []string        `json:"optional_scopes,omitempty"` // that a user may decline
-	HomeURI            string          `json:"client_uri,omitempty"`      // its web page, or empty
+	// RequireFlags are access flags of which a user needs one or, with RequireAll, all. Empty: none.
+	RequireFlags   []string `json:"require_flags,omitempty"`
+	RequireAll     bool     `json:"require_all,omitempty"`
+	RequireACR     string   `json:"require_acr,omitempty"`     // "2", "phr" or empty
+	OptionalScopes []string `json:"optional_scopes,omitempty"` // that a user may decline
+	HomeURI        string   `json:"client_uri,omitempty"`      // its web page, or empty
 	// InitiateLoginURI is where it begins a sign-in (OpenID Connect Core section 4), or empty.
 	InitiateLoginURI string          `json:"initiate_login_uri,omitempty"`
 	Logo             account.Picture `json:"logo,omitzero"`    // read without a PNG
 	Groups           []string        `json:"groups,omitempty"` // empty: all but admin
+	// Claims are rules for claims of its own: see ownclaims.go. ClaimIn says where these are: id_token,
+	// userinfo, access_token. Empty: where the claims of scopes are.
+	Claims  []string `json:"claims,omitempty"`
+	ClaimIn []string `json:"claim_in,omitempty"`
 	// RefreshGrace is how long a rotated refresh token still works, for clients that send
 	// parallel refreshes. It is at most MaxRefreshGrace; 0 is strict.
-	RefreshGrace          time.Duration  `json:"refresh_grace_seconds"`
-	ClientCredentials     bool           `json:"client_credentials"`                 // may use that grant
-	DeviceGrant           bool           `json:"device_grant"`                       // may use it (RFC 8628)
-	Profile               string         `json:"profile,omitempty"`                  // ProfileFAPI2, or empty
-	DPoPBound             bool           `json:"dpop_bound_access_tokens,omitempty"` // RFC 9449 section 5.2
-	Trusted               bool           `json:"trusted"`                            // first party: no consent page
-	IDTokenAlg            string         `json:"id_token_signed_response_alg"`       // empty is RS256
-	IDTokenClaims         bool           `json:"id_token_claims"`                    // not at userinfo only
-	AllowInsecureRedirect bool           `json:"allow_insecure_redirect"`            // http beyond the loopback
-	Secrets               []ClientSecret `json:"secrets"`                            // valid ones, newest first
+	RefreshGrace time.Duration `json:"refresh_grace_seconds"`
+	// Lifetimes of its tokens in whole seconds; 0: the usual ones, and no end of a chain of refreshes.
+	AccessLifetime        time.Duration  `json:"access_token_lifetime_seconds,omitempty"`
+	RefreshLifetime       time.Duration  `json:"refresh_token_lifetime_seconds,omitempty"`     // since its last use
+	RefreshMaxLifetime    time.Duration  `json:"refresh_token_max_lifetime_seconds,omitempty"` // since the sign-in
+	ClientCredentials     bool           `json:"client_credentials"`                           // may use that grant
+	DeviceGrant           bool           `json:"device_grant"`                                 // may use it (RFC 8628)
+	Profile               string         `json:"profile,omitempty"`                            // ProfileFAPI2, or empty
+	DPoPBound             bool           `json:"dpop_bound_access_tokens,omitempty"`           // RFC 9449 section 5.2
+	Trusted               bool           `json:"trusted"`                                      // first party: no consent page
+	IDTokenAlg            string         `json:"id_token_signed_response_alg"`                 // empty is RS256
+	IDTokenClaims         bool           `json:"id_token_claims"`                              // not at userinfo only
+	AllowInsecureRedirect bool           `json:"allow_insecure_redirect"`                      // http beyond the loopback
+	Secrets               []ClientSecret `json:"secrets"`                                      // valid ones, newest first
 	CreatedAt             time.Time      `json:"created_at"`
 	Managed               bool           `json:"managed,omitempty"` // registered by an apply, which may remove it
 
@@ -227,7 +237,8 @@ func (c *Client) Normalize() {
 		c.Scopes = append([]string{"openid"}, c.Scopes...)
 	}
 	for _, list := range []*[]string{
-		&c.RedirectURIs, &c.PostLogoutRedirectURIs, &c.Scopes, &c.Groups, &c.OptionalScopes,
+		&c.RedirectURIs, &c.PostLogoutRedirectURIs, &c.Scopes, &c.Groups, &c.OptionalScopes, &c.Claims, &c.ClaimIn,
+		&c.RequireFlags,
 	} {
 		var distinct []string
 		for _, s := range *list {
@@ -327,8 +338,18 @@ func (c *Client) checkScopes() error {
 		}
 	}
 	const form = "a flag is a letter a-z and up to 31 of a-z, 0-9, - and _"
-	if c.RequireFlag != "" && account.CheckFlag(c.RequireFlag) != nil {
-		return &RegistrationError{"require_flag", c.RequireFlag, form}
+	for _, f := range c.RequireFlags {
+		if account.CheckFlag(f) != nil {
+			return &RegistrationError{"require_flags", f, form}
+		}
+	}
+	for _, place := range c.ClaimIn {
+		if !slices.Contains([]string{claimInIDToken, claimInUserInfo, claimInAccessToken}, place) {
+			return &RegistrationError{"claim_in", place, "the places are id_token, userinfo and access_token"}
+		}
+	}
+	if err := checkClaimRules(c.Claims); err != nil {
+		return err
 	}
 	if !slices.Contains([]string{"", account.ACRTwoFactors, account.ACRPhishingResistant}, c.RequireACR) {
 		return &RegistrationError{"require_acr", c.RequireACR, "the classes are 2 (two factors) and phr (a passkey)"}
@@ -363,6 +384,13 @@ func (c *Client) checkTokens() error {
 	case !slices.Contains(signingAlgorithms, jose.SignatureAlgorithm(c.IDTokenAlgorithm())):
 		const reason = "the algorithms are RS256, ES256 and EdDSA"
 		return &RegistrationError{"id_token_signed_response_alg", c.IDTokenAlg, reason}
+	case !within(c.AccessLifetime, minAccessLifetime, MaxAPILifetime):
+		return &RegistrationError{"access_token_lifetime_seconds", "", "5m to 24h, or 0s for the usual hour"}
+	case !within(c.RefreshLifetime, minRefreshLifetime, maxRefreshLifetime):
+		return &RegistrationError{"refresh_token_lifetime_seconds", "", "1d to 90d, or 0s for the usual 30 days"}
+	case !within(c.RefreshMaxLifetime, c.refreshLifetime(), maxRefreshChain):
+		return &RegistrationError{"refresh_token_max_lifetime_seconds", "",
+			"at most 365d, and not less than the lifetime of a refresh token, or 0s for no end"}
 	case c.RefreshGrace < 0 || c.RefreshGrace > MaxRefreshGrace || c.RefreshGrace%time.Second != 0:
 		return &RegistrationError{"refresh_grace_seconds", "", fmt.Sprintf("whole seconds, at most %s", MaxRefreshGrace)}
 	case c.RefreshGrace > 0 && c.IsPublic():
@@ -375,18 +403,58 @@ func (c *Client) checkTokens() error {
 	return nil
 }
 
-// CheckFlags checks that the flags of the registration are among the known ones. The error is a
+const (
+	minAccessLifetime  = 5 * time.Minute
+	minRefreshLifetime = 24 * time.Hour
+	maxRefreshLifetime = 90 * 24 * time.Hour
+	maxRefreshChain    = 365 * 24 * time.Hour
+)
+
+// within reports whether a lifetime is in whole seconds and between two others, or 0.
+func within(d, low, high time.Duration) bool {
+	return d == 0 || d >= low && d <= high && d%time.Second == 0
+}
+
+// accessLifetime returns how long an access token lives, unless an API has it shorter.
+func (c *Client) accessLifetime() time.Duration { return cmp.Or(c.AccessLifetime, AccessTokenLifetime) }
+
+func (c *Client) refreshLifetime() time.Duration {
+	return cmp.Or(c.RefreshLifetime, RefreshTokenLifetime)
+}
+
+// refreshUntil returns when a refresh token of a grant ends that should live until then.
+func (c *Client) refreshUntil(then time.Time, g *Grant) time.Time {
+	last := g.CreatedAt.Add(c.RefreshMaxLifetime)
+	if c.RefreshMaxLifetime == 0 || then.Before(last) {
+		return then
+	}
+	return last
+}
+
+// CheckFlags checks that the settings have the flags and attributes of the registration. The error is a
 // *RegistrationError.
-func (c *Client) CheckFlags(known []string) error {
-	unknown := func(f string) bool { return !slices.Contains(known, f) }
-	const reason = "there is no flag %q here: cairn settings set flags adds one"
+func (c *Client) CheckFlags(v account.Settings) error {
+	unknown := func(f string) bool { return !slices.Contains(v.Flags, f) }
 	if i := slices.IndexFunc(c.Groups, unknown); i >= 0 {
-		return &RegistrationError{"groups", "", fmt.Sprintf(reason, c.Groups[i])}
+		return &RegistrationError{"groups", "", fmt.Sprintf(noSuchFlag, c.Groups[i])}
 	}
-	if c.RequireFlag != "" && unknown(c.RequireFlag) {
-		return &RegistrationError{"require_flag", "", fmt.Sprintf(reason, c.RequireFlag)}
+	if i := slices.IndexFunc(c.RequireFlags, unknown); i >= 0 {
+		return &RegistrationError{"require_flags", "", fmt.Sprintf(noSuchFlag, c.RequireFlags[i])}
 	}
-	return nil
+	return CheckClaims(c.Claims, v)
+}
+
+// Admits reports whether a user has the flags that the client requires.
+func (c *Client) Admits(u account.User) bool {
+	return account.HasFlags(u, c.RequireFlags, c.RequireAll)
+}
+
+// RequiredFlags names the flags that the client requires, for messages.
+func (c *Client) RequiredFlags() string {
+	if c.RequireAll {
+		return strings.Join(c.RequireFlags, " and ")
+	}
+	return strings.Join(c.RequireFlags, " or ")
 }
 
 // Warnings returns advice about a registration that is valid but risky.

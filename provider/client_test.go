@@ -35,8 +35,9 @@ func TestClientIsHeldToTheRulesAsAWhole(t *testing.T) {
 		{"post_logout_redirect_uris", func(c *provider.Client) { c.PostLogoutRedirectURIs = []string{"https://app.example.org/#x"} }},
 		{"backchannel_logout_uri", func(c *provider.Client) { c.BackchannelLogoutURI = "https://10.0.0.1/logout" }},
 		{"scopes", func(c *provider.Client) { c.Scopes = []string{"openid", "admin"} }},
-		{"require_flag", func(c *provider.Client) { c.RequireFlag = "No" }},
+		{"require_flags", func(c *provider.Client) { c.RequireFlags = []string{"No"} }},
 		{"groups", func(c *provider.Client) { c.Groups = []string{"activity", ""} }},
+		{"claim_in", func(c *provider.Client) { c.ClaimIn = []string{"cookie"} }},
 		{"token_endpoint_auth_method", func(c *provider.Client) { c.AuthMethod = "" }},
 		{"jwks", func(c *provider.Client) { c.AuthMethod = provider.AuthJWT }},
 		{"jwks", func(c *provider.Client) { c.JWKS = []byte(`{"keys":[]}`) }},
@@ -52,6 +53,32 @@ func TestClientIsHeldToTheRulesAsAWhole(t *testing.T) {
 		if err := bad.Check(); !errors.As(err, &broken) || broken.Member != c.member {
 			t.Errorf("%v, want an error about %s", err, c.member)
 		}
+	}
+}
+
+// A rule changes no claim that has a meaning of its own, in whatever case, and lets nobody choose what
+// applications find accounts by.
+func TestRulesForOwnClaims(t *testing.T) {
+	for rule, why := range map[string]string{
+		"role=editor if coach": "", "role=a=b": "", "preferred_username={email}": "", "https://x.example/roles=a {handle}": "",
+		"member={attribute:member_number}": "", "role=x if": "", "preferred_username=m-{attribute:member_number}": "",
+		"sub={email}": "rely on", "Email={handle}": "rely on", "email_verified=true": "rely on", "aud=app": "rely on", "scope=x": "rely on",
+		"groups=x": "--group", "role": "1 to 200", "role=": "1 to 200", "role=\u0007": "1 to 200", "=x": "NAME=VALUE", "a b=x": "NAME=VALUE", "email#de=x": "NAME=VALUE",
+		"role={password}": "{password} is not a field", "role={attribute:No}": "is not a field", "role={handle": "braces", "role=}": "braces",
+		"preferred_username={name}": "any name", "PREFERRED_USERNAME={nickname}": "any nickname",
+	} {
+		c := provider.NewClient("app", "App", time.Now())
+		c.RedirectURIs, c.Claims = []string{"https://app.example.org/cb"}, []string{rule}
+		err := c.Check()
+		var broken *provider.RegistrationError
+		if why == "" && err != nil || why != "" && (!errors.As(err, &broken) || broken.Member != "claims" || !strings.Contains(broken.Reason, why)) {
+			t.Errorf("%q: %v, want %q", rule, err, why)
+		}
+	}
+	c := provider.NewClient("app", "App", time.Now())
+	c.RedirectURIs, c.Claims = []string{"https://app.example.org/cb"}, []string{"role=viewer", "role=editor if coach"}
+	if err := c.Check(); err == nil || !strings.Contains(err.Error(), "never would") {
+		t.Errorf("a rule that never fits: %v", err)
 	}
 }
 

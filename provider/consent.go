@@ -210,6 +210,10 @@ func (p *Provider) consentPage(
 			page.Scopes = append(page.Scopes, item)
 		}
 	}
+	for _, entry := range intersect(a.told, scopes) {
+		item := entryItem(templates.LanguageOf(r.Context()), entry, id.User, req.client)
+		page.Scopes = append(page.Scopes, item)
+	}
 	for _, api := range req.apis {
 		item := templates.APIItem{Name: api.Name, URI: api.URI}
 		for _, s := range api.Scopes {

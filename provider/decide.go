@@ -92,7 +92,7 @@ func decide(q authzState) (verdict, *oauthError) {
 		}
 		return login, nil
 	}
-	if f := q.client.RequireFlag; f != "" && !q.identity.User.Has(f) {
+	if !q.client.Admits(q.identity.User) {
 		if silent || q.leaves {
 			return refused, errNotAllowed
 		}
@@ -110,13 +110,15 @@ func decide(q authzState) (verdict, *oauthError) {
 	return q.decideConsent(silent)
 }
 
-// needsSignIn implements prompt=login, prompt=select_account and max_age. max_age=0 requires a
+// needsSignIn implements prompt=login, prompt=select_account, prompt=create and max_age. max_age=0 requires a
 // new sign-in (OpenID Connect Core section 3.1.2.1).
 func (q authzState) needsSignIn() bool {
 	if q.signedInSince() {
 		return false
 	}
-	if slices.Contains(q.prompts, "login") || slices.Contains(q.prompts, "select_account") || q.maxAge == 0 {
+	if q.maxAge == 0 || slices.ContainsFunc(q.prompts, func(s string) bool {
+		return s == "login" || s == "select_account" || s == promptCreate
+	}) {
 		return true
 	}
 	return q.maxAge > 0 && q.arrived.Sub(q.identity.Session.AuthTime) > q.maxAge
@@ -163,7 +165,11 @@ func (q authzState) needsConsentLookup() bool {
 	return !q.client.Trusted || slices.Contains(q.prompts, "consent")
 }
 
-var knownPrompts = []string{"none", "login", "consent", "select_account"}
+// promptCreate asks for the page on which people join (Initiating User Registration via OpenID Connect
+// 1.0).
+const promptCreate = "create"
+
+var knownPrompts = []string{"none", "login", "consent", "select_account", promptCreate}
 
 // parseMaxAge reads seconds. An absent value is -1; anything but a number is refused.
 func parseMaxAge(s string) (time.Duration, bool) {

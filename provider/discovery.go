@@ -93,17 +93,19 @@ func (p *Provider) metadataHandler() http.HandlerFunc {
 }
 
 // MountMetadata registers the metadata of an issuer with a path where RFC 8414 section 3.1 puts
-// it: between the host and that path. root is the router of the whole host.
+// it: between the host and that path, and its WebFinger, which is of the host. root is the router of the whole host.
 func (p *Provider) MountMetadata(root *mux.Router, path string) {
 	for _, name := range []string{"openid-configuration", "oauth-authorization-server"} {
 		p.accounts.Handle(root, "/.well-known/"+name+path, web.Methods{"GET": p.metadataHandler()})
 	}
+	p.accounts.Handle(root, webFingerPath, web.Methods{"GET": p.webFinger})
 }
 
 func (p *Provider) mountMetadata(m *mux.Router) {
 	meta := p.metadataHandler()
 	keys := document(jose.JSONWebKeySet{Keys: p.public}, "application/jwk-set+json")
 	for path, h := range map[string]http.HandlerFunc{
+		webFingerPath:                             p.webFinger,
 		"/.well-known/openid-configuration":       meta,
 		"/.well-known/oauth-authorization-server": meta,
 		"/.well-known/jwks.json":                  keys,

@@ -71,11 +71,12 @@ type Finding struct {
 // ExplainedUser describes the request for one user.
 type ExplainedUser struct {
 	Handle       string         `json:"handle"`
-	RequiredFlag string         `json:"required_flag,omitempty"`
+	RequiredFlag string         `json:"required_flag,omitempty"` // several: with "or" or "and" between them
 	HasFlag      bool           `json:"has_required_flag"`
 	Consented    []string       `json:"consented_scopes"`
-	IDToken      map[string]any `json:"id_token,omitempty"` // with AnswerCode
-	UserInfo     map[string]any `json:"userinfo,omitempty"` // with AnswerCode
+	IDToken      map[string]any `json:"id_token,omitempty"`     // with AnswerCode
+	UserInfo     map[string]any `json:"userinfo,omitempty"`     // with AnswerCode
+	AccessToken  map[string]any `json:"access_token,omitempty"` // own claims of one for APIs
 }
 
 // explaining runs one request through the checks of authorize.
@@ -355,6 +356,9 @@ func (e *explaining) explainParameters() {
 
 func (e *explaining) explainScopes(granted []string) {
 	c := e.req.client
+	for _, rule := range c.Claims {
+		e.note("client_id", "A claim of its own: "+rule)
+	}
 	if len(granted) > 0 {
 		text := strings.Join(granted, " ") + " can be granted"
 		if slices.Contains(granted, "offline_access") {
@@ -430,6 +434,9 @@ func (e *explaining) decide(ctx context.Context) error {
 		} else if within > 0 {
 			text = fmt.Sprintf("the sign-in page, unless the browser signed in during the last %s", within)
 		}
+		if slices.Contains(q.prompts, promptCreate) {
+			text = "the page on which people join (prompt=create)"
+		}
 		e.Steps = append(e.Steps, text)
 	} else {
 		already := "already"
@@ -473,10 +480,17 @@ func (e *explaining) decide(ctx context.Context) error {
 		return nil
 	}
 	e.Answer = AnswerCode
-	if e.User == nil || !slices.Contains(q.granted, "openid") {
+	if e.User == nil {
 		return nil
 	}
 	g := newGrant(e.req, identity, q)
+	target := slices.DeleteFunc(slices.Clone(e.req.apis), func(a *API) bool { return !slices.Contains(q.resources, a.URI) })
+	if len(target) > 0 {
+		e.User.AccessToken = target.ownClaims(user, q.client, g)
+	}
+	if !slices.Contains(q.granted, "openid") {
+		return nil
+	}
 	e.User.UserInfo = userInfo(user, q.client, g)
 	e.User.IDToken = idTokenClaims(e.by.Issuer, user, q.client, g, "(hash of the access token)", e.by.Now())
 	return nil
@@ -495,7 +509,7 @@ func bestMethods(class string) []string {
 
 // findUser returns the given user, or one that satisfies the request.
 func (e *explaining) findUser(ctx context.Context, q *authzState) (u account.User, err error) {
-	flag := q.client.RequireFlag
+	flag := q.client.RequiredFlags()
 	if e.by.User != nil {
 		u = *e.by.User
 		if err = e.readUser(ctx, q, u); err != nil {
@@ -503,7 +517,7 @@ func (e *explaining) findUser(ctx context.Context, q *authzState) (u account.Use
 		}
 		granted, err := e.consented(ctx, u.Sub, q.client) // also of a trusted client
 		e.User = &ExplainedUser{
-			Handle: u.Handle, RequiredFlag: flag, HasFlag: flag == "" || u.Has(flag),
+			Handle: u.Handle, RequiredFlag: flag, HasFlag: q.client.Admits(u),
 			Consented: append([]string{}, granted...),
 		}
 		if u.Suspended() {
@@ -521,7 +535,7 @@ func (e *explaining) findUser(ctx context.Context, q *authzState) (u account.Use
 			"The client requires acr "+acr+": users who cannot sign in so are asked to set up a factor for it.")
 	}
 	if flag != "" {
-		u.Flags = []string{flag}
+		u.Flags = q.client.RequireFlags
 		e.note("client_id", "Only users with the flag "+flag+" are let in.")
 	}
 	if u.Sub == "" && len(q.claims.subs) > 0 && len(q.claims.subs[0]) > 0 {
@@ -541,7 +555,7 @@ func (e *explaining) refuse(problem *oauthError, handle string) {
 	}
 	switch problem.reason {
 	case flagMissing:
-		e.Why = fmt.Sprintf("%s lacks the flag %s, which the client requires.", handle, e.req.client.RequireFlag)
+		e.Why = fmt.Sprintf("%s lacks the flag %s, which the client requires.", handle, e.req.client.RequiredFlags())
 	case noSession, otherUser:
 		e.Why = handle + "'s session does not suffice: the request asks for another user (id_token_hint, claims), " +
 			"or for a new sign-in, for which prompt=none allows no page."

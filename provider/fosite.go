@@ -294,8 +294,20 @@ func (c fositeClient) GetHashedSecret() []byte            { return nil }
 func (c fositeClient) GetRedirectURIs() []string          { return c.RedirectURIs }
 func (c fositeClient) GetGrantTypes() fosite.Arguments    { return c.grantTypes() }
 func (c fositeClient) GetResponseTypes() fosite.Arguments { return fosite.Arguments{"code"} }
-func (c fositeClient) GetScopes() fosite.Arguments        { return c.Scopes }
-func (c fositeClient) GetAudience() fosite.Arguments      { return nil } // handled by target
+
+// GetEffectiveLifespan implements fosite.ClientWithCustomTokenLifespans. That of an access token is the
+// target's.
+func (c fositeClient) GetEffectiveLifespan(
+	_ fosite.GrantType, kind fosite.TokenType, usual time.Duration,
+) time.Duration {
+	if kind == fosite.RefreshToken {
+		return c.refreshLifetime()
+	}
+	return usual
+}
+
+func (c fositeClient) GetScopes() fosite.Arguments   { return c.Scopes }
+func (c fositeClient) GetAudience() fosite.Arguments { return nil } // handled by target
 func (c fositeClient) GetResponseModes() []fosite.ResponseModeType {
 	return []fosite.ResponseModeType{fosite.ResponseModeDefault, fosite.ResponseModeQuery, fosite.ResponseModeFormPost}
 }

@@ -170,6 +170,7 @@ func (s fositeStorage) GetRefreshTokenSession(
 		return nil, notFound(err)
 	}
 	x := exchangeFrom(ctx)
+	t.Expires = x.client.refreshUntil(t.Expires, t.Grant) // which may end sooner than when it was issued
 	x.refresh = t
 	r, err := x.request(&grantSession{grant: t.Grant, refreshExpires: t.Expires})
 	if err != nil || !t.Refresh {
@@ -228,7 +229,8 @@ func (s fositeStorage) RotateRefreshToken(ctx context.Context, grantID, signatur
 	x := exchangeFrom(ctx)
 	return x.collect(func(ctx context.Context, issued []Token) error {
 		if x.kept {
-			return s.grants.KeepRefreshToken(ctx, grantID, signature, s.now().Add(RefreshTokenLifetime), issued)
+			until := x.client.refreshUntil(s.now().Add(x.client.refreshLifetime()), x.refresh.Grant)
+			return s.grants.KeepRefreshToken(ctx, grantID, signature, until, issued)
 		}
 		return s.grants.RotateRefreshToken(ctx, grantID, signature, issued)
 	})
@@ -242,7 +244,10 @@ func (s fositeStorage) CreateAccessTokenSession(ctx context.Context, signature s
 
 // CreateRefreshTokenSession implements oauth2.RefreshTokenStorage.
 func (fositeStorage) CreateRefreshTokenSession(ctx context.Context, signature, _ string, r fosite.Requester) error {
-	x, t := exchangeFrom(ctx), Token{Signature: signature, Refresh: true, Expires: sessionOf(r).refreshExpires}
+	x, session := exchangeFrom(ctx), sessionOf(r)
+	t := Token{
+		Signature: signature, Refresh: true, Expires: x.client.refreshUntil(session.refreshExpires, session.grant),
+	}
 	if x.kept {
 		return nil
 	}

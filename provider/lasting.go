@@ -17,7 +17,7 @@ type lasting uint8
 const (
 	lastsOffline lasting = 1 << iota // offline_access
 	lastsOnDevice
-	lastsLonger // the access token of an API lives longer than AccessTokenLifetime
+	lastsLonger // the access token lives longer than AccessTokenLifetime
 )
 
 var lastingNames = map[lasting]string{
@@ -36,12 +36,15 @@ func (l lasting) String() string {
 }
 
 // lastingOf returns the ways in which a grant lasts. Only that of a device has no redirect URI.
-func lastingOf(scopes, resources []string, redirectURI string, list apis) (l lasting) {
+func lastingOf(c *Client, scopes, resources []string, redirectURI string, list apis) (l lasting) {
 	if slices.Contains(scopes, "offline_access") {
 		l |= lastsOffline
 	}
 	if redirectURI == "" {
 		l |= lastsOnDevice
+	}
+	if len(resources) == 0 && c.AccessLifetime > AccessTokenLifetime {
+		l |= lastsLonger
 	}
 	for _, a := range list {
 		if a.Lifetime > AccessTokenLifetime && slices.Contains(resources, a.URI) {
@@ -53,7 +56,7 @@ func lastingOf(scopes, resources []string, redirectURI string, list apis) (l las
 
 // readLasting adds to the state what the grant would last by, and what of it is new for the user.
 func (rs *rules) readLasting(ctx context.Context, q *authzState, sub string) error {
-	q.lasts = lastingOf(q.granted, q.resources, q.redirectURI, q.apis)
+	q.lasts = lastingOf(q.client, q.granted, q.resources, q.redirectURI, q.apis)
 	if q.newLasting = q.lasts; q.lasts == 0 || sub == "" {
 		return nil
 	}
@@ -62,7 +65,7 @@ func (rs *rules) readLasting(ctx context.Context, q *authzState, sub string) err
 		return fmt.Errorf("read grants: %w", err)
 	}
 	for _, g := range living {
-		q.newLasting &^= lastingOf(g.Scopes, g.Resources, g.RedirectURI, q.apis)
+		q.newLasting &^= lastingOf(q.client, g.Scopes, g.Resources, g.RedirectURI, q.apis)
 	}
 	return nil
 }

@@ -209,6 +209,7 @@ func MountDisabled(m *mux.Router, a *site.Site) {
 	}
 	for _, path := range []string{
 		"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/jwks.json",
+		webFingerPath,
 		"/oauth2/authorize", "/oauth2/consent", "/oauth2/logout", "/oauth2/token", "/oauth2/userinfo",
 		"/oauth2/revoke", "/oauth2/introspect", "/oauth2/par", "/oauth2/device_authorization", "/device",
 	} {

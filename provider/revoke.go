@@ -82,7 +82,7 @@ func (p *Provider) introspect(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return p.answerIntrospection(w, r, c.ID, c, t)
+	return p.answerIntrospection(w, r, c.ID, c, t, nil)
 }
 
 // introspectAs answers an API about access tokens for that API, of any client that may use it.
@@ -93,7 +93,7 @@ func (p *Provider) introspectAs(w http.ResponseWriter, r *http.Request, a *API) 
 	}
 	t, err := p.findToken(r.Context(), token)
 	if errors.Is(err, ErrNotFound) || err == nil && (t.Refresh || !slices.Contains(t.Audience, a.URI)) {
-		return p.answerIntrospection(w, r, a.ID, nil, nil)
+		return p.answerIntrospection(w, r, a.ID, nil, nil, nil)
 	}
 	if err != nil {
 		return err
@@ -105,15 +105,15 @@ func (p *Provider) introspectAs(w http.ResponseWriter, r *http.Request, a *API) 
 	if err != nil {
 		return err
 	}
-	return p.answerIntrospection(w, r, a.ID, c, t)
+	return p.answerIntrospection(w, r, a.ID, c, t, a)
 }
 
 // answerIntrospection describes a token of c to the caller, signed if the caller asks for that
 // (RFC 9701 section 4).
 func (p *Provider) answerIntrospection(
-	w http.ResponseWriter, r *http.Request, caller string, c *Client, t *Token,
+	w http.ResponseWriter, r *http.Request, caller string, c *Client, t *Token, a *API,
 ) error {
-	answer, err := p.introspection(r.Context(), c, t)
+	answer, err := p.introspection(r.Context(), c, t, a)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ const introspectionType = "token-introspection+jwt"
 // introspection returns the description of a token (RFC 7662 section 2.2), or nil if it is
 // inactive. Only access tokens have a token_type: a refresh token must never pass for a bearer
 // token.
-func (p *Provider) introspection(ctx context.Context, c *Client, t *Token) (map[string]any, error) {
+func (p *Provider) introspection(ctx context.Context, c *Client, t *Token, a *API) (map[string]any, error) {
 	if t == nil || t.Grant.Revoked || !p.clock().Before(t.Expires) {
 		return nil, nil
 	}
@@ -160,13 +160,20 @@ func (p *Provider) introspection(ctx context.Context, c *Client, t *Token) (map[
 		"active": true, "client_id": c.ID, "iss": p.issuer, "scope": strings.Join(t.Grant.Scopes, " "),
 		"exp": t.Expires.Unix(),
 	}
+	issued, own := t.Issued, c.AccessLifetime+c.RefreshLifetime+c.RefreshMaxLifetime > 0
 	switch {
-	case t.Refresh:
-		answer["iat"] = t.Expires.Add(-RefreshTokenLifetime).Unix()
-	case len(t.Audience) == 0:
-		answer["token_type"], answer["iat"] = tokenType(t.JKT), t.Expires.Add(-AccessTokenLifetime).Unix()
+	case own || len(t.Audience) > 0:
+	case t.Refresh: // FAPI's live on: see KeepRefreshToken
+		issued = t.Expires.Add(-RefreshTokenLifetime)
 	default:
-		answer["token_type"], answer["iat"], answer["aud"] = tokenType(t.JKT), t.Issued.Unix(), t.Audience
+		issued = t.Expires.Add(-AccessTokenLifetime)
+	}
+	answer["iat"] = issued.Unix()
+	if !t.Refresh {
+		answer["token_type"] = tokenType(t.JKT)
+	}
+	if len(t.Audience) > 0 {
+		answer["aud"] = t.Audience
 	}
 	if t.JKT != "" {
 		answer["cnf"] = confirmation(t.JKT)
@@ -183,6 +190,9 @@ func (p *Provider) introspection(ctx context.Context, c *Client, t *Token) (map[
 	}
 	if err != nil {
 		return nil, err
+	}
+	if a != nil {
+		maps.Copy(answer, apis{a}.ownClaims(u, c, t.Grant))
 	}
 	answer["sub"], answer["username"] = u.Sub, u.Handle
 	maps.Copy(answer, t.Grant.authenticationClaims(signInClaims)) // RFC 9470 section 6.2
@@ -205,7 +215,7 @@ func (p *Provider) activeUser(ctx context.Context, g *Grant, c *Client) (u accou
 		return u, account.ErrUserNotFound
 	case g.User.Suspended():
 		return u, account.ErrSuspended
-	case c.RequireFlag != "" && !g.User.Has(c.RequireFlag):
+	case !c.Admits(*g.User):
 		return u, errFlagMissing
 	}
 	u = *g.User

@@ -57,6 +57,7 @@ func (p *Provider) scopeTexts(ctx context.Context, granted []string) (texts []st
 			texts = append(texts, templates.LanguageOf(ctx).Text(s.granted))
 		}
 	}
+	texts = append(texts, entryTexts(ctx, granted)...)
 	all, err := p.apis.Get(ctx, "")
 	if err != nil { // the page is shown without them
 		p.log.ErrorContext(ctx, "APIs not read", "error", err)

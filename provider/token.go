@@ -123,11 +123,11 @@ func (p *Provider) clientCredentials(r *http.Request, x *exchange) (map[string]a
 			return nil, errInvalidScope
 		}
 	}
-	t := &accessTarget{scopes: a.granted, lifetime: AccessTokenLifetime, jkt: x.jkt}
+	t := &accessTarget{scopes: a.granted, lifetime: c.accessLifetime(), jkt: x.jkt}
 	for _, uri := range a.resources {
 		t.apis = append(t.apis, req.apis.find(uri))
 	}
-	if err := p.setAudience(t); err != nil {
+	if err := p.setAudience(t, c); err != nil {
 		return nil, err
 	}
 	token, signature := "", rand.Text()

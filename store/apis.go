@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -22,6 +23,7 @@ type apiRow struct {
 	Lifetime      int64  // seconds
 	Algorithm     string `gorm:"column:alg"`
 	AllClients    bool
+	Claims        string // a rule a line
 	Secret        []byte
 	SecretAt      int64
 	Previous      []byte
@@ -50,6 +52,9 @@ func (r apiRow) api() *provider.API {
 	}
 	if len(r.Previous) > 0 {
 		a.Secrets = append(a.Secrets, provider.ClientSecret{Hash: r.Previous, ExpiresAt: fromUnix(r.PreviousUntil)})
+	}
+	if r.Claims != "" {
+		a.Claims = strings.Split(r.Claims, "\n")
 	}
 	return a
 }
@@ -103,7 +108,7 @@ func (s *Store) CreateAPI(ctx context.Context, a *provider.API, audit account.Au
 	}
 	row := apiRow{
 		URI: a.URI, ID: a.ID, Name: a.Name, Opaque: a.Opaque, Lifetime: int64(a.Lifetime / time.Second),
-		Algorithm: a.Algorithm, AllClients: a.AllClients, Secret: a.Secrets[0].Hash,
+		Algorithm: a.Algorithm, AllClients: a.AllClients, Claims: strings.Join(a.Claims, "\n"), Secret: a.Secrets[0].Hash,
 		SecretAt: toUnix(a.Secrets[0].CreatedAt), CreatedAt: toUnix(a.CreatedAt), Managed: a.Managed,
 	}
 	defaults, _ := provider.NewAPI(a.URI, a.Name, a.CreatedAt)
@@ -165,8 +170,9 @@ func (s *Store) UpdateAPI(ctx context.Context, a *provider.API, audit account.Au
 		if audit.Detail = changed(all[before], a); audit.Detail == "" {
 			return nil
 		}
-		err = tx.Exec("UPDATE apis SET name = ?, opaque = ?, lifetime = ?, alg = ?, all_clients = ? WHERE uri = ?",
-			a.Name, a.Opaque, int64(a.Lifetime/time.Second), a.Algorithm, a.AllClients, a.URI).Error
+		err = tx.Exec(`UPDATE apis SET name = ?, opaque = ?, lifetime = ?, alg = ?, all_clients = ?, claims = ?
+			WHERE uri = ?`, a.Name, a.Opaque, int64(a.Lifetime/time.Second), a.Algorithm, a.AllClients,
+			strings.Join(a.Claims, "\n"), a.URI).Error
 		if err != nil {
 			return err
 		}

@@ -122,6 +122,7 @@ func TestAPIComesBackAsRegistered(t *testing.T) {
 		addClient(t, s, "app")
 		a := addAPI(t, s, "https://api.example.org", func(a *provider.API) {
 			a.Opaque, a.Algorithm, a.Clients, a.Lifetime = true, "ES256", []string{"app"}, 5*time.Minute
+			a.Claims = []string{"role=a b if coach", "role=x"}
 			a.Scopes = []provider.APIScope{{Name: "b", Sentence: "B"}, {Name: "a", Sentence: "A"}}
 		})
 		want := func() {

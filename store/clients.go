@@ -22,8 +22,9 @@ type clientRow struct {
 	RedirectURIs          string `gorm:"column:redirect_uris"`
 	Scopes                string
 	AuthMethod            string
-	RequirePKCE           bool `gorm:"column:require_pkce"`
-	RequireFlag           string
+	RequirePKCE           bool   `gorm:"column:require_pkce"`
+	RequireFlags          string `gorm:"column:require_flag"`
+	RequireAll            bool
 	RequireACR            string `gorm:"column:require_acr"`
 	Trusted               bool
 	IDTokenAlg            string `gorm:"column:id_token_alg"`
@@ -42,6 +43,11 @@ type clientRow struct {
 	HomeURI               string `gorm:"column:home_uri"`
 	InitiateLoginURI      string `gorm:"column:initiate_login_uri"`
 	OptionalScopes        string
+	Claims                string // a rule a line
+	ClaimIn               string
+	AccessLifetime        int64 // seconds, as the next two
+	RefreshLifetime       int64
+	RefreshMaxLifetime    int64
 	CreatedAt             int64 `gorm:"autoCreateTime:false"`
 	Document              bool
 	Managed               bool
@@ -70,13 +76,16 @@ func (r clientRead) client() *provider.Client {
 func (r clientRow) client() *provider.Client {
 	c := &provider.Client{
 		ID: r.ID, Name: r.Name, RedirectURIs: strings.Fields(r.RedirectURIs), Scopes: strings.Fields(r.Scopes),
-		AuthMethod: r.AuthMethod, RequirePKCE: r.RequirePKCE, RequireFlag: r.RequireFlag, RequireACR: r.RequireACR,
+		AuthMethod: r.AuthMethod, RequirePKCE: r.RequirePKCE, RequireAll: r.RequireAll, RequireACR: r.RequireACR,
 		Trusted: r.Trusted, IDTokenAlg: r.IDTokenAlg, IDTokenClaims: r.IDTokenClaims,
 		AllowInsecureRedirect: r.AllowInsecureRedirect, ClientCredentials: r.ClientCredentials,
 		DeviceGrant: r.DeviceGrant, DPoPBound: r.DPoPBound, Profile: r.Profile,
 		RefreshGrace: time.Duration(r.RefreshGrace) * time.Second, BackchannelLogoutURI: r.BackchannelURI,
 		BackchannelPrivate: r.BackchannelPrivate, CreatedAt: fromUnix(r.CreatedAt), Document: r.Document,
 		HomeURI: r.HomeURI, InitiateLoginURI: r.InitiateLoginURI, Managed: r.Managed,
+		AccessLifetime:     time.Duration(r.AccessLifetime) * time.Second,
+		RefreshLifetime:    time.Duration(r.RefreshLifetime) * time.Second,
+		RefreshMaxLifetime: time.Duration(r.RefreshMaxLifetime) * time.Second,
 	}
 	// Empty means nil, as when the client was created.
 	if r.JWKS != "" {
@@ -84,6 +93,15 @@ func (r clientRow) client() *provider.Client {
 	}
 	if r.Groups != "" {
 		c.Groups = strings.Fields(r.Groups)
+	}
+	if r.RequireFlags != "" {
+		c.RequireFlags = strings.Fields(r.RequireFlags)
+	}
+	if r.Claims != "" {
+		c.Claims = strings.Split(r.Claims, "\n")
+	}
+	if r.ClaimIn != "" {
+		c.ClaimIn = strings.Fields(r.ClaimIn)
 	}
 	if r.OptionalScopes != "" {
 		c.OptionalScopes = strings.Fields(r.OptionalScopes)
@@ -97,7 +115,7 @@ func (r clientRow) client() *provider.Client {
 func newClientRow(c *provider.Client) clientRow {
 	return clientRow{
 		ID: c.ID, Name: c.Name, RedirectURIs: strings.Join(c.RedirectURIs, "\n"), Scopes: strings.Join(c.Scopes, " "),
-		AuthMethod: c.AuthMethod, RequirePKCE: c.RequirePKCE, RequireFlag: c.RequireFlag, RequireACR: c.RequireACR,
+		AuthMethod: c.AuthMethod, RequirePKCE: c.RequirePKCE, RequireAll: c.RequireAll, RequireACR: c.RequireACR,
 		Trusted: c.Trusted, IDTokenAlg: c.IDTokenAlg, IDTokenClaims: c.IDTokenClaims,
 		AllowInsecureRedirect: c.AllowInsecureRedirect, ClientCredentials: c.ClientCredentials,
 		DeviceGrant: c.DeviceGrant, JWKS: string(c.JWKS), RefreshGrace: int64(c.RefreshGrace / time.Second),
@@ -105,6 +123,9 @@ func newClientRow(c *provider.Client) clientRow {
 		BackchannelPrivate: c.BackchannelPrivate, Groups: strings.Join(c.Groups, " "), CreatedAt: toUnix(c.CreatedAt),
 		Document: c.Document, DPoPBound: c.DPoPBound, Profile: c.Profile, HomeURI: c.HomeURI,
 		OptionalScopes: strings.Join(c.OptionalScopes, " "), InitiateLoginURI: c.InitiateLoginURI, Managed: c.Managed,
+		RequireFlags: strings.Join(c.RequireFlags, " "), Claims: strings.Join(c.Claims, "\n"),
+		ClaimIn: strings.Join(c.ClaimIn, " "), AccessLifetime: int64(c.AccessLifetime / time.Second),
+		RefreshLifetime: int64(c.RefreshLifetime / time.Second), RefreshMaxLifetime: int64(c.RefreshMaxLifetime / time.Second),
 	}
 }
 

@@ -74,8 +74,9 @@ func TestEveryFieldOfAClientComesBack(t *testing.T) {
 		ctx := t.Context()
 		full := &provider.Client{
 			ID: "full", Name: "Full", RedirectURIs: []string{"https://a.example.org/cb"}, Scopes: []string{"openid"}, AuthMethod: provider.AuthJWT,
-			RequirePKCE: true, RequireFlag: "activity", Trusted: true, IDTokenAlg: "EdDSA", IDTokenClaims: true, AllowInsecureRedirect: true, ClientCredentials: true,
-			JWKS: []byte(`{"keys":[{"kty":"EC","crv":"P-256","x-note":"€ü","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}`), RefreshGrace: 45 * time.Second,
+			RequirePKCE: true, RequireFlags: []string{"activity"}, Trusted: true, IDTokenAlg: "EdDSA", IDTokenClaims: true, AllowInsecureRedirect: true, ClientCredentials: true,
+			JWKS: []byte(`{"keys":[{"kty":"EC","crv":"P-256","x-note":"€ü","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}`), RefreshGrace: 45 * time.Second, AccessLifetime: 5 * time.Minute, RefreshLifetime: 90 * 24 * time.Hour, RefreshMaxLifetime: 365 * 24 * time.Hour,
+			Claims: []string{"role=a b if coach", "role=x={handle}"}, ClaimIn: []string{"userinfo", "access_token"}, RequireAll: true,
 			PostLogoutRedirectURIs: []string{"https://a.example.org/bye?x=1", "com.example.app:/bye"}, BackchannelLogoutURI: "https://10.0.0.1/logout",
 			BackchannelPrivate: true, Groups: []string{"activity", "admin"}, CreatedAt: noon,
 		}
@@ -162,7 +163,7 @@ func TestUpdateKeepsSecretsAndOtherClients(t *testing.T) {
 		c, other := addClient(t, s, "app"), addClient(t, s, "other")
 		change := *c
 		change.Name, change.RedirectURIs, change.Scopes, change.AuthMethod = "Renamed", []string{"https://new.example.org/cb"}, []string{"openid"}, provider.AuthPost
-		change.RequirePKCE, change.RequireFlag, change.Trusted, change.IDTokenClaims, change.AllowInsecureRedirect = true, "beta", true, true, true
+		change.RequirePKCE, change.RequireFlags, change.Trusted, change.IDTokenClaims, change.AllowInsecureRedirect = true, []string{"beta", "coach"}, true, true, true
 		sent := change
 		sent.Secrets, sent.CreatedAt = nil, noon.Add(time.Hour)
 		must(t, s.UpdateClient(t.Context(), &sent, act("client.update")))
@@ -173,11 +174,11 @@ func TestUpdateKeepsSecretsAndOtherClients(t *testing.T) {
 				t.Error(diff)
 			}
 		}
-		sent.Trusted, sent.RequireFlag = false, "" // zero values are written too
+		sent.Trusted, sent.RequireFlags = false, nil // zero values are written too
 		must(t, s.UpdateClient(t.Context(), &sent, act("client.update")))
 		got, err := s.Client(t.Context(), "app")
 		must(t, err)
-		if got.Trusted || got.RequireFlag != "" {
+		if got.Trusted || got.RequireFlags != nil {
 			t.Errorf("%+v", got)
 		}
 		sent.ID = "none"

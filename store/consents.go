@@ -107,7 +107,8 @@ type appRow struct {
 	LastUsedAt int64
 	LastToken  int64
 	// Only OfferedApps reads these.
-	RequireFlag string
+	RequireFlag string // separated by spaces
+	RequireAll  bool
 	HomeURI     string `gorm:"column:home_uri"`
 	Hash        string
 }
@@ -115,7 +116,7 @@ type appRow struct {
 // OfferedApps implements account.Store.
 func (s *Store) OfferedApps(ctx context.Context, letIn []string) ([]account.App, error) {
 	var rows []appRow
-	err := s.conn(ctx).Raw(`SELECT k.id AS client_id, k.name, k.require_flag, k.home_uri, coalesce(l.hash, '') AS hash
+	err := s.conn(ctx).Raw(`SELECT k.id AS client_id, k.name, k.require_flag, k.require_all, k.home_uri, coalesce(l.hash, '') AS hash
 		FROM clients k LEFT JOIN client_logos l ON l.client_id = k.id
 		WHERE k.removed_at = 0 AND (k.redirect_uris <> '' AND k.home_uri <> '' OR k.id IN ?) ORDER BY k.name, k.id`,
 		append([]string{""}, letIn...)).Find(&rows).Error
@@ -150,10 +151,14 @@ func (s *Store) Apps(ctx context.Context, sub string, now time.Time) ([]account.
 func (r appRow) app() account.App {
 	scopes := strings.Fields(r.Scopes)
 	slices.Sort(scopes)
+	var flags []string // nil without any
+	if r.RequireFlag != "" {
+		flags = strings.Fields(r.RequireFlag)
+	}
 	return account.App{
 		ClientID: r.ClientID, ClientName: r.Name, RequireACR: r.RequireACR, Scopes: slices.Compact(scopes),
 		GrantedAt: fromUnix(r.GrantedAt), LastUsedAt: fromUnix(max(r.LastUsedAt, r.LastToken)),
-		RequireFlag: r.RequireFlag, HomeURI: r.HomeURI, Logo: r.Hash,
+		RequireFlags: flags, RequireAll: r.RequireAll, HomeURI: r.HomeURI, Logo: r.Hash,
 	}
 }
 

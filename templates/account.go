@@ -196,7 +196,17 @@ type AccountInviteSlip struct {
 func (AccountInviteSlip) page() (string, bool) { return "account-invite-slip", false }
 
 // AccountData is the page on which people export their data and delete their account.
-type AccountData struct{ Member }
+type AccountData struct {
+	Member
+	// Attributes are what administrators have entered.
+	Attributes []Attribute
+}
+
+// Attribute is an attribute of a person.
+type Attribute struct{ Name, Value string }
+
+// Field returns the name of its field in a form.
+func (a Attribute) Field() string { return "attributes." + a.Name }
 
 func (AccountData) page() (string, bool) { return "account-data", false }
 

@@ -1,6 +1,9 @@
 package templates
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // AdminOverview is the first page for administrators.
 type AdminOverview struct {
@@ -172,7 +175,7 @@ type AdminUser struct {
 	MoreInvited         bool
 	History             []AuditRow
 	Answer
-	// Faults has the error sentences by field name: display_name, email, email_verified, reason or confirm. Reason,
+	// Faults has the error sentences by field name: display_name, email, email_verified, attributes.NAME, reason or confirm. Reason,
 	// Tell and Confirm were typed into a refused form.
 	Faults          map[string]string
 	Reason, Confirm string
@@ -191,6 +194,7 @@ type FactorCounts struct {
 type AdminProfile struct {
 	DisplayName, Email string
 	EmailVerified      bool
+	Attributes         []Attribute // those declared, and those stored
 }
 
 func (p AdminUser) fault(field string) (string, bool) { return p.Faults[field], false }
@@ -255,15 +259,29 @@ type AdminApplications struct {
 
 // ApplicationRow is a registered client.
 type ApplicationRow struct {
-	ID, Name                string
-	Public, Trusted         bool
-	RequireFlag, RequireACR string // empty for none
-	HomeURI, Logo           string // empty for none; Logo is the hash of the picture
-	RedirectURIs, Scopes    []string
-	Optional                []string // scopes that a person may leave out
-	Users                   int
-	ManyUsers               bool // there may be more than Users
-	CreatedAt, LastUsedAt   time.Time
+	ID, Name              string
+	Public, Trusted       bool
+	RequireACR            string // empty for none
+	RequireFlags          []string
+	RequireAll            bool     // of the flags, instead of one
+	Claims                []string // rules for claims of its own
+	HomeURI, Logo         string   // empty for none; Logo is the hash of the picture
+	RedirectURIs, Scopes  []string
+	Optional              []string // scopes that a person may leave out
+	Users                 int
+	ManyUsers             bool // there may be more than Users
+	CreatedAt, LastUsedAt time.Time
+}
+
+// FlagNames lists the required flags, "" for none.
+func (a ApplicationRow) FlagNames() string { return strings.Join(a.RequireFlags, ", ") }
+
+// RequiredFlags names the flags as people write them.
+func (a ApplicationRow) RequiredFlags() string {
+	if a.RequireAll {
+		return strings.Join(a.RequireFlags, " and ")
+	}
+	return strings.Join(a.RequireFlags, " or ")
 }
 
 // APIRow is a registered API. All clients may use it if All is set, otherwise those in Clients.
@@ -271,6 +289,7 @@ type APIRow struct {
 	APIItem
 	Opaque, All bool
 	Clients     []string
+	Claims      []string // rules for claims of its own
 }
 
 // Commands returns the operator's commands to change the client and to explain its requests.

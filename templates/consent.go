@@ -61,13 +61,25 @@ func (d Device) fault(field string) (string, bool) {
 type AccessDenied struct {
 	ClientName, Logo string // Logo as in Consent
 	Handle           string
-	// Flag is the one that the application requires, Description what it is for, or "".
-	Flag, Description string
+	// Flags are those that the application requires, one of them or, with All, all.
+	Flags []RequiredFlag
+	All   bool
 	// Contact is whom to ask, "" if unset.
 	Contact string
 	// Continue is the sealed authorization request, with which the link back answers the
 	// application; "" for a device, which has its answer.
 	Continue string
+}
+
+// RequiredFlag is a flag with what it is for, or "".
+type RequiredFlag struct{ Name, Description string }
+
+// Flag returns the only flag, or "" if there are several.
+func (p AccessDenied) Flag() string {
+	if len(p.Flags) == 1 {
+		return p.Flags[0].Name
+	}
+	return ""
 }
 
 func (AccessDenied) page() (string, bool) { return "access-denied", false }

@@ -90,7 +90,7 @@ func fullPages() map[string]templates.Page {
 			APIs: []templates.APIItem{{Name: "Trails", URI: "urn:trails", Scopes: []templates.ScopeItem{{Name: "trails.read", Sentence: "See your trails"}}}, {Name: "Maps", URI: "urn:maps"}},
 		},
 		"access-denied": templates.AccessDenied{
-			ClientName: "Club Calendar", Handle: "ada", Flag: "activity", Description: "Uses the activity application.", Contact: "The board, on Tuesdays", Continue: "c0ntinue",
+			ClientName: "Club Calendar", Handle: "ada", Flags: []templates.RequiredFlag{{Name: "activity", Description: "Uses the activity application."}, {Name: "board"}}, Contact: "The board, on Tuesdays", Continue: "c0ntinue",
 		},
 		"device":          templates.Device{Code: "WDJBMJHT", Error: "No device is waiting with this code.", ErrorCode: "device_code"},
 		"device, allowed": templates.Device{ClientName: "Tool", Allowed: true},
@@ -118,7 +118,7 @@ func fullPages() map[string]templates.Page {
 			},
 		},
 		"account-invite-slip": templates.AccountInviteSlip{Member: member("", ""), Code: "AAAA-BBBB-CCCC-DDDD", URL: "https://id.example/register/?code=AAAA", Note: "for Bo", ExpiresAt: noon},
-		"account-data":        templates.AccountData{Member: member("data", "password")},
+		"account-data":        templates.AccountData{Member: member("data", "password"), Attributes: []templates.Attribute{{Name: "member_number", Value: "4711"}}},
 		"account-publish":     templates.AccountPublish{Member: member("", "")},
 		"account-welcome":     templates.AccountWelcome{Member: member("", ""), Steps: []templates.NextStep{{Name: "passkey", Text: "Add one", Path: "/account/security#passkeys"}}},
 		"admin": templates.AdminOverview{
@@ -136,7 +136,7 @@ func fullPages() map[string]templates.Page {
 			OpenCount: 2, NextOpen: "/admin/invites?skip=50",
 		},
 		"admin-applications": templates.AdminApplications{Applications: []templates.ApplicationRow{
-			{ID: "c1", Name: "Club Calendar", Public: true, Trusted: true, RequireFlag: "activity", RequireACR: "2", RedirectURIs: []string{"https://calendar.example/cb"}, Scopes: []string{"openid"}, Users: 2, CreatedAt: noon},
+			{ID: "c1", Name: "Club Calendar", Public: true, Trusted: true, RequireFlags: []string{"activity", "board"}, Claims: []string{"role=editor if board"}, RequireACR: "2", RedirectURIs: []string{"https://calendar.example/cb"}, Scopes: []string{"openid"}, Users: 2, CreatedAt: noon},
 			{ID: "c2", Users: 10_000, ManyUsers: true, CreatedAt: noon, LastUsedAt: noon},
 		}},
 		"admin-settings": templates.AdminSettings{

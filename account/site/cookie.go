@@ -15,10 +15,14 @@ func (s *Site) setCookies(w http.ResponseWriter, in account.SignedIn) {
 		http.SetCookie(w, s.stepCookie(in.Step, int(account.SignInStepLifetime.Seconds())))
 	}
 	if in.Token != "" {
-		http.SetCookie(w, s.cookie(s.Cookies().Session, in.Token, s.Cookies().Domain))
+		c := s.cookie(s.Cookies().Session, in.Token, s.Cookies().Domain)
+		c.MaxAge = in.Session.MaxAge()
+		http.SetCookie(w, c)
 	}
 	if in.Login != "" {
-		http.SetCookie(w, s.cookie(s.Cookies().Login, in.Login, ""))
+		c := s.cookie(s.Cookies().Login, in.Login, "")
+		c.MaxAge = in.Session.MaxAge()
+		http.SetCookie(w, c)
 	}
 	if in.Marks != nil {
 		http.SetCookie(w, s.markCookie(strings.Join(in.Marks, ".")))

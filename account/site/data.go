@@ -1,7 +1,9 @@
 package site
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
@@ -45,8 +47,13 @@ func (s *Site) export(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-func (s *Site) dataPage(_ *http.Request, m templates.Member) (templates.Page, error) {
-	return templates.AccountData{Member: m}, nil
+func (s *Site) dataPage(r *http.Request, m templates.Member) (templates.Page, error) {
+	page := templates.AccountData{Member: m}
+	attributes := IdentityFrom(r.Context()).User.Profile.Attributes
+	for _, name := range slices.Sorted(maps.Keys(attributes)) {
+		page.Attributes = append(page.Attributes, templates.Attribute{Name: name, Value: attributes[name]})
+	}
+	return page, nil
 }
 
 // publishPage is for members with the flag activity. For others there is nothing at its address.

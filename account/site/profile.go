@@ -54,8 +54,8 @@ func (s *Site) apiPatchMe(w http.ResponseWriter, r *http.Request) error {
 }
 
 // ReadUserChange reads a request that changes the members for which may returns true. Each value is
-// a string or null; an address is an object of them that replaces the previous one; a mark is true
-// or false. The error is a *Problem that names everything unknown or of the wrong type.
+// a string or null; an address is an object of them that replaces the previous one; attributes are an
+// object of those that change; a mark is true or false. The error is a *Problem that names everything unknown or of the wrong type.
 func ReadUserChange(w http.ResponseWriter, r *http.Request, may func(member string) bool) (account.UserChange, error) {
 	var in map[string]jsontext.Value
 	if err := web.ReadJSON(w, r, &in); err != nil {
@@ -73,7 +73,7 @@ func userChange(in map[string]jsontext.Value, may func(member string) bool) (acc
 		isMark := strings.HasSuffix(name, "_verified")
 		fault := templates.Text("")
 		switch {
-		case !slices.Contains(known, name):
+		case !slices.Contains(known, name) && !strings.HasPrefix(name, account.AttributePrefix):
 			fault, detail = "not known", "The body has a member that is not known here."
 		case isMark && value.Kind() != 't' && value.Kind() != 'f':
 			fault = "must be a boolean"
@@ -94,6 +94,16 @@ func userChange(in map[string]jsontext.Value, may func(member string) bool) (acc
 		if strings.Contains(name, ".") { // set with the address itself
 			detail = "The body has a member that is not known here."
 			faults = append(faults, web.FieldError{Pointer: "/" + text.Cut(name, 64), Detail: "not known"})
+			continue
+		}
+		if name == "attributes" && may(account.AttributePrefix) {
+			var attributes map[string]jsontext.Value
+			if json.Unmarshal(in[name], &attributes) != nil {
+				faults = append(faults, web.FieldError{Pointer: "/attributes", Detail: "must be an object"})
+			}
+			for _, attribute := range slices.Sorted(maps.Keys(attributes)) {
+				read(account.AttributePrefix+attribute, attributes[attribute])
+			}
 			continue
 		}
 		if name != "address" || !slices.Contains(known, "address.country") {

@@ -55,6 +55,7 @@ type apiOptions struct {
 	Alg        *string  `enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its tokens: RS256, ES256 or EdDSA. Default: ES256 if the service has a key for it, else RS256."`
 	Client     []string `placeholder:"ID" help:"A client that may use it. Repeatable."`
 	AllClients *bool    `negatable:"" help:"Let every client use it."`
+	Claim      []string `sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own in its tokens: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}. Repeatable."`
 }
 
 // apiScopes reads the values of a flag such as --scope.
@@ -76,7 +77,12 @@ func scopeNames(scopes []provider.APIScope) (names []string) {
 	return names
 }
 
-func (o *apiOptions) apply(a *provider.API) error {
+// claims returns the given rules, none for an empty value.
+func (o *apiOptions) claims() []string {
+	return slices.DeleteFunc(slices.Clone(o.Claim), func(s string) bool { return s == "" })
+}
+
+func (o *apiOptions) apply(p *program, st *store.Store, a *provider.API) error {
 	scopes, err := apiScopes("scope", o.Scope)
 	if err != nil {
 		return err
@@ -96,7 +102,17 @@ func (o *apiOptions) apply(a *provider.API) error {
 	if a.AllClients && len(o.Client) == 0 {
 		a.Clients = nil
 	}
-	return nil
+	if o.Claim != nil {
+		a.Claims = o.claims()
+	}
+	if len(o.Claim) == 0 {
+		return nil
+	}
+	settings, err := st.Settings(p.ctx)
+	if err != nil {
+		return err
+	}
+	return provider.CheckClaims(a.Claims, settings)
 }
 
 // inAPIFlags names the flag where a registration breaks a rule.
@@ -112,7 +128,7 @@ func inAPIFlags(err error) error {
 func apiFlag(member string) string {
 	return map[string]string{
 		"resource": "the URI", "name": "--name", "scopes": "--scope",
-		"lifetime": "--lifetime", "alg": "--alg", "clients": "--client",
+		"lifetime": "--lifetime", "alg": "--alg", "clients": "--client", "claims": "--claim",
 	}[member]
 }
 
@@ -128,6 +144,7 @@ type apiDocument struct {
 	Algorithm  string              `json:"alg,omitempty"`
 	AllClients bool                `json:"all_clients"`
 	Clients    []string            `json:"clients"`
+	Claims     []string            `json:"claims,omitempty"`
 	CreatedAt  string              `json:"created_at"`
 }
 
@@ -136,6 +153,7 @@ func apiDocumentOf(a *provider.API, secret string) apiDocument {
 		URI: a.URI, Name: a.Name, ID: a.ID, Secret: secret,
 		Scopes: listed(a.Scopes), Token: "jwt", Lifetime: int(a.Lifetime / time.Second), Algorithm: a.Algorithm,
 		AllClients: a.AllClients, Clients: listed(a.Clients), CreatedAt: a.CreatedAt.Format(time.RFC3339),
+		Claims: a.Claims,
 	}
 	if a.Opaque {
 		d.Token = "opaque"
@@ -159,6 +177,9 @@ func (o output) printAPI(p *program, a *provider.API, secret string) error {
 	labels := pairs{
 		{"URI", d.URI}, {"name", d.Name}, {"introspection id", d.ID}, {"introspection secret", onlyNow(secret)},
 		{"tokens", d.Token}, {"lifetime", a.Lifetime.String()}, {"signed with", d.Algorithm}, {"clients", d.clients()},
+	}
+	for _, rule := range d.Claims {
+		labels = append(labels, [2]string{"claim", rule})
 	}
 	for _, s := range d.Scopes {
 		labels = append(labels, [2]string{"scope", s.Name + "  " + s.Sentence})
@@ -193,7 +214,7 @@ func (*addAPICommand) Help() string {
 func (c *addAPICommand) Run(p *program) error {
 	a, secret := provider.NewAPI(c.URI, c.Name, time.Now())
 	return c.withStore(p, func(st *store.Store) error {
-		if err := c.apply(a); err != nil {
+		if err := c.apply(p, st, a); err != nil {
 			return err
 		}
 		if err := st.CreateAPI(p.ctx, a, operator(account.RegisterAPI, a.URI, "")); errors.Is(err, provider.ErrAPIExists) {
@@ -255,6 +276,8 @@ type apiUpdate struct {
 	RemoveScope  []string `sep:"none" placeholder:"NAME" help:"Remove a scope. Repeatable."`
 	AddClient    []string `placeholder:"ID" help:"Let one more client use it. Repeatable."`
 	RemoveClient []string `placeholder:"ID" help:"No longer let a client use it. Repeatable."`
+	AddClaim     []string `sep:"none" placeholder:"NAME=VALUE" help:"Add a claim of its own. Repeatable."`
+	RemoveClaim  []string `sep:"none" placeholder:"NAME=VALUE" help:"Remove a claim of its own. Repeatable."`
 	ClearScope   bool     `help:"Remove all of its scopes."`
 	ClearClient  bool     `help:"No longer let any client use it."`
 }
@@ -266,6 +289,13 @@ func (c *apiUpdate) edit(a *provider.API) error {
 		return err
 	}
 	scopes, clients := listEdit{scopeNames(added), c.RemoveScope}, listEdit{c.AddClient, c.RemoveClient}
+	claims := listEdit{c.AddClaim, c.RemoveClaim}
+	if err := claims.eitherOr("claim", c.Claim != nil); err != nil {
+		return err
+	}
+	if a.Claims, err = claims.apply("claim", a.Claims); err != nil {
+		return err
+	}
 	if err := scopes.eitherOr("scope", len(c.Scope) > 0 || c.ClearScope); err != nil {
 		return err
 	}
@@ -298,6 +328,7 @@ func (c *apiUpdate) replaced(a *provider.API) []replacement {
 	}
 	return []replacement{
 		{"scope", scopeNames(a.Scopes), scopeNames(given)}, {"client", clients, c.Client},
+		{"claim", a.Claims, c.claims()},
 	}
 }
 
@@ -323,7 +354,7 @@ func (c *updateAPICommand) Run(p *program) error {
 		if c.ClearClient {
 			a.Clients, a.AllClients = nil, false
 		}
-		if err := c.apply(a); err != nil {
+		if err := c.apply(p, st, a); err != nil {
 			return err
 		}
 		if err := confirmReplacements(p, c.Yes, replaced...); err != nil {

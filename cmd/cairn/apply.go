@@ -355,7 +355,7 @@ func (a *applier) api(e *entry) error {
 		n.ID, n.Secrets, n.CreatedAt, n.Managed = old.ID, old.Secrets, old.CreatedAt, old.Managed
 	}
 	n.Name = cmp.Or(k.Name, n.URI)
-	if err := k.apiOptions.apply(n); err != nil {
+	if err := k.apiOptions.apply(a.p, a.st, n); err != nil {
 		return err
 	}
 	slices.Sort(n.Clients)

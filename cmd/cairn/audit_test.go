@@ -99,6 +99,8 @@ func TestChangingCommandsAreInTheAuditLog(t *testing.T) {
 		{"join accept", "first --note Hello --smtp-url smtp://127.0.0.1", "join.accept", "", ""},
 		{"join refuse", "second --smtp-url smtp://127.0.0.1", "join.refuse", "", ""},
 		{"user add", "ada --generate-password", "user.create", "ada", ""},
+		{"settings set", "attributes member_number", "settings.update", "settings", "attributes"},
+		{"user set", "ada member_number=4711", "user.amend", "ada", "attributes.member_number"},
 		{"user update", "ada --display-name Countess", "user.amend", "ada", "display_name"},
 		{"user flags", "ada +admin", "user.flags", "ada", "admin=on"},
 		{"user suspend", "ada", "user.suspend", "ada", ""},

@@ -783,6 +783,8 @@ var undoLastMigrations = []string{
 	"DROP INDEX users_invite", "ALTER TABLE users DROP COLUMN invite", "ALTER TABLE invites DROP COLUMN uses", "ALTER TABLE invites DROP COLUMN used", "ALTER TABLE invites DROP COLUMN flags",
 	"ALTER TABLE invites DROP COLUMN domain", "ALTER TABLE invites DROP COLUMN by_admin",
 	"DROP INDEX invites_used_by", "ALTER TABLE invites DROP COLUMN mailed_to",
+	"ALTER TABLE clients DROP COLUMN access_lifetime", "ALTER TABLE clients DROP COLUMN refresh_lifetime", "ALTER TABLE clients DROP COLUMN refresh_max_lifetime",
+	"ALTER TABLE clients DROP COLUMN claims", "ALTER TABLE clients DROP COLUMN claim_in", "ALTER TABLE clients DROP COLUMN require_all",
 	"DROP INDEX passkeys_rp_id", "ALTER TABLE passkeys DROP COLUMN rp_id", "ALTER TABLE recovery_codes DROP COLUMN name",
 	"ALTER TABLE consents DROP COLUMN session_id", "ALTER TABLE invites DROP COLUMN session_id", "ALTER TABLE invites DROP COLUMN stale", "ALTER TABLE totp DROP COLUMN session_id",
 	"ALTER TABLE passkeys DROP COLUMN session_id", "ALTER TABLE recovery_codes DROP COLUMN session_id", "ALTER TABLE email_changes DROP COLUMN session_id", "ALTER TABLE audit DROP COLUMN session_id",

@@ -65,26 +65,32 @@ type clientOptions struct {
 	BackchannelLogoutURI   *string  `name:"backchannel-logout-uri" placeholder:"URI" help:"URI for logout tokens when a session ends."`
 	BackchannelPrivate     *bool    `name:"allow-private-backchannel" negatable:"" help:"Send logout tokens also to private and local addresses."`
 
-	Public            *bool    `negatable:"" help:"It cannot keep a secret (browser, phone, CLI): PKCE is required."`
-	Scopes            []string `name:"scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scopes it may request; all if not given. Repeatable."`
-	AuthMethod        *string  `name:"auth-method" enum:"any,client_secret_basic,client_secret_post,private_key_jwt" placeholder:"METHOD" help:"How it authenticates: any (client_secret_basic or client_secret_post), one of these two, or private_key_jwt."`
-	JWKSFile          *string  `name:"jwks-file" placeholder:"FILE" help:"Public JWK Set for private_key_jwt, - for standard input."`
-	RequirePKCE       *bool    `name:"require-pkce" negatable:"" help:"Refuse requests without a code challenge."`
-	RequireFlag       *string  `name:"require-flag" once:"" placeholder:"FLAG" help:"Allow only users with this access flag; one flag."`
-	RequireACR        *string  `name:"require-acr" once:"" enum:"2,phr," placeholder:"CLASS" help:"Require two factors (2) or a passkey (phr)."`
-	RefreshGrace      *period  `name:"refresh-grace" placeholder:"DURATION" help:"How long a used refresh token still works, for clients that refresh in parallel: 0s to 60s."`
-	ClientCredentials *bool    `name:"client-credentials" negatable:"" help:"Let it request tokens for itself (client_credentials)."`
-	DeviceGrant       *bool    `name:"device" negatable:"" help:"Allow sign-in by a code typed on another device (RFC 8628)."`
-	Profile           *string  `name:"profile" enum:"fapi2," placeholder:"PROFILE" help:"Enforce a profile: fapi2 is the FAPI 2.0 Security Profile (pushed requests, private_key_jwt, DPoP, no refresh token rotation)."`
-	DPoPBound         *bool    `name:"dpop" negatable:"" help:"Require DPoP: tokens are bound to a key (RFC 9449)."`
-	Trusted           *bool    `negatable:"" help:"First party: no consent page."`
-	IDTokenAlg        *string  `name:"id-token-alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its ID tokens and logout tokens: RS256, ES256 or EdDSA. The service needs a key for it."`
-	IDTokenClaims     *bool    `name:"id-token-claims" negatable:"" help:"Also put the claims of the granted scopes into the ID token, not only into userinfo. On for a new client."`
-	OptionalScopes    []string `name:"optional-scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scope that users may decline at consent. Repeatable."`
-	HomeURI           *string  `name:"home-uri" placeholder:"URL" help:"Home page; lists it on the Apps page of all who may use it."`
-	InitiateLoginURI  *string  `name:"initiate-login-uri" placeholder:"URL" help:"Page that starts a sign-in (initiate_login_uri): the way back for people whose sign-in took an hour."`
-	LogoFile          *string  `placeholder:"FILE" help:"Its logo: a PNG or WebP of at most 64 KiB and 1024 pixels a side, - for standard input."`
-	Groups            []string `name:"group" sep:"none" commas:"" placeholder:"FLAG" help:"A flag that its groups claim may contain; all but admin if none is given. Repeatable."`
+	Public             *bool    `negatable:"" help:"It cannot keep a secret (browser, phone, CLI): PKCE is required."`
+	Scopes             []string `name:"scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scopes it may request; all if not given. Repeatable."`
+	AuthMethod         *string  `name:"auth-method" enum:"any,client_secret_basic,client_secret_post,private_key_jwt" placeholder:"METHOD" help:"How it authenticates: any (client_secret_basic or client_secret_post), one of these two, or private_key_jwt."`
+	JWKSFile           *string  `name:"jwks-file" placeholder:"FILE" help:"Public JWK Set for private_key_jwt, - for standard input."`
+	RequirePKCE        *bool    `name:"require-pkce" negatable:"" help:"Refuse requests without a code challenge."`
+	RequireFlags       []string `name:"require-flag" sep:"none" commas:"" placeholder:"FLAG" help:"Allow only users with this access flag, or with one of several. Repeatable."`
+	RequireAll         *bool    `name:"require-all" negatable:"" help:"Allow only users with all of the required flags."`
+	RequireACR         *string  `name:"require-acr" once:"" enum:"2,phr," placeholder:"CLASS" help:"Require two factors (2) or a passkey (phr)."`
+	RefreshGrace       *period  `name:"refresh-grace" placeholder:"DURATION" help:"How long a used refresh token still works, for clients that refresh in parallel: 0s to 60s."`
+	AccessLifetime     *period  `name:"access-token-lifetime" placeholder:"DURATION" help:"Lifetime of its access tokens, 5m to 24h; an API may have it shorter. 0s: 1h."`
+	RefreshLifetime    *period  `name:"refresh-token-lifetime" placeholder:"DURATION" help:"Lifetime of a refresh token since its last use, 1d to 90d. 0s: 30d."`
+	RefreshMaxLifetime *period  `name:"refresh-token-max-lifetime" placeholder:"DURATION" help:"After what time since the sign-in refresh tokens end, at most 365d. 0s: never."`
+	ClientCredentials  *bool    `name:"client-credentials" negatable:"" help:"Let it request tokens for itself (client_credentials)."`
+	DeviceGrant        *bool    `name:"device" negatable:"" help:"Allow sign-in by a code typed on another device (RFC 8628)."`
+	Profile            *string  `name:"profile" enum:"fapi2," placeholder:"PROFILE" help:"Enforce a profile: fapi2 is the FAPI 2.0 Security Profile (pushed requests, private_key_jwt, DPoP, no refresh token rotation)."`
+	DPoPBound          *bool    `name:"dpop" negatable:"" help:"Require DPoP: tokens are bound to a key (RFC 9449)."`
+	Trusted            *bool    `negatable:"" help:"First party: no consent page."`
+	IDTokenAlg         *string  `name:"id-token-alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its ID tokens and logout tokens: RS256, ES256 or EdDSA. The service needs a key for it."`
+	IDTokenClaims      *bool    `name:"id-token-claims" negatable:"" help:"Also put the claims of the granted scopes into the ID token, not only into userinfo. On for a new client."`
+	OptionalScopes     []string `name:"optional-scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scope that users may decline at consent. Repeatable."`
+	HomeURI            *string  `name:"home-uri" placeholder:"URL" help:"Home page; lists it on the Apps page of all who may use it."`
+	InitiateLoginURI   *string  `name:"initiate-login-uri" placeholder:"URL" help:"Page that starts a sign-in (initiate_login_uri): the way back for people whose sign-in took an hour."`
+	LogoFile           *string  `placeholder:"FILE" help:"Its logo: a PNG or WebP of at most 64 KiB and 1024 pixels a side, - for standard input."`
+	Groups             []string `name:"group" sep:"none" commas:"" placeholder:"FLAG" help:"A flag that its groups claim may contain; all but admin if none is given. Repeatable."`
+	Claims             []string `name:"claim" sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}. The first that fits gives the value. Repeatable."`
+	ClaimIn            []string `name:"claim-in" sep:"none" commas:"" placeholder:"PLACE" help:"Where its own claims are: id_token, userinfo, access_token. By default where those of scopes are. Repeatable."`
 
 	AllowInsecureRedirect *bool `name:"allow-insecure-redirect" negatable:"" help:"Accept http redirect URIs to hosts of a trusted network."`
 }
@@ -129,14 +135,14 @@ func (o *clientOptions) apply(p *program, st *store.Store, c *provider.Client) e
 	}
 	var given provider.Client
 	assign(&given, *o)
-	if len(given.Groups) == 0 && given.RequireFlag == "" {
+	if len(given.Groups)+len(given.RequireFlags)+len(given.Claims) == 0 {
 		return nil
 	}
 	settings, err := st.Settings(p.ctx)
 	if err != nil {
 		return err
 	}
-	return given.CheckFlags(settings.Flags)
+	return given.CheckFlags(settings)
 }
 
 // assign sets the fields of a client that have the name of a given flag. A flag that is not given is
@@ -372,15 +378,22 @@ type clientDocument struct {
 	Secret string `json:"client_secret,omitempty"`
 	Public bool   `json:"public"`
 	provider.Client
-	RefreshGrace int    `json:"refresh_grace_seconds"`
-	Logo         string `json:"logo,omitempty"` // hash of the stored picture
+	RequireFlag        string `json:"require_flag,omitempty"` // several: with "or" or "and" between them
+	RefreshGrace       int    `json:"refresh_grace_seconds"`
+	AccessLifetime     int    `json:"access_token_lifetime_seconds,omitempty"`
+	RefreshLifetime    int    `json:"refresh_token_lifetime_seconds,omitempty"`
+	RefreshMaxLifetime int    `json:"refresh_token_max_lifetime_seconds,omitempty"`
+	Logo               string `json:"logo,omitempty"` // hash of the stored picture
 }
 
 // clientDocumentOf returns the document of a client; secret is a new one, or empty.
 func clientDocumentOf(c *provider.Client, secret string) clientDocument {
 	d := clientDocument{
 		ID: c.ID, Secret: secret, Public: c.IsPublic(), Client: *c, RefreshGrace: int(c.RefreshGrace / time.Second),
-		Logo: c.Logo.Hash,
+		Logo: c.Logo.Hash, RequireFlag: c.RequiredFlags(),
+		AccessLifetime:     int(c.AccessLifetime / time.Second),
+		RefreshLifetime:    int(c.RefreshLifetime / time.Second),
+		RefreshMaxLifetime: int(c.RefreshMaxLifetime / time.Second),
 	}
 	d.RequirePKCE, d.IDTokenAlg, d.Secrets = c.NeedsPKCE(), c.IDTokenAlgorithm(), listed(c.Secrets)
 	for _, list := range []*[]string{&d.RedirectURIs, &d.PostLogoutRedirectURIs, &d.Scopes} {
@@ -410,9 +423,11 @@ func (d clientDocument) groupNames() string {
 // printClient prints all of a client; secret is a new one, or empty.
 func (o output) printClient(p *program, c *provider.Client, secret string) error {
 	r := clientDocumentOf(c, secret)
-	grace := ""
-	if c.RefreshGrace > 0 {
-		grace = c.RefreshGrace.String()
+	lifetime := func(d time.Duration) string {
+		if d == 0 {
+			return ""
+		}
+		return d.String()
 	}
 	var options []string
 	for _, option := range []struct {
@@ -442,8 +457,14 @@ func (o output) printClient(p *program, c *provider.Client, secret string) error
 		{"required flag", r.RequireFlag}, {"required acr", r.RequireACR},
 		{"profile", r.Profile}, {"optional scopes", strings.Join(r.OptionalScopes, " ")}, {"home URI", r.HomeURI},
 		{"login URI", r.InitiateLoginURI},
-		{"logo", r.Logo}, {"groups", r.groupNames()}, {"ID tokens", r.IDTokenAlg}, {"refresh grace", grace},
+		{"claims in", strings.Join(r.ClaimIn, " ")},
+		{"logo", r.Logo}, {"groups", r.groupNames()}, {"ID tokens", r.IDTokenAlg}, {"refresh grace", lifetime(c.RefreshGrace)},
+		{"access tokens", lifetime(c.AccessLifetime)}, {"refresh tokens", lifetime(c.RefreshLifetime)},
+		{"refresh until", lifetime(c.RefreshMaxLifetime)},
 		{"options", strings.Join(options, ", ")}, {"keys", strings.Join(keys, ", ")},
+	}
+	for _, rule := range r.Claims {
+		labels = append(labels, [2]string{"claim", rule})
 	}
 	for _, s := range r.Secrets {
 		text := "from " + s.CreatedAt.Format(time.RFC3339)
@@ -520,7 +541,7 @@ type clearOptions struct {
 	PostLogoutRedirectURIs bool `name:"clear-post-logout-redirect-uri" hidden:""`
 	BackchannelLogoutURI   bool `name:"clear-backchannel-logout-uri" hidden:""`
 	Profile                bool `name:"clear-profile" hidden:""`
-	RequireFlag            bool `name:"clear-require-flag" hidden:""`
+	RequireFlags           bool `name:"clear-require-flag" hidden:""`
 	RequireACR             bool `name:"clear-require-acr" hidden:""`
 	OptionalScopes         bool `name:"clear-optional-scope" hidden:""`
 	HomeURI                bool `name:"clear-home-uri" hidden:""`

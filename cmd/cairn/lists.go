@@ -89,6 +89,8 @@ type clientLists struct {
 	PostLogoutRedirectURIs []string `name:"post-logout-redirect-uri" sep:"none" placeholder:"URI" help:"${verb} a redirect URI after logout. Repeatable."`
 	Scopes                 []string `name:"scope" sep:"none" commas:"" placeholder:"SCOPE" help:"${verb} a scope. Repeatable."`
 	OptionalScopes         []string `name:"optional-scope" sep:"none" commas:"" placeholder:"SCOPE" help:"${verb} an optional scope. Repeatable."`
+	RequireFlags           []string `name:"require-flag" sep:"none" commas:"" placeholder:"FLAG" help:"${verb} a required flag. Repeatable."`
+	Claims                 []string `name:"claim" sep:"none" placeholder:"NAME=VALUE" help:"${verb} a claim of its own. Repeatable."`
 	Groups                 []string `name:"group" sep:"none" commas:"" placeholder:"FLAG" help:"${verb} a flag of the groups claim. Repeatable."`
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -20,6 +21,7 @@ type userCommand struct {
 	List      listUsersCommand     `cmd:"" reads:"" help:"List the users."`
 	Show      showUserCommand      `cmd:"" reads:"" help:"Show a user with their sessions and applications."`
 	Update    updateUserCommand    `cmd:"" help:"Update a user's name, email address and profile."`
+	Set       setUserCommand       `cmd:"" help:"Set a user's attributes (NAME=VALUE), which the setting attributes declares."`
 	Flags     userFlagsCommand     `cmd:"" help:"Turn a user's access flags on (+FLAG) and off (-FLAG)."`
 	Suspend   suspendUserCommand   `cmd:"" help:"Lock a user out at once: sessions, codes and tokens end."`
 	Unsuspend unsuspendUserCommand `cmd:"" help:"Let a user sign in again."`
@@ -274,7 +276,28 @@ func userLabels(u account.User) pairs {
 			labels = append(labels, [2]string{"address." + m[0], strings.ReplaceAll(m[1], "\n", " / ")})
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(f.Attributes)) {
+		labels = append(labels, [2]string{account.AttributePrefix + name, f.Attributes[name]})
+	}
 	return labels
+}
+
+type setUserCommand struct {
+	oneUser
+	Values []string `arg:"" sep:"none" placeholder:"NAME=VALUE" help:"Attribute and its value; an empty value clears it."`
+}
+
+// Run sets the given attributes, all of them or none.
+func (c *setUserCommand) Run(p *program) error {
+	change := account.UserChange{}
+	for _, text := range c.Values {
+		name, value, ok := strings.Cut(text, "=")
+		if _, twice := change[account.AttributePrefix+name]; !ok || twice {
+			return usagef("%q: write each attribute once, as member_number=4711; member_number= clears it", text)
+		}
+		change[account.AttributePrefix+name] = value
+	}
+	return c.amend(p, change)
 }
 
 type updateUserCommand struct {
@@ -298,6 +321,11 @@ func (c *updateUserCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
+	return c.amend(p, change)
+}
+
+// amend makes the change and prints the user.
+func (c oneUser) amend(p *program, change account.UserChange) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
 		u, err := users.Amend(p.ctx, account.Operator(), u, change)
 		if problem := (*web.Problem)(nil); errors.As(err, &problem) && len(problem.Errors) > 0 {

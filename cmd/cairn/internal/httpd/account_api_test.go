@@ -48,7 +48,7 @@ func TestFormOfTheAnswers(t *testing.T) {
 	bothInstallations(t, func(t *testing.T, s *service) {
 		s.addUser("keeper", "admin", "activity")
 		s.addUser("bob", "activity")
-		s.addClient("app", func(c *provider.Client) { c.RequireFlag = "activity" })
+		s.addClient("app", func(c *provider.Client) { c.RequireFlags = []string{"activity"} })
 		b := s.visitor()
 		const (
 			flags   = "{activity:b admin:b}"

@@ -729,7 +729,7 @@ func TestUserWithoutTheRequiredFlag(t *testing.T) {
 	s := startService(t, serviceOptions{})
 	s.addUser("ada", "activity")
 	u := s.addUser("bob")
-	rp := s.app("app", func(c *provider.Client) { c.RequireFlag = "activity" })
+	rp := s.app("app", func(c *provider.Client) { c.RequireFlags = []string{"activity"} })
 	wantAnswer(t, "without the flag", s.browser().authorize(rp.authURL(), "bob"), "access_denied")
 	if _, err := s.store.SetFlags(t.Context(), u.Sub, map[string]bool{"activity": true}, time.Now(), operator(account.SetFlags, "bob", "")); err != nil {
 		t.Fatal(err)
@@ -786,7 +786,7 @@ func TestErrorBodiesAndRedirects(t *testing.T) {
 	s := startService(t, serviceOptions{})
 	s.addUser("ada")
 	secret := s.addClient("app", nil)
-	s.addClient("flagged", func(c *provider.Client) { c.RequireFlag = "activity" })
+	s.addClient("flagged", func(c *provider.Client) { c.RequireFlags = []string{"activity"} })
 	s.addClient("public", func(c *provider.Client) { c.AuthMethod = provider.AuthNone })
 	rp := s.relyingParty("app", secret)
 	b, token := s.signedInTokens(rp, "ada")

@@ -136,7 +136,7 @@ func TestDeviceIsRefused(t *testing.T) {
 	now := time.Now()
 	s := startDevices(t, serviceOptions{Now: func() time.Time { return now }})
 	s.addClient("members", func(c *provider.Client) {
-		c.DeviceGrant, c.RequireFlag, c.AuthMethod = true, account.FlagAdmin, provider.AuthNone
+		c.DeviceGrant, c.RequireFlags, c.AuthMethod = true, []string{account.FlagAdmin}, provider.AuthNone
 	})
 	b := s.browser()
 	d := s.startDevice("tool", "", nil)

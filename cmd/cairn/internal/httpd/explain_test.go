@@ -54,7 +54,7 @@ func TestExplainAgreesWithTheEndpoint(t *testing.T) {
 	rp := s.app("app", func(c *provider.Client) { c.Scopes = []string{"openid", "profile", "offline_access"} })
 	s.addClient("phone", func(c *provider.Client) { c.AuthMethod = provider.AuthNone })
 	s.addClient("strict", func(c *provider.Client) { c.RequirePKCE = true })
-	s.addClient("members", func(c *provider.Client) { c.RequireFlag, c.Trusted = "activity", true })
+	s.addClient("members", func(c *provider.Client) { c.RequireFlags, c.Trusted = []string{"activity"}, true })
 	_, token := s.signedInTokens(s.relyingParty("members", s.addClientSecret("members")), "ada")
 	hint := rawIDToken(token)
 	at := func(id string, more ...string) string {
@@ -67,7 +67,7 @@ func TestExplainAgreesWithTheEndpoint(t *testing.T) {
 		"method alone": rp.authURL("code_challenge", ""), "token": rp.authURL("response_type", "token"), "no type": rp.authURL("response_type", ""),
 		"form_post with a broken state": rp.authURL("response_mode", "form_post", "state", "a\r\nb"), "fragment": rp.authURL("response_mode", "fragment"),
 		"prompt none before consent": at("strict", "prompt", "none"), "prompt none after consent": rp.authURL("prompt", "none"), "prompt login": rp.authURL("prompt", "login"),
-		"prompt consent": rp.authURL("prompt", "consent"), "prompt odd": rp.authURL("prompt", "create"), "prompt none login": rp.authURL("prompt", "none login"),
+		"prompt consent": rp.authURL("prompt", "consent"), "prompt odd": rp.authURL("prompt", "odd"), "prompt none login": rp.authURL("prompt", "none login"),
 		"prompt none and max_age 0": rp.authURL("prompt", "none", "max_age", "0"), "max_age 0": rp.authURL("max_age", "0"), "max_age odd": rp.authURL("max_age", "soon"),
 		"request": rp.authURL("request", "a.b.c"), "request_uri": rp.authURL("request_uri", "https://evil.example/"), "registration": rp.authURL("registration", "{}"),
 		"state twice": rp.authURL() + "&state=again", "client twice": rp.authURL() + "&client_id=app", "extra": rp.authURL("extra", "1"), "no scope": rp.authURL("scope", ""),
@@ -196,7 +196,7 @@ func TestExplainNamesTheSlip(t *testing.T) {
 func TestExplainAgreesWithTheAnswersOfADevice(t *testing.T) {
 	s := startDevices(t, serviceOptions{})
 	s.addClient("members", func(c *provider.Client) {
-		c.DeviceGrant, c.RequireFlag, c.AuthMethod = true, account.FlagAdmin, provider.AuthNone
+		c.DeviceGrant, c.RequireFlags, c.AuthMethod = true, []string{account.FlagAdmin}, provider.AuthNone
 	})
 	s.addClient("page", func(c *provider.Client) { c.AuthMethod = provider.AuthNone })
 	s.addAPI(trails, "Trails", func(a *provider.API) { a.Clients = []string{"tool"} })

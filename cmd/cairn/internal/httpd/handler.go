@@ -266,7 +266,7 @@ func Administration(o Options) admin.Options {
 			use := uses[c.ID]
 			rows = append(rows, templates.ApplicationRow{
 				ID: c.ID, Name: c.Name, Public: c.IsPublic(), Trusted: c.Trusted,
-				RequireFlag: c.RequireFlag, RequireACR: c.RequireACR, HomeURI: c.HomeURI, Logo: c.Logo.Hash,
+				RequireFlags: c.RequireFlags, RequireAll: c.RequireAll, Claims: c.Claims, RequireACR: c.RequireACR, HomeURI: c.HomeURI, Logo: c.Logo.Hash,
 				RedirectURIs: c.RedirectURIs, Scopes: c.Scopes, Optional: c.OptionalScopes,
 				Users: use.Users, ManyUsers: use.Users >= account.ManyUsers,
 				CreatedAt: c.CreatedAt, LastUsedAt: use.LastAt,
@@ -279,7 +279,7 @@ func Administration(o Options) admin.Options {
 		for _, a := range apis {
 			row := templates.APIRow{
 				APIItem: templates.APIItem{Name: a.Name, URI: a.URI},
-				Opaque:  a.Opaque, All: a.AllClients, Clients: a.Clients,
+				Opaque:  a.Opaque, All: a.AllClients, Clients: a.Clients, Claims: a.Claims,
 			}
 			for _, s := range a.Scopes {
 				row.Scopes = append(row.Scopes, templates.ScopeItem{Name: s.Name, Sentence: s.Sentence})

@@ -14,6 +14,7 @@ import (
 func (m *middleware) publicPath(path string) bool {
 	switch strings.TrimPrefix(path, m.base) {
 	case "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/jwks.json",
+		"/.well-known/webfinger",
 		"/openapi.yaml", "/oauth2/token", "/oauth2/userinfo", "/oauth2/revoke", "/oauth2/introspect":
 		return true
 	}

@@ -164,7 +164,7 @@ func TestWrongRequestIsNotPushed(t *testing.T) {
 		"request_uri": {[]string{"request_uri", requestURIPrefix + "x"}, "invalid_request"}, "request": {[]string{"request", "a.b.c"}, "invalid_request"}, "registration": {[]string{"registration", "{}"}, "invalid_request"},
 		"response_type": {[]string{"response_type", "token"}, "unsupported_response_type"}, "no response_type": {[]string{"response_type", ""}, "invalid_request"}, "response_mode": {[]string{"response_mode", "web_message"}, "unsupported_response_mode"},
 		"plain": {[]string{"code_challenge_method", "plain"}, "invalid_request"}, "no method": {[]string{"code_challenge_method", ""}, "invalid_request"}, "short challenge": {[]string{"code_challenge", "x"}, "invalid_request"},
-		"prompt": {[]string{"prompt", "create"}, "invalid_request"}, "max_age": {[]string{"max_age", "x"}, "invalid_request"}, "claims": {[]string{"claims", "{"}, "invalid_request"}, "too long": {[]string{"state", strings.Repeat("a", 5000)}, "invalid_request"},
+		"prompt": {[]string{"prompt", "odd"}, "invalid_request"}, "max_age": {[]string{"max_age", "x"}, "invalid_request"}, "claims": {[]string{"claims", "{"}, "invalid_request"}, "too long": {[]string{"state", strings.Repeat("a", 5000)}, "invalid_request"},
 	} {
 		wantOAuthError(t, name, s.clientPost("par", "app", secret, rp.pushed(c.change...)), http.StatusBadRequest, c.want)
 	}

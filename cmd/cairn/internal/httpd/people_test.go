@@ -128,7 +128,9 @@ func TestAppsPageShowsWhatThePersonMayUse(t *testing.T) {
 	s := startService(t, serviceOptions{})
 	s.addUser("ada", "activity")
 	home := func(id, flag string) func(*provider.Client) {
-		return func(c *provider.Client) { c.HomeURI, c.RequireFlag = "https://"+id+".example.org/start?a=1", flag }
+		return func(c *provider.Client) {
+			c.HomeURI, c.RequireFlags = "https://"+id+".example.org/start?a=1", strings.Fields(flag)
+		}
 	}
 	var file bytes.Buffer
 	noError(t, png.Encode(&file, image.NewGray(image.Rect(0, 0, 9, 9))))

@@ -53,7 +53,7 @@ func TestAuthorizationErrorNamesTheParameter(t *testing.T) {
 		"no method":       {[]string{"code_challenge_method", ""}, "code_challenge_method", "code_challenge_method: It must be S256; without it the method is plain."},
 		"short challenge": {[]string{"code_challenge", "abc"}, "code_challenge", "code_challenge: S256 gives 43 characters of A-Z, a-z, 0-9, - and _: the SHA-256 of the verifier in base64url without =."},
 		"no challenge":    {[]string{"code_challenge", "", "client_id", "public", "redirect_uri", callbackOf("public")}, "code_challenge", "code_challenge: It is missing, and a public client has to send one (RFC 7636)."},
-		"prompt":          {[]string{"prompt", evil}, "prompt", "prompt: The values are none, login, consent, select_account, separated by spaces."},
+		"prompt":          {[]string{"prompt", evil}, "prompt", "prompt: The values are none, login, consent, select_account, create, separated by spaces."},
 		"prompt none":     {[]string{"prompt", "none login"}, "prompt", "prompt: none excludes other values (OpenID Connect Core section 3.1.2.1)."},
 		"max_age":         {[]string{"max_age", evil}, "max_age", "max_age: It must be a whole number of seconds."},
 		"claims":          {[]string{"claims", evil}, "claims", "claims: It must be a claims request as JSON (OpenID Connect Core section 5.5)."},
@@ -222,7 +222,7 @@ func TestPageSaysWhomAnApplicationIsFor(t *testing.T) {
 	contact := "keeper@example.org"
 	s.addUser("keeper", account.FlagAdmin)
 	needStatus(t, "contact", s.signedIn("keeper").api("PUT", "/api/admin/settings", map[string]string{"contact": contact}), 200)
-	rp := s.app("wiki", func(c *provider.Client) { c.Name, c.RequireFlag = "Wiki", "activity" })
+	rp := s.app("wiki", func(c *provider.Client) { c.Name, c.RequireFlags = "Wiki", []string{"activity"} })
 	b := s.browser()
 	got := b.get(b.get(rp.authURL()).Header.Get("Location"))
 	f := pageForm(t, got.Text)

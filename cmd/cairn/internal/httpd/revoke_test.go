@@ -203,7 +203,7 @@ func TestIntrospectionDescribesTheToken(t *testing.T) {
 func TestDeadTokenIsInactive(t *testing.T) {
 	s, db := startServiceWithDatabase(t, serviceOptions{})
 	ada, bob := s.addUser("ada", "activity"), s.addUser("bob", "activity")
-	rp := s.app("app", func(c *provider.Client) { c.RequireFlag = "activity" })
+	rp := s.app("app", func(c *provider.Client) { c.RequireFlags = []string{"activity"} })
 	b, token := s.signedInTokens(rp, "ada")
 	idToken := rawIDToken(token)
 	key, sig, _ := strings.Cut(token.AccessToken, ".")

@@ -167,7 +167,7 @@ func furnish(t *testing.T) *furnished {
 		})
 		s.browser().authorize(rp.authURL(), "ada")
 	}
-	s.addClient("minutes", func(c *provider.Client) { c.Name, c.RequireFlag = "Minutes of the board", account.FlagAdmin })
+	s.addClient("minutes", func(c *provider.Client) { c.Name, c.RequireFlags = "Minutes of the board", []string{account.FlagAdmin} })
 	ada, mia, keeper := s.signedIn("ada"), s.signedIn("mia"), s.signedIn("keeper")
 	code := ada.invite()
 	fields := url.Values{

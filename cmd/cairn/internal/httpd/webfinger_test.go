@@ -1,0 +1,71 @@
+package httpd
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cairn-id/cairn/config"
+)
+
+// WebFinger names the issuer for every account of the domain alike, and for no other.
+func TestWebFinger(t *testing.T) {
+	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.Issuer = "https://id.club.example/sso" }})
+	s.addUser("ada")
+	const issuer = `"links":[{"rel":"http://openid.net/specs/connect/1.0/issuer","href":"https://id.club.example/sso"}]`
+	root := strings.TrimSuffix(s.browser().base, "/sso")
+	for _, c := range []struct {
+		query  string
+		status int
+		want   string
+	}{
+		{"resource=acct:ada@club.example", 200, `{"subject":"acct:ada@club.example",` + issuer},
+		{"resource=acct:nobody@club.example", 200, `{"subject":"acct:nobody@club.example",` + issuer},
+		{"resource=mailto:ada@ID.club.example", 200, issuer}, {"resource=acct:ada@club.example&rel=http://openid.net/specs/connect/1.0/issuer", 200, issuer},
+		{"resource=acct:ada@club.example&rel=avatar", 200, `"links":[]`}, {"resource=acct:ada@club.example&rel=avatar&rel=http://openid.net/specs/connect/1.0/issuer", 200, issuer},
+		{"resource=acct:ada@example", 404, ""}, {"resource=acct:ada@other.example", 404, ""}, {"resource=acct:ada@notclub.example", 404, ""},
+		{"resource=acct:@club.example", 404, ""}, {"resource=https://club.example/ada", 404, ""},
+		{"", 400, ""}, {"resource=ada", 400, ""}, {"resource=acct:a@club.example&resource=acct:b@club.example", 400, ""},
+		{"resource=acct:" + strings.Repeat("a", 600) + "@club.example", 400, ""},
+	} {
+		got := s.browser().get(root+"/.well-known/webfinger?"+c.query, "Origin", "https://app.example", "Accept", "application/json")
+		if got.StatusCode != c.status || !strings.Contains(got.Text, c.want) || got.Header.Get("Access-Control-Allow-Origin") != "*" {
+			t.Errorf("%.80s: %d %s, %v", c.query, got.StatusCode, got.Text, got.Header)
+		}
+		if kind := got.Header.Get("Content-Type"); (c.status == 200) != (kind == "application/jrd+json") {
+			t.Errorf("%s: %s", c.query, kind)
+		}
+	}
+}
+
+// prompt=create leads to the page on which people join, and from there back to the application.
+func TestPromptCreateLeadsToRegistration(t *testing.T) {
+	s, rp := startApp(t, nil)
+	invite := s.signedIn("ada").invite()
+	meta := s.browser().get("/.well-known/openid-configuration").JSON(t)
+	if !slices.Contains(meta["prompt_values_supported"].([]any), any("create")) {
+		t.Errorf("discovery: %v", meta["prompt_values_supported"])
+	}
+	wantAnswer(t, "with none", answered(t, s.browser().get(rp.authURL("prompt", "create none"))), "invalid_request")
+	for name, b := range map[string]*browser{"signed out": s.browser(), "signed in": s.signedIn("ada")} {
+		next := b.get(rp.authURL("prompt", "create")).Header.Get("Location")
+		page := b.get(next)
+		if !strings.HasPrefix(next, "/register/?continue=") || pageName(t, page.Text) != "register" {
+			t.Fatalf("%s: %s, %s", name, next, page.Text)
+		}
+		if name == "signed in" {
+			continue
+		}
+		f := pageForm(t, page.Text)
+		for field, value := range map[string]string{"code": invite, "handle": "eve", "password": password, "display_name": "Eve"} {
+			f.values.Set(field, value)
+		}
+		got := answered(t, b.follow(b.postForm(f.action, f.values), "eve"))
+		wantAnswer(t, name, got, "code")
+		token, err := rp.exchange(got.Get("code"))
+		noError(t, err)
+		if info := s.userinfo(token.AccessToken); info["preferred_username"] != "eve" {
+			t.Errorf("%s: %v", name, info)
+		}
+	}
+}

@@ -1,0 +1,326 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// Own claims: rules of a client or an API, in the form NAME=VALUE or NAME=VALUE if FLAG. VALUE may
+// contain {fields} of the user. Of the rules for one claim, the first that fits gives its value.
+//
+// What a rule tells of a user, a field or whether they have a flag, needs their consent: it is an entry
+// of the consent beside the scopes, in braces, unless a scope of the request covers it. A grant stores
+// what was agreed to, so later rules tell nothing more to the tokens of an earlier grant.
+
+// Places of own claims (Client.ClaimIn).
+const (
+	claimInIDToken     = "id_token"
+	claimInUserInfo    = "userinfo"
+	claimInAccessToken = "access_token"
+)
+
+const (
+	maxClaimRules = 50
+	flagEntry     = "{flag:"
+	attributeOpen = "{attribute:"
+)
+
+// claimFields maps the fields of rules to the claims that they are read as.
+var claimFields = map[string]string{
+	"{sub}": "sub", "{handle}": "preferred_username", "{name}": "name", "{given_name}": "given_name",
+	"{family_name}": "family_name", "{nickname}": "nickname", "{email}": "email", "{phone_number}": "phone_number",
+	"{birthdate}": "birthdate", "{picture}": "picture", "{zoneinfo}": "zoneinfo", "{locale}": "locale",
+}
+
+// reservedClaims have a meaning that a rule must not change: they are registered for tokens, or
+// applications find accounts by them.
+var reservedClaims = []string{
+	"iss", "sub", "aud", "exp", "nbf", "iat", "auth_time", "nonce", "acr", "amr", "azp", "sid", "jti", "at_hash",
+	"c_hash", "s_hash", "sub_jwk", "cnf", "scope", "client_id", "status", "events", "act", "may_act", "active",
+	"token_type", "toe", "txn", "token_introspection", "email", "email_verified", "phone_number",
+	"phone_number_verified", "address", "groups", "updated_at", "_claim_names", "_claim_sources",
+}
+
+var (
+	claimNameForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:/-]{0,127}$`)
+	claimIfForm   = regexp.MustCompile(`^(.*\S) if ([a-z][a-z0-9_-]*)$`)
+	fieldForm     = regexp.MustCompile(`\{[^{}]*\}`)
+)
+
+// claimRule is a parsed rule.
+type claimRule struct {
+	name, value string
+	fields      []string // in value, with their braces
+	flag        string   // that the user must have, or empty
+}
+
+func parseClaimRule(rule string) (r claimRule) {
+	r.name, r.value, _ = strings.Cut(rule, "=")
+	r.name, r.value = strings.TrimSpace(r.name), strings.TrimSpace(r.value)
+	if m := claimIfForm.FindStringSubmatch(r.value); m != nil {
+		r.value, r.flag = m[1], m[2]
+	}
+	r.fields = fieldForm.FindAllString(r.value, -1)
+	return r
+}
+
+// always reports whether the rule fits every user.
+func (r claimRule) always() bool { return r.flag == "" && len(r.fields) == 0 }
+
+// entries returns what the rule needs consent for.
+func (r claimRule) entries() []string {
+	list := slices.DeleteFunc(slices.Clone(r.fields), func(f string) bool { return f == "{sub}" })
+	if r.flag != "" {
+		list = append(list, flagEntry+r.flag+"}")
+	}
+	return list
+}
+
+// attributeOf returns the attribute that a field or an entry of the consent names.
+func attributeOf(field string) (name string, ok bool) {
+	name, ok = strings.CutPrefix(field, attributeOpen)
+	return strings.TrimSuffix(name, "}"), ok
+}
+
+// checkClaimRules validates rules. The error is a *RegistrationError.
+func checkClaimRules(rules []string) error {
+	if len(rules) > maxClaimRules {
+		return &RegistrationError{"claims", "", fmt.Sprintf("at most %d rules", maxClaimRules)}
+	}
+	final := map[string]bool{}
+	for _, rule := range rules {
+		r := parseClaimRule(rule)
+		if why := r.fault(); why != "" {
+			return &RegistrationError{"claims", rule, why}
+		}
+		if final[r.name] {
+			return &RegistrationError{"claims", rule, "an earlier rule for " + r.name +
+				" fits everybody, so this one never would: give the rules in another order"}
+		}
+		final[r.name] = r.always()
+	}
+	return nil
+}
+
+// fault returns what is wrong with a rule, or "".
+func (r claimRule) fault() string {
+	lower := strings.ToLower(r.name) // some applications match names in any case
+	switch {
+	case !claimNameForm.MatchString(r.name):
+		return "write NAME=VALUE or NAME=VALUE if FLAG; a name is a letter and up to 127 letters, digits and _ . : / -"
+	case lower == "groups":
+		return "this claim has the flags of the user: --group names them"
+	case slices.Contains(reservedClaims, lower):
+		return "this claim has a meaning that applications rely on: choose another name"
+	}
+	if _, err := account.CheckReason(r.value); err != nil || r.value == "" {
+		return "a value has 1 to 200 characters, and no control characters"
+	}
+	for _, f := range r.fields {
+		name, attribute := attributeOf(f)
+		switch {
+		case attribute && account.CheckFlag(name) == nil:
+		case claimFields[f] == "":
+			return f + " is not a field: there are " + strings.Join(sortedFields(), " ") + " and {attribute:NAME}"
+		case lower == "preferred_username" && !slices.Contains([]string{"{sub}", "{handle}", "{email}"}, f):
+			// Whoever may choose it could take another's account.
+			return "people can give themselves any " + strings.Trim(f, "{}") +
+				": preferred_username takes {handle}, {email}, {sub} and {attribute:NAME}"
+		}
+	}
+	if strings.ContainsAny(fieldForm.ReplaceAllString(r.value, ""), "{}") {
+		return "a field is written in braces, such as {handle}, and other braces cannot be used"
+	}
+	return ""
+}
+
+func sortedFields() (names []string) {
+	for f := range claimFields {
+		names = append(names, f)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// CheckClaims checks that the settings have the flags and attributes of rules. The error is a
+// *RegistrationError.
+func CheckClaims(rules []string, v account.Settings) error {
+	for _, rule := range rules {
+		r := parseClaimRule(rule)
+		if r.flag != "" && !slices.Contains(v.Flags, r.flag) {
+			return &RegistrationError{"claims", rule, fmt.Sprintf(noSuchFlag, r.flag)}
+		}
+		for _, f := range r.fields {
+			if name, ok := attributeOf(f); ok && !slices.Contains(v.Attributes, name) {
+				return &RegistrationError{"claims", rule, fmt.Sprintf(
+					"there is no attribute %q here: cairn settings set attributes declares one", name)}
+			}
+		}
+	}
+	return nil
+}
+
+const noSuchFlag = "there is no flag %q here: cairn settings set flags adds one"
+
+// claimEntries returns what the rules of a client, and of those of the APIs that are named, need consent
+// for.
+func claimEntries(c *Client, list apis, resources []string) (entries []string) {
+	rules := c.Claims
+	for _, a := range list {
+		if len(a.Claims) > 0 && slices.Contains(resources, a.URI) {
+			rules = slices.Concat(rules, a.Claims)
+		}
+	}
+	for _, rule := range rules {
+		for _, e := range parseClaimRule(rule).entries() {
+			if !slices.Contains(entries, e) {
+				entries = append(entries, e)
+			}
+		}
+	}
+	return entries
+}
+
+// covers reports whether scopes tell the client what an entry of the consent does.
+func covers(c *Client, scopes []string, entry string) bool {
+	if flag, ok := strings.CutPrefix(entry, flagEntry); ok {
+		named := c.GroupsOf(account.User{Flags: []string{strings.TrimSuffix(flag, "}")}})
+		return slices.Contains(scopes, "groups") && len(named) > 0
+	}
+	scope := claimScope(claimFields[entry])
+	return scope != "" && slices.Contains(scopes, scope)
+}
+
+// ownClaims returns the claims of rules for a user who agreed to the entries. A rule that needs more
+// hides its claim: the next rule might give more than it would have.
+func ownClaims(rules, agreed []string, u account.User, c *Client) map[string]any {
+	var out map[string]any
+	decided := map[string]bool{}
+	for _, rule := range rules {
+		r := parseClaimRule(rule)
+		if decided[r.name] {
+			continue
+		}
+		if len(subtract(r.entries(), agreed)) > 0 {
+			decided[r.name] = true
+			continue
+		}
+		value, fits := r.valueFor(u, c)
+		if !fits {
+			continue
+		}
+		if out == nil {
+			out = map[string]any{}
+		}
+		decided[r.name], out[r.name] = true, value
+	}
+	return out
+}
+
+// valueFor returns the value for a user. A rule does not fit if a field has no value.
+func (r claimRule) valueFor(u account.User, c *Client) (string, bool) {
+	if r.flag != "" && !u.Has(r.flag) {
+		return "", false
+	}
+	fits := true
+	value := fieldForm.ReplaceAllStringFunc(r.value, func(f string) string {
+		v := fieldValue(f, u, c)
+		fits = fits && v != ""
+		return v
+	})
+	return value, fits
+}
+
+// fieldValue returns a field of a user. An address or a number that anybody could have typed in has no
+// value: applications may find accounts by it.
+func fieldValue(field string, u account.User, c *Client) string {
+	if name, ok := attributeOf(field); ok {
+		return u.Profile.Attributes[name]
+	}
+	switch {
+	case field == "{sub}":
+		return u.Sub
+	case field == "{email}" && !u.EmailVerified, field == "{phone_number}" && !u.Profile.PhoneNumberVerified:
+		return ""
+	}
+	value, _ := claimValue(&u, c, claimFields[field]).(string)
+	return value
+}
+
+// ownClaims returns the client's own claims for one of the places.
+func (c *Client) ownClaims(place string, u account.User, g *Grant) map[string]any {
+	if len(c.Claims) == 0 || !c.hasClaimsIn(place) {
+		return nil
+	}
+	return ownClaims(c.Claims, storedClaims(g.Claims, c).Told, u, c)
+}
+
+func (c *Client) hasClaimsIn(place string) bool {
+	if len(c.ClaimIn) == 0 {
+		return place == claimInUserInfo || place == claimInIDToken && c.IDTokenClaims
+	}
+	return slices.Contains(c.ClaimIn, place)
+}
+
+// ownClaims returns the claims for an API, which include those that the client has in access tokens.
+func (list apis) ownClaims(u account.User, c *Client, g *Grant) map[string]any {
+	var rules []string
+	for _, a := range list {
+		rules = append(rules, a.Claims...)
+	}
+	if c.hasClaimsIn(claimInAccessToken) {
+		rules = append(rules, c.Claims...)
+	}
+	if len(rules) == 0 || g.Sub == "" {
+		return nil
+	}
+	return ownClaims(rules, storedClaims(g.Claims, c).Told, u, c)
+}
+
+// entryItem is consentItem for an entry of own claims.
+func entryItem(l *templates.Language, entry string, u account.User, client *Client) templates.ScopeItem {
+	item := templates.ScopeItem{Name: entry}
+	scope := claimScope(claimFields[entry])
+	switch value := fieldValue(entry, u, client); {
+	case scope == "email" || scope == "phone":
+		item.Sentence = consentItem(l, scope, u, client).Sentence
+	case scope != "" && value != "":
+		item.Sentence = l.Text("Of your profile: {value}", "value", value)
+	default:
+		item.Sentence = entryText(l, entry)
+		if value != "" {
+			item.Detail = value
+		}
+	}
+	return item
+}
+
+// entryText describes an entry to the user who agreed to it.
+func entryText(l *templates.Language, entry string) string {
+	if flag, ok := strings.CutPrefix(entry, flagEntry); ok {
+		return l.Text("Whether you are in the group {group}", "group", strings.TrimSuffix(flag, "}"))
+	}
+	if name, ok := attributeOf(entry); ok {
+		return l.Text("What administrators have entered for you as {name}", "name", name)
+	}
+	if i := slices.Index(Scopes, claimScope(claimFields[entry])); i >= 0 && scopes[i].name != "profile" {
+		return l.Text(scopes[i].granted)
+	}
+	return l.Text("Of your profile: {value}", "value", strings.Trim(entry, "{}"))
+}
+
+// entryTexts returns the texts of the entries among what was granted.
+func entryTexts(ctx context.Context, granted []string) (texts []string) {
+	for _, s := range granted {
+		if strings.HasPrefix(s, "{") {
+			texts = append(texts, entryText(templates.LanguageOf(ctx), s))
+		}
+	}
+	return texts
+}
