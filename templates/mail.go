@@ -115,6 +115,8 @@ func MailNote(note string) string {
 func oneLine(s string) string {
 	s = strings.Map(func(c rune) rune {
 		switch {
+		case c == '\u00a0' || c == '\u202f': // French has them before : and inside quotes
+			return c
 		case unicode.IsSpace(c) || unicode.IsControl(c) || c == '\u2028' || c == '\u2029':
 			return ' '
 		case unicode.Is(unicode.Bidi_Control, c) || c == '\u200b' || c == '\ufeff':
@@ -122,7 +124,7 @@ func oneLine(s string) string {
 		}
 		return c
 	}, strings.ToValidUTF8(s, "\ufffd"))
-	return strings.Join(strings.Fields(s), " ")
+	return strings.Join(strings.FieldsFunc(s, func(c rune) bool { return c == ' ' }), " ")
 }
 
 func lines(texts []string) []string {
