@@ -46,6 +46,8 @@ var allowed = map[string][]string{
 	"docs/verify":           {"account/session"},
 	"activityschema":        {},
 
+	"cmd/histories": {"store/storetest"},
+
 	"activityschema/publish":   {"activityschema"},
 	"activityschema/reference": {"activityschema"},
 	"store/storetest/racetest": {}, // for tests alone

@@ -82,7 +82,7 @@ func openExisting(ctx context.Context, c config.Checked, log *slog.Logger) (*sto
 // the database was initialized before. An installation of an earlier version is a store.PendingError:
 // only serve and migrate migrate it.
 func openOrCreate(ctx context.Context, c config.Checked, log *slog.Logger) (st *store.Store, existed bool, err error) {
-	st, err = store.Open(ctx, c.Database, store.Options{Log: log, DataKey: dataKeyOf(c.DataKeyFile)})
+	st, err = store.Open(ctx, c.Database, store.Options{Log: log, DataKey: dataKeyOf(c.DataKeyFile), Now: clock})
 	if err != nil {
 		return nil, false, databaseError(err)
 	}

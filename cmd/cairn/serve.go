@@ -63,6 +63,10 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	return s.run(p)
 }
 
+// clock is the clock of the service, nil for time.Now. A build with the tag histories has one that tests
+// can move.
+var clock func() time.Time
+
 // service is what serve opens, in this order.
 type service struct {
 	settings config.Settings
@@ -90,7 +94,7 @@ func (s *service) warn(text string) { s.warnings = append(s.warnings, text) }
 func (s *service) open(p *program) error {
 	s.warnings = s.checked.Warnings()
 	s.options = httpd.Options{
-		Config: s.checked, KeyFile: s.settings.PrivateKeyFile, MayLackKey: s.settings.NoOIDC, Log: s.log,
+		Config: s.checked, KeyFile: s.settings.PrivateKeyFile, MayLackKey: s.settings.NoOIDC, Log: s.log, Now: clock,
 	}
 	var err error
 	if !s.settings.NoOIDC {

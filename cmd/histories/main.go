@@ -1,0 +1,354 @@
+// Command histories checks the program cairn against a model. Many clients act at once on real
+// processes under faults, every answer is recorded, and each history has to be one that the model
+// of its objects allows. docs/checked.md says what is checked.
+//
+//	histories run --program FILE --database sqlite|postgres --minutes 10
+//	histories replay FILE
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// kinds are what histories are made of.
+var kinds = map[string]*kind{}
+
+func init() { // a literal would refer to itself
+	for _, k := range []*kind{
+		{name: "code", often: 3, generate: generateCode, begin: beginAccount("app", false), model: accountModel(false)},
+		{name: "refresh", often: 3, generate: generateRefresh, begin: beginAccount("app", false), model: accountModel(false)},
+		{name: "grace", often: 3, generate: generateRefresh, begin: beginAccount("grace", false), model: accountModel(true)},
+		{name: "account", generate: generateAccount, begin: beginAccount("app", true), model: accountModel(false)},
+	} {
+		kinds[k.name] = k
+	}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// options of a run.
+type options struct {
+	program, database string
+	kinds             []string // empty: all
+	faults            []string
+	seed              uint64
+	length            time.Duration
+	clients           int
+	out               string // folder for histories that fail
+	first             bool   // end with the first violation
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	f := flag.NewFlagSet("histories", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	var o options
+	f.StringVar(&o.program, "program", "", "program cairn, built with -tags histories; empty: build it")
+	f.StringVar(&o.database, "database", "sqlite", "sqlite or postgres")
+	names := f.String("kinds", "", "kinds of objects with commas: "+strings.Join(kindNames(), ","))
+	faulty := f.String("faults", strings.Join(faults, ","), "faults in turn")
+	f.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano())%1_000_000, "seed of the first history")
+	minutes := f.Float64("minutes", 1, "length of the run")
+	f.IntVar(&o.clients, "clients", 8, "histories at once")
+	f.StringVar(&o.out, "out", os.TempDir(), "folder for histories that fail")
+	f.BoolVar(&o.first, "first", false, "end with the first violation")
+	if len(args) == 0 || args[0] != "run" && args[0] != "replay" {
+		_, _ = fmt.Fprintln(stderr, "histories run [flags], or histories replay FILE")
+		f.PrintDefaults()
+		return 2
+	}
+	if err := f.Parse(args[1:]); err != nil {
+		return 2
+	}
+	o.length = time.Duration(*minutes * float64(time.Minute))
+	if o.faults = strings.Split(*faulty, ","); *names != "" {
+		o.kinds = strings.Split(*names, ",")
+	}
+	if o.program == "" {
+		dir, err := os.MkdirTemp("", "cairn-histories-program-")
+		if err != nil {
+			_, _ = fmt.Fprintln(stderr, err)
+			return 1
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		o.program = filepath.Join(dir, "cairn")
+		if err := build(ctx, ".", o.program); err != nil {
+			_, _ = fmt.Fprintln(stderr, err)
+			return 1
+		}
+	}
+	var violations int
+	var err error
+	if args[0] == "replay" {
+		violations, err = replay(ctx, o, f.Arg(0), stdout)
+	} else {
+		var t *tally
+		t, err = execute(ctx, o, stdout)
+		violations = t.violations
+		_, _ = fmt.Fprintln(stdout, t)
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(stderr, "histories:", err)
+		return 1
+	}
+	if violations > 0 {
+		return 3
+	}
+	return 0
+}
+
+// build builds the program with a clock that can be moved, in the module of a folder.
+func build(ctx context.Context, dir, program string) error {
+	program, err := filepath.Abs(program)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags=nopgxregisterdefaulttypes,histories", "-o", program, "github.com/cairn-id/cairn/cmd/cairn")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w: %s", err, out)
+	}
+	return nil
+}
+
+// tally counts what a run has done.
+type tally struct {
+	mu                   sync.Mutex
+	byKind               map[string]int
+	operations, requests int64
+	unknown, unjudged    int
+	violations           int
+	why                  []string // of the first violation
+	took                 time.Duration
+}
+
+func (t *tally) add(h *history) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.byKind[h.Kind]++
+	t.operations += int64(len(h.operations))
+	for _, op := range h.operations {
+		if op.outcome == unknown {
+			t.unknown++
+		}
+	}
+}
+
+func (t *tally) String() string {
+	all, text := 0, ""
+	for _, name := range kindNames() {
+		if n := t.byKind[name]; n > 0 {
+			all += n
+			text += fmt.Sprintf(" %s %d", name, n)
+		}
+	}
+	return fmt.Sprintf("%d histories (%s), %d operations of which %d unknown, %d requests, %d histories not judged, %d violations, %s",
+		all, strings.TrimSpace(text), t.operations, t.unknown, t.requests, t.unjudged, t.violations, t.took.Round(time.Second))
+}
+
+// roundLength is how long one fault goes on.
+const roundLength = 8 * time.Second
+
+// execute makes histories and checks them.
+func execute(ctx context.Context, o options, stdout io.Writer) (t *tally, err error) {
+	t = &tally{byKind: map[string]int{}}
+	w, err := newWorld(ctx, o.program, o.database)
+	if err != nil {
+		return t, err
+	}
+	defer w.close()
+	names := o.kinds
+	if len(names) == 0 {
+		names = kindNames()
+	}
+	for _, name := range names {
+		if kinds[name] == nil {
+			return t, fmt.Errorf("no kind %q: there are %s", name, strings.Join(kindNames(), ", "))
+		}
+	}
+	together := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return kinds[n].alone })
+	for _, n := range together {
+		for range kinds[n].often {
+			together = append(together, n)
+		}
+	}
+	alone := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !kinds[n].alone })
+	began, seed := time.Now(), o.seed
+	_, _ = fmt.Fprintf(stdout, "%s, seed %d\n", o.database, seed)
+	report := func(h *history, why []string) error {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.violations++; t.violations == 1 {
+			t.why = why
+		}
+		file, err := h.save(o.out, why)
+		h.print(stdout, append(slices.Clone(why), "saved as "+file))
+		return err
+	}
+	for round := 0; time.Since(began) < o.length && ctx.Err() == nil; round++ {
+		fault := o.faults[round%len(o.faults)]
+		if w.postgres == nil && (fault == "database" || fault == "cut") {
+			fault = ""
+		}
+		deadline := time.Now().Add(min(roundLength, o.length-time.Since(began)))
+		if len(together) > 0 {
+			err = w.round(ctx, o, fault, together, &seed, deadline, t, report)
+		}
+		if err == nil {
+			err = w.ready(ctx)
+		}
+		for _, name := range alone {
+			if err != nil || ctx.Err() != nil || o.first && t.violations > 0 {
+				break
+			}
+			s := newScript(kinds[name], seed, o.database, "")
+			seed++
+			err = w.once(ctx, o, kinds[name], s, t, report)
+		}
+		if err != nil || o.first && t.violations > 0 {
+			break
+		}
+	}
+	for _, late := range w.settle(ctx) {
+		if err := report(late.history, late.why); err != nil {
+			return t, err
+		}
+	}
+	t.took, t.requests = time.Since(began), w.requests.Load()
+	if err == nil || errors.Is(err, context.Canceled) {
+		err = ctx.Err()
+	}
+	return t, err
+}
+
+func newScript(k *kind, seed uint64, database, fault string) script {
+	return script{Kind: k.name, Seed: seed, Database: database, Fault: fault, Steps: k.generate(rand.New(rand.NewPCG(seed, 41)))}
+}
+
+// round makes histories of several clients under one fault.
+func (w *world) round(ctx context.Context, o options, fault string, names []string, seed *uint64, deadline time.Time, t *tally, report func(*history, []string) error) error {
+	disturbed, calm := context.WithCancel(ctx)
+	var injector sync.WaitGroup
+	var broken error
+	injector.Go(func() { broken = w.disturb(disturbed, fault, rand.New(rand.NewPCG(*seed, 42))) })
+	var clients sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	for range o.clients {
+		clients.Go(func() {
+			for time.Now().Before(deadline) && ctx.Err() == nil {
+				mu.Lock()
+				s := newScript(kinds[names[int(*seed)%len(names)]], *seed, o.database, fault)
+				*seed++
+				stop := failed != nil
+				mu.Unlock()
+				if stop {
+					return
+				}
+				if err := w.once(ctx, o, kinds[s.Kind], s, t, report); err != nil {
+					mu.Lock()
+					failed = err
+					mu.Unlock()
+				}
+				t.mu.Lock()
+				stop = o.first && t.violations > 0
+				t.mu.Unlock()
+				if stop {
+					return
+				}
+			}
+		})
+	}
+	clients.Wait()
+	calm()
+	injector.Wait()
+	return errors.Join(failed, broken)
+}
+
+// once performs and judges one script, and makes it as short as it can if it fails.
+func (w *world) once(ctx context.Context, o options, k *kind, s script, t *tally, report func(*history, []string) error) error {
+	h, why, err := judge(ctx, w, k, s)
+	if err != nil {
+		t.mu.Lock()
+		t.unjudged++
+		t.mu.Unlock()
+		if s.Fault == "" && ctx.Err() == nil && !errors.Is(err, errSlow) && !errors.Is(err, errDeaf) {
+			return err
+		}
+		return nil
+	}
+	t.add(h)
+	if len(why) == 0 {
+		return nil
+	}
+	if !o.first {
+		limited, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		h, why = shrink(limited, w, k, h, why, 6)
+	}
+	return report(h, why)
+}
+
+// replay performs the script of a file until it fails, at most a hundred times.
+func replay(ctx context.Context, o options, file string, stdout io.Writer) (violations int, err error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	var s script
+	if err := json.Unmarshal(b, &s); err != nil {
+		return 0, fmt.Errorf("%s: %w", file, err)
+	}
+	k := kinds[s.Kind]
+	if k == nil {
+		return 0, fmt.Errorf("%s: no kind %q", file, s.Kind)
+	}
+	s.Lines = nil
+	w, err := newWorld(ctx, o.program, s.Database)
+	if err != nil {
+		return 0, err
+	}
+	defer w.close()
+	disturbed, calm := context.WithCancel(ctx)
+	var injector sync.WaitGroup
+	injector.Go(func() { _ = w.disturb(disturbed, s.Fault, rand.New(rand.NewPCG(s.Seed, 42))) })
+	defer injector.Wait()
+	defer calm()
+	var h *history
+	for try := range 100 {
+		got, why, err := judge(ctx, w, k, s)
+		if err != nil && ctx.Err() != nil {
+			return 0, err
+		}
+		if err == nil && len(why) > 0 {
+			got.print(stdout, append(why, fmt.Sprintf("at the %d. time", try+1)))
+			return 1, nil
+		}
+		if err == nil {
+			h = got
+		}
+	}
+	_, _ = fmt.Fprintln(stdout, "a hundred times without a violation; the last time:")
+	if h != nil {
+		_, _ = fmt.Fprintln(stdout, "  "+strings.Join(h.lines(), "\n  "))
+	}
+	return 0, nil
+}

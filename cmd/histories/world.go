@@ -1,0 +1,398 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+const (
+	password  = "rambling over 3 hills"
+	verifier  = "verifier-0123456789-0123456789-0123456789-01"
+	challenge = "2KfT10pRvbEHCad_kfvn6HmTv0fwF8aU0HX0lYc3ywY"
+	callback  = "http://127.0.0.1:9/callback"
+)
+
+type client struct{ id, secret string }
+
+// world is an installation: processes of the program, their database and those who use it.
+type world struct {
+	dir, program, database string
+	issuer                 string
+	each                   []*instance
+	postgres               *postgres // nil: SQLite
+	mail                   *mailbox
+	http                   *http.Client
+	clients                map[string]client
+	requests               atomic.Int64
+	names                  atomic.Int64
+	idle                   chan *person
+	admin                  admin
+	registry               registry
+	key                    *signingKey  // of the client that signs its assertions
+	moved                  atomic.Int64 // seconds that the clocks were moved
+	stale                  sync.Map     // *person: they have to sign in again
+}
+
+// instance is a process of the program.
+type instance struct {
+	w       *world
+	n       int
+	address string
+	link    *link // to PostgreSQL
+	mu      sync.Mutex
+	cmd     *exec.Cmd
+	ended   <-chan error
+	log     *os.File
+	since   []string // further settings
+}
+
+// newWorld makes an installation and starts it.
+func newWorld(ctx context.Context, program, database string) (w *world, err error) {
+	w = &world{program: program, database: database, http: newClient(), clients: map[string]client{}, idle: make(chan *person, 1024)}
+	w.registry.seen = map[string]string{}
+	if w.dir, err = os.MkdirTemp("", "cairn-histories-"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			w.close()
+		}
+	}()
+	count := 1
+	if database == "postgres" {
+		count = 3
+		if w.postgres, err = newPostgres(); err != nil {
+			return nil, err
+		}
+	}
+	if w.mail, err = newMailbox(); err != nil {
+		return nil, err
+	}
+	for n := range count {
+		i := &instance{w: w, n: n}
+		if i.address, err = freeAddress(); err != nil {
+			return nil, err
+		}
+		if w.postgres != nil {
+			if i.link, err = newLink(w.postgres.address); err != nil {
+				return nil, err
+			}
+		}
+		if i.log, err = os.Create(filepath.Join(w.dir, fmt.Sprintf("log-%d", n))); err != nil {
+			return nil, err
+		}
+		w.each = append(w.each, i)
+	}
+	_, port, _ := net.SplitHostPort(w.each[0].address)
+	w.issuer = "http://localhost:" + port
+	if err := os.WriteFile(filepath.Join(w.dir, "password"), []byte(password), 0o600); err != nil {
+		return nil, err
+	}
+	if _, err := w.cairn(ctx, "init", "--config", "", "--handle", "keeper", "--password-file", "password", "--generate-key", "key.pem", "--listen", w.each[0].address); err != nil {
+		return nil, err
+	}
+	if err := w.register(ctx); err != nil {
+		return nil, err
+	}
+	for _, i := range w.each {
+		if err := i.start(); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.ready(ctx); err != nil {
+		return nil, err
+	}
+	_, err = w.admin.session(ctx, w)
+	return w, err
+}
+
+// register registers the clients.
+func (w *world) register(ctx context.Context) error {
+	var err error
+	if w.key, err = newSigningKey(filepath.Join(w.dir, "jwks.json")); err != nil {
+		return err
+	}
+	for id, flags := range map[string][]string{
+		"app":    {"--trusted"},
+		"other":  {"--trusted"},
+		"grace":  {"--trusted", "--refresh-grace", "30s"},
+		"asking": nil,
+		"flag":   {"--trusted", "--require-flag", "activity"},
+		"signed": {"--trusted", "--auth-method", "private_key_jwt", "--jwks-file", "jwks.json"},
+	} {
+		out, err := w.cairn(ctx, append([]string{"client", "add", id, "--id", id, "--redirect-uri", callback, "--allow-insecure-redirect", "--require-pkce", "-o", "json"}, flags...)...)
+		if err != nil {
+			return err
+		}
+		if err := w.addClient(id, out); err != nil {
+			return err
+		}
+	}
+	if _, err := w.cairn(ctx, "settings", "set", "sign_out_on_flag_loss", "true"); err != nil {
+		return err
+	}
+	out, err := w.cairn(ctx, "client", "add", "tool", "--id", "tool", "--public", "--device", "-o", "json")
+	if err != nil {
+		return err
+	}
+	return w.addClient("tool", out)
+}
+
+func (w *world) addClient(id, out string) error {
+	var c struct {
+		Secret string `json:"client_secret"`
+	}
+	if err := json.Unmarshal([]byte(out), &c); err != nil {
+		return fmt.Errorf("client add %s: %w: %s", id, err, out)
+	}
+	w.clients[id] = client{id, c.Secret}
+	return nil
+}
+
+// environment of a process of the program.
+func (w *world) environment(n int) []string {
+	database := filepath.Join(w.dir, "cairn.db")
+	if w.postgres != nil {
+		database = "postgres://postgres@" + w.each[n].link.address + "/postgres?sslmode=disable&connect_timeout=2"
+	}
+	return []string{
+		"PATH=" + os.Getenv("PATH"), "SERVICE_OIDC_ISSUER=" + w.issuer, "SERVICE_DATABASE=" + database, "SERVICE_LOG_LEVEL=info", "SERVICE_LOG_FORMAT=json",
+		"SERVICE_RATE_LIMITS=all=off,token=off,invite=off,login=off,login-address=off,login-account=off,sign-in=off,device=off,register=off,reset=off",
+		"SERVICE_STATUS_TTL=1s", "SERVICE_SMTP_URL=smtp://" + w.mail.address, "SERVICE_MAIL_FROM=club@example.org", "SERVICE_OIDC_PRIVATE_KEY_FILE=key.pem",
+		"HISTORIES_CLOCK=" + filepath.Join(w.dir, fmt.Sprintf("clock-%d", n)),
+	}
+}
+
+// cairn runs a command of the program beside the service.
+func (w *world) cairn(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, w.program, args...)
+	cmd.Dir, cmd.Env = w.dir, w.environment(0)
+	if args[0] == "init" { // it writes what the others get from the environment
+		cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, "SERVICE_OIDC_PRIVATE") })
+	}
+	out, err := cmd.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		err = fmt.Errorf("cairn %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(exit.Stderr))
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+// start starts the process; it does not wait until it is ready.
+func (i *instance) start() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.cmd = exec.Command(i.w.program, "serve", "--listen", i.address)
+	i.cmd.Dir, i.cmd.Env = i.w.dir, append(i.w.environment(i.n), i.since...)
+	i.cmd.Stdout, i.cmd.Stderr = i.log, i.log
+	var err error
+	i.ended, err = storetest.Start(i.cmd)
+	return err
+}
+
+// stop ends the process with a signal.
+func (i *instance) stop(s syscall.Signal) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.cmd != nil {
+		_ = i.cmd.Process.Signal(s)
+		<-i.ended
+		i.cmd = nil
+	}
+}
+
+func (i *instance) signal(s syscall.Signal) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.cmd != nil {
+		_ = i.cmd.Process.Signal(s)
+	}
+}
+
+// ready waits until every instance serves.
+func (w *world) ready(ctx context.Context) error {
+	for end := time.Now().Add(time.Minute); ; {
+		n := 0
+		for i := range w.each {
+			if w.send(ctx, i, "GET", "/readyz", "", "", "").status == http.StatusOK {
+				n++
+			}
+		}
+		switch {
+		case n == len(w.each):
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case time.Now().After(end):
+			b, _ := os.ReadFile(w.each[0].log.Name())
+			return fmt.Errorf("an instance does not get ready: %s", b[max(0, len(b)-2000):])
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (w *world) close() {
+	for _, i := range w.each {
+		i.signal(syscall.SIGCONT)
+		i.stop(syscall.SIGKILL)
+		if i.link != nil {
+			i.link.close()
+		}
+		_ = i.log.Close()
+	}
+	if w.postgres != nil {
+		w.postgres.close()
+	}
+	if w.mail != nil {
+		w.mail.close()
+	}
+	_ = os.RemoveAll(w.dir)
+}
+
+// setClock moves the clock of an instance by some seconds.
+func (w *world) setClock(n, seconds int) error {
+	name := filepath.Join(w.dir, fmt.Sprintf("clock-%d", n))
+	if err := os.WriteFile(name+".new", []byte(strconv.Itoa(seconds)), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// admin is an administrator, who signs in again before the proof is no longer fresh.
+type admin struct {
+	mu    sync.Mutex
+	token string
+	at    time.Time
+}
+
+func (a *admin) session(ctx context.Context, w *world) (string, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.token != "" && time.Since(a.at) < 5*time.Minute {
+		return a.token, nil
+	}
+	r := w.retry(ctx, func(at int) reply {
+		return w.api(ctx, at, "POST", "/api/auth/login", "", map[string]string{"handle": "keeper", "password": password})
+	})
+	if r.cookie == "" {
+		return "", fmt.Errorf("the administrator cannot sign in: %d %s %v", r.status, r.body, r.err)
+	}
+	a.token, a.at = r.cookie, time.Now()
+	return a.token, nil
+}
+
+// forget makes the administrator sign in again.
+func (a *admin) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.token = ""
+}
+
+// manage is a request of the administrator.
+func (w *world) manage(ctx context.Context, at int, method, path string, body any) reply {
+	token, err := w.admin.session(ctx, w)
+	if err != nil {
+		return reply{err: err}
+	}
+	return w.api(ctx, at, method, path, token, body)
+}
+
+// retry asks again, any instance, as long as the answer is unknown.
+func (w *world) retry(ctx context.Context, ask func(at int) reply) (r reply) {
+	for try := range 60 {
+		r = ask(try)
+		if o, _ := r.result(); o != unknown || ctx.Err() != nil {
+			return r
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return r
+}
+
+// claims are those of a session or access token that say where its bit is.
+type claims struct {
+	Sid    string `json:"sid"`
+	Status struct {
+		List struct {
+			Index int    `json:"idx"`
+			URI   string `json:"uri"`
+		} `json:"status_list"`
+	} `json:"status"`
+}
+
+func claimsOf(token string) (c claims) {
+	if parts := strings.Split(token, "."); len(parts) == 3 {
+		b, _ := base64.RawURLEncoding.DecodeString(parts[1])
+		_ = json.Unmarshal(b, &c)
+	}
+	return c
+}
+
+// registry knows which token has which index of the status lists.
+type registry struct {
+	mu     sync.Mutex
+	seen   map[string]string
+	faults []string
+}
+
+// note says that a token has an index, which no other may have.
+func (g *registry) note(token string) {
+	c := claimsOf(token)
+	if c.Status.List.URI == "" {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at := fmt.Sprintf("%s#%d", c.Status.List.URI, c.Status.List.Index)
+	if before, has := g.seen[at]; has && before != token {
+		g.faults = append(g.faults, "two tokens have the index "+at+" of the status list")
+	}
+	g.seen[at] = token
+}
+
+func (g *registry) take() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := slices.Clone(g.faults)
+	g.faults = nil
+	return out
+}
+
+// authorizePath asks for a code.
+func authorizePath(clientID, scope string, more ...string) string {
+	q := url.Values{"response_type": {"code"}, "client_id": {clientID}, "scope": {scope}, "state": {"state-0123456789"}, "redirect_uri": {callback}, "code_challenge_method": {"S256"}, "code_challenge": {challenge}}
+	for i := 0; i+1 < len(more); i += 2 {
+		q.Set(more[i], more[i+1])
+	}
+	return "/oauth2/authorize?" + q.Encode()
+}
+
+// kindNames are the names of all kinds, sorted.
+func kindNames() []string { return slices.Sorted(maps.Keys(kinds)) }
