@@ -28,7 +28,7 @@ const (
 )
 
 // patience is how long a client waits for an answer.
-const patience = 6 * time.Second
+const patience = 10 * time.Second
 
 func newClient() *http.Client {
 	return &http.Client{
@@ -49,6 +49,9 @@ func (w *world) send(ctx context.Context, at int, method, path, session, content
 	q.Host = strings.TrimPrefix(w.issuer, "http://")
 	if contentType != "" {
 		q.Header.Set("Content-Type", contentType)
+	}
+	if contentType == formType {
+		q.Header.Set("Origin", w.issuer) // as a browser does from a page of the service
 	}
 	if session != "" {
 		q.Header.Set("Cookie", cookieName+"="+session)

@@ -34,6 +34,14 @@ func init() { // a literal would refer to itself
 		{name: "refresh", often: 3, generate: generateRefresh, begin: beginAccount("app", false), model: accountModel(false)},
 		{name: "grace", often: 3, generate: generateRefresh, begin: beginAccount("grace", false), model: accountModel(true)},
 		{name: "account", generate: generateAccount, begin: beginAccount("app", true), model: accountModel(false)},
+		{name: "invite", generate: generateOnce, begin: beginOnce(false, false, beginInvite), model: onceModel},
+		{name: "reset", generate: generateOnce, begin: beginOnce(true, false, beginReset), model: onceModel},
+		{name: "mailed", generate: generateOnce, begin: beginOnce(true, false, beginMailed), model: onceModel},
+		{name: "par", often: 1, generate: generateOnce, begin: beginOnce(false, false, beginPAR), model: onceModel},
+		{name: "assertion", often: 1, generate: generateOnce, begin: beginOnce(false, false, beginAssertion), model: onceModel},
+		{name: "proof", often: 1, generate: generateOnce, begin: beginOnce(false, false, beginProof), model: onceModel},
+		{name: "recovery", generate: generateOnce, begin: beginOnce(true, false, beginRecovery), model: onceModel},
+		{name: "device", often: 1, generate: generateOnce, begin: beginOnce(false, false, beginDevice), model: onceModel},
 	} {
 		kinds[k.name] = k
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -25,14 +24,14 @@ func (w *world) newPerson(ctx context.Context, mails bool) (*person, error) {
 	invite := w.manage(ctx, w.any(), "POST", "/api/invites", map[string]string{}).str("code")
 	r := w.api(ctx, w.any(), "POST", "/api/register", "", map[string]string{"code": invite, "handle": p.handle, "password": password})
 	if r.cookie == "" {
-		return nil, fmt.Errorf("register: %d %s %w", r.status, r.body, errors.Join(r.err))
+		return nil, failed("register", r)
 	}
 	p.held = r.cookie
 	w.registry.note(r.cookie)
 	if mails {
 		p.email = p.handle + "@example.org"
 		if r := w.manage(ctx, w.any(), "PATCH", "/api/admin/users/"+p.handle, map[string]any{"email": p.email, "email_verified": true}); r.status != http.StatusOK {
-			return nil, fmt.Errorf("address: %d %s %w", r.status, r.body, errors.Join(r.err))
+			return nil, failed("address", r)
 		}
 	}
 	return p, nil
@@ -54,7 +53,7 @@ func (w *world) lease(ctx context.Context) (*person, error) {
 	r := w.api(ctx, w.any(), "POST", "/api/auth/login", "", map[string]string{"handle": p.handle, "password": password})
 	if r.cookie == "" {
 		w.idle <- p
-		return nil, fmt.Errorf("sign-in: %d %s %w", r.status, r.body, errors.Join(r.err))
+		return nil, failed("sign-in", r)
 	}
 	w.registry.note(r.cookie)
 	p.held, p.since = r.cookie, time.Now()

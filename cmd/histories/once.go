@@ -1,0 +1,349 @@
+package main
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha1" // #nosec G505 -- RFC 6238
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// once is something that is good once: a code of an invite, of a reset, ...
+type once struct {
+	w *world
+	// use uses it; revoke makes it void, nil: nothing does.
+	use    func(ctx context.Context, at int, s step) (outcome, string)
+	revoke func(ctx context.Context, at int) (outcome, string)
+	leased *person
+}
+
+func (o *once) do(ctx context.Context, s step) (outcome, string) {
+	if s.Do == "use" {
+		return o.use(ctx, s.At, s)
+	}
+	if o.revoke == nil {
+		return skipped, ""
+	}
+	return o.revoke(ctx, s.At)
+}
+
+func (o *once) end(context.Context, *history) []string {
+	if o.leased != nil {
+		o.w.idle <- o.leased
+	}
+	return o.w.registry.take()
+}
+
+type onceState struct{ used, void bool }
+
+// onceModel is that of what is good once, and not after it was made void.
+func onceModel(*script) model {
+	return model{begin: onceState{}, next: func(state any, s step, o outcome) []any {
+		st := state.(onceState)
+		good := !st.used && !st.void
+		switch {
+		case s.Do == "use" && o == accepted:
+			st.used = true
+			return only(good, st)
+		case s.Do == "use":
+			return only(!good, st)
+		case o == accepted:
+			st.void = true
+			return []any{st}
+		}
+		return only(!good, st) // there is nothing to revoke
+	}}
+}
+
+func only(right bool, states ...any) []any {
+	if !right {
+		return nil
+	}
+	return states
+}
+
+func generateOnce(r *rand.Rand) []step {
+	b := &builder{r: r}
+	lanes := 2 + r.IntN(3)
+	for lane := range lanes {
+		b.add(lane, "use", -1, "")
+	}
+	if r.IntN(3) == 0 {
+		b.add(lanes, "revoke", -1, "")
+	}
+	b.phase++
+	b.add(0, "use", -1, "")
+	if r.IntN(2) == 0 {
+		b.phase++
+		b.add(0, "revoke", -1, "")
+		b.phase++
+		b.add(0, "use", -1, "")
+	}
+	return b.steps
+}
+
+// beginOnce begins with a person who has a session, from the pool or for this history alone.
+func beginOnce(own, mails bool, begin func(ctx context.Context, w *world, s *script, p *person, o *once) error) func(context.Context, *world, *script) (object, error) {
+	return func(ctx context.Context, w *world, s *script) (object, error) {
+		o := &once{w: w}
+		p, err := w.newPersonOr(ctx, own, mails)
+		if err != nil {
+			return nil, err
+		}
+		if !own {
+			o.leased = p
+		}
+		if err = begin(ctx, w, s, p, o); err != nil && !own {
+			w.idle <- p
+		}
+		return o, err
+	}
+}
+
+func (w *world) newPersonOr(ctx context.Context, own, mails bool) (*person, error) {
+	if own {
+		return w.newPerson(ctx, mails)
+	}
+	return w.lease(ctx)
+}
+
+// failed is the error of a request that begins a history.
+func failed(what string, r reply) error {
+	return errors.Join(fmt.Errorf("%s: %d %s", what, r.status, r.body), r.err)
+}
+
+func beginInvite(ctx context.Context, w *world, s *script, _ *person, o *once) error {
+	r := w.manage(ctx, w.any(), "POST", "/api/invites", map[string]string{})
+	code := r.str("code")
+	if code == "" {
+		return failed("invite", r)
+	}
+	o.use = func(ctx context.Context, at int, st step) (outcome, string) {
+		handle := fmt.Sprintf("i%d-%d", w.names.Add(1), st.ID)
+		return w.api(ctx, at, "POST", "/api/register", "", map[string]string{"code": code, "handle": handle, "password": password}).result()
+	}
+	o.revoke = func(ctx context.Context, at int) (outcome, string) {
+		return w.manage(ctx, at, "DELETE", "/api/admin/invites/"+code, nil).result()
+	}
+	return nil
+}
+
+func beginReset(ctx context.Context, w *world, _ *script, p *person, o *once) error {
+	path := "/api/admin/users/" + p.handle + "/reset-password-code"
+	r := w.manage(ctx, w.any(), "POST", path, nil)
+	code := r.str("code")
+	if code == "" {
+		return failed("reset code", r)
+	}
+	o.use = func(ctx context.Context, at int, s step) (outcome, string) {
+		return w.api(ctx, at, "POST", "/api/auth/reset-password", "", map[string]string{"handle": p.handle, "code": code, "password": fmt.Sprint(password, s.ID)}).result()
+	}
+	o.revoke = func(ctx context.Context, at int) (outcome, string) {
+		return w.manage(ctx, at, "POST", path, nil).result()
+	}
+	return nil
+}
+
+var sixDigits = regexp.MustCompile(`(?m)^\s*([0-9]{6})\s*$`)
+
+// beginMailed is a code that was mailed to verify an address.
+func beginMailed(ctx context.Context, w *world, _ *script, p *person, o *once) error {
+	to := p.handle + "@mailed.example.org"
+	if r := w.api(ctx, w.any(), "PATCH", "/api/me", p.held, map[string]any{"email": to}); r.status != http.StatusOK {
+		return failed("address", r)
+	}
+	if r := w.api(ctx, w.any(), "POST", "/api/me/email/send-verification", p.held, nil); r.status != http.StatusNoContent && r.status != http.StatusOK {
+		return failed("send verification", r)
+	}
+	text, err := w.mail.wait(ctx, to, 15*time.Second, sixDigits.MatchString)
+	if err != nil {
+		return err
+	}
+	code := sixDigits.FindStringSubmatch(text)[1]
+	o.use = func(ctx context.Context, at int, _ step) (outcome, string) {
+		return w.api(ctx, at, "POST", "/api/me/email/verify", p.held, map[string]string{"code": code}).result()
+	}
+	o.revoke = func(ctx context.Context, at int) (outcome, string) { // another address
+		return w.api(ctx, at, "PATCH", "/api/me", p.held, map[string]any{"email": "x" + to}).result()
+	}
+	return nil
+}
+
+func beginPAR(ctx context.Context, w *world, _ *script, p *person, o *once) error {
+	q, _ := url.Parse(authorizePath("app", "openid"))
+	r := w.oauth(ctx, w.any(), "/oauth2/par", w.clients["app"], q.Query())
+	uri := r.str("request_uri")
+	if uri == "" {
+		return failed("par", r)
+	}
+	o.use = func(ctx context.Context, at int, _ step) (outcome, string) {
+		r := w.send(ctx, at, "GET", "/oauth2/authorize?client_id=app&request_uri="+url.QueryEscape(uri), p.held, "", "")
+		out, note := r.result()
+		if out == accepted && r.location().Query().Get("code") == "" {
+			return refused, note + " " + r.location().Query().Get("error")
+		}
+		return out, note
+	}
+	return nil
+}
+
+// beginAssertion is a JWT that authenticates a client (RFC 7523 section 3): its jti is good once.
+func beginAssertion(ctx context.Context, w *world, s *script, _ *person, o *once) error {
+	assertion := w.key.assertion(w.issuer, "signed", fmt.Sprint("a", w.names.Add(1), "-", s.Seed))
+	o.use = func(ctx context.Context, at int, _ step) (outcome, string) {
+		return w.oauth(ctx, at, "/oauth2/introspect", client{id: "signed"}, url.Values{
+			"token": {"none"}, "client_assertion": {assertion}, "client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
+		}).result()
+	}
+	return nil
+}
+
+// proof is a DPoP proof (RFC 9449 section 4.2).
+func (w *world) proof(method, path, access, nonce string) string {
+	claims := map[string]any{"jti": fmt.Sprint("d", w.names.Add(1), "-", time.Now().UnixNano()), "htm": method, "htu": w.issuer + path, "iat": time.Now().Unix()}
+	if access != "" {
+		h := sha256.Sum256([]byte(access))
+		claims["ath"] = base64.RawURLEncoding.EncodeToString(h[:])
+	}
+	if nonce != "" {
+		claims["nonce"] = nonce
+	}
+	return w.key.sign(claims, map[jose.HeaderKey]any{"typ": "dpop+jwt", "jwk": w.key.key.Public()})
+}
+
+func beginProof(ctx context.Context, w *world, _ *script, p *person, o *once) error {
+	r := w.send(ctx, w.any(), "GET", authorizePath("app", "openid"), p.held, "", "")
+	form := url.Values{"grant_type": {"authorization_code"}, "code": {r.location().Query().Get("code")}, "redirect_uri": {callback}, "code_verifier": {verifier}}
+	r = w.oauth(ctx, w.any(), "/oauth2/token", w.clients["app"], form, "DPoP", w.proof("POST", "/oauth2/token", "", ""))
+	nonce := r.header.Get("DPoP-Nonce")
+	if r.str("error") == "use_dpop_nonce" {
+		r = w.oauth(ctx, w.any(), "/oauth2/token", w.clients["app"], form, "DPoP", w.proof("POST", "/oauth2/token", "", nonce))
+	}
+	access := r.str("access_token")
+	if access == "" {
+		return failed("bound token", r)
+	}
+	proof := w.proof("GET", "/oauth2/userinfo", access, nonce)
+	o.use = func(ctx context.Context, at int, _ step) (outcome, string) {
+		return w.send(ctx, at, "GET", "/oauth2/userinfo", "", "", "", "Authorization", "DPoP "+access, "DPoP", proof).result()
+	}
+	return nil
+}
+
+// totp is a code of an authenticator app (RFC 6238).
+func totp(secret string, at time.Time) string {
+	key, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(secret)
+	if err != nil {
+		return ""
+	}
+	mac := hmac.New(sha1.New, key)
+	_ = binary.Write(mac, binary.BigEndian, at.Unix()/30)
+	sum := mac.Sum(nil)
+	n := binary.BigEndian.Uint32(sum[sum[len(sum)-1]&15:]) & 0x7fffffff
+	return fmt.Sprintf("%06d", n%1_000_000)
+}
+
+// addApp adds an authenticator app; its own code is that of the step before.
+func (w *world) addApp(ctx context.Context, p *person) (secret string, recovery []string, err error) {
+	r := w.api(ctx, w.any(), "POST", "/api/me/totp", p.held, nil)
+	if secret = r.str("secret"); secret == "" {
+		return "", nil, failed("authenticator app", r)
+	}
+	at := time.Now().Add(time.Duration(w.moved.Load())*time.Second - 30*time.Second)
+	r = w.api(ctx, w.any(), "POST", "/api/me/totp/confirm", p.held, map[string]string{"token": r.str("token"), "code": totp(secret, at)})
+	if r.status != http.StatusOK {
+		return "", nil, failed("confirm the authenticator app", r)
+	}
+	if r.cookie != "" {
+		p.held = r.cookie
+	}
+	list, _ := r.json["recovery_codes"].([]any)
+	for _, c := range list {
+		recovery = append(recovery, fmt.Sprint(c))
+	}
+	return secret, recovery, nil
+}
+
+func beginRecovery(ctx context.Context, w *world, _ *script, p *person, o *once) error {
+	_, codes, err := w.addApp(ctx, p)
+	if err != nil || len(codes) == 0 {
+		return errors.Join(err, errors.New("no recovery codes"))
+	}
+	o.use = func(ctx context.Context, at int, _ step) (outcome, string) {
+		return w.api(ctx, at, "POST", "/api/auth/login", "", map[string]string{"handle": p.handle, "password": password, "otp": codes[0]}).result()
+	}
+	o.revoke = func(ctx context.Context, at int) (outcome, string) {
+		return w.api(ctx, at, "POST", "/api/me/recovery-codes", p.held, nil).result()
+	}
+	return nil
+}
+
+var (
+	hidden   = regexp.MustCompile(`<input type="hidden" name="([a-z_]+)" value="([^"]*)">`)
+	formHead = regexp.MustCompile(`<form method="post" action="([^"]*)" id="consent"`)
+)
+
+// decide answers the question of an application, to which the answer to a request led.
+func (w *world) decide(ctx context.Context, at int, session string, r reply, decision string) reply {
+	for range 4 {
+		for _, line := range r.header.Values("Set-Cookie") {
+			if c, err := http.ParseSetCookie(line); err == nil && c.Name != cookieName && c.Value != "" {
+				session += "; " + c.Name + "=" + c.Value
+			}
+		}
+		if r.status != http.StatusSeeOther || !strings.HasPrefix(r.location().Path, "/oauth2/") && r.location().Path != "/device" || r.location().Query().Has("code") {
+			break
+		}
+		r = w.send(ctx, at, "GET", r.location().RequestURI(), session, "", "")
+	}
+	if !formHead.MatchString(r.body) {
+		return r
+	}
+	form := url.Values{"decision": {decision}}
+	for _, field := range hidden.FindAllStringSubmatch(r.body, -1) {
+		form.Set(field[1], strings.NewReplacer("&amp;", "&", "&#43;", "+", "&#34;", `"`).Replace(field[2]))
+	}
+	r = w.send(ctx, at, "POST", "/oauth2/consent", session, formType, form.Encode())
+	for range 3 {
+		if r.status != http.StatusSeeOther || r.location().Host != "" && !strings.HasPrefix(r.header.Get("Location"), w.issuer) {
+			break
+		}
+		r = w.send(ctx, at, "GET", r.location().RequestURI(), session, "", "")
+	}
+	return r
+}
+
+// beginDevice is a device code that somebody allows (RFC 8628).
+func beginDevice(ctx context.Context, w *world, _ *script, p *person, o *once) error {
+	r := w.oauth(ctx, w.any(), "/oauth2/device_authorization", w.clients["tool"], url.Values{"scope": {"openid"}})
+	device, user := r.str("device_code"), r.str("user_code")
+	if device == "" {
+		return failed("device authorization", r)
+	}
+	at := w.any()
+	r = w.send(ctx, at, "POST", "/device", p.held, formType, url.Values{"user_code": {user}}.Encode())
+	if r = w.decide(ctx, at, p.held, r, "allow"); !strings.Contains(r.body, `id="device-allowed"`) {
+		return failed("device", r)
+	}
+	o.use = func(ctx context.Context, at int, _ step) (outcome, string) {
+		r := w.oauth(ctx, at, "/oauth2/token", w.clients["tool"], url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:device_code"}, "device_code": {device}})
+		if slices.Contains([]string{"slow_down", "authorization_pending"}, r.str("error")) {
+			return skipped, ""
+		}
+		return r.result()
+	}
+	return nil
+}
