@@ -97,6 +97,14 @@ func (w *world) oauth(ctx context.Context, at int, path string, c client, form u
 
 func (r reply) str(name string) string { s, _ := r.json[name].(string); return s }
 
+// given is a member of a successful answer: a problem has members of the same names.
+func (r reply) given(name string) string {
+	if r.status >= 300 {
+		return ""
+	}
+	return r.str(name)
+}
+
 // location is where the answer leads to.
 func (r reply) location() *url.URL {
 	u, err := url.Parse(r.header.Get("Location"))

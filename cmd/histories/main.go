@@ -42,6 +42,9 @@ func init() { // a literal would refer to itself
 		{name: "proof", often: 1, generate: generateOnce, begin: beginOnce(false, false, beginProof), model: onceModel},
 		{name: "recovery", generate: generateOnce, begin: beginOnce(true, false, beginRecovery), model: onceModel},
 		{name: "device", often: 1, generate: generateOnce, begin: beginOnce(false, false, beginDevice), model: onceModel},
+		{name: "consent", often: 1, generate: generateConsent, begin: beginConsent, model: consentModel},
+		{name: "factor", generate: generateFactor, begin: beginFactor, model: factorModel},
+		{name: "admins", alone: true, generate: generateAdmins, begin: beginAdmins, model: adminsModel},
 	} {
 		kinds[k.name] = k
 	}

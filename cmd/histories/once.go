@@ -127,7 +127,7 @@ func failed(what string, r reply) error {
 
 func beginInvite(ctx context.Context, w *world, s *script, _ *person, o *once) error {
 	r := w.manage(ctx, w.any(), "POST", "/api/invites", map[string]string{})
-	code := r.str("code")
+	code := r.given("code")
 	if code == "" {
 		return failed("invite", r)
 	}
@@ -144,7 +144,7 @@ func beginInvite(ctx context.Context, w *world, s *script, _ *person, o *once) e
 func beginReset(ctx context.Context, w *world, _ *script, p *person, o *once) error {
 	path := "/api/admin/users/" + p.handle + "/reset-password-code"
 	r := w.manage(ctx, w.any(), "POST", path, nil)
-	code := r.str("code")
+	code := r.given("code")
 	if code == "" {
 		return failed("reset code", r)
 	}
@@ -185,7 +185,7 @@ func beginMailed(ctx context.Context, w *world, _ *script, p *person, o *once) e
 func beginPAR(ctx context.Context, w *world, _ *script, p *person, o *once) error {
 	q, _ := url.Parse(authorizePath("app", "openid"))
 	r := w.oauth(ctx, w.any(), "/oauth2/par", w.clients["app"], q.Query())
-	uri := r.str("request_uri")
+	uri := r.given("request_uri")
 	if uri == "" {
 		return failed("par", r)
 	}
@@ -232,7 +232,7 @@ func beginProof(ctx context.Context, w *world, _ *script, p *person, o *once) er
 	if r.str("error") == "use_dpop_nonce" {
 		r = w.oauth(ctx, w.any(), "/oauth2/token", w.clients["app"], form, "DPoP", w.proof("POST", "/oauth2/token", "", nonce))
 	}
-	access := r.str("access_token")
+	access := r.given("access_token")
 	if access == "" {
 		return failed("bound token", r)
 	}
@@ -259,7 +259,7 @@ func totp(secret string, at time.Time) string {
 // addApp adds an authenticator app; its own code is that of the step before.
 func (w *world) addApp(ctx context.Context, p *person) (secret string, recovery []string, err error) {
 	r := w.api(ctx, w.any(), "POST", "/api/me/totp", p.held, nil)
-	if secret = r.str("secret"); secret == "" {
+	if secret = r.given("secret"); secret == "" {
 		return "", nil, failed("authenticator app", r)
 	}
 	at := time.Now().Add(time.Duration(w.moved.Load())*time.Second - 30*time.Second)
@@ -329,7 +329,7 @@ func (w *world) decide(ctx context.Context, at int, session string, r reply, dec
 // beginDevice is a device code that somebody allows (RFC 8628).
 func beginDevice(ctx context.Context, w *world, _ *script, p *person, o *once) error {
 	r := w.oauth(ctx, w.any(), "/oauth2/device_authorization", w.clients["tool"], url.Values{"scope": {"openid"}})
-	device, user := r.str("device_code"), r.str("user_code")
+	device, user := r.given("device_code"), r.given("user_code")
 	if device == "" {
 		return failed("device authorization", r)
 	}

@@ -21,7 +21,7 @@ type person struct {
 // newPerson registers somebody by an invite; with an address they get mails.
 func (w *world) newPerson(ctx context.Context, mails bool) (*person, error) {
 	p := &person{handle: fmt.Sprintf("p%d", w.names.Add(1)), since: time.Now()}
-	invite := w.manage(ctx, w.any(), "POST", "/api/invites", map[string]string{}).str("code")
+	invite := w.manage(ctx, w.any(), "POST", "/api/invites", map[string]string{}).given("code")
 	r := w.api(ctx, w.any(), "POST", "/api/register", "", map[string]string{"code": invite, "handle": p.handle, "password": password})
 	if r.cookie == "" {
 		return nil, failed("register", r)
@@ -160,9 +160,9 @@ func (a *account) do(ctx context.Context, s step) (outcome, string) {
 				a.w.registry.note(got.session)
 			}
 		case "exchange", "rotate":
-			got.access, got.refresh = r.str("access_token"), r.str("refresh_token")
+			got.access, got.refresh = r.given("access_token"), r.given("refresh_token")
 		case "resetcode":
-			got.code = r.str("code")
+			got.code = r.given("code")
 		}
 		a.mu.Lock()
 		a.made[s.ID] = got
