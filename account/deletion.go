@@ -20,7 +20,7 @@ func (s *Service) DeleteAccount(ctx context.Context, c Caller, in Confirmation) 
 		u, err = s.verifyPassword(ctx, c, in.Password)
 	}
 	if err == nil && in.OTP != "" && u.SecondFactor {
-		if err = s.checkOTP(ctx, c, in.OTP); err == nil {
+		if _, err = s.checkOTP(ctx, c, in.OTP); err == nil {
 			c.Session.ConfirmedAt, c.Session.AMR = s.Now(), passwordAndCode
 		}
 	}

@@ -43,6 +43,9 @@ type Session struct {
 	// ConfirmedAt is when the person last proved who they are: not before AuthTime.
 	ConfirmedAt time.Time
 	Passkey     []byte // credential id of the passkey that opened it, or nil
+	// TimeStep is that of the authenticator app's code with which it is being opened, 0 for none. It is
+	// not stored: the store checks that the app was not removed since.
+	TimeStep int64
 }
 
 // Authentication methods (RFC 8176) that sessions have.
@@ -90,6 +93,7 @@ type proven struct {
 	user    User     // read before the proof
 	amr     []string // RFC 8176
 	passkey []byte   // the credential id of the passkey, if it was one
+	step    int64    // the time step of the authenticator app's code, if it was one
 }
 
 // openSession creates the session of a user after the proof. It refuses if the user has changed
@@ -169,7 +173,7 @@ func (s *Service) newSession(c Caller, p proven) (*Session, SignedIn) {
 		ConfirmedAt: now,
 		ExpiresAt:   now.Add(s.sessionLifetime()), Address: c.Address, UserAgent: c.UserAgent,
 		Algorithm: s.minter.algorithm,
-		AMR:       p.amr, Passkey: p.passkey,
+		AMR:       p.amr, Passkey: p.passkey, TimeStep: p.step,
 	}
 	out := SignedIn{User: p.user, Token: jti}
 	if s.cookies.Login != "" {

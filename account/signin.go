@@ -42,7 +42,7 @@ func (s *Service) SignIn(ctx context.Context, c Caller, in Credentials) (SignedI
 	if err == nil && u.SecondFactor {
 		p.amr, err = passwordAndCode, ErrSecondFactorRequired
 		if in.OTP != "" {
-			err = s.checkOTP(ctx, c.as(u), in.OTP)
+			p.step, err = s.checkOTP(ctx, c.as(u), in.OTP)
 		}
 	}
 	var out SignedIn
@@ -59,15 +59,16 @@ func (s *Service) SignIn(ctx context.Context, c Caller, in Credentials) (SignedI
 // creates the session. ErrSignInExpired, ErrInvalidOTP, ErrSuspended.
 func (s *Service) SecondStep(ctx context.Context, c Caller, otp string) (SignedIn, error) {
 	u, step, err := s.PendingSignIn(ctx, c)
+	p := proven{user: u, amr: passwordAndCode}
 	if err == nil {
-		err = s.checkOTP(ctx, c.as(u), otp)
+		p.step, err = s.checkOTP(ctx, c.as(u), otp)
 	}
 	if err == nil {
 		err = s.spendStep(ctx, step)
 	}
 	var out SignedIn
 	if err == nil {
-		out, err = s.openSession(ctx, c, proven{user: u, amr: passwordAndCode})
+		out, err = s.openSession(ctx, c, p)
 	}
 	return out, noteFailed(ctx, err)
 }
@@ -183,7 +184,7 @@ func (s *Service) userNamed(ctx context.Context, typed string) (User, error) {
 // once, under the limits of a sign-in. Codes of apps and of 60 bits can be guessed, so each kind has
 // another limit from which no address is exempt. Only somebody with the password or the session can
 // exhaust that of codes of apps; for the other see typedCode.limits.
-func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) error {
+func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) (step int64, err error) {
 	u := c.User
 	of := s.signInLimits(ctx, c, u.Handle, u)
 	limits := of.keys()
@@ -196,21 +197,20 @@ func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) error {
 	if isTOTP {
 		limits = append(limits, web.LimitKey{Name: web.LimitSecondFactor, Key: u.Sub, Exempt: exempt})
 	} else {
-		var err error
 		if recovery, err = s.findRecoveryCode(ctx, u.Sub, typed); err != nil {
-			return err
+			return 0, err
 		}
 		leave, err := s.hasher.Enter(ctx, u.Handle)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		defer leave()
 		limits = append(limits, recovery.limits(u.Sub, exempt)...)
 	}
-	err := s.limits.Guess(ctx, limits, ErrInvalidOTP, func() (err error) {
+	err = s.limits.Guess(ctx, limits, ErrInvalidOTP, func() (err error) {
 		good := false
 		if isTOTP {
-			good, err = s.useTOTP(ctx, u.Sub, code)
+			step, good, err = s.useTOTP(ctx, u.Sub, code)
 		} else {
 			good, err = s.useRecoveryCode(ctx, c, recovery)
 		}
@@ -223,20 +223,21 @@ func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) error {
 	if errors.Is(err, ErrInvalidOTP) {
 		s.noteLocked(ctx, of.account, u)
 	}
-	return err
+	return step, err
 }
 
-// useTOTP accepts a code of the user's authenticator app once.
-func (s *Service) useTOTP(ctx context.Context, sub, code string) (bool, error) {
+// useTOTP accepts a code of the user's authenticator app once, and returns its time step.
+func (s *Service) useTOTP(ctx context.Context, sub, code string) (step int64, good bool, err error) {
 	f, err := s.store.Factors(ctx, sub)
 	if err != nil || f.TOTP == nil {
-		return false, err
+		return 0, false, err
 	}
 	step, ok := timeStep(f.TOTP.Secret, code, s.Now(), f.TOTP.LastStep)
 	if !ok {
-		return false, nil
+		return 0, false, nil
 	}
-	return s.store.UseTOTP(ctx, sub, step, s.Now())
+	good, err = s.store.UseTOTP(ctx, sub, step, s.Now())
+	return step, good, err
 }
 
 // knownFor is how long the address of a sign-in stays known.
@@ -458,7 +459,7 @@ func (s *Service) Confirm(ctx context.Context, c Caller, in Confirmation) (Signe
 		if in.OTP == "" {
 			return SignedIn{}, s.secondFactorRequired(ctx, u)
 		}
-		if err := s.checkOTP(ctx, c, in.OTP); err != nil {
+		if p.step, err = s.checkOTP(ctx, c, in.OTP); err != nil {
 			return SignedIn{}, err
 		}
 		p.amr = passwordAndCode

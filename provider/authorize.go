@@ -144,6 +144,9 @@ func (p *Provider) application(ctx context.Context, continuation string) templat
 
 func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *authorization, q authzState) error {
 	g, code := newGrant(req, q.identity, q), ""
+	if q.needsConsentLookup() {
+		g.Consented = q.agreed
+	}
 	var err error
 	if q.lasts != 0 {
 		g.Told, err = p.accounts.LastingAccess(r.Context(), p.accounts.CallerIn(r, q.identity), req.client.ID,
@@ -160,6 +163,9 @@ func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *author
 	switch {
 	case errors.Is(err, account.ErrSessionNotFound):
 		q.identity = nil // the session ended after it was read
+		return p.act(w, r, req, q)
+	case errors.Is(err, ErrConsentRemoved):
+		q.consented = nil // after it was read
 		return p.act(w, r, req, q)
 	case err != nil && req.forDevice():
 		return err

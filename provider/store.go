@@ -25,6 +25,8 @@ var (
 	ErrNotFound = storageRefusal("code or token not found")
 	// ErrSpent: the code, refresh token or client assertion was used before.
 	ErrSpent = storageRefusal("used before")
+	// ErrConsentRemoved: the user removed the application between the decision and the grant.
+	ErrConsentRemoved = storageRefusal("the consent was removed")
 	// ErrGrantRevoked: the grant was already revoked, so this does not count as a second use.
 	ErrGrantRevoked = storageRefusal("grant revoked")
 )
@@ -59,6 +61,10 @@ type Grant struct {
 	CodeUsed bool
 	Revoked  bool
 
+	// Consented lists the scopes that the user must still have granted to the client when the grant is
+	// stored: the user may remove the application after the consent was read. Empty: none are needed.
+	Consented []string
+
 	// Told is recorded with a grant that outlives its session, and its mails are sent, unless that
 	// was done for the same client within account.LastingTold. Nil: nothing is recorded.
 	Told *account.Audit
@@ -91,7 +97,7 @@ type Token struct {
 // empty signature returns ErrNotFound without a query.
 type GrantStore interface {
 	// CreateGrant stores a grant with its code if its session still exists; otherwise it returns
-	// account.ErrSessionNotFound.
+	// account.ErrSessionNotFound. It returns ErrConsentRemoved if one of Consented is no longer granted.
 	CreateGrant(ctx context.Context, g *Grant) error
 	// LivingGrants returns the grants of a user for a client that have a live code or token, with
 	// their Scopes, Resources and RedirectURI alone.

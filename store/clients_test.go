@@ -69,6 +69,39 @@ func TestConsentIsAddedAndRemovedWhole(t *testing.T) {
 	})
 }
 
+func TestApplicationThatWasRemovedMeanwhileGetsNoCode(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u, c := t.Context(), addUser(t, s, "ada"), addClient(t, s, "app")
+		n := signIn(t, s, u)
+		grant := func() *provider.Grant {
+			g := newGrant(c, n, "openid", "email")
+			g.Consented = []string{"openid", "email"}
+			return g
+		}
+		want(t, s.CreateGrant(ctx, grant()), provider.ErrConsentRemoved)
+		must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid", "email"}, noon, act("app.allow")))
+		must(t, s.CreateGrant(ctx, grant()))
+		must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid"}, noon, act("app.allow"), "email"))
+		want(t, s.CreateGrant(ctx, grant()), provider.ErrConsentRemoved)
+		must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"email"}, noon, act("app.allow")))
+		// Whichever comes first, nothing is left when both have ended.
+		for range 20 {
+			race(2, func(i int) error {
+				if i == 0 {
+					return s.CreateGrant(ctx, grant())
+				}
+				return s.RemoveApp(ctx, u.Sub, c.ID, noon, act("app.remove"))
+			})
+			living, err := s.LivingGrants(ctx, u.Sub, c.ID, noon)
+			must(t, err)
+			if len(living) > 0 {
+				t.Fatalf("a removed application has %+v", living)
+			}
+			must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid", "email"}, noon, act("app.allow")))
+		}
+	})
+}
+
 func TestEveryFieldOfAClientComesBack(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()

@@ -221,6 +221,30 @@ func TestLastFactorStaysWhereOneIsDemanded(t *testing.T) {
 	})
 }
 
+func TestAuthenticatorAppThatWasRemovedAfterItsCodeOpensNoSession(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		asking := withTOTP(t, s, u)
+		must(t, addPasskey(t, s, newPasskey(u.Sub, "left"), 20)) // there still is a second factor
+		n := newSession(u.Sub)
+		n.AMR, n.TimeStep = asking.AMR, 41
+		used, err := s.UseTOTP(ctx, u.Sub, n.TimeStep, noon)
+		must(t, err)
+		if !used {
+			t.Fatal("the code is not accepted")
+		}
+		again := asking
+		again.TimeStep = n.TimeStep
+		must(t, s.Reauthenticate(ctx, &again, u.PasswordHash, act("session.confirm")))
+		must(t, s.RemoveTOTP(ctx, u.Sub, oldFactor(asking.ID)))
+		want(t, s.CreateSession(ctx, n, u.PasswordHash, act("session.create")), account.ErrInvalidOTP)
+		want(t, s.Reauthenticate(ctx, &again, u.PasswordHash, act("session.confirm")), account.ErrInvalidOTP)
+		if live(t, s, n.ID) {
+			t.Error("there is a session by the removed app")
+		}
+	})
+}
+
 func TestRemovedPasskeyEndsTheSessionsThatItOpened(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u, app := t.Context(), addUser(t, s, "ada"), addClient(t, s, "app")

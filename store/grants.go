@@ -55,19 +55,23 @@ func (s *Store) CreateGrant(ctx context.Context, g *provider.Grant) error {
 	return s.performTold(ctx, op, g)
 }
 
-// performTold performs an operation that stores a grant, and records it if there is something to
-// tell.
+// performTold performs an operation that stores a grant, if the user still consents, and records it if
+// there is something to tell.
 func (s *Store) performTold(ctx context.Context, op operation, g *provider.Grant) error {
 	if told, err := wasTold(s.conn(ctx), g); err != nil {
 		return fail(op.doing, err)
-	} else if told {
+	} else if told && len(g.Consented) == 0 {
 		return s.perform(ctx, op)
 	}
 	return s.write(ctx, op.doing, func(tx *transaction) error {
-		// The lock makes one of several grants at once tell.
+		// The lock makes one of several grants at once tell, and whoever removes the consent waits and
+		// then finds the grant to revoke.
 		if err := lockUser(tx, g.Sub); errors.Is(err, account.ErrUserNotFound) {
 			return account.ErrSessionNotFound
 		} else if err != nil {
+			return err
+		}
+		if err := stillConsented(tx, g); err != nil {
 			return err
 		}
 		told, err := wasTold(tx.DB, g)
@@ -79,6 +83,24 @@ func (s *Store) performTold(ctx context.Context, op operation, g *provider.Grant
 		}
 		return op.do(tx.hot)
 	})
+}
+
+// stillConsented returns ErrConsentRemoved if the user has not granted all scopes that the grant needs.
+func stillConsented(tx *transaction, g *provider.Grant) error {
+	if len(g.Consented) == 0 {
+		return nil
+	}
+	var granted []string
+	err := tx.Raw("SELECT scope FROM consents WHERE sub = ? AND client_id = ?", g.Sub, g.ClientID).Find(&granted).Error
+	if err != nil {
+		return err
+	}
+	for _, scope := range g.Consented {
+		if !slices.Contains(granted, scope) {
+			return provider.ErrConsentRemoved
+		}
+	}
+	return nil
 }
 
 // wasTold reports whether nothing of a grant needs to be told, because it was told recently or does not

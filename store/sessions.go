@@ -99,6 +99,11 @@ func signedIn(tx *transaction, n *account.Session, verifiedHash string) error {
 			found := tx.Raw("SELECT 1 FROM passkeys WHERE id = ? AND sub = ?", n.Passkey, n.Sub).Find(&there)
 			return expect(found, account.ErrInvalidPasskey) // removed since the proof
 		}
+		if mark.Error == nil && mark.RowsAffected == 1 && n.TimeStep > 0 {
+			var there []int
+			found := tx.Raw("SELECT 1 FROM totp WHERE sub = ? AND last_step >= ?", n.Sub, n.TimeStep).Find(&there)
+			return expect(found, account.ErrInvalidOTP) // removed since the code
+		}
 		if mark.Error != nil || mark.RowsAffected == 1 {
 			return mark.Error
 		}

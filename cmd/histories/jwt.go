@@ -44,7 +44,6 @@ func (k *signingKey) sign(claims map[string]any, header map[jose.HeaderKey]any) 
 }
 
 // assertion authenticates a client (RFC 7523 section 3).
-func (k *signingKey) assertion(issuer, clientID, jti string) string {
-	now := time.Now()
+func (k *signingKey) assertion(issuer, clientID, jti string, now time.Time) string {
 	return k.sign(map[string]any{"iss": clientID, "sub": clientID, "aud": issuer, "jti": jti, "iat": now.Unix(), "exp": now.Add(time.Minute).Unix()}, nil)
 }

@@ -1,11 +1,125 @@
 package main
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
 
+// audited are the actions of which each accepted step writes exactly one row.
+var audited = map[string]string{
+	"signin": "session.create", "confirm": "session.confirm", "password": "password.change", "reset": "password.reset",
+	"resetcode": "user.reset_code", "end": "session.end", "endall": "user.end_sessions",
+}
+
+// mailed are the subjects of the mails that each accepted step sends.
+var mailed = map[string]string{"password": "Your password was changed", "reset": "Your password was changed", "resetcode": "A code for a new password was created"}
+
+// lateFault is a fault that is found after the history has ended.
 type lateFault struct {
 	history *history
 	why     []string
 }
 
-func (w *world) owes(ctx context.Context, h *history, p *person) []string { return nil }
-func (w *world) settle(ctx context.Context) []lateFault                   { return nil }
+// debts are the mails that are owed to people.
+type debts struct {
+	mu  sync.Mutex
+	all []debt
+}
+
+type debt struct {
+	history *history
+	to      string
+	want    map[string]int // by subject
+}
+
+// owes checks the audit log of a history's person, and notes the mails that they have to get.
+func (w *world) owes(ctx context.Context, h *history, p *person) (wrong []string) {
+	least, most := map[string]int{}, map[string]int{}
+	mails := map[string]int{}
+	for _, op := range h.operations {
+		if op.Do == "delete" { // the log and the outbox forget a deleted person
+			return nil
+		}
+		action, has := audited[op.Do]
+		if !has {
+			continue
+		}
+		switch op.outcome {
+		case accepted:
+			least[action]++
+			most[action]++
+			if subject := mailed[op.Do]; subject != "" {
+				mails[subject]++
+			}
+		case unknown:
+			most[action]++
+		}
+	}
+	delete(least, "user.end_sessions") // there may have been none
+	r := w.retry(ctx, func(at int) reply {
+		return w.manage(ctx, at, "GET", "/api/admin/audit?limit=200&person="+url.QueryEscape(p.handle), nil)
+	})
+	if r.status != http.StatusOK {
+		return nil
+	}
+	rows := map[string]int{}
+	events, _ := r.json["events"].([]any)
+	for _, e := range events {
+		if event, ok := e.(map[string]any); ok {
+			rows[fmt.Sprint(event["action"])]++
+		}
+	}
+	for _, action := range audited {
+		if n := rows[action]; n < least[action] || n > most[action] {
+			wrong = append(wrong, fmt.Sprintf("the audit log has %d rows %s of %d acknowledged and %d possible operations", n, action, least[action], most[action]))
+		}
+	}
+	slices.Sort(wrong)
+	if p.email != "" && len(mails) > 0 {
+		w.debts.mu.Lock()
+		w.debts.all = append(w.debts.all, debt{h, p.email, mails})
+		w.debts.mu.Unlock()
+	}
+	return slices.Compact(wrong)
+}
+
+// settle waits for the mails that are owed. One that an instance was sending when it was killed is
+// sent again after its lease.
+func (w *world) settle(ctx context.Context, within time.Duration) (late []lateFault) {
+	w.debts.mu.Lock()
+	open := w.debts.all
+	w.debts.all = nil
+	w.debts.mu.Unlock()
+	missing := func(d debt) (why []string) {
+		for subject, n := range d.want {
+			got := 0
+			for _, text := range w.mail.of(d.to) {
+				if strings.Contains(text, "Subject: "+subject) {
+					got++
+				}
+			}
+			if got < n {
+				why = append(why, fmt.Sprintf("%s got %d of %d mails %q", d.to, got, n, subject))
+			}
+		}
+		return why
+	}
+	for end := time.Now().Add(within); ; time.Sleep(200 * time.Millisecond) {
+		open = slices.DeleteFunc(open, func(d debt) bool { return len(missing(d)) == 0 })
+		if len(open) == 0 || time.Now().After(end) || ctx.Err() != nil {
+			break
+		}
+	}
+	for _, d := range open {
+		if ctx.Err() == nil {
+			late = append(late, lateFault{d.history, missing(d)})
+		}
+	}
+	return late
+}

@@ -44,6 +44,8 @@ func init() { // a literal would refer to itself
 		{name: "device", often: 1, generate: generateOnce, begin: beginOnce(false, false, beginDevice), model: onceModel},
 		{name: "consent", often: 1, generate: generateConsent, begin: beginConsent, model: consentModel},
 		{name: "factor", generate: generateFactor, begin: beginFactor, model: factorModel},
+		{name: "expiry", alone: true, generate: generateExpiry, begin: beginExpiry, model: expiryModel},
+		{name: "change", generate: generateChange, begin: beginChange, model: changeModel},
 		{name: "admins", alone: true, generate: generateAdmins, begin: beginAdmins, model: adminsModel},
 	} {
 		kinds[k.name] = k
@@ -64,8 +66,9 @@ type options struct {
 	seed              uint64
 	length            time.Duration
 	clients           int
-	out               string // folder for histories that fail
-	first             bool   // end with the first violation
+	out               string        // folder for histories that fail
+	first             bool          // end with the first violation
+	mails             time.Duration // how long to wait for mails at the end
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -80,6 +83,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	minutes := f.Float64("minutes", 1, "length of the run")
 	f.IntVar(&o.clients, "clients", 8, "histories at once")
 	f.StringVar(&o.out, "out", os.TempDir(), "folder for histories that fail")
+	f.DurationVar(&o.mails, "mails", 3*time.Minute, "how long to wait for mails at the end")
 	f.BoolVar(&o.first, "first", false, "end with the first violation")
 	if len(args) == 0 || args[0] != "run" && args[0] != "replay" {
 		_, _ = fmt.Fprintln(stderr, "histories run [flags], or histories replay FILE")
@@ -238,7 +242,7 @@ func execute(ctx context.Context, o options, stdout io.Writer) (t *tally, err er
 			break
 		}
 	}
-	for _, late := range w.settle(ctx) {
+	for _, late := range w.settle(ctx, o.mails) {
 		if err := report(late.history, late.why); err != nil {
 			return t, err
 		}

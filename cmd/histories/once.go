@@ -202,7 +202,7 @@ func beginPAR(ctx context.Context, w *world, _ *script, p *person, o *once) erro
 
 // beginAssertion is a JWT that authenticates a client (RFC 7523 section 3): its jti is good once.
 func beginAssertion(ctx context.Context, w *world, s *script, _ *person, o *once) error {
-	assertion := w.key.assertion(w.issuer, "signed", fmt.Sprint("a", w.names.Add(1), "-", s.Seed))
+	assertion := w.key.assertion(w.issuer, "signed", fmt.Sprint("a", w.names.Add(1), "-", s.Seed), w.now())
 	o.use = func(ctx context.Context, at int, _ step) (outcome, string) {
 		return w.oauth(ctx, at, "/oauth2/introspect", client{id: "signed"}, url.Values{
 			"token": {"none"}, "client_assertion": {assertion}, "client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
@@ -213,7 +213,7 @@ func beginAssertion(ctx context.Context, w *world, s *script, _ *person, o *once
 
 // proof is a DPoP proof (RFC 9449 section 4.2).
 func (w *world) proof(method, path, access, nonce string) string {
-	claims := map[string]any{"jti": fmt.Sprint("d", w.names.Add(1), "-", time.Now().UnixNano()), "htm": method, "htu": w.issuer + path, "iat": time.Now().Unix()}
+	claims := map[string]any{"jti": fmt.Sprint("d", w.names.Add(1), "-", time.Now().UnixNano()), "htm": method, "htu": w.issuer + path, "iat": w.now().Unix()}
 	if access != "" {
 		h := sha256.Sum256([]byte(access))
 		claims["ath"] = base64.RawURLEncoding.EncodeToString(h[:])
@@ -262,7 +262,7 @@ func (w *world) addApp(ctx context.Context, p *person) (secret string, recovery 
 	if secret = r.given("secret"); secret == "" {
 		return "", nil, failed("authenticator app", r)
 	}
-	at := time.Now().Add(time.Duration(w.moved.Load())*time.Second - 30*time.Second)
+	at := w.now().Add(-30 * time.Second)
 	r = w.api(ctx, w.any(), "POST", "/api/me/totp/confirm", p.held, map[string]string{"token": r.str("token"), "code": totp(secret, at)})
 	if r.status != http.StatusOK {
 		return "", nil, failed("confirm the authenticator app", r)

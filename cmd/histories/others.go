@@ -129,8 +129,8 @@ func consentModel(s *script) model {
 		root := bit(roots[s.ID])
 		switch s.Do {
 		case "allow":
-			if !yes {
-				return nil
+			if !yes { // removed while the person decided: they are asked again
+				return []any{st}
 			}
 			alone, both := st, st
 			alone.granted = s.With
@@ -243,7 +243,7 @@ func (f *factor) do(ctx context.Context, s step) (outcome, string) {
 	w := f.w
 	switch s.Do {
 	case "signin": // With: how many steps of 30 seconds ahead
-		at := time.Now().Add(time.Duration(w.moved.Load()) * time.Second)
+		at := w.now()
 		if s.With == "next" {
 			at = at.Add(30 * time.Second)
 		}

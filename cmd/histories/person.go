@@ -16,11 +16,12 @@ type person struct {
 	handle, sub, email string
 	held               string // cookie of the session
 	since              time.Time
+	epoch              int64
 }
 
 // newPerson registers somebody by an invite; with an address they get mails.
 func (w *world) newPerson(ctx context.Context, mails bool) (*person, error) {
-	p := &person{handle: fmt.Sprintf("p%d", w.names.Add(1)), since: time.Now()}
+	p := &person{handle: fmt.Sprintf("p%d", w.names.Add(1)), since: time.Now(), epoch: w.epoch.Load()}
 	invite := w.manage(ctx, w.any(), "POST", "/api/invites", map[string]string{}).given("code")
 	r := w.api(ctx, w.any(), "POST", "/api/register", "", map[string]string{"code": invite, "handle": p.handle, "password": password})
 	if r.cookie == "" {
@@ -47,7 +48,7 @@ func (w *world) lease(ctx context.Context) (*person, error) {
 	default:
 		return w.newPerson(ctx, false)
 	}
-	if time.Since(p.since) < 5*time.Minute {
+	if time.Since(p.since) < 5*time.Minute && p.epoch == w.epoch.Load() {
 		return p, nil
 	}
 	r := w.api(ctx, w.any(), "POST", "/api/auth/login", "", map[string]string{"handle": p.handle, "password": password})
@@ -56,7 +57,7 @@ func (w *world) lease(ctx context.Context) (*person, error) {
 		return nil, failed("sign-in", r)
 	}
 	w.registry.note(r.cookie)
-	p.held, p.since = r.cookie, time.Now()
+	p.held, p.since, p.epoch = r.cookie, time.Now(), w.epoch.Load()
 	return p, nil
 }
 

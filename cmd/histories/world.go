@@ -50,7 +50,8 @@ type world struct {
 	registry               registry
 	key                    *signingKey  // of the client that signs its assertions
 	moved                  atomic.Int64 // seconds that the clocks were moved
-	stale                  sync.Map     // *person: they have to sign in again
+	epoch                  atomic.Int64 // it changes when the clocks do: everybody signs in again
+	debts                  debts
 }
 
 // instance is a process of the program.
@@ -144,7 +145,7 @@ func (w *world) register(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := w.addClient(id, out); err != nil {
+		if w.clients[id], err = clientOf(id, out); err != nil {
 			return err
 		}
 	}
@@ -155,18 +156,19 @@ func (w *world) register(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return w.addClient("tool", out)
+	w.clients["tool"], err = clientOf("tool", out)
+	return err
 }
 
-func (w *world) addClient(id, out string) error {
+// clientOf reads what a command prints of a client.
+func clientOf(id, out string) (client, error) {
 	var c struct {
 		Secret string `json:"client_secret"`
 	}
 	if err := json.Unmarshal([]byte(out), &c); err != nil {
-		return fmt.Errorf("client add %s: %w: %s", id, err, out)
+		return client{}, fmt.Errorf("client %s: %w: %s", id, err, out)
 	}
-	w.clients[id] = client{id, c.Secret}
-	return nil
+	return client{id, c.Secret}, nil
 }
 
 // environment of a process of the program.
@@ -307,6 +309,9 @@ func (a *admin) session(ctx context.Context, w *world) (string, error) {
 	a.token, a.at = r.cookie, time.Now()
 	return a.token, nil
 }
+
+// now is the clock of the service.
+func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.moved.Load()) * time.Second) }
 
 // forget makes the administrator sign in again.
 func (a *admin) forget() {

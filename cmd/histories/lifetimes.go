@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// lifetimes of what is made, in seconds. That of a code is not among them: fosite compares it with
+// the clock of the machine, which stands still here.
+var lifetimes = map[string]int{
+	"par": 60, "access": 3600, "grace": 30, "reset": 24 * 3600, "invite": 14 * 24 * 3600, "session": 30 * 24 * 3600, "refresh": 30 * 24 * 3600,
+}
+
+// expiry is one of each thing that expires, and a clock that is moved.
+type expiry struct {
+	w   *world
+	use map[string]func(at int) reply
+}
+
+func beginExpiry(ctx context.Context, w *world, _ *script) (object, error) {
+	p, err := w.newPerson(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	code := func(app string) string {
+		r := w.send(ctx, w.any(), "GET", authorizePath(app, "openid offline_access"), p.held, "", "")
+		return r.location().Query().Get("code")
+	}
+	exchange := func(at int, app, code string) reply {
+		return w.oauth(ctx, at, "/oauth2/token", w.clients[app], url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {callback}, "code_verifier": {verifier}})
+	}
+	rotate := func(at int, app, token string) reply {
+		return w.oauth(ctx, at, "/oauth2/token", w.clients[app], url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}})
+	}
+	tokens, graced := exchange(w.any(), "app", code("app")), exchange(w.any(), "grace", code("grace"))
+	par, _ := url.Parse(authorizePath("app", "openid"))
+	pushed := w.oauth(ctx, w.any(), "/oauth2/par", w.clients["app"], par.Query()).given("request_uri")
+	invite := w.manage(ctx, w.any(), "POST", "/api/invites", map[string]string{}).given("code")
+	reset := w.manage(ctx, w.any(), "POST", "/api/admin/users/"+p.handle+"/reset-password-code", nil).given("code")
+	if tokens.given("refresh_token") == "" || graced.given("refresh_token") == "" || pushed == "" || invite == "" || reset == "" {
+		return nil, fmt.Errorf("something was not made: %d %d %q %d %d", tokens.status, graced.status, pushed, len(invite), len(reset))
+	}
+	if r := rotate(w.any(), "grace", graced.given("refresh_token")); r.status != http.StatusOK {
+		return nil, failed("rotate", r)
+	}
+	return &expiry{w, map[string]func(at int) reply{
+		"code": func(at int) reply { return exchange(at, "app", unused) },
+		"access": func(at int) reply {
+			return w.send(ctx, at, "GET", "/oauth2/userinfo", "", "", "", "Authorization", "Bearer "+tokens.given("access_token"))
+		},
+		"refresh": func(at int) reply { return rotate(at, "app", tokens.given("refresh_token")) },
+		"grace":   func(at int) reply { return rotate(at, "grace", graced.given("refresh_token")) },
+		"session": func(at int) reply { return w.api(ctx, at, "GET", "/api/me", p.held, nil) },
+		"invite": func(at int) reply {
+			return w.api(ctx, at, "POST", "/api/register", "", map[string]string{"code": invite, "handle": "x" + p.handle, "password": password})
+		},
+		"reset": func(at int) reply {
+			return w.api(ctx, at, "POST", "/api/auth/reset-password", "", map[string]string{"handle": p.handle, "code": reset, "password": password + " after"})
+		},
+		"par": func(at int) reply {
+			r := w.send(ctx, at, "GET", "/oauth2/authorize?client_id=app&request_uri="+url.QueryEscape(pushed), p.held, "", "")
+			if r.status == http.StatusSeeOther && !r.location().Query().Has("code") {
+				r.status = http.StatusBadRequest // the session has expired
+			}
+			return r
+		},
+	}}, nil
+}
+
+func (e *expiry) do(_ context.Context, s step) (outcome, string) {
+	if s.Do != "clock" {
+		return e.use[s.Do](s.At).result()
+	}
+	seconds, err := strconv.Atoi(s.With)
+	if err != nil {
+		return skipped, ""
+	}
+	now := int(e.w.moved.Add(int64(seconds)))
+	for n := range e.w.each {
+		if err := e.w.setClock(n, now); err != nil {
+			return unknown, err.Error()
+		}
+	}
+	e.w.admin.forget()
+	e.w.epoch.Add(1)
+	return accepted, "every clock"
+}
+
+func (e *expiry) end(context.Context, *history) []string { return e.w.registry.take() }
+
+// expiryModel: what has expired is refused, what has not is accepted.
+func expiryModel(s *script) model {
+	moved := 0
+	for _, st := range s.Steps {
+		if st.Do == "clock" {
+			moved, _ = strconv.Atoi(st.With)
+		}
+	}
+	return model{begin: false, next: func(state any, s step, o outcome) []any {
+		if s.Do == "clock" {
+			return []any{true}
+		}
+		life := lifetimes[s.Do]
+		if s.Do == "par" { // it needs the session too
+			life = min(life, lifetimes["session"])
+		}
+		return only((moved < life) == (o == accepted), state)
+	}}
+}
+
+func generateExpiry(r *rand.Rand) []step {
+	b := &builder{r: r}
+	const minute, hour, day = 60, 3600, 24 * 3600
+	b.add(0, "clock", -1, strconv.Itoa(one(r, []int{20, 40, 75, 10 * minute, 61 * minute, 23 * hour, 25 * hour, 13 * day, 15 * day, 29 * day, 31 * day, 40 * day})))
+	for _, what := range []string{"session", "access", "par", "refresh", "grace", "invite", "reset"} { // a reset ends the others
+		b.phase++
+		b.add(0, what, -1, "")
+	}
+	return b.steps
+}
+
+// change is a client that the command line changes beside the service. Another process may notice
+// it so much later.
+const noticedWithin = 5*time.Second + 500*time.Millisecond
+
+type change struct {
+	w   *world
+	ids map[string]client // by what they are
+}
+
+func beginChange(ctx context.Context, w *world, _ *script) (object, error) {
+	id := fmt.Sprintf("c%d", w.names.Add(1))
+	c := &change{w: w, ids: map[string]client{}}
+	out, err := w.cairn(ctx, "client", "add", id, "--id", id, "--redirect-uri", callback, "--allow-insecure-redirect", "-o", "json")
+	if err != nil {
+		return nil, err
+	}
+	if c.ids["first"], err = clientOf(id, out); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *change) do(ctx context.Context, s step) (outcome, string) {
+	first := c.ids["first"]
+	switch s.Do {
+	case "rotate":
+		out, err := c.w.cairn(ctx, "client", "rotate-secret", first.id, "-o", "json")
+		if err == nil {
+			c.ids["second"], err = clientOf(first.id, out)
+		}
+		if err != nil {
+			return unknown, err.Error()
+		}
+		return accepted, "command"
+	case "remove":
+		if _, err := c.w.cairn(ctx, "client", "remove", first.id, "--yes"); err != nil {
+			return unknown, err.Error()
+		}
+		return accepted, "command"
+	case "wait":
+		time.Sleep(noticedWithin)
+		return accepted, "a pause"
+	}
+	with, has := c.ids[s.With]
+	if !has {
+		return skipped, ""
+	}
+	return c.w.oauth(ctx, s.At, "/oauth2/introspect", with, url.Values{"token": {"none"}}).result()
+}
+
+func (c *change) end(context.Context, *history) []string { return nil }
+
+// changeModel: until it is noticed, either secret may be right.
+func changeModel(*script) model {
+	return model{begin: "first", next: func(state any, s step, o outcome) []any {
+		st, yes := state.(string), o == accepted
+		switch s.Do {
+		case "rotate":
+			return []any{"second?"}
+		case "remove":
+			return []any{"none?"}
+		case "wait":
+			return []any{map[string]string{"second?": "second", "none?": "none"}[st]}
+		}
+		return only(st == "second?" || st == "none?" || yes == (s.With == st), st)
+	}}
+}
+
+func generateChange(r *rand.Rand) []step {
+	b := &builder{r: r}
+	use := func(with string) {
+		for lane := range 3 {
+			b.steps = append(b.steps, step{Phase: b.phase, Lane: lane, At: lane, Do: "use", On: -1, With: with, ID: len(b.steps)})
+		}
+		b.phase++
+	}
+	act := func(do string) { b.add(0, do, -1, ""); b.phase++ }
+	use("first")
+	act(b.pick("rotate", "rotate", "remove"))
+	use(b.pick("first", "second"))
+	act("wait")
+	use("first")
+	use("second")
+	return b.steps
+}
