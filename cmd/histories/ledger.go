@@ -14,7 +14,7 @@ import (
 // audited are the actions of which each accepted step writes exactly one row.
 var audited = map[string]string{
 	"signin": "session.create", "confirm": "session.confirm", "password": "password.change", "reset": "password.reset",
-	"resetcode": "user.reset_code", "end": "session.end", "endall": "user.end_sessions",
+	"resetcode": "user.reset_code", "endall": "user.end_sessions",
 }
 
 // mailed are the subjects of the mails that each accepted step sends.
