@@ -238,6 +238,11 @@ func execute(ctx context.Context, o options, stdout io.Writer) (t *tally, err er
 			seed++
 			err = w.once(ctx, o, kinds[name], s, t, report)
 		}
+		if err == nil && o.first { // or a lost mail is found at the end alone
+			for _, late := range w.settle(ctx, o.mails) {
+				err = errors.Join(err, report(late.history, late.why))
+			}
+		}
 		if err != nil || o.first && t.violations > 0 {
 			break
 		}

@@ -129,12 +129,12 @@ func consentModel(s *script) model {
 		root := bit(roots[s.ID])
 		switch s.Do {
 		case "allow":
-			if !yes { // removed while the person decided: they are asked again
-				return []any{st}
-			}
 			alone, both := st, st
 			alone.granted = s.With
 			both.granted = union(st.granted, s.With)
+			if !yes { // asked again: removed before they answered, or after that and before the code
+				return []any{st, both, alone}
+			}
 			alone.made, both.made = st.made|root, st.made|root
 			if within(s.With, st.granted) {
 				return []any{both}
