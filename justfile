@@ -67,6 +67,14 @@ kill rounds="100":
 soak seconds="600" before="":
     CAIRN_SOAK_SECONDS={{seconds}} CAIRN_SOAK_BEFORE="$(realpath -q {{quote(before)}} || true)" go test -count 1 -timeout 60m -run '^TestSoak$' -v ./cmd/cairn/internal/cluster
 
+# histories of many clients under faults, checked against a model, on both databases; other arguments: go run ./cmd/histories run -h
+histories minutes="10" *arguments:
+    go run ./cmd/histories run --database sqlite,postgres --minutes {{minutes}} {{arguments}}
+
+# the faults that the checker of histories must find in a copy of the program, each built: all, or names with commas; hours
+histories-faults names="all":
+    CAIRN_FAULTS={{names}} go test -count 1 -timeout 12h -run '^TestSeededFaultsAreFound$' -v ./cmd/histories
+
 # more of what schemathesis sends by docs/openapi.yaml; testdata/schemathesis/install installs it
 schemathesis examples="100":
     cmd/cairn/internal/httpd/testdata/schemathesis/install

@@ -74,17 +74,20 @@ func newWorld(ctx context.Context, program, database string) (w *world, err erro
 	if w.dir, err = os.MkdirTemp("", "cairn-histories-"); err != nil {
 		return nil, err
 	}
-	defer func() {
+	defer func(w *world) {
 		if err != nil {
 			w.close()
 		}
-	}()
-	count := 1
-	if database == "postgres" {
-		count = 3
+	}(w)
+	count := map[string]int{"sqlite": 1, "sqlite-two": 2, "postgres": 3}[database]
+	switch database {
+	case "postgres":
 		if w.postgres, err = newPostgres(); err != nil {
 			return nil, err
 		}
+	case "sqlite", "sqlite-two":
+	default:
+		return nil, fmt.Errorf("no database %q: sqlite, sqlite-two, which is two services on one file, or postgres", database)
 	}
 	if w.mail, err = newMailbox(); err != nil {
 		return nil, err
