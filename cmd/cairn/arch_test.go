@@ -46,7 +46,7 @@ var allowed = map[string][]string{
 	"docs/verify":           {"account/session"},
 	"activityschema":        {},
 
-	"cmd/histories": {"store/storetest"},
+	"cmd/histories": {"account/session", "store/storetest"},
 
 	"activityschema/publish":   {"activityschema"},
 	"activityschema/reference": {"activityschema"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -9,6 +10,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/cairn-id/cairn/account/session"
 )
 
 // person is somebody with an account and a session.
@@ -128,6 +131,20 @@ func (a *account) do(ctx context.Context, s step) (outcome, string) {
 	a.mu.Unlock()
 	if !has && s.On >= 0 {
 		return skipped, ""
+	}
+	switch s.Do {
+	case "pause": // as long as an application may use its copy of the status list, and a fetch
+		time.Sleep(statusTTL + 1200*time.Millisecond)
+		return accepted, "a pause"
+	case "local":
+		_, err := a.w.verifier.Verify(ctx, on.session)
+		switch {
+		case errors.Is(err, session.ErrRevoked):
+			return refused, "revoked"
+		case err != nil: // its list or keys are out of reach
+			return skipped, ""
+		}
+		return accepted, "by an application"
 	}
 	if (s.Do == "rotate" || s.Do == "revoke") && on.refresh == "" {
 		return skipped, ""
@@ -368,8 +385,10 @@ func (a accountRules) next(state any, s step, o outcome) []any {
 			return is(right && !st.suspended && !st.deleted, after)
 		}
 		return is(!right || st.suspended || st.deleted, st)
-	case "me", "bit":
+	case "me", "bit", "local":
 		return is(live == yes, st)
+	case "pause":
+		return is(yes, st)
 	case "confirm", "password":
 		if !yes {
 			return is(!live || !right, st)
@@ -653,6 +672,14 @@ func generateAccount(r *rand.Rand) []step {
 	}
 	if r.IntN(2) == 0 {
 		b.add(5, "signin", -1, one(r, passwords))
+	}
+	if r.IntN(5) == 0 {
+		b.phase++
+		b.add(0, "pause", -1, "")
+		b.phase++
+		for i, s := range sessions {
+			b.add(i%4, "local", s, "")
+		}
 	}
 	return b.steps
 }

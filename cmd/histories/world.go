@@ -22,6 +22,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cairn-id/cairn/account/session"
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
@@ -31,6 +32,9 @@ const (
 	challenge = "2KfT10pRvbEHCad_kfvn6HmTv0fwF8aU0HX0lYc3ywY"
 	callback  = "http://127.0.0.1:9/callback"
 )
+
+// statusTTL is how long applications may use their copy of the status list.
+const statusTTL = time.Second
 
 type client struct{ id, secret string }
 
@@ -52,6 +56,7 @@ type world struct {
 	moved                  atomic.Int64 // seconds that the clocks were moved
 	epoch                  atomic.Int64 // it changes when the clocks do: everybody signs in again
 	debts                  debts
+	verifier               *session.Verifier // of an application
 }
 
 // instance is a process of the program.
@@ -109,6 +114,11 @@ func newWorld(ctx context.Context, program, database string) (w *world, err erro
 	}
 	_, port, _ := net.SplitHostPort(w.each[0].address)
 	w.issuer = "http://localhost:" + port
+	keys := session.NewRemoteKeySet(w.issuer+"/.well-known/jwks.json", session.RemoteOptions{Now: w.now})
+	w.verifier = &session.Verifier{
+		Issuer: w.issuer, Keys: keys, Now: w.now,
+		Status: session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: w.issuer, Keys: keys, Now: w.now}),
+	}
 	if err := os.WriteFile(filepath.Join(w.dir, "password"), []byte(password), 0o600); err != nil {
 		return nil, err
 	}
@@ -183,7 +193,7 @@ func (w *world) environment(n int) []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "SERVICE_OIDC_ISSUER=" + w.issuer, "SERVICE_DATABASE=" + database, "SERVICE_LOG_LEVEL=info", "SERVICE_LOG_FORMAT=json",
 		"SERVICE_RATE_LIMITS=all=off,token=off,invite=off,login=off,login-address=off,login-account=off,sign-in=off,device=off,register=off,reset=off",
-		"SERVICE_STATUS_TTL=1s", "SERVICE_SMTP_URL=smtp://" + w.mail.address, "SERVICE_MAIL_FROM=club@example.org", "SERVICE_OIDC_PRIVATE_KEY_FILE=key.pem",
+		"SERVICE_STATUS_TTL=" + statusTTL.String(), "SERVICE_SMTP_URL=smtp://" + w.mail.address, "SERVICE_MAIL_FROM=club@example.org", "SERVICE_OIDC_PRIVATE_KEY_FILE=key.pem",
 		"HISTORIES_CLOCK=" + filepath.Join(w.dir, fmt.Sprintf("clock-%d", n)),
 	}
 }
