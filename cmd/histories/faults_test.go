@@ -62,27 +62,10 @@ func apply(t *testing.T, dir, patch string, args ...string) {
 func copyTree(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	list := exec.Command("git", "ls-files", "-z", "--", "*.go", "go.mod", "go.sum", "account", "activityschema", "admin", "config", "docs", "provider", "store", "templates", "cmd/cairn")
-	list.Dir = "../.."
-	names, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name := range bytes.SplitSeq(bytes.TrimSuffix(names, []byte{0}), []byte{0}) {
-		b, err := os.ReadFile(filepath.Join("../..", string(name)))
-		if os.IsNotExist(err) {
-			continue
-		}
-		to := filepath.Join(dir, string(name))
-		if err == nil {
-			err = os.MkdirAll(filepath.Dir(to), 0o700)
-		}
-		if err == nil {
-			err = os.WriteFile(to, b, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	cmd := exec.Command("sh", "-c", `git ls-files -z --deduplicate | xargs -0 sh -c 'for f; do [ ! -f "$f" ] || printf "%s\\0" "$f"; done' - | xargs -0 cp --parents -t "$0"`, dir)
+	cmd.Dir = "../.."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("copy: %v: %s", err, out)
 	}
 	return dir
 }

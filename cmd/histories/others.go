@@ -82,13 +82,9 @@ func (c *consent) do(ctx context.Context, s step) (outcome, string) {
 		}
 		return o, note
 	case "userinfo":
-		for range 25 {
-			if r = w.send(ctx, s.At, "GET", "/oauth2/userinfo", "", "", "", "Authorization", "Bearer "+on.access); r.status != 0 && r.status < 500 {
-				return r.result()
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		return skipped, ""
+		return w.read(s.At, func(at int) reply {
+			return w.send(ctx, at, "GET", "/oauth2/userinfo", "", "", "", "Authorization", "Bearer "+on.access)
+		})
 	}
 	panic("no step " + s.Do)
 }
@@ -267,13 +263,7 @@ func (f *factor) do(ctx context.Context, s step) (outcome, string) {
 		if token == "" || !slices.Contains(methodsOf(token), "otp") {
 			return skipped, ""
 		}
-		for range 25 {
-			if r := w.api(ctx, s.At, "GET", "/api/me", token, nil); r.status != 0 && r.status < 500 {
-				return r.result()
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		return skipped, ""
+		return w.read(s.At, func(at int) reply { return w.api(ctx, at, "GET", "/api/me", token, nil) })
 	}
 	panic("no step " + s.Do)
 }

@@ -354,6 +354,17 @@ func (w *world) retry(ctx context.Context, ask func(at int) reply) (r reply) {
 	return r
 }
 
+// read asks for what changes nothing until there is an answer. Without one it says nothing.
+func (w *world) read(at int, ask func(at int) reply) (outcome, string) {
+	for try := range 25 {
+		if o, note := ask(at + try).result(); o != unknown {
+			return o, note
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return skipped, ""
+}
+
 // claims are those of a session or access token that say where its bit is.
 type claims struct {
 	Sid    string `json:"sid"`
