@@ -316,11 +316,14 @@ func (w *world) once(ctx context.Context, o options, k *kind, s script, t *tally
 	h, why, err := judge(ctx, w, k, s)
 	if err != nil {
 		t.mu.Lock()
-		defer t.mu.Unlock()
 		t.unjudged++
-		if t.inVain++; t.inVain > 100 && s.Fault == "" {
+		t.inVain++
+		tooMany := t.inVain > 100 && s.Fault == ""
+		t.mu.Unlock()
+		if tooMany {
 			return err
 		}
+		time.Sleep(100 * time.Millisecond) // the service may not be there at this moment
 		return nil
 	}
 	t.add(h)
