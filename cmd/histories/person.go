@@ -141,7 +141,9 @@ func (a *account) do(ctx context.Context, s step) (outcome, string) {
 		switch {
 		case errors.Is(err, session.ErrRevoked):
 			return refused, "revoked"
-		case err != nil: // its list or keys are out of reach
+		case err != nil, a.s.Fault != "" && a.s.Fault != "skew":
+			// Its list or keys are out of reach, or were: it goes on with its copy until the issuer
+			// answers again, at most until exp.
 			return skipped, ""
 		}
 		return accepted, "by an application"
