@@ -10,14 +10,13 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
-
-	"os/exec"
 
 	"github.com/cairn-id/cairn/store/storetest"
 )

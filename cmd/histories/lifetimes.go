@@ -86,15 +86,9 @@ func (e *expiry) do(_ context.Context, s step) (outcome, string) {
 
 // move sets all clocks. What a sweep removes meanwhile is gone for everybody.
 func (e *expiry) move(seconds int) error {
-	e.w.moved.Store(int64(seconds))
-	for n := range e.w.each {
-		if err := e.w.setClock(n, seconds); err != nil {
-			return err
-		}
-	}
 	e.w.admin.forget()
 	e.w.epoch.Add(1)
-	return nil
+	return e.w.setClocks(seconds)
 }
 
 // end sets the clocks right: fosite's is, and others would not agree with it on what has expired.

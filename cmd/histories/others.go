@@ -343,9 +343,8 @@ func generateFactor(r *rand.Rand) []step {
 
 // admins are administrators who want to be rid of one another.
 type admins struct {
-	w     *world
-	who   []*person
-	token []string
+	w   *world
+	who []*person
 }
 
 func beginAdmins(ctx context.Context, w *world, _ *script) (object, error) {

@@ -16,10 +16,10 @@ import (
 
 // person is somebody with an account and a session.
 type person struct {
-	handle, sub, email string
-	held               string // cookie of the session
-	since              time.Time
-	epoch              int64
+	handle, email string
+	held          string // cookie of the session
+	since         time.Time
+	epoch         int64
 }
 
 // newPerson registers somebody by an invite; with an address they get mails.
@@ -618,11 +618,11 @@ func generateAccount(r *rand.Rand) []step {
 		reset = b.add(3, "resetcode", -1, "")
 	}
 	b.phase++
-	var codes, tokens []int
+	var tokens []int
 	for lane, s := range sessions {
 		if r.IntN(4) > 0 {
 			c := b.add(lane, "authorize", s, b.pick("offline", "online"))
-			if codes = append(codes, c); r.IntN(4) > 0 {
+			if r.IntN(4) > 0 {
 				tokens = append(tokens, b.add(lane, "exchange", c, ""))
 			}
 		}

@@ -69,7 +69,6 @@ type instance struct {
 	cmd     *exec.Cmd
 	ended   <-chan error
 	log     *os.File
-	since   []string // further settings
 }
 
 // newWorld makes an installation and starts it.
@@ -217,7 +216,7 @@ func (i *instance) start() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.cmd = exec.Command(i.w.program, "serve", "--listen", i.address)
-	i.cmd.Dir, i.cmd.Env = i.w.dir, append(i.w.environment(i.n), i.since...)
+	i.cmd.Dir, i.cmd.Env = i.w.dir, i.w.environment(i.n)
 	i.cmd.Stdout, i.cmd.Stderr = i.log, i.log
 	var err error
 	i.ended, err = storetest.Start(i.cmd)
@@ -281,6 +280,17 @@ func (w *world) close() {
 		w.mail.close()
 	}
 	_ = os.RemoveAll(w.dir)
+}
+
+// setClocks moves the clocks of all instances.
+func (w *world) setClocks(seconds int) error {
+	w.moved.Store(int64(seconds))
+	for n := range w.each {
+		if err := w.setClock(n, seconds); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // setClock moves the clock of an instance by some seconds.
