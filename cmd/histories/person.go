@@ -618,12 +618,14 @@ func generateAccount(r *rand.Rand) []step {
 		reset = b.add(3, "resetcode", -1, "")
 	}
 	b.phase++
-	var tokens []int
+	var tokens, unspent []int
 	for lane, s := range sessions {
 		if r.IntN(4) > 0 {
 			c := b.add(lane, "authorize", s, b.pick("offline", "online"))
 			if r.IntN(4) > 0 {
 				tokens = append(tokens, b.add(lane, "exchange", c, ""))
+			} else {
+				unspent = append(unspent, c)
 			}
 		}
 	}
@@ -674,6 +676,9 @@ func generateAccount(r *rand.Rand) []step {
 	}
 	if r.IntN(2) == 0 {
 		b.add(5, "signin", -1, one(r, passwords))
+	}
+	for i, c := range unspent {
+		b.add(i%4, "exchange", c, "")
 	}
 	if r.IntN(5) == 0 {
 		b.phase++
