@@ -21,6 +21,7 @@ func TestRecipesRegisterWhatTheyName(t *testing.T) {
 	s, _ := sqliteShell(t)
 	all, err := recipes.All()
 	fatalIf(t, err)
+	tests := functionsIn(t, filepath.Join(root, "cmd/cairn/internal/httpd/*_test.go"))
 	placeholder := regexp.MustCompile(`\{(url|host|issuer|issuer_host|id|secret|register)\}`)
 	for i, r := range all {
 		if r.Title == "" || !slices.Contains(recipes.Kinds, r.Kind) || !slices.Contains([]string{"ci", "tried", "source", "documentation"}, r.Known) {
@@ -36,6 +37,9 @@ func TestRecipesRegisterWhatTheyName(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(root, r.From)); err != nil {
 				t.Errorf("%s: %s", r.App, err)
 			}
+		}
+		if _, test := r.LibraryTest(); r.Library != "" && !slices.Contains(tests, test) {
+			t.Errorf("%s: library %q names no test", r.App, r.Library)
 		}
 		id := fmt.Sprintf("recipe-%d", i)
 		code, printed := s.run("client", "add", "--app", r.App, "--url", r.Example+"/", "--id", id, "--issuer", "https://issuer.example.net")
@@ -75,6 +79,21 @@ func TestRecipesRegisterWhatTheyName(t *testing.T) {
 	} {
 		s.refused(wrong[:1], append([]string{"client", "add"}, wrong[1:]...)...)
 	}
+}
+
+// functionsIn returns the names of the functions in files.
+func functionsIn(t *testing.T, pattern string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	fatalIf(t, err)
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		fatalIf(t, err)
+		for _, m := range regexp.MustCompile(`(?m)^func (\w+)\(`).FindAllSubmatch(b, -1) {
+			names = append(names, string(m[1]))
+		}
+	}
+	return names
 }
 
 // docs/apps.md is made of the recipes: its table and its sections. UPDATE_DOCS=1 writes it, and their number where it is named.

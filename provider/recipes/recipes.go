@@ -28,6 +28,7 @@ type Recipe struct {
 	Version string    `yaml:"version"`
 	Date    string    `yaml:"date"`
 	From    string    `yaml:"from"`
+	Library string    `yaml:"library"`
 	Needs   string    `yaml:"needs"`
 	Client  yaml.Node `yaml:"client"`
 	Body    string    `yaml:"body"`
@@ -67,7 +68,13 @@ var All = sync.OnceValues(func() (all []Recipe, err error) {
 // IsClient reports whether the application is a client of OpenID Connect.
 func (r Recipe) IsClient() bool { return len(r.Client.Content) > 0 }
 
-// Status says how the recipe is known, with the version.
+// LibraryTest returns the library with which the application signs people in, and the test that tries it.
+func (r Recipe) LibraryTest() (library, test string) {
+	library, test, _ = strings.Cut(r.Library, ", ")
+	return library, test
+}
+
+// Status says how the recipe is known, with the version and the library that is tried.
 func (r Recipe) Status() string {
 	text := map[string]string{"ci": "in CI", "tried": "tried", "source": "read in its source"}[r.Known]
 	if text == "" {
@@ -75,6 +82,9 @@ func (r Recipe) Status() string {
 	}
 	if r.Version != "" {
 		text += " (" + r.Version + ")"
+	}
+	if library, _ := r.LibraryTest(); library != "" {
+		text += ", " + library + " in CI"
 	}
 	return text
 }
