@@ -33,6 +33,9 @@ type Explainer struct {
 	DocumentRoots *x509.CertPool
 	// Nearest returns the known name that was probably meant, and whether it is near enough.
 	Nearest func(name string, known []string) (best string, near bool)
+	// Application says what is known of the application that sent a redirect URI which its client has
+	// not registered. It may be nil.
+	Application func(clientID, sent string, registered []string) string
 }
 
 // Results of a request.
@@ -277,6 +280,12 @@ func (e *explaining) explainClient(ctx context.Context) error {
 		e.find("redirect_uri", FindingGood, uri+" is registered")
 	default:
 		e.wrong("redirect_uri", e.describeDifference(uri, client.RedirectURIs))
+		if e.by.Application == nil {
+			break
+		}
+		if text := e.by.Application(client.ID, clip(uri), client.RedirectURIs); text != "" {
+			e.note("redirect_uri", text)
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -189,4 +190,36 @@ func commandOfRecipe(r recipes.Recipe) string {
 		line += " " + word
 	}
 	return strings.Join(append(lines, line), "\n")
+}
+
+// explain names the application by a redirect URI of its recipe, what it should send, and its setting.
+func TestRecipesTellExplainWhatAnApplicationSends(t *testing.T) {
+	s, _ := sqliteShell(t)
+	s.must("client", "add", "--app", "paperless-ngx", "--url", "https://paper.example.org")
+	s.must("client", "add", "--app", "grafana", "--url", "https://club.example.org/grafana", "--id", "charts")
+	s.must("client", "add", "Feeds", "--id", "feeds", "--redirect-uri", "https://feeds.example.org/callback")
+	s.must("client", "add", "Two", "--id", "two", "--redirect-uri", "https://two.example.org/oidc/callback")
+	for _, c := range []struct{ id, sent, want string }{
+		{
+			"paperless", "https://paper.example.org/accounts/oidc/cairn/login/callback",
+			"note +Paperless-ngx sends https://paper.example.org/accounts/oidc/cairn/login/callback/$",
+		},
+		{
+			"charts", "http://club.example.org/grafana/login/generic_oauth",
+			"note +Grafana sends https://club.example.org/grafana/login/generic_oauth. Its setting: root_url = https://club.example.org/grafana$",
+		},
+		{
+			"feeds", "https://feeds.example.org/oauth2/oidc/callback",
+			"note +That is where Miniflux gets its answers: cairn client update feeds --redirect-uri https://feeds.example.org/oauth2/oidc/callback$",
+		},
+		{"feeds", "https://feeds.example.org/callback/", ""},
+		{"feeds", "https://feeds.example.org.example.net/oauth2/oidc/callback", ""},
+		{"two", "https://two.example.org/oidc/callback/x", ""}, // the address of several applications
+	} {
+		code, printed := s.run("explain", "client_id="+c.id+"&response_type=code&scope=openid&redirect_uri="+url.QueryEscape(c.sent))
+		found := regexp.MustCompile(`(?m)^redirect_uri +note.*$`).FindString(printed)
+		if code != exitFailed || (c.want == "") != (found == "") || !regexp.MustCompile(c.want).MatchString(found) {
+			t.Errorf("%s, %s: want %q in\n%s", c.id, c.sent, c.want, printed)
+		}
+	}
 }

@@ -58,6 +58,9 @@ func (c *explainCommand) Run(p *program) error {
 	}
 	return c.withStore(p, func(st *store.Store) error {
 		by := provider.Explainer{Storage: st, Issuer: c.Issuer, Keys: keys, Nearest: config.NearestName}
+		by.Application = func(id, sent string, registered []string) string {
+			return applicationThatSends(c.Issuer, id, sent, registered)
+		}
 		if by.Settings, err = st.Settings(p.ctx); err != nil && !errors.Is(err, account.ErrNotInitialized) {
 			return err
 		}
