@@ -16,9 +16,10 @@ func (a *Administration) Branches(ctx context.Context, u User, after string, lim
 	return a.store.Branches(ctx, u.Sub, after, a.Now().Add(-activeWithin), a.Now(), limit)
 }
 
-// OpenInvites lists the open invites of everybody, without the first skip.
-func (a *Administration) OpenInvites(ctx context.Context, skip, limit int) ([]Invite, error) {
-	return a.store.OpenInvites(ctx, a.Now(), skip, limit)
+// OpenInvites lists the open invites of u, or for the zero User those of everybody, without the first
+// skip.
+func (a *Administration) OpenInvites(ctx context.Context, u User, skip, limit int) ([]Invite, error) {
+	return a.store.OpenInvites(ctx, u.Sub, a.Now(), skip, limit)
 }
 
 // CountOpenInvites counts the open invites of everybody.

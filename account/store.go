@@ -206,10 +206,10 @@ type InviteStore interface {
 	Invite(ctx context.Context, code string) (Invite, error)
 	// DeleteInvite removes an open invite of the user; one that somebody has used stays, closed. ErrInviteNotFound, ErrInviteUsed.
 	DeleteInvite(ctx context.Context, sub, code string, a Audit) error
-	// OpenInvites lists the invites of everybody that can be used at a time, without the first
-	// skip. Those that stay open longest come first. Pages are numbered, because codes do not
-	// belong in addresses.
-	OpenInvites(ctx context.Context, now time.Time, skip, limit int) ([]Invite, error)
+	// OpenInvites lists the invites of a user, or with an empty sub those of everybody, that can be
+	// used at a time, without the first skip. Those that stay open longest come first. Pages are
+	// numbered, because codes do not belong in addresses.
+	OpenInvites(ctx context.Context, sub string, now time.Time, skip, limit int) ([]Invite, error)
 	// CountOpenInvites counts them.
 	CountOpenInvites(ctx context.Context, now time.Time) (int, error)
 	// RevokeInvite removes an open invite of anybody, as DeleteInvite does, and returns it. Its creator is the target of

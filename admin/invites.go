@@ -100,8 +100,11 @@ func (s *Service) showInvitesPage(
 	return nil
 }
 
+// shownOpen is how many open invites a page lists.
+const shownOpen = 50
+
 func (s *Service) openInvites(r *http.Request, page *templates.AdminInvites) error {
-	const shown, most = 50, 1_000_000
+	const most = 1_000_000
 	skip := 0
 	if at := r.URL.Query().Get("skip"); at != "" {
 		var err error
@@ -109,25 +112,30 @@ func (s *Service) openInvites(r *http.Request, page *templates.AdminInvites) err
 			return account.ErrInvalidCursor
 		}
 	}
-	list, err := s.users.OpenInvites(r.Context(), skip, shown+1)
+	list, err := s.users.OpenInvites(r.Context(), account.User{}, skip, shownOpen+1)
 	if err != nil {
 		return err
 	}
-	if len(list) > shown {
-		list = list[:shown]
-		page.NextOpen = "/admin/invites?skip=" + strconv.Itoa(skip+shown) + "#open"
+	if len(list) > shownOpen {
+		list = list[:shownOpen]
+		page.NextOpen = "/admin/invites?skip=" + strconv.Itoa(skip+shownOpen) + "#open"
 	}
+	page.Open = openInviteRows(list)
+	return nil
+}
+
+func openInviteRows(list []account.Invite) (rows []templates.OpenInviteRow) {
 	for _, i := range list {
-		page.Open = append(page.Open, templates.OpenInviteRow{
+		rows = append(rows, templates.OpenInviteRow{
 			Code: i.Shown(), By: i.Inviter, Note: i.Note, MailedTo: i.MailedTo, CreatedAt: i.CreatedAt, ExpiresAt: i.ExpiresAt,
 			InviteUse: templates.InviteUse{Uses: i.Uses, Used: i.Used, Flags: i.Flags, Domain: i.Domain},
 		})
 	}
-	return nil
+	return rows
 }
 
-// revokeForm revokes the invite in the field code, or all open invites of the branch in the field
-// under.
+// revokeForm revokes the invite in the field code, which was listed on the page of the user in the
+// field by if there is one, or all open invites of the branch in the field under.
 func (s *Service) revokeForm(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadForm(w, r); err != nil {
 		return err
@@ -146,14 +154,26 @@ func (s *Service) revokeForm(w http.ResponseWriter, r *http.Request) error {
 		answer := templates.Answer{Section: "revoke", Notice: done}
 		return s.showInvitesPage(w, r, http.StatusOK, under, templates.AdminInvites{Answer: answer})
 	}
+	var of account.User
+	back := "/admin/invites?notice=invite-revoked#open"
+	if handle := r.PostForm.Get("by"); handle != "" {
+		var err error
+		if of, err = s.users.User(ctx, handle); err != nil {
+			return err
+		}
+		back = noticeOn(of, "invite-revoked")
+	}
 	err := s.users.RevokeInvite(ctx, by, r.PostForm.Get("code"))
 	if err == nil {
-		return s.accounts.Redirect(w, r, "/admin/invites?notice=invite-revoked#open")
+		return s.accounts.Redirect(w, r, back)
 	}
 	p, err := web.Refusal(w, r, err)
 	if err != nil {
 		return err
 	}
 	answer := templates.Answer{Section: "open", Error: p.Detail, ErrorCode: p.Code}
+	if of.Sub != "" {
+		return s.showUserPage(w, r, p.Status, of, templates.AdminUser{Answer: answer})
+	}
 	return s.showInvitesPage(w, r, p.Status, "", templates.AdminInvites{Answer: answer})
 }

@@ -250,7 +250,22 @@ func (s *Service) resetFactors(w http.ResponseWriter, r *http.Request, u account
 	if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
 		return err
 	}
-	return answerOK(w, s.users.ResetFactors(r.Context(), s.accounts.Caller(r), u))
+	if err := s.users.ResetFactors(r.Context(), s.accounts.Caller(r), u); err != nil {
+		return err
+	}
+	open, err := s.users.OpenInvites(r.Context(), u, 0, account.PageOfInvites)
+	if err != nil {
+		return err
+	}
+	out := struct {
+		OK bool `json:"ok"`
+		// Open has the invites that stay, newest first: a thief may have made them.
+		Open []any `json:"open_invites"`
+	}{OK: true, Open: make([]any, len(open))}
+	for i, invite := range open {
+		out.Open[i] = s.accounts.InviteEntry(invite)
+	}
+	return web.WriteJSON(w, http.StatusOK, out)
 }
 
 func answerOK(w http.ResponseWriter, err error) error {

@@ -189,6 +189,14 @@ func (s *Service) showUserPage(
 		branches = branches[:shownInvited]
 	}
 	page.Invited, page.History = branchRows(branches), auditRows(history)
+	open, err := s.users.OpenInvites(r.Context(), u, 0, shownOpen+1)
+	if err != nil {
+		return err
+	}
+	if page.MoreOpen = len(open) > shownOpen; page.MoreOpen {
+		open = open[:shownOpen]
+	}
+	page.Open = openInviteRows(open)
 	page.LockedUntil = u.Locked(s.users.Now())
 	page.SuspendedAt, page.SuspendReason = u.SuspendedAt, u.SuspendReason
 	page.User, page.Self = rowOf(u), u.Sub == id.User.Sub

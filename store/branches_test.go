@@ -53,7 +53,7 @@ func TestBranchOfInvites(t *testing.T) {
 		must(t, err)
 		seen := map[string]bool{}
 		for skip := 0; skip < 8; skip += 2 {
-			page, err := s.OpenInvites(ctx, noon, skip, 2)
+			page, err := s.OpenInvites(ctx, "", noon, skip, 2)
 			must(t, err)
 			for _, i := range page {
 				seen[i.Code] = true

@@ -209,9 +209,15 @@ func (s *Store) listInvites(
 }
 
 // OpenInvites implements account.Store.
-func (s *Store) OpenInvites(ctx context.Context, now time.Time, skip, limit int) ([]account.Invite, error) {
-	const query = "WHERE i.used_at = 0 AND i.expires_at > ? ORDER BY i.expires_at DESC, i.code DESC LIMIT ? OFFSET ?"
-	return s.findInvites(ctx, "list open invites", query, toUnix(now), pageSize(limit), skip)
+func (s *Store) OpenInvites(
+	ctx context.Context, sub string, now time.Time, skip, limit int,
+) ([]account.Invite, error) {
+	query, args := "WHERE i.used_at = 0 AND i.expires_at > ?", []any{toUnix(now)}
+	if sub != "" {
+		query, args = query+" AND i.created_by = ?", append(args, sanitize(sub))
+	}
+	return s.findInvites(ctx, "list open invites", query+" ORDER BY i.expires_at DESC, i.code DESC LIMIT ? OFFSET ?",
+		append(args, pageSize(limit), skip)...)
 }
 
 // CountOpenInvites implements account.Store.

@@ -173,6 +173,8 @@ type AdminUser struct {
 	Apps                []AppRow
 	Invited             []BranchRow
 	MoreInvited         bool
+	Open                []OpenInviteRow
+	MoreOpen            bool // there are others, which the branch in the tree can revoke
 	History             []AuditRow
 	Answer
 	// Faults has the error sentences by field name: display_name, email, email_verified, attributes.NAME, reason or confirm. Reason,

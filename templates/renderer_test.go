@@ -151,6 +151,7 @@ func fullPages() map[string]templates.Page {
 		"admin-user": templates.AdminUser{
 			User: user, KnownFlags: []string{"activity", "admin"}, ResetCode: "R3SE-T", ResetURL: "https://id.example/reset-password/?code=R3SET",
 			Invited: []templates.BranchRow{{Handle: "bo"}}, History: []templates.AuditRow{{At: noon, Actor: "bo", Action: "user.flags", Target: "ada"}},
+			Open: []templates.OpenInviteRow{{Code: "AAAA-BBBB-CCCC-DDDD", By: "ada", Note: "for Eve", CreatedAt: noon, ExpiresAt: noon}}, MoreOpen: true,
 			Sessions: sessions, Apps: apps, Answer: templates.Answer{Section: "profile", Error: "No."}, Faults: map[string]string{"display_name": "Too long.", "email": "No address."},
 			Profile: templates.AdminProfile{DisplayName: "Ada L.", Email: "ada@example", EmailVerified: true},
 		},
@@ -173,6 +174,7 @@ func oddPages() map[string]templates.Page {
 		"recovery codes, again":       templates.RecoveryCodes{Codes: []string{"AAAA-BBBB-CCCC-DDDD"}},
 		"security, second factor":     templates.AccountSecurity{Member: templates.Member{Handle: "ada"}, Factors: templates.SecondFactors{Any: true, TOTP: true, TOTPSince: noon, RecoveryCodes: 1}},
 		"consent, new":                templates.Consent{ClientID: "c1", NewOnly: true},
+		"admin-user, factors reset":   templates.AdminUser{User: templates.AdminUserRow{Handle: "ada"}, Open: []templates.OpenInviteRow{{Code: "AAAA-BBBB-CCCC-DDDD"}}, Answer: templates.Answer{Section: "factors", Notice: "Done."}},
 		"logout, signed out":          templates.Logout{},
 		"logout, handed on":           templates.Logout{Hidden: map[string]string{"state": "s"}},
 		"signed out, alone":           templates.SignedOut{},
