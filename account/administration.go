@@ -236,7 +236,7 @@ func (a *Administration) SetFlags(ctx context.Context, by Caller, u User, flags 
 	if len(changed) == 0 {
 		row.Mails = nil
 	}
-	row = row.keeping(!settings.SignOutOnFlagLoss)
+	row = row.keeping(Keep{Sessions: !settings.SignOutOnFlagLoss})
 	now, err := a.store.SetFlags(ctx, u.Sub, flags, a.Now(), row)
 	return now, web.Noted(ctx, "user_flags", err)
 }

@@ -80,6 +80,12 @@ const (
 	AllAddresses
 )
 
+// Keep is what a person chooses to keep of what an act ends with the other sessions.
+type Keep struct {
+	Sessions bool     `json:"keep_other_sessions"` // with everything that they made
+	Apps     []string `json:"keep_apps"`           // client ids of applications that keep their access
+}
+
 // recently is how long ago a thief may have been at work before somebody who lost the password
 // proves the account anew.
 const recently = 7 * 24 * time.Hour

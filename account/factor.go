@@ -52,7 +52,7 @@ type AddedFactor struct {
 // addFactor adds a second factor by calling add, which reports whether it is the first. The session
 // then has proven the factor too, so the person can continue.
 func (s *Service) addFactor(
-	ctx context.Context, c Caller, keepOthers bool, factor, method, name string, add func(NewFactor) (bool, error),
+	ctx context.Context, c Caller, keep Keep, factor, method, name string, add func(NewFactor) (bool, error),
 ) (out AddedFactor, err error) {
 	if !c.strong() {
 		return out, ErrReauthenticationRequired // the account has a second factor by now
@@ -69,7 +69,7 @@ func (s *Service) addFactor(
 			return out, err
 		}
 	}
-	first, err := add(NewFactor{Codes: codes, Now: s.Now(), Audit: a.keeping(keepOthers)})
+	first, err := add(NewFactor{Codes: codes, Now: s.Now(), Audit: a.keeping(keep)})
 	if err != nil {
 		return out, err
 	}
@@ -103,10 +103,10 @@ func (s *Service) addFactor(
 	return out, nil
 }
 
-// removeFactor removes a second factor by calling remove. The other sessions end, unless
-// keepOthers. ErrFactorDemanded if it is the last one and a factor is required.
+// removeFactor removes a second factor by calling remove. The other sessions end,
+// except what is kept. ErrFactorDemanded if it is the last one and a factor is required.
 func (s *Service) removeFactor(
-	ctx context.Context, c Caller, keepOthers bool, factor, name string, remove func(OldFactor) error,
+	ctx context.Context, c Caller, keep Keep, factor, name string, remove func(OldFactor) error,
 ) error {
 	a, err := s.begin(ctx, c, RemoveFactor, strings.TrimSpace(factor+" "+name), "factor", factor, "name", name)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Service) removeFactor(
 	if err != nil {
 		return err
 	}
-	o := OldFactor{Demanded: demanded, RPIDs: s.passkeys.hosts, Now: s.Now(), Audit: a.keeping(keepOthers)}
+	o := OldFactor{Demanded: demanded, RPIDs: s.passkeys.hosts, Now: s.Now(), Audit: a.keeping(keep)}
 	return web.Noted(ctx, "factor_removed", remove(o))
 }
 
@@ -219,9 +219,9 @@ func (s *Service) OpenEnrolment(c Caller, token string) (*otp.Key, error) {
 
 // ConfirmTOTP adds the authenticator app that shows the right code. The session was fresh when the
 // secret was made, which is proof enough for the lifetime of the token. With the first factor the
-// other sessions end, unless keepOthers.
+// other sessions end, except what is kept.
 func (s *Service) ConfirmTOTP(
-	ctx context.Context, c Caller, token, typed string, keepOthers bool,
+	ctx context.Context, c Caller, token, typed string, keep Keep,
 ) (AddedFactor, error) {
 	key, err := s.OpenEnrolment(c, token)
 	if err != nil {
@@ -233,14 +233,14 @@ func (s *Service) ConfirmTOTP(
 		return AddedFactor{}, ErrInvalidOTP.With(
 			"This is not the code of the app. Check the clock of the device and enter the code that it shows now.")
 	}
-	return s.addFactor(ctx, c, keepOthers, FactorTOTP, MethodOTP, "", func(n NewFactor) (bool, error) {
+	return s.addFactor(ctx, c, keep, FactorTOTP, MethodOTP, "", func(n NewFactor) (bool, error) {
 		return s.store.AddTOTP(ctx, c.User.Sub, TOTP{Secret: key.Secret(), LastStep: step}, n)
 	})
 }
 
 // RemoveTOTP removes the authenticator app. ErrFactorDemanded, ErrFactorNotFound.
-func (s *Service) RemoveTOTP(ctx context.Context, c Caller, keepOthers bool) error {
-	return s.removeFactor(ctx, c, keepOthers, FactorTOTP, "", func(o OldFactor) error {
+func (s *Service) RemoveTOTP(ctx context.Context, c Caller, keep Keep) error {
+	return s.removeFactor(ctx, c, keep, FactorTOTP, "", func(o OldFactor) error {
 		return s.store.RemoveTOTP(ctx, c.User.Sub, o)
 	})
 }

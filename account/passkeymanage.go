@@ -102,12 +102,12 @@ func (s *Service) BeginAddPasskey(ctx context.Context, c Caller, offered bool) (
 }
 
 // AddPasskey verifies and stores a new credential of the caller. Without a name it is named after
-// its authenticator. With the first factor the other sessions end, unless keepOthers.
+// its authenticator. With the first factor the other sessions end, except what is kept.
 //
 // An offered one was made by the browser without asking. It signs in, and is never asked for after the
 // password: somebody who does not know of it must not be kept out elsewhere.
 func (s *Service) AddPasskey(
-	ctx context.Context, c Caller, in AnsweredCeremony, name string, keepOthers, offered bool,
+	ctx context.Context, c Caller, in AnsweredCeremony, name string, keep Keep, offered bool,
 ) (k Passkey, out AddedFactor, err error) {
 	if err := s.Allow(c, AddFactor); err != nil {
 		return k, out, err
@@ -132,7 +132,7 @@ func (s *Service) AddPasskey(
 		return k, out, ErrPasskeyExpired
 	}
 	k.Name = cmp.Or(name, k.Name)
-	out, err = s.addFactor(ctx, c, keepOthers, FactorPasskey, k.method(), k.Name, func(n NewFactor) (bool, error) {
+	out, err = s.addFactor(ctx, c, keep, FactorPasskey, k.method(), k.Name, func(n NewFactor) (bool, error) {
 		n.Offered = offered
 		return s.store.AddPasskey(ctx, k, MaxPasskeys, n)
 	})
@@ -213,7 +213,7 @@ func (s *Service) RenamePasskey(ctx context.Context, c Caller, id, name string) 
 
 // RemovePasskey removes one of the caller's passkeys and ends the other sessions that it opened.
 // ErrFactorDemanded.
-func (s *Service) RemovePasskey(ctx context.Context, c Caller, id string, keepOthers bool) error {
+func (s *Service) RemovePasskey(ctx context.Context, c Caller, id string, keep Keep) error {
 	if err := s.Allow(c, RemoveFactor); err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (s *Service) RemovePasskey(ctx context.Context, c Caller, id string, keepOt
 	if err != nil {
 		return err
 	}
-	return s.removeFactor(ctx, c, keepOthers, FactorPasskey, k.Name, func(o OldFactor) error {
+	return s.removeFactor(ctx, c, keep, FactorPasskey, k.Name, func(o OldFactor) error {
 		return s.store.RemovePasskey(ctx, k.Sub, k.ID, o)
 	})
 }

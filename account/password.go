@@ -8,14 +8,14 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// RemovePassword leaves the caller with passkeys alone. The other sessions end, unless keepOthers.
+// RemovePassword leaves the caller with passkeys alone. The other sessions end, except what is kept.
 // ErrLastWayIn without a passkey that works here, or without recovery codes.
-func (s *Service) RemovePassword(ctx context.Context, c Caller, keepOthers bool) error {
+func (s *Service) RemovePassword(ctx context.Context, c Caller, keep Keep) error {
 	a, err := s.begin(ctx, c, RemovePassword, "")
 	if err != nil || c.User.Passwordless() {
 		return err
 	}
-	err = s.store.RemovePassword(ctx, c.User.Sub, c.User.PasswordHash, s.passkeys.hosts, s.Now(), a.keeping(keepOthers))
+	err = s.store.RemovePassword(ctx, c.User.Sub, c.User.PasswordHash, s.passkeys.hosts, s.Now(), a.keeping(keep))
 	return web.Noted(ctx, "password_removed", err)
 }
 

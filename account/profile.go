@@ -270,10 +270,10 @@ func OwnMember(name string) bool {
 }
 
 // ChangeProfile changes the caller's profile. With another email address the other sessions end,
-// unless keepOthers.
-func (s *Service) ChangeProfile(ctx context.Context, c Caller, change UserChange, keepOthers bool) (User, error) {
+// except what is kept.
+func (s *Service) ChangeProfile(ctx context.Context, c Caller, change UserChange, keep Keep) (User, error) {
 	for {
-		u, err := s.changeProfile(ctx, c, change, keepOthers)
+		u, err := s.changeProfile(ctx, c, change, keep)
 		if !errors.Is(err, errEmailMoved) {
 			return u, web.Noted(ctx, "profile_changed", err)
 		}
@@ -287,7 +287,7 @@ func (s *Service) ChangeProfile(ctx context.Context, c Caller, change UserChange
 // this change.
 var errEmailMoved = errors.New("the email address has changed in the meantime")
 
-func (s *Service) changeProfile(ctx context.Context, c Caller, change UserChange, keepOthers bool) (User, error) {
+func (s *Service) changeProfile(ctx context.Context, c Caller, change UserChange, keep Keep) (User, error) {
 	u := c.User
 	draft := u // a refusal costs no write
 	err := change.Apply(&draft)
@@ -312,7 +312,7 @@ func (s *Service) changeProfile(ctx context.Context, c Caller, change UserChange
 	if err != nil {
 		return u, err
 	}
-	row = row.keeping(keepOthers)
+	row = row.keeping(keep)
 	verify := false
 	if draft.Email != "" && s.MailEnabled() {
 		err := s.verificationLimit(ctx, u)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -63,11 +62,6 @@ func (s *Service) EndOtherSessions(ctx context.Context, c Caller, keepApps []str
 	if err != nil {
 		return err
 	}
-	for _, id := range keepApps {
-		if len(id) <= MaxClientID && text.Cut(id, MaxClientID) == id { // only a possible id reaches the database
-			a.KeepApps = append(a.KeepApps, id)
-		}
-	}
-	_, err = s.store.EndSessions(ctx, c.User.Sub, s.Now(), a)
+	_, err = s.store.EndSessions(ctx, c.User.Sub, s.Now(), a.keeping(Keep{Apps: keepApps}))
 	return web.Noted(ctx, "sessions_ended", err)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account/statuslist"
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -565,10 +566,15 @@ func (a Audit) with(mails ...Mail) Audit {
 	return a
 }
 
-// keeping returns the row of an act that ends nothing if the person chose to keep it.
-func (a Audit) keeping(keep bool) Audit {
-	if keep {
+// keeping returns the row of an act that leaves what the person chose to keep.
+func (a Audit) keeping(keep Keep) Audit {
+	if keep.Sessions {
 		a.Ends = Ending{}
+	}
+	for _, id := range keep.Apps {
+		if len(id) <= MaxClientID && text.Cut(id, MaxClientID) == id { // only a possible id reaches the database
+			a.KeepApps = append(a.KeepApps, id)
+		}
 	}
 	return a
 }

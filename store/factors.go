@@ -184,7 +184,7 @@ func (s *Store) removeFactor(
 			}
 		}
 		args := map[string]any{"keep": sanitize(o.Audit.Session), "passkey": passkey}
-		if passkey != nil {
+		if passkey != nil && o.Audit.Ends.Sessions == account.NoSessions { // they are not kept
 			const grants = `sid IN
 				(SELECT id FROM sessions s WHERE s.sub = @sub AND s.id <> @keep AND s.passkey = @passkey)`
 			_, err = endSessions(tx, sub, o.Now, "id <> @keep AND passkey = @passkey", grants+signOutGrants, args)

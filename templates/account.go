@@ -12,11 +12,11 @@ import (
 
 // Member holds what every page of a person's own account shows. The forms of these pages:
 //
-//	POST {base}/account/profile              the members of a profile, keep_other_sessions
+//	POST {base}/account/profile              the members of a profile, keep_other_sessions, keep_app
 //	POST {base}/account/password             current_password, new_password
 //	POST {base}/account/password/remove      -
 //	POST {base}/account/sessions/end         id
-//	POST {base}/account/sessions/end-others  -
+//	POST {base}/account/sessions/end-others  keep_app
 //	POST {base}/account/invites              note
 //	POST {base}/account/invites/delete       code
 //	POST {base}/account/apps/remove          client_id

@@ -31,7 +31,7 @@ func TestNamesThatOthersRelyOnStay(t *testing.T) {
 			"form#confirm-form[method=post][action=/id/account/confirm]", "input[type=hidden][name=next][value=/account/security]",
 			"input[name=confirm_otp][autocomplete=one-time-code]", "input[name=confirm_password][autocomplete=current-password]",
 		},
-		"confirm, question": {"#question", "input[type=hidden][name=sure][value=yes]", "input[name=keep_other_sessions]", "button#confirm-submit"},
+		"confirm, question": {"#question", "input[type=hidden][name=sure][value=yes]", "input[name=keep_other_sessions]", "input[type=checkbox][name=keep_app][value=c1][checked]", "button#confirm-submit"},
 		"account-totp": {
 			"form[action=/id/account/security/totp]", "input[type=hidden][name=token][value=t0k]", "input[name=code][inputmode=numeric]", "svg[role=img]", "button[data-copy=AAAABBBBCCCCDDDD]",
 		},

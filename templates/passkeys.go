@@ -13,6 +13,8 @@ type Passkeys struct {
 	Rows        []PasskeyRow
 	// Full reports whether the person has the maximum number of passkeys.
 	Full bool
+	// Ends lists what ends with the first second factor, nil for a further one.
+	Ends *Ends
 }
 
 // Signal tells the device what has changed about passkeys, by the method of PublicKeyCredential that

@@ -21,8 +21,8 @@ type Account struct {
 	// mail with a code was sent to it.
 	Verify     string
 	VerifyCode bool
-	// KeepOthers is the choice in a refused form to keep the other sessions.
-	KeepOthers bool
+	// Ends lists what another email address ends.
+	Ends *Ends
 }
 
 func (Account) page() (string, bool) { return "account", false }

@@ -40,6 +40,7 @@ func fullPages() map[string]templates.Page {
 		{ID: "s2", System: "iPhone", Address: "2001:db8::7", CreatedAt: noon, ExpiresAt: noon},
 	}
 	apps := []templates.AppRow{{ClientID: "c1", Name: "Club Calendar", Scopes: []string{"openid", "profile"}, Sees: []string{"Your name and profile"}, GrantedAt: noon, HomeURI: "https://calendar.example.org/", Logo: "0123456789abcdef"}, {ClientID: "c2", HomeURI: "https://maps.example.org/"}}
+	ends := &templates.Ends{Sessions: 2, Invites: 1, Apps: apps, Optional: true, KeepApps: []string{"c1"}}
 	user := templates.AdminUserRow{
 		Sub: "01hz", Handle: "ada", DisplayName: "Ada L.", Email: "ada@example.org", Flags: []string{"activity"},
 		CreatedAt: noon, LastLoginAt: noon, InvitedBy: "bo",
@@ -69,9 +70,9 @@ func fullPages() map[string]templates.Page {
 		},
 		"confirm": templates.Confirm{Action: "/account/confirm", Stale: true, Fields: []templates.FormField{{Name: "next", Value: "/account/security"}}, Handle: "ada", SecondFactor: true, Methods: []string{"totp"}, Error: "Wrong.", ErrorCode: "invalid_otp"},
 		"confirm, question": templates.Confirm{
-			Action: "/account/security/totp/remove", Question: "Remove this way to sign in?", Keep: true, Fields: []templates.FormField{{Name: "sure", Value: "yes"}},
+			Action: "/account/security/totp/remove", Question: "Remove this way to sign in?", Ends: ends, Fields: []templates.FormField{{Name: "sure", Value: "yes"}},
 		},
-		"account-totp":           templates.TOTP{Secret: "AAAABBBBCCCCDDDD", URI: "otpauth://totp/Cairn:ada?secret=AAAABBBBCCCCDDDD", Token: "t0k", Error: "Wrong.", ErrorCode: "invalid_otp"},
+		"account-totp":           templates.TOTP{Secret: "AAAABBBBCCCCDDDD", URI: "otpauth://totp/Cairn:ada?secret=AAAABBBBCCCCDDDD", Token: "t0k", Ends: ends, Error: "Wrong.", ErrorCode: "invalid_otp"},
 		"account-recovery-codes": templates.RecoveryCodes{Codes: []string{"AAAA-BBBB-CCCC-DDDD", "EEEE-FFFF-GGGG-HHHH"}, First: true},
 		"register": templates.Register{
 			Code: "ABCD-EFGH-JKMN-PQRS", InvitedBy: "bo", Note: "Welcome!", Handle: "ada", DisplayName: "Ada", Error: "Please check the form.",
@@ -100,11 +101,11 @@ func fullPages() map[string]templates.Page {
 		"go-back":         templates.GoBack{ClientName: "Phone", URL: "app.example:/cb", Answered: true},
 		"error":           templates.Error{Status: 404, Detail: "Check the link.", RequestID: "req-1", BackURL: "/account/"},
 		"account": templates.Account{
-			Member: wrong(member("profile", ""), "email", "zoneinfo"), Values: map[string]string{"display_name": "Ada", "email": "ada@example", "locale": "it", "zoneinfo": "Mars"}, EmailVerified: true,
+			Member: wrong(member("profile", ""), "email", "zoneinfo"), Values: map[string]string{"display_name": "Ada", "email": "ada@example", "locale": "it", "zoneinfo": "Mars"}, EmailVerified: true, Ends: ends,
 		},
 		"account-security": templates.AccountSecurity{
 			Member: member("password", "current_password"), MinPassword: 12,
-			Passkeys: templates.Passkeys{Rows: []templates.PasskeyRow{{ID: "a2V5", Name: "YubiKey 5", CreatedAt: noon, Fault: "Too long.", Typed: "Yubi"}, {ID: "a2V6", Name: "Phone", Synced: true, CreatedAt: noon, LastUsedAt: noon}}},
+			Passkeys: templates.Passkeys{Ends: ends, Rows: []templates.PasskeyRow{{ID: "a2V5", Name: "YubiKey 5", CreatedAt: noon, Fault: "Too long.", Typed: "Yubi"}, {ID: "a2V6", Name: "Phone", Synced: true, CreatedAt: noon, LastUsedAt: noon}}},
 			History:  []templates.AuditRow{{Action: "session.create", Actor: "ada", Target: "ada", Detail: "pwd otp mfa, Firefox", At: noon, Address: "192.0.2.7"}},
 		},
 		"account-devices": templates.AccountDevices{Member: member("sessions", ""), Sessions: sessions, MoreSessions: true},
@@ -175,6 +176,7 @@ func oddPages() map[string]templates.Page {
 		"security, second factor":     templates.AccountSecurity{Member: templates.Member{Handle: "ada"}, Factors: templates.SecondFactors{Any: true, TOTP: true, TOTPSince: noon, RecoveryCodes: 1}},
 		"consent, new":                templates.Consent{ClientID: "c1", NewOnly: true},
 		"admin-user, factors reset":   templates.AdminUser{User: templates.AdminUserRow{Handle: "ada"}, Open: []templates.OpenInviteRow{{Code: "AAAA-BBBB-CCCC-DDDD"}}, Answer: templates.Answer{Section: "factors", Notice: "Done."}},
+		"confirm, end the others":     templates.Confirm{Action: "/account/sessions/end-others", Question: "End all other sessions?", Ends: &templates.Ends{}},
 		"logout, signed out":          templates.Logout{},
 		"logout, handed on":           templates.Logout{Hidden: map[string]string{"state": "s"}},
 		"signed out, alone":           templates.SignedOut{},

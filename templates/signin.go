@@ -84,9 +84,8 @@ type Confirm struct {
 	Kept bool
 	// Stale asks people to confirm their identity, because they last did so too long ago.
 	Stale bool
-	// Question is asked first, "" for none; Keep offers to keep the other sessions.
+	// Question is asked first, "" for none.
 	Question string
-	Keep     bool
 	// Person is the handle of another person whom the act is about, "" for none.
 	Person string
 	// Ends lists what an act ends, nil for nothing.
@@ -101,10 +100,15 @@ type Confirm struct {
 	Status int
 }
 
-// Ends lists what an act ends.
+// Ends lists what an act ends with the other sessions.
 type Ends struct {
 	Sessions, Invites int
 	Apps              []AppRow // each may be kept
+	// Optional reports whether the sessions may be kept too.
+	Optional bool
+	// KeepSessions and KeepApps (client ids) are the choices in a refused form.
+	KeepSessions bool
+	KeepApps     []string
 }
 
 // FormField is a field of the original form.
@@ -133,10 +137,8 @@ type FactorRow struct {
 type TOTP struct {
 	// Secret is base32, URI the content of the QR code. Token is the sealed secret; the form sends it back.
 	Secret, URI, Token string
-	// First reports whether it is the first second factor; adding it ends the other sessions.
-	First bool
-	// KeepOthers is the choice in a refused form to keep the other sessions.
-	KeepOthers       bool
+	// Ends lists what ends with the first second factor, nil for a further one.
+	Ends             *Ends
 	Error, ErrorCode string
 }
 

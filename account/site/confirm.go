@@ -105,13 +105,11 @@ func (s *Site) Form(h web.Handler) web.Handler {
 		page := s.carry(r)
 		if page.Stale = stale; !stale {
 			page.Question = templates.LanguageOf(r.Context()).Text(ask.act.Question, ask.names...)
-			page.Keep = ask.act.Ends.Sessions == account.OtherSessions
 			page.Fields = append(page.Fields, templates.FormField{Name: sureField, Value: "yes"})
 			page.Stale = s.Allow(s.Caller(r), ask.act) != nil
 			if page.Ends, err = s.ends(r, ask.act); err != nil {
 				return err
 			}
-			page.Keep = page.Keep && page.Ends == nil
 		}
 		return s.showConfirm(w, r, page, nil)
 	}
@@ -119,10 +117,10 @@ func (s *Site) Form(h web.Handler) web.Handler {
 
 // ends lists what an act ends, nil if its question does not.
 func (s *Site) ends(r *http.Request, act account.Act) (*templates.Ends, error) {
-	if act.Action != account.EndOtherSessions.Action {
+	if act.Ends.Sessions != account.OtherSessions {
 		return nil, nil
 	}
-	return s.endsWithOthers(r)
+	return s.endsWithOthers(r, act.Action != account.EndOtherSessions.Action)
 }
 
 // carry returns the page that continues the form of a request.

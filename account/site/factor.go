@@ -40,9 +40,9 @@ func (s *Site) apiBeginTOTP(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Site) apiConfirmTOTP(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
+		account.Keep
 		Token string `json:"token"`
 		Code  string `json:"code"`
-		Keep  bool   `json:"keep_other_sessions"`
 	}
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return err
@@ -71,18 +71,32 @@ func (s *Site) totpPage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.Show(w, r, http.StatusOK,
-		templates.TOTP{Secret: key.Secret(), URI: key.URL(), Token: token, First: !c.User.SecondFactor})
-	return nil
+	return s.showTOTP(w, r, http.StatusOK, templates.TOTP{Secret: key.Secret(), URI: key.URL(), Token: token})
+}
+
+func (s *Site) showTOTP(w http.ResponseWriter, r *http.Request, status int, page templates.TOTP) (err error) {
+	if page.Ends, err = s.endsWithFirstFactor(r); err == nil {
+		s.Show(w, r, status, page)
+	}
+	return err
+}
+
+// endsWithFirstFactor lists what ends with the other sessions of a person who adds their first factor; nil
+// for others.
+func (s *Site) endsWithFirstFactor(r *http.Request) (*templates.Ends, error) {
+	if IdentityFrom(r.Context()).User.SecondFactor {
+		return nil, nil
+	}
+	return s.endsWithOthers(r, true)
 }
 
 // totpForm turns the app on. After a wrong code it shows the same secret again.
 func (s *Site) totpForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
+	if err := web.ReadForm(w, r, keepApp); err != nil {
 		return err
 	}
 	c, token := s.Caller(r), r.PostForm.Get("token")
-	out, err := s.ConfirmTOTP(r.Context(), c, token, r.PostForm.Get("code"), keepOthers(r))
+	out, err := s.ConfirmTOTP(r.Context(), c, token, r.PostForm.Get("code"), kept(r))
 	switch {
 	case errors.Is(err, account.ErrEnrolmentExpired), errors.Is(err, account.ErrFactorExists), errors.Is(err, account.ErrNotAuthenticated):
 		return s.Redirect(w, r, totpPath)
@@ -97,11 +111,8 @@ func (s *Site) totpForm(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.Show(w, r, p.Status, templates.TOTP{
-		Secret: key.Secret(), URI: key.URL(), Token: token, First: !c.User.SecondFactor, KeepOthers: keepOthers(r),
-		Error: p.Detail, ErrorCode: p.Code,
-	})
-	return nil
+	return s.showTOTP(w, r, p.Status,
+		templates.TOTP{Secret: key.Secret(), URI: key.URL(), Token: token, Error: p.Detail, ErrorCode: p.Code})
 }
 
 // factorAdded shows the recovery codes of a first factor, or else the security page.
@@ -116,13 +127,13 @@ func (s *Site) factorAdded(w http.ResponseWriter, r *http.Request, out account.A
 	return nil
 }
 
-func (s *Site) removeTOTP(r *http.Request, keepOthers bool) error {
-	return s.RemoveTOTP(r.Context(), s.Caller(r), keepOthers)
+func (s *Site) removeTOTP(r *http.Request, keep account.Keep) error {
+	return s.RemoveTOTP(r.Context(), s.Caller(r), keep)
 }
 
 // removeTOTPForm removes the app, or succeeds if it is already gone.
-func (s *Site) removeTOTPForm(r *http.Request, keepOthers bool) error {
-	if err := s.removeTOTP(r, keepOthers); !errors.Is(err, account.ErrFactorNotFound) {
+func (s *Site) removeTOTPForm(r *http.Request, keep account.Keep) error {
+	if err := s.removeTOTP(r, keep); !errors.Is(err, account.ErrFactorNotFound) {
 		return err
 	}
 	return nil

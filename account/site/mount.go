@@ -122,8 +122,13 @@ func parameter(r *http.Request, name string) string {
 	return r.PostForm.Get(name)
 }
 
-// keepOthers reports whether the person chose to keep the other sessions.
-func keepOthers(r *http.Request) bool { return r.PostForm.Get("keep_other_sessions") != "" }
+// keepApp is the field of a form, which may be repeated, with an application to keep.
+const keepApp = "keep_app"
+
+// kept returns what the person chose in a form to keep of the other sessions.
+func kept(r *http.Request) account.Keep {
+	return account.Keep{Sessions: r.PostForm.Get("keep_other_sessions") != "", Apps: r.PostForm[keepApp]}
+}
 
 // noContent returns the handler of an operation of the API. The body of a POST may be an empty
 // object.
@@ -141,19 +146,17 @@ func noContent(do operation) web.Handler {
 	}
 }
 
-// A keepingOperation is an operation after which the person may keep the other sessions.
-type keepingOperation func(r *http.Request, keepOthers bool) error
+// A keepingOperation is an operation that ends the other sessions, except what is kept.
+type keepingOperation func(r *http.Request, keep account.Keep) error
 
 // keepingAPI returns the handler of the API, which reads the choice from an optional JSON body.
 func keepingAPI(do keepingOperation) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		var in struct {
-			Keep bool `json:"keep_other_sessions"`
-		}
-		if err := web.ReadOptionalJSON(w, r, &in); err != nil {
+		var keep account.Keep
+		if err := web.ReadOptionalJSON(w, r, &keep); err != nil {
 			return err
 		}
-		if err := do(r, in.Keep); err != nil {
+		if err := do(r, keep); err != nil {
 			return err
 		}
 		return web.NoContent(w)
@@ -162,7 +165,7 @@ func keepingAPI(do keepingOperation) web.Handler {
 
 // keepingForm returns the operation of a form.
 func keepingForm(do keepingOperation) operation {
-	return func(_ http.ResponseWriter, r *http.Request) error { return do(r, keepOthers(r)) }
+	return func(_ http.ResponseWriter, r *http.Request) error { return do(r, kept(r)) }
 }
 
 // okAnswer is the response when there is nothing else to say.

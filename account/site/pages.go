@@ -81,7 +81,7 @@ func (s *Site) accountPage(name string) web.Handler {
 // reason.
 func (s *Site) accountForm(notice string, do operation) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if err := web.ReadForm(w, r, "flag"); err != nil {
+		if err := web.ReadForm(w, r, "flag", keepApp); err != nil {
 			return err
 		}
 		at := notices[notice]
@@ -123,7 +123,11 @@ func (s *Site) accountRefused(w http.ResponseWriter, r *http.Request, page, sect
 	case section == "passkeys":
 		m.PasskeyName = text.Cut(r.PostForm.Get("name"), maxShown)
 	case section == "profile" && len(p.Errors) > 0:
-		s.Show(w, r, p.Status, s.refusedProfile(r, m))
+		page, err := s.refusedProfile(r, m)
+		if err != nil {
+			return err
+		}
+		s.Show(w, r, p.Status, page)
 		return nil
 	}
 	return s.showMember(w, r, p.Status, page, m)

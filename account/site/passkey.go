@@ -56,8 +56,8 @@ func (s *Site) apiBeginAddPasskey(w http.ResponseWriter, r *http.Request) error 
 func (s *Site) apiAddPasskey(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		passkeyAnswer
+		account.Keep
 		Name string `json:"name"`
-		Keep bool   `json:"keep_other_sessions"`
 		// Offered is that of the begin request.
 		Offered bool `json:"offered"`
 	}
@@ -76,7 +76,7 @@ func (s *Site) apiAddPasskey(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Site) addPasskeyForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
+	if err := web.ReadForm(w, r, keepApp); err != nil {
 		return err
 	}
 	in, _ := passkeyInForm(r, "")
@@ -89,7 +89,7 @@ func (s *Site) addPasskeyForm(w http.ResponseWriter, r *http.Request) error {
 		m.PasskeyName = text.Cut(r.PostForm.Get("name"), 60)
 		return s.showMember(w, r, http.StatusOK, notices[done].page, m)
 	}
-	_, out, err := s.AddPasskey(r.Context(), s.Caller(r), in, r.PostForm.Get("name"), keepOthers(r), false)
+	_, out, err := s.AddPasskey(r.Context(), s.Caller(r), in, r.PostForm.Get("name"), kept(r), false)
 	if err != nil {
 		return s.accountRefused(w, r, notices[done].page, notices[done].section, err)
 	}
@@ -115,8 +115,8 @@ func (s *Site) renamePasskeyForm(_ http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-func (s *Site) removePasskey(r *http.Request, keepOthers bool) error {
-	return s.RemovePasskey(r.Context(), s.Caller(r), parameter(r, "id"), keepOthers)
+func (s *Site) removePasskey(r *http.Request, keep account.Keep) error {
+	return s.RemovePasskey(r.Context(), s.Caller(r), parameter(r, "id"), keep)
 }
 
 // describePasskeys fills in the passkey section of the page.
@@ -129,6 +129,11 @@ func (s *Site) describePasskeys(r *http.Request, page *templates.AccountSecurity
 	page.Passkeys.Full = len(keys) >= account.MaxPasskeys
 	if p := s.PasskeysUnavailable(); p != nil {
 		page.Passkeys.Unavailable = p.In(templates.LanguageOf(r.Context())).Detail
+	}
+	if page.Passkeys.Unavailable == "" {
+		if page.Passkeys.Ends, err = s.endsWithFirstFactor(r); err != nil {
+			return err
+		}
 	}
 	for _, k := range keys {
 		elsewhere := ""

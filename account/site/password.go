@@ -3,6 +3,7 @@ package site
 import (
 	"net/http"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -29,8 +30,8 @@ func (s *Site) passwordForm(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-func (s *Site) removePassword(r *http.Request, keepOthers bool) error {
-	return s.RemovePassword(r.Context(), s.Caller(r), keepOthers)
+func (s *Site) removePassword(r *http.Request, keep account.Keep) error {
+	return s.RemovePassword(r.Context(), s.Caller(r), keep)
 }
 
 // changePasswordPage redirects password managers to the form (W3C, A Well-Known URL for Changing

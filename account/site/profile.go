@@ -35,13 +35,18 @@ func (s *Site) apiPatchMe(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return err
 	}
-	const keepMember = "keep_other_sessions"
-	keep := false
-	if value, given := in[keepMember]; given && json.Unmarshal(value, &keep) != nil {
-		return web.BadRequest("A member has the wrong type.",
-			web.FieldError{Pointer: "/" + keepMember, Detail: "must be a boolean"})
+	var keep account.Keep
+	for _, member := range []struct {
+		name string
+		into any
+		kind templates.Text
+	}{{"keep_other_sessions", &keep.Sessions, "must be a boolean"}, {"keep_apps", &keep.Apps, "must be an array"}} {
+		if value, given := in[member.name]; given && json.Unmarshal(value, member.into) != nil {
+			return web.BadRequest("A member has the wrong type.",
+				web.FieldError{Pointer: "/" + member.name, Detail: member.kind})
+		}
+		delete(in, member.name)
 	}
-	delete(in, keepMember)
 	c, err := userChange(in, account.OwnMember)
 	if err != nil {
 		return err
@@ -143,16 +148,16 @@ func (s *Site) answerMe(w http.ResponseWriter, r *http.Request, u account.User) 
 }
 
 func (s *Site) profilePage(r *http.Request, m templates.Member) (templates.Page, error) {
-	return s.describeProfile(r, m), nil
+	return s.describeProfile(r, m)
 }
 
-func (s *Site) describeProfile(r *http.Request, m templates.Member) templates.Account {
+func (s *Site) describeProfile(r *http.Request, m templates.Member) (page templates.Account, err error) {
 	u := IdentityFrom(r.Context()).User
 	f, a := u.Profile, account.Address{}
 	if f.Address != nil {
 		a = *f.Address
 	}
-	page := templates.Account{Member: m, Picture: s.PhotoOf(u), EmailVerified: u.EmailVerified, PhoneVerified: f.PhoneNumberVerified,
+	page = templates.Account{Member: m, Picture: s.PhotoOf(u), EmailVerified: u.EmailVerified, PhoneVerified: f.PhoneNumberVerified,
 		Values: map[string]string{
 			"display_name": u.DisplayName, "email": u.Email, "given_name": f.GivenName,
 			"family_name": f.FamilyName, "middle_name": f.MiddleName, "nickname": f.Nickname,
@@ -168,13 +173,13 @@ func (s *Site) describeProfile(r *http.Request, m templates.Member) templates.Ac
 	if s.MailEnabled() && u.Email != "" && !u.EmailVerified {
 		page.Verify, page.VerifyCode = u.Email, s.Verifiable(u)
 	}
-	return page
+	page.Ends, err = s.endsWithOthers(r, true)
+	return page, err
 }
 
 // refusedProfile returns the page with what was typed.
-func (s *Site) refusedProfile(r *http.Request, m templates.Member) templates.Account {
-	page := s.describeProfile(r, m)
-	page.KeepOthers = keepOthers(r)
+func (s *Site) refusedProfile(r *http.Request, m templates.Member) (templates.Account, error) {
+	page, err := s.describeProfile(r, m)
 	if r.PostForm.Has(shownField) {
 		page.Shown = r.PostForm.Get(shownField)
 	}
@@ -183,7 +188,7 @@ func (s *Site) refusedProfile(r *http.Request, m templates.Member) templates.Acc
 			page.Values[name] = text.CutLines(r.PostForm.Get(name))
 		}
 	}
-	return page
+	return page, err
 }
 
 // shownField has the values that the form was filled in with, as JSON. A form without it saves every field.
@@ -211,6 +216,6 @@ func (s *Site) profileForm(_ http.ResponseWriter, r *http.Request) error {
 			c[name] = value
 		}
 	}
-	_, err := s.ChangeProfile(r.Context(), s.Caller(r), c, keepOthers(r))
+	_, err := s.ChangeProfile(r.Context(), s.Caller(r), c, kept(r))
 	return err
 }

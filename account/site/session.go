@@ -105,14 +105,16 @@ func (s *Site) endOthersForm(_ http.ResponseWriter, r *http.Request) error {
 	if err := s.Asked(r, account.EndOtherSessions); err != nil {
 		return err
 	}
-	return s.EndOtherSessions(r.Context(), s.Caller(r), r.PostForm["keep_app"])
+	return s.EndOtherSessions(r.Context(), s.Caller(r), kept(r).Apps)
 }
 
-// endsWithOthers lists what ends with the other sessions.
-func (s *Site) endsWithOthers(r *http.Request) (*templates.Ends, error) {
-	id := IdentityFrom(r.Context())
+// endsWithOthers lists what ends with the other sessions, and what the form of the request keeps of it.
+// With optional the sessions may be kept too.
+func (s *Site) endsWithOthers(r *http.Request, optional bool) (*templates.Ends, error) {
+	id, keep := IdentityFrom(r.Context()), kept(r)
 	made, err := s.Store().MadeByOthers(r.Context(), id.User.Sub, id.Session.ID, s.Now())
-	return &templates.Ends{Sessions: made.Sessions, Invites: made.Invites, Apps: account.AppRows(made.Apps)}, err
+	return &templates.Ends{Sessions: made.Sessions, Invites: made.Invites, Apps: account.AppRows(made.Apps),
+		Optional: optional, KeepSessions: keep.Sessions, KeepApps: keep.Apps}, err
 }
 
 func (s *Site) devicesPage(r *http.Request, m templates.Member) (templates.Page, error) {
