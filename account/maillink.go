@@ -159,7 +159,9 @@ func (s *Service) UndoLinked(ctx context.Context, c Caller, sealed string) (Link
 // NotMeLinked serves the link in the notice of a sign-in: somebody else knows the password. It ends
 // everything of the account that lives, and disowns the password. The page that follows shows what
 // was added since that sign-in, and sets a new password: the link proves the mailbox, as that of a
-// forgotten password does. It signs nobody in.
+// forgotten password does. It signs nobody in. Without a password there is nothing to disown, and the
+// page leads to the passkeys, the recovery codes and an administrator: as for a forgotten password, the
+// mailbox alone sets none.
 func (s *Service) NotMeLinked(ctx context.Context, c Caller, sealed string) (Linked, error) {
 	var v notMeLink
 	if err := s.openLink(PurposeNotMe, sealed, &v); err != nil {
@@ -169,7 +171,8 @@ func (s *Service) NotMeLinked(ctx context.Context, c Caller, sealed string) (Lin
 	if err != nil {
 		return Linked{}, err
 	}
-	return Linked{templates.LinkPage{Handle: u.Handle}, func(page *templates.LinkPage) error {
+	page := templates.LinkPage{Handle: u.Handle, Passwordless: u.Passwordless()}
+	return Linked{page, func(page *templates.LinkPage) error {
 		a, err := s.begin(ctx, Caller{Address: c.Address, RequestID: c.RequestID}.as(u), DisownSession, v.Session)
 		if err != nil {
 			return err
@@ -181,6 +184,10 @@ func (s *Service) NotMeLinked(ctx context.Context, c Caller, sealed string) (Lin
 			return err
 		}
 		web.Note(ctx, "session_not_me")
+		if page.Passwordless { // one of their ways in was used, which may be an old one
+			page.Added, err = s.WaysIn(ctx, u)
+			return err
+		}
 		page.Code = code.Code
 		page.Added, err = s.addedSince(ctx, u, since)
 		return err

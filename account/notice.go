@@ -331,7 +331,7 @@ func (s *Service) composeNewDevice(_ context.Context, m Mail, l *templates.Langu
 				m.texts(l)...),
 			l.Text("Device: {device}", "device", device),
 			l.Text("Address: {address}", "address", m.Data["address"]),
-			l.Text("If that was you, there is nothing to do. If not, end the session and set a new password."),
+			l.Text("If that was you, there is nothing to do. If not, open the link: it ends every session."),
 		},
 		Link: link, Reason: recipientReason(l, m.Data["handle"]),
 	}, err

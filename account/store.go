@@ -158,7 +158,8 @@ type SessionStore interface {
 	// DisownSession handles a session that was not the user's: a.Ends applies, since the session
 	// began (a.Since if it is no longer stored), and code becomes the user's reset code. It returns
 	// when the session began. If it was done before, it changes only the code, and only while the
-	// password is disowned since at most again; otherwise ErrInvalidLink. ErrUserNotFound.
+	// password is disowned since at most again; otherwise ErrInvalidLink. A user without a password
+	// gets no code. ErrUserNotFound.
 	DisownSession(ctx context.Context, sub, id string, code ResetCode, again time.Duration, now time.Time,
 		a Audit) (began time.Time, err error)
 	// KnownAddress reports whether the user has signed in from this address since then in a session,

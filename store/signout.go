@@ -245,9 +245,15 @@ func (s *Store) DisownSession(
 		}
 		a := a
 		a.Since = began
+		if u.Passwordless() { // the mailbox alone must not give it a password
+			a.Ends.Password = false
+		}
 		out, err := end(tx, sub, id, a, now)
 		if err != nil {
 			return err
+		}
+		if !a.Ends.Password {
+			return insertAudit(tx, out.noted(a))
 		}
 		if err := setResetCode(tx, sub, code.Hash, code.ExpiresAt, now); err != nil {
 			return err

@@ -58,7 +58,9 @@ func poison(v reflect.Value, payload string) {
 			return
 		}
 		for i := range v.NumField() {
-			if v.Type() == reflect.TypeFor[templates.FormPost]() && v.Type().Field(i).Name == "RedirectURI" {
+			switch name := v.Type().Field(i).Name; {
+			case v.Type() == reflect.TypeFor[templates.FormPost]() && name == "RedirectURI",
+				v.Type() == reflect.TypeFor[templates.LinkPage]() && name == "Name": // of the template
 				continue
 			}
 			poison(v.Field(i), payload)

@@ -28,13 +28,15 @@ type LinkPage struct {
 	Handle, Email string
 	// Done shows the result.
 	Done bool
-	// Added has the factors and addresses added since the reported sign-in.
-	Added []FactorRow
+	// Added has the factors and addresses added since the reported sign-in, or if the account is
+	// Passwordless, all of them.
+	Added        []FactorRow
+	Passwordless bool
 	// Code sets a new password of the account with Handle, "" for none. MinPassword is its shortest
 	// length in runes.
 	Code        string
 	MinPassword int
-	// Error is shown instead of the button, and Contact is whom to ask then, "" if unset.
+	// Error is shown instead of the button. Contact is whom to ask, "" if unset.
 	Error, ErrorCode, Contact string
 }
 

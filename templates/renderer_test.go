@@ -177,6 +177,8 @@ func oddPages() map[string]templates.Page {
 		"consent, new":                templates.Consent{ClientID: "c1", NewOnly: true},
 		"admin-user, factors reset":   templates.AdminUser{User: templates.AdminUserRow{Handle: "ada"}, Open: []templates.OpenInviteRow{{Code: "AAAA-BBBB-CCCC-DDDD"}}, Answer: templates.Answer{Section: "factors", Notice: "Done."}},
 		"confirm, end the others":     templates.Confirm{Action: "/account/sessions/end-others", Question: "End all other sessions?", Ends: &templates.Ends{}},
+		"not me, without a password":  templates.LinkPage{Name: "not-me", Link: "l", Handle: "ada", Passwordless: true},
+		"not me, done without one":    templates.LinkPage{Name: "not-me", Handle: "ada", Passwordless: true, Done: true, Contact: "us", Added: []templates.FactorRow{{Kind: "passkey", Name: "Key", CreatedAt: noon}}},
 		"logout, signed out":          templates.Logout{},
 		"logout, handed on":           templates.Logout{Hidden: map[string]string{"state": "s"}},
 		"signed out, alone":           templates.SignedOut{},

@@ -230,6 +230,40 @@ func TestForgottenPasswordThatDoesNotExist(t *testing.T) {
 	}
 }
 
+// "That was not me" of an account without a password ends everything, and gives whoever reads the mailbox
+// no password: the way on is a passkey, a recovery code or an administrator.
+func TestNotMeGivesNoPasswordWhereThereIsNone(t *testing.T) {
+	w, post := newMailWorld(t)
+	w.SaveSettings(func(v *account.Settings) { v.Contact = "board@example.org" })
+	ada, k, codes := joinByPasskey(w, "ada")
+	setEmail(w, "ada", "ada@example.org", true)
+	post.new()
+	w.Clock.Advance(time.Hour)
+	thief := w.Browser()
+	finish(thief, k.get(begin(thief))).Is(200)
+	path, button := link(t, post.one("ada@example.org"))
+	thief.Call("POST", "/api/me/recovery-codes", nil).Is(200)
+	recoverBy(w.Browser(), "ada", codes[0]).Is(401)
+	invite := thief.Call("POST", "/api/invites", nil).Is(201).JSON()["code"].(string)
+	reader := w.Browser()
+	reader.Page(path).Is(200).Hides("password").Shows("ada")
+	reader.Page("/not-me/", button...).Is(200).Hides("type=\"password\"", `name="code"`, "old password").
+		Shows(`data-factor="passkey"`, `data-factor="recovery_code"`, `id="not-me-login"`, "/recover/?handle=ada", "board@example.org")
+	if ada.IsSignedIn() || thief.IsSignedIn() || reader.IsSignedIn() {
+		t.Error("a session lives on")
+	}
+	w.Browser().Call("POST", "/api/register", map[string]string{"code": invite, "handle": "eve", "password": newPassword}).Is(400, "invalid_invite")
+	if u := w.User("ada"); !u.Passwordless() || !u.PasswordDisownedAt.IsZero() {
+		t.Errorf("%+v", u)
+	}
+	if n := len(post.new()); n != 1 { // of the recovery codes
+		t.Errorf("%d mails", n)
+	}
+	reader.Page("/not-me/", button...).Is(400).Hides("type=\"password\"")
+	finish(reader, k.get(begin(reader))).Is(200) // the owner's own passkey
+	reader.Call("POST", "/api/me/recovery-codes", nil).Is(200)
+}
+
 // A device forgets a passkey that is not stored, and never one that is, whatever else was refused.
 func TestOnlyUnknownPasskeysAreForgotten(t *testing.T) {
 	w := accounttest.New(t)
