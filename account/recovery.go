@@ -2,6 +2,7 @@ package account
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -119,17 +120,19 @@ func (s *Service) RenewRecoveryCodes(ctx context.Context, c Caller) ([]string, e
 // session is fresh, so that it can add a new one. ErrInvalidRecovery, at the same cost whether there is
 // such an account or not; ErrSuspended.
 //
-// Only its own address and a guesser who knows the name of a code are limited: no stranger keeps the
-// owner out.
+// The limits of the address are those of a sign-in, with the same exemptions. That of the account is of a
+// guesser who knows the name of a code: no stranger keeps the owner out.
 func (s *Service) Recover(ctx context.Context, c Caller, typed, code string) (SignedIn, error) {
-	own := []web.LimitKey{{Name: web.LimitLogin, Key: c.Address + " " + accountKey(typed)},
-		{Name: web.LimitLoginAddress, Key: c.Address}}
-	for _, limit := range own {
-		if err := s.limits.Blocked(ctx, limit); err != nil {
-			return SignedIn{}, err
-		}
+	typed = withoutAt(typed)
+	u, err := s.userNamed(ctx, typed)
+	if err != nil {
+		return SignedIn{}, err
 	}
-	u, err := s.userNamed(ctx, withoutAt(typed))
+	there := s.signInLimits(ctx, c, accountKey(typed), u)
+	if err := s.limits.Blocked(ctx, there.own); err != nil {
+		return SignedIn{}, err
+	}
+	refused, err := s.refusedThere(ctx, c, there.address)
 	if err != nil {
 		return SignedIn{}, err
 	}
@@ -146,11 +149,16 @@ func (s *Service) Recover(ctx context.Context, c Caller, typed, code string) (Si
 		return SignedIn{}, err
 	}
 	defer leave()
-	limits := t.limits(sub, func(refusal error) error {
+	if refused != nil {
+		t.stored = RecoveryCode{} // none is used
+		_, err := s.useRecoveryCode(ctx, c, t)
+		return SignedIn{}, cmp.Or(err, refused)
+	}
+	limits := append(t.limits(sub, func(refusal error) error {
 		s.recordLimited(ctx, c, u, LimitSignIns, refusal)
 		return refusal
-	})
-	err = s.limits.Guess(ctx, append(limits, own...), ErrInvalidRecovery, func() error {
+	}), there.own, there.address)
+	err = s.limits.Guess(ctx, limits, ErrInvalidRecovery, func() error {
 		good, err := s.useRecoveryCode(ctx, c.as(u), t)
 		if err == nil && !good {
 			err = ErrInvalidRecovery
@@ -159,6 +167,7 @@ func (s *Service) Recover(ctx context.Context, c Caller, typed, code string) (Si
 	})
 	if errors.Is(err, ErrInvalidRecovery) {
 		web.NoteSignIn(ctx, web.SignInFailed, factorCode)
+		err = cmp.Or(there.exempted, err)
 	}
 	if err != nil {
 		return SignedIn{}, err

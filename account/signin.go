@@ -103,16 +103,9 @@ func (s *Service) checkPassword(ctx context.Context, c Caller, typed, password s
 			return User{}, err
 		}
 	}
-	refused := s.limits.Blocked(ctx, limits.address)
-	if refused == nil {
-		refused = s.limits.Blocked(ctx, limits.account)
-	}
-	if refused != nil {
-		// Where some account is known, the time of a refusal must not tell that this one is not.
-		some, err := s.store.RecentSignIn(ctx, c.Address, "", s.Now().Add(-knownFor))
-		if err != nil || !some || !errors.Is(refused, web.ErrRateLimited) {
-			return User{}, cmp.Or(err, refused)
-		}
+	refused, err := s.refusedThere(ctx, c, limits.address, limits.account)
+	if err != nil {
+		return User{}, err
 	}
 	work, err := s.refusals.Get(ctx, "")
 	if err != nil {
@@ -154,6 +147,25 @@ func (s *Service) checkPassword(ctx context.Context, c Caller, typed, password s
 		s.upgradeHash(ctx, &u, password)
 	}
 	return u, nil
+}
+
+// refusedThere returns the refusal of a limit that counts the mistakes of others too. Where some account
+// is known, its time must not tell that this one is not: the caller does the work of a guess before it
+// returns refused, and returns err at once.
+func (s *Service) refusedThere(ctx context.Context, c Caller, limits ...web.LimitKey) (refused, err error) {
+	for _, limit := range limits {
+		if refused = s.limits.Blocked(ctx, limit); refused != nil {
+			break
+		}
+	}
+	if refused == nil {
+		return nil, nil
+	}
+	some, err := s.store.RecentSignIn(ctx, c.Address, "", s.Now().Add(-knownFor))
+	if err != nil || !some || !errors.Is(refused, web.ErrRateLimited) {
+		return nil, cmp.Or(err, refused)
+	}
+	return refused, nil
 }
 
 // userNamed returns the user with the handle, or the only one with the verified address, or the

@@ -2,6 +2,7 @@ package site_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -138,6 +139,39 @@ func TestRecoveryWithoutAPassword(t *testing.T) {
 	w.Clock.Advance(49 * time.Hour)
 	w.Suspend("ada")
 	recoverBy(w.Browser(), "ada", codes[1]).Is(403, "account_suspended")
+}
+
+// What others there get wrong does not refuse the code of who is known, by the browser or the address; and the
+// answer to a wrong one does not tell who that is.
+func TestRecoveryKnowsItsFaces(t *testing.T) {
+	w := accounttest.New(t, withLimits(map[string]web.Rate{
+		web.LimitLogin: {Count: 3, Window: 15 * time.Minute}, web.LimitLoginAddress: {Count: 6, Window: 15 * time.Minute},
+	}))
+	const club, hotel, wrong = "203.0.113.5", "203.0.113.6", "0000 0000 0000 0000"
+	browser, k, codes := joinByPasskey(w, "ada")
+	there := w.BrowserAt(club)
+	finish(there, k.get(begin(there))).Is(200)
+	_, _, others := joinByPasskey(w, "bob")
+	for _, place := range []string{club, hotel} {
+		for i := range 8 {
+			recoverBy(w.BrowserAt(place), fmt.Sprint("guest", i), wrong)
+		}
+	}
+	recoverBy(w.BrowserAt(club), "ada", wrong).Is(429, "rate_limited")
+	recoverBy(w.BrowserAt(club), "bob", wrong).Is(429, "rate_limited")
+	recoverBy(w.BrowserAt(club), "bob", others[0]).Is(429, "rate_limited") // never seen there
+	recoverBy(w.BrowserAt(club), "ada", codes[0]).Is(200)
+	browser.Address = hotel
+	recoverBy(w.BrowserAt(hotel), "ada", codes[1]).Is(429, "rate_limited")
+	recoverBy(browser, "ada", codes[1]).Is(200)
+	for range 3 {
+		recoverBy(browser, "ada", wrong)
+	}
+	recoverBy(browser, "ada", codes[2]).Is(429, "rate_limited") // its own
+	if err := w.Service.Administration().Unlock(t.Context(), account.Operator(), w.User("ada")); err != nil {
+		t.Fatal(err)
+	}
+	recoverBy(browser, "ada", codes[2]).Is(200)
 }
 
 // An administrator helps who has lost everything: the code sets a password, and removed factors let it in.
