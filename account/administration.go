@@ -66,16 +66,20 @@ func (a *Administration) HS256Sessions(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// Access lists the live sessions of a user and the applications that the user gave access.
+// Access lists the live sessions of a user, the applications that the user gave access, and the passkeys.
 type Access struct {
 	Sessions []Session // newest first
 	Apps     []App
+	Passkeys []Passkey
 }
 
-// Access returns the live sessions and the applications of a user.
+// Access returns the live sessions, the applications and the passkeys of a user.
 func (a *Administration) Access(ctx context.Context, u User) (out Access, err error) {
 	if out.Sessions, err = a.Sessions(ctx, u); err == nil {
 		out.Apps, err = a.store.Apps(ctx, u.Sub, a.Now())
+	}
+	if err == nil {
+		out.Passkeys, err = a.store.Passkeys(ctx, u.Sub)
 	}
 	return out, err
 }

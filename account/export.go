@@ -86,7 +86,7 @@ func (s *Service) exportOf(ctx context.Context, c Caller) (export, error) {
 			OwnUser: OwnUserOf(u, flags), InvitedBy: web.TextOrNull(u.InvitedBy), UpdatedAt: u.UpdatedAt.UTC(),
 			LastLoginAt: web.TimeOrNull(u.LastLoginAt),
 		},
-		Sessions: SessionEntries(sessions, c.Session.ID), Apps: AppEntries(apps), Factors: factors.Entries(u),
+		Sessions: SessionEntries(sessions, c.Session.ID, keys), Apps: AppEntries(apps), Factors: factors.Entries(u),
 		Passkeys: PasskeyEntries(keys), Picture: picture,
 		Invites: s.ListInvites(ctx, u, func(i Invite) any { return exportedInvite{s.InviteEntry(i), i.Note} }),
 	}, nil

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -424,30 +425,43 @@ type SessionEntry struct {
 	AuthTime   time.Time `json:"auth_time"`
 	LastSeenAt time.Time `json:"last_seen_at"`
 	ExpiresAt  time.Time `json:"expires_at"`
+	// AMR and Passkey, a name, say how the person last signed in there (RFC 8176).
+	AMR     []string `json:"amr"`
+	Passkey *string  `json:"passkey"` // null: none, or it is removed
 }
 
-// SessionEntries returns the entries of sessions; current is the id of the session of the request.
-func SessionEntries(list []Session, current string) []SessionEntry {
+// SessionEntries returns the entries of sessions; current is the id of the session of the request, and
+// keys are the user's passkeys.
+func SessionEntries(list []Session, current string, keys []Passkey) []SessionEntry {
 	out := make([]SessionEntry, 0, len(list))
 	for _, s := range list {
 		out = append(out, SessionEntry{
 			ID: s.ID, Current: s.ID == current, Device: web.Device(s.UserAgent), UserAgent: s.UserAgent,
 			Address:   s.Address,
 			CreatedAt: s.CreatedAt.UTC(), AuthTime: s.AuthTime.UTC(), LastSeenAt: s.LastSeenAt.UTC(),
-			ExpiresAt: s.ExpiresAt.UTC(),
+			ExpiresAt: s.ExpiresAt.UTC(), AMR: ShownMethods(s.AMR), Passkey: web.TextOrNull(s.passkeyName(keys)),
 		})
 	}
 	return out
 }
 
-// SessionRows returns the rows of sessions for pages.
-func SessionRows(list []Session, current string) []templates.SessionRow {
+// passkeyName returns the name of the passkey that the person last signed in with, or "".
+func (s Session) passkeyName(keys []Passkey) string {
+	if i := slices.IndexFunc(keys, func(k Passkey) bool { return bytes.Equal(k.ID, s.Passkey) }); i >= 0 {
+		return keys[i].Name
+	}
+	return ""
+}
+
+// SessionRows returns the rows of sessions for pages: see SessionEntries.
+func SessionRows(list []Session, current string, keys []Passkey) []templates.SessionRow {
 	out := make([]templates.SessionRow, 0, len(list))
 	for _, s := range list {
 		browser, system := web.BrowserAndSystem(s.UserAgent)
 		out = append(out, templates.SessionRow{
 			ID: s.ID, Current: s.ID == current, Browser: browser, System: system, Address: s.Address,
 			CreatedAt: s.AuthTime, LastSeenAt: s.LastSeenAt, ExpiresAt: s.ExpiresAt, Methods: methodTexts(s.AMR),
+			Passkey: s.passkeyName(keys),
 		})
 	}
 	return out

@@ -208,7 +208,7 @@ func (s *Service) detailOf(ctx context.Context, u account.User) (userDetail, err
 	return userDetail{
 		userEntry: entryOf(u, settings.Flags), EmailVerified: u.EmailVerified,
 		SuspendedAt: web.TimeOrNull(u.SuspendedAt), SuspendReason: u.SuspendReason,
-		Sessions: account.SessionEntries(access.Sessions, site.IdentityFrom(ctx).Session.ID),
+		Sessions: account.SessionEntries(access.Sessions, site.IdentityFrom(ctx).Session.ID, access.Passkeys),
 		Apps:     account.AppEntries(access.Apps), Attributes: u.Profile.Attributes,
 	}, nil
 }

@@ -205,7 +205,7 @@ func (s *Service) showUserPage(
 	}
 	page.KnownFlags, page.FlagDescriptions = settings.Flags, settings.FlagDescriptions
 	sessions, more := site.ShownSessions(r, access.Sessions)
-	page.Sessions, page.MoreSessions = account.SessionRows(sessions, id.Session.ID), more
+	page.Sessions, page.MoreSessions = account.SessionRows(sessions, id.Session.ID, access.Passkeys), more
 	page.Apps = account.AppRows(access.Apps)
 	s.accounts.Show(w, r, status, page)
 	return nil

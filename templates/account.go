@@ -230,8 +230,9 @@ type SessionRow struct {
 	// Browser and System are names, empty if unknown. Address is the network address of the sign-in.
 	Browser, System, Address         string
 	CreatedAt, LastSeenAt, ExpiresAt time.Time
-	// Methods are the factors of the sign-in.
+	// Methods are the factors of the sign-in, and Passkey the name of the passkey, "" for none.
 	Methods []Text
+	Passkey string
 	// Current marks the session that requested the page.
 	Current bool
 }

@@ -124,6 +124,9 @@ func TestPasskeyIsTheOnlyStep(t *testing.T) {
 		if amr := strings.Join(session(fresh).AMR, " "); amr != method+" user mfa" {
 			t.Errorf("methods %q", amr)
 		}
+		name := map[*keyring]string{hard: "Key", soft: "Manager"}[k]
+		b.Call("GET", "/api/me/sessions", nil).Is(200).Shows(`"amr":["`+method+`","user","mfa"],"passkey":"`+name+`"`, `"amr":["pwd",`)
+		b.Page("/account/devices").Is(200).Shows(`<span class="badge">Passkey</span> <bdi>` + name)
 		form := w.Browser()
 		body := k.get(begin(form))
 		form.Page("/login/", "state", body["state"].(string), "credential", string(body["credential"].(json.RawMessage)), "continue", "a.b").RedirectsTo("/oauth2/authorize?continue=a.b")

@@ -72,8 +72,12 @@ func (s *Site) apiSessions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	keys, err := s.Store().Passkeys(r.Context(), id.User.Sub)
+	if err != nil {
+		return err
+	}
 	return web.WriteJSON(w, http.StatusOK,
-		sessionList{Sessions: account.SessionEntries(page, id.Session.ID), NextCursor: next})
+		sessionList{Sessions: account.SessionEntries(page, id.Session.ID, keys), NextCursor: next})
 }
 
 // endOwnSession ends a session of the signed-in user, which may be the current one.
@@ -127,5 +131,7 @@ func (s *Site) devicesPage(r *http.Request, m templates.Member) (templates.Page,
 	if !slices.ContainsFunc(sessions, func(n account.Session) bool { return n.ID == id.Session.ID }) {
 		sessions = append(sessions, id.Session) // people look for the one they use
 	}
-	return templates.AccountDevices{Member: m, Sessions: account.SessionRows(sessions, id.Session.ID), MoreSessions: more}, nil
+	keys, err := s.Store().Passkeys(r.Context(), id.User.Sub)
+	rows := account.SessionRows(sessions, id.Session.ID, keys)
+	return templates.AccountDevices{Member: m, Sessions: rows, MoreSessions: more}, err
 }

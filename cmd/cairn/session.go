@@ -19,13 +19,13 @@ type listSessionsCommand struct{ oneUser }
 // Run lists the live sessions, newest first.
 func (c *listSessionsCommand) Run(p *program) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
-		sessions, err := users.Sessions(p.ctx, u)
+		access, err := users.Access(p.ctx, u)
 		if err != nil {
 			return err
 		}
 		out := c.list(p, "SESSION", "DEVICE", "ADDRESS", "LAST SEEN", "EXPIRES")
-		for i, entry := range account.SessionEntries(sessions, "") {
-			s := sessions[i]
+		for i, entry := range account.SessionEntries(access.Sessions, "", access.Passkeys) {
+			s := access.Sessions[i]
 			seen, expires := dateOrNever(s.LastSeenAt), dateOrNever(s.ExpiresAt)
 			if err := out.add(s.ID, entry, s.ID, web.Device(s.UserAgent), s.Address, seen, expires); err != nil {
 				return err

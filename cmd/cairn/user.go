@@ -232,7 +232,7 @@ func (c *showUserCommand) Run(p *program) error {
 			LockedUntil *time.Time             `json:"locked_until"` // null: not locked
 			Sessions    []account.SessionEntry `json:"sessions"`
 			Apps        []account.AppEntry     `json:"apps"`
-		}{userRowOf(u), web.TimeOrNull(locked), account.SessionEntries(access.Sessions, ""), account.AppEntries(access.Apps)}
+		}{userRowOf(u), web.TimeOrNull(locked), account.SessionEntries(access.Sessions, "", access.Passkeys), account.AppEntries(access.Apps)}
 		return c.print(p, u.Sub, document, labels)
 	})
 }
