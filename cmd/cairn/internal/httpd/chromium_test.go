@@ -291,7 +291,7 @@ type pageAction struct {
 	open   string            // a details element to open first
 	fill   map[string]string // values by selector
 	tick   string            // a check box to click
-	submit string            // selector of the button
+	submit string            // selector of the button, and after "then" of what to click on the page with its question
 	role   string            // of the answer: status or alert
 	within string            // id of the section that it stands in
 	says   string
@@ -311,6 +311,7 @@ func accountActions(session string) []pageAction {
 		{security, "", change("wrong", "eleven quiet lanterns"), "", "#password-submit", "alert", "password", "not right"},
 		{security, "", change(password, "ada-ada-ada-ada"), "", "#password-submit", "alert", "password", "handle"},
 		{devices, "", nil, "", `[data-session="` + session + `"] button`, "status", "sessions", "The session has ended."},
+		{devices, "", nil, "", "#sessions-end-others then #keep_app-0 then #confirm-submit", "status", "sessions", "All other sessions have ended."},
 		{security, "", change(password, "eleven quiet lanterns"), "", "#password-submit", "status", "password", "Your password is changed."},
 		{invites, "", map[string]string{"#note": strings.Repeat("x", 300)}, "", "#invite-submit", "alert", "invites", "too long"},
 		{invites, "", map[string]string{"#note": "For Grace"}, "", "#invite-submit", "status", "invites", "The invite is ready."},
@@ -389,8 +390,14 @@ func sendAction(t *testing.T, tab context.Context, base string, a pageAction, sc
 	}
 	script(scripts)
 	defer script(true)
-	if _, err := chromedp.RunResponse(tab, chromedp.Click(chromedp.CSS(a.submit))); err != nil {
-		t.Fatalf("%s %s: %v", a.path, a.submit, err)
+	for _, button := range strings.Split(a.submit, " then ") {
+		if strings.HasPrefix(button, "#keep") { // a box
+			mustDo(t, tab, button, chromedp.Click(chromedp.CSS(button)))
+			continue
+		}
+		if _, err := chromedp.RunResponse(tab, chromedp.Click(chromedp.CSS(button))); err != nil {
+			t.Fatalf("%s %s: %v", a.path, button, err)
+		}
 	}
 	if a.path == "/account/apps" { // asks first
 		mustDo(t, tab, "sure", chromedp.WaitVisible(id("question")))
@@ -462,6 +469,10 @@ func TestResetCodeIsWholeAt360Pixels(t *testing.T) {
 	mustDo(t, tab, "its link", chromedp.Navigate(got.Link))
 	if missing, err := chromedp.Run(tab, chromedp.Evaluate[bool](`document.querySelector("#reset input[name=code]").value === ""`)); err != nil || missing {
 		t.Errorf("the link does not bring the code: %v", err)
+	}
+	mustDo(t, tab, "without the link", chromedp.Navigate(s.URL+"/reset-password/"), chromedp.SendKeys(field("code"), strings.ReplaceAll(got.Code, "-", "")))
+	if cut, err := chromedp.Run(tab, chromedp.Evaluate[bool](`(e => e.value.length < 26 || e.scrollWidth > e.clientWidth || document.documentElement.scrollWidth > innerWidth)(document.getElementById("code"))`)); err != nil || cut {
+		t.Errorf("the typed code is cut off: %v", err)
 	}
 	answer := s.browser().api("POST", "/api/auth/reset-password", map[string]string{"handle": "bob", "code": got.Code, "password": "eleven quiet lanterns"})
 	if answer.StatusCode != http.StatusOK {
