@@ -179,6 +179,7 @@ func oddPages() map[string]templates.Page {
 		"confirm, end the others":     templates.Confirm{Action: "/account/sessions/end-others", Question: "End all other sessions?", Ends: &templates.Ends{}},
 		"not me, without a password":  templates.LinkPage{Name: "not-me", Link: "l", Handle: "ada", Passwordless: true},
 		"not me, done without one":    templates.LinkPage{Name: "not-me", Handle: "ada", Passwordless: true, Done: true, Contact: "us", Added: []templates.FactorRow{{Kind: "passkey", Name: "Key", CreatedAt: noon}}},
+		"login, busy":                 templates.Login{Again: "h1dden", AgainAfter: 7, Error: "Busy.", ErrorCode: "busy"},
 		"logout, signed out":          templates.Logout{},
 		"logout, handed on":           templates.Logout{Hidden: map[string]string{"state": "s"}},
 		"signed out, alone":           templates.SignedOut{},

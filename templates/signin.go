@@ -30,8 +30,10 @@ type Login struct {
 	TooLong bool
 	// Fresh is a hidden field: why a signed-in user signs in again.
 	Fresh string
-	// Again is what was typed, hidden, if the service was too busy; the page sends it once more.
-	Again string
+	// Again is what was typed, hidden, if the service was too busy; the page sends it once more, after so
+	// many seconds.
+	Again      string
+	AgainAfter int
 	// RegisterOpen shows the link for people with an invite.
 	RegisterOpen bool
 	// Passkeys offers to sign in with a passkey: passkey.js fills in state and credential in the same form.

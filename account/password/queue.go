@@ -19,6 +19,7 @@ const (
 	maxKeyWaiters  = 128 // of a network or for an account
 	maxHashWait    = 5 * time.Second
 	maxPersonWait  = 15 * time.Second
+	maxComeBack    = 45 * time.Second
 )
 
 // key is what requests have in common: a network of the client's address, the account as typed, or,
@@ -65,6 +66,7 @@ type queue struct {
 	patience time.Duration // how long a request waits at least
 	now      func() time.Time
 	took     time.Duration // how long a slot is taken, a moving average
+	due      time.Time     // when the last of those who were refused comes back
 	waiting  []*waiter     // in the order in which they came
 	// By key: how many wait, how many have a slot, and how many recently got one, which is halved
 	// every recentSlots.
@@ -123,6 +125,25 @@ func (q *queue) wait(person bool) time.Duration {
 	return max(q.patience, min(maxPersonWait, maxHashWaiters*q.took/time.Duration(q.slots)))
 }
 
+// busy returns ErrBusy with the time to come back. Each person gets a time of their own, at the pace at which
+// slots become free: so they are not all back at once, to wait in vain again. That time is at most what a full
+// queue takes here, because not everybody comes back, and while the page keeps what was typed.
+func (q *queue) busy(person bool) error {
+	if !person {
+		return web.ErrBusy
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now, turn := q.now(), q.took/time.Duration(q.slots)
+	if q.due = q.due.Add(turn); q.due.Before(now) {
+		q.due = now.Add(turn)
+	}
+	if last := now.Add(min(maxHashWaiters*turn, maxComeBack)); q.due.After(last) {
+		q.due = last
+	}
+	return web.Busy(q.due.Sub(now))
+}
+
 // enter waits for a slot, for longer if a person waits for it. The holder calls leave once.
 func (q *queue) enter(ctx context.Context, keys []key, person bool) (leave func(), err error) {
 	w := &waiter{keys: keys, served: make(chan bool, 1)}
@@ -132,18 +153,18 @@ func (q *queue) enter(ctx context.Context, keys []key, person bool) (leave func(
 	wait := q.wait(person)
 	q.mu.Unlock()
 	if !admitted {
-		return nil, web.ErrBusy
+		return nil, q.busy(person)
 	}
 	patience := time.NewTimer(wait)
 	defer patience.Stop()
 	select {
 	case served := <-w.served:
 		if !served {
-			return nil, web.ErrBusy
+			return nil, q.busy(person)
 		}
 		return func() { q.leave(w) }, nil
 	case <-patience.C:
-		err = web.ErrBusy
+		err = q.busy(person)
 	case <-ctx.Done():
 		err = ctx.Err()
 	}

@@ -280,7 +280,7 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 		}
 		return s.Redirect(w, r, secondFactorPath+signInQuery(r.PostForm, nil))
 	case errors.Is(err, web.ErrBusy) && !again:
-		return s.showBusy(w, r, in)
+		return s.showBusy(w, r, in, err)
 	}
 	p, err := web.Refusal(w, r, s.withAdminContact(r.Context(), err))
 	if err != nil {
@@ -303,9 +303,9 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 	return s.showLogin(w, r, p.Status, page)
 }
 
-// showBusy shows a page that sends what was typed once more. Nobody can read it there.
-func (s *Site) showBusy(w http.ResponseWriter, r *http.Request, in account.Credentials) error {
-	p, _ := web.ProblemOf(web.ErrBusy)
+// showBusy shows a page that sends what was typed once more, when cause says. Nobody can read it there.
+func (s *Site) showBusy(w http.ResponseWriter, r *http.Request, in account.Credentials, cause error) error {
+	p, _ := web.ProblemOf(cause)
 	p = p.In(templates.LanguageOf(r.Context()))
 	p.SetRetryAfter(w)
 	web.NoteDefault(r.Context(), p.Code)
@@ -314,6 +314,7 @@ func (s *Site) showBusy(w http.ResponseWriter, r *http.Request, in account.Crede
 		return err
 	}
 	page.Error, page.ErrorCode, page.Ended = p.Detail, p.Code, ""
+	page.AgainAfter = int(p.RetryAfter().Seconds())
 	if page.Again, err = s.Sealer().Hide(account.PurposeAgain, in); err != nil {
 		return err
 	}

@@ -176,10 +176,20 @@ func ProblemOf(err error) (p *Problem, known bool) {
 	c := *p
 	c.Errors = append([]FieldError(nil), p.Errors...)
 	if c.Status == http.StatusServiceUnavailable {
-		c.retryAfter = 2 * time.Second
+		c.retryAfter = max(c.retryAfter, 2*time.Second)
 	}
 	return &c, p != errInternal
 }
+
+// Busy returns ErrBusy for somebody who should come back after the given time, or a few seconds.
+func Busy(wait time.Duration) error {
+	p := *ErrBusy
+	p.retryAfter = wait
+	return &p
+}
+
+// RetryAfter returns how long to wait, in whole seconds; 0 if the problem does not say.
+func (p *Problem) RetryAfter() time.Duration { return p.retryAfter.Truncate(time.Second) }
 
 // SetRetryAfter sets the header if the problem says to wait.
 func (p *Problem) SetRetryAfter(w http.ResponseWriter) {

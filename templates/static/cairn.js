@@ -47,10 +47,10 @@
     button.hidden = false;
   });
 
-  // What the service was too busy for is sent once more. Not everybody comes back at the same moment.
+  // What the service was too busy for is sent once more, at the time that it gave this visitor.
   feature("form[data-again]", function (form) {
     form.querySelector("p[hidden]").hidden = false;
-    setTimeout(function () { form.submit(); }, 1500 + 2500 * Math.random());
+    setTimeout(function () { form.submit(); }, 1000 * (Number(form.dataset.again) + Math.random()));
   });
 
   // The page shows how long ago; the exact time beside it is in UTC until the visitor's own zone replaces it.
