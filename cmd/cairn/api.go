@@ -119,7 +119,11 @@ func (o *apiOptions) apply(p *program, st *store.Store, a *provider.API) error {
 func inAPIFlags(err error) error {
 	var broken *provider.RegistrationError
 	if errors.As(err, &broken) {
-		return usageError{broken.Describe(apiFlag(broken.Member))}
+		text := broken.Describe(apiFlag(broken.Member))
+		if broken.Member == "clients" { // it does not exist
+			return errors.New(text)
+		}
+		return usageError{text}
 	}
 	return err
 }

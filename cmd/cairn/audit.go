@@ -47,6 +47,11 @@ func (c *listAuditCommand) Run(p *program) error {
 		if err != nil && !errors.Is(err, errEnough) {
 			return err
 		}
+		if out.printed == 0 && q.Person != "" { // a deleted user has entries
+			if _, err := findUser(p, users, q.Person); err != nil {
+				return err
+			}
+		}
 		return out.end()
 	})
 }

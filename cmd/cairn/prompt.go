@@ -44,7 +44,7 @@ func givePassword(p *program, n *account.NewUser, settings account.Settings, fil
 			return err
 		}
 	default:
-		return usageError{"--password-file FILE (- for standard input) or --generate-password is needed: " +
+		return usageError{"--password-file FILE (- for standard input), --generate-password or --without-password is needed: " +
 			"a password is never taken from a flag's value"}
 	}
 	if err := passwords.Check(n.Password, n.Handle, settings.MinPassword); err != nil {

@@ -80,7 +80,9 @@ type addUserCommand struct {
 	EmailVerified    bool     `help:"Mark the address as verified, also for applications."`
 	PasswordFile     string   `placeholder:"FILE" help:"File with the password, - for standard input."`
 	GeneratePassword bool     `help:"Generate a password and print it once."`
+	WithoutPassword  bool     `help:"Let the user choose a password by a link: mailed if they have an address and the service sends mail, else printed."`
 	Flag             []string `placeholder:"FLAG" help:"Access flag; the default flags if not given. Repeatable."`
+	Issuer           string   `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" hidden:""`
 }
 
 // Run adds the user with the given or the default flags.
@@ -98,10 +100,19 @@ func (c *addUserCommand) Run(p *program) error {
 			Handle: c.Handle, DisplayName: c.DisplayName, Email: c.Email, EmailVerified: c.EmailVerified,
 			Flags: c.Flag, AnyHandle: true,
 		}
-		if err := givePassword(p, &n, settings, c.PasswordFile, c.GeneratePassword, c.Quiet); err != nil {
-			return err
+		var u account.User
+		var code account.ResetCode
+		if c.WithoutPassword {
+			if err := c.checkWithout(n, settings); err != nil {
+				return err
+			}
+			u, code, err = users.Add(p.ctx, account.Operator(), n)
+		} else {
+			if err := givePassword(p, &n, settings, c.PasswordFile, c.GeneratePassword, c.Quiet); err != nil {
+				return err
+			}
+			u, err = users.Create(p.ctx, account.Operator(), hasher, n)
 		}
-		u, err := users.Create(p.ctx, account.Operator(), hasher, n)
 		if errors.Is(err, account.ErrHandleTaken) {
 			const format = "the handle %s is taken: choose another one (a deleted user's handle is never reused)"
 			return fmt.Errorf(format, n.Handle)
@@ -119,10 +130,36 @@ func (c *addUserCommand) Run(p *program) error {
 			"sub": u.Sub, "handle": u.Handle, "password": n.Password, "flags": listed(u.Flags),
 			"email": u.Email, "email_verified": u.EmailVerified,
 		}
-		return c.print(p, u.Sub, document, pairs{
+		labels := pairs{
 			{"handle", u.Handle}, {"sub", u.Sub}, {"email", c.emailState(u)}, {"password", onlyNow(n.Password)},
-		})
+		}
+		switch {
+		case code.Hash != nil:
+			url, until := account.ResetURL(c.Issuer, u.Handle, code), code.ExpiresAt.Format(time.RFC3339)
+			document["url"], document["expires_at"] = url, until
+			labels = append(labels, [2]string{"link", onlyNow(url)}, [2]string{"valid until", until})
+		case c.WithoutPassword:
+			labels = append(labels, [2]string{"link", "mailed to " + u.Email})
+		}
+		return c.print(p, u.Sub, document, labels)
 	})
+}
+
+// checkWithout checks the flags of a user without a password, before anything is stored.
+func (c *addUserCommand) checkWithout(n account.NewUser, settings account.Settings) error {
+	mailed := c.MailServer != "" && c.Email != ""
+	switch _, err := n.Check(settings); {
+	case c.PasswordFile != "" || c.GeneratePassword:
+		return usageError{"give --without-password, --password-file or --generate-password: one of them"}
+	case err != nil:
+		if problem, known := web.ProblemOf(err); known {
+			return usageError{faults(problem, newUserFlags)}
+		}
+		return err
+	case c.Quiet && !mailed:
+		return usageError{"-q would hide the link: leave -q out, or use -o json"}
+	}
+	return nil
 }
 
 // emailState returns the new user's address with its state of verification.
@@ -534,11 +571,24 @@ func (c *resetFactorsCommand) Run(p *program) error {
 		if err := users.ResetFactors(p.ctx, account.Operator(), u); err != nil {
 			return err
 		}
-		done := map[string]any{"handle": u.Handle, "second_factor": false}
+		open, err := users.OpenInvites(p.ctx, u, 0, account.PageOfInvites)
+		if err != nil {
+			return err
+		}
+		codes := []string{} // whoever had the account may have made them
+		for _, i := range open {
+			codes = append(codes, i.Shown())
+		}
+		done := map[string]any{"handle": u.Handle, "second_factor": false, "open_invites": codes}
 		next := "signs in with only the password"
 		if u.Passwordless() {
 			next = "has no password: run cairn user reset-code for"
 		}
-		return c.print(p, u.Sub, done, pairs{{next, u.Handle}})
+		labels := pairs{{next, u.Handle}}
+		if len(codes) > 0 {
+			remedy := strings.Join(codes, ", ") + ": cairn invite revoke ends those that the user did not make"
+			labels = append(labels, [2]string{"open invites", remedy})
+		}
+		return c.print(p, u.Sub, done, labels)
 	})
 }
