@@ -25,7 +25,7 @@ type apiCommand struct {
 // oneAPI holds the flags and the argument of a command about one API.
 type oneAPI struct {
 	databaseFlags
-	URI string `arg:"" help:"URI of the API."`
+	URI string `arg:"" ids:"api" help:"URI of the API."`
 }
 
 // withAPI opens the database and finds the API.
@@ -53,7 +53,7 @@ type apiOptions struct {
 	Token      *string  `enum:"jwt,opaque" placeholder:"KIND" help:"jwt (the API verifies it locally) or opaque (the API introspects it); jwt if not given."`
 	Lifetime   *period  `placeholder:"DURATION" help:"Lifetime of its access tokens, 1m to 24h; 1h if not given."`
 	Alg        *string  `enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its tokens: RS256, ES256 or EdDSA. Default: ES256 if the service has a key for it, else RS256."`
-	Client     []string `placeholder:"ID" help:"A client that may use it. Repeatable."`
+	Client     []string `placeholder:"ID" ids:"client" help:"A client that may use it. Repeatable."`
 	AllClients *bool    `negatable:"" help:"Let every client use it."`
 	Claim      []string `sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own in its tokens: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}. Repeatable."`
 }
@@ -278,8 +278,8 @@ type apiUpdate struct {
 	Name         *string  `help:"Name that users see on the consent page."`
 	AddScope     []string `sep:"none" placeholder:"NAME=SENTENCE" help:"Add a scope, or give one another sentence. Repeatable."`
 	RemoveScope  []string `sep:"none" placeholder:"NAME" help:"Remove a scope. Repeatable."`
-	AddClient    []string `placeholder:"ID" help:"Let one more client use it. Repeatable."`
-	RemoveClient []string `placeholder:"ID" help:"No longer let a client use it. Repeatable."`
+	AddClient    []string `placeholder:"ID" ids:"client" help:"Let one more client use it. Repeatable."`
+	RemoveClient []string `placeholder:"ID" ids:"client" help:"No longer let a client use it. Repeatable."`
 	AddClaim     []string `sep:"none" placeholder:"NAME=VALUE" help:"Add a claim of its own. Repeatable."`
 	RemoveClaim  []string `sep:"none" placeholder:"NAME=VALUE" help:"Remove a claim of its own. Repeatable."`
 	ClearScope   bool     `help:"Remove all of its scopes."`

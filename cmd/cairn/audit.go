@@ -21,7 +21,7 @@ type auditCommand struct {
 type listAuditCommand struct {
 	databaseFlags
 	output
-	User   string `placeholder:"HANDLE" help:"Only actions by or on this user; operator for the command line."`
+	User   string `placeholder:"HANDLE" ids:"user" help:"Only actions by or on this user; operator for the command line."`
 	Action string `placeholder:"NAME" help:"Only this action, such as user.suspend, or all of a kind: user."`
 	Since  string `placeholder:"TIME" help:"Only newer entries: 24h, 7d, or a day (UTC) such as 2026-11-01."`
 	Limit  int    `default:"100" help:"Maximum number of rows; 0 for all."`
@@ -47,7 +47,7 @@ func (c *listAuditCommand) Run(p *program) error {
 		if err != nil && !errors.Is(err, errEnough) {
 			return err
 		}
-		if out.printed == 0 && q.Person != "" { // a deleted user has entries
+		if out.printed == 0 && q.Person != "" && q.Person != account.Operator().Name { // a deleted user has entries
 			if _, err := findUser(p, users, q.Person); err != nil {
 				return err
 			}

@@ -33,7 +33,7 @@ type clientCommand struct {
 // oneClient holds the flags and the argument of a command about one client.
 type oneClient struct {
 	databaseFlags
-	ID string `arg:"" help:"Client id."`
+	ID string `arg:"" ids:"client" help:"Client id."`
 }
 
 // withClient opens the database and finds the client.

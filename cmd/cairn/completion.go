@@ -18,8 +18,8 @@ func (completionCommand) Help() string {
 same with zsh after compinit, or cairn completion fish | source.`
 }
 
-// Run prints a script that completes commands, options and their values. It is
-// static: completion does not start the program.
+// Run prints a script that completes commands, options and their values. It is static: completion starts
+// the program only to list the ids of clients, APIs and users.
 func (c completionCommand) Run(p *program, k *kong.Kong) error {
 	scripts := map[string]func([]completions) string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}
 	_, err := fmt.Fprint(p.stdout, scripts[c.Shell](allCompletions(k.Model.Node, "")))
@@ -31,6 +31,7 @@ type completions struct {
 	at       string // the commands so far, each with a space before it: " client add"
 	commands []completed
 	options  []completed
+	ids      string // the arguments are ids that this command lists: client, api or user; "" for none
 }
 
 // completed is a command or an option, with its help.
@@ -39,6 +40,7 @@ type completed struct {
 	takes             bool     // a value follows
 	values            []string // the only ones allowed; nil for any
 	file              bool     // the value is a file or a folder
+	ids               string   // see completions
 }
 
 // spellings returns the forms of an option, such as --output and -o.
@@ -60,7 +62,7 @@ func allCompletions(node *kong.Node, at string) []completions {
 				continue
 			}
 			file := f.PlaceHolder == "FILE" || f.PlaceHolder == "FOLDER"
-			o := completed{word: f.Name, help: f.Help, takes: !f.IsBool(), file: file}
+			o := completed{word: f.Name, help: f.Help, takes: !f.IsBool(), file: file, ids: f.Tag.Get("ids")}
 			if f.Enum != "" {
 				o.values = f.EnumSlice()
 			}
@@ -75,8 +77,9 @@ func allCompletions(node *kong.Node, at string) []completions {
 		here.commands = append(here.commands, completed{word: child.Name, help: child.Help})
 		all = append(all, allCompletions(child, at+" "+child.Name)...)
 	}
-	for _, arg := range node.Positional { // cairn completion SHELL
-		if arg.Enum != "" {
+	for _, arg := range node.Positional {
+		here.ids += arg.Tag.Get("ids")
+		if arg.Enum != "" { // cairn completion SHELL
 			for _, value := range arg.EnumSlice() {
 				here.commands = append(here.commands, completed{word: value, help: arg.Help})
 			}
@@ -131,8 +134,19 @@ func words(list []completed, spell func(completed) []string) string {
 
 func bashScript(all []completions) string {
 	return `# bash completion for cairn
+# compgen -W would run what an id says.
+_cairn_ids() {
+	local id word=${COMP_LINE:0:COMP_POINT}
+	word=${word##*[ =]}
+	while IFS= read -r id; do
+		if [[ $id == "$word"* ]]; then
+			printf -v id %q "${id#"${word%"${word##*:}"}"}" # bash takes words apart at colons
+			COMPREPLY+=("$id")
+		fi
+	done < <(command cairn "$1" list -q 2>/dev/null)
+}
 _cairn() {
-	local at= before=${COMP_WORDS[COMP_CWORD-1]} current=${COMP_WORDS[COMP_CWORD]} commands= options= i
+	local at= before=${COMP_WORDS[COMP_CWORD-1]} current=${COMP_WORDS[COMP_CWORD]} commands= options= ids= i
 	COMPREPLY=()
 	# bash splits --output=json into three words.
 	if [[ $current == = ]]; then
@@ -147,6 +161,9 @@ _cairn() {
 	done
 	case "$at $before" in
 ` + eachValue(all, func(patterns string, o completed) string {
+		if o.ids != "" {
+			return "\t" + patterns + ") _cairn_ids " + o.ids + "; return ;;\n"
+		}
 		if o.values == nil { // "complete -o default" below completes files
 			return "\t" + patterns + ") return ;;\n"
 		}
@@ -156,10 +173,13 @@ _cairn() {
 	case "$at" in
 ` + each(all, func(c completions) string {
 		commands, options := quote(words(c.commands, completed.name)), quote(words(c.options, completed.spellings))
-		return "\t" + quote(c.at) + `) commands=` + commands + ` options=` + options + " ;;\n"
+		return "\t" + quote(c.at) + `) commands=` + commands + ` options=` + options + " ids=" + c.ids + " ;;\n"
 	}) + `	esac
 	if [[ $current == -* ]]; then
 		commands=$options
+	elif [[ $ids ]]; then
+		_cairn_ids "$ids"
+		return
 	fi
 	COMPREPLY=($(compgen -W "$commands" -- "$current"))
 }
@@ -179,7 +199,7 @@ func zshScript(all []completions) string {
 	}
 	return `#compdef cairn
 _cairn() {
-	local at='' before=${words[CURRENT-1]} word
+	local at='' before=${words[CURRENT-1]} word ids=''
 	local -a commands options
 	if [[ $PREFIX == --*=* ]]; then
 		before=${PREFIX%%=*}
@@ -196,6 +216,8 @@ _cairn() {
 		switch {
 		case o.file:
 			action = "_files"
+		case o.ids != "":
+			action = `compadd -- ${(f)"$(command cairn ` + o.ids + ` list -q 2>/dev/null)"}`
 		case o.values != nil:
 			action = "compadd -- " + strings.Join(o.values, " ")
 		}
@@ -204,12 +226,14 @@ _cairn() {
 	case "$at" in
 ` + each(all, func(c completions) string {
 		commands, options := described(c.commands, completed.name), described(c.options, completed.spellings)
-		return "\t(" + quote(c.at) + ") commands=(" + commands + ") options=(" + options + ") ;;\n"
+		return "\t(" + quote(c.at) + ") commands=(" + commands + ") options=(" + options + ") ids=" + c.ids + " ;;\n"
 	}) + `	esac
 	if [[ $PREFIX == -* ]]; then
 		_describe -o -t options option options
 	elif (( $#commands )); then
 		_describe -t commands command commands
+	elif [[ -n $ids ]]; then
+		compadd -- ${(f)"$(command cairn $ids list -q 2>/dev/null)"}
 	else
 		_files
 	fi
@@ -225,6 +249,7 @@ fi
 func fishScript(all []completions) string {
 	// In single quotes fish knows only the escapes \\ and \'.
 	quoted := func(s string) string { return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(s) + "'" }
+	listed := func(ids string) string { return "'(command cairn " + ids + " list -q 2>/dev/null)'" }
 	return `# fish completion for cairn
 function __cairn_at
 	set -l at ''
@@ -237,6 +262,9 @@ function __cairn_at
 end
 complete -c cairn -e
 ` + each(all, func(c completions) (lines string) {
+		if c.ids != "" {
+			return fmt.Sprintf("complete -c cairn -n \"__cairn_at '%s'\" -f -a %s\n", c.at, listed(c.ids))
+		}
 		if len(c.commands) == 0 {
 			return ""
 		}
@@ -255,6 +283,8 @@ complete -c cairn -e
 			switch {
 			case o.file:
 				line += " -r -F"
+			case o.ids != "":
+				line += " -x -a " + listed(o.ids)
 			case o.values != nil:
 				line += " -x -a " + quoted(strings.Join(o.values, " "))
 			case o.takes:

@@ -35,12 +35,14 @@ func printed(t *testing.T, args ...string) string {
 // Each shell reads its script and completes what is typed; the last words of the lines are
 // completed by one that fits alone.
 func TestShellsCompleteCommandsOptionsAndValues(t *testing.T) {
-	typed := []string{"cairn clie", "cairn client ad", "cairn client add --redir", "cairn client add -o js", "cairn client add App --output=ta", "cairn completion fi", "cairn --config some.yaml init --generate-k", "cairn init --password-file secre"}
-	want := []string{"cairn client", "cairn client add", "cairn client add --redirect-uri", "cairn client add -o json", "cairn client add App --output=table", "cairn completion fish", "cairn --config some.yaml init --generate-key", "cairn init --password-file secret.txt"}
+	typed := []string{"cairn clie", "cairn client ad", "cairn client add --redir", "cairn client add -o js", "cairn client add App --output=ta", "cairn completion fi", "cairn --config some.yaml init --generate-k", "cairn init --password-file secre", "cairn client show wi", "cairn api show urn:tr", "cairn api add urn:x --client wi", "cairn audit list --user ad"}
+	want := []string{"cairn client", "cairn client add", "cairn client add --redirect-uri", "cairn client add -o json", "cairn client add App --output=table", "cairn completion fish", "cairn --config some.yaml init --generate-key", "cairn init --password-file secret.txt", "cairn client show wiki", "cairn api show urn:trails", "cairn api add urn:x --client wiki", "cairn audit list --user ada"}
+	const lists = "#!/bin/sh\ncase $* in 'client list -q') echo '$(touch ran)'; echo wiki ;; 'api list -q') echo urn:maps; echo urn:trails ;; 'user list -q') echo ada ;; esac\n"
 	for shell, program := range map[string]string{
 		"bash": `source ./script
 while read -r line; do
-	read -ra COMP_WORDS <<<"${line//=/ = }" # as bash takes the words apart
+	words=${line//=/ = }
+	read -ra COMP_WORDS <<<"${words//:/ : }" # as bash takes the words apart
 	COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) COMP_LINE=$line COMP_POINT=${#line}
 	_cairn
 	last=${COMP_WORDS[COMP_CWORD]}
@@ -66,18 +68,21 @@ done`,
 		t.Run(shell, func(t *testing.T) {
 			needCommand(t, shell)
 			dir := t.TempDir()
-			for name, text := range map[string]string{"script": printed(t, "completion", shell), "program": program, "secret.txt": ""} {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			for name, text := range map[string]string{"script": printed(t, "completion", shell), "program": program, "secret.txt": "", "cairn": lists} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
 					t.Fatal(err)
 				}
 			}
 			args := map[string][]string{"bash": {"--norc", "program"}, "fish": {"--no-config", "program"}, "zsh": {"-f", "program"}}[shell]
 			c := exec.CommandContext(t.Context(), shell, args...)
-			c.Dir, c.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TERM=dumb"}
+			c.Dir, c.Env = dir, []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "TERM=dumb"}
 			c.Stdin = strings.NewReader(strings.Join(typed, "\n") + "\n")
 			out, err := c.CombinedOutput()
 			if got := strings.Split(strings.TrimSpace(string(out)), "\n"); err != nil || !slices.Equal(got, want) {
 				t.Errorf("%v:\n%s", err, out)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
+				t.Error("an id was run")
 			}
 		})
 	}

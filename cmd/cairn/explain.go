@@ -18,7 +18,7 @@ import (
 type explainCommand struct {
 	databaseFlags
 	URL    string `arg:"" help:"Address to which the browser was sent (in single quotes), - for standard input."`
-	User   string `placeholder:"HANDLE" help:"User to sign in: also print the claims that the application would get."`
+	User   string `placeholder:"HANDLE" ids:"user" help:"User to sign in: also print the claims that the application would get."`
 	Format string `name:"output" short:"o" enum:"table,json" default:"table" help:"table or json."`
 	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service."`
 

@@ -39,7 +39,7 @@ type userCommand struct {
 type oneUser struct {
 	databaseFlags
 	output
-	Handle string `arg:"" help:"Handle of the user."`
+	Handle string `arg:"" ids:"user" help:"Handle of the user."`
 }
 
 // withUser opens the database and finds the user.
@@ -438,7 +438,7 @@ func faults(p *web.Problem, flags map[string]string) string {
 type userFlagsCommand struct {
 	databaseFlags
 	output
-	Words []string `arg:"" passthrough:"" name:"handle-and-flags" help:"HANDLE +FLAG -FLAG..., after the options."`
+	Words []string `arg:"" ids:"user" passthrough:"" name:"handle-and-flags" help:"HANDLE +FLAG -FLAG..., after the options."`
 }
 
 // Run turns the named flags on or off. Other flags are unchanged.
