@@ -171,6 +171,9 @@ func (l cancelTolerantLogger) Trace(ctx context.Context, begin time.Time, fc fun
 	l.Interface.Trace(ctx, begin, fc, err)
 }
 
+// ErrNotDatabase means that a file cannot be opened as a SQLite database.
+var ErrNotDatabase = errors.New("the file is damaged or not a SQLite database")
+
 // openError adds what to do about a database that does not open.
 func openError(dialect string, err error) error {
 	switch {
@@ -178,8 +181,7 @@ func openError(dialect string, err error) error {
 		return errors.New("open SQLite database: this program was built without cgo, which SQLite needs: " +
 			"build it with CGO_ENABLED=1 and a C compiler, or use a postgres:// URL")
 	case dialect == SQLite && strings.Contains(err.Error(), "file is not a database"):
-		return fmt.Errorf("open SQLite database: the file is damaged or not a SQLite database: "+
-			"name another path or restore a backup: %w", err)
+		return fmt.Errorf("open SQLite database: %w: name another path or restore a backup: %w", ErrNotDatabase, err)
 	}
 	if dialect == Postgres {
 		return fmt.Errorf("open %s database: %w: %w: check the address and that the server runs", dialect,

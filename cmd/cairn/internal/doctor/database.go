@@ -34,6 +34,8 @@ func databaseFile(_ context.Context, x *examination) Finding {
 		case errors.Is(err, os.ErrNotExist):
 		case err != nil:
 			return found(Problem, "Run cairn doctor as the user of the service.", "%v.", err)
+		case info.IsDir():
+			return found(Problem, "Name the file in it with --database (SERVICE_DATABASE).", "%s is a folder.", name)
 		case info.Mode().Perm()&0o077 != 0:
 			return found(Problem,
 				"Run chmod 600 "+config.ShellQuote(name)+"; if other people use this machine, change the secrets.",

@@ -311,7 +311,10 @@ func openDatabase(ctx context.Context, x *examination) Finding {
 	st, err := store.Open(ctx, x.checked.Database, o)
 	if err != nil {
 		do := "Make sure that the database exists and that this user may read it. " + name
-		if !store.IsPostgres(x.checked.Database) {
+		switch {
+		case errors.Is(err, store.ErrNotDatabase): // whoever may open it
+			do = doAsTold
+		case !store.IsPostgres(x.checked.Database):
 			if f := databaseFile(ctx, x); f.Level == Problem {
 				do = f.Do
 			}

@@ -359,6 +359,12 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			must(d.t, d.store.Close())
 			must(d.t, os.WriteFile(d.dsn, []byte(strings.Repeat("junk", 1000)), 0o600))
 		}, without("problem database", "skipped database-writes", "skipped migrations"), "file is damaged"},
+		"file is no database, and open to others": {func(d *deployment) {
+			must(d.t, d.store.Close())
+			must(d.t, os.WriteFile(d.dsn, []byte(strings.Repeat("junk", 1000)), 0o600))
+			must(d.t, os.Chmod(d.dsn, 0o644))
+		}, without("problem database-file", "problem database", "skipped database-writes", "skipped migrations"), "restore a backup: file is not a database. -> Do what the message says"},
+		"database is a folder":       {func(d *deployment) { d.settings.Database = d.t.TempDir() }, without("problem database-file", "problem database", "skipped database-writes", "skipped migrations"), "is a folder. -> Name the file in it"},
 		"database not initialized":   {func(d *deployment) { d.sql("DELETE FROM secrets") }, without("problem database"), "not initialized"},
 		"migration is pending":       {func(d *deployment) { d.undoTurns() }, without("warning migrations"), "pending"},
 		"newer program has migrated": {stored("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)"), without("problem migrations"), "newer"},
@@ -444,10 +450,14 @@ func TestFaultOfTheInstallation(t *testing.T) {
 				t.Errorf("%s\n%v", diff, findings)
 			}
 			if len(c.want) > 0 {
-				said := slices.DeleteFunc(slices.Clone(c.want), func(s string) bool { return strings.HasPrefix(s, "skipped") })[0]
-				_, first, _ := strings.Cut(said, " ")
-				if !strings.Contains(findings[first].Found, c.says) {
-					t.Errorf("%q does not say %q", findings[first].Found, c.says)
+				said := ""
+				for _, want := range c.want {
+					if _, name, _ := strings.Cut(want, " "); !strings.HasPrefix(want, "skipped") {
+						said += findings[name].Found + " -> " + findings[name].Do + "\n"
+					}
+				}
+				if !strings.Contains(said, c.says) {
+					t.Errorf("%q does not say %q", said, c.says)
 				}
 			}
 		})
