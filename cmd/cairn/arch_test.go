@@ -27,7 +27,7 @@ var allowed = map[string][]string{
 	"store/storetest":       {"account", "provider", "store"},
 	"store/storetest/steps": {},
 	"store/accounttest":     {"account", "account/password", "account/site", "account/web", "docs/openapitest", "store/storetest", "templates"},
-	"admin":                 {"account", "account/site", "account/web", "templates"}, // account/site: who asks
+	"admin":                 {"account", "account/site", "account/text", "account/web", "templates"}, // account/site: who asks
 	"provider":              {"account", "account/site", "account/web", "templates"},
 	"provider/recipes":      {},
 	"account/site":          {"account", "account/text", "account/web", "templates"},
