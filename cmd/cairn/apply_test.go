@@ -43,7 +43,10 @@ var applySamples = map[string]string{
 	"home-uri": "https://a.example.org/", "initiate-login-uri": "https://a.example.org/start", "group": "[activity]",
 	"name": "Another", "secret-hash": "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "secret-file": "secret",
 	"logo-file": "logo.png", "API scope": "{trails.read: See your trails}", "API token": "opaque", "API lifetime": "5m", "API alg": "ES256",
-	"API client": "[before]", "allowance scope": "[openid, email]", "allowance api": "[https://before.example.org]",
+	"API client": "[before]", "API claim": "[tier=gold if activity]",
+	"claim": "['role=lead if activity', 'role=viewer']", "claim-in": "[id_token], claim: [role=viewer]", "require-all": "true, require-flag: [activity, admin]",
+	"access-token-lifetime": "15m0s", "refresh-token-lifetime": "168h0m0s", "refresh-token-max-lifetime": "720h0m0s",
+	"allowance scope": "[openid, email]", "allowance api": "[https://before.example.org]",
 }
 
 // Each key of each list is applied, is in the schema, and comes back by export: a second run of what was
@@ -197,7 +200,7 @@ settings:
 		`35: there is no key "setings": did you mean settings?`,
 		`37: settings: there is no key "max_user": did you mean max_users?`,
 		"38: settings: max_users: 0 (no limit) to 1,000,000",
-		`39: settings: registration: "invite" or "closed"`,
+		`39: settings: registration: "invite", "request" or "closed"`,
 		"40: settings: invites_per_member: must be a number",
 		"cairn: nothing was changed; mistakes: 27",
 	} {
@@ -217,7 +220,7 @@ settings:
 func TestApplyOfManyIsQuickAndDoneOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {
 		var file strings.Builder
-		file.WriteString("settings: {instance_name: The club, flags: [coach], max_users: 70}\nclients:\n")
+		file.WriteString("settings: {instance_name: The club, flags: [activity, coach], max_users: 70}\nclients:\n")
 		for i := range 50 {
 			fmt.Fprintf(&file, "- {id: c%d, redirect-uri: [https://c%d.example.org/cb], require-flag: coach, home-uri: https://c%d.example.org/,\n"+
 				"   secret-hash: sha256:%064x}\n", i, i, i, i)

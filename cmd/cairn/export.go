@@ -135,7 +135,8 @@ func clientFields(c *provider.Client) []field {
 }
 
 // apiMembers are the fields of an API whose flags have another name.
-var apiMembers = map[string]string{"Scope": "Scopes", "Token": "Opaque", "Alg": "Algorithm", "Client": "Clients"}
+var apiMembers = map[string]string{"Scope": "Scopes", "Token": "Opaque", "Alg": "Algorithm", "Client": "Clients",
+	"Claim": "Claims"}
 
 // apiFields returns what differs from a new API, as the keys of apiKeys.
 func apiFields(a *provider.API) []field {
