@@ -109,7 +109,7 @@ func TestInvitesKeepWithinWhatTheInviterMay(t *testing.T) {
 	w.AddUser("ada")
 	w.AddUser("root1", account.FlagAdmin)
 	w.SaveSettings(func(v *account.Settings) {
-		v.Flags, v.InviteFlags = []string{"coach", "player"}, []string{"player"}
+		v.Flags, v.InviteFlags = append(v.Flags, "coach", "player"), []string{"player"}
 		v.InviteMaxUses, v.InviteMaxDays, v.InvitesPerMember = 5, 20, 6
 	})
 	ada, root := w.SignedIn("ada"), w.SignedIn("root1")
@@ -164,7 +164,7 @@ func TestInvitesKeepWithinWhatTheInviterMay(t *testing.T) {
 		t.Errorf("flags %v", flags)
 	}
 	// Those that nobody may give any more are not given.
-	w.SaveSettings(func(v *account.Settings) { v.Flags = []string{"player"} })
+	w.SaveSettings(func(v *account.Settings) { v.Flags = []string{"activity", "player"} })
 	if flags := join(made["code"], "dee"); !slices.Equal(flags, []string{"activity"}) {
 		t.Errorf("flags %v", flags)
 	}
