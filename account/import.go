@@ -248,6 +248,12 @@ func (row ImportRow) user(
 			change[name] = value
 		}
 	}
+	for name, value := range m {
+		if strings.HasPrefix(name, AttributePrefix) && value != "" {
+			change[name] = value
+		}
+	}
+	add(change.undeclared(settings.Attributes))
 	add(change.Apply(&u))
 	if hash := m["password_hash"]; hash == NoPassword { // its passkeys do not come along
 		u.PasswordHash = hash

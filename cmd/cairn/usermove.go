@@ -200,7 +200,8 @@ func knownMember(name string) error {
 		return errors.New("password: plain-text passwords are not accepted: give password_hash, " +
 			"or neither and --reset-codes FILE")
 	}
-	if members := account.ImportMembers(); !slices.Contains(members, name) {
+	if members := account.ImportMembers(); !slices.Contains(members, name) &&
+		!strings.HasPrefix(name, account.AttributePrefix) { // settings declare which there are
 		return fmt.Errorf("%q is unknown: the names are %s", name, strings.Join(members, ", "))
 	}
 	return nil
@@ -294,6 +295,13 @@ func (c *exportUsersCommand) Run(p *program) error {
 		return name == "password_hash" && !c.WithPasswordHashes
 	})
 	return c.withUsers(p, func(users *account.Administration) error {
+		settings, err := users.Settings(p.ctx)
+		if err != nil {
+			return err
+		}
+		for _, name := range settings.Attributes {
+			columns = append(columns, account.AttributePrefix+name)
+		}
 		out, table := output{Format: "json"}.list(p), csv.NewWriter(p.stdout)
 		if c.Format == "csv" {
 			if err := table.Write(columns); err != nil {
