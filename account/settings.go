@@ -166,6 +166,9 @@ func (s Settings) Check() (Settings, error) {
 		add("/audit_days", "0 (for ever) or 30 to 3,650")
 	}
 	s.Flags = append([]string{FlagAdmin}, s.Flags...)
+	if slices.Contains(s.DefaultFlags, FlagActivity) { // it stays until it is no default either
+		s.Flags = append(s.Flags, FlagActivity)
+	}
 	slices.Sort(s.Flags)
 	s.Flags = slices.Compact(s.Flags)
 	for _, f := range s.Flags {

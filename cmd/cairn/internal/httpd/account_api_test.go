@@ -56,7 +56,7 @@ func TestFormOfTheAnswers(t *testing.T) {
 			session = "{address:s amr:[s] auth_time:s created_at:s current:b device:s expires_at:s id:s last_seen_at:s passkey:null user_agent:s}"
 			open    = "{code:s created_at:s domain:null expires_at:s flags:[] joined:[] mailed_to:null url:s used:b used_at:null used_by:null uses:n}"
 			used    = "{code:s created_at:s domain:null expires_at:s flags:[] joined:[s] mailed_to:null url:s used:b used_at:s used_by:s uses:n}"
-			setting = "{accent_colour:s audit_days:n contact:s default_flags:[s] flag_descriptions:{activity:s admin:s} flags:[s] imprint_url:s instance_name:s invite_flags:[] invite_max_days:n invite_max_uses:n invites_per_member:n max_users:n min_password_length:n offer_passkeys:b privacy_url:s registration:s second_factor_flags:[] sign_out_on_flag_loss:b}"
+			setting = "{accent_colour:s attributes:[] audit_days:n contact:s default_flags:[s] flag_descriptions:{activity:s admin:s} flags:[s] imprint_url:s instance_name:s invite_flags:[] invite_max_days:n invite_max_uses:n invites_per_member:n max_users:n min_password_length:n offer_passkeys:b privacy_url:s registration:s second_factor_flags:[] session_days:n session_flags:[] sign_out_on_flag_loss:b}"
 			issued  = "{code:s expires_at:s ok:b url:s}"
 		)
 		var code string
