@@ -22,11 +22,12 @@ func TestAdministratorResetsLostFactors(t *testing.T) {
 		func(b *accounttest.Browser) {
 			b.Page("/admin/users/bob/reset-factors", "x", "y").Is(200).Shows("Remove every second factor of the account @bob?", "This is about the account <strong><bdi>bob</bdi></strong>.")
 			b.Page("/admin/users/bob/reset-factors", "x", "y", "sure", "yes").RedirectsTo("/id/admin/users/bob?notice=factors-reset#factors")
-			b.Page("/admin/users/bob?notice=factors-reset").Is(200).Shows(`id="invites-stay"`, `data-invite="`+invited+`"`).Hides(ofRoot)
-			b.Page("/admin/invites/revoke", "code", invited, "by", "bob").RedirectsTo("/id/admin/users/bob?notice=invite-revoked#open")
-			b.Page("/admin/users/bob?notice=invite-revoked").Is(200).Shows("The invite is revoked.").Hides(`data-invite="`)
-			b.Page("/admin/users/bob?notice=factors-reset").Is(200).Hides(`id="invites-stay"`)
-			b.Page("/admin/invites/revoke", "code", invited, "by", "bob").Is(404).Shows(`data-code="invite_not_found"`, `data-page="admin-user"`)
+			b.Page("/admin/users/bob?notice=factors-reset").Is(200).Shows(`id="invites-stay"`, `id="open-revoke"`, "?under=bob#open").Hides(invited, ofRoot)
+			b.Page("/admin/invites?under=bob").Is(200).Shows(`data-invite="` + invited + `"`).Hides(ofRoot)
+			b.Page("/admin/invites/revoke", "code", invited, "of", "bob").RedirectsTo("/id/admin/invites?under=bob&notice=invite-revoked#open")
+			b.Page("/admin/invites?under=bob&notice=invite-revoked").Is(200).Shows("The invite is revoked.").Hides(`data-invite="`)
+			b.Page("/admin/users/bob?notice=factors-reset").Is(200).Hides(`id="invites-stay"`, "data-open>")
+			b.Page("/admin/invites/revoke", "code", invited, "of", "bob").Is(404).Shows(`data-code="invite_not_found"`, "Invited by Bob")
 		},
 	} {
 		if _, err := w.Store.UserByHandle(t.Context(), "bob"); err != nil {

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"github.com/gorilla/mux"
@@ -59,7 +60,7 @@ func (s *Service) invitesPage(w http.ResponseWriter, r *http.Request) error {
 	return s.showInvitesPage(w, r, http.StatusOK, under, page)
 }
 
-// showInvitesPage shows one level of the tree and, at its root, the open invites.
+// showInvitesPage shows one level of the tree with the open invites: those of the person, at the root all.
 func (s *Service) showInvitesPage(
 	w http.ResponseWriter, r *http.Request, status int, under string, page templates.AdminInvites,
 ) error {
@@ -92,9 +93,9 @@ func (s *Service) showInvitesPage(
 		if err := s.joinRequests(r, &page); err != nil {
 			return err
 		}
-		if err := s.openInvites(r, &page); err != nil {
-			return err
-		}
+	}
+	if err := s.openInvites(r, u, &page); err != nil {
+		return err
 	}
 	s.accounts.Show(w, r, status, page)
 	return nil
@@ -103,7 +104,7 @@ func (s *Service) showInvitesPage(
 // shownOpen is how many open invites a page lists.
 const shownOpen = 50
 
-func (s *Service) openInvites(r *http.Request, page *templates.AdminInvites) error {
+func (s *Service) openInvites(r *http.Request, of account.User, page *templates.AdminInvites) error {
 	const most = 1_000_000
 	skip := 0
 	if at := r.URL.Query().Get("skip"); at != "" {
@@ -112,16 +113,24 @@ func (s *Service) openInvites(r *http.Request, page *templates.AdminInvites) err
 			return account.ErrInvalidCursor
 		}
 	}
-	list, err := s.users.OpenInvites(r.Context(), account.User{}, skip, shownOpen+1)
+	list, err := s.users.OpenInvites(r.Context(), of, skip, shownOpen+1)
 	if err != nil {
 		return err
 	}
 	if len(list) > shownOpen {
 		list = list[:shownOpen]
-		page.NextOpen = "/admin/invites?skip=" + strconv.Itoa(skip+shownOpen) + "#open"
+		page.NextOpen = "/admin/invites?" + underQuery(of.Handle) + "skip=" + strconv.Itoa(skip+shownOpen) + "#open"
 	}
 	page.Open = openInviteRows(list)
 	return nil
+}
+
+// underQuery begins the query of a branch's page, "" for the root.
+func underQuery(handle string) string {
+	if handle == "" {
+		return ""
+	}
+	return "under=" + url.QueryEscape(handle) + "&"
 }
 
 func openInviteRows(list []account.Invite) (rows []templates.OpenInviteRow) {
@@ -134,8 +143,8 @@ func openInviteRows(list []account.Invite) (rows []templates.OpenInviteRow) {
 	return rows
 }
 
-// revokeForm revokes the invite in the field code, which was listed on the page of the user in the
-// field by if there is one, or all open invites of the branch in the field under.
+// revokeForm revokes the invite in the field code, which was listed on the page of the branch in
+// the field of if there is one, or all open invites of the branch in the field under.
 func (s *Service) revokeForm(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadForm(w, r); err != nil {
 		return err
@@ -154,26 +163,18 @@ func (s *Service) revokeForm(w http.ResponseWriter, r *http.Request) error {
 		answer := templates.Answer{Section: "revoke", Notice: done}
 		return s.showInvitesPage(w, r, http.StatusOK, under, templates.AdminInvites{Answer: answer})
 	}
-	var of account.User
-	back := "/admin/invites?notice=invite-revoked#open"
-	if handle := r.PostForm.Get("by"); handle != "" {
-		var err error
-		if of, err = s.users.User(ctx, handle); err != nil {
-			return err
-		}
-		back = noticeOn(of, "invite-revoked")
+	of := ""
+	if handle, err := account.CanonicalHandle(r.PostForm.Get("of")); err == nil {
+		of = handle
 	}
 	err := s.users.RevokeInvite(ctx, by, r.PostForm.Get("code"))
 	if err == nil {
-		return s.accounts.Redirect(w, r, back)
+		return s.accounts.Redirect(w, r, "/admin/invites?"+underQuery(of)+"notice=invite-revoked#open")
 	}
 	p, err := web.Refusal(w, r, err)
 	if err != nil {
 		return err
 	}
 	answer := templates.Answer{Section: "open", Error: p.Detail, ErrorCode: p.Code}
-	if of.Sub != "" {
-		return s.showUserPage(w, r, p.Status, of, templates.AdminUser{Answer: answer})
-	}
-	return s.showInvitesPage(w, r, p.Status, "", templates.AdminInvites{Answer: answer})
+	return s.showInvitesPage(w, r, p.Status, of, templates.AdminInvites{Answer: answer})
 }

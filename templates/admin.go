@@ -174,7 +174,7 @@ type AdminUser struct {
 	Invited             []BranchRow
 	MoreInvited         bool
 	Open                []OpenInviteRow
-	MoreOpen            bool // there are others, which the branch in the tree can revoke
+	MoreOpen            bool // there are others
 	History             []AuditRow
 	Answer
 	// Faults has the error sentences by field name: display_name, email, email_verified, attributes.NAME, reason or confirm. Reason,
@@ -212,7 +212,7 @@ type AdminInvites struct {
 	Branches []BranchRow
 	// Next is the local path of the next page, "" on the last one.
 	Next string
-	// Open has everybody's open invites; it is set at the root only.
+	// Open has the person's open invites, at the root everybody's.
 	Open      []OpenInviteRow
 	OpenCount int
 	NextOpen  string

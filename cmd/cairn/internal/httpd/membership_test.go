@@ -38,7 +38,7 @@ func TestTeamJoinsWithOneLink(t *testing.T) {
 	joins := func(tab context.Context, i int) error {
 		return chromedp.Do(tab, chromedp.EmulateViewport(390, 844), chromedp.Navigate(s.URL+"/register/?code="+code), chromedp.WaitVisible(page("register")),
 			chromedp.SendKeys(field("handle"), fmt.Sprintf("runner-%d", i)), chromedp.SendKeys(field("password"), password), chromedp.Click(id("register-submit")),
-			chromedp.WaitVisible(page("account")))
+			chromedp.WaitVisible(page("account-welcome")))
 	}
 	var group sync.WaitGroup
 	for range 4 { // at once: the machine of a test is small
