@@ -11,8 +11,8 @@ func TestReaderGetsTheLanguageTheyPrefer(t *testing.T) {
 		preferences []string
 		want        string
 	}{
-		{nil, "en"}, {[]string{""}, "en"}, {[]string{"de"}, "de"}, {[]string{"fr"}, "en"}, {[]string{"fr de"}, "de"}, {[]string{"", "de-AT,de;q=0.9,en;q=0.8"}, "de"},
-		{[]string{"en-GB", "de"}, "en"}, {[]string{"fr", "de"}, "de"}, {[]string{"*;q=", "de"}, "de"}, {[]string{"fr-FR,fr;q=0.9,en;q=0.8,de;q=0.7"}, "en"},
+		{nil, "en"}, {[]string{""}, "en"}, {[]string{"de"}, "de"}, {[]string{"sv"}, "en"}, {[]string{"sv de"}, "de"}, {[]string{"", "de-AT,de;q=0.9,en;q=0.8"}, "de"},
+		{[]string{"en-GB", "de"}, "en"}, {[]string{"sv", "de"}, "de"}, {[]string{"*;q=", "de"}, "de"}, {[]string{"sv-SE,sv;q=0.9,en;q=0.8,de;q=0.7"}, "en"},
 	} {
 		if got := templates.PickLanguage(c.preferences...).Tag(); got != c.want {
 			t.Errorf("%q: %s, want %s", c.preferences, got, c.want)
