@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
@@ -57,6 +58,8 @@ func (s *Service) showSettingsPage(
 	page.AuditDays = text("security", "audit_days", strconv.Itoa(v.AuditDays))
 	page.SignOutOnFlagLoss = ticked("security", "sign_out_on_flag_loss", "true", v.SignOutOnFlagLoss)
 	page.OfferPasskeys = ticked("security", "offer_passkeys", "true", v.OfferPasskeys)
+	page.Attributes = text("general", "attributes", strings.Join(v.Attributes, " "))
+	page.SessionDays = text("security", "session_days", strconv.Itoa(v.SessionDays))
 	page.NewFlag, page.NewDescription = text("flags", "new_flag", ""), text("flags", "new_description", "")
 	page.Logo = v.Logo != ""
 	for _, f := range v.Flags {
@@ -67,6 +70,7 @@ func (s *Service) showSettingsPage(
 			Default:      ticked("flags", "default", f, slices.Contains(v.DefaultFlags, f)),
 			Invite:       ticked("flags", "invite_flag", f, slices.Contains(v.InviteFlags, f)),
 			SecondFactor: ticked("security", "second_factor", f, slices.Contains(v.SecondFactorFlags, f)),
+			InSession:    ticked("security", "session_flags", f, slices.Contains(v.SessionFlags, f)),
 		})
 	}
 	s.accounts.Show(w, r, status, page)
@@ -81,7 +85,8 @@ type change func(v account.Settings, f url.Values) (account.SettingsChange, erro
 // shows the page with the typed values.
 func (s *Service) settingsForm(section string, of change) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if err := web.ReadForm(w, r, "known", "default", "invite_flag", "remove", "second_factor"); err != nil {
+		err := web.ReadForm(w, r, "known", "default", "invite_flag", "remove", "second_factor", "session_flags")
+		if err != nil {
 			return err
 		}
 		if err := s.users.Allow(s.accounts.Caller(r), account.UpdateSettings); err != nil {
@@ -164,15 +169,25 @@ func generalSettings(v account.Settings, f url.Values) (account.SettingsChange, 
 			c[name] = typed
 		}
 	}
+	names := strings.FieldsFunc(f.Get("attributes"), func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	slices.Sort(names)
+	if names = slices.Compact(names); f.Has("attributes") && !slices.Equal(names, v.Attributes) {
+		c["attributes"] = append([]string{}, names...)
+	}
 	return c, numbers(v, c, f, map[string]int{"max_users": v.MaxUsers, "invites_per_member": v.InvitesPerMember,
 		"invite_max_uses": v.InviteMaxUses, "invite_max_days": v.InviteMaxDays})
 }
 
 func securitySettings(v account.Settings, f url.Values) (account.SettingsChange, error) {
 	c := account.SettingsChange{}
-	flags := append([]string{}, f["second_factor"]...)
-	if slices.Sort(flags); !slices.Equal(flags, v.SecondFactorFlags) {
-		c["second_factor_flags"] = flags
+	for setting, of := range map[string]struct{ ticked, stored []string }{
+		"second_factor_flags": {f["second_factor"], v.SecondFactorFlags},
+		"session_flags":       {f["session_flags"], v.SessionFlags},
+	} {
+		flags := append([]string{}, of.ticked...)
+		if slices.Sort(flags); !slices.Equal(flags, of.stored) {
+			c[setting] = flags
+		}
 	}
 	if on := f.Has("sign_out_on_flag_loss"); on != v.SignOutOnFlagLoss {
 		c["sign_out_on_flag_loss"] = on
@@ -180,7 +195,8 @@ func securitySettings(v account.Settings, f url.Values) (account.SettingsChange,
 	if on := f.Has("offer_passkeys"); on != v.OfferPasskeys {
 		c["offer_passkeys"] = on
 	}
-	return c, numbers(v, c, f, map[string]int{"min_password_length": v.MinPassword, "audit_days": v.AuditDays})
+	return c, numbers(v, c, f, map[string]int{"min_password_length": v.MinPassword, "audit_days": v.AuditDays,
+		"session_days": v.SessionDays})
 }
 
 // flagSettings changes the flags that the form has shown (known) and adds a new one. A removed
@@ -222,9 +238,12 @@ func flagSettings(v account.Settings, f url.Values) (account.SettingsChange, err
 	if len(descriptions) > 0 {
 		c["flag_descriptions"] = descriptions
 	}
-	required := slices.DeleteFunc(slices.Clone(v.SecondFactorFlags), removed)
-	if len(required) < len(v.SecondFactorFlags) {
-		c["second_factor_flags"] = required
+	for setting, stored := range map[string][]string{
+		"second_factor_flags": v.SecondFactorFlags, "session_flags": v.SessionFlags,
+	} {
+		if left := slices.DeleteFunc(slices.Clone(stored), removed); len(left) < len(stored) {
+			c[setting] = left
+		}
 	}
 	return c, nil
 }

@@ -90,3 +90,29 @@ func TestClientsAreListedWithoutSecrets(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// The page has what applications get: attributes, the flags of the session cookie, and how long it lasts.
+func TestSessionsAndAttributesByForms(t *testing.T) {
+	w := newWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	b := w.SignedIn("root1")
+	is := func(attributes, flags string, days int) {
+		t.Helper()
+		v, err := w.Service.Settings(t.Context())
+		if err != nil || strings.Join(v.Attributes, " ") != attributes || strings.Join(v.SessionFlags, " ") != flags || v.SessionDays != days {
+			t.Errorf("%v %v %d %v", v.Attributes, v.SessionFlags, v.SessionDays, err)
+		}
+	}
+	b.Page("/admin/settings/general", "attributes", "shirt_size, member_number\tshirt_size").RedirectsTo("/id/admin/settings?notice=general#general")
+	b.Page("/admin/settings/flags", "new_flag", "coach").RedirectsTo("/id/admin/settings?notice=flags#flags")
+	b.Page("/admin/settings/security", "session_flags", "coach", "session_flags", "activity", "session_days", "7").RedirectsTo("/id/admin/settings?notice=security#security")
+	is("member_number shirt_size", "activity coach", 7)
+	b.Page("/admin/settings").Is(200).Shows(`value="member_number shirt_size"`, `name="session_flags" value="coach" checked`, `name="session_days" type="text" inputmode="numeric" value="7"`)
+	b.Page("/admin/settings/general", "attributes", "Shirt").Is(400).Shows(`id="attributes-error"`, `value="Shirt"`)
+	b.Page("/admin/settings/security", "session_flags", "boats", "session_days", "31").Is(400).Shows(`id="session_flags-error"`, `id="session_days-error"`, `value="31"`)
+	b.Page("/admin/settings/general", "instance_name", "Club").RedirectsTo("/id/admin/settings?notice=general#general") // an open page of an earlier version
+	b.Page("/admin/settings/flags", "remove", "coach").RedirectsTo("/id/admin/settings?notice=flags#flags")
+	is("member_number shirt_size", "activity", 7)
+	b.Page("/admin/settings/general", "attributes", " ").RedirectsTo("/id/admin/settings?notice=general#general")
+	is("", "activity", 7)
+}

@@ -327,20 +327,22 @@ func (AdminAudit) page() (string, bool) { return "admin-audit", false }
 // AdminSettings shows the settings of the installation. Its forms post to {base}/admin/settings/…:
 //
 //	general      instance_name, accent_colour, contact, imprint_url, privacy_url, registration, max_users,
-//	             invites_per_member, invite_max_uses, invite_max_days
+//	             invites_per_member, invite_max_uses, invite_max_days, attributes
 //	logo         logo (a file, multipart/form-data)
 //	remove-logo  -
 //	flags        known, description.FLAG, default, invite_flag, new_flag, new_description, remove
-//	security     min_password_length, second_factor (repeatable), sign_out_on_flag_loss, audit_days
+//	security     min_password_length, second_factor (repeatable), sign_out_on_flag_loss, audit_days, session_days,
+//	             session_flags (repeatable)
 type AdminSettings struct {
 	InstanceName, AccentColour, Contact, Registration string
 	ImprintURL, PrivacyURL                            string
 	// Numbers as typed.
-	MaxUsers, InvitesPerMember, InviteMaxUses, InviteMaxDays, MinPassword, AuditDays string
-	SignOutOnFlagLoss, OfferPasskeys                                                 bool
-	Flags                                                                            []FlagRow
-	NewFlag, NewDescription                                                          string
-	Logo                                                                             bool // there is a logo
+	MaxUsers, InvitesPerMember, InviteMaxUses, InviteMaxDays, MinPassword, AuditDays, SessionDays string
+	SignOutOnFlagLoss, OfferPasskeys                                                              bool
+	Flags                                                                                         []FlagRow
+	Attributes                                                                                    string // as typed
+	NewFlag, NewDescription                                                                       string
+	Logo                                                                                          bool // there is a logo
 	Answer
 	// Faults has the error messages by field name.
 	Faults map[string]string
@@ -351,6 +353,7 @@ type FlagRow struct {
 	Name, Description                      string
 	BuiltIn, Default, SecondFactor, Remove bool
 	Invite                                 bool // members may give it with an invite
+	InSession                              bool // the session cookie names it
 }
 
 func (AdminSettings) page() (string, bool) { return "admin-settings", false }

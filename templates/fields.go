@@ -87,6 +87,8 @@ var labels = map[string]Text{
 	"instance_name": "Name of the club", "accent_colour": "Accent colour", "contact": "Contact",
 	"registration": "Registration", "max_users": "Maximum number of members", "invites_per_member": "Invites per member",
 	"min_password_length": "Shortest password", "audit_days": "Days to keep the audit log",
+	"session_days": "Days of a session", "session_flags": "Flags in the session cookie",
+	"attributes":            "Attributes of members",
 	"second_factor":         "Who must have a second factor",
 	"sign_out_on_flag_loss": "End the sessions of people who lose a flag",
 	"offer_passkeys":        "After a sign-in with a password, let browsers make a passkey by themselves",
