@@ -19,6 +19,8 @@ type Caller struct {
 
 	operator bool
 	Browser  Browser
+	// Shared means that others use the browser too: see Session.Shared.
+	Shared bool
 }
 
 // Browser holds what the cookies of a browser claim. Nothing in it is verified.

@@ -55,7 +55,9 @@ func (s *Service) ChangePassword(ctx context.Context, c Caller, current, passwor
 	if u, err = s.store.UserBySub(ctx, u.Sub); err != nil {
 		return SignedIn{}, err
 	}
-	out.Marks = s.withMark(c.Browser.Marks, u) // they were voided
+	if !row.Shared() {
+		out.Marks = s.withMark(c.Browser.Marks, u) // they were voided
+	}
 	out.Token, err = s.sessionToken(ctx, u, &row, out.Token)
 	return out, err
 }

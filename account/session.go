@@ -63,8 +63,21 @@ const (
 // Live reports whether the session is live at the given time.
 func (s Session) Live(now time.Time) bool { return s.EndedAt.IsZero() && now.Before(s.ExpiresAt) }
 
-// MaxAge returns the Max-Age of the session's cookies, in seconds.
-func (s Session) MaxAge() int { return int(s.ExpiresAt.Sub(s.AuthTime) / time.Second) }
+// sharedLifetime is less than Settings.SessionDays can be, and is thereby the stored sign of a shared
+// computer.
+const sharedLifetime = 12 * time.Hour
+
+// Shared reports whether the session is on a shared computer. Its browser keeps the cookies until it is
+// closed and is not remembered as a known one.
+func (s Session) Shared() bool { return s.ExpiresAt.Sub(s.AuthTime) <= sharedLifetime }
+
+// MaxAge returns the Max-Age of the session's cookies, in seconds; 0 for cookies without one.
+func (s Session) MaxAge() int {
+	if s.Shared() {
+		return 0
+	}
+	return int(s.ExpiresAt.Sub(s.AuthTime) / time.Second)
+}
 
 // MaxSessions is the maximum number of live sessions of a user.
 const MaxSessions = 100
@@ -141,6 +154,9 @@ func (s *Service) saveSession(
 	row, out := s.newSession(c, p)
 	if old.ID != "" {
 		row.ID, row.CreatedAt = old.ID, old.CreatedAt
+		if old.Shared() && !c.Shared { // a confirmation does not ask again whose computer it is
+			row.ExpiresAt = old.ExpiresAt
+		}
 	}
 	a := s.signInAudit(c.as(p.user), act, row)
 	notices, err := s.newDeviceNotices(ctx, c, p.user, row)
@@ -157,7 +173,9 @@ func (s *Service) saveSession(
 	}
 	out.User = p.user
 	shown := shownFactors(p.amr)
-	out.Marks = s.withMark(c.Browser.Marks, p.user)
+	if !row.Shared() {
+		out.Marks = s.withMark(c.Browser.Marks, p.user)
+	}
 	web.NoteUser(ctx, p.user.Sub)
 	web.NoteSignIn(ctx, web.SignInSuccess, shown)
 	out.Session = *row
@@ -175,6 +193,9 @@ func (s *Service) newSession(c Caller, p proven) (*Session, SignedIn) {
 		ExpiresAt:   now.Add(s.sessionLifetime()), Address: c.Address, UserAgent: c.UserAgent,
 		Algorithm: s.minter.algorithm,
 		AMR:       p.amr, Passkey: p.passkey, TimeStep: p.step,
+	}
+	if c.Shared {
+		n.ExpiresAt = now.Add(sharedLifetime)
 	}
 	out := SignedIn{User: p.user, Token: jti}
 	if s.cookies.Login != "" {

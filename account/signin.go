@@ -21,6 +21,7 @@ type Credentials struct {
 	Handle   string `json:"handle"`
 	Password string `json:"password"`
 	OTP      string `json:"otp"`
+	Shared   bool   `json:"shared_computer"` // see Caller.Shared
 }
 
 // PurposeAgain is the purpose of hidden Credentials in a page that sends them once more.
@@ -37,6 +38,7 @@ var (
 // ErrSecondFactorRequired comes after the right password of a user with a second factor: the
 // browser gets a cookie with which SecondStep continues.
 func (s *Service) SignIn(ctx context.Context, c Caller, in Credentials) (SignedIn, error) {
+	c.Shared = in.Shared
 	u, err := s.checkPassword(ctx, c, in.Handle, in.Password)
 	p := proven{user: u, amr: passwordAlone}
 	if err == nil && u.SecondFactor {
@@ -50,7 +52,7 @@ func (s *Service) SignIn(ctx context.Context, c Caller, in Credentials) (SignedI
 		out, err = s.openSession(ctx, c, p)
 	}
 	if errors.Is(err, ErrSecondFactorRequired) { // or a factor was added meanwhile
-		return s.askSecondFactor(ctx, u)
+		return s.askSecondFactor(ctx, c, u)
 	}
 	return out, noteFailed(ctx, err)
 }
@@ -59,6 +61,7 @@ func (s *Service) SignIn(ctx context.Context, c Caller, in Credentials) (SignedI
 // creates the session. ErrSignInExpired, ErrInvalidOTP, ErrSuspended.
 func (s *Service) SecondStep(ctx context.Context, c Caller, otp string) (SignedIn, error) {
 	u, step, err := s.PendingSignIn(ctx, c)
+	c.Shared = step.Shared
 	p := proven{user: u, amr: passwordAndCode}
 	if err == nil {
 		p.step, err = s.checkOTP(ctx, c.as(u), otp)
@@ -356,6 +359,7 @@ type signInStep struct {
 	Sub      string `json:"sub"`
 	Password []byte `json:"password"` // see passwordMark: a new password voids the step
 	Nonce    string `json:"nonce"`
+	Shared   bool   `json:"shared"`
 }
 
 const signInSeal = "second-factor"
@@ -372,8 +376,9 @@ func (s *Service) passwordMark(u User) []byte {
 
 // askSecondFactor returns ErrSecondFactorRequired with the methods of u and the cookie to continue
 // with.
-func (s *Service) askSecondFactor(ctx context.Context, u User) (SignedIn, error) {
-	step, err := s.seal.Seal(signInSeal, signInStep{Sub: u.Sub, Password: s.passwordMark(u), Nonce: rand.Text()})
+func (s *Service) askSecondFactor(ctx context.Context, c Caller, u User) (SignedIn, error) {
+	step, err := s.seal.Seal(signInSeal, signInStep{Sub: u.Sub, Password: s.passwordMark(u), Nonce: rand.Text(),
+		Shared: c.Shared})
 	if err != nil {
 		return SignedIn{}, err
 	}
@@ -429,6 +434,7 @@ func (s *Service) PasskeySecondStep(ctx context.Context, c Caller, in AnsweredCe
 	if err := s.spendStep(ctx, step); err != nil {
 		return SignedIn{}, err
 	}
+	c.Shared = step.Shared
 	p.user, p.amr = u, append([]string{MethodPassword}, p.amr...)
 	return s.openSession(ctx, c, p)
 }

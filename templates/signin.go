@@ -34,6 +34,8 @@ type Login struct {
 	// many seconds.
 	Again      string
 	AgainAfter int
+	// Shared ticks the box for a shared computer, shared_computer.
+	Shared bool
 	// RegisterOpen shows the link for people with an invite.
 	RegisterOpen bool
 	// Passkeys offers to sign in with a passkey: passkey.js fills in state and credential in the same form.

@@ -192,13 +192,16 @@ func (s *Site) apiPasskeyFinish(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		passkeyAnswer
 		Purpose string `json:"purpose"` // that of the begin request
+		Shared  bool   `json:"shared_computer"`
 	}
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return err
 	}
 	switch in.Purpose {
 	case "", account.CeremonySignIn:
-		out, err := s.PasskeySignIn(r.Context(), s.Caller(r), in.answered())
+		c := s.Caller(r)
+		c.Shared = in.Shared
+		out, err := s.PasskeySignIn(r.Context(), c, in.answered())
 		return s.answerSignedIn(w, r, out, err)
 	case account.CeremonySecondFactor:
 		out, err := s.PasskeySecondStep(r.Context(), s.Caller(r), in.answered())

@@ -248,7 +248,8 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	next, _ := s.continuation(w, r, r.PostForm)
-	in := account.Credentials{Handle: r.PostForm.Get("handle"), Password: r.PostForm.Get("password")}
+	in := account.Credentials{Handle: r.PostForm.Get("handle"), Password: r.PostForm.Get("password"),
+		Shared: r.PostForm.Has("shared_computer")}
 	var before account.Credentials // of a sign-in that found the service busy
 	again := s.Sealer().OpenHidden(account.PurposeAgain, r.PostForm.Get("again"), &before) == nil
 	if again {
@@ -258,7 +259,9 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 	var err error
 	passkey, ok := passkeyInForm(r, "")
 	if ok {
-		out, err = s.PasskeySignIn(r.Context(), s.Caller(r), passkey)
+		c := s.Caller(r)
+		c.Shared = in.Shared
+		out, err = s.PasskeySignIn(r.Context(), c, passkey)
 	} else {
 		out, err = s.SignIn(r.Context(), s.Caller(r), in)
 	}
@@ -268,7 +271,7 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 		if s.showKept(w, r, out.User) {
 			return nil
 		}
-		if !ok {
+		if !ok && !out.Session.Shared() {
 			s.setOffer(w, 300)
 		}
 		return s.afterSignIn(w, r, out.User, next)
@@ -293,7 +296,7 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 	if page.Signals, err = s.ForgetPasskey(r.Context(), passkey.Credential); err != nil {
 		return err
 	}
-	page.Error, page.ErrorCode, page.Ended = p.Detail, p.Code, ""
+	page.Error, page.ErrorCode, page.Ended, page.Shared = p.Detail, p.Code, "", in.Shared
 	switch {
 	case !page.HandleFixed:
 		page.Handle = text.Cut(in.Handle, 64)
@@ -474,7 +477,7 @@ func (s *Site) secondFactorForm(w http.ResponseWriter, r *http.Request) error {
 		if r.PostForm.Has("recovery") {
 			return s.afterRecovery(w, r, out.User, next)
 		}
-		if !ok {
+		if !ok && !out.Session.Shared() {
 			s.setOffer(w, 300)
 		}
 		return s.afterSignIn(w, r, out.User, next)
