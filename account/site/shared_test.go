@@ -77,6 +77,14 @@ func TestSessionOnASharedComputer(t *testing.T) {
 		"API at once": func(b *accounttest.Browser) *accounttest.Answer {
 			return b.Call("POST", "/api/auth/login", map[string]any{"handle": "ada", "password": newPassword, "otp": a.fresh(), "shared_computer": true}).Is(200)
 		},
+		"page of a busy service": func(b *accounttest.Browser) *accounttest.Answer {
+			again, err := w.Service.Sealer().Hide(account.PurposeAgain, account.Credentials{Handle: "ada", Password: newPassword, Shared: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Page("/login/", "again", again).RedirectsTo("/login/second-factor/")
+			return b.Page("/login/second-factor/", "otp", a.fresh()).RedirectsTo("/account/")
+		},
 	} {
 		t.Run(name, func(*testing.T) {
 			b := w.Browser()
