@@ -39,6 +39,7 @@ type importCommand struct {
 	HideTime      bool     `help:"Publish the day of a blur_start activity, not the quarter of an hour of its start."`
 	KeepElevation bool     `help:"Keep the elevations of no_gps activities. They may show where."`
 	Titles        bool     `help:"Take the titles of a Strava export. They may say where and with whom."`
+	Verbose       bool     `short:"v" help:"List each new document, not only duplicates."`
 	Paths         []string `arg:"" name:"path" help:"GPX, TCX and FIT files (also .gz), or folders or zip archives of them."`
 }
 
@@ -128,11 +129,11 @@ func (c *importCommand) Run(p *program) error {
 func (c *importCommand) finish(
 	p *program, results []publish.Result, tally publish.Tally, counts publish.Counts, bad []*publish.FileError,
 ) error {
-	var added []publish.Imported
+	var added []publish.Imported // those that are listed
 	files := map[string]string{}
 	for _, r := range results {
 		for _, a := range r.Activities {
-			if a.New {
+			if a.New && (c.Quiet || c.Verbose || a.DuplicateOf != "") {
 				added = append(added, a)
 				files[a.ID] = r.File
 			}
