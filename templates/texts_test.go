@@ -223,6 +223,7 @@ var same = []string{
 	"Applications", "applications", "code", "Contact", "Latitude, longitude", "Page", "Positions", "Sessions", "sessions", // French
 	"Account", "Password", "passkey", "password", "{day} {month} {year}", // Italian
 	"Contact: {contact}", "{day} {month} {year}, {time} UTC", "website", "“{note}”", "Apps", "Website", "Open", "open", // Dutch
+	"{day} {month} {year}", "{day} {month} {year}, {time} UTC", // Polish
 }
 
 func TestEveryTextIsInEachLanguage(t *testing.T) {

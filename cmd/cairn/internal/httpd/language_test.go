@@ -43,7 +43,7 @@ func TestApplicationAndMemberChooseTheLanguage(t *testing.T) {
 	s, rp := startApp(t, nil, "openid", "profile")
 	const en, de = "en-GB,en;q=0.9", "de"
 	b := s.browser()
-	asked := rp.authURL("ui_locales", "it de")
+	asked := rp.authURL("ui_locales", "sv de")
 	login := b.get(b.get(asked, "Accept-Language", en).Header.Get("Location"), "Accept-Language", en)
 	wantLanguage(t, "sign-in", login, "de", "Melde dich an, um zu")
 	f := pageForm(t, login.Text)
