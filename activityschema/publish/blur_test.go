@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/cairn-id/cairn/activityschema"
 )
 
@@ -108,8 +110,13 @@ func TestBlurShowsNothingOfWhatIsHidden(t *testing.T) {
 	places := homePlaces(t)
 	plain := passing(t, places, 0, func(*activityschema.Timeseries, int) {})
 	d, want := blurred(t, plain, places)
+	told := passing(t, places, 0, func(*activityschema.Timeseries, int) {})
+	text := "Round our house, 12 Elm Street"
+	told.Description, told.SourceFile, told.SourceHash, told.StravaID = &text, &text, &text, &text
+	told.Custom = map[string]jsontext.Value{"route": jsontext.Value(`{"start":[47.1,8.1]}`)}
 	for name, other := range map[string]*activityschema.Detail{
-		"a wait at the door": passing(t, places, 240, func(*activityschema.Timeseries, int) {}),
+		"what may name the place": told,
+		"a wait at the door":      passing(t, places, 240, func(*activityschema.Timeseries, int) {}),
 		"other values": passing(t, places, 0, func(s *activityschema.Timeseries, row int) {
 			s.ElevationM[row], s.SpeedKmh[row] = activityschema.Some(900.0), activityschema.Some(60.0)
 			if places.hides(homeLat+0.0005, s.Lon[row].Value) {
@@ -225,6 +232,9 @@ func TestZoneIsTheSameInEveryRun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "places.yaml")
 	if err := places.Save(file); err != nil {
 		t.Fatal(err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file of places has the mode %v, %v", info.Mode(), err)
 	}
 	again, err := LoadPlaces(file)
 	if err != nil || again.zones[0] != places.zones[0] {
