@@ -63,13 +63,13 @@ const (
 // Live reports whether the session is live at the given time.
 func (s Session) Live(now time.Time) bool { return s.EndedAt.IsZero() && now.Before(s.ExpiresAt) }
 
-// sharedLifetime is less than Settings.SessionDays can be, and is thereby the stored sign of a shared
+// SharedLifetime is less than Settings.SessionDays can be, and is thereby the stored sign of a shared
 // computer.
-const sharedLifetime = 12 * time.Hour
+const SharedLifetime = 12 * time.Hour
 
 // Shared reports whether the session is on a shared computer. Its browser keeps the cookies until it is
 // closed and is not remembered as a known one.
-func (s Session) Shared() bool { return s.ExpiresAt.Sub(s.AuthTime) <= sharedLifetime }
+func (s Session) Shared() bool { return s.ExpiresAt.Sub(s.AuthTime) <= SharedLifetime }
 
 // MaxAge returns the Max-Age of the session's cookies, in seconds; 0 for cookies without one.
 func (s Session) MaxAge() int {
@@ -195,7 +195,7 @@ func (s *Service) newSession(c Caller, p proven) (*Session, SignedIn) {
 		AMR:       p.amr, Passkey: p.passkey, TimeStep: p.step,
 	}
 	if c.Shared {
-		n.ExpiresAt = now.Add(sharedLifetime)
+		n.ExpiresAt = now.Add(SharedLifetime)
 	}
 	out := SignedIn{User: p.user, Token: jti}
 	if s.cookies.Login != "" {

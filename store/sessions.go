@@ -287,9 +287,10 @@ func (s *Store) KnownAddress(ctx context.Context, sub, address string, since tim
 	}
 	var found []int
 	err := s.conn(ctx).Raw(`SELECT 1 FROM sessions WHERE sub = @sub AND address = @address AND auth_time >= @since
-		AND NOT disowned
+		AND NOT disowned AND expires_at - auth_time > @shared
 		UNION SELECT 1 FROM users WHERE sub = @sub AND reset_address = @address AND reset_at >= @since`,
-		map[string]any{"sub": sub, "address": address, "since": toUnix(since)}).Find(&found).Error
+		map[string]any{"sub": sub, "address": address, "since": toUnix(since),
+			"shared": int64(account.SharedLifetime / time.Second)}).Find(&found).Error
 	return len(found) > 0, fail("look for address", err)
 }
 

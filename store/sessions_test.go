@@ -387,3 +387,22 @@ func TestDisownedSessionLeavesNothing(t *testing.T) {
 		must(t, s.CreateSession(ctx, n, "new", act("session.create")))
 	})
 }
+
+// A computer that others use too makes its address no known face of the member.
+func TestAddressOfASharedComputerIsNotKnown(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		for handle, c := range map[string]struct {
+			lifetime time.Duration
+			known    bool
+		}{"shared": {account.SharedLifetime, false}, "own": {24 * time.Hour, true}} {
+			u := addUser(t, s, handle)
+			n := newSession(u.Sub)
+			n.ExpiresAt = n.AuthTime.Add(c.lifetime)
+			must(t, s.CreateSession(t.Context(), n, u.PasswordHash, act("session.create")))
+			known, err := s.KnownAddress(t.Context(), u.Sub, n.Address, noon.Add(-time.Hour))
+			if must(t, err); known != c.known {
+				t.Errorf("%s: known %t", handle, known)
+			}
+		}
+	})
+}
