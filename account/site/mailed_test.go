@@ -738,7 +738,7 @@ func TestNewRecoveryCodesAreTold(t *testing.T) {
 	loginOTP(w.Browser(), "ada", password, code).Is(200)
 }
 
-// The mailbox of an address that was set lately may be a thief's.
+// The mailbox of an address that was set a short time ago may be a thief's.
 func TestResetByAGivenCodeDoesNotTrustARecentAddress(t *testing.T) {
 	w, post := newMailWorld(t)
 	addMember(w, "ada", "ada@example.org")

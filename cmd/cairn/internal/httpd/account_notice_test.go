@@ -142,7 +142,7 @@ func TestPagesAfterALossShowWhatIsThere(t *testing.T) {
 	})
 }
 
-// Who takes an account by its address first, and verifies it, does the rest no more silently (L5).
+// Who takes an account by its address first, and verifies it, cannot do the rest silently (L5).
 func TestVerifiedNewAddressDoesNotSilenceTheOneBefore(t *testing.T) {
 	eachLife(t, false, func(t *testing.T, l *life) {
 		l.member("ada")
