@@ -37,6 +37,9 @@ func (s *Service) MailInviteLink(ctx context.Context, c Caller, code, email stri
 		return err
 	}
 	wait, err := s.limits.Take(ctx, web.LimitForgot, c.Address)
+	if err == nil && wait > 0 { // a team that joins in one room has one address
+		wait, err = s.limits.Take(ctx, web.LimitInviteMail, "invite:"+i.hash())
+	}
 	if err == nil && wait == 0 {
 		wait, err = s.limits.Take(ctx, web.LimitMail, "invite:"+strings.ToLower(email))
 	}

@@ -1,6 +1,7 @@
 package site_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -171,6 +172,22 @@ func TestInvitesKeepWithinWhatTheInviterMay(t *testing.T) {
 	if flags := join(code, "eli"); !slices.Equal(flags, []string{"activity", "admin"}) {
 		t.Errorf("flags %v", flags)
 	}
+}
+
+// A class that joins in one room has one address.
+func TestWholeClassGetsItsLinksAtOneAddress(t *testing.T) {
+	w, post := newMailWorld(t, withLimits(map[string]web.Rate{web.LimitForgot: {Count: 10, Window: time.Hour}, web.LimitInviteMail: {Count: 25, Window: time.Hour}}))
+	w.AddUser("ada", "admin")
+	code := w.SignedIn("ada").Call("POST", "/api/invites", map[string]any{"uses": 30, "domain": "school.example"}).Is(201).JSON()["code"].(string)
+	for i := range 30 {
+		email := fmt.Sprintf("pupil%d@school.example", i)
+		w.Browser().Page("/register/address", "code", code, "email", email).Is(200).Shows(`id="sent"`)
+		post.one(email)
+	}
+	for i := 30; i < 35; i++ {
+		w.Browser().Page("/register/address", "code", code, "email", fmt.Sprintf("pupil%d@school.example", i)).Is(200)
+	}
+	w.Browser().Page("/register/address", "code", code, "email", "another@school.example").Is(429)
 }
 
 // The code is known to everybody in the team: only the mail shows whose address it is.
