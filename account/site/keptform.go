@@ -18,8 +18,9 @@ import (
 // keptForm is a form that was sent in a session that had ended. It travels through the pages of the sign-in in a
 // hidden field, encrypted, because others may see these pages. Nothing is stored.
 type keptForm struct {
-	Sub     string                `json:"s"` // whose session it was
-	Browser []byte                `json:"b"` // hash of the cookie that only this browser has
+	Sub     string                `json:"s,omitempty"` // whose session it was
+	Mark    string                `json:"m,omitempty"` // of the browser's last sign-in, if the cookie has expired
+	Browser []byte                `json:"b"`           // hash of the cookie that only this browser has
 	Action  string                `json:"a"`
 	Fields  []templates.FormField `json:"f"`
 }
@@ -34,19 +35,20 @@ const (
 var secretFields = []string{"password", "current_password", "new_password", "otp", "code", "token", "state", "credential",
 	"logo_data", sureField, "next"}
 
-// signInFirst leads from a page to the sign-in page and back, with the query q. A form is kept, if the cookie of
-// the browser proves whose session it was. Other sites cannot send one: the middleware refuses it, and browsers
-// send it without the cookie.
+// signInFirst leads from a page to the sign-in page and back, with the query q. A form is kept, if a cookie of
+// the browser tells whose session it was: that of the session, or, where the browser has removed it at its end,
+// that of known devices. Other sites cannot send a form: the middleware refuses it, and browsers send it without
+// these cookies.
 func (s *Site) signInFirst(w http.ResponseWriter, r *http.Request, q url.Values) error {
 	if r.Method != http.MethodPost || !web.IsForm(r) || !s.WantsPage(r) || web.ParseForm(w, r, web.MaxBody) != nil ||
 		!withoutSecrets(r.PostForm) {
 		return s.Redirect(w, r, "/login/"+s.wayTo(r, q))
 	}
-	id, err := s.LastSession(r.Context(), s.sessionCookies(r))
-	switch {
-	case errors.Is(err, account.ErrNotAuthenticated), err == nil && id.User.Suspended():
+	kept, err := s.formOfLastMember(r)
+	if errors.Is(err, account.ErrNotAuthenticated) {
 		return s.Redirect(w, r, "/login/"+s.wayTo(r, q))
-	case err != nil:
+	}
+	if err != nil {
 		return err
 	}
 	page, _, err := s.describeLogin(w, r, q)
@@ -54,8 +56,7 @@ func (s *Site) signInFirst(w http.ResponseWriter, r *http.Request, q url.Values)
 		return err
 	}
 	carried := s.carry(r)
-	kept := keptForm{Sub: id.User.Sub, Browser: account.HashSecret(s.giveFormCookie(w, r)), Action: carried.Action,
-		Fields: carried.Fields}
+	kept.Browser, kept.Action, kept.Fields = account.HashSecret(s.giveFormCookie(w, r)), carried.Action, carried.Fields
 	if page.Kept, err = s.Sealer().Hide(account.PurposeForm, kept); err != nil {
 		return err
 	}
@@ -64,6 +65,23 @@ func (s *Site) signInFirst(w http.ResponseWriter, r *http.Request, q url.Values)
 	}
 	web.NoteDefault(r.Context(), account.ErrNotAuthenticated.Code)
 	return s.showLogin(w, r, account.ErrNotAuthenticated.Status, page)
+}
+
+// formOfLastMember returns a kept form of the member whose session was the last one of the browser.
+// ErrNotAuthenticated if no cookie tells whose that was, or the member is suspended.
+func (s *Site) formOfLastMember(r *http.Request) (k keptForm, err error) {
+	c := s.Caller(r)
+	id, err := s.LastSession(r.Context(), c.Browser)
+	switch {
+	case err == nil && !id.User.Suspended():
+		return keptForm{Sub: id.User.Sub}, nil
+	case err != nil && !errors.Is(err, account.ErrNotAuthenticated):
+		return k, err
+	}
+	if k.Mark = s.ExpiredMark(c.Browser); k.Mark == "" {
+		return k, account.ErrNotAuthenticated
+	}
+	return k, nil
 }
 
 // withoutSecrets removes from a form what is not kept, and what the person left as it was. It reports whether
@@ -98,22 +116,29 @@ func (s *Site) giveFormCookie(w http.ResponseWriter, r *http.Request) string {
 	return secret
 }
 
-// kept returns the hidden value and the form in it that a page of the sign-in sent, if it was kept in this browser
-// for the member with this sub, or for any with "".
-func (s *Site) kept(r *http.Request, sub string) (hidden string, k keptForm) {
+// kept returns the hidden value and the form in it that a page of the sign-in sent, if it was kept in this browser.
+func (s *Site) kept(r *http.Request) (hidden string, k keptForm) {
 	c, err := r.Cookie(s.hostOnly(formCookie))
 	if hidden = r.PostForm.Get(keptField); err != nil || hidden == "" ||
 		s.Sealer().OpenHidden(account.PurposeForm, hidden, &k) != nil ||
-		subtle.ConstantTimeCompare(k.Browser, account.HashSecret(c.Value)) != 1 || sub != "" && k.Sub != sub {
+		subtle.ConstantTimeCompare(k.Browser, account.HashSecret(c.Value)) != 1 {
 		return "", keptForm{}
 	}
 	return hidden, k
 }
 
+// keptFor is kept for a form of the member. There is none of another one.
+func (s *Site) keptFor(r *http.Request, u account.User) (hidden string, k keptForm) {
+	if hidden, k = s.kept(r); k.Sub == u.Sub || s.HasMark(account.Browser{Marks: account.ReadMarks(k.Mark)}, u) {
+		return hidden, k
+	}
+	return "", keptForm{}
+}
+
 // showKept shows the kept form to its member, who sends it with a button, and reports whether there is one. A form
 // of another member is dropped.
 func (s *Site) showKept(w http.ResponseWriter, r *http.Request, u account.User) bool {
-	hidden, k := s.kept(r, u.Sub)
+	hidden, k := s.keptFor(r, u)
 	if hidden != "" {
 		s.Show(w, r, http.StatusOK, templates.Confirm{Action: k.Action, Fields: k.Fields, Kept: true, Handle: u.Handle})
 	}

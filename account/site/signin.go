@@ -100,7 +100,7 @@ func (s *Site) describeLogin(
 	w http.ResponseWriter, r *http.Request, v url.Values,
 ) (templates.Login, *account.Identity, error) {
 	page := templates.Login{}
-	page.Kept, _ = s.kept(r, "")
+	page.Kept, _ = s.kept(r)
 	var application templates.Application
 	page.Continue, application = s.continuation(w, r, v)
 	page.ClientName, page.ClientLogo = application.Name, application.Logo
@@ -276,7 +276,7 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 		}
 		return s.afterSignIn(w, r, out.User, next)
 	case errors.Is(err, account.ErrSecondFactorRequired):
-		if hidden, _ := s.kept(r, ""); hidden != "" { // too long for an address
+		if hidden, _ := s.kept(r); hidden != "" { // too long for an address
 			c := s.Caller(r)
 			c.Browser.Step = out.Step
 			return s.showSecondFactor(w, r, c, http.StatusOK, r.PostForm, templates.SecondFactor{})
@@ -447,7 +447,7 @@ func (s *Site) showSecondFactor(
 		return err
 	}
 	page.Contact = settings.Contact
-	page.Kept, _ = s.kept(r, u.Sub)
+	page.Kept, _ = s.keptFor(r, u)
 	page.Handle, page.Methods, page.Fresh = u.Handle, s.FactorMethods(f), v.Get("fresh")
 	page.NoPasskeys = s.noPasskeys(r.Context(), f)
 	s.Show(w, r, status, page)

@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -142,6 +143,72 @@ func TestKeptFormIsForItsMemberInItsBrowser(t *testing.T) {
 		confirmForm(t, "signed in in another tab", signIn(ada, "ada", kept), 200, "/account/profile", typed)
 		l.later(31 * 24 * time.Hour)
 		gone("after a month", signIn(ada, "ada", kept))
+	})
+}
+
+// A browser removes the cookie of a session that has expired. What it then still has tells whose the form may be.
+func TestFormOfAnExpiredSessionIsKeptForTheLastMember(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		l.member("ada")
+		l.member("bob")
+		typed := url.Values{"display_name": {"Ada of the Hills"}}
+		signIn := func(b *browser, handle string, login *formTo) response {
+			login.fields.Set("handle", handle)
+			login.fields.Set("password", password)
+			return login.send(b)
+		}
+		// waited is the browser some time after members have signed in there, without a cookie of a session.
+		waited := func(wait time.Duration, handles ...string) *browser {
+			b := l.visitor()
+			for _, handle := range handles {
+				b.signIn(handle)
+			}
+			l.later(wait)
+			b.forget("cairn_session")
+			return b
+		}
+		const expired = 30 * 24 * time.Hour
+		b := waited(expired, "bob", "ada")
+		login := keptSignIn(t, b, "/account/profile", typed)
+		if handle := login.fields.Get("handle"); handle != "" {
+			t.Errorf("the sign-in page tells the handle %q", handle)
+		}
+		l.later(72 * time.Hour)
+		send := confirmForm(t, "expired", signIn(b, "ada", login), 200, "/account/profile", typed)
+		wantStatus(t, "sent", send.send(b), 303)
+		if name := b.me().JSON(t)["display_name"]; name != typed.Get("display_name") {
+			t.Errorf("saved %v", name)
+		}
+
+		dropped := func(what string, got response) {
+			t.Helper()
+			if got.StatusCode != 303 || strings.Contains(got.Text, "Hills") || strings.Contains(got.Text, `name="kept"`) {
+				t.Errorf("%s: %d %s", what, got.StatusCode, mainOf(got.Text))
+			}
+		}
+		post := func(b *browser) response { return b.postForm("/account/profile", typed) }
+		dropped("signed out, or ended before its time", post(waited(expired-time.Second, "ada")))
+		b = waited(expired, "bob", "ada")
+		dropped("of another member who was here before", signIn(b, "bob", keptSignIn(t, b, "/account/profile", typed)))
+		b = waited(expired, "ada")
+		login = keptSignIn(t, b, "/account/profile", typed)
+		b.signIn("bob")
+		dropped("of another member who was here since", signIn(b, "bob", login))
+		b = waited(expired, "ada")
+		login = keptSignIn(t, b, "/account/profile", typed)
+		l.keeper = l.signedIn("keeper")
+		l.admin("POST /users/ada/suspend {}")
+		l.admin("POST /users/ada/unsuspend {}")
+		dropped("in a browser that is no longer known", signIn(b, "ada", login))
+		b = waited(expired, "bob")
+		b.postForm("/login/", url.Values{"handle": {"ada"}, "password": {password}, "shared_computer": {"true"}})
+		l.later(expired) // the cookie stays until the browser is closed
+		dropped("at a shared computer", post(b))
+		b = l.visitor()
+		here, err := url.Parse(l.URL)
+		noError(t, err)
+		b.client.Jar.SetCookies(here, []*http.Cookie{{Name: "cairn_device", Value: strings.Repeat("0", 27), Path: "/"}})
+		dropped("with a mark that is not one", signIn(b, "ada", keptSignIn(t, b, "/account/profile", typed)))
 	})
 }
 

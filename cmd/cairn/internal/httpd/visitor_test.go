@@ -135,6 +135,12 @@ func (b *browser) cookie(name string) string {
 	return ""
 }
 
+// forget removes a cookie from the browser.
+func (b *browser) forget(name string) {
+	u, _ := url.Parse(b.base)
+	b.client.Jar.SetCookies(u, []*http.Cookie{{Name: name, Path: "/", MaxAge: -1}})
+}
+
 var visitors atomic.Uint32
 
 // visitor is a browser at an address that nobody else has.
