@@ -57,7 +57,11 @@ func (c *applyCommand) Run(p *program) error {
 			return err
 		}
 		for _, change := range a.changes {
-			fmt.Fprintln(p.stdout, strings.Join(append([]string{change.title()}, change.lines...), "\n"))
+			text := []byte(strings.Join(append([]string{change.title()}, change.lines...), "\n") + "\n")
+			if showsColors(p.stdout, p.env) {
+				text = signs.paint(text)
+			}
+			_, _ = p.stdout.Write(text)
 		}
 		for _, note := range a.notes {
 			fmt.Fprintln(p.stderr, "cairn: "+note)
@@ -90,6 +94,9 @@ func applyAtStart(p *program, st *store.Store, file string, log *slog.Logger) er
 	}
 	return nil
 }
+
+// signs are before what a change adds, removes and changes.
+var signs = painter{regexp.MustCompile(`(?m)^(  )?[-+~] `), map[string]string{"+": green, "-": red, "~": yellow}}
 
 // change is one line of what an apply changes, with the lines of its fields.
 type change struct {

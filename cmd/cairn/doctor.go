@@ -79,23 +79,16 @@ func (c *doctorCommand) show(p *program, d diagnosis) error {
 		count[doctor.Problem], count[doctor.Warning], count[doctor.Advice], count[doctor.OK], count[doctor.Skipped])
 	err := t.Flush()
 	text := out.Bytes()
-	if noColor, _ := p.env.Lookup("NO_COLOR"); isTerminal(p.stdout) && noColor == "" { // no-color.org
-		text = colored(text)
+	if showsColors(p.stdout, p.env) {
+		text = levels.paint(text)
 	}
 	_, writeErr := p.stdout.Write(text)
 	return errors.Join(err, writeErr)
 }
 
-var levelAtStart = regexp.MustCompile(`(?m)^(problem|warning|advice|ok|skipped)\b`)
-
-// colored colors the levels at the starts of lines. It runs after the columns are aligned, which would
-// count the sequences as letters.
-func colored(text []byte) []byte {
-	colors := map[string]string{"problem": "1;31", "warning": "33", "advice": "36", "ok": "32", "skipped": "2"}
-	return levelAtStart.ReplaceAllFunc(text, func(level []byte) []byte {
-		return fmt.Appendf(nil, "\x1b[%sm%s\x1b[0m", colors[string(level)], level)
-	})
-}
+// levels are at the starts of lines.
+var levels = painter{regexp.MustCompile(`(?m)^(problem|warning|advice|ok|skipped)\b`),
+	map[string]string{"problem": red, "warning": yellow, "advice": cyan, "ok": green, "skipped": faint}}
 
 type healthcheckCommand struct {
 	Listen      string `env:"SERVICE_LISTEN" default:"127.0.0.1:4040" help:"host:port that the service listens on."`

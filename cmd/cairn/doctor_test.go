@@ -159,7 +159,12 @@ func fatalIf(t *testing.T, err error) {
 func TestLevelsAreColored(t *testing.T) {
 	const plain = "ok       clock  All problem free.\nproblem  hsts   None.\n                -> Do it.\n"
 	const want = "\x1b[32mok\x1b[0m       clock  All problem free.\n\x1b[1;31mproblem\x1b[0m  hsts   None.\n                -> Do it.\n"
-	if got := string(colored([]byte(plain))); got != want {
+	if got := string(levels.paint([]byte(plain))); got != want {
+		t.Errorf("%q", got)
+	}
+	const diff = "~ client a\n  - name: - b\n  + name: + c\n"
+	const colored = "\x1b[33m~ \x1b[0mclient a\n\x1b[1;31m  - \x1b[0mname: - b\n\x1b[32m  + \x1b[0mname: + c\n"
+	if got := string(signs.paint([]byte(diff))); got != colored {
 		t.Errorf("%q", got)
 	}
 	if out := printed(t, "doctor", "--offline", "--help"); strings.Contains(out, "\x1b") {

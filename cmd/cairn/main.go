@@ -124,6 +124,7 @@ func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, s
 		}
 	}()
 	env := config.NewEnvironment(environ)
+	stderr = withColors(stderr, env)
 	p := &program{ctx: ctx, name: calledAs(os.Args[0]), env: env, stdin: stdin, stdout: stdout, stderr: stderr}
 	parser, err := kong.New(&cli{}, append(config.Options(env),
 		kong.Name("cairn"),
@@ -254,6 +255,10 @@ func complain(stderr io.Writer, err error) int {
 	case errors.As(err, &usage):
 		code = exitUsage
 	}
-	fmt.Fprintf(stderr, "cairn: %s\n", line)
+	name := "cairn:"
+	if _, ok := stderr.(colorTerminal); ok {
+		name = painted(red, name)
+	}
+	fmt.Fprintf(stderr, "%s %s\n", name, line)
 	return code
 }

@@ -123,6 +123,6 @@ func ask(p *program, prompt string) (string, error) {
 }
 
 func isTerminal(r any) bool {
-	f, ok := r.(*os.File)
+	f, ok := r.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -136,7 +136,7 @@ func settingNamed(name string) (account.SettingsMember, error) {
 		names = append(names, m.Name)
 	}
 	const format = "there is no setting %q: the settings are %s; those of cairn.yaml are in cairn serve --help"
-	return account.SettingsMember{}, usagef(format, name, strings.Join(names, ", "))
+	return account.SettingsMember{}, fmt.Errorf(format, name, strings.Join(names, ", "))
 }
 
 // settingChange parses the words of the command line by the type of the setting, and returns the
