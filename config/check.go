@@ -83,6 +83,7 @@ func (c Checked) Warnings() []string {
 	if c.HTTPS && c.TLS == nil && !proxied {
 		warn("the issuer is https, and neither TLS files nor a trusted proxy is set: behind a reverse proxy every " +
 			"visitor counts as one address, name the proxy with --trusted-proxy")
+		return w
 	}
 	if proxied { // then the two addresses may differ
 		return w

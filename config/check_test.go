@@ -356,6 +356,7 @@ func TestQuestionableChoicesAreNamed(t *testing.T) {
 	}{
 		{"https://192.0.2.7", ":443", "", false, "passkeys"},
 		{"https://id.example.org", ":443", "", false, "--trusted-proxy"},
+		{"https://localhost:8443", "127.0.0.1:4040", "", false, ""}, // the port is the proxy's, which is to be named
 		{"http://localhost:4040", "127.0.0.1:5050", "", false, "write http://localhost:5050 in --issuer"},
 		{"http://localhost:4040/id", ":5050", "", false, "write http://localhost:5050/id in --issuer"},
 		{"http://[::1]", "[::1]:5050", "", false, "write http://[::1]:5050 in --issuer"},

@@ -26,6 +26,7 @@ func databaseFile(_ context.Context, x *examination) Finding {
 			config.ShellQuote(folder)+".", "Other users of this machine can write the folder of the database, %s "+
 			"(mode %04o), and put files in the place of its own.", folder, beside.Mode().Perm())
 	}
+	var open, modes []string // of files that others can open
 	for _, name := range []string{path, path + "-wal", path + "-shm"} {
 		info, err := os.Stat(name)
 		switch {
@@ -37,10 +38,8 @@ func databaseFile(_ context.Context, x *examination) Finding {
 		case info.IsDir():
 			return found(Problem, "Name the file in it with --database (SERVICE_DATABASE).", "%s is a folder.", name)
 		case info.Mode().Perm()&0o077 != 0:
-			return found(Problem,
-				"Run chmod 600 "+config.ShellQuote(name)+"; if other people use this machine, change the secrets.",
-				"Other users of this machine can open %s (mode %04o), which holds password hashes and secrets.",
-				name, info.Mode().Perm())
+			open = append(open, config.ShellQuote(name))
+			modes = append(modes, fmt.Sprintf("%s (mode %04o)", name, info.Mode().Perm()))
 		case beside != nil && config.OwnedByRoot(info) && !config.OwnedByRoot(beside):
 			return found(Problem, "Run chown --reference="+config.ShellQuote(folder)+" "+config.ShellQuote(name)+
 				", and commands as the user of the service.",
@@ -51,6 +50,12 @@ func databaseFile(_ context.Context, x *examination) Finding {
 			}
 		}
 	}
+	if len(open) > 0 {
+		return found(Problem,
+			"Run chmod 600 "+strings.Join(open, " ")+"; if other people use this machine, change the secrets.",
+			"Other users of this machine can open the database, which holds password hashes and secrets: %s.",
+			strings.Join(modes, ", "))
+	}
 	if err := disk.Writable(folder); err != nil {
 		return unwritable(err, folder)
 	}
@@ -60,6 +65,13 @@ func databaseFile(_ context.Context, x *examination) Finding {
 // unwritable returns a finding about a file or folder that this user cannot write.
 func unwritable(err error, path string) Finding {
 	do := "Run cairn doctor as the user of the service, and give " + config.ShellQuote(path) + " to that user with chown."
+	info, statErr := os.Stat(path)
+	switch {
+	case statErr == nil && config.OwnFile(info) && info.IsDir():
+		do = "Run chmod u+rwx " + config.ShellQuote(path) + "."
+	case statErr == nil && config.OwnFile(info):
+		do = "Run chmod u+rw " + config.ShellQuote(path) + "."
+	}
 	if errors.Is(err, syscall.EROFS) {
 		do = "Mount the file system for writing (mount -o remount,rw), after a look at dmesg for a failing disk; " +
 			"under systemd, name the folder in ReadWritePaths; in a container, mount the volume without ro."

@@ -346,7 +346,13 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			must(d.t, os.Chtimes(d.settings.PrivateKeyFile, old, old))
 		}, []string{"warning key-age"}, "400 days"},
 		"database that others can read": {func(d *deployment) { must(d.t, os.Chmod(d.dsn, 0o640)) }, []string{"problem database-file"}, "mode 0640"},
-		"folder that others can write":  {func(d *deployment) { must(d.t, os.Chmod(filepath.Dir(d.dsn), 0o777)) }, []string{"problem database-file"}, "mode 0777"},
+		"database and its log that others can read": {func(d *deployment) {
+			must(d.t, errors.Join(d.store.Close(), os.WriteFile(d.dsn+"-wal", nil, 0o600)))
+			for _, name := range []string{d.dsn, d.dsn + "-wal"} {
+				must(d.t, os.Chmod(name, 0o644))
+			}
+		}, []string{"problem database-file"}, "cairn.db-wal; if"},
+		"folder that others can write": {func(d *deployment) { must(d.t, os.Chmod(filepath.Dir(d.dsn), 0o777)) }, []string{"problem database-file"}, "mode 0777"},
 		"database of root": {func(d *deployment) {
 			if os.Geteuid() == 0 {
 				must(d.t, os.Chown(filepath.Dir(d.dsn), 65534, 65534))
@@ -418,7 +424,7 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			SELECT x'01', sub, 'old.example.net', 'Key', x'01', x'01', '', '', 0, 0, 0, 1 FROM users LIMIT 1`), []string{"warning passkey-host"}, "1 passkeys of 1 members"},
 		"nobody has to have a factor":         {stored(`UPDATE settings SET value = replace(value, '"second_factor_flags":["admin"]', '"second_factor_flags":[]')`), []string{"advice second-factor-optional"}, "Nobody"},
 		"secret of a short period":            {weak(strings.Repeat("hunter2 ", 8)), []string{"problem shared-secret", "warning shared-secret-source"}, "repeats after"},
-		"secret of few values":                {weak("aaaaaaabaaaaaaaaacaaaaaaaadaaaaaaaaaaaaea"), []string{"problem shared-secret", "warning shared-secret-source"}, "few different"},
+		"secret of few values":                {weak("aaaaaaabaaaaaaaaacaaaaaaaadaaaaaaaaaaaaea"), []string{"problem shared-secret", "warning shared-secret-source"}, "few different bytes (5): whoever guesses it can make session cookies. -> Unset it here"},
 		"secret that is short":                {weak("kQ8zt3Ywp0Vd"), []string{"problem shared-secret", "skipped shared-secret-source"}, "12 bytes"},
 		"another secret in the environment":   {secret("Zm9vYmFyYmF6cXV4IG5vdCBhIHNlY3JldCBvZiBhbnkgaW5zdGFsbGF0aW9u"), []string{"warning shared-secret-source"}, "is not the stored secret"},
 		"the stored secret once more":         {func(d *deployment) { d.env["SERVICE_AUTH_JWT_SECRET"] = d.secrets[len(d.secrets)-1] }, nil, ""},

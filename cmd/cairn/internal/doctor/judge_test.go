@@ -4,8 +4,10 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
+	"io/fs"
 	"net/netip"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -59,6 +61,11 @@ func TestJudgement(t *testing.T) {
 	} {
 		if c.got.Level != c.level || !strings.Contains(c.got.Found, c.says) || (c.got.Do == "") != (c.level == OK) {
 			t.Errorf("%s: %+v", name, c.got)
+		}
+	}
+	for err, want := range map[error]string{fs.ErrPermission: "chmod u+rwx", syscall.EROFS: "mount -o remount,rw"} {
+		if f := unwritable(err, t.TempDir()); !strings.Contains(f.Do, want) {
+			t.Errorf("own folder, %v: %q", err, f.Do)
 		}
 	}
 	for kind, want := range map[int64]string{0x6969: "NFS", 0xff534d42: "CIFS", 0x65735546: "FUSE", 0xef53: "", 0x01021994: ""} {

@@ -227,15 +227,19 @@ func (x *examination) secrets(ctx context.Context) (stored, fromEnv []byte, sour
 }
 
 func sharedSecret(ctx context.Context, x *examination) Finding {
-	const do = "Make one with openssl rand -base64 48, set it as SERVICE_AUTH_JWT_SECRET here and in every " +
+	do := "Make one with openssl rand -base64 48, set it as SERVICE_AUTH_JWT_SECRET here and in every " +
 		"application that has it, and restart all of them; better, stop using it: docs/keys.md."
 	stored, fromEnv, source, err := x.secrets(ctx)
 	if err != nil {
 		return found(Problem, doAsTold, "%v.", err)
 	}
 	used := fromEnv
-	if fromEnv == nil {
+	switch {
+	case fromEnv == nil:
 		used, source = stored, "the database"
+	case weakness(stored) == "":
+		do = "Unset it here, give every application that has it the stored secret, which cairn show-secret prints, " +
+			"and restart all of them; better, stop using it: docs/keys.md."
 	}
 	if why := weakness(used); why != "" {
 		return found(Problem, do, "The shared secret of %s %s: whoever guesses it can make session cookies.",
