@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/libcrypto"
@@ -63,9 +64,12 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	return s.run(p)
 }
 
-// clock is the clock of the service, nil for time.Now. A build with the tag histories has one that tests
-// can move.
-var clock func() time.Time
+// clock is the clock of the service, nil for time.Now, and hasher that of its passwords, nil for the
+// product's. A build with the tag histories has a clock that tests can move, and a cheaper hasher.
+var (
+	clock  func() time.Time
+	hasher *password.Hasher
+)
 
 // service is what serve opens, in this order.
 type service struct {
@@ -94,7 +98,7 @@ func (s *service) warn(text string) { s.warnings = append(s.warnings, text) }
 func (s *service) open(p *program) error {
 	s.warnings = s.checked.Warnings()
 	s.options = httpd.Options{
-		Config: s.checked, KeyFile: s.settings.PrivateKeyFile, MayLackKey: s.settings.NoOIDC, Log: s.log, Now: clock,
+		Config: s.checked, KeyFile: s.settings.PrivateKeyFile, MayLackKey: s.settings.NoOIDC, Log: s.log, Now: clock, Hasher: hasher,
 	}
 	var err error
 	if !s.settings.NoOIDC {

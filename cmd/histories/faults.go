@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,9 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -22,7 +21,7 @@ import (
 )
 
 // faults are what happens to the processes while histories are made.
-var faults = []string{"", "kill", "stop", "restart", "skew", "database", "cut"}
+var faults = []string{"", "kill", "stop", "restart", "skew", "full", "database", "cut", "failover"}
 
 // disturb injects a fault again and again until the context ends, and mends what it broke.
 func (w *world) disturb(ctx context.Context, fault string, r *rand.Rand) error {
@@ -58,7 +57,7 @@ func (w *world) disturb(ctx context.Context, fault string, r *rand.Rand) error {
 		case "kill":
 			i.stop(syscall.SIGKILL)
 			err = i.start()
-		case "restart":
+		case "restart": // as another version
 			i.stop(syscall.SIGTERM)
 			err = i.start()
 		case "stop":
@@ -66,14 +65,19 @@ func (w *world) disturb(ctx context.Context, fault string, r *rand.Rand) error {
 			pause(100, 2500)
 			i.signal(syscall.SIGCONT)
 		case "database":
-			if w.postgres != nil {
-				err = w.postgres.crash()
-			}
+			err = w.postgres.crash()
+		case "failover":
+			err = w.postgres.failover(pause)
 		case "cut":
-			if i.link != nil {
-				i.link.cut(true)
-				pause(100, 2500)
-				i.link.cut(false)
+			i.link.cut(true)
+			pause(100, 2500)
+			i.link.cut(false)
+		case "full":
+			err = w.fill()
+			pause(100, 2500)
+			err = errors.Join(err, mount("-o", "remount,size=4g", w.disk))
+			if w.postgres != nil && err == nil { // it may have given up
+				err = w.postgres.crash()
 			}
 		default:
 			err = fmt.Errorf("no fault %q", fault)
@@ -86,82 +90,178 @@ func (w *world) disturb(ctx context.Context, fault string, r *rand.Rand) error {
 	return nil
 }
 
-// postgres is a server in a folder of its own.
+// postgres is a server with a standby that may take its place.
 type postgres struct {
-	dir, address string
-	cmd          *exec.Cmd
-	ended        <-chan error
-	log          bytes.Buffer
+	dir     string
+	log     *os.File
+	folders int
+	now     atomic.Pointer[server]
 }
 
-func newPostgres() (p *postgres, err error) {
-	p = &postgres{}
-	if p.dir, err = os.MkdirTemp("", "cairn-histories-pg-"); err != nil {
-		return nil, err
-	}
-	if p.address, err = freeAddress(); err != nil {
-		return nil, err
-	}
-	initdb, err := storetest.Command(p.dir, "initdb", "-D", filepath.Join(p.dir, "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
-	if err != nil {
-		return nil, err
-	}
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("initdb: %w: %s", err, out)
-	}
-	return p, p.start()
+// server is a process of PostgreSQL.
+type server struct {
+	data, port string
+	cmd        *exec.Cmd
+	ended      <-chan error
 }
 
-func (p *postgres) start() error {
-	_, port, _ := net.SplitHostPort(p.address)
-	var err error
-	// The machine goes on: what was written before a crash of the server is there without fsync.
-	p.cmd, err = storetest.Command(p.dir, "postgres", "-D", filepath.Join(p.dir, "data"), "-k", p.dir, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200", "-c", "fsync=off")
+func newPostgres(dir string) (p *postgres, err error) {
+	p = &postgres{dir: dir}
+	if p.log, err = os.Create(filepath.Join(dir, "log")); err != nil {
+		return nil, err
+	}
+	s := p.folder()
+	if _, err := p.run("initdb", "-D", s.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"); err != nil {
+		return nil, err
+	}
+	p.now.Store(s)
+	return p, p.start(s)
+}
+
+func (p *postgres) folder() *server {
+	p.folders++
+	return &server{data: filepath.Join(p.dir, fmt.Sprint("data", p.folders))}
+}
+
+// run runs one of PostgreSQL's programs to its end.
+func (p *postgres) run(program string, args ...string) (string, error) {
+	cmd, err := storetest.Command(p.dir, program, args...)
 	if err != nil {
-		return err
+		return "", err
 	}
-	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
-	if p.ended, err = storetest.Start(p.cmd); err != nil {
-		return err
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%s: %w: %s", program, err, out)
 	}
-	for range 600 {
-		ready, err := storetest.Command(p.dir, "pg_isready", "-h", "127.0.0.1", "-p", port)
+	return strings.TrimSpace(string(out)), err
+}
+
+func (p *postgres) start(s *server) (err error) {
+	if s.port == "" {
+		address, err := freeAddress()
 		if err != nil {
 			return err
 		}
-		if ready.Run() == nil {
+		_, s.port, _ = net.SplitHostPort(address)
+	}
+	// The machine goes on: what was written before a crash of the server is there without fsync.
+	s.cmd, err = storetest.Command(p.dir, "postgres", "-D", s.data, "-k", p.dir, "-p", s.port, "-c", "cluster_name=standby", "-c", "max_wal_size=128MB",
+		"-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200", "-c", "fsync=off")
+	if err != nil {
+		return err
+	}
+	s.cmd.Stdout, s.cmd.Stderr = p.log, p.log
+	if s.ended, err = storetest.Start(s.cmd); err != nil {
+		return err
+	}
+	for range 600 {
+		if _, err = p.run("pg_isready", "-h", "127.0.0.1", "-p", s.port); err == nil {
 			return nil
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	return fmt.Errorf("PostgreSQL does not start: %s", p.log.Bytes())
+	text, _ := os.ReadFile(p.log.Name())
+	return fmt.Errorf("PostgreSQL does not start: %w: %s", err, text[max(0, len(text)-2000):])
 }
 
-// crash ends the server at once, in the middle of its transactions, and starts it again.
+// stop ends the server at once, in the middle of its transactions.
+func (s *server) stop() {
+	if s != nil && s.ended != nil {
+		_ = s.cmd.Process.Signal(syscall.SIGQUIT)
+		<-s.ended
+	}
+}
+
 func (p *postgres) crash() error {
-	_ = p.cmd.Process.Signal(syscall.SIGQUIT)
-	<-p.ended
-	return p.start()
+	p.now.Load().stop()
+	return p.start(p.now.Load())
+}
+
+// failover loses the server, and goes on with a standby that had every write before it was acknowledged.
+func (p *postgres) failover(pause func(least, most int)) error {
+	lost, standby := p.now.Load(), p.folder()
+	_, err := p.run("pg_basebackup", "-D", standby.data, "-h", "127.0.0.1", "-p", lost.port, "-U", "postgres", "-R", "-X", "stream", "-c", "fast", "--no-sync")
+	if err == nil {
+		err = p.start(standby)
+	}
+	for _, query := range []string{
+		"ALTER SYSTEM SET synchronous_standby_names = 'standby'", "SELECT pg_reload_conf()",
+		"SELECT sync_state FROM pg_stat_replication", "SELECT pg_logical_emit_message(true, '', '')", // behind all writes before
+	} {
+		for try := 0; err == nil; try++ {
+			var out string
+			out, err = p.run("psql", "-h", "127.0.0.1", "-p", lost.port, "-U", "postgres", "-qAtc", query)
+			if !strings.Contains(query, "sync_state") || out == "sync" {
+				break
+			}
+			if pause(50, 100); try > 200 {
+				err = fmt.Errorf("the standby is not synchronous but %q", out)
+			}
+		}
+	}
+	if err != nil {
+		standby.stop()
+		return err
+	}
+	pause(300, 1500)
+	lost.stop()
+	_, err = p.run("pg_ctl", "promote", "-D", standby.data, "-w")
+	p.now.Store(standby)
+	return errors.Join(err, os.RemoveAll(lost.data))
 }
 
 func (p *postgres) close() {
-	if p.cmd != nil {
-		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
-		<-p.ended
+	p.now.Load().stop()
+	_ = p.log.Close()
+}
+
+// newDisk returns a folder for the database, on a disk of its own if it is to be full at times.
+func newDisk(full bool) (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "cairn-histories-disk-"); err == nil && full {
+		if err = mount("-t", "tmpfs", "-o", "size=4g", "none", dir); err != nil {
+			_ = os.Remove(dir)
+		}
 	}
-	_ = os.RemoveAll(p.dir)
+	return dir, err
+}
+
+func removeDisk(dir string) {
+	_ = exec.Command("umount", dir).Run() // it may be a folder alone
+	_ = os.RemoveAll(dir)
+}
+
+func mount(args ...string) error {
+	if out, err := exec.Command("mount", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("mount: %w: %s", err, out)
+	}
+	return nil
+}
+
+// fill leaves nothing of the disk but some blocks.
+func (w *world) fill() error {
+	out, err := exec.Command("df", "--output=used", "-B1", w.disk).Output()
+	if err != nil {
+		return err
+	}
+	used, err := strconv.Atoi(strings.Fields(string(out))[1])
+	if err != nil {
+		return err
+	}
+	_ = mount("-o", fmt.Sprint("remount,size=", used+32<<10), w.disk) // unless it has grown since
+	return nil
 }
 
 // link is the network between an instance and PostgreSQL.
 type link struct {
-	address, to string
-	listener    net.Listener
-	mu          sync.Mutex
-	isCut       bool
-	open        map[net.Conn]bool
+	address  string
+	to       *postgres
+	listener net.Listener
+	mu       sync.Mutex
+	isCut    bool
+	open     map[net.Conn]bool
 }
 
-func newLink(to string) (*link, error) {
+func newLink(to *postgres) (*link, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -181,7 +281,7 @@ func newLink(to string) (*link, error) {
 
 func (k *link) carry(from net.Conn) {
 	defer func() { _ = from.Close() }()
-	to, err := net.Dial("tcp", k.to)
+	to, err := net.Dial("tcp", "127.0.0.1:"+k.to.now.Load().port)
 	if err != nil {
 		return
 	}
@@ -221,93 +321,3 @@ func (k *link) close() {
 	_ = k.listener.Close()
 	k.cut(true)
 }
-
-// mailbox is a mail server that keeps what it gets.
-type mailbox struct {
-	address  string
-	listener net.Listener
-	mu       sync.Mutex
-	mails    map[string][]string // by recipient
-}
-
-func newMailbox() (*mailbox, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	m := &mailbox{address: l.Addr().String(), listener: l, mails: map[string][]string{}}
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go m.serve(c)
-		}
-	}()
-	return m, nil
-}
-
-// serve is a session of SMTP (RFC 5321).
-func (m *mailbox) serve(c net.Conn) {
-	defer func() { _ = c.Close() }()
-	in, to := bufio.NewReader(c), ""
-	say := func(s string) { _, _ = io.WriteString(c, s+"\r\n") }
-	say("220 mailbox")
-	for {
-		line, err := in.ReadString('\n')
-		if err != nil {
-			return
-		}
-		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-		switch strings.ToUpper(word) {
-		case "RCPT":
-			_, rest, _ = strings.Cut(rest, "<")
-			to, _, _ = strings.Cut(rest, ">")
-			say("250 ok")
-		case "DATA":
-			say("354 go on")
-			var text strings.Builder
-			for {
-				line, err := in.ReadString('\n')
-				if err != nil {
-					return
-				}
-				if line == ".\r\n" {
-					break
-				}
-				text.WriteString(line)
-			}
-			m.mu.Lock()
-			m.mails[to] = append(m.mails[to], text.String())
-			m.mu.Unlock()
-			say("250 ok")
-		case "QUIT":
-			say("221 bye")
-			return
-		default:
-			say("250 ok")
-		}
-	}
-}
-
-// of returns the mails to an address.
-func (m *mailbox) of(to string) []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.mails[to])
-}
-
-// wait waits for a mail that fits.
-func (m *mailbox) wait(ctx context.Context, to string, within time.Duration, fits func(string) bool) (string, error) {
-	for end := time.Now().Add(within); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
-		for _, text := range m.of(to) {
-			if fits(text) {
-				return text, nil
-			}
-		}
-	}
-	return "", errors.New("no such mail to " + to)
-}
-
-func (m *mailbox) close() { _ = m.listener.Close() }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,7 +72,8 @@ func copyTree(t *testing.T) string {
 }
 
 // The program must be able to find faults. Without CAIRN_FAULTS, which names some or is all, only
-// that each patch fits the code is checked.
+// that each patch fits the code is checked. CAIRN_FAULTS_PROGRAMS is a folder that keeps the programs
+// for the next time.
 func TestSeededFaultsAreFound(t *testing.T) {
 	wanted, faults := os.Getenv("CAIRN_FAULTS"), seededFaults(t)
 	dir := copyTree(t)
@@ -82,11 +84,13 @@ func TestSeededFaultsAreFound(t *testing.T) {
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {
-			apply(t, dir, s.patch)
-			defer apply(t, dir, s.patch, "-R")
-			program, out := filepath.Join(t.TempDir(), "cairn"), bytes.Buffer{}
-			if err := build(t.Context(), dir, program); err != nil {
-				t.Fatal(err)
+			program, out := filepath.Join(cmp.Or(os.Getenv("CAIRN_FAULTS_PROGRAMS"), t.TempDir()), s.name), bytes.Buffer{}
+			if _, err := os.Stat(program); err != nil {
+				apply(t, dir, s.patch)
+				defer apply(t, dir, s.patch, "-R")
+				if err := build(t.Context(), dir, program); err != nil {
+					t.Fatal(err)
+				}
 			}
 			began := time.Now()
 			got, err := execute(t.Context(), options{

@@ -207,6 +207,13 @@ func (b *builder) add(lane int, do string, on int, with string) int {
 	return id
 }
 
+// each adds a step for each of others, of several lanes.
+func (b *builder) each(others []int, do ...string) {
+	for i, on := range others {
+		b.add(i%4, b.pick(do...), on, "")
+	}
+}
+
 func (b *builder) pick(of ...string) string { return of[b.r.IntN(len(of))] }
 
 func one[T any](r *rand.Rand, of []T) T { return of[r.IntN(len(of))] }

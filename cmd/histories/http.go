@@ -18,6 +18,7 @@ type reply struct {
 	body   string
 	json   map[string]any
 	cookie string // that of a session, if one was set
+	others string // "name=value; " of every other
 	err    error
 }
 
@@ -73,6 +74,8 @@ func (w *world) send(ctx context.Context, at int, method, path, session, content
 	for _, c := range got.Cookies() {
 		if c.Name == cookieName {
 			r.cookie = c.Value
+		} else if c.Value != "" {
+			r.others += c.Name + "=" + c.Value + "; "
 		}
 	}
 	return r
@@ -95,7 +98,15 @@ func (w *world) oauth(ctx context.Context, at int, path string, c client, form u
 	return w.send(ctx, at, "POST", path, "", formType, form.Encode(), header...)
 }
 
+// exchange asks for the tokens of a code.
+func (w *world) exchange(ctx context.Context, at int, c client, code string, header ...string) reply {
+	return w.oauth(ctx, at, "/oauth2/token", c, url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {callback}, "code_verifier": {verifier}}, header...)
+}
+
 func (r reply) str(name string) string { s, _ := r.json[name].(string); return s }
+
+// text is a member as JSON.
+func (r reply) text(name string) string { b, _ := json.Marshal(r.json[name]); return string(b) }
 
 // given is a member of a successful answer: a problem has members of the same names.
 func (r reply) given(name string) string {

@@ -14,7 +14,7 @@ import (
 // audited are the actions of which each accepted step writes exactly one row.
 var audited = map[string]string{
 	"signin": "session.create", "confirm": "session.confirm", "password": "password.change", "reset": "password.reset",
-	"resetcode": "user.reset_code", "endall": "user.end_sessions",
+	"resetcode": "user.reset_code", "notme": "session.not_me", "endall": "user.end_sessions",
 }
 
 // mailed are the subjects of the mails that each accepted step sends.
@@ -36,12 +36,14 @@ type debt struct {
 	history *history
 	to      string
 	want    map[string]int // by subject
+	order   [][2]string    // subjects of which the first is due before the last of the second
 }
 
 // owes checks the audit log of a history's person, and notes the mails that they have to get.
 func (w *world) owes(ctx context.Context, h *history, p *person) (wrong []string) {
 	least, most := map[string]int{}, map[string]int{}
 	mails := map[string]int{}
+	var order [][2]string
 	for _, op := range h.operations {
 		if op.Do == "delete" { // the log and the outbox forget a deleted person
 			return nil
@@ -56,6 +58,11 @@ func (w *world) owes(ctx context.Context, h *history, p *person) (wrong []string
 			most[action]++
 			if subject := mailed[op.Do]; subject != "" {
 				mails[subject]++
+				for _, later := range h.operations {
+					if next := mailed[later.Do]; next != "" && next != subject && later.outcome == accepted && later.call > op.answer {
+						order = append(order, [2]string{subject, next})
+					}
+				}
 			}
 		case unknown:
 			most[action]++
@@ -83,7 +90,7 @@ func (w *world) owes(ctx context.Context, h *history, p *person) (wrong []string
 	slices.Sort(wrong)
 	if p.email != "" && len(mails) > 0 {
 		w.debts.mu.Lock()
-		w.debts.all = append(w.debts.all, debt{h, p.email, mails})
+		w.debts.all = append(w.debts.all, debt{h, p.email, mails, order})
 		w.debts.mu.Unlock()
 	}
 	return slices.Compact(wrong)
@@ -99,22 +106,29 @@ func (w *world) settle(ctx context.Context, within time.Duration) (late []lateFa
 	w.debts.all = nil
 	w.debts.mu.Unlock()
 	missing := func(d debt) (why []string) {
-		for subject, n := range d.want {
-			got := 0
-			for _, text := range w.mail.of(d.to) {
+		came := map[string][]int{}
+		for i, text := range w.mail.of(d.to) {
+			for subject := range d.want {
 				if strings.Contains(text, "Subject: "+subject) {
-					got++
+					came[subject] = append(came[subject], i)
 				}
 			}
-			if got < n {
+		}
+		for subject, n := range d.want {
+			if got := len(came[subject]); got < n {
 				why = append(why, fmt.Sprintf("%s got %d of %d mails %q", d.to, got, n, subject))
+			}
+		}
+		for _, pair := range d.order {
+			if first, last := came[pair[0]], came[pair[1]]; len(why) == 0 && first[0] > last[len(last)-1] {
+				why = append(why, fmt.Sprintf("%s got the mail %q after %q", d.to, pair[0], pair[1]))
 			}
 		}
 		return why
 	}
 	defer func() { _ = w.setClocks(0) }()
 	for began, end := time.Now(), time.Now().Add(within); ; time.Sleep(200 * time.Millisecond) {
-		if time.Since(began) > within/4 {
+		if time.Since(began) > within/8 {
 			_ = w.setClocks(int(mailLease / time.Second))
 		}
 		open = slices.DeleteFunc(open, func(d debt) bool { return len(missing(d)) == 0 })

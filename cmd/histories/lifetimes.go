@@ -31,13 +31,10 @@ func beginExpiry(ctx context.Context, w *world, _ *script) (object, error) {
 		r := w.send(ctx, w.any(), "GET", authorizePath(app, "openid offline_access"), p.held, "", "")
 		return r.location().Query().Get("code")
 	}
-	exchange := func(at int, app, code string) reply {
-		return w.oauth(ctx, at, "/oauth2/token", w.clients[app], url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {callback}, "code_verifier": {verifier}})
-	}
 	rotate := func(at int, app, token string) reply {
 		return w.oauth(ctx, at, "/oauth2/token", w.clients[app], url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}})
 	}
-	tokens, graced := exchange(w.any(), "app", code("app")), exchange(w.any(), "grace", code("grace"))
+	tokens, graced := w.exchange(ctx, w.any(), w.clients["app"], code("app")), w.exchange(ctx, w.any(), w.clients["grace"], code("grace"))
 	par, _ := url.Parse(authorizePath("app", "openid"))
 	pushed := w.oauth(ctx, w.any(), "/oauth2/par", w.clients["app"], par.Query()).given("request_uri")
 	invite := w.manage(ctx, w.any(), "POST", "/api/invites", map[string]string{}).given("code")

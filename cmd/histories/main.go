@@ -29,21 +29,25 @@ import (
 var kinds = map[string]*kind{}
 
 func init() { // a literal would refer to itself
+	once := func(name string, often int, own bool, begin beginning) *kind {
+		return &kind{name: name, often: often, generate: generateOnce, begin: beginOnce(own, begin), model: onceModel}
+	}
 	for _, k := range []*kind{
 		{name: "code", often: 15, generate: generateCode, begin: beginAccount("app", false), model: accountModel(false)},
 		{name: "refresh", often: 15, generate: generateRefresh, begin: beginAccount("app", false), model: accountModel(false)},
 		{name: "grace", often: 15, generate: generateRefresh, begin: beginAccount("grace", false), model: accountModel(true)},
-		{name: "account", generate: generateAccount, begin: beginAccount("app", true), model: accountModel(false)},
-		{name: "invite", generate: generateOnce, begin: beginOnce(false, false, beginInvite), model: onceModel},
-		{name: "reset", generate: generateOnce, begin: beginOnce(true, false, beginReset), model: onceModel},
-		{name: "mailed", generate: generateOnce, begin: beginOnce(true, false, beginMailed), model: onceModel},
-		{name: "par", often: 9, generate: generateOnce, begin: beginOnce(false, false, beginPAR), model: onceModel},
-		{name: "assertion", often: 9, generate: generateOnce, begin: beginOnce(false, false, beginAssertion), model: onceModel},
-		{name: "proof", often: 9, generate: generateOnce, begin: beginOnce(false, false, beginProof), model: onceModel},
-		{name: "recovery", generate: generateOnce, begin: beginOnce(true, false, beginRecovery), model: onceModel},
-		{name: "device", often: 9, generate: generateOnce, begin: beginOnce(false, false, beginDevice), model: onceModel},
+		{name: "account", often: 9, generate: generateAccount, begin: beginAccount("app", true), model: accountModel(false)},
+		once("invite", 3, false, beginInvite),
+		once("reset", 3, true, beginReset),
+		once("mailed", 3, true, beginMailed),
+		once("par", 9, false, beginPAR),
+		once("assertion", 9, false, beginAssertion),
+		once("proof", 9, false, beginProof),
+		once("recovery", 3, true, beginRecovery),
+		once("device", 9, false, beginDevice),
 		{name: "consent", often: 9, generate: generateConsent, begin: beginConsent, model: consentModel},
-		{name: "factor", generate: generateFactor, begin: beginFactor, model: factorModel},
+		{name: "factor", often: 3, generate: generateFactor, begin: beginFactor, model: factorModel},
+		{name: "passkey", often: 3, generate: generateFactor, begin: beginFactor, model: factorModel},
 		{name: "expiry", alone: true, generate: generateExpiry, begin: beginExpiry, model: expiryModel},
 		{name: "change", generate: generateChange, begin: beginChange, model: changeModel},
 		{name: "admins", alone: true, generate: generateAdmins, begin: beginAdmins, model: adminsModel},
@@ -75,7 +79,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	f := flag.NewFlagSet("histories", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	var o options
-	f.StringVar(&o.program, "program", "", "program cairn, built with -tags histories; empty: build it")
+	f.StringVar(&o.program, "program", "", "program cairn, built with -tags histories; empty: build it; several with commas take turns")
 	f.StringVar(&o.database, "database", "sqlite", "sqlite, sqlite-two (two services on one file) or postgres; several with commas")
 	names := f.String("kinds", "", "kinds of objects with commas: "+strings.Join(kindNames(), ","))
 	faulty := f.String("faults", strings.Join(faults, ","), "faults in turn")
@@ -112,6 +116,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	var violations int
 	var err error
+	if disk, err := newDisk(true); err != nil {
+		o.faults = slices.DeleteFunc(o.faults, func(f string) bool { return f == "full" })
+		_, _ = fmt.Fprintln(stdout, "NOTICE: no fault full:", err)
+	} else {
+		removeDisk(disk)
+	}
 	if args[0] == "replay" {
 		violations, err = replay(ctx, o, f.Arg(0), stdout)
 	} else {
@@ -193,7 +203,7 @@ const roundLength = 8 * time.Second
 // execute makes histories and checks them.
 func execute(ctx context.Context, o options, stdout io.Writer) (t *tally, err error) {
 	t = &tally{byKind: map[string]int{}}
-	w, err := newWorld(ctx, o.program, o.database)
+	w, err := newWorld(ctx, o.program, o.database, slices.Contains(o.faults, "full"))
 	if err != nil {
 		return t, err
 	}
@@ -228,7 +238,7 @@ func execute(ctx context.Context, o options, stdout io.Writer) (t *tally, err er
 	}
 	for round := 0; time.Since(began) < o.length && ctx.Err() == nil; round++ {
 		fault := o.faults[round%len(o.faults)]
-		if w.postgres == nil && (fault == "database" || fault == "cut") {
+		if w.postgres == nil && slices.Contains([]string{"database", "cut", "failover"}, fault) {
 			fault = ""
 		}
 		deadline := time.Now().Add(min(roundLength, o.length-time.Since(began)))
@@ -353,7 +363,7 @@ func replay(ctx context.Context, o options, file string, stdout io.Writer) (viol
 		return 0, fmt.Errorf("%s: no kind %q", file, s.Kind)
 	}
 	s.Lines = nil
-	w, err := newWorld(ctx, o.program, s.Database)
+	w, err := newWorld(ctx, o.program, s.Database, s.Fault == "full")
 	if err != nil {
 		return 0, err
 	}

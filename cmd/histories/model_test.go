@@ -2,6 +2,7 @@ package main
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -97,6 +98,10 @@ func TestAlarms(t *testing.T) {
 		"no administrator":             {"admins", []op{{"flags", 0, "1", accepted}, {"flags", 0, "2", accepted}, {"suspend", 1, "0", accepted}}},
 		"time step twice":              {"factor", []op{{"signin", -1, "", accepted}, {"signin", -1, "", accepted}}},
 		"session of a removed app":     {"factor", []op{{"signin", -1, "", accepted}, {"remove", -1, "", accepted}, {"me", 0, "", accepted}}},
+		"sign-in after not-me":         {"account", []op{{"signin", -1, "-1", accepted}, {"link", 0, "", accepted}, {"notme", 1, "", accepted}, {"signin", -1, "-1", accepted}}},
+		"API after sign-out":           {"account", []op{{"authorize", -1, "online", accepted}, {"exchange", 0, "", accepted}, {"logout", -1, "", accepted}, {"local", 1, "", accepted}}},
+		"answer of a passkey twice":    {"passkey", []op{{"signin", -1, "", accepted}, {"signin", -1, "next", accepted}, {"signin", -1, "", accepted}}},
+		"sign-in by a removed passkey": {"passkey", []op{{"remove", -1, "", accepted}, {"signin", -1, "", accepted}}},
 		"expired invite":               {"expiry", []op{{"clock", -1, "1296000", accepted}, {"invite", -1, "", accepted}}},
 		"former secret after a while":  {"change", []op{{"rotate", -1, "", accepted}, {"wait", -1, "", accepted}, {"use", -1, "first", accepted}}},
 		"removed client after a while": {"change", []op{{"remove", -1, "", accepted}, {"wait", -1, "", accepted}, {"use", -1, "first", accepted}}},
@@ -121,13 +126,8 @@ func TestAlarms(t *testing.T) {
 func TestScriptsAreMadeAgainFromTheirSeed(t *testing.T) {
 	for _, name := range kindNames() {
 		a, b := newScript(kinds[name], 7, "sqlite", ""), newScript(kinds[name], 7, "sqlite", "")
-		if len(a.Steps) == 0 || len(a.Steps) != len(b.Steps) {
-			t.Fatalf("%s: %d and %d steps", name, len(a.Steps), len(b.Steps))
-		}
-		for i := range a.Steps {
-			if a.Steps[i] != b.Steps[i] {
-				t.Errorf("%s: %+v and %+v", name, a.Steps[i], b.Steps[i])
-			}
+		if len(a.Steps) == 0 || !slices.Equal(a.Steps, b.Steps) {
+			t.Errorf("%s: %+v and %+v", name, a.Steps, b.Steps)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"html"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -95,11 +96,17 @@ func generateOnce(r *rand.Rand) []step {
 	return b.steps
 }
 
+// beginning makes what is good once.
+type beginning func(ctx context.Context, w *world, s *script, p *person, o *once) error
+
 // beginOnce begins with a person who has a session, from the pool or for this history alone.
-func beginOnce(own, mails bool, begin func(ctx context.Context, w *world, s *script, p *person, o *once) error) func(context.Context, *world, *script) (object, error) {
+func beginOnce(own bool, begin beginning) func(context.Context, *world, *script) (object, error) {
 	return func(ctx context.Context, w *world, s *script) (object, error) {
-		o := &once{w: w}
-		p, err := w.newPersonOr(ctx, own, mails)
+		o, lease := &once{w: w}, w.lease
+		if own {
+			lease = func(ctx context.Context) (*person, error) { return w.newPerson(ctx, false) }
+		}
+		p, err := lease(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -111,13 +118,6 @@ func beginOnce(own, mails bool, begin func(ctx context.Context, w *world, s *scr
 		}
 		return o, err
 	}
-}
-
-func (w *world) newPersonOr(ctx context.Context, own, mails bool) (*person, error) {
-	if own {
-		return w.newPerson(ctx, mails)
-	}
-	return w.lease(ctx)
 }
 
 // failed is the error of a request that begins a history.
@@ -226,11 +226,11 @@ func (w *world) proof(method, path, access, nonce string) string {
 
 func beginProof(ctx context.Context, w *world, _ *script, p *person, o *once) error {
 	r := w.send(ctx, w.any(), "GET", authorizePath("app", "openid"), p.held, "", "")
-	form := url.Values{"grant_type": {"authorization_code"}, "code": {r.location().Query().Get("code")}, "redirect_uri": {callback}, "code_verifier": {verifier}}
-	r = w.oauth(ctx, w.any(), "/oauth2/token", w.clients["app"], form, "DPoP", w.proof("POST", "/oauth2/token", "", ""))
+	code := r.location().Query().Get("code")
+	r = w.exchange(ctx, w.any(), w.clients["app"], code, "DPoP", w.proof("POST", "/oauth2/token", "", ""))
 	nonce := r.header.Get("DPoP-Nonce")
 	if r.str("error") == "use_dpop_nonce" {
-		r = w.oauth(ctx, w.any(), "/oauth2/token", w.clients["app"], form, "DPoP", w.proof("POST", "/oauth2/token", "", nonce))
+		r = w.exchange(ctx, w.any(), w.clients["app"], code, "DPoP", w.proof("POST", "/oauth2/token", "", nonce))
 	}
 	access := r.given("access_token")
 	if access == "" {
@@ -296,13 +296,20 @@ var (
 	formHead = regexp.MustCompile(`<form method="post" action="([^"]*)" id="consent"`)
 )
 
+// hiddenOf returns the hidden fields of a page.
+func hiddenOf(page string) url.Values {
+	form := url.Values{}
+	for _, field := range hidden.FindAllStringSubmatch(page, -1) {
+		form.Set(field[1], html.UnescapeString(field[2]))
+	}
+	return form
+}
+
 // decide answers the question of an application, to which the answer to a request led.
 func (w *world) decide(ctx context.Context, at int, session string, r reply, decision string) reply {
 	for range 4 {
-		for _, line := range r.header.Values("Set-Cookie") {
-			if c, err := http.ParseSetCookie(line); err == nil && c.Name != cookieName && c.Value != "" {
-				session += "; " + c.Name + "=" + c.Value
-			}
+		if r.others != "" {
+			session += "; " + strings.TrimSuffix(r.others, "; ")
 		}
 		if r.status != http.StatusSeeOther || !strings.HasPrefix(r.location().Path, "/oauth2/") && r.location().Path != "/device" || r.location().Query().Has("code") {
 			break
@@ -312,10 +319,8 @@ func (w *world) decide(ctx context.Context, at int, session string, r reply, dec
 	if !formHead.MatchString(r.body) {
 		return r
 	}
-	form := url.Values{"decision": {decision}}
-	for _, field := range hidden.FindAllStringSubmatch(r.body, -1) {
-		form.Set(field[1], strings.NewReplacer("&amp;", "&", "&#43;", "+", "&#34;", `"`).Replace(field[2]))
-	}
+	form := hiddenOf(r.body)
+	form.Set("decision", decision)
 	r = w.send(ctx, at, "POST", "/oauth2/consent", session, formType, form.Encode())
 	for range 3 {
 		if r.status != http.StatusSeeOther || r.location().Host != "" && !strings.HasPrefix(r.header.Get("Location"), w.issuer) {

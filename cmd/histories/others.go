@@ -2,102 +2,32 @@ package main
 
 import (
 	"context"
-	"encoding/base64"
+	"crypto/ecdsa"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/descope/virtualwebauthn"
 )
 
-// consent is what a person allows an application that asks.
-type consent struct {
-	w     *world
-	p     *person
-	mu    sync.Mutex
-	codes map[int]made
-	wrong []string
-}
-
-func beginConsent(ctx context.Context, w *world, _ *script) (object, error) {
-	p, err := w.lease(ctx)
+// beginConsent begins with an application that asks, and was allowed nothing.
+func beginConsent(ctx context.Context, w *world, s *script) (object, error) {
+	o, err := beginAccount("asking", false)(ctx, w, s)
 	if err != nil {
 		return nil, err
 	}
-	c := &consent{w: w, p: p, codes: map[int]made{}}
-	r := w.api(ctx, w.any(), "DELETE", "/api/me/apps/asking", p.held, nil) // of a history before
+	r := w.api(ctx, w.any(), "DELETE", "/api/me/apps/asking", o.(*account).p.held, nil) // of a history before
 	if r.status != http.StatusNoContent && r.status != http.StatusNotFound {
-		w.idle <- p
+		o.end(ctx, nil)
 		return nil, failed("remove the application", r)
 	}
-	return c, nil
-}
-
-func (c *consent) do(ctx context.Context, s step) (outcome, string) {
-	w, client := c.w, c.w.clients["asking"]
-	c.mu.Lock()
-	on, has := c.codes[s.On]
-	c.mu.Unlock()
-	if s.On >= 0 && (!has || s.Do == "exchange" && on.code == "" || s.Do == "userinfo" && on.access == "") {
-		return skipped, ""
-	}
-	var r reply
-	got := made{}
-	switch s.Do {
-	case "allow", "ask":
-		var more []string
-		if s.Do == "ask" {
-			more = []string{"prompt", "none"}
-		}
-		r = w.send(ctx, s.At, "GET", authorizePath("asking", "openid "+s.With, more...), c.p.held, "", "")
-		if s.Do == "allow" {
-			r = w.decide(ctx, s.At, c.p.held, r, "allow")
-		}
-		o, note := r.result()
-		got.code = r.location().Query().Get("code")
-		if o == accepted && got.code == "" {
-			return refused, note + " " + r.location().Query().Get("error")
-		}
-		c.keep(s.ID, got)
-		return o, note
-	case "remove":
-		return w.api(ctx, s.At, "DELETE", "/api/me/apps/asking", c.p.held, nil).result()
-	case "exchange":
-		r = w.oauth(ctx, s.At, "/oauth2/token", client, url.Values{"grant_type": {"authorization_code"}, "code": {on.code}, "redirect_uri": {callback}, "code_verifier": {verifier}})
-		got.access = r.given("access_token")
-		for _, scope := range strings.Fields(r.given("scope")) {
-			if scope != "openid" && !slices.Contains(strings.Fields(s.With), scope) {
-				c.mu.Lock()
-				c.wrong = append(c.wrong, fmt.Sprintf("step %d got the scope %s, which was not asked for", s.ID, scope))
-				c.mu.Unlock()
-			}
-		}
-		o, note := r.result()
-		if o == accepted {
-			c.keep(s.ID, got)
-		}
-		return o, note
-	case "userinfo":
-		return w.read(s.At, func(at int) reply {
-			return w.send(ctx, at, "GET", "/oauth2/userinfo", "", "", "", "Authorization", "Bearer "+on.access)
-		})
-	}
-	panic("no step " + s.Do)
-}
-
-func (c *consent) keep(id int, m made) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.codes[id] = m
-}
-
-func (c *consent) end(context.Context, *history) []string {
-	c.w.idle <- c.p
-	return c.wrong
+	return o, nil
 }
 
 type consentState struct {
@@ -106,12 +36,7 @@ type consentState struct {
 }
 
 func consentModel(s *script) model {
-	roots := map[int]int{}
-	for _, st := range s.Steps {
-		if roots[st.ID] = st.ID; st.On >= 0 {
-			roots[st.ID] = roots[st.On]
-		}
-	}
+	roots := rootsOf(s)
 	within := func(scopes, granted string) bool {
 		for _, scope := range strings.Fields(scopes) {
 			if !slices.Contains(strings.Fields(granted), scope) {
@@ -122,7 +47,10 @@ func consentModel(s *script) model {
 	}
 	return model{begin: consentState{granted: "-"}, next: func(state any, s step, o outcome) []any {
 		st, yes := state.(consentState), o == accepted
-		root := bit(roots[s.ID])
+		root := bit(s.ID)
+		if s.On >= 0 {
+			root = bit(roots[s.On])
+		}
 		switch s.Do {
 		case "allow":
 			alone, both := st, st
@@ -209,21 +137,20 @@ func generateConsent(r *rand.Rand) []step {
 		}
 	}
 	b.phase++
-	for i, t := range tokens {
-		b.add(i%4, "userinfo", t, "")
-	}
+	b.each(tokens, "userinfo")
 	return b.steps
 }
 
-// factor is an authenticator app: each of its codes is good once, and a session that it has opened
-// ends when it is removed.
+// factor is an authenticator app or a passkey: each of its proofs is good once, and a session that it
+// has opened ends when it is removed.
 type factor struct {
 	w      *world
 	p      *person
-	secret string
+	method string             // in the amr of the sessions that it opens
+	signIn func(s step) reply // With: which proof
+	remove string             // the path to delete
 	mu     sync.Mutex
 	opened map[int]string
-	asked  map[int]string // cookies of sign-ins that wait for the code
 }
 
 func beginFactor(ctx context.Context, w *world, s *script) (object, error) {
@@ -231,86 +158,135 @@ func beginFactor(ctx context.Context, w *world, s *script) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &factor{w: w, p: p, opened: map[int]string{}, asked: map[int]string{}}
-	if f.secret, _, err = w.addApp(ctx, p); err != nil {
-		return nil, err
+	f := &factor{w: w, p: p, opened: map[int]string{}}
+	if s.Kind == "passkey" {
+		return f, f.addPasskey(ctx)
 	}
-	for _, st := range s.Steps {
-		if st.Do != "signin" {
-			continue
-		}
-		// The password takes its time: the codes would not meet.
-		r := w.api(ctx, st.At, "POST", "/api/auth/login", "", map[string]string{"handle": p.handle, "password": password})
-		if r.str("code") != "second_factor_required" {
-			return nil, failed("password", r)
-		}
-		for _, line := range r.header.Values("Set-Cookie") {
-			name, _, _ := strings.Cut(line, ";")
-			f.asked[st.ID] += name + "; "
-		}
-	}
-	return f, nil
+	return f, f.addApp(ctx, s)
 }
 
-func (f *factor) do(ctx context.Context, s step) (outcome, string) {
+func (f *factor) addApp(ctx context.Context, s *script) error {
 	w := f.w
-	switch s.Do {
-	case "signin": // With: how many steps of 30 seconds ahead
+	secret, _, err := w.addApp(ctx, f.p)
+	f.method, f.remove = "otp", "/api/me/totp"
+	asked := map[int]string{} // cookies of sign-ins that wait for the code: the password takes its time, and the codes would not meet
+	for _, st := range s.Steps {
+		if st.Do != "signin" || err != nil {
+			continue
+		}
+		r := w.api(ctx, st.At, "POST", "/api/auth/login", "", map[string]string{"handle": f.p.handle, "password": password})
+		if asked[st.ID] = r.others; r.str("code") != "second_factor_required" {
+			err = failed("password", r)
+		}
+	}
+	f.signIn = func(s step) reply {
 		at := w.now()
 		if s.With == "next" {
 			at = at.Add(30 * time.Second)
 		}
-		r := w.send(ctx, s.At, "POST", "/api/auth/login", "", jsonType, `{"otp":"`+totp(f.secret, at)+`"}`, "Cookie", strings.TrimSuffix(f.asked[s.ID], "; "))
+		return w.send(ctx, s.At, "POST", "/api/auth/login", "", jsonType, `{"otp":"`+totp(secret, at)+`"}`, "Cookie", asked[s.ID])
+	}
+	return err
+}
+
+func (f *factor) addPasskey(ctx context.Context) error {
+	w, device, key := f.w, virtualwebauthn.NewAuthenticator(), newPasskey()
+	party := virtualwebauthn.RelyingParty{ID: "localhost", Origin: w.issuer}
+	r := w.api(ctx, w.any(), "POST", "/api/me/passkeys/begin", f.p.held, nil)
+	options, err := virtualwebauthn.ParseAttestationOptions(r.text("publicKey"))
+	if err != nil {
+		return failed("begin a passkey", r)
+	}
+	device.Options.UserHandle = []byte(options.UserID)
+	made := virtualwebauthn.CreateAttestationResponse(party, device, key, *options)
+	r = w.api(ctx, w.any(), "POST", "/api/me/passkeys", f.p.held, map[string]any{"state": r.str("state"), "name": "Key", "credential": json.RawMessage(made)})
+	if r.given("id") == "" {
+		return failed("passkey", r)
+	}
+	if r.cookie != "" {
+		f.p.held = r.cookie
+	}
+	f.method, f.remove = "user", "/api/me/passkeys/"+r.given("id")
+	bodies, cookies := map[string]string{}, map[string]string{}
+	for _, with := range []string{"", "next"} {
+		r = w.api(ctx, w.any(), "POST", "/api/auth/passkey/begin", "", map[string]string{"purpose": "sign-in"})
+		options, err := virtualwebauthn.ParseAssertionOptions(r.text("publicKey"))
+		if err != nil || r.others == "" {
+			return failed("begin a sign-in", r)
+		}
+		answer := virtualwebauthn.CreateAssertionResponse(party, device, key, *options)
+		body, _ := json.Marshal(map[string]any{"purpose": "sign-in", "state": r.str("state"), "credential": json.RawMessage(answer)})
+		bodies[with], cookies[with] = string(body), r.others
+	}
+	f.signIn = func(s step) reply {
+		return w.send(ctx, s.At, "POST", "/api/auth/passkey/finish", "", jsonType, bodies[s.With], "Cookie", cookies[s.With])
+	}
+	return nil
+}
+
+// newPasskey returns a key whose coordinates have no leading zeros, which the library leaves out.
+func newPasskey() virtualwebauthn.Credential {
+	for {
+		key := virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)
+		private, _ := x509.ParsePKCS8PrivateKey(key.Key.Data)
+		if point, err := private.(*ecdsa.PrivateKey).PublicKey.Bytes(); err == nil && point[1] != 0 && point[33] != 0 {
+			return key
+		}
+	}
+}
+
+func (f *factor) do(ctx context.Context, s step) (outcome, string) {
+	switch s.Do {
+	case "signin":
+		r := f.signIn(s)
 		o, note := r.result()
 		if o == accepted {
 			f.mu.Lock()
 			f.opened[s.ID] = r.cookie
 			f.mu.Unlock()
-			if !slices.Contains(methodsOf(r.cookie), "otp") { // the app was not asked for any longer
+			if !slices.Contains(claimsOf(r.cookie).AMR, f.method) { // the app was not asked for any longer
 				return accepted, note + " by the password alone"
 			}
 		}
 		return o, note
 	case "remove":
-		return w.api(ctx, s.At, "DELETE", "/api/me/totp", f.p.held, nil).result()
+		return f.w.api(ctx, s.At, "DELETE", f.remove, f.p.held, nil).result()
 	case "me":
 		f.mu.Lock()
 		token := f.opened[s.On]
 		f.mu.Unlock()
-		if token == "" || !slices.Contains(methodsOf(token), "otp") {
+		if token == "" || !slices.Contains(claimsOf(token).AMR, f.method) {
 			return skipped, ""
 		}
-		return w.read(s.At, func(at int) reply { return w.api(ctx, at, "GET", "/api/me", token, nil) })
+		return f.w.read(s.At, func(at int) reply { return f.w.api(ctx, at, "GET", "/api/me", token, nil) })
 	}
 	panic("no step " + s.Do)
-}
-
-// methodsOf are those by which the session of a token was opened.
-func methodsOf(token string) []string {
-	var c struct {
-		AMR []string `json:"amr"`
-	}
-	if parts := strings.Split(token, "."); len(parts) == 3 {
-		b, _ := base64.RawURLEncoding.DecodeString(parts[1])
-		_ = json.Unmarshal(b, &c)
-	}
-	return c.AMR
 }
 
 func (f *factor) end(context.Context, *history) []string { return f.w.registry.take() }
 
 type factorState struct {
-	used    string // "", "now", "next": the latest code that was used
+	used    string // "", "now", "next": the latest code of an app that was used
+	spent   uint64 // proofs of a passkey
 	removed bool
 	live    uint64
 }
 
-// factorModel: a time step is accepted once, and none before it (RFC 6238 section 5.2).
-func factorModel(*script) model {
+// factorModel: a time step is accepted once, and none before it (RFC 6238 section 5.2); the answer to a
+// challenge once (Web Authentication section 13.4.3).
+func factorModel(script *script) model {
 	return model{begin: factorState{}, next: func(state any, s step, o outcome) []any {
 		st, yes := state.(factorState), o == accepted
 		switch s.Do {
 		case "signin":
+			if script.Kind == "passkey" {
+				proof := bit(len(s.With))
+				good := !st.removed && st.spent&proof == 0
+				if yes {
+					st.spent, st.live = st.spent|proof, st.live|bit(s.ID)
+				}
+				return only(good == yes, st)
+			}
 			if st.removed { // by the password alone, or the code is in vain
 				return []any{st}
 			}

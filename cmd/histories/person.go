@@ -7,7 +7,10 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,7 +34,7 @@ func (w *world) newPerson(ctx context.Context, mails bool) (*person, error) {
 		return nil, failed("register", r)
 	}
 	p.held = r.cookie
-	w.registry.note(r.cookie)
+	w.registry.note(r.cookie, r.cookie)
 	if mails {
 		p.email = p.handle + "@example.org"
 		if r := w.manage(ctx, w.any(), "PATCH", "/api/admin/users/"+p.handle, map[string]any{"email": p.email, "email_verified": true}); r.status != http.StatusOK {
@@ -59,7 +62,7 @@ func (w *world) lease(ctx context.Context) (*person, error) {
 		w.idle <- p
 		return nil, failed("sign-in", r)
 	}
-	w.registry.note(r.cookie)
+	w.registry.note(r.cookie, r.cookie)
 	p.held, p.since, p.epoch = r.cookie, time.Now(), w.epoch.Load()
 	return p, nil
 }
@@ -74,28 +77,34 @@ type account struct {
 	mu      sync.Mutex
 	made    map[int]made
 	discard bool // the person is of no use to other histories
-	mails   bool
+	api     bool // the access tokens are JWTs for an API
+	wrong   []string
 }
 
 // made is what a step has made.
-type made struct{ session, code, access, refresh string }
+type made struct {
+	session, code, access, refresh string
+	wrong                          []string
+}
 
 func beginAccount(app string, discard bool) func(context.Context, *world, *script) (object, error) {
 	return func(ctx context.Context, w *world, s *script) (object, error) {
 		var p *person
 		var err error
-		mails := discard && s.Seed%2 == 0
 		if discard {
-			p, err = w.newPerson(ctx, mails)
+			p, err = w.newPerson(ctx, s.Seed%2 == 0)
 		} else {
 			p, err = w.lease(ctx)
 		}
 		if err != nil {
 			return nil, err
 		}
-		return &account{w: w, p: p, s: s, roots: rootsOf(s), app: app, discard: discard, mails: mails, made: map[int]made{-1: {session: p.held}}}, nil
+		return &account{w: w, p: p, s: s, roots: rootsOf(s), app: app, discard: discard, api: forAPI(s), made: map[int]made{-1: {session: p.held}}}, nil
 	}
 }
+
+// forAPI reports whether the applications of a script ask for an API.
+func forAPI(s *script) bool { return s.Kind == "account" && s.Seed%3 == 0 }
 
 // rootsOf returns for each session token the step that made its session, and for each code or
 // token of a client the step that made its grant.
@@ -103,7 +112,7 @@ func rootsOf(s *script) map[int]int {
 	roots := map[int]int{-1: -1}
 	for _, st := range s.Steps {
 		switch st.Do {
-		case "signin", "authorize":
+		case "signin", "authorize", "allow", "ask":
 			roots[st.ID] = st.ID
 		case "confirm", "password", "exchange", "rotate":
 			roots[st.ID] = st.ID
@@ -136,8 +145,24 @@ func (a *account) do(ctx context.Context, s step) (outcome, string) {
 	case "pause": // as long as an application may use its copy of the status list, and a fetch
 		time.Sleep(statusTTL + 1200*time.Millisecond)
 		return accepted, "a pause"
+	case "link":
+		text, err := a.w.mail.wait(ctx, a.p.email, 3*time.Second, notMe.MatchString)
+		if err != nil {
+			return skipped, ""
+		}
+		link, _ := url.QueryUnescape(notMe.FindStringSubmatch(text)[1])
+		a.keep(s.ID, made{code: link})
+		return accepted, "a mail"
 	case "local":
-		_, err := a.w.verifier.Verify(ctx, on.session)
+		var err error
+		if on.access != "" && !a.api {
+			return skipped, ""
+		}
+		if on.access != "" {
+			_, err = a.w.trails.Verify(ctx, on.access)
+		} else {
+			_, err = a.w.verifier.Verify(ctx, on.session)
+		}
 		switch {
 		case errors.Is(err, session.ErrRevoked):
 			return refused, "revoked"
@@ -148,7 +173,7 @@ func (a *account) do(ctx context.Context, s step) (outcome, string) {
 		}
 		return accepted, "by an application"
 	}
-	if (s.Do == "rotate" || s.Do == "revoke") && on.refresh == "" {
+	if (s.Do == "rotate" || s.Do == "revoke") && on.refresh == "" || s.Do == "exchange" && on.code == "" || s.Do == "userinfo" && on.access == "" {
 		return skipped, ""
 	}
 	if s.Do == "end" && a.sid(s.With) == "" {
@@ -157,18 +182,11 @@ func (a *account) do(ctx context.Context, s step) (outcome, string) {
 	got := made{}
 	ask := func(at int) reply { return a.request(ctx, at, s, on, &got) }
 	if reads[s.Do] {
-		r := reply{}
-		for try := range 25 {
-			if r = ask(s.At + try); r.status != 0 && r.status < 500 {
-				return a.read(s, r, on)
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		return skipped, ""
+		return a.read(s, on, ask)
 	}
 	r := ask(s.At)
 	o, note := r.result()
-	if s.Do == "authorize" && o == accepted {
+	if slices.Contains([]string{"authorize", "allow", "ask"}, s.Do) && o == accepted {
 		if got.code = r.location().Query().Get("code"); got.code == "" {
 			o, note = refused, note+" "+r.location().Path+" "+r.location().Query().Get("error")
 		}
@@ -177,19 +195,34 @@ func (a *account) do(ctx context.Context, s step) (outcome, string) {
 		switch s.Do {
 		case "signin", "confirm", "password":
 			if got.session = r.cookie; got.session != "" {
-				a.w.registry.note(got.session)
+				a.w.registry.note(got.session, got.session)
 			}
 		case "exchange", "rotate":
 			got.access, got.refresh = r.given("access_token"), r.given("refresh_token")
+			a.w.registry.note(got.access, fmt.Sprint("a grant of ", a.p.handle, a.roots[s.ID]))
+			for scope := range strings.FieldsSeq(r.given("scope")) {
+				if a.app == "asking" && !slices.Contains(strings.Fields("openid "+s.With), scope) {
+					got.wrong = append(got.wrong, fmt.Sprintf("step %d got the scope %s, which was not asked for", s.ID, scope))
+				}
+			}
 		case "resetcode":
 			got.code = r.given("code")
+		case "notme":
+			got.code = hiddenOf(r.body).Get("code")
 		}
-		a.mu.Lock()
-		a.made[s.ID] = got
-		a.mu.Unlock()
+		a.keep(s.ID, got)
 	}
 	return o, note
 }
+
+func (a *account) keep(id int, m made) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.made[id], a.wrong = m, append(a.wrong, m.wrong...)
+}
+
+// notMe is the link in the mail about a sign-in.
+var notMe = regexp.MustCompile(`/not-me/\?link=([^\s"<>&]+)`)
 
 // sid is that of the session that a step has made.
 func (a *account) sid(id string) string {
@@ -200,10 +233,11 @@ func (a *account) sid(id string) string {
 }
 
 // read is the answer to a question that changes nothing.
-func (a *account) read(s step, r reply, on made) (outcome, string) {
-	o, note := r.result()
+func (a *account) read(s step, on made, ask func(at int) reply) (outcome, string) {
+	var r reply
+	o, note := a.w.read(s.At, ask, &r)
 	switch {
-	case s.Do == "introspect" && r.json["active"] != true:
+	case s.Do == "introspect" && o == accepted && r.json["active"] != true:
 		o, note = refused, note+" not active"
 	case s.Do == "bit" && o == accepted:
 		set, err := bitOf(r.body, claimsOf(on.session).Status.List.Index)
@@ -239,6 +273,8 @@ func (a *account) request(ctx context.Context, at int, s step, on made, got *mad
 		return w.manage(ctx, at, "POST", admin+"/reset-password-code", nil)
 	case "reset":
 		return w.api(ctx, at, "POST", "/api/auth/reset-password", "", map[string]string{"handle": a.p.handle, "code": on.code, "password": passwordOf(strconv.Itoa(s.ID))})
+	case "notme":
+		return w.send(ctx, at, "POST", "/not-me/", "", formType, url.Values{"link": {on.code}}.Encode())
 	case "suspend":
 		return w.manage(ctx, at, "POST", admin+"/suspend", map[string]string{})
 	case "unsuspend":
@@ -255,12 +291,20 @@ func (a *account) request(ctx context.Context, at int, s step, on made, got *mad
 			return reply{}
 		}
 		return w.send(ctx, at, "GET", u.Path, "", "", "")
-	case "removeapp":
+	case "removeapp", "remove": // the model of consent knows no session
 		return w.api(ctx, at, "DELETE", "/api/me/apps/"+a.app, on.session, nil)
+	case "allow":
+		r := w.send(ctx, at, "GET", authorizePath(a.app, "openid "+s.With), on.session, "", "")
+		return w.decide(ctx, at, on.session, r, "allow")
+	case "ask":
+		return w.send(ctx, at, "GET", authorizePath(a.app, "openid "+s.With, "prompt", "none"), on.session, "", "")
 	case "authorize":
 		scope := "openid profile"
 		if s.With == "offline" {
 			scope += " offline_access"
+		}
+		if a.api {
+			scope += " trails.read"
 		}
 		return w.send(ctx, at, "GET", authorizePath(a.app, scope), on.session, "", "")
 	case "exchange":
@@ -290,14 +334,11 @@ func (a *account) request(ctx context.Context, at int, s step, on made, got *mad
 }
 
 func (a *account) end(ctx context.Context, h *history) []string {
+	wrong := append(a.wrong, a.w.registry.take()...)
 	if !a.discard {
-		select {
-		case a.w.idle <- a.p:
-		default:
-		}
-		return a.w.registry.take()
+		a.w.idle <- a.p
+		return wrong
 	}
-	wrong := a.w.registry.take()
 	return append(wrong, a.w.owes(ctx, h, a.p)...)
 }
 
@@ -308,6 +349,7 @@ type accountState struct {
 	spent                    uint64 // codes and refresh tokens
 	made, ended              uint64 // grants
 	suspended, deleted, flag bool
+	disowned                 bool // the password
 	password, reset          int8 // the step that set it; of reset: -2 for none
 }
 
@@ -319,7 +361,7 @@ func accountModel(grace bool) func(s *script) model {
 		for _, st := range s.Steps {
 			by[st.ID] = st
 		}
-		a := accountRules{roots: roots, by: by, grace: grace}
+		a := accountRules{roots: roots, by: by, grace: grace, api: forAPI(s)}
 		return model{begin: accountState{live: bit(-1), password: -1, reset: -2, flag: true}, next: a.next}
 	}
 }
@@ -328,6 +370,7 @@ type accountRules struct {
 	roots map[int]int
 	by    map[int]step
 	grace bool
+	api   bool
 }
 
 // alive reports whether some token of the session counts.
@@ -365,6 +408,29 @@ func (a accountRules) endAccess(st accountState) accountState {
 	return st
 }
 
+// managed is the state after what an administrator does, or the owner of the mailbox.
+func (a accountRules) managed(st accountState, s step) accountState {
+	switch {
+	case s.Do == "resetcode":
+		st.reset = int8(s.ID)
+	case s.Do == "notme": // no password counts, and the page has a code for another
+		st = a.endAccess(st)
+		st.disowned, st.reset = true, int8(s.ID)
+	case s.Do == "unsuspend":
+		st.suspended = false
+	case s.Do == "suspend" && st.suspended: // nothing more ends
+	case s.Do == "flag":
+		if st.flag { // the tokens of an API may have it
+			st = a.endSessions(st, a.api, func(int) bool { return true })
+		}
+		st.flag = false
+	default:
+		st = a.endAccess(st)
+		st.suspended, st.deleted = st.suspended || s.Do != "endall", s.Do == "delete"
+	}
+	return st
+}
+
 func (a accountRules) next(state any, s step, o outcome) []any {
 	st := state.(accountState)
 	yes, is := o == accepted, func(ok bool, after ...accountState) (out []any) {
@@ -384,12 +450,17 @@ func (a accountRules) next(state any, s step, o outcome) []any {
 	case "signin":
 		if after := st; yes {
 			after.live |= bit(s.ID)
-			return is(right && !st.suspended && !st.deleted, after)
+			return is(right && !st.suspended && !st.deleted && !st.disowned, after)
 		}
-		return is(!right || st.suspended || st.deleted, st)
-	case "me", "bit", "local":
+		return is(!right || st.suspended || st.deleted || st.disowned, st)
+	case "local":
+		if by := a.by[s.On].Do; by == "exchange" || by == "rotate" {
+			return is(living() == yes, st)
+		}
 		return is(live == yes, st)
-	case "pause":
+	case "me", "bit":
+		return is(live == yes, st)
+	case "pause", "link":
 		return is(yes, st)
 	case "confirm", "password":
 		if !yes {
@@ -439,50 +510,18 @@ func (a accountRules) next(state any, s step, o outcome) []any {
 		after := a.endSessions(st, true, func(r int) bool { return r != root })
 		after.reset = -2
 		return is(live, after)
-	case "resetcode":
-		after := st
-		if after.reset = int8(s.ID); yes {
-			return is(!st.deleted, after)
-		}
-		return is(st.deleted, st)
 	case "reset":
 		if !yes {
 			return is(int(st.reset) != s.On || st.suspended || st.deleted, st)
 		}
 		after := a.endAccess(st)
-		after.password = int8(s.ID)
+		after.password, after.disowned = int8(s.ID), false
 		return is(int(st.reset) == s.On && !st.deleted, after)
-	case "suspend", "delete":
+	case "resetcode", "notme", "suspend", "unsuspend", "delete", "endall", "flag":
 		if !yes {
 			return is(st.deleted, st)
 		}
-		if st.suspended && s.Do == "suspend" { // nothing more ends
-			return is(!st.deleted, st)
-		}
-		after := a.endAccess(st)
-		after.suspended, after.deleted = true, s.Do == "delete"
-		return is(!st.deleted, after)
-	case "endall":
-		if !yes {
-			return is(st.deleted, st)
-		}
-		return is(!st.deleted, a.endAccess(st))
-	case "flag":
-		if !yes {
-			return is(st.deleted, st)
-		}
-		after := st
-		if st.flag {
-			after = a.endSessions(st, false, func(int) bool { return true })
-		}
-		after.flag = false
-		return is(!st.deleted, after)
-	case "unsuspend":
-		after := st
-		if after.suspended = false; yes {
-			return is(!st.deleted, after)
-		}
-		return is(st.deleted, st)
+		return is(!st.deleted, a.managed(st, s))
 	case "removeapp":
 		if !yes {
 			return is(!live || st.made&^st.ended == 0, st)
@@ -554,16 +593,12 @@ func generateCode(r *rand.Rand) []step {
 		b.add(5, "removeapp", -1, "")
 	}
 	b.phase++
-	for _, t := range tokens {
-		b.add(t%4, b.pick("userinfo", "introspect", "rotate"), t, "")
-	}
+	b.each(tokens, "userinfo", "introspect", "rotate")
 	if r.IntN(2) == 0 {
 		b.phase++
 		b.add(0, "exchange", code, b.pick("", "", "verifier"))
 		b.phase++
-		for _, t := range tokens {
-			b.add(t%4, b.pick("userinfo", "introspect"), t, "")
-		}
+		b.each(tokens, "userinfo", "introspect")
 	}
 	return b.steps
 }
@@ -593,16 +628,12 @@ func generateRefresh(r *rand.Rand) []step {
 		}
 	}
 	b.phase++
-	for i, t := range tokens {
-		b.add(i%4, b.pick("userinfo", "introspect"), t, "")
-	}
+	b.each(tokens, "userinfo", "introspect")
 	if r.IntN(2) == 0 {
 		b.phase++
 		b.add(0, "rotate", one(r, tokens), "")
 		b.phase++
-		for i, t := range tokens {
-			b.add(i%4, b.pick("userinfo", "introspect"), t, "")
-		}
+		b.each(tokens, "userinfo", "introspect")
 	}
 	return b.steps
 }
@@ -613,7 +644,7 @@ func generateAccount(r *rand.Rand) []step {
 	for lane := range 1 + r.IntN(2) {
 		sessions = append(sessions, b.add(lane, "signin", -1, ""))
 	}
-	reset := -2
+	reset, link := -2, -2
 	if r.IntN(3) == 0 {
 		reset = b.add(3, "resetcode", -1, "")
 	}
@@ -629,12 +660,18 @@ func generateAccount(r *rand.Rand) []step {
 			}
 		}
 	}
+	if r.IntN(2) == 0 {
+		link = b.add(4, "link", sessions[1], "")
+	}
 	b.phase++
 	passwords := []string{"-1"}
 	for lane := range 2 + r.IntN(3) {
 		for range 1 + r.IntN(2) {
 			s := one(r, sessions)
-			switch n := r.IntN(22); {
+			switch n := r.IntN(23); {
+			case n == 22 && link >= 0:
+				n := b.add(lane, "notme", link, "")
+				passwords, link = append(passwords, strconv.Itoa(b.add(lane, "reset", n, ""))), -2
 			case n == 0:
 				b.add(lane, "logout", s, "")
 			case n == 1:
@@ -668,25 +705,17 @@ func generateAccount(r *rand.Rand) []step {
 		}
 	}
 	b.phase++
-	for i, s := range sessions {
-		b.add(i%4, b.pick("me", "me", "bit"), s, "")
-	}
-	for i, t := range tokens {
-		b.add(i%4, b.pick("userinfo", "introspect"), t, "")
-	}
+	b.each(sessions, "me", "me", "bit")
+	b.each(tokens, "userinfo", "introspect")
 	if r.IntN(2) == 0 {
 		b.add(5, "signin", -1, one(r, passwords))
 	}
-	for i, c := range unspent {
-		b.add(i%4, "exchange", c, "")
-	}
+	b.each(unspent, "exchange")
 	if r.IntN(5) == 0 {
 		b.phase++
 		b.add(0, "pause", -1, "")
 		b.phase++
-		for i, s := range sessions {
-			b.add(i%4, "local", s, "")
-		}
+		b.each(slices.Concat(sessions, tokens), "local")
 	}
 	return b.steps
 }

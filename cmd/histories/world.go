@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,6 +29,7 @@ const (
 	password  = "rambling over 3 hills"
 	verifier  = "verifier-0123456789-0123456789-0123456789-01"
 	challenge = "2KfT10pRvbEHCad_kfvn6HmTv0fwF8aU0HX0lYc3ywY"
+	trailsAPI = "https://api.example.org"
 	callback  = "http://127.0.0.1:9/callback"
 )
 
@@ -40,23 +40,25 @@ type client struct{ id, secret string }
 
 // world is an installation: processes of the program, their database and those who use it.
 type world struct {
-	dir, program, database string
-	issuer                 string
-	each                   []*instance
-	postgres               *postgres // nil: SQLite
-	mail                   *mailbox
-	http                   *http.Client
-	clients                map[string]client
-	requests               atomic.Int64
-	names                  atomic.Int64
-	idle                   chan *person
-	admin                  admin
-	registry               registry
-	key                    *signingKey  // of the client that signs its assertions
-	moved                  atomic.Int64 // seconds that the clocks were moved
-	epoch                  atomic.Int64 // it changes when the clocks do: everybody signs in again
-	debts                  debts
-	verifier               *session.Verifier // of an application
+	dir, disk, database string
+	programs            []string
+	issuer              string
+	each                []*instance
+	postgres            *postgres // nil: SQLite
+	mail                *mailbox
+	http                *http.Client
+	clients             map[string]client
+	requests            atomic.Int64
+	names               atomic.Int64
+	idle                chan *person
+	admin               admin
+	registry            registry
+	key                 *signingKey  // of the client that signs its assertions
+	moved               atomic.Int64 // seconds that the clocks were moved
+	epoch               atomic.Int64 // it changes when the clocks do: everybody signs in again
+	debts               debts
+	verifier            *session.Verifier            // of an application
+	trails              *session.AccessTokenVerifier // of an API
 }
 
 // instance is a process of the program.
@@ -66,14 +68,15 @@ type instance struct {
 	address string
 	link    *link // to PostgreSQL
 	mu      sync.Mutex
+	starts  int
 	cmd     *exec.Cmd
 	ended   <-chan error
 	log     *os.File
 }
 
 // newWorld makes an installation and starts it.
-func newWorld(ctx context.Context, program, database string) (w *world, err error) {
-	w = &world{program: program, database: database, http: newClient(), clients: map[string]client{}, idle: make(chan *person, 1024)}
+func newWorld(ctx context.Context, program, database string, full bool) (w *world, err error) {
+	w = &world{programs: strings.Split(program, ","), database: database, http: newClient(), clients: map[string]client{}, idle: make(chan *person, 1024)}
 	w.registry.seen = map[string]string{}
 	if w.dir, err = os.MkdirTemp("", "cairn-histories-"); err != nil {
 		return nil, err
@@ -83,10 +86,13 @@ func newWorld(ctx context.Context, program, database string) (w *world, err erro
 			w.close()
 		}
 	}(w)
+	if w.disk, err = newDisk(full); err != nil {
+		return nil, err
+	}
 	count := map[string]int{"sqlite": 1, "sqlite-two": 2, "postgres": 3}[database]
 	switch database {
 	case "postgres":
-		if w.postgres, err = newPostgres(); err != nil {
+		if w.postgres, err = newPostgres(w.disk); err != nil {
 			return nil, err
 		}
 	case "sqlite", "sqlite-two":
@@ -102,7 +108,7 @@ func newWorld(ctx context.Context, program, database string) (w *world, err erro
 			return nil, err
 		}
 		if w.postgres != nil {
-			if i.link, err = newLink(w.postgres.address); err != nil {
+			if i.link, err = newLink(w.postgres); err != nil {
 				return nil, err
 			}
 		}
@@ -114,10 +120,9 @@ func newWorld(ctx context.Context, program, database string) (w *world, err erro
 	_, port, _ := net.SplitHostPort(w.each[0].address)
 	w.issuer = "http://localhost:" + port
 	keys := session.NewRemoteKeySet(w.issuer+"/.well-known/jwks.json", session.RemoteOptions{Now: w.now})
-	w.verifier = &session.Verifier{
-		Issuer: w.issuer, Keys: keys, Now: w.now,
-		Status: session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: w.issuer, Keys: keys, Now: w.now}),
-	}
+	status := session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: w.issuer, Keys: keys, Now: w.now})
+	w.verifier = &session.Verifier{Issuer: w.issuer, Keys: keys, Now: w.now, Status: status}
+	w.trails = &session.AccessTokenVerifier{Issuer: w.issuer, Audience: trailsAPI, Keys: keys, Now: w.now, Status: status}
 	if err := os.WriteFile(filepath.Join(w.dir, "password"), []byte(password), 0o600); err != nil {
 		return nil, err
 	}
@@ -161,8 +166,13 @@ func (w *world) register(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := w.cairn(ctx, "settings", "set", "sign_out_on_flag_loss", "true"); err != nil {
-		return err
+	for _, args := range [][]string{
+		{"settings", "set", "sign_out_on_flag_loss", "true"},
+		{"api", "add", trailsAPI, "--name", "Trails", "--scope", "trails.read=See your trails", "--client", "app"},
+	} {
+		if _, err := w.cairn(ctx, args...); err != nil {
+			return err
+		}
 	}
 	out, err := w.cairn(ctx, "client", "add", "tool", "--id", "tool", "--public", "--device", "-o", "json")
 	if err != nil {
@@ -185,7 +195,7 @@ func clientOf(id, out string) (client, error) {
 
 // environment of a process of the program.
 func (w *world) environment(n int) []string {
-	database := filepath.Join(w.dir, "cairn.db")
+	database := filepath.Join(w.disk, "cairn.db")
 	if w.postgres != nil {
 		database = "postgres://postgres@" + w.each[n].link.address + "/postgres?sslmode=disable&connect_timeout=2"
 	}
@@ -199,7 +209,7 @@ func (w *world) environment(n int) []string {
 
 // cairn runs a command of the program beside the service.
 func (w *world) cairn(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, w.program, args...)
+	cmd := exec.CommandContext(ctx, w.programs[0], args...)
 	cmd.Dir, cmd.Env = w.dir, w.environment(0)
 	if args[0] == "init" { // it writes what the others get from the environment
 		cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, "SERVICE_OIDC_PRIVATE") })
@@ -215,8 +225,9 @@ func (w *world) cairn(ctx context.Context, args ...string) (string, error) {
 func (i *instance) start() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.cmd = exec.Command(i.w.program, "serve", "--listen", i.address)
-	i.cmd.Dir, i.cmd.Env = i.w.dir, i.w.environment(i.n)
+	i.cmd = exec.Command(i.w.programs[i.starts%len(i.w.programs)], "serve", "--listen", i.address)
+	i.cmd.Dir, i.cmd.Env = i.w.dir, append(i.w.environment(i.n), fmt.Sprint("HISTORIES_VERSION=v1.0.", i.starts))
+	i.starts++
 	i.cmd.Stdout, i.cmd.Stderr = i.log, i.log
 	var err error
 	i.ended, err = storetest.Start(i.cmd)
@@ -279,6 +290,7 @@ func (w *world) close() {
 	if w.mail != nil {
 		w.mail.close()
 	}
+	removeDisk(w.disk)
 	_ = os.RemoveAll(w.dir)
 }
 
@@ -365,33 +377,18 @@ func (w *world) retry(ctx context.Context, ask func(at int) reply) (r reply) {
 }
 
 // read asks for what changes nothing until there is an answer. Without one it says nothing.
-func (w *world) read(at int, ask func(at int) reply) (outcome, string) {
+func (w *world) read(at int, ask func(at int) reply, into ...*reply) (outcome, string) {
 	for try := range 25 {
-		if o, note := ask(at + try).result(); o != unknown {
+		r := ask(at + try)
+		if o, note := r.result(); o != unknown {
+			for _, to := range into {
+				*to = r
+			}
 			return o, note
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
 	return skipped, ""
-}
-
-// claims are those of a session or access token that say where its bit is.
-type claims struct {
-	Sid    string `json:"sid"`
-	Status struct {
-		List struct {
-			Index int    `json:"idx"`
-			URI   string `json:"uri"`
-		} `json:"status_list"`
-	} `json:"status"`
-}
-
-func claimsOf(token string) (c claims) {
-	if parts := strings.Split(token, "."); len(parts) == 3 {
-		b, _ := base64.RawURLEncoding.DecodeString(parts[1])
-		_ = json.Unmarshal(b, &c)
-	}
-	return c
 }
 
 // registry knows which token has which index of the status lists.
@@ -401,8 +398,8 @@ type registry struct {
 	faults []string
 }
 
-// note says that a token has an index, which no other may have.
-func (g *registry) note(token string) {
+// note says that a token has an index, which none of another owner may have.
+func (g *registry) note(token, owner string) {
 	c := claimsOf(token)
 	if c.Status.List.URI == "" {
 		return
@@ -410,10 +407,10 @@ func (g *registry) note(token string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	at := fmt.Sprintf("%s#%d", c.Status.List.URI, c.Status.List.Index)
-	if before, has := g.seen[at]; has && before != token {
+	if before, has := g.seen[at]; has && before != owner {
 		g.faults = append(g.faults, "two tokens have the index "+at+" of the status list")
 	}
-	g.seen[at] = token
+	g.seen[at] = owner
 }
 
 func (g *registry) take() []string {
