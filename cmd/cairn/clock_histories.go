@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cairn-id/cairn/account/password"
+	passwords "github.com/cairn-id/cairn/account/password"
 )
 
 // The file that HISTORIES_CLOCK names has the seconds by which the clock is ahead. HISTORIES_VERSION
@@ -16,7 +16,7 @@ import (
 func init() {
 	version = os.Getenv("HISTORIES_VERSION")
 	var err error
-	if hasher, err = password.NewTestHasher(); err != nil {
+	if hasher, err = passwords.NewTestHasher(); err != nil {
 		panic(err)
 	}
 	clock = func() time.Time {

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cairn-id/cairn/account/password"
+	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/libcrypto"
@@ -68,7 +68,7 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 // product's. A build with the tag histories has a clock that tests can move, and a cheaper hasher.
 var (
 	clock  func() time.Time
-	hasher *password.Hasher
+	hasher *passwords.Hasher
 )
 
 // service is what serve opens, in this order.
