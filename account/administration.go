@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -210,9 +211,9 @@ func (a *Administration) Delete(ctx context.Context, by Caller, u User) error {
 	return web.Noted(ctx, "user_deleted", a.store.DeleteUser(ctx, u.Sub, a.Now(), row))
 }
 
-// SetFlags turns the named access flags on or off and returns those that are on. A flag that is no
-// longer in the settings can still be turned off. ErrUnknownFlag, ErrLastAdmin.
-func (a *Administration) SetFlags(ctx context.Context, by Caller, u User, flags map[string]bool) ([]string, error) {
+// SetFlags changes the named access flags and their ends and returns those that are on. A flag that is no
+// longer in the settings can still be turned off. ErrUnknownFlag, ErrLastAdmin, ErrEndPast.
+func (a *Administration) SetFlags(ctx context.Context, by Caller, u User, flags FlagChange) ([]string, error) {
 	if err := a.Allow(by, SetFlags); err != nil {
 		return nil, err
 	}
@@ -220,24 +221,34 @@ func (a *Administration) SetFlags(ctx context.Context, by Caller, u User, flags 
 	if err != nil {
 		return nil, err
 	}
-	var words, changed []string
+	if err := flags.Check(a.Now()); err != nil {
+		return nil, err
+	}
+	var words, changed, ends []string
 	for _, name := range slices.Sorted(maps.Keys(flags)) {
-		word := name + "=off"
-		switch on := flags[name]; {
-		case !slices.Contains(settings.Flags, name) && (on || !u.Has(name)):
+		word, end := name+"=off", ""
+		switch f := flags[name]; {
+		case !slices.Contains(settings.Flags, name) && (f.On || !u.Has(name)):
 			return nil, ErrUnknownFlag
-		case on:
+		case f.On && f.SetEnd && !f.EndsAt.IsZero():
+			word, end = name+"=on", "@"+f.EndsAt.UTC().Format(time.RFC3339)
+		case f.On:
 			word = name + "=on"
 		}
-		if words = append(words, word); flags[name] != u.Has(name) {
+		words = append(words, word+end)
+		if flags[name].On != u.Has(name) {
 			changed = append(changed, word)
 		}
+		if f := flags[name]; f.alters(u, name) && f.On && f.SetEnd && !f.EndsAt.Equal(u.FlagEnds[name]) {
+			ends = append(ends, fmt.Sprintf("%s:%d", name, max(0, f.EndsAt.Unix())))
+		}
 	}
-	row, err := a.begin(ctx, by, SetFlags, u, strings.Join(words, " "), "flags", strings.Join(changed, " "))
+	row, err := a.begin(ctx, by, SetFlags, u, strings.Join(words, " "), "flags", strings.Join(changed, " "),
+		"ends", strings.Join(ends, " "))
 	if err != nil || len(words) == 0 {
 		return u.Flags, err
 	}
-	if len(changed) == 0 {
+	if len(changed)+len(ends) == 0 {
 		row.Mails = nil
 	}
 	row = row.keeping(Keep{Sessions: !settings.SignOutOnFlagLoss})

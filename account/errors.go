@@ -111,7 +111,9 @@ var (
 	ErrInviteLimit = web.NewProblem(403, "invite_limit_reached", "You have no invites left.")
 	ErrInviteUsed  = web.NewProblem(409, "invite_used", "This invite has been used and cannot be removed.")
 	ErrLastAdmin   = web.NewProblem(409, "last_admin",
-		"This is the last active administrator. Make somebody else an administrator first.")
+		"This is the last active administrator without an end. Make somebody else an administrator first.")
+	ErrInvalidEnd = web.NewProblem(400, "invalid_end", "An end is a date, as 2030-12-24: the last day.")
+	ErrEndPast    = web.NewProblem(400, "end_past", "This end is in the past. To end an account now, suspend it.")
 	ErrOwnAccount = web.NewProblem(409, "own_account",
 		"You cannot do this to your own account here. Use the pages of your account.")
 	ErrNotInitialized = web.NewProblem(503, "not_initialized", "This installation is not set up yet.")

@@ -26,7 +26,7 @@ const (
 	MailFactorsReset     = "factors-reset"
 	MailFactorCounter    = "factor-counter"
 	MailRecoveryCodeUsed = "recovery-code-used" // left: the number of unused codes
-	MailFlagsChanged     = "flags-changed"      // flags: "admin=on activity=off"
+	MailFlagsChanged     = "flags-changed"      // flags: "admin=on activity=off"; ends: "activity:1800000000", 0: no end
 	MailResetCodeMade    = "reset-code-made"
 	MailSessionsEnded    = "sessions-ended"
 	MailSuspended        = "suspended" // reason, or empty
@@ -35,6 +35,9 @@ const (
 	MailLastingAccess    = "lasting-access" // name: of the application
 	MailDeleted          = "deleted"
 	MailWideInvite       = "wide-invite" // flags: as in MailFlagsChanged
+	MailEndChanged       = "end-changed" // ends: Unix seconds, 0: never
+	MailEnds             = "ends"        // ends; names: the flags, or empty: the account
+	MailEndsList         = "ends-list"   // ends: a line of handle, Unix seconds and flags for each
 )
 
 // Kinds of mail that were requested.
@@ -182,6 +185,10 @@ var plainNotices = map[string]plainNotice{
 		"An administrator lifted the suspension of your account @{handle} on {time}. You can sign in again.", "", "",
 		"",
 	},
+	MailEndChanged: {
+		"The end of your account was changed", "On {time} an administrator changed when your account @{handle} ends.",
+		askAdmin, "", "",
+	},
 	MailExported: {
 		"Your data was exported", "All data stored for your account @{handle} was downloaded on {time}.", notYou,
 		setANew, "/forgot-password/",
@@ -260,6 +267,24 @@ func (s *Service) composeNotice(ctx context.Context, m Mail, l *templates.Langua
 			add("Given: {flag}", "flag", name)
 		} else {
 			add("Taken away: {flag}", "flag", name)
+		}
+	}
+	for _, end := range strings.Fields(m.Data["ends"]) {
+		flag, at, ofFlag := strings.Cut(end, ":")
+		if !ofFlag {
+			at = end
+		}
+		seconds, _ := strconv.ParseInt(at, 10, 64)
+		texts := []any{"flag", flag, "time", m.clock(l, time.Unix(seconds, 0))}
+		switch {
+		case ofFlag && seconds > 0:
+			add("{flag} ends on {time}.", texts...)
+		case ofFlag:
+			add("{flag} has no end.", texts...)
+		case seconds > 0:
+			add("It ends on {time}.", texts...)
+		default:
+			add("It has no end.")
 		}
 	}
 	if left, err := strconv.Atoi(m.Data["left"]); err == nil {

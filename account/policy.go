@@ -189,6 +189,10 @@ var (
 	Unsuspend = Act{Action: "user.unsuspend", Proof: ProofFresh, Told: MailUnsuspended, Routes: []string{
 		"POST /api/admin/users/{handle}/unsuspend", "POST /admin/users/{handle}/unsuspend",
 	}}
+	SetEnd = Act{Action: "user.end", Proof: ProofFresh, Told: MailEndChanged}
+	// EndAccount and EndFlags happen by themselves: see EndStore.
+	EndAccount = Act{Action: "user.ended", Proof: ProofOperator, Ends: endsAccess}
+	EndFlags   = Act{Action: "user.flags_ended", Proof: ProofOperator, Ends: SetFlags.Ends}
 	UnlockUser = Act{Action: "user.unlock", Proof: ProofFresh, Routes: []string{
 		"POST /api/admin/users/{handle}/unlock", "POST /admin/users/{handle}/unlock",
 	}}
@@ -252,7 +256,7 @@ var Acts = []Act{
 	UndoEmailChange, ChangePassword, RemovePassword, ForgetPassword, ResetPassword, LimitResets, AddFactor, RemoveFactor,
 	RenamePasskey, NoticeCounter, RenewRecoveryCodes, UseRecoveryCode, RefuseFactor, ExportAccount,
 	DeleteAccount, AllowApp, GiveLastingAccess, RemoveApp, CreateInvite, CreateWideInvite, MailInviteLink, DeleteInvite, AddUser, AmendUser, SetFlags,
-	Suspend, Unsuspend, UnlockUser, IssueResetCode, ResetFactors, EndUserSession, EndUserSessions, DeleteUser, RevokeInvite,
+	Suspend, Unsuspend, SetEnd, EndAccount, EndFlags, UnlockUser, IssueResetCode, ResetFactors, EndUserSession, EndUserSessions, DeleteUser, RevokeInvite,
 	RevokeBranch, UpdateSettings, CloseNextSteps, SetLogo, ImportUsers, ExportAudit, SealKeys, RetireSecret,
 	Restore, AllowClients, DisallowClients, RegisterClient, UpdateClient, RenewClient, RemoveClient, RegisterAPI,
 	UpdateAPI, RenewAPI, RemoveAPI, GiveUpMail,

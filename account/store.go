@@ -78,9 +78,10 @@ type UserStore interface {
 	RemovePassword(ctx context.Context, sub, old string, rpIDs []string, now time.Time, a Audit) error
 	// Suspend suspends the user, ends all sessions, revokes all grants and voids reset codes.
 	// Repeating it changes nothing and is no error. ErrUserNotFound; ErrLastAdmin if no other
-	// administrator would remain who is not suspended.
+	// administrator would remain who is not suspended, and has no end.
 	Suspend(ctx context.Context, sub, reason string, now time.Time, a Audit) error
-	// Unsuspend lifts a suspension. What the suspension ended does not come back. ErrUserNotFound.
+	// Unsuspend lifts a suspension, and removes an end of the account that has passed. What the
+	// suspension ended does not come back. ErrUserNotFound.
 	Unsuspend(ctx context.Context, sub string, now time.Time, a Audit) error
 	// LockUser stores User.LockedUntil while User.Unlocks is the given one. It is no error if there is
 	// no such user.
@@ -92,9 +93,11 @@ type UserStore interface {
 	// Audit rows keep the handle and lose the addresses of what the user did.
 	// ErrUserNotFound, ErrLastAdmin.
 	DeleteUser(ctx context.Context, sub string, now time.Time, a Audit) error
-	// SetFlags turns the named flags on or off and returns those that are on, sorted. If the user
-	// loses one, a.Ends applies. With FlagAdmin, the open invites end that only administrators may make. ErrUserNotFound, ErrLastAdmin.
-	SetFlags(ctx context.Context, sub string, flags map[string]bool, now time.Time, a Audit) ([]string, error)
+	// SetFlags changes the named flags and their ends, and returns those that are on, sorted. If the
+	// user loses one, a.Ends applies. With FlagAdmin, the open invites end that only administrators may
+	// make. ErrUserNotFound; ErrLastAdmin as for Suspend, also if FlagAdmin gets an end.
+	SetFlags(ctx context.Context, sub string, change FlagChange, now time.Time, a Audit) ([]string, error)
+	EndStore
 	// Preferences returns a user's preferences, never nil.
 	Preferences(ctx context.Context, sub string) (map[string]string, error)
 	// MergePreferences sets the values that are not nil and deletes the others.
@@ -102,11 +105,36 @@ type UserStore interface {
 	MergePreferences(ctx context.Context, sub string, change map[string]*string, max int) (map[string]string, error)
 }
 
+// EndStore keeps when accounts and flags end by themselves. Every user that is read is as the ends
+// have it by the clock of the store: see User.EndsAt.
+type EndStore interface {
+	// SetEnd sets when the account ends; zero: never. An account that has ended is no longer
+	// suspended then. ErrUserNotFound, ErrLastAdmin as for Suspend.
+	SetEnd(ctx context.Context, sub string, ends, now time.Time, a Audit) error
+	// EndDue ends what is due: EndAccount and EndFlags, with an audit row each. It returns when
+	// something ends next, zero: nothing does.
+	EndDue(ctx context.Context) (next time.Time, err error)
+	// ComingEnds lists what ends after from, and at until at the latest, in that order. Nothing of
+	// users who are suspended.
+	ComingEnds(ctx context.Context, from, until time.Time, limit int) ([]ComingEnd, error)
+	// EndsToTell lists those of ComingEnds of which the users were not told by the last of
+	// EndNotices, with Days.
+	EndsToTell(ctx context.Context, limit int) ([]ComingEnd, error)
+	// EndTold notes that the user was told of an end, with the mails. If that was done, or the end
+	// was changed, nothing happens.
+	EndTold(ctx context.Context, e ComingEnd, mails []Mail) error
+	// EndsListed returns until when administrators know of the ends that come, and ListEnds sets it,
+	// with the mails, unless it is no longer before.
+	EndsListed(ctx context.Context) (until time.Time, err error)
+	ListEnds(ctx context.Context, before, until time.Time, mails []Mail) error
+}
+
 // UserQuery selects the users that pass all filters.
 type UserQuery struct {
 	Query          string // empty: all
 	Flag           string // users who have it; empty: all
 	Suspended      bool
+	EndingBy       time.Time // users who have an end from now to then, of the account or a flag; zero: all
 	NeverSignedIn  bool
 	NoSecondFactor bool
 	Sort           string // SortHandle if empty

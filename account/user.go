@@ -32,10 +32,14 @@ type User struct {
 	Flags         []string // those that are on, sorted
 	SuspendedAt   time.Time
 	SuspendReason string
-	CreatedAt     time.Time
-	UpdatedAt     time.Time
-	LastLoginAt   time.Time
-	InvitedBy     string // handle of the member whose invite it was, or empty
+	// EndsAt is when the account ends by itself; zero: never. From then on it is suspended, since
+	// EndsAt. FlagEnds is the same for Flags that have an end: from then on they are not among Flags.
+	EndsAt      time.Time
+	FlagEnds    map[string]time.Time
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+	LastLoginAt time.Time
+	InvitedBy   string // handle of the member whose invite it was, or empty
 	// SecondFactor is set if the user has a passkey or an authenticator app: then a password alone
 	// opens no session.
 	SecondFactor bool
@@ -64,8 +68,11 @@ const NoPassword = "!"
 // Passwordless reports whether the user signs in with passkeys alone.
 func (u User) Passwordless() bool { return u.PasswordHash == NoPassword }
 
-// Suspended reports whether an administrator has suspended the user.
+// Suspended reports whether an administrator has suspended the user, or the account has ended.
 func (u User) Suspended() bool { return !u.SuspendedAt.IsZero() }
+
+// Ended reports whether the account has ended by itself.
+func (u User) Ended() bool { return u.Suspended() && u.SuspendedAt.Equal(u.EndsAt) }
 
 // Locked returns LockedUntil, or the zero Time if it has passed.
 func (u User) Locked(now time.Time) time.Time {

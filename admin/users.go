@@ -304,7 +304,7 @@ func (s *Service) putFlags(w http.ResponseWriter, r *http.Request, u account.Use
 		flags[name] = *on
 	}
 	var err error
-	if u.Flags, err = s.users.SetFlags(r.Context(), s.accounts.Caller(r), u, flags); err != nil {
+	if u.Flags, err = s.users.SetFlags(r.Context(), s.accounts.Caller(r), u, account.SwitchFlags(flags)); err != nil {
 		return err
 	}
 	settings, err := s.users.Settings(r.Context())

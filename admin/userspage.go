@@ -328,7 +328,7 @@ func (s *Service) flagsForm(_ http.ResponseWriter, r *http.Request, u account.Us
 			change[name] = on
 		}
 	}
-	_, err := s.users.SetFlags(r.Context(), s.accounts.Caller(r), u, change)
+	_, err := s.users.SetFlags(r.Context(), s.accounts.Caller(r), u, account.SwitchFlags(change))
 	return noticeOn(u, "flags-saved"), err
 }
 

@@ -14,7 +14,7 @@ import (
 const (
 	// bulkTimeout bounds a transaction of AddUsers: a million users.
 	bulkTimeout = 10 * time.Minute
-	// bulkRows is how many rows one statement adds or looks up. A user has 18 columns, and a
+	// bulkRows is how many rows one statement adds or looks up. A user has 28 columns, and a
 	// statement of SQLite at most 32,766 values.
 	bulkRows = 500
 )
@@ -87,9 +87,7 @@ func addUsers(tx *transaction, users []account.User, a account.Audit) error {
 	var audit []auditRow
 	for _, u := range users {
 		rows = append(rows, newUserRow(u))
-		for _, f := range u.Flags {
-			flags = append(flags, flagRow{u.Sub, f})
-		}
+		flags = append(flags, flagRows(u)...)
 		audit = append(audit, auditRow{
 			toUnix(a.At), sanitize(a.Actor), account.AddUser.Action, u.Handle, "imported",
 			sanitize(a.Address), sanitize(a.RequestID),

@@ -22,7 +22,7 @@ func (s *Store) UserByEmail(ctx context.Context, email string) (account.User, er
 	if err != nil {
 		return account.User{}, fail("user by email", err)
 	}
-	return rows[0].user(), nil
+	return rows[0].userAt(s.now()), nil
 }
 
 // lockEmails makes every other operation that verifies an address wait for the end of the

@@ -21,7 +21,8 @@ import (
 const grantColumns = `, g.id, g.client_id, g.sid, g.resources, g.status_list, g.status_index, g.acr, g.amr, g.claims,
 	g.auth_time, g.created_at, g.revoked_at, ` + claimColumns
 
-func (c *columns) grant() *provider.Grant {
+// grant takes them, with the user as of a time.
+func (c *columns) grant(now int64) *provider.Grant {
 	g := &provider.Grant{Scopes: strings.Fields(c.text()), ID: c.text(), ClientID: c.text(), SessionID: c.text()}
 	if named := c.text(); named != "" { // else nil, as when the grant was created
 		g.Resources = strings.Fields(named)
@@ -32,7 +33,7 @@ func (c *columns) grant() *provider.Grant {
 	}
 	g.Claims, g.AuthTime, g.CreatedAt, g.Revoked = c.text(), c.time(), c.time(), c.number() != 0
 	u := &account.User{}
-	deleted := c.claims(u)
+	deleted := c.claims(u, now)
 	if g.Sub = u.Sub; !deleted {
 		g.User = u
 	}
@@ -190,7 +191,7 @@ func (s *Store) GrantOfCode(ctx context.Context, signature string) (*provider.Gr
 	if err != nil {
 		return nil, fail("find code", err)
 	}
-	g := c.grant()
+	g := c.grant(s.now())
 	g.CodeSignature, g.CodeExpires, g.CodeUsed = signature, c.time(), c.number() != 0
 	g.RedirectURI, g.CodeChallenge, g.Nonce = c.text(), c.text(), string(c.bytes())
 	g.DPoPJKT = c.text()
@@ -407,7 +408,7 @@ func (s *Store) Token(ctx context.Context, signature string) (*provider.Token, e
 	case err == nil:
 		t.Refresh = c.text() == kindRefresh
 		t.Issued, t.Expires, t.Rotated, t.JKT = c.time(), c.time(), c.time(), c.text()
-		t.Audience, t.Grant = audienceOf(c.text()), c.grant()
+		t.Audience, t.Grant = audienceOf(c.text()), c.grant(s.now())
 	case errors.Is(err, provider.ErrNotFound):
 		if c, err = s.readRow(ctx, readClientToken, signature, provider.ErrNotFound); err == nil {
 			t.Issued, t.Expires, t.JKT, t.Audience = c.time(), c.time(), c.text(), audienceOf(c.text())

@@ -35,10 +35,10 @@ const selectInvite = `SELECT i.code, i.sealed_code, coalesce(i.created_by, '') A
 	FROM invites i LEFT JOIN users c ON c.sub = i.created_by `
 
 // inviteCounts is the condition that an invite's creator may still vouch for it. An invite of the
-// operator has no creator.
+// operator has no creator. The time is given twice.
 const inviteCounts = `(created_by IS NULL OR EXISTS
-	(SELECT 1 FROM users v WHERE v.sub = created_by AND v.deleted_at = 0 AND v.suspended_at = 0
-		AND (NOT by_admin OR EXISTS (SELECT 1 FROM user_flags a WHERE a.sub = v.sub AND a.flag = 'admin'))))`
+	(SELECT 1 FROM users v WHERE v.sub = created_by AND ` + userActive + `
+		AND (NOT by_admin OR EXISTS (SELECT 1 FROM user_flags f WHERE f.sub = v.sub AND f.flag = 'admin' AND ` + flagInForce + `))))`
 
 // closeInvites ends the open invites that meet a condition, and returns how many. Those that somebody
 // has used stay, closed: they count, and say who came.
@@ -325,7 +325,7 @@ func (s *Store) Branches(
 	}
 	return each(users, func(u storedUser) account.Branch {
 		c := counts[u.Row.Sub]
-		return account.Branch{User: u.user(), Invited: c.Invited, Active: c.Active, Open: c.Open, By: by[u.Row.Sub]}
+		return account.Branch{User: u.userAt(s.now()), Invited: c.Invited, Active: c.Active, Open: c.Open, By: by[u.Row.Sub]}
 	}), fail(doing, err)
 }
 
@@ -338,7 +338,7 @@ func (s *Store) Invite(ctx context.Context, code string) (account.Invite, error)
 	if err != nil {
 		return account.Invite{}, fail("find invite", err)
 	}
-	found, err := s.findInvites(ctx, "find invite", "WHERE i.code IN ? AND "+inviteCounts, keys)
+	found, err := s.findInvites(ctx, "find invite", "WHERE i.code IN ? AND "+inviteCounts, keys, s.now(), s.now())
 	if err == nil && len(found) == 0 {
 		err = account.ErrInviteNotFound
 	}
@@ -427,7 +427,7 @@ func (s *Store) Register(
 		spend := tx.Exec(`UPDATE invites SET used = used + 1, used_by = coalesce(used_by, ?),
 			used_at = CASE WHEN used + 1 >= uses THEN CAST(? AS BIGINT) ELSE 0 END
 			WHERE code IN ? AND used_at = 0 AND expires_at > ? AND `+
-			inviteCounts, u.Sub, toUnix(now), keys, toUnix(now))
+			inviteCounts, u.Sub, toUnix(now), keys, toUnix(now), s.now(), s.now())
 		if err := expect(spend, account.ErrInvalidInvite); err != nil {
 			return err
 		}

@@ -69,7 +69,7 @@ func (s *Store) Passkey(ctx context.Context, id []byte) (account.Passkey, accoun
 	if err := expect(found, account.ErrPasskeyNotFound); err != nil {
 		return account.Passkey{}, account.User{}, fail("find passkey", err)
 	}
-	return row.Passkey.passkey(), row.User.user(), nil
+	return row.Passkey.passkey(), row.User.userAt(s.now()), nil
 }
 
 // AddPasskey implements account.Store.

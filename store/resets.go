@@ -108,7 +108,7 @@ func (s *Store) ResetPassword(
 // verifyEmailByCode marks the address to which a code was mailed as verified: after a change of
 // address the code would be gone. If another account has verified it since, that one keeps it.
 func verifyEmailByCode(tx *transaction, sub string) error {
-	u, err := userBy(tx.DB, "sub", sub)
+	u, err := userBy(tx.DB, "sub", sub, tx.hot.s.now())
 	if err != nil || u.Email == "" || u.EmailVerified {
 		return err
 	}

@@ -92,8 +92,9 @@ func signedIn(tx *transaction, n *account.Session, verifiedHash string) error {
 	for range 2 {
 		mark := tx.Exec(`UPDATE users SET last_login_at = ?
 			WHERE sub = ? AND password_hash = ? AND suspended_at = 0 AND deleted_at = 0
+			AND (ends_at = 0 OR ends_at > ?)
 			AND (second_factor = (CAST(? AS INTEGER) = 1) OR CAST(? AS INTEGER) = 1)`+disowned,
-			toUnix(n.AuthTime), sub, sanitize(verifiedHash), multi, alone)
+			toUnix(n.AuthTime), sub, sanitize(verifiedHash), tx.hot.s.now(), multi, alone)
 		if mark.Error == nil && mark.RowsAffected == 1 && n.Passkey != nil {
 			var there []int
 			found := tx.Raw("SELECT 1 FROM passkeys WHERE id = ? AND sub = ?", n.Passkey, n.Sub).Find(&there)
@@ -219,7 +220,7 @@ func (s *Store) identity(ctx context.Context, q query, key driver.Value) (accoun
 		AMR: c.text(), ConfirmedAt: c.number(), Passkey: c.bytes(),
 	}
 	var u account.User
-	c.claims(&u)
+	c.claims(&u, s.now())
 	c.account(&u)
 	return n.session(), u, fail("find session", c.err)
 }

@@ -103,11 +103,19 @@ func (o userOrder) place(r foundUser) string {
 // filtersOf returns the conditions of a query on a row u of users.
 func (s *Store) filtersOf(q account.UserQuery, terms []string) (holds string, args []any) {
 	holds = "u.deleted_at = 0"
+	now := s.now()
 	if q.Flag != "" {
-		holds, args = holds+" AND u.sub IN (SELECT sub FROM user_flags WHERE flag = ?)", append(args, sanitize(q.Flag))
+		holds, args = holds+" AND u.sub IN (SELECT f.sub FROM user_flags f WHERE f.flag = ? AND "+flagInForce+")",
+			append(args, sanitize(q.Flag), now)
 	}
 	if q.Suspended {
-		holds += " AND u.suspended_at > 0"
+		holds, args = holds+" AND (u.suspended_at > 0 OR u.ends_at > 0 AND u.ends_at <= ?)", append(args, now)
+	}
+	if !q.EndingBy.IsZero() {
+		holds += ` AND u.suspended_at = 0 AND u.sub IN (SELECT sub FROM users
+			WHERE ends_at > ? AND ends_at <= ? AND ends_at > 0 AND suspended_at = 0
+			UNION ALL SELECT sub FROM user_flags WHERE ends_at > ? AND ends_at <= ? AND ends_at > 0)`
+		args = append(args, now, toUnix(q.EndingBy), now, toUnix(q.EndingBy))
 	}
 	if q.NeverSignedIn {
 		holds += " AND u.last_login_at = 0"
@@ -200,7 +208,7 @@ func (s *Store) Users(ctx context.Context, q account.UserQuery) ([]account.User,
 	err = s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE u.deleted_at = 0 AND u.handle IN ?",
 		slices.Collect(maps.Keys(at))).Find(&rows).Error
 	slices.SortFunc(rows, func(a, b storedUser) int { return at[a.Row.Handle] - at[b.Row.Handle] })
-	return each(rows, storedUser.user), next, fail(doing, err)
+	return each(rows, func(u storedUser) account.User { return u.userAt(s.now()) }), next, fail(doing, err)
 }
 
 // CountUsers implements account.Store.

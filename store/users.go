@@ -47,6 +47,9 @@ type userRow struct {
 	LockedUntil        int64
 	ResetAddress       string
 	ResetAt            int64
+
+	EndsAt  int64
+	EndTold int
 }
 
 // storedUser holds what userColumns selects.
@@ -60,7 +63,9 @@ type storedUser struct {
 const (
 	userInviter = `coalesce((SELECT i.handle FROM users i
 		WHERE i.sub = u.invited_by AND i.deleted_at = 0), '') AS inviter`
-	userFlags = "coalesce((SELECT string_agg(f.flag, ' ') FROM user_flags f WHERE f.sub = u.sub), '') AS flags"
+	// userFlags is for flagsAt.
+	userFlags = `coalesce((SELECT string_agg(CASE WHEN f.ends_at > 0 THEN f.flag || ':' || f.ends_at ELSE f.flag END, ' ')
+		FROM user_flags f WHERE f.sub = u.sub), '') AS flags`
 )
 
 // userColumns selects a whole user of the table u in one row.
@@ -69,9 +74,10 @@ var userColumns = columnsOf[userRow]("u") + ", " + userInviter + ", " + userFlag
 // claimColumns selects from the table u what claims are made of, and whether the user is suspended
 // or deleted. For readRow.
 const claimColumns = `u.sub, u.handle, u.display_name, u.email, u.email_verified, u.profile, u.second_factor,
-	u.suspended_at, u.updated_at, u.deleted_at, ` + userFlags
+	u.suspended_at, u.ends_at, u.updated_at, u.deleted_at, ` + userFlags
 
-func (c *columns) claims(u *account.User) (deleted bool) {
+// claims takes them, as they are at a time.
+func (c *columns) claims(u *account.User, now int64) (deleted bool) {
 	u.Sub, u.Handle, u.DisplayName, u.Email, u.EmailVerified = c.text(), c.text(), c.text(), c.text(), c.flag()
 	// Empty in rows from before there were profiles.
 	if profile := c.text(); profile != "" && profile != "{}" {
@@ -80,9 +86,10 @@ func (c *columns) claims(u *account.User) (deleted bool) {
 		}
 	}
 	u.SecondFactor = c.flag()
-	u.SuspendedAt, u.UpdatedAt, deleted = c.time(), c.time(), c.number() != 0
-	u.Flags = strings.Fields(c.text())
-	slices.Sort(u.Flags)
+	suspended, ends := c.number(), c.number()
+	u.SuspendedAt, u.EndsAt = suspendedAt(suspended, ends, now), fromUnix(ends)
+	u.UpdatedAt, deleted = c.time(), c.number() != 0
+	u.Flags, u.FlagEnds = flagsAt(c.text(), now)
 	return deleted
 }
 
@@ -96,12 +103,14 @@ func (c *columns) account(u *account.User) {
 	u.Unlocks, u.LockedUntil, u.InvitedBy = c.number(), c.time(), c.text()
 }
 
-func (u storedUser) user() account.User {
-	r, flags := u.Row, strings.Fields(u.Flags)
-	slices.Sort(flags)
+// userAt returns the user as of a time.
+func (u storedUser) userAt(now int64) account.User {
+	r := u.Row
+	flags, flagEnds := flagsAt(u.Flags, now)
 	return account.User{
 		Sub: r.Sub, Handle: r.Handle, DisplayName: r.DisplayName, Email: r.Email, EmailVerified: r.EmailVerified,
-		Profile: r.Profile, PasswordHash: r.PasswordHash, Flags: flags, SuspendedAt: fromUnix(r.SuspendedAt),
+		Profile: r.Profile, PasswordHash: r.PasswordHash, Flags: flags, FlagEnds: flagEnds,
+		EndsAt: fromUnix(r.EndsAt), SuspendedAt: suspendedAt(r.SuspendedAt, r.EndsAt, now),
 		SuspendReason: r.SuspendReason, CreatedAt: fromUnix(r.CreatedAt), UpdatedAt: fromUnix(r.UpdatedAt),
 		LastLoginAt: fromUnix(r.LastLoginAt), InvitedBy: u.Inviter, SecondFactor: r.SecondFactor,
 		EmailAskedAt: fromUnix(r.EmailAskedAt), DevicesVoidedAt: fromUnix(r.DevicesVoidedAt),
@@ -110,8 +119,8 @@ func (u storedUser) user() account.User {
 	}
 }
 
-// userBy finds the user with a value in a column. ErrUserNotFound.
-func userBy(db *gorm.DB, column, key string) (account.User, error) {
+// userBy finds the user with a value in a column, as of a time. ErrUserNotFound.
+func userBy(db *gorm.DB, column, key string, now int64) (account.User, error) {
 	if invalidKey(key) {
 		return account.User{}, account.ErrUserNotFound
 	}
@@ -121,18 +130,18 @@ func userBy(db *gorm.DB, column, key string) (account.User, error) {
 	if err != nil {
 		return account.User{}, err
 	}
-	return row.user(), nil
+	return row.userAt(now), nil
 }
 
 // UserByHandle implements account.Store.
 func (s *Store) UserByHandle(ctx context.Context, handle string) (account.User, error) {
-	u, err := userBy(s.conn(ctx), "handle", handle)
+	u, err := userBy(s.conn(ctx), "handle", handle, s.now())
 	return u, fail("user by handle", err)
 }
 
 // UserBySub implements account.Store.
 func (s *Store) UserBySub(ctx context.Context, sub string) (account.User, error) {
-	u, err := userBy(s.conn(ctx), "sub", sub)
+	u, err := userBy(s.conn(ctx), "sub", sub, s.now())
 	return u, fail("user by sub", err)
 }
 
@@ -143,6 +152,7 @@ func newUserRow(u account.User) userRow {
 		Profile: u.Profile, PasswordHash: u.PasswordHash, Search: unindexed, SuspendedAt: toUnix(u.SuspendedAt),
 		SuspendReason: u.SuspendReason, CreatedAt: toUnix(u.CreatedAt), UpdatedAt: toUnix(u.UpdatedAt),
 		LastLoginAt: toUnix(u.LastLoginAt), EmailAskedAt: toUnix(u.EmailAskedAt), SecondFactor: u.SecondFactor,
+		EndsAt: toUnix(u.EndsAt), EndTold: account.EndTold(u.EndsAt, u.CreatedAt),
 	}
 }
 
@@ -171,7 +181,7 @@ func insertUser(tx *transaction, u account.User, inviter string, limit int) erro
 	if err := expect(tx.Table("users").Clauses(once).Create(&row), account.ErrHandleTaken); err != nil {
 		return err
 	}
-	return addFlags(tx, u.Sub, u.Flags)
+	return addFlags(tx, flagRows(u))
 }
 
 // CreateUser implements account.Store.
@@ -214,7 +224,7 @@ func lockedUser(tx *transaction, sub string) (account.User, error) {
 	if err := lockUser(tx, sub); err != nil {
 		return account.User{}, err
 	}
-	return userBy(tx.DB, "sub", sub)
+	return userBy(tx.DB, "sub", sub, tx.hot.s.now())
 }
 
 // ChangeUser implements account.Store.
@@ -319,8 +329,8 @@ func (s *Store) UserPicture(ctx context.Context, hash string) ([]byte, error) {
 	if invalidKey(hash) {
 		return nil, nil
 	}
-	err := s.conn(ctx).Raw(`SELECT p.image FROM user_pictures p JOIN users u ON u.sub = p.sub
-		WHERE p.hash = ? AND u.suspended_at = 0 AND u.deleted_at = 0 LIMIT 1`, hash).Find(&row).Error
+	err := s.conn(ctx).Raw(`SELECT p.image FROM user_pictures p JOIN users v ON v.sub = p.sub
+		WHERE p.hash = ? AND `+userActive+" LIMIT 1", hash, s.now()).Find(&row).Error
 	return row.Image, fail("read picture", err)
 }
 
@@ -439,7 +449,13 @@ func (s *Store) changeAccess(
 		if err := tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'administrators'").Error; err != nil {
 			return err
 		}
-		u, err := lockedUser(tx, sub)
+		if err := lockUser(tx, sub); err != nil {
+			return err
+		}
+		if err := endDueOf(tx, sub); err != nil { // else a later end would undo this one
+			return err
+		}
+		u, err := userBy(tx.DB, "sub", sub, tx.hot.s.now())
 		if err != nil {
 			return err
 		}
@@ -447,15 +463,17 @@ func (s *Store) changeAccess(
 	})
 }
 
-// keepAdministrator returns account.ErrLastAdmin if u is the last administrator who can sign in:
-// one who has never set a password, or has neither a password nor a passkey, cannot.
+// keepAdministrator returns account.ErrLastAdmin if u is the last administrator who can sign in, and
+// stays one without an end: two with an end would leave nobody. One who has never set a password, or
+// has neither a password nor a passkey, cannot sign in.
 func keepAdministrator(tx *transaction, u account.User) error {
-	if !u.Has(account.FlagAdmin) || u.Suspended() {
+	if !u.Has(account.FlagAdmin) || u.Suspended() || !u.EndsAt.IsZero() || !u.FlagEnds[account.FlagAdmin].IsZero() {
 		return nil
 	}
 	var other []string
 	return expect(tx.Raw(`SELECT u.sub FROM user_flags f JOIN users u ON u.sub = f.sub
-		WHERE f.flag = ? AND u.sub <> ? AND u.deleted_at = 0 AND u.suspended_at = 0 AND u.password_hash <> ''
+		WHERE f.flag = ? AND f.ends_at = 0 AND u.sub <> ?
+		AND u.deleted_at = 0 AND u.suspended_at = 0 AND u.ends_at = 0 AND u.password_hash <> ''
 		AND (u.password_hash <> ? OR EXISTS (SELECT 1 FROM passkeys p WHERE p.sub = u.sub)) LIMIT 1`,
 		account.FlagAdmin, u.Sub, account.NoPassword).Find(&other), account.ErrLastAdmin)
 }
@@ -488,8 +506,8 @@ func (s *Store) Unsuspend(ctx context.Context, sub string, now time.Time, a acco
 		if !u.Suspended() {
 			return nil
 		}
-		err := tx.Exec(`UPDATE users SET suspended_at = 0, suspend_reason = '', updated_at = ?
-			WHERE sub = ?`, toUnix(now), sub).Error
+		err := tx.Exec(`UPDATE users SET suspended_at = 0, suspend_reason = '', updated_at = ?,
+			ends_at = CASE WHEN ends_at > ? THEN ends_at ELSE 0 END WHERE sub = ?`, toUnix(now), s.now(), sub).Error
 		if err != nil {
 			return err
 		}
@@ -600,68 +618,89 @@ func execEach(tx *transaction, arg string, statements ...string) error {
 	return nil
 }
 
-type flagRow struct{ Sub, Flag string }
+type flagRow struct {
+	Sub, Flag string
+	EndsAt    int64
+	EndTold   int
+}
 
-func addFlags(tx *transaction, sub string, flags []string) error {
-	if len(flags) == 0 {
+// flagRows returns the rows of a new user.
+func flagRows(u account.User) []flagRow {
+	return each(u.Flags, func(f string) flagRow {
+		return flagRow{u.Sub, f, toUnix(u.FlagEnds[f]), account.EndTold(u.FlagEnds[f], u.CreatedAt)}
+	})
+}
+
+// addFlags adds flags, or changes their ends.
+func addFlags(tx *transaction, rows []flagRow) error {
+	if len(rows) == 0 {
 		return nil
 	}
-	rows := each(flags, func(f string) flagRow { return flagRow{sub, f} })
-	return tx.Table("user_flags").Clauses(clause.OnConflict{DoNothing: true}).Create(&rows).Error
+	key := []clause.Column{{Name: "sub"}, {Name: "flag"}}
+	replace := clause.OnConflict{Columns: key, DoUpdates: clause.AssignmentColumns([]string{"ends_at", "end_told"})}
+	return tx.Table("user_flags").Clauses(replace).Create(&rows).Error
 }
 
 // SetFlags implements account.Store.
 func (s *Store) SetFlags(
-	ctx context.Context, sub string, flags map[string]bool, now time.Time, a account.Audit,
+	ctx context.Context, sub string, change account.FlagChange, now time.Time, a account.Audit,
 ) ([]string, error) {
 	var after []string
 	err := s.changeAccess(ctx, "set flags", sub, func(tx *transaction, u account.User) error {
-		var add, remove []string
-		for _, name := range slices.Sorted(maps.Keys(flags)) {
-			switch on := flags[name]; {
-			case on && !u.Has(name):
-				add = append(add, name)
-			case !on && u.Has(name):
-				remove = append(remove, name)
-			}
-		}
-		if slices.Contains(remove, account.FlagAdmin) {
-			if err := keepAdministrator(tx, u); err != nil {
-				return err
-			}
-		}
-		after = slices.DeleteFunc(append(u.Flags, add...), func(f string) bool { return slices.Contains(remove, f) })
-		slices.Sort(after)
-		if err := addFlags(tx, sub, add); err != nil {
+		out, flags, err := setFlags(tx, u, change, now, a)
+		if err != nil {
 			return err
 		}
-		if len(remove) > 0 {
-			if err := tx.Exec("DELETE FROM user_flags WHERE sub = ? AND flag IN ?", sub, remove).Error; err != nil {
-				return err
-			}
-		}
-		if err := tx.Exec("UPDATE users SET updated_at = ? WHERE sub = ?", toUnix(now), sub).Error; err != nil {
-			return err
-		}
-		row := a
-		if len(remove) > 0 {
-			out, err := end(tx, sub, "", a, now)
-			if err == nil && slices.Contains(remove, account.FlagAdmin) {
-				var closed int
-				closed, err = closeInvites(tx, "created_by = @sub AND by_admin", map[string]any{"now": toUnix(now), "sub": sub})
-				out.invites += closed
-			}
-			if err != nil {
-				return err
-			}
-			row = out.noted(a)
-		}
-		return insertAudit(tx, row)
+		after = flags
+		return insertAudit(tx, out.noted(a))
 	})
 	if err != nil {
 		return nil, err
 	}
 	return after, nil
+}
+
+// setFlags is SetFlags of a user who was read in changeAccess, without an audit row.
+func setFlags(
+	tx *transaction, u account.User, change account.FlagChange, now time.Time, a account.Audit,
+) (out ended, after []string, err error) {
+	var set []flagRow
+	var remove []string
+	after = slices.Clone(u.Flags)
+	for _, name := range slices.Sorted(maps.Keys(change)) {
+		switch c := change[name]; {
+		case !c.On && u.Has(name):
+			remove = append(remove, name)
+			after = slices.DeleteFunc(after, func(f string) bool { return f == name })
+		case c.On && (!u.Has(name) || c.SetEnd && !c.EndsAt.Equal(u.FlagEnds[name])):
+			set = append(set, flagRow{u.Sub, name, toUnix(c.EndsAt), account.EndTold(c.EndsAt, now)})
+			if !u.Has(name) {
+				after = append(after, name)
+			}
+		}
+	}
+	slices.Sort(after)
+	ending := slices.ContainsFunc(set, func(r flagRow) bool { return r.Flag == account.FlagAdmin && r.EndsAt > 0 })
+	if ending && u.Has(account.FlagAdmin) || slices.Contains(remove, account.FlagAdmin) {
+		if err := keepAdministrator(tx, u); err != nil {
+			return out, nil, err
+		}
+	}
+	if err := addFlags(tx, set); err != nil {
+		return out, nil, err
+	}
+	if len(remove) > 0 {
+		if err := tx.Exec("DELETE FROM user_flags WHERE sub = ? AND flag IN ?", u.Sub, remove).Error; err != nil {
+			return out, nil, err
+		}
+	}
+	if err := tx.Exec("UPDATE users SET updated_at = ? WHERE sub = ?", toUnix(now), u.Sub).Error; err != nil {
+		return out, nil, err
+	}
+	if len(remove) > 0 {
+		out, err = endWithFlags(tx, u.Sub, remove, a, now)
+	}
+	return out, after, err
 }
 
 type preferenceRow struct{ Sub, Name, Value string }

@@ -58,6 +58,9 @@ var AuditActions = sortedActions([]AuditAction{
 	{"user.amend", "{actor} changed the profile of {account}", "You changed your profile as an administrator"},
 	{"user.flags", "{actor} changed what {account} may use", "You changed what your account may use"},
 	{"user.suspend", "{actor} suspended {account}", ""},
+	{"user.end", "{actor} changed when {account} ends", ""},
+	{"user.ended", "{account} ended by itself", ""},
+	{"user.flags_ended", "Flags of {account} ended by themselves", ""},
 	{"user.unsuspend", "{actor} lifted the suspension of {account}", ""},
 	{"user.unlock", "{actor} allowed new password attempts for {account}", "You allowed new password attempts for your account"},
 	{"user.reset_code", "{actor} created a code for a new password of {account}", ""},
@@ -237,7 +240,7 @@ func (l *Language) auditDetail(r AuditRow) string {
 		}
 		detail = strings.Join(fields, ", ")
 	case "user.flags", "client.create", "client.update", "api.create", "api.update":
-		detail = strings.NewReplacer("=on", " "+l.Text("on"), "=off", " "+l.Text("off"), " ", ", ").Replace(r.Detail)
+		detail = strings.NewReplacer("=on@", " → ", "=on", " "+l.Text("on"), "=off", " "+l.Text("off"), " ", ", ").Replace(r.Detail)
 	case "factor.add", "factor.remove":
 		first, name, _ := strings.Cut(r.Detail, " ")
 		detail = strings.TrimSpace(word(first) + " " + name)

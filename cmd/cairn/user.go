@@ -460,7 +460,7 @@ func (c *userFlagsCommand) Run(p *program) error {
 	}
 	one := oneUser{c.databaseFlags, c.output, c.Words[0]}
 	return one.withUser(p, func(users *account.Administration, u account.User) error {
-		on, err := users.SetFlags(p.ctx, account.Operator(), u, flags)
+		on, err := users.SetFlags(p.ctx, account.Operator(), u, account.SwitchFlags(flags))
 		if errors.Is(err, account.ErrUnknownFlag) {
 			settings, err := users.Settings(p.ctx)
 			if err != nil {

@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+
+	"github.com/cairn-id/cairn/store"
 )
 
 // address names the variable with the URL of a PostgreSQL server, whose user may create schemas.
@@ -134,7 +136,7 @@ func migratedSchema(t testing.TB) string {
 	name := unusedSchema()
 	if name == "" {
 		name = createSchema(t, dsn)
-		must(t, open(t, schemaURL(dsn, name), nil).Close())
+		must(t, open(t, schemaURL(dsn, name), store.Options{}).Close())
 		must(t, noteRows(t.Context(), schemaURL(dsn, name)))
 	}
 	t.Cleanup(func() {

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cairn-id/cairn/store"
 )
@@ -55,12 +56,24 @@ func Open(t testing.TB, dsn string) *store.Store {
 // OpenWith is Open with a data key.
 func OpenWith(t testing.TB, dsn string, dataKey func() ([]byte, error)) *store.Store {
 	t.Helper()
+	return openUntil(t, dsn, store.Options{DataKey: dataKey})
+}
+
+// OpenAt is Open with a clock.
+func OpenAt(t testing.TB, dsn string, now func() time.Time) *store.Store {
+	t.Helper()
+	return openUntil(t, dsn, store.Options{Now: now})
+}
+
+// openUntil opens the store until the end of the test.
+func openUntil(t testing.TB, dsn string, o store.Options) *store.Store {
+	t.Helper()
 	if _, err := os.Stat(dsn); errors.Is(err, os.ErrNotExist) && !strings.HasPrefix(dsn, "postgres") {
 		if err := os.WriteFile(dsn, sqliteTemplate(t), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s := open(t, dsn, dataKey)
+	s := open(t, dsn, o)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -69,9 +82,10 @@ func OpenWith(t testing.TB, dsn string, dataKey func() ([]byte, error)) *store.S
 	return s
 }
 
-func open(t testing.TB, dsn string, dataKey func() ([]byte, error)) *store.Store {
+func open(t testing.TB, dsn string, o store.Options) *store.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler), DataKey: dataKey})
+	o.Log = slog.New(slog.DiscardHandler)
+	s, err := store.Open(t.Context(), dsn, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +135,7 @@ func sqliteTemplate(t testing.TB) []byte {
 	defer template.Unlock()
 	if template.file == nil {
 		path := sqliteFile(t)
-		s := open(t, path, nil)
+		s := open(t, path, store.Options{})
 		if err := s.Close(); err != nil { // writes the log into the file
 			t.Fatal(err)
 		}

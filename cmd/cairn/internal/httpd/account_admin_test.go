@@ -259,7 +259,7 @@ func (s *service) demoteAllBut(keep []string) {
 		}
 		u, err := s.store.UserByHandle(context.Background(), h)
 		if err == nil {
-			_, err = s.store.SetFlags(context.Background(), u.Sub, map[string]bool{"admin": false}, u.CreatedAt, operator(account.SetFlags, h, ""))
+			_, err = s.store.SetFlags(context.Background(), u.Sub, account.SwitchFlags(map[string]bool{"admin": false}), u.CreatedAt, operator(account.SetFlags, h, ""))
 		}
 		noError(s.t, err)
 	}

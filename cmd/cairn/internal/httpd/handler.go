@@ -123,7 +123,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	}
 	accounts := site.New(service)
 	pages.SetInstanceName(accounts.InstanceName)
-	h.background = append(h.background, accounts.RetireHS256, accounts.WriteVisits, accounts.SendMails)
+	h.background = append(h.background, accounts.RetireHS256, accounts.WriteVisits, accounts.SendMails, accounts.WatchEnds)
 	pages.SetLook(accounts.Look)
 	h.BeforeStop = accounts.StatusLists.Release
 

@@ -1,0 +1,300 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// EndNotices are the days before an end on which the user is told, the earliest first.
+var EndNotices = []int{14, 1}
+
+// EndNotice returns how long before an end the notice of so many days comes.
+func EndNotice(days int) time.Duration { return time.Duration(days) * 24 * time.Hour }
+
+// EndTold returns which of EndNotices is past for an end that is set now: nobody is told twice of what
+// they have just been told. 0: none.
+func EndTold(ends, now time.Time) (days int) {
+	for _, d := range EndNotices {
+		if !ends.IsZero() && ends.Sub(now) <= EndNotice(d) {
+			days = d
+		}
+	}
+	return days
+}
+
+// ComingEnd is what ends of a user at a time: the account, or flags.
+type ComingEnd struct {
+	User    User
+	At      time.Time
+	Account bool
+	Flags   []string
+	Days    int // of EndNotices: the notice that is due
+}
+
+// ByItself returns the audit row of what happens without anybody's act.
+func ByItself(at time.Time, act Act, target, detail string) Audit {
+	return Audit{At: at, Action: act.Action, Ends: act.Ends, Target: target, Detail: detail}
+}
+
+// FlagChange is what becomes of the named flags of a user. The others stay.
+type FlagChange map[string]FlagState
+
+// FlagState is a flag that is on or off. With SetEnd it is on until EndsAt, zero: without an end;
+// otherwise a flag that was on keeps its end.
+type FlagState struct {
+	On     bool
+	SetEnd bool
+	EndsAt time.Time
+}
+
+// SwitchFlags returns the change that turns flags on and off.
+func SwitchFlags(flags map[string]bool) FlagChange {
+	change := make(FlagChange, len(flags))
+	for name, on := range flags {
+		change[name] = FlagState{On: on}
+	}
+	return change
+}
+
+// alters reports whether the state differs from what a user has of the flag.
+func (f FlagState) alters(u User, name string) bool {
+	return f.On != u.Has(name) || f.On && f.SetEnd && !f.EndsAt.Equal(u.FlagEnds[name])
+}
+
+// Check returns ErrEndPast if a flag would end in the past.
+func (c FlagChange) Check(now time.Time) error {
+	for _, f := range c {
+		if err := checkEnd(f.EndsAt, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkEnd(ends, now time.Time) error {
+	if !ends.IsZero() && !ends.After(now) {
+		return ErrEndPast
+	}
+	return nil
+}
+
+// Zone returns the time zone of the service, in which a date is a last day.
+func (a *Administration) Zone() *time.Location { return a.clock().Location() }
+
+// ParseEnd reads when something ends: a date, whose day in a time zone is the last one, or a time as
+// RFC 3339 has it. Empty text is the zero time. ErrInvalidEnd.
+func ParseEnd(typed string, zone *time.Location) (time.Time, error) {
+	typed = strings.TrimSpace(typed)
+	if typed == "" {
+		return time.Time{}, nil
+	}
+	if day, err := time.ParseInLocation(time.DateOnly, typed, zone); err == nil && day.Year() >= 1970 {
+		return time.Date(day.Year(), day.Month(), day.Day()+1, 0, 0, 0, 0, zone).UTC(), nil
+	}
+	if t, err := time.Parse(time.RFC3339, typed); err == nil && t.Year() >= 1970 {
+		return t.UTC().Truncate(time.Second), nil
+	}
+	return time.Time{}, ErrInvalidEnd
+}
+
+// LastDay returns the last day before an end, as ParseEnd reads it; empty for the zero time.
+func LastDay(ends time.Time, zone *time.Location) string {
+	if ends.IsZero() {
+		return ""
+	}
+	return ends.In(zone).Add(-time.Second).Format(time.DateOnly)
+}
+
+// SetEnd sets when the account of a user ends by itself; zero: never. An account that has ended can be
+// used again; what the end ended does not come back. ErrEndPast, ErrOwnAccount, ErrLastAdmin.
+func (a *Administration) SetEnd(ctx context.Context, by Caller, u User, ends time.Time) error {
+	detail, until := "never", "0"
+	if !ends.IsZero() {
+		detail, until = ends.UTC().Format(time.RFC3339), strconv.FormatInt(ends.Unix(), 10)
+	}
+	row, err := a.begin(ctx, by, SetEnd, u, detail, "ends", until)
+	switch {
+	case err != nil:
+		return err
+	case by.User.Sub == u.Sub:
+		return ErrOwnAccount
+	}
+	if err := checkEnd(ends, a.Now()); err != nil {
+		return err
+	}
+	if ends.Equal(u.EndsAt) && !u.Ended() {
+		return nil
+	}
+	return web.Noted(ctx, "user_end", a.store.SetEnd(ctx, u.Sub, ends, a.Now(), row))
+}
+
+// endPoll is how often WatchEnds looks for ends that other processes have set.
+const endPoll = 3 * time.Second
+
+// WatchEnds ends accounts and flags when they are due, and tells of ends that come, until ctx ends. That
+// they have ended depends on nobody watching: see EndStore. Several instances may watch.
+func (s *Service) WatchEnds(ctx context.Context) {
+	for {
+		next, err := s.store.EndDue(ctx)
+		if err == nil {
+			err = s.TellEnds(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "ends not looked for", slog.Any("error", err))
+		}
+		wait := endPoll
+		if until := next.Sub(s.clock()); !next.IsZero() && until > 0 && until < wait {
+			wait = until
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// endsAtOnce is how many ends are told at once, and listed in one mail.
+const endsAtOnce = 200
+
+// TellEnds puts the mails about ends that come into the outbox: to each user 14 days and 1 day before, and
+// to the administrators once a day a list of those that the users are told within the day.
+func (s *Service) TellEnds(ctx context.Context) error {
+	if !s.MailEnabled() {
+		return nil
+	}
+	due, err := s.store.EndsToTell(ctx, endsAtOnce)
+	if err != nil {
+		return err
+	}
+	for _, e := range due {
+		data := []string{"ends", strconv.FormatInt(e.At.Unix(), 10)}
+		if !e.Account {
+			data = append(data, "names", strings.Join(e.Flags, " "))
+		}
+		var mails []Mail
+		if e.User.EmailVerified {
+			mails = []Mail{userMail(ctx, e.User, e.User.Email, MailEnds, s.Now(), data...)}
+		}
+		if err := s.store.EndTold(ctx, e, mails); err != nil {
+			return err
+		}
+	}
+	return s.listEnds(ctx)
+}
+
+// listEnds tells the administrators, unless that was done within a day, whose end the users will be told
+// within the next day.
+func (s *Service) listEnds(ctx context.Context) error {
+	const day = 24 * time.Hour
+	now := s.Now()
+	before, err := s.store.EndsListed(ctx)
+	if err != nil || before.After(now) {
+		return err
+	}
+	from, until := before, now.Add(day)
+	if now.Sub(before) > 7*day { // the first time, or after a long pause
+		from = now
+	}
+	var lines []string
+	for _, days := range EndNotices {
+		some, err := s.store.ComingEnds(ctx, from.Add(EndNotice(days)), until.Add(EndNotice(days)), endsAtOnce+1)
+		if err != nil {
+			return err
+		}
+		for _, e := range some {
+			line := e.User.Handle + " " + strconv.FormatInt(e.At.Unix(), 10)
+			if !e.Account {
+				line += " " + strings.Join(e.Flags, " ")
+			}
+			lines = append(lines, line)
+		}
+	}
+	var mails []Mail
+	if lines != nil {
+		if mails, err = s.administratorMails(ctx, MailEndsList, "ends", strings.Join(lines, "\n")); err != nil {
+			return err
+		}
+	}
+	return s.store.ListEnds(ctx, before, until, mails)
+}
+
+// administratorMails returns a mail to each administrator with a verified address.
+func (s *Service) administratorMails(ctx context.Context, kind string, data ...string) (mails []Mail, err error) {
+	for q := (UserQuery{Flag: FlagAdmin}); ; {
+		users, next, err := s.store.Users(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range users {
+			if !u.Suspended() && u.EmailVerified {
+				mails = append(mails, userMail(ctx, u, u.Email, kind, s.Now(), data...))
+			}
+		}
+		if q.After = next; next == "" {
+			return mails, nil
+		}
+	}
+}
+
+// composeEnds composes the mail to a user about an end that comes, unless it was changed.
+func (s *Service) composeEnds(ctx context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
+	u, err := s.store.UserBySub(ctx, m.Sub)
+	names, at := strings.Fields(m.Data["names"]), m.time("ends")
+	stands := !u.Suspended() && (names == nil && u.EndsAt.Equal(at) || names != nil && u.FlagEnds[names[0]].Equal(at))
+	switch {
+	case errors.Is(err, ErrUserNotFound), err == nil && !stands:
+		return templates.Mail{}, errMailPointless
+	case err != nil:
+		return templates.Mail{}, err
+	}
+	texts := []any{"handle", u.Handle, "time", m.clock(l, at), "flags", strings.Join(names, ", ")}
+	out := templates.Mail{Reason: recipientReason(l, u.Handle)}
+	if names == nil {
+		out.Subject = l.Text("Your account ends soon")
+		out.Paragraphs = []string{l.Text("Your account @{handle} ends on {time}. From then on you cannot sign in, and "+
+			"applications can no longer use it. Nothing is deleted.", texts...)}
+	} else {
+		out.Subject = l.Text("Your access ends soon")
+		out.Paragraphs = []string{l.Text("On {time} your account @{handle} loses: {flags}", texts...)}
+	}
+	out.Paragraphs = append(out.Paragraphs, l.Text("If you want to stay, ask an administrator to change the date."),
+		s.contactLine(ctx, l))
+	return out, nil
+}
+
+// composeEndsList composes the list for an administrator.
+func (s *Service) composeEndsList(_ context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
+	out := templates.Mail{
+		Subject:    l.Text("Accounts and access that end soon"),
+		Paragraphs: []string{l.Text("Their members are told within a day. To keep somebody, change the date on their page.")},
+		Link:       &templates.MailLink{Label: l.Text("People who end soon"), URL: s.site.URL("/admin/users/?ending=30d")},
+		Reason:     recipientReason(l, m.Data["handle"]),
+	}
+	lines := strings.Split(m.Data["ends"], "\n")
+	for i, line := range lines {
+		if i == endsAtOnce {
+			out.Paragraphs = append(out.Paragraphs, l.Text("{n} more", "n", len(lines)-i))
+			break
+		}
+		words := strings.Fields(line)
+		if len(words) < 2 {
+			continue
+		}
+		seconds, _ := strconv.ParseInt(words[1], 10, 64)
+		texts := []any{"handle", words[0], "time", m.clock(l, time.Unix(seconds, 0)), "flags", strings.Join(words[2:], ", ")}
+		text := l.Text("@{handle}: the account, on {time}", texts...)
+		if len(words) > 2 {
+			text = l.Text("@{handle}: {flags}, on {time}", texts...)
+		}
+		out.Paragraphs = append(out.Paragraphs, text)
+	}
+	return out, nil
+}

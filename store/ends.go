@@ -1,0 +1,311 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+// An account and each of its flags may end by itself. From that second on every read finds the account
+// suspended, and the flag gone, by the clock of the store: see userAt and the conditions below. EndDue
+// then ends what depends on them.
+
+// Conditions at a time, the argument.
+const (
+	// userActive holds for a user v who is neither deleted nor suspended.
+	userActive = "v.deleted_at = 0 AND v.suspended_at = 0 AND (v.ends_at = 0 OR v.ends_at > ?)"
+	// flagInForce holds for a flag f.
+	flagInForce = "(f.ends_at = 0 OR f.ends_at > ?)"
+)
+
+// flagsAt reads the column of userFlags: the flags that are in force at a time, sorted, and when those
+// end that have an end, else nil.
+func flagsAt(column string, now int64) (flags []string, ends map[string]time.Time) {
+	flags = strings.Fields(column)
+	if strings.Contains(column, ":") {
+		ends = parseFlagEnds(flags)
+		flags = slices.DeleteFunc(flags, func(f string) bool {
+			name, _, _ := strings.Cut(f, ":")
+			return strings.Contains(f, ":") && toUnix(ends[name]) <= now
+		})
+		for i, f := range flags {
+			flags[i], _, _ = strings.Cut(f, ":")
+		}
+		for name, at := range ends {
+			if toUnix(at) <= now {
+				delete(ends, name)
+			}
+		}
+	}
+	slices.Sort(flags)
+	return flags, ends
+}
+
+// parseFlagEnds reads words of the form flag:seconds, and ignores others.
+func parseFlagEnds(words []string) map[string]time.Time {
+	var ends map[string]time.Time
+	for _, word := range words {
+		name, at, has := strings.Cut(word, ":")
+		if seconds, err := strconv.ParseInt(at, 10, 64); has && err == nil {
+			if ends == nil {
+				ends = map[string]time.Time{}
+			}
+			ends[name] = fromUnix(seconds)
+		}
+	}
+	return ends
+}
+
+// suspendedAt returns since when a user is suspended: since the end of the account at the latest.
+func suspendedAt(suspended, ends, now int64) time.Time {
+	if suspended == 0 && ends > 0 && ends <= now {
+		suspended = ends
+	}
+	return fromUnix(suspended)
+}
+
+// SetEnd implements account.Store.
+func (s *Store) SetEnd(ctx context.Context, sub string, ends, now time.Time, a account.Audit) error {
+	return s.changeAccess(ctx, "set end of account", sub, func(tx *transaction, u account.User) error {
+		if err := setEnd(tx, u, ends, now); err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
+	})
+}
+
+// setEnd is SetEnd of a user who was read in changeAccess, without an audit row.
+func setEnd(tx *transaction, u account.User, ends, now time.Time) error {
+	if !ends.IsZero() {
+		if err := keepAdministrator(tx, u); err != nil {
+			return err
+		}
+	}
+	set := "ends_at = ?, end_told = ?, updated_at = ?"
+	if u.Ended() {
+		set += ", suspended_at = 0"
+	}
+	return tx.Exec("UPDATE users SET "+set+" WHERE sub = ?", toUnix(ends), account.EndTold(ends, now), toUnix(now), u.Sub).Error
+}
+
+// EndDue implements account.Store. A user at a time: a season may end for all at the same second.
+func (s *Store) EndDue(ctx context.Context) (next time.Time, err error) {
+	const doing = "find what has ended"
+	for {
+		now := s.now()
+		var subs []string
+		err := s.conn(ctx).Raw(`SELECT sub FROM users
+			WHERE ends_at > 0 AND suspended_at = 0 AND ends_at <= @now
+			UNION SELECT sub FROM user_flags WHERE ends_at > 0 AND ends_at <= @now LIMIT @most`,
+			map[string]any{"now": now, "most": pageSize(0)}).Find(&subs).Error
+		if err != nil {
+			return next, fail(doing, err)
+		}
+		for _, sub := range subs {
+			err := s.write(ctx, "end by itself", func(tx *transaction) error {
+				// Without a lock of its own a row of a user who was deleted meanwhile ends too.
+				if err := tx.Exec("UPDATE users SET updated_at = updated_at WHERE sub = ?", sub).Error; err != nil {
+					return err
+				}
+				return endDueOf(tx, sub)
+			})
+			if err != nil {
+				return next, err
+			}
+		}
+		if len(subs) > 0 {
+			continue
+		}
+		var at int64
+		err = s.conn(ctx).Raw(`SELECT coalesce(min(at), 0) FROM (
+			SELECT min(ends_at) AS at FROM users WHERE ends_at > ? AND ends_at > 0 AND suspended_at = 0
+			UNION ALL SELECT min(ends_at) FROM user_flags WHERE ends_at > ? AND ends_at > 0) ends`, now, now).Find(&at).Error
+		return fromUnix(at), fail(doing, err)
+	}
+}
+
+// endDueOf ends the account of a user, whose row is locked, and the flags, if that is due.
+func endDueOf(tx *transaction, sub string) error {
+	now := tx.hot.s.now()
+	at := fromUnix(now)
+	var handles []string
+	err := tx.Raw(`UPDATE users SET suspended_at = ends_at, suspend_reason = '', updated_at = ? WHERE sub = ?
+		AND ends_at > 0 AND ends_at <= ? AND suspended_at = 0 AND deleted_at = 0 RETURNING handle`, now, sub, now).
+		Find(&handles).Error
+	if err != nil {
+		return err
+	}
+	for _, handle := range handles {
+		row := account.ByItself(at, account.EndAccount, handle, "")
+		out, err := end(tx, sub, "", row, at)
+		if err != nil {
+			return err
+		}
+		if err := insertAudit(tx, out.noted(row)); err != nil {
+			return err
+		}
+	}
+	var flags []string
+	err = tx.Raw("DELETE FROM user_flags WHERE sub = ? AND ends_at > 0 AND ends_at <= ? RETURNING flag", sub, now).
+		Find(&flags).Error
+	if err != nil || len(flags) == 0 {
+		return err
+	}
+	slices.Sort(flags)
+	if err := tx.Raw("UPDATE users SET updated_at = ? WHERE sub = ? RETURNING handle", now, sub).Find(&handles).Error; err != nil {
+		return err
+	}
+	v, err := settingsOf(tx.DB)
+	if err != nil {
+		return err
+	}
+	row := account.ByItself(at, account.EndFlags, handles[0], strings.Join(flags, " "))
+	if !v.SignOutOnFlagLoss {
+		row.Ends = account.Ending{}
+	}
+	out, err := endWithFlags(tx, sub, flags, row, at)
+	if err != nil {
+		return err
+	}
+	return insertAudit(tx, out.noted(row))
+}
+
+// endWithFlags ends what an act ends by which a user loses flags.
+func endWithFlags(tx *transaction, sub string, flags []string, a account.Audit, now time.Time) (out ended, err error) {
+	out, err = end(tx, sub, "", a, now)
+	if err == nil && slices.Contains(flags, account.FlagAdmin) {
+		var closed int
+		closed, err = closeInvites(tx, "created_by = @sub AND by_admin", map[string]any{"now": toUnix(now), "sub": sub})
+		out.invites += closed
+	}
+	return out, err
+}
+
+// endRow is an account or a flag that ends.
+type endRow struct {
+	Sub, Flag string
+	EndsAt    int64
+	EndTold   int
+}
+
+// ComingEnds implements account.Store.
+func (s *Store) ComingEnds(ctx context.Context, from, until time.Time, limit int) ([]account.ComingEnd, error) {
+	return s.comingEnds(ctx, "list coming ends", "ends_at > ? AND ends_at <= ?", limit, toUnix(from), toUnix(until))
+}
+
+// EndsToTell implements account.Store.
+func (s *Store) EndsToTell(ctx context.Context, limit int) (all []account.ComingEnd, err error) {
+	now := fromUnix(s.now())
+	for i, days := range account.EndNotices { // the earliest notice first
+		until, from := now.Add(account.EndNotice(days)), now
+		if i+1 < len(account.EndNotices) {
+			from = now.Add(account.EndNotice(account.EndNotices[i+1]))
+		}
+		some, err := s.comingEnds(ctx, "find ends to tell", "ends_at > ? AND ends_at <= ? AND (end_told = 0 OR end_told > ?)",
+			limit, toUnix(from), toUnix(until), days)
+		if err != nil {
+			return nil, err
+		}
+		for j := range some {
+			some[j].Days = days
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// comingEnds finds what ends by a condition on ends_at and end_told, of users who are not suspended.
+// What ends of a user at the same time is one, and the account alone if that ends.
+func (s *Store) comingEnds(ctx context.Context, doing, condition string, limit int, args ...any) ([]account.ComingEnd, error) {
+	var rows []endRow
+	err := s.conn(ctx).Raw("SELECT sub, '' AS flag, ends_at, end_told FROM users WHERE ends_at > 0 AND suspended_at = 0 AND "+condition+
+		" UNION ALL SELECT sub, flag, ends_at, end_told FROM user_flags f WHERE ends_at > 0 AND "+condition+
+		" AND EXISTS (SELECT 1 FROM users u WHERE u.sub = f.sub AND u.suspended_at = 0)"+
+		" ORDER BY 3, 1, 2 LIMIT ?", slices.Concat(args, args, []any{limit})...).Find(&rows).Error
+	if err != nil {
+		return nil, fail(doing, err)
+	}
+	byUser, err := s.usersBySub(ctx, each(rows, func(r endRow) string { return r.Sub }))
+	if err != nil {
+		return nil, fail(doing, err)
+	}
+	var out []account.ComingEnd
+	for _, r := range rows {
+		u, found := byUser[r.Sub]
+		if !found {
+			continue
+		}
+		at := fromUnix(r.EndsAt)
+		same := len(out) > 0 && out[len(out)-1].User.Sub == r.Sub && out[len(out)-1].At.Equal(at)
+		if !same {
+			out = append(out, account.ComingEnd{User: u, At: at, Account: r.Flag == ""})
+		}
+		if r.Flag != "" {
+			e := &out[len(out)-1]
+			e.Flags = append(e.Flags, r.Flag)
+		}
+	}
+	return out, nil
+}
+
+// usersBySub reads users who are not deleted.
+func (s *Store) usersBySub(ctx context.Context, subs []string) (map[string]account.User, error) {
+	found := map[string]account.User{}
+	for some := range slices.Chunk(subs, bulkRows) {
+		var rows []storedUser
+		err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE u.sub IN ? AND u.deleted_at = 0", some).Find(&rows).Error
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			found[r.Row.Sub] = r.userAt(s.now())
+		}
+	}
+	return found, nil
+}
+
+// EndTold implements account.Store.
+func (s *Store) EndTold(ctx context.Context, e account.ComingEnd, mails []account.Mail) error {
+	return s.write(ctx, "note that an end was told", func(tx *transaction) error {
+		const set = " SET end_told = @days WHERE sub = @sub AND ends_at = @at AND (end_told = 0 OR end_told > @days)"
+		args := map[string]any{"days": e.Days, "sub": e.User.Sub, "at": toUnix(e.At), "flags": append([]string{""}, e.Flags...)}
+		var told int64
+		if e.Account {
+			set := tx.Exec("UPDATE users"+set, args)
+			if set.Error != nil {
+				return set.Error
+			}
+			told = set.RowsAffected
+		}
+		flags := tx.Exec("UPDATE user_flags"+set+" AND flag IN @flags", args)
+		if flags.Error != nil || told+flags.RowsAffected == 0 {
+			return flags.Error
+		}
+		return insertMails(tx, mails, fromUnix(tx.hot.s.now()))
+	})
+}
+
+// endsTold is the counter with the time until which administrators know of the ends that come.
+const endsTold = "ends-told"
+
+// EndsListed implements account.Store.
+func (s *Store) EndsListed(ctx context.Context) (until time.Time, err error) {
+	var at int64
+	err = s.conn(ctx).Raw("SELECT value FROM counters WHERE name = ?", endsTold).Find(&at).Error
+	return fromUnix(at), fail("find the last list of ends", err)
+}
+
+// ListEnds implements account.Store.
+func (s *Store) ListEnds(ctx context.Context, before, until time.Time, mails []account.Mail) error {
+	return s.write(ctx, "note that ends were listed", func(tx *transaction) error {
+		set := tx.Exec("UPDATE counters SET value = ? WHERE name = ? AND value = ?", toUnix(until), endsTold, toUnix(before))
+		if set.Error != nil || set.RowsAffected == 0 {
+			return set.Error
+		}
+		return insertMails(tx, mails, fromUnix(tx.hot.s.now()))
+	})
+}
