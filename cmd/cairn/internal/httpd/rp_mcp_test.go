@@ -17,8 +17,8 @@ import (
 )
 
 // An agent that was never registered signs in at an MCP server, which verifies its token locally, or asks at
-// introspection; a removed consent ends it within the ttl. Client and server are those of the MCP SDK for TypeScript: the
-// client of the revision 2026-07-28, which gets a refresh token because the 401 names its scope.
+// introspection; a removed consent ends it within the ttl. Client and server are those of the MCP SDK for TypeScript, which
+// speak two revisions. The client gets a refresh token because the 401 names its scope.
 func TestRPAgentThatBringsItsOwnDescriptionUsesAnMCPServer(t *testing.T) {
 	doc, err := os.ReadFile("../../../../docs/mcp.md")
 	noError(t, err)
@@ -27,9 +27,10 @@ func TestRPAgentThatBringsItsOwnDescriptionUsesAnMCPServer(t *testing.T) {
 	if !ok {
 		t.Fatal("docs/mcp.md has no server")
 	}
-	for _, how := range []string{"locally", "by introspection"} {
+	for how, revision := range map[string]string{"locally": "2026-07-28", "by introspection": "2025-11-25"} {
 		t.Run(how, func(t *testing.T) {
-			client := nodeScript(t, "mcp_client.mjs", "@modelcontextprotocol/client", "@modelcontextprotocol/sdk", "jose", "express")
+			client := nodeScript(t, "mcp_client.mjs", "@modelcontextprotocol/client", "@modelcontextprotocol/server", "@modelcontextprotocol/express",
+				"@modelcontextprotocol/node", "jose", "express")
 			server := []string{client[0], filepath.Join(filepath.Dir(client[1]), "server.mjs")}
 			noError(t, os.WriteFile(server[1], []byte(code), 0o600))
 			h := startAgentHost(t)
@@ -47,12 +48,16 @@ func TestRPAgentThatBringsItsOwnDescriptionUsesAnMCPServer(t *testing.T) {
 				env = append(env, "INTROSPECTION_ID="+apiID, "INTROSPECTION_SECRET="+secret)
 			}
 			startProgram(t, port, server, env...)
-			startProgram(t, agentPort, client, "SERVER="+resource, "DESCRIPTION="+id, "BASE="+agent)
+			var pin []string
+			if how == "locally" {
+				pin = []string{"REVISION=" + revision}
+			}
+			startProgram(t, agentPort, client, append(pin, "SERVER="+resource, "DESCRIPTION="+id, "BASE="+agent)...)
 			b := s.browser()
 			trail := b.visit(agent+"/login", "ada")
 			last := trail[len(trail)-1]
-			var saw struct{ Said, Token, Refresh string }
-			if err := json.Unmarshal([]byte(last.Text), &saw); err != nil || saw.Said != ada.Sub+" "+id {
+			var saw struct{ Revision, Said, Token, Refresh string }
+			if err := json.Unmarshal([]byte(last.Text), &saw); err != nil || saw.Revision != revision || saw.Said != ada.Sub+" "+id {
 				t.Fatalf("%d %s", last.StatusCode, last.Text)
 			}
 			if claims := jwtPayload(t, saw.Token); claims["aud"] != resource || claims["client_id"] != id || claims["scope"] != "notes.read offline_access" || saw.Refresh == "" {

@@ -3,7 +3,7 @@
 import { createServer } from 'node:http'
 import { Client, StreamableHTTPClientTransport, UnauthorizedError } from '@modelcontextprotocol/client'
 
-const { SERVER, DESCRIPTION, BASE } = process.env
+const { SERVER, DESCRIPTION, BASE, REVISION } = process.env
 const kept = {}
 const authProvider = {
   redirectUrl: `${BASE}/callback`,
@@ -24,12 +24,14 @@ const newTransport = () => new StreamableHTTPClientTransport(new URL(SERVER), { 
 let transport = newTransport()
 
 async function call() {
-  const client = new Client({ name: 'agent', version: '1.0.0' })
+  const versionNegotiation = { mode: REVISION ? { pin: REVISION } : 'legacy' }
+  const client = new Client({ name: 'agent', version: '1.0.0' }, { versionNegotiation })
   transport = newTransport()
   await client.connect(transport)
   const answer = await client.callTool({ name: 'whoami' })
+  const revision = client.getNegotiatedProtocolVersion()
   await client.close()
-  return { said: answer.content[0].text, token: kept.tokens.access_token, refresh: kept.tokens.refresh_token }
+  return { revision, said: answer.content[0].text, token: kept.tokens.access_token, refresh: kept.tokens.refresh_token }
 }
 
 async function serve(request, response) {
