@@ -21,6 +21,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -348,6 +349,53 @@ func TestApplicationsSignIn(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// registerByRecipe registers an application that listens on a port of this machine as client add --app does, and returns what it prints:
+// the client, and the application's own settings in a language, with the secret in its place.
+func (p *installed) registerByRecipe(name, language string) (a registeredApp, settings string) {
+	p.t.Helper()
+	a = registeredApp{Port: freePort(p.t)}
+	a.URL = "http://localhost:" + a.Port
+	printed := p.run("client", "add", "--app", name, "--url", a.URL, "--issuer", p.URL)
+	fields := regexp.MustCompile(`(?m)^client (id|secret) +(\S+)`).FindAllStringSubmatch(printed, -1)
+	found := blocks(printed, language)
+	if len(fields) != 2 || len(found) != 1 {
+		p.t.Fatalf("client add --app %s printed %s", name, printed)
+	}
+	a.ID, a.Secret = fields[0][2], fields[1][2]
+	return a, strings.ReplaceAll(found[0], "…", a.Secret)
+}
+
+// The application's own code of Paperless-ngx is its settings; django-allauth signs people in.
+func TestRecipeOfPaperlessSignsIn(t *testing.T) {
+	python := filepath.Join(relyingPartyHome(), "python/bin/python3")
+	needFiles(t, python)
+	script, err := filepath.Abs("testdata/rp/paperless_app.py")
+	noError(t, err)
+	p := newInstalled(t, false, "")
+	p.serve()
+	p.run("user", "update", "keeper", "--email", "keeper@example.org")
+	app, settings := p.registerByRecipe("paperless-ngx", "sh")
+	p.write("paperless.env", settings)
+	startProgram(t, app.Port, []string{"sh", "-ec", `cd "$DIR"; set -a; . ./paperless.env; exec "$@"`, "sh", python, "-I", "-B", script, "paperless.db"},
+		"DIR="+p.dir, "BASE="+app.URL, "PAPERLESS_ACCOUNT_DEFAULT_HTTP_PROTOCOL=http")
+	b := p.browser()
+	start := app.URL + "/accounts/oidc/cairn/login/"
+	token := regexp.MustCompile(`name="csrfmiddlewaretoken" value="(\w+)"`).FindStringSubmatch(b.get(start).Text)
+	if token == nil {
+		t.Fatal("Paperless has no form that leads here")
+	}
+	begun := b.postForm(start, url.Values{"csrfmiddlewaretoken": token[1:]})
+	trail := b.visit(needStatus(t, "button of Paperless", begun, http.StatusFound).Header.Get("Location"), "keeper")
+	if asked := authorizationRequest(t, trail); !asked.Has("state") || asked.Get("code_challenge_method") != "S256" {
+		t.Errorf("the request has another shape than this test is for: %v", asked)
+	}
+	sub, _ := jsonOf(t, p.run("user", "show", "keeper", "-o", "json"))["sub"].(string)
+	want := applicationSaw{Sub: sub, Name: "keeper", Handle: "keeper", Email: "keeper@example.org"}
+	if diff := cmp.Diff(want, app.seen(t, trail)); diff != "" || sub == "" {
+		t.Error(diff)
 	}
 }
 
