@@ -498,7 +498,7 @@ type MailStore interface {
 	// MailsAdded receives a value when this process adds mails.
 	MailsAdded() <-chan struct{}
 	// DueMails returns at most limit due mails and leases them: no other process gets them before
-	// now+lease.
+	// now+lease. A mail is not due while there is an earlier one to its address that was not tried.
 	DueMails(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]QueuedMail, error)
 	// MailDone removes a mail that was sent, or given up with an audit row. If it is already gone,
 	// there is no error and no row.

@@ -13,8 +13,12 @@ import (
 	"github.com/cairn-id/cairn/account"
 )
 
+// A mail waits for those to its address before it until they were tried: people read them in the order
+// of what happened.
 var mailOutbox = outbox{
 	table: "mail_outbox", columns: "id, kind, sub, address, language, data, created_at, attempts", rows: "mails",
+	free: ` AND NOT EXISTS (SELECT 1 FROM mail_outbox former
+		WHERE former.address = mail_outbox.address AND former.id < mail_outbox.id AND former.attempts = 0)`,
 }
 
 // insertMails adds mails to the outbox in the transaction of the change that they report.

@@ -97,6 +97,11 @@ func TestMailIsLeasedToOneInstance(t *testing.T) {
 					taken[m.ID]++
 				}
 				mu.Unlock()
+				for _, m := range due {
+					if err := instances[i%2].MailDone(t.Context(), m.ID, nil); err != nil {
+						return err
+					}
+				}
 			}
 		}))
 		for id, times := range taken {
@@ -106,6 +111,33 @@ func TestMailIsLeasedToOneInstance(t *testing.T) {
 		}
 		if len(taken) != 30 {
 			t.Errorf("%d of 30 mails were leased", len(taken))
+		}
+	})
+}
+
+// Neither another instance nor another slot of the same one overtakes a mail to the same address, unless
+// an attempt has failed.
+func TestMailsToAPersonKeepTheirOrder(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		addMails(t, s, "a@example.org", "b@example.org")
+		addMails(t, s, "a@example.org", "b@example.org")
+		lease := func(at time.Time) []account.QueuedMail {
+			t.Helper()
+			due, err := s.DueMails(t.Context(), at, time.Minute, 100)
+			must(t, err)
+			return due
+		}
+		first := lease(noon)
+		if len(first) != 2 || first[0].Address != "a@example.org" || first[1].Address != "b@example.org" {
+			t.Fatalf("%+v", first)
+		}
+		if other := lease(noon); len(other) != 0 {
+			t.Errorf("overtaken: %+v", other)
+		}
+		must(t, s.MailDone(t.Context(), first[0].ID, nil))
+		must(t, s.MailFailed(t.Context(), first[1].ID, "greylisted", noon.Add(time.Hour)))
+		if second := lease(noon); len(second) != 2 || second[0].ID <= first[1].ID {
+			t.Errorf("then: %+v", second)
 		}
 	})
 }

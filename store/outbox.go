@@ -14,6 +14,7 @@ type outbox struct {
 	table   string
 	columns string // to read, with the id
 	rows    string // their name in errors
+	free    string // a further condition on rows that are due, or ""
 }
 
 // leaseDue leases at most limit due rows, in no order. Concurrent callers skip them.
@@ -23,7 +24,7 @@ func leaseDue[T any](ctx context.Context, s *Store, o outbox, now time.Time, lea
 		return nil, nil
 	}
 	// Mostly nothing is due, and checking that needs no write lock.
-	const isDue = "next_at <= ? AND leased_until <= ?"
+	isDue := "next_at <= ? AND leased_until <= ?" + o.free
 	var due int64
 	err := s.conn(ctx).Raw("SELECT count(*) FROM (SELECT 1 FROM "+o.table+" WHERE "+isDue+" LIMIT 1) due",
 		toUnix(now), toUnix(now)).Find(&due).Error

@@ -33,19 +33,10 @@ func (w *world) disturb(ctx context.Context, fault string, r *rand.Rand) error {
 		case <-ctx.Done():
 		}
 	}
-	if fault == "skew" {
-		for n := range w.each {
-			if err := w.setClock(n, int(w.moved.Load())+3*n); err != nil {
-				return err
-			}
-		}
+	if moved := int(w.moved.Load()); fault == "skew" {
+		err := w.setClocks(moved, 3)
 		<-ctx.Done()
-		for n := range w.each {
-			if err := w.setClock(n, int(w.moved.Load())); err != nil {
-				return err
-			}
-		}
-		return nil
+		return errors.Join(err, w.setClocks(moved, 0))
 	}
 	for ctx.Err() == nil && fault != "" {
 		if pause(100, 1500); ctx.Err() != nil {

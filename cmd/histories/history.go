@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -173,19 +174,9 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 // save writes the script with its history to a new file in a folder.
 func (h *history) save(dir string, why []string) (string, error) {
 	h.Lines = append(slices.Clone(why), h.lines()...)
+	name := filepath.Join(dir, fmt.Sprintf("%s-%d-%d.json", h.Kind, h.Seed, time.Now().UnixNano()))
 	b, err := json.MarshalIndent(h.script, "", " ")
-	if err != nil {
-		return "", err
-	}
-	f, err := os.CreateTemp(dir, h.Kind+"-*.json")
-	if err != nil {
-		return "", err
-	}
-	_, err = f.Write(append(b, '\n'))
-	if end := f.Close(); err == nil {
-		err = end
-	}
-	return f.Name(), err
+	return name, errors.Join(err, os.WriteFile(name, append(b, '\n'), 0o600))
 }
 
 // print writes the history for a person.

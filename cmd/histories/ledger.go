@@ -126,10 +126,10 @@ func (w *world) settle(ctx context.Context, within time.Duration) (late []lateFa
 		}
 		return why
 	}
-	defer func() { _ = w.setClocks(0) }()
+	defer func() { _ = w.setClocks(0, 0) }()
 	for began, end := time.Now(), time.Now().Add(within); ; time.Sleep(200 * time.Millisecond) {
 		if time.Since(began) > within/8 {
-			_ = w.setClocks(int(mailLease / time.Second))
+			_ = w.setClocks(int(mailLease/time.Second), 0)
 		}
 		open = slices.DeleteFunc(open, func(d debt) bool { return len(missing(d)) == 0 })
 		if len(open) == 0 || time.Now().After(end) || ctx.Err() != nil {

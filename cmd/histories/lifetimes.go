@@ -85,7 +85,7 @@ func (e *expiry) do(_ context.Context, s step) (outcome, string) {
 func (e *expiry) move(seconds int) error {
 	e.w.admin.forget()
 	e.w.epoch.Add(1)
-	return e.w.setClocks(seconds)
+	return e.w.setClocks(seconds, 0)
 }
 
 // end sets the clocks right: fosite's is, and others would not agree with it on what has expired.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"slices"
 	"strings"
@@ -28,15 +29,10 @@ func newMailbox() (*mailbox, error) {
 	}
 	m := &mailbox{address: l.Addr().String(), mails: map[string][]string{}}
 	m.server = smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &mailSession{m: m}, nil }))
-	m.server.ErrorLog = silent{}
+	m.server.ErrorLog = log.New(io.Discard, "", 0)
 	go func() { _ = m.server.Serve(l) }()
 	return m, nil
 }
-
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}
-func (silent) Println(...any)        {}
 
 // mailSession is a session of SMTP.
 type mailSession struct {

@@ -69,11 +69,13 @@ func onceModel(*script) model {
 	}}
 }
 
-func only(right bool, states ...any) []any {
-	if !right {
-		return nil
+func only[S any](right bool, states ...S) (out []any) {
+	if right {
+		for _, st := range states {
+			out = append(out, st)
+		}
 	}
-	return states
+	return out
 }
 
 func generateOnce(r *rand.Rand) []step {

@@ -294,8 +294,7 @@ func (a *account) request(ctx context.Context, at int, s step, on made, got *mad
 	case "removeapp", "remove": // the model of consent knows no session
 		return w.api(ctx, at, "DELETE", "/api/me/apps/"+a.app, on.session, nil)
 	case "allow":
-		r := w.send(ctx, at, "GET", authorizePath(a.app, "openid "+s.With), on.session, "", "")
-		return w.decide(ctx, at, on.session, r, "allow")
+		return w.decide(ctx, at, on.session, w.send(ctx, at, "GET", authorizePath(a.app, "openid "+s.With), on.session, "", ""), "allow")
 	case "ask":
 		return w.send(ctx, at, "GET", authorizePath(a.app, "openid "+s.With, "prompt", "none"), on.session, "", "")
 	case "authorize":
@@ -433,14 +432,7 @@ func (a accountRules) managed(st accountState, s step) accountState {
 
 func (a accountRules) next(state any, s step, o outcome) []any {
 	st := state.(accountState)
-	yes, is := o == accepted, func(ok bool, after ...accountState) (out []any) {
-		if ok {
-			for _, st := range after {
-				out = append(out, st)
-			}
-		}
-		return out
-	}
+	yes := o == accepted
 	live, root := st.live&bit(s.On) != 0 || s.proven, a.roots[s.On]
 	grantOf := func() uint64 { return bit(root) }
 	ended := func() accountState { st := st; st.ended |= grantOf(); return st }
@@ -450,21 +442,21 @@ func (a accountRules) next(state any, s step, o outcome) []any {
 	case "signin":
 		if after := st; yes {
 			after.live |= bit(s.ID)
-			return is(right && !st.suspended && !st.deleted && !st.disowned, after)
+			return only(right && !st.suspended && !st.deleted && !st.disowned, after)
 		}
-		return is(!right || st.suspended || st.deleted || st.disowned, st)
+		return only(!right || st.suspended || st.deleted || st.disowned, st)
 	case "local":
 		if by := a.by[s.On].Do; by == "exchange" || by == "rotate" {
-			return is(living() == yes, st)
+			return only(living() == yes, st)
 		}
-		return is(live == yes, st)
+		return only(live == yes, st)
 	case "me", "bit":
-		return is(live == yes, st)
+		return only(live == yes, st)
 	case "pause", "link":
-		return is(yes, st)
+		return only(yes, st)
 	case "confirm", "password":
 		if !yes {
-			return is(!live || !right, st)
+			return only(!live || !right, st)
 		}
 		// The transaction asks again for the session, but not for the token, which another request
 		// of the same session may have replaced meanwhile.
@@ -485,91 +477,76 @@ func (a accountRules) next(state any, s step, o outcome) []any {
 			after.password, after.reset = int8(s.ID), -2
 		}
 		after.live |= bit(s.ID)
-		return is(live && right, after)
+		return only(live && right, after)
 	case "logout":
 		if !yes {
 			return nil
 		}
 		after := a.endSessions(st, false, func(r int) bool { return r == root })
 		if live {
-			return is(true, after)
+			return only(true, after)
 		}
-		return is(true, st, after) // a former cookie of the session
+		return only(true, st, after) // a former cookie of the session
 	case "end":
 		n, _ := strconv.Atoi(s.With)
 		victim, has := a.roots[n]
 		alive := has && a.alive(st, victim)
 		if !yes {
-			return is(!live || !alive, st)
+			return only(!live || !alive, st)
 		}
-		return is(live && alive, a.endSessions(st, false, func(r int) bool { return r == victim }))
+		return only(live && alive, a.endSessions(st, false, func(r int) bool { return r == victim }))
 	case "endothers":
 		if !yes {
-			return is(!live, st)
+			return only(!live, st)
 		}
 		after := a.endSessions(st, true, func(r int) bool { return r != root })
 		after.reset = -2
-		return is(live, after)
+		return only(live, after)
 	case "reset":
 		if !yes {
-			return is(int(st.reset) != s.On || st.suspended || st.deleted, st)
+			return only(int(st.reset) != s.On || st.suspended || st.deleted, st)
 		}
 		after := a.endAccess(st)
 		after.password, after.disowned = int8(s.ID), false
-		return is(int(st.reset) == s.On && !st.deleted, after)
+		return only(int(st.reset) == s.On && !st.deleted, after)
 	case "resetcode", "notme", "suspend", "unsuspend", "delete", "endall", "flag":
 		if !yes {
-			return is(st.deleted, st)
+			return only(st.deleted, st)
 		}
-		return is(!st.deleted, a.managed(st, s))
+		return only(!st.deleted, a.managed(st, s))
 	case "removeapp":
 		if !yes {
-			return is(!live || st.made&^st.ended == 0, st)
+			return only(!live || st.made&^st.ended == 0, st)
 		}
 		after := st
 		after.ended |= st.made
-		return is(live, after)
+		return only(live, after)
 	case "authorize":
 		after := st
 		after.ended &^= bit(s.ID) // it was not there when the others ended
 		if after.made |= bit(s.ID); yes {
-			return is(live, after)
+			return only(live, after)
 		}
-		return is(!live, st)
-	case "exchange":
-		spent := st.spent&bit(s.On) != 0
-		switch {
+		return only(!live, st)
+	case "exchange", "rotate":
+		spent, graced := st.spent&bit(s.On) != 0, a.grace && s.Do == "rotate"
+		switch after := st; {
 		case s.With != "" && spent: // whether it ends the grant is not said
-			return is(!yes, st, ended())
+			return only(!yes, st, ended())
 		case s.With != "":
-			return is(!yes, st)
+			return only(!yes, st)
 		case yes:
-			after := st
 			after.spent |= bit(s.On)
-			return is(living() && !spent, after)
+			return only(living() && (!spent || graced), after)
 		}
-		return is(spent || !living(), ended())
-	case "rotate":
-		spent := st.spent&bit(s.On) != 0
-		switch {
-		case s.With == "client":
-			if spent {
-				return is(!yes, st, ended())
-			}
-			return is(!yes, st)
-		case yes:
-			after := st
-			after.spent |= bit(s.On)
-			return is(living() && (!spent || a.grace), after)
-		}
-		return is(spent && !a.grace || !living(), ended())
+		return only(spent && !graced || !living(), ended())
 	case "revoke":
 		if st.spent&bit(s.On) != 0 {
-			return is(yes, st, ended())
+			return only(yes, st, ended())
 		}
-		return is(yes, ended())
+		return only(yes, ended())
 	case "userinfo", "introspect":
-		return is(living() == yes, st)
+		return only(living() == yes, st)
 	}
 	panic("no step " + s.Do)
 }

@@ -294,24 +294,19 @@ func (w *world) close() {
 	_ = os.RemoveAll(w.dir)
 }
 
-// setClocks moves the clocks of all instances.
-func (w *world) setClocks(seconds int) error {
+// setClocks moves the clocks by some seconds, each instance further than the one before.
+func (w *world) setClocks(seconds, apart int) error {
 	w.moved.Store(int64(seconds))
 	for n := range w.each {
-		if err := w.setClock(n, seconds); err != nil {
+		name := filepath.Join(w.dir, fmt.Sprintf("clock-%d", n))
+		if err := os.WriteFile(name+".new", []byte(strconv.Itoa(seconds+n*apart)), 0o600); err != nil {
+			return err
+		}
+		if err := os.Rename(name+".new", name); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// setClock moves the clock of an instance by some seconds.
-func (w *world) setClock(n, seconds int) error {
-	name := filepath.Join(w.dir, fmt.Sprintf("clock-%d", n))
-	if err := os.WriteFile(name+".new", []byte(strconv.Itoa(seconds)), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
 }
 
 func freeAddress() (string, error) {
