@@ -197,7 +197,7 @@ func clientOf(id, out string) (client, error) {
 func (w *world) environment(n int) []string {
 	database := filepath.Join(w.disk, "cairn.db")
 	if w.postgres != nil {
-		database = "postgres://postgres@" + w.each[n].link.address + "/postgres?sslmode=disable&connect_timeout=2"
+		database = "postgres://postgres@" + w.each[n].link.address + "/postgres?sslmode=disable&connect_timeout=10"
 	}
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "SERVICE_OIDC_ISSUER=" + w.issuer, "SERVICE_DATABASE=" + database, "SERVICE_LOG_LEVEL=info", "SERVICE_LOG_FORMAT=json",
