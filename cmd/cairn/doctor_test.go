@@ -62,7 +62,7 @@ func TestDoctorFailsForFaultsAlone(t *testing.T) {
 		Findings []map[string]any
 	}
 	fatalIf(t, json.Unmarshal([]byte(out), &d))
-	want := map[string]any{"name": "backup", "level": "advice", "found": "There has never been a backup.", "do": "Make one every night, on the server. Run cairn backup FILE."}
+	want := map[string]any{"name": "backup", "level": "advice", "found": "There has never been a backup.", "do": "Make one every night, on the server. Run: cairn backup FILE"}
 	at := slices.IndexFunc(d.Findings, func(f map[string]any) bool { return f["name"] == "backup" })
 	if diff := cmp.Diff(want, d.Findings[max(at, 0)]); diff != "" || code != exitDone || d.Level != "advice" {
 		t.Errorf("%d %s %s", code, d.Level, diff)

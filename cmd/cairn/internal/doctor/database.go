@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,13 +21,19 @@ import (
 // databaseFile must run before anything opens the database, which would correct its mode.
 func databaseFile(_ context.Context, x *examination) Finding {
 	path, folder := x.checked.Database, filepath.Dir(x.checked.Database)
+	if whole, err := filepath.Abs(folder); err == nil { // chmod o-w . at the end of a sentence reads as another folder
+		folder = whole
+	}
 	beside, err := os.Stat(folder)
 	if err == nil && beside.Mode().Perm()&0o002 != 0 {
-		return found(Problem, "Move the database to a folder of the service's user, or run chmod o-w "+
-			config.ShellQuote(folder)+".", "Other users of this machine can write the folder of the database, %s "+
-			"(mode %04o), and put files in the place of its own.", folder, beside.Mode().Perm())
+		return found(Problem,
+			"Run chmod o-w "+config.ShellQuote(folder)+"; or move the database to a folder of the service's user.",
+			"Other users of this machine can write the folder of the database, %s (mode %04o), and put files in the place "+
+				"of its own.", folder, beside.Mode().Perm())
 	}
 	var open, modes []string // of files that others can open
+	var closed []string      // that their owner, this user, cannot write
+	var closedErr error
 	for _, name := range []string{path, path + "-wal", path + "-shm"} {
 		info, err := os.Stat(name)
 		switch {
@@ -45,7 +52,10 @@ func databaseFile(_ context.Context, x *examination) Finding {
 				", and commands as the user of the service.",
 				"%s belongs to root and its folder does not: the service cannot open it.", name)
 		default:
-			if err := disk.WritableFile(name); err != nil {
+			switch err := disk.WritableFile(name); {
+			case err != nil && !errors.Is(err, syscall.EROFS) && config.OwnFile(info):
+				closed, closedErr = append(closed, config.ShellQuote(name)), cmp.Or(closedErr, err)
+			case err != nil:
 				return unwritable(err, name)
 			}
 		}
@@ -56,6 +66,10 @@ func databaseFile(_ context.Context, x *examination) Finding {
 			"Other users of this machine can open the database, which holds password hashes and secrets: %s.",
 			strings.Join(modes, ", "))
 	}
+	if len(closed) > 0 {
+		return found(Problem, "Run chmod u+rw "+strings.Join(closed, " ")+"; it belongs to this user, who cannot write it.",
+			"The database cannot be written: %v.", closedErr)
+	}
 	if err := disk.Writable(folder); err != nil {
 		return unwritable(err, folder)
 	}
@@ -65,12 +79,8 @@ func databaseFile(_ context.Context, x *examination) Finding {
 // unwritable returns a finding about a file or folder that this user cannot write.
 func unwritable(err error, path string) Finding {
 	do := "Run cairn doctor as the user of the service, and give " + config.ShellQuote(path) + " to that user with chown."
-	info, statErr := os.Stat(path)
-	switch {
-	case statErr == nil && config.OwnFile(info) && info.IsDir():
-		do = "Run chmod u+rwx " + config.ShellQuote(path) + "."
-	case statErr == nil && config.OwnFile(info):
-		do = "Run chmod u+rw " + config.ShellQuote(path) + "."
+	if info, statErr := os.Stat(path); statErr == nil && config.OwnFile(info) {
+		do = "Run chmod u+rwx " + config.ShellQuote(path) + "; it belongs to this user, who cannot write it."
 	}
 	if errors.Is(err, syscall.EROFS) {
 		do = "Mount the file system for writing (mount -o remount,rw), after a look at dmesg for a failing disk; " +

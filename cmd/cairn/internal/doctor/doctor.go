@@ -276,7 +276,7 @@ func (x *examination) judge(ctx context.Context) error {
 			f.Level = Advice
 		}
 		if w.Command != "" {
-			f.Do += " Run " + w.Command + "."
+			f.Do += " Run: " + w.Command // without a period, which would be copied with it
 		} else if w.Path != "" {
 			f.Do += " See " + x.checked.IssuerString + w.Path
 		}

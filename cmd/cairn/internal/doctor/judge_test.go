@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"io/fs"
 	"net/netip"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/disk"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
+	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
 
@@ -63,10 +65,19 @@ func TestJudgement(t *testing.T) {
 			t.Errorf("%s: %+v", name, c.got)
 		}
 	}
-	for err, want := range map[error]string{fs.ErrPermission: "chmod u+rwx", syscall.EROFS: "mount -o remount,rw"} {
-		if f := unwritable(err, t.TempDir()); !strings.Contains(f.Do, want) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for err, want := range map[error]string{fs.ErrPermission: "chmod u+rwx " + dir + ";", syscall.EROFS: "mount -o remount,rw"} {
+		if f := unwritable(err, dir); !strings.Contains(f.Do, want) {
 			t.Errorf("own folder, %v: %q", err, f.Do)
 		}
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	x := &examination{checked: config.Checked{Database: "cairn.db"}}
+	if f := databaseFile(t.Context(), x); !strings.Contains(f.Do, "chmod o-w "+dir+";") {
+		t.Errorf("folder of a relative path: %q", f.Do)
 	}
 	for kind, want := range map[int64]string{0x6969: "NFS", 0xff534d42: "CIFS", 0x65735546: "FUSE", 0xef53: "", 0x01021994: ""} {
 		if got := (disk.FileSystem{Kind: kind}).Network(); got != want {
