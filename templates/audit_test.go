@@ -33,7 +33,7 @@ func TestAuditRowsAreSentences(t *testing.T) {
 			"root", "user.flags", "root", "activity=off admin=on",
 			"root changed what their own account may use: activity off, admin on", "root hat geändert, was das eigene Konto nutzen darf: activity aus, admin an",
 		},
-		{"root", "user.end_session", "eva", "0b9c", "root ended a session of the account of eva", "root hat eine Sitzung beendet, für das Konto von eva"},
+		{"root", "user.end_session", "eva", "0b9c", "root ended a session of the account of eva", "root hat für das Konto von eva eine Sitzung beendet"},
 		{"eva", "user.delete", "eva", "", "eva deleted their own account", "eva hat das eigene Konto gelöscht"},
 		{"eva", "user.register", "eva", "invited by bob", "eva created the account with an invite: invited by bob", "eva hat das Konto mit einer Einladung angelegt: eingeladen von bob"},
 		{"eva", "factor.add", "eva", "passkey My phone", "eva added a way to sign in: passkey My phone", "eva hat eine Anmeldemöglichkeit hinzugefügt: Passkey My phone"},
@@ -62,7 +62,7 @@ func TestOwnActivityIsInTheSecondPerson(t *testing.T) {
 	for _, c := range []struct{ actor, action, detail, english, german string }{
 		{"eva", "session.create", "pwd", "You signed in with password", "Du hast dich mit Passwort angemeldet"},
 		{"eva", "profile.change", "birthdate", "You changed your profile: Birthday", "Du hast dein Profil geändert: Geburtstag"},
-		{"root", "user.unsuspend", "", "root lifted the suspension of your account", "root hat die Sperre aufgehoben, für dein Konto"},
+		{"root", "user.unsuspend", "", "root lifted the suspension of your account", "root hat die Sperre für dein Konto aufgehoben"},
 		{"", "session.limited", "", "Somebody tried too many wrong passwords for your account", "Jemand hat zu viele falsche Passwörter für dein Konto versucht"},
 	} {
 		row := templates.AuditRow{Actor: c.actor, Action: c.action, Target: "eva", Detail: c.detail, Reader: "eva"}
