@@ -135,17 +135,12 @@ func perform(ctx context.Context, w *world, k *kind, s script) (*history, []stri
 	wrong := o.end(ctx, h)
 	switch {
 	case time.Since(h.began) > longest:
-		return nil, nil, errSlow
+		return nil, nil, fmt.Errorf("the history took more than %s", longest)
 	case !slices.ContainsFunc(h.operations, func(op operation) bool { return op.outcome != unknown }):
-		return nil, nil, errDeaf
+		return nil, nil, errors.New("no request was answered")
 	}
 	return h, wrong, ctx.Err()
 }
-
-var (
-	errSlow = fmt.Errorf("the history took more than %s", longest)
-	errDeaf = errors.New("no request was answered")
-)
 
 func lastPhase(steps []step) (n int) {
 	for _, s := range steps {

@@ -157,15 +157,10 @@ func (c *change) do(ctx context.Context, s step) (outcome, string) {
 		if err == nil {
 			c.ids["second"], err = clientOf(first.id, out)
 		}
-		if err != nil {
-			return unknown, err.Error()
-		}
-		return accepted, "command"
+		return commanded(err)
 	case "remove":
-		if _, err := c.w.cairn(ctx, "client", "remove", first.id, "--yes"); err != nil {
-			return unknown, err.Error()
-		}
-		return accepted, "command"
+		_, err := c.w.cairn(ctx, "client", "remove", first.id, "--yes")
+		return commanded(err)
 	case "wait":
 		time.Sleep(noticedWithin)
 		return accepted, "a pause"
@@ -175,6 +170,13 @@ func (c *change) do(ctx context.Context, s step) (outcome, string) {
 		return skipped, ""
 	}
 	return c.w.oauth(ctx, s.At, "/oauth2/introspect", with, url.Values{"token": {"none"}}).result()
+}
+
+func commanded(err error) (outcome, string) {
+	if err != nil {
+		return unknown, err.Error()
+	}
+	return accepted, "command"
 }
 
 func (c *change) end(context.Context, *history) []string { return nil }

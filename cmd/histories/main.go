@@ -185,6 +185,15 @@ func (t *tally) add(h *history) {
 	}
 }
 
+// skip counts a history that was not judged, and reports whether there were too many without a fault.
+func (t *tally) skip(fault string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.unjudged++
+	t.inVain++
+	return t.inVain > 100 && fault == ""
+}
+
 func (t *tally) String() string {
 	all, text := 0, ""
 	for _, name := range kindNames() {
@@ -197,10 +206,15 @@ func (t *tally) String() string {
 		all, strings.TrimSpace(text), t.operations, t.unknown, t.requests, t.unjudged, t.violations, t.took.Round(time.Second))
 }
 
-// roundLength is how long one fault goes on.
-const roundLength = 8 * time.Second
+// runner makes histories and checks them.
+type runner struct {
+	options
+	w      *world
+	stdout io.Writer
+	*tally
+	failed error
+}
 
-// execute makes histories and checks them.
 func execute(ctx context.Context, o options, stdout io.Writer) (t *tally, err error) {
 	t = &tally{byKind: map[string]int{}}
 	w, err := newWorld(ctx, o.program, o.database, slices.Contains(o.faults, "full"))
@@ -208,73 +222,77 @@ func execute(ctx context.Context, o options, stdout io.Writer) (t *tally, err er
 		return t, err
 	}
 	defer w.close()
-	names := o.kinds
-	if len(names) == 0 {
-		names = kindNames()
+	if len(o.kinds) == 0 {
+		o.kinds = kindNames()
 	}
-	for _, name := range names {
-		if kinds[name] == nil {
+	var together, alone []string
+	for _, name := range o.kinds {
+		switch k := kinds[name]; {
+		case k == nil:
 			return t, fmt.Errorf("no kind %q: there are %s", name, strings.Join(kindNames(), ", "))
+		case k.alone:
+			alone = append(alone, name)
+		default:
+			together = append(together, slices.Repeat([]string{name}, k.often+1)...)
 		}
 	}
-	together := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return kinds[n].alone })
-	for _, n := range together {
-		for range kinds[n].often {
-			together = append(together, n)
-		}
-	}
-	alone := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !kinds[n].alone })
-	began, seed := time.Now(), o.seed
-	_, _ = fmt.Fprintf(stdout, "%s, seed %d\n", o.database, seed)
-	report := func(h *history, why []string) error {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if t.violations++; t.violations == 1 {
-			t.why = why
-		}
-		file, err := h.save(o.out, why)
-		h.print(stdout, append(slices.Clone(why), "saved as "+file))
-		return err
-	}
-	for round := 0; time.Since(began) < o.length && ctx.Err() == nil; round++ {
+	r := &runner{options: o, w: w, stdout: stdout, tally: t}
+	began := time.Now()
+	_, _ = fmt.Fprintf(stdout, "%s, seed %d\n", o.database, o.seed)
+	// Each fault has its turn in a run of a minute too.
+	length := max(3*time.Second, min(8*time.Second, o.length/time.Duration(len(o.faults))))
+	for round := 0; time.Since(began) < o.length && !r.ends(ctx); round++ {
 		fault := o.faults[round%len(o.faults)]
 		if w.postgres == nil && slices.Contains([]string{"database", "cut", "failover"}, fault) {
 			fault = ""
 		}
-		deadline := time.Now().Add(min(roundLength, o.length-time.Since(began)))
 		if len(together) > 0 {
-			err = w.round(ctx, o, fault, together, &seed, deadline, t, report)
+			r.round(ctx, fault, together, time.Now().Add(min(length, o.length-time.Since(began))))
 		}
-		if err == nil {
-			err = w.ready(ctx)
-		}
+		r.fail(w.ready(ctx))
 		for _, name := range alone {
-			if err != nil || ctx.Err() != nil || o.first && t.violations > 0 {
-				break
-			}
-			s := newScript(kinds[name], seed, o.database, "")
-			seed++
-			err = w.once(ctx, o, kinds[name], s, t, report)
+			r.next(ctx, name, "")
 		}
-		if err == nil && o.first { // or a lost mail is found at the end alone
-			for _, late := range w.settle(ctx, o.mails) {
-				err = errors.Join(err, report(late.history, late.why))
-			}
-		}
-		if err != nil || o.first && t.violations > 0 {
-			break
+		if o.first { // or a lost mail is found at the end alone
+			r.settle(ctx)
 		}
 	}
-	for _, late := range w.settle(ctx, o.mails) {
-		if err := report(late.history, late.why); err != nil {
-			return t, err
-		}
-	}
+	r.settle(ctx)
 	t.took, t.requests = time.Since(began), w.requests.Load()
-	if err == nil || errors.Is(err, context.Canceled) {
-		err = ctx.Err()
+	return t, r.failed
+}
+
+// ends reports whether the run ends before its time.
+func (r *runner) ends(ctx context.Context) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed != nil || ctx.Err() != nil || r.first && r.violations > 0
+}
+
+func (r *runner) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed == nil && !errors.Is(err, context.Canceled) {
+		r.failed = err
 	}
-	return t, err
+}
+
+func (r *runner) report(h *history, why []string) {
+	r.mu.Lock()
+	if r.violations++; r.violations == 1 {
+		r.why = why
+	}
+	file, err := h.save(r.out, why)
+	h.print(r.stdout, append(slices.Clone(why), "saved as "+file))
+	r.mu.Unlock()
+	r.fail(err)
+}
+
+// settle waits for the mails that are owed.
+func (r *runner) settle(ctx context.Context) {
+	for _, late := range r.w.settle(ctx, r.mails) {
+		r.report(late.history, late.why)
+	}
 }
 
 func newScript(k *kind, seed uint64, database, fault string) script {
@@ -282,70 +300,53 @@ func newScript(k *kind, seed uint64, database, fault string) script {
 }
 
 // round makes histories of several clients under one fault.
-func (w *world) round(ctx context.Context, o options, fault string, names []string, seed *uint64, deadline time.Time, t *tally, report func(*history, []string) error) error {
+func (r *runner) round(ctx context.Context, fault string, names []string, deadline time.Time) {
 	disturbed, calm := context.WithCancel(ctx)
-	var injector sync.WaitGroup
-	var broken error
-	injector.Go(func() { broken = w.disturb(disturbed, fault, rand.New(rand.NewPCG(*seed, 42))) })
-	var clients sync.WaitGroup
-	var mu sync.Mutex
-	var failed error
-	for range o.clients {
+	var injector, clients sync.WaitGroup
+	chance := rand.New(rand.NewPCG(r.seed, 42))
+	injector.Go(func() { r.fail(r.w.disturb(disturbed, fault, chance)) })
+	for range r.clients {
 		clients.Go(func() {
-			for time.Now().Before(deadline) && ctx.Err() == nil {
-				mu.Lock()
-				s := newScript(kinds[names[int(*seed)%len(names)]], *seed, o.database, fault)
-				*seed++
-				stop := failed != nil
-				mu.Unlock()
-				if stop {
-					return
-				}
-				if err := w.once(ctx, o, kinds[s.Kind], s, t, report); err != nil {
-					mu.Lock()
-					failed = err
-					mu.Unlock()
-				}
-				t.mu.Lock()
-				stop = o.first && t.violations > 0
-				t.mu.Unlock()
-				if stop {
-					return
-				}
+			for time.Now().Before(deadline) && !r.ends(ctx) {
+				r.next(ctx, "", fault, names...)
 			}
 		})
 	}
 	clients.Wait()
 	calm()
 	injector.Wait()
-	return errors.Join(failed, broken)
 }
 
-// once performs and judges one script, and makes it as short as it can if it fails.
-func (w *world) once(ctx context.Context, o options, k *kind, s script, t *tally, report func(*history, []string) error) error {
-	h, why, err := judge(ctx, w, k, s)
+// next performs and judges the script of the next seed, of a kind or of one of several, and makes it as
+// short as it can if it fails.
+func (r *runner) next(ctx context.Context, name, fault string, names ...string) {
+	if r.ends(ctx) {
+		return
+	}
+	r.mu.Lock()
+	if len(names) > 0 {
+		name = names[int(r.seed)%len(names)]
+	}
+	k, s := kinds[name], newScript(kinds[name], r.seed, r.database, fault)
+	r.seed++
+	r.mu.Unlock()
+	h, why, err := judge(ctx, r.w, k, s)
 	if err != nil {
-		t.mu.Lock()
-		t.unjudged++
-		t.inVain++
-		tooMany := t.inVain > 100 && s.Fault == ""
-		t.mu.Unlock()
-		if tooMany {
-			return err
+		if r.skip(fault) {
+			r.fail(err)
 		}
 		time.Sleep(100 * time.Millisecond) // the service may not be there at this moment
-		return nil
+		return
 	}
-	t.add(h)
-	if len(why) == 0 {
-		return nil
+	r.add(h)
+	if len(why) > 0 {
+		if !r.first {
+			limited, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			h, why = shrink(limited, r.w, k, h, why, 6)
+		}
+		r.report(h, why)
 	}
-	if !o.first {
-		limited, cancel := context.WithTimeout(ctx, time.Minute)
-		defer cancel()
-		h, why = shrink(limited, w, k, h, why, 6)
-	}
-	return report(h, why)
 }
 
 // replay performs the script of a file until it fails, at most a hundred times.

@@ -26,9 +26,9 @@ import (
 type once struct {
 	w *world
 	// use uses it; revoke makes it void, nil: nothing does.
-	use    func(ctx context.Context, at int, s step) (outcome, string)
-	revoke func(ctx context.Context, at int) (outcome, string)
-	leased *person
+	use     func(ctx context.Context, at int, s step) (outcome, string)
+	revoke  func(ctx context.Context, at int) (outcome, string)
+	release func()
 }
 
 func (o *once) do(ctx context.Context, s step) (outcome, string) {
@@ -42,9 +42,7 @@ func (o *once) do(ctx context.Context, s step) (outcome, string) {
 }
 
 func (o *once) end(context.Context, *history) []string {
-	if o.leased != nil {
-		o.w.idle <- o.leased
-	}
+	o.release()
 	return o.w.registry.take()
 }
 
@@ -104,19 +102,12 @@ type beginning func(ctx context.Context, w *world, s *script, p *person, o *once
 // beginOnce begins with a person who has a session, from the pool or for this history alone.
 func beginOnce(own bool, begin beginning) func(context.Context, *world, *script) (object, error) {
 	return func(ctx context.Context, w *world, s *script) (object, error) {
-		o, lease := &once{w: w}, w.lease
-		if own {
-			lease = func(ctx context.Context) (*person, error) { return w.newPerson(ctx, false) }
-		}
-		p, err := lease(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if !own {
-			o.leased = p
-		}
-		if err = begin(ctx, w, s, p, o); err != nil && !own {
-			w.idle <- p
+		p, release, err := w.who(ctx, own, false)
+		o := &once{w: w, release: release}
+		if err == nil {
+			if err = begin(ctx, w, s, p, o); err != nil {
+				release()
+			}
 		}
 		return o, err
 	}
@@ -266,12 +257,10 @@ func (w *world) addApp(ctx context.Context, p *person) (secret string, recovery 
 	}
 	at := w.now().Add(-30 * time.Second)
 	r = w.api(ctx, w.any(), "POST", "/api/me/totp/confirm", p.held, map[string]string{"token": r.str("token"), "code": totp(secret, at)})
-	if r.status != http.StatusOK {
+	if r.cookie == "" { // without, the app was added, but the session has not proven it
 		return "", nil, failed("confirm the authenticator app", r)
 	}
-	if r.cookie != "" {
-		p.held = r.cookie
-	}
+	p.held = r.cookie
 	list, _ := r.json["recovery_codes"].([]any)
 	for _, c := range list {
 		recovery = append(recovery, fmt.Sprint(c))

@@ -46,6 +46,16 @@ func (w *world) newPerson(ctx context.Context, mails bool) (*person, error) {
 
 func (w *world) any() int { return rand.IntN(len(w.each)) }
 
+// who returns somebody for one history alone, or a person of the pool, who is to be released.
+func (w *world) who(ctx context.Context, own, mails bool) (p *person, release func(), err error) {
+	if own {
+		p, err = w.newPerson(ctx, mails)
+		return p, func() {}, err
+	}
+	p, err = w.lease(ctx)
+	return p, func() { w.idle <- p }, err
+}
+
 // lease returns a person whom no other history uses and whose session is fresh.
 func (w *world) lease(ctx context.Context) (*person, error) {
 	var p *person
@@ -76,7 +86,8 @@ type account struct {
 	app     string      // which client
 	mu      sync.Mutex
 	made    map[int]made
-	discard bool // the person is of no use to other histories
+	own     bool // the person is of no use to other histories
+	release func()
 	api     bool // the access tokens are JWTs for an API
 	wrong   []string
 }
@@ -87,19 +98,13 @@ type made struct {
 	wrong                          []string
 }
 
-func beginAccount(app string, discard bool) func(context.Context, *world, *script) (object, error) {
+func beginAccount(app string, own bool) func(context.Context, *world, *script) (object, error) {
 	return func(ctx context.Context, w *world, s *script) (object, error) {
-		var p *person
-		var err error
-		if discard {
-			p, err = w.newPerson(ctx, s.Seed%2 == 0)
-		} else {
-			p, err = w.lease(ctx)
-		}
+		p, release, err := w.who(ctx, own, own && s.Seed%2 == 0)
 		if err != nil {
 			return nil, err
 		}
-		return &account{w: w, p: p, s: s, roots: rootsOf(s), app: app, discard: discard, api: forAPI(s), made: map[int]made{-1: {session: p.held}}}, nil
+		return &account{w: w, p: p, release: release, own: own, s: s, roots: rootsOf(s), app: app, api: forAPI(s), made: map[int]made{-1: {session: p.held}}}, nil
 	}
 }
 
@@ -333,12 +338,12 @@ func (a *account) request(ctx context.Context, at int, s step, on made, got *mad
 }
 
 func (a *account) end(ctx context.Context, h *history) []string {
+	a.release()
 	wrong := append(a.wrong, a.w.registry.take()...)
-	if !a.discard {
-		a.w.idle <- a.p
-		return wrong
+	if a.own {
+		wrong = append(wrong, a.w.owes(ctx, h, a.p)...)
 	}
-	return append(wrong, a.w.owes(ctx, h, a.p)...)
+	return wrong
 }
 
 // accountState is what the service must have of the account. Each bit is that of the step which
@@ -525,7 +530,7 @@ func (a accountRules) next(state any, s step, o outcome) []any {
 		after := st
 		after.ended &^= bit(s.ID) // it was not there when the others ended
 		if after.made |= bit(s.ID); yes {
-			return only(live, after)
+			return only(live && a.alive(st, root), after)
 		}
 		return only(!live, st)
 	case "exchange", "rotate":
