@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,6 +103,55 @@ func ParseEnd(typed string, zone *time.Location) (time.Time, error) {
 		return t.UTC().Truncate(time.Second), nil
 	}
 	return time.Time{}, ErrInvalidEnd
+}
+
+// ParseFlags reads flags of which some have an end: coach@2030-12-24. The ends are nil without any.
+// ErrInvalidEnd.
+func ParseFlags(words []string, zone *time.Location) (flags []string, ends map[string]time.Time, err error) {
+	for _, word := range words {
+		name, typed, has := strings.Cut(word, "@")
+		if flags = append(flags, name); !has {
+			continue
+		}
+		at, err := ParseEnd(typed, zone)
+		if err == nil && at.IsZero() {
+			err = ErrInvalidEnd
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if ends == nil {
+			ends = map[string]time.Time{}
+		}
+		ends[name] = at
+	}
+	return flags, ends, nil
+}
+
+// FlagWords returns the flags of a user as ParseFlags reads them.
+func (u User) FlagWords() []string {
+	words := slices.Clone(u.Flags)
+	for i, f := range words {
+		if at := u.FlagEnds[f]; !at.IsZero() {
+			words[i] = f + "@" + at.UTC().Format(time.RFC3339)
+		}
+	}
+	return words
+}
+
+// ShownEnds is how JSON has the ends of a user.
+type ShownEnds struct {
+	EndsAt   *time.Time           `json:"ends_at"`   // null: never
+	FlagEnds map[string]time.Time `json:"flag_ends"` // of the flags that have an end
+}
+
+// Ends returns the ends of a user for JSON.
+func (u User) Ends() ShownEnds {
+	ends := map[string]time.Time{}
+	for f, at := range u.FlagEnds {
+		ends[f] = at.UTC()
+	}
+	return ShownEnds{web.TimeOrNull(u.EndsAt), ends}
 }
 
 // LastDay returns the last day before an end, as ParseEnd reads it; empty for the zero time.
@@ -248,7 +298,10 @@ func (s *Service) administratorMails(ctx context.Context, kind string, data ...s
 func (s *Service) composeEnds(ctx context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
 	u, err := s.store.UserBySub(ctx, m.Sub)
 	names, at := strings.Fields(m.Data["names"]), m.time("ends")
-	stands := !u.Suspended() && (names == nil && u.EndsAt.Equal(at) || names != nil && u.FlagEnds[names[0]].Equal(at))
+	stands := !u.Suspended() && u.EndsAt.Equal(at)
+	if len(names) > 0 {
+		stands = !u.Suspended() && u.FlagEnds[names[0]].Equal(at)
+	}
 	switch {
 	case errors.Is(err, ErrUserNotFound), err == nil && !stands:
 		return templates.Mail{}, errMailPointless
@@ -257,7 +310,7 @@ func (s *Service) composeEnds(ctx context.Context, m Mail, l *templates.Language
 	}
 	texts := []any{"handle", u.Handle, "time", m.clock(l, at), "flags", strings.Join(names, ", ")}
 	out := templates.Mail{Reason: recipientReason(l, u.Handle)}
-	if names == nil {
+	if len(names) == 0 {
 		out.Subject = l.Text("Your account ends soon")
 		out.Paragraphs = []string{l.Text("Your account @{handle} ends on {time}. From then on you cannot sign in, and "+
 			"applications can no longer use it. Nothing is deleted.", texts...)}

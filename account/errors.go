@@ -14,6 +14,8 @@ var (
 	ErrWrongPassword      = ErrInvalidCredentials.With("The password is not right.") // for forms without a handle
 	ErrSuspended          = web.NewProblem(403, "account_suspended",
 		"This account is suspended. Ask an administrator of your community.")
+	// ErrEnded is ErrSuspended for an account that has ended by itself.
+	ErrEnded = ErrSuspended.With("This account has ended. Ask an administrator of your community.")
 
 	// ErrPasswordDisowned comes only after the right password, which somebody else knows: see NotMeLinked.
 	ErrPasswordDisowned = web.NewProblem(403, "password_disowned",

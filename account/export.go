@@ -101,12 +101,13 @@ type OwnUser struct {
 	EmailVerified bool            `json:"email_verified"`
 	Flags         map[string]bool `json:"flags"`
 	CreatedAt     time.Time       `json:"created_at"`
-	shownProfile                  // the claims that are set
+	ShownEnds
+	shownProfile // the claims that are set
 }
 
 func OwnUserOf(u User, flags map[string]bool) OwnUser {
 	return OwnUser{
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified,
-		Flags: flags, CreatedAt: u.CreatedAt.UTC(), shownProfile: shown(u.Profile),
+		Flags: flags, CreatedAt: u.CreatedAt.UTC(), ShownEnds: u.Ends(), shownProfile: shown(u.Profile),
 	}
 }

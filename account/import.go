@@ -28,7 +28,7 @@ type ImportRow struct {
 
 // ImportMembers returns the names of the members that a row may have.
 func ImportMembers() []string {
-	return append([]string{"sub", "handle", "password_hash", "flags", "suspended", "suspend_reason", "created_at"},
+	return append([]string{"sub", "handle", "password_hash", "flags", "suspended", "suspend_reason", "ends", "created_at"},
 		UserMembers()...)
 }
 
@@ -124,7 +124,7 @@ func (a *Administration) CheckImport(
 	first := map[string]int{} // row by handle, sub or verified address, whose forms differ
 	var handles, subs, emails []string
 	for i, row := range rows {
-		u, refused := row.user(h, settings, o, a.Now())
+		u, refused := row.user(h, settings, o, a.Now(), a.Zone())
 		r := ImportResult{Row: row.Row, Handle: u.Handle, Outcome: ImportCreated, user: u}
 		if u.Handle == "" {
 			r.Handle = text.Cut(row.Members["handle"], 64)
@@ -217,7 +217,7 @@ func reasonOf(err error) string {
 
 // user returns the user of the row, as far as it is valid, and the reason of a refusal.
 func (row ImportRow) user(
-	h *password.Hasher, settings Settings, o ImportOptions, now time.Time,
+	h *password.Hasher, settings Settings, o ImportOptions, now time.Time, zone *time.Location,
 ) (u User, refused []string) {
 	m := row.Members
 	add := func(err error) {
@@ -226,9 +226,15 @@ func (row ImportRow) user(
 		}
 	}
 	n := NewUser{Handle: m["handle"], AnyHandle: o.ReservedHandles}
+	var flagEnds map[string]time.Time
 	if flags, given := m["flags"]; given {
 		n.Flags = append([]string{},
 			strings.FieldsFunc(flags, func(r rune) bool { return r == ' ' || r == ',' || r == ';' })...)
+		named, ends, err := ParseFlags(n.Flags, zone)
+		if err != nil {
+			add(errors.New("flags: a flag and its last day, as coach@2030-12-24"))
+		}
+		n.Flags, flagEnds = append([]string{}, named...), ends
 		slices.Sort(n.Flags)
 		n.Flags = slices.Compact(n.Flags)
 	}
@@ -281,6 +287,23 @@ func (row ImportRow) user(
 		if u.SuspendReason, err = CheckReason(m["suspend_reason"]); err != nil {
 			add(errors.New("suspend_reason: at most 200 characters, no control characters"))
 		}
+	}
+	for f, at := range flagEnds {
+		if at.After(now) {
+			u.FlagEnds = flagEnds
+		} else { // it was ending as the file was written
+			add(errors.New("flags: the end of " + f + " is in the past"))
+		}
+	}
+	switch ends, err := ParseEnd(m["ends"], zone); {
+	case err != nil:
+		add(errors.New("ends: the last day, as 2030-12-24, or a time such as 2030-12-24T12:00:00Z"))
+	case !ends.IsZero() && !ends.After(now) && u.SuspendedAt.IsZero():
+		add(errors.New("ends: this is in the past"))
+	case !ends.IsZero() && !ends.After(now): // it ended by itself
+		u.EndsAt, u.SuspendedAt = ends, ends
+	default:
+		u.EndsAt = ends
 	}
 	add(checkPreferences(row.Preferences))
 	return u, refused
@@ -346,10 +369,18 @@ func Exported(u User) (map[string]string, error) {
 	maps.Copy(m, map[string]string{
 		"sub": u.Sub, "handle": u.Handle, "display_name": u.DisplayName, "email": u.Email,
 		"email_verified": strconv.FormatBool(u.EmailVerified),
-		"flags":          strings.Join(u.Flags, " "), "suspended": strconv.FormatBool(u.Suspended()),
+		"flags":          strings.Join(u.FlagWords(), " "), "suspended": strconv.FormatBool(u.Suspended()),
 		"suspend_reason": u.SuspendReason, "created_at": u.CreatedAt.UTC().Format(time.RFC3339),
+		"ends": formatEnd(u.EndsAt),
 	})
 	return m, nil
+}
+
+func formatEnd(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339)
 }
 
 // Flatten returns the members of a JSON object as texts: those of a nested object as

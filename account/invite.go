@@ -43,10 +43,13 @@ type Invite struct {
 	Flags     []string  // that they get besides the usual ones
 	// Domain is that of which the address of whoever registers must be, or an address; empty: no address
 	// is needed.
-	Domain    string
-	ByAdmin   bool   // more than a member may make: it counts only while its creator is an administrator
-	SessionID string // in which it was made, or empty
-	Stale     bool   // made without a fresh proof: it ends with the session
+	Domain string
+	// AccountEnds is when the account of whoever registers ends; zero: never. FlagEnds has those of Flags.
+	AccountEnds time.Time
+	FlagEnds    map[string]time.Time
+	ByAdmin     bool   // more than a member may make: it counts only while its creator is an administrator
+	SessionID   string // in which it was made, or empty
+	Stale       bool   // made without a fresh proof: it ends with the session
 }
 
 // Open reports whether the invite can be used.
@@ -92,13 +95,15 @@ func NewInvite(sub, note string, now time.Time) (Invite, error) {
 type InviteTerms struct {
 	Note   string   `json:"note"`
 	Email  string   `json:"email"`  // where it is mailed, or empty
-	Flags  []string `json:"flags"`  // that whoever joins gets besides the usual ones
+	Flags  []string `json:"flags"`  // that whoever joins gets besides the usual ones, also until a day: coach@2030-12-24
 	Uses   *int     `json:"uses"`   // nil: one
 	Days   *int     `json:"days"`   // nil: InviteLifetime, or as many as a member may choose
 	Domain string   `json:"domain"` // see Invite.Domain
+	// AccountEnds is when the account of whoever joins ends, as ParseEnd reads it; empty: never.
+	AccountEnds string `json:"account_ends"`
 }
 
-// Invite returns the invite of the terms, if by may make it. The error is a *Problem that names every wrong
+// Invite returns the invite of the terms, if by may make it. Days are those of the zone of now. The error is a *Problem that names every wrong
 // member.
 func (t InviteTerms) Invite(settings Settings, by Caller, now time.Time) (Invite, error) {
 	i, noteErr := NewInvite(by.User.Sub, t.Note, now)
@@ -126,7 +131,21 @@ func (t InviteTerms) Invite(settings Settings, by Caller, now time.Time) (Invite
 	i.Uses = number("/uses", t.Uses, 1, settings.InviteMaxUses, MaxInviteUses)
 	days := number("/days", t.Days, int(InviteLifetime/(24*time.Hour)), settings.InviteMaxDays, MaxInviteDays)
 	i.ExpiresAt = i.CreatedAt.Add(time.Duration(days) * 24 * time.Hour)
-	i.Flags = slices.Clone(t.Flags)
+	flags, flagEnds, err := ParseFlags(t.Flags, now.Location())
+	for _, at := range flagEnds {
+		err = cmp.Or(err, checkEnd(at, now))
+	}
+	if err != nil {
+		faults = append(faults, web.Fault("/flags", "a date, as in coach@2030-12-24, that is not in the past"))
+	}
+	i.FlagEnds = flagEnds
+	if i.AccountEnds, err = ParseEnd(t.AccountEnds, now.Location()); err != nil || checkEnd(i.AccountEnds, now) != nil {
+		faults = append(faults, web.Fault("/account_ends", "a date, as 2030-12-24, that is not in the past"))
+	}
+	if !i.AccountEnds.IsZero() && i.AccountEnds.Before(i.ExpiresAt) {
+		i.ExpiresAt = i.AccountEnds // nobody joins for nothing
+	}
+	i.Flags = flags
 	slices.Sort(i.Flags)
 	i.Flags = slices.Compact(i.Flags)
 	for _, f := range i.Flags {
@@ -182,7 +201,13 @@ func (i Invite) terms() string {
 		words = append(words, "days="+strconv.Itoa(int(life/(24*time.Hour))))
 	}
 	for _, f := range i.Flags {
+		if at := i.FlagEnds[f]; !at.IsZero() {
+			f += "@" + at.UTC().Format(time.RFC3339)
+		}
 		words = append(words, "flag="+f)
+	}
+	if !i.AccountEnds.IsZero() {
+		words = append(words, "account_ends="+i.AccountEnds.UTC().Format(time.RFC3339))
 	}
 	if i.Domain != "" && !strings.Contains(i.Domain, "@") {
 		words = append(words, "domain="+i.Domain)
@@ -196,7 +221,7 @@ func (a *Administration) NewOperatorInvite(ctx context.Context, by Caller, t Inv
 	if err != nil {
 		return Invite{}, err
 	}
-	i, err := t.Invite(settings, by, a.Now())
+	i, err := t.Invite(settings, by, a.clock())
 	if err != nil {
 		return Invite{}, err
 	}
@@ -218,7 +243,7 @@ func (s *Service) CreateInvite(ctx context.Context, c Caller, t InviteTerms) (In
 	if err := s.limits.Count(ctx, web.LimitKey{Name: web.LimitInvite, Key: u.Sub}); err != nil {
 		return Invite{}, err
 	}
-	i, err := t.Invite(settings, c, s.Now())
+	i, err := t.Invite(settings, c, s.clock())
 	if err != nil {
 		return Invite{}, err
 	}
@@ -287,25 +312,30 @@ func (s *Service) InviteURL(i Invite) string { return InviteURL(s.site.URL(""), 
 
 // inviteEntry is an invite in the list of its owner.
 type inviteEntry struct {
-	Code      string     `json:"code"` // in groups of four
-	URL       string     `json:"url"`
-	CreatedAt time.Time  `json:"created_at"`
-	ExpiresAt time.Time  `json:"expires_at"`
-	MailedTo  *string    `json:"mailed_to"`
-	Uses      int        `json:"uses"`
-	Joined    []string   `json:"joined"` // handles
-	Flags     []string   `json:"flags"`
-	Domain    *string    `json:"domain"`
-	Used      bool       `json:"used"`
-	UsedBy    *string    `json:"used_by"` // handle
-	UsedAt    *time.Time `json:"used_at"`
+	Code      string    `json:"code"` // in groups of four
+	URL       string    `json:"url"`
+	CreatedAt time.Time `json:"created_at"`
+	ExpiresAt time.Time `json:"expires_at"`
+	MailedTo  *string   `json:"mailed_to"`
+	Uses      int       `json:"uses"`
+	Joined    []string  `json:"joined"` // handles
+	Flags     []string  `json:"flags"`
+	Domain    *string   `json:"domain"`
+	// AccountEndsAt is when the accounts of those who join end; null: never.
+	AccountEndsAt *time.Time           `json:"account_ends_at"`
+	FlagEnds      map[string]time.Time `json:"flag_ends"`
+	Used          bool                 `json:"used"`
+	UsedBy        *string              `json:"used_by"` // handle
+	UsedAt        *time.Time           `json:"used_at"`
 }
 
 func (s *Service) InviteEntry(i Invite) inviteEntry {
 	return inviteEntry{
 		Code: i.Shown(), URL: s.InviteURL(i), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
 		MailedTo: web.TextOrNull(i.MailedTo),
-		Uses:     i.Uses, Joined: append([]string{}, i.Joined...), Flags: append([]string{}, i.Flags...), Domain: web.TextOrNull(i.Domain), Used: !i.UsedAt.IsZero(), UsedAt: web.TimeOrNull(i.UsedAt), UsedBy: web.TextOrNull(i.UsedBy),
+		Uses:     i.Uses, Joined: append([]string{}, i.Joined...), Flags: append([]string{}, i.Flags...), Domain: web.TextOrNull(i.Domain),
+		AccountEndsAt: web.TimeOrNull(i.AccountEnds), FlagEnds: User{FlagEnds: i.FlagEnds}.Ends().FlagEnds,
+		Used: !i.UsedAt.IsZero(), UsedAt: web.TimeOrNull(i.UsedAt), UsedBy: web.TextOrNull(i.UsedBy),
 	}
 }
 

@@ -189,7 +189,9 @@ var (
 	Unsuspend = Act{Action: "user.unsuspend", Proof: ProofFresh, Told: MailUnsuspended, Routes: []string{
 		"POST /api/admin/users/{handle}/unsuspend", "POST /admin/users/{handle}/unsuspend",
 	}}
-	SetEnd = Act{Action: "user.end", Proof: ProofFresh, Told: MailEndChanged}
+	SetEnd = Act{Action: "user.end", Proof: ProofFresh, Told: MailEndChanged, Routes: []string{
+		"PUT /api/admin/users/{handle}/end", "POST /admin/users/{handle}/end",
+	}}
 	// EndAccount and EndFlags happen by themselves: see EndStore.
 	EndAccount = Act{Action: "user.ended", Proof: ProofOperator, Ends: endsAccess}
 	EndFlags   = Act{Action: "user.flags_ended", Proof: ProofOperator, Ends: SetFlags.Ends}

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-webauthn/webauthn/webauthn"
 
@@ -72,6 +74,7 @@ func (s *Service) register(ctx context.Context, c Caller, in Registration) (out 
 	}
 	u.EmailVerified = u.Email != "" && strings.EqualFold(u.Email, mailedTo)
 	u.LastLoginAt = u.CreatedAt
+	invite.limit(&u)
 	p.user = u
 	row, signedIn := s.newSession(c, p)
 	a, err := s.begin(ctx, c.as(u), Register, invitedBy(invite))
@@ -100,6 +103,22 @@ func (s *Service) register(ctx context.Context, c Caller, in Registration) (out 
 	signedIn.Token, err = s.sessionToken(ctx, u, row, signedIn.Token)
 	out.SignedIn = signedIn
 	return out, err
+}
+
+// limit gives a new user the ends of the invite. A flag that has ended by now is left out.
+func (i Invite) limit(u *User) {
+	u.EndsAt = i.AccountEnds
+	for f, at := range i.FlagEnds {
+		switch held := slices.Index(u.Flags, f); {
+		case held >= 0 && at.After(u.CreatedAt):
+			if u.FlagEnds == nil {
+				u.FlagEnds = map[string]time.Time{}
+			}
+			u.FlagEnds[f] = at
+		case held >= 0:
+			u.Flags = slices.Delete(u.Flags, held, held+1)
+		}
+	}
 }
 
 // mayRegister returns the open invite of a code. It is checked first: without a valid one the response

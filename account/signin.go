@@ -347,10 +347,18 @@ func (s *Service) upgradeHash(ctx context.Context, u *User, password string) {
 	u.PasswordHash = hash
 }
 
+// suspension returns ErrSuspended, or ErrEnded, which is one too.
+func (u User) suspension() error {
+	if u.Ended() {
+		return ErrEnded
+	}
+	return ErrSuspended
+}
+
 // refuseSuspended returns ErrSuspended, after the right proof.
 func (s *Service) refuseSuspended(ctx context.Context, c Caller) error {
 	s.recordRefusal(ctx, s.audit(c, RefuseSuspended, c.Name, "suspended"))
-	return ErrSuspended
+	return c.User.suspension()
 }
 
 // signInStep is a sign-in after the right password, sealed in a cookie of that browser. It is good
@@ -413,7 +421,7 @@ func (s *Service) PendingSignIn(ctx context.Context, c Caller) (User, signInStep
 	case !u.SecondFactor || !hmac.Equal(s.passwordMark(u), step.Password) || !u.PasswordDisownedAt.IsZero():
 		return User{}, step, ErrSignInExpired
 	case u.Suspended():
-		return User{}, step, ErrSuspended
+		return User{}, step, u.suspension()
 	}
 	return u, step, nil
 }

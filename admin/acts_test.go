@@ -65,6 +65,7 @@ func TestEveryActIsInTheAuditLog(t *testing.T) {
 	b.Call("POST", "/api/admin/users/bob/suspend", map[string]string{"reason": "spam"}).Is(200)
 	b.Call("POST", "/api/admin/users/bob/unsuspend", nil).Is(200)
 	b.Call("PUT", "/api/admin/users/bob/flags", map[string]bool{"admin": true, "activity": false}).Is(200)
+	b.Call("PUT", "/api/admin/users/bob/end", map[string]string{"ends": "2099-12-24"}).Is(200)
 	code := b.Call("POST", "/api/admin/users/bob/reset-password-code", nil).Is(201).JSON()["code"].(string)
 	b.Send("PUT", "/api/admin/settings", "application/json", `{"instance_name":"Club","max_users":9}`).Is(200)
 	b.Call("DELETE", "/api/admin/users/bob", nil).Is(204)
@@ -87,7 +88,7 @@ func TestEveryActIsInTheAuditLog(t *testing.T) {
 		}
 		path = "/api/admin/audit?limit=2&cursor=" + next
 	}
-	want := "user.delete bob (), settings.update settings (instance_name max_users), user.reset_code bob (), user.flags bob (activity=off admin=on), " +
+	want := "user.delete bob (), settings.update settings (instance_name max_users), user.reset_code bob (), user.end bob (2099-12-25T00:00:00Z), user.flags bob (activity=off admin=on), " +
 		"user.unsuspend bob (), user.suspend bob (spam), session.create root1 (pwd), user.create bob (), user.create root1 ()"
 	if s := strings.Join(got, ", "); s != want {
 		t.Errorf("got  %s\nwant %s", s, want)

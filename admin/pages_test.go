@@ -29,7 +29,7 @@ func TestAdministrationByForms(t *testing.T) {
 	if err := w.Store.LockUser(t.Context(), bob.Sub, bob.Unlocks, w.Clock.Now().Add(10*time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	b.Page("/admin/users/bob").Is(200).Shows(`id="locked"`, "after too many wrong passwords; ends in", `id="unlock-submit"`)
+	b.Page("/admin/users/bob").Is(200).Shows(`id="locked"`, "after too many wrong passwords; ends ", `id="unlock-submit"`)
 	b.Page("/admin/users/bob/unlock", "x", "").RedirectsTo("/id/admin/users/bob?notice=unlocked#password")
 	b.Page("/admin/users/bob?notice=unlocked").Is(200).Shows("Passwords can be tried again.", "allowed new password attempts").Hides(`id="locked"`)
 	b.Page("/admin/users/bob/suspend", "reason", strings.Repeat("x", 201)).Is(400).Shows(`role="alert"`)

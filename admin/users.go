@@ -29,6 +29,7 @@ type userEntry struct {
 	CreatedAt   time.Time       `json:"created_at"`
 	LastLoginAt *time.Time      `json:"last_login_at"` // null: never
 	InvitedBy   *string         `json:"invited_by"`    // handle
+	account.ShownEnds
 }
 
 type userList struct {
@@ -53,6 +54,7 @@ func entryOf(u account.User, known []string) userEntry {
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email,
 		Flags: u.FlagMap(known), Suspended: u.Suspended(), CreatedAt: u.CreatedAt.UTC(),
 		LastLoginAt: web.TimeOrNull(u.LastLoginAt), InvitedBy: web.TextOrNull(u.InvitedBy),
+		ShownEnds: u.Ends(),
 	}
 }
 
@@ -84,7 +86,7 @@ type userListPage struct {
 }
 
 func (s *Service) usersOf(r *http.Request) (out userListPage, err error) {
-	if out.query, err = readUserQuery(r); err != nil {
+	if out.query, err = readUserQuery(r, s.users.Now()); err != nil {
 		return out, err
 	}
 	var next string
@@ -98,8 +100,11 @@ func (s *Service) usersOf(r *http.Request) (out userListPage, err error) {
 	return out, err
 }
 
+// maxEnding is how many days ahead ends are looked for at most.
+const maxEnding = 3_660
+
 // readUserQuery reads the filters, the order and the page of a list of users from a request's URL.
-func readUserQuery(r *http.Request) (q account.UserQuery, err error) {
+func readUserQuery(r *http.Request, now time.Time) (q account.UserQuery, err error) {
 	p, err := readPage(r)
 	if err != nil {
 		return q, err
@@ -121,6 +126,16 @@ func readUserQuery(r *http.Request) (q account.UserQuery, err error) {
 	}
 	if q.Flag = values.Get("flag"); q.Flag != "" && account.CheckFlag(q.Flag) != nil {
 		return q, web.BadRequest("A flag is a letter a-z and up to 31 of a-z, 0-9, - and _.")
+	}
+	if len(values["ending"]) > 1 {
+		return q, web.BadRequest("A filter is given more than once.")
+	}
+	if typed := values.Get("ending"); typed != "" {
+		days, err := strconv.Atoi(strings.TrimSuffix(typed, "d"))
+		if err != nil || days < 1 || days > maxEnding {
+			return q, web.BadRequest("Who ends soon is found by days, as 30d.")
+		}
+		q.EndingBy = now.AddDate(0, 0, days)
 	}
 	switch q.Sort = values.Get("sort"); q.Sort {
 	case "", account.SortHandle, account.SortNewest, account.SortLastSignIn:
@@ -224,6 +239,31 @@ func (s *Service) suspend(w http.ResponseWriter, r *http.Request, u account.User
 	return answerOK(w, s.users.Suspend(r.Context(), s.accounts.Caller(r), u, in.Reason, in.Tell))
 }
 
+// putEnd answers like showUser.
+func (s *Service) putEnd(w http.ResponseWriter, r *http.Request, u account.User) error {
+	var in struct {
+		Ends *string `json:"ends"` // null: never
+	}
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	typed := ""
+	if in.Ends != nil {
+		typed = *in.Ends
+	}
+	ends, err := account.ParseEnd(typed, s.users.Zone())
+	if err == nil {
+		err = s.users.SetEnd(r.Context(), s.accounts.Caller(r), u, ends)
+	}
+	if err == nil {
+		u, err = s.users.User(r.Context(), u.Handle)
+	}
+	if err != nil {
+		return err
+	}
+	return s.showUser(w, r, u)
+}
+
 func (s *Service) unsuspend(w http.ResponseWriter, r *http.Request, u account.User) error {
 	if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
 		return err
@@ -291,20 +331,27 @@ func noContent(w http.ResponseWriter, err error) error {
 }
 
 func (s *Service) putFlags(w http.ResponseWriter, r *http.Request, u account.User) error {
-	// Pointers, because null must not read as "off".
-	var in map[string]*bool
+	var in map[string]any
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return err
 	}
-	flags := make(map[string]bool, len(in))
-	for name, on := range in {
-		if on == nil {
-			return web.BadRequest("A flag is true or false.")
+	flags := make(account.FlagChange, len(in))
+	for name, state := range in {
+		switch state := state.(type) {
+		case bool:
+			flags[name] = account.FlagState{On: state}
+		case string:
+			ends, err := account.ParseEnd(state, s.users.Zone())
+			if err != nil {
+				return err
+			}
+			flags[name] = account.FlagState{On: true, SetEnd: true, EndsAt: ends}
+		default:
+			return web.BadRequest("A flag is true, false or the last day on which it is on.")
 		}
-		flags[name] = *on
 	}
 	var err error
-	if u.Flags, err = s.users.SetFlags(r.Context(), s.accounts.Caller(r), u, account.SwitchFlags(flags)); err != nil {
+	if u.Flags, err = s.users.SetFlags(r.Context(), s.accounts.Caller(r), u, flags); err != nil {
 		return err
 	}
 	settings, err := s.users.Settings(r.Context())

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/site"
@@ -33,6 +34,7 @@ func (s *Service) showUsersPage(w http.ResponseWriter, r *http.Request, status i
 	page.Filter = templates.UserFilter{
 		Query: q.Query, Flag: q.Flag, Sort: q.Sort,
 		Suspended: q.Suspended, NeverSignedIn: q.NeverSignedIn, NoSecondFactor: q.NoSecondFactor,
+		Ending: strings.TrimSpace(r.URL.Query().Get("ending")),
 	}
 	page.ByMail = s.accounts.MailEnabled()
 	page.Flags, page.Next = settings.Flags, s.nextPage(r, list.next)
@@ -115,6 +117,7 @@ var notices = map[string]struct {
 	"unlocked":       {"password", "Passwords can be tried again."},
 	"session-ended":  {"sessions", "The session has ended."},
 	"sessions-ended": {"sessions", "All sessions have ended."},
+	"end-saved":      {"ends", "The end is saved."},
 	"suspended":      {"end", "The account is suspended. All its sessions have ended."},
 	"factors-reset":  {"factors", "The second factors are removed. All sessions have ended."},
 	"unsuspended":    {"end", "The suspension is lifted."},
@@ -137,9 +140,23 @@ func answerTo(r *http.Request) templates.Answer {
 func rowOf(u account.User) templates.AdminUserRow {
 	return templates.AdminUserRow{
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, Flags: u.Flags,
-		Suspended: u.Suspended(), SecondFactor: u.SecondFactor,
+		Suspended: u.Suspended(), SecondFactor: u.SecondFactor, Ended: u.Ended(), EndsAt: nextEnd(u),
 		CreatedAt: u.CreatedAt, LastLoginAt: u.LastLoginAt, InvitedBy: u.InvitedBy,
 	}
+}
+
+// nextEnd returns when the account or the first of its flags ends; zero: never, or it has ended.
+func nextEnd(u account.User) time.Time {
+	if u.Suspended() {
+		return time.Time{}
+	}
+	next := u.EndsAt
+	for _, at := range u.FlagEnds {
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	return next
 }
 
 func (s *Service) userPage(w http.ResponseWriter, r *http.Request, u account.User) error {
@@ -199,6 +216,16 @@ func (s *Service) showUserPage(
 	page.Open = openInviteRows(open)
 	page.LockedUntil = u.Locked(s.users.Now())
 	page.SuspendedAt, page.SuspendReason = u.SuspendedAt, u.SuspendReason
+	if page.Section != "ends" || page.Error == "" {
+		page.Ends = account.LastDay(u.EndsAt, s.users.Zone())
+	}
+	page.FlagEnds = map[string]string{}
+	for _, f := range settings.Flags {
+		page.FlagEnds[f] = account.LastDay(u.FlagEnds[f], s.users.Zone())
+		if typed := r.PostForm; page.Section == "access" && page.Error != "" && typed.Has(endField+f) {
+			page.FlagEnds[f] = typed.Get(endField + f)
+		}
+	}
 	page.User, page.Self = rowOf(u), u.Sub == id.User.Sub
 	if page.Section == "access" && page.Error != "" {
 		page.User.Flags = r.PostForm["flag"]
@@ -248,10 +275,13 @@ func (s *Service) form(section string, do formAction) web.Handler {
 			page.Faults["confirm"] = p.Detail
 		case section == "end" && errors.Is(p, account.ErrInvalidText):
 			page.Faults["reason"] = p.Detail
+		case section == "ends" && p.Status == http.StatusBadRequest:
+			page.Faults["ends"] = p.Detail
 		}
 		page.Profile.DisplayName, page.Profile.Email = f.Get("display_name"), f.Get("email")
 		page.Profile.EmailVerified = f.Has("email_verified")
 		page.Reason, page.Tell, page.Confirm = f.Get("reason"), f.Has("tell_reason"), f.Get("confirm")
+		page.Ends = f.Get("ends")
 		return s.showUserPage(w, r, p.Status, u, page)
 	})
 }
@@ -302,6 +332,17 @@ func (s *Service) suspendForm(_ http.ResponseWriter, r *http.Request, u account.
 	return noticeOn(u, "suspended"), s.users.Suspend(r.Context(), s.accounts.Caller(r), u, reason, tell)
 }
 
+func (s *Service) endForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
+	typed, ends := strings.TrimSpace(r.PostForm.Get("ends")), u.EndsAt
+	if typed != account.LastDay(u.EndsAt, s.users.Zone()) { // else as shown, which is less exact
+		var err error
+		if ends, err = account.ParseEnd(typed, s.users.Zone()); err != nil {
+			return "", err
+		}
+	}
+	return noticeOn(u, "end-saved"), s.users.SetEnd(r.Context(), s.accounts.Caller(r), u, ends)
+}
+
 func (s *Service) unsuspendForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
 	return noticeOn(u, "unsuspended"), s.users.Unsuspend(r.Context(), s.accounts.Caller(r), u)
 }
@@ -319,16 +360,28 @@ func (s *Service) endSessionsForm(_ http.ResponseWriter, r *http.Request, u acco
 	return noticeOn(u, "sessions-ended"), err
 }
 
+// endField begins the name of the field with the last day of a flag.
+const endField = "ends."
+
 // flagsForm changes only what differs from the stored state, so that the audit log records the
 // intended change.
 func (s *Service) flagsForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
-	ticked, change := r.PostForm["flag"], map[string]bool{}
+	ticked, change := r.PostForm["flag"], account.FlagChange{}
 	for _, name := range slices.Concat(r.PostForm["known"], ticked) {
-		if on := slices.Contains(ticked, name); on != u.Has(name) {
-			change[name] = on
+		on, typed := slices.Contains(ticked, name), strings.TrimSpace(r.PostForm.Get(endField+name))
+		f := account.FlagState{On: on}
+		if on && r.PostForm.Has(endField+name) && typed != account.LastDay(u.FlagEnds[name], s.users.Zone()) {
+			ends, err := account.ParseEnd(typed, s.users.Zone())
+			if err != nil {
+				return "", err
+			}
+			f.SetEnd, f.EndsAt = true, ends
+		}
+		if on != u.Has(name) || f.SetEnd {
+			change[name] = f
 		}
 	}
-	_, err := s.users.SetFlags(r.Context(), s.accounts.Caller(r), u, account.SwitchFlags(change))
+	_, err := s.users.SetFlags(r.Context(), s.accounts.Caller(r), u, change)
 	return noticeOn(u, "flags-saved"), err
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,6 +59,15 @@ func parseFlagEnds(words []string) map[string]time.Time {
 		}
 	}
 	return ends
+}
+
+// formatFlagEnds is the reverse of parseFlagEnds.
+func formatFlagEnds(ends map[string]time.Time) string {
+	var words []string
+	for _, name := range slices.Sorted(maps.Keys(ends)) {
+		words = append(words, name+":"+strconv.FormatInt(toUnix(ends[name]), 10))
+	}
+	return strings.Join(words, " ")
 }
 
 // suspendedAt returns since when a user is suspended: since the end of the account at the latest.

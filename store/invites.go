@@ -10,26 +10,29 @@ import (
 )
 
 type inviteRow struct {
-	Code       string
-	SealedCode string
-	CreatedBy  string
-	Inviter    string
-	Note       string
-	MailedTo   string
-	CreatedAt  int64 `gorm:"autoCreateTime:false"`
-	ExpiresAt  int64
-	UsedAt     int64
-	Uses, Used int
-	Flags      string
-	Domain     string
-	ByAdmin    bool
-	Party      string
-	Registrar  string
+	Code          string
+	SealedCode    string
+	CreatedBy     string
+	Inviter       string
+	Note          string
+	MailedTo      string
+	CreatedAt     int64 `gorm:"autoCreateTime:false"`
+	ExpiresAt     int64
+	UsedAt        int64
+	Uses, Used    int
+	Flags         string
+	Domain        string
+	FlagEnds      string // see parseFlagEnds
+	AccountEndsAt int64
+	ByAdmin       bool
+	Party         string
+	Registrar     string
 }
 
 // selectInvite names people only while they have an account.
 const selectInvite = `SELECT i.code, i.sealed_code, coalesce(i.created_by, '') AS created_by,
 	coalesce(c.handle, '') AS inviter, i.note, i.mailed_to, i.created_at, i.expires_at, i.used_at, i.uses, i.used, i.flags, i.domain,
+	i.account_ends_at, i.flag_ends,
 	i.by_admin, coalesce(i.used_by, '') AS party,
 	coalesce((SELECT r.handle FROM users r WHERE r.sub = i.used_by AND r.deleted_at = 0), '') AS registrar
 	FROM invites i LEFT JOIN users c ON c.sub = i.created_by `
@@ -64,6 +67,7 @@ func (s *Store) invite(r inviteRow) (account.Invite, error) {
 		Code: code, CreatedBy: r.CreatedBy, Inviter: r.Inviter, Note: r.Note, MailedTo: r.MailedTo,
 		CreatedAt: fromUnix(r.CreatedAt), ExpiresAt: fromUnix(r.ExpiresAt), UsedAt: fromUnix(r.UsedAt), UsedBy: r.Registrar,
 		Uses: r.Uses, Used: r.Used, Flags: strings.Fields(r.Flags), Domain: r.Domain, ByAdmin: r.ByAdmin,
+		AccountEnds: fromUnix(r.AccountEndsAt), FlagEnds: parseFlagEnds(strings.Fields(r.FlagEnds)),
 	}
 	if r.UsedAt > 0 {
 		i.Used = max(1, i.Used) // an earlier version does not count
@@ -144,9 +148,10 @@ func (s *Store) insertInvite(tx *transaction, i account.Invite, conflict string)
 		sealed = k.seal(inviteCode, code, i.Code)
 	}
 	return tx.Exec(`INSERT INTO invites (code, sealed_code, created_by, note, mailed_to, created_at, expires_at, session_id,
-		stale, uses, flags, domain, by_admin) VALUES (?, ?, nullif(?, ''), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`+conflict,
+		stale, uses, flags, domain, by_admin, account_ends_at, flag_ends)
+		VALUES (?, ?, nullif(?, ''), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`+conflict,
 		code, sealed, i.CreatedBy, sanitize(i.Note), sanitize(i.MailedTo), toUnix(i.CreatedAt), toUnix(i.ExpiresAt), sanitize(i.SessionID),
-		i.Stale, max(1, i.Uses), strings.Join(i.Flags, " "), i.Domain, i.ByAdmin).Error
+		i.Stale, max(1, i.Uses), strings.Join(i.Flags, " "), i.Domain, i.ByAdmin, toUnix(i.AccountEnds), formatFlagEnds(i.FlagEnds)).Error
 }
 
 // mayInvite checks the limit of a user, whose row it locks against another invite meanwhile.

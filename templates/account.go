@@ -33,6 +33,9 @@ type Member struct {
 	Publish bool
 	// Flags are the access flags that are on.
 	Flags []string
+	// EndsAt is when the account ends, zero for never, and FlagEnds when flags end.
+	EndsAt   time.Time
+	FlagEnds []FlagEnd
 	Answer
 	// ErrorField is the field that the error is about. If it is empty, invalid_credentials is about
 	// current_password.
@@ -46,6 +49,12 @@ type Member struct {
 	Signals      []Signal
 	// Offer has the browser make a passkey without asking, if it can.
 	Offer bool
+}
+
+// FlagEnd is when a flag ends.
+type FlagEnd struct {
+	Flag string
+	At   time.Time
 }
 
 func (p Member) fault(field string) (string, bool) {

@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"cmp"
 	"strings"
 	"time"
 )
@@ -105,12 +106,16 @@ type AdminUsers struct {
 type UserFilter struct {
 	Query, Flag, Sort                        string
 	Suspended, NeverSignedIn, NoSecondFactor bool
+	Ending                                   string // days, as 30d
 }
 
 // Any reports whether the filter restricts anything.
 func (f UserFilter) Any() bool {
-	return f.Query != "" || f.Flag != "" || f.Suspended || f.NeverSignedIn || f.NoSecondFactor
+	return f.Query != "" || f.Flag != "" || f.Suspended || f.NeverSignedIn || f.NoSecondFactor || f.Ending != ""
 }
+
+// Days returns the days of Ending, or those that the form offers.
+func (f UserFilter) Days() string { return strings.TrimSuffix(cmp.Or(f.Ending, "30d"), "d") }
 
 // NewPerson has the fields of a person to add.
 type NewPerson struct {
@@ -124,7 +129,9 @@ type AdminUserRow struct {
 	// Flags are the access flags that are on.
 	Flags                  []string
 	Suspended              bool
+	Ended                  bool // suspended because the account has ended by itself
 	SecondFactor           bool
+	EndsAt                 time.Time // when the account or the first flag ends, zero for never
 	CreatedAt, LastLoginAt time.Time
 	// InvitedBy is a handle, "" for a person who joined without an invite.
 	InvitedBy string
@@ -137,15 +144,16 @@ func (p AdminUsers) fault(field string) (string, bool) { return p.Faults[field],
 // AdminUser is one person for administrators. Its forms post to {base}/admin/users/{handle}/…:
 //
 //	profile              display_name, email, email_verified=true if ticked
+//	end                  ends (the last day)
 //	suspend              reason
 //	unsuspend            -
-//	flags                flag (once for each ticked), known (once for each shown)
+//	flags                flag (once for each ticked), known (once for each shown), ends.FLAG (the last day)
 //	reset-password-code  -
 //	reset-factors        -
 //	delete               confirm (the handle, typed)
 //
 // Links can point to its sections by id: account, profile, access, password, factors, sessions,
-// apps, invited, history, end.
+// apps, invited, history, ends, end.
 //
 // A flag in known but not in flag is turned off. A flag in neither was not on the page and is left
 // unchanged.
@@ -158,6 +166,10 @@ type AdminUser struct {
 	// SuspendedAt and SuspendReason are set for a suspended account.
 	SuspendedAt   time.Time
 	SuspendReason string
+	// Ends is the last day of the account, "" for none, and FlagEnds that of the flags; or what was typed
+	// into a refused form.
+	Ends     string
+	FlagEnds map[string]string
 	// LockedUntil is set while failed sign-ins lock strangers out of the account.
 	LockedUntil time.Time
 	// KnownFlags are the flags that can be ticked, in display order. Any other flag of the person
@@ -177,7 +189,7 @@ type AdminUser struct {
 	MoreOpen            bool // there are others
 	History             []AuditRow
 	Answer
-	// Faults has the error sentences by field name: display_name, email, email_verified, attributes.NAME, reason or confirm. Reason,
+	// Faults has the error sentences by field name: display_name, email, email_verified, attributes.NAME, ends, reason or confirm. Reason,
 	// Tell and Confirm were typed into a refused form.
 	Faults          map[string]string
 	Reason, Confirm string

@@ -152,6 +152,9 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 			admin(func(s *scene, a *account.Administration, u account.User) error {
 				return a.Unsuspend(s.T.Context(), op, u)
 			})},
+		"set end": {account.SetEnd, nil, admin(func(s *scene, a *account.Administration, u account.User) error {
+			return a.SetEnd(s.T.Context(), op, u, s.Clock.Now().AddDate(1, 0, 0))
+		})},
 		"unlock": {account.UnlockUser, nil, admin(func(s *scene, a *account.Administration, u account.User) error {
 			return a.Unlock(s.T.Context(), op, u)
 		})},

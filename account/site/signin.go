@@ -133,7 +133,7 @@ func (s *Site) endedSession(r *http.Request) (handle, why string, err error) {
 	case err != nil:
 		return "", "", err
 	case id.User.Suspended():
-		return id.User.Handle, s.suspended(ctx).In(l).Detail, nil
+		return id.User.Handle, s.suspended(ctx, id.User.Ended()).In(l).Detail, nil
 	case id.Session.EndedAt.IsZero():
 		text = "Your session has expired. Sign in again."
 	default:
@@ -178,13 +178,18 @@ func (s *Site) lostCookie(r *http.Request) (string, error) {
 // withAdminContact returns err. For ErrSuspended it adds how to reach an administrator.
 func (s *Site) withAdminContact(ctx context.Context, err error) error {
 	if errors.Is(err, account.ErrSuspended) {
-		return s.suspended(ctx)
+		var p *web.Problem
+		return s.suspended(ctx, errors.As(err, &p) && p == account.ErrEnded)
 	}
 	return err
 }
 
 // suspended returns ErrSuspended with how to reach an administrator.
-func (s *Site) suspended(ctx context.Context) *web.Problem {
+func (s *Site) suspended(ctx context.Context, ended bool) *web.Problem {
+	if ended {
+		return s.WithContact(ctx, account.ErrEnded,
+			"This account has ended. Ask an administrator of your community. Contact: {contact}")
+	}
 	return s.WithContact(ctx, account.ErrSuspended,
 		"This account is suspended. Ask an administrator of your community. Contact: {contact}")
 }

@@ -103,6 +103,7 @@ func TestChangingCommandsAreInTheAuditLog(t *testing.T) {
 		{"user set", "ada member_number=4711", "user.amend", "ada", "attributes.member_number"},
 		{"user update", "ada --display-name Countess", "user.amend", "ada", "display_name"},
 		{"user flags", "ada +admin", "user.flags", "ada", "admin=on"},
+		{"user update", "ada --ends 2099-12-24T00:00:00Z", "user.end", "ada", "2099-12-24T00:00:00Z"},
 		{"user suspend", "ada", "user.suspend", "ada", ""},
 		{"user unsuspend", "ada", "user.unsuspend", "ada", ""},
 		{"user unlock", "ada", "user.unlock", "ada", ""},

@@ -25,10 +25,12 @@ type addInviteCommand struct {
 	Note   string `help:"What the invite is for; the list of invites shows it."`
 	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service."`
 
-	Flag    []string `placeholder:"FLAG" help:"Access flag that whoever joins gets besides the default ones. Repeatable."`
-	Uses    int      `default:"1" help:"How many people may join with it, 1 to 500."`
-	Expires string   `default:"14d" placeholder:"14d" help:"When it ends: days from now, as 30d, 1 to 90 of them, or a date, as 2030-12-24."`
-	Domain  string   `placeholder:"DOMAIN" help:"Only with an address of this domain, which is proven by mail first."`
+	Flag        []string `placeholder:"FLAG" help:"Access flag that whoever joins gets besides the default ones, also until a day: coach@2030-12-24. Repeatable."`
+	Uses        int      `default:"1" help:"How many people may join with it, 1 to 500."`
+	Expires     string   `default:"14d" placeholder:"14d" help:"When it ends: days from now, as 30d, 1 to 90 of them, or a date, as 2030-12-24."`
+	AccountEnds string   `placeholder:"DATE" help:"Last day of the accounts of those who join, as 2030-12-24, in this machine's time zone."`
+
+	Domain string `placeholder:"DOMAIN" help:"Only with an address of this domain, which is proven by mail first."`
 }
 
 // Run creates an invite, with which people can register, and prints its code.
@@ -39,10 +41,10 @@ func (c *addInviteCommand) Run(p *program) error {
 	}
 	return c.withUsers(p, func(users *account.Administration) error {
 		i, err := users.NewOperatorInvite(p.ctx, account.Operator(), account.InviteTerms{Note: c.Note, Flags: c.Flag,
-			Uses: &c.Uses, Days: &days, Domain: c.Domain})
+			Uses: &c.Uses, Days: &days, Domain: c.Domain, AccountEnds: c.AccountEnds})
 		if problem, ok := web.ProblemOf(err); ok && len(problem.Errors) > 0 {
 			field := strings.TrimPrefix(problem.Errors[0].Pointer, "/")
-			flag := map[string]string{"flags": "flag", "days": "expires"}[field]
+			flag := map[string]string{"flags": "flag", "days": "expires", "account_ends": "account-ends"}[field]
 			return usageError{"--" + cmp.Or(flag, field) + ": " + string(problem.Errors[0].Detail)}
 		}
 		if errors.Is(err, account.ErrInvalidText) {

@@ -22,7 +22,7 @@ type userCommand struct {
 	Show      showUserCommand      `cmd:"" reads:"" help:"Show a user with their sessions and applications."`
 	Update    updateUserCommand    `cmd:"" help:"Update a user's name, email address and profile."`
 	Set       setUserCommand       `cmd:"" help:"Set a user's attributes (NAME=VALUE), which the setting attributes declares."`
-	Flags     userFlagsCommand     `cmd:"" help:"Turn a user's access flags on (+FLAG) and off (-FLAG)."`
+	Flags     userFlagsCommand     `cmd:"" help:"Turn a user's access flags on (+FLAG, or +FLAG@DATE until a day) and off (-FLAG)."`
 	Suspend   suspendUserCommand   `cmd:"" help:"Lock a user out at once: sessions, codes and tokens end."`
 	Unsuspend unsuspendUserCommand `cmd:"" help:"Let a user sign in again."`
 	Unlock    unlockUserCommand    `cmd:"" help:"Forget a user's wrong passwords, so that they can try again at once."`
@@ -52,7 +52,7 @@ func (c oneUser) withUser(p *program, do func(*account.Administration, account.U
 		switch err = do(users, u); {
 		case errors.Is(err, account.ErrLastAdmin):
 			const remedy = "first make another user with a password an administrator: cairn user flags HANDLE +admin"
-			return fmt.Errorf("%s is the last administrator who can sign in: %s", u.Handle, remedy)
+			return fmt.Errorf("%s is the last administrator who can sign in and has no end: %s", u.Handle, remedy)
 		case errors.Is(err, account.ErrUserNotFound):
 			return fmt.Errorf("the user %s no longer exists", u.Handle)
 		}
@@ -178,17 +178,18 @@ func (c *addUserCommand) emailState(u account.User) string {
 // userRow is a user as the commands print it. The profile's claims are members of the same object,
 // as in /api/me.
 type userRow struct {
-	Sub           string     `json:"sub"`
-	Handle        string     `json:"handle"`
-	DisplayName   string     `json:"display_name"`
-	Email         string     `json:"email"`
-	EmailVerified bool       `json:"email_verified"`
-	Flags         []string   `json:"flags"` // those that are on
-	Suspended     bool       `json:"suspended"`
-	SuspendReason string     `json:"suspend_reason,omitempty"`
-	InvitedBy     string     `json:"invited_by,omitempty"`
-	CreatedAt     time.Time  `json:"created_at"`
-	LastLoginAt   *time.Time `json:"last_login_at"` // null: never
+	Sub           string   `json:"sub"`
+	Handle        string   `json:"handle"`
+	DisplayName   string   `json:"display_name"`
+	Email         string   `json:"email"`
+	EmailVerified bool     `json:"email_verified"`
+	Flags         []string `json:"flags"` // those that are on
+	Suspended     bool     `json:"suspended"`
+	SuspendReason string   `json:"suspend_reason,omitempty"`
+	InvitedBy     string   `json:"invited_by,omitempty"`
+	account.ShownEnds
+	CreatedAt   time.Time  `json:"created_at"`
+	LastLoginAt *time.Time `json:"last_login_at"` // null: never
 	account.Profile
 }
 
@@ -196,7 +197,7 @@ func userRowOf(u account.User) userRow {
 	return userRow{
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified,
 		Flags: listed(u.Flags), Suspended: u.Suspended(), SuspendReason: u.SuspendReason, InvitedBy: u.InvitedBy,
-		CreatedAt: u.CreatedAt.UTC(), LastLoginAt: web.TimeOrNull(u.LastLoginAt), Profile: u.Profile,
+		ShownEnds: u.Ends(), CreatedAt: u.CreatedAt.UTC(), LastLoginAt: web.TimeOrNull(u.LastLoginAt), Profile: u.Profile,
 	}
 }
 
@@ -212,32 +213,56 @@ type listUsersCommand struct {
 	Format string `name:"output" short:"o" enum:"table,json" default:"table" help:"table or json."`
 	Quiet  bool   `short:"q" help:"Print only handles."`
 	Query  string `placeholder:"WORDS" help:"Only users whose handle, name or email has words beginning with these."`
+	Ending string `placeholder:"30d" help:"Only users whose account, or a flag, ends within so many days."`
 }
 
 // Run lists users in the order of their handles, or with a query in the order of the words found.
 func (c *listUsersCommand) Run(p *program) error {
+	days, err := strconv.Atoi(strings.TrimSuffix(c.Ending, "d"))
+	if c.Ending != "" && (err != nil || days < 1 || days > 36_600) {
+		return usageError{"--ending: write days, as 30d"}
+	}
 	return c.withUsers(p, func(users *account.Administration) error {
-		out := output{c.Format, c.Quiet}.list(p, "HANDLE", "NAME", "EMAIL", "FLAGS", "STATE", "LAST SIGN-IN")
-		for after, more := "", true; more; more = after != "" {
-			page, next, err := users.Users(p.ctx, account.UserQuery{Query: c.Query, After: after, Limit: pageSize})
+		q := account.UserQuery{Query: c.Query, Limit: pageSize}
+		if c.Ending != "" {
+			q.EndingBy = users.Now().AddDate(0, 0, days)
+		}
+		out := output{c.Format, c.Quiet}.list(p, "HANDLE", "NAME", "EMAIL", "FLAGS", "STATE", "ENDS", "LAST SIGN-IN")
+		for more := true; more; more = q.After != "" {
+			page, next, err := users.Users(p.ctx, q)
 			if err != nil {
 				return err
 			}
 			for _, u := range page {
 				state := "active"
-				if u.Suspended() {
+				switch {
+				case u.Ended():
+					state = "ended"
+				case u.Suspended():
 					state = "suspended"
 				}
-				flags, seen := strings.Join(u.Flags, " "), dateOrNever(u.LastLoginAt)
-				row := []string{u.Handle, u.DisplayName, u.Email, flags, state, seen}
+				seen := dateOrNever(u.LastLoginAt)
+				row := []string{u.Handle, u.DisplayName, u.Email, flagsUntil(u, users.Zone()), state,
+					account.LastDay(u.EndsAt, users.Zone()), seen}
 				if err := out.add(u.Handle, userRowOf(u), row...); err != nil {
 					return err
 				}
 			}
-			after = next
+			q.After = next
 		}
 		return out.end()
 	})
+}
+
+// flagsUntil returns the flags of a user with their last days.
+func flagsUntil(u account.User, zone *time.Location) string {
+	words := slices.Clone(u.Flags)
+	for i, f := range words {
+		if day := account.LastDay(u.FlagEnds[f], zone); day != "" {
+			words[i] = f + "@" + day
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 type showUserCommand struct{ oneUser }
@@ -290,6 +315,10 @@ func userLabels(u account.User) pairs {
 			suspended += ": " + u.SuspendReason
 		}
 	}
+	ends := ""
+	if !u.EndsAt.IsZero() {
+		ends = "after " + account.LastDay(u.EndsAt, time.Local)
+	}
 	passwordless := ""
 	if u.Passwordless() {
 		passwordless = "none: passkeys alone"
@@ -297,7 +326,7 @@ func userLabels(u account.User) pairs {
 	f := u.Profile
 	labels := pairs{
 		{"handle", u.Handle}, {"sub", u.Sub}, {"name", u.DisplayName}, {"email", email},
-		{"flags", strings.Join(u.Flags, " ")}, {"suspended", suspended}, {"invited by", u.InvitedBy},
+		{"flags", flagsUntil(u, time.Local)}, {"suspended", suspended}, {"ends", ends}, {"invited by", u.InvitedBy},
 		{"password", passwordless},
 		{"created", dateOrNever(u.CreatedAt)}, {"last sign-in", dateOrNever(u.LastLoginAt)},
 		{"given_name", f.GivenName}, {"family_name", f.FamilyName}, {"middle_name", f.MiddleName},
@@ -340,6 +369,8 @@ func (c *setUserCommand) Run(p *program) error {
 type updateUserCommand struct {
 	oneUser
 	userChange
+	Ends  string `placeholder:"DATE" help:"End the account by itself after this day, as 2030-12-24, in this machine's time zone. A later one opens an account again that has ended."`
+	NoEnd bool   `help:"Remove the end of the account."`
 }
 
 // userChange holds the options of user update. An option that is not given is nil.
@@ -354,11 +385,39 @@ type userChange struct {
 
 // Run updates the given fields, all of them or none.
 func (c *updateUserCommand) Run(p *program) error {
+	if c.Ends != "" || c.NoEnd {
+		return c.setEnd(p)
+	}
 	change, err := c.change()
 	if err != nil {
 		return err
 	}
 	return c.amend(p, change)
+}
+
+// setEnd sets or removes the end of the account, which is an act of its own.
+func (c *updateUserCommand) setEnd(p *program) error {
+	if c.Ends != "" && c.NoEnd || !reflect.ValueOf(c.userChange).IsZero() {
+		return usageError{"give --ends or --no-end alone"}
+	}
+	return c.withUser(p, func(users *account.Administration, u account.User) error {
+		ends, err := account.ParseEnd(c.Ends, users.Zone())
+		if err == nil {
+			err = users.SetEnd(p.ctx, account.Operator(), u, ends)
+		}
+		switch {
+		case errors.Is(err, account.ErrInvalidEnd):
+			return usagef("--ends %q: write the last day, as 2030-12-24", c.Ends)
+		case errors.Is(err, account.ErrEndPast):
+			return usagef("--ends %s is in the past: cairn user suspend %s ends the account now", c.Ends, u.Handle)
+		case err != nil:
+			return err
+		}
+		if u, err = users.User(p.ctx, u.Handle); err != nil {
+			return err
+		}
+		return c.print(p, u.Sub, userRowOf(u), userLabels(u))
+	})
 }
 
 // amend makes the change and prints the user.
@@ -438,29 +497,39 @@ func faults(p *web.Problem, flags map[string]string) string {
 type userFlagsCommand struct {
 	databaseFlags
 	output
-	Words []string `arg:"" ids:"user" passthrough:"" name:"handle-and-flags" help:"HANDLE +FLAG -FLAG..., after the options."`
+	Words []string `arg:"" ids:"user" passthrough:"" name:"handle-and-flags" help:"HANDLE +FLAG +FLAG@DATE -FLAG..., after the options. @never removes an end."`
 }
 
 // Run turns the named flags on or off. Other flags are unchanged.
 func (c *userFlagsCommand) Run(p *program) error {
-	flags := map[string]bool{}
+	flags := account.FlagChange{}
 	for _, word := range c.Words[1:] {
-		name := strings.TrimLeft(word, "+-")
-		if len(name) != len(word)-1 || account.CheckFlag(name) != nil {
-			const format = "%q: write +FLAG to turn a flag on and -FLAG to turn it off; options come before the handle"
+		state := strings.TrimLeft(word, "+-")
+		name, typed, ends := strings.Cut(state, "@")
+		if len(state) != len(word)-1 || account.CheckFlag(name) != nil || ends && word[0] == '-' {
+			const format = "%q: write +FLAG to turn a flag on, +FLAG@2030-12-24 until a day, and -FLAG to turn it off; " +
+				"options come before the handle"
 			return usagef(format, word)
 		}
 		if _, twice := flags[name]; twice {
 			return usagef("the flag %s is given more than once", name)
 		}
-		flags[name] = word[0] == '+'
+		f := account.FlagState{On: word[0] == '+', SetEnd: ends}
+		if ends && typed != "never" {
+			at, err := account.ParseEnd(typed, time.Local)
+			if err != nil || at.IsZero() {
+				return usagef("%q: write the last day as in +%s@2030-12-24, or +%s@never", word, name, name)
+			}
+			f.EndsAt = at
+		}
+		flags[name] = f
 	}
 	if len(flags) == 0 {
 		return usageError{"no flag is given: write +FLAG to turn one on and -FLAG to turn it off"}
 	}
 	one := oneUser{c.databaseFlags, c.output, c.Words[0]}
 	return one.withUser(p, func(users *account.Administration, u account.User) error {
-		on, err := users.SetFlags(p.ctx, account.Operator(), u, account.SwitchFlags(flags))
+		on, err := users.SetFlags(p.ctx, account.Operator(), u, flags)
 		if errors.Is(err, account.ErrUnknownFlag) {
 			settings, err := users.Settings(p.ctx)
 			if err != nil {
@@ -468,6 +537,9 @@ func (c *userFlagsCommand) Run(p *program) error {
 			}
 			const format = "there is no such flag here: the flags are %s, and cairn settings set flags changes them"
 			return fmt.Errorf(format, strings.Join(settings.Flags, ", "))
+		}
+		if errors.Is(err, account.ErrEndPast) {
+			return usageError{"a last day is in the past: -FLAG turns a flag off now"}
 		}
 		if err != nil {
 			return err

@@ -67,15 +67,25 @@ type World struct {
 // New makes an installation; change may alter its options.
 func New(t testing.TB, change ...func(*account.Options)) *World {
 	t.Helper()
-	return On(t, storetest.New(t), nil, change...)
+	clock := newClock()
+	return on(t, storetest.NewAt(t, clock.Now), clock, nil, change...)
 }
 
-// On is New on a store of others, where mount, unless it is nil, adds to the router of the service.
+func newClock() *Clock { return &Clock{t: time.Now().UTC().Truncate(time.Second)} }
+
+// On is New on a store of others, whose clock is another one, where mount, unless it is nil, adds to the router of the service.
 func On(
 	t testing.TB, store account.Store, mount func(*site.Site, *mux.Router), change ...func(*account.Options),
 ) *World {
 	t.Helper()
-	w := &World{T: t, Store: store, Clock: &Clock{t: time.Now().UTC().Truncate(time.Second)}, mount: mount}
+	return on(t, store, newClock(), mount, change...)
+}
+
+func on(
+	t testing.TB, store account.Store, clock *Clock, mount func(*site.Site, *mux.Router), change ...func(*account.Options),
+) *World {
+	t.Helper()
+	w := &World{T: t, Store: store, Clock: clock, mount: mount}
 	secrets := map[string][]byte{account.SecretJWT: Secret, account.SecretInstallation: Secret}
 	if _, err := w.Store.Initialize(t.Context(), account.DefaultSettings(), secrets); err != nil {
 		t.Fatal(err)

@@ -28,10 +28,16 @@ const kind = "TEST_DATABASE"
 // TEST_DATABASE=postgres, otherwise on SQLite.
 func New(t testing.TB) *store.Store {
 	t.Helper()
+	return NewAt(t, nil)
+}
+
+// NewAt is New with a clock.
+func NewAt(t testing.TB, now func() time.Time) *store.Store {
+	t.Helper()
 	if os.Getenv(kind) == store.Postgres {
-		return NewPostgres(t)
+		return OpenAt(t, migratedSchema(t), now)
 	}
-	return Open(t, sqliteFile(t))
+	return OpenAt(t, sqliteFile(t), now)
 }
 
 // NewPostgres is New on PostgreSQL, whatever TEST_DATABASE is.

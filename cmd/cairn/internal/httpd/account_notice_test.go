@@ -186,6 +186,7 @@ func TestMemberIsToldOfEachActOfAnAdministrator(t *testing.T) {
 			{"not verified", `PATCH /users/U {"email_verified":false}`, ""},
 			{"factors", `POST /users/U/reset-factors`, ""}, {"reset code", `POST /users/U/reset-password-code`, ""},
 			{"a session", `DELETE /users/U/sessions/ID`, ""}, {"all sessions", `POST /users/U/sessions/end-all`, ""},
+			{"end", `PUT /users/U/end {"ends":"2099-12-24"}`, ""}, {"end of a flag", `PUT /users/U/flags {"activity":"2099-12-24"}`, ""},
 			{"suspended", `POST /users/U/suspend`, ""}, {"unsuspended", `POST /users/U/unsuspend`, `POST /users/U/suspend`},
 		} {
 			handle := fmt.Sprintf("u%d", i)

@@ -1,0 +1,162 @@
+package account_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/mail/mailtest"
+	"github.com/cairn-id/cairn/store/accounttest"
+)
+
+const day = 24 * time.Hour
+
+func setEnd(w *accounttest.World, handle string, ends time.Time) {
+	w.T.Helper()
+	err := w.Service.Administration().WithMail(false).SetEnd(w.T.Context(), account.Operator(), w.User(handle), ends)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// EndDue has not run: nobody needs to have watched.
+func TestEndedAccountHasNoSessionAndReadsWhomToAsk(t *testing.T) {
+	w := accounttest.New(t)
+	w.SaveSettings(func(v *account.Settings) { v.Contact = "https://club.example/board" })
+	w.AddUser("ada")
+	b := w.SignedIn("ada")
+	setEnd(w, "ada", w.Clock.Now().Add(time.Minute))
+	w.Clock.Advance(time.Minute - time.Second)
+	if !b.IsSignedIn() {
+		t.Fatal("the session ended early")
+	}
+	w.Clock.Advance(time.Second)
+	if b.IsSignedIn() {
+		t.Error("the session lives after the end")
+	}
+	w.Browser().Login("ada", accounttest.Password).Is(403, "account_suspended").Shows("This account has ended.", "https://club.example/board")
+	w.Browser().Login("ada", "a wrong password").Is(401, "invalid_credentials")
+	if next, err := w.Store.EndDue(t.Context()); err != nil || !next.IsZero() {
+		t.Fatalf("%v, %v", next, err)
+	}
+	if got := statusBit(w, b.Cookies["cairn_session"]); got != 1 {
+		t.Errorf("status bit %d", got)
+	}
+	setEnd(w, "ada", time.Time{})
+	w.Browser().Login("ada", accounttest.Password).Is(200)
+	if b.IsSignedIn() {
+		t.Error("the old session came back")
+	}
+}
+
+func TestEndedFlagIsInNoCookieAndNoAccess(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	admin := account.FlagChange{account.FlagAdmin: {On: true, SetEnd: true, EndsAt: w.Clock.Now().Add(time.Minute)}}
+	w.AddUser("root1", account.FlagAdmin)
+	if _, err := w.Service.Administration().SetFlags(t.Context(), account.Operator(), w.User("ada"), admin); err != nil {
+		t.Fatal(err)
+	}
+	groups := func(b *accounttest.Browser) []any {
+		all, _ := claimsOf(t, b.Cookies["cairn_session"])["groups"].([]any)
+		return all
+	}
+	if got := groups(w.SignedIn("ada")); !slices.Contains(got, any(account.FlagAdmin)) {
+		t.Fatalf("groups %v", got)
+	}
+	w.Clock.Advance(time.Minute)
+	if got := groups(w.SignedIn("ada")); slices.Contains(got, any(account.FlagAdmin)) {
+		t.Errorf("groups %v", got)
+	}
+}
+
+// A mail to the member 14 days and 1 day before in their language and zone, and one list for the administrators.
+func TestEndsAreToldByMail(t *testing.T) {
+	w, server, _ := withMail(t, mailtest.Options{})
+	verified := func(handle, locale, zone string) {
+		_, err := w.Store.ChangeUser(t.Context(), w.User(handle).Sub, func(u *account.User) error {
+			u.Email, u.EmailVerified = handle+"@example.net", true
+			u.Profile.Locale, u.Profile.Zoneinfo = locale, zone
+			return nil
+		}, w.Clock.Now(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("ada")
+	w.AddUser("bob")
+	verified("root1", "en", "")
+	verified("ada", "de", "Europe/Rome")
+	begin := time.Date(w.Clock.Now().Year()+1, 6, 1, 22, 0, 0, 0, time.UTC)
+	w.Clock.Advance(begin.Sub(w.Clock.Now()))
+	setEnd(w, "ada", begin.Add(20*day))
+	setEnd(w, "bob", begin.Add(20*day)) // has no address: only the administrator reads of it
+	seen := 0
+	tell := func() []mailtest.Received {
+		t.Helper()
+		for range 2 { // the second finds nothing left
+			if err := w.Service.TellEnds(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Service.DeliverMails(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all := server.Mails()
+		fresh := all[seen:]
+		seen = len(all)
+		return fresh
+	}
+	if got := tell(); len(got) != 0 {
+		t.Fatalf("20 days before: %v", recipients(got))
+	}
+	for i := 1; i <= 20; i++ {
+		w.Clock.Advance(day)
+		got := recipients(tell())
+		want := map[int]map[string]int{5: {"root1@example.net": 1}, 6: {"ada@example.net": 1}, 18: {"root1@example.net": 1}, 19: {"ada@example.net": 1}}[i]
+		if len(got) != len(want) || got["ada@example.net"] != want["ada@example.net"] || got["root1@example.net"] != want["root1@example.net"] {
+			t.Errorf("day %d: mails to %v, want %v", i, got, want)
+		}
+	}
+	for _, m := range server.Mails() {
+		wants := []string{"@ada", "@bob", "22 Jun " + begin.Format("2006")}
+		wants[2] = "22:00 UTC"
+		if m.To == "ada@example.net" {
+			wants = []string{"endet", "22. Juni " + begin.Format("2006"), "Europe/Rome"}
+			wants[1] = "00:00"
+		}
+		for _, text := range wants {
+			if !strings.Contains(m.Text, text) {
+				t.Errorf("the mail to %s lacks %q:\n%s", m.To, text, m.Text)
+			}
+		}
+	}
+}
+
+func TestWhoJoinsWithAnInviteHasItsEnds(t *testing.T) {
+	w := accounttest.New(t)
+	w.SaveSettings(func(v *account.Settings) { v.Flags = append(v.Flags, "coach") })
+	terms := account.InviteTerms{Flags: []string{"coach@2099-06-30"}, AccountEnds: "2099-12-24"}
+	i, err := w.Service.Administration().NewOperatorInvite(t.Context(), account.Operator(), terms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Browser().Call("POST", "/api/register", map[string]string{"code": i.Code, "handle": "ada", "password": accounttest.Password}).Is(201)
+	u := w.User("ada")
+	if account.LastDay(u.EndsAt, time.UTC) != "2099-12-24" || account.LastDay(u.FlagEnds["coach"], time.UTC) != "2099-06-30" || len(u.FlagEnds) != 1 {
+		t.Errorf("ends at %v, flags %v", u.EndsAt, u.FlagEnds)
+	}
+	terms.AccountEnds = w.Clock.Now().AddDate(0, 0, 2).Format(time.DateOnly)
+	i, err = w.Service.Administration().NewOperatorInvite(t.Context(), account.Operator(), terms)
+	if err != nil || !i.ExpiresAt.Equal(i.AccountEnds) {
+		t.Errorf("the invite outlives what it gives: %v, %v", i.ExpiresAt, err)
+	}
+	for _, wrong := range []account.InviteTerms{{AccountEnds: "2001-01-01"}, {AccountEnds: "x"}, {Flags: []string{"coach@2001-01-01"}}, {Flags: []string{"coach@"}}} {
+		if _, err := w.Service.Administration().NewOperatorInvite(t.Context(), account.Operator(), wrong); err == nil {
+			t.Errorf("%+v is accepted", wrong)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package admin_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+func TestEndsAreSetOnThePageOfAPerson(t *testing.T) {
+	w := newWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("bob")
+	b := w.SignedIn("root1")
+	last := w.Clock.Now().AddDate(0, 0, 20).Format(time.DateOnly)
+	b.Page("/admin/users/bob/end", "ends", last).RedirectsTo("/id/admin/users/bob?notice=end-saved#ends")
+	b.Page("/admin/users/bob/flags", "known", "activity", "known", "admin", "flag", "activity", "ends.activity", last).
+		RedirectsTo("/id/admin/users/bob?notice=flags-saved#access")
+	u := w.User("bob")
+	if got := account.LastDay(u.EndsAt, time.UTC); got != last || account.LastDay(u.FlagEnds["activity"], time.UTC) != last {
+		t.Errorf("ends after %s and %v, want %s", got, u.FlagEnds, last)
+	}
+	page := b.Send("GET", "/admin/users/bob?notice=end-saved", "", "", "Accept", "text/html").Is(200)
+	page.Shows(`id="ends-on" name="ends" type="date" value="`+last+`"`, `name="ends.activity" type="date" value="`+last+`"`, "The end is saved.")
+	b.Send("GET", "/admin/users/?ending=30d", "", "", "Accept", "text/html").Is(200).Shows(`data-user="bob"`, "ends ").Hides(`data-user="root1"`)
+	b.Send("GET", "/admin/users/?ending=10d", "", "", "Accept", "text/html").Is(200).Hides(`data-user="bob"`)
+	b.Send("GET", "/admin/users/?ending=soon", "", "", "Accept", "text/html").Is(400)
+	// What is refused changes nothing, and the page has what was typed.
+	for typed, why := range map[string]string{"2001-02-03": "suspend it", "soon": "the last day", "2030-02-30": "the last day"} {
+		b.Page("/admin/users/bob/end", "ends", typed).Is(400).Shows(`id="ends-error"`, why, `value="`+typed+`"`)
+		b.Page("/admin/users/bob/flags", "known", "activity", "flag", "activity", "ends.activity", typed).Is(400).Shows(why, `value="`+typed+`"`)
+	}
+	b.Page("/admin/users/root1/end", "ends", last).Is(409).Shows("your own account")
+	if u := w.User("bob"); account.LastDay(u.EndsAt, time.UTC) != last {
+		t.Errorf("ends at %v", u.EndsAt)
+	}
+	// Saved as shown, the end stays; without a date there is none.
+	b.Page("/admin/users/bob/flags", "known", "activity", "flag", "activity", "ends.activity", last).Is(303)
+	if u := w.User("bob"); u.FlagEnds == nil {
+		t.Error("the end of the flag is gone")
+	}
+	b.Page("/admin/users/bob/flags", "known", "activity", "flag", "activity", "ends.activity", "").Is(303)
+	b.Page("/admin/users/bob/end", "ends", "").Is(303)
+	if u := w.User("bob"); !u.EndsAt.IsZero() || u.FlagEnds != nil || !u.Has("activity") {
+		t.Errorf("%v %v", u.EndsAt, u.FlagEnds)
+	}
+}
+
+func TestEndsOfTheAPI(t *testing.T) {
+	w := newWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("root2", account.FlagAdmin)
+	w.AddUser("bob")
+	b := w.SignedIn("root1")
+	put := func(path, body string) func(status int, code ...string) map[string]any {
+		a := b.Send("PUT", "/api/admin/users/"+path, "application/json", body)
+		return func(status int, code ...string) map[string]any { return a.Is(status, code...).JSON() }
+	}
+	if got := put("bob/end", `{"ends": "2099-12-24"}`)(200)["ends_at"]; got != "2099-12-25T00:00:00Z" {
+		t.Errorf("ends at %v", got)
+	}
+	put("bob/flags", `{"activity": "2099-06-30T12:00:00Z"}`)(200)
+	put("bob/flags", `{"activity": true}`)(200)
+	got := b.Call("GET", "/api/admin/users/bob", nil).Is(200).JSON()
+	if ends := got["flag_ends"].(map[string]any); ends["activity"] != "2099-06-30T12:00:00Z" || len(ends) != 1 {
+		t.Errorf("%v", ends)
+	}
+	put("bob/end", `{"ends": "2001-01-01"}`)(400, "end_past")
+	put("bob/end", `{"ends": "tomorrow"}`)(400, "invalid_end")
+	put("bob/flags", `{"activity": "2001-01-01"}`)(400, "end_past")
+	put("bob/flags", `{"activity": "tomorrow"}`)(400, "invalid_end")
+	put("bob/flags", `{"activity": null}`)(400)
+	if got := put("bob/end", `{"ends": null}`)(200)["ends_at"]; got != nil {
+		t.Errorf("ends at %v", got)
+	}
+	// Of two administrators one may get an end, and then the other is the last.
+	put("root1/end", `{"ends": "2099-12-24"}`)(409, "own_account")
+	put("root2/flags", `{"admin": "2099-12-24"}`)(200)
+	put("root1/flags", `{"admin": "2099-12-24"}`)(409, "last_admin")
+	put("root1/flags", `{"admin": false}`)(409, "last_admin")
+	if err := w.Service.Administration().SetEnd(t.Context(), account.Operator(), w.User("root1"), w.Clock.Now().AddDate(1, 0, 0)); err == nil {
+		t.Error("the last administrator has an end")
+	}
+}
