@@ -149,9 +149,15 @@ func (t InviteTerms) Invite(settings Settings, by Caller, now time.Time) (Invite
 	slices.Sort(i.Flags)
 	i.Flags = slices.Compact(i.Flags)
 	for _, f := range i.Flags {
-		may := slices.Contains(settings.InviteFlags, f)
-		if !slices.Contains(settings.Flags, f) || !may && !admin {
-			faults = append(faults, web.Fault("/flags", "You may not give the flag {flag}.", "flag", strconv.Quote(text.Cut(f, 32))))
+		may, known := slices.Contains(settings.InviteFlags, f), slices.Contains(settings.Flags, f)
+		if !known || !may && !admin {
+			name := strconv.Quote(text.Cut(f, 32))
+			fault := web.Fault("/flags", "You may not give the flag {flag}.", "flag", name)
+			if admin {
+				fault = web.Fault("/flags",
+					"There is no access flag {flag} here. An administrator can add flags in the settings.", "flag", name)
+			}
+			faults = append(faults, fault)
 			break
 		}
 		i.ByAdmin = i.ByAdmin || !may
