@@ -42,13 +42,18 @@ func (a *Administration) WithMail(enabled bool) *Administration {
 func (a *Administration) Now() time.Time { return a.clock().UTC().Truncate(time.Second) }
 
 // User finds a user by a handle in any case. ErrUserNotFound, also for text that cannot be a
-// handle. Unlike at a sign-in, surrounding blanks are refused: what follows may delete a user.
+// handle. Unlike at a sign-in, surrounding blanks and other dots are refused: what follows may delete
+// a user.
 func (a *Administration) User(ctx context.Context, named string) (User, error) {
 	h, err := CanonicalHandle(named)
 	if err != nil || strings.TrimSpace(named) != named {
 		return User{}, ErrUserNotFound
 	}
-	return a.store.UserByHandle(ctx, h)
+	u, err := a.store.UserByHandle(ctx, h)
+	if err == nil && u.Handle != h {
+		return User{}, ErrUserNotFound.With("There is no user {typed}. Did you mean {handle}?", "typed", h, "handle", u.Handle)
+	}
+	return u, err
 }
 
 // Users lists users: see UserStore.

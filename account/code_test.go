@@ -70,7 +70,7 @@ func FuzzCanonicalCode(f *testing.F) {
 }
 
 func TestSeedsAreAllThere(t *testing.T) {
-	if len(codeSeeds) != 12 || len(handleSeeds) != 14 {
+	if len(codeSeeds) != 12 || len(handleSeeds) != 18 {
 		t.Errorf("%d and %d seeds", len(codeSeeds), len(handleSeeds))
 	}
 }

@@ -34,7 +34,7 @@ type NewUser struct {
 // names every refused member.
 func (n NewUser) Check(settings Settings) (User, error) {
 	handle, refused := CanonicalHandle(n.Handle)
-	if refused == nil && !n.AnyHandle && slices.Contains(reservedHandles, handle) {
+	if refused == nil && !n.AnyHandle && slices.Contains(reservedHandles, HandleKey(handle)) {
 		refused = ErrInvalidHandle
 	}
 	u := User{Sub: uuid.NewString(), Handle: handle, Flags: n.Flags}

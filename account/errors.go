@@ -63,8 +63,8 @@ var (
 	ErrAppNotFound     = web.NewProblem(404, "app_not_found", "This application has no access to your account.")
 
 	ErrInvalidHandle = web.ForField(400, "invalid_handle", "/handle",
-		"A handle has 1 to 30 letters a-z, digits, - or _, and begins and ends with a letter or digit. A few names "+
-			"are reserved.")
+		"A handle has 1 to 30 letters a-z, digits, dots, - or _, begins and ends with a letter or digit, and has one "+
+			"on each side of a dot. A few names are reserved.")
 	ErrInvalidDisplayName = web.ForField(400, "invalid_display_name", "/display_name",
 		"A display name has 1 to 60 characters and no control characters.")
 	ErrInvalidEmail = web.ForField(400, "invalid_email", "/email", "This is not an email address.")

@@ -8,7 +8,11 @@ import (
 	"golang.org/x/text/secure/precis"
 )
 
-var handleForm = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9_-]{0,28}[a-z0-9])?$`)
+// handleForm has a letter or digit on each side of a dot. Runs of - and _ are in handles from before
+// there were dots.
+var handleForm = regexp.MustCompile(`^[a-z0-9]+(?:(?:\.|[_-]+)[a-z0-9]+)*$`)
+
+const maxHandle = 30
 
 // CanonicalHandle returns the stored form of a typed handle (RFC 8265 UsernameCaseMapped, then the
 // ASCII rule). ErrInvalidHandle.
@@ -17,11 +21,14 @@ func CanonicalHandle(typed string) (string, error) {
 		return "", ErrInvalidHandle
 	}
 	mapped, err := precis.UsernameCaseMapped.String(strings.TrimSpace(typed))
-	if err != nil || !handleForm.MatchString(mapped) {
+	if err != nil || len(mapped) > maxHandle || !handleForm.MatchString(mapped) {
 		return "", ErrInvalidHandle
 	}
 	return mapped, nil
 }
+
+// HandleKey returns what identifies the account of a canonical handle: a.b and ab are one name.
+func HandleKey(handle string) string { return strings.ReplaceAll(handle, ".", "") }
 
 // withoutAt removes the @ of a handle that was typed as pages show it. New handles are not changed
 // by it.

@@ -105,8 +105,8 @@ type BulkStore interface {
 	// ErrHandleTaken if a handle or a sub is taken, ErrEmailTaken if two accounts would have the
 	// same verified address, ErrRegistrationFull if there would be more than MaxUsers.
 	AddUsers(ctx context.Context, b Bulk, a Audit) error
-	// TakenUsers returns those that are taken: handles and subs, also of deleted users, and
-	// addresses (in lower case) that another account has verified.
+	// TakenUsers returns what is taken: the handles with the same HandleKey and the subs, also of
+	// deleted users, and addresses (in lower case) that another account has verified.
 	TakenUsers(ctx context.Context, handles, subs, emails []string) (taken []string, err error)
 }
 
@@ -121,7 +121,7 @@ func (a *Administration) CheckImport(
 	}
 	out := &Import{Results: make([]ImportResult, len(rows)), maxUsers: settings.MaxUsers,
 		preferences: map[string]map[string]string{}}
-	first := map[string]int{} // row by handle, sub or verified address, whose forms differ
+	first := map[string]ImportResult{} // by HandleKey, sub or verified address, whose forms differ
 	var handles, subs, emails []string
 	for i, row := range rows {
 		u, refused := row.user(h, settings, o, a.Now(), a.Zone())
@@ -132,11 +132,15 @@ func (a *Administration) CheckImport(
 		for _, reason := range refused {
 			r.refuse(reason)
 		}
-		for _, key := range []string{u.Handle, u.Sub, verifiedEmail(u)} {
-			if before, twice := first[key]; twice && key != "" {
-				r.refuse(fmt.Sprintf("%s is in row %d already", key, before))
-			} else {
-				first[key] = row.Row
+		for _, key := range []string{HandleKey(u.Handle), u.Sub, verifiedEmail(u)} {
+			before, twice := first[key]
+			switch {
+			case !twice || key == "":
+				first[key] = r
+			case key == HandleKey(u.Handle):
+				r.refuse(fmt.Sprintf("%s is in row %d already%s", u.Handle, before.Row, otherDots(u.Handle, before.Handle)))
+			default:
+				r.refuse(fmt.Sprintf("%s is in row %d already", key, before.Row))
 			}
 		}
 		out.Results[i] = r
@@ -150,16 +154,20 @@ func (a *Administration) CheckImport(
 	if err != nil {
 		return nil, err
 	}
-	taken := map[string]bool{}
+	taken, as := map[string]bool{}, map[string]string{} // handles by HandleKey
 	for _, key := range keys {
-		taken[key] = true
+		taken[key], as[HandleKey(key)] = true, key
 	}
 	for i := range out.Results {
-		switch r := &out.Results[i]; {
+		r := &out.Results[i]
+		other := as[HandleKey(r.user.Handle)]
+		switch {
 		case r.Outcome == ImportCreated && taken[r.user.Handle] && o.SkipExisting:
 			r.Outcome, r.Reason = ImportSkipped, "the handle is taken"
 		case taken[r.user.Handle]:
 			r.refuse("the handle is taken (a deleted user's is never given again)")
+		case r.user.Handle != "" && other != "": // perhaps somebody else's: not to be skipped
+			r.refuse("the handle is taken" + otherDots(r.user.Handle, other))
 		case taken[r.user.Sub]:
 			r.refuse("the sub is another user's")
 		case taken[verifiedEmail(r.user)]:
@@ -181,6 +189,14 @@ func (a *Administration) CheckImport(
 			"max_users %d", all, settings.MaxUsers, all)
 	}
 	return out, nil
+}
+
+// otherDots ends a refusal of a handle that is taken in another spelling.
+func otherDots(handle, taken string) string {
+	if handle == taken {
+		return ""
+	}
+	return ", as " + taken + ": dots do not tell handles apart"
 }
 
 // verifiedEmail returns the user's verified address in lower case, which no other account may have

@@ -20,8 +20,9 @@ type Registration struct {
 	Handle      string `json:"handle"`
 	Password    string `json:"password"`
 	DisplayName string `json:"display_name"`
-	Email       string `json:"email"`  // stored as not verified, unless Mailed is for it
-	Mailed      string `json:"mailed"` // the sealed value of the link in a mailed invite, or empty
+	Email       string `json:"email"`           // stored as not verified, unless Mailed is for it
+	Mailed      string `json:"mailed"`          // the sealed value of the link in a mailed invite, or empty
+	Shared      bool   `json:"shared_computer"` // see Caller.Shared
 	// Passkey is a new passkey in the place of a password: see BeginRegisterPasskey.
 	Passkey AnsweredCeremony `json:"-"`
 }
@@ -47,6 +48,7 @@ func (s *Service) Register(ctx context.Context, c Caller, in Registration) (Regi
 }
 
 func (s *Service) register(ctx context.Context, c Caller, in Registration) (out Registered, err error) {
+	c.Shared = in.Shared
 	settings, invite, err := s.mayRegister(ctx, c, in.Code)
 	if err != nil {
 		return out, err
@@ -98,7 +100,9 @@ func (s *Service) register(ctx context.Context, c Caller, in Registration) (out 
 	if err != nil {
 		return out, err
 	}
-	signedIn.Marks = s.withMark(c.Browser.Marks, u)
+	if !row.Shared() {
+		signedIn.Marks = s.withMark(c.Browser.Marks, u)
+	}
 	signedIn.User, signedIn.Session = u, *row
 	signedIn.Token, err = s.sessionToken(ctx, u, row, signedIn.Token)
 	out.SignedIn = signedIn

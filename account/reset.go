@@ -66,6 +66,7 @@ func (s *Service) ResetPassword(ctx context.Context, c Caller, in Reset) (Signed
 	if err != nil {
 		return SignedIn{}, err
 	}
+	handle = cmp.Or(u.Handle, handle) // as the account has it
 	hash, err := s.hashNew(ctx, in.Password, handle)
 	if err != nil {
 		return SignedIn{}, err
@@ -114,7 +115,7 @@ func (s *Service) checkReset(ctx context.Context, c Caller, in Reset) (handle, c
 	return "", "", s.limits.Guess(ctx, limits, ErrInvalidResetCode, func() error { return ErrInvalidResetCode })
 }
 
-// handleOf returns the handle of the account with the typed handle or verified address. If there is
+// handleOf returns the typed handle, or that of the account with the typed verified address. If there is
 // none, it returns text that cannot be a handle.
 func (s *Service) handleOf(ctx context.Context, typed string) (string, error) {
 	if handle, err := CanonicalHandle(typed); err == nil {

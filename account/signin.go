@@ -201,7 +201,8 @@ func (s *Service) userNamed(ctx context.Context, typed string) (User, error) {
 // exhaust that of codes of apps; for the other see typedCode.limits.
 func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) (step int64, err error) {
 	u := c.User
-	of := s.signInLimits(ctx, c, u.Handle, u)
+	key := accountKey(u.Handle)
+	of := s.signInLimits(ctx, c, key, u)
 	limits := of.keys()
 	code, isTOTP := totpCode(typed)
 	exempt := func(refusal error) error {
@@ -215,7 +216,7 @@ func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) (step in
 		if recovery, err = s.findRecoveryCode(ctx, u.Sub, typed); err != nil {
 			return 0, err
 		}
-		leave, err := s.hasher.Enter(ctx, u.Handle)
+		leave, err := s.hasher.Enter(ctx, key)
 		if err != nil {
 			return 0, err
 		}
@@ -327,7 +328,7 @@ func (s *Service) noteLocked(ctx context.Context, account web.LimitKey, u User) 
 // attempts.
 func accountKey(typed string) string {
 	if h, err := CanonicalHandle(typed); err == nil {
-		return h
+		return HandleKey(h)
 	}
 	return strings.ToLower(text.Cut(strings.TrimSpace(typed), 64))
 }

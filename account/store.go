@@ -37,7 +37,7 @@ type Store interface {
 
 // UserStore keeps users, flags and preferences.
 type UserStore interface {
-	// UserByHandle takes a canonical handle. ErrUserNotFound.
+	// UserByHandle takes a canonical handle, and finds the account with the same HandleKey. ErrUserNotFound.
 	UserByHandle(ctx context.Context, handle string) (User, error)
 	// UserBySub. ErrUserNotFound.
 	UserBySub(ctx context.Context, sub string) (User, error)

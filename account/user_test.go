@@ -12,9 +12,9 @@ import (
 
 func TestCanonicalHandle(t *testing.T) {
 	for typed, want := range map[string]string{
-		"ada": "ada", "ADA": "ada", " Ada\n": "ada", "a": "a", "9": "9", "a-b_c": "a-b_c", "ＡＤＡ": "ada", strings.Repeat("a", 30): strings.Repeat("a", 30),
+		"ada": "ada", "ADA": "ada", " Ada\n": "ada", "a": "a", "9": "9", "a-b_c": "a-b_c", "a--b": "a--b", "A.b": "a.b", "a．b": "a.b", "a.b-c_d.e": "a.b-c_d.e", "ＡＤＡ": "ada", strings.Repeat("a", 30): strings.Repeat("a", 30),
 		"admin": "admin", // an existing account of the operator signs in
-		"":      "", "-a": "", "a-": "", "a_": "", "a b": "", "a.b": "", "a@b": "", "adа": "", "a\u200bb": "", "a\x00": "", "\xff": "", strings.Repeat("a", 31): "",
+		"":      "", "-a": "", "a-": "", "a_": "", "a b": "", ".a": "", "a.": "", "a..b": "", "a.-b": "", "a_.b": "", ".": "", "a@b": "", "adа": "", "a\u200bb": "", "a\x00": "", "\xff": "", strings.Repeat("a", 31): "",
 		strings.Repeat("a", 300): "", "ä": "", "ß": "", "K": "k", "a\u0301": "", "../a": "", "a%41": "",
 	} {
 		got, err := account.CanonicalHandle(typed)
@@ -32,14 +32,14 @@ func TestCanonicalHandle(t *testing.T) {
 }
 
 var handleSeeds = []string{
-	"", "ada", "ADA", "ａｄａ", "a-b", "-", "\u202eada", "ad\u200ba", "аda", "a\x00b", "\xff\xfe", "İ", "ﬁ", "K",
+	"", "ada", "ADA", "ａｄａ", "a-b", "-", "\u202eada", "ad\u200ba", "аda", "a\x00b", "\xff\xfe", "İ", "ﬁ", "K", "a.b", "a..b", "a-.b", ".a",
 }
 
 func FuzzCanonicalHandle(f *testing.F) {
 	for _, s := range handleSeeds {
 		f.Add(s)
 	}
-	form := regexp.MustCompile(`^[a-z0-9](?:[a-z0-9_-]{0,28}[a-z0-9])?$`)
+	form, beside := regexp.MustCompile(`^[a-z0-9](?:[a-z0-9._-]{0,28}[a-z0-9])?$`), regexp.MustCompile(`\.[._-]|[._-]\.`)
 	f.Fuzz(func(t *testing.T, typed string) {
 		key := account.AccountKey(typed)
 		got, err := account.CanonicalHandle(typed)
@@ -50,8 +50,11 @@ func FuzzCanonicalHandle(f *testing.F) {
 			return
 		}
 		again, err := account.CanonicalHandle(got)
-		if !form.MatchString(got) || err != nil || again != got || key != got {
+		if !form.MatchString(got) || beside.MatchString(got) || err != nil || again != got || key != strings.ReplaceAll(got, ".", "") {
 			t.Errorf("%q: %q, again %q %v, counted as %q", typed, got, again, err, key)
+		}
+		if plain, err := account.CanonicalHandle(key); plain != key || err != nil {
+			t.Errorf("%q without dots is %q %v", got, plain, err)
 		}
 	})
 }

@@ -40,6 +40,22 @@ func TestPagingListsEveryUserOnce(t *testing.T) {
 	_ = page
 }
 
+// The handle is in addresses as it is shown: a.b and ab are one name, but what follows may delete the account.
+func TestHandleWithDots(t *testing.T) {
+	w := newWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("ada.lovelace.json")
+	b := w.SignedIn("root1")
+	b.Page("/admin/users/?query=love").Is(200).Shows(`data-user="ada.lovelace.json"`, `/admin/users/ada.lovelace.json"`)
+	b.Page("/admin/users/ada.lovelace.json").Is(200).Shows("@ada.lovelace.json")
+	b.Call("GET", "/api/admin/users/ada.lovelace.json", nil).Is(200)
+	b.Call("POST", "/api/admin/users", map[string]any{"handle": "adalovelacejson"}).Is(409, "handle_taken")
+	b.Call("DELETE", "/api/admin/users/adalovelace.json", nil).Is(404, "user_not_found").Shows("Did you mean ada.lovelace.json?")
+	b.Page("/admin/users/ada.lovelace.json/delete", "confirm", "adalovelacejson").Is(400).Shows("Type the handle of the account")
+	b.Call("GET", "/api/admin/audit?person=adalovelacejson", nil).Is(200).Shows(`"target":"ada.lovelace.json"`)
+	b.Page("/admin/users/ada.lovelace.json/delete", "confirm", "Ada.Lovelace.json").RedirectsTo("/id/admin/users/?notice=deleted")
+}
+
 // Some characters stand for a whole word (㌖ for キロメートル): a name of them is found by
 // what it reads as, which is many times as long.
 func TestPagingGoesOnAfterALongWord(t *testing.T) {

@@ -129,7 +129,7 @@ func (q authzState) needsSignIn() bool {
 func (q authzState) freshSignIn() string {
 	switch {
 	case slices.Contains(q.prompts, "select_account"), q.expectsAnother(),
-		q.loginHint != "" && q.loginHint != q.identity.User.Handle && !strings.EqualFold(q.loginHint, q.identity.User.Email):
+		q.loginHint != "" && account.HandleKey(q.loginHint) != account.HandleKey(q.identity.User.Handle) && !strings.EqualFold(q.loginHint, q.identity.User.Email):
 		return site.FreshChoose
 	}
 	return site.FreshConfirm

@@ -97,6 +97,14 @@ var auditKind = map[string]string{
 
 // AuditLog implements account.Store.
 func (s *Store) AuditLog(ctx context.Context, q account.AuditQuery) ([]account.Audit, error) {
+	if q.Person != "" && q.Person != account.Operator().Name {
+		// Rows have the handle as its account has it, with other dots perhaps.
+		err := s.conn(ctx).Raw("SELECT u.handle FROM users u WHERE "+handleKey+" = ?",
+			account.HandleKey(sanitize(q.Person))).Find(&q.Person).Error
+		if err != nil {
+			return nil, fail("find person", err)
+		}
+	}
 	query, args := s.auditQuery(q)
 	var rows []auditRow
 	err := s.conn(ctx).Raw(query, args).Find(&rows).Error

@@ -139,13 +139,16 @@ func claimEmails(tx *transaction, users []account.User) error {
 // TakenUsers implements account.Store.
 func (s *Store) TakenUsers(ctx context.Context, handles, subs, emails []string) (taken []string, err error) {
 	for _, of := range []struct {
-		column, condition string
-		keys              []string
-	}{{"handle", "", handles}, {"sub", "", subs}, {"lower(email)", " AND email_verified AND deleted_at = 0", emails}} {
+		shown, column, condition string
+		keys                     []string
+	}{
+		{"u.handle", handleKey, "", each(handles, account.HandleKey)}, {"u.sub", "u.sub", "", subs},
+		{"lower(u.email)", "lower(u.email)", " AND u.email_verified AND u.deleted_at = 0", emails},
+	} {
 		keys := slices.DeleteFunc(slices.Clone(of.keys), invalidKey)
 		for some := range slices.Chunk(keys, bulkRows) {
 			var found []string
-			query := "SELECT " + of.column + " FROM users WHERE " + of.column + " IN ?" + of.condition
+			query := "SELECT " + of.shown + " FROM users u WHERE " + of.column + " IN ?" + of.condition
 			if err := s.conn(ctx).Raw(query, some).Find(&found).Error; err != nil {
 				return nil, fail("look for users", err)
 			}

@@ -40,8 +40,8 @@ func validCode(db *gorm.DB, handle string, hash []byte, now time.Time) (sub stri
 	found := db.Raw(`SELECT u.sub FROM users u
 		JOIN (SELECT sub, hash, expires_at FROM reset_codes
 			UNION ALL SELECT sub, hash, expires_at FROM mailed_reset_codes) r ON r.sub = u.sub
-		WHERE u.handle = ? AND u.deleted_at = 0 AND r.hash = ? AND r.expires_at > ?`,
-		handle, hash, toUnix(now)).Find(&sub)
+		WHERE `+handleKey+` = ? AND u.deleted_at = 0 AND r.hash = ? AND r.expires_at > ?`,
+		account.HandleKey(handle), hash, toUnix(now)).Find(&sub)
 	return sub, expect(found, account.ErrInvalidResetCode)
 }
 
@@ -108,7 +108,7 @@ func (s *Store) ResetPassword(
 // verifyEmailByCode marks the address to which a code was mailed as verified: after a change of
 // address the code would be gone. If another account has verified it since, that one keeps it.
 func verifyEmailByCode(tx *transaction, sub string) error {
-	u, err := userBy(tx.DB, "sub", sub, tx.hot.s.now())
+	u, err := userBy(tx.DB, "u.sub", sub, tx.hot.s.now())
 	if err != nil || u.Email == "" || u.EmailVerified {
 		return err
 	}

@@ -157,7 +157,11 @@ func TestUpgradedDialectsAreEqual(t *testing.T) {
 // a version whose program before it no longer needs it; list it here with that version.
 func TestMigrationsLeaveWhatTheVersionBeforeNeeds(t *testing.T) {
 	removed := map[string]string{} // statement: since which version nothing has needed what it removes
-	const first = 7                // 00001 to 00006 were one release
+	// What the version before fails to write where the newer one has already written, and why it may.
+	allowed := map[string]string{
+		"CREATE UNIQUE INDEX users_handle_dots ON users (replace(handle, '.', ''))": "it knows no dots, and makes nobody ab where the newer one has made a.b",
+	}
+	const first = 7 // 00001 to 00006 were one release
 	refused := map[string]*regexp.Regexp{
 		"removes or renames": regexp.MustCompile(`(?i)\bDROP (TABLE|COLUMN|VIEW)\b|\bRENAME\b|\bTRUNCATE\b`),
 		"changes a type":     regexp.MustCompile(`(?i)\bALTER( COLUMN)? \w+ (SET DATA )?TYPE\b`),
@@ -197,7 +201,7 @@ func TestMigrationsLeaveWhatTheVersionBeforeNeeds(t *testing.T) {
 			if column.MatchString(statement) && notNull.MatchString(statement) && !withDefault.MatchString(statement) {
 				t.Errorf("%s: the version before does not write this column: %s", file, statement)
 			}
-			if m := unique.FindStringSubmatch(statement); m != nil && !slices.Contains(new, m[1]) {
+			if m := unique.FindStringSubmatch(statement); m != nil && !slices.Contains(new, m[1]) && allowed[statement] == "" {
 				t.Errorf("%s: the version before may write what is not unique: %s", file, statement)
 			}
 		}

@@ -125,7 +125,7 @@ func userBy(db *gorm.DB, column, key string, now int64) (account.User, error) {
 		return account.User{}, account.ErrUserNotFound
 	}
 	var row storedUser
-	found := db.Raw("SELECT "+userColumns+" FROM users u WHERE u."+column+" = ? AND u.deleted_at = 0", key).Find(&row)
+	found := db.Raw("SELECT "+userColumns+" FROM users u WHERE "+column+" = ? AND u.deleted_at = 0", key).Find(&row)
 	err := expect(found, account.ErrUserNotFound)
 	if err != nil {
 		return account.User{}, err
@@ -133,15 +133,18 @@ func userBy(db *gorm.DB, column, key string, now int64) (account.User, error) {
 	return row.userAt(now), nil
 }
 
+// handleKey is account.HandleKey of a row u of users. It has a unique index.
+const handleKey = "replace(u.handle, '.', '')"
+
 // UserByHandle implements account.Store.
 func (s *Store) UserByHandle(ctx context.Context, handle string) (account.User, error) {
-	u, err := userBy(s.conn(ctx), "handle", handle, s.now())
+	u, err := userBy(s.conn(ctx), handleKey, account.HandleKey(handle), s.now())
 	return u, fail("user by handle", err)
 }
 
 // UserBySub implements account.Store.
 func (s *Store) UserBySub(ctx context.Context, sub string) (account.User, error) {
-	u, err := userBy(s.conn(ctx), "sub", sub, s.now())
+	u, err := userBy(s.conn(ctx), "u.sub", sub, s.now())
 	return u, fail("user by sub", err)
 }
 
@@ -176,8 +179,8 @@ func insertUser(tx *transaction, u account.User, inviter string, limit int) erro
 	if inviter != "" {
 		row.InvitedBy = &inviter
 	}
-	// A failed INSERT would end the transaction on PostgreSQL.
-	once := clause.OnConflict{Columns: []clause.Column{{Name: "handle"}}, DoNothing: true}
+	// A failed INSERT would end the transaction on PostgreSQL. The handle or its key may be taken.
+	once := clause.OnConflict{DoNothing: true}
 	if err := expect(tx.Table("users").Clauses(once).Create(&row), account.ErrHandleTaken); err != nil {
 		return err
 	}
@@ -224,7 +227,7 @@ func lockedUser(tx *transaction, sub string) (account.User, error) {
 	if err := lockUser(tx, sub); err != nil {
 		return account.User{}, err
 	}
-	return userBy(tx.DB, "sub", sub, tx.hot.s.now())
+	return userBy(tx.DB, "u.sub", sub, tx.hot.s.now())
 }
 
 // ChangeUser implements account.Store.
@@ -455,7 +458,7 @@ func (s *Store) changeAccess(
 		if err := endDueOf(tx, sub); err != nil { // else a later end would undo this one
 			return err
 		}
-		u, err := userBy(tx.DB, "sub", sub, tx.hot.s.now())
+		u, err := userBy(tx.DB, "u.sub", sub, tx.hot.s.now())
 		if err != nil {
 			return err
 		}

@@ -56,6 +56,56 @@ func TestHandleIsGivenOnce(t *testing.T) {
 	})
 }
 
+// a.b and ab are one name: in a race, in one import, and after the deletion of its user.
+func TestHandleIsGivenOnceWhateverItsDots(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		spellings := []string{"ada.lovelace", "adalovelace", "a.dalovelace", "ad.alove.lace"}
+		errs := race(16, func(i int) error { return s.CreateUser(ctx, newUser(spellings[i%4]), act("user.create")) })
+		if n := wins(t, errs, account.ErrHandleTaken); n != 1 {
+			t.Fatalf("%d users have one name", n)
+		}
+		u, err := s.UserByHandle(ctx, "adalovelace")
+		must(t, err)
+		must(t, s.CreateResetCode(ctx, u.Sub, []byte("hash"), noon.Add(time.Hour), noon, act("reset")))
+		for _, typed := range spellings {
+			got, err := s.UserByHandle(ctx, typed)
+			must(t, err)
+			valid, err := s.ResetCodeValid(ctx, typed, []byte("hash"), noon)
+			must(t, err)
+			taken, err := s.TakenUsers(ctx, []string{typed}, nil, nil)
+			must(t, err)
+			if got.Sub != u.Sub || !valid || !slices.Equal(taken, []string{u.Handle}) {
+				t.Errorf("%s: %s, valid %t, taken %q", typed, got.Handle, valid, taken)
+			}
+			rows, err := s.AuditLog(ctx, account.AuditQuery{Person: typed, Limit: 10})
+			must(t, err)
+			if len(rows) != 0 { // they are about others
+				t.Errorf("%s: %+v", typed, rows)
+			}
+		}
+		must(t, s.DeleteUser(ctx, u.Sub, noon, account.Audit{Actor: "keeper", Action: "user.delete", Target: u.Handle, At: noon}))
+		i := addInvite(t, s, "")
+		for _, typed := range spellings {
+			want(t, s.CreateUser(ctx, newUser(typed), act("user.create")), account.ErrHandleTaken)
+			want(t, s.Register(ctx, i.Code, newUser(typed), nil, nil, 0, noon, act("user.register")), account.ErrHandleTaken)
+			want(t, s.AddUsers(ctx, account.Bulk{Users: []account.User{newUser("zoe"), newUser(typed)}}, act("user.import")), account.ErrHandleTaken)
+			rows, err := s.AuditLog(ctx, account.AuditQuery{Person: typed, Limit: 10})
+			must(t, err)
+			if len(rows) != 1 || rows[0].Action != "user.delete" {
+				t.Errorf("%s: %+v", typed, rows)
+			}
+		}
+		want(t, s.AddUsers(ctx, account.Bulk{Users: []account.User{newUser("b.o"), newUser("bo")}}, act("user.import")), account.ErrHandleTaken)
+		must(t, s.AddUsers(ctx, account.Bulk{Users: []account.User{newUser("bo"), newUser("z.oe")}}, act("user.import")))
+		found, _, err := s.Users(ctx, account.UserQuery{Query: "oe"})
+		must(t, err)
+		if len(found) != 1 || found[0].Handle != "z.oe" {
+			t.Errorf("found %+v", found)
+		}
+	})
+}
+
 // An empty key must not match the first row, an invalid one must be the same
 // refusal on both databases (PostgreSQL takes neither NUL nor broken UTF-8).
 func TestInvalidKeysDoNotMatch(t *testing.T) {

@@ -192,6 +192,8 @@ type Register struct {
 	Linked bool
 	// SignedInAs is the handle of the browser's session, "" for none.
 	SignedInAs string
+	// Shared is as in Login.
+	Shared bool
 	// Contact is whom to ask instead of the inviter, "" if unset.
 	Contact string
 	// Closed shows that registration is closed, without a form.
@@ -249,6 +251,8 @@ func (p Join) fault(field string) (string, bool) {
 type Recover struct {
 	Handle, Continue string
 	Error, ErrorCode string
+	// Shared is as in Login.
+	Shared bool
 	// Contact is whom to ask without a code, "" if unset.
 	Contact string
 	// Mail reports whether a forgotten password is reset by mail.

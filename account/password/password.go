@@ -227,12 +227,18 @@ func Check(password, handle string, minimum int) error {
 		return ErrWeak.With("The password needs at least {count} characters.", "count", minimum)
 	case n > maximum:
 		return ErrWeak.With("The password can have at most {count} characters.", "count", maximum)
-	case len(handle) >= minHandle && strings.Contains(low, strings.ToLower(handle)):
+	case containsHandle(low, strings.ToLower(handle)):
 		return ErrWeak.With("The password must not contain the handle.")
 	case isCommon(low):
 		return ErrWeak.With("The password is among the most common ones. Choose one that others do not use.")
 	}
 	return nil
+}
+
+// containsHandle reports whether a password has the handle in it, with its dots or without.
+func containsHandle(low, handle string) bool {
+	plain := strings.ReplaceAll(handle, ".", "")
+	return len(plain) >= minHandle && (strings.Contains(low, handle) || strings.Contains(low, plain))
 }
 
 // Generate returns a random password of at least 100 bits and minimum characters.

@@ -12,11 +12,14 @@ func (s *Site) apiRecover(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Handle string `json:"handle"`
 		Code   string `json:"code"`
+		Shared bool   `json:"shared_computer"`
 	}
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return err
 	}
-	out, err := s.Recover(r.Context(), s.Caller(r), in.Handle, in.Code)
+	c := s.Caller(r)
+	c.Shared = in.Shared
+	out, err := s.Recover(r.Context(), c, in.Handle, in.Code)
 	return s.answerSignedIn(w, r, out, err)
 }
 
@@ -45,7 +48,9 @@ func (s *Site) recoverForm(w http.ResponseWriter, r *http.Request) error {
 	}
 	next, _ := s.continuation(w, r, r.PostForm)
 	handle := text.Cut(r.PostForm.Get("handle"), 254)
-	out, cause := s.Recover(r.Context(), s.Caller(r), handle, text.Cut(r.PostForm.Get("code"), 100))
+	c := s.Caller(r)
+	c.Shared = r.PostForm.Has("shared_computer")
+	out, cause := s.Recover(r.Context(), c, handle, text.Cut(r.PostForm.Get("code"), 100))
 	if cause == nil {
 		s.setCookies(w, out)
 		return s.afterRecovery(w, r, out.User, next)
@@ -55,5 +60,5 @@ func (s *Site) recoverForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.showRecover(w, r, p.Status,
-		templates.Recover{Handle: handle, Continue: next, Error: p.Detail, ErrorCode: p.Code})
+		templates.Recover{Handle: handle, Shared: c.Shared, Continue: next, Error: p.Detail, ErrorCode: p.Code})
 }

@@ -192,7 +192,7 @@ func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
 	f := r.PostForm
 	next, application := s.continuation(w, r, f)
 	in := account.Registration{Code: f.Get("code"), Handle: f.Get("handle"), Password: f.Get("password"),
-		DisplayName: f.Get("display_name"), Email: f.Get("email"), Mailed: f.Get("mailed")}
+		DisplayName: f.Get("display_name"), Email: f.Get("email"), Mailed: f.Get("mailed"), Shared: f.Has("shared_computer")}
 	in.Passkey, _ = passkeyInForm(r, "")
 	out, cause := s.Register(r.Context(), s.Caller(r), in)
 	if cause == nil {
@@ -215,7 +215,7 @@ func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
 		Code: text.Cut(in.Code, maxShown), Handle: text.Cut(in.Handle, maxShown),
 		DisplayName: text.Cut(in.DisplayName, maxShown), Email: text.Cut(in.Email, maxShown), Mailed: text.Cut(in.Mailed, 1024), Continue: next,
 		Error: p.Detail, ErrorCode: p.Code, Closed: errors.Is(cause, account.ErrRegistrationFull),
-		FieldErrors: p.ByField(), Fixed: f.Has("fixed"), Linked: f.Has("linked") && !errors.Is(cause, account.ErrInvalidInvite),
+		FieldErrors: p.ByField(), Shared: in.Shared, Fixed: f.Has("fixed"), Linked: f.Has("linked") && !errors.Is(cause, account.ErrInvalidInvite),
 	}
 	if page.Signals, err = s.ForgetPasskey(r.Context(), in.Passkey.Credential); err != nil {
 		return err

@@ -124,3 +124,30 @@ func TestPasskeyOnASharedComputer(t *testing.T) {
 	b.Call("POST", "/api/auth/login", map[string]any{"handle": "ada", "password": password, "shared_computer": true}).Is(401)
 	onShared(b, finish(b, finishing("second-factor", k.get(beginFor(b, "second-factor")))).Is(200), end)
 }
+
+func TestJoiningAndRecoveringOnASharedComputer(t *testing.T) {
+	w := accounttest.New(t, withTwoCookies)
+	ends := func() time.Time { return w.Clock.Now().Truncate(time.Second).Add(12 * time.Hour) }
+
+	code := w.Invite().Shown()
+	b := w.Browser()
+	b.Page("/register/?code=" + code).Is(200).Shows(`name="shared_computer" value="true" aria`)
+	b.Page("/register/", "code", code, "handle", "-", "password", password, "shared_computer", "true").Is(400).Shows(`name="shared_computer" value="true" checked`)
+	onShared(b, b.Page("/register/", "code", code, "handle", "ada", "password", password, "shared_computer", "true").RedirectsTo("/account/welcome"), ends())
+	b = w.Browser()
+	in := map[string]any{"code": w.Invite().Code, "handle": "bob", "password": password, "shared_computer": true}
+	onShared(b, b.Call("POST", "/api/register", in).Is(201), ends())
+
+	_, _, codes := joinByPasskey(w, "grace")
+	b = w.Browser()
+	b.Page("/recover/").Is(200).Shows(`name="shared_computer" value="true" aria`)
+	b.Page("/recover/", "handle", "grace", "code", "wrong", "shared_computer", "true").Is(401).Shows(`name="shared_computer" value="true" checked`)
+	got := b.Page("/recover/", "handle", "grace", "code", codes[0], "shared_computer", "true")
+	onShared(b, got.RedirectsTo("/account/security?notice=recovery-used#recovery"), ends())
+	b = w.Browser()
+	onShared(b, b.Call("POST", "/api/auth/recover", map[string]any{"handle": "grace", "code": codes[1], "shared_computer": true}).Is(200), ends())
+	got = recoverBy(w.Browser(), "grace", codes[2]).Is(200)
+	if !slices.ContainsFunc(got.SetCookies, func(c *http.Cookie) bool { return strings.HasSuffix(c.Name, "cairn_session") && c.MaxAge > 24*60*60 }) {
+		t.Errorf("without the box: %v", got.SetCookies)
+	}
+}

@@ -63,6 +63,9 @@ func (c oneUser) withUser(p *program, do func(*account.Administration, account.U
 func findUser(p *program, users *account.Administration, handle string) (account.User, error) {
 	u, err := users.User(p.ctx, handle)
 	if errors.Is(err, account.ErrUserNotFound) {
+		if p, _ := web.ProblemOf(err); p.Detail != account.ErrUserNotFound.Detail { // it names one with other dots
+			return u, errors.New(p.Detail)
+		}
 		if h, err := account.CanonicalHandle(handle); err != nil || h != handle {
 			handle = strconv.Quote(handle)
 		}

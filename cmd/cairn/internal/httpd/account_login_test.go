@@ -487,7 +487,7 @@ func TestSignInPageSaysWhatItIsFor(t *testing.T) {
 	b, tokens := s.signedInTokens(rp, "ada")
 	hint, _ := tokens.Extra("id_token").(string)
 	for name, again := range map[string][]string{
-		"prompt=login": {"prompt", "login"}, "max_age": {"max_age", "0"}, "its own hint": {"prompt", "login", "id_token_hint", hint, "login_hint", "ada"},
+		"prompt=login": {"prompt", "login"}, "max_age": {"max_age", "0"}, "its own login_hint": {"prompt", "login", "login_hint", "A.da"}, "its own hint": {"prompt", "login", "id_token_hint", hint, "login_hint", "ada"},
 	} {
 		page, _ := b.signInPage(t, rp.authURL(again...))
 		handle := elementByID(t, page.Text, "handle")

@@ -1,0 +1,94 @@
+package site_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/store/accounttest"
+)
+
+func TestDotsDoNotTellHandlesApart(t *testing.T) {
+	w := accounttest.New(t)
+	w.Browser().Page("/register/?code=" + w.Invite().Shown()).Is(200).Shows("dots, - and _")
+	page := func(handle string) *accounttest.Answer {
+		return w.Browser().Page("/register/", "code", w.Invite().Shown(), "handle", handle, "password", password)
+	}
+	page("Ada.Lovelace").RedirectsTo("/account/welcome")
+	for _, handle := range []string{"adalovelace", "a.dalovelace", "ADA.LOVELACE"} {
+		page(handle).Is(409).Shows(`id="handle-error"`, "This handle is taken")
+		w.Browser().Call("POST", "/api/register", registration(w.Invite().Code, handle)).Is(409, "handle_taken")
+	}
+	for _, handle := range []string{".ada", "ada.", "a..b", "a.-b", "a_.b", "ad.min", strings.Repeat("a.", 15) + "a"} {
+		page(handle).Is(400).Shows(`id="handle-error"`, "on each side of a dot")
+		w.Browser().Call("POST", "/api/register", registration(w.Invite().Code, handle)).Is(400, "invalid_handle")
+	}
+	w.AddUser("bobby")
+	w.Browser().Call("POST", "/api/register", registration(w.Invite().Code, "bob.by")).Is(409, "handle_taken")
+	in := registration(w.Invite().Code, "grace.hopper")
+	for _, has := range []string{"the rest of grace.hopper", "the rest of gracehopper"} {
+		in["password"] = has
+		w.Browser().Call("POST", "/api/register", in).Is(400, "weak_password").Shows("must not contain the handle")
+	}
+
+	for _, typed := range []string{"ada.lovelace", "adalovelace", "ADA.LoveLace", "@AdaLovelace", "a.d.a.lovelace"} {
+		w.Browser().Page("/login/", "handle", typed, "password", password).RedirectsTo("/account/")
+		if a := w.Browser().Login(typed, password).Is(200); a.JSON()["handle"] != "ada.lovelace" {
+			t.Errorf("%s is %s", typed, a.Body)
+		}
+	}
+	w.Browser().Login("ada..lovelace", password).Is(401, "invalid_credentials")
+	w.Browser().Login("bob.by", password).Is(200)
+}
+
+// A dot is no further attempt for whoever guesses.
+func TestSpellingsOfAHandleShareTheLimits(t *testing.T) {
+	rate := web.Rate{Count: 4, Window: 15 * time.Minute}
+	spellings := []string{"ada.lovelace", "adalovelace", "a.dalovelace", "ad.alovelace", "Ada.Love.Lace"}
+	for name, limit := range map[string]string{"of the address": web.LimitLogin, "of the account": web.LimitLoginAccount} {
+		t.Run(name, func(t *testing.T) {
+			w := accounttest.New(t, withLimits(map[string]web.Rate{limit: rate}))
+			w.T = t
+			w.AddUser("ada.lovelace")
+			at := func(i int) *accounttest.Browser {
+				if limit == web.LimitLogin {
+					i = 0
+				}
+				return w.BrowserAt(address(i))
+			}
+			for i, typed := range spellings[:4] {
+				at(i).Login(typed, "wrong").Is(401, "invalid_credentials")
+			}
+			at(4).Login(spellings[4], password).Is(429, "rate_limited")
+			at(5).Login("gracehopper", "wrong").Is(401)
+		})
+	}
+	t.Run("of reset codes", func(t *testing.T) {
+		w := accounttest.New(t, withLimits(map[string]web.Rate{web.LimitResetAccount: rate}))
+		w.T = t
+		w.AddUser("ada.lovelace")
+		for i, typed := range spellings {
+			status := 400
+			if i == 4 {
+				status = 429
+			}
+			w.BrowserAt(address(i)).Call("POST", "/api/auth/reset-password", reset(typed, strings.Repeat("0", 26), newPassword)).Is(status)
+		}
+	})
+}
+
+func TestResetByAnotherSpellingOfTheHandle(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada.lovelace")
+	code := w.ResetCode("ada.lovelace")
+	w.Browser().Page("/reset-password/?handle=adalovelace&code=" + code).Is(200).Hides("link-spent")
+	w.Browser().Call("POST", "/api/auth/reset-password", reset("adalovelace", code, "has ada.lovelace in it")).Is(400, "weak_password")
+	w.Browser().Call("POST", "/api/auth/reset-password", reset("Adalovelace", code, newPassword)).Is(200)
+	w.Browser().Login("ada.lovelace", newPassword).Is(200)
+	rows, err := w.Store.AuditLog(t.Context(), account.AuditQuery{Person: "a.dalovelace", Kind: "password", Limit: 10})
+	if err != nil || len(rows) == 0 || rows[0].Actor != "ada.lovelace" || rows[0].Target != "ada.lovelace" {
+		t.Errorf("%+v %v", rows, err)
+	}
+}
