@@ -14,6 +14,8 @@ import (
 // compares them with the clock of the machine, which is not moved.
 var lifetimes = map[string]int{
 	"par": 60, "access": 3600, "grace": 30, "reset": 24 * 3600, "invite": 14 * 24 * 3600, "session": 30 * 24 * 3600,
+	// Of an account, and of a flag that an application requires.
+	"account": 14 * 24 * 3600, "sign-in": 14 * 24 * 3600, "flag": 14 * 24 * 3600,
 }
 
 // expiry is one of each thing that expires, and a clock that is moved.
@@ -45,7 +47,35 @@ func beginExpiry(ctx context.Context, w *world, _ *script) (object, error) {
 	if r := rotate(w.any(), "grace", graced.given("refresh_token")); r.status != http.StatusOK {
 		return nil, failed("rotate", r)
 	}
+	asked := func(r reply) reply {
+		if r.status == http.StatusSeeOther && !r.location().Query().Has("code") {
+			r.status = http.StatusBadRequest // the session has expired, or the flag
+		}
+		return r
+	}
+	last := w.now().UTC().AddDate(0, 0, 13).Format(time.DateOnly) // it ends with this day
+	leaver, err := w.newPerson(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	if r := w.manage(ctx, w.any(), "PUT", "/api/admin/users/"+leaver.handle+"/end", map[string]string{"ends": last}); r.status != http.StatusOK {
+		return nil, failed("end", r)
+	}
+	loser, err := w.newPerson(ctx, false)
+	if err == nil {
+		_, err = w.cairn(ctx, "user", "flags", loser.handle, "+activity@"+last)
+	}
+	if err != nil {
+		return nil, err
+	}
 	return &expiry{w, map[string]func(at int) reply{
+		"account": func(at int) reply { return w.api(ctx, at, "GET", "/api/me", leaver.held, nil) },
+		"flag": func(at int) reply {
+			return asked(w.send(ctx, at, "GET", authorizePath("flag", "openid"), loser.held, "", ""))
+		},
+		"sign-in": func(at int) reply {
+			return w.api(ctx, at, "POST", "/api/auth/login", "", map[string]string{"handle": leaver.handle, "password": password})
+		},
 		"access": func(at int) reply {
 			return w.send(ctx, at, "GET", "/oauth2/userinfo", "", "", "", "Authorization", "Bearer "+tokens.given("access_token"))
 		},
@@ -58,11 +88,7 @@ func beginExpiry(ctx context.Context, w *world, _ *script) (object, error) {
 			return w.api(ctx, at, "POST", "/api/auth/reset-password", "", map[string]string{"handle": p.handle, "code": reset, "password": password + " after"})
 		},
 		"par": func(at int) reply {
-			r := w.send(ctx, at, "GET", "/oauth2/authorize?client_id=app&request_uri="+url.QueryEscape(pushed), p.held, "", "")
-			if r.status == http.StatusSeeOther && !r.location().Query().Has("code") {
-				r.status = http.StatusBadRequest // the session has expired
-			}
-			return r
+			return asked(w.send(ctx, at, "GET", "/oauth2/authorize?client_id=app&request_uri="+url.QueryEscape(pushed), p.held, "", ""))
 		},
 	}}, nil
 }
@@ -120,7 +146,7 @@ func generateExpiry(r *rand.Rand) []step {
 	b := &builder{r: r}
 	const minute, hour, day = 60, 3600, 24 * 3600
 	b.add(0, "clock", -1, strconv.Itoa(one(r, []int{20, 40, 75, 10 * minute, 61 * minute, 23 * hour, 25 * hour, 13 * day, 15 * day, 29 * day, 31 * day, 40 * day})))
-	for _, what := range []string{"session", "access", "par", "grace", "invite", "reset"} { // a reset ends the others
+	for _, what := range []string{"session", "account", "sign-in", "flag", "access", "par", "grace", "invite", "reset"} { // a reset ends the others
 		b.phase++
 		b.add(0, what, -1, "")
 	}
