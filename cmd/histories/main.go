@@ -239,15 +239,13 @@ func execute(ctx context.Context, o options, stdout io.Writer) (t *tally, err er
 	r := &runner{options: o, w: w, stdout: stdout, tally: t}
 	began := time.Now()
 	_, _ = fmt.Fprintf(stdout, "%s, seed %d\n", o.database, o.seed)
-	// Each fault has its turn in a run of a minute too.
-	length := max(3*time.Second, min(8*time.Second, o.length/time.Duration(len(o.faults))))
-	for round := 0; time.Since(began) < o.length && !r.ends(ctx); round++ {
-		fault := o.faults[round%len(o.faults)]
-		if w.postgres == nil && slices.Contains([]string{"database", "cut", "failover"}, fault) {
-			fault = ""
-		}
+	faults := slices.DeleteFunc(slices.Clone(o.faults), func(f string) bool {
+		return w.postgres == nil && slices.Contains([]string{"database", "cut", "failover"}, f)
+	})
+	length := max(3*time.Second, min(8*time.Second, o.length/time.Duration(len(faults))))
+	for turn := int(o.seed % 1000); time.Since(began) < o.length && !r.ends(ctx); turn++ { // a short run begins with another fault
 		if len(together) > 0 {
-			r.round(ctx, fault, together, time.Now().Add(min(length, o.length-time.Since(began))))
+			r.round(ctx, faults[turn%len(faults)], together, time.Now().Add(min(length, o.length-time.Since(began))))
 		}
 		r.fail(w.ready(ctx))
 		for _, name := range alone {
