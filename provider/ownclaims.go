@@ -159,14 +159,14 @@ func CheckClaims(rules []string, v account.Settings) error {
 		for _, f := range r.fields {
 			if name, ok := attributeOf(f); ok && !slices.Contains(v.Attributes, name) {
 				return &RegistrationError{"claims", rule, fmt.Sprintf(
-					"there is no attribute %q here: cairn settings set attributes declares one", name)}
+					"there is no attribute %[1]q here: cairn settings set attributes --add %[1]s declares it", name)}
 			}
 		}
 	}
 	return nil
 }
 
-const noSuchFlag = "there is no flag %q here: cairn settings set flags adds one"
+const noSuchFlag = "there is no flag %[1]q here: cairn settings set flags --add %[1]s adds it"
 
 // claimEntries returns what the rules of a client, and of those of the APIs that are named, need consent
 // for.

@@ -99,8 +99,11 @@ func (c *getSettingCommand) Run(p *program) error {
 type setSettingCommand struct {
 	databaseFlags
 	output
-	Name  string   `arg:"" help:"Name of the setting, from settings list."`
-	Value []string `arg:"" optional:"" help:"The value. For flags and default_flags: all of them, or none for an empty list. For flag_descriptions: FLAG=TEXT for each change."`
+	Name   string   `arg:"" help:"Name of the setting, from settings list."`
+	Value  []string `arg:"" optional:"" help:"The value. For a list, such as flags: all entries, or none for an empty list. For flag_descriptions: FLAG=TEXT for each change."`
+	Add    []string `placeholder:"ENTRY" help:"Add an entry to a list. Repeatable."`
+	Remove []string `placeholder:"ENTRY" help:"Remove an entry of a list. Repeatable."`
+	Yes    bool     `help:"Do not ask before a list loses entries."`
 }
 
 // Run changes a setting by the rules of the API.
@@ -109,11 +112,22 @@ func (c *setSettingCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	change, err := settingChange(m, c.Value)
-	if err != nil {
-		return err
-	}
 	return c.withUsers(p, func(users *account.Administration) error {
+		before, err := users.Settings(p.ctx)
+		if err != nil {
+			return err
+		}
+		words, err := c.words(m, before)
+		if err != nil {
+			return err
+		}
+		change, err := settingChange(m, words)
+		if err == nil {
+			err = c.confirmRemoval(p, users, m, change)
+		}
+		if err != nil {
+			return err
+		}
 		v, err := users.ChangeSettings(p.ctx, account.Operator(), change)
 		if problem, _ := web.ProblemOf(err); err != nil && len(problem.Errors) > 0 {
 			wrong := problem.Errors[0]
@@ -125,6 +139,58 @@ func (c *setSettingCommand) Run(p *program) error {
 		text := strings.Join(settingLines(m.Value(v)), "; ")
 		return c.print(p, m.Name, map[string]any{m.Name: m.Value(v)}, pairs{{m.Name, text}})
 	})
+}
+
+// words returns the value as settingChange reads it: with --add and --remove, the list after them.
+func (c *setSettingCommand) words(m account.SettingsMember, before account.Settings) ([]string, error) {
+	if len(c.Add)+len(c.Remove) == 0 {
+		return c.Value, nil
+	}
+	list, ok := m.Value(before).([]string)
+	switch {
+	case !ok:
+		return nil, usagef("--add and --remove are for lists, and %s is none", m.Name)
+	case len(c.Value) > 0:
+		return nil, usageError{"give all entries of the list, or --add and --remove"}
+	}
+	for _, entry := range c.Remove {
+		if !slices.Contains(list, entry) {
+			return nil, fmt.Errorf("--remove %q: there is no such entry; there is %s", entry, orNone(strings.Join(list, " ")))
+		}
+	}
+	list = slices.DeleteFunc(slices.Clone(list), func(entry string) bool { return slices.Contains(c.Remove, entry) })
+	for _, entry := range c.Add {
+		if !slices.Contains(list, entry) {
+			list = append(list, entry)
+		}
+	}
+	return list, nil
+}
+
+// confirmRemoval asks before a list loses entries that no flag names: people write the list to add one, and
+// a flag that is gone is taken from everybody who has it.
+func (c *setSettingCommand) confirmRemoval(
+	p *program, users *account.Administration, m account.SettingsMember, change account.SettingsChange,
+) error {
+	after, err := users.Settings(p.ctx)
+	if err != nil {
+		return err
+	}
+	old, ok := m.Value(after).([]string)
+	old = slices.Clone(old)
+	if _, err := change.To(&after); err != nil || !ok || c.Yes || len(c.Remove) > 0 {
+		return nil // a fault is reported by what follows
+	}
+	left := m.Value(after).([]string)
+	lost := slices.DeleteFunc(old, func(entry string) bool { return slices.Contains(left, entry) })
+	if len(lost) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("this list replaces the one of %s, which removes %s", m.Name, strings.Join(lost, " "))
+	if !isTerminal(p.stdin) {
+		return usagef("%s: add --yes, or change single entries with --add and --remove", text)
+	}
+	return mustAgree(p, text+". Continue? [y/N] ")
 }
 
 func settingNamed(name string) (account.SettingsMember, error) {

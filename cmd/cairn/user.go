@@ -538,7 +538,7 @@ func (c *userFlagsCommand) Run(p *program) error {
 			if err != nil {
 				return err
 			}
-			const format = "there is no such flag here: the flags are %s, and cairn settings set flags changes them"
+			const format = "there is no such flag here: the flags are %s, and cairn settings set flags --add adds one"
 			return fmt.Errorf(format, strings.Join(settings.Flags, ", "))
 		}
 		if errors.Is(err, account.ErrEndPast) {
