@@ -2,9 +2,6 @@ package account
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -167,22 +164,7 @@ func (a *Administration) SignIns(ctx context.Context, days int) ([]int, error) {
 // Suspend locks a user out at once. The audit log has the reason, and the mail to the user too if
 // tell is set. ErrOwnAccount, ErrLastAdmin, ErrInvalidText.
 func (a *Administration) Suspend(ctx context.Context, by Caller, u User, reason string, tell bool) error {
-	told := ""
-	if tell {
-		told = reason
-	}
-	row, err := a.begin(ctx, by, Suspend, u, reason, "reason", strings.TrimSpace(told))
-	switch {
-	case err != nil:
-		return err
-	case by.User.Sub == u.Sub:
-		return ErrOwnAccount
-	}
-	if reason, err = CheckReason(reason); err != nil {
-		return err
-	}
-	row.Detail = reason
-	return web.Noted(ctx, "user_suspended", a.store.Suspend(ctx, u.Sub, reason, a.Now(), row))
+	return a.suspend(ctx, by, []User{u}, reason, tell)
 }
 
 // Unsuspend lets a user sign in again. What the suspension ended does not come back.
@@ -219,46 +201,11 @@ func (a *Administration) Delete(ctx context.Context, by Caller, u User) error {
 // SetFlags changes the named access flags and their ends and returns those that are on. A flag that is no
 // longer in the settings can still be turned off. ErrUnknownFlag, ErrLastAdmin, ErrEndPast.
 func (a *Administration) SetFlags(ctx context.Context, by Caller, u User, flags FlagChange) ([]string, error) {
-	if err := a.Allow(by, SetFlags); err != nil {
-		return nil, err
-	}
-	settings, err := a.Settings(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := flags.Check(a.Now()); err != nil {
-		return nil, err
-	}
-	var words, changed, ends []string
-	for _, name := range slices.Sorted(maps.Keys(flags)) {
-		word, end := name+"=off", ""
-		switch f := flags[name]; {
-		case !slices.Contains(settings.Flags, name) && (f.On || !u.Has(name)):
-			return nil, ErrUnknownFlag
-		case f.On && f.SetEnd && !f.EndsAt.IsZero():
-			word, end = name+"=on", "@"+f.EndsAt.UTC().Format(time.RFC3339)
-		case f.On:
-			word = name + "=on"
-		}
-		words = append(words, word+end)
-		if flags[name].On != u.Has(name) {
-			changed = append(changed, word)
-		}
-		if f := flags[name]; f.alters(u, name) && f.On && f.SetEnd && !f.EndsAt.Equal(u.FlagEnds[name]) {
-			ends = append(ends, fmt.Sprintf("%s:%d", name, max(0, f.EndsAt.Unix())))
-		}
-	}
-	row, err := a.begin(ctx, by, SetFlags, u, strings.Join(words, " "), "flags", strings.Join(changed, " "),
-		"ends", strings.Join(ends, " "))
-	if err != nil || len(words) == 0 {
+	after, err := a.setFlags(ctx, by, []User{u}, flags)
+	if err != nil || len(flags) == 0 {
 		return u.Flags, err
 	}
-	if len(changed)+len(ends) == 0 {
-		row.Mails = nil
-	}
-	row = row.keeping(Keep{Sessions: !settings.SignOutOnFlagLoss})
-	now, err := a.store.SetFlags(ctx, u.Sub, flags, a.Now(), row)
-	return now, web.Noted(ctx, "user_flags", err)
+	return after[u.Sub], nil
 }
 
 // IssueResetCode creates a password reset code and voids the previous one. Only the result has the

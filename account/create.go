@@ -139,12 +139,17 @@ func (a *Administration) Add(ctx context.Context, by Caller, n NewUser) (User, R
 	}
 	c := ResetCode{}
 	if a.mail && u.Email != "" {
-		row.Mails = []Mail{userMail(ctx, u, u.Email, MailWelcome, a.Now(), "by", by.Name)}
+		row.Mails = []Mail{a.welcome(ctx, by, u)}
 	} else {
 		c = NewResetCode(a.Now())
 	}
 	err = a.store.AddUser(ctx, u, c, row)
 	return u, c, web.Noted(ctx, "user_created", err)
+}
+
+// welcome returns the mail with the link to choose a password.
+func (a *Administration) welcome(ctx context.Context, by Caller, u User) Mail {
+	return userMail(ctx, u, u.Email, MailWelcome, a.Now(), "by", by.Name)
 }
 
 // Initialize sets up an empty store: the default settings, new secrets, and the first

@@ -165,24 +165,7 @@ func LastDay(ends time.Time, zone *time.Location) string {
 // SetEnd sets when the account of a user ends by itself; zero: never. An account that has ended can be
 // used again; what the end ended does not come back. ErrEndPast, ErrOwnAccount, ErrLastAdmin.
 func (a *Administration) SetEnd(ctx context.Context, by Caller, u User, ends time.Time) error {
-	detail, until := "never", "0"
-	if !ends.IsZero() {
-		detail, until = ends.UTC().Format(time.RFC3339), strconv.FormatInt(ends.Unix(), 10)
-	}
-	row, err := a.begin(ctx, by, SetEnd, u, detail, "ends", until)
-	switch {
-	case err != nil:
-		return err
-	case by.User.Sub == u.Sub:
-		return ErrOwnAccount
-	}
-	if err := checkEnd(ends, a.Now()); err != nil {
-		return err
-	}
-	if ends.Equal(u.EndsAt) && !u.Ended() {
-		return nil
-	}
-	return web.Noted(ctx, "user_end", a.store.SetEnd(ctx, u.Sub, ends, a.Now(), row))
+	return a.setEnd(ctx, by, []User{u}, ends)
 }
 
 // endPoll is how often WatchEnds looks for ends that other processes have set.

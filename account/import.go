@@ -15,6 +15,7 @@ import (
 	"github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
 )
 
 // ImportRow is a user of another system or installation: texts by member (ImportMembers). Row names
@@ -37,6 +38,11 @@ type ImportOptions struct {
 	SkipExisting    bool // skip users whose handle is taken, instead of refusing them
 	ReservedHandles bool // accept handles that a member could not choose: see NewUser.AnyHandle
 	ResetCodes      bool // make a code for each user without a hash
+	// ByMail mails such users the link to choose a password instead, if they have an address; By adds them.
+	ByMail bool
+	By     Caller
+	// ByAddress skips users with the address of an account, and refuses an address that occurs twice.
+	ByAddress bool
 }
 
 // Outcomes of a row.
@@ -53,6 +59,8 @@ type ImportResult struct {
 	Outcome string `json:"outcome"`
 	Reason  string `json:"reason,omitempty"`
 	user    User
+	refused []error // the reasons of a refusal
+	member  string  // see Member
 }
 
 // Import is a checked import, of which nothing is stored yet.
@@ -61,6 +69,7 @@ type Import struct {
 	Codes       []ImportedCode // with ImportOptions.ResetCodes
 	preferences map[string]map[string]string
 	maxUsers    int
+	mails       []Mail
 }
 
 // ImportedCode is the reset code of a user who was imported without a password.
@@ -129,18 +138,18 @@ func (a *Administration) CheckImport(
 		if u.Handle == "" {
 			r.Handle = text.Cut(row.Members["handle"], 64)
 		}
-		for _, reason := range refused {
-			r.refuse(reason)
+		for _, err := range refused {
+			r.refuse(err)
 		}
-		for _, key := range []string{HandleKey(u.Handle), u.Sub, verifiedEmail(u)} {
+		for _, key := range []string{HandleKey(u.Handle), u.Sub, o.ownEmail(u)} {
 			before, twice := first[key]
 			switch {
 			case !twice || key == "":
 				first[key] = r
-			case key == HandleKey(u.Handle):
-				r.refuse(fmt.Sprintf("%s is in row %d already%s", u.Handle, before.Row, otherDots(u.Handle, before.Handle)))
+			case key == HandleKey(u.Handle) && before.Handle != u.Handle:
+				r.refuse(fmt.Errorf("%s is in row %d already%s", u.Handle, before.Row, otherDots(u.Handle, before.Handle)))
 			default:
-				r.refuse(fmt.Sprintf("%s is in row %d already", key, before.Row))
+				r.refuse(errRow.With("{key} is in row {row} already", "key", key, "row", before.Row))
 			}
 		}
 		out.Results[i] = r
@@ -148,7 +157,17 @@ func (a *Administration) CheckImport(
 		if row.Members["sub"] != "" {
 			subs = append(subs, u.Sub)
 		}
-		emails = append(emails, verifiedEmail(u))
+		emails = append(emails, o.ownEmail(u))
+	}
+	members := map[string]string{} // handle by address
+	if o.ByAddress {
+		users, err := a.store.UsersByEmail(ctx, emails)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range users {
+			members[strings.ToLower(u.Email)] = u.Handle
+		}
 	}
 	keys, err := a.store.TakenUsers(ctx, handles, subs, emails)
 	if err != nil {
@@ -162,21 +181,27 @@ func (a *Administration) CheckImport(
 		r := &out.Results[i]
 		other := as[HandleKey(r.user.Handle)]
 		switch {
+		case r.Outcome == ImportCreated && members[o.ownEmail(r.user)] != "":
+			r.member = members[o.ownEmail(r.user)]
+			r.Outcome, r.Reason = ImportSkipped, "the address is that of "+r.member
 		case r.Outcome == ImportCreated && taken[r.user.Handle] && o.SkipExisting:
 			r.Outcome, r.Reason = ImportSkipped, "the handle is taken"
 		case taken[r.user.Handle]:
-			r.refuse("the handle is taken (a deleted user's is never given again)")
+			r.refuse(errRow)
 		case r.user.Handle != "" && other != "": // perhaps somebody else's: not to be skipped
-			r.refuse("the handle is taken" + otherDots(r.user.Handle, other))
+			r.refuse(fmt.Errorf("the handle is taken%s", otherDots(r.user.Handle, other)))
 		case taken[r.user.Sub]:
-			r.refuse("the sub is another user's")
+			r.refuse(errors.New("the sub is another user's"))
 		case taken[verifiedEmail(r.user)]:
-			r.refuse("email: another account has verified " + r.user.Email)
+			r.refuse(errors.New("email: another account has verified " + r.user.Email))
 		case r.Outcome == ImportCreated:
 			if p := rows[i].Preferences; len(p) > 0 {
 				out.preferences[r.user.Sub] = p
 			}
-			if o.ResetCodes && (r.user.PasswordHash == "" || r.user.Passwordless()) {
+			switch without := r.user.PasswordHash == "" || r.user.Passwordless(); {
+			case without && o.ByMail && r.user.Email != "":
+				out.mails = append(out.mails, a.welcome(ctx, o.By, r.user))
+			case without && o.ResetCodes:
 				out.Codes = append(out.Codes, ImportedCode{r.user.Sub, r.Handle, NewResetCode(a.Now())})
 			}
 		}
@@ -185,8 +210,7 @@ func (a *Administration) CheckImport(
 		return nil, err
 	} else if all := there + out.Count(ImportCreated); settings.MaxUsers > 0 && all > settings.MaxUsers &&
 		out.Count(ImportCreated) > 0 {
-		return nil, fmt.Errorf("there would be %d users, and max_users is %d: raise it with cairn settings set "+
-			"max_users %d", all, settings.MaxUsers, all)
+		return nil, tooManyUsers{all, settings.MaxUsers}
 	}
 	return out, nil
 }
@@ -199,6 +223,18 @@ func otherDots(handle, taken string) string {
 	return ", as " + taken + ": dots do not tell handles apart"
 }
 
+// tooManyUsers is ErrRegistrationFull with the numbers.
+type tooManyUsers struct{ all, most int }
+
+func (e tooManyUsers) Error() string {
+	return fmt.Sprintf("there would be %d users, and max_users is %d: raise it with cairn settings set max_users %d",
+		e.all, e.most, e.all)
+}
+
+func (e tooManyUsers) Unwrap() error {
+	return ErrRegistrationFull.With("There would be {all} members, and the settings allow {most}.", "all", e.all, "most", e.most)
+}
+
 // verifiedEmail returns the user's verified address in lower case, which no other account may have
 // verified, or "".
 func verifiedEmail(u User) string {
@@ -208,7 +244,21 @@ func verifiedEmail(u User) string {
 	return strings.ToLower(u.Email)
 }
 
-func (r *ImportResult) refuse(reason string) {
+// ownEmail returns the address, in lower case, that no other user may have, or "".
+func (o ImportOptions) ownEmail(u User) string {
+	if o.ByAddress {
+		return strings.ToLower(u.Email)
+	}
+	return verifiedEmail(u)
+}
+
+const handleGone templates.Text = "the handle is taken (a deleted user's is never given again)"
+
+var errRow = web.NewProblem(409, "row_refused", handleGone)
+
+func (r *ImportResult) refuse(err error) {
+	reason := reasonOf(err)
+	r.refused = append(r.refused, err)
 	if r.Outcome == ImportRefused {
 		reason = r.Reason + "; " + reason
 	}
@@ -234,11 +284,11 @@ func reasonOf(err error) string {
 // user returns the user of the row, as far as it is valid, and the reason of a refusal.
 func (row ImportRow) user(
 	h *password.Hasher, settings Settings, o ImportOptions, now time.Time, zone *time.Location,
-) (u User, refused []string) {
+) (u User, refused []error) {
 	m := row.Members
 	add := func(err error) {
 		if err != nil {
-			refused = append(refused, reasonOf(err))
+			refused = append(refused, err)
 		}
 	}
 	n := NewUser{Handle: m["handle"], AnyHandle: o.ReservedHandles}
@@ -364,8 +414,12 @@ func ReadTime(s string) (time.Time, error) {
 // Import stores everything of a checked import or nothing. ErrHandleTaken or ErrEmailTaken if a
 // handle or a verified address was taken since the check.
 func (a *Administration) Import(ctx context.Context, by Caller, i *Import, with Bulk, detail string) error {
+	if err := a.Allow(by, ImportUsers); err != nil {
+		return err
+	}
 	with.Users, with.Codes, with.Preferences, with.MaxUsers = i.Users(), i.Codes, i.preferences, i.maxUsers
-	return a.store.AddUsers(ctx, with, by.Audit(a.Now(), ImportUsers, "users", detail))
+	row := by.Audit(a.Now(), ImportUsers, "users", detail).with(i.mails...)
+	return web.Noted(ctx, "users_imported", a.store.AddUsers(ctx, with, row))
 }
 
 // Exported returns a user in the form that an import reads, without the password hash.

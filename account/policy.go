@@ -181,22 +181,26 @@ var (
 	SetFlags = Act{Action: "user.flags", Proof: ProofFresh, Told: MailFlagsChanged, Ends: Ending{
 		Sessions: AllSessions, Grants: GroupGrants,
 	}, Routes: []string{
-		"PUT /api/admin/users/{handle}/flags", "POST /admin/users/{handle}/flags",
+		"PUT /api/admin/users/{handle}/flags", "POST /admin/users/{handle}/flags", "POST /admin/users/selected",
 	}}
 	Suspend = Act{Action: "user.suspend", Proof: ProofFresh, Told: MailSuspended, Ends: endsAccess, Routes: []string{
-		"POST /api/admin/users/{handle}/suspend", "POST /admin/users/{handle}/suspend",
+		"POST /api/admin/users/{handle}/suspend", "POST /admin/users/{handle}/suspend", "POST /admin/users/selected",
 	}}
 	Unsuspend = Act{Action: "user.unsuspend", Proof: ProofFresh, Told: MailUnsuspended, Routes: []string{
 		"POST /api/admin/users/{handle}/unsuspend", "POST /admin/users/{handle}/unsuspend",
 	}}
 	SetEnd = Act{Action: "user.end", Proof: ProofFresh, Told: MailEndChanged, Routes: []string{
-		"PUT /api/admin/users/{handle}/end", "POST /admin/users/{handle}/end",
+		"PUT /api/admin/users/{handle}/end", "POST /admin/users/{handle}/end", "POST /admin/users/selected",
 	}}
 	// EndAccount and EndFlags happen by themselves: see EndStore.
 	EndAccount = Act{Action: "user.ended", Proof: ProofOperator, Ends: endsAccess}
 	EndFlags   = Act{Action: "user.flags_ended", Proof: ProofOperator, Ends: SetFlags.Ends}
 	UnlockUser = Act{Action: "user.unlock", Proof: ProofFresh, Routes: []string{
 		"POST /api/admin/users/{handle}/unlock", "POST /admin/users/{handle}/unlock",
+	}}
+	// InviteUser mails the link to choose a password again.
+	InviteUser = Act{Action: "user.invite", Proof: ProofFresh, Routes: []string{
+		"POST /admin/users/selected",
 	}}
 	IssueResetCode = Act{Action: "user.reset_code", Proof: ProofFresh, Told: MailResetCodeMade, Routes: []string{
 		"POST /api/admin/users/{handle}/reset-password-code", "POST /admin/users/{handle}/reset-password-code",
@@ -232,7 +236,9 @@ var (
 	SetLogo = Act{Action: "settings.logo", Proof: ProofFresh, Routes: []string{
 		"POST /admin/settings/logo", "POST /admin/settings/remove-logo",
 	}}
-	ImportUsers     = Act{Action: "user.import", Proof: ProofFresh}
+	ImportUsers = Act{Action: "user.import", Proof: ProofFresh, Routes: []string{
+		"POST /admin/users/paste",
+	}}
 	ExportAudit     = Act{Action: "audit.export", Proof: ProofSession}
 	SealKeys        = Act{Action: "keys.seal", Proof: ProofOperator}
 	RetireSecret    = Act{Action: "keys.migrate", Proof: ProofOperator}
@@ -258,7 +264,7 @@ var Acts = []Act{
 	UndoEmailChange, ChangePassword, RemovePassword, ForgetPassword, ResetPassword, LimitResets, AddFactor, RemoveFactor,
 	RenamePasskey, NoticeCounter, RenewRecoveryCodes, UseRecoveryCode, RefuseFactor, ExportAccount,
 	DeleteAccount, AllowApp, GiveLastingAccess, RemoveApp, CreateInvite, CreateWideInvite, MailInviteLink, DeleteInvite, AddUser, AmendUser, SetFlags,
-	Suspend, Unsuspend, SetEnd, EndAccount, EndFlags, UnlockUser, IssueResetCode, ResetFactors, EndUserSession, EndUserSessions, DeleteUser, RevokeInvite,
+	Suspend, Unsuspend, SetEnd, EndAccount, EndFlags, UnlockUser, InviteUser, IssueResetCode, ResetFactors, EndUserSession, EndUserSessions, DeleteUser, RevokeInvite,
 	RevokeBranch, UpdateSettings, CloseNextSteps, SetLogo, ImportUsers, ExportAudit, SealKeys, RetireSecret,
 	Restore, AllowClients, DisallowClients, RegisterClient, UpdateClient, RenewClient, RemoveClient, RegisterAPI,
 	UpdateAPI, RenewAPI, RemoveAPI, GiveUpMail,

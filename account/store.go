@@ -41,6 +41,11 @@ type UserStore interface {
 	UserByHandle(ctx context.Context, handle string) (User, error)
 	// UserBySub. ErrUserNotFound.
 	UserBySub(ctx context.Context, sub string) (User, error)
+	// UsersByHandle returns the users with these canonical handles, in their order. Those without one are
+	// left out.
+	UsersByHandle(ctx context.Context, handles []string) ([]User, error)
+	// UsersByEmail returns the users with these addresses (case-insensitive), verified or not.
+	UsersByEmail(ctx context.Context, emails []string) ([]User, error)
 	// Users returns a page of the users that match a query, after q.After, and the place of the
 	// next page (empty: there is none), in the order of q.Sort. They have, for each word of q.Query,
 	// a word of handle, display name or email that begins with it (case-insensitive).
@@ -76,10 +81,11 @@ type UserStore interface {
 	// ErrLastWayIn if the user has no passkey of one of the relying party ids, or no recovery code.
 	// ErrNotAuthenticated and ErrReauthenticationRequired as for NewFactor.
 	RemovePassword(ctx context.Context, sub, old string, rpIDs []string, now time.Time, a Audit) error
-	// Suspend suspends the user, ends all sessions, revokes all grants and voids reset codes.
-	// Repeating it changes nothing and is no error. ErrUserNotFound; ErrLastAdmin if no other
-	// administrator would remain who is not suspended, and has no end.
-	Suspend(ctx context.Context, sub, reason string, now time.Time, a Audit) error
+	// SuspendAll suspends the users whose subs rows has, all or none, ends all sessions, revokes all
+	// grants and voids reset codes, with an audit row each. What ends is the same for all. Repeating it
+	// changes nothing and is no error. ErrUserNotFound; ErrLastAdmin if no other administrator would
+	// remain who is not suspended, and has no end.
+	SuspendAll(ctx context.Context, reason string, now time.Time, rows map[string]Audit) error
 	// Unsuspend lifts a suspension, and removes an end of the account that has passed. What the
 	// suspension ended does not come back. ErrUserNotFound.
 	Unsuspend(ctx context.Context, sub string, now time.Time, a Audit) error
@@ -93,10 +99,12 @@ type UserStore interface {
 	// Audit rows keep the handle and lose the addresses of what the user did.
 	// ErrUserNotFound, ErrLastAdmin.
 	DeleteUser(ctx context.Context, sub string, now time.Time, a Audit) error
-	// SetFlags changes the named flags and their ends, and returns those that are on, sorted. If the
-	// user loses one, a.Ends applies. With FlagAdmin, the open invites end that only administrators may
-	// make. ErrUserNotFound; ErrLastAdmin as for Suspend, also if FlagAdmin gets an end.
-	SetFlags(ctx context.Context, sub string, change FlagChange, now time.Time, a Audit) ([]string, error)
+	// SetFlagsOfAll changes the named flags of the users whose subs rows has, and their ends, all or none,
+	// and returns those that are on, sorted, with an audit row each. If a user loses one, Ends of the rows
+	// applies, which is the same for all. With FlagAdmin, the open invites end that only administrators
+	// may make. ErrUserNotFound; ErrLastAdmin as for SuspendAll, also if FlagAdmin gets an end.
+	SetFlagsOfAll(ctx context.Context, change FlagChange, now time.Time, rows map[string]Audit) (
+		after map[string][]string, err error)
 	EndStore
 	// Preferences returns a user's preferences, never nil.
 	Preferences(ctx context.Context, sub string) (map[string]string, error)
@@ -108,9 +116,10 @@ type UserStore interface {
 // EndStore keeps when accounts and flags end by themselves. Every user that is read is as the ends
 // have it by the clock of the store: see User.EndsAt.
 type EndStore interface {
-	// SetEnd sets when the account ends; zero: never. An account that has ended is no longer
-	// suspended then. ErrUserNotFound, ErrLastAdmin as for Suspend.
-	SetEnd(ctx context.Context, sub string, ends, now time.Time, a Audit) error
+	// SetEndOfAll sets when the accounts of the users end whose subs rows has, all or none; zero: never.
+	// An account that has ended is no longer suspended then. ErrUserNotFound, ErrLastAdmin as for
+	// SuspendAll.
+	SetEndOfAll(ctx context.Context, ends, now time.Time, rows map[string]Audit) error
 	// EndDue ends what is due: EndAccount and EndFlags, with an audit row each. It returns when
 	// something ends next, zero: nothing does.
 	EndDue(ctx context.Context) (next time.Time, err error)
@@ -135,6 +144,8 @@ type UserQuery struct {
 	Flag           string // users who have it; empty: all
 	Suspended      bool
 	EndingBy       time.Time // users who have an end from now to then, of the account or a flag; zero: all
+	InvitedBy      string    // handle of the member whose invite it was; empty: all
+	NotSince       time.Time // users who have neither joined nor signed in since; zero: all
 	NeverSignedIn  bool
 	NoSecondFactor bool
 	Sort           string // SortHandle if empty
@@ -530,6 +541,8 @@ type MailState struct {
 type AuditStore interface {
 	// AuditLog returns audit rows, newest first.
 	AuditLog(ctx context.Context, q AuditQuery) ([]Audit, error)
+	// RecordAll adds rows of one time, all or none.
+	RecordAll(ctx context.Context, all []Audit) error
 	// Record adds a row. With once it adds none if there is one of the same action and target that
 	// is younger.
 	Record(ctx context.Context, a Audit, once time.Duration) error

@@ -97,6 +97,8 @@ func (s *Service) Mount(m *mux.Router) {
 	page("/admin/", methods{"GET": s.overviewPage})
 	page("/admin/steps", methods{"POST": s.closeStepsForm})
 	page("/admin/users/", methods{"GET": s.usersPage, "POST": s.addForm})
+	page("/admin/users/selected", methods{"POST": s.selectedForm})
+	page("/admin/users/paste", methods{"GET": s.pastePage, "POST": s.pasteForm})
 	page("/admin/invites", methods{"GET": s.invitesPage})
 	page("/admin/invites/revoke", methods{"POST": s.revokeForm})
 	page("/admin/join-requests", methods{"POST": s.joinForm})

@@ -86,9 +86,14 @@ type userListPage struct {
 }
 
 func (s *Service) usersOf(r *http.Request) (out userListPage, err error) {
-	if out.query, err = readUserQuery(r, s.users.Now()); err != nil {
+	p, err := readPage(r)
+	if err != nil {
 		return out, err
 	}
+	if out.query, err = s.userQuery(r.URL.Query()); err != nil {
+		return out, err
+	}
+	out.query.After, out.query.Limit = p.key, p.limit
 	var next string
 	if out.users, next, err = s.users.Users(r.Context(), out.query); err != nil {
 		return out, err
@@ -103,14 +108,11 @@ func (s *Service) usersOf(r *http.Request) (out userListPage, err error) {
 // maxEnding is how many days ahead ends are looked for at most.
 const maxEnding = 3_660
 
-// readUserQuery reads the filters, the order and the page of a list of users from a request's URL.
-func readUserQuery(r *http.Request, now time.Time) (q account.UserQuery, err error) {
-	p, err := readPage(r)
-	if err != nil {
+// userQuery reads the filters and the order of a list of users from a query.
+func (s *Service) userQuery(values url.Values) (q account.UserQuery, err error) {
+	if q.Query, err = readQuery(values); err != nil {
 		return q, err
 	}
-	q.Query, q.After, q.Limit = p.query, p.key, p.limit
-	values := r.URL.Query()
 	for name, on := range map[string]*bool{
 		"suspended": &q.Suspended, "never_signed_in": &q.NeverSignedIn, "no_second_factor": &q.NoSecondFactor,
 	} {
@@ -121,7 +123,7 @@ func readUserQuery(r *http.Request, now time.Time) (q account.UserQuery, err err
 			*on = values.Get(name) == "true"
 		}
 	}
-	if len(values["flag"]) > 1 || len(values["sort"]) > 1 {
+	if len(values["flag"]) > 1 || len(values["sort"]) > 1 || len(values["invited_by"]) > 1 || len(values["inactive"]) > 1 {
 		return q, web.BadRequest("A filter is given more than once.")
 	}
 	if q.Flag = values.Get("flag"); q.Flag != "" && account.CheckFlag(q.Flag) != nil {
@@ -135,7 +137,19 @@ func readUserQuery(r *http.Request, now time.Time) (q account.UserQuery, err err
 		if err != nil || days < 1 || days > maxEnding {
 			return q, web.BadRequest("Who ends soon is found by days, as 30d.")
 		}
-		q.EndingBy = now.AddDate(0, 0, days)
+		q.EndingBy = s.users.Now().AddDate(0, 0, days)
+	}
+	if by := values.Get("invited_by"); by != "" {
+		if q.InvitedBy, err = account.CanonicalHandle(strings.TrimPrefix(strings.TrimSpace(by), "@")); err != nil {
+			return q, account.ErrInvalidHandle
+		}
+	}
+	if days := strings.TrimSpace(values.Get("inactive")); days != "" {
+		n, err := strconv.Atoi(days)
+		if err != nil || n < 1 || n > 3650 {
+			return q, web.BadRequest("Days without a sign-in are a number from 1 to 3650.")
+		}
+		q.NotSince = s.users.Now().AddDate(0, 0, -n)
 	}
 	switch q.Sort = values.Get("sort"); q.Sort {
 	case "", account.SortHandle, account.SortNewest, account.SortLastSignIn:
@@ -393,6 +407,15 @@ type page struct {
 	limit      int
 }
 
+// readQuery reads what a list is searched for.
+func readQuery(values url.Values) (string, error) {
+	query := strings.TrimSpace(values.Get("query"))
+	if utf8.RuneCountInString(query) > maxQuery || !utf8.ValidString(query) || strings.ContainsFunc(query, unicode.IsControl) {
+		return "", web.BadRequest("A query has at most 100 characters and no control characters.")
+	}
+	return query, nil
+}
+
 // readPage reads query, cursor and limit. Unusable values are refused.
 func readPage(r *http.Request) (page, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
@@ -405,10 +428,8 @@ func readPage(r *http.Request) (page, error) {
 			return page{}, web.Repeated(name)
 		}
 	}
-	p.query = strings.TrimSpace(q.Get("query"))
-	if utf8.RuneCountInString(p.query) > maxQuery || !utf8.ValidString(p.query) ||
-		strings.ContainsFunc(p.query, unicode.IsControl) {
-		return page{}, web.BadRequest("A query has at most 100 characters and no control characters.")
+	if p.query, err = readQuery(q); err != nil {
+		return page{}, err
 	}
 	if l := q.Get("limit"); q.Has("limit") {
 		p.limit, err = strconv.Atoi(l)

@@ -33,6 +33,7 @@ func (s *Service) showUsersPage(w http.ResponseWriter, r *http.Request, status i
 	q := list.query
 	page.Filter = templates.UserFilter{
 		Query: q.Query, Flag: q.Flag, Sort: q.Sort,
+		InvitedBy: q.InvitedBy, Inactive: strings.TrimSpace(r.URL.Query().Get("inactive")),
 		Suspended: q.Suspended, NeverSignedIn: q.NeverSignedIn, NoSecondFactor: q.NoSecondFactor,
 		Ending: strings.TrimSpace(r.URL.Query().Get("ending")),
 	}
@@ -42,12 +43,12 @@ func (s *Service) showUsersPage(w http.ResponseWriter, r *http.Request, status i
 	if !list.exact && list.total == 0 {
 		page.Total = -1
 	}
+	page.AllAtOnce = list.exact && list.total <= account.MaxAtOnce
+	page.Query = filters(r).Encode()
 	if page.Section != "add" {
 		page.New.Flags = settings.DefaultFlags
 	}
-	for _, u := range list.users {
-		page.Users = append(page.Users, rowOf(u))
-	}
+	page.Users = rowsOf(list.users)
 	s.accounts.Show(w, r, status, page)
 	return nil
 }

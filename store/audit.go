@@ -42,6 +42,31 @@ func insertAudit(tx *transaction, a account.Audit) error {
 		sanitize(a.Address), sanitize(a.RequestID), sanitize(a.Session)).Error
 }
 
+// insertAudits is insertAudit for the actions of one time.
+func insertAudits(tx *transaction, all []account.Audit) error {
+	if len(all) <= 1 {
+		for _, a := range all {
+			return insertAudit(tx, a)
+		}
+		return nil
+	}
+	type auditRow struct {
+		At                                                           int64
+		Actor, Action, Target, Detail, Address, RequestID, SessionID string
+	}
+	var rows []auditRow
+	var mails []account.Mail
+	for _, a := range all {
+		rows = append(rows, auditRow{toUnix(a.At), sanitize(a.Actor), sanitize(a.Action), sanitize(a.Target),
+			sanitize(a.Detail), sanitize(a.Address), sanitize(a.RequestID), sanitize(a.Session)})
+		mails = append(mails, a.Mails...)
+	}
+	if err := insertMails(tx, mails, all[0].At); err != nil {
+		return err
+	}
+	return tx.Table("audit").CreateInBatches(&rows, bulkRows).Error
+}
+
 // signInsOf returns the name of the counter of sign-ins of a day.
 func signInsOf(day time.Time) string { return "signins:" + day.UTC().Format(time.DateOnly) }
 
@@ -88,6 +113,11 @@ func (s *Store) Record(ctx context.Context, a account.Audit, once time.Duration)
 		}
 	}
 	return s.write(ctx, doing, func(tx *transaction) error { return insertAudit(tx, a) })
+}
+
+// RecordAll implements account.Store.
+func (s *Store) RecordAll(ctx context.Context, all []account.Audit) error {
+	return s.write(ctx, "record", func(tx *transaction) error { return insertAudits(tx, all) })
 }
 
 // auditKind is the expression of the index audit_kind: an action up to its dot.

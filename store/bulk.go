@@ -78,20 +78,15 @@ func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) e
 
 // addUsers adds one batch of users with an audit row each.
 func addUsers(tx *transaction, users []account.User, a account.Audit) error {
-	type auditRow struct {
-		At                                                int64
-		Actor, Action, Target, Detail, Address, RequestID string
-	}
 	var rows []userRow
 	var flags []flagRow
-	var audit []auditRow
+	var audit []account.Audit
 	for _, u := range users {
 		rows = append(rows, newUserRow(u))
 		flags = append(flags, flagRows(u)...)
-		audit = append(audit, auditRow{
-			toUnix(a.At), sanitize(a.Actor), account.AddUser.Action, u.Handle, "imported",
-			sanitize(a.Address), sanitize(a.RequestID),
-		})
+		one := a
+		one.Action, one.Target, one.Detail, one.Mails = account.AddUser.Action, u.Handle, "imported", nil
+		audit = append(audit, one)
 	}
 	added := tx.Table("users").Clauses(clause.OnConflict{DoNothing: true}).Create(&rows)
 	if added.Error != nil {
@@ -100,12 +95,10 @@ func addUsers(tx *transaction, users []account.User, a account.Audit) error {
 	if added.RowsAffected != int64(len(rows)) {
 		return account.ErrHandleTaken
 	}
-	if len(flags) > 0 {
-		if err := tx.Table("user_flags").CreateInBatches(&flags, bulkRows).Error; err != nil {
-			return err
-		}
+	if err := addFlags(tx, flags); err != nil {
+		return err
 	}
-	return tx.Table("audit").Create(&audit).Error
+	return insertAudits(tx, audit)
 }
 
 // claimEmails is claimEmail for users who have just been added.

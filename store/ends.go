@@ -78,28 +78,37 @@ func suspendedAt(suspended, ends, now int64) time.Time {
 	return fromUnix(suspended)
 }
 
-// SetEnd implements account.Store.
+// SetEnd is SetEndOfAll for one user.
 func (s *Store) SetEnd(ctx context.Context, sub string, ends, now time.Time, a account.Audit) error {
-	return s.changeAccess(ctx, "set end of account", sub, func(tx *transaction, u account.User) error {
-		if err := setEnd(tx, u, ends, now); err != nil {
-			return err
-		}
-		return insertAudit(tx, a)
-	})
+	return s.SetEndOfAll(ctx, ends, now, map[string]account.Audit{sub: a})
 }
 
-// setEnd is SetEnd of a user who was read in changeAccess, without an audit row.
-func setEnd(tx *transaction, u account.User, ends, now time.Time) error {
-	if !ends.IsZero() {
-		if err := keepAdministrator(tx, u); err != nil {
+// SetEndOfAll implements account.Store.
+func (s *Store) SetEndOfAll(ctx context.Context, ends, now time.Time, rows map[string]account.Audit) error {
+	return s.changeAccessOf(ctx, "set end of accounts", keysOf(rows), func(tx *transaction, users []account.User) error {
+		if !ends.IsZero() {
+			if err := keepAdministrator(tx, users...); err != nil {
+				return err
+			}
+		}
+		var again []account.User // who have ended
+		for _, u := range users {
+			if u.Ended() {
+				again = append(again, u)
+			}
+		}
+		if len(again) > 0 {
+			if err := tx.Exec("UPDATE users SET suspended_at = 0 WHERE sub IN ?", subsOf(again)).Error; err != nil {
+				return err
+			}
+		}
+		err := tx.Exec("UPDATE users SET ends_at = ?, end_told = ?, updated_at = ? WHERE sub IN ?", toUnix(ends),
+			account.EndTold(ends, now), toUnix(now), subsOf(users)).Error
+		if err != nil {
 			return err
 		}
-	}
-	set := "ends_at = ?, end_told = ?, updated_at = ?"
-	if u.Ended() {
-		set += ", suspended_at = 0"
-	}
-	return tx.Exec("UPDATE users SET "+set+" WHERE sub = ?", toUnix(ends), account.EndTold(ends, now), toUnix(now), u.Sub).Error
+		return insertAudits(tx, each(users, func(u account.User) account.Audit { return rows[u.Sub] }))
+	})
 }
 
 // EndDue implements account.Store. A user at a time: a season may end for all at the same second.
@@ -177,20 +186,42 @@ func endDueOf(tx *transaction, sub string) error {
 	if !v.SignOutOnFlagLoss {
 		row.Ends = account.Ending{}
 	}
-	out, err := endWithFlags(tx, sub, flags, row, at)
+	out, err := endWithFlags(tx, []account.User{{Sub: sub, Flags: flags}}, flags, row, at)
 	if err != nil {
 		return err
 	}
-	return insertAudit(tx, out.noted(row))
+	return insertAudit(tx, out[sub].noted(row))
 }
 
-// endWithFlags ends what an act ends by which a user loses flags.
-func endWithFlags(tx *transaction, sub string, flags []string, a account.Audit, now time.Time) (out ended, err error) {
-	out, err = end(tx, sub, "", a, now)
-	if err == nil && slices.Contains(flags, account.FlagAdmin) {
-		var closed int
-		closed, err = closeInvites(tx, "created_by = @sub AND by_admin", map[string]any{"now": toUnix(now), "sub": sub})
-		out.invites += closed
+// endDueOfAll is endDueOf for users, of whom few are due.
+func endDueOfAll(tx *transaction, subs []string) error {
+	var due []string
+	err := tx.Raw(`SELECT sub FROM users WHERE sub IN @subs AND ends_at > 0 AND ends_at <= @now AND suspended_at = 0
+		UNION SELECT sub FROM user_flags WHERE sub IN @subs AND ends_at > 0 AND ends_at <= @now`,
+		map[string]any{"subs": subs, "now": tx.hot.s.now()}).Find(&due).Error
+	for _, sub := range due {
+		if err == nil {
+			err = endDueOf(tx, sub)
+		}
+	}
+	return err
+}
+
+// endWithFlags ends what an act ends by which users lose some of the flags.
+func endWithFlags(
+	tx *transaction, losers []account.User, flags []string, a account.Audit, now time.Time,
+) (map[string]ended, error) {
+	out, err := endOf(tx, subsOf(losers), "", a, now)
+	if err != nil || !slices.Contains(flags, account.FlagAdmin) {
+		return out, err
+	}
+	former := slices.DeleteFunc(slices.Clone(losers), func(u account.User) bool { return !u.Has(account.FlagAdmin) })
+	_, closed, err := closeInvites(tx, "created_by IN @subs AND by_admin",
+		map[string]any{"now": toUnix(now), "subs": subsOf(former)})
+	for sub, n := range closed {
+		of := out[sub]
+		of.invites += n
+		out[sub] = of
 	}
 	return out, err
 }

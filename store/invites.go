@@ -43,15 +43,22 @@ const inviteCounts = `(created_by IS NULL OR EXISTS
 	(SELECT 1 FROM users v WHERE v.sub = created_by AND ` + userActive + `
 		AND (NOT by_admin OR EXISTS (SELECT 1 FROM user_flags f WHERE f.sub = v.sub AND f.flag = 'admin' AND ` + flagInForce + `))))`
 
-// closeInvites ends the open invites that meet a condition, and returns how many. Those that somebody
-// has used stay, closed: they count, and say who came.
-func closeInvites(tx *transaction, condition string, args map[string]any) (int, error) {
-	gone := tx.Exec("DELETE FROM invites WHERE used_at = 0 AND used = 0 AND "+condition, args)
-	if gone.Error != nil {
-		return 0, gone.Error
+// closeInvites ends the open invites that meet a condition, and returns how many, also by creator. Those
+// that somebody has used stay, closed: they count, and say who came.
+func closeInvites(tx *transaction, condition string, args map[string]any) (n int, by map[string]int, err error) {
+	by = map[string]int{}
+	for _, statement := range []string{"DELETE FROM invites WHERE used_at = 0 AND used = 0 AND ",
+		"UPDATE invites SET used_at = @now, uses = used WHERE used_at = 0 AND used > 0 AND "} {
+		var creators []string
+		err := tx.Raw(statement+condition+" RETURNING coalesce(created_by, '')", args).Find(&creators).Error
+		if err != nil {
+			return 0, nil, err
+		}
+		for n += len(creators); len(creators) > 0; creators = creators[1:] {
+			by[creators[0]]++
+		}
 	}
-	closed := tx.Exec("UPDATE invites SET used_at = @now, uses = used WHERE used_at = 0 AND used > 0 AND "+condition, args)
-	return int(gone.RowsAffected + closed.RowsAffected), closed.Error
+	return n, by, nil
 }
 
 // invite converts a row and opens its code. The code is empty if it was lost with a data key.
@@ -247,7 +254,7 @@ func (s *Store) RevokeBranch(ctx context.Context, sub string, now time.Time, a a
 		for from := 0; from < len(branch); {
 			part := branch[from:min(from+atOnce, len(branch))]
 			from += len(part)
-			n, err := closeInvites(tx, "expires_at > @now AND created_by IN @part",
+			n, _, err := closeInvites(tx, "expires_at > @now AND created_by IN @part",
 				map[string]any{"now": toUnix(now), "part": part})
 			if err != nil {
 				return err
@@ -363,7 +370,7 @@ func (s *Store) DeleteInvite(ctx context.Context, sub, code string, a account.Au
 		if err != nil {
 			return err
 		}
-		gone, err := closeInvites(tx, "code IN @keys AND created_by = @sub",
+		gone, _, err := closeInvites(tx, "code IN @keys AND created_by = @sub",
 			map[string]any{"now": toUnix(a.At), "keys": keys, "sub": sub})
 		switch {
 		case err != nil:
@@ -399,7 +406,7 @@ func (s *Store) RevokeInvite(ctx context.Context, code string, a account.Audit) 
 		if err := expect(found, account.ErrInviteNotFound); err != nil {
 			return err
 		}
-		gone, err := closeInvites(tx, "code IN @keys", map[string]any{"now": toUnix(a.At), "keys": keys})
+		gone, _, err := closeInvites(tx, "code IN @keys", map[string]any{"now": toUnix(a.At), "keys": keys})
 		if err == nil && gone == 0 {
 			err = account.ErrInviteUsed
 		}

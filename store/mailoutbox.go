@@ -23,14 +23,19 @@ var mailOutbox = outbox{
 
 // insertMails adds mails to the outbox in the transaction of the change that they report.
 func insertMails(tx *transaction, mails []account.Mail, now time.Time) error {
-	for _, m := range mails {
-		data, err := json.Marshal(m.Data)
-		if err != nil {
-			return fmt.Errorf("encode mail: %w", err)
+	const columns = 7
+	for some := range slices.Chunk(mails, bulkRows) {
+		var values []any
+		for _, m := range some {
+			data, err := json.Marshal(m.Data)
+			if err != nil {
+				return fmt.Errorf("encode mail: %w", err)
+			}
+			values = append(values, m.Kind, m.Sub, sanitize(m.Address), m.Language, string(data), toUnix(now), toUnix(now))
 		}
-		err = tx.Exec(`INSERT INTO mail_outbox (kind, sub, address, language, data, created_at, next_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?)`,
-			m.Kind, m.Sub, sanitize(m.Address), m.Language, string(data), toUnix(now), toUnix(now)).Error
+		row := "(" + repeated("?", columns) + ")"
+		err := tx.Exec("INSERT INTO mail_outbox (kind, sub, address, language, data, created_at, next_at) VALUES "+
+			repeated(row, len(some)), values...).Error
 		if err != nil {
 			return err
 		}

@@ -15,42 +15,63 @@ import (
 // session (OpenID Connect Core section 11), except as a code that no client has spent yet.
 const signOutGrants = " AND (NOT offline OR code_used_at = 0)"
 
-// endSessions ends the live sessions of a user that meet one condition and revokes the user's
-// grants that meet another. It adds the tokens of these sessions to the status list and notifies
-// their clients. The conditions may use args, @sub and @now. also are further tokens for the list.
-//
-// The user's row is locked. Sessions come before grants, because a grant that is being created
-// holds its session. Lists come last: see takeIndex.
+// endSessions is endSessionsOf for one user, @sub.
 func endSessions(
 	tx *transaction, sub string, now time.Time, sessions, grants string, args map[string]any, also ...revocation,
-) (out ended, err error) {
-	args["sub"], args["now"] = sub, toUnix(now)
+) (ended, error) {
+	args["sub"] = sub
+	out, err := endSessionsOf(tx, []string{sub}, now, sessions, grants, args, also...)
+	return out[sub], err
+}
+
+// endSessionsOf ends the live sessions of users that meet one condition and revokes the users'
+// grants that meet another. It adds the tokens of these sessions to the status list and notifies
+// their clients. The conditions may use args, @subs and @now. also are further tokens for the list.
+//
+// The users' rows are locked. Sessions come before grants, because a grant that is being created
+// holds its session. Lists come last: see takeIndex.
+func endSessionsOf(
+	tx *transaction, subs []string, now time.Time, sessions, grants string, args map[string]any, also ...revocation,
+) (map[string]ended, error) {
+	args["subs"], args["now"] = subs, toUnix(now)
+	out := map[string]ended{}
 	var rows []struct {
-		ID    string
-		Token revocation `gorm:"embedded"`
+		ID, Sub string
+		Token   revocation `gorm:"embedded"`
 	}
-	query := "UPDATE sessions SET ended_at = @now WHERE sub = @sub AND ended_at = 0 AND " + sessions +
-		" RETURNING id, status_list, status_index, expires_at"
+	query := "UPDATE sessions SET ended_at = @now WHERE sub IN @subs AND ended_at = 0 AND " + sessions +
+		" RETURNING id, sub, status_list, status_index, expires_at"
 	if err := tx.Raw(query, args).Find(&rows).Error; err != nil {
 		return out, err
 	}
-	tokens := make([]revocation, len(rows))
+	ids, tokens := make([]string, len(rows)), make([]revocation, len(rows))
 	for i, r := range rows {
-		out.sessions, tokens[i] = append(out.sessions, r.ID), r.Token
+		ids[i], tokens[i] = r.ID, r.Token
+		of := out[r.Sub]
+		of.sessions = append(of.sessions, r.ID)
 		if r.Token.ExpiresAt > toUnix(now) {
-			out.live++
+			of.live++
 		}
+		out[r.Sub] = of
 	}
 	tx.noteRevoked(revokedSession, len(rows))
-	n, forAPIs, err := revokeGrantsOf(tx, now, "sub = @sub AND "+grants, args)
+	revoked, err := revokedGrants(tx, now, "sub IN @subs AND "+grants, args)
 	if err != nil {
 		return out, err
 	}
-	out.apps = n
-	if err := addNotices(tx, sub, out.sessions, now); err != nil {
+	apps := map[[2]string]bool{}
+	for _, r := range revoked {
+		if app := [2]string{r.Sub, r.ClientID}; !apps[app] {
+			apps[app] = true
+			of := out[r.Sub]
+			of.apps++
+			out[r.Sub] = of
+		}
+	}
+	if err := addNotices(tx, subs, ids, now); err != nil {
 		return out, err
 	}
-	return out, revoke(tx, slices.Concat(tokens, forAPIs, also))
+	return out, revoke(tx, slices.Concat(tokens, tokensOf(revoked), also))
 }
 
 // ended is what an act has ended.
@@ -61,14 +82,25 @@ type ended struct {
 	invites  int
 }
 
-// end ends what an act ends (account.Audit.Ends). id is the session that the act names, empty for the
-// others; also are further tokens for the status list. The same transaction must have changed or locked
-// the user's row before: a session that is being created waits for that row and then finds it changed.
+// end is endOf for one user.
 func end(
 	tx *transaction, sub, id string, a account.Audit, now time.Time, also ...revocation,
-) (out ended, err error) {
+) (ended, error) {
+	out, err := endOf(tx, []string{sub}, id, a, now, also...)
+	return out[sub], err
+}
+
+// endOf ends what an act on users ends (account.Audit.Ends). id is the session that the act names, empty for
+// the others; also are further tokens for the status list. The same transaction must have changed or locked
+// the users' rows before: a session that is being created waits for that row and then finds it changed.
+func endOf(
+	tx *transaction, subs []string, id string, a account.Audit, now time.Time, also ...revocation,
+) (out map[string]ended, err error) {
+	if len(subs) == 0 {
+		return nil, nil
+	}
 	e, args := a.Ends, map[string]any{
-		"sub": sub, "id": sanitize(id), "keep": sanitize(a.Session), "since": toUnix(a.Since), "now": toUnix(now),
+		"subs": subs, "id": sanitize(id), "keep": sanitize(a.Session), "since": toUnix(a.Since), "now": toUnix(now),
 		"apps": append([]string{""}, a.KeepApps...),
 	}
 	exec := func(on bool, statement string) {
@@ -76,16 +108,16 @@ func end(
 			err = tx.Exec(statement, args).Error
 		}
 	}
-	exec(e.Codes, "DELETE FROM reset_codes WHERE sub = @sub")
-	exec(e.Codes, "DELETE FROM mailed_reset_codes WHERE sub = @sub")
-	exec(e.Codes, "UPDATE users SET email_asked_at = 0 WHERE sub = @sub AND email_asked_at > 0")
+	exec(e.Codes, "DELETE FROM reset_codes WHERE sub IN @subs")
+	exec(e.Codes, "DELETE FROM mailed_reset_codes WHERE sub IN @subs")
+	exec(e.Codes, "UPDATE users SET email_asked_at = 0 WHERE sub IN @subs AND email_asked_at > 0")
 	exec(e.Unverify, `UPDATE users SET email_verified = (1 = 0)
-		WHERE sub = @sub AND email_verified AND email_changed_at >= @since AND email_changed_at > 0`)
-	exec(e.Password, "UPDATE users SET password_disowned_at = @now WHERE sub = @sub")
+		WHERE sub IN @subs AND email_verified AND email_changed_at >= @since AND email_changed_at > 0`)
+	exec(e.Password, "UPDATE users SET password_disowned_at = @now WHERE sub IN @subs")
 	// Later than the last time, so that no mark of the same second stays.
 	exec(e.Marks, `UPDATE users SET devices_voided_at =
-		CASE WHEN devices_voided_at >= @now THEN devices_voided_at + 1 ELSE @now END WHERE sub = @sub`)
-	exec(e.Addresses != account.NoAddresses, "UPDATE users SET reset_address = '' WHERE sub = @sub")
+		CASE WHEN devices_voided_at >= @now THEN devices_voided_at + 1 ELSE @now END WHERE sub IN @subs`)
+	exec(e.Addresses != account.NoAddresses, "UPDATE users SET reset_address = '' WHERE sub IN @subs")
 	// these selects sessions by a column that has their ids.
 	these := func(column string) string {
 		switch e.Sessions {
@@ -100,9 +132,9 @@ func end(
 	}
 	switch e.Addresses {
 	case account.SessionAddresses:
-		exec(true, "UPDATE sessions SET disowned = (1 = 1) WHERE sub = @sub AND "+these("id"))
+		exec(true, "UPDATE sessions SET disowned = (1 = 1) WHERE sub IN @subs AND "+these("id"))
 	case account.AllAddresses:
-		exec(true, "UPDATE sessions SET disowned = (1 = 1) WHERE sub = @sub")
+		exec(true, "UPDATE sessions SET disowned = (1 = 1) WHERE sub IN @subs")
 	}
 	grants := "1 = 0"
 	switch e.Grants {
@@ -110,12 +142,12 @@ func end(
 		grants = these("sid") + signOutGrants
 	case account.SessionGrants:
 		grants = these("sid") + " AND client_id NOT IN @apps"
-		exec(true, "DELETE FROM consents WHERE sub = @sub AND client_id NOT IN @apps AND "+these("session_id"))
+		exec(true, "DELETE FROM consents WHERE sub IN @subs AND client_id NOT IN @apps AND "+these("session_id"))
 	case account.GroupGrants:
 		grants = these("sid") + " AND (NOT offline OR code_used_at = 0 OR status_list > 0)"
 	case account.AllGrants:
 		grants = "1 = 1"
-		exec(e.Invites == account.RecentInvites, "DELETE FROM consents WHERE sub = @sub AND granted_at >= @since")
+		exec(e.Invites == account.RecentInvites, "DELETE FROM consents WHERE sub IN @subs AND granted_at >= @since")
 	}
 	invites := ""
 	switch e.Invites {
@@ -131,14 +163,18 @@ func end(
 	if err != nil {
 		return out, err
 	}
-	voided := 0
+	var voided map[string]int
 	if invites != "" {
-		if voided, err = closeInvites(tx, "created_by = @sub AND "+invites, args); err != nil {
+		if _, voided, err = closeInvites(tx, "created_by IN @subs AND "+invites, args); err != nil {
 			return out, err
 		}
 	}
-	out, err = endSessions(tx, sub, now, these("id"), grants, args, also...)
-	out.invites = voided
+	out, err = endSessionsOf(tx, subs, now, these("id"), grants, args, also...)
+	for sub, n := range voided {
+		of := out[sub]
+		of.invites = n
+		out[sub] = of
+	}
 	return out, err
 }
 

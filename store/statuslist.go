@@ -131,21 +131,9 @@ func revokeGrants(
 	return int64(len(rows)), tokensOf(rows), err
 }
 
-// revokeGrantsOf is revokeGrants, and returns of how many applications the grants were.
-func revokeGrantsOf(
-	tx *transaction, now time.Time, condition string, args map[string]any,
-) (apps int, tokens []revocation, err error) {
-	rows, err := revokedGrants(tx, now, condition, args)
-	clients := map[string]bool{}
-	for _, r := range rows {
-		clients[r.ClientID] = true
-	}
-	return len(clients), tokensOf(rows), err
-}
-
 type revokedRow struct {
-	ClientID string
-	Token    revocation `gorm:"embedded"`
+	Sub, ClientID string
+	Token         revocation `gorm:"embedded"`
 }
 
 func tokensOf(rows []revokedRow) []revocation {
@@ -157,7 +145,7 @@ func revokedGrants(
 ) (rows []revokedRow, err error) {
 	args["now"] = toUnix(now)
 	query := "UPDATE grants AS g SET revoked_at = @now WHERE g.revoked_at = 0 AND " + condition +
-		" RETURNING client_id, status_list, status_index, CAST(@now AS BIGINT) + " + apiTokenLifetime + " AS expires_at"
+		" RETURNING sub, client_id, status_list, status_index, CAST(@now AS BIGINT) + " + apiTokenLifetime + " AS expires_at"
 	err = tx.Raw(query, args).Find(&rows).Error
 	tx.noteRevoked(revokedGrant, len(rows))
 	return rows, err

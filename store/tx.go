@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -287,6 +289,9 @@ func pageSize(limit int) int {
 	}
 	return limit
 }
+
+// keysOf returns the keys of a map in order.
+func keysOf[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // each returns f of each row, never nil.
 func each[R, V any](rows []R, f func(R) V) []V {

@@ -117,6 +117,12 @@ func (s *Store) filtersOf(q account.UserQuery, terms []string) (holds string, ar
 			UNION ALL SELECT sub FROM user_flags WHERE ends_at > ? AND ends_at <= ? AND ends_at > 0)`
 		args = append(args, now, toUnix(q.EndingBy), now, toUnix(q.EndingBy))
 	}
+	if q.InvitedBy != "" {
+		holds, args = holds+" AND u.invited_by IN (SELECT u.sub FROM users u WHERE "+handleKey+" = ?)", append(args, sanitize(account.HandleKey(q.InvitedBy)))
+	}
+	if !q.NotSince.IsZero() {
+		holds, args = holds+" AND u.last_login_at < ? AND u.created_at < ?", append(args, toUnix(q.NotSince), toUnix(q.NotSince))
+	}
 	if q.NeverSignedIn {
 		holds += " AND u.last_login_at = 0"
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -148,6 +147,33 @@ func (s *Store) UserBySub(ctx context.Context, sub string) (account.User, error)
 	return u, fail("user by sub", err)
 }
 
+// UsersByHandle implements account.Store.
+func (s *Store) UsersByHandle(ctx context.Context, handles []string) ([]account.User, error) {
+	return s.usersIn(ctx, "users by handle", "u.handle", handles)
+}
+
+// UsersByEmail implements account.Store. It reads all users: no index has addresses that are not verified.
+func (s *Store) UsersByEmail(ctx context.Context, emails []string) ([]account.User, error) {
+	folded := each(emails, strings.ToLower)
+	return s.usersIn(ctx, "users by email", "lower(u.email)", folded)
+}
+
+// usersIn finds the users with values in a column, in the order of their handles.
+func (s *Store) usersIn(ctx context.Context, doing, column string, keys []string) (users []account.User, err error) {
+	keys = slices.DeleteFunc(slices.Clone(keys), invalidKey)
+	for some := range slices.Chunk(keys, bulkRows) {
+		var rows []storedUser
+		err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE "+column+" IN ? AND u.deleted_at = 0",
+			some).Find(&rows).Error
+		if err != nil {
+			return nil, fail(doing, err)
+		}
+		users = append(users, each(rows, func(u storedUser) account.User { return u.userAt(s.now()) })...)
+	}
+	slices.SortFunc(users, func(a, b account.User) int { return strings.Compare(a.Handle, b.Handle) })
+	return users, nil
+}
+
 // newUserRow returns the row of a new user.
 func newUserRow(u account.User) userRow {
 	return userRow{
@@ -228,6 +254,24 @@ func lockedUser(tx *transaction, sub string) (account.User, error) {
 		return account.User{}, err
 	}
 	return userBy(tx.DB, "u.sub", sub, tx.hot.s.now())
+}
+
+// lockedUsers locks and returns users, in the order of their handles. ErrUserNotFound if there is one less.
+func lockedUsers(tx *transaction, subs []string) ([]account.User, error) {
+	locked := tx.Exec("UPDATE users SET updated_at = updated_at WHERE sub IN ? AND deleted_at = 0", subs)
+	if err := expect(locked, account.ErrUserNotFound); err != nil {
+		return nil, err
+	}
+	if locked.RowsAffected != int64(len(subs)) {
+		return nil, account.ErrUserNotFound
+	}
+	if err := endDueOfAll(tx, subs); err != nil { // else a later end would undo what follows
+		return nil, err
+	}
+	var rows []storedUser
+	err := tx.Raw("SELECT "+userColumns+" FROM users u WHERE u.sub IN ? AND u.deleted_at = 0", subs).Find(&rows).Error
+	slices.SortFunc(rows, func(a, b storedUser) int { return strings.Compare(a.Row.Handle, b.Row.Handle) })
+	return each(rows, func(u storedUser) account.User { return u.userAt(tx.hot.s.now()) }), err
 }
 
 // ChangeUser implements account.Store.
@@ -442,64 +486,83 @@ func keepWayIn(tx *transaction, sub string, rpIDs []string) error {
 		slices.Concat(rpIDs, []string{""})).Find(&found), account.ErrLastWayIn)
 }
 
-// changeAccess calls do with a user while no other administrator can be suspended, deleted or lose
-// the flag. The lock comes before any other row. PostgreSQL waits for its UPDATE; on SQLite the
-// transaction itself excludes the others.
+// changeAccess is changeAccessOf for one user.
 func (s *Store) changeAccess(
 	ctx context.Context, doing, sub string, do func(tx *transaction, u account.User) error,
 ) error {
+	return s.changeAccessOf(ctx, doing, []string{sub}, func(tx *transaction, users []account.User) error {
+		return do(tx, users[0])
+	})
+}
+
+// changeAccessOf calls do with users while no other administrator can be suspended, deleted or lose
+// the flag. The lock comes before any other row. PostgreSQL waits for its UPDATE; on SQLite the
+// transaction itself excludes the others. account.ErrUserNotFound if one of the users does not exist.
+func (s *Store) changeAccessOf(
+	ctx context.Context, doing string, subs []string, do func(tx *transaction, users []account.User) error,
+) error {
+	if slices.ContainsFunc(subs, invalidKey) {
+		return account.ErrUserNotFound
+	}
 	return s.write(ctx, doing, func(tx *transaction) error {
 		if err := tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'administrators'").Error; err != nil {
 			return err
 		}
-		if err := lockUser(tx, sub); err != nil {
-			return err
-		}
-		if err := endDueOf(tx, sub); err != nil { // else a later end would undo this one
-			return err
-		}
-		u, err := userBy(tx.DB, "u.sub", sub, tx.hot.s.now())
+		users, err := lockedUsers(tx, subs)
 		if err != nil {
 			return err
 		}
-		return do(tx, u)
+		return do(tx, users)
 	})
 }
 
-// keepAdministrator returns account.ErrLastAdmin if u is the last administrator who can sign in, and
-// stays one without an end: two with an end would leave nobody. One who has never set a password, or
-// has neither a password nor a passkey, cannot sign in.
-func keepAdministrator(tx *transaction, u account.User) error {
-	if !u.Has(account.FlagAdmin) || u.Suspended() || !u.EndsAt.IsZero() || !u.FlagEnds[account.FlagAdmin].IsZero() {
+// keepAdministrator returns account.ErrLastAdmin if, besides those who lose, there is no administrator who can
+// sign in and stays one without an end: two with an end would leave nobody. One who has never set a password,
+// or has neither a password nor a passkey, cannot sign in.
+func keepAdministrator(tx *transaction, lose ...account.User) error {
+	losing := slices.ContainsFunc(lose, func(u account.User) bool {
+		return u.Has(account.FlagAdmin) && !u.Suspended() && u.EndsAt.IsZero() && u.FlagEnds[account.FlagAdmin].IsZero()
+	})
+	if !losing {
 		return nil
 	}
 	var other []string
 	return expect(tx.Raw(`SELECT u.sub FROM user_flags f JOIN users u ON u.sub = f.sub
-		WHERE f.flag = ? AND f.ends_at = 0 AND u.sub <> ?
+		WHERE f.flag = ? AND f.ends_at = 0 AND u.sub NOT IN ?
 		AND u.deleted_at = 0 AND u.suspended_at = 0 AND u.ends_at = 0 AND u.password_hash <> ''
 		AND (u.password_hash <> ? OR EXISTS (SELECT 1 FROM passkeys p WHERE p.sub = u.sub)) LIMIT 1`,
-		account.FlagAdmin, u.Sub, account.NoPassword).Find(&other), account.ErrLastAdmin)
+		account.FlagAdmin, subsOf(lose), account.NoPassword).Find(&other), account.ErrLastAdmin)
 }
 
-// Suspend implements account.Store.
+func subsOf(users []account.User) []string {
+	return each(users, func(u account.User) string { return u.Sub })
+}
+
+// Suspend is SuspendAll for one user.
 func (s *Store) Suspend(ctx context.Context, sub, reason string, now time.Time, a account.Audit) error {
-	return s.changeAccess(ctx, "suspend user", sub, func(tx *transaction, u account.User) error {
-		if u.Suspended() {
+	return s.SuspendAll(ctx, reason, now, map[string]account.Audit{sub: a})
+}
+
+// SuspendAll implements account.Store.
+func (s *Store) SuspendAll(ctx context.Context, reason string, now time.Time, rows map[string]account.Audit) error {
+	return s.changeAccessOf(ctx, "suspend users", keysOf(rows), func(tx *transaction, users []account.User) error {
+		users = slices.DeleteFunc(users, account.User.Suspended)
+		if len(users) == 0 {
 			return nil
 		}
-		if err := keepAdministrator(tx, u); err != nil {
+		if err := keepAdministrator(tx, users...); err != nil {
 			return err
 		}
 		err := tx.Exec(`UPDATE users SET suspended_at = ?, suspend_reason = ?, updated_at = ?
-			WHERE sub = ?`, toUnix(now), reason, toUnix(now), sub).Error
+			WHERE sub IN ?`, toUnix(now), reason, toUnix(now), subsOf(users)).Error
 		if err != nil {
 			return err
 		}
-		out, err := end(tx, sub, "", a, now)
+		out, err := endOf(tx, subsOf(users), "", rows[users[0].Sub], now)
 		if err != nil {
 			return err
 		}
-		return insertAudit(tx, out.noted(a))
+		return insertAudits(tx, each(users, func(u account.User) account.Audit { return out[u.Sub].noted(rows[u.Sub]) }))
 	})
 }
 
@@ -641,21 +704,27 @@ func addFlags(tx *transaction, rows []flagRow) error {
 	}
 	key := []clause.Column{{Name: "sub"}, {Name: "flag"}}
 	replace := clause.OnConflict{Columns: key, DoUpdates: clause.AssignmentColumns([]string{"ends_at", "end_told"})}
-	return tx.Table("user_flags").Clauses(replace).Create(&rows).Error
+	return tx.Table("user_flags").Clauses(replace).CreateInBatches(&rows, bulkRows).Error
 }
 
-// SetFlags implements account.Store.
+// SetFlags is SetFlagsOfAll for one user.
 func (s *Store) SetFlags(
 	ctx context.Context, sub string, change account.FlagChange, now time.Time, a account.Audit,
 ) ([]string, error) {
-	var after []string
-	err := s.changeAccess(ctx, "set flags", sub, func(tx *transaction, u account.User) error {
-		out, flags, err := setFlags(tx, u, change, now, a)
-		if err != nil {
+	after, err := s.SetFlagsOfAll(ctx, change, now, map[string]account.Audit{sub: a})
+	return after[sub], err
+}
+
+// SetFlagsOfAll implements account.Store.
+func (s *Store) SetFlagsOfAll(
+	ctx context.Context, change account.FlagChange, now time.Time, rows map[string]account.Audit,
+) (after map[string][]string, err error) {
+	err = s.changeAccessOf(ctx, "set flags", keysOf(rows), func(tx *transaction, users []account.User) error {
+		var out map[string]ended
+		if out, after, err = setFlagsOf(tx, users, change, now, rows[users[0].Sub]); err != nil {
 			return err
 		}
-		after = flags
-		return insertAudit(tx, out.noted(a))
+		return insertAudits(tx, each(users, func(u account.User) account.Audit { return out[u.Sub].noted(rows[u.Sub]) }))
 	})
 	if err != nil {
 		return nil, err
@@ -663,45 +732,55 @@ func (s *Store) SetFlags(
 	return after, nil
 }
 
-// setFlags is SetFlags of a user who was read in changeAccess, without an audit row.
-func setFlags(
-	tx *transaction, u account.User, change account.FlagChange, now time.Time, a account.Audit,
-) (out ended, after []string, err error) {
+// setFlagsOf is SetFlagsOfAll of users who were read in changeAccessOf, without audit rows.
+func setFlagsOf(
+	tx *transaction, users []account.User, change account.FlagChange, now time.Time, a account.Audit,
+) (out map[string]ended, after map[string][]string, err error) {
 	var set []flagRow
-	var remove []string
-	after = slices.Clone(u.Flags)
-	for _, name := range slices.Sorted(maps.Keys(change)) {
-		switch c := change[name]; {
-		case !c.On && u.Has(name):
-			remove = append(remove, name)
-			after = slices.DeleteFunc(after, func(f string) bool { return f == name })
-		case c.On && (!u.Has(name) || c.SetEnd && !c.EndsAt.Equal(u.FlagEnds[name])):
-			set = append(set, flagRow{u.Sub, name, toUnix(c.EndsAt), account.EndTold(c.EndsAt, now)})
-			if !u.Has(name) {
-				after = append(after, name)
+	var removed []string               // flags that somebody loses
+	var losers, changed []account.User // changed: their FlagAdmin goes or gets an end
+	after = map[string][]string{}
+	for _, u := range users {
+		has, loses := slices.Clone(u.Flags), false
+		for _, name := range keysOf(change) {
+			switch c := change[name]; {
+			case !c.On && u.Has(name):
+				removed, loses = append(removed, name), true
+				has = slices.DeleteFunc(has, func(f string) bool { return f == name })
+			case c.On && (!u.Has(name) || c.SetEnd && !c.EndsAt.Equal(u.FlagEnds[name])):
+				set = append(set, flagRow{u.Sub, name, toUnix(c.EndsAt), account.EndTold(c.EndsAt, now)})
+				if !u.Has(name) {
+					has = append(has, name)
+				}
 			}
 		}
-	}
-	slices.Sort(after)
-	ending := slices.ContainsFunc(set, func(r flagRow) bool { return r.Flag == account.FlagAdmin && r.EndsAt > 0 })
-	if ending && u.Has(account.FlagAdmin) || slices.Contains(remove, account.FlagAdmin) {
-		if err := keepAdministrator(tx, u); err != nil {
-			return out, nil, err
+		slices.Sort(has)
+		if after[u.Sub] = has; loses {
+			losers = append(losers, u)
 		}
+		if c, named := change[account.FlagAdmin]; named && u.Has(account.FlagAdmin) && (!c.On || !c.EndsAt.IsZero()) {
+			changed = append(changed, u)
+		}
+	}
+	if err := keepAdministrator(tx, changed...); err != nil {
+		return nil, nil, err
 	}
 	if err := addFlags(tx, set); err != nil {
-		return out, nil, err
+		return nil, nil, err
 	}
-	if len(remove) > 0 {
-		if err := tx.Exec("DELETE FROM user_flags WHERE sub = ? AND flag IN ?", u.Sub, remove).Error; err != nil {
-			return out, nil, err
+	slices.Sort(removed)
+	removed = slices.Compact(removed)
+	if len(losers) > 0 {
+		err := tx.Exec("DELETE FROM user_flags WHERE sub IN ? AND flag IN ?", subsOf(losers), removed).Error
+		if err != nil {
+			return nil, nil, err
 		}
 	}
-	if err := tx.Exec("UPDATE users SET updated_at = ? WHERE sub = ?", toUnix(now), u.Sub).Error; err != nil {
-		return out, nil, err
+	if err := tx.Exec("UPDATE users SET updated_at = ? WHERE sub IN ?", toUnix(now), subsOf(users)).Error; err != nil {
+		return nil, nil, err
 	}
-	if len(remove) > 0 {
-		out, err = endWithFlags(tx, u.Sub, remove, a, now)
+	if len(losers) > 0 {
+		out, err = endWithFlags(tx, losers, removed, a, now)
 	}
 	return out, after, err
 }

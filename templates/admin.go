@@ -91,6 +91,9 @@ type AdminUsers struct {
 	// Total is the number of matches; with AtLeast there are that many or more; -1 is unknown.
 	Total   int
 	AtLeast bool
+	// AllAtOnce reports whether they are few enough to be changed at once; Query selects them.
+	AllAtOnce bool
+	Query     string
 	// Next is the local path of the next page, "" on the last one.
 	Next string
 	Answer
@@ -104,14 +107,14 @@ type AdminUsers struct {
 
 // UserFilter restricts a list of people.
 type UserFilter struct {
-	Query, Flag, Sort                        string
+	Query, Flag, Sort, InvitedBy, Inactive   string
 	Suspended, NeverSignedIn, NoSecondFactor bool
 	Ending                                   string // days, as 30d
 }
 
 // Any reports whether the filter restricts anything.
 func (f UserFilter) Any() bool {
-	return f.Query != "" || f.Flag != "" || f.Suspended || f.NeverSignedIn || f.NoSecondFactor || f.Ending != ""
+	return f.Query != "" || f.Flag != "" || f.InvitedBy != "" || f.Inactive != "" || f.Suspended || f.NeverSignedIn || f.NoSecondFactor || f.Ending != ""
 }
 
 // Days returns the days of Ending, or those that the form offers.

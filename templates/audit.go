@@ -63,6 +63,7 @@ var AuditActions = sortedActions([]AuditAction{
 	{"user.flags_ended", "Flags of {account} ended by themselves", ""},
 	{"user.unsuspend", "{actor} lifted the suspension of {account}", ""},
 	{"user.unlock", "{actor} allowed new password attempts for {account}", "You allowed new password attempts for your account"},
+	{"user.invite", "{actor} mailed {account} the link to choose a password", ""},
 	{"user.reset_code", "{actor} created a code for a new password of {account}", ""},
 	{"user.reset_factors", "{actor} removed the second factors of {account}", ""},
 	{"user.end_session", "{actor} ended a session of {account}", "You ended a session of your account"},

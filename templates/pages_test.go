@@ -81,6 +81,11 @@ func TestNamesThatOthersRelyOnStay(t *testing.T) {
 			"form[method=get][action=/id/admin/users/]", "input[name=query][value=a]", "a[href=/id/admin/users/ada]", "a#next-page[href=/id/admin/users/?query=a&cursor=n3xt]",
 			"form[method=post][action=/id/admin/users/#add]", "input[name=handle]", "select[name=sort]",
 		},
+		"admin-selected": {
+			"input[type=hidden][name=sure][value=yes]", "select[name=flag.activity]", "input[name=ends][type=date]", "button#sure-submit",
+			"button#flags-submit", "button#end-submit", "button#suspend-submit", "button#invite-submit",
+		},
+		"admin-paste":        {"form#paste-sure[method=post][action=/id/admin/users/paste]", "textarea[name=people]", "input[type=hidden][name=people]", "tr[data-line=1]", "button#sure-submit"},
 		"admin-invites":      {"li[data-branch=ada]", "a[href=/id/admin/invites?under=ada]", "input[name=code][value=AAAA-BBBB-CCCC-DDDD]"},
 		"admin-applications": {"section[data-client=c1]", "section[data-client=c2]"},
 		"admin-settings": {

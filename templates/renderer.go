@@ -92,7 +92,7 @@ var samples = []Page{
 	Logout{}, SignedOut{}, GoBack{}, Error{},
 	Account{}, AccountSecurity{}, AccountDevices{}, AccountApps{}, AccountInvites{},
 	AccountInviteSlip{}, AccountData{}, AccountPublish{}, AccountWelcome{},
-	AdminOverview{}, AdminUsers{}, AdminUser{}, AdminInvites{}, AdminApplications{}, AdminSettings{}, AdminAudit{},
+	AdminOverview{}, AdminUsers{}, AdminUser{}, AdminSelected{}, AdminPaste{}, AdminInvites{}, AdminApplications{}, AdminSettings{}, AdminAudit{},
 }
 
 // New returns a Renderer. The error names the invalid option.

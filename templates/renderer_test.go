@@ -131,6 +131,14 @@ func fullPages() map[string]templates.Page {
 			Users: []templates.AdminUserRow{user}, Next: "/admin/users/?query=a&cursor=n3xt", Answer: templates.Answer{Section: "add", Error: "No."}, Faults: map[string]string{"handle": "Taken.", "email": "No address."},
 			New: templates.NewPerson{Handle: "Bo", Flags: []string{"activity"}},
 		},
+		"admin-selected": templates.AdminSelected{
+			Selected: []templates.AdminUserRow{user}, Flags: []templates.FlagChoice{{Name: "activity", Choice: "on"}, {Name: "admin"}}, ByMail: true, Matched: 3,
+			Do: "suspend", Reason: "season over", Tell: true, Plan: templates.ManyPlan{Change: []templates.AdminUserRow{user}, Same: []templates.AdminUserRow{user}},
+		},
+		"admin-paste": templates.AdminPaste{
+			People: "Bo Berg, bo@example.org", Checked: "display_name,email\nBo Berg,bo@example.org\n", Added: 1, Flags: []string{"activity"}, ByMail: true,
+			Lines: []templates.PastedLine{{Number: 1, Name: "Bo Berg", Email: "bo@example.org", Handle: "bo-berg", Flags: []string{"activity", "coach"}, ByMail: true}, {Number: 2, Member: "ada"}},
+		},
 		"admin-invites": templates.AdminInvites{
 			Branches: []templates.BranchRow{{Handle: "ada", DisplayName: "Ada", Invited: 3, Active: 1, Open: 2, Note: "team", JoinedBy: noon}, {Handle: "bo", Suspended: true}}, Next: "/admin/invites?cursor=n",
 			Open:      []templates.OpenInviteRow{{Code: "AAAA-BBBB-CCCC-DDDD", By: "ada", Note: "for Eve", MailedTo: "eve@example.org", CreatedAt: noon, ExpiresAt: noon}, {Code: "EEEE-BBBB-CCCC-DDDD", CreatedAt: noon, ExpiresAt: noon}},
@@ -208,6 +216,10 @@ func oddPages() map[string]templates.Page {
 		"admin users, nobody":  templates.AdminUsers{Filter: templates.UserFilter{Query: "zz"}},
 		"admin users, many":    templates.AdminUsers{Total: 10_000, AtLeast: true, ByMail: true},
 		"admin users, unknown": templates.AdminUsers{Total: -1},
+		"admin selected, in the way": templates.AdminSelected{Do: "end", Ends: "2030-12-24", Selected: []templates.AdminUserRow{{Handle: "ada"}}, Answer: templates.Answer{Error: "No."},
+			Plan: templates.ManyPlan{Change: []templates.AdminUserRow{{Handle: "ada"}}, Obstacles: []templates.Obstacle{{User: templates.AdminUserRow{Handle: "ada"}, Reason: "Your own."}}}},
+		"admin paste, bad":     templates.AdminPaste{People: "x", Bad: 1, Lines: []templates.PastedLine{{Number: 37, Name: "x", Faults: []string{"This is not an email address."}}}, Answer: templates.Answer{Error: "No."}},
+		"admin paste, done":    templates.AdminPaste{Done: true, Links: []templates.PastedLink{{Handle: "bo", URL: "https://id.example/reset-password/?code=X"}}, Answer: templates.Answer{Notice: "Done."}},
 		"admin invites, none":  templates.AdminInvites{},
 		"admin invites, under": templates.AdminInvites{Under: &templates.BranchRow{Handle: "ada", InvitedBy: "bo"}, Answer: templates.Answer{Section: "revoke", Notice: "Done."}},
 		"admin apps, none":     templates.AdminApplications{},

@@ -18,10 +18,15 @@ const MaxBody = 64 << 10
 // ReadForm reads a form of a page: content type, size, no repeated field except the named ones
 // (check boxes), valid UTF-8 without NUL. The error is a *Problem.
 func ReadForm(w http.ResponseWriter, r *http.Request, repeatable ...string) error {
-	if r.Method == http.MethodPost && r.ContentLength > MaxBody {
+	return ReadFormUpTo(w, r, MaxBody, repeatable...)
+}
+
+// ReadFormUpTo is ReadForm with another limit.
+func ReadFormUpTo(w http.ResponseWriter, r *http.Request, max int64, repeatable ...string) error {
+	if r.Method == http.MethodPost && r.ContentLength > max {
 		return tooLarge()
 	}
-	if err := ParseForm(w, r, MaxBody); err != nil {
+	if err := ParseForm(w, r, max); err != nil {
 		return err
 	}
 	add(r.Context(), func(i *RequestInfo) { i.page = true })

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -190,70 +189,8 @@ func (c *importUsersCommand) read(p *program) ([]account.ImportRow, error) {
 		case err == nil && start[0] == '[':
 			return readJSONRows(r)
 		}
-		return readCSVRows(r)
+		return account.ReadImportCSV(r)
 	}
-}
-
-// knownMember returns an error for an unknown member: a misspelt column would be lost.
-func knownMember(name string) error {
-	if name == "password" {
-		return errors.New("password: plain-text passwords are not accepted: give password_hash, " +
-			"or neither and --reset-codes FILE")
-	}
-	if members := account.ImportMembers(); !slices.Contains(members, name) &&
-		!strings.HasPrefix(name, account.AttributePrefix) { // settings declare which there are
-		return fmt.Errorf("%q is unknown: the names are %s", name, strings.Join(members, ", "))
-	}
-	return nil
-}
-
-func readCSVRows(r *bufio.Reader) (rows []account.ImportRow, err error) {
-	in := csv.NewReader(r)
-	if line, _ := r.Peek(4096); !strings.Contains(firstLine(line), ",") && strings.Contains(firstLine(line), ";") {
-		in.Comma = ';' // for spreadsheets in a locale with a decimal comma
-	}
-	head, err := in.Read()
-	if errors.Is(err, io.EOF) {
-		return nil, errors.New("the file is empty: its first line names the columns, handle among them")
-	}
-	if err != nil {
-		return nil, err
-	}
-	for i, name := range head {
-		head[i] = strings.ToLower(strings.TrimSpace(name))
-		if err := knownMember(head[i]); err != nil {
-			return nil, fmt.Errorf("column %w", err)
-		}
-		if slices.Contains(head[:i], head[i]) {
-			return nil, fmt.Errorf("the column %s occurs twice", head[i])
-		}
-	}
-	if !slices.Contains(head, "handle") {
-		return nil, errors.New("there is no column handle: the first line names the columns")
-	}
-	for {
-		record, err := in.Read()
-		if errors.Is(err, io.EOF) {
-			return rows, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		line, _ := in.FieldPos(0)
-		row := account.ImportRow{Row: line, Members: make(map[string]string, len(head))}
-		for i, cell := range record {
-			if !utf8.ValidString(cell) {
-				return nil, fmt.Errorf("line %d is not UTF-8: save the file as CSV UTF-8", line)
-			}
-			row.Members[head[i]] = web.UnguardCell(cell)
-		}
-		rows = append(rows, row)
-	}
-}
-
-func firstLine(b []byte) string {
-	line, _, _ := strings.Cut(string(b), "\n")
-	return line
 }
 
 func readJSONRows(r io.Reader) (rows []account.ImportRow, err error) {
@@ -271,7 +208,7 @@ func readJSONRows(r io.Reader) (rows []account.ImportRow, err error) {
 			return nil, fmt.Errorf("entry %d: %w", row.Row, err)
 		}
 		for name := range row.Members {
-			if err := knownMember(name); err != nil {
+			if err := account.CheckImportMember(name); err != nil {
 				return nil, fmt.Errorf("entry %d: %w", row.Row, err)
 			}
 		}

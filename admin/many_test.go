@@ -1,0 +1,206 @@
+package admin_test
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/accounttest"
+)
+
+// many adds members by the pasted list, and returns their handles.
+func (w *world) many(b *accounttest.Browser, n int) (handles []string) {
+	w.T.Helper()
+	var list strings.Builder
+	for i := range n {
+		handles = append(handles, fmt.Sprintf("ann-%03d", i))
+		fmt.Fprintf(&list, "Ann %03d\tann%03d@example.org\tactivity\n", i, i)
+	}
+	b.Page("/admin/users/paste", "people", list.String()).Is(200).Shows(`data-line="1"`, "@ann-000", `id="sure-submit"`)
+	if _, err := w.Store.UserByHandle(w.T.Context(), "ann-000"); err == nil {
+		w.T.Fatal("a preview added people")
+	}
+	b.Page("/admin/users/paste", "people", list.String(), "sure", "yes").Is(200).Shows(`role="status"`)
+	return handles
+}
+
+// audited returns the targets of an action, newest first.
+func (w *world) audited(act account.Act) (targets []string) {
+	w.T.Helper()
+	rows, err := w.Store.AuditLog(w.T.Context(), account.AuditQuery{Kind: act.Action, Limit: 2000})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	for _, r := range rows {
+		targets = append(targets, r.Target)
+	}
+	return targets
+}
+
+func TestFiveHundredMembersAreAddedAndChangedAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	b := w.SignedIn("root1")
+	handles := w.many(b, 500)
+	who := strings.Join(handles, " ")
+	for _, act := range []struct {
+		act    account.Act
+		fields []string
+		done   func(account.User) bool
+	}{
+		{account.AddUser, nil, func(u account.User) bool { return u.Has("activity") && u.Email != "" && !u.EmailVerified }},
+		{account.SetFlags, []string{"do", "flags", "flag.admin", "on"}, func(u account.User) bool { return u.Has("admin") }},
+		{account.SetFlags, []string{"do", "flags", "flag.admin", "off"}, func(u account.User) bool { return !u.Has("admin") }},
+		{account.SetEnd, []string{"do", "end", "ends", "2099-08-31"}, func(u account.User) bool { return u.EndsAt.Year() >= 2099 }},
+		{account.Suspend, []string{"do", "suspend", "reason", "season over"}, account.User.Suspended},
+	} {
+		before := len(w.audited(act.act))
+		if act.fields != nil {
+			sent := append([]string{"who", who}, act.fields...)
+			b.Page("/admin/users/selected", sent...).Is(200).Shows(`name="sure"`, `id="change-more"`)
+			if w.audited(act.act); len(w.audited(act.act)) != before {
+				t.Fatalf("%v: the question changed something", act.fields)
+			}
+			began := time.Now()
+			b.Page("/admin/users/selected", append(sent, "sure", "yes")...).Is(200).Shows(`role="status"`)
+			t.Logf("%v: %s", act.fields, time.Since(began))
+		} else {
+			before = 1 // root1
+		}
+		targets := w.audited(act.act)[:len(w.audited(act.act))-before]
+		slices.Sort(targets)
+		if !slices.Equal(targets, handles) {
+			t.Errorf("%v: %d audit rows, not one each", act.fields, len(targets))
+		}
+		for _, h := range handles {
+			if !act.done(w.User(h)) {
+				t.Fatalf("%v: not done to %s", act.fields, h)
+			}
+		}
+	}
+	b.Page("/admin/users/paste", "people", strings.Repeat("Ann,a@example.org\n", 501)).Is(400).Shows("At most 500")
+}
+
+func TestOneInTheWayLeavesEverybodyAsTheyAre(t *testing.T) {
+	w := newWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("ada", account.FlagActivity)
+	w.AddUser("bob")
+	b, ada := w.SignedIn("root1"), w.SignedIn("ada")
+	sent := []string{"who", "ada bob root1", "do", "suspend", "sure", "yes"}
+	a := b.Page("/admin/users/selected", sent...).Is(409).Shows(`id="obstacles"`, "your own account", `data-user="root1"`, `value="ada bob"`)
+	a.Hides(`id="sure-submit"`)
+	if !ada.IsSignedIn() || len(w.audited(account.Suspend)) != 0 {
+		t.Error("somebody was suspended")
+	}
+}
+
+func TestLastAdministratorStandsInTheWay(t *testing.T) {
+	w := newWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("ada", account.FlagActivity)
+	b, ada := w.SignedIn("root1"), w.SignedIn("ada")
+	b.Page("/admin/users/selected", "who", "ada root1", "do", "flags", "flag.admin", "off", "flag.activity", "off", "sure", "yes").
+		Is(409).Shows(`id="obstacles"`, "last active administrator", `data-user="root1"`).Hides(`<li data-user="ada">`)
+	if !w.User("ada").Has("activity") || len(w.audited(account.SetFlags)) != 0 {
+		t.Error("something was changed")
+	}
+	w.SaveSettings(func(v *account.Settings) { v.SignOutOnFlagLoss = true })
+	b.Page("/admin/users/selected", "who", "ada", "do", "flags", "flag.activity", "off", "sure", "yes").Is(200)
+	if ada.IsSignedIn() {
+		t.Error("the loss of a flag has not ended the session")
+	}
+}
+
+func TestSelectionIsWhatWasSeen(t *testing.T) {
+	w := newWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("old")
+	w.Clock.Advance(100 * 24 * time.Hour)
+	w.AddUser("young")
+	b := w.SignedIn("root1")
+	b.Send("GET", "/admin/users/?inactive=90", "", "", "Accept", "text/html").Is(200).Shows(`data-user="old"`, `id="select-all"`, `value="inactive=90"`).Hides(`data-user="young"`, `data-user="root1"`)
+	b.Send("GET", "/admin/users/?invited_by=nobody", "", "", "Accept", "text/html").Is(200).Shows(`id="no-users"`)
+	b.Send("GET", "/admin/users/?inactive=many", "", "", "Accept", "text/html").Is(400)
+	b.Page("/admin/users/selected", "all", "true", "filter", "inactive=90", "matches", "2").Is(200).Shows(`value="old"`, `id="matched"`)
+	b.Page("/admin/users/selected", "who", "").Is(400).Shows("Nobody is selected")
+	b.Page("/admin/users/selected", "who", "old", "do", "delete").Is(400)
+	b.Page("/admin/users/selected", "who", "old", "do", "end", "ends", "2001-01-01").Is(400).Shows(`aria-invalid="true"`)
+	b.Page("/admin/users/selected", "who", "old", "do", "end").Is(400)
+	b.Page("/admin/users/selected", "who", "old", "do", "flags", "flag.boss", "on").Is(400)
+	b.Page("/admin/users/selected", "who", "old", "do", "invite", "sure", "yes").Is(409).Shows("sends no mail")
+	b.Page("/admin/users/selected", "all", "true", "filter", "query="+url.QueryEscape("\x00\xff")).Is(400)
+	w.Clock.Advance(account.FreshFor + time.Second)
+	b.Page("/admin/users/selected", "who", "old", "do", "suspend", "sure", "yes").Is(403).Shows(`name="confirm_password"`)
+	b.Page("/admin/users/paste", "people", "Zoe,zoe@example.org", "sure", "yes").Is(403).Shows(`name="confirm_password"`)
+	m := w.SignedIn("old")
+	m.Page("/admin/users/selected", "who", "old", "do", "flags", "flag.admin", "on", "sure", "yes").Is(403)
+	m.Page("/admin/users/paste", "people", "Zoe,zoe@example.org", "sure", "yes").Is(403)
+}
+
+func TestPastedListIsCheckedLineByLine(t *testing.T) {
+	w := newWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("jorg-muller")
+	b := w.SignedIn("root1")
+	b.Page("/admin/users/paste", "people", "Zoë Łuczak; zoe@example.org; activity\nИван; ivan@example.org\nAda; \"a@b.example\"; ; root1x\n").Is(200).
+		Shows("@zoe-luczak", "@ivan", "@root1x", `id="sure-submit"`)
+	lines := make([]string, 40)
+	for i := range lines {
+		lines[i] = fmt.Sprintf("Kim %d,kim%d@example.org", i, i)
+	}
+	lines[36] = "Kim 36,kim36.example.org,boss"
+	list := strings.Join(lines, "\n")
+	b.Page("/admin/users/paste", "people", list, "sure", "yes").Is(400).
+		Shows(`data-line="37"`, "This is not an email address.", "boss", "Nothing was changed: 1 line").Hides(`data-line="36"`, `id="sure-submit"`)
+	b.Page("/admin/users/paste", "people", "Kim,kim@example.org,,,,").Is(400).Shows("Line 1: 6 cells")
+	b.Page("/admin/users/paste", "people", " ").Is(400).Shows("Nobody is selected")
+	b.Page("/admin/users/paste", "people", "A,x@example.org\nB,X@example.org").Is(400).Shows("is in row 1 already")
+	if n := len(w.audited(account.AddUser)); n != 2 {
+		t.Errorf("%d accounts", n)
+	}
+	// Twice the same name, and nobody is added twice.
+	pair := "Kim Lee,kim@example.org\nKim Lee,lee@example.org"
+	b.Page("/admin/users/paste", "people", pair, "sure", "yes").Is(200).Shows("kim-lee-2", "/reset-password/?code=")
+	b.Page("/admin/users/paste", "people", pair+"\nNew One,new@example.org").Is(200).Shows("that of @kim-lee", "that of @kim-lee-2", "@new-one", "Add 1 person")
+}
+
+func TestInviteIsMailedToThoseWhoHaveNotChosenAPassword(t *testing.T) {
+	w := newWorld(t, func(o *account.Options) { o.Mail = noMail{} })
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("ada")
+	b := w.SignedIn("root1")
+	queued := func() (n int) {
+		due, err := w.Store.DueMails(t.Context(), w.Clock.Now().Add(time.Hour), time.Second, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range due {
+			if m.Kind == account.MailWelcome {
+				n++
+			}
+			if err := w.Store.MailDone(t.Context(), m.ID, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return n
+	}
+	b.Page("/admin/users/paste", "people", "Kim,kim@example.org\nLee,lee@example.org\nNo Address", "sure", "yes").Is(200).
+		Shows(`id="links"`, "no-address").Hides("@kim</dt>")
+	if n := queued(); n != 2 {
+		t.Errorf("%d mails to those who were added", n)
+	}
+	b.Page("/admin/users/selected", "who", "kim lee ada no-address", "do", "invite", "sure", "yes").Is(409).
+		Shows("already chosen how to sign in", "no email address", `value="kim lee"`)
+	if n := queued(); n != 0 {
+		t.Errorf("%d mails although somebody stood in the way", n)
+	}
+	b.Page("/admin/users/selected", "who", "kim lee", "do", "invite", "sure", "yes").Is(200)
+	if rows := w.audited(account.InviteUser); queued() != 2 || len(rows) != 2 {
+		t.Errorf("rows of %v", rows)
+	}
+}

@@ -1,0 +1,124 @@
+package admin
+
+import (
+	"encoding/csv"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// maxPaste limits the form with a pasted list, in bytes: 500 lines.
+const maxPaste = 2 * web.MaxBody
+
+func (s *Service) pastePage(w http.ResponseWriter, r *http.Request) error {
+	return s.showPaste(w, r, http.StatusOK, templates.AdminPaste{})
+}
+
+func (s *Service) showPaste(w http.ResponseWriter, r *http.Request, status int, page templates.AdminPaste) error {
+	settings, err := s.users.Settings(r.Context())
+	if err != nil {
+		return err
+	}
+	page.Flags, page.ByMail = settings.DefaultFlags, s.accounts.MailEnabled()
+	s.accounts.Show(w, r, status, page)
+	return nil
+}
+
+// pasteForm shows what a pasted list would do, and does it if that was confirmed. What is confirmed has the handles
+// that were shown.
+func (s *Service) pasteForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadFormUpTo(w, r, maxPaste); err != nil {
+		return err
+	}
+	caller := s.accounts.Caller(r)
+	if err := s.accounts.Allow(caller, account.ImportUsers); err != nil {
+		return err
+	}
+	page := templates.AdminPaste{People: r.PostForm.Get("people")}
+	refuse := func(cause error) error {
+		p, err := web.Refusal(w, r, cause)
+		if err != nil {
+			return err
+		}
+		page.Answer = templates.Answer{Error: p.Detail, ErrorCode: p.Code}
+		return s.showPaste(w, r, p.Status, page)
+	}
+	rows, err := s.users.ReadPasted(r.Context(), page.People)
+	if err != nil {
+		return refuse(err)
+	}
+	checked, err := s.users.CheckPasted(r.Context(), caller, rows)
+	if err != nil {
+		return refuse(err)
+	}
+	if page.Checked, err = checkedList(rows); err != nil {
+		return err
+	}
+	page.Added, page.Bad = checked.Count(account.ImportCreated), checked.Count(account.ImportRefused)
+	l, status := templates.LanguageOf(r.Context()), http.StatusOK
+	for _, result := range checked.Results {
+		line := s.pastedLine(l, result)
+		if page.Bad == 0 || line.Faults != nil { // what is to be corrected is not searched for
+			page.Lines = append(page.Lines, line)
+		}
+	}
+	switch sure := r.PostForm.Get("sure") == "yes"; {
+	case page.Bad > 0:
+		status = http.StatusBadRequest
+		page.ErrorCode, page.Error = "invalid_list",
+			l.Text("Nothing was changed: {count} lines have to be corrected.", "count", page.Bad)
+	case sure && page.Added > 0:
+		detail := strconv.Itoa(page.Added) + " users"
+		if err := s.users.Import(r.Context(), caller, checked, account.Bulk{}, detail); err != nil {
+			return refuse(err)
+		}
+		page.Done = true
+		page.Notice = l.Text("{count} people are added.", "count", page.Added)
+		for _, c := range checked.Codes {
+			page.Links = append(page.Links, templates.PastedLink{Handle: c.Handle, URL: s.accounts.ResetURL(c.Handle, c.ResetCode)})
+		}
+	}
+	return s.showPaste(w, r, status, page)
+}
+
+func (s *Service) pastedLine(l *templates.Language, result account.ImportResult) templates.PastedLine {
+	u := result.User()
+	line := templates.PastedLine{
+		Number: result.Row, Name: u.DisplayName, Email: u.Email, Handle: result.Handle, Member: result.Member(), Flags: u.Flags,
+		ByMail: s.accounts.MailEnabled() && u.Email != "",
+	}
+	for _, p := range result.Problems() {
+		p = p.In(l)
+		if len(p.Errors) == 0 {
+			line.Faults = append(line.Faults, p.Detail)
+		}
+		for _, f := range p.Errors {
+			line.Faults = append(line.Faults, string(f.Detail))
+		}
+	}
+	return line
+}
+
+// checkedList returns the list with the handles, as ReadPasted reads it.
+func checkedList(rows []account.ImportRow) (string, error) {
+	var list strings.Builder
+	out := csv.NewWriter(&list)
+	if err := out.Write(account.PastedColumns); err != nil {
+		return "", err
+	}
+	for _, row := range rows {
+		var record []string
+		for _, name := range account.PastedColumns {
+			record = append(record, web.GuardCell(row.Members[name]))
+		}
+		if err := out.Write(record); err != nil {
+			return "", err
+		}
+	}
+	out.Flush()
+	return list.String(), out.Error()
+}

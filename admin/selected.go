@@ -1,0 +1,209 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// flagField begins the name of the field with what becomes of a flag.
+const flagField = "flag."
+
+// errForm is about a form that none of the pages has.
+var errForm = web.BadRequest("The body could not be read.")
+
+// selectedForm shows selected people, asks whether an act is to be done to all of them, and does it. What is
+// confirmed are the people who were shown: the form has their handles.
+func (s *Service) selectedForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r, "who"); err != nil {
+		return err
+	}
+	if err := s.accounts.Allow(s.accounts.Caller(r), account.SetFlags); err != nil { // before anything is chosen
+		return err
+	}
+	page := templates.AdminSelected{Do: r.PostForm.Get("do")}
+	users, err := s.selectedUsers(r, &page)
+	if err == nil && page.Do != "" {
+		return s.doSelected(w, r, users, page)
+	}
+	if err == nil {
+		return s.showSelected(w, r, http.StatusOK, users, page)
+	}
+	p, err := web.Refusal(w, r, err)
+	if err != nil {
+		return err
+	}
+	return s.showUsersPage(w, r, p.Status, templates.AdminUsers{
+		Answer: templates.Answer{Error: p.Detail, ErrorCode: p.Code},
+	})
+}
+
+// selectedUsers returns the people that the form names, or all who match its filter.
+func (s *Service) selectedUsers(r *http.Request, page *templates.AdminSelected) ([]account.User, error) {
+	f := r.PostForm
+	if f.Get("all") != "true" {
+		return s.users.UsersOf(r.Context(), strings.Fields(strings.Join(f["who"], " ")))
+	}
+	values, err := url.ParseQuery(f.Get("filter"))
+	if err != nil {
+		return nil, web.BadRequest("The query of the address cannot be read.")
+	}
+	q, err := s.userQuery(values)
+	if err != nil {
+		return nil, err
+	}
+	q.After, q.Limit = "", account.MaxAtOnce+1
+	users, _, err := s.users.Users(r.Context(), q)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(users) == 0:
+		return nil, account.ErrNobody
+	case len(users) > account.MaxAtOnce:
+		return nil, account.ErrTooMany
+	}
+	if before, err := strconv.Atoi(f.Get("matches")); err == nil && before != len(users) && before > 0 {
+		page.Matched = before
+	}
+	return users, nil
+}
+
+// doSelected asks about an act on people or, if that was answered, does it.
+func (s *Service) doSelected(w http.ResponseWriter, r *http.Request, users []account.User, page templates.AdminSelected) error {
+	section, caller := page.Do, s.accounts.Caller(r)
+	change, err := s.manyChange(r.PostForm)
+	if err != nil {
+		return s.refuseSelected(w, r, users, page, section, err)
+	}
+	if r.PostForm.Get("sure") != "yes" {
+		plan, err := s.users.PlanMany(r.Context(), caller, users, change)
+		if err != nil {
+			return s.refuseSelected(w, r, users, page, section, err)
+		}
+		page.Plan = planRows(r, plan)
+		return s.showSelected(w, r, http.StatusOK, users, page)
+	}
+	plan, err := s.users.ChangeMany(r.Context(), caller, users, change)
+	var obstructed *account.Obstructed
+	if errors.As(err, &obstructed) {
+		page.Plan = planRows(r, obstructed.Plan)
+		return s.refuseSelected(w, r, users, page, "", err)
+	}
+	if err != nil {
+		return s.refuseSelected(w, r, users, page, section, err)
+	}
+	page = templates.AdminSelected{}
+	page.Notice = templates.LanguageOf(r.Context()).Text("Done for {count} people. The audit log has an entry for each.",
+		"count", len(plan.Change))
+	if users, err = s.users.UsersOf(r.Context(), handlesOf(users)); err != nil { // as they are now
+		return err
+	}
+	return s.showSelected(w, r, http.StatusOK, users, page)
+}
+
+func (s *Service) refuseSelected(
+	w http.ResponseWriter, r *http.Request, users []account.User, page templates.AdminSelected, section string, cause error,
+) error {
+	p, err := web.Refusal(w, r, cause)
+	if err != nil {
+		return err
+	}
+	if section == "invite" { // its section is shown only with mail
+		section = ""
+	}
+	page.Answer = templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code}
+	page.Faults = map[string]string{}
+	if errors.Is(p, account.ErrInvalidText) {
+		page.Faults["reason"] = p.Detail
+	}
+	if page.Do == "end" && section != "" {
+		page.Faults["ends"] = p.Detail
+	}
+	if len(page.Plan.Obstacles) == 0 {
+		page.Do = ""
+	}
+	return s.showSelected(w, r, p.Status, users, page)
+}
+
+func (s *Service) showSelected(
+	w http.ResponseWriter, r *http.Request, status int, users []account.User, page templates.AdminSelected,
+) error {
+	settings, err := s.users.Settings(r.Context())
+	if err != nil {
+		return err
+	}
+	f := r.PostForm
+	page.Selected, page.ByMail = rowsOf(users), s.accounts.MailEnabled()
+	page.Ends, page.Never = f.Get("ends"), f.Has("never")
+	page.Reason, page.Tell = f.Get("reason"), f.Has("tell_reason")
+	for _, name := range settings.Flags {
+		choice := templates.FlagChoice{Name: name}
+		if choice.Choice = f.Get(choice.Field()); page.Notice != "" {
+			choice.Choice = ""
+		}
+		page.Flags = append(page.Flags, choice)
+	}
+	s.accounts.Show(w, r, status, page)
+	return nil
+}
+
+// manyChange reads the act from the form.
+func (s *Service) manyChange(f url.Values) (account.ManyChange, error) {
+	switch f.Get("do") {
+	case "suspend":
+		return account.ManyChange{Act: account.Suspend, Reason: f.Get("reason"), Tell: f.Has("tell_reason")}, nil
+	case "invite":
+		return account.ManyChange{Act: account.InviteUser}, nil
+	case "end":
+		ends, err := account.ParseEnd(f.Get("ends"), s.users.Zone())
+		if err == nil && (ends.IsZero() != (f.Get("never") == "true")) {
+			err = account.ErrInvalidEnd
+		}
+		return account.ManyChange{Act: account.SetEnd, Ends: ends}, err
+	case "flags":
+		c := account.ManyChange{Act: account.SetFlags, Flags: account.FlagChange{}}
+		for name := range f {
+			flag, is := strings.CutPrefix(name, flagField)
+			switch choice := f.Get(name); {
+			case is && choice == "on":
+				c.Flags[flag] = account.FlagState{On: true}
+			case is && choice == "off":
+				c.Flags[flag] = account.FlagState{}
+			case is && choice != "":
+				return c, errForm
+			}
+		}
+		return c, nil
+	}
+	return account.ManyChange{}, errForm
+}
+
+func planRows(r *http.Request, p account.Plan) templates.ManyPlan {
+	out := templates.ManyPlan{Change: rowsOf(p.Change), Same: rowsOf(p.Same)}
+	l := templates.LanguageOf(r.Context())
+	for _, o := range p.Obstacles {
+		problem, _ := web.ProblemOf(o.Reason)
+		out.Obstacles = append(out.Obstacles, templates.Obstacle{User: rowOf(o.User), Reason: problem.In(l).Detail})
+	}
+	return out
+}
+
+func rowsOf(users []account.User) (rows []templates.AdminUserRow) {
+	for _, u := range users {
+		rows = append(rows, rowOf(u))
+	}
+	return rows
+}
+
+func handlesOf(users []account.User) (handles []string) {
+	for _, u := range users {
+		handles = append(handles, u.Handle)
+	}
+	return handles
+}
