@@ -87,7 +87,7 @@ type Service struct {
 
 // sealLifetimes maps the purposes of sealed values to their lifetimes.
 var sealLifetimes = map[string]time.Duration{
-	PurposeVerify: VerificationLifetime, PurposeUndo: UndoLifetime, PurposeNotMe: 7 * 24 * time.Hour,
+	PurposeVerify: VerificationLifetime, PurposeUndo: UndoLifetime, PurposeNotMe: NotMeLifetime,
 	signInSeal:  SignInStepLifetime,
 	totpSeal:    FreshFor,
 	sealPasskey: PasskeyTime,

@@ -20,6 +20,9 @@ const (
 	PurposeJoin   = "confirm-join"
 )
 
+// NotMeLifetime is how long the link in the notice of a sign-in is good.
+const NotMeLifetime = 7 * 24 * time.Hour
+
 // purposeInvite is the purpose of the sealed value in the link of a mailed invite.
 const purposeInvite = "mailed-invite"
 

@@ -388,6 +388,34 @@ func TestDisownedSessionLeavesNothing(t *testing.T) {
 	})
 }
 
+// The link of a notice outlives a session on a shared computer, whose row is swept. It still ends everything only once.
+func TestDisownedSessionThatIsSweptIsDisownedOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		n := newSession(u.Sub)
+		n.ExpiresAt = noon.Add(account.SharedLifetime)
+		must(t, s.CreateSession(ctx, n, u.PasswordHash, act("session.create")))
+		at := noon.Add(24 * time.Hour)
+		swept, err := s.Sweep(ctx, at)
+		must(t, err)
+		if swept.Sessions != 1 {
+			t.Fatalf("%d sessions swept", swept.Sessions)
+		}
+		disown := func() error {
+			_, err := s.DisownSession(ctx, u.Sub, n.ID, account.NewResetCode(at), time.Hour, at, act("session.not_me"))
+			return err
+		}
+		must(t, disown())
+		must(t, disown()) // the page is loaded again
+		must(t, s.ChangePassword(ctx, u.Sub, u.PasswordHash, "new", nil, at, act("password.change")))
+		at = at.Add(6 * 24 * time.Hour)
+		_, err = s.Sweep(ctx, at)
+		must(t, err)
+		want(t, disown(), account.ErrInvalidLink)
+		must(t, s.CreateSession(ctx, newSession(u.Sub), "new", act("session.create")))
+	})
+}
+
 // A computer that others use too makes its address no known face of the member.
 func TestAddressOfASharedComputerIsNotKnown(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

@@ -266,8 +266,17 @@ func (s *Store) DisownSession(
 			Reported  bool
 		}{CreatedAt: toUnix(a.Since)}
 		query := "SELECT created_at, reported_at > 0 AS reported FROM sessions WHERE id = ? AND sub = ?"
-		if err := tx.Raw(query, id, sub).Find(&row).Error; err != nil {
-			return err
+		found := tx.Raw(query, id, sub).Find(&row)
+		if found.Error != nil {
+			return found.Error
+		}
+		if found.RowsAffected == 0 { // the link may outlive the row: on a shared computer by days
+			first := tx.Exec("INSERT INTO spent (expires_at, hash) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING",
+				toUnix(now.Add(account.NotMeLifetime)), account.HashSecret("not me "+id))
+			if first.Error != nil {
+				return first.Error
+			}
+			row.Reported = first.RowsAffected == 0
 		}
 		began = fromUnix(row.CreatedAt)
 		if row.Reported {
