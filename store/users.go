@@ -616,8 +616,11 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 		if err := tx.Exec("UPDATE invites SET note = '', session_id = '', mailed_to = '' WHERE created_by = ?", sub).Error; err != nil {
 			return err
 		}
-		// The address is the user's own, whoever wrote it.
-		if err := tx.Exec("UPDATE invites SET mailed_to = '' WHERE used_by = ?", sub).Error; err != nil {
+		// The address is the user's own, whoever wrote it. Of others who came by the invite it stays.
+		err := tx.Exec(`UPDATE invites SET mailed_to = '', domain = CASE WHEN domain LIKE '%@%' THEN '' ELSE domain END
+			WHERE used_by = @sub OR used_by = (SELECT u.invite FROM users u WHERE u.sub = @sub)
+				AND lower(mailed_to) = lower(@email)`, map[string]any{"sub": sub, "email": u.Email}).Error
+		if err != nil {
 			return err
 		}
 		out, err := end(tx, sub, "", a, now) // before the columns that it sets are emptied

@@ -570,6 +570,45 @@ func TestDeletionLeavesNothingPersonal(t *testing.T) {
 	})
 }
 
+// The address of who joined is in the invite of another person: that of a request to join as what it is for, or where a
+// team's invite was mailed to.
+func TestDeletionErasesTheAddressOfWhoJoined(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, by := t.Context(), addUser(t, s, "ada")
+		join := func(i account.Invite, handle string) account.User {
+			u := newUser(handle)
+			must(t, s.Register(ctx, i.Code, u, nil, nil, 0, noon, act("user.register")))
+			return u
+		}
+		create := func(uses int, mailedTo, domain string) account.Invite {
+			i, err := account.NewInvite(by.Sub, "", noon)
+			must(t, err)
+			i.Uses, i.MailedTo, i.Domain = uses, mailedTo, domain
+			must(t, s.CreateInvite(ctx, i, -1, act("invite.create")))
+			return i
+		}
+		asked, team := create(1, "bo@example.org", "bo@example.org"), create(3, "cy@example.org", "example.org")
+		bo, dee, cy := join(asked, "bo"), join(team, "dee"), join(team, "cy")
+		left := func(code string) string {
+			i, err := s.Invite(ctx, code)
+			must(t, err)
+			return i.MailedTo + " " + i.Domain
+		}
+		must(t, s.DeleteUser(ctx, bo.Sub, noon, act("user.delete")))
+		if got := left(asked.Code); got != " " {
+			t.Errorf("of the request: %q", got)
+		}
+		if got := left(team.Code); got != "cy@example.org example.org" {
+			t.Errorf("of somebody else's: %q", got)
+		}
+		must(t, s.DeleteUser(ctx, cy.Sub, noon, act("user.delete")))
+		if got := left(team.Code); got != " example.org" {
+			t.Errorf("of who came second: %q", got)
+		}
+		must(t, s.DeleteUser(ctx, dee.Sub, noon, act("user.delete")))
+	})
+}
+
 // Of the rows that stay, each column is empty afterwards but those named here: also one
 // that a later migration adds.
 func TestDeletionEmptiesEveryColumn(t *testing.T) {
