@@ -167,8 +167,11 @@ func mayInvite(tx *transaction, i account.Invite, limit int) error {
 	if err != nil {
 		return err
 	}
-	if u.Suspended() {
+	switch {
+	case u.Suspended():
 		return account.ErrSuspended
+	case i.ByAdmin && !u.Has(account.FlagAdmin): // lost meanwhile: it would come back with the flag
+		return account.ErrAdminRequired
 	}
 	if limit < 0 {
 		return nil

@@ -301,5 +301,14 @@ func TestInviteOfAFormerAdministratorIsClosed(t *testing.T) {
 		}
 		_, err := s.Invite(ctx, wide.Code)
 		want(t, err, account.ErrInviteNotFound)
+
+		// Nor does one whose maker has lost the flag since the request was let in.
+		_, err = s.SetFlags(ctx, u.Sub, account.SwitchFlags(map[string]bool{account.FlagAdmin: false}), noon, act("user.flags"))
+		must(t, err)
+		late, err := account.NewInvite(u.Sub, "", noon)
+		must(t, err)
+		must(t, s.CreateInvite(ctx, late, -1, act("invite.create")))
+		late.Code, late.ByAdmin = wide.Code, true
+		want(t, s.CreateInvite(ctx, late, -1, act("invite.create")), account.ErrAdminRequired)
 	})
 }
