@@ -408,26 +408,21 @@ var errUnknownInvite = fmt.Errorf("%w: unknown code", ErrInvalidInvite)
 // OpenInvite returns an invite that can be used now, within the limit. ErrInvalidInvite.
 //
 // Only a possible guess counts: neither a user who tries handles with a valid invite is an
-// attacker, nor a group behind one address that shares the link of a used invite.
-func (s *Service) OpenInvite(ctx context.Context, c Caller, typed string) (i Invite, err error) {
-	err = s.limits.Guess(ctx, []web.LimitKey{{Name: web.LimitRegister, Key: c.Address}},
-		errUnknownInvite, func() error {
-			i, err = s.openInvite(ctx, typed)
-			return err
-		})
+// attacker, nor a group behind one address that shares the link of a used invite. A known code is always
+// accepted: 80 bits are not guessed, and the typing mistakes of a team in one room, or a stranger there,
+// must keep nobody out.
+func (s *Service) OpenInvite(ctx context.Context, c Caller, typed string) (Invite, error) {
+	i, err := s.LinkedInvite(ctx, typed)
+	if errors.Is(err, errUnknownInvite) {
+		err = s.limits.Guess(ctx, []web.LimitKey{{Name: web.LimitRegister, Key: c.Address}}, errUnknownInvite,
+			func() error { return errUnknownInvite })
+	}
 	return i, err
 }
 
 // LinkedInvite is OpenInvite for a link on another site, whose pages must not use up the limit of an
-// address by links to wrong codes. Nothing is counted: 80 bits are not guessed.
-func (s *Service) LinkedInvite(ctx context.Context, c Caller, typed string) (Invite, error) {
-	if err := s.limits.Blocked(ctx, web.LimitKey{Name: web.LimitRegister, Key: c.Address}); err != nil {
-		return Invite{}, err
-	}
-	return s.openInvite(ctx, typed)
-}
-
-func (s *Service) openInvite(ctx context.Context, typed string) (Invite, error) {
+// address by links to wrong codes. Nothing is counted.
+func (s *Service) LinkedInvite(ctx context.Context, typed string) (Invite, error) {
 	code := CanonicalCode(typed, inviteCodeLength)
 	if code == "" {
 		return Invite{}, errUnknownInvite

@@ -122,7 +122,7 @@ func (s *Site) apiRegisterAddress(w http.ResponseWriter, r *http.Request) error 
 }
 
 // registerPage shows the form, with the code of an invite link filled in and the inviter. An
-// address over its limit learns nothing about codes.
+// address over its limit learns nothing about unknown ones.
 func (s *Site) registerPage(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	page := templates.Register{Code: text.Cut(q.Get("code"), 64)}
@@ -141,11 +141,13 @@ func (s *Site) registerPage(w http.ResponseWriter, r *http.Request) error {
 		return s.showRegister(w, r, http.StatusOK, page)
 	}
 	status := http.StatusOK
-	open := s.OpenInvite
+	var i account.Invite
+	var err error
 	if web.FromOtherSite(r) {
-		open = s.LinkedInvite
+		i, err = s.LinkedInvite(r.Context(), page.Code)
+	} else {
+		i, err = s.OpenInvite(r.Context(), s.Caller(r), page.Code)
 	}
-	i, err := open(r.Context(), s.Caller(r), page.Code)
 	switch {
 	case err == nil:
 		page.Code, page.InvitedBy, page.Note, page.Linked = i.Shown(), i.Inviter, i.Note, true

@@ -3,8 +3,10 @@ package site_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
@@ -72,6 +74,19 @@ func TestClosedAndFullInstallationsRefuseRegistration(t *testing.T) {
 	w.Browser().Page("/register/", "code", i.Code, "handle", "bob", "password", password).Is(403).Shows("Registration is closed")
 	w.SaveSettings(func(s *account.Settings) { s.MaxUsers = 2 })
 	w.Browser().Call("POST", "/api/register", registration(i.Code, "bob")).Is(201)
+}
+
+// A team joins in one room, whose members type codes from paper.
+func TestTypingMistakesKeepNobodyFromJoining(t *testing.T) {
+	w := accounttest.New(t, withLimits(map[string]web.Rate{web.LimitRegister: {Count: 2, Window: time.Hour}}))
+	good, expected := w.Invite().Code, []int{400, 400, 429, 429}
+	for _, status := range expected {
+		w.BrowserAt(address(1)).Call("POST", "/api/register", registration("0000-0000-0000-0000", "eve")).Is(status)
+	}
+	w.BrowserAt(address(1)).Page("/register/?code=0000-0000-0000-0000").Is(200).Hides("invalid_invite") // nor a word about that code
+	w.BrowserAt(address(1)).Page("/register/?code=" + good).Is(200).Shows(`name="linked"`)
+	w.BrowserAt(address(1)).Call("POST", "/api/register", registration(good, "ada")).Is(201)
+	w.BrowserAt(address(1)).Call("POST", "/api/register", registration(good, "bob")).Is(400, "invalid_invite") // spent
 }
 
 func TestRegisteringWhileSignedInEndsTheOtherSession(t *testing.T) {
