@@ -129,16 +129,23 @@ type joinLink struct {
 	Language string `json:"l"`
 }
 
+// takesRequests returns ErrRegistrationFull unless people may ask to join.
+func (s *Service) takesRequests(ctx context.Context) error {
+	settings, err := s.Settings(ctx)
+	if err == nil && settings.Registration != RegistrationRequest {
+		err = ErrRegistrationFull
+	}
+	return err
+}
+
 // AskToJoin queues the mail with the link that stores the request. It looks up nothing, so that neither the answer nor
 // its time says whether the address has an account: that is looked up when the mail is composed. Whoever asks often
 // for one address gets the same answer and no further mail.
 func (s *Service) AskToJoin(ctx context.Context, c Caller, in JoinRequest) error {
-	settings, err := s.Settings(ctx)
+	err := s.takesRequests(ctx)
 	switch {
 	case err != nil:
 		return err
-	case settings.Registration != RegistrationRequest:
-		return ErrRegistrationFull
 	case !s.MailEnabled():
 		return s.WithContact(ctx, ErrMailOff, mailOffContact)
 	}
@@ -194,10 +201,13 @@ func (s *Service) composeJoin(ctx context.Context, m Mail, l *templates.Language
 	}, err
 }
 
-// JoinLinked serves the link that stores a request to join.
+// JoinLinked serves the link that stores a request to join, while people may ask.
 func (s *Service) JoinLinked(ctx context.Context, c Caller, sealed string) (Linked, error) {
 	var v joinLink
 	if err := s.openLink(PurposeJoin, sealed, &v); err != nil {
+		return Linked{}, err
+	}
+	if err := s.takesRequests(ctx); err != nil {
 		return Linked{}, err
 	}
 	return Linked{templates.LinkPage{Email: v.Email}, func(*templates.LinkPage) error {
@@ -217,8 +227,16 @@ func (a *Administration) JoinRequests(ctx context.Context) ([]JoinRequest, error
 	return a.store.JoinRequests(ctx, a.Now())
 }
 
-// AcceptJoin deletes a request and mails an invite for its address alone, with a note. ErrJoinNotFound, ErrMailOff.
+// AcceptJoin deletes a request and mails an invite for its address alone, with a note. ErrJoinNotFound, ErrMailOff;
+// ErrRegistrationFull where no invite is good.
 func (a *Administration) AcceptJoin(ctx context.Context, by Caller, id, note string) error {
+	settings, err := a.Settings(ctx)
+	if err == nil && settings.Registration == RegistrationClosed {
+		err = ErrRegistrationFull
+	}
+	if err != nil {
+		return err
+	}
 	return a.decideJoin(ctx, by, AcceptJoin, id, note)
 }
 

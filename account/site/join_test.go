@@ -1,6 +1,7 @@
 package site_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -97,6 +98,30 @@ func TestAskingToJoin(t *testing.T) {
 	w.Clock.Advance(account.JoinRequestLifetime)
 	if list = pending(t, w, post); len(list) != 0 {
 		t.Errorf("%+v", list)
+	}
+}
+
+// An administrator who closes the door meets neither links that are under way nor one who waits behind it.
+func TestRequestsToJoinEndWithTheSetting(t *testing.T) {
+	w, post := newMailWorld(t)
+	a, ctx, by := w.Service.Administration(), t.Context(), account.Operator()
+	w.SaveSettings(openToRequests)
+	w.Browser().Page("/join/", request("bo@example.org")...).Is(200)
+	waiting := pending(t, w, post)
+	w.Browser().Page("/join/", request("cy@example.org")...).Is(200)
+	path, form := link(t, post.one("cy@example.org"))
+	w.SaveSettings(func(v *account.Settings) { v.Registration = account.RegistrationClosed })
+	page, _, _ := strings.Cut(path, "?")
+	w.Browser().Page(path).Is(403).Shows(`data-code="registration_full"`)
+	w.Browser().Page(page, form...).Is(403)
+	if err := a.AcceptJoin(ctx, by, waiting[0].ID, ""); !errors.Is(err, account.ErrRegistrationFull) {
+		t.Errorf("accepted: %v", err)
+	}
+	post.none()
+	w.SaveSettings(openToRequests)
+	w.Browser().Page(page, form...).Is(200) // it was not spent
+	if err := a.AcceptJoin(ctx, by, waiting[0].ID, ""); err != nil {
+		t.Error(err)
 	}
 }
 
