@@ -82,10 +82,7 @@ func (s *Service) ExpiredMark(b Browser) string {
 
 // withMark returns the marks of a browser with a new one of a user, the latest first.
 func (s *Service) withMark(marks []string, u User) []string {
-	marks = slices.DeleteFunc(slices.Clone(marks), func(m string) bool {
-		_, own := s.markMade(m, u)
-		return own
-	})
+	marks = s.withoutMark(marks, u)
 	made := s.Now()
 	if !made.After(u.DevicesVoidedAt) { // in the same second
 		made = u.DevicesVoidedAt.Add(time.Second)
@@ -94,6 +91,17 @@ func (s *Service) withMark(marks []string, u User) []string {
 	at = strings.Repeat("0", max(0, markTime-len(at))) + at
 	mark := at + s.markCode(u.Sub+" at "+at)
 	return append([]string{mark}, marks[:min(len(marks), maxDeviceUsers-1)]...)
+}
+
+// withoutMark returns the marks of a browser that are not of a user, never nil.
+func (s *Service) withoutMark(marks []string, u User) []string {
+	left := []string{}
+	for _, m := range marks {
+		if _, own := s.markMade(m, u); !own {
+			left = append(left, m)
+		}
+	}
+	return left
 }
 
 // newDeviceNotices returns the mails that notify the user of a sign-in in a browser without their

@@ -175,6 +175,8 @@ func (s *Service) saveSession(
 	shown := shownFactors(p.amr)
 	if !row.Shared() {
 		out.Marks = s.withMark(c.Browser.Marks, p.user)
+	} else if left := s.withoutMark(c.Browser.Marks, p.user); len(left) < len(c.Browser.Marks) {
+		out.Marks = left // of a reset, or from before others used the browser too
 	}
 	web.NoteUser(ctx, p.user.Sub)
 	web.NoteSignIn(ctx, web.SignInSuccess, shown)

@@ -25,7 +25,11 @@ func (s *Site) setCookies(w http.ResponseWriter, in account.SignedIn) {
 		http.SetCookie(w, c)
 	}
 	if in.Marks != nil {
-		http.SetCookie(w, s.markCookie(strings.Join(in.Marks, ".")))
+		c := s.markCookie(strings.Join(in.Marks, "."))
+		if len(in.Marks) == 0 {
+			c.MaxAge = -1
+		}
+		http.SetCookie(w, c)
 	}
 }
 

@@ -107,6 +107,33 @@ func TestSessionOnASharedComputer(t *testing.T) {
 	}
 }
 
+// A browser that knew the member, from a reset or from before, forgets them: who comes next there is told of.
+func TestSharedComputerForgetsItsMember(t *testing.T) {
+	w, post := newMailWorld(t)
+	addMember(w, "ada", "ada@example.org")
+	addMember(w, "bob", "bob@example.org")
+	b := w.SignedIn("ada")
+	b.Call("POST", "/api/auth/logout", nil).Is(200)
+	b.Login("bob", password).Is(200)
+	b.Call("POST", "/api/auth/logout", nil).Is(200)
+	post.new()
+	b.Call("POST", "/api/auth/login", map[string]any{"handle": "ada", "password": password, "shared_computer": true}).Is(200)
+	b.Call("POST", "/api/auth/logout", nil).Is(200)
+	post.none()
+	b.Login("ada", password).Is(200)
+	post.one("ada@example.org")
+	b.Call("POST", "/api/auth/logout", nil).Is(200)
+	b.Login("bob", password).Is(200)
+	post.none() // only the mark of who ticked the box is gone
+	b = w.SignedIn("ada")
+	got := b.Call("POST", "/api/auth/login", map[string]any{"handle": "ada", "password": password, "shared_computer": true}).Is(200)
+	for _, c := range got.SetCookies {
+		if c.Name == "cairn_device" && c.MaxAge >= 0 {
+			t.Errorf("the last mark leaves %s", c.Raw)
+		}
+	}
+}
+
 func TestPasskeyOnASharedComputer(t *testing.T) {
 	w := accounttest.New(t, withTwoCookies)
 	w.AddUser("ada")
