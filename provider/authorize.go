@@ -191,7 +191,7 @@ func newGrant(req *authorization, id *account.Identity, q authzState) *Grant {
 	}
 	return &Grant{
 		ClientID: req.client.ID, RedirectURI: req.redirectURI, Scopes: q.granted, Resources: q.resources,
-		Sub: id.User.Sub, SessionID: id.Session.ID, AuthTime: id.Session.AuthTime,
+		Sub: id.User.Sub, SessionID: id.Session.ID, SessionToken: id.Session.TokenHash, AuthTime: id.Session.AuthTime,
 		CodeChallenge: req.form.Get("code_challenge"), Nonce: req.form.Get("nonce"), DPoPJKT: req.form.Get("dpop_jkt"),
 		AMR: id.Session.AMR, ACR: q.acr.answer(q.class()), Claims: q.claims.stored(),
 	}

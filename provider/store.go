@@ -38,8 +38,10 @@ type Grant struct {
 	ClientID  string
 	Sub       string
 	SessionID string // sid of the browser's session
-	Scopes    []string
-	Resources []string // URIs of its APIs (RFC 8707)
+	// SessionToken is the hash of the token of that session when it was read. It is not stored.
+	SessionToken []byte
+	Scopes       []string
+	Resources    []string // URIs of its APIs (RFC 8707)
 	// StatusList and StatusIndex are its place in the token status lists, assigned by the store
 	// to a grant for an API; else 0.
 	StatusList, StatusIndex int

@@ -40,13 +40,14 @@ func (c *columns) grant(now int64) *provider.Grant {
 	return g
 }
 
-// insertGrant adds a grant only while its session lives: no code may be created after the
-// revocation of its session.
+// insertGrant adds a grant only while its session lives with the token that it had when it was read: no
+// code may be created after the revocation of its session, nor in answer to a token that was replaced
+// since, as by a new password.
 var insertGrant = newQuery(`INSERT INTO grants (id, client_id, sub, sid, requested_scope, granted_scope, offline,
 		code_sig, code_expires_at, redirect_uri, code_challenge, code_challenge_method, nonce, acr, amr, claims,
 		auth_time, arrived_at, created_at, sweep_at, dpop_jkt)
 	SELECT ?, ?, s.sub, s.id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
-	FROM sessions s WHERE s.id = ? AND s.sub = ? AND s.ended_at = 0`,
+	FROM sessions s WHERE s.id = ? AND s.sub = ? AND s.token_hash = ? AND s.ended_at = 0`,
 	" FOR SHARE") // whoever ends the session waits, and then finds the grant to revoke
 
 // CreateGrant implements provider.GrantStore.
@@ -154,7 +155,7 @@ func (w *statements) insertGrant(g *provider.Grant) error {
 		g.CodeSignature, toUnix(g.CodeExpires), g.RedirectURI, g.CodeChallenge, method, nonce, g.ACR,
 		strings.Join(g.AMR, " "), g.Claims, toUnix(g.AuthTime), toUnix(g.AuthTime), toUnix(g.CreatedAt),
 		toUnix(g.CodeExpires), g.DPoPJKT,
-		g.SessionID, g.Sub)
+		g.SessionID, g.Sub, g.SessionToken)
 	if err == nil && n == 0 {
 		return account.ErrSessionNotFound
 	}

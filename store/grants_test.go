@@ -51,7 +51,7 @@ func TestGrantComesBackAsStored(t *testing.T) {
 		bare.CodeChallenge, bare.Nonce, bare.ACR, bare.Claims = "", "", "", ""
 		for _, g := range []*provider.Grant{newGrant(c, n, "openid", "profile", "offline_access"), bare} {
 			code := addCode(t, s, g)
-			g.User = giver
+			g.User, g.SessionToken = giver, nil // which is not stored
 			got, err := s.GrantOfCode(ctx, code)
 			must(t, err)
 			if diff := cmp.Diff(g, got); diff != "" {
@@ -104,6 +104,19 @@ func TestEndedSessionGetsNoCode(t *testing.T) {
 		for _, g := range []*provider.Grant{newGrant(c, n, "openid"), newGrant(c, account.Session{ID: "none", Sub: u.Sub}, "openid"), newGrant(c, account.Session{}, "openid")} {
 			want(t, s.CreateGrant(t.Context(), g), account.ErrSessionNotFound)
 		}
+	})
+}
+
+// A request that was read before a new password, and is answered after it, has the token of the former one.
+func TestReplacedTokenGetsNoCode(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		u, c := addUser(t, s, "ada"), addClient(t, s, "app")
+		former := signIn(t, s, u)
+		renewed := former
+		renewed.TokenHash = account.HashSecret("renewed")
+		must(t, s.ChangePassword(t.Context(), u.Sub, u.PasswordHash, "another hash", &renewed, noon, act("password.change")))
+		want(t, s.CreateGrant(t.Context(), newGrant(c, former, "openid")), account.ErrSessionNotFound)
+		must(t, s.CreateGrant(t.Context(), newGrant(c, renewed, "openid")))
 	})
 }
 

@@ -141,7 +141,7 @@ func addClient(t testing.TB, s *store.Store, id string) *provider.Client {
 func newGrant(c *provider.Client, n account.Session, scopes ...string) *provider.Grant {
 	id := uuid.NewString()
 	return &provider.Grant{
-		ID: id, ClientID: c.ID, Sub: n.Sub, SessionID: n.ID, Scopes: scopes, CodeSignature: "sig-" + id, CodeExpires: noon.Add(time.Minute),
+		ID: id, ClientID: c.ID, Sub: n.Sub, SessionID: n.ID, SessionToken: n.TokenHash, Scopes: scopes, CodeSignature: "sig-" + id, CodeExpires: noon.Add(time.Minute),
 		RedirectURI: c.RedirectURIs[0], CodeChallenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM", Nonce: "n\x00 \xff€", ACR: "1",
 		Claims:   `{"userinfo":{"given_name":null},"id_token":["email","€"]}`,
 		AuthTime: noon.Add(-time.Minute), CreatedAt: noon,
