@@ -171,16 +171,20 @@ func (a *Administration) SetEnd(ctx context.Context, by Caller, u User, ends tim
 // endPoll is how often WatchEnds looks for ends that other processes have set.
 const endPoll = 3 * time.Second
 
-// WatchEnds ends accounts and flags when they are due, and tells of ends that come, until ctx ends. That
-// they have ended depends on nobody watching: see EndStore. Several instances may watch.
+// WatchEnds ends accounts and flags when they are due, and tells of ends that come and of requests to
+// join, until ctx ends. That something has ended depends on nobody watching: see EndStore. Several
+// instances may watch.
 func (s *Service) WatchEnds(ctx context.Context) {
 	for {
 		next, err := s.store.EndDue(ctx)
 		if err == nil {
 			err = s.TellEnds(ctx)
 		}
+		if err == nil {
+			err = s.TellJoins(ctx)
+		}
 		if err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "ends not looked for", slog.Any("error", err))
+			s.log.WarnContext(ctx, "ends and requests to join not looked for", slog.Any("error", err))
 		}
 		wait := endPoll
 		if until := next.Sub(s.clock()); !next.IsZero() && until > 0 && until < wait {

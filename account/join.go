@@ -222,6 +222,49 @@ func (s *Service) JoinLinked(ctx context.Context, c Caller, sealed string) (Link
 	}}, nil
 }
 
+// joinsTold is how often administrators are told of new requests at most.
+const joinsTold = time.Hour
+
+// TellJoins puts a mail to each administrator into the outbox if requests to join were stored since the
+// last one, once an hour at most, however many there are.
+func (s *Service) TellJoins(ctx context.Context) error {
+	if !s.MailEnabled() {
+		return nil
+	}
+	some, told, err := s.store.JoinsUntold(ctx)
+	now := s.Now()
+	if err != nil || !some || now.Before(told.Add(joinsTold)) {
+		return err
+	}
+	mails, err := s.administratorMails(ctx, MailJoinsAsked)
+	if err != nil {
+		return err
+	}
+	return s.store.TellJoins(ctx, told, now, mails)
+}
+
+// composeJoinsAsked says how many requests wait. What strangers wrote is not in it.
+func (s *Service) composeJoinsAsked(ctx context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
+	u, err := s.store.UserBySub(ctx, m.Sub)
+	if errors.Is(err, ErrUserNotFound) || err == nil && (u.Suspended() || !u.Has(FlagAdmin)) {
+		err = errMailPointless
+	}
+	if err != nil {
+		return templates.Mail{}, err
+	}
+	list, err := s.store.JoinRequests(ctx, s.Now())
+	if err == nil && len(list) == 0 {
+		err = errMailPointless
+	}
+	return templates.Mail{
+		Subject:    l.Text("Requests to join"),
+		Paragraphs: []string{l.Text("{count} people ask to join and wait for an answer.", "count", len(list))},
+		Link:       &templates.MailLink{Label: l.Text("See the requests"), URL: s.site.URL("/admin/invites#requests")},
+		Notes:      []string{l.Text("Such a mail comes once an hour at most.")},
+		Reason:     recipientReason(l, u.Handle),
+	}, err
+}
+
 // JoinRequests lists the requests that wait for a decision, oldest first.
 func (a *Administration) JoinRequests(ctx context.Context) ([]JoinRequest, error) {
 	return a.store.JoinRequests(ctx, a.Now())

@@ -32,7 +32,7 @@ func (s *Service) composers() map[string]composer {
 		MailEmailChanged: s.composeEmailChanged, MailNewDevice: s.composeNewDevice, MailVerify: s.composeVerify,
 		MailForgot: s.composeForgot, MailReset: s.composeReset, MailInvite: s.composeInvite,
 		MailWelcome: s.composeWelcome, MailJoin: s.composeJoin, MailJoinRefused: s.composeJoinRefused,
-		MailEnds: s.composeEnds, MailEndsList: s.composeEndsList,
+		MailEnds: s.composeEnds, MailEndsList: s.composeEndsList, MailJoinsAsked: s.composeJoinsAsked,
 	}
 	for kind := range plainNotices {
 		all[kind] = s.composeNotice

@@ -38,6 +38,7 @@ const (
 	MailEndChanged       = "end-changed" // ends: Unix seconds, 0: never
 	MailEnds             = "ends"        // ends; names: the flags, or empty: the account
 	MailEndsList         = "ends-list"   // ends: a line of handle, Unix seconds and flags for each
+	MailJoinsAsked       = "joins-asked" // see TellJoins
 )
 
 // Kinds of mail that were requested.

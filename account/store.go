@@ -275,6 +275,10 @@ type JoinStore interface {
 	// AddJoinRequest adds a request, or replaces that of the same address, and spends the link by which it came.
 	// ErrInvalidLink if that was spent before; ErrJoinFull if there are most others: then nothing is spent.
 	AddJoinRequest(ctx context.Context, r JoinRequest, link []byte, most int, a Audit) error
+	// JoinsUntold reports whether requests were added since administrators were told, and when that
+	// was. TellJoins tells them with the mails, unless they were told since before.
+	JoinsUntold(ctx context.Context) (some bool, told time.Time, err error)
+	TellJoins(ctx context.Context, before, now time.Time, mails []Mail) error
 	// JoinRequests lists the requests, oldest first.
 	JoinRequests(ctx context.Context, now time.Time) ([]JoinRequest, error)
 	// JoinRequest returns a request. ErrJoinNotFound.

@@ -49,7 +49,51 @@ func (s *Store) AddJoinRequest(
 		if err != nil {
 			return err
 		}
+		err = tx.Exec(`INSERT INTO counters (name, value) VALUES (?, 1)
+			ON CONFLICT (name) DO UPDATE SET value = counters.value + 1`, joinsUntold).Error
+		if err != nil {
+			return err
+		}
 		return insertAudit(tx, a)
+	})
+}
+
+// Counters: how many requests were stored since administrators were told, and when that was.
+const joinsUntold, joinsTold = "joins-untold", "joins-told"
+
+// JoinsUntold implements account.Store.
+func (s *Store) JoinsUntold(ctx context.Context) (some bool, told time.Time, err error) {
+	var rows []struct {
+		Name  string
+		Value int64
+	}
+	err = s.conn(ctx).Raw("SELECT name, value FROM counters WHERE name IN ?", []string{joinsUntold, joinsTold}).Find(&rows).Error
+	for _, r := range rows {
+		if r.Name == joinsTold {
+			told = fromUnix(r.Value)
+		} else {
+			some = r.Value > 0
+		}
+	}
+	return some, told, fail("find requests to join that are not told", err)
+}
+
+// TellJoins implements account.Store. With the lock of AddJoinRequest no request is missed.
+func (s *Store) TellJoins(ctx context.Context, before, now time.Time, mails []account.Mail) error {
+	return s.write(ctx, "tell of requests to join", func(tx *transaction) error {
+		if err := tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'join-requests'").Error; err != nil {
+			return err
+		}
+		set := tx.Exec(`INSERT INTO counters (name, value) VALUES (?, ?)
+			ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE counters.value = ?`,
+			joinsTold, toUnix(now), toUnix(before))
+		if set.Error != nil || set.RowsAffected == 0 {
+			return set.Error
+		}
+		if err := tx.Exec("UPDATE counters SET value = 0 WHERE name = ?", joinsUntold).Error; err != nil {
+			return err
+		}
+		return insertMails(tx, mails, now)
 	})
 }
 

@@ -57,3 +57,40 @@ func TestRequestsToJoinAreBoundedAndDecidedOnce(t *testing.T) {
 		}
 	})
 }
+
+// However many instances look, one tells, and what comes meanwhile is told the next time.
+func TestRequestsToJoinAreToldOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		ask := func(id string, most int) error {
+			r := account.JoinRequest{ID: id, Email: id + "@example.org", AskedAt: noon, ExpiresAt: noon.Add(time.Hour)}
+			return s.AddJoinRequest(ctx, r, []byte(id), most, act("join.ask"))
+		}
+		untold := func(want bool, told time.Time) {
+			t.Helper()
+			if some, at, err := s.JoinsUntold(ctx); err != nil || some != want || !at.Equal(told) {
+				t.Errorf("untold %t since %v: %v", some, at, err)
+			}
+		}
+		untold(false, time.Time{})
+		want(t, ask("full", 0), account.ErrJoinFull)
+		untold(false, time.Time{})
+		must(t, ask("bo", 5))
+		untold(true, time.Time{})
+		mails := []account.Mail{{Kind: account.MailJoinsAsked, Address: "root@example.org"}}
+		tell := func(before, now time.Time, waiting int) {
+			t.Helper()
+			for _, err := range race(4, func(int) error { return s.TellJoins(ctx, before, now, mails) }) {
+				must(t, err)
+			}
+			untold(false, now)
+			if state, err := s.MailState(ctx); err != nil || state.Waiting != waiting {
+				t.Errorf("%+v %v", state, err)
+			}
+		}
+		tell(time.Time{}, noon, 1)
+		must(t, ask("cy", 5))
+		untold(true, noon)
+		tell(noon, noon.Add(time.Hour), 2)
+	})
+}

@@ -158,6 +158,8 @@ func TestFloodOfRequestsToJoin(t *testing.T) {
 	w, post := newMailWorld(t, withLimits(limits))
 	w.SaveSettings(openToRequests)
 	w.AddUser("ada")
+	addMember(w, "root1", "root1@example.org", account.FlagAdmin)
+	post.new()
 	got := map[int]int{}
 	for i := range 10_000 {
 		b := w.BrowserAt(fmt.Sprintf("2001:db8:%x::%x", i%500, i)) // 500 networks
@@ -169,6 +171,10 @@ func TestFloodOfRequestsToJoin(t *testing.T) {
 	w.Browser().Login("ada", password).Is(200)
 	if list := pending(t, w, post); len(list) != 100 {
 		t.Errorf("%d requests wait", len(list))
+	}
+	tell(t, w)
+	if m := post.one("root1@example.org"); !strings.Contains(m.Text, "100 people ask to join") {
+		t.Error(m.Text)
 	}
 	for hour := range 2 {
 		w.Clock.Advance(2 * time.Hour)
@@ -189,5 +195,78 @@ func TestFloodOfRequestsToJoin(t *testing.T) {
 	}
 	if list, err := w.Service.Administration().JoinRequests(t.Context()); err != nil || len(list) != account.MaxJoinRequests {
 		t.Errorf("%d requests wait: %v", len(list), err)
+	}
+}
+
+func tell(t *testing.T, w *accounttest.World) {
+	t.Helper()
+	for range 2 { // the second finds nothing left
+		if err := w.Service.TellJoins(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// One mail an hour at most, in the language of each administrator, without what strangers wrote.
+func TestAdministratorsAreToldOfRequestsToJoin(t *testing.T) {
+	w, post := newMailWorld(t)
+	w.SaveSettings(openToRequests)
+	for _, handle := range []string{"root1", "root2", "root3"} {
+		addMember(w, handle, handle+"@example.org", account.FlagAdmin)
+	}
+	addMember(w, "ada", "ada@example.org")
+	w.AddUser("root4", account.FlagAdmin) // has no address
+	w.Suspend("root3")
+	_, err := w.Store.ChangeUser(t.Context(), w.User("root2").Sub, func(u *account.User) error { u.Profile.Locale = "de"; return nil }, w.Clock.Now(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	post.new()
+	tell(t, w)
+	post.none()
+	ask := func(email string) {
+		t.Helper()
+		w.Browser().Page("/join/", request(email)...).Is(200)
+		pending(t, w, post)
+	}
+	told := func(english, german string) {
+		t.Helper()
+		tell(t, w)
+		got := map[string]string{}
+		for _, m := range post.new() {
+			got[m.To] = m.Text
+		}
+		if len(got) != 2 || !strings.Contains(got["root1@example.org"], english) || !strings.Contains(got["root2@example.org"], german) ||
+			!strings.Contains(got["root1@example.org"], "/admin/invites#requests") || strings.Contains(got["root1@example.org"], "Berg") {
+			t.Errorf("%v", got)
+		}
+	}
+	ask("bo@example.org")
+	told("1 person asks to join", "1 Person bittet um Aufnahme")
+	ask("cy@example.org")
+	ask("dee@example.org")
+	tell(t, w)
+	post.none() // within the hour
+	w.Clock.Advance(time.Hour)
+	told("3 people ask to join", "3 Personen bitten um Aufnahme")
+	w.Clock.Advance(2 * time.Hour)
+	tell(t, w)
+	post.none() // of the same requests nobody is told twice
+	// What was decided before the mail goes is not told.
+	ask("eve@example.org")
+	list, err := w.Service.Administration().JoinRequests(t.Context())
+	tell(t, w)
+	for _, r := range list {
+		if err := w.Service.Administration().RefuseJoin(t.Context(), account.Operator(), r.ID, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, m := range post.new() {
+		if strings.HasPrefix(m.To, "root") {
+			t.Errorf("%+v", m)
+		}
+	}
+	if err != nil || len(list) != 4 {
+		t.Errorf("%d requests: %v", len(list), err)
 	}
 }

@@ -91,9 +91,9 @@ func link(t *testing.T, m mail.Message) (path string, fields []string) {
 var codeField = regexp.MustCompile(`name="code" value="([^"]+)"`)
 
 // addMember makes a member with a verified address who has signed in before.
-func addMember(w *accounttest.World, handle, email string) account.User {
+func addMember(w *accounttest.World, handle, email string, flags ...string) account.User {
 	w.T.Helper()
-	u := w.AddUser(handle)
+	u := w.AddUser(handle, flags...)
 	w.SignedIn(handle)
 	setEmail(w, handle, email, true)
 	return u
