@@ -126,7 +126,7 @@ func TestSelectionIsWhatWasSeen(t *testing.T) {
 	b.Send("GET", "/admin/users/?inactive=90", "", "", "Accept", "text/html").Is(200).Shows(`data-user="old"`, `id="select-all"`, `value="inactive=90"`).Hides(`data-user="young"`, `data-user="root1"`)
 	b.Send("GET", "/admin/users/?invited_by=nobody", "", "", "Accept", "text/html").Is(200).Shows(`id="no-users"`)
 	b.Send("GET", "/admin/users/?inactive=many", "", "", "Accept", "text/html").Is(400)
-	b.Page("/admin/users/selected", "all", "true", "filter", "inactive=90", "matches", "2").Is(200).Shows(`value="old"`, `id="matched"`)
+	b.Page("/admin/users/selected", "all", "true", "filter", "inactive=90", "seen", "2").Is(200).Shows(`value="old"`, `id="matched"`)
 	b.Page("/admin/users/selected", "who", "").Is(400).Shows("Nobody is selected")
 	b.Page("/admin/users/selected", "who", "old", "do", "delete").Is(400)
 	b.Page("/admin/users/selected", "who", "old", "do", "end", "ends", "2001-01-01").Is(400).Shows(`aria-invalid="true"`)

@@ -68,7 +68,7 @@ func (s *Service) selectedUsers(r *http.Request, page *templates.AdminSelected) 
 	case len(users) > account.MaxAtOnce:
 		return nil, account.ErrTooMany
 	}
-	if before, err := strconv.Atoi(f.Get("matches")); err == nil && before != len(users) && before > 0 {
+	if before, err := strconv.Atoi(f.Get("seen")); err == nil && before != len(users) && before > 0 {
 		page.Matched = before
 	}
 	return users, nil

@@ -3,7 +3,7 @@ package templates
 import "strings"
 
 // AdminSelected shows selected people, and what can be done to all of them at once. POST {base}/admin/users/selected
-// with who (handles, repeatable or separated by spaces), or all=true and filter (the query of the list), and matches
+// with who (handles, repeatable or separated by spaces), or all=true and filter (the query of the list), and seen
 // (how many the list had). With do it asks, and with sure=yes it does:
 //
 //	flags    flag.NAME (on or off) for each that changes
