@@ -147,7 +147,9 @@ func (a *Administration) CheckImport(
 			case !twice || key == "":
 				first[key] = r
 			case key == HandleKey(u.Handle) && before.Handle != u.Handle:
-				r.refuse(fmt.Errorf("%s is in row %d already%s", u.Handle, before.Row, otherDots(u.Handle, before.Handle)))
+				r.refuse(otherDots(fmt.Sprintf("%s is in row %d already", u.Handle, before.Row), before.Handle))
+			case key == HandleKey(u.Handle):
+				r.refuse(errRow.With("{key} is in row {row} already", "key", u.Handle, "row", before.Row))
 			default:
 				r.refuse(errRow.With("{key} is in row {row} already", "key", key, "row", before.Row))
 			}
@@ -189,7 +191,7 @@ func (a *Administration) CheckImport(
 		case taken[r.user.Handle]:
 			r.refuse(errRow)
 		case r.user.Handle != "" && other != "": // perhaps somebody else's: not to be skipped
-			r.refuse(fmt.Errorf("the handle is taken%s", otherDots(r.user.Handle, other)))
+			r.refuse(otherDots("the handle is taken", other))
 		case taken[r.user.Sub]:
 			r.refuse(errors.New("the sub is another user's"))
 		case taken[verifiedEmail(r.user)]:
@@ -215,12 +217,14 @@ func (a *Administration) CheckImport(
 	return out, nil
 }
 
-// otherDots ends a refusal of a handle that is taken in another spelling.
-func otherDots(handle, taken string) string {
-	if handle == taken {
-		return ""
-	}
-	return ", as " + taken + ": dots do not tell handles apart"
+// otherSpelling is ErrHandleTaken for a handle that is taken with other dots.
+type otherSpelling string
+
+func (e otherSpelling) Error() string { return string(e) }
+func (otherSpelling) Unwrap() error   { return ErrHandleTaken }
+
+func otherDots(refusal, taken string) error {
+	return otherSpelling(refusal + ", as " + taken + ": dots do not tell handles apart")
 }
 
 // tooManyUsers is ErrRegistrationFull with the numbers.
@@ -267,6 +271,9 @@ func (r *ImportResult) refuse(err error) {
 
 // reasonOf returns the error of a row in one line, with the members that it is about.
 func reasonOf(err error) string {
+	if other := otherSpelling(""); errors.As(err, &other) {
+		return other.Error()
+	}
 	p, known := web.ProblemOf(err)
 	if !known {
 		return err.Error()

@@ -309,10 +309,17 @@ func TestEndIsToldOnceInTime(t *testing.T) {
 		must(t, s.Suspend(ctx, eve.Sub, "", noon, act("user.suspend")))
 		pass(2 * day)
 		check() // eve is suspended
-		mails, err := s.DueMails(ctx, noon.Add(month), time.Minute, 100)
-		must(t, err)
-		if len(mails) != 4 {
-			t.Errorf("%d mails, want 4", len(mails))
+		mails := 0
+		for range 2 { // one at a time to an address
+			due, err := s.DueMails(ctx, noon.Add(month), time.Minute, 100)
+			must(t, err)
+			for _, m := range due {
+				must(t, s.MailDone(ctx, m.ID, nil))
+			}
+			mails += len(due)
+		}
+		if mails != 4 {
+			t.Errorf("%d mails, want 4", mails)
 		}
 		if by, _, err := s.Users(ctx, account.UserQuery{EndingBy: noon.Add(30 * day)}); err != nil || len(by) != 1 || by[0].Handle != "ada" {
 			t.Errorf("ending: %v, %v", handlesOf(by), err)

@@ -372,8 +372,9 @@ func (c *setUserCommand) Run(p *program) error {
 type updateUserCommand struct {
 	oneUser
 	userChange
-	Ends  string `placeholder:"DATE" help:"End the account by itself after this day, as 2030-12-24, in this machine's time zone. A later one opens an account again that has ended."`
-	NoEnd bool   `help:"Remove the end of the account."`
+	More  []string `arg:"" optional:"" name:"handle" ids:"user" help:"Handles of more users, with --ends and --no-end: all of them are changed, or none."`
+	Ends  string   `placeholder:"DATE" help:"End the account by itself after this day, as 2030-12-24, in this machine's time zone. A later one opens an account again that has ended."`
+	NoEnd bool     `help:"Remove the end of the account."`
 }
 
 // userChange holds the options of user update. An option that is not given is nil.
@@ -391,6 +392,9 @@ func (c *updateUserCommand) Run(p *program) error {
 	if c.Ends != "" || c.NoEnd {
 		return c.setEnd(p)
 	}
+	if len(c.More) > 0 {
+		return usageError{"several users take only --ends or --no-end"}
+	}
 	change, err := c.change()
 	if err != nil {
 		return err
@@ -403,24 +407,71 @@ func (c *updateUserCommand) setEnd(p *program) error {
 	if c.Ends != "" && c.NoEnd || !reflect.ValueOf(c.userChange).IsZero() {
 		return usageError{"give --ends or --no-end alone"}
 	}
+	if len(c.More) > 0 {
+		return c.withUsers(p, func(users *account.Administration) error { return c.setEnds(p, users) })
+	}
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
-		ends, err := account.ParseEnd(c.Ends, users.Zone())
-		if err == nil {
-			err = users.SetEnd(p.ctx, account.Operator(), u, ends)
-		}
-		switch {
-		case errors.Is(err, account.ErrInvalidEnd):
-			return usagef("--ends %q: write the last day, as 2030-12-24", c.Ends)
-		case errors.Is(err, account.ErrEndPast):
-			return usagef("--ends %s is in the past: cairn user suspend %s ends the account now", c.Ends, u.Handle)
-		case err != nil:
+		ends, err := c.end(users)
+		if err != nil {
 			return err
+		}
+		if err := users.SetEnd(p.ctx, account.Operator(), u, ends); err != nil {
+			return c.endError(err)
 		}
 		if u, err = users.User(p.ctx, u.Handle); err != nil {
 			return err
 		}
 		return c.print(p, u.Sub, userRowOf(u), userLabels(u))
 	})
+}
+
+// setEnds is setEnd for several users.
+func (c *updateUserCommand) setEnds(p *program, users *account.Administration) error {
+	ends, err := c.end(users)
+	if err != nil {
+		return err
+	}
+	var list []account.User
+	for _, handle := range append([]string{c.Handle}, c.More...) {
+		u, err := findUser(p, users, handle)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(list, func(o account.User) bool { return o.Sub == u.Sub }) {
+			list = append(list, u)
+		}
+	}
+	plan, err := users.ChangeMany(p.ctx, account.Operator(), list, account.ManyChange{Act: account.SetEnd, Ends: ends})
+	var obstructed *account.Obstructed
+	if errors.As(err, &obstructed) {
+		var lines []string
+		for _, o := range obstructed.Plan.Obstacles {
+			lines = append(lines, o.User.Handle+": "+o.Reason.Error())
+		}
+		return fmt.Errorf("nothing was changed: %s", strings.Join(lines, "; "))
+	}
+	if err != nil {
+		return c.endError(err)
+	}
+	n := len(plan.Change)
+	return c.print(p, fmt.Sprint(n), map[string]int{"changed": n, "unchanged": len(plan.Same)},
+		pairs{{"changed", fmt.Sprint(n)}, {"unchanged", fmt.Sprint(len(plan.Same))}})
+}
+
+// end returns the end that the flags say.
+func (c *updateUserCommand) end(users *account.Administration) (time.Time, error) {
+	ends, err := account.ParseEnd(c.Ends, users.Zone())
+	return ends, c.endError(err)
+}
+
+func (c *updateUserCommand) endError(err error) error {
+	switch {
+	case errors.Is(err, account.ErrInvalidEnd):
+		return usagef("--ends %q: write the last day, as 2030-12-24", c.Ends)
+	case errors.Is(err, account.ErrEndPast):
+		return usagef("--ends %s is in the past: cairn user suspend %s ends the account now", c.Ends, c.Handle)
+	}
+	return err
 }
 
 // amend makes the change and prints the user.
