@@ -147,11 +147,12 @@ func (a *Administration) CheckImport(
 			case !twice || key == "":
 				first[key] = r
 			case key == HandleKey(u.Handle) && before.Handle != u.Handle:
-				r.refuse(otherDots(fmt.Sprintf("%s is in row %d already", u.Handle, before.Row), before.Handle))
+				r.refuse(errRow.With("{handle} is in row {row} already, as {other}: dots do not tell handles apart",
+					"handle", u.Handle, "row", before.Row, "other", before.Handle))
 			case key == HandleKey(u.Handle):
-				r.refuse(errRow.With("{key} is in row {row} already", "key", u.Handle, "row", before.Row))
+				r.refuse(errRow.With(rowAlready, "key", u.Handle, "row", before.Row))
 			default:
-				r.refuse(errRow.With("{key} is in row {row} already", "key", key, "row", before.Row))
+				r.refuse(errRow.With(rowAlready, "key", key, "row", before.Row))
 			}
 		}
 		out.Results[i] = r
@@ -191,7 +192,7 @@ func (a *Administration) CheckImport(
 		case taken[r.user.Handle]:
 			r.refuse(errRow)
 		case r.user.Handle != "" && other != "": // perhaps somebody else's: not to be skipped
-			r.refuse(otherDots("the handle is taken", other))
+			r.refuse(errRow.With("the handle is taken, as {other}: dots do not tell handles apart", "other", other))
 		case taken[r.user.Sub]:
 			r.refuse(errors.New("the sub is another user's"))
 		case taken[verifiedEmail(r.user)]:
@@ -215,16 +216,6 @@ func (a *Administration) CheckImport(
 		return nil, tooManyUsers{all, settings.MaxUsers}
 	}
 	return out, nil
-}
-
-// otherSpelling is ErrHandleTaken for a handle that is taken with other dots.
-type otherSpelling string
-
-func (e otherSpelling) Error() string { return string(e) }
-func (otherSpelling) Unwrap() error   { return ErrHandleTaken }
-
-func otherDots(refusal, taken string) error {
-	return otherSpelling(refusal + ", as " + taken + ": dots do not tell handles apart")
 }
 
 // tooManyUsers is ErrRegistrationFull with the numbers.
@@ -256,7 +247,10 @@ func (o ImportOptions) ownEmail(u User) string {
 	return verifiedEmail(u)
 }
 
-const handleGone templates.Text = "the handle is taken (a deleted user's is never given again)"
+const (
+	handleGone templates.Text = "the handle is taken (a deleted user's is never given again)"
+	rowAlready templates.Text = "{key} is in row {row} already"
+)
 
 var errRow = web.NewProblem(409, "row_refused", handleGone)
 
@@ -271,9 +265,6 @@ func (r *ImportResult) refuse(err error) {
 
 // reasonOf returns the error of a row in one line, with the members that it is about.
 func reasonOf(err error) string {
-	if other := otherSpelling(""); errors.As(err, &other) {
-		return other.Error()
-	}
 	p, known := web.ProblemOf(err)
 	if !known {
 		return err.Error()
