@@ -61,6 +61,7 @@ func TestActsEndWhatTheirMakersLeft(t *testing.T) {
 						g := newGrant(c, n, scopes...)
 						if name == "old" { // from before a session was needed
 							g.SessionID = firstOf(names, "mine")
+							g.SessionToken = []byte("token " + g.SessionID)
 						}
 						must(t, spendCode(ctx, s, addCode(t, s, g)))
 						if name == "old" {

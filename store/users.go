@@ -617,9 +617,13 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 			return err
 		}
 		// The address is the user's own, whoever wrote it. Of others who came by the invite it stays.
+		var party string
+		if err := tx.Raw("SELECT invite FROM users WHERE sub = ?", sub).Find(&party).Error; err != nil {
+			return err
+		}
 		err := tx.Exec(`UPDATE invites SET mailed_to = '', domain = CASE WHEN domain LIKE '%@%' THEN '' ELSE domain END
-			WHERE used_by = @sub OR used_by = (SELECT u.invite FROM users u WHERE u.sub = @sub)
-				AND lower(mailed_to) = lower(@email)`, map[string]any{"sub": sub, "email": u.Email}).Error
+			WHERE used_by IN (@sub, @party) AND (used_by = @sub OR lower(mailed_to) = lower(@email))`,
+			map[string]any{"sub": sub, "party": party, "email": u.Email}).Error
 		if err != nil {
 			return err
 		}
