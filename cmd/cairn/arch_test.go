@@ -76,7 +76,7 @@ var reserved = map[string][]string{
 	"github.com/ccojocar/":          {"account/password"},
 	"golang.org/x/crypto/":          {},
 	"github.com/wneessen/":          {"account/mail"},
-	"github.com/emersion/":          {"account/mail/mailtest"},
+	"github.com/emersion/":          {"account/mail/mailtest", "cmd/histories"},
 	"github.com/prometheus/":        {"cmd/cairn/internal/metrics"},
 	"filippo.io/":                   {"cmd/cairn/internal/backupfile", "config"}, // config: a recipient is checked before the first night
 	"github.com/getkin/":            {"docs/openapitest"},

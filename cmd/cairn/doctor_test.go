@@ -43,7 +43,7 @@ func TestDoctorFailsForFaultsAlone(t *testing.T) {
 	if code, out := examine("-q"); code != exitDone || out != "" {
 		t.Errorf("%d %s", code, out)
 	}
-	if code, out := examine(); code != exitDone || !regexp.MustCompile(`(?m)^advice +backup +There has never been a backup.\n +-> Make one .*FILE\.$`).MatchString(out) ||
+	if code, out := examine(); code != exitDone || !regexp.MustCompile(`(?m)^advice +backup +There has never been a backup.\n +-> Make one .*FILE$`).MatchString(out) ||
 		!strings.Contains(out, "0 problems, 0 warnings, 3 with advice, ") {
 		t.Errorf("%d %s", code, out)
 	}
