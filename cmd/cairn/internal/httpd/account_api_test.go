@@ -52,10 +52,10 @@ func TestFormOfTheAnswers(t *testing.T) {
 		b := s.visitor()
 		const (
 			flags   = "{activity:b admin:b}"
-			me      = "{created_at:s display_name:s email:s email_verified:b flags:" + flags + " handle:s session:{created_at:s expires_at:s id:s} sub:s}"
+			me      = "{created_at:s display_name:s email:s email_verified:b ends_at:null flag_ends:{} flags:" + flags + " handle:s session:{created_at:s expires_at:s id:s} sub:s}"
 			session = "{address:s amr:[s] auth_time:s created_at:s current:b device:s expires_at:s id:s last_seen_at:s passkey:null user_agent:s}"
-			open    = "{code:s created_at:s domain:null expires_at:s flags:[] joined:[] mailed_to:null url:s used:b used_at:null used_by:null uses:n}"
-			used    = "{code:s created_at:s domain:null expires_at:s flags:[] joined:[s] mailed_to:null url:s used:b used_at:s used_by:s uses:n}"
+			open    = "{account_ends_at:null code:s created_at:s domain:null expires_at:s flag_ends:{} flags:[] joined:[] mailed_to:null url:s used:b used_at:null used_by:null uses:n}"
+			used    = "{account_ends_at:null code:s created_at:s domain:null expires_at:s flag_ends:{} flags:[] joined:[s] mailed_to:null url:s used:b used_at:s used_by:s uses:n}"
 			setting = "{accent_colour:s attributes:[] audit_days:n contact:s default_flags:[s] flag_descriptions:{activity:s admin:s} flags:[s] imprint_url:s instance_name:s invite_flags:[] invite_max_days:n invite_max_uses:n invites_per_member:n max_users:n min_password_length:n offer_passkeys:b privacy_url:s registration:s second_factor_flags:[] session_days:n session_flags:[] sign_out_on_flag_loss:b}"
 			issued  = "{code:s expires_at:s ok:b url:s}"
 		)
@@ -97,11 +97,11 @@ func TestFormOfTheAnswers(t *testing.T) {
 				return b.api("PUT", "/api/me/password", body("current_password", password, "new_password", password+"!"))
 			}, 200, "{ok:b}"},
 			{"users", func() response { return b.api("GET", "/api/admin/users?limit=1", nil) }, 200,
-				"{next_cursor:s total:n users:[{created_at:s display_name:s email:s flags:" + flags + " handle:s invited_by:null last_login_at:s sub:s suspended:b}]}"},
+				"{next_cursor:s total:n users:[{created_at:s display_name:s email:s ends_at:null flag_ends:{} flags:" + flags + " handle:s invited_by:null last_login_at:s sub:s suspended:b}]}"},
 			{"last page", func() response { return b.api("GET", "/api/admin/users?query=grace", nil) }, 200,
-				"{next_cursor:null total:n users:[{created_at:s display_name:s email:s flags:" + flags + " handle:s invited_by:s last_login_at:s sub:s suspended:b}]}"},
+				"{next_cursor:null total:n users:[{created_at:s display_name:s email:s ends_at:null flag_ends:{} flags:" + flags + " handle:s invited_by:s last_login_at:s sub:s suspended:b}]}"},
 			{"nobody", func() response { return b.api("GET", "/api/admin/users?query=nobody", nil) }, 200, "{next_cursor:null total:n users:[]}"},
-			{"user", func() response { return b.api("GET", "/api/admin/users/grace", nil) }, 200, "{apps:[] created_at:s display_name:s email:s email_verified:b flags:" + flags +
+			{"user", func() response { return b.api("GET", "/api/admin/users/grace", nil) }, 200, "{apps:[] created_at:s display_name:s email:s email_verified:b ends_at:null flag_ends:{} flags:" + flags +
 				" handle:s invited_by:s last_login_at:s sessions:[" + session + "] sub:s suspend_reason:s suspended:b suspended_at:null}"},
 			{"flags", func() response { return b.api("PUT", "/api/admin/users/grace/flags", `{"activity":false}`) }, 200, "{flags:" + flags + " ok:b}"},
 			{"no flags", func() response { return b.api("PUT", "/api/admin/users/grace/flags", `{}`) }, 200, "{flags:" + flags + " ok:b}"},
