@@ -68,7 +68,7 @@ func chromium(t *testing.T) context.Context {
 	noError(t, browserProcess.err)
 	tab, cancel := chromedp.NewContext(browserProcess.browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
-	tab, cancelTab := context.WithTimeout(tab, 5*time.Minute)
+	tab, cancelTab := context.WithTimeout(tab, 15*time.Minute)
 	t.Cleanup(cancelTab)
 	return tab
 }
