@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"regexp"
 	"strings"
 )
 
@@ -22,6 +23,10 @@ var contentTypes = map[string]string{
 	".svg": "image/svg+xml",
 }
 
+// cssSpace matches the space around punctuation of a style sheet, which means nothing there. Strings in the
+// style sheets have none of it.
+var cssSpace = regexp.MustCompile(`\s*([{};,])\s*`)
+
 // forGood is the Cache-Control of a file whose name has the hash of its content.
 const forGood = "public, max-age=31536000, immutable"
 
@@ -35,6 +40,9 @@ func (r *Renderer) loadStatic() error {
 		body, err := staticFiles.ReadFile("static/" + e.Name())
 		if err != nil {
 			return fmt.Errorf("read static file %q: %w", e.Name(), err)
+		}
+		if path.Ext(e.Name()) == ".css" {
+			body = cssSpace.ReplaceAll(body, []byte("$1"))
 		}
 		if err := r.addStatic(e.Name(), body); err != nil {
 			return err

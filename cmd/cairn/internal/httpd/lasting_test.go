@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"database/sql"
 	"net/http"
 	"net/url"
 	"strings"
@@ -9,7 +10,9 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store/storetest"
 )
 
 // A cookie that was stolen when its session was old gets nothing that outlives the session, and what is given the owner
@@ -113,4 +116,38 @@ func TestExplainSaysThatLastingAccessNeedsAProof(t *testing.T) {
 	if e := s.explain(rp.authURL(), "ada"); e.Answer != provider.AnswerCode || e.Steps[0] == step {
 		t.Errorf("with such access: %s %q", e.Answer, e.Steps)
 	}
+}
+
+// A request whose session gets another token before its grant is stored, as by a sign-in in another tab, is decided
+// again with the cookie that the browser has by then: also one that must not show a page. SQLite has one writer, and no
+// sign-in while a grant waits.
+func TestAuthorizationOvertakenByASignIn(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		if !strings.HasPrefix(dsn, "postgres") {
+			t.Skip("one writer")
+		}
+		s := startService(t, serviceOptions{Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) { c.Database = dsn }})
+		s.addUser("ada")
+		b, wiki := s.signedIn("ada"), s.app("wiki", func(c *provider.Client) { c.Trusted = true }, "openid")
+		db, err := sql.Open("pgx", dsn)
+		noError(t, err)
+		defer db.Close()
+		tx, err := db.BeginTx(t.Context(), nil)
+		noError(t, err)
+		_, err = tx.ExecContext(t.Context(), "LOCK TABLE grants IN EXCLUSIVE MODE")
+		noError(t, err)
+		overtaken := make(chan response, 1)
+		go func() { overtaken <- b.get(wiki.authURL("prompt", "none")) }()
+		for waiting := false; !waiting && len(overtaken) == 0; {
+			noError(t, db.QueryRowContext(t.Context(), `SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+				WHERE NOT l.granted AND a.query LIKE 'INSERT INTO grants%'`).Scan(&waiting))
+		}
+		needStatus(t, "sign-in in another tab", b.confirm(password, ""), 200)
+		noError(t, tx.Rollback())
+		got := <-overtaken
+		if next := got.Header.Get("Location"); !strings.HasPrefix(strings.TrimPrefix(next, s.URL), "/oauth2/authorize?continue=") {
+			t.Fatalf("overtaken: %d %s", got.StatusCode, next)
+		}
+		wantAnswer(t, "decided again", answered(t, b.get(got.Header.Get("Location"))), "code")
+	})
 }
