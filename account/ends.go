@@ -128,6 +128,16 @@ func ParseFlags(words []string, zone *time.Location) (flags []string, ends map[s
 	return flags, ends, nil
 }
 
+// FlagEndRows returns the ends of those of the flags that have one.
+func FlagEndRows(flags []string, ends map[string]time.Time) (rows []templates.FlagEnd) {
+	for _, f := range flags {
+		if at := ends[f]; !at.IsZero() {
+			rows = append(rows, templates.FlagEnd{Flag: f, At: at})
+		}
+	}
+	return rows
+}
+
 // FlagWords returns the flags of a user as ParseFlags reads them.
 func (u User) FlagWords() []string {
 	words := slices.Clone(u.Flags)

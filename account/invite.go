@@ -14,6 +14,7 @@ import (
 
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
 )
 
 // InviteLifetime is the lifetime of an invite for which no other is chosen.
@@ -195,6 +196,12 @@ func (i Invite) granted(settings Settings) []string {
 	}
 	slices.Sort(flags)
 	return slices.Compact(flags)
+}
+
+// Use returns what is unusual about the invite.
+func (i Invite) Use() templates.InviteUse {
+	return templates.InviteUse{Uses: i.Uses, Used: i.Used, Flags: i.Flags, Domain: i.Domain,
+		AccountEnds: i.AccountEnds, FlagEnds: FlagEndRows(i.Flags, i.FlagEnds)}
 }
 
 // terms describes what is unusual about the invite, for the audit row.

@@ -44,6 +44,9 @@ func TestEndsAreSetOnThePageOfAPerson(t *testing.T) {
 	if u := w.User("bob"); !u.EndsAt.IsZero() || u.FlagEnds != nil || !u.Has("activity") {
 		t.Errorf("%v %v", u.EndsAt, u.FlagEnds)
 	}
+	// Those that an invite gives are listed with it.
+	b.Call("POST", "/api/invites", map[string]any{"flags": []string{"activity@" + last}, "account_ends": last}).Is(201)
+	b.Send("GET", "/admin/invites", "", "", "Accept", "text/html").Is(200).Shows("activity ends <time", "The account ends <time")
 }
 
 func TestEndsOfTheAPI(t *testing.T) {

@@ -137,7 +137,7 @@ func openInviteRows(list []account.Invite) (rows []templates.OpenInviteRow) {
 	for _, i := range list {
 		rows = append(rows, templates.OpenInviteRow{
 			Code: i.Shown(), By: i.Inviter, Note: i.Note, MailedTo: i.MailedTo, CreatedAt: i.CreatedAt, ExpiresAt: i.ExpiresAt,
-			InviteUse: templates.InviteUse{Uses: i.Uses, Used: i.Used, Flags: i.Flags, Domain: i.Domain},
+			InviteUse: i.Use(),
 		})
 	}
 	return rows

@@ -165,10 +165,11 @@ type AccountInvites struct {
 	// Mail reports whether an invite can be mailed.
 	Mail bool
 	// What was typed into a refused form.
-	Note, Email, Uses, Days, Domain string
+	Note, Email, Uses, Days, Domain, AccountEnds string
 	// MaxUses and MaxDays are the most that the person may choose.
 	MaxUses, MaxDays int
-	// Flags are those that the person may give; Default marks those ticked in a refused form.
+	// Flags are those that the person may give; Default marks those ticked in a refused form, and Ends is the last
+	// day that was typed there.
 	Flags []FlagRow
 }
 
@@ -177,7 +178,7 @@ func (p AccountInvites) Options() bool { return p.MaxUses > 1 || len(p.Flags) > 
 
 // OptionsTyped reports whether the options of a refused form are shown open.
 func (p AccountInvites) OptionsTyped() bool {
-	return p.Uses != "" || p.Days != "" || p.Domain != "" || slices.ContainsFunc(p.Flags, func(f FlagRow) bool { return f.Default })
+	return p.Uses != "" || p.Days != "" || p.Domain != "" || p.AccountEnds != "" || slices.ContainsFunc(p.Flags, func(f FlagRow) bool { return f.Default })
 }
 
 // Unused reports whether one of the invites has not been used.
@@ -196,10 +197,10 @@ func (AccountInvites) page() (string, bool) { return "account-invites", false }
 type AccountInviteSlip struct {
 	Member
 	Code, URL, Note string
-	// Left is how many people can still join with it; Domain is as in InviteUse.
+	// Left is how many people can still join with it.
 	Left      int
-	Domain    string
 	ExpiresAt time.Time
+	InviteUse
 }
 
 func (AccountInviteSlip) page() (string, bool) { return "account-invite-slip", false }
@@ -269,6 +270,9 @@ type InviteUse struct {
 	Flags []string
 	// Domain is that of which an address must be to join, or an address; "" for any.
 	Domain string
+	// AccountEnds is when the account of whoever joins ends, zero for never, and FlagEnds when flags do.
+	AccountEnds time.Time
+	FlagEnds    []FlagEnd
 }
 
 // Wide reports whether the invite is for several people.

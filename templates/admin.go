@@ -365,7 +365,7 @@ type AdminSettings struct {
 
 // FlagRow is an access flag.
 type FlagRow struct {
-	Name, Description                      string
+	Name, Description, Ends                string
 	BuiltIn, Default, SecondFactor, Remove bool
 	Invite                                 bool // members may give it with an invite
 	InSession                              bool // the session cookie names it

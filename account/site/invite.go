@@ -31,21 +31,21 @@ func (s *Site) invitesPage(r *http.Request, m templates.Member) (templates.Page,
 	typed := func(name string) string { return text.Cut(r.PostForm.Get(name), maxShown) }
 	page, now := templates.AccountInvites{Member: m, InvitesRemaining: remaining, Mail: s.MailEnabled(), Note: typed("note"),
 		Email: typed("email"), Uses: typed("uses"), Days: typed("days"), Domain: typed("domain"), MaxUses: settings.InviteMaxUses,
-		MaxDays: settings.InviteMaxDays}, s.Now()
+		MaxDays: settings.InviteMaxDays, AccountEnds: typed("account_ends")}, s.Now()
 	flags := settings.InviteFlags
 	if u.Has(account.FlagAdmin) {
 		flags, page.MaxUses, page.MaxDays = settings.Flags, account.MaxInviteUses, account.MaxInviteDays
 	}
 	for _, f := range flags {
 		page.Flags = append(page.Flags, templates.FlagRow{Name: f, Description: settings.FlagDescriptions[f],
-			Default: slices.Contains(r.PostForm["flag"], f)})
+			Default: slices.Contains(r.PostForm["flag"], f), Ends: typed("ends." + f)})
 	}
 	for _, i := range invites {
 		used := !i.UsedAt.IsZero()
 		page.Invites = append(page.Invites, templates.InviteRow{
 			Code: i.Shown(), URL: s.InviteURL(i), Note: i.Note, MailedTo: i.MailedTo, CreatedAt: i.CreatedAt, ExpiresAt: i.ExpiresAt,
 			Used: used, UsedAt: i.UsedAt, UsedBy: i.UsedBy, Expired: !used && !i.Open(now),
-			InviteUse: templates.InviteUse{Uses: i.Uses, Used: i.Used, Flags: i.Flags, Domain: i.Domain}, Joined: i.Joined,
+			InviteUse: i.Use(), Joined: i.Joined,
 		})
 	}
 	return page, nil
@@ -63,7 +63,7 @@ func (s *Site) invitePage(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.Show(w, r, http.StatusOK,
 		templates.AccountInviteSlip{Member: m, Code: i.Shown(), URL: s.InviteURL(i), Note: i.Note, Left: i.Uses - i.Used,
-			Domain: i.Domain, ExpiresAt: i.ExpiresAt})
+			ExpiresAt: i.ExpiresAt, InviteUse: i.Use()})
 	return nil
 }
 
@@ -117,8 +117,15 @@ func (s *Site) apiCreateInvite(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Site) inviteForm(_ http.ResponseWriter, r *http.Request) error {
 	f := r.PostForm
+	flags := slices.Clone(f["flag"])
+	for i, name := range flags {
+		if ends := strings.TrimSpace(f.Get("ends." + name)); ends != "" {
+			flags[i] += "@" + ends
+		}
+	}
 	_, err := s.CreateInvite(r.Context(), s.Caller(r), account.InviteTerms{Note: f.Get("note"), Email: f.Get("email"),
-		Flags: f["flag"], Uses: typedNumber(f.Get("uses")), Days: typedNumber(f.Get("days")), Domain: f.Get("domain")})
+		Flags: flags, Uses: typedNumber(f.Get("uses")), Days: typedNumber(f.Get("days")), Domain: f.Get("domain"),
+		AccountEnds: f.Get("account_ends")})
 	return err
 }
 

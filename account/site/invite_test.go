@@ -174,6 +174,32 @@ func TestInvitesKeepWithinWhatTheInviterMay(t *testing.T) {
 	}
 }
 
+// What an invite ends is chosen on the form, and shown wherever the invite is.
+func TestInviteFormHasEnds(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("root1", account.FlagAdmin)
+	w.SaveSettings(func(v *account.Settings) { v.Flags = append(v.Flags, "coach", "player") })
+	root := w.SignedIn("root1")
+	in := func(days int) string { return w.Clock.Now().AddDate(0, 0, days).Format(time.DateOnly) }
+	root.Page("/account/invites", "account_ends", in(-1), "flag", "coach", "ends.coach", in(-1)).Is(400).
+		Shows(`id="account_ends-error"`, `id="flags-error"`, `<details class="extra" open>`, `name="account_ends" type="date" value="`+in(-1)+`"`,
+			`name="ends.coach" type="date" value="`+in(-1)+`"`)
+	root.Page("/account/invites", "account_ends", in(300), "flag", "coach", "flag", "player", "ends.coach", in(100), "ends.activity", in(50)).Is(303)
+	i := root.Call("GET", "/api/invites", nil).Is(200).JSON()["invites"].([]any)[0].(map[string]any)
+	ends, err := account.ParseEnd(in(300), w.Clock.Now().Location())
+	if err != nil || i["account_ends_at"] != ends.Format(time.RFC3339) || len(i["flags"].([]any)) != 2 || len(i["flag_ends"].(map[string]any)) != 1 {
+		t.Fatalf("%v, want an end at %v: %v", i, ends, err)
+	}
+	code := i["code"].(string)
+	shown := []string{"The account ends <time", "coach ends <time"}
+	root.Page("/account/invites").Is(200).Shows(shown...)
+	root.Page("/account/invites/slip?code=" + code).Is(200).Shows("Your account ends <time")
+	w.Browser().Call("POST", "/api/register", registration(code, "bo")).Is(201)
+	if u := w.User("bo"); !u.EndsAt.Equal(ends) || len(u.FlagEnds) != 1 || !u.FlagEnds["coach"].Before(ends) {
+		t.Errorf("joined with ends %v, %v", u.EndsAt, u.FlagEnds)
+	}
+}
+
 // A class that joins in one room has one address.
 func TestWholeClassGetsItsLinksAtOneAddress(t *testing.T) {
 	w, post := newMailWorld(t, withLimits(map[string]web.Rate{web.LimitForgot: {Count: 10, Window: time.Hour}, web.LimitInviteMail: {Count: 25, Window: time.Hour}}))

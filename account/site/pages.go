@@ -150,14 +150,8 @@ func refusedField(section string, p *web.Problem) string {
 // member returns what every page shows about the person who requests it.
 func (s *Site) member(r *http.Request) templates.Member {
 	u := IdentityFrom(r.Context()).User
-	var ends []templates.FlagEnd
-	for _, f := range u.Flags {
-		if at := u.FlagEnds[f]; !at.IsZero() {
-			ends = append(ends, templates.FlagEnd{Flag: f, At: at})
-		}
-	}
 	return templates.Member{Handle: u.Handle, DisplayName: u.DisplayName, Admin: u.Has(account.FlagAdmin), Flags: u.Flags,
-		EndsAt: u.EndsAt, FlagEnds: ends, Passwordless: u.Passwordless(), Publish: u.Has(account.FlagActivity)}
+		EndsAt: u.EndsAt, FlagEnds: account.FlagEndRows(u.Flags, u.FlagEnds), Passwordless: u.Passwordless(), Publish: u.Has(account.FlagActivity)}
 }
 
 func (s *Site) showMember(
