@@ -87,9 +87,9 @@ func (s *Service) mailedInvite(ctx context.Context, m Mail) (invite Invite, by U
 }
 
 // composeHaveAccount composes the mail to somebody who asks to join, and has an account.
-func (s *Service) composeHaveAccount(l *templates.Language, u User) templates.Mail {
+func (s *Service) composeHaveAccount(ctx context.Context, l *templates.Language, u User) templates.Mail {
 	texts := []any{"handle", u.Handle, "instance", s.InstanceName()}
-	return templates.Mail{
+	out := templates.Mail{
 		Subject: l.Text("You have an account at {instance}", texts...),
 		Paragraphs: []string{l.Text("Somebody asked to join {instance} with this address. You have an account already: "+
 			"@{handle}. “Forgot your password?” on the sign-in page lets you in again.", texts...)},
@@ -97,6 +97,14 @@ func (s *Service) composeHaveAccount(l *templates.Language, u User) templates.Ma
 		Notes:  []string{l.Text("If that was not you, ignore this mail: nothing changes.")},
 		Reason: recipientReason(l, u.Handle),
 	}
+	if u.Suspended() { // no password lets them in
+		why := ErrSuspended
+		if u.Ended() {
+			why = ErrEnded
+		}
+		out.Paragraphs, out.Link = []string{l.Text(templates.Text(why.Detail)), s.contactLine(ctx, l)}, nil
+	}
+	return out
 }
 
 // Limits of requests to join.
@@ -183,7 +191,7 @@ func (s *Service) AskToJoin(ctx context.Context, c Caller, in JoinRequest) error
 func (s *Service) composeJoin(ctx context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
 	u, err := s.store.UserByEmail(ctx, m.Address)
 	if err == nil {
-		return s.composeHaveAccount(l, u), nil
+		return s.composeHaveAccount(ctx, l, u), nil
 	}
 	if !errors.Is(err, ErrUserNotFound) {
 		return templates.Mail{}, err

@@ -488,7 +488,7 @@ func (s *Service) composeInvite(ctx context.Context, m Mail, l *templates.Langua
 	if asked {
 		switch known, err := s.store.UserByEmail(ctx, m.Address); {
 		case err == nil:
-			return s.composeHaveAccount(l, known), nil
+			return s.composeHaveAccount(ctx, l, known), nil
 		case !errors.Is(err, ErrUserNotFound):
 			return templates.Mail{}, err
 		}

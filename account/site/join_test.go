@@ -149,6 +149,14 @@ func TestAskingToJoinTellsNothingOfMembers(t *testing.T) {
 	if to["ada@example.org"] != 2 || to["bob@example.org"] != 2 {
 		t.Errorf("mails %v", to)
 	}
+	// A suspended member is told so, and nothing that does not help.
+	addMember(w, "sue", "sue@example.org")
+	w.Suspend("sue")
+	post.new()
+	w.Browser().Page("/join/", request("sue@example.org")...).Is(200)
+	if m := post.one("sue@example.org"); !strings.Contains(m.Text, "This account is suspended.") || strings.Contains(m.Text, "Forgot") || strings.Contains(m.Text, "/login/") {
+		t.Errorf("suspended: %s", m.Text)
+	}
 }
 
 // A flood: nothing is stored before a link is opened, few mails go out, and the requests of those who open theirs end at
