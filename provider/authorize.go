@@ -162,8 +162,9 @@ func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *author
 	}
 	switch {
 	case errors.Is(err, account.ErrSessionNotFound):
-		// The session ended after it was read, or its token was replaced, as by a sign-in in another tab. The
-		// browser has the cookie that counts now.
+		q.identity = nil // the session ended after it was read
+		return p.act(w, r, req, q)
+	case errors.Is(err, ErrSessionRenewed): // after it was read, as by a sign-in in another tab: the browser has its token
 		return p.redirectTo(w, r, req, q, repeat)
 	case errors.Is(err, ErrConsentRemoved):
 		q.consented = nil // after it was read

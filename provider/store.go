@@ -25,6 +25,8 @@ var (
 	ErrNotFound = storageRefusal("code or token not found")
 	// ErrSpent: the code, refresh token or client assertion was used before.
 	ErrSpent = storageRefusal("used before")
+	// ErrSessionRenewed: the session got another token between the decision and the grant.
+	ErrSessionRenewed = storageRefusal("the session has another token")
 	// ErrConsentRemoved: the user removed the application between the decision and the grant.
 	ErrConsentRemoved = storageRefusal("the consent was removed")
 	// ErrGrantRevoked: the grant was already revoked, so this does not count as a second use.
@@ -99,7 +101,8 @@ type Token struct {
 // empty signature returns ErrNotFound without a query.
 type GrantStore interface {
 	// CreateGrant stores a grant with its code if its session still exists; otherwise it returns
-	// account.ErrSessionNotFound. It returns ErrConsentRemoved if one of Consented is no longer granted.
+	// account.ErrSessionNotFound, or ErrSessionRenewed if the session has another token than
+	// SessionToken. It returns ErrConsentRemoved if one of Consented is no longer granted.
 	CreateGrant(ctx context.Context, g *Grant) error
 	// LivingGrants returns the grants of a user for a client that have a live code or token, with
 	// their Scopes, Resources and RedirectURI alone.

@@ -156,19 +156,30 @@ func (w *statements) insertGrant(g *provider.Grant) error {
 		strings.Join(g.AMR, " "), g.Claims, toUnix(g.AuthTime), toUnix(g.AuthTime), toUnix(g.CreatedAt),
 		toUnix(g.CodeExpires), g.DPoPJKT,
 		g.SessionID, g.Sub, g.SessionToken)
+	tx := w.gorm(w.ctx)
 	if err == nil && n == 0 {
-		return account.ErrSessionNotFound
+		return sessionGone(tx, g)
 	}
 	if err != nil || len(g.Resources) == 0 {
 		return err
 	}
 	// The session is locked before the list, in the same order as when a session ends.
-	tx := w.gorm(w.ctx)
 	if g.StatusList, g.StatusIndex, err = takeIndex(tx); err != nil {
 		return err
 	}
 	return tx.Exec("UPDATE grants SET resources = ?, status_list = ?, status_index = ? WHERE id = ?",
 		strings.Join(g.Resources, " "), g.StatusList, g.StatusIndex, g.ID).Error
+}
+
+// sessionGone returns why no session has the token of a grant.
+func sessionGone(tx *gorm.DB, g *provider.Grant) error {
+	var renewed bool
+	err := tx.Raw("SELECT count(*) > 0 FROM sessions WHERE id = ? AND sub = ? AND token_hash <> ? AND ended_at = 0",
+		g.SessionID, g.Sub, g.SessionToken).Find(&renewed).Error
+	if err == nil && renewed {
+		return provider.ErrSessionRenewed
+	}
+	return cmp.Or(err, error(account.ErrSessionNotFound))
 }
 
 // audienceOf parses the column, nil for a token that is for userinfo only.

@@ -115,7 +115,7 @@ func TestReplacedTokenGetsNoCode(t *testing.T) {
 		renewed := former
 		renewed.TokenHash = account.HashSecret("renewed")
 		must(t, s.ChangePassword(t.Context(), u.Sub, u.PasswordHash, "another hash", &renewed, noon, act("password.change")))
-		want(t, s.CreateGrant(t.Context(), newGrant(c, former, "openid")), account.ErrSessionNotFound)
+		want(t, s.CreateGrant(t.Context(), newGrant(c, former, "openid")), provider.ErrSessionRenewed)
 		must(t, s.CreateGrant(t.Context(), newGrant(c, renewed, "openid")))
 	})
 }

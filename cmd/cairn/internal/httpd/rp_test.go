@@ -148,7 +148,7 @@ func waitForPort(t *testing.T, port string, exited <-chan struct{}) {
 	t.Helper()
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		c, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err == nil {
