@@ -98,11 +98,11 @@ func (s *Service) composeHaveAccount(ctx context.Context, l *templates.Language,
 		Reason: recipientReason(l, u.Handle),
 	}
 	if u.Suspended() { // no password lets them in
-		why := ErrSuspended
+		why := l.Text("This account is suspended. Ask an administrator of your community.")
 		if u.Ended() {
-			why = ErrEnded
+			why = l.Text("This account has ended. Ask an administrator of your community.")
 		}
-		out.Paragraphs, out.Link = []string{l.Text(templates.Text(why.Detail)), s.contactLine(ctx, l)}, nil
+		out.Paragraphs, out.Link = []string{why, s.contactLine(ctx, l)}, nil
 	}
 	return out
 }
