@@ -1,0 +1,112 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"gorm.io/gorm/clause"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+type flagRow struct {
+	Sub, Flag string
+	EndsAt    int64
+	EndTold   int
+}
+
+// flagRows returns the rows of a new user.
+func flagRows(u account.User) []flagRow {
+	return each(u.Flags, func(f string) flagRow {
+		return flagRow{u.Sub, f, toUnix(u.FlagEnds[f]), account.EndTold(u.FlagEnds[f], u.CreatedAt)}
+	})
+}
+
+// addFlags adds flags, or changes their ends.
+func addFlags(tx *transaction, rows []flagRow) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	key := []clause.Column{{Name: "sub"}, {Name: "flag"}}
+	replace := clause.OnConflict{Columns: key, DoUpdates: clause.AssignmentColumns([]string{"ends_at", "end_told"})}
+	return tx.Table("user_flags").Clauses(replace).CreateInBatches(&rows, bulkRows).Error
+}
+
+// SetFlags is SetFlagsOfAll for one user.
+func (s *Store) SetFlags(
+	ctx context.Context, sub string, change account.FlagChange, now time.Time, a account.Audit,
+) ([]string, error) {
+	after, err := s.SetFlagsOfAll(ctx, change, now, map[string]account.Audit{sub: a})
+	return after[sub], err
+}
+
+// SetFlagsOfAll implements account.Store.
+func (s *Store) SetFlagsOfAll(
+	ctx context.Context, change account.FlagChange, now time.Time, rows map[string]account.Audit,
+) (after map[string][]string, err error) {
+	err = s.changeAccessOf(ctx, "set flags", keysOf(rows), func(tx *transaction, users []account.User) error {
+		var out map[string]ended
+		if out, after, err = setFlagsOf(tx, users, change, now, rows[users[0].Sub]); err != nil {
+			return err
+		}
+		return insertAudits(tx, each(users, func(u account.User) account.Audit { return out[u.Sub].noted(rows[u.Sub]) }))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return after, nil
+}
+
+// setFlagsOf is SetFlagsOfAll of users who were read in changeAccessOf, without audit rows.
+func setFlagsOf(
+	tx *transaction, users []account.User, change account.FlagChange, now time.Time, a account.Audit,
+) (out map[string]ended, after map[string][]string, err error) {
+	var set []flagRow
+	var removed []string               // flags that somebody loses
+	var losers, changed []account.User // changed: their FlagAdmin goes or gets an end
+	after = map[string][]string{}
+	for _, u := range users {
+		has, loses := slices.Clone(u.Flags), false
+		for _, name := range keysOf(change) {
+			switch c := change[name]; {
+			case !c.On && u.Has(name):
+				removed, loses = append(removed, name), true
+				has = slices.DeleteFunc(has, func(f string) bool { return f == name })
+			case c.On && (!u.Has(name) || c.SetEnd && !c.EndsAt.Equal(u.FlagEnds[name])):
+				set = append(set, flagRow{u.Sub, name, toUnix(c.EndsAt), account.EndTold(c.EndsAt, now)})
+				if !u.Has(name) {
+					has = append(has, name)
+				}
+			}
+		}
+		slices.Sort(has)
+		if after[u.Sub] = has; loses {
+			losers = append(losers, u)
+		}
+		if c, named := change[account.FlagAdmin]; named && u.Has(account.FlagAdmin) && (!c.On || !c.EndsAt.IsZero()) {
+			changed = append(changed, u)
+		}
+	}
+	if err := keepAdministrator(tx, changed...); err != nil {
+		return nil, nil, err
+	}
+	if err := addFlags(tx, set); err != nil {
+		return nil, nil, err
+	}
+	slices.Sort(removed)
+	removed = slices.Compact(removed)
+	if len(losers) > 0 {
+		err := tx.Exec("DELETE FROM user_flags WHERE sub IN ? AND flag IN ?", subsOf(losers), removed).Error
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := tx.Exec("UPDATE users SET updated_at = ? WHERE sub IN ?", toUnix(now), subsOf(users)).Error; err != nil {
+		return nil, nil, err
+	}
+	if len(losers) > 0 {
+		out, err = endWithFlags(tx, losers, removed, a, now)
+	}
+	return out, after, err
+}

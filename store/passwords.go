@@ -1,0 +1,116 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+// UpgradeHash implements account.Store.
+func (s *Store) UpgradeHash(ctx context.Context, sub, old, hash string) error {
+	if invalidKey(sub) || invalidKey(old) {
+		return nil
+	}
+	return s.writeOne(ctx, "upgrade password hash", func(db *gorm.DB) error {
+		return db.Exec(`UPDATE users SET password_hash = ?
+			WHERE sub = ? AND password_hash = ? AND deleted_at = 0`, hash, sub, old).Error
+	})
+}
+
+// ForeignHash implements account.Store.
+func (s *Store) ForeignHash(ctx context.Context, after string) (string, error) {
+	column := "password_hash"
+	if s.dialect == Postgres {
+		column += ` COLLATE "C"`
+	}
+	var row userRow // empty if there is none
+	err := s.conn(ctx).Raw("SELECT password_hash FROM users "+
+		"WHERE substr(password_hash, 1, 31) <> '$argon2id$v=19$m=19456,t=2,p=1$' AND password_hash <> '' "+
+		"AND "+column+" > ? ORDER BY "+column+" LIMIT 1", after).Find(&row).Error
+	return row.PasswordHash, fail("hash of another form", err)
+}
+
+// ChangePassword implements account.Store.
+func (s *Store) ChangePassword(
+	ctx context.Context, sub, old, hash string, keep *account.Session, now time.Time, a account.Audit,
+) error {
+	if invalidKey(sub) || invalidKey(old) {
+		return account.ErrInvalidCredentials
+	}
+	if keep != nil && invalidKey(keep.ID) {
+		return account.ErrSessionNotFound
+	}
+	return s.write(ctx, "change password", func(tx *transaction) error {
+		set := tx.Exec(`UPDATE users SET password_hash = ?, password_disowned_at = 0, updated_at = ?
+			WHERE sub = ? AND password_hash = ? AND deleted_at = 0`, hash, toUnix(now), sub, old)
+		if err := expect(set, account.ErrInvalidCredentials); err != nil {
+			return err
+		}
+		if keep == nil {
+			out, err := end(tx, sub, "", a, now)
+			if err != nil {
+				return err
+			}
+			return insertAudit(tx, out.noted(a))
+		}
+		// An authorization code that is being created in that session holds its row. Wait for it,
+		// so that its grant is revoked with the others.
+		former, err := s.lockToken(tx, keep, now)
+		if err != nil {
+			return err
+		}
+		a := a
+		a.Session = keep.ID
+		out, err := end(tx, sub, "", a, now, former)
+		if err != nil {
+			return err
+		}
+		if err := replaceToken(tx, keep); err != nil {
+			return err
+		}
+		return insertAudit(tx, out.noted(a))
+	})
+}
+
+// RemovePassword implements account.Store.
+func (s *Store) RemovePassword(
+	ctx context.Context, sub, old string, rpIDs []string, now time.Time, a account.Audit,
+) error {
+	return s.write(ctx, "remove password", func(tx *transaction) error {
+		u, err := lockForFactors(tx, sub, a.Session, now)
+		switch {
+		case err != nil:
+			return err
+		case u.PasswordHash != old || old == "":
+			return account.ErrInvalidCredentials
+		}
+		if err := keepWayIn(tx, sub, rpIDs); err != nil {
+			return err
+		}
+		var codes []int
+		unused := tx.Raw("SELECT 1 FROM recovery_codes WHERE sub = ? AND used_at = 0 LIMIT 1", sub).Find(&codes)
+		if err := expect(unused, account.ErrLastWayIn); err != nil {
+			return err
+		}
+		err = tx.Exec("UPDATE users SET password_hash = ?, password_disowned_at = 0, updated_at = ? WHERE sub = ?",
+			account.NoPassword, toUnix(now), sub).Error
+		if err != nil {
+			return err
+		}
+		if _, err := end(tx, sub, "", a, now); err != nil {
+			return err
+		}
+		return insertAudit(tx, a)
+	})
+}
+
+// keepWayIn returns account.ErrLastWayIn if the user has no passkey of one of the relying party ids.
+func keepWayIn(tx *transaction, sub string, rpIDs []string) error {
+	var found []int
+	return expect(tx.Raw("SELECT 1 FROM passkeys WHERE sub = ? AND rp_id IN ? LIMIT 1", sub,
+		slices.Concat(rpIDs, []string{""})).Find(&found), account.ErrLastWayIn)
+}
