@@ -129,12 +129,11 @@ func (s *logoutSender) run(ctx context.Context) {
 	}.Run(ctx)
 }
 
-// deliver sends one notice and records the result. The log names the client, never the token.
+// deliver sends one notice and records the result. A delivery that has begun is not cut when ctx ends, or the
+// client would be told again: it takes logoutTimeout at most. The log names the client, never the token.
 func (s *logoutSender) deliver(ctx context.Context, n LogoutNotice) {
+	ctx = context.WithoutCancel(ctx)
 	err := s.send(ctx, n)
-	if ctx.Err() != nil {
-		return // the lease expires, and the next start retries
-	}
 	log := s.log.With("client_id", n.ClientID, "attempt", n.Attempts+1)
 	now := s.now()
 	switch {

@@ -410,6 +410,28 @@ func TestFailedLogoutIsTriedAgain(t *testing.T) {
 	}
 }
 
+// A stop of the service waits for the answer of a client that has its token, and tells it no second time.
+func TestLogoutThatIsOnItsWayIsNotCutByAStop(t *testing.T) {
+	s, db := startServiceWithDatabase(t, serviceOptions{})
+	s.addUser("ada")
+	stopped := make(chan struct{})
+	client := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		go func() { s.stopBackground(); close(stopped) }()
+		select {
+		case <-r.Context().Done(): // cut
+		case <-time.After(300 * time.Millisecond): // or the stop has nothing to wait for
+			w.WriteHeader(http.StatusNoContent)
+		}
+	}))
+	t.Cleanup(client.Close)
+	b, _ := s.signedInTokens(s.relyingParty("app", s.backchannelClient("app", &receiver{Server: client})), "ada")
+	b.api("POST", "/api/auth/logout", nil)
+	<-stopped
+	if n := db.count("SELECT count(*) FROM logout_outbox"); n > 0 || !strings.Contains(s.log.String(), "logout delivered") {
+		t.Errorf("%d notices would be sent again: %s", n, s.log)
+	}
+}
+
 // 400 is the client's last word: nobody asks again, and nothing is kept.
 func TestRefusedLogoutIsNotTriedAgain(t *testing.T) {
 	s, db := startServiceWithDatabase(t, serviceOptions{})

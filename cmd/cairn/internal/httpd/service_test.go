@@ -128,8 +128,10 @@ type service struct {
 	server *httptest.Server
 
 	handler *Handler
-	keys    []jose.JSONWebKey
-	roots   *x509.CertPool
+	// stopBackground ends what runs beside it, and returns when all has ended.
+	stopBackground func()
+	keys           []jose.JSONWebKey
+	roots          *x509.CertPool
 }
 
 // serviceOptions change what a test starts; the zero value is RS256 on SQLite
@@ -226,7 +228,7 @@ func (s *service) serve(l net.Listener, o serviceOptions, log *slog.Logger) {
 	s.server = &httptest.Server{Listener: l, Config: NewServer(openapitest.Handler(s.t, checked.Issuer.Path, h), slog.New(slog.DiscardHandler))}
 	s.server.Start()
 	s.t.Cleanup(s.server.Close)
-	runBackground(s.t, h)
+	s.stopBackground = runBackground(s.t, h)
 }
 
 // restartAt starts a service with a key on the address and database of one
@@ -244,17 +246,19 @@ func restartAt(t *testing.T, old *service, address string) *service {
 
 // runBackground runs what serve runs beside the handler; it has ended before
 // the store is closed.
-func runBackground(t *testing.T, h *Handler) {
+func runBackground(t *testing.T, h *Handler) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		h.Run(ctx)
 	}()
-	t.Cleanup(func() {
+	stop = func() {
 		cancel()
 		<-ended
-	})
+	}
+	t.Cleanup(stop)
+	return stop
 }
 
 func (s *service) initialize() {
