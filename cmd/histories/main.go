@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"embed"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -242,6 +243,7 @@ func execute(ctx context.Context, o options, stdout io.Writer) (t *tally, err er
 	faults := slices.DeleteFunc(slices.Clone(o.faults), func(f string) bool {
 		return w.postgres == nil && slices.Contains([]string{"database", "cut", "failover"}, f)
 	})
+	r.again(ctx)
 	length := max(3*time.Second, min(8*time.Second, o.length/time.Duration(len(faults))))
 	for turn := int(o.seed % 1000); time.Since(began) < o.length && !r.ends(ctx); turn++ { // a short run begins with another fault
 		if len(together) > 0 {
@@ -315,8 +317,7 @@ func (r *runner) round(ctx context.Context, fault string, names []string, deadli
 	injector.Wait()
 }
 
-// next performs and judges the script of the next seed, of a kind or of one of several, and makes it as
-// short as it can if it fails.
+// next takes the script of the next seed, of a kind or of one of several.
 func (r *runner) next(ctx context.Context, name, fault string, names ...string) {
 	if r.ends(ctx) {
 		return
@@ -328,9 +329,47 @@ func (r *runner) next(ctx context.Context, name, fault string, names ...string) 
 	k, s := kinds[name], newScript(kinds[name], r.seed, r.database, fault)
 	r.seed++
 	r.mu.Unlock()
+	r.take(ctx, k, s)
+}
+
+// found has the histories that failed once, as short as they could be made.
+//
+//go:embed testdata/found/*.json
+var found embed.FS
+
+// again performs those of the kinds of the run, ten times each.
+func (r *runner) again(ctx context.Context) {
+	files, err := found.ReadDir("testdata/found")
+	r.fail(err)
+	for _, f := range files {
+		b, err := found.ReadFile("testdata/found/" + f.Name())
+		if r.fail(err); err != nil {
+			return
+		}
+		s, err := parseScript(b)
+		if r.fail(err); err != nil || !slices.Contains(r.kinds, s.Kind) {
+			continue
+		}
+		s.Database, s.Fault = r.database, ""
+		for tries := 0; tries < 10 && !r.ends(ctx); tries++ {
+			r.take(ctx, kinds[s.Kind], s)
+		}
+	}
+}
+
+func parseScript(b []byte) (s script, err error) {
+	if err = json.Unmarshal(b, &s); err == nil && kinds[s.Kind] == nil {
+		err = fmt.Errorf("no kind %q", s.Kind)
+	}
+	s.Lines = nil
+	return s, err
+}
+
+// take performs and judges a script, and makes it as short as it can if it fails.
+func (r *runner) take(ctx context.Context, k *kind, s script) {
 	h, why, err := judge(ctx, r.w, k, s)
 	if err != nil {
-		if r.skip(fault) {
+		if r.skip(s.Fault) {
 			r.fail(err)
 		}
 		time.Sleep(100 * time.Millisecond) // the service may not be there at this moment
@@ -353,15 +392,11 @@ func replay(ctx context.Context, o options, file string, stdout io.Writer) (viol
 	if err != nil {
 		return 0, err
 	}
-	var s script
-	if err := json.Unmarshal(b, &s); err != nil {
+	s, err := parseScript(b)
+	if err != nil {
 		return 0, fmt.Errorf("%s: %w", file, err)
 	}
 	k := kinds[s.Kind]
-	if k == nil {
-		return 0, fmt.Errorf("%s: no kind %q", file, s.Kind)
-	}
-	s.Lines = nil
 	w, err := newWorld(ctx, o.program, s.Database, s.Fault == "full")
 	if err != nil {
 		return 0, err
