@@ -136,6 +136,28 @@ func TestEndsAreToldByMail(t *testing.T) {
 	}
 }
 
+// A date is the last day of an invite, today as well, and the 90th day is the last possible one.
+func TestInviteEndsAfterItsLastDay(t *testing.T) {
+	w := accounttest.New(t)
+	zone := time.FixedZone("", -9*3600)
+	users := account.NewAdministration(w.Store, func() time.Time { return w.Clock.Now().In(zone) })
+	y, m, d := users.Now().In(zone).Date()
+	for days, accepted := range map[int]bool{-1: false, 0: true, 90: true, 91: false} {
+		until, err := account.ParseEnd(time.Date(y, m, d+days, 0, 0, 0, 0, zone).Format(time.DateOnly), zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i, err := users.NewOperatorInvite(t.Context(), account.Operator(), account.InviteTerms{Until: until})
+		if (err == nil) != accepted || accepted && !i.ExpiresAt.Equal(time.Date(y, m, d+days+1, 0, 0, 0, 0, zone)) {
+			t.Errorf("in %d days: until %v, %v", days, i.ExpiresAt.In(zone), err)
+		}
+	}
+	rows, err := w.Store.AuditLog(t.Context(), account.AuditQuery{Limit: 1})
+	if err != nil || !strings.Contains(rows[0].Detail, "until=") {
+		t.Errorf("the audit log has %+v, %v", rows, err)
+	}
+}
+
 func TestWhoJoinsWithAnInviteHasItsEnds(t *testing.T) {
 	w := accounttest.New(t)
 	w.SaveSettings(func(v *account.Settings) { v.Flags = append(v.Flags, "coach") })

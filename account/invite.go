@@ -100,6 +100,8 @@ type InviteTerms struct {
 	Uses   *int     `json:"uses"`   // nil: one
 	Days   *int     `json:"days"`   // nil: InviteLifetime, or as many as a member may choose
 	Domain string   `json:"domain"` // see Invite.Domain
+	// Until is when the operator's invite ends, instead of Days; zero: after Days.
+	Until time.Time `json:"-"`
 	// AccountEnds is when the account of whoever joins ends, as ParseEnd reads it; empty: never.
 	AccountEnds string `json:"account_ends"`
 }
@@ -132,6 +134,14 @@ func (t InviteTerms) Invite(settings Settings, by Caller, now time.Time) (Invite
 	i.Uses = number("/uses", t.Uses, 1, settings.InviteMaxUses, MaxInviteUses)
 	days := number("/days", t.Days, int(InviteLifetime/(24*time.Hour)), settings.InviteMaxDays, MaxInviteDays)
 	i.ExpiresAt = i.CreatedAt.Add(time.Duration(days) * 24 * time.Hour)
+	if !t.Until.IsZero() {
+		i.ExpiresAt = t.Until
+		if checkEnd(t.Until, now) != nil {
+			faults = append(faults, web.Fault("/days", "a date, as 2030-12-24, that is not in the past"))
+		} else if last := time.Date(now.Year(), now.Month(), now.Day()+MaxInviteDays+1, 0, 0, 0, 0, now.Location()); t.Until.After(last) {
+			faults = append(faults, web.Fault("/days", "1 to {most}", "most", MaxInviteDays))
+		}
+	}
 	flags, flagEnds, err := ParseFlags(t.Flags, now.Location())
 	for _, at := range flagEnds {
 		err = cmp.Or(err, checkEnd(at, now))
@@ -210,8 +220,11 @@ func (i Invite) terms() string {
 	if i.Uses > 1 {
 		words = append(words, "uses="+strconv.Itoa(i.Uses))
 	}
-	if life := i.ExpiresAt.Sub(i.CreatedAt); life != InviteLifetime {
-		words = append(words, "days="+strconv.Itoa(int(life/(24*time.Hour))))
+	switch life, day := i.ExpiresAt.Sub(i.CreatedAt), 24*time.Hour; {
+	case life%day != 0:
+		words = append(words, "until="+i.ExpiresAt.UTC().Format(time.RFC3339))
+	case life != InviteLifetime:
+		words = append(words, "days="+strconv.Itoa(int(life/day)))
 	}
 	for _, f := range i.Flags {
 		if at := i.FlagEnds[f]; !at.IsZero() {
@@ -228,7 +241,7 @@ func (i Invite) terms() string {
 	return strings.Join(words, " ")
 }
 
-// NewOperatorInvite returns an invite of the operator and its audit row.
+// NewOperatorInvite creates an invite of the operator. ErrMailOff if it asks for a proven address.
 func (a *Administration) NewOperatorInvite(ctx context.Context, by Caller, t InviteTerms) (Invite, error) {
 	settings, err := a.Settings(ctx)
 	if err != nil {
@@ -237,6 +250,9 @@ func (a *Administration) NewOperatorInvite(ctx context.Context, by Caller, t Inv
 	i, err := t.Invite(settings, by, a.clock())
 	if err != nil {
 		return Invite{}, err
+	}
+	if i.Domain != "" && !a.mail {
+		return Invite{}, ErrMailOff
 	}
 	row, err := a.begin(ctx, by, CreateInvite, User{}, i.terms())
 	if err != nil {
@@ -334,12 +350,21 @@ type inviteEntry struct {
 	Joined    []string  `json:"joined"` // handles
 	Flags     []string  `json:"flags"`
 	Domain    *string   `json:"domain"`
-	// AccountEndsAt is when the accounts of those who join end; null: never.
-	AccountEndsAt *time.Time           `json:"account_ends_at"`
-	FlagEnds      map[string]time.Time `json:"flag_ends"`
-	Used          bool                 `json:"used"`
-	UsedBy        *string              `json:"used_by"` // handle
-	UsedAt        *time.Time           `json:"used_at"`
+	InviteEnds
+	Used   bool       `json:"used"`
+	UsedBy *string    `json:"used_by"` // handle
+	UsedAt *time.Time `json:"used_at"`
+}
+
+// InviteEnds is how JSON has the ends of whoever joins with an invite.
+type InviteEnds struct {
+	AccountEndsAt *time.Time           `json:"account_ends_at"` // null: never
+	FlagEnds      map[string]time.Time `json:"flag_ends"`       // of the flags that have an end
+}
+
+// Ends returns the ends of whoever joins with the invite, for JSON.
+func (i Invite) Ends() InviteEnds {
+	return InviteEnds{web.TimeOrNull(i.AccountEnds), User{FlagEnds: i.FlagEnds}.Ends().FlagEnds}
 }
 
 func (s *Service) InviteEntry(i Invite) inviteEntry {
@@ -347,8 +372,7 @@ func (s *Service) InviteEntry(i Invite) inviteEntry {
 		Code: i.Shown(), URL: s.InviteURL(i), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
 		MailedTo: web.TextOrNull(i.MailedTo),
 		Uses:     i.Uses, Joined: append([]string{}, i.Joined...), Flags: append([]string{}, i.Flags...), Domain: web.TextOrNull(i.Domain),
-		AccountEndsAt: web.TimeOrNull(i.AccountEnds), FlagEnds: User{FlagEnds: i.FlagEnds}.Ends().FlagEnds,
-		Used: !i.UsedAt.IsZero(), UsedAt: web.TimeOrNull(i.UsedAt), UsedBy: web.TextOrNull(i.UsedBy),
+		InviteEnds: i.Ends(), Used: !i.UsedAt.IsZero(), UsedAt: web.TimeOrNull(i.UsedAt), UsedBy: web.TextOrNull(i.UsedBy),
 	}
 }
 

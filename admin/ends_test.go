@@ -24,6 +24,7 @@ func TestEndsAreSetOnThePageOfAPerson(t *testing.T) {
 	page.Shows(`id="ends-on" name="ends" type="date" value="`+last+`"`, `name="ends.activity" type="date" value="`+last+`"`, "The end is saved.")
 	b.Send("GET", "/admin/users/?ending=30d", "", "", "Accept", "text/html").Is(200).Shows(`data-user="bob"`, "ends ").Hides(`data-user="root1"`)
 	b.Send("GET", "/admin/users/?ending=10d", "", "", "Accept", "text/html").Is(200).Hides(`data-user="bob"`)
+	b.Send("GET", "/admin/users/?ending=1d", "", "", "Accept", "text/html").Is(200).Shows("With an end within 1 day<")
 	b.Send("GET", "/admin/users/?ending=soon", "", "", "Accept", "text/html").Is(400)
 	// What is refused changes nothing, and the page has what was typed.
 	for typed, why := range map[string]string{"2001-02-03": "suspend it", "soon": "the last day", "2030-02-30": "the last day"} {

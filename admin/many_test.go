@@ -147,6 +147,7 @@ func TestPastedListIsCheckedLineByLine(t *testing.T) {
 	w.AddUser("root1", account.FlagAdmin)
 	w.AddUser("jorg-muller")
 	b := w.SignedIn("root1")
+	b.Page("/admin/users/paste", "people", "Zoë,zoe@example.org,activity@2099-06-30").Is(200).Shows("activity ends", "2099-07-01T00:00:00Z")
 	b.Page("/admin/users/paste", "people", "Zoë Łuczak; zoe@example.org; activity\nИван; ivan@example.org\nAda; \"a@b.example\"; ; root1x\n").Is(200).
 		Shows("@zoe-luczak", "@ivan", "@root1x", `id="sure-submit"`)
 	lines := make([]string, 40)

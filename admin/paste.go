@@ -89,7 +89,8 @@ func (s *Service) pastedLine(l *templates.Language, result account.ImportResult)
 	u := result.User()
 	line := templates.PastedLine{
 		Number: result.Row, Name: u.DisplayName, Email: u.Email, Handle: result.Handle, Member: result.Member(), Flags: u.Flags,
-		ByMail: s.accounts.MailEnabled() && u.Email != "",
+		FlagEnds: account.FlagEndRows(u.Flags, u.FlagEnds),
+		ByMail:   s.accounts.MailEnabled() && u.Email != "",
 	}
 	for _, p := range result.Problems() {
 		p = p.In(l)

@@ -208,7 +208,8 @@ type ClientStore interface {
 	Client(ctx context.Context, id string) (*Client, error)
 	// Clients returns the clients sorted by name.
 	Clients(ctx context.Context) ([]*Client, error)
-	// UpdateClient replaces everything but the id, the secrets and CreatedAt. It returns
+	// UpdateClient replaces everything but the id, the secrets and CreatedAt. The secrets of a client
+	// that does not authenticate with one are removed. It returns
 	// ErrClientNotFound or the *RegistrationError of Client.Check. The detail of its audit row is
 	// the Changes; without any, nothing is written.
 	UpdateClient(ctx context.Context, c *Client, audit account.Audit) error

@@ -311,6 +311,11 @@ func (s *Store) UpdateClient(ctx context.Context, c *provider.Client, a account.
 		if err := writeClientLogo(tx, c); err != nil {
 			return err
 		}
+		if !c.HasSecret() { // none opens anything if the client is given secrets again
+			if err := tx.Exec("DELETE FROM client_secrets WHERE client_id = ?", c.ID).Error; err != nil {
+				return err
+			}
+		}
 		return insertAudit(tx, a)
 	})
 }

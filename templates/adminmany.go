@@ -121,6 +121,7 @@ type PastedLine struct {
 	Number                      int
 	Name, Email, Handle, Member string
 	Flags, Faults               []string
+	FlagEnds                    []FlagEnd
 	ByMail                      bool
 }
 

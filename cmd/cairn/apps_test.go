@@ -210,7 +210,7 @@ func TestRecipesTellExplainWhatAnApplicationSends(t *testing.T) {
 		},
 		{
 			"feeds", "https://feeds.example.org/oauth2/oidc/callback",
-			"note +That is where Miniflux gets its answers: cairn client update feeds --redirect-uri https://feeds.example.org/oauth2/oidc/callback$",
+			"note +That is where Miniflux gets its answers: cairn client update feeds --add-redirect-uri https://feeds.example.org/oauth2/oidc/callback$",
 		},
 		{"feeds", "https://feeds.example.org/callback/", ""},
 		{"feeds", "https://feeds.example.org.example.net/oauth2/oidc/callback", ""},

@@ -580,11 +580,11 @@ func (c *updateClientCommand) Run(p *program) error {
 		if client.Document {
 			return usageError{"this client publishes its own description: cairn client allow says what it may do"}
 		}
+		before := *client
 		replaced, err := c.edit(client)
 		if err != nil {
 			return err
 		}
-		secretBefore := client.HasSecret()
 		set(&client.Name, c.Name)
 		if err := c.apply(p, st, client); err != nil {
 			return err
@@ -595,11 +595,22 @@ func (c *updateClientCommand) Run(p *program) error {
 		if err := confirmReplacements(p, c.Yes, replaced...); err != nil {
 			return err
 		}
+		if err := confirmOpening(p, c.Yes, before.RequireFlags, client.RequireFlags); err != nil {
+			return err
+		}
+		switch now, err := st.Client(p.ctx, c.ID); { // an answer takes its time
+		case err != nil:
+			return err
+		case len(provider.Changes(&before, now)) > 0:
+			return fmt.Errorf("the client %s was changed meanwhile, and nothing was changed now: look at it again", c.ID)
+		}
 		if err := st.UpdateClient(p.ctx, client, onClient(account.UpdateClient, client.ID)); err != nil {
 			return err
 		}
 		warn(p, client)
-		if client.HasSecret() && !secretBefore {
+		if !client.HasSecret() {
+			client.Secrets = nil
+		} else if !before.HasSecret() {
 			const format = "cairn: the client needs a secret now: cairn client rotate-secret %s gives it one\n"
 			fmt.Fprintf(p.stderr, format, client.ID)
 		}

@@ -10,21 +10,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// openTerminal returns the two ends of a terminal.
+func openTerminal(t *testing.T) (master, terminal *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = master.Close() })
+	fatalIf(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	fatalIf(t, err)
+	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	fatalIf(t, err)
+	t.Cleanup(func() { _ = terminal.Close() })
+	return master, terminal
+}
+
 // What is printed is colored on a terminal alone, and not if its user wants none.
 func TestTerminalShowsColors(t *testing.T) {
 	database := filepath.Join(t.TempDir(), "none.db")
 	onTerminal := func(args []string, environ ...string) string {
-		master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-		if err != nil {
-			t.Skip(err)
-		}
-		defer func() { _ = master.Close() }()
-		fatalIf(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
-		n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-		fatalIf(t, err)
-		terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-		fatalIf(t, err)
-		defer func() { _ = terminal.Close() }()
+		master, terminal := openTerminal(t)
 		run(t.Context(), args, append(environ, "SERVICE_DATABASE="+database, "SERVICE_DATABSE=x"), nil, terminal, terminal)
 		const last = "the end"
 		fmt.Fprint(terminal, last)

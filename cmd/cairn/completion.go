@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,7 +79,7 @@ func allCompletions(node *kong.Node, at string) []completions {
 		all = append(all, allCompletions(child, at+" "+child.Name)...)
 	}
 	for _, arg := range node.Positional {
-		here.ids += arg.Tag.Get("ids")
+		here.ids = cmp.Or(here.ids, arg.Tag.Get("ids"))
 		if arg.Enum != "" { // cairn completion SHELL
 			for _, value := range arg.EnumSlice() {
 				here.commands = append(here.commands, completed{word: value, help: arg.Help})

@@ -35,8 +35,8 @@ func printed(t *testing.T, args ...string) string {
 // Each shell reads its script and completes what is typed; the last words of the lines are
 // completed by one that fits alone.
 func TestShellsCompleteCommandsOptionsAndValues(t *testing.T) {
-	typed := []string{"cairn clie", "cairn client ad", "cairn client add --redir", "cairn client add -o js", "cairn client add App --output=ta", "cairn completion fi", "cairn --config some.yaml init --generate-k", "cairn init --password-file secre", "cairn client show wi", "cairn api show urn:tr", "cairn api add urn:x --client wi", "cairn audit list --user ad"}
-	want := []string{"cairn client", "cairn client add", "cairn client add --redirect-uri", "cairn client add -o json", "cairn client add App --output=table", "cairn completion fish", "cairn --config some.yaml init --generate-key", "cairn init --password-file secret.txt", "cairn client show wiki", "cairn api show urn:trails", "cairn api add urn:x --client wiki", "cairn audit list --user ada"}
+	typed := []string{"cairn clie", "cairn client ad", "cairn client add --redir", "cairn client add -o js", "cairn client add App --output=ta", "cairn completion fi", "cairn --config some.yaml init --generate-k", "cairn init --password-file secre", "cairn client show wi", "cairn api show urn:tr", "cairn api add urn:x --client wi", "cairn audit list --user ad", "cairn user update ad"}
+	want := []string{"cairn client", "cairn client add", "cairn client add --redirect-uri", "cairn client add -o json", "cairn client add App --output=table", "cairn completion fish", "cairn --config some.yaml init --generate-key", "cairn init --password-file secret.txt", "cairn client show wiki", "cairn api show urn:trails", "cairn api add urn:x --client wiki", "cairn audit list --user ada", "cairn user update ada"}
 	const lists = "#!/bin/sh\ncase $* in 'client list -q') echo '$(touch ran)'; echo wiki ;; 'api list -q') echo urn:maps; echo urn:trails ;; 'user list -q') echo ada ;; esac\n"
 	for shell, program := range map[string]string{
 		"bash": `source ./script

@@ -16,7 +16,7 @@ import (
 type inviteCommand struct {
 	Add    addInviteCommand    `cmd:"" help:"Create an invite."`
 	List   listInvitesCommand  `cmd:"" reads:"" help:"List all invites."`
-	Revoke revokeInviteCommand `cmd:"" help:"Remove an unused invite."`
+	Revoke revokeInviteCommand `cmd:"" help:"Revoke an invite that can still be used."`
 }
 
 type addInviteCommand struct {
@@ -27,51 +27,39 @@ type addInviteCommand struct {
 
 	Flag        []string `placeholder:"FLAG" help:"Access flag that whoever joins gets besides the default ones, also until a day: coach@2030-12-24. Repeatable."`
 	Uses        int      `default:"1" help:"How many people may join with it, 1 to 500."`
-	Expires     string   `default:"14d" placeholder:"14d" help:"When it ends: days from now, as 30d, 1 to 90 of them, or a date, as 2030-12-24."`
+	Expires     string   `default:"14d" placeholder:"14d" help:"Last day, as 2030-12-24, or days from now, as 30d; at most 90."`
 	AccountEnds string   `placeholder:"DATE" help:"Last day of the accounts of those who join, as 2030-12-24, in this machine's time zone."`
 
-	Domain string `placeholder:"DOMAIN" help:"Only with an address of this domain, which is proven by mail first."`
+	Domain string `placeholder:"DOMAIN" help:"Only with an address of this domain, proven by mail first; the service has to send mail."`
 }
 
 // Run creates an invite, with which people can register, and prints its code.
 func (c *addInviteCommand) Run(p *program) error {
-	days, err := daysUntil(c.Expires, time.Now())
-	if err != nil {
-		return err
-	}
 	return c.withUsers(p, func(users *account.Administration) error {
-		i, err := users.NewOperatorInvite(p.ctx, account.Operator(), account.InviteTerms{Note: c.Note, Flags: c.Flag,
-			Uses: &c.Uses, Days: &days, Domain: c.Domain, AccountEnds: c.AccountEnds})
+		terms := account.InviteTerms{Note: c.Note, Flags: c.Flag, Uses: &c.Uses, Domain: c.Domain, AccountEnds: c.AccountEnds}
+		if days, err := strconv.Atoi(strings.TrimSuffix(c.Expires, "d")); err == nil {
+			terms.Days = &days
+		} else if terms.Until, err = account.ParseEnd(c.Expires, users.Zone()); err != nil || terms.Until.IsZero() {
+			return usageError{"--expires: write the last day, as 2030-12-24, or days from now, as 30d"}
+		}
+		i, err := users.NewOperatorInvite(p.ctx, account.Operator(), terms)
 		if problem, ok := web.ProblemOf(err); ok && len(problem.Errors) > 0 {
 			field := strings.TrimPrefix(problem.Errors[0].Pointer, "/")
 			flag := map[string]string{"flags": "flag", "days": "expires", "account_ends": "account-ends"}[field]
 			return usageError{"--" + cmp.Or(flag, field) + ": " + string(problem.Errors[0].Detail)}
 		}
-		if errors.Is(err, account.ErrInvalidText) {
+		switch {
+		case errors.Is(err, account.ErrInvalidText):
 			return usageError{"--note: at most 200 characters, no control characters"}
-		}
-		if err != nil {
+		case errors.Is(err, account.ErrMailOff):
+			return errors.New("--domain: the address is proven by mail: set smtp-url (docs/mail.md)")
+		case err != nil:
 			return err
 		}
 		url, until := account.InviteURL(c.Issuer, i), i.ExpiresAt.Format(time.RFC3339)
 		return c.print(p, i.Shown(), map[string]string{"code": i.Shown(), "url": url, "expires_at": until},
 			pairs{{"code", i.Shown()}, {"link", url}, {"valid until", until}})
 	})
-}
-
-// daysUntil returns the days from now of --expires.
-func daysUntil(typed string, now time.Time) (int, error) {
-	if day, err := time.ParseInLocation(time.DateOnly, typed, now.Location()); err == nil {
-		if !day.After(now) {
-			return 0, usageError{"--expires: " + typed + " is in the past"}
-		}
-		return int(day.Sub(now)/(24*time.Hour)) + 1, nil
-	}
-	days, err := strconv.Atoi(strings.TrimSuffix(typed, "d"))
-	if err != nil {
-		return 0, usageError{"--expires: write days, as 30d, or a date, as 2030-12-24"}
-	}
-	return days, nil
 }
 
 type listInvitesCommand struct {
@@ -83,15 +71,16 @@ type listInvitesCommand struct {
 
 // inviteRow is an invite in the operator's list.
 type inviteRow struct {
-	Code      string     `json:"code"`
-	URL       string     `json:"url"`
-	CreatedBy *string    `json:"created_by"` // handle; null: the operator, or a deleted user
-	Note      string     `json:"note"`
-	MailedTo  *string    `json:"mailed_to"`
-	Uses      int        `json:"uses"`
-	Joined    []string   `json:"joined"` // handles
-	Flags     []string   `json:"flags"`
-	Domain    *string    `json:"domain"`
+	Code      string   `json:"code"`
+	URL       string   `json:"url"`
+	CreatedBy *string  `json:"created_by"` // handle; null: the operator, or a deleted user
+	Note      string   `json:"note"`
+	MailedTo  *string  `json:"mailed_to"`
+	Uses      int      `json:"uses"`
+	Joined    []string `json:"joined"` // handles
+	Flags     []string `json:"flags"`
+	Domain    *string  `json:"domain"`
+	account.InviteEnds
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt time.Time  `json:"expires_at"`
 	Used      bool       `json:"used"`
@@ -102,7 +91,8 @@ type inviteRow struct {
 // Run lists invites, newest first.
 func (c *listInvitesCommand) Run(p *program) error {
 	return c.withStore(p, func(st *store.Store) error {
-		now, out := time.Now(), c.list(p, "CODE", "FROM", "STATE", "VALID UNTIL", "USED", "FLAGS", "FOR", "NOTE")
+		now := time.Now()
+		out := c.list(p, "CODE", "FROM", "STATE", "VALID UNTIL", "USED", "FLAGS", "ACCOUNT ENDS", "FOR", "NOTE")
 		for after := (account.InvitePlace{}); ; {
 			page, err := st.AllInvites(p.ctx, after, pageSize)
 			if err != nil {
@@ -116,12 +106,13 @@ func (c *listInvitesCommand) Run(p *program) error {
 				row := inviteRow{
 					Code: i.Shown(), URL: account.InviteURL(c.Issuer, i), CreatedBy: nameOrNull(i.Inviter),
 					Note: i.Note, MailedTo: web.TextOrNull(i.MailedTo), Uses: i.Uses, Joined: listed(i.Joined),
-					Flags: listed(i.Flags), Domain: web.TextOrNull(i.Domain), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
+					Flags: listed(i.Flags), Domain: web.TextOrNull(i.Domain), InviteEnds: i.Ends(), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
 					Used: !i.UsedAt.IsZero(), UsedBy: nameOrNull(i.UsedBy), UsedAt: web.TimeOrNull(i.UsedAt),
 				}
 				until := dateOrNever(i.ExpiresAt)
 				err := out.add(row.Code, row, row.Code, inviteMaker(i), inviteState(i, now), until,
-					fmt.Sprintf("%d/%d", i.Used, i.Uses), strings.Join(i.Flags, " "), cmp.Or(i.MailedTo, i.Domain), i.Note)
+					fmt.Sprintf("%d/%d", i.Used, i.Uses), flagsUntil(i.Flags, i.FlagEnds, now.Location()),
+					account.LastDay(i.AccountEnds, now.Location()), cmp.Or(i.MailedTo, i.Domain), i.Note)
 				if err != nil {
 					return err
 				}

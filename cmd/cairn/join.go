@@ -10,8 +10,8 @@ import (
 
 type joinCommand struct {
 	List   listJoinCommand   `cmd:"" reads:"" help:"List the requests to join that wait for a decision."`
-	Accept acceptJoinCommand `cmd:"" help:"Accept a request: an invite for its address is mailed."`
-	Refuse refuseJoinCommand `cmd:"" help:"Refuse a request: its address is told by mail."`
+	Accept acceptJoinCommand `cmd:"" help:"Accept a request: an invite is mailed to its address."`
+	Refuse refuseJoinCommand `cmd:"" help:"Refuse a request: whoever asked is told by mail."`
 }
 
 type listJoinCommand struct {
@@ -40,7 +40,7 @@ func (c *listJoinCommand) Run(p *program) error {
 type oneRequest struct {
 	databaseFlags
 	ID   string `arg:"" help:"Id of the request: cairn join list shows it."`
-	Note string `help:"A sentence for the mail."`
+	Note string `help:"A sentence for the mail, at most 200 characters."`
 }
 
 type joinDecision = func(a *account.Administration, ctx context.Context, by account.Caller, id, note string) error

@@ -62,7 +62,7 @@ type replacement struct {
 }
 
 // confirmReplacements asks before entries are removed that no flag names. An empty list removes all of
-// them and says so itself.
+// them and says so itself; see confirmOpening.
 func confirmReplacements(p *program, yes bool, lists ...replacement) error {
 	for _, l := range lists {
 		lost := slices.DeleteFunc(slices.Clone(l.old), func(s string) bool {
@@ -82,6 +82,18 @@ func confirmReplacements(p *program, yes bool, lists ...replacement) error {
 	return nil
 }
 
+// confirmOpening asks before a client that required a flag requires none.
+func confirmOpening(p *program, yes bool, before, after []string) error {
+	const text = "without a required flag everybody may use this client"
+	switch {
+	case yes || len(before) == 0 || len(after) > 0:
+		return nil
+	case !isTerminal(p.stdin):
+		return usageError{text + ": add --yes"}
+	}
+	return mustAgree(p, text+". Continue? [y/N] ")
+}
+
 // clientLists are the lists of a client, by the fields of clientOptions. client update has them twice,
 // as --add-… and as --remove-….
 type clientLists struct {
@@ -92,7 +104,11 @@ type clientLists struct {
 	RequireFlags           []string `name:"require-flag" sep:"none" commas:"" placeholder:"FLAG" help:"${verb} a required flag. Repeatable."`
 	Claims                 []string `name:"claim" sep:"none" placeholder:"NAME=VALUE" help:"${verb} a claim of its own. Repeatable."`
 	Groups                 []string `name:"group" sep:"none" commas:"" placeholder:"FLAG" help:"${verb} a flag of the groups claim. Repeatable."`
+	ClaimIn                []string `name:"claim-in" sep:"none" commas:"" placeholder:"PLACE" help:"${verb} a place of its own claims. Repeatable."`
 }
+
+// emptyMeans says what a list means that is empty, where that is not "none".
+var emptyMeans = map[string]string{"Groups": "all flags but admin", "ClaimIn": "where the claims of scopes are"}
 
 // edit turns --add-x and --remove-x into the whole list, as --x has it, and returns the lists that --x
 // replaces.
@@ -111,17 +127,19 @@ func (c *clientUpdate) edit(client *provider.Client) (replaced []replacement, er
 		if !e.given() {
 			continue
 		}
-		if f.Name == "Groups" && len(old) == 0 {
-			return nil, usageError{"the groups claim may contain all flags but admin, and has no list: " +
-				"--group gives it one"}
+		means, verb := emptyMeans[f.Name], "add"
+		if len(e.add) == 0 {
+			verb = "remove"
+		}
+		if means != "" && len(old) == 0 {
+			return nil, usagef("--%s-%s: the list is empty, which means %s; --%[2]s gives it entries", verb, name, means)
 		}
 		list, err := e.apply(name, old)
 		if err != nil {
 			return nil, err
 		}
-		if f.Name == "Groups" && len(list) == 0 {
-			return nil, usageError{"--remove-group: without a list the groups claim may contain all flags but admin; " +
-				"--group '' does that"}
+		if means != "" && len(list) == 0 {
+			return nil, usagef("--remove-%s: an empty list means %s; --%[1]s '' does that", name, means)
 		}
 		given.Set(reflect.ValueOf(list))
 	}

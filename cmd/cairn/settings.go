@@ -101,7 +101,7 @@ type setSettingCommand struct {
 	output
 	Name   string   `arg:"" help:"Name of the setting, from settings list."`
 	Value  []string `arg:"" optional:"" help:"The value. For a list, such as flags: all entries, or none for an empty list. For flag_descriptions: FLAG=TEXT for each change."`
-	Add    []string `placeholder:"ENTRY" help:"Add an entry to a list. Repeatable."`
+	Add    []string `placeholder:"ENTRY" help:"Add an entry to a list. Of session_flags, none means all. Repeatable."`
 	Remove []string `placeholder:"ENTRY" help:"Remove an entry of a list. Repeatable."`
 	Yes    bool     `help:"Do not ask before a list loses entries."`
 }
@@ -128,6 +128,14 @@ func (c *setSettingCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
+		now, err := users.Settings(p.ctx) // an answer takes its time
+		if err != nil {
+			return err
+		}
+		old, list := m.Value(before).([]string)
+		if list && !slices.Equal(old, m.Value(now).([]string)) {
+			return fmt.Errorf("%s was changed meanwhile, and nothing was changed now: look at it again", m.Name)
+		}
 		v, err := users.ChangeSettings(p.ctx, account.Operator(), change)
 		if problem, _ := web.ProblemOf(err); err != nil && len(problem.Errors) > 0 {
 			wrong := problem.Errors[0]
@@ -135,6 +143,11 @@ func (c *setSettingCommand) Run(p *program) error {
 		}
 		if err != nil {
 			return err
+		}
+		if list && m.Name == "flags" {
+			for _, flag := range without(old, v.Flags) {
+				fmt.Fprintf(p.stderr, "cairn: whoever has %s keeps it, for applications too: cairn user flags HANDLE -%[1]s takes it\n", flag)
+			}
 		}
 		text := strings.Join(settingLines(m.Value(v)), "; ")
 		return c.print(p, m.Name, map[string]any{m.Name: m.Value(v)}, pairs{{m.Name, text}})
@@ -164,11 +177,19 @@ func (c *setSettingCommand) words(m account.SettingsMember, before account.Setti
 			list = append(list, entry)
 		}
 	}
+	if before := m.Value(before).([]string); m.Name == "session_flags" {
+		const format = "none named means all, so that --add would leave only %s: cairn settings set %s FLAG... names all that stay"
+		switch {
+		case len(before) == 0 && len(list) > 0:
+			return nil, usagef(format, strings.Join(list, " "), m.Name)
+		case len(list) == 0:
+			return nil, usagef("none named means all: cairn settings set %s, without a value, does that", m.Name)
+		}
+	}
 	return list, nil
 }
 
-// confirmRemoval asks before a list loses entries that no flag names: people write the list to add one, and
-// a flag that is gone is taken from everybody who has it.
+// confirmRemoval asks before a list loses entries that no flag names: people write the list to add one.
 func (c *setSettingCommand) confirmRemoval(
 	p *program, users *account.Administration, m account.SettingsMember, change account.SettingsChange,
 ) error {
@@ -177,12 +198,11 @@ func (c *setSettingCommand) confirmRemoval(
 		return err
 	}
 	old, ok := m.Value(after).([]string)
-	old = slices.Clone(old)
 	if _, err := change.To(&after); err != nil || !ok || c.Yes || len(c.Remove) > 0 {
 		return nil // a fault is reported by what follows
 	}
 	left := m.Value(after).([]string)
-	lost := slices.DeleteFunc(old, func(entry string) bool { return slices.Contains(left, entry) })
+	lost := without(old, left)
 	if len(lost) == 0 {
 		return nil
 	}
@@ -191,6 +211,11 @@ func (c *setSettingCommand) confirmRemoval(
 		return usagef("%s: add --yes, or change single entries with --add and --remove", text)
 	}
 	return mustAgree(p, text+". Continue? [y/N] ")
+}
+
+// without returns the entries of a list that another has not.
+func without(list, other []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(entry string) bool { return slices.Contains(other, entry) })
 }
 
 func settingNamed(name string) (account.SettingsMember, error) {

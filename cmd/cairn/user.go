@@ -18,7 +18,7 @@ type userCommand struct {
 	Add       addUserCommand       `cmd:"" help:"Add a user without an invite."`
 	List      listUsersCommand     `cmd:"" reads:"" help:"List the users."`
 	Show      showUserCommand      `cmd:"" reads:"" help:"Show a user with their sessions and applications."`
-	Update    updateUserCommand    `cmd:"" help:"Update a user's name, email address and profile."`
+	Update    updateUserCommand    `cmd:"" help:"Update a user's name, email address and profile, or set when accounts end."`
 	Set       setUserCommand       `cmd:"" help:"Set a user's attributes (NAME=VALUE), which the setting attributes declares."`
 	Flags     userFlagsCommand     `cmd:"" help:"Turn a user's access flags on (+FLAG, or +FLAG@DATE until a day) and off (-FLAG)."`
 	Suspend   suspendUserCommand   `cmd:"" help:"Lock a user out at once: sessions, codes and tokens end."`
@@ -243,7 +243,7 @@ func (c *listUsersCommand) Run(p *program) error {
 					state = "suspended"
 				}
 				seen := dateOrNever(u.LastLoginAt)
-				row := []string{u.Handle, u.DisplayName, u.Email, flagsUntil(u, users.Zone()), state,
+				row := []string{u.Handle, u.DisplayName, u.Email, flagsUntil(u.Flags, u.FlagEnds, users.Zone()), state,
 					account.LastDay(u.EndsAt, users.Zone()), seen}
 				if err := out.add(u.Handle, userRowOf(u), row...); err != nil {
 					return err
@@ -255,11 +255,11 @@ func (c *listUsersCommand) Run(p *program) error {
 	})
 }
 
-// flagsUntil returns the flags of a user with their last days.
-func flagsUntil(u account.User, zone *time.Location) string {
-	words := slices.Clone(u.Flags)
+// flagsUntil returns flags with their last days.
+func flagsUntil(flags []string, ends map[string]time.Time, zone *time.Location) string {
+	words := slices.Clone(flags)
 	for i, f := range words {
-		if day := account.LastDay(u.FlagEnds[f], zone); day != "" {
+		if day := account.LastDay(ends[f], zone); day != "" {
 			words[i] = f + "@" + day
 		}
 	}
@@ -327,7 +327,7 @@ func userLabels(u account.User) pairs {
 	f := u.Profile
 	labels := pairs{
 		{"handle", u.Handle}, {"sub", u.Sub}, {"name", u.DisplayName}, {"email", email},
-		{"flags", flagsUntil(u, time.Local)}, {"suspended", suspended}, {"ends", ends}, {"invited by", u.InvitedBy},
+		{"flags", flagsUntil(u.Flags, u.FlagEnds, time.Local)}, {"suspended", suspended}, {"ends", ends}, {"invited by", u.InvitedBy},
 		{"password", passwordless},
 		{"created", dateOrNever(u.CreatedAt)}, {"last sign-in", dateOrNever(u.LastLoginAt)},
 		{"given_name", f.GivenName}, {"family_name", f.FamilyName}, {"middle_name", f.MiddleName},
@@ -351,7 +351,7 @@ func userLabels(u account.User) pairs {
 
 type setUserCommand struct {
 	oneUser
-	Values []string `arg:"" sep:"none" placeholder:"NAME=VALUE" help:"Attribute and its value; an empty value clears it."`
+	Values []string `arg:"" name:"name=value" sep:"none" help:"Attribute and its value; an empty value clears it."`
 }
 
 // Run sets the given attributes, all of them or none.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -17,7 +18,7 @@ import (
 type updateUserCommand struct {
 	oneUser
 	userChange
-	More  []string `arg:"" optional:"" name:"handle" ids:"user" help:"Handles of more users, with --ends and --no-end: all of them are changed, or none."`
+	More  []string `arg:"" optional:"" name:"more" ids:"user" help:"Handles of more users, with --ends and --no-end: all of them are changed, or none."`
 	Ends  string   `placeholder:"DATE" help:"End the account by itself after this day, as 2030-12-24, in this machine's time zone. A later one opens an account again that has ended."`
 	NoEnd bool     `help:"Remove the end of the account."`
 }
@@ -124,6 +125,9 @@ func (c oneUser) amend(p *program, change account.UserChange) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
 		u, err := users.Amend(p.ctx, account.Operator(), u, change)
 		if problem := (*web.Problem)(nil); errors.As(err, &problem) && len(problem.Errors) > 0 {
+			if name, err := undeclared(p, users, change); err != nil || name != "" {
+				return cmp.Or(err, error(usagef("there is no attribute %q here: cairn settings set attributes --add %[1]s declares it", name)))
+			}
 			return usageError{faults(problem, nil)}
 		}
 		if err != nil {
@@ -131,6 +135,18 @@ func (c oneUser) amend(p *program, change account.UserChange) error {
 		}
 		return c.print(p, u.Sub, userRowOf(u), userLabels(u))
 	})
+}
+
+// undeclared returns the first attribute of a change that could be declared and is not, or "".
+func undeclared(p *program, users *account.Administration, change account.UserChange) (string, error) {
+	settings, err := users.Settings(p.ctx)
+	for _, member := range slices.Sorted(maps.Keys(change)) {
+		name, ok := strings.CutPrefix(member, account.AttributePrefix)
+		if ok && change[member] != "" && account.CheckFlag(name) == nil && !slices.Contains(settings.Attributes, name) {
+			return name, err
+		}
+	}
+	return "", err
 }
 
 func (c *updateUserCommand) change() (account.UserChange, error) {

@@ -131,12 +131,22 @@
   function blob(path) { return files.has(path) ? files.get(path).blob : null; }
 
   // ask has the program do something. Its answers say how far it is, until the last one, which comes with what it wrote.
-  function ask(request) {
+  // A given file of places that the program cannot read is put away again.
+  function ask(request, places) {
+    var before = files.get("places.yaml");
+    if (places) {
+      files.set("places.yaml", { mode: 0o100600, blob: places });
+    }
     if (request.do === "import") {
       ["site", "public.zip", "preview.html"].forEach(remove);
     }
     self.cairn(JSON.stringify(request), function (answer) {
       var message = JSON.parse(answer);
+      if (places && message.error && before) {
+        files.set("places.yaml", before);
+      } else if (places && message.error) {
+        files.delete("places.yaml");
+      }
       if (message.all === undefined) {
         message = { answer: message, zip: blob("public.zip"), preview: blob("preview.html"), places: blob("places.yaml") };
       }
@@ -158,11 +168,8 @@
       inside("recordings").forEach(remove);
       given.recordings.forEach(function (file) { files.set("recordings/" + file.name, { mode: 0o100600, blob: file }); });
     }
-    if (given.places) {
-      files.set("places.yaml", { mode: 0o100600, blob: given.places });
-    }
     if (given.ask) {
-      ask(given.ask);
+      ask(given.ask, given.places);
     }
   };
 })();

@@ -213,10 +213,17 @@
     }).catch(show("found"));
   });
   get("privacy").addEventListener("change", function () { ofBlur(blurs()); });
+  // A file replaces the places, but none that were added and exist nowhere else.
   get("places-file").addEventListener("change", function () {
-    if (get("places-file").files.length) {
-      change({ do: "places" }, { places: get("places-file").files[0] });
-    }
+    var file = get("places-file").files[0];
+    last.catch(function () {}).then(function () {
+      if (file && unsaved) {
+        get("places-file").value = "";
+        show("place-error")({ code: "unsaved" });
+      } else if (file) {
+        change({ do: "places" }, { places: file });
+      }
+    });
   });
   get("place-at").addEventListener("change", function () { get("place-near-field").hidden = get("place-at").value !== ""; });
   get("place-add").addEventListener("click", function () {

@@ -216,7 +216,14 @@ func TestMemberPublishesInTheBrowser(t *testing.T) {
 		chromedp.SendKeys(id("place-near"), "47;8"), chromedp.Click(id("place-add")), wait(`document.getElementById("place-error").textContent.startsWith("Write a latitude")`),
 		chromedp.SetValue(id("place-at"), strconv.Itoa(5)), dispatch("place-at", "change"), chromedp.Click(id("place-add")), chromedp.WaitVisible(id("places-save")),
 		chromedp.Click(id("make")), wait(`document.getElementById("make-error").textContent.startsWith("Save the file")`))
+	// A file replaces no place that exists nowhere else, and one that cannot be read replaces nothing: the folder is made below.
+	notPlaces := filepath.Join(dir, "notes.yaml")
+	noError(t, os.WriteFile(notPlaces, []byte("these: are notes\n"), 0o600))
+	mustDo(t, tab, "a file while a place is not saved", chromedp.SetUploadFiles(id("places-file"), []string{notPlaces}),
+		wait(`document.getElementById("place-error").textContent.startsWith("Save the file")`))
 	download(t, tab, "places-save")
+	mustDo(t, tab, "a file without places", chromedp.SetUploadFiles(id("places-file"), []string{notPlaces}),
+		wait(`/^(?!Save the file)./.test(document.getElementById("place-error").textContent)`))
 	places := filepath.Join(saved, "places.yaml")
 	noError(t, os.Chmod(places, 0o600))
 	mustDo(t, tab, "titles", chromedp.Click(id("titles")))
