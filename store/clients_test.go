@@ -214,6 +214,13 @@ func TestUpdateKeepsSecretsAndOtherClients(t *testing.T) {
 		if got.Trusted || got.RequireFlags != nil {
 			t.Errorf("%+v", got)
 		}
+		for _, method := range []string{provider.AuthNone, provider.AuthPost} { // a secret of before opens nothing afterwards
+			sent.AuthMethod = method
+			must(t, s.UpdateClient(t.Context(), &sent, act("client.update")))
+		}
+		if got, err = s.Client(t.Context(), "app"); err != nil || len(got.Secrets) > 0 {
+			t.Errorf("the client still has a secret: %+v, %v", got, err)
+		}
 		sent.ID = "none"
 		want(t, s.UpdateClient(t.Context(), &sent, act("client.update")), provider.ErrClientNotFound)
 	})
