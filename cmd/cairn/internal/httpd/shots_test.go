@@ -50,6 +50,7 @@ type state struct {
 	fill               [][2]string    // values by id
 	click              string         // id, after that
 	answer             string         // selector of what the click brings
+	then               [2]string      // a second click, on the page that came, and what it brings
 	link               *regexp.Regexp // of a mail: the path
 }
 
@@ -88,11 +89,14 @@ var states = []state{
 	{name: "admin-users-empty", handle: "keeper", path: "/admin/users/?query=nobody-of-this-name", page: "admin-users"},
 	{name: "admin-user-added", handle: "keeper", path: "/admin/users/?query=a#add", page: "admin-user", fill: [][2]string{{"new-handle", "NAME"}}, click: "add-submit", answer: "#reset-code"},
 	{name: "admin-selected", handle: "keeper", path: "/admin/users/?flag=activity", page: "admin-selected", click: "select-all", answer: "#selected"},
+	{name: "admin-selected-question", handle: "keeper", path: "/admin/users/?flag=activity", page: "admin-selected", click: "select-all", answer: "#selected", then: [2]string{"suspend-submit", "#question"}},
+	{name: "admin-selected-obstacles", handle: "keeper", path: "/admin/users/", page: "admin-selected", click: "select-all", answer: "#selected", then: [2]string{"suspend-submit", "#obstacles"}},
 	{name: "admin-paste", handle: "keeper", path: "/admin/users/paste", page: "admin-paste"},
 	{name: "admin-paste-preview", handle: "keeper", path: "/admin/users/paste", page: "admin-paste", fill: [][2]string{{"people", "Zoë Berg, somebody.with.a.long.name@verwaltung.example.org, activity\nKim Lee, kim@example.org"}}, click: "paste-submit", answer: "#sure-submit"},
 	{name: "admin-paste-refused", handle: "keeper", path: "/admin/users/paste", page: "admin-paste", fill: [][2]string{{"people", "Zoë Berg, somebody.with.a.long.name.verwaltung.example.org"}}, click: "paste-submit", answer: "#error"},
 	{name: "admin-user", handle: "keeper", path: "/admin/users/ada", page: "admin-user"},
 	{name: "admin-user-factors", handle: "keeper", path: "/admin/users/mia", page: "admin-user"},
+	{name: "admin-user-ends", handle: "keeper", path: "/admin/users/bob", page: "admin-user"},
 	{name: "admin-user-suspended", handle: "keeper", path: "/admin/users/eve", page: "admin-user"},
 	{name: "admin-invites", handle: "keeper", path: "/admin/invites", page: "admin-invites"},
 	{name: "admin-branch", handle: "keeper", path: "/admin/invites?under=ada", page: "admin-invites"},
@@ -140,7 +144,7 @@ var mailStates = []state{
 	{name: "confirm-join-wrong", path: "/confirm-join/?link=x", page: "confirm-join"},
 	{name: "admin-join-requests", handle: "keeper", path: "/admin/invites", page: "admin-invites"},
 	{name: "invites-team", handle: "keeper", path: "/account/invites", page: "account-invites"},
-	{name: "invites-team-refused", handle: "keeper", path: "/account/invites", page: "account-invites", fill: [][2]string{{"uses", "many"}, {"days", "91"}, {"domain", "a b"}}, click: "invite-submit", answer: "#error"},
+	{name: "invites-team-refused", handle: "keeper", path: "/account/invites", page: "account-invites", fill: [][2]string{{"uses", "many"}, {"days", "91"}, {"domain", "a b"}, {"account_ends", "2001-02-03"}}, click: "invite-submit", answer: "#error"},
 	{name: "invite-slip-team", handle: "keeper", path: "/account/invites/slip?code=", page: "account-invite-slip"},
 	{name: "reset-mailed", path: "/reset-password/", page: "reset-password", link: regexp.MustCompile(`(?m)^\S+(/reset-password/\S+)$`)},
 }
@@ -184,6 +188,8 @@ func furnish(t *testing.T) *furnished {
 	needStatus(t, "invite", ada.postForm("/account/invites", url.Values{"note": {"For Grace, who rows with us on Tuesdays"}}), 303)
 	needStatus(t, "joined", s.browser().register(code, "grace"), 201)
 	mia.addAuthenticatorApp()
+	needStatus(t, "end", keeper.api("PUT", "/api/admin/users/bob/end", map[string]string{"ends": "2099-08-31"}), 200)
+	needStatus(t, "end of a flag", keeper.api("PUT", "/api/admin/users/bob/flags", map[string]string{"activity": "2099-07-31"}), 200)
 	needStatus(t, "suspended", keeper.api("POST", "/api/admin/users/eve/suspend", map[string]string{"reason": "Asked for it until spring"}), 200)
 	_, text, _ := strings.Cut(ada.get("/account/invites").Text, "invites/slip?code=")
 	invite, _, _ := strings.Cut(text, `"`)
@@ -230,7 +236,7 @@ func furnishWithMail(t *testing.T) *furnished {
 			Reason: "I have run with you on Sundays since spring, and Ada said I should ask here.", Language: "de", AskedAt: now, ExpiresAt: now.Add(time.Hour),
 		}, []byte{byte(i)}, 200, account.Operator().Audit(now, account.ConfirmJoin, "", "")))
 	}
-	terms := map[string]any{"note": "For the team", "uses": 30, "days": 60, "flags": []string{"coach"}, "domain": "school.example"}
+	terms := map[string]any{"note": "For the team", "uses": 30, "days": 60, "flags": []string{"coach@2099-07-31"}, "domain": "school.example", "account_ends": "2099-08-31"}
 	team := needStatus(t, "team", keeper.api("POST", "/api/invites", terms), 201).JSON(t)["code"].(string)
 	return &furnished{service: s, states: mailStates, cookies: cookies, invite: team, post: server, mails: mails}
 }
@@ -319,6 +325,9 @@ func (f *furnished) show(t *testing.T, tab context.Context, at state, name strin
 		}
 		mustDo(t, tab, at.click, chromedp.Click(id(at.click)), chromedp.WaitVisible(chromedp.CSS(at.answer)))
 	}
+	if at.then[0] != "" {
+		mustDo(t, tab, at.then[0], chromedp.Click(id(at.then[0])), chromedp.WaitVisible(chromedp.CSS(at.then[1])))
+	}
 	mustDo(t, tab, at.name, chromedp.WaitVisible(page(at.page)))
 }
 
@@ -327,6 +336,7 @@ const widthAlone = "-"
 
 // Every state of the pages has no fault that axe finds, light and dark, fits a small phone, in each language, asks no other host for anything, and is not
 // large. With CAIRN_SCREENSHOTS each is written there: light and dark, wide and 320 pixels wide, and without JavaScript.
+// CAIRN_STATES is a pattern for the names of some alone.
 func TestStatesOfThePages(t *testing.T) {
 	dir := os.Getenv("CAIRN_SCREENSHOTS")
 	file := filepath.Join(relyingPartyHome(), "node_modules", "axe-core", "axe.min.js")
@@ -334,6 +344,7 @@ func TestStatesOfThePages(t *testing.T) {
 		needFiles(t, file)
 	}
 	axe, _ := os.ReadFile(file) // without it, pictures alone
+	only := regexp.MustCompile(os.Getenv("CAIRN_STATES"))
 	services := []*furnished{furnish(t), furnishWithMail(t)}
 	tab := chromium(t)
 	if _, err := chromedp.Call(tab, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: string(axe)}); err != nil {
@@ -365,6 +376,9 @@ func TestStatesOfThePages(t *testing.T) {
 		}
 		for _, f := range services {
 			for _, at := range f.states {
+				if !only.MatchString(at.name) {
+					continue
+				}
 				if at.click != "" && (!screen.scripts || dir == "" && screen.width == 320) { // half the time is theirs
 					continue
 				}
