@@ -24,12 +24,12 @@ func databaseFile(_ context.Context, x *examination) Finding {
 	if whole, err := filepath.Abs(folder); err == nil { // chmod o-w . at the end of a sentence reads as another folder
 		folder = whole
 	}
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return skipped("There is no file %s: see database.", path)
+	}
 	beside, err := os.Stat(folder)
 	if err == nil && beside.Mode().Perm()&0o002 != 0 {
-		return found(Problem,
-			"Run chmod o-w "+config.ShellQuote(folder)+"; or move the database to a folder of the service's user.",
-			"Other users of this machine can write the folder of the database, %s (mode %04o), and put files in the place "+
-				"of its own.", folder, beside.Mode().Perm())
+		return openFolder(folder, beside.Mode())
 	}
 	var open, modes []string // of files that others can open
 	var closed []string      // that their owner, this user, cannot write
@@ -37,8 +37,6 @@ func databaseFile(_ context.Context, x *examination) Finding {
 	for _, name := range []string{path, path + "-wal", path + "-shm"} {
 		info, err := os.Stat(name)
 		switch {
-		case errors.Is(err, os.ErrNotExist) && name == path:
-			return skipped("There is no file %s: see database.", path)
 		case errors.Is(err, os.ErrNotExist):
 		case err != nil:
 			return found(Problem, "Run cairn doctor as the user of the service.", "%v.", err)
@@ -74,6 +72,17 @@ func databaseFile(_ context.Context, x *examination) Finding {
 		return unwritable(err, folder)
 	}
 	return ok("Only its owner can open and write %s.", path)
+}
+
+// openFolder returns a finding about a folder that all users can write. One with the sticky bit, such as
+// /tmp, is meant to be.
+func openFolder(folder string, mode os.FileMode) Finding {
+	bits, do := mode.Perm(), "Run chmod o-w "+config.ShellQuote(folder)+"; or move the database to a folder of the service's user."
+	if mode&os.ModeSticky != 0 {
+		bits, do = bits|0o1000, "Move the database to a folder of the service's user."
+	}
+	return found(Problem, do, "Other users of this machine can write the folder of the database, %s (mode %04o), "+
+		"and put files in the place of its own.", folder, bits)
 }
 
 // unwritable returns a finding about a file or folder that this user cannot write.

@@ -353,6 +353,8 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			}
 		}, []string{"problem database-file"}, "cairn.db-wal; if"},
 		"folder that others can write": {func(d *deployment) { must(d.t, os.Chmod(filepath.Dir(d.dsn), 0o777)) }, []string{"problem database-file"}, "mode 0777"},
+		"folder for the files of all": {func(d *deployment) { must(d.t, os.Chmod(filepath.Dir(d.dsn), 0o777|os.ModeSticky)) }, []string{"problem database-file"},
+			"(mode 1777), and put files in the place of its own. -> Move the database to a folder of the service's user."},
 		"database of root": {func(d *deployment) {
 			if os.Geteuid() == 0 {
 				must(d.t, os.Chown(filepath.Dir(d.dsn), 65534, 65534))
@@ -361,6 +363,10 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			must(d.t, os.Chmod(d.dsn, 0o400))
 		}, []string{"problem database-file"}, "cairn.db"},
 		"no database": {func(d *deployment) { d.settings.Database = filepath.Join(d.t.TempDir(), "none.db") }, without("skipped database-file", "problem database", "skipped database-writes", "skipped migrations"), "none.db"},
+		"no database in a folder that others can write": {func(d *deployment) {
+			d.settings.Database = filepath.Join(d.t.TempDir(), "none.db")
+			must(d.t, os.Chmod(filepath.Dir(d.settings.Database), 0o777))
+		}, without("skipped database-file", "problem database", "skipped database-writes", "skipped migrations"), "none.db"},
 		"file is no database": {func(d *deployment) {
 			must(d.t, d.store.Close())
 			must(d.t, os.WriteFile(d.dsn, []byte(strings.Repeat("junk", 1000)), 0o600))
