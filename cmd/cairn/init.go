@@ -195,12 +195,15 @@ func (c *initCommand) plan(p *program) (in *installation, differs, err error) {
 
 // initialized reports whether the database has a user.
 func (in *installation) initialized(p *program) (bool, error) {
-	if in.newDatabase {
+	if in.newDatabase || isEmptyFile(in.Database) {
 		return false, nil
 	}
-	st, _, err := openOrCreate(p.ctx, in.Checked, quietLog(p))
+	st, initialized, err := openAny(p.ctx, in.Checked, quietLog(p))
 	if err != nil {
 		return false, err
+	}
+	if !initialized {
+		return false, st.Close()
 	}
 	users, _, err := st.Users(p.ctx, account.UserQuery{Limit: 1})
 	return len(users) > 0, errors.Join(err, st.Close())

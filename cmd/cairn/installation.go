@@ -61,16 +61,19 @@ func (c databaseFlags) withUsers(p *program, do func(*account.Administration) er
 // openExisting opens an initialized database without creating or migrating it: a mistyped
 // path must not become a second, empty installation.
 func openExisting(ctx context.Context, c config.Checked, log *slog.Logger) (*store.Store, error) {
+	notInitialized := databaseError(fmt.Errorf("%s is not initialized: run cairn init", c.DatabaseLabel()))
+	if isEmptyFile(c.Database) {
+		return nil, notInitialized
+	}
 	if !store.IsPostgres(c.Database) {
 		if _, err := os.Stat(c.Database); errors.Is(err, os.ErrNotExist) {
 			err := fmt.Errorf("there is no database %s: run cairn init, or name the right file", c.DatabaseLabel())
 			return nil, databaseError(err)
 		}
 	}
-	st, existed, err := openOrCreate(ctx, c, log)
-	if err == nil && !existed {
-		err = databaseError(fmt.Errorf("%s is not initialized: run cairn init", c.DatabaseLabel()))
-		err = errors.Join(err, st.Close())
+	st, initialized, err := openAny(ctx, c, log)
+	if err == nil && !initialized {
+		err = errors.Join(notInitialized, st.Close())
 	}
 	if err != nil {
 		return nil, err
@@ -78,35 +81,49 @@ func openExisting(ctx context.Context, c config.Checked, log *slog.Logger) (*sto
 	return st, nil
 }
 
-// openOrCreate opens the database and creates its tables if it has no installation. It reports whether
-// the database was initialized before. An installation of an earlier version is a store.PendingError:
-// only serve and migrate migrate it.
+// isEmptyFile reports whether a file is empty. SQLite takes it for a database, and writes its header at once.
+func isEmptyFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Size() == 0
+}
+
+// openOrCreate is openAny, and creates the tables if the database has no installation.
 func openOrCreate(ctx context.Context, c config.Checked, log *slog.Logger) (st *store.Store, existed bool, err error) {
+	st, existed, err = openAny(ctx, c, log)
+	if err == nil && !existed {
+		if err = createTables(ctx, st); err != nil {
+			return nil, false, errors.Join(databaseError(err), st.Close())
+		}
+	}
+	return st, existed, err
+}
+
+// openAny opens the database and reports whether it is initialized. It changes nothing. An installation of
+// an earlier version is a store.PendingError: only serve and migrate migrate it.
+func openAny(ctx context.Context, c config.Checked, log *slog.Logger) (st *store.Store, initialized bool, err error) {
 	st, err = store.Open(ctx, c.Database, store.Options{Log: log, DataKey: dataKeyOf(c.DataKeyFile), Now: clock})
 	if err != nil {
 		return nil, false, databaseError(err)
 	}
 	switch err = st.CheckSchema(ctx); {
+	case err == nil:
+		_, err = st.Settings(ctx)
+		if initialized = err == nil; errors.Is(err, account.ErrNotInitialized) {
+			err = nil
+		}
 	case errors.Is(err, store.ErrNotMigrated):
 		if installed, failed := st.Initialized(ctx); failed != nil {
 			err = failed
 		} else if !installed {
-			err = createTables(ctx, st)
+			err = nil
 		}
 	case errors.Is(err, store.ErrNewerSchema):
 		err = fmt.Errorf("%s was migrated by a newer cairn: run that version, or restore a backup", c.DatabaseLabel())
 	}
-	if err == nil {
-		_, err = st.Settings(ctx)
-		existed = err == nil
-		if errors.Is(err, account.ErrNotInitialized) {
-			err = nil
-		}
-	}
 	if err != nil {
 		return nil, false, errors.Join(databaseError(err), st.Close())
 	}
-	return st, existed, nil
+	return st, initialized, nil
 }
 
 // createTables refuses a database that cannot hold every name.
