@@ -40,13 +40,20 @@ func Secret(lookup func(string) (string, bool)) (secret []byte, source string, e
 	return secret, source, nil
 }
 
-// secretFromFile reads the file of a setting without the line break at its end.
-func secretFromFile(name, path string) ([]byte, error) {
+// ReadPrivate reads a file with a secret. It refuses one that other users of the machine can open. name
+// is the setting or flag that names the file, for the error.
+func ReadPrivate(name, path string) ([]byte, error) {
 	text, info, err := readSetting(name, path, maxSecretFile)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkPrivate(name, path, info); err != nil {
+	return text, checkPrivate(name, path, info)
+}
+
+// secretFromFile reads the file of a setting without the line break at its end.
+func secretFromFile(name, path string) ([]byte, error) {
+	text, err := ReadPrivate(name, path)
+	if err != nil {
 		return nil, err
 	}
 	secret := bytes.TrimRight(text, "\r\n")

@@ -49,13 +49,13 @@ func (c oneAPI) withAPI(p *program, do func(*store.Store, *provider.API) error) 
 // apiOptions are the flags that api add and api update share. An option that is not given leaves the
 // field unchanged; a list replaces the previous one.
 type apiOptions struct {
-	Scope      []string `sep:"none" placeholder:"NAME=SENTENCE" help:"Scope and its consent sentence. Repeatable."`
-	Token      *string  `enum:"jwt,opaque" placeholder:"KIND" help:"jwt (the API verifies it locally) or opaque (the API introspects it); jwt if not given."`
-	Lifetime   *period  `placeholder:"DURATION" help:"Lifetime of its access tokens, 1m to 24h; 1h if not given."`
-	Alg        *string  `enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its tokens: RS256, ES256 or EdDSA. Default: ES256 if the service has a key for it, else RS256."`
-	Client     []string `placeholder:"ID" ids:"client" help:"A client that may use it. Repeatable."`
+	Scope      []string `sep:"none" placeholder:"NAME=SENTENCE" help:"Scope and its consent sentence. ${list=Repeatable.}"`
+	Token      *string  `enum:"jwt,opaque" placeholder:"KIND" help:"jwt (the API verifies it locally) or opaque (the API introspects it)${new=; jwt if not given}."`
+	Lifetime   *period  `placeholder:"DURATION" help:"Lifetime of its access tokens, 1m to 24h${new=; 1h if not given}."`
+	Alg        *string  `enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its tokens: RS256, ES256 or EdDSA.${new= Default: ES256 if the service has a key for it, else RS256.}"`
+	Client     []string `placeholder:"ID" ids:"client" help:"A client that may use it. ${list=Repeatable.}"`
 	AllClients *bool    `negatable:"" help:"Let every client use it."`
-	Claim      []string `sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own in its tokens: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}. Repeatable."`
+	Claim      []string `sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own in its tokens: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}. ${list=Repeatable.}"`
 }
 
 // apiScopes reads the values of a flag such as --scope.
@@ -105,14 +105,19 @@ func (o *apiOptions) apply(p *program, st *store.Store, a *provider.API) error {
 	if o.Claim != nil {
 		a.Claims = o.claims()
 	}
-	if len(o.Claim) == 0 {
+	return checkClaims(p, st, o.claims())
+}
+
+// checkClaims checks that the settings have what new rules need.
+func checkClaims(p *program, st *store.Store, rules []string) error {
+	if len(rules) == 0 {
 		return nil
 	}
 	settings, err := st.Settings(p.ctx)
 	if err != nil {
 		return err
 	}
-	return provider.CheckClaims(a.Claims, settings)
+	return provider.CheckClaims(rules, settings)
 }
 
 // inAPIFlags names the flag where a registration breaks a rule.
@@ -149,6 +154,7 @@ type apiDocument struct {
 	AllClients bool                `json:"all_clients"`
 	Clients    []string            `json:"clients"`
 	Claims     []string            `json:"claims,omitempty"`
+	Managed    bool                `json:"managed,omitempty"`
 	CreatedAt  string              `json:"created_at"`
 }
 
@@ -157,7 +163,7 @@ func apiDocumentOf(a *provider.API, secret string) apiDocument {
 		URI: a.URI, Name: a.Name, ID: a.ID, Secret: secret,
 		Scopes: listed(a.Scopes), Token: "jwt", Lifetime: int(a.Lifetime / time.Second), Algorithm: a.Algorithm,
 		AllClients: a.AllClients, Clients: listed(a.Clients), CreatedAt: a.CreatedAt.Format(time.RFC3339),
-		Claims: a.Claims,
+		Claims: a.Claims, Managed: a.Managed,
 	}
 	if a.Opaque {
 		d.Token = "opaque"
@@ -181,6 +187,7 @@ func (o output) printAPI(p *program, a *provider.API, secret string) error {
 	labels := pairs{
 		{"URI", d.URI}, {"name", d.Name}, {"introspection id", d.ID}, {"introspection secret", onlyNow(secret)},
 		{"tokens", d.Token}, {"lifetime", a.Lifetime.String()}, {"signed with", d.Algorithm}, {"clients", d.clients()},
+		{"managed", managedText(d.Managed)},
 	}
 	for _, rule := range d.Claims {
 		labels = append(labels, [2]string{"claim", rule})
@@ -219,7 +226,7 @@ func (c *addAPICommand) Run(p *program) error {
 	a, secret := provider.NewAPI(c.URI, c.Name, time.Now())
 	return c.withStore(p, func(st *store.Store) error {
 		if err := c.apply(p, st, a); err != nil {
-			return err
+			return inAPIFlags(err)
 		}
 		if err := st.CreateAPI(p.ctx, a, operator(account.RegisterAPI, a.URI, "")); errors.Is(err, provider.ErrAPIExists) {
 			return fmt.Errorf("an API %s exists already: cairn api update changes it", a.URI)
@@ -274,7 +281,8 @@ type updateAPICommand struct {
 
 // apiUpdate holds the fields of an API that can be updated.
 type apiUpdate struct {
-	apiOptions
+	apiOptions `set:"new=" set:"list=Replaces the list; --add-… and --remove-… change single entries."`
+
 	Name         *string  `help:"Name that users see on the consent page."`
 	AddScope     []string `sep:"none" placeholder:"NAME=SENTENCE" help:"Add a scope, or give one another sentence. Repeatable."`
 	RemoveScope  []string `sep:"none" placeholder:"NAME" help:"Remove a scope. Repeatable."`
@@ -359,6 +367,9 @@ func (c *updateAPICommand) Run(p *program) error {
 			a.Clients, a.AllClients = nil, false
 		}
 		if err := c.apply(p, st, a); err != nil {
+			return err
+		}
+		if err := checkClaims(p, st, c.AddClaim); err != nil {
 			return err
 		}
 		if err := confirmReplacements(p, c.Yes, replaced...); err != nil {

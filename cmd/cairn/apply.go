@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"reflect"
 	"regexp"
@@ -22,18 +21,20 @@ type applyCommand struct {
 	databaseFlags
 	File   string `arg:"" optional:"" help:"YAML or JSON file, a folder of such files, or - for standard input."`
 	DryRun bool   `name:"dry-run" help:"Print what would change and change nothing; exit code 3 if something would."`
-	Prune  bool   `help:"Remove what an earlier apply registered and the file's list no longer has. What was registered by hand stays."`
+	Prune  bool   `help:"Remove what an earlier apply registered and the file's list no longer has. Clients go with their consents and tokens. What was registered by hand stays."`
 	Schema bool   `help:"Print the JSON Schema of the file."`
 }
 
 // Help implements kong.HelpProvider.
 func (*applyCommand) Help() string {
-	return `It makes clients, APIs, allowances and settings what the file says, all of it or nothing. The keys are the
-flags of client add, api add and client allow (docs/apply.md):
+	return `All of it or nothing. The keys are the flags of client add, api add and client allow (docs/apply.md). An entry is
+the whole registration: a key that is missing gets its default, also on what was registered by hand.
 
   cairn export clients > clients.yaml
   cairn apply --dry-run clients.yaml
-  cairn apply clients.yaml`
+  cairn apply clients.yaml
+
+Exit codes: 0 done, 1 failed, 2 mistakes, 3 with --dry-run if something would change.`
 }
 
 const exitChanges = 3 // of apply --dry-run
@@ -79,18 +80,30 @@ func (c *applyCommand) Run(p *program) error {
 	})
 }
 
-// applyAtStart applies the file of serve --apply. Of several instances that start at once, one
-// changes something and the others wait for it.
-func applyAtStart(p *program, st *store.Store, file string, log *slog.Logger) error {
-	a, err := applyTo(p, st, file, false, false)
+// apply applies the file of serve --apply. Of several instances that start at once, one changes
+// something and the others wait for it.
+func (s *service) apply(p *program) error {
+	switch {
+	case s.settings.Apply == "":
+		return nil
+	case s.readOnly:
+		s.warn("--apply (SERVICE_APPLY): nothing was applied, because the database takes no writes: " +
+			"restart this instance when it does")
+		return nil
+	}
+	a, err := applyTo(p, s.options.Store, s.settings.Apply, false, false)
 	if err != nil {
 		return fmt.Errorf("--apply (SERVICE_APPLY): %s; nothing was changed", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
-	for _, change := range a.changes {
-		log.Info("applied", "change", change.title())
+	for _, c := range a.changes {
+		s.log.Info("applied", "change", c.title())
+		if slices.Contains(c.lines, secretLine) {
+			s.warn(fmt.Sprintf("the file of --apply replaced the secret of the %s %s: if rotate-secret gave it the one before, "+
+				"rotate it again and write its new hash (cairn export clients) into the file", c.kind, c.id))
+		}
 	}
 	for _, note := range a.notes {
-		log.Warn(note)
+		s.warn(note)
 	}
 	return nil
 }
@@ -163,7 +176,8 @@ func (a *applier) run(prune bool) (err error) {
 	if err := a.applySettings(); err != nil {
 		return err
 	}
-	if prune && len(a.faults) == 0 { // first, so that an entry that refers to what is removed is a fault
+	prune = prune && len(a.faults) == 0
+	if prune { // first, so that an entry that refers to what is removed is a fault
 		if err := a.prune(); err != nil {
 			return err
 		}
@@ -177,6 +191,9 @@ func (a *applier) run(prune bool) (err error) {
 				return err
 			}
 		}
+	}
+	if prune && len(a.faults) == 0 { // last, because a client goes unless an allowance of the file admits it
+		return a.pruneAllowances()
 	}
 	return nil
 }
@@ -221,7 +238,7 @@ func (a *applier) peel(e *entry, do func(*entry) error) error {
 			return nil // it lacks only because it was wrong
 		}
 		if !a.refersToFault(e, key, value) {
-			a.wrong(e.at(key, value), "%s: %s", e.title(), text)
+			a.wrong(e.at(key, value), "%s: %s", e.title(), e.inKeys(text))
 		}
 		switch i := rest.index(key, value); {
 		case key == e.key && rest.id != "":
@@ -274,7 +291,7 @@ func (a *applier) secretOf(k secretKeys) (*provider.ClientSecret, error) {
 		return nil, usageError{"give --secret-file or --secret-hash, not both"}
 	case k.SecretFile != "":
 		if s, err = readSecret(a.p, k.SecretFile, a.now); err != nil {
-			return nil, usagef("--secret-file: %s", err)
+			return nil, err
 		}
 	case k.SecretHash != "":
 		if s, err = provider.ParseSecretHash(k.SecretHash, a.now); err != nil {
@@ -286,9 +303,11 @@ func (a *applier) secretOf(k secretKeys) (*provider.ClientSecret, error) {
 	return &s, nil
 }
 
-// has reports whether a secret is one of those that work.
-func has(valid []provider.ClientSecret, s *provider.ClientSecret) bool {
-	return slices.ContainsFunc(valid, func(v provider.ClientSecret) bool { return slices.Equal(v.Hash, s.Hash) })
+// has reports whether a secret is one of those that work. Those of an API include one that has expired.
+func (a *applier) has(secrets []provider.ClientSecret, s *provider.ClientSecret) bool {
+	return slices.ContainsFunc(secrets, func(v provider.ClientSecret) bool {
+		return slices.Equal(v.Hash, s.Hash) && (v.ExpiresAt.IsZero() || a.now.Before(v.ExpiresAt))
+	})
 }
 
 func (a *applier) client(e *entry) error {
@@ -333,7 +352,7 @@ func (a *applier) client(e *entry) error {
 		}
 		w.before, w.names = clientFields(old), provider.Changes(old, c)
 		w.do = func() error { return a.st.UpdateClient(a.p.ctx, c, onClient(account.UpdateClient, c.ID)) }
-		if secret != nil && !has(old.Secrets, secret) {
+		if secret != nil && !a.has(old.Secrets, secret) {
 			w.rotate = func() error {
 				audit := onClient(account.RenewClient, c.ID)
 				return a.st.RotateClientSecret(a.p.ctx, c.ID, secret.Hash, a.now, a.now, audit)
@@ -378,7 +397,7 @@ func (a *applier) api(e *entry) error {
 	if old != nil {
 		w.before, w.names = apiFields(old), provider.Changes(old, n)
 		w.do = func() error { return a.st.UpdateAPI(a.p.ctx, n, operator(account.UpdateAPI, n.URI, "")) }
-		if secret != nil && !has(old.Secrets, secret) {
+		if secret != nil && !a.has(old.Secrets, secret) {
 			w.rotate = func() error {
 				audit := operator(account.RenewAPI, n.URI, "")
 				return a.st.RotateAPISecret(a.p.ctx, n.URI, *secret, a.now, true, audit)
@@ -409,7 +428,7 @@ func (a *applier) allowance(e *entry) error {
 		n.CreatedAt, n.Managed, w.before = old.CreatedAt, old.Managed, allowanceFields(old)
 	}
 	w.after = allowanceFields(n)
-	if len(differences(w.before, w.after)) > 0 {
+	if len(differences(w.before, w.after)) > 0 || slices.ContainsFunc(n.APIs, a.prunedAPI) {
 		w.names = []string{"scopes"}
 	}
 	w.do = func() error { return a.st.AllowClients(a.p.ctx, n, allowAudit(n)) }
@@ -429,6 +448,8 @@ type entryWrite struct {
 	notes         []string
 }
 
+const secretLine = "  ~ secret"
+
 func (a *applier) write(w entryWrite) error {
 	if w.before == nil {
 		w.sign = "+"
@@ -445,7 +466,7 @@ func (a *applier) write(w entryWrite) error {
 		if err := w.rotate(); err != nil {
 			return err
 		}
-		w.lines = append(w.lines, "  ~ secret")
+		w.lines = append(w.lines, secretLine)
 	}
 	if len(w.lines) > 0 {
 		a.changes, a.notes = append(a.changes, w.change), append(a.notes, w.notes...)
@@ -491,34 +512,58 @@ func (a *applier) applySettings() error {
 	}
 }
 
-// prune removes what an earlier apply made and the lists of the file no longer have.
+// prune removes the APIs and clients that an earlier apply made and the lists of the file no longer have.
 func (a *applier) prune() error {
-	remove := func(list int, id string, managed bool, do func() error) error {
-		s := a.sections[list]
-		if !managed || !a.present[s.name] || a.find(s, id) != nil {
-			return nil
-		}
-		a.changes = append(a.changes, change{"-", s.kind, id, nil})
-		return do()
-	}
-	var errs []error
-	for _, o := range a.allowances {
-		errs = append(errs, remove(2, o.URL, o.Managed, func() error {
-			_, err := a.st.DisallowClients(a.p.ctx, o.URL, operator(account.DisallowClients, o.URL, ""))
-			return err
-		}))
-	}
 	for _, o := range a.apis {
-		errs = append(errs, remove(1, o.URI, o.Managed, func() error {
+		err := a.remove(1, o.URI, o.Managed, func() error {
 			return a.st.RemoveAPI(a.p.ctx, o.URI, operator(account.RemoveAPI, o.URI, ""))
-		}))
+		})
+		if err != nil {
+			return err
+		}
 	}
 	for _, o := range a.clients {
-		errs = append(errs, remove(0, o.ID, o.Managed, func() error {
+		err := a.remove(0, o.ID, o.Managed, func() error {
 			return a.st.RemoveClient(a.p.ctx, o.ID, onClient(account.RemoveClient, o.ID))
-		}))
+		})
+		if err != nil {
+			return err
+		}
 	}
-	return errors.Join(errs...)
+	var err error
+	a.apis, err = a.st.APIs(a.p.ctx) // without the clients that are removed
+	return err
+}
+
+// pruneAllowances is prune for allowances, with the clients that no other one admits.
+func (a *applier) pruneAllowances() error {
+	for _, o := range a.allowances {
+		err := a.remove(2, o.URL, o.Managed, func() error {
+			clients, err := a.st.DisallowClients(a.p.ctx, o.URL, operator(account.DisallowClients, o.URL, ""))
+			for _, id := range clients {
+				a.changes = append(a.changes, change{"-", "client", id, nil})
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove calls do to remove an entry that an earlier apply made, if the file has its list without it.
+func (a *applier) remove(list int, id string, managed bool, do func() error) error {
+	s := a.sections[list]
+	if !managed || !a.present[s.name] || a.find(s, id) != nil {
+		return nil
+	}
+	a.changes = append(a.changes, change{"-", s.kind, id, nil})
+	return do()
+}
+
+func (a *applier) prunedAPI(uri string) bool {
+	return slices.ContainsFunc(a.changes, func(c change) bool { return c.sign == "-" && c.kind == "API" && c.id == uri })
 }
 
 // differences returns the lines of the fields that were removed and added.

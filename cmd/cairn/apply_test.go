@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"image"
 	"image/png"
+	"net"
 	"os"
 	"reflect"
 	"slices"
@@ -14,7 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store/storetest"
 )
 
 // docs/apply.schema.json is for editors. UPDATE_DOCS=1 writes it.
@@ -185,7 +188,7 @@ settings:
 		"13: client bad id: id: 1 to 64 letters, digits, - or _",
 		"15: client bad id: auth-method must be one of ",
 		"16: client bad id: secret-file: a secret has 32 to 512 characters: make one with: openssl rand -hex 32",
-		`17: client bad id: require-flag: there is no flag "nobody" here`,
+		`17: client bad id: require-flag: there is no flag "nobody" here: cairn settings set flags --add nobody adds it`,
 		"18: client four: redirect-uri: at least one is needed",
 		"19: client four: public and auth-method exclude each other",
 		"21: the client has no id: add one",
@@ -269,7 +272,98 @@ func TestApplyOfManyIsQuickAndDoneOnce(t *testing.T) {
 	})
 }
 
-// serve applies the file before it listens, here the example of the documents, and does not start with a mistake in it.
+// An agent goes with the last allowance that admits it. One that the file makes in the same run counts, and who goes
+// is told.
+func TestPruneKeepsTheAgentsThatTheFileStillAllows(t *testing.T) {
+	onEach(t, func(t *testing.T, s *shell, dsn string) {
+		const host, one, two = "https://agents.example.org/", "https://agents.example.org/1.json", "https://agents.example.org/2.json"
+		fatalIf(t, os.WriteFile("before.yaml", []byte("allowances: [{url: '"+host+"*'}]"), 0o600))
+		fatalIf(t, os.WriteFile("after.yaml", []byte("allowances: [{url: '"+one+"'}]"), 0o600))
+		s.must("apply", "before.yaml")
+		st, ctx, now := storetest.Open(t, dsn), t.Context(), time.Now()
+		users, _, err := st.Users(ctx, account.UserQuery{Limit: 1})
+		fatalIf(t, err)
+		for _, id := range []string{one, two} {
+			c := &provider.Client{ID: id, Name: "agents.example.org: Agent", Document: true, RedirectURIs: []string{"https://agents.example.org/cb"},
+				Scopes: []string{"openid"}, AuthMethod: provider.AuthNone, RequirePKCE: true, CreatedAt: now}
+			fatalIf(t, st.KeepDocumentClient(ctx, c))
+			fatalIf(t, st.SaveConsent(ctx, users[0].Sub, id, []string{"openid"}, now, operator(account.AllowApp, "", "")))
+		}
+		const want = "+ allowance " + one + "\n  + url: " + one + "\n  + scope: openid\n  + scope: profile\n  + scope: email\n  + scope: offline_access\n" +
+			"- allowance " + host + "*\n- client " + two + "\n3 "
+		if code, printed := s.run("apply", "--prune", "--dry-run", "after.yaml"); code != exitChanges || printed != want+"to change\n" {
+			t.Errorf("exit code %d: %s", code, printed)
+		}
+		if printed := s.must("apply", "--prune", "after.yaml"); printed != want+"changed\n" {
+			t.Error(printed)
+		}
+		if left := s.must("client", "list", "-q"); left != one+"\n" {
+			t.Errorf("left %s", left)
+		}
+		if scopes, err := st.ConsentedScopes(ctx, users[0].Sub, one); err != nil || len(scopes) != 1 {
+			t.Errorf("consent to %v, %v", scopes, err)
+		}
+	})
+}
+
+// A secret that a rotation ended is no longer the one that works: the file's takes its place again, and serve says so,
+// because the rotation may have had a reason.
+func TestTheFileReplacesARotatedSecret(t *testing.T) {
+	s, _ := sqliteShell(t)
+	const secret, uri = "f1d2d2f924e986ac86fdf7b36c94bcdf32beec15", "https://api.example.org"
+	fatalIf(t, os.WriteFile("secret", []byte(secret+"\n"), 0o600))
+	fatalIf(t, os.WriteFile("apply.yaml", []byte("clients: [{id: photos, redirect-uri: https://photos.example.org/cb, secret-file: secret}]\n"+
+		"apis: [{uri: "+uri+", token: opaque, secret-file: secret}]"), 0o600))
+	s.must("apply", "apply.yaml")
+	rotate := func(more ...string) {
+		s.must(append([]string{"client", "rotate-secret", "photos"}, more...)...)
+		s.must(append([]string{"api", "rotate-secret", uri}, more...)...)
+	}
+	if rotate(); s.must("apply", "apply.yaml") != "~ client photos\n  ~ secret\n~ API "+uri+"\n  ~ secret\n2 changed\n" {
+		t.Error(s.printed.String())
+	}
+	if rotate("--overlap", "24h"); s.must("apply", "apply.yaml") != "nothing to change\n" { // it still works
+		t.Error(s.printed.String())
+	}
+	s.must("client", "rotate-secret", "photos")
+	s.must("api", "rotate-secret", uri, "--now")
+	p := startProcess(t, "--private-key-file", "key.pem", "--apply", "apply.yaml")
+	var warned []string
+	for _, line := range p.rest() {
+		if _, what, ok := strings.Cut(line, "replaced the secret of the "); ok && strings.Contains(line, "WARN") {
+			title, _, _ := strings.Cut(what, ": ")
+			warned = append(warned, title)
+		}
+	}
+	if want := []string{"client photos", "API " + uri}; !slices.Equal(warned, want) {
+		t.Errorf("serve warns of %q", warned)
+	}
+}
+
+// A service that cannot start changes nothing.
+func TestServeAppliesNothingIfItCannotStart(t *testing.T) {
+	s, _ := sqliteShell(t)
+	fatalIf(t, os.WriteFile("apply.yaml", []byte("clients: [{id: app, public: true, redirect-uri: https://app.example.org/}]"), 0o600))
+	fatalIf(t, os.WriteFile("broken.pem", nil, 0o600))
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	fatalIf(t, err)
+	defer func() { _ = busy.Close() }()
+	for setting, args := range map[string][]string{
+		"--listen (SERVICE_LISTEN)":                 {"--listen", busy.Addr().String()},
+		"--metrics-listen (SERVICE_METRICS_LISTEN)": {"--listen", "127.0.0.1:0", "--metrics-listen", busy.Addr().String()},
+		"--tls-cert-file (SERVICE_TLS_CERT_FILE)": {"--listen", "127.0.0.1:0", "--issuer", "https://localhost", "--tls-cert-file", "broken.pem",
+			"--tls-key-file", "key.pem"},
+		"SERVICE_SMTP_PASSWORD_FILE": {"--listen", "127.0.0.1:0", "--smtp-url", "smtp://ada@mail.example.org", "--mail-from", "ada@example.org",
+			"--smtp-password-file", "none"},
+	} {
+		s.refused([]string{setting}, append([]string{"serve", "--log-level", "error", "--private-key-file", "key.pem", "--apply", "apply.yaml"}, args...)...)
+		if out := s.must("client", "list", "-q"); out != "" {
+			t.Errorf("%s: clients %s", setting, out)
+		}
+	}
+}
+
+// serve applies the file before it answers, here the example of the documents, and does not start with a mistake in it.
 func TestServeAppliesItsFile(t *testing.T) {
 	example := blocks(documents(t)["docs/apply.md"], "yaml")[0]
 	s, _ := sqliteShell(t)

@@ -160,11 +160,22 @@ func (all faultsError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-var flagDashes = regexp.MustCompile(`--([a-z])`)
+// keptOrFlag matches what inKeys leaves as it is, a value in quotes or a command, and flags.
+var keptOrFlag = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\bcairn [^:;,]*|--([a-z-]+)`)
 
-// wrong adds a fault. Rules that are those of the command line name its flags, which are keys here.
+// inKeys returns the text of a rule of the command line, with keys in the place of their flags.
+func (s *section) inKeys(text string) string {
+	return keptOrFlag.ReplaceAllStringFunc(text, func(found string) string {
+		if name := strings.TrimPrefix(found, "--"); s.flags[name] != nil {
+			return name
+		}
+		return found
+	})
+}
+
+// wrong adds a fault.
 func (f *applyFile) wrong(at position, format string, args ...any) {
-	n := fault{at, flagDashes.ReplaceAllString(strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " "), "$1")}
+	n := fault{at, strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")}
 	if !slices.Contains(f.faults, n) {
 		f.faults = append(f.faults, n)
 	}
@@ -195,13 +206,8 @@ func readApply(p *program, path string) (*applyFile, error) {
 	}
 	files := []string{path}
 	if info, err := os.Stat(path); path != "-" && err == nil && info.IsDir() {
-		files = nil
-		for _, pattern := range []string{"*.yaml", "*.yml", "*.json"} {
-			found, _ := filepath.Glob(filepath.Join(path, pattern))
-			files = append(files, found...)
-		}
-		if slices.Sort(files); len(files) == 0 {
-			return nil, fmt.Errorf("%s: the folder has no .yaml, .yml or .json file", path)
+		if files, err = applyFilesIn(path); err != nil {
+			return nil, err
 		}
 	}
 	for _, name := range files {
@@ -218,6 +224,25 @@ func readApply(p *program, path string) (*applyFile, error) {
 		return nil, fmt.Errorf("%s: it says nothing: write clients, apis, allowances or settings", path)
 	}
 	return f, nil
+}
+
+// applyFilesIn returns the files of a folder by their names. Those that begin with a dot are not of the
+// operator, but of editors and mounts.
+func applyFilesIn(folder string) (files []string, err error) {
+	all, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range all {
+		known := slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(f.Name()))
+		if known && !f.IsDir() && !strings.HasPrefix(f.Name(), ".") {
+			files = append(files, filepath.Join(folder, f.Name()))
+		}
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s: the folder has no .yaml, .yml or .json file", folder)
+	}
+	return files, nil
 }
 
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s*)?line (\d+): `)
@@ -382,7 +407,7 @@ func (f *applyFile) entry(s *section, file string, node *yaml.Node) {
 	for key, values := range e.values { // each on its own, to find each fault
 		one := &entry{section: s, values: map[string][]string{key: values}}
 		if err := one.parse(); err != nil {
-			f.wrong(e.at(key, ""), "%s: %s", e.title(), err)
+			f.wrong(e.at(key, ""), "%s: %s", e.title(), s.inKeys(err.Error()))
 			delete(e.values, key)
 		}
 	}

@@ -58,19 +58,19 @@ func (c oneClient) withClient(p *program, do func(*store.Store, *provider.Client
 func onClient(act account.Act, id string) account.Audit { return operator(act, "client:"+id, "") }
 
 // clientOptions are the flags that client add and client update share. A flag sets the field of its
-// name in provider.Client: see assign.
+// name in provider.Client: see assign. client update has other texts in the place of ${new=…} and ${list=…}.
 type clientOptions struct {
-	RedirectURIs           []string `name:"redirect-uri" sep:"none" placeholder:"URI" help:"Redirect URI, compared exactly. Repeatable."`
-	PostLogoutRedirectURIs []string `name:"post-logout-redirect-uri" sep:"none" placeholder:"URI" help:"Exact redirect URI after logout. Repeatable."`
+	RedirectURIs           []string `name:"redirect-uri" sep:"none" placeholder:"URI" help:"Redirect URI, compared exactly. ${list=Repeatable.}"`
+	PostLogoutRedirectURIs []string `name:"post-logout-redirect-uri" sep:"none" placeholder:"URI" help:"Exact redirect URI after logout. ${list=Repeatable.}"`
 	BackchannelLogoutURI   *string  `name:"backchannel-logout-uri" placeholder:"URI" help:"URI for logout tokens when a session ends."`
 	BackchannelPrivate     *bool    `name:"allow-private-backchannel" negatable:"" help:"Send logout tokens also to private and local addresses."`
 
 	Public             *bool    `negatable:"" help:"It cannot keep a secret (browser, phone, CLI): PKCE is required."`
-	Scopes             []string `name:"scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scopes it may request; all if not given. Repeatable."`
+	Scopes             []string `name:"scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scopes it may request${new=; all if not given}. ${list=Repeatable.}"`
 	AuthMethod         *string  `name:"auth-method" enum:"any,client_secret_basic,client_secret_post,private_key_jwt" placeholder:"METHOD" help:"How it authenticates: any (client_secret_basic or client_secret_post), one of these two, or private_key_jwt."`
 	JWKSFile           *string  `name:"jwks-file" placeholder:"FILE" help:"Public JWK Set for private_key_jwt, - for standard input."`
 	RequirePKCE        *bool    `name:"require-pkce" negatable:"" help:"Refuse requests without a code challenge."`
-	RequireFlags       []string `name:"require-flag" sep:"none" commas:"" placeholder:"FLAG" help:"Allow only users with this access flag, or with one of several. Repeatable."`
+	RequireFlags       []string `name:"require-flag" sep:"none" commas:"" placeholder:"FLAG" help:"Allow only users with this access flag, or with one of several. ${list=Repeatable.}"`
 	RequireAll         *bool    `name:"require-all" negatable:"" help:"Allow only users with all of the required flags."`
 	RequireACR         *string  `name:"require-acr" once:"" enum:"2,phr," placeholder:"CLASS" help:"Require two factors (2) or a passkey (phr)."`
 	RefreshGrace       *period  `name:"refresh-grace" placeholder:"DURATION" help:"How long a used refresh token still works, for clients that refresh in parallel: 0s to 60s."`
@@ -84,13 +84,13 @@ type clientOptions struct {
 	Trusted            *bool    `negatable:"" help:"First party: no consent page."`
 	IDTokenAlg         *string  `name:"id-token-alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its ID tokens and logout tokens: RS256, ES256 or EdDSA. The service needs a key for it."`
 	IDTokenClaims      *bool    `name:"id-token-claims" negatable:"" help:"Also put the claims of the granted scopes into the ID token, not only into userinfo. On for a new client."`
-	OptionalScopes     []string `name:"optional-scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scope that users may decline at consent. Repeatable."`
+	OptionalScopes     []string `name:"optional-scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scope that users may decline at consent. ${list=Repeatable.}"`
 	HomeURI            *string  `name:"home-uri" placeholder:"URL" help:"Home page; lists it on the Apps page of all who may use it."`
 	InitiateLoginURI   *string  `name:"initiate-login-uri" placeholder:"URL" help:"Page that starts a sign-in (initiate_login_uri): the way back for people whose sign-in took an hour."`
 	LogoFile           *string  `placeholder:"FILE" help:"Its logo: a PNG or WebP of at most 64 KiB and 1024 pixels a side, - for standard input."`
-	Groups             []string `name:"group" sep:"none" commas:"" placeholder:"FLAG" help:"A flag that its groups claim may contain; all but admin if none is given. Repeatable."`
-	Claims             []string `name:"claim" sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}. The first that fits gives the value. Repeatable."`
-	ClaimIn            []string `name:"claim-in" sep:"none" commas:"" placeholder:"PLACE" help:"Where its own claims are: id_token, userinfo, access_token. By default where those of scopes are. Repeatable."`
+	Groups             []string `name:"group" sep:"none" commas:"" placeholder:"FLAG" help:"A flag that its groups claim may contain${new=; all but admin if none is given}. ${list=Repeatable.}"`
+	Claims             []string `name:"claim" sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}. The first that fits gives the value. ${list=Repeatable.}"`
+	ClaimIn            []string `name:"claim-in" sep:"none" commas:"" placeholder:"PLACE" help:"Where its own claims are: id_token, userinfo, access_token. By default where those of scopes are. ${whole=Repeatable.}"`
 
 	AllowInsecureRedirect *bool `name:"allow-insecure-redirect" negatable:"" help:"Accept http redirect URIs to hosts of a trusted network."`
 }
@@ -249,7 +249,7 @@ func set[T any](at *T, given *T) {
 
 type addClientCommand struct {
 	databaseFlags
-	secretOutput
+	secretOutput `set:"app= and in the settings of --app"`
 	clientOptions
 	Quiet      bool   `short:"q" help:"Print only the id (a confidential client's secret is then never shown)."`
 	Name       string `arg:"" optional:"" help:"Name that users see on the consent page; with --app that of the application if not given."`
@@ -303,7 +303,7 @@ func (c *addClientCommand) Run(p *program) error {
 				secret, client.Secrets[0] = provider.NewSecret(client.CreatedAt)
 			}
 			if err != nil {
-				return usagef("--secret-file: %s", err)
+				return err
 			}
 		}
 		if err := st.CreateClient(p.ctx, client, onClient(account.RegisterClient, client.ID)); errors.Is(err, provider.ErrClientExists) {
@@ -326,14 +326,23 @@ func (c *addClientCommand) Run(p *program) error {
 
 const noSecretHere = "only for a client that authenticates with a secret"
 
-// readSecret reads a secret that the operator has chosen: the first line of a file.
-func readSecret(p *program, file string, now time.Time) (provider.ClientSecret, error) {
-	b, err := p.read(file, 4096)
-	if err != nil {
-		return provider.ClientSecret{}, err
+// readSecret reads a secret that the operator has chosen: the first line of the file of --secret-file.
+func readSecret(p *program, file string, now time.Time) (s provider.ClientSecret, err error) {
+	const flag = "--secret-file"
+	var text []byte
+	if file == "-" {
+		text, err = p.read(file, 4096)
+	} else {
+		text, err = config.ReadPrivate(flag, file)
 	}
-	line, _, _ := strings.Cut(string(b), "\n")
-	return provider.GivenSecret(strings.TrimRight(line, "\r"), now)
+	if err != nil {
+		return s, usageError{err.Error()}
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	if s, err = provider.GivenSecret(strings.TrimRight(line, "\r"), now); err != nil {
+		return s, usagef("%s: %s", flag, err)
+	}
+	return s, nil
 }
 
 // warn prints the warnings about a registration.
@@ -346,7 +355,7 @@ func warn(p *program, c *provider.Client) {
 // secretOutput are the flags of a command that prints a client's secret.
 type secretOutput struct {
 	Format string `name:"output" short:"o" enum:"table,json,env" default:"table" help:"table, json or env (a block to paste into the application's environment)."`
-	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Issuer to print with -o env."`
+	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Issuer to print with -o env${app=}."`
 }
 
 // print prints a client with its new secret, which is never shown again.
@@ -461,7 +470,7 @@ func (o output) printClient(p *program, c *provider.Client, secret string) error
 		{"logo", r.Logo}, {"groups", r.groupNames()}, {"ID tokens", r.IDTokenAlg}, {"refresh grace", lifetime(c.RefreshGrace)},
 		{"access tokens", lifetime(c.AccessLifetime)}, {"refresh tokens", lifetime(c.RefreshLifetime)},
 		{"refresh until", lifetime(c.RefreshMaxLifetime)},
-		{"options", strings.Join(options, ", ")}, {"keys", strings.Join(keys, ", ")},
+		{"options", strings.Join(options, ", ")}, {"keys", strings.Join(keys, ", ")}, {"managed", managedText(c.Managed)},
 	}
 	for _, rule := range r.Claims {
 		labels = append(labels, [2]string{"claim", rule})
@@ -474,6 +483,14 @@ func (o output) printClient(p *program, c *provider.Client, secret string) error
 		labels = append(labels, [2]string{"secret", text})
 	}
 	return o.print(p, r.ID, r, append(labels, [2]string{"registered", r.CreatedAt.Format(time.RFC3339)}))
+}
+
+// managedText says of a registration whether apply --prune may remove it.
+func managedText(managed bool) string {
+	if managed {
+		return "registered by cairn apply"
+	}
+	return ""
 }
 
 type listClientCommand struct {
@@ -529,7 +546,8 @@ type updateClientCommand struct {
 
 // clientUpdate holds the fields of a client that can be updated.
 type clientUpdate struct {
-	clientOptions
+	clientOptions `set:"new=" set:"list=Replaces the list; --add-… and --remove-… change single entries; an empty value clears it." set:"whole=Replaces the list; an empty value clears it."`
+
 	Name   *string      `help:"Name that users see on the consent page."`
 	Add    clientLists  `embed:"" prefix:"add-" set:"verb=Add"`
 	Remove clientLists  `embed:"" prefix:"remove-" set:"verb=Remove"`

@@ -55,7 +55,7 @@ type cli struct {
 	Restore     restoreCommand     `cmd:"" reads:"" group:"operate" help:"Restore a backup into an empty place."`
 	Copy        copyCommand        `cmd:"" group:"operate" help:"Copy the installation between SQLite and PostgreSQL."`
 	Migrate     migrateCommand     `cmd:"" group:"operate" help:"Migrate the database to the schema of this program."`
-	Keys        keysCommand        `cmd:"" group:"operate" help:"Generate and list signing keys."`
+	Keys        keysCommand        `cmd:"" group:"operate" help:"Generate and list keys, seal secrets, and migrate from HS256."`
 	Doctor      doctorCommand      `cmd:"" group:"operate" help:"Check the deployment and say how to fix problems."`
 	Healthcheck healthcheckCommand `cmd:"" group:"operate" help:"Check that the service is ready, for a container."`
 	Activity    activityCommand    `cmd:"" group:"files" help:"Make and check activity files."`

@@ -79,6 +79,15 @@ func startProcess(t *testing.T, args ...string) *process {
 	return nil
 }
 
+// rest stops the process and returns the lines of its log that were not read.
+func (p *process) rest() (lines []string) {
+	p.stop()
+	for line := range p.log {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
 // initializedDatabase runs init in a folder and gives the database's path.
 func initializedDatabase(t *testing.T) string {
 	t.Helper()
@@ -386,7 +395,8 @@ func TestDatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 			return
 		}
 		const says = "the PostgreSQL server takes no writes: default_transaction_read_only is on"
-		p := startProcess(t, "--database", dsn+"&default_transaction_read_only=on", "--private-key-file", "key.pem", "--data-key-file", "data.key")
+		fatalIf(t, os.WriteFile("apply.yaml", []byte("clients: []"), 0o600))
+		p := startProcess(t, "--database", dsn+"&default_transaction_read_only=on", "--private-key-file", "key.pem", "--data-key-file", "data.key", "--apply", "apply.yaml")
 		if line := <-p.log; !strings.Contains(line, says) || !strings.Contains(line, "WARN") {
 			t.Errorf("serve logs %s", line)
 		}
@@ -397,6 +407,9 @@ func TestDatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 		defer func() { _ = res.Body.Close() }()
 		if body, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), says) {
 			t.Errorf("/readyz: %d %s", res.StatusCode, body)
+		}
+		if logged := strings.Join(p.rest(), "\n"); !strings.Contains(logged, "--apply (SERVICE_APPLY): nothing was applied") {
+			t.Errorf("serve logs %s", logged)
 		}
 		if _, out := s.run("doctor", "--offline", "--database", dsn+"&default_transaction_read_only=on"); !strings.Contains(out, "problem  database-writes         Nobody can sign in: "+says) {
 			t.Error(out)

@@ -57,7 +57,7 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	if err := s.open(p); err != nil {
 		return err
 	}
-	if err := s.listen(p.ctx); err != nil {
+	if err := s.listen(p); err != nil {
 		return err
 	}
 	ready()
@@ -78,6 +78,7 @@ type service struct {
 	log      *slog.Logger
 	warnings []string // logged once it listens
 	closers  []func()
+	readOnly bool // the database takes no writes
 
 	options  httpd.Options
 	handler  *httpd.Handler
@@ -112,11 +113,6 @@ func (s *service) open(p *program) error {
 	}
 	if err := s.checkKeys(p.ctx); err != nil {
 		return err
-	}
-	if file := s.settings.Apply; file != "" {
-		if err := applyAtStart(p, s.options.Store, file, s.log); err != nil {
-			return err
-		}
 	}
 	secret, note, err := sharedSecret(p.ctx, p.env, s.options.Store)
 	if err != nil {
@@ -162,6 +158,7 @@ func (s *service) openStore(ctx context.Context) error {
 			"stop one of them. With SQLite one service is enough; several need PostgreSQL (docs/scale.md)")
 	}
 	if err := st.CheckWrites(ctx); errors.Is(err, store.ErrTakesNoWrites) {
+		s.readOnly = true
 		s.warn(err.Error() + "; until then this instance is not ready, and nobody can sign in")
 	}
 	if _, err := st.Sealed(ctx); err != nil {
@@ -200,8 +197,10 @@ func (s *service) checkKeys(ctx context.Context) error {
 	return nil
 }
 
-// listen makes the handler and opens the ports.
-func (s *service) listen(ctx context.Context) (err error) {
+// listen makes the handler, opens the ports and then applies the file of --apply: a service that cannot
+// start changes nothing.
+func (s *service) listen(p *program) (err error) {
+	ctx := p.ctx
 	scheme, kid, signs, mailServer := "HS256", "", "none", "none"
 	if keys := s.options.Keys; len(keys) > 0 {
 		scheme, kid = "RS256", keys[0].KeyID
@@ -238,6 +237,10 @@ func (s *service) listen(ctx context.Context) (err error) {
 		if s.listener, err = listenOn(ctx, "--listen (SERVICE_LISTEN)", s.checked.Listen); err != nil {
 			return err
 		}
+		s.closers = append(s.closers, func() { _ = s.listener.Close() })
+	}
+	if err := s.apply(p); err != nil {
+		return err
 	}
 	s.log.Info("started", "version", programVersion(), "listen", s.listener.Addr().String(),
 		"issuer", s.checked.IssuerString, "database", s.checked.DatabaseLabel(), "schema", version,
