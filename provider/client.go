@@ -65,7 +65,7 @@ type Client struct {
 	// Lifetimes of its tokens in whole seconds; 0: the usual ones, and no end of a chain of refreshes.
 	AccessLifetime        time.Duration  `json:"access_token_lifetime_seconds,omitempty"`
 	RefreshLifetime       time.Duration  `json:"refresh_token_lifetime_seconds,omitempty"`     // since its last use
-	RefreshMaxLifetime    time.Duration  `json:"refresh_token_max_lifetime_seconds,omitempty"` // since the sign-in
+	RefreshMaxLifetime    time.Duration  `json:"refresh_token_max_lifetime_seconds,omitempty"` // since access was allowed
 	ClientCredentials     bool           `json:"client_credentials"`                           // may use that grant
 	DeviceGrant           bool           `json:"device_grant"`                                 // may use it (RFC 8628)
 	Profile               string         `json:"profile,omitempty"`                            // ProfileFAPI2, or empty

@@ -63,7 +63,7 @@ func TestRulesForOwnClaims(t *testing.T) {
 		"role=editor if coach": "", "role=a=b": "", "preferred_username={email}": "", "https://x.example/roles=a {handle}": "",
 		"member={attribute:member_number}": "", "role=x if": "", "preferred_username=m-{attribute:member_number}": "",
 		"sub={email}": "rely on", "Email={handle}": "rely on", "email_verified=true": "rely on", "aud=app": "rely on", "scope=x": "rely on",
-		"groups=x": "--group", "role": "1 to 200", "role=": "1 to 200", "role=\u0007": "1 to 200", "=x": "NAME=VALUE", "a b=x": "NAME=VALUE", "email#de=x": "NAME=VALUE",
+		"groups=x": "--group", "role=editor\n": "line ends", " role=x": "spaces", "role": "1 to 200", "role=": "1 to 200", "role=\u0007": "1 to 200", "=x": "NAME=VALUE", "a b=x": "NAME=VALUE", "email#de=x": "NAME=VALUE",
 		"role={password}": "{password} is not a field", "role={attribute:No}": "is not a field", "role={handle": "braces", "role=}": "braces",
 		"preferred_username={name}": "any name", "PREFERRED_USERNAME={nickname}": "any nickname",
 	} {

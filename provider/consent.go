@@ -30,6 +30,8 @@ type binding struct {
 	// Optional lists the scopes that the form lets the user leave out or, in a decision, those
 	// that the user left out, separated by spaces.
 	Optional string `json:"o,omitempty"`
+	// Asked lists what the form asks for, separated by spaces. Decisions have none.
+	Asked string `json:"a,omitempty"`
 }
 
 func bind(id *account.Identity, sealed, decision string, optional ...string) binding {
@@ -141,6 +143,9 @@ func (p *Provider) consenting(
 		if err != nil {
 			return err
 		}
+		if req.stale && r.Method == http.MethodPost && r.PostForm.Get("decision") != decisionAllow {
+			return &refusal{errAccessDenied, req, nil} // a refusal is one however late
+		}
 		if req.stale { // Allow belongs to the page that was shown
 			req.sealed, req.arrived, req.late = "", p.now(), r.Method == http.MethodPost
 			return p.redirectTo(w, r, req, authzState{}, repeat)
@@ -200,7 +205,9 @@ func (p *Provider) consentPage(
 			return err
 		}
 	}
-	if page.Token, err = p.seal.Seal(purposeForm, bind(id, req.shown(), "", optional...)); err != nil {
+	b := bind(id, req.shown(), "", optional...)
+	b.Asked = strings.Join(scopes, " ")
+	if page.Token, err = p.seal.Seal(purposeForm, b); err != nil {
 		return err
 	}
 	for _, s := range Scopes { // in this order, which begins with openid
@@ -250,6 +257,8 @@ func (p *Provider) consentForm(
 ) error {
 	var b binding
 	err := p.seal.Open(purposeForm, r.PostForm.Get("token"), &b)
+	asked := strings.Fields(b.Asked)
+	b.Asked = ""
 	if err != nil || b != bind(id, req.shown(), "", strings.Fields(b.Optional)...) {
 		return web.NewProblem(http.StatusForbidden, "consent_form",
 			"This form was not made for your session. Go back to the application and start again.")
@@ -272,8 +281,20 @@ func (p *Provider) consentForm(
 		// if it was shown as optional.
 		shown := strings.Fields(b.Optional)
 		stillRefused := subtract(intersect(refused, intersect(a.agreed, req.client.OptionalScopes)), shown)
+		if unseen := subtract(a.agreed, slices.Concat(asked, stillRefused)); len(unseen) > 0 {
+			granted, err := p.consented(r.Context(), id.User.Sub, req.client)
+			if err != nil {
+				return err
+			}
+			// The page did not show it: the registration has changed, or the access was ended.
+			if len(subtract(unseen, granted)) > 0 {
+				return p.redirectTo(w, r, req, authzState{}, repeat)
+			}
+		}
 		leftOut = slices.Concat(subtract(shown, r.PostForm["scope"]), stillRefused)
-		agreed := subtract(a.agreed, leftOut)
+		q := authzState{client: req.client, access: a, apis: req.apis}
+		q.without(leftOut)
+		agreed := q.agreed
 		allowed := req.client.ID
 		if len(agreed) > 0 {
 			allowed += ": " + strings.Join(agreed, " ")

@@ -175,6 +175,9 @@ func (x *exchange) grantError(e *oauthError, form url.Values, now time.Time) *oa
 	case g == nil || g.ClientID != x.client.ID || x.refresh != nil && !x.refresh.Refresh:
 		return errInvalidGrant.about(unknown, name, "It is not valid, or was issued to another client.")
 	case x.reused || x.refresh == nil && g.CodeUsed || x.refresh != nil && !x.refresh.Rotated.IsZero():
+		if x.polled { // a device polls, so that a second use of its code ends nothing
+			return errInvalidGrant.about(used, name, "It was used before.")
+		}
 		return errInvalidGrant.about(used, name, "It was used before. That ends the tokens that it gave.")
 	case g.Revoked || x.revoked:
 		return errInvalidGrant.about(grantEnded, name, "The access that it belongs to was ended.")

@@ -96,6 +96,9 @@ func checkClaimRules(rules []string) error {
 	final := map[string]bool{}
 	for _, rule := range rules {
 		r := parseClaimRule(rule)
+		if rule != strings.TrimSpace(rule) { // lists are stored by line
+			return &RegistrationError{"claims", rule, "remove the spaces and line ends around it"}
+		}
 		if why := r.fault(); why != "" {
 			return &RegistrationError{"claims", rule, why}
 		}

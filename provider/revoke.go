@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
@@ -150,7 +151,13 @@ const introspectionType = "token-introspection+jwt"
 // inactive. Only access tokens have a token_type: a refresh token must never pass for a bearer
 // token.
 func (p *Provider) introspection(ctx context.Context, c *Client, t *Token, a *API) (map[string]any, error) {
-	if t == nil || t.Grant.Revoked || !p.clock().Before(t.Expires) {
+	if t == nil || t.Grant.Revoked {
+		return nil, nil
+	}
+	if t.Refresh { // by what the client may today, as at the token endpoint
+		t.Expires = c.refreshUntil(t.Expires, t.Grant)
+	}
+	if !p.clock().Before(t.Expires) {
 		return nil, nil
 	}
 	if !t.Rotated.IsZero() && !c.inGrace(t.Rotated, p.now()) {
@@ -167,6 +174,9 @@ func (p *Provider) introspection(ctx context.Context, c *Client, t *Token, a *AP
 		issued = t.Expires.Add(-RefreshTokenLifetime)
 	default:
 		issued = t.Expires.Add(-AccessTokenLifetime)
+	}
+	if issued.After(p.now().Add(time.Minute)) { // its lifetime is one that the client had before
+		issued = t.Issued
 	}
 	answer["iat"] = issued.Unix()
 	if !t.Refresh {

@@ -76,7 +76,7 @@ type clientOptions struct {
 	RefreshGrace       *period  `name:"refresh-grace" placeholder:"DURATION" help:"How long a used refresh token still works, for clients that refresh in parallel: 0s to 60s."`
 	AccessLifetime     *period  `name:"access-token-lifetime" placeholder:"DURATION" help:"Lifetime of its access tokens, 5m to 24h; an API may have it shorter. 0s: 1h."`
 	RefreshLifetime    *period  `name:"refresh-token-lifetime" placeholder:"DURATION" help:"Lifetime of a refresh token since its last use, 1d to 90d. 0s: 30d."`
-	RefreshMaxLifetime *period  `name:"refresh-token-max-lifetime" placeholder:"DURATION" help:"After what time since the sign-in refresh tokens end, at most 365d. 0s: never."`
+	RefreshMaxLifetime *period  `name:"refresh-token-max-lifetime" placeholder:"DURATION" help:"How long after access was allowed refresh tokens end, at most 365d. 0s: never."`
 	ClientCredentials  *bool    `name:"client-credentials" negatable:"" help:"Let it request tokens for itself (client_credentials)."`
 	DeviceGrant        *bool    `name:"device" negatable:"" help:"Allow sign-in by a code typed on another device (RFC 8628)."`
 	Profile            *string  `name:"profile" enum:"fapi2," placeholder:"PROFILE" help:"Enforce a profile: fapi2 is the FAPI 2.0 Security Profile (pushed requests, private_key_jwt, DPoP, no refresh token rotation)."`

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/html"
 
@@ -312,4 +313,59 @@ func TestDoubleClickOnConsent(t *testing.T) {
 		_, answer := answerOf(t, got)
 		wantStatus(t, "exchange", rp.redeem(answer.Get("code")), http.StatusOK)
 	}
+}
+
+// A refusal is one however late, also where another tab has allowed meanwhile.
+func TestLateRefusalIsARefusal(t *testing.T) {
+	s, rp, later := startWaiting(t, nil)
+	b := s.signedIn("ada")
+	request := rp.authURL("scope", "openid profile")
+	page := b.consentPage(request)
+	later(9 * time.Minute)
+	wantAnswer(t, "other tab", answered(t, b.get(b.send(b.consentPage(request), "decision", "allow").Header.Get("Location"))), "code")
+	later(2 * time.Minute)
+	wantAnswer(t, "refused after 11 minutes", answered(t, b.follow(b.send(page, "decision", "deny"), "ada")), "access_denied")
+}
+
+// What the page did not show is not agreed to: the person is asked again, with all of it on the page.
+func TestAllowIsForWhatThePageShowed(t *testing.T) {
+	now, lateby := lateClock()
+	s := startService(t, serviceOptions{Now: now})
+	ada := s.addUser("ada")
+	rp := s.app("app", nil, "openid")
+	b := s.signedIn("ada")
+	page := b.consentPage(rp.authURL())
+	c, err := s.store.Client(t.Context(), "app")
+	noError(t, err)
+	c.Claims = []string{"born={birthdate}"}
+	noError(t, s.store.UpdateClient(t.Context(), c, operator(account.UpdateClient, "app", "")))
+	lateby()
+	got := b.send(page, "decision", "allow")
+	for range 3 {
+		if got.StatusCode == http.StatusSeeOther {
+			got = b.get(got.Header.Get("Location"))
+		}
+	}
+	if stored, err := s.store.ConsentedScopes(t.Context(), ada.Sub, "app"); err != nil || len(stored) > 0 {
+		t.Fatalf("consent to %v, %v", stored, err)
+	}
+	if shown := scopesShown(t, got.Text); !slices.Contains(shown, "{birthdate}") {
+		t.Fatalf("%d, the page shows %v", got.StatusCode, shown)
+	}
+	wantAnswer(t, "with all on the page", answered(t, b.follow(got, "ada")), "code")
+}
+
+// An API of which every scope was left out is not consented to: a request by its URI asks.
+func TestAPIWithoutItsScopesIsNotConsentedTo(t *testing.T) {
+	s, _, _ := startAPIs(t, serviceOptions{})
+	c, err := s.store.Client(t.Context(), "app")
+	noError(t, err)
+	c.OptionalScopes = []string{"maps"}
+	noError(t, s.store.UpdateClient(t.Context(), c, operator(account.UpdateClient, "app", "")))
+	rp, b := s.apiApp("app", "openid", "maps"), s.signedIn("ada")
+	f := pageForm(t, b.consentPage(rp.authURL()).Text)
+	f.values.Set("decision", "allow")
+	f.values.Del("scope")
+	wantAnswer(t, "all of Maps left out", answered(t, b.get(b.postForm(f.action, f.values).Header.Get("Location"))), "code")
+	wantAnswer(t, "the API by its URI", answered(t, b.get(rp.authURL("scope", "openid", "resource", maps3, "prompt", "none"))), "consent_required")
 }

@@ -1,7 +1,10 @@
 package httpd
 
 import (
+	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -50,6 +53,31 @@ func TestAccountEndsAtEveryInstance(t *testing.T) {
 		noError(t, err)
 		if len(rows) != 1 || rows[0].Target != "ada" {
 			t.Errorf("audit log: %+v", rows)
+		}
+	})
+}
+
+// Sign-ins are answered while an administrator suspends 500 people, in one transaction.
+func TestSignInsGoOnDuringAnActOnMany(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		l.member("ada")
+		var who []string
+		for i := range account.MaxAtOnce {
+			who = append(who, fmt.Sprint("p", i))
+			l.member(who[i])
+		}
+		needStatus(t, "keeper", l.keeper.confirm(password, ""), 200)
+		suspended := make(chan response, 1)
+		go func() {
+			suspended <- l.keeper.postForm("/admin/users/selected", url.Values{"who": {strings.Join(who, " ")}, "do": {"suspend"}, "sure": {"yes"}})
+		}()
+		n := 0
+		for ; len(suspended) == 0; n++ {
+			wantStatus(t, "sign-in meanwhile", l.visitor().login("ada", password), http.StatusOK)
+		}
+		needStatus(t, "suspend", <-suspended, 200)
+		if got := l.user("p499"); got["suspended"] != true || n == 0 {
+			t.Errorf("after %d sign-ins: %v", n, got)
 		}
 	})
 }

@@ -74,7 +74,7 @@ func (b *browser) authorize(authURL, handle string) url.Values {
 // something else than our own pages and redirects comes.
 func (b *browser) follow(got response, handle string) response {
 	b.t.Helper()
-	for range 12 {
+	for range 40 { // sign-ins of several at once in one browser cost one another their sessions
 		next := got.Header.Get("Location")
 		switch {
 		case got.StatusCode == http.StatusSeeOther && (strings.HasPrefix(next, "/") || strings.HasPrefix(next, b.base+"/")):

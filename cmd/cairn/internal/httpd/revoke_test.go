@@ -240,3 +240,31 @@ func TestDeadTokenIsInactive(t *testing.T) {
 	s.wantInactive("suspended user", rp.introspect(token.AccessToken))
 	s.wantInactive("suspended user's refresh token", rp.introspect(token.RefreshToken))
 }
+
+// Introspection says of a token what the token endpoint holds, by the lifetimes that its client has now.
+func TestIntrospectionFollowsTheLifetimesOfTheClient(t *testing.T) {
+	now, later := lateClock()
+	s, db := startServiceWithDatabase(t, serviceOptions{Now: now})
+	s.addUser("ada")
+	rp := s.app("app", func(c *provider.Client) { c.AccessLifetime, c.RefreshLifetime = 24*time.Hour, 24*time.Hour }, "openid", "offline_access")
+	tokens := rp.redeem(s.browser().authorize(rp.authURL(), "ada").Get("code"))
+	lifetimes := func(access, refresh, chain time.Duration) {
+		t.Helper()
+		c, err := s.store.Client(t.Context(), "app")
+		noError(t, err)
+		c.AccessLifetime, c.RefreshLifetime, c.RefreshMaxLifetime = access, refresh, chain
+		noError(t, s.store.UpdateClient(t.Context(), c, operator(account.UpdateClient, "app", "")))
+		later()
+	}
+	lifetimes(0, 0, 0)
+	got := rp.introspect(tokens.text(t, "access_token"))
+	if issued, _ := got["iat"].(float64); got["active"] != true || issued > float64(time.Now().Unix()) {
+		t.Errorf("an access token with a lifetime of before: %v", got)
+	}
+	lifetimes(0, 24*time.Hour, 24*time.Hour)
+	db.exec("UPDATE grants SET created_at = created_at - 30 * 3600")
+	if got := rp.introspect(tokens.text(t, "refresh_token")); got["active"] != false {
+		t.Errorf("of a chain that has ended: %v", got)
+	}
+	wantInvalidGrant(t, "refresh", rp.refresh(tokens.text(t, "refresh_token")))
+}
