@@ -76,7 +76,7 @@ func (p *Provider) denyAccess(w http.ResponseWriter, r *http.Request, req *autho
 	case req.forDevice():
 		err, page.Continue = p.denyDevice(r.Context(), req), ""
 	case req.sealed == "":
-		page.Continue, err = p.sealRequest(req, fingerprint(q.identity), false)
+		page.Continue, err = p.sealRequest(req, req.proofSeen, false)
 	}
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (p *Provider) redirectTo(
 		}
 	}
 	next := url.Values{"continue": {sealed}}
-	if v == login && slices.Contains(q.prompts, promptCreate) {
+	if v == login && q.wantsToJoin() {
 		return p.accounts.Redirect(w, r, "/register/?"+next.Encode())
 	}
 	if v == login {
@@ -461,7 +461,7 @@ func (rs *rules) readUser(ctx context.Context, q *authzState, u account.User) (e
 		q.without(slices.Concat(refused, q.leftOut))
 	}
 	passkey := false
-	if q.needsPasskeyLookup() {
+	if u.SecondFactor && q.needsPasskeyLookup() { // class counts no passkey of others, which was only offered
 		if passkey, err = rs.storage.HasPasskey(ctx, u.Sub, account.PasskeyHosts(rs.issuer)); err != nil {
 			return fmt.Errorf("look for passkeys: %w", err)
 		}
@@ -495,7 +495,7 @@ type fault struct {
 func checkRequest(req *authorization) (authzState, []fault) {
 	f, c := req.form, req.client
 	q := authzState{
-		client: c, arrived: req.arrived, returned: req.returned, proofSeen: req.proofSeen,
+		client: c, begun: req.begun, arrived: req.arrived, returned: req.returned, proofSeen: req.proofSeen,
 		redirectURI: req.redirectURI, apis: req.apis,
 	}
 	var faults []fault

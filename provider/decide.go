@@ -33,6 +33,7 @@ type authzState struct {
 	hintSub   string        // sub of a verified id_token_hint, or empty
 	badHint   bool
 	loginHint string    // canonical handle or address of login_hint, or empty
+	begun     time.Time // see authorization
 	arrived   time.Time // first arrival of the request, whole seconds
 	posted    bool      // it came by POST from the client's page
 	returned  bool      // it came back with a continuation
@@ -117,11 +118,18 @@ func (q authzState) needsSignIn() bool {
 		return false
 	}
 	if q.maxAge == 0 || slices.ContainsFunc(q.prompts, func(s string) bool {
-		return s == "login" || s == "select_account" || s == promptCreate
+		return s == "login" || s == "select_account" || s == promptCreate && q.wantsToJoin()
 	}) {
 		return true
 	}
 	return q.maxAge > 0 && q.arrived.Sub(q.identity.Session.AuthTime) > q.maxAge
+}
+
+// wantsToJoin reports whether prompt=create still asks for a new account: there is none, or one from
+// before the request, without a sign-in for it.
+func (q authzState) wantsToJoin() bool {
+	return slices.Contains(q.prompts, promptCreate) && (q.identity == nil ||
+		!q.signedInSince() && !q.identity.User.CreatedAt.After(q.begun))
 }
 
 // freshSignIn returns why a signed-in user sees the sign-in page: to confirm the same account, or

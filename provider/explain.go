@@ -484,6 +484,9 @@ func (e *explaining) decide(ctx context.Context) error {
 	if v == notAllowed {
 		e.Steps = append(e.Steps, "a page that says whom the application is for")
 	}
+	if v == login {
+		refusal = errLoginRequired // not even the best sign-in suffices
+	}
 	if v != proceed {
 		e.refuse(refusal, user.Handle)
 		return nil

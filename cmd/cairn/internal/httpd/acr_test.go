@@ -142,6 +142,34 @@ func TestEssentialClassThatCannotBeMet(t *testing.T) {
 	}
 }
 
+// A passkey that was only offered is no second factor: nobody is asked for a class that no sign-in of theirs has.
+func TestOfferedPasskeyIsNoClassToAskFor(t *testing.T) {
+	s, rp := startApp(t, func(c *provider.Client) { c.Trusted = true }, "openid")
+	u, err := s.store.UserByHandle(t.Context(), "ada")
+	noError(t, err)
+	_, err = s.store.AddPasskey(t.Context(), account.Passkey{
+		ID: []byte("offered-0123456789"), Sub: u.Sub, PublicKey: []byte("x"), AAGUID: make([]byte, 16), Name: "Phone", CreatedAt: time.Now(),
+	}, 10, account.NewFactor{Offered: true, Now: time.Now(), Audit: operator(account.AddFactor, "ada", "")})
+	noError(t, err)
+	strict := s.app("strict", func(c *provider.Client) { c.Trusted, c.RequireACR = true, account.ACRPhishingResistant }, "openid")
+
+	b := s.visitor()
+	wantAnswer(t, "asked for", b.authorize(rp.authURL("acr_values", "phr"), "ada"), "code")
+	wantAnswer(t, "silently", answered(t, b.get(rp.authURL("acr_values", "phr", "prompt", "none"))), "code")
+	essential := rp.authURL("claims", strings.ReplaceAll(essentialACR, `"2"`, `"phr"`))
+	wantAnswer(t, "essential", b.authorize(essential, "ada"), "unmet_authentication_requirements")
+	if got := b.get(strict.authURL()); !toSecurity(got) {
+		t.Errorf("required: %d %s", got.StatusCode, got.Header.Get("Location"))
+	}
+	for address, want := range map[string]string{rp.authURL("acr_values", "phr"): provider.AnswerCode, essential: provider.AnswerError, strict.authURL(): provider.AnswerCode} {
+		e := s.explain(address, "ada")
+		setUp := strings.Contains(strings.Join(e.Steps, "\n"), "set up a second factor")
+		if e.Answer != want || setUp != (address == strict.authURL()) {
+			t.Errorf("explained: %+v", e)
+		}
+	}
+}
+
 // Who has no second factor can help himself, and comes back.
 func TestClientThatRequiresASecondFactor(t *testing.T) {
 	var late atomic.Int64

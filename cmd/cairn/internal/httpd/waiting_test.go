@@ -99,6 +99,20 @@ func TestWaitingRequestAsksForFreshSignIn(t *testing.T) {
 	wantAnswer(t, "after a sign-in", answered(t, b.follow(got, "ada")), "code")
 }
 
+// The sign-in for a request that waited counts for its way back, too.
+func TestWayBackOfWaitingRequestAsksForNoSignIn(t *testing.T) {
+	s, rp, later := startWaiting(t, func(c *provider.Client) { c.RequireFlags = []string{account.FlagActivity} })
+	b := s.visitor()
+	page := b.opened(rp.authURL("prompt", "login"), "login")
+	later(11 * time.Minute)
+	denied := b.get(b.send(page, "handle", "ada", "password", password).Header.Get("Location"))
+	back := elementByID(t, denied.Text, "access-denied-back")
+	if denied.StatusCode != http.StatusForbidden || back == nil {
+		t.Fatalf("%d %s", denied.StatusCode, mainOf(denied.Text))
+	}
+	wantAnswer(t, "back", answered(t, b.get(attribute(back, "href"))), "access_denied")
+}
+
 func TestAllowIsAskedAgainAfterTenMinutes(t *testing.T) {
 	s, rp, later := startWaiting(t, nil)
 	b := s.signedIn("ada")

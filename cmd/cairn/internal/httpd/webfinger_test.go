@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cairn-id/cairn/config"
 )
@@ -67,5 +68,23 @@ func TestPromptCreateLeadsToRegistration(t *testing.T) {
 		if info := s.userinfo(token.AccessToken); info["preferred_username"] != "eve" {
 			t.Errorf("%s: %v", name, info)
 		}
+	}
+}
+
+// Who has joined for a request is not asked to join again, however long its page waits.
+func TestPromptCreateOfNewMemberMayWait(t *testing.T) {
+	s, rp, later := startWaiting(t, nil)
+	for handle, more := range map[string][]string{"bo": nil, "eve": {"max_age", "60"}} {
+		invite, b := s.signedIn("ada").invite(), s.visitor()
+		page := b.opened(rp.authURL(append(more, "prompt", "create", "scope", "openid profile")...), "register")
+		later(30 * time.Second)
+		joined := b.send(page, "code", invite, "handle", handle, "password", password)
+		page = b.opened(joined.Header.Get("Location"), "consent")
+		later(11 * time.Minute)
+		got := b.get(b.send(page, "decision", "allow").Header.Get("Location"))
+		if next := got.Header.Get("Location"); strings.HasPrefix(next, "/login/") != (more != nil) || strings.HasPrefix(next, "/register/") {
+			t.Fatalf("%s: Allow after eleven minutes leads to %s", handle, next)
+		}
+		wantAnswer(t, handle, answered(t, b.follow(got, handle)), "code")
 	}
 }
