@@ -40,9 +40,9 @@ func Secret(lookup func(string) (string, bool)) (secret []byte, source string, e
 	return secret, source, nil
 }
 
-// ReadPrivate reads a file with a secret. It refuses one that other users of the machine can open. name
+// readPrivate reads a file with a secret. It refuses one that other users of the machine can open. name
 // is the setting or flag that names the file, for the error.
-func ReadPrivate(name, path string) ([]byte, error) {
+func readPrivate(name, path string) ([]byte, error) {
 	text, info, err := readSetting(name, path, maxSecretFile)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func ReadPrivate(name, path string) ([]byte, error) {
 
 // secretFromFile reads the file of a setting without the line break at its end.
 func secretFromFile(name, path string) ([]byte, error) {
-	text, err := ReadPrivate(name, path)
+	text, err := readPrivate(name, path)
 	if err != nil {
 		return nil, err
 	}

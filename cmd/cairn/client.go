@@ -326,17 +326,13 @@ func (c *addClientCommand) Run(p *program) error {
 
 const noSecretHere = "only for a client that authenticates with a secret"
 
-// readSecret reads a secret that the operator has chosen: the first line of the file of --secret-file.
+// readSecret reads a secret that the operator has chosen: the first line of the file of --secret-file. Others may
+// be able to read it: the application does, and files of containers are open to all.
 func readSecret(p *program, file string, now time.Time) (s provider.ClientSecret, err error) {
 	const flag = "--secret-file"
-	var text []byte
-	if file == "-" {
-		text, err = p.read(file, 4096)
-	} else {
-		text, err = config.ReadPrivate(flag, file)
-	}
+	text, err := p.read(file, 4096)
 	if err != nil {
-		return s, usageError{err.Error()}
+		return s, usagef("%s: %s", flag, err)
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
 	if s, err = provider.GivenSecret(strings.TrimRight(line, "\r"), now); err != nil {
