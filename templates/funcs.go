@@ -17,6 +17,7 @@ func (r *Renderer) funcs() template.FuncMap {
 		"at":           func(path string) string { return r.base + path },
 		"below":        r.below,
 		"withcontinue": r.withContinue,
+		"signin":       r.signIn,
 		"userpath":     r.userPath,
 		"local":        localOrNothing,
 		"sealed":       sealedOrNothing,
@@ -55,6 +56,15 @@ func (r *Renderer) withContinue(path, next string) string {
 		return r.base + path
 	}
 	return r.base + path + "?continue=" + url.QueryEscape(next)
+}
+
+// signIn returns the address of the sign-in page on a page for people without an account. Who is signed
+// in there chooses the account: the request asks for another than theirs, and would lead back.
+func (r *Renderer) signIn(next, signedInAs string) string {
+	if signedInAs == "" || sealedOrNothing(next) == "" {
+		return r.withContinue("/login/", next)
+	}
+	return r.withContinue("/login/", next) + "&fresh=choose"
 }
 
 // sealedOrNothing returns s if it looks like an authorization request sealed by package provider:

@@ -233,7 +233,10 @@ type Join struct {
 	// Code is that of an invite for certain addresses, "" for somebody who asks to join.
 	Code                   string
 	Visitor, Email, Reason string
-	Error, ErrorCode       string
+	Continue               string
+	// SignedInAs is as in Register.
+	SignedInAs       string
+	Error, ErrorCode string
 	// FieldErrors has error sentences by field name.
 	FieldErrors map[string]string
 	// Sent shows that a mail is on its way.

@@ -57,7 +57,8 @@ func (s *Site) addressForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	page := templates.Join{Code: text.Cut(r.PostForm.Get("code"), 64), Email: text.Cut(r.PostForm.Get("email"), 256)}
-	return s.showJoin(w, r, page, s.MailInviteLink(r.Context(), s.Caller(r), page.Code, r.PostForm.Get("email")))
+	page.Continue, _ = s.continuation(w, r, r.PostForm)
+	return s.answerJoin(w, r, page, s.MailInviteLink(r.Context(), s.Caller(r), page.Code, r.PostForm.Get("email")))
 }
 
 // joinPage leads to the form of people without an invite, which is at /register/.
@@ -71,7 +72,8 @@ func (s *Site) joinForm(w http.ResponseWriter, r *http.Request) error {
 	}
 	f := r.PostForm
 	page := templates.Join{Visitor: text.Cut(f.Get("name"), 128), Email: text.Cut(f.Get("email"), 256), Reason: text.Cut(f.Get("reason"), 512)}
-	return s.showJoin(w, r, page, s.AskToJoin(r.Context(), s.Caller(r),
+	page.Continue, _ = s.continuation(w, r, f)
+	return s.answerJoin(w, r, page, s.AskToJoin(r.Context(), s.Caller(r),
 		account.JoinRequest{Name: f.Get("name"), Email: f.Get("email"), Reason: f.Get("reason")}))
 }
 
@@ -91,19 +93,25 @@ func (s *Site) apiJoin(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusAccepted, okAnswer{OK: true})
 }
 
-// showJoin shows the page with what came of its form.
-func (s *Site) showJoin(w http.ResponseWriter, r *http.Request, page templates.Join, cause error) error {
+// answerJoin shows the page with what came of its form.
+func (s *Site) answerJoin(w http.ResponseWriter, r *http.Request, page templates.Join, cause error) error {
 	if cause == nil {
 		page.Sent = true
-		s.Show(w, r, http.StatusOK, page)
-		return nil
+		return s.showJoin(w, r, http.StatusOK, page)
 	}
 	p, err := web.Refusal(w, r, cause)
 	if err != nil {
 		return err
 	}
 	page.Error, page.ErrorCode, page.FieldErrors = p.Detail, p.Code, p.ByField()
-	s.Show(w, r, p.Status, page)
+	return s.showJoin(w, r, p.Status, page)
+}
+
+func (s *Site) showJoin(w http.ResponseWriter, r *http.Request, status int, page templates.Join) error {
+	if id, err := s.Current(r); err == nil {
+		page.SignedInAs = id.User.Handle
+	}
+	s.Show(w, r, status, page)
 	return nil
 }
 
@@ -133,8 +141,7 @@ func (s *Site) registerPage(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if settings.Registration == account.RegistrationRequest && s.MailEnabled() {
-			s.Show(w, r, http.StatusOK, templates.Join{})
-			return nil
+			return s.showJoin(w, r, http.StatusOK, templates.Join{Continue: page.Continue})
 		}
 	}
 	if page.Code == "" {
@@ -154,8 +161,7 @@ func (s *Site) registerPage(w http.ResponseWriter, r *http.Request) error {
 		if page.Email = s.InvitedAddress(i, q.Get("mailed")); page.Email != "" {
 			page.Mailed, page.Fixed = q.Get("mailed"), i.Domain != ""
 		} else if i.Domain != "" {
-			s.Show(w, r, http.StatusOK, templates.Join{Code: i.Shown()})
-			return nil
+			return s.showJoin(w, r, http.StatusOK, templates.Join{Code: i.Shown(), Continue: page.Continue})
 		}
 	case errors.Is(err, account.ErrInvalidInvite):
 		page.Linked = true
@@ -181,7 +187,7 @@ func (s *Site) showRegister(w http.ResponseWriter, r *http.Request, status int, 
 	page.MinPassword, page.Contact, page.Passkeys = settings.MinPassword, settings.Contact, s.PasskeysUnavailable() == nil
 	if settings.Registration == account.RegistrationClosed && !page.Closed {
 		// Without a form the code does not matter.
-		status, page = http.StatusOK, templates.Register{Closed: true, Continue: page.Continue}
+		status, page = http.StatusOK, templates.Register{Closed: true, Continue: page.Continue, SignedInAs: page.SignedInAs}
 	}
 	s.Show(w, r, status, page)
 	return nil

@@ -88,3 +88,42 @@ func TestPromptCreateOfNewMemberMayWait(t *testing.T) {
 		wantAnswer(t, handle, answered(t, b.follow(got, handle)), "code")
 	}
 }
+
+// linkTo is the address of the first link of a page that begins with the path.
+func linkTo(t *testing.T, page response, path string) string {
+	t.Helper()
+	for n := range mustParse(t, page.Text).Descendants() {
+		if href := attribute(n, "href"); n.Data == "a" && strings.HasPrefix(href, path) {
+			return href
+		}
+	}
+	t.Fatalf("no link to %s: %s", path, mainOf(page.Text))
+	return ""
+}
+
+// Whoever has an account gets to the application from the page on which people join, also signed in, and
+// the request is kept on the way of those who ask to join.
+func TestPromptCreateOffersTheSignInToMembers(t *testing.T) {
+	eachLife(t, false, func(t *testing.T, l *life) {
+		l.member("ada")
+		rp := l.app("app", nil, "openid", "profile")
+		for _, c := range []struct{ registration, page string }{{"invite", "register"}, {"request", "join"}, {"closed", "register"}} {
+			needStatus(t, c.registration, l.admin(`PUT /settings {"registration":"`+c.registration+`"}`), 200)
+			for name, b := range map[string]*browser{"signed in": l.signedIn("ada"), "signed out": l.visitor()} {
+				page := b.opened(rp.authURL("prompt", "create"), c.page)
+				signIn := b.get(linkTo(t, page, "/login/"))
+				if signIn.StatusCode != 200 || pageName(t, signIn.Text) != "login" {
+					t.Fatalf("%s, %s: the link to sign in: %d to %s", c.registration, name, signIn.StatusCode, signIn.Header.Get("Location"))
+				}
+				got := b.send(signIn, "handle", "ada", "password", password)
+				wantAnswer(t, c.registration+", "+name, answered(t, b.follow(got, "ada")), "code")
+			}
+		}
+		needStatus(t, "request", l.admin(`PUT /settings {"registration":"request"}`), 200)
+		b := l.visitor()
+		page := b.opened(rp.authURL("prompt", "create"), "join")
+		page = needStatus(t, "no address", b.send(page, "name", "Eve", "reason", "Runs.", "email", "eve"), 400)
+		joined := b.send(b.get(linkTo(t, page, "/register/")), "code", l.keeper.invite(), "handle", "eve", "password", password)
+		wantAnswer(t, "joined by a code", answered(t, b.follow(joined, "nobody")), "code")
+	})
+}
