@@ -542,6 +542,7 @@ type updateClientCommand struct {
 
 // clientUpdate holds the fields of a client that can be updated.
 type clientUpdate struct {
+	//lint:ignore SA5008 kong has a tag set for each variable
 	clientOptions `set:"new=" set:"list=Replaces the list; --add-… and --remove-… change single entries; an empty value clears it." set:"whole=Replaces the list; an empty value clears it."`
 
 	Name   *string      `help:"Name that users see on the consent page."`
