@@ -75,6 +75,9 @@ func TestJudgement(t *testing.T) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile("cairn.db", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	x := &examination{checked: config.Checked{Database: "cairn.db"}}
 	if f := databaseFile(t.Context(), x); !strings.Contains(f.Do, "chmod o-w "+dir+";") {
 		t.Errorf("folder of a relative path: %q", f.Do)
