@@ -67,18 +67,19 @@ type World struct {
 // New makes an installation; change may alter its options.
 func New(t testing.TB, change ...func(*account.Options)) *World {
 	t.Helper()
-	clock := newClock()
+	clock := NewClock()
 	return on(t, storetest.NewAt(t, clock.Now), clock, nil, change...)
 }
 
-func newClock() *Clock { return &Clock{t: time.Now().UTC().Truncate(time.Second)} }
+// NewClock returns a clock that stands at the present second.
+func NewClock() *Clock { return &Clock{t: time.Now().UTC().Truncate(time.Second)} }
 
 // On is New on a store of others, whose clock is another one, where mount, unless it is nil, adds to the router of the service.
 func On(
 	t testing.TB, store account.Store, mount func(*site.Site, *mux.Router), change ...func(*account.Options),
 ) *World {
 	t.Helper()
-	return on(t, store, newClock(), mount, change...)
+	return on(t, store, NewClock(), mount, change...)
 }
 
 func on(

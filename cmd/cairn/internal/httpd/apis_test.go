@@ -21,6 +21,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store/accounttest"
 )
 
 const trails, maps3 = "https://trails.example.org", "https://maps.example.org/v1"
@@ -146,8 +147,8 @@ func TestTokenForAnAPIIsAJWTThatItCanVerify(t *testing.T) {
 
 // The API that is open to all clients could use any token; it is told of those for itself alone.
 func TestAPIIntrospectsTokensForItselfWithItsSecretsAlone(t *testing.T) {
-	now := time.Now()
-	s, id, secret := startAPIs(t, serviceOptions{Now: func() time.Time { return now }})
+	clock := accounttest.NewClock()
+	s, id, secret := startAPIs(t, serviceOptions{Now: clock.Now})
 	openID, openSecret := s.addAPI("urn:example:open", "Open", func(a *provider.API) { a.AllClients = true })
 	_, token := s.signedInTokens(s.apiApp("app", "openid", "trails.read"), "ada")
 	if about := s.introspect(id, secret, token.AccessToken); about["active"] != true {
@@ -155,9 +156,9 @@ func TestAPIIntrospectsTokensForItselfWithItsSecretsAlone(t *testing.T) {
 	}
 	s.wantInactive("to an API for all clients", s.introspect(openID, openSecret, token.AccessToken))
 
-	fresh, stored := provider.NewSecret(now)
-	audit := account.Operator().Audit(now, account.RenewAPI, trails, "")
-	noError(t, s.store.RotateAPISecret(t.Context(), trails, stored, now.Add(20*time.Minute), false, audit))
+	fresh, stored := provider.NewSecret(clock.Now())
+	audit := account.Operator().Audit(clock.Now(), account.RenewAPI, trails, "")
+	noError(t, s.store.RotateAPISecret(t.Context(), trails, stored, clock.Now().Add(20*time.Minute), false, audit))
 	for _, c := range []struct {
 		what, secret string
 		after        time.Duration
@@ -166,7 +167,7 @@ func TestAPIIntrospectsTokensForItselfWithItsSecretsAlone(t *testing.T) {
 		{"the former one, before its end", secret, 10 * time.Minute, 200}, {"the new one", fresh, 10 * time.Minute, 200},
 		{"the former one, after its end", secret, 20*time.Minute + time.Second, 401}, {"the new one, later", fresh, 21 * time.Minute, 200},
 	} {
-		now = stored.CreatedAt.Add(c.after)
+		clock.Advance(stored.CreatedAt.Add(c.after).Sub(clock.Now()))
 		wantStatus(t, c.what, s.clientPost("introspect", id, c.secret, url.Values{"token": {token.AccessToken}}), c.want)
 	}
 }
@@ -333,8 +334,8 @@ func TestResourceIsOneThatTheClientMayUse(t *testing.T) {
 }
 
 func TestOpaqueTokenAndClientsOwnTokenForAnAPI(t *testing.T) {
-	now := time.Now()
-	s, _, _ := startAPIs(t, serviceOptions{Now: func() time.Time { return now }})
+	clock := accounttest.NewClock()
+	s, _, _ := startAPIs(t, serviceOptions{Now: clock.Now})
 	id, secret := s.addAPI("https://opaque.example.org", "Opaque", func(a *provider.API) {
 		a.Opaque, a.AllClients, a.Scopes = true, true, []provider.APIScope{{Name: "dark", Sentence: "See nothing"}}
 	})
@@ -374,12 +375,12 @@ func TestOpaqueTokenAndClientsOwnTokenForAnAPI(t *testing.T) {
 	a := all[slices.IndexFunc(all, func(a *provider.API) bool { return a.ID == id })]
 	a.AllClients, a.Clients = false, []string{"app"}
 	noError(t, s.store.UpdateAPI(t.Context(), a, account.Operator().Audit(time.Now(), account.UpdateAPI, "", "")))
-	now = now.Add(10 * time.Second) // registrations are kept for five
+	clock.Advance(10 * time.Second) // registrations are kept for five
 	s.wantInactive("of a client that may no longer use it", s.introspect(id, secret, dark))
 	if about := s.introspect(id, secret, token.AccessToken); about["active"] != true {
 		t.Errorf("of one that still may: %v", about)
 	}
-	now = now.Add(time.Hour + time.Second)
+	clock.Advance(time.Hour + time.Second)
 	s.wantInactive("expired", s.introspect(id, secret, token.AccessToken))
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store/accounttest"
 )
 
 const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
@@ -79,18 +80,16 @@ func startDevices(t *testing.T, o serviceOptions) *service {
 }
 
 func TestDeviceSignsInWithACodeThatIsTypedElsewhere(t *testing.T) {
-	now := time.Now().UTC().Truncate(time.Second)
-	var mu sync.Mutex
-	pass := func(d time.Duration) { mu.Lock(); defer mu.Unlock(); now = now.Add(d) }
-	s := startDevices(t, serviceOptions{Now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now }})
+	clock := accounttest.NewClock()
+	s := startDevices(t, serviceOptions{Now: clock.Now})
 	b := s.browser()
 	for _, c := range []struct{ id, secret string }{{"tool", ""}, {"tv", "secret-of-tv-0123456789abcdefghij"}, {"tool", ""}} {
 		d := s.startDevice(c.id, c.secret, url.Values{"scope": {"openid profile offline_access"}})
 		wantOAuthError(t, "before", d.poll(), 400, "authorization_pending")
 		wantOAuthError(t, "too soon", d.poll(), 400, "slow_down")
-		pass(6 * time.Second)
+		clock.Advance(6 * time.Second)
 		wantOAuthError(t, "too soon for the longer interval", d.poll(), 400, "slow_down")
-		pass(15 * time.Second)
+		clock.Advance(15 * time.Second)
 		wantOAuthError(t, "then", d.poll(), 400, "authorization_pending")
 		// People type small letters and spaces. The question is asked each time, also where it was answered before, and
 		// of trusted clients.
@@ -104,9 +103,9 @@ func TestDeviceSignsInWithACodeThatIsTypedElsewhere(t *testing.T) {
 		if strings.Contains(page, "You go on to") {
 			t.Errorf("the question names an address to go on to: %s", page)
 		}
-		pass(time.Second)
+		clock.Advance(time.Second)
 		wantOAuthError(t, "while it is asked", d.poll(), 400, "slow_down")
-		pass(20 * time.Second)
+		clock.Advance(20 * time.Second)
 		if got := b.typed(d.user, "ada", "allow"); !strings.Contains(got.Text, `id="device-allowed"`) {
 			t.Fatalf("allowed: %d %s", got.StatusCode, mainOf(got.Text))
 		}
@@ -133,8 +132,8 @@ func TestDeviceSignsInWithACodeThatIsTypedElsewhere(t *testing.T) {
 }
 
 func TestDeviceIsRefused(t *testing.T) {
-	now := time.Now()
-	s := startDevices(t, serviceOptions{Now: func() time.Time { return now }})
+	clock := accounttest.NewClock()
+	s := startDevices(t, serviceOptions{Now: clock.Now})
 	s.addClient("members", func(c *provider.Client) {
 		c.DeviceGrant, c.RequireFlags, c.AuthMethod = true, []string{account.FlagAdmin}, provider.AuthNone
 	})
@@ -149,7 +148,7 @@ func TestDeviceIsRefused(t *testing.T) {
 	b.typed(d.user, "ada", "allow")
 	wantOAuthError(t, "without the flag", d.poll(), 400, "access_denied")
 	d = s.startDevice("tool", "", url.Values{"scope": {"openid"}})
-	now = now.Add(10*time.Minute + time.Second)
+	clock.Advance(10*time.Minute + time.Second)
 	wantOAuthError(t, "expired", d.poll(), 400, "expired_token")
 	wantStatus(t, "expired, its code", b.typed(d.user, "ada", "allow"), http.StatusNotFound)
 	for what, form := range map[string]url.Values{

@@ -25,6 +25,7 @@ import (
 
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/accounttest"
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
@@ -146,14 +147,14 @@ func TestTokensAreBoundToTheKeyOfAProof(t *testing.T) {
 
 // A device that proves a key gets a token for an API that names the key, and a refresh token of no use without it.
 func TestDevicesTokenForAnAPIIsBound(t *testing.T) {
-	now := time.Now().UTC()
-	s, apiID, apiSecret := startAPIs(t, serviceOptions{Now: func() time.Time { return now }})
+	clock := accounttest.NewClock()
+	s, apiID, apiSecret := startAPIs(t, serviceOptions{Now: clock.Now})
 	s.addClient("tool", func(c *provider.Client) { c.AuthMethod, c.DeviceGrant, c.RedirectURIs = provider.AuthNone, true, nil })
 	k, other := s.proofKey(), s.proofKey()
 	d := s.startDevice("tool", "", url.Values{"scope": {"maps offline_access"}, "resource": {maps3}})
 	wantStatus(t, "approval", s.browser().typed(d.user, "ada", "allow"), http.StatusOK)
 	form := url.Values{"grant_type": {deviceGrant}, "device_code": {d.code}}
-	got := s.clientPost("token", "tool", "", form, "DPoP", k.proof("token", "iat", now.Unix()))
+	got := s.clientPost("token", "tool", "", form, "DPoP", k.proof("token", "iat", clock.Now().Unix()))
 	wantStatus(t, "poll", got, http.StatusOK)
 	tokens := got.JSON(t)
 	token, refresh := tokens["access_token"].(string), tokens["refresh_token"].(string)
@@ -163,12 +164,12 @@ func TestDevicesTokenForAnAPIIsBound(t *testing.T) {
 	}
 	s.wantInactive("to another API", s.introspect(apiID, apiSecret, token))
 	again := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh}}
-	for name, header := range map[string][]string{"no proof": nil, "another key": {"DPoP", other.proof("token", "iat", now.Unix())}} {
+	for name, header := range map[string][]string{"no proof": nil, "another key": {"DPoP", other.proof("token", "iat", clock.Now().Unix())}} {
 		if got := s.clientPost("token", "tool", "", again, header...); got.StatusCode != http.StatusBadRequest {
 			t.Errorf("refresh with %s: %d %s", name, got.StatusCode, got.Text)
 		}
 	}
-	wantStatus(t, "refresh", s.clientPost("token", "tool", "", again, "DPoP", k.proof("token", "iat", now.Unix())), http.StatusOK)
+	wantStatus(t, "refresh", s.clientPost("token", "tool", "", again, "DPoP", k.proof("token", "iat", clock.Now().Unix())), http.StatusOK)
 }
 
 func TestProofsThatAreRefused(t *testing.T) {
