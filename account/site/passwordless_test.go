@@ -353,7 +353,7 @@ func TestOfferedPasskeyKeepsNobodyOut(t *testing.T) {
 	if s := session(fresh); account.ACR(s.AMR) != account.ACRPhishingResistant || w.User("ada").SecondFactor {
 		t.Errorf("%v", s.AMR)
 	}
-	fresh.Page("/account/security").Is(200).Shows(`id="passkeys-beside"`).Hides("password-remove", `id="recovery"`)
+	fresh.Page("/account/security").Is(200).Shows(`id="passkeys-beside"`, "that your browser made. Remove it").Hides("password-remove", `id="recovery"`)
 	fresh.Call("DELETE", "/api/me/password", nil).Is(409, "last_way_in")
 	second := w.SignedIn("ada")
 	id := second.Call("GET", "/api/me/passkeys", nil).JSON()["passkeys"].([]any)[0].(map[string]any)["id"].(string)
