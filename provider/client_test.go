@@ -61,11 +61,13 @@ func TestClientIsHeldToTheRulesAsAWhole(t *testing.T) {
 func TestRulesForOwnClaims(t *testing.T) {
 	for rule, why := range map[string]string{
 		"role=editor if coach": "", "role=a=b": "", "preferred_username={email}": "", "https://x.example/roles=a {handle}": "",
-		"member={attribute:member_number}": "", "role=x if": "", "preferred_username=m-{attribute:member_number}": "",
+		"member={attribute:member_number}": "", "username={sub}": "", "role=x": "", "preferred_username=m-{attribute:member_number}": "",
 		"sub={email}": "rely on", "Email={handle}": "rely on", "email_verified=true": "rely on", "aud=app": "rely on", "scope=x": "rely on",
 		"groups=x": "--group", "role=editor\n": "line ends", " role=x": "spaces", "role": "1 to 200", "role=": "1 to 200", "role=\u0007": "1 to 200", "=x": "NAME=VALUE", "a b=x": "NAME=VALUE", "email#de=x": "NAME=VALUE",
 		"role={password}": "{password} is not a field", "role={attribute:No}": "is not a field", "role={handle": "braces", "role=}": "braces",
-		"preferred_username={name}": "any name", "PREFERRED_USERNAME={nickname}": "any nickname",
+		"preferred_username={name}": "any name", "PREFERRED_USERNAME={nickname}": "any nickname", "username={name}": "any name",
+		"role=x if": "one flag", "role=editor if Coach": "one flag", "role=editor IF coach": "one flag", "role=editor if coach or board": "one flag", "role=a if b if c": "one flag",
+		"sub_id={sub}": "rely on", "authorization_details=x": "rely on",
 	} {
 		c := provider.NewClient("app", "App", time.Now())
 		c.RedirectURIs, c.Claims = []string{"https://app.example.org/cb"}, []string{rule}

@@ -106,6 +106,11 @@ func registeredScope(registered []string, scope string) bool {
 	return slices.Contains(registered, scope) || !slices.Contains(Scopes, scope)
 }
 
+// scopesLeft returns the scopes of a grant without those that the client has lost since.
+func (c *Client) scopesLeft(g *Grant) []string {
+	return slices.DeleteFunc(slices.Clone(g.Scopes), func(s string) bool { return !registeredScope(c.Scopes, s) })
+}
+
 // newCode lets fosite make and store the code of a grant, with a canonical request: decide has
 // handled what fosite decides wrongly (prompt, max_age, state, unknown scopes).
 func (p *Provider) newCode(ctx context.Context, c *Client, g *Grant) (string, error) {

@@ -119,7 +119,7 @@ func newIDTokenSigner(
 func idTokenClaims(issuer string, u account.User, c *Client, g *Grant, atHash string, now time.Time) map[string]any {
 	var scopes []string
 	if c.IDTokenClaims {
-		scopes = g.Scopes
+		scopes = c.scopesLeft(g)
 	}
 	claims := claimsOf(u, c, scopes, storedClaims(g.Claims, c).IDToken)
 	maps.Copy(claims, c.ownClaims(claimInIDToken, u, g))

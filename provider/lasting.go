@@ -65,7 +65,11 @@ func (rs *rules) readLasting(ctx context.Context, q *authzState, sub string) err
 		return fmt.Errorf("read grants: %w", err)
 	}
 	for _, g := range living {
-		q.newLasting &^= lastingOf(q.client, g.Scopes, g.Resources, g.RedirectURI, q.apis)
+		lasts := lastingOf(q.client, g.Scopes, g.Resources, g.RedirectURI, q.apis)
+		if !g.Longer { // the lifetimes were shorter when it was made
+			lasts &^= lastsLonger
+		}
+		q.newLasting &^= lasts
 	}
 	return nil
 }

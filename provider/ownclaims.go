@@ -42,14 +42,16 @@ var claimFields = map[string]string{
 // applications find accounts by them.
 var reservedClaims = []string{
 	"iss", "sub", "aud", "exp", "nbf", "iat", "auth_time", "nonce", "acr", "amr", "azp", "sid", "jti", "at_hash",
-	"c_hash", "s_hash", "sub_jwk", "cnf", "scope", "client_id", "status", "events", "act", "may_act", "active",
-	"token_type", "toe", "txn", "token_introspection", "email", "email_verified", "phone_number",
-	"phone_number_verified", "address", "groups", "updated_at", "_claim_names", "_claim_sources",
+	"c_hash", "s_hash", "sub_jwk", "sub_id", "cnf", "scope", "client_id", "status", "events", "act", "may_act", "active",
+	"token_type", "toe", "txn", "token_introspection", "authorization_details", "verified_claims", "email",
+	"email_verified", "phone_number", "phone_number_verified", "address", "groups", "updated_at", "_claim_names",
+	"_claim_sources",
 }
 
 var (
 	claimNameForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:/-]{0,127}$`)
 	claimIfForm   = regexp.MustCompile(`^(.*\S) if ([a-z][a-z0-9_-]*)$`)
+	claimIfWord   = regexp.MustCompile(`(?i)\sif(\s|$)`)
 	fieldForm     = regexp.MustCompile(`\{[^{}]*\}`)
 )
 
@@ -125,16 +127,19 @@ func (r claimRule) fault() string {
 	if _, err := account.CheckReason(r.value); err != nil || r.value == "" {
 		return "a value has 1 to 200 characters, and no control characters"
 	}
+	if claimIfWord.MatchString(r.value) { // as a value it would go to everybody
+		return "after if stands the name of one flag, in lower case; for another flag write another rule"
+	}
 	for _, f := range r.fields {
 		name, attribute := attributeOf(f)
 		switch {
 		case attribute && account.CheckFlag(name) == nil:
 		case claimFields[f] == "":
 			return f + " is not a field: there are " + strings.Join(sortedFields(), " ") + " and {attribute:NAME}"
-		case lower == "preferred_username" && !slices.Contains([]string{"{sub}", "{handle}", "{email}"}, f):
+		case (lower == "preferred_username" || lower == "username") && !slices.Contains([]string{"{sub}", "{handle}", "{email}"}, f):
 			// Whoever may choose it could take another's account.
 			return "people can give themselves any " + strings.Trim(f, "{}") +
-				": preferred_username takes {handle}, {email}, {sub} and {attribute:NAME}"
+				": " + lower + " takes {handle}, {email}, {sub} and {attribute:NAME}"
 		}
 	}
 	if strings.ContainsAny(fieldForm.ReplaceAllString(r.value, ""), "{}") {

@@ -164,7 +164,7 @@ func (p *Provider) introspection(ctx context.Context, c *Client, t *Token, a *AP
 		return nil, nil
 	}
 	answer := map[string]any{
-		"active": true, "client_id": c.ID, "iss": p.issuer, "scope": strings.Join(t.Grant.Scopes, " "),
+		"active": true, "client_id": c.ID, "iss": p.issuer, "scope": strings.Join(c.scopesLeft(t.Grant), " "),
 		"exp": t.Expires.Unix(),
 	}
 	issued, own := t.Issued, c.AccessLifetime+c.RefreshLifetime+c.RefreshMaxLifetime > 0
@@ -201,10 +201,10 @@ func (p *Provider) introspection(ctx context.Context, c *Client, t *Token, a *AP
 	if err != nil {
 		return nil, err
 	}
+	answer["sub"], answer["username"] = u.Sub, u.Handle
 	if a != nil {
 		maps.Copy(answer, apis{a}.ownClaims(u, c, t.Grant))
 	}
-	answer["sub"], answer["username"] = u.Sub, u.Handle
 	maps.Copy(answer, t.Grant.authenticationClaims(signInClaims)) // RFC 9470 section 6.2
 	return answer, nil
 }

@@ -3,6 +3,7 @@ package provider
 import (
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,10 +30,20 @@ func GivenSecret(secret string, now time.Time) (ClientSecret, error) {
 	switch {
 	case len(secret) < minGivenSecret || len(secret) > 512:
 		return ClientSecret{}, errors.New("a secret has 32 to 512 characters: " + remedy)
-	case len(distinct) < 8 || 2*steps > len(secret) || strings.Contains((secret + secret)[1:2*len(secret)-1], secret):
+	case len(distinct) < 8 || 2*steps > len(secret) || repeats(secret):
 		return ClientSecret{}, errors.New("this secret does not look random: " + remedy)
 	}
 	return ClientSecret{Hash: account.HashSecret(secret), CreatedAt: now.UTC().Truncate(time.Second)}, nil
+}
+
+// repeats reports whether eight characters are in a secret twice.
+func repeats(secret string) bool {
+	for i := range len(secret) - 8 {
+		if strings.Contains(secret[i+1:], secret[i:i+8]) {
+			return true
+		}
+	}
+	return false
 }
 
 // secretHashPrefix begins the text of a stored secret.
@@ -45,6 +56,9 @@ func (s ClientSecret) HashText() string { return secretHashPrefix + hex.EncodeTo
 func ParseSecretHash(text string, now time.Time) (ClientSecret, error) {
 	digits, ok := strings.CutPrefix(text, secretHashPrefix)
 	hash, err := hex.DecodeString(digits)
+	if empty := account.HashSecret(""); slices.Equal(hash, empty) { // of a variable that was not set
+		return ClientSecret{}, errors.New("this is the hash of an empty secret: make one with: openssl rand -hex 32")
+	}
 	if !ok || err != nil || len(hash) != len(account.HashSecret("")) || digits != strings.ToLower(digits) {
 		return ClientSecret{}, errors.New("write sha256: and 64 digits 0-9 a-f, as cairn export clients prints it, " +
 			"or make it with: printf %s \"$SECRET\" | sha256sum")

@@ -64,6 +64,9 @@ type Grant struct {
 
 	CodeUsed bool
 	Revoked  bool
+	// Longer reports whether a live access token was issued for more than AccessTokenLifetime, or the
+	// code has still to be redeemed. It is not stored.
+	Longer bool
 
 	// Consented lists the scopes that the user must still have granted to the client when the grant is
 	// stored: the user may remove the application after the consent was read. Empty: none are needed.
@@ -105,7 +108,7 @@ type GrantStore interface {
 	// SessionToken. It returns ErrConsentRemoved if one of Consented is no longer granted.
 	CreateGrant(ctx context.Context, g *Grant) error
 	// LivingGrants returns the grants of a user for a client that have a live code or token, with
-	// their Scopes, Resources and RedirectURI alone.
+	// their Scopes, Resources, RedirectURI and Longer alone.
 	LivingGrants(ctx context.Context, sub, clientID string, now time.Time) ([]Grant, error)
 	// GrantOfCode returns a grant by the signature of its code, even a used or revoked one, or
 	// ErrNotFound.

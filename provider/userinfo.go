@@ -80,7 +80,7 @@ func (p *Provider) userinfoClaims(
 
 func userInfo(u account.User, c *Client, g *Grant) map[string]any {
 	requested := storedClaims(g.Claims, c).UserInfo
-	claims := claimsOf(u, c, g.Scopes, requested)
+	claims := claimsOf(u, c, c.scopesLeft(g), requested)
 	maps.Copy(claims, g.authenticationClaims(requested))
 	maps.Copy(claims, c.ownClaims(claimInUserInfo, u, g))
 	claims["sub"] = u.Sub

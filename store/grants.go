@@ -124,13 +124,21 @@ func (s *Store) LivingGrants(ctx context.Context, sub, clientID string, now time
 	if invalidKey(sub) || invalidKey(clientID) {
 		return nil, nil
 	}
-	var rows []struct{ GrantedScope, Resources, RedirectURI string }
-	err := s.conn(ctx).Raw(`SELECT DISTINCT g.granted_scope, g.resources, g.redirect_uri FROM grants g
-		WHERE g.sub = ? AND g.client_id = ? AND `+liveGrant, sub, clientID, toUnix(now), toUnix(now)).Find(&rows).Error
+	var rows []struct {
+		GrantedScope, Resources, RedirectURI string
+		Longer                               bool
+	}
+	usual := int64((provider.AccessTokenLifetime + time.Minute) / time.Second) // by clocks of two instances
+	err := s.conn(ctx).Raw(`SELECT DISTINCT g.granted_scope, g.resources, g.redirect_uri, g.code_used_at = 0 OR EXISTS
+			(SELECT 1 FROM tokens t WHERE t.grant_id = g.id AND t.kind = 'a' AND t.expires_at > ?
+				AND t.expires_at - t.issued_at > ?) AS longer
+		FROM grants g WHERE g.sub = ? AND g.client_id = ? AND `+liveGrant,
+		toUnix(now), usual, sub, clientID, toUnix(now), toUnix(now)).Find(&rows).Error
 	living := make([]provider.Grant, len(rows))
 	for i, r := range rows {
 		living[i] = provider.Grant{
 			Scopes: strings.Fields(r.GrantedScope), Resources: strings.Fields(r.Resources), RedirectURI: r.RedirectURI,
+			Longer: r.Longer,
 		}
 	}
 	return living, fail("list grants", err)

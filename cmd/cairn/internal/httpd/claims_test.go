@@ -228,6 +228,29 @@ func (s *service) claimsOfFlow(rp *relyingParty, handle string, more ...string) 
 	return jwtPayload(s.t, raw), s.userinfo(token.AccessToken), token
 }
 
+// What the operator takes from a client is not told to it by a token that it has, either.
+func TestScopeThatAClientLostTellsNothing(t *testing.T) {
+	now, later := lateClock()
+	s := startService(t, serviceOptions{Now: now})
+	s.addUserWithEmail("ada")
+	rp := s.app("app", nil, "openid", "profile", "email")
+	_, info, token := s.claimsOfFlow(rp, "ada")
+	if info["email"] == nil {
+		t.Fatalf("userinfo: %v", info)
+	}
+	c, err := s.store.Client(t.Context(), "app")
+	noError(t, err)
+	c.Scopes = []string{"openid", "profile"}
+	noError(t, s.store.UpdateClient(t.Context(), c, operator(account.UpdateClient, "app", "")))
+	later()
+	if info = s.userinfo(token.AccessToken); info["email"] != nil || info["name"] == nil {
+		t.Errorf("userinfo: %v", info)
+	}
+	if got := s.introspect("app", rp.config.ClientSecret, token.AccessToken); got["scope"] != "openid profile" {
+		t.Errorf("introspection: %v", got)
+	}
+}
+
 func TestClaimsAreAskedForByName(t *testing.T) {
 	s := startService(t, serviceOptions{})
 	s.addUser("ada", "activity")

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,6 +89,31 @@ func TestStaleSessionGetsNothingThatLasts(t *testing.T) {
 		if len(rows) != 3 || rows[2].Actor != "ada" || rows[2].Detail != "wiki" || rows[1].Detail != "tv" || rows[0].Detail != "wiki" {
 			t.Errorf("audit log: %+v", rows)
 		}
+	})
+}
+
+// A living token of an hour is no reason to give an old session one of a day, after the operator has raised the lifetime.
+func TestRaisedLifetimeNeedsAProof(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		var minutes atomic.Int64
+		begin := time.Now().Add(-time.Hour) // what the store calls now is later
+		s := startService(t, serviceOptions{
+			Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) { c.Database = dsn },
+			Now: func() time.Time { return begin.Add(time.Duration(minutes.Load()) * time.Minute) },
+		})
+		s.addUser("ada")
+		wiki := s.app("wiki", func(c *provider.Client) { c.Trusted = true }, "openid")
+		b := s.signedIn("ada")
+		needStatus(t, "an hour's token", wiki.redeem(b.authorize(wiki.authURL(), "ada").Get("code")), 200)
+		c, err := s.store.Client(t.Context(), "wiki")
+		noError(t, err)
+		c.AccessLifetime = 24 * time.Hour
+		noError(t, s.store.UpdateClient(t.Context(), c, operator(account.UpdateClient, "wiki", "")))
+		minutes.Store(11)
+		wantAnswer(t, "an old session", answered(t, b.get(wiki.authURL("prompt", "none"))), "login_required")
+		needStatus(t, "a day's token", wiki.redeem(s.signedIn("ada").authorize(wiki.authURL(), "ada").Get("code")), 200)
+		minutes.Store(22)
+		wantAnswer(t, "beside a day's token", answered(t, b.get(wiki.authURL("prompt", "none"))), "code")
 	})
 }
 
