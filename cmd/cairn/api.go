@@ -31,19 +31,27 @@ type oneAPI struct {
 // withAPI opens the database and finds the API.
 func (c oneAPI) withAPI(p *program, do func(*store.Store, *provider.API) error) error {
 	return c.withStore(p, func(st *store.Store) error {
-		all, err := st.APIs(p.ctx)
-		if err != nil {
-			return err
-		}
-		err = provider.ErrAPINotFound
-		if i := slices.IndexFunc(all, func(a *provider.API) bool { return a.URI == c.URI }); i >= 0 {
-			err = do(st, all[i])
+		a, err := c.read(p, st)
+		if err == nil {
+			err = do(st, a)
 		}
 		if errors.Is(err, provider.ErrAPINotFound) {
 			return fmt.Errorf("there is no API %q: cairn api list shows them", c.URI)
 		}
 		return inAPIFlags(err)
 	})
+}
+
+// read returns the API. provider.ErrAPINotFound.
+func (c oneAPI) read(p *program, st *store.Store) (*provider.API, error) {
+	all, err := st.APIs(p.ctx)
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(all, func(a *provider.API) bool { return a.URI == c.URI }); i >= 0 {
+		return all[i], nil
+	}
+	return nil, provider.ErrAPINotFound
 }
 
 // apiOptions are the flags that api add and api update share. An option that is not given leaves the
@@ -356,7 +364,7 @@ func (c *updateAPICommand) Run(p *program) error {
 		return usageError{"give --client or --clear-client, not both"}
 	}
 	return c.withAPI(p, func(st *store.Store, a *provider.API) error {
-		replaced := c.replaced(a)
+		before, replaced := *a, c.replaced(a)
 		if err := c.edit(a); err != nil {
 			return err
 		}
@@ -376,7 +384,13 @@ func (c *updateAPICommand) Run(p *program) error {
 		if err := confirmReplacements(p, c.Yes, replaced...); err != nil {
 			return err
 		}
-		if err := st.UpdateAPI(p.ctx, a, operator(account.UpdateAPI, a.URI, "")); err != nil {
+		err := ifUnchanged(p, st, "API "+a.URI, func(tx *store.Store) (bool, error) {
+			now, err := c.read(p, tx)
+			return err == nil && len(provider.Changes(&before, now)) == 0, err
+		}, func(tx *store.Store) error {
+			return tx.UpdateAPI(p.ctx, a, operator(account.UpdateAPI, a.URI, ""))
+		})
+		if err != nil {
 			return err
 		}
 		warnOfAPI(p, a)

@@ -501,13 +501,15 @@ func (a *applier) applySettings() error {
 		left := len(rest)
 		for _, wrong := range problem.Errors {
 			name, _, _ := strings.Cut(strings.TrimPrefix(wrong.Pointer, "/"), "/")
-			if _, given := rest[name]; given {
-				a.wrong(a.lines[name], "settings: %s: %s", strings.TrimPrefix(wrong.Pointer, "/"), wrong.Detail)
-				delete(rest, name)
+			at, given := a.lines[name]
+			if !given { // one that the file does not name no longer fits, as session_flags where flags are fewer
+				at = slices.MinFunc(slices.Collect(maps.Values(a.lines)), position.compare)
 			}
+			a.wrong(at, "settings: %s: %s", strings.TrimPrefix(wrong.Pointer, "/"), wrong.Detail)
+			delete(rest, name)
 		}
 		if len(rest) == left {
-			return err
+			return nil
 		}
 	}
 }

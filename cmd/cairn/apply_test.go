@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"image"
 	"image/png"
@@ -56,7 +57,7 @@ var applySamples = map[string]string{
 // exported changes nothing. A new flag of client add or api add is found here by itself.
 func TestEveryKeyOfAnEntryIsAppliedAndExported(t *testing.T) {
 	s, _ := sqliteShell(t)
-	secret := strings.Repeat("x7Kq", 3) + "-Wn2mB5vR8tY1uE4oP6aS"
+	const secret = "x7KqJd93hZ0f-Wn2mB5vR8tY1uE4oP6aS"
 	var logo bytes.Buffer
 	fatalIf(t, png.Encode(&logo, image.NewGray(image.Rect(0, 0, 2, 2))))
 	for name, text := range map[string]string{
@@ -216,6 +217,44 @@ settings:
 	}
 	if s.must("export", "clients")+s.must("audit", "list") != before {
 		t.Error("something was changed")
+	}
+}
+
+// A setting that the file does not name may no longer fit what it names: that is a mistake with a line, too.
+func TestApplyNamesASettingThatNoLongerFits(t *testing.T) {
+	s, _ := sqliteShell(t)
+	s.must("settings", "set", "flags", "coach", "board")
+	s.must("settings", "set", "session_flags", "board")
+	fatalIf(t, os.WriteFile("fewer.yaml", []byte("settings:\n  flags: [coach]\n  max_users: 9\n"), 0o600))
+	code, printed := s.run("apply", "fewer.yaml")
+	if code != exitUsage || !strings.HasPrefix(printed, "fewer.yaml:2: settings: session_flags: only flags of this installation\n") || !strings.Contains(printed, "mistakes: 1") {
+		t.Errorf("exit code %d: %s", code, printed)
+	}
+}
+
+// Aliases and merge keys have the values of their anchors. An anchor inside itself ends nowhere, and is refused.
+func TestApplyReadsAnchors(t *testing.T) {
+	s, _ := sqliteShell(t)
+	for name, text := range map[string]string{
+		"merged.yaml": "clients:\n  - &web {id: one, redirect-uri: &cb [https://one.example.org/cb], require-flag: activity, trusted: true}\n" +
+			"  - <<: *web\n    id: two\n    trusted: false\n  - {<<: [{id: three}, *web]}\n  - {id: four, redirect-uri: *cb}\n",
+		"endless.yaml": "clients:\n  - &a\n    id: one\n    <<: *a\n",
+	} {
+		fatalIf(t, os.WriteFile(name, []byte(text), 0o600))
+	}
+	s.must("apply", "merged.yaml")
+	for id, want := range map[string]string{"one": "activity true", "two": "activity false", "three": "activity true", "four": " false"} {
+		var c struct {
+			RequireFlag string `json:"require_flag"`
+			Trusted     bool   `json:"trusted"`
+		}
+		fatalIf(t, json.Unmarshal([]byte(s.must("client", "show", id, "-o", "json")), &c))
+		if got := fmt.Sprint(c.RequireFlag, " ", c.Trusted); got != want {
+			t.Errorf("%s: %s, want %s", id, got, want)
+		}
+	}
+	if code, printed := s.run("apply", "endless.yaml"); code != exitUsage || !strings.Contains(printed, `endless.yaml:4: client: there is no key "<<"`) {
+		t.Errorf("exit code %d: %s", code, printed)
 	}
 }
 
@@ -394,6 +433,7 @@ func TestServeAppliesItsFile(t *testing.T) {
 func TestGivenSecretsLookRandom(t *testing.T) {
 	for secret, ok := range map[string]bool{
 		"0123456789abcdef0123456789abcdef": false, "short": false, strings.Repeat("aB3$xY7!", 4): false, strings.Repeat("a", 40): false,
+		"passwordpasswordpasswordpassword-5": false, "Tr0ub4dor&3-Tr0ub4dor&3-Tr0ub4dor&": false,
 		"abcdefghijklmnopqrstuvwxyzABCDEFGH": false, "with a space in it, and long enough to be one": false, "ümläut-und-sehr-lang-genug-0192837465": false,
 		"e3b0c44298fc1c149afbf4c8996fb924": true, "f1d2d2f924e986ac86fdf7b36c94bcdf32beec15": true, "Zk9-vQ2_xL7pWm4RtY8sHn3JbC6dFg1K": true,
 	} {
@@ -412,6 +452,9 @@ func TestGivenSecretsLookRandom(t *testing.T) {
 		if _, err := provider.GivenSecret(secret, time.Now()); err != nil {
 			t.Fatalf("a generated secret is refused: %v", err)
 		}
+	}
+	if _, err := provider.ParseSecretHash("sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", time.Now()); err == nil || !strings.Contains(err.Error(), "empty secret") {
+		t.Errorf("the hash of nothing: %v", err)
 	}
 	for _, text := range []string{"", "sha256:", "sha256:" + strings.Repeat("a", 63), "SHA256:" + strings.Repeat("a", 64), "sha256:" + strings.Repeat("A", 64), "sha256:" + strings.Repeat("g", 64)} {
 		if _, err := provider.ParseSecretHash(text, time.Now()); err == nil {

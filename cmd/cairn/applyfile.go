@@ -91,6 +91,10 @@ type position struct {
 	line int
 }
 
+func (p position) compare(o position) int {
+	return cmp.Or(strings.Compare(p.file, o.file), p.line-o.line)
+}
+
 // entry is one client, API or allowance of the file: for each key the texts as on a command line.
 type entry struct {
 	*section
@@ -186,9 +190,7 @@ func (f *applyFile) err() error {
 	if len(f.faults) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(f.faults, func(a, b fault) int {
-		return cmp.Or(strings.Compare(a.file, b.file), a.line-b.line)
-	})
+	slices.SortStableFunc(f.faults, func(a, b fault) int { return a.compare(b.position) })
 	return faultsError(f.faults)
 }
 
@@ -282,6 +284,7 @@ func (f *applyFile) each(file string, node *yaml.Node, what string, do func(key 
 		f.wrong(position{file, node.Line}, "%s: write keys with values, as name: value", what)
 		return
 	}
+	node = merged(node, 0)
 	seen := map[string]int{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key := node.Content[i]
@@ -299,6 +302,33 @@ func resolved(node *yaml.Node) *yaml.Node {
 		node = node.Alias
 	}
 	return node
+}
+
+// merged returns a mapping with the keys of those that its merge keys (<<) name and that are not its own.
+func merged(node *yaml.Node, depth int) *yaml.Node {
+	out := *node
+	out.Content = nil
+	var from []*yaml.Node
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		switch value := resolved(node.Content[i+1]); {
+		case node.Content[i].ShortTag() != "!!merge" || depth > 8: // an anchor may contain itself
+			out.Content = append(out.Content, node.Content[i:i+2]...)
+		case value.Kind == yaml.SequenceNode:
+			from = append(from, value.Content...)
+		default:
+			from = append(from, value)
+		}
+	}
+	for _, other := range from {
+		other = merged(resolved(other), depth+1)
+		for i := 0; i+1 < len(other.Content); i += 2 {
+			has := func(n *yaml.Node) bool { return n.Value == other.Content[i].Value }
+			if !slices.ContainsFunc(out.Content, has) {
+				out.Content = append(out.Content, other.Content[i:i+2]...)
+			}
+		}
+	}
+	return &out
 }
 
 // unknown adds the fault of a key that there is not, with the nearest one.

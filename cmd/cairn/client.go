@@ -613,13 +613,13 @@ func (c *updateClientCommand) Run(p *program) error {
 		if err := confirmOpening(p, c.Yes, before.RequireFlags, client.RequireFlags); err != nil {
 			return err
 		}
-		switch now, err := st.Client(p.ctx, c.ID); { // an answer takes its time
-		case err != nil:
-			return err
-		case len(provider.Changes(&before, now)) > 0:
-			return fmt.Errorf("the client %s was changed meanwhile, and nothing was changed now: look at it again", c.ID)
-		}
-		if err := st.UpdateClient(p.ctx, client, onClient(account.UpdateClient, client.ID)); err != nil {
+		err = ifUnchanged(p, st, "client "+c.ID, func(tx *store.Store) (bool, error) {
+			now, err := tx.Client(p.ctx, c.ID)
+			return err == nil && len(provider.Changes(&before, now)) == 0, err
+		}, func(tx *store.Store) error {
+			return tx.UpdateClient(p.ctx, client, onClient(account.UpdateClient, client.ID))
+		})
+		if err != nil {
 			return err
 		}
 		warn(p, client)

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -70,10 +71,12 @@ func (c *allowClientCommand) Run(p *program) error {
 		case c.Remove:
 			return c.remove(p, st)
 		}
-		a, err := c.allowance(p, st)
+		now := time.Now()
+		a, err := c.allowance(p, st, now)
 		if err != nil {
 			return err
 		}
+		before := a
 		replaced := []replacement{{"scope", a.Scopes, c.Scope}, {"api", a.APIs, c.API}}
 		if a.Scopes, err = scopes.apply("scope", a.Scopes); err != nil {
 			return err
@@ -91,7 +94,11 @@ func (c *allowClientCommand) Run(p *program) error {
 			return err
 		}
 		a.Scopes = withOpenID(a.Scopes)
-		if err := st.AllowClients(p.ctx, a, allowAudit(a)); err != nil {
+		err = ifUnchanged(p, st, "allowance "+a.URL, func(tx *store.Store) (bool, error) {
+			found, err := c.allowance(p, tx, now)
+			return reflect.DeepEqual(before, found), err
+		}, func(tx *store.Store) error { return tx.AllowClients(p.ctx, a, allowAudit(a)) })
+		if err != nil {
 			var broken *provider.RegistrationError
 			if errors.As(err, &broken) {
 				flags := map[string]string{"url": "the URL", "scopes": "--scope", "apis": "--api"}
@@ -119,12 +126,12 @@ func allowAudit(a provider.Allowance) account.Audit {
 }
 
 // allowance returns the allowance of the URL as it is, or a new one with the scopes of most applications.
-func (c *allowClientCommand) allowance(p *program, st *store.Store) (provider.Allowance, error) {
+func (c *allowClientCommand) allowance(p *program, st *store.Store, now time.Time) (provider.Allowance, error) {
 	all, err := st.Allowances(p.ctx)
 	if i := slices.IndexFunc(all, func(a provider.Allowance) bool { return a.URL == c.URL }); i >= 0 {
 		return all[i], err
 	}
-	a := newAllowance(c.URL, time.Now())
+	a := newAllowance(c.URL, now)
 	if len(c.Scope) > 0 {
 		a.Scopes = nil
 	}

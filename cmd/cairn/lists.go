@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store"
 )
 
 // A flag --x replaces a list, --add-x and --remove-x change single entries of it. A replacement that
@@ -92,6 +93,19 @@ func confirmOpening(p *program, yes bool, before, after []string) error {
 		return usageError{text + ": add --yes"}
 	}
 	return mustAgree(p, text+". Continue? [y/N] ")
+}
+
+// ifUnchanged calls do in a transaction if same still holds there: an answer takes its time.
+func ifUnchanged(p *program, st *store.Store, what string, same func(*store.Store) (bool, error), do func(*store.Store) error) error {
+	return st.Together(p.ctx, "update "+what, func(tx *store.Store) error {
+		switch ok, err := same(tx); {
+		case err != nil:
+			return err
+		case !ok:
+			return fmt.Errorf("the %s was changed meanwhile, and nothing was changed now: look at it again", what)
+		}
+		return do(tx)
+	})
 }
 
 // clientLists are the lists of a client, by the fields of clientOptions. client update has them twice,

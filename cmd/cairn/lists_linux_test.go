@@ -24,9 +24,13 @@ func TestChangeDuringAQuestionIsKept(t *testing.T) {
 	s, _ := sqliteShell(t)
 	s.must("client", "add", "Wiki", "--id", "wiki", "--redirect-uri", "https://wiki.example.org/cb", "--require-flag", "admin")
 	s.must("settings", "set", "flags", "coach", "board")
+	s.must("api", "add", "https://api.example.org", "--name", "API", "--scope", "a=See a", "--scope", "b=See b")
+	s.must("client", "allow", "https://agents.example.org/*")
 	for _, c := range []struct{ asks, meanwhile, show, shows string }{
 		{"client update wiki --remove-require-flag admin", "client update wiki --add-redirect-uri https://wiki.example.org/new", "client show wiki", "https://wiki.example.org/new"},
 		{"settings set flags coach", "settings set flags --add player", "settings get flags", "activity admin board coach player"},
+		{"api update https://api.example.org --scope a=A", "api update https://api.example.org --name Trails", "api show https://api.example.org", "Trails"},
+		{"client allow https://agents.example.org/* --scope email", "client allow https://agents.example.org/* --add-scope groups", "client allow", "groups"},
 	} {
 		master, terminal := openTerminal(t)
 		stderr := &atPrompt{do: func() {
