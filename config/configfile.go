@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -29,6 +30,10 @@ func readConfig(path, source string, named bool) (map[string]string, error) {
 		}
 	}
 	text, info, err := readFile(path, maxTextFile)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("%s: %w: run the command as the user of the service, and give the file to that user "+
+			"with chown", source, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}

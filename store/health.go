@@ -16,8 +16,9 @@ type Health struct {
 	// references are enforced.
 	Durability map[string]string
 	Bytes      int64
-	DailyBytes int64 // growth in a day, estimated by the audit log
-	Tokens     int64 // counted up to ManyTokens
+	DailyBytes int64     // growth in a day, estimated by the audit log
+	Tokens     int64     // counted up to ManyTokens
+	Newest     time.Time // of the entries of the audit log
 	// Encoding is that of a PostgreSQL database, "" on SQLite, which has UTF-8 only.
 	Encoding string
 	// CollationChanged is set if the C library orders text in another way than when the PostgreSQL
@@ -77,10 +78,11 @@ func (s *Store) Health(ctx context.Context, now time.Time) (Health, error) {
 	if err != nil {
 		return h, fail("health of the database", err)
 	}
-	var audit struct{ Total, Recent, First int64 }
+	var audit struct{ Total, Recent, First, Newest int64 }
 	since := now.AddDate(0, 0, -growthDays)
 	err = db.Raw(`SELECT count(*) AS total, coalesce(sum(CASE WHEN at > ? THEN 1 ELSE 0 END), 0) AS recent,
-		coalesce(min(at), 0) AS first FROM audit`, toUnix(since)).Find(&audit).Error
+		coalesce(min(at), 0) AS first, coalesce(max(at), 0) AS newest FROM audit`, toUnix(since)).Find(&audit).Error
+	h.Newest = fromUnix(audit.Newest)
 	if err == nil && audit.Total > 0 {
 		days := min(growthDays, max(1, int64(now.Sub(fromUnix(audit.First)).Hours()/24)))
 		h.DailyBytes = h.Bytes / audit.Total * audit.Recent / days
@@ -99,14 +101,15 @@ func (s *Store) Encoding(ctx context.Context) (encoding string, err error) {
 // ErrTakesNoWrites means that a PostgreSQL server answers and refuses writes.
 var ErrTakesNoWrites = errors.New("the PostgreSQL server takes no writes")
 
-// CheckWrites returns ErrTakesNoWrites for a standby and for a database whose sessions are read-only. A
-// connection that Options.ReadOnly made read-only does not count.
+// CheckWrites returns ErrTakesNoWrites for a standby, for a database whose sessions are read-only, and for a
+// user who may not write its tables. A connection that Options.ReadOnly made read-only does not count.
 func (s *Store) CheckWrites(ctx context.Context) error {
 	if s.dialect != Postgres {
 		return nil
 	}
-	var is struct{ Standby, ReadOnly bool }
-	err := s.conn(ctx).Raw(`SELECT pg_is_in_recovery() AS standby, reset_val = 'on' AS read_only
+	var is struct{ Standby, ReadOnly, Denied bool }
+	err := s.conn(ctx).Raw(`SELECT pg_is_in_recovery() AS standby, reset_val = 'on' AS read_only, EXISTS (
+			SELECT FROM pg_class WHERE oid = to_regclass('sessions') AND NOT has_table_privilege(oid, 'INSERT')) AS denied
 		FROM pg_settings WHERE name = 'default_transaction_read_only'`).Find(&is).Error
 	switch {
 	case err != nil:
@@ -115,6 +118,9 @@ func (s *Store) CheckWrites(ctx context.Context) error {
 		return fmt.Errorf("%w: it is a standby: name the primary, or promote it", ErrTakesNoWrites)
 	case is.ReadOnly:
 		return fmt.Errorf("%w: default_transaction_read_only is on: turn it off for this database and user",
+			ErrTakesNoWrites)
+	case is.Denied:
+		return fmt.Errorf("%w from this user: make it the owner of the tables, or connect as the owner",
 			ErrTakesNoWrites)
 	}
 	return nil

@@ -76,11 +76,20 @@ func (s *Store) withMigrator(ctx context.Context, do func(*goose.Provider) error
 		dialect = goose.DialectPostgres
 		// Advisory locks span a database; installations may share one in
 		// different schemas.
-		var schema string
-		if err := s.db.WithContext(ctx).Raw("SELECT coalesce(current_schema(), '')").Find(&schema).Error; err != nil {
+		var in struct {
+			Schema string
+			Create bool
+		}
+		if err := s.db.WithContext(ctx).Raw(`SELECT coalesce(current_schema(), '') AS schema,
+			to_regclass('goose_db_version') IS NOT NULL OR
+			coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS create`).Find(&in).Error; err != nil {
 			return err
 		}
-		id := lock.DefaultLockID ^ int64(crc32.ChecksumIEEE([]byte(schema)))
+		if !in.Create { // since PostgreSQL 15 only the owner of a database may
+			return errors.New("this user may not create tables in the database: make it the " +
+				"owner with ALTER DATABASE")
+		}
+		id := lock.DefaultLockID ^ int64(crc32.ChecksumIEEE([]byte(in.Schema)))
 		locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(id), lock.WithLockTimeout(1, 120),
 			lock.WithUnlockTimeout(1, 10))
 		if err != nil {

@@ -25,6 +25,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/mattn/go-sqlite3"
 	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
@@ -180,7 +181,7 @@ func openError(dialect string, err error) error {
 	case strings.Contains(err.Error(), "CGO_ENABLED=0"):
 		return errors.New("open SQLite database: this program was built without cgo, which SQLite needs: " +
 			"build it with CGO_ENABLED=1 and a C compiler, or use a postgres:// URL")
-	case dialect == SQLite && strings.Contains(err.Error(), "file is not a database"):
+	case dialect == SQLite && Damaged(err):
 		return fmt.Errorf("open SQLite database: %w: name another path or restore a backup: %w", ErrNotDatabase, err)
 	}
 	if dialect == Postgres {
@@ -188,6 +189,19 @@ func openError(dialect string, err error) error {
 			account.ErrUnavailable, err)
 	}
 	return fmt.Errorf("open %s database: %w: %w", dialect, account.ErrUnavailable, err)
+}
+
+// Damaged reports whether an error of SQLite says that the file is damaged.
+func Damaged(err error) bool {
+	e, is := errors.AsType[sqlite3.Error](err)
+	return is && (e.Code == sqlite3.ErrCorrupt || e.Code == sqlite3.ErrNotADB)
+}
+
+// Denied reports whether PostgreSQL refused what the user may not do.
+func Denied(err error) bool {
+	const insufficientPrivilege = "42501"
+	e, is := errors.AsType[*pgconn.PgError](err)
+	return is && e.Code == insufficientPrivilege
 }
 
 // Close closes all connections. Operations that still run fail.

@@ -1,7 +1,12 @@
 package store_test
 
 import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"strings"
@@ -106,4 +111,41 @@ func TestPoolSizeIsInTheURL(t *testing.T) {
 		}
 		must(t, s.Close())
 	}
+}
+
+// A role that owns nothing in the database: since PostgreSQL 15 it may not make tables, and what it may read
+// is not enough.
+func TestRoleThatMayNotWriteIsToldSo(t *testing.T) {
+	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
+		if !store.IsPostgres(dsn) {
+			return
+		}
+		db, err := sql.Open("pgx", dsn)
+		must(t, err)
+		t.Cleanup(func() { _ = db.Close() })
+		var schema string
+		must(t, db.QueryRowContext(t.Context(), "SELECT current_schema()").Scan(&schema))
+		role := "reader_" + strings.ToLower(rand.Text())
+		do := func(statement string) {
+			_, err := db.ExecContext(context.WithoutCancel(t.Context()), statement)
+			must(t, err)
+		}
+		do("CREATE ROLE " + role)
+		t.Cleanup(func() { do("DROP OWNED BY " + role); do("DROP ROLE " + role) })
+		do("GRANT USAGE ON SCHEMA " + schema + " TO " + role)
+		s, err := store.Open(t.Context(), dsn+"&role="+role, store.Options{Log: slog.New(slog.DiscardHandler)})
+		must(t, err)
+		t.Cleanup(func() { _ = s.Close() })
+		if err := s.Migrate(t.Context()); err == nil || !strings.Contains(err.Error(), "may not create tables") {
+			t.Error(err)
+		}
+		must(t, storetest.Open(t, dsn).Migrate(t.Context()))
+		if _, err := s.SchemaVersion(t.Context()); !store.Denied(err) {
+			t.Error(err)
+		}
+		do("GRANT SELECT ON ALL TABLES IN SCHEMA " + schema + " TO " + role)
+		if err := s.CheckWrites(t.Context()); !errors.Is(err, store.ErrTakesNoWrites) || !strings.Contains(err.Error(), "owner of the tables") {
+			t.Error(err)
+		}
+	})
 }

@@ -136,7 +136,7 @@ func (s *SMTP) Deliver(ctx context.Context, m Message) (answer string, err error
 	return answer, err
 }
 
-// Check connects and authenticates as Send does, and sends nothing.
+// Check connects, authenticates and names the sender as Send does, and sends nothing.
 func (s *SMTP) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
 	defer cancel()
@@ -144,7 +144,10 @@ func (s *SMTP) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.quit()
+	defer c.quit()
+	if err := c.Mail("<" + s.server.From.Address + ">"); err != nil {
+		return s.failed(StepSender, "", err)
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/doctor"
 	"github.com/cairn-id/cairn/config"
 )
@@ -39,7 +41,15 @@ func (c *doctorCommand) Run(p *program) error {
 	findings := doctor.Run(p.ctx, doctor.Options{
 		Settings: c.Settings, Lookup: p.env.Lookup, Offline: c.Offline, Deep: c.Deep,
 		MemoryLimit: memoryLimit(os.ReadFile),
-		Mail:        func(checked config.Checked) (*mail.SMTP, error) { return newMailSender(checked, p.env) },
+		CheckBackup: checkBackup,
+		CheckApply: func(path string) error {
+			file, err := readApply(p, path)
+			if err != nil {
+				return err
+			}
+			return file.err()
+		},
+		Mail: func(checked config.Checked) (*mail.SMTP, error) { return newMailSender(checked, p.env) },
 	})
 	d := diagnosis{Level: doctor.Worst(findings), Findings: findings}
 	if err := c.show(p, d); err != nil {
@@ -49,6 +59,26 @@ func (c *doctorCommand) Run(p *program) error {
 		return exitError(exitFailed)
 	}
 	return nil
+}
+
+// checkBackup reads a backup. Of an encrypted one only the owner of its identity can say more.
+func checkBackup(ctx context.Context, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	folder, err := os.MkdirTemp("", "cairn-doctor-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	errEncrypted := errors.New("the backup is encrypted")
+	_, err = backupfile.Check(ctx, f, folder, func(bool) ([]backupfile.Identity, error) { return nil, errEncrypted })
+	if errors.Is(err, errEncrypted) {
+		return nil
+	}
+	return err
 }
 
 func (c *doctorCommand) show(p *program, d diagnosis) error {

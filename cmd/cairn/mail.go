@@ -6,6 +6,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/doctor"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -60,35 +61,13 @@ func (c *testMailCommand) Run(p *program) error {
 	})
 	var failure *mail.Failure
 	if errors.As(err, &failure) {
-		return fmt.Errorf("the mail was not sent: %w: %s", err, mailRemedy(failure))
+		return fmt.Errorf("the mail was not sent: %w: %s", err, doctor.MailRemedy(failure))
 	}
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "sent to %s: %s answers %q\n", to, checked.Mail.Address(), answer)
 	return nil
-}
-
-// mailRemedy returns what the operator should do about a failure.
-func mailRemedy(f *mail.Failure) string {
-	switch f.Step {
-	case mail.StepConnect:
-		return "check host and port in --smtp-url (SERVICE_SMTP_URL), and that this machine may connect to them"
-	case mail.StepTLS:
-		return "check that --smtp-url (SERVICE_SMTP_URL) has the name in the server's certificate, " +
-			"and smtps for port 465, smtp for port 587"
-	case mail.StepAuthentication:
-		return "check the user in --smtp-url (SERVICE_SMTP_URL) and SERVICE_SMTP_PASSWORD or the file; " +
-			"some providers require an app password"
-	case mail.StepSender:
-		return "check that the server lets the user send from --mail-from (SERVICE_MAIL_FROM)"
-	case mail.StepRecipient, mail.StepMessage, mail.StepForm:
-		if f.Refused {
-			return "try another address, or ask the operator of the mail server"
-		}
-		return "try again in a few minutes, as the service does automatically"
-	}
-	return "try again, or ask the operator of the mail server"
 }
 
 // newMailSender returns the client of the configured mail server, or nil if none is configured.

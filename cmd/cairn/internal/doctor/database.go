@@ -308,7 +308,7 @@ func databaseIntegrity(ctx context.Context, x *examination) Finding {
 	if err == nil && len(damage) == 0 {
 		return ok("The whole file was read, and nothing is damaged.")
 	}
-	return found(Problem, "Stop the service, keep the file, and restore the last backup.",
+	return found(Problem, restoreBackup,
 		"The file is damaged: %s.", strings.Join(append(damage, errorText(err)...), "; "))
 }
 
@@ -327,7 +327,12 @@ func lastBackup(ctx context.Context, x *examination) Finding {
 	if err != nil {
 		return unreadable(err)
 	}
-	return judged("backup", "The last backup was made at "+at.Format(time.RFC3339)+".")(ctx, x)
+	f := judged("backup", "The last backup was made at "+at.Format(time.RFC3339)+".")(ctx, x)
+	if b := x.checked.Backup; f.Level == OK && b.Command != "" && b.Recipient == "" {
+		return found(Advice, "Set backup-recipient (cairn keys generate --type age), unless the command encrypts itself.",
+			"%s carries backups off that are not encrypted.", b.Command)
+	}
+	return f
 }
 
 // backupFault checks backup-dir, that the last recorded backup exists, and the last run of
@@ -356,6 +361,12 @@ func backupFault(ctx context.Context, x *examination) (f Finding, wrong bool) {
 		const do = "Find out what removed it, or which instance has it, " +
 			"and run cairn backup with a new file in backup-dir."
 		return found(Warning, do, "The last backup, %s, is missing or empty.", file), true
+	}
+	if x.Deep && dir != "" && file != "" && x.CheckBackup != nil {
+		if err := x.CheckBackup(ctx, file); err != nil {
+			const do = "Run cairn backup with a new file, then look for the cause: a full or failing disk, or a copy that ended early."
+			return found(Problem, do, "The last backup, %s, cannot be restored: %v.", file, err), true
+		}
 	}
 	if failure != "" && x.checked.Backup.Command != "" {
 		return found(Warning, "Correct the cause, and copy the last backup to its destination by hand.",

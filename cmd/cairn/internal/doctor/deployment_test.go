@@ -69,8 +69,9 @@ type deployment struct {
 type certificate struct {
 	name    string
 	days    int
-	unknown bool // by an authority that is not trusted
-	alone   bool // without the intermediate
+	begin   time.Time // zero: 1970
+	unknown bool      // by an authority that is not trusted
+	alone   bool      // without the intermediate
 }
 
 func must(t testing.TB, err error) {
@@ -256,6 +257,13 @@ func (d *deployment) proxy(to, from string, forward func(*httputil.ProxyRequest)
 	return p
 }
 
+func (c *certificate) notBefore() time.Time {
+	if c.begin.IsZero() {
+		return time.Unix(0, 0)
+	}
+	return c.begin
+}
+
 // make makes the certificate with an intermediate authority; roots gets the one that vouches for it.
 func (c certificate) make(t *testing.T, roots *x509.CertPool) tls.Certificate {
 	t.Helper()
@@ -280,7 +288,7 @@ func (c certificate) make(t *testing.T, roots *x509.CertPool) tls.Certificate {
 	}
 	root, rootKey := sign(authority(1), nil, nil)
 	middle, middleKey := sign(authority(2), root, rootKey)
-	leaf, key := sign(&x509.Certificate{SerialNumber: big.NewInt(3), NotBefore: time.Unix(0, 0), NotAfter: end, DNSNames: []string{c.name, "login.example.org"}}, middle, middleKey)
+	leaf, key := sign(&x509.Certificate{SerialNumber: big.NewInt(3), NotBefore: c.notBefore(), NotAfter: end, DNSNames: []string{c.name, "login.example.org"}}, middle, middleKey)
 	if !c.unknown {
 		roots.AddCert(root)
 	}

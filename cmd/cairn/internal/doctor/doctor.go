@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"time"
 
@@ -69,6 +70,10 @@ type Options struct {
 	// MemoryLimit is the limit of the process's control groups in bytes; 0: none.
 	MemoryLimit int64
 	Mail        func(config.Checked) (*mail.SMTP, error)
+	// CheckBackup reads the whole file of a backup. nil: it is not read.
+	CheckBackup func(ctx context.Context, file string) error
+	// CheckApply reads the file of serve --apply. nil: it is not read.
+	CheckApply func(path string) error
 
 	RootCAs *x509.CertPool                                          // nil: the system's
 	Dial    func(context.Context, string, string) (net.Conn, error) // nil: net.Dialer
@@ -139,6 +144,7 @@ var checks = []check{
 	{"signer", oidc, signer},
 	{"client-algorithms", schema | oidc, clientAlgorithms},
 	{"allowed-clients", schema, allowedClients},
+	{"sign-outs", schema, signOuts},
 	{"shared-secret", schema, sharedSecret},
 	{"shared-secret-source", schema, sharedSecretSource},
 	{"hs256-sessions", schema | oidc, judged("hs256-sessions", "There are none, or their end is set.")},
@@ -156,6 +162,7 @@ var checks = []check{
 	{"clock", public, clock},
 	{"https-redirect", network | https, httpsRedirect},
 	{"hsts", public | https, hsts},
+	{"security-headers", public, securityHeaders},
 	{"session-cookie", public, sessionCookie},
 	{"visitor-address", public, visitorAddress},
 	{"forwarded-headers", public, forwardedHeaders},
@@ -292,14 +299,45 @@ func found(level Level, do, format string, args ...any) Finding {
 
 // unreadable returns a finding about a failure of the database during a check.
 func unreadable(err error) Finding {
-	const do = "Make sure that the database answers, and run cairn doctor --deep, which also looks for damage."
+	do := "Make sure that the database answers, and run cairn doctor --deep, which also looks for damage."
+	switch {
+	case store.Damaged(err):
+		do = restoreBackup
+	case store.Denied(err):
+		do = "Make the user of the service the owner of the database and its tables (ALTER DATABASE ... OWNER TO ..., " +
+			"REASSIGN OWNED BY ... TO ...), or name their owner in --database (SERVICE_DATABASE)."
+	}
 	return found(Problem, do, "The database cannot be read: %v.", err)
 }
+
+const restoreBackup = "Stop the service, keep the file, and restore the last backup."
 
 // doAsTold is the remedy for an error whose text says what to do.
 const doAsTold = "Do what the message says; until then cairn serve does not start."
 
 var discard = slog.New(slog.DiscardHandler)
+
+// openRemedy returns what to do about a database that does not open.
+func openRemedy(ctx context.Context, x *examination, err error) string {
+	if errors.Is(err, store.ErrNotDatabase) { // whoever may open it
+		return doAsTold
+	}
+	if store.IsPostgres(x.checked.Database) {
+		return "Start the server; or correct its address, database, user and password in --database " +
+			"(SERVICE_DATABASE) or .pgpass."
+	}
+	if _, err := os.Stat(x.checked.Database); errors.Is(err, os.ErrNotExist) {
+		return "Run cairn doctor in the folder of cairn.yaml or with --config FILE, or name the right file with " +
+			"--database (SERVICE_DATABASE). If the service still runs and somebody removed the file, copy it from " +
+			"/proc/PID/fd of the service first. Only a new installation needs cairn init."
+	}
+	for _, check := range []func(context.Context, *examination) Finding{databaseFile, diskSpace} {
+		if f := check(ctx, x); f.Do != "" {
+			return f.Do
+		}
+	}
+	return "Make sure that this user may read the database, or name the right one with --database (SERVICE_DATABASE)."
+}
 
 // openDatabase opens the database for the checks that follow.
 func openDatabase(ctx context.Context, x *examination) Finding {
@@ -310,17 +348,7 @@ func openDatabase(ctx context.Context, x *examination) Finding {
 	}
 	st, err := store.Open(ctx, x.checked.Database, o)
 	if err != nil {
-		do := "Make sure that the database exists and that this user may read it. " + name
-		switch {
-		case errors.Is(err, store.ErrNotDatabase): // whoever may open it
-			do = doAsTold
-		case !store.IsPostgres(x.checked.Database):
-			if f := databaseFile(ctx, x); f.Level == Problem {
-				do = f.Do
-			}
-		}
-		return found(Problem, do,
-			"%s: %v.", x.checked.DatabaseLabel(), err)
+		return found(Problem, openRemedy(ctx, x, err), "%s: %v.", x.checked.DatabaseLabel(), err)
 	}
 	x.store = st
 	err = st.CheckSchema(ctx)

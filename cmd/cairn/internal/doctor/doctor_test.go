@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -114,7 +115,7 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 			}
 		})
 	}
-	unseen := []string{"skipped open-files", "skipped cache", "skipped issuer", "skipped clock", "skipped hsts", "skipped session-cookie", "skipped visitor-address", "skipped forwarded-headers", "skipped key-set", "skipped status-list"}
+	unseen := []string{"skipped open-files", "skipped cache", "skipped issuer", "skipped clock", "skipped hsts", "skipped security-headers", "skipped session-cookie", "skipped visitor-address", "skipped forwarded-headers", "skipped key-set", "skipped status-list"}
 	withTLS := func(rest ...string) []string { return append(rest, unseen...) }
 	for name, c := range map[string]struct {
 		change func(*deployment)
@@ -188,6 +189,49 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 				}
 			})
 		}, withTLS("problem public-address"), "the proxy does not pass /doctor on"},
+		"proxy has its own /oauth2": {inFront(func(r *http.Request) int {
+			if strings.HasPrefix(r.URL.Path, "/oauth2/token") {
+				return http.StatusNotFound
+			}
+			return 0
+		}), []string{"problem public-address"}, "answers these itself: /oauth2/token (404 Not Found)"},
+		"proxy has its own /.well-known": {inFront(func(r *http.Request) int {
+			if strings.HasPrefix(r.URL.Path, "/.well-known/") {
+				return http.StatusNotFound
+			}
+			return 0
+		}), []string{"problem issuer", "problem key-set"}, "document cannot be read: 404 Not Found. -> Let the proxy pass on requests below /.well-known/"},
+		"proxy refuses large bodies": {inFront(func(r *http.Request) int {
+			if r.ContentLength > 1<<20 {
+				return http.StatusRequestEntityTooLarge
+			}
+			return 0
+		}), []string{"warning public-address"}, "-> Let the proxy take bodies of 8 MiB"},
+		"proxy demands a password": {inFront(func(*http.Request) int { return http.StatusUnauthorized }), withTLS("problem public-address"), "password of its own"},
+		"proxy redirects for ever": {inFront(func(*http.Request) int { return http.StatusMovedPermanently }), withTLS("problem public-address"), "let that one connect with https"},
+		"proxy removes the path": {func(d *deployment) {
+			d.settings.Issuer = "https://" + publicHost + "/auth"
+			d.forwardToo(func(p *httputil.ProxyRequest) { p.Out.URL.Path = strings.TrimPrefix(p.Out.URL.Path, "/auth") })
+		}, withTLS("problem public-address"), "the proxy removes it"},
+		"proxy adds a policy": {answers(func(h http.Header) { h.Add("Content-Security-Policy", "form-action 'self'") }),
+			[]string{"warning security-headers"}, "changes or repeats Content-Security-Policy."},
+		"clock was wrong before": {func(d *deployment) { d.sql("UPDATE audit SET at = at + 3 * 86400") }, []string{"warning clock"}, "72h0m0s ahead"},
+		"certificate of tomorrow": {func(d *deployment) { d.certificate.begin = time.Now().AddDate(0, 0, 1) }, withTLS("problem tls-certificate", "problem public-address"),
+			"-> Set the clock of this machine"},
+		"people may ask to join, without mail": {func(d *deployment) {
+			d.settings.SMTPURL, d.settings.MailFrom = "", ""
+			d.sql(`UPDATE settings SET value = replace(value, '"registration":"invite"', '"registration":"request"')`)
+		}, []string{"warning mail-server"}, "-> Set a mail server"},
+		"two services": {func(d *deployment) {
+			must(d.t, os.WriteFile(d.dsn+".lock", nil, 0o600))
+			for _, want := range []bool{true, false} {
+				first, release, err := store.FirstServer(d.dsn)
+				if must(d.t, err); first != want {
+					d.t.Errorf("first is %v", first)
+				}
+				d.t.Cleanup(release)
+			}
+		}, []string{"warning service"}, "2 cairn serve have"},
 		"proxy makes addresses of X-Forwarded-Host": {func(d *deployment) {
 			d.rewrite = func(res *http.Response) {
 				if to := res.Header.Get("Location"); to != "" {
@@ -229,8 +273,8 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 				t.Errorf("%s\n%v", diff, findings)
 			} else if len(c.want) > 0 {
 				_, first, _ := strings.Cut(c.want[0], " ")
-				if !strings.Contains(findings[first].Found, c.says) {
-					t.Errorf("%q does not say %q", findings[first].Found, c.says)
+				if said := findings[first].Found + " -> " + findings[first].Do; !strings.Contains(said, c.says) {
+					t.Errorf("%q does not say %q", said, c.says)
 				}
 			}
 		})
@@ -242,8 +286,29 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 		t.Cleanup(other.Close)
 		d.settings.Listen = other.Listener.Addr().String()
 		findings := d.findings()
-		if diff := cmp.Diff([]string{"problem service"}, notOK(findings)); diff != "" || !strings.Contains(findings["service"].Found, "another program has this port") {
+		if diff := cmp.Diff([]string{"problem service", "skipped security-headers"}, notOK(findings)); diff != "" || !strings.Contains(findings["service"].Found, "another program has this port") {
 			t.Error(diff, findings["service"])
+		}
+	})
+	t.Run("limit that refuses the doctor", func(t *testing.T) {
+		t.Parallel()
+		d := newDeployment(t, "")
+		d.serveSettings = func(s *config.Settings) { s.RateLimits = []string{"all=5/1m"} }
+		if f := d.start().findings()["issuer"]; f.Level != doctor.Problem || !strings.Contains(f.Do, "rate-limit") {
+			t.Error(f)
+		}
+	})
+	t.Run("service cannot start", func(t *testing.T) {
+		t.Parallel()
+		d := newDeployment(t, "").start()
+		d.settings.Listen = "192.0.2.1:4040" // RFC 5737
+		d.options.CheckApply = func(path string) error { return fmt.Errorf("%s:3: there is no key x", path) }
+		if f := d.findings()["service"]; !strings.Contains(f.Found, "this machine does not have the address") {
+			t.Error(f)
+		}
+		d.settings.Listen, d.settings.Apply = "127.0.0.1:1", "clients.yaml"
+		if f := d.findings()["service"]; !strings.Contains(f.Found, "cannot start: --apply (SERVICE_APPLY): clients.yaml:3") {
+			t.Error(f)
 		}
 	})
 	t.Run("service is down", func(t *testing.T) {
@@ -254,6 +319,22 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+}
+
+// inFront puts a proxy in front that answers itself where own returns a status.
+func inFront(own func(*http.Request) int) func(*deployment) {
+	return func(d *deployment) {
+		d.twoProxies("127.0.0.2", "127.0.0.3")
+		d.between = func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if status := own(r); status != 0 {
+					w.WriteHeader(status)
+					return
+				}
+				next.ServeHTTP(w, r)
+			})
+		}
+	}
 }
 
 // cacheAll is a cache that keeps the first answer of each address, whatever its headers say.
@@ -290,7 +371,7 @@ func (d *deployment) twoProxies(trusted ...string) {
 func TestFaultOfTheInstallation(t *testing.T) {
 	onLinux(t)
 	stored := func(statement string) func(*deployment) { return func(d *deployment) { d.sql(statement) } }
-	undone := []string{"database-text", "database-version", "database-durability", "database-size", "database-integrity", "disk-growth", "backup", "data-key", "key-age", "client-algorithms", "allowed-clients", "shared-secret", "shared-secret-source", "hs256-sessions", "second-factor", "second-factor-optional", "passkey-host"}
+	undone := []string{"database-text", "database-version", "database-durability", "database-size", "database-integrity", "disk-growth", "backup", "data-key", "key-age", "client-algorithms", "allowed-clients", "sign-outs", "shared-secret", "shared-secret-source", "hs256-sessions", "second-factor", "second-factor-optional", "passkey-host"}
 	without := func(rest ...string) []string {
 		for _, name := range undone {
 			if !slices.Contains(ofTheMachine, name) {
@@ -362,11 +443,11 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			}
 			must(d.t, os.Chmod(d.dsn, 0o400))
 		}, []string{"problem database-file"}, "cairn.db"},
-		"no database": {func(d *deployment) { d.settings.Database = filepath.Join(d.t.TempDir(), "none.db") }, without("skipped database-file", "problem database", "skipped database-writes", "skipped migrations"), "none.db"},
+		"no database": {func(d *deployment) { d.settings.Database = filepath.Join(d.t.TempDir(), "none.db") }, without("skipped database-file", "problem database", "skipped database-writes", "skipped migrations"), "-> Run cairn doctor in the folder of cairn.yaml"},
 		"no database in a folder that others can write": {func(d *deployment) {
 			d.settings.Database = filepath.Join(d.t.TempDir(), "none.db")
 			must(d.t, os.Chmod(filepath.Dir(d.settings.Database), 0o777))
-		}, without("skipped database-file", "problem database", "skipped database-writes", "skipped migrations"), "none.db"},
+		}, without("skipped database-file", "problem database", "skipped database-writes", "skipped migrations"), "-> Run cairn doctor in the folder of cairn.yaml"},
 		"file is no database": {func(d *deployment) {
 			must(d.t, d.store.Close())
 			must(d.t, os.WriteFile(d.dsn, []byte(strings.Repeat("junk", 1000)), 0o600))
@@ -380,6 +461,19 @@ func TestFaultOfTheInstallation(t *testing.T) {
 		"database not initialized":   {func(d *deployment) { d.sql("DELETE FROM secrets") }, without("problem database"), "not initialized"},
 		"migration is pending":       {func(d *deployment) { d.undoTurns() }, without("warning migrations"), "pending"},
 		"newer program has migrated": {stored("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)"), without("problem migrations"), "newer"},
+		"file that ends early": {func(d *deployment) {
+			must(d.t, d.store.Close())
+			must(d.t, os.Truncate(d.dsn, 200_000))
+		}, without("problem database", "skipped database-writes", "skipped migrations"), "restore a backup: database disk image is malformed. -> Do what"},
+		"sign-outs that wait": {stored("INSERT INTO logout_outbox (client_id, sub, sid, created_at, next_at) VALUES ('wiki', 'x', 'x', 1, 1)"),
+			[]string{"warning sign-outs"}, "1 sign-outs wait since 1970"},
+		"backup that is damaged": {func(d *deployment) {
+			d.settings.BackupDir = d.t.TempDir()
+			file := filepath.Join(d.settings.BackupDir, "cairn-1.tar.gz")
+			must(d.t, os.WriteFile(file, []byte("backup"), 0o600))
+			must(d.t, d.store.NoteDone(d.t.Context(), store.TurnScheduledBackup, time.Now(), file))
+			d.options.CheckBackup = func(context.Context, string) error { return errors.New("it ends early") }
+		}, []string{"problem backup"}, "cannot be restored: it ends early"},
 		"journal is not WAL": {func(d *deployment) {
 			must(d.t, d.store.Close())
 			d.sql("PRAGMA journal_mode = DELETE")
@@ -387,7 +481,7 @@ func TestFaultOfTheInstallation(t *testing.T) {
 		"index that lacks rows": {stored("PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = replace(sql, '(at, id)', '(id, at)') WHERE name = 'audit_at'"), []string{"problem database-integrity"}, "missing from index audit_at"},
 		"damaged page":          {func(d *deployment) { d.damage("invites_created") }, []string{"problem database-integrity"}, "damaged"},
 		"damaged page of what is read": {func(d *deployment) { d.damage("audit_at") },
-			[]string{"problem database", "skipped database-text", "skipped database-version", "skipped database-durability", "skipped database-size", "problem database-integrity"}, "malformed"},
+			[]string{"problem database", "skipped database-text", "skipped database-version", "skipped database-durability", "skipped database-size", "problem database-integrity"}, "malformed. -> Stop the service, keep the file, and restore the last backup."},
 		"no backup": {stored("DELETE FROM turns"), []string{"advice backup"}, "never"},
 		"no backup in a week of use": {func(d *deployment) {
 			d.sql("DELETE FROM turns", "INSERT INTO counters (name, value) VALUES ('signins:"+time.Now().UTC().AddDate(0, 0, -9).Format(time.DateOnly)+"', 1)")
@@ -406,7 +500,7 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			must(d.t, d.store.NoteDone(d.t.Context(), store.TurnScheduledBackup, time.Now(), file))
 			must(d.t, d.store.NoteDone(d.t.Context(), store.TurnBackup, time.Now(), "/mnt/by-hand.tar.gz"))
 			must(d.t, d.store.NoteDone(d.t.Context(), store.TurnBackupCommand, time.Now(), ""))
-		}, nil, ""},
+		}, []string{"advice backup"}, "true carries backups off that are not encrypted"},
 		"backup-command that failed": {func(d *deployment) {
 			d.settings.BackupCommand = "/bin/false"
 			must(d.t, d.store.NoteDone(d.t.Context(), store.TurnBackupCommand, time.Now(), "exit status 1"))
@@ -449,7 +543,7 @@ func TestFaultOfTheInstallation(t *testing.T) {
 				t.Errorf("the doctor has changed a file: %s", diff)
 			}
 			want := append(slices.Clone(c.want), "skipped mail-server", "skipped service", "skipped tls-certificate", "skipped public-address", "skipped open-files", "skipped cache", "skipped issuer", "skipped clock", "skipped https-redirect",
-				"skipped hsts", "skipped session-cookie", "skipped visitor-address", "skipped forwarded-headers", "skipped key-set", "skipped status-list")
+				"skipped hsts", "skipped security-headers", "skipped session-cookie", "skipped visitor-address", "skipped forwarded-headers", "skipped key-set", "skipped status-list")
 			if findings["settings"].Level == doctor.Problem { // and nothing else is looked at
 				want = []string{"problem settings"}
 				for _, name := range doctor.Names()[1:] {
@@ -592,6 +686,11 @@ func TestFaultOfTheMailServer(t *testing.T) {
 				t.Errorf("%+v", f)
 			}
 		})
+	}
+	picky := mailtest.New(t, mailtest.Options{Mail: func(int) error { return errors.New("550 5.7.1 not your address") }})
+	d.options.Mail = func(config.Checked) (*mail.SMTP, error) { return mail.NewSMTP(picky.Settings), nil }
+	if f := d.findings()["mail-server"]; f.Level != doctor.Problem || !strings.Contains(f.Found, "sender: ") || !strings.Contains(f.Do, "--mail-from") {
+		t.Errorf("%+v", f)
 	}
 	d.options.Mail = func(config.Checked) (*mail.SMTP, error) {
 		return nil, errors.New("--smtp-password-file: cannot be read")

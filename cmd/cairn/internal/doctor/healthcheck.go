@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,8 +11,10 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"syscall"
 
 	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/store"
 )
 
 // Healthcheck asks the service on its own listener whether it is ready, and returns the address it
@@ -83,7 +86,44 @@ func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastRe
 func service(ctx context.Context, x *examination) Finding {
 	address, err := Healthcheck(ctx, x.checked)
 	if err != nil {
+		_, unanswered := errors.AsType[*url.Error](err)
+		if cause := cannotStart(ctx, x); unanswered && cause != nil {
+			return found(Problem, doAsTold, "The service does not answer, and cannot start: %v.", cause)
+		}
 		return found(Problem, "Do what the message says; the service's log has more.", "%v.", err)
 	}
+	if n := store.Servers(x.checked.Database); n > 1 {
+		return found(Warning, "Stop all but one (pgrep -af 'cairn serve'; systemctl status cairn); several need "+
+			"PostgreSQL: docs/scale.md.", "%d cairn serve have %s open: each has its own limits and log, and with SQLite one is enough.",
+			n, x.checked.Database)
+	}
 	return ok("%s is ready.", address)
+}
+
+// cannotStart returns why a service that does not run cannot start with these settings, or nil if that is not known.
+func cannotStart(ctx context.Context, x *examination) error {
+	c := x.checked
+	if file := x.Settings.Apply; file != "" && x.CheckApply != nil {
+		if err := x.CheckApply(file); err != nil {
+			return fmt.Errorf("--apply (SERVICE_APPLY): %w", err)
+		}
+	}
+	if c.TLS != nil {
+		if _, err := c.TLS.Load(); err != nil {
+			return err
+		}
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
+	if err == nil {
+		return l.Close()
+	}
+	const setting = "--listen (SERVICE_LISTEN)"
+	switch {
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%s: %w: name a port from 1024 on, with a proxy in front, or let the unit of the service have "+
+			"AmbientCapabilities=CAP_NET_BIND_SERVICE", setting, err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%s: %w: this machine does not have the address: name one of its own, or :PORT", setting, err)
+	}
+	return nil
 }

@@ -196,6 +196,24 @@ func allowedClients(ctx context.Context, x *examination) Finding {
 	return ok("%d descriptions or prefixes of them are allowed.", len(all))
 }
 
+// lateSignOut is how long a notice of a sign-out may wait: an application may restart.
+const lateSignOut = 10 * time.Minute
+
+// signOuts looks for notices that applications do not take at their back-channel logout URI.
+func signOuts(ctx context.Context, x *examination) Finding {
+	waiting, oldest, err := x.store.LogoutState(ctx)
+	if err != nil {
+		return unreadable(err)
+	}
+	if waiting > 0 && x.Now().Sub(oldest) > lateSignOut {
+		return found(Warning, "Find the application in the log (logout not delivered, with client_id and the error), and correct "+
+			"its address with cairn client update ID --backchannel-logout-uri URI; --allow-private-backchannel for a private one.",
+			"%d sign-outs wait since %s: an application does not take them, and people stay signed in there.",
+			waiting, oldest.UTC().Format(time.RFC3339))
+	}
+	return ok("No sign-out waits for an application.")
+}
+
 // leastValues is how many different bytes a random secret has at least.
 const leastValues = 8
 
@@ -317,12 +335,26 @@ func availableMemory(limit int64) (n int64) {
 	return n
 }
 
-func mailServer(ctx context.Context, x *examination) Finding {
-	if x.checked.Mail == nil || x.Mail == nil {
+// withoutMail looks for what needs mails.
+func withoutMail(ctx context.Context, x *examination) Finding {
+	if !x.current {
 		return skipped("No mail server is set: no mails are sent.")
 	}
-	const do = "Correct --smtp-url (SERVICE_SMTP_URL) or the password; " +
-		"cairn mail test ADDRESS sends a mail and says what to do."
+	s, err := account.NewAdministration(x.store, x.Now).Settings(ctx)
+	switch {
+	case err != nil:
+		return unreadable(err)
+	case s.Registration == account.RegistrationRequest:
+		return found(Warning, "Set a mail server (docs/mail.md), or run cairn settings set registration invite.",
+			"People may ask to join by the settings, and cannot: that needs mails, and no mail server is set.")
+	}
+	return skipped("No mail server is set: no mails are sent.")
+}
+
+func mailServer(ctx context.Context, x *examination) Finding {
+	if x.checked.Mail == nil || x.Mail == nil {
+		return withoutMail(ctx, x)
+	}
 	sender, err := x.Mail(x.checked)
 	if err == nil {
 		defer sender.Close()
@@ -331,11 +363,12 @@ func mailServer(ctx context.Context, x *examination) Finding {
 	var failure *mail.Failure
 	switch {
 	case errors.As(err, &failure):
-		return found(Problem, do, "The mail server cannot be used: %v.", err)
+		return found(Problem, "To do: "+MailRemedy(failure)+". cairn mail test ADDRESS sends a mail.",
+			"The mail server cannot be used: %v.", err)
 	case err != nil:
-		return found(Problem, do, "%v.", err)
+		return found(Problem, doAsTold, "%v.", err)
 	}
-	text := x.checked.Mail.Address() + " accepts connections and the user."
+	text := x.checked.Mail.Address() + " accepts connections, the user and the sender."
 	if !x.current {
 		return ok("%s", text)
 	}
@@ -344,4 +377,28 @@ func mailServer(ctx context.Context, x *examination) Finding {
 		f.Found = strings.TrimSuffix(f.Found, ".") + ": " + state.Failure + "."
 	}
 	return f
+}
+
+// MailRemedy returns what the operator should do about a failure.
+func MailRemedy(f *mail.Failure) string {
+	switch f.Step {
+	case mail.StepConnect:
+		return "check host and port in --smtp-url (SERVICE_SMTP_URL), and that this machine may connect to them"
+	case mail.StepGreeting:
+		return "check the port in --smtp-url (SERVICE_SMTP_URL): smtps for port 465, smtp for port 587"
+	case mail.StepTLS:
+		return "check that --smtp-url (SERVICE_SMTP_URL) has the name in the server's certificate, " +
+			"and smtps for port 465, smtp for port 587; a server that offers no TLS there gets no mail"
+	case mail.StepAuthentication:
+		return "check the user in --smtp-url (SERVICE_SMTP_URL) and SERVICE_SMTP_PASSWORD or the file; " +
+			"some providers require an app password"
+	case mail.StepSender:
+		return "check that the server lets the user send from --mail-from (SERVICE_MAIL_FROM)"
+	case mail.StepRecipient, mail.StepMessage, mail.StepForm:
+		if f.Refused {
+			return "try another address, or ask the operator of the mail server"
+		}
+		return "try again in a few minutes, as the service does automatically"
+	}
+	return "try again, or ask the operator of the mail server"
 }

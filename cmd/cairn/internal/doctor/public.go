@@ -32,6 +32,7 @@ func (x *examination) publicClient() (*http.Client, *http.Transport) {
 		DialContext:         x.Dial,
 		TLSClientConfig:     &tls.Config{RootCAs: x.RootCAs, MinVersion: tls.VersionTLS12, Time: x.Now},
 		TLSHandshakeTimeout: requestTimeout, ForceAttemptHTTP2: true,
+		ExpectContinueTimeout: time.Second, // a proxy refuses a large body before it is sent
 	}
 	return &http.Client{Transport: t, Timeout: requestTimeout, CheckRedirect: noRedirect}, t
 }
@@ -63,11 +64,18 @@ func (x *examination) askWith(
 	}
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if res.StatusCode == http.StatusTooManyRequests {
+		return nil, nil, errTooMany
+	}
 	return res, body, err
 }
 
 // unreached returns a finding about a request that got no answer although the address leads here.
 func unreached(err error) Finding {
+	if errors.Is(err, errTooMany) {
+		return found(Problem, "Raise the limit all of rate-limit in cairn.yaml if it was lowered, or wait for a minute; "+
+			"if every visitor meets it, see visitor-address.", "The request was refused: %v.", err)
+	}
 	return found(Problem, "Check the log of the proxy, and run cairn doctor again.", "There is no answer: %v.", err)
 }
 
@@ -112,6 +120,9 @@ func tlsCertificate(ctx context.Context, x *examination) Finding {
 			" with the whole chain, from an authority that browsers trust."
 		if invalid, is := errors.AsType[x509.CertificateInvalidError](err); is && invalid.Reason == x509.Expired {
 			do = renew
+			if x.Now().Before(certs[0].NotBefore) {
+				do = "Set the clock of this machine by NTP (timedatectl set-ntp true): the certificate is not valid yet."
+			}
 		}
 		return found(Problem, do, "Browsers refuse the certificate of %s: %v.", address, err)
 	}
@@ -148,6 +159,9 @@ func publicAddress(ctx context.Context, x *examination) Finding {
 			"%s has the key of this installation, but the proxy does not pass /doctor on: %v.",
 			x.checked.IssuerString, err)
 	case errors.Is(err, httpd.ErrOtherService):
+		if f, is := otherAnswer(ctx, x); is {
+			return f
+		}
 		return found(Problem, "Point the name and the proxy at this service, write the address of the service into "+
 			"--issuer (SERVICE_OIDC_ISSUER), and restart a service of an earlier version.",
 			"%s: %v.", x.checked.IssuerString, err)
@@ -156,6 +170,9 @@ func publicAddress(ctx context.Context, x *examination) Finding {
 			"and where the proxy sends requests.", "%s cannot be reached: %v.", x.checked.IssuerString, err)
 	}
 	x.reached, x.seen = true, seen
+	if f, is := keptBack(ctx, x); is {
+		return f
+	}
 	return ok("%s leads to this installation.", x.checked.IssuerString)
 }
 
@@ -204,6 +221,8 @@ func cache(ctx context.Context, x *examination) Finding {
 
 const discoveryPath, jwksPath = "/.well-known/openid-configuration", "/.well-known/jwks.json"
 
+const passWellKnown = "Let the proxy pass on requests below /.well-known/; only /.well-known/acme-challenge/ may be its own."
+
 // issuer compares the issuer byte for byte, as applications do (OpenID Connect Discovery section 4.3).
 func issuer(ctx context.Context, x *examination) Finding {
 	const do = "Restart cairn serve with the issuer of these settings, and let no proxy rewrite answers."
@@ -213,7 +232,7 @@ func issuer(ctx context.Context, x *examination) Finding {
 	}
 	var document map[string]any
 	if err := json.Unmarshal(body, &document); res.StatusCode != http.StatusOK || err != nil {
-		return found(Problem, do, "The discovery document cannot be read: %s.", res.Status)
+		return found(Problem, passWellKnown, "The discovery document cannot be read: %s.", res.Status)
 	}
 	if document["issuer"] != x.checked.IssuerString {
 		return found(Problem, do, "The discovery document at %s names the issuer %q: applications refuse it.",
@@ -241,6 +260,11 @@ func clock(ctx context.Context, x *examination) Finding {
 		return skipped("A cache answers, with times of its own: see cache.")
 	}
 	before := x.Now()
+	if ahead := x.health.Newest.Sub(before); ahead > wrongClock {
+		return found(Warning, "Compare date -u with another machine, and set the clock by NTP: timedatectl set-ntp true. If it was "+
+			"wrong then, it is right now: sessions of that time last longer, and this finding goes away with time.",
+			"The newest entry of the audit log is %s ahead of this machine's clock.", ahead.Round(time.Minute))
+	}
 	res, _, err := x.ask(ctx, http.MethodGet, "/healthz", nil)
 	if err != nil {
 		return unreached(err)
@@ -386,8 +410,7 @@ func keySet(ctx context.Context, x *examination) Finding {
 	}
 	var set jose.JSONWebKeySet
 	if err := json.Unmarshal(body, &set); res.StatusCode != http.StatusOK || err != nil {
-		return found(Problem, "Let the proxy pass on requests below /.well-known/.",
-			"%s is not a key set: %s.", address, res.Status)
+		return found(Problem, passWellKnown, "%s is not a key set: %s.", address, res.Status)
 	}
 	missing, own := x.missingKey(body), x.keySetAtListener(ctx)
 	switch {
@@ -396,7 +419,8 @@ func keySet(ctx context.Context, x *examination) Finding {
 			"if this is another instance, restart every one with these keys.",
 			"%s is not what the service answers at --listen: applications do not see a change of the keys.", address)
 	case missing != "":
-		return found(Problem, "Restart cairn serve, every instance of it, with these keys.",
+		return found(Problem, "Restart cairn serve, every instance of it, with these keys; name the key that signed until now "+
+			"in additional-key-file first, or everybody is signed out (docs/keys.md).",
 			"%s does not have the key %s of the settings.", address, missing)
 	}
 	wrong, err := x.cacheFault(ctx, jwksPath, res, "max-age")

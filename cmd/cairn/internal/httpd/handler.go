@@ -137,6 +137,9 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 		stopping: h.stopping.Load, store: o.Store, hasKey: len(o.Keys) > 0, mayLackKey: o.MayLackKey,
 		freeSpace: disk.Free, log: o.Log,
 	}
+	if file := o.Store.File(); file != "" {
+		ready.file, _ = os.Stat(file)
+	}
 	if o.Metrics != nil {
 		if err := observe(o, accounts, ready); err != nil {
 			return nil, err

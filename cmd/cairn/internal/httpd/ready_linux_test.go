@@ -29,3 +29,16 @@ func TestFullDiskIsNotReady(t *testing.T) {
 	noError(t, os.Remove(filler))
 	wantStatus(t, "room was made", s.readyz("127.0.0.1:1"), http.StatusOK)
 }
+
+// Somebody copies a backup over the file, or removes it, while the service runs.
+func TestReplacedDatabaseFileIsNotReady(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "cairn.db")
+	s := startService(t, serviceOptions{Store: storetest.Open(t, file)})
+	wantStatus(t, "the file of the start", s.readyz("127.0.0.1:1"), http.StatusOK)
+	noError(t, os.Rename(file, file+".old"))
+	s.wantNotReady("database", "removed or replaced")
+	noError(t, os.WriteFile(file, nil, 0o600))
+	s.wantNotReady("database", "removed or replaced")
+	noError(t, os.Rename(file+".old", file))
+	wantStatus(t, "it is back", s.readyz("127.0.0.1:1"), http.StatusOK)
+}
