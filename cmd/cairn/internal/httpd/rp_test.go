@@ -314,6 +314,12 @@ var rpPrograms = map[string]struct {
 	"passport": {func(t *testing.T) []string {
 		return nodeScript(t, "passport_openidconnect.mjs", "passport-openidconnect", "passport", "express-session", "express")
 	}, isPlainRequest, false},
+	// It asks userinfo for the rest, by the profile function of the application.
+	"passport-oauth2": {func(t *testing.T) []string {
+		return nodeScript(t, "passport_oauth2.mjs", "passport-oauth2", "passport", "express-session", "express")
+	}, func(q url.Values) bool {
+		return isPlainRequest(q) && q.Has("state") && !q.Has("nonce") && q.Get("code_challenge_method") == "S256"
+	}, false},
 	"express": {func(t *testing.T) []string {
 		return nodeScript(t, "express_openid_connect.mjs", "express-openid-connect", "express")
 	}, isPlainRequest, false},
