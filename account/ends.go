@@ -64,9 +64,14 @@ func SwitchFlags(flags map[string]bool) FlagChange {
 	return change
 }
 
-// alters reports whether the state differs from what a user has of the flag.
-func (f FlagState) alters(u User, name string) bool {
-	return f.On != u.Has(name) || f.On && f.SetEnd && !f.EndsAt.Equal(u.FlagEnds[name])
+// Alters reports whether a user is not yet as the change makes them.
+func (c FlagChange) Alters(u User) bool {
+	for name, f := range c {
+		if f.On != u.Has(name) || f.On && f.SetEnd && !f.EndsAt.Equal(u.FlagEnds[name]) {
+			return true
+		}
+	}
+	return false
 }
 
 // Check returns ErrEndPast if a flag would end in the past.
@@ -96,10 +101,11 @@ func ParseEnd(typed string, zone *time.Location) (time.Time, error) {
 	if typed == "" {
 		return time.Time{}, nil
 	}
-	if day, err := time.ParseInLocation(time.DateOnly, typed, zone); err == nil && day.Year() >= 1970 {
+	// Not in the zone, where the day may begin after midnight; the year is one that JSON can have in all zones.
+	if day, err := time.Parse(time.DateOnly, typed); err == nil && day.Year() >= 1970 && day.Year() < 9999 {
 		return time.Date(day.Year(), day.Month(), day.Day()+1, 0, 0, 0, 0, zone).UTC(), nil
 	}
-	if t, err := time.Parse(time.RFC3339, typed); err == nil && t.Year() >= 1970 {
+	if t, err := time.Parse(time.RFC3339, typed); err == nil && t.Year() >= 1970 && t.Year() < 9999 {
 		return t.UTC().Truncate(time.Second), nil
 	}
 	return time.Time{}, ErrInvalidEnd
@@ -252,7 +258,7 @@ func (s *Service) listEnds(ctx context.Context) error {
 	}
 	var lines []string
 	for _, days := range EndNotices {
-		some, err := s.store.ComingEnds(ctx, from.Add(EndNotice(days)), until.Add(EndNotice(days)), endsAtOnce+1)
+		some, err := s.store.ComingEnds(ctx, from.Add(EndNotice(days)), until.Add(EndNotice(days)))
 		if err != nil {
 			return err
 		}
@@ -266,7 +272,10 @@ func (s *Service) listEnds(ctx context.Context) error {
 	}
 	var mails []Mail
 	if lines != nil {
-		if mails, err = s.administratorMails(ctx, MailEndsList, "ends", strings.Join(lines, "\n")); err != nil {
+		shown := min(len(lines), endsAtOnce)
+		mails, err = s.administratorMails(ctx, MailEndsList, "ends", strings.Join(lines[:shown], "\n"),
+			"more", strconv.Itoa(len(lines)-shown))
+		if err != nil {
 			return err
 		}
 	}
@@ -328,12 +337,7 @@ func (s *Service) composeEndsList(_ context.Context, m Mail, l *templates.Langua
 		Link:       &templates.MailLink{Label: l.Text("People who end soon"), URL: s.site.URL("/admin/users/?ending=30d")},
 		Reason:     recipientReason(l, m.Data["handle"]),
 	}
-	lines := strings.Split(m.Data["ends"], "\n")
-	for i, line := range lines {
-		if i == endsAtOnce {
-			out.Paragraphs = append(out.Paragraphs, l.Text("{n} more", "n", len(lines)-i))
-			break
-		}
+	for line := range strings.SplitSeq(m.Data["ends"], "\n") {
 		words := strings.Fields(line)
 		if len(words) < 2 {
 			continue
@@ -345,6 +349,9 @@ func (s *Service) composeEndsList(_ context.Context, m Mail, l *templates.Langua
 			text = l.Text("@{handle}: {flags}, on {time}", texts...)
 		}
 		out.Paragraphs = append(out.Paragraphs, text)
+	}
+	if more, _ := strconv.Atoi(m.Data["more"]); more > 0 {
+		out.Paragraphs = append(out.Paragraphs, l.Text("{n} more", "n", more))
 	}
 	return out, nil
 }

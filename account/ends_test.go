@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -133,6 +134,45 @@ func TestEndsAreToldByMail(t *testing.T) {
 				t.Errorf("the mail to %s lacks %q:\n%s", m.To, text, m.Text)
 			}
 		}
+	}
+}
+
+// In some zones the clocks go forward at midnight, so that the day begins at one.
+func TestLastDayBeginsWithoutMidnight(t *testing.T) {
+	for day, name := range map[string]string{"2026-03-29": "Atlantic/Azores", "2026-09-06": "America/Santiago", "2026-03-08": "America/Havana"} {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at, err := account.ParseEnd(day, zone); err != nil || account.LastDay(at, zone) != day {
+			t.Errorf("%s in %s: %v, %v", day, name, at.In(zone), err)
+		}
+	}
+}
+
+// A season ends for more people than a mail lists.
+func TestListOfEndsCountsThoseItLeavesOut(t *testing.T) {
+	w, server, _ := withMail(t, mailtest.Options{})
+	root := w.AddUser("root1", account.FlagAdmin)
+	_, err := w.Store.ChangeUser(t.Context(), root.Sub, func(u *account.User) error {
+		u.Email, u.EmailVerified = "root1@example.net", true
+		return nil
+	}, w.Clock.Now(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := w.Clock.Now().Add(14*day + time.Hour)
+	for i := range 205 {
+		setEnd(w, w.AddUser(fmt.Sprint("m", i)).Handle, ends)
+	}
+	if err := w.Service.TellEnds(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Service.DeliverMails(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if all := server.Mails(); len(all) != 1 || strings.Count(all[0].Text, "@m") != 200 || !strings.Contains(all[0].Text, "5 more") {
+		t.Errorf("%+v", all)
 	}
 }
 

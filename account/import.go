@@ -252,6 +252,8 @@ const (
 	rowAlready templates.Text = "{key} is in row {row} already"
 )
 
+var errFlagEnd = ErrInvalidEnd.For(web.Fault("/flags", "a date, as in coach@2030-12-24, that is not in the past"))
+
 var errRow = web.NewProblem(409, "row_refused", handleGone)
 
 func (r *ImportResult) refuse(err error) {
@@ -296,7 +298,7 @@ func (row ImportRow) user(
 			strings.FieldsFunc(flags, func(r rune) bool { return r == ' ' || r == ',' || r == ';' })...)
 		named, ends, err := ParseFlags(n.Flags, zone)
 		if err != nil {
-			add(errors.New("flags: a flag and its last day, as coach@2030-12-24"))
+			add(errFlagEnd)
 		}
 		n.Flags, flagEnds = append([]string{}, named...), ends
 		slices.Sort(n.Flags)
@@ -352,11 +354,11 @@ func (row ImportRow) user(
 			add(errors.New("suspend_reason: at most 200 characters, no control characters"))
 		}
 	}
-	for f, at := range flagEnds {
+	for _, at := range flagEnds {
 		if at.After(now) {
 			u.FlagEnds = flagEnds
 		} else { // it was ending as the file was written
-			add(errors.New("flags: the end of " + f + " is in the past"))
+			add(errFlagEnd)
 		}
 	}
 	switch ends, err := ParseEnd(m["ends"], zone); {

@@ -40,11 +40,15 @@ func ReadImportCSV(r *bufio.Reader, columns ...string) (rows []ImportRow, err er
 	if err != nil {
 		return nil, err
 	}
+	number, _ := in.FieldPos(0)
+	if columns != nil {
+		head = withoutEmptyEnd(head)
+	}
 	first := [][]string{}
 	if columns != nil && !namesColumns(head, columns) {
 		first, head = [][]string{head}, columns
 	}
-	for number := 1; ; {
+	for {
 		record, err := head, error(nil)
 		if len(first) > 0 {
 			record, first = first[0], nil
@@ -58,7 +62,10 @@ func ReadImportCSV(r *bufio.Reader, columns ...string) (rows []ImportRow, err er
 			}
 			number, _ = in.FieldPos(0)
 		}
-		if columns != nil && len(record) > len(head) {
+		if columns != nil {
+			record = withoutEmptyEnd(record)
+		}
+		if len(record) > len(head) {
 			return nil, errTooManyCells.With(tooManyCells, "line", number, "cells", len(record), "most", len(head))
 		}
 		row := ImportRow{Row: number, Members: make(map[string]string, len(head))}
@@ -70,6 +77,14 @@ func ReadImportCSV(r *bufio.Reader, columns ...string) (rows []ImportRow, err er
 		}
 		rows = append(rows, row)
 	}
+}
+
+// withoutEmptyEnd removes the empty cells that spreadsheets write at the end of a line.
+func withoutEmptyEnd(record []string) []string {
+	for len(record) > 0 && strings.TrimSpace(record[len(record)-1]) == "" {
+		record = record[:len(record)-1]
+	}
+	return record
 }
 
 const tooManyCells templates.Text = "Line {line}: {cells} cells, and there are only {most} columns."
@@ -110,7 +125,7 @@ func namesColumns(line, columns []string) bool {
 		names = append(names, name)
 	}
 	copy(line, names)
-	return true
+	return len(names) > 0
 }
 
 // CheckImportMember returns an error for an unknown member: a misspelt column would be lost.

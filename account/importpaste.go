@@ -19,7 +19,7 @@ var PastedColumns = []string{"display_name", "email", "flags", "handle"}
 // ReadPasted reads a list of people as ReadImportCSV does. Whoever has no handle gets one that suits the name,
 // and everybody the default flags besides those in the list.
 func (a *Administration) ReadPasted(ctx context.Context, pasted string) ([]ImportRow, error) {
-	rows, err := ReadImportCSV(bufio.NewReader(strings.NewReader(pasted)), PastedColumns...)
+	rows, err := ReadImportCSV(bufio.NewReader(strings.NewReader(strings.TrimPrefix(pasted, "\ufeff"))), PastedColumns...)
 	rows = slices.DeleteFunc(rows, func(row ImportRow) bool {
 		return strings.TrimSpace(row.Members["display_name"]+row.Members["email"]+row.Members["handle"]) == ""
 	})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,6 +53,8 @@ type Invite struct {
 	SessionID   string // in which it was made, or empty
 	Stale       bool   // made without a fresh proof: it ends with the session
 }
+
+var domainForm = regexp.MustCompile(`^[\pL\pM\pN-]+(?:\.[\pL\pM\pN-]+)+$`)
 
 // Open reports whether the invite can be used.
 func (i Invite) Open(now time.Time) bool { return i.UsedAt.IsZero() && now.Before(i.ExpiresAt) }
@@ -177,7 +180,7 @@ func (t InviteTerms) Invite(settings Settings, by Caller, now time.Time) (Invite
 	i.Domain = strings.TrimPrefix(strings.TrimSpace(t.Domain), "@")
 	if i.Domain != "" {
 		address, err := CheckEmail("x@" + i.Domain)
-		if i.Domain = strings.TrimPrefix(address, "x@"); err != nil || !strings.Contains(i.Domain, ".") {
+		if i.Domain = strings.TrimPrefix(address, "x@"); err != nil || !domainForm.MatchString(i.Domain) {
 			faults = append(faults, web.Fault("/domain", "the part of an address after the @, as in example.org"))
 		}
 	}

@@ -137,16 +137,11 @@ func (c ManyChange) obstacle(by Caller, u User) error {
 func (c ManyChange) same(u User) bool {
 	switch c.Act.Action {
 	case Suspend.Action:
-		return u.Suspended()
+		return u.Suspended() && !u.Ended()
 	case SetEnd.Action:
 		return c.Ends.Equal(u.EndsAt) && !u.Ended()
 	case SetFlags.Action:
-		for name, f := range c.Flags {
-			if f.alters(u, name) {
-				return false
-			}
-		}
-		return true
+		return !c.Flags.Alters(u)
 	}
 	return false
 }
@@ -243,10 +238,6 @@ func (a *Administration) setEnd(ctx context.Context, by Caller, users []User, en
 	if err := checkEnd(ends, a.Now()); err != nil {
 		return err
 	}
-	users = slices.DeleteFunc(slices.Clone(users), change.same)
-	if len(users) == 0 {
-		return nil
-	}
 	detail, until := "never", "0"
 	if !ends.IsZero() {
 		detail, until = ends.UTC().Format(time.RFC3339), strconv.FormatInt(ends.Unix(), 10)
@@ -302,11 +293,7 @@ func (a *Administration) setFlags(
 		return nil, err
 	}
 	for _, u := range users {
-		row := rows[u.Sub]
-		if (ManyChange{Act: SetFlags, Flags: flags}).same(u) {
-			row.Mails = nil
-		}
-		rows[u.Sub] = row.keeping(Keep{Sessions: !settings.SignOutOnFlagLoss})
+		rows[u.Sub] = rows[u.Sub].keeping(Keep{Sessions: !settings.SignOutOnFlagLoss})
 	}
 	after, err := a.store.SetFlagsOfAll(ctx, flags, a.Now(), rows)
 	return after, web.Noted(ctx, "user_flags", err)

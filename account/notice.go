@@ -37,7 +37,7 @@ const (
 	MailWideInvite       = "wide-invite" // flags: as in MailFlagsChanged
 	MailEndChanged       = "end-changed" // ends: Unix seconds, 0: never
 	MailEnds             = "ends"        // ends; names: the flags, or empty: the account
-	MailEndsList         = "ends-list"   // ends: a line of handle, Unix seconds and flags for each
+	MailEndsList         = "ends-list"   // ends: a line of handle, Unix seconds and flags for each; more: how many others
 	MailJoinsAsked       = "joins-asked" // see TellJoins
 )
 
@@ -485,7 +485,7 @@ func (s *Service) composeInvite(ctx context.Context, m Mail, l *templates.Langua
 		return templates.Mail{}, err
 	}
 	asked := m.Data["asked"] != "" // by its reader, or somebody who wrote their address
-	if asked {
+	if asked || m.Data["welcome"] != "" {
 		switch known, err := s.store.UserByEmail(ctx, m.Address); {
 		case err == nil:
 			return s.composeHaveAccount(ctx, l, known), nil

@@ -125,7 +125,7 @@ type EndStore interface {
 	EndDue(ctx context.Context) (next time.Time, err error)
 	// ComingEnds lists what ends after from, and at until at the latest, in that order. Nothing of
 	// users who are suspended.
-	ComingEnds(ctx context.Context, from, until time.Time, limit int) ([]ComingEnd, error)
+	ComingEnds(ctx context.Context, from, until time.Time) ([]ComingEnd, error)
 	// EndsToTell lists those of ComingEnds of which the users were not told by the last of
 	// EndNotices, with Days.
 	EndsToTell(ctx context.Context, limit int) ([]ComingEnd, error)
@@ -273,7 +273,8 @@ type InviteStore interface {
 // JoinStore keeps requests to join, which an administrator decides. Those that have expired count as gone.
 type JoinStore interface {
 	// AddJoinRequest adds a request, or replaces that of the same address, and spends the link by which it came.
-	// ErrInvalidLink if that was spent before; ErrJoinFull if there are most others: then nothing is spent.
+	// ErrInvalidLink if that was spent before; ErrJoinFull if there are most others, or half as many of its
+	// Organization: then nothing is spent.
 	AddJoinRequest(ctx context.Context, r JoinRequest, link []byte, most int, a Audit) error
 	// JoinsUntold reports whether requests were added since administrators were told, and when that
 	// was. TellJoins tells them with the mails, unless they were told since before.

@@ -71,6 +71,8 @@ func TestEndsOfTheAPI(t *testing.T) {
 	}
 	put("bob/end", `{"ends": "2001-01-01"}`)(400, "end_past")
 	put("bob/end", `{"ends": "tomorrow"}`)(400, "invalid_end")
+	put("bob/end", `{"ends": "9999-12-31"}`)(400, "invalid_end") // which JSON could not have
+	put("bob/end", `{"ends": "9999-12-31T23:59:59-12:00"}`)(400, "invalid_end")
 	put("bob/flags", `{"activity": "2001-01-01"}`)(400, "end_past")
 	put("bob/flags", `{"activity": "tomorrow"}`)(400, "invalid_end")
 	put("bob/flags", `{"activity": null}`)(400)
@@ -84,5 +86,33 @@ func TestEndsOfTheAPI(t *testing.T) {
 	put("root1/flags", `{"admin": false}`)(409, "last_admin")
 	if err := w.Service.Administration().SetEnd(t.Context(), account.Operator(), w.User("root1"), w.Clock.Now().AddDate(1, 0, 0)); err == nil {
 		t.Error("the last administrator has an end")
+	}
+}
+
+// Whoever extends the season must not let in again whom somebody has suspended since.
+func TestSuspensionOfAnEndedAccountStays(t *testing.T) {
+	w := newWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	b, a, ctx := w.SignedIn("root1"), w.Service.Administration(), t.Context()
+	var rows []account.ImportRow
+	for _, h := range []string{"bob", "cy"} {
+		rows = append(rows, account.ImportRow{Members: map[string]string{"handle": h, "suspended": "true", "ends": "2001-02-03"}})
+	}
+	ended, err := a.CheckImport(ctx, nil, rows, account.ImportOptions{})
+	if err == nil {
+		err = a.Import(ctx, account.Operator(), ended, account.Bulk{}, "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Page("/admin/users/bob").Is(200).Shows(`id="suspend-submit"`, `id="unsuspend-submit"`)
+	b.Page("/admin/users/bob/suspend", "reason", "theft").Is(303)
+	b.Page("/admin/users/bob").Is(200).Shows("theft").Hides(`id="suspend-submit"`)
+	b.Page("/admin/users/selected", "who", "cy", "do", "suspend", "sure", "yes").Is(200)
+	b.Page("/admin/users/selected", "who", "bob cy", "do", "end", "ends", "2099-06-30", "sure", "yes").Is(200)
+	for _, h := range []string{"bob", "cy"} {
+		if u := w.User(h); !u.Suspended() || u.Ended() || len(w.audited(account.Suspend)) != 2 {
+			t.Errorf("%s may sign in again: %+v, audit %v", h, u, w.audited(account.Suspend))
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -158,7 +159,12 @@ func TestPastedListIsCheckedLineByLine(t *testing.T) {
 	list := strings.Join(lines, "\n")
 	b.Page("/admin/users/paste", "people", list, "sure", "yes").Is(400).
 		Shows(`data-line="37"`, "This is not an email address.", "boss", "Nothing was changed: 1 line").Hides(`data-line="36"`, `id="sure-submit"`)
-	b.Page("/admin/users/paste", "people", "Kim,kim@example.org,,,,").Is(400).Shows("Line 1: 6 cells")
+	b.Page("/admin/users/paste", "people", "\n\nKim,kim@example.org,,,,x").Is(400).Shows("Line 3: 6 cells")
+	// As spreadsheets write: a byte order mark, empty cells and lines.
+	b.Page("/admin/users/paste", "people", "\ufeffdisplay_name;email;;;;\r\nKim;kim@example.org;;;;\r\n;;;;;\r\n").Is(200).Shows("@kim", "Add 1 person")
+	b.Page("/admin/users/paste", "people", ";;;;;\n\nKim;kim").Is(400).Shows(`data-line="3"`)
+	b.Page("/admin/users/paste", "people", "Kim,kim@example.org,activity@31/12/2099\nLee,,activity@2001-01-01").Is(400).
+		Shows(`data-line="1"`, `data-line="2"`, "that is not in the past").Hides("control characters")
 	b.Page("/admin/users/paste", "people", " ").Is(400).Shows("Nobody is selected")
 	b.Page("/admin/users/paste", "people", "A,x@example.org\nB,X@example.org").Is(400).Shows("is in row 1 already")
 	if n := len(w.audited(account.AddUser)); n != 2 {
@@ -203,5 +209,25 @@ func TestInviteIsMailedToThoseWhoHaveNotChosenAPassword(t *testing.T) {
 	b.Page("/admin/users/selected", "who", "kim lee", "do", "invite", "sure", "yes").Is(200)
 	if rows := w.audited(account.InviteUser); queued() != 2 || len(rows) != 2 {
 		t.Errorf("rows of %v", rows)
+	}
+}
+
+func TestListIsPastedTwiceAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	b := w.SignedIn("root1")
+	var list strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&list, "Ann %d,ann%d@example.org\n", i, i)
+	}
+	var clicks sync.WaitGroup
+	for range 3 {
+		clicks.Go(func() {
+			b.Clone().Page("/admin/users/paste", "people", list.String(), "sure", "yes").Is(200).Hides(`role="alert"`)
+		})
+	}
+	clicks.Wait()
+	if n := len(w.audited(account.AddUser)); n != 101 {
+		t.Errorf("%d accounts", n)
 	}
 }

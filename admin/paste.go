@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/csv"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -34,6 +35,10 @@ func (s *Service) pasteForm(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadFormUpTo(w, r, maxPaste); err != nil {
 		return err
 	}
+	return s.checkPasted(w, r, r.PostForm.Get("sure") == "yes")
+}
+
+func (s *Service) checkPasted(w http.ResponseWriter, r *http.Request, sure bool) error {
 	caller := s.accounts.Caller(r)
 	if err := s.accounts.Allow(caller, account.ImportUsers); err != nil {
 		return err
@@ -66,14 +71,17 @@ func (s *Service) pasteForm(w http.ResponseWriter, r *http.Request) error {
 			page.Lines = append(page.Lines, line)
 		}
 	}
-	switch sure := r.PostForm.Get("sure") == "yes"; {
+	switch {
 	case page.Bad > 0:
 		status = http.StatusBadRequest
 		page.ErrorCode, page.Error = "invalid_list",
 			l.Text("Nothing was changed: {count} lines have to be corrected.", "count", page.Bad)
 	case sure && page.Added > 0:
 		detail := strconv.Itoa(page.Added) + " users"
-		if err := s.users.Import(r.Context(), caller, checked, account.Bulk{}, detail); err != nil {
+		switch err := s.users.Import(r.Context(), caller, checked, account.Bulk{}, detail); {
+		case errors.Is(err, account.ErrHandleTaken): // since the check, perhaps by a second click: as it is now
+			return s.checkPasted(w, r, false)
+		case err != nil:
 			return refuse(err)
 		}
 		page.Done = true

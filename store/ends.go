@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,6 +87,10 @@ func (s *Store) SetEnd(ctx context.Context, sub string, ends, now time.Time, a a
 // SetEndOfAll implements account.Store.
 func (s *Store) SetEndOfAll(ctx context.Context, ends, now time.Time, rows map[string]account.Audit) error {
 	return s.changeAccessOf(ctx, "set end of accounts", keysOf(rows), func(tx *transaction, users []account.User) error {
+		users = slices.DeleteFunc(users, func(u account.User) bool { return u.EndsAt.Equal(ends) && !u.Ended() })
+		if len(users) == 0 { // somebody was faster
+			return nil
+		}
 		if !ends.IsZero() {
 			if err := keepAdministrator(tx, users...); err != nil {
 				return err
@@ -234,8 +239,8 @@ type endRow struct {
 }
 
 // ComingEnds implements account.Store.
-func (s *Store) ComingEnds(ctx context.Context, from, until time.Time, limit int) ([]account.ComingEnd, error) {
-	return s.comingEnds(ctx, "list coming ends", "ends_at > ? AND ends_at <= ?", limit, toUnix(from), toUnix(until))
+func (s *Store) ComingEnds(ctx context.Context, from, until time.Time) ([]account.ComingEnd, error) {
+	return s.comingEnds(ctx, "list coming ends", "ends_at > ? AND ends_at <= ?", math.MaxInt32, toUnix(from), toUnix(until))
 }
 
 // EndsToTell implements account.Store.

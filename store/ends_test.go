@@ -346,3 +346,28 @@ func TestSeasonEndsForAll(t *testing.T) {
 		}
 	})
 }
+
+// Two administrators, or two clicks, do an act to the same people at once.
+func TestWhatIsSoAlreadyIsNotTold(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		told := func(action string) account.Audit {
+			a := act(action)
+			a.Mails = []account.Mail{{Kind: "x", Sub: u.Sub, Address: "ada@example.org"}}
+			return a
+		}
+		for _, err := range race(2, func(int) error { return s.SetEnd(ctx, u.Sub, noon.AddDate(99, 0, 0), noon, told("user.end")) }) {
+			must(t, err)
+		}
+		coach := account.FlagChange{"coach": {On: true}}
+		for _, err := range race(2, func(int) error { _, err := s.SetFlags(ctx, u.Sub, coach, noon, told("user.flags")); return err }) {
+			must(t, err)
+		}
+		if state, err := s.MailState(ctx); err != nil || state.Waiting != 2 {
+			t.Errorf("%+v %v, want a mail for each act", state, err)
+		}
+		if rows, err := s.AuditLog(ctx, account.AuditQuery{Kind: "user.end"}); err != nil || len(rows) != 1 {
+			t.Errorf("%+v %v", rows, err)
+		}
+	})
+}

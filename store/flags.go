@@ -50,7 +50,13 @@ func (s *Store) SetFlagsOfAll(
 		if out, after, err = setFlagsOf(tx, users, change, now, rows[users[0].Sub]); err != nil {
 			return err
 		}
-		return insertAudits(tx, each(users, func(u account.User) account.Audit { return out[u.Sub].noted(rows[u.Sub]) }))
+		return insertAudits(tx, each(users, func(u account.User) account.Audit {
+			row := out[u.Sub].noted(rows[u.Sub])
+			if !change.Alters(u) { // somebody was faster
+				row.Mails = nil
+			}
+			return row
+		}))
 	})
 	if err != nil {
 		return nil, err

@@ -32,10 +32,16 @@ func (s *Store) AddJoinRequest(
 		if err := expect(spend, account.ErrInvalidLink); err != nil {
 			return err
 		}
-		var open int64
-		err := tx.Raw("SELECT count(*) FROM join_requests WHERE expires_at > ? AND email <> ?",
+		var open []account.JoinRequest
+		err := tx.Raw("SELECT email FROM join_requests WHERE expires_at > ? AND email <> ?",
 			toUnix(r.AskedAt), sanitize(r.Email)).Find(&open).Error
-		if err == nil && open >= int64(most) {
+		near := 0
+		for _, other := range open {
+			if other.Organization() == r.Organization() {
+				near++
+			}
+		}
+		if err == nil && (len(open) >= most || 2*near >= most) {
 			err = account.ErrJoinFull
 		}
 		if err != nil {

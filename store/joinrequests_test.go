@@ -16,7 +16,9 @@ func TestRequestsToJoinAreBoundedAndDecidedOnce(t *testing.T) {
 			r := account.JoinRequest{ID: id, Email: email, Name: "Bo", Reason: "Runs.", Language: "de", AskedAt: at, ExpiresAt: at.Add(time.Hour)}
 			return s.AddJoinRequest(ctx, r, []byte(link), 5, act("join.ask"))
 		}
-		errs := race(16, func(n int) error { return ask(name("r", n), name("r", n)+"@example.org", name("link", n), noon) })
+		errs := race(16, func(n int) error {
+			return ask(name("r", n), name("r", n)+"@"+name("d", n)+".example", name("link", n), noon)
+		})
 		if n := wins(t, errs, account.ErrJoinFull); n != 5 {
 			t.Fatalf("%d requests, at most 5", n)
 		}
@@ -92,5 +94,21 @@ func TestRequestsToJoinAreToldOnce(t *testing.T) {
 		must(t, ask("cy", 5))
 		untold(true, noon)
 		tell(noon, noon.Add(time.Hour), 2)
+	})
+}
+
+// Whoever has a domain has all its addresses.
+func TestOneDomainLeavesHalfOfThePlacesToOthers(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ask := func(email string) error {
+			r := account.JoinRequest{ID: email, Email: email, AskedAt: noon, ExpiresAt: noon.Add(time.Hour)}
+			return s.AddJoinRequest(t.Context(), r, []byte(email), 4, act("join.ask"))
+		}
+		must(t, ask("bo@club.co.uk"))
+		must(t, ask("bo@a.club.co.uk"))
+		want(t, ask("cy@b.club.co.uk"), account.ErrJoinFull)
+		must(t, ask("bo@other.co.uk"))
+		must(t, ask("bo@xclub.co.uk"))
+		want(t, ask("bo@example.org"), account.ErrJoinFull)
 	})
 }

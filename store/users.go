@@ -440,7 +440,8 @@ func (s *Store) Suspend(ctx context.Context, sub, reason string, now time.Time, 
 // SuspendAll implements account.Store.
 func (s *Store) SuspendAll(ctx context.Context, reason string, now time.Time, rows map[string]account.Audit) error {
 	return s.changeAccessOf(ctx, "suspend users", keysOf(rows), func(tx *transaction, users []account.User) error {
-		users = slices.DeleteFunc(users, account.User.Suspended)
+		// Who has only ended is suspended as well: a later end must not let them in again.
+		users = slices.DeleteFunc(users, func(u account.User) bool { return u.Suspended() && !u.Ended() })
 		if len(users) == 0 {
 			return nil
 		}

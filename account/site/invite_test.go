@@ -131,6 +131,9 @@ func TestInvitesKeepWithinWhatTheInviterMay(t *testing.T) {
 	for _, days := range []int{-1, 0, 21, 91} {
 		refused(ada, terms{"days": days}, "days")
 	}
+	for _, domain := range []string{"*.example.org", "localhost", "a@example.org", "example..org"} { // whose addresses nobody has
+		refused(root, terms{"domain": domain}, "domain")
+	}
 	refused(root, terms{"uses": 501}, "uses")
 	refused(root, terms{"days": 91}, "days")
 	refused(root, terms{"flags": []string{"nobody"}}, "flags")
