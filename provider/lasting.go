@@ -54,10 +54,11 @@ func lastingOf(c *Client, scopes, resources []string, redirectURI string, list a
 	return l
 }
 
-// readLasting adds to the state what the grant would last by, and what of it is new for the user.
+// readLasting adds to the state what the grant would last by, and what of it is new for the user. A session with a fresh
+// proof may have all of it, so nothing is read then.
 func (rs *rules) readLasting(ctx context.Context, q *authzState, sub string) error {
 	q.lasts = lastingOf(q.client, q.granted, q.resources, q.redirectURI, q.apis)
-	if q.newLasting = q.lasts; q.lasts == 0 || sub == "" {
+	if q.newLasting = q.lasts; q.lasts == 0 || sub == "" || q.identity != nil && !q.needsProof() {
 		return nil
 	}
 	living, err := rs.storage.LivingGrants(ctx, sub, q.client.ID, rs.now())
