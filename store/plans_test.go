@@ -24,7 +24,7 @@ var wholes = []struct{ statement, why string }{
 	{`EXISTS \(SELECT 1 FROM grants\) OR EXISTS \(SELECT 1 FROM sessions WHERE algorithm`, "one row of grants is enough; sessions are read once, at the start of a service without a key"},
 	{`FROM sessions WHERE ended_at > \? AND ended_at > 0 UNION ALL`, "indexes have the ended and the revoked ones alone; a process goes by all of them once, then by those since"},
 	{`^SELECT count\(\*\) FROM \(SELECT 1 FROM \w+ LIMIT \?\) t$`, "no more rows than are told apart"},
-	{`AS total, .* AS first FROM audit$`, "what doctor tells of growth, when somebody asks for it"},
+	{`AS total, .* AS newest FROM audit$`, "what doctor tells of growth, when somebody asks for it"},
 	{`AS plain$`, "what doctor tells of values that are not sealed, when somebody asks for it"},
 	{`AS locked_out FROM passkeys p JOIN users`, "once at a start, and when somebody asks doctor"},
 	{`AS waiting, .* FROM mail_outbox`, "what waits is tried for three days: it is much only while no mail gets out, and then this is told"},
