@@ -83,7 +83,7 @@ func TestRequestsOfApplicationsReadOnce(t *testing.T) {
 			got[step.what] = seen.take()
 		}
 		want := map[string]string{
-			"authorize": "create grant, read audit, read grants, read sessions", "code": "read grants, spend code", "userinfo": "read tokens", "introspection": "read tokens",
+			"authorize": "create grant, read audit, read sessions", "code": "read grants, spend code", "userinfo": "read tokens", "introspection": "read tokens",
 			"introspection of a refresh token": "read tokens", "refresh": "read tokens, rotate refresh token", "not a token": "", "status list": "read status_lists",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
