@@ -12,6 +12,7 @@ type accountState struct {
 	made, ended              uint64 // grants
 	suspended, deleted, flag bool
 	disowned                 bool // the password
+	due                      bool // the account has ended by itself, with its sessions a little later
 	password, reset          int8 // the step that set it; of reset: -2 for none
 }
 
@@ -23,7 +24,7 @@ func accountModel(grace bool) func(s *script) model {
 		for _, st := range s.Steps {
 			by[st.ID] = st
 		}
-		a := accountRules{roots: roots, by: by, grace: grace, api: forAPI(s)}
+		a := accountRules{roots: roots, by: by, grace: grace, api: forAPI(s), flagged: flagged(s), late: s.Fault != ""}
 		return model{begin: accountState{live: bit(-1), password: -1, reset: -2, flag: true}, next: a.next}
 	}
 }
@@ -33,6 +34,8 @@ type accountRules struct {
 	by    map[int]step
 	grace bool
 	api   bool
+	// flagged: the application requires the flag. late: a fault may keep from the list what ended by itself.
+	flagged, late bool
 }
 
 // alive reports whether some token of the session counts.
@@ -80,7 +83,7 @@ func (a accountRules) managed(st accountState, s step) accountState {
 		st.disowned, st.reset = true, int8(s.ID)
 	case s.Do == "unsuspend":
 		st.suspended = false
-	case s.Do == "suspend" && st.suspended: // nothing more ends
+	case (s.Do == "suspend" || s.Do == "ends") && (st.suspended || st.deleted): // nothing more ends
 	case s.Do == "flag":
 		if st.flag { // the tokens of an API may have it
 			st = a.endSessions(st, a.api, func(int) bool { return true })
@@ -88,7 +91,8 @@ func (a accountRules) managed(st accountState, s step) accountState {
 		st.flag = false
 	default:
 		st = a.endAccess(st)
-		st.suspended, st.deleted = st.suspended || s.Do != "endall", s.Do == "delete"
+		st.suspended = st.suspended || s.Do != "endall" && s.Do != "resetfactors"
+		st.deleted, st.due = s.Do == "delete", st.due || s.Do == "ends"
 	}
 	return st
 }
@@ -100,6 +104,7 @@ func (a accountRules) next(state any, s step, o outcome) []any {
 	grantOf := func() uint64 { return bit(root) }
 	ended := func() accountState { st := st; st.ended |= grantOf(); return st }
 	living := func() bool { return st.ended&grantOf() == 0 }
+	lacks := a.flagged && !st.flag
 	right := strconv.Itoa(int(st.password)) == s.With || st.password == -1 && s.With == ""
 	switch s.Do {
 	case "signin":
@@ -108,12 +113,12 @@ func (a accountRules) next(state any, s step, o outcome) []any {
 			return only(right && !st.suspended && !st.deleted && !st.disowned, after)
 		}
 		return only(!right || st.suspended || st.deleted || st.disowned, st)
-	case "local":
+	case "local", "bit":
 		if by := a.by[s.On].Do; by == "exchange" || by == "rotate" {
 			return only(living() == yes, st)
 		}
-		return only(live == yes, st)
-	case "me", "bit":
+		return only(live == yes || yes && st.due && (a.late || s.Do == "bit"), st)
+	case "me":
 		return only(live == yes, st)
 	case "pause", "link":
 		return only(yes, st)
@@ -150,15 +155,16 @@ func (a accountRules) next(state any, s step, o outcome) []any {
 			return only(true, after)
 		}
 		return only(true, st, after) // a former cookie of the session
-	case "end":
+	case "end", "endone": // an administrator's
+		live = live || s.Do == "endone"
 		n, _ := strconv.Atoi(s.With)
 		victim, has := a.roots[n]
 		alive := has && a.alive(st, victim)
 		if !yes {
 			return only(!live || !alive, st)
 		}
-		return only(live && alive, a.endSessions(st, false, func(r int) bool { return r == victim }))
-	case "endothers":
+		return only(live && (alive || st.due), a.endSessions(st, false, func(r int) bool { return r == victim }))
+	case "endothers", "email":
 		if !yes {
 			return only(!live, st)
 		}
@@ -172,11 +178,11 @@ func (a accountRules) next(state any, s step, o outcome) []any {
 		after := a.endAccess(st)
 		after.password, after.disowned = int8(s.ID), false
 		return only(int(st.reset) == s.On && !st.deleted, after)
-	case "resetcode", "notme", "suspend", "unsuspend", "delete", "endall", "flag":
+	case "resetcode", "notme", "suspend", "unsuspend", "delete", "endall", "flag", "resetfactors", "ends":
 		if !yes {
 			return only(st.deleted, st)
 		}
-		return only(!st.deleted, a.managed(st, s))
+		return only(!st.deleted || s.Do == "ends", a.managed(st, s))
 	case "removeapp":
 		if !yes {
 			return only(!live || st.made&^st.ended == 0, st)
@@ -188,9 +194,9 @@ func (a accountRules) next(state any, s step, o outcome) []any {
 		after := st
 		after.ended &^= bit(s.ID) // it was not there when the others ended
 		if after.made |= bit(s.ID); yes {
-			return only(live && a.alive(st, root), after)
+			return only(live && a.alive(st, root) && !lacks, after)
 		}
-		return only(!live, st)
+		return only(!live || lacks, st)
 	case "exchange", "rotate":
 		spent, graced := st.spent&bit(s.On) != 0, a.grace && s.Do == "rotate"
 		switch after := st; {
@@ -200,16 +206,16 @@ func (a accountRules) next(state any, s step, o outcome) []any {
 			return only(!yes, st)
 		case yes:
 			after.spent |= bit(s.On)
-			return only(living() && (!spent || graced), after)
+			return only(living() && !lacks && (!spent || graced), after)
 		}
-		return only(spent && !graced || !living(), ended())
+		return only(spent && !graced || !living() || lacks, ended())
 	case "revoke":
 		if st.spent&bit(s.On) != 0 {
 			return only(yes, st, ended())
 		}
 		return only(yes, ended())
 	case "userinfo", "introspect":
-		return only(living() == yes, st)
+		return only((living() && !lacks) == yes, st)
 	}
 	panic("no step " + s.Do)
 }

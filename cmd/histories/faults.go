@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	_ "embed" // testdata/synced.c
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +23,7 @@ import (
 )
 
 // faults are what happens to the processes while histories are made.
-var faults = []string{"", "kill", "stop", "restart", "skew", "full", "database", "cut", "failover"}
+var faults = []string{"", "kill", "stop", "restart", "power", "skew", "full", "database", "cut", "failover"}
 
 // disturb injects a fault again and again until the context ends, and mends what it broke.
 func (w *world) disturb(ctx context.Context, fault string, r *rand.Rand) error {
@@ -48,6 +50,15 @@ func (w *world) disturb(ctx context.Context, fault string, r *rand.Rand) error {
 		case "kill":
 			i.stop(syscall.SIGKILL)
 			err = i.start()
+		case "power": // SQLite's file alone: PostgreSQL's is written to no disk
+			for _, i := range w.each {
+				i.stop(syscall.SIGKILL)
+			}
+			err = w.loseUnsynced()
+			for _, i := range w.each {
+				err = errors.Join(err, i.start())
+			}
+			w.keptSession(ctx)
 		case "restart": // as another version
 			i.stop(syscall.SIGTERM)
 			err = i.start()
@@ -240,6 +251,44 @@ func (w *world) fill() error {
 	}
 	_ = mount("-o", fmt.Sprint("remount,size=", used+32<<10), w.disk) // unless it has grown since
 	return nil
+}
+
+//go:embed testdata/synced.c
+var syncedSource string
+
+// noteSyncs returns a library for LD_PRELOAD that notes what is on the disk: see loseUnsynced.
+func (w *world) noteSyncs() (library string, err error) {
+	library = filepath.Join(w.dir, "synced.so")
+	cc := exec.Command("cc", "-shared", "-fPIC", "-o", library, "-xc", "-", "-ldl")
+	cc.Stdin = strings.NewReader(syncedSource)
+	if out, err := cc.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("cc: %w: %s", err, out)
+	}
+	return library, os.WriteFile(filepath.Join(w.disk, "cairn.db-wal.synced"), nil, 0o600)
+}
+
+// loseUnsynced loses what was added to the write-ahead log of SQLite since it was written to the disk.
+func (w *world) loseUnsynced() error {
+	w.commands.Lock() // none runs meanwhile
+	defer w.commands.Unlock()
+	log := filepath.Join(w.disk, "cairn.db-wal")
+	is, err := os.Stat(log)
+	on, missing := os.Stat(log + ".synced")
+	if err != nil || missing != nil || is.Size() <= on.Size() {
+		return missing
+	}
+	return os.Truncate(log, on.Size())
+}
+
+// keptSession notes it as wrong if the administrator has lost their session, and with it much else.
+func (w *world) keptSession(ctx context.Context) {
+	token, err := w.admin.session(ctx, w)
+	if r := w.retry(ctx, func(at int) reply { return w.api(ctx, at, "GET", "/api/me", token, nil) }); err == nil && r.status == http.StatusUnauthorized {
+		w.admin.forget()
+		w.registry.mu.Lock()
+		defer w.registry.mu.Unlock()
+		w.registry.faults = append(w.registry.faults, "no order of these requests explains that a power cut has ended a session")
+	}
 }
 
 // link is the network between an instance and PostgreSQL.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -15,7 +16,13 @@ import (
 var audited = map[string]string{
 	"signin": "session.create", "confirm": "session.confirm", "password": "password.change", "reset": "password.reset",
 	"resetcode": "user.reset_code", "notme": "session.not_me", "endall": "user.end_sessions",
+	"end": "session.end", "endone": "user.end_session", "removeapp": "app.remove", "email": "email.change", "ends": "user.end",
+	"resetfactors": "user.reset_factors", "suspend": "user.suspend", "unsuspend": "user.unsuspend", "flag": "user.flags",
+	"endothers": "session.end_others", "logout": "session.sign_out",
 }
+
+// idle are those that have no row if nothing was to be done.
+var idle = []string{"endall", "suspend", "unsuspend", "flag", "endothers", "logout"}
 
 // mailed are the subjects of the mails that each accepted step sends.
 var mailed = map[string]string{"password": "Your password was changed", "reset": "Your password was changed", "resetcode": "A code for a new password was created"}
@@ -44,17 +51,26 @@ func (w *world) owes(ctx context.Context, h *history, p *person) (wrong []string
 	least, most := map[string]int{}, map[string]int{}
 	mails := map[string]int{}
 	var order [][2]string
+	roots := rootsOf(&h.script)
+	ends := slices.ContainsFunc(h.operations, func(op operation) bool { return op.Do == "ends" })
 	for _, op := range h.operations {
 		if op.Do == "delete" { // the log and the outbox forget a deleted person
 			return nil
 		}
 		action, has := audited[op.Do]
+		if n, _ := strconv.Atoi(op.With); op.Do == "end" && roots[n] == roots[op.On] { // one's own
+			action = audited["logout"]
+		}
 		if !has {
 			continue
 		}
 		switch op.outcome {
 		case accepted:
-			least[action]++
+			if !slices.Contains(idle, op.Do) {
+				least[action]++
+			} else if op.Do == "flag" || op.Do == "suspend" && !ends {
+				least[action] = 1
+			}
 			most[action]++
 			if subject := mailed[op.Do]; subject != "" {
 				mails[subject]++
@@ -68,7 +84,6 @@ func (w *world) owes(ctx context.Context, h *history, p *person) (wrong []string
 			most[action]++
 		}
 	}
-	delete(least, "user.end_sessions") // there may have been none
 	r := w.retry(ctx, func(at int) reply {
 		return w.manage(ctx, at, "GET", "/api/admin/audit?limit=200&person="+url.QueryEscape(p.handle), nil)
 	})

@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -16,15 +19,19 @@ var lifetimes = map[string]int{
 	"par": 60, "access": 3600, "grace": 30, "reset": 24 * 3600, "invite": 14 * 24 * 3600, "session": 30 * 24 * 3600,
 	// Of an account, and of a flag that an application requires.
 	"account": 14 * 24 * 3600, "sign-in": 14 * 24 * 3600, "flag": 14 * 24 * 3600,
+	// The session of the account is over for good, if the end is taken back afterwards.
+	"lifted": 14 * 24 * 3600,
+	"device": 600, "fresh": 600, "used assertion": 0, "used proof": 0, "used request": 0,
 }
 
 // expiry is one of each thing that expires, and a clock that is moved.
 type expiry struct {
-	w   *world
-	use map[string]func(at int) reply
+	w     *world
+	spent map[string]*once // but for that of the device
+	use   map[string]func(at int) reply
 }
 
-func beginExpiry(ctx context.Context, w *world, _ *script) (object, error) {
+func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 	p, err := w.newPerson(ctx, false)
 	if err != nil {
 		return nil, err
@@ -68,7 +75,24 @@ func beginExpiry(ctx context.Context, w *world, _ *script) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &expiry{w, map[string]func(at int) reply{
+	spent := map[string]*once{}
+	for name, begin := range map[string]beginning{"device": beginDevice, "used assertion": beginAssertion, "used proof": beginProof, "used request": beginPAR} {
+		spent[name] = &once{}
+		if err := begin(ctx, w, s, p, spent[name]); err != nil {
+			return nil, err
+		}
+		if name != "device" {
+			_, _ = spent[name].use(ctx, w.any(), step{})
+		}
+	}
+	return &expiry{w, spent, map[string]func(at int) reply{
+		"fresh": func(at int) reply { return w.api(ctx, at, "GET", "/api/me/export", p.held, nil) },
+		"lifted": func(at int) reply {
+			_ = w.retry(ctx, func(at int) reply {
+				return w.manage(ctx, at, "PUT", "/api/admin/users/"+leaver.handle+"/end", map[string]any{"ends": nil})
+			})
+			return w.api(ctx, at, "GET", "/api/me", leaver.held, nil)
+		},
 		"account": func(at int) reply { return w.api(ctx, at, "GET", "/api/me", leaver.held, nil) },
 		"flag": func(at int) reply {
 			return asked(w.send(ctx, at, "GET", authorizePath("flag", "openid"), loser.held, "", ""))
@@ -93,8 +117,11 @@ func beginExpiry(ctx context.Context, w *world, _ *script) (object, error) {
 	}}, nil
 }
 
-func (e *expiry) do(_ context.Context, s step) (outcome, string) {
+func (e *expiry) do(ctx context.Context, s step) (outcome, string) {
 	if s.Do != "clock" {
+		if o := e.spent[s.Do]; o != nil {
+			return o.use(ctx, s.At, s)
+		}
 		return e.use[s.Do](s.At).result()
 	}
 	seconds, err := strconv.Atoi(s.With)
@@ -135,7 +162,7 @@ func expiryModel(s *script) model {
 			return []any{true}
 		}
 		life := lifetimes[s.Do]
-		if s.Do == "par" { // it needs the session too
+		if s.Do == "par" || s.Do == "fresh" { // it needs the session too
 			life = min(life, lifetimes["session"])
 		}
 		return only((moved < life) == (o == accepted), state)
@@ -146,7 +173,7 @@ func generateExpiry(r *rand.Rand) []step {
 	b := &builder{r: r}
 	const minute, hour, day = 60, 3600, 24 * 3600
 	b.add(0, "clock", -1, strconv.Itoa(one(r, []int{20, 40, 75, 10 * minute, 61 * minute, 23 * hour, 25 * hour, 13 * day, 15 * day, 29 * day, 31 * day, 40 * day})))
-	for _, what := range []string{"session", "account", "sign-in", "flag", "access", "par", "grace", "invite", "reset"} { // a reset ends the others
+	for _, what := range []string{"session", "account", "sign-in", "lifted", "flag", "device", "fresh", "access", "par", "grace", "used assertion", "used proof", "used request", "invite", "reset"} { // a reset ends the others
 		b.phase++
 		b.add(0, what, -1, "")
 	}
@@ -158,19 +185,28 @@ func generateExpiry(r *rand.Rand) []step {
 const noticedWithin = 5*time.Second + 500*time.Millisecond
 
 type change struct {
-	w   *world
-	ids map[string]client // by what they are
+	w       *world
+	ids     map[string]client // by what they are
+	token   string
+	release func()
 }
 
 func beginChange(ctx context.Context, w *world, _ *script) (object, error) {
 	id := fmt.Sprintf("c%d", w.names.Add(1))
-	c := &change{w: w, ids: map[string]client{}}
-	out, err := w.cairn(ctx, "client", "add", id, "--id", id, "--redirect-uri", callback, "--allow-insecure-redirect", "-o", "json")
+	p, release, err := w.who(ctx, false, false)
 	if err != nil {
 		return nil, err
 	}
-	if c.ids["first"], err = clientOf(id, out); err != nil {
-		return nil, err
+	c := &change{w: w, ids: map[string]client{}, release: release}
+	out, err := w.cairn(ctx, "client", "add", id, "--id", id, "--trusted", "--redirect-uri", callback, "--allow-insecure-redirect", "-o", "json")
+	if err == nil {
+		c.ids["first"], err = clientOf(id, out)
+	}
+	r := w.send(ctx, w.any(), "GET", authorizePath(id, "openid"), p.held, "", "")
+	r = w.exchange(ctx, w.any(), c.ids["first"], r.location().Query().Get("code"))
+	if c.token = r.given("access_token"); err != nil || c.token == "" {
+		release()
+		return nil, errors.Join(err, failed("token", r))
 	}
 	return c, nil
 }
@@ -187,9 +223,15 @@ func (c *change) do(ctx context.Context, s step) (outcome, string) {
 	case "remove":
 		_, err := c.w.cairn(ctx, "client", "remove", first.id, "--yes")
 		return commanded(err)
+	case "narrow": // to those who have a flag
+		_, err := c.w.cairn(ctx, "client", "update", first.id, "--require-flag", "admin", "--yes")
+		return commanded(err)
 	case "wait":
 		time.Sleep(noticedWithin)
 		return accepted, "a pause"
+	}
+	if s.With == "token" {
+		return c.w.send(ctx, s.At, "GET", "/oauth2/userinfo", "", "", "", "Authorization", "Bearer "+c.token).result()
 	}
 	with, has := c.ids[s.With]
 	if !has {
@@ -205,21 +247,23 @@ func commanded(err error) (outcome, string) {
 	return accepted, "command"
 }
 
-func (c *change) end(context.Context, *history) []string { return nil }
+func (c *change) end(context.Context, *history) []string { c.release(); return nil }
 
-// changeModel: until it is noticed, either secret may be right.
+// changeModel: what is good is named by the state; until the change is noticed, all may be.
 func changeModel(*script) model {
-	return model{begin: "first", next: func(state any, s step, o outcome) []any {
+	return model{begin: "first token", next: func(state any, s step, o outcome) []any {
 		st, yes := state.(string), o == accepted
 		switch s.Do {
 		case "rotate":
-			return []any{"second?"}
+			return []any{"?second token"}
 		case "remove":
-			return []any{"none?"}
+			return []any{"?"}
+		case "narrow":
+			return []any{"?first"}
 		case "wait":
-			return []any{map[string]string{"second?": "second", "none?": "none"}[st]}
+			return []any{strings.TrimPrefix(st, "?")}
 		}
-		return only(st == "second?" || st == "none?" || yes == (s.With == st), st)
+		return only(strings.HasPrefix(st, "?") || yes == slices.Contains(strings.Fields(st), s.With), st)
 	}}
 }
 
@@ -233,10 +277,11 @@ func generateChange(r *rand.Rand) []step {
 	}
 	act := func(do string) { b.add(0, do, -1, ""); b.phase++ }
 	use("first")
-	act(b.pick("rotate", "rotate", "remove"))
-	use(b.pick("first", "second"))
+	act(b.pick("rotate", "rotate", "remove", "narrow"))
+	use(b.pick("first", "second", "token"))
 	act("wait")
 	use("first")
 	use("second")
+	use("token")
 	return b.steps
 }

@@ -38,9 +38,10 @@ func init() { // a literal would refer to itself
 		{name: "refresh", often: 15, generate: generateRefresh, begin: beginAccount("app", false), model: accountModel(false)},
 		{name: "grace", often: 15, generate: generateRefresh, begin: beginAccount("grace", false), model: accountModel(true)},
 		{name: "account", often: 9, generate: generateAccount, begin: beginAccount("app", true), model: accountModel(false)},
-		once("invite", 3, false, beginInvite),
+		once("invite", 3, true, beginInvite),
 		once("reset", 3, true, beginReset),
 		once("mailed", 3, true, beginMailed),
+		once("address", 3, true, beginAddress),
 		once("par", 9, false, beginPAR),
 		once("assertion", 9, false, beginAssertion),
 		once("proof", 9, false, beginProof),
@@ -241,7 +242,7 @@ func execute(ctx context.Context, o options, stdout io.Writer) (t *tally, err er
 	began := time.Now()
 	_, _ = fmt.Fprintf(stdout, "%s, seed %d\n", o.database, o.seed)
 	faults := slices.DeleteFunc(slices.Clone(o.faults), func(f string) bool {
-		return w.postgres == nil && slices.Contains([]string{"database", "cut", "failover"}, f)
+		return f == "power" && w.postgres != nil || w.postgres == nil && slices.Contains([]string{"database", "cut", "failover"}, f)
 	})
 	r.again(ctx)
 	length := max(3*time.Second, min(8*time.Second, o.length/time.Duration(len(faults))))

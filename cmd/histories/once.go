@@ -46,16 +46,23 @@ func (o *once) end(context.Context, *history) []string {
 	return o.w.registry.take()
 }
 
-type onceState struct{ used, void bool }
+type onceState struct {
+	used int
+	void bool
+}
 
-// onceModel is that of what is good once, and not after it was made void.
-func onceModel(*script) model {
+// onceModel is that of what is good once, some invites twice, and not after it was made void.
+func onceModel(s *script) model {
+	uses := 1
+	if s.Kind == "invite" {
+		uses += int(s.Seed % 2)
+	}
 	return model{begin: onceState{}, next: func(state any, s step, o outcome) []any {
 		st := state.(onceState)
-		good := !st.used && !st.void
+		good := st.used < uses && !st.void
 		switch {
 		case s.Do == "use" && o == accepted:
-			st.used = true
+			st.used++
 			return only(good, st)
 		case s.Do == "use":
 			return only(!good, st)
@@ -118,8 +125,13 @@ func failed(what string, r reply) error {
 	return errors.Join(fmt.Errorf("%s: %d %s", what, r.status, r.body), r.err)
 }
 
-func beginInvite(ctx context.Context, w *world, s *script, _ *person, o *once) error {
-	r := w.manage(ctx, w.any(), "POST", "/api/invites", map[string]string{})
+// beginInvite: an invite of a person ends with their suspension, for good.
+func beginInvite(ctx context.Context, w *world, s *script, p *person, o *once) error {
+	by, body := s.Seed%4 == 0, map[string]uint64{"uses": 1 + s.Seed%2}
+	r := w.manage(ctx, w.any(), "POST", "/api/invites", body)
+	if by {
+		r = w.api(ctx, w.any(), "POST", "/api/invites", p.held, body)
+	}
 	code := r.given("code")
 	if code == "" {
 		return failed("invite", r)
@@ -129,6 +141,12 @@ func beginInvite(ctx context.Context, w *world, s *script, _ *person, o *once) e
 		return w.api(ctx, at, "POST", "/api/register", "", map[string]string{"code": code, "handle": handle, "password": password}).result()
 	}
 	o.revoke = func(ctx context.Context, at int) (outcome, string) {
+		if by {
+			user := "/api/admin/users/" + p.handle
+			out, note := w.manage(ctx, at, "POST", user+"/suspend", map[string]string{}).result()
+			_ = w.manage(ctx, at, "POST", user+"/unsuspend", nil)
+			return out, note
+		}
 		return w.manage(ctx, at, "DELETE", "/api/admin/invites/"+code, nil).result()
 	}
 	return nil
@@ -152,27 +170,51 @@ func beginReset(ctx context.Context, w *world, _ *script, p *person, o *once) er
 
 var sixDigits = regexp.MustCompile(`(?m)^\s*([0-9]{6})\s*$`)
 
+// askCode asks for the code that verifies an address, and waits for its mail.
+func (w *world) askCode(ctx context.Context, p *person, to string, except ...string) (code string, err error) {
+	if r := w.api(ctx, w.any(), "PATCH", "/api/me", p.held, map[string]any{"email": to}); r.status != http.StatusOK {
+		return "", failed("address", r)
+	}
+	if r := w.api(ctx, w.any(), "POST", "/api/me/email/send-verification", p.held, nil); r.status != http.StatusNoContent && r.status != http.StatusOK {
+		return "", failed("send verification", r)
+	}
+	_, err = w.mail.wait(ctx, to, 15*time.Second, func(text string) bool {
+		if found := sixDigits.FindStringSubmatch(text); found != nil && !slices.Contains(except, found[1]) {
+			code = found[1]
+		}
+		return code != ""
+	})
+	return code, err
+}
+
 // beginMailed is a code that was mailed to verify an address.
 func beginMailed(ctx context.Context, w *world, _ *script, p *person, o *once) error {
 	to := p.handle + "@mailed.example.org"
-	if r := w.api(ctx, w.any(), "PATCH", "/api/me", p.held, map[string]any{"email": to}); r.status != http.StatusOK {
-		return failed("address", r)
-	}
-	if r := w.api(ctx, w.any(), "POST", "/api/me/email/send-verification", p.held, nil); r.status != http.StatusNoContent && r.status != http.StatusOK {
-		return failed("send verification", r)
-	}
-	text, err := w.mail.wait(ctx, to, 15*time.Second, sixDigits.MatchString)
-	if err != nil {
-		return err
-	}
-	code := sixDigits.FindStringSubmatch(text)[1]
+	code, err := w.askCode(ctx, p, to)
 	o.use = func(ctx context.Context, at int, _ step) (outcome, string) {
 		return w.api(ctx, at, "POST", "/api/me/email/verify", p.held, map[string]string{"code": code}).result()
 	}
 	o.revoke = func(ctx context.Context, at int) (outcome, string) { // another address
 		return w.api(ctx, at, "PATCH", "/api/me", p.held, map[string]any{"email": "x" + to}).result()
 	}
-	return nil
+	return err
+}
+
+// beginAddress is an address that two persons want to verify.
+func beginAddress(ctx context.Context, w *world, _ *script, p *person, o *once) error {
+	to, codes := p.handle+"@shared.example.org", [2]string{}
+	other, err := w.newPerson(ctx, false)
+	if err == nil {
+		codes[0], err = w.askCode(ctx, p, to)
+	}
+	if err == nil {
+		codes[1], err = w.askCode(ctx, other, to, codes[0])
+	}
+	o.use = func(ctx context.Context, at int, s step) (outcome, string) {
+		n := s.ID % 2
+		return w.api(ctx, at, "POST", "/api/me/email/verify", []*person{p, other}[n].held, map[string]string{"code": codes[n]}).result()
+	}
+	return err
 }
 
 func beginPAR(ctx context.Context, w *world, _ *script, p *person, o *once) error {

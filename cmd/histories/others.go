@@ -364,13 +364,17 @@ func (a *admins) do(ctx context.Context, s step) (outcome, string) {
 		return a.w.api(ctx, s.At, "PUT", other+"/flags", by.held, map[string]bool{"admin": false}).result()
 	case "suspend":
 		return a.w.api(ctx, s.At, "POST", other+"/suspend", by.held, map[string]string{}).result()
+	case "delete":
+		return a.w.api(ctx, s.At, "DELETE", other, by.held, nil).result()
+	case "ends":
+		return a.w.api(ctx, s.At, "PUT", other+"/end", by.held, map[string]string{"ends": a.w.now().AddDate(0, 0, 9).Format(time.DateOnly)}).result()
 	}
 	panic("no step " + s.Do)
 }
 
 // end makes the keeper an administrator again by the command line.
 func (a *admins) end(ctx context.Context, _ *history) (wrong []string) {
-	for _, args := range [][]string{{"user", "unsuspend", "keeper"}, {"user", "flags", "keeper", "+admin"}} {
+	for _, args := range [][]string{{"user", "unsuspend", "keeper"}, {"user", "update", "keeper", "--no-end"}, {"user", "flags", "keeper", "+admin"}} {
 		if _, err := a.w.cairn(ctx, args...); err != nil {
 			wrong = append(wrong, err.Error())
 		}
@@ -382,15 +386,24 @@ func (a *admins) end(ctx context.Context, _ *history) (wrong []string) {
 	return wrong
 }
 
-// adminsModel: there is always an administrator.
+type adminsState struct{ can, stay, gone uint64 } // can act; have no end; are deleted
+
+// adminsModel: there is always an administrator without an end.
 func adminsModel(*script) model {
-	return model{begin: uint64(7), next: func(state any, s step, o outcome) []any {
-		st := state.(uint64)
-		rest := st &^ bit(int(s.With[0]-'0'))
-		if o == accepted { // the one who asked may have lost the flag meanwhile
-			return only(rest != 0, rest)
+	return model{begin: adminsState{7, 7, 0}, next: func(state any, s step, o outcome) []any {
+		st := state.(adminsState)
+		other, rest := bit(int(s.With[0]-'0')), st
+		if rest.stay &^= other; s.Do != "ends" {
+			rest.can &^= other
 		}
-		return only(st&bit(s.On) == 0 || rest == 0, st)
+		if s.Do == "delete" {
+			rest.gone |= other
+		}
+		kept := rest.stay != 0 || rest.stay == st.stay
+		if o == accepted { // the one who asked may have lost the flag meanwhile
+			return only(kept, rest)
+		}
+		return only(st.can&bit(s.On) == 0 || st.gone&other != 0 || !kept, st)
 	}}
 }
 
@@ -398,7 +411,12 @@ func generateAdmins(r *rand.Rand) []step {
 	b := &builder{r: r}
 	for lane := range 3 {
 		for range 2 {
-			b.add(lane, b.pick("flags", "suspend"), lane, fmt.Sprint((lane+1+r.IntN(2))%3))
+			other := (lane + 1 + r.IntN(2)) % 3
+			do := b.pick("flags", "suspend", "ends", "delete")
+			if other == 0 && do == "delete" { // the keeper is needed again
+				do = "flags"
+			}
+			b.add(lane, do, lane, fmt.Sprint(other))
 		}
 	}
 	return b.steps

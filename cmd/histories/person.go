@@ -104,12 +104,19 @@ func beginAccount(app string, own bool) func(context.Context, *world, *script) (
 		if err != nil {
 			return nil, err
 		}
+		app := app
+		if flagged(s) {
+			app = "flag"
+		}
 		return &account{w: w, p: p, release: release, own: own, s: s, roots: rootsOf(s), app: app, api: forAPI(s), made: map[int]made{-1: {session: p.held}}}, nil
 	}
 }
 
 // forAPI reports whether the applications of a script ask for an API.
 func forAPI(s *script) bool { return s.Kind == "account" && s.Seed%3 == 0 }
+
+// flagged reports whether it is an application that requires a flag.
+func flagged(s *script) bool { return s.Kind == "account" && s.Seed%3 == 1 }
 
 // rootsOf returns for each session token the step that made its session, and for each code or
 // token of a client the step that made its grant.
@@ -129,6 +136,9 @@ func rootsOf(s *script) map[int]int {
 	return roots
 }
 
+// endsAfter is how soon an account ends by itself. The service cuts off parts of a second.
+const endsAfter = 2 * time.Second
+
 func passwordOf(id string) string {
 	if id == "-1" || id == "" {
 		return password
@@ -147,8 +157,8 @@ func (a *account) do(ctx context.Context, s step) (outcome, string) {
 		return skipped, ""
 	}
 	switch s.Do {
-	case "pause": // as long as an application may use its copy of the status list, and a fetch
-		time.Sleep(statusTTL + 1200*time.Millisecond)
+	case "pause": // until an end is in the status list, as long as an application may use its copy, and a fetch
+		time.Sleep(statusTTL + 2500*time.Millisecond)
 		return accepted, "a pause"
 	case "link":
 		text, err := a.w.mail.wait(ctx, a.p.email, 3*time.Second, notMe.MatchString)
@@ -181,7 +191,7 @@ func (a *account) do(ctx context.Context, s step) (outcome, string) {
 	if (s.Do == "rotate" || s.Do == "revoke") && on.refresh == "" || s.Do == "exchange" && on.code == "" || s.Do == "userinfo" && on.access == "" {
 		return skipped, ""
 	}
-	if s.Do == "end" && a.sid(s.With) == "" {
+	if (s.Do == "end" || s.Do == "endone") && a.sid(s.With) == "" || s.Do == "email" && a.p.email != "" || s.Do == "ends" && a.s.Fault == "skew" {
 		return skipped, ""
 	}
 	got := made{}
@@ -196,8 +206,13 @@ func (a *account) do(ctx context.Context, s step) (outcome, string) {
 			o, note = refused, note+" "+r.location().Path+" "+r.location().Query().Get("error")
 		}
 	}
+	if s.Do == "ends" && o == refused && r.status != http.StatusNotFound {
+		return skipped, "" // asked for too late
+	}
 	if o == accepted {
 		switch s.Do {
+		case "ends":
+			time.Sleep(endsAfter)
 		case "signin", "confirm", "password":
 			if got.session = r.cookie; got.session != "" {
 				a.w.registry.note(got.session, got.session)
@@ -270,6 +285,14 @@ func (a *account) request(ctx context.Context, at int, s step, on made, got *mad
 		return w.api(ctx, at, "POST", "/api/auth/logout", on.session, nil)
 	case "end": // With: whose session
 		return w.api(ctx, at, "DELETE", "/api/me/sessions/"+a.sid(s.With), on.session, nil)
+	case "endone":
+		return w.manage(ctx, at, "DELETE", admin+"/sessions/"+a.sid(s.With), nil)
+	case "email":
+		return w.api(ctx, at, "PATCH", "/api/me", on.session, map[string]any{"email": fmt.Sprint(a.p.handle, "-", s.ID, "@example.org")})
+	case "resetfactors":
+		return w.manage(ctx, at, "POST", admin+"/reset-factors", nil)
+	case "ends":
+		return w.manage(ctx, at, "PUT", admin+"/end", map[string]string{"ends": w.now().Add(endsAfter).UTC().Format(time.RFC3339)})
 	case "endothers":
 		return w.api(ctx, at, "POST", "/api/me/sessions/end-others", on.session, nil)
 	case "password":
@@ -416,7 +439,7 @@ func generateAccount(r *rand.Rand) []step {
 	for lane := range 1 + r.IntN(2) {
 		sessions = append(sessions, b.add(lane, "signin", -1, ""))
 	}
-	reset, link := -2, -2
+	reset, link, ends := -2, -2, false
 	if r.IntN(3) == 0 {
 		reset = b.add(3, "resetcode", -1, "")
 	}
@@ -440,7 +463,15 @@ func generateAccount(r *rand.Rand) []step {
 	for lane := range 2 + r.IntN(3) {
 		for range 1 + r.IntN(2) {
 			s := one(r, sessions)
-			switch n := r.IntN(23); {
+			switch n := r.IntN(27); {
+			case n == 23:
+				b.add(lane, "endone", -1, strconv.Itoa(s))
+			case n == 24:
+				b.add(lane, b.pick("resetfactors", "email"), s, "")
+			case n >= 25 && reset < 0 && link < 0 && !ends: // codes end a little later too
+				b.add(lane, "ends", -1, "")
+				b.add(lane, b.pick("unsuspend", "me"), -1, "")
+				ends = true
 			case n == 22 && link >= 0:
 				n := b.add(lane, "notme", link, "")
 				passwords, link = append(passwords, strconv.Itoa(b.add(lane, "reset", n, ""))), -2

@@ -41,6 +41,8 @@ type client struct{ id, secret string }
 // world is an installation: processes of the program, their database and those who use it.
 type world struct {
 	dir, disk, database string
+	synced              string // see noteSyncs
+	commands            sync.RWMutex
 	programs            []string
 	issuer              string
 	each                []*instance
@@ -96,6 +98,9 @@ func newWorld(ctx context.Context, program, database string, full bool) (w *worl
 			return nil, err
 		}
 	case "sqlite", "sqlite-two":
+		if w.synced, err = w.noteSyncs(); err != nil {
+			return nil, err
+		}
 	default:
 		return nil, fmt.Errorf("no database %q: sqlite, sqlite-two, which is two services on one file, or postgres", database)
 	}
@@ -132,12 +137,13 @@ func newWorld(ctx context.Context, program, database string, full bool) (w *worl
 	if err := w.register(ctx); err != nil {
 		return nil, err
 	}
+	// The instances sweep as they start, and by this clock not again before the end: a sweep that began
+	// while the clocks were moved would remove what is made after that.
+	err = w.setClocks(60*24*3600, 0)
 	for _, i := range w.each {
-		if err := i.start(); err != nil {
-			return nil, err
-		}
+		err = errors.Join(err, i.start())
 	}
-	if err := w.ready(ctx); err != nil {
+	if err = errors.Join(err, w.ready(ctx), w.setClocks(0, 0)); err != nil {
 		return nil, err
 	}
 	_, err = w.admin.session(ctx, w)
@@ -203,7 +209,7 @@ func (w *world) environment(n int) []string {
 		"PATH=" + os.Getenv("PATH"), "SERVICE_OIDC_ISSUER=" + w.issuer, "SERVICE_DATABASE=" + database, "SERVICE_LOG_LEVEL=info", "SERVICE_LOG_FORMAT=json",
 		"SERVICE_RATE_LIMITS=all=off,token=off,invite=off,login=off,login-address=off,login-account=off,sign-in=off,device=off,register=off,reset=off",
 		"SERVICE_STATUS_TTL=" + statusTTL.String(), "SERVICE_SMTP_URL=smtp://" + w.mail.address, "SERVICE_MAIL_FROM=club@example.org", "SERVICE_OIDC_PRIVATE_KEY_FILE=key.pem",
-		"HISTORIES_CLOCK=" + filepath.Join(w.dir, fmt.Sprintf("clock-%d", n)),
+		"LD_PRELOAD=" + w.synced, "HISTORIES_CLOCK=" + filepath.Join(w.dir, fmt.Sprintf("clock-%d", n)),
 	}
 }
 
@@ -214,6 +220,8 @@ func (w *world) cairn(ctx context.Context, args ...string) (string, error) {
 	if args[0] == "init" { // it writes what the others get from the environment
 		cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, "SERVICE_OIDC_PRIVATE") })
 	}
+	w.commands.RLock()
+	defer w.commands.RUnlock()
 	out, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		err = fmt.Errorf("cairn %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(exit.Stderr))
