@@ -89,7 +89,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	minutes := f.Float64("minutes", 1, "length of the run, in all")
 	f.IntVar(&o.clients, "clients", 8, "histories at once")
 	f.StringVar(&o.out, "out", os.TempDir(), "folder for histories that fail")
-	f.DurationVar(&o.mails, "mails", 40*time.Second, "how long to wait for mails at the end")
+	f.DurationVar(&o.mails, "mails", 3*time.Minute, "how long to wait for mails at the end")
 	f.BoolVar(&o.first, "first", false, "end with the first violation")
 	if len(args) == 0 || args[0] != "run" && args[0] != "replay" {
 		_, _ = fmt.Fprintln(stderr, "histories run [flags], or histories replay FILE")
