@@ -60,9 +60,16 @@ func (s *Store) CreateGrant(ctx context.Context, g *provider.Grant) error {
 // performTold performs an operation that stores a grant, if the user still consents, and records it if
 // there is something to tell.
 func (s *Store) performTold(ctx context.Context, op operation, g *provider.Grant) error {
-	if told, err := wasTold(s.conn(ctx), g); err != nil {
-		return fail(op.doing, err)
-	} else if told && len(g.Consented) == 0 {
+	told := g.Told == nil
+	if !told {
+		switch _, err := s.readRow(ctx, readTold, errNotTold, toldKeys(g.Told)...); {
+		case err == nil:
+			told = true
+		case !errors.Is(err, errNotTold):
+			return fail(op.doing, err)
+		}
+	}
+	if told && len(g.Consented) == 0 {
 		return s.perform(ctx, op)
 	}
 	return s.write(ctx, op.doing, func(tx *transaction) error {
@@ -76,12 +83,15 @@ func (s *Store) performTold(ctx context.Context, op operation, g *provider.Grant
 		if err := stillConsented(tx, g); err != nil {
 			return err
 		}
-		told, err := wasTold(tx.DB, g)
-		if err == nil && !told {
-			err = insertAudit(tx, *g.Told)
-		}
-		if err != nil {
-			return err
+		if !told {
+			var found int64
+			err := tx.Raw(readTold.sqlite, toldKeys(g.Told)...).Find(&found).Error
+			if err == nil && found == 0 {
+				err = insertAudit(tx, *g.Told)
+			}
+			if err != nil {
+				return err
+			}
 		}
 		return op.do(tx.hot)
 	})
@@ -105,18 +115,13 @@ func stillConsented(tx *transaction, g *provider.Grant) error {
 	return nil
 }
 
-// wasTold reports whether nothing of a grant needs to be told, because it was told recently or does not
-// outlive its session.
-func wasTold(db *gorm.DB, g *provider.Grant) (bool, error) {
-	if g.Told == nil {
-		return true, nil
-	}
-	var found int64
-	err := db.Raw(`SELECT count(*)
-		FROM (SELECT 1 FROM audit WHERE target = ? AND at > ? AND action = ? AND detail = ? LIMIT 1) told`,
-		sanitize(g.Told.Target), toUnix(g.Told.At.Add(-account.LastingTold)), sanitize(g.Told.Action),
-		sanitize(g.Told.Detail)).Find(&found).Error
-	return found > 0, err
+var errNotTold = errors.New("not told")
+
+// readTold finds whether what a grant would tell was told recently.
+var readTold = newRead("audit", "SELECT 1 FROM audit WHERE target = ? AND at > ? AND action = ? AND detail = ? LIMIT 1")
+
+func toldKeys(a *account.Audit) []any {
+	return []any{sanitize(a.Target), toUnix(a.At.Add(-account.LastingTold)), sanitize(a.Action), sanitize(a.Detail)}
 }
 
 // LivingGrants implements provider.GrantStore.
@@ -207,7 +212,7 @@ func (s *Store) GrantOfCode(ctx context.Context, signature string) (*provider.Gr
 	if invalidKey(signature) {
 		return nil, provider.ErrNotFound
 	}
-	c, err := s.readRow(ctx, readCode, signature, provider.ErrNotFound)
+	c, err := s.readRow(ctx, readCode, provider.ErrNotFound, signature)
 	if err != nil {
 		return nil, fail("find code", err)
 	}
@@ -423,14 +428,14 @@ func (s *Store) Token(ctx context.Context, signature string) (*provider.Token, e
 		return nil, provider.ErrNotFound
 	}
 	t := &provider.Token{Signature: signature}
-	c, err := s.readRow(ctx, readToken, signature, provider.ErrNotFound)
+	c, err := s.readRow(ctx, readToken, provider.ErrNotFound, signature)
 	switch {
 	case err == nil:
 		t.Refresh = c.text() == kindRefresh
 		t.Issued, t.Expires, t.Rotated, t.JKT = c.time(), c.time(), c.time(), c.text()
 		t.Audience, t.Grant = audienceOf(c.text()), c.grant(s.now())
 	case errors.Is(err, provider.ErrNotFound):
-		if c, err = s.readRow(ctx, readClientToken, signature, provider.ErrNotFound); err == nil {
+		if c, err = s.readRow(ctx, readClientToken, provider.ErrNotFound, signature); err == nil {
 			t.Issued, t.Expires, t.JKT, t.Audience = c.time(), c.time(), c.text(), audienceOf(c.text())
 			t.Grant = &provider.Grant{
 				ID: c.text(), ClientID: c.text(), Scopes: strings.Fields(c.text()), CreatedAt: t.Issued,

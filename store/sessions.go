@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql/driver"
 	"maps"
 	"slices"
 	"strings"
@@ -208,8 +207,8 @@ var (
 )
 
 // identity reads a session with its user.
-func (s *Store) identity(ctx context.Context, q query, key driver.Value) (account.Session, account.User, error) {
-	c, err := s.readRow(ctx, q, key, account.ErrSessionNotFound)
+func (s *Store) identity(ctx context.Context, q query, key any) (account.Session, account.User, error) {
+	c, err := s.readRow(ctx, q, account.ErrSessionNotFound, key)
 	if err != nil {
 		return account.Session{}, account.User{}, fail("find session", err)
 	}

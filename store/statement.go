@@ -15,7 +15,7 @@ import (
 // query is a statement that bypasses GORM, in both dialects: applications and browsers cause
 // thousands of them a second. GORM builds and reflects each anew, which took four times as long as
 // SQLite itself. Both drivers keep a statement prepared by its text. readRow runs those that read
-// one row by a key, statements.exec those of an operation. Everything else goes by GORM.
+// one row by its keys, statements.exec those of an operation. Everything else goes by GORM.
 type query struct {
 	sqlite, postgres string
 	reads            string // the table for the Observer, "" for a statement that writes
@@ -26,7 +26,7 @@ func newQuery(text, suffix string) query {
 	return query{sqlite: text, postgres: numbered(text) + suffix}
 }
 
-// newRead takes the table of the key, and a statement with ? as placeholder that reads one row.
+// newRead takes the table of the keys, and a statement with ? as placeholder that reads one row.
 func newRead(table, text string) query {
 	q := newQuery(text, "")
 	q.reads = table
@@ -73,13 +73,13 @@ func (w *statements) exec(q query, args ...any) (n int64, err error) {
 	return n, err
 }
 
-// readRow reads the row of a key. Without such a row it returns the error none.
-func (s *Store) readRow(ctx context.Context, q query, key driver.Value, none error) (*columns, error) {
+// readRow reads the row of keys. Without such a row it returns the error none.
+func (s *Store) readRow(ctx context.Context, q query, none error, keys ...any) (*columns, error) {
 	text, begin := q.text(s.dialect), s.clock()
 	c := &columns{}
-	found, err := s.queryRow(ctx, text, key, c)
+	found, err := s.queryRow(ctx, text, keys, c)
 	err = canceled(ctx, err)
-	s.traced(ctx, text, begin, 1, err, key)
+	s.traced(ctx, text, begin, 1, err, keys...)
 	if s.observer != nil {
 		s.observer.Operation("read "+q.reads, s.clock().Sub(begin), err != nil && !errors.Is(err, context.Canceled))
 	}
@@ -96,10 +96,10 @@ func (s *Store) readRow(ctx context.Context, q query, key driver.Value, none err
 // context. It has a limit if all connections are in use; a connection that another caller takes in
 // between comes back by the limit of that caller. The driver is asked directly: database/sql would
 // convert each value once more.
-func (s *Store) queryRow(ctx context.Context, statement string, key driver.Value, c *columns) (found bool, err error) {
+func (s *Store) queryRow(ctx context.Context, statement string, keys []any, c *columns) (found bool, err error) {
 	pool, ok := s.db.Statement.ConnPool.(*sql.DB) // else a transaction
 	if s.dialect == Postgres || !ok {
-		return s.queryRowByContext(ctx, statement, key, c)
+		return s.queryRowByContext(ctx, statement, keys, c)
 	}
 	if use := pool.Stats(); use.InUse >= use.MaxOpenConnections {
 		limited, cancel := context.WithTimeout(ctx, s.timeout)
@@ -111,7 +111,10 @@ func (s *Store) queryRow(ctx context.Context, statement string, key driver.Value
 		return false, err
 	}
 	err = conn.Raw(func(d any) error {
-		args := []driver.NamedValue{{Ordinal: 1, Value: key}}
+		args := make([]driver.NamedValue, len(keys))
+		for i, key := range keys {
+			args[i] = driver.NamedValue{Ordinal: i + 1, Value: key}
+		}
 		rows, err := d.(driver.QueryerContext).QueryContext(context.WithoutCancel(ctx), statement, args)
 		if err != nil {
 			return err
@@ -129,14 +132,14 @@ func (s *Store) queryRow(ctx context.Context, statement string, key driver.Value
 // queryRowByContext is queryRow for PostgreSQL, where the network takes most of the time and may
 // never answer, and for transactions.
 func (s *Store) queryRowByContext(
-	ctx context.Context, statement string, key driver.Value, c *columns,
+	ctx context.Context, statement string, keys []any, c *columns,
 ) (found bool, err error) {
 	if _, has := ctx.Deadline(); !has {
 		limited, cancel := context.WithTimeout(ctx, s.timeout)
 		defer cancel()
 		ctx = limited
 	}
-	rows, err := s.db.Statement.ConnPool.QueryContext(ctx, statement, key)
+	rows, err := s.db.Statement.ConnPool.QueryContext(ctx, statement, keys...)
 	if err != nil {
 		return false, err
 	}

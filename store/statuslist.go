@@ -197,7 +197,7 @@ var readStatusVersion = newRead("status_lists", "SELECT version FROM status_list
 
 // StatusVersion implements statuslist.Store.
 func (s *Store) StatusVersion(ctx context.Context, list int) (int64, error) {
-	c, err := s.readRow(ctx, readStatusVersion, int64(list), statuslist.ErrNotFound)
+	c, err := s.readRow(ctx, readStatusVersion, statuslist.ErrNotFound, int64(list))
 	if err != nil {
 		return 0, fail("read version of status list", err)
 	}
