@@ -176,7 +176,7 @@ func (x *exchange) grantError(e *oauthError, form url.Values, now time.Time) *oa
 	verifier := form.Get("code_verifier")
 	switch {
 	case !x.polled && form.Get(name) == "":
-		return e.about(missingParameter, name, "It is missing.")
+		return errInvalidRequest.about(missingParameter, name, "It is missing.") // RFC 6749 section 5.2
 	case g == nil || g.ClientID != x.client.ID || x.refresh != nil && !x.refresh.Refresh:
 		return errInvalidGrant.about(unknown, name, "It is not valid, or was issued to another client.")
 	case x.reused || x.refresh == nil && g.CodeUsed || x.refresh != nil && !x.refresh.Rotated.IsZero():

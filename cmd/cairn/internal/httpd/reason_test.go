@@ -155,6 +155,9 @@ func TestTokenErrorNamesTheFault(t *testing.T) {
 		if d := c.got.JSON(t)["error_description"]; d != c.description {
 			t.Errorf("%s: %s", c.name, c.got.Text)
 		}
+		if c.reason == "missing_parameter" && c.got.JSON(t)["error"] != "invalid_request" { // RFC 6749 section 5.2
+			t.Errorf("%s: %s", c.name, c.got.Text)
+		}
 		client := ""
 		if strings.Contains(c.name, "another") {
 			client = "other"
