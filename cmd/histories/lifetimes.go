@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
+
+	"github.com/cairn-id/cairn/store"
 )
 
 // lifetimes of what is made, in seconds. Those of codes and refresh tokens are not among them: fosite
@@ -22,6 +26,8 @@ var lifetimes = map[string]int{
 	// The session of the account is over for good, if the end is taken back afterwards.
 	"lifted": 14 * 24 * 3600,
 	"device": 600, "fresh": 600, "used assertion": 0, "used proof": 0, "used request": 0,
+	// The bit of a session that was ended stays set as long as its token could live.
+	"bit": 30 * 24 * 3600,
 }
 
 // expiry is one of each thing that expires, and a clock that is moved.
@@ -78,6 +84,15 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 	if err != nil {
 		return nil, err
 	}
+	r := w.api(ctx, w.any(), "POST", "/api/auth/login", "", map[string]string{"handle": p.handle, "password": password})
+	status := claimsOf(r.cookie).Status.List
+	list, err := url.Parse(status.URI)
+	if err != nil || list.Path == "" {
+		return nil, failed("sign-in", r)
+	}
+	if r := w.api(ctx, w.any(), "POST", "/api/auth/logout", r.cookie, nil); r.status != http.StatusOK {
+		return nil, failed("sign-out", r)
+	}
 	spent := map[string]*once{}
 	for name, begin := range map[string]beginning{"device": beginDevice, "used assertion": beginAssertion, "used proof": beginProof, "used request": beginPAR} {
 		spent[name] = &once{}
@@ -89,6 +104,13 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 		}
 	}
 	return &expiry{w, began, 0, spent, map[string]func(at int) reply{
+		"bit": func(at int) reply {
+			r := w.send(ctx, at, "GET", list.Path, "", "", "")
+			if set, err := bitOf(r.body, status.Index); err != nil || !set {
+				r.status = http.StatusGone
+			}
+			return r
+		},
 		"fresh": func(at int) reply { return w.api(ctx, at, "GET", "/api/me/export", p.held, nil) },
 		"lifted": func(at int) reply {
 			_ = w.retry(ctx, func(at int) reply {
@@ -121,6 +143,12 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 }
 
 func (e *expiry) do(ctx context.Context, s step) (outcome, string) {
+	if s.Do == "sweep" {
+		if err := e.sweep(ctx); err != nil {
+			return unknown, err.Error()
+		}
+		return accepted, "every expired row"
+	}
 	if s.Do != "clock" {
 		o, note := skipped, ""
 		if once := e.spent[s.Do]; once != nil {
@@ -128,7 +156,7 @@ func (e *expiry) do(ctx context.Context, s step) (outcome, string) {
 		} else {
 			o, note = e.use[s.Do](s.At).result()
 		}
-		if e.between(lifetimes[s.Do]) {
+		if e.between(lifetimes[s.Do]) || s.Do == "bit" && e.moved > lifetimes[s.Do] { // it may be cleared
 			return skipped, ""
 		}
 		return o, note
@@ -149,7 +177,7 @@ func (e *expiry) do(ctx context.Context, s step) (outcome, string) {
 func (e *expiry) between(life int) bool {
 	earliest := life
 	if life == lifetimes["account"] {
-		midnight := e.began.UTC().Truncate(24 * time.Hour).AddDate(0, 0, 1)
+		midnight := e.began.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1)
 		earliest += int(midnight.Sub(e.began)/time.Second) - 24*3600
 	}
 	return e.moved <= life && earliest <= e.moved+1+int(time.Since(e.began)/time.Second)
@@ -160,6 +188,35 @@ func (e *expiry) move(seconds int) error {
 	e.w.admin.forget()
 	e.w.epoch.Add(1)
 	return e.w.setClocks(seconds, 0)
+}
+
+// sweep lets a process sweep, which it does as it starts. It does not begin again before the clocks are
+// right: what is made then would be gone. Afterwards an index may be given again.
+func (e *expiry) sweep(ctx context.Context) error {
+	const turn = "sweep"
+	st, err := store.Open(ctx, e.w.databaseOf(0), store.Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = st.Close() }()
+	if err := st.NoteDone(ctx, turn, time.Unix(1, 0), ""); err != nil {
+		return err
+	}
+	e.w.each[0].stop(syscall.SIGTERM)
+	if err := errors.Join(e.w.each[0].start(), e.w.ready(ctx)); err != nil {
+		return err
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		done, _, err := st.LastTurn(ctx, turn)
+		if err != nil || time.Now().After(end) {
+			return errors.Join(errors.New("no sweep"), err)
+		}
+		if done.Year() > 1970 {
+			break
+		}
+	}
+	e.w.registry.forget()
+	return st.NoteDone(ctx, turn, time.Now().AddDate(0, 0, 60), "")
 }
 
 // end sets the clocks right: fosite's is, and others would not agree with it on what has expired.
@@ -179,7 +236,7 @@ func expiryModel(s *script) model {
 		}
 	}
 	return model{begin: false, next: func(state any, s step, o outcome) []any {
-		if s.Do == "clock" {
+		if s.Do == "clock" || s.Do == "sweep" {
 			return []any{true}
 		}
 		life := lifetimes[s.Do]
@@ -194,7 +251,10 @@ func generateExpiry(r *rand.Rand) []step {
 	b := &builder{r: r}
 	const minute, hour, day = 60, 3600, 24 * 3600
 	b.add(0, "clock", -1, strconv.Itoa(one(r, []int{20, 40, 75, 9 * minute, 11 * minute, 61 * minute, 23 * hour, 25 * hour, 13 * day, 15 * day, 29 * day, 31 * day, 40 * day})))
-	for _, what := range []string{"session", "account", "sign-in", "lifted", "flag", "device", "fresh", "access", "par", "grace", "used assertion", "used proof", "used request", "invite", "reset"} { // a reset ends the others
+	if b.phase++; r.IntN(2) == 0 {
+		b.add(0, "sweep", -1, "")
+	}
+	for _, what := range []string{"bit", "session", "account", "sign-in", "lifted", "flag", "device", "fresh", "access", "par", "grace", "used assertion", "used proof", "used request", "invite", "reset"} { // a reset ends the others
 		b.phase++
 		b.add(0, what, -1, "")
 	}

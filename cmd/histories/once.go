@@ -85,6 +85,14 @@ func only[S any](right bool, states ...S) (out []any) {
 
 func generateOnce(r *rand.Rand) []step {
 	b := &builder{r: r}
+	if first := r.IntN(3); first < 2 { // revoked at the beginning, or after the first use
+		if first == 0 {
+			b.add(0, "use", -1, "")
+			b.phase++
+		}
+		b.add(0, "revoke", -1, "")
+		b.phase++
+	}
 	lanes := 2 + r.IntN(3)
 	for lane := range lanes {
 		b.add(lane, "use", -1, "")
@@ -152,21 +160,56 @@ func beginInvite(ctx context.Context, w *world, s *script, p *person, o *once) e
 	return nil
 }
 
-func beginReset(ctx context.Context, w *world, _ *script, p *person, o *once) error {
-	path := "/api/admin/users/" + p.handle + "/reset-password-code"
-	r := w.manage(ctx, w.any(), "POST", path, nil)
-	code := r.given("code")
-	if code == "" {
-		return failed("reset code", r)
+// beginReset is a code of an administrator, or one that was mailed. Acts that end the access of others
+// end both; a code of an administrator is replaced by the next, one that was mailed goes with the address.
+func beginReset(ctx context.Context, w *world, s *script, p *person, o *once) error {
+	user := "/api/admin/users/" + p.handle
+	to, code := p.handle+"@reset.example.org", ""
+	if s.Seed%2 == 0 {
+		r := w.manage(ctx, w.any(), "POST", user+"/reset-password-code", nil)
+		if code = r.given("code"); code == "" {
+			return failed("reset code", r)
+		}
+	} else {
+		r := w.manage(ctx, w.any(), "PATCH", user, map[string]any{"email": to, "email_verified": true})
+		if r.status == http.StatusOK {
+			r = w.api(ctx, w.any(), "POST", "/api/auth/forgot-password", "", map[string]string{"handle": p.handle})
+		}
+		if r.status != http.StatusOK {
+			return failed("forgotten password", r)
+		}
+		text, err := w.mail.wait(ctx, to, 15*time.Second, resetLink.MatchString)
+		if err != nil {
+			return err
+		}
+		code = resetLink.FindStringSubmatch(text)[1]
 	}
 	o.use = func(ctx context.Context, at int, s step) (outcome, string) {
 		return w.api(ctx, at, "POST", "/api/auth/reset-password", "", map[string]string{"handle": p.handle, "code": code, "password": fmt.Sprint(password, s.ID)}).result()
 	}
 	o.revoke = func(ctx context.Context, at int) (outcome, string) {
-		return w.manage(ctx, at, "POST", path, nil).result()
+		switch s.Seed / 2 % 5 {
+		case 0:
+			return w.api(ctx, at, "PUT", "/api/me/password", p.held, map[string]string{"current_password": password, "new_password": password + " anew"}).result()
+		case 1:
+			out, note := w.manage(ctx, at, "POST", user+"/suspend", map[string]string{}).result()
+			_ = w.manage(ctx, at, "POST", user+"/unsuspend", nil)
+			return out, note
+		case 2:
+			return w.manage(ctx, at, "POST", user+"/reset-factors", nil).result()
+		case 3:
+			return w.manage(ctx, at, "POST", user+"/sessions/end-all", nil).result()
+		}
+		if s.Seed%2 == 0 {
+			return w.manage(ctx, at, "POST", user+"/reset-password-code", nil).result()
+		}
+		return w.manage(ctx, at, "PATCH", user, map[string]any{"email": "x" + to}).result()
 	}
 	return nil
 }
+
+// resetLink is the link in the mail about a forgotten password.
+var resetLink = regexp.MustCompile(`/reset-password/\?[^\s"<>]*code=([^\s"<>&]+)`)
 
 var sixDigits = regexp.MustCompile(`(?m)^\s*([0-9]{6})\s*$`)
 

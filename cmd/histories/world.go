@@ -199,15 +199,19 @@ func clientOf(id, out string) (client, error) {
 	return client{id, c.Secret}, nil
 }
 
+// databaseOf is the database as a process sees it.
+func (w *world) databaseOf(n int) string {
+	if w.postgres != nil {
+		return "postgres://postgres@" + w.each[n].link.address + "/postgres?sslmode=disable&connect_timeout=10"
+	}
+	return filepath.Join(w.disk, "cairn.db")
+}
+
 // environment of a process of the program.
 func (w *world) environment(n int) []string {
-	database := filepath.Join(w.disk, "cairn.db")
-	if w.postgres != nil {
-		database = "postgres://postgres@" + w.each[n].link.address + "/postgres?sslmode=disable&connect_timeout=10"
-	}
 	return []string{
-		"PATH=" + os.Getenv("PATH"), "SERVICE_OIDC_ISSUER=" + w.issuer, "SERVICE_DATABASE=" + database, "SERVICE_LOG_LEVEL=info", "SERVICE_LOG_FORMAT=json",
-		"SERVICE_RATE_LIMITS=all=off,token=off,invite=off,login=off,login-address=off,login-account=off,sign-in=off,device=off,register=off,reset=off",
+		"PATH=" + os.Getenv("PATH"), "SERVICE_OIDC_ISSUER=" + w.issuer, "SERVICE_DATABASE=" + w.databaseOf(n), "SERVICE_LOG_LEVEL=info", "SERVICE_LOG_FORMAT=json",
+		"SERVICE_RATE_LIMITS=all=off,token=off,invite=off,login=off,login-address=off,login-account=off,sign-in=off,device=off,register=off,reset=off,forgot=off",
 		"SERVICE_STATUS_TTL=" + statusTTL.String(), "SERVICE_SMTP_URL=smtp://" + w.mail.address, "SERVICE_MAIL_FROM=club@example.org", "SERVICE_OIDC_PRIVATE_KEY_FILE=key.pem",
 		"LD_PRELOAD=" + w.synced, "HISTORIES_CLOCK=" + filepath.Join(w.dir, fmt.Sprintf("clock-%d", n)),
 	}
@@ -414,6 +418,12 @@ func (g *registry) note(token, owner string) {
 		g.faults = append(g.faults, "two tokens have the index "+at+" of the status list")
 	}
 	g.seen[at] = owner
+}
+
+func (g *registry) forget() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	clear(g.seen)
 }
 
 func (g *registry) take() []string {
