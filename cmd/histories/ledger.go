@@ -84,9 +84,8 @@ func (w *world) owes(ctx context.Context, h *history, p *person) (wrong []string
 			most[action]++
 		}
 	}
-	// A second suspension has none, unless the first was lifted between; a flag is lost once.
+	// A second suspension has none, unless the first was lifted between.
 	most["user.suspend"] = min(most["user.suspend"], 1+most["user.unsuspend"])
-	most["user.flags"] = min(most["user.flags"], 1)
 	r := w.retry(ctx, func(at int) reply {
 		return w.manage(ctx, at, "GET", "/api/admin/audit?limit=200&person="+url.QueryEscape(p.handle), nil)
 	})

@@ -34,10 +34,10 @@ func init() { // a literal would refer to itself
 		return &kind{name: name, often: often, generate: generateOnce, begin: beginOnce(own, begin), model: onceModel}
 	}
 	for _, k := range []*kind{
-		{name: "code", often: 15, generate: generateCode, begin: beginAccount("app", false), model: accountModel(false)},
-		{name: "refresh", often: 15, generate: generateRefresh, begin: beginAccount("app", false), model: accountModel(false)},
-		{name: "grace", often: 15, generate: generateRefresh, begin: beginAccount("grace", false), model: accountModel(true)},
-		{name: "account", often: 9, generate: generateAccount, begin: beginAccount("app", true), model: accountModel(false)},
+		{name: "code", often: 12, generate: generateCode, begin: beginAccount("app", false), model: accountModel(false)},
+		{name: "refresh", often: 12, generate: generateRefresh, begin: beginAccount("app", false), model: accountModel(false)},
+		{name: "grace", often: 12, generate: generateRefresh, begin: beginAccount("grace", false), model: accountModel(true)},
+		{name: "account", often: 20, generate: generateAccount, begin: beginAccount("app", true), model: accountModel(false)},
 		once("invite", 3, true, beginInvite),
 		once("reset", 3, true, beginReset),
 		once("mailed", 3, true, beginMailed),

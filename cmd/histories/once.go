@@ -368,6 +368,7 @@ func beginRecovery(ctx context.Context, w *world, _ *script, p *person, o *once)
 }
 
 var (
+	tick     = regexp.MustCompile(`<input type="checkbox" id="scope-[^"]*" name="scope" value="([^"]*)"`)
 	hidden   = regexp.MustCompile(`<input type="hidden" name="([a-z_]+)" value="([^"]*)">`)
 	formHead = regexp.MustCompile(`<form method="post" action="([^"]*)" id="consent"`)
 )
@@ -381,7 +382,8 @@ func hiddenOf(page string) url.Values {
 	return form
 }
 
-// decide answers the question of an application, to which the answer to a request led.
+// decide answers the question of an application, to which the answer to a request led: allow, or less,
+// which leaves out what is optional.
 func (w *world) decide(ctx context.Context, at int, session string, r reply, decision string) reply {
 	for range 4 {
 		if r.others != "" {
@@ -396,7 +398,11 @@ func (w *world) decide(ctx context.Context, at int, session string, r reply, dec
 		return r
 	}
 	form := hiddenOf(r.body)
-	form.Set("decision", decision)
+	if form.Set("decision", "allow"); decision == "allow" {
+		for _, scope := range tick.FindAllStringSubmatch(r.body, -1) {
+			form.Add("scope", scope[1])
+		}
+	}
 	r = w.send(ctx, at, "POST", "/oauth2/consent", session, formType, form.Encode())
 	for range 3 {
 		if r.status != http.StatusSeeOther || r.location().Host != "" && !strings.HasPrefix(r.header.Get("Location"), w.issuer) {

@@ -32,6 +32,7 @@ func beginConsent(ctx context.Context, w *world, s *script) (object, error) {
 
 type consentState struct {
 	granted            string // scopes, sorted; "-": none, "" is openid alone
+	left               bool   // profile, which is optional, was left out
 	made, spent, ended uint64
 }
 
@@ -45,15 +46,36 @@ func consentModel(s *script) model {
 		}
 		return granted != "-"
 	}
-	return model{begin: consentState{granted: "-"}, next: func(state any, s step, o outcome) []any {
+	return model{begin: consentState{granted: "-"}, next: func(state any, s step, o outcome) (after []any) {
 		st, yes := state.(consentState), o == accepted
 		root := bit(s.ID)
 		if s.On >= 0 {
 			root = bit(roots[s.On])
 		}
+		short := without(s.With, optionalScope)
 		switch s.Do {
+		case "less": // without the optional scope, which then ends with all that has it
+			after := st
+			after.granted, after.left = without(union(st.granted, s.With), optionalScope), true
+			if strings.Contains(st.granted, optionalScope) {
+				after.ended |= st.made
+			}
+			if !yes {
+				return []any{st, after}
+			}
+			after.made |= root
+			return []any{after}
 		case "allow":
 			alone, both := st, st
+			alone.left = st.left && short == s.With
+			both.left = alone.left
+			if st.left && short != s.With { // it is not asked for again, unless the page was there before
+				less := st
+				if less.granted = union(st.granted, short); yes {
+					less.made |= root
+				}
+				defer func() { after = append(after, less) }()
+			}
 			alone.granted = s.With
 			both.granted = union(st.granted, s.With)
 			if !yes { // asked again: removed before they answered, or after that and before the code
@@ -67,7 +89,7 @@ func consentModel(s *script) model {
 		case "ask":
 			st.made |= root
 			if yes {
-				return only(within(s.With, st.granted), st)
+				return only(within(s.With, st.granted) || st.left && within(short, st.granted), st)
 			}
 			return only(!within(s.With, st.granted), state)
 		case "remove":
@@ -75,7 +97,7 @@ func consentModel(s *script) model {
 			if !yes {
 				return only(!had, st)
 			}
-			st.granted, st.ended = "-", st.ended|st.made
+			st.granted, st.left, st.ended = "-", false, st.ended|st.made
 			return only(had, st)
 		case "exchange":
 			good := st.ended&root == 0 && st.spent&root == 0
@@ -91,6 +113,13 @@ func consentModel(s *script) model {
 		}
 		panic("no step " + s.Do)
 	}}
+}
+
+// optionalScope may be left out.
+const optionalScope = "profile"
+
+func without(scopes, scope string) string {
+	return strings.Join(slices.DeleteFunc(strings.Fields(scopes), func(s string) bool { return s == scope }), " ")
 }
 
 func union(a, b string) string {
@@ -109,7 +138,14 @@ func generateConsent(r *rand.Rand) []step {
 	var codes []code
 	add := func(lane int, do string) {
 		with := one(r, scopes)
-		codes = append(codes, code{b.add(lane, do, -1, with), with})
+		if do == "allow" && r.IntN(4) == 0 {
+			do, with = "less", scopes[2]
+		}
+		c := code{b.add(lane, do, -1, with), with}
+		if do == "less" {
+			c.scopes = without(with, optionalScope)
+		}
+		codes = append(codes, c)
 	}
 	add(0, "allow")
 	b.phase++

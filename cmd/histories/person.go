@@ -124,7 +124,7 @@ func rootsOf(s *script) map[int]int {
 	roots := map[int]int{-1: -1}
 	for _, st := range s.Steps {
 		switch st.Do {
-		case "signin", "authorize", "allow", "ask":
+		case "signin", "authorize", "allow", "less", "ask":
 			roots[st.ID] = st.ID
 		case "confirm", "password", "exchange", "rotate":
 			roots[st.ID] = st.ID
@@ -161,6 +161,9 @@ func (a *account) do(ctx context.Context, s step) (outcome, string) {
 		time.Sleep(statusTTL + 2500*time.Millisecond)
 		return accepted, "a pause"
 	case "link":
+		if a.p.email == "" {
+			return skipped, ""
+		}
 		text, err := a.w.mail.wait(ctx, a.p.email, 3*time.Second, notMe.MatchString)
 		if err != nil {
 			return skipped, ""
@@ -201,7 +204,7 @@ func (a *account) do(ctx context.Context, s step) (outcome, string) {
 	}
 	r := ask(s.At)
 	o, note := r.result()
-	if slices.Contains([]string{"authorize", "allow", "ask"}, s.Do) && o == accepted {
+	if slices.Contains([]string{"authorize", "allow", "less", "ask"}, s.Do) && o == accepted {
 		if got.code = r.location().Query().Get("code"); got.code == "" {
 			o, note = refused, note+" "+r.location().Path+" "+r.location().Query().Get("error")
 		}
@@ -323,6 +326,8 @@ func (a *account) request(ctx context.Context, at int, s step, on made, got *mad
 		return w.api(ctx, at, "DELETE", "/api/me/apps/"+a.app, on.session, nil)
 	case "allow":
 		return w.decide(ctx, at, on.session, w.send(ctx, at, "GET", authorizePath(a.app, "openid "+s.With), on.session, "", ""), "allow")
+	case "less":
+		return w.decide(ctx, at, on.session, w.send(ctx, at, "GET", authorizePath(a.app, "openid "+s.With, "prompt", "consent"), on.session, "", ""), "less")
 	case "ask":
 		return w.send(ctx, at, "GET", authorizePath(a.app, "openid "+s.With, "prompt", "none"), on.session, "", "")
 	case "authorize":
@@ -463,18 +468,20 @@ func generateAccount(r *rand.Rand) []step {
 	for lane := range 2 + r.IntN(3) {
 		for range 1 + r.IntN(2) {
 			s := one(r, sessions)
-			switch n := r.IntN(27); {
-			case n == 23:
+			switch n := r.IntN(26); {
+			case link >= 0 && r.IntN(4) == 0:
+				n := b.add(lane, "notme", link, "")
+				passwords, link = append(passwords, strconv.Itoa(b.add(lane, "reset", n, ""))), -2
+			case reset >= 0 && r.IntN(5) == 0:
+				passwords = append(passwords, strconv.Itoa(b.add(lane, "reset", reset, "")))
+			case n == 22:
 				b.add(lane, "endone", -1, strconv.Itoa(s))
-			case n == 24:
+			case n == 23:
 				b.add(lane, b.pick("resetfactors", "email"), s, "")
-			case n >= 25 && reset < 0 && link < 0 && !ends: // codes end a little later too
+			case n >= 24 && reset < 0 && link < 0 && !ends: // codes end a little later too
 				b.add(lane, "ends", -1, "")
 				b.add(lane, b.pick("unsuspend", "me"), -1, "")
 				ends = true
-			case n == 22 && link >= 0:
-				n := b.add(lane, "notme", link, "")
-				passwords, link = append(passwords, strconv.Itoa(b.add(lane, "reset", n, ""))), -2
 			case n == 0:
 				b.add(lane, "logout", s, "")
 			case n == 1:
@@ -491,8 +498,6 @@ func generateAccount(r *rand.Rand) []step {
 				}
 			case n == 8:
 				b.add(lane, b.pick("delete", "endall", "flag"), -1, "")
-			case n == 9 && reset >= 0:
-				passwords = append(passwords, strconv.Itoa(b.add(lane, "reset", reset, "")))
 			case n < 13:
 				sessions = append(sessions, b.add(lane, "confirm", s, "-1"))
 			case n < 15:

@@ -160,7 +160,7 @@ func (w *world) register(ctx context.Context) error {
 		"app":    {"--trusted"},
 		"other":  {"--trusted"},
 		"grace":  {"--trusted", "--refresh-grace", "30s"},
-		"asking": nil,
+		"asking": {"--optional-scope", optionalScope},
 		"flag":   {"--trusted", "--require-flag", "activity"},
 		"signed": {"--trusted", "--auth-method", "private_key_jwt", "--jwks-file", "jwks.json"},
 	} {
