@@ -94,6 +94,9 @@ func checkEnd(ends, now time.Time) error {
 // Zone returns the time zone of the service, in which a date is a last day.
 func (a *Administration) Zone() *time.Location { return a.clock().Location() }
 
+// Zone is Administration.Zone.
+func (s *Service) Zone() *time.Location { return s.clock().Location() }
+
 // ParseEnd reads when something ends: a date, whose day in a time zone is the last one, or a time as
 // RFC 3339 has it. Empty text is the zero time. ErrInvalidEnd.
 func ParseEnd(typed string, zone *time.Location) (time.Time, error) {

@@ -176,6 +176,22 @@ func TestListOfEndsCountsThoseItLeavesOut(t *testing.T) {
 	}
 }
 
+// The audit log has ends as the forms have them: a day of the service, and a time where an end is within a day.
+func TestAuditRowsHaveLastDays(t *testing.T) {
+	zone := time.FixedZone("", -9*3600)
+	for detail, want := range map[string]string{
+		"2099-07-01T09:00:00Z": "2099-06-30", "coach=on@2099-07-01T09:00:00Z player=on": "coach=on@2099-06-30 player=on",
+		"2099-07-01T00:00:00Z": "2099-07-01T00:00:00Z", "": "",
+	} {
+		if got := (account.Audit{Action: account.SetEnd.Action, Detail: detail}).Row(zone).Detail; got != want {
+			t.Errorf("%q is shown as %q, want %q", detail, got, want)
+		}
+	}
+	if got := (account.Audit{Action: account.Suspend.Action, Detail: "2099-07-01T09:00:00Z"}).Row(zone).Detail; got != "2099-07-01T09:00:00Z" {
+		t.Errorf("the reason of a suspension is shown as %q", got)
+	}
+}
+
 // A date is the last day of an invite, today as well, and the 90th day is the last possible one.
 func TestInviteEndsAfterItsLastDay(t *testing.T) {
 	w := accounttest.New(t)

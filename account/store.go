@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"regexp"
 	"time"
 
 	"github.com/cairn-id/cairn/account/statuslist"
@@ -590,13 +591,28 @@ type Audit struct {
 	Session string
 }
 
-// Row returns the row for pages.
-func (a Audit) Row() templates.AuditRow {
-	return templates.AuditRow{
+// Row returns the row for pages, with ends as the last days in a time zone.
+func (a Audit) Row(zone *time.Location) templates.AuditRow {
+	row := templates.AuditRow{
 		At: a.At, Actor: a.Actor, Action: a.Action, Target: a.Target, Detail: a.Detail, Address: a.Address,
 		RequestID: a.RequestID,
 	}
+	switch a.Action {
+	case SetEnd.Action, SetFlags.Action, CreateInvite.Action, CreateWideInvite.Action:
+		row.Detail = endInDetail.ReplaceAllStringFunc(a.Detail, func(typed string) string {
+			at, err := ParseEnd(typed, zone)
+			day := LastDay(at, zone)
+			if again, _ := ParseEnd(day, zone); err != nil || !again.Equal(at) {
+				return typed
+			}
+			return day
+		})
+	}
+	return row
 }
+
+// endInDetail matches an end in the detail of a row.
+var endInDetail = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 
 // Mail is a waiting message. Its text is composed when it is sent, from kind, data and language.
 type Mail struct {

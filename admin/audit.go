@@ -15,10 +15,10 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-func auditRows(list []account.Audit) []templates.AuditRow {
+func (s *Service) auditRows(list []account.Audit) []templates.AuditRow {
 	out := make([]templates.AuditRow, len(list))
 	for i, a := range list {
-		out[i] = a.Row()
+		out[i] = a.Row(s.users.Zone())
 	}
 	return out
 }
@@ -35,7 +35,7 @@ func (s *Service) auditPage(w http.ResponseWriter, r *http.Request) error {
 		}
 		status, page.Answer = p.Status, templates.Answer{Error: p.Detail, ErrorCode: p.Code}
 	}
-	page.Rows, page.Next = auditRows(rows), s.nextPage(r, next)
+	page.Rows, page.Next = s.auditRows(rows), s.nextPage(r, next)
 	selected := url.Values{}
 	if status == http.StatusOK {
 		selected = selection(r)
@@ -60,7 +60,7 @@ func selection(r *http.Request) url.Values {
 func (s *Service) auditJSONL(w http.ResponseWriter, r *http.Request) error {
 	l := templates.LanguageOf(r.Context())
 	write := func(to *bufio.Writer, a account.Audit) error {
-		return json.NewEncoder(to).Encode(AuditEntryOf(a, l))
+		return json.NewEncoder(to).Encode(AuditEntryOf(a, l, s.users.Zone()))
 	}
 	return s.export(w, r, "audit.jsonl", "application/jsonl; charset=utf-8", "", write)
 }
@@ -125,10 +125,10 @@ type AuditEntry struct {
 	Sentence  string    `json:"sentence"` // describes the row in a language
 }
 
-// AuditEntryOf returns the entry of a row, with its sentence in the language.
-func AuditEntryOf(a account.Audit, l *templates.Language) AuditEntry {
+// AuditEntryOf returns the entry of a row, with its sentence in the language and a time zone.
+func AuditEntryOf(a account.Audit, l *templates.Language, zone *time.Location) AuditEntry {
 	return AuditEntry{
-		a.ID, a.At.UTC(), a.Actor, a.Action, a.Target, a.Detail, a.Address, a.RequestID, l.AuditSentence(a.Row()),
+		a.ID, a.At.UTC(), a.Actor, a.Action, a.Target, a.Detail, a.Address, a.RequestID, l.AuditSentence(a.Row(zone)),
 	}
 }
 
@@ -193,7 +193,7 @@ func (s *Service) listAudit(w http.ResponseWriter, r *http.Request) error {
 	l := templates.LanguageOf(r.Context())
 	out := auditList{Events: make([]AuditEntry, 0, len(rows)), NextCursor: web.TextOrNull(next)}
 	for _, a := range rows {
-		out.Events = append(out.Events, AuditEntryOf(a, l))
+		out.Events = append(out.Events, AuditEntryOf(a, l, s.users.Zone()))
 	}
 	return web.WriteJSON(w, http.StatusOK, out)
 }

@@ -22,6 +22,7 @@ func TestEndsAreSetOnThePageOfAPerson(t *testing.T) {
 	}
 	page := b.Send("GET", "/admin/users/bob?notice=end-saved", "", "", "Accept", "text/html").Is(200)
 	page.Shows(`id="ends-on" name="ends" type="date" value="`+last+`"`, `name="ends.activity" type="date" value="`+last+`"`, "The end is saved.")
+	b.Send("GET", "/admin/audit?person=bob", "", "", "Accept", "text/html").Is(200).Shows("the account of bob ends: "+last+"<", "activity → "+last+"<")
 	b.Send("GET", "/admin/users/?ending=30d", "", "", "Accept", "text/html").Is(200).Shows(`data-user="bob"`, "ends ").Hides(`data-user="root1"`)
 	b.Send("GET", "/admin/users/?ending=10d", "", "", "Accept", "text/html").Is(200).Hides(`data-user="bob"`)
 	b.Send("GET", "/admin/users/?ending=1d", "", "", "Accept", "text/html").Is(200).Shows("With an end within 1 day<")

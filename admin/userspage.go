@@ -206,7 +206,7 @@ func (s *Service) showUserPage(
 	if page.MoreInvited = len(branches) > shownInvited; page.MoreInvited {
 		branches = branches[:shownInvited]
 	}
-	page.Invited, page.History = branchRows(branches), auditRows(history)
+	page.Invited, page.History = branchRows(branches), s.auditRows(history)
 	open, err := s.users.OpenInvites(r.Context(), u, 0, shownOpen+1)
 	if err != nil {
 		return err

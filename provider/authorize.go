@@ -74,7 +74,10 @@ func (p *Provider) denyAccess(w http.ResponseWriter, r *http.Request, req *autho
 	}
 	switch {
 	case req.forDevice():
-		err, page.Continue = p.denyDevice(r.Context(), req), ""
+		if err = p.denyDevice(r.Context(), req); errors.Is(err, errNoSuchDevice) {
+			err = nil // the page is loaded again
+		}
+		page.Continue = ""
 	case req.sealed == "":
 		page.Continue, err = p.sealRequest(req, req.proofSeen, false)
 	}

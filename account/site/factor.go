@@ -246,7 +246,7 @@ func (s *Site) describeHistory(r *http.Request, page *templates.AccountSecurity)
 		if a.Actor != page.Handle && a.Actor != "" {
 			a.Address = "" // the address of another person
 		}
-		row := a.Row()
+		row := a.Row(s.Zone())
 		row.Reader = page.Handle
 		page.History = append(page.History, row)
 	}

@@ -40,7 +40,7 @@ func (c *listAuditCommand) Run(p *program) error {
 			if remaining--; c.Limit > 0 && remaining < 0 {
 				return errEnough
 			}
-			e := admin.AuditEntryOf(a, nil)
+			e := admin.AuditEntryOf(a, nil, users.Zone())
 			at := e.At.Format(time.DateTime)
 			return out.add(fmt.Sprint(a.ID), e, at, printable(e.Sentence), printable(a.Address))
 		})

@@ -145,8 +145,13 @@ func TestDeviceIsRefused(t *testing.T) {
 	wantOAuthError(t, "denied", d.poll(), 400, "access_denied")
 	wantStatus(t, "denied, its code again", b.typed(d.user, "ada", "allow"), http.StatusNotFound)
 	d = s.startDevice("members", "", url.Values{"scope": {"openid"}})
-	b.typed(d.user, "ada", "allow")
-	wantOAuthError(t, "without the flag", d.poll(), 400, "access_denied")
+	again := b.postForm("/device", url.Values{"user_code": {d.user}}).Header.Get("Location")
+	for _, what := range []string{"without the flag", "without the flag, loaded again"} {
+		if got := b.get(again); got.StatusCode != http.StatusForbidden || pageName(t, got.Text) != "access-denied" {
+			t.Errorf("%s: %d %s", what, got.StatusCode, mainOf(got.Text))
+		}
+		wantOAuthError(t, what, d.poll(), 400, "access_denied")
+	}
 	d = s.startDevice("tool", "", url.Values{"scope": {"openid"}})
 	clock.Advance(10*time.Minute + time.Second)
 	wantOAuthError(t, "expired", d.poll(), 400, "expired_token")
