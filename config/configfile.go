@@ -38,7 +38,7 @@ func readConfig(path, source string, named bool) (map[string]string, error) {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
 	// Whoever can write this file chooses the database and the keys.
-	if openTo(info.Mode(), 0o022) {
+	if OpenTo(info.Mode(), 0o022) {
 		return nil, fmt.Errorf("%s: other users of the machine may write it (mode %04o): run chmod go-w %s", where,
 			info.Mode().Perm(), shellQuote(path))
 	}
@@ -49,7 +49,7 @@ func readConfig(path, source string, named bool) (map[string]string, error) {
 	if values == nil {
 		return nil, unknown
 	}
-	if hasPassword(values["database"]) && openTo(info.Mode(), 0o007) {
+	if hasPassword(values["database"]) && OpenTo(info.Mode(), 0o007) {
 		return nil, fmt.Errorf("%s: it holds the database's password and every user of the machine can read it "+
 			"(mode %04o): run chmod o= %s",
 			where, info.Mode().Perm(), shellQuote(path))

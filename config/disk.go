@@ -55,9 +55,9 @@ func readFile(path string, limit int64) ([]byte, os.FileInfo, error) {
 	return text, info, nil
 }
 
-// openTo reports whether a file's mode gives the bits to others than its owner. On Windows modes
+// OpenTo reports whether a file's mode gives the bits to others than its owner. On Windows modes
 // mean nothing.
-func openTo(mode os.FileMode, bits os.FileMode) bool {
+func OpenTo(mode os.FileMode, bits os.FileMode) bool {
 	return runtime.GOOS != "windows" && mode.Perm()&bits != 0
 }
 
@@ -65,7 +65,7 @@ func openTo(mode os.FileMode, bits os.FileMode) bool {
 // has an ACL, the group bits are only its mask: systemd's credentials have mode 0440 and belong to
 // root, and the ACL lets only the service's user read them.
 func checkPrivate(name, path string, info os.FileInfo) error {
-	if openTo(info.Mode(), 0o077) && (openTo(info.Mode(), 0o007) || !onlyOursByACL(path, owner(info))) {
+	if OpenTo(info.Mode(), 0o077) && (OpenTo(info.Mode(), 0o007) || !onlyOursByACL(path, owner(info))) {
 		return refuse(name, "run chmod 600 "+shellQuote(path), "%s is open to other users of the machine (mode %04o)",
 			path, info.Mode().Perm())
 	}

@@ -20,7 +20,7 @@ func readEnvFile(path string) (map[string]string, error) {
 		return nil, fmt.Errorf("--env-file %s: %w", path, err)
 	}
 	// The group may read the file: it is shared with the activity application, which runs as another user.
-	if values[secretVariable] != "" && openTo(info.Mode(), 0o007) {
+	if values[secretVariable] != "" && OpenTo(info.Mode(), 0o007) {
 		return nil, fmt.Errorf("--env-file %s: it holds %s and every user of the machine can read it (mode %04o): "+
 			"run chmod o= %s",
 			path, secretVariable, info.Mode().Perm(), shellQuote(path))

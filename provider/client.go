@@ -339,6 +339,9 @@ func (c *Client) checkScopes() error {
 			return &RegistrationError{"require_flags", f, form}
 		}
 	}
+	if c.RequireAll && len(c.RequireFlags) == 0 {
+		return &RegistrationError{"require_all", "", "there is no required flag: name those that people need all of, or turn it off"}
+	}
 	for _, place := range c.ClaimIn {
 		if !slices.Contains([]string{claimInIDToken, claimInUserInfo, claimInAccessToken}, place) {
 			return &RegistrationError{"claim_in", place, "the places are id_token, userinfo and access_token"}

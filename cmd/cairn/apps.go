@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/provider/recipes"
 )
 
@@ -77,6 +78,14 @@ func (c *addClientCommand) fromRecipe(p *program) (settings string, err error) {
 	if !r.IsClient() {
 		fmt.Fprint(p.stdout, settingsOf(r))
 		return "", fmt.Errorf("%s is no client of OpenID Connect: nothing was registered", r.Title)
+	}
+	if c.RedirectURIs == nil { // else those of the recipe are not used
+		insecure := c.AllowInsecureRedirect != nil && *c.AllowInsecureRedirect
+		for _, uri := range keys.RedirectURIs {
+			if err := provider.CheckRedirectURI(uri, insecure); err != nil {
+				return "", usagef("--url %q: %s", c.URL, err)
+			}
+		}
 	}
 	c.ID, c.Name = keys.ID, cmp.Or(c.Name, keys.Name)
 	flags, given := reflect.ValueOf(&c.clientOptions).Elem(), reflect.ValueOf(keys.clientOptions)

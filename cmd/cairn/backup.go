@@ -50,7 +50,7 @@ type passphraseFlags struct {
 func (c passphraseFlags) passphrase(p *program, isNew bool) (phrase string, err error) {
 	switch {
 	case c.PassphraseFile != "":
-		b, err := p.read(c.PassphraseFile, 4096)
+		b, err := p.readSecret(c.PassphraseFile, 4096)
 		if err != nil {
 			return "", fmt.Errorf("--passphrase-file: %w", err)
 		}
@@ -90,7 +90,7 @@ func (c unlockFlags) unlock(p *program) backupfile.Unlock {
 			return nil, usageError{"it is encrypted to an age recipient: " +
 				"give the file with its identity with --identity FILE"}
 		}
-		text, err := p.read(c.Identity, 1<<16)
+		text, err := p.readSecret(c.Identity, 1<<16)
 		if err != nil {
 			return nil, fmt.Errorf("--identity: %w", err)
 		}
@@ -512,7 +512,9 @@ func clearWork(ctx context.Context, parent string) {
 func workFolder(ctx context.Context, parent string) (folder string, done func(), err error) {
 	clearWork(ctx, parent)
 	for {
-		if folder, err = os.MkdirTemp(parent, workPrefix); err != nil {
+		if folder, err = os.MkdirTemp(parent, workPrefix); errors.Is(err, os.ErrNotExist) {
+			return "", nil, fmt.Errorf("there is no folder %s: make it first", parent)
+		} else if err != nil {
 			return "", nil, fmt.Errorf("make a work folder: %w", err)
 		}
 		release, err := store.Use(ctx, filepath.Join(folder, "work"), true)

@@ -530,6 +530,7 @@ func TestRestoreRefusesWhatItCannotDoWell(t *testing.T) {
 	s.refused([]string{"damaged: the backup is damaged"}, "backup", "verify", "damaged")
 	s.refused([]string{"the backup is damaged", "nothing was changed"}, "restore", "damaged", "--database", target)
 	s.refused([]string{"not a backup"}, "restore", "cairn.yaml", "--database", target)
+	s.refused([]string{"there is no folder", "make it first"}, "restore", "plain.tar.gz", "--database", filepath.Join(t.TempDir(), "none", "x.db"))
 	s.refused([]string{"exists and is not overwritten"}, "backup", "plain.tar.gz")
 	s.refused([]string{"without the keys"}, "backup", "new.age", "--passphrase-file", "-")
 	s.refused([]string{"exists, with 1 users", "--force"}, "restore", "plain.tar.gz")

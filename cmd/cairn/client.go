@@ -129,6 +129,7 @@ func (o *clientOptions) apply(p *program, st *store.Store, c *provider.Client) e
 		c.AuthMethod = provider.AuthAny
 	}
 	assign(c, *o)
+	c.RequireAll = c.RequireAll && (len(c.RequireFlags) > 0 || o.RequireAll != nil) // of no flags, unless it is said so
 	c.Normalize()
 	if err := o.applyFiles(p, c); err != nil {
 		return err

@@ -101,6 +101,14 @@ func (p *program) read(file string, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, limit))
 }
 
+// readSecret is read for a secret of the operator alone. It warns of a file that others can read.
+func (p *program) readSecret(file string, limit int64) ([]byte, error) {
+	if info, err := os.Stat(file); file != "-" && err == nil && info.Mode().IsRegular() && config.OpenTo(info.Mode(), 0o044) {
+		fmt.Fprintf(p.stderr, "cairn: other users of this machine can read %s (mode %04o): run chmod 600 on it\n", file, info.Mode().Perm())
+	}
+	return p.read(file, limit)
+}
+
 func main() {
 	ownerOnly()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

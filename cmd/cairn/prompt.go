@@ -33,14 +33,14 @@ func givePassword(p *program, n *account.NewUser, settings account.Settings, fil
 	case generate:
 		n.Password = passwords.Generate(settings.MinPassword)
 	case file != "":
-		b, err := p.read(file, 4096)
+		b, err := p.readSecret(file, 4096)
 		if err != nil {
 			return fmt.Errorf("--password-file: %w", err)
 		}
 		line, _, _ := strings.Cut(string(b), "\n")
 		n.Password = strings.TrimRight(line, "\r")
 	case isTerminal(p.stdin):
-		if n.Password, err = promptPassword(p); err != nil {
+		if n.Password, err = promptPassword(p, settings.MinPassword); err != nil {
 			return err
 		}
 	default:
@@ -63,8 +63,8 @@ func onlyNow(secret string) string {
 }
 
 // promptPassword prompts twice, without echo.
-func promptPassword(p *program) (string, error) {
-	return promptSecret(p, "Password (10 to 128 characters): ", true)
+func promptPassword(p *program, least int) (string, error) {
+	return promptSecret(p, fmt.Sprintf("Password (%d to 128 characters): ", least), true)
 }
 
 // promptSecret prompts without echo, and twice for a new secret.

@@ -239,6 +239,9 @@ func settingChange(m account.SettingsMember, words []string) (change account.Set
 	value := any(listed(words))
 	switch kind := m.Value(account.DefaultSettings()).(type) {
 	case []string:
+		if i := slices.IndexFunc(words, func(w string) bool { return strings.Contains(w, ",") }); i >= 0 {
+			return wrong("write spaces between the entries, not commas")
+		}
 	case map[string]string:
 		texts := map[string]string{}
 		for _, word := range words {
