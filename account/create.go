@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -81,6 +82,18 @@ func CreateUser(ctx context.Context, h *password.Hasher, settings Settings, n Ne
 	return u, nil
 }
 
+// Unusual returns the flags of a new user that are not among the usual ones, for the end of an audit row's
+// detail.
+func Unusual(flags, usual []string) string {
+	var words strings.Builder
+	for _, f := range flags {
+		if !slices.Contains(usual, f) {
+			words.WriteString(" flag=" + f)
+		}
+	}
+	return words.String()
+}
+
 // hashNew returns the hash of a new password that follows the rules.
 func (s *Service) hashNew(ctx context.Context, chosen, handle string) (string, error) {
 	if err := s.weak(ctx, chosen, handle, "/password"); err != nil {
@@ -123,7 +136,7 @@ func (a *Administration) newUser(ctx context.Context, by Caller, h *password.Has
 		u, err = CreateUser(ctx, h, settings, n, a.Now())
 	}
 	if err == nil {
-		row, err = a.begin(ctx, by, AddUser, u, "")
+		row, err = a.begin(ctx, by, AddUser, u, strings.TrimSpace(Unusual(u.Flags, settings.DefaultFlags)))
 	}
 	return u, row, err
 }

@@ -69,6 +69,7 @@ type Import struct {
 	Codes       []ImportedCode // with ImportOptions.ResetCodes
 	preferences map[string]map[string]string
 	maxUsers    int
+	usual       []string // flags
 	mails       []Mail
 }
 
@@ -104,8 +105,10 @@ type Bulk struct {
 	Codes       []ImportedCode
 	Preferences map[string]map[string]string // by sub
 	MaxUsers    int                          // 0 means no limit
-	Invites     []Invite
-	Settings    func(*Settings) (changed string, err error) // nil changes nothing
+	// DefaultFlags are those that the audit rows do not name.
+	DefaultFlags []string
+	Invites      []Invite
+	Settings     func(*Settings) (changed string, err error) // nil changes nothing
 }
 
 // BulkStore adds many users at once.
@@ -128,7 +131,7 @@ func (a *Administration) CheckImport(
 	if err != nil {
 		return nil, err
 	}
-	out := &Import{Results: make([]ImportResult, len(rows)), maxUsers: settings.MaxUsers,
+	out := &Import{Results: make([]ImportResult, len(rows)), maxUsers: settings.MaxUsers, usual: settings.DefaultFlags,
 		preferences: map[string]map[string]string{}}
 	first := map[string]ImportResult{} // by HandleKey, sub or verified address, whose forms differ
 	var handles, subs, emails []string
@@ -417,7 +420,8 @@ func (a *Administration) Import(ctx context.Context, by Caller, i *Import, with 
 	if err := a.Allow(by, ImportUsers); err != nil {
 		return err
 	}
-	with.Users, with.Codes, with.Preferences, with.MaxUsers = i.Users(), i.Codes, i.preferences, i.maxUsers
+	with.Users, with.Codes, with.Preferences = i.Users(), i.Codes, i.preferences
+	with.MaxUsers, with.DefaultFlags = i.maxUsers, i.usual
 	row := by.Audit(a.Now(), ImportUsers, "users", detail).with(i.mails...)
 	return web.Noted(ctx, "users_imported", a.store.AddUsers(ctx, with, row))
 }

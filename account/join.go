@@ -28,6 +28,9 @@ func (s *Service) MailInviteLink(ctx context.Context, c Caller, code, email stri
 	if err != nil {
 		return err
 	}
+	if i.Domain == "" {
+		return ErrInvalidInvite.With("This invite needs no proven address: join with its code.")
+	}
 	email, err = joiningAddress(email)
 	if err == nil && !i.Admits(email) {
 		err = ErrInvalidEmail.With("This invite is for addresses of {domain}.", "domain", i.Domain)

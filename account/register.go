@@ -79,7 +79,7 @@ func (s *Service) register(ctx context.Context, c Caller, in Registration) (out 
 	invite.limit(&u)
 	p.user = u
 	row, signedIn := s.newSession(c, p)
-	a, err := s.begin(ctx, c.as(u), Register, invitedBy(invite))
+	a, err := s.begin(ctx, c.as(u), Register, invitedBy(invite)+Unusual(u.Flags, settings.DefaultFlags))
 	if err != nil {
 		return out, err
 	}

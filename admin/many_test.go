@@ -86,6 +86,25 @@ func TestFiveHundredMembersAreAddedAndChangedAtOnce(t *testing.T) {
 	b.Page("/admin/users/paste", "people", strings.Repeat("Ann,a@example.org\n", 501)).Is(400).Shows("At most 500")
 }
 
+// Whoever lost a session as an administrator finds in the audit log what was made with it.
+func TestAuditLogSaysWhatANewAccountMay(t *testing.T) {
+	w := newWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	w.SaveSettings(func(v *account.Settings) { v.Flags, v.DefaultFlags = append(v.Flags, "coach"), []string{"activity"} })
+	b := w.SignedIn("root1")
+	b.Page("/admin/users/paste", "people", "Zoe,zoe@example.org,admin coach", "sure", "yes").Is(200)
+	b.Call("POST", "/api/admin/users", map[string]any{"handle": "yan", "flags": map[string]bool{"admin": true, "activity": true}}).Is(201)
+	b.Call("POST", "/api/admin/users", map[string]any{"handle": "xia"}).Is(201)
+	code := b.Call("POST", "/api/invites", map[string]any{"flags": []string{"admin"}}).Is(201).JSON()["code"]
+	w.Browser().Call("POST", "/api/register", map[string]any{"code": code, "handle": "wim", "password": "correct horse 42 battery"}).Is(201)
+	for who, want := range map[string]string{"zoe": "imported flag=admin flag=coach", "yan": "flag=admin", "xia": "", "wim": "invited by root1 flag=admin"} {
+		rows, err := w.Store.AuditLog(t.Context(), account.AuditQuery{Person: who, Kind: "user.", Limit: 10})
+		if err != nil || len(rows) != 1 || rows[0].Detail != want {
+			t.Errorf("%s: %+v %v, want %q", who, rows, err, want)
+		}
+	}
+}
+
 func TestOneInTheWayLeavesEverybodyAsTheyAre(t *testing.T) {
 	w := newWorld(t)
 	w.AddUser("root1", account.FlagAdmin)

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -122,7 +121,7 @@ func idTokenClaims(issuer string, u account.User, c *Client, g *Grant, atHash st
 		scopes = c.scopesLeft(g)
 	}
 	claims := claimsOf(u, c, scopes, storedClaims(g.Claims, c).IDToken)
-	maps.Copy(claims, c.ownClaims(claimInIDToken, u, g))
+	c.addOwnClaims(claims, claimInIDToken, u, g)
 	for name, v := range map[string]any{
 		"iss": issuer, "sub": g.Sub, "aud": c.ID, "iat": now.Unix(), "exp": now.Add(IDTokenLifetime).Unix(),
 		"auth_time": g.AuthTime.Unix(), "jti": rand.Text(), "amr": g.methods(),

@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -261,12 +262,20 @@ func fieldValue(field string, u account.User, c *Client) string {
 	return value
 }
 
-// ownClaims returns the client's own claims for one of the places.
-func (c *Client) ownClaims(place string, u account.User, g *Grant) map[string]any {
-	if len(c.Claims) == 0 || !c.hasClaimsIn(place) {
-		return nil
+// overrule puts own claims over others. A claim that has a rule comes from its rules alone: where none
+// fits, the handle as preferred_username could be the name of another member there.
+func overrule(claims map[string]any, rules []string, own map[string]any) {
+	for _, rule := range rules {
+		delete(claims, parseClaimRule(rule).name)
 	}
-	return ownClaims(c.Claims, storedClaims(g.Claims, c).Told, u, c)
+	maps.Copy(claims, own)
+}
+
+// addOwnClaims adds the client's own claims for one of the places.
+func (c *Client) addOwnClaims(claims map[string]any, place string, u account.User, g *Grant) {
+	if c.hasClaimsIn(place) {
+		overrule(claims, c.Claims, ownClaims(c.Claims, storedClaims(g.Claims, c).Told, u, c))
+	}
 }
 
 func (c *Client) hasClaimsIn(place string) bool {
@@ -276,15 +285,20 @@ func (c *Client) hasClaimsIn(place string) bool {
 	return slices.Contains(c.ClaimIn, place)
 }
 
-// ownClaims returns the claims for an API, which include those that the client has in access tokens.
-func (list apis) ownClaims(u account.User, c *Client, g *Grant) map[string]any {
-	var rules []string
+// claimRules returns the rules for APIs, with those that the client has in access tokens.
+func (list apis) claimRules(c *Client) (rules []string) {
 	for _, a := range list {
 		rules = append(rules, a.Claims...)
 	}
 	if c.hasClaimsIn(claimInAccessToken) {
 		rules = append(rules, c.Claims...)
 	}
+	return rules
+}
+
+// ownClaims returns the claims of claimRules.
+func (list apis) ownClaims(u account.User, c *Client, g *Grant) map[string]any {
+	rules := list.claimRules(c)
 	if len(rules) == 0 || g.Sub == "" {
 		return nil
 	}

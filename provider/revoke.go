@@ -203,7 +203,7 @@ func (p *Provider) introspection(ctx context.Context, c *Client, t *Token, a *AP
 	}
 	answer["sub"], answer["username"] = u.Sub, u.Handle
 	if a != nil {
-		maps.Copy(answer, apis{a}.ownClaims(u, c, t.Grant))
+		overrule(answer, apis{a}.claimRules(c), apis{a}.ownClaims(u, c, t.Grant))
 	}
 	maps.Copy(answer, t.Grant.authenticationClaims(signInClaims)) // RFC 9470 section 6.2
 	return answer, nil

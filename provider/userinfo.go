@@ -82,7 +82,7 @@ func userInfo(u account.User, c *Client, g *Grant) map[string]any {
 	requested := storedClaims(g.Claims, c).UserInfo
 	claims := claimsOf(u, c, c.scopesLeft(g), requested)
 	maps.Copy(claims, g.authenticationClaims(requested))
-	maps.Copy(claims, c.ownClaims(claimInUserInfo, u, g))
+	c.addOwnClaims(claims, claimInUserInfo, u, g)
 	claims["sub"] = u.Sub
 	return claims
 }

@@ -37,7 +37,7 @@ func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) e
 			}
 		}
 		for users := range slices.Chunk(b.Users, bulkRows) {
-			if err := addUsers(tx, users, a); err != nil {
+			if err := addUsers(tx, users, b.DefaultFlags, a); err != nil {
 				return err
 			}
 		}
@@ -77,7 +77,7 @@ func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) e
 }
 
 // addUsers adds one batch of users with an audit row each.
-func addUsers(tx *transaction, users []account.User, a account.Audit) error {
+func addUsers(tx *transaction, users []account.User, usual []string, a account.Audit) error {
 	var rows []userRow
 	var flags []flagRow
 	var audit []account.Audit
@@ -85,7 +85,7 @@ func addUsers(tx *transaction, users []account.User, a account.Audit) error {
 		rows = append(rows, newUserRow(u))
 		flags = append(flags, flagRows(u)...)
 		one := a
-		one.Action, one.Target, one.Detail, one.Mails = account.AddUser.Action, u.Handle, "imported", nil
+		one.Action, one.Target, one.Detail, one.Mails = account.AddUser.Action, u.Handle, "imported"+account.Unusual(u.Flags, usual), nil
 		audit = append(audit, one)
 	}
 	added := tx.Table("users").Clauses(clause.OnConflict{DoNothing: true}).Create(&rows)

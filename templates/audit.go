@@ -224,16 +224,25 @@ func (l *Language) auditDetail(r AuditRow) string {
 		}
 		return s
 	}
+	listed := func(how, flags string) string { // flags without the first flag=
+		if flags == "" {
+			return how
+		}
+		return strings.TrimPrefix(how+", flag="+strings.ReplaceAll(flags, " flag=", ", flag="), ", ")
+	}
 	detail := r.Detail
 	switch r.Action {
 	case "user.create":
-		detail = word(detail)
+		how, flags, _ := strings.Cut(detail, "flag=")
+		detail = listed(word(strings.TrimSpace(how)), flags)
 	case "user.register":
-		if inviter, ok := strings.CutPrefix(detail, "invited by "); ok && inviter == auditOperator {
-			detail = l.Text("invited by the operator")
+		how, flags, _ := strings.Cut(detail, " flag=")
+		if inviter, ok := strings.CutPrefix(how, "invited by "); ok && inviter == auditOperator {
+			how = l.Text("invited by the operator")
 		} else if ok {
-			detail = l.Text("invited by {handle}", "handle", inviter)
+			how = l.Text("invited by {handle}", "handle", inviter)
 		}
+		detail = listed(how, flags)
 	case "profile.change", "email.change", "user.amend":
 		fields := strings.Fields(r.Detail)
 		for i, f := range fields {

@@ -35,6 +35,9 @@ func TestAuditRowsAreSentences(t *testing.T) {
 		},
 		{"root", "user.end_session", "eva", "0b9c", "root ended a session of the account of eva", "root hat für das Konto von eva eine Sitzung beendet"},
 		{"eva", "user.delete", "eva", "", "eva deleted their own account", "eva hat das eigene Konto gelöscht"},
+		{"ada", "user.create", "eva", "imported flag=admin flag=coach", "ada created the account of eva: imported, flag=admin, flag=coach", "ada hat das Konto von eva angelegt: importiert, flag=admin, flag=coach"},
+		{"ada", "user.create", "eva", "flag=admin", "ada created the account of eva: flag=admin", "ada hat das Konto von eva angelegt: flag=admin"},
+		{"eva", "user.register", "eva", "invited by operator flag=coach", "eva created the account with an invite: invited by the operator, flag=coach", "eva hat das Konto mit einer Einladung angelegt: vom Betreiber eingeladen, flag=coach"},
 		{"eva", "user.register", "eva", "invited by bob", "eva created the account with an invite: invited by bob", "eva hat das Konto mit einer Einladung angelegt: eingeladen von bob"},
 		{"eva", "factor.add", "eva", "passkey My phone", "eva added a way to sign in: passkey My phone", "eva hat eine Anmeldemöglichkeit hinzugefügt: Passkey My phone"},
 		{

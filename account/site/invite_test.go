@@ -219,6 +219,17 @@ func TestWholeClassGetsItsLinksAtOneAddress(t *testing.T) {
 	w.Browser().Page("/register/address", "code", code, "email", "another@school.example").Is(429)
 }
 
+// Whoever has a code must not have mails sent to whom they like.
+func TestOnlyAnInviteForCertainAddressesIsMailedToWhoAsks(t *testing.T) {
+	w, post := newMailWorld(t)
+	w.AddUser("ada")
+	code := w.SignedIn("ada").Call("POST", "/api/invites", map[string]any{"note": "Buy here"}).Is(201).JSON()["code"].(string)
+	w.Browser().Call("POST", "/api/register/address", map[string]string{"code": code, "email": "victim@example.org"}).
+		Is(400, "invalid_invite").Shows("needs no proven address")
+	w.Browser().Page("/register/address", "code", code, "email", "victim@example.org").Is(400)
+	post.none()
+}
+
 // The code is known to everybody in the team: only the mail shows whose address it is.
 func TestInviteForADomainNeedsAProvenAddress(t *testing.T) {
 	w, post := newMailWorld(t)

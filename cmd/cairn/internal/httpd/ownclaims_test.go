@@ -254,6 +254,38 @@ func TestAttributesOfAMember(t *testing.T) {
 	}
 }
 
+// Members choose their handles: where a rule gives nothing, the handle must not stand for what it gives
+// to others, neither in the client's claims nor at the introspection.
+func TestClaimWithARuleIsNeverTheHandle(t *testing.T) {
+	now, later := lateClock()
+	s, _, _ := startAPIs(t, serviceOptions{Now: now})
+	s.addUser("4711")
+	s.addAPI("urn:members", "Members", func(a *provider.API) {
+		a.AllClients, a.Opaque, a.Claims = true, true, []string{"username={attribute:member_number}"}
+	})
+	rp := s.app("shop", func(c *provider.Client) {
+		c.Claims, c.Trusted = []string{"preferred_username={attribute:member_number}"}, true
+	}, "openid", "profile")
+	id, info, token := s.claimsOfFlow(rp, "4711", "resource", "urn:members")
+	for place, claims := range map[string]map[string]any{"ID token": id, "userinfo": info} {
+		if _, there := claims["preferred_username"]; there || claims["name"] == nil {
+			t.Errorf("%s: %v: want no preferred_username", place, claims)
+		}
+	}
+	all, err := s.store.APIs(t.Context())
+	noError(t, err)
+	i := slices.IndexFunc(all, func(a *provider.API) bool { return a.URI == "urn:members" })
+	secret, stored := provider.NewSecret(time.Now())
+	noError(t, s.store.RotateAPISecret(t.Context(), "urn:members", stored, time.Now(), true, operator(account.RenewAPI, "", "")))
+	later()
+	if got := s.introspect(all[i].ID, secret, token.AccessToken); got["username"] != nil || got["active"] != true {
+		t.Errorf("introspection: %v", got)
+	}
+	if _, info, _ := s.claimsOfFlow(s.app("plain", nil, "openid", "profile"), "4711"); info["preferred_username"] != "4711" {
+		t.Errorf("a client without rules: %v", info)
+	}
+}
+
 // More flags than fit into the session cookie are possible, and the settings say which are in it. What
 // could make it too large is refused when it is set.
 func TestFlagsOfTheSessionCookie(t *testing.T) {
