@@ -186,13 +186,16 @@ func (p *postgres) failover(pause func(least, most int)) error {
 	if err == nil {
 		err = p.start(standby)
 	}
+	ask := func(s *server, query string) (string, error) {
+		return p.run("psql", "-h", "127.0.0.1", "-p", s.port, "-U", "postgres", "-qAtc", query)
+	}
 	for _, query := range []string{
 		"ALTER SYSTEM SET synchronous_standby_names = 'standby'", "SELECT pg_reload_conf()",
 		"SELECT sync_state FROM pg_stat_replication", "SELECT pg_logical_emit_message(true, '', '')", // behind all writes before
 	} {
 		for try := 0; err == nil; try++ {
 			var out string
-			out, err = p.run("psql", "-h", "127.0.0.1", "-p", lost.port, "-U", "postgres", "-qAtc", query)
+			out, err = ask(lost, query)
 			if !strings.Contains(query, "sync_state") || out == "sync" {
 				break
 			}
@@ -206,6 +209,13 @@ func (p *postgres) failover(pause func(least, most int)) error {
 		return err
 	}
 	pause(300, 1500)
+	// The network between the two is lost before: what is committed now is not to be acknowledged.
+	for _, query := range []string{"ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()"} {
+		if _, err := ask(standby, query); err != nil {
+			return err
+		}
+	}
+	pause(100, 700)
 	lost.stop()
 	_, err = p.run("pg_ctl", "promote", "-D", standby.data, "-w")
 	p.now.Store(standby)

@@ -103,7 +103,14 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 			_, _ = spent[name].use(ctx, w.any(), step{})
 		}
 	}
-	return &expiry{w, began, 0, spent, map[string]func(at int) reply{
+	// The grace counts from the first use, not from the last.
+	if err := w.setClocks(20, 0); err != nil {
+		return nil, err
+	}
+	if r := rotate(w.any(), "grace", graced.given("refresh_token")); r.status != http.StatusOK {
+		return nil, errors.Join(failed("rotate within the grace", r), w.setClocks(0, 0))
+	}
+	return &expiry{w, began, 20, spent, map[string]func(at int) reply{
 		"bit": func(at int) reply {
 			r := w.send(ctx, at, "GET", list.Path, "", "", "")
 			if set, err := bitOf(r.body, status.Index); err != nil || !set {
