@@ -74,6 +74,15 @@ func (i Invite) Admits(email string) bool {
 		strings.EqualFold(email[strings.LastIndexByte(email, '@')+1:], i.Domain)
 }
 
+// For returns the invite as the caller may see it in a list. An old session must not show the code where it
+// gives flags that need a fresh proof to give: whoever holds the session would join with it.
+func (i Invite) For(c Caller, now time.Time) Invite {
+	if len(i.Flags) > 0 && (i.ByAdmin || i.CreatedBy == "") && !c.Fresh(now) {
+		i.Code = ""
+	}
+	return i
+}
+
 // Place returns the place of the invite in a list.
 func (i Invite) Place() InvitePlace { return InvitePlace{i.CreatedAt, i.Code} }
 
@@ -344,8 +353,8 @@ func (s *Service) InviteURL(i Invite) string { return InviteURL(s.site.URL(""), 
 
 // inviteEntry is an invite in the list of its owner.
 type inviteEntry struct {
-	Code      string    `json:"code"` // in groups of four
-	URL       string    `json:"url"`
+	Code      *string   `json:"code"` // in groups of four; null, as the URL: see Invite.For
+	URL       *string   `json:"url"`
 	CreatedAt time.Time `json:"created_at"`
 	ExpiresAt time.Time `json:"expires_at"`
 	MailedTo  *string   `json:"mailed_to"`
@@ -371,8 +380,12 @@ func (i Invite) Ends() InviteEnds {
 }
 
 func (s *Service) InviteEntry(i Invite) inviteEntry {
+	url := ""
+	if i.Code != "" {
+		url = s.InviteURL(i)
+	}
 	return inviteEntry{
-		Code: i.Shown(), URL: s.InviteURL(i), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
+		Code: web.TextOrNull(i.Shown()), URL: web.TextOrNull(url), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
 		MailedTo: web.TextOrNull(i.MailedTo),
 		Uses:     i.Uses, Joined: append([]string{}, i.Joined...), Flags: append([]string{}, i.Flags...), Domain: web.TextOrNull(i.Domain),
 		InviteEnds: i.Ends(), Used: !i.UsedAt.IsZero(), UsedAt: web.TimeOrNull(i.UsedAt), UsedBy: web.TextOrNull(i.UsedBy),

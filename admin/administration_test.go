@@ -93,6 +93,29 @@ func TestListsOfPeopleAreFilteredAndCounted(t *testing.T) {
 	b.Page("/admin/invites?under=nobody").Is(404)
 }
 
+// With the code of an invite that gives the flag admin an old session would become an administrator's for good.
+func TestOldSessionDoesNotReadTheCodeOfAnInviteWithFlags(t *testing.T) {
+	w := newWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	b := w.SignedIn("root1")
+	wide := b.Call("POST", "/api/invites", map[string]any{"flags": []string{"admin"}}).Is(201).JSON()["code"].(string)
+	plain := b.Call("POST", "/api/invites", nil).Is(201).JSON()["code"].(string)
+	i, err := account.InviteTerms{Flags: []string{"admin"}}.Invite(account.DefaultSettings(), account.Operator(), w.Clock.Now())
+	if err == nil {
+		err = w.Store.CreateInvite(t.Context(), i, -1, account.Audit{Action: "invite.create"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Page("/account/invites").Is(200).Shows(wide, plain)
+	b.Page("/admin/invites").Is(200).Shows(wide, plain, i.Shown())
+	b.Call("GET", "/api/invites", nil).Is(200).Shows(wide, plain)
+	w.Clock.Advance(account.FreshFor + time.Second)
+	b.Page("/account/invites").Is(200).Shows(plain, `href="/id/account/confirm?next=/account/invites"`).Hides(wide)
+	b.Page("/admin/invites").Is(200).Shows(plain, `href="/id/account/confirm?next=/admin/invites"`).Hides(wide, i.Shown())
+	b.Call("GET", "/api/invites", nil).Is(200).Shows(plain, `"code":null,"url":null`).Hides(wide)
+}
+
 func TestBranchesOfInvites(t *testing.T) {
 	w := newWorld(t)
 	w.AddUser("root1", account.FlagAdmin)

@@ -121,7 +121,7 @@ func (s *Service) openInvites(r *http.Request, of account.User, page *templates.
 		list = list[:shownOpen]
 		page.NextOpen = "/admin/invites?" + underQuery(of.Handle) + "skip=" + strconv.Itoa(skip+shownOpen) + "#open"
 	}
-	page.Open = openInviteRows(list)
+	page.Open = s.openInviteRows(r, list)
 	return nil
 }
 
@@ -133,8 +133,9 @@ func underQuery(handle string) string {
 	return "under=" + url.QueryEscape(handle) + "&"
 }
 
-func openInviteRows(list []account.Invite) (rows []templates.OpenInviteRow) {
+func (s *Service) openInviteRows(r *http.Request, list []account.Invite) (rows []templates.OpenInviteRow) {
 	for _, i := range list {
+		i = i.For(s.accounts.Caller(r), s.users.Now())
 		rows = append(rows, templates.OpenInviteRow{
 			Code: i.Shown(), By: i.Inviter, Note: i.Note, MailedTo: i.MailedTo, CreatedAt: i.CreatedAt, ExpiresAt: i.ExpiresAt,
 			InviteUse: i.Use(),

@@ -214,7 +214,7 @@ func (s *Service) showUserPage(
 	if page.MoreOpen = len(open) > shownOpen; page.MoreOpen {
 		open = open[:shownOpen]
 	}
-	page.Open = openInviteRows(open)
+	page.Open = s.openInviteRows(r, open)
 	page.LockedUntil = u.Locked(s.users.Now())
 	page.SuspendedAt, page.SuspendReason = u.SuspendedAt, u.SuspendReason
 	if page.Section != "ends" || page.Error == "" {

@@ -41,7 +41,7 @@ func (s *Site) invitesPage(r *http.Request, m templates.Member) (templates.Page,
 			Default: slices.Contains(r.PostForm["flag"], f), Ends: typed("ends." + f)})
 	}
 	for _, i := range invites {
-		used := !i.UsedAt.IsZero()
+		i, used := i.For(s.Caller(r), now), !i.UsedAt.IsZero()
 		page.Invites = append(page.Invites, templates.InviteRow{
 			Code: i.Shown(), URL: s.InviteURL(i), Note: i.Note, MailedTo: i.MailedTo, CreatedAt: i.CreatedAt, ExpiresAt: i.ExpiresAt,
 			Used: used, UsedAt: i.UsedAt, UsedBy: i.UsedBy, Expired: !used && !i.Open(now),
@@ -95,7 +95,8 @@ func (s *Site) apiInvites(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := inviteList{Invites: s.ListInvites(r.Context(), u, func(i account.Invite) any { return s.InviteEntry(i) })}
+	by, now := s.Caller(r), s.Now()
+	out := inviteList{Invites: s.ListInvites(r.Context(), u, func(i account.Invite) any { return s.InviteEntry(i.For(by, now)) })}
 	if remaining >= 0 {
 		out.Remaining = &remaining
 	}
