@@ -70,8 +70,21 @@ func TestFlagsAreDescribed(t *testing.T) {
 	admin := "Administers this installation: users, flags and settings."
 	put(`{"flags":["activity","coach"],"flag_descriptions":{"coach":"Trains others.","activity":"Runs."}}`, map[string]any{"activity": "Runs.", "admin": admin, "coach": "Trains others."})
 	b.Call("GET", "/admin/users/root1", nil).Shows("Trains others.", "Runs.")
+	b.Call("GET", "/admin/settings", nil).Shows("keeps it, for applications too, until you take it from them on their page")
+	w.AddUser("bob", "coach")
 	put(`{"flag_descriptions":{"activity":"","admin":""}}`, map[string]any{"admin": admin, "coach": "Trains others."})
 	put(`{"flags":[],"default_flags":[]}`, map[string]any{"admin": admin})
+	// Who has a removed flag keeps it until it is taken on their page.
+	b.Call("GET", "/admin/users/root1", nil).Hides(`value="coach"`)
+	b.Call("GET", "/admin/users/bob", nil).Shows(`value="coach" checked`)
+	b.Page("/admin/users/bob/flags", "known", "admin", "known", "coach", "flag", "coach").Is(303)
+	if !w.User("bob").Has("coach") {
+		t.Error("saved as shown, the removed flag is gone")
+	}
+	b.Page("/admin/users/bob/flags", "known", "admin", "known", "coach").Is(303)
+	if w.User("bob").Has("coach") {
+		t.Error("the removed flag was not taken")
+	}
 	put(`{"flags":["coach"]}`, map[string]any{"admin": admin})
 	b.Call("GET", "/api/me", nil).Shows(`"flags":{"admin":true,"coach":false}`)
 	b.Call("GET", "/api/admin/audit", nil).Shows("flags flag_descriptions")

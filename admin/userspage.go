@@ -221,7 +221,13 @@ func (s *Service) showUserPage(
 		page.Ends = account.LastDay(u.EndsAt, s.users.Zone())
 	}
 	page.FlagEnds = map[string]string{}
-	for _, f := range settings.Flags {
+	page.KnownFlags, page.FlagDescriptions = slices.Clone(settings.Flags), settings.FlagDescriptions
+	for _, f := range u.Flags {
+		if !slices.Contains(settings.Flags, f) { // removed from the settings, and kept by who had it
+			page.KnownFlags = append(page.KnownFlags, f)
+		}
+	}
+	for _, f := range page.KnownFlags {
 		page.FlagEnds[f] = account.LastDay(u.FlagEnds[f], s.users.Zone())
 		if typed := r.PostForm; page.Section == "access" && page.Error != "" && typed.Has(endField+f) {
 			page.FlagEnds[f] = typed.Get(endField + f)
@@ -231,7 +237,6 @@ func (s *Service) showUserPage(
 	if page.Section == "access" && page.Error != "" {
 		page.User.Flags = r.PostForm["flag"]
 	}
-	page.KnownFlags, page.FlagDescriptions = settings.Flags, settings.FlagDescriptions
 	sessions, more := site.ShownSessions(r, access.Sessions)
 	page.Sessions, page.MoreSessions = account.SessionRows(sessions, id.Session.ID, access.Passkeys), more
 	page.Apps = account.AppRows(access.Apps)

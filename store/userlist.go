@@ -142,7 +142,19 @@ func (s *Store) filtersOf(q account.UserQuery, terms []string) (holds string, ar
 	for _, t := range terms[:min(len(terms), maxTerms)] {
 		holds, args = holds+" AND "+like, append(args, "%"+t+"%")
 	}
+	if key := keyOf(q); key != "" {
+		holds, args = holds+" OR "+handleKey+" LIKE ?", append(args, key+"%")
+	}
 	return holds + ")", args
+}
+
+// keyOf returns what the keys of handles begin with that a query finds, or "". The key of a.b is found by ab and by a.b.
+func keyOf(q account.UserQuery) string {
+	handle, err := account.CanonicalHandle(q.Query)
+	if err != nil {
+		return ""
+	}
+	return account.HandleKey(handle)
 }
 
 const (
@@ -164,7 +176,7 @@ func (s *Store) matchingUsers(ctx context.Context, q account.UserQuery, most int
 		return nil, nil
 	}
 	holds, args := s.filtersOf(q, terms)
-	limit := most
+	limit, key := most, keyOf(q)
 	if len(terms) > 0 {
 		limit = max(most, searchRows)
 	}
@@ -180,7 +192,8 @@ func (s *Store) matchingUsers(ctx context.Context, q account.UserQuery, most int
 			return nil, err
 		}
 		for _, r := range rows {
-			if hasWords(fold(r.Handle)+" "+fold(r.DisplayName)+" "+fold(r.Email), terms) {
+			if key != "" && strings.HasPrefix(account.HandleKey(r.Handle), key) ||
+				hasWords(fold(r.Handle)+" "+fold(r.DisplayName)+" "+fold(r.Email), terms) {
 				found = append(found, r)
 			}
 		}

@@ -103,6 +103,13 @@ func TestHandleIsGivenOnceWhateverItsDots(t *testing.T) {
 		if len(found) != 1 || found[0].Handle != "z.oe" {
 			t.Errorf("found %+v", found)
 		}
+		for query, handle := range map[string]string{"zoe": "z.oe", "Zo": "z.oe", "z.oe": "z.oe", "zo.e": "z.oe", "b.o": "bo"} {
+			found, _, err := s.Users(ctx, account.UserQuery{Query: query})
+			must(t, err)
+			if len(found) != 1 || found[0].Handle != handle {
+				t.Errorf("%s finds %+v, want %s", query, found, handle)
+			}
+		}
 	})
 }
 

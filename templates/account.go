@@ -166,8 +166,8 @@ type AccountInvites struct {
 	Mail bool
 	// What was typed into a refused form.
 	Note, Email, Uses, Days, Domain, AccountEnds string
-	// MaxUses and MaxDays are the most that the person may choose.
-	MaxUses, MaxDays int
+	// MaxUses and MaxDays are the most that the person may choose; UsualDays is for how long an invite is otherwise.
+	MaxUses, MaxDays, UsualDays int
 	// Flags are those that the person may give; Default marks those ticked in a refused form, and Ends is the last
 	// day that was typed there.
 	Flags []FlagRow

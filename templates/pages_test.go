@@ -74,6 +74,7 @@ func TestNamesThatOthersRelyOnStay(t *testing.T) {
 			"button[data-copy=https://id.example/register/?code=AAAA]", "section#invites",
 		},
 		"account-apps":    {"form[action=/id/account/apps/remove#apps]", "input[name=client_id][value=c1]", "section#apps"},
+		"account-publish": {"a[href=/id/account/data][aria-current=page]"},
 		"account-data":    {"form[action=/id/account/delete#data]", "input[name=password]", "section#data"},
 		"account-welcome": {"li[data-step=passkey]", "a[href=/id/account/security#passkeys]"},
 		"admin":           {"a#members[href=/id/admin/users/]", "svg[role=img]", "table#sign-in-table", "section[data-warning=old_key]"},

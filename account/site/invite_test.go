@@ -105,6 +105,15 @@ func TestNotesAreBounded(t *testing.T) {
 	b.Call("POST", "/api/invites", map[string]string{"note": strings.Repeat("ü", 200)}).Is(201)
 }
 
+func TestPageOfInvitesSaysForHowManyDays(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	w.AddUser("root1", account.FlagAdmin)
+	w.SaveSettings(func(v *account.Settings) { v.InviteMaxDays = 7 })
+	w.SignedIn("ada").Page("/account/invites").Is(200).Shows("for 7 days, unless")
+	w.SignedIn("root1").Page("/account/invites").Is(200).Shows("for 14 days, unless")
+}
+
 func TestInvitesKeepWithinWhatTheInviterMay(t *testing.T) {
 	w := accounttest.New(t)
 	w.AddUser("ada")
