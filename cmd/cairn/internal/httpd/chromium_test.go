@@ -31,7 +31,6 @@ import (
 	"github.com/cairn-id/cairn/cmd/cairn/internal/demoapp"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
-	"github.com/cairn-id/cairn/templates"
 )
 
 // browserProcess is one Chromium for all tests; TestMain stops it.
@@ -206,52 +205,6 @@ func TestOpenWindowLearnsOfTheEndedSession(t *testing.T) {
 	}
 	mustDo(t, tab, "and has no user any more", chromedp.Navigate(app), chromedp.WaitVisible(id("demo-ended")), chromedp.WaitVisible(id("demo-login")))
 	shot(t, tab, "demo-ended")
-}
-
-// No page may need JavaScript, and none may scroll sideways on a small phone. Header and menu take two rows of it, and
-// the menu shows where the visitor is.
-func TestPagesFitInto320Pixels(t *testing.T) {
-	thirdParty(t)
-	s := startService(t, serviceOptions{Program: someProgram})
-	s.addUser("keeper", account.FlagAdmin, account.FlagActivity)
-	s.addUser("a-member-with-a-very-long-name", account.FlagActivity)
-	name := map[string]string{"instance_name": "Radsportgemeinschaft Hintertupfingen von 1889 e. V."}
-	needStatus(t, "name", s.signedIn("keeper").api("PUT", "/api/admin/settings", name), 200)
-	tab := chromium(t)
-	mustDo(t, tab, "small screen without scripts", chromedp.EmulateViewport(320, 640))
-	if _, err := chromedp.Call(tab, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
-		t.Fatal(err)
-	}
-	mustDo(t, tab, "sign in", chromedp.Navigate(s.URL+"/login/"), chromedp.SendKeys(field("handle"), "keeper"), chromedp.SendKeys(field("password"), password),
-		chromedp.Click(id("login-submit")), chromedp.WaitVisible(page("account")))
-	if _, err := chromedp.Call(tab, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: false}); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{"/login/", "/register/", "/register/?code=AAAA", "/reset-password/", "/logout/", "/account/", "/account/security", "/account/devices", "/account/apps", "/account/invites", "/account/data", "/account/publish/", "/admin/", "/admin/audit", "/admin/users/a-member-with-a-very-long-name", "/nowhere", "/oauth2/authorize?client_id=x"} {
-		for _, tag := range templates.LanguageTags() {
-			if _, err := chromedp.Call(tab, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": tag}}); err != nil {
-				t.Fatal(err)
-			}
-			mustDo(t, tab, path, chromedp.Navigate(s.URL+path))
-			got, err := chromedp.Run(tab, chromedp.Evaluate[struct {
-				Wide, Rows int
-				Lang       string
-				Cut        []string // words of header and menu that are broken, and what should be seen and is not
-			}](`(() => {
-				const box = e => e.getBoundingClientRect(), middle = e => (box(e).top + box(e).bottom) / 2;
-				const rows = [...document.querySelectorAll(".top > *, .menu a")].map(middle).sort((a, b) => a - b);
-				const cut = [...document.querySelectorAll(".top nav a, .menu a")].filter(a => box(a).height > 40);
-				const seen = [...document.querySelectorAll(".menu [aria-current], #sign-out-submit")];
-				return {Wide: document.documentElement.scrollWidth, Lang: document.documentElement.lang,
-					Rows: rows.filter((y, i) => i === 0 || y - rows[i-1] > 10).length,
-					Cut: cut.concat(seen.filter(e => box(e).left < 0 || box(e).right > innerWidth)).map(e => e.textContent)};
-			})()`))
-			if err != nil || got.Wide > 320 || got.Lang != tag || got.Rows > 2 || len(got.Cut) > 0 {
-				t.Errorf("%s in %s: %+v: %v", path, tag, got, err)
-			}
-			shot(t, tab, "320-"+tag+path)
-		}
-	}
 }
 
 // shot writes a screenshot where CAIRN_SCREENSHOTS says, in light and dark.
