@@ -113,6 +113,37 @@ func (w *world) owes(ctx context.Context, h *history, p *person) (wrong []string
 	return slices.Compact(wrong)
 }
 
+// missing says what a person has not got, or not in order.
+func (w *world) missing(d debt) (why []string) {
+	came := map[string][]int{}
+	for i, text := range w.mail.of(d.to) {
+		for subject := range d.want {
+			if strings.Contains(text, "Subject: "+subject) {
+				came[subject] = append(came[subject], i)
+			}
+		}
+	}
+	for subject, n := range d.want {
+		if got := len(came[subject]); got < n {
+			why = append(why, fmt.Sprintf("%s got %d of %d mails %q", d.to, got, n, subject))
+		}
+	}
+	for _, pair := range d.order {
+		if first, last := came[pair[0]], came[pair[1]]; len(why) == 0 && first[0] > last[len(last)-1] {
+			why = append(why, fmt.Sprintf("%s got the mail %q after %q", d.to, pair[0], pair[1]))
+		}
+	}
+	return why
+}
+
+// owed forgets the debts of which every mail has come, and returns how many remain.
+func (w *world) owed() int {
+	w.debts.mu.Lock()
+	defer w.debts.mu.Unlock()
+	w.debts.all = slices.DeleteFunc(w.debts.all, func(d debt) bool { return len(w.missing(d)) == 0 })
+	return len(w.debts.all)
+}
+
 // mailLease is longer than a mail that an instance was sending when it was killed waits for another.
 const mailLease = 150 * time.Second
 
@@ -122,40 +153,19 @@ func (w *world) settle(ctx context.Context, within time.Duration) (late []lateFa
 	open := w.debts.all
 	w.debts.all = nil
 	w.debts.mu.Unlock()
-	missing := func(d debt) (why []string) {
-		came := map[string][]int{}
-		for i, text := range w.mail.of(d.to) {
-			for subject := range d.want {
-				if strings.Contains(text, "Subject: "+subject) {
-					came[subject] = append(came[subject], i)
-				}
-			}
-		}
-		for subject, n := range d.want {
-			if got := len(came[subject]); got < n {
-				why = append(why, fmt.Sprintf("%s got %d of %d mails %q", d.to, got, n, subject))
-			}
-		}
-		for _, pair := range d.order {
-			if first, last := came[pair[0]], came[pair[1]]; len(why) == 0 && first[0] > last[len(last)-1] {
-				why = append(why, fmt.Sprintf("%s got the mail %q after %q", d.to, pair[0], pair[1]))
-			}
-		}
-		return why
-	}
 	defer func() { _ = w.setClocks(0, 0) }()
 	for began, end := time.Now(), time.Now().Add(within); ; time.Sleep(200 * time.Millisecond) {
 		if time.Since(began) > within/8 {
 			_ = w.setClocks(int(mailLease/time.Second), 0)
 		}
-		open = slices.DeleteFunc(open, func(d debt) bool { return len(missing(d)) == 0 })
+		open = slices.DeleteFunc(open, func(d debt) bool { return len(w.missing(d)) == 0 })
 		if len(open) == 0 || time.Now().After(end) || ctx.Err() != nil {
 			break
 		}
 	}
 	for _, d := range open {
 		if ctx.Err() == nil {
-			late = append(late, lateFault{d.history, missing(d)})
+			late = append(late, lateFault{d.history, w.missing(d)})
 		}
 	}
 	return late
