@@ -136,14 +136,6 @@ func (w *world) missing(d debt) (why []string) {
 	return why
 }
 
-// owed forgets the debts of which every mail has come, and returns how many remain.
-func (w *world) owed() int {
-	w.debts.mu.Lock()
-	defer w.debts.mu.Unlock()
-	w.debts.all = slices.DeleteFunc(w.debts.all, func(d debt) bool { return len(w.missing(d)) == 0 })
-	return len(w.debts.all)
-}
-
 // mailLease is longer than a mail that an instance was sending when it was killed waits for another.
 const mailLease = 150 * time.Second
 
@@ -155,7 +147,7 @@ func (w *world) settle(ctx context.Context, within time.Duration) (late []lateFa
 	w.debts.mu.Unlock()
 	defer func() { _ = w.setClocks(0, 0) }()
 	for began, end := time.Now(), time.Now().Add(within); ; time.Sleep(200 * time.Millisecond) {
-		if time.Since(began) > within/8 {
+		if time.Since(began) > 3*time.Second {
 			_ = w.setClocks(int(mailLease/time.Second), 0)
 		}
 		open = slices.DeleteFunc(open, func(d debt) bool { return len(w.missing(d)) == 0 })

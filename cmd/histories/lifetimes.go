@@ -151,9 +151,6 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 
 func (e *expiry) do(ctx context.Context, s step) (outcome, string) {
 	if s.Do == "sweep" {
-		if e.w.owed() > 0 { // what an instance was sending when it was killed waits, and days later is swept
-			return skipped, ""
-		}
 		if err := e.sweep(ctx); err != nil {
 			return unknown, err.Error()
 		}

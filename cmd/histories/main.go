@@ -251,11 +251,11 @@ func execute(ctx context.Context, o options, stdout io.Writer) (t *tally, err er
 			r.round(ctx, faults[turn%len(faults)], together, time.Now().Add(min(length, o.length-time.Since(began))))
 		}
 		r.fail(w.ready(ctx))
+		if len(alone) > 0 || o.first { // a mail is given up after a day; or a lost one is found at the end alone
+			r.settle(ctx)
+		}
 		for _, name := range alone {
 			r.next(ctx, name, "")
-		}
-		if o.first { // or a lost mail is found at the end alone
-			r.settle(ctx)
 		}
 	}
 	r.settle(ctx)

@@ -471,7 +471,9 @@ func generateAccount(r *rand.Rand) []step {
 			switch n := r.IntN(26); {
 			case link >= 0 && r.IntN(4) == 0:
 				n := b.add(lane, "notme", link, "")
-				passwords, link = append(passwords, strconv.Itoa(b.add(lane, "reset", n, ""))), -2
+				if link = -2; r.IntN(2) == 0 { // which ends everything once more
+					passwords = append(passwords, strconv.Itoa(b.add(lane, "reset", n, "")))
+				}
 			case reset >= 0 && r.IntN(5) == 0:
 				passwords = append(passwords, strconv.Itoa(b.add(lane, "reset", reset, "")))
 			case n == 22:
