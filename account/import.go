@@ -165,8 +165,12 @@ func (a *Administration) CheckImport(
 		}
 		emails = append(emails, o.ownEmail(u))
 	}
+	keys, err := a.store.TakenUsers(ctx, handles, subs, emails)
+	if err != nil {
+		return nil, err
+	}
 	members := map[string]string{} // handle by address
-	if o.ByAddress {
+	if o.ByAddress { // after the handles: who is added meanwhile is a member, not somebody who has the handle
 		users, err := a.store.UsersByEmail(ctx, emails)
 		if err != nil {
 			return nil, err
@@ -174,10 +178,6 @@ func (a *Administration) CheckImport(
 		for _, u := range users {
 			members[strings.ToLower(u.Email)] = u.Handle
 		}
-	}
-	keys, err := a.store.TakenUsers(ctx, handles, subs, emails)
-	if err != nil {
-		return nil, err
 	}
 	taken, as := map[string]bool{}, map[string]string{} // handles by HandleKey
 	for _, key := range keys {
