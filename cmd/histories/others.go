@@ -55,16 +55,17 @@ func consentModel(s *script) model {
 		short := without(s.With, optionalScope)
 		switch s.Do {
 		case "less": // without the optional scope, which then ends with all that has it
-			after := st
-			after.granted, after.left = without(union(st.granted, s.With), optionalScope), true
-			if strings.Contains(st.granted, optionalScope) {
-				after.ended |= st.made
-			}
+			kept, ended := st, st
+			kept.granted, kept.left = without(union(st.granted, s.With), optionalScope), true
+			ended.granted, ended.left, ended.ended = kept.granted, true, st.ended|st.made
 			if !yes {
-				return []any{st, after}
+				return []any{st, kept, ended}
 			}
-			after.made |= root
-			return []any{after}
+			kept.made, ended.made = st.made|root, st.made|root
+			if strings.Contains(st.granted, optionalScope) {
+				return []any{ended}
+			}
+			return []any{ended, kept} // the scope may have been granted between, for a code that then came without it
 		case "allow":
 			alone, both := st, st
 			alone.left = st.left && short == s.With
