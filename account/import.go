@@ -170,7 +170,8 @@ func (a *Administration) CheckImport(
 		return nil, err
 	}
 	members := map[string]string{} // handle by address
-	if o.ByAddress { // after the handles: who is added meanwhile is a member, not somebody who has the handle
+	// After the handles: who is added meanwhile is a member, not somebody else who has the handle.
+	if o.ByAddress {
 		users, err := a.store.UsersByEmail(ctx, emails)
 		if err != nil {
 			return nil, err
