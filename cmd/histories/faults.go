@@ -69,7 +69,7 @@ func (w *world) disturb(ctx context.Context, fault string, r *rand.Rand) error {
 		case "database":
 			err = w.postgres.crash()
 		case "failover":
-			err = w.postgres.failover(pause)
+			err = w.failover(ctx, pause)
 		case "cut":
 			i.link.cut(true)
 			pause(100, 2500)
@@ -179,8 +179,36 @@ func (p *postgres) crash() error {
 	return p.start(p.now.Load())
 }
 
+// failover loses the server of PostgreSQL. Meanwhile sessions are ended, and those ends that were acknowledged
+// have to be known afterwards.
+func (w *world) failover(ctx context.Context, pause func(least, most int)) error {
+	var tokens []string
+	for range 24 {
+		if r := w.api(ctx, w.any(), "POST", "/api/auth/login", "", map[string]string{"handle": "keeper", "password": password}); r.cookie != "" {
+			tokens = append(tokens, r.cookie)
+		}
+	}
+	ended := make([]bool, len(tokens))
+	var all sync.WaitGroup
+	err := w.postgres.failover(pause, func() {
+		for i, token := range tokens {
+			all.Go(func() {
+				o, _ := w.api(ctx, i, "POST", "/api/auth/logout", token, nil).result()
+				ended[i] = o == accepted
+			})
+		}
+	})
+	all.Wait()
+	for i, token := range tokens {
+		if err == nil && ended[i] && w.retry(ctx, func(at int) reply { return w.api(ctx, at, "GET", "/api/me", token, nil) }).status == http.StatusOK {
+			w.registry.fault("no order of these requests explains that a failover has undone an acknowledged sign-out")
+		}
+	}
+	return err
+}
+
 // failover loses the server, and goes on with a standby that had every write before it was acknowledged.
-func (p *postgres) failover(pause func(least, most int)) error {
+func (p *postgres) failover(pause func(least, most int), alone func()) error {
 	lost, standby := p.now.Load(), p.folder()
 	_, err := p.run("pg_basebackup", "-D", standby.data, "-h", "127.0.0.1", "-p", lost.port, "-U", "postgres", "-R", "-X", "stream", "-c", "fast", "--no-sync")
 	if err == nil {
@@ -215,6 +243,7 @@ func (p *postgres) failover(pause func(least, most int)) error {
 			return err
 		}
 	}
+	alone()
 	pause(100, 700)
 	lost.stop()
 	_, err = p.run("pg_ctl", "promote", "-D", standby.data, "-w")
@@ -295,9 +324,7 @@ func (w *world) keptSession(ctx context.Context) {
 	token, err := w.admin.session(ctx, w)
 	if r := w.retry(ctx, func(at int) reply { return w.api(ctx, at, "GET", "/api/me", token, nil) }); err == nil && r.status == http.StatusUnauthorized {
 		w.admin.forget()
-		w.registry.mu.Lock()
-		defer w.registry.mu.Unlock()
-		w.registry.faults = append(w.registry.faults, "no order of these requests explains that a power cut has ended a session")
+		w.registry.fault("no order of these requests explains that a power cut has ended a session")
 	}
 }
 

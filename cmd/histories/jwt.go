@@ -58,6 +58,7 @@ func (k *signingKey) assertion(issuer, clientID, jti string, now time.Time) stri
 type claims struct {
 	Sid    string   `json:"sid"`
 	AMR    []string `json:"amr"`
+	Expiry int64    `json:"exp"`
 	Status struct {
 		List struct {
 			Index int    `json:"idx"`

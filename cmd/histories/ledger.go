@@ -19,13 +19,20 @@ var audited = map[string]string{
 	"end": "session.end", "endone": "user.end_session", "removeapp": "app.remove", "email": "email.change", "ends": "user.end",
 	"resetfactors": "user.reset_factors", "suspend": "user.suspend", "unsuspend": "user.unsuspend", "flag": "user.flags",
 	"endothers": "session.end_others", "logout": "session.sign_out",
+	// Of other kinds than account.
+	"reset use": "password.reset", "mailed use": "email.verify", "recovery use": "factor.recovery_code_used",
+	"factor signin": "session.create", "factor remove": "factor.remove", "passkey signin": "session.create", "passkey remove": "factor.remove",
 }
 
 // idle are those that have no row if nothing was to be done.
 var idle = []string{"endall", "suspend", "unsuspend", "flag", "endothers", "logout"}
 
-// mailed are the subjects of the mails that each accepted step sends.
-var mailed = map[string]string{"password": "Your password was changed", "reset": "Your password was changed", "resetcode": "A code for a new password was created"}
+// mailed are the subjects of the mails that each accepted step sends; those of idle have one at least.
+var mailed = map[string]string{
+	"password": "Your password was changed", "reset": "Your password was changed", "resetcode": "A code for a new password was created",
+	"resetfactors": "Your second factors were removed", "suspend": "Your account is suspended", "flag": "Your access was changed",
+	"ends": "The end of your account was changed", "endone": "You were signed out",
+}
 
 // lateFault is a fault that is found after the history has ended.
 type lateFault struct {
@@ -53,11 +60,15 @@ func (w *world) owes(ctx context.Context, h *history, p *person) (wrong []string
 	var order [][2]string
 	roots := rootsOf(&h.script)
 	ends := slices.ContainsFunc(h.operations, func(op operation) bool { return op.Do == "ends" })
+	prefix := ""
+	if h.Kind != "account" {
+		prefix = h.Kind + " "
+	}
 	for _, op := range h.operations {
 		if op.Do == "delete" { // the log and the outbox forget a deleted person
 			return nil
 		}
-		action, has := audited[op.Do]
+		action, has := audited[prefix+op.Do]
 		if n, _ := strconv.Atoi(op.With); op.Do == "end" && roots[n] == roots[op.On] { // one's own
 			action = audited["logout"]
 		}
@@ -72,10 +83,12 @@ func (w *world) owes(ctx context.Context, h *history, p *person) (wrong []string
 				least[action] = 1
 			}
 			most[action]++
-			if subject := mailed[op.Do]; subject != "" {
-				mails[subject]++
+			if subject := mailed[op.Do]; subject != "" && !(op.Do == "suspend" && ends) {
+				if mails[subject]++; slices.Contains(idle, op.Do) {
+					mails[subject] = 1
+				}
 				for _, later := range h.operations {
-					if next := mailed[later.Do]; next != "" && next != subject && later.outcome == accepted && later.call > op.answer {
+					if next := mailed[later.Do]; next != "" && next != subject && later.outcome == accepted && later.call > op.answer && !slices.Contains(idle, later.Do) {
 						order = append(order, [2]string{subject, next})
 					}
 				}
@@ -86,20 +99,14 @@ func (w *world) owes(ctx context.Context, h *history, p *person) (wrong []string
 	}
 	// A second suspension has none, unless the first was lifted between.
 	most["user.suspend"] = min(most["user.suspend"], 1+most["user.unsuspend"])
-	r := w.retry(ctx, func(at int) reply {
-		return w.manage(ctx, at, "GET", "/api/admin/audit?limit=200&person="+url.QueryEscape(p.handle), nil)
-	})
-	if r.status != http.StatusOK {
+	rows := w.rowsOf(ctx, p.handle)
+	if rows == nil {
 		return nil
 	}
-	rows := map[string]int{}
-	events, _ := r.json["events"].([]any)
-	for _, e := range events {
-		if event, ok := e.(map[string]any); ok {
-			rows[fmt.Sprint(event["action"])]++
+	for do, action := range audited {
+		if strings.HasPrefix(do, prefix) != (prefix != "" || !strings.Contains(do, " ")) {
+			continue
 		}
-	}
-	for _, action := range audited {
 		if n := rows[action]; n < least[action] || n > most[action] {
 			wrong = append(wrong, fmt.Sprintf("the audit log has %d rows %s of %d acknowledged and %d possible operations", n, action, least[action], most[action]))
 		}
@@ -111,6 +118,51 @@ func (w *world) owes(ctx context.Context, h *history, p *person) (wrong []string
 		w.debts.mu.Unlock()
 	}
 	return slices.Compact(wrong)
+}
+
+// rowsOf counts the rows of the audit log about a person by their action; nil: it cannot be read.
+func (w *world) rowsOf(ctx context.Context, handle string) map[string]int {
+	r := w.retry(ctx, func(at int) reply {
+		return w.manage(ctx, at, "GET", "/api/admin/audit?limit=200&person="+url.QueryEscape(handle), nil)
+	})
+	if r.status != http.StatusOK {
+		return nil
+	}
+	rows := map[string]int{}
+	events, _ := r.json["events"].([]any)
+	for _, e := range events {
+		if event, ok := e.(map[string]any); ok {
+			rows[fmt.Sprint(event["action"])]++
+		}
+	}
+	return rows
+}
+
+// owesToo checks one of the others to whom acts of a history were done: each has a row, a second suspension
+// has none, and their session has ended.
+func (w *world) owesToo(ctx context.Context, h *history, p *person) (wrong []string) {
+	rows := w.rowsOf(ctx, p.handle)
+	for _, do := range []string{"suspend", "flag"} {
+		least, most := 0, 0
+		for _, op := range h.operations {
+			if op.Do == do && op.outcome != refused {
+				most++
+			}
+			if op.Do == do && op.outcome == accepted {
+				least = 1
+			}
+		}
+		if do == "suspend" {
+			most = min(most, 1)
+		}
+		if n := rows[audited[do]]; rows != nil && (n < least || n > most) {
+			wrong = append(wrong, fmt.Sprintf("the audit log has %d rows %s of somebody else to whom that was done at least %d times, at most %d", n, audited[do], least, most))
+		}
+		if o, _ := w.read(0, func(at int) reply { return w.api(ctx, at, "GET", "/api/me", p.held, nil) }); least == 1 && o == accepted {
+			wrong = append(wrong, "somebody else lives on after "+do)
+		}
+	}
+	return wrong
 }
 
 // missing says what a person has not got, or not in order.

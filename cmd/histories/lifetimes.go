@@ -22,13 +22,17 @@ import (
 var lifetimes = map[string]int{
 	"par": 60, "access": 3600, "grace": 30, "reset": 24 * 3600, "invite": 14 * 24 * 3600, "session": 30 * 24 * 3600,
 	// Of an account, and of a flag that an application requires.
-	"account": 14 * 24 * 3600, "sign-in": 14 * 24 * 3600, "flag": 14 * 24 * 3600,
+	"account": 14 * 24 * 3600, "sign-in": 14 * 24 * 3600, "flag": 14 * 24 * 3600, "flag session": 14 * 24 * 3600,
 	// The session of the account is over for good, if the end is taken back afterwards.
 	"lifted": 14 * 24 * 3600,
 	"device": 600, "fresh": 600, "used assertion": 0, "used proof": 0, "used request": 0,
-	// The bit of a session that was ended stays set as long as its token could live.
-	"bit": 30 * 24 * 3600,
+	"mailed": 24 * 3600, "forgotten": 3600, "not me": 7 * 24 * 3600,
+	// The bit of a session or grant that was ended stays set as long as its token could live.
+	"bit": 30 * 24 * 3600, "bit of an API": 3600,
 }
+
+// looks are what can be asked again at a later time.
+var looks = []string{"bit", "bit of an API", "session", "account", "sign-in", "flag", "flag session", "fresh", "access", "grace", "used assertion", "used proof", "used request"}
 
 // expiry is one of each thing that expires, and a clock that is moved.
 type expiry struct {
@@ -45,14 +49,36 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	code := func(app string) string {
-		r := w.send(ctx, w.any(), "GET", authorizePath(app, "openid offline_access"), p.held, "", "")
+	mailed, err := w.askCode(ctx, p, p.handle+"@mailed.example.org")
+	if err != nil {
+		return nil, err
+	}
+	forgetful, err := w.newPerson(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	forgotten, err := w.forget(ctx, forgetful.handle, forgetful.email)
+	if err != nil {
+		return nil, err
+	}
+	robbed, err := w.newPerson(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	_ = w.api(ctx, w.any(), "POST", "/api/auth/login", "", map[string]string{"handle": robbed.handle, "password": password})
+	text, err := w.mail.wait(ctx, robbed.email, 15*time.Second, notMe.MatchString)
+	if err != nil {
+		return nil, err
+	}
+	link, _ := url.QueryUnescape(notMe.FindStringSubmatch(text)[1])
+	code := func(app, scope string) string {
+		r := w.send(ctx, w.any(), "GET", authorizePath(app, "openid "+scope), p.held, "", "")
 		return r.location().Query().Get("code")
 	}
 	rotate := func(at int, app, token string) reply {
 		return w.oauth(ctx, at, "/oauth2/token", w.clients[app], url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}})
 	}
-	tokens, graced := w.exchange(ctx, w.any(), w.clients["app"], code("app")), w.exchange(ctx, w.any(), w.clients["grace"], code("grace"))
+	tokens, graced := w.exchange(ctx, w.any(), w.clients["app"], code("app", "offline_access")), w.exchange(ctx, w.any(), w.clients["grace"], code("grace", "offline_access"))
 	par, _ := url.Parse(authorizePath("app", "openid"))
 	pushed := w.oauth(ctx, w.any(), "/oauth2/par", w.clients["app"], par.Query()).given("request_uri")
 	invite := w.manage(ctx, w.any(), "POST", "/api/invites", map[string]string{}).given("code")
@@ -85,13 +111,30 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 		return nil, err
 	}
 	r := w.api(ctx, w.any(), "POST", "/api/auth/login", "", map[string]string{"handle": p.handle, "password": password})
-	status := claimsOf(r.cookie).Status.List
-	list, err := url.Parse(status.URI)
-	if err != nil || list.Path == "" {
+	if r.cookie == "" {
 		return nil, failed("sign-in", r)
+	}
+	w.registry.note(r.cookie, r.cookie)
+	ofAPI := w.exchange(ctx, w.any(), w.clients["app"], w.send(ctx, w.any(), "GET", authorizePath("app", "openid trails.read"), r.cookie, "", "").location().Query().Get("code"))
+	if claimsOf(ofAPI.given("access_token")).Status.List.URI == "" {
+		return nil, failed("token of an API", ofAPI)
 	}
 	if r := w.api(ctx, w.any(), "POST", "/api/auth/logout", r.cookie, nil); r.status != http.StatusOK {
 		return nil, failed("sign-out", r)
+	}
+	set := func(token string) func(at int) reply {
+		return func(at int) reply {
+			status := claimsOf(token).Status.List
+			list, err := url.Parse(status.URI)
+			if err != nil {
+				return reply{err: err}
+			}
+			r := w.send(ctx, at, "GET", list.Path, "", "", "")
+			if set, err := bitOf(r.body, status.Index); r.status == http.StatusOK && (err != nil || !set) {
+				r.status = http.StatusGone
+			}
+			return r
+		}
 	}
 	spent := map[string]*once{}
 	for name, begin := range map[string]beginning{"device": beginDevice, "used assertion": beginAssertion, "used proof": beginProof, "used request": beginPAR} {
@@ -111,12 +154,24 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 		return nil, errors.Join(failed("rotate within the grace", r), w.setClocks(0, 0))
 	}
 	return &expiry{w, began, 20, spent, map[string]func(at int) reply{
-		"bit": func(at int) reply {
-			r := w.send(ctx, at, "GET", list.Path, "", "", "")
-			if set, err := bitOf(r.body, status.Index); err != nil || !set {
-				r.status = http.StatusGone
+		"bit": set(r.cookie), "bit of an API": set(ofAPI.given("access_token")),
+		"mailed": func(at int) reply {
+			return w.api(ctx, at, "POST", "/api/me/email/verify", p.held, map[string]string{"code": mailed})
+		},
+		"forgotten": func(at int) reply {
+			return w.api(ctx, at, "POST", "/api/auth/reset-password", "", map[string]string{"handle": forgetful.handle, "code": forgotten, "password": password + " after"})
+		},
+		"not me": func(at int) reply {
+			return w.send(ctx, at, "POST", "/not-me/", "", formType, url.Values{"link": {link}}.Encode())
+		},
+		// Its sessions are ended a little after the flag.
+		"flag session": func(at int) (r reply) {
+			for end := time.Now().Add(endedWithin); ; time.Sleep(100 * time.Millisecond) {
+				r = w.api(ctx, at, "GET", "/api/me", loser.held, nil)
+				if r.status != http.StatusOK || w.now().Sub(began) < time.Duration(lifetimes["flag"])*time.Second || time.Now().After(end) {
+					return r
+				}
 			}
-			return r
 		},
 		"fresh": func(at int) reply { return w.api(ctx, at, "GET", "/api/me/export", p.held, nil) },
 		"lifted": func(at int) reply {
@@ -163,7 +218,7 @@ func (e *expiry) do(ctx context.Context, s step) (outcome, string) {
 		} else {
 			o, note = e.use[s.Do](s.At).result()
 		}
-		if e.between(lifetimes[s.Do]) || s.Do == "bit" && e.moved > lifetimes[s.Do] { // it may be cleared
+		if e.between(lifetimes[s.Do]) || strings.HasPrefix(s.Do, "bit") && e.moved > lifetimes[s.Do] { // it may be cleared
 			return skipped, ""
 		}
 		return o, note
@@ -178,6 +233,9 @@ func (e *expiry) do(ctx context.Context, s step) (outcome, string) {
 	e.moved = seconds
 	return accepted, "every clock"
 }
+
+// endedWithin is longer than what depends on a flag may outlive it.
+const endedWithin = 6 * time.Second
 
 // between reports whether what lives so many seconds may have expired, but need not have: requests take
 // time too, and an end that is a day's is up to a day earlier.
@@ -222,7 +280,7 @@ func (e *expiry) sweep(ctx context.Context) error {
 			break
 		}
 	}
-	e.w.registry.forget()
+	e.w.registry.forget(e.w.now())
 	return st.NoteDone(ctx, turn, time.Now().AddDate(0, 0, 60), "")
 }
 
@@ -234,36 +292,52 @@ func (e *expiry) end(context.Context, *history) []string {
 	return e.w.registry.take()
 }
 
-// expiryModel: what has expired is refused, what has not is accepted.
-func expiryModel(s *script) model {
-	moved := 0
-	for _, st := range s.Steps {
-		if st.Do == "clock" {
-			moved, _ = strconv.Atoi(st.With)
-		}
-	}
-	return model{begin: false, next: func(state any, s step, o outcome) []any {
-		if s.Do == "clock" || s.Do == "sweep" {
-			return []any{true}
+// expiryModel: what has expired is refused, what has not is accepted. The state is by how much the clocks
+// were moved.
+func expiryModel(*script) model {
+	return model{begin: 20, next: func(state any, s step, o outcome) []any {
+		moved := state.(int)
+		if s.Do == "clock" {
+			moved, _ = strconv.Atoi(s.With)
+			return []any{moved}
 		}
 		life := lifetimes[s.Do]
-		if s.Do == "par" || s.Do == "fresh" { // it needs the session too
+		switch s.Do {
+		case "sweep":
+			return []any{state}
+		case "par", "fresh", "mailed": // it needs the session too
 			life = min(life, lifetimes["session"])
 		}
 		return only((moved < life) == (o == accepted), state)
 	}}
 }
 
+// generateExpiry moves the clocks on two or three times.
 func generateExpiry(r *rand.Rand) []step {
 	b := &builder{r: r}
 	const minute, hour, day = 60, 3600, 24 * 3600
-	b.add(0, "clock", -1, strconv.Itoa(one(r, []int{20, 40, 75, 9 * minute, 11 * minute, 61 * minute, 23 * hour, 25 * hour, 13 * day, 15 * day, 29 * day, 31 * day, 40 * day})))
-	if b.phase++; r.IntN(2) == 0 {
-		b.add(0, "sweep", -1, "")
+	clocks := []int{40, 75, 9 * minute, 11 * minute, 59 * minute, 61 * minute, 23 * hour, 25 * hour, 6 * day, 8 * day, 12 * day, 15 * day, 29 * day, 31 * day, 40 * day}
+	first, second := r.IntN(len(clocks)), r.IntN(len(clocks))
+	to := []int{20, clocks[min(first, second)], clocks[max(first, second)]}
+	if r.IntN(2) == 0 {
+		to = slices.Concat([]int{40}, to[1:])
 	}
-	for _, what := range []string{"bit", "session", "account", "sign-in", "lifted", "flag", "device", "fresh", "access", "par", "grace", "used assertion", "used proof", "used request", "invite", "reset"} { // a reset ends the others
+	to = slices.Compact(to)
+	for i, at := range to {
+		b.add(0, "clock", -1, strconv.Itoa(at))
 		b.phase++
-		b.add(0, what, -1, "")
+		if at > minute && r.IntN(2) == 0 || at == 29*day {
+			b.add(0, "sweep", -1, "")
+			b.phase++
+		}
+		all := looks
+		if i == len(to)-1 { // these are good once, or end others
+			all = slices.Concat(looks, []string{"lifted", "device", "par", "mailed", "forgotten", "not me", "invite", "reset"})
+		}
+		for _, what := range all {
+			b.add(0, what, -1, "")
+			b.phase++
+		}
 	}
 	return b.steps
 }

@@ -46,7 +46,7 @@ func init() { // a literal would refer to itself
 		once("assertion", 9, false, beginAssertion),
 		once("proof", 9, false, beginProof),
 		once("recovery", 3, true, beginRecovery),
-		once("device", 9, false, beginDevice),
+		once("device", 5, true, beginDevice),
 		{name: "consent", often: 9, generate: generateConsent, begin: beginConsent, model: consentModel},
 		{name: "factor", often: 3, generate: generateFactor, begin: beginFactor, model: factorModel},
 		{name: "passkey", often: 3, generate: generateFactor, begin: beginFactor, model: factorModel},

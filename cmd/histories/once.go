@@ -17,6 +17,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -29,6 +30,9 @@ type once struct {
 	use     func(ctx context.Context, at int, s step) (outcome, string)
 	revoke  func(ctx context.Context, at int) (outcome, string)
 	release func()
+	p       *person // nil: others use them too
+	mu      sync.Mutex
+	joined  map[string]outcome // handles of those who used an invite
 }
 
 func (o *once) do(ctx context.Context, s step) (outcome, string) {
@@ -41,9 +45,37 @@ func (o *once) do(ctx context.Context, s step) (outcome, string) {
 	return o.revoke(ctx, s.At)
 }
 
-func (o *once) end(context.Context, *history) []string {
+func (o *once) end(ctx context.Context, h *history) []string {
 	o.release()
-	return o.w.registry.take()
+	wrong := o.w.registry.take()
+	if o.p != nil {
+		wrong = append(wrong, o.w.owes(ctx, h, o.p)...)
+	}
+	for handle, joined := range o.joined {
+		if rows := o.w.rowsOf(ctx, handle); rows != nil && joined != unknown && rows["user.register"] != map[outcome]int{accepted: 1}[joined] {
+			wrong = append(wrong, fmt.Sprintf("the audit log has %d rows user.register of @%s, whose registration was %s", rows["user.register"], handle, joined))
+		}
+	}
+	return wrong
+}
+
+// endAccess is an act that ends what anybody has of a person's account, who has asked an administrator for it.
+func (w *world) endAccess(ctx context.Context, at int, n uint64, p *person) (outcome, string) {
+	user := "/api/admin/users/" + p.handle
+	switch n % 3 {
+	case 0:
+		return w.manage(ctx, at, "POST", user+"/sessions/end-all", nil).result()
+	case 1:
+		out, note := w.manage(ctx, at, "POST", user+"/suspend", map[string]string{}).result()
+		_ = w.manage(ctx, at, "POST", user+"/unsuspend", nil)
+		return out, note
+	}
+	code := w.manage(ctx, at, "POST", user+"/reset-password-code", nil).given("code")
+	out, note := w.api(ctx, at, "POST", "/api/auth/reset-password", "", map[string]string{"handle": p.handle, "code": code, "password": password + " after"}).result()
+	if out == refused { // the code may have been made twice
+		out = unknown
+	}
+	return out, note
 }
 
 type onceState struct {
@@ -118,7 +150,10 @@ type beginning func(ctx context.Context, w *world, s *script, p *person, o *once
 func beginOnce(own bool, begin beginning) func(context.Context, *world, *script) (object, error) {
 	return func(ctx context.Context, w *world, s *script) (object, error) {
 		p, release, err := w.who(ctx, own, false)
-		o := &once{w: w, release: release}
+		o := &once{w: w, release: release, joined: map[string]outcome{}}
+		if own {
+			o.p = p
+		}
 		if err == nil {
 			if err = begin(ctx, w, s, p, o); err != nil {
 				release()
@@ -133,7 +168,7 @@ func failed(what string, r reply) error {
 	return errors.Join(fmt.Errorf("%s: %d %s", what, r.status, r.body), r.err)
 }
 
-// beginInvite: an invite of a person ends with their suspension, for good.
+// beginInvite: an invite of a person ends with their access, for good.
 func beginInvite(ctx context.Context, w *world, s *script, p *person, o *once) error {
 	by, body := s.Seed%4 == 0, map[string]uint64{"uses": 1 + s.Seed%2}
 	r := w.manage(ctx, w.any(), "POST", "/api/invites", body)
@@ -146,14 +181,17 @@ func beginInvite(ctx context.Context, w *world, s *script, p *person, o *once) e
 	}
 	o.use = func(ctx context.Context, at int, st step) (outcome, string) {
 		handle := fmt.Sprintf("i%d-%d", w.names.Add(1), st.ID)
-		return w.api(ctx, at, "POST", "/api/register", "", map[string]string{"code": code, "handle": handle, "password": password}).result()
+		out, note := w.api(ctx, at, "POST", "/api/register", "", map[string]string{"code": code, "handle": handle, "password": password}).result()
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.joined[handle] = out
+		return out, note
 	}
 	o.revoke = func(ctx context.Context, at int) (outcome, string) {
-		if by {
-			user := "/api/admin/users/" + p.handle
-			out, note := w.manage(ctx, at, "POST", user+"/suspend", map[string]string{}).result()
-			_ = w.manage(ctx, at, "POST", user+"/unsuspend", nil)
-			return out, note
+		if n := s.Seed / 4 % 4; by && n < 3 {
+			return w.endAccess(ctx, at, n, p)
+		} else if by {
+			return w.api(ctx, at, "DELETE", "/api/invites/"+code, p.held, nil).result()
 		}
 		return w.manage(ctx, at, "DELETE", "/api/admin/invites/"+code, nil).result()
 	}
@@ -172,33 +210,25 @@ func beginReset(ctx context.Context, w *world, s *script, p *person, o *once) er
 		}
 	} else {
 		r := w.manage(ctx, w.any(), "PATCH", user, map[string]any{"email": to, "email_verified": true})
-		if r.status == http.StatusOK {
-			r = w.api(ctx, w.any(), "POST", "/api/auth/forgot-password", "", map[string]string{"handle": p.handle})
-		}
 		if r.status != http.StatusOK {
-			return failed("forgotten password", r)
+			return failed("address", r)
 		}
-		text, err := w.mail.wait(ctx, to, 15*time.Second, resetLink.MatchString)
-		if err != nil {
+		var err error
+		if code, err = w.forget(ctx, p.handle, to); err != nil {
 			return err
 		}
-		code = resetLink.FindStringSubmatch(text)[1]
 	}
 	o.use = func(ctx context.Context, at int, s step) (outcome, string) {
 		return w.api(ctx, at, "POST", "/api/auth/reset-password", "", map[string]string{"handle": p.handle, "code": code, "password": fmt.Sprint(password, s.ID)}).result()
 	}
 	o.revoke = func(ctx context.Context, at int) (outcome, string) {
-		switch s.Seed / 2 % 5 {
+		switch n := s.Seed / 2 % 5; n {
 		case 0:
 			return w.api(ctx, at, "PUT", "/api/me/password", p.held, map[string]string{"current_password": password, "new_password": password + " anew"}).result()
-		case 1:
-			out, note := w.manage(ctx, at, "POST", user+"/suspend", map[string]string{}).result()
-			_ = w.manage(ctx, at, "POST", user+"/unsuspend", nil)
-			return out, note
-		case 2:
-			return w.manage(ctx, at, "POST", user+"/reset-factors", nil).result()
+		case 1, 2:
+			return w.endAccess(ctx, at, n-1, p)
 		case 3:
-			return w.manage(ctx, at, "POST", user+"/sessions/end-all", nil).result()
+			return w.manage(ctx, at, "POST", user+"/reset-factors", nil).result()
 		}
 		if s.Seed%2 == 0 {
 			return w.manage(ctx, at, "POST", user+"/reset-password-code", nil).result()
@@ -206,6 +236,19 @@ func beginReset(ctx context.Context, w *world, s *script, p *person, o *once) er
 		return w.manage(ctx, at, "PATCH", user, map[string]any{"email": "x" + to}).result()
 	}
 	return nil
+}
+
+// forget asks for a code for a new password, and waits for its mail.
+func (w *world) forget(ctx context.Context, handle, to string) (code string, err error) {
+	r := w.api(ctx, w.any(), "POST", "/api/auth/forgot-password", "", map[string]string{"handle": handle})
+	if r.status != http.StatusOK {
+		return "", failed("forgotten password", r)
+	}
+	text, err := w.mail.wait(ctx, to, 15*time.Second, resetLink.MatchString)
+	if err != nil {
+		return "", err
+	}
+	return resetLink.FindStringSubmatch(text)[1], nil
 }
 
 // resetLink is the link in the mail about a forgotten password.
@@ -231,13 +274,16 @@ func (w *world) askCode(ctx context.Context, p *person, to string, except ...str
 }
 
 // beginMailed is a code that was mailed to verify an address.
-func beginMailed(ctx context.Context, w *world, _ *script, p *person, o *once) error {
+func beginMailed(ctx context.Context, w *world, s *script, p *person, o *once) error {
 	to := p.handle + "@mailed.example.org"
 	code, err := w.askCode(ctx, p, to)
 	o.use = func(ctx context.Context, at int, _ step) (outcome, string) {
 		return w.api(ctx, at, "POST", "/api/me/email/verify", p.held, map[string]string{"code": code}).result()
 	}
-	o.revoke = func(ctx context.Context, at int) (outcome, string) { // another address
+	o.revoke = func(ctx context.Context, at int) (outcome, string) {
+		if s.Seed%2 == 0 {
+			return w.api(ctx, at, "POST", "/api/me/sessions/end-others", p.held, nil).result()
+		} // or another address
 		return w.api(ctx, at, "PATCH", "/api/me", p.held, map[string]any{"email": "x" + to}).result()
 	}
 	return err
@@ -413,8 +459,8 @@ func (w *world) decide(ctx context.Context, at int, session string, r reply, dec
 	return r
 }
 
-// beginDevice is a device code that somebody allows (RFC 8628).
-func beginDevice(ctx context.Context, w *world, _ *script, p *person, o *once) error {
+// beginDevice is a device code that somebody allows (RFC 8628). It is a grant of their session.
+func beginDevice(ctx context.Context, w *world, s *script, p *person, o *once) error {
 	r := w.oauth(ctx, w.any(), "/oauth2/device_authorization", w.clients["tool"], url.Values{"scope": {"openid"}})
 	device, user := r.given("device_code"), r.given("user_code")
 	if device == "" {
@@ -431,6 +477,16 @@ func beginDevice(ctx context.Context, w *world, _ *script, p *person, o *once) e
 			return skipped, ""
 		}
 		return r.result()
+	}
+	o.revoke = func(ctx context.Context, at int) (outcome, string) {
+		switch n := s.Seed % 5; n {
+		case 3:
+			return w.api(ctx, at, "POST", "/api/auth/logout", p.held, nil).result()
+		case 4:
+			return w.api(ctx, at, "DELETE", "/api/me/apps/tool", p.held, nil).result()
+		default:
+			return w.endAccess(ctx, at, n, p)
+		}
 	}
 	return nil
 }

@@ -286,6 +286,10 @@ func (f *factor) do(ctx context.Context, s step) (outcome, string) {
 		return o, note
 	case "remove":
 		return f.w.api(ctx, s.At, "DELETE", f.remove, f.p.held, nil).result()
+	case "resetfactors":
+		return f.w.manage(ctx, s.At, "POST", "/api/admin/users/"+f.p.handle+"/reset-factors", nil).result()
+	case "suspend":
+		return f.w.manage(ctx, s.At, "POST", "/api/admin/users/"+f.p.handle+"/suspend", map[string]string{}).result()
 	case "me":
 		f.mu.Lock()
 		token := f.opened[s.On]
@@ -298,13 +302,17 @@ func (f *factor) do(ctx context.Context, s step) (outcome, string) {
 	panic("no step " + s.Do)
 }
 
-func (f *factor) end(context.Context, *history) []string { return f.w.registry.take() }
+func (f *factor) end(ctx context.Context, h *history) []string {
+	return append(f.w.registry.take(), f.w.owes(ctx, h, f.p)...)
+}
 
 type factorState struct {
 	used    string // "", "now", "next": the latest code of an app that was used
 	spent   uint64 // proofs of a passkey
 	removed bool
 	live    uint64
+	// suspended: the account.
+	suspended bool
 }
 
 // factorModel: a time step is accepted once, and none before it (RFC 6238 section 5.2); the answer to a
@@ -313,7 +321,13 @@ func factorModel(script *script) model {
 	return model{begin: factorState{}, next: func(state any, s step, o outcome) []any {
 		st, yes := state.(factorState), o == accepted
 		switch s.Do {
+		case "suspend", "resetfactors": // an administrator's
+			st.suspended, st.removed, st.live = st.suspended || s.Do == "suspend", st.removed || s.Do == "resetfactors", 0
+			return only(yes, st)
 		case "signin":
+			if st.suspended {
+				return only(!yes, st)
+			}
 			if script.Kind == "passkey" {
 				proof := bit(len(s.With))
 				good := !st.removed && st.spent&proof == 0
@@ -339,10 +353,10 @@ func factorModel(script *script) model {
 			st.live |= bit(s.ID)
 			return only(fresh, st)
 		case "remove":
-			if !yes {
-				return only(st.removed, st)
+			if !yes { // the session may be over
+				return only(st.removed || st.suspended, st)
 			}
-			was := st.removed
+			was := st.removed || st.suspended
 			st.removed, st.live = true, 0
 			return only(!was, st)
 		case "me":
@@ -360,7 +374,7 @@ func generateFactor(r *rand.Rand) []step {
 		opened = append(opened, b.add(lane, "signin", -1, b.pick("", "", "next")))
 	}
 	if r.IntN(3) > 0 {
-		b.add(lanes, "remove", -1, "")
+		b.add(lanes, b.pick("remove", "remove", "suspend", "resetfactors"), -1, "")
 	}
 	b.phase++
 	for i, id := range opened {

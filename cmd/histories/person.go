@@ -88,7 +88,8 @@ type account struct {
 	made    map[int]made
 	own     bool // the person is of no use to other histories
 	release func()
-	api     bool // the access tokens are JWTs for an API
+	api     bool      // the access tokens are JWTs for an API
+	many    []*person // to whom an administrator does the same
 	wrong   []string
 }
 
@@ -108,9 +109,20 @@ func beginAccount(app string, own bool) func(context.Context, *world, *script) (
 		if flagged(s) {
 			app = "flag"
 		}
-		return &account{w: w, p: p, release: release, own: own, s: s, roots: rootsOf(s), app: app, api: forAPI(s), made: map[int]made{-1: {session: p.held}}}, nil
+		a := &account{w: w, p: p, release: release, own: own, s: s, roots: rootsOf(s), app: app, api: forAPI(s), made: map[int]made{-1: {session: p.held}}}
+		for own && s.Seed%2 == 1 && len(a.many) < 2 && slices.ContainsFunc(s.Steps, step.ofMany) {
+			other, err := w.newPerson(ctx, false)
+			if err != nil {
+				return nil, err
+			}
+			a.many = append(a.many, other)
+		}
+		return a, nil
 	}
 }
+
+// ofMany reports whether it is an act that an administrator can do to many.
+func (s step) ofMany() bool { return s.Do == "suspend" || s.Do == "flag" }
 
 // forAPI reports whether the applications of a script ask for an API.
 func forAPI(s *script) bool { return s.Kind == "account" && s.Seed%3 == 0 }
@@ -209,6 +221,9 @@ func (a *account) do(ctx context.Context, s step) (outcome, string) {
 			o, note = refused, note+" "+r.location().Path+" "+r.location().Query().Get("error")
 		}
 	}
+	if o == accepted && len(a.many) > 0 && s.ofMany() && !strings.Contains(r.body, a.p.handle) {
+		o = unknown // the person was deleted, before or after
+	}
 	if s.Do == "ends" && o == refused && r.status != http.StatusNotFound {
 		return skipped, "" // asked for too late
 	}
@@ -277,6 +292,17 @@ func (a *account) read(s step, on made, ask func(at int) reply) (outcome, string
 func (a *account) request(ctx context.Context, at int, s step, on made, got *made) reply {
 	w, c := a.w, a.w.clients[a.app]
 	admin := "/api/admin/users/" + a.p.handle
+	if len(a.many) > 0 && s.ofMany() {
+		form := url.Values{"who": {a.p.handle}, "do": {map[string]string{"suspend": "suspend", "flag": "flags"}[s.Do]}, "flag.activity": {"off"}, "sure": {"yes"}}
+		for _, other := range a.many {
+			form.Add("who", other.handle)
+		}
+		token, err := w.admin.session(ctx, w)
+		if err != nil {
+			return reply{err: err}
+		}
+		return w.send(ctx, at, "POST", "/admin/users/selected", token, formType, form.Encode())
+	}
 	switch s.Do {
 	case "signin":
 		return w.api(ctx, at, "POST", "/api/auth/login", "", map[string]string{"handle": a.p.handle, "password": passwordOf(s.With)})
@@ -371,6 +397,9 @@ func (a *account) end(ctx context.Context, h *history) []string {
 	if a.own {
 		wrong = append(wrong, a.w.owes(ctx, h, a.p)...)
 	}
+	for _, other := range a.many {
+		wrong = append(wrong, a.w.owesToo(ctx, h, other)...)
+	}
 	return wrong
 }
 
@@ -438,8 +467,34 @@ func generateRefresh(r *rand.Rand) []step {
 	return b.steps
 }
 
+// generateSuspension makes sign-ins while the account is suspended, and perhaps no longer.
+func generateSuspension(b *builder) []step {
+	var sessions []int
+	for lane := range 3 {
+		for range 1 + b.r.IntN(2) {
+			sessions = append(sessions, b.add(lane, "signin", -1, ""))
+		}
+	}
+	for range b.r.IntN(3) {
+		b.add(3, "me", -1, "")
+	}
+	b.add(3, "suspend", -1, "")
+	b.phase++
+	b.each(sessions, "bit")
+	if b.r.IntN(2) == 0 {
+		b.phase++
+		b.add(0, "unsuspend", -1, "")
+		b.phase++
+		b.each(sessions, "me", "bit")
+	}
+	return b.steps
+}
+
 func generateAccount(r *rand.Rand) []step {
 	b := &builder{r: r}
+	if r.IntN(8) == 0 {
+		return generateSuspension(b)
+	}
 	sessions := []int{-1}
 	for lane := range 1 + r.IntN(2) {
 		sessions = append(sessions, b.add(lane, "signin", -1, ""))

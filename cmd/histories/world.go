@@ -79,7 +79,7 @@ type instance struct {
 // newWorld makes an installation and starts it.
 func newWorld(ctx context.Context, program, database string, full bool) (w *world, err error) {
 	w = &world{programs: strings.Split(program, ","), database: database, http: newClient(), clients: map[string]client{}, idle: make(chan *person, 1024)}
-	w.registry.seen = map[string]string{}
+	w.registry.seen = map[string]indexed{}
 	if w.dir, err = os.MkdirTemp("", "cairn-histories-"); err != nil {
 		return nil, err
 	}
@@ -401,8 +401,14 @@ func (w *world) read(at int, ask func(at int) reply, into ...*reply) (outcome, s
 // registry knows which token has which index of the status lists.
 type registry struct {
 	mu     sync.Mutex
-	seen   map[string]string
+	seen   map[string]indexed
 	faults []string
+}
+
+// indexed is whose an index is, and until when.
+type indexed struct {
+	owner string
+	until time.Time
 }
 
 // note says that a token has an index, which none of another owner may have.
@@ -414,16 +420,30 @@ func (g *registry) note(token, owner string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	at := fmt.Sprintf("%s#%d", c.Status.List.URI, c.Status.List.Index)
-	if before, has := g.seen[at]; has && before != owner {
+	before, has := g.seen[at]
+	if has && before.owner != owner {
 		g.faults = append(g.faults, "two tokens have the index "+at+" of the status list")
 	}
-	g.seen[at] = owner
+	until := time.Unix(c.Expiry, 0)
+	if has && before.until.After(until) {
+		until = before.until
+	}
+	g.seen[at] = indexed{owner, until}
 }
 
-func (g *registry) forget() {
+// fault notes what is wrong with no history.
+func (g *registry) fault(why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	clear(g.seen)
+	g.faults = append(g.faults, why)
+}
+
+// forget forgets the tokens that have expired by the clock of the service: a sweep may have made their
+// indices free.
+func (g *registry) forget(now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	maps.DeleteFunc(g.seen, func(_ string, at indexed) bool { return !at.until.After(now) })
 }
 
 func (g *registry) take() []string {
