@@ -178,6 +178,13 @@ func (a accountRules) next(state any, s step, o outcome) []any {
 		after := a.endAccess(st)
 		after.password, after.disowned = int8(s.ID), false
 		return only(int(st.reset) == s.On && !st.deleted, after)
+	case "leave":
+		if !yes {
+			return only(!live || !right, st)
+		}
+		return only(live && !st.deleted && (right || s.proven), a.managed(st, step{Do: "delete"}))
+	case "knows":
+		return only(right, st)
 	case "resetcode", "notme", "suspend", "unsuspend", "delete", "endall", "flag", "resetfactors", "ends":
 		if !yes {
 			return only(st.deleted, st)

@@ -32,10 +32,14 @@ func (m model) check(h *history) []string {
 		}
 		// What these need is looked up before the transaction in which they take effect, and a session
 		// may end between: no request after that end is accepted, but one during it may be.
-		if op.outcome == accepted && slices.Contains([]string{"end", "endothers", "removeapp", "confirm", "password", "email"}, op.Do) {
+		if op.outcome == accepted && slices.Contains([]string{"end", "endothers", "removeapp", "confirm", "password", "email", "leave"}, op.Do) {
 			session := step{Do: "me", On: op.On, ID: op.ID}
 			all = append(all, porcupine.Operation{ClientId: i, Input: session, Output: accepted, Call: int64(op.call), Return: end})
 			op.proven = true
+			if op.Do == "leave" { // so with the password
+				password := step{Do: "knows", On: op.On, With: op.With, ID: op.ID}
+				all = append(all, porcupine.Operation{ClientId: i, Input: password, Output: accepted, Call: int64(op.call), Return: end})
+			}
 		}
 		all = append(all, porcupine.Operation{ClientId: i, Input: op.step, Output: op.outcome, Call: int64(op.call), Return: end})
 	}

@@ -20,7 +20,7 @@ var audited = map[string]string{
 	"resetfactors": "user.reset_factors", "suspend": "user.suspend", "unsuspend": "user.unsuspend", "flag": "user.flags",
 	"endothers": "session.end_others", "logout": "session.sign_out",
 	// Of other kinds than account.
-	"reset use": "password.reset", "mailed use": "email.verify", "recovery use": "factor.recovery_code_used",
+	"reset use": "password.reset", "undo use": "email.undo", "mailed use": "email.verify", "recovery use": "factor.recovery_code_used",
 	"factor signin": "session.create", "factor remove": "factor.remove", "passkey signin": "session.create", "passkey remove": "factor.remove",
 }
 
@@ -65,7 +65,7 @@ func (w *world) owes(ctx context.Context, h *history, p *person) (wrong []string
 		prefix = h.Kind + " "
 	}
 	for _, op := range h.operations {
-		if op.Do == "delete" { // the log and the outbox forget a deleted person
+		if op.Do == "delete" || op.Do == "leave" { // the log and the outbox forget a deleted person
 			return nil
 		}
 		action, has := audited[prefix+op.Do]

@@ -26,13 +26,14 @@ var lifetimes = map[string]int{
 	// The session of the account is over for good, if the end is taken back afterwards.
 	"lifted": 14 * 24 * 3600,
 	"device": 600, "fresh": 600, "used assertion": 0, "used proof": 0, "used request": 0,
+	"kept":   30 * 24 * 3600, // its end was taken back before
 	"mailed": 24 * 3600, "forgotten": 3600, "not me": 7 * 24 * 3600,
 	// The bit of a session or grant that was ended stays set as long as its token could live.
 	"bit": 30 * 24 * 3600, "bit of an API": 3600,
 }
 
 // looks are what can be asked again at a later time.
-var looks = []string{"bit", "bit of an API", "session", "account", "sign-in", "flag", "flag session", "fresh", "access", "grace", "used assertion", "used proof", "used request"}
+var looks = []string{"bit", "bit of an API", "session", "kept", "account", "sign-in", "flag", "flag session", "fresh", "access", "grace", "used assertion", "used proof", "used request"}
 
 // expiry is one of each thing that expires, and a clock that is moved.
 type expiry struct {
@@ -103,6 +104,15 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 	if r := w.manage(ctx, w.any(), "PUT", "/api/admin/users/"+leaver.handle+"/end", map[string]string{"ends": last}); r.status != http.StatusOK {
 		return nil, failed("end", r)
 	}
+	kept, err := w.newPerson(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, ends := range []any{last, nil} {
+		if r := w.manage(ctx, w.any(), "PUT", "/api/admin/users/"+kept.handle+"/end", map[string]any{"ends": ends}); r.status != http.StatusOK {
+			return nil, failed("end", r)
+		}
+	}
 	loser, err := w.newPerson(ctx, false)
 	if err == nil {
 		_, err = w.cairn(ctx, "user", "flags", loser.handle, "+activity@"+last)
@@ -168,6 +178,10 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 		"flag session": func(at int) (r reply) {
 			for end := time.Now().Add(endedWithin); ; time.Sleep(100 * time.Millisecond) {
 				r = w.api(ctx, at, "GET", "/api/me", loser.held, nil)
+				if r.status == http.StatusUnauthorized {
+					w.endedOnce(ctx, loser, "user.flags_ended")
+					return r
+				}
 				if r.status != http.StatusOK || w.now().Sub(began) < time.Duration(lifetimes["flag"])*time.Second || time.Now().After(end) {
 					return r
 				}
@@ -178,8 +192,13 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 			_ = w.retry(ctx, func(at int) reply {
 				return w.manage(ctx, at, "PUT", "/api/admin/users/"+leaver.handle+"/end", map[string]any{"ends": nil})
 			})
-			return w.api(ctx, at, "GET", "/api/me", leaver.held, nil)
+			r := w.api(ctx, at, "GET", "/api/me", leaver.held, nil)
+			if r.status == http.StatusUnauthorized {
+				w.endedOnce(ctx, leaver, "user.ended")
+			}
+			return r
 		},
+		"kept":    func(at int) reply { return w.api(ctx, at, "GET", "/api/me", kept.held, nil) },
 		"account": func(at int) reply { return w.api(ctx, at, "GET", "/api/me", leaver.held, nil) },
 		"flag": func(at int) reply {
 			return asked(w.send(ctx, at, "GET", authorizePath("flag", "openid"), loser.held, "", ""))
@@ -232,6 +251,13 @@ func (e *expiry) do(ctx context.Context, s step) (outcome, string) {
 	}
 	e.moved = seconds
 	return accepted, "every clock"
+}
+
+// endedOnce notes it as wrong if what has ended by itself has not one row in the audit log.
+func (w *world) endedOnce(ctx context.Context, p *person, action string) {
+	if rows := w.rowsOf(ctx, p.handle); rows != nil && rows[action] != 1 && w.moved.Load() < int64(lifetimes["session"]) {
+		w.registry.fault(fmt.Sprintf("the audit log has %d rows %s of what has ended once", rows[action], action))
+	}
 }
 
 // endedWithin is longer than what depends on a flag may outlive it.

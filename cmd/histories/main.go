@@ -45,12 +45,14 @@ func init() { // a literal would refer to itself
 		once("par", 9, false, beginPAR),
 		once("assertion", 9, false, beginAssertion),
 		once("proof", 9, false, beginProof),
+		once("undo", 3, true, beginUndo),
+		once("handle", 3, false, beginHandle),
 		once("recovery", 3, true, beginRecovery),
 		once("device", 5, true, beginDevice),
 		{name: "consent", often: 9, generate: generateConsent, begin: beginConsent, model: consentModel},
 		{name: "factor", often: 3, generate: generateFactor, begin: beginFactor, model: factorModel},
 		{name: "passkey", often: 3, generate: generateFactor, begin: beginFactor, model: factorModel},
-		{name: "expiry", alone: true, generate: generateExpiry, begin: beginExpiry, model: expiryModel},
+		{name: "expiry", alone: true, often: 2, generate: generateExpiry, begin: beginExpiry, model: expiryModel},
 		{name: "change", generate: generateChange, begin: beginChange, model: changeModel},
 		{name: "admins", alone: true, generate: generateAdmins, begin: beginAdmins, model: adminsModel},
 	} {
@@ -255,7 +257,9 @@ func execute(ctx context.Context, o options, stdout io.Writer) (t *tally, err er
 			r.settle(ctx)
 		}
 		for _, name := range alone {
-			r.next(ctx, name, "")
+			for range kinds[name].often + 1 {
+				r.next(ctx, name, "")
+			}
 		}
 	}
 	r.settle(ctx)

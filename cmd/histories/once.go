@@ -306,6 +306,49 @@ func beginAddress(ctx context.Context, w *world, _ *script, p *person, o *once) 
 	return err
 }
 
+// beginUndo is the link in the mail to the former address.
+func beginUndo(ctx context.Context, w *world, _ *script, p *person, o *once) error {
+	user, from := "/api/admin/users/"+p.handle, p.handle+"@former.example.org"
+	r := w.manage(ctx, w.any(), "PATCH", user, map[string]any{"email": from, "email_verified": true})
+	if r.status == http.StatusOK {
+		r = w.api(ctx, w.any(), "PATCH", "/api/me", p.held, map[string]any{"email": "x" + from})
+	}
+	if r.status != http.StatusOK {
+		return failed("address", r)
+	}
+	text, err := w.mail.wait(ctx, from, 15*time.Second, undoLink.MatchString)
+	if err != nil {
+		return err
+	}
+	link, _ := url.QueryUnescape(undoLink.FindStringSubmatch(text)[1])
+	o.use = func(ctx context.Context, at int, _ step) (outcome, string) {
+		return w.send(ctx, at, "POST", "/undo-email/", "", formType, url.Values{"link": {link}}.Encode()).result()
+	}
+	return nil
+}
+
+// undoLink is the link in the mail about a new address.
+var undoLink = regexp.MustCompile(`/undo-email/\?link=([^\s"<>&]+)`)
+
+// beginHandle is a handle that several want, each with an invite.
+func beginHandle(ctx context.Context, w *world, s *script, _ *person, o *once) error {
+	handle, codes := fmt.Sprint("Wanted", w.names.Add(1)), map[int]string{}
+	for _, st := range s.Steps {
+		r := w.manage(ctx, w.any(), "POST", "/api/invites", map[string]string{})
+		if codes[st.ID] = r.given("code"); codes[st.ID] == "" {
+			return failed("invite", r)
+		}
+	}
+	o.use = func(ctx context.Context, at int, st step) (outcome, string) {
+		name := handle
+		if st.ID%2 == 0 {
+			name = strings.ToLower(name)
+		}
+		return w.api(ctx, at, "POST", "/api/register", "", map[string]string{"code": codes[st.ID], "handle": name, "password": password}).result()
+	}
+	return nil
+}
+
 func beginPAR(ctx context.Context, w *world, _ *script, p *person, o *once) error {
 	q, _ := url.Parse(authorizePath("app", "openid"))
 	r := w.oauth(ctx, w.any(), "/oauth2/par", w.clients["app"], q.Query())
@@ -327,8 +370,8 @@ func beginPAR(ctx context.Context, w *world, _ *script, p *person, o *once) erro
 // beginAssertion is a JWT that authenticates a client (RFC 7523 section 3): its jti is good once.
 func beginAssertion(ctx context.Context, w *world, s *script, _ *person, o *once) error {
 	assertion := w.key.assertion(w.issuer, "signed", fmt.Sprint("a", w.names.Add(1), "-", s.Seed), w.now())
-	o.use = func(ctx context.Context, at int, _ step) (outcome, string) {
-		return w.oauth(ctx, at, "/oauth2/introspect", client{id: "signed"}, url.Values{
+	o.use = func(ctx context.Context, at int, st step) (outcome, string) {
+		return w.oauth(ctx, at, []string{"/oauth2/introspect", "/oauth2/revoke"}[st.ID%2], client{id: "signed"}, url.Values{
 			"token": {"none"}, "client_assertion": {assertion}, "client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
 		}).result()
 	}
@@ -348,10 +391,12 @@ func (w *world) proof(method, path, access, nonce string) string {
 	return w.key.sign(claims, map[jose.HeaderKey]any{"typ": "dpop+jwt", "jwk": w.key.key.Public()})
 }
 
-func beginProof(ctx context.Context, w *world, _ *script, p *person, o *once) error {
-	r := w.send(ctx, w.any(), "GET", authorizePath("app", "openid"), p.held, "", "")
-	code := r.location().Query().Get("code")
-	r = w.exchange(ctx, w.any(), w.clients["app"], code, "DPoP", w.proof("POST", "/oauth2/token", "", ""))
+func beginProof(ctx context.Context, w *world, s *script, p *person, o *once) error {
+	ask := func() string {
+		return w.send(ctx, w.any(), "GET", authorizePath("app", "openid"), p.held, "", "").location().Query().Get("code")
+	}
+	code := ask()
+	r := w.exchange(ctx, w.any(), w.clients["app"], code, "DPoP", w.proof("POST", "/oauth2/token", "", ""))
 	nonce := r.header.Get("DPoP-Nonce")
 	if r.str("error") == "use_dpop_nonce" {
 		r = w.exchange(ctx, w.any(), w.clients["app"], code, "DPoP", w.proof("POST", "/oauth2/token", "", nonce))
@@ -359,6 +404,16 @@ func beginProof(ctx context.Context, w *world, _ *script, p *person, o *once) er
 	access := r.given("access_token")
 	if access == "" {
 		return failed("bound token", r)
+	}
+	if s.Kind == "proof" && s.Seed%2 == 0 { // for several codes
+		codes, proof := map[int]string{}, w.proof("POST", "/oauth2/token", "", nonce)
+		for _, st := range s.Steps {
+			codes[st.ID] = ask()
+		}
+		o.use = func(ctx context.Context, at int, st step) (outcome, string) {
+			return w.exchange(ctx, at, w.clients["app"], codes[st.ID], "DPoP", proof).result()
+		}
+		return nil
 	}
 	proof := w.proof("GET", "/oauth2/userinfo", access, nonce)
 	o.use = func(ctx context.Context, at int, _ step) (outcome, string) {

@@ -292,6 +292,12 @@ func (a *account) read(s step, on made, ask func(at int) reply) (outcome, string
 func (a *account) request(ctx context.Context, at int, s step, on made, got *made) reply {
 	w, c := a.w, a.w.clients[a.app]
 	admin := "/api/admin/users/" + a.p.handle
+	if s.Do == "suspend" && a.s.Seed%6 == 0 {
+		if _, err := w.cairn(ctx, "user", "suspend", a.p.handle); err != nil {
+			return reply{err: err}
+		}
+		return reply{status: http.StatusOK}
+	}
 	if len(a.many) > 0 && s.ofMany() {
 		form := url.Values{"who": {a.p.handle}, "do": {map[string]string{"suspend": "suspend", "flag": "flags"}[s.Do]}, "flag.activity": {"off"}, "sure": {"yes"}}
 		for _, other := range a.many {
@@ -336,6 +342,8 @@ func (a *account) request(ctx context.Context, at int, s step, on made, got *mad
 		return w.manage(ctx, at, "POST", admin+"/suspend", map[string]string{})
 	case "unsuspend":
 		return w.manage(ctx, at, "POST", admin+"/unsuspend", nil)
+	case "leave":
+		return w.api(ctx, at, "DELETE", "/api/me", on.session, map[string]string{"password": passwordOf(s.With)})
 	case "delete":
 		return w.manage(ctx, at, "DELETE", admin, nil)
 	case "endall":
@@ -554,7 +562,11 @@ func generateAccount(r *rand.Rand) []step {
 					b.add(lane, "unsuspend", -1, "")
 				}
 			case n == 8:
-				b.add(lane, b.pick("delete", "endall", "flag"), -1, "")
+				if do := b.pick("delete", "endall", "flag", "leave"); do == "leave" {
+					b.add(lane, do, s, "-1")
+				} else {
+					b.add(lane, do, -1, "")
+				}
 			case n < 13:
 				sessions = append(sessions, b.add(lane, "confirm", s, "-1"))
 			case n < 15:
