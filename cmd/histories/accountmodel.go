@@ -182,7 +182,10 @@ func (a accountRules) next(state any, s step, o outcome) []any {
 		if !yes {
 			return only(!live || !right, st)
 		}
-		return only(live && !st.deleted && (right || s.proven), a.managed(st, step{Do: "delete"}))
+		if s.proven && st.deleted { // by another at the same time
+			return only(true, st)
+		}
+		return only(live && (right || s.proven), a.managed(st, step{Do: "delete"}))
 	case "knows":
 		return only(right, st)
 	case "resetcode", "notme", "suspend", "unsuspend", "delete", "endall", "flag", "resetfactors", "ends":

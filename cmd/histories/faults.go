@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	_ "embed" // testdata/synced.c
 	"errors"
@@ -71,8 +72,10 @@ func (w *world) disturb(ctx context.Context, fault string, r *rand.Rand) error {
 		case "failover":
 			err = w.failover(ctx, pause)
 		case "cut":
+			i.link.atCommit.Store(true)
+			pause(100, 1500)
 			i.link.cut(true)
-			pause(100, 2500)
+			pause(100, 1500)
 			i.link.cut(false)
 		case "full":
 			err = w.fill()
@@ -336,6 +339,8 @@ type link struct {
 	mu       sync.Mutex
 	isCut    bool
 	open     map[net.Conn]bool
+	// atCommit: the next connection that commits is lost before it has the answer.
+	atCommit atomic.Bool
 }
 
 func newLink(to *postgres) (*link, error) {
@@ -377,10 +382,24 @@ func (k *link) carry(from net.Conn) {
 		delete(k.open, to)
 	}()
 	done := make(chan struct{})
-	go func() { _, _ = io.Copy(to, from); _ = to.Close(); close(done) }()
+	go func() { _, _ = io.Copy(to, commits{from, k}); _ = to.Close(); close(done) }()
 	_, _ = io.Copy(from, to)
 	_ = from.Close()
 	<-done
+}
+
+// commits is what an instance sends.
+type commits struct {
+	net.Conn
+	k *link
+}
+
+func (c commits) Read(b []byte) (n int, err error) {
+	n, err = c.Conn.Read(b)
+	if bytes.Contains(bytes.ToLower(b[:n]), []byte("commit\x00")) && c.k.atCommit.CompareAndSwap(true, false) {
+		_ = c.Conn.Close() // what was read is carried on
+	}
+	return n, err
 }
 
 // cut ends every connection and refuses new ones.

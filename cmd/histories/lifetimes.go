@@ -25,7 +25,9 @@ var lifetimes = map[string]int{
 	"account": 14 * 24 * 3600, "sign-in": 14 * 24 * 3600, "flag": 14 * 24 * 3600, "flag session": 14 * 24 * 3600,
 	// The session of the account is over for good, if the end is taken back afterwards.
 	"lifted": 14 * 24 * 3600,
-	"device": 600, "fresh": 600, "used assertion": 0, "used proof": 0, "used request": 0,
+	// Who was suspended stays it, whatever becomes of the end.
+	"suspended": 0,
+	"device":    600, "fresh": 600, "used assertion": 0, "used proof": 0, "used request": 0,
 	"kept":   30 * 24 * 3600, // its end was taken back before
 	"mailed": 24 * 3600, "forgotten": 3600, "not me": 7 * 24 * 3600,
 	// The bit of a session or grant that was ended stays set as long as its token could live.
@@ -101,8 +103,14 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r := w.manage(ctx, w.any(), "PUT", "/api/admin/users/"+leaver.handle+"/end", map[string]string{"ends": last}); r.status != http.StatusOK {
-		return nil, failed("end", r)
+	seasonal, err := w.newPerson(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range []*person{leaver, seasonal} {
+		if r := w.manage(ctx, w.any(), "PUT", "/api/admin/users/"+p.handle+"/end", map[string]string{"ends": last}); r.status != http.StatusOK {
+			return nil, failed("end", r)
+		}
 	}
 	kept, err := w.newPerson(ctx, false)
 	if err != nil {
@@ -197,6 +205,15 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 				w.endedOnce(ctx, leaver, "user.ended")
 			}
 			return r
+		},
+		"suspended": func(at int) reply {
+			_ = w.retry(ctx, func(at int) reply {
+				return w.manage(ctx, at, "POST", "/api/admin/users/"+seasonal.handle+"/suspend", map[string]string{})
+			})
+			_ = w.retry(ctx, func(at int) reply {
+				return w.manage(ctx, at, "PUT", "/api/admin/users/"+seasonal.handle+"/end", map[string]any{"ends": nil})
+			})
+			return w.api(ctx, at, "POST", "/api/auth/login", "", map[string]string{"handle": seasonal.handle, "password": password})
 		},
 		"kept":    func(at int) reply { return w.api(ctx, at, "GET", "/api/me", kept.held, nil) },
 		"account": func(at int) reply { return w.api(ctx, at, "GET", "/api/me", leaver.held, nil) },
@@ -358,7 +375,7 @@ func generateExpiry(r *rand.Rand) []step {
 		}
 		all := looks
 		if i == len(to)-1 { // these are good once, or end others
-			all = slices.Concat(looks, []string{"lifted", "device", "par", "mailed", "forgotten", "not me", "invite", "reset"})
+			all = slices.Concat(looks, []string{"lifted", "device", "par", "mailed", "forgotten", "not me", "invite", "reset", "suspended"})
 		}
 		for _, what := range all {
 			b.add(0, what, -1, "")
@@ -402,10 +419,14 @@ func beginChange(ctx context.Context, w *world, _ *script) (object, error) {
 func (c *change) do(ctx context.Context, s step) (outcome, string) {
 	first := c.ids["first"]
 	switch s.Do {
-	case "rotate":
-		out, err := c.w.cairn(ctx, "client", "rotate-secret", first.id, "-o", "json")
+	case "rotate": // With: which secret it gives
+		args := []string{"client", "rotate-secret", first.id, "-o", "json"}
+		if s.With == "second" { // the first works on for a while, unless it is rotated again
+			args = append(args, "--overlap", "1h")
+		}
+		out, err := c.w.cairn(ctx, args...)
 		if err == nil {
-			c.ids["second"], err = clientOf(first.id, out)
+			c.ids[s.With], err = clientOf(first.id, out)
 		}
 		return commanded(err)
 	case "remove":
@@ -443,7 +464,7 @@ func changeModel(*script) model {
 		st, yes := state.(string), o == accepted
 		switch s.Do {
 		case "rotate":
-			return []any{"?second token"}
+			return []any{map[string]string{"second": "?first second token", "third": "?third token"}[s.With]}
 		case "remove":
 			return []any{"?"}
 		case "narrow":
@@ -463,13 +484,26 @@ func generateChange(r *rand.Rand) []step {
 		}
 		b.phase++
 	}
-	act := func(do string) { b.add(0, do, -1, ""); b.phase++ }
+	act := func(do, with string) { b.add(0, do, -1, with); b.phase++ }
 	use("first")
-	act(b.pick("rotate", "rotate", "remove", "narrow"))
-	use(b.pick("first", "second", "token"))
-	act("wait")
+	switch r.IntN(5) {
+	case 0:
+		act("remove", "")
+	case 1:
+		act("narrow", "")
+	case 2:
+		act("rotate", "second")
+	case 3:
+		act("rotate", "second")
+		act("rotate", "third")
+	case 4:
+		act("rotate", "third")
+	}
+	use(b.pick("first", "second", "third", "token"))
+	act("wait", "")
 	use("first")
 	use("second")
+	use("third")
 	use("token")
 	return b.steps
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -49,6 +50,9 @@ func (s *mailSession) Data(r io.Reader) error {
 	b, err := io.ReadAll(r)
 	if err != nil {
 		return err
+	}
+	if rand.IntN(3) == 0 { // a slow server
+		time.Sleep(rand.N(400 * time.Millisecond))
 	}
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()

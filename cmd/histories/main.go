@@ -38,7 +38,7 @@ func init() { // a literal would refer to itself
 		{name: "refresh", often: 12, generate: generateRefresh, begin: beginAccount("app", false), model: accountModel(false)},
 		{name: "grace", often: 12, generate: generateRefresh, begin: beginAccount("grace", false), model: accountModel(true)},
 		{name: "account", often: 20, generate: generateAccount, begin: beginAccount("app", true), model: accountModel(false)},
-		once("invite", 3, true, beginInvite),
+		once("invite", 5, true, beginInvite),
 		once("reset", 3, true, beginReset),
 		once("mailed", 3, true, beginMailed),
 		once("address", 3, true, beginAddress),

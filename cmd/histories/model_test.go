@@ -106,7 +106,7 @@ func TestAlarms(t *testing.T) {
 		"answer of a passkey twice":    {"passkey", []op{{"signin", -1, "", accepted}, {"signin", -1, "next", accepted}, {"signin", -1, "", accepted}}},
 		"sign-in by a removed passkey": {"passkey", []op{{"remove", -1, "", accepted}, {"signin", -1, "", accepted}}},
 		"expired invite":               {"expiry", []op{{"clock", -1, "1296000", accepted}, {"invite", -1, "", accepted}}},
-		"former secret after a while":  {"change", []op{{"rotate", -1, "", accepted}, {"wait", -1, "", accepted}, {"use", -1, "first", accepted}}},
+		"former secret after a while":  {"change", []op{{"rotate", -1, "third", accepted}, {"wait", -1, "", accepted}, {"use", -1, "first", accepted}}},
 		"removed client after a while": {"change", []op{{"remove", -1, "", accepted}, {"wait", -1, "", accepted}, {"use", -1, "first", accepted}}},
 	} {
 		h := &history{script: script{Kind: tt.kind}}

@@ -33,6 +33,7 @@ type once struct {
 	p       *person // nil: others use them too
 	mu      sync.Mutex
 	joined  map[string]outcome // handles of those who used an invite
+	token   string             // of a device
 }
 
 func (o *once) do(ctx context.Context, s step) (outcome, string) {
@@ -54,6 +55,20 @@ func (o *once) end(ctx context.Context, h *history) []string {
 	for handle, joined := range o.joined {
 		if rows := o.w.rowsOf(ctx, handle); rows != nil && joined != unknown && rows["user.register"] != map[outcome]int{accepted: 1}[joined] {
 			wrong = append(wrong, fmt.Sprintf("the audit log has %d rows user.register of @%s, whose registration was %s", rows["user.register"], handle, joined))
+		}
+	}
+	count := map[outcome]int{}
+	for _, op := range h.operations {
+		if op.Do == "revoke" {
+			count[op.outcome]++
+		}
+	}
+	if o.token != "" && count[unknown] == 0 { // who asks once more for the tokens of a device ends nothing
+		out, _ := o.w.read(0, func(at int) reply {
+			return o.w.send(ctx, at, "GET", "/oauth2/userinfo", "", "", "", "Authorization", "Bearer "+o.token)
+		})
+		if out != skipped && (out == accepted) != (count[accepted] == 0) {
+			wrong = append(wrong, fmt.Sprintf("no order of these requests explains that the token of the device is %s", out))
 		}
 	}
 	return wrong
@@ -87,7 +102,7 @@ type onceState struct {
 func onceModel(s *script) model {
 	uses := 1
 	if s.Kind == "invite" {
-		uses += int(s.Seed % 2)
+		uses = usesOf(s)
 	}
 	return model{begin: onceState{}, next: func(state any, s step, o outcome) []any {
 		st := state.(onceState)
@@ -117,7 +132,7 @@ func only[S any](right bool, states ...S) (out []any) {
 
 func generateOnce(r *rand.Rand) []step {
 	b := &builder{r: r}
-	if first := r.IntN(3); first < 2 { // revoked at the beginning, or after the first use
+	if first := r.IntN(4); first < 2 { // revoked at the beginning, or after the first use
 		if first == 0 {
 			b.add(0, "use", -1, "")
 			b.phase++
@@ -125,7 +140,7 @@ func generateOnce(r *rand.Rand) []step {
 		b.add(0, "revoke", -1, "")
 		b.phase++
 	}
-	lanes := 2 + r.IntN(3)
+	lanes := 2 + r.IntN(4)
 	for lane := range lanes {
 		b.add(lane, "use", -1, "")
 	}
@@ -168,9 +183,12 @@ func failed(what string, r reply) error {
 	return errors.Join(fmt.Errorf("%s: %d %s", what, r.status, r.body), r.err)
 }
 
+// usesOf is how often an invite may be used. One that a person made lets in one alone.
+func usesOf(s *script) int { return max(1, int(s.Seed%4)) }
+
 // beginInvite: an invite of a person ends with their access, for good.
 func beginInvite(ctx context.Context, w *world, s *script, p *person, o *once) error {
-	by, body := s.Seed%4 == 0, map[string]uint64{"uses": 1 + s.Seed%2}
+	by, body := s.Seed%4 == 0, map[string]int{"uses": usesOf(s)}
 	r := w.manage(ctx, w.any(), "POST", "/api/invites", body)
 	if by {
 		r = w.api(ctx, w.any(), "POST", "/api/invites", p.held, body)
@@ -408,7 +426,9 @@ func beginProof(ctx context.Context, w *world, s *script, p *person, o *once) er
 	if s.Kind == "proof" && s.Seed%2 == 0 { // for several codes
 		codes, proof := map[int]string{}, w.proof("POST", "/oauth2/token", "", nonce)
 		for _, st := range s.Steps {
-			codes[st.ID] = ask()
+			if codes[st.ID] = ask(); codes[st.ID] == "" {
+				return errors.New("no code")
+			}
 		}
 		o.use = func(ctx context.Context, at int, st step) (outcome, string) {
 			return w.exchange(ctx, at, w.clients["app"], codes[st.ID], "DPoP", proof).result()
@@ -530,6 +550,11 @@ func beginDevice(ctx context.Context, w *world, s *script, p *person, o *once) e
 		r := w.oauth(ctx, at, "/oauth2/token", w.clients["tool"], url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:device_code"}, "device_code": {device}})
 		if slices.Contains([]string{"slow_down", "authorization_pending"}, r.str("error")) {
 			return skipped, ""
+		}
+		if token := r.given("access_token"); token != "" {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.token = token
 		}
 		return r.result()
 	}

@@ -385,27 +385,44 @@ func generateFactor(r *rand.Rand) []step {
 
 // admins are administrators who want to be rid of one another.
 type admins struct {
-	w   *world
-	who []*person
+	w     *world
+	who   []*person
+	guest string
 }
 
-func beginAdmins(ctx context.Context, w *world, _ *script) (object, error) {
+func beginAdmins(ctx context.Context, w *world, s *script) (object, error) {
 	keeper, err := w.admin.session(ctx, w)
 	if err != nil {
 		return nil, err
 	}
 	a := &admins{w: w, who: []*person{{handle: "keeper", held: keeper}}}
+	if err := a.gather(ctx, s); err != nil {
+		a.end(ctx, nil)
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *admins) gather(ctx context.Context, s *script) error {
+	w := a.w
 	for range 2 {
 		p, err := w.newPerson(ctx, false)
 		if err != nil {
-			return nil, err
-		}
-		if r := w.manage(ctx, w.any(), "PUT", "/api/admin/users/"+p.handle+"/flags", map[string]bool{"admin": true}); r.status != http.StatusOK {
-			return nil, failed("flag", r)
+			return err
 		}
 		a.who = append(a.who, p)
+		if r := w.manage(ctx, w.any(), "PUT", "/api/admin/users/"+p.handle+"/flags", map[string]bool{"admin": true}); r.status != http.StatusOK {
+			return failed("flag", r)
+		}
 	}
-	return a, nil
+	// Somebody who cannot sign in yet does not count.
+	if a.guest = fmt.Sprint("guest", w.names.Add(1)); s.Seed%2 == 0 {
+		r := w.manage(ctx, w.any(), "POST", "/api/admin/users", map[string]any{"handle": a.guest, "flags": map[string]bool{"admin": true}})
+		if r.status != http.StatusCreated {
+			return failed("guest", r)
+		}
+	}
+	return nil
 }
 
 func (a *admins) do(ctx context.Context, s step) (outcome, string) {
@@ -431,8 +448,13 @@ func (a *admins) end(ctx context.Context, _ *history) (wrong []string) {
 		}
 	}
 	a.w.admin.forget()
-	for _, p := range a.who[1:] {
-		_ = a.w.manage(ctx, 0, "PUT", "/api/admin/users/"+p.handle+"/flags", map[string]bool{"admin": false})
+	for _, p := range append(a.who[1:], &person{handle: a.guest}) {
+		r := a.w.retry(ctx, func(at int) reply {
+			return a.w.manage(ctx, at, "PUT", "/api/admin/users/"+p.handle+"/flags", map[string]bool{"admin": false})
+		})
+		if r.status != http.StatusOK && r.status != http.StatusNotFound {
+			wrong = append(wrong, failed("flag", r).Error())
+		}
 	}
 	return wrong
 }

@@ -108,6 +108,8 @@ func beginAccount(app string, own bool) func(context.Context, *world, *script) (
 		app := app
 		if flagged(s) {
 			app = "flag"
+		} else if s.Kind == "code" && s.Seed%4 == 0 {
+			app = "both"
 		}
 		a := &account{w: w, p: p, release: release, own: own, s: s, roots: rootsOf(s), app: app, api: forAPI(s), made: map[int]made{-1: {session: p.held}}}
 		for own && s.Seed%2 == 1 && len(a.many) < 2 && slices.ContainsFunc(s.Steps, step.ofMany) {

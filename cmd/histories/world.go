@@ -159,6 +159,7 @@ func (w *world) register(ctx context.Context) error {
 	for id, flags := range map[string][]string{
 		"app":    {"--trusted"},
 		"other":  {"--trusted"},
+		"both":   {"--trusted", "--device"},
 		"grace":  {"--trusted", "--refresh-grace", "30s"},
 		"asking": {"--optional-scope", optionalScope},
 		"flag":   {"--trusted", "--require-flag", "activity"},
