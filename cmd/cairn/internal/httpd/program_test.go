@@ -404,6 +404,9 @@ func TestReadmeWorksAsItIsWritten(t *testing.T) {
 	}
 	noError(t, os.WriteFile(filepath.Join(n.dir, "hello.py"), []byte(code[0]), 0o600))
 	outputs := n.follow(text)
+	if info, err := os.Stat(filepath.Join(n.dir, "hello.env")); err != nil || info.Mode().Perm()&0o077 != 0 {
+		t.Errorf("others can read the secret of the application: %v %v", info.Mode(), err)
+	}
 
 	generated := regexp.MustCompile(`password +([A-Z2-7]{20})`).FindStringSubmatch(outputs["init"])
 	if generated == nil {
