@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -290,6 +291,9 @@ func (a *applier) secretOf(k secretKeys) (*provider.ClientSecret, error) {
 	case k.SecretFile != "" && k.SecretHash != "":
 		return nil, usageError{"give --secret-file or --secret-hash, not both"}
 	case k.SecretFile != "":
+		if _, err := os.Stat(k.SecretFile); err != nil { // whose text has what may be the secret itself
+			return nil, usageError{"--secret-file: there is no such file: write its path, relative to this file, and never the secret"}
+		}
 		if s, err = readSecret(a.p, k.SecretFile, a.now); err != nil {
 			return nil, err
 		}

@@ -220,6 +220,21 @@ settings:
 	}
 }
 
+// A secret that was written in the place of its file is not printed, nor are characters that control a terminal.
+func TestApplyPrintsNeitherSecretsNorControlCharacters(t *testing.T) {
+	const secret = "f1d2d2f924e986ac86fdf7b36c94bcdf32beec15"
+	s, _ := sqliteShell(t)
+	fatalIf(t, os.WriteFile("bad.yaml", []byte("clients:\n- {id: one, redirect-uri: https://one.example.org/cb, secret-file: "+secret+"}\n"+
+		`- {id: "\e[31mred", redirect-uri: https://two.example.org/cb, "\e[7m": 1}`), 0o600))
+	code, printed := s.run("apply", "bad.yaml")
+	if code != exitUsage || !strings.HasPrefix(printed, "bad.yaml:2: client one: secret-file: there is no such file") || strings.Contains(printed, secret) {
+		t.Errorf("exit code %d: %s", code, printed)
+	}
+	if !strings.Contains(printed, "bad.yaml:3: client \ufffd[31mred: id: ") || strings.Contains(printed, "\x1b") {
+		t.Errorf("printed %q", printed)
+	}
+}
+
 // A setting that the file does not name may no longer fit what it names: that is a mistake with a line, too.
 func TestApplyNamesASettingThatNoLongerFits(t *testing.T) {
 	s, _ := sqliteShell(t)

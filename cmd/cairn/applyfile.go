@@ -179,7 +179,7 @@ func (s *section) inKeys(text string) string {
 
 // wrong adds a fault.
 func (f *applyFile) wrong(at position, format string, args ...any) {
-	n := fault{at, strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")}
+	n := fault{at, printable(strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " "))}
 	if !slices.Contains(f.faults, n) {
 		f.faults = append(f.faults, n)
 	}
