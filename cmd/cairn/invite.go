@@ -46,7 +46,7 @@ func (c *addInviteCommand) Run(p *program) error {
 		if problem, ok := web.ProblemOf(err); ok && len(problem.Errors) > 0 {
 			field := strings.TrimPrefix(problem.Errors[0].Pointer, "/")
 			flag := map[string]string{"flags": "flag", "days": "expires", "account_ends": "account-ends"}[field]
-			return usageError{"--" + cmp.Or(flag, field) + ": " + string(problem.Errors[0].Detail)}
+			return usageError{"--" + cmp.Or(flag, field) + ": " + faultText(problem.Errors[0])}
 		}
 		switch {
 		case errors.Is(err, account.ErrInvalidText):

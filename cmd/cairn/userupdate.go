@@ -199,10 +199,16 @@ func faults(p *web.Problem, flags map[string]string) string {
 	var words []string
 	for _, f := range p.Errors {
 		member := strings.ReplaceAll(strings.TrimPrefix(f.Pointer, "/"), "/", ".")
-		words = append(words, cmp.Or(flags[member], member)+": "+string(f.Detail))
+		words = append(words, cmp.Or(flags[member], member)+": "+faultText(f))
 	}
 	if words == nil {
 		return p.Detail
 	}
 	return strings.Join(words, " ")
+}
+
+// faultText returns the text of a fault. Where it sends the reader to a page, it has the command instead.
+func faultText(f web.FieldError) string {
+	return strings.Replace(string(f.Detail), " here. An administrator can add flags in the settings.",
+		" here: cairn settings set flags --add FLAG adds one", 1)
 }
