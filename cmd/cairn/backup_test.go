@@ -561,6 +561,22 @@ func TestRestoreRefusesWhatItCannotDoWell(t *testing.T) {
 	s.refused([]string{"-wal holds changes"}, "restore", "plain.tar.gz")
 }
 
+// Without its key the restored installation does not start: what is next is to put it back.
+func TestRestoreNamesTheKeyThatTheBackupLacks(t *testing.T) {
+	s, _ := sqliteShell(t)
+	s.must("backup", "b.tar.gz")
+	if said := s.must("restore", "b.tar.gz", "--database", "one.db"); strings.Contains(said, "put back") || !strings.HasSuffix(said, " serve\n") {
+		t.Errorf("with the key: %s", said)
+	}
+	if err := os.Rename("key.pem", "elsewhere.pem"); err != nil {
+		t.Fatal(err)
+	}
+	said := s.must("restore", "b.tar.gz", "--database", "two.db")
+	if !regexp.MustCompile(`(?m)^next +put back what the backup does not have: \S*key\.pem \(private-key-file\); then .* serve$`).MatchString(said) {
+		t.Errorf("without it: %s", said)
+	}
+}
+
 // With --keys a backup is all that a new machine needs, and nothing without its passphrase.
 func TestBackupWithKeysRestoresAWholeInstallation(t *testing.T) {
 	s, key := sqliteShell(t)

@@ -144,12 +144,22 @@ func (c *restoreCommand) Run(p *program) error {
 	if d.MovedTo, err = place.fill(p.ctx, database); err != nil {
 		return err
 	}
+	var lacking []string // not the data key, without which nothing sealed is restored
+	for _, f := range c.keys(p.env, "").Files() {
+		if !exists(f.Path) {
+			lacking = append(lacking, f.Path+" ("+f.Setting+")")
+		}
+	}
+	next := p.name + " serve"
+	if lacking != nil {
+		next = "put back what the backup does not have: " + strings.Join(lacking, ", ") + "; then " + next
+	}
 	err = c.print(p, d.Database, d, pairs{
 		{"database", d.Database},
 		{"restored", fmt.Sprintf("%d users, as of %s", d.Users, d.Created.Format(time.RFC3339))},
 		{"sessions", d.Sessions}, {"earlier database", d.MovedTo}, {"settings", d.ConfigFile},
 		{"key files", fmt.Sprint(len(d.KeyFiles))}, {"new data key", d.NewDataKey}, {"data key setting", remembered},
-		{"lost", lostText(d.Lost)}, {"next", p.name + " serve"},
+		{"lost", lostText(d.Lost)}, {"next", next},
 	})
 	if err != nil {
 		return err
