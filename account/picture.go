@@ -9,6 +9,7 @@ import (
 	"image"
 	"image/jpeg"
 	"strings"
+	"time"
 
 	"golang.org/x/image/draw"
 
@@ -36,9 +37,14 @@ type Photo struct {
 // photoSlot has room for one picture: a large one takes up to 200 MB while it is decoded.
 var photoSlot = make(chan struct{}, 1)
 
+// photoPatience is how long a picture waits for others, whose files are kept in memory meanwhile. The server
+// cannot answer much later.
+const photoPatience = 15 * time.Second
+
 // NewPhoto encodes the middle of a picture anew, so that nothing is kept of the file but its pixels:
 // neither the place where it was taken nor what a reader of another format would find in it. The hash
-// depends on the sub, so that the address cannot be found out from the picture. ErrInvalidPhoto.
+// depends on the sub, so that the address cannot be found out from the picture. ErrInvalidPhoto;
+// context.DeadlineExceeded while too many others wait.
 func NewPhoto(ctx context.Context, sub string, file []byte) (Photo, error) {
 	size, format, err := image.DecodeConfig(bytes.NewReader(file))
 	if err != nil || len(file) > MaxPhoto || format != "png" && format != "jpeg" && format != "webp" ||
@@ -46,11 +52,13 @@ func NewPhoto(ctx context.Context, sub string, file []byte) (Photo, error) {
 		format == "jpeg" && bytes.Count(file, []byte{0xff, 0xda}) > maxPhotoScans {
 		return Photo{}, ErrInvalidPhoto
 	}
+	wait, stop := context.WithTimeout(ctx, photoPatience)
+	defer stop()
 	select {
 	case photoSlot <- struct{}{}:
 		defer func() { <-photoSlot }()
-	case <-ctx.Done():
-		return Photo{}, ctx.Err()
+	case <-wait.Done():
+		return Photo{}, wait.Err()
 	}
 	decoded, _, err := image.Decode(bytes.NewReader(file))
 	if err != nil || decoded.Bounds().Empty() {

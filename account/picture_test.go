@@ -2,6 +2,7 @@ package account_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -12,8 +13,11 @@ import (
 	"image/jpeg"
 	"image/png"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // withExif puts the metadata of a camera after the start of a JPEG: an orientation and a place.
@@ -110,4 +114,25 @@ func TestWhatIsNoPictureOfAPersonIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// Whoever waits for the pictures of others does so until they hang up, and not longer than the server can answer.
+func TestPictureWaitsForOthersOnlyForAWhile(t *testing.T) {
+	var file bytes.Buffer
+	if err := png.Encode(&file, image.NewGray(image.Rect(0, 0, 8, 8))); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		defer account.BlockPhotos()()
+		_, err := account.NewPhoto(t.Context(), "sub", file.Bytes())
+		if p, _ := web.ProblemOf(err); !errors.Is(err, context.DeadlineExceeded) || p.Status != 503 {
+			t.Errorf("after a while: %v", err)
+		}
+		ctx, hangUp := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, hangUp)
+		start := time.Now()
+		if _, err := account.NewPhoto(ctx, "sub", file.Bytes()); !errors.Is(err, context.Canceled) || time.Since(start) != time.Second {
+			t.Errorf("hung up: %v after %s", err, time.Since(start))
+		}
+	})
 }
