@@ -75,6 +75,7 @@ type Service struct {
 	passkeys  passkeys
 	olderHost *web.Cache[string] // see OlderPasskeys
 	emailKey  []byte             // of the codes that verify addresses
+	inviteKey []byte             // see onceCode
 	deviceKey []byte             // of the marks of known devices
 	pages     *templates.Renderer
 	mails     mail.Sender // nil: none are sent
@@ -132,7 +133,9 @@ func New(o Options) (*Service, error) {
 	if s.passkeys, err = newPasskeys(o.Issuer, o.PasskeyHost, o.PasskeyOrigins); err != nil {
 		return nil, err
 	}
-	for purpose, key := range map[string]*[]byte{"cairn email code": &s.emailKey, "cairn device": &s.deviceKey} {
+	for purpose, key := range map[string]*[]byte{
+		"cairn email code": &s.emailKey, "cairn invite code": &s.inviteKey, "cairn device": &s.deviceKey,
+	} {
 		if *key, err = hkdf.Key(sha256.New, o.Key, nil, purpose, 32); err != nil {
 			return nil, fmt.Errorf("derive key: %w", err)
 		}

@@ -18,8 +18,14 @@ const (
 func newCode(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails (crypto/rand)
+	return codeOf(b)
+}
+
+// codeOf returns a character for each random byte.
+func codeOf(random []byte) string {
+	b := make([]byte, len(random))
 	for i := range b {
-		b[i] = crockford[b[i]&31] // 256 is a multiple of 32: no bias
+		b[i] = crockford[random[i]&31] // 256 is a multiple of 32: no bias
 	}
 	return string(b)
 }

@@ -3,7 +3,10 @@ package account
 import (
 	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -116,6 +119,18 @@ type InviteTerms struct {
 	Until time.Time `json:"-"`
 	// AccountEnds is when the account of whoever joins ends, as ParseEnd reads it; empty: never.
 	AccountEnds string `json:"account_ends"`
+	// Once is that of the form, or empty: a form that is sent again within a minute creates nothing.
+	Once string `json:"-"`
+}
+
+const onceFor = time.Minute
+
+// onceCode returns the code of the invite of a form: another one if anything else was typed into it.
+func (s *Service) onceCode(sub string, t InviteTerms) (string, error) {
+	typed, err := json.Marshal([]any{sub, t.Once, t})
+	m := hmac.New(sha256.New, s.inviteKey)
+	m.Write(typed)
+	return codeOf(m.Sum(nil)[:inviteCodeLength]), err
 }
 
 // Invite returns the invite of the terms, if by may make it. Days are those of the zone of now. The error is a *Problem that names every wrong
@@ -301,6 +316,20 @@ func (s *Service) CreateInvite(ctx context.Context, c Caller, t InviteTerms) (In
 	if i.Domain != "" && !s.MailEnabled() {
 		return Invite{}, s.WithContact(ctx, ErrMailOff, mailOffContact)
 	}
+	if t.Once != "" {
+		code, err := s.onceCode(u.Sub, t)
+		if err != nil {
+			return Invite{}, err
+		}
+		switch made, err := s.store.Invite(ctx, code); {
+		case errors.Is(err, ErrInviteNotFound):
+			i.Code = code
+		case err != nil:
+			return Invite{}, err
+		case s.Now().Sub(made.CreatedAt) < onceFor:
+			return made, nil
+		}
+	}
 	mails, err := s.inviteMails(ctx, settings, u, i)
 	if err != nil {
 		return Invite{}, err
@@ -311,6 +340,11 @@ func (s *Service) CreateInvite(ctx context.Context, c Caller, t InviteTerms) (In
 	}
 	i.SessionID, i.Stale = c.Session.ID, !c.Fresh(s.Now())
 	err = s.store.CreateInvite(ctx, i, settings.inviteLimit(u), a.with(mails...))
+	if err != nil && t.Once != "" { // perhaps because the same form was faster
+		if made, found := s.store.Invite(ctx, i.Code); found == nil {
+			return made, nil
+		}
+	}
 	if errors.Is(err, ErrInviteLimit) && i.Uses > 1 {
 		err = web.ForField(403, ErrInviteLimit.Code, "/uses", "These are more people than you may still invite.")
 	}

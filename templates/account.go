@@ -166,6 +166,8 @@ type AccountInvites struct {
 	Mail bool
 	// What was typed into a refused form.
 	Note, Email, Uses, Days, Domain, AccountEnds string
+	// Once is another one each time: the form that has it creates one invite, however often it is sent.
+	Once string
 	// MaxUses and MaxDays are the most that the person may choose; UsualDays is for how long an invite is otherwise.
 	MaxUses, MaxDays, UsualDays int
 	// Flags are those that the person may give; Default marks those ticked in a refused form, and Ends is the last

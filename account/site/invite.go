@@ -1,6 +1,7 @@
 package site
 
 import (
+	"crypto/rand"
 	"net/http"
 	"slices"
 	"strconv"
@@ -31,7 +32,7 @@ func (s *Site) invitesPage(r *http.Request, m templates.Member) (templates.Page,
 	typed := func(name string) string { return text.Cut(r.PostForm.Get(name), maxShown) }
 	page, now := templates.AccountInvites{Member: m, InvitesRemaining: remaining, Mail: s.MailEnabled(), Note: typed("note"),
 		Email: typed("email"), Uses: typed("uses"), Days: typed("days"), Domain: typed("domain"), MaxUses: settings.InviteMaxUses,
-		MaxDays: settings.InviteMaxDays, AccountEnds: typed("account_ends")}, s.Now()
+		MaxDays: settings.InviteMaxDays, AccountEnds: typed("account_ends"), Once: rand.Text()}, s.Now()
 	flags := settings.InviteFlags
 	if u.Has(account.FlagAdmin) {
 		flags, page.MaxUses, page.MaxDays = settings.Flags, account.MaxInviteUses, account.MaxInviteDays
@@ -127,7 +128,7 @@ func (s *Site) inviteForm(_ http.ResponseWriter, r *http.Request) error {
 	}
 	_, err := s.CreateInvite(r.Context(), s.Caller(r), account.InviteTerms{Note: f.Get("note"), Email: f.Get("email"),
 		Flags: flags, Uses: typedNumber(f.Get("uses")), Days: typedNumber(f.Get("days")), Domain: f.Get("domain"),
-		AccountEnds: f.Get("account_ends")})
+		AccountEnds: f.Get("account_ends"), Once: f.Get("once")})
 	return err
 }
 

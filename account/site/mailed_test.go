@@ -657,6 +657,42 @@ func TestInvitesAreMailedWithinBounds(t *testing.T) {
 	invite(root, "e@example.org").Is(429)
 }
 
+// A second click on the button sends the same form: there is one invite and one mail. What was typed anew is another
+// invite, and so is what is sent again later.
+func TestInviteFormThatIsSentTwiceMailsOnce(t *testing.T) {
+	w, post := newMailWorld(t)
+	w.AddUser("ada")
+	w.AddUser("root", account.FlagAdmin)
+	ada, root := w.SignedIn("ada"), w.SignedIn("root")
+	form := func(b *accounttest.Browser, email string) []string {
+		once := regexp.MustCompile(`name="once" value="([^"]+)"`).FindStringSubmatch(b.Page("/account/invites").Is(200).Body)
+		if once == nil {
+			t.Fatal("the form has no value of its own")
+		}
+		return []string{"email", email, "once", once[1]}
+	}
+	sent := "/account/invites?notice=invite-mailed#invites"
+	first := form(ada, "friend@example.org")
+	for range 4 { // more often than ada may invite
+		ada.Page("/account/invites", first...).RedirectsTo(sent)
+	}
+	post.one("friend@example.org")
+	ada.Call("GET", "/api/invites", nil).Is(200).Shows(`"remaining":2`)
+	other := slices.Replace(slices.Clone(first), 1, 2, "other@example.org")
+	ada.Page("/account/invites", other...).RedirectsTo(sent)
+	post.one("other@example.org")
+	root.Page("/account/invites", first...).RedirectsTo(sent) // whose form is another one
+	post.one("friend@example.org")
+	again := form(root, "third@example.org")
+	if got := accounttest.Parallel(4, func(int) int { return root.Clone().Page("/account/invites", again...).Status }); got[303] != 4 {
+		t.Errorf("at once: %v", got)
+	}
+	post.one("third@example.org")
+	w.Clock.Advance(2 * time.Minute)
+	ada.Page("/account/invites", first...).RedirectsTo(sent)
+	post.one("friend@example.org")
+}
+
 func TestNoticesGoToTheVerifiedAddressInTheReadersLanguage(t *testing.T) {
 	w, post := newMailWorld(t)
 	addMember(w, "ada", "ada@example.org")
