@@ -178,7 +178,7 @@ func TestSearchFindsTheBeginningsOfWords(t *testing.T) {
 		gone := addUser(t, s, "zed")
 		must(t, s.DeleteUser(t.Context(), gone.Sub, noon, act("user.delete")))
 		for query, handles := range map[string][]string{
-			"": {"ada", "bob_1", "bobx1", "zoe"}, "b_1": {"bob_1"}, "%": nil, `\`: nil, "ÄDAM STRASSE": {"ada"}, "ZOË": {"zoe"},
+			"": {"ada", "bob_1", "bobx1", "zoe"}, "b_1": {"bob_1"}, "bob_1": {"bob_1"}, "%": nil, `\`: nil, "ÄDAM STRASSE": {"ada"}, "ZOË": {"zoe"},
 			"z@example": {"zoe"}, "zed": nil, "' OR 1=1": nil, "\x00": nil, "EXAMPLE": {"ada", "zoe"}, "bo": {"bob_1", "bobx1"}, "ob": nil,
 			"stra äd": {"ada"}, "stra zoe": nil, "ada a": {"ada"}, "slash bo": {"bobx1"}, "100": {"bob_1"}, "com z": {"zoe"},
 		} {
@@ -186,6 +186,9 @@ func TestSearchFindsTheBeginningsOfWords(t *testing.T) {
 			must(t, err)
 			if diff := cmp.Diff(handles, handlesOf(found), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("%q: %s", query, diff)
+			}
+			if n, exact, err := s.CountUsers(t.Context(), account.UserQuery{Query: query}); n != len(handles) || !exact || err != nil {
+				t.Errorf("%q: %d users, exact: %t, %v", query, n, exact, err)
 			}
 		}
 	})
