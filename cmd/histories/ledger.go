@@ -27,6 +27,9 @@ var audited = map[string]string{
 // idle are those that have no row if nothing was to be done.
 var idle = []string{"endall", "suspend", "unsuspend", "flag", "endothers", "logout"}
 
+// surely is said of an act of idle that has something to do, if every request before it was answered.
+const surely = "surely"
+
 // mailed are the subjects of the mails that each accepted step sends; those of idle have one at least.
 var mailed = map[string]string{
 	"password": "Your password was changed", "reset": "Your password was changed", "resetcode": "A code for a new password was created",
@@ -79,7 +82,7 @@ func (w *world) owes(ctx context.Context, h *history, p *person) (wrong []string
 		case accepted:
 			if !slices.Contains(idle, op.Do) {
 				least[action]++
-			} else if op.Do == "flag" || op.Do == "suspend" && !ends {
+			} else if op.Do == "flag" || op.Do == "suspend" && !ends || op.With == surely && len(h.operations) == len(h.Steps) {
 				least[action] = 1
 			}
 			most[action]++

@@ -27,7 +27,7 @@ var lifetimes = map[string]int{
 	"lifted": 14 * 24 * 3600,
 	// Who was suspended stays it, whatever becomes of the end.
 	"suspended": 0,
-	"device":    600, "fresh": 600, "used assertion": 0, "used proof": 0, "used request": 0,
+	"device":    600, "fresh": 600, "used assertion": 0, "used proof": 0, "used request": 0, "used page": 0,
 	"kept":   30 * 24 * 3600, // its end was taken back before
 	"mailed": 24 * 3600, "forgotten": 3600, "not me": 7 * 24 * 3600,
 	// The bit of a session or grant that was ended stays set as long as its token could live.
@@ -35,7 +35,7 @@ var lifetimes = map[string]int{
 }
 
 // looks are what can be asked again at a later time.
-var looks = []string{"bit", "bit of an API", "session", "kept", "account", "sign-in", "flag", "flag session", "fresh", "access", "grace", "used assertion", "used proof", "used request"}
+var looks = []string{"bit", "bit of an API", "session", "kept", "account", "sign-in", "flag", "flag session", "fresh", "access", "grace", "used assertion", "used proof", "used request", "used page"}
 
 // expiry is one of each thing that expires, and a clock that is moved.
 type expiry struct {
@@ -155,7 +155,7 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 		}
 	}
 	spent := map[string]*once{}
-	for name, begin := range map[string]beginning{"device": beginDevice, "used assertion": beginAssertion, "used proof": beginProof, "used request": beginPAR} {
+	for name, begin := range map[string]beginning{"device": beginDevice, "used assertion": beginAssertion, "used proof": beginProof, "used request": beginPAR, "used page": beginPage} {
 		spent[name] = &once{}
 		if err := begin(ctx, w, s, p, spent[name]); err != nil {
 			return nil, err

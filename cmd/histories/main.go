@@ -43,6 +43,7 @@ func init() { // a literal would refer to itself
 		once("mailed", 3, true, beginMailed),
 		once("address", 3, true, beginAddress),
 		once("par", 9, false, beginPAR),
+		once("page", 4, false, beginPage),
 		once("assertion", 9, false, beginAssertion),
 		once("proof", 9, false, beginProof),
 		once("undo", 3, true, beginUndo),

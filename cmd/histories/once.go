@@ -385,6 +385,33 @@ func beginPAR(ctx context.Context, w *world, _ *script, p *person, o *once) erro
 	return nil
 }
 
+// beginPage is a pushed request that is open in several tabs, each of which asks the person.
+func beginPage(ctx context.Context, w *world, _ *script, p *person, o *once) error {
+	q, _ := url.Parse(authorizePath("asking", "openid email", "prompt", "consent"))
+	r := w.oauth(ctx, w.any(), "/oauth2/par", w.clients["asking"], q.Query())
+	uri := r.given("request_uri")
+	if uri == "" {
+		return failed("par", r)
+	}
+	tabs := make(chan reply, 8)
+	for range cap(tabs) {
+		r := w.send(ctx, w.any(), "GET", "/oauth2/authorize?client_id=asking&request_uri="+url.QueryEscape(uri), p.held, "", "")
+		if r.status != http.StatusSeeOther || r.location().Query().Has("error") {
+			return failed("authorize", r)
+		}
+		tabs <- r
+	}
+	o.use = func(ctx context.Context, at int, _ step) (outcome, string) {
+		r := w.decide(ctx, at, p.held, <-tabs, "allow")
+		out, note := r.result()
+		if out == accepted && r.location().Query().Get("code") == "" {
+			return refused, note + " " + r.location().Query().Get("error")
+		}
+		return out, note
+	}
+	return nil
+}
+
 // beginAssertion is a JWT that authenticates a client (RFC 7523 section 3): its jti is good once.
 func beginAssertion(ctx context.Context, w *world, s *script, _ *person, o *once) error {
 	assertion := w.key.assertion(w.issuer, "signed", fmt.Sprint("a", w.names.Add(1), "-", s.Seed), w.now())

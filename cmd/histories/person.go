@@ -500,10 +500,30 @@ func generateSuspension(b *builder) []step {
 	return b.steps
 }
 
+// generateRest ends, by an act that surely has something to end, what another session has left, or all.
+func generateRest(b *builder) []step {
+	s := b.add(0, "signin", -1, "")
+	b.phase++
+	t := b.add(0, "exchange", b.add(0, "authorize", s, "offline"), "")
+	b.phase++
+	if b.r.IntN(2) == 0 {
+		b.add(0, "logout", s, "")
+		b.phase++
+	}
+	b.add(0, b.pick("endothers", "endall"), -1, surely)
+	b.phase++
+	b.each([]int{s, -1}, "me", "bit")
+	b.add(2, b.pick("userinfo", "rotate"), t, "")
+	return b.steps
+}
+
 func generateAccount(r *rand.Rand) []step {
 	b := &builder{r: r}
-	if r.IntN(8) == 0 {
+	switch r.IntN(16) {
+	case 0, 1:
 		return generateSuspension(b)
+	case 2:
+		return generateRest(b)
 	}
 	sessions := []int{-1}
 	for lane := range 1 + r.IntN(2) {
