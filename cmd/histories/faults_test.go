@@ -21,7 +21,7 @@ type seeded struct {
 func seededFaults(t *testing.T) (all []seeded) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/faults/*.patch")
-	if err != nil || len(files) < 67 {
+	if err != nil || len(files) < 76 {
 		t.Fatalf("%d faults: %v", len(files), err)
 	}
 	for _, file := range files {
