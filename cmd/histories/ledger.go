@@ -34,7 +34,8 @@ const surely = "surely"
 var mailed = map[string]string{
 	"password": "Your password was changed", "reset": "Your password was changed", "resetcode": "A code for a new password was created",
 	"resetfactors": "Your second factors were removed", "suspend": "Your account is suspended", "flag": "Your access was changed",
-	"ends": "The end of your account was changed", "endone": "You were signed out",
+	"ends": "The end of your account was changed", "endone": "You were signed out", "signin": "Sign-in from a new device",
+	"delete": "Your account is deleted", "leave": "Your account is deleted",
 }
 
 // lateFault is a fault that is found after the history has ended.
@@ -68,7 +69,11 @@ func (w *world) owes(ctx context.Context, h *history, p *person) (wrong []string
 		prefix = h.Kind + " "
 	}
 	for _, op := range h.operations {
-		if op.Do == "delete" || op.Do == "leave" { // the log and the outbox forget a deleted person
+		if (op.Do == "delete" || op.Do == "leave") && op.outcome != refused { // the log and the outbox forget a deleted person, but for this
+			if op.outcome == accepted {
+				w.owe(debt{h, p.email, map[string]int{mailed[op.Do]: 1}, nil})
+				return w.stays(ctx, p)
+			}
 			return nil
 		}
 		action, has := audited[prefix+op.Do]
@@ -87,11 +92,11 @@ func (w *world) owes(ctx context.Context, h *history, p *person) (wrong []string
 			}
 			most[action]++
 			if subject := mailed[op.Do]; subject != "" && !(op.Do == "suspend" && ends) {
-				if mails[subject]++; slices.Contains(idle, op.Do) {
+				if mails[subject]++; slices.Contains(idle, op.Do) || op.Do == "signin" {
 					mails[subject] = 1
 				}
 				for _, later := range h.operations {
-					if next := mailed[later.Do]; next != "" && next != subject && later.outcome == accepted && later.call > op.answer && !slices.Contains(idle, later.Do) {
+					if next := mailed[later.Do]; next != "" && next != subject && later.outcome == accepted && later.call > op.answer && later.Do != "signin" && !slices.Contains(idle, later.Do) {
 						order = append(order, [2]string{subject, next})
 					}
 				}
@@ -115,12 +120,36 @@ func (w *world) owes(ctx context.Context, h *history, p *person) (wrong []string
 		}
 	}
 	slices.Sort(wrong)
-	if p.email != "" && len(mails) > 0 {
-		w.debts.mu.Lock()
-		w.debts.all = append(w.debts.all, debt{h, p.email, mails, order})
-		w.debts.mu.Unlock()
-	}
+	w.owe(debt{h, p.email, mails, order})
 	return slices.Compact(wrong)
+}
+
+// owe notes mails that somebody with an address has to get.
+func (w *world) owe(d debt) {
+	if w.debts.mu.Lock(); d.to != "" && len(d.want) > 0 {
+		w.debts.all = append(w.debts.all, d)
+	}
+	w.debts.mu.Unlock()
+}
+
+// stays checks that the handle of somebody who was deleted stays taken.
+func (w *world) stays(ctx context.Context, p *person) []string {
+	invite := w.manage(ctx, w.any(), "POST", "/api/invites", map[string]string{}).given("code")
+	r := w.api(ctx, w.any(), "POST", "/api/register", "", map[string]string{"code": invite, "handle": p.handle, "password": password})
+	if out, _ := r.result(); out == accepted {
+		return []string{"no order of these requests explains that somebody else got the handle of a deleted person"}
+	}
+	return nil
+}
+
+// mailTo waits for a mail that was asked for before a history began. Without it there is no history, but it
+// has to come.
+func (w *world) mailTo(ctx context.Context, s *script, to, subject string, fits func(text string) bool) (string, error) {
+	text, err := w.mail.wait(ctx, to, 15*time.Second, fits)
+	if err != nil && ctx.Err() == nil {
+		w.owe(debt{&history{script: *s}, to, map[string]int{subject: 1}, nil})
+	}
+	return text, err
 }
 
 // rowsOf counts the rows of the audit log about a person by their action; nil: it cannot be read.

@@ -52,7 +52,7 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	mailed, err := w.askCode(ctx, p, p.handle+"@mailed.example.org")
+	verify, err := w.askCode(ctx, s, p, p.handle+"@mailed.example.org")
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	forgotten, err := w.forget(ctx, forgetful.handle, forgetful.email)
+	forgotten, err := w.forget(ctx, s, forgetful.handle, forgetful.email)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 		return nil, err
 	}
 	_ = w.api(ctx, w.any(), "POST", "/api/auth/login", "", map[string]string{"handle": robbed.handle, "password": password})
-	text, err := w.mail.wait(ctx, robbed.email, 15*time.Second, notMe.MatchString)
+	text, err := w.mailTo(ctx, s, robbed.email, mailed["signin"], notMe.MatchString)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 	return &expiry{w, began, 20, spent, map[string]func(at int) reply{
 		"bit": set(r.cookie), "bit of an API": set(ofAPI.given("access_token")),
 		"mailed": func(at int) reply {
-			return w.api(ctx, at, "POST", "/api/me/email/verify", p.held, map[string]string{"code": mailed})
+			return w.api(ctx, at, "POST", "/api/me/email/verify", p.held, map[string]string{"code": verify})
 		},
 		"forgotten": func(at int) reply {
 			return w.api(ctx, at, "POST", "/api/auth/reset-password", "", map[string]string{"handle": forgetful.handle, "code": forgotten, "password": password + " after"})

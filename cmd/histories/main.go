@@ -50,6 +50,7 @@ func init() { // a literal would refer to itself
 		once("handle", 3, false, beginHandle),
 		once("recovery", 3, true, beginRecovery),
 		once("device", 5, true, beginDevice),
+		once("approval", 3, true, beginApproval),
 		{name: "consent", often: 9, generate: generateConsent, begin: beginConsent, model: consentModel},
 		{name: "factor", often: 3, generate: generateFactor, begin: beginFactor, model: factorModel},
 		{name: "passkey", often: 3, generate: generateFactor, begin: beginFactor, model: factorModel},

@@ -232,7 +232,7 @@ func beginReset(ctx context.Context, w *world, s *script, p *person, o *once) er
 			return failed("address", r)
 		}
 		var err error
-		if code, err = w.forget(ctx, p.handle, to); err != nil {
+		if code, err = w.forget(ctx, s, p.handle, to); err != nil {
 			return err
 		}
 	}
@@ -257,12 +257,12 @@ func beginReset(ctx context.Context, w *world, s *script, p *person, o *once) er
 }
 
 // forget asks for a code for a new password, and waits for its mail.
-func (w *world) forget(ctx context.Context, handle, to string) (code string, err error) {
+func (w *world) forget(ctx context.Context, s *script, handle, to string) (code string, err error) {
 	r := w.api(ctx, w.any(), "POST", "/api/auth/forgot-password", "", map[string]string{"handle": handle})
 	if r.status != http.StatusOK {
 		return "", failed("forgotten password", r)
 	}
-	text, err := w.mail.wait(ctx, to, 15*time.Second, resetLink.MatchString)
+	text, err := w.mailTo(ctx, s, to, "Set a new password", resetLink.MatchString)
 	if err != nil {
 		return "", err
 	}
@@ -275,14 +275,14 @@ var resetLink = regexp.MustCompile(`/reset-password/\?[^\s"<>]*code=([^\s"<>&]+)
 var sixDigits = regexp.MustCompile(`(?m)^\s*([0-9]{6})\s*$`)
 
 // askCode asks for the code that verifies an address, and waits for its mail.
-func (w *world) askCode(ctx context.Context, p *person, to string, except ...string) (code string, err error) {
+func (w *world) askCode(ctx context.Context, s *script, p *person, to string, except ...string) (code string, err error) {
 	if r := w.api(ctx, w.any(), "PATCH", "/api/me", p.held, map[string]any{"email": to}); r.status != http.StatusOK {
 		return "", failed("address", r)
 	}
 	if r := w.api(ctx, w.any(), "POST", "/api/me/email/send-verification", p.held, nil); r.status != http.StatusNoContent && r.status != http.StatusOK {
 		return "", failed("send verification", r)
 	}
-	_, err = w.mail.wait(ctx, to, 15*time.Second, func(text string) bool {
+	_, err = w.mailTo(ctx, s, to, "Verify your email address", func(text string) bool {
 		if found := sixDigits.FindStringSubmatch(text); found != nil && !slices.Contains(except, found[1]) {
 			code = found[1]
 		}
@@ -294,7 +294,7 @@ func (w *world) askCode(ctx context.Context, p *person, to string, except ...str
 // beginMailed is a code that was mailed to verify an address.
 func beginMailed(ctx context.Context, w *world, s *script, p *person, o *once) error {
 	to := p.handle + "@mailed.example.org"
-	code, err := w.askCode(ctx, p, to)
+	code, err := w.askCode(ctx, s, p, to)
 	o.use = func(ctx context.Context, at int, _ step) (outcome, string) {
 		return w.api(ctx, at, "POST", "/api/me/email/verify", p.held, map[string]string{"code": code}).result()
 	}
@@ -308,14 +308,14 @@ func beginMailed(ctx context.Context, w *world, s *script, p *person, o *once) e
 }
 
 // beginAddress is an address that two persons want to verify.
-func beginAddress(ctx context.Context, w *world, _ *script, p *person, o *once) error {
+func beginAddress(ctx context.Context, w *world, s *script, p *person, o *once) error {
 	to, codes := p.handle+"@shared.example.org", [2]string{}
 	other, err := w.newPerson(ctx, false)
 	if err == nil {
-		codes[0], err = w.askCode(ctx, p, to)
+		codes[0], err = w.askCode(ctx, s, p, to)
 	}
 	if err == nil {
-		codes[1], err = w.askCode(ctx, other, to, codes[0])
+		codes[1], err = w.askCode(ctx, s, other, to, codes[0])
 	}
 	o.use = func(ctx context.Context, at int, s step) (outcome, string) {
 		n := s.ID % 2
@@ -325,7 +325,7 @@ func beginAddress(ctx context.Context, w *world, _ *script, p *person, o *once) 
 }
 
 // beginUndo is the link in the mail to the former address.
-func beginUndo(ctx context.Context, w *world, _ *script, p *person, o *once) error {
+func beginUndo(ctx context.Context, w *world, s *script, p *person, o *once) error {
 	user, from := "/api/admin/users/"+p.handle, p.handle+"@former.example.org"
 	r := w.manage(ctx, w.any(), "PATCH", user, map[string]any{"email": from, "email_verified": true})
 	if r.status == http.StatusOK {
@@ -334,7 +334,7 @@ func beginUndo(ctx context.Context, w *world, _ *script, p *person, o *once) err
 	if r.status != http.StatusOK {
 		return failed("address", r)
 	}
-	text, err := w.mail.wait(ctx, from, 15*time.Second, undoLink.MatchString)
+	text, err := w.mailTo(ctx, s, from, "Your email address was changed", undoLink.MatchString)
 	if err != nil {
 		return err
 	}
@@ -559,6 +559,32 @@ func (w *world) decide(ctx context.Context, at int, session string, r reply, dec
 		r = w.send(ctx, at, "GET", r.location().RequestURI(), session, "", "")
 	}
 	return r
+}
+
+// beginApproval is the code that a device shows, which the person has typed in several tabs.
+func beginApproval(ctx context.Context, w *world, _ *script, p *person, o *once) error {
+	r := w.oauth(ctx, w.any(), "/oauth2/device_authorization", w.clients["tool"], url.Values{"scope": {"openid"}})
+	user := r.given("user_code")
+	if user == "" {
+		return failed("device authorization", r)
+	}
+	tabs := make(chan reply, 8)
+	for range cap(tabs) {
+		r := w.send(ctx, w.any(), "POST", "/device", p.held, formType, url.Values{"user_code": {user}}.Encode())
+		if r.status != http.StatusSeeOther {
+			return failed("device", r)
+		}
+		tabs <- r
+	}
+	o.use = func(ctx context.Context, at int, _ step) (outcome, string) {
+		r := w.decide(ctx, at, p.held, <-tabs, "allow")
+		out, note := r.result()
+		if out == accepted && !strings.Contains(r.body, `id="device-allowed"`) {
+			return refused, note
+		}
+		return out, note
+	}
+	return nil
 }
 
 // beginDevice is a device code that somebody allows (RFC 8628). It is a grant of their session.

@@ -183,9 +183,10 @@ func generateConsent(r *rand.Rand) []step {
 type factor struct {
 	w      *world
 	p      *person
-	method string             // in the amr of the sessions that it opens
-	signIn func(s step) reply // With: which proof
-	remove string             // the path to delete
+	method string                   // in the amr of the sessions that it opens
+	signIn func(s step) reply       // With: which proof
+	code   func(with string) string // of an app
+	remove string                   // the path to delete
 	mu     sync.Mutex
 	opened map[int]string
 }
@@ -216,12 +217,15 @@ func (f *factor) addApp(ctx context.Context, s *script) error {
 			err = failed("password", r)
 		}
 	}
-	f.signIn = func(s step) reply {
+	f.code = func(with string) string {
 		at := w.now()
-		if s.With == "next" {
+		if with == "next" {
 			at = at.Add(30 * time.Second)
 		}
-		return w.send(ctx, s.At, "POST", "/api/auth/login", "", jsonType, `{"otp":"`+totp(secret, at)+`"}`, "Cookie", asked[s.ID])
+		return totp(secret, at)
+	}
+	f.signIn = func(s step) reply {
+		return w.send(ctx, s.At, "POST", "/api/auth/login", "", jsonType, `{"otp":"`+f.code(s.With)+`"}`, "Cookie", asked[s.ID])
 	}
 	return err
 }
@@ -270,6 +274,12 @@ func newPasskey() virtualwebauthn.Credential {
 	}
 }
 
+func (f *factor) held() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.p.held
+}
+
 func (f *factor) do(ctx context.Context, s step) (outcome, string) {
 	switch s.Do {
 	case "signin":
@@ -284,8 +294,19 @@ func (f *factor) do(ctx context.Context, s step) (outcome, string) {
 			}
 		}
 		return o, note
+	case "again": // a confirmation of who is signed in
+		if f.code == nil {
+			return skipped, ""
+		}
+		r := f.w.api(ctx, s.At, "POST", "/api/auth/confirm", f.held(), map[string]string{"password": password, "otp": f.code(s.With)})
+		if r.cookie != "" {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.p.held = r.cookie
+		}
+		return r.result()
 	case "remove":
-		return f.w.api(ctx, s.At, "DELETE", f.remove, f.p.held, nil).result()
+		return f.w.api(ctx, s.At, "DELETE", f.remove, f.held(), nil).result()
 	case "resetfactors":
 		return f.w.manage(ctx, s.At, "POST", "/api/admin/users/"+f.p.handle+"/reset-factors", nil).result()
 	case "suspend":
@@ -311,8 +332,8 @@ type factorState struct {
 	spent   uint64 // proofs of a passkey
 	removed bool
 	live    uint64
-	// suspended: the account.
-	suspended bool
+	// suspended: the account. renewed: the session has another token than who asks may know.
+	suspended, renewed bool
 }
 
 // factorModel: a time step is accepted once, and none before it (RFC 6238 section 5.2); the answer to a
@@ -324,10 +345,14 @@ func factorModel(script *script) model {
 		case "suspend", "resetfactors": // an administrator's
 			st.suspended, st.removed, st.live = st.suspended || s.Do == "suspend", st.removed || s.Do == "resetfactors", 0
 			return only(yes, st)
-		case "signin":
+		case "signin", "again":
 			if st.suspended {
 				return only(!yes, st)
 			}
+			if s.Do == "again" && !yes && st.renewed {
+				return only(true, st)
+			}
+			st.renewed = st.renewed || s.Do == "again" && yes
 			if script.Kind == "passkey" {
 				proof := bit(len(s.With))
 				good := !st.removed && st.spent&proof == 0
@@ -350,11 +375,13 @@ func factorModel(script *script) model {
 			if st.used = "now"; s.With == "next" {
 				st.used = "next"
 			}
-			st.live |= bit(s.ID)
+			if s.Do == "signin" {
+				st.live |= bit(s.ID)
+			}
 			return only(fresh, st)
 		case "remove":
 			if !yes { // the session may be over
-				return only(st.removed || st.suspended, st)
+				return only(st.removed || st.suspended || st.renewed, st)
 			}
 			was := st.removed || st.suspended
 			st.removed, st.live = true, 0
@@ -372,6 +399,9 @@ func generateFactor(r *rand.Rand) []step {
 	lanes := 2 + r.IntN(2)
 	for lane := range lanes {
 		opened = append(opened, b.add(lane, "signin", -1, b.pick("", "", "next")))
+	}
+	if r.IntN(3) == 0 {
+		b.add(5, "again", -1, b.pick("", "next"))
 	}
 	if r.IntN(3) > 0 {
 		b.add(lanes, b.pick("remove", "remove", "suspend", "resetfactors"), -1, "")
