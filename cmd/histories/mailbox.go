@@ -51,7 +51,7 @@ func (s *mailSession) Data(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if rand.IntN(3) == 0 { // a slow server
+	if rand.IntN(10) == 0 { // a slow server
 		time.Sleep(rand.N(400 * time.Millisecond))
 	}
 	s.m.mu.Lock()
