@@ -12,6 +12,7 @@ type accountState struct {
 	made, ended              uint64 // grants
 	suspended, deleted, flag bool
 	disowned                 bool // the password
+	factor                   bool // the password alone opens nothing
 	due                      bool // the account has ended by itself, with its sessions a little later
 	password, reset          int8 // the step that set it; of reset: -2 for none
 }
@@ -110,9 +111,9 @@ func (a accountRules) next(state any, s step, o outcome) []any {
 	case "signin":
 		if after := st; yes {
 			after.live |= bit(s.ID)
-			return only(right && !st.suspended && !st.deleted && !st.disowned, after)
+			return only(right && !st.suspended && !st.deleted && !st.disowned && !st.factor, after)
 		}
-		return only(!right || st.suspended || st.deleted || st.disowned, st)
+		return only(!right || st.suspended || st.deleted || st.disowned || st.factor, st)
 	case "local", "bit":
 		if by := a.by[s.On].Do; by == "exchange" || by == "rotate" {
 			return only(living() == yes, st)
@@ -164,6 +165,14 @@ func (a accountRules) next(state any, s step, o outcome) []any {
 			return only(!live || !alive, st)
 		}
 		return only(live && (alive || st.due), a.endSessions(st, false, func(r int) bool { return r == victim }))
+	case "addapp":
+		if !yes {
+			return only(!live || st.factor, st)
+		}
+		after := a.endSessions(st, true, func(r int) bool { return r != root })
+		after.live &^= bit(s.On)
+		after.live, after.reset, after.factor = after.live|bit(s.ID), -2, true
+		return only(live && !st.factor, after)
 	case "endothers", "email":
 		if !yes {
 			return only(!live, st)

@@ -32,7 +32,7 @@ func (m model) check(h *history) []string {
 		}
 		// What these need is looked up before the transaction in which they take effect, and a session
 		// may end between: no request after that end is accepted, but one during it may be.
-		if op.outcome == accepted && slices.Contains([]string{"end", "endothers", "removeapp", "confirm", "password", "email", "leave"}, op.Do) {
+		if op.outcome == accepted && slices.Contains([]string{"end", "endothers", "removeapp", "confirm", "password", "email", "leave", "addapp"}, op.Do) {
 			session := step{Do: "me", On: op.On, ID: op.ID}
 			all = append(all, porcupine.Operation{ClientId: i, Input: session, Output: accepted, Call: int64(op.call), Return: end})
 			op.proven = true

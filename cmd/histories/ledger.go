@@ -18,7 +18,7 @@ var audited = map[string]string{
 	"resetcode": "user.reset_code", "notme": "session.not_me", "endall": "user.end_sessions",
 	"end": "session.end", "endone": "user.end_session", "removeapp": "app.remove", "email": "email.change", "ends": "user.end",
 	"resetfactors": "user.reset_factors", "suspend": "user.suspend", "unsuspend": "user.unsuspend", "flag": "user.flags",
-	"endothers": "session.end_others", "logout": "session.sign_out",
+	"addapp": "factor.add", "endothers": "session.end_others", "logout": "session.sign_out",
 	// Of other kinds than account.
 	"reset use": "password.reset", "undo use": "email.undo", "mailed use": "email.verify", "recovery use": "factor.recovery_code_used",
 	"factor signin": "session.create", "factor remove": "factor.remove", "passkey signin": "session.create", "passkey remove": "factor.remove",
@@ -35,7 +35,7 @@ var mailed = map[string]string{
 	"password": "Your password was changed", "reset": "Your password was changed", "resetcode": "A code for a new password was created",
 	"resetfactors": "Your second factors were removed", "suspend": "Your account is suspended", "flag": "Your access was changed",
 	"ends": "The end of your account was changed", "endone": "You were signed out", "signin": "Sign-in from a new device",
-	"delete": "Your account is deleted", "leave": "Your account is deleted",
+	"addapp": "A way to sign in was added", "delete": "Your account is deleted", "leave": "Your account is deleted",
 }
 
 // lateFault is a fault that is found after the history has ended.
@@ -82,6 +82,11 @@ func (w *world) owes(ctx context.Context, h *history, p *person) (wrong []string
 		}
 		if !has {
 			continue
+		}
+		if op.Do == "addapp" && op.outcome != refused { // its code confirms who it is
+			if most["session.confirm"]++; op.outcome == accepted {
+				least["session.confirm"]++
+			}
 		}
 		switch op.outcome {
 		case accepted:

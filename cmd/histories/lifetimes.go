@@ -29,7 +29,8 @@ var lifetimes = map[string]int{
 	"suspended": 0,
 	"device":    600, "fresh": 600, "used assertion": 0, "used proof": 0, "used request": 0, "used page": 0,
 	"kept":   30 * 24 * 3600, // its end was taken back before
-	"mailed": 24 * 3600, "forgotten": 3600, "not me": 7 * 24 * 3600,
+	"mailed": 24 * 3600, "forgotten": 3600, "not me": 7 * 24 * 3600, "undo": 7 * 24 * 3600,
+	"second step": 300, // of a sign-in, after the password
 	// The bit of a session or grant that was ended stays set as long as its token could live.
 	"bit": 30 * 24 * 3600, "bit of an API": 3600,
 }
@@ -92,7 +93,7 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 	if r := rotate(w.any(), "grace", graced.given("refresh_token")); r.status != http.StatusOK {
 		return nil, failed("rotate", r)
 	}
-	asked := func(r reply) reply {
+	granted := func(r reply) reply {
 		if r.status == http.StatusSeeOther && !r.location().Query().Has("code") {
 			r.status = http.StatusBadRequest // the session has expired, or the flag
 		}
@@ -154,7 +155,26 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 			return r
 		}
 	}
-	spent := map[string]*once{}
+	careful, err := w.newPerson(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	secret, _, err := w.addApp(ctx, careful)
+	if err != nil {
+		return nil, err
+	}
+	asked := w.api(ctx, w.any(), "POST", "/api/auth/login", "", map[string]string{"handle": careful.handle, "password": password})
+	if asked.str("code") != "second_factor_required" {
+		return nil, failed("password", asked)
+	}
+	mover, err := w.newPerson(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	spent := map[string]*once{"undo": {}}
+	if err := beginUndo(ctx, w, s, mover, spent["undo"]); err != nil {
+		return nil, err
+	}
 	for name, begin := range map[string]beginning{"device": beginDevice, "used assertion": beginAssertion, "used proof": beginProof, "used request": beginPAR, "used page": beginPage} {
 		spent[name] = &once{}
 		if err := begin(ctx, w, s, p, spent[name]); err != nil {
@@ -175,6 +195,9 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 		"bit": set(r.cookie), "bit of an API": set(ofAPI.given("access_token")),
 		"mailed": func(at int) reply {
 			return w.api(ctx, at, "POST", "/api/me/email/verify", p.held, map[string]string{"code": verify})
+		},
+		"second step": func(at int) reply {
+			return w.send(ctx, at, "POST", "/api/auth/login", "", jsonType, `{"otp":"`+totp(secret, w.now())+`"}`, "Cookie", asked.others)
 		},
 		"forgotten": func(at int) reply {
 			return w.api(ctx, at, "POST", "/api/auth/reset-password", "", map[string]string{"handle": forgetful.handle, "code": forgotten, "password": password + " after"})
@@ -218,7 +241,7 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 		"kept":    func(at int) reply { return w.api(ctx, at, "GET", "/api/me", kept.held, nil) },
 		"account": func(at int) reply { return w.api(ctx, at, "GET", "/api/me", leaver.held, nil) },
 		"flag": func(at int) reply {
-			return asked(w.send(ctx, at, "GET", authorizePath("flag", "openid"), loser.held, "", ""))
+			return granted(w.send(ctx, at, "GET", authorizePath("flag", "openid"), loser.held, "", ""))
 		},
 		"sign-in": func(at int) reply {
 			return w.api(ctx, at, "POST", "/api/auth/login", "", map[string]string{"handle": leaver.handle, "password": password})
@@ -235,7 +258,7 @@ func beginExpiry(ctx context.Context, w *world, s *script) (object, error) {
 			return w.api(ctx, at, "POST", "/api/auth/reset-password", "", map[string]string{"handle": p.handle, "code": reset, "password": password + " after"})
 		},
 		"par": func(at int) reply {
-			return asked(w.send(ctx, at, "GET", "/oauth2/authorize?client_id=app&request_uri="+url.QueryEscape(pushed), p.held, "", ""))
+			return granted(w.send(ctx, at, "GET", "/oauth2/authorize?client_id=app&request_uri="+url.QueryEscape(pushed), p.held, "", ""))
 		},
 	}}, nil
 }
@@ -375,7 +398,7 @@ func generateExpiry(r *rand.Rand) []step {
 		}
 		all := looks
 		if i == len(to)-1 { // these are good once, or end others
-			all = slices.Concat(looks, []string{"lifted", "device", "par", "mailed", "forgotten", "not me", "invite", "reset", "suspended"})
+			all = slices.Concat(looks, []string{"lifted", "device", "par", "mailed", "forgotten", "not me", "undo", "second step", "invite", "reset", "suspended"})
 		}
 		for _, what := range all {
 			b.add(0, what, -1, "")

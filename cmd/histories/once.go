@@ -190,8 +190,12 @@ func usesOf(s *script) int { return max(1, int(s.Seed%4)) }
 func beginInvite(ctx context.Context, w *world, s *script, p *person, o *once) error {
 	by, body := s.Seed%4 == 0, map[string]int{"uses": usesOf(s)}
 	r := w.manage(ctx, w.any(), "POST", "/api/invites", body)
+	maker := p.held
+	if by && s.Seed/4%5 == 4 { // another session
+		maker = w.api(ctx, w.any(), "POST", "/api/auth/login", "", map[string]string{"handle": p.handle, "password": password}).cookie
+	}
 	if by {
-		r = w.api(ctx, w.any(), "POST", "/api/invites", p.held, body)
+		r = w.api(ctx, w.any(), "POST", "/api/invites", maker, body)
 	}
 	code := r.given("code")
 	if code == "" {
@@ -206,10 +210,13 @@ func beginInvite(ctx context.Context, w *world, s *script, p *person, o *once) e
 		return out, note
 	}
 	o.revoke = func(ctx context.Context, at int) (outcome, string) {
-		if n := s.Seed / 4 % 4; by && n < 3 {
+		switch n := s.Seed / 4 % 5; {
+		case by && n < 3:
 			return w.endAccess(ctx, at, n, p)
-		} else if by {
+		case by && n == 3:
 			return w.api(ctx, at, "DELETE", "/api/invites/"+code, p.held, nil).result()
+		case by:
+			return w.api(ctx, at, "POST", "/api/me/sessions/end-others", p.held, nil).result()
 		}
 		return w.manage(ctx, at, "DELETE", "/api/admin/invites/"+code, nil).result()
 	}

@@ -464,6 +464,8 @@ func (a *admins) do(ctx context.Context, s step) (outcome, string) {
 		return a.w.api(ctx, s.At, "POST", other+"/suspend", by.held, map[string]string{}).result()
 	case "delete":
 		return a.w.api(ctx, s.At, "DELETE", other, by.held, nil).result()
+	case "flag ends":
+		return a.w.api(ctx, s.At, "PUT", other+"/flags", by.held, map[string]string{"admin": a.w.now().AddDate(0, 0, 9).Format(time.DateOnly)}).result()
 	case "ends":
 		return a.w.api(ctx, s.At, "PUT", other+"/end", by.held, map[string]string{"ends": a.w.now().AddDate(0, 0, 9).Format(time.DateOnly)}).result()
 	}
@@ -472,7 +474,7 @@ func (a *admins) do(ctx context.Context, s step) (outcome, string) {
 
 // end makes the keeper an administrator again by the command line.
 func (a *admins) end(ctx context.Context, _ *history) (wrong []string) {
-	for _, args := range [][]string{{"user", "unsuspend", "keeper"}, {"user", "update", "keeper", "--no-end"}, {"user", "flags", "keeper", "+admin"}} {
+	for _, args := range [][]string{{"user", "unsuspend", "keeper"}, {"user", "update", "keeper", "--no-end"}, {"user", "flags", "keeper", "+admin@never"}} {
 		if _, err := a.w.cairn(ctx, args...); err != nil {
 			wrong = append(wrong, err.Error())
 		}
@@ -496,7 +498,7 @@ func adminsModel(*script) model {
 	return model{begin: adminsState{7, 7, 0}, next: func(state any, s step, o outcome) []any {
 		st := state.(adminsState)
 		other, rest := bit(int(s.With[0]-'0')), st
-		if rest.stay &^= other; s.Do != "ends" {
+		if rest.stay &^= other; !strings.HasSuffix(s.Do, "ends") {
 			rest.can &^= other
 		}
 		if s.Do == "delete" {
@@ -515,7 +517,7 @@ func generateAdmins(r *rand.Rand) []step {
 	for lane := range 3 {
 		for range 2 {
 			other := (lane + 1 + r.IntN(2)) % 3
-			do := b.pick("flags", "suspend", "ends", "delete")
+			do := b.pick("flags", "suspend", "ends", "flag ends", "delete")
 			if other == 0 && do == "delete" { // the keeper is needed again
 				do = "flags"
 			}

@@ -140,7 +140,7 @@ func rootsOf(s *script) map[int]int {
 		switch st.Do {
 		case "signin", "authorize", "allow", "less", "ask":
 			roots[st.ID] = st.ID
-		case "confirm", "password", "exchange", "rotate":
+		case "confirm", "password", "addapp", "exchange", "rotate":
 			roots[st.ID] = st.ID
 			if root, has := roots[st.On]; has {
 				roots[st.ID] = root
@@ -233,7 +233,7 @@ func (a *account) do(ctx context.Context, s step) (outcome, string) {
 		switch s.Do {
 		case "ends":
 			time.Sleep(endsAfter)
-		case "signin", "confirm", "password":
+		case "signin", "confirm", "password", "addapp":
 			if got.session = r.cookie; got.session != "" {
 				a.w.registry.note(got.session, got.session)
 			}
@@ -330,6 +330,12 @@ func (a *account) request(ctx context.Context, at int, s step, on made, got *mad
 		return w.manage(ctx, at, "POST", admin+"/reset-factors", nil)
 	case "ends":
 		return w.manage(ctx, at, "PUT", admin+"/end", map[string]string{"ends": w.now().Add(endsAfter).UTC().Format(time.RFC3339)})
+	case "addapp":
+		r := w.api(ctx, at, "POST", "/api/me/totp", on.session, nil)
+		if r.given("secret") == "" {
+			return r
+		}
+		return w.api(ctx, at, "POST", "/api/me/totp/confirm", on.session, map[string]string{"token": r.str("token"), "code": totp(r.str("secret"), w.now())})
 	case "endothers":
 		return w.api(ctx, at, "POST", "/api/me/sessions/end-others", on.session, nil)
 	case "password":
@@ -500,6 +506,24 @@ func generateSuspension(b *builder) []step {
 	return b.steps
 }
 
+// generateFirstFactor makes sign-ins by the password alone while an authenticator app is added.
+func generateFirstFactor(b *builder) []step {
+	var sessions []int
+	for lane := range 3 {
+		for range 1 + b.r.IntN(2) {
+			sessions = append(sessions, b.add(lane, "signin", -1, ""))
+		}
+	}
+	for range b.r.IntN(3) {
+		b.add(3, "me", -1, "")
+	}
+	sessions = append(sessions, b.add(3, "addapp", -1, ""))
+	b.phase++
+	b.each(append(sessions, -1), "me", "bit")
+	b.add(5, "signin", -1, "")
+	return b.steps
+}
+
 // generateRest ends, by an act that surely has something to end, what another session has left, or all.
 func generateRest(b *builder) []step {
 	s := b.add(0, "signin", -1, "")
@@ -524,6 +548,8 @@ func generateAccount(r *rand.Rand) []step {
 		return generateSuspension(b)
 	case 2:
 		return generateRest(b)
+	case 3:
+		return generateFirstFactor(b)
 	}
 	sessions := []int{-1}
 	for lane := range 1 + r.IntN(2) {
