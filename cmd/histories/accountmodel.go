@@ -170,8 +170,12 @@ func (a accountRules) next(state any, s step, o outcome) []any {
 			return only(!live || st.factor, st)
 		}
 		after := a.endSessions(st, true, func(r int) bool { return r != root })
-		after.live &^= bit(s.On)
-		after.live, after.reset, after.factor = after.live|bit(s.ID), -2, true
+		after.reset, after.factor = -2, true
+		former := after // under a fault the app may have been added, and the session not have its new token
+		after.live = after.live&^bit(s.On) | bit(s.ID)
+		if a.late {
+			return only(live && !st.factor, after, former)
+		}
 		return only(live && !st.factor, after)
 	case "endothers", "email":
 		if !yes {
