@@ -70,9 +70,8 @@ func generateRefresh(r *rand.Rand) []step {
 	return b.steps
 }
 
-// generateSuspension makes sign-ins while the account is suspended, and perhaps no longer.
-func generateSuspension(b *builder) []step {
-	var sessions []int
+// signIns adds sign-ins of three lanes, and requests after which the act of a fourth meets them.
+func (b *builder) signIns() (sessions []int) {
 	for lane := range 3 {
 		for range 1 + b.r.IntN(2) {
 			sessions = append(sessions, b.add(lane, "signin", -1, ""))
@@ -81,6 +80,12 @@ func generateSuspension(b *builder) []step {
 	for range b.r.IntN(3) {
 		b.add(3, "me", -1, "")
 	}
+	return sessions
+}
+
+// generateSuspension makes sign-ins while the account is suspended, and perhaps no longer.
+func generateSuspension(b *builder) []step {
+	sessions := b.signIns()
 	b.add(3, "suspend", -1, "")
 	b.phase++
 	b.each(sessions, "bit")
@@ -95,15 +100,7 @@ func generateSuspension(b *builder) []step {
 
 // generateFirstFactor makes sign-ins by the password alone while an authenticator app is added.
 func generateFirstFactor(b *builder) []step {
-	var sessions []int
-	for lane := range 3 {
-		for range 1 + b.r.IntN(2) {
-			sessions = append(sessions, b.add(lane, "signin", -1, ""))
-		}
-	}
-	for range b.r.IntN(3) {
-		b.add(3, "me", -1, "")
-	}
+	sessions := b.signIns()
 	sessions = append(sessions, b.add(3, "addapp", -1, ""))
 	b.phase++
 	b.each(append(sessions, -1), "me", "bit")

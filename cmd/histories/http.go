@@ -145,3 +145,12 @@ func (r reply) result() (outcome, string) {
 	}
 	return refused, strings.TrimSpace(fmt.Sprintf("%d %s", r.status, why))
 }
+
+// gotCode is the result of an authorization request: without a code it was refused.
+func (r reply) gotCode() (outcome, string) {
+	out, note := r.result()
+	if out == accepted && r.location().Query().Get("code") == "" {
+		return refused, note + " " + r.location().Query().Get("error")
+	}
+	return out, note
+}

@@ -28,7 +28,7 @@ var lifetimes = map[string]int{
 	// Who was suspended stays it, whatever becomes of the end.
 	"suspended": 0,
 	"device":    600, "fresh": 600, "used assertion": 0, "used proof": 0, "used request": 0, "used page": 0,
-	"kept":   30 * 24 * 3600, // its end was taken back before
+	"kept":   30 * 24 * 3600, // of an account whose end was removed before
 	"mailed": 24 * 3600, "forgotten": 3600, "not me": 7 * 24 * 3600, "undo": 7 * 24 * 3600,
 	"second step": 300, // of a sign-in, after the password
 	// The bit of a session or grant that was ended stays set as long as its token could live.

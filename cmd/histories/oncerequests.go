@@ -25,12 +25,7 @@ func beginPAR(ctx context.Context, w *world, _ *script, p *person, o *once) erro
 		return failed("par", r)
 	}
 	o.use = func(ctx context.Context, at int, _ step) (outcome, string) {
-		r := w.send(ctx, at, "GET", "/oauth2/authorize?client_id=app&request_uri="+url.QueryEscape(uri), p.held, "", "")
-		out, note := r.result()
-		if out == accepted && r.location().Query().Get("code") == "" {
-			return refused, note + " " + r.location().Query().Get("error")
-		}
-		return out, note
+		return w.send(ctx, at, "GET", "/oauth2/authorize?client_id=app&request_uri="+url.QueryEscape(uri), p.held, "", "").gotCode()
 	}
 	return nil
 }
@@ -52,12 +47,7 @@ func beginPage(ctx context.Context, w *world, _ *script, p *person, o *once) err
 		tabs <- r
 	}
 	o.use = func(ctx context.Context, at int, _ step) (outcome, string) {
-		r := w.decide(ctx, at, p.held, <-tabs, "allow")
-		out, note := r.result()
-		if out == accepted && r.location().Query().Get("code") == "" {
-			return refused, note + " " + r.location().Query().Get("error")
-		}
-		return out, note
+		return w.decide(ctx, at, p.held, <-tabs, "allow").gotCode()
 	}
 	return nil
 }
