@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 )
@@ -29,7 +30,7 @@ type oneAPI struct {
 }
 
 // withAPI opens the database and finds the API.
-func (c oneAPI) withAPI(p *program, do func(*store.Store, *provider.API) error) error {
+func (c oneAPI) withAPI(p *cli.Program, do func(*store.Store, *provider.API) error) error {
 	return c.withStore(p, func(st *store.Store) error {
 		a, err := c.read(p, st)
 		if err == nil {
@@ -43,8 +44,8 @@ func (c oneAPI) withAPI(p *program, do func(*store.Store, *provider.API) error) 
 }
 
 // read returns the API. provider.ErrAPINotFound.
-func (c oneAPI) read(p *program, st *store.Store) (*provider.API, error) {
-	all, err := st.APIs(p.ctx)
+func (c oneAPI) read(p *cli.Program, st *store.Store) (*provider.API, error) {
+	all, err := st.APIs(p.Ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func apiScopes(flag string, values []string) (scopes []provider.APIScope, err er
 	for _, text := range values {
 		name, sentence, ok := strings.Cut(text, "=")
 		if !ok {
-			return nil, usagef("--%s %q: write NAME=SENTENCE, such as 'trails.read=See your trails'", flag, text)
+			return nil, cli.Usagef("--%s %q: write NAME=SENTENCE, such as 'trails.read=See your trails'", flag, text)
 		}
 		scopes = append(scopes, provider.APIScope{Name: name, Sentence: strings.TrimSpace(sentence)})
 	}
@@ -90,7 +91,7 @@ func (o *apiOptions) claims() []string {
 	return slices.DeleteFunc(slices.Clone(o.Claim), func(s string) bool { return s == "" })
 }
 
-func (o *apiOptions) apply(p *program, st *store.Store, a *provider.API) error {
+func (o *apiOptions) apply(p *cli.Program, st *store.Store, a *provider.API) error {
 	scopes, err := apiScopes("scope", o.Scope)
 	if err != nil {
 		return err
@@ -117,11 +118,11 @@ func (o *apiOptions) apply(p *program, st *store.Store, a *provider.API) error {
 }
 
 // checkClaims checks that the settings have what new rules need.
-func checkClaims(p *program, st *store.Store, rules []string) error {
+func checkClaims(p *cli.Program, st *store.Store, rules []string) error {
 	if len(rules) == 0 {
 		return nil
 	}
-	settings, err := st.Settings(p.ctx)
+	settings, err := st.Settings(p.Ctx)
 	if err != nil {
 		return err
 	}
@@ -136,7 +137,7 @@ func inAPIFlags(err error) error {
 		if broken.Member == "clients" { // it does not exist
 			return errors.New(text)
 		}
-		return usageError{text}
+		return cli.UsageError(text)
 	}
 	return err
 }
@@ -169,8 +170,8 @@ type apiDocument struct {
 func apiDocumentOf(a *provider.API, secret string) apiDocument {
 	d := apiDocument{
 		URI: a.URI, Name: a.Name, ID: a.ID, Secret: secret,
-		Scopes: listed(a.Scopes), Token: "jwt", Lifetime: int(a.Lifetime / time.Second), Algorithm: a.Algorithm,
-		AllClients: a.AllClients, Clients: listed(a.Clients), CreatedAt: a.CreatedAt.Format(time.RFC3339),
+		Scopes: cli.Listed(a.Scopes), Token: "jwt", Lifetime: int(a.Lifetime / time.Second), Algorithm: a.Algorithm,
+		AllClients: a.AllClients, Clients: cli.Listed(a.Clients), CreatedAt: a.CreatedAt.Format(time.RFC3339),
 		Claims: a.Claims, Managed: a.Managed,
 	}
 	if a.Opaque {
@@ -190,9 +191,9 @@ func (d apiDocument) clients() string {
 }
 
 // printAPI prints all of an API; secret is a new one, or empty.
-func (o output) printAPI(p *program, a *provider.API, secret string) error {
+func printAPI(p *cli.Program, o cli.Output, a *provider.API, secret string) error {
 	d := apiDocumentOf(a, secret)
-	labels := pairs{
+	labels := cli.Pairs{
 		{"URI", d.URI}, {"name", d.Name}, {"introspection id", d.ID}, {"introspection secret", onlyNow(secret)},
 		{"tokens", d.Token}, {"lifetime", a.Lifetime.String()}, {"signed with", d.Algorithm}, {"clients", d.clients()},
 		{"managed", managedText(d.Managed)},
@@ -203,19 +204,19 @@ func (o output) printAPI(p *program, a *provider.API, secret string) error {
 	for _, s := range d.Scopes {
 		labels = append(labels, [2]string{"scope", s.Name + "  " + s.Sentence})
 	}
-	return o.print(p, d.URI, d, append(labels, [2]string{"registered", d.CreatedAt}))
+	return o.Print(p, d.URI, d, append(labels, [2]string{"registered", d.CreatedAt}))
 }
 
 // warnOfAPI warns the operator about a registration that no client can use.
-func warnOfAPI(p *program, a *provider.API) {
+func warnOfAPI(p *cli.Program, a *provider.API) {
 	if !a.AllClients && len(a.Clients) == 0 {
-		fmt.Fprintf(p.stderr, "cairn: no client may use it yet: cairn api update %s --add-client ID lets one\n", a.URI)
+		fmt.Fprintf(p.Stderr, "cairn: no client may use it yet: cairn api update %s --add-client ID lets one\n", a.URI)
 	}
 }
 
 type addAPICommand struct {
 	databaseFlags
-	output
+	cli.Output
 	apiOptions
 	URI  string `arg:"" help:"URI of the API, in requests (resource) and tokens (aud): https://api.example.org."`
 	Name string `required:"" placeholder:"NAME" help:"Name that users see on the consent page."`
@@ -230,59 +231,59 @@ func (*addAPICommand) Help() string {
 }
 
 // Run registers the API and prints its secret.
-func (c *addAPICommand) Run(p *program) error {
+func (c *addAPICommand) Run(p *cli.Program) error {
 	a, secret := provider.NewAPI(c.URI, c.Name, time.Now())
 	return c.withStore(p, func(st *store.Store) error {
 		if err := c.apply(p, st, a); err != nil {
 			return inAPIFlags(err)
 		}
-		if err := st.CreateAPI(p.ctx, a, operator(account.RegisterAPI, a.URI, "")); errors.Is(err, provider.ErrAPIExists) {
+		if err := st.CreateAPI(p.Ctx, a, operator(account.RegisterAPI, a.URI, "")); errors.Is(err, provider.ErrAPIExists) {
 			return fmt.Errorf("an API %s exists already: cairn api update changes it", a.URI)
 		} else if err != nil {
 			return inAPIFlags(err)
 		}
 		warnOfAPI(p, a)
-		return c.printAPI(p, a, secret)
+		return printAPI(p, c.Output, a, secret)
 	})
 }
 
 type listAPICommand struct {
 	databaseFlags
-	output
+	cli.Output
 }
 
 // Run lists the APIs in the order of their URIs.
-func (c *listAPICommand) Run(p *program) error {
+func (c *listAPICommand) Run(p *cli.Program) error {
 	return c.withStore(p, func(st *store.Store) error {
-		all, err := st.APIs(p.ctx)
+		all, err := st.APIs(p.Ctx)
 		if err != nil {
 			return err
 		}
-		out := c.list(p, "URI", "NAME", "TOKENS", "SCOPES", "CLIENTS", "CREATED")
+		out := c.List(p, "URI", "NAME", "TOKENS", "SCOPES", "CLIENTS", "CREATED")
 		for _, a := range all {
 			d := apiDocumentOf(a, "")
 			row := []string{d.URI, d.Name, d.Token, strings.Join(scopeNames(d.Scopes), " "), d.clients(), d.CreatedAt}
-			if err := out.add(d.URI, d, row...); err != nil {
+			if err := out.Add(d.URI, d, row...); err != nil {
 				return err
 			}
 		}
-		return out.end()
+		return out.End()
 	})
 }
 
 type showAPICommand struct {
 	oneAPI
-	output
+	cli.Output
 }
 
 // Run shows one API without its secret.
-func (c *showAPICommand) Run(p *program) error {
-	return c.withAPI(p, func(_ *store.Store, a *provider.API) error { return c.printAPI(p, a, "") })
+func (c *showAPICommand) Run(p *cli.Program) error {
+	return c.withAPI(p, func(_ *store.Store, a *provider.API) error { return printAPI(p, c.Output, a, "") })
 }
 
 type updateAPICommand struct {
 	oneAPI
-	output
+	cli.Output
 	apiUpdate
 	Yes bool `help:"Do not ask before entries of a list are removed."`
 }
@@ -324,7 +325,7 @@ func (c *apiUpdate) edit(a *provider.API) error {
 		return err
 	}
 	if clients.given() && a.AllClients {
-		return usageError{"every client may use this API: --client names those that still may"}
+		return cli.UsageError("every client may use this API: --client names those that still may")
 	}
 	names, err := scopes.apply("scope", scopeNames(a.Scopes))
 	if err != nil {
@@ -354,14 +355,14 @@ func (c *apiUpdate) replaced(a *provider.API) []replacement {
 }
 
 // Run updates the given fields. Tokens issued before remain valid.
-func (c *updateAPICommand) Run(p *program) error {
+func (c *updateAPICommand) Run(p *cli.Program) error {
 	switch {
 	case reflect.ValueOf(c.apiUpdate).IsZero():
-		return usageError{"no field to update is given; see cairn api update --help"}
+		return cli.UsageError("no field to update is given; see cairn api update --help")
 	case c.ClearScope && len(c.Scope) > 0:
-		return usageError{"give --scope or --clear-scope, not both"}
+		return cli.UsageError("give --scope or --clear-scope, not both")
 	case c.ClearClient && len(c.Client) > 0:
-		return usageError{"give --client or --clear-client, not both"}
+		return cli.UsageError("give --client or --clear-client, not both")
 	}
 	return c.withAPI(p, func(st *store.Store, a *provider.API) error {
 		before, replaced := *a, c.replaced(a)
@@ -388,33 +389,33 @@ func (c *updateAPICommand) Run(p *program) error {
 			now, err := c.read(p, tx)
 			return err == nil && len(provider.Changes(&before, now)) == 0, err
 		}, func(tx *store.Store) error {
-			return tx.UpdateAPI(p.ctx, a, operator(account.UpdateAPI, a.URI, ""))
+			return tx.UpdateAPI(p.Ctx, a, operator(account.UpdateAPI, a.URI, ""))
 		})
 		if err != nil {
 			return err
 		}
 		warnOfAPI(p, a)
-		return c.printAPI(p, a, "")
+		return printAPI(p, c.Output, a, "")
 	})
 }
 
 type rotateAPICommand struct {
 	oneAPI
-	output
+	cli.Output
 	Overlap period `placeholder:"DURATION" default:"0s" help:"How long the old secret still works: 24h or 7d, at most 30d. By default it ends at once."`
 	Now     bool   `help:"End at once a secret that still works because of an earlier --overlap."`
 }
 
 // Run gives the API a new secret and prints it once. With -q it prints only the secret.
-func (c *rotateAPICommand) Run(p *program) error {
+func (c *rotateAPICommand) Run(p *cli.Program) error {
 	if time.Duration(c.Overlap) > provider.MaxSecretOverlap {
-		return usageError{"--overlap: at most 30d"}
+		return cli.UsageError("--overlap: at most 30d")
 	}
 	return c.withAPI(p, func(st *store.Store, a *provider.API) error {
 		now := time.Now().UTC().Truncate(time.Second)
 		secret, stored := provider.NewSecret(now)
 		until, audit := now.Add(time.Duration(c.Overlap)), operator(account.RenewAPI, a.URI, "")
-		err := st.RotateAPISecret(p.ctx, a.URI, stored, until, c.Now, audit)
+		err := st.RotateAPISecret(p.Ctx, a.URI, stored, until, c.Now, audit)
 		if errors.Is(err, provider.ErrSecretOverlap) && len(a.Secrets) > 1 {
 			return fmt.Errorf("the previous secret works until %s, and an API has at most two: "+
 				"wait until then, or end it with --now", a.Secrets[1].ExpiresAt.Format(time.RFC3339))
@@ -423,29 +424,29 @@ func (c *rotateAPICommand) Run(p *program) error {
 			return err
 		}
 		if c.Quiet {
-			fmt.Fprintln(p.stdout, secret)
+			fmt.Fprintln(p.Stdout, secret)
 			return nil
 		}
-		return c.printAPI(p, a, secret)
+		return printAPI(p, c.Output, a, secret)
 	})
 }
 
 type removeAPICommand struct {
 	oneAPI
-	output
+	cli.Output
 	Yes bool `help:"Do not ask."`
 }
 
 // Run removes the API after a confirmation.
-func (c *removeAPICommand) Run(p *program) error {
+func (c *removeAPICommand) Run(p *cli.Program) error {
 	return c.withAPI(p, func(st *store.Store, a *provider.API) error {
-		if err := confirm(p, c.Yes, fmt.Sprintf("Remove the API %s (%s)?", a.URI, a.Name)); err != nil {
+		if err := cli.Confirm(p, c.Yes, fmt.Sprintf("Remove the API %s (%s)?", a.URI, a.Name)); err != nil {
 			return err
 		}
-		if err := st.RemoveAPI(p.ctx, a.URI, operator(account.RemoveAPI, a.URI, "")); err != nil {
+		if err := st.RemoveAPI(p.Ctx, a.URI, operator(account.RemoveAPI, a.URI, "")); err != nil {
 			return err
 		}
 		removed := map[string]any{"resource": a.URI, "removed": true}
-		return c.print(p, a.URI, removed, pairs{{"removed", a.URI + " (" + a.Name + ")"}})
+		return c.Print(p, a.URI, removed, cli.Pairs{{"removed", a.URI + " (" + a.Name + ")"}})
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 )
@@ -41,41 +42,41 @@ Exit codes: 0 done, 1 failed, 2 mistakes, 3 with --dry-run if something would ch
 const exitChanges = 3 // of apply --dry-run
 
 // Run applies the file.
-func (c *applyCommand) Run(p *program) error {
+func (c *applyCommand) Run(p *cli.Program) error {
 	switch {
 	case c.Schema:
 		return printApplySchema(p)
 	case c.File == "":
-		return usageError{"give a file, a folder, or - for standard input; see cairn apply --help"}
+		return cli.UsageError("give a file, a folder, or - for standard input; see cairn apply --help")
 	}
 	return c.withStore(p, func(st *store.Store) error {
 		a, err := applyTo(p, st, c.File, c.Prune, c.DryRun)
 		var faults faultsError
 		if errors.As(err, &faults) {
-			fmt.Fprintf(p.stderr, "%s\ncairn: nothing was changed; mistakes: %d\n", faults, len(faults))
-			return exitError(exitUsage)
+			fmt.Fprintf(p.Stderr, "%s\ncairn: nothing was changed; mistakes: %d\n", faults, len(faults))
+			return cli.ExitError(cli.ExitUsage)
 		}
 		if err != nil {
 			return err
 		}
 		for _, change := range a.changes {
 			text := []byte(strings.Join(append([]string{change.title()}, change.lines...), "\n") + "\n")
-			if showsColors(p.stdout, p.env) {
-				text = signs.paint(text)
+			if cli.ShowsColors(p.Stdout, p.Env) {
+				text = signs.Paint(text)
 			}
-			_, _ = p.stdout.Write(text)
+			_, _ = p.Stdout.Write(text)
 		}
 		for _, note := range a.notes {
-			fmt.Fprintln(p.stderr, "cairn: "+note)
+			fmt.Fprintln(p.Stderr, "cairn: "+note)
 		}
 		switch n := len(a.changes); {
 		case n == 0:
-			fmt.Fprintln(p.stdout, "nothing to change")
+			fmt.Fprintln(p.Stdout, "nothing to change")
 		case c.DryRun:
-			fmt.Fprintf(p.stdout, "%d to change\n", n)
-			return exitError(exitChanges)
+			fmt.Fprintf(p.Stdout, "%d to change\n", n)
+			return cli.ExitError(exitChanges)
 		default:
-			fmt.Fprintf(p.stdout, "%d changed\n", n)
+			fmt.Fprintf(p.Stdout, "%d changed\n", n)
 		}
 		return nil
 	})
@@ -83,7 +84,7 @@ func (c *applyCommand) Run(p *program) error {
 
 // apply applies the file of serve --apply. Of several instances that start at once, one changes
 // something and the others wait for it.
-func (s *service) apply(p *program) error {
+func (s *service) apply(p *cli.Program) error {
 	switch {
 	case s.settings.Apply == "":
 		return nil
@@ -110,7 +111,7 @@ func (s *service) apply(p *program) error {
 }
 
 // signs are before what a change adds, removes and changes.
-var signs = painter{regexp.MustCompile(`(?m)^(  )?[-+~] `), map[string]string{"+": green, "-": red, "~": yellow}}
+var signs = cli.NewPainter(`(?m)^(  )?[-+~] `, map[string]string{"+": cli.Green, "-": cli.Red, "~": cli.Yellow})
 
 // change is one line of what an apply changes, with the lines of its fields.
 type change struct {
@@ -125,7 +126,7 @@ func (c change) title() string { return strings.TrimSpace(c.sign + " " + c.kind 
 // applier applies a file in a transaction.
 type applier struct {
 	*applyFile
-	p       *program
+	p       *cli.Program
 	st      *store.Store
 	now     time.Time
 	changes []change
@@ -140,13 +141,13 @@ var errDryRun = errors.New("dry run")
 
 // applyTo applies a file, all or nothing. Even a dry run writes, and then rolls back: so it meets each
 // rule that the store has.
-func applyTo(p *program, st *store.Store, path string, prune, dry bool) (a *applier, err error) {
+func applyTo(p *cli.Program, st *store.Store, path string, prune, dry bool) (a *applier, err error) {
 	file, err := readApply(p, path)
 	if err != nil {
 		return nil, err
 	}
 	faults := len(file.faults)
-	err = st.Together(p.ctx, "apply", func(tx *store.Store) error {
+	err = st.Together(p.Ctx, "apply", func(tx *store.Store) error {
 		file.faults = file.faults[:faults] // it may run again
 		a = &applier{applyFile: file, p: p, st: tx, now: time.Now().UTC().Truncate(time.Second)}
 		if err := a.run(prune); err != nil {
@@ -168,9 +169,9 @@ func applyTo(p *program, st *store.Store, path string, prune, dry bool) (a *appl
 
 func (a *applier) run(prune bool) (err error) {
 	var errs [3]error
-	a.clients, errs[0] = a.st.Clients(a.p.ctx)
-	a.apis, errs[1] = a.st.APIs(a.p.ctx)
-	a.allowances, errs[2] = a.st.Allowances(a.p.ctx)
+	a.clients, errs[0] = a.st.Clients(a.p.Ctx)
+	a.apis, errs[1] = a.st.APIs(a.p.Ctx)
+	a.allowances, errs[2] = a.st.Allowances(a.p.Ctx)
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
@@ -224,7 +225,7 @@ func (a *applier) peel(e *entry, do func(*entry) error) error {
 		case errors.As(err, &broken):
 			key, value = e.keyOf(broken.Member), broken.Value
 			text = broken.Describe(key)
-		case errors.Is(err, account.ErrUnavailable) || a.p.ctx.Err() != nil:
+		case errors.Is(err, account.ErrUnavailable) || a.p.Ctx.Err() != nil:
 			return err
 		default:
 			for _, m := range flagNamed.FindAllStringSubmatch(text, -1) {
@@ -289,17 +290,17 @@ func (a *applier) secretOf(k secretKeys) (*provider.ClientSecret, error) {
 	var err error
 	switch {
 	case k.SecretFile != "" && k.SecretHash != "":
-		return nil, usageError{"give --secret-file or --secret-hash, not both"}
+		return nil, cli.UsageError("give --secret-file or --secret-hash, not both")
 	case k.SecretFile != "":
 		if _, err := os.Stat(k.SecretFile); err != nil { // whose text has what may be the secret itself
-			return nil, usageError{"--secret-file: there is no such file: write its path, relative to this file, and never the secret"}
+			return nil, cli.UsageError("--secret-file: there is no such file: write its path, relative to this file, and never the secret")
 		}
 		if s, err = readSecret(a.p, k.SecretFile, a.now); err != nil {
 			return nil, err
 		}
 	case k.SecretHash != "":
 		if s, err = provider.ParseSecretHash(k.SecretHash, a.now); err != nil {
-			return nil, usagef("--secret-hash: %s", err)
+			return nil, cli.Usagef("--secret-hash: %s", err)
 		}
 	default:
 		return nil, nil
@@ -327,11 +328,11 @@ func (a *applier) client(e *entry) error {
 	c.Name = cmp.Or(k.Name, c.ID)
 	if k.JWKS != "" {
 		if k.JWKSFile != nil {
-			return usageError{"give --jwks or --jwks-file, not both"}
+			return cli.UsageError("give --jwks or --jwks-file, not both")
 		}
 		var err error
 		if c.JWKS, err = provider.CheckClientKeys([]byte(k.JWKS)); err != nil {
-			return usagef("--jwks: %s", err)
+			return cli.Usagef("--jwks: %s", err)
 		}
 	}
 	if err := k.clientOptions.apply(a.p, a.st, c); err != nil {
@@ -342,9 +343,9 @@ func (a *applier) client(e *entry) error {
 	case err != nil:
 		return err
 	case k.JWKS != "" && c.JWKS == nil:
-		return usageError{"--jwks: only for a client that authenticates with private_key_jwt"}
+		return cli.UsageError("--jwks: only for a client that authenticates with private_key_jwt")
 	case secret != nil && !c.HasSecret():
-		return usageError{"--secret-file and --secret-hash: " + noSecretHere}
+		return cli.UsageError("--secret-file and --secret-hash: " + noSecretHere)
 	}
 	if err := c.Check(); err != nil {
 		return err
@@ -355,18 +356,18 @@ func (a *applier) client(e *entry) error {
 			c.Logo = old.Logo
 		}
 		w.before, w.names = clientFields(old), provider.Changes(old, c)
-		w.do = func() error { return a.st.UpdateClient(a.p.ctx, c, onClient(account.UpdateClient, c.ID)) }
+		w.do = func() error { return a.st.UpdateClient(a.p.Ctx, c, onClient(account.UpdateClient, c.ID)) }
 		if secret != nil && !a.has(old.Secrets, secret) {
 			w.rotate = func() error {
 				audit := onClient(account.RenewClient, c.ID)
-				return a.st.RotateClientSecret(a.p.ctx, c.ID, secret.Hash, a.now, a.now, audit)
+				return a.st.RotateClientSecret(a.p.Ctx, c.ID, secret.Hash, a.now, a.now, audit)
 			}
 		}
 	} else {
 		if secret != nil {
 			c.Secrets = []provider.ClientSecret{*secret}
 		}
-		w.do = func() error { return a.st.CreateClient(a.p.ctx, c, onClient(account.RegisterClient, c.ID)) }
+		w.do = func() error { return a.st.CreateClient(a.p.Ctx, c, onClient(account.RegisterClient, c.ID)) }
 	}
 	if w.notes = c.Warnings(); secret == nil && c.HasSecret() && len(c.Secrets) == 0 {
 		w.notes = append(w.notes, fmt.Sprintf("the client %s has no secret: write secret-file or secret-hash, "+
@@ -400,11 +401,11 @@ func (a *applier) api(e *entry) error {
 	w := entryWrite{change: change{"~", "API", n.URI, nil}, after: apiFields(n)}
 	if old != nil {
 		w.before, w.names = apiFields(old), provider.Changes(old, n)
-		w.do = func() error { return a.st.UpdateAPI(a.p.ctx, n, operator(account.UpdateAPI, n.URI, "")) }
+		w.do = func() error { return a.st.UpdateAPI(a.p.Ctx, n, operator(account.UpdateAPI, n.URI, "")) }
 		if secret != nil && !a.has(old.Secrets, secret) {
 			w.rotate = func() error {
 				audit := operator(account.RenewAPI, n.URI, "")
-				return a.st.RotateAPISecret(a.p.ctx, n.URI, *secret, a.now, true, audit)
+				return a.st.RotateAPISecret(a.p.Ctx, n.URI, *secret, a.now, true, audit)
 			}
 		}
 	} else {
@@ -414,7 +415,7 @@ func (a *applier) api(e *entry) error {
 			w.notes = []string{fmt.Sprintf("the API %s needs a secret for introspection: "+
 				"write secret-file or secret-hash, or cairn api rotate-secret %s gives it one", n.URI, n.URI)}
 		}
-		w.do = func() error { return a.st.CreateAPI(a.p.ctx, n, operator(account.RegisterAPI, n.URI, "")) }
+		w.do = func() error { return a.st.CreateAPI(a.p.Ctx, n, operator(account.RegisterAPI, n.URI, "")) }
 	}
 	return a.write(w)
 }
@@ -435,7 +436,7 @@ func (a *applier) allowance(e *entry) error {
 	if len(differences(w.before, w.after)) > 0 || slices.ContainsFunc(n.APIs, a.prunedAPI) {
 		w.names = []string{"scopes"}
 	}
-	w.do = func() error { return a.st.AllowClients(a.p.ctx, n, allowAudit(n)) }
+	w.do = func() error { return a.st.AllowClients(a.p.Ctx, n, allowAudit(n)) }
 	if err := n.Check(); err != nil {
 		return err
 	}
@@ -485,13 +486,13 @@ func (a *applier) applySettings() error {
 		return nil
 	}
 	users := account.NewAdministration(a.st, nil)
-	before, err := users.Settings(a.p.ctx)
+	before, err := users.Settings(a.p.Ctx)
 	if err != nil {
 		return err
 	}
 	rest := maps.Clone(a.settings)
 	for {
-		after, err := users.ChangeSettings(a.p.ctx, account.Operator(), rest)
+		after, err := users.ChangeSettings(a.p.Ctx, account.Operator(), rest)
 		if err == nil {
 			if lines := differences(settingFields(before), settingFields(after)); len(lines) > 0 {
 				a.changes = append(a.changes, change{"~", "settings", "", lines})
@@ -522,7 +523,7 @@ func (a *applier) applySettings() error {
 func (a *applier) prune() error {
 	for _, o := range a.apis {
 		err := a.remove(1, o.URI, o.Managed, func() error {
-			return a.st.RemoveAPI(a.p.ctx, o.URI, operator(account.RemoveAPI, o.URI, ""))
+			return a.st.RemoveAPI(a.p.Ctx, o.URI, operator(account.RemoveAPI, o.URI, ""))
 		})
 		if err != nil {
 			return err
@@ -530,14 +531,14 @@ func (a *applier) prune() error {
 	}
 	for _, o := range a.clients {
 		err := a.remove(0, o.ID, o.Managed, func() error {
-			return a.st.RemoveClient(a.p.ctx, o.ID, onClient(account.RemoveClient, o.ID))
+			return a.st.RemoveClient(a.p.Ctx, o.ID, onClient(account.RemoveClient, o.ID))
 		})
 		if err != nil {
 			return err
 		}
 	}
 	var err error
-	a.apis, err = a.st.APIs(a.p.ctx) // without the clients that are removed
+	a.apis, err = a.st.APIs(a.p.Ctx) // without the clients that are removed
 	return err
 }
 
@@ -545,7 +546,7 @@ func (a *applier) prune() error {
 func (a *applier) pruneAllowances() error {
 	for _, o := range a.allowances {
 		err := a.remove(2, o.URL, o.Managed, func() error {
-			clients, err := a.st.DisallowClients(a.p.ctx, o.URL, operator(account.DisallowClients, o.URL, ""))
+			clients, err := a.st.DisallowClients(a.p.Ctx, o.URL, operator(account.DisallowClients, o.URL, ""))
 			for _, id := range clients {
 				a.changes = append(a.changes, change{"-", "client", id, nil})
 			}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -212,7 +213,7 @@ settings:
 			t.Fatalf("line %d is not %q in\n%s", i+1, want, printed)
 		}
 	}
-	if len(lines) != 28 || code != exitUsage {
+	if len(lines) != 28 || code != cli.ExitUsage {
 		t.Errorf("exit code %d, %d lines\n%s", code, len(lines), printed)
 	}
 	if s.must("export", "clients")+s.must("audit", "list") != before {
@@ -227,7 +228,7 @@ func TestApplyPrintsNeitherSecretsNorControlCharacters(t *testing.T) {
 	fatalIf(t, os.WriteFile("bad.yaml", []byte("clients:\n- {id: one, redirect-uri: https://one.example.org/cb, secret-file: "+secret+"}\n"+
 		`- {id: "\e[31mred", redirect-uri: https://two.example.org/cb, "\e[7m": 1}`), 0o600))
 	code, printed := s.run("apply", "bad.yaml")
-	if code != exitUsage || !strings.HasPrefix(printed, "bad.yaml:2: client one: secret-file: there is no such file") || strings.Contains(printed, secret) {
+	if code != cli.ExitUsage || !strings.HasPrefix(printed, "bad.yaml:2: client one: secret-file: there is no such file") || strings.Contains(printed, secret) {
 		t.Errorf("exit code %d: %s", code, printed)
 	}
 	if !strings.Contains(printed, "bad.yaml:3: client \ufffd[31mred: id: ") || strings.Contains(printed, "\x1b") {
@@ -242,7 +243,7 @@ func TestApplyNamesASettingThatNoLongerFits(t *testing.T) {
 	s.must("settings", "set", "session_flags", "board")
 	fatalIf(t, os.WriteFile("fewer.yaml", []byte("settings:\n  flags: [coach]\n  max_users: 9\n"), 0o600))
 	code, printed := s.run("apply", "fewer.yaml")
-	if code != exitUsage || !strings.HasPrefix(printed, "fewer.yaml:2: settings: session_flags: only flags of this installation\n") || !strings.Contains(printed, "mistakes: 1") {
+	if code != cli.ExitUsage || !strings.HasPrefix(printed, "fewer.yaml:2: settings: session_flags: only flags of this installation\n") || !strings.Contains(printed, "mistakes: 1") {
 		t.Errorf("exit code %d: %s", code, printed)
 	}
 }
@@ -268,7 +269,7 @@ func TestApplyReadsAnchors(t *testing.T) {
 			t.Errorf("%s: %s, want %s", id, got, want)
 		}
 	}
-	if code, printed := s.run("apply", "endless.yaml"); code != exitUsage || !strings.Contains(printed, `endless.yaml:4: client: there is no key "<<"`) {
+	if code, printed := s.run("apply", "endless.yaml"); code != cli.ExitUsage || !strings.Contains(printed, `endless.yaml:4: client: there is no key "<<"`) {
 		t.Errorf("exit code %d: %s", code, printed)
 	}
 }
@@ -317,7 +318,7 @@ func TestApplyOfManyIsQuickAndDoneOnce(t *testing.T) {
 		// The last entry fails in the database alone: all before it is undone.
 		fatalIf(t, os.WriteFile("many.yaml", []byte(strings.Replace(file.String(), "{s4: See it}", "{s4: See it, s3: Again}", 1)+
 			"- {uri: https://new.example.org, name: N}\n"), 0o600))
-		if code, printed := s.run("apply", "many.yaml"); code != exitUsage || !strings.Contains(printed, `scope "s3": another API has a scope of this name`) {
+		if code, printed := s.run("apply", "many.yaml"); code != cli.ExitUsage || !strings.Contains(printed, `scope "s3": another API has a scope of this name`) {
 			t.Errorf("exit code %d: %s", code, printed)
 		}
 		if s.must("audit", "list", "-q") != rows || strings.Contains(s.must("api", "list", "-q"), "new.example.org") {

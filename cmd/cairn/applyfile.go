@@ -20,6 +20,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
 )
 
@@ -179,7 +180,7 @@ func (s *section) inKeys(text string) string {
 
 // wrong adds a fault.
 func (f *applyFile) wrong(at position, format string, args ...any) {
-	n := fault{at, printable(strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " "))}
+	n := fault{at, cli.Printable(strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " "))}
 	if !slices.Contains(f.faults, n) {
 		f.faults = append(f.faults, n)
 	}
@@ -198,7 +199,7 @@ func (f *applyFile) err() error {
 const maxApplyFile = 8 << 20
 
 // readApply reads a file, all .yaml, .yml and .json files of a folder, or standard input for -.
-func readApply(p *program, path string) (*applyFile, error) {
+func readApply(p *cli.Program, path string) (*applyFile, error) {
 	all, err := sections()
 	if err != nil {
 		return nil, err
@@ -213,7 +214,7 @@ func readApply(p *program, path string) (*applyFile, error) {
 		}
 	}
 	for _, name := range files {
-		text, err := p.read(name, maxApplyFile)
+		text, err := p.Read(name, maxApplyFile)
 		if err != nil {
 			return nil, err
 		}

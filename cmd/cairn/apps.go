@@ -7,32 +7,33 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/provider/recipes"
 )
 
 type appsClientCommand struct {
-	output
+	cli.Output
 }
 
 // Run lists the recipes.
-func (c *appsClientCommand) Run(p *program) error {
+func (c *appsClientCommand) Run(p *cli.Program) error {
 	all, err := recipes.All()
 	if err != nil {
 		return err
 	}
-	out := c.list(p, "APP", "NAME", "KNOWN", "NEEDS")
+	out := c.List(p, "APP", "NAME", "KNOWN", "NEEDS")
 	for _, r := range all {
 		row := map[string]string{
 			"app": r.App, "name": r.Title, "kind": r.Kind, "known": r.Known, "version": r.Version, "date": r.Date, "from": r.From,
 			"needs": r.Needs,
 		}
-		if err := out.add(r.App, row, r.App, r.Title, r.Status(), r.Needs); err != nil {
+		if err := out.Add(r.App, row, r.App, r.Title, r.Status(), r.Needs); err != nil {
 			return err
 		}
 	}
-	return out.end()
+	return out.End()
 }
 
 // recipeOf returns the recipe of an application.
@@ -49,23 +50,23 @@ func recipeOf(app string) (recipes.Recipe, error) {
 		names = append(names, r.App)
 	}
 	if best, near := config.NearestName(app, names); near {
-		return recipes.Recipe{}, usagef("--app: there is no recipe for %q: did you mean %s?", app, best)
+		return recipes.Recipe{}, cli.Usagef("--app: there is no recipe for %q: did you mean %s?", app, best)
 	}
-	return recipes.Recipe{}, usagef("--app: there is no recipe for %q: cairn client apps lists them; "+
+	return recipes.Recipe{}, cli.Usagef("--app: there is no recipe for %q: cairn client apps lists them; "+
 		"without --app any application is registered", app)
 }
 
 // fromRecipe sets what the recipe of --app says and no flag does, and returns the application's own settings.
-func (c *addClientCommand) fromRecipe(p *program) (settings string, err error) {
+func (c *addClientCommand) fromRecipe(p *cli.Program) (settings string, err error) {
 	switch {
 	case c.App == "" && c.URL != "":
-		return "", usageError{"--url: give --app, too; without it --redirect-uri says where answers go"}
+		return "", cli.UsageError("--url: give --app, too; without it --redirect-uri says where answers go")
 	case c.App == "" && c.Name == "":
-		return "", usageError{"give the client's name, or --app"}
+		return "", cli.UsageError("give the client's name, or --app")
 	case c.App == "":
 		return "", nil
 	case c.URL == "":
-		return "", usageError{"--app: give the address of the application with --url, as https://photos.example.org"}
+		return "", cli.UsageError("--app: give the address of the application with --url, as https://photos.example.org")
 	}
 	r, err := recipeOf(c.App)
 	if err != nil {
@@ -76,14 +77,14 @@ func (c *addClientCommand) fromRecipe(p *program) (settings string, err error) {
 		return "", err
 	}
 	if !r.IsClient() {
-		fmt.Fprint(p.stdout, settingsOf(r))
+		fmt.Fprint(p.Stdout, settingsOf(r))
 		return "", fmt.Errorf("%s is no client of OpenID Connect: nothing was registered", r.Title)
 	}
 	if c.RedirectURIs == nil { // else those of the recipe are not used
 		insecure := c.AllowInsecureRedirect != nil && *c.AllowInsecureRedirect
 		for _, uri := range keys.RedirectURIs {
 			if err := provider.CheckRedirectURI(uri, insecure); err != nil {
-				return "", usagef("--url %q: %s", c.URL, err)
+				return "", cli.Usagef("--url %q: %s", c.URL, err)
 			}
 		}
 	}
@@ -123,7 +124,7 @@ func recipeKeys(r recipes.Recipe, url, issuer, id string) (*clientKeys, recipes.
 	}
 	id = cmp.Or(id, keys.ID)
 	if r, err = r.For(url, issuer, id); err != nil {
-		return nil, r, usagef("--url: %s", err)
+		return nil, r, cli.Usagef("--url: %s", err)
 	}
 	if r.IsClient() {
 		err = read()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider/recipes"
 )
@@ -45,12 +46,12 @@ func TestRecipesRegisterWhatTheyName(t *testing.T) {
 		id := fmt.Sprintf("recipe-%d", i)
 		code, printed := s.run("client", "add", "--app", r.App, "--url", r.Example+"/", "--id", id, "--issuer", "https://issuer.example.net")
 		if !r.IsClient() {
-			if code != exitFailed || !strings.Contains(printed, "nothing was registered") || !strings.Contains(printed, strings.TrimPrefix(r.Example, "https://")) {
+			if code != cli.ExitFailed || !strings.Contains(printed, "nothing was registered") || !strings.Contains(printed, strings.TrimPrefix(r.Example, "https://")) {
 				t.Errorf("%s: exit code %d: %s", r.App, code, printed)
 			}
 			continue
 		}
-		if code != exitDone {
+		if code != cli.ExitDone {
 			t.Errorf("%s: exit code %d: %s", r.App, code, printed)
 			continue
 		}
@@ -218,7 +219,7 @@ func TestRecipesTellExplainWhatAnApplicationSends(t *testing.T) {
 	} {
 		code, printed := s.run("explain", "client_id="+c.id+"&response_type=code&scope=openid&redirect_uri="+url.QueryEscape(c.sent))
 		found := regexp.MustCompile(`(?m)^redirect_uri +note.*$`).FindString(printed)
-		if code != exitFailed || (c.want == "") != (found == "") || !regexp.MustCompile(c.want).MatchString(found) {
+		if code != cli.ExitFailed || (c.want == "") != (found == "") || !regexp.MustCompile(c.want).MatchString(found) {
 			t.Errorf("%s, %s: want %q in\n%s", c.id, c.sent, c.want, printed)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/admin"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -20,7 +21,7 @@ type auditCommand struct {
 
 type listAuditCommand struct {
 	databaseFlags
-	output
+	cli.Output
 	User   string `placeholder:"HANDLE" ids:"user" help:"Only actions by or on this user; operator for the command line."`
 	Action string `placeholder:"NAME" help:"Only this action, such as user.suspend, or all of a kind: user."`
 	Since  string `placeholder:"TIME" help:"Only newer entries: 24h, 7d, or a day (UTC) such as 2026-11-01."`
@@ -28,31 +29,31 @@ type listAuditCommand struct {
 }
 
 // Run prints the rows as they are read.
-func (c *listAuditCommand) Run(p *program) error {
+func (c *listAuditCommand) Run(p *cli.Program) error {
 	q, err := c.query(time.Now())
 	if err != nil {
 		return err
 	}
 	return c.withUsers(p, func(users *account.Administration) error {
-		out := c.list(p, "TIME", "WHAT HAPPENED", "ADDRESS")
+		out := c.List(p, "TIME", "WHAT HAPPENED", "ADDRESS")
 		remaining := c.Limit
-		err := users.EachAudit(p.ctx, q, func(a account.Audit) error {
+		err := users.EachAudit(p.Ctx, q, func(a account.Audit) error {
 			if remaining--; c.Limit > 0 && remaining < 0 {
 				return errEnough
 			}
 			e := admin.AuditEntryOf(a, nil, users.Zone())
 			at := e.At.Format(time.DateTime)
-			return out.add(fmt.Sprint(a.ID), e, at, printable(e.Sentence), printable(a.Address))
+			return out.Add(fmt.Sprint(a.ID), e, at, cli.Printable(e.Sentence), cli.Printable(a.Address))
 		})
 		if err != nil && !errors.Is(err, errEnough) {
 			return err
 		}
-		if out.printed == 0 && q.Person != "" && q.Person != account.Operator().Name { // a deleted user has entries
+		if out.Printed == 0 && q.Person != "" && q.Person != account.Operator().Name { // a deleted user has entries
 			if _, err := findUser(p, users, q.Person); err != nil {
 				return err
 			}
 		}
-		return out.end()
+		return out.End()
 	})
 }
 
@@ -62,11 +63,11 @@ var errEnough = errors.New("enough entries")
 // query reads the flags. It refuses invalid values before the database is opened.
 func (c *listAuditCommand) query(now time.Time) (q account.AuditQuery, err error) {
 	if c.Limit < 0 {
-		return q, usageError{"--limit: give 0 or a positive number"}
+		return q, cli.UsageError("--limit: give 0 or a positive number")
 	}
 	if q.Person = c.User; q.Person != "" {
 		if q.Person, err = account.CanonicalHandle(q.Person); err != nil {
-			return q, usageError{"--user: this is not a handle; cairn user list shows them"}
+			return q, cli.UsageError("--user: this is not a handle; cairn user list shows them")
 		}
 	}
 	var names []string
@@ -79,7 +80,7 @@ func (c *listAuditCommand) query(now time.Time) (q account.AuditQuery, err error
 		if best, near := config.NearestName(q.Kind, names); near {
 			hint = "did you mean " + best + "?"
 		}
-		return q, usagef("--action: there is no action %q: %s", q.Kind, hint)
+		return q, cli.Usagef("--action: there is no action %q: %s", q.Kind, hint)
 	}
 	if c.Since == "" {
 		return q, nil
@@ -96,7 +97,7 @@ func (c *listAuditCommand) query(now time.Time) (q account.AuditQuery, err error
 	}
 	d, err := time.ParseDuration(hours)
 	if err != nil || d <= 0 {
-		return q, usageError{"--since: a time such as 24h or 7d, or a day such as 2026-11-01"}
+		return q, cli.UsageError("--since: a time such as 24h or 7d, or a day such as 2026-11-01")
 	}
 	q.From = now.Add(-d)
 	return q, nil

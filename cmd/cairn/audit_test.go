@@ -14,6 +14,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
@@ -161,7 +162,7 @@ func TestChangingCommandsAreInTheAuditLog(t *testing.T) {
 			last = max(last, e.ID)
 		}
 	}
-	parser, err := kong.New(&cli{}, kong.Name("cairn"), kong.Bind(&program{}))
+	parser, err := kong.New(&commands{}, kong.Name("cairn"), kong.Bind(&cli.Program{}))
 	if err != nil {
 		t.Fatal(err)
 	}

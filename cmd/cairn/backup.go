@@ -15,6 +15,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/disk"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
@@ -47,26 +48,26 @@ type passphraseFlags struct {
 
 // passphrase reads the passphrase from its source. A new one must be long enough, and a terminal
 // prompts for it twice.
-func (c passphraseFlags) passphrase(p *program, isNew bool) (phrase string, err error) {
+func (c passphraseFlags) passphrase(p *cli.Program, isNew bool) (phrase string, err error) {
 	switch {
 	case c.PassphraseFile != "":
-		b, err := p.readSecret(c.PassphraseFile, 4096)
+		b, err := p.ReadSecret(c.PassphraseFile, 4096)
 		if err != nil {
 			return "", fmt.Errorf("--passphrase-file: %w", err)
 		}
 		phrase, _, _ = strings.Cut(string(b), "\n")
 		phrase = strings.TrimRight(phrase, "\r")
-	case !isTerminal(p.stdin):
-		return "", usageError{"--passphrase-file FILE (- for standard input) is needed: " +
-			"a passphrase is never taken from a flag's value"}
+	case !cli.IsTerminal(p.Stdin):
+		return "", cli.UsageError("--passphrase-file FILE (- for standard input) is needed: " +
+			"a passphrase is never taken from a flag's value")
 	default:
-		if phrase, err = promptSecret(p, "Passphrase: ", isNew); err != nil {
+		if phrase, err = cli.PromptSecret(p, "Passphrase: ", isNew); err != nil {
 			return "", err
 		}
 	}
 	if isNew && len(phrase) < backupfile.MinPassphrase {
 		const format = "the passphrase needs at least %d characters: it alone protects the keys"
-		return "", usagef(format, backupfile.MinPassphrase)
+		return "", cli.Usagef(format, backupfile.MinPassphrase)
 	}
 	return phrase, nil
 }
@@ -77,7 +78,7 @@ type unlockFlags struct {
 	Identity string `placeholder:"FILE" help:"File with the age identity (AGE-SECRET-KEY-1...) that decrypts the backup, - for standard input."`
 }
 
-func (c unlockFlags) unlock(p *program) backupfile.Unlock {
+func (c unlockFlags) unlock(p *cli.Program) backupfile.Unlock {
 	return func(passphrase bool) ([]backupfile.Identity, error) {
 		if passphrase {
 			phrase, err := c.passphrase(p, false)
@@ -87,10 +88,10 @@ func (c unlockFlags) unlock(p *program) backupfile.Unlock {
 			return backupfile.PassphraseIdentity(phrase)
 		}
 		if c.Identity == "" {
-			return nil, usageError{"it is encrypted to an age recipient: " +
-				"give the file with its identity with --identity FILE"}
+			return nil, cli.UsageError("it is encrypted to an age recipient: " +
+				"give the file with its identity with --identity FILE")
 		}
-		text, err := p.readSecret(c.Identity, 1<<16)
+		text, err := p.ReadSecret(c.Identity, 1<<16)
 		if err != nil {
 			return nil, fmt.Errorf("--identity: %w", err)
 		}
@@ -106,7 +107,7 @@ type backupCreateCommand struct {
 	passphraseFlags
 	databaseFlags
 	installationFlags
-	output
+	cli.Output
 }
 
 // Help implements kong.HelpProvider.
@@ -132,7 +133,7 @@ type backupReport struct {
 	Encrypted bool      `json:"encrypted"`
 }
 
-func (o output) printBackup(p *program, file string, b *checkedBackup) error {
+func printBackup(p *cli.Program, o cli.Output, file string, b *checkedBackup) error {
 	m := b.manifest
 	info, err := os.Stat(file)
 	if err != nil {
@@ -150,14 +151,14 @@ func (o output) printBackup(p *program, file string, b *checkedBackup) error {
 	if d.Encrypted {
 		protection = "encrypted: without the passphrase or the recipient's identity it is lost"
 	}
-	return o.print(p, file, d, pairs{
+	return o.Print(p, file, d, cli.Pairs{
 		{"backup", file}, {"checked", fmt.Sprintf("sound: %d rows, %d users", d.Rows, d.Users)},
 		{"made", d.Created.Format(time.RFC3339)}, {"key files", fmt.Sprint(d.KeyFiles)}, {"protection", protection},
 	})
 }
 
 // Run makes a backup and records it in the database.
-func (c *backupCreateCommand) Run(p *program) error {
+func (c *backupCreateCommand) Run(p *cli.Program) error {
 	if exists(c.File) {
 		return fmt.Errorf("%s exists and is not overwritten: name another file", c.File)
 	}
@@ -172,20 +173,20 @@ func (c *backupCreateCommand) Run(p *program) error {
 		return err
 	}
 	source := backupSource{
-		config: p.env.ConfigFile(), issuer: c.Issuer,
+		config: p.Env.ConfigFile(), issuer: c.Issuer,
 		dataKey: checked.DataKeyFile, recipient: checked.Backup.Recipient,
 	}
 	switch {
 	case c.PassphraseFile != "" && c.Recipient != "":
-		return usageError{"--recipient and --passphrase-file: give one of them"}
+		return cli.UsageError("--recipient and --passphrase-file: give one of them")
 	case c.Keys:
 		dataKey := source.dataKey
 		if missing, _ := dataKeyMissing(dataKey); missing {
 			dataKey = "" // if something is sealed, the backup fails without the key
 		}
-		source.keys = c.keys(p.env, dataKey)
-		if given, _ := p.env.Lookup("SERVICE_AUTH_JWT_SECRET"); given != "" {
-			fmt.Fprintln(p.stderr, "cairn: warning: SERVICE_AUTH_JWT_SECRET is in the environment "+
+		source.keys = c.keys(p.Env, dataKey)
+		if given, _ := p.Env.Lookup("SERVICE_AUTH_JWT_SECRET"); given != "" {
+			fmt.Fprintln(p.Stderr, "cairn: warning: SERVICE_AUTH_JWT_SECRET is in the environment "+
 				"and not in the backup: keep it elsewhere")
 		}
 		if source.recipient == "" {
@@ -194,11 +195,11 @@ func (c *backupCreateCommand) Run(p *program) error {
 			}
 		}
 	case c.PassphraseFile != "":
-		return usageError{"--passphrase-file is for --keys: without the keys a backup is not encrypted"}
+		return cli.UsageError("--passphrase-file is for --keys: without the keys a backup is not encrypted")
 	}
 	return c.withStore(p, func(st *store.Store) error {
 		source.store, source.database = st, c.Database
-		b, err := source.make(p.ctx, c.File)
+		b, err := source.make(p.Ctx, c.File)
 		if err != nil {
 			return err
 		}
@@ -207,13 +208,13 @@ func (c *backupCreateCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		if err := st.NoteDone(p.ctx, store.TurnBackup, b.manifest.Created, file); err != nil {
-			fmt.Fprintf(p.stderr, "cairn: warning: the backup is good, but it could not be recorded: %s\n", err)
+		if err := st.NoteDone(p.Ctx, store.TurnBackup, b.manifest.Created, file); err != nil {
+			fmt.Fprintf(p.Stderr, "cairn: warning: the backup is good, but it could not be recorded: %s\n", err)
 		}
-		if err := c.printBackup(p, c.File, b); err != nil {
+		if err := printBackup(p, c.Output, c.File, b); err != nil {
 			return err
 		}
-		return runBackupCommand(p.ctx, st, c.Command, file)
+		return runBackupCommand(p.Ctx, st, c.Command, file)
 	})
 }
 
@@ -221,7 +222,7 @@ type backupVerifyCommand struct {
 	File        string `arg:"" placeholder:"FILE" help:"Backup to check."`
 	DataKeyFile string `env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key of a backup that was made without --keys; it opens the sealed secrets."`
 	unlockFlags
-	output
+	cli.Output
 }
 
 // Help implements kong.HelpProvider.
@@ -231,18 +232,18 @@ session token is signed with its secrets and verified.`
 }
 
 // Run checks a backup.
-func (c *backupVerifyCommand) Run(p *program) error {
-	work, done, err := workFolder(p.ctx, workParent(""))
+func (c *backupVerifyCommand) Run(p *cli.Program) error {
+	work, done, err := workFolder(p.Ctx, workParent(""))
 	if err != nil {
 		return err
 	}
 	defer done()
-	b, err := openBackup(p.ctx, c.File, work, c.DataKeyFile, c.unlock(p))
+	b, err := openBackup(p.Ctx, c.File, work, c.DataKeyFile, c.unlock(p))
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
 	b.warn(p)
-	return c.printBackup(p, c.File, b)
+	return printBackup(p, c.Output, c.File, b)
 }
 
 // backupSource describes the contents of a backup and its encryption.
@@ -341,9 +342,9 @@ type checkedBackup struct {
 
 // warn warns if the secrets could not be checked. That is no error: neither a backup nor a check for
 // damage needs the data key.
-func (b *checkedBackup) warn(p *program) {
+func (b *checkedBackup) warn(p *cli.Program) {
 	if b.unopened != nil {
-		fmt.Fprintf(p.stderr, "cairn: warning: the secrets in the backup were not checked: %s\n", b.unopened)
+		fmt.Fprintf(p.Stderr, "cairn: warning: the secrets in the backup were not checked: %s\n", b.unopened)
 	}
 }
 

@@ -29,6 +29,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -48,7 +49,7 @@ type shell struct {
 func (s *shell) run(args ...string) (code int, printed string) {
 	s.t.Helper()
 	var out bytes.Buffer
-	code = run(s.t.Context(), args, s.environ, strings.NewReader(s.stdin), &out, &out)
+	code = Run(s.t.Context(), args, s.environ, strings.NewReader(s.stdin), &out, &out)
 	s.printed.Write(out.Bytes())
 	return code, out.String()
 }
@@ -56,7 +57,7 @@ func (s *shell) run(args ...string) (code int, printed string) {
 func (s *shell) must(args ...string) string {
 	s.t.Helper()
 	code, printed := s.run(args...)
-	if code != exitDone {
+	if code != cli.ExitDone {
 		s.t.Fatalf("%s: exit code %d: %s", strings.Join(args, " "), code, printed)
 	}
 	return printed
@@ -66,7 +67,7 @@ func (s *shell) must(args ...string) string {
 func (s *shell) refused(words []string, args ...string) {
 	s.t.Helper()
 	code, printed := s.run(args...)
-	if code == exitDone || strings.Count(printed, "\n") != 1 {
+	if code == cli.ExitDone || strings.Count(printed, "\n") != 1 {
 		s.t.Errorf("%s: exit code %d: %s", strings.Join(args, " "), code, printed)
 	}
 	for _, w := range words {
@@ -485,7 +486,7 @@ func TestKilledBackupAndRestoreLeaveNothingThatPassesForDone(t *testing.T) {
 			target := other(t, dsn)
 			killed(after, "restore", "good.tar.gz", "--database", target)
 			code, said := s.run("restore", "good.tar.gz", "--database", target)
-			if code != exitDone && !strings.Contains(said, "exists, with 1 users") && !strings.Contains(said, "has an installation") {
+			if code != cli.ExitDone && !strings.Contains(said, "exists, with 1 users") && !strings.Contains(said, "has an installation") {
 				t.Errorf("after a kill at %s the restore does not go through: %s", after, said)
 			}
 			if got := s.must("user", "list", "-q", "--database", target); got != "keeper\n" {
@@ -726,7 +727,7 @@ func TestBackupByHandIsEncryptedToTheRecipient(t *testing.T) {
 	_ = settings.Close()
 	s.refused([]string{"--recipient and --passphrase-file"}, "backup", "b.age", "--keys", "--recipient", recipient, "--passphrase-file", "-")
 	s.refused([]string{"not a recipient of age"}, "backup", "b.age", "--recipient", "age1mistyped")
-	if code, said := s.run("backup", "b.age", "--keys"); code != exitFailed || !strings.Contains(said, "missing: no such file") || !exists("b.age") {
+	if code, said := s.run("backup", "b.age", "--keys"); code != cli.ExitFailed || !strings.Contains(said, "missing: no such file") || !exists("b.age") {
 		t.Errorf("with a command that cannot be run: exit code %d: %s", code, said)
 	}
 	file, err := filepath.Abs("b.age")

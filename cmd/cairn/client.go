@@ -14,6 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
@@ -37,9 +38,9 @@ type oneClient struct {
 }
 
 // withClient opens the database and finds the client.
-func (c oneClient) withClient(p *program, do func(*store.Store, *provider.Client) error) error {
+func (c oneClient) withClient(p *cli.Program, do func(*store.Store, *provider.Client) error) error {
 	return c.withStore(p, func(st *store.Store) error {
-		client, err := st.Client(p.ctx, c.ID)
+		client, err := st.Client(p.Ctx, c.ID)
 		if errors.Is(err, provider.ErrClientNotFound) {
 			return fmt.Errorf("there is no client %q: cairn client list shows them", c.ID)
 		}
@@ -115,12 +116,12 @@ func (d *period) UnmarshalText(b []byte) error {
 }
 
 // apply sets the given fields of the client. The store checks the registration.
-func (o *clientOptions) apply(p *program, st *store.Store, c *provider.Client) error {
+func (o *clientOptions) apply(p *cli.Program, st *store.Store, c *provider.Client) error {
 	o.applyProfile(c)
 	public := c.IsPublic()
 	set(&public, o.Public)
 	if public && o.AuthMethod != nil {
-		return usageError{"--public and --auth-method exclude each other: a public client has no secret"}
+		return cli.UsageError("--public and --auth-method exclude each other: a public client has no secret")
 	}
 	switch {
 	case public:
@@ -139,7 +140,7 @@ func (o *clientOptions) apply(p *program, st *store.Store, c *provider.Client) e
 	if len(given.Groups)+len(given.RequireFlags)+len(given.Claims) == 0 {
 		return nil
 	}
-	settings, err := st.Settings(p.ctx)
+	settings, err := st.Settings(p.Ctx)
 	if err != nil {
 		return err
 	}
@@ -180,19 +181,19 @@ func (o *clientOptions) applyProfile(c *provider.Client) {
 const maxKeySetFile = 64 << 10
 
 // applyFiles reads the key set and the logo. Only private_key_jwt has keys.
-func (o *clientOptions) applyFiles(p *program, c *provider.Client) error {
+func (o *clientOptions) applyFiles(p *cli.Program, c *provider.Client) error {
 	switch {
 	case c.AuthMethod != provider.AuthJWT && o.JWKSFile != nil:
-		return usageError{"--jwks-file: only for a client that authenticates with private_key_jwt"}
+		return cli.UsageError("--jwks-file: only for a client that authenticates with private_key_jwt")
 	case c.AuthMethod != provider.AuthJWT:
 		c.JWKS = nil
 	case o.JWKSFile != nil:
-		raw, err := p.read(*o.JWKSFile, maxKeySetFile)
+		raw, err := p.Read(*o.JWKSFile, maxKeySetFile)
 		if err != nil {
 			return fmt.Errorf("--jwks-file: %w: give the file with the client's public key set (JSON)", err)
 		}
 		if c.JWKS, err = provider.CheckClientKeys(raw); err != nil {
-			return usagef("--jwks-file %s: %s", *o.JWKSFile, err)
+			return cli.Usagef("--jwks-file %s: %s", *o.JWKSFile, err)
 		}
 	}
 	if o.LogoFile == nil {
@@ -201,13 +202,13 @@ func (o *clientOptions) applyFiles(p *program, c *provider.Client) error {
 	if c.Logo = (account.Picture{}); *o.LogoFile == "" {
 		return nil
 	}
-	file, err := p.read(*o.LogoFile, account.MaxLogo+1)
+	file, err := p.Read(*o.LogoFile, account.MaxLogo+1)
 	if err != nil {
 		return fmt.Errorf("--logo-file: %w: give a PNG or WebP of at most 64 KiB", err)
 	}
 	if c.Logo, err = account.NewPicture(file); err != nil {
-		return usageError{"--logo-file " + *o.LogoFile +
-			": give a PNG or WebP of at most 64 KiB and 1024 pixels a side"}
+		return cli.UsageError("--logo-file " + *o.LogoFile +
+			": give a PNG or WebP of at most 64 KiB and 1024 pixels a side")
 	}
 	return nil
 }
@@ -236,7 +237,7 @@ var wordStart = regexp.MustCompile("([a-z])([A-Z])")
 func inFlags(err error) error {
 	var broken *provider.RegistrationError
 	if errors.As(err, &broken) {
-		return usageError{broken.Describe(memberFlag(broken.Member))}
+		return cli.UsageError(broken.Describe(memberFlag(broken.Member)))
 	}
 	return err
 }
@@ -282,7 +283,7 @@ For an application that must meet the FAPI 2.0 Security Profile:
 }
 
 // Run registers the client and prints its secret.
-func (c *addClientCommand) Run(p *program) error {
+func (c *addClientCommand) Run(p *cli.Program) error {
 	settings, err := c.fromRecipe(p)
 	if err != nil {
 		return err
@@ -294,7 +295,7 @@ func (c *addClientCommand) Run(p *program) error {
 		}
 		switch {
 		case !client.HasSecret() && c.SecretFile != "":
-			return usageError{"--secret-file: " + noSecretHere}
+			return cli.UsageError("--secret-file: " + noSecretHere)
 		case client.HasSecret():
 			client.Secrets = make([]provider.ClientSecret, 1)
 			var err error
@@ -307,19 +308,19 @@ func (c *addClientCommand) Run(p *program) error {
 				return err
 			}
 		}
-		if err := st.CreateClient(p.ctx, client, onClient(account.RegisterClient, client.ID)); errors.Is(err, provider.ErrClientExists) {
+		if err := st.CreateClient(p.Ctx, client, onClient(account.RegisterClient, client.ID)); errors.Is(err, provider.ErrClientExists) {
 			return fmt.Errorf("--id: the client %s exists already: choose another id", client.ID)
 		} else if err != nil {
 			return inFlags(err)
 		}
 		warn(p, client)
 		if c.Quiet {
-			fmt.Fprintln(p.stdout, client.ID)
+			fmt.Fprintln(p.Stdout, client.ID)
 			return nil
 		}
 		err := c.print(p, client, secret)
 		if err == nil && c.Format == "table" {
-			fmt.Fprint(p.stdout, settings)
+			fmt.Fprint(p.Stdout, settings)
 		}
 		return err
 	})
@@ -329,23 +330,23 @@ const noSecretHere = "only for a client that authenticates with a secret"
 
 // readSecret reads a secret that the operator has chosen: the first line of the file of --secret-file. Others may
 // be able to read it: the application does, and files of containers are open to all.
-func readSecret(p *program, file string, now time.Time) (s provider.ClientSecret, err error) {
+func readSecret(p *cli.Program, file string, now time.Time) (s provider.ClientSecret, err error) {
 	const flag = "--secret-file"
-	text, err := p.read(file, 4096)
+	text, err := p.Read(file, 4096)
 	if err != nil {
-		return s, usagef("%s: %s", flag, err)
+		return s, cli.Usagef("%s: %s", flag, err)
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
 	if s, err = provider.GivenSecret(strings.TrimRight(line, "\r"), now); err != nil {
-		return s, usagef("%s: %s", flag, err)
+		return s, cli.Usagef("%s: %s", flag, err)
 	}
 	return s, nil
 }
 
 // warn prints the warnings about a registration.
-func warn(p *program, c *provider.Client) {
+func warn(p *cli.Program, c *provider.Client) {
 	for _, text := range c.Warnings() {
-		fmt.Fprintln(p.stderr, "cairn: "+text)
+		fmt.Fprintln(p.Stderr, "cairn: "+text)
 	}
 }
 
@@ -356,24 +357,24 @@ type secretOutput struct {
 }
 
 // print prints a client with its new secret, which is never shown again.
-func (o secretOutput) print(p *program, c *provider.Client, secret string) error {
+func (o secretOutput) print(p *cli.Program, c *provider.Client, secret string) error {
 	if o.Format != "env" {
-		return output{Format: o.Format}.printClient(p, c, secret)
+		return printClient(p, cli.Output{Format: o.Format}, c, secret)
 	}
 	// Only the scopes that most applications use: each further one asks people for more on the
 	// consent page.
 	scopes := []string{"openid", "profile", "email", "offline_access"}
 	scopes = slices.DeleteFunc(scopes, func(s string) bool { return !slices.Contains(c.Scopes, s) })
-	fmt.Fprintf(p.stdout, "OIDC_ISSUER=%s\nOIDC_CLIENT_ID=%s\n", o.Issuer, c.ID)
+	fmt.Fprintf(p.Stdout, "OIDC_ISSUER=%s\nOIDC_CLIENT_ID=%s\n", o.Issuer, c.ID)
 	if secret != "" {
-		fmt.Fprintf(p.stdout, "OIDC_CLIENT_SECRET=%s\n", secret)
+		fmt.Fprintf(p.Stdout, "OIDC_CLIENT_SECRET=%s\n", secret)
 	}
 	if len(c.RedirectURIs) > 0 {
-		fmt.Fprintf(p.stdout, "OIDC_REDIRECT_URI=%s\n", c.RedirectURIs[0])
+		fmt.Fprintf(p.Stdout, "OIDC_REDIRECT_URI=%s\n", c.RedirectURIs[0])
 	}
-	fmt.Fprintf(p.stdout, "OIDC_SCOPES=%q\n", strings.Join(scopes, " "))
+	fmt.Fprintf(p.Stdout, "OIDC_SCOPES=%q\n", strings.Join(scopes, " "))
 	if c.RequireACR != "" {
-		fmt.Fprintf(p.stdout, "OIDC_ACR_VALUES=%s\n", c.RequireACR)
+		fmt.Fprintf(p.Stdout, "OIDC_ACR_VALUES=%s\n", c.RequireACR)
 	}
 	return nil
 }
@@ -401,9 +402,9 @@ func clientDocumentOf(c *provider.Client, secret string) clientDocument {
 		RefreshLifetime:    int(c.RefreshLifetime / time.Second),
 		RefreshMaxLifetime: int(c.RefreshMaxLifetime / time.Second),
 	}
-	d.RequirePKCE, d.IDTokenAlg, d.Secrets = c.NeedsPKCE(), c.IDTokenAlgorithm(), listed(c.Secrets)
+	d.RequirePKCE, d.IDTokenAlg, d.Secrets = c.NeedsPKCE(), c.IDTokenAlgorithm(), cli.Listed(c.Secrets)
 	for _, list := range []*[]string{&d.RedirectURIs, &d.PostLogoutRedirectURIs, &d.Scopes} {
-		*list = listed(*list)
+		*list = cli.Listed(*list)
 	}
 	return d
 }
@@ -427,7 +428,7 @@ func (d clientDocument) groupNames() string {
 }
 
 // printClient prints all of a client; secret is a new one, or empty.
-func (o output) printClient(p *program, c *provider.Client, secret string) error {
+func printClient(p *cli.Program, o cli.Output, c *provider.Client, secret string) error {
 	r := clientDocumentOf(c, secret)
 	lifetime := func(d time.Duration) string {
 		if d == 0 {
@@ -455,7 +456,7 @@ func (o output) printClient(p *program, c *provider.Client, secret string) error
 			keys = append(keys, cmp.Or(k.KeyID, "a key without a kid"))
 		}
 	}
-	labels := pairs{
+	labels := cli.Pairs{
 		{"client id", r.ID}, {"client secret", onlyNow(secret)}, {"name", r.Name}, {"kind", r.kind()},
 		{"authentication", r.AuthMethod}, {"redirect URIs", strings.Join(r.RedirectURIs, " ")},
 		{"post-logout URIs", strings.Join(r.PostLogoutRedirectURIs, " ")},
@@ -479,7 +480,7 @@ func (o output) printClient(p *program, c *provider.Client, secret string) error
 		}
 		labels = append(labels, [2]string{"secret", text})
 	}
-	return o.print(p, r.ID, r, append(labels, [2]string{"registered", r.CreatedAt.Format(time.RFC3339)}))
+	return o.Print(p, r.ID, r, append(labels, [2]string{"registered", r.CreatedAt.Format(time.RFC3339)}))
 }
 
 // managedText says of a registration whether apply --prune may remove it.
@@ -493,50 +494,50 @@ func managedText(managed bool) string {
 type listClientCommand struct {
 	databaseFlags
 	keyFlags
-	output
+	cli.Output
 }
 
 // Run lists clients in the order of their names, without secrets.
-func (c *listClientCommand) Run(p *program) error {
+func (c *listClientCommand) Run(p *cli.Program) error {
 	return c.withStore(p, func(st *store.Store) error {
-		clients, err := st.Clients(p.ctx)
+		clients, err := st.Clients(p.Ctx)
 		if err != nil {
 			return err
 		}
 		// Without keys OpenID Connect is off. This system user may also lack the permission to read them.
 		if keys, err := config.LoadSigningKeys(c.PrivateKeyFile, c.AdditionalKeyFiles); err == nil && len(keys) > 0 {
 			for _, client := range provider.CheckKeys(clients, keys) {
-				fmt.Fprintf(p.stderr, "cairn: no key signs the ID tokens (%s) of the client %s: name one with "+
+				fmt.Fprintf(p.Stderr, "cairn: no key signs the ID tokens (%s) of the client %s: name one with "+
 					"--additional-key-file, or give the client another --id-token-alg\n", client.IDTokenAlg, client.ID)
 			}
 		}
-		out := c.list(p, "CLIENT ID", "NAME", "KIND", "GROUPS", "REDIRECT URIS", "CREATED")
+		out := c.List(p, "CLIENT ID", "NAME", "KIND", "GROUPS", "REDIRECT URIS", "CREATED")
 		for _, client := range clients {
 			r := clientDocumentOf(client, "")
 			redirects, created := strings.Join(r.RedirectURIs, " "), r.CreatedAt.Format(time.RFC3339)
-			if err := out.add(r.ID, r, r.ID, r.Name, r.kind(), r.groupNames(), redirects, created); err != nil {
+			if err := out.Add(r.ID, r, r.ID, r.Name, r.kind(), r.groupNames(), redirects, created); err != nil {
 				return err
 			}
 		}
-		return out.end()
+		return out.End()
 	})
 }
 
 type showClientCommand struct {
 	oneClient
-	output
+	cli.Output
 }
 
 // Run shows one client without its secrets.
-func (c *showClientCommand) Run(p *program) error {
+func (c *showClientCommand) Run(p *cli.Program) error {
 	return c.withClient(p, func(_ *store.Store, client *provider.Client) error {
-		return c.printClient(p, client, "")
+		return printClient(p, c.Output, client, "")
 	})
 }
 
 type updateClientCommand struct {
 	oneClient
-	output
+	cli.Output
 	clientUpdate
 	Yes bool `help:"Do not ask before entries of a list are removed."`
 }
@@ -574,7 +575,7 @@ func (c clearOptions) empty(options *clientOptions) error {
 		case !clear.Field(i).Bool():
 		case !at.IsNil():
 			name := f.Tag.Get("name")
-			return usagef("give --%s or --%s, not both", strings.TrimPrefix(name, "clear-"), name)
+			return cli.Usagef("give --%s or --%s, not both", strings.TrimPrefix(name, "clear-"), name)
 		case at.Kind() == reflect.Slice:
 			at.Set(reflect.MakeSlice(at.Type(), 0, 0))
 		default:
@@ -585,16 +586,16 @@ func (c clearOptions) empty(options *clientOptions) error {
 }
 
 // Run updates the given fields. Secrets and tokens are unchanged.
-func (c *updateClientCommand) Run(p *program) error {
+func (c *updateClientCommand) Run(p *cli.Program) error {
 	if reflect.ValueOf(c.clientUpdate).IsZero() {
-		return usageError{"no field to update is given; see cairn client update --help"}
+		return cli.UsageError("no field to update is given; see cairn client update --help")
 	}
 	if err := c.Clear.empty(&c.clientOptions); err != nil {
 		return err
 	}
 	return c.withClient(p, func(st *store.Store, client *provider.Client) error {
 		if client.Document {
-			return usageError{"this client publishes its own description: cairn client allow says what it may do"}
+			return cli.UsageError("this client publishes its own description: cairn client allow says what it may do")
 		}
 		before := *client
 		replaced, err := c.edit(client)
@@ -615,10 +616,10 @@ func (c *updateClientCommand) Run(p *program) error {
 			return err
 		}
 		err = ifUnchanged(p, st, "client "+c.ID, func(tx *store.Store) (bool, error) {
-			now, err := tx.Client(p.ctx, c.ID)
+			now, err := tx.Client(p.Ctx, c.ID)
 			return err == nil && len(provider.Changes(&before, now)) == 0, err
 		}, func(tx *store.Store) error {
-			return tx.UpdateClient(p.ctx, client, onClient(account.UpdateClient, client.ID))
+			return tx.UpdateClient(p.Ctx, client, onClient(account.UpdateClient, client.ID))
 		})
 		if err != nil {
 			return err
@@ -628,9 +629,9 @@ func (c *updateClientCommand) Run(p *program) error {
 			client.Secrets = nil
 		} else if !before.HasSecret() {
 			const format = "cairn: the client needs a secret now: cairn client rotate-secret %s gives it one\n"
-			fmt.Fprintf(p.stderr, format, client.ID)
+			fmt.Fprintf(p.Stderr, format, client.ID)
 		}
-		return c.printClient(p, client, "")
+		return printClient(p, c.Output, client, "")
 	})
 }
 
@@ -642,10 +643,10 @@ type rotateSecretCommand struct {
 }
 
 // Run gives the client a new secret, which is printed once.
-func (c *rotateSecretCommand) Run(p *program) error {
+func (c *rotateSecretCommand) Run(p *cli.Program) error {
 	overlap := time.Duration(c.Overlap)
 	if overlap > provider.MaxSecretOverlap {
-		return usageError{"--overlap: at most 30d"}
+		return cli.UsageError("--overlap: at most 30d")
 	}
 	return c.withClient(p, func(st *store.Store, client *provider.Client) error {
 		if !client.HasSecret() {
@@ -654,15 +655,15 @@ func (c *rotateSecretCommand) Run(p *program) error {
 		now := time.Now().UTC().Truncate(time.Second)
 		secret, stored := provider.NewSecret(now)
 		audit := onClient(account.RenewClient, client.ID)
-		if err := st.RotateClientSecret(p.ctx, client.ID, stored.Hash, now, now.Add(overlap), audit); err != nil {
+		if err := st.RotateClientSecret(p.Ctx, client.ID, stored.Hash, now, now.Add(overlap), audit); err != nil {
 			return err
 		}
 		// From here on the secret must be printed, even if the rest fails.
 		if c.Quiet {
-			fmt.Fprintln(p.stdout, secret)
+			fmt.Fprintln(p.Stdout, secret)
 			return nil
 		}
-		if updated, err := st.Client(p.ctx, client.ID); err == nil {
+		if updated, err := st.Client(p.Ctx, client.ID); err == nil {
 			client = updated
 		}
 		return c.print(p, client, secret)
@@ -671,21 +672,21 @@ func (c *rotateSecretCommand) Run(p *program) error {
 
 type removeClientCommand struct {
 	oneClient
-	output
+	cli.Output
 	Yes bool `help:"Do not ask."`
 }
 
 // Run removes the client after a confirmation.
-func (c *removeClientCommand) Run(p *program) error {
+func (c *removeClientCommand) Run(p *cli.Program) error {
 	return c.withClient(p, func(st *store.Store, client *provider.Client) error {
 		question := fmt.Sprintf("Remove the client %s (%s) with its consents and tokens?", client.ID, client.Name)
-		if err := confirm(p, c.Yes, question); err != nil {
+		if err := cli.Confirm(p, c.Yes, question); err != nil {
 			return err
 		}
-		if err := st.RemoveClient(p.ctx, client.ID, onClient(account.RemoveClient, client.ID)); err != nil {
+		if err := st.RemoveClient(p.Ctx, client.ID, onClient(account.RemoveClient, client.ID)); err != nil {
 			return err
 		}
 		removed := map[string]any{"client_id": client.ID, "removed": true}
-		return c.print(p, client.ID, removed, pairs{{"removed", client.ID + " (" + client.Name + ")"}})
+		return c.Print(p, client.ID, removed, cli.Pairs{{"removed", client.ID + " (" + client.Name + ")"}})
 	})
 }

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 )
 
 type allowClientCommand struct {
 	databaseFlags
-	output
+	cli.Output
 	URL    string   `arg:"" optional:"" help:"https URL of a client's description, or of all below it if it ends in /*. Without a URL, list those allowed."`
 	Scope  []string `placeholder:"SCOPE" help:"Scope that they may request. Repeatable. Default: openid, profile, email and offline_access."`
 	API    []string `name:"api" sep:"none" placeholder:"URI" help:"An API that they may use. Repeatable."`
@@ -47,22 +48,22 @@ type allowanceRow struct {
 }
 
 func allowanceRowOf(a provider.Allowance) allowanceRow {
-	return allowanceRow{a.URL, listed(a.Scopes), listed(a.APIs), a.CreatedAt.Format(time.RFC3339)}
+	return allowanceRow{a.URL, cli.Listed(a.Scopes), cli.Listed(a.APIs), a.CreatedAt.Format(time.RFC3339)}
 }
 
 // Run lists, adds or removes.
-func (c *allowClientCommand) Run(p *program) error {
+func (c *allowClientCommand) Run(p *cli.Program) error {
 	scopes, apis := listEdit{c.AddScope, c.RemoveScope}, listEdit{c.AddAPI, c.RemoveAPI}
 	changes := len(c.Scope) > 0 || len(c.API) > 0 || scopes.given() || apis.given()
 	switch {
 	case c.URL == "" && (changes || c.Remove):
-		return usageError{"give the URL; see cairn client allow --help"}
+		return cli.UsageError("give the URL; see cairn client allow --help")
 	case c.Remove && changes:
-		return usageError{"--remove takes neither --scope nor --api"}
+		return cli.UsageError("--remove takes neither --scope nor --api")
 	}
 	err := errors.Join(scopes.eitherOr("scope", len(c.Scope) > 0), apis.eitherOr("api", len(c.API) > 0))
 	if err != nil {
-		return usageError{err.Error()}
+		return cli.UsageError(err.Error())
 	}
 	return c.withStore(p, func(st *store.Store) error {
 		switch {
@@ -97,16 +98,16 @@ func (c *allowClientCommand) Run(p *program) error {
 		err = ifUnchanged(p, st, "allowance "+a.URL, func(tx *store.Store) (bool, error) {
 			found, err := c.allowance(p, tx, now)
 			return reflect.DeepEqual(before, found), err
-		}, func(tx *store.Store) error { return tx.AllowClients(p.ctx, a, allowAudit(a)) })
+		}, func(tx *store.Store) error { return tx.AllowClients(p.Ctx, a, allowAudit(a)) })
 		if err != nil {
 			var broken *provider.RegistrationError
 			if errors.As(err, &broken) {
 				flags := map[string]string{"url": "the URL", "scopes": "--scope", "apis": "--api"}
-				return usageError{broken.Describe(flags[broken.Member])}
+				return cli.UsageError(broken.Describe(flags[broken.Member]))
 			}
 			return err
 		}
-		return c.print(p, a.URL, allowanceRowOf(a), pairs{
+		return c.Print(p, a.URL, allowanceRowOf(a), cli.Pairs{
 			{"allowed", a.URL}, {"scopes", strings.Join(a.Scopes, " ")}, {"APIs", strings.Join(a.APIs, " ")},
 		})
 	})
@@ -126,8 +127,8 @@ func allowAudit(a provider.Allowance) account.Audit {
 }
 
 // allowance returns the allowance of the URL as it is, or a new one with the scopes of most applications.
-func (c *allowClientCommand) allowance(p *program, st *store.Store, now time.Time) (provider.Allowance, error) {
-	all, err := st.Allowances(p.ctx)
+func (c *allowClientCommand) allowance(p *cli.Program, st *store.Store, now time.Time) (provider.Allowance, error) {
+	all, err := st.Allowances(p.Ctx)
 	if i := slices.IndexFunc(all, func(a provider.Allowance) bool { return a.URL == c.URL }); i >= 0 {
 		return all[i], err
 	}
@@ -146,34 +147,34 @@ func newAllowance(url string, now time.Time) provider.Allowance {
 	}
 }
 
-func (c *allowClientCommand) show(p *program, st *store.Store) error {
-	all, err := st.Allowances(p.ctx)
+func (c *allowClientCommand) show(p *cli.Program, st *store.Store) error {
+	all, err := st.Allowances(p.Ctx)
 	if err != nil {
 		return err
 	}
-	out := c.list(p, "URL", "SCOPES", "APIS", "CREATED")
+	out := c.List(p, "URL", "SCOPES", "APIS", "CREATED")
 	for _, a := range all {
 		r := allowanceRowOf(a)
 		row := []string{r.URL, strings.Join(r.Scopes, " "), strings.Join(r.APIs, " "), r.CreatedAt}
-		if err := out.add(r.URL, r, row...); err != nil {
+		if err := out.Add(r.URL, r, row...); err != nil {
 			return err
 		}
 	}
-	return out.end()
+	return out.End()
 }
 
-func (c *allowClientCommand) remove(p *program, st *store.Store) error {
+func (c *allowClientCommand) remove(p *cli.Program, st *store.Store) error {
 	question := fmt.Sprintf("No longer allow %s, and remove its clients with their consents and tokens?", c.URL)
-	if err := confirm(p, c.Yes, question); err != nil {
+	if err := cli.Confirm(p, c.Yes, question); err != nil {
 		return err
 	}
-	removed, err := st.DisallowClients(p.ctx, c.URL, operator(account.DisallowClients, c.URL, ""))
+	removed, err := st.DisallowClients(p.Ctx, c.URL, operator(account.DisallowClients, c.URL, ""))
 	if errors.Is(err, provider.ErrClientNotFound) {
 		return fmt.Errorf("%q is not allowed: cairn client allow lists the allowed URLs", c.URL)
 	}
 	if err != nil {
 		return err
 	}
-	return c.print(p, c.URL, map[string]any{"url": c.URL, "removed": true, "clients": removed},
-		pairs{{"no longer allowed", c.URL}, {"removed clients", strings.Join(removed, " ")}})
+	return c.Print(p, c.URL, map[string]any{"url": c.URL, "removed": true, "clients": removed},
+		cli.Pairs{{"no longer allowed", c.URL}, {"removed clients", strings.Join(removed, " ")}})
 }

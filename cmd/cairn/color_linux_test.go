@@ -32,7 +32,7 @@ func TestTerminalShowsColors(t *testing.T) {
 	database := filepath.Join(t.TempDir(), "none.db")
 	onTerminal := func(args []string, environ ...string) string {
 		master, terminal := openTerminal(t)
-		run(t.Context(), args, append(environ, "SERVICE_DATABASE="+database, "SERVICE_DATABSE=x"), nil, terminal, terminal)
+		Run(t.Context(), args, append(environ, "SERVICE_DATABASE="+database, "SERVICE_DATABSE=x"), nil, terminal, terminal)
 		const last = "the end"
 		fmt.Fprint(terminal, last)
 		for out, some := "", make([]byte, 1<<12); ; {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 )
 
 type completionCommand struct {
@@ -21,9 +23,9 @@ same with zsh after compinit, or cairn completion fish | source.`
 
 // Run prints a script that completes commands, options and their values. It is static: completion starts
 // the program only to list the ids of clients, APIs and users.
-func (c completionCommand) Run(p *program, k *kong.Kong) error {
+func (c completionCommand) Run(p *cli.Program, k *kong.Kong) error {
 	scripts := map[string]func([]completions) string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}
-	_, err := fmt.Fprint(p.stdout, scripts[c.Shell](allCompletions(k.Model.Node, "")))
+	_, err := fmt.Fprint(p.Stdout, scripts[c.Shell](allCompletions(k.Model.Node, "")))
 	return err
 }
 

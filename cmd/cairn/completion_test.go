@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 )
 
 // needCommand fails where CI lacks a program, and skips elsewhere.
@@ -26,7 +28,7 @@ func needCommand(t *testing.T, name string) {
 func printed(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), args, nil, strings.NewReader(""), &out, &errs); code != exitDone || errs.Len() > 0 {
+	if code := Run(t.Context(), args, nil, strings.NewReader(""), &out, &errs); code != cli.ExitDone || errs.Len() > 0 {
 		t.Fatalf("%v: %d %s", args, code, &errs)
 	}
 	return out.String()
@@ -90,7 +92,7 @@ done`,
 
 func TestManualHasEveryCommandAndNoWarning(t *testing.T) {
 	page := printed(t, "man")
-	parser, err := kong.New(&cli{}, kong.Name("cairn"), kong.Bind(&program{}))
+	parser, err := kong.New(&commands{}, kong.Name("cairn"), kong.Bind(&cli.Program{}))
 	if err != nil {
 		t.Fatal(err)
 	}

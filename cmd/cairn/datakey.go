@@ -8,6 +8,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -21,20 +22,20 @@ func dataKeyOf(file string) func() ([]byte, error) {
 }
 
 // newDataKeyPlace returns the path of a new data key if no setting names one.
-func newDataKeyPlace(p *program, signingKey, database string) string {
-	settings := config.DataKeyBeside(cmp.Or(p.env.ConfigFile(), p.env.NewConfig()))
+func newDataKeyPlace(p *cli.Program, signingKey, database string) string {
+	settings := config.DataKeyBeside(cmp.Or(p.Env.ConfigFile(), p.Env.NewConfig()))
 	return cmp.Or(config.DataKeyBeside(signingKey), config.DataKeyBeside(database), settings, config.DataKeyName)
 }
 
 // rememberDataKey writes the path of the data key of a database into cairn.yaml, and returns a note
 // about it. If cairn.yaml is for another database or cannot be written, the note says what to do.
 // The note is empty if the settings name a file already.
-func rememberDataKey(p *program, file, database string) string {
-	configFile := p.env.ConfigFile()
-	of, _ := p.env.InConfig("database")
+func rememberDataKey(p *cli.Program, file, database string) string {
+	configFile := p.Env.ConfigFile()
+	of, _ := p.Env.InConfig("database")
 	if configFile != "" && (of == "" || of == database || !store.IsPostgres(of) && samePath(of, database)) {
-		_, stored := p.env.InConfig(backupfile.DataKeySetting)
-		if given, _ := p.env.Lookup("SERVICE_DATA_KEY_FILE"); stored || given != "" {
+		_, stored := p.Env.InConfig(backupfile.DataKeySetting)
+		if given, _ := p.Env.Lookup("SERVICE_DATA_KEY_FILE"); stored || given != "" {
 			return ""
 		}
 		if config.AddPath(configFile, backupfile.DataKeySetting, file) == nil {
@@ -46,7 +47,7 @@ func rememberDataKey(p *program, file, database string) string {
 
 type sealKeysCommand struct {
 	databaseFlags
-	output
+	cli.Output
 	PrivateKeyFile string `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" hidden:""`
 }
 
@@ -62,7 +63,7 @@ data keys. If the command is interrupted, run it again.`
 }
 
 // Run makes the key, writes its path into cairn.yaml and seals the secrets.
-func (c *sealKeysCommand) Run(p *program) error {
+func (c *sealKeysCommand) Run(p *cli.Program) error {
 	settings := config.Defaults()
 	settings.Database, settings.PrivateKeyFile, settings.DataKeyFile = c.Database, c.PrivateKeyFile, c.DataKeyFile
 	checked, err := settings.Check()
@@ -73,7 +74,7 @@ func (c *sealKeysCommand) Run(p *program) error {
 	c.DataKeyFile = cmp.Or(checked.DataKeyFile, newDataKeyPlace(p, c.PrivateKeyFile, c.Database))
 	var created, sealed bool
 	err = c.withStore(p, func(st *store.Store) (err error) {
-		if sealed, err = st.Sealed(p.ctx); err != nil {
+		if sealed, err = st.Sealed(p.Ctx); err != nil {
 			return err
 		}
 		created = !exists(c.DataKeyFile)
@@ -98,12 +99,12 @@ func (c *sealKeysCommand) Run(p *program) error {
 		}
 	}
 	return c.withStore(p, func(st *store.Store) error {
-		n, err := st.Seal(p.ctx, operator(account.SealKeys, "installation", ""))
+		n, err := st.Seal(p.Ctx, operator(account.SealKeys, "installation", ""))
 		if err != nil {
 			return err
 		}
 		done := map[string]any{"data_key_file": c.DataKeyFile, "created": created, "sealed": n}
-		return c.print(p, c.DataKeyFile, done, pairs{
+		return c.Print(p, c.DataKeyFile, done, cli.Pairs{
 			{"data key", c.DataKeyFile}, {"sealed", fmt.Sprintf("%d values", n)}, {"settings", remembered},
 			{"next", "keep a copy of " + c.DataKeyFile + " apart from the backups: without it the secrets are lost"},
 		})
@@ -111,8 +112,8 @@ func (c *sealKeysCommand) Run(p *program) error {
 }
 
 // checkStopped returns an error if the service runs.
-func checkStopped(p *program, checked config.Checked) error {
-	release, err := store.Use(p.ctx, checked.Database, true)
+func checkStopped(p *cli.Program, checked config.Checked) error {
+	release, err := store.Use(p.Ctx, checked.Database, true)
 	if errors.Is(err, store.ErrInUse) {
 		return errors.New("nothing was sealed, because cairn serve runs without the key: " +
 			"restart it, every instance, and run this again")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -46,9 +47,9 @@ func serveRefuses(t *testing.T, environ []string, words ...string) {
 	t.Helper()
 	var out bytes.Buffer
 	args := []string{"serve", "--listen", "127.0.0.1:0", "--private-key-file", "key.pem"}
-	code := run(t.Context(), args, environ, strings.NewReader(""), &out, &out)
+	code := Run(t.Context(), args, environ, strings.NewReader(""), &out, &out)
 	for _, word := range words {
-		if code == exitDone || strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), word) {
+		if code == cli.ExitDone || strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), word) {
 			t.Errorf("exit code %d without %q: %s", code, word, out.String())
 		}
 	}

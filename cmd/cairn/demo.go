@@ -17,6 +17,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/demoapp"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 	"github.com/cairn-id/cairn/config"
@@ -45,18 +46,18 @@ const demoClientID = "activity-demo"
 const demoStatusTTL = "15s"
 
 // Run makes or reuses the folder and serves both until a signal comes.
-func (c *demoCommand) Run(p *program) (err error) {
+func (c *demoCommand) Run(p *cli.Program) (err error) {
 	var listeners [2]net.Listener
 	var urls [2]string
-	addresses := pairs{{"--listen", c.Listen}, {"--app-listen", c.AppListen}}
+	addresses := cli.Pairs{{"--listen", c.Listen}, {"--app-listen", c.AppListen}}
 	for i, a := range addresses {
 		if urls[i], err = localURL(a[1]); err != nil {
-			return usageError{a[0] + ": " + err.Error()}
+			return cli.UsageError(a[0] + ": " + err.Error())
 		}
 	}
 	// The ports first: without them there is nothing to prepare.
 	for i, a := range addresses {
-		if listeners[i], err = listenOn(p.ctx, a[0], a[1]); err != nil {
+		if listeners[i], err = listenOn(p.Ctx, a[0], a[1]); err != nil {
 			return err
 		}
 		defer func() { _ = listeners[i].Close() }() // an error where it was served on, and is closed
@@ -89,14 +90,14 @@ func (c *demoCommand) Run(p *program) (err error) {
 	}
 	var cancel context.CancelFunc
 	quiet := *p
-	quiet.ctx, cancel = context.WithCancel(p.ctx)
+	quiet.Ctx, cancel = context.WithCancel(p.Ctx)
 	defer cancel()
 	// The environment is the operator's, not the demo's: a secret there would
 	// not be the stored one.
-	quiet.env = config.NewEnvironment(nil)
-	log := slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	quiet.Env = config.NewEnvironment(nil)
+	log := slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	appDone := make(chan error, 1)
-	go func() { appDone <- serveUntil(quiet.ctx, httpd.NewServer(demo.Handler(), log), listeners[1]) }()
+	go func() { appDone <- serveUntil(quiet.Ctx, httpd.NewServer(demo.Handler(), log), listeners[1]) }()
 	serve := serveCommand{Settings: settings}
 	greet := func() { c.greet(p, issuer, app, account.InviteURL(issuer, invite), state) }
 	err = serve.serve(&quiet, listeners[0], greet)
@@ -118,7 +119,7 @@ func localURL(listen string) (string, error) {
 }
 
 // prepare initializes what is missing and creates an invite.
-func (c *demoCommand) prepare(p *program, settings config.Settings, app string) (
+func (c *demoCommand) prepare(p *cli.Program, settings config.Settings, app string) (
 	state demoState, invite account.Invite, err error,
 ) {
 	_, err = config.GenerateKey(settings.PrivateKeyFile, config.MinKeyBits)
@@ -134,10 +135,10 @@ func (c *demoCommand) prepare(p *program, settings config.Settings, app string) 
 			return state, invite, err
 		}
 	}
-	st, existed, err := openOrCreate(p.ctx, checked, quietLog(p))
+	st, existed, err := openOrCreate(p.Ctx, checked, quietLog(p))
 	if errors.Is(err, store.ErrNotMigrated) {
 		var release func()
-		if st, release, err = openToServe(p.ctx, checked, quietLog(p)); err == nil {
+		if st, release, err = openToServe(p.Ctx, checked, quietLog(p)); err == nil {
 			existed = true
 			defer release()
 		}
@@ -159,20 +160,20 @@ func (c *demoCommand) prepare(p *program, settings config.Settings, app string) 
 		if err != nil {
 			return state, invite, fmt.Errorf("read %s: %w", file, err)
 		}
-	} else if state, err = createDemo(p.ctx, st, file); err != nil {
+	} else if state, err = createDemo(p.Ctx, st, file); err != nil {
 		return state, invite, err
 	}
-	if err := registerDemo(p.ctx, st, state, app); err != nil {
+	if err := registerDemo(p.Ctx, st, state, app); err != nil {
 		return state, invite, fmt.Errorf("register the demo application: %w", err)
 	}
-	admin, err := st.UserByHandle(p.ctx, state.Handle)
+	admin, err := st.UserByHandle(p.Ctx, state.Handle)
 	if err != nil {
 		return state, invite, fmt.Errorf("find the demo's administrator: %w", err)
 	}
 	if invite, err = account.NewInvite(admin.Sub, "demo", time.Now()); err != nil {
 		return state, invite, err
 	}
-	return state, invite, st.CreateInvite(p.ctx, invite, -1, operator(account.CreateInvite, admin.Handle, ""))
+	return state, invite, st.CreateInvite(p.Ctx, invite, -1, operator(account.CreateInvite, admin.Handle, ""))
 }
 
 // createDemo writes the state first: a database without it could not be used
@@ -215,8 +216,8 @@ func registerDemo(ctx context.Context, st *store.Store, s demoState, app string)
 }
 
 // greet prints where to go next.
-func (c *demoCommand) greet(p *program, issuer, app, invite string, s demoState) {
-	fmt.Fprintf(p.stdout, `Cairn is running. Open this first, in a browser:
+func (c *demoCommand) greet(p *cli.Program, issuer, app, invite string, s demoState) {
+	fmt.Fprintf(p.Stdout, `Cairn is running. Open this first, in a browser:
 
   %s
 

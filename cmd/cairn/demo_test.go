@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 )
 
 // freeAddress is a free port of this machine.
@@ -35,10 +37,10 @@ func TestDemoSaysWhereToBegin(t *testing.T) {
 			t.Fatal(err)
 		}
 		var errs bytes.Buffer
-		code := run(t.Context(), []string{"demo", "--dir", dir, "--listen", service, "--app-listen", app}, nil, strings.NewReader(""), io.Discard, &errs)
+		code := Run(t.Context(), []string{"demo", "--dir", dir, "--listen", service, "--app-listen", app}, nil, strings.NewReader(""), io.Discard, &errs)
 		_ = taken.Close()
 		want := "cairn: " + flag + ": another program listens on " + addresses[i] + " already"
-		if code != exitFailed || !strings.HasPrefix(errs.String(), want) || !strings.Contains(errs.String(), "choose another port") {
+		if code != cli.ExitFailed || !strings.HasPrefix(errs.String(), want) || !strings.Contains(errs.String(), "choose another port") {
 			t.Errorf("%d %s", code, errs.String())
 		}
 		if _, err := os.Stat(dir); err == nil {
@@ -52,7 +54,7 @@ func TestDemoSaysWhereToBegin(t *testing.T) {
 	ended := make(chan int, 1)
 	go func() {
 		defer func() { _ = w.Close() }()
-		ended <- run(ctx, []string{"demo", "--dir", dir, "--listen", service, "--app-listen", app}, nil, strings.NewReader(""), w, &errs)
+		ended <- Run(ctx, []string{"demo", "--dir", dir, "--listen", service, "--app-listen", app}, nil, strings.NewReader(""), w, &errs)
 	}()
 	var first string
 	for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -64,7 +66,7 @@ func TestDemoSaysWhereToBegin(t *testing.T) {
 	if _, port, _ := net.SplitHostPort(app); first != "http://localhost:"+port {
 		t.Errorf("the first address is %q", first)
 	}
-	if code := <-ended; code != exitDone {
+	if code := <-ended; code != cli.ExitDone {
 		t.Errorf("exit code %d: %s", code, errs.String())
 	}
 }

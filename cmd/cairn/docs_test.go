@@ -22,6 +22,7 @@ import (
 	gmtext "github.com/yuin/goldmark/text"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store/storetest/racetest"
 )
@@ -305,13 +306,14 @@ func cairnCommands(script string) [][]string {
 // parseCommand parses arguments of cairn without running anything.
 func parseCommand(t *testing.T, args []string) (err error) {
 	t.Helper()
-	parser, err := kong.New(&cli{}, append(config.Options(config.NewEnvironment(nil)), kong.Name("cairn"), kong.Writers(io.Discard, io.Discard),
-		kong.Exit(func(code int) { panic(exited(code)) }), kong.Bind(&program{ctx: t.Context()}))...)
+	type exit int
+	parser, err := kong.New(&commands{}, append(config.Options(config.NewEnvironment(nil)), kong.Name("cairn"), kong.Writers(io.Discard, io.Discard),
+		kong.Exit(func(code int) { panic(exit(code)) }), kong.Bind(&cli.Program{Ctx: t.Context()}))...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if r := recover(); r != nil && r != exited(exitDone) { // --help
+		if r := recover(); r != nil && r != exit(cli.ExitDone) { // --help
 			panic(r)
 		}
 	}()
@@ -402,7 +404,7 @@ func TestConfigFilesInTheDocumentsAreAccepted(t *testing.T) {
 
 func TestEverySettingIsDocumented(t *testing.T) {
 	text := documents(t)["docs/settings.md"]
-	parser, err := kong.New(&cli{}, kong.Name("cairn"), kong.Bind(&program{}))
+	parser, err := kong.New(&commands{}, kong.Name("cairn"), kong.Bind(&cli.Program{}))
 	if err != nil {
 		t.Fatal(err)
 	}

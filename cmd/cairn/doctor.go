@@ -6,18 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/doctor"
 	"github.com/cairn-id/cairn/config"
 )
 
 type doctorCommand struct {
 	config.Settings
-	output
+	cli.Output
 	Offline bool `help:"Check only settings, files and database: connect to nothing but a PostgreSQL database."`
 	Deep    bool `help:"Also read the whole SQLite file for damage; a large file takes minutes."`
 }
@@ -37,9 +37,9 @@ type diagnosis struct {
 }
 
 // Run exits with exitFailed if a finding is a warning or a problem.
-func (c *doctorCommand) Run(p *program) error {
-	findings := doctor.Run(p.ctx, doctor.Options{
-		Settings: c.Settings, Lookup: p.env.Lookup, Offline: c.Offline, Deep: c.Deep,
+func (c *doctorCommand) Run(p *cli.Program) error {
+	findings := doctor.Run(p.Ctx, doctor.Options{
+		Settings: c.Settings, Lookup: p.Env.Lookup, Offline: c.Offline, Deep: c.Deep,
 		MemoryLimit: memoryLimit(os.ReadFile),
 		CheckBackup: checkBackup,
 		CheckApply: func(path string) error {
@@ -49,14 +49,14 @@ func (c *doctorCommand) Run(p *program) error {
 			}
 			return file.err()
 		},
-		Mail: func(checked config.Checked) (*mail.SMTP, error) { return newMailSender(checked, p.env) },
+		Mail: func(checked config.Checked) (*mail.SMTP, error) { return newMailSender(checked, p.Env) },
 	})
 	d := diagnosis{Level: doctor.Worst(findings), Findings: findings}
 	if err := c.show(p, d); err != nil {
 		return err
 	}
 	if d.Level == doctor.Problem || d.Level == doctor.Warning {
-		return exitError(exitFailed)
+		return cli.ExitError(cli.ExitFailed)
 	}
 	return nil
 }
@@ -81,23 +81,23 @@ func checkBackup(ctx context.Context, path string) error {
 	return err
 }
 
-func (c *doctorCommand) show(p *program, d diagnosis) error {
+func (c *doctorCommand) show(p *cli.Program, d diagnosis) error {
 	if c.Format == "json" && !c.Quiet {
-		return writeJSON(p.stdout, d)
+		return cli.WriteJSON(p.Stdout, d)
 	}
 	var out bytes.Buffer
-	t := newTable(&out)
+	t := cli.NewTable(&out)
 	count := map[doctor.Level]int{}
 	for _, f := range d.Findings {
 		count[f.Level]++
 		if c.Quiet {
 			if f.Level == doctor.Problem || f.Level == doctor.Warning {
-				fmt.Fprintln(p.stdout, f.Name)
+				fmt.Fprintln(p.Stdout, f.Name)
 			}
 			continue
 		}
 		// An answer of a proxy or a database may have line breaks, tabs and other control characters.
-		fmt.Fprintf(t, "%s\t%s\t%s\n", f.Level, f.Name, printable(strings.Join(strings.Fields(f.Found), " ")))
+		fmt.Fprintf(t, "%s\t%s\t%s\n", f.Level, f.Name, cli.Printable(strings.Join(strings.Fields(f.Found), " ")))
 		if f.Do != "" {
 			fmt.Fprintf(t, "\t\t-> %s\n", f.Do)
 		}
@@ -109,16 +109,17 @@ func (c *doctorCommand) show(p *program, d diagnosis) error {
 		count[doctor.Problem], count[doctor.Warning], count[doctor.Advice], count[doctor.OK], count[doctor.Skipped])
 	err := t.Flush()
 	text := out.Bytes()
-	if showsColors(p.stdout, p.env) {
-		text = levels.paint(text)
+	if cli.ShowsColors(p.Stdout, p.Env) {
+		text = levels.Paint(text)
 	}
-	_, writeErr := p.stdout.Write(text)
+	_, writeErr := p.Stdout.Write(text)
 	return errors.Join(err, writeErr)
 }
 
 // levels are at the starts of lines.
-var levels = painter{regexp.MustCompile(`(?m)^(problem|warning|advice|ok|skipped)\b`),
-	map[string]string{"problem": red, "warning": yellow, "advice": cyan, "ok": green, "skipped": faint}}
+var levels = cli.NewPainter(`(?m)^(problem|warning|advice|ok|skipped)\b`, map[string]string{
+	"problem": cli.Red, "warning": cli.Yellow, "advice": cli.Cyan, "ok": cli.Green, "skipped": cli.Faint,
+})
 
 type healthcheckCommand struct {
 	Listen      string `env:"SERVICE_LISTEN" default:"127.0.0.1:4040" help:"host:port that the service listens on."`
@@ -134,7 +135,7 @@ service has TLS files. The exit code is 0 if the service is ready and 1 otherwis
 }
 
 // Run prints one line.
-func (c *healthcheckCommand) Run(p *program) error {
+func (c *healthcheckCommand) Run(p *cli.Program) error {
 	settings := config.Defaults()
 	settings.Listen, settings.Issuer = c.Listen, c.Issuer
 	settings.TLSCertFile, settings.TLSKeyFile = c.TLSCertFile, c.TLSKeyFile
@@ -142,10 +143,10 @@ func (c *healthcheckCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	address, err := doctor.Healthcheck(p.ctx, checked)
+	address, err := doctor.Healthcheck(p.Ctx, checked)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "%s is ready\n", address)
+	fmt.Fprintf(p.Stdout, "%s is ready\n", address)
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/doctor"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store/storetest/racetest"
@@ -34,25 +35,25 @@ func TestDoctorFailsForFaultsAlone(t *testing.T) {
 	p = startProcess(t, args...)
 	examine := func(more ...string) (int, string) {
 		var out, errs bytes.Buffer
-		code := run(t.Context(), slices.Concat([]string{"doctor"}, args, more), nil, strings.NewReader(""), &out, &errs)
+		code := Run(t.Context(), slices.Concat([]string{"doctor"}, args, more), nil, strings.NewReader(""), &out, &errs)
 		if errs.Len() > 0 {
 			t.Error(errs.String())
 		}
 		return code, out.String()
 	}
-	if code, out := examine("-q"); code != exitDone || out != "" {
+	if code, out := examine("-q"); code != cli.ExitDone || out != "" {
 		t.Errorf("%d %s", code, out)
 	}
-	if code, out := examine(); code != exitDone || !regexp.MustCompile(`(?m)^advice +backup +There has never been a backup.\n +-> Make one .*FILE$`).MatchString(out) ||
+	if code, out := examine(); code != cli.ExitDone || !regexp.MustCompile(`(?m)^advice +backup +There has never been a backup.\n +-> Make one .*FILE$`).MatchString(out) ||
 		!strings.Contains(out, "0 problems, 0 warnings, 3 with advice, ") {
 		t.Errorf("%d %s", code, out)
 	}
-	if code, out := examine("--issuer", "http://localhost:"+portOf(t, p.address)+"/id"); code != exitFailed || strings.Contains(out, "Start cairn serve") ||
+	if code, out := examine("--issuer", "http://localhost:"+portOf(t, p.address)+"/id"); code != cli.ExitFailed || strings.Contains(out, "Start cairn serve") ||
 		!regexp.MustCompile(`(?m)^problem +service .*another path: correct --issuer`).MatchString(out) {
 		t.Errorf("%d %s", code, out)
 	}
 	fatalIf(t, os.Chmod(key, 0o644))
-	if code, out := examine("-q"); code != exitFailed || out != "signing-key\n" {
+	if code, out := examine("-q"); code != cli.ExitFailed || out != "signing-key\n" {
 		t.Errorf("%d %s", code, out)
 	}
 	fatalIf(t, os.Chmod(key, 0o600))
@@ -64,7 +65,7 @@ func TestDoctorFailsForFaultsAlone(t *testing.T) {
 	fatalIf(t, json.Unmarshal([]byte(out), &d))
 	want := map[string]any{"name": "backup", "level": "advice", "found": "There has never been a backup.", "do": "Make one every night, on the server. Run: cairn backup FILE"}
 	at := slices.IndexFunc(d.Findings, func(f map[string]any) bool { return f["name"] == "backup" })
-	if diff := cmp.Diff(want, d.Findings[max(at, 0)]); diff != "" || code != exitDone || d.Level != "advice" {
+	if diff := cmp.Diff(want, d.Findings[max(at, 0)]); diff != "" || code != cli.ExitDone || d.Level != "advice" {
 		t.Errorf("%d %s %s", code, d.Level, diff)
 	}
 	names := slices.Compact(slices.Sorted(slices.Values(regexp.MustCompile(`"\w+":`).FindAllString(out, -1))))
@@ -75,10 +76,10 @@ func TestDoctorFailsForFaultsAlone(t *testing.T) {
 	p.stop()
 	<-p.code
 	code, out = examine("--offline")
-	if code != exitDone || !regexp.MustCompile(`(?m)^skipped +issuer`).MatchString(out) || regexp.MustCompile(`(?m)^ok +(issuer|service|clock|key-set)`).MatchString(out) {
+	if code != cli.ExitDone || !regexp.MustCompile(`(?m)^skipped +issuer`).MatchString(out) || regexp.MustCompile(`(?m)^ok +(issuer|service|clock|key-set)`).MatchString(out) {
 		t.Errorf("%d %s", code, out)
 	}
-	if code, out = examine("-q"); code != exitFailed || !strings.HasPrefix(out, "service\npublic-address\n") {
+	if code, out = examine("-q"); code != cli.ExitFailed || !strings.HasPrefix(out, "service\npublic-address\n") {
 		t.Errorf("%d %s", code, out)
 	}
 }
@@ -94,7 +95,7 @@ func portOf(t *testing.T, address string) string {
 func TestHealthcheckAsksTheServiceWhereItListens(t *testing.T) {
 	check := func(args ...string) (code int, text string) {
 		var out bytes.Buffer
-		code = run(t.Context(), append([]string{"healthcheck"}, args...), nil, strings.NewReader(""), &out, &out)
+		code = Run(t.Context(), append([]string{"healthcheck"}, args...), nil, strings.NewReader(""), &out, &out)
 		if strings.Count(out.String(), "\n") != 1 {
 			t.Errorf("not one line: %q", out.String())
 		}
@@ -112,27 +113,27 @@ func TestHealthcheckAsksTheServiceWhereItListens(t *testing.T) {
 	} {
 		p := startProcess(t, append(c.args, "--database", database)...)
 		for _, listen := range []string{p.address, ":" + portOf(t, p.address), "0.0.0.0:" + portOf(t, p.address)} {
-			if code, text := check(append(c.args, "--listen", listen)...); code != exitDone || !strings.HasPrefix(text, c.prefix) || !strings.HasSuffix(text, "/readyz is ready\n") {
+			if code, text := check(append(c.args, "--listen", listen)...); code != cli.ExitDone || !strings.HasPrefix(text, c.prefix) || !strings.HasSuffix(text, "/readyz is ready\n") {
 				t.Errorf("--listen %s: %d %s", listen, code, text)
 			}
 		}
 		if c.prefix[:5] == "https" { // only loopback is trusted without a certificate
-			if code, text := check(append(c.args, "--listen", "localhost.localdomain.invalid:"+portOf(t, p.address))...); code != exitFailed {
+			if code, text := check(append(c.args, "--listen", "localhost.localdomain.invalid:"+portOf(t, p.address))...); code != cli.ExitFailed {
 				t.Errorf("%d %s", code, text)
 			}
-		} else if code, text := check("--listen", p.address, "--issuer", "http://localhost:4040/other"); code != exitFailed || !strings.Contains(text, "404") {
+		} else if code, text := check("--listen", p.address, "--issuer", "http://localhost:4040/other"); code != cli.ExitFailed || !strings.Contains(text, "404") {
 			t.Errorf("%d %s", code, text)
 		}
 		p.stop()
 		<-p.code
-		if code, text := check(append(c.args, "--listen", p.address)...); code != exitFailed || !strings.Contains(text, "does not answer") {
+		if code, text := check(append(c.args, "--listen", p.address)...); code != cli.ExitFailed || !strings.Contains(text, "does not answer") {
 			t.Errorf("%d %s", code, text)
 		}
 	}
-	if code, text := check("--listen", "127.0.0.1:0"); code != exitFailed || !strings.Contains(text, "no fixed port") {
+	if code, text := check("--listen", "127.0.0.1:0"); code != cli.ExitFailed || !strings.Contains(text, "no fixed port") {
 		t.Errorf("%d %s", code, text)
 	}
-	if code := run(t.Context(), []string{"healthcheck", "--nonsense"}, nil, strings.NewReader(""), io.Discard, io.Discard); code != exitUsage {
+	if code := Run(t.Context(), []string{"healthcheck", "--nonsense"}, nil, strings.NewReader(""), io.Discard, io.Discard); code != cli.ExitUsage {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -159,12 +160,12 @@ func fatalIf(t *testing.T, err error) {
 func TestLevelsAreColored(t *testing.T) {
 	const plain = "ok       clock  All problem free.\nproblem  hsts   None.\n                -> Do it.\n"
 	const want = "\x1b[32mok\x1b[0m       clock  All problem free.\n\x1b[1;31mproblem\x1b[0m  hsts   None.\n                -> Do it.\n"
-	if got := string(levels.paint([]byte(plain))); got != want {
+	if got := string(levels.Paint([]byte(plain))); got != want {
 		t.Errorf("%q", got)
 	}
 	const diff = "~ client a\n  - name: - b\n  + name: + c\n"
 	const colored = "\x1b[33m~ \x1b[0mclient a\n\x1b[1;31m  - \x1b[0mname: - b\n\x1b[32m  + \x1b[0mname: + c\n"
-	if got := string(signs.paint([]byte(diff))); got != colored {
+	if got := string(signs.Paint([]byte(diff))); got != colored {
 		t.Errorf("%q", got)
 	}
 	if out := printed(t, "doctor", "--offline", "--help"); strings.Contains(out, "\x1b") {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
@@ -43,10 +44,10 @@ For a device, give the address that it posts to, with its parameters after a que
 const maxPasted = 64 << 10
 
 // Run explains the request. It exits with exitFailed if the application would not get a code.
-func (c *explainCommand) Run(p *program) error {
+func (c *explainCommand) Run(p *cli.Program) error {
 	address := c.URL
 	if address == "-" {
-		b, err := p.read("-", maxPasted)
+		b, err := p.Read("-", maxPasted)
 		if err != nil {
 			return fmt.Errorf("read the address: %w", err)
 		}
@@ -61,7 +62,7 @@ func (c *explainCommand) Run(p *program) error {
 		by.Application = func(id, sent string, registered []string) string {
 			return applicationThatSends(c.Issuer, id, sent, registered)
 		}
-		if by.Settings, err = st.Settings(p.ctx); err != nil && !errors.Is(err, account.ErrNotInitialized) {
+		if by.Settings, err = st.Settings(p.Ctx); err != nil && !errors.Is(err, account.ErrNotInitialized) {
 			return err
 		}
 		if c.User != "" {
@@ -71,33 +72,33 @@ func (c *explainCommand) Run(p *program) error {
 			}
 			by.User = &u
 		}
-		e, err := provider.Explain(p.ctx, address, by)
+		e, err := provider.Explain(p.Ctx, address, by)
 		if err != nil {
 			return err
 		}
 		if c.Format == "json" {
-			err = writeJSON(p.stdout, e)
+			err = cli.WriteJSON(p.Stdout, e)
 		} else {
 			err = writeExplanation(p, e)
 		}
 		if err == nil && e.Answer != provider.AnswerCode {
-			err = exitError(exitFailed)
+			err = cli.ExitError(cli.ExitFailed)
 		}
 		return err
 	})
 }
 
-func writeExplanation(p *program, e *provider.Explanation) error {
-	findings := output{}.list(p, "PARAMETER", "", "FINDING")
+func writeExplanation(p *cli.Program, e *provider.Explanation) error {
+	findings := cli.Output{}.List(p, "PARAMETER", "", "FINDING")
 	for _, f := range e.Findings {
-		if err := findings.add("", nil, f.Parameter, f.Verdict, f.Text); err != nil {
+		if err := findings.Add("", nil, f.Parameter, f.Verdict, f.Text); err != nil {
 			return err
 		}
 	}
-	if err := findings.end(); err != nil {
+	if err := findings.End(); err != nil {
 		return err
 	}
-	w := p.stdout
+	w := p.Stdout
 	fmt.Fprintln(w)
 	for i, s := range e.Steps {
 		fmt.Fprintf(w, "%d. %s\n", i+1, s)
@@ -127,7 +128,7 @@ func writeExplanation(p *program, e *provider.Explanation) error {
 	}
 	fmt.Fprintln(w)
 	consented := cmp.Or(strings.Join(u.Consented, " "), "none")
-	labels := pairs{{"user", u.Handle}, {"required flag", flag}, {"has agreed to", consented}}
+	labels := cli.Pairs{{"user", u.Handle}, {"required flag", flag}, {"has agreed to", consented}}
 	for _, part := range []struct {
 		name   string
 		claims map[string]any
@@ -136,7 +137,7 @@ func writeExplanation(p *program, e *provider.Explanation) error {
 			labels = append(labels, [2]string{part.name, name + " = " + claimText(part.claims[name])})
 		}
 	}
-	return writePairs(w, labels)
+	return cli.WritePairs(w, labels)
 }
 
 // claimText returns a value as JSON, with whole numbers without an exponent.

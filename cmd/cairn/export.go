@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 )
@@ -32,21 +33,21 @@ type field struct {
 }
 
 // Run prints the file. Secrets are in it as their hashes; pictures are not in it.
-func (c *exportClientsCommand) Run(p *program) error {
+func (c *exportClientsCommand) Run(p *cli.Program) error {
 	return c.withStore(p, func(st *store.Store) error {
-		clients, err := st.Clients(p.ctx)
+		clients, err := st.Clients(p.Ctx)
 		if err != nil {
 			return err
 		}
-		apis, err := st.APIs(p.ctx)
+		apis, err := st.APIs(p.Ctx)
 		if err != nil {
 			return err
 		}
-		allowances, err := st.Allowances(p.ctx)
+		allowances, err := st.Allowances(p.Ctx)
 		if err != nil {
 			return err
 		}
-		settings, err := st.Settings(p.ctx)
+		settings, err := st.Settings(p.Ctx)
 		if err != nil {
 			return err
 		}
@@ -60,7 +61,7 @@ func (c *exportClientsCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		e := yaml.NewEncoder(p.stdout)
+		e := yaml.NewEncoder(p.Stdout)
 		e.SetIndent(2)
 		return e.Encode(node)
 	})
@@ -233,7 +234,7 @@ func changedSettings(v account.Settings) (out []field) {
 }
 
 // printApplySchema prints the JSON Schema of the file for apply, from the structs that read it.
-func printApplySchema(p *program) error {
+func printApplySchema(p *cli.Program) error {
 	all, err := sections()
 	if err != nil {
 		return err
@@ -282,7 +283,7 @@ func printApplySchema(p *program) error {
 		settings[m.Name] = of
 	}
 	members["settings"] = object{"type": "object", "additionalProperties": false, "properties": settings}
-	return writeJSON(p.stdout, object{
+	return cli.WriteJSON(p.Stdout, object{
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A file for cairn apply",
 		"type": "object", "additionalProperties": false, "properties": members,
 	})

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/store"
 )
 
 type importLegacyCommand struct {
 	databaseFlags
-	output
+	cli.Output
 	importFlags
 	File string `arg:"" help:"SQLite file of the older service. It is not changed."`
 }
@@ -30,12 +31,12 @@ type legacy struct {
 	rows     []account.ImportRow
 	invites  []account.Invite
 	settings account.SettingsChange
-	notes    pairs
+	notes    cli.Pairs
 }
 
 // Run imports the users, preferences, settings and invites that have a counterpart here.
-func (c *importLegacyCommand) Run(p *program) error {
-	tables, others, err := store.ReadLegacy(p.ctx, c.File, "users", "invites", "settings", "user_prefs")
+func (c *importLegacyCommand) Run(p *cli.Program) error {
+	tables, others, err := store.ReadLegacy(p.Ctx, c.File, "users", "invites", "settings", "user_prefs")
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
@@ -45,7 +46,7 @@ func (c *importLegacyCommand) Run(p *program) error {
 			"this is not a database of the older service", c.File)
 	}
 	return c.withUsers(p, func(users *account.Administration) error {
-		settings, err := users.Settings(p.ctx)
+		settings, err := users.Settings(p.Ctx)
 		if err != nil {
 			return err
 		}
@@ -64,7 +65,7 @@ func (c *importLegacyCommand) Run(p *program) error {
 		if len(l.settings) > 0 {
 			with.Settings = l.settings.To
 		}
-		return c.store(p, c.output, users, checked, with, l.notes)
+		return c.store(p, c.Output, users, checked, with, l.notes)
 	})
 }
 
@@ -103,7 +104,7 @@ func (l *legacy) takeUsers(users, prefs store.LegacyTable, settings account.Sett
 			flags = append(flags, account.FlagAdmin)
 		case given && value != "0" && value != "false":
 			return fmt.Errorf("row %d (%s) has %q in is_admin, which is 0, 1, true or false: "+
-				"correct it in a copy of the file; nothing was changed", i+1, printable(from["handle"]), value)
+				"correct it in a copy of the file; nothing was changed", i+1, cli.Printable(from["handle"]), value)
 		}
 		row.Members["flags"] = strings.Join(flags, " ")
 		l.rows = append(l.rows, row)

@@ -16,6 +16,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -31,7 +32,7 @@ type initCommand struct {
 	Issuer           string `env:"SERVICE_OIDC_ISSUER" placeholder:"URL" help:"Public address of the service, such as https://id.example.org. Default: http://localhost and the port of --listen."`
 	Listen           string `env:"SERVICE_LISTEN" placeholder:"ADDR" help:"Address to listen on, as host:port; 127.0.0.1:4040 if not given."`
 	Database         string `env:"SERVICE_DATABASE" placeholder:"FILE" help:"SQLite file, or a postgres:// URL; cairn.db if not given. Pass a URL with a password in the environment."`
-	output
+	cli.Output
 }
 
 // WritesConfig implements config.WritesConfig.
@@ -59,7 +60,7 @@ type initResult struct {
 }
 
 // Run creates what is missing of the installation; a second run changes nothing and says so.
-func (c *initCommand) Run(p *program) error {
+func (c *initCommand) Run(p *cli.Program) error {
 	in, differs, err := c.plan(p)
 	if err != nil {
 		return err
@@ -72,12 +73,12 @@ func (c *initCommand) Run(p *program) error {
 		return differs
 	case initialized:
 		if differs != nil {
-			fmt.Fprintf(p.stderr, "cairn: warning: %s\n", differs)
+			fmt.Fprintf(p.Stderr, "cairn: warning: %s\n", differs)
 		}
 		if c.Format == "json" {
-			return writeJSON(p.stdout, initResult{Database: in.DatabaseLabel()})
+			return cli.WriteJSON(p.Stdout, initResult{Database: in.DatabaseLabel()})
 		}
-		fmt.Fprintf(p.stdout, "%s is already initialized: nothing was changed.\n", in.DatabaseLabel())
+		fmt.Fprintf(p.Stdout, "%s is already initialized: nothing was changed.\n", in.DatabaseLabel())
 		return nil
 	}
 	if err := in.check(c.GenerateKey != ""); err != nil {
@@ -94,20 +95,20 @@ func (c *initCommand) Run(p *program) error {
 }
 
 // administrator returns the first administrator, from flags or from prompts on a terminal.
-func (c *initCommand) administrator(p *program) (first account.NewUser, err error) {
+func (c *initCommand) administrator(p *cli.Program) (first account.NewUser, err error) {
 	first = account.NewUser{Handle: c.Handle, DisplayName: c.DisplayName, AnyHandle: true}
 	if first.Handle == "" {
-		if !isTerminal(p.stdin) || c.PasswordFile == "-" {
-			return first, usageError{"--handle is needed: the handle of the first administrator"}
+		if !cli.IsTerminal(p.Stdin) || c.PasswordFile == "-" {
+			return first, cli.UsageError("--handle is needed: the handle of the first administrator")
 		}
-		if first.Handle, err = ask(p, "Handle of the first administrator: "); err != nil {
+		if first.Handle, err = cli.Ask(p, "Handle of the first administrator: "); err != nil {
 			return first, err
 		}
 	}
 	return first, givePassword(p, &first, account.DefaultSettings(), c.PasswordFile, c.GeneratePassword, c.Quiet)
 }
 
-func (c *initCommand) report(p *program, in *installation, first account.NewUser) error {
+func (c *initCommand) report(p *cli.Program, in *installation, first account.NewUser) error {
 	done := initResult{
 		Database: in.DatabaseLabel(), Created: true, Handle: first.Handle, KeyFile: in.settings.PrivateKeyFile,
 		Kid: in.kid, DataKey: in.settings.DataKeyFile, ConfigFile: in.file, Issuer: in.settings.Issuer,
@@ -121,13 +122,13 @@ func (c *initCommand) report(p *program, in *installation, first account.NewUser
 	} else if in.file != "" && in.HasPassword() {
 		settings += "   (with the password of the database: only you can read it)"
 	}
-	next := p.name
-	if in.file != "" && in.file != p.env.Find() {
+	next := p.Name
+	if in.file != "" && in.file != p.Env.Find() {
 		next += " --config " + config.ShellQuote(in.file)
 	}
-	o := c.output
+	o := c.Output
 	o.Quiet = o.Quiet && o.Format != "json"
-	return o.print(p, done.Handle, done, pairs{
+	return o.Print(p, done.Handle, done, cli.Pairs{
 		{"database", done.Database}, {"settings", settings},
 		{"key file", cmp.Or(done.KeyFile, "none: OpenID Connect is off")},
 		{"data key", cmp.Or(done.DataKey, "none: cairn keys seal makes it")}, {"administrator", done.Handle},
@@ -150,14 +151,14 @@ type installation struct {
 
 // plan returns the installation that the config file and the command line describe. differs is an error if a flag
 // is not what an existing config file says: init does not change it, so other commands would not have the value.
-func (c *initCommand) plan(p *program) (in *installation, differs, err error) {
-	in = &installation{settings: config.Defaults(), hadFile: p.env.ConfigFile() != ""}
-	in.file = cmp.Or(p.env.ConfigFile(), p.env.NewConfig())
+func (c *initCommand) plan(p *cli.Program) (in *installation, differs, err error) {
+	in = &installation{settings: config.Defaults(), hadFile: p.Env.ConfigFile() != ""}
+	in.file = cmp.Or(p.Env.ConfigFile(), p.Env.NewConfig())
 	s, keyFlag := &in.settings, backupfile.PrivateKeySetting
 	if c.GenerateKey != "" {
 		if c.PrivateKeyFile != "" && !samePath(c.GenerateKey, c.PrivateKeyFile) && !in.hadFile {
-			return nil, nil, usageError{"--generate-key and --private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) name two " +
-				"files: give one of them"}
+			return nil, nil, cli.UsageError("--generate-key and --private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) name two " +
+				"files: give one of them")
 		}
 		keyFlag, c.PrivateKeyFile = "generate-key", c.GenerateKey
 	}
@@ -171,7 +172,7 @@ func (c *initCommand) plan(p *program) (in *installation, differs, err error) {
 		{keyFlag, backupfile.PrivateKeySetting, c.PrivateKeyFile, &s.PrivateKeyFile},
 		{backupfile.DataKeySetting, backupfile.DataKeySetting, c.DataKeyFile, &s.DataKeyFile},
 	} {
-		other := cmp.Or(p.env.Setting(given.name), *given.setting) // what a command without the flag has
+		other := cmp.Or(p.Env.Setting(given.name), *given.setting) // what a command without the flag has
 		*given.setting = cmp.Or(given.value, other)
 		if in.hadFile && differs == nil && *given.setting != other && !samePath(*given.setting, other) {
 			differs = fmt.Errorf("--%s: %s exists already and has another value: change %s in it, leave the flag out, or "+
@@ -181,7 +182,7 @@ func (c *initCommand) plan(p *program) (in *installation, differs, err error) {
 	if c.Issuer == "" && !in.hadFile {
 		s.Issuer = cmp.Or(localIssuer(s.Listen), s.Issuer)
 	}
-	if c.Listen == "" && p.env.Setting("listen") == "" && !in.hadFile {
+	if c.Listen == "" && p.Env.Setting("listen") == "" && !in.hadFile {
 		s.Listen = cmp.Or(localListen(s.Issuer), s.Listen)
 	}
 	s.DataKeyFile = cmp.Or(s.DataKeyFile, newDataKeyPlace(p, s.PrivateKeyFile, s.Database))
@@ -194,18 +195,18 @@ func (c *initCommand) plan(p *program) (in *installation, differs, err error) {
 }
 
 // initialized reports whether the database has a user.
-func (in *installation) initialized(p *program) (bool, error) {
+func (in *installation) initialized(p *cli.Program) (bool, error) {
 	if in.newDatabase || isEmptyFile(in.Database) {
 		return false, nil
 	}
-	st, initialized, err := openAny(p.ctx, in.Checked, quietLog(p))
+	st, initialized, err := openAny(p.Ctx, in.Checked, quietLog(p))
 	if err != nil {
 		return false, err
 	}
 	if !initialized {
 		return false, st.Close()
 	}
-	users, _, err := st.Users(p.ctx, account.UserQuery{Limit: 1})
+	users, _, err := st.Users(p.Ctx, account.UserQuery{Limit: 1})
 	return len(users) > 0, errors.Join(err, st.Close())
 }
 
@@ -270,7 +271,7 @@ func (in *installation) check(generateKey bool) error {
 		for _, other := range files[:i] {
 			if samePath(f.path, other.path) {
 				const format = "%s and %s would be the same file, %s: choose different names"
-				return usagef(format, other.what, f.what, f.path)
+				return cli.Usagef(format, other.what, f.what, f.path)
 			}
 		}
 		if err := checkNewFile(f.what, f.path); err != nil {
@@ -308,7 +309,7 @@ func samePath(a, b string) bool {
 // create creates the config file, the keys and the database, in this order. A command that was
 // killed and runs again finds its own settings and keys, and continues. After an error, create
 // removes what it created.
-func (in *installation) create(p *program, first account.NewUser, namedDataKey bool) (err error) {
+func (in *installation) create(p *cli.Program, first account.NewUser, namedDataKey bool) (err error) {
 	var created []string
 	concurrent := false // another run has created one of the files, and uses the config file of this run
 	defer func() {
@@ -329,7 +330,7 @@ func (in *installation) create(p *program, first account.NewUser, namedDataKey b
 			created = append(created, in.file)
 		case readOnly && store.IsPostgres(in.settings.Database) && in.settings.PrivateKeyFile == "":
 			// As in a container that gets its settings from the environment.
-			fmt.Fprintf(p.stderr, "cairn: warning: %s %s: give every command the same settings\n", in.file, err)
+			fmt.Fprintf(p.Stderr, "cairn: warning: %s %s: give every command the same settings\n", in.file, err)
 			in.file = ""
 			if !namedDataKey { // it would be in the same folder
 				in.settings.DataKeyFile, in.Checked.DataKeyFile, in.makeDataKey = "", "", false
@@ -367,7 +368,7 @@ func (in *installation) create(p *program, first account.NewUser, namedDataKey b
 			created = append(created, in.Database+end)
 		}
 	}
-	st, _, err := openOrCreate(p.ctx, in.Checked, quietLog(p))
+	st, _, err := openOrCreate(p.Ctx, in.Checked, quietLog(p))
 	if err != nil {
 		return err
 	}
@@ -376,6 +377,6 @@ func (in *installation) create(p *program, first account.NewUser, namedDataKey b
 	if err != nil {
 		return err
 	}
-	_, err = account.Initialize(p.ctx, st, hasher, first, time.Now())
+	_, err = account.Initialize(p.Ctx, st, hasher, first, time.Now())
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 	"github.com/cairn-id/cairn/store/storetest/racetest"
@@ -68,7 +69,7 @@ func TestInitKeepsTheLogOfAnotherDatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out, complaint strings.Builder
-		code := run(t.Context(), []string{"init", "--database", filepath.Join(dir, "cairn.db"), "--handle", "keeper", "--generate-password"}, nil, strings.NewReader(""), &out, &complaint)
+		code := Run(t.Context(), []string{"init", "--database", filepath.Join(dir, "cairn.db"), "--handle", "keeper", "--generate-password"}, nil, strings.NewReader(""), &out, &complaint)
 		if b, err := os.ReadFile(left); code == 0 || !strings.Contains(complaint.String(), left) || err != nil || string(b) != "committed" {
 			t.Errorf("%s: exit %d, %s, then %q, %v", end, code, complaint.String(), b, err)
 		}
@@ -93,7 +94,7 @@ func TestInitLeavesTheConfigFileToARunBesideIt(t *testing.T) {
 	})
 	var errs strings.Builder
 	args := []string{"init", "--handle", "keeper", "--password-file", "-", "--generate-key", key, "--database", filepath.Join(dir, "cairn.db")}
-	if code := run(t.Context(), args, nil, beside, io.Discard, &errs); code != exitFailed || !strings.Contains(errs.String(), "--generate-key: ") {
+	if code := Run(t.Context(), args, nil, beside, io.Discard, &errs); code != cli.ExitFailed || !strings.Contains(errs.String(), "--generate-key: ") {
 		t.Fatalf("%d %s", code, errs.String())
 	}
 	if _, err := os.Stat(filepath.Join(dir, "cairn.yaml")); err != nil {
@@ -118,9 +119,9 @@ func TestInitAsRootLeavesTheFolderOfAnotherUserAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	var errs strings.Builder
-	code := run(t.Context(), []string{"init", "--handle", "keeper", "--generate-password", "--database", filepath.Join(dir, "cairn.db")}, nil, strings.NewReader(""), io.Discard, &errs)
+	code := Run(t.Context(), []string{"init", "--handle", "keeper", "--generate-password", "--database", filepath.Join(dir, "cairn.db")}, nil, strings.NewReader(""), io.Discard, &errs)
 	made, err := os.ReadDir(dir)
-	if code != exitFailed || !strings.Contains(errs.String(), "sudo -u 12345") || err != nil || len(made) > 0 {
+	if code != cli.ExitFailed || !strings.Contains(errs.String(), "sudo -u 12345") || err != nil || len(made) > 0 {
 		t.Errorf("%d %s %v %v", code, &errs, made, err)
 	}
 }

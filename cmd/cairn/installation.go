@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -33,17 +34,17 @@ func (c databaseFlags) checked() (config.Checked, error) {
 }
 
 // withStore opens the database, calls do and closes it.
-func (c databaseFlags) withStore(p *program, do func(*store.Store) error) error {
+func (c databaseFlags) withStore(p *cli.Program, do func(*store.Store) error) error {
 	checked, err := c.checked()
 	if err != nil {
 		return err
 	}
-	release, err := useWithOthers(p.ctx, checked)
+	release, err := useWithOthers(p.Ctx, checked)
 	if err != nil {
 		return err
 	}
 	defer release()
-	st, err := openExisting(p.ctx, checked, quietLog(p))
+	st, err := openExisting(p.Ctx, checked, quietLog(p))
 	if err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func (c databaseFlags) withStore(p *program, do func(*store.Store) error) error 
 }
 
 // withUsers is withStore for operations that administrators also have in the service.
-func (c databaseFlags) withUsers(p *program, do func(*account.Administration) error) error {
+func (c databaseFlags) withUsers(p *cli.Program, do func(*account.Administration) error) error {
 	return c.withStore(p, func(st *store.Store) error {
 		return do(account.NewAdministration(st, nil).WithMail(c.MailServer != ""))
 	})
@@ -178,18 +179,18 @@ type showSecretCommand struct {
 }
 
 // Run prints the stored secret and nothing else on standard output.
-func (c *showSecretCommand) Run(p *program) error {
+func (c *showSecretCommand) Run(p *cli.Program) error {
 	return c.withStore(p, func(st *store.Store) error {
-		secret, err := storedSecret(p.ctx, st)
+		secret, err := storedSecret(p.Ctx, st)
 		switch {
 		case err != nil:
 			return err
 		case c.Format == "json":
-			return writeJSON(p.stdout, map[string]string{"SERVICE_AUTH_JWT_SECRET": string(secret)})
+			return cli.WriteJSON(p.Stdout, map[string]string{"SERVICE_AUTH_JWT_SECRET": string(secret)})
 		case c.Format == "env":
-			fmt.Fprint(p.stdout, "SERVICE_AUTH_JWT_SECRET=")
+			fmt.Fprint(p.Stdout, "SERVICE_AUTH_JWT_SECRET=")
 		}
-		fmt.Fprintln(p.stdout, string(secret))
+		fmt.Fprintln(p.Stdout, string(secret))
 		return nil
 	})
 }
@@ -200,6 +201,6 @@ func operator(act account.Act, target, detail string) account.Audit {
 }
 
 // quietLog logs only errors, for commands that print their own messages.
-func quietLog(p *program) *slog.Logger {
-	return slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+func quietLog(p *cli.Program) *slog.Logger {
+	return slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/store"
 )
 
@@ -21,7 +22,7 @@ type inviteCommand struct {
 
 type addInviteCommand struct {
 	databaseFlags
-	output
+	cli.Output
 	Note   string `help:"What the invite is for; the list of invites shows it."`
 	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service."`
 
@@ -34,37 +35,37 @@ type addInviteCommand struct {
 }
 
 // Run creates an invite, with which people can register, and prints its code.
-func (c *addInviteCommand) Run(p *program) error {
+func (c *addInviteCommand) Run(p *cli.Program) error {
 	return c.withUsers(p, func(users *account.Administration) error {
 		terms := account.InviteTerms{Note: c.Note, Flags: c.Flag, Uses: &c.Uses, Domain: c.Domain, AccountEnds: c.AccountEnds}
 		if days, err := strconv.Atoi(strings.TrimSuffix(c.Expires, "d")); err == nil {
 			terms.Days = &days
 		} else if terms.Until, err = account.ParseEnd(c.Expires, users.Zone()); err != nil || terms.Until.IsZero() {
-			return usageError{"--expires: write the last day, as 2030-12-24, or days from now, as 30d"}
+			return cli.UsageError("--expires: write the last day, as 2030-12-24, or days from now, as 30d")
 		}
-		i, err := users.NewOperatorInvite(p.ctx, account.Operator(), terms)
+		i, err := users.NewOperatorInvite(p.Ctx, account.Operator(), terms)
 		if problem, ok := web.ProblemOf(err); ok && len(problem.Errors) > 0 {
 			field := strings.TrimPrefix(problem.Errors[0].Pointer, "/")
 			flag := map[string]string{"flags": "flag", "days": "expires", "account_ends": "account-ends"}[field]
-			return usageError{"--" + cmp.Or(flag, field) + ": " + faultText(problem.Errors[0])}
+			return cli.UsageError("--" + cmp.Or(flag, field) + ": " + faultText(problem.Errors[0]))
 		}
 		switch {
 		case errors.Is(err, account.ErrInvalidText):
-			return usageError{"--note: at most 200 characters, no control characters"}
+			return cli.UsageError("--note: at most 200 characters, no control characters")
 		case errors.Is(err, account.ErrMailOff):
 			return errors.New("--domain: the address is proven by mail: set smtp-url (docs/mail.md)")
 		case err != nil:
 			return err
 		}
 		url, until := account.InviteURL(c.Issuer, i), i.ExpiresAt.Format(time.RFC3339)
-		return c.print(p, i.Shown(), map[string]string{"code": i.Shown(), "url": url, "expires_at": until},
-			pairs{{"code", i.Shown()}, {"link", url}, {"valid until", until}})
+		return c.Print(p, i.Shown(), map[string]string{"code": i.Shown(), "url": url, "expires_at": until},
+			cli.Pairs{{"code", i.Shown()}, {"link", url}, {"valid until", until}})
 	})
 }
 
 type listInvitesCommand struct {
 	databaseFlags
-	output
+	cli.Output
 	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service."`
 	Open   bool   `help:"Only those that can still be used."`
 }
@@ -89,12 +90,12 @@ type inviteRow struct {
 }
 
 // Run lists invites, newest first.
-func (c *listInvitesCommand) Run(p *program) error {
+func (c *listInvitesCommand) Run(p *cli.Program) error {
 	return c.withStore(p, func(st *store.Store) error {
 		now := time.Now()
-		out := c.list(p, "CODE", "FROM", "STATE", "VALID UNTIL", "USED", "FLAGS", "ACCOUNT ENDS", "FOR", "NOTE")
+		out := c.List(p, "CODE", "FROM", "STATE", "VALID UNTIL", "USED", "FLAGS", "ACCOUNT ENDS", "FOR", "NOTE")
 		for after := (account.InvitePlace{}); ; {
-			page, err := st.AllInvites(p.ctx, after, pageSize)
+			page, err := st.AllInvites(p.Ctx, after, cli.PageSize)
 			if err != nil {
 				return err
 			}
@@ -105,20 +106,20 @@ func (c *listInvitesCommand) Run(p *program) error {
 				}
 				row := inviteRow{
 					Code: i.Shown(), URL: account.InviteURL(c.Issuer, i), CreatedBy: nameOrNull(i.Inviter),
-					Note: i.Note, MailedTo: web.TextOrNull(i.MailedTo), Uses: i.Uses, Joined: listed(i.Joined),
-					Flags: listed(i.Flags), Domain: web.TextOrNull(i.Domain), InviteEnds: i.Ends(), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
+					Note: i.Note, MailedTo: web.TextOrNull(i.MailedTo), Uses: i.Uses, Joined: cli.Listed(i.Joined),
+					Flags: cli.Listed(i.Flags), Domain: web.TextOrNull(i.Domain), InviteEnds: i.Ends(), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
 					Used: !i.UsedAt.IsZero(), UsedBy: nameOrNull(i.UsedBy), UsedAt: web.TimeOrNull(i.UsedAt),
 				}
 				until := dateOrNever(i.ExpiresAt)
-				err := out.add(row.Code, row, row.Code, inviteMaker(i), inviteState(i, now), until,
+				err := out.Add(row.Code, row, row.Code, inviteMaker(i), inviteState(i, now), until,
 					fmt.Sprintf("%d/%d", i.Used, i.Uses), flagsUntil(i.Flags, i.FlagEnds, now.Location()),
 					account.LastDay(i.AccountEnds, now.Location()), cmp.Or(i.MailedTo, i.Domain), i.Note)
 				if err != nil {
 					return err
 				}
 			}
-			if len(page) < pageSize {
-				return out.end()
+			if len(page) < cli.PageSize {
+				return out.End()
 			}
 		}
 	})
@@ -155,18 +156,18 @@ func inviteState(i account.Invite, now time.Time) string {
 
 type revokeInviteCommand struct {
 	databaseFlags
-	output
+	cli.Output
 	Code string `arg:"" help:"Code of the invite, with or without dashes."`
 }
 
 // Run removes the invite. Its link no longer works.
-func (c *revokeInviteCommand) Run(p *program) error {
+func (c *revokeInviteCommand) Run(p *cli.Program) error {
 	code := account.CanonicalInviteCode(c.Code)
 	if code == "" {
-		return usageError{"this is not an invite code, which has 16 characters: cairn invite list shows them"}
+		return cli.UsageError("this is not an invite code, which has 16 characters: cairn invite list shows them")
 	}
 	return c.withStore(p, func(st *store.Store) error {
-		i, err := st.RevokeInvite(p.ctx, code, operator(account.RevokeInvite, "", ""))
+		i, err := st.RevokeInvite(p.Ctx, code, operator(account.RevokeInvite, "", ""))
 		switch {
 		case errors.Is(err, account.ErrInviteNotFound):
 			return errors.New("there is no such invite: cairn invite list shows them")
@@ -177,6 +178,6 @@ func (c *revokeInviteCommand) Run(p *program) error {
 			return err
 		}
 		revoked := map[string]any{"code": i.Shown(), "revoked": true}
-		return c.print(p, i.Shown(), revoked, pairs{{"revoked", i.Shown()}, {"from", inviteMaker(i)}})
+		return c.Print(p, i.Shown(), revoked, cli.Pairs{{"revoked", i.Shown()}, {"from", inviteMaker(i)}})
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 )
 
 type joinCommand struct {
@@ -16,23 +17,23 @@ type joinCommand struct {
 
 type listJoinCommand struct {
 	databaseFlags
-	output
+	cli.Output
 }
 
 // Run lists the requests, oldest first.
-func (c *listJoinCommand) Run(p *program) error {
+func (c *listJoinCommand) Run(p *cli.Program) error {
 	return c.withUsers(p, func(users *account.Administration) error {
-		list, err := users.JoinRequests(p.ctx)
+		list, err := users.JoinRequests(p.Ctx)
 		if err != nil {
 			return err
 		}
-		out := c.list(p, "ID", "ASKED", "NAME", "EMAIL", "REASON")
+		out := c.List(p, "ID", "ASKED", "NAME", "EMAIL", "REASON")
 		for _, j := range list {
-			if err := out.add(j.ID, j, j.ID, j.AskedAt.UTC().Format(time.RFC3339), j.Name, j.Email, j.Reason); err != nil {
+			if err := out.Add(j.ID, j, j.ID, j.AskedAt.UTC().Format(time.RFC3339), j.Name, j.Email, j.Reason); err != nil {
 				return err
 			}
 		}
-		return out.end()
+		return out.End()
 	})
 }
 
@@ -48,27 +49,27 @@ type joinDecision = func(a *account.Administration, ctx context.Context, by acco
 type acceptJoinCommand struct{ oneRequest }
 
 // Run accepts the request.
-func (c *acceptJoinCommand) Run(p *program) error {
+func (c *acceptJoinCommand) Run(p *cli.Program) error {
 	return c.decide(p, (*account.Administration).AcceptJoin)
 }
 
 type refuseJoinCommand struct{ oneRequest }
 
 // Run refuses the request.
-func (c *refuseJoinCommand) Run(p *program) error {
+func (c *refuseJoinCommand) Run(p *cli.Program) error {
 	return c.decide(p, (*account.Administration).RefuseJoin)
 }
 
-func (c oneRequest) decide(p *program, do joinDecision) error {
+func (c oneRequest) decide(p *cli.Program, do joinDecision) error {
 	return c.withUsers(p, func(users *account.Administration) error {
-		err := do(users, p.ctx, account.Operator(), c.ID, c.Note)
+		err := do(users, p.Ctx, account.Operator(), c.ID, c.Note)
 		switch {
 		case errors.Is(err, account.ErrJoinNotFound):
 			return errors.New("there is no such request: cairn join list shows them")
 		case errors.Is(err, account.ErrMailOff):
 			return errors.New("the answer goes by mail: set smtp-url (docs/mail.md)")
 		case errors.Is(err, account.ErrInvalidText):
-			return usageError{"--note: at most 200 characters, no control characters"}
+			return cli.UsageError("--note: at most 200 characters, no control characters")
 		}
 		return err
 	})

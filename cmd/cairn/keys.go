@@ -16,6 +16,7 @@ import (
 	"github.com/cairn-id/cairn/account/session"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
 )
 
@@ -30,18 +31,18 @@ type keysCommand struct {
 }
 
 type generateKeyCommand struct {
-	output
+	cli.Output
 	File string `arg:"" help:"File to write the key to, readable only by its owner."`
 	Type string `default:"rs256" enum:"rs256,es256,eddsa,age" help:"Type of key: rs256 (RSA) is the signing key that the service needs; es256 (P-256) and eddsa (Ed25519) sign for clients that want it; age decrypts backups."`
 	Bits int    `default:"2048" enum:"2048,3072,4096" help:"RSA key size in bits: ${enum}. Larger keys are slower."`
 }
 
 // Run writes the key. It never overwrites a file.
-func (c *generateKeyCommand) Run(p *program) error {
+func (c *generateKeyCommand) Run(p *cli.Program) error {
 	algorithms := map[string]jose.SignatureAlgorithm{"rs256": jose.RS256, "es256": jose.ES256, "eddsa": jose.EdDSA}
 	algorithm := algorithms[c.Type]
 	if c.Type != "rs256" && c.Bits != config.MinKeyBits {
-		return usageError{"--bits: keys of the type " + c.Type + " have one size"}
+		return cli.UsageError("--bits: keys of the type " + c.Type + " have one size")
 	}
 	if c.Type == "age" {
 		return c.generateIdentity(p)
@@ -59,14 +60,14 @@ func (c *generateKeyCommand) Run(p *program) error {
 		next = "add it to additional-key-file: [" + c.File + "]"
 		made["bits"] = ecBits
 	}
-	return c.print(p, kid, made, pairs{
+	return c.Print(p, kid, made, cli.Pairs{
 		{"key file", c.File}, {"kid", kid}, {"algorithm", string(algorithm)},
 		{"next", next + " in cairn.yaml and restart cairn serve"},
 	})
 }
 
 // generateIdentity writes an age identity in the format of age-keygen, and prints its recipient.
-func (c *generateKeyCommand) generateIdentity(p *program) error {
+func (c *generateKeyCommand) generateIdentity(p *cli.Program) error {
 	text, recipient, err := backupfile.GenerateIdentity()
 	if err != nil {
 		return err
@@ -78,7 +79,7 @@ func (c *generateKeyCommand) generateIdentity(p *program) error {
 	if err != nil {
 		return fmt.Errorf("%s %w: name another file", c.File, err)
 	}
-	return c.print(p, recipient, map[string]string{"file": c.File, "recipient": recipient}, pairs{
+	return c.Print(p, recipient, map[string]string{"file": c.File, "recipient": recipient}, cli.Pairs{
 		{"identity file", c.File}, {"recipient", recipient},
 		{"next", "write backup-recipient: " + recipient + " into cairn.yaml and restart cairn serve; " +
 			"move the file off this machine: only it decrypts the backups"},
@@ -94,7 +95,7 @@ type keyFlags struct {
 // listKeysCommand reads the same settings as serve, so that in the same environment it lists the keys
 // that serve publishes.
 type listKeysCommand struct {
-	output
+	cli.Output
 	keyFlags
 }
 
@@ -111,7 +112,7 @@ type keyRow struct {
 }
 
 // Run lists the keys. Without keys it prints that OpenID Connect is off.
-func (c *listKeysCommand) Run(p *program) error {
+func (c *listKeysCommand) Run(p *cli.Program) error {
 	keys, err := config.LoadSigningKeys(c.PrivateKeyFile, c.AdditionalKeyFiles)
 	if err != nil {
 		return err
@@ -124,10 +125,10 @@ func (c *listKeysCommand) Run(p *program) error {
 		}
 	}
 	if len(keys) == 0 && !c.Quiet && c.Format != "json" {
-		fmt.Fprintln(p.stdout, "No keys: sessions are HS256 and OpenID Connect is off: "+turnOnOIDC+".")
+		fmt.Fprintln(p.Stdout, "No keys: sessions are HS256 and OpenID Connect is off: "+turnOnOIDC+".")
 		return nil
 	}
-	out := c.list(p, "KID", "ALG", "BITS", "USE", "FILE")
+	out := c.List(p, "KID", "ALG", "BITS", "USE", "FILE")
 	for i, k := range keys {
 		row := keyRow{Kid: k.KeyID, Alg: k.Algorithm, Bits: ecBits, Signs: !k.IsPublic(), File: files[i]}
 		if public, ok := k.Public().Key.(*rsa.PublicKey); ok {
@@ -137,17 +138,17 @@ func (c *listKeysCommand) Run(p *program) error {
 		if row.Signs {
 			use = "signs"
 		}
-		if err := out.add(row.Kid, row, row.Kid, row.Alg, strconv.Itoa(row.Bits), use, row.File); err != nil {
+		if err := out.Add(row.Kid, row, row.Kid, row.Alg, strconv.Itoa(row.Bits), use, row.File); err != nil {
 			return err
 		}
 	}
-	return out.end()
+	return out.End()
 }
 
 // migrateKeysCommand reads the settings of serve that it needs.
 type migrateKeysCommand struct {
 	databaseFlags
-	output
+	cli.Output
 	keyFlags
 	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Address of the service to check."`
 	Until  string `placeholder:"WHEN" help:"Refuse HS256 cookies from then on: 2026-12-24, 2026-12-24T18:00:00Z, 14d (from now), now, or never (until they expire)."`
@@ -175,7 +176,7 @@ type hs256State struct {
 }
 
 // Run changes nothing unless the key is published and --until is given.
-func (c *migrateKeysCommand) Run(p *program) error {
+func (c *migrateKeysCommand) Run(p *cli.Program) error {
 	now := time.Now().UTC().Truncate(time.Second)
 	until, err := parseUntil(c.Until, now)
 	if err != nil {
@@ -196,45 +197,45 @@ func (c *migrateKeysCommand) Run(p *program) error {
 		return errors.New("there is no key to migrate to: run cairn keys generate key.pem, " +
 			"write private-key-file: key.pem into cairn.yaml, restart serve, and run this again")
 	}
-	release, err := useWithOthers(p.ctx, checked)
+	release, err := useWithOthers(p.Ctx, checked)
 	if err != nil {
 		return err
 	}
 	defer release()
-	st, err := openExisting(p.ctx, checked, quietLog(p))
+	st, err := openExisting(p.Ctx, checked, quietLog(p))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = st.Close() }()
 	state := hs256State{Kid: keys[0].KeyID, JWKSURI: checked.IssuerString + "/.well-known/jwks.json"}
-	if err := checkPublished(p.ctx, state.JWKSURI, keys[0]); err != nil {
+	if err := checkPublished(p.Ctx, state.JWKSURI, keys[0]); err != nil {
 		return err
 	}
 	if c.Until != "" {
 		entry := operator(account.RetireSecret, "hs256", "until "+dateOrNever(until))
-		if err := st.SetHS256Until(p.ctx, until, entry); err != nil {
+		if err := st.SetHS256Until(p.Ctx, until, entry); err != nil {
 			return err
 		}
 		// The service would end them too, within a minute.
 		if !until.IsZero() && !until.After(now) {
-			if state.Ended, err = st.EndHS256Sessions(p.ctx, now); err != nil {
+			if state.Ended, err = st.EndHS256Sessions(p.Ctx, now); err != nil {
 				return err
 			}
 		}
 	}
 	var last time.Time
-	if state.Sessions, last, err = st.HS256Sessions(p.ctx, now); err != nil {
+	if state.Sessions, last, err = st.HS256Sessions(p.Ctx, now); err != nil {
 		return err
 	}
-	v, err := st.Settings(p.ctx)
+	v, err := st.Settings(p.Ctx)
 	if err != nil {
 		return err
 	}
 	state.Last, state.Until = web.TimeOrNull(last), web.TimeOrNull(v.HS256Until)
-	return c.print(p, strconv.Itoa(state.Sessions), state, state.labels(now))
+	return c.Print(p, strconv.Itoa(state.Sessions), state, state.labels(now))
 }
 
-func (s *hs256State) labels(now time.Time) pairs {
+func (s *hs256State) labels(now time.Time) cli.Pairs {
 	sessions, cookies := strconv.Itoa(s.Sessions), "accepted until they expire"
 	next := "remove the shared secret from every application"
 	end := s.Last // of the last cookie that is still accepted
@@ -256,7 +257,7 @@ func (s *hs256State) labels(now time.Time) pairs {
 			next += ", or set an earlier end with --until"
 		}
 	}
-	labels := pairs{
+	labels := cli.Pairs{
 		{"key", s.Kid}, {"published at", s.JWKSURI}, {"HS256 sessions", sessions}, {"HS256 cookies", cookies},
 	}
 	if s.Ended > 0 {
@@ -292,7 +293,7 @@ func parseUntil(s string, now time.Time) (time.Time, error) {
 	wrong := func(why string) (time.Time, error) {
 		const format = "--until: %q %s: write a date, as 2026-12-24, a time, as 2026-12-24T18:00:00Z, " +
 			"days from now, as 14d, now, or never"
-		return time.Time{}, usagef(format, s, why)
+		return time.Time{}, cli.Usagef(format, s, why)
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {

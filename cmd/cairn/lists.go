@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 )
@@ -26,7 +27,7 @@ func (e listEdit) apply(name string, list []string) ([]string, error) {
 		i := slices.Index(out, entry)
 		switch {
 		case slices.Contains(e.add, entry):
-			return nil, usagef("--add-%s and --remove-%s both name %q", name, name, entry)
+			return nil, cli.Usagef("--add-%s and --remove-%s both name %q", name, name, entry)
 		case i < 0:
 			return nil, fmt.Errorf("--remove-%s %q: there is no such entry; there is %s", name, entry,
 				orNone(strings.Join(list, " ")))
@@ -51,7 +52,7 @@ func orNone(s string) string {
 // eitherOr refuses --x beside --add-x and --remove-x.
 func (e listEdit) eitherOr(name string, replaces bool) error {
 	if replaces && e.given() {
-		return usagef("give --%s, which replaces the list, or --add-%s and --remove-%s", name, name, name)
+		return cli.Usagef("give --%s, which replaces the list, or --add-%s and --remove-%s", name, name, name)
 	}
 	return nil
 }
@@ -64,7 +65,7 @@ type replacement struct {
 
 // confirmReplacements asks before entries are removed that no flag names. An empty list removes all of
 // them and says so itself; see confirmOpening.
-func confirmReplacements(p *program, yes bool, lists ...replacement) error {
+func confirmReplacements(p *cli.Program, yes bool, lists ...replacement) error {
 	for _, l := range lists {
 		lost := slices.DeleteFunc(slices.Clone(l.old), func(s string) bool {
 			return s == "openid" || slices.Contains(l.given, s) // openid always stays
@@ -73,10 +74,10 @@ func confirmReplacements(p *program, yes bool, lists ...replacement) error {
 			continue
 		}
 		text := fmt.Sprintf("--%s replaces the list, which removes %s", l.flag, strings.Join(lost, " "))
-		if !isTerminal(p.stdin) {
-			return usagef("%s: add --yes, or change single entries with --add-%s and --remove-%s", text, l.flag, l.flag)
+		if !cli.IsTerminal(p.Stdin) {
+			return cli.Usagef("%s: add --yes, or change single entries with --add-%s and --remove-%s", text, l.flag, l.flag)
 		}
-		if err := mustAgree(p, text+". Continue? [y/N] "); err != nil {
+		if err := cli.MustAgree(p, text+". Continue? [y/N] "); err != nil {
 			return err
 		}
 	}
@@ -84,20 +85,20 @@ func confirmReplacements(p *program, yes bool, lists ...replacement) error {
 }
 
 // confirmOpening asks before a client that required a flag requires none.
-func confirmOpening(p *program, yes bool, before, after []string) error {
+func confirmOpening(p *cli.Program, yes bool, before, after []string) error {
 	const text = "without a required flag everybody may use this client"
 	switch {
 	case yes || len(before) == 0 || len(after) > 0:
 		return nil
-	case !isTerminal(p.stdin):
-		return usageError{text + ": add --yes"}
+	case !cli.IsTerminal(p.Stdin):
+		return cli.UsageError(text + ": add --yes")
 	}
-	return mustAgree(p, text+". Continue? [y/N] ")
+	return cli.MustAgree(p, text+". Continue? [y/N] ")
 }
 
 // ifUnchanged calls do in a transaction if same still holds there: an answer takes its time.
-func ifUnchanged(p *program, st *store.Store, what string, same func(*store.Store) (bool, error), do func(*store.Store) error) error {
-	return st.Together(p.ctx, "update "+what, func(tx *store.Store) error {
+func ifUnchanged(p *cli.Program, st *store.Store, what string, same func(*store.Store) (bool, error), do func(*store.Store) error) error {
+	return st.Together(p.Ctx, "update "+what, func(tx *store.Store) error {
 		switch ok, err := same(tx); {
 		case err != nil:
 			return err
@@ -146,14 +147,14 @@ func (c *clientUpdate) edit(client *provider.Client) (replaced []replacement, er
 			verb = "remove"
 		}
 		if means != "" && len(old) == 0 {
-			return nil, usagef("--%s-%s: the list is empty, which means %s; --%[2]s gives it entries", verb, name, means)
+			return nil, cli.Usagef("--%s-%s: the list is empty, which means %s; --%[2]s gives it entries", verb, name, means)
 		}
 		list, err := e.apply(name, old)
 		if err != nil {
 			return nil, err
 		}
 		if means != "" && len(list) == 0 {
-			return nil, usagef("--remove-%s: an empty list means %s; --%[1]s '' does that", name, means)
+			return nil, cli.Usagef("--remove-%s: an empty list means %s; --%[1]s '' does that", name, means)
 		}
 		given.Set(reflect.ValueOf(list))
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 )
 
 // atPrompt calls do when a question is printed, before it is answered.
@@ -39,8 +41,8 @@ func TestChangeDuringAQuestionIsKept(t *testing.T) {
 				t.Error(err)
 			}
 		}}
-		code := run(t.Context(), strings.Fields(c.asks), s.environ, terminal, &bytes.Buffer{}, stderr)
-		if out := stderr.String(); code != exitFailed || !strings.Contains(out, "was changed meanwhile") {
+		code := Run(t.Context(), strings.Fields(c.asks), s.environ, terminal, &bytes.Buffer{}, stderr)
+		if out := stderr.String(); code != cli.ExitFailed || !strings.Contains(out, "was changed meanwhile") {
 			t.Errorf("%s: %d %s", c.asks, code, out)
 		}
 		if out := s.must(strings.Fields(c.show)...); !strings.Contains(out, c.shows) {

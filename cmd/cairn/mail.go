@@ -6,6 +6,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/doctor"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/templates"
@@ -26,10 +27,10 @@ type testMailCommand struct {
 }
 
 // Run sends a mail as the service would, but directly and not from the outbox.
-func (c *testMailCommand) Run(p *program) error {
+func (c *testMailCommand) Run(p *cli.Program) error {
 	to, err := account.CheckEmail(c.Address)
 	if err != nil || to == "" {
-		return usagef("%q is not a mail address", c.Address)
+		return cli.Usagef("%q is not a mail address", c.Address)
 	}
 	settings := config.Defaults()
 	settings.SMTPURL, settings.SMTPPasswordFile = c.SMTPURL, c.SMTPPasswordFile
@@ -38,7 +39,7 @@ func (c *testMailCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	sender, err := newMailSender(checked, p.env)
+	sender, err := newMailSender(checked, p.Env)
 	if err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func (c *testMailCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	answer, err := sender.Deliver(p.ctx, mail.Message{
+	answer, err := sender.Deliver(p.Ctx, mail.Message{
 		To: to, Subject: written.Subject, Text: written.Text, HTML: written.HTML, Language: l.Tag(),
 	})
 	var failure *mail.Failure
@@ -66,7 +67,7 @@ func (c *testMailCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "sent to %s: %s answers %q\n", to, checked.Mail.Address(), answer)
+	fmt.Fprintf(p.Stdout, "sent to %s: %s answers %q\n", to, checked.Mail.Address(), answer)
 	return nil
 }
 

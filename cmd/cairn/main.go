@@ -5,29 +5,20 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/recordings"
 	"github.com/cairn-id/cairn/config"
 )
 
-// Exit codes of every command.
-const (
-	exitDone   = 0
-	exitFailed = 1
-	exitUsage  = 2
-)
-
-// cli is the command line.
-type cli struct {
+// commands is the command line.
+type commands struct {
 	config.Files
 	PrintVersion kong.VersionFlag `name:"version" help:"Print the version."`
 
@@ -58,7 +49,7 @@ type cli struct {
 	Keys        keysCommand        `cmd:"" group:"operate" help:"Generate and list keys, seal secrets, and migrate from HS256."`
 	Doctor      doctorCommand      `cmd:"" group:"operate" help:"Check the deployment and say how to fix problems."`
 	Healthcheck healthcheckCommand `cmd:"" group:"operate" help:"Check that the service is ready, for a container."`
-	Activity    activityCommand    `cmd:"" group:"files" help:"Make and check activity files."`
+	Activity    recordings.Command `cmd:"" group:"files" help:"Make and check activity files."`
 	Help        helpCommand        `cmd:"" group:"operate" help:"Show the help of a command."`
 	Version     versionCommand     `cmd:"" group:"operate" help:"Print the version."`
 	Man         manCommand         `cmd:"" group:"operate" help:"Print the manual page."`
@@ -77,131 +68,25 @@ func (c *helpCommand) Run(k *kong.Kong) error {
 	return err
 }
 
-// program is the environment that every command's Run gets.
-type program struct {
-	ctx    context.Context
-	name   string // as it was called; printed commands begin with it
-	env    *config.Environment
-	stdin  io.Reader
-	stdout io.Writer
-	stderr io.Writer
-}
-
-// read reads a file, or standard input for -, up to a limit.
-func (p *program) read(file string, limit int64) ([]byte, error) {
-	r := p.stdin
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = f.Close() }()
-		r = f
-	}
-	return io.ReadAll(io.LimitReader(r, limit))
-}
-
-// readSecret is read for a secret of the operator alone. It warns of a file that others can read.
-func (p *program) readSecret(file string, limit int64) ([]byte, error) {
-	if info, err := os.Stat(file); file != "-" && err == nil && info.Mode().IsRegular() && config.OpenTo(info.Mode(), 0o044) {
-		fmt.Fprintf(p.stderr, "cairn: other users of this machine can read %s (mode %04o): run chmod 600 on it\n", file, info.Mode().Perm())
-	}
-	return p.read(file, limit)
-}
-
 func main() {
 	ownerOnly()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(Run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }
 
-// exited is the panic value that carries an exit code out of kong, which ends the process after it has
-// printed a help text.
-type exited int
-
-// run runs the program and returns its exit code.
-func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
-	defer func() {
-		if r := recover(); r != nil {
-			e, ok := r.(exited)
-			if !ok {
-				panic(r)
-			}
-			code = int(e)
-		}
-	}()
-	env := config.NewEnvironment(environ)
-	stderr = withColors(stderr, env)
-	p := &program{ctx: ctx, name: calledAs(os.Args[0]), env: env, stdin: stdin, stdout: stdout, stderr: stderr}
-	parser, err := kong.New(&cli{}, append(config.Options(env),
-		kong.Name("cairn"),
-		kong.Description(description(p.name)),
+// Run runs the program and returns its exit code.
+func Run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	p := cli.NewProgram(ctx, environ, stdin, stdout, stderr)
+	return p.Run(&commands{}, args,
+		kong.Description(description(p.Name)),
 		kong.Vars{"version": versionLine()},
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "try", Title: "Try it:"}, {Key: "run", Title: "Set up and run:"},
 			{Key: "apps", Title: "Applications:"}, {Key: "people", Title: "People:"},
 			{Key: "operate", Title: "Operate:"}, {Key: "files", Title: "Activity files:"},
 		}),
-		kong.Writers(stdout, stderr),
-		kong.Exit(func(code int) { panic(exited(code)) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Bind(p),
-	)...)
-	if err != nil {
-		fmt.Fprintf(stderr, "cairn: %s\n", err)
-		return exitFailed
-	}
-	if isGroup(parser.Model.Node, args) {
-		args = append(args, "--help")
-	}
-	parsed, err := parser.Parse(args)
-	if err != nil {
-		return complain(stderr, err)
-	}
-	if err := givenOnce(parsed); err != nil {
-		return complain(stderr, err)
-	}
-	for _, warning := range config.UnknownEnvironment(environ) {
-		fmt.Fprintf(stderr, "cairn: warning: %s\n", warning)
-	}
-	if warning := env.Warning(); warning != "" {
-		fmt.Fprintf(stderr, "cairn: warning: %s\n", warning)
-	}
-	if err := parsed.Run(); err != nil {
-		return complain(stderr, err)
-	}
-	return exitDone
-}
-
-// isGroup reports whether the arguments name a command that only groups others.
-func isGroup(n *kong.Node, args []string) bool {
-	for _, arg := range args {
-		i := slices.IndexFunc(n.Children, func(c *kong.Node) bool {
-			return c.Type == kong.CommandNode && c.Name == arg
-		})
-		if i < 0 {
-			return false
-		}
-		n = n.Children[i]
-	}
-	return len(n.Children) > 0 && n.DefaultCmd == nil && len(n.Positional) == 0
-}
-
-// givenOnce refuses a second value of a flag that is tagged once. Otherwise the last one would win, which
-// is less strict than what was written.
-func givenOnce(parsed *kong.Context) error {
-	given := map[string]bool{}
-	for _, path := range parsed.Path {
-		if path.Flag == nil || path.Resolved || !path.Flag.Tag.Has("once") {
-			continue
-		}
-		if given[path.Flag.Name] {
-			return usagef("--%s is given twice, and takes one value", path.Flag.Name)
-		}
-		given[path.Flag.Name] = true
-	}
-	return nil
+	)
 }
 
 // description returns the first help text; name is how the program was called.
@@ -209,64 +94,4 @@ func description(name string) string {
 	return "Accounts, sessions and OpenID Connect for a sports club.\n\n" +
 		"To try it: " + name + " demo. To set it up: " + name +
 		" init --handle NAME --generate-password --generate-key key.pem, then " + name + " serve."
-}
-
-// calledAs returns the command line that runs the program again.
-func calledAs(arg0 string) string {
-	if strings.Contains(arg0, "go-build") {
-		return "go run ./cmd/cairn" // go run deletes the program that it ran
-	}
-	return config.ShellQuote(arg0)
-}
-
-// usageError is incorrect use of a command, found after parsing.
-type usageError struct{ text string }
-
-func (u usageError) Error() string { return u.text }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
-
-// exitError ends a command with a code and without a message of its own.
-type exitError int
-
-func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
-
-// commandOf returns the command that was recognized, such as "cairn client add".
-func commandOf(parsed *kong.Context) string {
-	command := "cairn"
-	if parsed != nil {
-		for _, path := range parsed.Path {
-			if path.Command != nil {
-				command = path.Command.FullPath()
-			}
-		}
-	}
-	return command
-}
-
-// complain prints an error as one line that says what to do next.
-func complain(stderr io.Writer, err error) int {
-	var silent exitError
-	if errors.As(err, &silent) {
-		return int(silent)
-	}
-	code := exitFailed
-	line := strings.Join(strings.Fields(err.Error()), " ")
-	var parse *kong.ParseError
-	var usage usageError
-	switch {
-	case errors.As(err, &parse) && parse.ExitCode() != exitFailed:
-		code = exitUsage
-		if !strings.Contains(line, "--help") {
-			line += "; see " + commandOf(parse.Context) + " --help"
-		}
-	case errors.As(err, &usage):
-		code = exitUsage
-	}
-	name := "cairn:"
-	if _, ok := stderr.(colorTerminal); ok {
-		name = painted(red, name)
-	}
-	fmt.Fprintf(stderr, "%s %s\n", name, line)
-	return code
 }

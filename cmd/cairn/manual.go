@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 )
 
 type manCommand struct{}
@@ -16,8 +18,8 @@ func (manCommand) Help() string {
 }
 
 // Run prints the manual page of the program with all of its commands.
-func (manCommand) Run(p *program, k *kong.Kong) error {
-	_, err := fmt.Fprint(p.stdout, manual(k.Model))
+func (manCommand) Run(p *cli.Program, k *kong.Kong) error {
+	_, err := fmt.Fprint(p.Stdout, manual(k.Model))
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -17,7 +18,7 @@ import (
 type migrateCommand struct {
 	databaseFlags
 	DryRun bool `name:"dry-run" help:"List the pending migrations and change nothing."`
-	output
+	cli.Output
 }
 
 // Help implements kong.HelpProvider.
@@ -29,7 +30,7 @@ undo a migration.`
 }
 
 // Run migrates the database, or lists the pending migrations.
-func (c *migrateCommand) Run(p *program) error {
+func (c *migrateCommand) Run(p *cli.Program) error {
 	checked, err := c.checked()
 	if err != nil {
 		return err
@@ -41,7 +42,7 @@ func (c *migrateCommand) Run(p *program) error {
 		schema, names, err = pending.Schema, pending.Names, nil
 		if !c.DryRun {
 			what = "migrated"
-			backup, err = migrateDatabase(p.ctx, checked, quietLog(p), useAlone)
+			backup, err = migrateDatabase(p.Ctx, checked, quietLog(p), useAlone)
 			backup = cmp.Or(backup, "none: set backup-dir to have one made before the next migration")
 		}
 	}
@@ -53,7 +54,7 @@ func (c *migrateCommand) Run(p *program) error {
 		"database": database, "schema": schema, "program": store.SchemaOfProgram(), "migrations": names,
 		"dry_run": c.DryRun, "backup": backup,
 	}
-	return c.print(p, list, done, pairs{
+	return c.Print(p, list, done, cli.Pairs{
 		{"database", database}, {"schema", fmt.Sprintf("%d, this program has %d", schema, store.SchemaOfProgram())},
 		{what, cmp.Or(strings.ReplaceAll(list, "\n", ", "), "none")}, {"backup", backup},
 	})

@@ -29,6 +29,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/libcrypto"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
@@ -51,7 +52,7 @@ func startProcess(t *testing.T, args ...string) *process {
 	r, w := io.Pipe()
 	p := &process{t: t, stop: cancel, code: make(chan int, 1), log: make(chan string, 100)}
 	go func() {
-		code := run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--log-format", "json"}, args...), nil, strings.NewReader(""), io.Discard, w)
+		code := Run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--log-format", "json"}, args...), nil, strings.NewReader(""), io.Discard, w)
 		_ = w.Close()
 		p.code <- code
 	}()
@@ -93,7 +94,7 @@ func initializedDatabase(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cairn.db")
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"init", "--database", path, "--handle", "keeper", "--password-file", "-"}, nil, strings.NewReader(password), &out, &errs); code != 0 {
+	if code := Run(t.Context(), []string{"init", "--database", path, "--handle", "keeper", "--password-file", "-"}, nil, strings.NewReader(password), &out, &errs); code != 0 {
 		t.Fatalf("init: %d %s", code, errs.String())
 	}
 	return path
@@ -146,7 +147,7 @@ func TestStopIsAnnounced(t *testing.T) {
 	if ready, page := status("/readyz"), status("/login/"); ready != http.StatusServiceUnavailable || page != http.StatusOK {
 		t.Errorf("/readyz %d, a page %d", ready, page)
 	}
-	if code := <-p.code; code != exitDone {
+	if code := <-p.code; code != cli.ExitDone {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -183,7 +184,7 @@ func TestStopLetsRequestsInFlightEnd(t *testing.T) {
 	if err != nil || got.StatusCode != http.StatusUnauthorized {
 		t.Errorf("the request in flight: %v %v", got, err)
 	}
-	if code := <-p.code; code != exitDone {
+	if code := <-p.code; code != cli.ExitDone {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -234,7 +235,7 @@ func TestCertificateIsReloadedWhenItsFilesChange(t *testing.T) {
 	writePair(t, cert, key, 3)
 	waitFor(3)
 	p.stop()
-	if code := <-p.code; code != exitDone {
+	if code := <-p.code; code != cli.ExitDone {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -308,7 +309,7 @@ func TestServeRefusesToStartWithoutTheKeyThatHasSigned(t *testing.T) {
 	database := initializedDatabase(t)
 	withoutKey := func() (code int, errs string) {
 		var log bytes.Buffer
-		code = run(t.Context(), []string{"serve", "--listen", "nowhere.invalid:0", "--database", database}, nil, strings.NewReader(""), &log, &log)
+		code = Run(t.Context(), []string{"serve", "--listen", "nowhere.invalid:0", "--database", database}, nil, strings.NewReader(""), &log, &log)
 		return code, log.String()
 	}
 	if _, errs := withoutKey(); !strings.Contains(errs, "--listen") { // as far as it gets
@@ -328,7 +329,7 @@ func TestServeRefusesToStartWithoutTheKeyThatHasSigned(t *testing.T) {
 	p.stop()
 	<-p.code
 	code, errs := withoutKey()
-	if code != exitFailed || strings.Count(errs, "\n") != 1 {
+	if code != cli.ExitFailed || strings.Count(errs, "\n") != 1 {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	for _, want := range []string{"--private-key-file", "SERVICE_OIDC_PRIVATE_KEY_FILE", filepath.Base(database), "RS256", "cairn.yaml", "--no-oidc"} {

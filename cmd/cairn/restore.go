@@ -15,6 +15,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -28,7 +29,7 @@ type restoreCommand struct {
 	NewDataKey   bool   `help:"The data key is lost: make a new one, and discard what the old one has sealed."`
 	unlockFlags
 	installationFlags
-	output
+	cli.Output
 }
 
 // Help implements kong.HelpProvider.
@@ -63,14 +64,14 @@ type restored struct {
 }
 
 // Run restores the settings, the keys, and last the database: an interrupted restore leaves no database.
-func (c *restoreCommand) Run(p *program) error {
-	work, done, err := workFolder(p.ctx, workParent(cmp.Or(c.Database, "cairn.db")))
+func (c *restoreCommand) Run(p *cli.Program) error {
+	work, done, err := workFolder(p.Ctx, workParent(cmp.Or(c.Database, "cairn.db")))
 	if err != nil {
 		return err
 	}
 	defer done()
-	clearWork(p.ctx, filepath.Dir(c.File))
-	b, err := openBackup(p.ctx, c.File, work, c.DataKeyFile, c.unlock(p))
+	clearWork(p.Ctx, filepath.Dir(c.File))
+	b, err := openBackup(p.Ctx, c.File, work, c.DataKeyFile, c.unlock(p))
 	if err != nil {
 		return fmt.Errorf("%s: %w: nothing was changed", c.File, err)
 	}
@@ -90,12 +91,12 @@ func (c *restoreCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	release, err := useAlone(p.ctx, checked)
+	release, err := useAlone(p.Ctx, checked)
 	if err != nil {
 		return err
 	}
 	defer release()
-	place, err := newPlace(p.ctx, checked)
+	place, err := newPlace(p.Ctx, checked)
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (c *restoreCommand) Run(p *program) error {
 	audit := operator(account.Restore, "installation", detail)
 	database := b.file(backupfile.Database).Path
 	how := store.Restoring{KeepSessions: c.KeepSessions, DataKey: dataKeyOf(dataKey), NewDataKey: c.NewDataKey}
-	lost, err := store.PrepareRestored(p.ctx, database, how, audit)
+	lost, err := store.PrepareRestored(p.Ctx, database, how, audit)
 	if err != nil {
 		return fmt.Errorf("prepare the restored database: %w", err)
 	}
@@ -128,7 +129,7 @@ func (c *restoreCommand) Run(p *program) error {
 		files = append(files, restoredFile{from: dataKey, to: c.DataKeyFile})
 	}
 	for _, f := range files {
-		if err := copyFile(p.ctx, f.to, f.from); err != nil {
+		if err := copyFile(p.Ctx, f.to, f.from); err != nil {
 			return fmt.Errorf("%s %w", f.to, err)
 		}
 		if f.settings {
@@ -141,20 +142,20 @@ func (c *restoreCommand) Run(p *program) error {
 	if c.NewDataKey {
 		remembered = rememberDataKey(p, c.DataKeyFile, checked.Database)
 	}
-	if d.MovedTo, err = place.fill(p.ctx, database); err != nil {
+	if d.MovedTo, err = place.fill(p.Ctx, database); err != nil {
 		return err
 	}
 	var lacking []string // not the data key, without which nothing sealed is restored
-	for _, f := range c.keys(p.env, "").Files() {
+	for _, f := range c.keys(p.Env, "").Files() {
 		if !exists(f.Path) {
 			lacking = append(lacking, f.Path+" ("+f.Setting+")")
 		}
 	}
-	next := p.name + " serve"
+	next := p.Name + " serve"
 	if lacking != nil {
 		next = "put back what the backup does not have: " + strings.Join(lacking, ", ") + "; then " + next
 	}
-	err = c.print(p, d.Database, d, pairs{
+	err = c.Print(p, d.Database, d, cli.Pairs{
 		{"database", d.Database},
 		{"restored", fmt.Sprintf("%d users, as of %s", d.Users, d.Created.Format(time.RFC3339))},
 		{"sessions", d.Sessions}, {"earlier database", d.MovedTo}, {"settings", d.ConfigFile},
@@ -166,7 +167,7 @@ func (c *restoreCommand) Run(p *program) error {
 	}
 	for _, f := range b.keys() {
 		if f.Setting == backupfile.SecretSetting {
-			fmt.Fprintf(p.stderr, "cairn: the shared secret is in the file of %s, not in the database\n", f.Setting)
+			fmt.Fprintf(p.Stderr, "cairn: the shared secret is in the file of %s, not in the database\n", f.Setting)
 		}
 	}
 	return nil
@@ -174,9 +175,9 @@ func (c *restoreCommand) Run(p *program) error {
 
 // planDataKey returns the file with the data key of the restored installation. It makes a new key
 // in the work folder, so that nothing is changed yet.
-func (c *restoreCommand) planDataKey(p *program, b *checkedBackup, work string) (file string, err error) {
+func (c *restoreCommand) planDataKey(p *cli.Program, b *checkedBackup, work string) (file string, err error) {
 	if b.unopened != nil && c.DataKeyFile != "" { // the settings in the backup may have named it
-		if err := b.checkSecrets(p.ctx, b.file(backupfile.Database).Path, c.DataKeyFile); err != nil {
+		if err := b.checkSecrets(p.Ctx, b.file(backupfile.Database).Path, c.DataKeyFile); err != nil {
 			return "", err
 		}
 	}
@@ -186,7 +187,7 @@ func (c *restoreCommand) planDataKey(p *program, b *checkedBackup, work string) 
 	case !c.NewDataKey:
 		return b.dataKey(c.DataKeyFile), nil
 	case b.unopened == nil:
-		return "", usageError{"--new-data-key: nothing is sealed, or the data key is available: leave the flag out"}
+		return "", cli.UsageError("--new-data-key: nothing is sealed, or the data key is available: leave the flag out")
 	}
 	c.DataKeyFile = cmp.Or(c.DataKeyFile, newDataKeyPlace(p, c.PrivateKeyFile, c.Database))
 	if exists(c.DataKeyFile) {
@@ -218,25 +219,25 @@ type restoredFile struct {
 
 // plan finds the settings of the restored installation and returns the files that are missing. It
 // changes nothing, and it is an error if an existing file differs from that of the backup.
-func (c *restoreCommand) plan(p *program, b *checkedBackup, work string) (files []restoredFile, err error) {
-	if stored := b.file(backupfile.Config); stored != nil && p.env.ConfigFile() == "" && c.Database == "" {
+func (c *restoreCommand) plan(p *cli.Program, b *checkedBackup, work string) (files []restoredFile, err error) {
+	if stored := b.file(backupfile.Config); stored != nil && p.Env.ConfigFile() == "" && c.Database == "" {
 		// Its relative paths are relative to where it will be written.
-		if err := p.env.LoadAs(stored.Path, config.ConfigName); err != nil {
+		if err := p.Env.LoadAs(stored.Path, config.ConfigName); err != nil {
 			return nil, fmt.Errorf("the settings in the backup: %w", err)
 		}
-		if warning := p.env.Warning(); warning != "" {
-			fmt.Fprintf(p.stderr, "cairn: warning: %s\n", warning)
+		if warning := p.Env.Warning(); warning != "" {
+			fmt.Fprintf(p.Stderr, "cairn: warning: %s\n", warning)
 		}
 		files = append(files, restoredFile{from: stored.Path, to: config.ConfigName, settings: true})
-		c.Database, _ = p.env.InConfig("database")
-		c.PrivateKeyFile, _ = p.env.InConfig(backupfile.PrivateKeySetting)
-		c.AdditionalKeyFiles = p.env.ListInConfig(backupfile.AdditionalKeySetting)
-		if given, _ := p.env.InConfig(backupfile.DataKeySetting); c.DataKeyFile == "" {
+		c.Database, _ = p.Env.InConfig("database")
+		c.PrivateKeyFile, _ = p.Env.InConfig(backupfile.PrivateKeySetting)
+		c.AdditionalKeyFiles = p.Env.ListInConfig(backupfile.AdditionalKeySetting)
+		if given, _ := p.Env.InConfig(backupfile.DataKeySetting); c.DataKeyFile == "" {
 			c.DataKeyFile = given
 		}
 	}
 	named := map[string][]string{}
-	for _, f := range c.keys(p.env, c.DataKeyFile).Files() {
+	for _, f := range c.keys(p.Env, c.DataKeyFile).Files() {
 		named[f.Setting] = append(named[f.Setting], f.Path)
 	}
 	for _, f := range b.keys() {
@@ -424,7 +425,7 @@ func (pl *place) fill(ctx context.Context, database string) (movedTo string, err
 type copyCommand struct {
 	To string `required:"" placeholder:"DATABASE" help:"SQLite file to create, or the postgres:// URL of an empty database; its password: PGPASSWORD or ~/.pgpass."`
 	databaseFlags
-	output
+	cli.Output
 }
 
 // Help implements kong.HelpProvider.
@@ -434,7 +435,7 @@ that nothing is written that is not copied. Afterwards write the new database in
 }
 
 // Run copies the database, counts the rows of both and compares them.
-func (c *copyCommand) Run(p *program) error {
+func (c *copyCommand) Run(p *cli.Program) error {
 	settings := config.Defaults()
 	settings.Database = c.To
 	to, err := settings.Check()
@@ -446,50 +447,50 @@ func (c *copyCommand) Run(p *program) error {
 		return err
 	}
 	if to.Database == from.Database || !store.IsPostgres(to.Database) && samePath(to.Database, from.Database) {
-		return usageError{"--to is the database itself: name another one"}
+		return cli.UsageError("--to is the database itself: name another one")
 	}
 	for _, checked := range []config.Checked{from, to} {
 		if checked.Database == from.Database && !store.IsPostgres(from.Database) && !exists(from.Database) {
 			continue // openExisting returns the error
 		}
-		release, err := useAlone(p.ctx, checked)
+		release, err := useAlone(p.Ctx, checked)
 		if err != nil {
 			return err
 		}
 		defer release()
 	}
-	place, err := newPlace(p.ctx, to)
+	place, err := newPlace(p.Ctx, to)
 	if err != nil {
 		return err
 	}
 	if place.existing != "" {
 		return fmt.Errorf("--to: %s exists and is not overwritten: name another file", place.existing)
 	}
-	work, done, err := workFolder(p.ctx, workParent(to.Database))
+	work, done, err := workFolder(p.Ctx, workParent(to.Database))
 	if err != nil {
 		return err
 	}
 	defer done()
 	snapshot := filepath.Join(work, backupfile.Database)
-	st, err := openExisting(p.ctx, from, quietLog(p)) // withStore would fail because of useAlone
+	st, err := openExisting(p.Ctx, from, quietLog(p)) // withStore would fail because of useAlone
 	if err != nil {
 		return err
 	}
-	contents, err := st.Snapshot(p.ctx, snapshot)
+	contents, err := st.Snapshot(p.Ctx, snapshot)
 	if err = errors.Join(err, st.Close()); err != nil {
 		return err
 	}
-	if err := store.PrepareMoved(p.ctx, snapshot); err != nil {
+	if err := store.PrepareMoved(p.Ctx, snapshot); err != nil {
 		return err
 	}
-	read, err := store.ReadSnapshot(p.ctx, snapshot)
+	read, err := store.ReadSnapshot(p.Ctx, snapshot)
 	if err == nil {
 		err = contents.Compare(read)
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := place.fill(p.ctx, snapshot); err != nil {
+	if _, err := place.fill(p.Ctx, snapshot); err != nil {
 		return err
 	}
 	var rows int64
@@ -497,7 +498,7 @@ func (c *copyCommand) Run(p *program) error {
 		rows += n
 	}
 	copied := map[string]any{"from": from.DatabaseLabel(), "to": to.DatabaseLabel(), "rows": contents.Rows}
-	return c.print(p, to.DatabaseLabel(), copied, pairs{
+	return c.Print(p, to.DatabaseLabel(), copied, cli.Pairs{
 		{"copied", from.DatabaseLabel()}, {"to", to.DatabaseLabel()},
 		{"compared", fmt.Sprintf("%d rows in %d tables", rows, len(contents.Rows))},
 		{"next", "write database: " + to.DatabaseLabel() + " into cairn.yaml and start cairn serve"},

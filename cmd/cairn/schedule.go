@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -112,7 +113,7 @@ func runBackupCommand(ctx context.Context, st *store.Store, command, file string
 	if err != nil {
 		line := strings.Join(strings.Fields(string(output)), " ")
 		failure = fmt.Sprintf("--backup-command %s: %s: %s", command, err, line)
-		failure = printable(strings.TrimSuffix(failure, ": "))
+		failure = cli.Printable(strings.TrimSuffix(failure, ": "))
 		err = errors.New(failure)
 	}
 	noted := st.NoteDone(context.WithoutCancel(ctx), store.TurnBackupCommand, time.Now().UTC(), failure)

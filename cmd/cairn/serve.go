@@ -16,6 +16,7 @@ import (
 
 	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/activityschema"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/libcrypto"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
@@ -37,12 +38,12 @@ machine, and behind a local proxy that terminates TLS:
 }
 
 // Run serves until SIGTERM or SIGINT.
-func (c *serveCommand) Run(p *program) error {
+func (c *serveCommand) Run(p *cli.Program) error {
 	return c.serve(p, nil, func() {})
 }
 
 // serve runs the service on l, or on --listen if l is nil. It calls ready once the service listens.
-func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
+func (c *serveCommand) serve(p *cli.Program, l net.Listener, ready func()) error {
 	checked, err := c.Check()
 	if err != nil {
 		return err
@@ -50,7 +51,7 @@ func (c *serveCommand) serve(p *program, l net.Listener, ready func()) error {
 	if err := activityschema.Ready(); err != nil {
 		return fmt.Errorf("the embedded activity schema: %w: this program is damaged, install it again", err)
 	}
-	log, flush := newLog(p.stderr, checked)
+	log, flush := newLog(p.Stderr, checked)
 	defer flush()
 	s := &service{settings: c.Settings, checked: checked, log: log, listener: l}
 	defer s.close()
@@ -96,7 +97,7 @@ func (s *service) close() {
 func (s *service) warn(text string) { s.warnings = append(s.warnings, text) }
 
 // open opens the keys, the database and the mail server, and makes the handler with them.
-func (s *service) open(p *program) error {
+func (s *service) open(p *cli.Program) error {
 	s.warnings = s.checked.Warnings()
 	s.options = httpd.Options{
 		Config: s.checked, KeyFile: s.settings.PrivateKeyFile, MayLackKey: s.settings.NoOIDC, Log: s.log, Now: clock, Hasher: hasher,
@@ -108,13 +109,13 @@ func (s *service) open(p *program) error {
 			return err
 		}
 	}
-	if err := s.openStore(p.ctx); err != nil {
+	if err := s.openStore(p.Ctx); err != nil {
 		return err
 	}
-	if err := s.checkKeys(p.ctx); err != nil {
+	if err := s.checkKeys(p.Ctx); err != nil {
 		return err
 	}
-	secret, note, err := sharedSecret(p.ctx, p.env, s.options.Store)
+	secret, note, err := sharedSecret(p.Ctx, p.Env, s.options.Store)
 	if err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func (s *service) open(p *program) error {
 		s.warn(note)
 	}
 	s.options.Secret = secret
-	mails, err := newMailSender(s.checked, p.env)
+	mails, err := newMailSender(s.checked, p.Env)
 	if err != nil {
 		return err
 	}
@@ -199,8 +200,8 @@ func (s *service) checkKeys(ctx context.Context) error {
 
 // listen makes the handler, opens the ports and then applies the file of --apply: a service that cannot
 // start changes nothing.
-func (s *service) listen(p *program) (err error) {
-	ctx := p.ctx
+func (s *service) listen(p *cli.Program) (err error) {
+	ctx := p.Ctx
 	scheme, kid, signs, mailServer := "HS256", "", "none", "none"
 	if keys := s.options.Keys; len(keys) > 0 {
 		scheme, kid = "RS256", keys[0].KeyID
@@ -253,11 +254,11 @@ func (s *service) listen(p *program) (err error) {
 }
 
 // run serves, with the background work, until the program is told to stop.
-func (s *service) run(p *program) error {
+func (s *service) run(p *cli.Program) error {
 	tuneMemory()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(p.ctx))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(p.Ctx))
 	defer cancel()
-	defer context.AfterFunc(p.ctx, func() {
+	defer context.AfterFunc(p.Ctx, func() {
 		announceStop(s.checked.ShutdownDelay, s.handler, s.log)
 		cancel()
 	})()
@@ -269,9 +270,9 @@ func (s *service) run(p *program) error {
 		background.Go(func() { serveMetrics(ctx, s.options.Metrics, s.watched, s.settings.Pprof, s.log) })
 	}
 	if s.checked.Backup.Dir != "" {
-		clearWork(p.ctx, s.checked.Backup.Dir)
+		clearWork(p.Ctx, s.checked.Backup.Dir)
 		source := backupSource{
-			store: s.options.Store, database: s.checked.Database, config: p.env.ConfigFile(),
+			store: s.options.Store, database: s.checked.Database, config: p.Env.ConfigFile(),
 			issuer: s.checked.IssuerString, dataKey: s.checked.DataKeyFile, recipient: s.checked.Backup.Recipient,
 		}
 		background.Go(func() { backupUntil(ctx, source, s.checked.Backup, s.log) })

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 )
 
 type sessionCommand struct {
@@ -17,21 +18,21 @@ type sessionCommand struct {
 type listSessionsCommand struct{ oneUser }
 
 // Run lists the live sessions, newest first.
-func (c *listSessionsCommand) Run(p *program) error {
+func (c *listSessionsCommand) Run(p *cli.Program) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
-		access, err := users.Access(p.ctx, u)
+		access, err := users.Access(p.Ctx, u)
 		if err != nil {
 			return err
 		}
-		out := c.list(p, "SESSION", "DEVICE", "ADDRESS", "LAST SEEN", "EXPIRES")
+		out := c.List(p, "SESSION", "DEVICE", "ADDRESS", "LAST SEEN", "EXPIRES")
 		for i, entry := range account.SessionEntries(access.Sessions, "", access.Passkeys) {
 			s := access.Sessions[i]
 			seen, expires := dateOrNever(s.LastSeenAt), dateOrNever(s.ExpiresAt)
-			if err := out.add(s.ID, entry, s.ID, web.Device(s.UserAgent), s.Address, seen, expires); err != nil {
+			if err := out.Add(s.ID, entry, s.ID, web.Device(s.UserAgent), s.Address, seen, expires); err != nil {
 				return err
 			}
 		}
-		return out.end()
+		return out.End()
 	})
 }
 
@@ -43,14 +44,14 @@ type endSessionCommand struct {
 
 // Run ends the named sessions, or none of them if one does not exist. A browser with such a session is
 // signed out at its next request.
-func (c *endSessionCommand) Run(p *program) error {
+func (c *endSessionCommand) Run(p *cli.Program) error {
 	if c.All == (len(c.ID) > 0) {
-		return usageError{"name the sessions to end, or give --all"}
+		return cli.UsageError("name the sessions to end, or give --all")
 	}
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
 		ended, err := 0, error(nil)
 		if c.All {
-			ended, err = users.EndSessions(p.ctx, account.Operator(), u)
+			ended, err = users.EndSessions(p.Ctx, account.Operator(), u)
 		} else {
 			ended, err = c.endNamed(p, users, u)
 		}
@@ -58,12 +59,12 @@ func (c *endSessionCommand) Run(p *program) error {
 			return err
 		}
 		done := map[string]any{"handle": u.Handle, "ended": ended}
-		return c.print(p, u.Sub, done, pairs{{"sessions ended", fmt.Sprint(ended)}})
+		return c.Print(p, u.Sub, done, cli.Pairs{{"sessions ended", fmt.Sprint(ended)}})
 	})
 }
 
-func (c *endSessionCommand) endNamed(p *program, users *account.Administration, u account.User) (n int, err error) {
-	live, err := users.Sessions(p.ctx, u)
+func (c *endSessionCommand) endNamed(p *cli.Program, users *account.Administration, u account.User) (n int, err error) {
+	live, err := users.Sessions(p.Ctx, u)
 	if err != nil {
 		return 0, err
 	}
@@ -75,7 +76,7 @@ func (c *endSessionCommand) endNamed(p *program, users *account.Administration, 
 		}
 	}
 	for _, id := range ids {
-		switch err := users.EndSession(p.ctx, account.Operator(), u, id); {
+		switch err := users.EndSession(p.Ctx, account.Operator(), u, id); {
 		case err == nil:
 			n++
 		case !errors.Is(err, account.ErrSessionNotFound): // else it has just ended

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 )
 
 type settingsCommand struct {
@@ -26,33 +27,33 @@ Addresses, files and keys are in cairn.yaml: see cairn serve --help.`
 
 type listSettingsCommand struct {
 	databaseFlags
-	output
+	cli.Output
 }
 
 // Run lists the settings; with -q only their names.
-func (c *listSettingsCommand) Run(p *program) error {
+func (c *listSettingsCommand) Run(p *cli.Program) error {
 	return c.withUsers(p, func(users *account.Administration) error {
-		v, err := users.Settings(p.ctx)
+		v, err := users.Settings(p.Ctx)
 		if err != nil {
 			return err
 		}
 		if c.Format == "json" && !c.Quiet {
-			return writeJSON(p.stdout, v)
+			return cli.WriteJSON(p.Stdout, v)
 		}
-		out := c.list(p, "SETTING", "VALUE", "MEANING")
+		out := c.List(p, "SETTING", "VALUE", "MEANING")
 		for _, m := range account.SettingsMembers {
 			name, help := m.Name, m.Help
 			for _, line := range settingLines(m.Value(v)) {
 				if name == "" && c.Quiet {
 					break
 				}
-				if err := out.add(name, nil, name, line, help); err != nil {
+				if err := out.Add(name, nil, name, line, help); err != nil {
 					return err
 				}
 				name, help = "", "" // of further lines
 			}
 		}
-		return out.end()
+		return out.End()
 	})
 }
 
@@ -78,27 +79,27 @@ type getSettingCommand struct {
 }
 
 // Run prints the value and nothing else.
-func (c *getSettingCommand) Run(p *program) error {
+func (c *getSettingCommand) Run(p *cli.Program) error {
 	m, err := settingNamed(c.Name)
 	if err != nil {
 		return err
 	}
 	return c.withUsers(p, func(users *account.Administration) error {
-		v, err := users.Settings(p.ctx)
+		v, err := users.Settings(p.Ctx)
 		if err != nil {
 			return err
 		}
 		if c.Format == "json" {
-			return writeJSON(p.stdout, m.Value(v))
+			return cli.WriteJSON(p.Stdout, m.Value(v))
 		}
-		fmt.Fprintln(p.stdout, strings.Join(settingLines(m.Value(v)), "\n"))
+		fmt.Fprintln(p.Stdout, strings.Join(settingLines(m.Value(v)), "\n"))
 		return nil
 	})
 }
 
 type setSettingCommand struct {
 	databaseFlags
-	output
+	cli.Output
 	Name   string   `arg:"" help:"Name of the setting, from settings list."`
 	Value  []string `arg:"" optional:"" help:"The value. For a list, such as flags: all entries, or none for an empty list. For flag_descriptions: FLAG=TEXT for each change."`
 	Add    []string `placeholder:"ENTRY" help:"Add an entry to a list. Of session_flags, none means all. Repeatable."`
@@ -107,13 +108,13 @@ type setSettingCommand struct {
 }
 
 // Run changes a setting by the rules of the API.
-func (c *setSettingCommand) Run(p *program) error {
+func (c *setSettingCommand) Run(p *cli.Program) error {
 	m, err := settingNamed(c.Name)
 	if err != nil {
 		return err
 	}
 	return c.withUsers(p, func(users *account.Administration) error {
-		before, err := users.Settings(p.ctx)
+		before, err := users.Settings(p.Ctx)
 		if err != nil {
 			return err
 		}
@@ -128,7 +129,7 @@ func (c *setSettingCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		now, err := users.Settings(p.ctx) // an answer takes its time
+		now, err := users.Settings(p.Ctx) // an answer takes its time
 		if err != nil {
 			return err
 		}
@@ -136,7 +137,7 @@ func (c *setSettingCommand) Run(p *program) error {
 		if list && !slices.Equal(old, m.Value(now).([]string)) {
 			return fmt.Errorf("%s was changed meanwhile, and nothing was changed now: look at it again", m.Name)
 		}
-		v, err := users.ChangeSettings(p.ctx, account.Operator(), change)
+		v, err := users.ChangeSettings(p.Ctx, account.Operator(), change)
 		if problem, _ := web.ProblemOf(err); err != nil && len(problem.Errors) > 0 {
 			wrong := problem.Errors[0]
 			return fmt.Errorf("%s: %s: nothing was changed", strings.TrimPrefix(wrong.Pointer, "/"), wrong.Detail)
@@ -146,11 +147,11 @@ func (c *setSettingCommand) Run(p *program) error {
 		}
 		if list && m.Name == "flags" {
 			for _, flag := range without(old, v.Flags) {
-				fmt.Fprintf(p.stderr, "cairn: whoever has %s keeps it, for applications too: cairn user flags HANDLE -%[1]s takes it\n", flag)
+				fmt.Fprintf(p.Stderr, "cairn: whoever has %s keeps it, for applications too: cairn user flags HANDLE -%[1]s takes it\n", flag)
 			}
 		}
 		text := strings.Join(settingLines(m.Value(v)), "; ")
-		return c.print(p, m.Name, map[string]any{m.Name: m.Value(v)}, pairs{{m.Name, text}})
+		return c.Print(p, m.Name, map[string]any{m.Name: m.Value(v)}, cli.Pairs{{m.Name, text}})
 	})
 }
 
@@ -162,9 +163,9 @@ func (c *setSettingCommand) words(m account.SettingsMember, before account.Setti
 	list, ok := m.Value(before).([]string)
 	switch {
 	case !ok:
-		return nil, usagef("--add and --remove are for lists, and %s is none", m.Name)
+		return nil, cli.Usagef("--add and --remove are for lists, and %s is none", m.Name)
 	case len(c.Value) > 0:
-		return nil, usageError{"give all entries of the list, or --add and --remove"}
+		return nil, cli.UsageError("give all entries of the list, or --add and --remove")
 	}
 	for _, entry := range c.Remove {
 		if !slices.Contains(list, entry) {
@@ -181,9 +182,9 @@ func (c *setSettingCommand) words(m account.SettingsMember, before account.Setti
 		const format = "none named means all, so that --add would leave only %s: cairn settings set %s FLAG... names all that stay"
 		switch {
 		case len(before) == 0 && len(list) > 0:
-			return nil, usagef(format, strings.Join(list, " "), m.Name)
+			return nil, cli.Usagef(format, strings.Join(list, " "), m.Name)
 		case len(list) == 0:
-			return nil, usagef("none named means all: cairn settings set %s, without a value, does that", m.Name)
+			return nil, cli.Usagef("none named means all: cairn settings set %s, without a value, does that", m.Name)
 		}
 	}
 	return list, nil
@@ -191,9 +192,9 @@ func (c *setSettingCommand) words(m account.SettingsMember, before account.Setti
 
 // confirmRemoval asks before a list loses entries that no flag names: people write the list to add one.
 func (c *setSettingCommand) confirmRemoval(
-	p *program, users *account.Administration, m account.SettingsMember, change account.SettingsChange,
+	p *cli.Program, users *account.Administration, m account.SettingsMember, change account.SettingsChange,
 ) error {
-	after, err := users.Settings(p.ctx)
+	after, err := users.Settings(p.Ctx)
 	if err != nil {
 		return err
 	}
@@ -207,10 +208,10 @@ func (c *setSettingCommand) confirmRemoval(
 		return nil
 	}
 	text := fmt.Sprintf("this list replaces the one of %s, which removes %s", m.Name, strings.Join(lost, " "))
-	if !isTerminal(p.stdin) {
-		return usagef("%s: add --yes, or change single entries with --add and --remove", text)
+	if !cli.IsTerminal(p.Stdin) {
+		return cli.Usagef("%s: add --yes, or change single entries with --add and --remove", text)
 	}
-	return mustAgree(p, text+". Continue? [y/N] ")
+	return cli.MustAgree(p, text+". Continue? [y/N] ")
 }
 
 // without returns the entries of a list that another has not.
@@ -234,9 +235,9 @@ func settingNamed(name string) (account.SettingsMember, error) {
 // change in the form of the API.
 func settingChange(m account.SettingsMember, words []string) (change account.SettingsChange, err error) {
 	wrong := func(want string) (account.SettingsChange, error) {
-		return change, usageError{m.Name + ": " + want}
+		return change, cli.UsageError(m.Name + ": " + want)
 	}
-	value := any(listed(words))
+	value := any(cli.Listed(words))
 	switch kind := m.Value(account.DefaultSettings()).(type) {
 	case []string:
 		if i := slices.IndexFunc(words, func(w string) bool { return strings.Contains(w, ",") }); i >= 0 {

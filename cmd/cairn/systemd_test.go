@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
 )
 
@@ -75,7 +76,7 @@ func TestSystemdIsToldWhenTheServiceListensAnswersAndStops(t *testing.T) {
 			if got != "STOPPING=1" {
 				t.Errorf("at the end: %q", got)
 			}
-			if code := <-p.code; code != exitDone {
+			if code := <-p.code; code != cli.ExitDone {
 				t.Errorf("exit code %d", code)
 			}
 		})

@@ -12,6 +12,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 )
 
 type userCommand struct {
@@ -36,12 +37,12 @@ type userCommand struct {
 // oneUser holds the flags and the argument of a command about one user.
 type oneUser struct {
 	databaseFlags
-	output
+	cli.Output
 	Handle string `arg:"" ids:"user" help:"Handle of the user."`
 }
 
 // withUser opens the database and finds the user.
-func (c oneUser) withUser(p *program, do func(*account.Administration, account.User) error) error {
+func (c oneUser) withUser(p *cli.Program, do func(*account.Administration, account.User) error) error {
 	return c.withUsers(p, func(users *account.Administration) error {
 		u, err := findUser(p, users, c.Handle)
 		if err != nil {
@@ -58,8 +59,8 @@ func (c oneUser) withUser(p *program, do func(*account.Administration, account.U
 	})
 }
 
-func findUser(p *program, users *account.Administration, handle string) (account.User, error) {
-	u, err := users.User(p.ctx, handle)
+func findUser(p *cli.Program, users *account.Administration, handle string) (account.User, error) {
+	u, err := users.User(p.Ctx, handle)
 	if errors.Is(err, account.ErrUserNotFound) {
 		if p, _ := web.ProblemOf(err); p.Detail != account.ErrUserNotFound.Detail { // it names one with other dots
 			return u, errors.New(p.Detail)
@@ -74,7 +75,7 @@ func findUser(p *program, users *account.Administration, handle string) (account
 
 type addUserCommand struct {
 	databaseFlags
-	output
+	cli.Output
 	Handle           string   `arg:"" help:"Handle of the new user."`
 	DisplayName      string   `help:"Name that others see; the handle if not given."`
 	Email            string   `placeholder:"ADDRESS" help:"Email address; unverified without --email-verified."`
@@ -87,13 +88,13 @@ type addUserCommand struct {
 }
 
 // Run adds the user with the given or the default flags.
-func (c *addUserCommand) Run(p *program) error {
+func (c *addUserCommand) Run(p *cli.Program) error {
 	hasher, err := passwords.NewHasher()
 	if err != nil {
 		return err
 	}
 	return c.withUsers(p, func(users *account.Administration) error {
-		settings, err := users.Settings(p.ctx)
+		settings, err := users.Settings(p.Ctx)
 		if err != nil {
 			return err
 		}
@@ -107,12 +108,12 @@ func (c *addUserCommand) Run(p *program) error {
 			if err := c.checkWithout(n, settings); err != nil {
 				return err
 			}
-			u, code, err = users.Add(p.ctx, account.Operator(), n)
+			u, code, err = users.Add(p.Ctx, account.Operator(), n)
 		} else {
 			if err := givePassword(p, &n, settings, c.PasswordFile, c.GeneratePassword, c.Quiet); err != nil {
 				return err
 			}
-			u, err = users.Create(p.ctx, account.Operator(), hasher, n)
+			u, err = users.Create(p.Ctx, account.Operator(), hasher, n)
 		}
 		if errors.Is(err, account.ErrHandleTaken) {
 			const format = "the handle %s is taken: choose another one (a deleted user's handle is never reused)"
@@ -128,10 +129,10 @@ func (c *addUserCommand) Run(p *program) error {
 			n.Password = ""
 		}
 		document := map[string]any{
-			"sub": u.Sub, "handle": u.Handle, "password": n.Password, "flags": listed(u.Flags),
+			"sub": u.Sub, "handle": u.Handle, "password": n.Password, "flags": cli.Listed(u.Flags),
 			"email": u.Email, "email_verified": u.EmailVerified,
 		}
-		labels := pairs{
+		labels := cli.Pairs{
 			{"handle", u.Handle}, {"sub", u.Sub}, {"email", c.emailState(u)}, {"password", onlyNow(n.Password)},
 		}
 		switch {
@@ -142,7 +143,7 @@ func (c *addUserCommand) Run(p *program) error {
 		case c.WithoutPassword:
 			labels = append(labels, [2]string{"link", "mailed to " + u.Email})
 		}
-		return c.print(p, u.Sub, document, labels)
+		return c.Print(p, u.Sub, document, labels)
 	})
 }
 
@@ -151,14 +152,14 @@ func (c *addUserCommand) checkWithout(n account.NewUser, settings account.Settin
 	mailed := c.MailServer != "" && c.Email != ""
 	switch _, err := n.Check(settings); {
 	case c.PasswordFile != "" || c.GeneratePassword:
-		return usageError{"give --without-password, --password-file or --generate-password: one of them"}
+		return cli.UsageError("give --without-password, --password-file or --generate-password: one of them")
 	case err != nil:
 		if problem, known := web.ProblemOf(err); known {
-			return usageError{faults(problem, newUserFlags)}
+			return cli.UsageError(faults(problem, newUserFlags))
 		}
 		return err
 	case c.Quiet && !mailed:
-		return usageError{"-q would hide the link: leave -q out, or use -o json"}
+		return cli.UsageError("-q would hide the link: leave -q out, or use -o json")
 	}
 	return nil
 }
@@ -197,7 +198,7 @@ type userRow struct {
 func userRowOf(u account.User) userRow {
 	return userRow{
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified,
-		Flags: listed(u.Flags), Suspended: u.Suspended(), SuspendReason: u.SuspendReason, InvitedBy: u.InvitedBy,
+		Flags: cli.Listed(u.Flags), Suspended: u.Suspended(), SuspendReason: u.SuspendReason, InvitedBy: u.InvitedBy,
 		ShownEnds: u.Ends(), CreatedAt: u.CreatedAt.UTC(), LastLoginAt: web.TimeOrNull(u.LastLoginAt), Profile: u.Profile,
 	}
 }
@@ -218,19 +219,19 @@ type listUsersCommand struct {
 }
 
 // Run lists users in the order of their handles, or with a query in the order of the words found.
-func (c *listUsersCommand) Run(p *program) error {
+func (c *listUsersCommand) Run(p *cli.Program) error {
 	days, err := strconv.Atoi(strings.TrimSuffix(c.Ending, "d"))
 	if c.Ending != "" && (err != nil || days < 1 || days > 36_600) {
-		return usageError{"--ending: write days, as 30d"}
+		return cli.UsageError("--ending: write days, as 30d")
 	}
 	return c.withUsers(p, func(users *account.Administration) error {
-		q := account.UserQuery{Query: c.Query, Limit: pageSize}
+		q := account.UserQuery{Query: c.Query, Limit: cli.PageSize}
 		if c.Ending != "" {
 			q.EndingBy = users.Now().AddDate(0, 0, days)
 		}
-		out := output{c.Format, c.Quiet}.list(p, "HANDLE", "NAME", "EMAIL", "FLAGS", "STATE", "ENDS", "LAST SIGN-IN")
+		out := cli.Output{Format: c.Format, Quiet: c.Quiet}.List(p, "HANDLE", "NAME", "EMAIL", "FLAGS", "STATE", "ENDS", "LAST SIGN-IN")
 		for more := true; more; more = q.After != "" {
-			page, next, err := users.Users(p.ctx, q)
+			page, next, err := users.Users(p.Ctx, q)
 			if err != nil {
 				return err
 			}
@@ -245,13 +246,13 @@ func (c *listUsersCommand) Run(p *program) error {
 				seen := dateOrNever(u.LastLoginAt)
 				row := []string{u.Handle, u.DisplayName, u.Email, flagsUntil(u.Flags, u.FlagEnds, users.Zone()), state,
 					account.LastDay(u.EndsAt, users.Zone()), seen}
-				if err := out.add(u.Handle, userRowOf(u), row...); err != nil {
+				if err := out.Add(u.Handle, userRowOf(u), row...); err != nil {
 					return err
 				}
 			}
 			q.After = next
 		}
-		return out.end()
+		return out.End()
 	})
 }
 
@@ -269,9 +270,9 @@ func flagsUntil(flags []string, ends map[string]time.Time, zone *time.Location) 
 type showUserCommand struct{ oneUser }
 
 // Run shows one user without hashes and codes.
-func (c *showUserCommand) Run(p *program) error {
+func (c *showUserCommand) Run(p *cli.Program) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
-		access, err := users.Access(p.ctx, u)
+		access, err := users.Access(p.Ctx, u)
 		if err != nil {
 			return err
 		}
@@ -296,12 +297,12 @@ func (c *showUserCommand) Run(p *program) error {
 			Sessions    []account.SessionEntry `json:"sessions"`
 			Apps        []account.AppEntry     `json:"apps"`
 		}{userRowOf(u), web.TimeOrNull(locked), account.SessionEntries(access.Sessions, "", access.Passkeys), account.AppEntries(access.Apps)}
-		return c.print(p, u.Sub, document, labels)
+		return c.Print(p, u.Sub, document, labels)
 	})
 }
 
 // userLabels returns the labels and values of a user.
-func userLabels(u account.User) pairs {
+func userLabels(u account.User) cli.Pairs {
 	email, phone := u.Email, u.Profile.PhoneNumber
 	if u.EmailVerified {
 		email += " (verified)"
@@ -325,7 +326,7 @@ func userLabels(u account.User) pairs {
 		passwordless = "none: passkeys alone"
 	}
 	f := u.Profile
-	labels := pairs{
+	labels := cli.Pairs{
 		{"handle", u.Handle}, {"sub", u.Sub}, {"name", u.DisplayName}, {"email", email},
 		{"flags", flagsUntil(u.Flags, u.FlagEnds, time.Local)}, {"suspended", suspended}, {"ends", ends}, {"invited by", u.InvitedBy},
 		{"password", passwordless},
@@ -336,7 +337,7 @@ func userLabels(u account.User) pairs {
 		{"phone_number", phone},
 	}
 	if a := f.Address; a != nil {
-		for _, m := range (pairs{
+		for _, m := range (cli.Pairs{
 			{"formatted", a.Formatted}, {"street_address", a.StreetAddress}, {"locality", a.Locality},
 			{"region", a.Region}, {"postal_code", a.PostalCode}, {"country", a.Country},
 		}) {
@@ -355,12 +356,12 @@ type setUserCommand struct {
 }
 
 // Run sets the given attributes, all of them or none.
-func (c *setUserCommand) Run(p *program) error {
+func (c *setUserCommand) Run(p *cli.Program) error {
 	change := account.UserChange{}
 	for _, text := range c.Values {
 		name, value, ok := strings.Cut(text, "=")
 		if _, twice := change[account.AttributePrefix+name]; !ok || twice {
-			return usagef("%q: write each attribute once, as member_number=4711; member_number= clears it", text)
+			return cli.Usagef("%q: write each attribute once, as member_number=4711; member_number= clears it", text)
 		}
 		change[account.AttributePrefix+name] = value
 	}
@@ -371,12 +372,12 @@ func (c *setUserCommand) Run(p *program) error {
 // of the command come before the handle.
 type userFlagsCommand struct {
 	databaseFlags
-	output
+	cli.Output
 	Words []string `arg:"" ids:"user" passthrough:"" name:"handle-and-flags" help:"HANDLE +FLAG +FLAG@DATE -FLAG..., after the options. @never removes an end."`
 }
 
 // Run turns the named flags on or off. Other flags are unchanged.
-func (c *userFlagsCommand) Run(p *program) error {
+func (c *userFlagsCommand) Run(p *cli.Program) error {
 	flags := account.FlagChange{}
 	for _, word := range c.Words[1:] {
 		state := strings.TrimLeft(word, "+-")
@@ -384,29 +385,29 @@ func (c *userFlagsCommand) Run(p *program) error {
 		if len(state) != len(word)-1 || account.CheckFlag(name) != nil || ends && word[0] == '-' {
 			const format = "%q: write +FLAG to turn a flag on, +FLAG@2030-12-24 until a day, and -FLAG to turn it off; " +
 				"options come before the handle"
-			return usagef(format, word)
+			return cli.Usagef(format, word)
 		}
 		if _, twice := flags[name]; twice {
-			return usagef("the flag %s is given more than once", name)
+			return cli.Usagef("the flag %s is given more than once", name)
 		}
 		f := account.FlagState{On: word[0] == '+', SetEnd: ends}
 		if ends && typed != "never" {
 			at, err := account.ParseEnd(typed, time.Local)
 			if err != nil || at.IsZero() {
-				return usagef("%q: write the last day as in +%s@2030-12-24, or +%s@never", word, name, name)
+				return cli.Usagef("%q: write the last day as in +%s@2030-12-24, or +%s@never", word, name, name)
 			}
 			f.EndsAt = at
 		}
 		flags[name] = f
 	}
 	if len(flags) == 0 {
-		return usageError{"no flag is given: write +FLAG to turn one on and -FLAG to turn it off"}
+		return cli.UsageError("no flag is given: write +FLAG to turn one on and -FLAG to turn it off")
 	}
-	one := oneUser{c.databaseFlags, c.output, c.Words[0]}
+	one := oneUser{c.databaseFlags, c.Output, c.Words[0]}
 	return one.withUser(p, func(users *account.Administration, u account.User) error {
-		on, err := users.SetFlags(p.ctx, account.Operator(), u, flags)
+		on, err := users.SetFlags(p.Ctx, account.Operator(), u, flags)
 		if errors.Is(err, account.ErrUnknownFlag) {
-			settings, err := users.Settings(p.ctx)
+			settings, err := users.Settings(p.Ctx)
 			if err != nil {
 				return err
 			}
@@ -414,13 +415,13 @@ func (c *userFlagsCommand) Run(p *program) error {
 			return fmt.Errorf(format, strings.Join(settings.Flags, ", "))
 		}
 		if errors.Is(err, account.ErrEndPast) {
-			return usageError{"a last day is in the past: -FLAG turns a flag off now"}
+			return cli.UsageError("a last day is in the past: -FLAG turns a flag off now")
 		}
 		if err != nil {
 			return err
 		}
-		done := map[string]any{"handle": u.Handle, "flags": listed(on)}
-		return c.print(p, u.Sub, done, pairs{{"handle", u.Handle}, {"flags", strings.Join(on, " ")}})
+		done := map[string]any{"handle": u.Handle, "flags": cli.Listed(on)}
+		return c.Print(p, u.Sub, done, cli.Pairs{{"handle", u.Handle}, {"flags", strings.Join(on, " ")}})
 	})
 }
 
@@ -431,43 +432,43 @@ type suspendUserCommand struct {
 }
 
 // Run suspends the user. This takes effect at once, even in the user's browsers.
-func (c *suspendUserCommand) Run(p *program) error {
+func (c *suspendUserCommand) Run(p *cli.Program) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
-		err := users.Suspend(p.ctx, account.Operator(), u, c.Reason, c.TellReason)
+		err := users.Suspend(p.Ctx, account.Operator(), u, c.Reason, c.TellReason)
 		if errors.Is(err, account.ErrInvalidText) {
-			return usageError{"--reason: at most 200 characters, no control characters"}
+			return cli.UsageError("--reason: at most 200 characters, no control characters")
 		}
 		if err != nil {
 			return err
 		}
 		done := map[string]any{"handle": u.Handle, "suspended": true}
-		return c.print(p, u.Sub, done, pairs{{"suspended", u.Handle}})
+		return c.Print(p, u.Sub, done, cli.Pairs{{"suspended", u.Handle}})
 	})
 }
 
 type unsuspendUserCommand struct{ oneUser }
 
 // Run lifts a suspension. Sessions, codes and tokens that it ended remain ended.
-func (c *unsuspendUserCommand) Run(p *program) error {
+func (c *unsuspendUserCommand) Run(p *cli.Program) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
-		if err := users.Unsuspend(p.ctx, account.Operator(), u); err != nil {
+		if err := users.Unsuspend(p.Ctx, account.Operator(), u); err != nil {
 			return err
 		}
 		done := map[string]any{"handle": u.Handle, "suspended": false}
-		return c.print(p, u.Sub, done, pairs{{"can sign in again", u.Handle}})
+		return c.Print(p, u.Sub, done, cli.Pairs{{"can sign in again", u.Handle}})
 	})
 }
 
 type unlockUserCommand struct{ oneUser }
 
 // Run clears the failed sign-ins, which takes effect at once in a running service.
-func (c *unlockUserCommand) Run(p *program) error {
+func (c *unlockUserCommand) Run(p *cli.Program) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
-		if err := users.Unlock(p.ctx, account.Operator(), u); err != nil {
+		if err := users.Unlock(p.Ctx, account.Operator(), u); err != nil {
 			return err
 		}
 		done := map[string]any{"handle": u.Handle, "locked": false}
-		return c.print(p, u.Sub, done, pairs{{"can try again", u.Handle}})
+		return c.Print(p, u.Sub, done, cli.Pairs{{"can try again", u.Handle}})
 	})
 }
 
@@ -477,17 +478,17 @@ type deleteUserCommand struct {
 }
 
 // Run deletes the user after a confirmation.
-func (c *deleteUserCommand) Run(p *program) error {
+func (c *deleteUserCommand) Run(p *cli.Program) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
 		question := fmt.Sprintf("Delete the user %s (%s) with all personal data?", u.Handle, u.DisplayName)
-		if err := confirm(p, c.Yes, question); err != nil {
+		if err := cli.Confirm(p, c.Yes, question); err != nil {
 			return err
 		}
-		if err := users.Delete(p.ctx, account.Operator(), u); err != nil {
+		if err := users.Delete(p.Ctx, account.Operator(), u); err != nil {
 			return err
 		}
 		done := map[string]any{"handle": u.Handle, "deleted": true}
-		return c.print(p, u.Sub, done, pairs{{"deleted", u.Handle}})
+		return c.Print(p, u.Sub, done, cli.Pairs{{"deleted", u.Handle}})
 	})
 }
 
@@ -497,28 +498,28 @@ type resetCodeCommand struct {
 }
 
 // Run issues a code, which invalidates the previous one.
-func (c *resetCodeCommand) Run(p *program) error {
+func (c *resetCodeCommand) Run(p *cli.Program) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
-		code, err := users.IssueResetCode(p.ctx, account.Operator(), u)
+		code, err := users.IssueResetCode(p.Ctx, account.Operator(), u)
 		if err != nil {
 			return err
 		}
 		url, until := account.ResetURL(c.Issuer, u.Handle, code), code.ExpiresAt.Format(time.RFC3339)
 		issued := map[string]string{"handle": u.Handle, "code": code.Code, "url": url, "expires_at": until}
-		return c.print(p, code.Code, issued,
-			pairs{{"handle", u.Handle}, {"code", code.Code}, {"link", url}, {"valid until", until}})
+		return c.Print(p, code.Code, issued,
+			cli.Pairs{{"handle", u.Handle}, {"code", code.Code}, {"link", url}, {"valid until", until}})
 	})
 }
 
 type resetFactorsCommand struct{ oneUser }
 
 // Run removes the second factors. The user then signs in with only the password, if there is one.
-func (c *resetFactorsCommand) Run(p *program) error {
+func (c *resetFactorsCommand) Run(p *cli.Program) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
-		if err := users.ResetFactors(p.ctx, account.Operator(), u); err != nil {
+		if err := users.ResetFactors(p.Ctx, account.Operator(), u); err != nil {
 			return err
 		}
-		open, err := users.OpenInvites(p.ctx, u, 0, account.PageOfInvites)
+		open, err := users.OpenInvites(p.Ctx, u, 0, account.PageOfInvites)
 		if err != nil {
 			return err
 		}
@@ -531,11 +532,11 @@ func (c *resetFactorsCommand) Run(p *program) error {
 		if u.Passwordless() {
 			next = "has no password: run cairn user reset-code for"
 		}
-		labels := pairs{{next, u.Handle}}
+		labels := cli.Pairs{{next, u.Handle}}
 		if len(codes) > 0 {
 			remedy := strings.Join(codes, ", ") + ": cairn invite revoke ends those that the user did not make"
 			labels = append(labels, [2]string{"open invites", remedy})
 		}
-		return c.print(p, u.Sub, done, labels)
+		return c.Print(p, u.Sub, done, labels)
 	})
 }

@@ -17,12 +17,13 @@ import (
 	"github.com/cairn-id/cairn/account"
 	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
 )
 
 type importUsersCommand struct {
 	databaseFlags
-	output
+	cli.Output
 	importFlags
 	File string `arg:"" help:"CSV file with a header line, or JSON array of objects; - for standard input."`
 }
@@ -46,7 +47,7 @@ docs/moving.md lists them all. Either all rows are added or none.
 }
 
 // Run adds all users of the file, or none.
-func (c *importUsersCommand) Run(p *program) error {
+func (c *importUsersCommand) Run(p *cli.Program) error {
 	rows, err := c.read(p)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
@@ -56,16 +57,16 @@ func (c *importUsersCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		return c.store(p, c.output, users, checked, account.Bulk{}, nil)
+		return c.store(p, c.Output, users, checked, account.Bulk{}, nil)
 	})
 }
 
-func (c importFlags) check(p *program, a *account.Administration, rows []account.ImportRow) (*account.Import, error) {
+func (c importFlags) check(p *cli.Program, a *account.Administration, rows []account.ImportRow) (*account.Import, error) {
 	hasher, err := passwords.NewHasher()
 	if err != nil {
 		return nil, err
 	}
-	return a.CheckImport(p.ctx, hasher, rows, account.ImportOptions{
+	return a.CheckImport(p.Ctx, hasher, rows, account.ImportOptions{
 		SkipExisting: c.SkipExisting, ReservedHandles: c.ReservedHandles, ResetCodes: c.ResetCodes != "",
 	})
 }
@@ -75,13 +76,13 @@ const maxShown = 20
 
 // report prints the outcome. Its table has only the rows that are skipped or refused. notes are further
 // lines.
-func (c importFlags) report(p *program, o output, i *account.Import, notes pairs) error {
+func (c importFlags) report(p *cli.Program, o cli.Output, i *account.Import, notes cli.Pairs) error {
 	created, skipped := i.Count(account.ImportCreated), i.Count(account.ImportSkipped)
 	refused := i.Count(account.ImportRefused)
 	switch {
 	case o.Quiet:
 		for _, u := range i.Users() {
-			fmt.Fprintln(p.stdout, u.Sub)
+			fmt.Fprintln(p.Stdout, u.Sub)
 		}
 		return nil
 	case o.Format == "json":
@@ -89,13 +90,13 @@ func (c importFlags) report(p *program, o output, i *account.Import, notes pairs
 		for _, n := range notes {
 			members[n[0]] = n[1]
 		}
-		return writeJSON(p.stdout, map[string]any{
+		return cli.WriteJSON(p.Stdout, map[string]any{
 			"changed":             !c.DryRun && refused == 0,
 			account.ImportCreated: created, account.ImportSkipped: skipped, account.ImportRefused: refused,
 			"rows": i.Results, "notes": members,
 		})
 	}
-	t := newTable(p.stdout)
+	t := cli.NewTable(p.Stdout)
 	shown := map[string]int{}
 	if skipped+refused > 0 {
 		fmt.Fprintln(t, "ROW\tHANDLE\tOUTCOME\tREASON")
@@ -103,7 +104,7 @@ func (c importFlags) report(p *program, o output, i *account.Import, notes pairs
 	for _, r := range i.Results {
 		shown[r.Outcome]++
 		if r.Outcome != account.ImportCreated && shown[r.Outcome] <= maxShown {
-			fmt.Fprintf(t, "%d\t%s\t%s\t%s\n", r.Row, r.Handle, r.Outcome, printable(r.Reason))
+			fmt.Fprintf(t, "%d\t%s\t%s\t%s\n", r.Row, r.Handle, r.Outcome, cli.Printable(r.Reason))
 		}
 	}
 	if more := max(0, skipped-maxShown) + max(0, refused-maxShown); more > 0 {
@@ -116,17 +117,17 @@ func (c importFlags) report(p *program, o output, i *account.Import, notes pairs
 	if c.DryRun || refused > 0 {
 		added = "could be added"
 	}
-	lines := pairs{{"users", fmt.Sprintf("%d %s, %d skipped, %d refused", created, added, skipped, refused)}}
+	lines := cli.Pairs{{"users", fmt.Sprintf("%d %s, %d skipped, %d refused", created, added, skipped, refused)}}
 	for _, n := range notes {
-		lines = append(lines, [2]string{n[0], printable(n[1])})
+		lines = append(lines, [2]string{n[0], cli.Printable(n[1])})
 	}
-	return writePairs(p.stdout, lines)
+	return cli.WritePairs(p.Stdout, lines)
 }
 
 // store stores a checked import and reports it. It writes the file of codes first: a code without
 // its user is harmless.
 func (c importFlags) store(
-	p *program, o output, users *account.Administration, i *account.Import, with account.Bulk, notes pairs,
+	p *cli.Program, o cli.Output, users *account.Administration, i *account.Import, with account.Bulk, notes cli.Pairs,
 ) error {
 	created, refused := i.Count(account.ImportCreated), i.Count(account.ImportRefused)
 	if refused == 0 && !c.DryRun {
@@ -135,7 +136,7 @@ func (c importFlags) store(
 				return fmt.Errorf("--reset-codes: %w", err)
 			}
 		}
-		err := users.Import(p.ctx, account.Operator(), i, with, fmt.Sprintf("%d users", created))
+		err := users.Import(p.Ctx, account.Operator(), i, with, fmt.Sprintf("%d users", created))
 		if err != nil && c.ResetCodes != "" {
 			err = errors.Join(err, os.Remove(c.ResetCodes))
 		}
@@ -166,8 +167,8 @@ func (c importFlags) writeCodes(codes []account.ImportedCode) error {
 }
 
 // read reads the rows of the file. It is JSON if it begins with a bracket, and CSV otherwise.
-func (c *importUsersCommand) read(p *program) ([]account.ImportRow, error) {
-	in := p.stdin
+func (c *importUsersCommand) read(p *cli.Program) ([]account.ImportRow, error) {
+	in := p.Stdin
 	if c.File != "-" {
 		f, err := os.Open(c.File)
 		if err != nil {
@@ -227,26 +228,26 @@ type exportUsersCommand struct {
 }
 
 // Run writes all users, in the order of their handles, in the format of user import.
-func (c *exportUsersCommand) Run(p *program) error {
+func (c *exportUsersCommand) Run(p *cli.Program) error {
 	columns := slices.DeleteFunc(account.ImportMembers(), func(name string) bool {
 		return name == "password_hash" && !c.WithPasswordHashes
 	})
 	return c.withUsers(p, func(users *account.Administration) error {
-		settings, err := users.Settings(p.ctx)
+		settings, err := users.Settings(p.Ctx)
 		if err != nil {
 			return err
 		}
 		for _, name := range settings.Attributes {
 			columns = append(columns, account.AttributePrefix+name)
 		}
-		out, table := output{Format: "json"}.list(p), csv.NewWriter(p.stdout)
+		out, table := cli.Output{Format: "json"}.List(p), csv.NewWriter(p.Stdout)
 		if c.Format == "csv" {
 			if err := table.Write(columns); err != nil {
 				return fmt.Errorf("write: %w", err)
 			}
 		}
 		for after, more := "", true; more; more = after != "" {
-			page, next, err := users.Users(p.ctx, account.UserQuery{After: after, Limit: pageSize})
+			page, next, err := users.Users(p.Ctx, account.UserQuery{After: after, Limit: cli.PageSize})
 			if err != nil {
 				return err
 			}
@@ -259,7 +260,7 @@ func (c *exportUsersCommand) Run(p *program) error {
 					m["password_hash"] = u.PasswordHash
 				}
 				if c.Format == "json" {
-					err = out.add("", exportedJSON(m))
+					err = out.Add("", exportedJSON(m))
 				} else {
 					err = writeRow(table, columns, m)
 				}
@@ -270,7 +271,7 @@ func (c *exportUsersCommand) Run(p *program) error {
 			after = next
 		}
 		if c.Format == "json" {
-			return out.end()
+			return out.End()
 		}
 		if table.Flush(); table.Error() != nil {
 			return fmt.Errorf("write: %w", table.Error())
@@ -297,7 +298,7 @@ func exportedJSON(m map[string]string) map[string]any {
 	for name, value := range m {
 		switch {
 		case name == "flags":
-			object[name] = listed(strings.Fields(value))
+			object[name] = cli.Listed(strings.Fields(value))
 		case name == "suspended" || strings.HasSuffix(name, "_verified"):
 			object[name] = value == "true"
 		case value != "":

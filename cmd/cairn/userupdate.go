@@ -13,6 +13,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 )
 
 type updateUserCommand struct {
@@ -34,12 +35,12 @@ type userChange struct {
 }
 
 // Run updates the given fields, all of them or none.
-func (c *updateUserCommand) Run(p *program) error {
+func (c *updateUserCommand) Run(p *cli.Program) error {
 	if c.Ends != "" || c.NoEnd {
 		return c.setEnd(p)
 	}
 	if len(c.More) > 0 {
-		return usageError{"several users take only --ends or --no-end"}
+		return cli.UsageError("several users take only --ends or --no-end")
 	}
 	change, err := c.change()
 	if err != nil {
@@ -49,9 +50,9 @@ func (c *updateUserCommand) Run(p *program) error {
 }
 
 // setEnd sets or removes the end of the account, which is an act of its own.
-func (c *updateUserCommand) setEnd(p *program) error {
+func (c *updateUserCommand) setEnd(p *cli.Program) error {
 	if c.Ends != "" && c.NoEnd || !reflect.ValueOf(c.userChange).IsZero() {
-		return usageError{"give --ends or --no-end alone"}
+		return cli.UsageError("give --ends or --no-end alone")
 	}
 	if len(c.More) > 0 {
 		return c.withUsers(p, func(users *account.Administration) error { return c.setEnds(p, users) })
@@ -61,18 +62,18 @@ func (c *updateUserCommand) setEnd(p *program) error {
 		if err != nil {
 			return err
 		}
-		if err := users.SetEnd(p.ctx, account.Operator(), u, ends); err != nil {
+		if err := users.SetEnd(p.Ctx, account.Operator(), u, ends); err != nil {
 			return c.endError(err)
 		}
-		if u, err = users.User(p.ctx, u.Handle); err != nil {
+		if u, err = users.User(p.Ctx, u.Handle); err != nil {
 			return err
 		}
-		return c.print(p, u.Sub, userRowOf(u), userLabels(u))
+		return c.Print(p, u.Sub, userRowOf(u), userLabels(u))
 	})
 }
 
 // setEnds is setEnd for several users.
-func (c *updateUserCommand) setEnds(p *program, users *account.Administration) error {
+func (c *updateUserCommand) setEnds(p *cli.Program, users *account.Administration) error {
 	ends, err := c.end(users)
 	if err != nil {
 		return err
@@ -87,7 +88,7 @@ func (c *updateUserCommand) setEnds(p *program, users *account.Administration) e
 			list = append(list, u)
 		}
 	}
-	plan, err := users.ChangeMany(p.ctx, account.Operator(), list, account.ManyChange{Act: account.SetEnd, Ends: ends})
+	plan, err := users.ChangeMany(p.Ctx, account.Operator(), list, account.ManyChange{Act: account.SetEnd, Ends: ends})
 	var obstructed *account.Obstructed
 	if errors.As(err, &obstructed) {
 		var lines []string
@@ -100,8 +101,8 @@ func (c *updateUserCommand) setEnds(p *program, users *account.Administration) e
 		return c.endError(err)
 	}
 	n := len(plan.Change)
-	return c.print(p, fmt.Sprint(n), map[string]int{"changed": n, "unchanged": len(plan.Same)},
-		pairs{{"changed", fmt.Sprint(n)}, {"unchanged", fmt.Sprint(len(plan.Same))}})
+	return c.Print(p, fmt.Sprint(n), map[string]int{"changed": n, "unchanged": len(plan.Same)},
+		cli.Pairs{{"changed", fmt.Sprint(n)}, {"unchanged", fmt.Sprint(len(plan.Same))}})
 }
 
 // end returns the end that the flags say.
@@ -113,33 +114,33 @@ func (c *updateUserCommand) end(users *account.Administration) (time.Time, error
 func (c *updateUserCommand) endError(err error) error {
 	switch {
 	case errors.Is(err, account.ErrInvalidEnd):
-		return usagef("--ends %q: write the last day, as 2030-12-24", c.Ends)
+		return cli.Usagef("--ends %q: write the last day, as 2030-12-24", c.Ends)
 	case errors.Is(err, account.ErrEndPast):
-		return usagef("--ends %s is in the past: cairn user suspend %s ends the account now", c.Ends, c.Handle)
+		return cli.Usagef("--ends %s is in the past: cairn user suspend %s ends the account now", c.Ends, c.Handle)
 	}
 	return err
 }
 
 // amend makes the change and prints the user.
-func (c oneUser) amend(p *program, change account.UserChange) error {
+func (c oneUser) amend(p *cli.Program, change account.UserChange) error {
 	return c.withUser(p, func(users *account.Administration, u account.User) error {
-		u, err := users.Amend(p.ctx, account.Operator(), u, change)
+		u, err := users.Amend(p.Ctx, account.Operator(), u, change)
 		if problem := (*web.Problem)(nil); errors.As(err, &problem) && len(problem.Errors) > 0 {
 			if name, err := undeclared(p, users, change); err != nil || name != "" {
-				return cmp.Or(err, error(usagef("there is no attribute %q here: cairn settings set attributes --add %[1]s declares it", name)))
+				return cmp.Or(err, error(cli.Usagef("there is no attribute %q here: cairn settings set attributes --add %[1]s declares it", name)))
 			}
-			return usageError{faults(problem, nil)}
+			return cli.UsageError(faults(problem, nil))
 		}
 		if err != nil {
 			return err
 		}
-		return c.print(p, u.Sub, userRowOf(u), userLabels(u))
+		return c.Print(p, u.Sub, userRowOf(u), userLabels(u))
 	})
 }
 
 // undeclared returns the first attribute of a change that could be declared and is not, or "".
-func undeclared(p *program, users *account.Administration, change account.UserChange) (string, error) {
-	settings, err := users.Settings(p.ctx)
+func undeclared(p *cli.Program, users *account.Administration, change account.UserChange) (string, error) {
+	settings, err := users.Settings(p.Ctx)
 	for _, member := range slices.Sorted(maps.Keys(change)) {
 		name, ok := strings.CutPrefix(member, account.AttributePrefix)
 		if ok && change[member] != "" && account.CheckFlag(name) == nil && !slices.Contains(settings.Attributes, name) {
@@ -153,9 +154,9 @@ func (c *updateUserCommand) change() (account.UserChange, error) {
 	out := account.UserChange{}
 	switch {
 	case reflect.ValueOf(c.userChange).IsZero():
-		return out, usageError{"no field to update is given; see cairn user update --help"}
+		return out, cli.UsageError("no field to update is given; see cairn user update --help")
 	case c.ClearEmail && c.Email != nil:
-		return out, usageError{"give --email or --clear-email, not both"}
+		return out, cli.UsageError("give --email or --clear-email, not both")
 	case c.ClearEmail:
 		out["email"] = ""
 	case c.Email != nil:
@@ -175,14 +176,14 @@ func (c *updateUserCommand) change() (account.UserChange, error) {
 		if i < len(c.Set) {
 			flag = "--set"
 			if name, value, _ = strings.Cut(claim, "="); value == "" {
-				return out, usagef("--set %q: write it as given_name=Ada; --unset removes a claim", claim)
+				return out, cli.Usagef("--set %q: write it as given_name=Ada; --unset removes a claim", claim)
 			}
 		}
 		if !slices.Contains(claims, name) {
-			return out, usagef("%s: there is no claim %q; the claims are %s", flag, name, strings.Join(claims, ", "))
+			return out, cli.Usagef("%s: there is no claim %q; the claims are %s", flag, name, strings.Join(claims, ", "))
 		}
 		if _, twice := out[name]; twice {
-			return out, usagef("%s: %s is given more than once", flag, name)
+			return out, cli.Usagef("%s: %s is given more than once", flag, name)
 		}
 		out[name] = value
 	}

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/store"
 )
 
@@ -28,11 +29,11 @@ type build struct {
 }
 
 // Run prints the version, the commit if known, and the toolchain.
-func (c versionCommand) Run(p *program) error {
+func (c versionCommand) Run(p *cli.Program) error {
 	if c.Format == "json" {
-		return writeJSON(p.stdout, thisBuild())
+		return cli.WriteJSON(p.Stdout, thisBuild())
 	}
-	_, err := fmt.Fprintln(p.stdout, versionLine())
+	_, err := fmt.Fprintln(p.Stdout, versionLine())
 	return err
 }
 

@@ -1,4 +1,4 @@
-package main
+package recordings
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/activityschema/publish"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 )
 
 type placeCommand struct {
@@ -41,7 +42,7 @@ type placeAddCommand struct {
 }
 
 // Run adds a place to the file.
-func (c *placeAddCommand) Run(p *program) error {
+func (c *placeAddCommand) Run(p *cli.Program) error {
 	if err := notPublished(c.Places, filepath.Dir(c.Places), false); err != nil {
 		return err
 	}
@@ -55,22 +56,22 @@ func (c *placeAddCommand) Run(p *program) error {
 	}
 	err = places.Add(publish.Place{Name: c.Name, Lat: lat, Lon: lon, RadiusM: c.Radius})
 	if errors.Is(err, publish.ErrPlaceExists) {
-		return usageError{fmt.Sprintf("there is a place %s in %s: remove it first, or choose another name",
-			shown(c.Name), shown(c.Places))}
+		return cli.UsageError(fmt.Sprintf("there is a place %s in %s: remove it first, or choose another name",
+			cli.Shown(c.Name), cli.Shown(c.Places)))
 	}
 	if err != nil {
-		return usageError{err.Error()}
+		return cli.UsageError(err.Error())
 	}
 	if err := places.Save(c.Places); err != nil {
 		return err
 	}
 	least, most := publish.HiddenM(c.Radius)
-	fmt.Fprintf(p.stdout, "%s is hidden: blurred tracks begin and end between %.0f and %.0f metres from it\n",
-		shown(c.Name), least, most)
+	fmt.Fprintf(p.Stdout, "%s is hidden: blurred tracks begin and end between %.0f and %.0f metres from it\n",
+		cli.Shown(c.Name), least, most)
 	c.compare(p, places)
 	if isNew {
 		const advice = "%s has the places and their key: keep it, back it up, and never publish it\n"
-		fmt.Fprintf(p.stdout, advice, shown(c.Places))
+		fmt.Fprintf(p.Stdout, advice, cli.Shown(c.Places))
 	}
 	return nil
 }
@@ -86,22 +87,22 @@ func (c *placeAddCommand) position() (lat, lon float64, err error) {
 	}
 	if _, err := os.Stat(c.Near); err != nil {
 		const what = "--near is neither a recording that can be read nor LAT,LON in degrees, as 47.0000,8.0000"
-		return 0, 0, usageError{what}
+		return 0, 0, cli.UsageError(what)
 	}
 	source := publish.Source{Path: c.Near}
 	lat, lon, err = source.Begin()
 	switch {
 	case errors.Is(err, publish.ErrNoPosition), errors.Is(err, publish.ErrUnsteady):
-		return 0, 0, usageError{fmt.Sprintf("%s: %s: choose another recording that begins at the place, "+
-			"or give its LAT,LON", shown(c.Near), err)}
+		return 0, 0, cli.UsageError(fmt.Sprintf("%s: %s: choose another recording that begins at the place, "+
+			"or give its LAT,LON", cli.Shown(c.Near), err))
 	case err != nil:
-		return 0, 0, fmt.Errorf("%s: %w", shown(c.Near), err)
+		return 0, 0, fmt.Errorf("%s: %w", cli.Shown(c.Near), err)
 	}
 	return lat, lon, nil
 }
 
 // compare prints what each radius shows of the recordings beside the one that was given, and who finds the place.
-func (c *placeAddCommand) compare(p *program, places *publish.Places) {
+func (c *placeAddCommand) compare(p *cli.Program, places *publish.Places) {
 	if info, err := os.Stat(c.Near); err != nil || info.IsDir() {
 		return // LAT,LON
 	}
@@ -109,14 +110,14 @@ func (c *placeAddCommand) compare(p *program, places *publish.Places) {
 	if near == 0 {
 		return
 	}
-	fmt.Fprintf(p.stdout, "of %s beside it, %.0f km:\n", activitiesOf(near), metres/1000)
+	fmt.Fprintf(p.Stdout, "of %s beside it, %.0f km:\n", activitiesOf(near), metres/1000)
 	for _, o := range costs {
-		fmt.Fprintf(p.stdout, "  --radius %.0f shows %.0f km (%.0f %%) and hides %d as too short. %s\n", o.RadiusM,
+		fmt.Fprintf(p.Stdout, "  --radius %.0f shows %.0f km (%.0f %%) and hides %d as too short. %s\n", o.RadiusM,
 			o.ShownM/1000, 100*o.ShownM/metres, o.TooShort, chanceOf(o.RadiusM, o.WaysOut))
 	}
 	if best := publish.Proposed(metres, costs); best != c.Radius {
-		fmt.Fprintf(p.stdout, "proposed: --radius %.0f (cairn activity place remove %s, then add it again)\n",
-			best, shown(c.Name))
+		fmt.Fprintf(p.Stdout, "proposed: --radius %.0f (cairn activity place remove %s, then add it again)\n",
+			best, cli.Shown(c.Name))
 	}
 }
 
@@ -136,24 +137,24 @@ func bound(c publish.Chance, activities int) string {
 }
 
 type placeListCommand struct {
-	output
+	cli.Output
 	placesFlag
 }
 
 // Run lists the places by name.
-func (c *placeListCommand) Run(p *program) error {
+func (c *placeListCommand) Run(p *cli.Program) error {
 	places, _, err := c.load()
 	if err != nil {
 		return err
 	}
-	l := c.list(p, "NAME", "RADIUS")
+	l := c.List(p, "NAME", "RADIUS")
 	for _, place := range places.Places {
 		document := map[string]any{"name": place.Name, "radius_m": place.RadiusM}
-		if err := l.add(place.Name, document, shown(place.Name), fmt.Sprintf("%.0f m", place.RadiusM)); err != nil {
+		if err := l.Add(place.Name, document, cli.Shown(place.Name), fmt.Sprintf("%.0f m", place.RadiusM)); err != nil {
 			return err
 		}
 	}
-	return l.end()
+	return l.End()
 }
 
 type placeRemoveCommand struct {
@@ -162,14 +163,14 @@ type placeRemoveCommand struct {
 }
 
 // Run removes a place from the file.
-func (c *placeRemoveCommand) Run(p *program) error {
+func (c *placeRemoveCommand) Run(p *cli.Program) error {
 	places, _, err := c.load()
 	if err == nil {
 		err = places.Remove(c.Name)
 	}
 	if errors.Is(err, publish.ErrNoPlace) {
 		return fmt.Errorf("there is no place %s in %s: cairn activity place list shows them",
-			shown(c.Name), shown(c.Places))
+			cli.Shown(c.Name), cli.Shown(c.Places))
 	}
 	if err == nil {
 		err = places.Save(c.Places)
@@ -185,29 +186,29 @@ func (f placesFlag) toHide(dir string, published bool) (*publish.Places, error) 
 	}
 	places, _, err := f.load()
 	if err == nil && len(places.Places) == 0 {
-		err = usageError{fmt.Sprintf("no place to hide in %s: "+
-			"cairn activity place add home --near RECORDING adds the place where one begins", shown(f.Places))}
+		err = cli.UsageError(fmt.Sprintf("no place to hide in %s: "+
+			"cairn activity place add home --near RECORDING adds the place where one begins", cli.Shown(f.Places)))
 	}
 	return places, err
 }
 
 // printWays prints how many documents of a folder show ways out of the places, and who finds these.
-func printWays(p *program, dir string, ways []publish.Ways) {
+func printWays(p *cli.Program, dir string, ways []publish.Ways) {
 	for _, w := range ways {
-		name := shown(w.Place.Name)
+		name := cli.Shown(w.Place.Name)
 		if w.Within > 0 {
-			fmt.Fprintf(p.stderr, "cairn: warning: %s: shown in %s nearer than its radius: cairn activity blur %s\n",
-				name, activitiesOf(w.Within), shown(dir))
+			fmt.Fprintf(p.Stderr, "cairn: warning: %s: shown in %s nearer than its radius: cairn activity blur %s\n",
+				name, activitiesOf(w.Within), cli.Shown(dir))
 		}
 		if w.Out == 0 {
 			continue
 		}
-		fmt.Fprintf(p.stdout, "%s: ways out in %s. %s", name, activitiesOf(w.Out), chanceOf(w.Place.RadiusM, w.Out))
+		fmt.Fprintf(p.Stdout, "%s: ways out in %s. %s", name, activitiesOf(w.Out), chanceOf(w.Place.RadiusM, w.Out))
 		if c := publish.ChanceOf(publish.MaxRadiusM, w.Out); c.RadiusM > w.Place.RadiusM {
 			const other = "; with --radius %.0f in %s %d and %d"
-			fmt.Fprintf(p.stdout, other, c.RadiusM, bound(c, w.Out), c.Within50M, c.Within100M)
+			fmt.Fprintf(p.Stdout, other, c.RadiusM, bound(c, w.Out), c.Within50M, c.Within100M)
 		}
-		fmt.Fprintln(p.stdout)
+		fmt.Fprintln(p.Stdout)
 	}
 }
 
@@ -225,8 +226,8 @@ func notPublished(file, dir string, surely bool) error {
 	_, detailsErr := os.Stat(filepath.Join(dir, detailsFolder))
 	inside := strings.HasPrefix(full, strings.TrimSuffix(dir, string(filepath.Separator))+string(filepath.Separator))
 	if inside && (surely || indexErr == nil || detailsErr == nil) {
-		return usageError{fmt.Sprintf("%s would be published with the folder %s: "+
-			"keep it beside the folder (places are named by --places)", shown(file), shown(dir))}
+		return cli.UsageError(fmt.Sprintf("%s would be published with the folder %s: "+
+			"keep it beside the folder (places are named by --places)", cli.Shown(file), cli.Shown(dir)))
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package recordings
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/cairn-id/cairn/activityschema/publish"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 )
 
 type previewCommand struct {
@@ -16,22 +17,22 @@ type previewCommand struct {
 }
 
 // Run writes a page of what visitors see: 1 if a document could not be read.
-func (c *previewCommand) Run(p *program) error {
+func (c *previewCommand) Run(p *cli.Program) error {
 	var page bytes.Buffer
-	n, bad, err := publish.Preview(p.ctx, &page, c.Dir)
+	n, bad, err := publish.Preview(p.Ctx, &page, c.Dir)
 	if errors.Is(err, publish.ErrNoOwner) {
-		return usageError{fmt.Sprintf("%s has no index.json: write it by cairn activity index", shown(c.Dir))}
+		return cli.UsageError(fmt.Sprintf("%s has no index.json: write it by cairn activity index", cli.Shown(c.Dir)))
 	}
 	if err != nil {
 		return err
 	}
 	if c.Out == "-" {
-		_, err = p.stdout.Write(page.Bytes())
+		_, err = p.Stdout.Write(page.Bytes())
 	} else if err = renameio.WriteFile(c.Out, page.Bytes(), 0o644, renameio.WithStaticPermissions(0o644)); err == nil {
-		fmt.Fprintf(p.stdout, "%s shows %s: open it in a browser\n", shown(c.Out), activitiesOf(n))
+		fmt.Fprintf(p.Stdout, "%s shows %s: open it in a browser\n", cli.Shown(c.Out), activitiesOf(n))
 	}
 	if err == nil && reportBad(p, c.Dir, bad) {
-		err = exitError(1)
+		err = cli.ExitError(1)
 	}
 	return err
 }

@@ -1,10 +1,9 @@
-package main
+package recordings
 
 import (
 	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -12,21 +11,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"unicode"
 
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/activitycheck"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 )
-
-type activityCommand struct {
-	Validate validateCommand `cmd:"" help:"Check documents against the activity schema, and lint them."`
-	Import   importCommand   `cmd:"" help:"Convert recordings (GPX, TCX, FIT), by default without positions."`
-	Blur     blurCommand     `cmd:"" help:"Hide your places in published documents, or check that they are hidden."`
-	Place    placeCommand    `cmd:"" help:"Keep the places that blurred activities hide."`
-	Index    indexCommand    `cmd:"" help:"Write the index of a folder from its documents."`
-	Preview  previewCommand  `cmd:"" help:"Write a page of what visitors of a published folder see."`
-	Schema   schemaCommand   `cmd:"" help:"Print the JSON Schema."`
-}
 
 type validateCommand struct {
 	Format      string   `name:"output" short:"o" enum:"text,json,github" default:"text" help:"text, json, or github: annotations in a GitHub Actions step."`
@@ -48,7 +37,7 @@ const (
 
 // Run checks the documents. The exit code is 0 if all are valid, 1 if some are invalid, 2 if some are
 // unreadable.
-func (c *validateCommand) Run(p *program) error {
+func (c *validateCommand) Run(p *cli.Program) error {
 	v, err := c.validation()
 	if err != nil {
 		return err
@@ -56,15 +45,15 @@ func (c *validateCommand) Run(p *program) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		v.run(p.ctx, p.stdin, c.Paths)
+		v.run(p.Ctx, p.Stdin, c.Paths)
 	}()
 	select {
 	case <-done:
-	case <-p.ctx.Done(): // a read from a terminal cannot be cancelled
+	case <-p.Ctx.Done(): // a read from a terminal cannot be cancelled
 	}
-	if p.ctx.Err() != nil {
-		fmt.Fprintln(p.stderr, "cairn: stopped before all documents were checked: run again")
-		return exitError(exitUnreadable)
+	if p.Ctx.Err() != nil {
+		fmt.Fprintln(p.Stderr, "cairn: stopped before all documents were checked: run again")
+		return cli.ExitError(exitUnreadable)
 	}
 	return c.finish(p, v)
 }
@@ -76,20 +65,20 @@ func (c *validateCommand) validation() (*validation, error) {
 	}
 	switch i := slices.Index(c.Paths, "-"); {
 	case c.MaxProblems < 1 || c.MaxProblems > 1000:
-		return nil, usageError{"--max-problems must be from 1 to 1000"}
+		return nil, cli.UsageError("--max-problems must be from 1 to 1000")
 	case c.Jobs < 0:
-		return nil, usageError{"--jobs must be at least 1"}
+		return nil, cli.UsageError("--jobs must be at least 1")
 	case i >= 0 && slices.Contains(c.Paths[i+1:], "-"):
-		return nil, usageError{"standard input (-) can be read only once"}
+		return nil, cli.UsageError("standard input (-) can be read only once")
 	}
 	for _, ignored := range c.Ignore {
 		code, pointer, _ := strings.Cut(ignored, ":")
 		if !slices.Contains(activityschema.Codes(), code) {
 			const format = "--ignore %s: there is no code %q; docs/activity.md lists the codes"
-			return nil, usagef(format, shown(ignored), code)
+			return nil, cli.Usagef(format, cli.Shown(ignored), code)
 		}
 		if pointer != "" && pointer[0] != '/' {
-			return nil, usagef("--ignore %s: a JSON Pointer begins with /", shown(ignored))
+			return nil, cli.Usagef("--ignore %s: a JSON Pointer begins with /", cli.Shown(ignored))
 		}
 	}
 	return &validation{
@@ -102,14 +91,14 @@ func (c *validateCommand) validation() (*validation, error) {
 }
 
 // finish prints the report and returns the resulting exit code.
-func (c *validateCommand) finish(p *program, v *validation) error {
-	code := exitDone
+func (c *validateCommand) finish(p *cli.Program, v *validation) error {
+	code := cli.ExitDone
 	for _, r := range v.results {
 		switch {
 		case r.Error != "":
-			fmt.Fprintf(p.stderr, "cairn: %s: %s\n", shown(r.File), r.Error)
+			fmt.Fprintf(p.Stderr, "cairn: %s: %s\n", cli.Shown(r.File), r.Error)
 			code = exitUnreadable
-		case !v.Passes(r.Answer) && code == exitDone:
+		case !v.Passes(r.Answer) && code == cli.ExitDone:
 			code = exitInvalid
 		}
 	}
@@ -118,21 +107,21 @@ func (c *validateCommand) finish(p *program, v *validation) error {
 	case c.Quiet:
 	case c.Format == "json":
 		if n := v.passedOver(); n > 0 {
-			fmt.Fprintf(p.stderr, "cairn: %s passed over\n", count(n, "other file"))
+			fmt.Fprintf(p.Stderr, "cairn: %s passed over\n", cli.Count(n, "other file"))
 		}
-		err = writeJSON(p.stdout, v.results)
+		err = cli.WriteJSON(p.Stdout, v.results)
 	case c.Format == "github":
-		err = reportGitHub(p.stdout, v)
+		err = reportGitHub(p.Stdout, v)
 	default:
-		err = reportText(p.stdout, v)
+		err = reportText(p.Stdout, v)
 	}
 	if err != nil {
 		// Exit code 1 would promise a report.
-		fmt.Fprintf(p.stderr, "cairn: %s\n", err)
+		fmt.Fprintf(p.Stderr, "cairn: %s\n", err)
 		code = exitUnreadable
 	}
-	if code != exitDone {
-		return exitError(code)
+	if code != cli.ExitDone {
+		return cli.ExitError(code)
 	}
 	return nil
 }
@@ -257,14 +246,6 @@ func (v *validation) passedOver() int {
 	return n
 }
 
-// count formats a number with its noun, which is in the plural unless n is 1.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
-}
-
 // summary returns the last line of a report: the number of documents of each kind.
 func (v *validation) summary() string {
 	documents, invalid, private, warnings, unreadable := 0, 0, 0, 0, 0
@@ -286,27 +267,17 @@ func (v *validation) summary() string {
 		warnings += len(r.Findings) - errs
 		private += min(errs, 1)
 	}
-	parts := []string{count(documents, "document"), strconv.Itoa(invalid) + " invalid"}
+	parts := []string{cli.Count(documents, "document"), strconv.Itoa(invalid) + " invalid"}
 	if v.Lint {
-		parts = append(parts, strconv.Itoa(private)+" with privacy errors", count(warnings, "warning"))
+		parts = append(parts, strconv.Itoa(private)+" with privacy errors", cli.Count(warnings, "warning"))
 	}
 	if unreadable > 0 {
 		parts = append(parts, strconv.Itoa(unreadable)+" unreadable")
 	}
 	if n := v.passedOver(); n > 0 {
-		parts = append(parts, count(n, "other file")+" passed over")
+		parts = append(parts, cli.Count(n, "other file")+" passed over")
 	}
 	return strings.Join(parts, ", ")
-}
-
-// shown returns a path or a pointer unchanged if all of its characters are printable, and quoted
-// otherwise: names in a document may contain control sequences for a terminal.
-func shown(s string) string {
-	unprintable := func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }
-	if s == "" || s[0] == '"' || strings.ContainsFunc(s, unprintable) {
-		return strconv.Quote(s)
-	}
-	return s
 }
 
 // A remark is a line of a report: a problem or a finding, and the number of further ones of its kind.
@@ -352,7 +323,7 @@ func (r *result) remarks() (all []*remark) {
 func (m *remark) String() string {
 	at := "the document"
 	if m.pointer != "" {
-		at = shown(m.pointer)
+		at = cli.Shown(m.pointer)
 	}
 	text := at + ": " + m.message
 	if m.more > 0 {
@@ -370,11 +341,11 @@ func reportText(w io.Writer, v *validation) error {
 			if m.warning {
 				code += ", warning"
 			}
-			fmt.Fprintf(b, "%s:%d:%d: %s (%s)\n", shown(r.File), m.Line, m.Column, m, code)
+			fmt.Fprintf(b, "%s:%d:%d: %s (%s)\n", cli.Shown(r.File), m.Line, m.Column, m, code)
 		}
 		// A file named on the command line is reported even if it is valid; a file of a folder is not.
 		if r.Error == "" && r.source.folder == nil && len(r.Problems)+len(r.Findings) == 0 {
-			fmt.Fprintf(b, "%s: valid\n", shown(r.File))
+			fmt.Fprintf(b, "%s: valid\n", cli.Shown(r.File))
 		}
 	}
 	fmt.Fprintln(b, v.summary())
@@ -411,16 +382,6 @@ func reportGitHub(w io.Writer, v *validation) error {
 func flushed(b *bufio.Writer) error {
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("write the report: %w", err)
-	}
-	return nil
-}
-
-type schemaCommand struct{}
-
-// Run prints the embedded schema.
-func (schemaCommand) Run(p *program) error {
-	if _, err := p.stdout.Write(activityschema.Schema()); err != nil {
-		return errors.New("the schema could not be written")
 	}
 	return nil
 }

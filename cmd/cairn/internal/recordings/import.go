@@ -1,4 +1,4 @@
-package main
+package recordings
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/activityschema/publish"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 )
 
 // ownerFlags are required for a folder that has no index yet.
@@ -25,13 +26,13 @@ type ownerFlags struct {
 func (f ownerFlags) owner(dir string) (activityschema.Owner, error) {
 	owner, err := publish.OwnerOf(dir, activityschema.Owner{Handle: f.Handle, DisplayName: f.Name})
 	if errors.Is(err, publish.ErrNoOwner) {
-		err = usageError{fmt.Sprintf("%s has no index.json that names its owner: add --handle and --name", shown(dir))}
+		err = cli.UsageError(fmt.Sprintf("%s has no index.json that names its owner: add --handle and --name", cli.Shown(dir)))
 	}
 	return owner, err
 }
 
 type importCommand struct {
-	output
+	cli.Output
 	ownerFlags
 	placesFlag
 	Into          string   `required:"" placeholder:"DIR" help:"Folder to publish; made if it does not exist."`
@@ -60,7 +61,7 @@ the folder DI_CONNECT.`
 }
 
 // Run imports recordings and writes the index: 1 if a file could not be imported.
-func (c *importCommand) Run(p *program) error {
+func (c *importCommand) Run(p *cli.Program) error {
 	owner, err := c.owner(c.Into)
 	if err != nil {
 		return err
@@ -77,31 +78,31 @@ func (c *importCommand) Run(p *program) error {
 	sources := publish.FindSources(c.Paths)
 	defer func() { _ = sources.Close() }()
 	if len(sources.List) == 0 {
-		return usageError{"no .gpx, .tcx or .fit files (also .gz) in " + shown(strings.Join(c.Paths, " "))}
+		return cli.UsageError("no .gpx, .tcx or .fit files (also .gz) in " + cli.Shown(strings.Join(c.Paths, " ")))
 	}
 	for _, s := range sources.List {
 		if err := notPublished(s.Path, c.Into, true); err != nil {
 			return err
 		}
 	}
-	bar := newProgress(p.stderr, len(sources.List))
+	bar := newProgress(p.Stderr, len(sources.List))
 	results := []publish.Result{}
 	run := publish.Import{Dir: c.Into, Policy: policy, Titles: c.Titles}
-	err = run.Run(p.ctx, sources.List, func(r publish.Result) {
+	err = run.Run(p.Ctx, sources.List, func(r publish.Result) {
 		results = append(results, r)
 		bar.clear()
 		if r.Error != "" {
-			fmt.Fprintf(p.stderr, "cairn: %s: %s\n", shown(r.File), printable(r.Error))
+			fmt.Fprintf(p.Stderr, "cairn: %s: %s\n", cli.Shown(r.File), cli.Printable(r.Error))
 		}
 		for _, w := range r.Warnings {
-			fmt.Fprintf(p.stderr, "cairn: %s: warning: %s\n", shown(r.File), printable(w))
+			fmt.Fprintf(p.Stderr, "cairn: %s: warning: %s\n", cli.Shown(r.File), cli.Printable(w))
 		}
 		bar.step()
 	})
 	bar.clear()
-	if p.ctx.Err() != nil {
-		fmt.Fprintln(p.stderr, "cairn: stopped: run the same command again to continue")
-		return exitError(1)
+	if p.Ctx.Err() != nil {
+		fmt.Fprintln(p.Stderr, "cairn: stopped: run the same command again to continue")
+		return cli.ExitError(1)
 	}
 	if err != nil {
 		return err
@@ -113,12 +114,12 @@ func (c *importCommand) Run(p *program) error {
 		warnOfCommonStart(p, policy.Places, run.Starts)
 		if !c.Quiet && c.Format != "json" {
 			if tracks := len(run.Starts); tracks > 0 {
-				fmt.Fprintf(p.stdout, "%d of %s come near your places\n", run.Hidden, count(tracks, "track"))
+				fmt.Fprintf(p.Stdout, "%d of %s come near your places\n", run.Hidden, cli.Count(tracks, "track"))
 			}
 			printWays(p, c.Into, run.WaysOut())
 		}
 	}
-	counts, bad, err := publish.WriteIndex(p.ctx, c.Into, owner, time.Now())
+	counts, bad, err := publish.WriteIndex(p.Ctx, c.Into, owner, time.Now())
 	if err != nil {
 		return err
 	}
@@ -127,7 +128,7 @@ func (c *importCommand) Run(p *program) error {
 
 // finish prints what was imported.
 func (c *importCommand) finish(
-	p *program, results []publish.Result, tally publish.Tally, counts publish.Counts, bad []*publish.FileError,
+	p *cli.Program, results []publish.Result, tally publish.Tally, counts publish.Counts, bad []*publish.FileError,
 ) error {
 	var added []publish.Imported // those that are listed
 	files := map[string]string{}
@@ -142,69 +143,69 @@ func (c *importCommand) finish(
 	var err error
 	switch {
 	case c.Format == "json" && !c.Quiet:
-		err = writeJSON(p.stdout, struct {
+		err = cli.WriteJSON(p.Stdout, struct {
 			Files []publish.Result `json:"files"`
 			Index publish.Counts   `json:"index"`
 		}{results, counts})
 	case c.Quiet || len(added) > 0:
-		l := c.list(p, "ID", "SPORT", "KM", "FILE", "")
+		l := c.List(p, "ID", "SPORT", "KM", "FILE", "")
 		for _, a := range added {
 			distance, note := "", ""
 			if a.DistanceM != nil {
 				distance = fmt.Sprintf("%.1f", *a.DistanceM/1000)
 			}
 			if a.DuplicateOf != "" {
-				note = "duplicate of " + shown(a.DuplicateOf)
+				note = "duplicate of " + cli.Shown(a.DuplicateOf)
 			}
-			if err = l.add(a.ID, nil, a.ID, string(a.Sport), distance, shown(files[a.ID]), note); err != nil {
+			if err = l.Add(a.ID, nil, a.ID, string(a.Sport), distance, cli.Shown(files[a.ID]), note); err != nil {
 				return err
 			}
 		}
-		err = l.end()
+		err = l.End()
 	}
 	if err != nil {
 		return err
 	}
 	if !c.Quiet && c.Format != "json" {
-		parts := []string{count(tally.New, "new document")}
+		parts := []string{cli.Count(tally.New, "new document")}
 		if tally.Unchanged > 0 {
 			parts = append(parts, fmt.Sprintf("%d unchanged", tally.Unchanged))
 		}
 		if tally.Duplicates > 0 {
-			parts = append(parts, count(tally.Duplicates, "duplicate")+", private")
+			parts = append(parts, cli.Count(tally.Duplicates, "duplicate")+", private")
 		}
 		if tally.Others > 0 {
-			parts = append(parts, count(tally.Others, "file")+" without an activity")
+			parts = append(parts, cli.Count(tally.Others, "file")+" without an activity")
 		}
 		if tally.Failed > 0 {
-			parts = append(parts, count(tally.Failed, "file")+" failed")
+			parts = append(parts, cli.Count(tally.Failed, "file")+" failed")
 		}
-		fmt.Fprintf(p.stdout, "%s; %s\n", strings.Join(parts, ", "), listedIn(c.Into, counts))
+		fmt.Fprintf(p.Stdout, "%s; %s\n", strings.Join(parts, ", "), listedIn(c.Into, counts))
 		var notes []string
 		if tally.Cut > 0 {
-			notes = append(notes, count(tally.Cut, "track")+" cut at your places")
+			notes = append(notes, cli.Count(tally.Cut, "track")+" cut at your places")
 		}
 		if tally.Warned > 0 {
-			notes = append(notes, count(tally.Warned, "file")+" with warnings")
+			notes = append(notes, cli.Count(tally.Warned, "file")+" with warnings")
 		}
 		if tally.Dropped > 0 {
-			notes = append(notes, count(tally.Dropped, "sample")+" left out")
+			notes = append(notes, cli.Count(tally.Dropped, "sample")+" left out")
 		}
 		if notes != nil {
-			fmt.Fprintln(p.stdout, strings.Join(notes, ", "))
+			fmt.Fprintln(p.Stdout, strings.Join(notes, ", "))
 		}
 	}
 	if reportBad(p, c.Into, bad) || tally.Failed > 0 {
-		return exitError(1)
+		return cli.ExitError(1)
 	}
 	return nil
 }
 
 // listedIn returns how many activities the index of a folder lists.
 func listedIn(dir string, n publish.Counts) string {
-	text := fmt.Sprintf("%s lists %d", shown(filepath.Join(dir, "index.json")), n.Listed)
+	text := fmt.Sprintf("%s lists %d", cli.Shown(filepath.Join(dir, "index.json")), n.Listed)
 	if n.Shards > 0 {
-		text += fmt.Sprintf(" in %s", count(n.Shards, "shard"))
+		text += fmt.Sprintf(" in %s", cli.Count(n.Shards, "shard"))
 	}
 	if n.Private > 0 {
 		text += fmt.Sprintf(", without %d private", n.Private)
@@ -213,46 +214,46 @@ func listedIn(dir string, n publish.Counts) string {
 }
 
 // reportBad prints the documents that are not in the index because they cannot be read.
-func reportBad(p *program, dir string, bad []*publish.FileError) bool {
+func reportBad(p *cli.Program, dir string, bad []*publish.FileError) bool {
 	for _, b := range bad {
 		file := filepath.Join(dir, b.File)
-		fmt.Fprintf(p.stderr, "cairn: %s: not listed: %s\n", shown(file), printable(b.Err.Error()))
+		fmt.Fprintf(p.Stderr, "cairn: %s: not listed: %s\n", cli.Shown(file), cli.Printable(b.Err.Error()))
 	}
 	return len(bad) > 0
 }
 
 type indexCommand struct {
-	output
+	cli.Output
 	ownerFlags
 	Dir string `arg:"" help:"Published folder, with its documents in activities/."`
 }
 
 // Run writes index.json and its shards: 1 if a document could not be read.
-func (c *indexCommand) Run(p *program) error {
+func (c *indexCommand) Run(p *cli.Program) error {
 	if info, err := os.Stat(c.Dir); err != nil || !info.IsDir() {
-		return usageError{fmt.Sprintf("%s is not a folder", shown(c.Dir))}
+		return cli.UsageError(fmt.Sprintf("%s is not a folder", cli.Shown(c.Dir)))
 	}
 	owner, err := c.owner(c.Dir)
 	if err != nil {
 		return err
 	}
-	counts, bad, err := publish.WriteIndex(p.ctx, c.Dir, owner, time.Now())
+	counts, bad, err := publish.WriteIndex(p.Ctx, c.Dir, owner, time.Now())
 	if err != nil {
 		return err
 	}
 	switch {
 	case c.Quiet:
 	case c.Format == "json":
-		err = writeJSON(p.stdout, counts)
+		err = cli.WriteJSON(p.Stdout, counts)
 	default:
 		text := listedIn(c.Dir, counts)
 		if !counts.Changed {
 			text += ": unchanged"
 		}
-		_, err = fmt.Fprintln(p.stdout, text)
+		_, err = fmt.Fprintln(p.Stdout, text)
 	}
 	if err == nil && reportBad(p, c.Dir, bad) {
-		err = exitError(1)
+		err = cli.ExitError(1)
 	}
 	return err
 }

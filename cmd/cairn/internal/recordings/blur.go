@@ -1,4 +1,4 @@
-package main
+package recordings
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/activityschema/publish"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 )
 
 type blurCommand struct {
@@ -20,7 +21,7 @@ type blurCommand struct {
 }
 
 // Run blurs documents that give a place away: 1 if some could not be, or with --check if there are any.
-func (c *blurCommand) Run(p *program) error {
+func (c *blurCommand) Run(p *cli.Program) error {
 	found := 0
 	for _, path := range c.Paths {
 		n, err := c.path(p, path)
@@ -30,24 +31,24 @@ func (c *blurCommand) Run(p *program) error {
 		found += n
 	}
 	if found > 0 {
-		return exitError(1)
+		return cli.ExitError(1)
 	}
 	return nil
 }
 
 // path blurs or checks a document or a folder, and returns how many documents still give something away.
-func (c *blurCommand) path(p *program, path string) (left int, err error) {
+func (c *blurCommand) path(p *cli.Program, path string) (left int, err error) {
 	dir, files := path, []string{}
 	switch info, err := os.Stat(path); {
 	case err != nil:
-		return 0, usageError{fmt.Sprintf("%s: %s", shown(path), plainError(err))}
+		return 0, cli.UsageError(fmt.Sprintf("%s: %s", cli.Shown(path), plainError(err)))
 	case info.IsDir():
 		if files, err = filepath.Glob(filepath.Join(globbed(path), detailsFolder, "*.json")); err != nil {
 			return 0, err
 		}
 		if len(files) == 0 {
-			what := fmt.Sprintf("%s has no documents in %s: name a published folder", shown(path), detailsFolder)
-			return 0, usageError{what}
+			what := fmt.Sprintf("%s has no documents in %s: name a published folder", cli.Shown(path), detailsFolder)
+			return 0, cli.UsageError(what)
 		}
 	default:
 		files = append(files, path)
@@ -62,7 +63,7 @@ func (c *blurCommand) path(p *program, path string) (left int, err error) {
 	changed := 0
 	report := func(file, privacy string, leaks []string) {
 		for _, leak := range leaks {
-			fmt.Fprintf(p.stdout, "%s: %s: %s\n", shown(file), privacy, printable(leak))
+			fmt.Fprintf(p.Stdout, "%s: %s: %s\n", cli.Shown(file), privacy, cli.Printable(leak))
 		}
 		if len(leaks) > 0 {
 			left++
@@ -71,7 +72,7 @@ func (c *blurCommand) path(p *program, path string) (left int, err error) {
 	for _, file := range files {
 		d, err := publish.ReadDetail(file)
 		if err != nil {
-			fmt.Fprintf(p.stderr, "cairn: %s: %s\n", shown(file), printable(err.Error()))
+			fmt.Fprintf(p.Stderr, "cairn: %s: %s\n", cli.Shown(file), cli.Printable(err.Error()))
 			left++
 			continue
 		}
@@ -93,22 +94,22 @@ func (c *blurCommand) path(p *program, path string) (left int, err error) {
 			err = publish.WriteDetail(file, blurred)
 		}
 		if err != nil {
-			fmt.Fprintf(p.stderr, "cairn: %s: %s\n", shown(file), printable(err.Error()))
+			fmt.Fprintf(p.Stderr, "cairn: %s: %s\n", cli.Shown(file), cli.Printable(err.Error()))
 			left++
 			continue
 		}
 		changed++
 	}
 	if c.Check {
-		leaks, err := publish.IndexLeaks(p.ctx, dir)
+		leaks, err := publish.IndexLeaks(p.Ctx, dir)
 		report(filepath.Join(dir, indexFile), "blur_start", leaks)
 		return left, err
 	}
-	fmt.Fprintf(p.stdout, "%s: %s blurred\n", shown(path), count(changed, "document"))
+	fmt.Fprintf(p.Stdout, "%s: %s blurred\n", cli.Shown(path), cli.Count(changed, "document"))
 	if changed > 0 {
 		warnOfCopies(p, dir)
 	}
-	ways, err := places.WaysOut(p.ctx, dir)
+	ways, err := places.WaysOut(p.Ctx, dir)
 	if err != nil {
 		return left, err
 	}
@@ -116,7 +117,7 @@ func (c *blurCommand) path(p *program, path string) (left int, err error) {
 	if _, err := os.Stat(filepath.Join(dir, indexFile)); err != nil {
 		return left, nil
 	}
-	_, bad, err := publish.WriteIndex(p.ctx, dir, activityschema.Owner{}, time.Now())
+	_, bad, err := publish.WriteIndex(p.Ctx, dir, activityschema.Owner{}, time.Now())
 	if err == nil && reportBad(p, dir, bad) {
 		left++
 	}
@@ -124,14 +125,14 @@ func (c *blurCommand) path(p *program, path string) (left int, err error) {
 }
 
 // warnOfCopies warns that what was made of the documents before shows what they hide now.
-func warnOfCopies(p *program, dir string) {
+func warnOfCopies(p *cli.Program, dir string) {
 	for _, file := range []string{"preview.html", filepath.Join(dir, "preview.html")} {
 		if _, err := os.Stat(file); err == nil {
-			fmt.Fprintf(p.stderr, "cairn: warning: %s was made before and shows what is hidden now: "+
-				"cairn activity preview %s writes it again\n", shown(file), shown(dir))
+			fmt.Fprintf(p.Stderr, "cairn: warning: %s was made before and shows what is hidden now: "+
+				"cairn activity preview %s writes it again\n", cli.Shown(file), cli.Shown(dir))
 		}
 	}
-	fmt.Fprintln(p.stderr, "cairn: copies that others have of these documents show what is hidden now")
+	fmt.Fprintln(p.Stderr, "cairn: copies that others have of these documents show what is hidden now")
 }
 
 // globbed quotes what a pattern of filepath.Glob would take for itself.
@@ -147,10 +148,10 @@ func globbed(path string) string {
 }
 
 // warnOfCommonStart warns where most activities begin at one place that nothing hides.
-func warnOfCommonStart(p *program, places *publish.Places, starts []publish.Start) {
+func warnOfCommonStart(p *cli.Program, places *publish.Places, starts []publish.Start) {
 	if file, found := places.CommonStart(starts); found {
-		fmt.Fprintf(p.stderr, "cairn: warning: most of these activities begin within 300 metres of each other, "+
+		fmt.Fprintf(p.Stderr, "cairn: warning: most of these activities begin within 300 metres of each other, "+
 			"probably at a home, and show where. Hide it: cairn activity place add home --near %s, "+
-			"then cairn activity blur --public on the folder\n", shown(file))
+			"then cairn activity blur --public on the folder\n", cli.Shown(file))
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package recordings
 
 import (
 	"encoding/json"
@@ -49,7 +49,7 @@ func TestJSONReportHasTheMembersThatOthersRead(t *testing.T) {
 // The document for people lists every code with its severity, and every keyword that a
 // problem can have.
 func TestDocumentedRulesAreThoseOfThePackage(t *testing.T) {
-	data, err := os.ReadFile("../../docs/activity.md")
+	data, err := os.ReadFile("../../../../docs/activity.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package recordings
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/store/storetest/racetest"
 )
 
@@ -55,7 +56,7 @@ func TestMemoryIsIndependentOfTheNumberOfDocuments(t *testing.T) {
 	racetest.Skip(t)
 	folder, size := writeFolder(t, 150, 10_000)
 	peak := peakOf(t, func() {
-		if code, out, errs := validate(t, folder); code != exitDone || !strings.HasPrefix(out, "151 documents, 0 invalid") {
+		if code, out, errs := validate(t, folder); code != cli.ExitDone || !strings.HasPrefix(out, "151 documents, 0 invalid") {
 			t.Errorf("exit code %d, %s %s", code, out, errs)
 		}
 	})

@@ -1,20 +1,41 @@
-package main
+package recordings
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/testscript"
+
 	"github.com/cairn-id/cairn/activityschema"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
+	"github.com/cairn-id/cairn/config"
 )
 
 // corpusFolder holds the documents with which package activityschema is tested.
-const corpusFolder = "../../activityschema/testdata"
+const corpusFolder = "../../../../activityschema/testdata"
+
+// run runs the commands of this package.
+func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	var commands struct {
+		config.Files
+		Activity Command `cmd:""`
+	}
+	return cli.NewProgram(ctx, environ, stdin, stdout, stderr).Run(&commands, args)
+}
+
+// TestMain makes this test binary the command cairn, too.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"cairn": func() {
+		os.Exit(run(context.Background(), os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
+	}})
+}
 
 // validate runs the command in this process.
 func validate(t testing.TB, args ...string) (code int, stdout, stderr string) {

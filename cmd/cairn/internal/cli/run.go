@@ -1,0 +1,205 @@
+// Package cli is what the commands of cairn share: how a command line is run, what it prints and what it asks.
+// It knows no command.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/cairn-id/cairn/config"
+)
+
+// Exit codes of every command.
+const (
+	ExitDone   = 0
+	ExitFailed = 1
+	ExitUsage  = 2
+)
+
+// Program is the environment that every command's Run gets.
+type Program struct {
+	Ctx     context.Context
+	Name    string // as it was called; printed commands begin with it
+	Env     *config.Environment
+	environ []string
+	Stdin   io.Reader
+	Stdout  io.Writer
+	Stderr  io.Writer
+}
+
+// Read reads a file, or standard input for -, up to a limit.
+func (p *Program) Read(file string, limit int64) ([]byte, error) {
+	r := p.Stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = f.Close() }()
+		r = f
+	}
+	return io.ReadAll(io.LimitReader(r, limit))
+}
+
+// ReadSecret is read for a secret of the operator alone. It warns of a file that others can read.
+func (p *Program) ReadSecret(file string, limit int64) ([]byte, error) {
+	if info, err := os.Stat(file); file != "-" && err == nil && info.Mode().IsRegular() && config.OpenTo(info.Mode(), 0o044) {
+		fmt.Fprintf(p.Stderr, "cairn: other users of this machine can read %s (mode %04o): run chmod 600 on it\n", file, info.Mode().Perm())
+	}
+	return p.Read(file, limit)
+}
+
+// exited is the panic value that carries an exit code out of kong, which ends the process after it has
+// printed a help text.
+type exited int
+
+// NewProgram returns the environment of a command.
+func NewProgram(ctx context.Context, environ []string, stdin io.Reader, stdout, stderr io.Writer) *Program {
+	env := config.NewEnvironment(environ)
+	return &Program{
+		Ctx: ctx, Name: calledAs(os.Args[0]), Env: env, environ: environ,
+		Stdin: stdin, Stdout: stdout, Stderr: withColors(stderr, env),
+	}
+}
+
+// Run parses the arguments, runs the command that they name and returns the exit code. commands is a pointer
+// to the struct of the command line.
+func (p *Program) Run(commands any, args []string, options ...kong.Option) (code int) {
+	defer func() {
+		if r := recover(); r != nil {
+			e, ok := r.(exited)
+			if !ok {
+				panic(r)
+			}
+			code = int(e)
+		}
+	}()
+	parser, err := kong.New(commands, slices.Concat(config.Options(p.Env), options, []kong.Option{
+		kong.Name("cairn"),
+		kong.Writers(p.Stdout, p.Stderr),
+		kong.Exit(func(code int) { panic(exited(code)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Bind(p),
+	})...)
+	if err != nil {
+		fmt.Fprintf(p.Stderr, "cairn: %s\n", err)
+		return ExitFailed
+	}
+	if isGroup(parser.Model.Node, args) {
+		args = append(args, "--help")
+	}
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		return complain(p.Stderr, err)
+	}
+	if err := givenOnce(parsed); err != nil {
+		return complain(p.Stderr, err)
+	}
+	for _, warning := range config.UnknownEnvironment(p.environ) {
+		fmt.Fprintf(p.Stderr, "cairn: warning: %s\n", warning)
+	}
+	if warning := p.Env.Warning(); warning != "" {
+		fmt.Fprintf(p.Stderr, "cairn: warning: %s\n", warning)
+	}
+	if err := parsed.Run(); err != nil {
+		return complain(p.Stderr, err)
+	}
+	return ExitDone
+}
+
+// isGroup reports whether the arguments name a command that only groups others.
+func isGroup(n *kong.Node, args []string) bool {
+	for _, arg := range args {
+		i := slices.IndexFunc(n.Children, func(c *kong.Node) bool {
+			return c.Type == kong.CommandNode && c.Name == arg
+		})
+		if i < 0 {
+			return false
+		}
+		n = n.Children[i]
+	}
+	return len(n.Children) > 0 && n.DefaultCmd == nil && len(n.Positional) == 0
+}
+
+// givenOnce refuses a second value of a flag that is tagged once. Otherwise the last one would win, which
+// is less strict than what was written.
+func givenOnce(parsed *kong.Context) error {
+	given := map[string]bool{}
+	for _, path := range parsed.Path {
+		if path.Flag == nil || path.Resolved || !path.Flag.Tag.Has("once") {
+			continue
+		}
+		if given[path.Flag.Name] {
+			return Usagef("--%s is given twice, and takes one value", path.Flag.Name)
+		}
+		given[path.Flag.Name] = true
+	}
+	return nil
+}
+
+// calledAs returns the command line that runs the program again.
+func calledAs(arg0 string) string {
+	if strings.Contains(arg0, "go-build") {
+		return "go run ./cmd/cairn" // go run deletes the program that it ran
+	}
+	return config.ShellQuote(arg0)
+}
+
+// UsageError is incorrect use of a command, found after parsing.
+type UsageError string
+
+func (u UsageError) Error() string { return string(u) }
+
+func Usagef(format string, args ...any) error { return UsageError(fmt.Sprintf(format, args...)) }
+
+// ExitError ends a command with a code and without a message of its own.
+type ExitError int
+
+func (e ExitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// commandOf returns the command that was recognized, such as "cairn client add".
+func commandOf(parsed *kong.Context) string {
+	command := "cairn"
+	if parsed != nil {
+		for _, path := range parsed.Path {
+			if path.Command != nil {
+				command = path.Command.FullPath()
+			}
+		}
+	}
+	return command
+}
+
+// complain prints an error as one line that says what to do next.
+func complain(stderr io.Writer, err error) int {
+	var silent ExitError
+	if errors.As(err, &silent) {
+		return int(silent)
+	}
+	code := ExitFailed
+	line := strings.Join(strings.Fields(err.Error()), " ")
+	var parse *kong.ParseError
+	var usage UsageError
+	switch {
+	case errors.As(err, &parse) && parse.ExitCode() != ExitFailed:
+		code = ExitUsage
+		if !strings.Contains(line, "--help") {
+			line += "; see " + commandOf(parse.Context) + " --help"
+		}
+	case errors.As(err, &usage):
+		code = ExitUsage
+	}
+	name := "cairn:"
+	if _, ok := stderr.(colorTerminal); ok {
+		name = painted(Red, name)
+	}
+	fmt.Fprintf(stderr, "%s %s\n", name, line)
+	return code
+}
