@@ -21,6 +21,7 @@ import (
 
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/picture"
 	"github.com/cairn-id/cairn/account/session"
 	"github.com/cairn-id/cairn/account/statuslist"
 	"github.com/cairn-id/cairn/account/web"
@@ -84,6 +85,7 @@ type Service struct {
 	settings  *web.Cache[Settings]
 	refusals  *web.Cache[password.Work] // what a wrong password costs
 	visits    visits
+	pictures  *picture.Desk
 }
 
 // sealLifetimes maps the purposes of sealed values to their lifetimes.
@@ -116,6 +118,7 @@ func New(o Options) (*Service, error) {
 		site:    site,
 		cookies: CookieNames{Session: o.CookieName, Domain: o.CookieDomain, Login: o.LoginCookieName},
 		hasher:  o.Hasher, limits: o.Limits, pages: o.Pages, mails: o.Mail, clock: o.Now, log: o.Log,
+		pictures: picture.NewDesk(),
 	}
 	s.proofs = s.sessionProofs()
 	s.settings = web.NewCache(settingsTTL, o.Now,

@@ -15,11 +15,3 @@ var (
 func (s *Service) ProvenTokens() int { return len(s.proven.young) + len(s.proven.aged) }
 
 const MaxProvenTokens = maxProven
-
-// BlockPhotos takes the slot of a picture, as one made in the caller's bubble of package synctest.
-func BlockPhotos() (release func()) {
-	before := photoSlot
-	photoSlot = make(chan struct{}, 1)
-	photoSlot <- struct{}{}
-	return func() { photoSlot = before }
-}

@@ -4,29 +4,26 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
-	"image"
+	"errors"
 	"image/jpeg"
 	"strings"
 	"time"
 
-	"golang.org/x/image/draw"
-
+	"github.com/cairn-id/cairn/account/picture"
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// What the picture of a person may be.
-const (
-	MaxPhoto       = 4 << 20    // bytes of the file
-	maxPhotoPixels = 12_500_000 // a file of a few bytes can stand for a picture that fills the memory
-	maxPhotoScans  = 100        // of a progressive JPEG; each of a few bytes takes as long as a whole picture
-	photoSide      = 256        // pixels of what is stored
-)
+// photoSide is the number of pixels a side of what is stored.
+const photoSide = 256
 
-// ErrInvalidPhoto is for everything that is not a picture of that size.
-var ErrInvalidPhoto = web.ForField(400, "invalid_picture", "/picture",
-	"The picture has to be a PNG, JPEG or WebP of at most 4 MiB and 12 megapixels. Nothing was changed.")
+// What the picture of a person may be refused for.
+var (
+	ErrInvalidPhoto = web.ForField(400, "invalid_picture", "/picture",
+		"The picture has to be a PNG, JPEG or WebP of at most 4 MiB and 12 megapixels. Nothing was changed.")
+	ErrLargePhoto = web.ForField(400, "invalid_picture", "/picture", "This picture needs more memory than the "+
+		"service has for one. Make it smaller, for example 2,000 pixels wide. Nothing was changed.")
+)
 
 // Photo is the picture of a person as it is stored: a square JPEG, and the hash by which it is served.
 type Photo struct {
@@ -34,107 +31,43 @@ type Photo struct {
 	JPEG []byte
 }
 
-// photoSlot has room for one picture: a large one takes up to 200 MB while it is decoded.
-var photoSlot = make(chan struct{}, 1)
-
-// photoPatience is how long a picture waits for others, whose files are kept in memory meanwhile. The server
-// cannot answer much later.
-const photoPatience = 15 * time.Second
-
-// NewPhoto encodes the middle of a picture anew, so that nothing is kept of the file but its pixels:
-// neither the place where it was taken nor what a reader of another format would find in it. The hash
-// depends on the sub, so that the address cannot be found out from the picture. ErrInvalidPhoto;
-// context.DeadlineExceeded while too many others wait.
-func NewPhoto(ctx context.Context, sub string, file []byte) (Photo, error) {
-	size, format, err := image.DecodeConfig(bytes.NewReader(file))
-	if err != nil || len(file) > MaxPhoto || format != "png" && format != "jpeg" && format != "webp" ||
-		size.Width < 1 || size.Height < 1 || size.Width > maxPhotoPixels/size.Height ||
-		format == "jpeg" && bytes.Count(file, []byte{0xff, 0xda}) > maxPhotoScans {
-		return Photo{}, ErrInvalidPhoto
+// ReadPhoto encodes the middle of a picture anew, so that nothing is kept of the file but its pixels: neither
+// the place where it was taken nor what a reader of another format would find in it. read gives the file, once
+// there is room for it. The hash depends on the sub, so that the address cannot be found out from the picture.
+// ErrInvalidPhoto, ErrLargePhoto; web.ErrBusy while another picture of the person, or too many of others, are
+// under way.
+func (s *Service) ReadPhoto(ctx context.Context, sub string, read func() ([]byte, error)) (Photo, error) {
+	leave, err := s.pictures.Enter(ctx, sub)
+	if err != nil {
+		return Photo{}, photoRefused(err)
 	}
-	wait, stop := context.WithTimeout(ctx, photoPatience)
-	defer stop()
-	select {
-	case photoSlot <- struct{}{}:
-		defer func() { <-photoSlot }()
-	case <-wait.Done():
-		return Photo{}, wait.Err()
+	defer leave()
+	file, err := read()
+	if err != nil {
+		return Photo{}, err
 	}
-	decoded, _, err := image.Decode(bytes.NewReader(file))
-	if err != nil || decoded.Bounds().Empty() {
-		return Photo{}, ErrInvalidPhoto
+	square, err := s.pictures.Square(ctx, file, photoSide)
+	if err != nil {
+		return Photo{}, photoRefused(err)
 	}
-	b := decoded.Bounds()
-	side := min(b.Dx(), b.Dy())
-	corner := b.Min.Add(image.Pt((b.Dx()-side)/2, (b.Dy()-side)/2))
-	small := image.NewRGBA(image.Rect(0, 0, min(side, photoSide), min(side, photoSide)))
-	draw.Draw(small, small.Rect, image.White, image.Point{}, draw.Src) // behind what is transparent
-	draw.CatmullRom.Scale(small, small.Rect, decoded, image.Rectangle{corner, corner.Add(image.Pt(side, side))},
-		draw.Over, nil)
 	var out bytes.Buffer
-	if err := jpeg.Encode(&out, turned(small, orientation(file)), &jpeg.Options{Quality: 85}); err != nil {
-		return Photo{}, ErrInvalidPhoto
+	if err := jpeg.Encode(&out, square, &jpeg.Options{Quality: 85}); err != nil {
+		return Photo{}, err
 	}
 	sum := sha256.Sum256(append([]byte(sub+"\n"), out.Bytes()...))
 	return Photo{Hash: hex.EncodeToString(sum[:16]), JPEG: out.Bytes()}, nil
 }
 
-// orientation returns the orientation of a JPEG by its Exif, 1 to 8: cameras do not turn the pixels.
-func orientation(file []byte) int {
-	for len(file) > 4 && file[0] == 0xff {
-		if file[1] == 0xd8 { // the start of the image has no length
-			file = file[2:]
-			continue
-		}
-		n := 2 + int(binary.BigEndian.Uint16(file[2:]))
-		if file[1] == 0xda || n > len(file) {
-			break
-		}
-		tiff, found := bytes.CutPrefix(file[4:n], []byte("Exif\x00\x00"))
-		if file = file[n:]; !found || len(tiff) < 8 {
-			continue
-		}
-		var order binary.ByteOrder = binary.BigEndian
-		if tiff[0] == 'I' {
-			order = binary.LittleEndian
-		}
-		at := int64(order.Uint32(tiff[4:]))
-		if at+2 > int64(len(tiff)) {
-			break
-		}
-		entries := tiff[at+2:]
-		for range order.Uint16(tiff[at:]) {
-			if len(entries) < 12 {
-				break
-			}
-			if value := int(order.Uint16(entries[8:])); order.Uint16(entries) == 0x0112 && value >= 1 && value <= 8 {
-				return value
-			}
-			entries = entries[12:]
-		}
+func photoRefused(err error) error {
+	switch {
+	case errors.Is(err, picture.ErrInvalid):
+		return ErrInvalidPhoto
+	case errors.Is(err, picture.ErrTooLarge):
+		return ErrLargePhoto
+	case errors.Is(err, picture.ErrBusy):
+		return web.Busy(2 * time.Second)
 	}
-	return 1
-}
-
-// turned returns a square picture as its Exif orientation says.
-func turned(from *image.RGBA, orientation int) *image.RGBA {
-	to, last := image.NewRGBA(from.Rect), from.Rect.Dx()-1
-	for y := range from.Rect.Dy() {
-		for x := range from.Rect.Dx() {
-			fromX, fromY := x, y
-			if orientation >= 5 {
-				fromX, fromY = y, x
-			}
-			if strings.ContainsRune("2378", rune('0'+orientation)) {
-				fromX = last - fromX
-			}
-			if strings.ContainsRune("3467", rune('0'+orientation)) {
-				fromY = last - fromY
-			}
-			to.SetRGBA(x, y, from.RGBAAt(fromX, fromY))
-		}
-	}
-	return to
+	return err
 }
 
 const photoPath = "/picture/"
@@ -148,13 +81,13 @@ func (s *Service) PhotoOf(u User) string {
 	return ""
 }
 
-// SetPicture replaces the picture of the caller by a file: the claim picture is its address.
-func (s *Service) SetPicture(ctx context.Context, c Caller, file []byte) error {
+// SetPicture replaces the picture of the caller by a file (see ReadPhoto): the claim picture is its address.
+func (s *Service) SetPicture(ctx context.Context, c Caller, read func() ([]byte, error)) error {
 	row, err := s.begin(ctx, c, SetPicture, "")
 	if err != nil {
 		return err
 	}
-	photo, err := NewPhoto(ctx, c.User.Sub, file)
+	photo, err := s.ReadPhoto(ctx, c.User.Sub, read)
 	if err != nil {
 		return err
 	}

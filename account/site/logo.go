@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/picture"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/gorilla/mux"
 )
@@ -31,11 +32,11 @@ func (s *Site) serveLogo(w http.ResponseWriter, r *http.Request) error {
 // serveUserPicture serves the picture of a person to whoever has its address. Caches keep it for a
 // day, because it may be removed.
 func (s *Site) serveUserPicture(w http.ResponseWriter, r *http.Request) error {
-	picture, err := s.Store().UserPicture(r.Context(), mux.Vars(r)["hash"])
+	photo, err := s.Store().UserPicture(r.Context(), mux.Vars(r)["hash"])
 	if err != nil {
 		return err
 	}
-	return servePicture(w, r, picture, "image/jpeg", "public, max-age=86400")
+	return servePicture(w, r, photo, "image/jpeg", "public, max-age=86400")
 }
 
 // servePicture answers with a picture, or 404 if it is nil.
@@ -54,10 +55,9 @@ func servePicture(w http.ResponseWriter, r *http.Request, picture []byte, kind, 
 
 // pictureForm is the only form of the account with a file. A refusal shows the page.
 func (s *Site) pictureForm(w http.ResponseWriter, r *http.Request) error {
-	file, err := web.ReadFile(w, r, "picture", account.MaxPhoto, account.ErrInvalidPhoto)
-	if err == nil {
-		err = s.SetPicture(r.Context(), s.Caller(r), file)
-	}
+	err := s.SetPicture(r.Context(), s.Caller(r), func() ([]byte, error) {
+		return web.ReadFile(w, r, "picture", picture.MaxFile, account.ErrInvalidPhoto)
+	})
 	if err != nil {
 		return s.accountRefused(w, r, "", "photo", err)
 	}

@@ -6,11 +6,14 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"io"
 	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
-	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/picture"
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
@@ -39,6 +42,38 @@ func uploadPicture(b *accounttest.Browser, field string, content []byte) *accoun
 	return b.Send("POST", "/account/picture", form.FormDataContentType(), body.String(), "Accept", "text/html")
 }
 
+// readerFunc is a body that something happens in.
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// Whoever has a picture under way cannot send another: their files would fill the memory.
+func TestSecondPictureUnderWayIsRefusedUnread(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	w.AddUser("bob")
+	ada, bob := w.SignedIn("ada"), w.SignedIn("bob")
+	const boundary = "xxx"
+	head := "--" + boundary + "\r\nContent-Disposition: form-data; name=\"picture\"; filename=\"me.png\"\r\n\r\n"
+	meanwhile := readerFunc(func([]byte) (int, error) {
+		busy := uploadPicture(ada, "picture", smallPicture(t, 1)).Is(503)
+		if busy.Header.Get("Retry-After") != "2" {
+			t.Errorf("Retry-After: %q", busy.Header.Get("Retry-After"))
+		}
+		uploadPicture(bob, "picture", smallPicture(t, 2)).Is(303)
+		return 0, io.EOF
+	})
+	body := io.MultiReader(strings.NewReader(head), bytes.NewReader(smallPicture(t, 3)), meanwhile,
+		strings.NewReader("\r\n--"+boundary+"--\r\n"))
+	r := httptest.NewRequestWithContext(t.Context(), "POST", w.Base+"/account/picture", body)
+	r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
+	for name, value := range ada.Cookies {
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	ada.Serve(r).Is(303)
+	uploadPicture(ada, "picture", smallPicture(t, 4)).Is(303)
+}
+
 // A picture is there for whoever has its address, as long as it is the picture of an account that is neither suspended nor deleted.
 func TestUploadedPictureIsServedUntilItIsReplaced(t *testing.T) {
 	w := accounttest.New(t)
@@ -48,7 +83,7 @@ func TestUploadedPictureIsServedUntilItIsReplaced(t *testing.T) {
 	upload := func() (path, served string) {
 		t.Helper()
 		shade += 40
-		uploadPicture(b, "picture", smallPicture(t, shade)).RedirectsTo("/account/?notice=picture-set#photo")
+		uploadPicture(b, "picture", append(smallPicture(t, shade), "<script>"...)).RedirectsTo("/account/?notice=picture-set#photo")
 		address, _ := b.Call("GET", "/api/me", nil).Is(200).JSON()["picture"].(string)
 		path, ours := strings.CutPrefix(address, "http://localhost:4040")
 		got := stranger.Call("GET", path, nil).Is(200)
@@ -61,13 +96,20 @@ func TestUploadedPictureIsServedUntilItIsReplaced(t *testing.T) {
 	first, _ := upload()
 	second, served := upload()
 	stranger.Call("GET", first, nil).Is(404)
+	w.AddUser("bob")
+	uploadPicture(w.SignedIn("bob"), "picture", smallPicture(t, shade)).Is(303)
+	stranger.Call("GET", second, nil).Is(200) // the address does not follow from the picture
+	if strings.Contains(served, "<script>") {
+		t.Error("something of the file is left")
+	}
 	export := b.Call("GET", "/api/me/export", nil).Is(200).JSON()
 	if export["picture_jpeg"] != base64.StdEncoding.EncodeToString([]byte(served)) {
 		t.Errorf("the export has %.40v", export["picture_jpeg"])
 	}
 	uploadPicture(b, "picture", []byte("<svg/>")).Is(400).Shows("has to be a PNG, JPEG or WebP", `id="picture-file"`)
+	uploadPicture(b, "picture", []byte("\xff\xd8\xff\xd0\x00\x00")).Is(400) // a restart marker, and no segment
 	uploadPicture(b, "other", []byte("x")).Is(400)
-	uploadPicture(b, "picture", make([]byte, account.MaxPhoto+8<<10)).Is(400).Shows("at most 4 MiB")
+	uploadPicture(b, "picture", make([]byte, picture.MaxFile+8<<10)).Is(400).Shows("at most 4 MiB")
 	stranger.Call("GET", second, nil).Is(200)
 	b.Call("PATCH", "/api/me", map[string]string{"picture": "https://elsewhere.example/me.png"}).Is(200)
 	stranger.Call("GET", second, nil).Is(404)

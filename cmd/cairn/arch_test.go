@@ -30,8 +30,9 @@ var allowed = map[string][]string{
 	"admin":                 {"account", "account/site", "account/text", "account/web", "templates"}, // account/site: who asks
 	"provider":              {"account", "account/site", "account/web", "templates"},
 	"provider/recipes":      {},
-	"account/site":          {"account", "account/text", "account/web", "templates"},
-	"account":               {"account/mail", "account/password", "account/session", "account/statuslist", "account/text", "account/web", "templates"},
+	"account/site":          {"account", "account/picture", "account/text", "account/web", "templates"},
+	"account":               {"account/mail", "account/password", "account/picture", "account/session", "account/statuslist", "account/text", "account/web", "templates"},
+	"account/picture":       {},                           // decoding within bounds, nothing of accounts
 	"account/password":      {"account/web"},              // what it refuses is a problem
 	"account/statuslist":    {"account/web", "templates"}, // templates: a document that is packed once
 	"account/text":          {"templates"},                // the sentences that say what is accepted
