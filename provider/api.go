@@ -342,7 +342,7 @@ func (s *accessTokenSigner) id(token string) string {
 // introspector returns the API whose id and secret the request presents, or nil if the id is not
 // an API's.
 func (p *Provider) introspector(r *http.Request) (*API, error) {
-	id, secret, _, err := presentedCredentials(r, r.PostForm)
+	given, err := presentedCredentials(r, r.PostForm)
 	if err != nil {
 		return nil, err
 	}
@@ -350,16 +350,12 @@ func (p *Provider) introspector(r *http.Request) (*API, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read APIs: %w", err)
 	}
-	i := slices.IndexFunc(all, func(a *API) bool { return a.ID == id })
+	i := slices.IndexFunc(all, func(a *API) bool { return a.ID == given.id })
 	if i < 0 {
 		return nil, nil
 	}
-	web.NoteClient(r.Context(), id)
-	if !matchesAny(all[i].Secrets, secret, p.clock()) {
-		why := wrongSecret
-		if secret == "" {
-			why = noSecret
-		}
+	web.NoteClient(r.Context(), given.id)
+	if why := given.fault(all[i].Secrets, p.clock()); why != "" {
 		return nil, errInvalidClient.because(why, "")
 	}
 	return all[i], nil

@@ -287,11 +287,15 @@ func (c *Client) checkURIs() error {
 		return &RegistrationError{"redirect_uris", "",
 			"at least one is needed: where the application receives its answers"}
 	}
-	if err := c.checkRedirects("redirect_uris", c.RedirectURIs); err != nil {
-		return err
+	for _, uri := range c.RedirectURIs {
+		if err := CheckRedirectURI(uri, c.AllowInsecureRedirect); err != nil {
+			return &RegistrationError{"redirect_uris", uri, err.Error()}
+		}
 	}
-	if err := c.checkRedirects("post_logout_redirect_uris", c.PostLogoutRedirectURIs); err != nil {
-		return err
+	for _, uri := range c.PostLogoutRedirectURIs {
+		if err := checkPostLogoutURI(uri, c.AllowInsecureRedirect); err != nil {
+			return &RegistrationError{"post_logout_redirect_uris", uri, err.Error()}
+		}
 	}
 	if c.HomeURI != "" {
 		if err := checkHomeURI("home URI", c.HomeURI, c.AllowInsecureRedirect); err != nil {
@@ -306,15 +310,6 @@ func (c *Client) checkURIs() error {
 	if c.BackchannelLogoutURI != "" {
 		if err := CheckBackchannelLogoutURI(c.BackchannelLogoutURI, c.BackchannelPrivate); err != nil {
 			return &RegistrationError{"backchannel_logout_uri", c.BackchannelLogoutURI, err.Error()}
-		}
-	}
-	return nil
-}
-
-func (c *Client) checkRedirects(member string, uris []string) error {
-	for _, uri := range uris {
-		if err := CheckRedirectURI(uri, c.AllowInsecureRedirect); err != nil {
-			return &RegistrationError{member, uri, err.Error()}
 		}
 	}
 	return nil

@@ -136,35 +136,48 @@ func (p *Provider) authenticateClient(r *http.Request, form url.Values) (*Client
 	if form.Get("client_assertion") != "" || form.Get("client_assertion_type") != "" {
 		return p.authenticateAssertion(ctx, r, form)
 	}
-	id, secret, method, err := presentedCredentials(r, form)
+	given, err := presentedCredentials(r, form)
 	if err != nil {
 		return nil, err
 	}
-	c, err := p.client(ctx, id)
+	c, err := p.client(ctx, given.id)
 	if errors.Is(err, ErrClientNotFound) {
 		return nil, errInvalidClient
 	}
 	if err != nil {
 		return nil, err
 	}
-	why := wrongSecret
+	why := given.fault(c.Secrets, p.clock())
 	switch {
-	case c.IsPublic() && secret == "": // x/oauth2 sends Basic with an empty secret while it probes
+	case c.IsPublic() && given.sent == "": // x/oauth2 sends Basic with an empty secret while it probes
 		return c, nil
 	case c.IsPublic():
 		why = publicSecret
-	case method == AuthNone:
+	case given.method == AuthNone:
 		why = noSecret
-	case c.AuthMethod != AuthAny && c.AuthMethod != method:
+	case c.AuthMethod != AuthAny && c.AuthMethod != given.method:
 		why = authMethod
-	case matchesAny(c.Secrets, secret, p.clock()):
+	case why == "":
 		return c, nil
-	case strings.TrimSpace(secret) != secret:
-		why = secretLineEnd
-	case secret == "":
-		why = noSecret
 	}
 	return nil, errInvalidClient.because(why, "")
+}
+
+// fault returns why the credentials do not have one of the valid secrets, or "".
+func (g credentials) fault(valid []ClientSecret, now time.Time) reason {
+	switch {
+	case matchesAny(valid, g.secret, now):
+		return ""
+	case matchesAny(valid, g.sent, now):
+		return secretNotEncoded
+	case g.sent == "":
+		return noSecret
+	case g.secret == "":
+		return authMalformed
+	case strings.TrimSpace(g.secret) != g.secret:
+		return secretLineEnd
+	}
+	return wrongSecret
 }
 
 // matchesAny reports whether secret is one of the stored ones and has not expired.
@@ -179,18 +192,26 @@ func (s ClientSecret) matches(secret string) bool {
 	return secret != "" && subtle.ConstantTimeCompare(s.Hash, account.HashSecret(secret)) == 1
 }
 
+// credentials are what a request presents, unverified.
+type credentials struct {
+	id, method string
+	secret     string // empty if it cannot be decoded
+	sent       string // the secret before it was decoded
+}
+
 // presentedCredentials reads the credentials of the request, unverified. The id and secret of
 // Basic are form-urlencoded (RFC 6749 section 2.3.1).
-func presentedCredentials(r *http.Request, form url.Values) (id, secret, method string, err error) {
+func presentedCredentials(r *http.Request, form url.Values) (credentials, error) {
 	header := r.Header.Values("Authorization")
 	if len(header) == 0 {
-		if form.Get("client_secret") == "" {
-			return form.Get("client_id"), "", AuthNone, nil
+		given := credentials{id: form.Get("client_id"), method: AuthPost, secret: form.Get("client_secret")}
+		if given.sent = given.secret; given.secret == "" {
+			given.method = AuthNone
 		}
-		return form.Get("client_id"), form.Get("client_secret"), AuthPost, nil
+		return given, nil
 	}
-	refused := func(why reason) (string, string, string, error) {
-		return "", "", "", errInvalidClient.because(why, "")
+	refused := func(why reason) (credentials, error) {
+		return credentials{}, errInvalidClient.because(why, "")
 	}
 	if len(header) > 1 {
 		return refused(authTwice)
@@ -202,17 +223,20 @@ func presentedCredentials(r *http.Request, form url.Values) (id, secret, method 
 	}
 	// Some clients without a secret leave out the colon too.
 	user, pass, _ := strings.Cut(string(credential), ":")
-	id, idErr := url.QueryUnescape(user)
-	secret, secretErr := url.QueryUnescape(pass)
-	switch other := form.Get("client_id"); {
-	case idErr != nil || secretErr != nil:
+	given := credentials{method: AuthBasic, sent: pass}
+	if given.id, err = url.QueryUnescape(user); err != nil {
 		return refused(authMalformed)
-	case form.Has("client_secret") && secret != "":
+	}
+	if given.secret, err = url.QueryUnescape(pass); err != nil {
+		given.secret = ""
+	}
+	switch other := form.Get("client_id"); {
+	case form.Has("client_secret") && pass != "":
 		return refused(authTwice)
-	case other != "" && other != id:
+	case other != "" && other != given.id:
 		return refused(authDiffers)
 	}
-	return id, secret, AuthBasic, nil
+	return given, nil
 }
 
 const (

@@ -159,7 +159,7 @@ func (p *Provider) readLogout(ctx context.Context, form url.Values) (logoutReque
 	q.client, q.sub = client, sub
 	switch {
 	case uri == "":
-	case slices.Contains(client.PostLogoutRedirectURIs, uri):
+	case client.matchPostLogout(uri):
 		q.uri = uri
 	default:
 		q.problem = "The address to go back to (post_logout_redirect_uri) is not registered for this application."
@@ -175,7 +175,7 @@ func (p *Provider) clientLoggingOutTo(ctx context.Context, uri string) (*Client,
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(all, func(c *Client) bool { return slices.Contains(c.PostLogoutRedirectURIs, uri) })
+	i := slices.IndexFunc(all, func(c *Client) bool { return c.matchPostLogout(uri) })
 	if i < 0 {
 		return nil, nil
 	}

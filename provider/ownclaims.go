@@ -2,8 +2,10 @@ package provider
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,7 +15,8 @@ import (
 )
 
 // Own claims: rules of a client or an API, in the form NAME=VALUE or NAME=VALUE if FLAG. VALUE may
-// contain {fields} of the user. Of the rules for one claim, the first that fits gives its value.
+// contain {fields} of the user. After json: it is a number, true, false, a text or a list of these, and fields stand
+// inside of its texts. Of the rules for one claim, the first that fits gives its value.
 //
 // What a rule tells of a user, a field or whether they have a flag, needs their consent: it is an entry
 // of the consent beside the scopes, in braces, unless a scope of the request covers it. A grant stores
@@ -59,7 +62,9 @@ var (
 // claimRule is a parsed rule.
 type claimRule struct {
 	name, value string
-	fields      []string // in value, with their braces
+	typed       any      // value after json:, decoded; nil: a text
+	texts       []string // the value, or those of typed
+	fields      []string // in texts, with their braces
 	flag        string   // that the user must have, or empty
 }
 
@@ -69,8 +74,43 @@ func parseClaimRule(rule string) (r claimRule) {
 	if m := claimIfForm.FindStringSubmatch(r.value); m != nil {
 		r.value, r.flag = m[1], m[2]
 	}
-	r.fields = fieldForm.FindAllString(r.value, -1)
+	r.texts = []string{r.value}
+	if raw, ok := strings.CutPrefix(r.value, claimJSON); ok {
+		r.typed, r.texts = decodeClaim(raw)
+	}
+	for _, text := range r.texts {
+		r.fields = append(r.fields, fieldForm.FindAllString(text, -1)...)
+	}
 	return r
+}
+
+// claimJSON begins a value that has a type.
+const claimJSON = "json:"
+
+// decodeClaim decodes a value of JSON and returns the texts in it too. It returns nil for what a claim cannot be:
+// null, objects, lists of lists, and numbers that lose digits as a float64.
+func decodeClaim(raw string) (value any, texts []string) {
+	if json.Unmarshal([]byte(raw), &value) != nil {
+		return nil, nil
+	}
+	list, isList := value.([]any)
+	if !isList {
+		list = []any{value}
+	}
+	for _, item := range list {
+		switch item := item.(type) {
+		case string:
+			texts = append(texts, item)
+		case bool:
+		case float64:
+			if math.Abs(item) > 1<<53 {
+				return nil, nil
+			}
+		default:
+			return nil, nil
+		}
+	}
+	return value, texts
 }
 
 // always reports whether the rule fits every user.
@@ -131,6 +171,9 @@ func (r claimRule) fault() string {
 	if claimIfWord.MatchString(r.value) { // as a value it would go to everybody
 		return "after if stands the name of one flag, in lower case; for another flag write another rule"
 	}
+	if strings.HasPrefix(r.value, claimJSON) && r.typed == nil {
+		return `after json: stands a number, true, false, a text in "quotes", or a list of these, as json:10 or json:["a","b"]`
+	}
 	for _, f := range r.fields {
 		name, attribute := attributeOf(f)
 		switch {
@@ -143,7 +186,7 @@ func (r claimRule) fault() string {
 				": " + lower + " takes {handle}, {email}, {sub} and {attribute:NAME}"
 		}
 	}
-	if strings.ContainsAny(fieldForm.ReplaceAllString(r.value, ""), "{}") {
+	if strings.ContainsAny(fieldForm.ReplaceAllString(strings.Join(r.texts, " "), ""), "{}") {
 		return "a field is written in braces, such as {handle}, and other braces cannot be used"
 	}
 	return ""
@@ -233,16 +276,34 @@ func ownClaims(rules, agreed []string, u account.User, c *Client) map[string]any
 }
 
 // valueFor returns the value for a user. A rule does not fit if a field has no value.
-func (r claimRule) valueFor(u account.User, c *Client) (string, bool) {
+func (r claimRule) valueFor(u account.User, c *Client) (value any, fits bool) {
 	if r.flag != "" && !u.Has(r.flag) {
-		return "", false
+		return nil, false
 	}
-	fits := true
-	value := fieldForm.ReplaceAllStringFunc(r.value, func(f string) string {
-		v := fieldValue(f, u, c)
-		fits = fits && v != ""
-		return v
-	})
+	fits = true
+	filled := func(text string) string {
+		return fieldForm.ReplaceAllStringFunc(text, func(f string) string {
+			v := fieldValue(f, u, c)
+			fits = fits && v != ""
+			return v
+		})
+	}
+	switch typed := r.typed.(type) {
+	case nil:
+		value = filled(r.value)
+	case string:
+		value = filled(typed)
+	case []any:
+		list := slices.Clone(typed)
+		for i, item := range list {
+			if text, ok := item.(string); ok {
+				list[i] = filled(text)
+			}
+		}
+		value = list
+	default:
+		value = typed
+	}
 	return value, fits
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,6 +95,36 @@ func CheckRedirectURI(raw string, allowInsecure bool) error {
 			"RFC 8252 section 7.1), not %s; --allow-insecure-redirect accepts it all the same", u.Scheme)
 	}
 	return nil
+}
+
+// localeParameter splits a post-logout redirect URI at the one parameter of its query whose value is {locale}.
+var localeParameter = regexp.MustCompile(`^([^{}?#]+\?(?:[^{}#]*&)?[A-Za-z0-9_.-]+=)\{locale\}((?:&[^{}#]*)?)$`)
+
+// localeForm is what the application may send in the place of {locale}: the language of the person, as en or pt_BR.
+var localeForm = regexp.MustCompile(`^[A-Za-z_-]{2,10}$`)
+
+// checkPostLogoutURI is CheckRedirectURI for a post-logout redirect URI, in whose query one value may be {locale}.
+func checkPostLogoutURI(raw string, allowInsecure bool) error {
+	if m := localeParameter.FindStringSubmatch(raw); m != nil {
+		raw = m[1] + "en" + m[2]
+	} else if strings.Contains(raw, "{locale}") {
+		return errors.New("{locale} stands once, for the whole value of a parameter of the query: ?lang={locale}")
+	}
+	return CheckRedirectURI(raw, allowInsecure)
+}
+
+// matchPostLogout compares the requested post-logout redirect URI with the registered ones as strings. Only the
+// value {locale} may differ.
+func (c *Client) matchPostLogout(requested string) bool {
+	return slices.ContainsFunc(c.PostLogoutRedirectURIs, func(registered string) bool {
+		m := localeParameter.FindStringSubmatch(registered)
+		if m == nil {
+			return registered == requested
+		}
+		rest, found := strings.CutPrefix(requested, m[1])
+		locale, ends := strings.CutSuffix(rest, m[2])
+		return found && ends && localeForm.MatchString(locale)
+	})
 }
 
 // checkHomeURI validates a web page of an application. what names it in errors.

@@ -3,6 +3,7 @@ package provider
 import (
 	"encoding/hex"
 	"errors"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -45,6 +46,10 @@ func repeats(secret string) bool {
 	}
 	return false
 }
+
+// NeedsEncoding reports whether a secret has characters that HTTP Basic must carry percent-encoded (RFC 6749
+// section 2.3.1), which some applications do not do.
+func NeedsEncoding(secret string) bool { return url.QueryEscape(secret) != secret }
 
 // secretHashPrefix begins the text of a stored secret.
 const secretHashPrefix = "sha256:"

@@ -284,8 +284,8 @@ func (e *entry) keyOf(member string) string {
 	return strings.TrimPrefix(memberFlag(member), "--")
 }
 
-// secretOf returns the secret that an entry gives, or nil.
-func (a *applier) secretOf(k secretKeys) (*provider.ClientSecret, error) {
+// secretOf returns the secret that an entry gives for a way to authenticate, or nil.
+func (a *applier) secretOf(k secretKeys, method string) (*provider.ClientSecret, error) {
 	var s provider.ClientSecret
 	var err error
 	switch {
@@ -295,7 +295,7 @@ func (a *applier) secretOf(k secretKeys) (*provider.ClientSecret, error) {
 		if _, err := os.Stat(k.SecretFile); err != nil { // whose text has what may be the secret itself
 			return nil, cli.UsageError("--secret-file: there is no such file: write its path, relative to this file, and never the secret")
 		}
-		if s, err = readSecret(a.p, k.SecretFile, a.now); err != nil {
+		if s, err = readSecret(a.p, k.SecretFile, method, a.now); err != nil {
 			return nil, err
 		}
 	case k.SecretHash != "":
@@ -338,7 +338,7 @@ func (a *applier) client(e *entry) error {
 	if err := k.clientOptions.apply(a.p, a.st, c); err != nil {
 		return err
 	}
-	secret, err := a.secretOf(k.secretKeys)
+	secret, err := a.secretOf(k.secretKeys, c.AuthMethod)
 	switch {
 	case err != nil:
 		return err
@@ -391,7 +391,7 @@ func (a *applier) api(e *entry) error {
 	}
 	slices.Sort(n.Clients)
 	n.Clients = slices.Compact(n.Clients)
-	secret, err := a.secretOf(k.secretKeys)
+	secret, err := a.secretOf(k.secretKeys, provider.AuthAny)
 	if err == nil {
 		err = n.Check()
 	}

@@ -62,7 +62,7 @@ func onClient(act account.Act, id string) account.Audit { return operator(act, "
 // name in provider.Client: see assign. client update has other texts in the place of ${new=…} and ${list=…}.
 type clientOptions struct {
 	RedirectURIs           []string `name:"redirect-uri" sep:"none" placeholder:"URI" help:"Redirect URI, compared exactly. ${list=Repeatable.}"`
-	PostLogoutRedirectURIs []string `name:"post-logout-redirect-uri" sep:"none" placeholder:"URI" help:"Exact redirect URI after logout. ${list=Repeatable.}"`
+	PostLogoutRedirectURIs []string `name:"post-logout-redirect-uri" sep:"none" placeholder:"URI" help:"Redirect URI after logout, compared exactly; {locale} for one value of its query stands for a language. ${list=Repeatable.}"`
 	BackchannelLogoutURI   *string  `name:"backchannel-logout-uri" placeholder:"URI" help:"URI for logout tokens when a session ends."`
 	BackchannelPrivate     *bool    `name:"allow-private-backchannel" negatable:"" help:"Send logout tokens also to private and local addresses."`
 
@@ -90,7 +90,7 @@ type clientOptions struct {
 	InitiateLoginURI   *string  `name:"initiate-login-uri" placeholder:"URL" help:"Page that starts a sign-in (initiate_login_uri): the way back for people whose sign-in took an hour."`
 	LogoFile           *string  `placeholder:"FILE" help:"Its logo: a PNG or WebP of at most 64 KiB and 1024 pixels a side, - for standard input."`
 	Groups             []string `name:"group" sep:"none" commas:"" placeholder:"FLAG" help:"A flag that its groups claim may contain${new=; all but admin if none is given}. ${list=Repeatable.}"`
-	Claims             []string `name:"claim" sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}. The first that fits gives the value. ${list=Repeatable.}"`
+	Claims             []string `name:"claim" sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}, and after json: is a number, a boolean or a list, as json:10. The first that fits gives the value. ${list=Repeatable.}"`
 	ClaimIn            []string `name:"claim-in" sep:"none" commas:"" placeholder:"PLACE" help:"Where its own claims are: id_token, userinfo, access_token. By default where those of scopes are. ${whole=Repeatable.}"`
 
 	AllowInsecureRedirect *bool `name:"allow-insecure-redirect" negatable:"" help:"Accept http redirect URIs to hosts of a trusted network."`
@@ -300,7 +300,7 @@ func (c *addClientCommand) Run(p *cli.Program) error {
 			client.Secrets = make([]provider.ClientSecret, 1)
 			var err error
 			if c.SecretFile != "" {
-				client.Secrets[0], err = readSecret(p, c.SecretFile, client.CreatedAt)
+				client.Secrets[0], err = readSecret(p, c.SecretFile, client.AuthMethod, client.CreatedAt)
 			} else {
 				secret, client.Secrets[0] = provider.NewSecret(client.CreatedAt)
 			}
@@ -330,15 +330,21 @@ const noSecretHere = "only for a client that authenticates with a secret"
 
 // readSecret reads a secret that the operator has chosen: the first line of the file of --secret-file. Others may
 // be able to read it: the application does, and files of containers are open to all.
-func readSecret(p *cli.Program, file string, now time.Time) (s provider.ClientSecret, err error) {
+func readSecret(p *cli.Program, file, method string, now time.Time) (s provider.ClientSecret, err error) {
 	const flag = "--secret-file"
 	text, err := p.Read(file, 4096)
 	if err != nil {
 		return s, cli.Usagef("%s: %s", flag, err)
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
-	if s, err = provider.GivenSecret(strings.TrimRight(line, "\r"), now); err != nil {
+	line = strings.TrimRight(line, "\r")
+	if s, err = provider.GivenSecret(line, now); err != nil {
 		return s, cli.Usagef("%s: %s", flag, err)
+	}
+	if method != provider.AuthPost && provider.NeedsEncoding(line) {
+		fmt.Fprintf(p.Stderr, "cairn: %s %s: this secret has characters that HTTP Basic must carry percent-encoded "+
+			"(RFC 6749 section 2.3.1), and some applications send them as they are, which is refused as "+
+			"secret_not_encoded: openssl rand -hex 32 has none\n", flag, file)
 	}
 	return s, nil
 }

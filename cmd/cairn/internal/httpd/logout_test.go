@@ -15,7 +15,10 @@ import (
 	"github.com/cairn-id/cairn/provider"
 )
 
-const afterLogout = "https://app.example.org/signed-out"
+const (
+	afterLogout   = "https://app.example.org/signed-out"
+	afterLogoutIn = "https://app.example.org/wp-login.php?loggedout=true&wp_lang={locale}&from=menu"
+)
 
 // logoutCase is a signed-in browser with tokens of a client.
 type logoutCase struct {
@@ -28,7 +31,9 @@ type logoutCase struct {
 
 func newLogoutCase(t *testing.T) *logoutCase {
 	t.Helper()
-	s, rp := startApp(t, func(c *provider.Client) { c.PostLogoutRedirectURIs = []string{afterLogout, afterLogout + "?tenant=1"} })
+	s, rp := startApp(t, func(c *provider.Client) {
+		c.PostLogoutRedirectURIs = []string{afterLogout, afterLogout + "?tenant=1", afterLogoutIn}
+	})
 	b, token := s.signedInTokens(rp, "ada")
 	hint := rawIDToken(token)
 	return &logoutCase{service: s, t: t, rp: rp, browser: b, hint: hint}
@@ -199,6 +204,25 @@ func TestConfirmedLogoutLeadsBackToTheApplication(t *testing.T) {
 				t.Error("two buttons to sign in again, or none")
 			}
 		})
+	}
+}
+
+// WordPress sends the language of the person: that one value of the registered address may be any, and nothing else.
+func TestOneValueOfAPostLogoutAddressIsALanguage(t *testing.T) {
+	c := newLogoutCase(t)
+	b := logoutCase{t: t, browser: c.service.browser()}
+	for _, k := range []struct {
+		locale string
+		fits   bool
+	}{
+		{"de_DE", true}, {"pt-BR", true}, {"en", true}, {"e", false}, {"de_DE_formal", false}, {"", false}, {"{locale}", false},
+		{"de&wp_lang=en", false}, {"de%20", false}, {"de#", false}, {"d3", false}, {"de\n", false},
+	} {
+		uri := strings.Replace(afterLogoutIn, "{locale}", k.locale, 1)
+		got := b.logout("id_token_hint", c.hint, "post_logout_redirect_uri", uri)
+		if to := got.Header.Get("Location"); k.fits && to != uri || !k.fits && (to != "" || got.StatusCode != http.StatusBadRequest) {
+			t.Errorf("%q: %d to %q", k.locale, got.StatusCode, to)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -251,6 +252,28 @@ func TestAttributesOfAMember(t *testing.T) {
 	}
 	if got := root.call("DELETE /api/admin/users/ada"); got.StatusCode != 204 || db.count("SELECT count(*) FROM users WHERE profile LIKE '%4711%'") != 0 {
 		t.Errorf("after the deletion: %d, or the number is still there", got.StatusCode)
+	}
+}
+
+// Some applications accept a number or a boolean only: after json: a value has its type.
+func TestOwnClaimsHaveTypes(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUser("ada", account.FlagActivity)
+	rp := s.app("app", func(c *provider.Client) {
+		c.Claims, c.Trusted = []string{
+			"immich_quota=json:10", "isadmin=json:true if activity", "isadmin=json:false", "who=json:[\"{handle}\", 2.5, false]",
+			"word=json:\"10\"", "plain=10", "large=json:9007199254740992",
+		}, true
+	}, "openid")
+	id, info, _ := s.claimsOfFlow(rp, "ada")
+	for place, claims := range map[string]map[string]any{"ID token": id, "userinfo": info} {
+		for name, want := range map[string]any{
+			"immich_quota": 10.0, "isadmin": true, "who": []any{"ada", 2.5, false}, "word": "10", "plain": "10", "large": float64(1 << 53),
+		} {
+			if !reflect.DeepEqual(claims[name], want) {
+				t.Errorf("%s: %s is %#v, want %#v", place, name, claims[name], want)
+			}
+		}
 	}
 }
 

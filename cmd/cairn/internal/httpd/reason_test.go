@@ -174,6 +174,12 @@ func TestLogNamesWhyAClientWasRefused(t *testing.T) {
 	secret := rp.config.ClientSecret
 	s.addClient("strict", func(c *provider.Client) { c.AuthMethod = provider.AuthBasic })
 	s.addClient("public", func(c *provider.Client) { c.AuthMethod = provider.AuthNone })
+	const odd, percent = "odd+secret/of=ours-0123456789abcdef", "percent%secret-of-ours-0123456789abc"
+	for id, secret := range map[string]string{"odd": odd, "percent": percent} {
+		s.addClient(id, func(c *provider.Client) {
+			c.Secrets = []provider.ClientSecret{{Hash: account.HashSecret(secret), CreatedAt: c.CreatedAt}}
+		})
+	}
 	basic := func(credential string) string {
 		return "Basic " + base64.StdEncoding.EncodeToString([]byte(credential))
 	}
@@ -183,6 +189,10 @@ func TestLogNamesWhyAClientWasRefused(t *testing.T) {
 		"none":             {"client_id=app", "", "app", "secret_missing"},
 		"line end":         {"", basic("app:" + secret + "\n"), "app", "secret_line_end"},
 		"line end in post": {"client_id=app&client_secret=" + secret + "%0A", "", "app", "secret_line_end"},
+		"not encoded":      {"", basic("odd:" + odd), "odd", "secret_not_encoded"},
+		"nor decodable":    {"", basic("percent:" + percent), "percent", "secret_not_encoded"},
+		"not decodable":    {"", basic("app:%zz"), "app", "auth_malformed"},
+		"public, neither":  {"", basic("public:%zz"), "public", "secret_of_public_client"},
 		"two methods":      {"client_secret=" + secret, basic("app:" + secret), "app", "auth_twice"},
 		"with assertion":   {assertion + "a.b.c", basic("app:" + secret), "app", "auth_twice"},
 		"other method":     {"client_id=strict&client_secret=x", "", "strict", "auth_method"},
@@ -210,7 +220,11 @@ func TestLogNamesWhyAClientWasRefused(t *testing.T) {
 			t.Errorf("%s: Basic without a colon: %s", endpoint, got.Text)
 		}
 	}
-	for _, text := range []string{"EVIL", secret} {
+	if got := s.browser().do("POST", "/oauth2/token", "application/x-www-form-urlencoded", "grant_type=authorization_code&code=x",
+		"Authorization", basic("odd:"+url.QueryEscape(odd))); got.JSON(t)["error"] != "invalid_grant" {
+		t.Errorf("the secret as RFC 6749 has it: %s", got.Text)
+	}
+	for _, text := range []string{"EVIL", secret, odd, percent} {
 		if strings.Contains(s.log.String(), text) {
 			t.Errorf("the log has %q", text)
 		}
