@@ -131,6 +131,9 @@ func (a *API) Check() error {
 	return checkClaimRules(a.Claims)
 }
 
+// Warnings returns what is allowed, but dangerous, in the words of the command's flags.
+func (a *API) Warnings() []string { return claimWarnings(a.Claims) }
+
 // admits reports whether a client may request tokens for the API. AllClients does not include
 // clients that bring their own description.
 func (a *API) admits(c *Client) bool {
@@ -191,7 +194,7 @@ type accessTarget struct {
 // subset that resource and, at a refresh, scope name (RFC 8707 section 2.2). APIs that were
 // removed or that the client may no longer use are skipped.
 func (p *Provider) target(ctx context.Context, form url.Values, x *exchange, g *Grant) (*accessTarget, error) {
-	t := &accessTarget{scopes: g.Scopes, lifetime: x.client.accessLifetime(), jkt: x.jkt}
+	t := &accessTarget{scopes: x.client.scopesLeft(g), lifetime: x.client.accessLifetime(), jkt: x.jkt}
 	if len(g.Resources) == 0 {
 		if len(form["resource"]) > 0 {
 			return nil, errInvalidTarget
@@ -204,7 +207,7 @@ func (p *Provider) target(ctx context.Context, form url.Values, x *exchange, g *
 	}
 	requested := g.Resources
 	if asked := strings.Fields(form.Get("scope")); form.Get("grant_type") == "refresh_token" && len(asked) > 0 {
-		t.scopes, requested = intersect(g.Scopes, asked), usable.uses(nil, asked) // each scope once
+		t.scopes, requested = intersect(t.scopes, asked), usable.uses(nil, asked) // each scope once
 	}
 	if named := form["resource"]; len(named) > 0 {
 		if slices.ContainsFunc(named, func(uri string) bool {

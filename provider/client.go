@@ -460,8 +460,11 @@ func (c *Client) Warnings() []string {
 				"http://127.0.0.1 and http://[::1] cannot (RFC 8252 section 8.3)")
 		}
 	}
-	return out
+	return append(out, c.ClaimWarnings()...)
 }
+
+// ClaimWarnings returns those of Warnings that are about the client's own claims.
+func (c *Client) ClaimWarnings() []string { return claimWarnings(c.Claims) }
 
 // clientTTL is how long changes by another process (the command line) may go unnoticed.
 const clientTTL = 5 * time.Second

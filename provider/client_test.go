@@ -96,6 +96,27 @@ func TestOperatorIsWarnedOfLocalhostOnAnyPort(t *testing.T) {
 	}
 }
 
+func TestOperatorIsWarnedOfClaimsThatMembersChoose(t *testing.T) {
+	for rule, warned := range map[string]bool{
+		"upn={name}": true, "UPN=x-{nickname}": true, "login={given_name} if coach": true, "uid={phone_number}": true,
+		`user=json:["{locale}"]`: true, "roles={handle}": true, "is_admin={email}": true,
+		"upn={email}": false, "login={handle}": false, "uid={sub}": false, "roles={attribute:role}": false,
+		"roles=editor if coach": false, "display={name}": false,
+	} {
+		c := provider.NewClient("app", "App", time.Now())
+		c.RedirectURIs, c.Claims = []string{"https://app.example.org/cb"}, []string{rule}
+		if err := c.Check(); err != nil {
+			t.Fatal(err)
+		}
+		a := provider.API{Claims: c.Claims}
+		for _, got := range [][]string{c.Warnings(), a.Warnings()} {
+			if (len(got) == 1 && strings.Contains(got[0], "members choose their")) != warned || !warned && len(got) > 0 {
+				t.Errorf("%s: warnings %q", rule, got)
+			}
+		}
+	}
+}
+
 // What routes to this machine or its network, under every name that an address
 // has (RFC 6890), at both ends of each range, and the neighbours that are public.
 func TestReservedAddressesAreNotPublic(t *testing.T) {

@@ -95,9 +95,10 @@ func (x *exchange) request(s *grantSession) (*fosite.Request, error) {
 		form.Set("code_challenge", g.CodeChallenge)
 		form.Set("code_challenge_method", "S256")
 	}
+	scopes := x.client.scopesLeft(g) // fosite would refuse the rest with them
 	return &fosite.Request{
 		ID: g.ID, RequestedAt: g.CreatedAt, Client: fositeClient{x.client}, Session: s, Form: form,
-		RequestedScope: slices.Clone(g.Scopes), GrantedScope: slices.Clone(g.Scopes),
+		RequestedScope: scopes, GrantedScope: scopes,
 		RequestedAudience: fosite.Arguments{}, GrantedAudience: fosite.Arguments{},
 	}, nil
 }

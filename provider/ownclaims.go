@@ -52,6 +52,15 @@ var reservedClaims = []string{
 	"_claim_sources",
 }
 
+// Names by which applications find an account, or decide what it may, in lower case. Who may choose the value of one
+// could be taken for somebody else.
+var (
+	identityClaims = []string{
+		"upn", "unique_name", "login", "uid", "user", "userid", "user_id", "user_name", "mail", "samaccountname",
+	}
+	rightsClaims = []string{"role", "roles", "is_admin", "isadmin", "admin", "permissions"}
+)
+
 var (
 	claimNameForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:/-]{0,127}$`)
 	claimIfForm   = regexp.MustCompile(`^(.*\S) if ([a-z][a-z0-9_-]*)$`)
@@ -190,6 +199,29 @@ func (r claimRule) fault() string {
 		return "a field is written in braces, such as {handle}, and other braces cannot be used"
 	}
 	return ""
+}
+
+// claimWarnings warns of rules by which members could be taken for somebody else. Of what they choose, only a user name
+// and a verified address are nobody else's; for rights not even these, as a user name may read like a role.
+func claimWarnings(rules []string) (out []string) {
+	for _, rule := range rules {
+		r := parseClaimRule(rule)
+		own, known := []string{"{sub}", "{handle}", "{email}"}, "people"
+		switch name := strings.ToLower(r.name); {
+		case slices.Contains(rightsClaims, name):
+			own, known = own[:1], "what people may do"
+		case !slices.Contains(identityClaims, name):
+			continue
+		}
+		for _, f := range r.fields {
+			if _, attribute := attributeOf(f); !attribute && !slices.Contains(own, f) {
+				out = append(out, fmt.Sprintf("--claim %q: members choose their %s, and an application that knows %s by %s "+
+					"would believe them: use %s or {attribute:NAME}",
+					rule, strings.Trim(f, "{}"), known, r.name, strings.Join(own, ", ")))
+			}
+		}
+	}
+	return out
 }
 
 func sortedFields() (names []string) {

@@ -143,6 +143,7 @@ var checks = []check{
 	{"key-age", schema | oidc, judged("key-age", "The signing key is at most a year old.")},
 	{"signer", oidc, signer},
 	{"client-algorithms", schema | oidc, clientAlgorithms},
+	{"own-claims", schema, ownClaims},
 	{"allowed-clients", schema, allowedClients},
 	{"sign-outs", schema, signOuts},
 	{"shared-secret", schema, sharedSecret},

@@ -371,7 +371,8 @@ func (d *deployment) twoProxies(trusted ...string) {
 func TestFaultOfTheInstallation(t *testing.T) {
 	onLinux(t)
 	stored := func(statement string) func(*deployment) { return func(d *deployment) { d.sql(statement) } }
-	undone := []string{"database-text", "database-version", "database-durability", "database-size", "database-integrity", "disk-growth", "backup", "data-key", "key-age", "client-algorithms", "allowed-clients", "sign-outs", "shared-secret", "shared-secret-source", "hs256-sessions", "second-factor", "second-factor-optional", "passkey-host"}
+	undone := []string{"database-text", "database-version", "database-durability", "database-size", "database-integrity", "disk-growth", "backup", "data-key", "key-age", "client-algorithms", "own-claims", "allowed-clients", "sign-outs", "shared-secret", "shared-secret-source", "hs256-sessions", "second-factor",
+		"second-factor-optional", "passkey-host"}
 	without := func(rest ...string) []string {
 		for _, name := range undone {
 			if !slices.Contains(ofTheMachine, name) {
@@ -509,6 +510,8 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			[]string{"problem client-algorithms"}, "photos (EdDSA)"},
 		"client of FAPI 2.0 without a key": {stored("INSERT INTO clients (id, name, redirect_uris, scopes, auth_method, require_pkce, require_flag, trusted, id_token_claims, allow_insecure_redirect, created_at, id_token_alg, profile) VALUES ('bank', 'Bank', 'https://p.example.org/cb', 'openid', 'any', false, '', false, false, false, 0, 'ES256', 'fapi2')"),
 			[]string{"problem client-algorithms"}, "bank (ES256, profile fapi2: it does not allow RS256)"},
+		"client whose members choose who they are": {func(d *deployment) { d.sql(client, "UPDATE clients SET claims = 'upn={name}'") },
+			[]string{"warning own-claims"}, "cairn client update photos --claim \"upn={name}\": members choose their name"},
 		"allowance that nobody uses": {stored(allowed), []string{"advice allowed-clients"}, "https://agents.example.org/*"},
 		"allowance whose client is used": {func(d *deployment) {
 			d.sql(allowed, strings.Replace(client, "'photos'", "'https://agents.example.org/a.json'", 1), "UPDATE clients SET document = true")

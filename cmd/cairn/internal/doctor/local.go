@@ -146,6 +146,34 @@ func clientAlgorithms(ctx context.Context, x *examination) Finding {
 	return ok("There is a key for the algorithm of each client and API.")
 }
 
+// ownClaims looks for rules of clients and APIs by which members could be taken for somebody else.
+func ownClaims(ctx context.Context, x *examination) Finding {
+	clients, err := x.store.Clients(ctx)
+	if err != nil {
+		return unreadable(err)
+	}
+	apis, err := x.store.APIs(ctx)
+	if err != nil {
+		return unreadable(err)
+	}
+	var risky []string
+	for _, c := range clients {
+		for _, w := range c.ClaimWarnings() {
+			risky = append(risky, "cairn client update "+c.ID+" "+w)
+		}
+	}
+	for _, a := range apis {
+		for _, w := range a.Warnings() {
+			risky = append(risky, "cairn api update "+a.URI+" "+w)
+		}
+	}
+	if len(risky) > 0 {
+		return found(Warning, "Change the rule, or see that the application does not know people by that claim.",
+			"%s.", strings.Join(risky, "; "))
+	}
+	return ok("No claim by which applications know people has a value that members choose.")
+}
+
 // unusedDays is the number of days after which an allowance counts as unused.
 const unusedDays = 90
 

@@ -233,22 +233,45 @@ func TestScopeThatAClientLostTellsNothing(t *testing.T) {
 	now, later := lateClock()
 	s := startService(t, serviceOptions{Now: now})
 	s.addUserWithEmail("ada")
-	rp := s.app("app", nil, "openid", "profile", "email")
+	rp := s.app("app", nil, "openid", "profile", "email", "offline_access")
 	_, info, token := s.claimsOfFlow(rp, "ada")
 	if info["email"] == nil {
 		t.Fatalf("userinfo: %v", info)
 	}
 	c, err := s.store.Client(t.Context(), "app")
 	noError(t, err)
-	c.Scopes = []string{"openid", "profile"}
+	c.Scopes = []string{"openid", "profile", "offline_access"}
 	noError(t, s.store.UpdateClient(t.Context(), c, operator(account.UpdateClient, "app", "")))
 	later()
 	if info = s.userinfo(token.AccessToken); info["email"] != nil || info["name"] == nil {
 		t.Errorf("userinfo: %v", info)
 	}
-	if got := s.introspect("app", rp.config.ClientSecret, token.AccessToken); got["scope"] != "openid profile" {
+	if got := s.introspect("app", rp.config.ClientSecret, token.AccessToken); got["scope"] != "openid profile offline_access" {
 		t.Errorf("introspection: %v", got)
 	}
+	// A refresh goes on with what is left (RFC 6749 section 6), also of a client that names the scopes that it once got.
+	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token.RefreshToken}}
+	for _, named := range []string{"", "openid profile email offline_access"} {
+		if named != "" {
+			form.Set("scope", named)
+		}
+		fresh := rp.token(form).JSON(t)
+		access, _ := fresh["access_token"].(string)
+		if fresh["scope"] != "openid profile offline_access" || access == "" {
+			t.Fatalf("refresh for %q: %v", named, fresh)
+		}
+		if info := s.userinfo(access); info["email"] != nil || info["name"] == nil {
+			t.Errorf("after the refresh: %v", info)
+		}
+		if id := jwtPayload(t, fresh["id_token"].(string)); id["email"] != nil || id["name"] == nil {
+			t.Errorf("ID token of the refresh: %v", id)
+		}
+		form.Set("refresh_token", fresh["refresh_token"].(string))
+	}
+	c.Scopes = []string{"openid", "profile"}
+	noError(t, s.store.UpdateClient(t.Context(), c, operator(account.UpdateClient, "app", "")))
+	later()
+	wantOAuthError(t, "without offline_access", rp.token(form), http.StatusBadRequest, "unauthorized_client")
 }
 
 func TestClaimsAreAskedForByName(t *testing.T) {
