@@ -1,12 +1,11 @@
-// Package account owns the people of an installation: users, their access
-// flags, sessions, passwords, invites, reset codes, preferences and settings,
-// the rules about them, and the HTTP handlers (JSON and pages) through which
-// people use them.
+// Package account owns the people of an installation: users, their access flags, sessions, passwords,
+// factors, invites, reset codes, preferences and settings, the rules about them, and what people do with
+// their own account. Each operation takes a context, who asks (Caller) and values.
 //
-// It leaves to others: how things are stored (package store implements Store),
-// the administrator's API (package admin), OpenID Connect (package provider)
-// and the verification of the session token (package account/session, which
-// other applications import too).
+// It leaves to others: how things are stored (package store implements Store), passkeys (package
+// passkey), what administrators do (package roster), what mails say (package letter), pages and JSON
+// endpoints (package site), OpenID Connect (package provider) and the verification of the session token
+// (package session, which other applications import too).
 package account
 
 import (
@@ -19,7 +18,6 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/picture"
 	"github.com/cairn-id/cairn/account/session"
@@ -44,17 +42,16 @@ type Options struct {
 	CookieName      string            // full name, with its __Host- or __Secure- prefix
 	CookieDomain    string            // empty: host-only
 	LoginCookieName string            // empty unless CookieDomain is set
-	// PasskeyHost is the relying party id of new passkeys, a parent of the issuer's host; empty: the
-	// host itself. PasskeyOrigins are other origins whose pages may use them.
-	PasskeyHost    string
-	PasskeyOrigins []string
-	StatusTTL      time.Duration // of the status lists, whole seconds
-	Hasher         *password.Hasher
-	Limits         *web.Limits
-	Pages          *templates.Renderer
-	Mail           mail.Sender      // nil: no mails are sent
-	Now            func() time.Time // nil means time.Now
-	Log            *slog.Logger     // nil means slog.Default
+	// PasskeyHosts are the relying party ids of the passkeys that browsers use here, first the host of the
+	// issuer; none without passkeys: see package account/passkey.
+	PasskeyHosts []string
+	StatusTTL    time.Duration // of the status lists, whole seconds
+	Hasher       *password.Hasher
+	Limits       *web.Limits
+	Pages        *templates.Renderer
+	Mail         bool             // mails are sent: see package account/letter
+	Now          func() time.Time // nil means time.Now
+	Log          *slog.Logger     // nil means slog.Default
 }
 
 // Service applies the rules and serves the account endpoints. It is safe for
@@ -63,37 +60,34 @@ type Service struct {
 	// StatusLists answer under /oauth2/status/.
 	StatusLists *statuslist.Lists
 
-	site      *web.Site
-	store     Store
-	minter    *minter
-	verifier  *session.Verifier
-	proven    provenTokens
-	cookies   CookieNames
-	proofs    []sessionProof
-	hasher    *password.Hasher
-	limits    *web.Limits
-	seal      *web.Sealer
-	passkeys  passkeys
-	olderHost *web.Cache[string] // see OlderPasskeys
-	emailKey  []byte             // of the codes that verify addresses
-	inviteKey []byte             // see onceCode
-	deviceKey []byte             // of the marks of known devices
-	pages     *templates.Renderer
-	mails     mail.Sender // nil: none are sent
-	clock     func() time.Time
-	log       *slog.Logger
-	settings  *web.Cache[Settings]
-	refusals  *web.Cache[password.Work] // what a wrong password costs
-	visits    visits
-	pictures  *picture.Desk
+	Base
+
+	site         *web.Site
+	minter       *minter
+	verifier     *session.Verifier
+	proven       provenTokens
+	cookies      CookieNames
+	proofs       []sessionProof
+	hasher       *password.Hasher
+	limits       *web.Limits
+	seal         *web.Sealer
+	passkeyHosts []string // see Options
+	emailKey     []byte   // of the codes that verify addresses
+	inviteKey    []byte   // see onceCode
+	deviceKey    []byte   // of the marks of known devices
+	log          *slog.Logger
+	settings     *web.Cache[Settings]
+	refusals     *web.Cache[password.Work] // what a wrong password costs
+	visits       visits
+	pictures     *picture.Desk
 }
 
 // sealLifetimes maps the purposes of sealed values to their lifetimes.
 var sealLifetimes = map[string]time.Duration{
 	PurposeVerify: VerificationLifetime, PurposeUndo: UndoLifetime, PurposeNotMe: NotMeLifetime,
-	signInSeal:  SignInStepLifetime,
-	totpSeal:    FreshFor,
-	sealPasskey: PasskeyTime,
+	signInSeal:     SignInStepLifetime,
+	totpSeal:       FreshFor,
+	PurposePasskey: PasskeyTime,
 	// A sign-in page may be left open.
 	PurposeReturn: 30 * 24 * time.Hour, PurposePage: 30 * 24 * time.Hour,
 	PurposeForm:   30 * 24 * time.Hour,
@@ -117,23 +111,17 @@ func New(o Options) (*Service, error) {
 	s := &Service{
 		site:    site,
 		cookies: CookieNames{Session: o.CookieName, Domain: o.CookieDomain, Login: o.LoginCookieName},
-		hasher:  o.Hasher, limits: o.Limits, pages: o.Pages, mails: o.Mail, clock: o.Now, log: o.Log,
+		hasher:  o.Hasher, limits: o.Limits, log: o.Log,
 		pictures: picture.NewDesk(),
 	}
-	s.proofs = s.sessionProofs()
+	s.proofs, s.passkeyHosts = s.sessionProofs(), o.PasskeyHosts
 	s.settings = web.NewCache(settingsTTL, o.Now,
 		func(ctx context.Context, _ string) (Settings, error) { return o.Store.Settings(ctx) })
 	s.refusals = web.NewCache(time.Minute, o.Now, func(ctx context.Context, _ string) (password.Work, error) {
 		return o.Hasher.RefusalWork(func(after string) (string, error) { return o.Store.ForeignHash(ctx, after) })
 	})
-	s.olderHost = web.NewCache(time.Minute, o.Now, func(ctx context.Context, _ string) (string, error) {
-		return o.Store.OlderPasskeyHost(ctx, s.passkeys.hosts, s.passkeys.party.Config.RPID)
-	})
-	s.store = seenStore{o.Store, &s.visits}
+	s.Base = NewBase(seenStore{o.Store, &s.visits}, o.Now).WithMail(o.Mail)
 	if s.seal, err = web.NewSealer(o.Key, sealLifetimes, o.Now); err != nil {
-		return nil, err
-	}
-	if s.passkeys, err = newPasskeys(o.Issuer, o.PasskeyHost, o.PasskeyOrigins); err != nil {
 		return nil, err
 	}
 	for purpose, key := range map[string]*[]byte{
@@ -177,9 +165,6 @@ func (s *Service) Web() *web.Site { return s.site }
 // Cookies returns the names of the cookies of a session.
 func (s *Service) Cookies() CookieNames { return s.cookies }
 
-// Store returns the storage, for what only reads.
-func (s *Service) Store() Store { return s.store }
-
 // Log returns the logger.
 func (s *Service) Log() *slog.Logger { return s.log }
 
@@ -189,5 +174,7 @@ func (s *Service) Limits() *web.Limits { return s.limits }
 // Sealer returns what seals values that travel through a browser.
 func (s *Service) Sealer() *web.Sealer { return s.seal }
 
-// Now returns the current time in whole UTC seconds, the precision of the store.
-func (s *Service) Now() time.Time { return s.clock().UTC().Truncate(time.Second) }
+// begin is Begin for an operation of the caller on their own account.
+func (s *Service) begin(ctx context.Context, c Caller, act Act, detail string, data ...string) (Audit, error) {
+	return s.Begin(ctx, c, act, c.User, detail, data...)
+}

@@ -73,8 +73,8 @@ const LastingTold = 30 * 24 * time.Hour
 // LastingAccess returns the audit row of GiveLastingAccess, with its mails. Whether the proof of the act
 // is needed depends on the access that the application has already, so package provider checks it.
 func (s *Service) LastingAccess(ctx context.Context, c Caller, clientID, name string) (*Audit, error) {
-	mails, err := s.Administration().notices(ctx, c.User, GiveLastingAccess.Told, "name", name)
-	a := c.Audit(s.Now(), GiveLastingAccess, c.User.Handle, clientID).with(mails...)
+	mails, err := s.notices(ctx, c.User, GiveLastingAccess.Told, "name", name)
+	a := c.Audit(s.Now(), GiveLastingAccess, c.User.Handle, clientID).With(mails...)
 	return &a, err
 }
 

@@ -34,15 +34,15 @@ type Browser struct {
 // Operator returns the caller at the command line, who needs no further proof.
 func Operator() Caller { return Caller{Name: "operator", operator: true} }
 
-// as returns the caller after they have proven to be u.
-func (c Caller) as(u User) Caller {
+// As returns the caller after they have proven to be u.
+func (c Caller) As(u User) Caller {
 	c.User, c.Name = u, u.Handle
 	return c
 }
 
 // In returns the caller in a session.
 func (c Caller) In(id *Identity) Caller {
-	c = c.as(id.User)
+	c = c.As(id.User)
 	c.Session = id.Session
 	return c
 }

@@ -27,23 +27,23 @@ var testKey = sync.OnceValue(func() *rsa.PrivateKey {
 	return k
 })
 
-func withKey(o *account.Options) {
+func withKey(o *accounttest.Options) {
 	o.Keys = []jose.JSONWebKey{{Key: testKey(), KeyID: "k1", Algorithm: "RS256", Use: "sig"}}
 }
 
-func withDomain(o *account.Options) {
+func withDomain(o *accounttest.Options) {
 	o.Issuer, o.CookieName, o.CookieDomain, o.LoginCookieName = "https://id.example.org", "__Secure-cairn_session", "example.org", "__Host-cairn_login"
 }
 
 func TestCookieAttributes(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		change func(*account.Options)
+		change func(*accounttest.Options)
 		want   map[string]string // name to domain
 		secure bool
 	}{
-		{"plain http on loopback", func(*account.Options) {}, map[string]string{"cairn_session": ""}, false},
-		{"https", func(o *account.Options) {
+		{"plain http on loopback", func(*accounttest.Options) {}, map[string]string{"cairn_session": ""}, false},
+		{"https", func(o *accounttest.Options) {
 			o.Issuer, o.CookieName = "https://id.example.org", "__Host-cairn_session"
 		}, map[string]string{"__Host-cairn_session": ""}, true},
 		{"https with a domain", withDomain, map[string]string{"__Secure-cairn_session": "example.org", "__Host-cairn_login": ""}, true},
@@ -134,7 +134,7 @@ func forged(t *testing.T, key any, alg jose.SignatureAlgorithm, claims map[strin
 }
 
 func TestTheSharedSecretAloneOpensNothing(t *testing.T) {
-	for name, options := range map[string]func(*account.Options){"one cookie": func(*account.Options) {}, "two cookies": withDomain} {
+	for name, options := range map[string]func(*accounttest.Options){"one cookie": func(*accounttest.Options) {}, "two cookies": withDomain} {
 		t.Run(name, func(t *testing.T) {
 			w := accounttest.New(t, options)
 			w.AddUser("ada", account.FlagAdmin)
@@ -245,14 +245,14 @@ func TestSessionDiesWithItsUser(t *testing.T) {
 	if b.IsSignedIn() {
 		t.Fatal("a suspended user is signed in")
 	}
-	if err := w.Service.Administration().Unsuspend(t.Context(), account.Operator(), w.User("ada")); err != nil {
+	if err := w.Administration().Unsuspend(t.Context(), account.Operator(), w.User("ada")); err != nil {
 		t.Fatal(err)
 	}
 	if b.IsSignedIn() {
 		t.Error("lifting the suspension revived a session")
 	}
 	again := w.SignedIn("ada")
-	if err := w.Service.Administration().Delete(t.Context(), account.Operator(), w.User("ada")); err != nil {
+	if err := w.Administration().Delete(t.Context(), account.Operator(), w.User("ada")); err != nil {
 		t.Fatal(err)
 	}
 	if again.IsSignedIn() {

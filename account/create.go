@@ -35,7 +35,7 @@ type NewUser struct {
 // names every refused member.
 func (n NewUser) Check(settings Settings) (User, error) {
 	handle, refused := CanonicalHandle(n.Handle)
-	if refused == nil && !n.AnyHandle && slices.Contains(reservedHandles, HandleKey(handle)) {
+	if refused == nil && !n.AnyHandle && slices.Contains(ReservedHandles, HandleKey(handle)) {
 		refused = ErrInvalidHandle
 	}
 	u := User{Sub: uuid.NewString(), Handle: handle, Flags: n.Flags}
@@ -113,56 +113,6 @@ func (s *Service) weak(ctx context.Context, chosen, handle, pointer string) erro
 		return p
 	}
 	return err
-}
-
-// Create adds a user without an invite. The problems of NewUser.Check,
-// ErrWeakPassword, ErrHandleTaken, ErrEmailTaken.
-func (a *Administration) Create(ctx context.Context, by Caller, h *password.Hasher, n NewUser) (User, error) {
-	u, row, err := a.newUser(ctx, by, h, n)
-	if err != nil {
-		return User{}, err
-	}
-	return u, a.store.CreateUser(ctx, u, row)
-}
-
-// newUser returns a user to be stored, with the audit row.
-func (a *Administration) newUser(ctx context.Context, by Caller, h *password.Hasher, n NewUser) (User, Audit, error) {
-	u, row := User{}, Audit{}
-	if err := a.Allow(by, AddUser); err != nil {
-		return u, row, err
-	}
-	settings, err := a.Settings(ctx)
-	if err == nil {
-		u, err = CreateUser(ctx, h, settings, n, a.Now())
-	}
-	if err == nil {
-		row, err = a.begin(ctx, by, AddUser, u, strings.TrimSpace(Unusual(u.Flags, settings.DefaultFlags)))
-	}
-	return u, row, err
-}
-
-// Add adds a user without an invite and without a password, with a reset code to set one. If mail
-// is on and the user has an address, the code is created later for a mail, and the result has none.
-// Setting the password with that code verifies the address. The problems of NewUser.Check,
-// ErrHandleTaken, ErrEmailTaken.
-func (a *Administration) Add(ctx context.Context, by Caller, n NewUser) (User, ResetCode, error) {
-	u, row, err := a.newUser(ctx, by, nil, n)
-	if err != nil {
-		return User{}, ResetCode{}, err
-	}
-	c := ResetCode{}
-	if a.mail && u.Email != "" {
-		row.Mails = []Mail{a.welcome(ctx, by, u)}
-	} else {
-		c = NewResetCode(a.Now())
-	}
-	err = a.store.AddUser(ctx, u, c, row)
-	return u, c, web.Noted(ctx, "user_created", err)
-}
-
-// welcome returns the mail with the link to choose a password.
-func (a *Administration) welcome(ctx context.Context, by Caller, u User) Mail {
-	return userMail(ctx, u, u.Email, MailWelcome, a.Now(), "by", by.Name)
 }
 
 // Initialize sets up an empty store: the default settings, new secrets, and the first

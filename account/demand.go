@@ -17,13 +17,6 @@ func (s *Service) NeedsSecondFactor(ctx context.Context, u User) (bool, error) {
 	return v.NeedsSecondFactor(u), err
 }
 
-// OfferSecondFactor reports whether administrators may be without a second factor, which pages then
-// mention.
-func (a *Administration) OfferSecondFactor(ctx context.Context) (bool, error) {
-	v, err := a.Settings(ctx)
-	return !slices.Contains(v.SecondFactorFlags, FlagAdmin), err
-}
-
 // CheckSecondFactor refuses everything else to a session that lacks a required second factor. It
 // looks at both the factors that the user has now and the methods of the session.
 // ErrSecondFactorSetupRequired if the user has none, ErrSecondFactorRequired if the session has not

@@ -35,9 +35,9 @@ func (s *Service) Verifiable(u User) bool {
 		s.Now().Sub(u.EmailAskedAt) < VerificationLifetime
 }
 
-// emailCode returns the code of six digits that verifies the address. It is derived from the
+// EmailCode returns the code of six digits that verifies the address. It is derived from the
 // account, the address and the time of the request, and stored nowhere.
-func (s *Service) emailCode(u User) string {
+func (s *Service) EmailCode(u User) string {
 	m := hmac.New(sha256.New, s.emailKey)
 	_, _ = fmt.Fprintf(m, "%s %d %s", u.Sub, u.EmailAskedAt.Unix(), u.Email)
 	return fmt.Sprintf("%06d", binary.BigEndian.Uint64(m.Sum(nil))%1_000_000)
@@ -66,7 +66,7 @@ func (s *Service) beginEmailChange(ctx context.Context, c Caller, to, detail str
 		former = append(former, EmailChange{ID: row.KeepEmail, Email: u.Email})
 	}
 	for _, f := range former {
-		row.Mails = append(row.Mails, userMail(ctx, c.User, f.Email, MailEmailChanged, s.Now(), "change", f.ID))
+		row.Mails = append(row.Mails, UserMail(ctx, c.User, f.Email, MailEmailChanged, s.Now(), "change", f.ID))
 	}
 	return row, nil
 }
@@ -79,7 +79,7 @@ func (s *Service) askVerification(ctx context.Context, u *User) []Mail {
 	if now := s.Now(); now.Sub(u.EmailAskedAt) >= sameVerification {
 		u.EmailAskedAt = now
 	}
-	return []Mail{userMail(ctx, *u, u.Email, MailVerify, s.Now(), "asked",
+	return []Mail{UserMail(ctx, *u, u.Email, MailVerify, s.Now(), "asked",
 		strconv.FormatInt(u.EmailAskedAt.Unix(), 10))}
 }
 
@@ -106,7 +106,7 @@ func (s *Service) SendVerification(ctx context.Context, c Caller) error {
 		return err
 	}
 	mails := s.askVerification(ctx, &u)
-	err = s.store.AskVerification(ctx, u.Sub, u.Email, u.EmailAskedAt, a.with(mails...))
+	err = s.store.AskVerification(ctx, u.Sub, u.Email, u.EmailAskedAt, a.With(mails...))
 	if errors.Is(err, ErrInvalidLink) {
 		err = ErrNoEmailToVerify
 	}
@@ -121,7 +121,7 @@ func (s *Service) VerifyByCode(ctx context.Context, c Caller, typed string) erro
 	}
 	code := strings.NewReplacer(" ", "", "-", "").Replace(text.Cut(typed, 32))
 	err := s.limits.Guess(ctx, []web.LimitKey{{Name: web.LimitVerify, Key: u.Sub}}, ErrInvalidEmailCode, func() error {
-		if !s.Verifiable(u) || subtle.ConstantTimeCompare([]byte(code), []byte(s.emailCode(u))) != 1 {
+		if !s.Verifiable(u) || subtle.ConstantTimeCompare([]byte(code), []byte(s.EmailCode(u))) != 1 {
 			return ErrInvalidEmailCode
 		}
 		return nil
@@ -133,7 +133,7 @@ func (s *Service) VerifyByCode(ctx context.Context, c Caller, typed string) erro
 }
 
 func (s *Service) verifyEmail(ctx context.Context, c Caller, u User, asked time.Time) error {
-	a, err := s.begin(ctx, c.as(u), VerifyEmail, "")
+	a, err := s.begin(ctx, c.As(u), VerifyEmail, "")
 	if err != nil {
 		return err
 	}

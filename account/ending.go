@@ -1,6 +1,8 @@
 package account
 
-import "time"
+import (
+	"time"
+)
 
 // Ending is what an act ends, in its transaction. The zero Ending ends nothing. Whatever outlives a
 // request stores the session that made it, so that what ends a session ends that too. A thing of an

@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -77,25 +76,19 @@ func (c FlagChange) Alters(u User) bool {
 // Check returns ErrEndPast if a flag would end in the past.
 func (c FlagChange) Check(now time.Time) error {
 	for _, f := range c {
-		if err := checkEnd(f.EndsAt, now); err != nil {
+		if err := CheckEnd(f.EndsAt, now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func checkEnd(ends, now time.Time) error {
+func CheckEnd(ends, now time.Time) error {
 	if !ends.IsZero() && !ends.After(now) {
 		return ErrEndPast
 	}
 	return nil
 }
-
-// Zone returns the time zone of the service, in which a date is a last day.
-func (a *Administration) Zone() *time.Location { return a.clock().Location() }
-
-// Zone is Administration.Zone.
-func (s *Service) Zone() *time.Location { return s.clock().Location() }
 
 // ParseEnd reads when something ends: a date, whose day in a time zone is the last one, or a time as
 // RFC 3339 has it. Empty text is the zero time. ErrInvalidEnd.
@@ -181,12 +174,6 @@ func LastDay(ends time.Time, zone *time.Location) string {
 	return ends.In(zone).Add(-time.Second).Format(time.DateOnly)
 }
 
-// SetEnd sets when the account of a user ends by itself; zero: never. An account that has ended can be
-// used again; what the end ended does not come back. ErrEndPast, ErrOwnAccount, ErrLastAdmin.
-func (a *Administration) SetEnd(ctx context.Context, by Caller, u User, ends time.Time) error {
-	return a.setEnd(ctx, by, []User{u}, ends)
-}
-
 // endPoll is how often WatchEnds looks for ends that other processes have set.
 const endPoll = 3 * time.Second
 
@@ -237,7 +224,7 @@ func (s *Service) TellEnds(ctx context.Context) error {
 		}
 		var mails []Mail
 		if e.User.EmailVerified {
-			mails = []Mail{userMail(ctx, e.User, e.User.Email, MailEnds, s.Now(), data...)}
+			mails = []Mail{UserMail(ctx, e.User, e.User.Email, MailEnds, s.Now(), data...)}
 		}
 		if err := s.store.EndTold(ctx, e, mails); err != nil {
 			return err
@@ -294,67 +281,11 @@ func (s *Service) administratorMails(ctx context.Context, kind string, data ...s
 		}
 		for _, u := range users {
 			if !u.Suspended() && u.EmailVerified {
-				mails = append(mails, userMail(ctx, u, u.Email, kind, s.Now(), data...))
+				mails = append(mails, UserMail(ctx, u, u.Email, kind, s.Now(), data...))
 			}
 		}
 		if q.After = next; next == "" {
 			return mails, nil
 		}
 	}
-}
-
-// composeEnds composes the mail to a user about an end that comes, unless it was changed.
-func (s *Service) composeEnds(ctx context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
-	u, err := s.store.UserBySub(ctx, m.Sub)
-	names, at := strings.Fields(m.Data["names"]), m.time("ends")
-	stands := !u.Suspended() && u.EndsAt.Equal(at)
-	if len(names) > 0 {
-		stands = !u.Suspended() && u.FlagEnds[names[0]].Equal(at)
-	}
-	switch {
-	case errors.Is(err, ErrUserNotFound), err == nil && !stands:
-		return templates.Mail{}, errMailPointless
-	case err != nil:
-		return templates.Mail{}, err
-	}
-	texts := []any{"handle", u.Handle, "time", m.clock(l, at), "flags", strings.Join(names, ", ")}
-	out := templates.Mail{Reason: recipientReason(l, u.Handle)}
-	if len(names) == 0 {
-		out.Subject = l.Text("Your account ends soon")
-		out.Paragraphs = []string{l.Text("Your account @{handle} ends on {time}. From then on you cannot sign in, and "+
-			"applications can no longer use it. Nothing is deleted.", texts...)}
-	} else {
-		out.Subject = l.Text("Your access ends soon")
-		out.Paragraphs = []string{l.Text("On {time} your account @{handle} loses: {flags}", texts...)}
-	}
-	out.Paragraphs = append(out.Paragraphs, l.Text("If you want to stay, ask an administrator to change the date."),
-		s.contactLine(ctx, l))
-	return out, nil
-}
-
-// composeEndsList composes the list for an administrator.
-func (s *Service) composeEndsList(_ context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
-	out := templates.Mail{
-		Subject:    l.Text("Accounts and access that end soon"),
-		Paragraphs: []string{l.Text("Their members are told within a day. To keep somebody, change the date on their page.")},
-		Link:       &templates.MailLink{Label: l.Text("People who end soon"), URL: s.site.URL("/admin/users/?ending=30d")},
-		Reason:     recipientReason(l, m.Data["handle"]),
-	}
-	for line := range strings.SplitSeq(m.Data["ends"], "\n") {
-		words := strings.Fields(line)
-		if len(words) < 2 {
-			continue
-		}
-		seconds, _ := strconv.ParseInt(words[1], 10, 64)
-		texts := []any{"handle", words[0], "time", m.clock(l, time.Unix(seconds, 0)), "flags", strings.Join(words[2:], ", ")}
-		text := l.Text("@{handle}: the account, on {time}", texts...)
-		if len(words) > 2 {
-			text = l.Text("@{handle}: {flags}, on {time}", texts...)
-		}
-		out.Paragraphs = append(out.Paragraphs, text)
-	}
-	if more, _ := strconv.Atoi(m.Data["more"]); more > 0 {
-		out.Paragraphs = append(out.Paragraphs, l.Text("{n} more", "n", more))
-	}
-	return out, nil
 }

@@ -1,14 +1,13 @@
 package account_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/mail/mailtest"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
@@ -16,7 +15,7 @@ const day = 24 * time.Hour
 
 func setEnd(w *accounttest.World, handle string, ends time.Time) {
 	w.T.Helper()
-	err := w.Service.Administration().WithMail(false).SetEnd(w.T.Context(), account.Operator(), w.User(handle), ends)
+	err := w.Administration().WithMail(false).SetEnd(w.T.Context(), account.Operator(), w.User(handle), ends)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -57,7 +56,7 @@ func TestEndedFlagIsInNoCookieAndNoAccess(t *testing.T) {
 	w.AddUser("ada")
 	admin := account.FlagChange{account.FlagAdmin: {On: true, SetEnd: true, EndsAt: w.Clock.Now().Add(time.Minute)}}
 	w.AddUser("root1", account.FlagAdmin)
-	if _, err := w.Service.Administration().SetFlags(t.Context(), account.Operator(), w.User("ada"), admin); err != nil {
+	if _, err := w.Administration().SetFlags(t.Context(), account.Operator(), w.User("ada"), admin); err != nil {
 		t.Fatal(err)
 	}
 	groups := func(b *accounttest.Browser) []any {
@@ -73,70 +72,6 @@ func TestEndedFlagIsInNoCookieAndNoAccess(t *testing.T) {
 	}
 }
 
-// A mail to the member 14 days and 1 day before in their language and zone, and one list for the administrators.
-func TestEndsAreToldByMail(t *testing.T) {
-	w, server, _ := withMail(t, mailtest.Options{})
-	verified := func(handle, locale, zone string) {
-		_, err := w.Store.ChangeUser(t.Context(), w.User(handle).Sub, func(u *account.User) error {
-			u.Email, u.EmailVerified = handle+"@example.net", true
-			u.Profile.Locale, u.Profile.Zoneinfo = locale, zone
-			return nil
-		}, w.Clock.Now(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.AddUser("root1", account.FlagAdmin)
-	w.AddUser("ada")
-	w.AddUser("bob")
-	verified("root1", "en", "")
-	verified("ada", "de", "Europe/Rome")
-	begin := time.Date(w.Clock.Now().Year()+1, 6, 1, 22, 0, 0, 0, time.UTC)
-	w.Clock.Advance(begin.Sub(w.Clock.Now()))
-	setEnd(w, "ada", begin.Add(20*day))
-	setEnd(w, "bob", begin.Add(20*day)) // has no address: only the administrator reads of it
-	seen := 0
-	tell := func() []mailtest.Received {
-		t.Helper()
-		for range 2 { // the second finds nothing left
-			if err := w.Service.TellEnds(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.Service.DeliverMails(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		all := server.Mails()
-		fresh := all[seen:]
-		seen = len(all)
-		return fresh
-	}
-	if got := tell(); len(got) != 0 {
-		t.Fatalf("20 days before: %v", recipients(got))
-	}
-	for i := 1; i <= 20; i++ {
-		w.Clock.Advance(day)
-		got := recipients(tell())
-		want := map[int]map[string]int{5: {"root1@example.net": 1}, 6: {"ada@example.net": 1}, 18: {"root1@example.net": 1}, 19: {"ada@example.net": 1}}[i]
-		if len(got) != len(want) || got["ada@example.net"] != want["ada@example.net"] || got["root1@example.net"] != want["root1@example.net"] {
-			t.Errorf("day %d: mails to %v, want %v", i, got, want)
-		}
-	}
-	for _, m := range server.Mails() {
-		wants := []string{"@ada", "@bob", "22 Jun " + begin.Format("2006")}
-		wants[2] = "22:00 UTC"
-		if m.To == "ada@example.net" {
-			wants = []string{"endet", "22. Juni " + begin.Format("2006"), "Europe/Rome"}
-			wants[1] = "00:00"
-		}
-		for _, text := range wants {
-			if !strings.Contains(m.Text, text) {
-				t.Errorf("the mail to %s lacks %q:\n%s", m.To, text, m.Text)
-			}
-		}
-	}
-}
-
 // In some zones the clocks go forward at midnight, so that the day begins at one.
 func TestLastDayBeginsWithoutMidnight(t *testing.T) {
 	for day, name := range map[string]string{"2026-03-29": "Atlantic/Azores", "2026-09-06": "America/Santiago", "2026-03-08": "America/Havana"} {
@@ -147,32 +82,6 @@ func TestLastDayBeginsWithoutMidnight(t *testing.T) {
 		if at, err := account.ParseEnd(day, zone); err != nil || account.LastDay(at, zone) != day {
 			t.Errorf("%s in %s: %v, %v", day, name, at.In(zone), err)
 		}
-	}
-}
-
-// A season ends for more people than a mail lists.
-func TestListOfEndsCountsThoseItLeavesOut(t *testing.T) {
-	w, server, _ := withMail(t, mailtest.Options{})
-	root := w.AddUser("root1", account.FlagAdmin)
-	_, err := w.Store.ChangeUser(t.Context(), root.Sub, func(u *account.User) error {
-		u.Email, u.EmailVerified = "root1@example.net", true
-		return nil
-	}, w.Clock.Now(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ends := w.Clock.Now().Add(14*day + time.Hour)
-	for i := range 205 {
-		setEnd(w, w.AddUser(fmt.Sprint("m", i)).Handle, ends)
-	}
-	if err := w.Service.TellEnds(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Service.DeliverMails(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if all := server.Mails(); len(all) != 1 || strings.Count(all[0].Text, "@m") != 200 || !strings.Contains(all[0].Text, "5 more") {
-		t.Errorf("%+v", all)
 	}
 }
 
@@ -196,7 +105,7 @@ func TestAuditRowsHaveLastDays(t *testing.T) {
 func TestInviteEndsAfterItsLastDay(t *testing.T) {
 	w := accounttest.New(t)
 	zone := time.FixedZone("", -9*3600)
-	users := account.NewAdministration(w.Store, func() time.Time { return w.Clock.Now().In(zone) })
+	users := roster.NewAdministration(w.Store, func() time.Time { return w.Clock.Now().In(zone) })
 	y, m, d := users.Now().In(zone).Date()
 	for days, accepted := range map[int]bool{-1: false, 0: true, 90: true, 91: false} {
 		until, err := account.ParseEnd(time.Date(y, m, d+days, 0, 0, 0, 0, zone).Format(time.DateOnly), zone)
@@ -218,7 +127,7 @@ func TestWhoJoinsWithAnInviteHasItsEnds(t *testing.T) {
 	w := accounttest.New(t)
 	w.SaveSettings(func(v *account.Settings) { v.Flags = append(v.Flags, "coach") })
 	terms := account.InviteTerms{Flags: []string{"coach@2099-06-30"}, AccountEnds: "2099-12-24"}
-	i, err := w.Service.Administration().NewOperatorInvite(t.Context(), account.Operator(), terms)
+	i, err := w.Administration().NewOperatorInvite(t.Context(), account.Operator(), terms)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,12 +137,12 @@ func TestWhoJoinsWithAnInviteHasItsEnds(t *testing.T) {
 		t.Errorf("ends at %v, flags %v", u.EndsAt, u.FlagEnds)
 	}
 	terms.AccountEnds = w.Clock.Now().AddDate(0, 0, 2).Format(time.DateOnly)
-	i, err = w.Service.Administration().NewOperatorInvite(t.Context(), account.Operator(), terms)
+	i, err = w.Administration().NewOperatorInvite(t.Context(), account.Operator(), terms)
 	if err != nil || !i.ExpiresAt.Equal(i.AccountEnds) {
 		t.Errorf("the invite outlives what it gives: %v, %v", i.ExpiresAt, err)
 	}
 	for _, wrong := range []account.InviteTerms{{AccountEnds: "2001-01-01"}, {AccountEnds: "x"}, {Flags: []string{"coach@2001-01-01"}}, {Flags: []string{"coach@"}}} {
-		if _, err := w.Service.Administration().NewOperatorInvite(t.Context(), account.Operator(), wrong); err == nil {
+		if _, err := w.Administration().NewOperatorInvite(t.Context(), account.Operator(), wrong); err == nil {
 			t.Errorf("%+v is accepted", wrong)
 		}
 	}

@@ -39,7 +39,7 @@ func (f Factors) methods() []string {
 
 // FactorMethods returns the methods that work with this issuer: passkeys are bound to theirs.
 func (s *Service) FactorMethods(f Factors) []string {
-	f.Passkeys = s.usableCount(f)
+	f.Passkeys = s.CountUsablePasskeys(f)
 	return f.methods()
 }
 
@@ -49,9 +49,9 @@ type AddedFactor struct {
 	Codes    []string // recovery codes, which come with the first factor; else nil
 }
 
-// addFactor adds a second factor by calling add, which reports whether it is the first. The session
+// AddFactor adds a second factor by calling add, which reports whether it is the first. The session
 // then has proven the factor too, so the person can continue.
-func (s *Service) addFactor(
+func (s *Service) AddFactor(
 	ctx context.Context, c Caller, keep Keep, factor, method, name string, add func(NewFactor) (bool, error),
 ) (out AddedFactor, err error) {
 	if !c.strong() {
@@ -69,7 +69,7 @@ func (s *Service) addFactor(
 			return out, err
 		}
 	}
-	first, err := add(NewFactor{Codes: codes, Now: s.Now(), Audit: a.keeping(keep)})
+	first, err := add(NewFactor{Codes: codes, Now: s.Now(), Audit: a.Keeping(keep)})
 	if err != nil {
 		return out, err
 	}
@@ -95,7 +95,7 @@ func (s *Service) addFactor(
 	if !first && len(amr) == len(c.Session.AMR) {
 		return out, nil
 	}
-	p := proven{user: c.User, amr: amr, passkey: c.Session.Passkey}
+	p := Proven{user: c.User, amr: amr, passkey: c.Session.Passkey}
 	if out.SignedIn, err = s.renewSession(ctx, c, c.Session, p, ConfirmIdentity); err != nil {
 		// Do not fail: the codes are shown only once.
 		s.log.WarnContext(ctx, "session not renewed after a second factor was added", "error", err)
@@ -103,9 +103,9 @@ func (s *Service) addFactor(
 	return out, nil
 }
 
-// removeFactor removes a second factor by calling remove. The other sessions end,
+// RemoveFactor removes a second factor by calling remove. The other sessions end,
 // except what is kept. ErrFactorDemanded if it is the last one and a factor is required.
-func (s *Service) removeFactor(
+func (s *Service) RemoveFactor(
 	ctx context.Context, c Caller, keep Keep, factor, name string, remove func(OldFactor) error,
 ) error {
 	a, err := s.begin(ctx, c, RemoveFactor, strings.TrimSpace(factor+" "+name), "factor", factor, "name", name)
@@ -116,7 +116,7 @@ func (s *Service) removeFactor(
 	if err != nil {
 		return err
 	}
-	o := OldFactor{Demanded: demanded, RPIDs: s.passkeys.hosts, Now: s.Now(), Audit: a.keeping(keep)}
+	o := OldFactor{Demanded: demanded, RPIDs: s.passkeyHosts, Now: s.Now(), Audit: a.Keeping(keep)}
 	return web.Noted(ctx, "factor_removed", remove(o))
 }
 
@@ -233,14 +233,14 @@ func (s *Service) ConfirmTOTP(
 		return AddedFactor{}, ErrInvalidOTP.With(
 			"This is not the code of the app. Check the clock of the device and enter the code that it shows now.")
 	}
-	return s.addFactor(ctx, c, keep, FactorTOTP, MethodOTP, "", func(n NewFactor) (bool, error) {
+	return s.AddFactor(ctx, c, keep, FactorTOTP, MethodOTP, "", func(n NewFactor) (bool, error) {
 		return s.store.AddTOTP(ctx, c.User.Sub, TOTP{Secret: key.Secret(), LastStep: step}, n)
 	})
 }
 
 // RemoveTOTP removes the authenticator app. ErrFactorDemanded, ErrFactorNotFound.
 func (s *Service) RemoveTOTP(ctx context.Context, c Caller, keep Keep) error {
-	return s.removeFactor(ctx, c, keep, FactorTOTP, "", func(o OldFactor) error {
+	return s.RemoveFactor(ctx, c, keep, FactorTOTP, "", func(o OldFactor) error {
 		return s.store.RemoveTOTP(ctx, c.User.Sub, o)
 	})
 }

@@ -1,7 +1,6 @@
 package account
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -54,26 +53,4 @@ func AccountName(typed string) (string, bool) {
 	}
 	email, err := CheckEmail(typed)
 	return email, err == nil && email != ""
-}
-
-// composeForgot finds the account and queues a MailReset. The mail goes only to a verified address,
-// because a mistyped address belongs to a stranger, and only so often that no mailbox is filled. An
-// account that never had a password counts as owned by the address that it was created for.
-func (s *Service) composeForgot(ctx context.Context, m Mail, _ *templates.Language) (templates.Mail, error) {
-	u, err := s.userNamed(ctx, m.Data["name"])
-	if err != nil {
-		return templates.Mail{}, err
-	}
-	if u.Sub == "" || u.Suspended() || u.Email == "" || !u.EmailVerified && u.PasswordHash != "" {
-		return templates.Mail{}, errMailPointless
-	}
-	if wait, err := s.limits.Take(ctx, web.LimitMail, "reset:"+u.Sub); err != nil || wait > 0 {
-		return templates.Mail{}, cmp.Or(err, errMailPointless)
-	}
-	reset := userMail(templates.WithLanguage(ctx, templates.PickLanguage(m.Language)), u, u.Email, MailReset, s.Now(),
-		"continue", m.Data["continue"])
-	if err := s.store.QueueMail(ctx, reset, s.Now()); err != nil {
-		return templates.Mail{}, err
-	}
-	return templates.Mail{}, errMailPointless // the MailReset is queued
 }

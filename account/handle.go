@@ -12,7 +12,7 @@ import (
 // there were dots.
 var handleForm = regexp.MustCompile(`^[a-z0-9]+(?:(?:\.|[_-]+)[a-z0-9]+)*$`)
 
-const maxHandle = 30
+const MaxHandle = 30
 
 // CanonicalHandle returns the stored form of a typed handle (RFC 8265 UsernameCaseMapped, then the
 // ASCII rule). ErrInvalidHandle.
@@ -21,7 +21,7 @@ func CanonicalHandle(typed string) (string, error) {
 		return "", ErrInvalidHandle
 	}
 	mapped, err := precis.UsernameCaseMapped.String(strings.TrimSpace(typed))
-	if err != nil || len(mapped) > maxHandle || !handleForm.MatchString(mapped) {
+	if err != nil || len(mapped) > MaxHandle || !handleForm.MatchString(mapped) {
 		return "", ErrInvalidHandle
 	}
 	return mapped, nil
@@ -34,8 +34,8 @@ func HandleKey(handle string) string { return strings.ReplaceAll(handle, ".", ""
 // by it.
 func withoutAt(typed string) string { return strings.TrimPrefix(strings.TrimSpace(typed), "@") }
 
-// reservedHandles could be mistaken for the service itself in a URL or a message.
-var reservedHandles = []string{
+// ReservedHandles could be mistaken for the service itself in a URL or a message.
+var ReservedHandles = []string{
 	"admin", "administrator", "root", "system", "operator", "support", "security", "api", "oauth2", "login", "logout",
 	"register", "account", "me", "cairn",
 }

@@ -163,7 +163,7 @@ func (t InviteTerms) Invite(settings Settings, by Caller, now time.Time) (Invite
 	i.ExpiresAt = i.CreatedAt.Add(time.Duration(days) * 24 * time.Hour)
 	if !t.Until.IsZero() {
 		i.ExpiresAt = t.Until
-		if checkEnd(t.Until, now) != nil {
+		if CheckEnd(t.Until, now) != nil {
 			faults = append(faults, web.Fault("/days", "a date, as 2030-12-24, that is not in the past"))
 		} else if last := time.Date(now.Year(), now.Month(), now.Day()+MaxInviteDays+1, 0, 0, 0, 0, now.Location()); t.Until.After(last) {
 			faults = append(faults, web.Fault("/days", "1 to {most}", "most", MaxInviteDays))
@@ -171,13 +171,13 @@ func (t InviteTerms) Invite(settings Settings, by Caller, now time.Time) (Invite
 	}
 	flags, flagEnds, err := ParseFlags(t.Flags, now.Location())
 	for _, at := range flagEnds {
-		err = cmp.Or(err, checkEnd(at, now))
+		err = cmp.Or(err, CheckEnd(at, now))
 	}
 	if err != nil {
 		faults = append(faults, web.Fault("/flags", "a date, as in coach@2030-12-24, that is not in the past"))
 	}
 	i.FlagEnds = flagEnds
-	if i.AccountEnds, err = ParseEnd(t.AccountEnds, now.Location()); err != nil || checkEnd(i.AccountEnds, now) != nil {
+	if i.AccountEnds, err = ParseEnd(t.AccountEnds, now.Location()); err != nil || CheckEnd(i.AccountEnds, now) != nil {
 		faults = append(faults, web.Fault("/account_ends", "a date, as 2030-12-24, that is not in the past"))
 	}
 	if !i.AccountEnds.IsZero() && i.AccountEnds.Before(i.ExpiresAt) {
@@ -241,8 +241,8 @@ func (i Invite) Use() templates.InviteUse {
 		AccountEnds: i.AccountEnds, FlagEnds: FlagEndRows(i.Flags, i.FlagEnds)}
 }
 
-// terms describes what is unusual about the invite, for the audit row.
-func (i Invite) terms() string {
+// Terms describes what is unusual about the invite, for the audit row.
+func (i Invite) Terms() string {
 	var words []string
 	if i.Uses > 1 {
 		words = append(words, "uses="+strconv.Itoa(i.Uses))
@@ -266,26 +266,6 @@ func (i Invite) terms() string {
 		words = append(words, "domain="+i.Domain)
 	}
 	return strings.Join(words, " ")
-}
-
-// NewOperatorInvite creates an invite of the operator. ErrMailOff if it asks for a proven address.
-func (a *Administration) NewOperatorInvite(ctx context.Context, by Caller, t InviteTerms) (Invite, error) {
-	settings, err := a.Settings(ctx)
-	if err != nil {
-		return Invite{}, err
-	}
-	i, err := t.Invite(settings, by, a.clock())
-	if err != nil {
-		return Invite{}, err
-	}
-	if i.Domain != "" && !a.mail {
-		return Invite{}, ErrMailOff
-	}
-	row, err := a.begin(ctx, by, CreateInvite, User{}, i.terms())
-	if err != nil {
-		return Invite{}, err
-	}
-	return i, a.store.CreateInvite(ctx, i, -1, row)
 }
 
 // CreateInvite creates an invite of the caller within the limits, and mails the link if an email
@@ -334,12 +314,12 @@ func (s *Service) CreateInvite(ctx context.Context, c Caller, t InviteTerms) (In
 	if err != nil {
 		return Invite{}, err
 	}
-	a, err := s.begin(ctx, c, act, i.terms(), data...)
+	a, err := s.begin(ctx, c, act, i.Terms(), data...)
 	if err != nil {
 		return Invite{}, err
 	}
 	i.SessionID, i.Stale = c.Session.ID, !c.Fresh(s.Now())
-	err = s.store.CreateInvite(ctx, i, settings.inviteLimit(u), a.with(mails...))
+	err = s.store.CreateInvite(ctx, i, settings.inviteLimit(u), a.With(mails...))
 	if err != nil && t.Once != "" { // perhaps because the same form was faster
 		if made, found := s.store.Invite(ctx, i.Code); found == nil {
 			return made, nil
@@ -374,10 +354,11 @@ func (s *Service) inviteMails(ctx context.Context, settings Settings, u User, i 
 	if err != nil || wait > 0 {
 		return nil, cmp.Or(err, web.RateLimited(wait))
 	}
-	return []Mail{userMail(ctx, u, i.MailedTo, MailInvite, s.Now(), "invite", i.hash())}, nil
+	return []Mail{UserMail(ctx, u, i.MailedTo, MailInvite, s.Now(), "invite", i.Hash())}, nil
 }
 
-func (i Invite) hash() string { return hex.EncodeToString(HashSecret(i.Code)) }
+// Hash identifies the invite in a mail that waits.
+func (i Invite) Hash() string { return hex.EncodeToString(HashSecret(i.Code)) }
 
 // InviteURL returns the link to the registration page of the issuer with the code filled in.
 func InviteURL(issuer string, i Invite) string { return issuer + "/register/?code=" + i.Shown() }
@@ -428,15 +409,15 @@ func (s *Service) InviteEntry(i Invite) inviteEntry {
 
 func (s *Service) ListInvites(ctx context.Context, u User, entry func(Invite) any) web.List {
 	return func(add func(any) error) error {
-		return s.eachInvite(ctx, u, func(i Invite) error { return add(entry(i)) })
+		return s.EachInvite(ctx, u, func(i Invite) error { return add(entry(i)) })
 	}
 }
 
 // PageOfInvites is the number of invites read at once.
 const PageOfInvites = 200
 
-// eachInvite calls do with a user's invites, newest first. It reads them page by page.
-func (s *Service) eachInvite(ctx context.Context, u User, do func(Invite) error) error {
+// EachInvite calls do with a user's invites, newest first. It reads them page by page.
+func (s *Service) EachInvite(ctx context.Context, u User, do func(Invite) error) error {
 	for q := (InviteQuery{Sub: u.Sub, Limit: PageOfInvites}); ; {
 		page, err := s.store.Invites(ctx, q)
 		if err != nil {
@@ -462,7 +443,7 @@ func (s *Service) InvitesLeft(ctx context.Context, u User) (int, error) {
 		return -1, err
 	}
 	now := s.Now()
-	err = s.eachInvite(ctx, u, func(i Invite) error {
+	err = s.EachInvite(ctx, u, func(i Invite) error {
 		left -= i.Charged(now)
 		return nil
 	})

@@ -3,7 +3,6 @@ package account
 import (
 	"cmp"
 	"context"
-	"errors"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -24,7 +23,7 @@ func (s *Service) MailInviteLink(ctx context.Context, c Caller, code, email stri
 	if !s.MailEnabled() {
 		return s.WithContact(ctx, ErrMailOff, mailOffContact)
 	}
-	_, i, err := s.mayRegister(ctx, c, code)
+	_, i, err := s.MayRegister(ctx, c, code)
 	if err != nil {
 		return err
 	}
@@ -43,7 +42,7 @@ func (s *Service) MailInviteLink(ctx context.Context, c Caller, code, email stri
 	}
 	wait, err := s.limits.Take(ctx, web.LimitForgot, c.Address)
 	if err == nil && wait > 0 { // a team that joins in one room has one address
-		wait, err = s.limits.Take(ctx, web.LimitInviteMail, "invite:"+i.hash())
+		wait, err = s.limits.Take(ctx, web.LimitInviteMail, "invite:"+i.Hash())
 	}
 	if err == nil && wait == 0 {
 		wait, err = s.limits.Take(ctx, web.LimitMail, "invite:"+strings.ToLower(email))
@@ -52,7 +51,7 @@ func (s *Service) MailInviteLink(ctx context.Context, c Caller, code, email stri
 		return cmp.Or(err, web.RateLimited(wait))
 	}
 	return s.store.QueueMail(ctx, Mail{Kind: MailInvite, Sub: i.CreatedBy, Address: email,
-		Language: templates.LanguageOf(ctx).Tag(), Data: map[string]string{"invite": i.hash(), "asked": "true"}}, s.Now())
+		Language: templates.LanguageOf(ctx).Tag(), Data: map[string]string{"invite": i.Hash(), "asked": "true"}}, s.Now())
 }
 
 // joiningAddress returns the address of somebody who wants to join.
@@ -62,54 +61,6 @@ func joiningAddress(typed string) (string, error) {
 		err = ErrInvalidEmail
 	}
 	return email, err
-}
-
-// mailedInvite finds the open invite that a mail is about. errMailPointless if there is none.
-func (s *Service) mailedInvite(ctx context.Context, m Mail) (invite Invite, by User, err error) {
-	if m.Sub != "" {
-		by, err = s.store.UserBySub(ctx, m.Sub)
-		if errors.Is(err, ErrUserNotFound) || err == nil && by.Suspended() {
-			err = errMailPointless
-		}
-		if err != nil {
-			return invite, by, err
-		}
-	}
-	err = s.eachInvite(ctx, by, func(i Invite) error {
-		if i.hash() == m.Data["invite"] {
-			invite = i
-			return errFound
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errFound) {
-		return invite, by, err
-	}
-	if !invite.Open(s.Now()) { // or not found
-		return invite, by, errMailPointless
-	}
-	return invite, by, nil
-}
-
-// composeHaveAccount composes the mail to somebody who asks to join, and has an account.
-func (s *Service) composeHaveAccount(ctx context.Context, l *templates.Language, u User) templates.Mail {
-	texts := []any{"handle", u.Handle, "instance", s.InstanceName()}
-	out := templates.Mail{
-		Subject: l.Text("You have an account at {instance}", texts...),
-		Paragraphs: []string{l.Text("Somebody asked to join {instance} with this address. You have an account already: "+
-			"@{handle}. “Forgot your password?” on the sign-in page lets you in again.", texts...)},
-		Link:   &templates.MailLink{Label: l.Text("Sign in"), URL: s.site.URL("/login/")},
-		Notes:  []string{l.Text("If that was not you, ignore this mail: nothing changes.")},
-		Reason: recipientReason(l, u.Handle),
-	}
-	if u.Suspended() { // no password lets them in
-		why := l.Text("This account is suspended. Ask an administrator of your community.")
-		if u.Ended() {
-			why = l.Text("This account has ended. Ask an administrator of your community.")
-		}
-		out.Paragraphs, out.Link = []string{why, s.contactLine(ctx, l)}, nil
-	}
-	return out
 }
 
 // Limits of requests to join.
@@ -202,27 +153,6 @@ func (s *Service) AskToJoin(ctx context.Context, c Caller, in JoinRequest) error
 		Data: map[string]string{"name": name, "reason": reason}}, s.Now())
 }
 
-func (s *Service) composeJoin(ctx context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
-	u, err := s.store.UserByEmail(ctx, m.Address)
-	if err == nil {
-		return s.composeHaveAccount(ctx, l, u), nil
-	}
-	if !errors.Is(err, ErrUserNotFound) {
-		return templates.Mail{}, err
-	}
-	link, err := s.mailLink(PurposeJoin, joinLink{m.Data["name"], m.Address, m.Data["reason"], l.Tag()},
-		l.Text("Send the request"))
-	return templates.Mail{
-		Subject: l.Text("Your request to join {instance}", "instance", s.InstanceName()),
-		Paragraphs: []string{l.Text("Somebody asked to join {instance} with this address. If that was you, open the link: "+
-			"then the administrators see the request.", "instance", s.InstanceName())},
-		Link: link,
-		Notes: []string{l.Text("The link works once, for a day."),
-			l.Text("If that was not you, ignore this mail: nothing changes.")},
-		Reason: l.Text("You receive this mail because somebody has entered your address here."),
-	}, err
-}
-
 // JoinLinked serves the link that stores a request to join, while people may ask.
 func (s *Service) JoinLinked(ctx context.Context, c Caller, sealed string) (Linked, error) {
 	var v joinLink
@@ -263,90 +193,4 @@ func (s *Service) TellJoins(ctx context.Context) error {
 		return err
 	}
 	return s.store.TellJoins(ctx, told, now, mails)
-}
-
-// composeJoinsAsked says how many requests wait. What strangers wrote is not in it.
-func (s *Service) composeJoinsAsked(ctx context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
-	u, err := s.store.UserBySub(ctx, m.Sub)
-	if errors.Is(err, ErrUserNotFound) || err == nil && (u.Suspended() || !u.Has(FlagAdmin)) {
-		err = errMailPointless
-	}
-	if err != nil {
-		return templates.Mail{}, err
-	}
-	list, err := s.store.JoinRequests(ctx, s.Now())
-	if err == nil && len(list) == 0 {
-		err = errMailPointless
-	}
-	return templates.Mail{
-		Subject:    l.Text("Requests to join"),
-		Paragraphs: []string{l.Text("{count} people ask to join and wait for an answer.", "count", len(list))},
-		Link:       &templates.MailLink{Label: l.Text("See the requests"), URL: s.site.URL("/admin/invites#requests")},
-		Notes:      []string{l.Text("Such a mail comes once an hour at most.")},
-		Reason:     recipientReason(l, u.Handle),
-	}, err
-}
-
-// JoinRequests lists the requests that wait for a decision, oldest first.
-func (a *Administration) JoinRequests(ctx context.Context) ([]JoinRequest, error) {
-	return a.store.JoinRequests(ctx, a.Now())
-}
-
-// AcceptJoin deletes a request and mails an invite for its address alone, with a note. ErrJoinNotFound, ErrMailOff;
-// ErrRegistrationFull where no invite is good.
-func (a *Administration) AcceptJoin(ctx context.Context, by Caller, id, note string) error {
-	settings, err := a.Settings(ctx)
-	if err == nil && settings.Registration == RegistrationClosed {
-		err = ErrRegistrationFull
-	}
-	if err != nil {
-		return err
-	}
-	return a.decideJoin(ctx, by, AcceptJoin, id, note)
-}
-
-// RefuseJoin deletes a request and mails that it was refused, with a text of the administrator. ErrJoinNotFound, ErrMailOff.
-func (a *Administration) RefuseJoin(ctx context.Context, by Caller, id, text string) error {
-	return a.decideJoin(ctx, by, RefuseJoin, id, text)
-}
-
-func (a *Administration) decideJoin(ctx context.Context, by Caller, act Act, id, note string) error {
-	row, err := a.begin(ctx, by, act, User{}, "")
-	if err != nil {
-		return err
-	}
-	i, err := NewInvite(by.User.Sub, note, a.Now()) // which checks the note
-	if err != nil {
-		return err
-	}
-	if !a.mail {
-		return ErrMailOff
-	}
-	r, err := a.store.JoinRequest(ctx, id, a.Now())
-	if err != nil {
-		return err
-	}
-	m := Mail{Address: r.Email, Language: r.Language}
-	if act.Action == RefuseJoin.Action {
-		m.Kind, m.Data = MailJoinRefused, map[string]string{"text": i.Note}
-		return web.Noted(ctx, "join_refused", a.store.DecideJoinRequest(ctx, id, nil, row.with(m)))
-	}
-	i.MailedTo, i.Domain, i.SessionID = r.Email, r.Email, by.Session.ID
-	m.Kind, m.Sub, m.Data = MailInvite, by.User.Sub, map[string]string{"invite": i.hash(), "welcome": "true"}
-	return web.Noted(ctx, "join_accepted", a.store.DecideJoinRequest(ctx, id, &i, row.with(m)))
-}
-
-func (s *Service) composeJoinRefused(ctx context.Context, m Mail, l *templates.Language) (templates.Mail, error) {
-	instance := s.InstanceName()
-	out := templates.Mail{
-		Subject:    l.Text("Your request to join {instance}", "instance", instance),
-		Paragraphs: []string{l.Text("The administrators of {instance} did not accept your request to join.", "instance", instance)},
-		Notes:      []string{l.Text("What you wrote has been deleted.")},
-		Reason:     l.Text("You receive this mail because you asked to join."),
-	}
-	if note := m.Data["text"]; note != "" {
-		out.Paragraphs = append(out.Paragraphs, l.Text("“{note}”", "note", templates.MailNote(note)))
-	}
-	out.Paragraphs = append(out.Paragraphs, s.contactLine(ctx, l))
-	return out, nil
 }

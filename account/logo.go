@@ -9,8 +9,6 @@ import (
 	"image/color"
 	"image/png"
 
-	_ "golang.org/x/image/webp" // a format that DecodeConfig and Decode know
-
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -76,8 +74,7 @@ func halved(picture image.Image) image.Image {
 
 // SetLogo replaces the picture on every page; nil removes it.
 func (s *Service) SetLogo(ctx context.Context, by Caller, file []byte) error {
-	a := s.Administration()
-	row, err := a.begin(ctx, by, SetLogo, User{Handle: "settings"}, "removed")
+	row, err := s.Begin(ctx, by, SetLogo, User{Handle: "settings"}, "removed")
 	if err != nil {
 		return err
 	}
@@ -88,7 +85,7 @@ func (s *Service) SetLogo(ctx context.Context, by Caller, file []byte) error {
 		}
 		row.Detail = "replaced"
 	}
-	err = a.store.SetLogo(ctx, picture.PNG, picture.Hash, row)
+	err = s.store.SetLogo(ctx, picture.PNG, picture.Hash, row)
 	if err == nil {
 		s.settings.Drop("")
 	}

@@ -51,7 +51,7 @@ type inviteLink struct {
 // that mail, or "".
 func (s *Service) InvitedAddress(i Invite, sealed string) string {
 	var v inviteLink
-	if sealed == "" || s.seal.Open(purposeInvite, sealed, &v) != nil || v.Invite != i.hash() {
+	if sealed == "" || s.seal.Open(purposeInvite, sealed, &v) != nil || v.Invite != i.Hash() {
 		return ""
 	}
 	return v.Email
@@ -70,14 +70,36 @@ type notMeLink struct {
 var errOtherAccount = web.NewProblem(403, "other_account",
 	"You are signed in to a different account from the one that this link is for. Sign out, then open the link again.")
 
-// mailLink returns a link to the page of the purpose, with v sealed.
-func (s *Service) mailLink(purpose string, v any, label string) (*templates.MailLink, error) {
+// link returns the address of the page of the purpose, with v sealed.
+func (s *Service) link(purpose string, v any) (string, error) {
 	sealed, err := s.seal.Seal(purpose, v)
-	if err != nil {
-		return nil, err
-	}
-	return &templates.MailLink{Label: label,
-		URL: s.site.URL("/" + purpose + "/?" + url.Values{"link": {sealed}}.Encode())}, nil
+	return s.site.URL("/" + purpose + "/?" + url.Values{"link": {sealed}}.Encode()), err
+}
+
+// VerifyURL returns the link that verifies the address of a user, asked for at a time.
+func (s *Service) VerifyURL(u User, asked time.Time) (string, error) {
+	return s.link(PurposeVerify, verifyLink{Sub: u.Sub, Email: u.Email, Asked: asked.Unix()})
+}
+
+// UndoURL returns the link that undoes a change of an address: see EmailChange.
+func (s *Service) UndoURL(change string) (string, error) {
+	return s.link(PurposeUndo, undoLink{ID: change})
+}
+
+// NotMeURL returns the link that disowns a sign-in.
+func (s *Service) NotMeURL(sub, session string) (string, error) {
+	return s.link(PurposeNotMe, notMeLink{Sub: sub, Session: session})
+}
+
+// JoinURL returns the link that stores a request to join.
+func (s *Service) JoinURL(r JoinRequest) (string, error) {
+	return s.link(PurposeJoin, joinLink{r.Name, r.Email, r.Reason, r.Language})
+}
+
+// MailedInviteURL returns the link of an invite in a mail to an address, which it proves.
+func (s *Service) MailedInviteURL(i Invite, email string) (string, error) {
+	sealed, err := s.seal.Seal(purposeInvite, inviteLink{i.Hash(), email})
+	return s.InviteURL(i) + "&mailed=" + sealed, err
 }
 
 // Linked is the page of a link, and its act.
@@ -147,7 +169,7 @@ func (s *Service) UndoLinked(ctx context.Context, c Caller, sealed string) (Link
 		return Linked{}, err
 	}
 	return Linked{templates.LinkPage{Email: MaskedEmail(change.Email)}, func(*templates.LinkPage) error {
-		a, err := s.begin(ctx, c.as(u), UndoEmailChange, "", "undone", "true")
+		a, err := s.begin(ctx, c.As(u), UndoEmailChange, "", "undone", "true")
 		if err != nil {
 			return err
 		}
@@ -176,7 +198,7 @@ func (s *Service) NotMeLinked(ctx context.Context, c Caller, sealed string) (Lin
 	}
 	page := templates.LinkPage{Handle: u.Handle, Passwordless: u.Passwordless()}
 	return Linked{page, func(page *templates.LinkPage) error {
-		a, err := s.begin(ctx, Caller{Address: c.Address, RequestID: c.RequestID}.as(u), DisownSession, v.Session)
+		a, err := s.begin(ctx, Caller{Address: c.Address, RequestID: c.RequestID}.As(u), DisownSession, v.Session)
 		if err != nil {
 			return err
 		}

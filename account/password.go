@@ -15,7 +15,7 @@ func (s *Service) RemovePassword(ctx context.Context, c Caller, keep Keep) error
 	if err != nil || c.User.Passwordless() {
 		return err
 	}
-	err = s.store.RemovePassword(ctx, c.User.Sub, c.User.PasswordHash, s.passkeys.hosts, s.Now(), a.keeping(keep))
+	err = s.store.RemovePassword(ctx, c.User.Sub, c.User.PasswordHash, s.passkeyHosts, s.Now(), a.Keeping(keep))
 	return web.Noted(ctx, "password_removed", err)
 }
 
@@ -40,7 +40,7 @@ func (s *Service) ChangePassword(ctx context.Context, c Caller, current, passwor
 	if err != nil {
 		return SignedIn{}, err
 	}
-	n, out := s.newSession(c, proven{user: u})
+	n, out := s.newSession(c, Proven{user: u})
 	row := c.Session // with its times and methods: the password alone makes no session fresh
 	row.TokenHash, row.LoginHash, row.Algorithm = n.TokenHash, n.LoginHash, n.Algorithm
 	err = s.store.ChangePassword(ctx, u.Sub, u.PasswordHash, hash, &row, s.Now(), a)

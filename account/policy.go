@@ -1,9 +1,6 @@
 package account
 
 import (
-	"context"
-	"errors"
-
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -28,7 +25,7 @@ const (
 )
 
 // Act is a row of the policy: what an operation on an account requires and causes. Each operation
-// starts with Administration.begin, which reads it.
+// starts with Base.Begin, which reads it.
 type Act struct {
 	// Action is the action in the audit log; templates.AuditActions has its sentence.
 	Action string
@@ -268,61 +265,4 @@ var Acts = []Act{
 	RevokeBranch, UpdateSettings, CloseNextSteps, SetLogo, ImportUsers, ExportAudit, SealKeys, RetireSecret,
 	Restore, AllowClients, DisallowClients, RegisterClient, UpdateClient, RenewClient, RemoveClient, RegisterAPI,
 	UpdateAPI, RenewAPI, RemoveAPI, GiveUpMail,
-}
-
-// errUnknownAct is a fault of the program: an act without a row of the policy.
-var errUnknownAct = errors.New("an act without a policy")
-
-// begin starts an operation on the account of u. It checks that the caller has given the proof that
-// the act requires, and returns the audit row with what the act ends and the mails that notify the
-// owner. detail must not contain a secret or a code; data are pairs for the mails.
-// ErrReauthenticationRequired.
-func (a *Administration) begin(
-	ctx context.Context, by Caller, act Act, u User, detail string, data ...string,
-) (Audit, error) {
-	if err := a.Allow(by, act); err != nil {
-		return Audit{}, err
-	}
-	row := by.Audit(a.Now(), act, u.Handle, detail)
-	row.Since = a.Now().Add(-recently)
-	if act.Told == "" {
-		return row, nil
-	}
-	mails, err := a.notices(ctx, u, act.Told, data...)
-	return row.with(mails...), err
-}
-
-// Allow returns ErrReauthenticationRequired if the caller has not given the proof that the act
-// requires.
-func (a *Administration) Allow(by Caller, act Act) error {
-	switch act.Proof {
-	case ProofSession, ProofSignIn, ProofCode: // the operation itself asks for these
-		return nil
-	case ProofFresh:
-		if by.Fresh(a.Now()) {
-			return nil
-		}
-		return ErrReauthenticationRequired
-	case ProofPassword:
-		if !by.User.SecondFactor && !by.User.Passwordless() || by.Fresh(a.Now()) {
-			return nil
-		}
-		return ErrReauthenticationRequired
-	case ProofOperator:
-		if by.operator {
-			return nil
-		}
-		return ErrReauthenticationRequired
-	}
-	return errUnknownAct
-}
-
-// begin calls Administration.begin for an operation of the caller on their own account.
-func (s *Service) begin(ctx context.Context, c Caller, act Act, detail string, data ...string) (Audit, error) {
-	return s.Administration().begin(ctx, c, act, c.User, detail, data...)
-}
-
-// Allow calls Administration.Allow for the first step of an act.
-func (s *Service) Allow(c Caller, act Act) error {
-	return s.Administration().Allow(c, act)
 }

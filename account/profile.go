@@ -191,9 +191,9 @@ func setAttribute(u *User, member, value string) error {
 	return nil
 }
 
-// undeclared refuses attributes that the settings do not declare. One that they no longer declare can
+// Undeclared refuses attributes that the settings do not declare. One that they no longer declare can
 // only be cleared.
-func (c UserChange) undeclared(declared []string) error {
+func (c UserChange) Undeclared(declared []string) error {
 	var refused []error
 	for _, member := range slices.Sorted(maps.Keys(c)) {
 		name, ok := strings.CutPrefix(member, AttributePrefix)
@@ -221,7 +221,7 @@ func UserMembers() []string {
 }
 
 // Apply changes u, which need not be stored. The error is a *Problem that names everything refused,
-// with the code of the first fault. A new email address or phone number is not verified unless the
+// With the code of the first fault. A new email address or phone number is not verified unless the
 // change says so.
 func (c UserChange) Apply(u *User) error {
 	for name := range c {
@@ -251,8 +251,8 @@ func (c UserChange) Apply(u *User) error {
 	return web.AllFaults(refused...)
 }
 
-// changed returns the names of the members that the change makes different, for the audit row.
-func (c UserChange) changed(u User) string {
+// Changed returns the names of the members that the change makes different, for the audit row.
+func (c UserChange) Changed(u User) string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		after := u
@@ -291,7 +291,7 @@ func (s *Service) changeProfile(ctx context.Context, c Caller, change UserChange
 	u := c.User
 	draft := u // a refusal costs no write
 	err := change.Apply(&draft)
-	detail := change.changed(u)
+	detail := change.Changed(u)
 	if err != nil || detail == "" {
 		return u, err
 	}
@@ -301,7 +301,7 @@ func (s *Service) changeProfile(ctx context.Context, c Caller, change UserChange
 			return u, err
 		}
 		return s.store.ChangeUser(ctx, u.Sub, func(now *User) error {
-			row.Detail = change.changed(*now)
+			row.Detail = change.Changed(*now)
 			if err := change.Apply(now); err != nil {
 				return err
 			}
@@ -312,7 +312,7 @@ func (s *Service) changeProfile(ctx context.Context, c Caller, change UserChange
 	if err != nil {
 		return u, err
 	}
-	row = row.keeping(keep)
+	row = row.Keeping(keep)
 	verify := false
 	if draft.Email != "" && s.MailEnabled() {
 		err := s.verificationLimit(ctx, u)

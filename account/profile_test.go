@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/store/accounttest"
 )
@@ -266,7 +267,7 @@ func TestARefusedChangeNamesEveryFaultAndChangesNothing(t *testing.T) {
 func TestSomebodyWhoIsVerifiedLosesTheMarkWithTheNumber(t *testing.T) {
 	w := accounttest.New(t)
 	u := w.AddUser("ada")
-	_, err := account.NewAdministration(w.Store, w.Clock.Now).Amend(t.Context(), account.Operator(), u, account.UserChange{"phone_number": "+39061234567", "phone_number_verified": "true"})
+	_, err := roster.NewAdministration(w.Store, w.Clock.Now).Amend(t.Context(), account.Operator(), u, account.UserChange{"phone_number": "+39061234567", "phone_number_verified": "true"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +283,7 @@ func TestSomebodyWhoIsVerifiedLosesTheMarkWithTheNumber(t *testing.T) {
 func TestAuditLogHasChangedMembersWithoutValues(t *testing.T) {
 	w := accounttest.New(t)
 	u := w.AddUser("ada")
-	administration := account.NewAdministration(w.Store, w.Clock.Now)
+	administration := roster.NewAdministration(w.Store, w.Clock.Now)
 	got, err := administration.Amend(t.Context(), account.Operator(), u, account.UserChange{
 		"display_name": " Ada L ", "email": "ada@example.org", "email_verified": "true",
 		"phone_number_verified": "true", "phone_number": "+39061234567", "gender": "f",
@@ -305,7 +306,7 @@ func TestAuditLogHasChangedMembersWithoutValues(t *testing.T) {
 func TestChangedAddressIsUnverified(t *testing.T) {
 	w := accounttest.New(t)
 	u := w.AddUser("ada")
-	administration := account.NewAdministration(w.Store, w.Clock.Now)
+	administration := roster.NewAdministration(w.Store, w.Clock.Now)
 	amend := func(c account.UserChange) account.User {
 		t.Helper()
 		u, err := administration.Amend(t.Context(), account.Operator(), u, c)
@@ -331,7 +332,7 @@ func TestChangedAddressIsUnverified(t *testing.T) {
 func TestARefusedAmendmentNamesEveryFault(t *testing.T) {
 	w := accounttest.New(t)
 	u := w.AddUser("ada")
-	administration := account.NewAdministration(w.Store, w.Clock.Now)
+	administration := roster.NewAdministration(w.Store, w.Clock.Now)
 	_, err := administration.Amend(t.Context(), account.Operator(), u, account.UserChange{
 		"display_name": "", "email_verified": "true", "locale": "klingon!",
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
-// with is a copy of claims with one changed.
+// With is a copy of claims with one changed.
 func with(claims map[string]any, name string, v any) map[string]any {
 	c := maps.Clone(claims)
 	c[name] = v
@@ -27,7 +27,7 @@ func TestRememberedTokenIsTheWholeToken(t *testing.T) {
 	t.Run("HS256", func(t *testing.T) { testRemembered(t) })
 }
 
-func testRemembered(t *testing.T, change ...func(*account.Options)) {
+func testRemembered(t *testing.T, change ...func(*accounttest.Options)) {
 	w := accounttest.New(t, change...)
 	w.AddUser("ada")
 	b := w.SignedIn("ada")

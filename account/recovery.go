@@ -124,7 +124,7 @@ func (s *Service) RenewRecoveryCodes(ctx context.Context, c Caller) ([]string, e
 // guesser who knows the name of a code: no stranger keeps the owner out.
 func (s *Service) Recover(ctx context.Context, c Caller, typed, code string) (SignedIn, error) {
 	typed = withoutAt(typed)
-	u, err := s.userNamed(ctx, typed)
+	u, err := s.UserNamed(ctx, typed)
 	if err != nil {
 		return SignedIn{}, err
 	}
@@ -159,7 +159,7 @@ func (s *Service) Recover(ctx context.Context, c Caller, typed, code string) (Si
 		return refusal
 	}), there.own, there.address)
 	err = s.limits.Guess(ctx, limits, ErrInvalidRecovery, func() error {
-		good, err := s.useRecoveryCode(ctx, c.as(u), t)
+		good, err := s.useRecoveryCode(ctx, c.As(u), t)
 		if err == nil && !good {
 			err = ErrInvalidRecovery
 		}
@@ -173,7 +173,7 @@ func (s *Service) Recover(ctx context.Context, c Caller, typed, code string) (Si
 		return SignedIn{}, err
 	}
 	if u.Suspended() {
-		return SignedIn{}, s.refuseSuspended(ctx, c.as(u))
+		return SignedIn{}, s.RefuseSuspended(ctx, c.As(u))
 	}
-	return s.openSession(ctx, c, proven{user: u, amr: []string{MethodOTP, MethodMultiFactor}})
+	return s.openSession(ctx, c, Proven{user: u, amr: []string{MethodOTP, MethodMultiFactor}})
 }

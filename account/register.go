@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-webauthn/webauthn/webauthn"
-
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -23,8 +21,9 @@ type Registration struct {
 	Email       string `json:"email"`           // stored as not verified, unless Mailed is for it
 	Mailed      string `json:"mailed"`          // the sealed value of the link in a mailed invite, or empty
 	Shared      bool   `json:"shared_computer"` // see Caller.Shared
-	// Passkey is a new passkey in the place of a password: see BeginRegisterPasskey.
-	Passkey AnsweredCeremony `json:"-"`
+	// Passkey returns the new passkey in the place of a password; nil: it is
+	// the password.
+	Passkey func(context.Context) (Passkey, error) `json:"-"`
 }
 
 // Registered is a new member in their first session.
@@ -49,29 +48,29 @@ func (s *Service) Register(ctx context.Context, c Caller, in Registration) (Regi
 
 func (s *Service) register(ctx context.Context, c Caller, in Registration) (out Registered, err error) {
 	c.Shared = in.Shared
-	settings, invite, err := s.mayRegister(ctx, c, in.Code)
+	settings, invite, err := s.MayRegister(ctx, c, in.Code)
 	if err != nil {
 		return out, err
 	}
 	mailedTo := s.InvitedAddress(invite, in.Mailed)
-	if in.Email, err = invite.addressOf(in.Email, mailedTo); err != nil {
+	if in.Email, err = invite.AddressOf(in.Email, mailedTo); err != nil {
 		return out, err
 	}
 	n := NewUser{Handle: in.Handle, DisplayName: in.DisplayName, Email: in.Email, Password: in.Password,
 		Flags: invite.granted(settings)}
 	var u User
 	var first *FirstPasskey
-	p := proven{amr: passwordAlone}
-	if len(in.Passkey.Credential) == 0 {
+	p := Proven{amr: passwordAlone}
+	if in.Passkey == nil {
 		u, err = CreateUser(ctx, s.hasher, settings, n, s.Now())
 	} else if u, err = CreateUser(ctx, nil, settings, n, s.Now()); err == nil {
-		u, first, err = s.firstPasskey(ctx, c, u, in.Passkey)
+		u, first, err = s.firstPasskey(ctx, u, in.Passkey)
 	}
 	if err != nil {
 		return out, err
 	}
 	if first != nil {
-		p.amr, p.passkey = []string{first.Passkey.method(), MethodUser, MethodMultiFactor}, first.Passkey.ID
+		p.amr, p.passkey = []string{first.Passkey.Method(), MethodUser, MethodMultiFactor}, first.Passkey.ID
 		out.Codes = first.shown
 	}
 	u.EmailVerified = u.Email != "" && strings.EqualFold(u.Email, mailedTo)
@@ -79,12 +78,12 @@ func (s *Service) register(ctx context.Context, c Caller, in Registration) (out 
 	invite.limit(&u)
 	p.user = u
 	row, signedIn := s.newSession(c, p)
-	a, err := s.begin(ctx, c.as(u), Register, invitedBy(invite)+Unusual(u.Flags, settings.DefaultFlags))
+	a, err := s.begin(ctx, c.As(u), Register, invitedBy(invite)+Unusual(u.Flags, settings.DefaultFlags))
 	if err != nil {
 		return out, err
 	}
 	mails := s.askVerification(ctx, &u)
-	err = s.store.Register(ctx, invite.Code, u, first, row, settings.MaxUsers, s.Now(), a.with(mails...))
+	err = s.store.Register(ctx, invite.Code, u, first, row, settings.MaxUsers, s.Now(), a.With(mails...))
 	if errors.Is(err, ErrInvalidInvite) { // somebody else was faster
 		if invite, found := s.store.Invite(ctx, invite.Code); found == nil {
 			err = s.spentInvite(ctx, invite)
@@ -125,9 +124,9 @@ func (i Invite) limit(u *User) {
 	}
 }
 
-// mayRegister returns the open invite of a code. It is checked first: without a valid one the response
+// MayRegister returns the open invite of a code. It is checked first: without a valid one the response
 // says nothing about handles.
-func (s *Service) mayRegister(ctx context.Context, c Caller, code string) (Settings, Invite, error) {
+func (s *Service) MayRegister(ctx context.Context, c Caller, code string) (Settings, Invite, error) {
 	settings, err := s.Settings(ctx)
 	if err == nil && settings.Registration == RegistrationClosed {
 		err = ErrRegistrationFull
@@ -139,9 +138,9 @@ func (s *Service) mayRegister(ctx context.Context, c Caller, code string) (Setti
 	return settings, invite, err
 }
 
-// addressOf returns the address of whoever joins with the invite. Where the invite is for certain addresses, it is the
+// AddressOf returns the address of whoever joins with the invite. Where the invite is for certain addresses, it is the
 // proven one, which its owner need not type. ErrAddressNotProven.
-func (i Invite) addressOf(typed, proven string) (string, error) {
+func (i Invite) AddressOf(typed, proven string) (string, error) {
 	switch typed := strings.TrimSpace(typed); {
 	case i.Domain == "":
 		return typed, nil
@@ -159,50 +158,16 @@ type FirstPasskey struct {
 	shown []string // the codes
 }
 
-const ceremonyRegister = "register"
-
-// BeginRegisterPasskey returns a challenge for the passkey of a new member. It refuses what Register
-// would refuse, because a passkey that is made in vain stays in its device.
-func (s *Service) BeginRegisterPasskey(ctx context.Context, c Caller, in Registration) (begunCeremony, error) {
-	var none begunCeremony
-	if s.passkeys.party == nil {
-		return none, s.passkeys.unavailable
-	}
-	settings, invite, err := s.mayRegister(ctx, c, in.Code)
-	if err == nil {
-		in.Email, err = invite.addressOf(in.Email, s.InvitedAddress(invite, in.Mailed))
-	}
-	if err != nil {
-		return none, err
-	}
-	u, err := NewUser{Handle: in.Handle, DisplayName: in.DisplayName, Email: in.Email}.Check(settings)
-	if err != nil {
-		return none, err
-	}
-	switch taken, err := s.store.TakenUsers(ctx, []string{u.Handle}, nil, nil); {
-	case err != nil:
-		return none, err
-	case len(taken) > 0:
-		return none, ErrHandleTaken
-	}
-	options, session, err := s.passkeys.party.BeginRegistration(passkeyUser{User: u},
-		webauthn.WithRegistrationRelyingPartyName(s.InstanceName()))
-	if err != nil {
-		return none, fmt.Errorf("begin passkey: %w", err)
-	}
-	return s.beginCeremony(ceremonyRegister, u.Sub, c.Browser.Passkey, session.Challenge, options.Response)
-}
-
 // firstPasskey gives a new user, who is not stored yet, the passkey and its recovery codes.
 func (s *Service) firstPasskey(
-	ctx context.Context, c Caller, u User, in AnsweredCeremony,
+	ctx context.Context, u User, create func(context.Context) (Passkey, error),
 ) (User, *FirstPasskey, error) {
-	k, sub, err := s.createdPasskey(ctx, c, ceremonyRegister, c.Browser.Passkey, in)
+	k, err := create(ctx)
 	if err != nil {
 		return u, nil, err
 	}
 	first := &FirstPasskey{Passkey: k}
-	u.Sub, u.PasswordHash, u.SecondFactor = sub, NoPassword, true
+	u.Sub, u.PasswordHash, u.SecondFactor = k.Sub, NoPassword, true
 	first.shown, first.Codes, err = s.newRecoveryCodes(ctx)
 	return u, first, err
 }

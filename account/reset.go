@@ -62,7 +62,7 @@ func (s *Service) ResetPassword(ctx context.Context, c Caller, in Reset) (Signed
 		}
 		return SignedIn{}, err
 	}
-	u, err := s.userNamed(ctx, handle)
+	u, err := s.UserNamed(ctx, handle)
 	if err != nil {
 		return SignedIn{}, err
 	}
@@ -71,7 +71,7 @@ func (s *Service) ResetPassword(ctx context.Context, c Caller, in Reset) (Signed
 	if err != nil {
 		return SignedIn{}, err
 	}
-	a, err := s.begin(ctx, c.as(u), ResetPassword, "")
+	a, err := s.begin(ctx, c.As(u), ResetPassword, "")
 	if err != nil {
 		return SignedIn{}, err
 	}
@@ -107,7 +107,7 @@ func (s *Service) checkReset(ctx context.Context, c Caller, in Reset) (handle, c
 	limits := []web.LimitKey{
 		{Name: web.LimitReset, Key: c.Address},
 		{Name: web.LimitResetAccount, Key: accountKey(typed), Exempt: func(refusal error) error {
-			u, err := s.userNamed(ctx, handle)
+			u, err := s.UserNamed(ctx, handle)
 			s.recordLimited(ctx, c, u, LimitResets, refusal)
 			return cmp.Or(err, refusal)
 		}},
@@ -125,7 +125,7 @@ func (s *Service) handleOf(ctx context.Context, typed string) (string, error) {
 	if !strings.Contains(typed, "@") {
 		return nobody, nil
 	}
-	u, err := s.userNamed(ctx, typed)
+	u, err := s.UserNamed(ctx, typed)
 	return cmp.Or(u.Handle, nobody), err
 }
 

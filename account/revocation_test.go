@@ -53,7 +53,7 @@ func TestFlagLossRevokesTheCookieWhenTheOptionIsOn(t *testing.T) {
 		w.SaveSettings(func(v *account.Settings) { v.SignOutOnFlagLoss = on })
 		w.AddUser("ada", account.FlagActivity)
 		b := w.SignedIn("ada")
-		administration := w.Service.Administration()
+		administration := w.Administration()
 		if _, err := administration.SetFlags(t.Context(), account.Operator(), w.User("ada"), account.SwitchFlags(map[string]bool{account.FlagAdmin: true})); err != nil {
 			t.Fatal(err)
 		}

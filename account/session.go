@@ -102,18 +102,23 @@ type SignedIn struct {
 	Step  string   // the first of two steps, sealed; with ErrSecondFactorRequired alone
 }
 
-// proven is a successful proof of identity.
-type proven struct {
+// Proven is a successful proof of identity.
+type Proven struct {
 	user    User     // read before the proof
 	amr     []string // RFC 8176
 	passkey []byte   // the credential id of the passkey, if it was one
 	step    int64    // the time step of the authenticator app's code, if it was one
 }
 
+// ProvenByPasskey is the proof by a passkey with user verification.
+func ProvenByPasskey(u User, k Passkey) Proven {
+	return Proven{user: u, amr: []string{k.Method(), MethodUser, MethodMultiFactor}, passkey: k.ID}
+}
+
 // openSession creates the session of a user after the proof. It refuses if the user has changed
 // since they were read, or has a second factor that is not among the methods. The same person in
 // the same browser keeps the session and its sid, which clients know; only its secrets are new.
-func (s *Service) openSession(ctx context.Context, c Caller, p proven) (SignedIn, error) {
+func (s *Service) openSession(ctx context.Context, c Caller, p Proven) (SignedIn, error) {
 	former, err := s.liveSessions(ctx, c.Browser)
 	if err != nil {
 		return SignedIn{}, err
@@ -137,7 +142,7 @@ func (s *Service) openSession(ctx context.Context, c Caller, p proven) (SignedIn
 
 // renewSession gives a session a new proof and new secrets, and revokes the previous token. The
 // session may be a copy, whose browser becomes a known one too. ErrSessionNotFound.
-func (s *Service) renewSession(ctx context.Context, c Caller, old Session, p proven, act Act) (SignedIn, error) {
+func (s *Service) renewSession(ctx context.Context, c Caller, old Session, p Proven, act Act) (SignedIn, error) {
 	return s.saveSession(ctx, c, p, old, act, func(row *Session, a Audit) error {
 		if err := s.store.Reauthenticate(ctx, row, p.user.PasswordHash, a); err != nil {
 			return sessionCreateError("sign in again", err)
@@ -149,7 +154,7 @@ func (s *Service) renewSession(ctx context.Context, c Caller, old Session, p pro
 // saveSession finishes a sign-in. write stores the session, which takes the place of old unless that
 // is zero, with its audit row and the mails to its owner. Then the token is signed.
 func (s *Service) saveSession(
-	ctx context.Context, c Caller, p proven, old Session, act Act, write func(*Session, Audit) error,
+	ctx context.Context, c Caller, p Proven, old Session, act Act, write func(*Session, Audit) error,
 ) (SignedIn, error) {
 	row, out := s.newSession(c, p)
 	if old.ID != "" {
@@ -158,12 +163,12 @@ func (s *Service) saveSession(
 			row.ExpiresAt = old.ExpiresAt
 		}
 	}
-	a := s.signInAudit(c.as(p.user), act, row)
+	a := s.signInAudit(c.As(p.user), act, row)
 	notices, err := s.newDeviceNotices(ctx, c, p.user, row)
 	if err != nil {
 		return SignedIn{}, err
 	}
-	if err := write(row, a.with(notices...)); err != nil {
+	if err := write(row, a.With(notices...)); err != nil {
 		return SignedIn{}, err
 	}
 	// Read again: a flag that was lost before the session was stored ended no session, and one that is
@@ -186,7 +191,7 @@ func (s *Service) saveSession(
 }
 
 // newSession returns a session to store, with the secrets that only the browser gets.
-func (s *Service) newSession(c Caller, p proven) (*Session, SignedIn) {
+func (s *Service) newSession(c Caller, p Proven) (*Session, SignedIn) {
 	now, jti := s.Now(), rand.Text()
 	n := &Session{
 		ID: uuid.NewString(), Sub: p.user.Sub, TokenHash: HashSecret(jti),

@@ -322,37 +322,9 @@ func changedMembers(a, b Settings) string {
 	return strings.Join(names, " ")
 }
 
-// CloseNextSteps hides the steps after init.
-func (a *Administration) CloseNextSteps(ctx context.Context, by Caller) error {
-	row, err := a.begin(ctx, by, CloseNextSteps, User{Handle: "settings"}, "")
-	if err == nil {
-		_, err = a.store.AmendSettings(ctx, func(v *Settings) (changed string, err error) {
-			if v.NextSteps {
-				v.NextSteps, changed = false, "next_steps"
-			}
-			return changed, nil
-		}, row)
-	}
-	return err
-}
-
-// ChangeSettings checks and stores a change. Other settings stay, even if another process changes
-// them at the same time. The error is a *Problem that names each wrong member.
-func (a *Administration) ChangeSettings(ctx context.Context, by Caller, change SettingsChange) (Settings, error) {
-	row, err := a.begin(ctx, by, UpdateSettings, User{Handle: "settings"}, "")
-	if err != nil {
-		return Settings{}, err
-	}
-	v, err := a.store.AmendSettings(ctx, change.To, row)
-	if err != nil {
-		return v, fmt.Errorf("change settings: %w", err)
-	}
-	return v, nil
-}
-
-// ChangeSettings calls Administration.ChangeSettings. This process sees the change at once.
+// ChangeSettings is Base.ChangeSettings. This process sees the change at once.
 func (s *Service) ChangeSettings(ctx context.Context, by Caller, change SettingsChange) (Settings, error) {
-	v, err := s.Administration().ChangeSettings(ctx, by, change)
+	v, err := s.Base.ChangeSettings(ctx, by, change)
 	if err != nil {
 		return v, err
 	}

@@ -40,11 +40,11 @@ var (
 func (s *Service) SignIn(ctx context.Context, c Caller, in Credentials) (SignedIn, error) {
 	c.Shared = in.Shared
 	u, err := s.checkPassword(ctx, c, in.Handle, in.Password)
-	p := proven{user: u, amr: passwordAlone}
+	p := Proven{user: u, amr: passwordAlone}
 	if err == nil && u.SecondFactor {
 		p.amr, err = passwordAndCode, ErrSecondFactorRequired
 		if in.OTP != "" {
-			p.step, err = s.checkOTP(ctx, c.as(u), in.OTP)
+			p.step, err = s.checkOTP(ctx, c.As(u), in.OTP)
 		}
 	}
 	var out SignedIn
@@ -62,9 +62,9 @@ func (s *Service) SignIn(ctx context.Context, c Caller, in Credentials) (SignedI
 func (s *Service) SecondStep(ctx context.Context, c Caller, otp string) (SignedIn, error) {
 	u, step, err := s.PendingSignIn(ctx, c)
 	c.Shared = step.Shared
-	p := proven{user: u, amr: passwordAndCode}
+	p := Proven{user: u, amr: passwordAndCode}
 	if err == nil {
-		p.step, err = s.checkOTP(ctx, c.as(u), otp)
+		p.step, err = s.checkOTP(ctx, c.As(u), otp)
 	}
 	if err == nil {
 		err = s.spendStep(ctx, step)
@@ -93,7 +93,7 @@ func noteFailed(ctx context.Context, err error) error {
 // the limits.
 func (s *Service) checkPassword(ctx context.Context, c Caller, typed, password string) (User, error) {
 	typed = withoutAt(typed)
-	u, err := s.userNamed(ctx, typed)
+	u, err := s.UserNamed(ctx, typed)
 	if err != nil {
 		return User{}, err
 	}
@@ -142,7 +142,7 @@ func (s *Service) checkPassword(ctx context.Context, c Caller, typed, password s
 	}
 	switch {
 	case u.Suspended():
-		return User{}, s.refuseSuspended(ctx, c.as(u))
+		return User{}, s.RefuseSuspended(ctx, c.As(u))
 	case !u.PasswordDisownedAt.IsZero():
 		return User{}, ErrPasswordDisowned
 	}
@@ -171,9 +171,9 @@ func (s *Service) refusedThere(ctx context.Context, c Caller, limits ...web.Limi
 	return refused, nil
 }
 
-// userNamed returns the user with the handle, or the only one with the verified address, or the
+// UserNamed returns the user with the handle, or the only one with the verified address, or the
 // zero User. Each costs one statement.
-func (s *Service) userNamed(ctx context.Context, typed string) (User, error) {
+func (s *Service) UserNamed(ctx context.Context, typed string) (User, error) {
 	var u User
 	var err error
 	if strings.Contains(typed, "@") {
@@ -356,8 +356,8 @@ func (u User) suspension() error {
 	return ErrSuspended
 }
 
-// refuseSuspended returns ErrSuspended, after the right proof.
-func (s *Service) refuseSuspended(ctx context.Context, c Caller) error {
+// RefuseSuspended returns ErrSuspended, after the right proof.
+func (s *Service) RefuseSuspended(ctx context.Context, c Caller) error {
 	s.recordRefusal(ctx, s.audit(c, RefuseSuspended, c.Name, "suspended"))
 	return c.User.suspension()
 }
@@ -384,7 +384,7 @@ func (s *Service) passwordMark(u User) []byte {
 }
 
 // askSecondFactor returns ErrSecondFactorRequired with the methods of u and the cookie to continue
-// with.
+// With.
 func (s *Service) askSecondFactor(ctx context.Context, c Caller, u User) (SignedIn, error) {
 	step, err := s.seal.Seal(signInSeal, signInStep{Sub: u.Sub, Password: s.passwordMark(u), Nonce: rand.Text(),
 		Shared: c.Shared})
@@ -427,17 +427,11 @@ func (s *Service) PendingSignIn(ctx context.Context, c Caller) (User, signInStep
 	return u, step, nil
 }
 
-// PasskeySecondStep checks the passkey after the password.
-func (s *Service) PasskeySecondStep(ctx context.Context, c Caller, in AnsweredCeremony) (SignedIn, error) {
-	u, step, err := s.PendingSignIn(ctx, c)
-	if err != nil {
-		return SignedIn{}, err
-	}
-	p, err := s.provePasskey(ctx, c, CeremonySecondFactor, step.Nonce, in)
-	switch {
-	case err != nil:
-		return SignedIn{}, err
-	case p.user.Sub != u.Sub:
+// SecondStepProven signs in the user of PendingSignIn after the passkey that follows the password.
+func (s *Service) SecondStepProven(
+	ctx context.Context, c Caller, u User, step signInStep, p Proven,
+) (SignedIn, error) {
+	if p.user.Sub != u.Sub {
 		return SignedIn{}, ErrInvalidPasskey
 	}
 	if err := s.spendStep(ctx, step); err != nil {
@@ -458,12 +452,8 @@ func (s *Service) spendStep(ctx context.Context, step signInStep) error {
 	return err
 }
 
-// PasskeySignIn signs in the owner of the passkey. It needs no other step.
-func (s *Service) PasskeySignIn(ctx context.Context, c Caller, in AnsweredCeremony) (SignedIn, error) {
-	p, err := s.provePasskey(ctx, c, CeremonySignIn, c.Browser.Passkey, in)
-	if err != nil {
-		return SignedIn{}, err
-	}
+// SignInProven signs in the owner of a passkey, who needs no other step.
+func (s *Service) SignInProven(ctx context.Context, c Caller, p Proven) (SignedIn, error) {
 	return s.openSession(ctx, c, p)
 }
 
@@ -481,7 +471,7 @@ func (s *Service) Confirm(ctx context.Context, c Caller, in Confirmation) (Signe
 	if err != nil {
 		return SignedIn{}, err
 	}
-	p := proven{user: u, amr: passwordAlone}
+	p := Proven{user: u, amr: passwordAlone}
 	if u.SecondFactor {
 		if in.OTP == "" {
 			return SignedIn{}, s.secondFactorRequired(ctx, u)
@@ -494,19 +484,15 @@ func (s *Service) Confirm(ctx context.Context, c Caller, in Confirmation) (Signe
 	return s.confirmed(ctx, c, p)
 }
 
-// PasskeyConfirm is Confirm by a passkey with user verification.
-func (s *Service) PasskeyConfirm(ctx context.Context, c Caller, in AnsweredCeremony) (SignedIn, error) {
-	p, err := s.provePasskey(ctx, c, CeremonyConfirm, c.Session.ID, in)
-	switch {
-	case err != nil:
-		return SignedIn{}, err
-	case p.user.Sub != c.User.Sub:
+// ConfirmProven is Confirm by a passkey.
+func (s *Service) ConfirmProven(ctx context.Context, c Caller, p Proven) (SignedIn, error) {
+	if p.user.Sub != c.User.Sub {
 		return SignedIn{}, ErrInvalidPasskey
 	}
 	return s.confirmed(ctx, c, p)
 }
 
-func (s *Service) confirmed(ctx context.Context, c Caller, p proven) (SignedIn, error) {
+func (s *Service) confirmed(ctx context.Context, c Caller, p Proven) (SignedIn, error) {
 	out, err := s.renewSession(ctx, c, c.Session, p, ConfirmIdentity)
 	if errors.Is(err, ErrSessionNotFound) {
 		err = ErrNotAuthenticated
@@ -552,6 +538,6 @@ func (s *Service) recordLimited(ctx context.Context, c Caller, u User, act Act, 
 	case u.Sub == "":
 		_, _ = s.store.KnownAddress(ctx, nobody, nobody, time.Time{}) // instead of reading the audit log
 	default:
-		s.recordRefusal(ctx, s.audit(c.as(User{}), act, u.Handle, ""))
+		s.recordRefusal(ctx, s.audit(c.As(User{}), act, u.Handle, ""))
 	}
 }

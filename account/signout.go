@@ -30,7 +30,7 @@ func (s *Service) SignOut(ctx context.Context, c Caller, sub string) error {
 // endEach ends sessions. It is no error if one has already ended.
 func (s *Service) endEach(ctx context.Context, c Caller, live []*Identity) error {
 	for _, id := range live {
-		a := s.audit(c.as(id.User), SignOut, id.User.Handle, id.Session.ID)
+		a := s.audit(c.As(id.User), SignOut, id.User.Handle, id.Session.ID)
 		err := s.store.EndSession(ctx, id.User.Sub, id.Session.ID, s.Now(), a)
 		if err != nil && !errors.Is(err, ErrSessionNotFound) {
 			return fmt.Errorf("end session: %w", err)
@@ -62,6 +62,6 @@ func (s *Service) EndOtherSessions(ctx context.Context, c Caller, keepApps []str
 	if err != nil {
 		return err
 	}
-	_, err = s.store.EndSessions(ctx, c.User.Sub, s.Now(), a.keeping(Keep{Apps: keepApps}))
+	_, err = s.store.EndSessions(ctx, c.User.Sub, s.Now(), a.Keeping(Keep{Apps: keepApps}))
 	return web.Noted(ctx, "sessions_ended", err)
 }

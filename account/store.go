@@ -10,6 +10,35 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
+// ImportedCode is the reset code of a user who was imported without a password.
+type ImportedCode struct {
+	Sub, Handle string
+	ResetCode
+}
+
+// Bulk is the argument of BulkStore.AddUsers.
+type Bulk struct {
+	Users       []User
+	Codes       []ImportedCode
+	Preferences map[string]map[string]string // by sub
+	MaxUsers    int                          // 0 means no limit
+	// DefaultFlags are those that the audit rows do not name.
+	DefaultFlags []string
+	Invites      []Invite
+	Settings     func(*Settings) (changed string, err error) // nil changes nothing
+}
+
+// BulkStore adds many users at once.
+type BulkStore interface {
+	// AddUsers adds everything or nothing, with an audit row for each user besides a.
+	// ErrHandleTaken if a handle or a sub is taken, ErrEmailTaken if two accounts would have the
+	// same verified address, ErrRegistrationFull if there would be more than MaxUsers.
+	AddUsers(ctx context.Context, b Bulk, a Audit) error
+	// TakenUsers returns what is taken: the handles with the same HandleKey and the subs, also of
+	// deleted users, and addresses (in lower case) that another account has verified.
+	TakenUsers(ctx context.Context, handles, subs, emails []string) (taken []string, err error)
+}
+
 // Store is the database of this package. Every method does everything or nothing. Times are UTC in
 // whole seconds. Errors are the sentinels named at each method. Any other error wraps
 // ErrUnavailable, or context.Canceled if the caller gave up, and must never be read as "not found".
@@ -623,14 +652,14 @@ type Mail struct {
 	Data     map[string]string // never a secret or a code
 }
 
-// with returns the row with more mails.
-func (a Audit) with(mails ...Mail) Audit {
+// With returns the row with more mails.
+func (a Audit) With(mails ...Mail) Audit {
 	a.Mails = append(a.Mails, mails...)
 	return a
 }
 
-// keeping returns the row of an act that leaves what the person chose to keep.
-func (a Audit) keeping(keep Keep) Audit {
+// Keeping returns the row of an act that leaves what the person chose to keep.
+func (a Audit) Keeping(keep Keep) Audit {
 	if keep.Sessions {
 		a.Ends = Ending{}
 	}

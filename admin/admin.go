@@ -13,6 +13,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
@@ -38,7 +39,7 @@ type Options struct {
 // Service serves the administration endpoints. Safe for concurrent use.
 type Service struct {
 	accounts *site.Site
-	users    *account.Administration
+	users    *roster.Administration
 	options  Options
 }
 
@@ -53,7 +54,7 @@ func New(accounts *site.Site, o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Service{accounts: accounts, users: accounts.Administration(), options: o}
+	s := &Service{accounts: accounts, users: roster.Of(accounts.Service), options: o}
 	accounts.ShowNextSteps(func(ctx context.Context) (bool, error) {
 		steps, err := s.nextSteps(ctx)
 		return len(steps) > 0, err

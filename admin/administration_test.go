@@ -303,7 +303,7 @@ func TestFirstSignInLeadsToTheNextSteps(t *testing.T) {
 type noMail struct{ mail.Sender }
 
 func TestRequestsToJoinAreDecidedOnThePage(t *testing.T) {
-	w := newWorld(t, func(o *account.Options) { o.Mail = noMail{} })
+	w := newWorld(t, func(o *accounttest.Options) { o.Mail = noMail{} })
 	w.AddUser("root1", account.FlagAdmin)
 	w.AddUser("ada")
 	b, now := w.SignedIn("root1"), w.Clock.Now()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 )
 
 func TestEndsAreSetOnThePageOfAPerson(t *testing.T) {
@@ -85,7 +86,7 @@ func TestEndsOfTheAPI(t *testing.T) {
 	put("root2/flags", `{"admin": "2099-12-24"}`)(200)
 	put("root1/flags", `{"admin": "2099-12-24"}`)(409, "last_admin")
 	put("root1/flags", `{"admin": false}`)(409, "last_admin")
-	if err := w.Service.Administration().SetEnd(t.Context(), account.Operator(), w.User("root1"), w.Clock.Now().AddDate(1, 0, 0)); err == nil {
+	if err := w.Administration().SetEnd(t.Context(), account.Operator(), w.User("root1"), w.Clock.Now().AddDate(1, 0, 0)); err == nil {
 		t.Error("the last administrator has an end")
 	}
 }
@@ -94,12 +95,12 @@ func TestEndsOfTheAPI(t *testing.T) {
 func TestSuspensionOfAnEndedAccountStays(t *testing.T) {
 	w := newWorld(t)
 	w.AddUser("root1", account.FlagAdmin)
-	b, a, ctx := w.SignedIn("root1"), w.Service.Administration(), t.Context()
-	var rows []account.ImportRow
+	b, a, ctx := w.SignedIn("root1"), w.Administration(), t.Context()
+	var rows []roster.ImportRow
 	for _, h := range []string{"bob", "cy"} {
-		rows = append(rows, account.ImportRow{Members: map[string]string{"handle": h, "suspended": "true", "ends": "2001-02-03"}})
+		rows = append(rows, roster.ImportRow{Members: map[string]string{"handle": h, "suspended": "true", "ends": "2001-02-03"}})
 	}
-	ended, err := a.CheckImport(ctx, nil, rows, account.ImportOptions{})
+	ended, err := a.CheckImport(ctx, nil, rows, roster.ImportOptions{})
 	if err == nil {
 		err = a.Import(ctx, account.Operator(), ended, account.Bulk{}, "")
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/admin"
 	"github.com/cairn-id/cairn/store/accounttest"
@@ -28,7 +27,7 @@ type world struct {
 	KeyCreated time.Time
 }
 
-func newWorld(t *testing.T, change ...func(*account.Options)) *world {
+func newWorld(t *testing.T, change ...func(*accounttest.Options)) *world {
 	t.Helper()
 	w := &world{}
 	options := admin.Options{
@@ -40,7 +39,7 @@ func newWorld(t *testing.T, change ...func(*account.Options)) *world {
 		admin.New(s, options).Mount(m)
 		w.Router = m
 	}
-	w.World = accounttest.On(t, storetest.New(t), mount, append(change, func(o *account.Options) { o.Issuer += "/id" })...)
+	w.World = accounttest.On(t, storetest.New(t), mount, append(change, func(o *accounttest.Options) { o.Issuer += "/id" })...)
 	w.Began = w.Clock.Now()
 	w.BackedUp, w.KeyCreated = w.Began, w.Began
 	return w

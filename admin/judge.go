@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -18,7 +19,7 @@ const (
 // Judge returns the problems of the installation, each with its remedy. The overview and cairn
 // doctor show the same list; the codes are the check names of cairn doctor. The texts are in the
 // language of the context.
-func Judge(ctx context.Context, users *account.Administration, o Options) (list []templates.Warning, err error) {
+func Judge(ctx context.Context, users *roster.Administration, o Options) (list []templates.Warning, err error) {
 	l, now := templates.LanguageOf(ctx), users.Now()
 	add := func(code string, advice bool, text, remedy, path, command string) {
 		w := templates.Warning{Code: code, Advice: advice, Text: text, Remedy: remedy, Path: path, Command: command}

@@ -196,7 +196,7 @@ func TestPastedListIsCheckedLineByLine(t *testing.T) {
 }
 
 func TestInviteIsMailedToThoseWhoHaveNotChosenAPassword(t *testing.T) {
-	w := newWorld(t, func(o *account.Options) { o.Mail = noMail{} })
+	w := newWorld(t, func(o *accounttest.Options) { o.Mail = noMail{} })
 	w.AddUser("root1", account.FlagAdmin)
 	w.AddUser("ada")
 	b := w.SignedIn("root1")

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -63,7 +64,7 @@ func (s *Service) checkPasted(w http.ResponseWriter, r *http.Request, sure bool)
 	if page.Checked, err = checkedList(rows); err != nil {
 		return err
 	}
-	page.Added, page.Bad = checked.Count(account.ImportCreated), checked.Count(account.ImportRefused)
+	page.Added, page.Bad = checked.Count(roster.ImportCreated), checked.Count(roster.ImportRefused)
 	l, status := templates.LanguageOf(r.Context()), http.StatusOK
 	for _, result := range checked.Results {
 		line := s.pastedLine(l, result)
@@ -93,7 +94,7 @@ func (s *Service) checkPasted(w http.ResponseWriter, r *http.Request, sure bool)
 	return s.showPaste(w, r, status, page)
 }
 
-func (s *Service) pastedLine(l *templates.Language, result account.ImportResult) templates.PastedLine {
+func (s *Service) pastedLine(l *templates.Language, result roster.ImportResult) templates.PastedLine {
 	u := result.User()
 	line := templates.PastedLine{
 		Number: result.Row, Name: u.DisplayName, Email: u.Email, Handle: result.Handle, Member: result.Member(), Flags: u.Flags,
@@ -113,15 +114,15 @@ func (s *Service) pastedLine(l *templates.Language, result account.ImportResult)
 }
 
 // checkedList returns the list with the handles, as ReadPasted reads it.
-func checkedList(rows []account.ImportRow) (string, error) {
+func checkedList(rows []roster.ImportRow) (string, error) {
 	var list strings.Builder
 	out := csv.NewWriter(&list)
-	if err := out.Write(account.PastedColumns); err != nil {
+	if err := out.Write(roster.PastedColumns); err != nil {
 		return "", err
 	}
 	for _, row := range rows {
 		var record []string
-		for _, name := range account.PastedColumns {
+		for _, name := range roster.PastedColumns {
 			record = append(record, web.GuardCell(row.Members[name]))
 		}
 		if err := out.Write(record); err != nil {

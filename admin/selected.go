@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -58,15 +59,15 @@ func (s *Service) selectedUsers(r *http.Request, page *templates.AdminSelected) 
 	if err != nil {
 		return nil, err
 	}
-	q.After, q.Limit = "", account.MaxAtOnce+1
+	q.After, q.Limit = "", roster.MaxAtOnce+1
 	users, _, err := s.users.Users(r.Context(), q)
 	switch {
 	case err != nil:
 		return nil, err
 	case len(users) == 0:
-		return nil, account.ErrNobody
-	case len(users) > account.MaxAtOnce:
-		return nil, account.ErrTooMany
+		return nil, roster.ErrNobody
+	case len(users) > roster.MaxAtOnce:
+		return nil, roster.ErrTooMany
 	}
 	if before, err := strconv.Atoi(f.Get("seen")); err == nil && before != len(users) && before > 0 {
 		page.Matched = before
@@ -90,7 +91,7 @@ func (s *Service) doSelected(w http.ResponseWriter, r *http.Request, users []acc
 		return s.showSelected(w, r, http.StatusOK, users, page)
 	}
 	plan, err := s.users.ChangeMany(r.Context(), caller, users, change)
-	var obstructed *account.Obstructed
+	var obstructed *roster.Obstructed
 	if errors.As(err, &obstructed) {
 		page.Plan = planRows(r, obstructed.Plan)
 		return s.refuseSelected(w, r, users, page, "", err)
@@ -154,20 +155,20 @@ func (s *Service) showSelected(
 }
 
 // manyChange reads the act from the form.
-func (s *Service) manyChange(f url.Values) (account.ManyChange, error) {
+func (s *Service) manyChange(f url.Values) (roster.ManyChange, error) {
 	switch f.Get("do") {
 	case "suspend":
-		return account.ManyChange{Act: account.Suspend, Reason: f.Get("reason"), Tell: f.Has("tell_reason")}, nil
+		return roster.ManyChange{Act: account.Suspend, Reason: f.Get("reason"), Tell: f.Has("tell_reason")}, nil
 	case "invite":
-		return account.ManyChange{Act: account.InviteUser}, nil
+		return roster.ManyChange{Act: account.InviteUser}, nil
 	case "end":
 		ends, err := account.ParseEnd(f.Get("ends"), s.users.Zone())
 		if err == nil && (ends.IsZero() != (f.Get("never") == "true")) {
 			err = account.ErrInvalidEnd
 		}
-		return account.ManyChange{Act: account.SetEnd, Ends: ends}, err
+		return roster.ManyChange{Act: account.SetEnd, Ends: ends}, err
 	case "flags":
-		c := account.ManyChange{Act: account.SetFlags, Flags: account.FlagChange{}}
+		c := roster.ManyChange{Act: account.SetFlags, Flags: account.FlagChange{}}
 		for name := range f {
 			flag, is := strings.CutPrefix(name, flagField)
 			switch choice := f.Get(name); {
@@ -181,10 +182,10 @@ func (s *Service) manyChange(f url.Values) (account.ManyChange, error) {
 		}
 		return c, nil
 	}
-	return account.ManyChange{}, errForm
+	return roster.ManyChange{}, errForm
 }
 
-func planRows(r *http.Request, p account.Plan) templates.ManyPlan {
+func planRows(r *http.Request, p roster.Plan) templates.ManyPlan {
 	out := templates.ManyPlan{Change: rowsOf(p.Change), Same: rowsOf(p.Same)}
 	l := templates.LanguageOf(r.Context())
 	for _, o := range p.Obstacles {

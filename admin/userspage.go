@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
@@ -43,7 +44,7 @@ func (s *Service) showUsersPage(w http.ResponseWriter, r *http.Request, status i
 	if !list.exact && list.total == 0 {
 		page.Total = -1
 	}
-	page.AllAtOnce = list.exact && list.total <= account.MaxAtOnce
+	page.AllAtOnce = list.exact && list.total <= roster.MaxAtOnce
 	page.Query = filters(r).Encode()
 	if page.Section != "add" {
 		page.New.Flags = settings.DefaultFlags

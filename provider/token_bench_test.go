@@ -20,6 +20,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/passkey"
 	"github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/config"
@@ -82,7 +83,9 @@ func newBench(b *testing.B) *bench {
 	log := slog.New(slog.DiscardHandler)
 	service, err := account.New(account.Options{Store: st, Issuer: benchIssuer, Secret: secret, Key: secret, Keys: keys, CookieName: "cairn_session", Hasher: hasher, Pages: pages, Log: log, StatusTTL: time.Minute})
 	must(err)
-	accounts := site.New(service)
+	party, err := passkey.NewParty(benchIssuer, "", nil)
+	must(err)
+	accounts := site.New(service, passkey.New(service, party))
 	oidc, err := provider.New(provider.Options{Accounts: accounts, Storage: st, Issuer: benchIssuer, Keys: keys, Secret: secret, Log: log})
 	must(err)
 	m := mux.NewRouter()

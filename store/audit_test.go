@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -25,7 +26,7 @@ func fillAudit(t *testing.T, s *store.Store, rows string) {
 func TestAuditLogFiltersByPersonKindAndTimeInPages(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		fillAudit(t, s, "3000")
-		log := account.NewAdministration(s, func() time.Time { return noon })
+		log := roster.NewAdministration(s, func() time.Time { return noon })
 		count := func(q account.AuditQuery, want int, right func(account.Audit) bool) {
 			t.Helper()
 			n, last := 0, noon.Add(time.Second)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store/accounttest"
@@ -24,9 +25,9 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 	}
 	enrolled := func(s *scene) { s.app = enrol(s.ada) }
 	type step = func(s *scene)
-	admin := func(do func(s *scene, a *account.Administration, u account.User) error) step {
+	admin := func(do func(s *scene, a *roster.Administration, u account.User) error) step {
 		return func(s *scene) {
-			if err := do(s, s.Service.Administration(), s.User("ada")); err != nil {
+			if err := do(s, s.Administration(), s.User("ada")); err != nil {
 				s.T.Fatal(err)
 			}
 		}
@@ -133,50 +134,50 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 		}},
 		"delete invite": {account.DeleteInvite, invite, func(s *scene) { s.ada.Call("DELETE", "/api/invites/"+invited, nil).Is(204) }},
 
-		"create": {account.AddUser, nil, admin(func(s *scene, a *account.Administration, _ account.User) error {
+		"create": {account.AddUser, nil, admin(func(s *scene, a *roster.Administration, _ account.User) error {
 			_, _, err := a.Add(s.T.Context(), op, account.NewUser{Handle: "bob"})
 			return err
 		})},
-		"amend": {account.AmendUser, nil, admin(func(s *scene, a *account.Administration, u account.User) error {
+		"amend": {account.AmendUser, nil, admin(func(s *scene, a *roster.Administration, u account.User) error {
 			_, err := a.Amend(s.T.Context(), op, u, account.UserChange{"display_name": "A"})
 			return err
 		})},
-		"flags": {account.SetFlags, nil, admin(func(s *scene, a *account.Administration, u account.User) error {
+		"flags": {account.SetFlags, nil, admin(func(s *scene, a *roster.Administration, u account.User) error {
 			_, err := a.SetFlags(s.T.Context(), op, u, account.SwitchFlags(map[string]bool{account.FlagActivity: true}))
 			return err
 		})},
-		"suspend": {account.Suspend, nil, admin(func(s *scene, a *account.Administration, u account.User) error {
+		"suspend": {account.Suspend, nil, admin(func(s *scene, a *roster.Administration, u account.User) error {
 			return a.Suspend(s.T.Context(), op, u, "", false)
 		})},
 		"unsuspend": {account.Unsuspend, func(s *scene) { s.Suspend("ada") },
-			admin(func(s *scene, a *account.Administration, u account.User) error {
+			admin(func(s *scene, a *roster.Administration, u account.User) error {
 				return a.Unsuspend(s.T.Context(), op, u)
 			})},
-		"set end": {account.SetEnd, nil, admin(func(s *scene, a *account.Administration, u account.User) error {
+		"set end": {account.SetEnd, nil, admin(func(s *scene, a *roster.Administration, u account.User) error {
 			return a.SetEnd(s.T.Context(), op, u, s.Clock.Now().AddDate(1, 0, 0))
 		})},
-		"unlock": {account.UnlockUser, nil, admin(func(s *scene, a *account.Administration, u account.User) error {
+		"unlock": {account.UnlockUser, nil, admin(func(s *scene, a *roster.Administration, u account.User) error {
 			return a.Unlock(s.T.Context(), op, u)
 		})},
 		"reset code": {account.IssueResetCode, nil, func(s *scene) { s.ResetCode("ada") }},
-		"reset factors": {account.ResetFactors, enrolled, admin(func(s *scene, a *account.Administration, u account.User) error {
+		"reset factors": {account.ResetFactors, enrolled, admin(func(s *scene, a *roster.Administration, u account.User) error {
 			return a.ResetFactors(s.T.Context(), op, u)
 		})},
-		"end session": {account.EndUserSession, nil, admin(func(s *scene, a *account.Administration, u account.User) error {
+		"end session": {account.EndUserSession, nil, admin(func(s *scene, a *roster.Administration, u account.User) error {
 			own, _ := s.ada.SessionIDs()
 			return a.EndSession(s.T.Context(), op, u, own)
 		})},
-		"end sessions": {account.EndUserSessions, nil, admin(func(s *scene, a *account.Administration, u account.User) error {
+		"end sessions": {account.EndUserSessions, nil, admin(func(s *scene, a *roster.Administration, u account.User) error {
 			_, err := a.EndSessions(s.T.Context(), op, u)
 			return err
 		})},
-		"delete user": {account.DeleteUser, nil, admin(func(s *scene, a *account.Administration, u account.User) error {
+		"delete user": {account.DeleteUser, nil, admin(func(s *scene, a *roster.Administration, u account.User) error {
 			return a.Delete(s.T.Context(), op, u)
 		})},
-		"revoke": {account.RevokeInvite, invite, admin(func(s *scene, a *account.Administration, _ account.User) error {
+		"revoke": {account.RevokeInvite, invite, admin(func(s *scene, a *roster.Administration, _ account.User) error {
 			return a.RevokeInvite(s.T.Context(), op, invited)
 		})},
-		"revoke branch": {account.RevokeBranch, invite, admin(func(s *scene, a *account.Administration, u account.User) error {
+		"revoke branch": {account.RevokeBranch, invite, admin(func(s *scene, a *roster.Administration, u account.User) error {
 			_, err := a.RevokeBranch(s.T.Context(), op, u)
 			return err
 		})},
@@ -192,10 +193,10 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 			if err != nil {
 				s.T.Fatal(err)
 			}
-		}, admin(func(s *scene, a *account.Administration, _ account.User) error {
+		}, admin(func(s *scene, a *roster.Administration, _ account.User) error {
 			return a.CloseNextSteps(s.T.Context(), op)
 		})},
-		"logo": {account.SetLogo, nil, admin(func(s *scene, _ *account.Administration, _ account.User) error {
+		"logo": {account.SetLogo, nil, admin(func(s *scene, _ *roster.Administration, _ account.User) error {
 			return s.Service.SetLogo(s.T.Context(), op, nil)
 		})},
 	}
@@ -237,7 +238,7 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 
 func actionsOf(t *testing.T, w *accounttest.World) (list []string) {
 	t.Helper()
-	err := w.Service.Administration().EachAudit(t.Context(), account.AuditQuery{}, func(a account.Audit) error {
+	err := w.Administration().EachAudit(t.Context(), account.AuditQuery{}, func(a account.Audit) error {
 		list = append([]string{a.Action}, list...)
 		return nil
 	})

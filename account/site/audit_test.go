@@ -14,7 +14,7 @@ import (
 // audited are the rows that q selects, oldest first, without those of the operator.
 func audited(w *accounttest.World, q account.AuditQuery) (rows []account.Audit) {
 	w.T.Helper()
-	err := w.Service.Administration().EachAudit(w.T.Context(), q, func(a account.Audit) error {
+	err := w.Administration().EachAudit(w.T.Context(), q, func(a account.Audit) error {
 		if a.Actor != "operator" {
 			rows = append([]account.Audit{a}, rows...)
 		}
@@ -53,7 +53,7 @@ func TestWhatMembersDoIsInTheAuditLogWithoutSecrets(t *testing.T) {
 	b.Call("GET", "/api/me/export", nil).Is(200)
 	b.Call("POST", "/api/auth/logout", map[string]string{}).Is(200)
 	b.Call("POST", "/api/auth/logout", map[string]string{}).Is(200)
-	reset, err := w.Service.Administration().IssueResetCode(t.Context(), account.Operator(), w.User("ada"))
+	reset, err := w.Administration().IssueResetCode(t.Context(), account.Operator(), w.User("ada"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ ada>ada password.reset`
 	if got := actions(rows); got != want || len(ended) != 36 {
 		t.Errorf("session %q ended, got\n%s", ended, got)
 	}
-	if days, err := w.Service.Administration().SignIns(t.Context(), 2); err != nil || days[1] != 3 || days[0] != 0 {
+	if days, err := w.Administration().SignIns(t.Context(), 2); err != nil || days[1] != 3 || days[0] != 0 {
 		t.Errorf("sign-ins %v, %v", days, err)
 	}
 }
@@ -101,7 +101,7 @@ func TestRefusalsAreInTheAuditLogOnce(t *testing.T) {
 	}))
 	w.AddUser("ada")
 	bob := w.AddUser("bob")
-	if err := w.Service.Administration().Suspend(t.Context(), account.Operator(), bob, "", false); err != nil {
+	if err := w.Administration().Suspend(t.Context(), account.Operator(), bob, "", false); err != nil {
 		t.Fatal(err)
 	}
 	b := w.Browser()
@@ -128,7 +128,7 @@ func TestRefusalsAreInTheAuditLogOnce(t *testing.T) {
 // What cannot be written down does not happen.
 func TestExportNeedsItsRow(t *testing.T) {
 	broken := &brokenRecord{}
-	w := accounttest.New(t, func(o *account.Options) { broken.Store, o.Store = o.Store, broken })
+	w := accounttest.New(t, func(o *accounttest.Options) { broken.Store, o.Store = o.Store, broken })
 	w.AddUser("ada")
 	b := w.SignedIn("ada")
 	b.Call("GET", "/api/me/export", nil).Is(503)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/passkey"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 	"github.com/gorilla/mux"
@@ -148,13 +149,13 @@ func (s *Site) confirmInForm(
 		return value
 	}
 	in := account.Confirmation{Password: take("password"), OTP: take("otp")}
-	passkey := account.AnsweredCeremony{State: take("state"), Credential: []byte(take("credential"))}
-	if in == (account.Confirmation{}) && len(passkey.Credential) == 0 {
+	answer := passkey.AnsweredCeremony{State: take("state"), Credential: []byte(take("credential"))}
+	if in == (account.Confirmation{}) && len(answer.Credential) == 0 {
 		return r, nil, nil
 	}
 	var out account.SignedIn
-	if len(passkey.Credential) > 0 {
-		out, err = s.PasskeyConfirm(r.Context(), s.Caller(r), passkey)
+	if len(answer.Credential) > 0 {
+		out, err = s.passkeys.Confirm(r.Context(), s.Caller(r), answer)
 	} else {
 		out, err = s.Confirm(r.Context(), s.Caller(r), in)
 	}

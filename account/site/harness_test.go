@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/store/accounttest"
 )
@@ -22,8 +21,8 @@ const (
 	newPassword = accounttest.NewPassword
 )
 
-func withLimits(limits map[string]web.Rate) func(*account.Options) {
-	return func(o *account.Options) { o.Limits = web.NewLimits(limits, nil, o.Now, o.Log) }
+func withLimits(limits map[string]web.Rate) func(*accounttest.Options) {
+	return func(o *accounttest.Options) { o.Limits = web.NewLimits(limits, nil, o.Now, o.Log) }
 }
 
 func address(i int) string { return fmt.Sprintf("198.51.100.%d", i+1) }
@@ -53,6 +52,6 @@ func (brokenCounters) Counts(context.Context, web.Counter, time.Time) (web.Count
 	return web.Counts{}, errAway
 }
 
-func withLog(to io.Writer) func(*account.Options) {
-	return func(o *account.Options) { o.Log = slog.New(slog.NewTextHandler(to, nil)) }
+func withLog(to io.Writer) func(*accounttest.Options) {
+	return func(o *accounttest.Options) { o.Log = slog.New(slog.NewTextHandler(to, nil)) }
 }

@@ -25,7 +25,7 @@ func pending(t *testing.T, w *accounttest.World, post *postbox) []account.JoinRe
 		_, form := link(t, m)
 		w.Browser().Page("/confirm-join/", form...).Is(200).Shows(`id="done"`)
 	}
-	list, err := w.Service.Administration().JoinRequests(t.Context())
+	list, err := w.Administration().JoinRequests(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func pending(t *testing.T, w *accounttest.World, post *postbox) []account.JoinRe
 
 func TestAskingToJoin(t *testing.T) {
 	w, post := newMailWorld(t)
-	a, ctx, by := w.Service.Administration(), t.Context(), account.Operator()
+	a, ctx, by := w.Administration(), t.Context(), account.Operator()
 	w.Browser().Page("/join/", request("bo@example.org")...).Is(403) // only where it is allowed
 	w.SaveSettings(openToRequests)
 	w.Browser().Page("/register/").Is(200).Shows(`action="/join/"`, `name="reason"`).Hides(`name="password"`)
@@ -109,7 +109,7 @@ func TestWelcomeOfWhoHasAnAccountByNow(t *testing.T) {
 	waiting := pending(t, w, post)
 	addMember(w, "bo", "bo@example.org")
 	post.new()
-	if err := w.Service.Administration().AcceptJoin(t.Context(), account.Operator(), waiting[0].ID, ""); err != nil {
+	if err := w.Administration().AcceptJoin(t.Context(), account.Operator(), waiting[0].ID, ""); err != nil {
 		t.Fatal(err)
 	}
 	if m := post.one("bo@example.org"); !strings.Contains(m.Text, "You have an account already: @bo") || strings.Contains(m.Text, "/register/") {
@@ -120,7 +120,7 @@ func TestWelcomeOfWhoHasAnAccountByNow(t *testing.T) {
 // An administrator who closes the door meets neither links that are under way nor one who waits behind it.
 func TestRequestsToJoinEndWithTheSetting(t *testing.T) {
 	w, post := newMailWorld(t)
-	a, ctx, by := w.Service.Administration(), t.Context(), account.Operator()
+	a, ctx, by := w.Administration(), t.Context(), account.Operator()
 	w.SaveSettings(openToRequests)
 	w.Browser().Page("/join/", request("bo@example.org")...).Is(200)
 	waiting := pending(t, w, post)
@@ -217,7 +217,7 @@ func TestFloodOfRequestsToJoin(t *testing.T) {
 			t.Errorf("hour %d: %d were told that too many wait", hour, full)
 		}
 	}
-	if list, err := w.Service.Administration().JoinRequests(t.Context()); err != nil || len(list) != account.MaxJoinRequests {
+	if list, err := w.Administration().JoinRequests(t.Context()); err != nil || len(list) != account.MaxJoinRequests {
 		t.Errorf("%d requests wait: %v", len(list), err)
 	}
 }
@@ -278,10 +278,10 @@ func TestAdministratorsAreToldOfRequestsToJoin(t *testing.T) {
 	post.none() // of the same requests nobody is told twice
 	// What was decided before the mail goes is not told.
 	ask("eve@example.org")
-	list, err := w.Service.Administration().JoinRequests(t.Context())
+	list, err := w.Administration().JoinRequests(t.Context())
 	tell(t, w)
 	for _, r := range list {
-		if err := w.Service.Administration().RefuseJoin(t.Context(), account.Operator(), r.ID, ""); err != nil {
+		if err := w.Administration().RefuseJoin(t.Context(), account.Operator(), r.ID, ""); err != nil {
 			t.Fatal(err)
 		}
 	}

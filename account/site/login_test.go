@@ -71,7 +71,7 @@ func TestLoginLimits(t *testing.T) {
 }
 
 func TestFailingCounterRefusesSignIn(t *testing.T) {
-	w := accounttest.New(t, func(o *account.Options) {
+	w := accounttest.New(t, func(o *accounttest.Options) {
 		o.Limits = web.NewLimits(map[string]web.Rate{web.LimitLogin: {Count: 10, Window: time.Minute}}, brokenCounters{}, nil, o.Log)
 	})
 	w.AddUser("ada")
@@ -82,7 +82,7 @@ func TestFailingCounterRefusesSignIn(t *testing.T) {
 }
 
 func TestContinuationStaysInTheService(t *testing.T) {
-	w := accounttest.New(t, func(o *account.Options) { o.Issuer = "http://localhost:4040/id" })
+	w := accounttest.New(t, func(o *accounttest.Options) { o.Issuer = "http://localhost:4040/id" })
 	w.AddUser("ada")
 	const sealed = "eyJ0IjoxfQ.c2VhbA_-"
 	good := "/id/oauth2/authorize?continue=" + sealed

@@ -32,17 +32,17 @@ func (p *postbox) Send(_ context.Context, m mail.Message) error {
 }
 
 // newMailWorld is newWorld with mail.
-func newMailWorld(t *testing.T, change ...func(*account.Options)) (*accounttest.World, *postbox) {
+func newMailWorld(t *testing.T, change ...func(*accounttest.Options)) (*accounttest.World, *postbox) {
 	t.Helper()
 	p := &postbox{}
-	p.w = accounttest.New(t, append(change, func(o *account.Options) { o.Mail = p })...)
+	p.w = accounttest.New(t, append(change, func(o *accounttest.Options) { o.Mail = p })...)
 	return p.w, p
 }
 
 // new delivers what waits, and returns what came since it was last called.
 func (p *postbox) new() []mail.Message {
 	p.w.T.Helper()
-	if err := p.w.Service.DeliverMails(p.w.T.Context()); err != nil {
+	if err := p.w.Post.DeliverMails(p.w.T.Context()); err != nil {
 		p.w.T.Fatal(err)
 	}
 	p.mu.Lock()
@@ -320,7 +320,7 @@ func TestChangeOfAddressCannotBeUndoneForEver(t *testing.T) {
 			ada.Call("DELETE", "/api/me", map[string]string{"password": password}).Is(204)
 		},
 		"set by an administrator": func(w *accounttest.World, _ *accounttest.Browser) {
-			if _, err := w.Service.Administration().Amend(w.T.Context(), account.Operator(), w.User("ada"), account.UserChange{"email": "fixed@example.org"}); err != nil {
+			if _, err := w.Administration().Amend(w.T.Context(), account.Operator(), w.User("ada"), account.UserChange{"email": "fixed@example.org"}); err != nil {
 				w.T.Fatal(err)
 			}
 		},
@@ -393,7 +393,7 @@ func (c *calls) QueueMail(ctx context.Context, m account.Mail, now time.Time) er
 
 func TestNobodyLearnsWhoHasAnAccount(t *testing.T) {
 	counted := &calls{}
-	w, post := newMailWorld(t, func(o *account.Options) { counted.Store, o.Store = o.Store, counted })
+	w, post := newMailWorld(t, func(o *accounttest.Options) { counted.Store, o.Store = o.Store, counted })
 	addMember(w, "ada", "ada@example.org")
 	addMember(w, "sam", "sam@example.org")
 	w.Suspend("sam")
@@ -489,7 +489,7 @@ func TestMailedResetCodeLastsAnHourAndLeavesTheGivenOne(t *testing.T) {
 func TestAddedPersonChoosesAPasswordByMail(t *testing.T) {
 	w, post := newMailWorld(t)
 	add := func(handle, email string) (account.User, account.ResetCode) {
-		u, c, err := w.Service.Administration().Add(t.Context(), account.Operator(), account.NewUser{Handle: handle, Email: email})
+		u, c, err := w.Administration().Add(t.Context(), account.Operator(), account.NewUser{Handle: handle, Email: email})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -707,7 +707,7 @@ func TestNoticesGoToTheVerifiedAddressInTheReadersLanguage(t *testing.T) {
 	if m := post.one("ada@example.org"); strings.Contains(m.Text, "Grund") {
 		t.Errorf("a reason that nobody gave: %s", m.Text)
 	}
-	a := w.Service.Administration()
+	a := w.Administration()
 	if err := a.Unsuspend(t.Context(), account.Operator(), w.User("ada")); err != nil {
 		t.Fatal(err)
 	}
@@ -860,7 +860,7 @@ func TestMailsSayWhatTheirReaderNeeds(t *testing.T) {
 		t.Errorf("suspended: %s", m.Text)
 	}
 	bob := account.NewUser{Handle: "bob", Email: "Bob@Example.org"}
-	if _, _, err := w.Service.Administration().Add(t.Context(), account.Operator(), bob); err != nil {
+	if _, _, err := w.Administration().Add(t.Context(), account.Operator(), bob); err != nil {
 		t.Fatal(err)
 	}
 	m := post.one("bob@example.org")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store/accounttest"
@@ -174,7 +175,7 @@ func TestSettingsOfAnotherProcessAreSeenSoon(t *testing.T) {
 		t.Fatal("closed from the beginning")
 	}
 	state := account.RegistrationClosed
-	command := account.NewAdministration(w.Store, w.Clock.Now)
+	command := roster.NewAdministration(w.Store, w.Clock.Now)
 	if _, err := command.ChangeSettings(t.Context(), account.Operator(), account.SettingsChange{"registration": state}); err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +322,7 @@ func TestLongListsAreWrittenAsTheyAreRead(t *testing.T) {
 			w.AddUser("root1", account.FlagAdmin)
 			b := w.SignedIn("root1")
 			invites := &pagedInvites{Store: w.Store, left: 1001, failAt: failAt}
-			w.Start(func(o *account.Options) { o.Store = invites })
+			w.Start(func(o *accounttest.Options) { o.Store = invites })
 			var a *accounttest.Answer
 			aborted := func() (v any) {
 				defer func() { v = recover() }()

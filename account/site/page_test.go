@@ -12,7 +12,7 @@ import (
 )
 
 func TestAccountPageForms(t *testing.T) {
-	w := accounttest.New(t, func(o *account.Options) { o.Issuer = "http://localhost:4040/id" })
+	w := accounttest.New(t, func(o *accounttest.Options) { o.Issuer = "http://localhost:4040/id" })
 	w.AddUser("ada", account.FlagActivity)
 	b := w.SignedIn("ada")
 	b.Page("/account/").Is(200).Shows(`data-page="account"`, `id="sign-out-submit"`)
@@ -131,7 +131,7 @@ func TestSecurityPageSaysWhatHappenedToThePersonAlone(t *testing.T) {
 	w.AddUser("root1", account.FlagAdmin)
 	w.AddUser("ada")
 	w.AddUser("eve")
-	eve := w.Service.Administration()
+	eve := w.Administration()
 	root := account.Caller{Name: "root1", Address: "203.0.113.9", Session: account.Session{ID: "s", ConfirmedAt: time.Now()}}
 	b := w.SignedIn("ada")
 	if err := eve.Suspend(t.Context(), root, w.User("eve"), "spam", false); err != nil {

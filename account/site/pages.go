@@ -61,7 +61,7 @@ func (s *Site) accountPage(name string) web.Handler {
 		m := s.member(r)
 		if _, err := r.Cookie(s.hostOnly(offerCookie)); name == "" && err == nil {
 			s.setOffer(w, -1)
-			if m.Offer, err = s.MayOffer(r.Context(), s.Caller(r)); err != nil {
+			if m.Offer, err = s.passkeys.MayOffer(r.Context(), s.Caller(r)); err != nil {
 				return err
 			}
 		}
@@ -69,7 +69,7 @@ func (s *Site) accountPage(name string) web.Handler {
 			m.Answer = templates.Answer{Section: done.section,
 				Notice: templates.LanguageOf(r.Context()).Text(done.text)}
 			if done.section == "profile" {
-				m.Signals = s.PasskeyDetails(IdentityFrom(r.Context()).User)
+				m.Signals = s.passkeys.PasskeyDetails(IdentityFrom(r.Context()).User)
 			}
 		}
 		return s.showMember(w, r, http.StatusOK, name, m)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/passkey"
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
@@ -14,7 +15,7 @@ import (
 // passkeyEndpoints serves /.well-known/passkey-endpoints (W3C, A Well-Known URL for Relying Party
 // Passkey Endpoints).
 func (s *Site) passkeyEndpoints(w http.ResponseWriter, _ *http.Request) error {
-	if p := s.PasskeysUnavailable(); p != nil {
+	if p := s.passkeys.PasskeysUnavailable(); p != nil {
 		return p
 	}
 	return web.WriteJSON(w, http.StatusOK,
@@ -24,7 +25,7 @@ func (s *Site) passkeyEndpoints(w http.ResponseWriter, _ *http.Request) error {
 // relatedOrigins serves /.well-known/webauthn (Web Authentication Level 3 section 5.11). A browser reads
 // it at the host that passkeys belong to.
 func (s *Site) relatedOrigins(w http.ResponseWriter, _ *http.Request) error {
-	origins := s.PasskeyOrigins()
+	origins := s.passkeys.PasskeyOrigins()
 	if len(origins) == 0 {
 		return account.ErrPasskeysUnavailable.With("No other origin may use the passkeys of this service.")
 	}
@@ -46,7 +47,7 @@ func (s *Site) apiBeginAddPasskey(w http.ResponseWriter, r *http.Request) error 
 	if err := web.ReadOptionalJSON(w, r, &in); err != nil {
 		return err
 	}
-	begun, err := s.BeginAddPasskey(r.Context(), s.Caller(r), in.Offered)
+	begun, err := s.passkeys.BeginAddPasskey(r.Context(), s.Caller(r), in.Offered)
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func (s *Site) apiAddPasskey(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return err
 	}
-	k, out, err := s.AddPasskey(r.Context(), s.Caller(r), in.answered(), in.Name, in.Keep, in.Offered)
+	k, out, err := s.passkeys.AddPasskey(r.Context(), s.Caller(r), in.answered(), in.Name, in.Keep, in.Offered)
 	if err != nil {
 		return err
 	}
@@ -89,7 +90,7 @@ func (s *Site) addPasskeyForm(w http.ResponseWriter, r *http.Request) error {
 		m.PasskeyName = text.Cut(r.PostForm.Get("name"), 60)
 		return s.showMember(w, r, http.StatusOK, notices[done].page, m)
 	}
-	_, out, err := s.AddPasskey(r.Context(), s.Caller(r), in, r.PostForm.Get("name"), kept(r), false)
+	_, out, err := s.passkeys.AddPasskey(r.Context(), s.Caller(r), in, r.PostForm.Get("name"), kept(r), false)
 	if err != nil {
 		return s.accountRefused(w, r, notices[done].page, notices[done].section, err)
 	}
@@ -103,7 +104,7 @@ func (s *Site) apiRenamePasskey(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return err
 	}
-	k, err := s.RenamePasskey(r.Context(), s.Caller(r), parameter(r, "id"), in.Name)
+	k, err := s.passkeys.RenamePasskey(r.Context(), s.Caller(r), parameter(r, "id"), in.Name)
 	if err != nil {
 		return err
 	}
@@ -111,12 +112,12 @@ func (s *Site) apiRenamePasskey(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Site) renamePasskeyForm(_ http.ResponseWriter, r *http.Request) error {
-	_, err := s.RenamePasskey(r.Context(), s.Caller(r), r.PostForm.Get("id"), r.PostForm.Get("name"))
+	_, err := s.passkeys.RenamePasskey(r.Context(), s.Caller(r), r.PostForm.Get("id"), r.PostForm.Get("name"))
 	return err
 }
 
 func (s *Site) removePasskey(r *http.Request, keep account.Keep) error {
-	return s.RemovePasskey(r.Context(), s.Caller(r), parameter(r, "id"), keep)
+	return s.passkeys.RemovePasskey(r.Context(), s.Caller(r), parameter(r, "id"), keep)
 }
 
 // describePasskeys fills in the passkey section of the page.
@@ -125,9 +126,9 @@ func (s *Site) describePasskeys(r *http.Request, page *templates.AccountSecurity
 	if err != nil {
 		return err
 	}
-	page.Signals = s.AcceptedPasskeys(IdentityFrom(r.Context()).User, keys)
+	page.Signals = s.passkeys.AcceptedPasskeys(IdentityFrom(r.Context()).User, keys)
 	page.Passkeys.Full = len(keys) >= account.MaxPasskeys
-	if p := s.PasskeysUnavailable(); p != nil {
+	if p := s.passkeys.PasskeysUnavailable(); p != nil {
 		page.Passkeys.Unavailable = p.In(templates.LanguageOf(r.Context())).Detail
 	}
 	if page.Passkeys.Unavailable == "" {
@@ -137,7 +138,7 @@ func (s *Site) describePasskeys(r *http.Request, page *templates.AccountSecurity
 	}
 	for _, k := range keys {
 		elsewhere := ""
-		if page.Passkeys.Unavailable == "" && len(s.UsablePasskeys([]account.Passkey{k})) == 0 {
+		if page.Passkeys.Unavailable == "" && len(s.passkeys.UsablePasskeys([]account.Passkey{k})) == 0 {
 			elsewhere = k.RPID
 		}
 		row := templates.PasskeyRow{ID: k.ShownID(), Name: k.Name, Synced: k.BackupState, CreatedAt: k.CreatedAt,
@@ -161,16 +162,16 @@ func (s *Site) apiPasskeyBegin(w http.ResponseWriter, r *http.Request) error {
 	}
 	c := s.Caller(r)
 	switch in.Purpose {
-	case "", account.CeremonySignIn:
+	case "", passkey.CeremonySignIn:
 		c.Browser.Passkey = s.givePasskeyCookie(w, c.Browser.Passkey)
-	case account.CeremonyConfirm:
+	case passkey.CeremonyConfirm:
 		id, err := s.Current(r)
 		if err != nil {
 			return err
 		}
 		c = c.In(id)
 	}
-	begun, err := s.BeginPasskey(r.Context(), c, in.Purpose, in.Older)
+	begun, err := s.passkeys.BeginPasskey(r.Context(), c, in.Purpose, in.Older)
 	if err != nil {
 		return err
 	}
@@ -183,8 +184,8 @@ type passkeyAnswer struct {
 	Credential json.RawMessage `json:"credential"`
 }
 
-func (a passkeyAnswer) answered() account.AnsweredCeremony {
-	return account.AnsweredCeremony{State: a.State, Credential: a.Credential}
+func (a passkeyAnswer) answered() passkey.AnsweredCeremony {
+	return passkey.AnsweredCeremony{State: a.State, Credential: a.Credential}
 }
 
 // apiPasskeyFinish signs in, or confirms the signed-in user.
@@ -198,34 +199,34 @@ func (s *Site) apiPasskeyFinish(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	switch in.Purpose {
-	case "", account.CeremonySignIn:
+	case "", passkey.CeremonySignIn:
 		c := s.Caller(r)
 		c.Shared = in.Shared
-		out, err := s.PasskeySignIn(r.Context(), c, in.answered())
+		out, err := s.passkeys.SignIn(r.Context(), c, in.answered())
 		return s.answerSignedIn(w, r, out, err)
-	case account.CeremonySecondFactor:
-		out, err := s.PasskeySecondStep(r.Context(), s.Caller(r), in.answered())
+	case passkey.CeremonySecondFactor:
+		out, err := s.passkeys.SecondStep(r.Context(), s.Caller(r), in.answered())
 		return s.answerSignedIn(w, r, out, err)
-	case account.CeremonyConfirm:
+	case passkey.CeremonyConfirm:
 		s.RequireSession(s.Do(func(w http.ResponseWriter, r *http.Request) error {
-			out, err := s.PasskeyConfirm(r.Context(), s.Caller(r), in.answered())
+			out, err := s.passkeys.Confirm(r.Context(), s.Caller(r), in.answered())
 			return s.answerConfirmed(w, out, err)
 		}))(w, r)
 		return nil
 	}
-	return account.ErrPasskeyPurpose
+	return passkey.ErrPasskeyPurpose
 }
 
 // passkeyInForm returns the answer that the script put into a form of a page.
-func passkeyInForm(r *http.Request, prefix string) (account.AnsweredCeremony, bool) {
-	in := account.AnsweredCeremony{State: r.PostForm.Get(prefix + "state"),
+func passkeyInForm(r *http.Request, prefix string) (passkey.AnsweredCeremony, bool) {
+	in := passkey.AnsweredCeremony{State: r.PostForm.Get(prefix + "state"),
 		Credential: []byte(r.PostForm.Get(prefix + "credential"))}
 	return in, len(in.Credential) > 0
 }
 
 // noPasskeys returns why the user's passkeys do not work here, or "" if they do.
 func (s *Site) noPasskeys(ctx context.Context, f account.Factors) string {
-	if p := s.NoPasskeys(f); p != nil {
+	if p := s.passkeys.NoPasskeys(f); p != nil {
 		return p.In(templates.LanguageOf(ctx)).Detail
 	}
 	return ""

@@ -422,7 +422,7 @@ func TestPasskeysNeedANameAndHTTPS(t *testing.T) {
 		"http://localhost:4040": "", "http://id.localhost:4040": "", "https://id.example.org/sub": "", "https://nas": "whole",
 		"https://192.0.2.7": "IP address", "http://127.0.0.1:4040": "IP address", "https://[2001:db8::1]": "IP address", "http://id.example.org": "plain http",
 	} {
-		w := accounttest.New(t, func(o *account.Options) { o.Issuer = issuer })
+		w := accounttest.New(t, func(o *accounttest.Options) { o.Issuer = issuer })
 		b := w.Browser()
 		begun, endpoints, login := begin(b), b.Call("GET", "/.well-known/passkey-endpoints", nil), b.Page("/login/")
 		if says == "" {
@@ -587,7 +587,7 @@ func TestPasskeysOfAnIssuerThatWasMoved(t *testing.T) {
 	w := accounttest.New(t)
 	w.AddUser("ada")
 	addPasskey(w.SignedIn("ada"), "Key")
-	w.Start(func(o *account.Options) { o.Issuer = "http://127.0.0.1:4040" })
+	w.Start(func(o *accounttest.Options) { o.Issuer = "http://127.0.0.1:4040" })
 	b := w.Browser()
 	if got := b.Login("ada", password).Is(401, "second_factor_required").JSON()["methods"].([]any); len(got) != 1 || got[0] != "recovery_code" {
 		t.Errorf("methods %v", got)
@@ -606,8 +606,10 @@ func (k keyring) at(issuer, rpID string) *keyring {
 // for the former host is neither offered nor accepted nor deleted, and works after a move back.
 func TestPasskeysAfterAMove(t *testing.T) {
 	const from, to, parent = "https://id.example.org", "https://login.example.org", "example.org"
-	issuer := func(url, host string) func(*account.Options) {
-		return func(o *account.Options) { o.Issuer, o.PasskeyHost, o.CookieName = url, host, "__Host-cairn_session" }
+	issuer := func(url, host string) func(*accounttest.Options) {
+		return func(o *accounttest.Options) {
+			o.Issuer, o.PasskeyHost, o.CookieName = url, host, "__Host-cairn_session"
+		}
 	}
 	w := accounttest.New(t, issuer(from, ""))
 	w.AddUser("ada")
@@ -630,7 +632,7 @@ func TestPasskeysAfterAMove(t *testing.T) {
 	signIn(shared, false).Is(200)
 
 	w.Start(issuer(to, parent))
-	if got, err := w.Service.CheckPasskeys(t.Context()); err != nil || got.String() != "1 passkeys of 1 members belong to another host" {
+	if got, err := w.Passkeys.CheckPasskeys(t.Context()); err != nil || got.String() != "1 passkeys of 1 members belong to another host" {
 		t.Errorf("%q, %v", got, err)
 	}
 	signIn(shared.at(to, parent), false).Is(200)
@@ -654,7 +656,7 @@ func TestRelatedOriginsAreListedAndAccepted(t *testing.T) {
 	const app = "https://app.example.com"
 	w := accounttest.New(t)
 	w.Browser().Call("GET", "/.well-known/webauthn", nil).Is(404, "passkeys_unavailable")
-	w.Start(func(o *account.Options) { o.PasskeyOrigins = []string{app} })
+	w.Start(func(o *accounttest.Options) { o.PasskeyOrigins = []string{app} })
 	w.AddUser("ada")
 	k := addPasskey(w.SignedIn("ada"), "Key")
 	if got := w.Browser().Call("GET", "/.well-known/webauthn", nil).Is(200).JSON()["origins"]; len(got.([]any)) != 1 || got.([]any)[0] != app {

@@ -168,7 +168,7 @@ func TestRecoveryKnowsItsFaces(t *testing.T) {
 		recoverBy(browser, "ada", wrong)
 	}
 	recoverBy(browser, "ada", codes[2]).Is(429, "rate_limited") // its own
-	if err := w.Service.Administration().Unlock(t.Context(), account.Operator(), w.User("ada")); err != nil {
+	if err := w.Administration().Unlock(t.Context(), account.Operator(), w.User("ada")); err != nil {
 		t.Fatal(err)
 	}
 	recoverBy(browser, "ada", codes[2]).Is(200)
@@ -181,7 +181,7 @@ func TestAdministratorHelpsWithoutAPassword(t *testing.T) {
 	w.Browser().Call("POST", "/api/auth/reset-password", reset("ada", w.ResetCode("ada"), newPassword)).Is(200)
 	w.Browser().Login("ada", newPassword).Is(401, "second_factor_required") // the passkey is still asked for
 	joinByPasskey(w, "bob")
-	if err := w.Service.Administration().ResetFactors(t.Context(), account.Operator(), w.User("bob")); err != nil {
+	if err := w.Administration().ResetFactors(t.Context(), account.Operator(), w.User("bob")); err != nil {
 		t.Fatal(err)
 	}
 	if u := w.User("bob"); !u.Passwordless() || u.SecondFactor {

@@ -26,8 +26,7 @@ func (s *Site) apiRegister(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return err
 	}
-	in.Passkey = in.answered()
-	out, err := s.Register(r.Context(), s.Caller(r), in.Registration)
+	out, err := s.passkeys.Register(r.Context(), s.Caller(r), in.Registration, in.answered())
 	if err != nil {
 		return err
 	}
@@ -44,7 +43,7 @@ func (s *Site) apiBeginRegister(w http.ResponseWriter, r *http.Request) error {
 	}
 	c := s.Caller(r)
 	c.Browser.Passkey = s.givePasskeyCookie(w, c.Browser.Passkey)
-	begun, err := s.BeginRegisterPasskey(r.Context(), c, in)
+	begun, err := s.passkeys.BeginRegisterPasskey(r.Context(), c, in)
 	if err != nil {
 		return err
 	}
@@ -184,7 +183,7 @@ func (s *Site) showRegister(w http.ResponseWriter, r *http.Request, status int, 
 	if id, err := s.Current(r); err == nil {
 		page.SignedInAs = id.User.Handle
 	}
-	page.MinPassword, page.Contact, page.Passkeys = settings.MinPassword, settings.Contact, s.PasskeysUnavailable() == nil
+	page.MinPassword, page.Contact, page.Passkeys = settings.MinPassword, settings.Contact, s.passkeys.PasskeysUnavailable() == nil
 	if settings.Registration == account.RegistrationClosed && !page.Closed {
 		// Without a form the code does not matter.
 		status, page = http.StatusOK, templates.Register{Closed: true, Continue: page.Continue, SignedInAs: page.SignedInAs}
@@ -201,8 +200,8 @@ func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
 	next, application := s.continuation(w, r, f)
 	in := account.Registration{Code: f.Get("code"), Handle: f.Get("handle"), Password: f.Get("password"),
 		DisplayName: f.Get("display_name"), Email: f.Get("email"), Mailed: f.Get("mailed"), Shared: f.Has("shared_computer")}
-	in.Passkey, _ = passkeyInForm(r, "")
-	out, cause := s.Register(r.Context(), s.Caller(r), in)
+	made, _ := passkeyInForm(r, "")
+	out, cause := s.passkeys.Register(r.Context(), s.Caller(r), in, made)
 	if cause == nil {
 		s.setCookies(w, out.SignedIn)
 		if out.Codes != nil {
@@ -225,7 +224,7 @@ func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
 		Error: p.Detail, ErrorCode: p.Code, Closed: errors.Is(cause, account.ErrRegistrationFull),
 		FieldErrors: p.ByField(), Shared: in.Shared, Fixed: f.Has("fixed"), Linked: f.Has("linked") && !errors.Is(cause, account.ErrInvalidInvite),
 	}
-	if page.Signals, err = s.ForgetPasskey(r.Context(), in.Passkey.Credential); err != nil {
+	if page.Signals, err = s.passkeys.ForgetPasskey(r.Context(), made.Credential); err != nil {
 		return err
 	}
 	// On a phone the browser scrolls to the field, so the error is shown there too.

@@ -87,7 +87,7 @@ func TestResetPage(t *testing.T) {
 }
 
 func TestPasswordManagersFindTheForm(t *testing.T) {
-	w := accounttest.New(t, func(o *account.Options) { o.Issuer = "http://localhost:4040/id" })
+	w := accounttest.New(t, func(o *accounttest.Options) { o.Issuer = "http://localhost:4040/id" })
 	w.AddUser("ada")
 	w.Browser().Page("/.well-known/change-password").RedirectsTo("/id/account/security#password")
 	w.Browser().Page("/account/").RedirectsTo("/id/login/")

@@ -170,7 +170,10 @@ func TestSecondStepOpensTheSession(t *testing.T) {
 }
 
 func TestPagesOfTheSecondStep(t *testing.T) {
-	w := accounttest.New(t, func(o *account.Options) { o.Issuer = "https://id.example/id"; o.CookieName = "__Host-cairn_session" })
+	w := accounttest.New(t, func(o *accounttest.Options) {
+		o.Issuer = "https://id.example/id"
+		o.CookieName = "__Host-cairn_session"
+	})
 	a := addProtected(w, "ada")
 	const sealed = "eyJ0IjoxfQ.c2VhbA_-"
 	b := w.Browser()
@@ -234,7 +237,7 @@ func TestFirstStepIsBoundToItsBrowserAndTime(t *testing.T) {
 
 	gone := w.Browser()
 	gone.Login("ada", newPassword).Is(401)
-	if err := w.Service.Administration().ResetFactors(t.Context(), account.Operator(), w.User("ada")); err != nil {
+	if err := w.Administration().ResetFactors(t.Context(), account.Operator(), w.User("ada")); err != nil {
 		t.Fatal(err)
 	}
 	otp(gone, a.codes[9]).Is(401, "sign_in_expired")
@@ -308,7 +311,7 @@ func TestCodesCannotBeGuessed(t *testing.T) {
 		web.LimitLogin: {Count: 10, Window: 15 * time.Minute}, web.LimitLoginAccount: {Count: 10, Window: 15 * time.Minute},
 		web.LimitSecondFactor: {Count: 20, Window: 24 * time.Hour},
 	}
-	limited := func(o *account.Options) { o.Limits = web.NewLimits(limits, nil, o.Now, o.Log) }
+	limited := func(o *accounttest.Options) { o.Limits = web.NewLimits(limits, nil, o.Now, o.Log) }
 
 	t.Run("from one address", func(t *testing.T) {
 		w := accounttest.New(t, limited)
@@ -549,7 +552,7 @@ func TestResetOfFactorsEndsSessionsAndIsTold(t *testing.T) {
 	b := w.Browser()
 	loginOTP(b, "ada", password, a.fresh()).Is(200)
 	b.Call("PATCH", "/api/me", map[string]string{"email": "ada@example.org"}).Is(200)
-	if err := w.Service.Administration().ResetFactors(t.Context(), account.Operator(), w.User("ada")); err != nil {
+	if err := w.Administration().ResetFactors(t.Context(), account.Operator(), w.User("ada")); err != nil {
 		t.Fatal(err)
 	}
 	if b.IsSignedIn() || w.User("ada").SecondFactor {
@@ -593,7 +596,7 @@ func (s *lateStore) ReplaceRecoveryCodes(ctx context.Context, sub string, codes 
 // A thief's request that is under way when the owner has everything ended adds nothing.
 func TestNoFactorIsAddedInASessionThatHasEnded(t *testing.T) {
 	late := &lateStore{}
-	w := accounttest.New(t, func(o *account.Options) { late.Store, o.Store = o.Store, late })
+	w := accounttest.New(t, func(o *accounttest.Options) { late.Store, o.Store = o.Store, late })
 	for handle, add := range map[string]func(thief *accounttest.Browser) *accounttest.Answer{
 		"app": func(thief *accounttest.Browser) *accounttest.Answer {
 			drawn := thief.Call("POST", "/api/me/totp", nil).Is(200).JSON()
@@ -616,7 +619,7 @@ func TestNoFactorIsAddedInASessionThatHasEnded(t *testing.T) {
 		late.meanwhile = func() {
 			late.meanwhile = nil
 			if handle != "codes" {
-				if err := w.Service.Administration().ResetFactors(t.Context(), account.Operator(), w.User(handle)); err != nil {
+				if err := w.Administration().ResetFactors(t.Context(), account.Operator(), w.User(handle)); err != nil {
 					t.Error(err)
 				}
 				return
@@ -655,7 +658,7 @@ func (s *countedLooks) Record(ctx context.Context, a account.Audit, once time.Du
 func TestRefusalOfALimitedAccountCostsTheSameForNobody(t *testing.T) {
 	looks := &countedLooks{}
 	limits := map[string]web.Rate{web.LimitLoginAccount: {Count: 2, Window: time.Hour}, web.LimitResetAccount: {Count: 2, Window: time.Hour}}
-	w := accounttest.New(t, func(o *account.Options) {
+	w := accounttest.New(t, func(o *accounttest.Options) {
 		looks.Store, o.Store = o.Store, looks
 		o.Limits = web.NewLimits(limits, nil, o.Now, o.Log)
 	})

@@ -36,7 +36,7 @@ func onShared(b *accounttest.Browser, got *accounttest.Answer, end time.Time) {
 	}
 }
 
-func withTwoCookies(o *account.Options) {
+func withTwoCookies(o *accounttest.Options) {
 	o.CookieDomain, o.LoginCookieName = "localhost", "cairn_login"
 }
 

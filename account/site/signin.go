@@ -237,8 +237,8 @@ func (s *Site) showLogin(w http.ResponseWriter, r *http.Request, status int, pag
 	if err != nil {
 		return err
 	}
-	page.Passkeys = s.PasskeysUnavailable() == nil
-	older, err := s.OlderPasskeys(r.Context())
+	page.Passkeys = s.passkeys.PasskeysUnavailable() == nil
+	older, err := s.passkeys.OlderPasskeys(r.Context())
 	if err != nil {
 		return err
 	}
@@ -262,11 +262,11 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 	}
 	var out account.SignedIn
 	var err error
-	passkey, ok := passkeyInForm(r, "")
+	answer, ok := passkeyInForm(r, "")
 	if ok {
 		c := s.Caller(r)
 		c.Shared = in.Shared
-		out, err = s.PasskeySignIn(r.Context(), c, passkey)
+		out, err = s.passkeys.SignIn(r.Context(), c, answer)
 	} else {
 		out, err = s.SignIn(r.Context(), s.Caller(r), in)
 	}
@@ -298,7 +298,7 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if page.Signals, err = s.ForgetPasskey(r.Context(), passkey.Credential); err != nil {
+	if page.Signals, err = s.passkeys.ForgetPasskey(r.Context(), answer.Credential); err != nil {
 		return err
 	}
 	page.Error, page.ErrorCode, page.Ended, page.Shared = p.Detail, p.Code, "", in.Shared
@@ -466,9 +466,9 @@ func (s *Site) secondFactorForm(w http.ResponseWriter, r *http.Request) error {
 	next, _ := s.continuation(w, r, r.PostForm)
 	var out account.SignedIn
 	var err error
-	passkey, ok := passkeyInForm(r, "")
+	answer, ok := passkeyInForm(r, "")
 	if ok {
-		out, err = s.PasskeySecondStep(r.Context(), s.Caller(r), passkey)
+		out, err = s.passkeys.SecondStep(r.Context(), s.Caller(r), answer)
 	} else {
 		out, err = s.SecondStep(r.Context(), s.Caller(r), text.Cut(r.PostForm.Get("otp"), 100))
 	}

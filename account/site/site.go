@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/passkey"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -19,7 +20,8 @@ type Site struct {
 	*account.Service
 	*web.Site
 
-	https bool
+	passkeys *passkey.Service
+	https    bool
 	// applications returns the application that a continuation belongs to; nil without OpenID
 	// Connect.
 	applications func(ctx context.Context, continuation string) templates.Application
@@ -30,7 +32,7 @@ type Site struct {
 }
 
 // New returns the doors of a service.
-func New(service *account.Service) *Site {
+func New(service *account.Service, passkeys *passkey.Service) *Site {
 	at := service.Web()
-	return &Site{Service: service, Site: at, https: strings.HasPrefix(at.URL(""), "https:")}
+	return &Site{Service: service, Site: at, passkeys: passkeys, https: strings.HasPrefix(at.URL(""), "https:")}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/provider"
@@ -485,7 +486,7 @@ func (a *applier) applySettings() error {
 	if len(a.settings) == 0 {
 		return nil
 	}
-	users := account.NewAdministration(a.st, nil)
+	users := roster.NewAdministration(a.st, nil)
 	before, err := users.Settings(a.p.Ctx)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/admin"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
@@ -34,7 +35,7 @@ func (c *listAuditCommand) Run(p *cli.Program) error {
 	if err != nil {
 		return err
 	}
-	return c.withUsers(p, func(users *account.Administration) error {
+	return c.withUsers(p, func(users *roster.Administration) error {
 		out := c.List(p, "TIME", "WHAT HAPPENED", "ADDRESS")
 		remaining := c.Limit
 		err := users.EachAudit(p.Ctx, q, func(a account.Audit) error {

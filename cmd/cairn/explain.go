@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
@@ -66,7 +67,7 @@ func (c *explainCommand) Run(p *cli.Program) error {
 			return err
 		}
 		if c.User != "" {
-			u, err := findUser(p, account.NewAdministration(st, nil), c.User)
+			u, err := findUser(p, roster.NewAdministration(st, nil), c.User)
 			if err != nil {
 				return err
 			}

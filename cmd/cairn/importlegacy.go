@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/store"
 )
@@ -28,7 +29,7 @@ imports everything or nothing.`
 
 // legacy is the content of the older service's database in the form of this one.
 type legacy struct {
-	rows     []account.ImportRow
+	rows     []roster.ImportRow
 	invites  []account.Invite
 	settings account.SettingsChange
 	notes    cli.Pairs
@@ -45,7 +46,7 @@ func (c *importLegacyCommand) Run(p *cli.Program) error {
 		return fmt.Errorf("%s: there is no table users with handle and password_hash: "+
 			"this is not a database of the older service", c.File)
 	}
-	return c.withUsers(p, func(users *account.Administration) error {
+	return c.withUsers(p, func(users *roster.Administration) error {
 		settings, err := users.Settings(p.Ctx)
 		if err != nil {
 			return err
@@ -92,7 +93,7 @@ func (l *legacy) takeUsers(users, prefs store.LegacyTable, settings account.Sett
 	imported := []string{"handle", "display_name", "email", "password_hash", "is_admin", "created_at"}
 	byKey := map[string]int{} // row by handle and by id
 	for i, from := range users.Rows {
-		row := account.ImportRow{Row: i + 1, Preferences: map[string]string{}, Members: map[string]string{}}
+		row := roster.ImportRow{Row: i + 1, Preferences: map[string]string{}, Members: map[string]string{}}
 		for _, name := range imported {
 			if value := from[name]; name != "is_admin" {
 				row.Members[name] = value
@@ -188,7 +189,7 @@ func (l *legacy) takeInvites(t store.LegacyTable, now time.Time) {
 			Code:      account.CanonicalInviteCode(first(row, "code")),
 			CreatedAt: now, ExpiresAt: now.Add(account.InviteLifetime),
 		}
-		if at, err := account.ReadTime(first(row, "expires_at")); err == nil && at.Before(i.ExpiresAt) {
+		if at, err := roster.ReadTime(first(row, "expires_at")); err == nil && at.Before(i.ExpiresAt) {
 			i.ExpiresAt = at
 		}
 		switch {

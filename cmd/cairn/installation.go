@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
@@ -53,9 +54,9 @@ func (c databaseFlags) withStore(p *cli.Program, do func(*store.Store) error) er
 }
 
 // withUsers is withStore for operations that administrators also have in the service.
-func (c databaseFlags) withUsers(p *cli.Program, do func(*account.Administration) error) error {
+func (c databaseFlags) withUsers(p *cli.Program, do func(*roster.Administration) error) error {
 	return c.withStore(p, func(st *store.Store) error {
-		return do(account.NewAdministration(st, nil).WithMail(c.MailServer != ""))
+		return do(roster.NewAdministration(st, nil).WithMail(c.MailServer != ""))
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/store"
@@ -36,7 +37,7 @@ type addInviteCommand struct {
 
 // Run creates an invite, with which people can register, and prints its code.
 func (c *addInviteCommand) Run(p *cli.Program) error {
-	return c.withUsers(p, func(users *account.Administration) error {
+	return c.withUsers(p, func(users *roster.Administration) error {
 		terms := account.InviteTerms{Note: c.Note, Flags: c.Flag, Uses: &c.Uses, Domain: c.Domain, AccountEnds: c.AccountEnds}
 		if days, err := strconv.Atoi(strings.TrimSuffix(c.Expires, "d")); err == nil {
 			terms.Days = &days

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 )
 
@@ -22,7 +23,7 @@ type listJoinCommand struct {
 
 // Run lists the requests, oldest first.
 func (c *listJoinCommand) Run(p *cli.Program) error {
-	return c.withUsers(p, func(users *account.Administration) error {
+	return c.withUsers(p, func(users *roster.Administration) error {
 		list, err := users.JoinRequests(p.Ctx)
 		if err != nil {
 			return err
@@ -44,24 +45,24 @@ type oneRequest struct {
 	Note string `help:"A sentence for the mail, at most 200 characters."`
 }
 
-type joinDecision = func(a *account.Administration, ctx context.Context, by account.Caller, id, note string) error
+type joinDecision = func(a *roster.Administration, ctx context.Context, by account.Caller, id, note string) error
 
 type acceptJoinCommand struct{ oneRequest }
 
 // Run accepts the request.
 func (c *acceptJoinCommand) Run(p *cli.Program) error {
-	return c.decide(p, (*account.Administration).AcceptJoin)
+	return c.decide(p, (*roster.Administration).AcceptJoin)
 }
 
 type refuseJoinCommand struct{ oneRequest }
 
 // Run refuses the request.
 func (c *refuseJoinCommand) Run(p *cli.Program) error {
-	return c.decide(p, (*account.Administration).RefuseJoin)
+	return c.decide(p, (*roster.Administration).RefuseJoin)
 }
 
 func (c oneRequest) decide(p *cli.Program, do joinDecision) error {
-	return c.withUsers(p, func(users *account.Administration) error {
+	return c.withUsers(p, func(users *roster.Administration) error {
 		err := do(users, p.Ctx, account.Operator(), c.ID, c.Note)
 		switch {
 		case errors.Is(err, account.ErrJoinNotFound):

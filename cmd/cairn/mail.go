@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/letter"
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/doctor"
@@ -53,7 +54,7 @@ func (c *testMailCommand) Run(p *cli.Program) error {
 		return err
 	}
 	l := templates.PickLanguage(c.Language)
-	written, err := pages.Mail(l, account.TestMail(l))
+	written, err := pages.Mail(l, letter.TestMail(l))
 	if err != nil {
 		return err
 	}

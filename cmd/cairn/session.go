@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 )
@@ -19,7 +20,7 @@ type listSessionsCommand struct{ oneUser }
 
 // Run lists the live sessions, newest first.
 func (c *listSessionsCommand) Run(p *cli.Program) error {
-	return c.withUser(p, func(users *account.Administration, u account.User) error {
+	return c.withUser(p, func(users *roster.Administration, u account.User) error {
 		access, err := users.Access(p.Ctx, u)
 		if err != nil {
 			return err
@@ -48,7 +49,7 @@ func (c *endSessionCommand) Run(p *cli.Program) error {
 	if c.All == (len(c.ID) > 0) {
 		return cli.UsageError("name the sessions to end, or give --all")
 	}
-	return c.withUser(p, func(users *account.Administration, u account.User) error {
+	return c.withUser(p, func(users *roster.Administration, u account.User) error {
 		ended, err := 0, error(nil)
 		if c.All {
 			ended, err = users.EndSessions(p.Ctx, account.Operator(), u)
@@ -63,7 +64,7 @@ func (c *endSessionCommand) Run(p *cli.Program) error {
 	})
 }
 
-func (c *endSessionCommand) endNamed(p *cli.Program, users *account.Administration, u account.User) (n int, err error) {
+func (c *endSessionCommand) endNamed(p *cli.Program, users *roster.Administration, u account.User) (n int, err error) {
 	live, err := users.Sessions(p.Ctx, u)
 	if err != nil {
 		return 0, err

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 )
@@ -32,7 +33,7 @@ type listSettingsCommand struct {
 
 // Run lists the settings; with -q only their names.
 func (c *listSettingsCommand) Run(p *cli.Program) error {
-	return c.withUsers(p, func(users *account.Administration) error {
+	return c.withUsers(p, func(users *roster.Administration) error {
 		v, err := users.Settings(p.Ctx)
 		if err != nil {
 			return err
@@ -84,7 +85,7 @@ func (c *getSettingCommand) Run(p *cli.Program) error {
 	if err != nil {
 		return err
 	}
-	return c.withUsers(p, func(users *account.Administration) error {
+	return c.withUsers(p, func(users *roster.Administration) error {
 		v, err := users.Settings(p.Ctx)
 		if err != nil {
 			return err
@@ -113,7 +114,7 @@ func (c *setSettingCommand) Run(p *cli.Program) error {
 	if err != nil {
 		return err
 	}
-	return c.withUsers(p, func(users *account.Administration) error {
+	return c.withUsers(p, func(users *roster.Administration) error {
 		before, err := users.Settings(p.Ctx)
 		if err != nil {
 			return err
@@ -192,7 +193,7 @@ func (c *setSettingCommand) words(m account.SettingsMember, before account.Setti
 
 // confirmRemoval asks before a list loses entries that no flag names: people write the list to add one.
 func (c *setSettingCommand) confirmRemoval(
-	p *cli.Program, users *account.Administration, m account.SettingsMember, change account.SettingsChange,
+	p *cli.Program, users *roster.Administration, m account.SettingsMember, change account.SettingsChange,
 ) error {
 	after, err := users.Settings(p.Ctx)
 	if err != nil {

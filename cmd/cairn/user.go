@@ -11,6 +11,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 )
@@ -42,8 +43,8 @@ type oneUser struct {
 }
 
 // withUser opens the database and finds the user.
-func (c oneUser) withUser(p *cli.Program, do func(*account.Administration, account.User) error) error {
-	return c.withUsers(p, func(users *account.Administration) error {
+func (c oneUser) withUser(p *cli.Program, do func(*roster.Administration, account.User) error) error {
+	return c.withUsers(p, func(users *roster.Administration) error {
 		u, err := findUser(p, users, c.Handle)
 		if err != nil {
 			return err
@@ -59,7 +60,7 @@ func (c oneUser) withUser(p *cli.Program, do func(*account.Administration, accou
 	})
 }
 
-func findUser(p *cli.Program, users *account.Administration, handle string) (account.User, error) {
+func findUser(p *cli.Program, users *roster.Administration, handle string) (account.User, error) {
 	u, err := users.User(p.Ctx, handle)
 	if errors.Is(err, account.ErrUserNotFound) {
 		if p, _ := web.ProblemOf(err); p.Detail != account.ErrUserNotFound.Detail { // it names one with other dots
@@ -93,7 +94,7 @@ func (c *addUserCommand) Run(p *cli.Program) error {
 	if err != nil {
 		return err
 	}
-	return c.withUsers(p, func(users *account.Administration) error {
+	return c.withUsers(p, func(users *roster.Administration) error {
 		settings, err := users.Settings(p.Ctx)
 		if err != nil {
 			return err
@@ -224,7 +225,7 @@ func (c *listUsersCommand) Run(p *cli.Program) error {
 	if c.Ending != "" && (err != nil || days < 1 || days > 36_600) {
 		return cli.UsageError("--ending: write days, as 30d")
 	}
-	return c.withUsers(p, func(users *account.Administration) error {
+	return c.withUsers(p, func(users *roster.Administration) error {
 		q := account.UserQuery{Query: c.Query, Limit: cli.PageSize}
 		if c.Ending != "" {
 			q.EndingBy = users.Now().AddDate(0, 0, days)
@@ -271,7 +272,7 @@ type showUserCommand struct{ oneUser }
 
 // Run shows one user without hashes and codes.
 func (c *showUserCommand) Run(p *cli.Program) error {
-	return c.withUser(p, func(users *account.Administration, u account.User) error {
+	return c.withUser(p, func(users *roster.Administration, u account.User) error {
 		access, err := users.Access(p.Ctx, u)
 		if err != nil {
 			return err
@@ -404,7 +405,7 @@ func (c *userFlagsCommand) Run(p *cli.Program) error {
 		return cli.UsageError("no flag is given: write +FLAG to turn one on and -FLAG to turn it off")
 	}
 	one := oneUser{c.databaseFlags, c.Output, c.Words[0]}
-	return one.withUser(p, func(users *account.Administration, u account.User) error {
+	return one.withUser(p, func(users *roster.Administration, u account.User) error {
 		on, err := users.SetFlags(p.Ctx, account.Operator(), u, flags)
 		if errors.Is(err, account.ErrUnknownFlag) {
 			settings, err := users.Settings(p.Ctx)
@@ -433,7 +434,7 @@ type suspendUserCommand struct {
 
 // Run suspends the user. This takes effect at once, even in the user's browsers.
 func (c *suspendUserCommand) Run(p *cli.Program) error {
-	return c.withUser(p, func(users *account.Administration, u account.User) error {
+	return c.withUser(p, func(users *roster.Administration, u account.User) error {
 		err := users.Suspend(p.Ctx, account.Operator(), u, c.Reason, c.TellReason)
 		if errors.Is(err, account.ErrInvalidText) {
 			return cli.UsageError("--reason: at most 200 characters, no control characters")
@@ -450,7 +451,7 @@ type unsuspendUserCommand struct{ oneUser }
 
 // Run lifts a suspension. Sessions, codes and tokens that it ended remain ended.
 func (c *unsuspendUserCommand) Run(p *cli.Program) error {
-	return c.withUser(p, func(users *account.Administration, u account.User) error {
+	return c.withUser(p, func(users *roster.Administration, u account.User) error {
 		if err := users.Unsuspend(p.Ctx, account.Operator(), u); err != nil {
 			return err
 		}
@@ -463,7 +464,7 @@ type unlockUserCommand struct{ oneUser }
 
 // Run clears the failed sign-ins, which takes effect at once in a running service.
 func (c *unlockUserCommand) Run(p *cli.Program) error {
-	return c.withUser(p, func(users *account.Administration, u account.User) error {
+	return c.withUser(p, func(users *roster.Administration, u account.User) error {
 		if err := users.Unlock(p.Ctx, account.Operator(), u); err != nil {
 			return err
 		}
@@ -479,7 +480,7 @@ type deleteUserCommand struct {
 
 // Run deletes the user after a confirmation.
 func (c *deleteUserCommand) Run(p *cli.Program) error {
-	return c.withUser(p, func(users *account.Administration, u account.User) error {
+	return c.withUser(p, func(users *roster.Administration, u account.User) error {
 		question := fmt.Sprintf("Delete the user %s (%s) with all personal data?", u.Handle, u.DisplayName)
 		if err := cli.Confirm(p, c.Yes, question); err != nil {
 			return err
@@ -499,7 +500,7 @@ type resetCodeCommand struct {
 
 // Run issues a code, which invalidates the previous one.
 func (c *resetCodeCommand) Run(p *cli.Program) error {
-	return c.withUser(p, func(users *account.Administration, u account.User) error {
+	return c.withUser(p, func(users *roster.Administration, u account.User) error {
 		code, err := users.IssueResetCode(p.Ctx, account.Operator(), u)
 		if err != nil {
 			return err
@@ -515,7 +516,7 @@ type resetFactorsCommand struct{ oneUser }
 
 // Run removes the second factors. The user then signs in with only the password, if there is one.
 func (c *resetFactorsCommand) Run(p *cli.Program) error {
-	return c.withUser(p, func(users *account.Administration, u account.User) error {
+	return c.withUser(p, func(users *roster.Administration, u account.User) error {
 		if err := users.ResetFactors(p.Ctx, account.Operator(), u); err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
@@ -52,7 +53,7 @@ func (c *importUsersCommand) Run(p *cli.Program) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
-	return c.withUsers(p, func(users *account.Administration) error {
+	return c.withUsers(p, func(users *roster.Administration) error {
 		checked, err := c.check(p, users, rows)
 		if err != nil {
 			return err
@@ -61,12 +62,12 @@ func (c *importUsersCommand) Run(p *cli.Program) error {
 	})
 }
 
-func (c importFlags) check(p *cli.Program, a *account.Administration, rows []account.ImportRow) (*account.Import, error) {
+func (c importFlags) check(p *cli.Program, a *roster.Administration, rows []roster.ImportRow) (*roster.Import, error) {
 	hasher, err := passwords.NewHasher()
 	if err != nil {
 		return nil, err
 	}
-	return a.CheckImport(p.Ctx, hasher, rows, account.ImportOptions{
+	return a.CheckImport(p.Ctx, hasher, rows, roster.ImportOptions{
 		SkipExisting: c.SkipExisting, ReservedHandles: c.ReservedHandles, ResetCodes: c.ResetCodes != "",
 	})
 }
@@ -76,9 +77,9 @@ const maxShown = 20
 
 // report prints the outcome. Its table has only the rows that are skipped or refused. notes are further
 // lines.
-func (c importFlags) report(p *cli.Program, o cli.Output, i *account.Import, notes cli.Pairs) error {
-	created, skipped := i.Count(account.ImportCreated), i.Count(account.ImportSkipped)
-	refused := i.Count(account.ImportRefused)
+func (c importFlags) report(p *cli.Program, o cli.Output, i *roster.Import, notes cli.Pairs) error {
+	created, skipped := i.Count(roster.ImportCreated), i.Count(roster.ImportSkipped)
+	refused := i.Count(roster.ImportRefused)
 	switch {
 	case o.Quiet:
 		for _, u := range i.Users() {
@@ -91,8 +92,8 @@ func (c importFlags) report(p *cli.Program, o cli.Output, i *account.Import, not
 			members[n[0]] = n[1]
 		}
 		return cli.WriteJSON(p.Stdout, map[string]any{
-			"changed":             !c.DryRun && refused == 0,
-			account.ImportCreated: created, account.ImportSkipped: skipped, account.ImportRefused: refused,
+			"changed":            !c.DryRun && refused == 0,
+			roster.ImportCreated: created, roster.ImportSkipped: skipped, roster.ImportRefused: refused,
 			"rows": i.Results, "notes": members,
 		})
 	}
@@ -103,7 +104,7 @@ func (c importFlags) report(p *cli.Program, o cli.Output, i *account.Import, not
 	}
 	for _, r := range i.Results {
 		shown[r.Outcome]++
-		if r.Outcome != account.ImportCreated && shown[r.Outcome] <= maxShown {
+		if r.Outcome != roster.ImportCreated && shown[r.Outcome] <= maxShown {
 			fmt.Fprintf(t, "%d\t%s\t%s\t%s\n", r.Row, r.Handle, r.Outcome, cli.Printable(r.Reason))
 		}
 	}
@@ -127,9 +128,9 @@ func (c importFlags) report(p *cli.Program, o cli.Output, i *account.Import, not
 // store stores a checked import and reports it. It writes the file of codes first: a code without
 // its user is harmless.
 func (c importFlags) store(
-	p *cli.Program, o cli.Output, users *account.Administration, i *account.Import, with account.Bulk, notes cli.Pairs,
+	p *cli.Program, o cli.Output, users *roster.Administration, i *roster.Import, with account.Bulk, notes cli.Pairs,
 ) error {
-	created, refused := i.Count(account.ImportCreated), i.Count(account.ImportRefused)
+	created, refused := i.Count(roster.ImportCreated), i.Count(roster.ImportRefused)
 	if refused == 0 && !c.DryRun {
 		if c.ResetCodes != "" {
 			if err := c.writeCodes(i.Codes); err != nil {
@@ -167,7 +168,7 @@ func (c importFlags) writeCodes(codes []account.ImportedCode) error {
 }
 
 // read reads the rows of the file. It is JSON if it begins with a bracket, and CSV otherwise.
-func (c *importUsersCommand) read(p *cli.Program) ([]account.ImportRow, error) {
+func (c *importUsersCommand) read(p *cli.Program) ([]roster.ImportRow, error) {
 	in := p.Stdin
 	if c.File != "-" {
 		f, err := os.Open(c.File)
@@ -190,11 +191,11 @@ func (c *importUsersCommand) read(p *cli.Program) ([]account.ImportRow, error) {
 		case err == nil && start[0] == '[':
 			return readJSONRows(r)
 		}
-		return account.ReadImportCSV(r)
+		return roster.ReadImportCSV(r)
 	}
 }
 
-func readJSONRows(r io.Reader) (rows []account.ImportRow, err error) {
+func readJSONRows(r io.Reader) (rows []roster.ImportRow, err error) {
 	in := jsontext.NewDecoder(r)
 	if _, err := in.ReadToken(); err != nil {
 		return nil, err
@@ -204,12 +205,12 @@ func readJSONRows(r io.Reader) (rows []account.ImportRow, err error) {
 		if err := json.UnmarshalDecode(in, &object); err != nil {
 			return nil, err
 		}
-		row := account.ImportRow{Row: len(rows) + 1}
-		if row.Members, err = account.Flatten(object); err != nil {
+		row := roster.ImportRow{Row: len(rows) + 1}
+		if row.Members, err = roster.Flatten(object); err != nil {
 			return nil, fmt.Errorf("entry %d: %w", row.Row, err)
 		}
 		for name := range row.Members {
-			if err := account.CheckImportMember(name); err != nil {
+			if err := roster.CheckImportMember(name); err != nil {
 				return nil, fmt.Errorf("entry %d: %w", row.Row, err)
 			}
 		}
@@ -229,10 +230,10 @@ type exportUsersCommand struct {
 
 // Run writes all users, in the order of their handles, in the format of user import.
 func (c *exportUsersCommand) Run(p *cli.Program) error {
-	columns := slices.DeleteFunc(account.ImportMembers(), func(name string) bool {
+	columns := slices.DeleteFunc(roster.ImportMembers(), func(name string) bool {
 		return name == "password_hash" && !c.WithPasswordHashes
 	})
-	return c.withUsers(p, func(users *account.Administration) error {
+	return c.withUsers(p, func(users *roster.Administration) error {
 		settings, err := users.Settings(p.Ctx)
 		if err != nil {
 			return err
@@ -252,7 +253,7 @@ func (c *exportUsersCommand) Run(p *cli.Program) error {
 				return err
 			}
 			for _, u := range page {
-				m, err := account.Exported(u)
+				m, err := roster.Exported(u)
 				if err != nil {
 					return err
 				}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 )
@@ -55,9 +56,9 @@ func (c *updateUserCommand) setEnd(p *cli.Program) error {
 		return cli.UsageError("give --ends or --no-end alone")
 	}
 	if len(c.More) > 0 {
-		return c.withUsers(p, func(users *account.Administration) error { return c.setEnds(p, users) })
+		return c.withUsers(p, func(users *roster.Administration) error { return c.setEnds(p, users) })
 	}
-	return c.withUser(p, func(users *account.Administration, u account.User) error {
+	return c.withUser(p, func(users *roster.Administration, u account.User) error {
 		ends, err := c.end(users)
 		if err != nil {
 			return err
@@ -73,7 +74,7 @@ func (c *updateUserCommand) setEnd(p *cli.Program) error {
 }
 
 // setEnds is setEnd for several users.
-func (c *updateUserCommand) setEnds(p *cli.Program, users *account.Administration) error {
+func (c *updateUserCommand) setEnds(p *cli.Program, users *roster.Administration) error {
 	ends, err := c.end(users)
 	if err != nil {
 		return err
@@ -88,8 +89,8 @@ func (c *updateUserCommand) setEnds(p *cli.Program, users *account.Administratio
 			list = append(list, u)
 		}
 	}
-	plan, err := users.ChangeMany(p.Ctx, account.Operator(), list, account.ManyChange{Act: account.SetEnd, Ends: ends})
-	var obstructed *account.Obstructed
+	plan, err := users.ChangeMany(p.Ctx, account.Operator(), list, roster.ManyChange{Act: account.SetEnd, Ends: ends})
+	var obstructed *roster.Obstructed
 	if errors.As(err, &obstructed) {
 		var lines []string
 		for _, o := range obstructed.Plan.Obstacles {
@@ -106,7 +107,7 @@ func (c *updateUserCommand) setEnds(p *cli.Program, users *account.Administratio
 }
 
 // end returns the end that the flags say.
-func (c *updateUserCommand) end(users *account.Administration) (time.Time, error) {
+func (c *updateUserCommand) end(users *roster.Administration) (time.Time, error) {
 	ends, err := account.ParseEnd(c.Ends, users.Zone())
 	return ends, c.endError(err)
 }
@@ -123,7 +124,7 @@ func (c *updateUserCommand) endError(err error) error {
 
 // amend makes the change and prints the user.
 func (c oneUser) amend(p *cli.Program, change account.UserChange) error {
-	return c.withUser(p, func(users *account.Administration, u account.User) error {
+	return c.withUser(p, func(users *roster.Administration, u account.User) error {
 		u, err := users.Amend(p.Ctx, account.Operator(), u, change)
 		if problem := (*web.Problem)(nil); errors.As(err, &problem) && len(problem.Errors) > 0 {
 			if name, err := undeclared(p, users, change); err != nil || name != "" {
@@ -139,7 +140,7 @@ func (c oneUser) amend(p *cli.Program, change account.UserChange) error {
 }
 
 // undeclared returns the first attribute of a change that could be declared and is not, or "".
-func undeclared(p *cli.Program, users *account.Administration, change account.UserChange) (string, error) {
+func undeclared(p *cli.Program, users *roster.Administration, change account.UserChange) (string, error) {
 	settings, err := users.Settings(p.Ctx)
 	for _, member := range slices.Sorted(maps.Keys(change)) {
 		name, ok := strings.CutPrefix(member, account.AttributePrefix)

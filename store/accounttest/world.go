@@ -14,7 +14,11 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/letter"
+	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/account/passkey"
 	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/docs/openapitest"
@@ -53,19 +57,30 @@ func (c *Clock) Advance(d time.Duration) {
 
 // World is an installation: a real store, the service and its router, held to docs/openapi.yaml.
 type World struct {
-	T       testing.TB
-	Store   account.Store
-	Service *site.Site
-	Hasher  *passwords.Hasher
-	Router  http.Handler
-	Clock   *Clock
-	Base    string
+	T        testing.TB
+	Store    account.Store
+	Service  *site.Site
+	Passkeys *passkey.Service
+	Post     *letter.Post
+	Hasher   *passwords.Hasher
+	Router   http.Handler
+	Clock    *Clock
+	Base     string
 
 	mount func(*site.Site, *mux.Router)
 }
 
+// Options are those of the service, its passkeys and its mails.
+type Options struct {
+	account.Options
+	// PasskeyHost and PasskeyOrigins are the arguments of passkey.NewParty.
+	PasskeyHost    string
+	PasskeyOrigins []string
+	Mail           mail.Sender // nil: no mails are sent
+}
+
 // New makes an installation; change may alter its options.
-func New(t testing.TB, change ...func(*account.Options)) *World {
+func New(t testing.TB, change ...func(*Options)) *World {
 	t.Helper()
 	clock := NewClock()
 	return on(t, storetest.NewAt(t, clock.Now), clock, nil, change...)
@@ -76,14 +91,14 @@ func NewClock() *Clock { return &Clock{t: time.Now().UTC().Truncate(time.Second)
 
 // On is New on a store of others, whose clock is another one, where mount, unless it is nil, adds to the router of the service.
 func On(
-	t testing.TB, store account.Store, mount func(*site.Site, *mux.Router), change ...func(*account.Options),
+	t testing.TB, store account.Store, mount func(*site.Site, *mux.Router), change ...func(*Options),
 ) *World {
 	t.Helper()
 	return on(t, store, NewClock(), mount, change...)
 }
 
 func on(
-	t testing.TB, store account.Store, clock *Clock, mount func(*site.Site, *mux.Router), change ...func(*account.Options),
+	t testing.TB, store account.Store, clock *Clock, mount func(*site.Site, *mux.Router), change ...func(*Options),
 ) *World {
 	t.Helper()
 	w := &World{T: t, Store: store, Clock: clock, mount: mount}
@@ -97,17 +112,17 @@ func on(
 
 // Start creates the service again on the same store, as a restart with other
 // options would.
-func (w *World) Start(change ...func(*account.Options)) {
+func (w *World) Start(change ...func(*Options)) {
 	w.T.Helper()
 	hasher, err := passwords.NewTestHasher()
 	if err != nil {
 		w.T.Fatal(err)
 	}
 	w.Hasher = hasher
-	o := account.Options{
+	o := Options{Options: account.Options{
 		Store: w.Store, Issuer: "http://localhost:4040", Secret: Secret, Key: Secret, CookieName: "cairn_session",
 		Hasher: hasher, Limits: web.NewLimits(nil, nil, nil, nil), Now: w.Clock.Now, StatusTTL: time.Minute,
-	}
+	}}
 	for _, c := range change {
 		c(&o)
 	}
@@ -119,11 +134,18 @@ func (w *World) Start(change ...func(*account.Options)) {
 	if o.Pages, err = templates.New(templates.Options{BasePath: w.Base, HTTPS: u.Scheme == "https"}); err != nil {
 		w.T.Fatal(err)
 	}
-	service, err := account.New(o)
+	party, err := passkey.NewParty(o.Issuer, o.PasskeyHost, o.PasskeyOrigins)
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	w.Service = site.New(service)
+	o.PasskeyHosts, o.Options.Mail = party.Hosts(), o.Mail != nil
+	service, err := account.New(o.Options)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.Passkeys = passkey.New(service, party)
+	w.Post = letter.New(service, o.Pages, o.Mail)
+	w.Service = site.New(service, w.Passkeys)
 	m := mux.NewRouter().SkipClean(true)
 	sub := m
 	if w.Base != "" {
@@ -136,6 +158,9 @@ func (w *World) Start(change ...func(*account.Options)) {
 	}
 	w.Router = openapitest.Handler(w.T, w.Base, m)
 }
+
+// Administration is what administrators and the operator do.
+func (w *World) Administration() *roster.Administration { return roster.Of(w.Service.Service) }
 
 // AddUser makes a member with the usual password.
 func (w *World) AddUser(handle string, flags ...string) account.User {
@@ -196,7 +221,7 @@ func (w *World) Invite() account.Invite {
 // ResetCode issues a reset code for a user.
 func (w *World) ResetCode(handle string) string {
 	w.T.Helper()
-	c, err := w.Service.Administration().WithMail(false).IssueResetCode(w.T.Context(), account.Operator(), w.User(handle))
+	c, err := w.Administration().WithMail(false).IssueResetCode(w.T.Context(), account.Operator(), w.User(handle))
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -206,7 +231,7 @@ func (w *World) ResetCode(handle string) string {
 // Suspend suspends a user as the operator does.
 func (w *World) Suspend(handle string) {
 	w.T.Helper()
-	users := w.Service.Administration()
+	users := w.Administration()
 	if err := users.Suspend(w.T.Context(), account.Operator(), w.User(handle), "", false); err != nil {
 		w.T.Fatal(err)
 	}

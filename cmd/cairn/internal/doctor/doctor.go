@@ -25,6 +25,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/admin"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 	"github.com/cairn-id/cairn/config"
@@ -273,7 +274,7 @@ func (x *examination) judge(ctx context.Context) error {
 		Store: x.store, Keys: x.keys, KeyFile: x.Settings.PrivateKeyFile, Now: x.Now,
 	})
 	o.Mail = x.checked.Mail != nil
-	list, err := admin.Judge(ctx, account.NewAdministration(x.store, x.Now), o)
+	list, err := admin.Judge(ctx, roster.NewAdministration(x.store, x.Now), o)
 	if err != nil {
 		return err
 	}

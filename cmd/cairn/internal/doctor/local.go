@@ -16,6 +16,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/libcrypto"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
@@ -368,7 +369,7 @@ func withoutMail(ctx context.Context, x *examination) Finding {
 	if !x.current {
 		return skipped("No mail server is set: no mails are sent.")
 	}
-	s, err := account.NewAdministration(x.store, x.Now).Settings(ctx)
+	s, err := roster.NewAdministration(x.store, x.Now).Settings(ctx)
 	switch {
 	case err != nil:
 		return unreadable(err)

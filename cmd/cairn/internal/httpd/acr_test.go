@@ -14,6 +14,7 @@ import (
 	"github.com/pquerna/otp/totp"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/session"
 	"github.com/cairn-id/cairn/provider"
 )
@@ -253,7 +254,7 @@ func TestHoldersOfAFlagNeedASecondFactor(t *testing.T) {
 	s.addUser("ada")
 	rp := s.app("app", func(c *provider.Client) { c.Trusted = true })
 	root, ada := s.signedIn("keeper"), s.signedIn("ada")
-	offer, err := account.NewAdministration(s.store, nil).OfferSecondFactor(t.Context())
+	offer, err := roster.NewAdministration(s.store, nil).OfferSecondFactor(t.Context())
 	if err != nil || !offer {
 		t.Errorf("not offered: %v", err)
 	}

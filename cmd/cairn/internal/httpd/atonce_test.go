@@ -9,6 +9,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/session"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -18,7 +19,7 @@ import (
 func TestRevocationByAnotherProcessWorksAtOnce(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
 		s, other := startService(t, serviceOptions{Store: storetest.Open(t, dsn)}), storetest.Open(t, dsn)
-		operators := account.NewAdministration(other, nil)
+		operators := roster.NewAdministration(other, nil)
 		for _, tt := range []struct {
 			what   string
 			revoke func(u account.User, sid, client string) error
@@ -67,7 +68,7 @@ func TestSignInDuringFlagLossHasNoLostFlag(t *testing.T) {
 	s := startService(t, serviceOptions{})
 	ada := s.addUser("ada", "activity", "admin")
 	s.addUser("bob", "admin") // not the last administrator
-	admin := account.NewAdministration(s.store, nil)
+	admin := roster.NewAdministration(s.store, nil)
 	_, err := admin.ChangeSettings(t.Context(), account.Operator(), account.SettingsChange{"sign_out_on_flag_loss": true})
 	noError(t, err)
 

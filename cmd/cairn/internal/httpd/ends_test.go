@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -62,7 +63,7 @@ func TestSignInsGoOnDuringAnActOnMany(t *testing.T) {
 	eachLife(t, false, func(t *testing.T, l *life) {
 		l.member("ada")
 		var who []string
-		for i := range account.MaxAtOnce {
+		for i := range roster.MaxAtOnce {
 			who = append(who, fmt.Sprint("p", i))
 			l.member(who[i])
 		}

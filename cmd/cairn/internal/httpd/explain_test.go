@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
 )
@@ -114,7 +115,7 @@ func (s *service) addClientSecret(id string) string {
 func TestExplainShowsTheClaimsOfTheTokens(t *testing.T) {
 	s := startService(t, serviceOptions{})
 	u := s.addUser("ada", "activity")
-	_, err := account.NewAdministration(s.store, nil).Amend(t.Context(), account.Operator(), u, account.UserChange{
+	_, err := roster.NewAdministration(s.store, nil).Amend(t.Context(), account.Operator(), u, account.UserChange{
 		"email": "ada@example.org", "given_name": "Ada", "address.locality": "Roma",
 	})
 	noError(t, err)

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/config"
 )
 
@@ -229,7 +230,7 @@ func journeyThrough(t *testing.T, f *forward) {
 	f.upgrades(b)
 
 	// Only a verified address is told, as the user of whom an application may rely on it.
-	admin := account.NewAdministration(f.store, nil)
+	admin := roster.NewAdministration(f.store, nil)
 	for _, verified := range []string{"", "true"} {
 		_, err = admin.Amend(t.Context(), account.Operator(), ada, account.UserChange{"email": "ada@example.org", "email_verified": verified})
 		noError(t, err)
@@ -403,7 +404,7 @@ func TestVerifyWantsFlagsAndFactors(t *testing.T) {
 	ahead := "cairn_session=" + strings.Repeat("x", 20) + "; cairn_session=" + other
 	wantStatus(t, "the second cookie of a name", s.visitor().verify("", "Cookie", ahead), http.StatusUnauthorized)
 
-	_, err := account.NewAdministration(s.store, nil).ChangeSettings(t.Context(), account.Operator(), account.SettingsChange{"second_factor_flags": []string{"admin"}})
+	_, err := roster.NewAdministration(s.store, nil).ChangeSettings(t.Context(), account.Operator(), account.SettingsChange{"second_factor_flags": []string{"admin"}})
 	noError(t, err)
 	later.Store(int64(3 * time.Second)) // the settings are read again
 	got := s.signedIn("root1").verify("")

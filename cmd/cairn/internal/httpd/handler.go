@@ -22,7 +22,9 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/letter"
 	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/account/passkey"
 	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
@@ -107,23 +109,28 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 		return nil, fmt.Errorf("read the installation secret: %w", err)
 	}
 	limits := newLimits(o.Config, o.Store, o.Now, o.Log)
+	party, err := passkey.NewParty(o.Config.IssuerString, o.Config.PasskeyHost, o.Config.PasskeyOrigins)
+	if err != nil {
+		return nil, err
+	}
 	service, err := account.New(account.Options{
 		Store: o.Store, Issuer: o.Config.IssuerString, Secret: o.Secret, Key: installation,
 		Keys: o.Keys, Signer: o.Signer, CookieName: o.Config.CookieName, CookieDomain: o.Config.CookieDomain,
-		PasskeyHost: o.Config.PasskeyHost, PasskeyOrigins: o.Config.PasskeyOrigins,
+		PasskeyHosts:    party.Hosts(),
 		LoginCookieName: o.Config.LoginCookieName, StatusTTL: o.Config.StatusTTL, Hasher: o.Hasher,
-		Limits: limits, Pages: pages, Mail: o.Mail, Now: o.Now, Log: o.Log,
+		Limits: limits, Pages: pages, Mail: o.Mail != nil, Now: o.Now, Log: o.Log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	if h.Elsewhere, err = service.CheckPasskeys(ctx); err != nil {
+	passkeys := passkey.New(service, party)
+	if h.Elsewhere, err = passkeys.CheckPasskeys(ctx); err != nil {
 		// The service starts beside a database that takes no writes, and is not ready: see readiness.
 		o.Log.WarnContext(ctx, "the host of passkeys is not noted", "error", err)
 	}
-	accounts := site.New(service)
+	accounts := site.New(service, passkeys)
 	pages.SetInstanceName(accounts.InstanceName)
-	h.background = append(h.background, accounts.RetireHS256, accounts.WriteVisits, accounts.SendMails, accounts.WatchEnds)
+	h.background = append(h.background, accounts.RetireHS256, accounts.WriteVisits, letter.New(service, pages, o.Mail).SendMails, accounts.WatchEnds)
 	pages.SetLook(accounts.Look)
 	h.BeforeStop = accounts.StatusLists.Release
 

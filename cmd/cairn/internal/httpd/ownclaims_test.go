@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/provider"
 )
 
 // amend changes a user as the operator does.
 func (s *service) amend(u account.User, change account.UserChange) {
 	s.t.Helper()
-	_, err := account.NewAdministration(s.store, nil).Amend(s.t.Context(), account.Operator(), u, change)
+	_, err := roster.NewAdministration(s.store, nil).Amend(s.t.Context(), account.Operator(), u, change)
 	noError(s.t, err)
 }
 

@@ -29,6 +29,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
 	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/libcrypto"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
 	"github.com/cairn-id/cairn/config"
@@ -294,7 +295,7 @@ func (s *service) addUser(handle string, flags ...string) account.User {
 // addUserWithEmail makes a user of whom there is more to show than a name.
 func (s *service) addUserWithEmail(handle string) account.User {
 	s.t.Helper()
-	u, err := account.NewAdministration(s.store, nil).Amend(s.t.Context(), account.Operator(), s.addUser(handle), account.UserChange{"email": handle + "@example.org"})
+	u, err := roster.NewAdministration(s.store, nil).Amend(s.t.Context(), account.Operator(), s.addUser(handle), account.UserChange{"email": handle + "@example.org"})
 	noError(s.t, err)
 	return u
 }

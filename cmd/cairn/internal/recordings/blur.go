@@ -109,7 +109,11 @@ func (c *blurCommand) path(p *cli.Program, path string) (left int, err error) {
 	if changed > 0 {
 		warnOfCopies(p, dir)
 	}
-	fmt.Fprint(p.Stdout, mapNote)
+	ways, err := places.WaysOut(p.Ctx, dir)
+	if err != nil {
+		return left, err
+	}
+	printWays(p, dir, ways)
 	if _, err := os.Stat(filepath.Join(dir, indexFile)); err != nil {
 		return left, nil
 	}

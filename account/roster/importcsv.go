@@ -1,4 +1,4 @@
-package account
+package roster
 
 import (
 	"bufio"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -135,7 +136,7 @@ func CheckImportMember(name string) error {
 			"or neither and --reset-codes FILE")
 	}
 	if members := ImportMembers(); !slices.Contains(members, name) &&
-		!strings.HasPrefix(name, AttributePrefix) { // settings declare which there are
+		!strings.HasPrefix(name, account.AttributePrefix) { // settings declare which there are
 		return fmt.Errorf("%q is unknown: the names are %s", name, strings.Join(members, ", "))
 	}
 	return nil

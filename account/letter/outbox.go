@@ -1,4 +1,4 @@
-package account
+package letter
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
@@ -23,39 +24,39 @@ const (
 
 // SendMails sends mails when they are due until ctx ends, and those of this process at once.
 // Several instances may run it on one database. Without a mail server it returns at once.
-func (s *Service) SendMails(ctx context.Context) {
-	if !s.MailEnabled() {
+func (p *Post) SendMails(ctx context.Context) {
+	if p.sender == nil {
 		return
 	}
-	web.Queue[QueuedMail]{
-		Name: "mails", Poll: mailPoll, Parallel: mailParallel, Wake: s.store.MailsAdded(), Log: s.log,
-		Lease: func(ctx context.Context, limit int) ([]QueuedMail, error) {
-			return s.store.DueMails(ctx, s.Now(), mailLease, limit)
+	web.Queue[account.QueuedMail]{
+		Name: "mails", Poll: mailPoll, Parallel: mailParallel, Wake: p.store.MailsAdded(), Log: p.accounts.Log(),
+		Lease: func(ctx context.Context, limit int) ([]account.QueuedMail, error) {
+			return p.store.DueMails(ctx, p.accounts.Now(), mailLease, limit)
 		},
-		Do: s.deliverMail,
+		Do: p.deliverMail,
 	}.Run(ctx)
 }
 
 // DeliverMails sends the mails that are due now and returns when none is left.
-func (s *Service) DeliverMails(ctx context.Context) error {
+func (p *Post) DeliverMails(ctx context.Context) error {
 	for {
-		due, err := s.store.DueMails(ctx, s.Now(), mailLease, mailParallel)
+		due, err := p.store.DueMails(ctx, p.accounts.Now(), mailLease, mailParallel)
 		if err != nil || len(due) == 0 {
 			return err
 		}
 		for _, m := range due {
-			s.deliverMail(ctx, m)
+			p.deliverMail(ctx, m)
 		}
 	}
 }
 
 // deliverMail sends one mail and stores the outcome. The log contains only the domain of an
 // address.
-func (s *Service) deliverMail(ctx context.Context, m QueuedMail) {
-	log := s.log.With("kind", m.Kind, "domain", mail.Domain(m.Address), "attempt", m.Attempts+1)
+func (p *Post) deliverMail(ctx context.Context, m account.QueuedMail) {
+	log := p.accounts.Log().With("kind", m.Kind, "domain", mail.Domain(m.Address), "attempt", m.Attempts+1)
 	err := errMailLate
-	if s.Now().Sub(m.CreatedAt) <= mailGiveUp {
-		err = s.sendMail(ctx, m)
+	if p.accounts.Now().Sub(m.CreatedAt) <= mailGiveUp {
+		err = p.sendMail(ctx, m)
 	}
 	if err != nil && ctx.Err() != nil {
 		return // another attempt follows when the lease ends
@@ -69,16 +70,16 @@ func (s *Service) deliverMail(ctx context.Context, m QueuedMail) {
 	switch {
 	case err == nil:
 		level, became = slog.LevelInfo, "mail sent"
-		stored = s.store.MailDone(ctx, m.ID, nil)
+		stored = p.store.MailDone(ctx, m.ID, nil)
 	case errors.Is(err, errMailPointless):
 		level, became = slog.LevelInfo, "mail dropped"
-		stored = s.store.MailDone(ctx, m.ID, nil)
+		stored = p.store.MailDone(ctx, m.ID, nil)
 	case errors.As(err, &failure) && failure.Refused || errors.Is(err, errMailLate):
 		level, became = slog.LevelWarn, "mail given up"
-		stored = s.giveUpMail(ctx, m, err)
+		stored = p.giveUpMail(ctx, m, err)
 	default:
 		level, became = slog.LevelWarn, "mail not sent"
-		stored = s.store.MailFailed(ctx, m.ID, err.Error(), s.Now().Add(web.Backoff(15*time.Second, m.Attempts)))
+		stored = p.store.MailFailed(ctx, m.ID, err.Error(), p.accounts.Now().Add(web.Backoff(15*time.Second, m.Attempts)))
 	}
 	if stored != nil {
 		log.WarnContext(ctx, "mail not updated", "error", stored)
@@ -92,34 +93,29 @@ func (s *Service) deliverMail(ctx context.Context, m QueuedMail) {
 // errMailLate means that a mail is too old to be sent.
 var errMailLate = errors.New("it could not be sent for a day")
 
-func (s *Service) sendMail(ctx context.Context, m QueuedMail) error {
+func (p *Post) sendMail(ctx context.Context, m account.QueuedMail) error {
 	l := templates.PickLanguage(m.Language)
-	written, err := s.compose(ctx, m.Mail)
+	written, err := p.compose(ctx, m.Mail)
 	if err != nil {
 		return fmt.Errorf("compose: %w", err)
 	}
-	return s.mails.Send(ctx,
+	return p.sender.Send(ctx,
 		mail.Message{To: m.Address, Subject: written.Subject, Text: written.Text, HTML: written.HTML,
 			Language: l.Tag()})
 }
 
 // giveUpMail removes a mail and records that in the audit log.
-func (s *Service) giveUpMail(ctx context.Context, m QueuedMail, why error) error {
+func (p *Post) giveUpMail(ctx context.Context, m account.QueuedMail, why error) error {
 	handle := ""
-	u, err := s.store.UserBySub(ctx, m.Sub)
+	u, err := p.store.UserBySub(ctx, m.Sub)
 	switch {
 	case err == nil:
 		handle = u.Handle
-	case !errors.Is(err, ErrUserNotFound):
+	case !errors.Is(err, account.ErrUserNotFound):
 		return err
 	}
-	return s.store.MailDone(ctx, m.ID, &Audit{
-		At: s.Now(), Action: GiveUpMail.Action, Target: handle,
+	return p.store.MailDone(ctx, m.ID, &account.Audit{
+		At: p.accounts.Now(), Action: account.GiveUpMail.Action, Target: handle,
 		Detail: fmt.Sprintf("%s to %s: %v", m.Kind, mail.Domain(m.Address), why),
 	})
-}
-
-// MailState returns the state of the outbox.
-func (a *Administration) MailState(ctx context.Context) (MailState, error) {
-	return a.store.MailState(ctx)
 }

@@ -1,73 +1,46 @@
-package account
+package passkey
 
 import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/base64"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
 	"github.com/google/uuid"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// PasskeyEntry is a passkey as its owner sees it.
-type PasskeyEntry struct {
-	ID             string     `json:"id"`
-	RPID           string     `json:"rp_id"`
-	Name           string     `json:"name"`
-	BackupEligible bool       `json:"backup_eligible"`
-	BackupState    bool       `json:"backup_state"`
-	CreatedAt      time.Time  `json:"created_at"`
-	LastUsedAt     *time.Time `json:"last_used_at"` // null: never
-}
-
-func (k Passkey) ShownID() string { return base64.RawURLEncoding.EncodeToString(k.ID) }
-
-func (k Passkey) Entry() PasskeyEntry {
-	return PasskeyEntry{ID: k.ShownID(), RPID: k.RPID, Name: k.Name, BackupEligible: k.BackupEligible, BackupState: k.BackupState,
-		CreatedAt: k.CreatedAt.UTC(), LastUsedAt: web.TimeOrNull(k.LastUsedAt)}
-}
-
-func PasskeyEntries(keys []Passkey) []PasskeyEntry {
-	entries := make([]PasskeyEntry, 0, len(keys))
-	for _, k := range keys {
-		entries = append(entries, k.Entry())
-	}
-	return entries
-}
-
 // MayOffer reports whether the browser of the caller may make a passkey without asking: see AddPasskey.
 // Who must have a second factor sets it up on purpose.
-func (s *Service) MayOffer(ctx context.Context, c Caller) (bool, error) {
-	settings, err := s.Settings(ctx)
-	if err != nil || !settings.OfferPasskeys || s.passkeys.party == nil || !c.Fresh(s.Now()) {
+func (s *Service) MayOffer(ctx context.Context, c account.Caller) (bool, error) {
+	settings, err := s.accounts.Settings(ctx)
+	if err != nil || !settings.OfferPasskeys || s.party == nil || !c.Fresh(s.accounts.Now()) {
 		return false, err
 	}
 	if settings.NeedsSecondFactor(c.User) && !c.User.SecondFactor {
 		return false, nil
 	}
-	keys, err := s.store.Passkeys(ctx, c.User.Sub)
-	return len(s.UsablePasskeys(keys)) == 0 && len(keys) < MaxPasskeys, err
+	keys, err := s.accounts.Store().Passkeys(ctx, c.User.Sub)
+	return len(s.UsablePasskeys(keys)) == 0 && len(keys) < account.MaxPasskeys, err
 }
 
 // BeginAddPasskey returns a challenge for a new passkey of the caller. ErrPasskeyLimit. For offered see
 // AddPasskey.
-func (s *Service) BeginAddPasskey(ctx context.Context, c Caller, offered bool) (begunCeremony, error) {
-	var none begunCeremony
-	if err := s.Allow(c, AddFactor); err != nil {
+func (s *Service) BeginAddPasskey(ctx context.Context, c account.Caller, offered bool) (BegunCeremony, error) {
+	var none BegunCeremony
+	if err := s.accounts.Allow(c, account.AddFactor); err != nil {
 		return none, err
 	}
-	if s.passkeys.party == nil {
-		return none, s.passkeys.unavailable
+	if s.party == nil {
+		return none, s.unavailable
 	}
 	purpose, options := ceremonyAdd, []webauthn.RegistrationOption{
-		webauthn.WithRegistrationRelyingPartyName(s.InstanceName()),
+		webauthn.WithRegistrationRelyingPartyName(s.accounts.InstanceName()),
 	}
 	mediation := protocol.MediationDefault
 	if offered {
@@ -76,25 +49,25 @@ func (s *Service) BeginAddPasskey(ctx context.Context, c Caller, offered bool) (
 			return none, err
 		}
 		if !may {
-			return none, ErrPasskeysUnavailable.With("No passkey is offered to you.")
+			return none, account.ErrPasskeysUnavailable.With("No passkey is offered to you.")
 		}
 		// Nobody touches the authenticator or is verified; each use later asks for that.
-		selection := s.passkeys.party.Config.AuthenticatorSelection
+		selection := s.party.Config.AuthenticatorSelection
 		selection.UserVerification = protocol.VerificationPreferred
 		purpose, mediation = ceremonyOffer, protocol.MediationConditional
 		options = append(options, webauthn.WithAuthenticatorSelection(selection))
 	}
-	keys, err := s.store.Passkeys(ctx, c.User.Sub)
+	keys, err := s.accounts.Store().Passkeys(ctx, c.User.Sub)
 	if err != nil {
 		return none, err
 	}
-	if len(keys) >= MaxPasskeys {
-		return none, ErrPasskeyLimit
+	if len(keys) >= account.MaxPasskeys {
+		return none, account.ErrPasskeyLimit
 	}
 	u := passkeyUser{c.User, keys}
 	options = append(options,
 		webauthn.WithExclusions(webauthn.Credentials(u.WebAuthnCredentials()).CredentialDescriptors()))
-	begun, session, err := s.passkeys.party.BeginMediatedRegistration(u, mediation, options...)
+	begun, session, err := s.party.BeginMediatedRegistration(u, mediation, options...)
 	if err != nil {
 		return none, fmt.Errorf("begin passkey: %w", err)
 	}
@@ -107,13 +80,13 @@ func (s *Service) BeginAddPasskey(ctx context.Context, c Caller, offered bool) (
 // An offered one was made by the browser without asking. It signs in, and is never asked for after the
 // password: somebody who does not know of it must not be kept out elsewhere.
 func (s *Service) AddPasskey(
-	ctx context.Context, c Caller, in AnsweredCeremony, name string, keep Keep, offered bool,
-) (k Passkey, out AddedFactor, err error) {
-	if err := s.Allow(c, AddFactor); err != nil {
+	ctx context.Context, c account.Caller, in AnsweredCeremony, name string, keep account.Keep, offered bool,
+) (k account.Passkey, out account.AddedFactor, err error) {
+	if err := s.accounts.Allow(c, account.AddFactor); err != nil {
 		return k, out, err
 	}
-	if s.passkeys.party == nil {
-		return k, out, s.passkeys.unavailable
+	if s.party == nil {
+		return k, out, s.unavailable
 	}
 	if name != "" {
 		if name, err = passkeyName(name); err != nil {
@@ -129,12 +102,12 @@ func (s *Service) AddPasskey(
 		return k, out, err
 	}
 	if sub != c.User.Sub {
-		return k, out, ErrPasskeyExpired
+		return k, out, account.ErrPasskeyExpired
 	}
 	k.Name = cmp.Or(name, k.Name)
-	out, err = s.addFactor(ctx, c, keep, FactorPasskey, k.method(), k.Name, func(n NewFactor) (bool, error) {
+	out, err = s.accounts.AddFactor(ctx, c, keep, account.FactorPasskey, k.Method(), k.Name, func(n account.NewFactor) (bool, error) {
 		n.Offered = offered
-		return s.store.AddPasskey(ctx, k, MaxPasskeys, n)
+		return s.accounts.Store().AddPasskey(ctx, k, account.MaxPasskeys, n)
 	})
 	return k, out, err
 }
@@ -142,10 +115,10 @@ func (s *Service) AddPasskey(
 // createdPasskey verifies the answer to a challenge for a new passkey, which is not stored yet, and
 // returns it with the user that the challenge was for. It is named after its authenticator.
 func (s *Service) createdPasskey(
-	ctx context.Context, c Caller, purpose, browser string, in AnsweredCeremony,
-) (k Passkey, sub string, err error) {
-	if s.passkeys.party == nil {
-		return k, "", s.passkeys.unavailable
+	ctx context.Context, c account.Caller, purpose, browser string, in AnsweredCeremony,
+) (k account.Passkey, sub string, err error) {
+	if s.party == nil {
+		return k, "", s.unavailable
 	}
 	begun, err := s.openCeremony(in.State, purpose, browser)
 	if err != nil {
@@ -153,25 +126,25 @@ func (s *Service) createdPasskey(
 	}
 	answer, err := protocol.ParseCredentialCreationResponseBytes(in.Credential)
 	if err != nil {
-		return k, "", ErrInvalidPasskey
+		return k, "", account.ErrInvalidPasskey
 	}
-	rpID := s.passkeys.party.Config.RPID
+	rpID := s.party.Config.RPID
 	session := begun.session(rpID)
 	if purpose == ceremonyOffer {
 		session.Mediation, session.UserVerification = protocol.MediationConditional, protocol.VerificationPreferred
 	}
-	got, err := s.passkeys.party.CreateCredential(passkeyUser{User: User{Sub: begun.Sub}}, session, answer)
+	got, err := s.party.CreateCredential(passkeyUser{User: account.User{Sub: begun.Sub}}, session, answer)
 	if err != nil || len(got.ID) == 0 || len(got.ID) > maxCredentialID {
-		return k, "", ErrInvalidPasskey
+		return k, "", account.ErrInvalidPasskey
 	}
 	if err := s.spendCeremony(ctx, begun); err != nil {
 		return k, "", err
 	}
-	k = Passkey{
+	k = account.Passkey{
 		ID: got.ID, Sub: begun.Sub, RPID: rpID, PublicKey: got.PublicKey, AAGUID: got.Authenticator.AAGUID,
 		Name:       cmp.Or(authenticatorName(got.Authenticator.AAGUID), c.Device, "Passkey"),
 		Attachment: string(got.Authenticator.Attachment), SignCount: got.Authenticator.SignCount,
-		BackupEligible: got.Flags.BackupEligible, BackupState: got.Flags.BackupState, CreatedAt: s.Now(),
+		BackupEligible: got.Flags.BackupEligible, BackupState: got.Flags.BackupState, CreatedAt: s.accounts.Now(),
 	}
 	for _, t := range got.Transport {
 		if slices.Contains(transports, t) { // other browsers do not know other values
@@ -186,59 +159,59 @@ var transports = []protocol.AuthenticatorTransport{protocol.USB, protocol.NFC, p
 
 // passkeyName checks the name that somebody gives a passkey. ErrInvalidPasskeyName.
 func passkeyName(text string) (string, error) {
-	name, err := CheckDisplayName(text)
+	name, err := account.CheckDisplayName(text)
 	if err != nil {
-		err = ErrInvalidPasskeyName
+		err = account.ErrInvalidPasskeyName
 	}
 	return name, err
 }
 
 // RenamePasskey renames one of the caller's passkeys.
-func (s *Service) RenamePasskey(ctx context.Context, c Caller, id, name string) (Passkey, error) {
+func (s *Service) RenamePasskey(ctx context.Context, c account.Caller, id, name string) (account.Passkey, error) {
 	name, err := passkeyName(name)
 	if err != nil {
-		return Passkey{}, err
+		return account.Passkey{}, err
 	}
 	k, err := s.ownPasskey(ctx, c, id)
 	if err != nil {
-		return Passkey{}, err
+		return account.Passkey{}, err
 	}
-	a, err := s.begin(ctx, c, RenamePasskey, k.Name)
+	a, err := s.accounts.Begin(ctx, c, account.RenamePasskey, c.User, k.Name)
 	if err != nil {
-		return Passkey{}, err
+		return account.Passkey{}, err
 	}
 	k.Name = name
-	return k, web.Noted(ctx, "passkey_renamed", s.store.RenamePasskey(ctx, k.Sub, k.ID, name, a))
+	return k, web.Noted(ctx, "passkey_renamed", s.accounts.Store().RenamePasskey(ctx, k.Sub, k.ID, name, a))
 }
 
 // RemovePasskey removes one of the caller's passkeys and ends the other sessions that it opened.
 // ErrFactorDemanded.
-func (s *Service) RemovePasskey(ctx context.Context, c Caller, id string, keep Keep) error {
-	if err := s.Allow(c, RemoveFactor); err != nil {
+func (s *Service) RemovePasskey(ctx context.Context, c account.Caller, id string, keep account.Keep) error {
+	if err := s.accounts.Allow(c, account.RemoveFactor); err != nil {
 		return err
 	}
 	k, err := s.ownPasskey(ctx, c, id)
 	if err != nil {
 		return err
 	}
-	return s.removeFactor(ctx, c, keep, FactorPasskey, k.Name, func(o OldFactor) error {
-		return s.store.RemovePasskey(ctx, k.Sub, k.ID, o)
+	return s.accounts.RemoveFactor(ctx, c, keep, account.FactorPasskey, k.Name, func(o account.OldFactor) error {
+		return s.accounts.Store().RemovePasskey(ctx, k.Sub, k.ID, o)
 	})
 }
 
 // ownPasskey returns the caller's passkey with that id. ErrPasskeyNotFound.
-func (s *Service) ownPasskey(ctx context.Context, c Caller, text string) (Passkey, error) {
+func (s *Service) ownPasskey(ctx context.Context, c account.Caller, text string) (account.Passkey, error) {
 	id, err := passkeyID(text)
 	if err != nil {
-		return Passkey{}, err
+		return account.Passkey{}, err
 	}
-	keys, err := s.store.Passkeys(ctx, c.User.Sub)
+	keys, err := s.accounts.Store().Passkeys(ctx, c.User.Sub)
 	if err != nil {
-		return Passkey{}, err
+		return account.Passkey{}, err
 	}
-	i := slices.IndexFunc(keys, func(k Passkey) bool { return bytes.Equal(k.ID, id) })
+	i := slices.IndexFunc(keys, func(k account.Passkey) bool { return bytes.Equal(k.ID, id) })
 	if i < 0 {
-		return Passkey{}, ErrPasskeyNotFound
+		return account.Passkey{}, account.ErrPasskeyNotFound
 	}
 	return keys[i], nil
 }

@@ -1,15 +1,12 @@
-package account
+package roster
 
 import (
 	"bufio"
 	"context"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 
-	"golang.org/x/text/unicode/norm"
-
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -47,40 +44,6 @@ func (a *Administration) ReadPasted(ctx context.Context, pasted string) ([]Impor
 // suggested is how many handles are tried for a name.
 const suggested = 9
 
-// suggestHandles gives each row without a handle one that is free: anna-berg, anna-berg-2.
-func (a *Administration) suggestHandles(ctx context.Context, rows []ImportRow) error {
-	var all []string
-	for _, row := range rows {
-		if row.Members["handle"] == "" {
-			all = append(all, suggestionsFor(row.Members)...)
-		}
-	}
-	taken, err := a.store.TakenUsers(ctx, all, nil, nil)
-	if err != nil {
-		return err
-	}
-	used := map[string]bool{}
-	for _, handle := range slices.Concat(taken, reservedHandles) {
-		used[HandleKey(handle)] = true
-	}
-	for _, row := range rows {
-		used[HandleKey(row.Members["handle"])] = true
-	}
-	for _, row := range rows {
-		if row.Members["handle"] != "" {
-			continue
-		}
-		free := suggestionsFor(row.Members)
-		for n := suggested + 1; used[HandleKey(free[0])]; n++ {
-			if free = free[1:]; len(free) == 0 { // whether it is taken, CheckImport sees
-				free = []string{numbered(suggestionsFor(row.Members)[0], n)}
-			}
-		}
-		row.Members["handle"], used[HandleKey(free[0])] = free[0], true
-	}
-	return nil
-}
-
 func suggestionsFor(m map[string]string) []string {
 	name := handleOf(m["display_name"])
 	if name == "" {
@@ -96,51 +59,29 @@ func suggestionsFor(m map[string]string) []string {
 	return all
 }
 
-func numbered(handle string, n int) string {
-	suffix := "-" + strconv.Itoa(n)
-	return strings.TrimRight(handle[:min(len(handle), maxHandle-len(suffix))], "-") + suffix
-}
-
 // latin are letters that do not decompose into one of a-z.
 var latin = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "ß", "ss", "æ", "ae", "ø", "o", "œ", "oe", "ł", "l",
 	"đ", "d", "ð", "d", "þ", "th", "ı", "i")
 
-// handleOf returns the handle that suits a name, "" if it has none of the letters a-z.
-func handleOf(name string) string {
-	name = latin.Replace(norm.NFC.String(strings.ToLower(name)))
-	words := strings.FieldsFunc(norm.NFD.String(name), func(r rune) bool { return !unicode.In(r, unicode.L, unicode.N, unicode.M) })
-	for i, word := range words {
-		words[i] = strings.Map(func(r rune) rune {
-			if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-				return r
-			}
-			return -1
-		}, word)
-	}
-	words = slices.DeleteFunc(words, func(word string) bool { return word == "" })
-	handle := strings.Join(words, "-")
-	return strings.TrimRight(handle[:min(len(handle), maxHandle)], "-")
-}
-
 // CheckPasted checks the rows of a pasted list as an import: see Import. People whose address an account has are left
 // out. Those who are added get the link to choose a password by mail, or a code if mail is off or they have no
 // address.
-func (a *Administration) CheckPasted(ctx context.Context, by Caller, rows []ImportRow) (*Import, error) {
-	return a.CheckImport(ctx, nil, rows, ImportOptions{ResetCodes: true, ByMail: a.mail, By: by, ByAddress: true})
+func (a *Administration) CheckPasted(ctx context.Context, by account.Caller, rows []ImportRow) (*Import, error) {
+	return a.CheckImport(ctx, nil, rows, ImportOptions{ResetCodes: true, ByMail: a.MailEnabled(), By: by, ByAddress: true})
 }
 
 // Member is the handle of the account for whose sake a row is left out, or "".
 func (r ImportResult) Member() string { return r.member }
 
 // User returns the user that the row describes, as far as it is valid.
-func (r ImportResult) User() User { return r.user }
+func (r ImportResult) User() account.User { return r.user }
 
 // Problems returns why the row is refused.
 func (r ImportResult) Problems() (all []*web.Problem) {
 	for _, err := range r.refused {
 		p, known := web.ProblemOf(err)
 		if !known {
-			p = ErrInvalidText
+			p = account.ErrInvalidText
 		}
 		all = append(all, p)
 	}

@@ -1,4 +1,4 @@
-package account
+package roster
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
@@ -30,7 +31,7 @@ type ImportRow struct {
 // ImportMembers returns the names of the members that a row may have.
 func ImportMembers() []string {
 	return append([]string{"sub", "handle", "password_hash", "flags", "suspended", "suspend_reason", "ends", "created_at"},
-		UserMembers()...)
+		account.UserMembers()...)
 }
 
 // ImportOptions decide about rows that need a decision.
@@ -40,7 +41,7 @@ type ImportOptions struct {
 	ResetCodes      bool // make a code for each user without a hash
 	// ByMail mails such users the link to choose a password instead, if they have an address; By adds them.
 	ByMail bool
-	By     Caller
+	By     account.Caller
 	// ByAddress skips users with the address of an account, and refuses an address that occurs twice.
 	ByAddress bool
 }
@@ -58,7 +59,7 @@ type ImportResult struct {
 	Handle  string `json:"handle"`
 	Outcome string `json:"outcome"`
 	Reason  string `json:"reason,omitempty"`
-	user    User
+	user    account.User
 	refused []error // the reasons of a refusal
 	member  string  // see Member
 }
@@ -66,17 +67,11 @@ type ImportResult struct {
 // Import is a checked import, of which nothing is stored yet.
 type Import struct {
 	Results     []ImportResult
-	Codes       []ImportedCode // with ImportOptions.ResetCodes
+	Codes       []account.ImportedCode // with ImportOptions.ResetCodes
 	preferences map[string]map[string]string
 	maxUsers    int
 	usual       []string // flags
-	mails       []Mail
-}
-
-// ImportedCode is the reset code of a user who was imported without a password.
-type ImportedCode struct {
-	Sub, Handle string
-	ResetCode
+	mails       []account.Mail
 }
 
 // Count returns the number of rows with an outcome.
@@ -90,36 +85,13 @@ func (i *Import) Count(outcome string) (n int) {
 }
 
 // Users returns the users to be added.
-func (i *Import) Users() (users []User) {
+func (i *Import) Users() (users []account.User) {
 	for _, r := range i.Results {
 		if r.Outcome == ImportCreated {
 			users = append(users, r.user)
 		}
 	}
 	return users
-}
-
-// Bulk is the argument of BulkStore.AddUsers.
-type Bulk struct {
-	Users       []User
-	Codes       []ImportedCode
-	Preferences map[string]map[string]string // by sub
-	MaxUsers    int                          // 0 means no limit
-	// DefaultFlags are those that the audit rows do not name.
-	DefaultFlags []string
-	Invites      []Invite
-	Settings     func(*Settings) (changed string, err error) // nil changes nothing
-}
-
-// BulkStore adds many users at once.
-type BulkStore interface {
-	// AddUsers adds everything or nothing, with an audit row for each user besides a.
-	// ErrHandleTaken if a handle or a sub is taken, ErrEmailTaken if two accounts would have the
-	// same verified address, ErrRegistrationFull if there would be more than MaxUsers.
-	AddUsers(ctx context.Context, b Bulk, a Audit) error
-	// TakenUsers returns what is taken: the handles with the same HandleKey and the subs, also of
-	// deleted users, and addresses (in lower case) that another account has verified.
-	TakenUsers(ctx context.Context, handles, subs, emails []string) (taken []string, err error)
 }
 
 // CheckImport checks all rows against the rules for new users, against each other and against the
@@ -144,15 +116,15 @@ func (a *Administration) CheckImport(
 		for _, err := range refused {
 			r.refuse(err)
 		}
-		for _, key := range []string{HandleKey(u.Handle), u.Sub, o.ownEmail(u)} {
+		for _, key := range []string{account.HandleKey(u.Handle), u.Sub, o.ownEmail(u)} {
 			before, twice := first[key]
 			switch {
 			case !twice || key == "":
 				first[key] = r
-			case key == HandleKey(u.Handle) && before.Handle != u.Handle:
+			case key == account.HandleKey(u.Handle) && before.Handle != u.Handle:
 				r.refuse(errRow.With("{handle} is in row {row} already, as {other}: dots do not tell handles apart",
 					"handle", u.Handle, "row", before.Row, "other", before.Handle))
-			case key == HandleKey(u.Handle):
+			case key == account.HandleKey(u.Handle):
 				r.refuse(errRow.With(rowAlready, "key", u.Handle, "row", before.Row))
 			default:
 				r.refuse(errRow.With(rowAlready, "key", key, "row", before.Row))
@@ -165,14 +137,14 @@ func (a *Administration) CheckImport(
 		}
 		emails = append(emails, o.ownEmail(u))
 	}
-	keys, err := a.store.TakenUsers(ctx, handles, subs, emails)
+	keys, err := a.Store().TakenUsers(ctx, handles, subs, emails)
 	if err != nil {
 		return nil, err
 	}
 	members := map[string]string{} // handle by address
 	// After the handles: who is added meanwhile is a member, not somebody else who has the handle.
 	if o.ByAddress {
-		users, err := a.store.UsersByEmail(ctx, emails)
+		users, err := a.Store().UsersByEmail(ctx, emails)
 		if err != nil {
 			return nil, err
 		}
@@ -182,11 +154,11 @@ func (a *Administration) CheckImport(
 	}
 	taken, as := map[string]bool{}, map[string]string{} // handles by HandleKey
 	for _, key := range keys {
-		taken[key], as[HandleKey(key)] = true, key
+		taken[key], as[account.HandleKey(key)] = true, key
 	}
 	for i := range out.Results {
 		r := &out.Results[i]
-		other := as[HandleKey(r.user.Handle)]
+		other := as[account.HandleKey(r.user.Handle)]
 		switch {
 		case r.Outcome == ImportCreated && members[o.ownEmail(r.user)] != "":
 			r.member = members[o.ownEmail(r.user)]
@@ -209,11 +181,11 @@ func (a *Administration) CheckImport(
 			case without && o.ByMail && r.user.Email != "":
 				out.mails = append(out.mails, a.welcome(ctx, o.By, r.user))
 			case without && o.ResetCodes:
-				out.Codes = append(out.Codes, ImportedCode{r.user.Sub, r.Handle, NewResetCode(a.Now())})
+				out.Codes = append(out.Codes, account.ImportedCode{r.user.Sub, r.Handle, account.NewResetCode(a.Now())})
 			}
 		}
 	}
-	if there, _, err := a.store.CountUsers(ctx, UserQuery{}); err != nil {
+	if there, _, err := a.Store().CountUsers(ctx, account.UserQuery{}); err != nil {
 		return nil, err
 	} else if all := there + out.Count(ImportCreated); settings.MaxUsers > 0 && all > settings.MaxUsers &&
 		out.Count(ImportCreated) > 0 {
@@ -231,12 +203,12 @@ func (e tooManyUsers) Error() string {
 }
 
 func (e tooManyUsers) Unwrap() error {
-	return ErrRegistrationFull.With("There would be {all} members, and the settings allow {most}.", "all", e.all, "most", e.most)
+	return account.ErrRegistrationFull.With("There would be {all} members, and the settings allow {most}.", "all", e.all, "most", e.most)
 }
 
 // verifiedEmail returns the user's verified address in lower case, which no other account may have
 // verified, or "".
-func verifiedEmail(u User) string {
+func verifiedEmail(u account.User) string {
 	if !u.EmailVerified {
 		return ""
 	}
@@ -244,7 +216,7 @@ func verifiedEmail(u User) string {
 }
 
 // ownEmail returns the address, in lower case, that no other user may have, or "".
-func (o ImportOptions) ownEmail(u User) string {
+func (o ImportOptions) ownEmail(u account.User) string {
 	if o.ByAddress {
 		return strings.ToLower(u.Email)
 	}
@@ -256,7 +228,7 @@ const (
 	rowAlready templates.Text = "{key} is in row {row} already"
 )
 
-var errFlagEnd = ErrInvalidEnd.For(web.Fault("/flags", "a date, as in coach@2030-12-24, that is not in the past"))
+var errFlagEnd = account.ErrInvalidEnd.For(web.Fault("/flags", "a date, as in coach@2030-12-24, that is not in the past"))
 
 var errRow = web.NewProblem(409, "row_refused", handleGone)
 
@@ -287,20 +259,20 @@ func reasonOf(err error) string {
 
 // user returns the user of the row, as far as it is valid, and the reason of a refusal.
 func (row ImportRow) user(
-	h *password.Hasher, settings Settings, o ImportOptions, now time.Time, zone *time.Location,
-) (u User, refused []error) {
+	h *password.Hasher, settings account.Settings, o ImportOptions, now time.Time, zone *time.Location,
+) (u account.User, refused []error) {
 	m := row.Members
 	add := func(err error) {
 		if err != nil {
 			refused = append(refused, err)
 		}
 	}
-	n := NewUser{Handle: m["handle"], AnyHandle: o.ReservedHandles}
+	n := account.NewUser{Handle: m["handle"], AnyHandle: o.ReservedHandles}
 	var flagEnds map[string]time.Time
 	if flags, given := m["flags"]; given {
 		n.Flags = append([]string{},
 			strings.FieldsFunc(flags, func(r rune) bool { return r == ' ' || r == ',' || r == ';' })...)
-		named, ends, err := ParseFlags(n.Flags, zone)
+		named, ends, err := account.ParseFlags(n.Flags, zone)
 		if err != nil {
 			add(errFlagEnd)
 		}
@@ -310,8 +282,8 @@ func (row ImportRow) user(
 	}
 	u, err := n.Check(settings)
 	add(err)
-	change := UserChange{}
-	for _, name := range UserMembers() {
+	change := account.UserChange{}
+	for _, name := range account.UserMembers() {
 		value := m[name]
 		if strings.HasSuffix(name, "_verified") {
 			if mark, err := readBool(value); err == nil && mark {
@@ -325,20 +297,20 @@ func (row ImportRow) user(
 		}
 	}
 	for name, value := range m {
-		if strings.HasPrefix(name, AttributePrefix) && value != "" {
+		if strings.HasPrefix(name, account.AttributePrefix) && value != "" {
 			change[name] = value
 		}
 	}
-	add(change.undeclared(settings.Attributes))
+	add(change.Undeclared(settings.Attributes))
 	add(change.Apply(&u))
-	if hash := m["password_hash"]; hash == NoPassword { // its passkeys do not come along
+	if hash := m["password_hash"]; hash == account.NoPassword { // its passkeys do not come along
 		u.PasswordHash = hash
 	} else if hash != "" {
 		u.PasswordHash, err = h.Imported(hash)
 		add(err)
 	}
 	if sub := m["sub"]; sub != "" {
-		if u.Sub = sub; !IsSessionID(sub) || sub != strings.ToLower(sub) {
+		if u.Sub = sub; !account.IsSessionID(sub) || sub != strings.ToLower(sub) {
 			add(errors.New("sub: a UUID in lower case is kept, nothing else: without one the user gets a new one"))
 		}
 	}
@@ -354,7 +326,7 @@ func (row ImportRow) user(
 		add(errors.New("suspended: true or false"))
 	case suspended:
 		u.SuspendedAt = now
-		if u.SuspendReason, err = CheckReason(m["suspend_reason"]); err != nil {
+		if u.SuspendReason, err = account.CheckReason(m["suspend_reason"]); err != nil {
 			add(errors.New("suspend_reason: at most 200 characters, no control characters"))
 		}
 	}
@@ -365,7 +337,7 @@ func (row ImportRow) user(
 			add(errFlagEnd)
 		}
 	}
-	switch ends, err := ParseEnd(m["ends"], zone); {
+	switch ends, err := account.ParseEnd(m["ends"], zone); {
 	case err != nil:
 		add(errors.New("ends: the last day, as 2030-12-24, or a time such as 2030-12-24T12:00:00Z"))
 	case !ends.IsZero() && !ends.After(now) && u.SuspendedAt.IsZero():
@@ -382,9 +354,9 @@ func (row ImportRow) user(
 // checkPreferences returns ErrInvalidPreference for preferences that a user could not set.
 func checkPreferences(p map[string]string) error {
 	for name, value := range p {
-		if len(p) > MaxPreferences || name == "" || len(name) > MaxPreferenceKey || !text.Printable(name) ||
-			len(value) > MaxPreferenceValue || !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
-			return ErrInvalidPreference
+		if len(p) > account.MaxPreferences || name == "" || len(name) > account.MaxPreferenceKey || !text.Printable(name) ||
+			len(value) > account.MaxPreferenceValue || !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
+			return account.ErrInvalidPreference
 		}
 	}
 	return nil
@@ -417,18 +389,18 @@ func ReadTime(s string) (time.Time, error) {
 
 // Import stores everything of a checked import or nothing. ErrHandleTaken or ErrEmailTaken if a
 // handle or a verified address was taken since the check.
-func (a *Administration) Import(ctx context.Context, by Caller, i *Import, with Bulk, detail string) error {
-	if err := a.Allow(by, ImportUsers); err != nil {
+func (a *Administration) Import(ctx context.Context, by account.Caller, i *Import, with account.Bulk, detail string) error {
+	if err := a.Allow(by, account.ImportUsers); err != nil {
 		return err
 	}
 	with.Users, with.Codes, with.Preferences = i.Users(), i.Codes, i.preferences
 	with.MaxUsers, with.DefaultFlags = i.maxUsers, i.usual
-	row := by.Audit(a.Now(), ImportUsers, "users", detail).with(i.mails...)
-	return web.Noted(ctx, "users_imported", a.store.AddUsers(ctx, with, row))
+	row := by.Audit(a.Now(), account.ImportUsers, "users", detail).With(i.mails...)
+	return web.Noted(ctx, "users_imported", a.Store().AddUsers(ctx, with, row))
 }
 
 // Exported returns a user in the form that an import reads, without the password hash.
-func Exported(u User) (map[string]string, error) {
+func Exported(u account.User) (map[string]string, error) {
 	text, err := json.Marshal(u.Profile)
 	var profile map[string]any
 	if err == nil {

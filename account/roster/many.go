@@ -1,4 +1,4 @@
-package account
+package roster
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -29,23 +30,23 @@ var (
 
 // ManyChange is one act on many accounts: SetFlags, SetEnd, Suspend or InviteUser.
 type ManyChange struct {
-	Act    Act
-	Flags  FlagChange // of SetFlags
-	Reason string     // of Suspend
-	Tell   bool       // of Suspend: the reason is in the mail
-	Ends   time.Time  // of SetEnd; zero: never
+	Act    account.Act
+	Flags  account.FlagChange // of SetFlags
+	Reason string             // of Suspend
+	Tell   bool               // of Suspend: the reason is in the mail
+	Ends   time.Time          // of SetEnd; zero: never
 }
 
 // Obstacle is a user to whom an act cannot be done, and the reason.
 type Obstacle struct {
-	User   User
+	User   account.User
 	Reason error // a *web.Problem
 }
 
 // Plan is what an act on many accounts would do. It is done if there are no obstacles.
 type Plan struct {
-	Change    []User
-	Same      []User // they are so already
+	Change    []account.User
+	Same      []account.User // they are so already
 	Obstacles []Obstacle
 }
 
@@ -56,10 +57,10 @@ func (o *Obstructed) Error() string { return ErrInTheWay.Error() }
 func (o *Obstructed) Unwrap() error { return ErrInTheWay }
 
 // UsersOf finds users by their handles, in any order. Handles without a user are left out.
-func (a *Administration) UsersOf(ctx context.Context, handles []string) ([]User, error) {
+func (a *Administration) UsersOf(ctx context.Context, handles []string) ([]account.User, error) {
 	var canonical []string
 	for _, h := range handles {
-		if c, err := CanonicalHandle(h); err == nil {
+		if c, err := account.CanonicalHandle(h); err == nil {
 			canonical = append(canonical, c)
 		}
 	}
@@ -70,33 +71,33 @@ func (a *Administration) UsersOf(ctx context.Context, handles []string) ([]User,
 	case len(canonical) > MaxAtOnce:
 		return nil, ErrTooMany
 	}
-	return a.store.UsersByHandle(ctx, canonical)
+	return a.Store().UsersByHandle(ctx, canonical)
 }
 
 // PlanMany returns what ChangeMany would do. ErrInvalidText, ErrMailOff and ErrUnknownFlag are about the act itself.
-func (a *Administration) PlanMany(ctx context.Context, by Caller, users []User, c ManyChange) (Plan, error) {
+func (a *Administration) PlanMany(ctx context.Context, by account.Caller, users []account.User, c ManyChange) (Plan, error) {
 	var p Plan
 	settings, err := a.Settings(ctx)
 	switch {
 	case err != nil:
 		return p, err
-	case c.Act.Action == InviteUser.Action && !a.mail:
-		return p, ErrMailOff
-	case c.Act.Action == Suspend.Action:
-		if _, err := CheckReason(c.Reason); err != nil {
+	case c.Act.Action == account.InviteUser.Action && !a.MailEnabled():
+		return p, account.ErrMailOff
+	case c.Act.Action == account.Suspend.Action:
+		if _, err := account.CheckReason(c.Reason); err != nil {
 			return p, err
 		}
-	case c.Act.Action == SetEnd.Action:
-		if err := checkEnd(c.Ends, a.Now()); err != nil {
+	case c.Act.Action == account.SetEnd.Action:
+		if err := account.CheckEnd(c.Ends, a.Now()); err != nil {
 			return p, err
 		}
-	case c.Act.Action == SetFlags.Action:
+	case c.Act.Action == account.SetFlags.Action:
 		if err := c.Flags.Check(a.Now()); err != nil {
 			return p, err
 		}
 		for name, f := range c.Flags {
 			if f.On && !slices.Contains(settings.Flags, name) {
-				return p, ErrUnknownFlag
+				return p, account.ErrUnknownFlag
 			}
 		}
 	}
@@ -114,16 +115,16 @@ func (a *Administration) PlanMany(ctx context.Context, by Caller, users []User, 
 }
 
 // obstacle returns why the act cannot be done to a user, or nil.
-func (c ManyChange) obstacle(by Caller, u User) error {
+func (c ManyChange) obstacle(by account.Caller, u account.User) error {
 	switch c.Act.Action {
-	case Suspend.Action, SetEnd.Action:
+	case account.Suspend.Action, account.SetEnd.Action:
 		if by.User.Sub == u.Sub {
-			return ErrOwnAccount
+			return account.ErrOwnAccount
 		}
-	case InviteUser.Action:
+	case account.InviteUser.Action:
 		switch {
 		case u.Suspended():
-			return ErrSuspended.With("This account is suspended.")
+			return account.ErrSuspended.With("This account is suspended.")
 		case u.PasswordHash != "":
 			return errHasPassword
 		case u.Email == "":
@@ -134,13 +135,13 @@ func (c ManyChange) obstacle(by Caller, u User) error {
 }
 
 // same reports whether the user already is as the act makes them.
-func (c ManyChange) same(u User) bool {
+func (c ManyChange) same(u account.User) bool {
 	switch c.Act.Action {
-	case Suspend.Action:
+	case account.Suspend.Action:
 		return u.Suspended() && !u.Ended()
-	case SetEnd.Action:
+	case account.SetEnd.Action:
 		return c.Ends.Equal(u.EndsAt) && !u.Ended()
-	case SetFlags.Action:
+	case account.SetFlags.Action:
 		return !c.Flags.Alters(u)
 	}
 	return false
@@ -148,7 +149,7 @@ func (c ManyChange) same(u User) bool {
 
 // ChangeMany does an act to many users, to all or to none, by the rules of the same act on one. It returns what was
 // done. The error is an *Obstructed if somebody stands in the way.
-func (a *Administration) ChangeMany(ctx context.Context, by Caller, users []User, c ManyChange) (Plan, error) {
+func (a *Administration) ChangeMany(ctx context.Context, by account.Caller, users []account.User, c ManyChange) (Plan, error) {
 	if err := a.Allow(by, c.Act); err != nil {
 		return Plan{}, err
 	}
@@ -162,21 +163,21 @@ func (a *Administration) ChangeMany(ctx context.Context, by Caller, users []User
 		return p, nil
 	}
 	switch c.Act.Action {
-	case Suspend.Action:
+	case account.Suspend.Action:
 		err = a.suspend(ctx, by, p.Change, c.Reason, c.Tell)
-	case SetEnd.Action:
+	case account.SetEnd.Action:
 		err = a.setEnd(ctx, by, p.Change, c.Ends)
-	case SetFlags.Action:
+	case account.SetFlags.Action:
 		_, err = a.setFlags(ctx, by, p.Change, c.Flags)
-	case InviteUser.Action:
+	case account.InviteUser.Action:
 		err = a.invite(ctx, by, p.Change)
 	default:
-		err = errUnknownAct
+		err = account.ErrUnknownAct
 	}
-	if errors.Is(err, ErrLastAdmin) {
+	if errors.Is(err, account.ErrLastAdmin) {
 		for _, u := range p.Change {
-			if u.Has(FlagAdmin) {
-				p.Obstacles = append(p.Obstacles, Obstacle{u, ErrLastAdmin})
+			if u.Has(account.FlagAdmin) {
+				p.Obstacles = append(p.Obstacles, Obstacle{u, account.ErrLastAdmin})
 			}
 		}
 		err = &Obstructed{p}
@@ -187,12 +188,12 @@ func (a *Administration) ChangeMany(ctx context.Context, by Caller, users []User
 // rows begins an act on the account of each user and returns their audit rows by sub. of returns the detail and the
 // pairs for the mails.
 func (a *Administration) rows(
-	ctx context.Context, by Caller, act Act, users []User, of func(User) (detail string, data []string),
-) (map[string]Audit, error) {
-	rows := make(map[string]Audit, len(users))
+	ctx context.Context, by account.Caller, act account.Act, users []account.User, of func(account.User) (detail string, data []string),
+) (map[string]account.Audit, error) {
+	rows := make(map[string]account.Audit, len(users))
 	for _, u := range users {
 		detail, data := of(u)
-		row, err := a.begin(ctx, by, act, u, detail, data...)
+		row, err := a.Begin(ctx, by, act, u, detail, data...)
 		if err != nil {
 			return nil, err
 		}
@@ -201,16 +202,16 @@ func (a *Administration) rows(
 	return rows, nil
 }
 
-func (a *Administration) suspend(ctx context.Context, by Caller, users []User, reason string, tell bool) error {
-	if err := a.Allow(by, Suspend); err != nil {
+func (a *Administration) suspend(ctx context.Context, by account.Caller, users []account.User, reason string, tell bool) error {
+	if err := a.Allow(by, account.Suspend); err != nil {
 		return err
 	}
 	for _, u := range users {
-		if err := (ManyChange{Act: Suspend}).obstacle(by, u); err != nil {
+		if err := (ManyChange{Act: account.Suspend}).obstacle(by, u); err != nil {
 			return err
 		}
 	}
-	reason, err := CheckReason(reason)
+	reason, err := account.CheckReason(reason)
 	if err != nil {
 		return err
 	}
@@ -218,41 +219,41 @@ func (a *Administration) suspend(ctx context.Context, by Caller, users []User, r
 	if tell {
 		told = reason
 	}
-	rows, err := a.rows(ctx, by, Suspend, users, func(User) (string, []string) { return reason, []string{"reason", told} })
+	rows, err := a.rows(ctx, by, account.Suspend, users, func(account.User) (string, []string) { return reason, []string{"reason", told} })
 	if err != nil {
 		return err
 	}
-	return web.Noted(ctx, "user_suspended", a.store.SuspendAll(ctx, reason, a.Now(), rows))
+	return web.Noted(ctx, "user_suspended", a.Store().SuspendAll(ctx, reason, a.Now(), rows))
 }
 
-func (a *Administration) setEnd(ctx context.Context, by Caller, users []User, ends time.Time) error {
-	if err := a.Allow(by, SetEnd); err != nil {
+func (a *Administration) setEnd(ctx context.Context, by account.Caller, users []account.User, ends time.Time) error {
+	if err := a.Allow(by, account.SetEnd); err != nil {
 		return err
 	}
-	change := ManyChange{Act: SetEnd, Ends: ends}
+	change := ManyChange{Act: account.SetEnd, Ends: ends}
 	for _, u := range users {
 		if err := change.obstacle(by, u); err != nil {
 			return err
 		}
 	}
-	if err := checkEnd(ends, a.Now()); err != nil {
+	if err := account.CheckEnd(ends, a.Now()); err != nil {
 		return err
 	}
 	detail, until := "never", "0"
 	if !ends.IsZero() {
 		detail, until = ends.UTC().Format(time.RFC3339), strconv.FormatInt(ends.Unix(), 10)
 	}
-	rows, err := a.rows(ctx, by, SetEnd, users, func(User) (string, []string) { return detail, []string{"ends", until} })
+	rows, err := a.rows(ctx, by, account.SetEnd, users, func(account.User) (string, []string) { return detail, []string{"ends", until} })
 	if err != nil {
 		return err
 	}
-	return web.Noted(ctx, "user_end", a.store.SetEndOfAll(ctx, ends, a.Now(), rows))
+	return web.Noted(ctx, "user_end", a.Store().SetEndOfAll(ctx, ends, a.Now(), rows))
 }
 
 func (a *Administration) setFlags(
-	ctx context.Context, by Caller, users []User, flags FlagChange,
+	ctx context.Context, by account.Caller, users []account.User, flags account.FlagChange,
 ) (map[string][]string, error) {
-	if err := a.Allow(by, SetFlags); err != nil {
+	if err := a.Allow(by, account.SetFlags); err != nil {
 		return nil, err
 	}
 	settings, err := a.Settings(ctx)
@@ -267,21 +268,21 @@ func (a *Administration) setFlags(
 		f := flags[name]
 		for _, u := range users {
 			if !slices.Contains(settings.Flags, name) && (f.On || !u.Has(name)) {
-				return nil, ErrUnknownFlag
+				return nil, account.ErrUnknownFlag
 			}
 		}
-		word := f.word(name)
+		word := word(f, name)
 		if f.On && f.SetEnd && !f.EndsAt.IsZero() {
 			word += "@" + f.EndsAt.UTC().Format(time.RFC3339)
 		}
 		words = append(words, word)
 	}
-	rows, err := a.rows(ctx, by, SetFlags, users, func(u User) (string, []string) {
+	rows, err := a.rows(ctx, by, account.SetFlags, users, func(u account.User) (string, []string) {
 		var changed, ends []string
 		for _, name := range names {
 			f := flags[name]
 			if f.On != u.Has(name) {
-				changed = append(changed, f.word(name))
+				changed = append(changed, word(f, name))
 			}
 			if f.On && f.SetEnd && !f.EndsAt.Equal(u.FlagEnds[name]) {
 				ends = append(ends, fmt.Sprintf("%s:%d", name, max(0, f.EndsAt.Unix())))
@@ -293,14 +294,14 @@ func (a *Administration) setFlags(
 		return nil, err
 	}
 	for _, u := range users {
-		rows[u.Sub] = rows[u.Sub].keeping(Keep{Sessions: !settings.SignOutOnFlagLoss})
+		rows[u.Sub] = rows[u.Sub].Keeping(account.Keep{Sessions: !settings.SignOutOnFlagLoss})
 	}
-	after, err := a.store.SetFlagsOfAll(ctx, flags, a.Now(), rows)
+	after, err := a.Store().SetFlagsOfAll(ctx, flags, a.Now(), rows)
 	return after, web.Noted(ctx, "user_flags", err)
 }
 
 // word is the state of a flag in an audit row.
-func (f FlagState) word(name string) string {
+func word(f account.FlagState, name string) string {
 	if f.On {
 		return name + "=on"
 	}
@@ -308,14 +309,14 @@ func (f FlagState) word(name string) string {
 }
 
 // invite mails each user the link to choose a password, as to those who are added.
-func (a *Administration) invite(ctx context.Context, by Caller, users []User) error {
-	rows, err := a.rows(ctx, by, InviteUser, users, func(User) (string, []string) { return "", nil })
+func (a *Administration) invite(ctx context.Context, by account.Caller, users []account.User) error {
+	rows, err := a.rows(ctx, by, account.InviteUser, users, func(account.User) (string, []string) { return "", nil })
 	if err != nil {
 		return err
 	}
-	var all []Audit
+	var all []account.Audit
 	for _, u := range users {
-		all = append(all, rows[u.Sub].with(a.welcome(ctx, by, u)))
+		all = append(all, rows[u.Sub].With(a.welcome(ctx, by, u)))
 	}
-	return web.Noted(ctx, "users_invited", a.store.RecordAll(ctx, all))
+	return web.Noted(ctx, "users_invited", a.Store().RecordAll(ctx, all))
 }

@@ -1,9 +1,10 @@
-package account_test
+package letter_test
 
 import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -57,20 +58,20 @@ func withMail(t *testing.T, o mailtest.Options) (*accounttest.World, *mailtest.S
 	return accounttest.New(t, mailOptions(t, server, log)), server, log
 }
 
-func mailOptions(t *testing.T, server *mailtest.Server, log *mailLog) func(*account.Options) {
-	return func(o *account.Options) {
+func mailOptions(t *testing.T, server *mailtest.Server, log *mailLog) func(*accounttest.Options) {
+	return func(o *accounttest.Options) {
 		sender := mail.NewSMTP(server.Settings)
 		t.Cleanup(sender.Close)
 		o.Mail = sender
-		withLog(log)(o)
+		o.Log = slog.New(slog.NewTextHandler(log, nil))
 	}
 }
 
 // sendMails runs the worker until the result is called.
-func sendMails(w *accounttest.World, s *account.Service) (stop func()) {
+func sendMails(w *accounttest.World) (stop func()) {
 	ctx, cancel := context.WithCancel(w.T.Context())
 	var done sync.WaitGroup
-	done.Go(func() { s.SendMails(ctx) })
+	done.Go(func() { w.Post.SendMails(ctx) })
 	stop = func() { cancel(); done.Wait() }
 	w.T.Cleanup(stop)
 	return stop
@@ -91,7 +92,7 @@ func queueMails(w *accounttest.World, addresses ...string) {
 
 func mailState(w *accounttest.World) account.MailState {
 	w.T.Helper()
-	state, err := w.Service.Administration().MailState(w.T.Context())
+	state, err := w.Administration().MailState(w.T.Context())
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func recipients(mails []mailtest.Received) map[string]int {
 func TestMailIsSentAtOnceInTheLanguageOfItsReader(t *testing.T) {
 	w, server, log := withMail(t, mailtest.Options{})
 	w.SaveSettings(func(s *account.Settings) { s.InstanceName = "Rad & Tat" })
-	sendMails(w, w.Service.Service)
+	sendMails(w)
 	queueMails(w, "ada@example.net")
 	got := server.Wait(1)[0]
 	if got.To != "ada@example.net" || got.Subject != "Test der E-Mail-Einstellungen" || got.Header.Get("Content-Language") != "de" || !strings.Contains(got.HTML, `lang="de"`) {
@@ -128,7 +129,7 @@ func TestRefusedMailIsDroppedAndWrittenDown(t *testing.T) {
 	w, server, log := withMail(t, mailtest.Options{Rcpt: func(to string) error {
 		return &smtp.SMTPError{Code: 550, Message: "no mailbox " + to}
 	}})
-	sendMails(w, w.Service.Service)
+	sendMails(w)
 	queueMails(w, "ada@example.net")
 	log.wait(t, "mail given up")
 	rows, err := w.Store.AuditLog(t.Context(), account.AuditQuery{Kind: "mail.failed", Limit: 10})
@@ -154,7 +155,7 @@ func TestGreylistedMailIsSentLater(t *testing.T) {
 		}
 		return nil
 	}})
-	sendMails(w, w.Service.Service)
+	sendMails(w)
 	queueMails(w, "ada@example.net", "bob@example.net")
 	for range 2 {
 		log.wait(t, "msg=\"mail ")
@@ -177,7 +178,7 @@ func TestMailIsGivenUpAfterADay(t *testing.T) {
 	w, server, log := withMail(t, mailtest.Options{})
 	queueMails(w, "ada@example.net")
 	w.Clock.Advance(24*time.Hour + time.Second)
-	sendMails(w, w.Service.Service)
+	sendMails(w)
 	log.wait(t, "mail given up")
 	queueMails(w, "bob@example.net")
 	if got := server.Wait(1); len(got) != 1 || got[0].To != "bob@example.net" {
@@ -193,7 +194,7 @@ func TestMailOfACrashedInstanceIsSent(t *testing.T) {
 	if due, err := w.Store.DueMails(t.Context(), w.Clock.Now(), 2*time.Minute, 1); err != nil || len(due) != 1 {
 		t.Fatalf("%v, %v", due, err)
 	}
-	sendMails(w, w.Service.Service)
+	sendMails(w)
 	queueMails(w, "bob@example.net")
 	if got := recipients(server.Wait(1)); got["bob@example.net"] != 1 {
 		t.Errorf("%v", got)
@@ -218,7 +219,7 @@ func TestInstancesSendEachMailOnce(t *testing.T) {
 			queueMails(worlds[i%2], fmt.Sprintf("to%d@example.net", i))
 		}
 		for _, w := range worlds {
-			sendMails(w, w.Service.Service)
+			sendMails(w)
 		}
 		for to, n := range recipients(server.Wait(total)) {
 			if n != 1 {
@@ -249,7 +250,7 @@ func TestThousandMailsKeepNoSignInWaiting(t *testing.T) {
 		addresses[i] = fmt.Sprintf("to%d@example.net", i)
 	}
 	queueMails(w, addresses...)
-	sendMails(w, w.Service.Service)
+	sendMails(w)
 	for range workers {
 		<-hanging
 	}
@@ -273,5 +274,5 @@ func TestNothingIsSentWithoutAMailServer(t *testing.T) {
 	if w.Service.MailEnabled() {
 		t.Error("mail is on")
 	}
-	w.Service.SendMails(t.Context()) // returns at once
+	w.Post.SendMails(t.Context()) // returns at once
 }

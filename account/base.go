@@ -1,0 +1,103 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Base is what every operation stands on: the storage, the clock, and whether users are told by mail. A
+// Service has one, and so has the administration (package account/roster).
+type Base struct {
+	store Store
+	clock func() time.Time
+	mail  bool // whether users are told
+}
+
+// NewBase returns a Base without mail. A nil now means time.Now.
+func NewBase(store Store, now func() time.Time) Base {
+	if now == nil {
+		now = time.Now
+	}
+	return Base{store: store, clock: now}
+}
+
+// WithMail sets whether users are notified by mail of changes to their accounts.
+func (b Base) WithMail(enabled bool) Base {
+	b.mail = enabled
+	return b
+}
+
+// Store returns the storage. What writes an account begins with Begin.
+func (b Base) Store() Store { return b.store }
+
+// Now returns the current time in whole UTC seconds, the precision of the store.
+func (b Base) Now() time.Time { return b.clock().UTC().Truncate(time.Second) }
+
+// Zone returns the time zone of the service, in which a date is a last day.
+func (b Base) Zone() *time.Location { return b.clock().Location() }
+
+// MailEnabled reports whether mails are sent: where not, none are put into Audit.Mails.
+func (b Base) MailEnabled() bool { return b.mail }
+
+// ErrUnknownAct is a fault of the program: an act without a row of the policy.
+var ErrUnknownAct = errors.New("an act without a policy")
+
+// Begin starts an operation on the account of u. It checks that the caller has given the proof that
+// the act requires, and returns the audit row with what the act ends and the mails that notify the
+// owner. detail must not contain a secret or a code; data are pairs for the mails.
+// ErrReauthenticationRequired.
+func (b Base) Begin(
+	ctx context.Context, by Caller, act Act, u User, detail string, data ...string,
+) (Audit, error) {
+	if err := b.Allow(by, act); err != nil {
+		return Audit{}, err
+	}
+	row := by.Audit(b.Now(), act, u.Handle, detail)
+	row.Since = b.Now().Add(-recently)
+	if act.Told == "" {
+		return row, nil
+	}
+	mails, err := b.notices(ctx, u, act.Told, data...)
+	return row.With(mails...), err
+}
+
+// Allow returns ErrReauthenticationRequired if the caller has not given the proof that the act
+// requires.
+func (b Base) Allow(by Caller, act Act) error {
+	switch act.Proof {
+	case ProofSession, ProofSignIn, ProofCode: // the operation itself asks for these
+		return nil
+	case ProofFresh:
+		if by.Fresh(b.Now()) {
+			return nil
+		}
+		return ErrReauthenticationRequired
+	case ProofPassword:
+		if !by.User.SecondFactor && !by.User.Passwordless() || by.Fresh(b.Now()) {
+			return nil
+		}
+		return ErrReauthenticationRequired
+	case ProofOperator:
+		if by.operator {
+			return nil
+		}
+		return ErrReauthenticationRequired
+	}
+	return ErrUnknownAct
+}
+
+// ChangeSettings checks and stores a change. Other settings stay, even if another process changes
+// them at the same time. The error is a *Problem that names each wrong member.
+func (b Base) ChangeSettings(ctx context.Context, by Caller, change SettingsChange) (Settings, error) {
+	row, err := b.Begin(ctx, by, UpdateSettings, User{Handle: "settings"}, "")
+	if err != nil {
+		return Settings{}, err
+	}
+	v, err := b.store.AmendSettings(ctx, change.To, row)
+	if err != nil {
+		return v, fmt.Errorf("change settings: %w", err)
+	}
+	return v, nil
+}

@@ -1,0 +1,68 @@
+package letter
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// composeEnds composes the mail to a user about an end that comes, unless it was changed.
+func (p *Post) composeEnds(ctx context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
+	u, err := p.store.UserBySub(ctx, m.Sub)
+	names, at := strings.Fields(m.Data["names"]), timeOf(m, "ends")
+	stands := !u.Suspended() && u.EndsAt.Equal(at)
+	if len(names) > 0 {
+		stands = !u.Suspended() && u.FlagEnds[names[0]].Equal(at)
+	}
+	switch {
+	case errors.Is(err, account.ErrUserNotFound), err == nil && !stands:
+		return templates.Mail{}, errMailPointless
+	case err != nil:
+		return templates.Mail{}, err
+	}
+	texts := []any{"handle", u.Handle, "time", clock(m, l, at), "flags", strings.Join(names, ", ")}
+	out := templates.Mail{Reason: recipientReason(l, u.Handle)}
+	if len(names) == 0 {
+		out.Subject = l.Text("Your account ends soon")
+		out.Paragraphs = []string{l.Text("Your account @{handle} ends on {time}. From then on you cannot sign in, and "+
+			"applications can no longer use it. Nothing is deleted.", texts...)}
+	} else {
+		out.Subject = l.Text("Your access ends soon")
+		out.Paragraphs = []string{l.Text("On {time} your account @{handle} loses: {flags}", texts...)}
+	}
+	out.Paragraphs = append(out.Paragraphs, l.Text("If you want to stay, ask an administrator to change the date."),
+		p.contactLine(ctx, l))
+	return out, nil
+}
+
+// composeEndsList composes the list for an administrator.
+func (p *Post) composeEndsList(_ context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
+	out := templates.Mail{
+		Subject:    l.Text("Accounts and access that end soon"),
+		Paragraphs: []string{l.Text("Their members are told within a day. To keep somebody, change the date on their page.")},
+		Link:       &templates.MailLink{Label: l.Text("People who end soon"), URL: p.accounts.Web().URL("/admin/users/?ending=30d")},
+		Reason:     recipientReason(l, m.Data["handle"]),
+	}
+	for line := range strings.SplitSeq(m.Data["ends"], "\n") {
+		words := strings.Fields(line)
+		if len(words) < 2 {
+			continue
+		}
+		seconds, _ := strconv.ParseInt(words[1], 10, 64)
+		texts := []any{"handle", words[0], "time", clock(m, l, time.Unix(seconds, 0)), "flags", strings.Join(words[2:], ", ")}
+		text := l.Text("@{handle}: the account, on {time}", texts...)
+		if len(words) > 2 {
+			text = l.Text("@{handle}: {flags}, on {time}", texts...)
+		}
+		out.Paragraphs = append(out.Paragraphs, text)
+	}
+	if more, _ := strconv.Atoi(m.Data["more"]); more > 0 {
+		out.Paragraphs = append(out.Paragraphs, l.Text("{n} more", "n", more))
+	}
+	return out, nil
+}

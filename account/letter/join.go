@@ -1,0 +1,88 @@
+package letter
+
+import (
+	"context"
+	"errors"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// composeHaveAccount composes the mail to somebody who asks to join, and has an account.
+func (p *Post) composeHaveAccount(ctx context.Context, l *templates.Language, u account.User) templates.Mail {
+	texts := []any{"handle", u.Handle, "instance", p.accounts.InstanceName()}
+	out := templates.Mail{
+		Subject: l.Text("You have an account at {instance}", texts...),
+		Paragraphs: []string{l.Text("Somebody asked to join {instance} with this address. You have an account already: "+
+			"@{handle}. “Forgot your password?” on the sign-in page lets you in again.", texts...)},
+		Link:   &templates.MailLink{Label: l.Text("Sign in"), URL: p.accounts.Web().URL("/login/")},
+		Notes:  []string{l.Text("If that was not you, ignore this mail: nothing changes.")},
+		Reason: recipientReason(l, u.Handle),
+	}
+	if u.Suspended() { // no password lets them in
+		why := l.Text("This account is suspended. Ask an administrator of your community.")
+		if u.Ended() {
+			why = l.Text("This account has ended. Ask an administrator of your community.")
+		}
+		out.Paragraphs, out.Link = []string{why, p.contactLine(ctx, l)}, nil
+	}
+	return out
+}
+
+func (p *Post) composeJoin(ctx context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
+	u, err := p.store.UserByEmail(ctx, m.Address)
+	if err == nil {
+		return p.composeHaveAccount(ctx, l, u), nil
+	}
+	if !errors.Is(err, account.ErrUserNotFound) {
+		return templates.Mail{}, err
+	}
+	address, err := p.accounts.JoinURL(account.JoinRequest{Name: m.Data["name"], Email: m.Address, Reason: m.Data["reason"],
+		Language: l.Tag()})
+	return templates.Mail{
+		Subject: l.Text("Your request to join {instance}", "instance", p.accounts.InstanceName()),
+		Paragraphs: []string{l.Text("Somebody asked to join {instance} with this address. If that was you, open the link: "+
+			"then the administrators see the request.", "instance", p.accounts.InstanceName())},
+		Link: &templates.MailLink{Label: l.Text("Send the request"), URL: address},
+		Notes: []string{l.Text("The link works once, for a day."),
+			l.Text("If that was not you, ignore this mail: nothing changes.")},
+		Reason: l.Text("You receive this mail because somebody has entered your address here."),
+	}, err
+}
+
+// composeJoinsAsked says how many requests wait. What strangers wrote is not in it.
+func (p *Post) composeJoinsAsked(ctx context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
+	u, err := p.store.UserBySub(ctx, m.Sub)
+	if errors.Is(err, account.ErrUserNotFound) || err == nil && (u.Suspended() || !u.Has(account.FlagAdmin)) {
+		err = errMailPointless
+	}
+	if err != nil {
+		return templates.Mail{}, err
+	}
+	list, err := p.store.JoinRequests(ctx, p.accounts.Now())
+	if err == nil && len(list) == 0 {
+		err = errMailPointless
+	}
+	return templates.Mail{
+		Subject:    l.Text("Requests to join"),
+		Paragraphs: []string{l.Text("{count} people ask to join and wait for an answer.", "count", len(list))},
+		Link:       &templates.MailLink{Label: l.Text("See the requests"), URL: p.accounts.Web().URL("/admin/invites#requests")},
+		Notes:      []string{l.Text("Such a mail comes once an hour at most.")},
+		Reason:     recipientReason(l, u.Handle),
+	}, err
+}
+
+func (p *Post) composeJoinRefused(ctx context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
+	instance := p.accounts.InstanceName()
+	out := templates.Mail{
+		Subject:    l.Text("Your request to join {instance}", "instance", instance),
+		Paragraphs: []string{l.Text("The administrators of {instance} did not accept your request to join.", "instance", instance)},
+		Notes:      []string{l.Text("What you wrote has been deleted.")},
+		Reason:     l.Text("You receive this mail because you asked to join."),
+	}
+	if note := m.Data["text"]; note != "" {
+		out.Paragraphs = append(out.Paragraphs, l.Text("“{note}”", "note", templates.MailNote(note)))
+	}
+	out.Paragraphs = append(out.Paragraphs, p.contactLine(ctx, l))
+	return out, nil
+}

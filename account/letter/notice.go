@@ -1,0 +1,292 @@
+package letter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// plainNotice is a mail that needs only a text, and a link that is the same for everybody.
+type plainNotice struct {
+	subject, text, advice templates.Text // with {handle} and {time}
+	link                  templates.Text // its label, "" for none
+	path                  string
+}
+
+const (
+	notYou    templates.Text = "If that was not you, set a new password now and tell an administrator."
+	askAdmin  templates.Text = "If you have questions, ask an administrator of your community."
+	tellAdmin templates.Text = "If you have not asked for this, tell an administrator."
+	setANew   templates.Text = "Set a new password"
+)
+
+var plainNotices = map[string]plainNotice{
+	account.MailPasswordChanged: {
+		"Your password was changed", "The password of your account @{handle} was changed on {time}.", notYou, setANew,
+		"/forgot-password/",
+	},
+	account.MailPasswordRemoved: {
+		"Your password was removed", "The password of your account @{handle} was removed on {time}. A passkey signs you in.",
+		notYou, setANew, "/forgot-password/",
+	},
+	account.MailFactorAdded: {
+		"A way to sign in was added",
+		"New recovery codes were made for your account @{handle} on {time}. Those from before no longer work.",
+		notYou, setANew, "/forgot-password/",
+	},
+	account.MailFactorRemoved: {
+		"A way to sign in was removed",
+		"A way to sign in was removed from your account @{handle} on {time}.", notYou, setANew, "/forgot-password/",
+	},
+	account.MailFactorsReset: {
+		"Your second factors were removed",
+		"An administrator removed all passkeys, authenticator apps and recovery codes of your account @{handle} on " +
+			"{time}. All your sessions have ended.",
+		tellAdmin, "", "",
+	},
+	account.MailFactorCounter: {
+		"A passkey may have been copied",
+		"The passkey “{name}” of your account @{handle} was used on {time}, and its counter went back. " +
+			"This can mean that there is a copy of it.",
+		"If you do not know why, remove the passkey and add it again.", "Security of your account",
+		"/account/security",
+	},
+	account.MailRecoveryCodeUsed: {
+		"A recovery code was used",
+		"A recovery code of your account @{handle} was used on {time}. It no longer works. If you have lost your " +
+			"authenticator app or passkey, set up a new one.",
+		notYou, "Set up a new one", "/account/security",
+	},
+	account.MailFlagsChanged: {
+		"Your access was changed", "On {time} an administrator changed what your account @{handle} may use.",
+		askAdmin, "", "",
+	},
+	account.MailResetCodeMade: {
+		"A code for a new password was created",
+		"An administrator created a code on {time} that can set a new password for your account @{handle}.",
+		tellAdmin, "", "",
+	},
+	account.MailSessionsEnded: {
+		"You were signed out", "An administrator ended sessions of your account @{handle} on {time}. Sign in again.",
+		askAdmin, "", "",
+	},
+	account.MailSuspended: {
+		"Your account is suspended",
+		"An administrator suspended your account @{handle} on {time}. You cannot sign in.", askAdmin, "", "",
+	},
+	account.MailUnsuspended: {
+		"Your account is open again",
+		"An administrator lifted the suspension of your account @{handle} on {time}. You can sign in again.", "", "",
+		"",
+	},
+	account.MailEndChanged: {
+		"The end of your account was changed", "On {time} an administrator changed when your account @{handle} ends.",
+		askAdmin, "", "",
+	},
+	account.MailExported: {
+		"Your data was exported", "All data stored for your account @{handle} was downloaded on {time}.", notYou,
+		setANew, "/forgot-password/",
+	},
+	account.MailWideInvite: {
+		"You created an invite for several people, or with flags",
+		"An invite was created on {time} with your account @{handle} that only an administrator may create.",
+		"If that was not you, delete it, set a new password now and tell an administrator.", "Your invites", "/account/invites",
+	},
+	account.MailLastingAccess: {
+		"{name} may now act for you while you are away",
+		"{name} may now act for your account @{handle} while you are away. This was allowed on {time}. It stays so " +
+			"when you sign out, until you end it.",
+		"If that was not you, end its access on the page of your apps, and set a new password.", "Your apps",
+		"/account/apps",
+	},
+	account.MailDeleted: {
+		"Your account is deleted", "The account @{handle} was deleted on {time}, with your personal data.",
+		askAdmin, "", "",
+	},
+}
+
+// factorNotices are the texts of plainNotices that name the factor, by kind of mail and factor.
+var factorNotices = map[[2]string]templates.Text{
+	{account.MailFactorAdded, account.FactorTOTP}:      "An authenticator app was added to your account @{handle} on {time}.",
+	{account.MailFactorAdded, account.FactorPasskey}:   "The passkey “{name}” was added to your account @{handle} on {time}.",
+	{account.MailFactorRemoved, account.FactorTOTP}:    "The authenticator app was removed from your account @{handle} on {time}.",
+	{account.MailFactorRemoved, account.FactorPasskey}: "The passkey “{name}” was removed from your account @{handle} on {time}.",
+}
+
+// clock formats a time for the reader of a mail: in the time zone of the user, or else in UTC, and
+// With its name.
+func clock(m account.Mail, l *templates.Language, t time.Time) string {
+	zone, name := time.UTC, " UTC"
+	if z, err := time.LoadLocation(m.Data["zone"]); err == nil && m.Data["zone"] != "" {
+		zone, name = z, " ("+m.Data["zone"]+")"
+	}
+	return t.In(zone).Format(l.Text("2 Jan 2006, 15:04")) + name
+}
+
+func timeOf(m account.Mail, name string) time.Time {
+	seconds, _ := strconv.ParseInt(m.Data[name], 10, 64)
+	return time.Unix(seconds, 0).UTC()
+}
+
+// texts returns the arguments for the texts of a mail.
+func texts(m account.Mail, l *templates.Language) []any {
+	name := templates.MailName(m.Data["name"])
+	return []any{"handle", m.Data["handle"], "time", clock(m, l, timeOf(m, "at")), "name", name}
+}
+
+// contactLine returns how to reach the administrators whom a mail mentions, or "".
+func (p *Post) contactLine(ctx context.Context, l *templates.Language) string {
+	v, err := p.accounts.Settings(ctx)
+	if err != nil || v.Contact == "" {
+		return ""
+	}
+	return l.Text("Contact: {contact}", "contact", v.Contact)
+}
+
+// recipientReason returns the sentence that says why the reader gets the mail.
+func recipientReason(l *templates.Language, handle string) string {
+	return l.Text("You receive this mail because your address belongs to the account @{handle}.", "handle", handle)
+}
+
+func (p *Post) composeNotice(ctx context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
+	n := plainNotices[m.Kind]
+	text := cmp.Or(factorNotices[[2]string{m.Kind, m.Data["factor"]}], n.text)
+	out := templates.Mail{
+		Subject: l.Text(n.subject, texts(m, l)...), Paragraphs: []string{l.Text(text, texts(m, l)...)},
+		Reason: recipientReason(l, m.Data["handle"]),
+	}
+	add := func(text templates.Text, args ...any) { out.Paragraphs = append(out.Paragraphs, l.Text(text, args...)) }
+	for _, flag := range strings.Fields(m.Data["flags"]) {
+		if name, state, _ := strings.Cut(flag, "="); state == "on" {
+			add("Given: {flag}", "flag", name)
+		} else {
+			add("Taken away: {flag}", "flag", name)
+		}
+	}
+	for _, end := range strings.Fields(m.Data["ends"]) {
+		flag, at, ofFlag := strings.Cut(end, ":")
+		if !ofFlag {
+			at = end
+		}
+		seconds, _ := strconv.ParseInt(at, 10, 64)
+		texts := []any{"flag", flag, "time", clock(m, l, time.Unix(seconds, 0))}
+		switch {
+		case ofFlag && seconds > 0:
+			add("{flag} ends on {time}.", texts...)
+		case ofFlag:
+			add("{flag} has no end.", texts...)
+		case seconds > 0:
+			add("It ends on {time}.", texts...)
+		default:
+			add("It has no end.")
+		}
+	}
+	if left, err := strconv.Atoi(m.Data["left"]); err == nil {
+		add("{count} recovery codes are left.", "count", left)
+	}
+	if reason := m.Data["reason"]; reason != "" {
+		add("Reason: {reason}", "reason", reason)
+	}
+	if n.advice != "" {
+		add(n.advice)
+	}
+	if slices.Contains([]templates.Text{notYou, askAdmin, tellAdmin}, n.advice) {
+		out.Paragraphs = append(out.Paragraphs, p.contactLine(ctx, l))
+	}
+	if n.link != "" {
+		out.Link = &templates.MailLink{Label: l.Text(n.link), URL: p.accounts.Web().URL(n.path)}
+	}
+	return out, nil
+}
+
+// composeEmailChanged notifies the previous address, even if the change can no longer be undone.
+func (p *Post) composeEmailChanged(ctx context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
+	out := templates.Mail{
+		Subject: l.Text("Your email address was changed"),
+		Paragraphs: []string{l.Text("The email address of your account @{handle} was changed on {time}. It is no "+
+			"longer this one.", texts(m, l)...)},
+		Reason: recipientReason(l, m.Data["handle"]),
+	}
+	mentionAdmin := func(text templates.Text) {
+		out.Paragraphs = append(out.Paragraphs, l.Text(text), p.contactLine(ctx, l))
+	}
+	id := m.Data["change"]
+	switch {
+	case m.Data["undone"] != "":
+		mentionAdmin("Somebody with access to the earlier address undid the change, and all your sessions have " +
+			"ended. If you do not know why, tell an administrator.")
+		return out, nil
+	case id == "":
+		out.Paragraphs[0] = l.Text("An administrator changed the email address of your account @{handle} on {time}, "+
+			"or whether it counts as verified.", texts(m, l)...)
+		mentionAdmin(askAdmin)
+		return out, nil
+	}
+	change, err := p.store.EmailChange(ctx, id, p.accounts.Now())
+	if errors.Is(err, account.ErrInvalidLink) {
+		mentionAdmin("This can no longer be undone here. If it was not you, tell an administrator.")
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Paragraphs = append(out.Paragraphs,
+		l.Text("If that was not you, undo it: your address comes back, and every session ends."))
+	address, err := p.accounts.UndoURL(id)
+	out.Link = &templates.MailLink{Label: l.Text("Undo the change"), URL: address}
+	out.Notes = []string{l.Text("You can undo it until {time}.", "time", clock(m, l, change.ExpiresAt))}
+	return out, err
+}
+
+func (p *Post) composeNewDevice(_ context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
+	device := m.Data["device"]
+	if device == "" {
+		device = l.Text("Unknown device")
+	}
+	address, err := p.accounts.NotMeURL(m.Sub, m.Data["session"])
+	return templates.Mail{
+		Subject: l.Text("Sign-in from a new device"),
+		Paragraphs: []string{
+			l.Text("Somebody signed in to your account @{handle} on {time}, from a device that was not used before.",
+				texts(m, l)...),
+			l.Text("Device: {device}", "device", device),
+			l.Text("Address: {address}", "address", m.Data["address"]),
+			l.Text("If that was you, there is nothing to do. If not, open the link: it ends every session."),
+		},
+		Link:   &templates.MailLink{Label: l.Text("That was not me"), URL: address},
+		Reason: recipientReason(l, m.Data["handle"]),
+	}, err
+}
+
+func (p *Post) composeVerify(ctx context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
+	u, err := p.store.UserBySub(ctx, m.Sub)
+	asked := timeOf(m, "asked")
+	if errors.Is(err, account.ErrUserNotFound) || err == nil &&
+		(u.Email != m.Address || u.EmailVerified || !u.EmailAskedAt.Equal(asked) || !p.accounts.Verifiable(u)) {
+		return templates.Mail{}, errMailPointless
+	}
+	if err != nil {
+		return templates.Mail{}, err
+	}
+	address, err := p.accounts.VerifyURL(u, asked)
+	return templates.Mail{
+		Subject: l.Text("Verify your email address"),
+		Paragraphs: []string{
+			l.Text("The account @{handle} has this address. Verify that it is yours: open the link, or enter the "+
+				"code in your profile.", "handle", u.Handle),
+		},
+		Link: &templates.MailLink{Label: l.Text("Verify the address"), URL: address}, Code: p.accounts.EmailCode(u),
+		Notes: []string{
+			l.Text("Link and code work once, until {time}.", "time", clock(m, l, asked.Add(account.VerificationLifetime))),
+			l.Text("If this is not your account, ignore this mail: the address is then not verified."),
+		},
+		Reason: l.Text("You receive this mail because somebody has entered your address here."),
+	}, err
+}

@@ -1,0 +1,57 @@
+package passkey
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-webauthn/webauthn/webauthn"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+const ceremonyRegister = "register"
+
+// BeginRegisterPasskey returns a challenge for the passkey of a new member. It refuses what Register
+// would refuse, because a passkey that is made in vain stays in its device.
+func (s *Service) BeginRegisterPasskey(ctx context.Context, c account.Caller, in account.Registration) (BegunCeremony, error) {
+	var none BegunCeremony
+	if s.party == nil {
+		return none, s.unavailable
+	}
+	settings, invite, err := s.accounts.MayRegister(ctx, c, in.Code)
+	if err == nil {
+		in.Email, err = invite.AddressOf(in.Email, s.accounts.InvitedAddress(invite, in.Mailed))
+	}
+	if err != nil {
+		return none, err
+	}
+	u, err := account.NewUser{Handle: in.Handle, DisplayName: in.DisplayName, Email: in.Email}.Check(settings)
+	if err != nil {
+		return none, err
+	}
+	switch taken, err := s.accounts.Store().TakenUsers(ctx, []string{u.Handle}, nil, nil); {
+	case err != nil:
+		return none, err
+	case len(taken) > 0:
+		return none, account.ErrHandleTaken
+	}
+	options, session, err := s.party.BeginRegistration(passkeyUser{User: u},
+		webauthn.WithRegistrationRelyingPartyName(s.accounts.InstanceName()))
+	if err != nil {
+		return none, fmt.Errorf("begin passkey: %w", err)
+	}
+	return s.beginCeremony(ceremonyRegister, u.Sub, c.Browser.Passkey, session.Challenge, options.Response)
+}
+
+// Register is account.Service.Register, with a passkey in the place of a password if one was made.
+func (s *Service) Register(
+	ctx context.Context, c account.Caller, in account.Registration, made AnsweredCeremony,
+) (account.Registered, error) {
+	if len(made.Credential) > 0 {
+		in.Passkey = func(ctx context.Context) (account.Passkey, error) {
+			k, _, err := s.createdPasskey(ctx, c, ceremonyRegister, c.Browser.Passkey, made)
+			return k, err
+		}
+	}
+	return s.accounts.Register(ctx, c, in)
+}

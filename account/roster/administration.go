@@ -1,0 +1,295 @@
+// Package roster is what administrators and the operator do with the accounts of others: one or many at once,
+// imports and pasted lists, invites of all and requests to join. The rules and the acts are in package account,
+// the pages and endpoints in package admin.
+package roster
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+)
+
+// Administration has the operations of administrators and the operator on accounts of others. Its
+// errors are those of the Store and the ones named at each method.
+type Administration struct {
+	account.Base
+}
+
+// NewAdministration returns an Administration without mail. A nil now means time.Now.
+func NewAdministration(store account.Store, now func() time.Time) *Administration {
+	return &Administration{account.NewBase(store, now)}
+}
+
+// Of returns the Administration with the store and the clock of a service.
+func Of(s *account.Service) *Administration { return &Administration{s.Base} }
+
+// WithMail sets whether users are notified by mail of changes to their accounts.
+func (a *Administration) WithMail(enabled bool) *Administration {
+	return &Administration{a.Base.WithMail(enabled)}
+}
+
+// User finds a user by a handle in any case. ErrUserNotFound, also for text that cannot be a
+// handle. Unlike at a sign-in, surrounding blanks and other dots are refused: what follows may delete
+// a user.
+func (a *Administration) User(ctx context.Context, named string) (account.User, error) {
+	h, err := account.CanonicalHandle(named)
+	if err != nil || strings.TrimSpace(named) != named {
+		return account.User{}, account.ErrUserNotFound
+	}
+	u, err := a.Store().UserByHandle(ctx, h)
+	if err == nil && u.Handle != h {
+		return account.User{}, account.ErrUserNotFound.With("There is no user {typed}. Did you mean {handle}?", "typed", h, "handle", u.Handle)
+	}
+	return u, err
+}
+
+// Users lists users: see UserStore.
+func (a *Administration) Users(ctx context.Context, q account.UserQuery) (users []account.User, next string, err error) {
+	return a.Store().Users(ctx, q)
+}
+
+// CountUsers counts users: see UserStore.
+func (a *Administration) CountUsers(ctx context.Context, q account.UserQuery) (n int, exact bool, err error) {
+	return a.Store().CountUsers(ctx, q)
+}
+
+// HS256Sessions counts the live sessions whose tokens are signed with the shared secret.
+func (a *Administration) HS256Sessions(ctx context.Context) (int, error) {
+	n, _, err := a.Store().HS256Sessions(ctx, a.Now())
+	return n, err
+}
+
+// Access lists the live sessions of a user, the applications that the user gave access, and the passkeys.
+type Access struct {
+	Sessions []account.Session // newest first
+	Apps     []account.App
+	Passkeys []account.Passkey
+}
+
+// Access returns the live sessions, the applications and the passkeys of a user.
+func (a *Administration) Access(ctx context.Context, u account.User) (out Access, err error) {
+	if out.Sessions, err = a.Sessions(ctx, u); err == nil {
+		out.Apps, err = a.Store().Apps(ctx, u.Sub, a.Now())
+	}
+	if err == nil {
+		out.Passkeys, err = a.Store().Passkeys(ctx, u.Sub)
+	}
+	return out, err
+}
+
+// Sessions lists all live sessions of a user, newest first.
+func (a *Administration) Sessions(ctx context.Context, u account.User) ([]account.Session, error) {
+	return a.Store().Sessions(ctx, u.Sub, a.Now())
+}
+
+// EndSession signs a user out of one browser. ErrSessionNotFound.
+func (a *Administration) EndSession(ctx context.Context, by account.Caller, u account.User, id string) error {
+	row, err := a.Begin(ctx, by, account.EndUserSession, u, id)
+	if err != nil {
+		return err
+	}
+	if !account.IsSessionID(id) { // nor fit for the audit log
+		return account.ErrSessionNotFound
+	}
+	return web.Noted(ctx, "session_ended", a.Store().EndSession(ctx, u.Sub, id, a.Now(), row))
+}
+
+// EndSessions signs a user out everywhere, of applications too, and returns the number of sessions.
+func (a *Administration) EndSessions(ctx context.Context, by account.Caller, u account.User) (int, error) {
+	row, err := a.Begin(ctx, by, account.EndUserSessions, u, "")
+	if err != nil {
+		return 0, err
+	}
+	n, err := a.Store().EndSessions(ctx, u.Sub, a.Now(), row)
+	return n, web.Noted(ctx, "sessions_ended", err)
+}
+
+// Settings reads the stored settings, past every cache.
+func (a *Administration) Settings(ctx context.Context) (account.Settings, error) {
+	return a.Store().Settings(ctx)
+}
+
+// Factors returns the second factors of a user.
+func (a *Administration) Factors(ctx context.Context, u account.User) (account.Factors, error) {
+	return a.Store().Factors(ctx, u.Sub)
+}
+
+// AuditLog returns audit rows, newest first.
+func (a *Administration) AuditLog(ctx context.Context, q account.AuditQuery) ([]account.Audit, error) {
+	return a.Store().AuditLog(ctx, q)
+}
+
+// Record adds a row to the audit log.
+func (a *Administration) Record(ctx context.Context, row account.Audit) error {
+	return a.Store().Record(ctx, row, 0)
+}
+
+// auditPage is how many rows EachAudit reads at once.
+const auditPage = 500
+
+// EachAudit calls do with all audit rows that q selects, newest first. It reads them page by page.
+func (a *Administration) EachAudit(ctx context.Context, q account.AuditQuery, do func(account.Audit) error) error {
+	for q.Limit = auditPage; ; {
+		page, err := a.Store().AuditLog(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, row := range page {
+			if err := do(row); err != nil {
+				return err
+			}
+			q.Before = row.ID
+		}
+		if len(page) < q.Limit {
+			return nil
+		}
+	}
+}
+
+// SignIns counts the sign-ins of each of so many days (UTC) up to today.
+func (a *Administration) SignIns(ctx context.Context, days int) ([]int, error) {
+	return a.Store().SignIns(ctx, a.Now().AddDate(0, 0, 1-days), days)
+}
+
+// Suspend locks a user out at once. The audit log has the reason, and the mail to the user too if
+// tell is set. ErrOwnAccount, ErrLastAdmin, ErrInvalidText.
+func (a *Administration) Suspend(ctx context.Context, by account.Caller, u account.User, reason string, tell bool) error {
+	return a.suspend(ctx, by, []account.User{u}, reason, tell)
+}
+
+// Unsuspend lets a user sign in again. What the suspension ended does not come back.
+func (a *Administration) Unsuspend(ctx context.Context, by account.Caller, u account.User) error {
+	row, err := a.Begin(ctx, by, account.Unsuspend, u, "")
+	if err != nil {
+		return err
+	}
+	return web.Noted(ctx, "user_unsuspended", a.Store().Unsuspend(ctx, u.Sub, a.Now(), row))
+}
+
+// Unlock forgets the failed sign-ins of a user, who can try again wherever they were refused.
+func (a *Administration) Unlock(ctx context.Context, by account.Caller, u account.User) error {
+	row, err := a.Begin(ctx, by, account.UnlockUser, u, "")
+	if err != nil {
+		return err
+	}
+	return web.Noted(ctx, "user_unlocked", a.Store().UnlockUser(ctx, u.Sub, a.Now(), row))
+}
+
+// Delete removes a user's personal data. The handle stays taken. ErrOwnAccount (people delete their
+// own account with their password), ErrLastAdmin.
+func (a *Administration) Delete(ctx context.Context, by account.Caller, u account.User) error {
+	row, err := a.Begin(ctx, by, account.DeleteUser, u, "")
+	switch {
+	case err != nil:
+		return err
+	case by.User.Sub == u.Sub:
+		return account.ErrOwnAccount
+	}
+	return web.Noted(ctx, "user_deleted", a.Store().DeleteUser(ctx, u.Sub, a.Now(), row))
+}
+
+// SetFlags changes the named access flags and their ends and returns those that are on. A flag that is no
+// longer in the settings can still be turned off. ErrUnknownFlag, ErrLastAdmin, ErrEndPast.
+func (a *Administration) SetFlags(ctx context.Context, by account.Caller, u account.User, flags account.FlagChange) ([]string, error) {
+	after, err := a.setFlags(ctx, by, []account.User{u}, flags)
+	if err != nil || len(flags) == 0 {
+		return u.Flags, err
+	}
+	return after[u.Sub], nil
+}
+
+// IssueResetCode creates a password reset code and voids the previous one. Only the result has the
+// code. ErrOwnAccount: people change their own password with the current one.
+func (a *Administration) IssueResetCode(ctx context.Context, by account.Caller, u account.User) (account.ResetCode, error) {
+	row, err := a.Begin(ctx, by, account.IssueResetCode, u, "")
+	switch {
+	case err != nil:
+		return account.ResetCode{}, err
+	case by.User.Sub == u.Sub:
+		return account.ResetCode{}, account.ErrOwnAccount
+	}
+	c := account.NewResetCode(a.Now())
+	return c, web.Noted(ctx, "reset_issued", a.Store().CreateResetCode(ctx, u.Sub, c.Hash, c.ExpiresAt, a.Now(), row))
+}
+
+// ResetFactors removes all second factors of a user who lost them. All sessions end. ErrOwnAccount.
+func (a *Administration) ResetFactors(ctx context.Context, by account.Caller, u account.User) error {
+	row, err := a.Begin(ctx, by, account.ResetFactors, u, "")
+	switch {
+	case err != nil:
+		return err
+	case by.User.Sub == u.Sub:
+		return account.ErrOwnAccount
+	}
+	return web.Noted(ctx, "factors_reset", a.Store().ResetFactors(ctx, u.Sub, a.Now(), row))
+}
+
+// Amend changes a user and returns the result; see UserChange.Apply. The audit row names what
+// Changed, without values; there is no row if nothing changed. ErrEmailTaken. ErrOwnAccount for the
+// caller's own address, which has to be proven.
+func (a *Administration) Amend(ctx context.Context, by account.Caller, u account.User, c account.UserChange) (account.User, error) {
+	row, err := a.Begin(ctx, by, account.AmendUser, u, c.Changed(u), "by", "administrator")
+	if err != nil || row.Detail == "" {
+		return u, err
+	}
+	v, err := a.Store().Settings(ctx)
+	if err == nil {
+		err = c.Undeclared(v.Attributes)
+	}
+	if err != nil {
+		return u, err
+	}
+	told := row.Mails
+	u, err = a.Store().ChangeUser(ctx, u.Sub, func(u *account.User) error {
+		before := *u
+		row.Detail = c.Changed(before)
+		if err := c.Apply(u); err != nil {
+			return err
+		}
+		row.Mails = told
+		switch same := u.Email == before.Email && u.EmailVerified == before.EmailVerified; {
+		case same:
+			row.Mails = nil
+		case by.User.Sub == u.Sub:
+			return account.ErrOwnAccount
+		}
+		return nil // it cannot be undone: see Audit.KeepEmail
+	}, a.Now(), &row)
+	return u, web.Noted(ctx, "user_amended", err)
+}
+
+// OfferSecondFactor reports whether administrators may be without a second factor, which pages then
+// mention.
+func (a *Administration) OfferSecondFactor(ctx context.Context) (bool, error) {
+	v, err := a.Settings(ctx)
+	return !slices.Contains(v.SecondFactorFlags, account.FlagAdmin), err
+}
+
+// SetEnd sets when the account of a user ends by itself; zero: never. An account that has ended can be
+// used again; what the end ended does not come back. ErrEndPast, ErrOwnAccount, ErrLastAdmin.
+func (a *Administration) SetEnd(ctx context.Context, by account.Caller, u account.User, ends time.Time) error {
+	return a.setEnd(ctx, by, []account.User{u}, ends)
+}
+
+// MailState returns the state of the outbox.
+func (a *Administration) MailState(ctx context.Context) (account.MailState, error) {
+	return a.Store().MailState(ctx)
+}
+
+// CloseNextSteps hides the steps after init.
+func (a *Administration) CloseNextSteps(ctx context.Context, by account.Caller) error {
+	row, err := a.Begin(ctx, by, account.CloseNextSteps, account.User{Handle: "settings"}, "")
+	if err == nil {
+		_, err = a.Store().AmendSettings(ctx, func(v *account.Settings) (changed string, err error) {
+			if v.NextSteps {
+				v.NextSteps, changed = false, "next_steps"
+			}
+			return changed, nil
+		}, row)
+	}
+	return err
+}
