@@ -17,14 +17,17 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"math"
 	"math/big"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -196,7 +199,14 @@ func TestCertificateIsReloadedWhenItsFilesChange(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	writePair(t, cert, key, 1)
-	p := startProcess(t, "--database", initializedDatabase(t), "--issuer", "https://localhost", "--tls-cert-file", cert, "--tls-key-file", key)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := free.Addr().String()
+	_ = free.Close()
+	p := startProcess(t, "--database", initializedDatabase(t), "--issuer", "https://localhost", "--tls-cert-file", cert, "--tls-key-file", key,
+		"--metrics-listen", metrics)
 	serial := func() (int64, string) {
 		c, err := tls.Dial("tcp", p.address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // a self-signed certificate of the test
 		if err != nil {
@@ -207,6 +217,19 @@ func TestCertificateIsReloadedWhenItsFilesChange(t *testing.T) {
 	}
 	if n, protocol := serial(); n != 1 || protocol != "h2" {
 		t.Fatalf("serial %d over %q", n, protocol)
+	}
+	got, err := http.Get("http://" + metrics + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	series, err := io.ReadAll(got.Body)
+	_ = got.Body.Close()
+	end := regexp.MustCompile(`(?m)^cairn_tls_certificate_end_timestamp_seconds (\S+)$`).FindSubmatch(series)
+	if err != nil || end == nil {
+		t.Fatalf("no end of the certificate among the metrics: %v %s", err, series)
+	}
+	if seconds, err := strconv.ParseFloat(string(end[1]), 64); err != nil || math.Abs(seconds-float64(time.Now().Add(time.Hour).Unix())) > 60 {
+		t.Errorf("the certificate of an hour ends at %s: %v", end[1], err)
 	}
 	waitFor := func(want int64) {
 		t.Helper()

@@ -62,6 +62,15 @@ func observe(o Options, accounts *site.Site, ready *readiness) error {
 			return o.Keys[0].KeyID, created, err
 		}
 	}
+	if files := o.Config.TLS; files != nil {
+		sources.CertificateEnd = func() (time.Time, error) {
+			certificate, err := files.Load()
+			if err != nil {
+				return time.Time{}, err
+			}
+			return certificate.Leaf.NotAfter, nil
+		}
+	}
 	o.Metrics.Read(sources)
 	return nil
 }

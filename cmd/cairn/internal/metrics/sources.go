@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Sources are read at each scrape. All but Key and Files are required.
+// Sources are read at each scrape. All but Key, Files and CertificateEnd are required.
 type Sources struct {
 	Now        func() time.Time
 	HeldStatus func() int // requests that wait for a change of a status list
@@ -26,6 +26,8 @@ type Sources struct {
 	Ready func(context.Context) map[string]bool
 	// Key returns the signing key's id and when it was created; nil: there is no key.
 	Key func() (kid string, created time.Time, err error)
+	// CertificateEnd returns until when the certificate of the service is valid; nil: it has none.
+	CertificateEnd func() (time.Time, error)
 }
 
 // scrapeTimeout limits all database reads of a scrape: a database that hangs must not hold up the other
@@ -52,6 +54,8 @@ var (
 	ready      = gauge("cairn_ready", "1 if a condition of /readyz is met.", "check")
 	keyCreated = gauge("cairn_signing_key_created_timestamp_seconds",
 		"When the file of the signing key was last changed.", "kid")
+	certificateEnd = gauge("cairn_tls_certificate_end_timestamp_seconds",
+		"Until when the file of the TLS certificate is valid.")
 	unread = gauge("cairn_metrics_read_errors_total", "Series that could not be read at a scrape.")
 )
 
@@ -72,7 +76,7 @@ type reader struct {
 func (r *reader) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		held, hashWaiting, hashBusy, connections, maximum, waits, waited, fileBytes, free, waiting, age,
-		lastDone, ready, keyCreated, unread,
+		lastDone, ready, keyCreated, certificateEnd, unread,
 	} {
 		out <- d
 	}
@@ -114,6 +118,11 @@ func (r *reader) Collect(out chan<- prometheus.Metric) {
 	if r.Key != nil {
 		if kid, created, err := r.Key(); succeeded(err) {
 			put(keyCreated, float64(created.Unix()), kid)
+		}
+	}
+	if r.CertificateEnd != nil {
+		if end, err := r.CertificateEnd(); succeeded(err) {
+			put(certificateEnd, float64(end.Unix()))
 		}
 	}
 	for check, met := range r.Ready(ctx) {
