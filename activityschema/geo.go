@@ -16,6 +16,9 @@ func (p position) onEarth() bool {
 	return math.Abs(p.lat) <= 90 && math.Abs(p.lon) <= 180
 }
 
+// exchanged returns the position if its longitude was written first.
+func (p position) exchanged() position { return position{p.lon, p.lat} }
+
 // metresTo returns the distance on the sphere by the haversine formula, which works at the poles
 // and across the antimeridian.
 func (p position) metresTo(q position) float64 {
@@ -29,24 +32,6 @@ func (p position) metresTo(q position) float64 {
 // decides.
 func (p position) within(metres float64, q position) bool {
 	return math.Abs(q.lat-p.lat)*metresPerDegree <= metres*1.001 && p.metresTo(q) <= metres
-}
-
-// withinLine reports whether p is at most metres away from the line between two positions that
-// are near each other.
-func (p position) withinLine(metres float64, a, b position) bool {
-	north, south := max(a.lat, b.lat)-p.lat, min(a.lat, b.lat)-p.lat
-	if north*metresPerDegree < -metres || south*metresPerDegree > metres {
-		return false
-	}
-	// In metres on a plane that touches the Earth at p, x to the east.
-	east := metresPerDegree * math.Cos(p.lat*math.Pi/180)
-	ax, ay := math.Remainder(a.lon-p.lon, 360)*east, (a.lat-p.lat)*metresPerDegree
-	dx, dy := math.Remainder(b.lon-a.lon, 360)*east, (b.lat-a.lat)*metresPerDegree
-	along := 0.0 // fraction of the line at its point nearest to p
-	if length := dx*dx + dy*dy; length > 0 {
-		along = min(1, max(0, -(ax*dx+ay*dy)/length))
-	}
-	return math.Hypot(ax+along*dx, ay+along*dy) <= metres
 }
 
 // A track is the samples of the columns lat and lon that have both values and lie on the Earth.
@@ -112,27 +97,6 @@ func (t *track) length() float64 {
 		}
 	}
 	return sum
-}
-
-// gapM is the distance between two positions, in metres, beyond which the course of the track
-// between them is unknown.
-const gapM = 1000
-
-// passes reports whether the track, in straight lines from position to position, comes within
-// blurM of p.
-func (t *track) passes(p position) bool {
-	before := t.first
-	for i := t.first; i >= 0 && i <= t.last; i++ {
-		if !t.has(i) {
-			continue
-		}
-		a, b := t.at(before), t.at(i)
-		if p.within(blurM, b) || p.withinLine(blurM, a, b) && a.within(gapM, b) {
-			return true
-		}
-		before = i
-	}
-	return false
 }
 
 // boxSlack, in degrees, is about a metre: writers round bounds to five decimals.

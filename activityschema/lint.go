@@ -83,7 +83,7 @@ func (l *linter) detail(d *Detail) {
 	l.noGPS(d)
 	l.halves(d, t)
 	l.hidden(d, t)
-	l.custom(d, t)
+	l.custom(d)
 }
 
 func item(list string, i int) string { return list + "/" + strconv.Itoa(i) }

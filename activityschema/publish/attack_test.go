@@ -217,6 +217,13 @@ func (m *mapped) find() (found [2]bool, possible int) {
 	return found, possible
 }
 
+const mostActivities = 50
+
+// foundAtMost are the greatest shares of towns, in percent, in which the home may be found to within 50 and 100 metres
+// with the usual radius and 6, 12 and 50 activities. In 100 towns it was found in 5 and 14, 14 and 27, and 22 and 45 of
+// them; of 30 towns, as they are tried here, the share is within 15 points of that.
+var foundAtMost = [3][2]float64{{20, 29}, {29, 42}, {37, 60}}
+
 // An outcome is what the attackers get in a town.
 type outcome struct {
 	found    [3][2]bool // with 6, 12 and 50 activities, within 50 and 100 metres
@@ -348,10 +355,9 @@ func report(t *testing.T, mainRoads bool, radius float64, outcomes []outcome) {
 		}
 		t.Logf("%s, radius %.0f m, %2d activities: within 50 m in %.0f %%, within 100 m in %.0f %%; %.0f houses as likely",
 			kind, radius, activities, percent(found[0]), percent(found[1]), middleOf(possible))
-		// Of 30 towns, the share is within 15 points of that of all towns.
-		said := ChanceOf(radius, activities)
-		if percent(found[0]) > float64(said.Within50M)+15 || percent(found[1]) > float64(said.Within100M)+15 {
-			t.Errorf("the home is found more often than the %d and %d %% that are said", said.Within50M, said.Within100M)
+		most := foundAtMost[k]
+		if radius == DefaultRadiusM && (percent(found[0]) > most[0] || percent(found[1]) > most[1]) {
+			t.Errorf("the home is found more often than in %.0f and %.0f %%", most[0], most[1])
 		}
 	}
 	for name, n := range near {

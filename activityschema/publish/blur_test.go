@@ -264,8 +264,7 @@ func TestZoneIsTheSameInEveryRun(t *testing.T) {
 	}
 }
 
-// Zones of several radii around one place have one centre: the home does not lie on a line through two of them. What
-// was published by an earlier version was cut around the centre that its radius gave.
+// Zones of several radii around one place have one centre: the home does not lie on a line through two of them.
 func TestAnotherRadiusTellsNoMore(t *testing.T) {
 	with := func(place Place) zone {
 		place.Name, place.Lat, place.Lon = "home", homeLat, homeLon
@@ -278,10 +277,6 @@ func TestAnotherRadiusTellsNoMore(t *testing.T) {
 	small, large := with(Place{RadiusM: MinRadiusM}), with(Place{RadiusM: 2 * DefaultRadiusM})
 	if small.lat != large.lat || small.lon != large.lon || small.metresTo(homeLat, homeLon) < 100 {
 		t.Errorf("centres %v and %v, with the home at %v", small, large, homeLat)
-	}
-	former := with(Place{FormerM: 400})
-	if math.Abs(former.lat-46.999907693) > 1e-8 || math.Abs(former.lon-8.006750491) > 1e-8 || former.radius != DefaultRadiusM {
-		t.Errorf("zone of an earlier version: %.9f %.9f, %.0f m", former.lat, former.lon, former.radius)
 	}
 }
 
@@ -355,27 +350,5 @@ func TestBlurKeepsTheDayAndTheZone(t *testing.T) {
 		if hidden, err := Blur(&d, places, true); err != nil || hidden.StartedAt.String() != c.day {
 			t.Errorf("%s: without the time %s, %v", c.at, hidden.StartedAt, err)
 		}
-	}
-}
-
-// Of a large folder not every recording is read, and each that is stands for others: the row of a few would promise
-// too much.
-func TestCostsCountTheRecordingsThatAreNotRead(t *testing.T) {
-	dir := t.TempDir()
-	for i := range compared + 1 {
-		data := newRide(1200).gpx()
-		if err := os.WriteFile(filepath.Join(dir, strings.Repeat("r", i+1)+".gpx"), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	_, lat, lon, _ := newRide(1200).sample(0)
-	places := NewPlaces()
-	home := Place{Name: "home", Lat: lat, Lon: lon, RadiusM: DefaultRadiusM}
-	if err := places.Add(home); err != nil {
-		t.Fatal(err)
-	}
-	near, _, costs := places.Costs(home, dir)
-	if c := costs[0]; near != 31 || c.WaysOut != 2*(near-c.TooShort) || c.WaysOut == 0 {
-		t.Errorf("%d recordings read come near, and %d show ways out: %+v", near, c.WaysOut, costs)
 	}
 }

@@ -52,7 +52,6 @@ var (
 type entry struct {
 	activityschema.Activity
 	duplicateOf string
-	ends        [2]*activityschema.LatLng
 }
 
 // A FileError says why a file could not be used.
@@ -310,7 +309,7 @@ func skim(file string) (entry, error) {
 }
 
 func entryOf(d *activityschema.Detail) entry {
-	e := entry{Activity: d.Activity, ends: [2]*activityschema.LatLng{d.StartLatLng, d.EndLatLng}}
+	e := entry{Activity: d.Activity}
 	if d.DuplicateOf != nil {
 		e.duplicateOf = *d.DuplicateOf
 	}

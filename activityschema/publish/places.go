@@ -24,8 +24,6 @@ type Place struct {
 	Lat     float64 `yaml:"latitude"`
 	Lon     float64 `yaml:"longitude"`
 	RadiusM float64 `yaml:"hidden_m"`
-	// FormerM is the radius in a file of an earlier version, whose zones had edges at 2 to 2.9 times it.
-	FormerM float64 `yaml:"radius_m,omitempty"`
 }
 
 // Bounds of a place's radius, in metres.
@@ -136,9 +134,6 @@ func (p *Places) check() error {
 	p.key, p.zones = key, nil
 	for i := range p.Places {
 		place := &p.Places[i]
-		if place.RadiusM == 0 && place.FormerM > 0 {
-			place.RadiusM = max(DefaultRadiusM, 2.5*place.FormerM)
-		}
 		switch {
 		case place.Name == "" || len(place.Name) > 60:
 			return errors.New("a place needs a name of 1 to 60 bytes")
@@ -171,18 +166,13 @@ type zone struct {
 }
 
 // zone derives the zone of a place from the key and the place's name, so that a place whose position is measured
-// again keeps it. The place lies anywhere within offsetM of the centre, with equal chance. A place of an earlier
-// version keeps the centre that its documents were cut around.
+// again keeps it. The place lies anywhere within offsetM of the centre, with equal chance.
 func (p *Places) zone(place Place) zone {
-	farthest := float64(offsetM)
-	if place.FormerM > 0 {
-		farthest = 1.35 * place.FormerM
-	}
 	draw := func(n int) float64 { // from 0 to 1
 		sum := p.mac(fmt.Sprintf("zone %d %s", n, place.Name))
 		return float64(binary.BigEndian.Uint64(sum)>>11) / (1 << 53)
 	}
-	bearing, offset := 2*math.Pi*draw(0), math.Sqrt(draw(1))*farthest
+	bearing, offset := 2*math.Pi*draw(0), math.Sqrt(draw(1))*offsetM
 	z := zone{east: metreDegree * max(math.Cos(place.Lat*math.Pi/180), 0.01), radius: place.RadiusM}
 	z.lat = place.Lat + offset*math.Cos(bearing)/metreDegree
 	z.lon = place.Lon + offset*math.Sin(bearing)/z.east

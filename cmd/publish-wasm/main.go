@@ -172,20 +172,12 @@ type message struct {
 	Text string `json:"text"`
 }
 
-type ways struct {
-	Name   string `json:"name"`
-	Out    int    `json:"out"`
-	Within [2]int `json:"within"` // 50 and 100 metres, of 100 towns
-	Least  bool   `json:"least"`  // there are more activities than were measured
-}
-
 // An outcome is what an import did.
 type outcome struct {
 	publish.Tally
 	Listed       int
 	Tracks, Near int    // how many have positions, and come near a place
 	Common       string // the recording that begins where most do
-	Ways         []ways
 	Messages     []message
 }
 
@@ -205,7 +197,7 @@ func (r *request) publish(progress func(any)) (any, error) {
 	}
 	sources := publish.FindSources([]string{recordings})
 	defer func() { _ = sources.Close() }()
-	out, done := outcome{Ways: []ways{}, Messages: []message{}}, 0
+	out, done := outcome{Messages: []message{}}, 0
 	run := publish.Import{Dir: folder, Policy: policy, Titles: r.Titles}
 	err = run.Run(context.Background(), sources.List, func(result publish.Result) {
 		file := strings.TrimPrefix(result.File, recordings+"/")
@@ -224,10 +216,6 @@ func (r *request) publish(progress func(any)) (any, error) {
 	out.Tally, out.Tracks, out.Near = run.Tally, len(run.Starts), run.Hidden
 	if blur {
 		out.Common, _ = places.CommonStart(run.Starts)
-		for _, w := range run.WaysOut() {
-			c := publish.ChanceOf(w.Place.RadiusM, w.Out)
-			out.Ways = append(out.Ways, ways{w.Place.Name, w.Out, [2]int{c.Within50M, c.Within100M}, w.Out > c.Activities})
-		}
 	} else if r.Privacy == activityschema.PrivacyPublic {
 		out.Common, _ = (*publish.Places)(nil).CommonStart(run.Starts)
 	}

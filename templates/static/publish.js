@@ -167,11 +167,6 @@
     if (blurs()) {
       add(list, "li", say("near", { n: o.Near, all: o.Tracks }));
     }
-    o.Ways.forEach(function (way) {
-      if (way.out) {
-        add(list, "li", say(way.least ? "ways-least" : "ways", { name: way.name, n: way.out, a: way.within[0], b: way.within[1] }));
-      }
-    });
     if (o.Common) {
       add(list, "li", say("common", { file: o.Common })).className = "box warning";
     }

@@ -109,11 +109,7 @@ func (c *blurCommand) path(p *cli.Program, path string) (left int, err error) {
 	if changed > 0 {
 		warnOfCopies(p, dir)
 	}
-	ways, err := places.WaysOut(p.Ctx, dir)
-	if err != nil {
-		return left, err
-	}
-	printWays(p, dir, ways)
+	fmt.Fprint(p.Stdout, mapNote)
 	if _, err := os.Stat(filepath.Join(dir, indexFile)); err != nil {
 		return left, nil
 	}

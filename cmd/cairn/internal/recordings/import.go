@@ -116,7 +116,7 @@ func (c *importCommand) Run(p *cli.Program) error {
 			if tracks := len(run.Starts); tracks > 0 {
 				fmt.Fprintf(p.Stdout, "%d of %s come near your places\n", run.Hidden, cli.Count(tracks, "track"))
 			}
-			printWays(p, c.Into, run.WaysOut())
+			fmt.Fprint(p.Stdout, mapNote)
 		}
 	}
 	counts, bad, err := publish.WriteIndex(p.Ctx, c.Into, owner, time.Now())

@@ -145,13 +145,3 @@ func TestOneImportAtATime(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// What was measured of fifty activities is no bound for more.
-func TestChanceOfManyActivitiesIsNoPromise(t *testing.T) {
-	if got := chanceOf(2000, 50); !strings.Contains(got, "in up to 22 of 100 towns") {
-		t.Error(got)
-	}
-	if got := chanceOf(2000, 51); !strings.Contains(got, "in more than 22 of 100 towns") {
-		t.Error(got)
-	}
-}

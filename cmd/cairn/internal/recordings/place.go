@@ -68,7 +68,6 @@ func (c *placeAddCommand) Run(p *cli.Program) error {
 	least, most := publish.HiddenM(c.Radius)
 	fmt.Fprintf(p.Stdout, "%s is hidden: blurred tracks begin and end between %.0f and %.0f metres from it\n",
 		cli.Shown(c.Name), least, most)
-	c.compare(p, places)
 	if isNew {
 		const advice = "%s has the places and their key: keep it, back it up, and never publish it\n"
 		fmt.Fprintf(p.Stdout, advice, cli.Shown(c.Places))
@@ -99,41 +98,6 @@ func (c *placeAddCommand) position() (lat, lon float64, err error) {
 		return 0, 0, fmt.Errorf("%s: %w", cli.Shown(c.Near), err)
 	}
 	return lat, lon, nil
-}
-
-// compare prints what each radius shows of the recordings beside the one that was given, and who finds the place.
-func (c *placeAddCommand) compare(p *cli.Program, places *publish.Places) {
-	if info, err := os.Stat(c.Near); err != nil || info.IsDir() {
-		return // LAT,LON
-	}
-	near, metres, costs := places.Costs(places.Places[len(places.Places)-1], filepath.Dir(c.Near))
-	if near == 0 {
-		return
-	}
-	fmt.Fprintf(p.Stdout, "of %s beside it, %.0f km:\n", activitiesOf(near), metres/1000)
-	for _, o := range costs {
-		fmt.Fprintf(p.Stdout, "  --radius %.0f shows %.0f km (%.0f %%) and hides %d as too short. %s\n", o.RadiusM,
-			o.ShownM/1000, 100*o.ShownM/metres, o.TooShort, chanceOf(o.RadiusM, o.WaysOut))
-	}
-	if best := publish.Proposed(metres, costs); best != c.Radius {
-		fmt.Fprintf(p.Stdout, "proposed: --radius %.0f (cairn activity place remove %s, then add it again)\n",
-			best, cli.Shown(c.Name))
-	}
-}
-
-// chanceOf says who finds a place of which so many activities show ways out.
-func chanceOf(radius float64, activities int) string {
-	found := publish.ChanceOf(radius, activities)
-	return fmt.Sprintf("Somebody with a street map finds such a home in %s %d of 100 towns "+
-		"to within 50 m, in %d to within 100 m", bound(found, activities), found.Within50M, found.Within100M)
-}
-
-// bound says on which side of a chance the truth is: of more activities than were measured it is worse.
-func bound(c publish.Chance, activities int) string {
-	if activities > c.Activities {
-		return "more than"
-	}
-	return "up to"
 }
 
 type placeListCommand struct {
@@ -192,25 +156,8 @@ func (f placesFlag) toHide(dir string, published bool) (*publish.Places, error) 
 	return places, err
 }
 
-// printWays prints how many documents of a folder show ways out of the places, and who finds these.
-func printWays(p *cli.Program, dir string, ways []publish.Ways) {
-	for _, w := range ways {
-		name := cli.Shown(w.Place.Name)
-		if w.Within > 0 {
-			fmt.Fprintf(p.Stderr, "cairn: warning: %s: shown in %s nearer than its radius: cairn activity blur %s\n",
-				name, activitiesOf(w.Within), cli.Shown(dir))
-		}
-		if w.Out == 0 {
-			continue
-		}
-		fmt.Fprintf(p.Stdout, "%s: ways out in %s. %s", name, activitiesOf(w.Out), chanceOf(w.Place.RadiusM, w.Out))
-		if c := publish.ChanceOf(publish.MaxRadiusM, w.Out); c.RadiusM > w.Place.RadiusM {
-			const other = "; with --radius %.0f in %s %d and %d"
-			fmt.Fprintf(p.Stdout, other, c.RadiusM, bound(c, w.Out), c.Within50M, c.Within100M)
-		}
-		fmt.Fprintln(p.Stdout)
-	}
-}
+// mapNote says what blurring does not do.
+const mapNote = "with a street map, and many activities, a home may still be found: docs/publish.md says how often\n"
 
 // notPublished refuses a file of places, or a recording, in a folder that is published: surely, or if it
 // looks like one.
