@@ -223,7 +223,10 @@ func (a Attribute) Field() string { return "attributes." + a.Name }
 func (AccountData) page() (string, bool) { return "account-data", false }
 
 // AccountPublish is the page on which people make published folders of their recordings, in the browser.
-type AccountPublish struct{ Member }
+type AccountPublish struct {
+	Member
+	Zone string // name of the person's time zone, empty if unknown
+}
 
 // publishPage is the name of AccountPublish, and publishWorker the static file that runs the program.
 const (

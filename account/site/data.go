@@ -57,9 +57,9 @@ func (s *Site) dataPage(r *http.Request, m templates.Member) (templates.Page, er
 }
 
 // publishPage is for members with the flag activity. For others there is nothing at its address.
-func (s *Site) publishPage(_ *http.Request, m templates.Member) (templates.Page, error) {
+func (s *Site) publishPage(r *http.Request, m templates.Member) (templates.Page, error) {
 	if !m.Publish {
 		return nil, web.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address.")
 	}
-	return templates.AccountPublish{Member: m}, nil
+	return templates.AccountPublish{Member: m, Zone: IdentityFrom(r.Context()).User.Profile.Zoneinfo}, nil
 }

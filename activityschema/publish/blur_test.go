@@ -352,3 +352,24 @@ func TestBlurKeepsTheDayAndTheZone(t *testing.T) {
 		}
 	}
 }
+
+// Near a border of time zones, the offset of a blurred start is that of the zone's centre: where the track began would
+// tell on which side of the border the home is.
+func TestBlurredOffsetIsThatOfTheCentre(t *testing.T) {
+	places := homePlaces(t)
+	places.zones[0].lat, places.zones[0].lon = 47, 8 // no edge of a zone is so far from its centre
+	places.zones[0].radius = 3e6
+	data := asGPX("cycling", change(steady(), func(_ int, r *row) { r.lon = 30 }))
+	for o, want := range map[Options]string{
+		{}: "2025-06-01T11:00:00+03:00", {hide: places}: "2025-06-01T10:00:00+02:00",
+		{Zone: time.UTC, hide: places}: "2025-06-01T08:00:00Z",
+	} {
+		f, err := o.Read(strings.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err := f.Detail(0); err != nil || d.StartedAt.String() != want {
+			t.Errorf("%v, %v, want %s", d.StartedAt, err, want)
+		}
+	}
+}

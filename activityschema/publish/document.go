@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/activityschema"
+	"github.com/cairn-id/cairn/activityschema/timezone"
 )
 
 // A Policy says what documents show.
@@ -51,21 +52,21 @@ const maxLeadS = 600
 // firstYear is when people began to record activities with satellites.
 const firstYear = 1995
 
-// place returns the time zone of the place where the recording began: that of the file, or else the
-// hour that follows from the longitude.
-func (r *Recording) place() *time.Location {
-	if r.zone != nil {
-		return r.zone
+// place returns the time zone of the recording: that of the options, that of the file, or that of the place where it
+// began. Of a place to hide it is that of its zone's centre: near a border, the other would tell on which side it is.
+func (r *Recording) place(o Options) *time.Location {
+	if zone := cmp.Or(o.Zone, r.zone); zone != nil {
+		return zone
 	}
 	for i := range r.Samples {
 		if s := &r.Samples[i]; s.hasPosition() {
-			if hours := int(math.Round(s.Lon / 15)); hours != 0 {
-				return time.FixedZone("", hours*3600)
+			if zone, ok := timezone.At(o.hide.centre(s.Lat, s.Lon)); ok {
+				return zone
 			}
 			break
 		}
 	}
-	return time.UTC
+	return cmp.Or(o.Home, time.UTC)
 }
 
 // Detail returns the document of recording n, before a policy hides anything. It may be called once
@@ -78,7 +79,7 @@ func (f *File) Detail(n int) (*activityschema.Detail, error) {
 			start = first
 		}
 	}
-	at := time.Unix(start, 0).In(r.place())
+	at := time.Unix(start, 0).In(r.place(f.options))
 	switch year := at.Year(); {
 	case year < 1970 || year > 9999:
 		return nil, fmt.Errorf("it began in the year %d: the clock of the device was wrong", year)

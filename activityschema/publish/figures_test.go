@@ -370,12 +370,12 @@ func TestDayIsThatOfThePlace(t *testing.T) {
 		w.message(fitActivity, fitUint{fitTimestamp, 4, 0x86, fitTime(begun)}, fitUint{5, 4, 0x86, fitTime(begun) + 5*3600 + 1800})
 	})
 	for _, c := range []struct{ name, data, day, start string }{
-		{"Zurich", at(8, 8, "Z"), "2025-06-01", "2025-06-01T09:00:00+01:00"},
-		{"Los Angeles", at(-118, 26, "Z"), "2025-06-01", "2025-06-01T18:00:00-08:00"},
-		{"Tokyo", at(139, -2, "Z"), "2025-06-01", "2025-06-01T07:00:00+09:00"},
+		{"Zurich", at(8, 8, "Z"), "2025-06-01", "2025-06-01T10:00:00+02:00"},
+		{"Los Angeles", at(-118, 26, "Z"), "2025-06-01", "2025-06-01T19:00:00-07:00"},
+		{"Khabarovsk", at(136, -2, "Z"), "2025-06-01", "2025-06-01T08:00:00+10:00"},
 		{"the file says", at(8, 23, "+05:30"), "2025-06-01", "2025-06-01T23:00:00+05:30"},
 		{"the watch says", local, "2025-06-02", "2025-06-02T04:30:00+05:30"},
-		{"Greenwich", at(0.1, 23, "Z"), "2025-06-01", "2025-06-01T23:00:00Z"},
+		{"France, near the meridian of Greenwich", at(0.1, 23, "Z"), "2025-06-02", "2025-06-02T01:00:00+02:00"},
 	} {
 		d, err := read(t, []byte(c.data)).Detail(0)
 		if err != nil {

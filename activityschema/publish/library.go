@@ -21,6 +21,7 @@ import (
 type Import struct {
 	Dir     string // the published folder
 	Policy  Policy
+	Options Options
 	Titles  bool    // take the titles of the sources
 	Starts  []Start // of new activities, before anything was hidden
 	Hidden  int     // how many of them come near a place of the policy
@@ -181,7 +182,11 @@ func (p *prepared) read(source Source, known map[string]string, im *Import) erro
 		return err
 	}
 	defer func() { _ = again.Close() }()
-	file, err := Read(again)
+	options := im.Options
+	if im.Policy.Privacy == activityschema.PrivacyBlurStart {
+		options.hide = im.Policy.Places
+	}
+	file, err := options.Read(again)
 	if err != nil {
 		return plain(err)
 	}

@@ -152,6 +152,18 @@ func (p *Places) hides(lat, lon float64) bool {
 	return slices.ContainsFunc(p.zones, func(z zone) bool { return z.metresTo(lat, lon) < z.radius })
 }
 
+// centre returns the centre of the zone that hides a position, or the position if none does.
+func (p *Places) centre(lat, lon float64) (float64, float64) {
+	if p != nil {
+		for _, z := range p.zones {
+			if z.metresTo(lat, lon) < z.radius {
+				return z.lat, z.lon
+			}
+		}
+	}
+	return lat, lon
+}
+
 // HiddenM returns the distances from a place, in metres, up to which positions are always hidden and
 // beyond which they never are.
 func HiddenM(radiusM float64) (least, most float64) { return radiusM - offsetM, radiusM + offsetM }

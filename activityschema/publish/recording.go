@@ -52,7 +52,18 @@ type File struct {
 	Recordings []*Recording
 	Warnings   []string // about damaged or missing parts
 
+	options       Options
 	samples, laps int // of all recordings
+}
+
+// Options say how recordings are read. The zero value takes each as its file has it.
+type Options struct {
+	// Zone is the time zone of all recordings; nil is that of the file, or of the place.
+	Zone *time.Location
+	// Home is the time zone of a recording whose file does not say it and that has no positions; nil is UTC.
+	Home *time.Location
+
+	hide *Places // whose zones stand for what is in them
 }
 
 // A Recording is one activity as a device or a program recorded it.
@@ -123,14 +134,17 @@ func (s *Sample) hasPosition() bool {
 
 // Read parses a GPX, TCX or FIT file, which may be compressed with gzip. It detects the format by
 // the content. From a truncated file it returns what was recorded, with a warning.
-func Read(r io.Reader) (*File, error) {
+func Read(r io.Reader) (*File, error) { return Options{}.Read(r) }
+
+// Read does what the function Read does, with options.
+func (o Options) Read(r io.Reader) (*File, error) {
 	plain, err := uncompressed(r)
 	if err != nil {
 		return nil, err
 	}
 	hash := sha256.New()
 	content := bufio.NewReaderSize(io.TeeReader(plain, hash), 1<<16)
-	f := &File{}
+	f := &File{options: o}
 	begin, err := content.Peek(beginBytes)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, readError(err)

@@ -80,6 +80,7 @@ type request struct {
 	Titles      bool                   `json:"titles"`
 	Handle      string                 `json:"handle"`
 	DisplayName string                 `json:"display_name"`
+	Zone        string                 `json:"zone"` // of recordings that do not say where they are
 }
 
 // A failure has a code if the page has words of its own for it.
@@ -197,8 +198,12 @@ func (r *request) publish(progress func(any)) (any, error) {
 	}
 	sources := publish.FindSources([]string{recordings})
 	defer func() { _ = sources.Close() }()
+	home, err := time.LoadLocation(r.Zone)
+	if err != nil {
+		home = nil // a browser may know zones that the program does not
+	}
 	out, done := outcome{Messages: []message{}}, 0
-	run := publish.Import{Dir: folder, Policy: policy, Titles: r.Titles}
+	run := publish.Import{Dir: folder, Policy: policy, Options: publish.Options{Home: home}, Titles: r.Titles}
 	err = run.Run(context.Background(), sources.List, func(result publish.Result) {
 		file := strings.TrimPrefix(result.File, recordings+"/")
 		if result.Error != "" {

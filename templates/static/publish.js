@@ -191,6 +191,7 @@
     get("working").hidden = false;
     ask({
       do: "import", privacy: get("privacy").value, hide_time: get("hide-time").checked, titles: get("titles").checked,
+      zone: root.getAttribute("data-zone") || Intl.DateTimeFormat().resolvedOptions().timeZone || "",
       handle: root.getAttribute("data-handle"), display_name: root.getAttribute("data-name")
     }).then(showOutcome).catch(show("make-error")).then(function () {
       get("make").disabled = false;

@@ -39,6 +39,7 @@ type importCommand struct {
 	Privacy       string   `enum:"no_gps,blur_start,public,private" default:"no_gps" help:"What documents show: ${enum}."`
 	HideTime      bool     `help:"Publish the day of a blur_start activity, not the quarter of an hour of its start."`
 	KeepElevation bool     `help:"Keep the elevations of no_gps activities. They may show where."`
+	Zone          string   `placeholder:"NAME" help:"Time zone of all recordings, such as Europe/Zurich; that of the file, or of the place, unless given."`
 	Titles        bool     `help:"Take the titles of a Strava export. They may say where and with whom."`
 	Verbose       bool     `short:"v" help:"List each new document, not only duplicates."`
 	Paths         []string `arg:"" name:"path" help:"GPX, TCX and FIT files (also .gz), or folders or zip archives of them."`
@@ -75,6 +76,12 @@ func (c *importCommand) Run(p *cli.Program) error {
 	} else if places, isNew, err := c.load(); err == nil && !isNew {
 		policy.Places = places // for the names of documents that were blurred
 	}
+	var options publish.Options
+	if c.Zone != "" {
+		if options.Zone, err = time.LoadLocation(c.Zone); err != nil || c.Zone == "Local" {
+			return cli.UsageError("--zone is not the name of a time zone, such as Europe/Zurich: " + cli.Shown(c.Zone))
+		}
+	}
 	sources := publish.FindSources(c.Paths)
 	defer func() { _ = sources.Close() }()
 	if len(sources.List) == 0 {
@@ -87,7 +94,7 @@ func (c *importCommand) Run(p *cli.Program) error {
 	}
 	bar := newProgress(p.Stderr, len(sources.List))
 	results := []publish.Result{}
-	run := publish.Import{Dir: c.Into, Policy: policy, Titles: c.Titles}
+	run := publish.Import{Dir: c.Into, Policy: policy, Options: options, Titles: c.Titles}
 	err = run.Run(p.Ctx, sources.List, func(r publish.Result) {
 		results = append(results, r)
 		bar.clear()
