@@ -477,7 +477,7 @@ func (rs *rules) readUser(ctx context.Context, q *authzState, u account.User) (e
 	default:
 		q.bestACR = account.ACRPassword
 	}
-	if err = rs.readLasting(ctx, q, u.Sub); err != nil {
+	if err = rs.readLasting(ctx, q); err != nil {
 		return err
 	}
 	q.needsFactor, err = rs.needsFactor(ctx, u)

@@ -48,7 +48,7 @@ type authzState struct {
 	redirectURI string  // empty for a device
 	apis        apis    // that the client may use
 	lasts       lasting // how the grant outlives the session
-	newLasting  lasting // of these, the ways in which no living grant of the user for the client lasts
+	newLasting  lasting // of these, the ways in which no living grant of the session for the client lasts
 	now         time.Time
 	leftOut     []string // optional scopes that the user leaves out
 }

@@ -422,10 +422,16 @@ func (e *explaining) decide(ctx context.Context) error {
 		return err
 	}
 	silent, within := slices.Contains(q.prompts, "none"), q.maxAge
-	if q.newLasting != 0 {
-		e.note("scope", "What the application gets outlives the session ("+q.newLasting.String()+"): the user must "+
-			"have signed in during the last 10 minutes, unless they have living access of that kind for this "+
-			"client. They get a mail about it, once in 30 days.")
+	proof := q.newLasting
+	if silent && proof&lastsOffline != 0 {
+		e.note("scope", "With prompt=none, a session whose user signed in more than 10 minutes ago gets the answer without "+
+			"offline_access, unless it gave this client such access before.")
+		proof &^= lastsOffline
+	}
+	if proof != 0 {
+		e.note("scope", "What the application gets outlives the session ("+proof.String()+"): the user must "+
+			"have signed in during the last 10 minutes, unless their session gave this client access of that kind "+
+			"before. They get a mail about it, once in 30 days.")
 		if within < 0 || within > account.FreshFor {
 			within = account.FreshFor
 		}
@@ -449,7 +455,7 @@ func (e *explaining) decide(ctx context.Context) error {
 		e.Steps = append(e.Steps, text)
 	} else {
 		already := "already"
-		if q.newLasting != 0 {
+		if proof != 0 {
 			already = fmt.Sprintf("already, since at most %s", within)
 		}
 		e.Steps = append(e.Steps,
@@ -538,7 +544,7 @@ func (e *explaining) findUser(ctx context.Context, q *authzState) (u account.Use
 		}
 		return u, err
 	}
-	if err := e.readLasting(ctx, q, ""); err != nil {
+	if err := e.readLasting(ctx, q); err != nil {
 		return u, err
 	}
 	u.Sub, u.SecondFactor, q.bestACR = q.hintSub, true, account.ACRPhishingResistant

@@ -10,8 +10,8 @@ import (
 )
 
 // lasting is a set of the ways in which access outlives the session that gives it. Whoever gets
-// hold of a session must not make it last: it needs a fresh proof, unless the user has living access
-// of that kind for the client already.
+// hold of a session must not make it last: it needs a fresh proof, once for each client, and a request
+// that must not show a page gets what does not last.
 type lasting uint8
 
 const (
@@ -54,14 +54,14 @@ func lastingOf(c *Client, scopes, resources []string, redirectURI string, list a
 	return l
 }
 
-// readLasting adds to the state what the grant would last by, and what of it is new for the user. A session with a fresh
-// proof may have all of it, so nothing is read then.
-func (rs *rules) readLasting(ctx context.Context, q *authzState, sub string) error {
+// readLasting adds to the state what the grant would last by, and what of it the session has not been given for the
+// client. A session with a fresh proof may have all of it, so nothing is read then.
+func (rs *rules) readLasting(ctx context.Context, q *authzState) error {
 	q.lasts = lastingOf(q.client, q.granted, q.resources, q.redirectURI, q.apis)
-	if q.newLasting = q.lasts; q.lasts == 0 || sub == "" || q.identity != nil && !q.needsProof() {
+	if q.newLasting = q.lasts; q.lasts == 0 || q.identity == nil || !q.needsProof() {
 		return nil
 	}
-	living, err := rs.storage.LivingGrants(ctx, sub, q.client.ID, rs.now())
+	living, err := rs.storage.LivingGrants(ctx, q.identity.User.Sub, q.identity.Session.ID, q.client.ID, rs.now())
 	if err != nil {
 		return fmt.Errorf("read grants: %w", err)
 	}
@@ -71,6 +71,13 @@ func (rs *rules) readLasting(ctx context.Context, q *authzState, sub string) err
 			lasts &^= lastsLonger
 		}
 		q.newLasting &^= lasts
+	}
+	if q.newLasting&lastsOffline != 0 && slices.Contains(q.prompts, "none") {
+		const offline = "offline_access"
+		isOffline := func(s string) bool { return s == offline }
+		q.granted = slices.DeleteFunc(slices.Clone(q.granted), isOffline)
+		q.agreed = slices.DeleteFunc(slices.Clone(q.agreed), isOffline)
+		q.lasts, q.newLasting = q.lasts&^lastsOffline, q.newLasting&^lastsOffline
 	}
 	return nil
 }

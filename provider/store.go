@@ -107,9 +107,9 @@ type GrantStore interface {
 	// account.ErrSessionNotFound, or ErrSessionRenewed if the session has another token than
 	// SessionToken. It returns ErrConsentRemoved if one of Consented is no longer granted.
 	CreateGrant(ctx context.Context, g *Grant) error
-	// LivingGrants returns the grants of a user for a client that have a live code or token, with
+	// LivingGrants returns the grants of a user's session for a client that have a live code or token, with
 	// their Scopes, Resources, RedirectURI and Longer alone.
-	LivingGrants(ctx context.Context, sub, clientID string, now time.Time) ([]Grant, error)
+	LivingGrants(ctx context.Context, sub, sessionID, clientID string, now time.Time) ([]Grant, error)
 	// GrantOfCode returns a grant by the signature of its code, even a used or revoked one, or
 	// ErrNotFound.
 	GrantOfCode(ctx context.Context, signature string) (*Grant, error)

@@ -92,7 +92,7 @@ func TestApplicationThatWasRemovedMeanwhileGetsNoCode(t *testing.T) {
 				}
 				return s.RemoveApp(ctx, u.Sub, c.ID, noon, act("app.remove"))
 			})
-			living, err := s.LivingGrants(ctx, u.Sub, c.ID, noon)
+			living, err := s.LivingGrants(ctx, u.Sub, grant().SessionID, c.ID, noon)
 			must(t, err)
 			if len(living) > 0 {
 				t.Fatalf("a removed application has %+v", living)

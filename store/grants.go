@@ -125,8 +125,10 @@ func toldKeys(a *account.Audit) []any {
 }
 
 // LivingGrants implements provider.GrantStore.
-func (s *Store) LivingGrants(ctx context.Context, sub, clientID string, now time.Time) ([]provider.Grant, error) {
-	if invalidKey(sub) || invalidKey(clientID) {
+func (s *Store) LivingGrants(
+	ctx context.Context, sub, sessionID, clientID string, now time.Time,
+) ([]provider.Grant, error) {
+	if invalidKey(sub) || invalidKey(sessionID) || invalidKey(clientID) {
 		return nil, nil
 	}
 	var rows []struct {
@@ -137,8 +139,8 @@ func (s *Store) LivingGrants(ctx context.Context, sub, clientID string, now time
 	err := s.conn(ctx).Raw(`SELECT DISTINCT g.granted_scope, g.resources, g.redirect_uri, g.code_used_at = 0 OR EXISTS
 			(SELECT 1 FROM tokens t WHERE t.grant_id = g.id AND t.kind = 'a' AND t.expires_at > ?
 				AND t.expires_at - t.issued_at > ?) AS longer
-		FROM grants g WHERE g.sub = ? AND g.client_id = ? AND `+liveGrant,
-		toUnix(now), usual, sub, clientID, toUnix(now), toUnix(now)).Find(&rows).Error
+		FROM grants g WHERE g.sub = ? AND g.client_id = ? AND g.sid = ? AND `+liveGrant,
+		toUnix(now), usual, sub, clientID, sessionID, toUnix(now), toUnix(now)).Find(&rows).Error
 	living := make([]provider.Grant, len(rows))
 	for i, r := range rows {
 		living[i] = provider.Grant{

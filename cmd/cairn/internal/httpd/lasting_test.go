@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"database/sql"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -46,7 +47,15 @@ func TestStaleSessionGetsNothingThatLasts(t *testing.T) {
 				t.Errorf("%s, came back without a sign-in: %d %s", what, again.StatusCode, again.Header.Get("Location"))
 			}
 		}
-		wantAnswer(t, "silently", answered(t, b.get(wiki.authURL("prompt", "none"))), "login_required")
+		silently := func(what string, b *browser) {
+			t.Helper()
+			got := wiki.redeem(answered(t, b.get(wiki.authURL("prompt", "none"))).Get("code"))
+			if token := needStatus(t, what, got, 200).JSON(t); token["scope"] != "openid" || token["refresh_token"] != nil {
+				t.Errorf("%s: %v", what, token)
+			}
+		}
+		silently("silently", b)
+		wantAnswer(t, "a long token, silently", answered(t, b.get(wiki.authURL("prompt", "none", "resource", trails))), "login_required")
 		wantAnswer(t, "nothing that lasts", answered(t, b.get(wiki.authURL("scope", "openid"))), "code")
 		wantAnswer(t, "an hour's token", answered(t, b.get(wiki.authURL("scope", "openid", "resource", maps3))), "code")
 		wantOAuthError(t, "the device", device.poll(), 400, "authorization_pending")
@@ -55,12 +64,13 @@ func TestStaleSessionGetsNothingThatLasts(t *testing.T) {
 		}
 
 		// Whoever signs in is asked nothing more; of six at once one is told.
-		granted := together(6, func(int) url.Values { return known.authorize(wiki.authURL(), "ada") })
+		together(6, func(int) url.Values { return known.authorize(wiki.authURL(), "ada") })
 		told := only(t, "offline_access", l.mails(), "ada@example.org")
 		if told.Subject != "App wiki may now act for you while you are away" || !strings.Contains(told.Text, l.URL+"/account/apps") {
 			t.Errorf("the mail: %s\n%s", told.Subject, told.Text)
 		}
-		needStatus(t, "exchange", wiki.redeem(granted[0].Get("code")), 200)
+		// The six may have got another session each.
+		needStatus(t, "exchange", wiki.redeem(known.authorize(wiki.authURL(), "ada").Get("code")), 200)
 		if got := b.typed(device.user, "ada", "allow"); !strings.Contains(got.Text, `id="device-allowed"`) {
 			t.Fatalf("the device: %d %s", got.StatusCode, mainOf(got.Text))
 		}
@@ -70,10 +80,15 @@ func TestStaleSessionGetsNothingThatLasts(t *testing.T) {
 
 		// More of the same kind needs nothing, of another kind it does.
 		l.later(stale)
-		wantAnswer(t, "with living access", answered(t, b.get(wiki.authURL("prompt", "none"))), "code")
-		wantAnswer(t, "of another kind", answered(t, b.get(wiki.authURL("prompt", "none", "resource", trails))), "login_required")
+		got := needStatus(t, "with living access", wiki.redeem(answered(t, known.get(wiki.authURL("prompt", "none"))).Get("code")), 200)
+		got.text(t, "refresh_token")
+		wantAnswer(t, "of another kind", answered(t, known.get(wiki.authURL("prompt", "none", "resource", trails))), "login_required")
+		if again := known.get(wiki.authURL()); toLogin(again) {
+			t.Error("asked twice in a session")
+		}
+		silently("with the living access of another session", b)
 		needStatus(t, "remove", b.call("DELETE /api/me/apps/wiki"), http.StatusNoContent)
-		wantAnswer(t, "after its removal", answered(t, b.get(wiki.authURL("prompt", "none"))), "login_required")
+		silently("after its removal", known)
 		refresh := needStatus(t, "exchange", wiki.redeem(b.authorize(wiki.authURL(), "ada").Get("code")), 200).text(t, "refresh_token")
 		if sent := l.mails(); len(sent) > 0 {
 			t.Errorf("told again within a month: %v", sent)
@@ -111,7 +126,8 @@ func TestRaisedLifetimeNeedsAProof(t *testing.T) {
 		noError(t, s.store.UpdateClient(t.Context(), c, operator(account.UpdateClient, "wiki", "")))
 		minutes.Store(11)
 		wantAnswer(t, "an old session", answered(t, b.get(wiki.authURL("prompt", "none"))), "login_required")
-		needStatus(t, "a day's token", wiki.redeem(s.signedIn("ada").authorize(wiki.authURL(), "ada").Get("code")), 200)
+		b = s.signedIn("ada")
+		needStatus(t, "a day's token", wiki.redeem(b.authorize(wiki.authURL(), "ada").Get("code")), 200)
 		minutes.Store(22)
 		wantAnswer(t, "beside a day's token", answered(t, b.get(wiki.authURL("prompt", "none"))), "code")
 	})
@@ -139,8 +155,12 @@ func TestExplainSaysThatLastingAccessNeedsAProof(t *testing.T) {
 		t.Errorf("nothing lasts: %q", e.Steps)
 	}
 	s.signedInTokens(rp, "ada")
-	if e := s.explain(rp.authURL(), "ada"); e.Answer != provider.AnswerCode || e.Steps[0] == step {
-		t.Errorf("with such access: %s %q", e.Answer, e.Steps)
+	if e := s.explain(rp.authURL(), "ada"); e.Answer != provider.AnswerCode || e.Steps[0] != step {
+		t.Errorf("another session has such access: %s %q", e.Answer, e.Steps)
+	}
+	e := s.explain(rp.authURL("prompt", "none"), "ada")
+	if e.Answer != provider.AnswerCode || !strings.Contains(e.Steps[0], "signed in already, else") || !strings.Contains(fmt.Sprint(e), "without offline_access") {
+		t.Errorf("silently: %s %q", e.Answer, e.Steps)
 	}
 }
 
