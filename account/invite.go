@@ -71,10 +71,19 @@ func (i Invite) Charged(now time.Time) int {
 	return i.Used
 }
 
-// Admits reports whether an address is one that the invite is for.
+// plainLocal is a Dot-string of RFC 5321 section 4.1.2 without % and !, by which a mail server may pass the mail on to
+// another host.
+var plainLocal = regexp.MustCompile("^[A-Za-z0-9#$&'*+/=?^_`{|}~-]+(?:\\.[A-Za-z0-9#$&'*+/=?^_`{|}~-]+)*$")
+
+// Admits reports whether an address is one that the invite is for. Of a domain it is only for addresses that every mail
+// server of the domain reads alike: an encoded word (RFC 2047 section 2) may hide another @.
 func (i Invite) Admits(email string) bool {
-	return i.Domain == "" || strings.EqualFold(email, i.Domain) || !strings.Contains(i.Domain, "@") &&
-		strings.EqualFold(email[strings.LastIndexByte(email, '@')+1:], i.Domain)
+	if i.Domain == "" || strings.EqualFold(email, i.Domain) {
+		return true
+	}
+	local, domain, _ := strings.Cut(email, "@")
+	return !strings.Contains(i.Domain, "@") && strings.EqualFold(domain, i.Domain) &&
+		plainLocal.MatchString(local) && !strings.HasPrefix(local, "=?")
 }
 
 // For returns the invite as the caller may see it in a list. An old session must not show the code where it
