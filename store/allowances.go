@@ -12,6 +12,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 type allowanceRow struct {
@@ -46,7 +47,7 @@ func (s *Store) AllowClients(ctx context.Context, a provider.Allowance, audit ac
 		URL: a.URL, Scopes: strings.Join(a.Scopes, " "), APIs: strings.Join(a.APIs, " "),
 		CreatedAt: toUnix(a.CreatedAt), Managed: a.Managed,
 	}
-	return s.write(ctx, "allow clients", func(tx *transaction) error {
+	return s.write(ctx, "allow clients", func(tx *engine.Tx) error {
 		for _, uri := range a.APIs {
 			const reason = "there is no such API: cairn api list shows them"
 			none := &provider.RegistrationError{Member: "apis", Value: uri, Reason: reason}
@@ -71,7 +72,7 @@ func (s *Store) DisallowClients(ctx context.Context, url string, audit account.A
 	if invalidKey(url) {
 		return nil, provider.ErrClientNotFound
 	}
-	err := s.write(ctx, "disallow clients", func(tx *transaction) error {
+	err := s.write(ctx, "disallow clients", func(tx *engine.Tx) error {
 		err := expect(tx.Exec("DELETE FROM client_allowances WHERE url = ?", url), provider.ErrClientNotFound)
 		if err != nil {
 			return err
@@ -85,7 +86,7 @@ func (s *Store) DisallowClients(ctx context.Context, url string, audit account.A
 	if err != nil {
 		return nil, err
 	}
-	clients, err := readClients(s.conn(ctx), s.now(), " AND document = ?", true)
+	clients, err := readClients(s.conn(ctx), s.Now(), " AND document = ?", true)
 	if err != nil {
 		return nil, fail("disallow clients", err)
 	}
@@ -103,7 +104,7 @@ func (s *Store) DisallowClients(ctx context.Context, url string, audit account.A
 }
 
 // noAudit is for a client with a document: the rows of its Allowance are its audit.
-func noAudit(*transaction) error { return nil }
+func noAudit(*engine.Tx) error { return nil }
 
 // KeepDocumentClient implements provider.Storage.
 func (s *Store) KeepDocumentClient(ctx context.Context, c *provider.Client) error {
@@ -129,7 +130,7 @@ func (s *Store) KeepDocumentClient(ctx context.Context, c *provider.Client) erro
 		return fmt.Errorf("keep client: %w", err)
 	}
 	row := newClientRow(c)
-	return s.write(ctx, "keep client", func(tx *transaction) error {
+	return s.write(ctx, "keep client", func(tx *engine.Tx) error {
 		// The first statement locks the row, so that a second request sees the redirect URIs of the
 		// first.
 		ended := tx.Exec(`UPDATE clients SET name = ?
@@ -161,7 +162,7 @@ func (s *Store) makeRoomForDocument(ctx context.Context) error {
 			AND NOT EXISTS (SELECT 1 FROM consents o WHERE o.client_id = clients.id)
 			AND NOT EXISTS (SELECT 1 FROM grants g WHERE g.client_id = clients.id)
 			AND NOT EXISTS (SELECT 1 FROM pushed_requests r WHERE r.client_id = clients.id AND r.expires_at > ?)`,
-			true, s.now())
+			true, s.Now())
 		return expect(removed, errTooManyDocuments)
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 type apiRow struct {
@@ -113,7 +114,7 @@ func (s *Store) CreateAPI(ctx context.Context, a *provider.API, audit account.Au
 	}
 	defaults, _ := provider.NewAPI(a.URI, a.Name, a.CreatedAt)
 	audit.Detail = changed(defaults, a)
-	return s.write(ctx, "create API", func(tx *transaction) error {
+	return s.write(ctx, "create API", func(tx *engine.Tx) error {
 		once := clause.OnConflict{Columns: []clause.Column{{Name: "uri"}}, DoNothing: true}
 		if err := expect(tx.Table("apis").Clauses(once).Create(&row), provider.ErrAPIExists); err != nil {
 			return err
@@ -126,7 +127,7 @@ func (s *Store) CreateAPI(ctx context.Context, a *provider.API, audit account.Au
 }
 
 // insertAPIParts adds the scopes and the clients of an API.
-func insertAPIParts(tx *transaction, a *provider.API) error {
+func insertAPIParts(tx *engine.Tx, a *provider.API) error {
 	for i, scope := range a.Scopes {
 		row := apiScopeRow{Name: scope.Name, URI: a.URI, Position: i, Sentence: scope.Sentence}
 		const reason = "another API has a scope of this name"
@@ -158,7 +159,7 @@ func (s *Store) UpdateAPI(ctx context.Context, a *provider.API, audit account.Au
 	if err := a.Check(); err != nil {
 		return fmt.Errorf("update API: %w", err)
 	}
-	return s.write(ctx, "update API", func(tx *transaction) error {
+	return s.write(ctx, "update API", func(tx *engine.Tx) error {
 		if err := lockAPI(tx, a.URI); err != nil {
 			return err
 		}
@@ -188,7 +189,7 @@ func (s *Store) UpdateAPI(ctx context.Context, a *provider.API, audit account.Au
 }
 
 // lockAPI serializes the changes of an API.
-func lockAPI(tx *transaction, uri string) error {
+func lockAPI(tx *engine.Tx, uri string) error {
 	return expect(tx.Exec("UPDATE apis SET name = name WHERE uri = ?", uri), provider.ErrAPINotFound)
 }
 
@@ -200,7 +201,7 @@ func (s *Store) RotateAPISecret(
 	if endOthers {
 		free = math.MaxInt64
 	}
-	return s.write(ctx, "rotate secret of API", func(tx *transaction) error {
+	return s.write(ctx, "rotate secret of API", func(tx *engine.Tx) error {
 		if err := lockAPI(tx, uri); err != nil {
 			return err
 		}
@@ -215,7 +216,7 @@ func (s *Store) RotateAPISecret(
 
 // RemoveAPI implements provider.APIStore.
 func (s *Store) RemoveAPI(ctx context.Context, uri string, audit account.Audit) error {
-	return s.write(ctx, "remove API", func(tx *transaction) error {
+	return s.write(ctx, "remove API", func(tx *engine.Tx) error {
 		removed := tx.Exec("DELETE FROM apis WHERE uri = ?", uri)
 		if err := expect(removed, provider.ErrAPINotFound); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 type auditRow struct {
@@ -32,7 +33,7 @@ func (r auditRow) audit() account.Audit {
 }
 
 // insertAudit records an action in its own transaction, and queues the mails about it.
-func insertAudit(tx *transaction, a account.Audit) error {
+func insertAudit(tx *engine.Tx, a account.Audit) error {
 	if err := insertMails(tx, a.Mails, a.At); err != nil {
 		return err
 	}
@@ -43,7 +44,7 @@ func insertAudit(tx *transaction, a account.Audit) error {
 }
 
 // insertAudits is insertAudit for the actions of one time.
-func insertAudits(tx *transaction, all []account.Audit) error {
+func insertAudits(tx *engine.Tx, all []account.Audit) error {
 	if len(all) <= 1 {
 		for _, a := range all {
 			return insertAudit(tx, a)
@@ -72,7 +73,7 @@ func signInsOf(day time.Time) string { return "signins:" + day.UTC().Format(time
 
 // insertSignIn is insertAudit for a sign-in, and counts it. The row of the counter is locked last:
 // all sign-ins of a day need it.
-func insertSignIn(tx *transaction, n *account.Session, a account.Audit) error {
+func insertSignIn(tx *engine.Tx, n *account.Session, a account.Audit) error {
 	if err := insertAudit(tx, a); err != nil {
 		return err
 	}
@@ -112,12 +113,12 @@ func (s *Store) Record(ctx context.Context, a account.Audit, once time.Duration)
 			return fail(doing, err)
 		}
 	}
-	return s.write(ctx, doing, func(tx *transaction) error { return insertAudit(tx, a) })
+	return s.write(ctx, doing, func(tx *engine.Tx) error { return insertAudit(tx, a) })
 }
 
 // RecordAll implements account.Store.
 func (s *Store) RecordAll(ctx context.Context, all []account.Audit) error {
-	return s.write(ctx, "record", func(tx *transaction) error { return insertAudits(tx, all) })
+	return s.write(ctx, "record", func(tx *engine.Tx) error { return insertAudits(tx, all) })
 }
 
 // auditKind is the expression of the index audit_kind: an action up to its dot.
@@ -148,7 +149,7 @@ func (s *Store) auditQuery(q account.AuditQuery) (query string, args map[string]
 	var where []string
 	add := func(condition, name string, value any) { where, args[name] = append(where, condition), value }
 	if kind, rest, _ := strings.Cut(sanitize(q.Kind), "."); kind != "" {
-		if add(auditKind[s.dialect]+" = @kind", "kind", kind); rest != "" {
+		if add(auditKind[s.Dialect()]+" = @kind", "kind", kind); rest != "" {
 			add("action = @action", "action", kind+"."+rest)
 		}
 	}

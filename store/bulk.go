@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 // that registrations and verifications meanwhile do not wait longer than needed.
 func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) error {
 	var refused error // of the change of settings
-	err := s.writeAlone(ctx, "add users", bulkTimeout, func(tx *transaction) error {
+	err := s.writeAlone(ctx, "add users", bulkTimeout, func(tx *engine.Tx) error {
 		refused = nil
 		if b.Settings != nil {
 			row := a
@@ -77,7 +78,7 @@ func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) e
 }
 
 // addUsers adds one batch of users with an audit row each.
-func addUsers(tx *transaction, users []account.User, usual []string, a account.Audit) error {
+func addUsers(tx *engine.Tx, users []account.User, usual []string, a account.Audit) error {
 	var rows []userRow
 	var flags []flagRow
 	var audit []account.Audit
@@ -102,7 +103,7 @@ func addUsers(tx *transaction, users []account.User, usual []string, a account.A
 }
 
 // claimEmails is claimEmail for users who have just been added.
-func claimEmails(tx *transaction, users []account.User) error {
+func claimEmails(tx *engine.Tx, users []account.User) error {
 	var subs []string
 	for _, u := range users {
 		if u.EmailVerified {

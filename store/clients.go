@@ -14,6 +14,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 type clientRow struct {
@@ -133,7 +134,7 @@ func newClientRow(c *provider.Client) clientRow {
 // with that id.
 func (s *Store) CreateClient(ctx context.Context, c *provider.Client, a account.Audit) error {
 	a.Detail = changed(provider.NewClient(c.ID, c.Name, c.CreatedAt), c)
-	return s.createClient(ctx, c, func(tx *transaction) error { return insertAudit(tx, a) })
+	return s.createClient(ctx, c, func(tx *engine.Tx) error { return insertAudit(tx, a) })
 }
 
 // changed describes a change of a registration in the audit log.
@@ -142,7 +143,7 @@ func changed[T provider.Client | provider.API](from, to *T) string {
 }
 
 // createClient calls also in the transaction that creates the client.
-func (s *Store) createClient(ctx context.Context, c *provider.Client, also func(tx *transaction) error) error {
+func (s *Store) createClient(ctx context.Context, c *provider.Client, also func(tx *engine.Tx) error) error {
 	if err := c.Check(); err != nil {
 		return fmt.Errorf("create client: %w", err)
 	}
@@ -164,9 +165,9 @@ func (s *Store) createClient(ctx context.Context, c *provider.Client, also func(
 	return s.insertClient(ctx, c, also)
 }
 
-func (s *Store) insertClient(ctx context.Context, c *provider.Client, also func(tx *transaction) error) error {
+func (s *Store) insertClient(ctx context.Context, c *provider.Client, also func(tx *engine.Tx) error) error {
 	row := newClientRow(c)
-	return s.write(ctx, "create client", func(tx *transaction) error {
+	return s.write(ctx, "create client", func(tx *engine.Tx) error {
 		once := clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoNothing: true}
 		if err := expect(tx.Table("clients").Clauses(once).Create(&row), provider.ErrClientExists); err != nil {
 			return err
@@ -192,7 +193,7 @@ func (s *Store) insertClient(ctx context.Context, c *provider.Client, also func(
 
 // checkOptionalScopes returns a *provider.RegistrationError if an optional scope is of no API and not of
 // OpenID Connect.
-func checkOptionalScopes(tx *transaction, c *provider.Client) error {
+func checkOptionalScopes(tx *engine.Tx, c *provider.Client) error {
 	for _, name := range c.OptionalScopes {
 		if slices.Contains(provider.Scopes, name) {
 			continue
@@ -208,7 +209,7 @@ func checkOptionalScopes(tx *transaction, c *provider.Client) error {
 }
 
 // writeClientLogo stores a new logo. A logo with only a hash is unchanged.
-func writeClientLogo(tx *transaction, c *provider.Client) error {
+func writeClientLogo(tx *engine.Tx, c *provider.Client) error {
 	if c.Logo.PNG == nil && c.Logo.Hash != "" {
 		return nil
 	}
@@ -235,7 +236,7 @@ func (s *Store) Client(ctx context.Context, id string) (*provider.Client, error)
 	if invalidKey(id) {
 		return nil, provider.ErrClientNotFound
 	}
-	found, err := readClients(s.conn(ctx), s.now(), " AND id = ?", id)
+	found, err := readClients(s.conn(ctx), s.Now(), " AND id = ?", id)
 	if err == nil && len(found) == 0 {
 		err = provider.ErrClientNotFound
 	}
@@ -247,7 +248,7 @@ func (s *Store) Client(ctx context.Context, id string) (*provider.Client, error)
 
 // Clients implements provider.ClientStore.
 func (s *Store) Clients(ctx context.Context) ([]*provider.Client, error) {
-	all, err := readClients(s.conn(ctx), s.now(), "")
+	all, err := readClients(s.conn(ctx), s.Now(), "")
 	return all, fail("list clients", err)
 }
 
@@ -287,11 +288,11 @@ func (s *Store) UpdateClient(ctx context.Context, c *provider.Client, a account.
 		return fmt.Errorf("update client: %w", err)
 	}
 	row := newClientRow(c)
-	return s.write(ctx, "update client", func(tx *transaction) error {
+	return s.write(ctx, "update client", func(tx *engine.Tx) error {
 		if err := lockClient(tx, c.ID); err != nil {
 			return err
 		}
-		before, err := readClients(tx.DB, s.now(), " AND id = ?", c.ID)
+		before, err := readClients(tx.DB, s.Now(), " AND id = ?", c.ID)
 		if err != nil {
 			return err
 		}
@@ -321,7 +322,7 @@ func (s *Store) UpdateClient(ctx context.Context, c *provider.Client, a account.
 }
 
 // lockClient serializes the changes of a client.
-func lockClient(tx *transaction, id string) error {
+func lockClient(tx *engine.Tx, id string) error {
 	updated := tx.Exec("UPDATE clients SET name = name WHERE id = ? AND removed_at = 0", id)
 	return expect(updated, provider.ErrClientNotFound)
 }
@@ -334,7 +335,7 @@ func (s *Store) RotateClientSecret(
 		return provider.ErrClientNotFound
 	}
 	end := max(toUnix(now), toUnix(until))
-	return s.write(ctx, "rotate client secret", func(tx *transaction) error {
+	return s.write(ctx, "rotate client secret", func(tx *engine.Tx) error {
 		if err := lockClient(tx, id); err != nil {
 			return err
 		}
@@ -355,16 +356,16 @@ func (s *Store) RotateClientSecret(
 // RemoveClient implements provider.ClientStore. The client is unknown at once. Its data is deleted
 // in batches; if this is interrupted, the sweep continues.
 func (s *Store) RemoveClient(ctx context.Context, id string, a account.Audit) error {
-	return s.removeClient(ctx, id, func(tx *transaction) error { return insertAudit(tx, a) })
+	return s.removeClient(ctx, id, func(tx *engine.Tx) error { return insertAudit(tx, a) })
 }
 
 // removeClient calls also in the transaction from which on the client is unknown.
-func (s *Store) removeClient(ctx context.Context, id string, also func(tx *transaction) error) error {
+func (s *Store) removeClient(ctx context.Context, id string, also func(tx *engine.Tx) error) error {
 	if invalidKey(id) {
 		return provider.ErrClientNotFound
 	}
-	err := s.write(ctx, "remove client", func(tx *transaction) error {
-		updated := tx.Exec("UPDATE clients SET removed_at = ? WHERE id = ? AND removed_at = 0", s.now(), id)
+	err := s.write(ctx, "remove client", func(tx *engine.Tx) error {
+		updated := tx.Exec("UPDATE clients SET removed_at = ? WHERE id = ? AND removed_at = 0", s.Now(), id)
 		if err := expect(updated, provider.ErrClientNotFound); err != nil {
 			return err
 		}
@@ -375,7 +376,7 @@ func (s *Store) removeClient(ctx context.Context, id string, also func(tx *trans
 		}
 		return also(tx)
 	})
-	if err != nil || s.joined != nil {
+	if err != nil || s.within {
 		return err
 	}
 	return s.purgeClient(ctx, id)
@@ -428,8 +429,8 @@ func (s *Store) purgeClient(ctx context.Context, id string) error {
 		ids, listed := idsOf(grants)
 		args := map[string]any{"client": id, "grants": ids, "rows": b.rows}
 		if listed {
-			err := b.write(func(tx *transaction) error {
-				_, tokens, err := revokeGrants(tx, fromUnix(s.now()),
+			err := b.write(func(tx *engine.Tx) error {
+				_, tokens, err := revokeGrants(tx, fromUnix(s.Now()),
 					"g.id IN @grants AND g.client_id = @client"+ifRemoved, args)
 				if err != nil {
 					return err
@@ -460,7 +461,7 @@ func (s *Store) purgeClient(ctx context.Context, id string) error {
 		}
 		ids, _ := idsOf(own)
 		var tokens []revocation
-		err = b.write(func(tx *transaction) error {
+		err = b.write(func(tx *engine.Tx) error {
 			err := tx.Raw("DELETE FROM client_tokens WHERE id IN @ids AND client_id = @client"+ifRemoved+`
 				RETURNING status_list, status_index, expires_at`,
 				map[string]any{"ids": ids, "client": id}).Find(&tokens).Error

@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 type consentRow struct {
@@ -50,7 +51,7 @@ func (s *Store) SaveConsent(
 	rows := each(scopes, func(scope string) consentRow {
 		return consentRow{sub, clientID, scope, toUnix(now), sanitize(a.Session)}
 	})
-	return s.write(ctx, "save consent", func(tx *transaction) error {
+	return s.write(ctx, "save consent", func(tx *engine.Tx) error {
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}
@@ -167,7 +168,7 @@ func (s *Store) RemoveApp(ctx context.Context, sub, clientID string, now time.Ti
 	if invalidKey(sub) || invalidKey(clientID) {
 		return account.ErrAppNotFound
 	}
-	return s.write(ctx, "remove application", func(tx *transaction) error {
+	return s.write(ctx, "remove application", func(tx *engine.Tx) error {
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 // States of a device's request.
@@ -48,13 +49,13 @@ const decideDevice = "UPDATE device_requests SET state = ? WHERE user_hash = ? A
 
 // AllowDevice implements provider.DeviceStore.
 func (s *Store) AllowDevice(ctx context.Context, userHash []byte, g *provider.Grant, now time.Time) error {
-	op := operation{doing: "allow device", several: true, do: func(w *statements) error {
-		decided := w.gorm(w.ctx).Exec(decideDevice, deviceAllowed, userHash, deviceWaits, toUnix(now))
+	op := engine.Operation{Doing: "allow device", Several: true, Do: func(w *engine.Statements) error {
+		decided := w.Gorm().Exec(decideDevice, deviceAllowed, userHash, deviceWaits, toUnix(now))
 		err := expect(decided, provider.ErrNotFound)
 		if err != nil {
 			return err
 		}
-		return w.insertGrant(g)
+		return addGrant(w, g)
 	}}
 	return s.performTold(ctx, op, g)
 }
@@ -72,11 +73,11 @@ func (s *Store) PollDevice(ctx context.Context, codeSignature, clientID string, 
 		return provider.ErrNotFound
 	}
 	lock := ""
-	if s.dialect == Postgres {
+	if s.Dialect() == Postgres {
 		lock = " FOR UPDATE"
 	}
 	var verdict error
-	err := s.write(ctx, "poll device request", func(tx *transaction) error {
+	err := s.write(ctx, "poll device request", func(tx *engine.Tx) error {
 		var row struct{ State, ExpiresAt, Wait, PolledAt int64 }
 		found := tx.Raw(`SELECT state, expires_at, wait, polled_at FROM device_requests
 			WHERE code_sig = ? AND client_id = ?`+lock,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 // UserByEmail implements account.Store.
@@ -22,17 +23,17 @@ func (s *Store) UserByEmail(ctx context.Context, email string) (account.User, er
 	if err != nil {
 		return account.User{}, fail("user by email", err)
 	}
-	return rows[0].userAt(s.now()), nil
+	return rows[0].userAt(s.Now()), nil
 }
 
 // lockEmails makes every other operation that verifies an address wait for the end of the
 // transaction. It comes after the rows of users and counters.
-func lockEmails(tx *transaction) error {
+func lockEmails(tx *engine.Tx) error {
 	return tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'verified-emails'").Error
 }
 
 // claimEmail returns account.ErrEmailTaken if another account has verified the address.
-func claimEmail(tx *transaction, email, sub string) error {
+func claimEmail(tx *engine.Tx, email, sub string) error {
 	if err := lockEmails(tx); err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func (s *Store) AskVerification(ctx context.Context, sub, email string, asked ti
 	if invalidKey(sub) || invalidKey(email) {
 		return account.ErrInvalidLink
 	}
-	return s.write(ctx, "ask for verification", func(tx *transaction) error {
+	return s.write(ctx, "ask for verification", func(tx *engine.Tx) error {
 		mark := tx.Exec(`UPDATE users SET email_asked_at = ?
 			WHERE sub = ? AND email = ? AND NOT email_verified AND deleted_at = 0`, toUnix(asked), sub, email)
 		if err := expect(mark, account.ErrInvalidLink); err != nil {
@@ -66,7 +67,7 @@ func (s *Store) VerifyEmail(ctx context.Context, sub, email string, asked, now t
 	if invalidKey(sub) || invalidKey(email) || asked.IsZero() {
 		return account.ErrInvalidLink
 	}
-	return s.write(ctx, "verify email", func(tx *transaction) error {
+	return s.write(ctx, "verify email", func(tx *engine.Tx) error {
 		if err := lockUser(tx, sub); errors.Is(err, account.ErrUserNotFound) {
 			return account.ErrInvalidLink
 		} else if err != nil {
@@ -114,7 +115,7 @@ func (r emailChangeRow) change() account.EmailChange {
 
 // keepEmail stores the former address for an undo, as account.Audit asks, in the transaction of its
 // change.
-func keepEmail(tx *transaction, before account.User, a account.Audit, now time.Time) error {
+func keepEmail(tx *engine.Tx, before account.User, a account.Audit, now time.Time) error {
 	if a.KeepEmail == "" {
 		return tx.Exec("DELETE FROM email_changes WHERE sub = ?", before.Sub).Error
 	}
@@ -164,7 +165,7 @@ func (s *Store) UndoEmailChange(ctx context.Context, id string, now time.Time, a
 	if invalidKey(id) {
 		return account.ErrInvalidLink
 	}
-	return s.write(ctx, "undo change of email", func(tx *transaction) error {
+	return s.write(ctx, "undo change of email", func(tx *engine.Tx) error {
 		var row emailChangeRow
 		found := tx.Raw(selectEmailChange+" AND id = ?", toUnix(now), id).Find(&row)
 		if err := expect(found, account.ErrInvalidLink); err != nil {
@@ -211,5 +212,5 @@ func (s *Store) UndoEmailChange(ctx context.Context, id string, now time.Time, a
 
 // QueueMail implements account.Store.
 func (s *Store) QueueMail(ctx context.Context, m account.Mail, now time.Time) error {
-	return s.write(ctx, "queue mail", func(tx *transaction) error { return insertMails(tx, []account.Mail{m}, now) })
+	return s.write(ctx, "queue mail", func(tx *engine.Tx) error { return insertMails(tx, []account.Mail{m}, now) })
 }

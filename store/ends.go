@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 // An account and each of its flags may end by itself. From that second on every read finds the account
@@ -86,7 +87,7 @@ func (s *Store) SetEnd(ctx context.Context, sub string, ends, now time.Time, a a
 
 // SetEndOfAll implements account.Store.
 func (s *Store) SetEndOfAll(ctx context.Context, ends, now time.Time, rows map[string]account.Audit) error {
-	return s.changeAccessOf(ctx, "set end of accounts", keysOf(rows), func(tx *transaction, users []account.User) error {
+	return s.changeAccessOf(ctx, "set end of accounts", keysOf(rows), func(tx *engine.Tx, users []account.User) error {
 		users = slices.DeleteFunc(users, func(u account.User) bool { return u.EndsAt.Equal(ends) && !u.Ended() })
 		if len(users) == 0 { // somebody was faster
 			return nil
@@ -120,7 +121,7 @@ func (s *Store) SetEndOfAll(ctx context.Context, ends, now time.Time, rows map[s
 func (s *Store) EndDue(ctx context.Context) (next time.Time, err error) {
 	const doing = "find what has ended"
 	for {
-		now := s.now()
+		now := s.Now()
 		var subs []string
 		err := s.conn(ctx).Raw(`SELECT sub FROM users
 			WHERE ends_at > 0 AND suspended_at = 0 AND ends_at <= @now
@@ -130,7 +131,7 @@ func (s *Store) EndDue(ctx context.Context) (next time.Time, err error) {
 			return next, fail(doing, err)
 		}
 		for _, sub := range subs {
-			err := s.write(ctx, "end by itself", func(tx *transaction) error {
+			err := s.write(ctx, "end by itself", func(tx *engine.Tx) error {
 				// Without a lock of its own a row of a user who was deleted meanwhile ends too.
 				if err := tx.Exec("UPDATE users SET updated_at = updated_at WHERE sub = ?", sub).Error; err != nil {
 					return err
@@ -153,8 +154,8 @@ func (s *Store) EndDue(ctx context.Context) (next time.Time, err error) {
 }
 
 // endDueOf ends the account of a user, whose row is locked, and the flags, if that is due.
-func endDueOf(tx *transaction, sub string) error {
-	now := tx.hot.s.now()
+func endDueOf(tx *engine.Tx, sub string) error {
+	now := tx.Now()
 	at := fromUnix(now)
 	var handles []string
 	err := tx.Raw(`UPDATE users SET suspended_at = ends_at, suspend_reason = '', updated_at = ? WHERE sub = ?
@@ -199,11 +200,11 @@ func endDueOf(tx *transaction, sub string) error {
 }
 
 // endDueOfAll is endDueOf for users, of whom few are due.
-func endDueOfAll(tx *transaction, subs []string) error {
+func endDueOfAll(tx *engine.Tx, subs []string) error {
 	var due []string
 	err := tx.Raw(`SELECT sub FROM users WHERE sub IN @subs AND ends_at > 0 AND ends_at <= @now AND suspended_at = 0
 		UNION SELECT sub FROM user_flags WHERE sub IN @subs AND ends_at > 0 AND ends_at <= @now`,
-		map[string]any{"subs": subs, "now": tx.hot.s.now()}).Find(&due).Error
+		map[string]any{"subs": subs, "now": tx.Now()}).Find(&due).Error
 	for _, sub := range due {
 		if err == nil {
 			err = endDueOf(tx, sub)
@@ -214,7 +215,7 @@ func endDueOfAll(tx *transaction, subs []string) error {
 
 // endWithFlags ends what an act ends by which users lose some of the flags.
 func endWithFlags(
-	tx *transaction, losers []account.User, flags []string, a account.Audit, now time.Time,
+	tx *engine.Tx, losers []account.User, flags []string, a account.Audit, now time.Time,
 ) (map[string]ended, error) {
 	out, err := endOf(tx, subsOf(losers), "", a, now)
 	if err != nil || !slices.Contains(flags, account.FlagAdmin) {
@@ -245,7 +246,7 @@ func (s *Store) ComingEnds(ctx context.Context, from, until time.Time) ([]accoun
 
 // EndsToTell implements account.Store.
 func (s *Store) EndsToTell(ctx context.Context, limit int) (all []account.ComingEnd, err error) {
-	now := fromUnix(s.now())
+	now := fromUnix(s.Now())
 	for i, days := range account.EndNotices { // the earliest notice first
 		until, from := now.Add(account.EndNotice(days)), now
 		if i+1 < len(account.EndNotices) {
@@ -308,7 +309,7 @@ func (s *Store) usersBySub(ctx context.Context, subs []string) (map[string]accou
 			return nil, err
 		}
 		for _, r := range rows {
-			found[r.Row.Sub] = r.userAt(s.now())
+			found[r.Row.Sub] = r.userAt(s.Now())
 		}
 	}
 	return found, nil
@@ -316,7 +317,7 @@ func (s *Store) usersBySub(ctx context.Context, subs []string) (map[string]accou
 
 // EndTold implements account.Store.
 func (s *Store) EndTold(ctx context.Context, e account.ComingEnd, mails []account.Mail) error {
-	return s.write(ctx, "note that an end was told", func(tx *transaction) error {
+	return s.write(ctx, "note that an end was told", func(tx *engine.Tx) error {
 		const set = " SET end_told = @days WHERE sub = @sub AND ends_at = @at AND (end_told = 0 OR end_told > @days)"
 		args := map[string]any{"days": e.Days, "sub": e.User.Sub, "at": toUnix(e.At), "flags": append([]string{""}, e.Flags...)}
 		var told int64
@@ -331,7 +332,7 @@ func (s *Store) EndTold(ctx context.Context, e account.ComingEnd, mails []accoun
 		if flags.Error != nil || told+flags.RowsAffected == 0 {
 			return flags.Error
 		}
-		return insertMails(tx, mails, fromUnix(tx.hot.s.now()))
+		return insertMails(tx, mails, fromUnix(tx.Now()))
 	})
 }
 
@@ -347,11 +348,11 @@ func (s *Store) EndsListed(ctx context.Context) (until time.Time, err error) {
 
 // ListEnds implements account.Store.
 func (s *Store) ListEnds(ctx context.Context, before, until time.Time, mails []account.Mail) error {
-	return s.write(ctx, "note that ends were listed", func(tx *transaction) error {
+	return s.write(ctx, "note that ends were listed", func(tx *engine.Tx) error {
 		set := tx.Exec("UPDATE counters SET value = ? WHERE name = ? AND value = ?", toUnix(until), endsTold, toUnix(before))
 		if set.Error != nil || set.RowsAffected == 0 {
 			return set.Error
 		}
-		return insertMails(tx, mails, fromUnix(tx.hot.s.now()))
+		return insertMails(tx, mails, fromUnix(tx.Now()))
 	})
 }

@@ -9,12 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mattn/go-sqlite3"
-	"github.com/pressly/goose/v3"
 	"gorm.io/gorm"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 // Exec lets a test age or damage what no exported method can, and fill tables for as
@@ -28,7 +27,7 @@ func (s *Store) Exec(query string, args ...any) error {
 const testMark = "cairn:test"
 
 // ofTest is the database for statements that are no part of the program.
-func (s *Store) ofTest() *gorm.DB { return s.db.Set(testMark, true) }
+func (s *Store) ofTest() *gorm.DB { return s.conn(context.Background()).Set(testMark, true) }
 
 // Count is the single number that a query returns.
 func (s *Store) Count(query string, args ...any) (n int64, err error) {
@@ -36,15 +35,23 @@ func (s *Store) Count(query string, args ...any) (n int64, err error) {
 	return n, err
 }
 
+func (s *Store) pool() *sql.DB {
+	pool, err := s.conn(context.Background()).DB()
+	if err != nil {
+		panic(err)
+	}
+	return pool
+}
+
 // DropConnections closes those that are idle.
 func (s *Store) DropConnections() {
 	size := s.MaxConnections()
-	s.pool.SetMaxIdleConns(0)
-	s.pool.SetMaxIdleConns(size)
+	s.pool().SetMaxIdleConns(0)
+	s.pool().SetMaxIdleConns(size)
 }
 
 // MaxConnections is the size of the pool.
-func (s *Store) MaxConnections() int { return s.pool.Stats().MaxOpenConnections }
+func (s *Store) MaxConnections() int { return s.PoolStats().MaxOpenConnections }
 
 // HoldConnections takes all of the pool until free is called.
 func (s *Store) HoldConnections(ctx context.Context) (free func() error, err error) {
@@ -56,7 +63,7 @@ func (s *Store) HoldConnections(ctx context.Context) (free func() error, err err
 		return err
 	}
 	for range s.MaxConnections() {
-		c, err := s.pool.Conn(ctx)
+		c, err := s.pool().Conn(ctx)
 		if err != nil {
 			return nil, errors.Join(err, free())
 		}
@@ -70,11 +77,11 @@ const ListCapacity = listCapacity
 
 // AddTokens stores tokens of a grant without a code being spent for them.
 func (s *Store) AddTokens(ctx context.Context, grantID string, issued ...provider.Token) error {
-	values, err := tokenValues(grantID, issued, s.now())
+	values, err := tokenValues(grantID, issued, s.Now())
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, "add tokens", func(tx *transaction) error {
+	return s.write(ctx, "add tokens", func(tx *engine.Tx) error {
 		return tx.Exec("INSERT INTO tokens "+tokenColumns+" VALUES "+repeated("(?, ?, ?, ?, ?, ?, ?, ?)", len(issued)), values...).Error
 	})
 }
@@ -82,63 +89,42 @@ func (s *Store) AddTokens(ctx context.Context, grantID string, issued ...provide
 // Begin opens a transaction that stays open: what is done in the returned store is
 // undone unless end commits it. Nothing else in this process writes during it on SQLite.
 func (s *Store) Begin(ctx context.Context) (in *Store, end func(commit bool) error, err error) {
-	unlock, err := s.lockWriter(ctx)
-	if err != nil {
-		return nil, nil, fail("begin", err)
+	begun, commit, ended := make(chan *engine.DB), make(chan bool), make(chan error, 1)
+	errUndone := errors.New("undone")
+	go func() {
+		ended <- engine.Together(ctx, s.DB, "begin", time.Hour, func(_ *engine.Tx, in *engine.DB) error {
+			begun <- in
+			if !<-commit {
+				return errUndone
+			}
+			return nil
+		})
+	}()
+	select {
+	case db := <-begun:
+		return &Store{DB: db, within: true}, func(keep bool) error {
+			commit <- keep
+			if err := <-ended; keep || !errors.Is(err, errUndone) {
+				return err
+			}
+			return nil
+		}, nil
+	case err := <-ended:
+		return nil, nil, err
 	}
-	tx := s.db.WithContext(ctx).Begin()
-	if tx.Error != nil {
-		unlock()
-		return nil, nil, fail("begin", canceled(ctx, tx.Error))
-	}
-	in = &Store{db: tx, pool: s.pool, dialect: s.dialect, dsn: s.dsn, log: s.log, clock: s.clock, timeout: s.timeout}
-	return in, func(commit bool) error {
-		defer unlock()
-		if commit {
-			return tx.Commit().Error
-		}
-		return tx.Rollback().Error
-	}, nil
 }
 
 // Waiting is how many operations wait for the writer of SQLite.
-func (s *Store) Waiting() int {
-	s.writer.mu.Lock()
-	defer s.writer.mu.Unlock()
-	return len(s.writer.waiting)
-}
+func (s *Store) Waiting() int { return engine.Waiting(s.DB) }
 
-// OnWriter runs a statement on the connection of the writer of SQLite, outside of a
-// transaction.
+// OnWriter runs a statement on the connection of the writer of SQLite.
 func (s *Store) OnWriter(query string) error {
-	unlock, err := s.lockWriter(context.Background())
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	return s.writer.c.conn.Raw(func(c any) error {
-		_, err := c.(*sqlite3.SQLiteConn).Exec(query, nil)
-		return err
-	})
+	return s.writeOne(context.Background(), "pragma", func(db *gorm.DB) error { return db.Exec(query).Error })
 }
 
 // MigrateTo brings an empty database to an earlier version's schema.
 func (s *Store) MigrateTo(ctx context.Context, version int64) error {
-	return s.withMigrator(ctx, func(p *goose.Provider) error {
-		_, err := p.UpTo(ctx, version)
-		return err
-	})
-}
-
-// StatementTimeouts are those of PostgreSQL for the service and for migrations.
-func (s *Store) StatementTimeouts(ctx context.Context) (service, migrations string, err error) {
-	pool, err := openMigrations(s.dsn)
-	if err != nil {
-		return "", "", err
-	}
-	defer func() { _ = pool.Close() }()
-	err = s.db.Raw("SHOW statement_timeout").Find(&service).Error
-	return service, migrations, errors.Join(err, pool.QueryRowContext(ctx, "SHOW statement_timeout").Scan(&migrations))
+	return engine.MigrateTo(ctx, s.DB, version)
 }
 
 // Texts is the single column that a query returns.
@@ -149,7 +135,7 @@ func (s *Store) Texts(query string, args ...any) (out []string, err error) {
 
 // Series is a table n(i) of the numbers from 0.
 func (s *Store) Series(length string) string {
-	if s.dialect == Postgres {
+	if s.Dialect() == Postgres {
 		return fmt.Sprintf("(SELECT generate_series(0, CAST(%s AS BIGINT) - 1) AS i) AS n", length)
 	}
 	const numbers = "WITH RECURSIVE c (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c LIMIT %s) SELECT i FROM c"
@@ -159,7 +145,7 @@ func (s *Store) Series(length string) string {
 // AuditPlan is how the database would read the audit log.
 func (s *Store) AuditPlan(q account.AuditQuery) (string, error) {
 	query, args := s.auditQuery(q)
-	if s.dialect == Postgres {
+	if s.Dialect() == Postgres {
 		lines, err := s.Texts("EXPLAIN "+query, args)
 		return strings.Join(lines, "\n"), err
 	}
@@ -180,21 +166,21 @@ func (s *Store) AfterStatement(begin string, do func()) {
 	seen := false
 	see := func(db *gorm.DB) {
 		if seen {
-			_ = s.db.Callback().Query().Remove(name)
-			_ = s.db.Callback().Row().Remove(name)
+			_ = s.conn(context.Background()).Callback().Query().Remove(name)
+			_ = s.conn(context.Background()).Callback().Row().Remove(name)
 			do()
 		}
 	}
-	_ = s.db.Callback().Raw().After("gorm:raw").Register(name, func(db *gorm.DB) {
+	_ = s.conn(context.Background()).Callback().Raw().After("gorm:raw").Register(name, func(db *gorm.DB) {
 		seen = seen || strings.HasPrefix(db.Statement.SQL.String(), begin)
 	})
-	_ = s.db.Callback().Query().Before("gorm:query").Register(name, see)
-	_ = s.db.Callback().Row().Before("gorm:row").Register(name, see)
+	_ = s.conn(context.Background()).Callback().Query().Before("gorm:query").Register(name, see)
+	_ = s.conn(context.Background()).Callback().Row().Before("gorm:row").Register(name, see)
 }
 
 // EachQuery calls do each time when a query that begins so has been answered.
 func (s *Store) EachQuery(begin string, do func()) {
-	_ = s.db.Callback().Query().After("gorm:query").Register("each query", func(db *gorm.DB) {
+	_ = s.conn(context.Background()).Callback().Query().After("gorm:query").Register("each query", func(db *gorm.DB) {
 		if strings.HasPrefix(db.Statement.SQL.String(), begin) {
 			do()
 		}

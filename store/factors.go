@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 // Factors implements account.Store.
@@ -64,7 +65,7 @@ var totpColumns = columnsOf[totpRow]("totp")
 // liveSession returns account.ErrNotAuthenticated if the session in which somebody acts is no longer
 // live. An empty session passes. If it is of the user whose row is locked, whoever ends the sessions
 // came before or waits.
-func liveSession(tx *transaction, session string, now time.Time) error {
+func liveSession(tx *engine.Tx, session string, now time.Time) error {
 	if session == "" {
 		return nil
 	}
@@ -75,7 +76,7 @@ func liveSession(tx *transaction, session string, now time.Time) error {
 
 // methodsOf returns the methods by which a live session of the user was authenticated.
 // account.ErrNotAuthenticated as for liveSession.
-func methodsOf(tx *transaction, sub, session string, now time.Time) ([]string, error) {
+func methodsOf(tx *engine.Tx, sub, session string, now time.Time) ([]string, error) {
 	if session == "" {
 		return []string{account.MethodMultiFactor}, nil
 	}
@@ -94,7 +95,7 @@ func methodsOf(tx *transaction, sub, session string, now time.Time) ([]string, e
 
 // lockForFactors locks a user whose factors are about to change. The session must have used a
 // second factor if the user has one.
-func lockForFactors(tx *transaction, sub, session string, now time.Time) (u account.User, err error) {
+func lockForFactors(tx *engine.Tx, sub, session string, now time.Time) (u account.User, err error) {
 	if u, err = lockedUser(tx, sub); err != nil {
 		return u, err
 	}
@@ -107,9 +108,9 @@ func lockForFactors(tx *transaction, sub, session string, now time.Time) (u acco
 
 // addFactor adds a second factor by calling add: see account.NewFactor.
 func (s *Store) addFactor(
-	ctx context.Context, doing, sub string, n account.NewFactor, add func(tx *transaction) error,
+	ctx context.Context, doing, sub string, n account.NewFactor, add func(tx *engine.Tx) error,
 ) (first bool, err error) {
-	err = s.write(ctx, doing, func(tx *transaction) error {
+	err = s.write(ctx, doing, func(tx *engine.Tx) error {
 		u, err := lockForFactors(tx, sub, n.Audit.Session, n.Now)
 		if err != nil {
 			return err
@@ -150,9 +151,9 @@ func (s *Store) addFactor(
 // removeFactor removes a second factor by calling remove: see account.OldFactor. passkey is the id
 // of a removed passkey, nil for other factors.
 func (s *Store) removeFactor(
-	ctx context.Context, doing, sub string, o account.OldFactor, passkey []byte, remove func(tx *transaction) error,
+	ctx context.Context, doing, sub string, o account.OldFactor, passkey []byte, remove func(tx *engine.Tx) error,
 ) error {
-	return s.write(ctx, doing, func(tx *transaction) error {
+	return s.write(ctx, doing, func(tx *engine.Tx) error {
 		u, err := lockForFactors(tx, sub, o.Audit.Session, o.Now)
 		if err != nil {
 			return err
@@ -200,7 +201,7 @@ func (s *Store) removeFactor(
 	})
 }
 
-func replaceRecoveryCodes(tx *transaction, sub, session string, codes []account.RecoveryCode, now time.Time) error {
+func replaceRecoveryCodes(tx *engine.Tx, sub, session string, codes []account.RecoveryCode, now time.Time) error {
 	if err := execEach(tx, sub, "DELETE FROM recovery_codes WHERE sub = ?"); err != nil {
 		return err
 	}
@@ -216,7 +217,7 @@ func replaceRecoveryCodes(tx *transaction, sub, session string, codes []account.
 
 // AddTOTP implements account.Store.
 func (s *Store) AddTOTP(ctx context.Context, sub string, t account.TOTP, n account.NewFactor) (first bool, err error) {
-	return s.addFactor(ctx, "add authenticator app", sub, n, func(tx *transaction) error {
+	return s.addFactor(ctx, "add authenticator app", sub, n, func(tx *engine.Tx) error {
 		k, err := s.sealer(tx.DB)
 		if err != nil {
 			return err
@@ -244,7 +245,7 @@ func (s *Store) UseTOTP(ctx context.Context, sub string, step int64, now time.Ti
 
 // RemoveTOTP implements account.Store.
 func (s *Store) RemoveTOTP(ctx context.Context, sub string, o account.OldFactor) error {
-	return s.removeFactor(ctx, "remove authenticator app", sub, o, nil, func(tx *transaction) error {
+	return s.removeFactor(ctx, "remove authenticator app", sub, o, nil, func(tx *engine.Tx) error {
 		return expect(tx.Exec("DELETE FROM totp WHERE sub = ?", sub), account.ErrFactorNotFound)
 	})
 }
@@ -253,7 +254,7 @@ func (s *Store) RemoveTOTP(ctx context.Context, sub string, o account.OldFactor)
 func (s *Store) ReplaceRecoveryCodes(
 	ctx context.Context, sub string, codes []account.RecoveryCode, now time.Time, a account.Audit,
 ) error {
-	return s.write(ctx, "replace recovery codes", func(tx *transaction) error {
+	return s.write(ctx, "replace recovery codes", func(tx *engine.Tx) error {
 		u, err := lockForFactors(tx, sub, a.Session, now)
 		if err != nil {
 			return err
@@ -292,7 +293,7 @@ func (s *Store) UseRecoveryCode(
 	if invalidKey(sub) {
 		return false, nil
 	}
-	err := s.write(ctx, "use recovery code", func(tx *transaction) error {
+	err := s.write(ctx, "use recovery code", func(tx *engine.Tx) error {
 		use := tx.Exec(`UPDATE recovery_codes SET used_at = ?
 			WHERE sub = ? AND hash = ? AND used_at = 0`, toUnix(now), sub, hash)
 		if err := expect(use, account.ErrFactorNotFound); err != nil {
@@ -308,7 +309,7 @@ func (s *Store) UseRecoveryCode(
 
 // ResetFactors implements account.Store.
 func (s *Store) ResetFactors(ctx context.Context, sub string, now time.Time, a account.Audit) error {
-	return s.write(ctx, "reset factors", func(tx *transaction) error {
+	return s.write(ctx, "reset factors", func(tx *engine.Tx) error {
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 type flagRow struct {
@@ -24,7 +25,7 @@ func flagRows(u account.User) []flagRow {
 }
 
 // addFlags adds flags, or changes their ends.
-func addFlags(tx *transaction, rows []flagRow) error {
+func addFlags(tx *engine.Tx, rows []flagRow) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -45,7 +46,7 @@ func (s *Store) SetFlags(
 func (s *Store) SetFlagsOfAll(
 	ctx context.Context, change account.FlagChange, now time.Time, rows map[string]account.Audit,
 ) (after map[string][]string, err error) {
-	err = s.changeAccessOf(ctx, "set flags", keysOf(rows), func(tx *transaction, users []account.User) error {
+	err = s.changeAccessOf(ctx, "set flags", keysOf(rows), func(tx *engine.Tx, users []account.User) error {
 		var out map[string]ended
 		if out, after, err = setFlagsOf(tx, users, change, now, rows[users[0].Sub]); err != nil {
 			return err
@@ -66,7 +67,7 @@ func (s *Store) SetFlagsOfAll(
 
 // setFlagsOf is SetFlagsOfAll of users who were read in changeAccessOf, without audit rows.
 func setFlagsOf(
-	tx *transaction, users []account.User, change account.FlagChange, now time.Time, a account.Audit,
+	tx *engine.Tx, users []account.User, change account.FlagChange, now time.Time, a account.Audit,
 ) (out map[string]ended, after map[string][]string, err error) {
 	var set []flagRow
 	var removed []string               // flags that somebody loses

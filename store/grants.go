@@ -14,6 +14,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 // grantColumns selects a grant g with its user u, without its code and its scopes, which come
@@ -22,18 +23,18 @@ const grantColumns = `, g.id, g.client_id, g.sid, g.resources, g.status_list, g.
 	g.auth_time, g.created_at, g.revoked_at, ` + claimColumns
 
 // grant takes them, with the user as of a time.
-func (c *columns) grant(now int64) *provider.Grant {
-	g := &provider.Grant{Scopes: strings.Fields(c.text()), ID: c.text(), ClientID: c.text(), SessionID: c.text()}
-	if named := c.text(); named != "" { // else nil, as when the grant was created
+func takeGrant(c *engine.Columns, now int64) *provider.Grant {
+	g := &provider.Grant{Scopes: strings.Fields(c.Text()), ID: c.Text(), ClientID: c.Text(), SessionID: c.Text()}
+	if named := c.Text(); named != "" { // else nil, as when the grant was created
 		g.Resources = strings.Fields(named)
 	}
-	g.StatusList, g.StatusIndex, g.ACR = int(c.number()), int(c.number()), c.text()
-	if amr := c.text(); amr != "" { // else nil, as when the grant was created
+	g.StatusList, g.StatusIndex, g.ACR = int(c.Number()), int(c.Number()), c.Text()
+	if amr := c.Text(); amr != "" { // else nil, as when the grant was created
 		g.AMR = strings.Fields(amr)
 	}
-	g.Claims, g.AuthTime, g.CreatedAt, g.Revoked = c.text(), c.time(), c.time(), c.number() != 0
+	g.Claims, g.AuthTime, g.CreatedAt, g.Revoked = c.Text(), c.Time(), c.Time(), c.Number() != 0
 	u := &account.User{}
-	deleted := c.claims(u, now)
+	deleted := takeClaims(c, u, now)
 	if g.Sub = u.Sub; !deleted {
 		g.User = u
 	}
@@ -43,7 +44,7 @@ func (c *columns) grant(now int64) *provider.Grant {
 // insertGrant adds a grant only while its session lives with the token that it had when it was read: no
 // code may be created after the revocation of its session, nor in answer to a token that was replaced
 // since, as by a new password.
-var insertGrant = newQuery(`INSERT INTO grants (id, client_id, sub, sid, requested_scope, granted_scope, offline,
+var insertGrant = engine.NewQuery(`INSERT INTO grants (id, client_id, sub, sid, requested_scope, granted_scope, offline,
 		code_sig, code_expires_at, redirect_uri, code_challenge, code_challenge_method, nonce, acr, amr, claims,
 		auth_time, arrived_at, created_at, sweep_at, dpop_jkt)
 	SELECT ?, ?, s.sub, s.id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
@@ -52,27 +53,27 @@ var insertGrant = newQuery(`INSERT INTO grants (id, client_id, sub, sid, request
 
 // CreateGrant implements provider.GrantStore.
 func (s *Store) CreateGrant(ctx context.Context, g *provider.Grant) error {
-	op := operation{doing: "create grant", several: len(g.Resources) > 0}
-	op.do = func(w *statements) error { return w.insertGrant(g) }
+	op := engine.Operation{Doing: "create grant", Several: len(g.Resources) > 0}
+	op.Do = func(w *engine.Statements) error { return addGrant(w, g) }
 	return s.performTold(ctx, op, g)
 }
 
 // performTold performs an operation that stores a grant, if the user still consents, and records it if
 // there is something to tell.
-func (s *Store) performTold(ctx context.Context, op operation, g *provider.Grant) error {
+func (s *Store) performTold(ctx context.Context, op engine.Operation, g *provider.Grant) error {
 	told := g.Told == nil
 	if !told {
 		switch _, err := s.readRow(ctx, readTold, errNotTold, toldKeys(g.Told)...); {
 		case err == nil:
 			told = true
 		case !errors.Is(err, errNotTold):
-			return fail(op.doing, err)
+			return fail(op.Doing, err)
 		}
 	}
 	if told && len(g.Consented) == 0 {
 		return s.perform(ctx, op)
 	}
-	return s.write(ctx, op.doing, func(tx *transaction) error {
+	return s.write(ctx, op.Doing, func(tx *engine.Tx) error {
 		// The lock makes one of several grants at once tell, and whoever removes the consent waits and
 		// then finds the grant to revoke.
 		if err := lockUser(tx, g.Sub); errors.Is(err, account.ErrUserNotFound) {
@@ -85,7 +86,7 @@ func (s *Store) performTold(ctx context.Context, op operation, g *provider.Grant
 		}
 		if !told {
 			var found int64
-			err := tx.Raw(readTold.sqlite, toldKeys(g.Told)...).Find(&found).Error
+			err := tx.Raw(readTold.SQLite, toldKeys(g.Told)...).Find(&found).Error
 			if err == nil && found == 0 {
 				err = insertAudit(tx, *g.Told)
 			}
@@ -93,12 +94,12 @@ func (s *Store) performTold(ctx context.Context, op operation, g *provider.Grant
 				return err
 			}
 		}
-		return op.do(tx.hot)
+		return op.Do(tx.Hot)
 	})
 }
 
 // stillConsented returns ErrConsentRemoved if the user has not granted all scopes that the grant needs.
-func stillConsented(tx *transaction, g *provider.Grant) error {
+func stillConsented(tx *engine.Tx, g *provider.Grant) error {
 	if len(g.Consented) == 0 {
 		return nil
 	}
@@ -118,7 +119,7 @@ func stillConsented(tx *transaction, g *provider.Grant) error {
 var errNotTold = errors.New("not told")
 
 // readTold finds whether what a grant would tell was told recently.
-var readTold = newRead("audit", "SELECT 1 FROM audit WHERE target = ? AND at > ? AND action = ? AND detail = ? LIMIT 1")
+var readTold = engine.NewRead("audit", "SELECT 1 FROM audit WHERE target = ? AND at > ? AND action = ? AND detail = ? LIMIT 1")
 
 func toldKeys(a *account.Audit) []any {
 	return []any{sanitize(a.Target), toUnix(a.At.Add(-account.LastingTold)), sanitize(a.Action), sanitize(a.Detail)}
@@ -151,8 +152,8 @@ func (s *Store) LivingGrants(
 	return living, fail("list grants", err)
 }
 
-// insertGrant runs more than one statement if the grant is for APIs.
-func (w *statements) insertGrant(g *provider.Grant) error {
+// addGrant runs more than one statement if the grant is for APIs.
+func addGrant(w *engine.Statements, g *provider.Grant) error {
 	if invalidKey(g.CodeSignature) || invalidKey(g.Sub) || invalidKey(g.SessionID) {
 		return account.ErrSessionNotFound
 	}
@@ -165,13 +166,13 @@ func (w *statements) insertGrant(g *provider.Grant) error {
 		method = "S256"
 	}
 	scope := strings.Join(g.Scopes, " ")
-	n, err := w.exec(insertGrant,
+	n, err := w.Exec(insertGrant,
 		g.ID, g.ClientID, scope, scope, slices.Contains(g.Scopes, "offline_access"),
 		g.CodeSignature, toUnix(g.CodeExpires), g.RedirectURI, g.CodeChallenge, method, nonce, g.ACR,
 		strings.Join(g.AMR, " "), g.Claims, toUnix(g.AuthTime), toUnix(g.AuthTime), toUnix(g.CreatedAt),
 		toUnix(g.CodeExpires), g.DPoPJKT,
 		g.SessionID, g.Sub, g.SessionToken)
-	tx := w.gorm(w.ctx)
+	tx := w.Gorm()
 	if err == nil && n == 0 {
 		return sessionGone(tx, g)
 	}
@@ -205,7 +206,7 @@ func audienceOf(column string) []string {
 	return strings.Fields(column)
 }
 
-var readCode = newRead("grants", "SELECT g.granted_scope"+grantColumns+`, g.code_expires_at, g.code_used_at,
+var readCode = engine.NewRead("grants", "SELECT g.granted_scope"+grantColumns+`, g.code_expires_at, g.code_used_at,
 	g.redirect_uri, g.code_challenge, g.nonce, g.dpop_jkt
 	FROM grants g JOIN users u ON u.sub = g.sub WHERE g.code_sig = ?`)
 
@@ -218,18 +219,18 @@ func (s *Store) GrantOfCode(ctx context.Context, signature string) (*provider.Gr
 	if err != nil {
 		return nil, fail("find code", err)
 	}
-	g := c.grant(s.now())
-	g.CodeSignature, g.CodeExpires, g.CodeUsed = signature, c.time(), c.number() != 0
-	g.RedirectURI, g.CodeChallenge, g.Nonce = c.text(), c.text(), string(c.bytes())
-	g.DPoPJKT = c.text()
-	return g, fail("find code", c.err)
+	g := takeGrant(c, s.Now())
+	g.CodeSignature, g.CodeExpires, g.CodeUsed = signature, c.Time(), c.Number() != 0
+	g.RedirectURI, g.CodeChallenge, g.Nonce = c.Text(), c.Text(), string(c.Bytes())
+	g.DPoPJKT = c.Text()
+	return g, fail("find code", c.Err)
 }
 
 var (
-	spendCode = newQuery("UPDATE grants SET code_used_at = ? WHERE id = ? AND code_used_at = 0 AND revoked_at = 0", "")
+	spendCode = engine.NewQuery("UPDATE grants SET code_used_at = ? WHERE id = ? AND code_used_at = 0 AND revoked_at = 0", "")
 	// rotateToken rotates a token once, and again during the grace period of its client, which
 	// starts with the first time.
-	rotateToken = newQuery(`UPDATE tokens SET used_at = CASE WHEN used_at = 0 THEN ? ELSE used_at END
+	rotateToken = engine.NewQuery(`UPDATE tokens SET used_at = CASE WHEN used_at = 0 THEN ? ELSE used_at END
 		WHERE sig = ? AND kind = ? AND grant_id = ?
 		AND EXISTS (SELECT 1 FROM grants g JOIN clients k ON k.id = g.client_id
 			WHERE g.id = tokens.grant_id AND g.revoked_at = 0
@@ -238,7 +239,7 @@ var (
 
 // SpendCode implements provider.GrantStore.
 func (s *Store) SpendCode(ctx context.Context, grantID string, issued []provider.Token) error {
-	now := s.now()
+	now := s.Now()
 	const spent = `code_used_at > 0
 		AND NOT EXISTS (SELECT 1 FROM device_requests d WHERE d.code_sig = g.code_sig)`
 	return s.spendOnce(ctx, "spend code", grantID, issued, spendCode, []any{now, grantID}, spent, map[string]any{})
@@ -249,14 +250,14 @@ func (s *Store) RotateRefreshToken(ctx context.Context, grantID, signature strin
 	if invalidKey(signature) {
 		return provider.ErrNotFound
 	}
-	now := s.now()
+	now := s.Now()
 	args := []any{now, signature, kindRefresh, grantID, now}
 	return s.spendOnce(ctx, "rotate refresh token", grantID, issued, rotateToken, args,
 		rotated, map[string]any{"sig": signature, "kind": kindRefresh})
 }
 
 // keepToken extends the lifetime of a refresh token.
-var keepToken = newQuery(`UPDATE tokens SET expires_at = ? WHERE sig = ? AND kind = ? AND grant_id = ? AND used_at = 0
+var keepToken = engine.NewQuery(`UPDATE tokens SET expires_at = ? WHERE sig = ? AND kind = ? AND grant_id = ? AND used_at = 0
 	AND EXISTS (SELECT 1 FROM grants g WHERE g.id = tokens.grant_id AND g.revoked_at = 0)`, "")
 
 // KeepRefreshToken implements provider.GrantStore.
@@ -281,19 +282,19 @@ const rotated = `EXISTS (SELECT 1 FROM tokens t
 // common transaction.
 func (s *Store) spendOnce(
 	ctx context.Context, doing, grantID string, issued []provider.Token,
-	spend query, spendArgs []any, reused string, reusedArgs map[string]any,
+	spend engine.Query, spendArgs []any, reused string, reusedArgs map[string]any,
 ) error {
 	if invalidKey(grantID) {
 		return provider.ErrNotFound
 	}
-	tokens, err := tokenValues(grantID, issued, s.now())
+	tokens, err := tokenValues(grantID, issued, s.Now())
 	if err != nil {
 		return fail(doing, err)
 	}
 	var refused error
-	err = s.perform(ctx, operation{doing: doing, several: s.dialect == SQLite, do: func(w *statements) error {
+	err = s.perform(ctx, engine.Operation{Doing: doing, Several: s.Dialect() == SQLite, Do: func(w *engine.Statements) error {
 		refused = nil
-		if n, err := w.exchange(spend, spendArgs, tokens); err != nil || n > 0 {
+		if n, err := exchange(w, spend, spendArgs, tokens); err != nil || n > 0 {
 			return err
 		}
 		refused = provider.ErrSpent
@@ -303,8 +304,8 @@ func (s *Store) spendOnce(
 		return err
 	}
 	reusedArgs["id"] = grantID
-	err = s.write(ctx, doing, func(tx *transaction) error {
-		n, tokens, err := revokeGrants(tx, fromUnix(s.now()), "g.id = @id AND "+reused, reusedArgs)
+	err = s.write(ctx, doing, func(tx *engine.Tx) error {
+		n, tokens, err := revokeGrants(tx, fromUnix(s.Now()), "g.id = @id AND "+reused, reusedArgs)
 		if n == 0 {
 			refused = fmt.Errorf("%w: %w", provider.ErrSpent, provider.ErrGrantRevoked)
 		}
@@ -347,17 +348,17 @@ func tokenValues(grantID string, issued []provider.Token, now int64) ([]any, err
 }
 
 // exchange runs spend and, if that changed a row, adds tokens. It returns 0 if it did not.
-func (w *statements) exchange(spend query, args, tokens []any) (int64, error) {
+func exchange(w *engine.Statements, spend engine.Query, args, tokens []any) (int64, error) {
 	n := len(tokens) / len(tokenTypes)
-	if w.s.dialect == Postgres && n > 0 {
-		return w.exec(query{postgres: addSpent(spend.postgres, len(args), n)}, append(args, tokens...)...)
+	if w.Dialect() == Postgres && n > 0 {
+		return w.Exec(engine.Query{Postgres: addSpent(spend.Postgres, len(args), n)}, append(args, tokens...)...)
 	}
-	spent, err := w.exec(spend, args...)
+	spent, err := w.Exec(spend, args...)
 	if err != nil || spent == 0 || n == 0 {
 		return spent, err
 	}
 	insert := "INSERT INTO tokens " + tokenColumns + " VALUES " + repeated("(?, ?, ?, ?, ?, ?, ?, ?)", n)
-	return w.exec(query{sqlite: insert}, tokens...)
+	return w.Exec(engine.Query{SQLite: insert}, tokens...)
 }
 
 const tokenColumns = "(sig, kind, grant_id, issued_at, expires_at, audience, scope, jkt)"
@@ -398,28 +399,28 @@ func (s *Store) CreateClientToken(ctx context.Context, t *provider.Token) error 
 		return fail(doing, errBadToken)
 	}
 	forAPIs := len(t.Audience) > 0
-	return s.perform(ctx, operation{doing: doing, several: forAPIs, do: func(w *statements) (err error) {
+	return s.perform(ctx, engine.Operation{Doing: doing, Several: forAPIs, Do: func(w *engine.Statements) (err error) {
 		if forAPIs {
-			if t.Grant.StatusList, t.Grant.StatusIndex, err = takeIndex(w.gorm(w.ctx)); err != nil {
+			if t.Grant.StatusList, t.Grant.StatusIndex, err = takeIndex(w.Gorm()); err != nil {
 				return err
 			}
 		}
-		_, err = w.exec(insertClientToken, t.Signature, t.Grant.ID, t.Grant.ClientID,
-			strings.Join(t.Grant.Scopes, " "), s.now(), toUnix(t.Expires),
+		_, err = w.Exec(insertClientToken, t.Signature, t.Grant.ID, t.Grant.ClientID,
+			strings.Join(t.Grant.Scopes, " "), s.Now(), toUnix(t.Expires),
 			strings.Join(t.Audience, " "), t.Grant.StatusList, t.Grant.StatusIndex, t.JKT)
 		return err
 	}})
 }
 
-var insertClientToken = newQuery(`INSERT INTO client_tokens
+var insertClientToken = engine.NewQuery(`INSERT INTO client_tokens
 	(sig, id, client_id, scope, issued_at, expires_at, audience, status_list, status_index, jkt)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, "")
 
 var (
-	readToken = newRead("tokens", `SELECT t.kind, t.issued_at, t.expires_at, t.used_at, t.jkt, t.audience,
+	readToken = engine.NewRead("tokens", `SELECT t.kind, t.issued_at, t.expires_at, t.used_at, t.jkt, t.audience,
 		coalesce(t.scope, g.granted_scope)`+grantColumns+` FROM tokens t JOIN grants g ON g.id = t.grant_id
 		JOIN users u ON u.sub = g.sub JOIN clients k ON k.id = g.client_id WHERE t.sig = ? AND k.removed_at = 0`)
-	readClientToken = newRead("client_tokens", `SELECT t.issued_at, t.expires_at, t.jkt, t.audience, t.id,
+	readClientToken = engine.NewRead("client_tokens", `SELECT t.issued_at, t.expires_at, t.jkt, t.audience, t.id,
 		t.client_id, t.scope, t.revoked_at, t.status_list, t.status_index
 		FROM client_tokens t JOIN clients k ON k.id = t.client_id WHERE t.sig = ? AND k.removed_at = 0`)
 )
@@ -433,19 +434,19 @@ func (s *Store) Token(ctx context.Context, signature string) (*provider.Token, e
 	c, err := s.readRow(ctx, readToken, provider.ErrNotFound, signature)
 	switch {
 	case err == nil:
-		t.Refresh = c.text() == kindRefresh
-		t.Issued, t.Expires, t.Rotated, t.JKT = c.time(), c.time(), c.time(), c.text()
-		t.Audience, t.Grant = audienceOf(c.text()), c.grant(s.now())
+		t.Refresh = c.Text() == kindRefresh
+		t.Issued, t.Expires, t.Rotated, t.JKT = c.Time(), c.Time(), c.Time(), c.Text()
+		t.Audience, t.Grant = audienceOf(c.Text()), takeGrant(c, s.Now())
 	case errors.Is(err, provider.ErrNotFound):
 		if c, err = s.readRow(ctx, readClientToken, provider.ErrNotFound, signature); err == nil {
-			t.Issued, t.Expires, t.JKT, t.Audience = c.time(), c.time(), c.text(), audienceOf(c.text())
+			t.Issued, t.Expires, t.JKT, t.Audience = c.Time(), c.Time(), c.Text(), audienceOf(c.Text())
 			t.Grant = &provider.Grant{
-				ID: c.text(), ClientID: c.text(), Scopes: strings.Fields(c.text()), CreatedAt: t.Issued,
-				Revoked: c.number() != 0, StatusList: int(c.number()), StatusIndex: int(c.number()),
+				ID: c.Text(), ClientID: c.Text(), Scopes: strings.Fields(c.Text()), CreatedAt: t.Issued,
+				Revoked: c.Number() != 0, StatusList: int(c.Number()), StatusIndex: int(c.Number()),
 			}
 		}
 	}
-	if err = cmp.Or(err, c.err); err != nil {
+	if err = cmp.Or(err, c.Err); err != nil {
 		return nil, fail("find token", err)
 	}
 	return t, nil
@@ -456,7 +457,7 @@ func (s *Store) RevokeGrant(ctx context.Context, id string, now time.Time) error
 	if invalidKey(id) {
 		return nil
 	}
-	return s.write(ctx, "revoke grant", func(tx *transaction) error {
+	return s.write(ctx, "revoke grant", func(tx *engine.Tx) error {
 		n, tokens, err := revokeGrants(tx, now, "g.id = @id", map[string]any{"id": id})
 		if err != nil {
 			return err
@@ -465,7 +466,7 @@ func (s *Store) RevokeGrant(ctx context.Context, id string, now time.Time) error
 			err = tx.Raw(`UPDATE client_tokens SET revoked_at = ? WHERE id = ? AND revoked_at = 0
 				RETURNING status_list, status_index, expires_at`,
 				toUnix(now), id).Find(&tokens).Error
-			tx.noteRevoked(revokedToken, len(tokens))
+			tx.NoteRevoked(revokedToken, len(tokens))
 			tokens = onLists(tokens)
 		}
 		if err != nil {

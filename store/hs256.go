@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 // notRS256 is the condition that the shared secret may have signed the token of a session: it may
@@ -56,7 +57,7 @@ func (s *Store) EndHS256Sessions(ctx context.Context, now time.Time) (total int,
 }
 
 func (s *Store) endHS256(ctx context.Context, sub string, now time.Time) (n int, err error) {
-	err = s.write(ctx, "end HS256 sessions", func(tx *transaction) error {
+	err = s.write(ctx, "end HS256 sessions", func(tx *engine.Tx) error {
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}
@@ -72,7 +73,7 @@ func (s *Store) endHS256(ctx context.Context, sub string, now time.Time) (n int,
 
 // SetHS256Until implements account.Store.
 func (s *Store) SetHS256Until(ctx context.Context, until time.Time, a account.Audit) error {
-	return s.write(ctx, "set the end of HS256", func(tx *transaction) error {
+	return s.write(ctx, "set the end of HS256", func(tx *engine.Tx) error {
 		updated := tx.Exec("UPDATE settings SET hs256_until = ? WHERE id = 1", toUnix(until))
 		if err := expect(updated, account.ErrNotInitialized); err != nil {
 			return err

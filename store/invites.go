@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 type inviteRow struct {
@@ -45,7 +46,7 @@ const inviteCounts = `(created_by IS NULL OR EXISTS
 
 // closeInvites ends the open invites that meet a condition, and returns how many, also by creator. Those
 // that somebody has used stay, closed: they count, and say who came.
-func closeInvites(tx *transaction, condition string, args map[string]any) (n int, by map[string]int, err error) {
+func closeInvites(tx *engine.Tx, condition string, args map[string]any) (n int, by map[string]int, err error) {
 	by = map[string]int{}
 	for _, statement := range []string{"DELETE FROM invites WHERE used_at = 0 AND used = 0 AND ",
 		"UPDATE invites SET used_at = @now, uses = used WHERE used_at = 0 AND used > 0 AND "} {
@@ -128,7 +129,7 @@ func (s *Store) joinedWith(ctx context.Context, rows []inviteRow) (map[string][]
 // CreateInvite implements account.Store. ErrUserNotFound or ErrSuspended if the creator is deleted
 // or suspended.
 func (s *Store) CreateInvite(ctx context.Context, i account.Invite, limit int, a account.Audit) error {
-	return s.write(ctx, "create invite", func(tx *transaction) error {
+	return s.write(ctx, "create invite", func(tx *engine.Tx) error {
 		if i.CreatedBy != "" {
 			if err := mayInvite(tx, i, limit); err != nil {
 				return err
@@ -144,7 +145,7 @@ func (s *Store) CreateInvite(ctx context.Context, i account.Invite, limit int, a
 	})
 }
 
-func (s *Store) insertInvite(tx *transaction, i account.Invite, conflict string) error {
+func (s *Store) insertInvite(tx *engine.Tx, i account.Invite, conflict string) error {
 	k, err := s.sealer(tx.DB)
 	if err != nil {
 		return err
@@ -162,7 +163,7 @@ func (s *Store) insertInvite(tx *transaction, i account.Invite, conflict string)
 }
 
 // mayInvite checks the limit of a user, whose row it locks against another invite meanwhile.
-func mayInvite(tx *transaction, i account.Invite, limit int) error {
+func mayInvite(tx *engine.Tx, i account.Invite, limit int) error {
 	u, err := lockedUser(tx, i.CreatedBy)
 	if err != nil {
 		return err
@@ -251,7 +252,7 @@ func (s *Store) RevokeBranch(ctx context.Context, sub string, now time.Time, a a
 	}
 	const atOnce = 500
 	revoked := 0
-	err := s.writeAlone(ctx, "revoke invites of a branch", s.timeout, func(tx *transaction) error {
+	err := s.writeAlone(ctx, "revoke invites of a branch", s.Timeout(), func(tx *engine.Tx) error {
 		revoked = 0
 		branch, seen := []string{sub}, map[string]bool{sub: true} // guards against a cycle
 		for from := 0; from < len(branch); {
@@ -340,7 +341,7 @@ func (s *Store) Branches(
 	}
 	return each(users, func(u storedUser) account.Branch {
 		c := counts[u.Row.Sub]
-		return account.Branch{User: u.userAt(s.now()), Invited: c.Invited, Active: c.Active, Open: c.Open, By: by[u.Row.Sub]}
+		return account.Branch{User: u.userAt(s.Now()), Invited: c.Invited, Active: c.Active, Open: c.Open, By: by[u.Row.Sub]}
 	}), fail(doing, err)
 }
 
@@ -353,7 +354,7 @@ func (s *Store) Invite(ctx context.Context, code string) (account.Invite, error)
 	if err != nil {
 		return account.Invite{}, fail("find invite", err)
 	}
-	found, err := s.findInvites(ctx, "find invite", "WHERE i.code IN ? AND "+inviteCounts, keys, s.now(), s.now())
+	found, err := s.findInvites(ctx, "find invite", "WHERE i.code IN ? AND "+inviteCounts, keys, s.Now(), s.Now())
 	if err == nil && len(found) == 0 {
 		err = account.ErrInviteNotFound
 	}
@@ -368,7 +369,7 @@ func (s *Store) DeleteInvite(ctx context.Context, sub, code string, a account.Au
 	if invalidKey(sub) || invalidKey(code) {
 		return account.ErrInviteNotFound
 	}
-	return s.write(ctx, "delete invite", func(tx *transaction) error {
+	return s.write(ctx, "delete invite", func(tx *engine.Tx) error {
 		keys, err := s.inviteKeys(tx.DB, code)
 		if err != nil {
 			return err
@@ -399,7 +400,7 @@ func (s *Store) RevokeInvite(ctx context.Context, code string, a account.Audit) 
 		return account.Invite{}, account.ErrInviteNotFound
 	}
 	var row inviteRow
-	err := s.write(ctx, "revoke invite", func(tx *transaction) error {
+	err := s.write(ctx, "revoke invite", func(tx *engine.Tx) error {
 		row = inviteRow{}
 		keys, err := s.inviteKeys(tx.DB, code)
 		if err != nil {
@@ -434,7 +435,7 @@ func (s *Store) Register(
 	if invalidKey(code) {
 		return account.ErrInvalidInvite
 	}
-	return s.write(ctx, "register", func(tx *transaction) error {
+	return s.write(ctx, "register", func(tx *engine.Tx) error {
 		keys, err := s.inviteKeys(tx.DB, code)
 		if err != nil {
 			return err
@@ -442,7 +443,7 @@ func (s *Store) Register(
 		spend := tx.Exec(`UPDATE invites SET used = used + 1, used_by = coalesce(used_by, ?),
 			used_at = CASE WHEN used + 1 >= uses THEN CAST(? AS BIGINT) ELSE 0 END
 			WHERE code IN ? AND used_at = 0 AND expires_at > ? AND `+
-			inviteCounts, u.Sub, toUnix(now), keys, toUnix(now), s.now(), s.now())
+			inviteCounts, u.Sub, toUnix(now), keys, toUnix(now), s.Now(), s.Now())
 		if err := expect(spend, account.ErrInvalidInvite); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 type joinRequestRow struct {
@@ -23,7 +24,7 @@ const selectJoinRequest = "SELECT id, email, name, reason, language, asked_at, e
 func (s *Store) AddJoinRequest(
 	ctx context.Context, r account.JoinRequest, link []byte, most int, a account.Audit,
 ) error {
-	return s.write(ctx, "add request to join", func(tx *transaction) error {
+	return s.write(ctx, "add request to join", func(tx *engine.Tx) error {
 		if err := tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'join-requests'").Error; err != nil {
 			return err
 		}
@@ -86,7 +87,7 @@ func (s *Store) JoinsUntold(ctx context.Context) (some bool, told time.Time, err
 
 // TellJoins implements account.Store. With the lock of AddJoinRequest no request is missed.
 func (s *Store) TellJoins(ctx context.Context, before, now time.Time, mails []account.Mail) error {
-	return s.write(ctx, "tell of requests to join", func(tx *transaction) error {
+	return s.write(ctx, "tell of requests to join", func(tx *engine.Tx) error {
 		if err := tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'join-requests'").Error; err != nil {
 			return err
 		}
@@ -119,7 +120,7 @@ func (s *Store) JoinRequest(ctx context.Context, id string, now time.Time) (acco
 
 // DecideJoinRequest implements account.Store.
 func (s *Store) DecideJoinRequest(ctx context.Context, id string, i *account.Invite, a account.Audit) error {
-	return s.write(ctx, "decide request to join", func(tx *transaction) error {
+	return s.write(ctx, "decide request to join", func(tx *engine.Tx) error {
 		gone := tx.Exec("DELETE FROM join_requests WHERE id = ? AND expires_at > ?", sanitize(id), toUnix(a.At))
 		if err := expect(gone, account.ErrJoinNotFound); err != nil {
 			return err

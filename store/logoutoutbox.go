@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
-var logoutOutbox = outbox{
-	table: "logout_outbox", columns: "id, client_id, sub, sid, created_at, attempts", rows: "logout notices",
+var logoutOutbox = engine.Outbox{
+	Table: "logout_outbox", Columns: "id, client_id, sub, sid, created_at, attempts", Rows: "logout notices",
 }
 
 // noticeBatch is how many sessions one statement names: databases bound it.
@@ -19,7 +20,7 @@ const noticeBatch = 1000
 // addNotices queues the logout notices for the clients of the sessions, in the transaction that has
 // ended them. It comes after the revocation of their grants: a code that is being exchanged either
 // was spent before, and counts, or cannot be spent any longer.
-func addNotices(tx *transaction, subs, sessions []string, now time.Time) error {
+func addNotices(tx *engine.Tx, subs, sessions []string, now time.Time) error {
 	for ids := range slices.Chunk(sessions, noticeBatch) {
 		err := tx.Exec(`INSERT INTO logout_outbox (client_id, sub, sid, created_at, next_at)
 			SELECT DISTINCT g.client_id, g.sub, g.sid, CAST(? AS BIGINT), CAST(? AS BIGINT)
@@ -52,7 +53,7 @@ type noticeRow struct {
 func (s *Store) DueLogouts(
 	ctx context.Context, now time.Time, lease time.Duration, limit int,
 ) ([]provider.LogoutNotice, error) {
-	rows, err := leaseDue[noticeRow](ctx, s, logoutOutbox, now, lease, limit)
+	rows, err := engine.LeaseDue[noticeRow](ctx, s.DB, logoutOutbox, now, lease, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -69,10 +70,22 @@ func (r noticeRow) notice() provider.LogoutNotice {
 
 // LogoutDone implements provider.LogoutOutbox.
 func (s *Store) LogoutDone(ctx context.Context, id int64) error {
-	return logoutOutbox.remove(ctx, s, id)
+	return logoutOutbox.Remove(ctx, s.DB, id)
 }
 
 // LogoutFailed implements provider.LogoutOutbox.
 func (s *Store) LogoutFailed(ctx context.Context, id int64, next time.Time) error {
-	return logoutOutbox.retryAt(ctx, s, id, next)
+	return logoutOutbox.RetryAt(ctx, s.DB, id, next)
+}
+
+// LogoutState returns how many logout notices wait and since when the oldest does, the zero time if
+// none waits.
+func (s *Store) LogoutState(ctx context.Context) (waiting int, oldest time.Time, err error) {
+	var row struct {
+		Waiting int
+		Oldest  int64
+	}
+	err = s.conn(ctx).Raw(`SELECT count(*) AS waiting, coalesce(min(created_at), 0) AS oldest
+		FROM logout_outbox`).Find(&row).Error
+	return row.Waiting, fromUnix(row.Oldest), fail("state of the logout notices", err)
 }

@@ -11,18 +11,19 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 // A mail waits for those to its address before it until they were tried: people read them in the order
 // of what happened.
-var mailOutbox = outbox{
-	table: "mail_outbox", columns: "id, kind, sub, address, language, data, created_at, attempts", rows: "mails",
-	free: ` AND NOT EXISTS (SELECT 1 FROM mail_outbox former
+var mailOutbox = engine.Outbox{
+	Table: "mail_outbox", Columns: "id, kind, sub, address, language, data, created_at, attempts", Rows: "mails",
+	Free: ` AND NOT EXISTS (SELECT 1 FROM mail_outbox former
 		WHERE former.address = mail_outbox.address AND former.id < mail_outbox.id AND former.attempts = 0)`,
 }
 
 // insertMails adds mails to the outbox in the transaction of the change that they report.
-func insertMails(tx *transaction, mails []account.Mail, now time.Time) error {
+func insertMails(tx *engine.Tx, mails []account.Mail, now time.Time) error {
 	const columns = 7
 	for some := range slices.Chunk(mails, bulkRows) {
 		var values []any
@@ -39,13 +40,13 @@ func insertMails(tx *transaction, mails []account.Mail, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		tx.report.mails = true
+		tx.Announce()
 	}
 	return nil
 }
 
 // MailsAdded implements account.MailStore.
-func (s *Store) MailsAdded() <-chan struct{} { return s.mails }
+func (s *Store) MailsAdded() <-chan struct{} { return s.Announced() }
 
 type mailRow struct {
 	ID        int64
@@ -62,7 +63,7 @@ type mailRow struct {
 func (s *Store) DueMails(
 	ctx context.Context, now time.Time, lease time.Duration, limit int,
 ) ([]account.QueuedMail, error) {
-	rows, err := leaseDue[mailRow](ctx, s, mailOutbox, now, lease, limit)
+	rows, err := engine.LeaseDue[mailRow](ctx, s.DB, mailOutbox, now, lease, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -82,9 +83,9 @@ func (r mailRow) mail() account.QueuedMail {
 // MailDone implements account.MailStore.
 func (s *Store) MailDone(ctx context.Context, id int64, a *account.Audit) error {
 	if a == nil {
-		return mailOutbox.remove(ctx, s, id)
+		return mailOutbox.Remove(ctx, s.DB, id)
 	}
-	return s.write(ctx, "give up mail", func(tx *transaction) error {
+	return s.write(ctx, "give up mail", func(tx *engine.Tx) error {
 		res := tx.Exec("DELETE FROM mail_outbox WHERE id = ?", id)
 		if res.Error != nil || res.RowsAffected == 0 {
 			return res.Error

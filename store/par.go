@@ -43,6 +43,6 @@ func (s *Store) SpendAssertion(ctx context.Context, clientID, jti string, expire
 		return expect(db.Exec(`INSERT INTO client_assertions (client_id, jti_hash, expires_at) VALUES (?, ?, ?)
 			ON CONFLICT (client_id, jti_hash) DO UPDATE SET expires_at = excluded.expires_at
 			WHERE client_assertions.expires_at <= ?`,
-			clientID, account.HashSecret(jti), toUnix(expires), s.now()), provider.ErrSpent)
+			clientID, account.HashSecret(jti), toUnix(expires), s.Now()), provider.ErrSpent)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 // passkeyRow is a row of the table passkeys.
@@ -69,14 +70,14 @@ func (s *Store) Passkey(ctx context.Context, id []byte) (account.Passkey, accoun
 	if err := expect(found, account.ErrPasskeyNotFound); err != nil {
 		return account.Passkey{}, account.User{}, fail("find passkey", err)
 	}
-	return row.Passkey.passkey(), row.User.userAt(s.now()), nil
+	return row.Passkey.passkey(), row.User.userAt(s.Now()), nil
 }
 
 // AddPasskey implements account.Store.
 func (s *Store) AddPasskey(
 	ctx context.Context, p account.Passkey, limit int, n account.NewFactor,
 ) (first bool, err error) {
-	return s.addFactor(ctx, "add passkey", p.Sub, n, func(tx *transaction) error {
+	return s.addFactor(ctx, "add passkey", p.Sub, n, func(tx *engine.Tx) error {
 		var count int64
 		if err := tx.Raw("SELECT count(*) FROM passkeys WHERE sub = ?", p.Sub).Find(&count).Error; err != nil {
 			return err
@@ -88,7 +89,7 @@ func (s *Store) AddPasskey(
 	})
 }
 
-func insertPasskey(tx *transaction, p account.Passkey, session string) error {
+func insertPasskey(tx *engine.Tx, p account.Passkey, session string) error {
 	row := passkeyRow{
 		ID: p.ID, Sub: p.Sub, RPID: sanitize(p.RPID), Name: sanitize(p.Name), PublicKey: p.PublicKey, AAGUID: p.AAGUID,
 		Transports: sanitize(strings.Join(p.Transports, " ")), Attachment: sanitize(p.Attachment),
@@ -125,7 +126,7 @@ func (s *Store) OlderPasskeyHost(ctx context.Context, rpIDs []string, present st
 
 // RenamePasskey implements account.Store.
 func (s *Store) RenamePasskey(ctx context.Context, sub string, id []byte, name string, a account.Audit) error {
-	return s.write(ctx, "rename passkey", func(tx *transaction) error {
+	return s.write(ctx, "rename passkey", func(tx *engine.Tx) error {
 		rename := tx.Exec("UPDATE passkeys SET name = ? WHERE id = ? AND sub = ?", sanitize(name), id, sanitize(sub))
 		if err := expect(rename, account.ErrPasskeyNotFound); err != nil {
 			return err
@@ -136,14 +137,14 @@ func (s *Store) RenamePasskey(ctx context.Context, sub string, id []byte, name s
 
 // RemovePasskey implements account.Store.
 func (s *Store) RemovePasskey(ctx context.Context, sub string, id []byte, o account.OldFactor) error {
-	return s.removeFactor(ctx, "remove passkey", sub, o, id, func(tx *transaction) error {
+	return s.removeFactor(ctx, "remove passkey", sub, o, id, func(tx *engine.Tx) error {
 		return expect(tx.Exec("DELETE FROM passkeys WHERE id = ? AND sub = ?", id, sub), account.ErrPasskeyNotFound)
 	})
 }
 
 // UsePasskey implements account.Store.
 func (s *Store) UsePasskey(ctx context.Context, p account.Passkey, a account.Audit) (wentBack bool, err error) {
-	err = s.write(ctx, "use passkey", func(tx *transaction) error {
+	err = s.write(ctx, "use passkey", func(tx *engine.Tx) error {
 		const set = "UPDATE passkeys SET sign_count = ?, backup_state = ?, last_used_at = ? WHERE id = ? AND sub = ?"
 		values := []any{int64(p.SignCount), p.BackupState, toUnix(p.LastUsedAt), p.ID, p.Sub}
 		ahead := tx.Exec(set+` AND (sign_count < ? OR sign_count = 0

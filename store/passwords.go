@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 // UpgradeHash implements account.Store.
@@ -24,7 +25,7 @@ func (s *Store) UpgradeHash(ctx context.Context, sub, old, hash string) error {
 // ForeignHash implements account.Store.
 func (s *Store) ForeignHash(ctx context.Context, after string) (string, error) {
 	column := "password_hash"
-	if s.dialect == Postgres {
+	if s.Dialect() == Postgres {
 		column += ` COLLATE "C"`
 	}
 	var row userRow // empty if there is none
@@ -44,7 +45,7 @@ func (s *Store) ChangePassword(
 	if keep != nil && invalidKey(keep.ID) {
 		return account.ErrSessionNotFound
 	}
-	return s.write(ctx, "change password", func(tx *transaction) error {
+	return s.write(ctx, "change password", func(tx *engine.Tx) error {
 		set := tx.Exec(`UPDATE users SET password_hash = ?, password_disowned_at = 0, updated_at = ?
 			WHERE sub = ? AND password_hash = ? AND deleted_at = 0`, hash, toUnix(now), sub, old)
 		if err := expect(set, account.ErrInvalidCredentials); err != nil {
@@ -80,7 +81,7 @@ func (s *Store) ChangePassword(
 func (s *Store) RemovePassword(
 	ctx context.Context, sub, old string, rpIDs []string, now time.Time, a account.Audit,
 ) error {
-	return s.write(ctx, "remove password", func(tx *transaction) error {
+	return s.write(ctx, "remove password", func(tx *engine.Tx) error {
 		u, err := lockForFactors(tx, sub, a.Session, now)
 		switch {
 		case err != nil:
@@ -109,7 +110,7 @@ func (s *Store) RemovePassword(
 }
 
 // keepWayIn returns account.ErrLastWayIn if the user has no passkey of one of the relying party ids.
-func keepWayIn(tx *transaction, sub string, rpIDs []string) error {
+func keepWayIn(tx *engine.Tx, sub string, rpIDs []string) error {
 	var found []int
 	return expect(tx.Raw("SELECT 1 FROM passkeys WHERE sub = ? AND rp_id IN ? LIMIT 1", sub,
 		slices.Concat(rpIDs, []string{""})).Find(&found), account.ErrLastWayIn)

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"gorm.io/gorm"
+
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 // Statement is one that the program has run, with the values of one run.
@@ -33,20 +35,20 @@ var (
 func RecordStatements() {
 	recorded.statements = map[string]map[string]Statement{SQLite: {}, Postgres: {}}
 	recorded.texts = map[string]bool{}
-	onOpen = func(s *Store) {
+	engine.OnOpen = func(s *engine.DB) {
 		keep := func(sql string, vars ...any) {
 			recorded.Lock()
 			defer recorded.Unlock()
-			if recorded.texts[s.dialect+sql] {
+			if recorded.texts[s.Dialect()+sql] {
 				return
 			}
-			recorded.texts[s.dialect+sql] = true
+			recorded.texts[s.Dialect()+sql] = true
 			form := rows.ReplaceAllString(values.ReplaceAllString(sql, "?"), "(?)")
-			if _, known := recorded.statements[s.dialect][form]; !known {
-				recorded.statements[s.dialect][form] = Statement{sql, append([]any(nil), vars...)}
+			if _, known := recorded.statements[s.Dialect()][form]; !known {
+				recorded.statements[s.Dialect()][form] = Statement{sql, append([]any(nil), vars...)}
 			}
 		}
-		s.ran = keep
+		s.Ran = keep
 		record := func(db *gorm.DB) {
 			sql := db.Statement.SQL.String()
 			verb, _, _ := strings.Cut(strings.TrimSpace(sql), " ")
@@ -55,7 +57,7 @@ func RecordStatements() {
 			}
 			keep(sql, db.Statement.Vars...)
 		}
-		c := s.db.Callback()
+		c := engine.Conn(context.Background(), s).Callback()
 		for _, p := range []interface {
 			Register(string, func(*gorm.DB)) error
 		}{c.Create().After("*"), c.Query().After("*"), c.Update().After("*"), c.Delete().After("*"), c.Row().After("*"), c.Raw().After("*")} {
@@ -89,11 +91,11 @@ func (s *Store) FillOthers(n int, except string) error {
 
 // Explain is the plan of a statement: JSON on PostgreSQL, lines on SQLite.
 func (s *Store) Explain(ctx context.Context, n Statement) (string, error) {
-	if s.dialect == Postgres {
+	if s.Dialect() == Postgres {
 		var plan string
-		return plan, s.pool.QueryRowContext(ctx, "EXPLAIN (FORMAT JSON) "+n.SQL, n.Values...).Scan(&plan)
+		return plan, s.pool().QueryRowContext(ctx, "EXPLAIN (FORMAT JSON) "+n.SQL, n.Values...).Scan(&plan)
 	}
-	rows, err := s.pool.QueryContext(ctx, "EXPLAIN QUERY PLAN "+n.SQL, n.Values...)
+	rows, err := s.pool().QueryContext(ctx, "EXPLAIN QUERY PLAN "+n.SQL, n.Values...)
 	if err != nil {
 		return "", err
 	}

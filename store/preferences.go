@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 type preferenceRow struct{ Sub, Name, Value string }
@@ -52,7 +53,7 @@ func (s *Store) MergePreferences(
 		}
 	}
 	var after map[string]string
-	err := s.write(ctx, "merge preferences", func(tx *transaction) (err error) {
+	err := s.write(ctx, "merge preferences", func(tx *engine.Tx) (err error) {
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}

@@ -8,13 +8,14 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 // CreateResetCode implements account.Store.
 func (s *Store) CreateResetCode(
 	ctx context.Context, sub string, hash []byte, expires, now time.Time, a account.Audit,
 ) error {
-	return s.write(ctx, "create reset code", func(tx *transaction) error {
+	return s.write(ctx, "create reset code", func(tx *engine.Tx) error {
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}
@@ -25,7 +26,7 @@ func (s *Store) CreateResetCode(
 	})
 }
 
-func setResetCode(tx *transaction, sub string, hash []byte, expires, now time.Time) error {
+func setResetCode(tx *engine.Tx, sub string, hash []byte, expires, now time.Time) error {
 	return tx.Exec(`INSERT INTO reset_codes (sub, hash, created_at, expires_at) VALUES (?, ?, ?, ?)
 		ON CONFLICT (sub) DO UPDATE
 		SET hash = excluded.hash, created_at = excluded.created_at, expires_at = excluded.expires_at`,
@@ -58,7 +59,7 @@ func (s *Store) ResetCodeValid(ctx context.Context, handle string, hash []byte, 
 func (s *Store) ResetPassword(
 	ctx context.Context, handle string, codeHash []byte, passwordHash string, now time.Time, a account.Audit,
 ) error {
-	return s.write(ctx, "reset password", func(tx *transaction) error {
+	return s.write(ctx, "reset password", func(tx *engine.Tx) error {
 		// Checking first keeps guesses from locking the user's row.
 		sub, err := validCode(tx.DB, handle, codeHash, now)
 		if err != nil {
@@ -107,8 +108,8 @@ func (s *Store) ResetPassword(
 
 // verifyEmailByCode marks the address to which a code was mailed as verified: after a change of
 // address the code would be gone. If another account has verified it since, that one keeps it.
-func verifyEmailByCode(tx *transaction, sub string) error {
-	u, err := userBy(tx.DB, "u.sub", sub, tx.hot.s.now())
+func verifyEmailByCode(tx *engine.Tx, sub string) error {
+	u, err := userBy(tx.DB, "u.sub", sub, tx.Now())
 	if err != nil || u.Email == "" || u.EmailVerified {
 		return err
 	}
@@ -128,7 +129,7 @@ func (s *Store) CreateMailedResetCode(
 	if invalidKey(sub) || invalidKey(email) {
 		return account.ErrUserNotFound
 	}
-	return s.write(ctx, "create mailed reset code", func(tx *transaction) error {
+	return s.write(ctx, "create mailed reset code", func(tx *engine.Tx) error {
 		u, err := lockedUser(tx, sub)
 		if err != nil {
 			return err

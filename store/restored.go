@@ -10,6 +10,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/statuslist"
+	"github.com/cairn-id/cairn/store/engine"
 	"gorm.io/gorm"
 )
 
@@ -32,7 +33,7 @@ const (
 // issued after the snapshot are revoked in both cases: their indices are never reused, and are
 // revoked except for those of kept sessions.
 func PrepareRestored(ctx context.Context, path string, r Restoring, a account.Audit) (lost LostValues, err error) {
-	s, err := Open(ctx, path, Options{Timeout: longTimeout, Log: slog.New(slog.DiscardHandler), DataKey: r.DataKey})
+	s, err := Open(ctx, path, Options{Timeout: engine.LongTimeout, Log: slog.New(slog.DiscardHandler), DataKey: r.DataKey})
 	if err != nil {
 		return lost, err
 	}
@@ -43,7 +44,7 @@ func PrepareRestored(ctx context.Context, path string, r Restoring, a account.Au
 	if err = errors.Join(err, s.Close()); err != nil {
 		return lost, err
 	}
-	return lost, singleFile(ctx, path)
+	return lost, engine.SingleFile(ctx, path)
 }
 
 // Restoring holds the options of PrepareRestored.
@@ -56,7 +57,7 @@ type Restoring struct {
 // PrepareMoved is PrepareRestored for a snapshot of a database that is no longer used: everything
 // in it stays live.
 func PrepareMoved(ctx context.Context, path string) error {
-	s, err := Open(ctx, path, Options{Timeout: longTimeout, Log: slog.New(slog.DiscardHandler)})
+	s, err := Open(ctx, path, Options{Timeout: engine.LongTimeout, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
@@ -66,19 +67,7 @@ func PrepareMoved(ctx context.Context, path string) error {
 	if err = errors.Join(err, s.Close()); err != nil {
 		return err
 	}
-	return singleFile(ctx, path)
-}
-
-// singleFile merges a database into a single file and syncs it to the disk.
-func singleFile(ctx context.Context, path string) error {
-	db, err := openSnapshot(path, "?_journal_mode=DELETE")
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(db.PingContext(ctx), db.Close()); err != nil {
-		return err
-	}
-	return syncFile(path)
+	return engine.SingleFile(ctx, path)
 }
 
 func endLeases(db *gorm.DB) error { return db.Exec("UPDATE turns SET leased_until = 0").Error }
@@ -87,7 +76,7 @@ func (s *Store) prepareRestored(ctx context.Context, r Restoring, a account.Audi
 	now := toUnix(a.At)
 	// By then the last earlier cookie has expired.
 	until := now + int64(account.SessionLifetime/time.Second)
-	err = s.writeAlone(ctx, "prepare the restored database", s.timeout, func(tx *transaction) (err error) {
+	err = s.writeAlone(ctx, "prepare the restored database", s.Timeout(), func(tx *engine.Tx) (err error) {
 		if err := endLeases(tx.DB); err != nil {
 			return err
 		}
@@ -151,7 +140,7 @@ func (s *Store) prepareRestored(ctx context.Context, r Restoring, a account.Audi
 
 // endEverything ends what gives people and applications access, and what could restore it. Only
 // invites stay.
-func (s *Store) endEverything(tx *transaction, now int64) error {
+func (s *Store) endEverything(tx *engine.Tx, now int64) error {
 	for _, statement := range []string{
 		"UPDATE sessions SET ended_at = @now WHERE ended_at = 0",
 		"UPDATE grants SET revoked_at = @now WHERE revoked_at = 0",

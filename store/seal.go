@@ -18,6 +18,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 // With a data key, values that the service must be able to read are sealed in the database: the
@@ -162,7 +163,7 @@ func (s *Store) Sealed(ctx context.Context) (bool, error) {
 }
 
 // markSealed marks the database as sealed with the configured key.
-func (s *Store) markSealed(tx *transaction) (*dataKey, error) {
+func (s *Store) markSealed(tx *engine.Tx) (*dataKey, error) {
 	k, err := s.configuredKey()
 	if err != nil {
 		return nil, err
@@ -202,7 +203,7 @@ const sealBatch = 500
 // instances that have the key may run meanwhile. If it is interrupted, sealed values stay sealed,
 // the rest can still be read, and another call continues. ErrDataKey.
 func (s *Store) Seal(ctx context.Context, a account.Audit) (sealed int64, err error) {
-	err = s.write(ctx, "seal the stored secrets", func(tx *transaction) error {
+	err = s.write(ctx, "seal the stored secrets", func(tx *engine.Tx) error {
 		sealed = 0
 		k, err := s.sealer(tx.DB)
 		if err != nil {
@@ -240,7 +241,7 @@ func (s *Store) Seal(ctx context.Context, a account.Audit) (sealed int64, err er
 	apps, err := s.sealRows(ctx, "seal authenticator apps",
 		"SELECT sub AS place, secret AS value FROM totp WHERE sub > ? AND secret NOT LIKE '"+sealedPrefix+`%'
 			ORDER BY sub LIMIT ?`,
-		func(tx *transaction, k *dataKey, r plainRow) *gorm.DB {
+		func(tx *engine.Tx, k *dataKey, r plainRow) *gorm.DB {
 			secret := k.seal(totpSecret, r.Place, r.Value)
 			return tx.Exec("UPDATE totp SET secret = ? WHERE sub = ? AND secret = ?", secret, r.Place, r.Value)
 		})
@@ -249,14 +250,14 @@ func (s *Store) Seal(ctx context.Context, a account.Audit) (sealed int64, err er
 	}
 	invites, err := s.sealRows(ctx, "seal invites",
 		"SELECT code AS place, code AS value FROM invites WHERE code > ? AND "+plainInvite+" ORDER BY code LIMIT ?",
-		func(tx *transaction, k *dataKey, r plainRow) *gorm.DB {
+		func(tx *engine.Tx, k *dataKey, r plainRow) *gorm.DB {
 			hash := k.hash(r.Value)
 			code := k.seal(inviteCode, hash, r.Value)
 			return tx.Exec("UPDATE invites SET code = ?, sealed_code = ? WHERE code = ?", hash, code, r.Place)
 		})
-	if s.dialect == SQLite && err == nil {
+	if err == nil {
 		// The log still has the plain values; the file has only traces in unused space.
-		_, err = s.pool.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+		err = s.Checkpoint(ctx)
 	}
 	return sealed + apps + invites, err
 }
@@ -266,13 +267,13 @@ type plainRow struct{ Place, Value string }
 
 // sealRows seals in batches the rows that the query plain finds after a key.
 func (s *Store) sealRows(
-	ctx context.Context, doing, plain string, seal func(*transaction, *dataKey, plainRow) *gorm.DB,
+	ctx context.Context, doing, plain string, seal func(*engine.Tx, *dataKey, plainRow) *gorm.DB,
 ) (sealed int64, err error) {
 	after := ""
 	for {
 		var rows []plainRow
 		var done int64
-		err := s.write(ctx, doing, func(tx *transaction) error {
+		err := s.write(ctx, doing, func(tx *engine.Tx) error {
 			rows, done = nil, 0
 			k, err := s.sealer(tx.DB)
 			if err != nil {
@@ -311,7 +312,7 @@ const (
 	secretValue = "secrets.value"
 )
 
-func setSecret(tx *transaction, k *dataKey, name string, value []byte) error {
+func setSecret(tx *engine.Tx, k *dataKey, name string, value []byte) error {
 	sealed := []byte(k.seal(secretValue, name, string(value)))
 	return tx.Exec("UPDATE secrets SET value = ? WHERE name = ?", sealed, name).Error
 }
@@ -333,7 +334,7 @@ type LostValues struct {
 }
 
 // replaceDataKey makes the configured data key that of the database, whose key is lost.
-func (s *Store) replaceDataKey(tx *transaction, now time.Time) (lost LostValues, err error) {
+func (s *Store) replaceDataKey(tx *engine.Tx, now time.Time) (lost LostValues, err error) {
 	k, err := s.configuredKey()
 	if err != nil {
 		return lost, err
@@ -387,7 +388,7 @@ func newSecret() []byte {
 	return []byte(base64.RawURLEncoding.EncodeToString(b))
 }
 
-func execAll(tx *transaction, statements ...string) error {
+func execAll(tx *engine.Tx, statements ...string) error {
 	for _, statement := range statements {
 		if err := tx.Exec(statement).Error; err != nil {
 			return err

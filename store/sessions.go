@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 // sessionRow is a row of the table sessions with all of its columns: DeleteUser blanks those that
@@ -59,7 +60,7 @@ func newSessionRow(n *account.Session) *sessionRow {
 }
 
 // insertSession adds the row of n and sets its list and index.
-func insertSession(tx *transaction, n *account.Session) error {
+func insertSession(tx *engine.Tx, n *account.Session) error {
 	var err error
 	if n.StatusList, n.StatusIndex, err = takeIndex(tx.DB); err != nil {
 		return err
@@ -71,7 +72,7 @@ func insertSession(tx *transaction, n *account.Session) error {
 // deleted nor suspended, the password is the verified one, and a user with a second factor has used
 // one that was not removed since. It locks the row: a statement that ends sessions waits or came
 // before.
-func signedIn(tx *transaction, n *account.Session, verifiedHash string) error {
+func signedIn(tx *engine.Tx, n *account.Session, verifiedHash string) error {
 	sub, multi, alone, disowned := n.Sub, 0, 0, ""
 	if n.Passkey != nil && !slices.Contains(n.AMR, account.MethodPassword) {
 		alone = 1 // it may be one that is not asked for after the password; that it is there is checked next
@@ -93,7 +94,7 @@ func signedIn(tx *transaction, n *account.Session, verifiedHash string) error {
 			WHERE sub = ? AND password_hash = ? AND suspended_at = 0 AND deleted_at = 0
 			AND (ends_at = 0 OR ends_at > ?)
 			AND (second_factor = (CAST(? AS INTEGER) = 1) OR CAST(? AS INTEGER) = 1)`+disowned,
-			toUnix(n.AuthTime), sub, sanitize(verifiedHash), tx.hot.s.now(), multi, alone)
+			toUnix(n.AuthTime), sub, sanitize(verifiedHash), tx.Now(), multi, alone)
 		if mark.Error == nil && mark.RowsAffected == 1 && n.Passkey != nil {
 			var there []int
 			found := tx.Raw("SELECT 1 FROM passkeys WHERE id = ? AND sub = ?", n.Passkey, n.Sub).Find(&there)
@@ -129,7 +130,7 @@ func (s *Store) CreateSession(ctx context.Context, n *account.Session, verifiedH
 	if verifiedHash == "" {
 		return account.ErrInvalidCredentials
 	}
-	return s.write(ctx, "create session", func(tx *transaction) error {
+	return s.write(ctx, "create session", func(tx *engine.Tx) error {
 		if err := signedIn(tx, n, verifiedHash); err != nil {
 			return err
 		}
@@ -148,7 +149,7 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 	if verifiedHash == "" {
 		return account.ErrInvalidCredentials
 	}
-	return s.write(ctx, "sign in again", func(tx *transaction) error {
+	return s.write(ctx, "sign in again", func(tx *engine.Tx) error {
 		if err := signedIn(tx, n, verifiedHash); err != nil {
 			return err
 		}
@@ -174,9 +175,9 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 
 // lockToken locks the row of a live session and returns its token, to be revoked before replaceToken:
 // the former one is on the older list. ErrSessionNotFound.
-func (s *Store) lockToken(tx *transaction, n *account.Session, now time.Time) (former revocation, err error) {
+func (s *Store) lockToken(tx *engine.Tx, n *account.Session, now time.Time) (former revocation, err error) {
 	lock := ""
-	if s.dialect == Postgres {
+	if s.Dialect() == Postgres {
 		lock = " FOR UPDATE"
 	}
 	was := tx.Raw(`SELECT status_list, status_index, expires_at FROM sessions
@@ -187,7 +188,7 @@ func (s *Store) lockToken(tx *transaction, n *account.Session, now time.Time) (f
 
 // replaceToken stores the new secrets of a session, with a bit of their own on the status list, and
 // the values of more columns.
-func replaceToken(tx *transaction, n *account.Session, more ...string) (err error) {
+func replaceToken(tx *engine.Tx, n *account.Session, more ...string) (err error) {
 	if n.StatusList, n.StatusIndex, err = takeIndex(tx.DB); err != nil {
 		return err
 	}
@@ -202,26 +203,26 @@ const selectIdentity = `SELECT s.id, s.sub, s.token_hash, s.login_hash, s.create
 	FROM sessions s JOIN users u ON u.sub = s.sub WHERE u.deleted_at = 0 AND s.`
 
 var (
-	readSession      = newRead("sessions", selectIdentity+"id = ?")
-	readLoginSession = newRead("sessions", selectIdentity+"login_hash = ?")
+	readSession      = engine.NewRead("sessions", selectIdentity+"id = ?")
+	readLoginSession = engine.NewRead("sessions", selectIdentity+"login_hash = ?")
 )
 
 // identity reads a session with its user.
-func (s *Store) identity(ctx context.Context, q query, key any) (account.Session, account.User, error) {
+func (s *Store) identity(ctx context.Context, q engine.Query, key any) (account.Session, account.User, error) {
 	c, err := s.readRow(ctx, q, account.ErrSessionNotFound, key)
 	if err != nil {
 		return account.Session{}, account.User{}, fail("find session", err)
 	}
 	n := sessionRow{
-		ID: c.text(), Sub: c.text(), TokenHash: c.bytes(), LoginHash: c.bytes(), CreatedAt: c.number(),
-		AuthTime: c.number(), LastSeenAt: c.number(), ExpiresAt: c.number(), EndedAt: c.number(), Address: c.text(),
-		UserAgent: c.text(), StatusList: int(c.number()), StatusIndex: int(c.number()), Algorithm: c.text(),
-		AMR: c.text(), ConfirmedAt: c.number(), Passkey: c.bytes(),
+		ID: c.Text(), Sub: c.Text(), TokenHash: c.Bytes(), LoginHash: c.Bytes(), CreatedAt: c.Number(),
+		AuthTime: c.Number(), LastSeenAt: c.Number(), ExpiresAt: c.Number(), EndedAt: c.Number(), Address: c.Text(),
+		UserAgent: c.Text(), StatusList: int(c.Number()), StatusIndex: int(c.Number()), Algorithm: c.Text(),
+		AMR: c.Text(), ConfirmedAt: c.Number(), Passkey: c.Bytes(),
 	}
 	var u account.User
-	c.claims(&u, s.now())
-	c.account(&u)
-	return n.session(), u, fail("find session", c.err)
+	takeClaims(c, &u, s.Now())
+	takeAccount(c, &u)
+	return n.session(), u, fail("find session", c.Err)
 }
 
 // Session implements account.Store.

@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 // Settings implements account.Store. Settings that an older version did not store have their
@@ -58,7 +59,7 @@ func (s *Store) AmendSettings(
 ) (account.Settings, error) {
 	var v account.Settings
 	var refused error // of change: not a failure of the database
-	err := s.write(ctx, "amend settings", func(tx *transaction) (err error) {
+	err := s.write(ctx, "amend settings", func(tx *engine.Tx) (err error) {
 		refused = nil
 		v, err = amendSettings(tx, func(v *account.Settings) (changed string, err error) {
 			changed, refused = change(v)
@@ -73,7 +74,7 @@ func (s *Store) AmendSettings(
 }
 
 func amendSettings(
-	tx *transaction, change func(*account.Settings) (string, error), a account.Audit,
+	tx *engine.Tx, change func(*account.Settings) (string, error), a account.Audit,
 ) (account.Settings, error) {
 	// The row is locked before it is read.
 	updated := tx.Exec("UPDATE settings SET value = value WHERE id = 1")
@@ -106,7 +107,7 @@ func (s *Store) Logo(ctx context.Context) ([]byte, error) {
 
 // SetLogo implements account.Store.
 func (s *Store) SetLogo(ctx context.Context, png []byte, hash string, a account.Audit) error {
-	return s.write(ctx, "set logo", func(tx *transaction) error {
+	return s.write(ctx, "set logo", func(tx *engine.Tx) error {
 		updated := tx.Exec("UPDATE settings SET value = value WHERE id = 1")
 		if err := expect(updated, account.ErrNotInitialized); err != nil {
 			return err
@@ -146,7 +147,7 @@ func (s *Store) Initialize(ctx context.Context, v account.Settings, secrets map[
 		return false, fmt.Errorf("encode settings: %w", err)
 	}
 	var stored int64
-	err = s.write(ctx, "initialize", func(tx *transaction) error {
+	err = s.write(ctx, "initialize", func(tx *engine.Tx) error {
 		res := tx.Exec("INSERT INTO settings (id, value) VALUES (1, ?) ON CONFLICT (id) DO NOTHING", string(value))
 		if res.Error != nil {
 			return res.Error

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 // signOutGrants is the condition on grants that a sign-out revokes. offline_access outlives the
@@ -17,7 +18,7 @@ const signOutGrants = " AND (NOT offline OR code_used_at = 0)"
 
 // endSessions is endSessionsOf for one user, @sub.
 func endSessions(
-	tx *transaction, sub string, now time.Time, sessions, grants string, args map[string]any, also ...revocation,
+	tx *engine.Tx, sub string, now time.Time, sessions, grants string, args map[string]any, also ...revocation,
 ) (ended, error) {
 	args["sub"] = sub
 	out, err := endSessionsOf(tx, []string{sub}, now, sessions, grants, args, also...)
@@ -31,7 +32,7 @@ func endSessions(
 // The users' rows are locked. Sessions come before grants, because a grant that is being created
 // holds its session. Lists come last: see takeIndex.
 func endSessionsOf(
-	tx *transaction, subs []string, now time.Time, sessions, grants string, args map[string]any, also ...revocation,
+	tx *engine.Tx, subs []string, now time.Time, sessions, grants string, args map[string]any, also ...revocation,
 ) (map[string]ended, error) {
 	args["subs"], args["now"] = subs, toUnix(now)
 	out := map[string]ended{}
@@ -54,7 +55,7 @@ func endSessionsOf(
 		}
 		out[r.Sub] = of
 	}
-	tx.noteRevoked(revokedSession, len(rows))
+	tx.NoteRevoked(revokedSession, len(rows))
 	revoked, err := revokedGrants(tx, now, "sub IN @subs AND "+grants, args)
 	if err != nil {
 		return out, err
@@ -84,7 +85,7 @@ type ended struct {
 
 // end is endOf for one user.
 func end(
-	tx *transaction, sub, id string, a account.Audit, now time.Time, also ...revocation,
+	tx *engine.Tx, sub, id string, a account.Audit, now time.Time, also ...revocation,
 ) (ended, error) {
 	out, err := endOf(tx, []string{sub}, id, a, now, also...)
 	return out[sub], err
@@ -94,7 +95,7 @@ func end(
 // the others; also are further tokens for the status list. The same transaction must have changed or locked
 // the users' rows before: a session that is being created waits for that row and then finds it changed.
 func endOf(
-	tx *transaction, subs []string, id string, a account.Audit, now time.Time, also ...revocation,
+	tx *engine.Tx, subs []string, id string, a account.Audit, now time.Time, also ...revocation,
 ) (out map[string]ended, err error) {
 	if len(subs) == 0 {
 		return nil, nil
@@ -197,7 +198,7 @@ func (e ended) noted(a account.Audit) account.Audit {
 
 // signOutOldest ends all live sessions of a user except the newest keep, to make room for a new
 // one.
-func signOutOldest(tx *transaction, sub string, keep int, now time.Time) error {
+func signOutOldest(tx *engine.Tx, sub string, keep int, now time.Time) error {
 	for {
 		var ids []string
 		err := tx.Raw("SELECT s.id "+newestSessions+" ORDER BY s.created_at DESC, s.id DESC LIMIT ? OFFSET ?",
@@ -217,7 +218,7 @@ func (s *Store) EndSession(ctx context.Context, sub, id string, now time.Time, a
 	if invalidKey(sub) || invalidKey(id) {
 		return account.ErrSessionNotFound
 	}
-	return s.write(ctx, "end session", func(tx *transaction) error {
+	return s.write(ctx, "end session", func(tx *engine.Tx) error {
 		if err := lockUser(tx, sub); errors.Is(err, account.ErrUserNotFound) {
 			return account.ErrSessionNotFound
 		} else if err != nil {
@@ -236,7 +237,7 @@ func (s *Store) EndSession(ctx context.Context, sub, id string, now time.Time, a
 
 // EndSessions implements account.Store.
 func (s *Store) EndSessions(ctx context.Context, sub string, now time.Time, a account.Audit) (n int, err error) {
-	err = s.write(ctx, "end sessions", func(tx *transaction) error {
+	err = s.write(ctx, "end sessions", func(tx *engine.Tx) error {
 		if err := lockUser(tx, sub); err != nil {
 			return err
 		}
@@ -256,7 +257,7 @@ func (s *Store) DisownSession(
 	if invalidKey(sub) || invalidKey(id) {
 		return began, account.ErrUserNotFound
 	}
-	err = s.write(ctx, "disown session", func(tx *transaction) error {
+	err = s.write(ctx, "disown session", func(tx *engine.Tx) error {
 		u, err := lockedUser(tx, sub)
 		if err != nil {
 			return err
@@ -332,3 +333,10 @@ func (s *Store) MadeByOthers(ctx context.Context, sub, keep string, now time.Tim
 	made.Sessions, made.Invites, made.Apps = counts.Sessions, counts.Invites, each(rows, appRow.app)
 	return made, fail(doing, err)
 }
+
+// Kinds of engine.Observer.Revoked: sessions, grants, and tokens that clients got for themselves.
+const (
+	revokedSession = "session"
+	revokedGrant   = "grant"
+	revokedToken   = "token"
+)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cairn-id/cairn/account/statuslist"
 	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 const (
@@ -112,7 +113,7 @@ const revocationBatch = 1000
 // revoke sets the bits of tokens. It belongs near the end of the transaction that ends their
 // sessions: see takeIndex. A bit may be set already, because two concurrent sweeps find the same
 // missing ones.
-func revoke(tx *transaction, tokens []revocation) error {
+func revoke(tx *engine.Tx, tokens []revocation) error {
 	for batch := range slices.Chunk(tokens, revocationBatch) {
 		err := tx.Table("revocations").Clauses(clause.OnConflict{DoNothing: true}).Create(&batch).Error
 		if err != nil {
@@ -125,7 +126,7 @@ func revoke(tx *transaction, tokens []revocation) error {
 // revokeGrants revokes the grants g that meet a condition, which may use args and @now. It returns
 // how many, and what to revoke in the status lists near the end of the transaction.
 func revokeGrants(
-	tx *transaction, now time.Time, condition string, args map[string]any,
+	tx *engine.Tx, now time.Time, condition string, args map[string]any,
 ) (n int64, tokens []revocation, err error) {
 	rows, err := revokedGrants(tx, now, condition, args)
 	return int64(len(rows)), tokensOf(rows), err
@@ -141,13 +142,13 @@ func tokensOf(rows []revokedRow) []revocation {
 }
 
 func revokedGrants(
-	tx *transaction, now time.Time, condition string, args map[string]any,
+	tx *engine.Tx, now time.Time, condition string, args map[string]any,
 ) (rows []revokedRow, err error) {
 	args["now"] = toUnix(now)
 	query := "UPDATE grants AS g SET revoked_at = @now WHERE g.revoked_at = 0 AND " + condition +
 		" RETURNING sub, client_id, status_list, status_index, CAST(@now AS BIGINT) + " + apiTokenLifetime + " AS expires_at"
 	err = tx.Raw(query, args).Find(&rows).Error
-	tx.noteRevoked(revokedGrant, len(rows))
+	tx.NoteRevoked(revokedGrant, len(rows))
 	return rows, err
 }
 
@@ -160,7 +161,7 @@ func onLists(rows []revocation) []revocation {
 var apiTokenLifetime = strconv.Itoa(int(provider.MaxAPILifetime / time.Second))
 
 // changeLists raises the versions of the lists, so that verifiers refresh their copies.
-func changeLists(tx *transaction, changed []revocation) error {
+func changeLists(tx *engine.Tx, changed []revocation) error {
 	lists := make([]int64, 0, len(changed))
 	for _, r := range changed {
 		lists = append(lists, r.StatusList)
@@ -193,7 +194,7 @@ func (s *Store) RevokedIndices(ctx context.Context, list int) ([]int, error) {
 	return out, fail("read status list", err)
 }
 
-var readStatusVersion = newRead("status_lists", "SELECT version FROM status_lists WHERE id = ?")
+var readStatusVersion = engine.NewRead("status_lists", "SELECT version FROM status_lists WHERE id = ?")
 
 // StatusVersion implements statuslist.Store.
 func (s *Store) StatusVersion(ctx context.Context, list int) (int64, error) {
@@ -201,7 +202,7 @@ func (s *Store) StatusVersion(ctx context.Context, list int) (int64, error) {
 	if err != nil {
 		return 0, fail("read version of status list", err)
 	}
-	return c.number(), fail("read version of status list", c.err)
+	return c.Number(), fail("read version of status list", c.Err)
 }
 
 // StatusVersions implements statuslist.Store.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account/statuslist"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 const (
@@ -117,7 +118,7 @@ func (e expired) batch(rows int) (condition string, args []any) {
 func (s *Store) sweepExpired(ctx context.Context, count *int64, e expired) error {
 	return s.batches(ctx, "sweep "+e.table, func(b *batch) (bool, error) {
 		var gone []int64 // their times
-		err := b.write(func(tx *transaction) error {
+		err := b.write(func(tx *engine.Tx) error {
 			gone = nil
 			batch, args := e.batch(b.rows)
 			return tx.Raw("DELETE FROM "+e.table+" WHERE "+batch+" RETURNING "+e.at, args...).Find(&gone).Error
@@ -138,7 +139,7 @@ func (s *Store) sweepTokens(ctx context.Context, count *int64, until int64) erro
 			GrantID             string
 			IssuedAt, ExpiresAt int64
 		}
-		err := b.write(func(tx *transaction) error {
+		err := b.write(func(tx *engine.Tx) error {
 			gone = nil
 			batch, args := e.batch(b.rows)
 			err := tx.Raw("DELETE FROM tokens WHERE "+batch+" RETURNING grant_id, issued_at, expires_at",
@@ -217,7 +218,7 @@ func (s *Store) clearRevocations(ctx context.Context, now time.Time) error {
 		until: toUnix(now.Add(-sweepMargin))}
 	return s.batches(ctx, "clear revocations", func(b *batch) (bool, error) {
 		var cleared []revocation
-		err := b.write(func(tx *transaction) error {
+		err := b.write(func(tx *engine.Tx) error {
 			cleared = nil
 			batch, args := e.batch(b.rows)
 			err := tx.Raw("UPDATE revocations SET cleared_at = ? WHERE "+batch+` AND cleared_at = 0
@@ -255,7 +256,7 @@ func (s *Store) noteRevocations(ctx context.Context, now time.Time) error {
 		if err != nil || len(missing) == 0 {
 			return false, fail("note revocations", err)
 		}
-		return len(missing) == b.rows, b.write(func(tx *transaction) error { return revoke(tx, missing) })
+		return len(missing) == b.rows, b.write(func(tx *engine.Tx) error { return revoke(tx, missing) })
 	})
 	if err == nil {
 		s.revocationsNoted.Store(toUnix(now.Add(-sweepMargin))) // the clocks of instances differ
@@ -289,7 +290,7 @@ const freeShare = 20
 // for later writes.
 func (s *Store) shrinkFile(ctx context.Context) error {
 	const doing = "give back space"
-	if s.dialect != SQLite {
+	if s.Dialect() != SQLite {
 		return nil
 	}
 	number := func(pragma string) (n int64, err error) {
@@ -311,7 +312,7 @@ func (s *Store) shrinkFile(ctx context.Context) error {
 			return false, fail(doing, err)
 		}
 		before = free
-		return true, b.write(func(tx *transaction) error {
+		return true, b.write(func(tx *engine.Tx) error {
 			// It frees one page a step, so all of its rows, which are empty, have to be read.
 			rows, err := tx.Raw("PRAGMA incremental_vacuum(" + strconv.Itoa(b.rows) + ")").Rows()
 			if err != nil {
@@ -346,21 +347,21 @@ type batch struct {
 }
 
 // write is one transaction of the batch. do may run more than once.
-func (b *batch) write(do func(tx *transaction) error) error {
+func (b *batch) write(do func(tx *engine.Tx) error) error {
 	var begin time.Time
-	err := b.store.writeAlone(b.ctx, b.doing, b.store.timeout+b.store.timeout/2, func(tx *transaction) error {
-		begin = b.store.clock() // after the wait for other writers
+	err := b.store.writeAlone(b.ctx, b.doing, b.store.Timeout()+b.store.Timeout()/2, func(tx *engine.Tx) error {
+		begin = b.store.Time() // after the wait for other writers
 		return do(tx)
 	})
 	if err == nil {
-		b.held = max(b.held, b.store.clock().Sub(begin))
+		b.held = max(b.held, b.store.Time().Sub(begin))
 	}
 	return err
 }
 
 // exec is write for one statement and returns the number of affected rows.
 func (b *batch) exec(query string, args ...any) (n int64, err error) {
-	err = b.write(func(tx *transaction) error {
+	err = b.write(func(tx *engine.Tx) error {
 		res := tx.Exec(query, args...)
 		n = res.RowsAffected
 		return res.Error

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 // togetherTimeout bounds a transaction of Together.
@@ -20,16 +21,13 @@ func (s *Store) Together(ctx context.Context, doing string, do func(*Store) erro
 		return err
 	}
 	var refused error // of do: not a failure of the database
-	err := s.writeAlone(ctx, doing, togetherTimeout, func(tx *transaction) error {
+	err := engine.Together(ctx, s.DB, doing, togetherTimeout, func(tx *engine.Tx, in *engine.DB) error {
 		refused = nil
 		// The row of the settings serves as the lock.
 		if err := expect(tx.Exec("UPDATE settings SET value = value WHERE id = 1"), account.ErrNotInitialized); err != nil {
 			return err
 		}
-		refused = do(&Store{
-			db: tx.DB, pool: s.pool, dialect: s.dialect, dsn: s.dsn, file: s.file, log: s.log, clock: s.clock,
-			timeout: s.timeout, ran: s.ran, writer: s.writer, dataKey: s.dataKey, mails: make(chan struct{}, 1), joined: tx,
-		})
+		refused = do(&Store{DB: in, dataKey: s.dataKey, within: true})
 		return refused
 	})
 	if refused != nil && !errors.Is(refused, account.ErrUnavailable) {
@@ -39,22 +37,4 @@ func (s *Store) Together(ctx context.Context, doing string, do func(*Store) erro
 		return err
 	}
 	return s.sweepClients(ctx, &swept)
-}
-
-// join runs an operation in the transaction of Together.
-func (s *Store) join(ctx context.Context, op operation) error {
-	w := &statements{s: s, ctx: ctx, on: s.joined.hot.on}
-	defer w.end()
-	// After a refusal the others still can go on, without what this one has changed.
-	err := s.joined.Exec("SAVEPOINT operation").Error
-	if err == nil {
-		if err = op.do(w); err != nil {
-			err = errors.Join(err, s.joined.Exec("ROLLBACK TO SAVEPOINT operation").Error)
-		}
-		err = errors.Join(err, s.joined.Exec("RELEASE SAVEPOINT operation").Error)
-	}
-	if op.report != nil && op.report.mails {
-		s.joined.report.mails = true
-	}
-	return fail(op.doing, canceled(ctx, err))
 }

@@ -320,15 +320,6 @@ func TestCallersThatGiveUpDoNotFailOthers(t *testing.T) {
 	})
 }
 
-// The index of a large table takes longer than any request may.
-func TestMigrationTakesAsLongAsItDoes(t *testing.T) {
-	service, migrations, err := storetest.NewPostgres(t).StatementTimeouts(t.Context())
-	must(t, err)
-	if service != "15s" || migrations != "0" {
-		t.Errorf("statement_timeout %s, of migrations %s", service, migrations)
-	}
-}
-
 // An operation whose statements go through gorm does not keep the request that it was done for.
 func TestOperationLetsItsRequestGo(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 // fold maps texts that differ in case or in the form of their characters to one. It is done here
@@ -103,7 +104,7 @@ func (o userOrder) place(r foundUser) string {
 // filtersOf returns the conditions of a query on a row u of users.
 func (s *Store) filtersOf(q account.UserQuery, terms []string) (holds string, args []any) {
 	holds = "u.deleted_at = 0"
-	now := s.now()
+	now := s.Now()
 	if q.Flag != "" {
 		holds, args = holds+" AND u.sub IN (SELECT f.sub FROM user_flags f WHERE f.flag = ? AND "+flagInForce+")",
 			append(args, sanitize(q.Flag), now)
@@ -135,7 +136,7 @@ func (s *Store) filtersOf(q account.UserQuery, terms []string) (holds string, ar
 	// Every database can fold ASCII. Users with other characters are all read.
 	const text = "(u.handle || ' ' || u.display_name || ' ' || u.email)"
 	like := text + " LIKE ?"
-	if s.dialect == Postgres {
+	if s.Dialect() == Postgres {
 		like = "lower(" + text + ` COLLATE "C") LIKE ?` // a Turkish collation has another small I
 	}
 	holds += " AND (octet_length(" + text + ") <> length(" + text + ") OR 1 = 1"
@@ -227,7 +228,7 @@ func (s *Store) Users(ctx context.Context, q account.UserQuery) ([]account.User,
 	err = s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE u.deleted_at = 0 AND u.handle IN ?",
 		slices.Collect(maps.Keys(at))).Find(&rows).Error
 	slices.SortFunc(rows, func(a, b storedUser) int { return at[a.Row.Handle] - at[b.Row.Handle] })
-	return each(rows, func(u storedUser) account.User { return u.userAt(s.now()) }), next, fail(doing, err)
+	return each(rows, func(u storedUser) account.User { return u.userAt(s.Now()) }), next, fail(doing, err)
 }
 
 // CountUsers implements account.Store.
@@ -247,6 +248,6 @@ func (s *Store) CountUsers(ctx context.Context, q account.UserQuery) (n int, exa
 // start; what it has of them is removed here.
 const unindexed = "-"
 
-func removeWords(tx *transaction, handle string) error {
+func removeWords(tx *engine.Tx, handle string) error {
 	return tx.Exec("DELETE FROM user_words WHERE handle = ?", handle).Error
 }

@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/engine"
 )
 
 // userRow is a row of the table users with all of its columns, because insertUser and DeleteUser
@@ -75,19 +76,19 @@ const claimColumns = `u.sub, u.handle, u.display_name, u.email, u.email_verified
 	u.suspended_at, u.ends_at, u.updated_at, u.deleted_at, ` + userFlags
 
 // claims takes them, as they are at a time.
-func (c *columns) claims(u *account.User, now int64) (deleted bool) {
-	u.Sub, u.Handle, u.DisplayName, u.Email, u.EmailVerified = c.text(), c.text(), c.text(), c.text(), c.flag()
+func takeClaims(c *engine.Columns, u *account.User, now int64) (deleted bool) {
+	u.Sub, u.Handle, u.DisplayName, u.Email, u.EmailVerified = c.Text(), c.Text(), c.Text(), c.Text(), c.Flag()
 	// Empty in rows from before there were profiles.
-	if profile := c.text(); profile != "" && profile != "{}" {
+	if profile := c.Text(); profile != "" && profile != "{}" {
 		if err := json.Unmarshal([]byte(profile), &u.Profile); err != nil {
-			c.err = fmt.Errorf("decode profile: %w", err)
+			c.Err = fmt.Errorf("decode profile: %w", err)
 		}
 	}
-	u.SecondFactor = c.flag()
-	suspended, ends := c.number(), c.number()
+	u.SecondFactor = c.Flag()
+	suspended, ends := c.Number(), c.Number()
 	u.SuspendedAt, u.EndsAt = suspendedAt(suspended, ends, now), fromUnix(ends)
-	u.UpdatedAt, deleted = c.time(), c.number() != 0
-	u.Flags, u.FlagEnds = flagsAt(c.text(), now)
+	u.UpdatedAt, deleted = c.Time(), c.Number() != 0
+	u.Flags, u.FlagEnds = flagsAt(c.Text(), now)
 	return deleted
 }
 
@@ -95,10 +96,10 @@ func (c *columns) claims(u *account.User, now int64) (deleted bool) {
 const accountColumns = "u.password_hash, u.suspend_reason, u.created_at, u.last_login_at, u.email_asked_at, " +
 	"u.devices_voided_at, u.unlocks, u.locked_until, " + userInviter
 
-func (c *columns) account(u *account.User) {
-	u.PasswordHash, u.SuspendReason, u.CreatedAt, u.LastLoginAt = c.text(), c.text(), c.time(), c.time()
-	u.EmailAskedAt, u.DevicesVoidedAt = c.time(), c.time()
-	u.Unlocks, u.LockedUntil, u.InvitedBy = c.number(), c.time(), c.text()
+func takeAccount(c *engine.Columns, u *account.User) {
+	u.PasswordHash, u.SuspendReason, u.CreatedAt, u.LastLoginAt = c.Text(), c.Text(), c.Time(), c.Time()
+	u.EmailAskedAt, u.DevicesVoidedAt = c.Time(), c.Time()
+	u.Unlocks, u.LockedUntil, u.InvitedBy = c.Number(), c.Time(), c.Text()
 }
 
 // userAt returns the user as of a time.
@@ -136,13 +137,13 @@ const handleKey = "replace(u.handle, '.', '')"
 
 // UserByHandle implements account.Store.
 func (s *Store) UserByHandle(ctx context.Context, handle string) (account.User, error) {
-	u, err := userBy(s.conn(ctx), handleKey, account.HandleKey(handle), s.now())
+	u, err := userBy(s.conn(ctx), handleKey, account.HandleKey(handle), s.Now())
 	return u, fail("user by handle", err)
 }
 
 // UserBySub implements account.Store.
 func (s *Store) UserBySub(ctx context.Context, sub string) (account.User, error) {
-	u, err := userBy(s.conn(ctx), "u.sub", sub, s.now())
+	u, err := userBy(s.conn(ctx), "u.sub", sub, s.Now())
 	return u, fail("user by sub", err)
 }
 
@@ -167,7 +168,7 @@ func (s *Store) usersIn(ctx context.Context, doing, column string, keys []string
 		if err != nil {
 			return nil, fail(doing, err)
 		}
-		users = append(users, each(rows, func(u storedUser) account.User { return u.userAt(s.now()) })...)
+		users = append(users, each(rows, func(u storedUser) account.User { return u.userAt(s.Now()) })...)
 	}
 	slices.SortFunc(users, func(a, b account.User) int { return strings.Compare(a.Handle, b.Handle) })
 	return users, nil
@@ -188,7 +189,7 @@ func newUserRow(u account.User) userRow {
 // deleted. inviter is a sub or empty. limit bounds the number of users (0: no limit):
 // account.ErrRegistrationFull. The row of the counter is locked after invites and before the lists
 // of takeIndex, so registrations are serialized.
-func insertUser(tx *transaction, u account.User, inviter string, limit int) error {
+func insertUser(tx *engine.Tx, u account.User, inviter string, limit int) error {
 	counted := tx.Exec(`UPDATE counters SET value = value + 1
 		WHERE name = 'users' AND (CAST(? AS BIGINT) <= 0 OR value < ?)`, limit, limit)
 	err := expect(counted, account.ErrRegistrationFull)
@@ -214,7 +215,7 @@ func insertUser(tx *transaction, u account.User, inviter string, limit int) erro
 
 // CreateUser implements account.Store.
 func (s *Store) CreateUser(ctx context.Context, u account.User, a account.Audit) error {
-	return s.write(ctx, "create user", func(tx *transaction) error {
+	return s.write(ctx, "create user", func(tx *engine.Tx) error {
 		if err := insertUser(tx, u, "", 0); err != nil {
 			return err
 		}
@@ -224,7 +225,7 @@ func (s *Store) CreateUser(ctx context.Context, u account.User, a account.Audit)
 
 // AddUser implements account.Store.
 func (s *Store) AddUser(ctx context.Context, u account.User, c account.ResetCode, a account.Audit) error {
-	return s.write(ctx, "add user", func(tx *transaction) error {
+	return s.write(ctx, "add user", func(tx *engine.Tx) error {
 		if err := insertUser(tx, u, "", 0); err != nil {
 			return err
 		}
@@ -239,7 +240,7 @@ func (s *Store) AddUser(ctx context.Context, u account.User, c account.ResetCode
 
 // lockUser makes every other operation on the same user wait for the end of the transaction. All
 // take this lock before rows of the user, so that no deadlock is possible. ErrUserNotFound.
-func lockUser(tx *transaction, sub string) error {
+func lockUser(tx *engine.Tx, sub string) error {
 	if invalidKey(sub) {
 		return account.ErrUserNotFound
 	}
@@ -248,15 +249,15 @@ func lockUser(tx *transaction, sub string) error {
 }
 
 // lockedUser locks and returns a user.
-func lockedUser(tx *transaction, sub string) (account.User, error) {
+func lockedUser(tx *engine.Tx, sub string) (account.User, error) {
 	if err := lockUser(tx, sub); err != nil {
 		return account.User{}, err
 	}
-	return userBy(tx.DB, "u.sub", sub, tx.hot.s.now())
+	return userBy(tx.DB, "u.sub", sub, tx.Now())
 }
 
 // lockedUsers locks and returns users, in the order of their handles. ErrUserNotFound if there is one less.
-func lockedUsers(tx *transaction, subs []string) ([]account.User, error) {
+func lockedUsers(tx *engine.Tx, subs []string) ([]account.User, error) {
 	locked := tx.Exec("UPDATE users SET updated_at = updated_at WHERE sub IN ? AND deleted_at = 0", subs)
 	if err := expect(locked, account.ErrUserNotFound); err != nil {
 		return nil, err
@@ -270,7 +271,7 @@ func lockedUsers(tx *transaction, subs []string) ([]account.User, error) {
 	var rows []storedUser
 	err := tx.Raw("SELECT "+userColumns+" FROM users u WHERE u.sub IN ? AND u.deleted_at = 0", subs).Find(&rows).Error
 	slices.SortFunc(rows, func(a, b storedUser) int { return strings.Compare(a.Row.Handle, b.Row.Handle) })
-	return each(rows, func(u storedUser) account.User { return u.userAt(tx.hot.s.now()) }), err
+	return each(rows, func(u storedUser) account.User { return u.userAt(tx.Now()) }), err
 }
 
 // ChangeUser implements account.Store.
@@ -280,7 +281,7 @@ func (s *Store) ChangeUser(
 	const doing = "change user"
 	var u account.User
 	var refused error // of change: not a failure of the database
-	err := s.write(ctx, doing, func(tx *transaction) (err error) {
+	err := s.write(ctx, doing, func(tx *engine.Tx) (err error) {
 		refused = nil
 		if u, err = lockedUser(tx, sub); err != nil {
 			return err
@@ -360,7 +361,7 @@ func (s *Store) ChangeUser(
 }
 
 // replacePicture deletes the stored picture of a user and stores the new one, if there is one.
-func replacePicture(tx *transaction, sub string, p account.Photo, now time.Time) error {
+func replacePicture(tx *engine.Tx, sub string, p account.Photo, now time.Time) error {
 	err := tx.Exec("DELETE FROM user_pictures WHERE sub = ?", sub).Error
 	if err != nil || p.Hash == "" {
 		return err
@@ -376,15 +377,15 @@ func (s *Store) UserPicture(ctx context.Context, hash string) ([]byte, error) {
 		return nil, nil
 	}
 	err := s.conn(ctx).Raw(`SELECT p.image FROM user_pictures p JOIN users v ON v.sub = p.sub
-		WHERE p.hash = ? AND `+userActive+" LIMIT 1", hash, s.now()).Find(&row).Error
+		WHERE p.hash = ? AND `+userActive+" LIMIT 1", hash, s.Now()).Find(&row).Error
 	return row.Image, fail("read picture", err)
 }
 
 // changeAccess is changeAccessOf for one user.
 func (s *Store) changeAccess(
-	ctx context.Context, doing, sub string, do func(tx *transaction, u account.User) error,
+	ctx context.Context, doing, sub string, do func(tx *engine.Tx, u account.User) error,
 ) error {
-	return s.changeAccessOf(ctx, doing, []string{sub}, func(tx *transaction, users []account.User) error {
+	return s.changeAccessOf(ctx, doing, []string{sub}, func(tx *engine.Tx, users []account.User) error {
 		return do(tx, users[0])
 	})
 }
@@ -393,12 +394,12 @@ func (s *Store) changeAccess(
 // the flag. The lock comes before any other row. PostgreSQL waits for its UPDATE; on SQLite the
 // transaction itself excludes the others. account.ErrUserNotFound if one of the users does not exist.
 func (s *Store) changeAccessOf(
-	ctx context.Context, doing string, subs []string, do func(tx *transaction, users []account.User) error,
+	ctx context.Context, doing string, subs []string, do func(tx *engine.Tx, users []account.User) error,
 ) error {
 	if slices.ContainsFunc(subs, invalidKey) {
 		return account.ErrUserNotFound
 	}
-	return s.write(ctx, doing, func(tx *transaction) error {
+	return s.write(ctx, doing, func(tx *engine.Tx) error {
 		if err := tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'administrators'").Error; err != nil {
 			return err
 		}
@@ -413,7 +414,7 @@ func (s *Store) changeAccessOf(
 // keepAdministrator returns account.ErrLastAdmin if, besides those who lose, there is no administrator who can
 // sign in and stays one without an end: two with an end would leave nobody. One who has never set a password,
 // or has neither a password nor a passkey, cannot sign in.
-func keepAdministrator(tx *transaction, lose ...account.User) error {
+func keepAdministrator(tx *engine.Tx, lose ...account.User) error {
 	losing := slices.ContainsFunc(lose, func(u account.User) bool {
 		return u.Has(account.FlagAdmin) && !u.Suspended() && u.EndsAt.IsZero() && u.FlagEnds[account.FlagAdmin].IsZero()
 	})
@@ -439,7 +440,7 @@ func (s *Store) Suspend(ctx context.Context, sub, reason string, now time.Time, 
 
 // SuspendAll implements account.Store.
 func (s *Store) SuspendAll(ctx context.Context, reason string, now time.Time, rows map[string]account.Audit) error {
-	return s.changeAccessOf(ctx, "suspend users", keysOf(rows), func(tx *transaction, users []account.User) error {
+	return s.changeAccessOf(ctx, "suspend users", keysOf(rows), func(tx *engine.Tx, users []account.User) error {
 		// Who has only ended is suspended as well: a later end must not let them in again.
 		users = slices.DeleteFunc(users, func(u account.User) bool { return u.Suspended() && !u.Ended() })
 		if len(users) == 0 {
@@ -463,12 +464,12 @@ func (s *Store) SuspendAll(ctx context.Context, reason string, now time.Time, ro
 
 // Unsuspend implements account.Store.
 func (s *Store) Unsuspend(ctx context.Context, sub string, now time.Time, a account.Audit) error {
-	return s.changeAccess(ctx, "unsuspend user", sub, func(tx *transaction, u account.User) error {
+	return s.changeAccess(ctx, "unsuspend user", sub, func(tx *engine.Tx, u account.User) error {
 		if !u.Suspended() {
 			return nil
 		}
 		err := tx.Exec(`UPDATE users SET suspended_at = 0, suspend_reason = '', updated_at = ?,
-			ends_at = CASE WHEN ends_at > ? THEN ends_at ELSE 0 END WHERE sub = ?`, toUnix(now), s.now(), sub).Error
+			ends_at = CASE WHEN ends_at > ? THEN ends_at ELSE 0 END WHERE sub = ?`, toUnix(now), s.Now(), sub).Error
 		if err != nil {
 			return err
 		}
@@ -486,7 +487,7 @@ func (s *Store) LockUser(ctx context.Context, sub string, unlocks int64, until t
 
 // UnlockUser implements account.Store.
 func (s *Store) UnlockUser(ctx context.Context, sub string, now time.Time, a account.Audit) error {
-	return s.write(ctx, "unlock user", func(tx *transaction) error {
+	return s.write(ctx, "unlock user", func(tx *engine.Tx) error {
 		if err := clearFailures(tx, sub); err != nil {
 			return err
 		}
@@ -495,7 +496,7 @@ func (s *Store) UnlockUser(ctx context.Context, sub string, now time.Time, a acc
 }
 
 // clearFailures forgets the failed sign-ins of an account.
-func clearFailures(tx *transaction, sub string) error {
+func clearFailures(tx *engine.Tx, sub string) error {
 	set := tx.Exec("UPDATE users SET unlocks = unlocks + 1, locked_until = 0 WHERE sub = ? AND deleted_at = 0", sub)
 	return expect(set, account.ErrUserNotFound)
 }
@@ -504,7 +505,7 @@ func clearFailures(tx *transaction, sub string) error {
 // users. Used ones stay, for the users who came by them. Sessions stay as bare rows until they
 // expire: their index says "revoked" and must not be reused.
 func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a account.Audit) error {
-	return s.changeAccess(ctx, "delete user", sub, func(tx *transaction, u account.User) error {
+	return s.changeAccess(ctx, "delete user", sub, func(tx *engine.Tx, u account.User) error {
 		if err := keepAdministrator(tx, u); err != nil {
 			return err
 		}
@@ -577,7 +578,7 @@ func (s *Store) HasPasskey(ctx context.Context, sub string, rpIDs []string) (boo
 }
 
 // execEach runs each statement with arg.
-func execEach(tx *transaction, arg string, statements ...string) error {
+func execEach(tx *engine.Tx, arg string, statements ...string) error {
 	for _, statement := range statements {
 		if err := tx.Exec(statement, arg).Error; err != nil {
 			return err

@@ -139,7 +139,7 @@ func TestAnswersAgreeWithADatabaseThatIsFull(t *testing.T) {
 			return func() { must(t, s.OnWriter("PRAGMA max_page_count = 1000000")) }
 		},
 		"disk": func(t *testing.T, s *store.Store, dir string) func() {
-			must(t, s.OnWriter("PRAGMA wal_checkpoint(TRUNCATE)")) // it would write to the log that is there
+			must(t, s.Checkpoint(t.Context())) // it would write to the log that is there
 			rest := filepath.Join(dir, "rest")
 			f, err := os.Create(rest)
 			must(t, err)

@@ -1,4 +1,4 @@
-package store
+package engine
 
 import (
 	"context"
@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-
-	"github.com/cairn-id/cairn/account"
 )
 
 // Observer watches the operations of a Store. Its methods are called after each operation and must
@@ -20,25 +18,25 @@ type Observer interface {
 	// the commit, or a read by its table ("read sessions"). failed means that the database could
 	// not do it; a refusal is not a failure.
 	Operation(name string, took time.Duration, failed bool)
-	// Revoked reports revoked sessions, grants, or tokens that clients got for themselves.
+	// Revoked reports what was revoked, by its kind.
 	Revoked(kind string, n int)
 }
 
 // Observe makes the store report each operation to o. Call it once, before several goroutines use
 // the store; it cannot be undone.
-func (s *Store) Observe(o Observer) error {
-	s.observer = o
+func (d *DB) Observe(o Observer) error {
+	d.observer = o
 	for _, kind := range []struct {
 		get     func(string) func(*gorm.DB)
 		replace func(string, func(*gorm.DB)) error
 		name    string
 	}{
-		{s.db.Callback().Query().Get, s.db.Callback().Query().Replace, "gorm:query"},
-		{s.db.Callback().Raw().Get, s.db.Callback().Raw().Replace, "gorm:raw"},
+		{d.db.Callback().Query().Get, d.db.Callback().Query().Replace, "gorm:query"},
+		{d.db.Callback().Raw().Get, d.db.Callback().Raw().Replace, "gorm:raw"},
 	} {
 		run := kind.get(kind.name)
 		err := kind.replace(kind.name, func(db *gorm.DB) {
-			begin := s.clock()
+			begin := d.clock()
 			run(db)
 			statement := db.Statement.SQL.String()
 			if db.Statement.Context.Value(writing{}) != nil {
@@ -46,7 +44,7 @@ func (s *Store) Observe(o Observer) error {
 			}
 			err := canceled(db.Statement.Context, db.Error)
 			failed := err != nil && !errors.Is(err, gorm.ErrRecordNotFound) && !errors.Is(err, context.Canceled)
-			s.observer.Operation("read "+firstTable(statement), s.clock().Sub(begin), failed)
+			d.observer.Operation("read "+firstTable(statement), d.clock().Sub(begin), failed)
 		})
 		if err != nil {
 			return fmt.Errorf("observe the database: %w", err)
@@ -56,13 +54,13 @@ func (s *Store) Observe(o Observer) error {
 }
 
 // observed runs try and reports to the observer.
-func (s *Store) observed(ctx context.Context, op operation) error {
-	begin := s.clock()
-	err := s.try(context.WithValue(ctx, writing{}, true), op)
-	s.observer.Operation(op.doing, s.clock().Sub(begin), errors.Is(err, account.ErrUnavailable))
+func (d *DB) observed(ctx context.Context, op Operation) error {
+	begin := d.clock()
+	err := d.try(context.WithValue(ctx, writing{}, true), op)
+	d.observer.Operation(op.Doing, d.clock().Sub(begin), d.unavailable != nil && errors.Is(err, d.unavailable))
 	if err == nil && op.report != nil {
 		for kind, n := range op.report.revoked {
-			s.observer.Revoked(kind, int(n))
+			d.observer.Revoked(kind, int(n))
 		}
 	}
 	return err
@@ -70,13 +68,6 @@ func (s *Store) observed(ctx context.Context, op operation) error {
 
 // writing is the context key that marks the statements of a write.
 type writing struct{}
-
-// Kinds of Observer.Revoked.
-const (
-	revokedSession = "session"
-	revokedGrant   = "grant"
-	revokedToken   = "token"
-)
 
 // firstTable returns the first table that a statement reads.
 func firstTable(statement string) string {
@@ -97,19 +88,7 @@ func firstTable(statement string) string {
 }
 
 // PoolStats returns the statistics of the connection pool.
-func (s *Store) PoolStats() sql.DBStats { return s.pool.Stats() }
+func (d *DB) PoolStats() sql.DBStats { return d.pool.Stats() }
 
 // File returns the path of the SQLite file, "" on PostgreSQL.
-func (s *Store) File() string { return s.file }
-
-// LogoutState returns how many logout notices wait and since when the oldest does, the zero time if
-// none waits.
-func (s *Store) LogoutState(ctx context.Context) (waiting int, oldest time.Time, err error) {
-	var row struct {
-		Waiting int
-		Oldest  int64
-	}
-	err = s.conn(ctx).Raw(`SELECT count(*) AS waiting, coalesce(min(created_at), 0) AS oldest
-		FROM logout_outbox`).Find(&row).Error
-	return row.Waiting, fromUnix(row.Oldest), fail("state of the logout notices", err)
-}
+func (d *DB) File() string { return d.file }

@@ -1,4 +1,4 @@
-package store
+package engine
 
 import (
 	"context"
@@ -33,12 +33,12 @@ const ManyTokens = 5_000_000
 const growthDays = 7
 
 // Health inspects the database. It changes nothing and needs the schema of this program.
-func (s *Store) Health(ctx context.Context, now time.Time) (Health, error) {
+func (d *DB) Health(ctx context.Context, now time.Time) (Health, error) {
 	h := Health{Durability: map[string]string{}}
 	var names []string
 	size := "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
 	version, number, value := "SELECT sqlite_version()", "", "PRAGMA "
-	if s.dialect == Postgres {
+	if d.dialect == Postgres {
 		names = []string{"synchronous_commit", "fsync", "full_page_writes"}
 		size = "SELECT pg_database_size(current_database())"
 		version, value = "SELECT current_setting('server_version')", "SHOW "
@@ -46,7 +46,7 @@ func (s *Store) Health(ctx context.Context, now time.Time) (Health, error) {
 	} else {
 		names = []string{"journal_mode", "synchronous", "foreign_keys"}
 	}
-	db := s.conn(ctx)
+	db := Conn(ctx, d)
 	err := db.Raw(version).Find(&h.Version).Error
 	if number == "" {
 		var major, minor, patch int
@@ -68,34 +68,34 @@ func (s *Store) Health(ctx context.Context, now time.Time) (Health, error) {
 	if err == nil {
 		err = db.Raw("SELECT count(*) FROM (SELECT 1 FROM tokens LIMIT ?) t", ManyTokens).Find(&h.Tokens).Error
 	}
-	if err == nil && s.dialect == Postgres {
-		h.Encoding, err = s.Encoding(ctx)
+	if err == nil && d.dialect == Postgres {
+		h.Encoding, err = d.Encoding(ctx)
 	}
-	if err == nil && s.dialect == Postgres && h.Number >= 150_000 {
+	if err == nil && d.dialect == Postgres && h.Number >= 150_000 {
 		err = db.Raw(`SELECT coalesce(datcollversion <> pg_database_collation_actual_version(oid), false)
 			FROM pg_database WHERE datname = current_database()`).Find(&h.CollationChanged).Error
 	}
 	if err != nil {
-		return h, fail("health of the database", err)
+		return h, d.fail("health of the database", err)
 	}
 	var audit struct{ Total, Recent, First, Newest int64 }
 	since := now.AddDate(0, 0, -growthDays)
 	err = db.Raw(`SELECT count(*) AS total, coalesce(sum(CASE WHEN at > ? THEN 1 ELSE 0 END), 0) AS recent,
-		coalesce(min(at), 0) AS first, coalesce(max(at), 0) AS newest FROM audit`, toUnix(since)).Find(&audit).Error
-	h.Newest = fromUnix(audit.Newest)
+		coalesce(min(at), 0) AS first, coalesce(max(at), 0) AS newest FROM audit`, ToUnix(since)).Find(&audit).Error
+	h.Newest = FromUnix(audit.Newest)
 	if err == nil && audit.Total > 0 {
-		days := min(growthDays, max(1, int64(now.Sub(fromUnix(audit.First)).Hours()/24)))
+		days := min(growthDays, max(1, int64(now.Sub(FromUnix(audit.First)).Hours()/24)))
 		h.DailyBytes = h.Bytes / audit.Total * audit.Recent / days
 	}
-	return h, fail("health of the database", err)
+	return h, d.fail("health of the database", err)
 }
 
 // Encoding returns the encoding of a PostgreSQL database, "" on SQLite.
-func (s *Store) Encoding(ctx context.Context) (encoding string, err error) {
-	if s.dialect == Postgres {
-		err = s.conn(ctx).Raw("SELECT current_setting('server_encoding')").Find(&encoding).Error
+func (d *DB) Encoding(ctx context.Context) (encoding string, err error) {
+	if d.dialect == Postgres {
+		err = Conn(ctx, d).Raw("SELECT current_setting('server_encoding')").Find(&encoding).Error
 	}
-	return encoding, fail("encoding of the database", err)
+	return encoding, d.fail("encoding of the database", err)
 }
 
 // ErrTakesNoWrites means that a PostgreSQL server answers and refuses writes.
@@ -103,17 +103,17 @@ var ErrTakesNoWrites = errors.New("the PostgreSQL server takes no writes")
 
 // CheckWrites returns ErrTakesNoWrites for a standby, for a database whose sessions are read-only, and for a
 // user who may not write its tables. A connection that Options.ReadOnly made read-only does not count.
-func (s *Store) CheckWrites(ctx context.Context) error {
-	if s.dialect != Postgres {
+func (d *DB) CheckWrites(ctx context.Context) error {
+	if d.dialect != Postgres {
 		return nil
 	}
 	var is struct{ Standby, ReadOnly, Denied bool }
-	err := s.conn(ctx).Raw(`SELECT pg_is_in_recovery() AS standby, reset_val = 'on' AS read_only, EXISTS (
+	err := Conn(ctx, d).Raw(`SELECT pg_is_in_recovery() AS standby, reset_val = 'on' AS read_only, EXISTS (
 			SELECT FROM pg_class WHERE oid = to_regclass('sessions') AND NOT has_table_privilege(oid, 'INSERT')) AS denied
 		FROM pg_settings WHERE name = 'default_transaction_read_only'`).Find(&is).Error
 	switch {
 	case err != nil:
-		return fail("check whether the database takes writes", err)
+		return d.fail("check whether the database takes writes", err)
 	case is.Standby:
 		return fmt.Errorf("%w: it is a standby: name the primary, or promote it", ErrTakesNoWrites)
 	case is.ReadOnly:
@@ -128,13 +128,13 @@ func (s *Store) CheckWrites(ctx context.Context) error {
 
 // IntegrityCheck reads the whole SQLite file with its indexes and returns what is damaged, nil if nothing
 // is. PostgreSQL has its own tools for that.
-func (s *Store) IntegrityCheck(ctx context.Context) ([]string, error) {
+func (d *DB) IntegrityCheck(ctx context.Context) ([]string, error) {
 	var found []string
-	if s.dialect != SQLite {
+	if d.dialect != SQLite {
 		return nil, nil
 	}
-	if err := s.conn(ctx).Raw("PRAGMA integrity_check(3)").Find(&found).Error; err != nil {
-		return nil, fail("check the database", err)
+	if err := Conn(ctx, d).Raw("PRAGMA integrity_check(3)").Find(&found).Error; err != nil {
+		return nil, d.fail("check the database", err)
 	}
 	if len(found) == 1 && found[0] == "ok" {
 		return nil, nil

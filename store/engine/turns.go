@@ -1,4 +1,4 @@
-package store
+package engine
 
 import (
 	"context"
@@ -8,15 +8,6 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-)
-
-// TurnBackup is the name of all backups. TurnScheduledBackup is the turn of those that the service
-// makes, so that a backup by hand does not delay them.
-const (
-	TurnBackup          = "backup"
-	TurnScheduledBackup = "scheduled backup"
-	// TurnBackupCommand has in its detail how the command after the last backup failed, or nothing.
-	TurnBackupCommand = "backup command"
 )
 
 // turnLease is how long a turn outlives a killed process. It is renewed three times as often.
@@ -36,17 +27,17 @@ type Turn struct {
 // InTurn calls do for the named work, unless another instance does it or it was done less than
 // every ago. detail describes the result. The lease is renewed while do runs: if another instance
 // takes the turn nevertheless, the context of do ends. After an error the next caller tries again.
-func (s *Store) InTurn(ctx context.Context, name string, every time.Duration,
+func (d *DB) InTurn(ctx context.Context, name string, every time.Duration,
 	do func(ctx context.Context, now time.Time) (detail string, err error),
 ) error {
-	now := s.clock().UTC()
-	turn, ok, err := s.TakeTurn(ctx, name, now, every, turnLease)
+	now := d.clock().UTC()
+	turn, ok, err := d.TakeTurn(ctx, name, now, every, turnLease)
 	if err != nil || !ok {
 		return err
 	}
 	working, stop := context.WithCancelCause(ctx)
 	var renewing sync.WaitGroup
-	renewing.Go(func() { stop(s.renewUntil(working, &turn)) })
+	renewing.Go(func() { stop(d.renewUntil(working, &turn)) })
 	detail, err := do(working, now)
 	stop(nil)
 	renewing.Wait()
@@ -57,12 +48,12 @@ func (s *Store) InTurn(ctx context.Context, name string, every time.Duration,
 			err = fmt.Errorf("%s: %w", name, errTurnLost)
 		}
 	}
-	return errors.Join(err, s.EndTurn(context.WithoutCancel(ctx), turn, done, detail))
+	return errors.Join(err, d.EndTurn(context.WithoutCancel(ctx), turn, done, detail))
 }
 
 // renewUntil renews the lease of a turn until the context ends, or returns errTurnLost. While the
 // database does not answer, nobody else can take the turn either.
-func (s *Store) renewUntil(ctx context.Context, t *Turn) error {
+func (d *DB) renewUntil(ctx context.Context, t *Turn) error {
 	tick := time.NewTicker(turnLease / 3)
 	defer tick.Stop()
 	for {
@@ -71,9 +62,9 @@ func (s *Store) renewUntil(ctx context.Context, t *Turn) error {
 			return nil
 		case <-tick.C:
 		}
-		until, renewed := toUnix(s.clock().Add(turnLease)), int64(0)
+		until, renewed := ToUnix(d.clock().Add(turnLease)), int64(0)
 		// Without cancellation, or a committed renewal might go unnoticed.
-		err := s.writeOne(context.WithoutCancel(ctx), "renew the turn of "+t.name, func(db *gorm.DB) error {
+		err := WriteOne(context.WithoutCancel(ctx), d, "renew the turn of "+t.name, func(db *gorm.DB) error {
 			res := db.Exec("UPDATE turns SET leased_until = ? WHERE name = ? AND leased_until = ?",
 				until, t.name, t.until)
 			renewed = res.RowsAffected
@@ -91,15 +82,15 @@ func (s *Store) renewUntil(ctx context.Context, t *Turn) error {
 // TakeTurn takes the turn for the named work, unless another instance has it or the work was done
 // less than every ago. Without EndTurn, after a crash, the turn ends with its lease. A turn that
 // outlasts its lease is lost to the next caller: see InTurn.
-func (s *Store) TakeTurn(
+func (d *DB) TakeTurn(
 	ctx context.Context, name string, now time.Time, every, lease time.Duration,
 ) (turn Turn, ok bool, err error) {
-	t := Turn{name: name, until: toUnix(now.Add(lease))}
-	err = s.writeOne(ctx, "take the turn of "+name, func(db *gorm.DB) error {
+	t := Turn{name: name, until: ToUnix(now.Add(lease))}
+	err = WriteOne(ctx, d, "take the turn of "+name, func(db *gorm.DB) error {
 		taken := db.Exec(`INSERT INTO turns (name, leased_until) VALUES (?, ?)
 			ON CONFLICT (name) DO UPDATE SET leased_until = excluded.leased_until
 			WHERE turns.leased_until <= ? AND turns.done_at <= ?`,
-			name, t.until, toUnix(now), toUnix(now.Add(-every)))
+			name, t.until, ToUnix(now), ToUnix(now.Add(-every)))
 		ok = taken.RowsAffected == 1
 		return taken.Error
 	})
@@ -111,33 +102,33 @@ func (s *Store) TakeTurn(
 
 // EndTurn returns the turn. done is when the work was done, zero if the next caller should try
 // again; detail describes the result. Ending a lost turn changes nothing.
-func (s *Store) EndTurn(ctx context.Context, t Turn, done time.Time, detail string) error {
-	return s.writeOne(ctx, "end the turn of "+t.name, func(db *gorm.DB) error {
+func (d *DB) EndTurn(ctx context.Context, t Turn, done time.Time, detail string) error {
+	return WriteOne(ctx, d, "end the turn of "+t.name, func(db *gorm.DB) error {
 		if done.IsZero() {
 			return db.Exec(`UPDATE turns SET leased_until = 0
 				WHERE name = ? AND leased_until = ?`, t.name, t.until).Error
 		}
 		return db.Exec(`UPDATE turns SET leased_until = 0, done_at = ?, detail = ?
 			WHERE name = ? AND leased_until = ?`,
-			toUnix(done), sanitize(detail), t.name, t.until).Error
+			ToUnix(done), Sanitize(detail), t.name, t.until).Error
 	})
 }
 
 // LastTurn returns when the named work was last done, zero if never, and its result.
-func (s *Store) LastTurn(ctx context.Context, name string) (done time.Time, detail string, err error) {
+func (d *DB) LastTurn(ctx context.Context, name string) (done time.Time, detail string, err error) {
 	var row struct {
 		DoneAt int64
 		Detail string
 	}
-	err = s.conn(ctx).Raw("SELECT done_at, detail FROM turns WHERE name = ?", name).Find(&row).Error
-	return fromUnix(row.DoneAt), row.Detail, fail("read the last turn of "+name, err)
+	err = Conn(ctx, d).Raw("SELECT done_at, detail FROM turns WHERE name = ?", name).Find(&row).Error
+	return FromUnix(row.DoneAt), row.Detail, d.fail("read the last turn of "+name, err)
 }
 
 // NoteDone records work that was done without a turn.
-func (s *Store) NoteDone(ctx context.Context, name string, done time.Time, detail string) error {
-	return s.writeOne(ctx, "note that "+name+" was done", func(db *gorm.DB) error {
+func (d *DB) NoteDone(ctx context.Context, name string, done time.Time, detail string) error {
+	return WriteOne(ctx, d, "note that "+name+" was done", func(db *gorm.DB) error {
 		return db.Exec(`INSERT INTO turns (name, done_at, detail) VALUES (?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET done_at = excluded.done_at, detail = excluded.detail`,
-			name, toUnix(done), sanitize(detail)).Error
+			name, ToUnix(done), Sanitize(detail)).Error
 	})
 }

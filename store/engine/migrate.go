@@ -1,8 +1,7 @@
-package store
+package engine
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -12,12 +11,6 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 )
-
-// Migrations are numbered SQL files in a folder for each dialect, with the same numbers in both. A
-// released file is never edited.
-//
-//go:embed migrations
-var migrations embed.FS
 
 var (
 	// ErrNotMigrated means that Migrate has to run first.
@@ -46,11 +39,11 @@ const migrateTries = 5
 
 // Migrate brings the schema to this program's version. Several processes may call it at once.
 // ErrNewerSchema.
-func (s *Store) Migrate(ctx context.Context) error {
-	if err := s.CheckSchema(ctx); !errors.Is(err, ErrNotMigrated) {
+func (d *DB) Migrate(ctx context.Context) error {
+	if err := d.CheckSchema(ctx); !errors.Is(err, ErrNotMigrated) {
 		return err // or nil
 	}
-	err := s.withMigrator(ctx, func(p *goose.Provider) error {
+	err := d.withMigrator(ctx, func(p *goose.Provider) error {
 		// On SQLite nothing keeps another process from starting the same migration. Each runs in
 		// one transaction: the second finds the tables created and fails, and its next try has
 		// nothing left to do.
@@ -61,18 +54,26 @@ func (s *Store) Migrate(ctx context.Context) error {
 			}
 		}
 	})
-	return fail("migrate database", err)
+	return d.fail("migrate database", err)
+}
+
+// MigrateTo brings an empty database to the schema of an earlier version.
+func MigrateTo(ctx context.Context, d *DB, version int64) error {
+	return d.withMigrator(ctx, func(p *goose.Provider) error {
+		_, err := p.UpTo(ctx, version)
+		return err
+	})
 }
 
 // withMigrator calls do with a goose provider. Migrations have no time limit and end only with ctx.
-func (s *Store) withMigrator(ctx context.Context, do func(*goose.Provider) error) error {
-	files, err := fs.Sub(migrations, "migrations/"+s.dialect)
+func (d *DB) withMigrator(ctx context.Context, do func(*goose.Provider) error) error {
+	files, err := fs.Sub(d.migrations, d.dialect)
 	if err != nil {
 		return err
 	}
-	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true), goose.WithSlog(s.log)}
-	pool, dialect := s.pool, goose.DialectSQLite3
-	if s.dialect == Postgres {
+	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true), goose.WithSlog(d.log)}
+	pool, dialect := d.pool, goose.DialectSQLite3
+	if d.dialect == Postgres {
 		dialect = goose.DialectPostgres
 		// Advisory locks span a database; installations may share one in
 		// different schemas.
@@ -80,7 +81,7 @@ func (s *Store) withMigrator(ctx context.Context, do func(*goose.Provider) error
 			Schema string
 			Create bool
 		}
-		if err := s.db.WithContext(ctx).Raw(`SELECT coalesce(current_schema(), '') AS schema,
+		if err := d.db.WithContext(ctx).Raw(`SELECT coalesce(current_schema(), '') AS schema,
 			to_regclass('goose_db_version') IS NOT NULL OR
 			coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS create`).Find(&in).Error; err != nil {
 			return err
@@ -96,7 +97,7 @@ func (s *Store) withMigrator(ctx context.Context, do func(*goose.Provider) error
 			return err
 		}
 		options = append(options, goose.WithSessionLocker(locker))
-		if pool, err = openMigrations(s.dsn); err != nil {
+		if pool, err = openMigrations(d.dsn); err != nil {
 			return err
 		}
 		defer func() { _ = pool.Close() }()
@@ -109,43 +110,43 @@ func (s *Store) withMigrator(ctx context.Context, do func(*goose.Provider) error
 }
 
 // SchemaVersion returns the number of the last applied migration, 0 for none.
-func (s *Store) SchemaVersion(ctx context.Context) (int64, error) {
+func (d *DB) SchemaVersion(ctx context.Context) (int64, error) {
 	table := "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'goose_db_version'"
-	if s.dialect == Postgres {
+	if d.dialect == Postgres {
 		table = "SELECT count(*) FROM pg_class WHERE oid = to_regclass('goose_db_version')"
 	}
 	var found, version int64
-	db := s.db.WithContext(ctx)
+	db := d.db.WithContext(ctx)
 	if err := db.Raw(table).Find(&found).Error; err != nil || found == 0 {
-		return 0, fail("read schema version", err)
+		return 0, d.fail("read schema version", err)
 	}
 	// A migration that was undone has its row removed.
 	err := db.Raw("SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Find(&version).Error
 	if err != nil {
-		return 0, fail("read schema version", err)
+		return 0, d.fail("read schema version", err)
 	}
 	return version, nil
 }
 
 // Initialized reports whether there is an installation, whatever its schema.
-func (s *Store) Initialized(ctx context.Context) (bool, error) {
-	version, err := s.SchemaVersion(ctx)
+func (d *DB) Initialized(ctx context.Context) (bool, error) {
+	version, err := d.SchemaVersion(ctx)
 	if err != nil || version == 0 {
 		return false, err
 	}
 	var n int64
-	err = s.conn(ctx).Raw("SELECT count(*) FROM settings").Find(&n).Error
-	return n > 0, fail("read settings", err)
+	err = Conn(ctx, d).Raw("SELECT count(*) FROM settings").Find(&n).Error
+	return n > 0, d.fail("read settings", err)
 }
 
 // CheckSchema reports whether the schema is this program's: a PendingError,
-// ErrNewerSchema, or an error that wraps account.ErrUnavailable.
-func (s *Store) CheckSchema(ctx context.Context) error {
-	version, err := s.SchemaVersion(ctx)
+// ErrNewerSchema, or an error that wraps Options.Unavailable.
+func (d *DB) CheckSchema(ctx context.Context) error {
+	version, err := d.SchemaVersion(ctx)
 	if err != nil {
 		return err
 	}
-	want, pending, err := programVersion(s.dialect, version)
+	want, pending, err := programVersion(d.migrations, d.dialect, version)
 	switch {
 	case err != nil:
 		return err
@@ -157,26 +158,26 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 	return nil
 }
 
-// SchemaOfProgram returns the number of the last migration of this program.
-func SchemaOfProgram() int64 {
-	version, _, err := programVersion(SQLite, 0) // both dialects have the same numbers
+// LastOf returns the number of the last of the migrations.
+func LastOf(migrations fs.FS) int64 {
+	version, _, err := programVersion(migrations, SQLite, 0) // both dialects have the same numbers
 	if err != nil {
 		panic(err) // the embedded files are wrong
 	}
 	return version
 }
 
-// programVersion returns the highest number among the embedded migrations, and the names of those
+// programVersion returns the highest number among the migrations, and the names of those
 // above a version.
-func programVersion(dialect string, version int64) (highest int64, later []string, err error) {
-	files, err := migrations.ReadDir("migrations/" + dialect)
+func programVersion(migrations fs.FS, dialect string, version int64) (highest int64, later []string, err error) {
+	files, err := fs.ReadDir(migrations, dialect)
 	if err != nil {
-		return 0, nil, fmt.Errorf("read embedded migrations: %w", err)
+		return 0, nil, fmt.Errorf("read the migrations: %w", err)
 	}
 	for _, f := range files {
 		n, err := goose.NumericComponent(f.Name())
 		if err != nil {
-			return 0, nil, fmt.Errorf("read embedded migrations: %w", err)
+			return 0, nil, fmt.Errorf("read the migrations: %w", err)
 		}
 		highest = max(highest, n)
 		if n > version {

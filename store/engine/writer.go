@@ -1,4 +1,4 @@
-package store
+package engine
 
 import (
 	"context"
@@ -39,7 +39,7 @@ var (
 //   - No operation is answered before the COMMIT has returned, not even a refused one: an operation
 //     sees what those before it in the transaction have changed, so "this code is spent" would be
 //     wrong if the COMMIT failed. If it fails, or SQLite rolls the transaction back on its own
-//     (full disk, I/O error), all of its operations end with account.ErrUnavailable, whatever they
+//     (full disk, I/O error), all of its operations end with Options.Unavailable, whatever they
 //     had found, and none of their changes is in the database. Only the first, which has seen no
 //     changes of others, is refused without a COMMIT.
 //   - An operation that fails, panics or whose context has ended is rolled back to its savepoint,
@@ -74,7 +74,7 @@ type writerConn struct {
 
 // queued is an operation that waits for its turn, or to be done in another's.
 type queued struct {
-	operation
+	Operation
 	ctx      context.Context
 	turn     chan bool // true: has the turn; false: done
 	err      error
@@ -169,21 +169,21 @@ func (w *writer) next() *queued {
 // lock waits for the turn to write alone, by other connections. The returned function passes it on
 // and may be called more than once.
 func (w *writer) lock(ctx context.Context) (func(), error) {
-	if _, err := w.take(&queued{ctx: ctx, operation: operation{alone: true}}); err != nil {
+	if _, err := w.take(&queued{ctx: ctx, Operation: Operation{alone: true}}); err != nil {
 		return nil, err
 	}
 	return sync.OnceFunc(w.pass), nil
 }
 
 // write runs an operation, perhaps in one transaction with others.
-func (w *writer) write(ctx context.Context, s *Store, op operation) error {
-	q := &queued{operation: op, ctx: ctx}
+func (w *writer) write(ctx context.Context, d *DB, op Operation) error {
+	q := &queued{Operation: op, ctx: ctx}
 	turn, err := w.take(q)
 	if err != nil {
 		return err
 	}
 	if turn {
-		w.transaction(s, q)
+		w.transaction(d, q)
 	}
 	if q.panicked != nil {
 		panic(q.panicked)
@@ -192,7 +192,7 @@ func (w *writer) write(ctx context.Context, s *Store, op operation) error {
 }
 
 // transaction runs first, and others from the queue, in one transaction.
-func (w *writer) transaction(s *Store, first *queued) {
+func (w *writer) transaction(d *DB, first *queued) {
 	var array [sharedOperations]*queued
 	array[0] = first
 	all, err := array[:1], errAborted // what remains if do calls runtime.Goexit
@@ -214,15 +214,15 @@ func (w *writer) transaction(s *Store, first *queued) {
 		err = failed
 		return
 	}
-	begun := s.clock()
-	undo, lost := w.do(s, first, false)
+	begun := d.clock()
+	undo, lost := w.do(d, first, false)
 	for lost == nil && !undo && len(all) < sharedOperations {
 		q := w.next()
 		if q == nil {
 			break
 		}
 		all = append(all, q)
-		if _, lost = w.do(s, q, true); s.clock().Sub(begun) > sharedTime {
+		if _, lost = w.do(d, q, true); d.clock().Sub(begun) > sharedTime {
 			break
 		}
 	}
@@ -238,18 +238,18 @@ func (w *writer) transaction(s *Store, first *queued) {
 
 // do runs an operation in the transaction. undo means that it failed and its changes have to be
 // rolled back, lost that the transaction has ended.
-func (w *writer) do(s *Store, q *queued, others bool) (undo bool, lost error) {
+func (w *writer) do(d *DB, q *queued, others bool) (undo bool, lost error) {
 	if q.err = q.ctx.Err(); q.err != nil {
 		return false, nil
 	}
-	named := q.several && others
+	named := q.Several && others
 	if named {
 		if _, err := w.c.savepoint.ExecContext(context.Background()); err != nil {
 			return false, err
 		}
 	}
-	w.call(s, q)
-	if q.several && q.err == nil {
+	w.call(d, q)
+	if q.Several && q.err == nil {
 		q.err = q.ctx.Err()
 	}
 	if named {
@@ -262,7 +262,7 @@ func (w *writer) do(s *Store, q *queued, others bool) (undo bool, lost error) {
 		}
 		return false, lostError(err, q.err)
 	}
-	return q.several && q.err != nil, lostError(w.c.alive(), q.err)
+	return q.Several && q.err != nil, lostError(w.c.alive(), q.err)
 }
 
 // lostError wraps the error by which a transaction ended early; nil stays nil. because is not
@@ -276,14 +276,14 @@ func lostError(err, because error) error {
 
 // call runs an operation and recovers its panic. The caller panics again, with this stack: it may
 // be in another goroutine.
-func (w *writer) call(s *Store, q *queued) {
+func (w *writer) call(d *DB, q *queued) {
 	defer func() {
 		if v := recover(); v != nil {
 			q.panicked = fmt.Sprintf("%v, in an operation:\n%s", v, debug.Stack())
 			q.err = errPanicked
 		}
 	}()
-	q.err = q.run(context.WithoutCancel(q.ctx), s, w.c.conn)
+	q.err = q.run(context.WithoutCancel(q.ctx), d, w.c.conn)
 }
 
 // begin begins a transaction. It waits for the writers of other processes.
@@ -358,4 +358,11 @@ func (w *writer) close() error {
 		w.drop()
 	}
 	return err
+}
+
+// Waiting returns how many operations wait for the writer of SQLite.
+func Waiting(d *DB) int {
+	d.writer.mu.Lock()
+	defer d.writer.mu.Unlock()
+	return len(d.writer.waiting)
 }

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package store
+package engine
 
 // lockPath locks nothing: there is no flock.
 func lockPath(string, bool) (release func(), err error) { return func() {}, nil }

@@ -1,4 +1,4 @@
-package store
+package engine
 
 import (
 	"context"
@@ -42,8 +42,9 @@ func IsPostgres(dsn string) bool {
 }
 
 // Use marks the database at dsn, which need not exist, as in use until release is called or the
-// process ends in any way. alone excludes all other users. ErrInUse.
-func Use(ctx context.Context, dsn string, alone bool) (release func(), err error) {
+// process ends in any way. alone excludes all other users. ErrInUse, or
+// an error that wraps unavailable if the server does not answer.
+func Use(ctx context.Context, dsn string, alone bool, unavailable error) (release func(), err error) {
 	if !IsPostgres(dsn) {
 		release, err := lockPath(lockFile(dsn), alone)
 		if err != nil {
@@ -51,7 +52,7 @@ func Use(ctx context.Context, dsn string, alone bool) (release func(), err error
 		}
 		return release, nil
 	}
-	conn, err := lockPostgres(ctx, dsn, alone)
+	conn, err := lockPostgres(ctx, dsn, alone, unavailable)
 	if err != nil {
 		return nil, fmt.Errorf("lock the database: %w", err)
 	}
@@ -64,7 +65,7 @@ func Use(ctx context.Context, dsn string, alone bool) (release func(), err error
 			unlock(context.WithoutCancel(ctx), conn)
 			for conn = nil; conn == nil && ctx.Err() == nil; {
 				var err error
-				if conn, err = lockPostgres(ctx, dsn, alone); err != nil {
+				if conn, err = lockPostgres(ctx, dsn, alone, unavailable); err != nil {
 					sleep(ctx, reconnectPause)
 				}
 			}
@@ -97,11 +98,11 @@ func sleep(ctx context.Context, d time.Duration) {
 // LockMigration waits until no other process backs up and migrates the database at dsn, and keeps
 // them waiting until release is called. It is for instances on PostgreSQL that start at once. On
 // SQLite it does nothing: there the process that migrates uses the database alone.
-func LockMigration(ctx context.Context, dsn string) (release func(), err error) {
+func LockMigration(ctx context.Context, dsn string, unavailable error) (release func(), err error) {
 	if !IsPostgres(dsn) {
 		return func() {}, nil
 	}
-	conn, key, err := connectToLock(ctx, dsn, migrationLock)
+	conn, key, err := connectToLock(ctx, dsn, migrationLock, unavailable)
 	if err != nil {
 		return nil, fmt.Errorf("lock the migration: %w", err)
 	}
@@ -112,8 +113,8 @@ func LockMigration(ctx context.Context, dsn string) (release func(), err error) 
 	return func() { unlock(context.WithoutCancel(ctx), conn) }, nil
 }
 
-func lockPostgres(ctx context.Context, dsn string, alone bool) (*pgx.Conn, error) {
-	conn, key, err := connectToLock(ctx, dsn, useLock)
+func lockPostgres(ctx context.Context, dsn string, alone bool, unavailable error) (*pgx.Conn, error) {
+	conn, key, err := connectToLock(ctx, dsn, useLock, unavailable)
 	if err != nil {
 		return nil, err
 	}
@@ -134,13 +135,15 @@ func lockPostgres(ctx context.Context, dsn string, alone bool) (*pgx.Conn, error
 }
 
 // connectToLock returns a connection of its own and the key of an advisory lock in its schema.
-func connectToLock(ctx context.Context, dsn string, base int64) (conn *pgx.Conn, key int64, err error) {
+func connectToLock(
+	ctx context.Context, dsn string, base int64, unavailable error,
+) (conn *pgx.Conn, key int64, err error) {
 	config, _, err := postgresConfig(dsn)
 	if err != nil {
 		return nil, 0, err
 	}
 	if conn, err = pgx.ConnectConfig(ctx, config); err != nil {
-		return nil, 0, openError(Postgres, err)
+		return nil, 0, openError(Postgres, err, unavailable)
 	}
 	var schema string
 	if err := conn.QueryRow(ctx, "SELECT coalesce(current_schema(), '')").Scan(&schema); err != nil {

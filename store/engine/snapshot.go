@@ -1,4 +1,4 @@
-package store
+package engine
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/mattn/go-sqlite3"
-	"github.com/pressly/goose/v3"
 	"gorm.io/driver/sqlite"
 )
 
@@ -33,19 +32,19 @@ type Contents struct {
 // versionTable is goose's. Migrating writes its rows; they are never copied.
 const versionTable = "goose_db_version"
 
-// longTimeout is the timeout of a Store whose statements may touch every row.
-const longTimeout = 6 * time.Hour
+// LongTimeout is the timeout of a DB whose statements may touch every row.
+const LongTimeout = 6 * time.Hour
 
 // Snapshot writes a consistent copy of the database into a new SQLite file, which is on the disk
 // when it returns. It blocks no writer. Whoever can read the file can read every secret in it: the
 // caller chooses a place that only the owner can open.
-func (s *Store) Snapshot(ctx context.Context, path string) (c Contents, err error) {
-	if s.dialect == SQLite {
-		c, err = s.snapshotPages(ctx, path)
+func (d *DB) Snapshot(ctx context.Context, path string) (c Contents, err error) {
+	if d.dialect == SQLite {
+		c, err = d.snapshotPages(ctx, path)
 	} else {
-		c, err = s.snapshotRows(ctx, path)
+		c, err = d.snapshotRows(ctx, path)
 	}
-	return c, fail("copy the database", canceled(ctx, err))
+	return c, d.fail("copy the database", canceled(ctx, err))
 }
 
 // Snapshots are written without a journal: an unfinished one is deleted anyway.
@@ -70,8 +69,8 @@ const (
 // snapshotPages copies the file page by page. A step of SQLite's online backup starts again after
 // each write of another process, unless its connection is in a transaction: then all steps see the
 // same state, and in WAL mode it blocks no writer.
-func (s *Store) snapshotPages(ctx context.Context, path string) (c Contents, err error) {
-	source, err := s.pool.Conn(ctx)
+func (d *DB) snapshotPages(ctx context.Context, path string) (c Contents, err error) {
+	source, err := d.pool.Conn(ctx)
 	if err != nil {
 		return c, err
 	}
@@ -221,14 +220,14 @@ func contentsOf(tables map[string][]column, one func(query string) (int64, error
 		return c, err
 	}
 	changed, err := one("SELECT coalesce(max(at), 0) FROM audit")
-	c.Changed = fromUnix(changed)
+	c.Changed = FromUnix(changed)
 	return c, err
 }
 
 // SQLiteContents returns the contents of this SQLite database.
-func (s *Store) SQLiteContents(ctx context.Context) (Contents, error) {
-	c, err := contentsOfSQLite(ctx, s.pool)
-	return c, fail("read the database", err)
+func (d *DB) SQLiteContents(ctx context.Context) (Contents, error) {
+	c, err := contentsOfSQLite(ctx, d.pool)
+	return c, d.fail("read the database", err)
 }
 
 // ReadSnapshot reads a whole snapshot and checks that SQLite finds it sound and that every
@@ -257,12 +256,12 @@ func ReadSnapshot(ctx context.Context, path string) (c Contents, err error) {
 }
 
 // snapshotRows copies PostgreSQL row by row, as one transaction sees it.
-func (s *Store) snapshotRows(ctx context.Context, path string) (c Contents, err error) {
-	schema, err := s.SchemaVersion(ctx)
+func (d *DB) snapshotRows(ctx context.Context, path string) (c Contents, err error) {
+	schema, err := d.SchemaVersion(ctx)
 	if err != nil {
 		return c, err
 	}
-	if err := createSnapshot(ctx, path, schema); err != nil {
+	if err := d.createSnapshot(ctx, path, schema); err != nil {
 		return c, err
 	}
 	target, err := openSnapshot(path, snapshotParameters)
@@ -275,7 +274,7 @@ func (s *Store) snapshotRows(ctx context.Context, path string) (c Contents, err 
 		return c, err
 	}
 	readOnly := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err = s.onPostgres(ctx, readOnly, func(tx pgx.Tx) error {
+	err = d.onPostgres(ctx, readOnly, func(tx pgx.Tx) error {
 		if c, err = contentsOf(tables, oneOf(ctx, tx)); err != nil {
 			return err
 		}
@@ -295,21 +294,18 @@ func (s *Store) snapshotRows(ctx context.Context, path string) (c Contents, err 
 }
 
 // createSnapshot makes an empty SQLite database with a schema and no rows.
-func createSnapshot(ctx context.Context, path string, schema int64) error {
-	s, err := Open(ctx, path, Options{Log: slog.New(slog.DiscardHandler)})
+func (d *DB) createSnapshot(ctx context.Context, path string, schema int64) error {
+	o := Options{Log: slog.New(slog.DiscardHandler), Unavailable: d.unavailable, Migrations: d.migrations}
+	s, err := Open(ctx, path, o)
 	if err != nil {
 		return err
 	}
-	err = s.withMigrator(ctx, func(p *goose.Provider) error {
-		_, err := p.UpTo(ctx, schema)
-		return err
-	})
-	return errors.Join(err, s.Close())
+	return errors.Join(MigrateTo(ctx, s, schema), s.Close())
 }
 
 // onPostgres runs a transaction without time limits on its statements, on a connection of its own.
-func (s *Store) onPostgres(ctx context.Context, o pgx.TxOptions, do func(tx pgx.Tx) error) error {
-	config, _, err := postgresConfig(s.dsn)
+func (d *DB) onPostgres(ctx context.Context, o pgx.TxOptions, do func(tx pgx.Tx) error) error {
+	config, _, err := postgresConfig(d.dsn)
 	if err != nil {
 		return err
 	}
@@ -377,10 +373,10 @@ func fillSQLite(ctx context.Context, db *sql.DB, from pgx.Tx, table string, colu
 		return err
 	}
 	list := strings.Join(names(columns), ", ")
-	one := "(" + repeated("?", len(columns)) + ")"
+	one := "(" + Repeated("?", len(columns)) + ")"
 	most := max(insertParameters/len(columns), 1)
 	insert := func(rows int) string {
-		return "INSERT INTO " + table + " (" + list + ") VALUES " + repeated(one, rows)
+		return "INSERT INTO " + table + " (" + list + ") VALUES " + Repeated(one, rows)
 	}
 	full, err := to.PrepareContext(ctx, insert(most))
 	if err != nil {
@@ -450,12 +446,12 @@ func syncFile(path string) error {
 
 // LoadSnapshot fills this PostgreSQL database, which is migrated and has no installation, with the
 // rows of a snapshot of the same schema, in one transaction.
-func (s *Store) LoadSnapshot(ctx context.Context, path string) error {
-	return fail("fill the database", s.loadSnapshot(ctx, path))
+func (d *DB) LoadSnapshot(ctx context.Context, path string) error {
+	return d.fail("fill the database", d.loadSnapshot(ctx, path))
 }
 
-func (s *Store) loadSnapshot(ctx context.Context, path string) (err error) {
-	if s.dialect != Postgres {
+func (d *DB) loadSnapshot(ctx context.Context, path string) (err error) {
+	if d.dialect != Postgres {
 		return errors.New("a snapshot is a SQLite database already")
 	}
 	source, err := openSnapshot(path, readOnlyParameters)
@@ -471,7 +467,7 @@ func (s *Store) loadSnapshot(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	err = s.onPostgres(ctx, pgx.TxOptions{}, func(tx pgx.Tx) error {
+	err = d.onPostgres(ctx, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		one := oneOf(ctx, tx)
 		if n, err := one("SELECT count(*) FROM settings"); err != nil || n > 0 {
 			return errors.Join(err, errors.New("there is an installation already"))
@@ -500,7 +496,7 @@ func (s *Store) loadSnapshot(ctx context.Context, path string) (err error) {
 		return err
 	}
 	// The first statements need statistics for their plans.
-	return s.onPostgres(ctx, pgx.TxOptions{}, func(tx pgx.Tx) error {
+	return d.onPostgres(ctx, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		for table := range tables {
 			if _, err := tx.Exec(ctx, "ANALYZE "+table); err != nil {
 				return err
@@ -615,4 +611,16 @@ func fillPostgres(ctx context.Context, to pgx.Tx, db *sql.DB, table string, colu
 	_, err = to.Exec(ctx,
 		"SELECT setval(pg_get_serial_sequence($1, 'id'), greatest($2::bigint, 1), $2::bigint > 0)", table, last)
 	return err
+}
+
+// SingleFile merges a database into a single file and syncs it to the disk.
+func SingleFile(ctx context.Context, path string) error {
+	db, err := openSnapshot(path, "?_journal_mode=DELETE")
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(db.PingContext(ctx), db.Close()); err != nil {
+		return err
+	}
+	return syncFile(path)
 }

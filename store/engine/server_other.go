@@ -1,6 +1,6 @@
 //go:build !linux
 
-package store
+package engine
 
 // FirstServer is always true: only Linux has the lock.
 func FirstServer(string) (first bool, release func(), err error) { return true, func() {}, nil }

@@ -1,28 +1,20 @@
-// Package store keeps everything in a database, SQLite (a file) or PostgreSQL (a URL), through
-// GORM: users, sessions, invites, settings, clients and grants. It implements account.Store and the
-// storage interfaces of package provider, whose comments are the contract.
+// Package engine runs statements on a database, SQLite (a file) or PostgreSQL (a URL): it opens and migrates it,
+// groups and retries writes, and copies it. It imports nothing of the house.
 //
-// It leaves to others: what the values mean and who may change them (packages account and
-// provider), and when to migrate and sweep (the program).
-//
-// Three rules hold for every statement here. A condition is SQL with placeholders, never a struct:
-// GORM drops zero values from structs, and an empty key would match the first row. What may happen
-// only once is a conditional UPDATE or DELETE whose affected rows are counted, never a read and
-// then a write. Rows are read with Find, never with GORM's Scan, which logs values at every log
-// level.
-package store
+// It leaves to package store what is stored. Of that it knows four tables that every schema has had: users, audit,
+// tokens and settings, which it counts; and turns, the table of its leases.
+package engine
 
 import (
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -30,9 +22,6 @@ import (
 	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
-
-	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/provider"
 )
 
 // Names of the dialects.
@@ -52,42 +41,39 @@ type Options struct {
 	// every write fail. SQLite itself creates the two files next to a file in WAL mode that no
 	// other program has open.
 	ReadOnly bool
-	// DataKey returns the data key, of DataKeySize bytes. It is called once, when something sealed
-	// is first read or written, so a command that needs nothing sealed needs no key. nil means no
-	// key.
-	DataKey func() ([]byte, error)
+	// Unavailable is wrapped by each failure of the database: any error but a refusal and
+	// context.Canceled.
+	Unavailable error
+	// Migrations are numbered SQL files in a folder for each dialect, sqlite and postgres, with the
+	// same numbers in both.
+	Migrations fs.FS
 }
 
-// Store is a database. Safe for concurrent use, also by several processes.
-type Store struct {
-	db       *gorm.DB
-	pool     *sql.DB
-	dialect  string
-	dsn      string // PostgreSQL's, for the connections of migrations
-	file     string // SQLite's
-	log      *slog.Logger
-	clock    func() time.Time
-	timeout  time.Duration
-	observer Observer                              // nil: not observed
-	ran      func(statement string, values ...any) // nil outside of tests; see onOpen
-	writer   *writer                               // nil on PostgreSQL
-	dataKey  func() (*dataKey, error)              // nil: none is configured
-	mails    chan struct{}                         // holds one value after mails were added
-	joined   *transaction                          // whose part every operation is: see Together; usually nil
-	// revocationsNoted is the time up to which noteRevocations has checked, in Unix seconds.
-	revocationsNoted atomic.Int64
-}
+// DB is a database. Safe for concurrent use, also by several processes.
+type DB struct {
+	db          *gorm.DB
+	pool        *sql.DB
+	dialect     string
+	dsn         string // PostgreSQL's, for the connections of migrations
+	file        string // SQLite's
+	log         *slog.Logger
+	clock       func() time.Time
+	timeout     time.Duration
+	unavailable error
+	migrations  fs.FS
+	observer    Observer      // nil: not observed
+	writer      *writer       // nil on PostgreSQL
+	announced   chan struct{} // see Announced
+	joined      *Tx           // whose part every operation is: see Together; usually nil
 
-var (
-	_ account.Store        = (*Store)(nil)
-	_ provider.Storage     = (*Store)(nil)
-	_ provider.ClientStore = (*Store)(nil)
-)
+	// Ran is called with each hot statement; nil outside of tests.
+	Ran func(statement string, values ...any)
+}
 
 // Open opens a database: a path is a SQLite file, which is created if it is missing; postgres:// or
 // postgresql:// is a PostgreSQL server. It does not migrate. No error contains the password of a
 // URL.
-func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
+func Open(ctx context.Context, dsn string, o Options) (*DB, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
@@ -97,15 +83,9 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
 	}
-	s := &Store{log: o.Log, clock: o.Now, timeout: o.Timeout, mails: make(chan struct{}, 1)}
-	if o.DataKey != nil {
-		s.dataKey = sync.OnceValues(func() (*dataKey, error) {
-			key, err := o.DataKey()
-			if err != nil {
-				return nil, err
-			}
-			return newDataKey(key)
-		})
+	d := &DB{
+		log: o.Log, clock: o.Now, timeout: o.Timeout, unavailable: o.Unavailable, migrations: o.Migrations,
+		announced: make(chan struct{}, 1),
 	}
 	var dialector gorm.Dialector
 	var err error
@@ -113,11 +93,11 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	case dsn == "":
 		return nil, errors.New("open database: no path or URL given")
 	case IsPostgres(dsn):
-		s.dialect, s.dsn = Postgres, dsn
-		s.pool, dialector, err = openPostgres(dsn, o.ReadOnly)
+		d.dialect, d.dsn = Postgres, dsn
+		d.pool, dialector, err = openPostgres(dsn, o.ReadOnly)
 	default:
-		s.dialect, s.file = SQLite, dsn
-		s.pool, s.writer, dialector, err = openSQLite(ctx, dsn, o.ReadOnly)
+		d.dialect, d.file = SQLite, dsn
+		d.pool, d.writer, dialector, err = openSQLite(ctx, dsn, o.ReadOnly)
 	}
 	if err != nil {
 		return nil, err
@@ -125,31 +105,31 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	// No PrepareStmt: both drivers keep prepared statements by connection. GORM's cache above them
 	// would prepare again in every transaction, and can wait for a connection while those who have
 	// one wait for the cache.
-	s.db, err = gorm.Open(dialector, &gorm.Config{
+	d.db, err = gorm.Open(dialector, &gorm.Config{
 		TranslateError: true, SkipDefaultTransaction: true, DisableAutomaticPing: true, Logger: logger.Discard,
 		DefaultContextTimeout: o.Timeout, // of every statement: what takes longer brings a deadline of its own
 	})
 	if err == nil {
-		err = s.ping(ctx)
+		err = d.ping(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(openError(s.dialect, err), s.Close())
+		return nil, errors.Join(openError(d.dialect, err, o.Unavailable), d.Close())
 	}
 	// Only now: an error of opening is returned, not logged. Statements are logged without their
 	// values.
-	s.db.Logger = cancelTolerantLogger{logger.NewSlogLogger(o.Log, logger.Config{
+	d.db.Logger = cancelTolerantLogger{logger.NewSlogLogger(o.Log, logger.Config{
 		SlowThreshold: slowStatement, LogLevel: logger.Warn, ParameterizedQueries: true,
 		IgnoreRecordNotFoundError: true,
 	})}
-	onOpen(s)
-	return s, nil
+	OnOpen(d)
+	return d, nil
 }
 
 // slowStatement is the duration from which a statement is logged.
 const slowStatement = time.Second
 
-// onOpen is called with each store, so that a test can see the statements of all.
-var onOpen = func(*Store) {}
+// OnOpen is called with each database, so that a test can see the statements of all.
+var OnOpen = func(*DB) {}
 
 // cancelTolerantLogger does not log it as an error that a client hung up.
 type cancelTolerantLogger struct{ logger.Interface }
@@ -176,7 +156,7 @@ func (l cancelTolerantLogger) Trace(ctx context.Context, begin time.Time, fc fun
 var ErrNotDatabase = errors.New("the file is damaged or not a SQLite database")
 
 // openError adds what to do about a database that does not open.
-func openError(dialect string, err error) error {
+func openError(dialect string, err, unavailable error) error {
 	switch {
 	case strings.Contains(err.Error(), "CGO_ENABLED=0"):
 		return errors.New("open SQLite database: this program was built without cgo, which SQLite needs: " +
@@ -186,9 +166,9 @@ func openError(dialect string, err error) error {
 	}
 	if dialect == Postgres {
 		return fmt.Errorf("open %s database: %w: %w: check the address and that the server runs", dialect,
-			account.ErrUnavailable, err)
+			unavailable, err)
 	}
-	return fmt.Errorf("open %s database: %w: %w", dialect, account.ErrUnavailable, err)
+	return fmt.Errorf("open %s database: %w: %w", dialect, unavailable, err)
 }
 
 // Damaged reports whether an error of SQLite says that the file is damaged.
@@ -205,10 +185,10 @@ func Denied(err error) bool {
 }
 
 // Close closes all connections. Operations that still run fail.
-func (s *Store) Close() error {
-	err := s.pool.Close()
-	if s.writer != nil {
-		err = errors.Join(err, s.writer.close())
+func (d *DB) Close() error {
+	err := d.pool.Close()
+	if d.writer != nil {
+		err = errors.Join(err, d.writer.close())
 	}
 	if err != nil {
 		return fmt.Errorf("close database: %w", err)
@@ -217,23 +197,38 @@ func (s *Store) Close() error {
 }
 
 // Dialect returns SQLite or Postgres.
-func (s *Store) Dialect() string { return s.dialect }
+func (d *DB) Dialect() string { return d.dialect }
 
-func (s *Store) ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+func (d *DB) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	return s.pool.PingContext(ctx)
+	return d.pool.PingContext(ctx)
 }
 
-// Ping implements account.Store. A newer program may have migrated the database since this one
+// Ping returns an error if the database does not answer or is of an earlier version. A newer program may have migrated the database since this one
 // started. That is no error: migrations leave what this one needs, so instances can be replaced one
 // after the other.
-func (s *Store) Ping(ctx context.Context) error {
-	err := s.CheckSchema(ctx)
+func (d *DB) Ping(ctx context.Context) error {
+	err := d.CheckSchema(ctx)
 	if errors.Is(err, ErrNewerSchema) {
 		return nil
 	}
-	return fail("ping", err)
+	return d.fail("ping", err)
+}
+
+// Timeout returns the time limit of a statement.
+func (d *DB) Timeout() time.Duration { return d.timeout }
+
+// Announced returns the channel that holds a value after an operation has announced something: see Tx.Announce.
+func (d *DB) Announced() <-chan struct{} { return d.announced }
+
+// Checkpoint moves what is in SQLite's log into the file and empties the log.
+func (d *DB) Checkpoint(ctx context.Context) error {
+	if d.dialect != SQLite {
+		return nil
+	}
+	_, err := d.pool.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+	return err
 }
 
 // SQLiteVersion returns the version of the SQLite that is part of the program.

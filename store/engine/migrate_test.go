@@ -1,0 +1,25 @@
+package engine_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/cairn-id/cairn/store/engine"
+	"github.com/cairn-id/cairn/store/storetest"
+)
+
+func TestMain(m *testing.M) {
+	storetest.Parallel = true
+	os.Exit(storetest.Main(m))
+}
+
+// The index of a large table takes longer than any request may.
+func TestMigrationTakesAsLongAsItDoes(t *testing.T) {
+	service, migrations, err := engine.StatementTimeouts(t.Context(), storetest.NewPostgres(t).DB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if service != "15s" || migrations != "0" {
+		t.Errorf("statement_timeout %s, of migrations %s", service, migrations)
+	}
+}
