@@ -21,7 +21,7 @@ test-foreign:
 
 # what runs on SQLite by default, on PostgreSQL
 test-postgres:
-    TEST_DATABASE=postgres go test ./account ./admin ./provider ./store/... ./cmd/cairn/...
+    TEST_DATABASE=postgres go test ./account/... ./admin ./provider ./store/... ./cmd/cairn/...
 
 # every test under the race detector
 race:
@@ -30,6 +30,10 @@ race:
 # what CI runs, from the installation of its packages on
 ci:
     CI=true bash .ci/run </dev/null
+
+# the long forms of what a change rarely breaks, about an hour: soak, histories, all software of others, 100,000 users, PostgreSQL and the race detector everywhere
+nightly:
+    CI=true bash .ci/run nightly </dev/null
 
 # operations per second of processor time; arguments as of "bench load": --peer cairn=FILE compares with another build
 bench *arguments:
@@ -42,7 +46,7 @@ bench *arguments:
 
 # benchmarks of the hot paths
 bench-go:
-    BENCH_USERS=100000 go test -run '^$' -bench . -benchmem -timeout 60m ./account/... ./activityschema ./cmd/cairn/... ./provider ./store
+    BENCH_USERS=100000 BENCH_FILES=1000 go test -run '^$' -bench . -benchmem -timeout 60m ./account/... ./activityschema ./cmd/cairn/... ./provider ./store
 
 # each fuzz target for a while
 fuzz seconds="30":

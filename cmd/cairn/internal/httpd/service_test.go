@@ -37,6 +37,7 @@ import (
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
+	"github.com/cairn-id/cairn/store/storetest/racetest"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -83,13 +84,11 @@ const (
 	exitUsage  = 2
 )
 
-// foreign skips a test in which another program acts, a browser or the command cairn, where
-// TEST_FOREIGN=no says so: the race detector sees nothing of it.
+// foreign skips a test in which another program acts, a browser or the command cairn, under the
+// race detector, which sees nothing of it.
 func foreign(t *testing.T) {
 	t.Helper()
-	if os.Getenv("TEST_FOREIGN") == "no" {
-		t.Skip("TEST_FOREIGN=no: another program acts here")
-	}
+	racetest.Skip(t)
 }
 
 // thirdParty skips a test with relying parties, servers or tools of others, or with many pages in a
@@ -99,6 +98,15 @@ func thirdParty(t *testing.T) {
 	foreign(t)
 	if os.Getenv("CI") != "true" && os.Getenv("TEST_FOREIGN") != "yes" {
 		t.Skip("software of others acts here: just test-foreign")
+	}
+}
+
+// another is thirdParty for software of a kind of which CI runs one already.
+func another(t *testing.T) {
+	t.Helper()
+	thirdParty(t)
+	if os.Getenv("TEST_FOREIGN") != "yes" {
+		t.Skip("another of its kind acts elsewhere: just test-foreign")
 	}
 }
 

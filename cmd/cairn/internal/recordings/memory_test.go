@@ -2,6 +2,7 @@ package recordings
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -66,13 +68,13 @@ func TestMemoryIsIndependentOfTheNumberOfDocuments(t *testing.T) {
 	}
 }
 
-// BenchmarkValidateFolder checks 1,000 files of 10,000 samples in a process of
+// BenchmarkValidateFolder checks 20 files of 10,000 samples, or BENCH_FILES, in a process of
 // its own: MB/s of documents, the peak of its memory (resident, with the
-// program itself), and how many cores were busy. With -short there are 20.
+// program itself), and how many cores were busy.
 func BenchmarkValidateFolder(b *testing.B) {
-	files := 1000
-	if testing.Short() {
-		files = 20
+	files, err := strconv.Atoi(cmp.Or(os.Getenv("BENCH_FILES"), "20"))
+	if err != nil {
+		b.Fatal(err)
 	}
 	folder, size := writeFolder(b, files, 10_000)
 	program, err := os.Executable()
