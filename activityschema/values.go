@@ -146,11 +146,41 @@ func (l *linter) distance(d *Detail, t *track) {
 	case laps > most:
 		l.add(CodeDistanceMismatch, "/distance_m", "the laps are %.0f m together, the distance is %.0f",
 			laps, *d.DistanceM)
-	case t.first >= 0 && t.at(t.first).metresTo(t.at(t.last)) > most:
+	case t.first >= 0 && t.apart(d) > most:
 		l.add(CodeDistanceMismatch, "/distance_m", "the ends of the track are %.1f km apart, the distance is %.1f",
-			t.at(t.first).metresTo(t.at(t.last))/1000, *d.DistanceM/1000)
+			t.apart(d)/1000, *d.DistanceM/1000)
 	}
 }
+
+// apart returns how far the ends of the track are from each other, in metres, less the ways over its pauses: there
+// somebody may have gone by car or ferry.
+func (t *track) apart(d *Detail) float64 {
+	metres, before := t.at(t.first).metresTo(t.at(t.last)), t.first
+	for i := t.first + 1; i <= t.last; i++ {
+		if t.has(i) {
+			if t.paused(d, before, i) {
+				metres -= t.at(before).metresTo(t.at(i))
+			}
+			before = i
+		}
+	}
+	return metres
+}
+
+// paused reports whether the recording was paused between two samples with a position: there is a row without any
+// value.
+func (t *track) paused(d *Detail, a, b int) bool {
+	s := &d.Timeseries
+	for i := a + 1; i < b; i++ {
+		if !(known(s.ElevationM, i) || known(s.SpeedKmh, i) || known(s.TemperatureC, i) || known(s.HRBpm, i) ||
+			known(s.CadenceRpm, i) || known(s.PowerW, i)) {
+			return true
+		}
+	}
+	return false
+}
+
+func known[T int64 | float64](c Column[T], i int) bool { return i < len(c) && c[i].Valid }
 
 // laps compares the laps with each other and with the activity. Short overlaps and gaps between
 // laps are common and ignored.

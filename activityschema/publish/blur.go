@@ -4,6 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/cairn-id/cairn/activityschema"
 )
 
@@ -33,6 +35,9 @@ func Blur(d *activityschema.Detail, places *Places, hideTime bool) (*activitysch
 	out.Privacy = activityschema.PrivacyBlurStart
 	out.SourceFile, out.SourceHash, out.StravaID, out.Description = nil, nil, nil, nil
 	out.Laps, out.Custom = []activityschema.Lap{}, nil
+	if isPlanned(d) {
+		out.Custom = map[string]jsontext.Value{customPlanned: d.Custom[customPlanned]}
+	}
 	s := &d.Timeseries
 	if err := checkSamples(s); err != nil {
 		return nil, err
@@ -52,7 +57,11 @@ func Blur(d *activityschema.Detail, places *Places, hideTime bool) (*activitysch
 		out.StartedAt.Time = roundedStart(d, 0, hideTime)
 		return &out, nil // without positions there is no home to show
 	}
-	if pieces, _ = longEnough(newMotion(s), pieces); len(pieces) == 0 {
+	m := newMotion(s)
+	if isPlanned(d) {
+		m.moveAll()
+	}
+	if pieces, _ = longEnough(m, pieces); len(pieces) == 0 {
 		return nil, ErrTooLittle
 	}
 	out.StartedAt.Time = roundedStart(d, time.Duration(s.T[pieces[0].from])*time.Second, hideTime)

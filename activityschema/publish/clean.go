@@ -55,9 +55,19 @@ func early(away, near, speed, seconds float64) float64 {
 // parts returns the recording, or several if there is a rest of more than a day in it. If the clock
 // jumped instead, it returns the longest part: then the device counted no such time, or the others
 // are short and of another month.
-func (r *Recording) parts() []*Recording {
-	all := len(r.Samples)
-	r.Samples = slices.DeleteFunc(r.Samples, func(s Sample) bool { return s.At <= 0 })
+func (f *File) parts(r *Recording) []*Recording {
+	all, pause := len(r.Samples), false
+	timed := r.Samples[:0]
+	for _, s := range r.Samples {
+		pause = pause || s.Break
+		if s.At > 0 {
+			s.Break, pause = pause && len(timed) > 0, false
+			timed = append(timed, s)
+		}
+	}
+	r.Samples = timed
+	f.leave(r, all-len(r.Samples), noTime)
+	all = len(r.Samples)
 	byTime := func(a, b Sample) int { return cmp.Compare(a.At, b.At) }
 	if !slices.IsSortedFunc(r.Samples, byTime) {
 		r.mergeLists(byTime)
@@ -65,7 +75,7 @@ func (r *Recording) parts() []*Recording {
 	if !slices.IsSortedFunc(r.Samples, byTime) {
 		r.Samples = rising(r.Samples)
 	}
-	r.drop(all-len(r.Samples), "samples without a time, or that go back in time, are left out: %d")
+	f.leave(r, all-len(r.Samples), backwards)
 	var pieces [][]Sample
 	for i, begin := 0, 0; i < len(r.Samples); i++ {
 		if i+1 == len(r.Samples) || r.Samples[i+1].At-r.Samples[i].At > restMS {
@@ -77,18 +87,18 @@ func (r *Recording) parts() []*Recording {
 		return []*Recording{r}
 	}
 	longest := slices.MaxFunc(pieces, func(a, b []Sample) int { return cmp.Compare(len(a), len(b)) })
-	jumped := r.Source == activityschema.SourceFITFile && r.Totals.ElapsedS < restMS/1000
+	oneClock := r.Source == activityschema.SourceFITFile && r.Totals.ElapsedS < restMS/1000
 	var parts []*Recording
 	dropped := 0
 	for _, piece := range pieces {
 		const short, longMS = 20, 30 * restMS
 		n, away := len(piece), piece[0].At-longest[0].At
-		if n < 2 || away != 0 && (jumped || n < len(longest)/short && (away > longMS || away < -longMS)) {
+		if n < 2 || away != 0 && (oneClock || n < len(longest)/short && (away > longMS || away < -longMS)) {
 			dropped += n
 			continue
 		}
 		part := *r
-		part.Samples, part.Laps, part.Warnings = piece, nil, nil
+		part.Samples, part.Laps, part.Warnings, part.counts = piece, nil, nil, [causes]int{}
 		for _, l := range r.Laps {
 			if l.Start >= piece[0].At-restMS && l.Start <= piece[n-1].At {
 				part.Laps = append(part.Laps, l)
@@ -99,10 +109,11 @@ func (r *Recording) parts() []*Recording {
 		}
 	}
 	if len(parts) == 0 {
+		f.leave(nil, dropped, jumped)
 		return nil
 	}
-	parts[0].Warnings = r.Warnings
-	parts[0].drop(dropped, "the clock jumped by more than a day: samples on the other side are left out: %d")
+	parts[0].Warnings, parts[0].counts = r.Warnings, r.counts
+	f.leave(parts[0], dropped, jumped)
 	if len(parts) > 1 {
 		parts[0].warn("a rest of more than a day: imported as %d activities", len(parts))
 	}
@@ -141,7 +152,7 @@ func (r *Recording) drop(n int, format string) {
 
 // clean sorts out what devices get wrong. Afterwards there is at most one sample a second, and
 // implausible values are unknown. It drops as few samples as possible.
-func (r *Recording) clean() {
+func (f *File) clean(r *Recording) {
 	if len(r.Samples) == 0 {
 		return
 	}
@@ -152,10 +163,17 @@ func (r *Recording) clean() {
 			s.Break, pause = pause, false
 			kept = append(kept, s)
 		} else if !pause {
-			last.merge(&s)
+			f.merge(r, last, &s)
+		} else {
+			f.leave(r, 1, sameSecond)
 		}
 	}
 	r.Samples = kept
+	if r.planned {
+		r.plausible()
+		r.Totals.Start = start * 1000
+		return
+	}
 	r.mergeBeats()
 	r.reach()
 	r.speeds()
@@ -252,19 +270,24 @@ func (r *Recording) speeds() {
 	for i := range r.Samples {
 		b := &r.Samples[i]
 		positions, sensor = positions || b.hasPosition(), sensor || !math.IsNaN(b.SpeedMS)
-		if r.Source != activityschema.SourceGPXFile || i == 0 || b.Break || math.IsNaN(b.SpeedMS) {
+		if i == 0 || b.Break || math.IsNaN(b.SpeedMS) {
 			continue
 		}
 		a, seconds := &r.Samples[i-1], float64(b.At-r.Samples[i-1].At)/1000
-		if a.hasPosition() && b.hasPosition() && seconds <= shortestGapS {
+		switch {
+		case seconds > shortestGapS:
+		case a.hasPosition() && b.hasPosition():
 			track += metres(a.Lat, a.Lon, b.Lat, b.Lon)
+			speed += b.SpeedMS * seconds
+		case b.DistanceM >= a.DistanceM:
+			track += b.DistanceM - a.DistanceM
 			speed += b.SpeedMS * seconds
 		}
 	}
 	const leastM, most, least = 200, 1.5, 0.5
 	wrong := track > leastM && (speed > most*track || speed < least*track)
 	if wrong {
-		r.warn("the speeds in the file are not metres a second, as GPX wants them: they are computed")
+		r.warn("the speeds in the file are not those of its distances and times, in metres a second: they are computed")
 	}
 	for i := range r.Samples {
 		switch b := &r.Samples[i]; {
@@ -300,6 +323,7 @@ func (r *Recording) reach() {
 		const usually, leastMS = 4, 12
 		limits.top = min(limits.top, max(leastMS, usually*speeds[len(speeds)*9/10]))
 	}
+	defer r.carried(paceOf(r.Sport).top)
 	n := r.outOfReach(at, func(i, j int) float64 {
 		a, b, speed := &s[i], &s[j], limits.top
 		if b.Break || seconds(i, j) > awayS {
@@ -330,6 +354,25 @@ func (r *Recording) reach() {
 		return known
 	})
 	r.drop(n, "elevations that nobody can have reached are left out: %d")
+}
+
+// carried marks as a pause where somebody came further than the sport allows while nothing was recorded: by car, or with
+// a ferry.
+func (r *Recording) carried(top float64) {
+	last := -1
+	for i := range r.Samples {
+		s := &r.Samples[i]
+		if !s.hasPosition() {
+			continue
+		}
+		if last >= 0 {
+			a, seconds := &r.Samples[last], float64(s.At-r.Samples[last].At)/1000
+			if seconds > awayS && early(metres(a.Lat, a.Lon, s.Lat, s.Lon), nearM, top, seconds) > 0 {
+				s.Break = true
+			}
+		}
+		last = i
+	}
 }
 
 // outOfReach forgets the values that cost least to leave out, and returns how many. To leave out a value

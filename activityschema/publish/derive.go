@@ -43,7 +43,8 @@ const (
 // the laps.
 //
 // Distance and moving time are the lines between positions, and their times, where the person moved:
-// where 5 metres took no longer than at 0.4 m/s, or at 0.2 m/s on foot and in water. A row without a
+// where 5 metres took no longer than at 0.4 m/s, or at 0.2 m/s on foot and in water, and where they did not stay within
+// 15 metres for a minute. A row without a
 // position is a break, and nothing is added across it. Duration is the time from the start to the last
 // sample. A row without a position counts by its speed where no row has one, and with KeepDevice.
 // Elevations are averaged over 3 seconds before and after. Then a rise or fall counts once it
@@ -51,23 +52,28 @@ const (
 // until the next, at most the usual interval of the recording; that of the cadence leaves out
 // zeros.
 func Derive(d *activityschema.Detail, o DeriveOptions) error {
-	_, err := derive(d, o)
+	_, err := derive(d, o, nil)
 	return err
 }
 
-// derive does what Derive does, and returns the track.
-func derive(d *activityschema.Detail, o DeriveOptions) (*motion, error) {
+// derive does what Derive does, and returns the track. sec are the times of the samples with their fractions, in
+// seconds; nil if only the whole seconds are known.
+func derive(d *activityschema.Detail, o DeriveOptions, sec []float64) (*motion, error) {
 	s := &d.Timeseries
 	n := len(s.T)
 	if err := checkSamples(s); err != nil {
 		return nil, err
 	}
-	m := newMotionOf(s, d.Sport)
+	m := newMotionOf(s, d.Sport, sec)
 	m.bySpeed = m.positions < 2 || o.KeepDevice // the distance of a device is that of all rows
 	if m.positions > 1 && s.SpeedKmh == nil {
 		s.SpeedKmh = m.speeds()
 	}
 	total := m.sumOver(0, n)
+	if isPlanned(d) {
+		m.plan(d)
+		return m, nil
+	}
 	if n > 0 {
 		set(&d.DurationS, s.T[n-1], true, o)
 	} else if !o.KeepDevice {
@@ -75,7 +81,7 @@ func derive(d *activityschema.Detail, o DeriveOptions) (*motion, error) {
 	}
 	set(&d.DistanceM, math.Round(total.metres*10)/10, m.positions > 1, o)
 	bySpeed := s.SpeedKmh != nil && !(o.KeepDevice && d.MovingTimeS != nil)
-	set(&d.MovingTimeS, total.moving, m.positions > 1 || bySpeed, o)
+	set(&d.MovingTimeS, int64(math.Round(total.moving)), m.positions > 1 || bySpeed, o)
 	set(&d.ElevationGainM, math.Round(total.up*10)/10, total.climbs, o)
 	set(&d.ElevationLossM, math.Round(total.down*10)/10, total.climbs, o)
 	if d.MovingTimeS != nil && d.DurationS != nil {
@@ -133,6 +139,7 @@ func most[T int64 | float64](c activityschema.Column[T]) (highest T, any bool) {
 type motion struct {
 	*activityschema.Timeseries
 	pace
+	sec       []float64 // times, in seconds
 	step      []float64 // metres from the sample before; NaN at a break
 	moves     []bool    // the person moved since the sample before
 	height    []float64 // smoothed; NaN if unknown
@@ -145,12 +152,20 @@ type motion struct {
 }
 
 func newMotion(s *activityschema.Timeseries) *motion {
-	return newMotionOf(s, activityschema.SportOther)
+	return newMotionOf(s, activityschema.SportOther, nil)
 }
 
-func newMotionOf(s *activityschema.Timeseries, sport activityschema.Sport) *motion {
+func newMotionOf(s *activityschema.Timeseries, sport activityschema.Sport, sec []float64) *motion {
 	n := len(s.T)
-	m := &motion{Timeseries: s, pace: paceOf(sport), step: make([]float64, n), moves: make([]bool, n), median: 1, usual: 1}
+	m := &motion{
+		Timeseries: s, pace: paceOf(sport), sec: sec, step: make([]float64, n), moves: make([]bool, n), median: 1, usual: 1,
+	}
+	if sec == nil {
+		m.sec = make([]float64, n)
+		for i, t := range s.T {
+			m.sec[i] = float64(t)
+		}
+	}
 	if n > 1 {
 		gaps := make([]int64, n-1)
 		for i := range gaps {
@@ -162,6 +177,7 @@ func newMotionOf(s *activityschema.Timeseries, sport activityschema.Sport) *moti
 	m.gap = max(shortestGapS, 3*m.median)
 	m.measure()
 	m.move()
+	m.rest()
 	m.smooth()
 	m.least = climbM + noiseFactor*m.noise()
 	return m
@@ -192,16 +208,16 @@ func (m *motion) measure() {
 			continue
 		}
 		from := max(since, before)
-		if m.T[i]-m.T[since] <= renewS && step >= m.still*float64(m.T[i]-m.T[since]) {
+		if m.sec[i]-m.sec[since] <= renewS && step >= m.still*(m.sec[i]-m.sec[since]) {
 			from = since
 		}
 		since = i
-		seconds := float64(m.T[i] - m.T[from])
+		seconds := m.sec[i] - m.sec[from]
 		if early(step, nearM, m.top, seconds) > 0 {
 			continue
 		}
 		for j := from + 1; j <= i; j++ {
-			m.step[j] = step * float64(m.T[j]-m.T[j-1]) / seconds
+			m.step[j] = step * (m.sec[j] - m.sec[j-1]) / seconds
 			m.moves[j] = i-before > 1 && step >= m.still*seconds
 		}
 	}
@@ -211,7 +227,7 @@ func (m *motion) measure() {
 // the speed at which a person stands.
 func (m *motion) move() {
 	still := m.still
-	moving := func(i int) bool { return m.step[i] >= still*float64(m.T[i]-m.T[i-1]) }
+	moving := func(i int) bool { return m.step[i] >= still*(m.sec[i]-m.sec[i-1]) }
 	from, path := 0, 0.0
 	for i := 1; i <= len(m.step); i++ {
 		end := i == len(m.step) || math.IsNaN(m.step[i]) || m.moves[i] || !m.has(i)
@@ -225,7 +241,7 @@ func (m *motion) move() {
 		if end {
 			last = i - 1
 		}
-		if last > from && m.has(from) && m.away(from, last) >= still*float64(m.T[last]-m.T[from]) {
+		if last > from && m.has(from) && m.away(from, last) >= still*(m.sec[last]-m.sec[from]) {
 			for j := from + 1; j <= last; j++ {
 				m.moves[j] = true
 			}
@@ -240,6 +256,113 @@ func (m *motion) move() {
 		from, path = i, 0
 	}
 }
+
+// rest finds the samples before which the person rested: they stayed within restM for restS, however much the positions
+// wandered. Who climbs slowly gets further in that time than at the speed at which a person stands.
+func (m *motion) rest() {
+	const restM, restS = 15, 60
+	for i := 0; i < len(m.T); i++ {
+		if !m.has(i) {
+			continue
+		}
+		east := metreDegree * math.Cos(m.Lat[i].Value*math.Pi/180)
+		sumX, sumY, n := 0.0, 0.0, 0.0
+		last, out := i, 0
+		for j := i; j < len(m.T); j++ {
+			if j > i && math.IsNaN(m.step[j]) {
+				if m.has(j) || m.broken(j) {
+					break
+				}
+				continue
+			}
+			x, y := math.Remainder(m.Lon[j].Value-m.Lon[i].Value, 360)*east, (m.Lat[j].Value-m.Lat[i].Value)*metreDegree
+			if n > 0 && math.Hypot(x-sumX/n, y-sumY/n) > restM {
+				if out++; out > 1 {
+					break
+				}
+				continue // one position may be wrong
+			}
+			sumX, sumY, n, last, out = sumX+x, sumY+y, n+1, j, 0
+		}
+		if m.sec[last]-m.sec[i] < restS || n < 3 {
+			continue
+		}
+		// The person came from the edge, and went there.
+		near := func(j int) bool {
+			x, y := math.Remainder(m.Lon[j].Value-m.Lon[i].Value, 360)*east, (m.Lat[j].Value-m.Lat[i].Value)*metreDegree
+			return m.has(j) && math.Hypot(x-sumX/n, y-sumY/n) <= stirM
+		}
+		from, to := i, last
+		for from < to && !near(from) {
+			from++
+		}
+		for to > from && !near(to) {
+			to--
+		}
+		if seconds := m.sec[to] - m.sec[from]; seconds < restS || m.drift(from, to) >= m.still*seconds {
+			continue
+		}
+		for j := from + 1; j <= to; j++ {
+			m.moves[j] = false
+		}
+		i = to
+	}
+}
+
+// drift returns how far it is from the middle of the first third of some samples to that of the last.
+func (m *motion) drift(from, to int) float64 {
+	middle := func(from, to int) (lat, lon float64) {
+		n := 0.0
+		for i := from; i <= to; i++ {
+			if m.has(i) {
+				lat, n = lat+m.Lat[i].Value, n+1
+				lon += math.Remainder(m.Lon[i].Value-m.Lon[from].Value, 360)
+			}
+		}
+		return lat / n, m.Lon[from].Value + lon/n
+	}
+	third := (to - from) / 3
+	for !m.has(to - third) {
+		third--
+	}
+	lat, lon := middle(from, from+third)
+	lat2, lon2 := middle(to-third, to)
+	const part = 1.5 // of two thirds of the time
+	return part * metres(lat, lon, lat2, lon2)
+}
+
+// plan computes the distance and the climbs of a track that was not recorded, and nothing of its times.
+func (m *motion) plan(d *activityschema.Detail) {
+	m.moveAll()
+	total := m.sumOver(0, len(m.T))
+	d.DurationS, d.MovingTimeS, d.AvgSpeedKmh, d.MaxSpeedKmh, d.Timeseries.SpeedKmh = nil, nil, nil, nil, nil
+	set(&d.DistanceM, math.Round(total.metres*10)/10, m.positions > 1, DeriveOptions{})
+	set(&d.ElevationGainM, math.Round(total.up*10)/10, total.climbs, DeriveOptions{})
+	set(&d.ElevationLossM, math.Round(total.down*10)/10, total.climbs, DeriveOptions{})
+	d.BBox, d.StartLatLng, d.EndLatLng = m.box()
+}
+
+// moveAll makes each line between two positions a part of the way.
+func (m *motion) moveAll() {
+	last := -1
+	for i := range m.T {
+		switch {
+		case m.has(i):
+			if last >= 0 {
+				m.step[i] = metres(m.Lat[last].Value, m.Lon[last].Value, m.Lat[i].Value, m.Lon[i].Value)
+				m.moves[i] = true
+			}
+			last = i
+		case m.broken(i):
+			last = -1
+		}
+	}
+}
+
+// customPlanned is the member of custom of a track that was planned and not recorded.
+const customPlanned = "planned"
+
+func isPlanned(d *activityschema.Detail) bool { return string(d.Custom[customPlanned]) == "true" }
 
 // away returns the distance between the positions of two samples of a piece.
 func (m *motion) away(i, j int) float64 {
@@ -370,16 +493,16 @@ func (m *motion) speeds() activityschema.Column[float64] {
 	c := make(activityschema.Column[float64], len(m.T))
 	for i := range c {
 		from, to, sum := i, i, 0.0
-		for from > 0 && m.connected(from) && m.T[i]-m.T[from] < speedS {
+		for from > 0 && m.connected(from) && m.sec[i]-m.sec[from] < speedS {
 			sum += m.step[from]
 			from--
 		}
-		for to+1 < len(c) && m.connected(to+1) && m.T[to]-m.T[i] < speedS {
+		for to+1 < len(c) && m.connected(to+1) && m.sec[to]-m.sec[i] < speedS {
 			to++
 			sum += m.step[to]
 		}
-		if seconds := m.T[to] - m.T[from]; seconds > 0 {
-			c[i] = activityschema.Some(math.Round(sum/float64(seconds)*360) / 100)
+		if seconds := m.sec[to] - m.sec[from]; seconds > 0 {
+			c[i] = activityschema.Some(math.Round(sum/seconds*360) / 100)
 		}
 	}
 	return c
@@ -393,7 +516,7 @@ func (m *motion) connected(i int) bool {
 // A sum is the totals and averages of a range of samples.
 type sum struct {
 	metres             float64
-	moving             int64
+	moving             float64 // seconds
 	up, down           float64
 	climbs             bool // elevations are known
 	hr, cadence, power mean
@@ -424,9 +547,9 @@ func (m *motion) sumOver(from, to int) (s sum) {
 	}
 	for i := from; i < to; i++ {
 		if i > from {
-			seconds := m.T[i] - m.T[i-1]
+			seconds := m.sec[i] - m.sec[i-1]
 			moves, step := m.moves[i], m.step[i]
-			if math.IsNaN(step) && m.bySpeed && !m.has(i) && i < len(m.SpeedKmh) && seconds <= m.gap {
+			if math.IsNaN(step) && m.bySpeed && !m.has(i) && i < len(m.SpeedKmh) && m.T[i]-m.T[i-1] <= m.gap {
 				moves = m.SpeedKmh[i].Valid && m.SpeedKmh[i].Value/3.6 >= m.still
 				step = 0
 			}
@@ -479,7 +602,7 @@ func (m *motion) lap(d *activityschema.Detail, l *activityschema.Lap, o DeriveOp
 	positions := m.positions > 1
 	set(&l.DistanceM, math.Round(s.metres*10)/10, positions, o)
 	set(&l.ElevationGainM, math.Round(s.up*10)/10, s.climbs, o)
-	set(&l.AvgSpeedKmh, math.Round(s.metres/float64(max(1, s.moving))*360)/100, positions && s.moving > 0, o)
+	set(&l.AvgSpeedKmh, math.Round(s.metres/max(1, s.moving)*360)/100, positions && s.moving > 0, o)
 	set(&l.AvgHRBpm, s.hr.round(), s.hr.seconds > 0, o)
 	set(&l.AvgPowerW, s.power.round(), s.power.seconds > 0, o)
 }

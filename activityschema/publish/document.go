@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/activityschema/timezone"
@@ -98,12 +101,35 @@ func (f *File) Detail(n int) (*activityschema.Detail, error) {
 	}
 	hash := "sha256:" + f.Hash
 	d.SourceHash = &hash
-	r.bridge()
-	r.columns(d, start)
+	if r.planned {
+		r.Laps = nil
+		d.Custom = map[string]jsontext.Value{customPlanned: jsontext.Value("true")}
+	} else {
+		r.bridge()
+	}
+	sec := r.columns(d, start)
 	r.laps(d, start)
-	err := r.derive(d)
+	r.nameDerived(d, start)
+	err := r.derive(d, sec)
 	r.Samples = nil
 	return d, err
+}
+
+// nameDerived names the times that were derived in custom, from and until when, in seconds.
+func (r *Recording) nameDerived(d *activityschema.Detail, start int64) {
+	var list [][2]int64
+	for _, span := range r.derived {
+		from, to := span[0]/1000-start, span[1]/1000-start
+		if n := len(d.Timeseries.T); n > 0 && from >= 0 && to <= d.Timeseries.T[n-1] {
+			list = append(list, [2]int64{from, to})
+		}
+	}
+	if list == nil {
+		return
+	}
+	if text, err := json.Marshal(list); err == nil {
+		d.Custom = map[string]jsontext.Value{"derived_times_s": text}
+	}
 }
 
 // bridge interpolates missing positions over at most bridgeS. Some devices write sensors and
@@ -131,8 +157,8 @@ func (r *Recording) bridge() {
 	}
 }
 
-// columns sets the timeseries. A row of nulls marks a break of the track.
-func (r *Recording) columns(d *activityschema.Detail, start int64) {
+// columns sets the timeseries, and returns its times with their fractions. A row of nulls marks a break of the track.
+func (r *Recording) columns(d *activityschema.Detail, start int64) (sec []float64) {
 	s := &d.Timeseries
 	rows := len(r.Samples)
 	for i := range r.Samples {
@@ -140,7 +166,7 @@ func (r *Recording) columns(d *activityschema.Detail, start int64) {
 			rows++
 		}
 	}
-	s.T = make(activityschema.Integers, 0, rows)
+	s.T, sec = make(activityschema.Integers, 0, rows), make([]float64, 0, rows)
 	for _, c := range []*activityschema.Column[float64]{&s.Lat, &s.Lon, &s.ElevationM, &s.SpeedKmh, &s.TemperatureC} {
 		*c = make(activityschema.Column[float64], 0, rows)
 	}
@@ -152,10 +178,10 @@ func (r *Recording) columns(d *activityschema.Detail, start int64) {
 		p := &r.Samples[i]
 		t := p.At/1000 - start
 		if n := len(s.T); p.Break && n > 0 && t-s.T[n-1] > 1 {
-			s.T = append(s.T, s.T[n-1]+1)
+			s.T, sec = append(s.T, s.T[n-1]+1), append(sec, sec[n-1]+1)
 			appendNulls(s)
 		}
-		s.T = append(s.T, t)
+		s.T, sec = append(s.T, t), append(sec, float64(p.At)/1000-float64(start))
 		s.Lat = append(s.Lat, filled.float(0, p.Lat, 1e6))
 		s.Lon = append(s.Lon, filled.float(1, p.Lon, 1e6))
 		s.ElevationM = append(s.ElevationM, filled.float(2, p.ElevationM, 10))
@@ -178,6 +204,7 @@ func (r *Recording) columns(d *activityschema.Detail, start int64) {
 			*c = nil
 		}
 	}
+	return sec
 }
 
 // A columnSet records which of the eight columns have a value.
@@ -260,7 +287,11 @@ func odometer(samples []Sample, top float64) float64 {
 // derive computes values from the samples, except for those that the device measures better: a wheel,
 // a foot pod and a barometer jitter less than positions, and its timer knows of pauses. The samples
 // must not contradict them.
-func (r *Recording) derive(d *activityschema.Detail) error {
+func (r *Recording) derive(d *activityschema.Detail, sec []float64) error {
+	if r.planned {
+		_, err := derive(d, DeriveOptions{}, sec)
+		return err
+	}
 	top, laps := paceOf(r.Sport).top, make([]Totals, len(r.Laps))
 	t := trusted(r.Totals, r.Samples)
 	if len(r.Samples) > 1 && math.IsNaN(t.DistanceM) {
@@ -289,12 +320,12 @@ func (r *Recording) derive(d *activityschema.Detail) error {
 		to.AvgHRBpm, to.AvgPowerW = integer(l.AvgHR), integer(l.AvgPower)
 	}
 	device, deviceLaps := *d, slices.Clone(d.Laps)
-	m, err := derive(d, DeriveOptions{KeepDevice: true})
+	m, err := derive(d, DeriveOptions{KeepDevice: true}, sec)
 	if err != nil {
 		return err
 	}
 	if v := device.DistanceM; v != nil {
-		if d.StartLatLng == nil || m.confirms(*v, ends(d)) {
+		if d.StartLatLng == nil || m.confirms(*v) {
 			d.DistanceM = v
 			for i := range deviceLaps {
 				prefer(&d.Laps[i].DistanceM, deviceLaps[i].DistanceM)
@@ -396,11 +427,11 @@ func (m *motion) recorded() (seconds float64) {
 	return seconds
 }
 
-// confirms reports whether a distance may be right, given the track and the distance between its
-// ends. Positions that wander make a track longer, missing ones make it shorter.
-func (m *motion) confirms(v, ends float64) bool {
+// confirms reports whether a distance may be right, given the track. Positions that wander make a track longer, missing
+// ones make it shorter.
+func (m *motion) confirms(v float64) bool {
 	const factor, slackM, indoorsM = 1.3, 200, 50
-	unseen, track := 0.0, m.sumOver(0, len(m.T)).metres
+	unseen, track, ends := 0.0, m.sumOver(0, len(m.T)).metres, m.apart()
 	for i := 1; i < len(m.T); i++ {
 		if math.IsNaN(m.step[i]) {
 			unseen += float64(m.T[i] - m.T[i-1])
@@ -412,16 +443,31 @@ func (m *motion) confirms(v, ends float64) bool {
 	return v > 0 && v <= factor*(track+m.top*unseen)+slackM && v >= ends*0.98-50 && v >= track/factor-slackM
 }
 
+// apart returns how far the ends of the track are from each other, in metres, less the ways that were not recorded:
+// there the person may have gone by car or ferry.
+func (m *motion) apart() (far float64) {
+	first, last := -1, -1
+	for i := range m.T {
+		if !m.has(i) {
+			continue
+		}
+		if first < 0 {
+			first = i
+		} else if math.IsNaN(m.step[i]) {
+			far -= metres(m.Lat[last].Value, m.Lon[last].Value, m.Lat[i].Value, m.Lon[i].Value)
+		}
+		last = i
+	}
+	if first < 0 {
+		return 0
+	}
+	return far + metres(m.Lat[first].Value, m.Lon[first].Value, m.Lat[last].Value, m.Lon[last].Value)
+}
+
 func prefer(to **float64, device *float64) {
 	if device != nil {
 		*to = device
 	}
-}
-
-// ends returns the distance between the ends of the track.
-func ends(d *activityschema.Detail) float64 {
-	a, b := d.StartLatLng, d.EndLatLng
-	return metres(a[0], a[1], b[0], b[1])
 }
 
 // integer and real return a value of a device, or nil for an unknown or impossible one.

@@ -53,7 +53,7 @@ func asGPX(sport string, list []row) string {
 			b.WriteString("</trkseg><trkseg>\n")
 		}
 		fmt.Fprintf(&b, `<trkpt lat="%.7f" lon="%.7f"><ele>%.1f</ele><time>%s</time><extensions>`,
-			r.lat, r.lon, r.ele, r.at().Format("2006-01-02T15:04:05Z"))
+			r.lat, r.lon, r.ele, r.at().Format("2006-01-02T15:04:05.999Z"))
 		for name, v := range map[string]int{"hr": r.hr, "cad": r.cad, "power": r.power} {
 			if v != 0 || name == "power" && r.hr > 0 {
 				fmt.Fprintf(&b, "<%s>%d</%s>", name, v, name)

@@ -30,6 +30,7 @@ const (
 	fitEvent            = 21
 	fitDeviceInfo       = 23
 	fitActivity         = 34
+	fitLength           = 101
 	fitHR               = 132
 	fitFieldDescription = 206
 
@@ -305,7 +306,12 @@ func (x *fitFormat) message(b []byte) error {
 			x.fields[[2]byte{byte(index), byte(number)}] = fitField{number: to, base: byte(m.number(2))}
 		}
 	case fitHR:
-		return x.beats.add(m, now)
+		before := len(x.beats.list)
+		err := x.beats.add(m, now)
+		if len(x.beats.list) == before {
+			x.file.skip("messages", "hr")
+		}
+		return err
 	case fitEvent:
 		if m.number(0) == 0 && len(x.stops) < MaxSamples { // the timer
 			switch m.number(1) {
@@ -330,10 +336,18 @@ func (x *fitFormat) message(b []byte) error {
 			return x.file.addLap(&x.rec, &l)
 		}
 	case fitRecord:
-		if x.skip || now == 0 {
+		if x.skip {
+			x.file.ledger.points++
+			x.file.leave(nil, 1, noActivity)
 			return nil
 		}
 		return x.file.add(&x.rec, m.sample(now))
+	case fitLength:
+		x.length(m)
+	default:
+		if kind := fitSampleMessages[m.message]; kind != "" {
+			x.file.skip("messages", kind)
+		}
 	}
 	return nil
 }
@@ -388,7 +402,7 @@ func (x *fitFormat) end() error {
 		return a.Totals.Start == b.Totals.Start
 	})
 	for i, s := range x.sessions {
-		s.Device, s.zone, s.beats = x.rec.Device, x.zone, x.rec.beats
+		s.Device, s.zone, s.beats, s.idle = x.rec.Device, x.zone, x.rec.beats, x.rec.idle
 		during := func(at int64) bool {
 			begun, last := i == 0 || at >= s.Totals.Start, i+1 == len(x.sessions)
 			return begun && (last || at < x.sessions[i+1].Totals.Start)
@@ -407,6 +421,7 @@ func (x *fitFormat) end() error {
 				}
 			}
 		}
+		s.swim()
 		if err := x.file.begin(s); err != nil {
 			return err
 		}

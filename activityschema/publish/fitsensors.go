@@ -5,10 +5,50 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/cairn-id/cairn/activityschema"
 )
 
 // What FIT files have beside the fields of the profile: fields of developers, and the beats of heart
 // rate straps that were under water.
+
+// fitSampleMessages are the messages of the profile that have samples and are not read.
+var fitSampleMessages = map[uint16]string{
+	55: "monitoring", 78: "hrv", 164: "gyroscope_data", 165: "accelerometer_data", 174: "obdii_data",
+	177: "nmea_sentence", 178: "aviation_attitude", 208: "magnetometer_data", 209: "barometer_data",
+	211: "monitoring_hr_data", 225: "set", 227: "stress_level", 269: "spo2_data", 285: "jump", 290: "beat_intervals",
+	297: "respiration_rate", 302: "hsa_accelerometer_data", 304: "hsa_step_data", 305: "hsa_spo2_data",
+	308: "hsa_heart_rate_data", 319: "tank_update", 372: "raw_bbi",
+}
+
+// A span is a time, in Unix milliseconds.
+type span struct{ from, until int64 }
+
+// length reads a length of a pool. In an idle one nobody swam.
+func (x *fitFormat) length(m fitMessage) {
+	const idle, timer, elapsed = 0, 4, 3
+	if from := m.at(2); from != 0 && m.number(12) == idle && len(x.rec.idle) < maxLaps {
+		if s := m.first(timer, elapsed) / 1000; s > 0 {
+			x.rec.idle = append(x.rec.idle, span{from, from + int64(s*1000)})
+		}
+	}
+}
+
+// swim takes the rests between the lengths of a pool from the time of the timer, which goes on. A watch that writes no
+// lengths knows of them in its average speed.
+func (r *Recording) swim() {
+	t := &r.Totals
+	end := t.Start + int64(cmp.Or(t.ElapsedS, t.MovingS)*1000)
+	for _, s := range r.idle {
+		if s.from >= t.Start-1000 && s.from < end {
+			t.MovingS -= float64(min(s.until, end)-s.from) / 1000
+		}
+	}
+	if r.Sport == activityschema.SportSwimming && r.idle == nil && t.DistanceM > 0 && t.AvgSpeed > 0 &&
+		!slices.ContainsFunc(r.Samples, func(s Sample) bool { return s.hasPosition() }) {
+		t.MovingS = min(t.MovingS, math.Round(t.DistanceM/t.AvgSpeed))
+	}
+}
 
 // fitDeveloperField returns the number of the field of a record that a field of a developer has the
 // values of, by its description; 0 if it is another one.

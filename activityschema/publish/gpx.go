@@ -52,18 +52,17 @@ func (g *gpx) end(path []string, text string) error {
 	case len(path) == 4 && name == "trkpt":
 		s := *g.sample
 		g.sample = nil
-		if s.At <= 0 {
-			break // planned, drawn by hand, or with a broken clock
-		}
 		s.Break, g.pause = g.pause, false
-		g.timed++
+		if s.At > 0 { // else it was planned, drawn by hand, or with a broken clock
+			g.timed++
+		}
 		return g.file.add(g.rec, s)
 	case len(path) == 5 && name == "ele":
 		g.sample.ElevationM = decimal(text)
 	case len(path) == 5 && name == "time":
 		g.sample.At = g.rec.timed(text)
-	case len(path) > 4:
-		g.sample.sensor(name, text)
+	case !g.sample.sensor(name, text) && len(path) > 5 && text != "":
+		g.file.skip("values", name)
 	}
 	return nil
 }

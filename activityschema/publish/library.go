@@ -213,6 +213,7 @@ func (p *prepared) read(source Source, known map[string]string, im *Import) erro
 			}
 			d.ID = im.Policy.Places.id(d.ID)
 		}
+		p.Warnings = append(p.Warnings, doubts(d)...)
 		data, err := d.MarshalJSON()
 		if err != nil {
 			return err
@@ -225,6 +226,14 @@ func (p *prepared) read(source Source, known map[string]string, im *Import) erro
 		p.details, p.data, p.traces = append(p.details, d), append(p.data, data), append(p.traces, t)
 	}
 	return nil
+}
+
+// doubts returns what the linter finds in a document: whoever imports it knows as much as who validates it.
+func doubts(d *activityschema.Detail) (texts []string) {
+	for _, f := range activityschema.Lint(&activityschema.Document{Detail: d}) {
+		texts = append(texts, fmt.Sprintf("%s: %s", f.Pointer, f.Message))
+	}
+	return texts
 }
 
 // known reports whether the documents of a file exist, by its hash: parsing it again is slow.

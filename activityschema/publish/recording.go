@@ -53,6 +53,7 @@ type File struct {
 	Warnings   []string // about damaged or missing parts
 
 	options       Options
+	ledger        ledger
 	samples, laps int // of all recordings
 }
 
@@ -62,6 +63,8 @@ type Options struct {
 	Zone *time.Location
 	// Home is the time zone of a recording whose file does not say it and that has no positions; nil is UTC.
 	Home *time.Location
+	// Planned imports tracks that were planned and not recorded, without a duration.
+	Planned bool
 
 	hide *Places // whose zones stand for what is in them
 }
@@ -76,6 +79,12 @@ type Recording struct {
 	Laps     []*Totals               // their Start is known
 	Totals   Totals                  // as the device counted them
 	Warnings []string
+
+	planned bool       // and not recorded
+	badTime string     // how a time that is none is written, after a blank
+	derived [][2]int64 // from and until when times are derived, in Unix milliseconds
+	counts  [causes]int
+	idle    []span // in a pool
 
 	beats []fitBeat      // heart rates that a strap sent afterwards
 	zone  *time.Location // of the place where it began; nil if the file does not say
@@ -168,22 +177,48 @@ func (o Options) Read(r io.Reader) (*File, error) {
 		f.warn(warnCut)
 	}
 	f.Hash = hex.EncodeToString(hash.Sum(nil))
+	if err := f.tidy(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// tidy makes activities of what was read.
+func (f *File) tidy() error {
 	var kept []*Recording
 	for _, rec := range f.Recordings {
-		for _, part := range rec.parts() {
-			// Pool swims and activities entered by hand may have no samples.
-			if part.clean(); len(part.Samples) > 1 || part.Totals.Start != 0 && part.Totals.ElapsedS > 0 {
-				kept = append(kept, part)
+		if err := rec.shareTimes(); err != nil {
+			return err
+		}
+		if rec.isPlan() {
+			if !f.options.Planned {
+				return errPlan
 			}
+			rec.planned = true
+			f.clean(rec)
+			kept = append(kept, rec)
+			continue
+		}
+		for _, part := range f.parts(rec) {
+			// Pool swims and activities entered by hand may have no samples.
+			if f.clean(part); len(part.Samples) > 1 || part.Totals.Start != 0 && part.Totals.ElapsedS > 0 {
+				kept = append(kept, part)
+				continue
+			}
+			if part.counts[sameSecond] > 1 {
+				return errSameTime
+			}
+			f.leave(nil, len(part.Samples), alone)
 		}
 	}
 	if len(kept) > maxRecordings {
-		return nil, errRecordings
+		return errRecordings
 	}
 	if f.Recordings = kept; len(kept) == 0 {
-		return nil, errEmpty
+		return errEmpty
 	}
-	return f, nil
+	f.say()
+	return nil
 }
 
 // uncompressed returns the content of a file that may be compressed with gzip.
@@ -260,8 +295,9 @@ func (f *File) begin(r *Recording) error {
 // add appends a sample to a recording, or merges it with the last one if both have the same
 // time: some devices write the position and the sensors of a second separately.
 func (f *File) add(r *Recording, s Sample) error {
-	if n := len(r.Samples); n > 0 && r.Samples[n-1].At == s.At && !s.Break {
-		r.Samples[n-1].merge(&s)
+	f.ledger.points++
+	if n := len(r.Samples); n > 0 && r.Samples[n-1].At == s.At && !s.Break && s.At > 0 {
+		f.merge(r, &r.Samples[n-1], &s)
 		return nil
 	}
 	if f.samples++; f.samples > MaxSamples {
@@ -281,6 +317,16 @@ func (f *File) addLap(r *Recording, l *Totals) error {
 	}
 	r.Laps = append(r.Laps, l)
 	return nil
+}
+
+// merge merges a sample of a recording into another one of the same second.
+func (f *File) merge(r *Recording, into, s *Sample) {
+	why := merged
+	if into.hasPosition() && s.hasPosition() && (into.Lat != s.Lat || into.Lon != s.Lon) {
+		why = sameSecond
+	}
+	into.merge(s)
+	f.leave(r, 1, why)
 }
 
 // merge sets the unknown values of s to those of o.

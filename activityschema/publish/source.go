@@ -2,6 +2,7 @@ package publish
 
 import (
 	"archive/zip"
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ type Source struct {
 // Sources are recordings to import, sorted by name. They must be closed.
 type Sources struct {
 	List     []Source
-	archives []*zip.ReadCloser
+	archives []io.Closer
 }
 
 // Close closes the archives.
@@ -45,7 +46,7 @@ func (s *Sources) Close() error {
 const titlesFile = "activities.csv"
 
 // FindSources returns the recordings that paths name: a file itself, and the files of a folder or an
-// archive that have the extension of a recording. It skips names in folders and archives that begin
+// archive, and of the archives in that, that have the extension of a recording. It skips names in folders and archives that begin
 // with a dot. What cannot be read is among the result, so that Import reports it.
 func FindSources(paths []string) *Sources {
 	s := &Sources{}
@@ -99,22 +100,73 @@ func (s *Sources) add(file string) {
 	}
 	s.archives = append(s.archives, archive)
 	from := len(s.List)
+	s.addEntries(file, file, &archive.Reader, true)
+	s.title(s.List[from:], archive, file)
+}
+
+// addEntries adds the recordings of an archive, and of the archives in it: Garmin's export is one of several.
+func (s *Sources) addEntries(file, name string, archive *zip.Reader, outer bool) {
 	for _, entry := range archive.File {
 		hidden := func(part string) bool { return strings.HasPrefix(part, ".") || part == "__MACOSX" }
 		if slices.ContainsFunc(strings.Split(path.Clean(entry.Name), "/"), hidden) {
 			continue
 		}
-		found := Source{Name: filepath.Join(file, entry.Name), Path: file, entry: entry}
+		found := Source{Name: filepath.Join(name, entry.Name), Path: file, entry: entry}
 		switch {
+		case isArchive(entry.Name) && outer:
+			inner, err := s.unpack(entry)
+			if err == nil {
+				s.addEntries(file, found.Name, inner, false)
+				continue
+			}
+			found.err = err
 		case isArchive(entry.Name):
-			found.err = errors.New("an archive in an archive: unpack the outer one, and import its folder")
+			found.err = errors.New("an archive in an archive in an archive: unpack the outer ones, and import the folder")
 		case !isRecording(entry.Name):
 			continue
 		}
 		s.List = append(s.List, found)
 	}
-	s.title(s.List[from:], archive, file)
 }
+
+// Limits of an archive in an archive. One that fits in memory needs no temporary file, which a browser may not have.
+const (
+	maxArchiveBytes = 8 << 30
+	inMemoryBytes   = MaxFileBytes
+)
+
+// unpack opens an archive in an archive.
+func (s *Sources) unpack(entry *zip.File) (*zip.Reader, error) {
+	packed, err := entry.Open()
+	if err != nil {
+		return nil, fmt.Errorf("in the archive: %w", err)
+	}
+	defer func() { _ = packed.Close() }()
+	in := &capped{r: packed, left: maxArchiveBytes}
+	if entry.UncompressedSize64 <= inMemoryBytes {
+		data, err := io.ReadAll(in)
+		if err != nil {
+			return nil, fmt.Errorf("in the archive: %w", readError(err))
+		}
+		return zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	}
+	f, err := os.CreateTemp("", "cairn-*.zip")
+	if err != nil {
+		return nil, plain(err)
+	}
+	s.archives = append(s.archives, temporary{f})
+	size, err := io.Copy(f, in)
+	if err != nil {
+		return nil, fmt.Errorf("in the archive: %w", readError(err))
+	}
+	return zip.NewReader(f, size)
+}
+
+// A temporary file is removed when it is closed.
+type temporary struct{ *os.File }
+
+// Close implements io.Closer.
+func (t temporary) Close() error { return errors.Join(t.File.Close(), os.Remove(t.Name())) }
 
 // title sets the titles that the list of an export beside its recordings gives. The header is in the
 // language of the account, but the third column is the title, and only one names files.

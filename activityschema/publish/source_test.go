@@ -49,7 +49,7 @@ func TestExportOfAnAccount(t *testing.T) {
 			"1,2026,\"Over the\n pass\u202e, twice\",\"secret, \"\"words\"\"\",activities/1.fit.gz\n2,2026,"+strings.Repeat("é", 300)+",,activities/2.gpx\n3,2026,By hand,,\n",
 		"activities/1.fit.gz", packed.String(), "activities/2.gpx", string(second.gpx()), "activities/steps.fit", string(steps.file()),
 		"activities/broken.tcx", "hello", "media/1.jpg", "x", "__MACOSX/activities/._2.gpx", "x", ".hidden/3.gpx", string(third.gpx()),
-		"inner.zip", string(archive(t, "3.fit", string(third.fit()))), "../../3.tcx", string(third.tcx()))
+		"inner.zip", string(archive(t, "3.fit", string(third.fit()), "deep.zip", "")), "../../3.tcx", string(third.tcx()))
 	dir := t.TempDir()
 	file := filepath.Join(dir, "export.zip")
 	if err := os.WriteFile(file, export, 0o600); err != nil {
@@ -81,7 +81,8 @@ export.zip/activities/1.fit.gz: 1 false
 export.zip/activities/2.gpx: 1 false 
 export.zip/activities/broken.tcx: 0 false not a GPX, TCX or FIT file
 export.zip/activities/steps.fit: 0 true 
-export.zip/inner.zip: 0 false an archive in an archive: unpack the outer one, and import its folder`
+export.zip/inner.zip/3.fit: 1 false 
+export.zip/inner.zip/deep.zip: 0 false an archive in an archive in an archive: unpack the outer ones, and import the folder`
 		if text := strings.Join(got, "\n"); text != want {
 			t.Errorf("got\n%s\nwant\n%s", text, want)
 		}

@@ -89,9 +89,6 @@ func (t *tcx) point(within, name, text string) error {
 	switch name {
 	case "Trackpoint":
 		t.sample = nil
-		if s.At == 0 {
-			return nil
-		}
 		s.Break, t.pause = t.pause, false
 		return t.file.add(t.rec, *s)
 	case "Time":
@@ -109,7 +106,9 @@ func (t *tcx) point(within, name, text string) error {
 			s.HRBpm = whole(text)
 		}
 	default:
-		s.sensor(name, text)
+		if !s.sensor(name, text) && text != "" && (within == "TPX" || within == "Extensions") {
+			t.file.skip("values", name)
+		}
 	}
 	return nil
 }

@@ -219,7 +219,10 @@ func timeOf(text string) (at int64, zone *time.Location, ok bool) {
 
 // timed returns a time as timeOf does, or 0, and notes the zone of the recording.
 func (r *Recording) timed(text string) int64 {
-	at, zone, _ := timeOf(text)
+	at, zone, ok := timeOf(text)
+	if !ok && r != nil && r.badTime == "" && text != "" {
+		r.badTime = fmt.Sprintf(" (%.30q)", text)
+	}
 	if zone != nil && r != nil && r.zone == nil {
 		r.zone = zone
 	}
@@ -235,8 +238,8 @@ func attribute(attrs []xml.Attr, name string) string {
 	return ""
 }
 
-// sensor sets a value from an element that extensions of GPX and TCX share, whatever its prefix.
-func (s *Sample) sensor(name, text string) {
+// sensor sets a value from an element that extensions of GPX and TCX share, whatever its prefix, or returns false.
+func (s *Sample) sensor(name, text string) bool {
 	switch strings.ToLower(name) {
 	case "hr", "heartrate":
 		s.HRBpm = whole(text)
@@ -250,7 +253,10 @@ func (s *Sample) sensor(name, text string) {
 		s.SpeedMS = decimal(text)
 	case "distance":
 		s.DistanceM = decimal(text)
+	default:
+		return false
 	}
+	return true
 }
 
 func inside(path []string, name string) bool { return slices.Contains(path[:len(path)-1], name) }

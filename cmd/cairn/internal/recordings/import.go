@@ -40,6 +40,7 @@ type importCommand struct {
 	HideTime      bool     `help:"Publish the day of a blur_start activity, not the quarter of an hour of its start."`
 	KeepElevation bool     `help:"Keep the elevations of no_gps activities. They may show where."`
 	Zone          string   `placeholder:"NAME" help:"Time zone of all recordings, such as Europe/Zurich; that of the file, or of the place, unless given."`
+	Planned       bool     `help:"Import tracks that were planned and not recorded, without a duration."`
 	Titles        bool     `help:"Take the titles of a Strava export. They may say where and with whom."`
 	Verbose       bool     `short:"v" help:"List each new document, not only duplicates."`
 	Paths         []string `arg:"" name:"path" help:"GPX, TCX and FIT files (also .gz), or folders or zip archives of them."`
@@ -57,8 +58,7 @@ func (*importCommand) Help() string {
 Names, serial numbers, comments, waypoints and heart-rate zones are never imported. Existing documents are never
 overwritten: to publish an activity with another privacy, remove its document and import it again.
 
-The archive with the data of an account at Strava is imported as it is. Of Garmin's, unpack the outer archive and import
-the folder DI_CONNECT.`
+The archives with the data of an account at Strava or Garmin are imported as they are.`
 }
 
 // Run imports recordings and writes the index: 1 if a file could not be imported.
@@ -76,7 +76,7 @@ func (c *importCommand) Run(p *cli.Program) error {
 	} else if places, isNew, err := c.load(); err == nil && !isNew {
 		policy.Places = places // for the names of documents that were blurred
 	}
-	var options publish.Options
+	options := publish.Options{Planned: c.Planned}
 	if c.Zone != "" {
 		if options.Zone, err = time.LoadLocation(c.Zone); err != nil || c.Zone == "Local" {
 			return cli.UsageError("--zone is not the name of a time zone, such as Europe/Zurich: " + cli.Shown(c.Zone))
