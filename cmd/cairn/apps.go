@@ -14,11 +14,16 @@ import (
 )
 
 type appsClientCommand struct {
+	App string `arg:"" optional:"" help:"Print the settings of this application."`
 	cli.Output
+	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Issuer to print in the settings."`
 }
 
-// Run lists the recipes.
+// Run lists the recipes, or prints one.
 func (c *appsClientCommand) Run(p *cli.Program) error {
+	if c.App != "" {
+		return c.print(p)
+	}
 	all, err := recipes.All()
 	if err != nil {
 		return err
@@ -36,6 +41,22 @@ func (c *appsClientCommand) Run(p *cli.Program) error {
 	return out.End()
 }
 
+// print prints the recipe of an application at the address of its example: the command that registers it, and its settings.
+func (c *appsClientCommand) print(p *cli.Program) error {
+	r, err := recipeOf(c.App)
+	if err != nil {
+		return err
+	}
+	if _, r, err = recipeKeys(r, r.Example, c.Issuer, ""); err != nil {
+		return err
+	}
+	if r.IsClient() {
+		fmt.Fprintf(p.Stdout, "cairn client add --app %s --url %s\n\n", r.App, r.Example)
+	}
+	fmt.Fprint(p.Stdout, settingsOf(r))
+	return nil
+}
+
 // recipeOf returns the recipe of an application.
 func recipeOf(app string) (recipes.Recipe, error) {
 	all, err := recipes.All()
@@ -50,9 +71,9 @@ func recipeOf(app string) (recipes.Recipe, error) {
 		names = append(names, r.App)
 	}
 	if best, near := config.NearestName(app, names); near {
-		return recipes.Recipe{}, cli.Usagef("--app: there is no recipe for %q: did you mean %s?", app, best)
+		return recipes.Recipe{}, cli.Usagef("there is no recipe for %q: did you mean %s?", app, best)
 	}
-	return recipes.Recipe{}, cli.Usagef("--app: there is no recipe for %q: cairn client apps lists them; "+
+	return recipes.Recipe{}, cli.Usagef("there is no recipe for %q: cairn client apps lists them; "+
 		"without --app any application is registered", app)
 }
 
@@ -140,7 +161,7 @@ func settingsOf(r recipes.Recipe) string {
 		known += ": " + r.From
 	}
 	body := strings.TrimLeft(strings.Replace(r.Body, "{register}\n\n", "", 1), "\n")
-	return fmt.Sprintf("%s (%s)\n\n%s", r.Title, known, body)
+	return fmt.Sprintf("%s (%s)\n\n%s\n%s", r.Title, known, body, r.SigningOut())
 }
 
 // applicationThatSends says which application probably sent a redirect URI that its client has not registered, and
@@ -190,8 +211,8 @@ func applicationThatSends(issuer, id, sent string, registered []string) (text st
 	return text
 }
 
-// addressSetting is a setting that begins with the application's address.
-var addressSetting = regexp.MustCompile(`(?m)^.*[=:] ?"?\{url\}.*$`)
+// addressSetting is a setting that begins with the application's address, not one that has it in a query.
+var addressSetting = regexp.MustCompile(`(?m)^[^?&\n]*[=:] ?"?\{url\}.*$`)
 
 // settingWith returns the first setting of an application that has its address, as a sentence.
 func settingWith(r recipes.Recipe, address string) string {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
-	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider/recipes"
 )
 
@@ -54,6 +53,10 @@ func TestRecipesRegisterWhatTheyName(t *testing.T) {
 		if code != cli.ExitDone {
 			t.Errorf("%s: exit code %d: %s", r.App, code, printed)
 			continue
+		}
+		if shown := s.must("client", "apps", r.App, "--issuer", "https://issuer.example.net"); !strings.Contains(shown, "cairn client add --app "+r.App) ||
+			!strings.Contains(shown, "https://issuer.example.net") || placeholder.MatchString(shown) || !strings.Contains(shown, "**Signing out.** ") {
+			t.Errorf("client apps %s prints %s", r.App, shown)
 		}
 		if shown := s.must("client", "show", id, "-o", "json"); !strings.Contains(shown, r.Example) {
 			t.Errorf("%s: its registration lacks %s: %s", r.App, r.Example, shown)
@@ -98,34 +101,53 @@ func functionsIn(t *testing.T, pattern string) (names []string) {
 	return names
 }
 
-// docs/apps.md is made of the recipes: its table and its sections. UPDATE_DOCS=1 writes it, and their number where it is named.
+// signOutAddress is Cairn's sign-out in the settings of an application.
+const signOutAddress = "/oauth2/logout"
+
+// Each recipe says how signing out works. Where its button leads to Cairn, the address that it comes back to is
+// registered: without that people end on an error page, and the session lives.
+func TestRecipesSayHowSigningOutWorks(t *testing.T) {
+	all, err := recipes.All()
+	fatalIf(t, err)
+	for _, r := range all {
+		if !slices.Contains([]string{"cairn", "here"}, r.SignOut.Ends) ||
+			!slices.Contains([]string{"ci", "tried", "source", "documentation", "assumed"}, r.SignOut.Known) {
+			t.Errorf("%s: sign-out %+v", r.App, r.SignOut)
+		}
+		keys, filled, err := recipeKeys(r, r.Example, "https://id.example.org", "")
+		fatalIf(t, err)
+		leads := strings.Contains(filled.Body+filled.SignOut.Text, signOutAddress)
+		if leads && r.SignOut.Ends != "cairn" {
+			t.Errorf("%s: its settings lead to Cairn's sign-out: sign-out ends cairn", r.App)
+		}
+		if r.SignOut.Ends != "cairn" {
+			continue
+		}
+		if len(keys.PostLogoutRedirectURIs) == 0 {
+			t.Errorf("%s: signing out there leads to Cairn, and no post-logout redirect URI is registered", r.App)
+		}
+		for _, m := range regexp.MustCompile("post_logout_redirect_uri=([^\\s`'\"&]+)").FindAllStringSubmatch(filled.Body+filled.SignOut.Text, -1) {
+			if !slices.Contains(keys.PostLogoutRedirectURIs, m[1]) {
+				t.Errorf("%s: comes back to %s, which is not among %q", r.App, m[1], keys.PostLogoutRedirectURIs)
+			}
+		}
+	}
+}
+
+// docs/apps.md has a line for each recipe. UPDATE_DOCS=1 writes it, and their number where it is named.
 func TestRecipesAreTheDocument(t *testing.T) {
 	all, err := recipes.All()
 	fatalIf(t, err)
-	const head = "| application | known | needs |\n|---|---|---|\n"
-	var table, text strings.Builder
+	const head = "| application | NAME | known | signing out there ends | needs |\n|---|---|---|---|---|\n"
+	var table strings.Builder
 	table.WriteString(head)
 	for _, r := range all {
-		anchor := strings.ReplaceAll(regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(r.Title), ""), " ", "-")
-		fmt.Fprintf(&table, "| [%s](#%s) | %s |", r.Title, anchor, r.Status())
+		ends := map[string]string{"cairn": "Cairn's session", "here": "its own"}[r.SignOut.Ends]
+		fmt.Fprintf(&table, "| %s | `%s` | %s | %s |", r.Title, r.App, r.Status(), ends)
 		if table.WriteString(" "); r.Needs != "" {
 			table.WriteString(r.Needs + " ")
 		}
 		table.WriteString("|\n")
-		keys, filled, err := recipeKeys(r, r.Example, "https://id.example.org", "")
-		if err != nil {
-			t.Fatalf("%s: %v", r.App, err)
-		}
-		if filled.IsClient() {
-			filled.Body = strings.Replace(filled.Body, "{register}", "```sh\n"+commandOfRecipe(filled)+"\n```", 1)
-			if !strings.Contains(filled.Body, "--id "+keys.ID) {
-				t.Errorf("%s: {register} is missing", r.App)
-			}
-		}
-		fmt.Fprintf(&text, "\n## %s\n\n%s", r.Title, filled.Body)
-		if r.Known == "source" || r.Known == "documentation" {
-			fmt.Fprintf(&text, "\nFrom `%s`, %s.\n", r.From, r.Date)
-		}
 	}
 	count := regexp.MustCompile(`\d+ applications`)
 	for _, name := range []string{"docs/apps.md", "docs/README.md", "README.md"} {
@@ -133,13 +155,16 @@ func TestRecipesAreTheDocument(t *testing.T) {
 		b, err := os.ReadFile(file)
 		fatalIf(t, err)
 		want := count.ReplaceAllString(string(b), fmt.Sprintf("%d applications", len(all)))
+		if want == string(b) && !strings.Contains(want, fmt.Sprintf("%d applications", len(all))) {
+			t.Errorf("%s does not say how many applications there are", name)
+		}
 		if name == "docs/apps.md" {
 			before, rest, found := strings.Cut(want, head)
-			i, j := strings.Index(rest, "\n\n"), strings.Index(rest, "\n## ")
-			if !found || i < 0 || j < i {
+			i := strings.Index(rest, "\n\n")
+			if !found || i < 0 {
 				t.Fatalf("%s has no table with the head %q", name, head)
 			}
-			want = before + table.String() + rest[i+1:j] + text.String()
+			want = before + table.String() + rest[i+1:]
 		}
 		if want == string(b) {
 			continue
@@ -150,47 +175,6 @@ func TestRecipesAreTheDocument(t *testing.T) {
 		}
 		fatalIf(t, os.WriteFile(file, []byte(want), 0o644))
 	}
-}
-
-// commandOfRecipe returns the command line that registers the client of a recipe.
-func commandOfRecipe(r recipes.Recipe) string {
-	words := []string{"cairn", "client", "add"}
-	text := map[string][]string{}
-	var keys []string
-	for i := 0; i+1 < len(r.Client.Content); i += 2 {
-		key, value := r.Client.Content[i].Value, r.Client.Content[i+1]
-		keys, text[key] = append(keys, key), []string{value.Value}
-		if len(value.Content) > 0 {
-			text[key] = nil
-			for _, item := range value.Content {
-				text[key] = append(text[key], item.Value)
-			}
-		}
-	}
-	words = append(words, `"`+text["name"][0]+`"`)
-	for _, key := range keys {
-		for _, value := range text[key] {
-			switch {
-			case key == "name":
-			case value == "true":
-				words = append(words, "--"+key)
-			default:
-				words = append(words, "--"+key+" "+config.ShellQuote(value))
-			}
-		}
-	}
-	if !slices.Contains(keys, "public") {
-		words = append(words, "-o env")
-	}
-	var lines []string
-	line := words[0]
-	for _, word := range words[1:] {
-		if len(line)+len(word) > 140 {
-			lines, line = append(lines, line+" \\"), " "
-		}
-		line += " " + word
-	}
-	return strings.Join(append(lines, line), "\n")
 }
 
 // explain names the application by a redirect URI of its recipe, what it should send, and its setting.

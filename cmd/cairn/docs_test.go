@@ -24,10 +24,11 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/provider/recipes"
 	"github.com/cairn-id/cairn/store/storetest/racetest"
 )
 
-// documents are the project's texts by their path from its root.
+// documents are the project's texts by their path from its root, the recipes' among them.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	root, err := os.OpenRoot("../..")
@@ -36,6 +37,13 @@ func documents(t *testing.T) map[string]string {
 	}
 	defer root.Close()
 	all := map[string]string{}
+	apps, err := recipes.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range apps {
+		all["provider/recipes/"+r.App+".yaml"] = r.Body + "\n" + r.SigningOut()
+	}
 	for _, folder := range []string{".", "docs", "deploy"} {
 		err = fs.WalkDir(root.FS(), folder, func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && entry.IsDir() && folder == "." && path != folder {
@@ -222,21 +230,6 @@ func TestLinksOfTheDocumentsLeadSomewhere(t *testing.T) {
 	}
 	if seen < 150 {
 		t.Errorf("only %d links were found", seen)
-	}
-}
-
-// README.md and docs/README.md say how many applications docs/apps.md has.
-func TestDocumentsAgreeOnTheNumberOfApplications(t *testing.T) {
-	docs := documents(t)
-	sections := regexp.MustCompile(`(?m)^## `).FindAllString(docs["docs/apps.md"], -1)
-	rows := regexp.MustCompile(`(?m)^\| \[[^]]+\]\(#`).FindAllString(docs["docs/apps.md"], -1)
-	if len(rows) != len(sections) {
-		t.Errorf("docs/apps.md has %d sections, and its table %d", len(sections), len(rows))
-	}
-	for _, name := range []string{"README.md", "docs/README.md", "docs/apps.md"} {
-		if want := strconv.Itoa(len(sections)) + " applications"; !strings.Contains(docs[name], want) {
-			t.Errorf("%s does not say %q", name, want)
-		}
 	}
 }
 

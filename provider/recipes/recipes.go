@@ -31,7 +31,15 @@ type Recipe struct {
 	Library string    `yaml:"library"`
 	Needs   string    `yaml:"needs"`
 	Client  yaml.Node `yaml:"client"`
+	SignOut SignOut   `yaml:"sign-out"`
 	Body    string    `yaml:"body"`
+}
+
+// SignOut is what the application's own button to sign out does.
+type SignOut struct {
+	Ends  string `yaml:"ends"`  // "cairn": the session at Cairn, too; "here": the application's alone
+	Known string `yaml:"known"` // as Recipe.Known, or "assumed"
+	Text  string `yaml:"text"`  // what else is to know, as Markdown
 }
 
 // Kinds are the kinds of applications in their order.
@@ -74,12 +82,40 @@ func (r Recipe) LibraryTest() (library, test string) {
 	return library, test
 }
 
+// known says how something is known.
+func known(how string) string {
+	switch how {
+	case "ci":
+		return "in CI"
+	case "source":
+		return "read in its source"
+	case "assumed":
+		return "not tried"
+	}
+	return how
+}
+
+// SigningOut says what signing out at the application ends, and what signing out at Cairn does there.
+func (r Recipe) SigningOut() string {
+	text := "Signing out there signs out of Cairn, too (" + known(r.SignOut.Known) + ")."
+	if r.SignOut.Ends == "here" {
+		text = "Signing out there ends the session there alone (" + known(r.SignOut.Known) + "): while somebody is signed in at Cairn, " +
+			"the next sign-in asks nothing. On a shared computer sign out at Cairn, too."
+	}
+	for i := 0; i+1 < len(r.Client.Content); i += 2 {
+		if r.Client.Content[i].Value == "backchannel-logout-uri" {
+			text += " Signing out at Cairn ends the session there."
+		}
+	}
+	if more := strings.TrimSpace(r.SignOut.Text); more != "" {
+		text += " " + more
+	}
+	return "**Signing out.** " + text + "\n"
+}
+
 // Status says how the recipe is known, with the version and the library that is tried.
 func (r Recipe) Status() string {
-	text := map[string]string{"ci": "in CI", "tried": "tried", "source": "read in its source"}[r.Known]
-	if text == "" {
-		text = "documentation"
-	}
+	text := known(r.Known)
 	if r.Version != "" {
 		text += " (" + r.Version + ")"
 	}
@@ -101,7 +137,7 @@ func (r Recipe) For(address, issuer, id string) (Recipe, error) {
 		return r, fmt.Errorf("issuer: %w", err)
 	}
 	values := strings.NewReplacer("{url}", address, "{host}", u.Host, "{issuer}", issuer, "{issuer_host}", at.Host, "{id}", id)
-	r.Body, r.Client = values.Replace(r.Body), *replaced(&r.Client, values)
+	r.Body, r.SignOut.Text, r.Client = values.Replace(r.Body), values.Replace(r.SignOut.Text), *replaced(&r.Client, values)
 	return r, nil
 }
 

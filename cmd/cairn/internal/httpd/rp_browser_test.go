@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,26 +16,46 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/provider/recipes"
 )
 
-// appBlocks are the blocks in a language of the section of docs/apps.md about an application, with its names in
-// the place of those of the examples, so the tests run what the page shows. Each old name has to be there.
-func appBlocks(t *testing.T, section, language string, names ...string) []string {
+// appBlocks are the blocks in a language of the recipe of an application, with its names in the place of those of
+// the example, so the tests run what client apps prints. Each old name has to be there.
+func appBlocks(t *testing.T, title, language string, names ...string) []string {
 	t.Helper()
-	return pageBlocks(t, "docs/apps.md", section, language, names...)
+	all, err := recipes.All()
+	noError(t, err)
+	i := slices.IndexFunc(all, func(r recipes.Recipe) bool { return r.Title == title })
+	if i < 0 {
+		t.Fatalf("there is no recipe for %s", title)
+	}
+	clientID := ""
+	for k := 0; k+1 < len(all[i].Client.Content); k += 2 {
+		if all[i].Client.Content[k].Value == "id" {
+			clientID = all[i].Client.Content[k+1].Value
+		}
+	}
+	r, err := all[i].For(all[i].Example, "https://id.example.org", clientID)
+	noError(t, err)
+	return renamed(t, title, blocks(r.Body, language), names...)
 }
 
-// pageBlocks are those of a section of any page.
+// pageBlocks are those of a section of a page.
 func pageBlocks(t *testing.T, page, section, language string, names ...string) []string {
 	t.Helper()
 	b, err := os.ReadFile("../../../../" + page)
 	noError(t, err)
 	_, text, _ := strings.Cut(string(b), "\n## "+section+"\n")
 	text, _, _ = strings.Cut(text, "\n## ")
-	found := blocks(text, language)
+	return renamed(t, page+", "+section, blocks(text, language), names...)
+}
+
+// renamed returns blocks with other names, all of whose old ones are there.
+func renamed(t *testing.T, where string, found []string, names ...string) []string {
+	t.Helper()
 	for i := 0; i < len(names); i += 2 {
 		if !strings.Contains(strings.Join(found, ""), names[i]) {
-			t.Fatalf("%s, %s: no %q in a block of %s", page, section, names[i], language)
+			t.Fatalf("%s: no %q in its blocks", where, names[i])
 		}
 	}
 	for i := range found {

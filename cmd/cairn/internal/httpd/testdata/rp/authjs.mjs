@@ -1,4 +1,4 @@
-// Auth.js in Express as docs/apps.md shows it, with nothing said about its checks:
+// Auth.js in Express as its recipe shows it, with nothing said about its checks:
 // whatever it does by default has to work.
 import express from 'express'
 

@@ -1,4 +1,4 @@
-"""A Django site with mozilla-django-oidc as docs/apps.md shows it: state, nonce, PKCE, userinfo."""
+"""A Django site with mozilla-django-oidc as its recipe shows it: state, nonce, PKCE, userinfo."""
 
 import os
 import sys
