@@ -24,8 +24,6 @@ type Bulk struct {
 	MaxUsers    int                          // 0 means no limit
 	// DefaultFlags are those that the audit rows do not name.
 	DefaultFlags []string
-	Invites      []Invite
-	Settings     func(*Settings) (changed string, err error) // nil changes nothing
 }
 
 // BulkStore adds many users at once.

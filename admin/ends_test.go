@@ -102,7 +102,7 @@ func TestSuspensionOfAnEndedAccountStays(t *testing.T) {
 	}
 	ended, err := a.CheckImport(ctx, nil, rows, roster.ImportOptions{})
 	if err == nil {
-		err = a.Import(ctx, account.Operator(), ended, account.Bulk{}, "")
+		err = a.Import(ctx, account.Operator(), ended, "")
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -79,7 +79,7 @@ func (s *Service) checkPasted(w http.ResponseWriter, r *http.Request, sure bool)
 			l.Text("Nothing was changed: {count} lines have to be corrected.", "count", page.Bad)
 	case sure && page.Added > 0:
 		detail := strconv.Itoa(page.Added) + " users"
-		switch err := s.users.Import(r.Context(), caller, checked, account.Bulk{}, detail); {
+		switch err := s.users.Import(r.Context(), caller, checked, detail); {
 		case errors.Is(err, account.ErrHandleTaken): // since the check, perhaps by a second click: as it is now
 			return s.checkPasted(w, r, false)
 		case err != nil:

@@ -43,7 +43,6 @@ func (p *Provider) metadata() map[string]any {
 		"revocation_endpoint_auth_methods_supported":     allMethods,
 		"introspection_endpoint":                         p.issuer + "/oauth2/introspect",
 		"introspection_endpoint_auth_methods_supported":  confidential,
-		"introspection_signing_alg_values_supported":     []string{"RS256"},
 		"acr_values_supported":                           classes,
 		"claim_types_supported":                          []string{"normal"},
 		"claims_supported":                               claimsSupported(),

@@ -56,12 +56,11 @@ type Provider struct {
 	rules
 	accounts *site.Site
 	fositeEngine
-	idTokens       *idTokenSigner
-	accessTokens   *accessTokenSigner
-	introspections signers
-	seal           *web.Sealer
-	limits         *web.Limits
-	logouts        *logoutSender
+	idTokens     *idTokenSigner
+	accessTokens *accessTokenSigner
+	seal         *web.Sealer
+	limits       *web.Limits
+	logouts      *logoutSender
 }
 
 // rules check authorization requests. Explain has them without a Provider: they need neither
@@ -139,9 +138,6 @@ func New(o Options) (*Provider, error) {
 	}
 	accessSigners, err := newSigners(accessTokenType, o.Keys, o.Signer)
 	if err != nil {
-		return nil, err
-	}
-	if p.introspections, err = newSigners(introspectionType, o.Keys, o.Signer); err != nil {
 		return nil, err
 	}
 	p.accessTokens = &accessTokenSigner{o.Issuer, accessSigners, p.public}

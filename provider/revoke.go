@@ -3,15 +3,11 @@ package provider
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/go-jose/go-jose/v4"
-	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
@@ -83,7 +79,7 @@ func (p *Provider) introspect(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return p.answerIntrospection(w, r, c.ID, c, t, nil)
+	return p.answerIntrospection(w, r, c, t, nil)
 }
 
 // introspectAs answers an API about access tokens for that API, of any client that may use it.
@@ -94,7 +90,7 @@ func (p *Provider) introspectAs(w http.ResponseWriter, r *http.Request, a *API) 
 	}
 	t, err := p.findToken(r.Context(), token)
 	if errors.Is(err, ErrNotFound) || err == nil && (t.Refresh || !slices.Contains(t.Audience, a.URI)) {
-		return p.answerIntrospection(w, r, a.ID, nil, nil, nil)
+		return p.answerIntrospection(w, r, nil, nil, nil)
 	}
 	if err != nil {
 		return err
@@ -106,14 +102,11 @@ func (p *Provider) introspectAs(w http.ResponseWriter, r *http.Request, a *API) 
 	if err != nil {
 		return err
 	}
-	return p.answerIntrospection(w, r, a.ID, c, t, a)
+	return p.answerIntrospection(w, r, c, t, a)
 }
 
-// answerIntrospection describes a token of c to the caller, signed if the caller asks for that
-// (RFC 9701 section 4).
-func (p *Provider) answerIntrospection(
-	w http.ResponseWriter, r *http.Request, caller string, c *Client, t *Token, a *API,
-) error {
+// answerIntrospection describes a token of c to the caller.
+func (p *Provider) answerIntrospection(w http.ResponseWriter, r *http.Request, c *Client, t *Token, a *API) error {
 	answer, err := p.introspection(r.Context(), c, t, a)
 	if err != nil {
 		return err
@@ -122,30 +115,10 @@ func (p *Provider) answerIntrospection(
 	if answer == nil {
 		event, answer = "introspect_inactive", map[string]any{"active": false}
 	}
-	signed := ""
-	if slices.ContainsFunc(strings.Split(r.Header.Get("Accept"), ","), func(kind string) bool {
-		return strings.EqualFold(strings.TrimSpace(kind), "application/"+introspectionType)
-	}) {
-		signed, err = jwt.Signed(p.introspections[string(jose.RS256)]).Claims(map[string]any{
-			"iss": p.issuer, "aud": caller, "iat": p.now().Unix(), "token_introspection": answer,
-		}).Serialize()
-		if err != nil {
-			return fmt.Errorf("sign introspection: %w", err)
-		}
-	}
 	web.Note(r.Context(), event)
-	w.Header().Add("Vary", "Accept")
-	if signed == "" {
-		p.writeOAuth(w, r, http.StatusOK, answer)
-		return nil
-	}
-	noStore(w)
-	w.Header().Set("Content-Type", "application/"+introspectionType)
-	_, _ = w.Write([]byte(signed))
+	p.writeOAuth(w, r, http.StatusOK, answer)
 	return nil
 }
-
-const introspectionType = "token-introspection+jwt"
 
 // introspection returns the description of a token (RFC 7662 section 2.2), or nil if it is
 // inactive. Only access tokens have a token_type: a refresh token must never pass for a bearer

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -23,20 +22,7 @@ const (
 // AddUsers implements account.Store. The counter of users and the verified addresses come last, so
 // that registrations and verifications meanwhile do not wait longer than needed.
 func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) error {
-	var refused error // of the change of settings
-	err := s.writeAlone(ctx, "add users", bulkTimeout, func(tx *engine.Tx) error {
-		refused = nil
-		if b.Settings != nil {
-			row := a
-			row.Action, row.Target = account.UpdateSettings.Action, "settings"
-			_, err := amendSettings(tx, func(v *account.Settings) (changed string, err error) {
-				changed, refused = b.Settings(v)
-				return changed, refused
-			}, row)
-			if err != nil {
-				return err
-			}
-		}
+	return s.writeAlone(ctx, "add users", bulkTimeout, func(tx *engine.Tx) error {
 		for users := range slices.Chunk(b.Users, bulkRows) {
 			if err := addUsers(tx, users, b.DefaultFlags, a); err != nil {
 				return err
@@ -58,11 +44,6 @@ func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) e
 				return err
 			}
 		}
-		for _, i := range b.Invites {
-			if err := s.insertInvite(tx, i, " ON CONFLICT (code) DO NOTHING"); err != nil {
-				return err
-			}
-		}
 		if err := insertAudit(tx, a); err != nil {
 			return err
 		}
@@ -74,7 +55,6 @@ func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) e
 		}
 		return claimEmails(tx, b.Users)
 	})
-	return cmp.Or(refused, err)
 }
 
 // addUsers adds one batch of users with an audit row each.

@@ -138,14 +138,14 @@ func (s *Store) CreateInvite(ctx context.Context, i account.Invite, limit int, a
 				return err
 			}
 		}
-		if err := s.insertInvite(tx, i, ""); err != nil {
+		if err := s.insertInvite(tx, i); err != nil {
 			return err
 		}
 		return insertAudit(tx, a)
 	})
 }
 
-func (s *Store) insertInvite(tx *engine.Tx, i account.Invite, conflict string) error {
+func (s *Store) insertInvite(tx *engine.Tx, i account.Invite) error {
 	k, err := s.sealer(tx.DB)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func (s *Store) insertInvite(tx *engine.Tx, i account.Invite, conflict string) e
 	}
 	return tx.Exec(`INSERT INTO invites (code, sealed_code, created_by, note, mailed_to, created_at, expires_at, session_id,
 		stale, uses, flags, domain, by_admin, account_ends_at, flag_ends)
-		VALUES (?, ?, nullif(?, ''), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`+conflict,
+		VALUES (?, ?, nullif(?, ''), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		code, sealed, i.CreatedBy, sanitize(i.Note), sanitize(i.MailedTo), toUnix(i.CreatedAt), toUnix(i.ExpiresAt), sanitize(i.SessionID),
 		i.Stale, max(1, i.Uses), strings.Join(i.Flags, " "), i.Domain, i.ByAdmin, toUnix(i.AccountEnds), formatFlagEnds(i.FlagEnds)).Error
 }

@@ -134,7 +134,7 @@ func (s *Store) DecideJoinRequest(ctx context.Context, id string, i *account.Inv
 					return err
 				}
 			}
-			if err := s.insertInvite(tx, *i, ""); err != nil {
+			if err := s.insertInvite(tx, *i); err != nil {
 				return err
 			}
 		}

@@ -389,14 +389,15 @@ func ReadTime(s string) (time.Time, error) {
 
 // Import stores everything of a checked import or nothing. ErrHandleTaken or ErrEmailTaken if a
 // handle or a verified address was taken since the check.
-func (a *Administration) Import(ctx context.Context, by account.Caller, i *Import, with account.Bulk, detail string) error {
+func (a *Administration) Import(ctx context.Context, by account.Caller, i *Import, detail string) error {
 	if err := a.Allow(by, account.ImportUsers); err != nil {
 		return err
 	}
-	with.Users, with.Codes, with.Preferences = i.Users(), i.Codes, i.preferences
-	with.MaxUsers, with.DefaultFlags = i.maxUsers, i.usual
+	all := account.Bulk{
+		Users: i.Users(), Codes: i.Codes, Preferences: i.preferences, MaxUsers: i.maxUsers, DefaultFlags: i.usual,
+	}
 	row := by.Audit(a.Now(), account.ImportUsers, "users", detail).With(i.mails...)
-	return web.Noted(ctx, "users_imported", a.Store().AddUsers(ctx, with, row))
+	return web.Noted(ctx, "users_imported", a.Store().AddUsers(ctx, all, row))
 }
 
 // Exported returns a user in the form that an import reads, without the password hash.

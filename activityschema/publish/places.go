@@ -132,8 +132,7 @@ func (p *Places) check() error {
 		return errors.New("the key is not 32 bytes in base64: restore a copy of the file")
 	}
 	p.key, p.zones = key, nil
-	for i := range p.Places {
-		place := &p.Places[i]
+	for _, place := range p.Places {
 		switch {
 		case place.Name == "" || len(place.Name) > 60:
 			return errors.New("a place needs a name of 1 to 60 bytes")
@@ -142,7 +141,7 @@ func (p *Places) check() error {
 		case !(place.RadiusM >= MinRadiusM && place.RadiusM <= MaxRadiusM):
 			return fmt.Errorf("the radius of %q is not %d to %d metres", place.Name, MinRadiusM, MaxRadiusM)
 		}
-		p.zones = append(p.zones, p.zone(*place))
+		p.zones = append(p.zones, p.zone(place))
 	}
 	return nil
 }

@@ -54,8 +54,7 @@ type commands struct {
 	Version     versionCommand     `cmd:"" group:"operate" help:"Print the version."`
 	Man         manCommand         `cmd:"" group:"operate" help:"Print the manual page."`
 	Completion  completionCommand  `cmd:"" group:"operate" help:"Print a shell completion script."`
-
-	ImportLegacy importLegacyCommand `cmd:"" group:"people" help:"Import users, preferences, settings and invites from the database of the older Python service."`
+	Complete    completeCommand    `cmd:"" hidden:"" help:"Print the words that complete a command line."`
 }
 
 type helpCommand struct {

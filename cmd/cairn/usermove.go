@@ -58,11 +58,11 @@ func (c *importUsersCommand) Run(p *cli.Program) error {
 		if err != nil {
 			return err
 		}
-		return c.store(p, c.Output, users, checked, account.Bulk{}, nil)
+		return c.store(p, users, checked)
 	})
 }
 
-func (c importFlags) check(p *cli.Program, a *roster.Administration, rows []roster.ImportRow) (*roster.Import, error) {
+func (c *importUsersCommand) check(p *cli.Program, a *roster.Administration, rows []roster.ImportRow) (*roster.Import, error) {
 	hasher, err := passwords.NewHasher()
 	if err != nil {
 		return nil, err
@@ -75,26 +75,21 @@ func (c importFlags) check(p *cli.Program, a *roster.Administration, rows []rost
 // maxShown limits the skipped rows that are shown, and likewise the refused ones.
 const maxShown = 20
 
-// report prints the outcome. Its table has only the rows that are skipped or refused. notes are further
-// lines.
-func (c importFlags) report(p *cli.Program, o cli.Output, i *roster.Import, notes cli.Pairs) error {
+// report prints the outcome. Its table has only the rows that are skipped or refused.
+func (c *importUsersCommand) report(p *cli.Program, i *roster.Import) error {
 	created, skipped := i.Count(roster.ImportCreated), i.Count(roster.ImportSkipped)
 	refused := i.Count(roster.ImportRefused)
 	switch {
-	case o.Quiet:
+	case c.Quiet:
 		for _, u := range i.Users() {
 			fmt.Fprintln(p.Stdout, u.Sub)
 		}
 		return nil
-	case o.Format == "json":
-		members := map[string]string{}
-		for _, n := range notes {
-			members[n[0]] = n[1]
-		}
+	case c.Format == "json":
 		return cli.WriteJSON(p.Stdout, map[string]any{
 			"changed":            !c.DryRun && refused == 0,
 			roster.ImportCreated: created, roster.ImportSkipped: skipped, roster.ImportRefused: refused,
-			"rows": i.Results, "notes": members,
+			"rows": i.Results,
 		})
 	}
 	t := cli.NewTable(p.Stdout)
@@ -118,18 +113,13 @@ func (c importFlags) report(p *cli.Program, o cli.Output, i *roster.Import, note
 	if c.DryRun || refused > 0 {
 		added = "could be added"
 	}
-	lines := cli.Pairs{{"users", fmt.Sprintf("%d %s, %d skipped, %d refused", created, added, skipped, refused)}}
-	for _, n := range notes {
-		lines = append(lines, [2]string{n[0], cli.Printable(n[1])})
-	}
-	return cli.WritePairs(p.Stdout, lines)
+	users := fmt.Sprintf("%d %s, %d skipped, %d refused", created, added, skipped, refused)
+	return cli.WritePairs(p.Stdout, cli.Pairs{{"users", users}})
 }
 
 // store stores a checked import and reports it. It writes the file of codes first: a code without
 // its user is harmless.
-func (c importFlags) store(
-	p *cli.Program, o cli.Output, users *roster.Administration, i *roster.Import, with account.Bulk, notes cli.Pairs,
-) error {
+func (c *importUsersCommand) store(p *cli.Program, users *roster.Administration, i *roster.Import) error {
 	created, refused := i.Count(roster.ImportCreated), i.Count(roster.ImportRefused)
 	if refused == 0 && !c.DryRun {
 		if c.ResetCodes != "" {
@@ -137,7 +127,7 @@ func (c importFlags) store(
 				return fmt.Errorf("--reset-codes: %w", err)
 			}
 		}
-		err := users.Import(p.Ctx, account.Operator(), i, with, fmt.Sprintf("%d users", created))
+		err := users.Import(p.Ctx, account.Operator(), i, fmt.Sprintf("%d users", created))
 		if err != nil && c.ResetCodes != "" {
 			err = errors.Join(err, os.Remove(c.ResetCodes))
 		}
@@ -148,14 +138,14 @@ func (c importFlags) store(
 			return err
 		}
 	}
-	if err := c.report(p, o, i, notes); err != nil || refused == 0 {
+	if err := c.report(p, i); err != nil || refused == 0 {
 		return err
 	}
 	return fmt.Errorf("%d of %d rows are refused, and nothing was changed: correct the rows in the report, "+
 		"and run it again", refused, len(i.Results))
 }
 
-func (c importFlags) writeCodes(codes []account.ImportedCode) error {
+func (c *importUsersCommand) writeCodes(codes []account.ImportedCode) error {
 	return config.CreateFile(c.ResetCodes, func(f *os.File) error {
 		w := csv.NewWriter(f)
 		rows := [][]string{{"handle", "code", "url", "expires_at"}}

@@ -28,7 +28,7 @@ type Program struct {
 	Ctx     context.Context
 	Name    string // as it was called; printed commands begin with it
 	Env     *config.Environment
-	environ []string
+	Environ []string // as os.Environ returns it
 	Stdin   io.Reader
 	Stdout  io.Writer
 	Stderr  io.Writer
@@ -64,7 +64,7 @@ type exited int
 func NewProgram(ctx context.Context, environ []string, stdin io.Reader, stdout, stderr io.Writer) *Program {
 	env := config.NewEnvironment(environ)
 	return &Program{
-		Ctx: ctx, Name: calledAs(os.Args[0]), Env: env, environ: environ,
+		Ctx: ctx, Name: calledAs(os.Args[0]), Env: env, Environ: environ,
 		Stdin: stdin, Stdout: stdout, Stderr: withColors(stderr, env),
 	}
 }
@@ -102,7 +102,7 @@ func (p *Program) Run(commands any, args []string, options ...kong.Option) (code
 	if err := givenOnce(parsed); err != nil {
 		return complain(p.Stderr, err)
 	}
-	for _, warning := range config.UnknownEnvironment(p.environ) {
+	for _, warning := range config.UnknownEnvironment(p.Environ) {
 		fmt.Fprintf(p.Stderr, "cairn: warning: %s\n", warning)
 	}
 	if warning := p.Env.Warning(); warning != "" {

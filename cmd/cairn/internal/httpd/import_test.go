@@ -1,12 +1,9 @@
 package httpd
 
 import (
-	"bytes"
-	"database/sql"
 	"encoding/csv"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -144,82 +141,5 @@ func TestImportIsAllOrNothing(t *testing.T) {
 		record := strings.Split(strings.Split(string(text), "\n")[1], ",")
 		wantStatus(t, "reset code of an imported user", s.browser().reset("one", record[1], password), http.StatusOK)
 		wantStatus(t, "first sign-in", s.browser().login("one", password), http.StatusOK)
-	})
-}
-
-// legacyFile is a database as the older Python service writes it.
-func legacyFile(t *testing.T, more ...string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "old ?#.db")
-	db, err := sql.Open("sqlite3", "file:"+url.PathEscape(file)+"?_journal_mode=WAL")
-	noError(t, err)
-	for _, statement := range append([]string{
-		"CREATE TABLE users (id INTEGER PRIMARY KEY, handle TEXT, display_name TEXT, password_hash TEXT, is_admin BOOLEAN, created_at TIMESTAMP, theme TEXT)",
-		"CREATE TABLE invites (code TEXT, used_by TEXT, expires_at REAL)", "CREATE TABLE settings (key TEXT, value TEXT)", "CREATE TABLE user_prefs (user_id INTEGER, key TEXT, value TEXT)", "CREATE TABLE notes (x)",
-		"INSERT INTO users VALUES (1, 'ada', 'Ada L', '$2b$04$9TzqHW0lmReiKF464ar83u6OVyv.9vmIdoNrMsEq8YkJrELVgVGra', 1, '2021-03-04 05:06:07.123456', 'dark')",
-		"INSERT INTO users VALUES (7, 'bob', NULL, 'scrypt:1024:8:1$UL430I4d3kYaJowQ$307b7aea5bcfd78eb4e647ead26815f4a8ffd2b1ed51e534c7e4f80a74f7118c59de5feeb4e3c53000fe13f2801f76266d1831c40858a04804a54c06c5fd8aec', 0, 1600000000.5, NULL)",
-		"INSERT INTO invites VALUES ('ABCD2345', NULL, NULL), ('ABCD-EFGH-JKMN-PQRS', NULL, 4102444800.0), ('0000-1111-2222-3333', NULL, 1000.0), ('AAAA-1111-2222-3333', 'bob', NULL)",
-		"INSERT INTO settings VALUES ('instance_name', 'The Old Club'), ('max_users', 'many'), ('session_key', 'a secret'), ('flags', 'x')",
-		"INSERT INTO user_prefs VALUES (7, 'units', 'metric'), (7, 'week', 'monday'), (99, 'units', 'miles')",
-	}, more...) {
-		if _, err := db.Exec(statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
-	}
-	noError(t, db.Close())
-	return file
-}
-
-func TestOlderServiceIsTakenOver(t *testing.T) {
-	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		s := startService(t, serviceOptions{Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) { c.Database = dsn }})
-		s.addUser("keeper", "admin")
-		file := legacyFile(t)
-		before, err := os.ReadFile(file)
-		noError(t, err)
-		for _, value := range []string{"'no'", "2.5", "''", "'True'"} { // none of them may make an administrator
-			odd := legacyFile(t, "UPDATE users SET is_admin = "+value+" WHERE handle = 'bob'")
-			if _, errs := cairn(t, exitFailed, "import-legacy", odd, "--database", dsn); !strings.Contains(errs, "row 2 (bob) has ") || !strings.Contains(errs, "nothing was changed") {
-				t.Errorf("is_admin %s: %s", value, errs)
-			}
-		}
-		dry, _ := cairn(t, exitDone, "import-legacy", file, "--dry-run", "--database", dsn)
-		for _, want := range []string{`users +2 could be added`, `columns of users left +theme`, `preferences +2 taken, 1 left`, `settings taken +instance_name`, `settings left +max_users session_key flags`, `invites +1 taken, 1 left as used, 1 as expired, 1 because`, `tables left +notes`} {
-			if !regexp.MustCompile(want).MatchString(dry) {
-				t.Errorf("the report lacks %q:\n%s", want, dry)
-			}
-		}
-		if _, err := s.store.UserByHandle(t.Context(), "ada"); err == nil || strings.Contains(dry, "a secret") {
-			t.Fatalf("a dry run has added users, or said: %s", dry)
-		}
-		cairn(t, exitDone, "import-legacy", file, "--database", dsn)
-		b := s.browser()
-		wantStatus(t, "ada", b.login("ada", password), http.StatusOK)
-		me := b.api("GET", "/api/me", nil).JSON(t)
-		if me["created_at"] != "2021-03-04T05:06:07Z" || me["display_name"] != "Ada L" || me["flags"].(map[string]any)["admin"] != true {
-			t.Errorf("%v", me)
-		}
-		wantStatus(t, "bob", b.login("bob", password), http.StatusOK)
-		if got := b.api("GET", "/api/me/prefs", nil).Text; got != `{"units":"metric","week":"monday"}`+"\n" {
-			t.Error(got)
-		}
-		if got := b.api("GET", "/api/me", nil).JSON(t); got["created_at"] != "2020-09-13T12:26:40Z" || got["display_name"] != "bob" {
-			t.Errorf("%v", got)
-		}
-		wantStatus(t, "an invite of the older service", s.browser().register("abcd-efgh-jkmn-pqrs", "eve"), http.StatusCreated)
-		if v, err := s.store.Settings(t.Context()); err != nil || v.InstanceName != "The Old Club" || v.MaxUsers != 0 {
-			t.Errorf("%+v %v", v, err)
-		}
-		_, errs := cairn(t, exitFailed, "import-legacy", file, "--database", dsn)
-		if !strings.Contains(errs, "2 of 2 rows are refused") {
-			t.Error(errs)
-		}
-		cairn(t, exitDone, "import-legacy", file, "--skip-existing", "--database", dsn)
-		if after, err := os.ReadFile(file); err != nil || !bytes.Equal(before, after) {
-			t.Error("the older service's file has changed")
-		}
-		if _, errs = cairn(t, exitFailed, "import-legacy", sharedKey(), "--database", dsn); !strings.Contains(errs, "no SQLite file") {
-			t.Error(errs)
-		}
 	})
 }

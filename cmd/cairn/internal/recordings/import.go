@@ -73,8 +73,14 @@ func (c *importCommand) Run(p *cli.Program) error {
 		if policy.Places, err = c.toHide(c.Into, true); err != nil {
 			return err
 		}
-	} else if places, isNew, err := c.load(); err == nil && !isNew {
-		policy.Places = places // for the names of documents that were blurred
+	} else {
+		places, isNew, err := c.load()
+		if err != nil { // a second document beside the blurred one would show the places
+			return err
+		}
+		if !isNew {
+			policy.Places = places // for the names of documents that were blurred
+		}
 	}
 	options := publish.Options{Planned: c.Planned}
 	if c.Zone != "" {
