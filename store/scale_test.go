@@ -177,3 +177,39 @@ func TestRegistrationReadsLittle(t *testing.T) {
 		}
 	})
 }
+
+// A search among many users, BENCH_USERS or 10,000, passes each of them at most once, and no more of
+// them than fill its pages: of what many fit it reads a few thousand.
+func TestSearchOfPeopleReadsEachOnce(t *testing.T) {
+	racetest.Skip(t)
+	steps.Watch()
+	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
+		users := benchUsers(t, 10_000)
+		s := open(t, dsn)
+		must(t, s.Migrate(t.Context()))
+		fillUsers(t, s, users)
+		must(t, s.Close())
+		s = storetest.Open(t, dsn)
+		once := int64(users) * 9 / 2 // 40 steps of the virtual machine compare the words of one
+		if s.Dialect() == store.Postgres {
+			once = int64(users) * 5 / 2 // in an index and in the table
+		}
+		search := func(queries ...string) (read int64) {
+			t.Helper()
+			for range 2 { // the server may count what a connection did only after the next
+				once, _ := visited(t, s, dsn, func(s *store.Store) {
+					for _, query := range queries {
+						_, _, err := s.Users(t.Context(), account.UserQuery{Query: query, Limit: 50})
+						must(t, err)
+					}
+				})
+				read += once
+			}
+			return read
+		}
+		few, all := search("member"), search("member rare", "rare", "zzz")
+		if few+all == 0 || few > 2*9_000 || few+all > 2*(9_000+3*once) {
+			t.Errorf("%d rows visited for many, %d for few, among %d users", few, all, users)
+		}
+	})
+}

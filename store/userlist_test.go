@@ -139,16 +139,21 @@ func TestPlaceOfAnotherListIsRefused(t *testing.T) {
 	})
 }
 
-// Every page of a list of 100,000 users, and its count.
-// BENCH_USERS is how many users there are, 2,000 without it: filling takes longer than
-// finding.
-func BenchmarkUserList(b *testing.B) {
-	users := 2000
+// benchUsers is how many users there are: BENCH_USERS, or few without it, because filling takes
+// longer than finding.
+func benchUsers(t testing.TB, few int) int {
+	t.Helper()
+	n, err := few, error(nil)
 	if text := os.Getenv("BENCH_USERS"); text != "" {
-		var err error
-		users, err = strconv.Atoi(text)
-		must(b, err)
+		n, err = strconv.Atoi(text)
 	}
+	must(t, err)
+	return n
+}
+
+// Every page of a list of 100,000 users, and its count.
+func BenchmarkUserList(b *testing.B) {
+	users := benchUsers(b, 2000)
 	eachBench(b, func(b *testing.B, s *store.Store) {
 		fillUsers(b, s, users)
 		if s.Dialect() == store.Postgres {

@@ -346,6 +346,10 @@ func TestOP_oidcc_backchannel_rp_initiated_logout(t *testing.T) {
 	b, token := s.signedInTokens(rp, "ada")
 	hint := rawIDToken(token)
 	sid := jwtPayload(t, hint)["sid"]
+	again := rp.refresh(token.RefreshToken).JSON(t)["id_token"].(string)
+	if got := jwtPayload(t, again)["sid"]; got != sid {
+		t.Errorf("a refreshed ID token has the sid %v, the first %v", got, sid)
+	}
 	got := b.get("/oauth2/logout?id_token_hint=" + hint + "&post_logout_redirect_uri=https://app.example.org/signed-out&state=xyz")
 	if got.Header.Get("Location") != "https://app.example.org/signed-out?state=xyz" {
 		t.Fatalf("%d to %q", got.StatusCode, got.Header.Get("Location"))

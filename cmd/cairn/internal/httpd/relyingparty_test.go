@@ -74,7 +74,13 @@ func (b *browser) authorize(authURL, handle string) url.Values {
 // something else than our own pages and redirects comes.
 func (b *browser) follow(got response, handle string) response {
 	b.t.Helper()
-	for range 40 { // sign-ins of several at once in one browser cost one another their sessions
+	return b.followWithin(12, got, handle)
+}
+
+// followWithin is follow over so many pages and redirects.
+func (b *browser) followWithin(pages int, got response, handle string) response {
+	b.t.Helper()
+	for range pages {
 		next := got.Header.Get("Location")
 		switch {
 		case got.StatusCode == http.StatusSeeOther && (strings.HasPrefix(next, "/") || strings.HasPrefix(next, b.base+"/")):

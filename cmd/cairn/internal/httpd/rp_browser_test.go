@@ -175,11 +175,9 @@ func TestPopupOfSwaggerUIAuthorizes(t *testing.T) {
 <script src="/docs/swagger-ui-bundle.js"></script><script>`+script+`</script>`))
 	tab := shortTab(t)
 	mustDo(t, tab, "the application", chromedp.Navigate(app.URL+"/"), chromedp.WaitVisible(chromedp.CSS(".btn.authorize")))
-	// The button is there before the definitions are resolved: opened until then, the dialog stays empty.
-	waitFor(t, tab, `(() => {
-		if (document.querySelector(".auth-container")) return true;
-		(document.querySelector(".close-modal") ?? document.querySelector(".btn.authorize")).click();
-	})() === true`)
+	// The button is there before the definitions are resolved. Opened before that, the dialog stays empty.
+	waitFor(t, tab, `ui.getSystem().authSelectors.definitionsToAuthorize().size > 0`)
+	mustDo(t, tab, "the dialog", chromedp.Click(chromedp.CSS(".btn.authorize")), chromedp.WaitVisible(chromedp.CSS(".auth-container")))
 	allowInPopup(t, inPopup(t, tab, chromedp.CSS(".auth-container .authorize")))
 	waitFor(t, tab, `document.querySelector(".auth-container").textContent.includes("Logout")`)
 }
