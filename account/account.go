@@ -90,7 +90,6 @@ var sealLifetimes = map[string]time.Duration{
 	PurposePasskey: PasskeyTime,
 	// A sign-in page may be left open.
 	PurposeReturn: 30 * 24 * time.Hour, PurposePage: 30 * 24 * time.Hour,
-	PurposeForm:   30 * 24 * time.Hour,
 	PurposeAgain:  time.Minute,
 	PurposeJoin:   joinLinkLifetime,
 	purposeInvite: MaxInviteDays * 24 * time.Hour,

@@ -63,23 +63,6 @@ func (s *Service) markIn(b Browser, u User) string {
 	return b.Marks[i]
 }
 
-// HasMark reports whether a browser has a mark of the user that was not voided.
-func (s *Service) HasMark(b Browser, u User) bool { return s.markIn(b, u) != "" }
-
-// ExpiredMark returns the mark of the last sign-in in a browser that sends no cookie of a session, or "" unless
-// that was so long ago that its session has expired by now. One that was ended sooner leaves none: after a sign-out
-// the next person there may be another one.
-func (s *Service) ExpiredMark(b Browser) string {
-	if len(b.Tokens)+len(b.Logins) > 0 || len(b.Marks) == 0 || len(b.Marks[0]) != markLength {
-		return ""
-	}
-	made, err := strconv.ParseInt(b.Marks[0][:markTime], 36, 64)
-	if err != nil || s.Now().Before(time.Unix(made, 0).Add(s.sessionLifetime())) {
-		return ""
-	}
-	return b.Marks[0]
-}
-
 // withMark returns the marks of a browser with a new one of a user, the latest first.
 func (s *Service) withMark(marks []string, u User) []string {
 	marks = s.withoutMark(marks, u)

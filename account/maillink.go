@@ -31,7 +31,6 @@ const purposeInvite = "mailed-invite"
 const (
 	PurposeReturn = "return"
 	PurposePage   = "page"
-	PurposeForm   = "form"
 )
 
 type verifyLink struct {

@@ -72,29 +72,3 @@ func isInvalid(f form, field string) bool {
 	message, blamed := f.fault(field)
 	return message != "" || blamed
 }
-
-// labels names the fields of forms where they are shown without their form.
-var labels = map[string]Text{
-	"display_name": "Display name", "email": "Email", "given_name": "Given name", "family_name": "Family name",
-	"locale": "Language", "nickname": "Nickname", "middle_name": "Middle name", "birthdate": "Birthday",
-	"birthdate_no_year": "Keep the year to myself", "gender": "Gender", "phone_number": "Phone number",
-	"zoneinfo": "Time zone", "website": "Website", "profile": "Profile page", "picture": "Picture",
-	"address.street_address": "Street and number", "address.formatted": "The whole address, as on a letter",
-	"address.postal_code": "Postal code", "address.locality": "Town", "address.region": "Region",
-	"address.country": "Country", "keep_other_sessions": "Stay signed in on my other devices", "note": "Note",
-	"name": "New name", "handle": "Handle", "flag": "Flags", "reason": "Reason",
-	"tell_reason": "Write the reason in the mail to this person", "email_verified": "The email address is verified",
-	"instance_name": "Name of the club", "accent_colour": "Accent colour", "contact": "Contact",
-	"registration": "Registration", "max_users": "Maximum number of members", "invites_per_member": "Invites per member",
-	"min_password_length": "Shortest password", "audit_days": "Days to keep the audit log",
-	"session_days": "Days of a session", "session_flags": "Flags in the session cookie",
-	"attributes":            "Attributes of members",
-	"people":                "People",
-	"who":                   "Selected people",
-	"ends":                  "Last day",
-	"never":                 "Without an end",
-	"second_factor":         "Who must have a second factor",
-	"sign_out_on_flag_loss": "End the sessions of people who lose a flag",
-	"offer_passkeys":        "After a sign-in with a password, let browsers make a passkey by themselves",
-	"new_flag":              "Name of the flag", "new_description": "What it is for",
-}

@@ -37,7 +37,6 @@ func (r *Renderer) funcs() template.FuncMap {
 		"menu":         menu,
 		"hasprefix":    strings.HasPrefix,
 		"field":        profileField,
-		"label":        func(name string) Text { return labels[name] },
 	}
 }
 

@@ -63,8 +63,7 @@ func fullPages() map[string]templates.Page {
 			Continue: "eyJ0IjoxfQ.c2VhbA", ClientName: "Club Calendar", Handle: "ada", Error: "Handle or password is wrong.",
 			ErrorCode: "invalid_credentials", SignedInAs: "bo", RegisterOpen: true, Passkeys: true, Fresh: "choose", Ended: "Your session was ended.",
 		},
-		"login, kept":   templates.Login{Handle: "ada", Ended: "Your session was ended.", Kept: "hidden"},
-		"confirm, kept": templates.Confirm{Action: "/account/profile", Kept: true, Fields: []templates.FormField{{Name: "display_name", Value: "Ada"}, {Name: "unknown"}}},
+		"login, unsent": templates.Login{Handle: "ada", Ended: "Your session was ended.", Unsent: true},
 		"second-factor": templates.SecondFactor{
 			Continue: "eyJ0IjoxfQ.c2VhbA", Fresh: "choose", Handle: "ada", Methods: []string{"totp", "passkey", "recovery_code"}, Error: "Wrong.", ErrorCode: "invalid_otp",
 		},
@@ -273,7 +272,7 @@ func TestEveryPageCarriesItsNameAndHeaders(t *testing.T) {
 // A redirect after one of these pages' forms ends at the application; form-action would block it in Chromium.
 func TestFormActionAllowsTheWayBackToAnApplication(t *testing.T) {
 	const common = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
-	leaves := map[string]bool{"login": true, "login, kept": true, "second-factor": true, "register": true, "recover": true, "consent": true, "form-post": true, "logout": true}
+	leaves := map[string]bool{"login": true, "login, unsent": true, "second-factor": true, "register": true, "recover": true, "consent": true, "form-post": true, "logout": true}
 	r := newRenderer(t, templates.Options{})
 	pages := fullPages()
 	pages["register, not from an application"] = templates.Register{}

@@ -24,10 +24,8 @@ type Login struct {
 	Ended string
 	// SignedInAs is the handle of the browser's session if another account may be used, "" for none.
 	SignedInAs string
-	// Kept is a hidden form that the browser sent in an ended session, "" for none; TooLong reports that it could
-	// not be kept.
-	Kept    string
-	TooLong bool
+	// Unsent says that a form was sent without a session, and is lost.
+	Unsent bool
 	// Fresh is a hidden field: why a signed-in user signs in again.
 	Fresh string
 	// Again is what was typed, hidden, if the service was too busy; the page sends it once more, after so
@@ -56,9 +54,9 @@ func (p Login) fault(string) (string, bool) { return "", p.Error != "" }
 // SecondFactor is the second step of a sign-in: POST {base}/login/second-factor/ with otp, a code of
 // an authenticator app or, with recovery set, a recovery code.
 type SecondFactor struct {
-	// Continue, Fresh and Kept are as in Login.
-	Continue, Fresh, Kept string
-	Handle                string
+	// Continue and Fresh are as in Login.
+	Continue, Fresh string
+	Handle          string
 	// Methods has the person's factors: totp, passkey, recovery_code.
 	Methods          []string
 	Error, ErrorCode string
@@ -84,8 +82,6 @@ type Confirm struct {
 	// Action is the local path of the original form, and Fields has all of its fields.
 	Action string
 	Fields []FormField
-	// Kept shows the fields and asks to send them, because the session had ended when they were sent.
-	Kept bool
 	// Stale asks people to confirm their identity, because they last did so too long ago.
 	Stale bool
 	// Question is asked first, "" for none.

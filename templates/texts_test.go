@@ -220,7 +220,7 @@ func forms(t *testing.T, file string) map[string]map[string]string {
 var same = []string{
 	"Code", "Passkey", "Passkeys", "APIs", // German
 	"Tokens", "Error: {title}", "Error {status}", "no", // Spanish
-	"Applications", "applications", "code", "Contact", "Latitude, longitude", "Page", "Positions", "Sessions", "sessions", // French
+	"Applications", "applications", "code", "Contact", "Latitude, longitude", "Positions", "Sessions", "sessions", // French
 	"Account", "Password", "passkey", "password", "{day} {month} {year}", // Italian
 	"Contact: {contact}", "{day} {month} {year}, {time} UTC", "website", "“{note}”", "Apps", "Website", "Open", "open", // Dutch
 	"{day} {month} {year}", "{day} {month} {year}, {time} UTC", // Polish

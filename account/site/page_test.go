@@ -2,6 +2,7 @@ package site_test
 
 import (
 	"fmt"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -110,7 +111,7 @@ func TestSignedOutFormsChangeNothing(t *testing.T) {
 		"/account/profile", "/account/password", "/account/sessions/end", "/account/sessions/end-others", "/account/invites", "/account/invites/delete",
 		"/account/apps/remove", "/account/delete",
 	} {
-		w.Browser().Page(path, "password", password).RedirectsTo("/login/")
+		w.Browser().Page(path, "password", password).RedirectsTo("/login/?unsent=1")
 	}
 	for _, path := range []string{"/account/", "/account/security", "/account/devices", "/account/apps", "/account/invites", "/account/data", "/account/publish/"} {
 		if to := w.Browser().Page(path).Is(303).Header.Get("Location"); !strings.HasPrefix(to, "/login/") {
@@ -118,6 +119,32 @@ func TestSignedOutFormsChangeNothing(t *testing.T) {
 		}
 	}
 	w.Browser().Login("ada", password).Is(200)
+}
+
+// The sign-in page says that a form was lost, carries nothing of it, and leads back to its page alone.
+func TestFormOfAnEndedSessionHasToBeTypedAgain(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	ada := w.SignedIn("ada")
+	w.SignedIn("ada").Call("POST", "/api/me/sessions/end-others", nil).Is(204)
+	const form = "application/x-www-form-urlencoded"
+	send := func(from string) string {
+		return ada.Send("POST", "/account/profile", form, "display_name=Ada+of+the+Hills", "Accept", "text/html", "Referer", from).
+			Is(303).Header.Get("Location")
+	}
+	const lost = "What you typed was not saved."
+	to := send("http://example.com/account/security?x=1")
+	ada.Page(to).Is(200).Shows(lost).Hides("Hills")
+	ada.Page(strings.Replace(to, "unsent", "sent", 1)).Is(200).Hides(lost)
+	way, err := url.Parse(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ada.Page("/login/", "handle", "ada", "password", password, "continue", way.Query().Get("continue")).
+		RedirectsTo("/account/security?x=1")
+	for _, from := range []string{"https://evil.example/account/security", "http://example.com/logout/", "http://example.com//evil.example/account/", ""} {
+		w.Browser().Send("POST", "/account/profile", form, "a=b", "Accept", "text/html", "Referer", from).RedirectsTo("/login/?unsent=1")
+	}
 }
 
 func TestTheLastAdministratorStaysOnThePageToo(t *testing.T) {

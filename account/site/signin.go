@@ -88,6 +88,7 @@ func (s *Site) loginPage(w http.ResponseWriter, r *http.Request) error {
 	if q.Has("expired") {
 		page.Ended = account.ErrSignInExpired.In(templates.LanguageOf(r.Context())).Detail
 	}
+	page.Unsent = q.Has(unsentField)
 	if hint, ok := account.AccountName(q.Get("handle")); ok && !page.HandleFixed {
 		page.Handle = hint
 	}
@@ -100,7 +101,6 @@ func (s *Site) describeLogin(
 	w http.ResponseWriter, r *http.Request, v url.Values,
 ) (templates.Login, *account.Identity, error) {
 	page := templates.Login{}
-	page.Kept, _ = s.kept(r)
 	var application templates.Application
 	page.Continue, application = s.continuation(w, r, v)
 	page.ClientName, page.ClientLogo = application.Name, application.Logo
@@ -273,19 +273,11 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 	s.setCookies(w, out)
 	switch {
 	case err == nil:
-		if s.showKept(w, r, out.User) {
-			return nil
-		}
 		if !ok && !out.Session.Shared() {
 			s.setOffer(w, 300)
 		}
 		return s.afterSignIn(w, r, out.User, next)
 	case errors.Is(err, account.ErrSecondFactorRequired):
-		if hidden, _ := s.kept(r); hidden != "" { // too long for an address
-			c := s.Caller(r)
-			c.Browser.Step = out.Step
-			return s.showSecondFactor(w, r, c, http.StatusOK, r.PostForm, templates.SecondFactor{})
-		}
 		return s.Redirect(w, r, secondFactorPath+signInQuery(r.PostForm, nil))
 	case errors.Is(err, web.ErrBusy) && !again:
 		return s.showBusy(w, r, in, err)
@@ -351,6 +343,17 @@ func (s *Site) afterSignIn(w http.ResponseWriter, r *http.Request, u account.Use
 		return s.Redirect(w, r, path)
 	}
 	return s.Redirect(w, r, "/oauth2/authorize?"+url.Values{"continue": {next}}.Encode())
+}
+
+// unsentField says in the address of the sign-in page that a form was sent without a session.
+const unsentField = "unsent"
+
+// signInFirst leads from a page to the sign-in page and back, with the query q. What a form had is not kept.
+func (s *Site) signInFirst(w http.ResponseWriter, r *http.Request, q url.Values) error {
+	if r.Method == http.MethodPost {
+		q.Set(unsentField, "1")
+	}
+	return s.Redirect(w, r, "/login/"+s.wayTo(r, q))
 }
 
 // wayTo returns the query of the sign-in page with the page of the request to come back to: that of the form, for
@@ -452,7 +455,6 @@ func (s *Site) showSecondFactor(
 		return err
 	}
 	page.Contact = settings.Contact
-	page.Kept, _ = s.keptFor(r, u)
 	page.Handle, page.Methods, page.Fresh = u.Handle, s.FactorMethods(f), v.Get("fresh")
 	page.NoPasskeys = s.noPasskeys(r.Context(), f)
 	s.Show(w, r, status, page)
@@ -476,9 +478,6 @@ func (s *Site) secondFactorForm(w http.ResponseWriter, r *http.Request) error {
 	case err == nil:
 		s.setCookies(w, out)
 		s.forgetStep(w, r)
-		if s.showKept(w, r, out.User) {
-			return nil
-		}
 		if r.PostForm.Has("recovery") {
 			return s.afterRecovery(w, r, out.User, next)
 		}
