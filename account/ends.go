@@ -174,8 +174,8 @@ func LastDay(ends time.Time, zone *time.Location) string {
 	return ends.In(zone).Add(-time.Second).Format(time.DateOnly)
 }
 
-// endPoll is how often WatchEnds looks for ends that other processes have set.
-const endPoll = 3 * time.Second
+// watchPause is how often WatchEnds looks for ends that other processes have set, and for what is to be told.
+const watchPause = time.Minute
 
 // WatchEnds ends accounts and flags when they are due, and tells of ends that come and of requests to
 // join, until ctx ends. That something has ended depends on nobody watching: see EndStore. Several
@@ -192,7 +192,7 @@ func (s *Service) WatchEnds(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "ends and requests to join not looked for", slog.Any("error", err))
 		}
-		wait := endPoll
+		wait := watchPause
 		if until := next.Sub(s.clock()); !next.IsZero() && until > 0 && until < wait {
 			wait = until
 		}
@@ -204,11 +204,10 @@ func (s *Service) WatchEnds(ctx context.Context) {
 	}
 }
 
-// endsAtOnce is how many ends are told at once, and listed in one mail.
+// endsAtOnce is how many ends are told at once.
 const endsAtOnce = 200
 
-// TellEnds puts the mails about ends that come into the outbox: to each user 14 days and 1 day before, and
-// to the administrators once a day a list of those that the users are told within the day.
+// TellEnds puts the mails about ends that come into the outbox, to each user 14 days and 1 day before.
 func (s *Service) TellEnds(ctx context.Context) error {
 	if !s.MailEnabled() {
 		return nil
@@ -230,46 +229,7 @@ func (s *Service) TellEnds(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.listEnds(ctx)
-}
-
-// listEnds tells the administrators, unless that was done within a day, whose end the users will be told
-// within the next day.
-func (s *Service) listEnds(ctx context.Context) error {
-	const day = 24 * time.Hour
-	now := s.Now()
-	before, err := s.store.EndsListed(ctx)
-	if err != nil || before.After(now) {
-		return err
-	}
-	from, until := before, now.Add(day)
-	if now.Sub(before) > 7*day { // the first time, or after a long pause
-		from = now
-	}
-	var lines []string
-	for _, days := range EndNotices {
-		some, err := s.store.ComingEnds(ctx, from.Add(EndNotice(days)), until.Add(EndNotice(days)))
-		if err != nil {
-			return err
-		}
-		for _, e := range some {
-			line := e.User.Handle + " " + strconv.FormatInt(e.At.Unix(), 10)
-			if !e.Account {
-				line += " " + strings.Join(e.Flags, " ")
-			}
-			lines = append(lines, line)
-		}
-	}
-	var mails []Mail
-	if lines != nil {
-		shown := min(len(lines), endsAtOnce)
-		mails, err = s.administratorMails(ctx, MailEndsList, "ends", strings.Join(lines[:shown], "\n"),
-			"more", strconv.Itoa(len(lines)-shown))
-		if err != nil {
-			return err
-		}
-	}
-	return s.store.ListEnds(ctx, before, until, mails)
+	return nil
 }
 
 // administratorMails returns a mail to each administrator with a verified address.

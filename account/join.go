@@ -7,8 +7,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/net/publicsuffix"
-
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
@@ -67,7 +65,7 @@ func joiningAddress(typed string) (string, error) {
 const (
 	// JoinRequestLifetime is how long a request waits for a decision before it is deleted.
 	JoinRequestLifetime = 30 * 24 * time.Hour
-	// MaxJoinRequests is how many wait at most, half of them of one Organization: who has a domain has all its addresses.
+	// MaxJoinRequests is how many wait at most.
 	MaxJoinRequests = 200
 
 	joinLinkLifetime = 24 * time.Hour
@@ -83,15 +81,6 @@ type JoinRequest struct {
 	Language  string    `json:"language"`
 	AskedAt   time.Time `json:"asked_at"`
 	ExpiresAt time.Time `json:"expires_at"`
-}
-
-// Organization returns the domain that was registered for the address: example.org of bo@mail.example.org.
-func (r JoinRequest) Organization() string {
-	domain := r.Email[strings.LastIndexByte(r.Email, '@')+1:]
-	if registered, err := publicsuffix.EffectiveTLDPlusOne(domain); err == nil {
-		return registered
-	}
-	return domain
 }
 
 // joinLink is the request in the link of a mail: until the link is opened, nothing is stored.

@@ -37,7 +37,6 @@ const (
 	MailWideInvite       = "wide-invite" // flags: as in MailFlagsChanged
 	MailEndChanged       = "end-changed" // ends: Unix seconds, 0: never
 	MailEnds             = "ends"        // ends; names: the flags, or empty: the account
-	MailEndsList         = "ends-list"   // ends: a line of handle, Unix seconds and flags for each; more: how many others
 	MailJoinsAsked       = "joins-asked" // see TellJoins
 )
 

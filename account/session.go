@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -508,11 +507,6 @@ func methodTexts(amr []string) (texts []templates.Text) {
 		}
 	}
 	return texts
-}
-
-// Cursor returns the cursor of the page after a session.
-func (s Session) Cursor() string {
-	return web.Cursor(strconv.FormatInt(s.CreatedAt.Unix(), 10) + "." + s.ID)
 }
 
 // IsSessionID reports whether text can be an id of ours, which saves a query.

@@ -151,19 +151,12 @@ type EndStore interface {
 	// EndDue ends what is due: EndAccount and EndFlags, with an audit row each. It returns when
 	// something ends next, zero: nothing does.
 	EndDue(ctx context.Context) (next time.Time, err error)
-	// ComingEnds lists what ends after from, and at until at the latest, in that order. Nothing of
-	// users who are suspended.
-	ComingEnds(ctx context.Context, from, until time.Time) ([]ComingEnd, error)
-	// EndsToTell lists those of ComingEnds of which the users were not told by the last of
-	// EndNotices, with Days.
+	// EndsToTell lists what ends and of which the users were not told by the last of EndNotices, the
+	// earliest first, nothing of users who are suspended.
 	EndsToTell(ctx context.Context, limit int) ([]ComingEnd, error)
 	// EndTold notes that the user was told of an end, with the mails. If that was done, or the end
 	// was changed, nothing happens.
 	EndTold(ctx context.Context, e ComingEnd, mails []Mail) error
-	// EndsListed returns until when administrators know of the ends that come, and ListEnds sets it,
-	// with the mails, unless it is no longer before.
-	EndsListed(ctx context.Context) (until time.Time, err error)
-	ListEnds(ctx context.Context, before, until time.Time, mails []Mail) error
 }
 
 // UserQuery selects the users that pass all filters.
@@ -301,8 +294,8 @@ type InviteStore interface {
 // JoinStore keeps requests to join, which an administrator decides. Those that have expired count as gone.
 type JoinStore interface {
 	// AddJoinRequest adds a request, or replaces that of the same address, and spends the link by which it came.
-	// ErrInvalidLink if that was spent before; ErrJoinFull if there are most others, or half as many of its
-	// Organization: then nothing is spent.
+	// ErrInvalidLink if that was spent before; ErrJoinFull if there are most others: then
+	// nothing is spent.
 	AddJoinRequest(ctx context.Context, r JoinRequest, link []byte, most int, a Audit) error
 	// JoinsUntold reports whether requests were added since administrators were told, and when that
 	// was. TellJoins tells them with the mails, unless they were told since before.

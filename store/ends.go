@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -239,11 +238,6 @@ type endRow struct {
 	EndTold   int
 }
 
-// ComingEnds implements account.Store.
-func (s *Store) ComingEnds(ctx context.Context, from, until time.Time) ([]account.ComingEnd, error) {
-	return s.comingEnds(ctx, "list coming ends", "ends_at > ? AND ends_at <= ?", math.MaxInt32, toUnix(from), toUnix(until))
-}
-
 // EndsToTell implements account.Store.
 func (s *Store) EndsToTell(ctx context.Context, limit int) (all []account.ComingEnd, err error) {
 	now := fromUnix(s.Now())
@@ -331,27 +325,6 @@ func (s *Store) EndTold(ctx context.Context, e account.ComingEnd, mails []accoun
 		flags := tx.Exec("UPDATE user_flags"+set+" AND flag IN @flags", args)
 		if flags.Error != nil || told+flags.RowsAffected == 0 {
 			return flags.Error
-		}
-		return insertMails(tx, mails, fromUnix(tx.Now()))
-	})
-}
-
-// endsTold is the counter with the time until which administrators know of the ends that come.
-const endsTold = "ends-told"
-
-// EndsListed implements account.Store.
-func (s *Store) EndsListed(ctx context.Context) (until time.Time, err error) {
-	var at int64
-	err = s.conn(ctx).Raw("SELECT value FROM counters WHERE name = ?", endsTold).Find(&at).Error
-	return fromUnix(at), fail("find the last list of ends", err)
-}
-
-// ListEnds implements account.Store.
-func (s *Store) ListEnds(ctx context.Context, before, until time.Time, mails []account.Mail) error {
-	return s.write(ctx, "note that ends were listed", func(tx *engine.Tx) error {
-		set := tx.Exec("UPDATE counters SET value = ? WHERE name = ? AND value = ?", toUnix(until), endsTold, toUnix(before))
-		if set.Error != nil || set.RowsAffected == 0 {
-			return set.Error
 		}
 		return insertMails(tx, mails, fromUnix(tx.Now()))
 	})

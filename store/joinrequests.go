@@ -33,16 +33,10 @@ func (s *Store) AddJoinRequest(
 		if err := expect(spend, account.ErrInvalidLink); err != nil {
 			return err
 		}
-		var open []account.JoinRequest
-		err := tx.Raw("SELECT email FROM join_requests WHERE expires_at > ? AND email <> ?",
+		var open int
+		err := tx.Raw("SELECT count(*) FROM join_requests WHERE expires_at > ? AND email <> ?",
 			toUnix(r.AskedAt), sanitize(r.Email)).Find(&open).Error
-		near := 0
-		for _, other := range open {
-			if other.Organization() == r.Organization() {
-				near++
-			}
-		}
-		if err == nil && (len(open) >= most || 2*near >= most) {
+		if err == nil && open >= most {
 			err = account.ErrJoinFull
 		}
 		if err != nil {

@@ -96,19 +96,3 @@ func TestRequestsToJoinAreToldOnce(t *testing.T) {
 		tell(noon, noon.Add(time.Hour), 2)
 	})
 }
-
-// Whoever has a domain has all its addresses.
-func TestOneDomainLeavesHalfOfThePlacesToOthers(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		ask := func(email string) error {
-			r := account.JoinRequest{ID: email, Email: email, AskedAt: noon, ExpiresAt: noon.Add(time.Hour)}
-			return s.AddJoinRequest(t.Context(), r, []byte(email), 4, act("join.ask"))
-		}
-		must(t, ask("bo@club.co.uk"))
-		must(t, ask("bo@a.club.co.uk"))
-		want(t, ask("cy@b.club.co.uk"), account.ErrJoinFull)
-		must(t, ask("bo@other.co.uk"))
-		must(t, ask("bo@xclub.co.uk"))
-		want(t, ask("bo@example.org"), account.ErrJoinFull)
-	})
-}

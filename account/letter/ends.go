@@ -3,9 +3,7 @@ package letter
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/templates"
@@ -37,32 +35,5 @@ func (p *Post) composeEnds(ctx context.Context, m account.Mail, l *templates.Lan
 	}
 	out.Paragraphs = append(out.Paragraphs, l.Text("If you want to stay, ask an administrator to change the date."),
 		p.contactLine(ctx, l))
-	return out, nil
-}
-
-// composeEndsList composes the list for an administrator.
-func (p *Post) composeEndsList(_ context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
-	out := templates.Mail{
-		Subject:    l.Text("Accounts and access that end soon"),
-		Paragraphs: []string{l.Text("Their members are told within a day. To keep somebody, change the date on their page.")},
-		Link:       &templates.MailLink{Label: l.Text("People who end soon"), URL: p.accounts.Web().URL("/admin/users/?ending=30d")},
-		Reason:     recipientReason(l, m.Data["handle"]),
-	}
-	for line := range strings.SplitSeq(m.Data["ends"], "\n") {
-		words := strings.Fields(line)
-		if len(words) < 2 {
-			continue
-		}
-		seconds, _ := strconv.ParseInt(words[1], 10, 64)
-		texts := []any{"handle", words[0], "time", clock(m, l, time.Unix(seconds, 0)), "flags", strings.Join(words[2:], ", ")}
-		text := l.Text("@{handle}: the account, on {time}", texts...)
-		if len(words) > 2 {
-			text = l.Text("@{handle}: {flags}, on {time}", texts...)
-		}
-		out.Paragraphs = append(out.Paragraphs, text)
-	}
-	if more, _ := strconv.Atoi(m.Data["more"]); more > 0 {
-		out.Paragraphs = append(out.Paragraphs, l.Text("{n} more", "n", more))
-	}
 	return out, nil
 }

@@ -53,7 +53,8 @@ func (p *Post) composeJoin(ctx context.Context, m account.Mail, l *templates.Lan
 // composeJoinsAsked says how many requests wait. What strangers wrote is not in it.
 func (p *Post) composeJoinsAsked(ctx context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
 	u, err := p.store.UserBySub(ctx, m.Sub)
-	if errors.Is(err, account.ErrUserNotFound) || err == nil && (u.Suspended() || !u.Has(account.FlagAdmin)) {
+	if errors.Is(err, account.ErrUserNotFound) || err == nil &&
+		(u.Suspended() || !u.Has(account.FlagAdmin) || u.Email != m.Address || !u.EmailVerified) {
 		err = errMailPointless
 	}
 	if err != nil {

@@ -59,7 +59,7 @@ func (p *Post) composers() map[string]composer {
 		account.MailEmailChanged: p.composeEmailChanged, account.MailNewDevice: p.composeNewDevice, account.MailVerify: p.composeVerify,
 		account.MailForgot: p.composeForgot, account.MailReset: p.composeReset, account.MailInvite: p.composeInvite,
 		account.MailWelcome: p.composeWelcome, account.MailJoin: p.composeJoin, account.MailJoinRefused: p.composeJoinRefused,
-		account.MailEnds: p.composeEnds, account.MailEndsList: p.composeEndsList, account.MailJoinsAsked: p.composeJoinsAsked,
+		account.MailEnds: p.composeEnds, account.MailJoinsAsked: p.composeJoinsAsked,
 	}
 	for kind := range plainNotices {
 		all[kind] = p.composeNotice

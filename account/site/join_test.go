@@ -276,6 +276,19 @@ func TestAdministratorsAreToldOfRequestsToJoin(t *testing.T) {
 	w.Clock.Advance(2 * time.Hour)
 	tell(t, w)
 	post.none() // of the same requests nobody is told twice
+	// Told is who is an administrator when the mail goes, where they can be reached then.
+	ask("flo@example.org")
+	tell(t, w)
+	change := account.UserChange{"email": "moved@example.org", "email_verified": "true"}
+	if _, err := w.Administration().WithMail(false).Amend(t.Context(), account.Operator(), w.User("root1"), change); err != nil {
+		t.Fatal(err)
+	}
+	demoted := account.FlagChange{account.FlagAdmin: {}}
+	if _, err := w.Administration().WithMail(false).SetFlags(t.Context(), account.Operator(), w.User("root2"), demoted); err != nil {
+		t.Fatal(err)
+	}
+	post.none()
+	w.Clock.Advance(2 * time.Hour)
 	// What was decided before the mail goes is not told.
 	ask("eve@example.org")
 	list, err := w.Administration().JoinRequests(t.Context())
@@ -290,7 +303,7 @@ func TestAdministratorsAreToldOfRequestsToJoin(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	}
-	if err != nil || len(list) != 4 {
+	if err != nil || len(list) != 5 {
 		t.Errorf("%d requests: %v", len(list), err)
 	}
 }

@@ -1,23 +1,16 @@
 package site
 
 import (
-	"cmp"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
-const (
-	sessionPage    = 50 // sessions a page of the API
-	latestSessions = 20 // sessions that pages show at first
-)
+// latestSessions is how many sessions pages show at first.
+const latestSessions = 20
 
 // ShownSessions returns the sessions that a page shows: the latest, or as many as possible if the
 // query asks for all. more reports whether there are others.
@@ -28,38 +21,8 @@ func ShownSessions(r *http.Request, list []account.Session) (shown []account.Ses
 	return list[:latestSessions], true
 }
 
-// pageOf returns the page of a list that the request asks for, and the cursor of the next one: the
-// sessions older than that of the cursor, which may have ended since.
-func pageOf(r *http.Request, list []account.Session) (page []account.Session, next *string, err error) {
-	q, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return nil, nil, account.ErrInvalidCursor
-	}
-	key, err := web.ReadCursor(q)
-	if err != nil {
-		return nil, nil, err
-	}
-	if key != "" {
-		at, id, _ := strings.Cut(key, ".")
-		seconds, err := strconv.ParseInt(at, 10, 64)
-		after := account.Session{ID: id, CreatedAt: time.Unix(seconds, 0)}
-		if err != nil || !account.IsSessionID(id) || after.Cursor() != q.Get("cursor") {
-			return nil, nil, account.ErrInvalidCursor
-		}
-		list = slices.DeleteFunc(list, func(s account.Session) bool {
-			return cmp.Or(s.CreatedAt.Compare(after.CreatedAt), cmp.Compare(s.ID, id)) >= 0
-		})
-	}
-	if len(list) <= sessionPage {
-		return list, nil, nil
-	}
-	cursor := list[sessionPage-1].Cursor()
-	return list[:sessionPage], &cursor, nil
-}
-
 type sessionList struct {
-	Sessions   []account.SessionEntry `json:"sessions"`
-	NextCursor *string                `json:"next_cursor"` // null: the last page
+	Sessions []account.SessionEntry `json:"sessions"` // newest first
 }
 
 func (s *Site) apiSessions(w http.ResponseWriter, r *http.Request) error {
@@ -68,16 +31,11 @@ func (s *Site) apiSessions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	page, next, err := pageOf(r, list)
-	if err != nil {
-		return err
-	}
 	keys, err := s.Store().Passkeys(r.Context(), id.User.Sub)
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK,
-		sessionList{Sessions: account.SessionEntries(page, id.Session.ID, keys), NextCursor: next})
+	return web.WriteJSON(w, http.StatusOK, sessionList{account.SessionEntries(list, id.Session.ID, keys)})
 }
 
 // endOwnSession ends a session of the signed-in user, which may be the current one.

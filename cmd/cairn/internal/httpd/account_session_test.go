@@ -16,7 +16,6 @@ import (
 	"hash"
 	"maps"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -345,35 +344,20 @@ func TestOldestOfTooManySessionsEnds(t *testing.T) {
 		}
 
 		asker := browsers[50]
-		seen, last, pages := map[string]bool{}, "9999", 0
-		for cursor := any(""); cursor != nil; pages++ {
-			got := asker.api("GET", "/api/me/sessions?cursor="+url.QueryEscape(cursor.(string)), nil)
-			if got.StatusCode != http.StatusOK {
-				t.Fatalf("page %d: %d %s", pages, got.StatusCode, got.Text)
+		list := needStatus(t, "sessions", asker.api("GET", "/api/me/sessions", nil), http.StatusOK).JSON(t)["sessions"].([]any)
+		seen, last := map[string]bool{}, "9999"
+		for _, e := range list {
+			m := e.(map[string]any)
+			if at := m["created_at"].(string); at > last {
+				t.Errorf("%s comes after %s", at, last)
+			} else {
+				last = at
 			}
-			page := got.JSON(t)
-			list := page["sessions"].([]any)
-			if len(list) != 50 {
-				t.Fatalf("page %d: %d sessions", pages, len(list))
-			}
-			for _, e := range list {
-				m := e.(map[string]any)
-				if at := m["created_at"].(string); at > last {
-					t.Errorf("%s comes after %s", at, last)
-				} else {
-					last = at
-				}
-				seen[m["id"].(string)] = true
-			}
-			cursor = page["next_cursor"]
+			seen[m["id"].(string)] = true
 		}
-		if len(seen) != 100 || pages != 2 {
-			t.Errorf("%d sessions on %d pages", len(seen), pages)
+		if len(seen) != 100 {
+			t.Errorf("%d sessions", len(seen))
 		}
-		for _, query := range []string{"?cursor=x", "?cursor=" + url.QueryEscape("MTIzLm5vdC1hLXNlc3Npb24"), "?cursor=%00", "?cursor=" + strings.Repeat("A", 300)} {
-			wantProblem(t, query, asker.api("GET", "/api/me/sessions"+query, nil), http.StatusBadRequest, "invalid_cursor")
-		}
-		wantProblem(t, "two cursors", asker.api("GET", "/api/me/sessions?cursor=&cursor=", nil), http.StatusBadRequest, "invalid_request")
 
 		rows := func(b *browser, path string) (n int, text string) {
 			text = b.get(path).Text
