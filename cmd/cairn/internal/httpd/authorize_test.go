@@ -743,6 +743,30 @@ func TestUserWithoutTheRequiredFlag(t *testing.T) {
 	wantInvalidGrant(t, "refresh after the flag was taken away", got)
 }
 
+// With require-all one of several flags is not enough, at the request, at userinfo and on the page of the apps.
+func TestUserWithOneOfTheRequiredFlags(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	root := s.addUser("root1", account.FlagAdmin)
+	s.addUser("ada", account.FlagActivity)
+	s.addUser("bob", account.FlagActivity, account.FlagAdmin)
+	both := func(all bool) func(c *provider.Client) {
+		return func(c *provider.Client) {
+			c.RequireFlags, c.RequireAll, c.HomeURI = []string{account.FlagActivity, account.FlagAdmin}, all, "https://app.example.org"
+		}
+	}
+	all, one := s.app("all", both(true)), s.app("one", both(false))
+	wantAnswer(t, "one of two", s.browser().authorize(all.authURL(), "ada"), "access_denied")
+	wantAnswer(t, "the other", s.browser().authorize(all.authURL(), root.Handle), "access_denied")
+	wantAnswer(t, "one is enough", s.browser().authorize(one.authURL(), "ada"), "code")
+	page := s.signedIn("ada").get("/account/apps").Text
+	if strings.Contains(page, `data-app="all"`) || !strings.Contains(page, `data-app="one"`) {
+		t.Error("the page of the apps shows what is not for them, or hides what is")
+	}
+	_, token := s.signedInTokens(all, "bob")
+	needStatus(t, "flags", s.signedIn("root1").api("PUT", "/api/admin/users/bob/flags", map[string]bool{account.FlagAdmin: false}), http.StatusOK)
+	s.wantUserinfo("userinfo after one of them was taken away", token.AccessToken, http.StatusUnauthorized)
+}
+
 // Pitfall 42: a client that was just added works at once, also for who asked
 // too early.
 func TestUnknownClientIsNotRemembered(t *testing.T) {

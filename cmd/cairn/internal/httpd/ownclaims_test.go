@@ -111,6 +111,34 @@ func TestOwnClaimsWithAScope(t *testing.T) {
 	}
 }
 
+// The scope groups tells whether somebody has a flag only if the client's groups name that flag.
+func TestGroupsCoverNoFlagThatTheyLeaveOut(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUser("ada", account.FlagActivity)
+	rp := s.app("app", func(c *provider.Client) {
+		c.Groups, c.Claims = []string{"coach"}, []string{"runner=yes if activity", "trainer=yes if coach"}
+	}, "openid", "groups")
+	page := s.signedIn("ada").consentPage(rp.authURL())
+	if got := scopesShown(t, page.Text); !slices.Equal(got, []string{"openid", "groups", "{flag:activity}"}) {
+		t.Errorf("the page shows %q", got)
+	}
+}
+
+// Members type their number themselves: it is told to nobody as a claim before it is verified.
+func TestOwnClaimHasNoNumberThatIsNotVerified(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	ada := s.addUser("ada")
+	rp := s.app("app", func(c *provider.Client) { c.Claims, c.Trusted = []string{"sms={phone_number}"}, true }, "openid")
+	s.amend(ada, account.UserChange{"phone_number": "+39061234567"})
+	if id, info, _ := s.claimsOfFlow(rp, "ada"); id["sms"] != nil || info["sms"] != nil {
+		t.Errorf("not verified: %v, %v", id, info)
+	}
+	s.amend(ada, account.UserChange{"phone_number_verified": "true"})
+	if id, _, _ := s.claimsOfFlow(rp, "ada"); id["sms"] != "+39061234567" {
+		t.Errorf("verified: %v", id)
+	}
+}
+
 // An API has claims of its own in its tokens, and those that the client has there; its introspection
 // has them too. The client's own token speaks of nobody.
 func TestOwnClaimsOfAPIs(t *testing.T) {

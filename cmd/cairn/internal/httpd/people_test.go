@@ -44,6 +44,26 @@ func TestScopeThatIsLeftOutLaterEndsEarlierTokens(t *testing.T) {
 	}
 }
 
+// Of several that are left out at once each ends what has it, whichever comes last.
+func TestEachScopeThatIsLeftOutLaterEndsEarlierTokens(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUserWithEmail("ada")
+	rp := s.app("app", func(c *provider.Client) { c.OptionalScopes = []string{"email", "groups", "phone"} }, "openid", "email", "groups", "phone")
+	b := s.signedIn("ada")
+	given := func(scope ...string) string {
+		t.Helper()
+		f := pageForm(t, consentPageOf(b, rp.authURL("scope", "openid email groups phone", "prompt", "consent")).Text)
+		f.values["decision"], f.values["scope"] = []string{"allow"}, scope
+		_, answer := answerOf(t, b.get(b.postForm(f.action, f.values).Header.Get("Location")))
+		return s.tokenRequest("app", rp.config.ClientSecret, rp.codeForm(answer.Get("code"))).text(t, "access_token")
+	}
+	for _, kept := range []string{"email", "groups", "phone"} {
+		token := given(kept)
+		given()
+		s.wantUserinfo(kept+" is left out with the others", token, http.StatusUnauthorized)
+	}
+}
+
 // What a person leaves out on the consent page is not granted, by a scope or by the name of a
 // claim, and is not asked for again; what is not optional cannot be left out, and a form adds nothing.
 func TestOptionalScopesAreLeftOut(t *testing.T) {

@@ -25,6 +25,7 @@ func TestWebFinger(t *testing.T) {
 		{"resource=mailto:ada@ID.club.example", 200, issuer}, {"resource=acct:ada@club.example&rel=http://openid.net/specs/connect/1.0/issuer", 200, issuer},
 		{"resource=acct:ada@club.example&rel=avatar", 200, `"links":[]`}, {"resource=acct:ada@club.example&rel=avatar&rel=http://openid.net/specs/connect/1.0/issuer", 200, issuer},
 		{"resource=acct:ada@example", 404, ""}, {"resource=acct:ada@other.example", 404, ""}, {"resource=acct:ada@notclub.example", 404, ""},
+		{"resource=acct:ada@mail.club.example", 404, ""}, {"resource=acct:ada@d.club.example", 404, ""},
 		{"resource=acct:@club.example", 404, ""}, {"resource=https://club.example/ada", 404, ""},
 		{"", 400, ""}, {"resource=ada", 400, ""}, {"resource=acct:a@club.example&resource=acct:b@club.example", 400, ""},
 		{"resource=acct:" + strings.Repeat("a", 600) + "@club.example", 400, ""},
