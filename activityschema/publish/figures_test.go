@@ -217,7 +217,7 @@ func TestFiguresAreThoseOfWhatWasDone(t *testing.T) {
 			if i >= 300 {
 				r.lon += 0.002 // 152 m
 			}
-		})), 2995, 599, 18, 0, 0, ""},
+		})), 2995, 599, 18, 0, 0, "nobody can go so fast are not counted: 1, of 0.2 km"},
 		{"zeros at the start", heights(0, func(i int) bool { return i < 90 }), 1800, 600, 10.8, 0, 0, "left out: 90"},
 		{"a zero now and then", heights(0, func(i int) bool { return i%100 == 50 }), 1800, 600, 10.8, 0, 0, "left out: 6"},
 		{"a height now and then", heights(700, func(i int) bool { return i%100 < 2 }), 1800, 600, 10.8, 0, 0, "left out: 13"},

@@ -306,12 +306,7 @@ func (x *fitFormat) message(b []byte) error {
 			x.fields[[2]byte{byte(index), byte(number)}] = fitField{number: to, base: byte(m.number(2))}
 		}
 	case fitHR:
-		before := len(x.beats.list)
-		err := x.beats.add(m, now)
-		if len(x.beats.list) == before {
-			x.file.skip("messages", "hr")
-		}
-		return err
+		return x.beat(m, now)
 	case fitEvent:
 		if m.number(0) == 0 && len(x.stops) < MaxSamples { // the timer
 			switch m.number(1) {
@@ -337,17 +332,14 @@ func (x *fitFormat) message(b []byte) error {
 		}
 	case fitRecord:
 		if x.skip {
-			x.file.ledger.points++
-			x.file.leave(nil, 1, noActivity)
+			x.file.outside()
 			return nil
 		}
 		return x.file.add(&x.rec, m.sample(now))
 	case fitLength:
 		x.length(m)
 	default:
-		if kind := fitSampleMessages[m.message]; kind != "" {
-			x.file.skip("messages", kind)
-		}
+		x.unread(m)
 	}
 	return nil
 }

@@ -21,6 +21,23 @@ var fitSampleMessages = map[uint16]string{
 	308: "hsa_heart_rate_data", 319: "tank_update", 372: "raw_bbi",
 }
 
+// unread counts a message with samples that are not read.
+func (x *fitFormat) unread(m fitMessage) {
+	if kind := fitSampleMessages[m.message]; kind != "" {
+		x.file.skip("messages", kind)
+	}
+}
+
+// beat reads a message hr, or counts it if its time is unknown.
+func (x *fitFormat) beat(m fitMessage, now int64) error {
+	before := len(x.beats.list)
+	err := x.beats.add(m, now)
+	if len(x.beats.list) == before {
+		x.file.skip("messages", "hr")
+	}
+	return err
+}
+
 // A span is a time, in Unix milliseconds.
 type span struct{ from, until int64 }
 

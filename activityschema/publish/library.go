@@ -53,8 +53,8 @@ type Imported struct {
 	Cut         bool                 `json:"cut,omitempty"` // the policy hides a part of the track
 }
 
-// A Tally counts results: files, but for activities, duplicates among them, tracks that were cut, and samples.
-type Tally struct{ New, Unchanged, Duplicates, Cut, Failed, Others, Warned, Dropped int }
+// A Tally counts results: files, but for activities, duplicates among them, tracks that were cut, samples, and warnings.
+type Tally struct{ New, Unchanged, Duplicates, Cut, Failed, Others, Warned, Dropped, Warnings int }
 
 func (t *Tally) add(r Result) {
 	count := func(n *int, is bool) {
@@ -66,6 +66,7 @@ func (t *Tally) add(r Result) {
 	count(&t.Others, r.NoActivity)
 	count(&t.Warned, len(r.Warnings) > 0)
 	t.Dropped += r.Dropped
+	t.Warnings += len(r.Warnings)
 	for _, a := range r.Activities {
 		count(&t.New, a.New)
 		count(&t.Unchanged, !a.New)

@@ -52,6 +52,12 @@ func (f *File) leave(r *Recording, n int, why cause) {
 	}
 }
 
+// outside counts a point in a part of the file that is no activity.
+func (f *File) outside() {
+	f.ledger.points++
+	f.leave(nil, 1, noActivity)
+}
+
 // skip counts values or messages of a kind that is not read.
 func (f *File) skip(unit, kind string) {
 	name := strings.Map(func(c rune) rune {

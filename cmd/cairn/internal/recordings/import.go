@@ -199,7 +199,7 @@ func (c *importCommand) finish(
 			notes = append(notes, cli.Count(tally.Cut, "track")+" cut at your places")
 		}
 		if tally.Warned > 0 {
-			notes = append(notes, cli.Count(tally.Warned, "file")+" with warnings")
+			notes = append(notes, cli.Count(tally.Warnings, "warning")+" about "+cli.Count(tally.Warned, "file"))
 		}
 		if tally.Dropped > 0 {
 			notes = append(notes, cli.Count(tally.Dropped, "sample")+" left out")
@@ -271,25 +271,33 @@ func (c *indexCommand) Run(p *cli.Program) error {
 	return err
 }
 
-// A progress is a progress bar on a terminal. Elsewhere it prints nothing.
+// A progress is a progress bar on a terminal. Elsewhere it is a line every ten seconds.
 type progress struct {
-	w          io.Writer // nil: not a terminal
+	w          io.Writer
+	terminal   bool
 	done, all  int
 	last       time.Time
 	incomplete bool // the cursor is on the line of the bar
 }
 
 func newProgress(w io.Writer, all int) *progress {
-	b := &progress{all: all}
+	b := &progress{w: w, all: all, last: time.Now()}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		b.w = w
+		b.terminal, b.last = true, time.Time{}
 	}
 	return b
 }
 
 func (b *progress) step() {
 	b.done++
-	if b.w == nil || time.Since(b.last) < 100*time.Millisecond && b.done < b.all {
+	if !b.terminal {
+		if time.Since(b.last) >= 10*time.Second {
+			fmt.Fprintf(b.w, "cairn: %d of %d files\n", b.done, b.all)
+			b.last = time.Now()
+		}
+		return
+	}
+	if time.Since(b.last) < 100*time.Millisecond && b.done < b.all {
 		return
 	}
 	const width = 30
