@@ -162,18 +162,20 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
-// A club reads these five before it starts.
+// A club reads these six before it starts.
 func TestPagesThatAClubReadsAreShort(t *testing.T) {
 	words, docs := 0, documents(t)
-	for _, name := range []string{"README.md", "docs/install.md", "docs/mail.md", "docs/backup.md", "docs/administration.md"} {
+	for _, name := range []string{
+		"README.md", "docs/install.md", "docs/mail.md", "docs/backup.md", "docs/administration.md", "docs/membership.md",
+	} {
 		n := len(strings.Fields(docs[name]))
 		if n == 0 {
 			t.Errorf("%s is empty, or not there", name)
 		}
 		words += n
 	}
-	if words > 5000 {
-		t.Errorf("README, install, mail, backup and administration have %d words: at most 5,000", words)
+	if words > 5500 {
+		t.Errorf("README, install, mail, backup, administration and membership have %d words: at most 5,500", words)
 	}
 }
 

@@ -1,6 +1,6 @@
 // Command histories checks the program cairn against a model. Many clients act at once on real
 // processes under faults, every answer is recorded, and each history has to be one that the model
-// of its objects allows. docs/checked.md says what is checked.
+// of its objects allows. README.md says what is checked.
 //
 //	histories run --database sqlite,postgres --minutes 10
 //	histories replay FILE

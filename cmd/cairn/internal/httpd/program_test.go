@@ -301,7 +301,7 @@ func TestMigrationFromHS256(t *testing.T) {
 	}
 }
 
-// newcomer does what the README says, in an empty folder. Only the ports are
+// newcomer does what the README and the pages after it say, in an empty folder. Only the ports are
 // other ones, and the program is built already.
 type newcomer struct {
 	t    *testing.T
@@ -318,20 +318,26 @@ func newNewcomer(t *testing.T) *newcomer {
 	return n
 }
 
-// readme is the README between two headings.
-func (n *newcomer) readme(from, to string) string {
+// page is a document of the project with the ports of the test.
+func (n *newcomer) page(name string) string {
 	n.t.Helper()
-	_, text, found := strings.Cut(readme(n.t), "\n## "+from+"\n")
-	text, _, ended := strings.Cut(text, "\n## "+to+"\n")
-	if !found || !ended {
-		n.t.Fatalf("the README has no part from %s to %s", from, to)
-	}
-	return strings.NewReplacer("localhost:4040", "localhost:"+n.port, "localhost:8000", "localhost:"+n.app).Replace(text)
+	return strings.NewReplacer("localhost:4040", "localhost:"+n.port, "localhost:8000", "localhost:"+n.app).Replace(projectText(n.t, name))
 }
 
-func readme(t *testing.T) string {
+// install is what the README says from its installation on, but for the recipe of an application that nobody runs here.
+func (n *newcomer) install() string {
+	n.t.Helper()
+	_, text, found := strings.Cut(n.page("README.md"), "\n## Install\n")
+	text, _, ended := strings.Cut(text, "\n## The first application\n")
+	if !found || !ended {
+		n.t.Fatal("the README has no installation")
+	}
+	return text
+}
+
+func projectText(t *testing.T, name string) string {
 	t.Helper()
-	b, err := os.ReadFile("../../../../README.md")
+	b, err := os.ReadFile("../../../../" + name)
 	noError(t, err)
 	return string(b)
 }
@@ -390,14 +396,14 @@ func (n *newcomer) follow(text string) map[string]string {
 	return outputs
 }
 
-func TestReadmeWorksAsItIsWritten(t *testing.T) {
+func TestReadmeAndFirstApplicationWorkAsTheyAreWritten(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		python = "python3"
 	}
 	needFiles(t, python)
 	n := newNewcomer(t)
-	text := n.readme("Install", "Behind nginx")
+	text := n.install() + n.page("docs/first-application.md")
 	code := blocks(text, "python")
 	if len(code) != 1 {
 		t.Fatalf("%d applications in Python", len(code))
@@ -437,9 +443,9 @@ func (n *newcomer) browser() *browser {
 
 // Behind a proxy the public address is the issuer, and the proxy's
 // word about addresses counts.
-func TestReadmeWorksBehindAProxy(t *testing.T) {
+func TestPageOfTheProxyWorksAsItIsWritten(t *testing.T) {
 	n := newNewcomer(t)
-	n.follow(n.readme("Behind nginx", "Read on"))
+	n.follow(n.page("docs/proxy.md"))
 	b := n.browser()
 	if got := b.get("/.well-known/openid-configuration"); got.StatusCode != http.StatusOK || got.JSON(t)["issuer"] != "https://id.example.org" {
 		t.Errorf("%d %s", got.StatusCode, got.Text)
@@ -452,13 +458,13 @@ func TestReadmeWorksBehindAProxy(t *testing.T) {
 	}
 }
 
-// readmeServer is the server block of the README for nginx, with the ports and
+// nginxServer is the server block of docs/proxy.md for nginx, with the ports and
 // files of a test.
-func readmeServer(t *testing.T, front, back string) string {
+func nginxServer(t *testing.T, front, back string) string {
 	t.Helper()
-	found := blocks(readme(t), "nginx")
+	found := blocks(projectText(t, "docs/proxy.md"), "nginx")
 	if len(found) != 1 {
-		t.Fatalf("%d configurations of nginx in the README", len(found))
+		t.Fatalf("%d configurations of nginx in docs/proxy.md", len(found))
 	}
 	text := found[0]
 	for old, now := range map[string]string{
@@ -466,7 +472,7 @@ func readmeServer(t *testing.T, front, back string) string {
 		"/etc/ssl/id.example.org.pem": "cert.pem", "/etc/ssl/id.example.org.key": "key.pem",
 	} {
 		if strings.Count(text, old) != 1 {
-			t.Fatalf("the README's configuration of nginx lacks %s", old)
+			t.Fatalf("the configuration of nginx in docs/proxy.md lacks %s", old)
 		}
 		text = strings.Replace(text, old, now, 1)
 	}

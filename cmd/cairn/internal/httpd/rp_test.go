@@ -606,7 +606,7 @@ func TestServiceBehindNginx(t *testing.T) {
 		"SERVICE_LISTEN=127.0.0.1:"+back, "SERVICE_OIDC_ISSUER="+issuer, "SERVICE_TRUSTED_PROXIES=127.0.0.1", "SERVICE_LOG_FORMAT=json")...)
 	cert := filepath.Join(p.dir, "cert.pem")
 	writePair(t, cert, filepath.Join(p.dir, "tls.pem"))
-	server := strings.Replace(readmeServer(t, front, back), "key.pem", "tls.pem", 1)
+	server := strings.Replace(nginxServer(t, front, back), "key.pem", "tls.pem", 1)
 	copyFile(t, "testdata/rp/nginx.conf", filepath.Join(p.dir, "nginx.conf"), map[string]string{"SERVER": server})
 	startProgram(t, front, []string{nginxFile, "-p", p.dir, "-c", "nginx.conf", "-e", "stderr"})
 	startProgram(t, app.Port, script, append(app.environment(issuer), "NODE_EXTRA_CA_CERTS="+cert)...)
