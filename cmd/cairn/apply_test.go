@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"image"
 	"image/png"
+	"maps"
 	"net"
 	"os"
 	"reflect"
@@ -72,16 +73,25 @@ func TestEveryKeyOfAnEntryIsAppliedAndExported(t *testing.T) {
 	starts := map[string]string{
 		"client": "{id: ID, redirect-uri: https://a.example.org/cb", "API": "{uri: https://ID.example.org", "allowance": "{url: https://ID.example.org/*",
 	}
-	lists, err := sections()
-	fatalIf(t, err)
+	type keys map[string]struct{ Type any }
+	var schema struct {
+		Properties map[string]struct{ Items struct{ Properties keys } }
+	}
+	fatalIf(t, json.Unmarshal([]byte(s.must("apply", "--schema")), &schema))
 	var before, with strings.Builder
 	var titles []string
-	for _, list := range lists {
+	for _, list := range []struct{ name, kind, key string }{
+		{"clients", "client", "id"}, {"apis", "API", "uri"}, {"allowances", "allowance", "url"},
+	} {
 		fmt.Fprintf(&before, "%s:\n", list.name)
 		fmt.Fprintf(&with, "%s:\n", list.name)
-		for _, key := range list.names {
+		known := schema.Properties[list.name].Items.Properties
+		if len(known) < 3 {
+			t.Fatalf("the schema has %d keys of %s", len(known), list.name)
+		}
+		for _, key := range slices.Sorted(maps.Keys(known)) {
 			value, id := cmp.Or(applySamples[list.kind+" "+key], applySamples[key]), fmt.Sprintf("e%d", len(titles))
-			if value == "" && list.flags[key].IsBool() {
+			if value == "" && known[key].Type == "boolean" {
 				value = "true"
 			}
 			if key == list.key {
@@ -289,7 +299,7 @@ func TestApplyOfManyIsQuickAndDoneOnce(t *testing.T) {
 		}
 		fatalIf(t, os.WriteFile("many.yaml", []byte(file.String()), 0o600))
 		start := time.Now()
-		if code, printed := s.run("apply", "many.yaml", "--dry-run"); code != exitChanges || !strings.HasSuffix(printed, "\n56 to change\n") {
+		if code, printed := s.run("apply", "many.yaml", "--dry-run"); code != 3 || !strings.HasSuffix(printed, "\n56 to change\n") {
 			t.Fatalf("exit code %d: %s", code, printed)
 		}
 		printed := make([]string, 4)
@@ -342,11 +352,11 @@ func TestPruneKeepsTheAgentsThatTheFileStillAllows(t *testing.T) {
 			c := &provider.Client{ID: id, Name: "agents.example.org: Agent", Document: true, RedirectURIs: []string{"https://agents.example.org/cb"},
 				Scopes: []string{"openid"}, AuthMethod: provider.AuthNone, RequirePKCE: true, CreatedAt: now}
 			fatalIf(t, st.KeepDocumentClient(ctx, c))
-			fatalIf(t, st.SaveConsent(ctx, users[0].Sub, id, []string{"openid"}, now, operator(account.AllowApp, "", "")))
+			fatalIf(t, st.SaveConsent(ctx, users[0].Sub, id, []string{"openid"}, now, cli.Operator(account.AllowApp, "", "")))
 		}
 		const want = "+ allowance " + one + "\n  + url: " + one + "\n  + scope: openid\n  + scope: profile\n  + scope: email\n  + scope: offline_access\n" +
 			"- allowance " + host + "*\n- client " + two + "\n3 "
-		if code, printed := s.run("apply", "--prune", "--dry-run", "after.yaml"); code != exitChanges || printed != want+"to change\n" {
+		if code, printed := s.run("apply", "--prune", "--dry-run", "after.yaml"); code != 3 || printed != want+"to change\n" {
 			t.Errorf("exit code %d: %s", code, printed)
 		}
 		if printed := s.must("apply", "--prune", "after.yaml"); printed != want+"changed\n" {

@@ -101,39 +101,6 @@ func functionsIn(t *testing.T, pattern string) (names []string) {
 	return names
 }
 
-// signOutAddress is Cairn's sign-out in the settings of an application.
-const signOutAddress = "/oauth2/logout"
-
-// Each recipe says how signing out works. Where its button leads to Cairn, the address that it comes back to is
-// registered: without that people end on an error page, and the session lives.
-func TestRecipesSayHowSigningOutWorks(t *testing.T) {
-	all, err := recipes.All()
-	fatalIf(t, err)
-	for _, r := range all {
-		if !slices.Contains([]string{"cairn", "here"}, r.SignOut.Ends) ||
-			!slices.Contains([]string{"ci", "tried", "source", "documentation", "assumed"}, r.SignOut.Known) {
-			t.Errorf("%s: sign-out %+v", r.App, r.SignOut)
-		}
-		keys, filled, err := recipeKeys(r, r.Example, "https://id.example.org", "")
-		fatalIf(t, err)
-		leads := strings.Contains(filled.Body+filled.SignOut.Text, signOutAddress)
-		if leads && r.SignOut.Ends != "cairn" {
-			t.Errorf("%s: its settings lead to Cairn's sign-out: sign-out ends cairn", r.App)
-		}
-		if r.SignOut.Ends != "cairn" {
-			continue
-		}
-		if len(keys.PostLogoutRedirectURIs) == 0 {
-			t.Errorf("%s: signing out there leads to Cairn, and no post-logout redirect URI is registered", r.App)
-		}
-		for _, m := range regexp.MustCompile("post_logout_redirect_uri=([^\\s`'\"&]+)").FindAllStringSubmatch(filled.Body+filled.SignOut.Text, -1) {
-			if !slices.Contains(keys.PostLogoutRedirectURIs, m[1]) {
-				t.Errorf("%s: comes back to %s, which is not among %q", r.App, m[1], keys.PostLogoutRedirectURIs)
-			}
-		}
-	}
-}
-
 // docs/apps.md has a line for each recipe. UPDATE_DOCS=1 writes it, and their number where it is named.
 func TestRecipesAreTheDocument(t *testing.T) {
 	all, err := recipes.All()

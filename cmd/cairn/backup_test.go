@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/archive"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
@@ -357,7 +358,7 @@ func TestBackupBesideWritersIsOneMoment(t *testing.T) {
 				for i := 0; ctx.Err() == nil; i++ {
 					now := time.Now().UTC().Truncate(time.Second)
 					u := account.User{Sub: fmt.Sprintf("s%d-%d", w, i), Handle: fmt.Sprintf("h%d-%d", w, i), DisplayName: "H", PasswordHash: "x", CreatedAt: now, UpdatedAt: now}
-					if err := st.CreateUser(context.WithoutCancel(ctx), u, operator(account.AddUser, u.Handle, "")); err != nil {
+					if err := st.CreateUser(context.WithoutCancel(ctx), u, cli.Operator(account.AddUser, u.Handle, "")); err != nil {
 						t.Error(err)
 						return
 					}
@@ -369,7 +370,7 @@ func TestBackupBesideWritersIsOneMoment(t *testing.T) {
 		for n := range 2 {
 			least := acknowledged.Load()
 			file := fmt.Sprintf("b%d.tar.gz", n)
-			var d backupReport
+			var d archive.BackupReport
 			printed := s.must("backup", file, "-o", "json")
 			// Before it a line may say that the time was not noted: the writers leave no room for that.
 			if err := json.Unmarshal([]byte(printed[strings.Index(printed, "{\n"):]), &d); err != nil {
@@ -479,7 +480,7 @@ func TestKilledBackupAndRestoreLeaveNothingThatPassesForDone(t *testing.T) {
 			after := time.Duration(30+rand.IntN(longest)) * time.Millisecond
 			file := fmt.Sprintf("k%d.tar.gz", i)
 			killed(after, "backup", file)
-			if exists(file) {
+			if cli.Exists(file) {
 				made++
 				s.must("backup", "verify", file)
 			}
@@ -545,7 +546,7 @@ func TestRestoreRefusesWhatItCannotDoWell(t *testing.T) {
 	}
 	_ = db.Close()
 	s.refused([]string{"it is newer than the backup"}, "restore", "plain.tar.gz")
-	if exists(target) {
+	if cli.Exists(target) {
 		t.Error("a database was made")
 	}
 	said := s.must("restore", "plain.tar.gz", "--force")
@@ -644,7 +645,7 @@ func TestServeMakesBackupsAndKeepsTheNewest(t *testing.T) {
 		if err := errors.Join(os.WriteFile(foreign, nil, 0o600), os.WriteFile(script, []byte(text), 0o700)); err != nil {
 			t.Fatal(err)
 		}
-		st, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler), DataKey: dataKeyOf("data.key")})
+		st, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler), DataKey: cli.DataKeyOf("data.key")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -653,9 +654,9 @@ func TestServeMakesBackupsAndKeepsTheNewest(t *testing.T) {
 		var log bytes.Buffer
 		var background sync.WaitGroup
 		background.Go(func() {
-			source := backupSource{store: st, database: dsn, recipient: recipient, dataKey: "data.key"}
+			source := archive.BackupSource{Store: st, Database: dsn, Recipient: recipient, DataKey: "data.key"}
 			b := config.Backup{Dir: folder, Every: time.Second, Keep: 2, Command: script} // more often than a setting may say
-			backupUntil(ctx, source, b, slog.New(slog.NewTextHandler(&log, nil)))
+			archive.BackupUntil(ctx, source, b, slog.New(slog.NewTextHandler(&log, nil)))
 		})
 		var failure string
 		for end := time.Now().Add(30 * time.Second); failure == "" && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
@@ -670,14 +671,14 @@ func TestServeMakesBackupsAndKeepsTheNewest(t *testing.T) {
 		}
 		seen, _ := filepath.Glob(filepath.Join(away, "cairn-*Z.tar.gz.age"))
 		left, _ := filepath.Glob(filepath.Join(folder, "*"))
-		if len(seen) < 3 || len(left) != 3 || !exists(foreign) {
+		if len(seen) < 3 || len(left) != 3 || !cli.Exists(foreign) {
 			t.Errorf("made %q, left %q", seen, left)
 		}
 		if env, err := os.ReadFile(filepath.Join(away, "env")); err != nil || bytes.Contains(env, []byte("secret")) || !bytes.Contains(env, []byte("\nPATH=")) {
 			t.Errorf("the environment of the command: %s %v", env, err)
 		}
 		_, file, err := st.LastTurn(t.Context(), store.TurnBackup)
-		if err != nil || !exists(file) || filepath.Dir(file) != folder {
+		if err != nil || !cli.Exists(file) || filepath.Dir(file) != folder {
 			t.Errorf("the last backup is noted as %q: %v", file, err)
 		}
 		s.must("keys", "generate", "other.age", "--type", "age", "-q")
@@ -727,7 +728,7 @@ func TestBackupByHandIsEncryptedToTheRecipient(t *testing.T) {
 	_ = settings.Close()
 	s.refused([]string{"--recipient and --passphrase-file"}, "backup", "b.age", "--keys", "--recipient", recipient, "--passphrase-file", "-")
 	s.refused([]string{"not a recipient of age"}, "backup", "b.age", "--recipient", "age1mistyped")
-	if code, said := s.run("backup", "b.age", "--keys"); code != cli.ExitFailed || !strings.Contains(said, "missing: no such file") || !exists("b.age") {
+	if code, said := s.run("backup", "b.age", "--keys"); code != cli.ExitFailed || !strings.Contains(said, "missing: no such file") || !cli.Exists("b.age") {
 		t.Errorf("with a command that cannot be run: exit code %d: %s", code, said)
 	}
 	file, err := filepath.Abs("b.age")
@@ -763,9 +764,9 @@ func TestMigrationHasABackupBeforeIt(t *testing.T) {
 		}
 		s.refused([]string{"nothing was migrated", "stop it first"}, "migrate")
 		if !store.IsPostgres(dsn) { // an instance that is replaced last goes on
-			wait := migrationWait
-			migrationWait = 0
-			defer func() { migrationWait = wait }()
+			wait := archive.MigrationWait
+			archive.MigrationWait = 0
+			defer func() { archive.MigrationWait = wait }()
 			s.refused([]string{"nothing was migrated", "stop it first"}, "serve", "--private-key-file", "key.pem",
 				"--log-level", "error")
 			release()
@@ -849,7 +850,7 @@ func TestWorkFolderFollowsNoLinksOfOthers(t *testing.T) {
 	t.Setenv("TMPDIR", tmp)
 	before := time.Now().Add(-time.Hour)
 	folder := func(name string, uid int) string {
-		path := filepath.Join(tmp, workPrefix+name)
+		path := filepath.Join(tmp, archive.WorkPrefix+name)
 		if err := errors.Join(os.Mkdir(path, 0o700), os.Symlink(victim, filepath.Join(path, "work.lock")), os.Chtimes(path, before, before), os.Chown(path, uid, -1)); err != nil {
 			t.Fatal(err)
 		}
@@ -861,10 +862,10 @@ func TestWorkFolderFollowsNoLinksOfOthers(t *testing.T) {
 		foreign = folder("foreign", 65534)
 	}
 	s.must("backup", "verify", "b.tar.gz")
-	if exists(victim) {
+	if cli.Exists(victim) {
 		t.Error("a file was made where a link leads")
 	}
-	if foreign != "" && !exists(foreign) {
+	if foreign != "" && !cli.Exists(foreign) {
 		t.Error("the folder of another user was removed")
 	}
 }
@@ -886,22 +887,22 @@ func TestUnfinishedWorkIsRemovedUnlessItIsInUse(t *testing.T) {
 	} {
 		var left, used []string
 		for _, parent := range []string{".", folder} {
-			work, done, err := workFolder(t.Context(), parent)
+			work, done, err := archive.WorkFolder(t.Context(), parent)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer done()
-			killed := filepath.Join(parent, workPrefix+name)
+			killed := filepath.Join(parent, archive.WorkPrefix+name)
 			if err := errors.Join(os.Mkdir(killed, 0o700), os.WriteFile(filepath.Join(killed, "cairn.db"), nil, 0o600)); err != nil {
 				t.Fatal(err)
 			}
 			used, left = append(used, work), append(left, killed)
 		}
 		do()
-		if exists(left[0]) || exists(left[1]) {
+		if cli.Exists(left[0]) || cli.Exists(left[1]) {
 			t.Errorf("%s has left unfinished work: %q", name, left)
 		}
-		if !exists(used[0]) || !exists(used[1]) {
+		if !cli.Exists(used[0]) || !cli.Exists(used[1]) {
 			t.Errorf("%s has removed what is in use: %q", name, used)
 		}
 	}
@@ -966,7 +967,7 @@ func TestInstancesThatMigrateAtOnceShareABackup(t *testing.T) {
 		var all sync.WaitGroup
 		for range 3 {
 			all.Go(func() {
-				st, release, err := openToServe(t.Context(), checked, slog.New(slog.DiscardHandler))
+				st, release, err := archive.OpenToServe(t.Context(), checked, slog.New(slog.DiscardHandler))
 				if err != nil {
 					t.Error(err)
 					return

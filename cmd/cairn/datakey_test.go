@@ -28,7 +28,7 @@ func addApp(t *testing.T, st *store.Store, handle string) account.User {
 	u, err := st.UserByHandle(t.Context(), handle)
 	fatalIf(t, err)
 	n := account.NewFactor{
-		Codes: []account.RecoveryCode{{Hash: []byte("code of " + handle)}}, Now: time.Now(), Audit: operator(account.ChangeProfile, handle, ""),
+		Codes: []account.RecoveryCode{{Hash: []byte("code of " + handle)}}, Now: time.Now(), Audit: cli.Operator(account.ChangeProfile, handle, ""),
 	}
 	_, err = st.AddTOTP(t.Context(), u.Sub, account.TOTP{Secret: totpSecret}, n)
 	fatalIf(t, err)
@@ -60,7 +60,7 @@ func serveRefuses(t *testing.T, environ []string, words ...string) {
 func TestBackupWithoutItsDataKeyGivesNothingAway(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {
 		mustBePrivate(t, "data.key")
-		key := dataKeyOf("data.key")
+		key := cli.DataKeyOf("data.key")
 		addApp(t, storetest.OpenWith(t, dsn, key), "keeper")
 		code := strings.TrimSpace(s.must("invite", "add", "-q"))
 		s.must("backup", "b.tar.gz")
@@ -118,10 +118,10 @@ func TestBackupWithKeysBringsTheDataKeyBack(t *testing.T) {
 
 func TestRestoreGoesOnWithoutALostDataKey(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {
-		st, ctx := storetest.OpenWith(t, dsn, dataKeyOf("data.key")), t.Context()
+		st, ctx := storetest.OpenWith(t, dsn, cli.DataKeyOf("data.key")), t.Context()
 		keeper := addApp(t, st, "keeper")
 		used, now := strings.TrimSpace(s.must("invite", "add", "-q")), time.Now()
-		by := operator(account.ChangeProfile, "ada", "")
+		by := cli.Operator(account.ChangeProfile, "ada", "")
 		ada := account.User{Sub: "ada", Handle: "ada", DisplayName: "Ada", PasswordHash: "x", CreatedAt: now}
 		fatalIf(t, st.Register(ctx, account.CanonicalInviteCode(used), ada, nil, nil, 0, now, by))
 		addApp(t, st, "ada")
@@ -140,7 +140,7 @@ func TestRestoreGoesOnWithoutALostDataKey(t *testing.T) {
 			}
 		}
 		mustBePrivate(t, "data.key")
-		r := storetest.OpenWith(t, target, dataKeyOf("data.key"))
+		r := storetest.OpenWith(t, target, cli.DataKeyOf("data.key"))
 		for sub, want := range map[string]account.Factors{keeper.Sub: {}, "ada": {Passkeys: 1, PasskeyHosts: []string{""}, RecoveryCodes: 1}} {
 			u, err := r.UserBySub(ctx, sub)
 			fatalIf(t, err)
@@ -204,14 +204,14 @@ func TestKeysSealSealsAnEarlierInstallation(t *testing.T) {
 			}
 		}
 		list := s.must("invite", "list", "-q")
-		f, err := storetest.OpenWith(t, dsn, dataKeyOf("data.key")).Factors(t.Context(), keeper.Sub)
+		f, err := storetest.OpenWith(t, dsn, cli.DataKeyOf("data.key")).Factors(t.Context(), keeper.Sub)
 		fatalIf(t, err)
 		if f.TOTP.Secret != totpSecret || strings.TrimSpace(list) != code || s.must("show-secret") != secret {
 			t.Errorf("%+v, %s", f, list)
 		}
 		fatalIf(t, os.Remove("data.key"))
 		s.refused([]string{"--new-data-key"}, "keys", "seal") // another key would hide that one is lost
-		if exists("data.key") {
+		if cli.Exists("data.key") {
 			t.Error("another key was made")
 		}
 	})

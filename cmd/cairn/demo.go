@@ -17,6 +17,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/archive"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/demoapp"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
@@ -70,7 +71,7 @@ func (c *demoCommand) Run(p *cli.Program) (err error) {
 	settings.Listen, settings.Issuer, settings.LogLevel, settings.LogFormat = c.Listen, issuer, "warn", "text"
 	settings.StatusTTL = demoStatusTTL
 	settings.Database, settings.PrivateKeyFile = filepath.Join(c.Dir, "cairn.db"), filepath.Join(c.Dir, "key.pem")
-	if dataKey := config.DataKeyBeside(settings.Database); exists(dataKey) || !exists(settings.Database) {
+	if dataKey := config.DataKeyBeside(settings.Database); cli.Exists(dataKey) || !cli.Exists(settings.Database) {
 		settings.DataKeyFile = dataKey // else of an earlier version, which is not sealed
 	}
 	state, invite, err := c.prepare(p, settings, app)
@@ -130,15 +131,15 @@ func (c *demoCommand) prepare(p *cli.Program, settings config.Settings, app stri
 	if err != nil {
 		return state, invite, err
 	}
-	if settings.DataKeyFile != "" && !exists(settings.DataKeyFile) {
+	if settings.DataKeyFile != "" && !cli.Exists(settings.DataKeyFile) {
 		if err := config.GenerateDataKey(settings.DataKeyFile); err != nil {
 			return state, invite, err
 		}
 	}
-	st, existed, err := openOrCreate(p.Ctx, checked, quietLog(p))
+	st, existed, err := cli.OpenOrCreate(p.Ctx, checked, cli.QuietLog(p))
 	if errors.Is(err, store.ErrNotMigrated) {
 		var release func()
-		if st, release, err = openToServe(p.Ctx, checked, quietLog(p)); err == nil {
+		if st, release, err = archive.OpenToServe(p.Ctx, checked, cli.QuietLog(p)); err == nil {
 			existed = true
 			defer release()
 		}
@@ -173,7 +174,7 @@ func (c *demoCommand) prepare(p *cli.Program, settings config.Settings, app stri
 	if invite, err = account.NewInvite(admin.Sub, "demo", time.Now()); err != nil {
 		return state, invite, err
 	}
-	return state, invite, st.CreateInvite(p.Ctx, invite, -1, operator(account.CreateInvite, admin.Handle, ""))
+	return state, invite, st.CreateInvite(p.Ctx, invite, -1, cli.Operator(account.CreateInvite, admin.Handle, ""))
 }
 
 // createDemo writes the state first: a database without it could not be used
@@ -212,7 +213,7 @@ func registerDemo(ctx context.Context, st *store.Store, s demoState, app string)
 	}
 	c.RedirectURIs, c.PostLogoutRedirectURIs = []string{app + "/callback"}, []string{app + "/"}
 	c.BackchannelLogoutURI, c.BackchannelPrivate = app+"/backchannel-logout", true
-	return save(ctx, c, onClient(act, c.ID))
+	return save(ctx, c, cli.Operator(act, "client:"+c.ID, ""))
 }
 
 // greet prints where to go next.

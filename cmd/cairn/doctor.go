@@ -12,6 +12,7 @@ import (
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/doctor"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/register"
 	"github.com/cairn-id/cairn/config"
 )
 
@@ -42,14 +43,8 @@ func (c *doctorCommand) Run(p *cli.Program) error {
 		Settings: c.Settings, Lookup: p.Env.Lookup, Offline: c.Offline, Deep: c.Deep,
 		MemoryLimit: memoryLimit(os.ReadFile),
 		CheckBackup: checkBackup,
-		CheckApply: func(path string) error {
-			file, err := readApply(p, path)
-			if err != nil {
-				return err
-			}
-			return file.err()
-		},
-		Mail: func(checked config.Checked) (*mail.SMTP, error) { return newMailSender(checked, p.Env) },
+		CheckApply:  func(path string) error { return register.CheckApplyFile(p, path) },
+		Mail:        func(checked config.Checked) (*mail.SMTP, error) { return newMailSender(checked, p.Env) },
 	})
 	d := diagnosis{Level: doctor.Worst(findings), Findings: findings}
 	if err := c.show(p, d); err != nil {

@@ -12,13 +12,15 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/people"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/register"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 )
 
 type explainCommand struct {
-	databaseFlags
+	cli.DatabaseFlags
 	URL    string `arg:"" help:"Address to which the browser was sent (in single quotes), - for standard input."`
 	User   string `placeholder:"HANDLE" ids:"user" help:"User to sign in: also print the claims that the application would get."`
 	Format string `name:"output" short:"o" enum:"table,json" default:"table" help:"table or json."`
@@ -58,16 +60,16 @@ func (c *explainCommand) Run(p *cli.Program) error {
 	if err != nil {
 		return err
 	}
-	return c.withStore(p, func(st *store.Store) error {
+	return c.WithStore(p, func(st *store.Store) error {
 		by := provider.Explainer{Storage: st, Issuer: c.Issuer, Keys: keys, Nearest: config.NearestName}
 		by.Application = func(id, sent string, registered []string) string {
-			return applicationThatSends(c.Issuer, id, sent, registered)
+			return register.ApplicationThatSends(c.Issuer, id, sent, registered)
 		}
 		if by.Settings, err = st.Settings(p.Ctx); err != nil && !errors.Is(err, account.ErrNotInitialized) {
 			return err
 		}
 		if c.User != "" {
-			u, err := findUser(p, roster.NewAdministration(st, nil), c.User)
+			u, err := people.FindUser(p, roster.NewAdministration(st, nil), c.User)
 			if err != nil {
 				return err
 			}

@@ -8,15 +8,16 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
 	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/archive"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/people"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -105,7 +106,7 @@ func (c *initCommand) administrator(p *cli.Program) (first account.NewUser, err 
 			return first, err
 		}
 	}
-	return first, givePassword(p, &first, account.DefaultSettings(), c.PasswordFile, c.GeneratePassword, c.Quiet)
+	return first, people.GivePassword(p, &first, account.DefaultSettings(), c.PasswordFile, c.GeneratePassword, c.Quiet)
 }
 
 func (c *initCommand) report(p *cli.Program, in *installation, first account.NewUser) error {
@@ -132,7 +133,7 @@ func (c *initCommand) report(p *cli.Program, in *installation, first account.New
 		{"database", done.Database}, {"settings", settings},
 		{"key file", cmp.Or(done.KeyFile, "none: OpenID Connect is off")},
 		{"data key", cmp.Or(done.DataKey, "none: cairn keys seal makes it")}, {"administrator", done.Handle},
-		{"password", onlyNow(done.Password)}, {"next", next + " serve"}, {"then", "sign in at " + done.Issuer},
+		{"password", cli.OnlyNow(done.Password)}, {"next", next + " serve"}, {"then", "sign in at " + done.Issuer},
 	})
 }
 
@@ -156,7 +157,7 @@ func (c *initCommand) plan(p *cli.Program) (in *installation, differs, err error
 	in.file = cmp.Or(p.Env.ConfigFile(), p.Env.NewConfig())
 	s, keyFlag := &in.settings, backupfile.PrivateKeySetting
 	if c.GenerateKey != "" {
-		if c.PrivateKeyFile != "" && !samePath(c.GenerateKey, c.PrivateKeyFile) && !in.hadFile {
+		if c.PrivateKeyFile != "" && !cli.SamePath(c.GenerateKey, c.PrivateKeyFile) && !in.hadFile {
 			return nil, nil, cli.UsageError("--generate-key and --private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) name two " +
 				"files: give one of them")
 		}
@@ -174,7 +175,7 @@ func (c *initCommand) plan(p *cli.Program) (in *installation, differs, err error
 	} {
 		other := cmp.Or(p.Env.Setting(given.name), *given.setting) // what a command without the flag has
 		*given.setting = cmp.Or(given.value, other)
-		if in.hadFile && differs == nil && *given.setting != other && !samePath(*given.setting, other) {
+		if in.hadFile && differs == nil && *given.setting != other && !cli.SamePath(*given.setting, other) {
 			differs = fmt.Errorf("--%s: %s exists already and has another value: change %s in it, leave the flag out, or "+
 				"name another file with --config", given.flag, in.file, given.name)
 		}
@@ -185,7 +186,7 @@ func (c *initCommand) plan(p *cli.Program) (in *installation, differs, err error
 	if c.Listen == "" && p.Env.Setting("listen") == "" && !in.hadFile {
 		s.Listen = cmp.Or(localListen(s.Issuer), s.Listen)
 	}
-	s.DataKeyFile = cmp.Or(s.DataKeyFile, newDataKeyPlace(p, s.PrivateKeyFile, s.Database))
+	s.DataKeyFile = cmp.Or(s.DataKeyFile, archive.NewDataKeyPlace(p, s.PrivateKeyFile, s.Database))
 	if in.Checked, err = s.Check(); err != nil {
 		return nil, nil, err
 	}
@@ -196,10 +197,10 @@ func (c *initCommand) plan(p *cli.Program) (in *installation, differs, err error
 
 // initialized reports whether the database has a user.
 func (in *installation) initialized(p *cli.Program) (bool, error) {
-	if in.newDatabase || isEmptyFile(in.Database) {
+	if in.newDatabase || cli.IsEmptyFile(in.Database) {
 		return false, nil
 	}
-	st, initialized, err := openAny(p.Ctx, in.Checked, quietLog(p))
+	st, initialized, err := cli.OpenAny(p.Ctx, in.Checked, cli.QuietLog(p))
 	if err != nil {
 		return false, err
 	}
@@ -239,7 +240,7 @@ func (in *installation) check(generateKey bool) error {
 	if in.newDatabase {
 		files = append(files, newFile{"the database", in.Database})
 		for _, end := range []string{"-wal", "-journal"} {
-			if log := in.Database + end; exists(log) {
+			if log := in.Database + end; cli.Exists(log) {
 				return fmt.Errorf("--database: %s holds changes of a database that is missing: put %s back, "+
 					"move the log away, or name another file", log, in.Database)
 			}
@@ -247,7 +248,7 @@ func (in *installation) check(generateKey bool) error {
 	}
 	switch key := in.settings.PrivateKeyFile; {
 	case key == "":
-	case generateKey && !exists(key):
+	case generateKey && !cli.Exists(key):
 		in.makeKey = true
 		files = append(files, newFile{"the key", key})
 	case generateKey && !in.hadFile: // else an earlier run was interrupted
@@ -260,7 +261,7 @@ func (in *installation) check(generateKey bool) error {
 		}
 		in.kid = keys[0].KeyID
 	}
-	if key := in.settings.DataKeyFile; !exists(key) {
+	if key := in.settings.DataKeyFile; !cli.Exists(key) {
 		in.makeDataKey = true
 		files = append(files, newFile{"the data key", key})
 	} else if _, err := config.LoadDataKey(key); err != nil {
@@ -269,41 +270,16 @@ func (in *installation) check(generateKey bool) error {
 	files = append(files, newFile{"the settings", in.file})
 	for i, f := range files {
 		for _, other := range files[:i] {
-			if samePath(f.path, other.path) {
+			if cli.SamePath(f.path, other.path) {
 				const format = "%s and %s would be the same file, %s: choose different names"
 				return cli.Usagef(format, other.what, f.what, f.path)
 			}
 		}
-		if err := checkNewFile(f.what, f.path); err != nil {
+		if err := cli.CheckNewFile(f.what, f.path); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// checkNewFile returns an error if a file cannot be created at path, or if the service could not
-// open it there.
-func checkNewFile(what, path string) error {
-	folder := filepath.Dir(path)
-	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
-		return fmt.Errorf("there is no folder %s for %s: create it first, or name another place", folder, what)
-	}
-	if name := ownerBesideRoot(folder); name != "" {
-		return fmt.Errorf("%s is the folder of the user %s, who could not open %s if root created it there: "+
-			"run this as that user, as with sudo -u %s", folder, name, what, name)
-	}
-	return nil
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return !errors.Is(err, fs.ErrNotExist)
-}
-
-func samePath(a, b string) bool {
-	fullA, errA := filepath.Abs(a)
-	fullB, errB := filepath.Abs(b)
-	return errA == nil && errB == nil && fullA == fullB
 }
 
 // create creates the config file, the keys and the database, in this order. A command that was
@@ -354,21 +330,21 @@ func (in *installation) create(p *cli.Program, first account.NewUser, namedDataK
 		created = append(created, in.settings.DataKeyFile)
 	}
 	if in.hadFile && in.settings.DataKeyFile != config.DataKeyBeside(in.Database) { // else every command finds it
-		in.note = rememberDataKey(p, in.settings.DataKeyFile, in.Database)
+		in.note = archive.RememberDataKey(p, in.settings.DataKeyFile, in.Database)
 	}
 	if in.newDatabase {
 		f, err := os.OpenFile(in.Database, os.O_CREATE|os.O_EXCL, 0o600) // no other user can read it
 		if err != nil {
 			_, statErr := os.Stat(in.Database)
 			concurrent = statErr == nil
-			return databaseError(err)
+			return cli.DatabaseError(err)
 		}
 		_ = f.Close()
 		for _, end := range []string{"", "-journal", "-shm", "-wal"} {
 			created = append(created, in.Database+end)
 		}
 	}
-	st, _, err := openOrCreate(p.Ctx, in.Checked, quietLog(p))
+	st, _, err := cli.OpenOrCreate(p.Ctx, in.Checked, cli.QuietLog(p))
 	if err != nil {
 		return err
 	}

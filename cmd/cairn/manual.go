@@ -26,7 +26,7 @@ func (manCommand) Run(p *cli.Program, k *kong.Kong) error {
 // manual returns the page in roff, with the macros of man(7).
 func manual(app *kong.Application) string {
 	m := &roff{}
-	m.macro("TH", "CAIRN", "1", date, "cairn "+programVersion(), "User Commands")
+	m.macro("TH", "CAIRN", "1", cli.Date, "cairn "+cli.ProgramVersion(), "User Commands")
 	m.macro("SH", "NAME")
 	m.line(`cairn \- ` + roffText("accounts, sessions and OpenID Connect for a sports club"))
 	m.macro("SH", "SYNOPSIS")

@@ -16,10 +16,12 @@ import (
 
 	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/activityschema"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/archive"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/libcrypto"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/register"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
 )
@@ -51,7 +53,7 @@ func (c *serveCommand) serve(p *cli.Program, l net.Listener, ready func()) error
 	if err := activityschema.Ready(); err != nil {
 		return fmt.Errorf("the embedded activity schema: %w: this program is damaged, install it again", err)
 	}
-	log, flush := newLog(p.Stderr, checked)
+	log, flush := cli.NewLog(p.Stderr, checked)
 	defer flush()
 	s := &service{settings: c.Settings, checked: checked, log: log, listener: l}
 	defer s.close()
@@ -65,12 +67,8 @@ func (c *serveCommand) serve(p *cli.Program, l net.Listener, ready func()) error
 	return s.run(p)
 }
 
-// clock is the clock of the service, nil for time.Now, and hasher that of its passwords, nil for the
-// product's. A build with the tag histories has a clock that tests can move, and a cheaper hasher.
-var (
-	clock  func() time.Time
-	hasher *passwords.Hasher
-)
+// hasher is that of the service's passwords, nil for the product's. A build with the tag histories has a cheaper one.
+var hasher *passwords.Hasher
 
 // service is what serve opens, in this order.
 type service struct {
@@ -100,7 +98,7 @@ func (s *service) warn(text string) { s.warnings = append(s.warnings, text) }
 func (s *service) open(p *cli.Program) error {
 	s.warnings = s.checked.Warnings()
 	s.options = httpd.Options{
-		Config: s.checked, KeyFile: s.settings.PrivateKeyFile, MayLackKey: s.settings.NoOIDC, Log: s.log, Now: clock, Hasher: hasher,
+		Config: s.checked, KeyFile: s.settings.PrivateKeyFile, MayLackKey: s.settings.NoOIDC, Log: s.log, Now: cli.Clock, Hasher: hasher,
 	}
 	var err error
 	if !s.settings.NoOIDC {
@@ -115,7 +113,7 @@ func (s *service) open(p *cli.Program) error {
 	if err := s.checkKeys(p.Ctx); err != nil {
 		return err
 	}
-	secret, note, err := sharedSecret(p.Ctx, p.Env, s.options.Store)
+	secret, note, err := cli.SharedSecret(p.Ctx, p.Env, s.options.Store)
 	if err != nil {
 		return err
 	}
@@ -132,18 +130,18 @@ func (s *service) open(p *cli.Program) error {
 		s.options.Mail = mails
 	}
 	if s.checked.MetricsListen != "" {
-		b := thisBuild()
+		b := cli.ThisBuild()
 		s.options.Metrics = metrics.New(metrics.Build{Version: b.Version, Commit: b.Commit, Go: b.Go, SQLite: b.SQLite})
 	}
 	return nil
 }
 
 func (s *service) openStore(ctx context.Context) error {
-	missing, err := dataKeyMissing(s.checked.DataKeyFile)
+	missing, err := archive.DataKeyMissing(s.checked.DataKeyFile)
 	if err != nil {
 		return err
 	}
-	st, release, err := openToServe(ctx, s.checked, s.log)
+	st, release, err := archive.OpenToServe(ctx, s.checked, s.log)
 	if err != nil {
 		return err
 	}
@@ -169,7 +167,7 @@ func (s *service) openStore(ctx context.Context) error {
 		s.warn("there is no data key " + s.checked.DataKeyFile +
 			": cairn keys seal makes it, and seals secrets in the database")
 	}
-	clearWork(ctx, workParent(s.checked.Database))
+	archive.ClearWork(ctx, archive.WorkParent(s.checked.Database))
 	return nil
 }
 
@@ -194,7 +192,7 @@ func (s *service) checkKeys(ctx context.Context) error {
 			"as private-key-file, or run without it with --no-oidc, which signs people out",
 			s.checked.DatabaseLabel())
 	}
-	s.warn("no private key: sessions are HS256 and OpenID Connect is off; " + turnOnOIDC)
+	s.warn("no private key: sessions are HS256 and OpenID Connect is off; " + archive.TurnOnOIDC)
 	return nil
 }
 
@@ -243,7 +241,7 @@ func (s *service) listen(p *cli.Program) (err error) {
 	if err := s.apply(p); err != nil {
 		return err
 	}
-	s.log.Info("started", "version", programVersion(), "listen", s.listener.Addr().String(),
+	s.log.Info("started", "version", cli.ProgramVersion(), "listen", s.listener.Addr().String(),
 		"issuer", s.checked.IssuerString, "database", s.checked.DatabaseLabel(), "schema", version,
 		"sessions", scheme, "kid", kid, "signer", signs, "published_keys", len(s.options.Keys),
 		"https", s.checked.HTTPS, "mail", mailServer)
@@ -270,12 +268,12 @@ func (s *service) run(p *cli.Program) error {
 		background.Go(func() { serveMetrics(ctx, s.options.Metrics, s.watched, s.settings.Pprof, s.log) })
 	}
 	if s.checked.Backup.Dir != "" {
-		clearWork(p.Ctx, s.checked.Backup.Dir)
-		source := backupSource{
-			store: s.options.Store, database: s.checked.Database, config: p.Env.ConfigFile(),
-			issuer: s.checked.IssuerString, dataKey: s.checked.DataKeyFile, recipient: s.checked.Backup.Recipient,
+		archive.ClearWork(p.Ctx, s.checked.Backup.Dir)
+		source := archive.BackupSource{
+			Store: s.options.Store, Database: s.checked.Database, Config: p.Env.ConfigFile(),
+			Issuer: s.checked.IssuerString, DataKey: s.checked.DataKeyFile, Recipient: s.checked.Backup.Recipient,
 		}
-		background.Go(func() { backupUntil(ctx, source, s.checked.Backup, s.log) })
+		background.Go(func() { archive.BackupUntil(ctx, source, s.checked.Backup, s.log) })
 	}
 	background.Go(func() { superviseUntil(ctx, s.checked, s.listener, s.log) })
 	err := serveUntil(ctx, s.server, s.listener)
@@ -299,9 +297,6 @@ func serveMetrics(ctx context.Context, m *metrics.Metrics, l net.Listener, profi
 		log.Error("metrics are no longer served", "error", err)
 	}
 }
-
-// turnOnOIDC says how to enable OpenID Connect.
-const turnOnOIDC = "cairn keys generate key.pem and the line private-key-file: key.pem in cairn.yaml turn it on"
 
 // sweepInterval is how often one of the instances deletes expired rows. Nothing depends on it: an
 // expired row is refused even if it still exists.
@@ -430,4 +425,18 @@ func tlsConfig(files config.TLSFiles, log *slog.Logger) (*tls.Config, error) {
 		MinVersion: tls.VersionTLS12, CipherSuites: tls12Suites,
 		NextProtos: []string{"h2", "http/1.1"}, GetCertificate: get,
 	}, nil
+}
+
+// apply applies the file of serve --apply. Of several instances that start at once, one changes
+// something and the others wait for it.
+func (s *service) apply(p *cli.Program) error {
+	switch {
+	case s.settings.Apply == "":
+		return nil
+	case s.readOnly:
+		s.warn("--apply (SERVICE_APPLY): nothing was applied, because the database takes no writes: " +
+			"restart this instance when it does")
+		return nil
+	}
+	return register.ApplyAtStart(p, s.options.Store, s.settings.Apply, s.log, s.warn)
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 	"unicode"
 )
 
@@ -167,3 +168,19 @@ func (l *list) End() error {
 
 // Listed replaces a nil slice by an empty one, so that JSON has [] and not null.
 func Listed[T any](s []T) []T { return append([]T{}, s...) }
+
+// OnlyNow returns a secret with a note that it is not shown again.
+func OnlyNow(secret string) string {
+	if secret == "" {
+		return ""
+	}
+	return secret + "   (shown only now)"
+}
+
+// DateOrNever formats a time, in UTC; zero is never.
+func DateOrNever(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.UTC().Format(time.RFC3339)
+}

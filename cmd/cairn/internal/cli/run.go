@@ -1,5 +1,5 @@
-// Package cli is what the commands of cairn share: how a command line is run, what it prints and what it asks.
-// It knows no command.
+// Package cli is what the commands of cairn share: how a command line is run, what it prints and asks, and how the
+// installation is opened. It knows no command.
 package cli
 
 import (

@@ -1,0 +1,77 @@
+package people
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
+)
+
+type JoinCommand struct {
+	List   listJoinCommand   `cmd:"" reads:"" help:"List the requests to join that wait for a decision."`
+	Accept acceptJoinCommand `cmd:"" help:"Accept a request: an invite is mailed to its address."`
+	Refuse refuseJoinCommand `cmd:"" help:"Refuse a request: whoever asked is told by mail."`
+}
+
+type listJoinCommand struct {
+	cli.DatabaseFlags
+	cli.Output
+}
+
+// Run lists the requests, oldest first.
+func (c *listJoinCommand) Run(p *cli.Program) error {
+	return c.WithUsers(p, func(users *roster.Administration) error {
+		list, err := users.JoinRequests(p.Ctx)
+		if err != nil {
+			return err
+		}
+		out := c.List(p, "ID", "ASKED", "NAME", "EMAIL", "REASON")
+		for _, j := range list {
+			if err := out.Add(j.ID, j, j.ID, j.AskedAt.UTC().Format(time.RFC3339), j.Name, j.Email, j.Reason); err != nil {
+				return err
+			}
+		}
+		return out.End()
+	})
+}
+
+// oneRequest holds the flags and the argument of a decision.
+type oneRequest struct {
+	cli.DatabaseFlags
+	ID   string `arg:"" help:"Id of the request: cairn join list shows it."`
+	Note string `help:"A sentence for the mail, at most 200 characters."`
+}
+
+type joinDecision = func(a *roster.Administration, ctx context.Context, by account.Caller, id, note string) error
+
+type acceptJoinCommand struct{ oneRequest }
+
+// Run accepts the request.
+func (c *acceptJoinCommand) Run(p *cli.Program) error {
+	return c.decide(p, (*roster.Administration).AcceptJoin)
+}
+
+type refuseJoinCommand struct{ oneRequest }
+
+// Run refuses the request.
+func (c *refuseJoinCommand) Run(p *cli.Program) error {
+	return c.decide(p, (*roster.Administration).RefuseJoin)
+}
+
+func (c oneRequest) decide(p *cli.Program, do joinDecision) error {
+	return c.WithUsers(p, func(users *roster.Administration) error {
+		err := do(users, p.Ctx, account.Operator(), c.ID, c.Note)
+		switch {
+		case errors.Is(err, account.ErrJoinNotFound):
+			return errors.New("there is no such request: cairn join list shows them")
+		case errors.Is(err, account.ErrMailOff):
+			return errors.New("the answer goes by mail: set smtp-url (docs/mail.md)")
+		case errors.Is(err, account.ErrInvalidText):
+			return cli.UsageError("--note: at most 200 characters, no control characters")
+		}
+		return err
+	})
+}

@@ -1,0 +1,537 @@
+// Package people has the commands about users, their invites, requests and sessions, and the audit log.
+package people
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/roster"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
+)
+
+type UserCommand struct {
+	Add       addUserCommand       `cmd:"" help:"Add a user without an invite."`
+	List      listUsersCommand     `cmd:"" reads:"" help:"List the users."`
+	Show      showUserCommand      `cmd:"" reads:"" help:"Show a user with their sessions and applications."`
+	Update    updateUserCommand    `cmd:"" help:"Update a user's name, email address and profile, or set when accounts end."`
+	Set       setUserCommand       `cmd:"" help:"Set a user's attributes (NAME=VALUE), which the setting attributes declares."`
+	Flags     userFlagsCommand     `cmd:"" help:"Turn a user's access flags on (+FLAG, or +FLAG@DATE until a day) and off (-FLAG)."`
+	Suspend   suspendUserCommand   `cmd:"" help:"Lock a user out at once: sessions, codes and tokens end."`
+	Unsuspend unsuspendUserCommand `cmd:"" help:"Let a user sign in again."`
+	Unlock    unlockUserCommand    `cmd:"" help:"Forget a user's wrong passwords, so that they can try again at once."`
+	Delete    deleteUserCommand    `cmd:"" help:"Remove a user's personal data; the handle stays taken."`
+	ResetCode resetCodeCommand     `cmd:"" help:"Issue a password reset code, for a user who cannot sign in."`
+
+	Import importUsersCommand `cmd:"" help:"Import users and password hashes from a CSV or JSON file, all or none."`
+	Export exportUsersCommand `cmd:"" reads:"" help:"Write all users as CSV or JSON, in the format of user import."`
+
+	ResetFactors resetFactorsCommand `cmd:"" help:"Remove a user's lost second factors and end all sessions."`
+}
+
+// oneUser holds the flags and the argument of a command about one user.
+type oneUser struct {
+	cli.DatabaseFlags
+	cli.Output
+	Handle string `arg:"" ids:"user" help:"Handle of the user."`
+}
+
+// withUser opens the database and finds the user.
+func (c oneUser) withUser(p *cli.Program, do func(*roster.Administration, account.User) error) error {
+	return c.WithUsers(p, func(users *roster.Administration) error {
+		u, err := FindUser(p, users, c.Handle)
+		if err != nil {
+			return err
+		}
+		switch err = do(users, u); {
+		case errors.Is(err, account.ErrLastAdmin):
+			const remedy = "first make another user with a password an administrator: cairn user flags HANDLE +admin"
+			return fmt.Errorf("%s is the last administrator who can sign in and has no end: %s", u.Handle, remedy)
+		case errors.Is(err, account.ErrUserNotFound):
+			return fmt.Errorf("the user %s no longer exists", u.Handle)
+		}
+		return err
+	})
+}
+
+func FindUser(p *cli.Program, users *roster.Administration, handle string) (account.User, error) {
+	u, err := users.User(p.Ctx, handle)
+	if errors.Is(err, account.ErrUserNotFound) {
+		if p, _ := web.ProblemOf(err); p.Detail != account.ErrUserNotFound.Detail { // it names one with other dots
+			return u, errors.New(p.Detail)
+		}
+		if h, err := account.CanonicalHandle(handle); err != nil || h != handle {
+			handle = strconv.Quote(handle)
+		}
+		return u, fmt.Errorf("there is no user %s: cairn user list shows them", handle)
+	}
+	return u, err
+}
+
+type addUserCommand struct {
+	cli.DatabaseFlags
+	cli.Output
+	Handle           string   `arg:"" help:"Handle of the new user."`
+	DisplayName      string   `help:"Name that others see; the handle if not given."`
+	Email            string   `placeholder:"ADDRESS" help:"Email address; unverified without --email-verified."`
+	EmailVerified    bool     `help:"Mark the address as verified, also for applications."`
+	PasswordFile     string   `placeholder:"FILE" help:"File with the password, - for standard input."`
+	GeneratePassword bool     `help:"Generate a password and print it once."`
+	WithoutPassword  bool     `help:"Let the user choose a password by a link: mailed if they have an address and the service sends mail, else printed."`
+	Flag             []string `placeholder:"FLAG" help:"Access flag; the default flags if not given. Repeatable."`
+	Issuer           string   `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" hidden:""`
+}
+
+// Run adds the user with the given or the default flags.
+func (c *addUserCommand) Run(p *cli.Program) error {
+	hasher, err := passwords.NewHasher()
+	if err != nil {
+		return err
+	}
+	return c.WithUsers(p, func(users *roster.Administration) error {
+		settings, err := users.Settings(p.Ctx)
+		if err != nil {
+			return err
+		}
+		n := account.NewUser{
+			Handle: c.Handle, DisplayName: c.DisplayName, Email: c.Email, EmailVerified: c.EmailVerified,
+			Flags: c.Flag, AnyHandle: true,
+		}
+		var u account.User
+		var code account.ResetCode
+		if c.WithoutPassword {
+			if err := c.checkWithout(n, settings); err != nil {
+				return err
+			}
+			u, code, err = users.Add(p.Ctx, account.Operator(), n)
+		} else {
+			if err := GivePassword(p, &n, settings, c.PasswordFile, c.GeneratePassword, c.Quiet); err != nil {
+				return err
+			}
+			u, err = users.Create(p.Ctx, account.Operator(), hasher, n)
+		}
+		if errors.Is(err, account.ErrHandleTaken) {
+			const format = "the handle %s is taken: choose another one (a deleted user's handle is never reused)"
+			return fmt.Errorf(format, n.Handle)
+		}
+		if errors.Is(err, account.ErrEmailTaken) {
+			return fmt.Errorf("--email: another account has verified %s", n.Email)
+		}
+		if err != nil {
+			return err
+		}
+		if !c.GeneratePassword {
+			n.Password = ""
+		}
+		document := map[string]any{
+			"sub": u.Sub, "handle": u.Handle, "password": n.Password, "flags": cli.Listed(u.Flags),
+			"email": u.Email, "email_verified": u.EmailVerified,
+		}
+		labels := cli.Pairs{
+			{"handle", u.Handle}, {"sub", u.Sub}, {"email", c.emailState(u)}, {"password", cli.OnlyNow(n.Password)},
+		}
+		switch {
+		case code.Hash != nil:
+			url, until := account.ResetURL(c.Issuer, u.Handle, code), code.ExpiresAt.Format(time.RFC3339)
+			document["url"], document["expires_at"] = url, until
+			labels = append(labels, [2]string{"link", cli.OnlyNow(url)}, [2]string{"valid until", until})
+		case c.WithoutPassword:
+			labels = append(labels, [2]string{"link", "mailed to " + u.Email})
+		}
+		return c.Print(p, u.Sub, document, labels)
+	})
+}
+
+// checkWithout checks the flags of a user without a password, before anything is stored.
+func (c *addUserCommand) checkWithout(n account.NewUser, settings account.Settings) error {
+	mailed := c.MailServer != "" && c.Email != ""
+	switch _, err := n.Check(settings); {
+	case c.PasswordFile != "" || c.GeneratePassword:
+		return cli.UsageError("give --without-password, --password-file or --generate-password: one of them")
+	case err != nil:
+		if problem, known := web.ProblemOf(err); known {
+			return cli.UsageError(faults(problem, newUserFlags))
+		}
+		return err
+	case c.Quiet && !mailed:
+		return cli.UsageError("-q would hide the link: leave -q out, or use -o json")
+	}
+	return nil
+}
+
+// emailState returns the new user's address with its state of verification.
+func (c *addUserCommand) emailState(u account.User) string {
+	switch {
+	case u.Email == "":
+		return ""
+	case u.EmailVerified:
+		return u.Email + " (verified)"
+	case c.MailServer != "":
+		return u.Email + " (not verified until its owner opens a mailed link: the account page sends it)"
+	}
+	return u.Email + " (not verified: without mail, only cairn user update --email-verified can mark it)"
+}
+
+// userRow is a user as the commands print it. The profile's claims are members of the same object,
+// as in /api/me.
+type userRow struct {
+	Sub           string   `json:"sub"`
+	Handle        string   `json:"handle"`
+	DisplayName   string   `json:"display_name"`
+	Email         string   `json:"email"`
+	EmailVerified bool     `json:"email_verified"`
+	Flags         []string `json:"flags"` // those that are on
+	Suspended     bool     `json:"suspended"`
+	SuspendReason string   `json:"suspend_reason,omitempty"`
+	InvitedBy     string   `json:"invited_by,omitempty"`
+	account.ShownEnds
+	CreatedAt   time.Time  `json:"created_at"`
+	LastLoginAt *time.Time `json:"last_login_at"` // null: never
+	account.Profile
+}
+
+func userRowOf(u account.User) userRow {
+	return userRow{
+		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified,
+		Flags: cli.Listed(u.Flags), Suspended: u.Suspended(), SuspendReason: u.SuspendReason, InvitedBy: u.InvitedBy,
+		ShownEnds: u.Ends(), CreatedAt: u.CreatedAt.UTC(), LastLoginAt: web.TimeOrNull(u.LastLoginAt), Profile: u.Profile,
+	}
+}
+
+type listUsersCommand struct {
+	cli.DatabaseFlags
+	Format string `name:"output" short:"o" enum:"table,json" default:"table" help:"table or json."`
+	Quiet  bool   `short:"q" help:"Print only handles."`
+	Query  string `placeholder:"WORDS" help:"Only users whose handle, name or email has words beginning with these."`
+	Ending string `placeholder:"30d" help:"Only users whose account, or a flag, ends within so many days."`
+}
+
+// Run lists users in the order of their handles, or with a query in the order of the words found.
+func (c *listUsersCommand) Run(p *cli.Program) error {
+	days, err := strconv.Atoi(strings.TrimSuffix(c.Ending, "d"))
+	if c.Ending != "" && (err != nil || days < 1 || days > 36_600) {
+		return cli.UsageError("--ending: write days, as 30d")
+	}
+	return c.WithUsers(p, func(users *roster.Administration) error {
+		q := account.UserQuery{Query: c.Query, Limit: cli.PageSize}
+		if c.Ending != "" {
+			q.EndingBy = users.Now().AddDate(0, 0, days)
+		}
+		out := cli.Output{Format: c.Format, Quiet: c.Quiet}.List(p, "HANDLE", "NAME", "EMAIL", "FLAGS", "STATE", "ENDS", "LAST SIGN-IN")
+		for more := true; more; more = q.After != "" {
+			page, next, err := users.Users(p.Ctx, q)
+			if err != nil {
+				return err
+			}
+			for _, u := range page {
+				state := "active"
+				switch {
+				case u.Ended():
+					state = "ended"
+				case u.Suspended():
+					state = "suspended"
+				}
+				seen := cli.DateOrNever(u.LastLoginAt)
+				row := []string{u.Handle, u.DisplayName, u.Email, flagsUntil(u.Flags, u.FlagEnds, users.Zone()), state,
+					account.LastDay(u.EndsAt, users.Zone()), seen}
+				if err := out.Add(u.Handle, userRowOf(u), row...); err != nil {
+					return err
+				}
+			}
+			q.After = next
+		}
+		return out.End()
+	})
+}
+
+// flagsUntil returns flags with their last days.
+func flagsUntil(flags []string, ends map[string]time.Time, zone *time.Location) string {
+	words := slices.Clone(flags)
+	for i, f := range words {
+		if day := account.LastDay(ends[f], zone); day != "" {
+			words[i] = f + "@" + day
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+type showUserCommand struct{ oneUser }
+
+// Run shows one user without hashes and codes.
+func (c *showUserCommand) Run(p *cli.Program) error {
+	return c.withUser(p, func(users *roster.Administration, u account.User) error {
+		access, err := users.Access(p.Ctx, u)
+		if err != nil {
+			return err
+		}
+		locked := u.Locked(users.Now())
+		labels := userLabels(u)
+		if !locked.IsZero() {
+			text := cli.DateOrNever(locked) + ", by wrong passwords: cairn user unlock " + u.Handle
+			labels = append(labels, [2]string{"locked until", text})
+		}
+		for _, s := range access.Sessions {
+			device, seen := web.Device(s.UserAgent), cli.DateOrNever(s.LastSeenAt)
+			text := fmt.Sprintf("%s, %s at %s, last seen %s", s.ID, device, s.Address, seen)
+			labels = append(labels, [2]string{"session", text})
+		}
+		for _, a := range access.Apps {
+			text := fmt.Sprintf("%s (%s): %s", a.ClientID, a.ClientName, strings.Join(a.Scopes, " "))
+			labels = append(labels, [2]string{"application", text})
+		}
+		document := struct {
+			userRow
+			LockedUntil *time.Time             `json:"locked_until"` // null: not locked
+			Sessions    []account.SessionEntry `json:"sessions"`
+			Apps        []account.AppEntry     `json:"apps"`
+		}{userRowOf(u), web.TimeOrNull(locked), account.SessionEntries(access.Sessions, "", access.Passkeys), account.AppEntries(access.Apps)}
+		return c.Print(p, u.Sub, document, labels)
+	})
+}
+
+// userLabels returns the labels and values of a user.
+func userLabels(u account.User) cli.Pairs {
+	email, phone := u.Email, u.Profile.PhoneNumber
+	if u.EmailVerified {
+		email += " (verified)"
+	}
+	if u.Profile.PhoneNumberVerified {
+		phone += " (verified)"
+	}
+	suspended := ""
+	if u.Suspended() {
+		suspended = cli.DateOrNever(u.SuspendedAt)
+		if u.SuspendReason != "" {
+			suspended += ": " + u.SuspendReason
+		}
+	}
+	ends := ""
+	if !u.EndsAt.IsZero() {
+		ends = "after " + account.LastDay(u.EndsAt, time.Local)
+	}
+	passwordless := ""
+	if u.Passwordless() {
+		passwordless = "none: passkeys alone"
+	}
+	f := u.Profile
+	labels := cli.Pairs{
+		{"handle", u.Handle}, {"sub", u.Sub}, {"name", u.DisplayName}, {"email", email},
+		{"flags", flagsUntil(u.Flags, u.FlagEnds, time.Local)}, {"suspended", suspended}, {"ends", ends}, {"invited by", u.InvitedBy},
+		{"password", passwordless},
+		{"created", cli.DateOrNever(u.CreatedAt)}, {"last sign-in", cli.DateOrNever(u.LastLoginAt)},
+		{"given_name", f.GivenName}, {"family_name", f.FamilyName}, {"middle_name", f.MiddleName},
+		{"nickname", f.Nickname}, {"profile", f.Page}, {"picture", f.Picture}, {"website", f.Website},
+		{"gender", f.Gender}, {"birthdate", f.Birthdate}, {"zoneinfo", f.Zoneinfo}, {"locale", f.Locale},
+		{"phone_number", phone},
+	}
+	if a := f.Address; a != nil {
+		for _, m := range (cli.Pairs{
+			{"formatted", a.Formatted}, {"street_address", a.StreetAddress}, {"locality", a.Locality},
+			{"region", a.Region}, {"postal_code", a.PostalCode}, {"country", a.Country},
+		}) {
+			labels = append(labels, [2]string{"address." + m[0], strings.ReplaceAll(m[1], "\n", " / ")})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Attributes)) {
+		labels = append(labels, [2]string{account.AttributePrefix + name, f.Attributes[name]})
+	}
+	return labels
+}
+
+type setUserCommand struct {
+	oneUser
+	Values []string `arg:"" name:"name=value" sep:"none" help:"Attribute and its value; an empty value clears it."`
+}
+
+// Run sets the given attributes, all of them or none.
+func (c *setUserCommand) Run(p *cli.Program) error {
+	change := account.UserChange{}
+	for _, text := range c.Values {
+		name, value, ok := strings.Cut(text, "=")
+		if _, twice := change[account.AttributePrefix+name]; !ok || twice {
+			return cli.Usagef("%q: write each attribute once, as member_number=4711; member_number= clears it", text)
+		}
+		change[account.AttributePrefix+name] = value
+	}
+	return c.amend(p, change)
+}
+
+// userFlagsCommand parses its own arguments, because kong would read -admin as options. The options
+// of the command come before the handle.
+type userFlagsCommand struct {
+	cli.DatabaseFlags
+	cli.Output
+	Words []string `arg:"" ids:"user" passthrough:"" name:"handle-and-flags" help:"HANDLE +FLAG +FLAG@DATE -FLAG..., after the options. @never removes an end."`
+}
+
+// Run turns the named flags on or off. Other flags are unchanged.
+func (c *userFlagsCommand) Run(p *cli.Program) error {
+	flags := account.FlagChange{}
+	for _, word := range c.Words[1:] {
+		state := strings.TrimLeft(word, "+-")
+		name, typed, ends := strings.Cut(state, "@")
+		if len(state) != len(word)-1 || account.CheckFlag(name) != nil || ends && word[0] == '-' {
+			const format = "%q: write +FLAG to turn a flag on, +FLAG@2030-12-24 until a day, and -FLAG to turn it off; " +
+				"options come before the handle"
+			return cli.Usagef(format, word)
+		}
+		if _, twice := flags[name]; twice {
+			return cli.Usagef("the flag %s is given more than once", name)
+		}
+		f := account.FlagState{On: word[0] == '+', SetEnd: ends}
+		if ends && typed != "never" {
+			at, err := account.ParseEnd(typed, time.Local)
+			if err != nil || at.IsZero() {
+				return cli.Usagef("%q: write the last day as in +%s@2030-12-24, or +%s@never", word, name, name)
+			}
+			f.EndsAt = at
+		}
+		flags[name] = f
+	}
+	if len(flags) == 0 {
+		return cli.UsageError("no flag is given: write +FLAG to turn one on and -FLAG to turn it off")
+	}
+	one := oneUser{c.DatabaseFlags, c.Output, c.Words[0]}
+	return one.withUser(p, func(users *roster.Administration, u account.User) error {
+		on, err := users.SetFlags(p.Ctx, account.Operator(), u, flags)
+		if errors.Is(err, account.ErrUnknownFlag) {
+			settings, err := users.Settings(p.Ctx)
+			if err != nil {
+				return err
+			}
+			const format = "there is no such flag here: the flags are %s, and cairn settings set flags --add adds one"
+			return fmt.Errorf(format, strings.Join(settings.Flags, ", "))
+		}
+		if errors.Is(err, account.ErrEndPast) {
+			return cli.UsageError("a last day is in the past: -FLAG turns a flag off now")
+		}
+		if err != nil {
+			return err
+		}
+		done := map[string]any{"handle": u.Handle, "flags": cli.Listed(on)}
+		return c.Print(p, u.Sub, done, cli.Pairs{{"handle", u.Handle}, {"flags", strings.Join(on, " ")}})
+	})
+}
+
+type suspendUserCommand struct {
+	oneUser
+	Reason     string `help:"Reason for the audit log, which administrators read: at most 200 characters."`
+	TellReason bool   `help:"Also mail the reason to the user."`
+}
+
+// Run suspends the user. This takes effect at once, even in the user's browsers.
+func (c *suspendUserCommand) Run(p *cli.Program) error {
+	return c.withUser(p, func(users *roster.Administration, u account.User) error {
+		err := users.Suspend(p.Ctx, account.Operator(), u, c.Reason, c.TellReason)
+		if errors.Is(err, account.ErrInvalidText) {
+			return cli.UsageError("--reason: at most 200 characters, no control characters")
+		}
+		if err != nil {
+			return err
+		}
+		done := map[string]any{"handle": u.Handle, "suspended": true}
+		return c.Print(p, u.Sub, done, cli.Pairs{{"suspended", u.Handle}})
+	})
+}
+
+type unsuspendUserCommand struct{ oneUser }
+
+// Run lifts a suspension. Sessions, codes and tokens that it ended remain ended.
+func (c *unsuspendUserCommand) Run(p *cli.Program) error {
+	return c.withUser(p, func(users *roster.Administration, u account.User) error {
+		if err := users.Unsuspend(p.Ctx, account.Operator(), u); err != nil {
+			return err
+		}
+		done := map[string]any{"handle": u.Handle, "suspended": false}
+		return c.Print(p, u.Sub, done, cli.Pairs{{"can sign in again", u.Handle}})
+	})
+}
+
+type unlockUserCommand struct{ oneUser }
+
+// Run clears the failed sign-ins, which takes effect at once in a running service.
+func (c *unlockUserCommand) Run(p *cli.Program) error {
+	return c.withUser(p, func(users *roster.Administration, u account.User) error {
+		if err := users.Unlock(p.Ctx, account.Operator(), u); err != nil {
+			return err
+		}
+		done := map[string]any{"handle": u.Handle, "locked": false}
+		return c.Print(p, u.Sub, done, cli.Pairs{{"can try again", u.Handle}})
+	})
+}
+
+type deleteUserCommand struct {
+	oneUser
+	Yes bool `help:"Do not ask."`
+}
+
+// Run deletes the user after a confirmation.
+func (c *deleteUserCommand) Run(p *cli.Program) error {
+	return c.withUser(p, func(users *roster.Administration, u account.User) error {
+		question := fmt.Sprintf("Delete the user %s (%s) with all personal data?", u.Handle, u.DisplayName)
+		if err := cli.Confirm(p, c.Yes, question); err != nil {
+			return err
+		}
+		if err := users.Delete(p.Ctx, account.Operator(), u); err != nil {
+			return err
+		}
+		done := map[string]any{"handle": u.Handle, "deleted": true}
+		return c.Print(p, u.Sub, done, cli.Pairs{{"deleted", u.Handle}})
+	})
+}
+
+type resetCodeCommand struct {
+	oneUser
+	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service."`
+}
+
+// Run issues a code, which invalidates the previous one.
+func (c *resetCodeCommand) Run(p *cli.Program) error {
+	return c.withUser(p, func(users *roster.Administration, u account.User) error {
+		code, err := users.IssueResetCode(p.Ctx, account.Operator(), u)
+		if err != nil {
+			return err
+		}
+		url, until := account.ResetURL(c.Issuer, u.Handle, code), code.ExpiresAt.Format(time.RFC3339)
+		issued := map[string]string{"handle": u.Handle, "code": code.Code, "url": url, "expires_at": until}
+		return c.Print(p, code.Code, issued,
+			cli.Pairs{{"handle", u.Handle}, {"code", code.Code}, {"link", url}, {"valid until", until}})
+	})
+}
+
+type resetFactorsCommand struct{ oneUser }
+
+// Run removes the second factors. The user then signs in with only the password, if there is one.
+func (c *resetFactorsCommand) Run(p *cli.Program) error {
+	return c.withUser(p, func(users *roster.Administration, u account.User) error {
+		if err := users.ResetFactors(p.Ctx, account.Operator(), u); err != nil {
+			return err
+		}
+		open, err := users.OpenInvites(p.Ctx, u, 0, account.PageOfInvites)
+		if err != nil {
+			return err
+		}
+		codes := []string{} // whoever had the account may have made them
+		for _, i := range open {
+			codes = append(codes, i.Shown())
+		}
+		done := map[string]any{"handle": u.Handle, "second_factor": false, "open_invites": codes}
+		next := "signs in with only the password"
+		if u.Passwordless() {
+			next = "has no password: run cairn user reset-code for"
+		}
+		labels := cli.Pairs{{next, u.Handle}}
+		if len(codes) > 0 {
+			remedy := strings.Join(codes, ", ") + ": cairn invite revoke ends those that the user did not make"
+			labels = append(labels, [2]string{"open invites", remedy})
+		}
+		return c.Print(p, u.Sub, done, labels)
+	})
+}

@@ -1,0 +1,452 @@
+package register
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
+	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store"
+)
+
+type APICommand struct {
+	Add          addAPICommand    `cmd:"" help:"Register an API (an audience of tokens); its secret is printed once."`
+	List         listAPICommand   `cmd:"" reads:"" help:"List the APIs."`
+	Show         showAPICommand   `cmd:"" reads:"" help:"Show an API's registration, without its secret."`
+	Update       updateAPICommand `cmd:"" help:"Update the given fields of an API."`
+	RotateSecret rotateAPICommand `cmd:"" help:"Give an API a new secret, which is printed once."`
+	Remove       removeAPICommand `cmd:"" help:"Remove an API: clients no longer get tokens for it."`
+}
+
+// oneAPI holds the flags and the argument of a command about one API.
+type oneAPI struct {
+	cli.DatabaseFlags
+	URI string `arg:"" ids:"api" help:"URI of the API."`
+}
+
+// withAPI opens the database and finds the API.
+func (c oneAPI) withAPI(p *cli.Program, do func(*store.Store, *provider.API) error) error {
+	return c.WithStore(p, func(st *store.Store) error {
+		a, err := c.read(p, st)
+		if err == nil {
+			err = do(st, a)
+		}
+		if errors.Is(err, provider.ErrAPINotFound) {
+			return fmt.Errorf("there is no API %q: cairn api list shows them", c.URI)
+		}
+		return inAPIFlags(err)
+	})
+}
+
+// read returns the API. provider.ErrAPINotFound.
+func (c oneAPI) read(p *cli.Program, st *store.Store) (*provider.API, error) {
+	all, err := st.APIs(p.Ctx)
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(all, func(a *provider.API) bool { return a.URI == c.URI }); i >= 0 {
+		return all[i], nil
+	}
+	return nil, provider.ErrAPINotFound
+}
+
+// apiOptions are the flags that api add and api update share. An option that is not given leaves the
+// field unchanged; a list replaces the previous one.
+type apiOptions struct {
+	Scope      []string `sep:"none" placeholder:"NAME=SENTENCE" help:"Scope and its consent sentence. ${list=Repeatable.}"`
+	Token      *string  `enum:"jwt,opaque" placeholder:"KIND" help:"jwt (the API verifies it locally) or opaque (the API introspects it)${new=; jwt if not given}."`
+	Lifetime   *period  `placeholder:"DURATION" help:"Lifetime of its access tokens, 1m to 24h${new=; 1h if not given}."`
+	Alg        *string  `enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its tokens: RS256, ES256 or EdDSA.${new= Default: ES256 if the service has a key for it, else RS256.}"`
+	Client     []string `placeholder:"ID" ids:"client" help:"A client that may use it. ${list=Repeatable.}"`
+	AllClients *bool    `negatable:"" help:"Let every client use it."`
+	Claim      []string `sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own in its tokens: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}. ${list=Repeatable.}"`
+}
+
+// apiScopes reads the values of a flag such as --scope.
+func apiScopes(flag string, values []string) (scopes []provider.APIScope, err error) {
+	for _, text := range values {
+		name, sentence, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, cli.Usagef("--%s %q: write NAME=SENTENCE, such as 'trails.read=See your trails'", flag, text)
+		}
+		scopes = append(scopes, provider.APIScope{Name: name, Sentence: strings.TrimSpace(sentence)})
+	}
+	return scopes, nil
+}
+
+func scopeNames(scopes []provider.APIScope) (names []string) {
+	for _, s := range scopes {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// claims returns the given rules, none for an empty value.
+func (o *apiOptions) claims() []string {
+	return slices.DeleteFunc(slices.Clone(o.Claim), func(s string) bool { return s == "" })
+}
+
+func (o *apiOptions) apply(p *cli.Program, st *store.Store, a *provider.API) error {
+	scopes, err := apiScopes("scope", o.Scope)
+	if err != nil {
+		return err
+	}
+	if len(scopes) > 0 {
+		a.Scopes = scopes
+	}
+	if o.Token != nil {
+		a.Opaque = *o.Token == "opaque"
+	}
+	set(&a.Lifetime, (*time.Duration)(o.Lifetime))
+	set(&a.Algorithm, o.Alg)
+	if len(o.Client) > 0 {
+		a.Clients, a.AllClients = o.Client, false
+	}
+	set(&a.AllClients, o.AllClients)
+	if a.AllClients && len(o.Client) == 0 {
+		a.Clients = nil
+	}
+	if o.Claim != nil {
+		a.Claims = o.claims()
+	}
+	return checkClaims(p, st, o.claims())
+}
+
+// checkClaims checks that the settings have what new rules need.
+func checkClaims(p *cli.Program, st *store.Store, rules []string) error {
+	if len(rules) == 0 {
+		return nil
+	}
+	settings, err := st.Settings(p.Ctx)
+	if err != nil {
+		return err
+	}
+	return provider.CheckClaims(rules, settings)
+}
+
+// inAPIFlags names the flag where a registration breaks a rule.
+func inAPIFlags(err error) error {
+	var broken *provider.RegistrationError
+	if errors.As(err, &broken) {
+		text := broken.Describe(apiFlag(broken.Member))
+		if broken.Member == "clients" { // it does not exist
+			return errors.New(text)
+		}
+		return cli.UsageError(text)
+	}
+	return err
+}
+
+// apiFlag returns the flag that sets a member of a registration.
+func apiFlag(member string) string {
+	return map[string]string{
+		"resource": "the URI", "name": "--name", "scopes": "--scope",
+		"lifetime": "--lifetime", "alg": "--alg", "clients": "--client", "claims": "--claim",
+	}[member]
+}
+
+// apiDocument is an API as the commands print it.
+type apiDocument struct {
+	URI        string              `json:"resource"`
+	Name       string              `json:"name"`
+	ID         string              `json:"introspection_id"`
+	Secret     string              `json:"introspection_secret,omitempty"`
+	Scopes     []provider.APIScope `json:"scopes"`
+	Token      string              `json:"token"`
+	Lifetime   int                 `json:"lifetime_seconds"`
+	Algorithm  string              `json:"alg,omitempty"`
+	AllClients bool                `json:"all_clients"`
+	Clients    []string            `json:"clients"`
+	Claims     []string            `json:"claims,omitempty"`
+	Managed    bool                `json:"managed,omitempty"`
+	CreatedAt  string              `json:"created_at"`
+}
+
+func apiDocumentOf(a *provider.API, secret string) apiDocument {
+	d := apiDocument{
+		URI: a.URI, Name: a.Name, ID: a.ID, Secret: secret,
+		Scopes: cli.Listed(a.Scopes), Token: "jwt", Lifetime: int(a.Lifetime / time.Second), Algorithm: a.Algorithm,
+		AllClients: a.AllClients, Clients: cli.Listed(a.Clients), CreatedAt: a.CreatedAt.Format(time.RFC3339),
+		Claims: a.Claims, Managed: a.Managed,
+	}
+	if a.Opaque {
+		d.Token = "opaque"
+	}
+	return d
+}
+
+func (d apiDocument) clients() string {
+	switch {
+	case d.AllClients:
+		return "all"
+	case len(d.Clients) == 0:
+		return "none"
+	}
+	return strings.Join(d.Clients, " ")
+}
+
+// printAPI prints all of an API; secret is a new one, or empty.
+func printAPI(p *cli.Program, o cli.Output, a *provider.API, secret string) error {
+	d := apiDocumentOf(a, secret)
+	labels := cli.Pairs{
+		{"URI", d.URI}, {"name", d.Name}, {"introspection id", d.ID}, {"introspection secret", cli.OnlyNow(secret)},
+		{"tokens", d.Token}, {"lifetime", a.Lifetime.String()}, {"signed with", d.Algorithm}, {"clients", d.clients()},
+		{"managed", managedText(d.Managed)},
+	}
+	for _, rule := range d.Claims {
+		labels = append(labels, [2]string{"claim", rule})
+	}
+	for _, s := range d.Scopes {
+		labels = append(labels, [2]string{"scope", s.Name + "  " + s.Sentence})
+	}
+	return o.Print(p, d.URI, d, append(labels, [2]string{"registered", d.CreatedAt}))
+}
+
+// warnOfAPI warns the operator about a registration that no client can use.
+func warnOfAPI(p *cli.Program, a *provider.API) {
+	if !a.AllClients && len(a.Clients) == 0 {
+		fmt.Fprintf(p.Stderr, "cairn: no client may use it yet: cairn api update %s --add-client ID lets one\n", a.URI)
+	}
+}
+
+type addAPICommand struct {
+	cli.DatabaseFlags
+	cli.Output
+	apiOptions
+	URI  string `arg:"" help:"URI of the API, in requests (resource) and tokens (aud): https://api.example.org."`
+	Name string `required:"" placeholder:"NAME" help:"Name that users see on the consent page."`
+}
+
+// Help implements kong.HelpProvider.
+func (*addAPICommand) Help() string {
+	return `An API with two scopes; one client gets tokens for it, which it verifies locally:
+
+  cairn api add https://api.example.org --name Trails --client APP \
+    --scope 'trails.read=See your trails' --scope 'trails.write=Change your trails'`
+}
+
+// Run registers the API and prints its secret.
+func (c *addAPICommand) Run(p *cli.Program) error {
+	a, secret := provider.NewAPI(c.URI, c.Name, time.Now())
+	return c.WithStore(p, func(st *store.Store) error {
+		if err := c.apply(p, st, a); err != nil {
+			return inAPIFlags(err)
+		}
+		if err := st.CreateAPI(p.Ctx, a, cli.Operator(account.RegisterAPI, a.URI, "")); errors.Is(err, provider.ErrAPIExists) {
+			return fmt.Errorf("an API %s exists already: cairn api update changes it", a.URI)
+		} else if err != nil {
+			return inAPIFlags(err)
+		}
+		warnOfAPI(p, a)
+		return printAPI(p, c.Output, a, secret)
+	})
+}
+
+type listAPICommand struct {
+	cli.DatabaseFlags
+	cli.Output
+}
+
+// Run lists the APIs in the order of their URIs.
+func (c *listAPICommand) Run(p *cli.Program) error {
+	return c.WithStore(p, func(st *store.Store) error {
+		all, err := st.APIs(p.Ctx)
+		if err != nil {
+			return err
+		}
+		out := c.List(p, "URI", "NAME", "TOKENS", "SCOPES", "CLIENTS", "CREATED")
+		for _, a := range all {
+			d := apiDocumentOf(a, "")
+			row := []string{d.URI, d.Name, d.Token, strings.Join(scopeNames(d.Scopes), " "), d.clients(), d.CreatedAt}
+			if err := out.Add(d.URI, d, row...); err != nil {
+				return err
+			}
+		}
+		return out.End()
+	})
+}
+
+type showAPICommand struct {
+	oneAPI
+	cli.Output
+}
+
+// Run shows one API without its secret.
+func (c *showAPICommand) Run(p *cli.Program) error {
+	return c.withAPI(p, func(_ *store.Store, a *provider.API) error { return printAPI(p, c.Output, a, "") })
+}
+
+type updateAPICommand struct {
+	oneAPI
+	cli.Output
+	apiUpdate
+	Yes bool `help:"Do not ask before entries of a list are removed."`
+}
+
+// apiUpdate holds the fields of an API that can be updated.
+type apiUpdate struct {
+	//lint:ignore SA5008 kong has a tag set for each variable
+	apiOptions `set:"new=" set:"list=Replaces the list; --add-… and --remove-… change single entries."`
+
+	Name         *string  `help:"Name that users see on the consent page."`
+	AddScope     []string `sep:"none" placeholder:"NAME=SENTENCE" help:"Add a scope, or give one another sentence. Repeatable."`
+	RemoveScope  []string `sep:"none" placeholder:"NAME" help:"Remove a scope. Repeatable."`
+	AddClient    []string `placeholder:"ID" ids:"client" help:"Let one more client use it. Repeatable."`
+	RemoveClient []string `placeholder:"ID" ids:"client" help:"No longer let a client use it. Repeatable."`
+	AddClaim     []string `sep:"none" placeholder:"NAME=VALUE" help:"Add a claim of its own. Repeatable."`
+	RemoveClaim  []string `sep:"none" placeholder:"NAME=VALUE" help:"Remove a claim of its own. Repeatable."`
+	ClearScope   bool     `help:"Remove all of its scopes."`
+	ClearClient  bool     `help:"No longer let any client use it."`
+}
+
+// edit applies the flags that change single entries of the lists.
+func (c *apiUpdate) edit(a *provider.API) error {
+	added, err := apiScopes("add-scope", c.AddScope)
+	if err != nil {
+		return err
+	}
+	scopes, clients := listEdit{scopeNames(added), c.RemoveScope}, listEdit{c.AddClient, c.RemoveClient}
+	claims := listEdit{c.AddClaim, c.RemoveClaim}
+	if err := claims.eitherOr("claim", c.Claim != nil); err != nil {
+		return err
+	}
+	if a.Claims, err = claims.apply("claim", a.Claims); err != nil {
+		return err
+	}
+	if err := scopes.eitherOr("scope", len(c.Scope) > 0 || c.ClearScope); err != nil {
+		return err
+	}
+	if err := clients.eitherOr("client", len(c.Client) > 0 || c.ClearClient || c.AllClients != nil); err != nil {
+		return err
+	}
+	if clients.given() && a.AllClients {
+		return cli.UsageError("every client may use this API: --client names those that still may")
+	}
+	names, err := scopes.apply("scope", scopeNames(a.Scopes))
+	if err != nil {
+		return err
+	}
+	was, list := slices.Concat(added, a.Scopes), []provider.APIScope(nil)
+	for _, name := range names {
+		i := slices.IndexFunc(was, func(s provider.APIScope) bool { return s.Name == name })
+		list = append(list, was[i])
+	}
+	a.Scopes = list
+	a.Clients, err = clients.apply("client", a.Clients)
+	return err
+}
+
+// replaced returns the lists of an API that flags replace.
+func (c *apiUpdate) replaced(a *provider.API) []replacement {
+	given, _ := apiScopes("scope", c.Scope) // apply has reported the error
+	clients := a.Clients
+	if a.AllClients {
+		clients = []string{"every client that is not named"}
+	}
+	return []replacement{
+		{"scope", scopeNames(a.Scopes), scopeNames(given)}, {"client", clients, c.Client},
+		{"claim", a.Claims, c.claims()},
+	}
+}
+
+// Run updates the given fields. Tokens issued before remain valid.
+func (c *updateAPICommand) Run(p *cli.Program) error {
+	switch {
+	case reflect.ValueOf(c.apiUpdate).IsZero():
+		return cli.UsageError("no field to update is given; see cairn api update --help")
+	case c.ClearScope && len(c.Scope) > 0:
+		return cli.UsageError("give --scope or --clear-scope, not both")
+	case c.ClearClient && len(c.Client) > 0:
+		return cli.UsageError("give --client or --clear-client, not both")
+	}
+	return c.withAPI(p, func(st *store.Store, a *provider.API) error {
+		before, replaced := *a, c.replaced(a)
+		if err := c.edit(a); err != nil {
+			return err
+		}
+		set(&a.Name, c.Name)
+		if c.ClearScope {
+			a.Scopes = nil
+		}
+		if c.ClearClient {
+			a.Clients, a.AllClients = nil, false
+		}
+		if err := c.apply(p, st, a); err != nil {
+			return err
+		}
+		if err := checkClaims(p, st, c.AddClaim); err != nil {
+			return err
+		}
+		if err := confirmReplacements(p, c.Yes, replaced...); err != nil {
+			return err
+		}
+		err := ifUnchanged(p, st, "API "+a.URI, func(tx *store.Store) (bool, error) {
+			now, err := c.read(p, tx)
+			return err == nil && len(provider.Changes(&before, now)) == 0, err
+		}, func(tx *store.Store) error {
+			return tx.UpdateAPI(p.Ctx, a, cli.Operator(account.UpdateAPI, a.URI, ""))
+		})
+		if err != nil {
+			return err
+		}
+		warnOfAPI(p, a)
+		return printAPI(p, c.Output, a, "")
+	})
+}
+
+type rotateAPICommand struct {
+	oneAPI
+	cli.Output
+	Overlap period `placeholder:"DURATION" default:"0s" help:"How long the old secret still works: 24h or 7d, at most 30d. By default it ends at once."`
+	Now     bool   `help:"End at once a secret that still works because of an earlier --overlap."`
+}
+
+// Run gives the API a new secret and prints it once. With -q it prints only the secret.
+func (c *rotateAPICommand) Run(p *cli.Program) error {
+	if time.Duration(c.Overlap) > provider.MaxSecretOverlap {
+		return cli.UsageError("--overlap: at most 30d")
+	}
+	return c.withAPI(p, func(st *store.Store, a *provider.API) error {
+		now := time.Now().UTC().Truncate(time.Second)
+		secret, stored := provider.NewSecret(now)
+		until, audit := now.Add(time.Duration(c.Overlap)), cli.Operator(account.RenewAPI, a.URI, "")
+		err := st.RotateAPISecret(p.Ctx, a.URI, stored, until, c.Now, audit)
+		if errors.Is(err, provider.ErrSecretOverlap) && len(a.Secrets) > 1 {
+			return fmt.Errorf("the previous secret works until %s, and an API has at most two: "+
+				"wait until then, or end it with --now", a.Secrets[1].ExpiresAt.Format(time.RFC3339))
+		}
+		if err != nil {
+			return err
+		}
+		if c.Quiet {
+			fmt.Fprintln(p.Stdout, secret)
+			return nil
+		}
+		return printAPI(p, c.Output, a, secret)
+	})
+}
+
+type removeAPICommand struct {
+	oneAPI
+	cli.Output
+	Yes bool `help:"Do not ask."`
+}
+
+// Run removes the API after a confirmation.
+func (c *removeAPICommand) Run(p *cli.Program) error {
+	return c.withAPI(p, func(st *store.Store, a *provider.API) error {
+		if err := cli.Confirm(p, c.Yes, fmt.Sprintf("Remove the API %s (%s)?", a.URI, a.Name)); err != nil {
+			return err
+		}
+		if err := st.RemoveAPI(p.Ctx, a.URI, cli.Operator(account.RemoveAPI, a.URI, "")); err != nil {
+			return err
+		}
+		removed := map[string]any{"resource": a.URI, "removed": true}
+		return c.Print(p, a.URI, removed, cli.Pairs{{"removed", a.URI + " (" + a.Name + ")"}})
+	})
+}

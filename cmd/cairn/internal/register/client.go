@@ -1,0 +1,699 @@
+// Package register has the commands that register applications, APIs and allowances, and the settings.
+package register
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
+	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store"
+)
+
+type ClientCommand struct {
+	Add          addClientCommand    `cmd:"" help:"Register a client; its secret is printed once."`
+	List         listClientCommand   `cmd:"" reads:"" help:"List the clients."`
+	Show         showClientCommand   `cmd:"" reads:"" help:"Show a client's registration, without secrets."`
+	Update       updateClientCommand `cmd:"" help:"Update the given fields of a client."`
+	RotateSecret rotateSecretCommand `cmd:"" help:"Give a client a new secret, which is printed once."`
+	Remove       removeClientCommand `cmd:"" help:"Remove a client with its consents and tokens."`
+	Apps         appsClientCommand   `cmd:"" reads:"" help:"List the applications that client add --app knows."`
+	Allow        allowClientCommand  `cmd:"" help:"Allow clients that publish a description, or list those allowed."`
+}
+
+// oneClient holds the flags and the argument of a command about one client.
+type oneClient struct {
+	cli.DatabaseFlags
+	ID string `arg:"" ids:"client" help:"Client id."`
+}
+
+// withClient opens the database and finds the client.
+func (c oneClient) withClient(p *cli.Program, do func(*store.Store, *provider.Client) error) error {
+	return c.WithStore(p, func(st *store.Store) error {
+		client, err := st.Client(p.Ctx, c.ID)
+		if errors.Is(err, provider.ErrClientNotFound) {
+			return fmt.Errorf("there is no client %q: cairn client list shows them", c.ID)
+		}
+		if err != nil {
+			return err
+		}
+		if err = do(st, client); errors.Is(err, provider.ErrClientNotFound) {
+			return fmt.Errorf("the client %q no longer exists", c.ID)
+		}
+		return inFlags(err)
+	})
+}
+
+// onClient returns an entry of the audit log. No handle is written as its target, which a client's id
+// may equal: people see the rows about themselves.
+func onClient(act account.Act, id string) account.Audit { return cli.Operator(act, "client:"+id, "") }
+
+// clientOptions are the flags that client add and client update share. A flag sets the field of its
+// name in provider.Client: see assign. client update has other texts in the place of ${new=…} and ${list=…}.
+type clientOptions struct {
+	RedirectURIs           []string `name:"redirect-uri" sep:"none" placeholder:"URI" help:"Redirect URI, compared exactly. ${list=Repeatable.}"`
+	PostLogoutRedirectURIs []string `name:"post-logout-redirect-uri" sep:"none" placeholder:"URI" help:"Redirect URI after logout, compared exactly; {locale} for one value of its query stands for a language. ${list=Repeatable.}"`
+	BackchannelLogoutURI   *string  `name:"backchannel-logout-uri" placeholder:"URI" help:"URI for logout tokens when a session ends."`
+	BackchannelPrivate     *bool    `name:"allow-private-backchannel" negatable:"" help:"Send logout tokens also to private and local addresses."`
+
+	Public             *bool    `negatable:"" help:"It cannot keep a secret (browser, phone, CLI): PKCE is required."`
+	Scopes             []string `name:"scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scopes it may request${new=; all if not given}. ${list=Repeatable.}"`
+	AuthMethod         *string  `name:"auth-method" enum:"any,client_secret_basic,client_secret_post,private_key_jwt" placeholder:"METHOD" help:"How it authenticates: any (client_secret_basic or client_secret_post), one of these two, or private_key_jwt."`
+	JWKSFile           *string  `name:"jwks-file" placeholder:"FILE" help:"Public JWK Set for private_key_jwt, - for standard input."`
+	RequirePKCE        *bool    `name:"require-pkce" negatable:"" help:"Refuse requests without a code challenge."`
+	RequireFlags       []string `name:"require-flag" sep:"none" commas:"" placeholder:"FLAG" help:"Allow only users with this access flag, or with one of several. ${list=Repeatable.}"`
+	RequireAll         *bool    `name:"require-all" negatable:"" help:"Allow only users with all of the required flags."`
+	RequireACR         *string  `name:"require-acr" once:"" enum:"2,phr," placeholder:"CLASS" help:"Require two factors (2) or a passkey (phr)."`
+	RefreshGrace       *period  `name:"refresh-grace" placeholder:"DURATION" help:"How long a used refresh token still works, for clients that refresh in parallel: 0s to 60s."`
+	AccessLifetime     *period  `name:"access-token-lifetime" placeholder:"DURATION" help:"Lifetime of its access tokens, 5m to 24h; an API may have it shorter. 0s: 1h."`
+	RefreshLifetime    *period  `name:"refresh-token-lifetime" placeholder:"DURATION" help:"Lifetime of a refresh token since its last use, 1d to 90d. 0s: 30d."`
+	RefreshMaxLifetime *period  `name:"refresh-token-max-lifetime" placeholder:"DURATION" help:"How long after access was allowed refresh tokens end, at most 365d. 0s: never."`
+	ClientCredentials  *bool    `name:"client-credentials" negatable:"" help:"Let it request tokens for itself (client_credentials)."`
+	DeviceGrant        *bool    `name:"device" negatable:"" help:"Allow sign-in by a code typed on another device (RFC 8628)."`
+	Profile            *string  `name:"profile" enum:"fapi2," placeholder:"PROFILE" help:"Enforce a profile: fapi2 is the FAPI 2.0 Security Profile (pushed requests, private_key_jwt, DPoP, no refresh token rotation)."`
+	DPoPBound          *bool    `name:"dpop" negatable:"" help:"Require DPoP: tokens are bound to a key (RFC 9449)."`
+	Trusted            *bool    `negatable:"" help:"First party: no consent page."`
+	IDTokenAlg         *string  `name:"id-token-alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its ID tokens and logout tokens: RS256, ES256 or EdDSA. The service needs a key for it."`
+	IDTokenClaims      *bool    `name:"id-token-claims" negatable:"" help:"Also put the claims of the granted scopes into the ID token, not only into userinfo. On for a new client."`
+	OptionalScopes     []string `name:"optional-scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scope that users may decline at consent. ${list=Repeatable.}"`
+	HomeURI            *string  `name:"home-uri" placeholder:"URL" help:"Home page; lists it on the Apps page of all who may use it."`
+	InitiateLoginURI   *string  `name:"initiate-login-uri" placeholder:"URL" help:"Page that starts a sign-in (initiate_login_uri): the way back for people whose sign-in took an hour."`
+	LogoFile           *string  `placeholder:"FILE" help:"Its logo: a PNG or WebP of at most 64 KiB and 1024 pixels a side, - for standard input."`
+	Groups             []string `name:"group" sep:"none" commas:"" placeholder:"FLAG" help:"A flag that its groups claim may contain${new=; all but admin if none is given}. ${list=Repeatable.}"`
+	Claims             []string `name:"claim" sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}, and after json: is a number, a boolean or a list, as json:10. The first that fits gives the value. ${list=Repeatable.}"`
+	ClaimIn            []string `name:"claim-in" sep:"none" commas:"" placeholder:"PLACE" help:"Where its own claims are: id_token, userinfo, access_token. By default where those of scopes are. ${whole=Repeatable.}"`
+
+	AllowInsecureRedirect *bool `name:"allow-insecure-redirect" negatable:"" help:"Accept http redirect URIs to hosts of a trusted network."`
+}
+
+// period is a duration as people write it: 30s, 12h, or days as 7d.
+type period time.Duration
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *period) UnmarshalText(b []byte) error {
+	if days, ok := strings.CutSuffix(string(b), "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			*d = period(time.Duration(n) * 24 * time.Hour)
+			return nil
+		}
+	}
+	v, err := time.ParseDuration(string(b))
+	if err != nil || v < 0 || v%time.Second != 0 {
+		return errors.New("a duration is written as 30s, 12h or 7d, in whole seconds")
+	}
+	*d = period(v)
+	return nil
+}
+
+// apply sets the given fields of the client. The store checks the registration.
+func (o *clientOptions) apply(p *cli.Program, st *store.Store, c *provider.Client) error {
+	o.applyProfile(c)
+	public := c.IsPublic()
+	set(&public, o.Public)
+	if public && o.AuthMethod != nil {
+		return cli.UsageError("--public and --auth-method exclude each other: a public client has no secret")
+	}
+	switch {
+	case public:
+		c.AuthMethod = provider.AuthNone
+	case c.IsPublic():
+		c.AuthMethod = provider.AuthAny
+	}
+	assign(c, *o)
+	c.RequireAll = c.RequireAll && (len(c.RequireFlags) > 0 || o.RequireAll != nil) // of no flags, unless it is said so
+	c.Normalize()
+	if err := o.applyFiles(p, c); err != nil {
+		return err
+	}
+	var given provider.Client
+	assign(&given, *o)
+	if len(given.Groups)+len(given.RequireFlags)+len(given.Claims) == 0 {
+		return nil
+	}
+	settings, err := st.Settings(p.Ctx)
+	if err != nil {
+		return err
+	}
+	return given.CheckFlags(settings)
+}
+
+// assign sets the fields of a client that have the name of a given flag. A flag that is not given is
+// nil and leaves its field unchanged; a list replaces the previous one; an empty value clears the field.
+func assign(c *provider.Client, flags clientOptions) {
+	given := reflect.ValueOf(flags)
+	for i, f := range reflect.VisibleFields(given.Type()) {
+		at, value := reflect.ValueOf(c).Elem().FieldByName(f.Name), given.Field(i)
+		if !at.IsValid() || value.IsNil() {
+			continue
+		}
+		if f.Type.Kind() == reflect.Slice {
+			at.Set(reflect.ValueOf(entries(f, value)))
+			continue
+		}
+		at.Set(value.Elem().Convert(at.Type()))
+	}
+}
+
+// applyProfile sets the fields that a profile requires and that no flag sets.
+func (o *clientOptions) applyProfile(c *provider.Client) {
+	if o.Profile == nil || *o.Profile == "" {
+		return
+	}
+	if o.IDTokenAlg == nil && c.IDTokenAlgorithm() == string(jose.RS256) {
+		c.IDTokenAlg = string(jose.ES256)
+	}
+	if o.AuthMethod == nil && o.Public == nil {
+		c.AuthMethod = provider.AuthJWT
+	}
+}
+
+// maxKeySetFile limits the file of a key set, in bytes. No accepted key set is as large.
+const maxKeySetFile = 64 << 10
+
+// applyFiles reads the key set and the logo. Only private_key_jwt has keys.
+func (o *clientOptions) applyFiles(p *cli.Program, c *provider.Client) error {
+	switch {
+	case c.AuthMethod != provider.AuthJWT && o.JWKSFile != nil:
+		return cli.UsageError("--jwks-file: only for a client that authenticates with private_key_jwt")
+	case c.AuthMethod != provider.AuthJWT:
+		c.JWKS = nil
+	case o.JWKSFile != nil:
+		raw, err := p.Read(*o.JWKSFile, maxKeySetFile)
+		if err != nil {
+			return fmt.Errorf("--jwks-file: %w: give the file with the client's public key set (JSON)", err)
+		}
+		if c.JWKS, err = provider.CheckClientKeys(raw); err != nil {
+			return cli.Usagef("--jwks-file %s: %s", *o.JWKSFile, err)
+		}
+	}
+	if o.LogoFile == nil {
+		return nil
+	}
+	if c.Logo = (account.Picture{}); *o.LogoFile == "" {
+		return nil
+	}
+	file, err := p.Read(*o.LogoFile, account.MaxLogo+1)
+	if err != nil {
+		return fmt.Errorf("--logo-file: %w: give a PNG or WebP of at most 64 KiB", err)
+	}
+	if c.Logo, err = account.NewPicture(file); err != nil {
+		return cli.UsageError("--logo-file " + *o.LogoFile +
+			": give a PNG or WebP of at most 64 KiB and 1024 pixels a side")
+	}
+	return nil
+}
+
+// memberFlag returns the flag that sets a member of a registration.
+func memberFlag(member string) string {
+	flags := map[string]string{"client_id": "--id", "client_name": "the name", "jwks": "--jwks-file"}
+	registration := reflect.TypeFor[provider.Client]()
+	for _, flag := range reflect.VisibleFields(reflect.TypeFor[clientOptions]()) {
+		if f, ok := registration.FieldByName(flag.Name); ok {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			flags[name] = "--" + flagName(flag)
+		}
+	}
+	return flags[member]
+}
+
+// flagName returns the name of the flag of a field.
+func flagName(f reflect.StructField) string {
+	return cmp.Or(f.Tag.Get("name"), strings.ToLower(wordStart.ReplaceAllString(f.Name, "$1-$2")))
+}
+
+var wordStart = regexp.MustCompile("([a-z])([A-Z])")
+
+// inFlags names the flag where a registration breaks a rule.
+func inFlags(err error) error {
+	var broken *provider.RegistrationError
+	if errors.As(err, &broken) {
+		return cli.UsageError(broken.Describe(memberFlag(broken.Member)))
+	}
+	return err
+}
+
+// set assigns a value if it was given.
+func set[T any](at *T, given *T) {
+	if given != nil {
+		*at = *given
+	}
+}
+
+type addClientCommand struct {
+	cli.DatabaseFlags
+	secretOutput `set:"app= and in the settings of --app"`
+	clientOptions
+	Quiet      bool   `short:"q" help:"Print only the id (a confidential client's secret is then never shown)."`
+	Name       string `arg:"" optional:"" help:"Name that users see on the consent page; with --app that of the application if not given."`
+	App        string `name:"app" placeholder:"APP" help:"An application of client apps: register what it needs, and print its settings. Other flags win."`
+	URL        string `name:"url" placeholder:"URL" help:"Address of the application, with --app."`
+	ID         string `placeholder:"ID" help:"Client id; generated if not given."`
+	SecretFile string `name:"secret-file" placeholder:"FILE" help:"File with a secret of your own, - for standard input: at least 32 random characters. It is not printed. Without it one is generated."`
+}
+
+// Help implements kong.HelpProvider.
+func (*addClientCommand) Help() string {
+	return `For a web application, for a phone application without a secret, and with output for an environment file:
+
+  cairn client add Wiki --redirect-uri https://wiki.example.org/callback
+  cairn client add Phone --public --redirect-uri org.example.phone:/callback
+  cairn client add Maps --redirect-uri https://maps.example.org/callback -o env
+
+For an application that cairn client apps lists:
+
+  cairn client add --app grafana --url https://grafana.example.org
+
+For a command line or a television, which show a code that people type elsewhere:
+
+  cairn client add Tool --public --device
+
+For an application that must meet the FAPI 2.0 Security Profile:
+
+  cairn client add Bank --profile fapi2 --jwks-file keys.json --redirect-uri https://bank.example.org/callback`
+}
+
+// Run registers the client and prints its secret.
+func (c *addClientCommand) Run(p *cli.Program) error {
+	settings, err := c.fromRecipe(p)
+	if err != nil {
+		return err
+	}
+	client, secret := provider.NewClient(c.ID, c.Name, time.Now()), ""
+	return c.WithStore(p, func(st *store.Store) error {
+		if err := c.apply(p, st, client); err != nil {
+			return inFlags(err)
+		}
+		switch {
+		case !client.HasSecret() && c.SecretFile != "":
+			return cli.UsageError("--secret-file: " + noSecretHere)
+		case client.HasSecret():
+			client.Secrets = make([]provider.ClientSecret, 1)
+			var err error
+			if c.SecretFile != "" {
+				client.Secrets[0], err = readSecret(p, c.SecretFile, client.AuthMethod, client.CreatedAt)
+			} else {
+				secret, client.Secrets[0] = provider.NewSecret(client.CreatedAt)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := st.CreateClient(p.Ctx, client, onClient(account.RegisterClient, client.ID)); errors.Is(err, provider.ErrClientExists) {
+			return fmt.Errorf("--id: the client %s exists already: choose another id", client.ID)
+		} else if err != nil {
+			return inFlags(err)
+		}
+		warn(p, client)
+		if c.Quiet {
+			fmt.Fprintln(p.Stdout, client.ID)
+			return nil
+		}
+		err := c.print(p, client, secret)
+		if err == nil && c.Format == "table" {
+			fmt.Fprint(p.Stdout, settings)
+		}
+		return err
+	})
+}
+
+const noSecretHere = "only for a client that authenticates with a secret"
+
+// readSecret reads a secret that the operator has chosen: the first line of the file of --secret-file. Others may
+// be able to read it: the application does, and files of containers are open to all.
+func readSecret(p *cli.Program, file, method string, now time.Time) (s provider.ClientSecret, err error) {
+	const flag = "--secret-file"
+	text, err := p.Read(file, 4096)
+	if err != nil {
+		return s, cli.Usagef("%s: %s", flag, err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	line = strings.TrimRight(line, "\r")
+	if s, err = provider.GivenSecret(line, now); err != nil {
+		return s, cli.Usagef("%s: %s", flag, err)
+	}
+	if method != provider.AuthPost && provider.NeedsEncoding(line) {
+		fmt.Fprintf(p.Stderr, "cairn: %s %s: this secret has characters that HTTP Basic must carry percent-encoded "+
+			"(RFC 6749 section 2.3.1), and some applications send them as they are, which is refused as "+
+			"secret_not_encoded: openssl rand -hex 32 has none\n", flag, file)
+	}
+	return s, nil
+}
+
+// warn prints the warnings about a registration.
+func warn(p *cli.Program, c *provider.Client) {
+	for _, text := range c.Warnings() {
+		fmt.Fprintln(p.Stderr, "cairn: "+text)
+	}
+}
+
+// secretOutput are the flags of a command that prints a client's secret.
+type secretOutput struct {
+	Format string `name:"output" short:"o" enum:"table,json,env" default:"table" help:"table, json or env (a block to paste into the application's environment)."`
+	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Issuer to print with -o env${app=}."`
+}
+
+// print prints a client with its new secret, which is never shown again.
+func (o secretOutput) print(p *cli.Program, c *provider.Client, secret string) error {
+	if o.Format != "env" {
+		return printClient(p, cli.Output{Format: o.Format}, c, secret)
+	}
+	// Only the scopes that most applications use: each further one asks people for more on the
+	// consent page.
+	scopes := []string{"openid", "profile", "email", "offline_access"}
+	scopes = slices.DeleteFunc(scopes, func(s string) bool { return !slices.Contains(c.Scopes, s) })
+	fmt.Fprintf(p.Stdout, "OIDC_ISSUER=%s\nOIDC_CLIENT_ID=%s\n", o.Issuer, c.ID)
+	if secret != "" {
+		fmt.Fprintf(p.Stdout, "OIDC_CLIENT_SECRET=%s\n", secret)
+	}
+	if len(c.RedirectURIs) > 0 {
+		fmt.Fprintf(p.Stdout, "OIDC_REDIRECT_URI=%s\n", c.RedirectURIs[0])
+	}
+	fmt.Fprintf(p.Stdout, "OIDC_SCOPES=%q\n", strings.Join(scopes, " "))
+	if c.RequireACR != "" {
+		fmt.Fprintf(p.Stdout, "OIDC_ACR_VALUES=%s\n", c.RequireACR)
+	}
+	return nil
+}
+
+// clientDocument is a client as the commands print it: some members differ from those of the domain.
+type clientDocument struct {
+	ID     string `json:"client_id"`
+	Secret string `json:"client_secret,omitempty"`
+	Public bool   `json:"public"`
+	provider.Client
+	RequireFlag        string `json:"require_flag,omitempty"` // several: with "or" or "and" between them
+	RefreshGrace       int    `json:"refresh_grace_seconds"`
+	AccessLifetime     int    `json:"access_token_lifetime_seconds,omitempty"`
+	RefreshLifetime    int    `json:"refresh_token_lifetime_seconds,omitempty"`
+	RefreshMaxLifetime int    `json:"refresh_token_max_lifetime_seconds,omitempty"`
+	Logo               string `json:"logo,omitempty"` // hash of the stored picture
+}
+
+// clientDocumentOf returns the document of a client; secret is a new one, or empty.
+func clientDocumentOf(c *provider.Client, secret string) clientDocument {
+	d := clientDocument{
+		ID: c.ID, Secret: secret, Public: c.IsPublic(), Client: *c, RefreshGrace: int(c.RefreshGrace / time.Second),
+		Logo: c.Logo.Hash, RequireFlag: c.RequiredFlags(),
+		AccessLifetime:     int(c.AccessLifetime / time.Second),
+		RefreshLifetime:    int(c.RefreshLifetime / time.Second),
+		RefreshMaxLifetime: int(c.RefreshMaxLifetime / time.Second),
+	}
+	d.RequirePKCE, d.IDTokenAlg, d.Secrets = c.NeedsPKCE(), c.IDTokenAlgorithm(), cli.Listed(c.Secrets)
+	for _, list := range []*[]string{&d.RedirectURIs, &d.PostLogoutRedirectURIs, &d.Scopes} {
+		*list = cli.Listed(*list)
+	}
+	return d
+}
+
+func (d clientDocument) kind() string {
+	switch {
+	case d.Document:
+		return "own description"
+	case d.Public:
+		return "public"
+	}
+	return "confidential"
+}
+
+// groupNames returns the flags that the groups claim may contain.
+func (d clientDocument) groupNames() string {
+	if len(d.Groups) == 0 {
+		return "all but admin"
+	}
+	return strings.Join(d.Groups, " ")
+}
+
+// printClient prints all of a client; secret is a new one, or empty.
+func printClient(p *cli.Program, o cli.Output, c *provider.Client, secret string) error {
+	r := clientDocumentOf(c, secret)
+	lifetime := func(d time.Duration) string {
+		if d == 0 {
+			return ""
+		}
+		return d.String()
+	}
+	var options []string
+	for _, option := range []struct {
+		name string
+		on   bool
+	}{
+		{"PKCE required", r.RequirePKCE}, {"claims in the ID token", r.IDTokenClaims},
+		{"client_credentials", r.ClientCredentials}, {"device grant", r.DeviceGrant}, {"DPoP required", r.DPoPBound},
+		{"http redirects allowed", r.AllowInsecureRedirect},
+		{"private back-channel allowed", r.BackchannelPrivate}, {"trusted", r.Trusted},
+	} {
+		if option.on {
+			options = append(options, option.name)
+		}
+	}
+	var keys []string
+	if set := c.Keys(); set != nil {
+		for _, k := range set.Keys {
+			keys = append(keys, cmp.Or(k.KeyID, "a key without a kid"))
+		}
+	}
+	labels := cli.Pairs{
+		{"client id", r.ID}, {"client secret", cli.OnlyNow(secret)}, {"name", r.Name}, {"kind", r.kind()},
+		{"authentication", r.AuthMethod}, {"redirect URIs", strings.Join(r.RedirectURIs, " ")},
+		{"post-logout URIs", strings.Join(r.PostLogoutRedirectURIs, " ")},
+		{"back-channel URI", r.BackchannelLogoutURI}, {"scopes", strings.Join(r.Scopes, " ")},
+		{"required flag", r.RequireFlag}, {"required acr", r.RequireACR},
+		{"profile", r.Profile}, {"optional scopes", strings.Join(r.OptionalScopes, " ")}, {"home URI", r.HomeURI},
+		{"login URI", r.InitiateLoginURI},
+		{"claims in", strings.Join(r.ClaimIn, " ")},
+		{"logo", r.Logo}, {"groups", r.groupNames()}, {"ID tokens", r.IDTokenAlg}, {"refresh grace", lifetime(c.RefreshGrace)},
+		{"access tokens", lifetime(c.AccessLifetime)}, {"refresh tokens", lifetime(c.RefreshLifetime)},
+		{"refresh until", lifetime(c.RefreshMaxLifetime)},
+		{"options", strings.Join(options, ", ")}, {"keys", strings.Join(keys, ", ")}, {"managed", managedText(c.Managed)},
+	}
+	for _, rule := range r.Claims {
+		labels = append(labels, [2]string{"claim", rule})
+	}
+	for _, s := range r.Secrets {
+		text := "from " + s.CreatedAt.Format(time.RFC3339)
+		if !s.ExpiresAt.IsZero() {
+			text += " until " + s.ExpiresAt.Format(time.RFC3339)
+		}
+		labels = append(labels, [2]string{"secret", text})
+	}
+	return o.Print(p, r.ID, r, append(labels, [2]string{"registered", r.CreatedAt.Format(time.RFC3339)}))
+}
+
+// managedText says of a registration whether apply --prune may remove it.
+func managedText(managed bool) string {
+	if managed {
+		return "registered by cairn apply"
+	}
+	return ""
+}
+
+type listClientCommand struct {
+	cli.DatabaseFlags
+	cli.KeyFlags
+	cli.Output
+}
+
+// Run lists clients in the order of their names, without secrets.
+func (c *listClientCommand) Run(p *cli.Program) error {
+	return c.WithStore(p, func(st *store.Store) error {
+		clients, err := st.Clients(p.Ctx)
+		if err != nil {
+			return err
+		}
+		// Without keys OpenID Connect is off. This system user may also lack the permission to read them.
+		if keys, err := config.LoadSigningKeys(c.PrivateKeyFile, c.AdditionalKeyFiles); err == nil && len(keys) > 0 {
+			for _, client := range provider.CheckKeys(clients, keys) {
+				fmt.Fprintf(p.Stderr, "cairn: no key signs the ID tokens (%s) of the client %s: name one with "+
+					"--additional-key-file, or give the client another --id-token-alg\n", client.IDTokenAlg, client.ID)
+			}
+		}
+		out := c.List(p, "CLIENT ID", "NAME", "KIND", "GROUPS", "REDIRECT URIS", "CREATED")
+		for _, client := range clients {
+			r := clientDocumentOf(client, "")
+			redirects, created := strings.Join(r.RedirectURIs, " "), r.CreatedAt.Format(time.RFC3339)
+			if err := out.Add(r.ID, r, r.ID, r.Name, r.kind(), r.groupNames(), redirects, created); err != nil {
+				return err
+			}
+		}
+		return out.End()
+	})
+}
+
+type showClientCommand struct {
+	oneClient
+	cli.Output
+}
+
+// Run shows one client without its secrets.
+func (c *showClientCommand) Run(p *cli.Program) error {
+	return c.withClient(p, func(_ *store.Store, client *provider.Client) error {
+		return printClient(p, c.Output, client, "")
+	})
+}
+
+type updateClientCommand struct {
+	oneClient
+	cli.Output
+	clientUpdate
+	Yes bool `help:"Do not ask before entries of a list are removed."`
+}
+
+// clientUpdate holds the fields of a client that can be updated.
+type clientUpdate struct {
+	//lint:ignore SA5008 kong has a tag set for each variable
+	clientOptions `set:"new=" set:"list=Replaces the list; --add-… and --remove-… change single entries; an empty value clears it." set:"whole=Replaces the list; an empty value clears it."`
+
+	Name   *string      `help:"Name that users see on the consent page."`
+	Add    clientLists  `embed:"" prefix:"add-" set:"verb=Add"`
+	Remove clientLists  `embed:"" prefix:"remove-" set:"verb=Remove"`
+	Clear  clearOptions `embed:""`
+}
+
+// clearOptions are the earlier flags that clear a field of their name; now an empty value does.
+type clearOptions struct {
+	PostLogoutRedirectURIs bool `name:"clear-post-logout-redirect-uri" hidden:""`
+	BackchannelLogoutURI   bool `name:"clear-backchannel-logout-uri" hidden:""`
+	Profile                bool `name:"clear-profile" hidden:""`
+	RequireFlags           bool `name:"clear-require-flag" hidden:""`
+	RequireACR             bool `name:"clear-require-acr" hidden:""`
+	OptionalScopes         bool `name:"clear-optional-scope" hidden:""`
+	HomeURI                bool `name:"clear-home-uri" hidden:""`
+	LogoFile               bool `name:"clear-logo-file" aliases:"clear-logo" hidden:""`
+	Groups                 bool `name:"clear-group" hidden:""`
+}
+
+// empty turns the flags into empty values of those that set the fields.
+func (c clearOptions) empty(options *clientOptions) error {
+	clear := reflect.ValueOf(c)
+	for i, f := range reflect.VisibleFields(clear.Type()) {
+		at := reflect.ValueOf(options).Elem().FieldByName(f.Name)
+		switch {
+		case !clear.Field(i).Bool():
+		case !at.IsNil():
+			name := f.Tag.Get("name")
+			return cli.Usagef("give --%s or --%s, not both", strings.TrimPrefix(name, "clear-"), name)
+		case at.Kind() == reflect.Slice:
+			at.Set(reflect.MakeSlice(at.Type(), 0, 0))
+		default:
+			at.Set(reflect.New(at.Type().Elem()))
+		}
+	}
+	return nil
+}
+
+// Run updates the given fields. Secrets and tokens are unchanged.
+func (c *updateClientCommand) Run(p *cli.Program) error {
+	if reflect.ValueOf(c.clientUpdate).IsZero() {
+		return cli.UsageError("no field to update is given; see cairn client update --help")
+	}
+	if err := c.Clear.empty(&c.clientOptions); err != nil {
+		return err
+	}
+	return c.withClient(p, func(st *store.Store, client *provider.Client) error {
+		if client.Document {
+			return cli.UsageError("this client publishes its own description: cairn client allow says what it may do")
+		}
+		before := *client
+		replaced, err := c.edit(client)
+		if err != nil {
+			return err
+		}
+		set(&client.Name, c.Name)
+		if err := c.apply(p, st, client); err != nil {
+			return err
+		}
+		if err := client.Check(); err != nil {
+			return err
+		}
+		if err := confirmReplacements(p, c.Yes, replaced...); err != nil {
+			return err
+		}
+		if err := confirmOpening(p, c.Yes, before.RequireFlags, client.RequireFlags); err != nil {
+			return err
+		}
+		err = ifUnchanged(p, st, "client "+c.ID, func(tx *store.Store) (bool, error) {
+			now, err := tx.Client(p.Ctx, c.ID)
+			return err == nil && len(provider.Changes(&before, now)) == 0, err
+		}, func(tx *store.Store) error {
+			return tx.UpdateClient(p.Ctx, client, onClient(account.UpdateClient, client.ID))
+		})
+		if err != nil {
+			return err
+		}
+		warn(p, client)
+		if !client.HasSecret() {
+			client.Secrets = nil
+		} else if !before.HasSecret() {
+			const format = "cairn: the client needs a secret now: cairn client rotate-secret %s gives it one\n"
+			fmt.Fprintf(p.Stderr, format, client.ID)
+		}
+		return printClient(p, c.Output, client, "")
+	})
+}
+
+type rotateSecretCommand struct {
+	oneClient
+	secretOutput
+	Quiet   bool   `short:"q" help:"Print the secret only."`
+	Overlap period `placeholder:"DURATION" default:"0s" help:"How long the old secrets still work: 24h or 7d, at most 30d. By default they end at once."`
+}
+
+// Run gives the client a new secret, which is printed once.
+func (c *rotateSecretCommand) Run(p *cli.Program) error {
+	overlap := time.Duration(c.Overlap)
+	if overlap > provider.MaxSecretOverlap {
+		return cli.UsageError("--overlap: at most 30d")
+	}
+	return c.withClient(p, func(st *store.Store, client *provider.Client) error {
+		if !client.HasSecret() {
+			return fmt.Errorf("the client %s authenticates with %s and has no secret", client.ID, client.AuthMethod)
+		}
+		now := time.Now().UTC().Truncate(time.Second)
+		secret, stored := provider.NewSecret(now)
+		audit := onClient(account.RenewClient, client.ID)
+		if err := st.RotateClientSecret(p.Ctx, client.ID, stored.Hash, now, now.Add(overlap), audit); err != nil {
+			return err
+		}
+		// From here on the secret must be printed, even if the rest fails.
+		if c.Quiet {
+			fmt.Fprintln(p.Stdout, secret)
+			return nil
+		}
+		if updated, err := st.Client(p.Ctx, client.ID); err == nil {
+			client = updated
+		}
+		return c.print(p, client, secret)
+	})
+}
+
+type removeClientCommand struct {
+	oneClient
+	cli.Output
+	Yes bool `help:"Do not ask."`
+}
+
+// Run removes the client after a confirmation.
+func (c *removeClientCommand) Run(p *cli.Program) error {
+	return c.withClient(p, func(st *store.Store, client *provider.Client) error {
+		question := fmt.Sprintf("Remove the client %s (%s) with its consents and tokens?", client.ID, client.Name)
+		if err := cli.Confirm(p, c.Yes, question); err != nil {
+			return err
+		}
+		if err := st.RemoveClient(p.Ctx, client.ID, onClient(account.RemoveClient, client.ID)); err != nil {
+			return err
+		}
+		removed := map[string]any{"client_id": client.ID, "removed": true}
+		return c.Print(p, client.ID, removed, cli.Pairs{{"removed", client.ID + " (" + client.Name + ")"}})
+	})
+}

@@ -1,0 +1,290 @@
+package register
+
+import (
+	"cmp"
+	"encoding"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
+	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store"
+)
+
+type ExportCommand struct {
+	Clients exportClientsCommand `cmd:"" reads:"" help:"Print clients, APIs, allowances and settings as a file for cairn apply."`
+}
+
+type exportClientsCommand struct {
+	cli.DatabaseFlags
+}
+
+// field is a key of the file for apply with its value: a text, a switch, a number, a list or texts by name.
+type field struct {
+	key   string
+	value any
+}
+
+// Run prints the file. Secrets are in it as their hashes; pictures are not in it.
+func (c *exportClientsCommand) Run(p *cli.Program) error {
+	return c.WithStore(p, func(st *store.Store) error {
+		clients, err := st.Clients(p.Ctx)
+		if err != nil {
+			return err
+		}
+		apis, err := st.APIs(p.Ctx)
+		if err != nil {
+			return err
+		}
+		allowances, err := st.Allowances(p.Ctx)
+		if err != nil {
+			return err
+		}
+		settings, err := st.Settings(p.Ctx)
+		if err != nil {
+			return err
+		}
+		clients = slices.DeleteFunc(clients, func(c *provider.Client) bool { return c.Document })
+		file := []field{
+			{"clients", entriesOf(clients, exportedClient)}, {"apis", entriesOf(apis, exportedAPI)},
+			{"allowances", entriesOf(allowances, allowanceFields)}, {"settings", changedSettings(settings)},
+		}
+		file = slices.DeleteFunc(file, func(f field) bool { return f.key != "clients" && reflect.ValueOf(f.value).Len() == 0 })
+		node, err := nodeOf(file)
+		if err != nil {
+			return err
+		}
+		e := yaml.NewEncoder(p.Stdout)
+		e.SetIndent(2)
+		return e.Encode(node)
+	})
+}
+
+func entriesOf[T any](all []T, of func(T) []field) (entries [][]field) {
+	for _, one := range all {
+		entries = append(entries, of(one))
+	}
+	return entries
+}
+
+// nodeOf returns the YAML of a value, in the order of the fields.
+func nodeOf(value any) (*yaml.Node, error) {
+	node := &yaml.Node{Kind: yaml.MappingNode}
+	var parts []any
+	switch v := value.(type) {
+	case []field:
+		for _, f := range v {
+			parts = append(parts, f.key, f.value)
+		}
+	case [][]field:
+		node.Kind = yaml.SequenceNode
+		for _, entry := range v {
+			parts = append(parts, entry)
+		}
+	default:
+		return node, node.Encode(value)
+	}
+	for _, part := range parts {
+		of, err := nodeOf(part)
+		if err != nil {
+			return nil, err
+		}
+		node.Content = append(node.Content, of)
+	}
+	return node, nil
+}
+
+// secretField returns the hash of the newest secret.
+func secretField(secrets []provider.ClientSecret) []field {
+	if len(secrets) == 0 {
+		return nil
+	}
+	return []field{{"secret-hash", secrets[0].HashText()}}
+}
+
+func exportedClient(c *provider.Client) []field {
+	return append(clientFields(c), secretField(c.Secrets)...)
+}
+
+func exportedAPI(a *provider.API) []field { return append(apiFields(a), secretField(a.Secrets)...) }
+
+// clientFields returns what differs from a new client, as the keys of clientKeys.
+func clientFields(c *provider.Client) []field {
+	out := []field{{"id", c.ID}, {"name", c.Name}}
+	fresh := provider.NewClient(c.ID, c.Name, c.CreatedAt)
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[clientOptions]()) {
+		switch {
+		case f.Name == "Public" && c.IsPublic():
+			out = append(out, field{"public", true})
+		case f.Name == "Public", f.Name == "LogoFile", f.Name == "AuthMethod" && c.IsPublic():
+		case f.Name == "JWKSFile":
+			if len(c.JWKS) > 0 {
+				out = append(out, field{"jwks", string(c.JWKS)})
+			}
+		default:
+			out = append(out, changedField(f, fresh, c, f.Name)...)
+		}
+	}
+	return out
+}
+
+// apiMembers are the fields of an API whose flags have another name.
+var apiMembers = map[string]string{"Scope": "Scopes", "Token": "Opaque", "Alg": "Algorithm", "Client": "Clients",
+	"Claim": "Claims"}
+
+// apiFields returns what differs from a new API, as the keys of apiKeys.
+func apiFields(a *provider.API) []field {
+	out := []field{{"uri", a.URI}, {"name", a.Name}}
+	fresh, _ := provider.NewAPI(a.URI, a.Name, a.CreatedAt)
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[apiOptions]()) {
+		if f.Name == "Token" {
+			if a.Opaque {
+				out = append(out, field{"token", "opaque"})
+			}
+			continue
+		}
+		out = append(out, changedField(f, fresh, a, cmp.Or(apiMembers[f.Name], f.Name))...)
+	}
+	return out
+}
+
+// changedField returns the member of a registration that a flag sets, if it differs from a new one's.
+func changedField[T provider.Client | provider.API](flag reflect.StructField, fresh, v *T, member string) []field {
+	was, is := reflect.ValueOf(fresh).Elem().FieldByName(member), reflect.ValueOf(v).Elem().FieldByName(member)
+	if is.Kind() == reflect.Slice && was.Len()+is.Len() == 0 || reflect.DeepEqual(was.Interface(), is.Interface()) {
+		return nil
+	}
+	return []field{{flagName(flag), written(is)}}
+}
+
+// written returns a value as a file has it. A list of another type than text has to write its
+// entries as their flag reads them.
+func written(v reflect.Value) any {
+	switch of := v.Interface().(type) {
+	case string, bool, []string:
+		return of
+	case time.Duration:
+		return of.String()
+	case []provider.APIScope:
+		var list []string
+		for _, s := range of {
+			list = append(list, s.Name+"="+s.Sentence)
+		}
+		return list
+	}
+	if v.Kind() == reflect.Slice {
+		list := []string{}
+		for i := range v.Len() {
+			list = append(list, fmt.Sprint(written(v.Index(i))))
+		}
+		return list
+	}
+	if m, ok := v.Interface().(encoding.TextMarshaler); ok {
+		if text, err := m.MarshalText(); err == nil {
+			return string(text)
+		}
+	}
+	return fmt.Sprint(v.Interface()) // of a fmt.Stringer
+}
+
+// allowanceFields returns an allowance as allowanceKeys has it.
+func allowanceFields(a provider.Allowance) []field {
+	out := []field{{"url", a.URL}, {"scope", a.Scopes}}
+	if len(a.APIs) > 0 {
+		out = append(out, field{"api", a.APIs})
+	}
+	return out
+}
+
+func settingFields(v account.Settings) (out []field) {
+	for _, m := range account.SettingsMembers {
+		value := m.Value(v)
+		if texts, ok := value.(map[string]string); ok {
+			value = settingLines(texts)
+		}
+		out = append(out, field{m.Name, value})
+	}
+	return out
+}
+
+// changedSettings returns the settings that differ from those of a new installation.
+func changedSettings(v account.Settings) (out []field) {
+	fresh := account.DefaultSettings()
+	for _, m := range account.SettingsMembers {
+		is := m.Value(v)
+		if texts, ok := is.(map[string]string); ok { // each on its own: others are unchanged
+			texts = maps.Clone(texts)
+			maps.DeleteFunc(texts, func(name, text string) bool { return fresh.FlagDescriptions[name] == text })
+			if is = texts; len(texts) == 0 {
+				continue
+			}
+		}
+		if !reflect.DeepEqual(is, m.Value(fresh)) {
+			out = append(out, field{m.Name, is})
+		}
+	}
+	return out
+}
+
+// printApplySchema prints the JSON Schema of the file for apply, from the structs that read it.
+func printApplySchema(p *cli.Program) error {
+	all, err := sections()
+	if err != nil {
+		return err
+	}
+	type object = map[string]any
+	text := object{"type": "string"}
+	list := func(of object) object { return object{"type": "array", "items": of} }
+	members := object{"$schema": text}
+	for _, s := range all {
+		keys := object{}
+		for name, flag := range s.flags {
+			of := object{"type": "string"}
+			switch {
+			case flag.IsBool():
+				of = object{"type": "boolean"}
+			case flag.Enum != "":
+				of["enum"] = strings.Split(flag.Enum, ",")
+			case flag.IsSlice() && strings.Contains(flag.PlaceHolder, "="):
+				of = object{"anyOf": []any{text, list(text), object{"type": "object", "additionalProperties": text}}}
+			case flag.IsSlice():
+				of = object{"anyOf": []any{text, list(text)}}
+			case flag.Tag.Type == "document":
+				of["type"] = []string{"string", "object"}
+			}
+			of["description"] = flag.Help
+			keys[name] = of
+		}
+		members[s.name] = list(object{
+			"type": "object", "additionalProperties": false, "properties": keys, "required": []string{s.key},
+		})
+	}
+	settings := object{}
+	for _, m := range account.SettingsMembers {
+		of := object{"type": "string"}
+		switch m.Value(account.DefaultSettings()).(type) {
+		case int:
+			of = object{"type": "integer"}
+		case bool:
+			of = object{"type": "boolean"}
+		case []string:
+			of = list(text)
+		case map[string]string:
+			of = object{"type": "object", "additionalProperties": text}
+		}
+		of["description"] = m.Help
+		settings[m.Name] = of
+	}
+	members["settings"] = object{"type": "object", "additionalProperties": false, "properties": settings}
+	return cli.WriteJSON(p.Stdout, object{
+		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A file for cairn apply",
+		"type": "object", "additionalProperties": false, "properties": members,
+	})
+}

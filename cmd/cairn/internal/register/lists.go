@@ -1,0 +1,118 @@
+package register
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
+	"github.com/cairn-id/cairn/provider"
+)
+
+// A flag --x replaces a list, --add-x and --remove-x change single entries of it. A replacement that
+// would remove entries has to be confirmed: people give --x to add one more, and an application whose
+// redirect URI is gone fails for everybody.
+
+// listEdit are the flags that change single entries of a list.
+type listEdit struct{ add, remove []string }
+
+func (e listEdit) given() bool { return len(e.add)+len(e.remove) > 0 }
+
+// apply returns the list after the changes. name is that of the flag that replaces the list.
+func (e listEdit) apply(name string, list []string) ([]string, error) {
+	out := slices.Clone(list)
+	for _, entry := range e.remove {
+		i := slices.Index(out, entry)
+		switch {
+		case slices.Contains(e.add, entry):
+			return nil, cli.Usagef("--add-%s and --remove-%s both name %q", name, name, entry)
+		case i < 0:
+			return nil, fmt.Errorf("--remove-%s %q: there is no such entry; there is %s", name, entry,
+				orNone(strings.Join(list, " ")))
+		}
+		out = slices.Delete(out, i, i+1)
+	}
+	for _, entry := range e.add {
+		if !slices.Contains(out, entry) {
+			out = append(out, entry)
+		}
+	}
+	return out, nil
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// eitherOr refuses --x beside --add-x and --remove-x.
+func (e listEdit) eitherOr(name string, replaces bool) error {
+	if replaces && e.given() {
+		return cli.Usagef("give --%s, which replaces the list, or --add-%s and --remove-%s", name, name, name)
+	}
+	return nil
+}
+
+// clientLists are the lists of a client, by the fields of clientOptions. client update has them twice,
+// as --add-… and as --remove-….
+type clientLists struct {
+	RedirectURIs           []string `name:"redirect-uri" sep:"none" placeholder:"URI" help:"${verb} a redirect URI. Repeatable."`
+	PostLogoutRedirectURIs []string `name:"post-logout-redirect-uri" sep:"none" placeholder:"URI" help:"${verb} a redirect URI after logout. Repeatable."`
+	Scopes                 []string `name:"scope" sep:"none" commas:"" placeholder:"SCOPE" help:"${verb} a scope. Repeatable."`
+	OptionalScopes         []string `name:"optional-scope" sep:"none" commas:"" placeholder:"SCOPE" help:"${verb} an optional scope. Repeatable."`
+	RequireFlags           []string `name:"require-flag" sep:"none" commas:"" placeholder:"FLAG" help:"${verb} a required flag. Repeatable."`
+	Claims                 []string `name:"claim" sep:"none" placeholder:"NAME=VALUE" help:"${verb} a claim of its own. Repeatable."`
+	Groups                 []string `name:"group" sep:"none" commas:"" placeholder:"FLAG" help:"${verb} a flag of the groups claim. Repeatable."`
+	ClaimIn                []string `name:"claim-in" sep:"none" commas:"" placeholder:"PLACE" help:"${verb} a place of its own claims. Repeatable."`
+}
+
+// emptyMeans says what a list means that is empty, where that is not "none".
+var emptyMeans = map[string]string{"Groups": "all flags but admin", "ClaimIn": "where the claims of scopes are"}
+
+// edit turns --add-x and --remove-x into the whole list, as --x has it, and returns the lists that --x
+// replaces.
+func (c *clientUpdate) edit(client *provider.Client) (replaced []replacement, err error) {
+	add, remove := reflect.ValueOf(c.Add), reflect.ValueOf(c.Remove)
+	for i, f := range reflect.VisibleFields(add.Type()) {
+		name, given := f.Tag.Get("name"), reflect.ValueOf(&c.clientOptions).Elem().FieldByName(f.Name)
+		old := reflect.ValueOf(client).Elem().FieldByName(f.Name).Interface().([]string)
+		e := listEdit{entries(f, add.Field(i)), entries(f, remove.Field(i))}
+		if err := e.eitherOr(name, !given.IsNil()); err != nil {
+			return nil, err
+		}
+		if !given.IsNil() {
+			replaced = append(replaced, replacement{name, old, entries(f, given)})
+		}
+		if !e.given() {
+			continue
+		}
+		means, verb := emptyMeans[f.Name], "add"
+		if len(e.add) == 0 {
+			verb = "remove"
+		}
+		if means != "" && len(old) == 0 {
+			return nil, cli.Usagef("--%s-%s: the list is empty, which means %s; --%[2]s gives it entries", verb, name, means)
+		}
+		list, err := e.apply(name, old)
+		if err != nil {
+			return nil, err
+		}
+		if means != "" && len(list) == 0 {
+			return nil, cli.Usagef("--remove-%s: an empty list means %s; --%[1]s '' does that", name, means)
+		}
+		given.Set(reflect.ValueOf(list))
+	}
+	return replaced, nil
+}
+
+// entries returns the entries of a flag; commas separate them if its field says so.
+func entries(f reflect.StructField, value reflect.Value) []string {
+	list := value.Interface().([]string)
+	if _, commas := f.Tag.Lookup("commas"); commas {
+		list = strings.Split(strings.Join(list, ","), ",")
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == "" })
+}
