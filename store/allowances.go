@@ -47,23 +47,19 @@ func (s *Store) AllowClients(ctx context.Context, a provider.Allowance, audit ac
 		URL: a.URL, Scopes: strings.Join(a.Scopes, " "), APIs: strings.Join(a.APIs, " "),
 		CreatedAt: toUnix(a.CreatedAt), Managed: a.Managed,
 	}
-	return s.write(ctx, "allow clients", func(tx *engine.Tx) error {
+	return s.write(ctx, "allow clients", func(tx *engine.Tx) {
 		for _, uri := range a.APIs {
 			const reason = "there is no such API: cairn api list shows them"
 			none := &provider.RegistrationError{Member: "apis", Value: uri, Reason: reason}
 			if invalidKey(uri) {
-				return none
+				tx.Refuse(none)
 			}
-			if err := expect(tx.Exec("UPDATE apis SET name = name WHERE uri = ?", uri), none); err != nil {
-				return err
-			}
+			tx.Expect(tx.Exec("UPDATE apis SET name = name WHERE uri = ?", uri), none)
 		}
 		set := clause.AssignmentColumns([]string{"scopes", "apis"})
 		replace := clause.OnConflict{Columns: []clause.Column{{Name: "url"}}, DoUpdates: set}
-		if err := tx.Table("client_allowances").Clauses(replace).Create(&row).Error; err != nil {
-			return err
-		}
-		return insertAudit(tx, audit)
+		tx.Ran(tx.Table("client_allowances").Clauses(replace).Create(&row))
+		insertAudit(tx, audit)
 	})
 }
 
@@ -72,12 +68,9 @@ func (s *Store) DisallowClients(ctx context.Context, url string, audit account.A
 	if invalidKey(url) {
 		return nil, provider.ErrClientNotFound
 	}
-	err := s.write(ctx, "disallow clients", func(tx *engine.Tx) error {
-		err := expect(tx.Exec("DELETE FROM client_allowances WHERE url = ?", url), provider.ErrClientNotFound)
-		if err != nil {
-			return err
-		}
-		return insertAudit(tx, audit)
+	err := s.write(ctx, "disallow clients", func(tx *engine.Tx) {
+		tx.Expect(tx.Exec("DELETE FROM client_allowances WHERE url = ?", url), provider.ErrClientNotFound)
+		insertAudit(tx, audit)
 	})
 	if err != nil {
 		return nil, err
@@ -104,7 +97,7 @@ func (s *Store) DisallowClients(ctx context.Context, url string, audit account.A
 }
 
 // noAudit is for a client with a document: the rows of its Allowance are its audit.
-func noAudit(*engine.Tx) error { return nil }
+func noAudit(*engine.Tx) {}
 
 // KeepDocumentClient implements provider.Storage.
 func (s *Store) KeepDocumentClient(ctx context.Context, c *provider.Client) error {
@@ -130,22 +123,16 @@ func (s *Store) KeepDocumentClient(ctx context.Context, c *provider.Client) erro
 		return fmt.Errorf("keep client: %w", err)
 	}
 	row := newClientRow(c)
-	return s.write(ctx, "keep client", func(tx *engine.Tx) error {
+	return s.write(ctx, "keep client", func(tx *engine.Tx) {
 		// The first statement locks the row, so that a second request sees the redirect URIs of the
 		// first.
-		ended := tx.Exec(`UPDATE clients SET name = ?
-			WHERE id = ? AND document = ? AND removed_at = 0`, row.Name, row.ID, true)
-		if err := expect(ended, provider.ErrClientNotFound); err != nil {
-			return err
-		}
-		err := tx.Exec(`DELETE FROM consents
+		tx.Expect(tx.Exec(`UPDATE clients SET name = ?
+			WHERE id = ? AND document = ? AND removed_at = 0`, row.Name, row.ID, true), provider.ErrClientNotFound)
+		tx.Exec(`DELETE FROM consents
 			WHERE client_id = ? AND EXISTS (SELECT 1 FROM clients k WHERE k.id = ? AND k.redirect_uris <> ?)`,
-			row.ID, row.ID, row.RedirectURIs).Error
-		if err != nil {
-			return err
-		}
-		return tx.Exec("UPDATE clients SET redirect_uris = ?, scopes = ?, auth_method = ?, jwks = ? WHERE id = ?",
-			row.RedirectURIs, row.Scopes, row.AuthMethod, row.JWKS, row.ID).Error
+			row.ID, row.ID, row.RedirectURIs)
+		tx.Exec("UPDATE clients SET redirect_uris = ?, scopes = ?, auth_method = ?, jwks = ? WHERE id = ?",
+			row.RedirectURIs, row.Scopes, row.AuthMethod, row.JWKS, row.ID)
 	})
 }
 

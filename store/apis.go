@@ -114,28 +114,22 @@ func (s *Store) CreateAPI(ctx context.Context, a *provider.API, audit account.Au
 	}
 	defaults, _ := provider.NewAPI(a.URI, a.Name, a.CreatedAt)
 	audit.Detail = changed(defaults, a)
-	return s.write(ctx, "create API", func(tx *engine.Tx) error {
+	return s.write(ctx, "create API", func(tx *engine.Tx) {
 		once := clause.OnConflict{Columns: []clause.Column{{Name: "uri"}}, DoNothing: true}
-		if err := expect(tx.Table("apis").Clauses(once).Create(&row), provider.ErrAPIExists); err != nil {
-			return err
-		}
-		if err := insertAPIParts(tx, a); err != nil {
-			return err
-		}
-		return insertAudit(tx, audit)
+		tx.Expect(tx.Ran(tx.Table("apis").Clauses(once).Create(&row)), provider.ErrAPIExists)
+		insertAPIParts(tx, a)
+		insertAudit(tx, audit)
 	})
 }
 
 // insertAPIParts adds the scopes and the clients of an API.
-func insertAPIParts(tx *engine.Tx, a *provider.API) error {
+func insertAPIParts(tx *engine.Tx, a *provider.API) {
 	for i, scope := range a.Scopes {
 		row := apiScopeRow{Name: scope.Name, URI: a.URI, Position: i, Sentence: scope.Sentence}
 		const reason = "another API has a scope of this name"
 		taken := &provider.RegistrationError{Member: "scopes", Value: scope.Name, Reason: reason}
 		once := clause.OnConflict{Columns: []clause.Column{{Name: "name"}}, DoNothing: true}
-		if err := expect(tx.Table("api_scopes").Clauses(once).Create(&row), taken); err != nil {
-			return err
-		}
+		tx.Expect(tx.Ran(tx.Table("api_scopes").Clauses(once).Create(&row)), taken)
 	}
 	clients := slices.Clone(a.Clients)
 	slices.Sort(clients)
@@ -143,15 +137,11 @@ func insertAPIParts(tx *engine.Tx, a *provider.API) error {
 		const reason = "there is no such client: cairn client list shows them"
 		none := &provider.RegistrationError{Member: "clients", Value: id, Reason: reason}
 		if invalidKey(id) {
-			return none
+			tx.Refuse(none)
 		}
-		added := tx.Exec(`INSERT INTO api_clients (uri, client_id) SELECT ?, id FROM clients
-			WHERE id = ? AND removed_at = 0`, a.URI, id)
-		if err := expect(added, none); err != nil {
-			return err
-		}
+		tx.Expect(tx.Exec(`INSERT INTO api_clients (uri, client_id) SELECT ?, id FROM clients
+			WHERE id = ? AND removed_at = 0`, a.URI, id), none)
 	}
-	return nil
 }
 
 // UpdateAPI implements provider.APIStore.
@@ -159,38 +149,29 @@ func (s *Store) UpdateAPI(ctx context.Context, a *provider.API, audit account.Au
 	if err := a.Check(); err != nil {
 		return fmt.Errorf("update API: %w", err)
 	}
-	return s.write(ctx, "update API", func(tx *engine.Tx) error {
-		if err := lockAPI(tx, a.URI); err != nil {
-			return err
-		}
+	return s.write(ctx, "update API", func(tx *engine.Tx) {
+		lockAPI(tx, a.URI)
 		all, err := readAPIs(tx.DB)
-		if err != nil {
-			return err
+		if tx.Refuse(err); tx.Failed() {
+			return
 		}
 		before := slices.IndexFunc(all, func(b *provider.API) bool { return b.URI == a.URI })
 		if audit.Detail = changed(all[before], a); audit.Detail == "" {
-			return nil
+			return
 		}
-		err = tx.Exec(`UPDATE apis SET name = ?, opaque = ?, lifetime = ?, alg = ?, all_clients = ?, claims = ?
+		tx.Exec(`UPDATE apis SET name = ?, opaque = ?, lifetime = ?, alg = ?, all_clients = ?, claims = ?
 			WHERE uri = ?`, a.Name, a.Opaque, int64(a.Lifetime/time.Second), a.Algorithm, a.AllClients,
-			strings.Join(a.Claims, "\n"), a.URI).Error
-		if err != nil {
-			return err
-		}
-		err = execEach(tx, a.URI, "DELETE FROM api_scopes WHERE uri = ?", "DELETE FROM api_clients WHERE uri = ?")
-		if err != nil {
-			return err
-		}
-		if err := insertAPIParts(tx, a); err != nil {
-			return err
-		}
-		return insertAudit(tx, audit)
+			strings.Join(a.Claims, "\n"), a.URI)
+		tx.Exec("DELETE FROM api_scopes WHERE uri = ?", a.URI)
+		tx.Exec("DELETE FROM api_clients WHERE uri = ?", a.URI)
+		insertAPIParts(tx, a)
+		insertAudit(tx, audit)
 	})
 }
 
 // lockAPI serializes the changes of an API.
-func lockAPI(tx *engine.Tx, uri string) error {
-	return expect(tx.Exec("UPDATE apis SET name = name WHERE uri = ?", uri), provider.ErrAPINotFound)
+func lockAPI(tx *engine.Tx, uri string) {
+	tx.Expect(tx.Exec("UPDATE apis SET name = name WHERE uri = ?", uri), provider.ErrAPINotFound)
 }
 
 // RotateAPISecret implements provider.APIStore.
@@ -201,26 +182,18 @@ func (s *Store) RotateAPISecret(
 	if endOthers {
 		free = math.MaxInt64
 	}
-	return s.write(ctx, "rotate secret of API", func(tx *engine.Tx) error {
-		if err := lockAPI(tx, uri); err != nil {
-			return err
-		}
-		rotated := tx.Exec(`UPDATE apis SET previous = secret, previous_until = ?, secret = ?, secret_at = ?
-			WHERE uri = ? AND previous_until <= ?`, toUnix(until), n.Hash, toUnix(n.CreatedAt), uri, free)
-		if err := expect(rotated, provider.ErrSecretOverlap); err != nil {
-			return err
-		}
-		return insertAudit(tx, audit)
+	return s.write(ctx, "rotate secret of API", func(tx *engine.Tx) {
+		lockAPI(tx, uri)
+		tx.Expect(tx.Exec(`UPDATE apis SET previous = secret, previous_until = ?, secret = ?, secret_at = ?
+			WHERE uri = ? AND previous_until <= ?`, toUnix(until), n.Hash, toUnix(n.CreatedAt), uri, free), provider.ErrSecretOverlap)
+		insertAudit(tx, audit)
 	})
 }
 
 // RemoveAPI implements provider.APIStore.
 func (s *Store) RemoveAPI(ctx context.Context, uri string, audit account.Audit) error {
-	return s.write(ctx, "remove API", func(tx *engine.Tx) error {
-		removed := tx.Exec("DELETE FROM apis WHERE uri = ?", uri)
-		if err := expect(removed, provider.ErrAPINotFound); err != nil {
-			return err
-		}
-		return insertAudit(tx, audit)
+	return s.write(ctx, "remove API", func(tx *engine.Tx) {
+		tx.Expect(tx.Exec("DELETE FROM apis WHERE uri = ?", uri), provider.ErrAPINotFound)
+		insertAudit(tx, audit)
 	})
 }

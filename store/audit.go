@@ -33,23 +33,22 @@ func (r auditRow) audit() account.Audit {
 }
 
 // insertAudit records an action in its own transaction, and queues the mails about it.
-func insertAudit(tx *engine.Tx, a account.Audit) error {
-	if err := insertMails(tx, a.Mails, a.At); err != nil {
-		return err
-	}
-	return tx.Exec(`INSERT INTO audit (at, actor, action, target, detail, address, request_id, session_id)
+func insertAudit(tx *engine.Tx, a account.Audit) {
+	insertMails(tx, a.Mails, a.At)
+	tx.Exec(`INSERT INTO audit (at, actor, action, target, detail, address, request_id, session_id)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
 		toUnix(a.At), sanitize(a.Actor), sanitize(a.Action), sanitize(a.Target), sanitize(a.Detail),
-		sanitize(a.Address), sanitize(a.RequestID), sanitize(a.Session)).Error
+		sanitize(a.Address), sanitize(a.RequestID), sanitize(a.Session))
 }
 
 // insertAudits is insertAudit for the actions of one time.
-func insertAudits(tx *engine.Tx, all []account.Audit) error {
-	if len(all) <= 1 {
-		for _, a := range all {
-			return insertAudit(tx, a)
-		}
-		return nil
+func insertAudits(tx *engine.Tx, all []account.Audit) {
+	switch len(all) {
+	case 0:
+		return
+	case 1:
+		insertAudit(tx, all[0])
+		return
 	}
 	type auditRow struct {
 		At                                                           int64
@@ -62,10 +61,8 @@ func insertAudits(tx *engine.Tx, all []account.Audit) error {
 			sanitize(a.Detail), sanitize(a.Address), sanitize(a.RequestID), sanitize(a.Session)})
 		mails = append(mails, a.Mails...)
 	}
-	if err := insertMails(tx, mails, all[0].At); err != nil {
-		return err
-	}
-	return tx.Table("audit").CreateInBatches(&rows, bulkRows).Error
+	insertMails(tx, mails, all[0].At)
+	tx.Ran(tx.Table("audit").CreateInBatches(&rows, bulkRows))
 }
 
 // signInsOf returns the name of the counter of sign-ins of a day.
@@ -73,12 +70,10 @@ func signInsOf(day time.Time) string { return "signins:" + day.UTC().Format(time
 
 // insertSignIn is insertAudit for a sign-in, and counts it. The row of the counter is locked last:
 // all sign-ins of a day need it.
-func insertSignIn(tx *engine.Tx, n *account.Session, a account.Audit) error {
-	if err := insertAudit(tx, a); err != nil {
-		return err
-	}
-	return tx.Exec(`INSERT INTO counters (name, value) VALUES (?, 1)
-		ON CONFLICT (name) DO UPDATE SET value = counters.value + 1`, signInsOf(n.AuthTime)).Error
+func insertSignIn(tx *engine.Tx, n *account.Session, a account.Audit) {
+	insertAudit(tx, a)
+	tx.Exec(`INSERT INTO counters (name, value) VALUES (?, 1)
+		ON CONFLICT (name) DO UPDATE SET value = counters.value + 1`, signInsOf(n.AuthTime))
 }
 
 // SignIns implements account.Store.
@@ -113,12 +108,12 @@ func (s *Store) Record(ctx context.Context, a account.Audit, once time.Duration)
 			return fail(doing, err)
 		}
 	}
-	return s.write(ctx, doing, func(tx *engine.Tx) error { return insertAudit(tx, a) })
+	return s.write(ctx, doing, func(tx *engine.Tx) { insertAudit(tx, a) })
 }
 
 // RecordAll implements account.Store.
 func (s *Store) RecordAll(ctx context.Context, all []account.Audit) error {
-	return s.write(ctx, "record", func(tx *engine.Tx) error { return insertAudits(tx, all) })
+	return s.write(ctx, "record", func(tx *engine.Tx) { insertAudits(tx, all) })
 }
 
 // auditKind is the expression of the index audit_kind: an action up to its dot.

@@ -22,16 +22,12 @@ const (
 // AddUsers implements account.Store. The counter of users and the verified addresses come last, so
 // that registrations and verifications meanwhile do not wait longer than needed.
 func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) error {
-	return s.writeAlone(ctx, "add users", bulkTimeout, func(tx *engine.Tx) error {
+	return s.writeAlone(ctx, "add users", bulkTimeout, func(tx *engine.Tx) {
 		for users := range slices.Chunk(b.Users, bulkRows) {
-			if err := addUsers(tx, users, b.DefaultFlags, a); err != nil {
-				return err
-			}
+			addUsers(tx, users, b.DefaultFlags, a)
 		}
 		for _, c := range b.Codes {
-			if err := setResetCode(tx, c.Sub, c.Hash, c.ExpiresAt, a.At); err != nil {
-				return err
-			}
+			setResetCode(tx, c.Sub, c.Hash, c.ExpiresAt, a.At)
 		}
 		var preferences []preferenceRow
 		for sub, of := range b.Preferences {
@@ -40,25 +36,18 @@ func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) e
 			}
 		}
 		if len(preferences) > 0 {
-			if err := tx.Table("preferences").CreateInBatches(&preferences, bulkRows).Error; err != nil {
-				return err
-			}
+			tx.Ran(tx.Table("preferences").CreateInBatches(&preferences, bulkRows))
 		}
-		if err := insertAudit(tx, a); err != nil {
-			return err
-		}
-		counted := tx.Exec(`UPDATE counters SET value = value + ?
+		insertAudit(tx, a)
+		tx.Expect(tx.Exec(`UPDATE counters SET value = value + ?
 			WHERE name = 'users' AND (CAST(? AS BIGINT) <= 0 OR value + ? <= ?)`,
-			len(b.Users), b.MaxUsers, len(b.Users), b.MaxUsers)
-		if err := expect(counted, account.ErrRegistrationFull); err != nil {
-			return err
-		}
-		return claimEmails(tx, b.Users)
+			len(b.Users), b.MaxUsers, len(b.Users), b.MaxUsers), account.ErrRegistrationFull)
+		claimEmails(tx, b.Users)
 	})
 }
 
 // addUsers adds one batch of users with an audit row each.
-func addUsers(tx *engine.Tx, users []account.User, usual []string, a account.Audit) error {
+func addUsers(tx *engine.Tx, users []account.User, usual []string, a account.Audit) {
 	var rows []userRow
 	var flags []flagRow
 	var audit []account.Audit
@@ -69,21 +58,16 @@ func addUsers(tx *engine.Tx, users []account.User, usual []string, a account.Aud
 		one.Action, one.Target, one.Detail, one.Mails = account.AddUser.Action, u.Handle, "imported"+account.Unusual(u.Flags, usual), nil
 		audit = append(audit, one)
 	}
-	added := tx.Table("users").Clauses(clause.OnConflict{DoNothing: true}).Create(&rows)
-	if added.Error != nil {
-		return added.Error
+	added := tx.Ran(tx.Table("users").Clauses(clause.OnConflict{DoNothing: true}).Create(&rows))
+	if added != int64(len(rows)) {
+		tx.Refuse(account.ErrHandleTaken)
 	}
-	if added.RowsAffected != int64(len(rows)) {
-		return account.ErrHandleTaken
-	}
-	if err := addFlags(tx, flags); err != nil {
-		return err
-	}
-	return insertAudits(tx, audit)
+	addFlags(tx, flags)
+	insertAudits(tx, audit)
 }
 
 // claimEmails is claimEmail for users who have just been added.
-func claimEmails(tx *engine.Tx, users []account.User) error {
+func claimEmails(tx *engine.Tx, users []account.User) {
 	var subs []string
 	for _, u := range users {
 		if u.EmailVerified {
@@ -91,23 +75,18 @@ func claimEmails(tx *engine.Tx, users []account.User) error {
 		}
 	}
 	if len(subs) == 0 {
-		return nil
+		return
 	}
-	if err := lockEmails(tx); err != nil {
-		return err
-	}
+	lockEmails(tx)
 	for some := range slices.Chunk(subs, bulkRows) {
 		var others []string
-		err := tx.Raw(`SELECT o.sub FROM users u JOIN users o ON lower(o.email) = lower(u.email) AND o.sub <> u.sub
-			WHERE u.sub IN ? AND o.email_verified AND o.deleted_at = 0 LIMIT 1`, some).Find(&others).Error
-		if err == nil && len(others) > 0 {
-			err = account.ErrEmailTaken
-		}
-		if err != nil {
-			return err
+		taken := tx.Find(&others, `SELECT o.sub FROM users u
+			JOIN users o ON lower(o.email) = lower(u.email) AND o.sub <> u.sub
+			WHERE u.sub IN ? AND o.email_verified AND o.deleted_at = 0 LIMIT 1`, some)
+		if taken > 0 {
+			tx.Refuse(account.ErrEmailTaken)
 		}
 	}
-	return nil
 }
 
 // TakenUsers implements account.Store.

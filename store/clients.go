@@ -134,7 +134,7 @@ func newClientRow(c *provider.Client) clientRow {
 // with that id.
 func (s *Store) CreateClient(ctx context.Context, c *provider.Client, a account.Audit) error {
 	a.Detail = changed(provider.NewClient(c.ID, c.Name, c.CreatedAt), c)
-	return s.createClient(ctx, c, func(tx *engine.Tx) error { return insertAudit(tx, a) })
+	return s.createClient(ctx, c, func(tx *engine.Tx) { insertAudit(tx, a) })
 }
 
 // changed describes a change of a registration in the audit log.
@@ -143,7 +143,7 @@ func changed[T provider.Client | provider.API](from, to *T) string {
 }
 
 // createClient calls also in the transaction that creates the client.
-func (s *Store) createClient(ctx context.Context, c *provider.Client, also func(tx *engine.Tx) error) error {
+func (s *Store) createClient(ctx context.Context, c *provider.Client, also func(tx *engine.Tx)) error {
 	if err := c.Check(); err != nil {
 		return fmt.Errorf("create client: %w", err)
 	}
@@ -165,35 +165,26 @@ func (s *Store) createClient(ctx context.Context, c *provider.Client, also func(
 	return s.insertClient(ctx, c, also)
 }
 
-func (s *Store) insertClient(ctx context.Context, c *provider.Client, also func(tx *engine.Tx) error) error {
+func (s *Store) insertClient(ctx context.Context, c *provider.Client, also func(tx *engine.Tx)) error {
 	row := newClientRow(c)
-	return s.write(ctx, "create client", func(tx *engine.Tx) error {
+	return s.write(ctx, "create client", func(tx *engine.Tx) {
 		once := clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoNothing: true}
-		if err := expect(tx.Table("clients").Clauses(once).Create(&row), provider.ErrClientExists); err != nil {
-			return err
-		}
+		tx.Expect(tx.Ran(tx.Table("clients").Clauses(once).Create(&row)), provider.ErrClientExists)
 		// Oldest first, so that ids are in order of age.
 		for i := len(c.Secrets) - 1; i >= 0; i-- {
 			n := c.Secrets[i]
-			err := tx.Exec(`INSERT INTO client_secrets (client_id, hash, created_at, expires_at)
-				VALUES (?, ?, ?, ?)`, c.ID, n.Hash, toUnix(n.CreatedAt), toUnix(n.ExpiresAt)).Error
-			if err != nil {
-				return err
-			}
+			tx.Exec(`INSERT INTO client_secrets (client_id, hash, created_at, expires_at)
+				VALUES (?, ?, ?, ?)`, c.ID, n.Hash, toUnix(n.CreatedAt), toUnix(n.ExpiresAt))
 		}
-		if err := checkOptionalScopes(tx, c); err != nil {
-			return err
-		}
-		if err := writeClientLogo(tx, c); err != nil {
-			return err
-		}
-		return also(tx)
+		checkOptionalScopes(tx, c)
+		writeClientLogo(tx, c)
+		also(tx)
 	})
 }
 
 // checkOptionalScopes returns a *provider.RegistrationError if an optional scope is of no API and not of
 // OpenID Connect.
-func checkOptionalScopes(tx *engine.Tx, c *provider.Client) error {
+func checkOptionalScopes(tx *engine.Tx, c *provider.Client) {
 	for _, name := range c.OptionalScopes {
 		if slices.Contains(provider.Scopes, name) {
 			continue
@@ -201,24 +192,19 @@ func checkOptionalScopes(tx *engine.Tx, c *provider.Client) error {
 		none := &provider.RegistrationError{Member: "optional_scopes", Value: name,
 			Reason: "no API has this scope: cairn api list shows them"}
 		var there []string
-		if err := expect(tx.Raw("SELECT uri FROM api_scopes WHERE name = ?", name).Find(&there), none); err != nil {
-			return err
-		}
+		tx.Expect(tx.Find(&there, "SELECT uri FROM api_scopes WHERE name = ?", name), none)
 	}
-	return nil
 }
 
 // writeClientLogo stores a new logo. A logo with only a hash is unchanged.
-func writeClientLogo(tx *engine.Tx, c *provider.Client) error {
+func writeClientLogo(tx *engine.Tx, c *provider.Client) {
 	if c.Logo.PNG == nil && c.Logo.Hash != "" {
-		return nil
+		return
 	}
-	err := tx.Exec("DELETE FROM client_logos WHERE client_id = ?", c.ID).Error
-	if err != nil || c.Logo.PNG == nil {
-		return err
+	tx.Exec("DELETE FROM client_logos WHERE client_id = ?", c.ID)
+	if c.Logo.PNG != nil {
+		tx.Exec("INSERT INTO client_logos (client_id, hash, image) VALUES (?, ?, ?)", c.ID, c.Logo.Hash, c.Logo.PNG)
 	}
-	return tx.Exec(`INSERT INTO client_logos (client_id, hash, image)
-		VALUES (?, ?, ?)`, c.ID, c.Logo.Hash, c.Logo.PNG).Error
 }
 
 // ClientLogo implements account.Store.
@@ -288,43 +274,31 @@ func (s *Store) UpdateClient(ctx context.Context, c *provider.Client, a account.
 		return fmt.Errorf("update client: %w", err)
 	}
 	row := newClientRow(c)
-	return s.write(ctx, "update client", func(tx *engine.Tx) error {
-		if err := lockClient(tx, c.ID); err != nil {
-			return err
-		}
+	return s.write(ctx, "update client", func(tx *engine.Tx) {
+		lockClient(tx, c.ID)
 		before, err := readClients(tx.DB, s.Now(), " AND id = ?", c.ID)
-		if err != nil {
-			return err
+		if tx.Refuse(err); tx.Failed() {
+			return
 		}
 		if a.Detail = changed(before[0], c); a.Detail == "" {
-			return nil
+			return
 		}
 		// Select("*") writes zero values too.
-		update := tx.Table("clients").Where("id = ?", c.ID).Select("*").Omit("id", "created_at")
-		if err := update.Updates(&row).Error; err != nil {
-			return err
-		}
+		tx.Ran(tx.Table("clients").Where("id = ?", c.ID).Select("*").Omit("id", "created_at").Updates(&row))
 		if !slices.Equal(before[0].OptionalScopes, c.OptionalScopes) {
-			if err := checkOptionalScopes(tx, c); err != nil {
-				return err
-			}
+			checkOptionalScopes(tx, c)
 		}
-		if err := writeClientLogo(tx, c); err != nil {
-			return err
-		}
+		writeClientLogo(tx, c)
 		if !c.HasSecret() { // none opens anything if the client is given secrets again
-			if err := tx.Exec("DELETE FROM client_secrets WHERE client_id = ?", c.ID).Error; err != nil {
-				return err
-			}
+			tx.Exec("DELETE FROM client_secrets WHERE client_id = ?", c.ID)
 		}
-		return insertAudit(tx, a)
+		insertAudit(tx, a)
 	})
 }
 
 // lockClient serializes the changes of a client.
-func lockClient(tx *engine.Tx, id string) error {
-	updated := tx.Exec("UPDATE clients SET name = name WHERE id = ? AND removed_at = 0", id)
-	return expect(updated, provider.ErrClientNotFound)
+func lockClient(tx *engine.Tx, id string) {
+	tx.Expect(tx.Exec("UPDATE clients SET name = name WHERE id = ? AND removed_at = 0", id), provider.ErrClientNotFound)
 }
 
 // RotateClientSecret implements provider.ClientStore. An earlier expiry of a secret stays.
@@ -335,46 +309,32 @@ func (s *Store) RotateClientSecret(
 		return provider.ErrClientNotFound
 	}
 	end := max(toUnix(now), toUnix(until))
-	return s.write(ctx, "rotate client secret", func(tx *engine.Tx) error {
-		if err := lockClient(tx, id); err != nil {
-			return err
-		}
-		err := tx.Exec(`UPDATE client_secrets SET expires_at = ?
-			WHERE client_id = ? AND (expires_at = 0 OR expires_at > ?)`, end, id, end).Error
-		if err != nil {
-			return err
-		}
-		err = tx.Exec(`INSERT INTO client_secrets (client_id, hash, created_at)
-			VALUES (?, ?, ?)`, id, hash, toUnix(now)).Error
-		if err != nil {
-			return err
-		}
-		return insertAudit(tx, a)
+	return s.write(ctx, "rotate client secret", func(tx *engine.Tx) {
+		lockClient(tx, id)
+		tx.Exec(`UPDATE client_secrets SET expires_at = ?
+			WHERE client_id = ? AND (expires_at = 0 OR expires_at > ?)`, end, id, end)
+		tx.Exec(`INSERT INTO client_secrets (client_id, hash, created_at)
+			VALUES (?, ?, ?)`, id, hash, toUnix(now))
+		insertAudit(tx, a)
 	})
 }
 
 // RemoveClient implements provider.ClientStore. The client is unknown at once. Its data is deleted
 // in batches; if this is interrupted, the sweep continues.
 func (s *Store) RemoveClient(ctx context.Context, id string, a account.Audit) error {
-	return s.removeClient(ctx, id, func(tx *engine.Tx) error { return insertAudit(tx, a) })
+	return s.removeClient(ctx, id, func(tx *engine.Tx) { insertAudit(tx, a) })
 }
 
 // removeClient calls also in the transaction from which on the client is unknown.
-func (s *Store) removeClient(ctx context.Context, id string, also func(tx *engine.Tx) error) error {
+func (s *Store) removeClient(ctx context.Context, id string, also func(tx *engine.Tx)) error {
 	if invalidKey(id) {
 		return provider.ErrClientNotFound
 	}
-	err := s.write(ctx, "remove client", func(tx *engine.Tx) error {
-		updated := tx.Exec("UPDATE clients SET removed_at = ? WHERE id = ? AND removed_at = 0", s.Now(), id)
-		if err := expect(updated, provider.ErrClientNotFound); err != nil {
-			return err
-		}
-		err := execEach(tx, id,
-			"DELETE FROM client_secrets WHERE client_id = ?", "DELETE FROM client_logos WHERE client_id = ?")
-		if err != nil {
-			return err
-		}
-		return also(tx)
+	err := s.write(ctx, "remove client", func(tx *engine.Tx) {
+		tx.Expect(tx.Exec("UPDATE clients SET removed_at = ? WHERE id = ? AND removed_at = 0", s.Now(), id), provider.ErrClientNotFound)
+		tx.Exec("DELETE FROM client_secrets WHERE client_id = ?", id)
+		tx.Exec("DELETE FROM client_logos WHERE client_id = ?", id)
+		also(tx)
 	})
 	if err != nil || s.within {
 		return err
@@ -429,13 +389,10 @@ func (s *Store) purgeClient(ctx context.Context, id string) error {
 		ids, listed := idsOf(grants)
 		args := map[string]any{"client": id, "grants": ids, "rows": b.rows}
 		if listed {
-			err := b.write(func(tx *engine.Tx) error {
-				_, tokens, err := revokeGrants(tx, fromUnix(s.Now()),
+			err := b.write(func(tx *engine.Tx) {
+				_, tokens := revokeGrants(tx, fromUnix(s.Now()),
 					"g.id IN @grants AND g.client_id = @client"+ifRemoved, args)
-				if err != nil {
-					return err
-				}
-				return revoke(tx, tokens)
+				revoke(tx, tokens)
 			})
 			if err != nil {
 				return false, err
@@ -461,14 +418,11 @@ func (s *Store) purgeClient(ctx context.Context, id string) error {
 		}
 		ids, _ := idsOf(own)
 		var tokens []revocation
-		err = b.write(func(tx *engine.Tx) error {
-			err := tx.Raw("DELETE FROM client_tokens WHERE id IN @ids AND client_id = @client"+ifRemoved+`
+		err = b.write(func(tx *engine.Tx) {
+			tx.Find(&tokens, "DELETE FROM client_tokens WHERE id IN @ids AND client_id = @client"+ifRemoved+`
 				RETURNING status_list, status_index, expires_at`,
-				map[string]any{"ids": ids, "client": id}).Find(&tokens).Error
-			if err != nil {
-				return err
-			}
-			return revoke(tx, onLists(tokens))
+				map[string]any{"ids": ids, "client": id})
+			revoke(tx, onLists(tokens))
 		})
 		return len(tokens) > 0, err
 	})

@@ -51,51 +51,28 @@ func (s *Store) SaveConsent(
 	rows := each(scopes, func(scope string) consentRow {
 		return consentRow{sub, clientID, scope, toUnix(now), sanitize(a.Session)}
 	})
-	return s.write(ctx, "save consent", func(tx *engine.Tx) error {
-		if err := lockUser(tx, sub); err != nil {
-			return err
-		}
-		if err := liveSession(tx, a.Session, now); err != nil {
-			return err
-		}
+	return s.write(ctx, "save consent", func(tx *engine.Tx) {
+		lockUser(tx, sub)
+		liveSession(tx, a.Session, now)
 		withdrawn := false
 		for _, scope := range refused {
-			consent := tx.Exec("DELETE FROM consents WHERE sub = ? AND client_id = ? AND scope = ?",
-				sub, clientID, scope)
-			if consent.Error != nil {
-				return consent.Error
-			}
-			withdrawn = withdrawn || consent.RowsAffected > 0
-			err := tx.Exec(`INSERT INTO consent_refusals (sub, client_id, scope, refused_at) VALUES (?, ?, ?, ?)
-				ON CONFLICT DO NOTHING`, sub, clientID, scope, toUnix(now)).Error
-			if err != nil {
-				return err
-			}
+			gone := tx.Exec("DELETE FROM consents WHERE sub = ? AND client_id = ? AND scope = ?", sub, clientID, scope)
+			withdrawn = withdrawn || gone > 0
+			tx.Exec(`INSERT INTO consent_refusals (sub, client_id, scope, refused_at) VALUES (?, ?, ?, ?)
+				ON CONFLICT DO NOTHING`, sub, clientID, scope, toUnix(now))
 		}
 		if len(rows) > 0 {
-			err := tx.Exec(`DELETE FROM consent_refusals
-				WHERE sub = ? AND client_id = ? AND scope IN ?`, sub, clientID, scopes).Error
-			if err != nil {
-				return err
-			}
-			err = tx.Table("consents").Clauses(clause.OnConflict{DoNothing: true}).Create(&rows).Error
-			if err != nil {
-				return err
-			}
+			tx.Exec(`DELETE FROM consent_refusals
+				WHERE sub = ? AND client_id = ? AND scope IN ?`, sub, clientID, scopes)
+			tx.Ran(tx.Table("consents").Clauses(clause.OnConflict{DoNothing: true}).Create(&rows))
 		}
 		var tokens []revocation
 		if withdrawn { // the earlier grants have the scope
-			var err error
-			_, tokens, err = revokeGrants(tx, now, "sub = @sub AND client_id = @client",
+			_, tokens = revokeGrants(tx, now, "sub = @sub AND client_id = @client",
 				map[string]any{"sub": sub, "client": clientID})
-			if err != nil {
-				return err
-			}
 		}
-		if err := insertAudit(tx, a); err != nil {
-			return err
-		}
-		return revoke(tx, tokens)
+		insertAudit(tx, a)
+		revoke(tx, tokens)
 	})
 }
 
@@ -168,35 +145,17 @@ func (s *Store) RemoveApp(ctx context.Context, sub, clientID string, now time.Ti
 	if invalidKey(sub) || invalidKey(clientID) {
 		return account.ErrAppNotFound
 	}
-	return s.write(ctx, "remove application", func(tx *engine.Tx) error {
-		if err := lockUser(tx, sub); err != nil {
-			return err
-		}
+	return s.write(ctx, "remove application", func(tx *engine.Tx) {
+		lockUser(tx, sub)
 		var live int64
-		err := tx.Raw("SELECT count(*) FROM grants g WHERE g.sub = ? AND g.client_id = ? AND "+liveGrant,
-			sub, clientID, toUnix(now), toUnix(now)).Find(&live).Error
-		if err != nil {
-			return err
-		}
+		tx.Find(&live, "SELECT count(*) FROM grants g WHERE g.sub = ? AND g.client_id = ? AND "+liveGrant,
+			sub, clientID, toUnix(now), toUnix(now))
 		consent := tx.Exec("DELETE FROM consents WHERE sub = ? AND client_id = ?", sub, clientID)
-		if consent.Error != nil {
-			return consent.Error
-		}
 		refusals := tx.Exec("DELETE FROM consent_refusals WHERE sub = ? AND client_id = ?", sub, clientID)
-		if refusals.Error != nil {
-			return refusals.Error
-		}
-		if live == 0 && consent.RowsAffected+refusals.RowsAffected == 0 {
-			return account.ErrAppNotFound
-		}
-		_, tokens, err := revokeGrants(tx, now, "sub = @sub AND client_id = @client",
+		tx.Expect(live+consent+refusals, account.ErrAppNotFound)
+		_, tokens := revokeGrants(tx, now, "sub = @sub AND client_id = @client",
 			map[string]any{"sub": sub, "client": clientID})
-		if err != nil {
-			return err
-		}
-		if err := insertAudit(tx, a); err != nil {
-			return err
-		}
-		return revoke(tx, tokens)
+		insertAudit(tx, a)
+		revoke(tx, tokens)
 	})
 }

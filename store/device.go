@@ -77,32 +77,29 @@ func (s *Store) PollDevice(ctx context.Context, codeSignature, clientID string, 
 		lock = " FOR UPDATE"
 	}
 	var verdict error
-	err := s.write(ctx, "poll device request", func(tx *engine.Tx) error {
+	err := s.write(ctx, "poll device request", func(tx *engine.Tx) {
 		var row struct{ State, ExpiresAt, Wait, PolledAt int64 }
-		found := tx.Raw(`SELECT state, expires_at, wait, polled_at FROM device_requests
+		tx.Expect(tx.Find(&row, `SELECT state, expires_at, wait, polled_at FROM device_requests
 			WHERE code_sig = ? AND client_id = ?`+lock,
-			codeSignature, clientID).Find(&row)
-		if err := expect(found, provider.ErrNotFound); err != nil {
-			return err
-		}
+			codeSignature, clientID), provider.ErrNotFound)
 		at, wait := toUnix(now), row.Wait
 		switch {
 		case row.ExpiresAt <= at:
 			verdict = provider.ErrDeviceExpired
-			return nil
+			return
 		case row.State == deviceDenied:
 			verdict = provider.ErrDeviceDenied
-			return nil
+			return
 		case row.State == deviceAllowed:
 			verdict = nil
-			return nil
+			return
 		case row.PolledAt > at-wait:
 			verdict, wait = provider.ErrDeviceTooSoon, wait+int64(provider.DeviceInterval/time.Second)
 		default:
 			verdict = provider.ErrDevicePending
 		}
 		const set = "UPDATE device_requests SET polled_at = ?, wait = ? WHERE code_sig = ?"
-		return tx.Exec(set, at, wait, codeSignature).Error
+		tx.Exec(set, at, wait, codeSignature)
 	})
 	if err != nil {
 		return err

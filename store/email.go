@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
@@ -28,23 +27,23 @@ func (s *Store) UserByEmail(ctx context.Context, email string) (account.User, er
 
 // lockEmails makes every other operation that verifies an address wait for the end of the
 // transaction. It comes after the rows of users and counters.
-func lockEmails(tx *engine.Tx) error {
-	return tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'verified-emails'").Error
+func lockEmails(tx *engine.Tx) {
+	tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'verified-emails'")
 }
 
-// claimEmail returns account.ErrEmailTaken if another account has verified the address.
-func claimEmail(tx *engine.Tx, email, sub string) error {
-	if err := lockEmails(tx); err != nil {
-		return err
-	}
+// emailTaken reports whether another account has verified the address.
+func emailTaken(tx *engine.Tx, email, sub string) bool {
+	lockEmails(tx)
 	var others []string
-	err := tx.Raw(`SELECT sub FROM users
-		WHERE lower(email) = lower(?) AND email_verified AND deleted_at = 0 AND sub <> ? LIMIT 1`,
-		email, sub).Find(&others).Error
-	if err == nil && len(others) > 0 {
-		return account.ErrEmailTaken
+	return tx.Find(&others, `SELECT sub FROM users
+		WHERE lower(email) = lower(?) AND email_verified AND deleted_at = 0 AND sub <> ? LIMIT 1`, email, sub) > 0
+}
+
+// claimEmail refuses with account.ErrEmailTaken if another account has verified the address.
+func claimEmail(tx *engine.Tx, email, sub string) {
+	if emailTaken(tx, email, sub) {
+		tx.Refuse(account.ErrEmailTaken)
 	}
-	return err
 }
 
 // AskVerification implements account.Store.
@@ -52,13 +51,10 @@ func (s *Store) AskVerification(ctx context.Context, sub, email string, asked ti
 	if invalidKey(sub) || invalidKey(email) {
 		return account.ErrInvalidLink
 	}
-	return s.write(ctx, "ask for verification", func(tx *engine.Tx) error {
-		mark := tx.Exec(`UPDATE users SET email_asked_at = ?
-			WHERE sub = ? AND email = ? AND NOT email_verified AND deleted_at = 0`, toUnix(asked), sub, email)
-		if err := expect(mark, account.ErrInvalidLink); err != nil {
-			return err
-		}
-		return insertAudit(tx, a)
+	return s.write(ctx, "ask for verification", func(tx *engine.Tx) {
+		tx.Expect(tx.Exec(`UPDATE users SET email_asked_at = ?
+			WHERE sub = ? AND email = ? AND NOT email_verified AND deleted_at = 0`, toUnix(asked), sub, email), account.ErrInvalidLink)
+		insertAudit(tx, a)
 	})
 }
 
@@ -67,31 +63,19 @@ func (s *Store) VerifyEmail(ctx context.Context, sub, email string, asked, now t
 	if invalidKey(sub) || invalidKey(email) || asked.IsZero() {
 		return account.ErrInvalidLink
 	}
-	return s.write(ctx, "verify email", func(tx *engine.Tx) error {
-		if err := lockUser(tx, sub); errors.Is(err, account.ErrUserNotFound) {
-			return account.ErrInvalidLink
-		} else if err != nil {
-			return err
-		}
-		if err := claimEmail(tx, email, sub); err != nil {
-			return err
-		}
-		mark := tx.Exec(`UPDATE users SET email_verified = (1 = 1), email_asked_at = 0, updated_at = ?
+	return s.write(ctx, "verify email", func(tx *engine.Tx) {
+		lockUserOr(tx, sub, account.ErrInvalidLink)
+		claimEmail(tx, email, sub)
+		tx.Expect(tx.Exec(`UPDATE users SET email_verified = (1 = 1), email_asked_at = 0, updated_at = ?
 			WHERE sub = ? AND email = ? AND email_asked_at = ? AND email_asked_at > ? AND deleted_at = 0`,
-			toUnix(now), sub, email, toUnix(asked), toUnix(now.Add(-account.VerificationLifetime)))
-		if err := expect(mark, account.ErrInvalidLink); err != nil {
-			return err
-		}
+			toUnix(now), sub, email, toUnix(asked), toUnix(now.Add(-account.VerificationLifetime))), account.ErrInvalidLink)
 		// Who reads the mails of a former address could undo the change from it, and with that the
 		// later ones: the addresses in between must not take it away again.
-		err := tx.Exec(`UPDATE email_changes SET undone_at = ? WHERE sub = ? AND undone_at = 0 AND seq >
+		tx.Exec(`UPDATE email_changes SET undone_at = ? WHERE sub = ? AND undone_at = 0 AND seq >
 			(SELECT min(seq) FROM email_changes
 				WHERE sub = ? AND lower(email) = lower(?) AND undone_at = 0 AND expires_at > ?)`,
-			toUnix(now), sub, sub, email, toUnix(now)).Error
-		if err != nil {
-			return err
-		}
-		return insertAudit(tx, a)
+			toUnix(now), sub, sub, email, toUnix(now))
+		insertAudit(tx, a)
 	})
 }
 
@@ -115,22 +99,20 @@ func (r emailChangeRow) change() account.EmailChange {
 
 // keepEmail stores the former address for an undo, as account.Audit asks, in the transaction of its
 // change.
-func keepEmail(tx *engine.Tx, before account.User, a account.Audit, now time.Time) error {
+func keepEmail(tx *engine.Tx, before account.User, a account.Audit, now time.Time) {
 	if a.KeepEmail == "" {
-		return tx.Exec("DELETE FROM email_changes WHERE sub = ?", before.Sub).Error
+		tx.Exec("DELETE FROM email_changes WHERE sub = ?", before.Sub)
+		return
 	}
 	if !before.EmailVerified {
-		return nil
+		return
 	}
 	var last int64
-	err := tx.Raw("SELECT coalesce(max(seq), 0) FROM email_changes WHERE sub = ?", before.Sub).Find(&last).Error
-	if err != nil {
-		return err
-	}
-	return tx.Table("email_changes").Create(&emailChangeRow{
+	tx.Find(&last, "SELECT coalesce(max(seq), 0) FROM email_changes WHERE sub = ?", before.Sub)
+	tx.Ran(tx.Table("email_changes").Create(&emailChangeRow{
 		ID: a.KeepEmail, Sub: before.Sub, Email: before.Email, Verified: true, Seq: last + 1, SessionID: a.Session,
 		ChangedAt: toUnix(now), ExpiresAt: toUnix(now.Add(account.UndoLifetime)),
-	}).Error
+	}))
 }
 
 var selectEmailChange = "SELECT " + columnsOf[emailChangeRow]("email_changes") + ` FROM email_changes
@@ -165,52 +147,28 @@ func (s *Store) UndoEmailChange(ctx context.Context, id string, now time.Time, a
 	if invalidKey(id) {
 		return account.ErrInvalidLink
 	}
-	return s.write(ctx, "undo change of email", func(tx *engine.Tx) error {
+	return s.write(ctx, "undo change of email", func(tx *engine.Tx) {
 		var row emailChangeRow
-		found := tx.Raw(selectEmailChange+" AND id = ?", toUnix(now), id).Find(&row)
-		if err := expect(found, account.ErrInvalidLink); err != nil {
-			return err
-		}
-		u, err := lockedUser(tx, row.Sub)
-		if err != nil {
-			return err
-		}
-		updated := tx.Exec("UPDATE email_changes SET undone_at = ? WHERE id = ? AND undone_at = 0", toUnix(now), id)
-		if err := expect(updated, account.ErrInvalidLink); err != nil {
-			return err
-		}
+		tx.Expect(tx.Find(&row, selectEmailChange+" AND id = ?", toUnix(now), id), account.ErrInvalidLink)
+		u := lockedUser(tx, row.Sub)
+		tx.Expect(tx.Exec("UPDATE email_changes SET undone_at = ? WHERE id = ? AND undone_at = 0", toUnix(now), id), account.ErrInvalidLink)
 		// Later addresses are not the owner's: none of them may undo this.
-		err = tx.Exec(`UPDATE email_changes SET undone_at = ?
+		tx.Exec(`UPDATE email_changes SET undone_at = ?
 			WHERE sub = ? AND (seq > ? OR seq = ? AND changed_at > ?) AND undone_at = 0`,
-			toUnix(now), row.Sub, row.Seq, row.Seq, row.ChangedAt).Error
-		if err != nil {
-			return err
-		}
-		switch err := claimEmail(tx, row.Email, row.Sub); {
-		case errors.Is(err, account.ErrEmailTaken):
+			toUnix(now), row.Sub, row.Seq, row.Seq, row.ChangedAt)
+		if emailTaken(tx, row.Email, row.Sub) {
 			row.Verified = false
-		case err != nil:
-			return err
 		}
-		err = tx.Exec(`UPDATE users SET email = ?, email_verified = ?, email_asked_at = 0, search = ?,
-			email_changed_at = 0, email_session_id = '', updated_at = ? WHERE sub = ?`, row.Email, row.Verified, unindexed, toUnix(now), row.Sub).Error
-		if err != nil {
-			return err
-		}
-		if err := removeWords(tx, u.Handle); err != nil {
-			return err
-		}
+		tx.Exec(`UPDATE users SET email = ?, email_verified = ?, email_asked_at = 0, search = ?,
+			email_changed_at = 0, email_session_id = '', updated_at = ? WHERE sub = ?`, row.Email, row.Verified, unindexed, toUnix(now), row.Sub)
+		removeWords(tx, u.Handle)
 		a := a
 		a.Actor, a.Target, a.Since = u.Handle, u.Handle, fromUnix(row.ChangedAt)
-		out, err := end(tx, row.Sub, "", a, now)
-		if err != nil {
-			return err
-		}
-		return insertAudit(tx, out.noted(a))
+		insertAudit(tx, end(tx, row.Sub, "", a, now).noted(a))
 	})
 }
 
 // QueueMail implements account.Store.
 func (s *Store) QueueMail(ctx context.Context, m account.Mail, now time.Time) error {
-	return s.write(ctx, "queue mail", func(tx *engine.Tx) error { return insertMails(tx, []account.Mail{m}, now) })
+	return s.write(ctx, "queue mail", func(tx *engine.Tx) { insertMails(tx, []account.Mail{m}, now) })
 }

@@ -86,15 +86,13 @@ func (s *Store) SetEnd(ctx context.Context, sub string, ends, now time.Time, a a
 
 // SetEndOfAll implements account.Store.
 func (s *Store) SetEndOfAll(ctx context.Context, ends, now time.Time, rows map[string]account.Audit) error {
-	return s.changeAccessOf(ctx, "set end of accounts", keysOf(rows), func(tx *engine.Tx, users []account.User) error {
+	return s.changeAccessOf(ctx, "set end of accounts", keysOf(rows), func(tx *engine.Tx, users []account.User) {
 		users = slices.DeleteFunc(users, func(u account.User) bool { return u.EndsAt.Equal(ends) && !u.Ended() })
 		if len(users) == 0 { // somebody was faster
-			return nil
+			return
 		}
 		if !ends.IsZero() {
-			if err := keepAdministrator(tx, users...); err != nil {
-				return err
-			}
+			keepAdministrator(tx, users...)
 		}
 		var again []account.User // who have ended
 		for _, u := range users {
@@ -103,16 +101,11 @@ func (s *Store) SetEndOfAll(ctx context.Context, ends, now time.Time, rows map[s
 			}
 		}
 		if len(again) > 0 {
-			if err := tx.Exec("UPDATE users SET suspended_at = 0 WHERE sub IN ?", subsOf(again)).Error; err != nil {
-				return err
-			}
+			tx.Exec("UPDATE users SET suspended_at = 0 WHERE sub IN ?", subsOf(again))
 		}
-		err := tx.Exec("UPDATE users SET ends_at = ?, end_told = ?, updated_at = ? WHERE sub IN ?", toUnix(ends),
-			account.EndTold(ends, now), toUnix(now), subsOf(users)).Error
-		if err != nil {
-			return err
-		}
-		return insertAudits(tx, each(users, func(u account.User) account.Audit { return rows[u.Sub] }))
+		tx.Exec("UPDATE users SET ends_at = ?, end_told = ?, updated_at = ? WHERE sub IN ?", toUnix(ends),
+			account.EndTold(ends, now), toUnix(now), subsOf(users))
+		insertAudits(tx, each(users, func(u account.User) account.Audit { return rows[u.Sub] }))
 	})
 }
 
@@ -130,12 +123,10 @@ func (s *Store) EndDue(ctx context.Context) (next time.Time, err error) {
 			return next, fail(doing, err)
 		}
 		for _, sub := range subs {
-			err := s.write(ctx, "end by itself", func(tx *engine.Tx) error {
+			err := s.write(ctx, "end by itself", func(tx *engine.Tx) {
 				// Without a lock of its own a row of a user who was deleted meanwhile ends too.
-				if err := tx.Exec("UPDATE users SET updated_at = updated_at WHERE sub = ?", sub).Error; err != nil {
-					return err
-				}
-				return endDueOf(tx, sub)
+				tx.Exec("UPDATE users SET updated_at = updated_at WHERE sub = ?", sub)
+				endDueOf(tx, sub)
 			})
 			if err != nil {
 				return next, err
@@ -153,82 +144,62 @@ func (s *Store) EndDue(ctx context.Context) (next time.Time, err error) {
 }
 
 // endDueOf ends the account of a user, whose row is locked, and the flags, if that is due.
-func endDueOf(tx *engine.Tx, sub string) error {
+func endDueOf(tx *engine.Tx, sub string) {
 	now := tx.Now()
 	at := fromUnix(now)
 	var handles []string
-	err := tx.Raw(`UPDATE users SET suspended_at = ends_at, suspend_reason = '', updated_at = ? WHERE sub = ?
-		AND ends_at > 0 AND ends_at <= ? AND suspended_at = 0 AND deleted_at = 0 RETURNING handle`, now, sub, now).
-		Find(&handles).Error
-	if err != nil {
-		return err
-	}
+	tx.Find(&handles, `UPDATE users SET suspended_at = ends_at, suspend_reason = '', updated_at = ? WHERE sub = ?
+		AND ends_at > 0 AND ends_at <= ? AND suspended_at = 0 AND deleted_at = 0 RETURNING handle`, now, sub, now)
 	for _, handle := range handles {
 		row := account.ByItself(at, account.EndAccount, handle, "")
-		out, err := end(tx, sub, "", row, at)
-		if err != nil {
-			return err
-		}
-		if err := insertAudit(tx, out.noted(row)); err != nil {
-			return err
-		}
+		insertAudit(tx, end(tx, sub, "", row, at).noted(row))
 	}
 	var flags []string
-	err = tx.Raw("DELETE FROM user_flags WHERE sub = ? AND ends_at > 0 AND ends_at <= ? RETURNING flag", sub, now).
-		Find(&flags).Error
-	if err != nil || len(flags) == 0 {
-		return err
+	tx.Find(&flags, "DELETE FROM user_flags WHERE sub = ? AND ends_at > 0 AND ends_at <= ? RETURNING flag", sub, now)
+	if len(flags) == 0 {
+		return
 	}
 	slices.Sort(flags)
-	if err := tx.Raw("UPDATE users SET updated_at = ? WHERE sub = ? RETURNING handle", now, sub).Find(&handles).Error; err != nil {
-		return err
-	}
+	var handle string
+	tx.Find(&handle, "UPDATE users SET updated_at = ? WHERE sub = ? RETURNING handle", now, sub)
 	v, err := settingsOf(tx.DB)
-	if err != nil {
-		return err
-	}
-	row := account.ByItself(at, account.EndFlags, handles[0], strings.Join(flags, " "))
+	tx.Refuse(err)
+	row := account.ByItself(at, account.EndFlags, handle, strings.Join(flags, " "))
 	if !v.SignOutOnFlagLoss {
 		row.Ends = account.Ending{}
 	}
-	out, err := endWithFlags(tx, []account.User{{Sub: sub, Flags: flags}}, flags, row, at)
-	if err != nil {
-		return err
-	}
-	return insertAudit(tx, out[sub].noted(row))
+	out := endWithFlags(tx, []account.User{{Sub: sub, Flags: flags}}, flags, row, at)
+	insertAudit(tx, out[sub].noted(row))
 }
 
 // endDueOfAll is endDueOf for users, of whom few are due.
-func endDueOfAll(tx *engine.Tx, subs []string) error {
+func endDueOfAll(tx *engine.Tx, subs []string) {
 	var due []string
-	err := tx.Raw(`SELECT sub FROM users WHERE sub IN @subs AND ends_at > 0 AND ends_at <= @now AND suspended_at = 0
+	tx.Find(&due, `SELECT sub FROM users WHERE sub IN @subs AND ends_at > 0 AND ends_at <= @now AND suspended_at = 0
 		UNION SELECT sub FROM user_flags WHERE sub IN @subs AND ends_at > 0 AND ends_at <= @now`,
-		map[string]any{"subs": subs, "now": tx.Now()}).Find(&due).Error
+		map[string]any{"subs": subs, "now": tx.Now()})
 	for _, sub := range due {
-		if err == nil {
-			err = endDueOf(tx, sub)
-		}
+		endDueOf(tx, sub)
 	}
-	return err
 }
 
 // endWithFlags ends what an act ends by which users lose some of the flags.
 func endWithFlags(
 	tx *engine.Tx, losers []account.User, flags []string, a account.Audit, now time.Time,
-) (map[string]ended, error) {
-	out, err := endOf(tx, subsOf(losers), "", a, now)
-	if err != nil || !slices.Contains(flags, account.FlagAdmin) {
-		return out, err
+) map[string]ended {
+	out := endOf(tx, subsOf(losers), "", a, now)
+	if !slices.Contains(flags, account.FlagAdmin) {
+		return out
 	}
 	former := slices.DeleteFunc(slices.Clone(losers), func(u account.User) bool { return !u.Has(account.FlagAdmin) })
-	_, closed, err := closeInvites(tx, "created_by IN @subs AND by_admin",
+	_, closed := closeInvites(tx, "created_by IN @subs AND by_admin",
 		map[string]any{"now": toUnix(now), "subs": subsOf(former)})
 	for sub, n := range closed {
 		of := out[sub]
 		of.invites += n
 		out[sub] = of
 	}
-	return out, err
+	return out
 }
 
 // endRow is an account or a flag that ends.
@@ -311,21 +282,15 @@ func (s *Store) usersBySub(ctx context.Context, subs []string) (map[string]accou
 
 // EndTold implements account.Store.
 func (s *Store) EndTold(ctx context.Context, e account.ComingEnd, mails []account.Mail) error {
-	return s.write(ctx, "note that an end was told", func(tx *engine.Tx) error {
+	return s.write(ctx, "note that an end was told", func(tx *engine.Tx) {
 		const set = " SET end_told = @days WHERE sub = @sub AND ends_at = @at AND (end_told = 0 OR end_told > @days)"
 		args := map[string]any{"days": e.Days, "sub": e.User.Sub, "at": toUnix(e.At), "flags": append([]string{""}, e.Flags...)}
 		var told int64
 		if e.Account {
-			set := tx.Exec("UPDATE users"+set, args)
-			if set.Error != nil {
-				return set.Error
-			}
-			told = set.RowsAffected
+			told = tx.Exec("UPDATE users"+set, args)
 		}
-		flags := tx.Exec("UPDATE user_flags"+set+" AND flag IN @flags", args)
-		if flags.Error != nil || told+flags.RowsAffected == 0 {
-			return flags.Error
+		if told += tx.Exec("UPDATE user_flags"+set+" AND flag IN @flags", args); told > 0 {
+			insertMails(tx, mails, fromUnix(tx.Now()))
 		}
-		return insertMails(tx, mails, fromUnix(tx.Now()))
 	})
 }

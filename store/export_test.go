@@ -81,8 +81,8 @@ func (s *Store) AddTokens(ctx context.Context, grantID string, issued ...provide
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, "add tokens", func(tx *engine.Tx) error {
-		return tx.Exec("INSERT INTO tokens "+tokenColumns+" VALUES "+repeated("(?, ?, ?, ?, ?, ?, ?, ?)", len(issued)), values...).Error
+	return s.write(ctx, "add tokens", func(tx *engine.Tx) {
+		tx.Exec("INSERT INTO tokens "+tokenColumns+" VALUES "+repeated("(?, ?, ?, ?, ?, ?, ?, ?)", len(issued)), values...)
 	})
 }
 
@@ -92,12 +92,11 @@ func (s *Store) Begin(ctx context.Context) (in *Store, end func(commit bool) err
 	begun, commit, ended := make(chan *engine.DB), make(chan bool), make(chan error, 1)
 	errUndone := errors.New("undone")
 	go func() {
-		ended <- engine.Together(ctx, s.DB, "begin", time.Hour, func(_ *engine.Tx, in *engine.DB) error {
+		ended <- engine.Together(ctx, s.DB, "begin", time.Hour, func(tx *engine.Tx, in *engine.DB) {
 			begun <- in
 			if !<-commit {
-				return errUndone
+				tx.Refuse(errUndone)
 			}
-			return nil
 		})
 	}()
 	select {

@@ -65,85 +65,59 @@ var totpColumns = columnsOf[totpRow]("totp")
 // liveSession returns account.ErrNotAuthenticated if the session in which somebody acts is no longer
 // live. An empty session passes. If it is of the user whose row is locked, whoever ends the sessions
 // came before or waits.
-func liveSession(tx *engine.Tx, session string, now time.Time) error {
+func liveSession(tx *engine.Tx, session string, now time.Time) {
 	if session == "" {
-		return nil
+		return
 	}
 	var found []int
-	return expect(tx.Raw("SELECT 1 FROM sessions WHERE id = ? AND ended_at = 0 AND expires_at > ?",
-		sanitize(session), toUnix(now)).Find(&found), account.ErrNotAuthenticated)
+	tx.Expect(tx.Find(&found, "SELECT 1 FROM sessions WHERE id = ? AND ended_at = 0 AND expires_at > ?",
+		sanitize(session), toUnix(now)), account.ErrNotAuthenticated)
 }
 
 // methodsOf returns the methods by which a live session of the user was authenticated.
 // account.ErrNotAuthenticated as for liveSession.
-func methodsOf(tx *engine.Tx, sub, session string, now time.Time) ([]string, error) {
+func methodsOf(tx *engine.Tx, sub, session string, now time.Time) []string {
 	if session == "" {
-		return []string{account.MethodMultiFactor}, nil
+		return []string{account.MethodMultiFactor}
 	}
-	var amr []string
-	err := tx.Raw(`SELECT amr FROM sessions
+	var amr string
+	tx.Expect(tx.Find(&amr, `SELECT amr FROM sessions
 		WHERE id = ? AND sub = ? AND ended_at = 0 AND expires_at > ?`,
-		sanitize(session), sub, toUnix(now)).Find(&amr).Error
-	if err == nil && len(amr) == 0 {
-		err = account.ErrNotAuthenticated
-	}
-	if err != nil {
-		return nil, err
-	}
-	return strings.Fields(amr[0]), nil
+		sanitize(session), sub, toUnix(now)), account.ErrNotAuthenticated)
+	return strings.Fields(amr)
 }
 
 // lockForFactors locks a user whose factors are about to change. The session must have used a
 // second factor if the user has one.
-func lockForFactors(tx *engine.Tx, sub, session string, now time.Time) (u account.User, err error) {
-	if u, err = lockedUser(tx, sub); err != nil {
-		return u, err
+func lockForFactors(tx *engine.Tx, sub, session string, now time.Time) account.User {
+	u := lockedUser(tx, sub)
+	if methods := methodsOf(tx, sub, session, now); u.SecondFactor && !slices.Contains(methods, account.MethodMultiFactor) {
+		tx.Refuse(account.ErrReauthenticationRequired)
 	}
-	methods, err := methodsOf(tx, sub, session, now)
-	if err == nil && u.SecondFactor && !slices.Contains(methods, account.MethodMultiFactor) {
-		err = account.ErrReauthenticationRequired
-	}
-	return u, err
+	return u
 }
 
 // addFactor adds a second factor by calling add: see account.NewFactor.
 func (s *Store) addFactor(
-	ctx context.Context, doing, sub string, n account.NewFactor, add func(tx *engine.Tx) error,
+	ctx context.Context, doing, sub string, n account.NewFactor, add func(tx *engine.Tx),
 ) (first bool, err error) {
-	err = s.write(ctx, doing, func(tx *engine.Tx) error {
-		u, err := lockForFactors(tx, sub, n.Audit.Session, n.Now)
-		if err != nil {
-			return err
-		}
-		if err := add(tx); err != nil {
-			return err
-		}
+	err = s.write(ctx, doing, func(tx *engine.Tx) {
+		u := lockForFactors(tx, sub, n.Audit.Session, n.Now)
+		add(tx)
 		row := n.Audit
 		if first = !u.SecondFactor && !n.Offered; first {
 			if len(n.Codes) == 0 && n.Audit.Session != "" { // the others were removed meanwhile
-				return account.ErrReauthenticationRequired
+				tx.Refuse(account.ErrReauthenticationRequired)
 			}
-			err := tx.Exec(`UPDATE users SET second_factor = true, updated_at = ?
-				WHERE sub = ?`, toUnix(n.Now), sub).Error
-			if err != nil {
-				return err
-			}
-			if err := replaceRecoveryCodes(tx, sub, n.Audit.Session, n.Codes, n.Now); err != nil {
-				return err
-			}
+			tx.Exec(`UPDATE users SET second_factor = true, updated_at = ?
+				WHERE sub = ?`, toUnix(n.Now), sub)
+			replaceRecoveryCodes(tx, sub, n.Audit.Session, n.Codes, n.Now)
 			// No session has used the new factor yet.
-			err = tx.Exec(`UPDATE sessions SET amr = replace(amr, ?, '')
-				WHERE sub = ?`, " "+account.MethodMultiFactor, sub).Error
-			if err != nil {
-				return err
-			}
-			out, err := end(tx, sub, "", n.Audit, n.Now)
-			if err != nil {
-				return err
-			}
-			row = out.noted(row)
+			tx.Exec(`UPDATE sessions SET amr = replace(amr, ?, '')
+				WHERE sub = ?`, " "+account.MethodMultiFactor, sub)
+			row = end(tx, sub, "", n.Audit, n.Now).noted(row)
 		}
-		return insertAudit(tx, row)
+		insertAudit(tx, row)
 	})
 	return first && err == nil, err
 }
@@ -151,81 +125,51 @@ func (s *Store) addFactor(
 // removeFactor removes a second factor by calling remove: see account.OldFactor. passkey is the id
 // of a removed passkey, nil for other factors.
 func (s *Store) removeFactor(
-	ctx context.Context, doing, sub string, o account.OldFactor, passkey []byte, remove func(tx *engine.Tx) error,
+	ctx context.Context, doing, sub string, o account.OldFactor, passkey []byte, remove func(tx *engine.Tx),
 ) error {
-	return s.write(ctx, doing, func(tx *engine.Tx) error {
-		u, err := lockForFactors(tx, sub, o.Audit.Session, o.Now)
-		if err != nil {
-			return err
-		}
-		if err := remove(tx); err != nil {
-			return err
-		}
+	return s.write(ctx, doing, func(tx *engine.Tx) {
+		u := lockForFactors(tx, sub, o.Audit.Session, o.Now)
+		remove(tx)
 		if u.Passwordless() {
-			if err := keepWayIn(tx, sub, o.RPIDs); err != nil {
-				return err
-			}
+			keepWayIn(tx, sub, o.RPIDs)
 		}
 		var left struct{ Apps, Passkeys int }
-		err = tx.Raw(`SELECT (SELECT count(*) FROM totp WHERE sub = ?) AS apps,
-			(SELECT count(*) FROM passkeys WHERE sub = ?) AS passkeys`, sub, sub).Find(&left).Error
-		if err != nil {
-			return err
-		}
+		tx.Find(&left, `SELECT (SELECT count(*) FROM totp WHERE sub = ?) AS apps,
+			(SELECT count(*) FROM passkeys WHERE sub = ?) AS passkeys`, sub, sub)
 		last := left.Apps+left.Passkeys == 0
 		lastPasskey := passkey != nil && left.Passkeys == 0
 		if last && o.Demanded != "" || lastPasskey && o.Demanded == account.ACRPhishingResistant {
-			return account.ErrFactorDemanded
+			tx.Refuse(account.ErrFactorDemanded)
 		}
 		if last {
-			err := execEach(tx, sub,
-				"UPDATE users SET second_factor = false WHERE sub = ?", "DELETE FROM recovery_codes WHERE sub = ?")
-			if err != nil {
-				return err
-			}
+			tx.Exec("UPDATE users SET second_factor = false WHERE sub = ?", sub)
+			deleteOf(tx, sub, "recovery_codes")
 		}
 		args := map[string]any{"keep": sanitize(o.Audit.Session), "passkey": passkey}
 		if passkey != nil && o.Audit.Ends.Sessions == account.NoSessions { // they are not kept
 			const grants = `sid IN
 				(SELECT id FROM sessions s WHERE s.sub = @sub AND s.id <> @keep AND s.passkey = @passkey)`
-			_, err = endSessions(tx, sub, o.Now, "id <> @keep AND passkey = @passkey", grants+signOutGrants, args)
-			if err != nil {
-				return err
-			}
+			endSessions(tx, sub, o.Now, "id <> @keep AND passkey = @passkey", grants+signOutGrants, args)
 		}
-		out, err := end(tx, sub, "", o.Audit, o.Now)
-		if err != nil {
-			return err
-		}
-		return insertAudit(tx, out.noted(o.Audit))
+		insertAudit(tx, end(tx, sub, "", o.Audit, o.Now).noted(o.Audit))
 	})
 }
 
-func replaceRecoveryCodes(tx *engine.Tx, sub, session string, codes []account.RecoveryCode, now time.Time) error {
-	if err := execEach(tx, sub, "DELETE FROM recovery_codes WHERE sub = ?"); err != nil {
-		return err
-	}
+func replaceRecoveryCodes(tx *engine.Tx, sub, session string, codes []account.RecoveryCode, now time.Time) {
+	deleteOf(tx, sub, "recovery_codes")
 	for _, c := range codes {
-		err := tx.Exec(`INSERT INTO recovery_codes (sub, hash, name, created_at, session_id)
-			VALUES (?, ?, ?, ?, ?)`, sub, c.Hash, c.Name, toUnix(now), sanitize(session)).Error
-		if err != nil {
-			return err
-		}
+		tx.Exec(`INSERT INTO recovery_codes (sub, hash, name, created_at, session_id)
+			VALUES (?, ?, ?, ?, ?)`, sub, c.Hash, c.Name, toUnix(now), sanitize(session))
 	}
-	return nil
 }
 
 // AddTOTP implements account.Store.
 func (s *Store) AddTOTP(ctx context.Context, sub string, t account.TOTP, n account.NewFactor) (first bool, err error) {
-	return s.addFactor(ctx, "add authenticator app", sub, n, func(tx *engine.Tx) error {
-		k, err := s.sealer(tx.DB)
-		if err != nil {
-			return err
-		}
-		add := tx.Exec(`INSERT INTO totp (sub, secret, last_step, created_at, session_id) VALUES (?, ?, ?, ?, ?)
+	return s.addFactor(ctx, "add authenticator app", sub, n, func(tx *engine.Tx) {
+		secret := s.sealerIn(tx).seal(totpSecret, sub, t.Secret)
+		tx.Expect(tx.Exec(`INSERT INTO totp (sub, secret, last_step, created_at, session_id) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (sub) DO NOTHING`,
-			sub, k.seal(totpSecret, sub, t.Secret), t.LastStep, toUnix(n.Now), sanitize(n.Audit.Session))
-		return expect(add, account.ErrFactorExists)
+			sub, secret, t.LastStep, toUnix(n.Now), sanitize(n.Audit.Session)), account.ErrFactorExists)
 	})
 }
 
@@ -245,8 +189,8 @@ func (s *Store) UseTOTP(ctx context.Context, sub string, step int64, now time.Ti
 
 // RemoveTOTP implements account.Store.
 func (s *Store) RemoveTOTP(ctx context.Context, sub string, o account.OldFactor) error {
-	return s.removeFactor(ctx, "remove authenticator app", sub, o, nil, func(tx *engine.Tx) error {
-		return expect(tx.Exec("DELETE FROM totp WHERE sub = ?", sub), account.ErrFactorNotFound)
+	return s.removeFactor(ctx, "remove authenticator app", sub, o, nil, func(tx *engine.Tx) {
+		tx.Expect(tx.Exec("DELETE FROM totp WHERE sub = ?", sub), account.ErrFactorNotFound)
 	})
 }
 
@@ -254,18 +198,12 @@ func (s *Store) RemoveTOTP(ctx context.Context, sub string, o account.OldFactor)
 func (s *Store) ReplaceRecoveryCodes(
 	ctx context.Context, sub string, codes []account.RecoveryCode, now time.Time, a account.Audit,
 ) error {
-	return s.write(ctx, "replace recovery codes", func(tx *engine.Tx) error {
-		u, err := lockForFactors(tx, sub, a.Session, now)
-		if err != nil {
-			return err
+	return s.write(ctx, "replace recovery codes", func(tx *engine.Tx) {
+		if u := lockForFactors(tx, sub, a.Session, now); !u.SecondFactor {
+			tx.Refuse(account.ErrFactorNotFound)
 		}
-		if !u.SecondFactor {
-			return account.ErrFactorNotFound
-		}
-		if err := replaceRecoveryCodes(tx, sub, a.Session, codes, now); err != nil {
-			return err
-		}
-		return insertAudit(tx, a)
+		replaceRecoveryCodes(tx, sub, a.Session, codes, now)
+		insertAudit(tx, a)
 	})
 }
 
@@ -293,13 +231,10 @@ func (s *Store) UseRecoveryCode(
 	if invalidKey(sub) {
 		return false, nil
 	}
-	err := s.write(ctx, "use recovery code", func(tx *engine.Tx) error {
-		use := tx.Exec(`UPDATE recovery_codes SET used_at = ?
-			WHERE sub = ? AND hash = ? AND used_at = 0`, toUnix(now), sub, hash)
-		if err := expect(use, account.ErrFactorNotFound); err != nil {
-			return err
-		}
-		return insertAudit(tx, a)
+	err := s.write(ctx, "use recovery code", func(tx *engine.Tx) {
+		tx.Expect(tx.Exec(`UPDATE recovery_codes SET used_at = ?
+			WHERE sub = ? AND hash = ? AND used_at = 0`, toUnix(now), sub, hash), account.ErrFactorNotFound)
+		insertAudit(tx, a)
 	})
 	if errors.Is(err, account.ErrFactorNotFound) {
 		return false, nil
@@ -309,20 +244,11 @@ func (s *Store) UseRecoveryCode(
 
 // ResetFactors implements account.Store.
 func (s *Store) ResetFactors(ctx context.Context, sub string, now time.Time, a account.Audit) error {
-	return s.write(ctx, "reset factors", func(tx *engine.Tx) error {
-		if err := lockUser(tx, sub); err != nil {
-			return err
-		}
-		if err := execEach(tx, sub, "DELETE FROM totp WHERE sub = ?", "DELETE FROM passkeys WHERE sub = ?",
-			"DELETE FROM recovery_codes WHERE sub = ?",
-			"UPDATE users SET second_factor = false WHERE sub = ?"); err != nil {
-			return err
-		}
-		out, err := end(tx, sub, "", a, now)
-		if err != nil {
-			return err
-		}
-		return insertAudit(tx, out.noted(a))
+	return s.write(ctx, "reset factors", func(tx *engine.Tx) {
+		lockUser(tx, sub)
+		deleteOf(tx, sub, "totp", "passkeys", "recovery_codes")
+		tx.Exec("UPDATE users SET second_factor = false WHERE sub = ?", sub)
+		insertAudit(tx, end(tx, sub, "", a, now).noted(a))
 	})
 }
 

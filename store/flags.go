@@ -25,13 +25,13 @@ func flagRows(u account.User) []flagRow {
 }
 
 // addFlags adds flags, or changes their ends.
-func addFlags(tx *engine.Tx, rows []flagRow) error {
+func addFlags(tx *engine.Tx, rows []flagRow) {
 	if len(rows) == 0 {
-		return nil
+		return
 	}
 	key := []clause.Column{{Name: "sub"}, {Name: "flag"}}
 	replace := clause.OnConflict{Columns: key, DoUpdates: clause.AssignmentColumns([]string{"ends_at", "end_told"})}
-	return tx.Table("user_flags").Clauses(replace).CreateInBatches(&rows, bulkRows).Error
+	tx.Ran(tx.Table("user_flags").Clauses(replace).CreateInBatches(&rows, bulkRows))
 }
 
 // SetFlags is SetFlagsOfAll for one user.
@@ -46,12 +46,10 @@ func (s *Store) SetFlags(
 func (s *Store) SetFlagsOfAll(
 	ctx context.Context, change account.FlagChange, now time.Time, rows map[string]account.Audit,
 ) (after map[string][]string, err error) {
-	err = s.changeAccessOf(ctx, "set flags", keysOf(rows), func(tx *engine.Tx, users []account.User) error {
+	err = s.changeAccessOf(ctx, "set flags", keysOf(rows), func(tx *engine.Tx, users []account.User) {
 		var out map[string]ended
-		if out, after, err = setFlagsOf(tx, users, change, now, rows[users[0].Sub]); err != nil {
-			return err
-		}
-		return insertAudits(tx, each(users, func(u account.User) account.Audit {
+		out, after = setFlagsOf(tx, users, change, now, rows[users[0].Sub])
+		insertAudits(tx, each(users, func(u account.User) account.Audit {
 			row := out[u.Sub].noted(rows[u.Sub])
 			if !change.Alters(u) { // somebody was faster
 				row.Mails = nil
@@ -68,7 +66,7 @@ func (s *Store) SetFlagsOfAll(
 // setFlagsOf is SetFlagsOfAll of users who were read in changeAccessOf, without audit rows.
 func setFlagsOf(
 	tx *engine.Tx, users []account.User, change account.FlagChange, now time.Time, a account.Audit,
-) (out map[string]ended, after map[string][]string, err error) {
+) (out map[string]ended, after map[string][]string) {
 	var set []flagRow
 	var removed []string               // flags that somebody loses
 	var losers, changed []account.User // changed: their FlagAdmin goes or gets an end
@@ -95,25 +93,14 @@ func setFlagsOf(
 			changed = append(changed, u)
 		}
 	}
-	if err := keepAdministrator(tx, changed...); err != nil {
-		return nil, nil, err
-	}
-	if err := addFlags(tx, set); err != nil {
-		return nil, nil, err
-	}
+	keepAdministrator(tx, changed...)
+	addFlags(tx, set)
 	slices.Sort(removed)
 	removed = slices.Compact(removed)
+	tx.Exec("UPDATE users SET updated_at = ? WHERE sub IN ?", toUnix(now), subsOf(users))
 	if len(losers) > 0 {
-		err := tx.Exec("DELETE FROM user_flags WHERE sub IN ? AND flag IN ?", subsOf(losers), removed).Error
-		if err != nil {
-			return nil, nil, err
-		}
+		tx.Exec("DELETE FROM user_flags WHERE sub IN ? AND flag IN ?", subsOf(losers), removed)
+		out = endWithFlags(tx, losers, removed, a, now)
 	}
-	if err := tx.Exec("UPDATE users SET updated_at = ? WHERE sub IN ?", toUnix(now), subsOf(users)).Error; err != nil {
-		return nil, nil, err
-	}
-	if len(losers) > 0 {
-		out, err = endWithFlags(tx, losers, removed, a, now)
-	}
-	return out, after, err
+	return out, after
 }

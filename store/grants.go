@@ -73,47 +73,36 @@ func (s *Store) performTold(ctx context.Context, op engine.Operation, g *provide
 	if told && len(g.Consented) == 0 {
 		return s.perform(ctx, op)
 	}
-	return s.write(ctx, op.Doing, func(tx *engine.Tx) error {
+	return s.write(ctx, op.Doing, func(tx *engine.Tx) {
 		// The lock makes one of several grants at once tell, and whoever removes the consent waits and
 		// then finds the grant to revoke.
-		if err := lockUser(tx, g.Sub); errors.Is(err, account.ErrUserNotFound) {
-			return account.ErrSessionNotFound
-		} else if err != nil {
-			return err
-		}
-		if err := stillConsented(tx, g); err != nil {
-			return err
-		}
+		lockUserOr(tx, g.Sub, account.ErrSessionNotFound)
+		stillConsented(tx, g)
 		if !told {
 			var found int64
-			err := tx.Raw(readTold.SQLite, toldKeys(g.Told)...).Find(&found).Error
-			if err == nil && found == 0 {
-				err = insertAudit(tx, *g.Told)
-			}
-			if err != nil {
-				return err
+			if tx.Find(&found, readTold.SQLite, toldKeys(g.Told)...); found == 0 {
+				insertAudit(tx, *g.Told)
 			}
 		}
-		return op.Do(tx.Hot)
+		if !tx.Failed() {
+			tx.Refuse(op.Do(tx.Hot))
+		}
 	})
 }
 
 // stillConsented returns ErrConsentRemoved if the user has not granted all scopes that the grant needs.
-func stillConsented(tx *engine.Tx, g *provider.Grant) error {
+func stillConsented(tx *engine.Tx, g *provider.Grant) {
 	if len(g.Consented) == 0 {
-		return nil
+		return
 	}
 	var granted []string
-	err := tx.Raw("SELECT scope FROM consents WHERE sub = ? AND client_id = ?", g.Sub, g.ClientID).Find(&granted).Error
-	if err != nil {
-		return err
-	}
+	tx.Find(&granted, "SELECT scope FROM consents WHERE sub = ? AND client_id = ?", g.Sub, g.ClientID)
 	for _, scope := range g.Consented {
 		if !slices.Contains(granted, scope) {
-			return provider.ErrConsentRemoved
+			tx.Refuse(provider.ErrConsentRemoved)
+			return
 		}
 	}
-	return nil
 }
 
 var errNotTold = errors.New("not told")
@@ -304,15 +293,12 @@ func (s *Store) spendOnce(
 		return err
 	}
 	reusedArgs["id"] = grantID
-	err = s.write(ctx, doing, func(tx *engine.Tx) error {
-		n, tokens, err := revokeGrants(tx, fromUnix(s.Now()), "g.id = @id AND "+reused, reusedArgs)
+	err = s.write(ctx, doing, func(tx *engine.Tx) {
+		n, tokens := revokeGrants(tx, fromUnix(s.Now()), "g.id = @id AND "+reused, reusedArgs)
 		if n == 0 {
 			refused = fmt.Errorf("%w: %w", provider.ErrSpent, provider.ErrGrantRevoked)
 		}
-		if err != nil {
-			return err
-		}
-		return revoke(tx, tokens)
+		revoke(tx, tokens)
 	})
 	if err != nil {
 		return err
@@ -457,21 +443,14 @@ func (s *Store) RevokeGrant(ctx context.Context, id string, now time.Time) error
 	if invalidKey(id) {
 		return nil
 	}
-	return s.write(ctx, "revoke grant", func(tx *engine.Tx) error {
-		n, tokens, err := revokeGrants(tx, now, "g.id = @id", map[string]any{"id": id})
-		if err != nil {
-			return err
-		}
+	return s.write(ctx, "revoke grant", func(tx *engine.Tx) {
+		n, tokens := revokeGrants(tx, now, "g.id = @id", map[string]any{"id": id})
 		if n == 0 {
-			err = tx.Raw(`UPDATE client_tokens SET revoked_at = ? WHERE id = ? AND revoked_at = 0
-				RETURNING status_list, status_index, expires_at`,
-				toUnix(now), id).Find(&tokens).Error
+			tx.Find(&tokens, `UPDATE client_tokens SET revoked_at = ? WHERE id = ? AND revoked_at = 0
+				RETURNING status_list, status_index, expires_at`, toUnix(now), id)
 			tx.NoteRevoked(revokedToken, len(tokens))
 			tokens = onLists(tokens)
 		}
-		if err != nil {
-			return err
-		}
-		return revoke(tx, tokens)
+		revoke(tx, tokens)
 	})
 }

@@ -57,27 +57,20 @@ func (s *Store) EndHS256Sessions(ctx context.Context, now time.Time) (total int,
 }
 
 func (s *Store) endHS256(ctx context.Context, sub string, now time.Time) (n int, err error) {
-	err = s.write(ctx, "end HS256 sessions", func(tx *engine.Tx) error {
-		if err := lockUser(tx, sub); err != nil {
-			return err
-		}
+	err = s.write(ctx, "end HS256 sessions", func(tx *engine.Tx) {
+		lockUser(tx, sub)
 		const grants = `sid IN
 			(SELECT id FROM sessions s WHERE s.sub = @sub AND s.ended_at = @now AND s.` + notRS256 + ")"
 		args := map[string]any{}
-		ended, err := endSessions(tx, sub, now, "expires_at > @now AND "+notRS256, grants+signOutGrants, args)
-		n = ended.live
-		return err
+		n = endSessions(tx, sub, now, "expires_at > @now AND "+notRS256, grants+signOutGrants, args).live
 	})
 	return n, err
 }
 
 // SetHS256Until implements account.Store.
 func (s *Store) SetHS256Until(ctx context.Context, until time.Time, a account.Audit) error {
-	return s.write(ctx, "set the end of HS256", func(tx *engine.Tx) error {
-		updated := tx.Exec("UPDATE settings SET hs256_until = ? WHERE id = 1", toUnix(until))
-		if err := expect(updated, account.ErrNotInitialized); err != nil {
-			return err
-		}
-		return insertAudit(tx, a)
+	return s.write(ctx, "set the end of HS256", func(tx *engine.Tx) {
+		tx.Expect(tx.Exec("UPDATE settings SET hs256_until = ? WHERE id = 1", toUnix(until)), account.ErrNotInitialized)
+		insertAudit(tx, a)
 	})
 }

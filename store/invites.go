@@ -46,20 +46,17 @@ const inviteCounts = `(created_by IS NULL OR EXISTS
 
 // closeInvites ends the open invites that meet a condition, and returns how many, also by creator. Those
 // that somebody has used stay, closed: they count, and say who came.
-func closeInvites(tx *engine.Tx, condition string, args map[string]any) (n int, by map[string]int, err error) {
+func closeInvites(tx *engine.Tx, condition string, args map[string]any) (n int, by map[string]int) {
 	by = map[string]int{}
 	for _, statement := range []string{"DELETE FROM invites WHERE used_at = 0 AND used = 0 AND ",
 		"UPDATE invites SET used_at = @now, uses = used WHERE used_at = 0 AND used > 0 AND "} {
 		var creators []string
-		err := tx.Raw(statement+condition+" RETURNING coalesce(created_by, '')", args).Find(&creators).Error
-		if err != nil {
-			return 0, nil, err
-		}
+		tx.Find(&creators, statement+condition+" RETURNING coalesce(created_by, '')", args)
 		for n += len(creators); len(creators) > 0; creators = creators[1:] {
 			by[creators[0]]++
 		}
 	}
-	return n, by, nil
+	return n, by
 }
 
 // invite converts a row and opens its code. The code is empty if it was lost with a data key.
@@ -129,66 +126,50 @@ func (s *Store) joinedWith(ctx context.Context, rows []inviteRow) (map[string][]
 // CreateInvite implements account.Store. ErrUserNotFound or ErrSuspended if the creator is deleted
 // or suspended.
 func (s *Store) CreateInvite(ctx context.Context, i account.Invite, limit int, a account.Audit) error {
-	return s.write(ctx, "create invite", func(tx *engine.Tx) error {
+	return s.write(ctx, "create invite", func(tx *engine.Tx) {
 		if i.CreatedBy != "" {
-			if err := mayInvite(tx, i, limit); err != nil {
-				return err
-			}
-			if err := liveSession(tx, a.Session, a.At); err != nil {
-				return err
-			}
+			mayInvite(tx, i, limit)
+			liveSession(tx, a.Session, a.At)
 		}
-		if err := s.insertInvite(tx, i); err != nil {
-			return err
-		}
-		return insertAudit(tx, a)
+		s.insertInvite(tx, i)
+		insertAudit(tx, a)
 	})
 }
 
-func (s *Store) insertInvite(tx *engine.Tx, i account.Invite) error {
-	k, err := s.sealer(tx.DB)
-	if err != nil {
-		return err
-	}
+func (s *Store) insertInvite(tx *engine.Tx, i account.Invite) {
 	code, sealed := i.Code, ""
-	if k != nil {
+	if k := s.sealerIn(tx); k != nil {
 		code = k.hash(i.Code)
 		sealed = k.seal(inviteCode, code, i.Code)
 	}
-	return tx.Exec(`INSERT INTO invites (code, sealed_code, created_by, note, mailed_to, created_at, expires_at, session_id,
+	tx.Exec(`INSERT INTO invites (code, sealed_code, created_by, note, mailed_to, created_at, expires_at, session_id,
 		stale, uses, flags, domain, by_admin, account_ends_at, flag_ends)
 		VALUES (?, ?, nullif(?, ''), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		code, sealed, i.CreatedBy, sanitize(i.Note), sanitize(i.MailedTo), toUnix(i.CreatedAt), toUnix(i.ExpiresAt), sanitize(i.SessionID),
-		i.Stale, max(1, i.Uses), strings.Join(i.Flags, " "), i.Domain, i.ByAdmin, toUnix(i.AccountEnds), formatFlagEnds(i.FlagEnds)).Error
+		i.Stale, max(1, i.Uses), strings.Join(i.Flags, " "), i.Domain, i.ByAdmin, toUnix(i.AccountEnds), formatFlagEnds(i.FlagEnds))
 }
 
 // mayInvite checks the limit of a user, whose row it locks against another invite meanwhile.
-func mayInvite(tx *engine.Tx, i account.Invite, limit int) error {
-	u, err := lockedUser(tx, i.CreatedBy)
-	if err != nil {
-		return err
-	}
+func mayInvite(tx *engine.Tx, i account.Invite, limit int) {
+	u := lockedUser(tx, i.CreatedBy)
 	switch {
 	case u.Suspended():
-		return account.ErrSuspended
+		tx.Refuse(account.ErrSuspended)
 	case i.ByAdmin && !u.Has(account.FlagAdmin): // lost meanwhile: it would come back with the flag
-		return account.ErrAdminRequired
+		tx.Refuse(account.ErrAdminRequired)
 	}
 	if limit < 0 {
-		return nil
+		return
 	}
 	var count int64
 	// As Invite.Charged.
-	err = tx.Raw(`SELECT coalesce(sum(CASE WHEN used_at = 0 AND expires_at > ? THEN uses
+	tx.Find(&count, `SELECT coalesce(sum(CASE WHEN used_at = 0 AND expires_at > ? THEN uses
 		WHEN used_at > 0 AND used = 0 THEN 1 ELSE used END), 0) FROM invites WHERE created_by = ?`,
-		toUnix(i.CreatedAt), i.CreatedBy).Find(&count).Error
-	if err != nil {
-		return err
-	}
+		toUnix(i.CreatedAt), i.CreatedBy)
 	if count+int64(max(1, i.Uses)) > int64(limit) {
-		return account.ErrInviteLimit
+		tx.Refuse(account.ErrInviteLimit)
+		return
 	}
-	return nil
 }
 
 // Invites implements account.Store.
@@ -252,23 +233,17 @@ func (s *Store) RevokeBranch(ctx context.Context, sub string, now time.Time, a a
 	}
 	const atOnce = 500
 	revoked := 0
-	err := s.writeAlone(ctx, "revoke invites of a branch", s.Timeout(), func(tx *engine.Tx) error {
+	err := s.writeAlone(ctx, "revoke invites of a branch", s.Timeout(), func(tx *engine.Tx) {
 		revoked = 0
 		branch, seen := []string{sub}, map[string]bool{sub: true} // guards against a cycle
 		for from := 0; from < len(branch); {
 			part := branch[from:min(from+atOnce, len(branch))]
 			from += len(part)
-			n, _, err := closeInvites(tx, "expires_at > @now AND created_by IN @part",
+			n, _ := closeInvites(tx, "expires_at > @now AND created_by IN @part",
 				map[string]any{"now": toUnix(now), "part": part})
-			if err != nil {
-				return err
-			}
 			revoked += n
 			var below []string
-			err = tx.Raw("SELECT sub FROM users WHERE invited_by IN ? AND deleted_at = 0", part).Find(&below).Error
-			if err != nil {
-				return err
-			}
+			tx.Find(&below, "SELECT sub FROM users WHERE invited_by IN ? AND deleted_at = 0", part)
 			for _, b := range below {
 				if !seen[b] {
 					branch, seen[b] = append(branch, b), true
@@ -276,10 +251,10 @@ func (s *Store) RevokeBranch(ctx context.Context, sub string, now time.Time, a a
 			}
 		}
 		if revoked == 0 {
-			return nil
+			return
 		}
 		a.Detail = fmt.Sprint(revoked)
-		return insertAudit(tx, a)
+		insertAudit(tx, a)
 	})
 	return revoked, err
 }
@@ -369,28 +344,20 @@ func (s *Store) DeleteInvite(ctx context.Context, sub, code string, a account.Au
 	if invalidKey(sub) || invalidKey(code) {
 		return account.ErrInviteNotFound
 	}
-	return s.write(ctx, "delete invite", func(tx *engine.Tx) error {
+	return s.write(ctx, "delete invite", func(tx *engine.Tx) {
 		keys, err := s.inviteKeys(tx.DB, code)
-		if err != nil {
-			return err
-		}
-		gone, _, err := closeInvites(tx, "code IN @keys AND created_by = @sub",
+		tx.Refuse(err)
+		gone, _ := closeInvites(tx, "code IN @keys AND created_by = @sub",
 			map[string]any{"now": toUnix(a.At), "keys": keys, "sub": sub})
-		switch {
-		case err != nil:
-			return err
-		case gone == 1:
-			return insertAudit(tx, a)
+		if gone == 1 {
+			insertAudit(tx, a)
+			return
 		}
 		var used int64
-		err = tx.Raw("SELECT count(*) FROM invites WHERE code IN ? AND created_by = ?", keys, sub).Find(&used).Error
-		if err != nil {
-			return err
+		if tx.Find(&used, "SELECT count(*) FROM invites WHERE code IN ? AND created_by = ?", keys, sub); used > 0 {
+			tx.Refuse(account.ErrInviteUsed)
 		}
-		if used > 0 {
-			return account.ErrInviteUsed
-		}
-		return account.ErrInviteNotFound
+		tx.Refuse(account.ErrInviteNotFound)
 	})
 }
 
@@ -400,25 +367,15 @@ func (s *Store) RevokeInvite(ctx context.Context, code string, a account.Audit) 
 		return account.Invite{}, account.ErrInviteNotFound
 	}
 	var row inviteRow
-	err := s.write(ctx, "revoke invite", func(tx *engine.Tx) error {
+	err := s.write(ctx, "revoke invite", func(tx *engine.Tx) {
 		row = inviteRow{}
 		keys, err := s.inviteKeys(tx.DB, code)
-		if err != nil {
-			return err
-		}
-		found := tx.Raw(selectInvite+"WHERE i.code IN ?", keys).Find(&row)
-		if err := expect(found, account.ErrInviteNotFound); err != nil {
-			return err
-		}
-		gone, _, err := closeInvites(tx, "code IN @keys", map[string]any{"now": toUnix(a.At), "keys": keys})
-		if err == nil && gone == 0 {
-			err = account.ErrInviteUsed
-		}
-		if err != nil {
-			return err
-		}
+		tx.Refuse(err)
+		tx.Expect(tx.Find(&row, selectInvite+"WHERE i.code IN ?", keys), account.ErrInviteNotFound)
+		gone, _ := closeInvites(tx, "code IN @keys", map[string]any{"now": toUnix(a.At), "keys": keys})
+		tx.Expect(int64(gone), account.ErrInviteUsed)
 		a.Target = row.Inviter
-		return insertAudit(tx, a)
+		insertAudit(tx, a)
 	})
 	if err != nil {
 		return account.Invite{}, err
@@ -435,48 +392,30 @@ func (s *Store) Register(
 	if invalidKey(code) {
 		return account.ErrInvalidInvite
 	}
-	return s.write(ctx, "register", func(tx *engine.Tx) error {
+	return s.write(ctx, "register", func(tx *engine.Tx) {
 		keys, err := s.inviteKeys(tx.DB, code)
-		if err != nil {
-			return err
-		}
-		spend := tx.Exec(`UPDATE invites SET used = used + 1, used_by = coalesce(used_by, ?),
+		tx.Refuse(err)
+		tx.Expect(tx.Exec(`UPDATE invites SET used = used + 1, used_by = coalesce(used_by, ?),
 			used_at = CASE WHEN used + 1 >= uses THEN CAST(? AS BIGINT) ELSE 0 END
 			WHERE code IN ? AND used_at = 0 AND expires_at > ? AND `+
-			inviteCounts, u.Sub, toUnix(now), keys, toUnix(now), s.Now(), s.Now())
-		if err := expect(spend, account.ErrInvalidInvite); err != nil {
-			return err
-		}
+			inviteCounts, u.Sub, toUnix(now), keys, toUnix(now), s.Now(), s.Now()), account.ErrInvalidInvite)
 		var invite struct{ Creator, Party string }
-		err = tx.Raw("SELECT coalesce(created_by, '') AS creator, used_by AS party FROM invites WHERE code IN ?", keys).
-			Find(&invite).Error
-		if err != nil {
-			return err
-		}
-		if err := insertUser(tx, u, invite.Creator, maxUsers); err != nil {
-			return err
-		}
-		if err := tx.Exec("UPDATE users SET invite = ? WHERE sub = ?", invite.Party, u.Sub).Error; err != nil {
-			return err
-		}
+		tx.Find(&invite, "SELECT coalesce(created_by, '') AS creator, used_by AS party FROM invites WHERE code IN ?", keys)
+		insertUser(tx, u, invite.Creator, maxUsers)
+		tx.Exec("UPDATE users SET invite = ? WHERE sub = ?", invite.Party, u.Sub)
 		if first != nil {
 			by := a.Session
 			if n != nil {
 				by = n.ID // the session that the passkey opens is what made it
 			}
-			if err := insertPasskey(tx, first.Passkey, by); err != nil {
-				return err
-			}
-			if err := replaceRecoveryCodes(tx, u.Sub, by, first.Codes, now); err != nil {
-				return err
-			}
+			insertPasskey(tx, first.Passkey, by)
+			replaceRecoveryCodes(tx, u.Sub, by, first.Codes, now)
 		}
 		if n == nil {
-			return insertAudit(tx, a)
+			insertAudit(tx, a)
+			return
 		}
-		if err := insertSession(tx, n); err != nil {
-			return err
-		}
-		return insertSignIn(tx, n, a)
+		insertSession(tx, n)
+		insertSignIn(tx, n, a)
 	})
 }

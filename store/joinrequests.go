@@ -24,38 +24,24 @@ const selectJoinRequest = "SELECT id, email, name, reason, language, asked_at, e
 func (s *Store) AddJoinRequest(
 	ctx context.Context, r account.JoinRequest, link []byte, most int, a account.Audit,
 ) error {
-	return s.write(ctx, "add request to join", func(tx *engine.Tx) error {
-		if err := tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'join-requests'").Error; err != nil {
-			return err
-		}
-		spend := tx.Exec("INSERT INTO spent (expires_at, hash) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING",
-			toUnix(r.ExpiresAt), link)
-		if err := expect(spend, account.ErrInvalidLink); err != nil {
-			return err
-		}
+	return s.write(ctx, "add request to join", func(tx *engine.Tx) {
+		tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'join-requests'")
+		tx.Expect(tx.Exec("INSERT INTO spent (expires_at, hash) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING",
+			toUnix(r.ExpiresAt), link), account.ErrInvalidLink)
 		var open int
-		err := tx.Raw("SELECT count(*) FROM join_requests WHERE expires_at > ? AND email <> ?",
-			toUnix(r.AskedAt), sanitize(r.Email)).Find(&open).Error
-		if err == nil && open >= most {
-			err = account.ErrJoinFull
+		tx.Find(&open, "SELECT count(*) FROM join_requests WHERE expires_at > ? AND email <> ?",
+			toUnix(r.AskedAt), sanitize(r.Email))
+		if open >= most {
+			tx.Refuse(account.ErrJoinFull)
 		}
-		if err != nil {
-			return err
-		}
-		err = tx.Exec(`INSERT INTO join_requests (id, email, name, reason, language, asked_at, expires_at)
+		tx.Exec(`INSERT INTO join_requests (id, email, name, reason, language, asked_at, expires_at)
 			VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (email) DO UPDATE SET name = excluded.name, reason = excluded.reason,
 			language = excluded.language, asked_at = excluded.asked_at, expires_at = excluded.expires_at`, r.ID,
 			sanitize(r.Email), sanitize(r.Name), sanitize(r.Reason), sanitize(r.Language), toUnix(r.AskedAt),
-			toUnix(r.ExpiresAt)).Error
-		if err != nil {
-			return err
-		}
-		err = tx.Exec(`INSERT INTO counters (name, value) VALUES (?, 1)
-			ON CONFLICT (name) DO UPDATE SET value = counters.value + 1`, joinsUntold).Error
-		if err != nil {
-			return err
-		}
-		return insertAudit(tx, a)
+			toUnix(r.ExpiresAt))
+		tx.Exec(`INSERT INTO counters (name, value) VALUES (?, 1)
+			ON CONFLICT (name) DO UPDATE SET value = counters.value + 1`, joinsUntold)
+		insertAudit(tx, a)
 	})
 }
 
@@ -81,20 +67,15 @@ func (s *Store) JoinsUntold(ctx context.Context) (some bool, told time.Time, err
 
 // TellJoins implements account.Store. With the lock of AddJoinRequest no request is missed.
 func (s *Store) TellJoins(ctx context.Context, before, now time.Time, mails []account.Mail) error {
-	return s.write(ctx, "tell of requests to join", func(tx *engine.Tx) error {
-		if err := tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'join-requests'").Error; err != nil {
-			return err
-		}
-		set := tx.Exec(`INSERT INTO counters (name, value) VALUES (?, ?)
+	return s.write(ctx, "tell of requests to join", func(tx *engine.Tx) {
+		tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'join-requests'")
+		told := tx.Exec(`INSERT INTO counters (name, value) VALUES (?, ?)
 			ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE counters.value = ?`,
 			joinsTold, toUnix(now), toUnix(before))
-		if set.Error != nil || set.RowsAffected == 0 {
-			return set.Error
+		if told > 0 {
+			tx.Exec("UPDATE counters SET value = 0 WHERE name = ?", joinsUntold)
+			insertMails(tx, mails, now)
 		}
-		if err := tx.Exec("UPDATE counters SET value = 0 WHERE name = ?", joinsUntold).Error; err != nil {
-			return err
-		}
-		return insertMails(tx, mails, now)
 	})
 }
 
@@ -114,24 +95,15 @@ func (s *Store) JoinRequest(ctx context.Context, id string, now time.Time) (acco
 
 // DecideJoinRequest implements account.Store.
 func (s *Store) DecideJoinRequest(ctx context.Context, id string, i *account.Invite, a account.Audit) error {
-	return s.write(ctx, "decide request to join", func(tx *engine.Tx) error {
-		gone := tx.Exec("DELETE FROM join_requests WHERE id = ? AND expires_at > ?", sanitize(id), toUnix(a.At))
-		if err := expect(gone, account.ErrJoinNotFound); err != nil {
-			return err
-		}
+	return s.write(ctx, "decide request to join", func(tx *engine.Tx) {
+		tx.Expect(tx.Exec("DELETE FROM join_requests WHERE id = ? AND expires_at > ?", sanitize(id), toUnix(a.At)), account.ErrJoinNotFound)
 		if i != nil {
 			if i.CreatedBy != "" {
-				if err := mayInvite(tx, *i, -1); err != nil {
-					return err
-				}
-				if err := liveSession(tx, a.Session, a.At); err != nil {
-					return err
-				}
+				mayInvite(tx, *i, -1)
+				liveSession(tx, a.Session, a.At)
 			}
-			if err := s.insertInvite(tx, *i); err != nil {
-				return err
-			}
+			s.insertInvite(tx, *i)
 		}
-		return insertAudit(tx, a)
+		insertAudit(tx, a)
 	})
 }

@@ -20,24 +20,17 @@ const noticeBatch = 1000
 // addNotices queues the logout notices for the clients of the sessions, in the transaction that has
 // ended them. It comes after the revocation of their grants: a code that is being exchanged either
 // was spent before, and counts, or cannot be spent any longer.
-func addNotices(tx *engine.Tx, subs, sessions []string, now time.Time) error {
+func addNotices(tx *engine.Tx, subs, sessions []string, now time.Time) {
 	for ids := range slices.Chunk(sessions, noticeBatch) {
-		err := tx.Exec(`INSERT INTO logout_outbox (client_id, sub, sid, created_at, next_at)
+		tx.Exec(`INSERT INTO logout_outbox (client_id, sub, sid, created_at, next_at)
 			SELECT DISTINCT g.client_id, g.sub, g.sid, CAST(? AS BIGINT), CAST(? AS BIGINT)
 			FROM grants g JOIN clients k ON k.id = g.client_id
 			WHERE g.sub IN ? AND g.sid IN ? AND g.code_used_at > 0
-			AND k.backchannel_logout_uri <> '' AND k.removed_at = 0`, toUnix(now), toUnix(now), subs, ids).Error
-		if err != nil {
-			return err
-		}
+			AND k.backchannel_logout_uri <> '' AND k.removed_at = 0`, toUnix(now), toUnix(now), subs, ids)
 		// The sweep checks again the grants that were kept for this.
-		err = tx.Exec(`UPDATE grants SET sweep_at = code_expires_at
-			WHERE sub IN ? AND sid IN ? AND sweep_at > code_expires_at`, subs, ids).Error
-		if err != nil {
-			return err
-		}
+		tx.Exec(`UPDATE grants SET sweep_at = code_expires_at
+			WHERE sub IN ? AND sid IN ? AND sweep_at > code_expires_at`, subs, ids)
 	}
-	return nil
 }
 
 type noticeRow struct {

@@ -23,26 +23,23 @@ var mailOutbox = engine.Outbox{
 }
 
 // insertMails adds mails to the outbox in the transaction of the change that they report.
-func insertMails(tx *engine.Tx, mails []account.Mail, now time.Time) error {
+func insertMails(tx *engine.Tx, mails []account.Mail, now time.Time) {
 	const columns = 7
 	for some := range slices.Chunk(mails, bulkRows) {
 		var values []any
 		for _, m := range some {
 			data, err := json.Marshal(m.Data)
 			if err != nil {
-				return fmt.Errorf("encode mail: %w", err)
+				tx.Refuse(fmt.Errorf("encode mail: %w", err))
+				return
 			}
 			values = append(values, m.Kind, m.Sub, sanitize(m.Address), m.Language, string(data), toUnix(now), toUnix(now))
 		}
 		row := "(" + repeated("?", columns) + ")"
-		err := tx.Exec("INSERT INTO mail_outbox (kind, sub, address, language, data, created_at, next_at) VALUES "+
-			repeated(row, len(some)), values...).Error
-		if err != nil {
-			return err
-		}
+		tx.Exec("INSERT INTO mail_outbox (kind, sub, address, language, data, created_at, next_at) VALUES "+
+			repeated(row, len(some)), values...)
 		tx.Announce()
 	}
-	return nil
 }
 
 // MailsAdded implements account.MailStore.
@@ -85,12 +82,10 @@ func (s *Store) MailDone(ctx context.Context, id int64, a *account.Audit) error 
 	if a == nil {
 		return mailOutbox.Remove(ctx, s.DB, id)
 	}
-	return s.write(ctx, "give up mail", func(tx *engine.Tx) error {
-		res := tx.Exec("DELETE FROM mail_outbox WHERE id = ?", id)
-		if res.Error != nil || res.RowsAffected == 0 {
-			return res.Error
+	return s.write(ctx, "give up mail", func(tx *engine.Tx) {
+		if tx.Exec("DELETE FROM mail_outbox WHERE id = ?", id) > 0 {
+			insertAudit(tx, *a)
 		}
-		return insertAudit(tx, *a)
 	})
 }
 

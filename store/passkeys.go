@@ -77,19 +77,18 @@ func (s *Store) Passkey(ctx context.Context, id []byte) (account.Passkey, accoun
 func (s *Store) AddPasskey(
 	ctx context.Context, p account.Passkey, limit int, n account.NewFactor,
 ) (first bool, err error) {
-	return s.addFactor(ctx, "add passkey", p.Sub, n, func(tx *engine.Tx) error {
+	return s.addFactor(ctx, "add passkey", p.Sub, n, func(tx *engine.Tx) {
 		var count int64
-		if err := tx.Raw("SELECT count(*) FROM passkeys WHERE sub = ?", p.Sub).Find(&count).Error; err != nil {
-			return err
-		}
+		tx.Find(&count, "SELECT count(*) FROM passkeys WHERE sub = ?", p.Sub)
 		if count >= int64(limit) {
-			return account.ErrPasskeyLimit
+			tx.Refuse(account.ErrPasskeyLimit)
+			return
 		}
-		return insertPasskey(tx, p, n.Audit.Session)
+		insertPasskey(tx, p, n.Audit.Session)
 	})
 }
 
-func insertPasskey(tx *engine.Tx, p account.Passkey, session string) error {
+func insertPasskey(tx *engine.Tx, p account.Passkey, session string) {
 	row := passkeyRow{
 		ID: p.ID, Sub: p.Sub, RPID: sanitize(p.RPID), Name: sanitize(p.Name), PublicKey: p.PublicKey, AAGUID: p.AAGUID,
 		Transports: sanitize(strings.Join(p.Transports, " ")), Attachment: sanitize(p.Attachment),
@@ -97,7 +96,7 @@ func insertPasskey(tx *engine.Tx, p account.Passkey, session string) error {
 		CreatedAt: toUnix(p.CreatedAt), SessionID: sanitize(session),
 	}
 	once := clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoNothing: true}
-	return expect(tx.Table("passkeys").Clauses(once).Create(&row), account.ErrPasskeyExists)
+	tx.Expect(tx.Ran(tx.Table("passkeys").Clauses(once).Create(&row)), account.ErrPasskeyExists)
 }
 
 // StampPasskeys implements account.Store.
@@ -126,36 +125,30 @@ func (s *Store) OlderPasskeyHost(ctx context.Context, rpIDs []string, present st
 
 // RenamePasskey implements account.Store.
 func (s *Store) RenamePasskey(ctx context.Context, sub string, id []byte, name string, a account.Audit) error {
-	return s.write(ctx, "rename passkey", func(tx *engine.Tx) error {
-		rename := tx.Exec("UPDATE passkeys SET name = ? WHERE id = ? AND sub = ?", sanitize(name), id, sanitize(sub))
-		if err := expect(rename, account.ErrPasskeyNotFound); err != nil {
-			return err
-		}
-		return insertAudit(tx, a)
+	return s.write(ctx, "rename passkey", func(tx *engine.Tx) {
+		tx.Expect(tx.Exec("UPDATE passkeys SET name = ? WHERE id = ? AND sub = ?", sanitize(name), id, sanitize(sub)), account.ErrPasskeyNotFound)
+		insertAudit(tx, a)
 	})
 }
 
 // RemovePasskey implements account.Store.
 func (s *Store) RemovePasskey(ctx context.Context, sub string, id []byte, o account.OldFactor) error {
-	return s.removeFactor(ctx, "remove passkey", sub, o, id, func(tx *engine.Tx) error {
-		return expect(tx.Exec("DELETE FROM passkeys WHERE id = ? AND sub = ?", id, sub), account.ErrPasskeyNotFound)
+	return s.removeFactor(ctx, "remove passkey", sub, o, id, func(tx *engine.Tx) {
+		tx.Expect(tx.Exec("DELETE FROM passkeys WHERE id = ? AND sub = ?", id, sub), account.ErrPasskeyNotFound)
 	})
 }
 
 // UsePasskey implements account.Store.
 func (s *Store) UsePasskey(ctx context.Context, p account.Passkey, a account.Audit) (wentBack bool, err error) {
-	err = s.write(ctx, "use passkey", func(tx *engine.Tx) error {
+	err = s.write(ctx, "use passkey", func(tx *engine.Tx) {
 		const set = "UPDATE passkeys SET sign_count = ?, backup_state = ?, last_used_at = ? WHERE id = ? AND sub = ?"
 		values := []any{int64(p.SignCount), p.BackupState, toUnix(p.LastUsedAt), p.ID, p.Sub}
 		ahead := tx.Exec(set+` AND (sign_count < ? OR sign_count = 0
 			AND CAST(? AS BIGINT) = 0)`, append(values, int64(p.SignCount), int64(p.SignCount))...)
-		if wentBack = ahead.Error == nil && ahead.RowsAffected == 0; !wentBack {
-			return ahead.Error
+		if wentBack = ahead == 0; wentBack {
+			tx.Expect(tx.Exec(set, values...), account.ErrPasskeyNotFound)
+			insertAudit(tx, a)
 		}
-		if err := expect(tx.Exec(set, values...), account.ErrPasskeyNotFound); err != nil {
-			return err
-		}
-		return insertAudit(tx, a)
 	})
 	return wentBack && err == nil, err
 }

@@ -45,35 +45,21 @@ func (s *Store) ChangePassword(
 	if keep != nil && invalidKey(keep.ID) {
 		return account.ErrSessionNotFound
 	}
-	return s.write(ctx, "change password", func(tx *engine.Tx) error {
-		set := tx.Exec(`UPDATE users SET password_hash = ?, password_disowned_at = 0, updated_at = ?
-			WHERE sub = ? AND password_hash = ? AND deleted_at = 0`, hash, toUnix(now), sub, old)
-		if err := expect(set, account.ErrInvalidCredentials); err != nil {
-			return err
-		}
+	return s.write(ctx, "change password", func(tx *engine.Tx) {
+		tx.Expect(tx.Exec(`UPDATE users SET password_hash = ?, password_disowned_at = 0, updated_at = ?
+			WHERE sub = ? AND password_hash = ? AND deleted_at = 0`, hash, toUnix(now), sub, old), account.ErrInvalidCredentials)
 		if keep == nil {
-			out, err := end(tx, sub, "", a, now)
-			if err != nil {
-				return err
-			}
-			return insertAudit(tx, out.noted(a))
+			insertAudit(tx, end(tx, sub, "", a, now).noted(a))
+			return
 		}
 		// An authorization code that is being created in that session holds its row. Wait for it,
 		// so that its grant is revoked with the others.
-		former, err := s.lockToken(tx, keep, now)
-		if err != nil {
-			return err
-		}
+		former := s.lockToken(tx, keep, now)
 		a := a
 		a.Session = keep.ID
-		out, err := end(tx, sub, "", a, now, former)
-		if err != nil {
-			return err
-		}
-		if err := replaceToken(tx, keep); err != nil {
-			return err
-		}
-		return insertAudit(tx, out.noted(a))
+		out := end(tx, sub, "", a, now, former)
+		replaceToken(tx, keep)
+		insertAudit(tx, out.noted(a))
 	})
 }
 
@@ -81,37 +67,23 @@ func (s *Store) ChangePassword(
 func (s *Store) RemovePassword(
 	ctx context.Context, sub, old string, rpIDs []string, now time.Time, a account.Audit,
 ) error {
-	return s.write(ctx, "remove password", func(tx *engine.Tx) error {
-		u, err := lockForFactors(tx, sub, a.Session, now)
-		switch {
-		case err != nil:
-			return err
-		case u.PasswordHash != old || old == "":
-			return account.ErrInvalidCredentials
+	return s.write(ctx, "remove password", func(tx *engine.Tx) {
+		if u := lockForFactors(tx, sub, a.Session, now); u.PasswordHash != old || old == "" {
+			tx.Refuse(account.ErrInvalidCredentials)
 		}
-		if err := keepWayIn(tx, sub, rpIDs); err != nil {
-			return err
-		}
+		keepWayIn(tx, sub, rpIDs)
 		var codes []int
-		unused := tx.Raw("SELECT 1 FROM recovery_codes WHERE sub = ? AND used_at = 0 LIMIT 1", sub).Find(&codes)
-		if err := expect(unused, account.ErrLastWayIn); err != nil {
-			return err
-		}
-		err = tx.Exec("UPDATE users SET password_hash = ?, password_disowned_at = 0, updated_at = ? WHERE sub = ?",
-			account.NoPassword, toUnix(now), sub).Error
-		if err != nil {
-			return err
-		}
-		if _, err := end(tx, sub, "", a, now); err != nil {
-			return err
-		}
-		return insertAudit(tx, a)
+		tx.Expect(tx.Find(&codes, "SELECT 1 FROM recovery_codes WHERE sub = ? AND used_at = 0 LIMIT 1", sub), account.ErrLastWayIn)
+		tx.Exec("UPDATE users SET password_hash = ?, password_disowned_at = 0, updated_at = ? WHERE sub = ?",
+			account.NoPassword, toUnix(now), sub)
+		end(tx, sub, "", a, now)
+		insertAudit(tx, a)
 	})
 }
 
 // keepWayIn returns account.ErrLastWayIn if the user has no passkey of one of the relying party ids.
-func keepWayIn(tx *engine.Tx, sub string, rpIDs []string) error {
+func keepWayIn(tx *engine.Tx, sub string, rpIDs []string) {
 	var found []int
-	return expect(tx.Raw("SELECT 1 FROM passkeys WHERE sub = ? AND rp_id IN ? LIMIT 1", sub,
-		slices.Concat(rpIDs, []string{""})).Find(&found), account.ErrLastWayIn)
+	tx.Expect(tx.Find(&found, "SELECT 1 FROM passkeys WHERE sub = ? AND rp_id IN ? LIMIT 1", sub,
+		slices.Concat(rpIDs, []string{""})), account.ErrLastWayIn)
 }

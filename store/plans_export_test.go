@@ -52,7 +52,7 @@ func RecordStatements() {
 		record := func(db *gorm.DB) {
 			sql := db.Statement.SQL.String()
 			verb, _, _ := strings.Cut(strings.TrimSpace(sql), " ")
-			if _, ofTest := db.Get(testMark); ofTest || !strings.Contains("SELECT WITH INSERT UPDATE DELETE", verb) {
+			if _, ofTest := db.Get(testMark); ofTest || verb == "" || !strings.Contains("SELECT WITH INSERT UPDATE DELETE", verb) {
 				return
 			}
 			keep(sql, db.Statement.Vars...)

@@ -53,26 +53,21 @@ func (s *Store) MergePreferences(
 		}
 	}
 	var after map[string]string
-	err := s.write(ctx, "merge preferences", func(tx *engine.Tx) (err error) {
-		if err := lockUser(tx, sub); err != nil {
-			return err
-		}
+	err := s.write(ctx, "merge preferences", func(tx *engine.Tx) {
+		lockUser(tx, sub)
 		if len(remove) > 0 {
-			if err := tx.Exec("DELETE FROM preferences WHERE sub = ? AND name IN ?", sub, remove).Error; err != nil {
-				return err
-			}
+			tx.Exec("DELETE FROM preferences WHERE sub = ? AND name IN ?", sub, remove)
 		}
 		if len(set) > 0 {
 			key := []clause.Column{{Name: "sub"}, {Name: "name"}}
 			replace := clause.OnConflict{Columns: key, DoUpdates: clause.AssignmentColumns([]string{"value"})}
-			if err := tx.Table("preferences").Clauses(replace).Create(&set).Error; err != nil {
-				return err
-			}
+			tx.Ran(tx.Table("preferences").Clauses(replace).Create(&set))
 		}
-		if after, err = preferencesOf(tx.DB, sub); err == nil && len(after) > max {
-			err = account.ErrInvalidPreference
+		var err error
+		after, err = preferencesOf(tx.DB, sub)
+		if tx.Refuse(err); len(after) > max {
+			tx.Refuse(account.ErrInvalidPreference)
 		}
-		return err
 	})
 	if err != nil {
 		return nil, err

@@ -15,22 +15,18 @@ import (
 func (s *Store) CreateResetCode(
 	ctx context.Context, sub string, hash []byte, expires, now time.Time, a account.Audit,
 ) error {
-	return s.write(ctx, "create reset code", func(tx *engine.Tx) error {
-		if err := lockUser(tx, sub); err != nil {
-			return err
-		}
-		if err := setResetCode(tx, sub, hash, expires, now); err != nil {
-			return err
-		}
-		return insertAudit(tx, a)
+	return s.write(ctx, "create reset code", func(tx *engine.Tx) {
+		lockUser(tx, sub)
+		setResetCode(tx, sub, hash, expires, now)
+		insertAudit(tx, a)
 	})
 }
 
-func setResetCode(tx *engine.Tx, sub string, hash []byte, expires, now time.Time) error {
-	return tx.Exec(`INSERT INTO reset_codes (sub, hash, created_at, expires_at) VALUES (?, ?, ?, ?)
+func setResetCode(tx *engine.Tx, sub string, hash []byte, expires, now time.Time) {
+	tx.Exec(`INSERT INTO reset_codes (sub, hash, created_at, expires_at) VALUES (?, ?, ?, ?)
 		ON CONFLICT (sub) DO UPDATE
 		SET hash = excluded.hash, created_at = excluded.created_at, expires_at = excluded.expires_at`,
-		sub, hash, toUnix(now), toUnix(expires)).Error
+		sub, hash, toUnix(now), toUnix(expires))
 }
 
 // validCode returns the user of a valid code. ErrInvalidResetCode.
@@ -59,67 +55,40 @@ func (s *Store) ResetCodeValid(ctx context.Context, handle string, hash []byte, 
 func (s *Store) ResetPassword(
 	ctx context.Context, handle string, codeHash []byte, passwordHash string, now time.Time, a account.Audit,
 ) error {
-	return s.write(ctx, "reset password", func(tx *engine.Tx) error {
+	return s.write(ctx, "reset password", func(tx *engine.Tx) {
 		// Checking first keeps guesses from locking the user's row.
 		sub, err := validCode(tx.DB, handle, codeHash, now)
-		if err != nil {
-			return err
-		}
-		set := tx.Exec(`UPDATE users SET password_hash = ?, password_disowned_at = 0, updated_at = ?
-			WHERE sub = ? AND deleted_at = 0`, passwordHash, toUnix(now), sub)
-		if err := expect(set, account.ErrInvalidResetCode); err != nil {
-			return err
-		}
-		spend := func(table string) *gorm.DB {
+		tx.Refuse(err)
+		tx.Expect(tx.Exec(`UPDATE users SET password_hash = ?, password_disowned_at = 0, updated_at = ?
+			WHERE sub = ? AND deleted_at = 0`, passwordHash, toUnix(now), sub), account.ErrInvalidResetCode)
+		spend := func(table string) int64 {
 			return tx.Exec("DELETE FROM "+table+" WHERE sub = ? AND hash = ? AND expires_at > ?",
 				sub, codeHash, toUnix(now))
 		}
-		given, mailed := spend("reset_codes"), false
-		if given.Error == nil && given.RowsAffected == 0 {
-			mailed = true
-			given = spend("mailed_reset_codes")
-		}
-		if err := expect(given, account.ErrInvalidResetCode); err != nil {
-			return err
-		}
+		mailed := spend("reset_codes") == 0
 		a := a
 		if mailed {
-			if err := verifyEmailByCode(tx, sub); err != nil {
-				return err
-			}
+			tx.Expect(spend("mailed_reset_codes"), account.ErrInvalidResetCode)
+			verifyEmailByCode(tx, sub)
 			a.Ends.Unverify = false // the code proves the mailbox
 		}
-		out, err := end(tx, sub, "", a, now)
-		if err != nil {
-			return err
-		}
+		out := end(tx, sub, "", a, now)
 		// After end, which may forget known addresses: whoever has the code is the owner.
-		if err := clearFailures(tx, sub); err != nil {
-			return err
-		}
-		err = tx.Exec("UPDATE users SET reset_address = ?, reset_at = ? WHERE sub = ?",
-			sanitize(a.Address), toUnix(now), sub).Error
-		if err != nil {
-			return err
-		}
-		return insertAudit(tx, out.noted(a))
+		clearFailures(tx, sub)
+		tx.Exec("UPDATE users SET reset_address = ?, reset_at = ? WHERE sub = ?",
+			sanitize(a.Address), toUnix(now), sub)
+		insertAudit(tx, out.noted(a))
 	})
 }
 
 // verifyEmailByCode marks the address to which a code was mailed as verified: after a change of
 // address the code would be gone. If another account has verified it since, that one keeps it.
-func verifyEmailByCode(tx *engine.Tx, sub string) error {
+func verifyEmailByCode(tx *engine.Tx, sub string) {
 	u, err := userBy(tx.DB, "u.sub", sub, tx.Now())
-	if err != nil || u.Email == "" || u.EmailVerified {
-		return err
+	tx.Refuse(err)
+	if u.Email != "" && !u.EmailVerified && !emailTaken(tx, u.Email, sub) {
+		tx.Exec("UPDATE users SET email_verified = (1 = 1), email_asked_at = 0 WHERE sub = ?", sub)
 	}
-	switch err := claimEmail(tx, u.Email, sub); {
-	case errors.Is(err, account.ErrEmailTaken):
-		return nil
-	case err != nil:
-		return err
-	}
-	return tx.Exec("UPDATE users SET email_verified = (1 = 1), email_asked_at = 0 WHERE sub = ?", sub).Error
 }
 
 // CreateMailedResetCode implements account.Store.
@@ -129,17 +98,14 @@ func (s *Store) CreateMailedResetCode(
 	if invalidKey(sub) || invalidKey(email) {
 		return account.ErrUserNotFound
 	}
-	return s.write(ctx, "create mailed reset code", func(tx *engine.Tx) error {
-		u, err := lockedUser(tx, sub)
-		if err != nil {
-			return err
-		}
+	return s.write(ctx, "create mailed reset code", func(tx *engine.Tx) {
+		u := lockedUser(tx, sub)
 		if u.Email != email || !u.EmailVerified && u.PasswordHash != "" || u.Suspended() {
-			return account.ErrUserNotFound
+			tx.Refuse(account.ErrUserNotFound)
 		}
-		return tx.Exec(`INSERT INTO mailed_reset_codes (sub, hash, created_at, expires_at) VALUES (?, ?, ?, ?)
+		tx.Exec(`INSERT INTO mailed_reset_codes (sub, hash, created_at, expires_at) VALUES (?, ?, ?, ?)
 			ON CONFLICT (sub) DO UPDATE
 			SET hash = excluded.hash, created_at = excluded.created_at, expires_at = excluded.expires_at`,
-			sub, hash, toUnix(now), toUnix(expires)).Error
+			sub, hash, toUnix(now), toUnix(expires))
 	})
 }

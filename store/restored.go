@@ -76,19 +76,13 @@ func (s *Store) prepareRestored(ctx context.Context, r Restoring, a account.Audi
 	now := toUnix(a.At)
 	// By then the last earlier cookie has expired.
 	until := now + int64(account.SessionLifetime/time.Second)
-	err = s.writeAlone(ctx, "prepare the restored database", s.Timeout(), func(tx *engine.Tx) (err error) {
-		if err := endLeases(tx.DB); err != nil {
-			return err
-		}
+	err = s.writeAlone(ctx, "prepare the restored database", s.Timeout(), func(tx *engine.Tx) {
+		tx.Refuse(endLeases(tx.DB))
 		if r.NewDataKey {
-			if lost, err = s.replaceDataKey(tx, a.At); err != nil {
-				return err
-			}
+			lost = s.replaceDataKey(tx, a.At)
 		}
 		if !r.KeepSessions {
-			if err := s.endEverything(tx, now); err != nil {
-				return err
-			}
+			s.endEverything(tx, now)
 		}
 		args := []any{sql.Named("now", now), sql.Named("until", until), sql.Named("whole", wholeList),
 			sql.Named("more", listsAfterBackup),
@@ -129,35 +123,25 @@ func (s *Store) prepareRestored(ctx context.Context, r Restoring, a account.Audi
 			if !strings.Contains(statement, "@") {
 				named = nil
 			}
-			if err := tx.Exec(statement, named...).Error; err != nil {
-				return err
-			}
+			tx.Exec(statement, named...)
 		}
-		return insertAudit(tx, a)
+		insertAudit(tx, a)
 	})
 	return lost, err
 }
 
 // endEverything ends what gives people and applications access, and what could restore it. Only
 // invites stay.
-func (s *Store) endEverything(tx *engine.Tx, now int64) error {
+func (s *Store) endEverything(tx *engine.Tx, now int64) {
 	for _, statement := range []string{
 		"UPDATE sessions SET ended_at = @now WHERE ended_at = 0",
 		"UPDATE grants SET revoked_at = @now WHERE revoked_at = 0",
 		"UPDATE client_tokens SET revoked_at = @now WHERE revoked_at = 0",
 	} {
-		if err := tx.Exec(statement, sql.Named("now", now)).Error; err != nil {
-			return err
-		}
+		tx.Exec(statement, sql.Named("now", now))
 	}
-	if err := execAll(tx, "DELETE FROM reset_codes", "DELETE FROM mailed_reset_codes", "DELETE FROM pushed_requests",
-		"DELETE FROM device_requests", "DELETE FROM logout_outbox", "DELETE FROM mail_outbox"); err != nil {
-		return err
-	}
+	execAll(tx, "DELETE FROM reset_codes", "DELETE FROM mailed_reset_codes", "DELETE FROM pushed_requests",
+		"DELETE FROM device_requests", "DELETE FROM logout_outbox", "DELETE FROM mail_outbox")
 	// Links and forms that were sealed before the restore may have been used since.
-	k, err := s.sealer(tx.DB)
-	if err != nil {
-		return err
-	}
-	return setSecret(tx, k, account.SecretInstallation, newSecret())
+	setSecret(tx, s.sealerIn(tx), account.SecretInstallation, newSecret())
 }

@@ -156,6 +156,16 @@ func (s *Store) sealer(db *gorm.DB) (*dataKey, error) {
 	return k, err
 }
 
+// sealerIn is sealer in a transaction.
+func (s *Store) sealerIn(tx *engine.Tx) *dataKey {
+	if tx.Failed() {
+		return nil
+	}
+	k, err := s.sealer(tx.DB)
+	tx.Refuse(err)
+	return k
+}
+
 // Sealed reports whether the database is sealed. ErrDataKey if the configured key is not its key.
 func (s *Store) Sealed(ctx context.Context) (bool, error) {
 	k, err := s.sealer(s.conn(ctx))
@@ -163,12 +173,13 @@ func (s *Store) Sealed(ctx context.Context) (bool, error) {
 }
 
 // markSealed marks the database as sealed with the configured key.
-func (s *Store) markSealed(tx *engine.Tx) (*dataKey, error) {
+func (s *Store) markSealed(tx *engine.Tx) *dataKey {
 	k, err := s.configuredKey()
-	if err != nil {
-		return nil, err
+	if tx.Refuse(err); tx.Failed() {
+		return nil
 	}
-	return k, tx.Exec("INSERT INTO secrets (name, value) VALUES (?, ?)", dataKeyRow, []byte(k.id)).Error
+	tx.Exec("INSERT INTO secrets (name, value) VALUES (?, ?)", dataKeyRow, []byte(k.id))
+	return k
 }
 
 // inviteKeys returns the values that invites.code may have for a code: its hash, and the code
@@ -203,37 +214,25 @@ const sealBatch = 500
 // instances that have the key may run meanwhile. If it is interrupted, sealed values stay sealed,
 // the rest can still be read, and another call continues. ErrDataKey.
 func (s *Store) Seal(ctx context.Context, a account.Audit) (sealed int64, err error) {
-	err = s.write(ctx, "seal the stored secrets", func(tx *engine.Tx) error {
+	err = s.write(ctx, "seal the stored secrets", func(tx *engine.Tx) {
 		sealed = 0
-		k, err := s.sealer(tx.DB)
-		if err != nil {
-			return err
-		}
+		k := s.sealerIn(tx)
 		if k == nil {
-			if k, err = s.markSealed(tx); err != nil {
-				return err
-			}
-			if err := insertAudit(tx, a); err != nil {
-				return err
-			}
+			k = s.markSealed(tx)
+			insertAudit(tx, a)
 		}
 		var rows []struct {
 			Name  string
 			Value []byte
 		}
-		if err := tx.Raw("SELECT name, value FROM secrets WHERE name <> ?", dataKeyRow).Find(&rows).Error; err != nil {
-			return err
-		}
+		tx.Find(&rows, "SELECT name, value FROM secrets WHERE name <> ?", dataKeyRow)
 		for _, r := range rows {
 			if strings.HasPrefix(string(r.Value), sealedPrefix) {
 				continue
 			}
 			sealed++
-			if err := setSecret(tx, k, r.Name, r.Value); err != nil {
-				return err
-			}
+			setSecret(tx, k, r.Name, r.Value)
 		}
-		return nil
 	})
 	if err != nil {
 		return 0, err
@@ -241,7 +240,7 @@ func (s *Store) Seal(ctx context.Context, a account.Audit) (sealed int64, err er
 	apps, err := s.sealRows(ctx, "seal authenticator apps",
 		"SELECT sub AS place, secret AS value FROM totp WHERE sub > ? AND secret NOT LIKE '"+sealedPrefix+`%'
 			ORDER BY sub LIMIT ?`,
-		func(tx *engine.Tx, k *dataKey, r plainRow) *gorm.DB {
+		func(tx *engine.Tx, k *dataKey, r plainRow) int64 {
 			secret := k.seal(totpSecret, r.Place, r.Value)
 			return tx.Exec("UPDATE totp SET secret = ? WHERE sub = ? AND secret = ?", secret, r.Place, r.Value)
 		})
@@ -250,7 +249,7 @@ func (s *Store) Seal(ctx context.Context, a account.Audit) (sealed int64, err er
 	}
 	invites, err := s.sealRows(ctx, "seal invites",
 		"SELECT code AS place, code AS value FROM invites WHERE code > ? AND "+plainInvite+" ORDER BY code LIMIT ?",
-		func(tx *engine.Tx, k *dataKey, r plainRow) *gorm.DB {
+		func(tx *engine.Tx, k *dataKey, r plainRow) int64 {
 			hash := k.hash(r.Value)
 			code := k.seal(inviteCode, hash, r.Value)
 			return tx.Exec("UPDATE invites SET code = ?, sealed_code = ? WHERE code = ?", hash, code, r.Place)
@@ -267,29 +266,19 @@ type plainRow struct{ Place, Value string }
 
 // sealRows seals in batches the rows that the query plain finds after a key.
 func (s *Store) sealRows(
-	ctx context.Context, doing, plain string, seal func(*engine.Tx, *dataKey, plainRow) *gorm.DB,
+	ctx context.Context, doing, plain string, seal func(*engine.Tx, *dataKey, plainRow) int64,
 ) (sealed int64, err error) {
 	after := ""
 	for {
 		var rows []plainRow
 		var done int64
-		err := s.write(ctx, doing, func(tx *engine.Tx) error {
+		err := s.write(ctx, doing, func(tx *engine.Tx) {
 			rows, done = nil, 0
-			k, err := s.sealer(tx.DB)
-			if err != nil {
-				return err
-			}
-			if err := tx.Raw(plain, after, sealBatch).Find(&rows).Error; err != nil {
-				return err
-			}
+			k := s.sealerIn(tx)
+			tx.Find(&rows, plain, after, sealBatch)
 			for _, r := range rows {
-				update := seal(tx, k, r)
-				if update.Error != nil {
-					return update.Error
-				}
-				done += update.RowsAffected
+				done += seal(tx, k, r)
 			}
-			return nil
 		})
 		if err != nil {
 			return sealed, err
@@ -312,9 +301,9 @@ const (
 	secretValue = "secrets.value"
 )
 
-func setSecret(tx *engine.Tx, k *dataKey, name string, value []byte) error {
+func setSecret(tx *engine.Tx, k *dataKey, name string, value []byte) {
 	sealed := []byte(k.seal(secretValue, name, string(value)))
-	return tx.Exec("UPDATE secrets SET value = ? WHERE name = ?", sealed, name).Error
+	tx.Exec("UPDATE secrets SET value = ? WHERE name = ?", sealed, name)
 }
 
 // PlainValues counts the values that are not sealed.
@@ -334,40 +323,24 @@ type LostValues struct {
 }
 
 // replaceDataKey makes the configured data key that of the database, whose key is lost.
-func (s *Store) replaceDataKey(tx *engine.Tx, now time.Time) (lost LostValues, err error) {
+func (s *Store) replaceDataKey(tx *engine.Tx, now time.Time) (lost LostValues) {
 	k, err := s.configuredKey()
-	if err != nil {
-		return lost, err
+	if tx.Refuse(err); tx.Failed() {
+		return lost
 	}
 	notSealed := errors.New("the database is not sealed: there is no data key to replace")
-	replaced := tx.Exec("UPDATE secrets SET value = ? WHERE name = ?", []byte(k.id), dataKeyRow)
-	if err := expect(replaced, notSealed); err != nil {
-		return lost, err
-	}
-	err = tx.Raw("SELECT name FROM secrets WHERE name <> ? ORDER BY name", dataKeyRow).Find(&lost.Secrets).Error
-	if err != nil {
-		return lost, err
-	}
+	tx.Expect(tx.Exec("UPDATE secrets SET value = ? WHERE name = ?", []byte(k.id), dataKeyRow), notSealed)
+	tx.Find(&lost.Secrets, "SELECT name FROM secrets WHERE name <> ? ORDER BY name", dataKeyRow)
 	for _, name := range lost.Secrets {
-		if err := setSecret(tx, k, name, newSecret()); err != nil {
-			return lost, err
-		}
+		setSecret(tx, k, name, newSecret())
 	}
 	// What is plain, because sealing was interrupted, is not lost.
 	const sealedApps = "secret LIKE '" + sealedPrefix + "%'"
-	err = tx.Raw(`SELECT u.handle FROM totp t JOIN users u ON u.sub = t.sub
-		WHERE t.` + sealedApps + " ORDER BY u.handle").
-		Find(&lost.AuthenticatorApps).Error
-	if err != nil {
-		return lost, err
-	}
-	err = tx.Raw(`SELECT count(*) FROM invites
-		WHERE sealed_code <> '' AND used_at = 0 AND expires_at > ?`, toUnix(now)).
-		Find(&lost.OpenInvites).Error
-	if err != nil {
-		return lost, err
-	}
-	return lost, execAll(tx,
+	tx.Find(&lost.AuthenticatorApps, `SELECT u.handle FROM totp t JOIN users u ON u.sub = t.sub
+		WHERE t.`+sealedApps+" ORDER BY u.handle")
+	tx.Find(&lost.OpenInvites, `SELECT count(*) FROM invites
+		WHERE sealed_code <> '' AND used_at = 0 AND expires_at > ?`, toUnix(now))
+	execAll(tx,
 		"DELETE FROM totp WHERE "+sealedApps,
 		// As factorRemoved does for one user.
 		`UPDATE users SET second_factor = false WHERE second_factor
@@ -379,6 +352,7 @@ func (s *Store) replaceDataKey(tx *engine.Tx, now time.Time) (lost LostValues, e
 		// Those that were used stay: they count, and say who came. Their codes are lost.
 		"UPDATE invites SET sealed_code = '' WHERE sealed_code <> ''",
 	)
+	return lost
 }
 
 // newSecret is a secret of 48 random bytes as text, which an environment file takes.
@@ -388,11 +362,8 @@ func newSecret() []byte {
 	return []byte(base64.RawURLEncoding.EncodeToString(b))
 }
 
-func execAll(tx *engine.Tx, statements ...string) error {
+func execAll(tx *engine.Tx, statements ...string) {
 	for _, statement := range statements {
-		if err := tx.Exec(statement).Error; err != nil {
-			return err
-		}
+		tx.Exec(statement)
 	}
-	return nil
 }

@@ -60,19 +60,16 @@ func newSessionRow(n *account.Session) *sessionRow {
 }
 
 // insertSession adds the row of n and sets its list and index.
-func insertSession(tx *engine.Tx, n *account.Session) error {
-	var err error
-	if n.StatusList, n.StatusIndex, err = takeIndex(tx.DB); err != nil {
-		return err
-	}
-	return tx.Table("sessions").Create(newSessionRow(n)).Error
+func insertSession(tx *engine.Tx, n *account.Session) {
+	setIndex(tx, n)
+	tx.Ran(tx.Table("sessions").Create(newSessionRow(n)))
 }
 
 // signedIn marks the sign-in on the user's row if its conditions still hold: the user is neither
 // deleted nor suspended, the password is the verified one, and a user with a second factor has used
 // one that was not removed since. It locks the row: a statement that ends sessions waits or came
 // before.
-func signedIn(tx *engine.Tx, n *account.Session, verifiedHash string) error {
+func signedIn(tx *engine.Tx, n *account.Session, verifiedHash string) {
 	sub, multi, alone, disowned := n.Sub, 0, 0, ""
 	if n.Passkey != nil && !slices.Contains(n.AMR, account.MethodPassword) {
 		alone = 1 // it may be one that is not asked for after the password; that it is there is checked next
@@ -84,45 +81,43 @@ func signedIn(tx *engine.Tx, n *account.Session, verifiedHash string) error {
 		disowned = " AND password_disowned_at = 0"
 	}
 	if invalidKey(sub) {
-		return account.ErrUserNotFound
+		tx.Refuse(account.ErrUserNotFound)
+		return
 	}
 	if verifiedHash == account.NoPassword && multi == 0 {
-		return account.ErrInvalidCredentials // no password proves a user who has none
+		tx.Refuse(account.ErrInvalidCredentials) // no password proves a user who has none
+		return
 	}
 	for range 2 {
-		mark := tx.Exec(`UPDATE users SET last_login_at = ?
+		marked := tx.Exec(`UPDATE users SET last_login_at = ?
 			WHERE sub = ? AND password_hash = ? AND suspended_at = 0 AND deleted_at = 0
 			AND (ends_at = 0 OR ends_at > ?)
 			AND (second_factor = (CAST(? AS INTEGER) = 1) OR CAST(? AS INTEGER) = 1)`+disowned,
 			toUnix(n.AuthTime), sub, sanitize(verifiedHash), tx.Now(), multi, alone)
-		if mark.Error == nil && mark.RowsAffected == 1 && n.Passkey != nil {
-			var there []int
-			found := tx.Raw("SELECT 1 FROM passkeys WHERE id = ? AND sub = ?", n.Passkey, n.Sub).Find(&there)
-			return expect(found, account.ErrInvalidPasskey) // removed since the proof
+		var there []int
+		switch {
+		case marked == 1 && n.Passkey != nil: // it may have been removed since the proof
+			tx.Expect(tx.Find(&there, "SELECT 1 FROM passkeys WHERE id = ? AND sub = ?", n.Passkey, n.Sub),
+				account.ErrInvalidPasskey)
+		case marked == 1 && n.TimeStep > 0: // as the app since the code
+			tx.Expect(tx.Find(&there, "SELECT 1 FROM totp WHERE sub = ? AND last_step >= ?", n.Sub, n.TimeStep),
+				account.ErrInvalidOTP)
 		}
-		if mark.Error == nil && mark.RowsAffected == 1 && n.TimeStep > 0 {
-			var there []int
-			found := tx.Raw("SELECT 1 FROM totp WHERE sub = ? AND last_step >= ?", n.Sub, n.TimeStep).Find(&there)
-			return expect(found, account.ErrInvalidOTP) // removed since the code
-		}
-		if mark.Error != nil || mark.RowsAffected == 1 {
-			return mark.Error
+		if marked == 1 || tx.Failed() {
+			return
 		}
 		// Find the reason. The row is locked before it is read: a suspension that is lifted between
 		// two statements must not look like a wrong password.
-		u, err := lockedUser(tx, sub)
-		switch {
-		case err != nil:
-			return err
+		switch u := lockedUser(tx, sub); {
 		case u.Suspended():
-			return account.ErrSuspended
+			tx.Refuse(account.ErrSuspended)
 		case u.PasswordHash != verifiedHash, disowned != "" && !u.PasswordDisownedAt.IsZero():
-			return account.ErrInvalidCredentials
+			tx.Refuse(account.ErrInvalidCredentials)
 		case u.SecondFactor && multi == 0:
-			return account.ErrSecondFactorRequired
+			tx.Refuse(account.ErrSecondFactorRequired)
 		}
 	}
-	return account.ErrInvalidCredentials
+	tx.Refuse(account.ErrInvalidCredentials)
 }
 
 // CreateSession implements account.Store.
@@ -130,17 +125,11 @@ func (s *Store) CreateSession(ctx context.Context, n *account.Session, verifiedH
 	if verifiedHash == "" {
 		return account.ErrInvalidCredentials
 	}
-	return s.write(ctx, "create session", func(tx *engine.Tx) error {
-		if err := signedIn(tx, n, verifiedHash); err != nil {
-			return err
-		}
-		if err := signOutOldest(tx, n.Sub, account.MaxSessions-1, n.AuthTime); err != nil {
-			return err
-		}
-		if err := insertSession(tx, n); err != nil {
-			return err
-		}
-		return insertSignIn(tx, n, a)
+	return s.write(ctx, "create session", func(tx *engine.Tx) {
+		signedIn(tx, n, verifiedHash)
+		signOutOldest(tx, n.Sub, account.MaxSessions-1, n.AuthTime)
+		insertSession(tx, n)
+		insertSignIn(tx, n, a)
 	})
 }
 
@@ -149,52 +138,40 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 	if verifiedHash == "" {
 		return account.ErrInvalidCredentials
 	}
-	return s.write(ctx, "sign in again", func(tx *engine.Tx) error {
-		if err := signedIn(tx, n, verifiedHash); err != nil {
-			return err
-		}
+	return s.write(ctx, "sign in again", func(tx *engine.Tx) {
+		signedIn(tx, n, verifiedHash)
 		if invalidKey(n.ID) {
-			return account.ErrSessionNotFound
+			tx.Refuse(account.ErrSessionNotFound)
 		}
-		former, err := s.lockToken(tx, n, n.AuthTime)
-		if err != nil {
-			return err
-		}
-		if err := revoke(tx, []revocation{former}); err != nil {
-			return err
-		}
+		former := s.lockToken(tx, n, n.AuthTime)
+		revoke(tx, []revocation{former})
 		n.LastSeenAt = n.AuthTime
-		err = replaceToken(tx, n, "auth_time", "last_seen_at", "expires_at", "address", "user_agent", "amr",
+		replaceToken(tx, n, "auth_time", "last_seen_at", "expires_at", "address", "user_agent", "amr",
 			"confirmed_at", "passkey")
-		if err != nil {
-			return err
-		}
-		return insertSignIn(tx, n, a)
+		insertSignIn(tx, n, a)
 	})
 }
 
 // lockToken locks the row of a live session and returns its token, to be revoked before replaceToken:
 // the former one is on the older list. ErrSessionNotFound.
-func (s *Store) lockToken(tx *engine.Tx, n *account.Session, now time.Time) (former revocation, err error) {
+func (s *Store) lockToken(tx *engine.Tx, n *account.Session, now time.Time) (former revocation) {
 	lock := ""
 	if s.Dialect() == Postgres {
 		lock = " FOR UPDATE"
 	}
-	was := tx.Raw(`SELECT status_list, status_index, expires_at FROM sessions
+	tx.Expect(tx.Find(&former, `SELECT status_list, status_index, expires_at FROM sessions
 		WHERE id = ? AND sub = ? AND ended_at = 0 AND expires_at > ?`+lock,
-		n.ID, n.Sub, toUnix(now)).Find(&former)
-	return former, expect(was, account.ErrSessionNotFound)
+		n.ID, n.Sub, toUnix(now)), account.ErrSessionNotFound)
+	return former
 }
 
 // replaceToken stores the new secrets of a session, with a bit of their own on the status list, and
 // the values of more columns.
-func replaceToken(tx *engine.Tx, n *account.Session, more ...string) (err error) {
-	if n.StatusList, n.StatusIndex, err = takeIndex(tx.DB); err != nil {
-		return err
-	}
+func replaceToken(tx *engine.Tx, n *account.Session, more ...string) {
+	setIndex(tx, n)
 	columns := append(more, "token_hash", "login_hash", "status_list", "status_index", "algorithm")
-	updated := tx.Table("sessions").Where("sub = ? AND ended_at = 0", n.Sub).Select(columns).Updates(newSessionRow(n))
-	return expect(updated, account.ErrSessionNotFound)
+	live := tx.Table("sessions").Where("sub = ? AND ended_at = 0", n.Sub)
+	tx.Expect(tx.Ran(live.Select(columns).Updates(newSessionRow(n))), account.ErrSessionNotFound)
 }
 
 const selectIdentity = `SELECT s.id, s.sub, s.token_hash, s.login_hash, s.created_at, s.auth_time, s.last_seen_at,

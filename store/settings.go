@@ -59,13 +59,12 @@ func (s *Store) AmendSettings(
 ) (account.Settings, error) {
 	var v account.Settings
 	var refused error // of change: not a failure of the database
-	err := s.write(ctx, "amend settings", func(tx *engine.Tx) (err error) {
+	err := s.write(ctx, "amend settings", func(tx *engine.Tx) {
 		refused = nil
-		v, err = amendSettings(tx, func(v *account.Settings) (changed string, err error) {
+		v = amendSettings(tx, func(v *account.Settings) (changed string, err error) {
 			changed, refused = change(v)
 			return changed, refused
 		}, a)
-		return err
 	})
 	if refused != nil {
 		return v, fmt.Errorf("amend settings: %w", refused)
@@ -75,27 +74,22 @@ func (s *Store) AmendSettings(
 
 func amendSettings(
 	tx *engine.Tx, change func(*account.Settings) (string, error), a account.Audit,
-) (account.Settings, error) {
+) account.Settings {
 	// The row is locked before it is read.
-	updated := tx.Exec("UPDATE settings SET value = value WHERE id = 1")
-	if err := expect(updated, account.ErrNotInitialized); err != nil {
-		return account.Settings{}, err
-	}
+	tx.Expect(tx.Exec("UPDATE settings SET value = value WHERE id = 1"), account.ErrNotInitialized)
 	v, err := settingsOf(tx.DB)
-	if err != nil {
-		return v, err
+	if tx.Refuse(err); tx.Failed() {
+		return v
 	}
-	if a.Detail, err = change(&v); err != nil || a.Detail == "" {
-		return v, err
+	a.Detail, err = change(&v)
+	if tx.Refuse(err); a.Detail == "" {
+		return v
 	}
 	value, err := json.Marshal(storedSettings{v, v.NextSteps})
-	if err != nil {
-		return v, fmt.Errorf("encode settings: %w", err)
-	}
-	if err := tx.Exec("UPDATE settings SET value = ? WHERE id = 1", string(value)).Error; err != nil {
-		return v, err
-	}
-	return v, insertAudit(tx, a)
+	tx.Refuse(err)
+	tx.Exec("UPDATE settings SET value = ? WHERE id = 1", string(value))
+	insertAudit(tx, a)
+	return v
 }
 
 // Logo implements account.Store.
@@ -107,22 +101,14 @@ func (s *Store) Logo(ctx context.Context) ([]byte, error) {
 
 // SetLogo implements account.Store.
 func (s *Store) SetLogo(ctx context.Context, png []byte, hash string, a account.Audit) error {
-	return s.write(ctx, "set logo", func(tx *engine.Tx) error {
-		updated := tx.Exec("UPDATE settings SET value = value WHERE id = 1")
-		if err := expect(updated, account.ErrNotInitialized); err != nil {
-			return err
-		}
-		if err := tx.Exec("DELETE FROM logo").Error; err != nil {
-			return err
-		}
+	return s.write(ctx, "set logo", func(tx *engine.Tx) {
+		tx.Expect(tx.Exec("UPDATE settings SET value = value WHERE id = 1"), account.ErrNotInitialized)
+		tx.Exec("DELETE FROM logo")
 		if len(png) > 0 {
-			err := tx.Exec(`INSERT INTO logo (id, png, hash, changed_at)
-				VALUES (1, ?, ?, ?)`, png, hash, toUnix(a.At)).Error
-			if err != nil {
-				return err
-			}
+			tx.Exec(`INSERT INTO logo (id, png, hash, changed_at)
+				VALUES (1, ?, ?, ?)`, png, hash, toUnix(a.At))
 		}
-		return insertAudit(tx, a)
+		insertAudit(tx, a)
 	})
 }
 
@@ -147,31 +133,17 @@ func (s *Store) Initialize(ctx context.Context, v account.Settings, secrets map[
 		return false, fmt.Errorf("encode settings: %w", err)
 	}
 	var stored int64
-	err = s.write(ctx, "initialize", func(tx *engine.Tx) error {
-		res := tx.Exec("INSERT INTO settings (id, value) VALUES (1, ?) ON CONFLICT (id) DO NOTHING", string(value))
-		if res.Error != nil {
-			return res.Error
-		}
-		stored = res.RowsAffected
+	err = s.write(ctx, "initialize", func(tx *engine.Tx) {
+		stored = tx.Exec("INSERT INTO settings (id, value) VALUES (1, ?) ON CONFLICT (id) DO NOTHING", string(value))
 		if stored > 0 && s.dataKey != nil {
-			if _, err := s.markSealed(tx); err != nil {
-				return err
-			}
+			s.markSealed(tx)
 		}
-		k, err := s.sealer(tx.DB)
-		if err != nil {
-			return err
-		}
+		k := s.sealerIn(tx)
 		for _, name := range slices.Sorted(maps.Keys(secrets)) {
 			value := []byte(k.seal(secretValue, name, string(secrets[name])))
-			res := tx.Exec(`INSERT INTO secrets (name, value) VALUES (?, ?)
+			stored += tx.Exec(`INSERT INTO secrets (name, value) VALUES (?, ?)
 				ON CONFLICT (name) DO NOTHING`, name, value)
-			if res.Error != nil {
-				return res.Error
-			}
-			stored += res.RowsAffected
 		}
-		return nil
 	})
 	return err == nil && stored > 0, err
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,10 +18,9 @@ const signOutGrants = " AND (NOT offline OR code_used_at = 0)"
 // endSessions is endSessionsOf for one user, @sub.
 func endSessions(
 	tx *engine.Tx, sub string, now time.Time, sessions, grants string, args map[string]any, also ...revocation,
-) (ended, error) {
+) ended {
 	args["sub"] = sub
-	out, err := endSessionsOf(tx, []string{sub}, now, sessions, grants, args, also...)
-	return out[sub], err
+	return endSessionsOf(tx, []string{sub}, now, sessions, grants, args, also...)[sub]
 }
 
 // endSessionsOf ends the live sessions of users that meet one condition and revokes the users'
@@ -33,7 +31,7 @@ func endSessions(
 // holds its session. Lists come last: see takeIndex.
 func endSessionsOf(
 	tx *engine.Tx, subs []string, now time.Time, sessions, grants string, args map[string]any, also ...revocation,
-) (map[string]ended, error) {
+) map[string]ended {
 	args["subs"], args["now"] = subs, toUnix(now)
 	out := map[string]ended{}
 	var rows []struct {
@@ -42,9 +40,7 @@ func endSessionsOf(
 	}
 	query := "UPDATE sessions SET ended_at = @now WHERE sub IN @subs AND ended_at = 0 AND " + sessions +
 		" RETURNING id, sub, status_list, status_index, expires_at"
-	if err := tx.Raw(query, args).Find(&rows).Error; err != nil {
-		return out, err
-	}
+	tx.Find(&rows, query, args)
 	ids, tokens := make([]string, len(rows)), make([]revocation, len(rows))
 	for i, r := range rows {
 		ids[i], tokens[i] = r.ID, r.Token
@@ -56,10 +52,7 @@ func endSessionsOf(
 		out[r.Sub] = of
 	}
 	tx.NoteRevoked(revokedSession, len(rows))
-	revoked, err := revokedGrants(tx, now, "sub IN @subs AND "+grants, args)
-	if err != nil {
-		return out, err
-	}
+	revoked := revokedGrants(tx, now, "sub IN @subs AND "+grants, args)
 	apps := map[[2]string]bool{}
 	for _, r := range revoked {
 		if app := [2]string{r.Sub, r.ClientID}; !apps[app] {
@@ -69,10 +62,9 @@ func endSessionsOf(
 			out[r.Sub] = of
 		}
 	}
-	if err := addNotices(tx, subs, ids, now); err != nil {
-		return out, err
-	}
-	return out, revoke(tx, slices.Concat(tokens, tokensOf(revoked), also))
+	addNotices(tx, subs, ids, now)
+	revoke(tx, slices.Concat(tokens, tokensOf(revoked), also))
+	return out
 }
 
 // ended is what an act has ended.
@@ -84,11 +76,8 @@ type ended struct {
 }
 
 // end is endOf for one user.
-func end(
-	tx *engine.Tx, sub, id string, a account.Audit, now time.Time, also ...revocation,
-) (ended, error) {
-	out, err := endOf(tx, []string{sub}, id, a, now, also...)
-	return out[sub], err
+func end(tx *engine.Tx, sub, id string, a account.Audit, now time.Time, also ...revocation) ended {
+	return endOf(tx, []string{sub}, id, a, now, also...)[sub]
 }
 
 // endOf ends what an act on users ends (account.Audit.Ends). id is the session that the act names, empty for
@@ -96,17 +85,17 @@ func end(
 // the users' rows before: a session that is being created waits for that row and then finds it changed.
 func endOf(
 	tx *engine.Tx, subs []string, id string, a account.Audit, now time.Time, also ...revocation,
-) (out map[string]ended, err error) {
+) map[string]ended {
 	if len(subs) == 0 {
-		return nil, nil
+		return nil
 	}
 	e, args := a.Ends, map[string]any{
 		"subs": subs, "id": sanitize(id), "keep": sanitize(a.Session), "since": toUnix(a.Since), "now": toUnix(now),
 		"apps": append([]string{""}, a.KeepApps...),
 	}
 	exec := func(on bool, statement string) {
-		if on && err == nil {
-			err = tx.Exec(statement, args).Error
+		if on {
+			tx.Exec(statement, args)
 		}
 	}
 	exec(e.Codes, "DELETE FROM reset_codes WHERE sub IN @subs")
@@ -161,22 +150,17 @@ func endOf(
 	case account.AllInvites:
 		invites = "1 = 1"
 	}
-	if err != nil {
-		return out, err
-	}
 	var voided map[string]int
 	if invites != "" {
-		if _, voided, err = closeInvites(tx, "created_by IN @subs AND "+invites, args); err != nil {
-			return out, err
-		}
+		_, voided = closeInvites(tx, "created_by IN @subs AND "+invites, args)
 	}
-	out, err = endSessionsOf(tx, subs, now, these("id"), grants, args, also...)
+	out := endSessionsOf(tx, subs, now, these("id"), grants, args, also...)
 	for sub, n := range voided {
 		of := out[sub]
 		of.invites = n
 		out[sub] = of
 	}
-	return out, err
+	return out
 }
 
 // noted returns the audit row with what was ended.
@@ -198,17 +182,17 @@ func (e ended) noted(a account.Audit) account.Audit {
 
 // signOutOldest ends all live sessions of a user except the newest keep, to make room for a new
 // one.
-func signOutOldest(tx *engine.Tx, sub string, keep int, now time.Time) error {
+func signOutOldest(tx *engine.Tx, sub string, keep int, now time.Time) {
 	for {
 		var ids []string
-		err := tx.Raw("SELECT s.id "+newestSessions+" ORDER BY s.created_at DESC, s.id DESC LIMIT ? OFFSET ?",
-			sub, toUnix(now), noticeBatch, keep).Find(&ids).Error
-		if err != nil || len(ids) == 0 {
-			return err
+		tx.Find(&ids, "SELECT s.id "+newestSessions+" ORDER BY s.created_at DESC, s.id DESC LIMIT ? OFFSET ?",
+			sub, toUnix(now), noticeBatch, keep)
+		if len(ids) == 0 {
+			return
 		}
-		_, err = endSessions(tx, sub, now, "id IN @ids", "sid IN @ids"+signOutGrants, map[string]any{"ids": ids})
-		if err != nil || len(ids) < noticeBatch {
-			return err
+		endSessions(tx, sub, now, "id IN @ids", "sid IN @ids"+signOutGrants, map[string]any{"ids": ids})
+		if tx.Failed() || len(ids) < noticeBatch {
+			return
 		}
 	}
 }
@@ -218,34 +202,23 @@ func (s *Store) EndSession(ctx context.Context, sub, id string, now time.Time, a
 	if invalidKey(sub) || invalidKey(id) {
 		return account.ErrSessionNotFound
 	}
-	return s.write(ctx, "end session", func(tx *engine.Tx) error {
-		if err := lockUser(tx, sub); errors.Is(err, account.ErrUserNotFound) {
-			return account.ErrSessionNotFound
-		} else if err != nil {
-			return err
+	return s.write(ctx, "end session", func(tx *engine.Tx) {
+		lockUserOr(tx, sub, account.ErrSessionNotFound)
+		if out := end(tx, sub, id, a, now); len(out.sessions) == 0 {
+			tx.Refuse(account.ErrSessionNotFound)
 		}
-		out, err := end(tx, sub, id, a, now)
-		switch {
-		case err != nil:
-			return err
-		case len(out.sessions) == 0:
-			return account.ErrSessionNotFound
-		}
-		return insertAudit(tx, a)
+		insertAudit(tx, a)
 	})
 }
 
 // EndSessions implements account.Store.
 func (s *Store) EndSessions(ctx context.Context, sub string, now time.Time, a account.Audit) (n int, err error) {
-	err = s.write(ctx, "end sessions", func(tx *engine.Tx) error {
-		if err := lockUser(tx, sub); err != nil {
-			return err
+	err = s.write(ctx, "end sessions", func(tx *engine.Tx) {
+		lockUser(tx, sub)
+		out := end(tx, sub, "", a, now)
+		if n = out.live; n > 0 || out.apps > 0 || out.invites > 0 {
+			insertAudit(tx, out.noted(a))
 		}
-		out, err := end(tx, sub, "", a, now)
-		if n = out.live; err != nil || n == 0 && out.apps == 0 && out.invites == 0 {
-			return err
-		}
-		return insertAudit(tx, out.noted(a))
 	})
 	return n, err
 }
@@ -257,54 +230,37 @@ func (s *Store) DisownSession(
 	if invalidKey(sub) || invalidKey(id) {
 		return began, account.ErrUserNotFound
 	}
-	err = s.write(ctx, "disown session", func(tx *engine.Tx) error {
-		u, err := lockedUser(tx, sub)
-		if err != nil {
-			return err
-		}
+	err = s.write(ctx, "disown session", func(tx *engine.Tx) {
+		u := lockedUser(tx, sub)
 		row := struct {
 			CreatedAt int64
 			Reported  bool
 		}{CreatedAt: toUnix(a.Since)}
-		query := "SELECT created_at, reported_at > 0 AS reported FROM sessions WHERE id = ? AND sub = ?"
-		found := tx.Raw(query, id, sub).Find(&row)
-		if found.Error != nil {
-			return found.Error
-		}
-		if found.RowsAffected == 0 { // the link may outlive the row: on a shared computer by days
-			first := tx.Exec("INSERT INTO spent (expires_at, hash) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING",
-				toUnix(now.Add(account.NotMeLifetime)), account.HashSecret("not me "+id))
-			if first.Error != nil {
-				return first.Error
-			}
-			row.Reported = first.RowsAffected == 0
+		const query = "SELECT created_at, reported_at > 0 AS reported FROM sessions WHERE id = ? AND sub = ?"
+		if tx.Find(&row, query, id, sub) == 0 { // the link may outlive the row: on a shared computer by days
+			row.Reported = tx.Exec("INSERT INTO spent (expires_at, hash) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING",
+				toUnix(now.Add(account.NotMeLifetime)), account.HashSecret("not me "+id)) == 0
 		}
 		began = fromUnix(row.CreatedAt)
 		if row.Reported {
 			if at := u.PasswordDisownedAt; at.IsZero() || now.After(at.Add(again)) {
-				return account.ErrInvalidLink
+				tx.Refuse(account.ErrInvalidLink)
+				return
 			}
-			return setResetCode(tx, sub, code.Hash, code.ExpiresAt, now)
+			setResetCode(tx, sub, code.Hash, code.ExpiresAt, now)
+			return
 		}
-		if err := tx.Exec("UPDATE sessions SET reported_at = ? WHERE id = ?", toUnix(now), id).Error; err != nil {
-			return err
-		}
+		tx.Exec("UPDATE sessions SET reported_at = ? WHERE id = ?", toUnix(now), id)
 		a := a
 		a.Since = began
 		if u.Passwordless() { // the mailbox alone must not give it a password
 			a.Ends.Password = false
 		}
-		out, err := end(tx, sub, id, a, now)
-		if err != nil {
-			return err
+		out := end(tx, sub, id, a, now)
+		if a.Ends.Password {
+			setResetCode(tx, sub, code.Hash, code.ExpiresAt, now)
 		}
-		if !a.Ends.Password {
-			return insertAudit(tx, out.noted(a))
-		}
-		if err := setResetCode(tx, sub, code.Hash, code.ExpiresAt, now); err != nil {
-			return err
-		}
-		return insertAudit(tx, out.noted(a))
+		insertAudit(tx, out.noted(a))
 	})
 	return began, err
 }

@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/statuslist"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store/engine"
@@ -68,6 +69,16 @@ func takeIndex(tx *gorm.DB) (list, index int, err error) {
 	return 0, 0, errListFull
 }
 
+// setIndex sets the list and index of a session's token. After a failure it leaves the former ones.
+func setIndex(tx *engine.Tx, n *account.Session) {
+	if tx.Failed() {
+		return
+	}
+	var err error
+	n.StatusList, n.StatusIndex, err = takeIndex(tx.DB)
+	tx.Refuse(err)
+}
+
 // countIndex reserves one index of the newest list, which it opens if needed, and returns the list.
 func countIndex(tx *gorm.DB) (int64, error) {
 	for range listTries {
@@ -113,23 +124,20 @@ const revocationBatch = 1000
 // revoke sets the bits of tokens. It belongs near the end of the transaction that ends their
 // sessions: see takeIndex. A bit may be set already, because two concurrent sweeps find the same
 // missing ones.
-func revoke(tx *engine.Tx, tokens []revocation) error {
+func revoke(tx *engine.Tx, tokens []revocation) {
 	for batch := range slices.Chunk(tokens, revocationBatch) {
-		err := tx.Table("revocations").Clauses(clause.OnConflict{DoNothing: true}).Create(&batch).Error
-		if err != nil {
-			return err
-		}
+		tx.Ran(tx.Table("revocations").Clauses(clause.OnConflict{DoNothing: true}).Create(&batch))
 	}
-	return changeLists(tx, tokens)
+	changeLists(tx, tokens)
 }
 
 // revokeGrants revokes the grants g that meet a condition, which may use args and @now. It returns
 // how many, and what to revoke in the status lists near the end of the transaction.
 func revokeGrants(
 	tx *engine.Tx, now time.Time, condition string, args map[string]any,
-) (n int64, tokens []revocation, err error) {
-	rows, err := revokedGrants(tx, now, condition, args)
-	return int64(len(rows)), tokensOf(rows), err
+) (n int64, tokens []revocation) {
+	rows := revokedGrants(tx, now, condition, args)
+	return int64(len(rows)), tokensOf(rows)
 }
 
 type revokedRow struct {
@@ -143,13 +151,13 @@ func tokensOf(rows []revokedRow) []revocation {
 
 func revokedGrants(
 	tx *engine.Tx, now time.Time, condition string, args map[string]any,
-) (rows []revokedRow, err error) {
+) (rows []revokedRow) {
 	args["now"] = toUnix(now)
 	query := "UPDATE grants AS g SET revoked_at = @now WHERE g.revoked_at = 0 AND " + condition +
 		" RETURNING sub, client_id, status_list, status_index, CAST(@now AS BIGINT) + " + apiTokenLifetime + " AS expires_at"
-	err = tx.Raw(query, args).Find(&rows).Error
+	tx.Find(&rows, query, args)
 	tx.NoteRevoked(revokedGrant, len(rows))
-	return rows, err
+	return rows
 }
 
 // onLists returns the tokens that have an index in a list.
@@ -161,18 +169,15 @@ func onLists(rows []revocation) []revocation {
 var apiTokenLifetime = strconv.Itoa(int(provider.MaxAPILifetime / time.Second))
 
 // changeLists raises the versions of the lists, so that verifiers refresh their copies.
-func changeLists(tx *engine.Tx, changed []revocation) error {
+func changeLists(tx *engine.Tx, changed []revocation) {
 	lists := make([]int64, 0, len(changed))
 	for _, r := range changed {
 		lists = append(lists, r.StatusList)
 	}
 	slices.Sort(lists)
 	for _, list := range slices.Compact(lists) {
-		if err := tx.Exec("UPDATE status_lists SET version = version + 1 WHERE id = ?", list).Error; err != nil {
-			return err
-		}
+		tx.Exec("UPDATE status_lists SET version = version + 1 WHERE id = ?", list)
 	}
-	return nil
 }
 
 // RevokedIndices implements statuslist.Store. The result changes only with the version, never with

@@ -163,13 +163,13 @@ const (
 func (s *Store) conn(ctx context.Context) *gorm.DB { return engine.Conn(ctx, s.DB) }
 
 // write is engine.Write.
-func (s *Store) write(ctx context.Context, doing string, do func(tx *engine.Tx) error) error {
+func (s *Store) write(ctx context.Context, doing string, do func(tx *engine.Tx)) error {
 	return engine.Write(ctx, s.DB, doing, do)
 }
 
 // writeAlone is engine.WriteAlone.
 func (s *Store) writeAlone(
-	ctx context.Context, doing string, limit time.Duration, do func(tx *engine.Tx) error,
+	ctx context.Context, doing string, limit time.Duration, do func(tx *engine.Tx),
 ) error {
 	return engine.WriteAlone(ctx, s.DB, doing, limit, do)
 }

@@ -118,10 +118,10 @@ func (e expired) batch(rows int) (condition string, args []any) {
 func (s *Store) sweepExpired(ctx context.Context, count *int64, e expired) error {
 	return s.batches(ctx, "sweep "+e.table, func(b *batch) (bool, error) {
 		var gone []int64 // their times
-		err := b.write(func(tx *engine.Tx) error {
+		err := b.write(func(tx *engine.Tx) {
 			gone = nil
 			batch, args := e.batch(b.rows)
-			return tx.Raw("DELETE FROM "+e.table+" WHERE "+batch+" RETURNING "+e.at, args...).Find(&gone).Error
+			tx.Find(&gone, "DELETE FROM "+e.table+" WHERE "+batch+" RETURNING "+e.at, args...)
 		})
 		if err != nil || len(gone) == 0 {
 			return false, err
@@ -139,24 +139,23 @@ func (s *Store) sweepTokens(ctx context.Context, count *int64, until int64) erro
 			GrantID             string
 			IssuedAt, ExpiresAt int64
 		}
-		err := b.write(func(tx *engine.Tx) error {
+		err := b.write(func(tx *engine.Tx) {
 			gone = nil
 			batch, args := e.batch(b.rows)
-			err := tx.Raw("DELETE FROM tokens WHERE "+batch+" RETURNING grant_id, issued_at, expires_at",
-				args...).Find(&gone).Error
-			if err != nil || len(gone) == 0 {
-				return err
+			tx.Find(&gone, "DELETE FROM tokens WHERE "+batch+" RETURNING grant_id, issued_at, expires_at", args...)
+			if len(gone) == 0 {
+				return
 			}
 			args = nil
 			for _, t := range gone {
 				args = append(args, t.GrantID, t.IssuedAt)
 			}
-			return tx.Exec("WITH gone (grant_id, at) AS (VALUES "+repeated("(?, CAST(? AS BIGINT))", len(gone))+`)
+			tx.Exec("WITH gone (grant_id, at) AS (VALUES "+repeated("(?, CAST(? AS BIGINT))", len(gone))+`)
 				UPDATE consents SET last_used_at = used.at
 				FROM (SELECT g.sub, g.client_id, max(gone.at) AS at
 					FROM gone JOIN grants g ON g.id = gone.grant_id GROUP BY g.sub, g.client_id) used
 				WHERE consents.sub = used.sub AND consents.client_id = used.client_id
-				AND consents.last_used_at < used.at`, args...).Error
+				AND consents.last_used_at < used.at`, args...)
 		})
 		if err != nil {
 			return false, err
@@ -218,16 +217,13 @@ func (s *Store) clearRevocations(ctx context.Context, now time.Time) error {
 		until: toUnix(now.Add(-sweepMargin))}
 	return s.batches(ctx, "clear revocations", func(b *batch) (bool, error) {
 		var cleared []revocation
-		err := b.write(func(tx *engine.Tx) error {
+		err := b.write(func(tx *engine.Tx) {
 			cleared = nil
 			batch, args := e.batch(b.rows)
-			err := tx.Raw("UPDATE revocations SET cleared_at = ? WHERE "+batch+` AND cleared_at = 0
+			tx.Find(&cleared, "UPDATE revocations SET cleared_at = ? WHERE "+batch+` AND cleared_at = 0
 				RETURNING status_list, status_index, expires_at`,
-				append([]any{toUnix(now)}, args...)...).Find(&cleared).Error
-			if err != nil {
-				return err
-			}
-			return changeLists(tx, cleared)
+				append([]any{toUnix(now)}, args...)...)
+			changeLists(tx, cleared)
 		})
 		for _, r := range cleared {
 			e.from = max(e.from, r.ExpiresAt)
@@ -256,7 +252,7 @@ func (s *Store) noteRevocations(ctx context.Context, now time.Time) error {
 		if err != nil || len(missing) == 0 {
 			return false, fail("note revocations", err)
 		}
-		return len(missing) == b.rows, b.write(func(tx *engine.Tx) error { return revoke(tx, missing) })
+		return len(missing) == b.rows, b.write(func(tx *engine.Tx) { revoke(tx, missing) })
 	})
 	if err == nil {
 		s.revocationsNoted.Store(toUnix(now.Add(-sweepMargin))) // the clocks of instances differ
@@ -312,16 +308,17 @@ func (s *Store) shrinkFile(ctx context.Context) error {
 			return false, fail(doing, err)
 		}
 		before = free
-		return true, b.write(func(tx *engine.Tx) error {
+		return true, b.write(func(tx *engine.Tx) {
 			// It frees one page a step, so all of its rows, which are empty, have to be read.
-			rows, err := tx.Raw("PRAGMA incremental_vacuum(" + strconv.Itoa(b.rows) + ")").Rows()
+			rows, err := tx.DB.Raw("PRAGMA incremental_vacuum(" + strconv.Itoa(b.rows) + ")").Rows()
 			if err != nil {
-				return err
+				tx.Refuse(err)
+				return
 			}
 			defer func() { _ = rows.Close() }()
 			for rows.Next() {
 			}
-			return rows.Err()
+			tx.Refuse(rows.Err())
 		})
 	})
 }
@@ -347,11 +344,11 @@ type batch struct {
 }
 
 // write is one transaction of the batch. do may run more than once.
-func (b *batch) write(do func(tx *engine.Tx) error) error {
+func (b *batch) write(do func(tx *engine.Tx)) error {
 	var begin time.Time
-	err := b.store.writeAlone(b.ctx, b.doing, b.store.Timeout()+b.store.Timeout()/2, func(tx *engine.Tx) error {
+	err := b.store.writeAlone(b.ctx, b.doing, b.store.Timeout()+b.store.Timeout()/2, func(tx *engine.Tx) {
 		begin = b.store.Time() // after the wait for other writers
-		return do(tx)
+		do(tx)
 	})
 	if err == nil {
 		b.held = max(b.held, b.store.Time().Sub(begin))
@@ -361,11 +358,7 @@ func (b *batch) write(do func(tx *engine.Tx) error) error {
 
 // exec is write for one statement and returns the number of affected rows.
 func (b *batch) exec(query string, args ...any) (n int64, err error) {
-	err = b.write(func(tx *engine.Tx) error {
-		res := tx.Exec(query, args...)
-		n = res.RowsAffected
-		return res.Error
-	})
+	err = b.write(func(tx *engine.Tx) { n = tx.Exec(query, args...) })
 	return n, err
 }
 

@@ -21,14 +21,14 @@ func (s *Store) Together(ctx context.Context, doing string, do func(*Store) erro
 		return err
 	}
 	var refused error // of do: not a failure of the database
-	err := engine.Together(ctx, s.DB, doing, togetherTimeout, func(tx *engine.Tx, in *engine.DB) error {
+	err := engine.Together(ctx, s.DB, doing, togetherTimeout, func(tx *engine.Tx, in *engine.DB) {
 		refused = nil
 		// The row of the settings serves as the lock.
-		if err := expect(tx.Exec("UPDATE settings SET value = value WHERE id = 1"), account.ErrNotInitialized); err != nil {
-			return err
+		tx.Expect(tx.Exec("UPDATE settings SET value = value WHERE id = 1"), account.ErrNotInitialized)
+		if !tx.Failed() {
+			refused = do(&Store{DB: in, dataKey: s.dataKey, within: true})
+			tx.Refuse(refused)
 		}
-		refused = do(&Store{DB: in, dataKey: s.dataKey, within: true})
-		return refused
 	})
 	if refused != nil && !errors.Is(refused, account.ErrUnavailable) {
 		return refused

@@ -248,6 +248,6 @@ func (s *Store) CountUsers(ctx context.Context, q account.UserQuery) (n int, exa
 // start; what it has of them is removed here.
 const unindexed = "-"
 
-func removeWords(tx *engine.Tx, handle string) error {
-	return tx.Exec("DELETE FROM user_words WHERE handle = ?", handle).Error
+func removeWords(tx *engine.Tx, handle string) {
+	tx.Exec("DELETE FROM user_words WHERE handle = ?", handle)
 }

@@ -189,17 +189,11 @@ func newUserRow(u account.User) userRow {
 // deleted. inviter is a sub or empty. limit bounds the number of users (0: no limit):
 // account.ErrRegistrationFull. The row of the counter is locked after invites and before the lists
 // of takeIndex, so registrations are serialized.
-func insertUser(tx *engine.Tx, u account.User, inviter string, limit int) error {
-	counted := tx.Exec(`UPDATE counters SET value = value + 1
-		WHERE name = 'users' AND (CAST(? AS BIGINT) <= 0 OR value < ?)`, limit, limit)
-	err := expect(counted, account.ErrRegistrationFull)
-	if err != nil {
-		return err
-	}
+func insertUser(tx *engine.Tx, u account.User, inviter string, limit int) {
+	tx.Expect(tx.Exec(`UPDATE counters SET value = value + 1
+		WHERE name = 'users' AND (CAST(? AS BIGINT) <= 0 OR value < ?)`, limit, limit), account.ErrRegistrationFull)
 	if u.EmailVerified {
-		if err := claimEmail(tx, u.Email, u.Sub); err != nil {
-			return err
-		}
+		claimEmail(tx, u.Email, u.Sub)
 	}
 	row := newUserRow(u)
 	if inviter != "" {
@@ -207,71 +201,62 @@ func insertUser(tx *engine.Tx, u account.User, inviter string, limit int) error 
 	}
 	// A failed INSERT would end the transaction on PostgreSQL. The handle or its key may be taken.
 	once := clause.OnConflict{DoNothing: true}
-	if err := expect(tx.Table("users").Clauses(once).Create(&row), account.ErrHandleTaken); err != nil {
-		return err
-	}
-	return addFlags(tx, flagRows(u))
+	tx.Expect(tx.Ran(tx.Table("users").Clauses(once).Create(&row)), account.ErrHandleTaken)
+	addFlags(tx, flagRows(u))
 }
 
 // CreateUser implements account.Store.
 func (s *Store) CreateUser(ctx context.Context, u account.User, a account.Audit) error {
-	return s.write(ctx, "create user", func(tx *engine.Tx) error {
-		if err := insertUser(tx, u, "", 0); err != nil {
-			return err
-		}
-		return insertAudit(tx, a)
+	return s.write(ctx, "create user", func(tx *engine.Tx) {
+		insertUser(tx, u, "", 0)
+		insertAudit(tx, a)
 	})
 }
 
 // AddUser implements account.Store.
 func (s *Store) AddUser(ctx context.Context, u account.User, c account.ResetCode, a account.Audit) error {
-	return s.write(ctx, "add user", func(tx *engine.Tx) error {
-		if err := insertUser(tx, u, "", 0); err != nil {
-			return err
-		}
+	return s.write(ctx, "add user", func(tx *engine.Tx) {
+		insertUser(tx, u, "", 0)
 		if len(c.Hash) > 0 {
-			if err := setResetCode(tx, u.Sub, c.Hash, c.ExpiresAt, u.CreatedAt); err != nil {
-				return err
-			}
+			setResetCode(tx, u.Sub, c.Hash, c.ExpiresAt, u.CreatedAt)
 		}
-		return insertAudit(tx, a)
+		insertAudit(tx, a)
 	})
 }
 
 // lockUser makes every other operation on the same user wait for the end of the transaction. All
 // take this lock before rows of the user, so that no deadlock is possible. ErrUserNotFound.
-func lockUser(tx *engine.Tx, sub string) error {
+func lockUser(tx *engine.Tx, sub string) { lockUserOr(tx, sub, account.ErrUserNotFound) }
+
+// lockUserOr is lockUser with another error if there is no such user.
+func lockUserOr(tx *engine.Tx, sub string, none error) {
 	if invalidKey(sub) {
-		return account.ErrUserNotFound
+		tx.Refuse(none)
 	}
-	locked := tx.Exec("UPDATE users SET updated_at = updated_at WHERE sub = ? AND deleted_at = 0", sub)
-	return expect(locked, account.ErrUserNotFound)
+	tx.Expect(tx.Exec("UPDATE users SET updated_at = updated_at WHERE sub = ? AND deleted_at = 0", sub), none)
 }
 
 // lockedUser locks and returns a user.
-func lockedUser(tx *engine.Tx, sub string) (account.User, error) {
-	if err := lockUser(tx, sub); err != nil {
-		return account.User{}, err
+func lockedUser(tx *engine.Tx, sub string) account.User {
+	if lockUser(tx, sub); tx.Failed() {
+		return account.User{}
 	}
-	return userBy(tx.DB, "u.sub", sub, tx.Now())
+	u, err := userBy(tx.DB, "u.sub", sub, tx.Now())
+	tx.Refuse(err)
+	return u
 }
 
 // lockedUsers locks and returns users, in the order of their handles. ErrUserNotFound if there is one less.
-func lockedUsers(tx *engine.Tx, subs []string) ([]account.User, error) {
+func lockedUsers(tx *engine.Tx, subs []string) []account.User {
 	locked := tx.Exec("UPDATE users SET updated_at = updated_at WHERE sub IN ? AND deleted_at = 0", subs)
-	if err := expect(locked, account.ErrUserNotFound); err != nil {
-		return nil, err
+	if locked == 0 || locked != int64(len(subs)) {
+		tx.Refuse(account.ErrUserNotFound)
 	}
-	if locked.RowsAffected != int64(len(subs)) {
-		return nil, account.ErrUserNotFound
-	}
-	if err := endDueOfAll(tx, subs); err != nil { // else a later end would undo what follows
-		return nil, err
-	}
+	endDueOfAll(tx, subs) // else a later end would undo what follows
 	var rows []storedUser
-	err := tx.Raw("SELECT "+userColumns+" FROM users u WHERE u.sub IN ? AND u.deleted_at = 0", subs).Find(&rows).Error
+	tx.Find(&rows, "SELECT "+userColumns+" FROM users u WHERE u.sub IN ? AND u.deleted_at = 0", subs)
 	slices.SortFunc(rows, func(a, b storedUser) int { return strings.Compare(a.Row.Handle, b.Row.Handle) })
-	return each(rows, func(u storedUser) account.User { return u.userAt(tx.Now()) }), err
+	return each(rows, func(u storedUser) account.User { return u.userAt(tx.Now()) })
 }
 
 // ChangeUser implements account.Store.
@@ -281,37 +266,28 @@ func (s *Store) ChangeUser(
 	const doing = "change user"
 	var u account.User
 	var refused error // of change: not a failure of the database
-	err := s.write(ctx, doing, func(tx *engine.Tx) (err error) {
+	err := s.write(ctx, doing, func(tx *engine.Tx) {
 		refused = nil
-		if u, err = lockedUser(tx, sub); err != nil {
-			return err
+		if u = lockedUser(tx, sub); tx.Failed() {
+			return
 		}
 		changed := u
 		if refused = change(&changed); refused != nil {
-			return refused
+			tx.Refuse(refused)
+			return
 		}
 		if changed.EmailVerified && (changed.Email != u.Email || !u.EmailVerified) {
-			if err := claimEmail(tx, changed.Email, sub); err != nil {
-				return err
-			}
+			claimEmail(tx, changed.Email, sub)
 		}
 		var by account.Audit
 		if a != nil {
 			by = *a
 		}
 		if changed.Email != u.Email {
-			if err := liveSession(tx, by.Session, now); err != nil {
-				return err
-			}
-			if err := keepEmail(tx, u, by, now); err != nil {
-				return err
-			}
+			liveSession(tx, by.Session, now)
+			keepEmail(tx, u, by, now)
 			// Before the new address is stored: what is asked for it stays.
-			out, err := end(tx, sub, "", by, now)
-			if err != nil {
-				return err
-			}
-			by = out.noted(by)
+			by = end(tx, sub, "", by, now).noted(by)
 		}
 		columns := []string{"display_name", "email", "email_verified", "email_asked_at", "profile", "search",
 			"updated_at"}
@@ -326,14 +302,10 @@ func (s *Store) ChangeUser(
 		}
 		// A code mailed to an address that no longer counts must not set a password, nor verify it.
 		if changed.Email != u.Email || u.EmailVerified && !changed.EmailVerified {
-			if err := tx.Exec("DELETE FROM mailed_reset_codes WHERE sub = ?", sub).Error; err != nil {
-				return err
-			}
+			tx.Exec("DELETE FROM mailed_reset_codes WHERE sub = ?", sub)
 		}
 		if changed.Profile.Picture != u.Profile.Picture || changed.Photo.Hash != "" {
-			if err := replacePicture(tx, sub, changed.Photo, now); err != nil {
-				return err
-			}
+			replacePicture(tx, sub, changed.Photo, now)
 		}
 		u.DisplayName, u.Profile = changed.DisplayName, changed.Profile
 		u.Email, u.EmailVerified, u.EmailAskedAt = changed.Email, changed.EmailVerified, changed.EmailAskedAt
@@ -343,13 +315,11 @@ func (s *Store) ChangeUser(
 			EmailAskedAt: toUnix(u.EmailAskedAt), Profile: u.Profile, Search: unindexed, UpdatedAt: toUnix(now),
 			EmailChangedAt: toUnix(u.EmailChangedAt), EmailSessionID: by.Session,
 		}
-		if err := tx.Table("users").Where("sub = ?", sub).Select(columns).Updates(&set).Error; err != nil {
-			return err
+		tx.Ran(tx.Table("users").Where("sub = ?", sub).Select(columns).Updates(&set))
+		removeWords(tx, u.Handle)
+		if a != nil {
+			insertAudit(tx, by)
 		}
-		if err := removeWords(tx, u.Handle); err != nil || a == nil {
-			return err
-		}
-		return insertAudit(tx, by)
 	})
 	if refused != nil {
 		err = fmt.Errorf("%s: %w", doing, refused)
@@ -361,13 +331,12 @@ func (s *Store) ChangeUser(
 }
 
 // replacePicture deletes the stored picture of a user and stores the new one, if there is one.
-func replacePicture(tx *engine.Tx, sub string, p account.Photo, now time.Time) error {
-	err := tx.Exec("DELETE FROM user_pictures WHERE sub = ?", sub).Error
-	if err != nil || p.Hash == "" {
-		return err
+func replacePicture(tx *engine.Tx, sub string, p account.Photo, now time.Time) {
+	tx.Exec("DELETE FROM user_pictures WHERE sub = ?", sub)
+	if p.Hash != "" {
+		tx.Exec(`INSERT INTO user_pictures (sub, hash, image, changed_at)
+			VALUES (?, ?, ?, ?)`, sub, p.Hash, p.JPEG, toUnix(now))
 	}
-	return tx.Exec(`INSERT INTO user_pictures (sub, hash, image, changed_at)
-		VALUES (?, ?, ?, ?)`, sub, p.Hash, p.JPEG, toUnix(now)).Error
 }
 
 // UserPicture implements account.Store.
@@ -383,10 +352,10 @@ func (s *Store) UserPicture(ctx context.Context, hash string) ([]byte, error) {
 
 // changeAccess is changeAccessOf for one user.
 func (s *Store) changeAccess(
-	ctx context.Context, doing, sub string, do func(tx *engine.Tx, u account.User) error,
+	ctx context.Context, doing, sub string, do func(tx *engine.Tx, u account.User),
 ) error {
-	return s.changeAccessOf(ctx, doing, []string{sub}, func(tx *engine.Tx, users []account.User) error {
-		return do(tx, users[0])
+	return s.changeAccessOf(ctx, doing, []string{sub}, func(tx *engine.Tx, users []account.User) {
+		do(tx, users[0])
 	})
 }
 
@@ -394,39 +363,35 @@ func (s *Store) changeAccess(
 // the flag. The lock comes before any other row. PostgreSQL waits for its UPDATE; on SQLite the
 // transaction itself excludes the others. account.ErrUserNotFound if one of the users does not exist.
 func (s *Store) changeAccessOf(
-	ctx context.Context, doing string, subs []string, do func(tx *engine.Tx, users []account.User) error,
+	ctx context.Context, doing string, subs []string, do func(tx *engine.Tx, users []account.User),
 ) error {
 	if slices.ContainsFunc(subs, invalidKey) {
 		return account.ErrUserNotFound
 	}
-	return s.write(ctx, doing, func(tx *engine.Tx) error {
-		if err := tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'administrators'").Error; err != nil {
-			return err
+	return s.write(ctx, doing, func(tx *engine.Tx) {
+		tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'administrators'")
+		if users := lockedUsers(tx, subs); !tx.Failed() {
+			do(tx, users)
 		}
-		users, err := lockedUsers(tx, subs)
-		if err != nil {
-			return err
-		}
-		return do(tx, users)
 	})
 }
 
 // keepAdministrator returns account.ErrLastAdmin if, besides those who lose, there is no administrator who can
 // sign in and stays one without an end: two with an end would leave nobody. One who has never set a password,
 // or has neither a password nor a passkey, cannot sign in.
-func keepAdministrator(tx *engine.Tx, lose ...account.User) error {
+func keepAdministrator(tx *engine.Tx, lose ...account.User) {
 	losing := slices.ContainsFunc(lose, func(u account.User) bool {
 		return u.Has(account.FlagAdmin) && !u.Suspended() && u.EndsAt.IsZero() && u.FlagEnds[account.FlagAdmin].IsZero()
 	})
 	if !losing {
-		return nil
+		return
 	}
 	var other []string
-	return expect(tx.Raw(`SELECT u.sub FROM user_flags f JOIN users u ON u.sub = f.sub
+	tx.Expect(tx.Find(&other, `SELECT u.sub FROM user_flags f JOIN users u ON u.sub = f.sub
 		WHERE f.flag = ? AND f.ends_at = 0 AND u.sub NOT IN ?
 		AND u.deleted_at = 0 AND u.suspended_at = 0 AND u.ends_at = 0 AND u.password_hash <> ''
 		AND (u.password_hash <> ? OR EXISTS (SELECT 1 FROM passkeys p WHERE p.sub = u.sub)) LIMIT 1`,
-		account.FlagAdmin, subsOf(lose), account.NoPassword).Find(&other), account.ErrLastAdmin)
+		account.FlagAdmin, subsOf(lose), account.NoPassword), account.ErrLastAdmin)
 }
 
 func subsOf(users []account.User) []string {
@@ -440,40 +405,29 @@ func (s *Store) Suspend(ctx context.Context, sub, reason string, now time.Time, 
 
 // SuspendAll implements account.Store.
 func (s *Store) SuspendAll(ctx context.Context, reason string, now time.Time, rows map[string]account.Audit) error {
-	return s.changeAccessOf(ctx, "suspend users", keysOf(rows), func(tx *engine.Tx, users []account.User) error {
+	return s.changeAccessOf(ctx, "suspend users", keysOf(rows), func(tx *engine.Tx, users []account.User) {
 		// Who has only ended is suspended as well: a later end must not let them in again.
 		users = slices.DeleteFunc(users, func(u account.User) bool { return u.Suspended() && !u.Ended() })
 		if len(users) == 0 {
-			return nil
+			return
 		}
-		if err := keepAdministrator(tx, users...); err != nil {
-			return err
-		}
-		err := tx.Exec(`UPDATE users SET suspended_at = ?, suspend_reason = ?, updated_at = ?
-			WHERE sub IN ?`, toUnix(now), reason, toUnix(now), subsOf(users)).Error
-		if err != nil {
-			return err
-		}
-		out, err := endOf(tx, subsOf(users), "", rows[users[0].Sub], now)
-		if err != nil {
-			return err
-		}
-		return insertAudits(tx, each(users, func(u account.User) account.Audit { return out[u.Sub].noted(rows[u.Sub]) }))
+		keepAdministrator(tx, users...)
+		tx.Exec(`UPDATE users SET suspended_at = ?, suspend_reason = ?, updated_at = ?
+			WHERE sub IN ?`, toUnix(now), reason, toUnix(now), subsOf(users))
+		out := endOf(tx, subsOf(users), "", rows[users[0].Sub], now)
+		insertAudits(tx, each(users, func(u account.User) account.Audit { return out[u.Sub].noted(rows[u.Sub]) }))
 	})
 }
 
 // Unsuspend implements account.Store.
 func (s *Store) Unsuspend(ctx context.Context, sub string, now time.Time, a account.Audit) error {
-	return s.changeAccess(ctx, "unsuspend user", sub, func(tx *engine.Tx, u account.User) error {
+	return s.changeAccess(ctx, "unsuspend user", sub, func(tx *engine.Tx, u account.User) {
 		if !u.Suspended() {
-			return nil
+			return
 		}
-		err := tx.Exec(`UPDATE users SET suspended_at = 0, suspend_reason = '', updated_at = ?,
-			ends_at = CASE WHEN ends_at > ? THEN ends_at ELSE 0 END WHERE sub = ?`, toUnix(now), s.Now(), sub).Error
-		if err != nil {
-			return err
-		}
-		return insertAudit(tx, a)
+		tx.Exec(`UPDATE users SET suspended_at = 0, suspend_reason = '', updated_at = ?,
+			ends_at = CASE WHEN ends_at > ? THEN ends_at ELSE 0 END WHERE sub = ?`, toUnix(now), s.Now(), sub)
+		insertAudit(tx, a)
 	})
 }
 
@@ -487,82 +441,45 @@ func (s *Store) LockUser(ctx context.Context, sub string, unlocks int64, until t
 
 // UnlockUser implements account.Store.
 func (s *Store) UnlockUser(ctx context.Context, sub string, now time.Time, a account.Audit) error {
-	return s.write(ctx, "unlock user", func(tx *engine.Tx) error {
-		if err := clearFailures(tx, sub); err != nil {
-			return err
-		}
-		return insertAudit(tx, a)
+	return s.write(ctx, "unlock user", func(tx *engine.Tx) {
+		clearFailures(tx, sub)
+		insertAudit(tx, a)
 	})
 }
 
 // clearFailures forgets the failed sign-ins of an account.
-func clearFailures(tx *engine.Tx, sub string) error {
-	set := tx.Exec("UPDATE users SET unlocks = unlocks + 1, locked_until = 0 WHERE sub = ? AND deleted_at = 0", sub)
-	return expect(set, account.ErrUserNotFound)
+func clearFailures(tx *engine.Tx, sub string) {
+	tx.Expect(tx.Exec("UPDATE users SET unlocks = unlocks + 1, locked_until = 0 WHERE sub = ? AND deleted_at = 0", sub), account.ErrUserNotFound)
 }
 
 // DeleteUser implements account.Store. Invites come first: they are locked before the counter of
 // users. Used ones stay, for the users who came by them. Sessions stay as bare rows until they
 // expire: their index says "revoked" and must not be reused.
 func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a account.Audit) error {
-	return s.changeAccess(ctx, "delete user", sub, func(tx *engine.Tx, u account.User) error {
-		if err := keepAdministrator(tx, u); err != nil {
-			return err
-		}
-		if err := tx.Exec("UPDATE invites SET note = '', session_id = '', mailed_to = '' WHERE created_by = ?", sub).Error; err != nil {
-			return err
-		}
+	return s.changeAccess(ctx, "delete user", sub, func(tx *engine.Tx, u account.User) {
+		keepAdministrator(tx, u)
+		tx.Exec("UPDATE invites SET note = '', session_id = '', mailed_to = '' WHERE created_by = ?", sub)
 		// The address is the user's own, whoever wrote it. Of others who came by the invite it stays.
 		var party string
-		if err := tx.Raw("SELECT invite FROM users WHERE sub = ?", sub).Find(&party).Error; err != nil {
-			return err
-		}
-		err := tx.Exec(`UPDATE invites SET mailed_to = '', domain = CASE WHEN domain LIKE '%@%' THEN '' ELSE domain END
+		tx.Find(&party, "SELECT invite FROM users WHERE sub = ?", sub)
+		tx.Exec(`UPDATE invites SET mailed_to = '', domain = CASE WHEN domain LIKE '%@%' THEN '' ELSE domain END
 			WHERE used_by IN (@sub, @party) AND (used_by = @sub OR lower(mailed_to) = lower(@email))`,
-			map[string]any{"sub": sub, "party": party, "email": u.Email}).Error
-		if err != nil {
-			return err
-		}
-		out, err := end(tx, sub, "", a, now) // before the columns that it sets are emptied
-		if err != nil {
-			return err
-		}
-		if err := tx.Exec("UPDATE counters SET value = value - 1 WHERE name = 'users'").Error; err != nil {
-			return err
-		}
+			map[string]any{"sub": sub, "party": party, "email": u.Email})
+		out := end(tx, sub, "", a, now) // before the columns that it sets are emptied
+		tx.Exec("UPDATE counters SET value = value - 1 WHERE name = 'users'")
 		// All columns except the omitted ones, including those of later migrations.
 		row := userRow{CreatedAt: toUnix(u.CreatedAt), UpdatedAt: toUnix(now), DeletedAt: toUnix(now)}
-		err = tx.Table("users").Where("sub = ?", sub).Select("*").Omit("sub", "handle").Updates(&row).Error
-		if err != nil {
-			return err
-		}
-		err = tx.Exec("UPDATE users SET invited_by = NULL WHERE invited_by = ? AND deleted_at = 0", sub).Error
-		if err != nil {
-			return err
-		}
-		if err := tx.Exec("UPDATE users SET invite = '' WHERE sub = ?", sub).Error; err != nil {
-			return err
-		}
-		if err := removeWords(tx, u.Handle); err != nil {
-			return err
-		}
-		bare := tx.Table("sessions").Where("sub = ?", sub).Select("*").
+		tx.Ran(tx.Table("users").Where("sub = ?", sub).Select("*").Omit("sub", "handle").Updates(&row))
+		tx.Exec("UPDATE users SET invited_by = NULL WHERE invited_by = ? AND deleted_at = 0", sub)
+		tx.Exec("UPDATE users SET invite = '' WHERE sub = ?", sub)
+		removeWords(tx, u.Handle)
+		tx.Ran(tx.Table("sessions").Where("sub = ?", sub).Select("*").
 			Omit("id", "sub", "expires_at", "ended_at", "status_list", "status_index", "algorithm").
-			Updates(&sessionRow{})
-		if bare.Error != nil {
-			return bare.Error
-		}
-		if err := execEach(tx, sub, "DELETE FROM preferences WHERE sub = ?", "DELETE FROM consents WHERE sub = ?",
-			"DELETE FROM consent_refusals WHERE sub = ?", "DELETE FROM user_flags WHERE sub = ?",
-			"DELETE FROM totp WHERE sub = ?", "DELETE FROM recovery_codes WHERE sub = ?",
-			"DELETE FROM passkeys WHERE sub = ?", "DELETE FROM user_pictures WHERE sub = ?",
-			"DELETE FROM mail_outbox WHERE sub = ?", "DELETE FROM email_changes WHERE sub = ?"); err != nil {
-			return err
-		}
-		if err := tx.Exec("UPDATE audit SET address = '' WHERE actor = ?", u.Handle).Error; err != nil {
-			return err
-		}
-		return insertAudit(tx, out.noted(a))
+			Updates(&sessionRow{}))
+		deleteOf(tx, sub, "preferences", "consents", "consent_refusals", "user_flags", "totp", "recovery_codes",
+			"passkeys", "user_pictures", "mail_outbox", "email_changes")
+		tx.Exec("UPDATE audit SET address = '' WHERE actor = ?", u.Handle)
+		insertAudit(tx, out.noted(a))
 	})
 }
 
@@ -577,12 +494,9 @@ func (s *Store) HasPasskey(ctx context.Context, sub string, rpIDs []string) (boo
 	return len(found) > 0, fail("look for passkeys", err)
 }
 
-// execEach runs each statement with arg.
-func execEach(tx *engine.Tx, arg string, statements ...string) error {
-	for _, statement := range statements {
-		if err := tx.Exec(statement, arg).Error; err != nil {
-			return err
-		}
+// deleteOf deletes the rows of a user from tables.
+func deleteOf(tx *engine.Tx, sub string, tables ...string) {
+	for _, table := range tables {
+		tx.Exec("DELETE FROM "+table+" WHERE sub = ?", sub)
 	}
-	return nil
 }

@@ -40,12 +40,66 @@ type Operation struct {
 	report  *report       // of its last run; nil for an operation that revokes nothing
 }
 
-// A Tx is the connection of an operation, with what is to be done after its commit.
+// A Tx is the connection of an operation, with what is to be done after its commit. It keeps the first
+// failure or refusal, as bufio.Writer keeps its first error: after that its methods do nothing and return
+// nothing, so an operation may run to its end without looking, and is rolled back. Only what cannot do
+// with nothing, such as a call of somebody else's function, asks Failed.
 type Tx struct {
-	*gorm.DB
+	DB     *gorm.DB    // for functions that read in a transaction and without one; their errors go to Refuse
 	Hot    *Statements // of the same operation
 	report *report
+	err    error // the first failure or refusal
 }
+
+// Exec runs a statement and returns how many rows it changed.
+func (tx *Tx) Exec(sql string, args ...any) int64 {
+	if tx.err != nil {
+		return 0
+	}
+	return tx.Ran(tx.DB.Exec(sql, args...))
+}
+
+// Find reads rows into dst and returns how many there were.
+func (tx *Tx) Find(dst any, sql string, args ...any) int64 {
+	if tx.err != nil {
+		return 0
+	}
+	return tx.Ran(tx.DB.Raw(sql, args...).Find(dst))
+}
+
+// Table begins a statement that GORM builds, for Ran. It does nothing after a failure.
+func (tx *Tx) Table(name string) *gorm.DB {
+	db := tx.DB.Table(name)
+	if tx.err != nil {
+		_ = db.AddError(tx.err)
+	}
+	return db
+}
+
+// Ran takes the result of a statement that GORM built, and returns how many rows it changed.
+func (tx *Tx) Ran(res *gorm.DB) int64 {
+	if tx.Refuse(res.Error); tx.err != nil {
+		return 0
+	}
+	return res.RowsAffected
+}
+
+// Expect refuses the operation with the error none unless there are rows.
+func (tx *Tx) Expect(rows int64, none error) {
+	if rows == 0 {
+		tx.Refuse(none)
+	}
+}
+
+// Refuse ends the operation with an error, unless it has failed before. nil does nothing.
+func (tx *Tx) Refuse(err error) {
+	if tx.err == nil {
+		tx.err = err
+	}
+}
+
+// Failed reports whether the operation has failed or was refused.
+func (tx *Tx) Failed() bool { return tx.err != nil }
 
 // Now returns the current Unix time in seconds.
 func (tx *Tx) Now() int64 { return tx.Hot.d.Now() }
@@ -114,13 +168,13 @@ func (w *Statements) gorm(ctx context.Context) *gorm.DB {
 // Write runs an operation in one transaction, which an error of do rolls back. do may run more than
 // once and must not keep what it read in an earlier run. The limit is one and a half times that of
 // a statement. On SQLite other operations may share the transaction: see writer.
-func Write(ctx context.Context, d *DB, doing string, do func(tx *Tx) error) error {
+func Write(ctx context.Context, d *DB, doing string, do func(tx *Tx)) error {
 	return writeReported(ctx, d, Operation{Doing: doing, Several: true, limit: d.timeout + d.timeout/2}, do)
 }
 
 // WriteAlone is Write for a long operation, which shares its transaction with no other.
 func WriteAlone(
-	ctx context.Context, d *DB, doing string, limit time.Duration, do func(tx *Tx) error,
+	ctx context.Context, d *DB, doing string, limit time.Duration, do func(tx *Tx),
 ) error {
 	return writeReported(ctx, d, Operation{Doing: doing, Several: true, alone: true, limit: limit}, do)
 }
@@ -130,7 +184,7 @@ func WriteOne(ctx context.Context, d *DB, doing string, do func(db *gorm.DB) err
 	return Perform(ctx, d, Operation{Doing: doing, Do: func(w *Statements) error { return do(w.Gorm()) }})
 }
 
-func writeReported(ctx context.Context, d *DB, op Operation, do func(tx *Tx) error) error {
+func writeReported(ctx context.Context, d *DB, op Operation, do func(tx *Tx)) error {
 	op.report = &report{}
 	op.Do = func(w *Statements) error {
 		*op.report = report{}
@@ -140,7 +194,9 @@ func writeReported(ctx context.Context, d *DB, op Operation, do func(tx *Tx) err
 			ctx, cancel = context.WithTimeout(ctx, op.limit)
 			defer cancel()
 		}
-		return do(&Tx{DB: w.gorm(ctx), Hot: w, report: op.report})
+		tx := &Tx{DB: w.gorm(ctx), Hot: w, report: op.report}
+		do(tx)
+		return tx.err
 	}
 	err := Perform(ctx, d, op)
 	if err == nil && op.report.announced {
@@ -278,13 +334,13 @@ func FromUnix(s int64) time.Time {
 // Repeated returns a comma-separated list of n times the same.
 func Repeated(one string, n int) string { return strings.Repeat(one+", ", n-1) + one }
 
-// Together calls do with a DB whose operations are one transaction: an error of do undoes all of them. do may
+// Together calls do with a DB whose operations are one transaction: a failure of tx undoes all of them. do may
 // run more than once.
-func Together(ctx context.Context, d *DB, doing string, limit time.Duration, do func(tx *Tx, in *DB) error) error {
-	return WriteAlone(ctx, d, doing, limit, func(tx *Tx) error {
+func Together(ctx context.Context, d *DB, doing string, limit time.Duration, do func(tx *Tx, in *DB)) error {
+	return WriteAlone(ctx, d, doing, limit, func(tx *Tx) {
 		in := *d
 		in.db, in.announced, in.observer, in.joined = tx.DB, make(chan struct{}, 1), nil, tx
-		return do(tx, &in)
+		do(tx, &in)
 	})
 }
 
@@ -293,12 +349,12 @@ func (d *DB) join(ctx context.Context, op Operation) error {
 	w := &Statements{d: d, ctx: ctx, on: d.joined.Hot.on}
 	defer w.end()
 	// After a refusal the others still can go on, without what this one has changed.
-	err := d.joined.Exec("SAVEPOINT operation").Error
+	err := d.joined.DB.Exec("SAVEPOINT operation").Error
 	if err == nil {
 		if err = op.Do(w); err != nil {
-			err = errors.Join(err, d.joined.Exec("ROLLBACK TO SAVEPOINT operation").Error)
+			err = errors.Join(err, d.joined.DB.Exec("ROLLBACK TO SAVEPOINT operation").Error)
 		}
-		err = errors.Join(err, d.joined.Exec("RELEASE SAVEPOINT operation").Error)
+		err = errors.Join(err, d.joined.DB.Exec("RELEASE SAVEPOINT operation").Error)
 	}
 	if op.report != nil && op.report.announced {
 		d.joined.Announce()
