@@ -16,9 +16,15 @@ import (
 func TestThreatModelShowsTheTableOfActs(t *testing.T) {
 	const file, begin, end = "../docs/threat-model.md", "<!-- acts -->\n", "<!-- /acts -->\n"
 	proofs := map[account.Proof]string{
-		account.ProofSession: "a session, where there is one", account.ProofSignIn: "what a sign-in asks for", account.ProofCode: "a code or link",
+		account.ProofSession: "a session", account.ProofSignIn: "what a sign-in asks for", account.ProofCode: "a code or link",
 		account.ProofFresh: "fresh", account.ProofPassword: "the password, and fresh with a second factor",
 		account.ProofOperator: "the command line",
+	}
+	const byItself = "none: by itself"
+	others := map[string]string{ // than the word for their proof
+		account.EndAccount.Action: byItself, account.EndFlags.Action: byItself, account.GiveUpMail.Action: byItself,
+		account.LimitSignIns.Action: byItself, account.LimitResets.Action: byItself,
+		account.AskToJoin.Action: "none", account.ForgetPassword.Action: "none", account.SignOut.Action: "a session, where there is one",
 	}
 	var b strings.Builder
 	b.WriteString("| act | proof | mail | ends | in the audit log |\n|---|---|---|---|---|\n")
@@ -33,7 +39,7 @@ func TestThreatModelShowsTheTableOfActs(t *testing.T) {
 		if a.Silent == (sentences[a.Action] != "") {
 			t.Errorf("%s: the audit log says %q", a.Action, sentences[a.Action])
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", a.Action, proofs[a.Proof], cmp.Or(a.Told, "-"), ending(a.Ends), cmp.Or(string(sentences[a.Action]), "-"))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", a.Action, cmp.Or(others[a.Action], proofs[a.Proof]), cmp.Or(a.Told, "-"), ending(a.Ends), cmp.Or(string(sentences[a.Action]), "-"))
 		delete(sentences, a.Action)
 	}
 	for action := range sentences {
