@@ -19,6 +19,27 @@ func TestAdministratorCannotLockThemselvesOut(t *testing.T) {
 	b.Page("/admin/users/root1/suspend", "reason", "").Is(409).Shows(`role="alert"`, "your own account")
 	b.Page("/admin/users/root1/delete", "confirm", "root1").Is(409)
 	b.Page("/admin/users/root1/flags", "known", "admin", "known", "activity").Is(409).Shows("last active administrator")
+	// The administration is no way round the proofs of one's own account.
+	b.Call("POST", "/api/admin/users/root1/reset-password-code", nil).Is(409, "own_account")
+	b.Call("POST", "/api/admin/users/root1/reset-factors", nil).Is(409, "own_account")
+	if _, err := w.Administration().Amend(t.Context(), account.Operator(), w.User("root1"), account.UserChange{"email": "root1@example.org"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []map[string]any{{"email_verified": true}, {"email": "new@example.org"}} {
+		b.Call("PATCH", "/api/admin/users/root1", change).Is(409, "own_account")
+	}
+	if u := w.User("root1"); u.Email != "root1@example.org" || u.EmailVerified {
+		t.Errorf("changed: %+v", u)
+	}
+	b.Call("PATCH", "/api/admin/users/root1", map[string]any{"display_name": "Kim"}).Is(200)
+	// Who has never set a password cannot take over an installation.
+	code := b.Call("POST", "/api/admin/users", map[string]any{"handle": "root3", "flags": map[string]bool{"admin": true}}).Is(201).JSON()["code"].(string)
+	b.Call("PUT", "/api/admin/users/root1/flags", map[string]bool{"admin": false}).Is(409, "last_admin")
+	b.Call("DELETE", "/api/me", map[string]string{"password": password}).Is(409, "last_admin")
+	w.Browser().Call("POST", "/api/auth/reset-password", map[string]string{"handle": "root3", "code": code, "password": password}).Is(200)
+	b.Call("PUT", "/api/admin/users/root1/flags", map[string]bool{"admin": false}).Is(200)
+	w.SignedIn("root3").Call("PUT", "/api/admin/users/root1/flags", map[string]bool{"admin": true}).Is(200)
+	w.SignedIn("root3").Call("PUT", "/api/admin/users/root3/flags", map[string]bool{"admin": false}).Is(200)
 	w.AddUser("root2", account.FlagAdmin)
 	b.Call("POST", "/api/admin/users/root2/suspend", nil).Is(200)
 	b.Call("PUT", "/api/admin/users/root1/flags", map[string]bool{"admin": false}).Is(409, "last_admin") // a suspended one does not count
@@ -40,6 +61,24 @@ func TestAFlagTheSettingsLostCanStillBeTaken(t *testing.T) {
 	b.Call("PUT", "/api/admin/users/bob/flags", map[string]bool{"coach": false}).Is(400, "unknown_flag")
 }
 
+func TestUnknownFlagIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("bob", account.FlagActivity)
+	b := w.SignedIn("root1")
+	for body, code := range map[string]string{
+		`{"activity":false,"captain":true}`: "unknown_flag", `{"activity":null}`: "invalid_request", `{"activity":false,"activity":true}`: "invalid_request", `{"flags":{"admin":true}}`: "invalid_request",
+		`{"captain":true}`: "unknown_flag", `{"Admin":true}`: "unknown_flag", `{"":true}`: "unknown_flag", `{"admin ":true}`: "unknown_flag", `{"admin":true,"captain":true}`: "unknown_flag",
+		`{"captain":false}`: "unknown_flag", `{"ADMIN":false}`: "unknown_flag", `{"аdmin":true}`: "unknown_flag", `{"admin":1}`: "invalid_request", `{"admin":"true"}`: "invalid_end",
+		`{"admin":null}`: "invalid_request", `{"admin":[true]}`: "invalid_request", `["admin"]`: "invalid_request", `null`: "invalid_request", `{"admin":true,"admin":false}`: "invalid_request",
+	} {
+		b.Send("PUT", "/api/admin/users/bob/flags", "application/json", body).Is(400, code)
+	}
+	if u := w.User("bob"); strings.Join(u.Flags, " ") != account.FlagActivity {
+		t.Errorf("bob has %v", u.Flags)
+	}
+}
+
 func TestResetCodesAreShownOnceToAdministratorsAlone(t *testing.T) {
 	w := newWorld(t)
 	w.AddUser("root1", account.FlagAdmin)
@@ -47,7 +86,7 @@ func TestResetCodesAreShownOnceToAdministratorsAlone(t *testing.T) {
 	b := w.SignedIn("root1")
 	m := b.Call("POST", "/api/admin/users/BOB/reset-password-code", nil).Is(201).JSON()
 	code := m["code"].(string)
-	if len(m) != 4 || m["ok"] != true || len(code) != 26 || m["url"] != "http://localhost:4040/id/reset-password/?code="+code+"&handle=bob" || m["expires_at"] == nil {
+	if len(m) != 4 || m["ok"] != true || len(code) != 26 || m["url"] != "http://localhost:4040/id/reset-password/?code="+code+"&handle=bob" || m["expires_at"] != w.Clock.Now().Add(24*time.Hour).Format(time.RFC3339) {
 		t.Errorf("%v", m)
 	}
 	for _, path := range []string{"/api/admin/users", "/api/admin/users/bob", "/api/admin/audit", "/admin/users/bob"} {

@@ -50,6 +50,48 @@ func TestNothingButACodeIsAnInvite(t *testing.T) {
 	}
 }
 
+// A refusal leaves the invite as it was and signs nobody in, and nobody says more about themselves than they may.
+func TestRefusedRegistrationLeavesTheInvite(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("keeper", account.FlagAdmin)
+	w.AddUser("paypal")
+	code, b := w.Invite().Shown(), w.Browser()
+	secret := `,"password":"` + password + `"`
+	grace := `"handle":"grace"` + secret
+	for body, refusal := range map[string]string{
+		`"handle":"keeper"` + secret: "handle_taken", `"handle":"KEEPER"` + secret: "handle_taken", `"handle":"admin"` + secret: "invalid_handle",
+		`"handle":"../ada"` + secret: "invalid_handle", secret[1:]: "invalid_handle", `"handle":"grace","password":"password1"`: "weak_password",
+		`"handle":"grace"`: "weak_password", `"handle":"grace","password":"amazing grace"`: "weak_password",
+		grace + `,"display_name":"` + strings.Repeat("n", 61) + `"`: "invalid_display_name", grace + `,"display_name":"a\u0007b"`: "invalid_display_name",
+		grace + `,"display_name":"a\u202eb"`: "invalid_display_name", grace + `,"email":"grace at example.org"`: "invalid_email",
+		grace + `,"is_admin":true`: "invalid_request", grace + `,"flags":{"admin":true}`: "invalid_request", grace + `,"sub":"x"`: "invalid_request",
+		grace + `,"role":"admin"`: "invalid_request", `"handle":"eve",` + grace: "invalid_request",
+	} {
+		status := 400
+		if refusal == "handle_taken" {
+			status = 409
+		}
+		if a := b.Send("POST", "/api/register", "application/json", `{"code":"`+code+`",`+body+`}`).Is(status, refusal); len(a.SetCookies) > 0 {
+			t.Errorf("%s: a refusal sets cookies", body)
+		}
+	}
+	// A handle that looks like another one is that one or none.
+	for _, h := range []string{
+		"pаypal" /* Cyrillic */, "paypal\u200b", "pay\u00adpal", "\u202epaypal", "paypal\x00", "ｐａｙｐａｌ", "PAYPAL", "páypal", "paypal\u0301", "pay pal", "pay/pal", "..", ".", "-paypal", "paypal_",
+		"a--", "a@b", "ı", "ａｄｍｉｎ", "%70aypal", "paypal\n", "<b>", strings.Repeat("a", 31), "", "ﬁsh", "ada?x", "ada#x", "me", "API", "Admin",
+	} {
+		if a := b.Call("POST", "/api/register", registration(code, h)); a.Status != 400 && a.Status != 409 {
+			t.Errorf("%q: %d %s", h, a.Status, a.Body)
+		}
+	}
+	spelt := " " + strings.ToLower(strings.ReplaceAll(code, "-", " ")) + " "
+	b.Call("POST", "/api/register", registration(spelt, "grace")).Is(201)
+	b.Call("GET", "/api/me", nil).Shows(`"flags":{"activity":true,"admin":false}`)
+	for _, again := range []string{strings.ReplaceAll(code, "-", ""), spelt, strings.NewReplacer("0", "o", "1", "l").Replace(code)} {
+		w.Browser().Call("POST", "/api/register", registration(again, "heidi")).Is(400, "invalid_invite")
+	}
+}
+
 func TestAWrongCodeTellsNothingAboutHandles(t *testing.T) {
 	w := accounttest.New(t)
 	w.AddUser("taken")
@@ -129,5 +171,9 @@ func TestInvitesOfShutOutMembersAreVoid(t *testing.T) {
 	w.AddUser("ada")
 	code := w.SignedIn("ada").Call("POST", "/api/invites", nil).Is(201).JSON()["code"].(string)
 	w.Suspend("ada")
+	w.Browser().Call("POST", "/api/register", registration(code, "bob")).Is(400, "invalid_invite")
+	if err := w.Administration().Unsuspend(t.Context(), account.Operator(), w.User("ada")); err != nil {
+		t.Fatal(err)
+	}
 	w.Browser().Call("POST", "/api/register", registration(code, "bob")).Is(400, "invalid_invite")
 }

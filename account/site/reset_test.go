@@ -31,11 +31,24 @@ func TestAResetCodeWorksOnceForOnePersonAndNotForLong(t *testing.T) {
 			t.Errorf("%v: %s, want %s", in, got, unknown)
 		}
 	}
-	w.Browser().Call("POST", "/api/auth/reset-password", reset("ada", code, newPassword)).Is(200)
+	for _, weak := range []string{"password1", "ada ada ada ada"} {
+		w.Browser().Call("POST", "/api/auth/reset-password", reset("ada", code, weak)).Is(400, "weak_password")
+	}
+	before, b := w.SignedIn("ada"), w.Browser()
+	a := b.Call("POST", "/api/auth/reset-password", reset(" ADA ", strings.ToLower(code[:13])+"-"+code[13:], newPassword)).Is(200)
+	if len(a.SetCookies) != 1 || a.SetCookies[0].Name != "cairn_device" || b.IsSignedIn() || before.IsSignedIn() {
+		t.Errorf("cookies %v, signed in: %t, before: %t", a.SetCookies, b.IsSignedIn(), before.IsSignedIn())
+	}
+	w.Browser().Login("ada", password).Is(401)
+	w.Browser().Login("ada", newPassword).Is(200)
 	w.Browser().Call("POST", "/api/auth/reset-password", reset("ada", code, password)).Is(400, "invalid_reset_code")
 	w.Clock.Advance(account.ResetCodeLifetime)
 	w.Browser().Call("POST", "/api/auth/reset-password", reset("bob", bobs, newPassword)).Is(400, "invalid_reset_code")
 	w.Browser().Login("bob", password).Is(200)
+	w.Suspend("bob")
+	given := w.ResetCode("bob")
+	w.Browser().Call("POST", "/api/auth/reset-password", reset("bob", given, newPassword))
+	w.Browser().Login("bob", newPassword).Is(403, "account_suspended")
 }
 
 // Whoever has a code is the owner: it ends the lock that others caused, and their browser and address are known.

@@ -241,22 +241,6 @@ func TestReasonOfASuspensionIsToldWhereAsked(t *testing.T) {
 	})
 }
 
-// The administration is no way round the proofs of one's own account.
-func TestOwnAccountIsNotAdministered(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
-		for _, line := range []string{
-			`POST /users/keeper/reset-password-code`, `PATCH /users/keeper {"email_verified":false}`,
-			`PATCH /users/keeper {"email":"new@example.org"}`, `POST /users/keeper/reset-factors`,
-		} {
-			wantProblem(t, line, l.admin(line), 409, "own_account")
-		}
-		if u := l.user("keeper"); u["email"] != "keeper@example.org" || u["email_verified"] != true {
-			t.Errorf("changed: %v", u)
-		}
-		wantStatus(t, "name", l.admin(`PATCH /users/keeper {"display_name":"Kim"}`), 200)
-	})
-}
-
 // addAdmin adds an administrator who has no password yet, and returns the code to set one.
 func (l *life) addAdmin(handle string) (code string) {
 	l.t.Helper()
@@ -265,17 +249,6 @@ func (l *life) addAdmin(handle string) (code string) {
 }
 
 func demote(handle string) string { return "PUT /users/" + handle + `/flags {"admin":false}` }
-
-// Who has never set a password cannot take over an installation.
-func TestLastAdministratorIsOneWhoCanSignIn(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
-		code := l.addAdmin("newcomer")
-		wantProblem(t, "demote", l.admin(demote("keeper")), 409, "last_admin")
-		wantProblem(t, "delete", l.keeper.call(`DELETE /api/me {"password":"`+password+`"}`), 409, "last_admin")
-		needStatus(t, "first password", l.visitor().reset("newcomer", code, password), 200)
-		wantStatus(t, "demote", l.admin(demote("keeper")), 200)
-	})
-}
 
 // Strangers who guess do not take the owner's way back (L4).
 func TestWrongResetCodesDoNotRefuseTheRightOne(t *testing.T) {

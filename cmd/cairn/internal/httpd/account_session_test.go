@@ -67,12 +67,12 @@ func (s *service) as(token string) response {
 }
 
 // Attacks 64 to 71: nothing but what the service has signed, for a session that
-// it knows, is a session; in either scheme, on either database.
+// it knows, is a session; in either scheme.
 func TestForgedTokenIsNoSession(t *testing.T) {
-	eachInstallation(t, func(t *testing.T, s *service) {
-		s.addUser(s.prefix() + "ada")
-		admin := s.addUser(s.prefix()+"keeper", "admin")
-		b := s.signedIn(s.prefix() + "ada")
+	bothInstallations(t, func(t *testing.T, s *service) {
+		s.addUser("ada")
+		admin := s.addUser("keeper", "admin")
+		b := s.signedIn("ada")
 		good := b.cookie("cairn_session")
 		header, claims := jwtHeader(t, good), jwtPayload(t, good)
 		parts := strings.Split(good, ".")
@@ -201,10 +201,9 @@ func (s *service) revoked(token string) bool {
 // sessions with it, here and on the status list, at once, and nothing gives
 // them back.
 func TestEndedSessionStaysEnded(t *testing.T) {
-	eachInstallation(t, func(t *testing.T, s *service) {
-		p := s.prefix()
-		s.addUser(p+"keeper", "admin")
-		keeper := s.signedIn(p + "keeper")
+	bothInstallations(t, func(t *testing.T, s *service) {
+		s.addUser("keeper", "admin")
+		keeper := s.signedIn("keeper")
 		for i, c := range []struct {
 			name string
 			end  func(b *browser, handle string) response
@@ -223,7 +222,7 @@ func TestEndedSessionStaysEnded(t *testing.T) {
 			}, true},
 			{"end others", func(b *browser, _ string) response { return b.api("POST", "/api/me/sessions/end-others", nil) }, true},
 		} {
-			handle := fmt.Sprintf("%suser%d", p, i)
+			handle := fmt.Sprintf("user%d", i)
 			s.addUser(handle)
 			own, other := s.signedIn(handle), s.signedIn(handle)
 			ownToken, otherToken := own.cookie("cairn_session"), other.cookie("cairn_session")

@@ -415,23 +415,8 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-// eachInstallation runs an attack with the default limits on, in both cookie
-// schemes and on both databases.
-func eachInstallation(t *testing.T, attack func(t *testing.T, s *service)) {
-	t.Helper()
-	beside(t)
-	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		for _, hs256 := range []bool{true, false} {
-			t.Run(map[bool]string{true: "HS256", false: "RS256"}[hs256], func(t *testing.T) {
-				// The second scheme on the same database is a change of the scheme.
-				attack(t, startLimited(t, dsn, hs256))
-			})
-		}
-	})
-}
-
-// bothInstallations is eachInstallation with half the pairs: every scheme and
-// every database once.
+// bothInstallations runs an attack with the default limits on, in both cookie schemes and on both
+// databases, each once.
 func bothInstallations(t *testing.T, attack func(t *testing.T, s *service)) {
 	t.Helper()
 	beside(t)
@@ -445,14 +430,6 @@ func bothInstallations(t *testing.T, attack func(t *testing.T, s *service)) {
 func startLimited(t *testing.T, dsn string, hs256 bool) *service {
 	t.Helper()
 	return startService(t, serviceOptions{HS256: hs256, Limits: true, Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) { c.Database = dsn }})
-}
-
-// prefix keeps the handles apart of two services on one database.
-func (s *service) prefix() string {
-	if s.key == "" {
-		return "hs-"
-	}
-	return "rs-"
 }
 
 // installed is the real program, run as a command in a folder of its own.
