@@ -115,6 +115,23 @@ func TestMailIsLeasedToOneInstance(t *testing.T) {
 	})
 }
 
+// Requests for names that nobody has are no queue of their own, in which everybody's own request waits.
+func TestRequestsForAPasswordDoNotWaitForOneAnother(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		addMails(t, s, "", "", "", "", "")
+		due, err := s.DueMails(t.Context(), noon, time.Minute, 4)
+		must(t, err)
+		if len(due) != 4 {
+			t.Fatalf("%d of 5 are due for 4 slots", len(due))
+		}
+		due, err = s.DueMails(t.Context(), noon, time.Minute, 4)
+		must(t, err)
+		if len(due) != 1 {
+			t.Errorf("then %d are due", len(due))
+		}
+	})
+}
+
 // Neither another instance nor another slot of the same one overtakes a mail to the same address, unless
 // an attempt has failed.
 func TestMailsToAPersonKeepTheirOrder(t *testing.T) {
