@@ -24,7 +24,7 @@ import (
 
 const pageAPI = "https://api.example.org"
 
-// apiPrograms starts the APIs of docs/apis.md, so the test runs what the page shows. It returns their addresses, by language.
+// apiPrograms starts the APIs of docs/apis.md and docs/examples, so the test runs what the page shows. It returns their addresses, by language.
 func apiPrograms(t *testing.T, issuer string) map[string]string {
 	t.Helper()
 	dir, urls := t.TempDir(), map[string]string{}
@@ -34,10 +34,16 @@ func apiPrograms(t *testing.T, issuer string) map[string]string {
 		if language != "java" {
 			names = append(names, "8080", port)
 		}
-		program := pageBlocks(t, "docs/apis.md", section, language, names...)
-		if len(program) != 1 {
-			t.Fatalf("docs/apis.md, %s: %d blocks of %s", section, len(program), language)
+		program := []string{""}
+		if language == "go" { // short enough for the page
+			program = blocks(projectText(t, "docs/apis.md"), language)
+		} else {
+			program[0] = projectText(t, "docs/examples/"+file)
 		}
+		if len(program) != 1 {
+			t.Fatalf("docs/apis.md: %d blocks of %s", len(program), language)
+		}
+		renamed(t, section, program, names...)
 		file = filepath.Join(dir, file)
 		noError(t, os.WriteFile(file, []byte(program[0]), 0o600))
 		startProgram(t, port, command(file, port))

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,16 +37,6 @@ func appBlocks(t *testing.T, title, language string, names ...string) []string {
 	r, err := all[i].For(all[i].Example, "https://id.example.org", clientID)
 	noError(t, err)
 	return renamed(t, title, blocks(r.Body, language), names...)
-}
-
-// pageBlocks are those of a section of a page.
-func pageBlocks(t *testing.T, page, section, language string, names ...string) []string {
-	t.Helper()
-	b, err := os.ReadFile("../../../../" + page)
-	noError(t, err)
-	_, text, _ := strings.Cut(string(b), "\n## "+section+"\n")
-	text, _, _ = strings.Cut(text, "\n## ")
-	return renamed(t, page+", "+section, blocks(text, language), names...)
 }
 
 // renamed returns blocks with other names, all of whose old ones are there.

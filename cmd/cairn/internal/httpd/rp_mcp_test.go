@@ -20,13 +20,7 @@ import (
 // introspection; a removed consent ends it within the ttl. Client and server are those of the MCP SDK for TypeScript, which
 // speak two revisions. The client gets a refresh token because the 401 names its scope.
 func TestRPAgentThatBringsItsOwnDescriptionUsesAnMCPServer(t *testing.T) {
-	doc, err := os.ReadFile("../../../../docs/mcp.md")
-	noError(t, err)
-	_, code, _ := strings.Cut(string(doc), "\n```js\n")
-	code, _, ok := strings.Cut(code, "\n```\n")
-	if !ok {
-		t.Fatal("docs/mcp.md has no server")
-	}
+	code := projectText(t, "docs/examples/mcp_server.mjs")
 	for how, revision := range map[string]string{"locally": "2026-07-28", "by introspection": "2025-11-25"} {
 		t.Run(how, func(t *testing.T) {
 			client := nodeScript(t, "mcp_client.mjs", "@modelcontextprotocol/client", "@modelcontextprotocol/server", "@modelcontextprotocol/express",
