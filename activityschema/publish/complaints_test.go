@@ -3,6 +3,7 @@ package publish
 import (
 	"errors"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -201,6 +202,22 @@ func TestWhatIsNotReadIsNamed(t *testing.T) {
 		balanced(t, f)
 		if got := strings.Join(f.Warnings, "; "); len(strings.Split(got, "; ")) != len(strings.Split(want, "; ")) || !strings.Contains(got, strings.Split(want, "; ")[0]) {
 			t.Errorf("warns of %q, want %q", got, want)
+		}
+	}
+}
+
+// The page knows what an import says of a file: each of these texts is in its template, with names for the numbers.
+func TestPageKnowsTheWarnings(t *testing.T) {
+	page, err := os.ReadFile("../../templates/html/account-publish.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := append([]string{
+		warnCut, warnChecksum, errPlan.Error(), errNoTimes.Error(), errEmpty.Error(), errUnknownFile.Error(), ErrTooLittle.Error(),
+	}, causeTexts[:]...)
+	for _, text := range texts {
+		if text = strings.ReplaceAll(text, "%d", "{n}"); text != "" && !strings.Contains(string(page), `data-text="`+text+`"`) {
+			t.Errorf("the page does not know %q", text)
 		}
 	}
 }

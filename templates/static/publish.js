@@ -156,6 +156,19 @@
     };
   }
 
+  // translated returns a message of the program in the language of the page, or nothing: then it is English.
+  function translated(message) {
+    var found = "";
+    Array.from(get("texts").content.querySelectorAll("[data-text]")).some(function (text) {
+      var names = [], pattern = text.getAttribute("data-text").split(/\{(\w+)\}/).map(function (part, i) {
+        return i % 2 ? names.push(part) && "(.+)" : part.replace(/[.*+?^$()|[\]\\]/g, "\\$&");
+      }), values = new RegExp("^" + pattern.join("") + "$").exec(message);
+      found = values && text.textContent.replace(/\{(\w+)\}/g, function (all, name) { return values[names.indexOf(name) + 1]; });
+      return found;
+    });
+    return found;
+  }
+
   function showOutcome(got) {
     var o = got.answer, list = empty(get("outcome")), messages = empty(get("messages").querySelector("ul"));
     add(list, "li", say("listed", { n: o.Listed }));
@@ -170,7 +183,12 @@
     if (o.Common) {
       add(list, "li", say("common", { file: o.Common })).className = "box warning";
     }
-    o.Messages.slice(0, 500).forEach(function (m) { add(messages, "li", m.file + ": " + m.text); });
+    o.Messages.slice(0, 500).forEach(function (m) {
+      var text = translated(m.text), item = add(messages, "li", m.file + ": " + (text || m.text));
+      if (text) {
+        item.lang = document.documentElement.lang;
+      }
+    });
     get("messages").hidden = !o.Messages.length;
     link("zip", got.zip);
     get("made").hidden = false;
