@@ -14,6 +14,7 @@ build version="":
 # every test without software of others, but PostgreSQL and Chromium where they are there
 test:
     go test ./...
+    go test -C cmd/histories ./...
 
 # the same with relying parties, proxies, Prometheus, a mail server, axe-core, schemathesis and every page in Chromium, where they are installed
 test-foreign:
@@ -71,13 +72,13 @@ kill rounds="100":
 soak seconds="600" before="":
     CAIRN_SOAK_SECONDS={{seconds}} CAIRN_SOAK_BEFORE="$(realpath -q {{quote(before)}} || true)" go test -count 1 -timeout 60m -run '^TestSoak$' -v ./cmd/cairn/internal/cluster
 
-# histories of many clients under faults, checked against a model, on both databases; other arguments: go run ./cmd/histories run -h
+# histories of many clients under faults, checked against a model, on both databases; other arguments: go run -C cmd/histories . run -h
 histories minutes="10" *arguments:
-    go run ./cmd/histories run --database sqlite,postgres --minutes {{minutes}} {{arguments}}
+    go run -C cmd/histories . run --database sqlite,postgres --minutes {{minutes}} {{arguments}}
 
 # the faults that the checker of histories must find in a copy of the program, each built: all, or names with commas; hours
-histories-faults names="all":
-    CAIRN_FAULTS={{names}} go test -count 1 -timeout 12h -run '^TestSeededFaultsAreFound$' -v ./cmd/histories
+faults names="all":
+    CAIRN_FAULTS={{names}} go test -C cmd/histories -count 1 -timeout 12h -run '^TestSeededFaultsAreFound$' -v .
 
 # more of what schemathesis sends by docs/openapi.yaml; testdata/schemathesis/install installs it
 schemathesis examples="100":

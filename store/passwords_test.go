@@ -53,6 +53,11 @@ func TestOfflineGrantEndsWithThePasswordAndAtSuspension(t *testing.T) {
 			"suspension": func(u account.User) error { return s.Suspend(ctx, u.Sub, "", noon, act("user.suspend")) },
 			"end of all access": func(u account.User) error {
 				_, err := s.EndSessions(ctx, u.Sub, noon, act("user.end_sessions"))
+				must(t, err)
+				rows, err := s.AuditLog(ctx, account.AuditQuery{Kind: "user.end_sessions"})
+				if len(rows) != 1 {
+					t.Errorf("the end of a grant without a session has %d rows in the audit log", len(rows))
+				}
 				return err
 			},
 		} {

@@ -41,6 +41,7 @@ var allowed = map[string][]string{
 	"account/statuslist":    {"account/web", "templates"}, // templates: a document that is packed once
 	"account/text":          {"templates"},                // the sentences that say what is accepted
 	"account/web":           {"templates"},
+	"account/web/browser":   {}, // it knows what anybody outside knows
 	"account/mail":          {},
 	"account/mail/mailtest": {"account/mail"},
 	"account/session":       {},
@@ -50,8 +51,6 @@ var allowed = map[string][]string{
 	"docs/openapitest":      {"docs"},
 	"docs/verify":           {"account/session"},
 	"activityschema":        {},
-
-	"cmd/histories": {"account/session", "store", "store/storetest"}, // store: it asks for a sweep, and when one was done
 
 	"activityschema/publish":   {"activityschema", "activityschema/timezone"},
 	"activityschema/timezone":  {}, // a map in the program, no network
@@ -89,7 +88,7 @@ var reserved = map[string][]string{
 	"github.com/ccojocar/":          {"account/password"},
 	"golang.org/x/crypto/":          {},
 	"github.com/wneessen/":          {"account/mail"},
-	"github.com/emersion/":          {"account/mail/mailtest", "cmd/histories"},
+	"github.com/emersion/":          {"account/mail/mailtest"},
 	"github.com/prometheus/":        {"cmd/cairn/internal/metrics"},
 	"filippo.io/":                   {"cmd/cairn/internal/backupfile", "config"}, // config: a recipient is checked before the first night
 	"github.com/getkin/":            {"docs/openapitest"},

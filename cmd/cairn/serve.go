@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/archive"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
@@ -67,9 +66,6 @@ func (c *serveCommand) serve(p *cli.Program, l net.Listener, ready func()) error
 	return s.run(p)
 }
 
-// hasher is that of the service's passwords, nil for the product's. A build with the tag histories has a cheaper one.
-var hasher *passwords.Hasher
-
 // service is what serve opens, in this order.
 type service struct {
 	settings config.Settings
@@ -98,7 +94,7 @@ func (s *service) warn(text string) { s.warnings = append(s.warnings, text) }
 func (s *service) open(p *cli.Program) error {
 	s.warnings = s.checked.Warnings()
 	s.options = httpd.Options{
-		Config: s.checked, KeyFile: s.settings.PrivateKeyFile, MayLackKey: s.settings.NoOIDC, Log: s.log, Now: cli.Clock, Hasher: hasher,
+		Config: s.checked, KeyFile: s.settings.PrivateKeyFile, MayLackKey: s.settings.NoOIDC, Log: s.log,
 	}
 	var err error
 	if !s.settings.NoOIDC {

@@ -74,8 +74,8 @@ func (a accountRules) endAccess(st accountState) accountState {
 	return st
 }
 
-// managed is the state after what an administrator does, or the owner of the mailbox.
-func (a accountRules) managed(st accountState, s step) accountState {
+// after is the state after what an administrator does, or the owner of the mailbox.
+func (a accountRules) after(st accountState, s step) accountState {
 	switch {
 	case s.Do == "resetcode":
 		st.reset = int8(s.ID)
@@ -100,145 +100,199 @@ func (a accountRules) managed(st accountState, s step) accountState {
 
 func (a accountRules) next(state any, s step, o outcome) []any {
 	st := state.(accountState)
-	yes := o == accepted
-	live, root := st.live&bit(s.On) != 0 || s.proven, a.roots[s.On]
-	grantOf := func() uint64 { return bit(root) }
-	ended := func() accountState { st := st; st.ended |= grantOf(); return st }
-	living := func() bool { return st.ended&grantOf() == 0 }
-	lacks := a.flagged && !st.flag
-	right := strconv.Itoa(int(st.password)) == s.With || st.password == -1 && s.With == ""
+	q := asked{accountRules: a, st: st, s: s, yes: o == accepted, root: a.roots[s.On]}
+	q.live = st.live&bit(s.On) != 0 || s.proven
+	q.right = strconv.Itoa(int(st.password)) == s.With || st.password == -1 && s.With == ""
+	q.lacks = a.flagged && !st.flag
+	for _, of := range []func(asked) ([]any, bool){asked.session, asked.ownAct, asked.managed, asked.grant} {
+		if states, has := of(q); has {
+			return states
+		}
+	}
+	panic("no step " + s.Do)
+}
+
+// asked is a request and its answer in a state.
+type asked struct {
+	accountRules
+	st          accountState
+	s           step
+	yes         bool
+	root        int  // of the session or grant
+	live, right bool // the session counts; the password is that of the account
+	lacks       bool // the flag that the application requires
+}
+
+// living reports whether the grant has not ended.
+func (q asked) living() bool { return q.st.ended&bit(q.root) == 0 }
+
+// ended is the state after the end of the grant.
+func (q asked) ended() accountState {
+	q.st.ended |= bit(q.root)
+	return q.st
+}
+
+// session: what opens a session, or asks whether one counts.
+func (q asked) session() ([]any, bool) {
+	st, s, yes := q.st, q.s, q.yes
 	switch s.Do {
 	case "signin":
-		if after := st; yes {
-			after.live |= bit(s.ID)
-			return only(right && !st.suspended && !st.deleted && !st.disowned && !st.factor, after)
+		opens := q.right && !st.suspended && !st.deleted && !st.disowned && !st.factor
+		if !yes {
+			return only(!opens, st), true
 		}
-		return only(!right || st.suspended || st.deleted || st.disowned || st.factor, st)
+		st.live |= bit(s.ID)
+		return only(opens, st), true
 	case "local", "bit":
-		if by := a.by[s.On].Do; by == "exchange" || by == "rotate" {
-			return only(living() == yes, st)
+		if by := q.by[s.On].Do; by == "exchange" || by == "rotate" {
+			return only(q.living() == yes, st), true
 		}
-		return only(live == yes || yes && st.due && (a.late || s.Do == "bit"), st)
+		return only(q.live == yes || yes && st.due && (q.late || s.Do == "bit"), st), true
 	case "me":
-		return only(live == yes, st)
+		return only(q.live == yes, st), true
 	case "pause", "link":
-		return only(yes, st)
+		return only(yes, st), true
+	case "knows":
+		return only(q.right, st), true
 	case "confirm", "password":
 		if !yes {
-			return only(!live || !right, st)
+			return only(!q.live || !q.right, st), true
 		}
 		// The transaction asks again for the session, but not for the token, which another request
 		// of the same session may have replaced meanwhile.
-		live = live && a.alive(st, root)
-		after := st
-		for token, of := range a.roots {
-			if of == root {
-				after.live &^= bit(token)
+		live := q.live && q.alive(st, q.root)
+		for token, of := range q.roots {
+			if of == q.root {
+				st.live &^= bit(token)
 			}
 		}
 		if s.Do == "password" {
-			after = a.endSessions(after, true, func(r int) bool { return r != root })
-			for id, by := range a.by {
+			st = q.endSessions(st, true, func(r int) bool { return r != q.root })
+			for id, by := range q.by {
 				if by.Do == "authorize" {
-					after.ended |= bit(id)
+					st.ended |= bit(id)
 				}
 			}
-			after.password, after.reset = int8(s.ID), -2
+			st.password, st.reset = int8(s.ID), -2
 		}
-		after.live |= bit(s.ID)
-		return only(live && right, after)
+		st.live |= bit(s.ID)
+		return only(live && q.right, st), true
+	}
+	return nil, false
+}
+
+// ownAct: what a person does with a session, or the code for a new password.
+func (q asked) ownAct() ([]any, bool) {
+	st, s, yes := q.st, q.s, q.yes
+	others := func() accountState {
+		after := q.endSessions(st, true, func(r int) bool { return r != q.root })
+		after.reset = -2
+		return after
+	}
+	switch s.Do {
 	case "logout":
 		if !yes {
-			return nil
+			return nil, true
 		}
-		after := a.endSessions(st, false, func(r int) bool { return r == root })
-		if live {
-			return only(true, after)
+		after := q.endSessions(st, false, func(r int) bool { return r == q.root })
+		if q.live {
+			return only(true, after), true
 		}
-		return only(true, st, after) // a former cookie of the session
+		return only(true, st, after), true // a former cookie of the session
 	case "end", "endone": // an administrator's
-		live = live || s.Do == "endone"
+		live := q.live || s.Do == "endone"
 		n, _ := strconv.Atoi(s.With)
-		victim, has := a.roots[n]
-		alive := has && a.alive(st, victim)
+		victim, has := q.roots[n]
+		alive := has && q.alive(st, victim)
 		if !yes {
-			return only(!live || !alive, st)
+			return only(!live || !alive, st), true
 		}
-		return only(live && (alive || st.due), a.endSessions(st, false, func(r int) bool { return r == victim }))
+		return only(live && (alive || st.due), q.endSessions(st, false, func(r int) bool { return r == victim })), true
 	case "addapp":
 		if !yes {
-			return only(!live || st.factor, st)
+			return only(!q.live || st.factor, st), true
 		}
-		after := a.endSessions(st, true, func(r int) bool { return r != root })
-		after.reset, after.factor = -2, true
+		after := others()
+		after.factor = true
 		former := after // under a fault the app may have been added, and the session not have its new token
 		after.live = after.live&^bit(s.On) | bit(s.ID)
-		if a.late {
-			return only(live && !st.factor, after, former)
+		if q.late {
+			return only(q.live && !st.factor, after, former), true
 		}
-		return only(live && !st.factor, after)
+		return only(q.live && !st.factor, after), true
 	case "endothers", "email":
 		if !yes {
-			return only(!live, st)
+			return only(!q.live, st), true
 		}
-		after := a.endSessions(st, true, func(r int) bool { return r != root })
-		after.reset = -2
-		return only(live, after)
+		return only(q.live, others()), true
 	case "reset":
 		if !yes {
-			return only(int(st.reset) != s.On || st.suspended || st.deleted, st)
+			return only(int(st.reset) != s.On || st.suspended || st.deleted, st), true
 		}
-		after := a.endAccess(st)
+		after := q.endAccess(st)
 		after.password, after.disowned = int8(s.ID), false
-		return only(int(st.reset) == s.On && !st.deleted, after)
+		return only(int(st.reset) == s.On && !st.deleted, after), true
 	case "leave":
 		if !yes {
-			return only(!live || !right, st)
+			return only(!q.live || !q.right, st), true
 		}
 		if s.proven && st.deleted { // by another at the same time
-			return only(true, st)
+			return only(true, st), true
 		}
-		return only(live && (right || s.proven), a.managed(st, step{Do: "delete"}))
-	case "knows":
-		return only(right, st)
+		return only(q.live && (q.right || s.proven), q.after(st, step{Do: "delete"})), true
+	}
+	return nil, false
+}
+
+// managed: what an administrator does, or the owner of the mailbox.
+func (q asked) managed() ([]any, bool) {
+	switch q.s.Do {
 	case "resetcode", "notme", "suspend", "unsuspend", "delete", "endall", "flag", "resetfactors", "ends":
-		if !yes {
-			return only(st.deleted, st)
+		if !q.yes {
+			return only(q.st.deleted, q.st), true
 		}
-		return only(!st.deleted || s.Do == "ends", a.managed(st, s))
+		return only(!q.st.deleted || q.s.Do == "ends", q.after(q.st, q.s)), true
+	}
+	return nil, false
+}
+
+// grant: what an application does, and the end of its access.
+func (q asked) grant() ([]any, bool) {
+	st, s, yes := q.st, q.s, q.yes
+	switch s.Do {
 	case "removeapp":
 		if !yes {
-			return only(!live || st.made&^st.ended == 0, st)
+			return only(!q.live || st.made&^st.ended == 0, st), true
 		}
-		after := st
-		after.ended |= st.made
-		return only(live, after)
+		st.ended |= st.made
+		return only(q.live, st), true
 	case "authorize":
+		if !yes {
+			return only(!q.live || q.lacks, st), true
+		}
 		after := st
 		after.ended &^= bit(s.ID) // it was not there when the others ended
-		if after.made |= bit(s.ID); yes {
-			return only(live && a.alive(st, root) && !lacks, after)
-		}
-		return only(!live || lacks, st)
+		after.made |= bit(s.ID)
+		return only(q.live && q.alive(st, q.root) && !q.lacks, after), true
 	case "exchange", "rotate":
-		spent, graced := st.spent&bit(s.On) != 0, a.grace && s.Do == "rotate"
+		spent, graced := st.spent&bit(s.On) != 0, q.grace && s.Do == "rotate"
 		switch after := st; {
 		case s.With != "" && spent: // whether it ends the grant is not said
-			return only(!yes, st, ended())
+			return only(!yes, st, q.ended()), true
 		case s.With != "":
-			return only(!yes, st)
+			return only(!yes, st), true
 		case yes:
 			after.spent |= bit(s.On)
-			return only(living() && !lacks && (!spent || graced), after)
+			return only(q.living() && !q.lacks && (!spent || graced), after), true
 		}
-		return only(spent && !graced || !living() || lacks, ended())
+		return only(spent && !graced || !q.living() || q.lacks, q.ended()), true
 	case "revoke":
 		if st.spent&bit(s.On) != 0 {
-			return only(yes, st, ended())
+			return only(yes, st, q.ended()), true
 		}
-		return only(yes, ended())
+		return only(yes, q.ended()), true
 	case "userinfo", "introspect":
-		return only((living() && !lacks) == yes, st)
+		return only((q.living() && !q.lacks) == yes, st), true
 	}
-	panic("no step " + s.Do)
+	return nil, false
 }

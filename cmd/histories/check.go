@@ -26,22 +26,24 @@ func (m model) check(h *history) []string {
 		last = max(last, int64(op.answer))
 	}
 	for i, op := range h.operations {
-		end := int64(op.answer)
-		if op.outcome == unknown {
-			end = last + 1
+		add := func(in step, out outcome) {
+			end := int64(op.answer)
+			if op.outcome == unknown {
+				end = last + 1
+			}
+			all = append(all, porcupine.Operation{ClientId: i, Input: in, Output: out, Call: int64(op.call), Return: end})
 		}
 		// What these need is looked up before the transaction in which they take effect, and a session
 		// may end between: no request after that end is accepted, but one during it may be.
-		if op.outcome == accepted && slices.Contains([]string{"end", "endothers", "removeapp", "confirm", "password", "email", "leave", "addapp"}, op.Do) {
-			session := step{Do: "me", On: op.On, ID: op.ID}
-			all = append(all, porcupine.Operation{ClientId: i, Input: session, Output: accepted, Call: int64(op.call), Return: end})
+		if op.outcome == accepted && slices.Contains([]string{"end", "endothers", "removeapp", "confirm",
+			"password", "email", "leave", "addapp"}, op.Do) {
+			add(step{Do: "me", On: op.On, ID: op.ID}, accepted)
 			op.proven = true
 			if op.Do == "leave" { // so with the password
-				password := step{Do: "knows", On: op.On, With: op.With, ID: op.ID}
-				all = append(all, porcupine.Operation{ClientId: i, Input: password, Output: accepted, Call: int64(op.call), Return: end})
+				add(step{Do: "knows", On: op.On, With: op.With, ID: op.ID}, accepted)
 			}
 		}
-		all = append(all, porcupine.Operation{ClientId: i, Input: op.step, Output: op.outcome, Call: int64(op.call), Return: end})
+		add(op.step, op.outcome)
 	}
 	full := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{m.begin} },

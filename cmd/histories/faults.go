@@ -13,18 +13,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/cairn-id/cairn/account/web/browser"
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
 // faults are what happens to the processes while histories are made.
-var faults = []string{"", "kill", "stop", "restart", "power", "skew", "full", "database", "cut", "failover"}
+var faults = []string{"", "kill", "stop", "restart", "power", "database", "cut", "failover"}
 
 // disturb injects a fault again and again until the context ends, and mends what it broke.
 func (w *world) disturb(ctx context.Context, fault string, r *rand.Rand) error {
@@ -35,11 +35,6 @@ func (w *world) disturb(ctx context.Context, fault string, r *rand.Rand) error {
 		case <-t.C:
 		case <-ctx.Done():
 		}
-	}
-	if moved := int(w.moved.Load()); fault == "skew" {
-		err := w.setClocks(moved, 3)
-		<-ctx.Done()
-		return errors.Join(err, w.setClocks(moved, 0))
 	}
 	for ctx.Err() == nil && fault != "" {
 		if pause(100, 1500); ctx.Err() != nil {
@@ -78,13 +73,6 @@ func (w *world) disturb(ctx context.Context, fault string, r *rand.Rand) error {
 			i.link.atCommit.Store(false)
 			pause(100, 1500)
 			i.link.cut(false)
-		case "full":
-			err = w.fill()
-			pause(50, 500) // longer, and nothing begins
-			err = errors.Join(err, mount("-o", "remount,size=4g", w.disk))
-			if w.postgres != nil && err == nil { // it may have given up
-				err = w.postgres.crash()
-			}
 		default:
 			err = fmt.Errorf("no fault %q", fault)
 		}
@@ -117,7 +105,8 @@ func newPostgres(dir string) (p *postgres, err error) {
 		return nil, err
 	}
 	s := p.folder()
-	if _, err := p.run("initdb", "-D", s.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"); err != nil {
+	if _, err := p.run("initdb", "-D", s.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C",
+		"--no-sync", "--no-instructions"); err != nil {
 		return nil, err
 	}
 	p.now.Store(s)
@@ -151,7 +140,8 @@ func (p *postgres) start(s *server) (err error) {
 		_, s.port, _ = net.SplitHostPort(address)
 	}
 	// The machine goes on: what was written before a crash of the server is there without fsync.
-	s.cmd, err = storetest.Command(p.dir, "postgres", "-D", s.data, "-k", p.dir, "-p", s.port, "-c", "cluster_name=standby", "-c", "max_wal_size=128MB",
+	s.cmd, err = storetest.Command(p.dir, "postgres", "-D", s.data, "-k", p.dir, "-p", s.port, "-c",
+		"cluster_name=standby", "-c", "max_wal_size=128MB",
 		"-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200", "-c", "fsync=off")
 	if err != nil {
 		return err
@@ -188,12 +178,11 @@ func (p *postgres) crash() error {
 func (w *world) failover(ctx context.Context, pause func(least, most int)) error {
 	var tokens []string
 	for range 24 {
-		if r := w.api(ctx, w.any(), "POST", "/api/auth/login", "", map[string]string{"handle": "keeper", "password": password}); r.cookie != "" {
-			tokens = append(tokens, r.cookie)
+		if r := w.login(ctx, w.any(), "keeper", password); r.Cookie(browser.SessionCookie) != "" {
+			tokens = append(tokens, r.Cookie(browser.SessionCookie))
 		}
 	}
-	ended := make([]bool, len(tokens))
-	var all sync.WaitGroup
+	ended, all := make([]bool, len(tokens)), sync.WaitGroup{}
 	err := w.postgres.failover(pause, func() {
 		for i, token := range tokens {
 			all.Go(func() {
@@ -204,7 +193,8 @@ func (w *world) failover(ctx context.Context, pause func(least, most int)) error
 	})
 	all.Wait()
 	for i, token := range tokens {
-		if err == nil && ended[i] && w.retry(ctx, func(at int) reply { return w.api(ctx, at, "GET", "/api/me", token, nil) }).status == http.StatusOK {
+		me := func(at int) reply { return w.get(ctx, at, "/api/me", token) }
+		if err == nil && ended[i] && w.retry(ctx, me).Status == http.StatusOK {
 			w.registry.fault("no order of these requests explains that a failover has undone an acknowledged sign-out")
 		}
 	}
@@ -214,7 +204,8 @@ func (w *world) failover(ctx context.Context, pause func(least, most int)) error
 // failover loses the server, and goes on with a standby that had every write before it was acknowledged.
 func (p *postgres) failover(pause func(least, most int), alone func()) error {
 	lost, standby := p.now.Load(), p.folder()
-	_, err := p.run("pg_basebackup", "-D", standby.data, "-h", "127.0.0.1", "-p", lost.port, "-U", "postgres", "-R", "-X", "stream", "-c", "fast", "--no-sync")
+	_, err := p.run("pg_basebackup", "-D", standby.data, "-h", "127.0.0.1", "-p", lost.port, "-U", "postgres", "-R",
+		"-X", "stream", "-c", "fast", "--no-sync")
 	if err == nil {
 		err = p.start(standby)
 	}
@@ -223,7 +214,8 @@ func (p *postgres) failover(pause func(least, most int), alone func()) error {
 	}
 	for _, query := range []string{
 		"ALTER SYSTEM SET synchronous_standby_names = 'standby'", "SELECT pg_reload_conf()",
-		"SELECT sync_state FROM pg_stat_replication", "SELECT pg_logical_emit_message(true, '', '')", // behind all writes before
+		// behind all writes before
+		"SELECT sync_state FROM pg_stat_replication", "SELECT pg_logical_emit_message(true, '', '')",
 	} {
 		for try := 0; err == nil; try++ {
 			var out string
@@ -260,42 +252,6 @@ func (p *postgres) close() {
 	_ = p.log.Close()
 }
 
-// newDisk returns a folder for the database, on a disk of its own if it is to be full at times.
-func newDisk(full bool) (dir string, err error) {
-	if dir, err = os.MkdirTemp("", "cairn-histories-disk-"); err == nil && full {
-		if err = mount("-t", "tmpfs", "-o", "size=4g", "none", dir); err != nil {
-			_ = os.Remove(dir)
-		}
-	}
-	return dir, err
-}
-
-func removeDisk(dir string) {
-	_ = exec.Command("umount", dir).Run() // it may be a folder alone
-	_ = os.RemoveAll(dir)
-}
-
-func mount(args ...string) error {
-	if out, err := exec.Command("mount", args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("mount: %w: %s", err, out)
-	}
-	return nil
-}
-
-// fill leaves nothing of the disk but some blocks.
-func (w *world) fill() error {
-	out, err := exec.Command("df", "--output=used", "-B1", w.disk).Output()
-	if err != nil {
-		return err
-	}
-	used, err := strconv.Atoi(strings.Fields(string(out))[1])
-	if err != nil {
-		return err
-	}
-	_ = mount("-o", fmt.Sprint("remount,size=", used+32<<10), w.disk) // unless it has grown since
-	return nil
-}
-
 //go:embed testdata/synced.c
 var syncedSource string
 
@@ -326,8 +282,11 @@ func (w *world) loseUnsynced() error {
 // keptSession notes it as wrong if the administrator has lost their session, and with it much else.
 func (w *world) keptSession(ctx context.Context) {
 	token, err := w.admin.session(ctx, w)
-	if r := w.retry(ctx, func(at int) reply { return w.api(ctx, at, "GET", "/api/me", token, nil) }); err == nil && r.status == http.StatusUnauthorized {
-		w.admin.forget()
+	if r := w.retry(ctx, func(at int) reply { return w.api(ctx, at, "GET", "/api/me", token, nil) }); err == nil &&
+		r.Status == http.StatusUnauthorized {
+		w.admin.mu.Lock()
+		w.admin.token = ""
+		w.admin.mu.Unlock()
 		w.registry.fault("no order of these requests explains that a power cut has ended a session")
 	}
 }

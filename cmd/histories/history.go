@@ -77,13 +77,14 @@ type kind struct {
 	// begin makes the object. Its error means that there is no history, as under a fault.
 	begin func(ctx context.Context, w *world, s *script) (object, error)
 	model func(s *script) model
-	alone bool // no other history may run meanwhile
-	often int  // how much more often than others
+	often int // how much more often than others
 }
 
 // object is what the steps of one history act on.
 type object interface {
 	do(ctx context.Context, s step) (outcome, string)
+	// seen is the object as an administrator sees it, without what reads change; empty: it cannot be told.
+	seen(ctx context.Context) string
 	// end releases the object and returns what is wrong of it that is not an answer to a step.
 	end(ctx context.Context, h *history) []string
 }
@@ -99,40 +100,17 @@ func perform(ctx context.Context, w *world, k *kind, s script) (*history, []stri
 		return nil, nil, err
 	}
 	h := &history{script: s, began: time.Now()}
-	var mu sync.Mutex
+	var wrong []string
 	for phase := 0; phase <= lastPhase(s.Steps); phase++ {
-		var lanes sync.WaitGroup
-		for lane := range 8 {
-			var mine []step
-			for _, st := range s.Steps {
-				if st.Phase == phase && st.Lane == lane {
-					mine = append(mine, st)
-				}
-			}
-			if len(mine) == 0 {
-				continue
-			}
-			lanes.Go(func() {
-				for _, st := range mine {
-					op := operation{step: st, call: time.Since(h.began)}
-					op.outcome, op.note = o.do(ctx, st)
-					op.answer = time.Since(h.began)
-					switch op.outcome {
-					case skipped:
-						continue
-					case unknown:
-						time.Sleep(150 * time.Millisecond) // or a stopped instance is asked in vain all the time
-					}
-					mu.Lock()
-					h.operations = append(h.operations, op)
-					mu.Unlock()
-				}
-			})
+		before, done := "", len(h.operations)
+		if h.certain() {
+			before = o.seen(ctx)
 		}
-		lanes.Wait()
+		h.carryOut(ctx, o, phase)
+		wrong = append(wrong, h.touched(ctx, o, before, done)...)
 	}
 	slices.SortFunc(h.operations, func(a, b operation) int { return int(a.call - b.call) })
-	wrong := o.end(ctx, h)
+	wrong = append(wrong, o.end(ctx, h)...)
 	switch {
 	case time.Since(h.began) > longest:
 		return nil, nil, fmt.Errorf("the history took more than %s", longest)
@@ -140,6 +118,62 @@ func perform(ctx context.Context, w *world, k *kind, s script) (*history, []stri
 		return nil, nil, errors.New("no request was answered")
 	}
 	return h, wrong, ctx.Err()
+}
+
+// carryOut performs the steps of a phase.
+func (h *history) carryOut(ctx context.Context, o object, phase int) {
+	var mu sync.Mutex
+	var lanes sync.WaitGroup
+	defer lanes.Wait()
+	for lane := range 8 {
+		var mine []step
+		for _, st := range h.Steps {
+			if st.Phase == phase && st.Lane == lane {
+				mine = append(mine, st)
+			}
+		}
+		if len(mine) == 0 {
+			continue
+		}
+		lanes.Go(func() {
+			for _, st := range mine {
+				op := operation{step: st, call: time.Since(h.began)}
+				op.outcome, op.note = o.do(ctx, st)
+				op.answer = time.Since(h.began)
+				switch op.outcome {
+				case skipped:
+					continue
+				case unknown:
+					time.Sleep(150 * time.Millisecond) // or a stopped instance is asked in vain all the time
+				}
+				mu.Lock()
+				h.operations = append(h.operations, op)
+				mu.Unlock()
+			}
+		})
+	}
+}
+
+// certain reports whether nothing may yet take effect: no answer is missing, and no account ends by itself.
+func (h *history) certain() bool {
+	return !slices.ContainsFunc(h.operations, func(op operation) bool { return op.outcome == unknown || op.Do == "ends" })
+}
+
+// endsGrant are requests whose refusal may end a grant: a second use of what is good once.
+var endsGrant = []string{"exchange", "rotate", "less", "allow"}
+
+// touched compares what was seen before a phase with what is there now, if all that was refused in it.
+func (h *history) touched(ctx context.Context, o object, before string, done int) []string {
+	changing := slices.DeleteFunc(slices.Clone(h.operations[done:]), func(op operation) bool { return reads[op.Do] })
+	if before == "" || len(changing) == 0 || !h.certain() || slices.ContainsFunc(changing, func(op operation) bool {
+		return op.outcome != refused || slices.Contains(endsGrant, op.Do)
+	}) {
+		return nil
+	}
+	if after := o.seen(ctx); after != "" && after != before {
+		return []string{"no order of these requests explains that refused ones have changed " + before + " to " + after}
+	}
+	return nil
 }
 
 func lastPhase(steps []step) (n int) {
@@ -152,7 +186,8 @@ func lastPhase(steps []step) (n int) {
 // lines is the history for a person to read.
 func (h *history) lines() (out []string) {
 	for _, op := range h.operations {
-		line := fmt.Sprintf("%8.1f - %8.1f ms  lane %d, instance %d: %2d %s", ms(op.call), ms(op.answer), op.Lane, op.At, op.ID, op.Do)
+		line := fmt.Sprintf("%9s - %9s  lane %d, instance %d: %2d %s", op.call.Round(100*time.Microsecond),
+			op.answer.Round(100*time.Microsecond), op.Lane, op.At, op.ID, op.Do)
 		if op.With != "" {
 			line += " " + op.With
 		}
@@ -164,8 +199,6 @@ func (h *history) lines() (out []string) {
 	return out
 }
 
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
 // save writes the script with its history to a new file in a folder.
 func (h *history) save(dir string, why []string) (string, error) {
 	h.Lines = append(slices.Clone(why), h.lines()...)
@@ -176,7 +209,8 @@ func (h *history) save(dir string, why []string) (string, error) {
 
 // print writes the history for a person.
 func (h *history) print(w io.Writer, why []string) {
-	_, _ = fmt.Fprintf(w, "VIOLATION %s, seed %d, %s, fault %q:\n  %s\n", h.Kind, h.Seed, h.Database, h.Fault, strings.Join(append(slices.Clone(why), h.lines()...), "\n  "))
+	_, _ = fmt.Fprintf(w, "VIOLATION %s, seed %d, %s, fault %q:\n  %s\n", h.Kind, h.Seed, h.Database, h.Fault,
+		strings.Join(append(slices.Clone(why), h.lines()...), "\n  "))
 }
 
 // builder makes scripts.

@@ -60,20 +60,14 @@ func (s *mailSession) Data(r io.Reader) error {
 	return nil
 }
 
-// of returns the mails to an address.
-func (m *mailbox) of(to string) []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.mails[to])
-}
-
 // wait waits for a mail that fits.
 func (m *mailbox) wait(ctx context.Context, to string, within time.Duration, fits func(string) bool) (string, error) {
 	for end := time.Now().Add(within); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
-		for _, text := range m.of(to) {
-			if fits(text) {
-				return text, nil
-			}
+		m.mu.Lock()
+		mails := m.mails[to] // which only grows
+		m.mu.Unlock()
+		if i := slices.IndexFunc(mails, fits); i >= 0 {
+			return mails[i], nil
 		}
 	}
 	return "", errors.New("no such mail to " + to)

@@ -2,10 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha1" // #nosec G505 -- RFC 6238
-	"encoding/base32"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/cairn-id/cairn/account/web/browser"
 )
 
 // once is something that is good once: a code of an invite, of a reset, ...
@@ -41,15 +39,21 @@ func (o *once) do(ctx context.Context, s step) (outcome, string) {
 	return o.revoke(ctx, s.At)
 }
 
+// seen is the person's account, if the history has one of its own.
+func (o *once) seen(ctx context.Context) string {
+	if o.p == nil {
+		return ""
+	}
+	return o.w.seen(ctx, o.p.handle)
+}
+
 func (o *once) end(ctx context.Context, h *history) []string {
 	o.release()
 	wrong := o.w.registry.take()
-	if o.p != nil {
-		wrong = append(wrong, o.w.owes(ctx, h, o.p)...)
-	}
 	for handle, joined := range o.joined {
-		if rows := o.w.rowsOf(ctx, handle); rows != nil && joined != unknown && rows["user.register"] != map[outcome]int{accepted: 1}[joined] {
-			wrong = append(wrong, fmt.Sprintf("the audit log has %d rows user.register of @%s, whose registration was %s", rows["user.register"], handle, joined))
+		there := o.w.seen(ctx, handle)
+		if there != "" && joined != unknown && (there != nobody) != (joined == accepted) {
+			wrong = append(wrong, fmt.Sprintf("the account @%s, whose registration was %s, is %s", handle, joined, there))
 		}
 	}
 	count := map[outcome]int{}
@@ -59,11 +63,9 @@ func (o *once) end(ctx context.Context, h *history) []string {
 		}
 	}
 	if o.token != "" && count[unknown] == 0 { // who asks once more for the tokens of a device ends nothing
-		out, _ := o.w.read(0, func(at int) reply {
-			return o.w.send(ctx, at, "GET", "/oauth2/userinfo", "", "", "", "Authorization", "Bearer "+o.token)
-		})
+		out, _ := o.w.read(0, func(at int) reply { return o.w.userinfo(ctx, at, o.token) })
 		if out != skipped && (out == accepted) != (count[accepted] == 0) {
-			wrong = append(wrong, fmt.Sprintf("no order of these requests explains that the token of the device is %s", out))
+			wrong = append(wrong, "no order of these requests explains that the token of the device is "+out.String())
 		}
 	}
 	return wrong
@@ -80,8 +82,9 @@ func (w *world) endAccess(ctx context.Context, at int, n uint64, p *person) (out
 		_ = w.manage(ctx, at, "POST", user+"/unsuspend", nil)
 		return out, note
 	}
-	code := w.manage(ctx, at, "POST", user+"/reset-password-code", nil).given("code")
-	out, note := w.api(ctx, at, "POST", "/api/auth/reset-password", "", map[string]string{"handle": p.handle, "code": code, "password": password + " after"}).result()
+	code := w.manage(ctx, at, "POST", user+"/reset-password-code", nil).Given("code")
+	out, note := w.api(ctx, at, "POST", "/api/auth/reset-password", "",
+		map[string]string{"handle": p.handle, "code": code, "password": password + " after"}).result()
 	if out == refused { // the code may have been made twice
 		out = unknown
 	}
@@ -153,7 +156,6 @@ func generateOnce(r *rand.Rand) []step {
 	return b.steps
 }
 
-// beginning makes what is good once.
 type beginning func(ctx context.Context, w *world, s *script, p *person, o *once) error
 
 // beginOnce begins with a person who has a session, from the pool or for this history alone.
@@ -175,7 +177,7 @@ func beginOnce(own bool, begin beginning) func(context.Context, *world, *script)
 
 // failed is the error of a request that begins a history.
 func failed(what string, r reply) error {
-	return errors.Join(fmt.Errorf("%s: %d %s", what, r.status, r.body), r.err)
+	return errors.Join(fmt.Errorf("%s: %d %s", what, r.Status, r.Body), r.Err)
 }
 
 // usesOf is how often an invite may be used. One that a person made lets in one alone.
@@ -187,18 +189,19 @@ func beginInvite(ctx context.Context, w *world, s *script, p *person, o *once) e
 	r := w.manage(ctx, w.any(), "POST", "/api/invites", body)
 	maker := p.held
 	if by && s.Seed/4%5 == 4 { // another session
-		maker = w.api(ctx, w.any(), "POST", "/api/auth/login", "", map[string]string{"handle": p.handle, "password": password}).cookie
+		maker = w.login(ctx, w.any(), p.handle, password).Cookie(browser.SessionCookie)
 	}
 	if by {
 		r = w.api(ctx, w.any(), "POST", "/api/invites", maker, body)
 	}
-	code := r.given("code")
+	code := r.Given("code")
 	if code == "" {
 		return failed("invite", r)
 	}
 	o.use = func(ctx context.Context, at int, st step) (outcome, string) {
 		handle := fmt.Sprintf("i%d-%d", w.names.Add(1), st.ID)
-		out, note := w.api(ctx, at, "POST", "/api/register", "", map[string]string{"code": code, "handle": handle, "password": password}).result()
+		out, note := w.api(ctx, at, "POST", "/api/register", "",
+			map[string]string{"code": code, "handle": handle, "password": password}).result()
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.joined[handle] = out
@@ -225,26 +228,28 @@ func beginReset(ctx context.Context, w *world, s *script, p *person, o *once) er
 	to, code := p.handle+"@reset.example.org", ""
 	if s.Seed%2 == 0 {
 		r := w.manage(ctx, w.any(), "POST", user+"/reset-password-code", nil)
-		if code = r.given("code"); code == "" {
+		if code = r.Given("code"); code == "" {
 			return failed("reset code", r)
 		}
 	} else {
 		r := w.manage(ctx, w.any(), "PATCH", user, map[string]any{"email": to, "email_verified": true})
-		if r.status != http.StatusOK {
+		if r.Status != http.StatusOK {
 			return failed("address", r)
 		}
 		var err error
-		if code, err = w.forget(ctx, s, p.handle, to); err != nil {
+		if code, err = w.forget(ctx, p.handle, to); err != nil {
 			return err
 		}
 	}
 	o.use = func(ctx context.Context, at int, s step) (outcome, string) {
-		return w.api(ctx, at, "POST", "/api/auth/reset-password", "", map[string]string{"handle": p.handle, "code": code, "password": fmt.Sprint(password, s.ID)}).result()
+		return w.api(ctx, at, "POST", "/api/auth/reset-password", "",
+			map[string]string{"handle": p.handle, "code": code, "password": fmt.Sprint(password, s.ID)}).result()
 	}
 	o.revoke = func(ctx context.Context, at int) (outcome, string) {
 		switch n := s.Seed / 2 % 5; n {
 		case 0:
-			return w.api(ctx, at, "PUT", "/api/me/password", p.held, map[string]string{"current_password": password, "new_password": password + " anew"}).result()
+			return w.api(ctx, at, "PUT", "/api/me/password", p.held,
+				map[string]string{"current_password": password, "new_password": password + " anew"}).result()
 		case 1, 2:
 			return w.endAccess(ctx, at, n-1, p)
 		case 3:
@@ -259,12 +264,12 @@ func beginReset(ctx context.Context, w *world, s *script, p *person, o *once) er
 }
 
 // forget asks for a code for a new password, and waits for its mail.
-func (w *world) forget(ctx context.Context, s *script, handle, to string) (code string, err error) {
+func (w *world) forget(ctx context.Context, handle, to string) (code string, err error) {
 	r := w.api(ctx, w.any(), "POST", "/api/auth/forgot-password", "", map[string]string{"handle": handle})
-	if r.status != http.StatusOK {
+	if r.Status != http.StatusOK {
 		return "", failed("forgotten password", r)
 	}
-	text, err := w.mailTo(ctx, s, to, "Set a new password", resetLink.MatchString)
+	text, err := w.mail.wait(ctx, to, 15*time.Second, resetLink.MatchString)
 	if err != nil {
 		return "", err
 	}
@@ -277,14 +282,15 @@ var resetLink = regexp.MustCompile(`/reset-password/\?[^\s"<>]*code=([^\s"<>&]+)
 var sixDigits = regexp.MustCompile(`(?m)^\s*([0-9]{6})\s*$`)
 
 // askCode asks for the code that verifies an address, and waits for its mail.
-func (w *world) askCode(ctx context.Context, s *script, p *person, to string, except ...string) (code string, err error) {
-	if r := w.api(ctx, w.any(), "PATCH", "/api/me", p.held, map[string]any{"email": to}); r.status != http.StatusOK {
+func (w *world) askCode(ctx context.Context, p *person, to string, except ...string) (code string, err error) {
+	if r := w.api(ctx, w.any(), "PATCH", "/api/me", p.held, map[string]any{"email": to}); r.Status != http.StatusOK {
 		return "", failed("address", r)
 	}
-	if r := w.api(ctx, w.any(), "POST", "/api/me/email/send-verification", p.held, nil); r.status != http.StatusNoContent && r.status != http.StatusOK {
+	if r := w.api(ctx, w.any(), "POST", "/api/me/email/send-verification", p.held,
+		nil); r.Status != http.StatusNoContent && r.Status != http.StatusOK {
 		return "", failed("send verification", r)
 	}
-	_, err = w.mailTo(ctx, s, to, "Verify your email address", func(text string) bool {
+	_, err = w.mail.wait(ctx, to, 15*time.Second, func(text string) bool {
 		if found := sixDigits.FindStringSubmatch(text); found != nil && !slices.Contains(except, found[1]) {
 			code = found[1]
 		}
@@ -296,7 +302,7 @@ func (w *world) askCode(ctx context.Context, s *script, p *person, to string, ex
 // beginMailed is a code that was mailed to verify an address.
 func beginMailed(ctx context.Context, w *world, s *script, p *person, o *once) error {
 	to := p.handle + "@mailed.example.org"
-	code, err := w.askCode(ctx, s, p, to)
+	code, err := w.askCode(ctx, p, to)
 	o.use = func(ctx context.Context, at int, _ step) (outcome, string) {
 		return w.api(ctx, at, "POST", "/api/me/email/verify", p.held, map[string]string{"code": code}).result()
 	}
@@ -310,39 +316,40 @@ func beginMailed(ctx context.Context, w *world, s *script, p *person, o *once) e
 }
 
 // beginAddress is an address that two persons want to verify.
-func beginAddress(ctx context.Context, w *world, s *script, p *person, o *once) error {
+func beginAddress(ctx context.Context, w *world, _ *script, p *person, o *once) error {
 	to, codes := p.handle+"@shared.example.org", [2]string{}
 	other, err := w.newPerson(ctx, false)
 	if err == nil {
-		codes[0], err = w.askCode(ctx, s, p, to)
+		codes[0], err = w.askCode(ctx, p, to)
 	}
 	if err == nil {
-		codes[1], err = w.askCode(ctx, s, other, to, codes[0])
+		codes[1], err = w.askCode(ctx, other, to, codes[0])
 	}
 	o.use = func(ctx context.Context, at int, s step) (outcome, string) {
 		n := s.ID % 2
-		return w.api(ctx, at, "POST", "/api/me/email/verify", []*person{p, other}[n].held, map[string]string{"code": codes[n]}).result()
+		return w.api(ctx, at, "POST", "/api/me/email/verify", []*person{p, other}[n].held,
+			map[string]string{"code": codes[n]}).result()
 	}
 	return err
 }
 
 // beginUndo is the link in the mail to the former address.
-func beginUndo(ctx context.Context, w *world, s *script, p *person, o *once) error {
+func beginUndo(ctx context.Context, w *world, _ *script, p *person, o *once) error {
 	user, from := "/api/admin/users/"+p.handle, p.handle+"@former.example.org"
 	r := w.manage(ctx, w.any(), "PATCH", user, map[string]any{"email": from, "email_verified": true})
-	if r.status == http.StatusOK {
+	if r.Status == http.StatusOK {
 		r = w.api(ctx, w.any(), "PATCH", "/api/me", p.held, map[string]any{"email": "x" + from})
 	}
-	if r.status != http.StatusOK {
+	if r.Status != http.StatusOK {
 		return failed("address", r)
 	}
-	text, err := w.mailTo(ctx, s, from, "Your email address was changed", undoLink.MatchString)
+	text, err := w.mail.wait(ctx, from, 15*time.Second, undoLink.MatchString)
 	if err != nil {
 		return err
 	}
 	link, _ := url.QueryUnescape(undoLink.FindStringSubmatch(text)[1])
 	o.use = func(ctx context.Context, at int, _ step) (outcome, string) {
-		return w.send(ctx, at, "POST", "/undo-email/", "", formType, url.Values{"link": {link}}.Encode()).result()
+		return w.post(ctx, at, "/undo-email/", "", url.Values{"link": {link}}).result()
 	}
 	return nil
 }
@@ -355,7 +362,7 @@ func beginHandle(ctx context.Context, w *world, s *script, _ *person, o *once) e
 	handle, codes := fmt.Sprint("Wanted", w.names.Add(1)), map[int]string{}
 	for _, st := range s.Steps {
 		r := w.manage(ctx, w.any(), "POST", "/api/invites", map[string]string{})
-		if codes[st.ID] = r.given("code"); codes[st.ID] == "" {
+		if codes[st.ID] = r.Given("code"); codes[st.ID] == "" {
 			return failed("invite", r)
 		}
 	}
@@ -364,50 +371,42 @@ func beginHandle(ctx context.Context, w *world, s *script, _ *person, o *once) e
 		if st.ID%2 == 0 {
 			name = strings.ToLower(name)
 		}
-		return w.api(ctx, at, "POST", "/api/register", "", map[string]string{"code": codes[st.ID], "handle": name, "password": password}).result()
+		return w.api(ctx, at, "POST", "/api/register", "",
+			map[string]string{"code": codes[st.ID], "handle": name, "password": password}).result()
 	}
 	return nil
 }
 
-// totp is a code of an authenticator app (RFC 6238).
-func totp(secret string, at time.Time) string {
-	key, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(secret)
-	if err != nil {
-		return ""
-	}
-	mac := hmac.New(sha1.New, key)
-	_ = binary.Write(mac, binary.BigEndian, at.Unix()/30)
-	sum := mac.Sum(nil)
-	n := binary.BigEndian.Uint32(sum[sum[len(sum)-1]&15:]) & 0x7fffffff
-	return fmt.Sprintf("%06d", n%1_000_000)
-}
-
 // addApp adds an authenticator app; its own code is that of the step before.
-func (w *world) addApp(ctx context.Context, p *person) (secret string, recovery []string, err error) {
+func (w *world) addApp(ctx context.Context, p *person) (recovery []string, err error) {
 	r := w.api(ctx, w.any(), "POST", "/api/me/totp", p.held, nil)
-	if secret = r.given("secret"); secret == "" {
-		return "", nil, failed("authenticator app", r)
+	secret := r.Given("secret")
+	if secret == "" {
+		return nil, failed("authenticator app", r)
 	}
-	at := w.now().Add(-30 * time.Second)
-	r = w.api(ctx, w.any(), "POST", "/api/me/totp/confirm", p.held, map[string]string{"token": r.str("token"), "code": totp(secret, at)})
-	if r.cookie == "" { // without, the app was added, but the session has not proven it
-		return "", nil, failed("confirm the authenticator app", r)
+	at := time.Now().Add(-30 * time.Second)
+	r = w.api(ctx, w.any(), "POST", "/api/me/totp/confirm", p.held,
+		map[string]string{"token": r.Str("token"), "code": browser.TOTP(secret, at)})
+	if r.Cookie(browser.SessionCookie) == "" { // without, the app was added, but the session has not proven it
+		return nil, failed("confirm the authenticator app", r)
 	}
-	p.held = r.cookie
-	list, _ := r.json["recovery_codes"].([]any)
+	p.held = r.Cookie(browser.SessionCookie)
+	list, _ := r.JSON()["recovery_codes"].([]any)
 	for _, c := range list {
 		recovery = append(recovery, fmt.Sprint(c))
 	}
-	return secret, recovery, nil
+	return recovery, nil
 }
 
 func beginRecovery(ctx context.Context, w *world, _ *script, p *person, o *once) error {
-	_, codes, err := w.addApp(ctx, p)
+	codes, err := w.addApp(ctx, p)
 	if err != nil || len(codes) == 0 {
 		return errors.Join(err, errors.New("no recovery codes"))
 	}
 	o.use = func(ctx context.Context, at int, _ step) (outcome, string) {
-		return w.api(ctx, at, "POST", "/api/auth/login", "", map[string]string{"handle": p.handle, "password": password, "otp": codes[0]}).result()
+		return w.api(ctx, at, "POST", "/api/auth/login", "", map[string]string{
+			"handle": p.handle, "password": password, "otp": codes[0],
+		}).result()
 	}
 	o.revoke = func(ctx context.Context, at int) (outcome, string) {
 		return w.api(ctx, at, "POST", "/api/me/recovery-codes", p.held, nil).result()

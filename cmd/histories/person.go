@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account/session"
+	"github.com/cairn-id/cairn/account/web/browser"
 )
 
 // person is somebody with an account and a session.
@@ -22,22 +24,22 @@ type person struct {
 	handle, email string
 	held          string // cookie of the session
 	since         time.Time
-	epoch         int64
 }
 
 // newPerson registers somebody by an invite; with an address they get mails.
 func (w *world) newPerson(ctx context.Context, mails bool) (*person, error) {
-	p := &person{handle: fmt.Sprintf("p%d", w.names.Add(1)), since: time.Now(), epoch: w.epoch.Load()}
-	invite := w.manage(ctx, w.any(), "POST", "/api/invites", map[string]string{}).given("code")
-	r := w.api(ctx, w.any(), "POST", "/api/register", "", map[string]string{"code": invite, "handle": p.handle, "password": password})
-	if r.cookie == "" {
+	p := &person{handle: fmt.Sprintf("p%d", w.names.Add(1)), since: time.Now()}
+	invite := w.manage(ctx, w.any(), "POST", "/api/invites", map[string]string{}).Given("code")
+	r := w.api(ctx, w.any(), "POST", "/api/register", "",
+		map[string]string{"code": invite, "handle": p.handle, "password": password})
+	if p.held = r.Cookie(browser.SessionCookie); p.held == "" {
 		return nil, failed("register", r)
 	}
-	p.held = r.cookie
-	w.registry.note(r.cookie, r.cookie)
+	w.registry.note(p.held, p.held)
 	if mails {
 		p.email = p.handle + "@example.org"
-		if r := w.manage(ctx, w.any(), "PATCH", "/api/admin/users/"+p.handle, map[string]any{"email": p.email, "email_verified": true}); r.status != http.StatusOK {
+		if r := w.manage(ctx, w.any(), "PATCH", "/api/admin/users/"+p.handle,
+			map[string]any{"email": p.email, "email_verified": true}); r.Status != http.StatusOK {
 			return nil, failed("address", r)
 		}
 	}
@@ -64,16 +66,16 @@ func (w *world) lease(ctx context.Context) (*person, error) {
 	default:
 		return w.newPerson(ctx, false)
 	}
-	if time.Since(p.since) < 5*time.Minute && p.epoch == w.epoch.Load() {
+	if time.Since(p.since) < 5*time.Minute {
 		return p, nil
 	}
-	r := w.api(ctx, w.any(), "POST", "/api/auth/login", "", map[string]string{"handle": p.handle, "password": password})
-	if r.cookie == "" {
+	r := w.login(ctx, w.any(), p.handle, password)
+	if r.Cookie(browser.SessionCookie) == "" {
 		w.idle <- p
 		return nil, failed("sign-in", r)
 	}
-	w.registry.note(r.cookie, r.cookie)
-	p.held, p.since, p.epoch = r.cookie, time.Now(), w.epoch.Load()
+	w.registry.note(r.Cookie(browser.SessionCookie), r.Cookie(browser.SessionCookie))
+	p.held, p.since = r.Cookie(browser.SessionCookie), time.Now()
 	return p, nil
 }
 
@@ -111,7 +113,8 @@ func beginAccount(app string, own bool) func(context.Context, *world, *script) (
 		} else if s.Kind == "code" && s.Seed%4 == 0 {
 			app = "both"
 		}
-		a := &account{w: w, p: p, release: release, own: own, s: s, roots: rootsOf(s), app: app, api: forAPI(s), made: map[int]made{-1: {session: p.held}}}
+		a := &account{w: w, p: p, release: release, own: own, s: s, roots: rootsOf(s), app: app, api: forAPI(s),
+			made: map[int]made{-1: {session: p.held}}}
 		for own && s.Seed%2 == 1 && len(a.many) < 2 && slices.ContainsFunc(s.Steps, step.ofMany) {
 			other, err := w.newPerson(ctx, false)
 			if err != nil {
@@ -198,17 +201,16 @@ func (a *account) do(ctx context.Context, s step) (outcome, string) {
 		switch {
 		case errors.Is(err, session.ErrRevoked):
 			return refused, "revoked"
-		case err != nil, a.s.Fault != "" && a.s.Fault != "skew":
+		case err != nil, a.s.Fault != "":
 			// Its list or keys are out of reach, or were: it goes on with its copy until the issuer
 			// answers again, at most until exp.
 			return skipped, ""
 		}
 		return accepted, "by an application"
 	}
-	if (s.Do == "rotate" || s.Do == "revoke") && on.refresh == "" || s.Do == "exchange" && on.code == "" || s.Do == "userinfo" && on.access == "" {
-		return skipped, ""
-	}
-	if (s.Do == "end" || s.Do == "endone") && a.sid(s.With) == "" || s.Do == "email" && a.p.email != "" || s.Do == "ends" && a.s.Fault == "skew" {
+	if (s.Do == "rotate" || s.Do == "revoke") && on.refresh == "" || s.Do == "exchange" && on.code == "" ||
+		s.Do == "userinfo" && on.access == "" || (s.Do == "end" || s.Do == "endone") && a.sid(s.With) == "" ||
+		s.Do == "email" && a.p.email != "" {
 		return skipped, ""
 	}
 	got := made{}
@@ -219,14 +221,13 @@ func (a *account) do(ctx context.Context, s step) (outcome, string) {
 	r := ask(s.At)
 	o, note := r.result()
 	if slices.Contains([]string{"authorize", "allow", "less", "ask"}, s.Do) && o == accepted {
-		if got.code = r.location().Query().Get("code"); got.code == "" {
-			o, note = refused, note+" "+r.location().Path+" "+r.location().Query().Get("error")
-		}
+		got.code = r.Code()
+		o, note = r.gotCode()
 	}
-	if o == accepted && len(a.many) > 0 && s.ofMany() && !strings.Contains(r.body, a.p.handle) {
+	if o == accepted && len(a.many) > 0 && s.ofMany() && !strings.Contains(r.Body, a.p.handle) {
 		o = unknown // the person was deleted, before or after
 	}
-	if s.Do == "ends" && o == refused && r.status != http.StatusNotFound {
+	if s.Do == "ends" && o == refused && r.Status != http.StatusNotFound {
 		return skipped, "" // asked for too late
 	}
 	if o == accepted {
@@ -234,21 +235,22 @@ func (a *account) do(ctx context.Context, s step) (outcome, string) {
 		case "ends":
 			time.Sleep(endsAfter)
 		case "signin", "confirm", "password", "addapp":
-			if got.session = r.cookie; got.session != "" {
+			if got.session = r.Cookie(browser.SessionCookie); got.session != "" {
 				a.w.registry.note(got.session, got.session)
 			}
 		case "exchange", "rotate":
-			got.access, got.refresh = r.given("access_token"), r.given("refresh_token")
+			got.access, got.refresh = r.Given("access_token"), r.Given("refresh_token")
 			a.w.registry.note(got.access, fmt.Sprint("a grant of ", a.p.handle, a.roots[s.ID]))
-			for scope := range strings.FieldsSeq(r.given("scope")) {
+			for scope := range strings.FieldsSeq(r.Given("scope")) {
 				if a.app == "asking" && !slices.Contains(strings.Fields("openid "+s.With), scope) {
-					got.wrong = append(got.wrong, fmt.Sprintf("step %d got the scope %s, which was not asked for", s.ID, scope))
+					got.wrong = append(got.wrong, fmt.Sprintf("step %d got the scope %s, which was not asked for",
+						s.ID, scope))
 				}
 			}
 		case "resetcode":
-			got.code = r.given("code")
+			got.code = r.Given("code")
 		case "notme":
-			got.code = hiddenOf(r.body).Get("code")
+			got.code = browser.Hidden(r.Body).Get("code")
 		}
 		a.keep(s.ID, got)
 	}
@@ -269,7 +271,7 @@ func (a *account) sid(id string) string {
 	n, _ := strconv.Atoi(id)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return claimsOf(a.made[n].session).Sid
+	return browser.ClaimsOf(a.made[n].session).Sid
 }
 
 // read is the answer to a question that changes nothing.
@@ -277,10 +279,10 @@ func (a *account) read(s step, on made, ask func(at int) reply) (outcome, string
 	var r reply
 	o, note := a.w.read(s.At, ask, &r)
 	switch {
-	case s.Do == "introspect" && o == accepted && r.json["active"] != true:
+	case s.Do == "introspect" && o == accepted && r.JSON()["active"] != true:
 		o, note = refused, note+" not active"
 	case s.Do == "bit" && o == accepted:
-		set, err := bitOf(r.body, claimsOf(on.session).Status.List.Index)
+		set, err := browser.Revoked(r.Body, browser.ClaimsOf(on.session).Status.List.Index)
 		if err != nil {
 			return skipped, ""
 		}
@@ -292,86 +294,120 @@ func (a *account) read(s step, on made, ask func(at int) reply) (outcome, string
 }
 
 func (a *account) request(ctx context.Context, at int, s step, on made, got *made) reply {
-	w, c := a.w, a.w.clients[a.app]
-	admin := "/api/admin/users/" + a.p.handle
+	w := a.w
 	if s.Do == "suspend" && a.s.Seed%6 == 0 {
-		if _, err := w.cairn(ctx, "user", "suspend", a.p.handle); err != nil {
-			return reply{err: err}
-		}
-		return reply{status: http.StatusOK}
+		_, err := w.cairn(ctx, "user", "suspend", a.p.handle)
+		return reply{browser.Answer{Status: http.StatusOK, Err: err}}
 	}
 	if len(a.many) > 0 && s.ofMany() {
-		form := url.Values{"who": {a.p.handle}, "do": {map[string]string{"suspend": "suspend", "flag": "flags"}[s.Do]}, "flag.activity": {"off"}, "sure": {"yes"}}
+		form := url.Values{"who": {a.p.handle}, "do": {map[string]string{"suspend": "suspend",
+			"flag": "flags"}[s.Do]}, "flag.activity": {"off"}, "sure": {"yes"}}
 		for _, other := range a.many {
 			form.Add("who", other.handle)
 		}
 		token, err := w.admin.session(ctx, w)
 		if err != nil {
-			return reply{err: err}
+			return reply{browser.Answer{Err: err}}
 		}
-		return w.send(ctx, at, "POST", "/admin/users/selected", token, formType, form.Encode())
+		return w.post(ctx, at, "/admin/users/selected", token, form)
+	}
+	for _, by := range []func(context.Context, int, step, made) (reply, bool){a.byPerson, a.byAdmin, a.byBrowser,
+		a.byApp} {
+		if r, has := by(ctx, at, s, on); has {
+			return r
+		}
+	}
+	panic("no step " + s.Do)
+}
+
+// byPerson is a request of the person at the API.
+func (a *account) byPerson(ctx context.Context, at int, s step, on made) (reply, bool) {
+	api := func(method, path string, body any) (reply, bool) {
+		return a.w.api(ctx, at, method, path, on.session, body), true
 	}
 	switch s.Do {
 	case "signin":
-		return w.api(ctx, at, "POST", "/api/auth/login", "", map[string]string{"handle": a.p.handle, "password": passwordOf(s.With)})
+		return a.w.login(ctx, at, a.p.handle, passwordOf(s.With)), true
 	case "me":
-		return w.api(ctx, at, "GET", "/api/me", on.session, nil)
+		return api("GET", "/api/me", nil)
 	case "confirm":
-		return w.api(ctx, at, "POST", "/api/auth/confirm", on.session, map[string]string{"password": passwordOf(s.With)})
+		return api("POST", "/api/auth/confirm", map[string]string{"password": passwordOf(s.With)})
 	case "logout":
-		return w.api(ctx, at, "POST", "/api/auth/logout", on.session, nil)
+		return api("POST", "/api/auth/logout", nil)
 	case "end": // With: whose session
-		return w.api(ctx, at, "DELETE", "/api/me/sessions/"+a.sid(s.With), on.session, nil)
-	case "endone":
-		return w.manage(ctx, at, "DELETE", admin+"/sessions/"+a.sid(s.With), nil)
+		return api("DELETE", "/api/me/sessions/"+a.sid(s.With), nil)
 	case "email":
-		return w.api(ctx, at, "PATCH", "/api/me", on.session, map[string]any{"email": fmt.Sprint(a.p.handle, "-", s.ID, "@example.org")})
-	case "resetfactors":
-		return w.manage(ctx, at, "POST", admin+"/reset-factors", nil)
-	case "ends":
-		return w.manage(ctx, at, "PUT", admin+"/end", map[string]string{"ends": w.now().Add(endsAfter).UTC().Format(time.RFC3339)})
+		return api("PATCH", "/api/me", map[string]any{"email": fmt.Sprint(a.p.handle, "-", s.ID, "@example.org")})
 	case "addapp":
-		r := w.api(ctx, at, "POST", "/api/me/totp", on.session, nil)
-		if r.given("secret") == "" {
-			return r
+		r, _ := api("POST", "/api/me/totp", nil)
+		secret := r.Given("secret")
+		if secret == "" {
+			return r, true
 		}
-		return w.api(ctx, at, "POST", "/api/me/totp/confirm", on.session, map[string]string{"token": r.str("token"), "code": totp(r.str("secret"), w.now())})
+		return api("POST", "/api/me/totp/confirm", map[string]string{
+			"token": r.Str("token"), "code": browser.TOTP(secret, time.Now()),
+		})
 	case "endothers":
-		return w.api(ctx, at, "POST", "/api/me/sessions/end-others", on.session, nil)
+		return api("POST", "/api/me/sessions/end-others", nil)
 	case "password":
-		return w.api(ctx, at, "PUT", "/api/me/password", on.session, map[string]string{"current_password": passwordOf(s.With), "new_password": passwordOf(strconv.Itoa(s.ID))})
-	case "resetcode":
-		return w.manage(ctx, at, "POST", admin+"/reset-password-code", nil)
+		return api("PUT", "/api/me/password", map[string]string{
+			"current_password": passwordOf(s.With), "new_password": passwordOf(strconv.Itoa(s.ID)),
+		})
 	case "reset":
-		return w.api(ctx, at, "POST", "/api/auth/reset-password", "", map[string]string{"handle": a.p.handle, "code": on.code, "password": passwordOf(strconv.Itoa(s.ID))})
-	case "notme":
-		return w.send(ctx, at, "POST", "/not-me/", "", formType, url.Values{"link": {on.code}}.Encode())
-	case "suspend":
-		return w.manage(ctx, at, "POST", admin+"/suspend", map[string]string{})
-	case "unsuspend":
-		return w.manage(ctx, at, "POST", admin+"/unsuspend", nil)
+		on.session = ""
+		return api("POST", "/api/auth/reset-password", map[string]string{
+			"handle": a.p.handle, "code": on.code, "password": passwordOf(strconv.Itoa(s.ID)),
+		})
 	case "leave":
-		return w.api(ctx, at, "DELETE", "/api/me", on.session, map[string]string{"password": passwordOf(s.With)})
-	case "delete":
-		return w.manage(ctx, at, "DELETE", admin, nil)
-	case "endall":
-		return w.manage(ctx, at, "POST", admin+"/sessions/end-all", nil)
-	case "flag": // it may only be lost
-		return w.manage(ctx, at, "PUT", admin+"/flags", map[string]bool{"activity": false})
-	case "bit":
-		u, err := url.Parse(claimsOf(on.session).Status.List.URI)
-		if err != nil || u.Path == "" {
-			return reply{}
-		}
-		return w.send(ctx, at, "GET", u.Path, "", "", "")
+		return api("DELETE", "/api/me", map[string]string{"password": passwordOf(s.With)})
 	case "removeapp", "remove": // the model of consent knows no session
-		return w.api(ctx, at, "DELETE", "/api/me/apps/"+a.app, on.session, nil)
+		return api("DELETE", "/api/me/apps/"+a.app, nil)
+	}
+	return reply{}, false
+}
+
+// byAdmin is a request of an administrator.
+func (a *account) byAdmin(ctx context.Context, at int, s step, _ made) (reply, bool) {
+	manage := func(method, path string, body any) (reply, bool) {
+		return a.w.manage(ctx, at, method, "/api/admin/users/"+a.p.handle+path, body), true
+	}
+	switch s.Do {
+	case "endone":
+		return manage("DELETE", "/sessions/"+a.sid(s.With), nil)
+	case "resetfactors":
+		return manage("POST", "/reset-factors", nil)
+	case "ends":
+		return manage("PUT", "/end", map[string]string{"ends": time.Now().Add(endsAfter).UTC().Format(time.RFC3339)})
+	case "resetcode":
+		return manage("POST", "/reset-password-code", nil)
+	case "suspend":
+		return manage("POST", "/suspend", map[string]string{})
+	case "unsuspend":
+		return manage("POST", "/unsuspend", nil)
+	case "delete":
+		return manage("DELETE", "", nil)
+	case "endall":
+		return manage("POST", "/sessions/end-all", nil)
+	case "flag": // it may only be lost
+		return manage("PUT", "/flags", map[string]bool{"activity": false})
+	}
+	return reply{}, false
+}
+
+// byBrowser is a request of the person's browser, to which an application or a mail has led it.
+func (a *account) byBrowser(ctx context.Context, at int, s step, on made) (reply, bool) {
+	w, c := a.w, a.w.clients[a.app]
+	switch s.Do {
+	case "notme":
+		return w.post(ctx, at, "/not-me/", "", url.Values{"link": {on.code}}), true
 	case "allow":
-		return w.decide(ctx, at, on.session, w.send(ctx, at, "GET", authorizePath(a.app, "openid "+s.With), on.session, "", ""), "allow")
+		return w.decide(ctx, at, on.session, w.get(ctx, at, c.Authorize("openid "+s.With), on.session)), true
 	case "less":
-		return w.decide(ctx, at, on.session, w.send(ctx, at, "GET", authorizePath(a.app, "openid "+s.With, "prompt", "consent"), on.session, "", ""), "less")
+		asked, left, _ := strings.Cut(s.With, " but ")
+		r := w.get(ctx, at, c.Authorize("openid "+asked, "prompt", "consent"), on.session)
+		return w.decide(ctx, at, on.session, r, strings.Fields(left)...), true
 	case "ask":
-		return w.send(ctx, at, "GET", authorizePath(a.app, "openid "+s.With, "prompt", "none"), on.session, "", "")
+		return w.get(ctx, at, c.Authorize("openid "+s.With, "prompt", "none"), on.session), true
 	case "authorize":
 		scope := "openid profile"
 		if s.With == "offline" {
@@ -380,41 +416,86 @@ func (a *account) request(ctx context.Context, at int, s step, on made, got *mad
 		if a.api {
 			scope += " trails.read"
 		}
-		return w.send(ctx, at, "GET", authorizePath(a.app, scope), on.session, "", "")
+		return w.get(ctx, at, c.Authorize(scope), on.session), true
+	}
+	return reply{}, false
+}
+
+// byApp is a request of an application.
+func (a *account) byApp(ctx context.Context, at int, s step, on made) (reply, bool) {
+	w, c := a.w, a.w.clients[a.app]
+	if s.With == "client" {
+		c = w.clients["other"]
+	}
+	switch s.Do {
+	case "bit":
+		u, err := url.Parse(browser.ClaimsOf(on.session).Status.List.URI)
+		if err != nil || u.Path == "" {
+			return reply{}, true
+		}
+		return w.get(ctx, at, u.Path, ""), true
 	case "exchange":
-		form := url.Values{"grant_type": {"authorization_code"}, "code": {on.code}, "redirect_uri": {callback}, "code_verifier": {verifier}}
+		form := c.Exchange(on.code)
 		switch s.With {
 		case "verifier":
-			form.Set("code_verifier", "x"+verifier)
+			form.Set("code_verifier", "x"+form.Get("code_verifier"))
 		case "redirect":
 			form.Set("redirect_uri", callback+"/x")
-		case "client":
-			c = w.clients["other"]
 		}
-		return w.oauth(ctx, at, "/oauth2/token", c, form)
+		return w.oauth(ctx, at, "/oauth2/token", c, form), true
 	case "rotate":
-		if s.With == "client" {
-			c = w.clients["other"]
-		}
-		return w.oauth(ctx, at, "/oauth2/token", c, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {on.refresh}})
+		return w.oauth(ctx, at, "/oauth2/token", c, c.Refresh(on.refresh)), true
 	case "revoke":
-		return w.oauth(ctx, at, "/oauth2/revoke", c, url.Values{"token": {on.refresh}})
+		return w.oauth(ctx, at, "/oauth2/revoke", c, url.Values{"token": {on.refresh}}), true
 	case "userinfo":
-		return w.send(ctx, at, "GET", "/oauth2/userinfo", "", "", "", "Authorization", "Bearer "+on.access)
+		return w.userinfo(ctx, at, on.access), true
 	case "introspect":
-		return w.oauth(ctx, at, "/oauth2/introspect", c, url.Values{"token": {on.access}})
+		return w.oauth(ctx, at, "/oauth2/introspect", c, url.Values{"token": {on.access}}), true
 	}
-	panic("no step " + s.Do)
+	return reply{}, false
 }
 
 func (a *account) end(ctx context.Context, h *history) []string {
 	a.release()
 	wrong := append(a.wrong, a.w.registry.take()...)
-	if a.own {
-		wrong = append(wrong, a.w.owes(ctx, h, a.p)...)
-	}
+	done := slices.ContainsFunc(h.operations, func(op operation) bool { return op.ofMany() && op.outcome == accepted })
 	for _, other := range a.many {
-		wrong = append(wrong, a.w.owesToo(ctx, h, other)...)
+		o, _ := a.w.read(0, func(at int) reply { return a.w.get(ctx, at, "/api/me", other.held) })
+		if done && o == accepted {
+			wrong = append(wrong, "no order of these requests explains that somebody else to whom that was done lives on")
+		}
 	}
 	return wrong
+}
+
+func (a *account) seen(ctx context.Context) string { return a.w.seen(ctx, a.p.handle) }
+
+// nobody is an account that is not there.
+const nobody = "nobody"
+
+// seen is an account as an administrator sees it, without what a read or a sign-in changes; empty: unknown.
+func (w *world) seen(ctx context.Context, handle string) string {
+	r := w.manage(ctx, w.any(), "GET", "/api/admin/users/"+handle, nil)
+	if r.Status == http.StatusNotFound {
+		return nobody
+	}
+	var u struct {
+		Email     string          `json:"email"`
+		Verified  bool            `json:"email_verified"`
+		Name      string          `json:"display_name"`
+		Flags     map[string]bool `json:"flags"`
+		Suspended bool            `json:"suspended"`
+		Sessions  []struct {
+			ID   string `json:"id"`
+			Auth string `json:"auth_time"`
+		} `json:"sessions"`
+		Apps []struct {
+			ID     string   `json:"client_id"`
+			Scopes []string `json:"scopes"`
+		} `json:"apps"`
+	}
+	if r.Status != http.StatusOK || json.Unmarshal([]byte(r.Body), &u) != nil {
+		return ""
+	}
+	return fmt.Sprintf("%+v", u)
 }

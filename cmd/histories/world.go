@@ -9,12 +9,10 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,21 +20,18 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account/session"
+	"github.com/cairn-id/cairn/account/web/browser"
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
 const (
 	password  = "rambling over 3 hills"
-	verifier  = "verifier-0123456789-0123456789-0123456789-01"
-	challenge = "2KfT10pRvbEHCad_kfvn6HmTv0fwF8aU0HX0lYc3ywY"
 	trailsAPI = "https://api.example.org"
 	callback  = "http://127.0.0.1:9/callback"
 )
 
 // statusTTL is how long applications may use their copy of the status list.
 const statusTTL = time.Second
-
-type client struct{ id, secret string }
 
 // world is an installation: processes of the program, their database and those who use it.
 type world struct {
@@ -49,16 +44,12 @@ type world struct {
 	postgres            *postgres // nil: SQLite
 	mail                *mailbox
 	http                *http.Client
-	clients             map[string]client
+	clients             map[string]browser.App
 	requests            atomic.Int64
 	names               atomic.Int64
 	idle                chan *person
 	admin               admin
 	registry            registry
-	key                 *signingKey  // of the client that signs its assertions
-	moved               atomic.Int64 // seconds that the clocks were moved
-	epoch               atomic.Int64 // it changes when the clocks do: everybody signs in again
-	debts               debts
 	verifier            *session.Verifier            // of an application
 	trails              *session.AccessTokenVerifier // of an API
 }
@@ -77,9 +68,10 @@ type instance struct {
 }
 
 // newWorld makes an installation and starts it.
-func newWorld(ctx context.Context, program, database string, full bool) (w *world, err error) {
-	w = &world{programs: strings.Split(program, ","), database: database, http: newClient(), clients: map[string]client{}, idle: make(chan *person, 1024)}
-	w.registry.seen = map[string]indexed{}
+func newWorld(ctx context.Context, program, database string) (w *world, err error) {
+	w = &world{programs: strings.Split(program, ","), database: database, http: browser.NewClient(10*time.Second, nil),
+		clients: map[string]browser.App{}, idle: make(chan *person, 1024)}
+	w.registry.seen = map[string]string{}
 	if w.dir, err = os.MkdirTemp("", "cairn-histories-"); err != nil {
 		return nil, err
 	}
@@ -88,7 +80,7 @@ func newWorld(ctx context.Context, program, database string, full bool) (w *worl
 			w.close()
 		}
 	}(w)
-	if w.disk, err = newDisk(full); err != nil {
+	if w.disk, err = os.MkdirTemp("", "cairn-histories-disk-"); err != nil {
 		return nil, err
 	}
 	count := map[string]int{"sqlite": 1, "sqlite-two": 2, "postgres": 3}[database]
@@ -102,7 +94,8 @@ func newWorld(ctx context.Context, program, database string, full bool) (w *worl
 			return nil, err
 		}
 	default:
-		return nil, fmt.Errorf("no database %q: sqlite, sqlite-two, which is two services on one file, or postgres", database)
+		return nil, fmt.Errorf("no database %q: sqlite, sqlite-two, which is two services on one file, or postgres",
+			database)
 	}
 	if w.mail, err = newMailbox(); err != nil {
 		return nil, err
@@ -124,26 +117,24 @@ func newWorld(ctx context.Context, program, database string, full bool) (w *worl
 	}
 	_, port, _ := net.SplitHostPort(w.each[0].address)
 	w.issuer = "http://localhost:" + port
-	keys := session.NewRemoteKeySet(w.issuer+"/.well-known/jwks.json", session.RemoteOptions{Now: w.now})
-	status := session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: w.issuer, Keys: keys, Now: w.now})
-	w.verifier = &session.Verifier{Issuer: w.issuer, Keys: keys, Now: w.now, Status: status}
-	w.trails = &session.AccessTokenVerifier{Issuer: w.issuer, Audience: trailsAPI, Keys: keys, Now: w.now, Status: status}
+	keys := session.NewRemoteKeySet(w.issuer+"/.well-known/jwks.json", session.RemoteOptions{})
+	status := session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: w.issuer, Keys: keys})
+	w.verifier = &session.Verifier{Issuer: w.issuer, Keys: keys, Status: status}
+	w.trails = &session.AccessTokenVerifier{Issuer: w.issuer, Audience: trailsAPI, Keys: keys, Status: status}
 	if err := os.WriteFile(filepath.Join(w.dir, "password"), []byte(password), 0o600); err != nil {
 		return nil, err
 	}
-	if _, err := w.cairn(ctx, "init", "--config", "", "--handle", "keeper", "--password-file", "password", "--generate-key", "key.pem", "--listen", w.each[0].address); err != nil {
+	if _, err := w.cairn(ctx, "init", "--config", "", "--handle", "keeper", "--password-file", "password",
+		"--generate-key", "key.pem", "--listen", w.each[0].address); err != nil {
 		return nil, err
 	}
 	if err := w.register(ctx); err != nil {
 		return nil, err
 	}
-	// The instances sweep as they start, and by this clock not again before the end: a sweep that began
-	// while the clocks were moved would remove what is made after that.
-	err = w.setClocks(60*24*3600, 0)
 	for _, i := range w.each {
 		err = errors.Join(err, i.start())
 	}
-	if err = errors.Join(err, w.ready(ctx), w.setClocks(0, 0)); err != nil {
+	if err = errors.Join(err, w.ready(ctx)); err != nil {
 		return nil, err
 	}
 	_, err = w.admin.session(ctx, w)
@@ -152,52 +143,41 @@ func newWorld(ctx context.Context, program, database string, full bool) (w *worl
 
 // register registers the clients.
 func (w *world) register(ctx context.Context) error {
-	var err error
-	if w.key, err = newSigningKey(filepath.Join(w.dir, "jwks.json")); err != nil {
-		return err
-	}
 	for id, flags := range map[string][]string{
 		"app":    {"--trusted"},
 		"other":  {"--trusted"},
 		"both":   {"--trusted", "--device"},
 		"grace":  {"--trusted", "--refresh-grace", "30s"},
-		"asking": {"--optional-scope", optionalScope},
+		"asking": {"--optional-scope", "email", "--optional-scope", "profile"},
 		"flag":   {"--trusted", "--require-flag", "activity"},
-		"signed": {"--trusted", "--auth-method", "private_key_jwt", "--jwks-file", "jwks.json"},
+		"tool":   {"--public", "--device"},
 	} {
-		out, err := w.cairn(ctx, append([]string{"client", "add", id, "--id", id, "--redirect-uri", callback, "--allow-insecure-redirect", "--require-pkce", "-o", "json"}, flags...)...)
+		if id != "tool" {
+			flags = append(flags, "--redirect-uri", callback, "--allow-insecure-redirect", "--require-pkce")
+		}
+		out, err := w.cairn(ctx, append([]string{"client", "add", id, "--id", id, "-o", "json"}, flags...)...)
 		if err != nil {
 			return err
 		}
-		if w.clients[id], err = clientOf(id, out); err != nil {
-			return err
+		var c struct {
+			Secret string `json:"client_secret"`
 		}
+		if err := json.Unmarshal([]byte(out), &c); err != nil {
+			return fmt.Errorf("client %s: %w: %s", id, err, out)
+		}
+		w.clients[id] = browser.App{ID: id, Secret: c.Secret, Callback: callback}
 	}
 	for _, args := range [][]string{
 		{"settings", "set", "sign_out_on_flag_loss", "true"},
-		{"api", "add", trailsAPI, "--name", "Trails", "--scope", "trails.read=See your trails", "--client", "app"},
+		// the bit of a token stays set so long,
+		{"api", "add", trailsAPI, "--name", "Trails", "--scope", "trails.read=See your trails", "--client", "app",
+			"--lifetime", "24h"},
 	} {
 		if _, err := w.cairn(ctx, args...); err != nil {
 			return err
 		}
 	}
-	out, err := w.cairn(ctx, "client", "add", "tool", "--id", "tool", "--public", "--device", "-o", "json")
-	if err != nil {
-		return err
-	}
-	w.clients["tool"], err = clientOf("tool", out)
-	return err
-}
-
-// clientOf reads what a command prints of a client.
-func clientOf(id, out string) (client, error) {
-	var c struct {
-		Secret string `json:"client_secret"`
-	}
-	if err := json.Unmarshal([]byte(out), &c); err != nil {
-		return client{}, fmt.Errorf("client %s: %w: %s", id, err, out)
-	}
-	return client{id, c.Secret}, nil
+	return nil
 }
 
 // databaseOf is the database as a process sees it.
@@ -211,10 +191,12 @@ func (w *world) databaseOf(n int) string {
 // environment of a process of the program.
 func (w *world) environment(n int) []string {
 	return []string{
-		"PATH=" + os.Getenv("PATH"), "SERVICE_OIDC_ISSUER=" + w.issuer, "SERVICE_DATABASE=" + w.databaseOf(n), "SERVICE_LOG_LEVEL=info", "SERVICE_LOG_FORMAT=json",
-		"SERVICE_RATE_LIMITS=all=off,token=off,invite=off,login=off,login-address=off,login-account=off,sign-in=off,device=off,register=off,reset=off,forgot=off",
-		"SERVICE_STATUS_TTL=" + statusTTL.String(), "SERVICE_SMTP_URL=smtp://" + w.mail.address, "SERVICE_MAIL_FROM=club@example.org", "SERVICE_OIDC_PRIVATE_KEY_FILE=key.pem",
-		"LD_PRELOAD=" + w.synced, "HISTORIES_CLOCK=" + filepath.Join(w.dir, fmt.Sprintf("clock-%d", n)),
+		"PATH=" + os.Getenv("PATH"), "LD_PRELOAD=" + w.synced, "SERVICE_LOG_LEVEL=info", "SERVICE_LOG_FORMAT=json",
+		"SERVICE_OIDC_ISSUER=" + w.issuer, "SERVICE_DATABASE=" + w.databaseOf(n), "SERVICE_OIDC_PRIVATE_KEY_FILE=key.pem",
+		"SERVICE_RATE_LIMITS=all=off,token=off,invite=off,login=off,login-address=off,login-account=off,sign-in=off," +
+			"device=off,register=off,reset=off,forgot=off",
+		"SERVICE_STATUS_TTL=" + statusTTL.String(), "SERVICE_SMTP_URL=smtp://" + w.mail.address,
+		"SERVICE_MAIL_FROM=club@example.org",
 	}
 }
 
@@ -223,7 +205,7 @@ func (w *world) cairn(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, w.programs[0], args...)
 	cmd.Dir, cmd.Env = w.dir, w.environment(0)
 	if args[0] == "init" { // it writes what the others get from the environment
-		cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, "SERVICE_OIDC_PRIVATE") })
+		cmd.Env = append(cmd.Env, "SERVICE_OIDC_PRIVATE_KEY_FILE=")
 	}
 	w.commands.RLock()
 	defer w.commands.RUnlock()
@@ -239,7 +221,7 @@ func (i *instance) start() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.cmd = exec.Command(i.w.programs[i.starts%len(i.w.programs)], "serve", "--listen", i.address)
-	i.cmd.Dir, i.cmd.Env = i.w.dir, append(i.w.environment(i.n), fmt.Sprint("HISTORIES_VERSION=v1.0.", i.starts))
+	i.cmd.Dir, i.cmd.Env = i.w.dir, i.w.environment(i.n)
 	i.starts++
 	i.cmd.Stdout, i.cmd.Stderr = i.log, i.log
 	var err error
@@ -249,10 +231,10 @@ func (i *instance) start() error {
 
 // stop ends the process with a signal.
 func (i *instance) stop(s syscall.Signal) {
+	i.signal(s)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.cmd != nil {
-		_ = i.cmd.Process.Signal(s)
 		<-i.ended
 		i.cmd = nil
 	}
@@ -269,14 +251,8 @@ func (i *instance) signal(s syscall.Signal) {
 // ready waits until every instance serves.
 func (w *world) ready(ctx context.Context) error {
 	for end := time.Now().Add(time.Minute); ; {
-		n := 0
-		for i := range w.each {
-			if w.send(ctx, i, "GET", "/readyz", "", "", "").status == http.StatusOK {
-				n++
-			}
-		}
 		switch {
-		case n == len(w.each):
+		case !slices.ContainsFunc(w.each, func(i *instance) bool { return w.get(ctx, i.n, "/readyz", "").Status != 200 }):
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -303,23 +279,8 @@ func (w *world) close() {
 	if w.mail != nil {
 		w.mail.close()
 	}
-	removeDisk(w.disk)
+	_ = os.RemoveAll(w.disk)
 	_ = os.RemoveAll(w.dir)
-}
-
-// setClocks moves the clocks by some seconds, each instance further than the one before.
-func (w *world) setClocks(seconds, apart int) error {
-	w.moved.Store(int64(seconds))
-	for n := range w.each {
-		name := filepath.Join(w.dir, fmt.Sprintf("clock-%d", n))
-		if err := os.WriteFile(name+".new", []byte(strconv.Itoa(seconds+n*apart)), 0o600); err != nil {
-			return err
-		}
-		if err := os.Rename(name+".new", name); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func freeAddress() (string, error) {
@@ -343,31 +304,19 @@ func (a *admin) session(ctx context.Context, w *world) (string, error) {
 	if a.token != "" && time.Since(a.at) < 5*time.Minute {
 		return a.token, nil
 	}
-	r := w.retry(ctx, func(at int) reply {
-		return w.api(ctx, at, "POST", "/api/auth/login", "", map[string]string{"handle": "keeper", "password": password})
-	})
-	if r.cookie == "" {
-		return "", fmt.Errorf("the administrator cannot sign in: %d %s %v", r.status, r.body, r.err)
+	r := w.retry(ctx, func(at int) reply { return w.login(ctx, at, "keeper", password) })
+	if r.Cookie(browser.SessionCookie) == "" {
+		return "", fmt.Errorf("the administrator cannot sign in: %d %s %v", r.Status, r.Body, r.Err)
 	}
-	a.token, a.at = r.cookie, time.Now()
+	a.token, a.at = r.Cookie(browser.SessionCookie), time.Now()
 	return a.token, nil
-}
-
-// now is the clock of the service.
-func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.moved.Load()) * time.Second) }
-
-// forget makes the administrator sign in again.
-func (a *admin) forget() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.token = ""
 }
 
 // manage is a request of the administrator.
 func (w *world) manage(ctx context.Context, at int, method, path string, body any) reply {
 	token, err := w.admin.session(ctx, w)
 	if err != nil {
-		return reply{err: err}
+		return reply{browser.Answer{Err: err}}
 	}
 	return w.api(ctx, at, method, path, token, body)
 }
@@ -402,34 +351,23 @@ func (w *world) read(at int, ask func(at int) reply, into ...*reply) (outcome, s
 // registry knows which token has which index of the status lists.
 type registry struct {
 	mu     sync.Mutex
-	seen   map[string]indexed
+	seen   map[string]string // whose they are
 	faults []string
-}
-
-// indexed is whose an index is, and until when.
-type indexed struct {
-	owner string
-	until time.Time
 }
 
 // note says that a token has an index, which none of another owner may have.
 func (g *registry) note(token, owner string) {
-	c := claimsOf(token)
+	c := browser.ClaimsOf(token)
 	if c.Status.List.URI == "" {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	at := fmt.Sprintf("%s#%d", c.Status.List.URI, c.Status.List.Index)
-	before, has := g.seen[at]
-	if has && before.owner != owner {
+	if before, has := g.seen[at]; has && before != owner {
 		g.faults = append(g.faults, "two tokens have the index "+at+" of the status list")
 	}
-	until := time.Unix(c.Expiry, 0)
-	if has && before.until.After(until) {
-		until = before.until
-	}
-	g.seen[at] = indexed{owner, until}
+	g.seen[at] = owner
 }
 
 // fault notes what is wrong with no history.
@@ -439,29 +377,11 @@ func (g *registry) fault(why string) {
 	g.faults = append(g.faults, why)
 }
 
-// forget forgets the tokens that have expired by the clock of the service: a sweep may have made their
-// indices free.
-func (g *registry) forget(now time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	maps.DeleteFunc(g.seen, func(_ string, at indexed) bool { return !at.until.After(now) })
-}
-
 func (g *registry) take() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	out := slices.Clone(g.faults)
-	g.faults = nil
-	return out
-}
-
-// authorizePath asks for a code.
-func authorizePath(clientID, scope string, more ...string) string {
-	q := url.Values{"response_type": {"code"}, "client_id": {clientID}, "scope": {scope}, "state": {"state-0123456789"}, "redirect_uri": {callback}, "code_challenge_method": {"S256"}, "code_challenge": {challenge}}
-	for i := 0; i+1 < len(more); i += 2 {
-		q.Set(more[i], more[i+1])
-	}
-	return "/oauth2/authorize?" + q.Encode()
+	defer func() { g.faults = nil }()
+	return g.faults
 }
 
 // kindNames are the names of all kinds, sorted.

@@ -102,7 +102,7 @@ func OpenOrCreate(ctx context.Context, c config.Checked, log *slog.Logger) (st *
 // OpenAny opens the database and reports whether it is initialized. It changes nothing. An installation of
 // an earlier version is a store.PendingError: only serve and migrate migrate it.
 func OpenAny(ctx context.Context, c config.Checked, log *slog.Logger) (st *store.Store, initialized bool, err error) {
-	st, err = store.Open(ctx, c.Database, store.Options{Log: log, DataKey: DataKeyOf(c.DataKeyFile), Now: Clock})
+	st, err = store.Open(ctx, c.Database, store.Options{Log: log, DataKey: DataKeyOf(c.DataKeyFile)})
 	if err != nil {
 		return nil, false, DatabaseError(err)
 	}
@@ -213,6 +213,3 @@ type KeyFlags struct {
 	PrivateKeyFile     string   `env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"RSA private key (PEM) that signs tokens."`
 	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE" help:"Further key (PEM): the previous or the next one, or one for ES256 or EdDSA. Repeatable."`
 }
-
-// Clock is the clock of the service, nil for time.Now. A build with the tag histories has one that tests can move.
-var Clock func() time.Time

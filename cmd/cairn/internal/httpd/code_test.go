@@ -471,7 +471,9 @@ func TestSignOutAtTheMomentOfACode(t *testing.T) {
 func TestReuseIsNoted(t *testing.T) {
 	s, db := startServiceWithDatabase(t, serviceOptions{})
 	s.addUser("ada")
-	secret, evil := s.addClient("app", nil), s.addClient("evil", nil)
+	// A client of devices, whose polls are no second use of a code, exchanges codes as well.
+	secret := s.addClient("app", func(c *provider.Client) { c.DeviceGrant = true })
+	evil := s.addClient("evil", nil)
 	rp := s.relyingParty("app", secret)
 	b := s.browser()
 	events := func(name string) int { return strings.Count(s.log.String(), `"event":"`+name+`"`) }

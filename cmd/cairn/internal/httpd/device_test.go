@@ -152,9 +152,14 @@ func TestDeviceIsRefused(t *testing.T) {
 		}
 		wantOAuthError(t, what, d.poll(), 400, "access_denied")
 	}
+	allowed := s.startDevice("tool", "", url.Values{"scope": {"openid"}})
+	if got := b.typed(allowed.user, "ada", "allow"); !strings.Contains(got.Text, `id="device-allowed"`) {
+		t.Errorf("allowed: %d %s", got.StatusCode, mainOf(got.Text))
+	}
 	d = s.startDevice("tool", "", url.Values{"scope": {"openid"}})
 	clock.Advance(10*time.Minute + time.Second)
 	wantOAuthError(t, "expired", d.poll(), 400, "expired_token")
+	wantOAuthError(t, "allowed, then expired", allowed.poll(), 400, "expired_token")
 	wantStatus(t, "expired, its code", b.typed(d.user, "ada", "allow"), http.StatusNotFound)
 	for what, form := range map[string]url.Values{
 		"no code": {"grant_type": {deviceGrant}}, "a made-up code": {"grant_type": {deviceGrant}, "device_code": {d.code[:43] + "." + d.code[:43]}},
