@@ -12,6 +12,8 @@ type Ending struct {
 	Grants    EndedGrants
 	Invites   EndedInvites
 	Addresses EndedAddresses
+	// Consents ends the consents that were given since Audit.Since.
+	Consents bool
 	// Marks voids the marks of known browsers that were made before.
 	Marks bool
 	// Codes voids what was mailed or given and is not used yet: password reset codes, and the
@@ -52,7 +54,7 @@ const (
 	// GroupGrants are OnlineGrants and those whose access tokens contain the flags of the user as
 	// groups.
 	GroupGrants
-	// AllGrants are all of the user; with RecentInvites, the consents given since Audit.Since end too.
+	// AllGrants are all of the user.
 	AllGrants
 )
 
@@ -101,9 +103,9 @@ var (
 	// endsAccess ends everything that somebody else may hold.
 	endsAccess = Ending{Sessions: AllSessions, Grants: AllGrants, Invites: AllInvites, Addresses: AllAddresses,
 		Marks: true, Codes: true}
-	// endsRecent is endsAccess, but leaves invites that were made before.
+	// endsRecent is endsAccess, but leaves invites that were made before, and ends recent consents.
 	endsRecent = Ending{Sessions: AllSessions, Grants: AllGrants, Invites: RecentInvites, Addresses: AllAddresses,
-		Marks: true, Codes: true}
+		Consents: true, Marks: true, Codes: true}
 )
 
 // disowning returns the ending that disowns the password too.

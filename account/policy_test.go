@@ -82,9 +82,10 @@ func ending(e account.Ending) string {
 	add(e.Grants != account.NoGrants, grants[e.Grants])
 	invites := map[account.EndedInvites]string{
 		account.StaleInvites: "open invites that were made without a fresh proof", account.SessionInvites: "their open invites",
-		account.RecentInvites: "recent open invites and consents", account.AllInvites: "open invites",
+		account.RecentInvites: "recent open invites", account.AllInvites: "open invites",
 	}
 	add(e.Invites != account.NoInvites, invites[e.Invites])
+	add(e.Consents, "recent consents")
 	add(e.Addresses == account.SessionAddresses, "their known addresses")
 	add(e.Addresses == account.AllAddresses, "known addresses")
 	add(e.Codes, "pending codes")

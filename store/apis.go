@@ -109,7 +109,8 @@ func (s *Store) CreateAPI(ctx context.Context, a *provider.API, audit account.Au
 	}
 	row := apiRow{
 		URI: a.URI, ID: a.ID, Name: a.Name, Opaque: a.Opaque, Lifetime: int64(a.Lifetime / time.Second),
-		Algorithm: a.Algorithm, AllClients: a.AllClients, Claims: strings.Join(a.Claims, "\n"), Secret: a.Secrets[0].Hash,
+		Algorithm: a.Algorithm, AllClients: a.AllClients, Claims: strings.Join(a.Claims, "\n"),
+		Secret:   a.Secrets[0].Hash,
 		SecretAt: toUnix(a.Secrets[0].CreatedAt), CreatedAt: toUnix(a.CreatedAt), Managed: a.Managed,
 	}
 	defaults, _ := provider.NewAPI(a.URI, a.Name, a.CreatedAt)
@@ -185,7 +186,8 @@ func (s *Store) RotateAPISecret(
 	return s.write(ctx, "rotate secret of API", func(tx *engine.Tx) {
 		lockAPI(tx, uri)
 		tx.Expect(tx.Exec(`UPDATE apis SET previous = secret, previous_until = ?, secret = ?, secret_at = ?
-			WHERE uri = ? AND previous_until <= ?`, toUnix(until), n.Hash, toUnix(n.CreatedAt), uri, free), provider.ErrSecretOverlap)
+			WHERE uri = ? AND previous_until <= ?`, toUnix(until), n.Hash, toUnix(n.CreatedAt), uri, free),
+			provider.ErrSecretOverlap)
 		insertAudit(tx, audit)
 	})
 }

@@ -55,7 +55,8 @@ func addUsers(tx *engine.Tx, users []account.User, usual []string, a account.Aud
 		rows = append(rows, newUserRow(u))
 		flags = append(flags, flagRows(u)...)
 		one := a
-		one.Action, one.Target, one.Detail, one.Mails = account.AddUser.Action, u.Handle, "imported"+account.Unusual(u.Flags, usual), nil
+		one.Action, one.Target, one.Mails = account.AddUser.Action, u.Handle, nil
+		one.Detail = "imported" + account.Unusual(u.Flags, usual)
 		audit = append(audit, one)
 	}
 	added := tx.Ran(tx.Table("users").Clauses(clause.OnConflict{DoNothing: true}).Create(&rows))

@@ -126,7 +126,8 @@ func newClientRow(c *provider.Client) clientRow {
 		OptionalScopes: strings.Join(c.OptionalScopes, " "), InitiateLoginURI: c.InitiateLoginURI, Managed: c.Managed,
 		RequireFlags: strings.Join(c.RequireFlags, " "), Claims: strings.Join(c.Claims, "\n"),
 		ClaimIn: strings.Join(c.ClaimIn, " "), AccessLifetime: int64(c.AccessLifetime / time.Second),
-		RefreshLifetime: int64(c.RefreshLifetime / time.Second), RefreshMaxLifetime: int64(c.RefreshMaxLifetime / time.Second),
+		RefreshLifetime:    int64(c.RefreshLifetime / time.Second),
+		RefreshMaxLifetime: int64(c.RefreshMaxLifetime / time.Second),
 	}
 }
 
@@ -331,7 +332,8 @@ func (s *Store) removeClient(ctx context.Context, id string, also func(tx *engin
 		return provider.ErrClientNotFound
 	}
 	err := s.write(ctx, "remove client", func(tx *engine.Tx) {
-		tx.Expect(tx.Exec("UPDATE clients SET removed_at = ? WHERE id = ? AND removed_at = 0", s.Now(), id), provider.ErrClientNotFound)
+		tx.Expect(tx.Exec("UPDATE clients SET removed_at = ? WHERE id = ? AND removed_at = 0", s.Now(), id),
+			provider.ErrClientNotFound)
 		tx.Exec("DELETE FROM client_secrets WHERE client_id = ?", id)
 		tx.Exec("DELETE FROM client_logos WHERE client_id = ?", id)
 		also(tx)

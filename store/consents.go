@@ -94,7 +94,8 @@ type appRow struct {
 // OfferedApps implements account.Store.
 func (s *Store) OfferedApps(ctx context.Context, letIn []string) ([]account.App, error) {
 	var rows []appRow
-	err := s.conn(ctx).Raw(`SELECT k.id AS client_id, k.name, k.require_flag, k.require_all, k.home_uri, coalesce(l.hash, '') AS hash
+	err := s.conn(ctx).Raw(`SELECT k.id AS client_id, k.name, k.require_flag, k.require_all, k.home_uri,
+		coalesce(l.hash, '') AS hash
 		FROM clients k LEFT JOIN client_logos l ON l.client_id = k.id
 		WHERE k.removed_at = 0 AND (k.redirect_uris <> '' AND k.home_uri <> '' OR k.id IN ?) ORDER BY k.name, k.id`,
 		append([]string{""}, letIn...)).Find(&rows).Error

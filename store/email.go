@@ -53,7 +53,8 @@ func (s *Store) AskVerification(ctx context.Context, sub, email string, asked ti
 	}
 	return s.write(ctx, "ask for verification", func(tx *engine.Tx) {
 		tx.Expect(tx.Exec(`UPDATE users SET email_asked_at = ?
-			WHERE sub = ? AND email = ? AND NOT email_verified AND deleted_at = 0`, toUnix(asked), sub, email), account.ErrInvalidLink)
+			WHERE sub = ? AND email = ? AND NOT email_verified AND deleted_at = 0`, toUnix(asked), sub, email),
+			account.ErrInvalidLink)
 		insertAudit(tx, a)
 	})
 }
@@ -68,7 +69,8 @@ func (s *Store) VerifyEmail(ctx context.Context, sub, email string, asked, now t
 		claimEmail(tx, email, sub)
 		tx.Expect(tx.Exec(`UPDATE users SET email_verified = (1 = 1), email_asked_at = 0, updated_at = ?
 			WHERE sub = ? AND email = ? AND email_asked_at = ? AND email_asked_at > ? AND deleted_at = 0`,
-			toUnix(now), sub, email, toUnix(asked), toUnix(now.Add(-account.VerificationLifetime))), account.ErrInvalidLink)
+			toUnix(now), sub, email, toUnix(asked), toUnix(now.Add(-account.VerificationLifetime))),
+			account.ErrInvalidLink)
 		// Who reads the mails of a former address could undo the change from it, and with that the
 		// later ones: the addresses in between must not take it away again.
 		tx.Exec(`UPDATE email_changes SET undone_at = ? WHERE sub = ? AND undone_at = 0 AND seq >
@@ -151,7 +153,8 @@ func (s *Store) UndoEmailChange(ctx context.Context, id string, now time.Time, a
 		var row emailChangeRow
 		tx.Expect(tx.Find(&row, selectEmailChange+" AND id = ?", toUnix(now), id), account.ErrInvalidLink)
 		u := lockedUser(tx, row.Sub)
-		tx.Expect(tx.Exec("UPDATE email_changes SET undone_at = ? WHERE id = ? AND undone_at = 0", toUnix(now), id), account.ErrInvalidLink)
+		tx.Expect(tx.Exec("UPDATE email_changes SET undone_at = ? WHERE id = ? AND undone_at = 0", toUnix(now), id),
+			account.ErrInvalidLink)
 		// Later addresses are not the owner's: none of them may undo this.
 		tx.Exec(`UPDATE email_changes SET undone_at = ?
 			WHERE sub = ? AND (seq > ? OR seq = ? AND changed_at > ?) AND undone_at = 0`,
@@ -160,7 +163,8 @@ func (s *Store) UndoEmailChange(ctx context.Context, id string, now time.Time, a
 			row.Verified = false
 		}
 		tx.Exec(`UPDATE users SET email = ?, email_verified = ?, email_asked_at = 0, search = ?,
-			email_changed_at = 0, email_session_id = '', updated_at = ? WHERE sub = ?`, row.Email, row.Verified, unindexed, toUnix(now), row.Sub)
+			email_changed_at = 0, email_session_id = '', updated_at = ? WHERE sub = ?`,
+			row.Email, row.Verified, unindexed, toUnix(now), row.Sub)
 		removeWords(tx, u.Handle)
 		a := a
 		a.Actor, a.Target, a.Since = u.Handle, u.Handle, fromUnix(row.ChangedAt)

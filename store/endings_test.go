@@ -16,27 +16,28 @@ import (
 func TestActsEndWhatTheirMakersLeft(t *testing.T) {
 	const before = "mine:sgocitk other:sgocitk third:sgocitk old:ocit reset verify mark"
 	after := map[string]string{
-		"session.sign_out":   "mine:ocitk other:sgocitk third:sgocitk old:ocit reset verify mark",
-		"session.end":        "mine:ocik other:sgocitk third:sgocitk old:ocit reset verify mark",
-		"session.end_others": "mine:sgocitk mark",
-		"factor.add":         "mine:sgocitk mark",
-		"factor.remove":      "mine:sgocitk mark",
-		"email.change":       "mine:sgocitk mark",
-		"password.change":    "mine:scitk other:ci third:ci old:ci",
-		"session.not_me":     "old:ci disowned unverified", // old: before the sign-in
-		"password.reset":     "old:ci unverified",
-		"email.undo":         "old:ci",
-		"user.suspend":       "mine:c other:c third:c old:c",
-		"user.end_sessions":  "old:ci",
-		"user.reset_factors": "mine:cik other:cik third:cik old:ci",
-		"user.flags":         "mine:ocitk other:ocitk third:ocitk old:ocit reset verify mark",
-		"app.remove":         before,
+		"session.sign_out":                   "mine:ocitk other:sgocitk third:sgocitk old:ocit reset verify mark",
+		"session.end":                        "mine:ocik other:sgocitk third:sgocitk old:ocit reset verify mark",
+		"session.end_others":                 "mine:sgocitk mark",
+		"factor.add":                         "mine:sgocitk mark",
+		"factor.remove":                      "mine:sgocitk mark",
+		"email.change":                       "mine:sgocitk mark",
+		"password.change":                    "mine:scitk other:ci third:ci old:ci",
+		"session.not_me":                     "old:ci disowned unverified", // old: before the sign-in
+		"password.reset":                     "old:ci unverified",
+		"email.undo":                         "old:ci",
+		"user.suspend":                       "mine:c other:c third:c old:c",
+		"user.end_sessions":                  "old:ci",
+		"user.end_sessions with all invites": "old:c", // recent consents end whatever is of invites
+		"user.reset_factors":                 "mine:cik other:cik third:cik old:ci",
+		"user.flags":                         "mine:ocitk other:ocitk third:ocitk old:ocit reset verify mark",
+		"app.remove":                         before,
 	}
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
 		for action, want := range after {
 			t.Run(action, func(t *testing.T) {
-				u, clients := addUser(t, s, strings.NewReplacer(".", "-", "_", "-").Replace(action)), map[string]string{}
+				u, clients := addUser(t, s, strings.NewReplacer(".", "-", "_", "-", " ", "-").Replace(action)), map[string]string{}
 				names := map[string]string{"": "old"}
 				since := noon.Add(-time.Hour)
 				for _, name := range []string{"mine", "other", "third", "old"} {
@@ -89,7 +90,11 @@ func TestActsEndWhatTheirMakersLeft(t *testing.T) {
 					t.Fatalf("before:\n%s, want\n%s", got, before)
 				}
 				mine := firstOf(names, "mine")
+				action, all := strings.CutSuffix(action, " with all invites")
 				a := during(mine, act(action))
+				if all {
+					a.Ends.Invites = account.AllInvites
+				}
 				a.Since = since
 				if a.Ends.Sessions == account.OneSession {
 					must(t, s.EndSession(ctx, u.Sub, mine, noon, a))

@@ -185,3 +185,21 @@ func (s *Store) EachQuery(begin string, do func()) {
 		}
 	})
 }
+
+// Suspend is SuspendAll for one user.
+func (s *Store) Suspend(ctx context.Context, sub, reason string, now time.Time, a account.Audit) error {
+	return s.SuspendAll(ctx, reason, now, map[string]account.Audit{sub: a})
+}
+
+// SetEnd is SetEndOfAll for one user.
+func (s *Store) SetEnd(ctx context.Context, sub string, ends, now time.Time, a account.Audit) error {
+	return s.SetEndOfAll(ctx, ends, now, map[string]account.Audit{sub: a})
+}
+
+// SetFlags is SetFlagsOfAll for one user.
+func (s *Store) SetFlags(
+	ctx context.Context, sub string, change account.FlagChange, now time.Time, a account.Audit,
+) ([]string, error) {
+	after, err := s.SetFlagsOfAll(ctx, change, now, map[string]account.Audit{sub: a})
+	return after[sub], err
+}

@@ -91,7 +91,8 @@ func methodsOf(tx *engine.Tx, sub, session string, now time.Time) []string {
 // second factor if the user has one.
 func lockForFactors(tx *engine.Tx, sub, session string, now time.Time) account.User {
 	u := lockedUser(tx, sub)
-	if methods := methodsOf(tx, sub, session, now); u.SecondFactor && !slices.Contains(methods, account.MethodMultiFactor) {
+	methods := methodsOf(tx, sub, session, now)
+	if u.SecondFactor && !slices.Contains(methods, account.MethodMultiFactor) {
 		tx.Refuse(account.ErrReauthenticationRequired)
 	}
 	return u

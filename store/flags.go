@@ -34,14 +34,6 @@ func addFlags(tx *engine.Tx, rows []flagRow) {
 	tx.Ran(tx.Table("user_flags").Clauses(replace).CreateInBatches(&rows, bulkRows))
 }
 
-// SetFlags is SetFlagsOfAll for one user.
-func (s *Store) SetFlags(
-	ctx context.Context, sub string, change account.FlagChange, now time.Time, a account.Audit,
-) ([]string, error) {
-	after, err := s.SetFlagsOfAll(ctx, change, now, map[string]account.Audit{sub: a})
-	return after[sub], err
-}
-
 // SetFlagsOfAll implements account.Store.
 func (s *Store) SetFlagsOfAll(
 	ctx context.Context, change account.FlagChange, now time.Time, rows map[string]account.Audit,

@@ -108,7 +108,8 @@ func stillConsented(tx *engine.Tx, g *provider.Grant) {
 var errNotTold = errors.New("not told")
 
 // readTold finds whether what a grant would tell was told recently.
-var readTold = engine.NewRead("audit", "SELECT 1 FROM audit WHERE target = ? AND at > ? AND action = ? AND detail = ? LIMIT 1")
+var readTold = engine.NewRead("audit",
+	"SELECT 1 FROM audit WHERE target = ? AND at > ? AND action = ? AND detail = ? LIMIT 1")
 
 func toldKeys(a *account.Audit) []any {
 	return []any{sanitize(a.Target), toUnix(a.At.Add(-account.LastingTold)), sanitize(a.Action), sanitize(a.Detail)}
@@ -216,7 +217,8 @@ func (s *Store) GrantOfCode(ctx context.Context, signature string) (*provider.Gr
 }
 
 var (
-	spendCode = engine.NewQuery("UPDATE grants SET code_used_at = ? WHERE id = ? AND code_used_at = 0 AND revoked_at = 0", "")
+	spendCode = engine.NewQuery(
+		"UPDATE grants SET code_used_at = ? WHERE id = ? AND code_used_at = 0 AND revoked_at = 0", "")
 	// rotateToken rotates a token once, and again during the grace period of its client, which
 	// starts with the first time.
 	rotateToken = engine.NewQuery(`UPDATE tokens SET used_at = CASE WHEN used_at = 0 THEN ? ELSE used_at END
@@ -246,7 +248,8 @@ func (s *Store) RotateRefreshToken(ctx context.Context, grantID, signature strin
 }
 
 // keepToken extends the lifetime of a refresh token.
-var keepToken = engine.NewQuery(`UPDATE tokens SET expires_at = ? WHERE sig = ? AND kind = ? AND grant_id = ? AND used_at = 0
+var keepToken = engine.NewQuery(`UPDATE tokens SET expires_at = ?
+	WHERE sig = ? AND kind = ? AND grant_id = ? AND used_at = 0
 	AND EXISTS (SELECT 1 FROM grants g WHERE g.id = tokens.grant_id AND g.revoked_at = 0)`, "")
 
 // KeepRefreshToken implements provider.GrantStore.
@@ -281,14 +284,16 @@ func (s *Store) spendOnce(
 		return fail(doing, err)
 	}
 	var refused error
-	err = s.perform(ctx, engine.Operation{Doing: doing, Several: s.Dialect() == SQLite, Do: func(w *engine.Statements) error {
+	op := engine.Operation{Doing: doing, Several: s.Dialect() == SQLite}
+	op.Do = func(w *engine.Statements) error {
 		refused = nil
 		if n, err := exchange(w, spend, spendArgs, tokens); err != nil || n > 0 {
 			return err
 		}
 		refused = provider.ErrSpent
 		return nil
-	}})
+	}
+	err = s.perform(ctx, op)
 	if err != nil || refused == nil {
 		return err
 	}

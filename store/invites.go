@@ -32,7 +32,8 @@ type inviteRow struct {
 
 // selectInvite names people only while they have an account.
 const selectInvite = `SELECT i.code, i.sealed_code, coalesce(i.created_by, '') AS created_by,
-	coalesce(c.handle, '') AS inviter, i.note, i.mailed_to, i.created_at, i.expires_at, i.used_at, i.uses, i.used, i.flags, i.domain,
+	coalesce(c.handle, '') AS inviter, i.note, i.mailed_to, i.created_at, i.expires_at,
+	i.used_at, i.uses, i.used, i.flags, i.domain,
 	i.account_ends_at, i.flag_ends,
 	i.by_admin, coalesce(i.used_by, '') AS party,
 	coalesce((SELECT r.handle FROM users r WHERE r.sub = i.used_by AND r.deleted_at = 0), '') AS registrar
@@ -42,7 +43,8 @@ const selectInvite = `SELECT i.code, i.sealed_code, coalesce(i.created_by, '') A
 // operator has no creator. The time is given twice.
 const inviteCounts = `(created_by IS NULL OR EXISTS
 	(SELECT 1 FROM users v WHERE v.sub = created_by AND ` + userActive + `
-		AND (NOT by_admin OR EXISTS (SELECT 1 FROM user_flags f WHERE f.sub = v.sub AND f.flag = 'admin' AND ` + flagInForce + `))))`
+		AND (NOT by_admin OR EXISTS (SELECT 1 FROM user_flags f
+			WHERE f.sub = v.sub AND f.flag = 'admin' AND ` + flagInForce + `))))`
 
 // closeInvites ends the open invites that meet a condition, and returns how many, also by creator. Those
 // that somebody has used stay, closed: they count, and say who came.
@@ -70,8 +72,9 @@ func (s *Store) invite(r inviteRow) (account.Invite, error) {
 	}
 	i := account.Invite{
 		Code: code, CreatedBy: r.CreatedBy, Inviter: r.Inviter, Note: r.Note, MailedTo: r.MailedTo,
-		CreatedAt: fromUnix(r.CreatedAt), ExpiresAt: fromUnix(r.ExpiresAt), UsedAt: fromUnix(r.UsedAt), UsedBy: r.Registrar,
-		Uses: r.Uses, Used: r.Used, Flags: strings.Fields(r.Flags), Domain: r.Domain, ByAdmin: r.ByAdmin,
+		CreatedAt: fromUnix(r.CreatedAt), ExpiresAt: fromUnix(r.ExpiresAt), UsedAt: fromUnix(r.UsedAt),
+		UsedBy: r.Registrar,
+		Uses:   r.Uses, Used: r.Used, Flags: strings.Fields(r.Flags), Domain: r.Domain, ByAdmin: r.ByAdmin,
 		AccountEnds: fromUnix(r.AccountEndsAt), FlagEnds: parseFlagEnds(strings.Fields(r.FlagEnds)),
 	}
 	if r.UsedAt > 0 {
@@ -145,8 +148,10 @@ func (s *Store) insertInvite(tx *engine.Tx, i account.Invite) {
 	tx.Exec(`INSERT INTO invites (code, sealed_code, created_by, note, mailed_to, created_at, expires_at, session_id,
 		stale, uses, flags, domain, by_admin, account_ends_at, flag_ends)
 		VALUES (?, ?, nullif(?, ''), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		code, sealed, i.CreatedBy, sanitize(i.Note), sanitize(i.MailedTo), toUnix(i.CreatedAt), toUnix(i.ExpiresAt), sanitize(i.SessionID),
-		i.Stale, max(1, i.Uses), strings.Join(i.Flags, " "), i.Domain, i.ByAdmin, toUnix(i.AccountEnds), formatFlagEnds(i.FlagEnds))
+		code, sealed, i.CreatedBy, sanitize(i.Note), sanitize(i.MailedTo), toUnix(i.CreatedAt),
+		toUnix(i.ExpiresAt), sanitize(i.SessionID),
+		i.Stale, max(1, i.Uses), strings.Join(i.Flags, " "), i.Domain, i.ByAdmin, toUnix(i.AccountEnds),
+		formatFlagEnds(i.FlagEnds))
 }
 
 // mayInvite checks the limit of a user, whose row it locks against another invite meanwhile.
@@ -316,7 +321,9 @@ func (s *Store) Branches(
 	}
 	return each(users, func(u storedUser) account.Branch {
 		c := counts[u.Row.Sub]
-		return account.Branch{User: u.userAt(s.Now()), Invited: c.Invited, Active: c.Active, Open: c.Open, By: by[u.Row.Sub]}
+		return account.Branch{
+			User: u.userAt(s.Now()), Invited: c.Invited, Active: c.Active, Open: c.Open, By: by[u.Row.Sub],
+		}
 	}), fail(doing, err)
 }
 
@@ -400,7 +407,8 @@ func (s *Store) Register(
 			WHERE code IN ? AND used_at = 0 AND expires_at > ? AND `+
 			inviteCounts, u.Sub, toUnix(now), keys, toUnix(now), s.Now(), s.Now()), account.ErrInvalidInvite)
 		var invite struct{ Creator, Party string }
-		tx.Find(&invite, "SELECT coalesce(created_by, '') AS creator, used_by AS party FROM invites WHERE code IN ?", keys)
+		tx.Find(&invite, "SELECT coalesce(created_by, '') AS creator, used_by AS party FROM invites WHERE code IN ?",
+			keys)
 		insertUser(tx, u, invite.Creator, maxUsers)
 		tx.Exec("UPDATE users SET invite = ? WHERE sub = ?", invite.Party, u.Sub)
 		if first != nil {

@@ -35,7 +35,8 @@ func (s *Store) AddJoinRequest(
 			tx.Refuse(account.ErrJoinFull)
 		}
 		tx.Exec(`INSERT INTO join_requests (id, email, name, reason, language, asked_at, expires_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (email) DO UPDATE SET name = excluded.name, reason = excluded.reason,
+			VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (email) DO UPDATE
+			SET name = excluded.name, reason = excluded.reason,
 			language = excluded.language, asked_at = excluded.asked_at, expires_at = excluded.expires_at`, r.ID,
 			sanitize(r.Email), sanitize(r.Name), sanitize(r.Reason), sanitize(r.Language), toUnix(r.AskedAt),
 			toUnix(r.ExpiresAt))
@@ -54,7 +55,8 @@ func (s *Store) JoinsUntold(ctx context.Context) (some bool, told time.Time, err
 		Name  string
 		Value int64
 	}
-	err = s.conn(ctx).Raw("SELECT name, value FROM counters WHERE name IN ?", []string{joinsUntold, joinsTold}).Find(&rows).Error
+	err = s.conn(ctx).Raw("SELECT name, value FROM counters WHERE name IN ?",
+		[]string{joinsUntold, joinsTold}).Find(&rows).Error
 	for _, r := range rows {
 		if r.Name == joinsTold {
 			told = fromUnix(r.Value)
@@ -96,7 +98,8 @@ func (s *Store) JoinRequest(ctx context.Context, id string, now time.Time) (acco
 // DecideJoinRequest implements account.Store.
 func (s *Store) DecideJoinRequest(ctx context.Context, id string, i *account.Invite, a account.Audit) error {
 	return s.write(ctx, "decide request to join", func(tx *engine.Tx) {
-		tx.Expect(tx.Exec("DELETE FROM join_requests WHERE id = ? AND expires_at > ?", sanitize(id), toUnix(a.At)), account.ErrJoinNotFound)
+		tx.Expect(tx.Exec("DELETE FROM join_requests WHERE id = ? AND expires_at > ?", sanitize(id), toUnix(a.At)),
+			account.ErrJoinNotFound)
 		if i != nil {
 			if i.CreatedBy != "" {
 				mayInvite(tx, *i, -1)

@@ -33,7 +33,8 @@ func insertMails(tx *engine.Tx, mails []account.Mail, now time.Time) {
 				tx.Refuse(fmt.Errorf("encode mail: %w", err))
 				return
 			}
-			values = append(values, m.Kind, m.Sub, sanitize(m.Address), m.Language, string(data), toUnix(now), toUnix(now))
+			values = append(values, m.Kind, m.Sub, sanitize(m.Address), m.Language, string(data), toUnix(now),
+				toUnix(now))
 		}
 		row := "(" + repeated("?", columns) + ")"
 		tx.Exec("INSERT INTO mail_outbox (kind, sub, address, language, data, created_at, next_at) VALUES "+

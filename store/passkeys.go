@@ -62,7 +62,8 @@ func (s *Store) Passkey(ctx context.Context, id []byte) (account.Passkey, accoun
 		Passkey passkeyRow `gorm:"embedded;embeddedPrefix:p_"`
 		User    storedUser `gorm:"embedded"`
 	}
-	found := s.conn(ctx).Raw("SELECT "+userColumns+`, p.id AS p_id, p.sub AS p_sub, p.rp_id AS p_rp_id, p.name AS p_name,
+	found := s.conn(ctx).Raw("SELECT "+userColumns+`, p.id AS p_id, p.sub AS p_sub, p.rp_id AS p_rp_id,
+		p.name AS p_name,
 		p.public_key AS p_public_key, p.aaguid AS p_aaguid, p.transports AS p_transports,
 		p.attachment AS p_attachment, p.sign_count AS p_sign_count, p.backup_eligible AS p_backup_eligible,
 		p.backup_state AS p_backup_state, p.created_at AS p_created_at, p.last_used_at AS p_last_used_at
@@ -112,7 +113,8 @@ func (s *Store) PasskeysElsewhere(ctx context.Context, rpIDs []string) (out acco
 	err = s.conn(ctx).Raw(`SELECT count(*) AS passkeys, count(DISTINCT p.sub) AS members,
 		count(DISTINCT CASE WHEN u.password_hash = ? AND NOT EXISTS
 			(SELECT 1 FROM passkeys o WHERE o.sub = p.sub AND o.rp_id IN ?) THEN p.sub END) AS locked_out
-		FROM passkeys p JOIN users u ON u.sub = p.sub WHERE p.rp_id NOT IN ?`, account.NoPassword, here, here).Find(&out).Error
+		FROM passkeys p JOIN users u ON u.sub = p.sub WHERE p.rp_id NOT IN ?`,
+		account.NoPassword, here, here).Find(&out).Error
 	return out, fail("count passkeys", err)
 }
 
@@ -126,7 +128,8 @@ func (s *Store) OlderPasskeyHost(ctx context.Context, rpIDs []string, present st
 // RenamePasskey implements account.Store.
 func (s *Store) RenamePasskey(ctx context.Context, sub string, id []byte, name string, a account.Audit) error {
 	return s.write(ctx, "rename passkey", func(tx *engine.Tx) {
-		tx.Expect(tx.Exec("UPDATE passkeys SET name = ? WHERE id = ? AND sub = ?", sanitize(name), id, sanitize(sub)), account.ErrPasskeyNotFound)
+		tx.Expect(tx.Exec("UPDATE passkeys SET name = ? WHERE id = ? AND sub = ?", sanitize(name), id, sanitize(sub)),
+			account.ErrPasskeyNotFound)
 		insertAudit(tx, a)
 	})
 }

@@ -47,7 +47,8 @@ func (s *Store) ChangePassword(
 	}
 	return s.write(ctx, "change password", func(tx *engine.Tx) {
 		tx.Expect(tx.Exec(`UPDATE users SET password_hash = ?, password_disowned_at = 0, updated_at = ?
-			WHERE sub = ? AND password_hash = ? AND deleted_at = 0`, hash, toUnix(now), sub, old), account.ErrInvalidCredentials)
+			WHERE sub = ? AND password_hash = ? AND deleted_at = 0`, hash, toUnix(now), sub, old),
+			account.ErrInvalidCredentials)
 		if keep == nil {
 			insertAudit(tx, end(tx, sub, "", a, now).noted(a))
 			return
@@ -73,7 +74,8 @@ func (s *Store) RemovePassword(
 		}
 		keepWayIn(tx, sub, rpIDs)
 		var codes []int
-		tx.Expect(tx.Find(&codes, "SELECT 1 FROM recovery_codes WHERE sub = ? AND used_at = 0 LIMIT 1", sub), account.ErrLastWayIn)
+		tx.Expect(tx.Find(&codes, "SELECT 1 FROM recovery_codes WHERE sub = ? AND used_at = 0 LIMIT 1", sub),
+			account.ErrLastWayIn)
 		tx.Exec("UPDATE users SET password_hash = ?, password_disowned_at = 0, updated_at = ? WHERE sub = ?",
 			account.NoPassword, toUnix(now), sub)
 		end(tx, sub, "", a, now)

@@ -33,7 +33,8 @@ const (
 // issued after the snapshot are revoked in both cases: their indices are never reused, and are
 // revoked except for those of kept sessions.
 func PrepareRestored(ctx context.Context, path string, r Restoring, a account.Audit) (lost LostValues, err error) {
-	s, err := Open(ctx, path, Options{Timeout: engine.LongTimeout, Log: slog.New(slog.DiscardHandler), DataKey: r.DataKey})
+	quiet := slog.New(slog.DiscardHandler)
+	s, err := Open(ctx, path, Options{Timeout: engine.LongTimeout, Log: quiet, DataKey: r.DataKey})
 	if err != nil {
 		return lost, err
 	}

@@ -98,6 +98,7 @@ func endOf(
 			tx.Exec(statement, args)
 		}
 	}
+	exec(e.Consents, "DELETE FROM consents WHERE sub IN @subs AND granted_at >= @since")
 	exec(e.Codes, "DELETE FROM reset_codes WHERE sub IN @subs")
 	exec(e.Codes, "DELETE FROM mailed_reset_codes WHERE sub IN @subs")
 	exec(e.Codes, "UPDATE users SET email_asked_at = 0 WHERE sub IN @subs AND email_asked_at > 0")
@@ -137,7 +138,6 @@ func endOf(
 		grants = these("sid") + " AND (NOT offline OR code_used_at = 0 OR status_list > 0)"
 	case account.AllGrants:
 		grants = "1 = 1"
-		exec(e.Invites == account.RecentInvites, "DELETE FROM consents WHERE sub IN @subs AND granted_at >= @since")
 	}
 	invites := ""
 	switch e.Invites {
@@ -277,7 +277,8 @@ func (s *Store) MadeByOthers(ctx context.Context, sub, keep string, now time.Tim
 	err := s.conn(ctx).Raw(`SELECT
 		(SELECT count(*) FROM sessions WHERE sub = ? AND id <> ? AND ended_at = 0 AND expires_at > ?) AS sessions,
 		(SELECT count(*) FROM invites
-			WHERE created_by = ? AND (session_id <> ? OR session_id = '') AND used_at = 0 AND expires_at > ?) AS invites`,
+			WHERE created_by = ? AND (session_id <> ? OR session_id = '')
+				AND used_at = 0 AND expires_at > ?) AS invites`,
 		sub, keep, at, sub, keep, at).Find(&counts).Error
 	if err != nil {
 		return made, fail(doing, err)

@@ -154,7 +154,8 @@ func revokedGrants(
 ) (rows []revokedRow) {
 	args["now"] = toUnix(now)
 	query := "UPDATE grants AS g SET revoked_at = @now WHERE g.revoked_at = 0 AND " + condition +
-		" RETURNING sub, client_id, status_list, status_index, CAST(@now AS BIGINT) + " + apiTokenLifetime + " AS expires_at"
+		" RETURNING sub, client_id, status_list, status_index, CAST(@now AS BIGINT) + " + apiTokenLifetime +
+		" AS expires_at"
 	tx.Find(&rows, query, args)
 	tx.NoteRevoked(revokedGrant, len(rows))
 	return rows

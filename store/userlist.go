@@ -119,10 +119,12 @@ func (s *Store) filtersOf(q account.UserQuery, terms []string) (holds string, ar
 		args = append(args, now, toUnix(q.EndingBy), now, toUnix(q.EndingBy))
 	}
 	if q.InvitedBy != "" {
-		holds, args = holds+" AND u.invited_by IN (SELECT u.sub FROM users u WHERE "+handleKey+" = ?)", append(args, sanitize(account.HandleKey(q.InvitedBy)))
+		holds += " AND u.invited_by IN (SELECT u.sub FROM users u WHERE " + handleKey + " = ?)"
+		args = append(args, sanitize(account.HandleKey(q.InvitedBy)))
 	}
 	if !q.NotSince.IsZero() {
-		holds, args = holds+" AND u.last_login_at < ? AND u.created_at < ?", append(args, toUnix(q.NotSince), toUnix(q.NotSince))
+		holds += " AND u.last_login_at < ? AND u.created_at < ?"
+		args = append(args, toUnix(q.NotSince), toUnix(q.NotSince))
 	}
 	if q.NeverSignedIn {
 		holds += " AND u.last_login_at = 0"
@@ -149,7 +151,8 @@ func (s *Store) filtersOf(q account.UserQuery, terms []string) (holds string, ar
 	return holds + ")", args
 }
 
-// keyOf returns what the keys of handles begin with that a query finds, or "". The key of a.b is found by ab and by a.b.
+// keyOf returns what the keys of handles begin with that a query finds, or "". The key of a.b is found by
+// ab and by a.b.
 func keyOf(q account.UserQuery) string {
 	handle, err := account.CanonicalHandle(q.Query)
 	if err != nil {
@@ -187,7 +190,8 @@ func (s *Store) matchingUsers(ctx context.Context, q account.UserQuery, most int
 			return nil, err
 		}
 		var rows []foundUser
-		err = s.conn(ctx).Raw("SELECT u.handle, u.display_name, u.email, u.created_at, u.last_login_at FROM users u WHERE "+
+		err = s.conn(ctx).Raw("SELECT u.handle, u.display_name, u.email, u.created_at, u.last_login_at"+
+			" FROM users u WHERE "+
 			holds+" AND "+after+o.by()+" LIMIT ?", slices.Concat(args, place, []any{limit})...).Find(&rows).Error
 		if err != nil {
 			return nil, err

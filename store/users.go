@@ -63,7 +63,8 @@ const (
 	userInviter = `coalesce((SELECT i.handle FROM users i
 		WHERE i.sub = u.invited_by AND i.deleted_at = 0), '') AS inviter`
 	// userFlags is for flagsAt.
-	userFlags = `coalesce((SELECT string_agg(CASE WHEN f.ends_at > 0 THEN f.flag || ':' || f.ends_at ELSE f.flag END, ' ')
+	userFlags = `coalesce((SELECT
+		string_agg(CASE WHEN f.ends_at > 0 THEN f.flag || ':' || f.ends_at ELSE f.flag END, ' ')
 		FROM user_flags f WHERE f.sub = u.sub), '') AS flags`
 )
 
@@ -398,11 +399,6 @@ func subsOf(users []account.User) []string {
 	return each(users, func(u account.User) string { return u.Sub })
 }
 
-// Suspend is SuspendAll for one user.
-func (s *Store) Suspend(ctx context.Context, sub, reason string, now time.Time, a account.Audit) error {
-	return s.SuspendAll(ctx, reason, now, map[string]account.Audit{sub: a})
-}
-
 // SuspendAll implements account.Store.
 func (s *Store) SuspendAll(ctx context.Context, reason string, now time.Time, rows map[string]account.Audit) error {
 	return s.changeAccessOf(ctx, "suspend users", keysOf(rows), func(tx *engine.Tx, users []account.User) {
@@ -449,7 +445,8 @@ func (s *Store) UnlockUser(ctx context.Context, sub string, now time.Time, a acc
 
 // clearFailures forgets the failed sign-ins of an account.
 func clearFailures(tx *engine.Tx, sub string) {
-	tx.Expect(tx.Exec("UPDATE users SET unlocks = unlocks + 1, locked_until = 0 WHERE sub = ? AND deleted_at = 0", sub), account.ErrUserNotFound)
+	tx.Expect(tx.Exec("UPDATE users SET unlocks = unlocks + 1, locked_until = 0 WHERE sub = ? AND deleted_at = 0", sub),
+		account.ErrUserNotFound)
 }
 
 // DeleteUser implements account.Store. Invites come first: they are locked before the counter of

@@ -89,7 +89,8 @@ func New(t testing.TB, change ...func(*Options)) *World {
 // NewClock returns a clock that stands at the present second.
 func NewClock() *Clock { return &Clock{t: time.Now().UTC().Truncate(time.Second)} }
 
-// On is New on a store of others, whose clock is another one, where mount, unless it is nil, adds to the router of the service.
+// On is New on a store of others, whose clock is another one, where mount, unless it is nil, adds to the
+// router of the service.
 func On(
 	t testing.TB, store account.Store, mount func(*site.Site, *mux.Router), change ...func(*Options),
 ) *World {
@@ -170,8 +171,9 @@ func (w *World) AddUser(handle string, flags ...string) account.User {
 		w.T.Fatal(err)
 	}
 	u := account.User{
-		Sub: uuid.NewString(), Handle: handle, DisplayName: strings.ToUpper(handle[:1]) + handle[1:], PasswordHash: hash,
-		Flags: flags, CreatedAt: w.Clock.Now(), UpdatedAt: w.Clock.Now(),
+		Sub: uuid.NewString(), Handle: handle, DisplayName: strings.ToUpper(handle[:1]) + handle[1:],
+		PasswordHash: hash,
+		Flags:        flags, CreatedAt: w.Clock.Now(), UpdatedAt: w.Clock.Now(),
 	}
 	created := account.Operator().Audit(w.Clock.Now(), account.AddUser, handle, "")
 	if err := w.Store.CreateUser(w.T.Context(), u, created); err != nil {

@@ -109,7 +109,8 @@ func (d *DB) CheckWrites(ctx context.Context) error {
 	}
 	var is struct{ Standby, ReadOnly, Denied bool }
 	err := Conn(ctx, d).Raw(`SELECT pg_is_in_recovery() AS standby, reset_val = 'on' AS read_only, EXISTS (
-			SELECT FROM pg_class WHERE oid = to_regclass('sessions') AND NOT has_table_privilege(oid, 'INSERT')) AS denied
+			SELECT FROM pg_class WHERE oid = to_regclass('sessions')
+			AND NOT has_table_privilege(oid, 'INSERT')) AS denied
 		FROM pg_settings WHERE name = 'default_transaction_read_only'`).Find(&is).Error
 	switch {
 	case err != nil:

@@ -205,9 +205,9 @@ func (d *DB) ping(ctx context.Context) error {
 	return d.pool.PingContext(ctx)
 }
 
-// Ping returns an error if the database does not answer or is of an earlier version. A newer program may have migrated the database since this one
-// started. That is no error: migrations leave what this one needs, so instances can be replaced one
-// after the other.
+// Ping returns an error if the database does not answer or is of an earlier version. A newer program may
+// have migrated the database since this one started. That is no error: migrations leave what this one
+// needs, so instances can be replaced one after the other.
 func (d *DB) Ping(ctx context.Context) error {
 	err := d.CheckSchema(ctx)
 	if errors.Is(err, ErrNewerSchema) {

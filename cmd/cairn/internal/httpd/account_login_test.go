@@ -86,7 +86,7 @@ func TestRefusalCostsTheSameForEveryHandle(t *testing.T) {
 	s.visitor().login("nobody", "a wrong password")
 	u, err := s.store.UserByHandle(t.Context(), "banned")
 	if err == nil {
-		err = s.store.Suspend(t.Context(), u.Sub, "", time.Now(), operator(account.Suspend, "banned", ""))
+		err = s.store.SuspendAll(t.Context(), "", time.Now(), map[string]account.Audit{u.Sub: operator(account.Suspend, "banned", "")})
 	}
 	noError(t, err)
 	for _, handle := range []string{"ada", "banned", "nobody", "no body", "dear", "cheap"} {

@@ -28,7 +28,7 @@ func TestAccountEndsAtEveryInstance(t *testing.T) {
 		b, token := one.signedInTokens(rp, "ada")
 		code := b.authorize(rp.authURL(), "ada").Get("code")
 		ends := now().Add(20 * time.Second)
-		noError(t, stores[0].SetEnd(t.Context(), ada.Sub, ends, now(), operator(account.SetEnd, "ada", "")))
+		noError(t, stores[0].SetEndOfAll(t.Context(), ends, now(), map[string]account.Audit{ada.Sub: operator(account.SetEnd, "ada", "")}))
 
 		ahead.Add(19)
 		wantStatus(t, "session in the last second", b.api("GET", "/api/me", nil), http.StatusOK)

@@ -228,13 +228,13 @@ func TestDeadTokenIsInactive(t *testing.T) {
 	s.wantInactive("expired refresh token", rp.introspect(token.RefreshToken))
 
 	_, token = s.signedInTokens(rp, "ada")
-	if _, err := s.store.SetFlags(t.Context(), ada.Sub, account.SwitchFlags(map[string]bool{"activity": false}), time.Now(), operator(account.SetFlags, "ada", "")); err != nil {
+	if _, err := s.store.SetFlagsOfAll(t.Context(), account.SwitchFlags(map[string]bool{"activity": false}), time.Now(), map[string]account.Audit{ada.Sub: operator(account.SetFlags, "ada", "")}); err != nil {
 		t.Fatal(err)
 	}
 	s.wantInactive("user without the flag", rp.introspect(token.AccessToken))
 
 	_, token = s.signedInTokens(rp, "bob")
-	noError(t, s.store.Suspend(context.Background(), bob.Sub, "", time.Now(), operator(account.Suspend, "bob", "")))
+	noError(t, s.store.SuspendAll(context.Background(), "", time.Now(), map[string]account.Audit{bob.Sub: operator(account.Suspend, "bob", "")}))
 	// The grant went with the user; were it still there, the user alone counts.
 	db.exec("UPDATE grants SET revoked_at = 0")
 	s.wantInactive("suspended user", rp.introspect(token.AccessToken))

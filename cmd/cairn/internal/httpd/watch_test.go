@@ -66,7 +66,7 @@ func TestWhatHappensIsCounted(t *testing.T) {
 				t.Fatal("the held request is not counted")
 			}
 		}
-		noError(t, s.store.Suspend(t.Context(), user.Sub, "", time.Now(), operator(account.Suspend, "lovelace", "")))
+		noError(t, s.store.SuspendAll(t.Context(), "", time.Now(), map[string]account.Audit{user.Sub: operator(account.Suspend, "lovelace", "")}))
 		<-held
 		s.visitor().login("lovelace", password)
 		text, got := scrape(t, m)

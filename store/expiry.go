@@ -79,11 +79,6 @@ func suspendedAt(suspended, ends, now int64) time.Time {
 	return fromUnix(suspended)
 }
 
-// SetEnd is SetEndOfAll for one user.
-func (s *Store) SetEnd(ctx context.Context, sub string, ends, now time.Time, a account.Audit) error {
-	return s.SetEndOfAll(ctx, ends, now, map[string]account.Audit{sub: a})
-}
-
 // SetEndOfAll implements account.Store.
 func (s *Store) SetEndOfAll(ctx context.Context, ends, now time.Time, rows map[string]account.Audit) error {
 	return s.changeAccessOf(ctx, "set end of accounts", keysOf(rows), func(tx *engine.Tx, users []account.User) {
@@ -138,7 +133,8 @@ func (s *Store) EndDue(ctx context.Context) (next time.Time, err error) {
 		var at int64
 		err = s.conn(ctx).Raw(`SELECT coalesce(min(at), 0) FROM (
 			SELECT min(ends_at) AS at FROM users WHERE ends_at > ? AND ends_at > 0 AND suspended_at = 0
-			UNION ALL SELECT min(ends_at) FROM user_flags WHERE ends_at > ? AND ends_at > 0) ends`, now, now).Find(&at).Error
+			UNION ALL SELECT min(ends_at) FROM user_flags WHERE ends_at > ? AND ends_at > 0) ends`,
+			now, now).Find(&at).Error
 		return fromUnix(at), fail(doing, err)
 	}
 }
@@ -217,7 +213,8 @@ func (s *Store) EndsToTell(ctx context.Context, limit int) (all []account.Coming
 		if i+1 < len(account.EndNotices) {
 			from = now.Add(account.EndNotice(account.EndNotices[i+1]))
 		}
-		some, err := s.comingEnds(ctx, "find ends to tell", "ends_at > ? AND ends_at <= ? AND (end_told = 0 OR end_told > ?)",
+		const untold = "ends_at > ? AND ends_at <= ? AND (end_told = 0 OR end_told > ?)"
+		some, err := s.comingEnds(ctx, "find ends to tell", untold,
 			limit, toUnix(from), toUnix(until), days)
 		if err != nil {
 			return nil, err
@@ -232,9 +229,12 @@ func (s *Store) EndsToTell(ctx context.Context, limit int) (all []account.Coming
 
 // comingEnds finds what ends by a condition on ends_at and end_told, of users who are not suspended.
 // What ends of a user at the same time is one, and the account alone if that ends.
-func (s *Store) comingEnds(ctx context.Context, doing, condition string, limit int, args ...any) ([]account.ComingEnd, error) {
+func (s *Store) comingEnds(
+	ctx context.Context, doing, condition string, limit int, args ...any,
+) ([]account.ComingEnd, error) {
 	var rows []endRow
-	err := s.conn(ctx).Raw("SELECT sub, '' AS flag, ends_at, end_told FROM users WHERE ends_at > 0 AND suspended_at = 0 AND "+condition+
+	err := s.conn(ctx).Raw("SELECT sub, '' AS flag, ends_at, end_told FROM users"+
+		" WHERE ends_at > 0 AND suspended_at = 0 AND "+condition+
 		" UNION ALL SELECT sub, flag, ends_at, end_told FROM user_flags f WHERE ends_at > 0 AND "+condition+
 		" AND EXISTS (SELECT 1 FROM users u WHERE u.sub = f.sub AND u.suspended_at = 0)"+
 		" ORDER BY 3, 1, 2 LIMIT ?", slices.Concat(args, args, []any{limit})...).Find(&rows).Error
@@ -269,7 +269,8 @@ func (s *Store) usersBySub(ctx context.Context, subs []string) (map[string]accou
 	found := map[string]account.User{}
 	for some := range slices.Chunk(subs, bulkRows) {
 		var rows []storedUser
-		err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE u.sub IN ? AND u.deleted_at = 0", some).Find(&rows).Error
+		err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE u.sub IN ? AND u.deleted_at = 0",
+			some).Find(&rows).Error
 		if err != nil {
 			return nil, err
 		}
@@ -284,7 +285,8 @@ func (s *Store) usersBySub(ctx context.Context, subs []string) (map[string]accou
 func (s *Store) EndTold(ctx context.Context, e account.ComingEnd, mails []account.Mail) error {
 	return s.write(ctx, "note that an end was told", func(tx *engine.Tx) {
 		const set = " SET end_told = @days WHERE sub = @sub AND ends_at = @at AND (end_told = 0 OR end_told > @days)"
-		args := map[string]any{"days": e.Days, "sub": e.User.Sub, "at": toUnix(e.At), "flags": append([]string{""}, e.Flags...)}
+		args := map[string]any{"days": e.Days, "sub": e.User.Sub, "at": toUnix(e.At),
+			"flags": append([]string{""}, e.Flags...)}
 		var told int64
 		if e.Account {
 			told = tx.Exec("UPDATE users"+set, args)
