@@ -53,7 +53,7 @@ func (n NewUser) Check(settings Settings) (User, error) {
 	for _, f := range u.Flags {
 		if !slices.Contains(settings.Flags, f) {
 			unknown = web.ForField(400, ErrUnknownFlag.Code, "/flags",
-				"There is no access flag {flag} here. An administrator can add flags in the settings.", "flag",
+				"The permission {flag} does not exist. An administrator can add it in the settings.", "flag",
 				strconv.Quote(text.Cut(f, 32)))
 		}
 	}

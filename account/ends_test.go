@@ -36,7 +36,7 @@ func TestEndedAccountHasNoSessionAndReadsWhomToAsk(t *testing.T) {
 	if b.IsSignedIn() {
 		t.Error("the session lives after the end")
 	}
-	w.Browser().Login("ada", accounttest.Password).Is(403, "account_suspended").Shows("This account has ended.", "https://club.example/board")
+	w.Browser().Login("ada", accounttest.Password).Is(403, "account_suspended").Shows("This account has expired.", "https://club.example/board")
 	w.Browser().Login("ada", "a wrong password").Is(401, "invalid_credentials")
 	if next, err := w.Store.EndDue(t.Context()); err != nil || !next.IsZero() {
 		t.Fatalf("%v, %v", next, err)

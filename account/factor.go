@@ -231,7 +231,7 @@ func (s *Service) ConfirmTOTP(
 	step, ok := timeStep(key.Secret(), code, s.Now(), 0)
 	if !ok {
 		return AddedFactor{}, ErrInvalidOTP.With(
-			"This is not the code of the app. Check the clock of the device and enter the code that it shows now.")
+			"This is not the code from the app. Check the clock of your device, then enter the code that it shows now.")
 	}
 	return s.AddFactor(ctx, c, keep, FactorTOTP, MethodOTP, "", func(n NewFactor) (bool, error) {
 		return s.store.AddTOTP(ctx, c.User.Sub, TOTP{Secret: key.Secret(), LastStep: step}, n)

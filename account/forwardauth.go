@@ -8,7 +8,7 @@ import (
 )
 
 var errFlagMissing = web.NewProblem(403, "flag_required",
-	"Your account has no access to this application. Ask an administrator of your community.")
+	"Your account cannot use this application. Ask an administrator of your club.")
 
 // CheckAccess returns the user of an application that requires all of these flags.
 func (s *Service) CheckAccess(ctx context.Context, b Browser, flags []string) (*Identity, error) {

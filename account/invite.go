@@ -109,7 +109,7 @@ func CanonicalInviteCode(typed string) string { return CanonicalCode(typed, invi
 func NewInvite(sub, note string, now time.Time) (Invite, error) {
 	note, ok := text.Check(note, 200)
 	if !ok {
-		return Invite{}, ErrInvalidText.For(web.Fault("/note", "The text is too long or has control characters."))
+		return Invite{}, ErrInvalidText.For(web.Fault("/note", "The text is too long or contains control characters."))
 	}
 	now = now.UTC().Truncate(time.Second)
 	return Invite{Code: newCode(inviteCodeLength), CreatedBy: sub, Note: note, CreatedAt: now,
@@ -173,7 +173,7 @@ func (t InviteTerms) Invite(settings Settings, by Caller, now time.Time) (Invite
 	if !t.Until.IsZero() {
 		i.ExpiresAt = t.Until
 		if CheckEnd(t.Until, now) != nil {
-			faults = append(faults, web.Fault("/days", "a date, as 2030-12-24, that is not in the past"))
+			faults = append(faults, web.Fault("/days", "a date such as 2030-12-24 that is not in the past"))
 		} else if last := time.Date(now.Year(), now.Month(), now.Day()+MaxInviteDays+1, 0, 0, 0, 0, now.Location()); t.Until.After(last) {
 			faults = append(faults, web.Fault("/days", "1 to {most}", "most", MaxInviteDays))
 		}
@@ -183,11 +183,11 @@ func (t InviteTerms) Invite(settings Settings, by Caller, now time.Time) (Invite
 		err = cmp.Or(err, CheckEnd(at, now))
 	}
 	if err != nil {
-		faults = append(faults, web.Fault("/flags", "a date, as in coach@2030-12-24, that is not in the past"))
+		faults = append(faults, web.Fault("/flags", "a date such as coach@2030-12-24 that is not in the past"))
 	}
 	i.FlagEnds = flagEnds
 	if i.AccountEnds, err = ParseEnd(t.AccountEnds, now.Location()); err != nil || CheckEnd(i.AccountEnds, now) != nil {
-		faults = append(faults, web.Fault("/account_ends", "a date, as 2030-12-24, that is not in the past"))
+		faults = append(faults, web.Fault("/account_ends", "a date such as 2030-12-24 that is not in the past"))
 	}
 	if !i.AccountEnds.IsZero() && i.AccountEnds.Before(i.ExpiresAt) {
 		i.ExpiresAt = i.AccountEnds // nobody joins for nothing
@@ -199,10 +199,10 @@ func (t InviteTerms) Invite(settings Settings, by Caller, now time.Time) (Invite
 		may, known := slices.Contains(settings.InviteFlags, f), slices.Contains(settings.Flags, f)
 		if !known || !may && !admin {
 			name := strconv.Quote(text.Cut(f, 32))
-			fault := web.Fault("/flags", "You may not give the flag {flag}.", "flag", name)
+			fault := web.Fault("/flags", "You cannot give the permission {flag}.", "flag", name)
 			if admin {
 				fault = web.Fault("/flags",
-					"There is no access flag {flag} here. An administrator can add flags in the settings.", "flag", name)
+					"The permission {flag} does not exist. An administrator can add it in the settings.", "flag", name)
 			}
 			faults = append(faults, fault)
 			break
@@ -214,18 +214,18 @@ func (t InviteTerms) Invite(settings Settings, by Caller, now time.Time) (Invite
 	if i.Domain != "" {
 		address, err := CheckEmail("x@" + i.Domain)
 		if i.Domain = strings.TrimPrefix(address, "x@"); err != nil || !domainForm.MatchString(i.Domain) {
-			faults = append(faults, web.Fault("/domain", "the part of an address after the @, as in example.org"))
+			faults = append(faults, web.Fault("/domain", "Enter the part of an address after the @, such as example.org"))
 		}
 	}
 	email, emailErr := CheckEmail(t.Email)
 	if emailErr == nil && email != "" && !i.Admits(email) {
-		faults = append(faults, web.Fault("/email", "an address of {domain}, as the invite asks for", "domain", i.Domain))
+		faults = append(faults, web.Fault("/email", "Enter an address at {domain}, as the invite requires", "domain", i.Domain))
 	}
 	i.MailedTo = email
 	var terms error
 	if faults != nil {
 		terms = web.NewProblem(400, "invalid_invite_terms",
-			"The invite was not created. The reasons are next to the fields.", faults...)
+			"The invite was not created. The reason is next to each field.", faults...)
 	}
 	return i, web.AllFaults(noteErr, emailErr, terms)
 }
@@ -335,7 +335,7 @@ func (s *Service) CreateInvite(ctx context.Context, c Caller, t InviteTerms) (In
 		}
 	}
 	if errors.Is(err, ErrInviteLimit) && i.Uses > 1 {
-		err = web.ForField(403, ErrInviteLimit.Code, "/uses", "These are more people than you may still invite.")
+		err = web.ForField(403, ErrInviteLimit.Code, "/uses", "You cannot invite that many people.")
 	}
 	return i, web.Noted(ctx, "invite_created", err)
 }
@@ -520,7 +520,5 @@ func (s *Service) spentInvite(ctx context.Context, i Invite) error {
 		return ErrInvalidInvite.With("{n} people have joined with this invite, and it is closed. Ask @{handle} for a new one.",
 			"n", i.Uses, "handle", i.Inviter)
 	}
-	return s.WithContact(ctx, ErrInvalidInvite.With("{n} people have joined with this invite, and it is closed. Ask an "+
-		"administrator of your community for a new one.", "n", i.Uses), "This invite has been used and is closed. Ask an "+
-		"administrator of your community for a new one. Contact: {contact}")
+	return s.WithContact(ctx, ErrInvalidInvite.With("{n} people have joined with this invite, and it is closed. Ask an administrator of your club for a new one.", "n", i.Uses), "This invite was used and is closed. Ask an administrator of your club for a new one. Contact: {contact}")
 }

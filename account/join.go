@@ -26,13 +26,13 @@ func (s *Service) MailInviteLink(ctx context.Context, c Caller, code, email stri
 		return err
 	}
 	if i.Domain == "" {
-		return ErrInvalidInvite.With("This invite needs no proven address: join with its code.")
+		return ErrInvalidInvite.With("This invite does not need a verified address. Join with its code.")
 	}
 	email, err = joiningAddress(email)
 	if err == nil && !i.Admits(email) {
-		err = ErrInvalidEmail.With("This invite is for addresses of {domain}.", "domain", i.Domain)
+		err = ErrInvalidEmail.With("This invite is for addresses at {domain}.", "domain", i.Domain)
 		if strings.Contains(i.Domain, "@") { // which is nobody else's business
-			err = ErrInvalidEmail.With("This invite is for another address.")
+			err = ErrInvalidEmail.With("This invite is for a different address.")
 		}
 	}
 	if err != nil {
@@ -117,14 +117,14 @@ func (s *Service) AskToJoin(ctx context.Context, c Caller, in JoinRequest) error
 	name, reason := strings.TrimSpace(in.Name), strings.TrimSpace(in.Reason)
 	var faults []web.FieldError
 	if n := utf8.RuneCountInString(name); n < 1 || n > 60 || !text.Printable(name) {
-		faults = append(faults, web.Fault("/name", "1 to 60 characters, no control characters"))
+		faults = append(faults, web.Fault("/name", "1 to 60 characters, without control characters"))
 	}
 	if n := utf8.RuneCountInString(reason); n < 1 || n > maxJoinReason || !text.Printable(reason) {
-		faults = append(faults, web.Fault("/reason", "1 to 300 characters in one line"))
+		faults = append(faults, web.Fault("/reason", "1 to 300 characters on one line"))
 	}
 	email, err := joiningAddress(in.Email)
 	if faults != nil {
-		err = web.AllFaults(err, web.NewProblem(400, "invalid_join_request", "The request was not sent. The reasons are next to the fields.", faults...))
+		err = web.AllFaults(err, web.NewProblem(400, "invalid_join_request", "Your request was not sent. The reason is next to each field.", faults...))
 	}
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ const (
 
 // ErrInvalidLogo is for everything that is not a picture of that size.
 var ErrInvalidLogo = web.ForField(400, "invalid_logo", "/logo",
-	"The picture has to be a PNG or WebP of at most 64 KiB and 1024 pixels a side. Nothing was changed.")
+	"The picture must be a PNG or WebP of at most 64 KiB and 1024 pixels per side. Nothing was changed.")
 
 // Picture is a logo as it is stored: a PNG, and the hash by which it is served.
 type Picture struct {

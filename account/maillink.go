@@ -67,7 +67,7 @@ type notMeLink struct {
 
 // ErrOtherAccount is returned by the button of verifyLinked.
 var errOtherAccount = web.NewProblem(403, "other_account",
-	"You are signed in to a different account from the one that this link is for. Sign out, then open the link again.")
+	"This link is for a different account from the one you are signed in to. Sign out, then open the link again.")
 
 // link returns the address of the page of the purpose, with v sealed.
 func (s *Service) link(purpose string, v any) (string, error) {

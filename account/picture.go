@@ -20,7 +20,7 @@ const photoSide = 256
 // What the picture of a person may be refused for.
 var (
 	ErrInvalidPhoto = web.ForField(400, "invalid_picture", "/picture",
-		"The picture has to be a PNG, JPEG or WebP of at most 4 MiB and 12 megapixels. Nothing was changed.")
+		"The picture must be a PNG, JPEG or WebP of at most 4 MiB and 12 megapixels. Nothing was changed.")
 	ErrLargePhoto = web.ForField(400, "invalid_picture", "/picture", "This picture needs more memory than the "+
 		"service has for one. Make it smaller, for example 2,000 pixels wide. Nothing was changed.")
 )

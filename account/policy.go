@@ -62,7 +62,7 @@ var (
 		"POST /api/auth/logout", "POST /logout/",
 	}}
 	EndOtherSessions = Act{Action: "session.end_others", Proof: ProofFresh, Ends: endsOthers,
-		Question: "End all other sessions?", Routes: []string{
+		Question: "Sign out everywhere else?", Routes: []string{
 			"POST /api/me/sessions/end-others", "POST /account/sessions/end-others",
 		}}
 	DisownSession = Act{Action: "session.not_me", Proof: ProofCode, Ends: endsRecent.disowning().unverifying(), Routes: []string{
@@ -153,7 +153,7 @@ var (
 	// GiveLastingAccess needs no new proof while the application has such access.
 	GiveLastingAccess = Act{Action: "app.lasting", Proof: ProofFresh, Told: MailLastingAccess}
 	RemoveApp         = Act{Action: "app.remove", Proof: ProofSession,
-		Question: "End the access of {app} to your account?", Routes: []string{
+		Question: "Remove the access of {app} to your account?", Routes: []string{
 			"DELETE /api/me/apps/{client_id}", "POST /account/apps/remove",
 		}}
 	CreateInvite = Act{Action: "invite.create", Proof: ProofSession, Routes: []string{
@@ -205,7 +205,7 @@ var (
 	ResetFactors = Act{Action: "user.reset_factors", Proof: ProofFresh, Told: MailFactorsReset, Ends: Ending{
 		Sessions: AllSessions, Grants: AllGrants, Invites: StaleInvites, Marks: true, Codes: true,
 	},
-		Question: "Remove every second factor of the account @{handle}?", Routes: []string{
+		Question: "Remove all second factors of @{handle}?", Routes: []string{
 			"POST /api/admin/users/{handle}/reset-factors", "POST /admin/users/{handle}/reset-factors",
 		}}
 	EndUserSession = Act{Action: "user.end_session", Proof: ProofFresh, Told: MailSessionsEnded, Ends: endsOne, Routes: []string{

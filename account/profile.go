@@ -84,7 +84,7 @@ var userMembers = []userMember{
 		}
 		return err
 	}},
-	verified("email_verified", "There is no email address that could be verified.",
+	verified("email_verified", "There is no email address to mark as verified.",
 		func(u *User) (string, *bool) { return u.Email, &u.EmailVerified }),
 	claim("given_name", text.Line(100), func(p *Profile) *string { return &p.GivenName }),
 	claim("family_name", text.Line(100), func(p *Profile) *string { return &p.FamilyName }),
@@ -98,7 +98,7 @@ var userMembers = []userMember{
 	claim("zoneinfo", text.Zoneinfo, func(p *Profile) *string { return &p.Zoneinfo }),
 	claim("locale", text.Locale, func(p *Profile) *string { return &p.Locale }),
 	claim("phone_number", text.PhoneNumber, func(p *Profile) *string { return &p.PhoneNumber }),
-	verified("phone_number_verified", "There is no phone number that could be verified.",
+	verified("phone_number_verified", "There is no phone number to mark as verified.",
 		func(u *User) (string, *bool) { return u.Profile.PhoneNumber, &u.Profile.PhoneNumberVerified }),
 	claim("address.formatted", text.Lines(500), func(p *Profile) *string { return &p.Address.Formatted }),
 	claim("address.street_address", text.Lines(200), func(p *Profile) *string { return &p.Address.StreetAddress }),
@@ -144,7 +144,7 @@ func verified(name string, nothing templates.Text, at func(*User) (of string, ma
 		of, mark := at(u)
 		switch {
 		case value != "" && value != "true" && value != "false":
-			return invalidClaim(name, text.Refusal{Text: "This is true or false."})
+			return invalidClaim(name, text.Refusal{Text: "Enter true or false."})
 		case value == "true" && of == "":
 			return invalidClaim(name, text.Refusal{Text: nothing})
 		}
@@ -163,7 +163,7 @@ const AttributePrefix = "attributes."
 // MaxAttribute is the length of the longest value of an attribute, in characters.
 const MaxAttribute = 200
 
-var errNoSuchAttribute = text.Refusal{Text: "The settings of this installation declare no such attribute."}
+var errNoSuchAttribute = text.Refusal{Text: "This attribute is not in the settings of this service."}
 
 // setAttribute is the rule of an attribute.
 func setAttribute(u *User, member, value string) error {
@@ -226,8 +226,8 @@ func UserMembers() []string {
 func (c UserChange) Apply(u *User) error {
 	for name := range c {
 		if !strings.HasPrefix(name, AttributePrefix) && !slices.Contains(UserMembers(), name) {
-			return web.BadRequest("The body has a member that is not known here.",
-				web.FieldError{Pointer: PointerTo(text.Cut(name, 64)), Detail: "not known"})
+			return web.BadRequest("The body contains an unknown member.",
+				web.FieldError{Pointer: PointerTo(text.Cut(name, 64)), Detail: "unknown"})
 		}
 	}
 	var refused []error

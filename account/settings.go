@@ -142,7 +142,7 @@ func (s Settings) Check() (Settings, error) {
 		wrong = append(wrong, web.Fault(pointer, text, args...))
 	}
 	if n := utf8.RuneCountInString(s.InstanceName); n < 1 || n > 60 || !text.Printable(s.InstanceName) {
-		add("/instance_name", "1 to 60 characters, no control characters")
+		add("/instance_name", "1 to 60 characters, without control characters")
 	}
 	if !slices.Contains([]string{RegistrationInvite, RegistrationRequest, RegistrationClosed}, s.Registration) {
 		add("/registration", `"invite", "request" or "closed"`)
@@ -163,7 +163,7 @@ func (s Settings) Check() (Settings, error) {
 		add("/min_password_length", "8 to 64")
 	}
 	if s.AuditDays != 0 && (s.AuditDays < 30 || s.AuditDays > 3650) {
-		add("/audit_days", "0 (for ever) or 30 to 3,650")
+		add("/audit_days", "0 (forever) or 30 to 3,650")
 	}
 	s.Flags = append([]string{FlagAdmin}, s.Flags...)
 	if slices.Contains(s.DefaultFlags, FlagActivity) { // it stays until it is no default either
@@ -173,22 +173,22 @@ func (s Settings) Check() (Settings, error) {
 	s.Flags = slices.Compact(s.Flags)
 	for _, f := range s.Flags {
 		if CheckFlag(f) != nil {
-			add("/flags", "a flag is a letter a-z and up to 31 of a-z, 0-9, - and _")
+			add("/flags", "a permission is a letter a-z and up to 31 of a-z, 0-9, - and _")
 			break
 		}
 	}
 	if len(s.Flags) > maxFlags {
-		add("/flags", "at most {count} flags", "count", maxFlags)
+		add("/flags", "at most {count} permissions", "count", maxFlags)
 	}
 	for pointer, list := range map[string]*[]string{"/default_flags": &s.DefaultFlags, "/invite_flags": &s.InviteFlags} {
 		*list = sortedSet(*list)
 		if slices.ContainsFunc(*list, func(f string) bool { return f == FlagAdmin || !slices.Contains(s.Flags, f) }) {
-			add(pointer, "only flags of this installation, and never admin")
+			add(pointer, "only permissions that exist here, and never admin")
 		}
 	}
 	s.SecondFactorFlags = sortedSet(s.SecondFactorFlags)
 	if slices.ContainsFunc(s.SecondFactorFlags, func(f string) bool { return !slices.Contains(s.Flags, f) }) {
-		add("/second_factor_flags", "only flags of this installation")
+		add("/second_factor_flags", "only permissions that exist here")
 	}
 	s.SessionFlags = sortedSet(s.SessionFlags)
 	inCookie := s.SessionFlags
@@ -197,11 +197,11 @@ func (s Settings) Check() (Settings, error) {
 	}
 	switch {
 	case slices.ContainsFunc(s.SessionFlags, func(f string) bool { return !slices.Contains(s.Flags, f) }):
-		add("/session_flags", "only flags of this installation")
+		add("/session_flags", "only permissions that exist here")
 	case len(s.SessionFlags) == 0 && len(s.Flags) > maxCookieFlags && len(s.Flags) <= maxFlags:
-		add("/session_flags", "with more than {n} flags, name those that the session cookie has", "n", maxCookieFlags)
+		add("/session_flags", "with more than {n} permissions, name the ones in the session cookie", "n", maxCookieFlags)
 	case len(s.Flags) <= maxFlags && sessionCookieSize(inCookie) > maxSessionCookie:
-		add("/session_flags", "the session cookie could become larger than 3,500 bytes: name fewer flags")
+		add("/session_flags", "the session cookie could be larger than 3,500 bytes: name fewer permissions")
 	}
 	if s.SessionDays < 1 || s.SessionDays > 30 {
 		add("/session_days", "1 to 30")
@@ -215,9 +215,9 @@ func (s Settings) Check() (Settings, error) {
 		description := s.FlagDescriptions[f]
 		switch {
 		case !slices.Contains(s.Flags, f):
-			add("/flag_descriptions"+web.Pointer(text.Cut(f, 32)), "only flags of this installation")
+			add("/flag_descriptions"+web.Pointer(text.Cut(f, 32)), "only permissions that exist here")
 		case utf8.RuneCountInString(description) > maxFlagDescription || !text.Printable(description):
-			add("/flag_descriptions/"+f, "at most {count} characters, no control characters", "count",
+			add("/flag_descriptions/"+f, "at most {count} characters, without control characters", "count",
 				maxFlagDescription)
 		case description != "":
 			descriptions[f] = description
@@ -225,7 +225,7 @@ func (s Settings) Check() (Settings, error) {
 	}
 	s.FlagDescriptions = descriptions
 	if utf8.RuneCountInString(s.Contact) > maxContact || !text.Printable(s.Contact) {
-		add("/contact", "at most {count} characters, no control characters", "count", maxContact)
+		add("/contact", "at most {count} characters, without control characters", "count", maxContact)
 	}
 	for name, address := range map[string]string{"/imprint_url": s.ImprintURL, "/privacy_url": s.PrivacyURL} {
 		_, no := text.WebAddress(address)
@@ -239,7 +239,7 @@ func (s Settings) Check() (Settings, error) {
 	}
 	if wrong != nil {
 		return s, web.NewProblem(400, "invalid_settings",
-			"Some settings are invalid. The reasons are next to them.", wrong...)
+			"Some settings are invalid. The reason is next to each one.", wrong...)
 	}
 	return s, nil
 }

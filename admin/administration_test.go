@@ -59,7 +59,7 @@ func TestAdministratorAddsAPerson(t *testing.T) {
 	if shown == nil {
 		t.Fatal(a.Body)
 	}
-	b.Page("/admin/audit?person=eve").Is(200).Shows("root1 created the account of eve", `data-action="user.create"`).Hides(shown[1])
+	b.Page("/admin/audit?person=eve").Is(200).Shows("root1 created eve’s account", `data-action="user.create"`).Hides(shown[1])
 }
 
 func TestListsOfPeopleAreFilteredAndCounted(t *testing.T) {
@@ -125,7 +125,7 @@ func TestBranchesOfInvites(t *testing.T) {
 	of.Call("POST", "/api/invites", nil).Is(201)
 	w.Browser().Call("POST", "/api/register", map[string]string{"code": code, "handle": "gus", "password": password, "display_name": "<img src=x>"}).Is(201)
 	w.SignedIn("gus").Call("POST", "/api/invites", map[string]string{"note": "<script>alert(1)</script>"}).Is(201)
-	b.Page("/admin/invites").Is(200).Shows(`data-branch="ada"`, "invited 1 person", "1 of them active", "&lt;script&gt;").
+	b.Page("/admin/invites").Is(200).Shows(`data-branch="ada"`, "invited 1 person", "1 active", "&lt;script&gt;").
 		Hides("<script>alert", "<img src=x", `data-branch="root1"`)
 	b.Page("/admin/invites?under=ada").Is(200).Shows(`data-branch="gus"`, `id="revoke-branch-submit"`, "&lt;img src=x&gt;").Hides("<img src=x")
 	b.Call("DELETE", "/api/admin/invites/"+code, nil).Is(409, "invite_used")
@@ -201,7 +201,7 @@ func TestLogoIsAPictureAndNothingElse(t *testing.T) {
 		"bomb of pixels": picture(t, 5000, 5000),
 	} {
 		a := upload(b, "logo", content)
-		if a.Status != 400 || !strings.Contains(a.Body, "has to be a PNG") {
+		if a.Status != 400 || !strings.Contains(a.Body, "must be a PNG") {
 			t.Errorf("%s: %d %.200s", name, a.Status, a.Body)
 		}
 	}

@@ -158,11 +158,11 @@ func readAuditQuery(r *http.Request) (q account.AuditQuery, err error) {
 	}
 	if q.Person = strings.TrimSpace(values.Get("person")); q.Person != "" && q.Person != account.Operator().Name {
 		if q.Person, err = account.CanonicalHandle(q.Person); err != nil {
-			return q, web.BadRequest("A person is a handle, or operator.")
+			return q, web.BadRequest("Enter a user name, or operator.")
 		}
 	}
 	if q.Kind = values.Get("kind"); q.Kind != "" && !auditKind.MatchString(q.Kind) {
-		return q, web.BadRequest("A kind is an action such as user.suspend, or its beginning, such as user.")
+		return q, web.BadRequest("Enter an action such as user.suspend, or the start of one, such as user.")
 	}
 	if q.From, err = readTime(values.Get("from"), 0); err == nil {
 		q.To, err = readTime(values.Get("to"), 1)
@@ -180,7 +180,7 @@ func readTime(text string, days int) (time.Time, error) {
 	}
 	t, err := time.Parse(time.DateOnly, text)
 	if err != nil {
-		return t, web.BadRequest("A time is a day such as 2026-11-22, or a time such as 2026-11-22T15:04:05Z.")
+		return t, web.BadRequest("Enter a day such as 2026-11-22, or a time such as 2026-11-22T15:04:05Z.")
 	}
 	return t.AddDate(0, 0, days), nil
 }

@@ -22,11 +22,12 @@ func TestEndsAreSetOnThePageOfAPerson(t *testing.T) {
 		t.Errorf("ends after %s and %v, want %s", got, u.FlagEnds, last)
 	}
 	page := b.Send("GET", "/admin/users/bob?notice=end-saved", "", "", "Accept", "text/html").Is(200)
-	page.Shows(`id="ends-on" name="ends" type="date" value="`+last+`"`, `name="ends.activity" type="date" value="`+last+`"`, "The end is saved.")
-	b.Send("GET", "/admin/audit?person=bob", "", "", "Accept", "text/html").Is(200).Shows("the account of bob ends: "+last+"<", "activity → "+last+"<")
-	b.Send("GET", "/admin/users/?ending=30d", "", "", "Accept", "text/html").Is(200).Shows(`data-user="bob"`, "ends ").Hides(`data-user="root1"`)
+	page.Shows(`id="ends-on" name="ends" type="date" value="`+last+`"`, `name="ends.activity" type="date" value="`+last+`"`,
+		"The expiry date is saved.")
+	b.Send("GET", "/admin/audit?person=bob", "", "", "Accept", "text/html").Is(200).Shows("the expiry date of bob’s account: "+last+"<", "activity → "+last+"<")
+	b.Send("GET", "/admin/users/?ending=30d", "", "", "Accept", "text/html").Is(200).Shows(`data-user="bob"`, "expires ").Hides(`data-user="root1"`)
 	b.Send("GET", "/admin/users/?ending=10d", "", "", "Accept", "text/html").Is(200).Hides(`data-user="bob"`)
-	b.Send("GET", "/admin/users/?ending=1d", "", "", "Accept", "text/html").Is(200).Shows("With an end within 1 day<")
+	b.Send("GET", "/admin/users/?ending=1d", "", "", "Accept", "text/html").Is(200).Shows("Expires within 1 day<")
 	b.Send("GET", "/admin/users/?ending=soon", "", "", "Accept", "text/html").Is(400)
 	// What is refused changes nothing, and the page has what was typed.
 	for typed, why := range map[string]string{"2001-02-03": "suspend it", "soon": "the last day", "2030-02-30": "the last day"} {
@@ -49,7 +50,7 @@ func TestEndsAreSetOnThePageOfAPerson(t *testing.T) {
 	}
 	// Those that an invite gives are listed with it.
 	b.Call("POST", "/api/invites", map[string]any{"flags": []string{"activity@" + last}, "account_ends": last}).Is(201)
-	b.Send("GET", "/admin/invites", "", "", "Accept", "text/html").Is(200).Shows("activity ends <time", "The account ends <time")
+	b.Send("GET", "/admin/invites", "", "", "Accept", "text/html").Is(200).Shows("activity expires <time", "The account expires <time")
 }
 
 func TestEndsOfTheAPI(t *testing.T) {

@@ -20,7 +20,8 @@ func TestAdministratorResetsLostFactors(t *testing.T) {
 			b.Call("DELETE", "/api/admin/invites/"+invited, nil).Is(204)
 		},
 		func(b *accounttest.Browser) {
-			b.Page("/admin/users/bob/reset-factors", "x", "y").Is(200).Shows("Remove every second factor of the account @bob?", "This is about the account <strong><bdi>bob</bdi></strong>.")
+			b.Page("/admin/users/bob/reset-factors", "x", "y").Is(200).Shows(
+				"Remove all second factors of @bob?", "Account: <strong><bdi>bob</bdi></strong>")
 			b.Page("/admin/users/bob/reset-factors", "x", "y", "sure", "yes").RedirectsTo("/id/admin/users/bob?notice=factors-reset#factors")
 			b.Page("/admin/users/bob?notice=factors-reset").Is(200).Shows(`id="invites-stay"`, `id="open-revoke"`, "?under=bob#open").Hides(invited, ofRoot)
 			b.Page("/admin/invites?under=bob").Is(200).Shows(`data-invite="` + invited + `"`).Hides(ofRoot)

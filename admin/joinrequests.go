@@ -53,7 +53,7 @@ func (s *Service) joinForm(w http.ResponseWriter, r *http.Request) error {
 	f := r.PostForm
 	accept := f.Get("decision") == "welcome"
 	if !accept && f.Get("decision") != "refuse" {
-		return web.BadRequest("A decision is welcome or refuse.")
+		return web.BadRequest("The decision must be welcome or refuse.")
 	}
 	err := s.decide(r, accept, f.Get("id"), f.Get("note"))
 	if err == nil {

@@ -32,7 +32,7 @@ func Judge(ctx context.Context, users *roster.Administration, o Options) (list [
 	if o.KeyCreated != nil {
 		if at, err := o.KeyCreated(); err == nil && daysBetween(at, now) > keyDays {
 			add("key-age", false, l.Text("The signing key is {count} days old.", "count", daysBetween(at, now)),
-				l.Text("Make a new one, and keep the old one as an additional key until its signatures have expired."),
+				l.Text("Create a new one. Keep the old one as an additional key until its signatures have expired."),
 				"", "cairn keys generate next.pem")
 		}
 		old, err := users.HS256Sessions(ctx)
@@ -42,7 +42,7 @@ func Judge(ctx context.Context, users *roster.Administration, o Options) (list [
 		if old > 0 && settings.HS256Until.IsZero() {
 			add("hs256-sessions", false,
 				l.Text("{count} sessions are still signed with the shared secret.", "count", old),
-				l.Text("They end within 30 days of their sign-in; an earlier end can be set."),
+				l.Text("They end within 30 days of their sign-in. You can set an earlier date."),
 				"", "cairn keys migrate --until 14d")
 		}
 	}
@@ -56,12 +56,12 @@ func Judge(ctx context.Context, users *roster.Administration, o Options) (list [
 			return nil, err
 		}
 		used := slices.Max(counts[:chartDays-backupDays]) > 0
-		text := l.Text("There has never been a backup.")
+		text := l.Text("There is no backup yet.")
 		if !at.IsZero() {
 			used, text = true, l.Text("The last backup is {count} days old.", "count", daysBetween(at, now))
 		}
 		if daysBetween(at, now) >= backupDays {
-			add("backup", !used, text, l.Text("Make one every night, on the server."), "", "cairn backup FILE")
+			add("backup", !used, text, l.Text("Make one every night on the server."), "", "cairn backup FILE")
 		}
 	}
 	if o.Mail {
@@ -70,8 +70,8 @@ func Judge(ctx context.Context, users *roster.Administration, o Options) (list [
 			return nil, err
 		}
 		if state.Failing > 0 {
-			add("mail-server", false, l.Text("{count} mails could not be sent yet.", "count", state.Failing),
-				l.Text("They are tried again for a day. The log has the reason, and a test mail shows it."),
+			add("mail-server", false, l.Text("{count} emails could not be sent yet.", "count", state.Failing),
+				l.Text("They are retried for a day. For the reason, see the log or send a test email."),
 				"", "cairn mail test ADDRESS")
 		}
 	}
@@ -81,12 +81,12 @@ func Judge(ctx context.Context, users *roster.Administration, o Options) (list [
 	}
 	if n > 0 {
 		add("second-factor", true, l.Text("{count} administrators have no second factor.", "count", n),
-			l.Text("They add one under Security in their account."),
+			l.Text("They can add one under Security in their account."),
 			"/admin/users/?flag=admin&no_second_factor=true", "")
 	}
 	if len(settings.SecondFactorFlags) == 0 {
-		add("second-factor-optional", true, l.Text("Nobody is required to have a second factor."),
-			l.Text("Require one, at least from administrators."),
+		add("second-factor-optional", true, l.Text("Nobody needs a second factor."),
+			l.Text("Require one, at least for administrators."),
 			"/admin/settings#security", "cairn settings set second_factor_flags admin")
 	}
 	return list, nil

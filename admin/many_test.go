@@ -83,7 +83,7 @@ func TestFiveHundredMembersAreAddedAndChangedAtOnce(t *testing.T) {
 			}
 		}
 	}
-	b.Page("/admin/users/paste", "people", strings.Repeat("Ann,a@example.org\n", 501)).Is(400).Shows("At most 500")
+	b.Page("/admin/users/paste", "people", strings.Repeat("Ann,a@example.org\n", 501)).Is(400).Shows("Select at most 500")
 }
 
 // Whoever lost a session as an administrator finds in the audit log what was made with it.
@@ -147,12 +147,12 @@ func TestSelectionIsWhatWasSeen(t *testing.T) {
 	b.Send("GET", "/admin/users/?invited_by=nobody", "", "", "Accept", "text/html").Is(200).Shows(`id="no-users"`)
 	b.Send("GET", "/admin/users/?inactive=many", "", "", "Accept", "text/html").Is(400)
 	b.Page("/admin/users/selected", "all", "true", "filter", "inactive=90", "seen", "2").Is(200).Shows(`value="old"`, `id="matched"`)
-	b.Page("/admin/users/selected", "who", "").Is(400).Shows("Nobody is selected")
+	b.Page("/admin/users/selected", "who", "").Is(400).Shows("Select at least one person")
 	b.Page("/admin/users/selected", "who", "old", "do", "delete").Is(400)
 	b.Page("/admin/users/selected", "who", "old", "do", "end", "ends", "2001-01-01").Is(400).Shows(`aria-invalid="true"`)
 	b.Page("/admin/users/selected", "who", "old", "do", "end").Is(400)
 	b.Page("/admin/users/selected", "who", "old", "do", "flags", "flag.boss", "on").Is(400)
-	b.Page("/admin/users/selected", "who", "old", "do", "invite", "sure", "yes").Is(409).Shows("sends no mail")
+	b.Page("/admin/users/selected", "who", "old", "do", "invite", "sure", "yes").Is(409).Shows("does not send email")
 	b.Page("/admin/users/selected", "all", "true", "filter", "query="+url.QueryEscape("\x00\xff")).Is(400)
 	w.Clock.Advance(account.FreshFor + time.Second)
 	b.Page("/admin/users/selected", "who", "old", "do", "suspend", "sure", "yes").Is(403).Shows(`name="confirm_password"`)
@@ -167,7 +167,7 @@ func TestPastedListIsCheckedLineByLine(t *testing.T) {
 	w.AddUser("root1", account.FlagAdmin)
 	w.AddUser("jorg-muller")
 	b := w.SignedIn("root1")
-	b.Page("/admin/users/paste", "people", "Zoë,zoe@example.org,activity@2099-06-30").Is(200).Shows("activity ends", "2099-07-01T00:00:00Z")
+	b.Page("/admin/users/paste", "people", "Zoë,zoe@example.org,activity@2099-06-30").Is(200).Shows("activity expires", "2099-07-01T00:00:00Z")
 	b.Page("/admin/users/paste", "people", "Zoë Łuczak; zoe@example.org; activity\nИван; ivan@example.org\nAda; \"a@b.example\"; ; root1x\n").Is(200).
 		Shows("@zoe-luczak", "@ivan", "@root1x", `id="sure-submit"`)
 	lines := make([]string, 40)
@@ -177,22 +177,22 @@ func TestPastedListIsCheckedLineByLine(t *testing.T) {
 	lines[36] = "Kim 36,kim36.example.org,boss"
 	list := strings.Join(lines, "\n")
 	b.Page("/admin/users/paste", "people", list, "sure", "yes").Is(400).
-		Shows(`data-line="37"`, "This is not an email address.", "boss", "Nothing was changed: 1 line").Hides(`data-line="36"`, `id="sure-submit"`)
-	b.Page("/admin/users/paste", "people", "\n\nKim,kim@example.org,,,,x").Is(400).Shows("Line 3: 6 cells")
+		Shows(`data-line="37"`, "Enter an email address, such as ada@example.org.", "boss", "Nothing was changed. Correct 1 line").Hides(`data-line="36"`, `id="sure-submit"`)
+	b.Page("/admin/users/paste", "people", "\n\nKim,kim@example.org,,,,x").Is(400).Shows("Line 3 has 6 cells")
 	// As spreadsheets write: a byte order mark, empty cells and lines.
 	b.Page("/admin/users/paste", "people", "\ufeffdisplay_name;email;;;;\r\nKim;kim@example.org;;;;\r\n;;;;;\r\n").Is(200).Shows("@kim", "Add 1 person")
 	b.Page("/admin/users/paste", "people", ";;;;;\n\nKim;kim").Is(400).Shows(`data-line="3"`)
 	b.Page("/admin/users/paste", "people", "Kim,kim@example.org,activity@31/12/2099\nLee,,activity@2001-01-01").Is(400).
 		Shows(`data-line="1"`, `data-line="2"`, "that is not in the past").Hides("control characters")
-	b.Page("/admin/users/paste", "people", " ").Is(400).Shows("Nobody is selected")
-	b.Page("/admin/users/paste", "people", "A,x@example.org\nB,X@example.org").Is(400).Shows("is in row 1 already")
+	b.Page("/admin/users/paste", "people", " ").Is(400).Shows("Select at least one person")
+	b.Page("/admin/users/paste", "people", "A,x@example.org\nB,X@example.org").Is(400).Shows("is already in row 1")
 	if n := len(w.audited(account.AddUser)); n != 2 {
 		t.Errorf("%d accounts", n)
 	}
 	// Twice the same name, and nobody is added twice.
 	pair := "Kim Lee,kim@example.org\nKim Lee,lee@example.org"
 	b.Page("/admin/users/paste", "people", pair, "sure", "yes").Is(200).Shows("kim-lee-2", "/reset-password/?code=")
-	b.Page("/admin/users/paste", "people", pair+"\nNew One,new@example.org").Is(200).Shows("that of @kim-lee", "that of @kim-lee-2", "@new-one", "Add 1 person")
+	b.Page("/admin/users/paste", "people", pair+"\nNew One,new@example.org").Is(200).Shows("belongs to @kim-lee", "belongs to @kim-lee-2", "@new-one", "Add 1 person")
 }
 
 func TestInviteIsMailedToThoseWhoHaveNotChosenAPassword(t *testing.T) {
@@ -221,7 +221,7 @@ func TestInviteIsMailedToThoseWhoHaveNotChosenAPassword(t *testing.T) {
 		t.Errorf("%d mails to those who were added", n)
 	}
 	b.Page("/admin/users/selected", "who", "kim lee ada no-address", "do", "invite", "sure", "yes").Is(409).
-		Shows("already chosen how to sign in", "no email address", `value="kim lee"`)
+		Shows("already set up their sign-in", "no email address", `value="kim lee"`)
 	if n := queued(); n != 0 {
 		t.Errorf("%d mails although somebody stood in the way", n)
 	}

@@ -21,7 +21,7 @@ func TestAdministrationByForms(t *testing.T) {
 	b.Page("/admin/users/nobody").Is(404).Shows(`data-page="error"`)
 
 	b.Page("/admin/users/bob/suspend", "reason", "<b>spam").RedirectsTo("/id/admin/users/bob?notice=suspended#end")
-	b.Page("/admin/users/bob?notice=suspended").Is(200).Shows("The account is suspended.", `id="unsuspend-submit"`)
+	b.Page("/admin/users/bob?notice=suspended").Is(200).Shows("The account is suspended and signed out everywhere.", `id="unsuspend-submit"`)
 	b.Page("/admin/users/bob?notice=hello").Is(200).Hides("hello")
 	b.Page("/admin/users/bob/unsuspend", "x", "").RedirectsTo("/id/admin/users/bob?notice=unsuspended#end")
 	bob := w.User("bob")
@@ -29,9 +29,9 @@ func TestAdministrationByForms(t *testing.T) {
 	if err := w.Store.LockUser(t.Context(), bob.Sub, bob.Unlocks, w.Clock.Now().Add(10*time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	b.Page("/admin/users/bob").Is(200).Shows(`id="locked"`, "after too many wrong passwords; ends ", `id="unlock-submit"`)
+	b.Page("/admin/users/bob").Is(200).Shows(`id="locked"`, "after too many wrong passwords, until ", `id="unlock-submit"`)
 	b.Page("/admin/users/bob/unlock", "x", "").RedirectsTo("/id/admin/users/bob?notice=unlocked#password")
-	b.Page("/admin/users/bob?notice=unlocked").Is(200).Shows("Passwords can be tried again.", "allowed new password attempts").Hides(`id="locked"`)
+	b.Page("/admin/users/bob?notice=unlocked").Is(200).Shows("Sign-in is unlocked.", "unlocked sign-in").Hides(`id="locked"`)
 	b.Page("/admin/users/bob/suspend", "reason", strings.Repeat("x", 201)).Is(400).Shows(`role="alert"`)
 
 	b.Page("/admin/users/bob/flags", "known", "activity", "known", "admin", "flag", "admin").RedirectsTo("/id/admin/users/bob?notice=flags-saved#access")

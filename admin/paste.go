@@ -76,7 +76,7 @@ func (s *Service) checkPasted(w http.ResponseWriter, r *http.Request, sure bool)
 	case page.Bad > 0:
 		status = http.StatusBadRequest
 		page.ErrorCode, page.Error = "invalid_list",
-			l.Text("Nothing was changed: {count} lines have to be corrected.", "count", page.Bad)
+			l.Text("Nothing was changed. Correct {count} lines.", "count", page.Bad)
 	case sure && page.Added > 0:
 		detail := strconv.Itoa(page.Added) + " users"
 		switch err := s.users.Import(r.Context(), caller, checked, detail); {
@@ -86,7 +86,7 @@ func (s *Service) checkPasted(w http.ResponseWriter, r *http.Request, sure bool)
 			return refuse(err)
 		}
 		page.Done = true
-		page.Notice = l.Text("{count} people are added.", "count", page.Added)
+		page.Notice = l.Text("Added {count} people.", "count", page.Added)
 		for _, c := range checked.Codes {
 			page.Links = append(page.Links, templates.PastedLink{Handle: c.Handle, URL: s.accounts.ResetURL(c.Handle, c.ResetCode)})
 		}

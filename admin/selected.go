@@ -53,7 +53,7 @@ func (s *Service) selectedUsers(r *http.Request, page *templates.AdminSelected) 
 	}
 	values, err := url.ParseQuery(f.Get("filter"))
 	if err != nil {
-		return nil, web.BadRequest("The query of the address cannot be read.")
+		return nil, web.BadRequest("The query string cannot be read.")
 	}
 	q, err := s.userQuery(values)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *Service) doSelected(w http.ResponseWriter, r *http.Request, users []acc
 		return s.refuseSelected(w, r, users, page, section, err)
 	}
 	page = templates.AdminSelected{}
-	page.Notice = templates.LanguageOf(r.Context()).Text("Done for {count} people. The audit log has an entry for each.",
+	page.Notice = templates.LanguageOf(r.Context()).Text("Done for {count} people. The audit log shows each change.",
 		"count", len(plan.Change))
 	if users, err = s.users.UsersOf(r.Context(), handlesOf(users)); err != nil { // as they are now
 		return err

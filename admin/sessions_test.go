@@ -43,7 +43,7 @@ func TestAdministratorEndsOnlyTheNamedSessions(t *testing.T) {
 	b.Page("/admin/users/bob/end-sessions", "x", "").RedirectsTo("/id/admin/users/bob?notice=sessions-ended#sessions")
 	third.Call("GET", "/api/me", nil).Is(401)
 	eve.Call("GET", "/api/me", nil).Is(200)
-	b.Page("/admin/users/bob?notice=sessions-ended").Is(200).Shows("All sessions have ended.", "Not signed in anywhere").Hides(`id="sessions-end"`)
+	b.Page("/admin/users/bob?notice=sessions-ended").Is(200).Shows("The person is signed out everywhere.", "Not signed in anywhere").Hides(`id="sessions-end"`)
 	w.SignedIn("bob")
 	b.Call("POST", "/api/admin/users/bob/sessions/end-all", nil).Is(http.StatusOK)
 

@@ -133,7 +133,7 @@ func (s *Service) settingsRefused(w http.ResponseWriter, r *http.Request, sectio
 // numbers adds the members whose fields must be whole numbers, if they differ from the stored values. The
 // error names every wrong field of the form, those of other members too.
 func numbers(v account.Settings, c account.SettingsChange, f url.Values, stored map[string]int) error {
-	const text templates.Text = "Write a whole number."
+	const text templates.Text = "Enter a whole number."
 	var wrong []web.FieldError
 	for _, name := range slices.Sorted(maps.Keys(stored)) {
 		n, err := strconv.Atoi(strings.TrimSpace(f.Get(name)))

@@ -70,7 +70,7 @@ func TestFlagsAreDescribed(t *testing.T) {
 	admin := "Administers this installation: users, flags and settings."
 	put(`{"flags":["activity","coach"],"flag_descriptions":{"coach":"Trains others.","activity":"Runs."}}`, map[string]any{"activity": "Runs.", "admin": admin, "coach": "Trains others."})
 	b.Call("GET", "/admin/users/root1", nil).Shows("Trains others.", "Runs.")
-	b.Call("GET", "/admin/settings", nil).Shows("keeps it, for applications too, until you take it from them on their page")
+	b.Call("GET", "/admin/settings", nil).Shows("keep it, also for applications, until you remove it on their page")
 	w.AddUser("bob", "coach")
 	put(`{"flag_descriptions":{"activity":"","admin":""}}`, map[string]any{"admin": admin, "coach": "Trains others."})
 	put(`{"flags":[],"default_flags":[]}`, map[string]any{"admin": admin})

@@ -31,9 +31,9 @@ func (s *Service) nextSteps(ctx context.Context) ([]templates.NextStep, error) {
 	}
 	l := templates.LanguageOf(ctx)
 	steps := []templates.NextStep{
-		{Name: "invite", Text: l.Text("Invite somebody"), Path: "/account/invites", Done: members > 1 || invites > 0},
+		{Name: "invite", Text: l.Text("Invite someone"), Path: "/account/invites", Done: members > 1 || invites > 0},
 		{
-			Name: "application", Text: l.Text("Register an application that people sign in to"),
+			Name: "application", Text: l.Text("Register an application for members to sign in to"),
 			Command: "cairn client add --help", Done: len(clients) > 0,
 		},
 	}
@@ -43,7 +43,7 @@ func (s *Service) nextSteps(ctx context.Context) ([]templates.NextStep, error) {
 			return nil, err
 		}
 		steps = append(steps, templates.NextStep{
-			Name: "backup", Text: l.Text("Back up: set backup-dir for one every day, or make one"),
+			Name: "backup", Text: l.Text("Set up daily backups with backup-dir, or make a backup"),
 			Command: "cairn backup FILE", Done: !at.IsZero(),
 		})
 	}

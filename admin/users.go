@@ -118,7 +118,7 @@ func (s *Service) userQuery(values url.Values) (q account.UserQuery, err error) 
 	} {
 		switch v := values[name]; {
 		case len(v) > 1 || len(v) == 1 && v[0] != "true" && v[0] != "false" && v[0] != "":
-			return q, web.BadRequest("A filter is true or false, and given once.")
+			return q, web.BadRequest("A filter must be true or false, and given once.")
 		default:
 			*on = values.Get(name) == "true"
 		}
@@ -127,7 +127,7 @@ func (s *Service) userQuery(values url.Values) (q account.UserQuery, err error) 
 		return q, web.BadRequest("A filter is given more than once.")
 	}
 	if q.Flag = values.Get("flag"); q.Flag != "" && account.CheckFlag(q.Flag) != nil {
-		return q, web.BadRequest("A flag is a letter a-z and up to 31 of a-z, 0-9, - and _.")
+		return q, web.BadRequest("A permission is a letter a-z and up to 31 of a-z, 0-9, - and _.")
 	}
 	if len(values["ending"]) > 1 {
 		return q, web.BadRequest("A filter is given more than once.")
@@ -135,7 +135,7 @@ func (s *Service) userQuery(values url.Values) (q account.UserQuery, err error) 
 	if typed := values.Get("ending"); typed != "" {
 		days, err := strconv.Atoi(strings.TrimSuffix(typed, "d"))
 		if err != nil || days < 1 || days > maxEnding {
-			return q, web.BadRequest("Who ends soon is found by days, as 30d.")
+			return q, web.BadRequest("Enter a number of days, such as 30d.")
 		}
 		q.EndingBy = s.users.Now().AddDate(0, 0, days)
 	}
@@ -147,7 +147,7 @@ func (s *Service) userQuery(values url.Values) (q account.UserQuery, err error) 
 	if days := strings.TrimSpace(values.Get("inactive")); days != "" {
 		n, err := strconv.Atoi(days)
 		if err != nil || n < 1 || n > 3650 {
-			return q, web.BadRequest("Days without a sign-in are a number from 1 to 3650.")
+			return q, web.BadRequest("Enter a number of days from 1 to 3650.")
 		}
 		q.NotSince = s.users.Now().AddDate(0, 0, -n)
 	}
@@ -155,7 +155,7 @@ func (s *Service) userQuery(values url.Values) (q account.UserQuery, err error) 
 	case "", account.SortHandle, account.SortNewest, account.SortLastSignIn:
 		return q, nil
 	}
-	return q, web.BadRequest("A list of users is sorted by handle, newest or last_sign_in.")
+	return q, web.BadRequest("Sort users by handle, newest or last_sign_in.")
 }
 
 // addUser adds a user. The user sets a password with the code in the response.
@@ -361,7 +361,7 @@ func (s *Service) putFlags(w http.ResponseWriter, r *http.Request, u account.Use
 			}
 			flags[name] = account.FlagState{On: true, SetEnd: true, EndsAt: ends}
 		default:
-			return web.BadRequest("A flag is true, false or the last day on which it is on.")
+			return web.BadRequest("A permission is true, false or its last day.")
 		}
 	}
 	var err error
@@ -411,7 +411,7 @@ type page struct {
 func readQuery(values url.Values) (string, error) {
 	query := strings.TrimSpace(values.Get("query"))
 	if utf8.RuneCountInString(query) > maxQuery || !utf8.ValidString(query) || strings.ContainsFunc(query, unicode.IsControl) {
-		return "", web.BadRequest("A query has at most 100 characters and no control characters.")
+		return "", web.BadRequest("Search for at most 100 characters, without control characters.")
 	}
 	return query, nil
 }
@@ -420,7 +420,7 @@ func readQuery(values url.Values) (string, error) {
 func readPage(r *http.Request) (page, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return page{}, web.BadRequest("The query of the address cannot be read.")
+		return page{}, web.BadRequest("The query string cannot be read.")
 	}
 	p := page{limit: defaultPage}
 	for _, name := range []string{"query", "limit"} {
@@ -434,7 +434,7 @@ func readPage(r *http.Request) (page, error) {
 	if l := q.Get("limit"); q.Has("limit") {
 		p.limit, err = strconv.Atoi(l)
 		if err != nil || p.limit < 1 || p.limit > maxPage || strconv.Itoa(p.limit) != l {
-			return page{}, web.BadRequest("A limit is a number from 1 to 200.")
+			return page{}, web.BadRequest("The limit must be a number from 1 to 200.")
 		}
 	}
 	p.key, err = web.ReadCursor(q)

@@ -51,7 +51,7 @@ func TestHandleWithDots(t *testing.T) {
 	b.Call("GET", "/api/admin/users/ada.lovelace.json", nil).Is(200)
 	b.Call("POST", "/api/admin/users", map[string]any{"handle": "adalovelacejson"}).Is(409, "handle_taken")
 	b.Call("DELETE", "/api/admin/users/adalovelace.json", nil).Is(404, "user_not_found").Shows("Did you mean ada.lovelace.json?")
-	b.Page("/admin/users/ada.lovelace.json/delete", "confirm", "adalovelacejson").Is(400).Shows("Type the handle of the account")
+	b.Page("/admin/users/ada.lovelace.json/delete", "confirm", "adalovelacejson").Is(400).Shows("Enter the user name of the account")
 	b.Call("GET", "/api/admin/audit?person=adalovelacejson", nil).Is(200).Shows(`"target":"ada.lovelace.json"`)
 	b.Page("/admin/users/ada.lovelace.json/delete", "confirm", "Ada.Lovelace.json").RedirectsTo("/id/admin/users/?notice=deleted")
 }

@@ -115,20 +115,20 @@ var notices = map[string]struct {
 }{
 	"profile-saved":  {"profile", "The profile is saved."},
 	"flags-saved":    {"access", "The access is saved."},
-	"added-by-mail":  {"password", "The account is created. A mail with a link to choose a password is on its way."},
-	"unlocked":       {"password", "Passwords can be tried again."},
-	"session-ended":  {"sessions", "The session has ended."},
-	"sessions-ended": {"sessions", "All sessions have ended."},
-	"end-saved":      {"ends", "The end is saved."},
-	"suspended":      {"end", "The account is suspended. All its sessions have ended."},
-	"factors-reset":  {"factors", "The second factors are removed. All sessions have ended."},
+	"added-by-mail":  {"password", "The account is created. We have emailed the link to choose a password."},
+	"unlocked":       {"password", "Sign-in is unlocked."},
+	"session-ended":  {"sessions", "The device is signed out."},
+	"sessions-ended": {"sessions", "The person is signed out everywhere."},
+	"end-saved":      {"ends", "The expiry date is saved."},
+	"suspended":      {"end", "The account is suspended and signed out everywhere."},
+	"factors-reset":  {"factors", "The second factors are removed. The person is signed out everywhere."},
 	"unsuspended":    {"end", "The suspension is lifted."},
 	"deleted":        {"", "The account is deleted."},
 	"invite-revoked": {"open", "The invite is revoked."},
-	"join-accepted":  {"requests", "The link to join is on its way."},
-	"join-refused":   {"requests", "The answer is on its way, and the request is deleted."},
-	"logo-saved":     {"logo", "The logo is saved."},
-	"logo-removed":   {"logo", "The logo is removed."},
+	"join-accepted":  {"requests", "We have sent the link to join."},
+	"join-refused":   {"requests", "We have sent the answer and deleted the request."},
+	"logo-saved":     {"logo", "The club picture is saved."},
+	"logo-removed":   {"logo", "The club picture is removed."},
 	"general":        {"general", "The settings are saved."},
 	"flags":          {"flags", "The settings are saved."},
 	"security":       {"security", "The settings are saved."},
@@ -413,7 +413,7 @@ func (s *Service) deleteForm(_ http.ResponseWriter, r *http.Request, u account.U
 	typed, err := account.CanonicalHandle(r.PostForm.Get("confirm"))
 	if err != nil || typed != u.Handle {
 		return "", web.NewProblem(http.StatusBadRequest, "not_confirmed",
-			"Type the handle of the account to delete it. Nothing was changed.")
+			"Enter the user name of the account to delete it. Nothing was changed.")
 	}
 	return "/admin/users/?notice=deleted", s.users.Delete(r.Context(), s.accounts.Caller(r), u)
 }

@@ -104,7 +104,7 @@ func (a *API) Check() error {
 		return wrong("resource", a.URI, "an API URI has no query: remove ? and what follows (RFC 8707 section 2)")
 	}
 	if name, err := account.CheckDisplayName(a.Name); err != nil || name != a.Name {
-		return wrong("name", "", "1 to 60 characters, no control characters, and no space at its ends")
+		return wrong("name", "", "1 to 60 characters, without control characters, and no space at its ends")
 	}
 	for i, s := range a.Scopes {
 		sentence, err := account.CheckDisplayName(s.Sentence)
@@ -116,7 +116,7 @@ func (a *API) Check() error {
 		case slices.ContainsFunc(a.Scopes[:i], func(o APIScope) bool { return o.Name == s.Name }):
 			return wrong("scopes", s.Name, "it is given twice")
 		case err != nil || sentence != s.Sentence:
-			const reason = "its sentence needs 1 to 60 characters, no control characters, and no space at its ends"
+			const reason = "its sentence needs 1 to 60 characters, without control characters, and no space at its ends"
 			return wrong("scopes", s.Name, reason)
 		}
 	}

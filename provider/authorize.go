@@ -306,7 +306,7 @@ func (p *Provider) openContinuation(sealed string) (*authorization, error) {
 	form, bad := url.ParseQuery(c.Query)
 	if err != nil || bad != nil {
 		return nil, web.NewProblem(http.StatusBadRequest, "expired_request",
-			"This sign-in took too long or its link is damaged. Go back to the application and start again.")
+			"This sign-in took too long, or its link is damaged. Go back to the application and start again.")
 	}
 	req := newAuthorization(form, time.Unix(c.Arrived, 0).UTC())
 	req.sealed, req.device, req.pushed, req.late = sealed, c.Device, c.Pushed, c.Late
@@ -325,7 +325,7 @@ func (p *Provider) openContinuation(sealed string) (*authorization, error) {
 
 func authorizationForm(r *http.Request) (url.Values, error) {
 	bad := web.NewProblem(http.StatusBadRequest, "invalid_request",
-		"The request to sign in could not be read. The application sent something that is not a form.")
+		"The sign-in request could not be read. The application did not send a form.")
 	if r.Method == http.MethodPost {
 		if err := r.ParseForm(); err != nil {
 			return nil, bad
@@ -353,23 +353,21 @@ func (rs *rules) proveClient(ctx context.Context, req *authorization) error {
 	}
 	if len(req.form.Encode()) > maxQuery {
 		return page(errInvalidRequest.because(tooLarge, "The request is too long."),
-			"The request to sign in is too long.")
+			"The sign-in request is too long.")
 	}
 	if req.duplicate == "client_id" || len(req.form["client_id"]) > 1 || len(req.form["redirect_uri"]) > 1 {
 		return page(errInvalidRequest.because(repeated, "client_id or redirect_uri is given more than once."),
-			"The request to sign in names its application more than once.")
+			"The sign-in request names its application more than once.")
 	}
 	id := req.form.Get("client_id")
 	client, err := rs.client(ctx, id)
 	if _, ok := errors.AsType[*documentError](err); ok {
 		return page(errInvalidRequest.about(clientDocument, "client_id", "Its description cannot be used."),
-			"The application that sent you here describes itself at an address of its own, "+
-				"and this description cannot be used. Try again in a minute, or tell its operator.")
+			"The application that sent you here describes itself at its own address, and the description cannot be used. Try again in a minute, or tell its operator.")
 	}
 	if errors.Is(err, ErrClientNotFound) && id == "" {
 		return page(errInvalidRequest.about(missingParameter, "client_id", "It is missing."),
-			"The application that sent you here did not say which one it is: "+
-				"client_id is missing from its request. Tell its operator.")
+			"The application that sent you here did not say which one it is: client_id is missing. Tell its operator.")
 	}
 	if errors.Is(err, ErrClientNotFound) {
 		return page(errInvalidRequest.about(clientUnknown, "client_id", "It is not registered."),
@@ -381,13 +379,11 @@ func (rs *rules) proveClient(ctx context.Context, req *authorization) error {
 	uri := req.form.Get("redirect_uri")
 	if uri == "" && !req.forDevice() {
 		return page(errInvalidRequest.about(badRedirect, "redirect_uri", "It is missing."),
-			"The application that sent you here did not say where the answer goes: "+
-				"redirect_uri is missing from its request. Tell its operator.")
+			"The application that sent you here did not say where to send you back: redirect_uri is missing. Tell its operator.")
 	}
 	if !req.forDevice() && !client.matchRedirect(uri) {
 		return page(errInvalidRequest.about(badRedirect, "redirect_uri", "It is not registered for this client."),
-			"The application that sent you here asked for an answer at an address "+
-				"that is not registered for it. Tell its operator.")
+			"The application that sent you here wants to send you back to an address that is not registered for it. Tell its operator.")
 	}
 	req.client, req.redirectURI, req.mustPush = client, uri, rs.mustPush(client)
 	req.apis, err = rs.apisOf(ctx, client)

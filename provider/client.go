@@ -277,7 +277,7 @@ func (c *Client) checkName() error {
 	}
 	if name, err := account.CheckDisplayName(c.Name); err != nil || name != c.Name {
 		return &RegistrationError{"client_name", "",
-			"1 to 60 characters, no control characters, and no space at its ends"}
+			"1 to 60 characters, without control characters, and no space at its ends"}
 	}
 	return nil
 }
@@ -328,7 +328,7 @@ func (c *Client) checkScopes() error {
 				"only scopes of the client and of APIs can be optional, and openid cannot"}
 		}
 	}
-	const form = "a flag is a letter a-z and up to 31 of a-z, 0-9, - and _"
+	const form = "a permission is a letter a-z and up to 31 of a-z, 0-9, - and _"
 	for _, f := range c.RequireFlags {
 		if account.CheckFlag(f) != nil {
 			return &RegistrationError{"require_flags", f, form}

@@ -105,8 +105,8 @@ func consentItem(l *templates.Language, name string, u account.User, client *Cli
 // profileClaims are the names of the claims that accompany the name.
 var profileClaims = map[string]templates.Text{
 	"family_name": "family name", "given_name": "given name", "middle_name": "middle name", "nickname": "nickname",
-	"preferred_username": "handle ({handle})", "profile": "profile page", "picture": "picture", "website": "website",
-	"gender": "gender", "birthdate": "birthdate", "zoneinfo": "time zone", "locale": "locale",
+	"preferred_username": "user name ({handle})", "profile": "profile page", "picture": "picture", "website": "website",
+	"gender": "gender", "birthdate": "birthday", "zoneinfo": "time zone", "locale": "language",
 }
 
 // profileDetail names the other stored claims of the profile.
@@ -117,7 +117,7 @@ func profileDetail(l *templates.Language, names []string, claims map[string]any)
 			also = append(also, l.Text(text, "handle", claims[claim]))
 		}
 	}
-	return l.Text("With your {claims}", "claims", strings.Join(also, ", "))
+	return l.Text("Also your {claims}", "claims", strings.Join(also, ", "))
 }
 
 // consenting opens the continuation and finds the user who decides. Without a valid session it
@@ -197,9 +197,9 @@ func (p *Provider) consentPage(
 	}
 	switch {
 	case req.late:
-		page.Again = "You decided after this page had been open for more than ten minutes. Look at it once more."
+		page.Again = "This page was open for more than ten minutes. Check it once more."
 	case len(granted) > 0 && len(added) == 0:
-		page.Again = "You have allowed this before. The application asks you to confirm it."
+		page.Again = "You have allowed this before. Confirm that you want to continue."
 	case len(granted) == 0:
 		if page.Again, err = p.allowedBefore(r.Context(), id.User.Handle, req.client.ID); err != nil {
 			return err
@@ -245,7 +245,7 @@ func (p *Provider) allowedBefore(ctx context.Context, handle, client string) (te
 	if slices.ContainsFunc(rows, func(a account.Audit) bool {
 		return a.Target == handle && (a.Detail == client || strings.HasPrefix(a.Detail, client+": "))
 	}) {
-		return "You allowed this application before. Its access was ended since, or the application has changed.", nil
+		return "You allowed this application before. Its access has ended since, or the application has changed.", nil
 	}
 	return "", err
 }
@@ -261,7 +261,7 @@ func (p *Provider) consentForm(
 	b.Asked = ""
 	if err != nil || b != bind(id, req.shown(), "", strings.Fields(b.Optional)...) {
 		return web.NewProblem(http.StatusForbidden, "consent_form",
-			"This form was not made for your session. Go back to the application and start again.")
+			"This form does not belong to your session. Go back to the application and start again.")
 	}
 	decision, leftOut := decisionDeny, []string(nil)
 	if r.PostForm.Get("decision") == decisionAllow {

@@ -173,7 +173,7 @@ func (p *Provider) devicePage(w http.ResponseWriter, r *http.Request) error {
 }
 
 var errNoSuchDevice = web.NewProblem(http.StatusNotFound, "device_code",
-	"No device is waiting with this code. Look at the device: a code works once, for ten minutes.")
+	"No device is waiting with this code. Check your device: a code works once, within ten minutes.")
 
 // deviceError returns the error for the user whose device no longer waits.
 func deviceError(err error) error {
@@ -227,8 +227,7 @@ func (p *Provider) refuseCode(w http.ResponseWriter, r *http.Request, typed stri
 const userCodeCookie = "cairn_user_code"
 
 var errTypedElsewhere = web.NewProblem(http.StatusForbidden, "device_browser",
-	"This page belongs to a browser in which the code of a device was entered, and this is another one, or it was too "+
-		"long ago. Enter the code that your own device shows.")
+	"This page is for a browser in which a device’s code was entered. This is a different browser, or it was too long ago. Enter the code that your device shows.")
 
 // typedHere checks that the code of a device's request was typed in this browser. Otherwise somebody
 // could type the code of their own device and send the address of the next page to another person,

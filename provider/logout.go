@@ -36,7 +36,7 @@ func (p *Provider) endSession(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if req.problem == "" && id != nil && req.sub != "" && id.User.Sub != req.sub {
-		req.problem = "The application asks to sign out a different account from the one that is signed in here."
+		req.problem = "The application asks to sign out a different account from the one signed in here."
 	}
 	if req.problem != "" || req.sub == "" {
 		return p.confirmLogout(w, r, id, req)
@@ -77,7 +77,7 @@ func checkLogout(form url.Values) error {
 	repeated := func(values []string) bool { return len(values) > 1 }
 	if len(form.Encode()) > maxLogoutQuery || slices.ContainsFunc(slices.Collect(maps.Values(form)), repeated) {
 		return web.NewProblem(http.StatusBadRequest, "invalid_request",
-			"The request to sign out is too long or names a parameter twice.")
+			"The sign-out request is too long or has a parameter twice.")
 	}
 	return nil
 }
@@ -112,8 +112,7 @@ func (q logoutRequest) clientName() string {
 // client in the hint or in client_id. Without either it looks among those of every client.
 func (p *Provider) readLogout(ctx context.Context, form url.Values) (logoutRequest, error) {
 	q := logoutRequest{state: form.Get("state")}
-	const notOurs templates.Text = "What the application sent to prove whom it signed in (id_token_hint) " +
-		"is not an ID token of this service."
+	const notOurs templates.Text = "The id_token_hint that the application sent is not an ID token from this service."
 	id, sub := form.Get("client_id"), ""
 	hint := form.Get("id_token_hint")
 	if hint != "" {
@@ -123,8 +122,7 @@ func (p *Provider) readLogout(ctx context.Context, form url.Values) (logoutReque
 			return q, nil
 		}
 		if id != "" && id != c.Audience[0] {
-			q.problem = "The application that asks (client_id) is not the one that its proof (id_token_hint) " +
-				"was issued to."
+			q.problem = "The id_token_hint that the application sent was issued to an application other than client_id."
 			return q, nil
 		}
 		id, sub = c.Audience[0], c.Subject
@@ -139,7 +137,7 @@ func (p *Provider) readLogout(ctx context.Context, form url.Values) (logoutReque
 			return q, err
 		}
 		if client == nil {
-			q.problem = "The address to go back to (post_logout_redirect_uri) is not registered with this service."
+			q.problem = "The address to return to (post_logout_redirect_uri) is not registered with this service."
 			return q, nil
 		}
 		q.client, q.uri = client, uri
@@ -147,7 +145,7 @@ func (p *Provider) readLogout(ctx context.Context, form url.Values) (logoutReque
 	}
 	client, err := p.client(ctx, id)
 	if errors.Is(err, ErrClientNotFound) {
-		q.problem = "The application that asks (client_id) is not registered with this service."
+		q.problem = "The application (client_id) is not registered with this service."
 		if hint != "" {
 			q.problem = notOurs
 		}
@@ -162,7 +160,7 @@ func (p *Provider) readLogout(ctx context.Context, form url.Values) (logoutReque
 	case client.matchPostLogout(uri):
 		q.uri = uri
 	default:
-		q.problem = "The address to go back to (post_logout_redirect_uri) is not registered for this application."
+		q.problem = "The address to return to (post_logout_redirect_uri) is not registered for this application."
 	}
 	return q, nil
 }
@@ -243,7 +241,7 @@ func (p *Provider) confirmedLogout(w http.ResponseWriter, r *http.Request, confi
 	var answer logoutAnswer
 	if p.seal.Open(purposeLogout, confirmed, &answer) != nil || answer.binding != bind(id, "", "") {
 		return web.NewProblem(http.StatusForbidden, "logout_form",
-			"This form was not made for your session, or it is too old. Try to sign out again.")
+			"This form does not belong to your session, or it is too old. Try to sign out again.")
 	}
 	back, err := url.ParseQuery(answer.Back)
 	var req logoutRequest

@@ -406,7 +406,7 @@ func entryItem(l *templates.Language, entry string, u account.User, client *Clie
 	case scope == "email" || scope == "phone":
 		item.Sentence = consentItem(l, scope, u, client).Sentence
 	case scope != "" && value != "":
-		item.Sentence = l.Text("Of your profile: {value}", "value", value)
+		item.Sentence = l.Text("From your profile: {value}", "value", value)
 	default:
 		item.Sentence = entryText(l, entry)
 		if value != "" {
@@ -422,12 +422,12 @@ func entryText(l *templates.Language, entry string) string {
 		return l.Text("Whether you are in the group {group}", "group", strings.TrimSuffix(flag, "}"))
 	}
 	if name, ok := attributeOf(entry); ok {
-		return l.Text("What administrators have entered for you as {name}", "name", name)
+		return l.Text("What administrators saved about you as {name}", "name", name)
 	}
 	if i := slices.Index(Scopes, claimScope(claimFields[entry])); i >= 0 && scopes[i].name != "profile" {
 		return l.Text(scopes[i].granted)
 	}
-	return l.Text("Of your profile: {value}", "value", strings.Trim(entry, "{}"))
+	return l.Text("From your profile: {value}", "value", strings.Trim(entry, "{}"))
 }
 
 // entryTexts returns the texts of the entries among what was granted.

@@ -79,7 +79,7 @@ func (p *Provider) pushRequest(w http.ResponseWriter, r *http.Request, c *Client
 }
 
 var errPushedGone = web.NewProblem(http.StatusBadRequest, "expired_request",
-	"This request to sign in was already used or took too long. Go back to the application and start again.")
+	"This sign-in was already used or took too long. Go back to the application and start again.")
 
 // pushedGone is errPushedGone for a known client: its page leads back to the application.
 type pushedGone struct{ client *Client }

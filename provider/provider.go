@@ -187,7 +187,7 @@ func (p *Provider) notHead(h http.HandlerFunc) http.HandlerFunc {
 		if r.Method == http.MethodHead {
 			w.Header().Set("Allow", "GET, POST")
 			p.accounts.WriteProblem(w, r, web.NewProblem(http.StatusMethodNotAllowed, "method_not_allowed",
-				"This address does not answer to the method of the request."))
+				"This address does not support the method of the request."))
 			return
 		}
 		h(w, r)
@@ -199,9 +199,7 @@ func (p *Provider) notHead(h http.HandlerFunc) http.HandlerFunc {
 func MountDisabled(m *mux.Router, a *site.Site) {
 	h := func(w http.ResponseWriter, r *http.Request) {
 		a.WriteProblem(w, r, web.NewProblem(http.StatusNotFound, "oidc_disabled",
-			"OpenID Connect is off here. The operator turns it on with a private key: cairn keys generate FILE, "+
-				"then the line private-key-file: FILE in cairn.yaml (or SERVICE_OIDC_PRIVATE_KEY_FILE=FILE) "+
-				"and a restart."))
+			"OpenID Connect is turned off. To turn it on, the operator makes a private key with cairn keys generate FILE, adds the line private-key-file: FILE to cairn.yaml (or sets SERVICE_OIDC_PRIVATE_KEY_FILE=FILE) and restarts the service."))
 	}
 	for _, path := range []string{
 		"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/jwks.json",

@@ -21,15 +21,15 @@ var scopes = []struct {
 		"website", "gender", "birthdate", "zoneinfo", "locale", "updated_at",
 	}},
 	{
-		name: "email", asks: "Your email ({value})", nothing: "Your email (none is stored)",
+		name: "email", asks: "Your email ({value})", nothing: "Your email (none saved)",
 		granted: "Your email address", claims: []string{"email", "email_verified"},
 	},
 	{
-		name: "address", asks: "Your postal address", nothing: "Your postal address (none is stored)",
+		name: "address", asks: "Your postal address", nothing: "Your postal address (none saved)",
 		granted: "Your postal address", claims: []string{"address"},
 	},
 	{
-		name: "phone", asks: "Your phone number ({value})", nothing: "Your phone number (none is stored)",
+		name: "phone", asks: "Your phone number ({value})", nothing: "Your phone number (none saved)",
 		granted: "Your phone number", claims: []string{"phone_number", "phone_number_verified"},
 	},
 	{
@@ -37,8 +37,8 @@ var scopes = []struct {
 		granted: "Your groups", claims: []string{"groups"},
 	},
 	{
-		name: "offline_access", asks: "Stay signed in while you are away",
-		granted: "Stay signed in while you are away",
+		name: "offline_access", asks: "Keep access while you are away",
+		granted: "Keep access while you are away",
 	},
 }
 

@@ -27,12 +27,12 @@ func (p *Provider) webFinger(w http.ResponseWriter, r *http.Request) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	resources := q["resource"]
 	if err != nil || len(resources) != 1 || len(resources[0]) > maxResource || !isURI(resources[0]) {
-		p.accounts.WriteProblem(w, r, web.BadRequest("A WebFinger request has one resource, such as acct:ada@example.org."))
+		p.accounts.WriteProblem(w, r, web.BadRequest("A WebFinger request needs exactly one resource, such as acct:ada@example.org."))
 		return
 	}
 	if !p.ownsResource(resources[0]) {
 		p.accounts.WriteProblem(w, r, web.NewProblem(http.StatusNotFound, "not_found",
-			"This service answers for the accounts of its own domain."))
+			"This service answers only for accounts at its own domain."))
 		return
 	}
 	links := []jrdLink{}

@@ -17,24 +17,24 @@ type AuditAction struct {
 var AuditActions = sortedActions([]AuditAction{
 	{"session.create", "{actor} signed in{how}", "You signed in{how}"},
 	{"session.reauthenticate", "{actor} signed in again{how}", "You signed in again{how}"},
-	{"session.confirm", "{actor} confirmed who they are{how}", "You confirmed who you are{how}"},
-	{"session.end", "{actor} ended a session of their own", "You ended one of your sessions"},
+	{"session.confirm", "{actor} confirmed their identity{how}", "You confirmed your identity{how}"},
+	{"session.end", "{actor} ended one of their sessions", "You ended one of your sessions"},
 	{"session.sign_out", "{actor} signed out", "You signed out"},
-	{"session.end_others", "{actor} ended all their other sessions", "You ended all your other sessions"},
-	{"session.not_me", "{actor} reported a sign-in as somebody else’s", "You reported a sign-in as somebody else’s"},
+	{"session.end_others", "{actor} signed out everywhere else", "You signed out everywhere else"},
+	{"session.not_me", "{actor} reported a sign-in by someone else", "You reported a sign-in by someone else"},
 	{"session.refused", "{actor} could not sign in: the account is suspended", "You could not sign in: the account was suspended"},
 	{"session.limited", "{actor} tried too many wrong passwords for {account}", ""},
-	{"user.register", "{actor} created the account with an invite", "You created the account with an invite"},
+	{"user.register", "{actor} joined with an invite", "You joined with an invite"},
 	{"join.ask", "{actor} asked to join", ""},
 	{"join.accept", "{actor} accepted a request to join", ""},
-	{"join.refuse", "{actor} refused a request to join", ""},
+	{"join.refuse", "{actor} declined a request to join", ""},
 	{"profile.change", "{actor} changed their profile", "You changed your profile"},
 	{"profile.picture", "{actor} uploaded a picture", "You uploaded a picture"},
 	{"profile.picture_remove", "{actor} removed their picture", "You removed your picture"},
 	{"email.change", "{actor} changed their email address", "You changed your email address"},
-	{"email.ask", "{actor} asked for a mail to verify their email address", "You asked for a mail to verify your email address"},
+	{"email.ask", "{actor} asked for an email to verify their address", "You asked for an email to verify your address"},
 	{"email.verify", "{actor} verified their email address", "You verified your email address"},
-	{"email.undo", "{actor} reversed the change of their email address", "You reversed the change of your email address"},
+	{"email.undo", "{actor} restored their earlier email address", "You restored your earlier email address"},
 	{"password.change", "{actor} changed their password", "You changed your password"},
 	{"password.remove", "{actor} removed their password", "You removed your password"},
 	{"password.reset", "{actor} set a new password with a code", "You set a new password with a code"},
@@ -42,41 +42,41 @@ var AuditActions = sortedActions([]AuditAction{
 	{"factor.add", "{actor} added a way to sign in", "You added a way to sign in"},
 	{"factor.remove", "{actor} removed a way to sign in", "You removed a way to sign in"},
 	{"factor.rename", "{actor} renamed a passkey", "You renamed a passkey"},
-	{"factor.counter", "{actor} used a passkey that may have been copied, because its counter went back", "You used a passkey that may have been copied, because its counter went back"},
+	{"factor.counter", "{actor} used a passkey that may have been copied: its counter was lower than before", "You used a passkey that may have been copied: its counter was lower than before"},
 	{"factor.recovery_codes", "{actor} created new recovery codes", "You created new recovery codes"},
 	{"factor.recovery_code_used", "{actor} used a recovery code", "You used a recovery code"},
-	{"factor.refused", "{actor} gave a wrong code after the password", "You gave a wrong code after the password"},
+	{"factor.refused", "{actor} entered a wrong code after the password", "You entered a wrong code after the password"},
 	{"account.export", "{actor} downloaded all data of their account", "You downloaded all data of your account"},
 	{"account.delete", "{actor} deleted their account", "You deleted your account"},
 	{"app.allow", "{actor} gave an application access", "You gave an application access"},
-	{"app.lasting", "{actor} gave an application access that lasts beyond the session", "You gave an application access that lasts beyond the session"},
+	{"app.lasting", "{actor} gave an application access after sign-out", "You gave an application access after sign-out"},
 	{"app.remove", "{actor} removed the access of an application", "You removed the access of an application"},
 	{"invite.create", "{actor} created an invite", "You created an invite"},
-	{"invite.create_wide", "{actor} created an invite for several people, or with flags", "You created an invite for several people, or with flags"},
-	{"invite.delete", "{actor} deleted an invite of their own", "You deleted an invite of yours"},
+	{"invite.create_wide", "{actor} created an invite for several people or with permissions", "You created an invite for several people or with permissions"},
+	{"invite.delete", "{actor} deleted one of their invites", "You deleted one of your invites"},
 	{"user.create", "{actor} created {account}", ""},
 	{"user.amend", "{actor} changed the profile of {account}", "You changed your profile as an administrator"},
-	{"user.flags", "{actor} changed what {account} may use", "You changed what your account may use"},
+	{"user.flags", "{actor} changed the permissions of {account}", "You changed the permissions of your account"},
 	{"user.suspend", "{actor} suspended {account}", ""},
-	{"user.end", "{actor} changed when {account} ends", ""},
-	{"user.ended", "{account} ended by itself", ""},
-	{"user.flags_ended", "Flags of {account} ended by themselves", ""},
+	{"user.end", "{actor} changed the expiry date of {account}", ""},
+	{"user.ended", "Expired: {account}", ""},
+	{"user.flags_ended", "Permissions expired: {account}", ""},
 	{"user.unsuspend", "{actor} lifted the suspension of {account}", ""},
-	{"user.unlock", "{actor} allowed new password attempts for {account}", "You allowed new password attempts for your account"},
-	{"user.invite", "{actor} mailed {account} the link to choose a password", ""},
+	{"user.unlock", "{actor} unlocked sign-in for {account}", "You unlocked sign-in for your account"},
+	{"user.invite", "{actor} emailed a link to choose a password: {account}", ""},
 	{"user.reset_code", "{actor} created a code for a new password of {account}", ""},
 	{"user.reset_factors", "{actor} removed the second factors of {account}", ""},
 	{"user.end_session", "{actor} ended a session of {account}", "You ended a session of your account"},
 	{"user.end_sessions", "{actor} ended all sessions of {account}", "You ended all sessions of your account"},
 	{"user.delete", "{actor} deleted {account}", ""},
 	{"invite.revoke", "{actor} revoked an invite of {person}", ""},
-	{"invite.revoke_branch", "{actor} revoked the open invites of {person} and of everybody they invited", ""},
+	{"invite.revoke_branch", "{actor} revoked the open invites of {person} and of everyone they invited", ""},
 	{"settings.update", "{actor} changed the settings", ""},
-	{"settings.logo", "{actor} changed the logo", ""},
+	{"settings.logo", "{actor} changed the club picture", ""},
 	{"user.import", "{actor} imported accounts", ""},
 	{"settings.steps", "{actor} closed the list of next steps", ""},
 	{"audit.export", "{actor} downloaded the audit log", ""},
-	{"mail.failed", "A mail could not be delivered", ""},
+	{"mail.failed", "An email could not be delivered", ""},
 	{"keys.seal", "{actor} sealed the stored secrets with the data key", ""},
 	{"keys.migrate", "{actor} set when sessions signed with the shared secret end", ""},
 	{"installation.restore", "{actor} restored a backup", ""},
@@ -95,8 +95,8 @@ var AuditActions = sortedActions([]AuditAction{
 // auditKinds has the headings of actions, by the part of their names before the dot.
 var auditKinds = map[string]Text{
 	"account": "Data", "api": "APIs", "app": "Applications", "audit": "Audit log", "client": "Registered applications",
-	"email": "Email", "factor": "Second factor", "installation": "The whole installation", "invite": "Invites", "join": "Requests to join",
-	"keys": "Keys", "mail": "Sent mail", "password": "Password", "profile": "Profile", "session": "Sign-ins",
+	"email": "Email", "factor": "Second factor", "installation": "The service", "invite": "Invites", "join": "Requests to join",
+	"keys": "Keys", "mail": "Email delivery", "password": "Password", "profile": "Profile", "session": "Sign-ins",
 	"settings": "Settings", "user": "People",
 }
 
@@ -107,7 +107,7 @@ var auditWords = map[string]Text{
 	"phone_number": "Phone number", "zoneinfo": "Time zone", "locale": "Language", "website": "Website",
 	"profile": "Profile page", "picture": "Picture", "address.street_address": "Street and number",
 	"address.postal_code": "Postal code", "address.locality": "Town", "address.region": "Region",
-	"address.country": "Country", "address.formatted": "The whole address, as on a letter",
+	"address.country": "Country", "address.formatted": "Full address, as on a letter",
 	"email_verified": "Email address verified", "phone_number_verified": "Phone number verified",
 	"imported": "imported", "first administrator": "first administrator",
 	"totp": "authenticator app", "passkey": "passkey",
@@ -154,10 +154,10 @@ func (l *Language) auditEnded(list string) string {
 }
 
 func (l *Language) auditSentence(r AuditRow) string {
-	actor, account, person := r.Actor, l.Text("the account of {handle}", "handle", r.Target), r.Target
+	actor, account, person := r.Actor, l.Text("{handle}’s account", "handle", r.Target), r.Target
 	switch actor {
 	case "":
-		actor = l.Text("Somebody")
+		actor = l.Text("Someone")
 	case auditOperator:
 		actor = l.Text("The operator")
 	case r.Target:
@@ -167,12 +167,12 @@ func (l *Language) auditSentence(r AuditRow) string {
 		account = l.Text("your account")
 	}
 	if r.Target == "" {
-		account, person = l.Text("an account"), l.Text("somebody")
+		account, person = l.Text("an account"), l.Text("someone")
 	}
 	target := cmp.Or(strings.TrimPrefix(r.Target, auditClient), "…")
 	args := []any{"actor", actor, "account", account, "person", person, "action", r.Action, "target", target}
 	i := slices.IndexFunc(AuditActions, func(a AuditAction) bool { return a.Name == r.Action })
-	sentence := Text("{actor} did {action}: {target}")
+	sentence := Text("{actor}: {action}, {target}")
 	if i >= 0 {
 		sentence = AuditActions[i].Sentence
 		if own := AuditActions[i].Own; own != "" && r.Reader != "" && r.Reader == r.Actor {

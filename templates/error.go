@@ -19,17 +19,17 @@ func (Error) page() (string, bool) { return "error", false }
 
 // statusTexts has a title and advice by status.
 var statusTexts = map[int][2]Text{
-	http.StatusBadRequest: {"This request is not valid",
+	http.StatusBadRequest: {"This request is invalid",
 		"Go back and try again. If you came from another site, tell its owner."},
-	http.StatusUnauthorized: {"Please sign in", "You must be signed in to see this page."},
+	http.StatusUnauthorized: {"Sign in to continue", "Sign in to see this page."},
 	http.StatusForbidden: {"Not allowed",
-		"Your account may not do this. Ask an administrator if you think it should."},
+		"Your account cannot do this. If you think it should, ask an administrator."},
 	http.StatusNotFound: {"Page not found",
-		"There is nothing at this address. Check the link, or start from your account."},
-	http.StatusMethodNotAllowed:      {"That does not work here", "Go back and try again."},
+		"There is nothing at this address. Check the link, or go to your account."},
+	http.StatusMethodNotAllowed:      {"You cannot do that here", "Go back and try again."},
 	http.StatusRequestEntityTooLarge: {"Too large", "What you sent is too large. Shorten it and try again."},
-	http.StatusTooManyRequests:       {"Too many attempts", "Wait a little, then try again."},
-	http.StatusServiceUnavailable: {"Back in a moment",
+	http.StatusTooManyRequests:       {"Too many attempts", "Wait a few minutes, then try again."},
+	http.StatusServiceUnavailable: {"We’ll be right back",
 		"The service cannot answer right now. Try again in a minute."},
 }
 
@@ -46,5 +46,5 @@ func (p Error) Advice() Text {
 	if texts, known := statusTexts[p.Status]; known {
 		return texts[1]
 	}
-	return "It is not your fault. Try again, and if it happens again tell the operator the number below."
+	return "This is not your fault. Try again. If it happens again, give the operator the number below."
 }

@@ -26,9 +26,9 @@ func TestTextHasItsPluralFormAndValues(t *testing.T) {
 		got, want string
 	}{
 		{de.Text("Skip to content"), "Zum Inhalt"},
-		{de.Text("at most {count} flags", "count", 1), "höchstens 1 Berechtigung"},
-		{de.Text("at most {count} flags", "count", 0), "höchstens 0 Berechtigungen"},
-		{(*templates.Language)(nil).Text("at most {count} flags", "count", 1), "at most 1 flag"},
+		{de.Text("at most {count} permissions", "count", 1), "höchstens 1 Berechtigung"},
+		{de.Text("at most {count} permissions", "count", 0), "höchstens 0 Berechtigungen"},
+		{(*templates.Language)(nil).Text("at most {count} permissions", "count", 1), "at most 1 permission"},
 		{de.Text("unknown {name}", "name", "{x}"), "unknown {x}"},
 	} {
 		if c.got != c.want {

@@ -70,7 +70,7 @@ func (r *Renderer) Mail(l *Language, m Mail) (WrittenMail, error) {
 	var links []MailLink
 	look := r.currentLook()
 	foot := strings.TrimSpace("---\n" + instance + "\n" + m.Reason)
-	for _, link := range []MailLink{{l.Text("Imprint"), look.Imprint}, {l.Text("Privacy policy"), look.Privacy}} {
+	for _, link := range []MailLink{{l.Text("Legal notice"), look.Imprint}, {l.Text("Privacy policy"), look.Privacy}} {
 		if link.URL != "" {
 			links = append(links, link)
 			foot += "\n" + link.Label + ": " + link.URL

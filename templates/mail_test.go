@@ -76,7 +76,7 @@ func TestImprintAndPrivacyPolicyAreLinkedOnPagesAndInMails(t *testing.T) {
 		if err := r.Render(w, httptest.NewRequest("GET", "/", nil), 200, page); err != nil {
 			t.Fatal(err)
 		}
-		for _, part := range []string{`href="https://club.example/imprint?a&amp;b">Imprint</a>`, `href="https://club.example/privacy">Privacy policy</a>`} {
+		for _, part := range []string{`href="https://club.example/imprint?a&amp;b">Legal notice</a>`, `href="https://club.example/privacy">Privacy policy</a>`} {
 			if !strings.Contains(w.Body.String(), part) {
 				t.Errorf("%s lacks %q", name, part)
 			}

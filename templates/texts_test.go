@@ -219,11 +219,12 @@ func forms(t *testing.T, file string) map[string]map[string]string {
 // same has the texts that equal the English ones in some language.
 var same = []string{
 	"Code", "Passkey", "Passkeys", "APIs", // German
-	"Tokens", "Error: {title}", "Error {status}", "no", // Spanish
-	"Applications", "applications", "code", "Contact", "Latitude, longitude", "Positions", "Sessions", "sessions", // French
-	"Account", "Password", "passkey", "password", "{day} {month} {year}", // Italian
+	"Tokens", "Error: {title}", "Error {status}", "no", "Club", // Spanish
+	"Applications", "applications", "code", "Contact", "Latitude, longitude", "Positions", "Sessions", "sessions", "Type", "{count} active", // French
+	"Account", "Password", "passkey", "password", "{day} {month} {year}", "Account: {handle}", // Italian
 	"Contact: {contact}", "{day} {month} {year}, {time} UTC", "website", "“{note}”", "Apps", "Website", "Open", "open", // Dutch
 	"{day} {month} {year}", "{day} {month} {year}, {time} UTC", // Polish
+	"{actor}: {action}, {target}", // a form
 }
 
 func TestEveryTextIsInEachLanguage(t *testing.T) {

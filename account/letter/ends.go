@@ -26,14 +26,14 @@ func (p *Post) composeEnds(ctx context.Context, m account.Mail, l *templates.Lan
 	texts := []any{"handle", u.Handle, "time", clock(m, l, at), "flags", strings.Join(names, ", ")}
 	out := templates.Mail{Reason: recipientReason(l, u.Handle)}
 	if len(names) == 0 {
-		out.Subject = l.Text("Your account ends soon")
-		out.Paragraphs = []string{l.Text("Your account @{handle} ends on {time}. From then on you cannot sign in, and "+
-			"applications can no longer use it. Nothing is deleted.", texts...)}
+		out.Subject = l.Text("Your account expires soon")
+		out.Paragraphs = []string{l.Text("Your account @{handle} expires on {time}. After that, you cannot sign in, "+
+			"and applications cannot use it. Nothing is deleted.", texts...)}
 	} else {
-		out.Subject = l.Text("Your access ends soon")
-		out.Paragraphs = []string{l.Text("On {time} your account @{handle} loses: {flags}", texts...)}
+		out.Subject = l.Text("Your permissions expire soon")
+		out.Paragraphs = []string{l.Text("On {time}, your account @{handle} loses these permissions: {flags}", texts...)}
 	}
-	out.Paragraphs = append(out.Paragraphs, l.Text("If you want to stay, ask an administrator to change the date."),
+	out.Paragraphs = append(out.Paragraphs, l.Text("To stay, ask an administrator to change the date."),
 		p.contactLine(ctx, l))
 	return out, nil
 }

@@ -61,15 +61,16 @@ func (p *Post) composeInvite(ctx context.Context, m account.Mail, l *templates.L
 	var opening string
 	switch {
 	case m.Data["welcome"] != "":
-		out.Subject = l.Text("Welcome to {instance}", texts...)
-		opening = l.Text("Your request to join {instance} was accepted. Open the link to choose a name and a password.", texts...)
+		out.Subject = l.Text("Welcome: {instance}", texts...)
+		opening = l.Text("Your request to join “{instance}” was accepted. Open the link to choose a user name and a "+
+			"password.", texts...)
 	case u.Handle == "":
-		out.Subject = l.Text("You are invited to {instance}", texts...)
-		opening = l.Text("You are invited to become a member of {instance}. Open the link to choose a name and a password.",
+		out.Subject = l.Text("You are invited: {instance}", texts...)
+		opening = l.Text("You are invited to join “{instance}”. Open the link to choose a user name and a password.",
 			texts...)
 	default:
-		out.Subject = l.Text("@{handle} invites you to {instance}", texts...)
-		opening = l.Text("@{handle} invites you to become a member of {instance}. Open the link to choose a name and a "+
+		out.Subject = l.Text("@{handle} invites you: {instance}", texts...)
+		opening = l.Text("@{handle} invites you to join “{instance}”. Open the link to choose a user name and a "+
 			"password.", texts...)
 	}
 	out.Paragraphs = []string{opening}
@@ -77,20 +78,21 @@ func (p *Post) composeInvite(ctx context.Context, m account.Mail, l *templates.L
 		out.Paragraphs = append(out.Paragraphs, l.Text("“{note}”", texts...))
 	}
 	until := clock(m, l, invite.ExpiresAt)
-	out.Link = &templates.MailLink{Label: l.Text("Accept the invite"), URL: address}
+	out.Link = &templates.MailLink{Label: l.Text("Accept invite"), URL: address}
 	out.Notes = []string{l.Text("The invite is for one person, until {time}.", "time", until)}
 	if left := invite.Uses - invite.Used; left > 1 {
-		out.Notes[0] = l.Text("The invite is for {n} people, until {time}. Only this link shows that the address is yours.",
+		out.Notes[0] = l.Text("The invite is for {n} people, until {time}. Only this link proves that the address is "+
+			"yours.",
 			"n", left, "time", until)
 	}
 	switch {
 	case asked:
-		out.Reason = l.Text("You receive this mail because somebody has entered your address here.")
+		out.Reason = l.Text("You get this email because someone entered your address.")
 	case u.Handle == "" || m.Data["welcome"] != "":
-		out.Reason = l.Text("You receive this mail because you asked to join.")
+		out.Reason = l.Text("You get this email because you asked to join.")
 	default:
-		out.Reason = l.Text("You receive this mail because @{handle} has entered your address. If you do not know "+
-			"them, ignore it.", "handle", u.Handle)
+		out.Reason = l.Text("You get this email because @{handle} entered your address. If you do not know them, "+
+			"ignore it.", "handle", u.Handle)
 	}
 	return out, nil
 }

@@ -12,17 +12,17 @@ import (
 func (p *Post) composeHaveAccount(ctx context.Context, l *templates.Language, u account.User) templates.Mail {
 	texts := []any{"handle", u.Handle, "instance", p.accounts.InstanceName()}
 	out := templates.Mail{
-		Subject: l.Text("You have an account at {instance}", texts...),
-		Paragraphs: []string{l.Text("Somebody asked to join {instance} with this address. You have an account already: "+
-			"@{handle}. “Forgot your password?” on the sign-in page lets you in again.", texts...)},
+		Subject: l.Text("You already have an account: {instance}", texts...),
+		Paragraphs: []string{l.Text("Someone asked to join “{instance}” with this address. You already have an "+
+			"account: @{handle}. To sign in again, select “Forgot your password?” on the sign-in page.", texts...)},
 		Link:   &templates.MailLink{Label: l.Text("Sign in"), URL: p.accounts.Web().URL("/login/")},
-		Notes:  []string{l.Text("If that was not you, ignore this mail: nothing changes.")},
+		Notes:  []string{l.Text("If this wasn’t you, ignore this email. Nothing changes.")},
 		Reason: recipientReason(l, u.Handle),
 	}
 	if u.Suspended() { // no password lets them in
-		why := l.Text("This account is suspended. Ask an administrator of your community.")
+		why := l.Text("This account is suspended. Ask an administrator of your club.")
 		if u.Ended() {
-			why = l.Text("This account has ended. Ask an administrator of your community.")
+			why = l.Text("This account has expired. Ask an administrator of your club.")
 		}
 		out.Paragraphs, out.Link = []string{why, p.contactLine(ctx, l)}, nil
 	}
@@ -40,13 +40,13 @@ func (p *Post) composeJoin(ctx context.Context, m account.Mail, l *templates.Lan
 	address, err := p.accounts.JoinURL(account.JoinRequest{Name: m.Data["name"], Email: m.Address, Reason: m.Data["reason"],
 		Language: l.Tag()})
 	return templates.Mail{
-		Subject: l.Text("Your request to join {instance}", "instance", p.accounts.InstanceName()),
-		Paragraphs: []string{l.Text("Somebody asked to join {instance} with this address. If that was you, open the link: "+
-			"then the administrators see the request.", "instance", p.accounts.InstanceName())},
-		Link: &templates.MailLink{Label: l.Text("Send the request"), URL: address},
-		Notes: []string{l.Text("The link works once, for a day."),
-			l.Text("If that was not you, ignore this mail: nothing changes.")},
-		Reason: l.Text("You receive this mail because somebody has entered your address here."),
+		Subject: l.Text("Your request to join: {instance}", "instance", p.accounts.InstanceName()),
+		Paragraphs: []string{l.Text("Someone asked to join “{instance}” with this address. If this was you, open the "+
+			"link to send the request to the administrators.", "instance", p.accounts.InstanceName())},
+		Link: &templates.MailLink{Label: l.Text("Send request"), URL: address},
+		Notes: []string{l.Text("The link works once, within a day."),
+			l.Text("If this wasn’t you, ignore this email. Nothing changes.")},
+		Reason: l.Text("You get this email because someone entered your address."),
 	}, err
 }
 
@@ -66,9 +66,9 @@ func (p *Post) composeJoinsAsked(ctx context.Context, m account.Mail, l *templat
 	}
 	return templates.Mail{
 		Subject:    l.Text("Requests to join"),
-		Paragraphs: []string{l.Text("{count} people ask to join and wait for an answer.", "count", len(list))},
-		Link:       &templates.MailLink{Label: l.Text("See the requests"), URL: p.accounts.Web().URL("/admin/invites#requests")},
-		Notes:      []string{l.Text("Such a mail comes once an hour at most.")},
+		Paragraphs: []string{l.Text("{count} people are waiting to join.", "count", len(list))},
+		Link:       &templates.MailLink{Label: l.Text("See requests"), URL: p.accounts.Web().URL("/admin/invites#requests")},
+		Notes:      []string{l.Text("You get this email at most once an hour.")},
 		Reason:     recipientReason(l, u.Handle),
 	}, err
 }
@@ -76,10 +76,10 @@ func (p *Post) composeJoinsAsked(ctx context.Context, m account.Mail, l *templat
 func (p *Post) composeJoinRefused(ctx context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
 	instance := p.accounts.InstanceName()
 	out := templates.Mail{
-		Subject:    l.Text("Your request to join {instance}", "instance", instance),
-		Paragraphs: []string{l.Text("The administrators of {instance} did not accept your request to join.", "instance", instance)},
-		Notes:      []string{l.Text("What you wrote has been deleted.")},
-		Reason:     l.Text("You receive this mail because you asked to join."),
+		Subject:    l.Text("Your request to join: {instance}", "instance", instance),
+		Paragraphs: []string{l.Text("Your request to join was declined: {instance}", "instance", instance)},
+		Notes:      []string{l.Text("Your request has been deleted.")},
+		Reason:     l.Text("You get this email because you asked to join."),
 	}
 	if note := m.Data["text"]; note != "" {
 		out.Paragraphs = append(out.Paragraphs, l.Text("“{note}”", "note", templates.MailNote(note)))

@@ -84,8 +84,8 @@ func (p *Post) compose(ctx context.Context, m account.Mail) (templates.WrittenMa
 // TestMail is what "cairn mail test" sends.
 func TestMail(l *templates.Language) templates.Mail {
 	return templates.Mail{
-		Subject:    l.Text("A test of the mail settings"),
-		Paragraphs: []string{l.Text("This mail shows that mails of this service arrive. There is nothing to do.")},
-		Reason:     l.Text("You receive this mail because an administrator sent it to your address."),
+		Subject:    l.Text("Test email"),
+		Paragraphs: []string{l.Text("Emails from this service reach you. You do not need to do anything.")},
+		Reason:     l.Text("You get this email because an administrator sent it to your address."),
 	}
 }

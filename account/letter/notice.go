@@ -21,9 +21,9 @@ type plainNotice struct {
 }
 
 const (
-	notYou    templates.Text = "If that was not you, set a new password now and tell an administrator."
-	askAdmin  templates.Text = "If you have questions, ask an administrator of your community."
-	tellAdmin templates.Text = "If you have not asked for this, tell an administrator."
+	notYou    templates.Text = "If this wasn’t you, set a new password now and tell an administrator."
+	askAdmin  templates.Text = "If you have questions, ask an administrator of your club."
+	tellAdmin templates.Text = "If you did not ask for this, tell an administrator."
 	setANew   templates.Text = "Set a new password"
 )
 
@@ -33,12 +33,13 @@ var plainNotices = map[string]plainNotice{
 		"/forgot-password/",
 	},
 	account.MailPasswordRemoved: {
-		"Your password was removed", "The password of your account @{handle} was removed on {time}. A passkey signs you in.",
+		"Your password was removed", "The password of your account @{handle} was removed on {time}. You sign in with " +
+			"a passkey.",
 		notYou, setANew, "/forgot-password/",
 	},
 	account.MailFactorAdded: {
 		"A way to sign in was added",
-		"New recovery codes were made for your account @{handle} on {time}. Those from before no longer work.",
+		"New recovery codes were created for your account @{handle} on {time}. Your earlier codes no longer work.",
 		notYou, setANew, "/forgot-password/",
 	},
 	account.MailFactorRemoved: {
@@ -48,14 +49,14 @@ var plainNotices = map[string]plainNotice{
 	account.MailFactorsReset: {
 		"Your second factors were removed",
 		"An administrator removed all passkeys, authenticator apps and recovery codes of your account @{handle} on " +
-			"{time}. All your sessions have ended.",
+			"{time}. You are signed out everywhere.",
 		tellAdmin, "", "",
 	},
 	account.MailFactorCounter: {
 		"A passkey may have been copied",
-		"The passkey “{name}” of your account @{handle} was used on {time}, and its counter went back. " +
-			"This can mean that there is a copy of it.",
-		"If you do not know why, remove the passkey and add it again.", "Security of your account",
+		"The passkey “{name}” of your account @{handle} was used on {time}, and its counter was lower than before. " +
+			"There may be a copy of it.",
+		"If you do not know why, remove the passkey and add it again.", "Account security",
 		"/account/security",
 	},
 	account.MailRecoveryCodeUsed: {
@@ -65,7 +66,7 @@ var plainNotices = map[string]plainNotice{
 		notYou, "Set up a new one", "/account/security",
 	},
 	account.MailFlagsChanged: {
-		"Your access was changed", "On {time} an administrator changed what your account @{handle} may use.",
+		"Your access was changed", "An administrator changed what your account @{handle} can use on {time}.",
 		askAdmin, "", "",
 	},
 	account.MailResetCodeMade: {
@@ -74,7 +75,7 @@ var plainNotices = map[string]plainNotice{
 		tellAdmin, "", "",
 	},
 	account.MailSessionsEnded: {
-		"You were signed out", "An administrator ended sessions of your account @{handle} on {time}. Sign in again.",
+		"You were signed out", "An administrator signed you out of your account @{handle} on {time}. Sign in again.",
 		askAdmin, "", "",
 	},
 	account.MailSuspended: {
@@ -82,32 +83,33 @@ var plainNotices = map[string]plainNotice{
 		"An administrator suspended your account @{handle} on {time}. You cannot sign in.", askAdmin, "", "",
 	},
 	account.MailUnsuspended: {
-		"Your account is open again",
+		"Your account is no longer suspended",
 		"An administrator lifted the suspension of your account @{handle} on {time}. You can sign in again.", "", "",
 		"",
 	},
 	account.MailEndChanged: {
-		"The end of your account was changed", "On {time} an administrator changed when your account @{handle} ends.",
+		"The expiry date of your account was changed", "An administrator changed the expiry date of your account " +
+			"@{handle} on {time}.",
 		askAdmin, "", "",
 	},
 	account.MailExported: {
-		"Your data was exported", "All data stored for your account @{handle} was downloaded on {time}.", notYou,
+		"Your data was downloaded", "All data of your account @{handle} was downloaded on {time}.", notYou,
 		setANew, "/forgot-password/",
 	},
 	account.MailWideInvite: {
-		"You created an invite for several people, or with flags",
-		"An invite was created on {time} with your account @{handle} that only an administrator may create.",
-		"If that was not you, delete it, set a new password now and tell an administrator.", "Your invites", "/account/invites",
+		"You created an invite for several people or with permissions",
+		"With your account @{handle}, an invite that only administrators can create was created on {time}.",
+		"If this wasn’t you, delete it, set a new password now and tell an administrator.", "Your invites", "/account/invites",
 	},
 	account.MailLastingAccess: {
 		"{name} may now act for you while you are away",
-		"{name} may now act for your account @{handle} while you are away. This was allowed on {time}. It stays so " +
-			"when you sign out, until you end it.",
-		"If that was not you, end its access on the page of your apps, and set a new password.", "Your apps",
+		"Since {time}, {name} may act for your account @{handle} while you are away. This continues after you sign " +
+			"out, until you end it.",
+		"If this wasn’t you, end its access under Apps in your account, and set a new password.", "Your apps",
 		"/account/apps",
 	},
 	account.MailDeleted: {
-		"Your account is deleted", "The account @{handle} was deleted on {time}, with your personal data.",
+		"Your account is deleted", "The account @{handle} and its personal data were deleted on {time}.",
 		askAdmin, "", "",
 	},
 }
@@ -152,7 +154,7 @@ func (p *Post) contactLine(ctx context.Context, l *templates.Language) string {
 
 // recipientReason returns the sentence that says why the reader gets the mail.
 func recipientReason(l *templates.Language, handle string) string {
-	return l.Text("You receive this mail because your address belongs to the account @{handle}.", "handle", handle)
+	return l.Text("You get this email because your address belongs to the account @{handle}.", "handle", handle)
 }
 
 func (p *Post) composeNotice(ctx context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
@@ -165,9 +167,9 @@ func (p *Post) composeNotice(ctx context.Context, m account.Mail, l *templates.L
 	add := func(text templates.Text, args ...any) { out.Paragraphs = append(out.Paragraphs, l.Text(text, args...)) }
 	for _, flag := range strings.Fields(m.Data["flags"]) {
 		if name, state, _ := strings.Cut(flag, "="); state == "on" {
-			add("Given: {flag}", "flag", name)
+			add("Added: {flag}", "flag", name)
 		} else {
-			add("Taken away: {flag}", "flag", name)
+			add("Removed: {flag}", "flag", name)
 		}
 	}
 	for _, end := range strings.Fields(m.Data["ends"]) {
@@ -179,17 +181,17 @@ func (p *Post) composeNotice(ctx context.Context, m account.Mail, l *templates.L
 		texts := []any{"flag", flag, "time", clock(m, l, time.Unix(seconds, 0))}
 		switch {
 		case ofFlag && seconds > 0:
-			add("{flag} ends on {time}.", texts...)
+			add("{flag} expires on {time}.", texts...)
 		case ofFlag:
-			add("{flag} has no end.", texts...)
+			add("{flag} has no expiry date.", texts...)
 		case seconds > 0:
-			add("It ends on {time}.", texts...)
+			add("It expires on {time}.", texts...)
 		default:
-			add("It has no end.")
+			add("It has no expiry date.")
 		}
 	}
 	if left, err := strconv.Atoi(m.Data["left"]); err == nil {
-		add("{count} recovery codes are left.", "count", left)
+		add("You have {count} recovery codes left.", "count", left)
 	}
 	if reason := m.Data["reason"]; reason != "" {
 		add("Reason: {reason}", "reason", reason)
@@ -210,8 +212,8 @@ func (p *Post) composeNotice(ctx context.Context, m account.Mail, l *templates.L
 func (p *Post) composeEmailChanged(ctx context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
 	out := templates.Mail{
 		Subject: l.Text("Your email address was changed"),
-		Paragraphs: []string{l.Text("The email address of your account @{handle} was changed on {time}. It is no "+
-			"longer this one.", texts(m, l)...)},
+		Paragraphs: []string{l.Text("The email address of your account @{handle} was changed on {time}. This address "+
+			"is no longer used.", texts(m, l)...)},
 		Reason: recipientReason(l, m.Data["handle"]),
 	}
 	mentionAdmin := func(text templates.Text) {
@@ -220,28 +222,28 @@ func (p *Post) composeEmailChanged(ctx context.Context, m account.Mail, l *templ
 	id := m.Data["change"]
 	switch {
 	case m.Data["undone"] != "":
-		mentionAdmin("Somebody with access to the earlier address undid the change, and all your sessions have " +
-			"ended. If you do not know why, tell an administrator.")
+		mentionAdmin("Someone with access to your earlier address restored it, and you are signed out everywhere. If " +
+			"you do not know why, tell an administrator.")
 		return out, nil
 	case id == "":
-		out.Paragraphs[0] = l.Text("An administrator changed the email address of your account @{handle} on {time}, "+
-			"or whether it counts as verified.", texts(m, l)...)
+		out.Paragraphs[0] = l.Text("An administrator changed the email address of your account @{handle}, or whether "+
+			"it is verified, on {time}.", texts(m, l)...)
 		mentionAdmin(askAdmin)
 		return out, nil
 	}
 	change, err := p.store.EmailChange(ctx, id, p.accounts.Now())
 	if errors.Is(err, account.ErrInvalidLink) {
-		mentionAdmin("This can no longer be undone here. If it was not you, tell an administrator.")
+		mentionAdmin("You can no longer undo this here. If it wasn’t you, tell an administrator.")
 		return out, nil
 	}
 	if err != nil {
 		return out, err
 	}
 	out.Paragraphs = append(out.Paragraphs,
-		l.Text("If that was not you, undo it: your address comes back, and every session ends."))
+		l.Text("If this wasn’t you, undo it. You get your address back and are signed out everywhere."))
 	address, err := p.accounts.UndoURL(id)
-	out.Link = &templates.MailLink{Label: l.Text("Undo the change"), URL: address}
-	out.Notes = []string{l.Text("You can undo it until {time}.", "time", clock(m, l, change.ExpiresAt))}
+	out.Link = &templates.MailLink{Label: l.Text("Restore address"), URL: address}
+	out.Notes = []string{l.Text("You can undo this until {time}.", "time", clock(m, l, change.ExpiresAt))}
 	return out, err
 }
 
@@ -252,15 +254,16 @@ func (p *Post) composeNewDevice(_ context.Context, m account.Mail, l *templates.
 	}
 	address, err := p.accounts.NotMeURL(m.Sub, m.Data["session"])
 	return templates.Mail{
-		Subject: l.Text("Sign-in from a new device"),
+		Subject: l.Text("New sign-in to your account"),
 		Paragraphs: []string{
-			l.Text("Somebody signed in to your account @{handle} on {time}, from a device that was not used before.",
+			l.Text("Someone signed in to your account @{handle} on {time} with a device that was not used before.",
 				texts(m, l)...),
 			l.Text("Device: {device}", "device", device),
-			l.Text("Address: {address}", "address", m.Data["address"]),
-			l.Text("If that was you, there is nothing to do. If not, open the link: it ends every session."),
+			l.Text("IP address: {address}", "address", m.Data["address"]),
+			l.Text("If this was you, you do not need to do anything. If it wasn’t, open the link to sign out " +
+				"everywhere."),
 		},
-		Link:   &templates.MailLink{Label: l.Text("That was not me"), URL: address},
+		Link:   &templates.MailLink{Label: l.Text("That wasn’t me"), URL: address},
 		Reason: recipientReason(l, m.Data["handle"]),
 	}, err
 }
@@ -279,14 +282,14 @@ func (p *Post) composeVerify(ctx context.Context, m account.Mail, l *templates.L
 	return templates.Mail{
 		Subject: l.Text("Verify your email address"),
 		Paragraphs: []string{
-			l.Text("The account @{handle} has this address. Verify that it is yours: open the link, or enter the "+
-				"code in your profile.", "handle", u.Handle),
+			l.Text("The account @{handle} has this address. If it is yours, open the link, or enter the code in your "+
+				"profile.", "handle", u.Handle),
 		},
-		Link: &templates.MailLink{Label: l.Text("Verify the address"), URL: address}, Code: p.accounts.EmailCode(u),
+		Link: &templates.MailLink{Label: l.Text("Verify address"), URL: address}, Code: p.accounts.EmailCode(u),
 		Notes: []string{
-			l.Text("Link and code work once, until {time}.", "time", clock(m, l, asked.Add(account.VerificationLifetime))),
-			l.Text("If this is not your account, ignore this mail: the address is then not verified."),
+			l.Text("The link and the code work once, until {time}.", "time", clock(m, l, asked.Add(account.VerificationLifetime))),
+			l.Text("If this is not your account, ignore this email. The address is then not verified."),
 		},
-		Reason: l.Text("You receive this mail because somebody has entered your address here."),
+		Reason: l.Text("You get this email because someone entered your address."),
 	}, err
 }

@@ -113,7 +113,7 @@ func TestMailIsSentAtOnceInTheLanguageOfItsReader(t *testing.T) {
 	sendMails(w)
 	queueMails(w, "ada@example.net")
 	got := server.Wait(1)[0]
-	if got.To != "ada@example.net" || got.Subject != "Test der E-Mail-Einstellungen" || got.Header.Get("Content-Language") != "de" || !strings.Contains(got.HTML, `lang="de"`) {
+	if got.To != "ada@example.net" || got.Subject != "Test-E‑Mail" || got.Header.Get("Content-Language") != "de" || !strings.Contains(got.HTML, `lang="de"`) {
 		t.Errorf("%+v", got)
 	}
 	log.wait(t, "mail sent")

@@ -63,14 +63,14 @@ func (p *Post) composeReset(ctx context.Context, m account.Mail, l *templates.La
 	}
 	return templates.Mail{
 		Subject: l.Text("Set a new password"),
-		Paragraphs: []string{l.Text("Somebody has asked for a new password of your account @{handle}. If that was "+
-			"you, open the link.", "handle", u.Handle)},
+		Paragraphs: []string{l.Text("Someone asked to reset the password of your account @{handle}. If this was you, "+
+			"open the link.", "handle", u.Handle)},
 		Link: &templates.MailLink{
 			Label: l.Text("Set a new password"), URL: address,
 		},
 		Notes: []string{
 			l.Text("The link works once, until {time}.", "time", clock(m, l, c.ExpiresAt)),
-			l.Text("If that was not you, ignore this mail: your password does not change."),
+			l.Text("If this wasn’t you, ignore this email. Your password does not change."),
 		},
 		Reason: recipientReason(l, u.Handle),
 	}, nil
@@ -81,15 +81,15 @@ func (p *Post) composeRecovery(u account.User, l *templates.Language) templates.
 	return templates.Mail{
 		Subject: l.Text("Get back into your account"),
 		Paragraphs: []string{
-			l.Text("Somebody has asked for a new password of your account @{handle}. It has no password: you sign in with a "+
-				"passkey.", "handle", u.Handle),
-			l.Text("If you have lost your passkeys, open the link and enter one of your recovery codes. If you have none of " +
-				"them either, ask an administrator."),
+			l.Text("Someone asked to reset the password of your account @{handle}. It has no password: you sign in "+
+				"with a passkey.", "handle", u.Handle),
+			l.Text("If you have lost your passkeys, open the link and enter a recovery code. If you have no recovery " +
+				"code, ask an administrator."),
 		},
 		Link: &templates.MailLink{
 			Label: l.Text("Use a recovery code"), URL: p.accounts.Web().URL("/recover/?" + url.Values{"handle": {u.Handle}}.Encode()),
 		},
-		Notes:  []string{l.Text("If that was not you, ignore this mail: nothing changes.")},
+		Notes:  []string{l.Text("If this wasn’t you, ignore this email. Nothing changes.")},
 		Reason: recipientReason(l, u.Handle),
 	}
 }
@@ -106,15 +106,15 @@ func (p *Post) composeWelcome(ctx context.Context, m account.Mail, l *templates.
 	}
 	texts := []any{"by", m.Data["by"], "handle", u.Handle, "instance", p.accounts.InstanceName()}
 	return templates.Mail{
-		Subject: l.Text("You have an account at {instance}", texts...),
+		Subject: l.Text("Your new account: {instance}", texts...),
 		Paragraphs: []string{
-			l.Text("@{by} created the account @{handle} at {instance} for you. Open the link and choose a password.",
+			l.Text("@{by} created the account @{handle} for you at “{instance}”. Open the link and choose a password.",
 				texts...),
 		},
 		Link: &templates.MailLink{Label: l.Text("Choose a password"), URL: p.accounts.ResetURL(u.Handle, c)},
 		Notes: []string{
 			l.Text("The link works once, until {time}.", "time", clock(m, l, c.ExpiresAt)),
-			l.Text("Later, “Forgot your password?” on the sign-in page sends another one."),
+			l.Text("To get a new link later, select “Forgot your password?” on the sign-in page."),
 		},
 		Reason: recipientReason(l, u.Handle),
 	}, nil

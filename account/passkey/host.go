@@ -49,6 +49,6 @@ func (s *Service) NoPasskeys(f account.Factors) *web.Problem {
 	case s.party == nil:
 		return s.unavailable
 	}
-	return account.ErrPasskeysUnavailable.With("Your passkeys were made for another address of this service. Use a recovery " +
-		"code, or ask an administrator, then add a passkey here.")
+	return account.ErrPasskeysUnavailable.With("Your passkeys are for another address of this service. Use a " +
+		"recovery code or ask an administrator, then add a passkey here.")
 }

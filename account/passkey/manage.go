@@ -49,7 +49,7 @@ func (s *Service) BeginAddPasskey(ctx context.Context, c account.Caller, offered
 			return none, err
 		}
 		if !may {
-			return none, account.ErrPasskeysUnavailable.With("No passkey is offered to you.")
+			return none, account.ErrPasskeysUnavailable.With("You cannot add a passkey.")
 		}
 		// Nobody touches the authenticator or is verified; each use later asks for that.
 		selection := s.party.Config.AuthenticatorSelection

@@ -75,13 +75,12 @@ func NewParty(issuer, rpID string, origins []string) (Party, error) {
 	host := u.Hostname()
 	local := host == "localhost" || strings.HasSuffix(host, ".localhost")
 	if _, err := netip.ParseAddr(host); err == nil {
-		return Party{unavailable: account.ErrPasskeysUnavailable.With("There are no passkeys here, because this service " +
-			"is reached by an IP address. Whoever runs it can give it a name and write https with that name as its " +
-			"issuer.")}, nil
+		return Party{unavailable: account.ErrPasskeysUnavailable.With("Passkeys are not available here because this " +
+			"service is used by its IP address. The operator can give it a name with https.")}, nil
 	}
 	if u.Scheme != "https" && !local {
-		return Party{unavailable: account.ErrPasskeysUnavailable.With("There are no passkeys here, because this service " +
-			"is reached by plain http. Whoever runs it can set up https and write that address as its issuer.")}, nil
+		return Party{unavailable: account.ErrPasskeysUnavailable.With("Passkeys are not available here because this " +
+			"service does not use https. The operator can set it up.")}, nil
 	}
 	rpID = cmp.Or(rpID, host)
 	party, err := webauthn.New(&webauthn.Config{
@@ -95,8 +94,8 @@ func NewParty(issuer, rpID string, origins []string) (Party, error) {
 		},
 	})
 	if err != nil {
-		return Party{unavailable: account.ErrPasskeysUnavailable.With("There are no passkeys here, because the name of " +
-			"this service is not a whole one like id.example.org. Whoever runs it can write such a name as its issuer.",
+		return Party{unavailable: account.ErrPasskeysUnavailable.With("Passkeys are not available here because the " +
+			"name of this service is incomplete. The operator can give it a name such as id.example.org.",
 		)}, nil
 	}
 	return Party{party: party, hosts: account.PasskeyHosts(issuer), origins: origins}, nil
@@ -227,7 +226,7 @@ func (s *Service) BeginPasskey(ctx context.Context, c account.Caller, purpose st
 }
 
 var ErrPasskeyPurpose = web.BadRequest("The member purpose has an unknown value.",
-	web.FieldError{Pointer: "/purpose", Detail: "not known"})
+	web.FieldError{Pointer: "/purpose", Detail: "unknown"})
 
 // beginProof is BeginPasskey for a known user.
 func (s *Service) beginProof(ctx context.Context, purpose, sub, browser string) (BegunCeremony, error) {
@@ -398,8 +397,8 @@ func (s *Service) refusePasskey(ctx context.Context, k account.Passkey, reason s
 	s.accounts.Log().InfoContext(ctx, "passkey refused", "reason", reason, "user", k.Sub, "passkey",
 		text.Cut(k.ShownID(), 64), "request_id", web.RequestID(ctx))
 	if reason == refusedKind {
-		return account.ErrInvalidPasskey.With("This passkey has changed since it was added here. Sign in another way, remove " +
-			"it and add it again.")
+		return account.ErrInvalidPasskey.With("This passkey has changed since you added it. Sign in another way, " +
+			"remove it, then add it again.")
 	}
 	return account.ErrInvalidPasskey
 }

@@ -218,7 +218,7 @@ func Check(password, handle string, minimum int) error {
 	p, err := precis.OpaqueString.String(password)
 	if (err != nil && password != "") || !utf8.ValidString(password) {
 		return ErrWeak.With(
-			"The password has characters that cannot be typed on every device (control or invisible ones).",
+			"The password contains characters that cannot be typed on every device (control or invisible characters).",
 		)
 	}
 	low := strings.ToLower(p)
@@ -228,9 +228,9 @@ func Check(password, handle string, minimum int) error {
 	case n > maximum:
 		return ErrWeak.With("The password can have at most {count} characters.", "count", maximum)
 	case containsHandle(low, strings.ToLower(handle)):
-		return ErrWeak.With("The password must not contain the handle.")
+		return ErrWeak.With("The password must not contain the user name.")
 	case isCommon(low):
-		return ErrWeak.With("The password is among the most common ones. Choose one that others do not use.")
+		return ErrWeak.With("This password is too common. Choose one that nobody else uses.")
 	}
 	return nil
 }

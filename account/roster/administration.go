@@ -42,7 +42,7 @@ func (a *Administration) User(ctx context.Context, named string) (account.User, 
 	}
 	u, err := a.Store().UserByHandle(ctx, h)
 	if err == nil && u.Handle != h {
-		return account.User{}, account.ErrUserNotFound.With("There is no user {typed}. Did you mean {handle}?", "typed", h, "handle", u.Handle)
+		return account.User{}, account.ErrUserNotFound.With("Nobody has the user name {typed}. Did you mean {handle}?", "typed", h, "handle", u.Handle)
 	}
 	return u, err
 }

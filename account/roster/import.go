@@ -122,7 +122,8 @@ func (a *Administration) CheckImport(
 			case !twice || key == "":
 				first[key] = r
 			case key == account.HandleKey(u.Handle) && before.Handle != u.Handle:
-				r.refuse(errRow.With("{handle} is in row {row} already, as {other}: dots do not tell handles apart",
+				r.refuse(errRow.With("{handle} is already in row {row}, as {other}: dots do not make a user name "+
+					"different",
 					"handle", u.Handle, "row", before.Row, "other", before.Handle))
 			case key == account.HandleKey(u.Handle):
 				r.refuse(errRow.With(rowAlready, "key", u.Handle, "row", before.Row))
@@ -168,7 +169,7 @@ func (a *Administration) CheckImport(
 		case taken[r.user.Handle]:
 			r.refuse(errRow)
 		case r.user.Handle != "" && other != "": // perhaps somebody else's: not to be skipped
-			r.refuse(errRow.With("the handle is taken, as {other}: dots do not tell handles apart", "other", other))
+			r.refuse(errRow.With("the user name is taken, as {other}: dots do not make a user name different", "other", other))
 		case taken[r.user.Sub]:
 			r.refuse(errors.New("the sub is another user's"))
 		case taken[verifiedEmail(r.user)]:
@@ -203,7 +204,7 @@ func (e tooManyUsers) Error() string {
 }
 
 func (e tooManyUsers) Unwrap() error {
-	return account.ErrRegistrationFull.With("There would be {all} members, and the settings allow {most}.", "all", e.all, "most", e.most)
+	return account.ErrRegistrationFull.With("You would have {all} members, but the settings allow only {most}.", "all", e.all, "most", e.most)
 }
 
 // verifiedEmail returns the user's verified address in lower case, which no other account may have
@@ -224,11 +225,12 @@ func (o ImportOptions) ownEmail(u account.User) string {
 }
 
 const (
-	handleGone templates.Text = "the handle is taken (a deleted user's is never given again)"
-	rowAlready templates.Text = "{key} is in row {row} already"
+	handleGone templates.Text = "the user name is taken (names of deleted accounts are never given again)"
+	rowAlready templates.Text = "{key} is already in row {row}"
 )
 
-var errFlagEnd = account.ErrInvalidEnd.For(web.Fault("/flags", "a date, as in coach@2030-12-24, that is not in the past"))
+var errFlagEnd = account.ErrInvalidEnd.For(web.Fault("/flags", "a date such as coach@2030-12-24 that is not in the "+
+	"past"))
 
 var errRow = web.NewProblem(409, "row_refused", handleGone)
 
@@ -327,7 +329,7 @@ func (row ImportRow) user(
 	case suspended:
 		u.SuspendedAt = now
 		if u.SuspendReason, err = account.CheckReason(m["suspend_reason"]); err != nil {
-			add(errors.New("suspend_reason: at most 200 characters, no control characters"))
+			add(errors.New("suspend_reason: at most 200 characters, without control characters"))
 		}
 	}
 	for _, at := range flagEnds {

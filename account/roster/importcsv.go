@@ -88,7 +88,7 @@ func withoutEmptyEnd(record []string) []string {
 	return record
 }
 
-const tooManyCells templates.Text = "Line {line}: {cells} cells, and there are only {most} columns."
+const tooManyCells templates.Text = "Line {line} has {cells} cells, but there are only {most} columns."
 
 var errTooManyCells = web.NewProblem(400, "too_many_cells", tooManyCells)
 

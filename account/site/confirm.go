@@ -44,7 +44,7 @@ const maxForm = 2 * web.MaxBody
 
 // errUnsure means that the act of a form asks a question first.
 var errUnsure = web.NewProblem(http.StatusBadRequest, "not_confirmed",
-	"Send sure=yes to do this. Nothing was changed.").Interrupting()
+	"To do this, send sure=yes. Nothing was changed.").Interrupting()
 
 // askFirst is errUnsure with the act and what its question names.
 type askFirst struct {

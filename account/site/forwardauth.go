@@ -36,7 +36,7 @@ func (s *Site) apiVerify(w http.ResponseWriter, r *http.Request) error {
 		if err := s.Limits().Count(r.Context(), address); err != nil {
 			return err
 		}
-		return web.BadRequest("The parameters are flag=NAME, which may be repeated, and redirect=1.")
+		return web.BadRequest("Use the parameters flag=NAME (which may be repeated) and redirect=1.")
 	}
 	// Requests of members belong to their applications. Only the others are counted, and refused
 	// before a signature is verified.

@@ -12,13 +12,13 @@ import (
 
 func TestDotsDoNotTellHandlesApart(t *testing.T) {
 	w := accounttest.New(t)
-	w.Browser().Page("/register/?code=" + w.Invite().Shown()).Is(200).Shows("dots, - and _")
+	w.Browser().Page("/register/?code=" + w.Invite().Shown()).Is(200).Shows("digits, dots, - or _")
 	page := func(handle string) *accounttest.Answer {
 		return w.Browser().Page("/register/", "code", w.Invite().Shown(), "handle", handle, "password", password)
 	}
 	page("Ada.Lovelace").RedirectsTo("/account/welcome")
 	for _, handle := range []string{"adalovelace", "a.dalovelace", "ADA.LOVELACE"} {
-		page(handle).Is(409).Shows(`id="handle-error"`, "This handle is taken")
+		page(handle).Is(409).Shows(`id="handle-error"`, "This user name is taken")
 		w.Browser().Call("POST", "/api/register", registration(w.Invite().Code, handle)).Is(409, "handle_taken")
 	}
 	for _, handle := range []string{".ada", "ada.", "a..b", "a.-b", "a_.b", "ad.min", strings.Repeat("a.", 15) + "a"} {
@@ -30,7 +30,7 @@ func TestDotsDoNotTellHandlesApart(t *testing.T) {
 	in := registration(w.Invite().Code, "grace.hopper")
 	for _, has := range []string{"the rest of grace.hopper", "the rest of gracehopper"} {
 		in["password"] = has
-		w.Browser().Call("POST", "/api/register", in).Is(400, "weak_password").Shows("must not contain the handle")
+		w.Browser().Call("POST", "/api/register", in).Is(400, "weak_password").Shows("must not contain the user name")
 	}
 
 	for _, typed := range []string{"ada.lovelace", "adalovelace", "ADA.LoveLace", "@AdaLovelace", "a.d.a.lovelace"} {

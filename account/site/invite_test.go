@@ -113,8 +113,8 @@ func TestPageOfInvitesSaysForHowManyDays(t *testing.T) {
 	w.AddUser("ada")
 	w.AddUser("root1", account.FlagAdmin)
 	w.SaveSettings(func(v *account.Settings) { v.InviteMaxDays = 7 })
-	w.SignedIn("ada").Page("/account/invites").Is(200).Shows("for 7 days, unless")
-	w.SignedIn("root1").Page("/account/invites").Is(200).Shows("for 14 days, unless")
+	w.SignedIn("ada").Page("/account/invites").Is(200).Shows("within 7 days, unless")
+	w.SignedIn("root1").Page("/account/invites").Is(200).Shows("within 14 days, unless")
 }
 
 func TestInvitesKeepWithinWhatTheInviterMay(t *testing.T) {
@@ -206,9 +206,9 @@ func TestInviteFormHasEnds(t *testing.T) {
 		t.Fatalf("%v, want an end at %v: %v", i, ends, err)
 	}
 	code := i["code"].(string)
-	shown := []string{"The account ends <time", "coach ends <time"}
+	shown := []string{"The account expires <time", "coach expires <time"}
 	root.Page("/account/invites").Is(200).Shows(shown...)
-	root.Page("/account/invites/slip?code=" + code).Is(200).Shows("Your account ends <time")
+	root.Page("/account/invites/slip?code=" + code).Is(200).Shows("Your account expires <time")
 	w.Browser().Call("POST", "/api/register", registration(code, "bo")).Is(201)
 	if u := w.User("bo"); !u.EndsAt.Equal(ends) || len(u.FlagEnds) != 1 || !u.FlagEnds["coach"].Before(ends) {
 		t.Errorf("joined with ends %v, %v", u.EndsAt, u.FlagEnds)
@@ -237,7 +237,7 @@ func TestOnlyAnInviteForCertainAddressesIsMailedToWhoAsks(t *testing.T) {
 	w.AddUser("ada")
 	code := w.SignedIn("ada").Call("POST", "/api/invites", map[string]any{"note": "Buy here"}).Is(201).JSON()["code"].(string)
 	w.Browser().Call("POST", "/api/register/address", map[string]string{"code": code, "email": "victim@example.org"}).
-		Is(400, "invalid_invite").Shows("needs no proven address")
+		Is(400, "invalid_invite").Shows("does not need a verified address")
 	w.Browser().Page("/register/address", "code", code, "email", "victim@example.org").Is(400)
 	post.none()
 }
@@ -284,7 +284,7 @@ func TestInviteForADomainNeedsAProvenAddress(t *testing.T) {
 	w.Browser().Call("POST", "/api/register", with("zoe2", "", mailed)).Is(409, "email_taken")
 	// Whoever has an account reads so; the answer is the same.
 	w.Browser().Page("/register/address", "code", code, "email", "zoe@school.example").Is(200).Shows(`id="sent"`)
-	if m := post.one("zoe@school.example"); !strings.Contains(m.Text, "You have an account already: @zoe") {
+	if m := post.one("zoe@school.example"); !strings.Contains(m.Text, "You already have an account: @zoe") {
 		t.Error(m.Text)
 	}
 }

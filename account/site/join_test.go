@@ -87,7 +87,7 @@ func TestAskingToJoin(t *testing.T) {
 	if err := a.RefuseJoin(ctx, by, list[0].ID, "We are full"); err != nil {
 		t.Fatal(err)
 	}
-	if m := post.one("cy@example.org"); !strings.Contains(m.Text, "did not accept") || !strings.Contains(m.Text, "“We are full”") {
+	if m := post.one("cy@example.org"); !strings.Contains(m.Text, "was declined") || !strings.Contains(m.Text, "“We are full”") {
 		t.Error(m.Text)
 	}
 	// One that nobody decides ends.
@@ -112,7 +112,7 @@ func TestWelcomeOfWhoHasAnAccountByNow(t *testing.T) {
 	if err := w.Administration().AcceptJoin(t.Context(), account.Operator(), waiting[0].ID, ""); err != nil {
 		t.Fatal(err)
 	}
-	if m := post.one("bo@example.org"); !strings.Contains(m.Text, "You have an account already: @bo") || strings.Contains(m.Text, "/register/") {
+	if m := post.one("bo@example.org"); !strings.Contains(m.Text, "You already have an account: @bo") || strings.Contains(m.Text, "/register/") {
 		t.Error(m.Text)
 	}
 }
@@ -158,7 +158,7 @@ func TestAskingToJoinTellsNothingOfMembers(t *testing.T) {
 	}
 	to := map[string]int{}
 	for _, m := range post.new() {
-		if to[m.To]++; strings.Contains(m.Text, "You have an account already: @ada") != (m.To == "ada@example.org") {
+		if to[m.To]++; strings.Contains(m.Text, "You already have an account: @ada") != (m.To == "ada@example.org") {
 			t.Errorf("%s: %s", m.To, m.Text)
 		}
 	}
@@ -197,7 +197,7 @@ func TestFloodOfRequestsToJoin(t *testing.T) {
 		t.Errorf("%d requests wait", len(list))
 	}
 	tell(t, w)
-	if m := post.one("root1@example.org"); !strings.Contains(m.Text, "100 people ask to join") {
+	if m := post.one("root1@example.org"); !strings.Contains(m.Text, "100 people are waiting to join") {
 		t.Error(m.Text)
 	}
 	for hour := range 2 {
@@ -266,13 +266,13 @@ func TestAdministratorsAreToldOfRequestsToJoin(t *testing.T) {
 		}
 	}
 	ask("bo@example.org")
-	told("1 person asks to join", "1 Person bittet um Aufnahme")
+	told("1 person is waiting to join", "1 Person möchte beitreten")
 	ask("cy@example.org")
 	ask("dee@example.org")
 	tell(t, w)
 	post.none() // within the hour
 	w.Clock.Advance(time.Hour)
-	told("3 people ask to join", "3 Personen bitten um Aufnahme")
+	told("3 people are waiting to join", "3 Personen möchten beitreten")
 	w.Clock.Advance(2 * time.Hour)
 	tell(t, w)
 	post.none() // of the same requests nobody is told twice

@@ -126,10 +126,10 @@ func TestSignInPageSaysWhyTheSessionIsOver(t *testing.T) {
 		says string
 		end  func(w *accounttest.World, b *accounttest.Browser)
 	}{
-		"ended elsewhere": {"was ended elsewhere", func(w *accounttest.World, _ *accounttest.Browser) {
+		"ended elsewhere": {"You were signed out", func(w *accounttest.World, _ *accounttest.Browser) {
 			w.SignedIn("ada").Call("POST", "/api/me/sessions/end-others", nil).Is(204)
 		}},
-		"new password": {"was ended elsewhere", func(w *accounttest.World, _ *accounttest.Browser) {
+		"new password": {"You were signed out", func(w *accounttest.World, _ *accounttest.Browser) {
 			w.SignedIn("ada").Call("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": newPassword}).Is(200)
 		}},
 		"suspended":       {"account is suspended", func(w *accounttest.World, _ *accounttest.Browser) { w.Suspend("ada") }},
@@ -157,7 +157,7 @@ func TestSignInPageSaysWhyTheSessionIsOver(t *testing.T) {
 
 // A browser without cookies is told, and where they are kept; a browser that has not signed in is not.
 func TestLostCookieIsTold(t *testing.T) {
-	const told = "did not keep the cookie of this sign-in"
+	const told = "did not keep the cookie for this sign-in"
 	w := accounttest.New(t)
 	w.AddUser("ada")
 	agent := []string{"User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Accept", "text/html"}

@@ -289,7 +289,7 @@ func TestUndoneChangeIsToldToTheAddressThatItBrought(t *testing.T) {
 	setEmail(w, "ada", "ada@example.net", true)
 	w.Browser().Page("/undo-email/", button...).Is(200)
 	m := post.one("ada@example.net")
-	if !strings.Contains(m.Text, "undid the change") || linkForm.MatchString(m.Text) || strings.Contains(m.Text, "example.org") {
+	if !strings.Contains(m.Text, "earlier address restored it") || linkForm.MatchString(m.Text) || strings.Contains(m.Text, "example.org") {
 		t.Error(m.Text)
 	}
 }
@@ -449,8 +449,8 @@ func TestForgottenPasswordIsSetAnewByMail(t *testing.T) {
 	w.Browser().Page("/forgot-password/", "handle", "ada").Is(429)
 	post.none()
 	path, _ := link(t, mails[2])
-	w.Browser().Page(path).Is(200).Shows(`value="ada"`, "works once, for an hour").Hides("administrator", "24 hours", `id="reset-forgot"`)
-	w.Browser().Page("/reset-password/?handle=ada&code="+given).Shows("once, for 24 hours").Hides("for an hour", `id="reset-forgot"`)
+	w.Browser().Page(path).Is(200).Shows(`value="ada"`, "works once, within an hour").Hides("administrator", "24 hours", `id="reset-forgot"`)
+	w.Browser().Page("/reset-password/?handle=ada&code="+given).Shows("once, within 24 hours").Hides("within an hour", `id="reset-forgot"`)
 	w.Browser().Page("/reset-password/").Shows("administrator", `id="reset-forgot"`)
 	q, _ := url.Parse(path)
 	old, _ := link(t, mails[0])
@@ -645,9 +645,9 @@ func TestInvitesAreMailedWithinBounds(t *testing.T) {
 	invite(root, "Friend@example.org").Is(429) // by whomever
 	note := []string{"email", "a@example.org", "note", "Tuesday at 18:30. See http://evil.example/x"}
 	root.Page("/account/invites", note...).RedirectsTo("/account/invites?notice=invite-mailed#invites")
-	root.Page("/account/invites?notice=invite-mailed").Shows(`id="notice"`, "by mail")
+	root.Page("/account/invites?notice=invite-mailed").Shows(`id="notice"`, "We have emailed the invite.")
 	m = post.one("a@example.org")
-	if !strings.HasPrefix(m.Text, "@root invites you to become a member of Cairn.") ||
+	if !strings.HasPrefix(m.Text, "@root invites you to join “Cairn”.") ||
 		!strings.Contains(m.Text, "\n\n“Tuesday at 18:30. See http evil. example x”\n\nAccept") || !strings.Contains(m.Subject, "Cairn") {
 		t.Errorf("%s: %s", m.Subject, m.Text)
 	}
@@ -737,7 +737,7 @@ func TestNoticesGoToTheVerifiedAddressInTheReadersLanguage(t *testing.T) {
 	}
 	for factor, wants := range map[string][2]string{
 		"totp": {"authenticator app was added", "authenticator app was removed"}, "passkey": {"passkey “my key” was added", "passkey “my key” was removed"},
-		"": {"recovery codes were made", "removed"},
+		"": {"recovery codes were created", "removed"},
 	} {
 		for i, kind := range []string{account.MailFactorAdded, account.MailFactorRemoved} {
 			m := account.Mail{Kind: kind, Address: "x@example.org", Data: map[string]string{"handle": "bob", "at": "1", "factor": factor, "name": "my key"}}
@@ -767,7 +767,7 @@ func TestNewRecoveryCodesAreTold(t *testing.T) {
 	a := enrol(b)
 	post.new()
 	code := b.Call("POST", "/api/me/recovery-codes", nil).Is(200).JSON()["recovery_codes"].([]any)[0].(string)
-	if m := post.one("ada@example.org"); !strings.Contains(m.Text, "recovery codes were made") || strings.Contains(m.Text+m.HTML, code) {
+	if m := post.one("ada@example.org"); !strings.Contains(m.Text, "recovery codes were created") || strings.Contains(m.Text+m.HTML, code) {
 		t.Errorf("%s: %s", m.Subject, m.Text)
 	}
 	loginOTP(w.Browser(), "ada", password, a.codes[0]).Is(401, "invalid_otp")
@@ -801,7 +801,7 @@ func TestResetByAGivenCodeDoesNotTrustARecentAddress(t *testing.T) {
 		t.Error("verified by a sign-in")
 	}
 
-	// Nor does "That was not me" leave it to whoever has set it since.
+	// Nor does "That wasn’t me" leave it to whoever has set it since.
 	addMember(w, "eve", "eve@example.org")
 	post.new()
 	thief = w.Browser()
@@ -849,7 +849,8 @@ func TestMailsSayWhatTheirReaderNeeds(t *testing.T) {
 		t.Fatalf("mails %+v", used)
 	}
 	for _, want := range []string{
-		w.Clock.Now().In(zone).Format("2 Jan 2006, 15:04") + " (Asia/Kolkata)", "9 recovery codes are left.", "tell an administrator.", "Contact: board@example.org",
+		w.Clock.Now().In(zone).Format("2 Jan 2006, 15:04") + " (Asia/Kolkata)",
+		"You have 9 recovery codes left.", "tell an administrator.", "Contact: board@example.org",
 	} {
 		if strings.Count(used[i].Text, want) != 1 {
 			t.Errorf("the mail has %q not once: %s", want, used[i].Text)
@@ -864,7 +865,7 @@ func TestMailsSayWhatTheirReaderNeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := post.one("bob@example.org")
-	if m.Subject != "You have an account at Trail Club" || !strings.Contains(m.Text, "the account @bob at Trail Club for you") || !strings.Contains(m.Text, " UTC.") {
+	if m.Subject != "Your new account: Trail Club" || !strings.Contains(m.Text, "the account @bob for you at “Trail Club”") || !strings.Contains(m.Text, " UTC.") {
 		t.Errorf("%s: %s", m.Subject, m.Text)
 	}
 }
@@ -883,14 +884,14 @@ func TestMailedInviteProvesItsAddress(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Browser().Page(path).Is(200).Shows(`value="`+email+`"`, "it is verified already")
+		w.Browser().Page(path).Is(200).Shows(`value="`+email+`"`, "it is already verified")
 		return code, u.Query().Get("mailed")
 	}
 	code, token := invite("friend@example.org")
 	other, otherToken := invite("other@example.org")
 	third, _ := invite("third@example.org")
 	ada.Page("/account/invites").Is(200).Shows("<dt>Mailed to</dt><dd><bdi>friend@example.org</bdi>")
-	w.Browser().Page("/register/?code="+code+"&mailed="+otherToken).Is(200).Hides("example.org", "verified already")
+	w.Browser().Page("/register/?code="+code+"&mailed="+otherToken).Is(200).Hides("example.org", "already verified")
 	join := func(handle, code, email, token string, verified bool) {
 		t.Helper()
 		w.Browser().Page("/register/", "code", code, "handle", handle, "password", password, "email", email, "mailed", token).Is(303)

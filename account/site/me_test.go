@@ -270,7 +270,8 @@ func TestUserEndsOnlyTheirOwnAppAccess(t *testing.T) {
 	a.Call("DELETE", "/api/me/apps/maps", nil).Is(404, "app_not_found")
 	e.Call("GET", "/api/me/apps", nil).Shows(`"maps"`)
 	e.Call("GET", "/api/me/export", nil).Shows(`"maps"`)
-	e.Page("/account/apps/remove", "client_id", "maps").Is(200).Shows("End the access of Maps &lt;b&gt; to your account?")
+	e.Page("/account/apps/remove", "client_id", "maps").Is(200).Shows("Remove the access of Maps &lt;b&gt; to your " +
+		"account?")
 	e.Call("GET", "/api/me/apps", nil).Shows(`"maps"`)
 	e.Page("/account/apps/remove", "client_id", "maps", "sure", "yes").RedirectsTo("/account/apps?notice=app-removed#apps")
 	e.Call("GET", "/api/me/apps", nil).Shows(`{"apps":[]}`)

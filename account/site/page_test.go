@@ -17,7 +17,7 @@ func TestAccountPageForms(t *testing.T) {
 	w.AddUser("ada", account.FlagActivity)
 	b := w.SignedIn("ada")
 	b.Page("/account/").Is(200).Shows(`data-page="account"`, `id="sign-out-submit"`)
-	b.Page("/account/devices").Is(200).Shows(`data-page="account-devices"`, "This one")
+	b.Page("/account/devices").Is(200).Shows(`data-page="account-devices"`, "This device")
 	b.Page("/account/invites").Is(200).Shows(`data-page="account-invites"`, "You have 3 invites left")
 
 	b.Page("/account/profile", "display_name", "Ada <L>", "email", "ada@example.org").RedirectsTo("/id/account/?notice=profile-saved#profile")
@@ -76,12 +76,13 @@ func TestAccountPageForms(t *testing.T) {
 	}
 	b.Page("/account/apps/remove", "client_id", "x").Is(404).Shows("No application has access to your account.")
 
-	b.Page("/account/password", "current_password", "wrong", "new_password", newPassword).Is(401).Shows(`data-code="invalid_credentials"`, "<p>The password is not right.</p>")
+	b.Page("/account/password", "current_password", "wrong", "new_password", newPassword).Is(401).Shows(`data-code="invalid_credentials"`,
+		"<p>The password is incorrect.</p>")
 	b.Page("/account/password", "current_password", password, "new_password", "hunter2").Is(400).Shows(`data-code="weak_password"`).Hides("hunter2", password)
 	b.Page("/account/password", "current_password", password, "new_password", newPassword).RedirectsTo("/id/account/security?notice=password-changed#password")
-	b.Page("/account/security?notice=password-changed").Is(200).Shows("Your other sessions have ended, and applications have lost their access.", "Other sessions end, and applications lose their access.")
+	b.Page("/account/security?notice=password-changed").Is(200).Shows("You are signed out everywhere else, and applications no longer have access.", "You are signed out everywhere else, and applications lose access.")
 
-	b.Page("/account/delete", "password", password).Is(401).Shows("<p>The password is not right.</p>", "<details class=\"danger\" open")
+	b.Page("/account/delete", "password", password).Is(401).Shows("<p>The password is incorrect.</p>", "<details class=\"danger\" open")
 	copied := b.Clone()
 	if a := b.Page("/account/delete", "password", newPassword).Is(200).Shows(`data-page="signed-out"`); len(a.SetCookies) != 1 || a.SetCookies[0].MaxAge >= 0 {
 		t.Errorf("cookies %v", a.SetCookies)

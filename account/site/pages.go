@@ -32,23 +32,22 @@ var notices = map[string]struct {
 	"picture-set":       {"", "photo", "Your picture is saved."},
 	"picture-removed":   {"", "photo", "Your picture is removed."},
 	"email-verified":    {"", "verify-email", "Your email address is verified."},
-	"verification-sent": {"", "verify-email", "The mail is on its way. Open its link or enter its code here."},
+	"verification-sent": {"", "verify-email", "We have sent the email. Open its link or enter its code here."},
 	"password-changed": {"security", "password",
-		"Your password is changed. Your other sessions have ended, and applications have lost their access."},
-	"password-removed": {"security", "password", "Your password is removed. From now on a passkey signs you in."},
+		"Your password is changed. You are signed out everywhere else, and applications no longer have access."},
+	"password-removed": {"security", "password", "Your password is removed. From now on, sign in with a passkey."},
 	"passkey-added":    {"security", "passkeys", "The passkey is added."},
 	"passkey-renamed":  {"security", "passkeys", "The passkey is renamed."},
 	"passkey-removed": {"security", "passkeys",
-		"The passkey is removed. Delete it in your device or password manager, too."},
+		"The passkey is removed. Delete it from your device or password manager too."},
 	"totp-added": {"security", "second-factor", "Your authenticator app is set up."},
 	"totp-removed": {"security", "second-factor",
 		"Your authenticator app is removed. Delete its entry in the app too."},
-	"recovery-used": {"security", "recovery", "You signed in with a recovery code, which is used up. If you have lost " +
-		"your app or passkey, remove it here and set up a new one."},
-	"session-ended":   {"devices", "sessions", "The session has ended."},
-	"sessions-ended":  {"devices", "sessions", "All other sessions have ended."},
-	"invite-created":  {"invites", "invites", "The invite is ready. Send its link to the person you invite."},
-	"invite-mailed":   {"invites", "invites", "The invite is on its way by mail. Its link is also below."},
+	"recovery-used":   {"security", "recovery", "You used a recovery code to sign in, and it no longer works. If you have lost your app or passkey, remove it here and set up a new one."},
+	"session-ended":   {"devices", "sessions", "The device is signed out."},
+	"sessions-ended":  {"devices", "sessions", "You are signed out everywhere else."},
+	"invite-created":  {"invites", "invites", "The invite is ready. Send the link to the person you want to invite."},
+	"invite-mailed":   {"invites", "invites", "We have emailed the invite. You can also copy its link below."},
 	"invite-deleted":  {"invites", "invites", "The invite is deleted."},
 	"app-removed":     {"apps", "apps", "The application no longer has access to your account."},
 	"account-deleted": {"data", "data", ""},
@@ -115,7 +114,7 @@ func (s *Site) accountRefused(w http.ResponseWriter, r *http.Request, page, sect
 		refusedField(section, p)
 	m.FieldErrors = p.ByField()
 	if n := len(p.Errors); n > 1 || n == 1 && section == "profile" {
-		m.Error = templates.LanguageOf(r.Context()).Text("Nothing is saved: {count} entries have to be corrected.", "count", n)
+		m.Error = templates.LanguageOf(r.Context()).Text("Your profile is not saved yet. Correct {count} entries.", "count", n)
 	}
 	switch {
 	case section == "passkeys" && r.PostForm.Has("id"): // the name of another one

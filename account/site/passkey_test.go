@@ -355,7 +355,7 @@ func TestRefusedPasskeySaysWhyInTheLog(t *testing.T) {
 		if !strings.Contains(log.String(), `msg="passkey refused" reason="`+reason+`"`) {
 			t.Errorf("%s: log %s", reason, log.String())
 		}
-		if told := strings.Contains(a.Body, "remove it and add it again"); told != (reason == "its kind changed") {
+		if told := strings.Contains(a.Body, "remove it, then add it again"); told != (reason == "its kind changed") {
 			t.Errorf("%s: %s", reason, a.Body)
 		}
 	}
@@ -419,8 +419,8 @@ func TestOwnerManagesPasskeys(t *testing.T) {
 
 func TestPasskeysNeedANameAndHTTPS(t *testing.T) {
 	for issuer, says := range map[string]string{
-		"http://localhost:4040": "", "http://id.localhost:4040": "", "https://id.example.org/sub": "", "https://nas": "whole",
-		"https://192.0.2.7": "IP address", "http://127.0.0.1:4040": "IP address", "https://[2001:db8::1]": "IP address", "http://id.example.org": "plain http",
+		"http://localhost:4040": "", "http://id.localhost:4040": "", "https://id.example.org/sub": "", "https://nas": "incomplete",
+		"https://192.0.2.7": "IP address", "http://127.0.0.1:4040": "IP address", "https://[2001:db8::1]": "IP address", "http://id.example.org": "does not use https",
 	} {
 		w := accounttest.New(t, func(o *accounttest.Options) { o.Issuer = issuer })
 		b := w.Browser()

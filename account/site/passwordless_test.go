@@ -255,7 +255,7 @@ func TestForgottenPasswordThatDoesNotExist(t *testing.T) {
 	var told []string
 	for _, m := range post.new() {
 		told = append(told, m.Subject)
-		if m.Subject == "A recovery code was used" && !strings.Contains(m.Text, "9 recovery codes are left.") {
+		if m.Subject == "A recovery code was used" && !strings.Contains(m.Text, "You have 9 recovery codes left.") {
 			t.Error(m.Text)
 		}
 	}
@@ -264,7 +264,7 @@ func TestForgottenPasswordThatDoesNotExist(t *testing.T) {
 	}
 }
 
-// "That was not me" of an account without a password ends everything, and gives whoever reads the mailbox
+// "That wasn’t me" of an account without a password ends everything, and gives whoever reads the mailbox
 // no password: the way on is a passkey, a recovery code or an administrator.
 func TestNotMeGivesNoPasswordWhereThereIsNone(t *testing.T) {
 	w, post := newMailWorld(t)
@@ -353,7 +353,7 @@ func TestOfferedPasskeyKeepsNobodyOut(t *testing.T) {
 	if s := session(fresh); account.ACR(s.AMR) != account.ACRPhishingResistant || w.User("ada").SecondFactor {
 		t.Errorf("%v", s.AMR)
 	}
-	fresh.Page("/account/security").Is(200).Shows(`id="passkeys-beside"`, "that your browser made. Remove it").Hides("password-remove", `id="recovery"`)
+	fresh.Page("/account/security").Is(200).Shows(`id="passkeys-beside"`, "that your browser created. Remove it").Hides("password-remove", `id="recovery"`)
 	fresh.Call("DELETE", "/api/me/password", nil).Is(409, "last_way_in")
 	second := w.SignedIn("ada")
 	id := second.Call("GET", "/api/me/passkeys", nil).JSON()["passkeys"].([]any)[0].(map[string]any)["id"].(string)

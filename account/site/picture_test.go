@@ -106,7 +106,7 @@ func TestUploadedPictureIsServedUntilItIsReplaced(t *testing.T) {
 	if export["picture_jpeg"] != base64.StdEncoding.EncodeToString([]byte(served)) {
 		t.Errorf("the export has %.40v", export["picture_jpeg"])
 	}
-	uploadPicture(b, "picture", []byte("<svg/>")).Is(400).Shows("has to be a PNG, JPEG or WebP", `id="picture-file"`)
+	uploadPicture(b, "picture", []byte("<svg/>")).Is(400).Shows("must be a PNG, JPEG or WebP", `id="picture-file"`)
 	uploadPicture(b, "picture", []byte("\xff\xd8\xff\xd0\x00\x00")).Is(400) // a restart marker, and no segment
 	uploadPicture(b, "other", []byte("x")).Is(400)
 	uploadPicture(b, "picture", make([]byte, picture.MaxFile+8<<10)).Is(400).Shows("at most 4 MiB")

@@ -30,11 +30,11 @@ func (s *Site) apiPutPreferences(w http.ResponseWriter, r *http.Request) error {
 		pointer, detail := web.Pointer(k), templates.Text("")
 		switch {
 		case k == "" || len(k) > account.MaxPreferenceKey || !text.Printable(k):
-			pointer, detail = "", "a key has 1 to 64 bytes and no control characters"
+			pointer, detail = "", "a key must have 1 to 64 bytes and no control characters"
 		case v != nil && !isText:
-			detail = "must be a string, or null to delete it"
+			detail = "must be a string, or null to delete"
 		case len(typed) > account.MaxPreferenceValue:
-			detail = "a value has at most 4,096 bytes"
+			detail = "a value can have at most 4,096 bytes"
 		}
 		if detail != "" {
 			return account.ErrInvalidPreference.For(web.FieldError{Pointer: pointer, Detail: detail})

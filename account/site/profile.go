@@ -79,7 +79,7 @@ func userChange(in map[string]jsontext.Value, may func(member string) bool) (acc
 		fault := templates.Text("")
 		switch {
 		case !slices.Contains(known, name) && !strings.HasPrefix(name, account.AttributePrefix):
-			fault, detail = "not known", "The body has a member that is not known here."
+			fault, detail = "unknown", "The body contains an unknown member."
 		case isMark && value.Kind() != 't' && value.Kind() != 'f':
 			fault = "must be a boolean"
 		case isMark:
@@ -97,8 +97,8 @@ func userChange(in map[string]jsontext.Value, may func(member string) bool) (acc
 	}
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		if strings.Contains(name, ".") { // set with the address itself
-			detail = "The body has a member that is not known here."
-			faults = append(faults, web.FieldError{Pointer: "/" + text.Cut(name, 64), Detail: "not known"})
+			detail = "The body contains an unknown member."
+			faults = append(faults, web.FieldError{Pointer: "/" + text.Cut(name, 64), Detail: "unknown"})
 			continue
 		}
 		if name == "attributes" && may(account.AttributePrefix) {

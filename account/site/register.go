@@ -249,13 +249,13 @@ func (s *Site) welcomePage(r *http.Request, m templates.Member) (templates.Page,
 		return nil, err
 	}
 	used := func(a account.App) bool { return !a.GrantedAt.IsZero() }
-	address := templates.NextStep{Name: "address", Text: l.Text("Add your email address, for a forgotten password"), Path: "/account/#email", Done: u.EmailVerified}
+	address := templates.NextStep{Name: "address", Text: l.Text("Add your email address, in case you forget your password"), Path: "/account/#email", Done: u.EmailVerified}
 	if u.Email != "" && s.MailEnabled() {
 		address.Text, address.Path = l.Text("Verify your email address"), "/account/#verify-email"
 	}
 	return templates.AccountWelcome{Member: m, Steps: []templates.NextStep{
-		{Name: "passkey", Text: l.Text("Add a passkey, to sign in without the password"), Path: "/account/security#passkeys", Done: len(keys) > 0},
+		{Name: "passkey", Text: l.Text("Add a passkey to sign in without a password"), Path: "/account/security#passkeys", Done: len(keys) > 0},
 		address,
-		{Name: "applications", Text: l.Text("See the applications that you can use"), Path: "/account/apps", Done: slices.ContainsFunc(apps, used)},
+		{Name: "applications", Text: l.Text("See which applications you can use"), Path: "/account/apps", Done: slices.ContainsFunc(apps, used)},
 	}}, nil
 }

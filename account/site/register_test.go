@@ -109,11 +109,12 @@ func TestClosedAndFullInstallationsRefuseRegistration(t *testing.T) {
 	i := w.Invite()
 	w.SaveSettings(func(s *account.Settings) { s.Registration = account.RegistrationClosed })
 	w.Browser().Call("POST", "/api/register", registration(i.Code, "bob")).Is(403, "registration_full")
-	w.Browser().Page("/register/?code=" + i.Code).Is(200).Shows("Registration is closed").Hides("<form")
+	w.Browser().Page("/register/?code=" + i.Code).Is(200).Shows("Nobody can join right now").Hides("<form")
 	w.Browser().Page("/login/").Is(200).Hides("/register/")
 	w.SaveSettings(func(s *account.Settings) { s.MaxUsers = 1 })
 	w.Browser().Call("POST", "/api/register", registration(i.Code, "bob")).Is(403, "registration_full")
-	w.Browser().Page("/register/", "code", i.Code, "handle", "bob", "password", password).Is(403).Shows("Registration is closed")
+	w.Browser().Page("/register/", "code", i.Code, "handle", "bob", "password", password).Is(403).Shows(
+		"Nobody can join right now")
 	w.SaveSettings(func(s *account.Settings) { s.MaxUsers = 2 })
 	w.Browser().Call("POST", "/api/register", registration(i.Code, "bob")).Is(201)
 }
@@ -150,7 +151,7 @@ func TestRegisterPage(t *testing.T) {
 	w.AddUser("ada")
 	a := w.SignedIn("ada").Call("POST", "/api/invites", map[string]string{"note": "See you <b>Sunday</b>"}).Is(201)
 	code := a.JSON()["code"].(string)
-	w.Browser().Page("/register/").Is(200).Shows(`data-page="register"`, "You need an invite code")
+	w.Browser().Page("/register/").Is(200).Shows(`data-page="register"`, "Ask a member for an invite code")
 	w.Browser().Page("/register/?code="+strings.ToLower(code)).Is(200).Shows(`value="`+code+`"`, "ada", "invited you", "&lt;b&gt;Sunday").Hides("<b>Sunday")
 	w.Browser().Page("/register/?code=0000").Is(400).Shows(`data-code="invalid_invite"`)
 	w.Browser().Page("/register/", "code", code, "handle", "ADMIN", "password", "hunter2hunter2").Is(400).

@@ -19,8 +19,7 @@ func (s *Site) apiResetPassword(w http.ResponseWriter, r *http.Request) error {
 	s.setCookies(w, out)
 	if errors.Is(err, account.ErrInvalidResetCode) {
 		return s.WithContact(r.Context(), account.ErrInvalidResetCode,
-			"The handle and the code do not go together, or the code is used or expired. Ask an administrator for a "+
-				"new one. Contact: {contact}")
+			"The user name and the code do not match, or the code was used or has expired. Ask an administrator for a new code. Contact: {contact}")
 	} else if err != nil {
 		return err
 	}

@@ -184,14 +184,14 @@ func TestPagesOfTheSecondStep(t *testing.T) {
 	}
 	w.SaveSettings(func(v *account.Settings) { v.Contact = "board@club.example" })
 	b.Page(strings.TrimPrefix(on, "/id")).Is(200).Shows(`data-page="second-factor"`, "board@club.example", `inputmode="numeric"`, `autocomplete="one-time-code"`, `value="`+sealed+`"`, `name="fresh" value="choose"`)
-	b.Page("/login/second-factor/", "otp", a.wrong(), "continue", sealed).Is(401).Shows(`role="alert"`, "not right", `value="`+sealed+`"`).Hides(a.wrong())
+	b.Page("/login/second-factor/", "otp", a.wrong(), "continue", sealed).Is(401).Shows(`role="alert"`, "is incorrect", `value="`+sealed+`"`).Hides(a.wrong())
 	b.Page("/login/second-factor/", "otp", "AAAA", "recovery", "1").Is(401).Shows(`<details class="other" open>`)
 	b.Page("/login/second-factor/", "otp", "").Is(401)
 	w.Clock.Advance(5*time.Minute + time.Second)
 	expired := "/id/login/?continue=" + sealed + "&expired=1"
 	b.Page("/login/second-factor/?continue=" + sealed).RedirectsTo(expired)
 	b.Page("/login/second-factor/", "otp", a.code(), "continue", sealed).RedirectsTo(expired)
-	b.Page("/login/?expired=1").Is(200).Shows("too long ago")
+	b.Page("/login/?expired=1").Is(200).Shows("too long since you entered your password")
 	b.Page("/login/", "handle", "ada", "password", password)
 	b.Page("/login/second-factor/", "otp", a.fresh(), "continue", sealed).RedirectsTo("/id/oauth2/authorize?continue=" + sealed)
 }
@@ -285,7 +285,7 @@ func TestRecoveryCodeWorksOnce(t *testing.T) {
 	if left := b.Call("GET", "/api/me/factors", nil).JSON()["recovery_codes"]; left != 8.0 {
 		t.Errorf("%v codes left", left)
 	}
-	b.Page("/account/security").Is(200).Shows("8 recovery codes are left")
+	b.Page("/account/security").Is(200).Shows("You have 8 recovery codes left")
 	page := b.Page("/account/security/recovery-codes", "x", "y").Is(200).Shows(`data-page="account-recovery-codes"`)
 	if n := strings.Count(page.Body, "<li><code>"); n != 10 {
 		t.Errorf("%d codes on the page", n)
@@ -392,7 +392,7 @@ func TestRecoveryCodesOfSixtyBits(t *testing.T) {
 	b.Login("ada", password)
 	b.Page("/login/second-factor/", "otp", strings.ToLower(strings.ReplaceAll(a.codes[0], "-", "")), "recovery", "1").
 		RedirectsTo("/account/security?notice=recovery-used#recovery")
-	b.Page("/account/security?notice=recovery-used").Is(200).Shows("9 recovery codes are left", "which is used up")
+	b.Page("/account/security?notice=recovery-used").Is(200).Shows("You have 9 recovery codes left", "it no longer works")
 	codes := []account.RecoveryCode{{Hash: account.HashSecret(strings.Repeat("7", 26))}, {Hash: account.HashSecret(strings.Repeat("7", 16))}}
 	now := w.Clock.Now()
 	if err := w.Store.ReplaceRecoveryCodes(t.Context(), sub, codes, now, account.Operator().Audit(now, account.RenewRecoveryCodes, "ada", "")); err != nil {
@@ -535,7 +535,7 @@ func TestAuthenticatorAppIsSetUpOnThePages(t *testing.T) {
 	b.Page("/account/security/totp", "token", token, "code", a.code()).Is(200).Shows(`data-page="account-recovery-codes"`, "is set up")
 	b.Page("/account/security/totp", "token", token, "code", a.fresh()).RedirectsTo("/account/security/totp")
 	b.Page("/account/security/totp").RedirectsTo("/account/security")
-	b.Page("/account/security").Is(200).Shows("totp-remove", "10 recovery codes are left")
+	b.Page("/account/security").Is(200).Shows("totp-remove", "You have 10 recovery codes left")
 	export := b.Call("GET", "/api/me/export", nil).Is(200).Shows(`"factors":{"totp":{"created_at":`)
 	export.Hides(a.secret)
 	if strings.Contains(log.String(), a.secret) {

@@ -137,8 +137,7 @@ func (s *Site) endedSession(r *http.Request) (handle, why string, err error) {
 	case id.Session.EndedAt.IsZero():
 		text = "Your session has expired. Sign in again."
 	default:
-		text = "Your session was ended elsewhere: in another browser, by a new password or by an administrator. " +
-			"Sign in again."
+		text = "You were signed out: from another browser, by a new password or by an administrator. Sign in again."
 	}
 	return id.User.Handle, l.Text(text), nil
 }
@@ -168,11 +167,10 @@ func (s *Site) lostCookie(r *http.Request) (string, error) {
 	}
 	l, issuer := templates.LanguageOf(ctx), s.URL("")
 	if u, err := url.Parse(issuer); err == nil && !strings.EqualFold(host, u.Host) {
-		return l.Text("Your browser did not keep the cookie of this sign-in. Open {url} and sign in there.",
+		return l.Text("Your browser did not keep the cookie for this sign-in. Open {url} and sign in there.",
 			"url", issuer), nil
 	}
-	return l.Text("Your browser did not keep the cookie of this sign-in. Allow cookies for this service, then sign " +
-		"in again."), nil
+	return l.Text("Your browser did not keep the cookie for this sign-in. Allow cookies for this service, then sign in again."), nil
 }
 
 // withAdminContact returns err. For ErrSuspended it adds how to reach an administrator.
@@ -188,10 +186,10 @@ func (s *Site) withAdminContact(ctx context.Context, err error) error {
 func (s *Site) suspended(ctx context.Context, ended bool) *web.Problem {
 	if ended {
 		return s.WithContact(ctx, account.ErrEnded,
-			"This account has ended. Ask an administrator of your community. Contact: {contact}")
+			"This account has expired. Ask an administrator of your club. Contact: {contact}")
 	}
 	return s.WithContact(ctx, account.ErrSuspended,
-		"This account is suspended. Ask an administrator of your community. Contact: {contact}")
+		"This account is suspended. Ask an administrator of your club. Contact: {contact}")
 }
 
 // NameApplications sets how the sign-in page gets the name, logo and language

@@ -38,7 +38,7 @@ const Size = 1 << 17
 const Lifetime = 12 * time.Hour
 
 // ErrNotFound means that there never was such a list, or that it is no longer kept.
-var ErrNotFound = web.NewProblem(404, "status_list_not_found", "There is no such status list.")
+var ErrNotFound = web.NewProblem(404, "status_list_not_found", "This status list does not exist.")
 
 const (
 	// generationTime is how long an unchanged list is served with the same signature, so that
@@ -214,11 +214,11 @@ func (l *Lists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = ErrNotFound
 	case r.URL.Query().Has("time"): // section 8.4 of the draft
 		err = web.NewProblem(http.StatusNotImplemented, "no_historical_lists",
-			"Lists of the past are not kept. Ask without time.")
+			"Earlier lists are not kept. Ask without time.")
 	// Section 8.2.
 	case strings.Contains(accept, "statuslist+cwt") && !strings.Contains(accept, "statuslist+jwt") &&
 		!strings.Contains(accept, "*"):
-		err = web.NewProblem(http.StatusNotAcceptable, "not_acceptable", "Lists are signed as JWT. Accept "+media+".")
+		err = web.NewProblem(http.StatusNotAcceptable, "not_acceptable", "Lists are signed as JWTs. Accept application/statuslist+jwt.")
 	}
 	var p signed
 	var held int

@@ -78,7 +78,7 @@ type Rule func(s string) (kept string, no Refusal)
 func Line(max int) Rule {
 	return func(s string) (string, Refusal) {
 		if _, ok := Check(s, max); !ok {
-			return "", Refusal{"This has at most {max} characters, in one line and without control characters.", max}
+			return "", Refusal{"Enter at most {max} characters on one line, without control characters.", max}
 		}
 		return s, Refusal{}
 	}
@@ -86,7 +86,7 @@ func Line(max int) Rule {
 
 // Lines returns the rule for a text of at most max characters and 10 lines.
 func Lines(max int) Rule {
-	no := Refusal{"This has at most {max} characters in at most 10 lines, and no control characters.", max}
+	no := Refusal{"Enter at most {max} characters on at most 10 lines, without control characters.", max}
 	return func(s string) (string, Refusal) {
 		s = strings.ReplaceAll(s, "\r\n", "\n")
 		if strings.Count(s, "\n") >= 10 || utf8.RuneCountInString(s) > max {
@@ -108,7 +108,7 @@ func WebAddress(s string) (string, Refusal) {
 	if err != nil || len(s) > 2000 || !Printable(s) || strings.ContainsAny(s, " <>\"\\^`{|}") ||
 		u.Scheme != "http" && u.Scheme != "https" || u.Opaque != "" || u.Hostname() == "" || u.User != nil {
 		return "", Refusal{
-			Text: "This is a web address such as https://example.org/me, with at most 2,000 characters and without a user name.",
+			Text: "Enter a web address such as https://example.org/me, with at most 2,000 characters and without a user name.",
 		}
 	}
 	return s, Refusal{}
@@ -121,7 +121,7 @@ func Birthdate(s string) (string, Refusal) {
 	// Year 0 is a leap year: 0000-02-29 is a birthday.
 	if _, err := time.Parse(time.DateOnly, s); err != nil && !yearAlone.MatchString(s) {
 		return "", Refusal{
-			Text: "This is a date such as 1990-03-31, or 0000-03-31 without the year, or the year alone.",
+			Text: "Enter a date such as 1990-03-31, 0000-03-31 without the year, or only the year.",
 		}
 	}
 	return s, Refusal{}
@@ -131,7 +131,7 @@ var zoneForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){
 
 // Zoneinfo accepts the name of a time zone.
 func Zoneinfo(s string) (string, Refusal) {
-	no := Refusal{Text: "This is the name of a time zone such as Europe/Rome."}
+	no := Refusal{Text: "Enter the name of a time zone, such as Europe/Rome."}
 	if len(s) > 64 || !zoneForm.MatchString(s) || s == "Local" {
 		return "", no
 	}
@@ -155,7 +155,7 @@ func Locale(s string) (string, Refusal) {
 			return tag.String(), Refusal{}
 		}
 	}
-	return "", Refusal{Text: "This is a language such as it or en-GB (BCP 47)."}
+	return "", Refusal{Text: "Enter a language such as it or en-GB (BCP 47)."}
 }
 
 var (
@@ -168,5 +168,5 @@ func PhoneNumber(s string) (string, Refusal) {
 	if kept := phoneSeparators.Replace(s); len(s) <= 40 && phoneForm.MatchString(kept) {
 		return kept, Refusal{}
 	}
-	return "", Refusal{Text: "This is a phone number with its country, such as +39 06 1234567."}
+	return "", Refusal{Text: "Enter a phone number with its country code, such as +39 06 1234567."}
 }

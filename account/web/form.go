@@ -35,7 +35,7 @@ func ReadFormUpTo(w http.ResponseWriter, r *http.Request, max int64, repeatable 
 			return BadRequest("A field of the form is given more than once.")
 		}
 		if all := k + " " + strings.Join(v, " "); !utf8.ValidString(all) || strings.ContainsRune(all, 0) {
-			return BadRequest("The form has characters that are not text.")
+			return BadRequest("The form contains characters that are not text.")
 		}
 	}
 	return nil

@@ -159,15 +159,15 @@ func DecodeJSON(text []byte, v any) error {
 	}
 	var fault *json.SemanticError
 	if !errors.As(err, &fault) {
-		return BadRequest("The body is not the JSON object that belongs here.")
+		return BadRequest("The body is not the expected JSON object.")
 	}
 	pointer := string(fault.JSONPointer)
 	if len(pointer) > 128 {
 		pointer = ""
 	}
 	if errors.Is(err, json.ErrUnknownName) {
-		return BadRequest("The body has a member that is not known here.",
-			FieldError{Pointer: pointer, Detail: "not known"})
+		return BadRequest("The body contains an unknown member.",
+			FieldError{Pointer: pointer, Detail: "unknown"})
 	}
 	return BadRequest("A member has the wrong type.", FieldError{Pointer: pointer, Detail: mustBe(fault.GoType)})
 }
@@ -188,11 +188,11 @@ func checkJSON(text []byte) templates.Text {
 		case err != nil:
 			return "The body is not valid JSON."
 		case t.Kind() == '"' && strings.ContainsRune(t.String(), 0):
-			return "The body has a NUL character."
+			return "The body contains a NUL character."
 		case d.StackDepth() > maxDepth:
 			return "The body is nested too deeply."
 		case d.StackDepth() == 0 && d.PeekKind() != 0:
-			return "The body has more than one JSON value."
+			return "The body contains more than one JSON value."
 		}
 	}
 }

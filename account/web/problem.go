@@ -61,21 +61,21 @@ func Pointer(name string) string {
 
 // Problems of every package.
 var (
-	ErrRateLimited = NewProblem(429, "rate_limited", "Too many attempts. Wait a while and try again.")
+	ErrRateLimited = NewProblem(429, "rate_limited", "Too many attempts. Wait a few minutes, then try again.")
 	ErrBusy        = NewProblem(503, "busy",
-		"Too many people are signing in at this moment. Try again in a few seconds.")
+		"Too many people are signing in right now. Try again in a few seconds.")
 	// ErrUnavailable is in the chain of every failure of the database without a problem of its own:
 	// 503, never "not found" or "not signed in". A canceled request is not a failure and has only
 	// context.Canceled.
 	ErrUnavailable = NewProblem(503, "unavailable",
-		"The service cannot reach its database at this moment. Try again in a few seconds.")
+		"The service cannot reach its database right now. Try again in a few seconds.")
 
 	ErrInvalidCursor = NewProblem(400, "invalid_cursor",
-		"The cursor was not issued by this service. Start again without it.")
+		"This cursor is not from this service. Start again without it.")
 
-	errTimeout  = NewProblem(503, "unavailable", "The service took too long. Try again in a few seconds.")
+	errTimeout  = NewProblem(503, "unavailable", "This took too long. Try again in a few seconds.")
 	errInternal = NewProblem(500, "internal_error",
-		"Something went wrong. If it happens again, tell the operator the request id.")
+		"Something went wrong. If it happens again, give the operator the request ID.")
 )
 
 // Refusal marks the answers of the domain, which a store passes on as they are.

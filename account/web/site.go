@@ -68,7 +68,7 @@ func (s *Site) Handle(m *mux.Router, path string, methods Methods) {
 			w.Header().Set("Allow", strings.Join(allow, ", "))
 			s.WriteProblem(w, r,
 				NewProblem(http.StatusMethodNotAllowed, "method_not_allowed",
-					"This address does not answer to the method of the request."))
+					"This address does not support the method of the request."))
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")
@@ -131,7 +131,7 @@ func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	p, known := ProblemOf(err)
 	if Abandoned(r, err) || p.Status >= http.StatusInternalServerError &&
 		errors.Is(r.Context().Err(), context.Canceled) {
-		p = NewProblem(StatusClientGone, "client_gone", "The client has closed the connection.")
+		p = NewProblem(StatusClientGone, "client_gone", "The client closed the connection.")
 		p.Title = "Client Closed Request"
 		s.WriteProblem(w, r, p)
 		return

@@ -253,7 +253,7 @@ func TestApplyNamesASettingThatNoLongerFits(t *testing.T) {
 	s.must("settings", "set", "session_flags", "board")
 	fatalIf(t, os.WriteFile("fewer.yaml", []byte("settings:\n  flags: [coach]\n  max_users: 9\n"), 0o600))
 	code, printed := s.run("apply", "fewer.yaml")
-	if code != cli.ExitUsage || !strings.HasPrefix(printed, "fewer.yaml:2: settings: session_flags: only flags of this installation\n") || !strings.Contains(printed, "mistakes: 1") {
+	if code != cli.ExitUsage || !strings.HasPrefix(printed, "fewer.yaml:2: settings: session_flags: only permissions that exist here\n") || !strings.Contains(printed, "mistakes: 1") {
 		t.Errorf("exit code %d: %s", code, printed)
 	}
 }

@@ -44,7 +44,7 @@ func TestDoctorFailsForFaultsAlone(t *testing.T) {
 	if code, out := examine("-q"); code != cli.ExitDone || out != "" {
 		t.Errorf("%d %s", code, out)
 	}
-	if code, out := examine(); code != cli.ExitDone || !regexp.MustCompile(`(?m)^advice +backup +There has never been a backup.\n +-> Make one .*FILE$`).MatchString(out) ||
+	if code, out := examine(); code != cli.ExitDone || !regexp.MustCompile(`(?m)^advice +backup +There is no backup yet.\n +-> Make one .*FILE$`).MatchString(out) ||
 		!strings.Contains(out, "0 problems, 0 warnings, 3 with advice, ") {
 		t.Errorf("%d %s", code, out)
 	}
@@ -63,7 +63,8 @@ func TestDoctorFailsForFaultsAlone(t *testing.T) {
 		Findings []map[string]any
 	}
 	fatalIf(t, json.Unmarshal([]byte(out), &d))
-	want := map[string]any{"name": "backup", "level": "advice", "found": "There has never been a backup.", "do": "Make one every night, on the server. Run: cairn backup FILE"}
+	want := map[string]any{"name": "backup", "level": "advice", "found": "There is no backup yet.", "do": "Make one " +
+		"every night on the server. Run: cairn backup FILE"}
 	at := slices.IndexFunc(d.Findings, func(f map[string]any) bool { return f["name"] == "backup" })
 	if diff := cmp.Diff(want, d.Findings[max(at, 0)]); diff != "" || code != cli.ExitDone || d.Level != "advice" {
 		t.Errorf("%d %s %s", code, d.Level, diff)

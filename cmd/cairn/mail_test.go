@@ -57,7 +57,7 @@ func TestMailTestSaysWhatTheServerAnswers(t *testing.T) {
 			}
 		}
 	}
-	if mails := server.Mails(); len(mails) != 1 || mails[0].Subject != "Test der E-Mail-Einstellungen" {
+	if mails := server.Mails(); len(mails) != 1 || mails[0].Subject != "Test-E‑Mail" {
 		t.Errorf("%+v", mails)
 	}
 	if code := Run(t.Context(), []string{"mail", "test", "ada@example.net", "--smtp-url", "smtp://me:hunter2@localhost"}, nil, strings.NewReader(""), io.Discard, io.Discard); code != cli.ExitFailed {

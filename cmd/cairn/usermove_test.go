@@ -17,7 +17,7 @@ func TestAttributesAreExportedAndImported(t *testing.T) {
 		to, _ := sqliteShell(t)
 		fatalIf(t, os.WriteFile("users", []byte(exported), 0o600))
 		if code, printed := to.run("user", "import", "users", "--skip-existing"); code == 0 ||
-			!strings.Contains(printed, "declare no such attribute") {
+			!strings.Contains(printed, "is not in the settings of this service") {
 			t.Errorf("%s: exit code %d, %s", format, code, printed)
 		}
 		to.must("settings", "set", "attributes", "member_number")

@@ -37,7 +37,7 @@ func TestKeptApplicationsOutliveTheOtherSessions(t *testing.T) {
 			maps.Copy(sent, s.keepForms)
 			shown, got = got, s.here.postForm(path, sent)
 		}
-		for _, want := range []string{"Sessions in other browsers: 1", "Open invites that were made there: 1", `name="keep_app" value="wiki"`, `value="tool"`} {
+		for _, want := range []string{"Sessions in other browsers: 1", "Open invites created there: 1", `name="keep_app" value="wiki"`, `value="tool"`} {
 			if !strings.Contains(shown.Text, want) {
 				s.t.Errorf("%s does not show %s", path, want)
 			}

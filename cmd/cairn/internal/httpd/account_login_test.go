@@ -498,7 +498,8 @@ func TestSignInPageSaysWhatItIsFor(t *testing.T) {
 		// A wrong password leaves the page what it is.
 		f := pageForm(t, page.Text)
 		f.values.Set("password", "wrong")
-		if again := b.postForm(f.action, f.values); again.StatusCode != http.StatusUnauthorized || !strings.Contains(again.Text, "Confirm it’s you") || !strings.Contains(again.Text, " readonly") || !strings.Contains(again.Text, "The password is not right.") {
+		if again := b.postForm(f.action, f.values); again.StatusCode != http.StatusUnauthorized || !strings.Contains(again.Text, "Confirm it’s you") || !strings.Contains(again.Text, " readonly") || !strings.Contains(again.Text,
+			"The password is incorrect.") {
 			t.Errorf("%s, wrong password: %d %s", name, again.StatusCode, mainOf(again.Text))
 		}
 	}

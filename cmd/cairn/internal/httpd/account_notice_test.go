@@ -14,7 +14,7 @@ import (
 	"github.com/cairn-id/cairn/provider"
 )
 
-// "That was not me" ends what a thief's session has made: also what would outlive it (L7).
+// "That wasn’t me" ends what a thief's session has made: also what would outlive it (L7).
 func TestNotMeEndsAllThatASessionHasMade(t *testing.T) {
 	eachLife(t, true, func(t *testing.T, l *life) {
 		l.member("ada")

@@ -23,9 +23,9 @@ const maxUpload = 8 << 20
 
 var (
 	errTooLarge = web.NewProblem(http.StatusRequestEntityTooLarge, "too_large",
-		"The document is larger than 8 MiB. The command cairn activity validate checks larger ones.")
+		"The document is larger than 8 MiB. Use the command cairn activity validate for larger ones.")
 	errEncoding = web.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type",
-		"Send the document with Content-Encoding: gzip, or without content encoding.")
+		"Send the document with Content-Encoding: gzip or without content encoding.")
 	errMediaType = web.NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type",
 		"Send the document with Content-Type: application/json.")
 )

@@ -53,7 +53,7 @@ func TestConsentReachesAsFarAsItWasGiven(t *testing.T) {
 			t.Errorf("%s: no page for %v alone", scope, want)
 		}
 	}
-	const news = "Now it asks for something new"
+	const news = "Now it asks for more"
 	if page := consentPageOf(ada, rp.authURL("scope", "profile openid", "prompt", "consent")); page == nil || strings.Contains(page.Text, news) || !slices.Equal(scopesShown(t, page.Text), []string{"openid", "profile"}) {
 		t.Error("prompt=consent does not ask for everything again, names it in another order, or calls it new")
 	}
@@ -277,10 +277,11 @@ func TestConsentShowsWhatIsGiven(t *testing.T) {
 		scopes map[string]string
 	}{
 		{"ada", b.consentPage(rp.authURL()), map[string]string{
-			"openid": "Sign you in", "profile": "Your name (Ada Lovelace)With your handle (ada), birthdate", "email": "Your email (ada@example.org)", "groups": "Your groups: activity",
-			"phone": "Your phone number (none is stored)", "offline_access": "Stay signed in while you are away",
+			"openid": "Sign you in", "profile": "Your name (Ada Lovelace)Also your user name (ada), birthday", "email": "Your email (ada@example.org)", "groups": "Your groups: activity",
+			"phone": "Your phone number (none saved)", "offline_access": "Keep access while you are away",
 		}},
-		{"bob", plain.consentPage(rp.authURL()), map[string]string{"profile": "Your name (Bob)With your handle (bob)", "email": "Your email (none is stored)", "groups": "Your groups: none"}},
+		{"bob", plain.consentPage(rp.authURL()), map[string]string{"profile": "Your name (Bob)Also your user name (bob)", "email": "Your " +
+			"email (none saved)", "groups": "Your groups: none"}},
 		{"the client's own groups", b.consentPage(rp.authURL("client_id", "roles", "redirect_uri", callbackOf("roles"))), map[string]string{"groups": "Your groups: admin"}},
 	} {
 		got := map[string]string{}

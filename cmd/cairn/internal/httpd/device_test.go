@@ -95,12 +95,12 @@ func TestDeviceSignsInWithACodeThatIsTypedElsewhere(t *testing.T) {
 		// of trusted clients.
 		typed := " " + strings.ToLower(strings.ReplaceAll(d.user, "-", " "))
 		page := mainOf(b.typed(typed, "ada", "").Text)
-		for _, text := range []string{"App " + c.id, "only if you started this yourself", "127.0.0.1", "Sign you in", "Compare this code", d.user} {
+		for _, text := range []string{"App " + c.id, "only if you started this", "127.0.0.1", "Sign you in", "your device shows this code", d.user} {
 			if !strings.Contains(page, text) {
 				t.Errorf("the question lacks %q: %s", text, page)
 			}
 		}
-		if strings.Contains(page, "You go on to") {
+		if strings.Contains(page, "Then you go to") {
 			t.Errorf("the question names an address to go on to: %s", page)
 		}
 		clock.Advance(time.Second)

@@ -379,7 +379,7 @@ func TestVerifyWantsFlagsAndFactors(t *testing.T) {
 		wantStatus(t, query, b.verify(query), want)
 	}
 	german := b.verify("?flag=admin&redirect=1", "Accept", "text/html", "Accept-Language", "de")
-	if !strings.HasPrefix(german.Header.Get("Content-Type"), "text/plain") || !strings.Contains(german.Text, "Dein Konto hat keinen Zugang") {
+	if !strings.HasPrefix(german.Header.Get("Content-Type"), "text/plain") || !strings.Contains(german.Text, "Dein Konto darf diese Anwendung nicht benutzen") {
 		t.Errorf("%s %s", german.Header.Get("Content-Type"), german.Text)
 	}
 	wantStatus(t, "HEAD", b.do("HEAD", "/api/verify", "", ""), http.StatusOK)

@@ -96,7 +96,7 @@ func TestGETHasNoEffect(t *testing.T) {
 	}
 	for _, path := range own {
 		got := b.get(path, "Sec-Fetch-Site", "cross-site")
-		if wantStatus(t, path, got, http.StatusForbidden); !strings.Contains(got.Text, "A page of another site asked for this file.") {
+		if wantStatus(t, path, got, http.StatusForbidden); !strings.Contains(got.Text, "Another site asked for this file.") {
 			t.Errorf("%s: %s", path, got.Text)
 		}
 	}

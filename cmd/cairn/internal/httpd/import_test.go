@@ -112,7 +112,8 @@ func TestImportIsAllOrNothing(t *testing.T) {
 			return fmt.Sprint(strings.Count(out, "\n"))
 		}
 		out, errs := cairn(t, exitFailed, "user", "import", write("refused.csv", append(many, "taken,", "No Name,", "user7,", "new,nobody")...), "--database", dsn)
-		for _, want := range []string{"1202 +taken +refused +the handle is taken", "1203 +No Name +refused +handle: A handle has", "1204 +user7 +refused +user7 is in row 9 already", "1205 +new +refused +email: This is not", "1200 could be added, 0 skipped, 4 refused"} {
+		for _, want := range []string{"1202 +taken +refused +the user name is taken", "1203 +No Name +refused +handle: Use 1 to 30",
+			"1204 +user7 +refused +user7 is already in row 9", "1205 +new +refused +email: Enter an email address", "1200 could be added, 0 skipped, 4 refused"} {
 			if !regexp.MustCompile(want).MatchString(out) {
 				t.Errorf("the report lacks %q:\n%s", want, out)
 			}

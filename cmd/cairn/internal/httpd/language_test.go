@@ -24,11 +24,11 @@ func TestAnswersAreInTheLanguageOfTheBrowser(t *testing.T) {
 	const de = "de-AT,de;q=0.9,en;q=0.8"
 	wrong := map[string]string{"handle": "ada", "password": "wrong"}
 	got := b.api("POST", "/api/auth/login", wrong)
-	wantLanguage(t, "problem", got, "en", `"title":"Unauthorized","status":401,"detail":"The handle or the password is not right.","code":"invalid_credentials"`)
+	wantLanguage(t, "problem", got, "en", `"title":"Unauthorized","status":401,"detail":"The user name or password is incorrect.","code":"invalid_credentials"`)
 	got = b.api("POST", "/api/auth/login", wrong, "Accept-Language", de)
 	wantLanguage(t, "problem", got, "de", `"title":"Unauthorized","status":401,"detail":"Der Benutzername oder das Passwort stimmt nicht.","code":"invalid_credentials"`)
 	got = b.api("PATCH", "/api/me", map[string]string{"nickname": strings.Repeat("x", 200), "zoneinfo": "Rome"}, "Accept-Language", de)
-	wantLanguage(t, "faults of members", got, "de", `{"pointer":"/nickname","detail":"Hier passen höchstens 100 Zeichen hin, in einer Zeile und ohne Steuerzeichen."}`)
+	wantLanguage(t, "faults of members", got, "de", `{"pointer":"/nickname","detail":"Gib höchstens 100 Zeichen ein, in einer Zeile und ohne Steuerzeichen."}`)
 	got = b.api("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": "x"}, "Accept-Language", de)
 	wantLanguage(t, "number", got, "de", "Das Passwort braucht mindestens 10 Zeichen.")
 	wantLanguage(t, "page", s.browser().get("/login/", "Accept-Language", de), "de", "<h1>Anmelden</h1>")
@@ -45,7 +45,7 @@ func TestApplicationAndMemberChooseTheLanguage(t *testing.T) {
 	b := s.browser()
 	asked := rp.authURL("ui_locales", "sv de")
 	login := b.get(b.get(asked, "Accept-Language", en).Header.Get("Location"), "Accept-Language", en)
-	wantLanguage(t, "sign-in", login, "de", "Melde dich an, um zu")
+	wantLanguage(t, "sign-in", login, "de", "Weiter zu:")
 	f := pageForm(t, login.Text)
 	next := url.QueryEscape(f.values.Get("continue"))
 	wantLanguage(t, "registration", b.get("/register/?continue="+next, "Accept-Language", en), "de", "Einladungscode")

@@ -68,7 +68,7 @@ func (m *middleware) cors(next http.Handler) http.Handler {
 func (m *middleware) crossOrigin(next http.Handler) http.Handler {
 	refuse := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.accounts.WriteProblem(w, r, web.NewProblem(http.StatusForbidden, "cross_origin",
-			"This request came from a page of another site and was refused."))
+			"This request came from another site and was refused."))
 	})
 	newProtection := func(trusted ...string) *http.CrossOriginProtection {
 		p := http.NewCrossOriginProtection()

@@ -234,7 +234,7 @@ func TestAttributesOfAMember(t *testing.T) {
 	root, ada := s.signedIn("root1"), s.signedIn("ada")
 	patch := func(b *browser, path, body string) response { return b.api("PATCH", path, body) }
 	const path, number = "/api/admin/users/ada", `{"attributes":{"member_number":"4711"}}`
-	if got := patch(root, path, number); got.StatusCode != 400 || !strings.Contains(got.Text, `"/attributes/member_number"`) || !strings.Contains(got.Text, "declare no such attribute") {
+	if got := patch(root, path, number); got.StatusCode != 400 || !strings.Contains(got.Text, `"/attributes/member_number"`) || !strings.Contains(got.Text, "is not in the settings of this service") {
 		t.Errorf("not declared: %d %s", got.StatusCode, got.Text)
 	}
 	root.api("PUT", "/api/admin/settings", `{"attributes":["member_number","squad"]}`)
@@ -269,7 +269,8 @@ func TestAttributesOfAMember(t *testing.T) {
 		}
 	}
 	rp := s.app("app", func(c *provider.Client) { c.Claims = []string{"number=No. {attribute:member_number}"} }, "openid")
-	if consent := ada.consentPage(rp.authURL()).Text; !strings.Contains(consent, "What administrators have entered for you as member_number") || !strings.Contains(consent, "4711") {
+	if consent := ada.consentPage(rp.authURL()).Text; !strings.Contains(consent,
+		"What administrators saved about you as member_number") || !strings.Contains(consent, "4711") {
 		t.Error("the consent page does not say it")
 	}
 	id, info, _ := s.claimsOfFlow(rp, "ada")
@@ -357,8 +358,8 @@ func TestFlagsOfTheSessionCookie(t *testing.T) {
 		flags, session []string
 		why            string
 	}{
-		{many[:30], nil, ""}, {many[:31], nil, "name those that the session cookie has"}, {many, many[:60], "larger than 3,500 bytes"},
-		{many, []string{"captain"}, "only flags of this installation"}, {append(many, "one-more"), many[:1], "at most 256 flags"},
+		{many[:30], nil, ""}, {many[:31], nil, "name the ones in the session cookie"}, {many, many[:60], "larger than 3,500 bytes"},
+		{many, []string{"captain"}, "only permissions that exist here"}, {append(many, "one-more"), many[:1], "at most 256 permissions"},
 		{many, append([]string{account.FlagAdmin}, many[:31]...), ""},
 	} {
 		status, text := set(map[string]any{"flags": c.flags, "session_flags": c.session})

@@ -176,7 +176,7 @@ func TestAppsPageShowsWhatThePersonMayUse(t *testing.T) {
 		return page
 	}
 	logo := "/logo/" + picture.Hash + ".png"
-	for _, part := range []string{`<a class="name" href="https://maps.example.org/start?a=1">`, ">maps.example.org<", `src="` + logo, "You have not signed in to it yet"} {
+	for _, part := range []string{`<a class="name" href="https://maps.example.org/start?a=1">`, ">maps.example.org<", `src="` + logo, "You have not used it yet"} {
 		if page := tiles("maps"); !strings.Contains(page, part) {
 			t.Errorf("%s is not on the page: %s", part, mainOf(page))
 		}

@@ -213,7 +213,7 @@ func TestMemberPublishesInTheBrowser(t *testing.T) {
 	all := fmt.Sprintf(`document.getElementById("found").textContent === "Recordings: %d"`, rides+5)
 	mustDo(t, tab, "recordings", chromedp.SetUploadFiles(id("recordings"), files), wait(all))
 	mustDo(t, tab, "a place", chromedp.SetValue(id("privacy"), "blur_start"), dispatch("privacy", "change"), chromedp.SendKeys(id("place-name"), "home"),
-		chromedp.SendKeys(id("place-near"), "47;8"), chromedp.Click(id("place-add")), wait(`document.getElementById("place-error").textContent.startsWith("Write a latitude")`),
+		chromedp.SendKeys(id("place-near"), "47;8"), chromedp.Click(id("place-add")), wait(`document.getElementById("place-error").textContent.startsWith("Enter latitude")`),
 		chromedp.SetValue(id("place-at"), strconv.Itoa(5)), dispatch("place-at", "change"), chromedp.Click(id("place-add")), chromedp.WaitVisible(id("places-save")),
 		chromedp.Click(id("make")), wait(`document.getElementById("make-error").textContent.startsWith("Save the file")`))
 	// A file replaces no place that exists nowhere else, and one that cannot be read replaces nothing: the folder is made below.

@@ -159,12 +159,12 @@ func TestConsentPageSaysWhyItAsksAgain(t *testing.T) {
 		return page
 	}
 	allow("first", "", "scope", "openid profile")
-	allow("prompt=consent", "asks you to confirm", "scope", "openid profile", "prompt", "consent")
-	if page := allow("more scopes", "", "scope", "openid profile email"); !strings.Contains(page.Text, "Now it asks for something new") {
+	allow("prompt=consent", "Confirm that you want to continue", "scope", "openid profile", "prompt", "consent")
+	if page := allow("more scopes", "", "scope", "openid profile email"); !strings.Contains(page.Text, "Now it asks for more") {
 		t.Errorf("more scopes: %s", mainOf(page.Text))
 	}
 	needStatus(t, "ended", b.call("DELETE /api/me/apps/app"), http.StatusNoContent)
-	allow("ended", "Its access was ended", "scope", "openid profile")
+	allow("ended", "Its access has ended since", "scope", "openid profile")
 	other, rp2 := s.signedIn("ada"), s.app("app2", nil)
 	again(t, "another application", other.consentPage(rp2.authURL()), "")
 }

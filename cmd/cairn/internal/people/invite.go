@@ -52,7 +52,7 @@ func (c *addInviteCommand) Run(p *cli.Program) error {
 		}
 		switch {
 		case errors.Is(err, account.ErrInvalidText):
-			return cli.UsageError("--note: at most 200 characters, no control characters")
+			return cli.UsageError("--note: at most 200 characters, without control characters")
 		case errors.Is(err, account.ErrMailOff):
 			return errors.New("--domain: the address is proven by mail: set smtp-url (docs/mail.md)")
 		case err != nil:

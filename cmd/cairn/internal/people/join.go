@@ -70,7 +70,7 @@ func (c oneRequest) decide(p *cli.Program, do joinDecision) error {
 		case errors.Is(err, account.ErrMailOff):
 			return errors.New("the answer goes by mail: set smtp-url (docs/mail.md)")
 		case errors.Is(err, account.ErrInvalidText):
-			return cli.UsageError("--note: at most 200 characters, no control characters")
+			return cli.UsageError("--note: at most 200 characters, without control characters")
 		}
 		return err
 	})

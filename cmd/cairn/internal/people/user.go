@@ -431,7 +431,7 @@ func (c *suspendUserCommand) Run(p *cli.Program) error {
 	return c.withUser(p, func(users *roster.Administration, u account.User) error {
 		err := users.Suspend(p.Ctx, account.Operator(), u, c.Reason, c.TellReason)
 		if errors.Is(err, account.ErrInvalidText) {
-			return cli.UsageError("--reason: at most 200 characters, no control characters")
+			return cli.UsageError("--reason: at most 200 characters, without control characters")
 		}
 		if err != nil {
 			return err

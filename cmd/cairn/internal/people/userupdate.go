@@ -211,6 +211,6 @@ func faults(p *web.Problem, flags map[string]string) string {
 
 // faultText returns the text of a fault. Where it sends the reader to a page, it has the command instead.
 func faultText(f web.FieldError) string {
-	return strings.Replace(string(f.Detail), " here. An administrator can add flags in the settings.",
-		" here: cairn settings set flags --add FLAG adds one", 1)
+	return strings.Replace(string(f.Detail), ". An administrator can add it in the settings.",
+		": cairn settings set flags --add FLAG adds it", 1)
 }
