@@ -16,7 +16,7 @@ import (
 
 // Attack 129: no spelling of a path and no header makes an administrator.
 func TestAdministrationIsForAdministrators(t *testing.T) {
-	bothInstallations(t, func(t *testing.T, s *service) {
+	oneInstallation(t, func(t *testing.T, s *service) {
 		s.addUser("keeper", "admin")
 		s.addUser("ada")
 		s.addUser("bob")
@@ -43,8 +43,8 @@ func TestAdministrationIsForAdministrators(t *testing.T) {
 		}
 		for _, path := range []string{"profile", "suspend", "unsuspend", "flags", "reset-password-code", "delete"} {
 			wantStatus(t, "form "+path, ada.postForm("/admin/users/bob/"+path, map[string][]string{"flag": {"admin"}, "known": {"admin"}, "confirm": {"bob"}}), http.StatusForbidden)
-			if got := anonymous.postForm("/admin/users/bob/"+path, nil); got.Header.Get("Location") != "/login/" {
-				t.Errorf("form %s without a session: %d", path, got.StatusCode)
+			if got := anonymous.postForm("/admin/users/bob/"+path, nil); got.Header.Get("Location") != "/login/?unsent=1" {
+				t.Errorf("form %s without a session: %d to %q", path, got.StatusCode, got.Header.Get("Location"))
 			}
 		}
 		// Attack 131: what a person may say about themselves.
@@ -66,7 +66,7 @@ func TestAdministrationIsForAdministrators(t *testing.T) {
 // Attacks 126 and 130: hashes and codes are in no list, not even for those who
 // may issue them.
 func TestListsHoldNoHashesOrCodes(t *testing.T) {
-	bothInstallations(t, func(t *testing.T, s *service) {
+	oneInstallation(t, func(t *testing.T, s *service) {
 		s.addUser("keeper", "admin")
 		s.addUser("ada")
 		secret := s.addClient("app", nil)
@@ -100,7 +100,7 @@ func TestListsHoldNoHashesOrCodes(t *testing.T) {
 // Attack 132: a flag counts in the sessions that are there, at once, and the
 // person stays signed in. Attack 135: so does a suspension.
 func TestFlagsWorkAtOnce(t *testing.T) {
-	bothInstallations(t, func(t *testing.T, s *service) {
+	oneInstallation(t, func(t *testing.T, s *service) {
 		s.addUser("keeper", "admin")
 		s.addUser("ada", "activity")
 		keeper, ada, phone := s.signedIn("keeper"), s.signedIn("ada"), s.signedIn("ada")

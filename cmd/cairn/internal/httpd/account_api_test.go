@@ -45,7 +45,7 @@ func shapeOf(v any) string {
 // Every answer has the members of the contract with their types: clients are
 // written against them.
 func TestFormOfTheAnswers(t *testing.T) {
-	bothInstallations(t, func(t *testing.T, s *service) {
+	oneInstallation(t, func(t *testing.T, s *service) {
 		s.addUser("keeper", "admin", "activity")
 		s.addUser("bob", "activity")
 		s.addClient("app", func(c *provider.Client) { c.RequireFlags = []string{"activity"} })
@@ -138,7 +138,7 @@ func TestFormOfTheAnswers(t *testing.T) {
 // 405 says what would do, 401 comes before 403, both before anything is read,
 // and the problem is one in all cases.
 func TestOrderOfRefusals(t *testing.T) {
-	bothInstallations(t, func(t *testing.T, s *service) {
+	oneInstallation(t, func(t *testing.T, s *service) {
 		s.addUser("keeper", "admin")
 		s.addUser("ada")
 		keeper, ada, anonymous := s.signedIn("keeper"), s.signedIn("ada"), s.visitor()

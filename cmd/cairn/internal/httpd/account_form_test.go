@@ -35,7 +35,7 @@ func confirmForm(t *testing.T, what string, got response, status int, path strin
 
 // One click on a page removes no way to sign in.
 func TestPageAsksBeforeItRemovesAFactor(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		l.member("ada")
 		ada := l.signedIn("ada")
 		l.addTOTP(ada)
@@ -74,7 +74,7 @@ func TestPageAsksBeforeItRemovesAFactor(t *testing.T) {
 // What was typed into a form is not lost because the session is no longer fresh: the page asks for the proof
 // and sends the form on.
 func TestFormIsNotLostWhereAProofIsMissing(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		l.member("ada")
 		l.member("bob")
 		ada := l.signedIn("ada")

@@ -44,21 +44,34 @@ type life struct {
 	sent []mail.Message
 }
 
-// eachLife runs a test on both databases. Its time begins with the next window of the limits: it is never
-// behind that of the connections, which have deadlines.
+// eachLife runs a test that races on both databases.
 func eachLife(t *testing.T, limits bool, test func(t *testing.T, l *life)) {
 	t.Helper()
 	beside(t)
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		l := &life{begin: time.Now().UTC().Truncate(15 * time.Minute).Add(15 * time.Minute)}
-		l.service = startService(t, serviceOptions{
-			Store: storetest.Open(t, dsn), Limits: limits, Mail: l, Now: l.now,
+		test(t, startLife(t, serviceOptions{
+			Store: storetest.Open(t, dsn), Limits: limits,
 			Settings: func(c *config.Settings) { c.Database = dsn },
-		})
-		l.member("keeper", account.FlagAdmin)
-		l.keeper = l.signedIn("keeper")
-		test(t, l)
+		}))
 	})
+}
+
+// oneLife runs a test on one database.
+func oneLife(t *testing.T, limits bool, test func(t *testing.T, l *life)) {
+	t.Helper()
+	test(t, startLife(t, serviceOptions{Limits: limits}))
+}
+
+// startLife starts a life. Its time begins with the next window of the limits: it is never
+// behind that of the connections, which have deadlines.
+func startLife(t *testing.T, o serviceOptions) *life {
+	t.Helper()
+	l := &life{begin: time.Now().UTC().Truncate(15 * time.Minute).Add(15 * time.Minute)}
+	o.Mail, o.Now = l, l.now
+	l.service = startService(t, o)
+	l.member("keeper", account.FlagAdmin)
+	l.keeper = l.signedIn("keeper")
+	return l
 }
 
 func (l *life) now() time.Time { return l.begin.Add(time.Duration(l.ahead.Load()) * time.Second) }

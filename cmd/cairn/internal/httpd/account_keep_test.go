@@ -91,7 +91,7 @@ func TestKeptApplicationsOutliveTheOtherSessions(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachLife(t, false, func(t *testing.T, l *life) {
+			oneLife(t, false, func(t *testing.T, l *life) {
 				apps := map[string]*relyingParty{}
 				for _, id := range []string{"wiki", "tool", "lost"} {
 					apps[id] = l.app(id, func(c *provider.Client) { c.Trusted = true }, "openid", "offline_access")

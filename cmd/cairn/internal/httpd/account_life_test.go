@@ -35,7 +35,7 @@ func (l *life) setActivity(handle string, on bool) {
 // The settings and the applications demand a factor of the person, not of one session: the last one stays
 // for as long as somebody demands it.
 func TestLastFactorStaysWhileItIsDemanded(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		l.demandFactors()
 		demands := func(acr string) *relyingParty {
 			return l.app("app-"+acr, func(c *provider.Client) { c.Trusted, c.RequireACR = true, acr })
@@ -120,7 +120,7 @@ func TestTwoRemovalsAtOnceLeaveADemandedFactor(t *testing.T) {
 
 // What a session once proved is worth nothing where the person has no factor any more (L6).
 func TestSessionOfAFactorThatIsGoneHasToSetOneUp(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		l.member("ada")
 		ada := l.signedIn("ada")
 		phone := l.addTOTP(ada)
@@ -141,7 +141,7 @@ func TestSessionOfAFactorThatIsGoneHasToSetOneUp(t *testing.T) {
 
 // Who sets up an authenticator app has just shown its code: nothing asks for it again.
 func TestEnrolmentRaisesTheSession(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		l.member("ada")
 		app := l.app("app", func(c *provider.Client) { c.Trusted, c.RequireACR = true, "2" })
 		ada := l.signedIn("ada")
@@ -163,7 +163,7 @@ func TestEnrolmentRaisesTheSession(t *testing.T) {
 func TestWhatEndsTheOtherSessions(t *testing.T) {
 	const ends, keeps = 401, 200
 	const newPassword = `PUT /api/me/password {"current_password":"` + password + `","new_password":"another of 3 hills"}`
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		type act func(b *browser, passkey string) response
 		line := func(text string) act { return func(b *browser, _ string) response { return b.call(text) } }
 		addTOTP := func(more object) act {
@@ -239,7 +239,7 @@ func TestWhatEndsTheOtherSessions(t *testing.T) {
 
 // The owner of the address before gets it back, whatever a thief does after the first change, and when (L2).
 func TestUndoOfAnAddressOutlivesLaterChanges(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		for i, gap := range []time.Duration{0, time.Second, 2 * time.Minute} {
 			for _, verified := range []bool{false, true} {
 				handle := fmt.Sprintf("u%d%t", i, verified)
@@ -287,7 +287,7 @@ func TestUndoOfAnAddressOutlivesLaterChanges(t *testing.T) {
 
 // An owner who takes the address back on the page of the account, and not by the link, is as safe (L2).
 func TestOwnersWayBackIsNotUndone(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		const owner, other, third = "ada@example.org", "thief@example.net", "thief3@example.net"
 		l.member("ada")
 		ada := l.signedIn("ada")
@@ -352,7 +352,7 @@ func TestUndoAndAFurtherChangeAtOnce(t *testing.T) {
 
 // What an administrator has typed proves nothing about who reads the mails.
 func TestAddedAddressIsVerifiedByItsMailAlone(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		verified := func(what, handle string, want bool) {
 			t.Helper()
 			if got := l.user(handle)["email_verified"]; got != want {
@@ -382,7 +382,7 @@ func TestAddedAddressIsVerifiedByItsMailAlone(t *testing.T) {
 
 // An administrator takes the mark away because somebody else reads the mails.
 func TestMailedCodeEndsWithTheMarkOfItsAddress(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		l.member("ada")
 		needStatus(t, "forgot", l.visitor().call(`POST /api/auth/forgot-password {"handle":"ada"}`), 200)
 		code := linkIn(l.mail("forgot", "ada@example.org"), "/reset-password/", "code")
@@ -439,7 +439,7 @@ func TestVerifiedAddressIsThatOfOneAccount(t *testing.T) {
 
 // An administrator who ends all sessions of an account that is in wrong hands ends what they have made.
 func TestAdministratorEndsOfflineAccessToo(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		l.member("ada")
 		app := l.app("app", func(c *provider.Client) { c.Trusted = true })
 		ada, token := l.signedInTokens(app, "ada")

@@ -22,7 +22,7 @@ var requestIDs = regexp.MustCompile(`"request_id":"[^"]*"|<code id="request-id">
 
 // Attack 92: the answer to a sign-in tells nothing about which handles exist.
 func TestRefusedSignInIsTheSameForEveryHandle(t *testing.T) {
-	bothInstallations(t, func(t *testing.T, s *service) {
+	oneInstallation(t, func(t *testing.T, s *service) {
 		s.addUser("keeper", "admin")
 		for _, h := range []string{"ada", "banned", "gone"} {
 			s.addUser(h)
@@ -280,7 +280,7 @@ func TestVisitMakesNoKnownAddress(t *testing.T) {
 // Attacks 99 and 100: every byte of a password counts, long ones are accepted
 // up to the limit and refused beyond it, at once.
 func TestPasswordCountsAsAWhole(t *testing.T) {
-	bothInstallations(t, func(t *testing.T, s *service) {
+	oneInstallation(t, func(t *testing.T, s *service) {
 		s.addUser("ada")
 		b := s.signedIn("ada")
 		long := strings.Repeat("a walk, ", 16) // 128 characters

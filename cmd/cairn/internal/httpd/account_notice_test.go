@@ -16,7 +16,7 @@ import (
 
 // "That wasn’t me" ends what a thief's session has made: also what would outlive it (L7).
 func TestNotMeEndsAllThatASessionHasMade(t *testing.T) {
-	eachLife(t, true, func(t *testing.T, l *life) {
+	oneLife(t, true, func(t *testing.T, l *life) {
 		l.member("ada")
 		app := l.app("app", func(c *provider.Client) { c.Trusted = true })
 		owner, thief := l.signedIn("ada"), l.visitor()
@@ -63,7 +63,7 @@ func TestNotMeEndsAllThatASessionHasMade(t *testing.T) {
 
 // A copy of the owner's cookie does not make the browser of a thief who knows the password a known one.
 func TestCopiedCookieDoesNotSilenceASignIn(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		for path, in := range map[string]object{
 			"/api/auth/login": {"password": password}, "/api/auth/confirm": {"password": password},
 		} {
@@ -88,7 +88,7 @@ func TestCopiedCookieDoesNotSilenceASignIn(t *testing.T) {
 
 // The browser of a thief is not a known one after the owner has undone what was done in it.
 func TestUndoVoidsTheMarksOfBrowsers(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		l.member("ada")
 		l.signedIn("ada")
 		thief := l.signedIn("ada")
@@ -105,7 +105,7 @@ func TestUndoVoidsTheMarksOfBrowsers(t *testing.T) {
 
 // Who has lost an account for an hour has to see what was left in it.
 func TestPagesAfterALossShowWhatIsThere(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		l.member("ada")
 		owner := l.signedIn("ada")
 		l.addTOTP(owner)
@@ -144,7 +144,7 @@ func TestPagesAfterALossShowWhatIsThere(t *testing.T) {
 
 // Who takes an account by its address first, and verifies it, cannot do the rest silently (L5).
 func TestVerifiedNewAddressDoesNotSilenceTheOneBefore(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		l.member("ada")
 		thief := l.signedIn("ada")
 		l.mails()
@@ -177,7 +177,7 @@ func TestVerifiedNewAddressDoesNotSilenceTheOneBefore(t *testing.T) {
 
 // Whatever an administrator does to an account is told to the address that was verified before (L5).
 func TestMemberIsToldOfEachActOfAnAdministrator(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		for i, c := range []struct{ name, act, before string }{ // lines, in which U is the member and ID the session
 			{"flags", `PUT /users/U/flags {"activity":true}`, ""}, {"admin given", `PUT /users/U/flags {"admin":true}`, ""},
 			{"admin taken", `PUT /users/U/flags {"admin":false}`, `PUT /users/U/flags {"admin":true}`},
@@ -209,7 +209,7 @@ func TestMemberIsToldOfEachActOfAnAdministrator(t *testing.T) {
 
 // Reasons are for administrators, unless they say otherwise.
 func TestReasonOfASuspensionIsToldWhereAsked(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		const reason = "Owes for two boats"
 		l.member("probe")
 		f := formOn(t, l.keeper.get("/admin/users/probe").Text, "/admin/users/probe/suspend")
@@ -252,7 +252,7 @@ func demote(handle string) string { return "PUT /users/" + handle + `/flags {"ad
 
 // Strangers who guess do not take the owner's way back (L4).
 func TestWrongResetCodesDoNotRefuseTheRightOne(t *testing.T) {
-	eachLife(t, true, func(t *testing.T, l *life) {
+	oneLife(t, true, func(t *testing.T, l *life) {
 		l.member("ada")
 		l.member("bob")
 		here := l.visitor()

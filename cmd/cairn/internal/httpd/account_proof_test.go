@@ -10,7 +10,7 @@ import (
 // A copy of the cookie from before a proof is worth nothing after it: here, and to the applications that
 // verify it on their own.
 func TestProofMakesANewTokenAndEndsTheOneBefore(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		for _, handle := range []string{"ada", "bob", "kim", "lea"} {
 			l.member(handle)
 		}
@@ -57,7 +57,7 @@ func TestProofMakesANewTokenAndEndsTheOneBefore(t *testing.T) {
 
 // What a thief of a session and of the password cannot do to an account with a second factor (L1).
 func TestPasswordAloneIsNoProofOfAnAccountWithAFactor(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		l.member("ada", account.FlagAdmin)
 		l.member("bob")
 		ada := l.signedIn("ada")
@@ -105,7 +105,7 @@ func TestPasswordAloneIsNoProofOfAnAccountWithAFactor(t *testing.T) {
 
 // Without a second factor the password is the whole proof, where it is asked for.
 func TestStaleSessionWithoutAFactor(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		l.member("ada")
 		ada := l.signedIn("ada")
 		l.later(stale)
@@ -129,7 +129,7 @@ func TestStaleSessionWithoutAFactor(t *testing.T) {
 // A session that was kept when the first factor came is as it was opened: with the password alone. It does
 // not end what it began before either.
 func TestSessionFromBeforeTheFactorIsNotFresh(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		l.member("ada")
 		old, here := l.signedIn("ada"), l.signedIn("ada")
 		phone, key := l.drawTOTP(old), l.keyring()

@@ -252,7 +252,7 @@ func TestEndedSessionStaysEnded(t *testing.T) {
 // Attack 74: what a suspended member has given out is worth nothing, but for
 // the time after.
 func TestSuspensionEndsWhatWasGivenOut(t *testing.T) {
-	bothInstallations(t, func(t *testing.T, s *service) {
+	oneInstallation(t, func(t *testing.T, s *service) {
 		s.addUser("keeper", "admin")
 		s.addUser("ada", "activity")
 		keeper, ada := s.signedIn("keeper"), s.signedIn("ada")
@@ -287,7 +287,7 @@ func TestSuspensionEndsWhatWasGivenOut(t *testing.T) {
 // Attacks 58 and 75: who is deleted is gone from every list, and nobody else
 // ever gets the handle or the sub.
 func TestDeletedMemberIsGone(t *testing.T) {
-	bothInstallations(t, func(t *testing.T, s *service) {
+	oneInstallation(t, func(t *testing.T, s *service) {
 		s.addUser("keeper", "admin")
 		sub := s.addUser("ada").Sub
 		keeper, ada := s.signedIn("keeper"), s.signedIn("ada")

@@ -59,7 +59,7 @@ func refusedFields(t *testing.T, page, path string) (wrong map[string]string, ty
 
 // Every form marks each wrong field with a sentence of its own, keeps what was typed, and changes nothing.
 func TestRefusedFormMarksEveryWrongField(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		l.member("ada")
 		ada, stranger := l.signedIn("ada"), l.visitor()
 		_, key := l.addPasskey(ada, "Key", nil)

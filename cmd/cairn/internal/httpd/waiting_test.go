@@ -304,7 +304,7 @@ func TestAllowForPrivateSchemeLeavesPageWithTheWayBack(t *testing.T) {
 }
 
 func TestForgottenPasswordLeadsBackToTheApplication(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		l.member("ada")
 		rp := l.app("wiki", func(c *provider.Client) { c.Name, c.DeviceGrant = "Wiki", true })
 		b := l.visitor()
@@ -363,7 +363,7 @@ func TestProfileOfOlderTabKeepsWhatTheOtherSaved(t *testing.T) {
 }
 
 func TestSpentLinkSaysSoWhenItIsOpened(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		l.member("ada")
 		needStatus(t, "forgot", l.visitor().call(`POST /api/auth/forgot-password {"handle":"ada"}`), 200)
 		address := "/reset-password/?" + linkQuery(t, l.mail("forgotten", "ada@example.org").Text)

@@ -105,7 +105,7 @@ func linkTo(t *testing.T, page response, path string) string {
 // Whoever has an account gets to the application from the page on which people join, also signed in, and
 // the request is kept on the way of those who ask to join.
 func TestPromptCreateOffersTheSignInToMembers(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
+	oneLife(t, false, func(t *testing.T, l *life) {
 		l.member("ada")
 		rp := l.app("app", nil, "openid", "profile")
 		for _, c := range []struct{ registration, page string }{{"invite", "register"}, {"request", "join"}, {"closed", "register"}} {
