@@ -22,7 +22,11 @@ func (p position) exchanged() position { return position{p.lon, p.lat} }
 // metresTo returns the distance on the sphere by the haversine formula, which works at the poles
 // and across the antimeridian.
 func (p position) metresTo(q position) float64 {
-	const radian = math.Pi / 180
+	const radian, near, polar = math.Pi / 180, 0.01, 85
+	if n, e := q.lat-p.lat, q.lon-p.lon; math.Abs(n) < near && math.Abs(e) < near && math.Abs(p.lat) < polar {
+		e *= math.Cos((p.lat + q.lat) / 2 * radian) // flat, to within a millimetre
+		return metresPerDegree * math.Sqrt(n*n+e*e)
+	}
 	north, east := math.Sin((q.lat-p.lat)*radian/2), math.Sin((q.lon-p.lon)*radian/2)
 	h := north*north + math.Cos(p.lat*radian)*math.Cos(q.lat*radian)*east*east
 	return 2 * earthM * math.Asin(math.Sqrt(min(h, 1)))

@@ -136,8 +136,12 @@ func (m *motion) move() {
 // wandered. Who climbs slowly gets further in that time than at the speed at which a person stands.
 func (m *motion) rest() {
 	const restM, restS = 15, 60
+	minute := 0 // the first sample at least restS later
 	for i := 0; i < len(m.T); i++ {
-		if !m.has(i) {
+		for minute < len(m.T) && m.sec[minute]-m.sec[i] < restS {
+			minute++
+		}
+		if !m.has(i) || m.gone(i, minute, 4*restM) && m.gone(i, minute+1, 4*restM) {
 			continue
 		}
 		east := metreDegree * math.Cos(m.Lat[i].Value*math.Pi/180)
@@ -182,6 +186,15 @@ func (m *motion) rest() {
 		}
 		i = to
 	}
+}
+
+// gone reports whether sample j is further than so many metres north or south, or west or east, of sample i.
+func (m *motion) gone(i, j int, far float64) bool {
+	if j >= len(m.T) || !m.has(j) {
+		return false
+	}
+	north, east := math.Abs(m.Lat[j].Value-m.Lat[i].Value)*metreDegree, math.Abs(m.Lon[j].Value-m.Lon[i].Value)
+	return north > far || east < 180 && east*metreDegree*math.Cos(m.Lat[i].Value*math.Pi/180) > far
 }
 
 // drift returns how far it is from the middle of the first third of some samples to that of the last.
