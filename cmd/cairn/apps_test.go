@@ -105,16 +105,12 @@ func functionsIn(t *testing.T, pattern string) (names []string) {
 func TestRecipesAreTheDocument(t *testing.T) {
 	all, err := recipes.All()
 	fatalIf(t, err)
-	const head = "| application | NAME | known | signing out there ends | needs |\n|---|---|---|---|---|\n"
+	const head = "| application | NAME | known | signing out ends |\n|---|---|---|---|\n"
 	var table strings.Builder
 	table.WriteString(head)
 	for _, r := range all {
 		ends := map[string]string{"cairn": "Cairn's session", "here": "its own"}[r.SignOut.Ends]
-		fmt.Fprintf(&table, "| %s | `%s` | %s | %s |", r.Title, r.App, r.Status(), ends)
-		if table.WriteString(" "); r.Needs != "" {
-			table.WriteString(r.Needs + " ")
-		}
-		table.WriteString("|\n")
+		fmt.Fprintf(&table, "| %s | `%s` | %s | %s |\n", r.Title, r.App, r.Status(), ends)
 	}
 	count := regexp.MustCompile(`\d+ applications`)
 	for _, name := range []string{"docs/apps.md", "docs/README.md", "README.md"} {
