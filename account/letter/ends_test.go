@@ -70,7 +70,7 @@ func TestEndsAreToldByMail(t *testing.T) {
 		}
 	}
 	for _, m := range server.Mails() {
-		wants := []string{"endet", "00:00", "22.06." + begin.Format("2006"), "Europe/Rome"}
+		wants := []string{"läuft am", "00:00", "22.06." + begin.Format("2006"), "Europe/Rome"}
 		for _, text := range wants {
 			if !strings.Contains(m.Text, text) {
 				t.Errorf("the mail to %s lacks %q:\n%s", m.To, text, m.Text)
