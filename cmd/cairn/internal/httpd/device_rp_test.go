@@ -55,6 +55,7 @@ func TestOpenidClientSignsADeviceIn(t *testing.T) {
 
 // Debian's oidc-agent, whose daemon polls for the token and whose command shows the code.
 func TestOIDCAgentSignsADeviceIn(t *testing.T) {
+	another(t)
 	needFiles(t, "/usr/bin/oidc-agent", "/usr/bin/oidc-gen", "/usr/bin/oidc-token")
 	s := startDevices(t, serviceOptions{})
 	home := t.TempDir()

@@ -173,6 +173,7 @@ func TestPopupOfSwaggerUIAuthorizes(t *testing.T) {
 
 // keycloak-js asks for response_mode=fragment.
 func TestKeycloakJSSignsIn(t *testing.T) {
+	another(t)
 	s := startService(t, serviceOptions{Limits: true})
 	s.addUser("ada")
 	app, pages := s.browserApp("map", "/", "keycloak-js")

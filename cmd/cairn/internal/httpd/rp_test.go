@@ -332,6 +332,9 @@ func isPlainRequest(q url.Values) bool {
 func TestApplicationsSignIn(t *testing.T) {
 	for name, c := range rpPrograms {
 		t.Run(name, func(t *testing.T) {
+			if name != "openid-client" {
+				another(t)
+			}
 			command := c.command(t)
 			s := startService(t, serviceOptions{Limits: true})
 			u := s.addUserWithEmail("ada")
@@ -408,6 +411,7 @@ func TestRecipeOfPaperlessSignsIn(t *testing.T) {
 // Auth.js checks PKCE alone unless told otherwise, and never asks userinfo: what
 // it knows of a user is in the ID token, unless the client is registered without claims there.
 func TestAuthJSShowsNameAndEmailWithItsDefaults(t *testing.T) {
+	another(t)
 	script := nodeScript(t, "authjs.mjs", "@auth/express", "express")
 	s := startService(t, serviceOptions{Limits: true})
 	u := s.addUserWithEmail("ada")
