@@ -269,13 +269,13 @@ func TestApplyReadsAnchors(t *testing.T) {
 		fatalIf(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	s.must("apply", "merged.yaml")
-	for id, want := range map[string]string{"one": "activity true", "two": "activity false", "three": "activity true", "four": " false"} {
+	for id, want := range map[string]string{"one": "[activity] true", "two": "[activity] false", "three": "[activity] true", "four": "[] false"} {
 		var c struct {
-			RequireFlag string `json:"require_flag"`
-			Trusted     bool   `json:"trusted"`
+			RequireFlags []string `json:"require_flags"`
+			Trusted      bool     `json:"trusted"`
 		}
 		fatalIf(t, json.Unmarshal([]byte(s.must("client", "show", id, "-o", "json")), &c))
-		if got := fmt.Sprint(c.RequireFlag, " ", c.Trusted); got != want {
+		if got := fmt.Sprint(c.RequireFlags, " ", c.Trusted); got != want {
 			t.Errorf("%s: %s, want %s", id, got, want)
 		}
 	}

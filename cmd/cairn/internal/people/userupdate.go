@@ -28,8 +28,7 @@ type updateUserCommand struct {
 // userChange holds the options of user update. An option that is not given is nil.
 type userChange struct {
 	DisplayName   *string  `help:"Name that others see."`
-	Email         *string  `placeholder:"ADDRESS" help:"Email address; unverified without --email-verified."`
-	ClearEmail    bool     `help:"Remove the email address."`
+	Email         *string  `placeholder:"ADDRESS" help:"Email address, unverified without --email-verified; an empty value removes it."`
 	EmailVerified *bool    `negatable:"" help:"Mark the address as verified, also for applications."`
 	Set           []string `sep:"none" placeholder:"CLAIM=VALUE" help:"Set a claim of the profile, such as given_name=Ada, phone_number_verified=true or address.locality=Roma. Repeatable."`
 	Unset         []string `placeholder:"CLAIM" help:"Remove a claim of the profile. Repeatable."`
@@ -153,14 +152,10 @@ func undeclared(p *cli.Program, users *roster.Administration, change account.Use
 
 func (c *updateUserCommand) change() (account.UserChange, error) {
 	out := account.UserChange{}
-	switch {
-	case reflect.ValueOf(c.userChange).IsZero():
+	if reflect.ValueOf(c.userChange).IsZero() {
 		return out, cli.UsageError("no field to update is given; see cairn user update --help")
-	case c.ClearEmail && c.Email != nil:
-		return out, cli.UsageError("give --email or --clear-email, not both")
-	case c.ClearEmail:
-		out["email"] = ""
-	case c.Email != nil:
+	}
+	if c.Email != nil {
 		out["email"] = *c.Email
 	}
 	if c.DisplayName != nil {

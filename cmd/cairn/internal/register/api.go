@@ -62,7 +62,7 @@ type apiOptions struct {
 	Token      *string  `enum:"jwt,opaque" placeholder:"KIND" help:"jwt (the API verifies it locally) or opaque (the API introspects it)${new=; jwt if not given}."`
 	Lifetime   *period  `placeholder:"DURATION" help:"Lifetime of its access tokens, 1m to 24h${new=; 1h if not given}."`
 	Alg        *string  `enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its tokens: RS256, ES256 or EdDSA.${new= Default: ES256 if the service has a key for it, else RS256.}"`
-	Client     []string `placeholder:"ID" ids:"client" help:"A client that may use it. ${list=Repeatable.}"`
+	Client     []string `sep:"none" placeholder:"ID" ids:"client" help:"A client that may use it. ${list=Repeatable.}"`
 	AllClients *bool    `negatable:"" help:"Let every client use it."`
 	Claim      []string `sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own in its tokens: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}. ${list=Repeatable.}"`
 }
@@ -86,17 +86,17 @@ func scopeNames(scopes []provider.APIScope) (names []string) {
 	return names
 }
 
-// claims returns the given rules, none for an empty value.
-func (o *apiOptions) claims() []string {
-	return slices.DeleteFunc(slices.Clone(o.Claim), func(s string) bool { return s == "" })
+// nonEmpty returns the given entries; none for an empty value, which clears a list.
+func nonEmpty(list []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == "" })
 }
 
 func (o *apiOptions) apply(p *cli.Program, st *store.Store, a *provider.API) error {
-	scopes, err := apiScopes("scope", o.Scope)
-	if err != nil {
-		return err
-	}
-	if len(scopes) > 0 {
+	if o.Scope != nil {
+		scopes, err := apiScopes("scope", nonEmpty(o.Scope))
+		if err != nil {
+			return err
+		}
 		a.Scopes = scopes
 	}
 	if o.Token != nil {
@@ -104,17 +104,17 @@ func (o *apiOptions) apply(p *cli.Program, st *store.Store, a *provider.API) err
 	}
 	set(&a.Lifetime, (*time.Duration)(o.Lifetime))
 	set(&a.Algorithm, o.Alg)
-	if len(o.Client) > 0 {
-		a.Clients, a.AllClients = o.Client, false
+	if o.Client != nil {
+		a.Clients, a.AllClients = nonEmpty(o.Client), false
 	}
 	set(&a.AllClients, o.AllClients)
-	if a.AllClients && len(o.Client) == 0 {
+	if a.AllClients && o.Client == nil {
 		a.Clients = nil
 	}
 	if o.Claim != nil {
-		a.Claims = o.claims()
+		a.Claims = nonEmpty(o.Claim)
 	}
-	return checkClaims(p, st, o.claims())
+	return checkClaims(p, st, nonEmpty(o.Claim))
 }
 
 // checkClaims checks that the settings have what new rules need.
@@ -195,7 +195,7 @@ func printAPI(p *cli.Program, o cli.Output, a *provider.API, secret string) erro
 	d := apiDocumentOf(a, secret)
 	labels := cli.Pairs{
 		{"URI", d.URI}, {"name", d.Name}, {"introspection id", d.ID}, {"introspection secret", cli.OnlyNow(secret)},
-		{"tokens", d.Token}, {"lifetime", a.Lifetime.String()}, {"signed with", d.Algorithm}, {"clients", d.clients()},
+		{"tokens", d.Token}, {"lifetime", period(a.Lifetime).String()}, {"signed with", d.Algorithm}, {"clients", d.clients()},
 		{"managed", managedText(d.Managed)},
 	}
 	for _, rule := range d.Claims {
@@ -291,7 +291,7 @@ type updateAPICommand struct {
 // apiUpdate holds the fields of an API that can be updated.
 type apiUpdate struct {
 	//lint:ignore SA5008 kong has a tag set for each variable
-	apiOptions `set:"new=" set:"list=Replaces the list; --add-… and --remove-… change single entries."`
+	apiOptions `set:"new=" set:"list=Replaces the list; --add-… and --remove-… change single entries; an empty value clears it."`
 
 	Name         *string  `help:"Name that users see on the consent page."`
 	AddScope     []string `sep:"none" placeholder:"NAME=SENTENCE" help:"Add a scope, or give one another sentence. Repeatable."`
@@ -300,8 +300,6 @@ type apiUpdate struct {
 	RemoveClient []string `placeholder:"ID" ids:"client" help:"No longer let a client use it. Repeatable."`
 	AddClaim     []string `sep:"none" placeholder:"NAME=VALUE" help:"Add a claim of its own. Repeatable."`
 	RemoveClaim  []string `sep:"none" placeholder:"NAME=VALUE" help:"Remove a claim of its own. Repeatable."`
-	ClearScope   bool     `help:"Remove all of its scopes."`
-	ClearClient  bool     `help:"No longer let any client use it."`
 }
 
 // edit applies the flags that change single entries of the lists.
@@ -318,10 +316,10 @@ func (c *apiUpdate) edit(a *provider.API) error {
 	if a.Claims, err = claims.apply("claim", a.Claims); err != nil {
 		return err
 	}
-	if err := scopes.eitherOr("scope", len(c.Scope) > 0 || c.ClearScope); err != nil {
+	if err := scopes.eitherOr("scope", c.Scope != nil); err != nil {
 		return err
 	}
-	if err := clients.eitherOr("client", len(c.Client) > 0 || c.ClearClient || c.AllClients != nil); err != nil {
+	if err := clients.eitherOr("client", c.Client != nil || c.AllClients != nil); err != nil {
 		return err
 	}
 	if clients.given() && a.AllClients {
@@ -343,26 +341,21 @@ func (c *apiUpdate) edit(a *provider.API) error {
 
 // replaced returns the lists of an API that flags replace.
 func (c *apiUpdate) replaced(a *provider.API) []replacement {
-	given, _ := apiScopes("scope", c.Scope) // apply has reported the error
+	given, _ := apiScopes("scope", nonEmpty(c.Scope)) // apply has reported the error
 	clients := a.Clients
 	if a.AllClients {
 		clients = []string{"every client that is not named"}
 	}
 	return []replacement{
-		{"scope", scopeNames(a.Scopes), scopeNames(given)}, {"client", clients, c.Client},
-		{"claim", a.Claims, c.claims()},
+		{"scope", scopeNames(a.Scopes), scopeNames(given)}, {"client", clients, nonEmpty(c.Client)},
+		{"claim", a.Claims, nonEmpty(c.Claim)},
 	}
 }
 
 // Run updates the given fields. Tokens issued before remain valid.
 func (c *updateAPICommand) Run(p *cli.Program) error {
-	switch {
-	case reflect.ValueOf(c.apiUpdate).IsZero():
+	if reflect.ValueOf(c.apiUpdate).IsZero() {
 		return cli.UsageError("no field to update is given; see cairn api update --help")
-	case c.ClearScope && len(c.Scope) > 0:
-		return cli.UsageError("give --scope or --clear-scope, not both")
-	case c.ClearClient && len(c.Client) > 0:
-		return cli.UsageError("give --client or --clear-client, not both")
 	}
 	return c.withAPI(p, func(st *store.Store, a *provider.API) error {
 		before, replaced := *a, c.replaced(a)
@@ -370,12 +363,6 @@ func (c *updateAPICommand) Run(p *cli.Program) error {
 			return err
 		}
 		set(&a.Name, c.Name)
-		if c.ClearScope {
-			a.Scopes = nil
-		}
-		if c.ClearClient {
-			a.Clients, a.AllClients = nil, false
-		}
 		if err := c.apply(p, st, a); err != nil {
 			return err
 		}

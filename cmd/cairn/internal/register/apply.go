@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -120,6 +120,7 @@ func applyTo(p *cli.Program, st *store.Store, path string, prune, dry bool) (a *
 	if err != nil {
 		return nil, err
 	}
+	file.load(p)
 	faults := len(file.faults)
 	err = st.Together(p.Ctx, "apply", func(tx *store.Store) error {
 		file.faults = file.faults[:faults] // it may run again
@@ -266,10 +267,14 @@ func (a *applier) secretOf(k secretKeys, method string) (*provider.ClientSecret,
 	case k.SecretFile != "" && k.SecretHash != "":
 		return nil, cli.UsageError("give --secret-file or --secret-hash, not both")
 	case k.SecretFile != "":
-		if _, err := os.Stat(k.SecretFile); err != nil { // whose text has what may be the secret itself
-			return nil, cli.UsageError("--secret-file: there is no such file: write its path, relative to this file, and never the secret")
+		_, err := a.content(k.SecretFile, maxSecretFile)
+		var opened *fs.PathError
+		if k.SecretFile == "-" || errors.As(err, &opened) && opened.Op == "open" && !errors.Is(err, fs.ErrPermission) {
+			// whose text has what may be the secret itself
+			return nil, cli.UsageError("--secret-file: there is no such file: write its path, relative to this file, " +
+				"and never the secret")
 		}
-		if s, err = readSecret(a.p, k.SecretFile, method, a.now); err != nil {
+		if s, err = readSecret(a.p, a.content, k.SecretFile, method, a.now); err != nil {
 			return nil, err
 		}
 	case k.SecretHash != "":
@@ -309,7 +314,7 @@ func (a *applier) client(e *entry) error {
 			return cli.Usagef("--jwks: %s", err)
 		}
 	}
-	if err := k.clientOptions.apply(a.p, a.st, c); err != nil {
+	if err := k.clientOptions.apply(a.p, a.st, c, a.content); err != nil {
 		return err
 	}
 	secret, err := a.secretOf(k.secretKeys, c.AuthMethod)

@@ -147,6 +147,34 @@ type applyFile struct {
 	lines    map[string]position // of the settings
 	faults   []fault
 	sections []*section
+	contents map[string]content // of the files that entries name
+}
+
+// content is what a file had when it was read.
+type content struct {
+	text []byte
+	err  error
+}
+
+// load reads the files that the entries name. No transaction may wait for a file: while it is open, nobody writes.
+func (f *applyFile) load(p *cli.Program) {
+	f.contents = map[string]content{}
+	for _, e := range f.entries {
+		for _, key := range []string{"jwks-file", "logo-file", "secret-file"} {
+			for _, file := range e.values[key] {
+				if _, read := f.contents[file]; !read && file != "" {
+					text, err := p.Read(file, account.MaxLogo+1) // the largest of their limits
+					f.contents[file] = content{text, err}
+				}
+			}
+		}
+	}
+}
+
+// content returns what load has read of a file; a fileReader.
+func (f *applyFile) content(file string, limit int64) ([]byte, error) {
+	c := f.contents[file]
+	return c.text[:min(int64(len(c.text)), limit)], c.err
 }
 
 type fault struct {

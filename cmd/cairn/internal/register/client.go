@@ -116,8 +116,24 @@ func (d *period) UnmarshalText(b []byte) error {
 	return nil
 }
 
+// String writes a duration as people do.
+func (d period) String() string {
+	const day = period(24 * time.Hour)
+	if d > 0 && d%day == 0 {
+		return strconv.Itoa(int(d/day)) + "d"
+	}
+	text := time.Duration(d).String() // 1h0m0s
+	if short, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = strings.TrimSuffix(short+"m", "h0m")
+		if text != short+"m" {
+			text += "h"
+		}
+	}
+	return text
+}
+
 // apply sets the given fields of the client. The store checks the registration.
-func (o *clientOptions) apply(p *cli.Program, st *store.Store, c *provider.Client) error {
+func (o *clientOptions) apply(p *cli.Program, st *store.Store, c *provider.Client, read fileReader) error {
 	o.applyProfile(c)
 	public := c.IsPublic()
 	set(&public, o.Public)
@@ -133,7 +149,7 @@ func (o *clientOptions) apply(p *cli.Program, st *store.Store, c *provider.Clien
 	assign(c, *o)
 	c.RequireAll = c.RequireAll && (len(c.RequireFlags) > 0 || o.RequireAll != nil) // of no flags, unless it is said so
 	c.Normalize()
-	if err := o.applyFiles(p, c); err != nil {
+	if err := o.applyFiles(read, c); err != nil {
 		return err
 	}
 	var given provider.Client
@@ -178,18 +194,21 @@ func (o *clientOptions) applyProfile(c *provider.Client) {
 	}
 }
 
+// fileReader reads a file that a flag names, up to a limit in bytes.
+type fileReader func(file string, limit int64) ([]byte, error)
+
 // maxKeySetFile limits the file of a key set, in bytes. No accepted key set is as large.
 const maxKeySetFile = 64 << 10
 
 // applyFiles reads the key set and the logo. Only private_key_jwt has keys.
-func (o *clientOptions) applyFiles(p *cli.Program, c *provider.Client) error {
+func (o *clientOptions) applyFiles(read fileReader, c *provider.Client) error {
 	switch {
 	case c.AuthMethod != provider.AuthJWT && o.JWKSFile != nil:
 		return cli.UsageError("--jwks-file: only for a client that authenticates with private_key_jwt")
 	case c.AuthMethod != provider.AuthJWT:
 		c.JWKS = nil
 	case o.JWKSFile != nil:
-		raw, err := p.Read(*o.JWKSFile, maxKeySetFile)
+		raw, err := read(*o.JWKSFile, maxKeySetFile)
 		if err != nil {
 			return fmt.Errorf("--jwks-file: %w: give the file with the client's public key set (JSON)", err)
 		}
@@ -203,7 +222,7 @@ func (o *clientOptions) applyFiles(p *cli.Program, c *provider.Client) error {
 	if c.Logo = (account.Picture{}); *o.LogoFile == "" {
 		return nil
 	}
-	file, err := p.Read(*o.LogoFile, account.MaxLogo+1)
+	file, err := read(*o.LogoFile, account.MaxLogo+1)
 	if err != nil {
 		return fmt.Errorf("--logo-file: %w: give a PNG or WebP of at most 64 KiB", err)
 	}
@@ -291,7 +310,7 @@ func (c *addClientCommand) Run(p *cli.Program) error {
 	}
 	client, secret := provider.NewClient(c.ID, c.Name, time.Now()), ""
 	return c.WithStore(p, func(st *store.Store) error {
-		if err := c.apply(p, st, client); err != nil {
+		if err := c.apply(p, st, client, p.Read); err != nil {
 			return inFlags(err)
 		}
 		switch {
@@ -301,7 +320,7 @@ func (c *addClientCommand) Run(p *cli.Program) error {
 			client.Secrets = make([]provider.ClientSecret, 1)
 			var err error
 			if c.SecretFile != "" {
-				client.Secrets[0], err = readSecret(p, c.SecretFile, client.AuthMethod, client.CreatedAt)
+				client.Secrets[0], err = readSecret(p, p.Read, c.SecretFile, client.AuthMethod, client.CreatedAt)
 			} else {
 				secret, client.Secrets[0] = provider.NewSecret(client.CreatedAt)
 			}
@@ -327,13 +346,18 @@ func (c *addClientCommand) Run(p *cli.Program) error {
 	})
 }
 
+// maxSecretFile limits the file of a secret, in bytes.
+const maxSecretFile = 4096
+
 const noSecretHere = "only for a client that authenticates with a secret"
 
 // readSecret reads a secret that the operator has chosen: the first line of the file of --secret-file. Others may
 // be able to read it: the application does, and files of containers are open to all.
-func readSecret(p *cli.Program, file, method string, now time.Time) (s provider.ClientSecret, err error) {
+func readSecret(
+	p *cli.Program, read fileReader, file, method string, now time.Time,
+) (s provider.ClientSecret, err error) {
 	const flag = "--secret-file"
-	text, err := p.Read(file, 4096)
+	text, err := read(file, maxSecretFile)
 	if err != nil {
 		return s, cli.Usagef("%s: %s", flag, err)
 	}
@@ -392,7 +416,6 @@ type clientDocument struct {
 	Secret string `json:"client_secret,omitempty"`
 	Public bool   `json:"public"`
 	provider.Client
-	RequireFlag        string `json:"require_flag,omitempty"` // several: with "or" or "and" between them
 	RefreshGrace       int    `json:"refresh_grace_seconds"`
 	AccessLifetime     int    `json:"access_token_lifetime_seconds,omitempty"`
 	RefreshLifetime    int    `json:"refresh_token_lifetime_seconds,omitempty"`
@@ -404,7 +427,7 @@ type clientDocument struct {
 func clientDocumentOf(c *provider.Client, secret string) clientDocument {
 	d := clientDocument{
 		ID: c.ID, Secret: secret, Public: c.IsPublic(), Client: *c, RefreshGrace: int(c.RefreshGrace / time.Second),
-		Logo: c.Logo.Hash, RequireFlag: c.RequiredFlags(),
+		Logo:               c.Logo.Hash,
 		AccessLifetime:     int(c.AccessLifetime / time.Second),
 		RefreshLifetime:    int(c.RefreshLifetime / time.Second),
 		RefreshMaxLifetime: int(c.RefreshMaxLifetime / time.Second),
@@ -434,15 +457,17 @@ func (d clientDocument) groupNames() string {
 	return strings.Join(d.Groups, " ")
 }
 
+// lifetime returns the text of a duration; empty for 0, which is the default.
+func lifetime(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return period(d).String()
+}
+
 // printClient prints all of a client; secret is a new one, or empty.
 func printClient(p *cli.Program, o cli.Output, c *provider.Client, secret string) error {
 	r := clientDocumentOf(c, secret)
-	lifetime := func(d time.Duration) string {
-		if d == 0 {
-			return ""
-		}
-		return d.String()
-	}
 	var options []string
 	for _, option := range []struct {
 		name string
@@ -468,7 +493,7 @@ func printClient(p *cli.Program, o cli.Output, c *provider.Client, secret string
 		{"authentication", r.AuthMethod}, {"redirect URIs", strings.Join(r.RedirectURIs, " ")},
 		{"post-logout URIs", strings.Join(r.PostLogoutRedirectURIs, " ")},
 		{"back-channel URI", r.BackchannelLogoutURI}, {"scopes", strings.Join(r.Scopes, " ")},
-		{"required flag", r.RequireFlag}, {"required acr", r.RequireACR},
+		{"required flag", c.RequiredFlags()}, {"required acr", r.RequireACR},
 		{"profile", r.Profile}, {"optional scopes", strings.Join(r.OptionalScopes, " ")}, {"home URI", r.HomeURI},
 		{"login URI", r.InitiateLoginURI},
 		{"claims in", strings.Join(r.ClaimIn, " ")},
@@ -554,51 +579,15 @@ type clientUpdate struct {
 	//lint:ignore SA5008 kong has a tag set for each variable
 	clientOptions `set:"new=" set:"list=Replaces the list; --add-… and --remove-… change single entries; an empty value clears it." set:"whole=Replaces the list; an empty value clears it."`
 
-	Name   *string      `help:"Name that users see on the consent page."`
-	Add    clientLists  `embed:"" prefix:"add-" set:"verb=Add"`
-	Remove clientLists  `embed:"" prefix:"remove-" set:"verb=Remove"`
-	Clear  clearOptions `embed:""`
-}
-
-// clearOptions are the earlier flags that clear a field of their name; now an empty value does.
-type clearOptions struct {
-	PostLogoutRedirectURIs bool `name:"clear-post-logout-redirect-uri" hidden:""`
-	BackchannelLogoutURI   bool `name:"clear-backchannel-logout-uri" hidden:""`
-	Profile                bool `name:"clear-profile" hidden:""`
-	RequireFlags           bool `name:"clear-require-flag" hidden:""`
-	RequireACR             bool `name:"clear-require-acr" hidden:""`
-	OptionalScopes         bool `name:"clear-optional-scope" hidden:""`
-	HomeURI                bool `name:"clear-home-uri" hidden:""`
-	LogoFile               bool `name:"clear-logo-file" aliases:"clear-logo" hidden:""`
-	Groups                 bool `name:"clear-group" hidden:""`
-}
-
-// empty turns the flags into empty values of those that set the fields.
-func (c clearOptions) empty(options *clientOptions) error {
-	clear := reflect.ValueOf(c)
-	for i, f := range reflect.VisibleFields(clear.Type()) {
-		at := reflect.ValueOf(options).Elem().FieldByName(f.Name)
-		switch {
-		case !clear.Field(i).Bool():
-		case !at.IsNil():
-			name := f.Tag.Get("name")
-			return cli.Usagef("give --%s or --%s, not both", strings.TrimPrefix(name, "clear-"), name)
-		case at.Kind() == reflect.Slice:
-			at.Set(reflect.MakeSlice(at.Type(), 0, 0))
-		default:
-			at.Set(reflect.New(at.Type().Elem()))
-		}
-	}
-	return nil
+	Name   *string     `help:"Name that users see on the consent page."`
+	Add    clientLists `embed:"" prefix:"add-" set:"verb=Add"`
+	Remove clientLists `embed:"" prefix:"remove-" set:"verb=Remove"`
 }
 
 // Run updates the given fields. Secrets and tokens are unchanged.
 func (c *updateClientCommand) Run(p *cli.Program) error {
 	if reflect.ValueOf(c.clientUpdate).IsZero() {
 		return cli.UsageError("no field to update is given; see cairn client update --help")
-	}
-	if err := c.Clear.empty(&c.clientOptions); err != nil {
-		return err
 	}
 	return c.withClient(p, func(st *store.Store, client *provider.Client) error {
 		if client.Document {
@@ -610,7 +599,7 @@ func (c *updateClientCommand) Run(p *cli.Program) error {
 			return err
 		}
 		set(&client.Name, c.Name)
-		if err := c.apply(p, st, client); err != nil {
+		if err := c.apply(p, st, client, p.Read); err != nil {
 			return err
 		}
 		if err := client.Check(); err != nil {

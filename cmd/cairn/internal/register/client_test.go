@@ -11,7 +11,7 @@ import (
 // A flag sets the field of its name. One that names none would be accepted and do nothing; a field
 // without a flag could not be set.
 func TestFlagsOfAClientAreItsFields(t *testing.T) {
-	client, flags, clear := reflect.TypeFor[provider.Client](), reflect.TypeFor[clientOptions](), reflect.TypeFor[clearOptions]()
+	client, flags := reflect.TypeFor[provider.Client](), reflect.TypeFor[clientOptions]()
 	missing := func(from, in reflect.Type, but string) {
 		t.Helper()
 		for _, f := range reflect.VisibleFields(from) {
@@ -22,5 +22,4 @@ func TestFlagsOfAClientAreItsFields(t *testing.T) {
 	}
 	missing(flags, client, "Public JWKSFile LogoFile")
 	missing(client, flags, "ID Name Document JWKS Logo Secrets CreatedAt Managed APIs")
-	missing(clear, flags, "")
 }

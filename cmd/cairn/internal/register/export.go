@@ -171,7 +171,7 @@ func written(v reflect.Value) any {
 	case string, bool, []string:
 		return of
 	case time.Duration:
-		return of.String()
+		return period(of).String()
 	case []provider.APIScope:
 		var list []string
 		for _, s := range of {

@@ -114,5 +114,5 @@ func entries(f reflect.StructField, value reflect.Value) []string {
 	if _, commas := f.Tag.Lookup("commas"); commas {
 		list = strings.Split(strings.Join(list, ","), ",")
 	}
-	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == "" })
+	return nonEmpty(list)
 }
