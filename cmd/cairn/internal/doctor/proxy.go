@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 )
@@ -122,4 +124,68 @@ func forwardedHeaders(ctx context.Context, x *examination) Finding {
 		}
 	}
 	return ok("A forged X-Forwarded-Host, X-Forwarded-Proto or Forwarded changes nothing.")
+}
+
+// otherAnswer says more about an answer at the public address that this installation did not give.
+func otherAnswer(ctx context.Context, x *examination) (f Finding, is bool) {
+	res, _, err := x.ask(ctx, http.MethodGet, "/healthz", nil)
+	if err != nil {
+		return f, false
+	}
+	address, path := x.checked.IssuerString, x.checked.Issuer.Path
+	switch own := res.Header.Get(requestID) != ""; {
+	case res.StatusCode >= 300 && res.StatusCode < 400:
+		return found(Problem, "Let the proxy pass requests on instead of redirecting them; if another one is in front of it, "+
+			"such as a content delivery network, let that one connect with https.",
+			"%s redirects to %q.", address, res.Header.Get("Location")), true
+	case res.StatusCode == http.StatusUnauthorized:
+		return found(Problem, "Let the proxy demand no password of its own for this name (auth_basic off; in nginx): "+
+			"applications cannot give it.", "%s answers %s.", address, res.Status), true
+	case own && res.StatusCode == http.StatusNotFound && path != "":
+		return found(Problem, "Let the proxy pass the path on unchanged: in nginx, location "+path+
+			"/ with a proxy_pass that ends after the port.",
+			"The service at %s is not asked for the path %s of the issuer: the proxy removes it.", address, path), true
+	}
+	return f, false
+}
+
+// publicPaths are paths that people, browsers and applications need, one of each part of the service.
+var publicPaths = []string{
+	"/", "/login/", "/account/", "/admin/", "/device", "/api/me", "/oauth2/authorize", "/oauth2/token", "/oauth2/userinfo",
+}
+
+// upload is larger than what proxies take without being told. The service takes activity files of 8 MiB.
+const upload = 2 << 20
+
+// keptBack returns a finding about requests that a proxy answers itself, or does not pass on.
+func keptBack(ctx context.Context, x *examination) (f Finding, is bool) {
+	res, _, err := x.ask(ctx, http.MethodGet, "/healthz", nil)
+	if err != nil || res.Header.Get(requestID) == "" { // the proxy removes it
+		return f, false
+	}
+	var kept []string
+	for _, path := range publicPaths {
+		if res, _, err := x.ask(ctx, http.MethodGet, path, nil); err == nil && res.Header.Get(requestID) == "" {
+			kept = append(kept, path+" ("+res.Status+")")
+		}
+	}
+	if len(kept) > 0 {
+		return found(Problem, "Let the proxy pass on everything below "+x.checked.IssuerString+"/, without a location of its own.",
+			"The proxy answers these itself: %s.", strings.Join(kept, ", ")), true
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, x.checked.IssuerString+"/api/auth/logout",
+		bytes.NewReader(make([]byte, upload)))
+	if err != nil {
+		return f, false
+	}
+	r.Header.Set("Expect", "100-continue")
+	if res, err = x.client.Do(r); err != nil {
+		return f, false // a service that refuses may close the connection before the body is sent
+	}
+	_ = res.Body.Close()
+	if res.StatusCode == http.StatusRequestEntityTooLarge && res.Header.Get(requestID) == "" {
+		return found(Warning, "Let the proxy take bodies of 8 MiB, as with client_max_body_size 9m; in nginx.",
+			"The proxy refuses a body of %s: activity files and pictures cannot be sent.", sizeText(upload)), true
+	}
+	return f, false
 }

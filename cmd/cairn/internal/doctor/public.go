@@ -19,10 +19,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 	"github.com/go-jose/go-jose/v4"
 	"golang.org/x/net/publicsuffix"
-
-	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 )
 
 // publicClient returns a client that reaches the service as applications do. It follows no redirect:
@@ -496,4 +495,42 @@ func statusList(ctx context.Context, x *examination) Finding {
 		return found(Warning, passHeaders, "%s: %s.", address, wrong)
 	}
 	return ok("%s can be read, and requests that wait for changes are held.", address)
+}
+
+// requestID is a header of every answer of the service. A proxy that answers itself has none.
+const requestID = "X-Request-Id"
+
+// errTooMany is the error for a request that a limit of the service refused.
+var errTooMany = errors.New("429 Too Many Requests")
+
+// onceHeaders are the security headers of the service.
+var onceHeaders = []string{"Content-Security-Policy", "X-Frame-Options", "X-Content-Type-Options", "Referrer-Policy"}
+
+// securityHeaders compares them with the answer at --listen: browsers obey all policies that they get.
+func securityHeaders(ctx context.Context, x *examination) Finding {
+	const path = "/login/"
+	res, _, err := x.ask(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return unreached(err)
+	}
+	client, base, err := atListener(x.checked)
+	if err != nil {
+		return skipped("%v.", err)
+	}
+	own, _, err := x.askWith(ctx, client, http.MethodGet, base+path, nil)
+	if err != nil || own.StatusCode != res.StatusCode {
+		return skipped("The service does not answer at --listen: see service.")
+	}
+	var changed []string
+	for _, name := range onceHeaders {
+		if !slices.Equal(own.Header.Values(name), res.Header.Values(name)) {
+			changed = append(changed, name)
+		}
+	}
+	if len(changed) > 0 {
+		return found(Warning, "Let the proxy pass these headers on and add none of its own (no add_header in nginx): "+
+			"browsers obey every policy, and a sign-in or its way back to the application may be blocked.",
+			"The proxy changes or repeats %s.", strings.Join(changed, ", "))
+	}
+	return ok("The proxy passes the security headers of the service on.")
 }
