@@ -340,3 +340,62 @@ func TestPagesSayOnlyTranslatedTexts(t *testing.T) {
 		}
 	}
 }
+
+// words finds one of these words, of any letters: \b knows those of English alone.
+func words(alternatives string) *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(?:^|\PL)(` + alternatives + `)(?:\PL|$)`)
+}
+
+// unsaid are words of the API, or such that earlier texts had, that no page and no mail says. What
+// names a parameter of the API is in parameters.
+var unsaid = map[string]*regexp.Regexp{
+	"":   words(`handles?|flags?`),
+	"en": words(`communit(y|ies)|(some|every)body|mails?`),
+	"de": words(`community|jede[nrs]? zweite\pL*|ge?mail(en|t)|ohne Ende|E-Mail\pL*`),
+	"es": words(`comunidad|cada segundo|sin fin`),
+	"fr": words(`communauté|chaque second|sans fin|à le compte|e-mails?`),
+	"it": words(`comunità|ogni secondo fattore|senza fine`),
+	"nl": words(`community|elke tweede|aanmeld\pL*|aangemeld|toepassing\pL*|zonder einde|e-mail\pL*`),
+	"pl": words(`społeczno\pL*|każdy drugi|bez końca|e-mail\pL*`),
+	"pt": words(`comunidade|cada segundo|sem fim|e-mails?`),
+}
+
+var parameters = []string{
+	"Use the parameters flag=NAME (which may be repeated) and redirect=1.",
+	"Sort users by handle, newest or last_sign_in.",
+}
+
+// The name of the club stands in quotes or after a colon, so that no grammar has to bend it.
+var clubName = regexp.MustCompile(`[“«„][ \x{a0}\x{202f}]?\{instance\}[ \x{a0}\x{202f}]?[”»“]|: \{instance\}`)
+
+// Whoever reads a page or a mail has a user name and permissions, and belongs to a club. The pages say
+// nothing but these texts: TestPagesSayOnlyTranslatedTexts.
+func TestTextsHaveNoWordsOfTheAPI(t *testing.T) {
+	files, err := os.ReadDir("lang")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		language := strings.TrimSuffix(f.Name(), ".toml")
+		check := func(language, text string) {
+			said := filled.ReplaceAllString(text, "{}")
+			for _, no := range []*regexp.Regexp{unsaid[""], unsaid[language]} {
+				if word := no.FindString(said); word != "" {
+					t.Errorf("%s: %q says %q", f.Name(), text, word)
+				}
+			}
+			if strings.Contains(clubName.ReplaceAllString(text, ""), "{instance}") {
+				t.Errorf("%s: %q bends the name of the club", f.Name(), text)
+			}
+		}
+		for text, in := range forms(t, f.Name()) {
+			if slices.Contains(parameters, text) {
+				continue
+			}
+			check("en", text)
+			for _, s := range in {
+				check(language, s)
+			}
+		}
+	}
+}
