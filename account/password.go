@@ -43,6 +43,9 @@ func (s *Service) ChangePassword(ctx context.Context, c Caller, current, passwor
 	n, out := s.newSession(c, Proven{user: u})
 	row := c.Session // with its times and methods: the password alone makes no session fresh
 	row.TokenHash, row.LoginHash, row.Algorithm = n.TokenHash, n.LoginHash, n.Algorithm
+	if err := s.checkToken(ctx, u, &row); err != nil {
+		return SignedIn{}, err
+	}
 	err = s.store.ChangePassword(ctx, u.Sub, u.PasswordHash, hash, &row, s.Now(), a)
 	if errors.Is(err, ErrSessionNotFound) {
 		err = ErrNotAuthenticated

@@ -82,6 +82,9 @@ func (s *Service) register(ctx context.Context, c Caller, in Registration) (out 
 	if err != nil {
 		return out, err
 	}
+	if err := s.checkToken(ctx, u, row); err != nil {
+		return out, err
+	}
 	mails := s.askVerification(ctx, &u)
 	err = s.store.Register(ctx, invite.Code, u, first, row, settings.MaxUsers, s.Now(), a.With(mails...))
 	if errors.Is(err, ErrInvalidInvite) { // somebody else was faster

@@ -162,6 +162,9 @@ func (s *Service) saveSession(
 			row.ExpiresAt = old.ExpiresAt
 		}
 	}
+	if err := s.checkToken(ctx, p.user, row); err != nil {
+		return SignedIn{}, err
+	}
 	a := s.signInAudit(c.As(p.user), act, row)
 	notices, err := s.newDeviceNotices(ctx, c, p.user, row)
 	if err != nil {

@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -208,5 +209,42 @@ func TestSignOutEndsOnlyTheUsersOwnSession(t *testing.T) {
 		if got := statusBit(w, token); got != c.bit || len(out.Result().Cookies()) == 0 { //nolint:bodyclose // a recorder's
 			t.Errorf("%s: bit %d", c.handle, got)
 		}
+	}
+}
+
+// Nobody gets the token of a session that stays behind an error.
+func TestTokenThatIsTooLongLeavesNoSession(t *testing.T) {
+	w := accounttest.New(t)
+	u := w.AddUser("ada")
+	b := w.SignedIn("ada")
+	var names []string
+	for i := range 200 {
+		names = append(names, fmt.Sprintf("flag-with-a-long-name-%d", i))
+	}
+	long := func(v *account.Settings) (string, error) { v.Flags = append(v.Flags, names...); return "flags", nil }
+	row := account.Operator().Audit(w.Clock.Now(), account.UpdateSettings, "settings", "")
+	if _, err := w.Store.AmendSettings(t.Context(), long, row); err != nil {
+		t.Fatal(err)
+	}
+	flags := account.FlagChange{}
+	for _, name := range names {
+		flags[name] = account.FlagState{On: true}
+	}
+	if _, err := w.Administration().SetFlags(t.Context(), account.Operator(), u, flags); err != nil {
+		t.Fatal(err)
+	}
+	w.Clock.Advance(time.Minute) // the settings are read again
+	before, err := w.Store.Sessions(t.Context(), u.Sub, w.Clock.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Browser().Login("ada", password).Is(500)
+	b.Call("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": newPassword}).Is(500)
+	after, err := w.Store.Sessions(t.Context(), u.Sub, w.Clock.Now())
+	if err != nil || len(after) != len(before) {
+		t.Errorf("%d sessions, before %d: %v", len(after), len(before), err)
+	}
+	if !b.IsSignedIn() {
+		t.Error("the session of before has ended")
 	}
 }

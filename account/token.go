@@ -3,8 +3,11 @@ package account
 import (
 	"context"
 	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -26,6 +29,7 @@ type minter struct {
 	key       jose.SigningKey
 	keyID     string // empty: the shared secret
 	signer    jose.Signer
+	overhead  int // bytes of a token besides its payload
 }
 
 func newMinter(issuer string, secret []byte, keys []jose.JSONWebKey, fast jose.OpaqueSigner) (*minter, error) {
@@ -47,6 +51,11 @@ func newMinter(issuer string, secret []byte, keys []jose.JSONWebKey, fast jose.O
 	if len(keys) > 0 {
 		m.keyID = keys[0].KeyID
 	}
+	empty, err := jwt.Signed(signer).Claims(struct{}{}).Serialize()
+	if err != nil {
+		return nil, fmt.Errorf("sign session token: %w", err)
+	}
+	m.overhead = len(empty) - base64.RawURLEncoding.EncodedLen(len("{}"))
 	return m, nil
 }
 
@@ -84,35 +93,65 @@ func StatusClaim(issuer string, list, index int) map[string]session.StatusRef {
 
 // sessionToken signs the token of a session, with the flags that the settings allow in it.
 func (s *Service) sessionToken(ctx context.Context, u User, row *Session, jti string) (string, error) {
-	v, err := s.sharedSettings(ctx)
+	u, err := s.withTokenFlags(ctx, u)
 	if err != nil {
 		return "", err
-	}
-	if len(v.SessionFlags) > 0 {
-		u.Flags = slices.DeleteFunc(slices.Clone(u.Flags), func(f string) bool { return !slices.Contains(v.SessionFlags, f) })
 	}
 	return s.minter.token(u, row, jti)
 }
 
-func (m *minter) token(u User, s *Session, jti string) (string, error) {
+// checkToken returns the error that sessionToken would return for its length, of a session that is not stored
+// yet: nobody gets the token of a session that stays behind an error.
+func (s *Service) checkToken(ctx context.Context, u User, row *Session) error {
+	u, err := s.withTokenFlags(ctx, u)
+	if err != nil {
+		return err
+	}
+	longest := *row
+	longest.StatusList, longest.StatusIndex = math.MaxInt32, math.MaxInt32
+	payload, err := json.Marshal(s.minter.claims(u, &longest, rand.Text()))
+	if err != nil {
+		return err
+	}
+	return tokenFits(s.minter.overhead + base64.RawURLEncoding.EncodedLen(len(payload)))
+}
+
+// withTokenFlags returns the user with those of the flags that the settings allow in the session token.
+func (s *Service) withTokenFlags(ctx context.Context, u User) (User, error) {
+	v, err := s.sharedSettings(ctx)
+	if err == nil && len(v.SessionFlags) > 0 {
+		u.Flags = slices.DeleteFunc(slices.Clone(u.Flags), func(f string) bool { return !slices.Contains(v.SessionFlags, f) })
+	}
+	return u, err
+}
+
+func tokenFits(bytes int) error {
+	if bytes > maxTokenBytes {
+		return fmt.Errorf("session token of %d bytes is too long for a cookie", bytes)
+	}
+	return nil
+}
+
+func (m *minter) claims(u User, s *Session, jti string) sessionClaims {
 	groups := slices.Clone(u.Flags)
 	if groups == nil {
 		groups = []string{}
 	}
-	t, err := jwt.Signed(m.signer).Claims(sessionClaims{
+	return sessionClaims{
 		Issuer: m.issuer, Subject: u.Sub, Audience: SessionAudience, IssuedAt: s.AuthTime.Unix(),
 		Expires:  s.ExpiresAt.Unix(),
 		AuthTime: s.AuthTime.Unix(), AMR: ShownMethods(s.AMR), ACR: ACR(s.AMR),
 		ID: jti, Session: s.ID, Handle: u.Handle, Name: u.DisplayName, Groups: groups,
 		Status: StatusClaim(m.issuer, s.StatusList, s.StatusIndex),
-	}).Serialize()
+	}
+}
+
+func (m *minter) token(u User, s *Session, jti string) (string, error) {
+	t, err := jwt.Signed(m.signer).Claims(m.claims(u, s, jti)).Serialize()
 	if err != nil {
 		return "", fmt.Errorf("sign session token: %w", err)
 	}
-	if len(t) > maxTokenBytes {
-		return "", fmt.Errorf("session token of %d bytes is too long for a cookie", len(t))
-	}
-	return t, nil
+	return t, tokenFits(len(t))
 }
 
 // CheckSecrets signs a session token with the secret, or with the first key if there are keys, and

@@ -231,6 +231,14 @@ func TestInviteIsMailedToThoseWhoHaveNotChosenAPassword(t *testing.T) {
 	}
 }
 
+func TestListThatIsTooLongIsRefusedWithItsLimit(t *testing.T) {
+	w := newWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	root := w.SignedIn("root1")
+	root.Page("/admin/users/paste", "people", strings.Repeat("x", 128<<10)).Is(413).Shows("larger than 128 KiB")
+	root.Page("/admin/users/root1/suspend", "reason", strings.Repeat("x", 65<<10)).Is(413).Shows("larger than 64 KiB")
+}
+
 func TestListIsPastedTwiceAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.AddUser("root1", account.FlagAdmin)

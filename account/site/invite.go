@@ -37,7 +37,7 @@ func (s *Site) invitesPage(r *http.Request, m templates.Member) (templates.Page,
 	if u.Has(account.FlagAdmin) {
 		flags, page.MaxUses, page.MaxDays = settings.Flags, account.MaxInviteUses, account.MaxInviteDays
 	}
-	page.UsualDays = min(int(account.InviteLifetime/(24*time.Hour)), page.MaxDays)
+	page.UsualDays = min(int(account.InviteLifetime/(24*time.Hour)), settings.InviteMaxDays)
 	for _, f := range flags {
 		page.Flags = append(page.Flags, templates.FlagRow{Name: f, Description: settings.FlagDescriptions[f],
 			Default: slices.Contains(r.PostForm["flag"], f), Ends: typed("ends." + f)})

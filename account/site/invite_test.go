@@ -114,7 +114,20 @@ func TestPageOfInvitesSaysForHowManyDays(t *testing.T) {
 	w.AddUser("root1", account.FlagAdmin)
 	w.SaveSettings(func(v *account.Settings) { v.InviteMaxDays = 7 })
 	w.SignedIn("ada").Page("/account/invites").Is(200).Shows("within 7 days, unless")
-	w.SignedIn("root1").Page("/account/invites").Is(200).Shows("within 14 days, unless")
+	w.SignedIn("root1").Page("/account/invites").Is(200).Shows("within 7 days, unless")
+}
+
+// An administrator who asks for nothing unusual makes the invite of a member, without a fresh proof.
+func TestPlainInviteOfAnAdministratorIsNotWide(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("root1", account.FlagAdmin)
+	w.SaveSettings(func(v *account.Settings) { v.InviteMaxDays = 7 })
+	b := w.SignedIn("root1")
+	w.Clock.Advance(time.Hour)
+	if ends := b.Call("POST", "/api/invites", nil).Is(201).JSON()["expires_at"]; ends != w.Clock.Now().AddDate(0, 0, 7).Format(time.RFC3339) {
+		t.Errorf("it ends at %v", ends)
+	}
+	b.Call("POST", "/api/invites", map[string]int{"days": 8}).Is(403, "reauthentication_required")
 }
 
 func TestInvitesKeepWithinWhatTheInviterMay(t *testing.T) {

@@ -24,7 +24,7 @@ func ReadForm(w http.ResponseWriter, r *http.Request, repeatable ...string) erro
 // ReadFormUpTo is ReadForm with another limit.
 func ReadFormUpTo(w http.ResponseWriter, r *http.Request, max int64, repeatable ...string) error {
 	if r.Method == http.MethodPost && r.ContentLength > max {
-		return tooLarge()
+		return tooLarge(max)
 	}
 	if err := ParseForm(w, r, max); err != nil {
 		return err
@@ -75,7 +75,7 @@ func checkBody(r *http.Request, want string, max int64) error {
 		return errMediaType.With("Send the body with Content-Type: {type}.", "type", want)
 	}
 	if r.ContentLength > max {
-		return tooLarge()
+		return tooLarge(max)
 	}
 	return nil
 }
@@ -83,13 +83,15 @@ func checkBody(r *http.Request, want string, max int64) error {
 func bodyError(err error) error {
 	var tooBig *http.MaxBytesError
 	if errors.As(err, &tooBig) {
-		return tooLarge()
+		return tooLarge(tooBig.Limit)
 	}
 	return BadRequest("The body could not be read.")
 }
 
-func tooLarge() *Problem {
-	return NewProblem(http.StatusRequestEntityTooLarge, "too_large", "The body is larger than 64 KiB.")
+// tooLarge is the problem of a body that is longer than limit, in bytes.
+func tooLarge(limit int64) *Problem {
+	return NewProblem(http.StatusRequestEntityTooLarge, "too_large", "").
+		With("The body is larger than {n} KiB.", "n", limit>>10)
 }
 
 // ReadFile reads a form with one file (RFC 7578) of at most max bytes. One that is larger, or cut off, is refused.

@@ -137,7 +137,7 @@ func ReadOptionalJSON(w http.ResponseWriter, r *http.Request, v any) error {
 
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > MaxBody {
-		return nil, tooLarge()
+		return nil, tooLarge(MaxBody)
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	if err != nil {
