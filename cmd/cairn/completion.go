@@ -76,7 +76,9 @@ func (c completeCommand) Run(p *cli.Program, k *kong.Kong) error {
 			fmt.Fprintf(p.Stdout, "%s\t%s\n", child.Name, child.Help)
 		}
 	}
-	i := slices.IndexFunc(at.Positional, func(v *kong.Positional) bool { return v.Enum != "" || v.Tag.Get("ids") != "" })
+	i := slices.IndexFunc(at.Positional, func(v *kong.Positional) bool {
+		return v.Enum != "" || v.Tag.Get("ids") != ""
+	})
 	if i >= 0 {
 		c.values(p, "", at.Positional[i])
 	}

@@ -227,7 +227,8 @@ func localIssuer(listen string) string {
 // localListen returns the address that an issuer on this machine leads to, or "" for any other issuer.
 func localListen(issuer string) string {
 	u, err := url.Parse(issuer)
-	if err != nil || u.Scheme != "http" || u.Port() == "" || u.Hostname() != "localhost" && u.Hostname() != "127.0.0.1" {
+	if err != nil || u.Scheme != "http" || u.Port() == "" ||
+		u.Hostname() != "localhost" && u.Hostname() != "127.0.0.1" {
 		return ""
 	}
 	return net.JoinHostPort("127.0.0.1", u.Port())

@@ -50,8 +50,10 @@ func (p *Program) Read(file string, limit int64) ([]byte, error) {
 
 // ReadSecret is read for a secret of the operator alone. It warns of a file that others can read.
 func (p *Program) ReadSecret(file string, limit int64) ([]byte, error) {
-	if info, err := os.Stat(file); file != "-" && err == nil && info.Mode().IsRegular() && config.OpenTo(info.Mode(), 0o044) {
-		fmt.Fprintf(p.Stderr, "cairn: other users of this machine can read %s (mode %04o): run chmod 600 on it\n", file, info.Mode().Perm())
+	info, err := os.Stat(file)
+	if file != "-" && err == nil && info.Mode().IsRegular() && config.OpenTo(info.Mode(), 0o044) {
+		fmt.Fprintf(p.Stderr, "cairn: other users of this machine can read %s (mode %04o): run chmod 600 on it\n",
+			file, info.Mode().Perm())
 	}
 	return p.Read(file, limit)
 }

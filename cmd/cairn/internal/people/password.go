@@ -13,7 +13,9 @@ import (
 
 // GivePassword checks a new user, makes the handle canonical, and then reads or generates the password.
 // quiet is set if the command would hide a generated password.
-func GivePassword(p *cli.Program, n *account.NewUser, settings account.Settings, file string, generate, quiet bool) error {
+func GivePassword(
+	p *cli.Program, n *account.NewUser, settings account.Settings, file string, generate, quiet bool,
+) error {
 	u, err := n.Check(settings)
 	if problem, known := web.ProblemOf(err); err != nil && known {
 		return cli.UsageError(faults(problem, newUserFlags))

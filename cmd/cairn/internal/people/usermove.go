@@ -62,7 +62,9 @@ func (c *importUsersCommand) Run(p *cli.Program) error {
 	})
 }
 
-func (c *importUsersCommand) check(p *cli.Program, a *roster.Administration, rows []roster.ImportRow) (*roster.Import, error) {
+func (c *importUsersCommand) check(
+	p *cli.Program, a *roster.Administration, rows []roster.ImportRow,
+) (*roster.Import, error) {
 	hasher, err := passwords.NewHasher()
 	if err != nil {
 		return nil, err

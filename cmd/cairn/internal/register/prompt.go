@@ -27,7 +27,8 @@ func confirmReplacements(p *cli.Program, yes bool, lists ...replacement) error {
 		}
 		text := fmt.Sprintf("--%s replaces the list, which removes %s", l.flag, strings.Join(lost, " "))
 		if !cli.IsTerminal(p.Stdin) {
-			return cli.Usagef("%s: add --yes, or change single entries with --add-%s and --remove-%s", text, l.flag, l.flag)
+			return cli.Usagef("%s: add --yes, or change single entries with --add-%s and --remove-%s",
+				text, l.flag, l.flag)
 		}
 		if err := cli.MustAgree(p, text+". Continue? [y/N] "); err != nil {
 			return err
@@ -49,7 +50,10 @@ func confirmOpening(p *cli.Program, yes bool, before, after []string) error {
 }
 
 // ifUnchanged calls do in a transaction if same still holds there: an answer takes its time.
-func ifUnchanged(p *cli.Program, st *store.Store, what string, same func(*store.Store) (bool, error), do func(*store.Store) error) error {
+func ifUnchanged(
+	p *cli.Program, st *store.Store, what string,
+	same func(*store.Store) (bool, error), do func(*store.Store) error,
+) error {
 	return st.Together(p.Ctx, "update "+what, func(tx *store.Store) error {
 		switch ok, err := same(tx); {
 		case err != nil:
