@@ -676,7 +676,7 @@ func TestFaultOfTheMailServer(t *testing.T) {
 		"wrong password": {func(s *mail.Server) { s.Password = "hunter2" }, "", doctor.Problem, "refuses user and password"},
 		"nothing there":  {func(s *mail.Server) { s.Address = "127.0.0.1:1" }, "", doctor.Problem, "connect"},
 		"mails wait": {func(*mail.Server) {}, "INSERT INTO mail_outbox (kind, sub, address, language, data, created_at, next_at, attempts, failure) VALUES ('x', 'x', 'x', '', '{}', 1, 1, 3, 'connect: refused')",
-			doctor.Warning, "1 mail could not be sent yet: connect: refused"},
+			doctor.Warning, "1 email could not be sent yet: connect: refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.rows != "" {
