@@ -19,11 +19,13 @@ var (
 
 	// ErrPasswordDisowned comes only after the right password, which somebody else knows: see NotMeLinked.
 	ErrPasswordDisowned = web.NewProblem(403, "password_disowned",
-		"Someone else was reported to know this password, so it no longer works. Set a new one with “Forgot your password?”, or ask an administrator of your club.")
+		"Someone else was reported to know this password, so it no longer works. Set a new one with “Forgot your "+
+			"password?”, or ask an administrator of your club.")
 
 	// ErrSecondFactorRequired means that the password was right and a second factor is required.
 	ErrSecondFactorRequired = web.NewProblem(401, "second_factor_required",
-		"This account has a second factor. Enter the code from your authenticator app, or use a passkey or a recovery code.")
+		"This account has a second factor. Enter the code from your authenticator app, or use a passkey or a "+
+			"recovery code.")
 	// ErrSecondFactorSetupRequired is returned by Service.CheckSecondFactor.
 	ErrSecondFactorSetupRequired = web.NewProblem(403, "second_factor_setup_required",
 		"Your account needs a second factor. Set it up on the security page of your account.")
@@ -32,11 +34,13 @@ var (
 		"Confirm it’s you, then try again.").Interrupting()
 	// ErrFactorDemanded means that the factor must not be removed: see OldFactor.
 	ErrFactorDemanded = web.NewProblem(409, "second_factor_demanded",
-		"Your account, or an application that you use, needs this second factor. Add another one first, or remove the access of the application.")
+		"Your account, or an application that you use, needs this second factor. Add another one first, or remove "+
+			"the access of the application.")
 
 	// ErrLastWayIn means that nobody could sign in to the account any more.
 	ErrLastWayIn = web.NewProblem(409, "last_way_in",
-		"Keep this, or you could no longer sign in. Without a password, you need a passkey that works here, and recovery codes.")
+		"Keep this, or you could no longer sign in. Without a password, you need a passkey that works here, and "+
+			"recovery codes.")
 	// ErrInvalidRecovery is the refusal of Service.Recover, whatever is wrong.
 	ErrInvalidRecovery = web.ForField(401, "invalid_recovery_code", "/code",
 		"The user name and the code do not match, the code was already used, or the account has a password.")
@@ -60,7 +64,8 @@ var (
 	ErrAppNotFound     = web.NewProblem(404, "app_not_found", "This application has no access to your account.")
 
 	ErrInvalidHandle = web.ForField(400, "invalid_handle", "/handle",
-		"Use 1 to 30 letters a-z, digits, dots, - or _ for the user name. Start and end with a letter or digit, and put one on each side of a dot. A few names are reserved.")
+		"Use 1 to 30 letters a-z, digits, dots, - or _ for the user name. Start and end with a letter or digit, and "+
+			"put one on each side of a dot. A few names are reserved.")
 	ErrInvalidDisplayName = web.ForField(400, "invalid_display_name", "/display_name",
 		"Use 1 to 60 characters for the display name, without control characters.")
 	ErrInvalidEmail = web.ForField(400, "invalid_email", "/email", "Enter an email address, such as ada@example.org.")
@@ -72,9 +77,11 @@ var (
 		"This invite is unknown, used or expired. Ask the person who invited you for a new one.")
 	// ErrAddressNotProven means that the invite is for certain addresses, and the link does not prove one.
 	ErrAddressNotProven = web.ForField(400, "address_not_proven", "/email",
-		"This invite is for certain addresses. Request the link on the page of the invite, then join with the link in the email.")
+		"This invite is for certain addresses. Request the link on the page of the invite, then join with the link "+
+			"in the email.")
 	ErrInvalidResetCode = web.NewProblem(400, "invalid_reset_code",
-		"The user name and the code do not match, or the code was used or has expired. Ask an administrator for a new code.")
+		"The user name and the code do not match, or the code was used or has expired. Ask an administrator for a "+
+			"new code.")
 	ErrInvalidLink = web.NewProblem(400, "invalid_link",
 		"This link no longer works. It is too old, was already used, or the address has changed since.")
 	ErrInvalidEmailCode = web.ForField(400, "invalid_email_code", "/code",
@@ -100,9 +107,11 @@ var (
 	ErrPasskeyLimit  = web.NewProblem(409, "passkey_limit_reached",
 		"You have 20 passkeys. Remove one that you no longer use.")
 
-	ErrHandleTaken      = web.NewProblem(409, "handle_taken", "This user name is taken. Choose another one.")
-	ErrJoinNotFound     = web.NewProblem(404, "join_request_not_found", "This request does not exist. Someone may have decided already.")
-	ErrJoinFull         = web.NewProblem(409, "join_full", "Too many requests are waiting. Try this link again in a few hours.")
+	ErrHandleTaken  = web.NewProblem(409, "handle_taken", "This user name is taken. Choose another one.")
+	ErrJoinNotFound = web.NewProblem(404, "join_request_not_found", "This request does not exist. Someone may "+
+		"have decided already.")
+	ErrJoinFull = web.NewProblem(409, "join_full", "Too many requests are waiting. Try this link again in a "+
+		"few hours.")
 	ErrRegistrationFull = web.NewProblem(403, "registration_full",
 		"No more members can join at the moment.")
 	ErrInviteLimit = web.NewProblem(403, "invite_limit_reached", "You have no invites left.")

@@ -15,7 +15,8 @@ const MailedResetLifetime = time.Hour
 const maxMailed = 1500
 
 // mailOffContact is the text of ErrMailOff with the contact of the administrators.
-const mailOffContact templates.Text = "This service does not send email. Ask an administrator of your club. Contact: {contact}"
+const mailOffContact templates.Text = "This service does not send email. Ask an administrator of your club. Contact: " +
+	"{contact}"
 
 // ForgotPassword queues the mail for a forgotten password. It does not look up the account, so
 // neither the response nor its time reveals whether the account exists. The lookup happens when

@@ -214,7 +214,8 @@ func (t InviteTerms) Invite(settings Settings, by Caller, now time.Time) (Invite
 	if i.Domain != "" {
 		address, err := CheckEmail("x@" + i.Domain)
 		if i.Domain = strings.TrimPrefix(address, "x@"); err != nil || !domainForm.MatchString(i.Domain) {
-			faults = append(faults, web.Fault("/domain", "Enter the part of an address after the @, such as example.org"))
+			faults = append(faults, web.Fault("/domain", "Enter the part of an address after the @, such as "+
+				"example.org"))
 		}
 	}
 	email, emailErr := CheckEmail(t.Email)
@@ -517,8 +518,11 @@ func (s *Service) spentInvite(ctx context.Context, i Invite) error {
 	case i.UsedAt.IsZero() || i.Uses == 1:
 		return ErrInvalidInvite
 	case i.Inviter != "":
-		return ErrInvalidInvite.With("{n} people have joined with this invite, and it is closed. Ask @{handle} for a new one.",
+		return ErrInvalidInvite.With("{n} people have joined with this invite, and it is closed. Ask @{handle} for a "+
+			"new one.",
 			"n", i.Uses, "handle", i.Inviter)
 	}
-	return s.WithContact(ctx, ErrInvalidInvite.With("{n} people have joined with this invite, and it is closed. Ask an administrator of your club for a new one.", "n", i.Uses), "This invite was used and is closed. Ask an administrator of your club for a new one. Contact: {contact}")
+	return s.WithContact(ctx, ErrInvalidInvite.With("{n} people have joined with this invite, and it is closed. Ask "+
+		"an administrator of your club for a new one.", "n", i.Uses), "This invite was used and is closed. Ask an "+
+		"administrator of your club for a new one. Contact: {contact}")
 }

@@ -124,7 +124,8 @@ func (s *Service) AskToJoin(ctx context.Context, c Caller, in JoinRequest) error
 	}
 	email, err := joiningAddress(in.Email)
 	if faults != nil {
-		err = web.AllFaults(err, web.NewProblem(400, "invalid_join_request", "Your request was not sent. The reason is next to each field.", faults...))
+		err = web.AllFaults(err, web.NewProblem(400, "invalid_join_request",
+			"Your request was not sent. The reason is next to each field.", faults...))
 	}
 	if err != nil {
 		return err

@@ -363,7 +363,8 @@ func (rs *rules) proveClient(ctx context.Context, req *authorization) error {
 	client, err := rs.client(ctx, id)
 	if _, ok := errors.AsType[*documentError](err); ok {
 		return page(errInvalidRequest.about(clientDocument, "client_id", "Its description cannot be used."),
-			"The application that sent you here describes itself at its own address, and the description cannot be used. Try again in a minute, or tell its operator.")
+			"The application that sent you here describes itself at its own address, and the description cannot be "+
+				"used. Try again in a minute, or tell its operator.")
 	}
 	if errors.Is(err, ErrClientNotFound) && id == "" {
 		return page(errInvalidRequest.about(missingParameter, "client_id", "It is missing."),
@@ -379,11 +380,13 @@ func (rs *rules) proveClient(ctx context.Context, req *authorization) error {
 	uri := req.form.Get("redirect_uri")
 	if uri == "" && !req.forDevice() {
 		return page(errInvalidRequest.about(badRedirect, "redirect_uri", "It is missing."),
-			"The application that sent you here did not say where to send you back: redirect_uri is missing. Tell its operator.")
+			"The application that sent you here did not say where to send you back: redirect_uri is missing. Tell "+
+				"its operator.")
 	}
 	if !req.forDevice() && !client.matchRedirect(uri) {
 		return page(errInvalidRequest.about(badRedirect, "redirect_uri", "It is not registered for this client."),
-			"The application that sent you here wants to send you back to an address that is not registered for it. Tell its operator.")
+			"The application that sent you here wants to send you back to an address that is not registered for it. "+
+				"Tell its operator.")
 	}
 	req.client, req.redirectURI, req.mustPush = client, uri, rs.mustPush(client)
 	req.apis, err = rs.apisOf(ctx, client)

@@ -227,7 +227,8 @@ func (p *Provider) refuseCode(w http.ResponseWriter, r *http.Request, typed stri
 const userCodeCookie = "cairn_user_code"
 
 var errTypedElsewhere = web.NewProblem(http.StatusForbidden, "device_browser",
-	"This page is for a browser in which a device’s code was entered. This is a different browser, or it was too long ago. Enter the code that your device shows.")
+	"This page is for a browser in which a device’s code was entered. This is a different browser, or it was too "+
+		"long ago. Enter the code that your device shows.")
 
 // typedHere checks that the code of a device's request was typed in this browser. Otherwise somebody
 // could type the code of their own device and send the address of the next page to another person,

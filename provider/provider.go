@@ -199,7 +199,9 @@ func (p *Provider) notHead(h http.HandlerFunc) http.HandlerFunc {
 func MountDisabled(m *mux.Router, a *site.Site) {
 	h := func(w http.ResponseWriter, r *http.Request) {
 		a.WriteProblem(w, r, web.NewProblem(http.StatusNotFound, "oidc_disabled",
-			"OpenID Connect is turned off. To turn it on, the operator makes a private key with cairn keys generate FILE, adds the line private-key-file: FILE to cairn.yaml (or sets SERVICE_OIDC_PRIVATE_KEY_FILE=FILE) and restarts the service."))
+			"OpenID Connect is turned off. To turn it on, the operator makes a private key with cairn keys generate "+
+				"FILE, adds the line private-key-file: FILE to cairn.yaml (or sets "+
+				"SERVICE_OIDC_PRIVATE_KEY_FILE=FILE) and restarts the service."))
 	}
 	for _, path := range []string{
 		"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/jwks.json",

@@ -27,7 +27,8 @@ func (p *Provider) webFinger(w http.ResponseWriter, r *http.Request) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	resources := q["resource"]
 	if err != nil || len(resources) != 1 || len(resources[0]) > maxResource || !isURI(resources[0]) {
-		p.accounts.WriteProblem(w, r, web.BadRequest("A WebFinger request needs exactly one resource, such as acct:ada@example.org."))
+		p.accounts.WriteProblem(w, r, web.BadRequest("A WebFinger request needs exactly one resource, such as "+
+			"acct:ada@example.org."))
 		return
 	}
 	if !p.ownsResource(resources[0]) {

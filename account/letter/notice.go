@@ -99,7 +99,8 @@ var plainNotices = map[string]plainNotice{
 	account.MailWideInvite: {
 		"You created an invite for several people or with permissions",
 		"With your account @{handle}, an invite that only administrators can create was created on {time}.",
-		"If this wasn’t you, delete it, set a new password now and tell an administrator.", "Your invites", "/account/invites",
+		"If this wasn’t you, delete it, set a new password now and tell an administrator.",
+		"Your invites", "/account/invites",
 	},
 	account.MailLastingAccess: {
 		"{name} may now act for you while you are away",
@@ -116,10 +117,14 @@ var plainNotices = map[string]plainNotice{
 
 // factorNotices are the texts of plainNotices that name the factor, by kind of mail and factor.
 var factorNotices = map[[2]string]templates.Text{
-	{account.MailFactorAdded, account.FactorTOTP}:      "An authenticator app was added to your account @{handle} on {time}.",
-	{account.MailFactorAdded, account.FactorPasskey}:   "The passkey “{name}” was added to your account @{handle} on {time}.",
-	{account.MailFactorRemoved, account.FactorTOTP}:    "The authenticator app was removed from your account @{handle} on {time}.",
-	{account.MailFactorRemoved, account.FactorPasskey}: "The passkey “{name}” was removed from your account @{handle} on {time}.",
+	{account.MailFactorAdded, account.FactorTOTP}: "An authenticator app was added to your account @{handle} on " +
+		"{time}.",
+	{account.MailFactorAdded, account.FactorPasskey}: "The passkey “{name}” was added to your account @{handle} on " +
+		"{time}.",
+	{account.MailFactorRemoved, account.FactorTOTP}: "The authenticator app was removed from your account " +
+		"@{handle} on {time}.",
+	{account.MailFactorRemoved, account.FactorPasskey}: "The passkey “{name}” was removed from your account " +
+		"@{handle} on {time}.",
 }
 
 // clock formats a time for the reader of a mail: in the time zone of the user, or else in UTC, and

@@ -204,7 +204,8 @@ func (e tooManyUsers) Error() string {
 }
 
 func (e tooManyUsers) Unwrap() error {
-	return account.ErrRegistrationFull.With("You would have {all} members, but the settings allow only {most}.", "all", e.all, "most", e.most)
+	return account.ErrRegistrationFull.With("You would have {all} members, but the settings allow only {most}.",
+		"all", e.all, "most", e.most)
 }
 
 // verifiedEmail returns the user's verified address in lower case, which no other account may have

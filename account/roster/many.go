@@ -22,7 +22,8 @@ var (
 	// ErrInTheWay is what an Obstructed is.
 	ErrInTheWay = web.NewProblem(409, "in_the_way", "Nothing was changed: this is not possible for the people below.")
 	ErrNobody   = web.NewProblem(400, "nobody_selected", "Select at least one person.")
-	ErrTooMany  = web.NewProblem(400, "too_many", "Select at most 500 people at once. Use a filter to shorten the list.")
+	ErrTooMany  = web.NewProblem(400, "too_many", "Select at most 500 people at once. Use a filter to shorten the "+
+		"list.")
 
 	errHasPassword = web.NewProblem(409, "has_password", "This person has already set up their sign-in.")
 	errNoAddress   = web.NewProblem(409, "no_address", "There is no email address to send to.")

@@ -43,7 +43,8 @@ var notices = map[string]struct {
 	"totp-added": {"security", "second-factor", "Your authenticator app is set up."},
 	"totp-removed": {"security", "second-factor",
 		"Your authenticator app is removed. Delete its entry in the app too."},
-	"recovery-used":   {"security", "recovery", "You used a recovery code to sign in, and it no longer works. If you have lost your app or passkey, remove it here and set up a new one."},
+	"recovery-used": {"security", "recovery", "You used a recovery code to sign in, and it no longer works. If you " +
+		"have lost your app or passkey, remove it here and set up a new one."},
 	"session-ended":   {"devices", "sessions", "The device is signed out."},
 	"sessions-ended":  {"devices", "sessions", "You are signed out everywhere else."},
 	"invite-created":  {"invites", "invites", "The invite is ready. Send the link to the person you want to invite."},

@@ -249,7 +249,8 @@ func (s *Site) welcomePage(r *http.Request, m templates.Member) (templates.Page,
 		return nil, err
 	}
 	used := func(a account.App) bool { return !a.GrantedAt.IsZero() }
-	address := templates.NextStep{Name: "address", Text: l.Text("Add your email address, in case you forget your password"), Path: "/account/#email", Done: u.EmailVerified}
+	address := templates.NextStep{Name: "address", Text: l.Text("Add your email address, in case you forget your " +
+		"password"), Path: "/account/#email", Done: u.EmailVerified}
 	if u.Email != "" && s.MailEnabled() {
 		address.Text, address.Path = l.Text("Verify your email address"), "/account/#verify-email"
 	}

@@ -19,7 +19,8 @@ func (s *Site) apiResetPassword(w http.ResponseWriter, r *http.Request) error {
 	s.setCookies(w, out)
 	if errors.Is(err, account.ErrInvalidResetCode) {
 		return s.WithContact(r.Context(), account.ErrInvalidResetCode,
-			"The user name and the code do not match, or the code was used or has expired. Ask an administrator for a new code. Contact: {contact}")
+			"The user name and the code do not match, or the code was used or has expired. Ask an administrator for "+
+				"a new code. Contact: {contact}")
 	} else if err != nil {
 		return err
 	}

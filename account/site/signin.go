@@ -170,7 +170,8 @@ func (s *Site) lostCookie(r *http.Request) (string, error) {
 		return l.Text("Your browser did not keep the cookie for this sign-in. Open {url} and sign in there.",
 			"url", issuer), nil
 	}
-	return l.Text("Your browser did not keep the cookie for this sign-in. Allow cookies for this service, then sign in again."), nil
+	return l.Text("Your browser did not keep the cookie for this sign-in. Allow cookies for this service, then sign " +
+		"in again."), nil
 }
 
 // withAdminContact returns err. For ErrSuspended it adds how to reach an administrator.

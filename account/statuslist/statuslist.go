@@ -218,7 +218,8 @@ func (l *Lists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// Section 8.2.
 	case strings.Contains(accept, "statuslist+cwt") && !strings.Contains(accept, "statuslist+jwt") &&
 		!strings.Contains(accept, "*"):
-		err = web.NewProblem(http.StatusNotAcceptable, "not_acceptable", "Lists are signed as JWTs. Accept application/statuslist+jwt.")
+		err = web.NewProblem(http.StatusNotAcceptable, "not_acceptable", "Lists are signed as JWTs. Accept "+
+			"application/statuslist+jwt.")
 	}
 	var p signed
 	var held int

@@ -108,7 +108,8 @@ func WebAddress(s string) (string, Refusal) {
 	if err != nil || len(s) > 2000 || !Printable(s) || strings.ContainsAny(s, " <>\"\\^`{|}") ||
 		u.Scheme != "http" && u.Scheme != "https" || u.Opaque != "" || u.Hostname() == "" || u.User != nil {
 		return "", Refusal{
-			Text: "Enter a web address such as https://example.org/me, with at most 2,000 characters and without a user name.",
+			Text: "Enter a web address such as https://example.org/me, with at most 2,000 characters and without a " +
+				"user name.",
 		}
 	}
 	return s, Refusal{}

@@ -18,7 +18,8 @@ func FromOtherSite(r *http.Request) bool {
 }
 
 var errOtherSite = NewProblem(http.StatusForbidden, "cross_origin",
-	"Another site asked for this file. Open it from the pages of this service. A program must ask without Sec-Fetch-Site.")
+	"Another site asked for this file. Open it from the pages of this service. A program must ask without "+
+		"Sec-Fetch-Site.")
 
 // OwnSite refuses a GET from a page of another site, for files whose download is recorded: with a link
 // to them, browsers send the session (SameSite=Lax).
