@@ -32,6 +32,7 @@ func TestThreatModelShowsTheTableOfActs(t *testing.T) {
 	for _, a := range templates.AuditActions {
 		sentences[a.Name] = a.Sentence
 	}
+	rows, order := map[string][]string{}, []string(nil) // acts of which the same holds are one row
 	for _, a := range account.Acts {
 		if proofs[a.Proof] == "" {
 			t.Errorf("%s has no proof", a.Action)
@@ -39,11 +40,18 @@ func TestThreatModelShowsTheTableOfActs(t *testing.T) {
 		if a.Silent == (sentences[a.Action] != "") {
 			t.Errorf("%s: the audit log says %q", a.Action, sentences[a.Action])
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", a.Action, cmp.Or(others[a.Action], proofs[a.Proof]), cmp.Or(a.Told, "-"), ending(a.Ends))
+		rest := fmt.Sprintf("%s | %s | %s |\n", cmp.Or(others[a.Action], proofs[a.Proof]), cmp.Or(a.Told, "-"), ending(a.Ends))
+		if rows[rest] == nil {
+			order = append(order, rest)
+		}
+		rows[rest] = append(rows[rest], "`"+a.Action+"`")
 		delete(sentences, a.Action)
 	}
 	for action := range sentences {
 		t.Errorf("no act has the action %s", action)
+	}
+	for _, rest := range order {
+		fmt.Fprintf(&b, "| %s | %s", strings.Join(rows[rest], ", "), rest)
 	}
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -92,7 +100,21 @@ func ending(e account.Ending) string {
 	add(e.Marks, "marks of known browsers")
 	add(e.Password, "the password opens nothing")
 	add(e.Unverify, "a recent address is unverified")
-	return cmp.Or(strings.Join(words, ", "), "-")
+	text := strings.Join(words, ", ")
+	for _, s := range endings {
+		text = strings.Replace(text, s.acts, s.name, 1)
+	}
+	return cmp.Or(text, "-")
+}
+
+// endings are what several acts end, by the names that the document explains.
+var endings = []struct{ acts, name string }{
+	{"all sessions, all access of applications, open invites, known addresses, pending codes, marks of known browsers", "**everything**"},
+	{
+		"all sessions, all access of applications, recent open invites, recent consents, known addresses, pending codes, marks of known browsers",
+		"**everything recent**",
+	},
+	{"other sessions, all their grants and consents, their open invites, their known addresses, pending codes", "**all of the others**"},
 }
 
 func TestActWithoutAPolicyIsRefused(t *testing.T) {
