@@ -11,8 +11,6 @@ import (
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
-const day = 24 * time.Hour
-
 func setEnd(w *accounttest.World, handle string, ends time.Time) {
 	w.T.Helper()
 	err := w.Administration().WithMail(false).SetEnd(w.T.Context(), account.Operator(), w.User(handle), ends)

@@ -182,7 +182,9 @@ func (a *Administration) CheckImport(
 			case without && o.ByMail && r.user.Email != "":
 				out.mails = append(out.mails, a.welcome(ctx, o.By, r.user))
 			case without && o.ResetCodes:
-				out.Codes = append(out.Codes, account.ImportedCode{r.user.Sub, r.Handle, account.NewResetCode(a.Now())})
+				out.Codes = append(out.Codes, account.ImportedCode{
+					Sub: r.user.Sub, Handle: r.Handle, ResetCode: account.NewResetCode(a.Now()),
+				})
 			}
 		}
 	}

@@ -241,15 +241,6 @@ func TestReasonOfASuspensionIsToldWhereAsked(t *testing.T) {
 	})
 }
 
-// addAdmin adds an administrator who has no password yet, and returns the code to set one.
-func (l *life) addAdmin(handle string) (code string) {
-	l.t.Helper()
-	added := l.admin(`POST /users {"handle":"` + handle + `","flags":{"admin":true}}`)
-	return needStatus(l.t, "add", added, 201).text(l.t, "code")
-}
-
-func demote(handle string) string { return "PUT /users/" + handle + `/flags {"admin":false}` }
-
 // Strangers who guess do not take the owner's way back (L4).
 func TestWrongResetCodesDoNotRefuseTheRightOne(t *testing.T) {
 	oneLife(t, true, func(t *testing.T, l *life) {

@@ -135,12 +135,6 @@ func (b *browser) cookie(name string) string {
 	return ""
 }
 
-// forget removes a cookie from the browser.
-func (b *browser) forget(name string) {
-	u, _ := url.Parse(b.base)
-	b.client.Jar.SetCookies(u, []*http.Cookie{{Name: name, Path: "/", MaxAge: -1}})
-}
-
 var visitors atomic.Uint32
 
 // visitor is a browser at an address that nobody else has.
@@ -476,14 +470,4 @@ func mustJSON(t *testing.T, v any) string {
 	b, err := json.Marshal(v)
 	noError(t, err)
 	return string(b)
-}
-
-func mustTime(t *testing.T, v any) time.Time {
-	t.Helper()
-	text, _ := v.(string)
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil || at.Location() != time.UTC {
-		t.Errorf("%v is not a UTC time: %v", v, err)
-	}
-	return at
 }
