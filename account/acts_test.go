@@ -14,7 +14,6 @@ import (
 
 // The table in docs/threat-model.md is the one that decides. UPDATE_DOCS=1 writes it.
 func TestThreatModelShowsTheTableOfActs(t *testing.T) {
-	const file, begin, end = "../docs/threat-model.md", "<!-- acts -->\n", "<!-- /acts -->\n"
 	proofs := map[account.Proof]string{
 		account.ProofSession: "a session", account.ProofSignIn: "what a sign-in asks for", account.ProofCode: "a code or link",
 		account.ProofFresh: "fresh", account.ProofPassword: "the password, and fresh with a second factor",
@@ -53,6 +52,13 @@ func TestThreatModelShowsTheTableOfActs(t *testing.T) {
 	for _, rest := range order {
 		fmt.Fprintf(&b, "| %s | %s", strings.Join(rows[rest], ", "), rest)
 	}
+	checkTable(t, "../docs/threat-model.md", "acts", b.String())
+}
+
+// checkTable compares the table between the marks of a name in a document, or writes it if UPDATE_DOCS is set.
+func checkTable(t *testing.T, file, name, table string) {
+	t.Helper()
+	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->\n"
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -62,13 +68,13 @@ func TestThreatModelShowsTheTableOfActs(t *testing.T) {
 	if !ok || !closed {
 		t.Fatalf("%s has no place for the table", file)
 	}
-	if shown == b.String() {
+	if shown == table {
 		return
 	}
 	if os.Getenv("UPDATE_DOCS") == "" {
-		t.Fatalf("%s does not show the table of acts: run UPDATE_DOCS=1 go test ./account -run Acts", file)
+		t.Fatalf("%s does not show the table of %s: run UPDATE_DOCS=1 go test ./account -run Table", file, name)
 	}
-	if err := os.WriteFile(file, []byte(before+begin+b.String()+end+after), 0o644); err != nil { //nolint:gosec // a document
+	if err := os.WriteFile(file, []byte(before+begin+table+end+after), 0o644); err != nil { //nolint:gosec // a document
 		t.Fatal(err)
 	}
 }

@@ -66,11 +66,12 @@ func (s *Service) findRecoveryCode(ctx context.Context, sub, typed string) (t ty
 // limits returns the limits that a guess of the code comes under besides those of the address and the
 // account. Only who knows the name of a code can guess it, so no stranger exhausts the limit; nor does
 // who guesses codes of the app, because these have a limit of their own.
-func (t typedCode) limits(sub string, exempt func(error) error) []web.LimitKey {
+func (t typedCode) limits(sub string, u User, exempt func(error) error) []web.LimitKey {
 	if t.stored.Name == "" {
 		return nil
 	}
-	return []web.LimitKey{{Name: web.LimitSecondFactor, Key: "recovery " + sub, Exempt: exempt}}
+	key := counterKey(web.LimitSecondFactor, "recovery "+sub, u)
+	return []web.LimitKey{{Name: web.LimitSecondFactor, Key: key, Exempt: exempt}}
 }
 
 // useRecoveryCode spends a recovery code of the caller's account and notifies the owner. It costs the
@@ -154,7 +155,7 @@ func (s *Service) Recover(ctx context.Context, c Caller, typed, code string) (Si
 		_, err := s.useRecoveryCode(ctx, c, t)
 		return SignedIn{}, cmp.Or(err, refused)
 	}
-	limits := append(t.limits(sub, func(refusal error) error {
+	limits := append(t.limits(sub, u, func(refusal error) error {
 		s.recordLimited(ctx, c, u, LimitSignIns, refusal)
 		return refusal
 	}), there.own, there.address)

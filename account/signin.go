@@ -211,7 +211,8 @@ func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) (step in
 	}
 	var recovery typedCode
 	if isTOTP {
-		limits = append(limits, web.LimitKey{Name: web.LimitSecondFactor, Key: u.Sub, Exempt: exempt})
+		limits = append(limits, web.LimitKey{Name: web.LimitSecondFactor, Exempt: exempt,
+			Key: counterKey(web.LimitSecondFactor, u.Sub, u)})
 	} else {
 		if recovery, err = s.findRecoveryCode(ctx, u.Sub, typed); err != nil {
 			return 0, err
@@ -221,7 +222,7 @@ func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) (step in
 			return 0, err
 		}
 		defer leave()
-		limits = append(limits, recovery.limits(u.Sub, exempt)...)
+		limits = append(limits, recovery.limits(u.Sub, u, exempt)...)
 	}
 	err = s.limits.Guess(ctx, limits, ErrInvalidOTP, func() (err error) {
 		good := false
@@ -276,17 +277,14 @@ func (l *signInLimits) keys() []web.LimitKey { return []web.LimitKey{l.own, l.ad
 // the address of a recent sign-in, only the limit of its own refuses: that of guesses at this
 // account from this address or, with a mark, in this browser.
 func (s *Service) signInLimits(ctx context.Context, c Caller, key string, u User) *signInLimits {
-	if u.Unlocks > 0 {
-		key = fmt.Sprintf("%s\x00%d", key, u.Unlocks) // nobody can type NUL
-	}
 	mark := s.markIn(c.Browser, u)
 	known := sync.OnceValues(func() (bool, error) {
 		return s.store.KnownAddress(ctx, cmp.Or(u.Sub, nobody), c.Address, s.Now().Add(-knownFor))
 	})
 	l := &signInLimits{
-		own:     web.LimitKey{Name: web.LimitLogin, Key: cmp.Or(mark, c.Address) + " " + key},
+		own:     web.LimitKey{Name: web.LimitLogin, Key: cmp.Or(mark, c.Address) + " " + counterKey(web.LimitLogin, key, u)},
 		address: web.LimitKey{Name: web.LimitLoginAddress, Key: c.Address},
-		account: web.LimitKey{Name: web.LimitLoginAccount, Key: key},
+		account: web.LimitKey{Name: web.LimitLoginAccount, Key: counterKey(web.LimitLoginAccount, key, u)},
 	}
 	l.address.Exempt = func(refusal error) error {
 		if mark != "" {

@@ -120,7 +120,8 @@ type UserStore interface {
 	// LockUser stores User.LockedUntil while User.Unlocks is the given one. It is no error if there is
 	// no such user.
 	LockUser(ctx context.Context, sub string, unlocks int64, until time.Time) error
-	// UnlockUser adds one to User.Unlocks and clears User.LockedUntil. ErrUserNotFound.
+	// UnlockUser adds one to User.Unlocks and User.FactorUnlocks and clears User.LockedUntil.
+	// ErrUserNotFound.
 	UnlockUser(ctx context.Context, sub string, now time.Time, a Audit) error
 	// DeleteUser removes the personal data, sessions' addresses, preferences,
 	// consents, open invites and codes, ends sessions, revokes grants and keeps the handle as taken.
@@ -332,7 +333,8 @@ type ResetStore interface {
 	ResetCodeValid(ctx context.Context, handle string, hash []byte, now time.Time) (bool, error)
 	// ResetPassword spends the code and sets the password hash; a.Ends applies, Unverify only to a code
 	// that was not mailed. A mailed code verifies the address, unless another account has verified
-	// it. It unlocks the user and makes the address of the audit row known (see KnownAddress).
+	// it. It unlocks the user, but adds to User.FactorUnlocks by a mailed code only once in RemedyRest,
+	// and makes the address of the audit row known (see KnownAddress).
 	// ErrInvalidResetCode for an unknown handle as well as for a wrong, used or expired code.
 	ResetPassword(ctx context.Context, handle string, codeHash []byte, passwordHash string,
 		now time.Time, a Audit) error

@@ -51,9 +51,9 @@ type User struct {
 	// PasswordDisownedAt is since when the password is known to somebody else, and opens nothing; zero:
 	// it is not. The user of a session does not have it.
 	PasswordDisownedAt time.Time
-	// Unlocks counts how often the failed sign-ins of the account were forgotten: see
-	// Service.signInLimits.
-	Unlocks int64
+	// Unlocks and FactorUnlocks count how often the failures of the account were cleared: see
+	// AccountCounters.
+	Unlocks, FactorUnlocks int64
 	// Photo is a new picture for ChangeUser. No user that is read has it.
 	Photo Photo
 	// LockedUntil is when the limit of the account allows strangers the next attempt.

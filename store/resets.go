@@ -75,6 +75,10 @@ func (s *Store) ResetPassword(
 		out := end(tx, sub, "", a, now)
 		// After end, which may forget known addresses: whoever has the code is the owner.
 		clearFailures(tx, sub)
+		if !mailed || tx.Exec("UPDATE users SET factor_mailed_at = ? WHERE sub = ? AND factor_mailed_at <= ?",
+			toUnix(now), sub, toUnix(now.Add(-account.RemedyRest))) > 0 {
+			clearFactorFailures(tx, sub)
+		}
 		tx.Exec("UPDATE users SET reset_address = ?, reset_at = ? WHERE sub = ?",
 			sanitize(a.Address), toUnix(now), sub)
 		insertAudit(tx, out.noted(a))

@@ -43,6 +43,8 @@ type userRow struct {
 	EmailSessionID     string
 	PasswordDisownedAt int64
 	Unlocks            int64
+	FactorUnlocks      int64
+	FactorMailedAt     int64 // when a mailed code last added to FactorUnlocks
 	LockedUntil        int64
 	ResetAddress       string
 	ResetAt            int64
@@ -95,12 +97,12 @@ func takeClaims(c *engine.Columns, u *account.User, now int64) (deleted bool) {
 
 // accountColumns selects the rest of a user beyond claimColumns.
 const accountColumns = "u.password_hash, u.suspend_reason, u.created_at, u.last_login_at, u.email_asked_at, " +
-	"u.devices_voided_at, u.unlocks, u.locked_until, " + userInviter
+	"u.devices_voided_at, u.unlocks, u.factor_unlocks, u.locked_until, " + userInviter
 
 func takeAccount(c *engine.Columns, u *account.User) {
 	u.PasswordHash, u.SuspendReason, u.CreatedAt, u.LastLoginAt = c.Text(), c.Text(), c.Time(), c.Time()
 	u.EmailAskedAt, u.DevicesVoidedAt = c.Time(), c.Time()
-	u.Unlocks, u.LockedUntil, u.InvitedBy = c.Number(), c.Time(), c.Text()
+	u.Unlocks, u.FactorUnlocks, u.LockedUntil, u.InvitedBy = c.Number(), c.Number(), c.Time(), c.Text()
 }
 
 // userAt returns the user as of a time.
@@ -115,7 +117,7 @@ func (u storedUser) userAt(now int64) account.User {
 		LastLoginAt: fromUnix(r.LastLoginAt), InvitedBy: u.Inviter, SecondFactor: r.SecondFactor,
 		EmailAskedAt: fromUnix(r.EmailAskedAt), DevicesVoidedAt: fromUnix(r.DevicesVoidedAt),
 		EmailChangedAt: fromUnix(r.EmailChangedAt), PasswordDisownedAt: fromUnix(r.PasswordDisownedAt),
-		Unlocks: r.Unlocks, LockedUntil: fromUnix(r.LockedUntil),
+		Unlocks: r.Unlocks, FactorUnlocks: r.FactorUnlocks, LockedUntil: fromUnix(r.LockedUntil),
 	}
 }
 
@@ -439,6 +441,7 @@ func (s *Store) LockUser(ctx context.Context, sub string, unlocks int64, until t
 func (s *Store) UnlockUser(ctx context.Context, sub string, now time.Time, a account.Audit) error {
 	return s.write(ctx, "unlock user", func(tx *engine.Tx) {
 		clearFailures(tx, sub)
+		clearFactorFailures(tx, sub)
 		insertAudit(tx, a)
 	})
 }
@@ -447,6 +450,11 @@ func (s *Store) UnlockUser(ctx context.Context, sub string, now time.Time, a acc
 func clearFailures(tx *engine.Tx, sub string) {
 	tx.Expect(tx.Exec("UPDATE users SET unlocks = unlocks + 1, locked_until = 0 WHERE sub = ? AND deleted_at = 0", sub),
 		account.ErrUserNotFound)
+}
+
+// clearFactorFailures forgets the wrong codes of a second factor.
+func clearFactorFailures(tx *engine.Tx, sub string) {
+	tx.Exec("UPDATE users SET factor_unlocks = factor_unlocks + 1 WHERE sub = ?", sub)
 }
 
 // DeleteUser implements account.Store. Invites come first: they are locked before the counter of
