@@ -406,8 +406,7 @@ func TestUnlockReachesARunningService(t *testing.T) {
 		if got := s.must("user", "show", "ada"); strings.Contains(got, "wrong passwords") {
 			t.Error(got)
 		}
-		if got := s.must("audit", "list"); !strings.Contains(got, "The operator unlocked sign-in for the account of "+
-			"ada") {
+		if got := s.must("audit", "list"); !strings.Contains(got, "The operator unlocked sign-in for ada’s account") {
 			t.Error(got)
 		}
 	})
