@@ -483,10 +483,10 @@ func TestFaultOfTheInstallation(t *testing.T) {
 		"damaged page":          {func(d *deployment) { d.damage("invites_created") }, []string{"problem database-integrity"}, "damaged"},
 		"damaged page of what is read": {func(d *deployment) { d.damage("audit_at") },
 			[]string{"problem database", "skipped database-text", "skipped database-version", "skipped database-durability", "skipped database-size", "problem database-integrity"}, "malformed. -> Stop the service, keep the file, and restore the last backup."},
-		"no backup": {stored("DELETE FROM turns"), []string{"advice backup"}, "never"},
+		"no backup": {stored("DELETE FROM turns"), []string{"advice backup"}, "There is no backup yet"},
 		"no backup in a week of use": {func(d *deployment) {
 			d.sql("DELETE FROM turns", "INSERT INTO counters (name, value) VALUES ('signins:"+time.Now().UTC().AddDate(0, 0, -9).Format(time.DateOnly)+"', 1)")
-		}, []string{"warning backup"}, "never"},
+		}, []string{"warning backup"}, "There is no backup yet"},
 		"backup of ten days ago":       {func(d *deployment) { d.backup(d.store, time.Now().AddDate(0, 0, -10)) }, []string{"warning backup"}, "10 days"},
 		"backup-dir that is missing":   {func(d *deployment) { d.settings.BackupDir = filepath.Join(d.t.TempDir(), "none") }, []string{"problem backup"}, "no such file"},
 		"backup-dir that is no folder": {func(d *deployment) { d.settings.BackupDir = d.settings.PrivateKeyFile }, []string{"problem backup"}, "not a directory"},
