@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -15,20 +16,16 @@ import (
 	"github.com/cairn-id/cairn/store/engine"
 )
 
+// allowanceRow is a provider.Allowance with how its members are stored.
 type allowanceRow struct {
-	URL       string `gorm:"column:url"`
-	Scopes    string
-	APIs      string `gorm:"column:apis"`
-	CreatedAt int64  `gorm:"autoCreateTime:false"`
+	URL       string    `gorm:"column:url"`
+	Scopes    []string  `gorm:"serializer:words"`
+	APIs      []string  `gorm:"column:apis;serializer:words"`
+	CreatedAt time.Time `gorm:"autoCreateTime:false;serializer:unix"`
 	Managed   bool
 }
 
-func (r allowanceRow) allowance() provider.Allowance {
-	return provider.Allowance{
-		URL: r.URL, Scopes: strings.Fields(r.Scopes), APIs: strings.Fields(r.APIs), CreatedAt: fromUnix(r.CreatedAt),
-		Managed: r.Managed,
-	}
-}
+func (r allowanceRow) allowance() provider.Allowance { return provider.Allowance(r) }
 
 // Allowances implements provider.AllowanceStore.
 func (s *Store) Allowances(ctx context.Context) ([]provider.Allowance, error) {
@@ -43,10 +40,7 @@ func (s *Store) AllowClients(ctx context.Context, a provider.Allowance, audit ac
 	if err := a.Check(); err != nil {
 		return fmt.Errorf("allow clients: %w", err)
 	}
-	row := allowanceRow{
-		URL: a.URL, Scopes: strings.Join(a.Scopes, " "), APIs: strings.Join(a.APIs, " "),
-		CreatedAt: toUnix(a.CreatedAt), Managed: a.Managed,
-	}
+	row := allowanceRow(a)
 	return s.write(ctx, "allow clients", func(tx *engine.Tx) {
 		for _, uri := range a.APIs {
 			const reason = "there is no such API: cairn api list shows them"
@@ -122,17 +116,16 @@ func (s *Store) KeepDocumentClient(ctx context.Context, c *provider.Client) erro
 	if err := c.Check(); err != nil {
 		return fmt.Errorf("keep client: %w", err)
 	}
-	row := newClientRow(c)
 	return s.write(ctx, "keep client", func(tx *engine.Tx) {
 		// The first statement locks the row, so that a second request sees the redirect URIs of the
 		// first.
 		tx.Expect(tx.Exec(`UPDATE clients SET name = ?
-			WHERE id = ? AND document = ? AND removed_at = 0`, row.Name, row.ID, true), provider.ErrClientNotFound)
+			WHERE id = ? AND document = ? AND removed_at = 0`, c.Name, c.ID, true), provider.ErrClientNotFound)
 		tx.Exec(`DELETE FROM consents
 			WHERE client_id = ? AND EXISTS (SELECT 1 FROM clients k WHERE k.id = ? AND k.redirect_uris <> ?)`,
-			row.ID, row.ID, row.RedirectURIs)
-		tx.Exec("UPDATE clients SET redirect_uris = ?, scopes = ?, auth_method = ?, jwks = ? WHERE id = ?",
-			row.RedirectURIs, row.Scopes, row.AuthMethod, row.JWKS, row.ID)
+			c.ID, c.ID, strings.Join(c.RedirectURIs, "\n"))
+		tx.Ran(tx.Table("clients").Where("id = ?", c.ID).Select("redirect_uris", "scopes", "auth_method", "jwks").
+			Updates((*clientRow)(c)))
 	})
 }
 

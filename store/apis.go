@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -16,21 +15,27 @@ import (
 	"github.com/cairn-id/cairn/store/engine"
 )
 
+// apiRow is a provider.API with how its members are stored; its secrets are in storedAPI.
 type apiRow struct {
-	URI           string `gorm:"column:uri"`
-	ID            string
-	Name          string
-	Opaque        bool
-	Lifetime      int64  // seconds
-	Algorithm     string `gorm:"column:alg"`
-	AllClients    bool
-	Claims        string // a rule a line
-	Secret        []byte
-	SecretAt      int64
-	Previous      []byte
-	PreviousUntil int64
-	CreatedAt     int64 `gorm:"autoCreateTime:false"`
-	Managed       bool
+	URI        string `gorm:"column:uri"`
+	Name, ID   string
+	Secrets    []provider.ClientSecret `gorm:"-"`
+	Scopes     []provider.APIScope     `gorm:"-"` // in api_scopes
+	Opaque     bool
+	Lifetime   time.Duration `gorm:"serializer:seconds"`
+	Algorithm  string        `gorm:"column:alg"`
+	Claims     []string      `gorm:"serializer:lines"`
+	AllClients bool
+	Clients    []string  `gorm:"-"` // in api_clients
+	CreatedAt  time.Time `gorm:"autoCreateTime:false;serializer:unix"`
+	Managed    bool
+}
+
+// storedAPI is a row of the table apis.
+type storedAPI struct {
+	Row                     apiRow `gorm:"embedded"`
+	Secret, Previous        []byte
+	SecretAt, PreviousUntil time.Time `gorm:"serializer:unix"`
 }
 
 type apiScopeRow struct {
@@ -45,22 +50,16 @@ type apiClientRow struct {
 	ClientID string
 }
 
-func (r apiRow) api() *provider.API {
-	a := &provider.API{
-		URI: r.URI, ID: r.ID, Name: r.Name, Opaque: r.Opaque, Lifetime: time.Duration(r.Lifetime) * time.Second,
-		Algorithm: r.Algorithm, AllClients: r.AllClients, CreatedAt: fromUnix(r.CreatedAt), Managed: r.Managed,
-		Secrets: []provider.ClientSecret{{Hash: r.Secret, CreatedAt: fromUnix(r.SecretAt)}},
-	}
+func (r storedAPI) api() *provider.API {
+	a := provider.API(r.Row)
+	a.Secrets = []provider.ClientSecret{{Hash: r.Secret, CreatedAt: r.SecretAt}}
 	if len(r.Previous) > 0 {
-		a.Secrets = append(a.Secrets, provider.ClientSecret{Hash: r.Previous, ExpiresAt: fromUnix(r.PreviousUntil)})
+		a.Secrets = append(a.Secrets, provider.ClientSecret{Hash: r.Previous, ExpiresAt: r.PreviousUntil})
 	}
-	if r.Claims != "" {
-		a.Claims = strings.Split(r.Claims, "\n")
-	}
-	return a
+	return &a
 }
 
-var apiColumns = columnsOf[apiRow]("apis")
+var apiColumns = columnsOf[storedAPI]("apis")
 
 // APIs implements provider.APIStore.
 func (s *Store) APIs(ctx context.Context) ([]*provider.API, error) {
@@ -69,7 +68,7 @@ func (s *Store) APIs(ctx context.Context) ([]*provider.API, error) {
 }
 
 func readAPIs(db *gorm.DB) ([]*provider.API, error) {
-	var rows []apiRow
+	var rows []storedAPI
 	err := db.Raw("SELECT " + apiColumns + " FROM apis ORDER BY uri").Find(&rows).Error
 	if err != nil || len(rows) == 0 {
 		return []*provider.API{}, err
@@ -86,7 +85,7 @@ func readAPIs(db *gorm.DB) ([]*provider.API, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := each(rows, apiRow.api)
+	all := each(rows, storedAPI.api)
 	for _, a := range all {
 		for _, r := range scopes {
 			if r.URI == a.URI {
@@ -107,12 +106,7 @@ func (s *Store) CreateAPI(ctx context.Context, a *provider.API, audit account.Au
 	if err := a.Check(); err != nil {
 		return fmt.Errorf("create API: %w", err)
 	}
-	row := apiRow{
-		URI: a.URI, ID: a.ID, Name: a.Name, Opaque: a.Opaque, Lifetime: int64(a.Lifetime / time.Second),
-		Algorithm: a.Algorithm, AllClients: a.AllClients, Claims: strings.Join(a.Claims, "\n"),
-		Secret:   a.Secrets[0].Hash,
-		SecretAt: toUnix(a.Secrets[0].CreatedAt), CreatedAt: toUnix(a.CreatedAt), Managed: a.Managed,
-	}
+	row := storedAPI{Row: apiRow(*a), Secret: a.Secrets[0].Hash, SecretAt: a.Secrets[0].CreatedAt}
 	defaults, _ := provider.NewAPI(a.URI, a.Name, a.CreatedAt)
 	audit.Detail = changed(defaults, a)
 	return s.write(ctx, "create API", func(tx *engine.Tx) {
@@ -160,9 +154,8 @@ func (s *Store) UpdateAPI(ctx context.Context, a *provider.API, audit account.Au
 		if audit.Detail = changed(all[before], a); audit.Detail == "" {
 			return
 		}
-		tx.Exec(`UPDATE apis SET name = ?, opaque = ?, lifetime = ?, alg = ?, all_clients = ?, claims = ?
-			WHERE uri = ?`, a.Name, a.Opaque, int64(a.Lifetime/time.Second), a.Algorithm, a.AllClients,
-			strings.Join(a.Claims, "\n"), a.URI)
+		same := []string{"uri", "id", "created_at", "managed"}
+		tx.Ran(tx.Table("apis").Where("uri = ?", a.URI).Select("*").Omit(same...).Updates((*apiRow)(a)))
 		tx.Exec("DELETE FROM api_scopes WHERE uri = ?", a.URI)
 		tx.Exec("DELETE FROM api_clients WHERE uri = ?", a.URI)
 		insertAPIParts(tx, a)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,49 +18,48 @@ import (
 	"github.com/cairn-id/cairn/store/engine"
 )
 
+// clientRow is a provider.Client with how its members are stored; the compiler holds both to the same.
 type clientRow struct {
-	ID                    string
-	Name                  string
-	RedirectURIs          string `gorm:"column:redirect_uris"`
-	Scopes                string
-	AuthMethod            string
-	RequirePKCE           bool   `gorm:"column:require_pkce"`
-	RequireFlags          string `gorm:"column:require_flag"`
-	RequireAll            bool
-	RequireACR            string `gorm:"column:require_acr"`
-	Trusted               bool
-	IDTokenAlg            string `gorm:"column:id_token_alg"`
-	IDTokenClaims         bool   `gorm:"column:id_token_claims"`
-	AllowInsecureRedirect bool   `gorm:"column:allow_insecure_redirect"`
-	ClientCredentials     bool
-	DeviceGrant           bool
-	Profile               string
-	DPoPBound             bool   `gorm:"column:dpop_bound_access_tokens"`
-	JWKS                  string `gorm:"column:jwks"`
-	RefreshGrace          int64  // seconds
-	PostLogoutURIs        string `gorm:"column:post_logout_redirect_uris"`
-	BackchannelURI        string `gorm:"column:backchannel_logout_uri"`
-	BackchannelPrivate    bool
-	Groups                string `gorm:"column:client_groups"`
-	HomeURI               string `gorm:"column:home_uri"`
-	InitiateLoginURI      string `gorm:"column:initiate_login_uri"`
-	OptionalScopes        string
-	Claims                string // a rule a line
-	ClaimIn               string
-	AccessLifetime        int64 // seconds, as the next two
-	RefreshLifetime       int64
-	RefreshMaxLifetime    int64
-	CreatedAt             int64 `gorm:"autoCreateTime:false"`
-	Document              bool
-	Managed               bool
+	ID, Name                            string
+	Document                            bool
+	RedirectURIs                        []string `gorm:"column:redirect_uris;serializer:lines"`
+	PostLogoutRedirectURIs              []string `gorm:"column:post_logout_redirect_uris;serializer:lines"`
+	BackchannelLogoutURI                string   `gorm:"column:backchannel_logout_uri"`
+	BackchannelPrivate                  bool
+	Scopes                              []string `gorm:"serializer:words"`
+	AuthMethod                          string
+	JWKS                                json.RawMessage `gorm:"column:jwks;serializer:raw"`
+	RequirePKCE                         bool            `gorm:"column:require_pkce"`
+	RequireFlags                        []string        `gorm:"column:require_flag;serializer:words"`
+	RequireAll                          bool
+	RequireACR                          string          `gorm:"column:require_acr"`
+	OptionalScopes                      []string        `gorm:"serializer:words"`
+	HomeURI                             string          `gorm:"column:home_uri"`
+	InitiateLoginURI                    string          `gorm:"column:initiate_login_uri"`
+	Logo                                account.Picture `gorm:"-"` // in client_logos
+	Groups                              []string        `gorm:"column:client_groups;serializer:words"`
+	Claims                              []string        `gorm:"serializer:lines"`
+	ClaimIn                             []string        `gorm:"serializer:words"`
+	RefreshGrace, AccessLifetime        time.Duration   `gorm:"serializer:seconds"`
+	RefreshLifetime, RefreshMaxLifetime time.Duration   `gorm:"serializer:seconds"`
+	ClientCredentials, DeviceGrant      bool
+	Profile                             string
+	DPoPBound                           bool `gorm:"column:dpop_bound_access_tokens"`
+	Trusted                             bool
+	IDTokenAlg                          string                  `gorm:"column:id_token_alg"`
+	IDTokenClaims                       bool                    `gorm:"column:id_token_claims"`
+	AllowInsecureRedirect               bool                    `gorm:"column:allow_insecure_redirect"`
+	Secrets                             []provider.ClientSecret `gorm:"-"` // in client_secrets
+	CreatedAt                           time.Time               `gorm:"autoCreateTime:false;serializer:unix"`
+	Managed                             bool
+	APIs                                []string `gorm:"-"`
 }
 
 type clientSecretRow struct {
-	ID        int64 `gorm:"primaryKey"`
-	ClientID  string
-	Hash      []byte
-	CreatedAt int64 `gorm:"autoCreateTime:false"`
-	ExpiresAt int64
+	ID                   int64 `gorm:"primaryKey"`
+	ClientID             string
+	Hash                 []byte
+	CreatedAt, ExpiresAt time.Time `gorm:"autoCreateTime:false;serializer:unix"`
 }
 
 // clientRead is a client as it is read: with the hash of its logo instead of the image.
@@ -69,66 +69,12 @@ type clientRead struct {
 }
 
 func (r clientRead) client() *provider.Client {
-	c := r.Row.client()
+	c := provider.Client(r.Row)
 	c.Logo.Hash = r.LogoHash
-	return c
-}
-
-func (r clientRow) client() *provider.Client {
-	c := &provider.Client{
-		ID: r.ID, Name: r.Name, RedirectURIs: strings.Fields(r.RedirectURIs), Scopes: strings.Fields(r.Scopes),
-		AuthMethod: r.AuthMethod, RequirePKCE: r.RequirePKCE, RequireAll: r.RequireAll, RequireACR: r.RequireACR,
-		Trusted: r.Trusted, IDTokenAlg: r.IDTokenAlg, IDTokenClaims: r.IDTokenClaims,
-		AllowInsecureRedirect: r.AllowInsecureRedirect, ClientCredentials: r.ClientCredentials,
-		DeviceGrant: r.DeviceGrant, DPoPBound: r.DPoPBound, Profile: r.Profile,
-		RefreshGrace: time.Duration(r.RefreshGrace) * time.Second, BackchannelLogoutURI: r.BackchannelURI,
-		BackchannelPrivate: r.BackchannelPrivate, CreatedAt: fromUnix(r.CreatedAt), Document: r.Document,
-		HomeURI: r.HomeURI, InitiateLoginURI: r.InitiateLoginURI, Managed: r.Managed,
-		AccessLifetime:     time.Duration(r.AccessLifetime) * time.Second,
-		RefreshLifetime:    time.Duration(r.RefreshLifetime) * time.Second,
-		RefreshMaxLifetime: time.Duration(r.RefreshMaxLifetime) * time.Second,
+	if c.RedirectURIs == nil {
+		c.RedirectURIs = []string{} // in JSON, [] and not null
 	}
-	// Empty means nil, as when the client was created.
-	if r.JWKS != "" {
-		c.JWKS = []byte(r.JWKS)
-	}
-	if r.Groups != "" {
-		c.Groups = strings.Fields(r.Groups)
-	}
-	if r.RequireFlags != "" {
-		c.RequireFlags = strings.Fields(r.RequireFlags)
-	}
-	if r.Claims != "" {
-		c.Claims = strings.Split(r.Claims, "\n")
-	}
-	if r.ClaimIn != "" {
-		c.ClaimIn = strings.Fields(r.ClaimIn)
-	}
-	if r.OptionalScopes != "" {
-		c.OptionalScopes = strings.Fields(r.OptionalScopes)
-	}
-	if r.PostLogoutURIs != "" {
-		c.PostLogoutRedirectURIs = strings.Fields(r.PostLogoutURIs)
-	}
-	return c
-}
-
-func newClientRow(c *provider.Client) clientRow {
-	return clientRow{
-		ID: c.ID, Name: c.Name, RedirectURIs: strings.Join(c.RedirectURIs, "\n"), Scopes: strings.Join(c.Scopes, " "),
-		AuthMethod: c.AuthMethod, RequirePKCE: c.RequirePKCE, RequireAll: c.RequireAll, RequireACR: c.RequireACR,
-		Trusted: c.Trusted, IDTokenAlg: c.IDTokenAlg, IDTokenClaims: c.IDTokenClaims,
-		AllowInsecureRedirect: c.AllowInsecureRedirect, ClientCredentials: c.ClientCredentials,
-		DeviceGrant: c.DeviceGrant, JWKS: string(c.JWKS), RefreshGrace: int64(c.RefreshGrace / time.Second),
-		PostLogoutURIs: strings.Join(c.PostLogoutRedirectURIs, "\n"), BackchannelURI: c.BackchannelLogoutURI,
-		BackchannelPrivate: c.BackchannelPrivate, Groups: strings.Join(c.Groups, " "), CreatedAt: toUnix(c.CreatedAt),
-		Document: c.Document, DPoPBound: c.DPoPBound, Profile: c.Profile, HomeURI: c.HomeURI,
-		OptionalScopes: strings.Join(c.OptionalScopes, " "), InitiateLoginURI: c.InitiateLoginURI, Managed: c.Managed,
-		RequireFlags: strings.Join(c.RequireFlags, " "), Claims: strings.Join(c.Claims, "\n"),
-		ClaimIn: strings.Join(c.ClaimIn, " "), AccessLifetime: int64(c.AccessLifetime / time.Second),
-		RefreshLifetime:    int64(c.RefreshLifetime / time.Second),
-		RefreshMaxLifetime: int64(c.RefreshMaxLifetime / time.Second),
-	}
+	return &c
 }
 
 // CreateClient implements provider.ClientStore. It first deletes what is left of a removed client
@@ -167,10 +113,9 @@ func (s *Store) createClient(ctx context.Context, c *provider.Client, also func(
 }
 
 func (s *Store) insertClient(ctx context.Context, c *provider.Client, also func(tx *engine.Tx)) error {
-	row := newClientRow(c)
 	return s.write(ctx, "create client", func(tx *engine.Tx) {
 		once := clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoNothing: true}
-		tx.Expect(tx.Ran(tx.Table("clients").Clauses(once).Create(&row)), provider.ErrClientExists)
+		tx.Expect(tx.Ran(tx.Table("clients").Clauses(once).Create((*clientRow)(c))), provider.ErrClientExists)
 		// Oldest first, so that ids are in order of age.
 		for i := len(c.Secrets) - 1; i >= 0; i-- {
 			n := c.Secrets[i]
@@ -259,9 +204,7 @@ func readClients(db *gorm.DB, now int64, and string, args ...any) ([]*provider.C
 		slices.Collect(maps.Keys(byID)), now).Find(&secrets).Error
 	for _, r := range secrets {
 		c := byID[r.ClientID]
-		c.Secrets = append(c.Secrets, provider.ClientSecret{
-			Hash: r.Hash, CreatedAt: fromUnix(r.CreatedAt), ExpiresAt: fromUnix(r.ExpiresAt),
-		})
+		c.Secrets = append(c.Secrets, provider.ClientSecret{Hash: r.Hash, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt})
 	}
 	return out, err
 }
@@ -274,7 +217,6 @@ func (s *Store) UpdateClient(ctx context.Context, c *provider.Client, a account.
 	if err := c.Check(); err != nil {
 		return fmt.Errorf("update client: %w", err)
 	}
-	row := newClientRow(c)
 	return s.write(ctx, "update client", func(tx *engine.Tx) {
 		lockClient(tx, c.ID)
 		before, err := readClients(tx.DB, s.Now(), " AND id = ?", c.ID)
@@ -285,7 +227,7 @@ func (s *Store) UpdateClient(ctx context.Context, c *provider.Client, a account.
 			return
 		}
 		// Select("*") writes zero values too.
-		tx.Ran(tx.Table("clients").Where("id = ?", c.ID).Select("*").Omit("id", "created_at").Updates(&row))
+		tx.Ran(tx.Table("clients").Where("id = ?", c.ID).Select("*").Omit("id", "created_at").Updates((*clientRow)(c)))
 		if !slices.Equal(before[0].OptionalScopes, c.OptionalScopes) {
 			checkOptionalScopes(tx, c)
 		}

@@ -8,15 +8,13 @@ import (
 	"github.com/cairn-id/cairn/store/engine"
 )
 
+// joinRequestRow is an account.JoinRequest with how its members are stored.
 type joinRequestRow struct {
-	ID, Email, Name, Reason, Language string
-	AskedAt, ExpiresAt                int64
+	ID, Name, Email, Reason, Language string
+	AskedAt, ExpiresAt                time.Time `gorm:"serializer:unix"`
 }
 
-func (r joinRequestRow) request() account.JoinRequest {
-	return account.JoinRequest{ID: r.ID, Email: r.Email, Name: r.Name, Reason: r.Reason, Language: r.Language,
-		AskedAt: fromUnix(r.AskedAt), ExpiresAt: fromUnix(r.ExpiresAt)}
-}
+func (r joinRequestRow) request() account.JoinRequest { return account.JoinRequest(r) }
 
 const selectJoinRequest = "SELECT id, email, name, reason, language, asked_at, expires_at FROM join_requests WHERE "
 

@@ -3,7 +3,7 @@ package store
 import (
 	"context"
 	"slices"
-	"strings"
+	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -12,35 +12,24 @@ import (
 	"github.com/cairn-id/cairn/store/engine"
 )
 
-// passkeyRow is a row of the table passkeys.
+// passkeyRow is an account.Passkey with how its members are stored.
 type passkeyRow struct {
-	ID             []byte
-	Sub            string
-	RPID           string `gorm:"column:rp_id"`
-	Name           string
-	PublicKey      []byte
-	AAGUID         []byte `gorm:"column:aaguid"`
-	Transports     string
-	Attachment     string
-	SignCount      int64
-	BackupEligible bool
-	BackupState    bool
-	CreatedAt      int64 `gorm:"autoCreateTime:false"`
-	LastUsedAt     int64
-	SessionID      string
+	ID                          []byte
+	Sub                         string
+	RPID                        string `gorm:"column:rp_id;serializer:text"`
+	Name                        string `gorm:"serializer:text"`
+	PublicKey                   []byte
+	AAGUID                      []byte   `gorm:"column:aaguid"`
+	Transports                  []string `gorm:"serializer:words"`
+	Attachment                  string   `gorm:"serializer:text"`
+	SignCount                   uint32
+	BackupEligible, BackupState bool
+	CreatedAt, LastUsedAt       time.Time `gorm:"autoCreateTime:false;serializer:unix"`
 }
 
 var passkeyColumns = columnsOf[passkeyRow]("passkeys")
 
-func (r passkeyRow) passkey() account.Passkey {
-	return account.Passkey{
-		ID: r.ID, Sub: r.Sub, RPID: r.RPID, Name: r.Name, PublicKey: r.PublicKey, AAGUID: r.AAGUID,
-		Transports: strings.Fields(r.Transports), Attachment: r.Attachment,
-		SignCount:      uint32(r.SignCount), //nolint:gosec // was one
-		BackupEligible: r.BackupEligible, BackupState: r.BackupState,
-		CreatedAt: fromUnix(r.CreatedAt), LastUsedAt: fromUnix(r.LastUsedAt),
-	}
-}
+func (r passkeyRow) passkey() account.Passkey { return account.Passkey(r) }
 
 // Passkeys implements account.Store.
 func (s *Store) Passkeys(ctx context.Context, sub string) ([]account.Passkey, error) {
@@ -90,12 +79,10 @@ func (s *Store) AddPasskey(
 }
 
 func insertPasskey(tx *engine.Tx, p account.Passkey, session string) {
-	row := passkeyRow{
-		ID: p.ID, Sub: p.Sub, RPID: sanitize(p.RPID), Name: sanitize(p.Name), PublicKey: p.PublicKey, AAGUID: p.AAGUID,
-		Transports: sanitize(strings.Join(p.Transports, " ")), Attachment: sanitize(p.Attachment),
-		SignCount: int64(p.SignCount), BackupEligible: p.BackupEligible, BackupState: p.BackupState,
-		CreatedAt: toUnix(p.CreatedAt), SessionID: sanitize(session),
-	}
+	row := struct {
+		Row       passkeyRow `gorm:"embedded"`
+		SessionID string
+	}{passkeyRow(p), sanitize(session)}
 	once := clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoNothing: true}
 	tx.Expect(tx.Ran(tx.Table("passkeys").Clauses(once).Create(&row)), account.ErrPasskeyExists)
 }

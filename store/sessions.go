@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -14,55 +13,44 @@ import (
 	"github.com/cairn-id/cairn/store/engine"
 )
 
-// sessionRow is a row of the table sessions with all of its columns: DeleteUser blanks those that
-// it does not name.
+// sessionRow is an account.Session with how its members are stored.
 type sessionRow struct {
-	ID          string
-	Sub         string
-	TokenHash   []byte
-	LoginHash   []byte
-	CreatedAt   int64 `gorm:"autoCreateTime:false"`
-	AuthTime    int64
-	LastSeenAt  int64
-	ExpiresAt   int64
-	EndedAt     int64
-	Address     string
-	UserAgent   string
-	StatusList  int
-	StatusIndex int
-	Algorithm   string
-	AMR         string `gorm:"column:amr"`
-	ConfirmedAt int64
-	Passkey     []byte
-	Disowned    bool  // its address is no known one
-	ReportedAt  int64 // as somebody else's
+	ID, Sub                 string
+	TokenHash, LoginHash    []byte
+	CreatedAt, AuthTime     time.Time `gorm:"autoCreateTime:false;serializer:unix"`
+	LastSeenAt, ExpiresAt   time.Time `gorm:"serializer:unix"`
+	EndedAt                 time.Time `gorm:"serializer:unix"`
+	Address, UserAgent      string    `gorm:"serializer:text"`
+	StatusList, StatusIndex int
+	Algorithm               string
+	AMR                     []string  `gorm:"column:amr;serializer:words"`
+	ConfirmedAt             time.Time `gorm:"serializer:unix"`
+	Passkey                 []byte
+	TimeStep                int64 `gorm:"-"`
+}
+
+// fullSession has all columns of the table sessions: DeleteUser blanks those that it does not name.
+type fullSession struct {
+	Row        sessionRow `gorm:"embedded"`
+	Disowned   bool       // its address is no known one
+	ReportedAt int64      // as somebody else's
 }
 
 func (r sessionRow) session() account.Session {
-	return account.Session{
-		ID: r.ID, Sub: r.Sub, TokenHash: r.TokenHash, LoginHash: r.LoginHash, CreatedAt: fromUnix(r.CreatedAt),
-		AuthTime: fromUnix(r.AuthTime), LastSeenAt: fromUnix(r.LastSeenAt), ExpiresAt: fromUnix(r.ExpiresAt),
-		EndedAt: fromUnix(r.EndedAt), Address: r.Address, UserAgent: r.UserAgent, StatusList: r.StatusList,
-		StatusIndex: r.StatusIndex, Algorithm: r.Algorithm,
-		AMR:         strings.Fields(cmp.Or(r.AMR, account.MethodPassword)),
-		ConfirmedAt: fromUnix(max(r.ConfirmedAt, r.AuthTime)), Passkey: r.Passkey,
+	n := account.Session(r)
+	if len(n.AMR) == 0 {
+		n.AMR = []string{account.MethodPassword}
 	}
-}
-
-func newSessionRow(n *account.Session) *sessionRow {
-	return &sessionRow{
-		ID: n.ID, Sub: n.Sub, TokenHash: n.TokenHash, LoginHash: n.LoginHash, CreatedAt: toUnix(n.CreatedAt),
-		AuthTime: toUnix(n.AuthTime), LastSeenAt: toUnix(n.LastSeenAt), ExpiresAt: toUnix(n.ExpiresAt),
-		Address: sanitize(n.Address), UserAgent: sanitize(n.UserAgent), StatusList: n.StatusList,
-		StatusIndex: n.StatusIndex, Algorithm: n.Algorithm, AMR: strings.Join(n.AMR, " "),
-		ConfirmedAt: toUnix(n.ConfirmedAt), Passkey: n.Passkey,
+	if n.ConfirmedAt.Before(n.AuthTime) {
+		n.ConfirmedAt = n.AuthTime
 	}
+	return n
 }
 
 // insertSession adds the row of n and sets its list and index.
 func insertSession(tx *engine.Tx, n *account.Session) {
 	setIndex(tx, n)
-	tx.Ran(tx.Table("sessions").Create(newSessionRow(n)))
+	tx.Ran(tx.Table("sessions").Create((*sessionRow)(n)))
 }
 
 // signedIn marks the sign-in on the user's row if its conditions still hold: the user is neither
@@ -171,7 +159,7 @@ func replaceToken(tx *engine.Tx, n *account.Session, more ...string) {
 	setIndex(tx, n)
 	columns := append(more, "token_hash", "login_hash", "status_list", "status_index", "algorithm")
 	live := tx.Table("sessions").Where("sub = ? AND ended_at = 0", n.Sub)
-	tx.Expect(tx.Ran(live.Select(columns).Updates(newSessionRow(n))), account.ErrSessionNotFound)
+	tx.Expect(tx.Ran(live.Select(columns).Updates((*sessionRow)(n))), account.ErrSessionNotFound)
 }
 
 const selectIdentity = `SELECT s.id, s.sub, s.token_hash, s.login_hash, s.created_at, s.auth_time, s.last_seen_at,
@@ -191,10 +179,10 @@ func (s *Store) identity(ctx context.Context, q engine.Query, key any) (account.
 		return account.Session{}, account.User{}, fail("find session", err)
 	}
 	n := sessionRow{
-		ID: c.Text(), Sub: c.Text(), TokenHash: c.Bytes(), LoginHash: c.Bytes(), CreatedAt: c.Number(),
-		AuthTime: c.Number(), LastSeenAt: c.Number(), ExpiresAt: c.Number(), EndedAt: c.Number(), Address: c.Text(),
+		ID: c.Text(), Sub: c.Text(), TokenHash: c.Bytes(), LoginHash: c.Bytes(), CreatedAt: c.Time(),
+		AuthTime: c.Time(), LastSeenAt: c.Time(), ExpiresAt: c.Time(), EndedAt: c.Time(), Address: c.Text(),
 		UserAgent: c.Text(), StatusList: int(c.Number()), StatusIndex: int(c.Number()), Algorithm: c.Text(),
-		AMR: c.Text(), ConfirmedAt: c.Number(), Passkey: c.Bytes(),
+		AMR: strings.Fields(c.Text()), ConfirmedAt: c.Time(), Passkey: c.Bytes(),
 	}
 	var u account.User
 	takeClaims(c, &u, s.Now())

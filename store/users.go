@@ -480,7 +480,7 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 		removeWords(tx, u.Handle)
 		tx.Ran(tx.Table("sessions").Where("sub = ?", sub).Select("*").
 			Omit("id", "sub", "expires_at", "ended_at", "status_list", "status_index", "algorithm").
-			Updates(&sessionRow{}))
+			Updates(&fullSession{}))
 		deleteOf(tx, sub, "preferences", "consents", "consent_refusals", "user_flags", "totp", "recovery_codes",
 			"passkeys", "user_pictures", "mail_outbox", "email_changes")
 		tx.Exec("UPDATE audit SET address = '' WHERE actor = ?", u.Handle)
