@@ -26,18 +26,19 @@ const (
 	MailFactorsReset     = "factors-reset"
 	MailFactorCounter    = "factor-counter"
 	MailRecoveryCodeUsed = "recovery-code-used" // left: the number of unused codes
-	MailFlagsChanged     = "flags-changed"      // flags: "admin=on activity=off"; ends: "activity:1800000000", 0: no end
-	MailResetCodeMade    = "reset-code-made"
-	MailSessionsEnded    = "sessions-ended"
-	MailSuspended        = "suspended" // reason, or empty
-	MailUnsuspended      = "unsuspended"
-	MailExported         = "exported"
-	MailLastingAccess    = "lasting-access" // name: of the application
-	MailDeleted          = "deleted"
-	MailWideInvite       = "wide-invite" // flags: as in MailFlagsChanged
-	MailEndChanged       = "end-changed" // ends: Unix seconds, 0: never
-	MailEnds             = "ends"        // ends; names: the flags, or empty: the account
-	MailJoinsAsked       = "joins-asked" // see TellJoins
+	// flags: "admin=on activity=off"; ends: "activity:1800000000", 0: no end
+	MailFlagsChanged  = "flags-changed"
+	MailResetCodeMade = "reset-code-made"
+	MailSessionsEnded = "sessions-ended"
+	MailSuspended     = "suspended" // reason, or empty
+	MailUnsuspended   = "unsuspended"
+	MailExported      = "exported"
+	MailLastingAccess = "lasting-access" // name: of the application
+	MailDeleted       = "deleted"
+	MailWideInvite    = "wide-invite" // flags: as in MailFlagsChanged
+	MailEndChanged    = "end-changed" // ends: Unix seconds, 0: never
+	MailEnds          = "ends"        // ends; names: the flags, or empty: the account
+	MailJoinsAsked    = "joins-asked" // see TellJoins
 )
 
 // Kinds of mail that were requested.
@@ -46,8 +47,9 @@ const (
 	MailForgot  = "forgot-password" // name: a handle or an address; becomes a MailReset if there is such an account
 	MailReset   = "reset-password"
 	MailWelcome = "welcome" // by: the administrator who added the user
-	MailInvite  = "invite"  // invite: the hash of its code; asked: if its reader asked for it; welcome: if they asked to join
-	MailJoin    = "join"    // name, reason: see JoinRequest
+	// invite: the hash of its code; asked: if its reader asked for it; welcome: if they asked to join
+	MailInvite = "invite"
+	MailJoin   = "join" // name, reason: see JoinRequest
 
 	MailJoinRefused = "join-refused" // text: of the administrator, or empty
 )

@@ -53,8 +53,8 @@ type PasskeyEntry struct {
 func (k Passkey) ShownID() string { return base64.RawURLEncoding.EncodeToString(k.ID) }
 
 func (k Passkey) Entry() PasskeyEntry {
-	return PasskeyEntry{ID: k.ShownID(), RPID: k.RPID, Name: k.Name, BackupEligible: k.BackupEligible, BackupState: k.BackupState,
-		CreatedAt: k.CreatedAt.UTC(), LastUsedAt: web.TimeOrNull(k.LastUsedAt)}
+	return PasskeyEntry{ID: k.ShownID(), RPID: k.RPID, Name: k.Name, BackupEligible: k.BackupEligible,
+		BackupState: k.BackupState, CreatedAt: k.CreatedAt.UTC(), LastUsedAt: web.TimeOrNull(k.LastUsedAt)}
 }
 
 func PasskeyEntries(keys []Passkey) []PasskeyEntry {

@@ -80,7 +80,8 @@ func (s *Service) ResetPassword(ctx context.Context, c Caller, in Reset) (Signed
 		return SignedIn{}, err
 	}
 	web.Note(ctx, "password_reset")
-	if u, err = s.store.UserBySub(ctx, u.Sub); err != nil { // with voided marks, and an address that may no longer be verified
+	// with voided marks, and an address that may no longer be verified
+	if u, err = s.store.UserBySub(ctx, u.Sub); err != nil {
 		return SignedIn{}, err
 	}
 	return SignedIn{User: u, Marks: s.withMark(c.Browser.Marks, u)}, nil

@@ -94,12 +94,14 @@ func settingsMembers() (list []SettingsMember) {
 func DefaultSettings() Settings {
 	return Settings{
 		InstanceName: "Cairn", Registration: RegistrationInvite, MaxUsers: 0,
-		InvitesPerMember: 3, InviteFlags: []string{}, InviteMaxUses: 1, InviteMaxDays: 14, MinPassword: password.DefaultMinimum,
-		Flags: []string{FlagActivity, FlagAdmin}, DefaultFlags: []string{FlagActivity},
+		InvitesPerMember: 3, InviteFlags: []string{}, InviteMaxUses: 1, InviteMaxDays: 14,
+		MinPassword: password.DefaultMinimum, Flags: []string{FlagActivity, FlagAdmin},
+		DefaultFlags: []string{FlagActivity},
 		FlagDescriptions: map[string]string{
 			FlagActivity: "Uses the activity application.", FlagAdmin: builtIn[FlagAdmin],
 		},
-		SecondFactorFlags: []string{}, Attributes: []string{}, SessionFlags: []string{}, SessionDays: 30, AuditDays: 365, OfferPasskeys: true,
+		SecondFactorFlags: []string{}, Attributes: []string{}, SessionFlags: []string{}, SessionDays: 30,
+		AuditDays: 365, OfferPasskeys: true,
 	}
 }
 
@@ -180,7 +182,9 @@ func (s Settings) Check() (Settings, error) {
 	if len(s.Flags) > maxFlags {
 		add("/flags", "at most {count} permissions", "count", maxFlags)
 	}
-	for pointer, list := range map[string]*[]string{"/default_flags": &s.DefaultFlags, "/invite_flags": &s.InviteFlags} {
+	for pointer, list := range map[string]*[]string{
+		"/default_flags": &s.DefaultFlags, "/invite_flags": &s.InviteFlags,
+	} {
 		*list = sortedSet(*list)
 		if slices.ContainsFunc(*list, func(f string) bool { return f == FlagAdmin || !slices.Contains(s.Flags, f) }) {
 			add(pointer, "only permissions that exist here, and never admin")
@@ -199,7 +203,8 @@ func (s Settings) Check() (Settings, error) {
 	case slices.ContainsFunc(s.SessionFlags, func(f string) bool { return !slices.Contains(s.Flags, f) }):
 		add("/session_flags", "only permissions that exist here")
 	case len(s.SessionFlags) == 0 && len(s.Flags) > maxCookieFlags && len(s.Flags) <= maxFlags:
-		add("/session_flags", "with more than {n} permissions, name the ones in the session cookie", "n", maxCookieFlags)
+		add("/session_flags", "with more than {n} permissions, name the ones in the session cookie",
+			"n", maxCookieFlags)
 	case len(s.Flags) <= maxFlags && sessionCookieSize(inCookie) > maxSessionCookie:
 		add("/session_flags", "the session cookie could be larger than 3,500 bytes: name fewer permissions")
 	}
@@ -207,7 +212,8 @@ func (s Settings) Check() (Settings, error) {
 		add("/session_days", "1 to 30")
 	}
 	s.Attributes = sortedSet(s.Attributes)
-	if len(s.Attributes) > maxAttributes || slices.ContainsFunc(s.Attributes, func(n string) bool { return CheckFlag(n) != nil }) {
+	if len(s.Attributes) > maxAttributes ||
+		slices.ContainsFunc(s.Attributes, func(n string) bool { return CheckFlag(n) != nil }) {
 		add("/attributes", "at most {n} names of a letter a-z and up to 31 of a-z, 0-9, - and _", "n", maxAttributes)
 	}
 	descriptions := maps.Clone(builtIn)

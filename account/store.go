@@ -88,10 +88,10 @@ type UserStore interface {
 	// AddUser is CreateUser with a password reset code, unless c has no hash.
 	AddUser(ctx context.Context, u User, c ResetCode, a Audit) error
 	// ChangeUser calls change with the user and stores DisplayName, Email, EmailVerified,
-	// EmailAskedAt, Profile and Photo of the result. Another Profile.Picture deletes the stored picture. It is stored with an audit row unless a is nil (change may set its
-	// Mails and KeepEmail). It returns the changed user. If change returns an error, nothing is
-	// stored. change may be called more than once and must depend only on its argument.
-	// ErrUserNotFound, ErrEmailTaken.
+	// EmailAskedAt, Profile and Photo of the result. Another Profile.Picture deletes the stored picture. It is stored
+	// with an audit row unless a is nil (change may set its Mails and KeepEmail). It returns the changed user. If
+	// change returns an error, nothing is stored. change may be called more than once and must depend only on its
+	// argument. ErrUserNotFound, ErrEmailTaken.
 	ChangeUser(ctx context.Context, sub string, change func(*User) error, now time.Time, a *Audit) (User, error)
 	// UserPicture returns the picture with the hash, of a user who is not suspended, or nil.
 	UserPicture(ctx context.Context, hash string) (jpeg []byte, err error)
@@ -267,7 +267,8 @@ type InviteStore interface {
 	// Invite returns an invite by its code. ErrInviteNotFound, also if its creator is suspended or
 	// deleted, or no longer an administrator and one that only administrators may make.
 	Invite(ctx context.Context, code string) (Invite, error)
-	// DeleteInvite removes an open invite of the user; one that somebody has used stays, closed. ErrInviteNotFound, ErrInviteUsed.
+	// DeleteInvite removes an open invite of the user; one that somebody has used stays, closed. ErrInviteNotFound,
+	// ErrInviteUsed.
 	DeleteInvite(ctx context.Context, sub, code string, a Audit) error
 	// OpenInvites lists the invites of a user, or with an empty sub those of everybody, that can be
 	// used at a time, without the first skip. Those that stay open longest come first. Pages are
@@ -275,8 +276,8 @@ type InviteStore interface {
 	OpenInvites(ctx context.Context, sub string, now time.Time, skip, limit int) ([]Invite, error)
 	// CountOpenInvites counts them.
 	CountOpenInvites(ctx context.Context, now time.Time) (int, error)
-	// RevokeInvite removes an open invite of anybody, as DeleteInvite does, and returns it. Its creator is the target of
-	// the audit row. ErrInviteNotFound, ErrInviteUsed.
+	// RevokeInvite removes an open invite of anybody, as DeleteInvite does, and returns it. Its creator is the target
+	// of the audit row. ErrInviteNotFound, ErrInviteUsed.
 	RevokeInvite(ctx context.Context, code string, a Audit) (Invite, error)
 	// RevokeBranch removes the open invites of a user and of everybody below in the tree of
 	// invites, and returns how many. If there are none, it writes no audit row.
@@ -285,9 +286,9 @@ type InviteStore interface {
 	// empty sub it lists those who joined without the invite of a member and have invited somebody.
 	Branches(ctx context.Context, sub, after string, since, now time.Time, limit int) ([]Branch, error)
 	// Register spends one use of the invite and creates the user, with the first passkey unless it is nil, and,
-	// unless s is nil, the session in one transaction. ErrPasskeyExists. It checks in this order: ErrInvalidInvite (unknown, used, expired, creator
-	// suspended or deleted), ErrRegistrationFull (maxUsers > 0 and reached), ErrHandleTaken. A
-	// refusal leaves the invite open. The store sets u.InvitedBy.
+	// unless s is nil, the session in one transaction. ErrPasskeyExists. It checks in this order: ErrInvalidInvite
+	// (unknown, used, expired, creator suspended or deleted), ErrRegistrationFull (maxUsers > 0 and reached),
+	// ErrHandleTaken. A refusal leaves the invite open. The store sets u.InvitedBy.
 	Register(ctx context.Context, code string, u User, first *FirstPasskey, s *Session, maxUsers int,
 		now time.Time, a Audit) error
 }
@@ -386,8 +387,9 @@ type NewFactor struct {
 }
 
 // OldFactor describes how to remove a second factor in one transaction. The last one takes
-// User.SecondFactor and the recovery codes with it. Audit.Ends applies; sessions that a removed passkey opened end in any case. ErrFactorDemanded if no remaining factor
-// would satisfy Demanded. ErrLastWayIn if a user without a password would have no passkey. ErrNotAuthenticated and ErrReauthenticationRequired as for NewFactor.
+// User.SecondFactor and the recovery codes with it. Audit.Ends applies; sessions that a removed passkey opened end in
+// any case. ErrFactorDemanded if no remaining factor would satisfy Demanded. ErrLastWayIn if a user without a password
+// would have no passkey. ErrNotAuthenticated and ErrReauthenticationRequired as for NewFactor.
 type OldFactor struct {
 	RPIDs    []string // see PasskeyHosts: a user without a password keeps a passkey of one of these
 	Demanded string   // an authentication context class: "", ACRTwoFactors or ACRPhishingResistant (a passkey)
@@ -412,8 +414,8 @@ type EmailStore interface {
 	// FormerEmails lists the changes of the user's address that can still be undone, oldest first.
 	FormerEmails(ctx context.Context, sub string, now time.Time) ([]EmailChange, error)
 	// UndoEmailChange restores the former address, as verified unless another account has verified
-	// it since. a.Ends applies, since the change. Later changes can no longer be undone; earlier ones can. The user is the actor of
-	// the audit row.
+	// it since. a.Ends applies, since the change. Later changes can no longer be undone; earlier ones can. The user is
+	// the actor of the audit row.
 	// ErrInvalidLink.
 	UndoEmailChange(ctx context.Context, id string, now time.Time, a Audit) error
 	// QueueMail stores a mail without an audit row.

@@ -120,7 +120,9 @@ func (s *Service) checkToken(ctx context.Context, u User, row *Session) error {
 func (s *Service) withTokenFlags(ctx context.Context, u User) (User, error) {
 	v, err := s.sharedSettings(ctx)
 	if err == nil && len(v.SessionFlags) > 0 {
-		u.Flags = slices.DeleteFunc(slices.Clone(u.Flags), func(f string) bool { return !slices.Contains(v.SessionFlags, f) })
+		u.Flags = slices.DeleteFunc(slices.Clone(u.Flags), func(f string) bool {
+			return !slices.Contains(v.SessionFlags, f)
+		})
 	}
 	return u, err
 }

@@ -67,8 +67,8 @@ func Codes() []string {
 	return []string{
 		CodeNotLinted, CodeIDFileName, CodeNegativeValue, CodeIntegerPrecision, CodeDurationMismatch,
 		CodeMovingOverDuration, CodeDistanceMismatch, CodeAverageOverMaximum, CodeImplausible, CodeBBoxRange,
-		CodeBBoxOrder, CodeBBoxOutside, CodeStartEndMismatch, CodeLapsNumbered, CodeLapOrder, CodeLapOutside, CodeTNegative,
-		CodeTNotRising, CodeColumnLength, CodeLatLonUnpaired, CodeCoordinateRange, CodeSourceHashForm,
+		CodeBBoxOrder, CodeBBoxOutside, CodeStartEndMismatch, CodeLapsNumbered, CodeLapOrder, CodeLapOutside,
+		CodeTNegative, CodeTNotRising, CodeColumnLength, CodeLatLonUnpaired, CodeCoordinateRange, CodeSourceHashForm,
 		CodeDuplicateOf, CodeGeneratedAt,
 		CodeIDDuplicate, CodeDetailURL, CodeSummaryMismatch, CodeDetailMissing, CodeDetailUnlisted,
 		CodeShardMissing, CodeShardCount, CodeShardYear,

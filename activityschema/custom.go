@@ -18,12 +18,13 @@ import (
 // Names of members of custom that describe their value, in lower case and without separators.
 // One of namePrefixes may precede them: startPosition, home_address.
 var (
-	positionNames = strings.Fields(`latlng latlon latlong lnglat lonlat position positions gpsposition location locations
-		coordinate coordinates coord coords gps geo point points waypoint waypoints trackpoints route track path linestring
-		geometry home work center centre bbox bounds boundingbox`)
-	givenAwayNames = strings.Fields(`geohash geohashes pluscode openlocationcode what3words iso6709 locationiso6709 trackurl gpxurl
-		gpxfile routeurl mapurl polyline summarypolyline serial serialnumber serialno imei macaddress bluetoothaddress deviceid unitid
-		antid address street streetaddress housenumber postcode postalcode zip zipcode`)
+	positionNames = strings.Fields(`latlng latlon latlong lnglat lonlat position positions gpsposition location
+		locations coordinate coordinates coord coords gps geo point points waypoint waypoints trackpoints route track
+		path linestring geometry home work center centre bbox bounds boundingbox`)
+	givenAwayNames = strings.Fields(`geohash geohashes pluscode openlocationcode what3words iso6709 locationiso6709
+		trackurl gpxurl gpxfile routeurl mapurl polyline summarypolyline serial serialnumber serialno imei macaddress
+		bluetoothaddress deviceid unitid antid address street streetaddress housenumber postcode postalcode zip
+		zipcode`)
 	namePrefixes = strings.Fields(`start end begin finish first last home work my device sensor garmin photo map`)
 )
 
@@ -224,7 +225,8 @@ var textPatterns = []struct {
 	{"a geo URI", regexp.MustCompile(`(?i)\bgeo:[+-]?\d`)},
 	{"the address of a map", regexp.MustCompile(
 		`(?i)\b(?:google\.[a-z.]{2,6}/maps|goo\.gl/maps|maps\.(?:google|app|apple)\.|openstreetmap\.org/|` +
-			`what3words\.com/\pL+\.|komoot\.[a-z]{2,3}/tour|strava\.(?:app\.link|com/(?:activities|routes))/|connect\.garmin\.com/)`)},
+			`what3words\.com/\pL+\.|komoot\.[a-z]{2,3}/tour|strava\.(?:app\.link|com/(?:activities|routes))/|` +
+			`connect\.garmin\.com/)`)},
 }
 
 var measures = regexp.MustCompile(`(?i)(?:la[ck]tate?|mmol|hrv|rmssd|sdnn|dfa|lf/hf).{0,20}$`)
@@ -236,8 +238,8 @@ func (s *search) text(at, text string) {
 	for i, p := range textPatterns {
 		for _, m := range p.re.FindAllStringSubmatchIndex(text, 20) {
 			if i > 0 || degrees(text, m) {
-				s.l.add(CodePrivacyText, at, "%s at character %d of the text: leave it out if it shows where the activity was",
-					p.name, utf8.RuneCountInString(text[:m[0]])+1)
+				s.l.add(CodePrivacyText, at, "%s at character %d of the text: leave it out if it shows where the "+
+					"activity was", p.name, utf8.RuneCountInString(text[:m[0]])+1)
 				return
 			}
 		}

@@ -28,7 +28,8 @@ func (l *linter) implausible(d *Detail, values map[string]float64) {
 		most float64
 		unit string
 	}{
-		{"avg_speed_kmh", most.average, "km/h"}, {"max_speed_kmh", most.maximum, "km/h"}, {"avg_hr_bpm", mostAvgHR, "bpm"},
+		{"avg_speed_kmh", most.average, "km/h"}, {"max_speed_kmh", most.maximum, "km/h"},
+		{"avg_hr_bpm", mostAvgHR, "bpm"},
 		{"max_hr_bpm", mostHR, "bpm"}, {"avg_power_w", mostAvgPower, "W"}, {"max_power_w", mostPower, "W"},
 		{"avg_cadence_rpm", mostAvgCadence, "rpm"},
 	} {
@@ -46,8 +47,8 @@ func (l *linter) implausible(d *Detail, values map[string]float64) {
 		l.add(CodeImplausible, "/distance_m", "%.0f m in %.0f seconds are %.0f km/h: more than anybody reaches in %s",
 			metres, seconds, speed, d.Sport)
 	case known && d.MovingTimeS != nil && math.Abs(v-speed) > slackPart*speed+slackKmh:
-		l.add(CodeImplausible, "/avg_speed_kmh", "the average is %.1f km/h, but %.0f m in %.0f seconds are %.1f", v, metres,
-			seconds, speed)
+		l.add(CodeImplausible, "/avg_speed_kmh", "the average is %.1f km/h, but %.0f m in %.0f seconds are %.1f", v,
+			metres, seconds, speed)
 	}
 }
 

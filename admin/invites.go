@@ -137,8 +137,8 @@ func (s *Service) openInviteRows(r *http.Request, list []account.Invite) (rows [
 	for _, i := range list {
 		i = i.For(s.accounts.Caller(r), s.users.Now())
 		rows = append(rows, templates.OpenInviteRow{
-			Code: i.Shown(), By: i.Inviter, Note: i.Note, MailedTo: i.MailedTo, CreatedAt: i.CreatedAt, ExpiresAt: i.ExpiresAt,
-			InviteUse: i.Use(),
+			Code: i.Shown(), By: i.Inviter, Note: i.Note, MailedTo: i.MailedTo, CreatedAt: i.CreatedAt,
+			ExpiresAt: i.ExpiresAt, InviteUse: i.Use(),
 		})
 	}
 	return rows

@@ -88,7 +88,8 @@ func (s *Service) checkPasted(w http.ResponseWriter, r *http.Request, sure bool)
 		page.Done = true
 		page.Notice = l.Text("Added {count} people.", "count", page.Added)
 		for _, c := range checked.Codes {
-			page.Links = append(page.Links, templates.PastedLink{Handle: c.Handle, URL: s.accounts.ResetURL(c.Handle, c.ResetCode)})
+			page.Links = append(page.Links,
+				templates.PastedLink{Handle: c.Handle, URL: s.accounts.ResetURL(c.Handle, c.ResetCode)})
 		}
 	}
 	return s.showPaste(w, r, status, page)
@@ -97,9 +98,9 @@ func (s *Service) checkPasted(w http.ResponseWriter, r *http.Request, sure bool)
 func (s *Service) pastedLine(l *templates.Language, result roster.ImportResult) templates.PastedLine {
 	u := result.User()
 	line := templates.PastedLine{
-		Number: result.Row, Name: u.DisplayName, Email: u.Email, Handle: result.Handle, Member: result.Member(), Flags: u.Flags,
-		FlagEnds: account.FlagEndRows(u.Flags, u.FlagEnds),
-		ByMail:   s.accounts.MailEnabled() && u.Email != "",
+		Number: result.Row, Name: u.DisplayName, Email: u.Email, Handle: result.Handle, Member: result.Member(),
+		Flags: u.Flags, FlagEnds: account.FlagEndRows(u.Flags, u.FlagEnds),
+		ByMail: s.accounts.MailEnabled() && u.Email != "",
 	}
 	for _, p := range result.Problems() {
 		p = p.In(l)

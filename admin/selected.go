@@ -76,7 +76,9 @@ func (s *Service) selectedUsers(r *http.Request, page *templates.AdminSelected) 
 }
 
 // doSelected asks about an act on people or, if that was answered, does it.
-func (s *Service) doSelected(w http.ResponseWriter, r *http.Request, users []account.User, page templates.AdminSelected) error {
+func (s *Service) doSelected(
+	w http.ResponseWriter, r *http.Request, users []account.User, page templates.AdminSelected,
+) error {
 	section, caller := page.Do, s.accounts.Caller(r)
 	change, err := s.manyChange(r.PostForm)
 	if err != nil {
@@ -109,7 +111,8 @@ func (s *Service) doSelected(w http.ResponseWriter, r *http.Request, users []acc
 }
 
 func (s *Service) refuseSelected(
-	w http.ResponseWriter, r *http.Request, users []account.User, page templates.AdminSelected, section string, cause error,
+	w http.ResponseWriter, r *http.Request, users []account.User, page templates.AdminSelected, section string,
+	cause error,
 ) error {
 	p, err := web.Refusal(w, r, cause)
 	if err != nil {

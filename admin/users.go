@@ -123,7 +123,8 @@ func (s *Service) userQuery(values url.Values) (q account.UserQuery, err error) 
 			*on = values.Get(name) == "true"
 		}
 	}
-	if len(values["flag"]) > 1 || len(values["sort"]) > 1 || len(values["invited_by"]) > 1 || len(values["inactive"]) > 1 {
+	if len(values["flag"]) > 1 || len(values["sort"]) > 1 || len(values["invited_by"]) > 1 ||
+		len(values["inactive"]) > 1 {
 		return q, web.BadRequest("A filter is given more than once.")
 	}
 	if q.Flag = values.Get("flag"); q.Flag != "" && account.CheckFlag(q.Flag) != nil {
@@ -210,7 +211,8 @@ func (s *Service) showUser(w http.ResponseWriter, r *http.Request, u account.Use
 
 // amendable reports whether administrators may change a member of another user.
 func amendable(member string) bool {
-	return member == "display_name" || member == "email" || member == "email_verified" || member == account.AttributePrefix
+	return member == "display_name" || member == "email" || member == "email_verified" ||
+		member == account.AttributePrefix
 }
 
 // amendUser answers like showUser, with the changed user.
@@ -410,7 +412,8 @@ type page struct {
 // readQuery reads what a list is searched for.
 func readQuery(values url.Values) (string, error) {
 	query := strings.TrimSpace(values.Get("query"))
-	if utf8.RuneCountInString(query) > maxQuery || !utf8.ValidString(query) || strings.ContainsFunc(query, unicode.IsControl) {
+	if utf8.RuneCountInString(query) > maxQuery || !utf8.ValidString(query) ||
+		strings.ContainsFunc(query, unicode.IsControl) {
 		return "", web.BadRequest("Search for at most 100 characters, without control characters.")
 	}
 	return query, nil

@@ -319,7 +319,8 @@ func (s *Service) profileForm(_ http.ResponseWriter, r *http.Request, u account.
 	}
 	for _, name := range attributeNames(settings, u) {
 		field := account.AttributePrefix + name
-		if value := strings.TrimSpace(r.PostForm.Get(field)); r.PostForm.Has(field) && value != u.Profile.Attributes[name] {
+		value := strings.TrimSpace(r.PostForm.Get(field))
+		if r.PostForm.Has(field) && value != u.Profile.Attributes[name] {
 			c[field] = value
 		}
 	}

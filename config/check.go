@@ -60,8 +60,8 @@ type Backup struct {
 func (s Settings) Check() (Checked, error) {
 	c := Checked{RequirePushed: s.RequirePushedRequests}
 	for _, check := range []func(*Checked, Settings) error{
-		checkListen, checkIssuer, checkDatabase, checkDataKey, checkKeys, checkCookieDomain, checkPasskeys, checkCookieName,
-		checkStatusTTL,
+		checkListen, checkIssuer, checkDatabase, checkDataKey, checkKeys, checkCookieDomain, checkPasskeys,
+		checkCookieName, checkStatusTTL,
 		checkShutdownDelay,
 		checkTLS, checkProxies, checkOrigins, checkRateLimits, checkMail, checkMetrics, checkBackup, checkLog,
 	} {

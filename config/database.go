@@ -13,7 +13,8 @@ func checkDatabase(c *Checked, s Settings) error {
 	const remedy = "write the path of a file, as cairn.db, or a URL, as postgres://user:password@host:5432/cairn " +
 		"with special characters percent-encoded"
 	// Other notations of SQLite and libpq would become files of that name.
-	foreign := regexp.MustCompile(`^(file|sqlite|postgres|postgresql):|^:memory:$|[?#]|(^| )(host|hostaddr|dbname|user|password)=`)
+	foreign := regexp.MustCompile(`^(file|sqlite|postgres|postgresql):|^:memory:$|[?#]|` +
+		`(^| )(host|hostaddr|dbname|user|password)=`)
 	dsn := s.Database
 	scheme, _, isURL := strings.Cut(dsn, "://")
 	switch {

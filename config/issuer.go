@@ -48,7 +48,8 @@ func checkedOrigins(c *Checked, flag string, list []string) (origins []string, e
 			return nil, err
 		}
 		if c.HTTPS && u.Scheme == "http" && !isLoopback(u.Hostname()) {
-			return nil, refuse(flag, "write https://"+u.Host, "%q is plain http, which anybody on the way can answer", s)
+			return nil, refuse(flag, "write https://"+u.Host, "%q is plain http, which anybody on the way can answer",
+				s)
 		}
 		origins = append(origins, s)
 	}

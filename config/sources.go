@@ -140,8 +140,9 @@ func (e *Environment) Warning() string { return e.warning }
 // nothing: they are needed to go back to an earlier version, which does not start with the key.
 func (e *Environment) ignoreNewer(err error) error {
 	if newer := (newerKeyError{}); errors.As(err, &newer) {
-		e.warning = fmt.Sprintf("line %d of the settings has the key %q, which this version does not know: it is ignored "+
-			"here, and cairn serve does not start with it; take the line out if a newer version wrote it", newer.line, newer.key)
+		e.warning = fmt.Sprintf("line %d of the settings has the key %q, which this version does not know: it is "+
+			"ignored here, and cairn serve does not start with it; take the line out if a newer version wrote it",
+			newer.line, newer.key)
 		return nil
 	}
 	return err

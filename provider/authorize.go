@@ -70,7 +70,8 @@ func (p *Provider) denyAccess(w http.ResponseWriter, r *http.Request, req *autho
 		All: req.client.RequireAll, Contact: settings.Contact, Continue: req.sealed,
 	}
 	for _, flag := range req.client.RequireFlags {
-		page.Flags = append(page.Flags, templates.RequiredFlag{Name: flag, Description: settings.FlagDescriptions[flag]})
+		page.Flags = append(page.Flags,
+			templates.RequiredFlag{Name: flag, Description: settings.FlagDescriptions[flag]})
 	}
 	switch {
 	case req.forDevice():
@@ -167,7 +168,8 @@ func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *author
 	case errors.Is(err, account.ErrSessionNotFound):
 		q.identity = nil // the session ended after it was read
 		return p.act(w, r, req, q)
-	case errors.Is(err, ErrSessionRenewed): // after it was read, as by a sign-in in another tab: the browser has its token
+	// after it was read, as by a sign-in in another tab: the browser has its token
+	case errors.Is(err, ErrSessionRenewed):
 		return p.redirectTo(w, r, req, q, repeat)
 	case errors.Is(err, ErrConsentRemoved):
 		q.consented = nil // after it was read

@@ -65,16 +65,16 @@ type Client struct {
 	// Lifetimes of its tokens in whole seconds; 0: the usual ones, and no end of a chain of refreshes.
 	AccessLifetime        time.Duration  `json:"access_token_lifetime_seconds,omitempty"`
 	RefreshLifetime       time.Duration  `json:"refresh_token_lifetime_seconds,omitempty"`     // since its last use
-	RefreshMaxLifetime    time.Duration  `json:"refresh_token_max_lifetime_seconds,omitempty"` // since access was allowed
+	RefreshMaxLifetime    time.Duration  `json:"refresh_token_max_lifetime_seconds,omitempty"` // since it was allowed
 	ClientCredentials     bool           `json:"client_credentials"`                           // may use that grant
 	DeviceGrant           bool           `json:"device_grant"`                                 // may use it (RFC 8628)
 	Profile               string         `json:"profile,omitempty"`                            // ProfileFAPI2, or empty
 	DPoPBound             bool           `json:"dpop_bound_access_tokens,omitempty"`           // RFC 9449 section 5.2
-	Trusted               bool           `json:"trusted"`                                      // first party: no consent page
+	Trusted               bool           `json:"trusted"`                                      // no consent page
 	IDTokenAlg            string         `json:"id_token_signed_response_alg"`                 // empty is RS256
 	IDTokenClaims         bool           `json:"id_token_claims"`                              // not at userinfo only
-	AllowInsecureRedirect bool           `json:"allow_insecure_redirect"`                      // http beyond the loopback
-	Secrets               []ClientSecret `json:"secrets"`                                      // valid ones, newest first
+	AllowInsecureRedirect bool           `json:"allow_insecure_redirect"`                      // http beyond loopback
+	Secrets               []ClientSecret `json:"secrets"`                                      // valid, newest first
 	CreatedAt             time.Time      `json:"created_at"`
 	Managed               bool           `json:"managed,omitempty"` // registered by an apply, which may remove it
 
@@ -335,7 +335,8 @@ func (c *Client) checkScopes() error {
 		}
 	}
 	if c.RequireAll && len(c.RequireFlags) == 0 {
-		return &RegistrationError{"require_all", "", "there is no required flag: name those that people need all of, or turn it off"}
+		return &RegistrationError{"require_all", "",
+			"there is no required flag: name those that people need all of, or turn it off"}
 	}
 	for _, place := range c.ClaimIn {
 		if !slices.Contains([]string{claimInIDToken, claimInUserInfo, claimInAccessToken}, place) {
@@ -386,7 +387,8 @@ func (c *Client) checkTokens() error {
 		return &RegistrationError{"refresh_token_max_lifetime_seconds", "",
 			"at most 365d, and not less than the lifetime of a refresh token, or 0s for no end"}
 	case c.RefreshGrace < 0 || c.RefreshGrace > MaxRefreshGrace || c.RefreshGrace%time.Second != 0:
-		return &RegistrationError{"refresh_grace_seconds", "", fmt.Sprintf("whole seconds, at most %s", MaxRefreshGrace)}
+		return &RegistrationError{"refresh_grace_seconds", "",
+			fmt.Sprintf("whole seconds, at most %s", MaxRefreshGrace)}
 	case c.RefreshGrace > 0 && c.IsPublic():
 		return &RegistrationError{"refresh_grace_seconds", "",
 			"only for confidential clients: without a secret a stolen refresh token would work twice"}
@@ -469,8 +471,8 @@ func (c *Client) ClaimWarnings() []string { return claimWarnings(c.Claims) }
 // clientTTL is how long changes by another process (the command line) may go unnoticed.
 const clientTTL = 5 * time.Second
 
-// client returns a client or ErrClientNotFound, and names it in the log line. Unknown ids are not cached, so that a new client
-// works at once.
+// client returns a client or ErrClientNotFound, and names it in the log line. Unknown ids are not cached, so that a new
+// client works at once.
 func (rs *rules) client(ctx context.Context, id string) (*Client, error) {
 	find := rs.clients.GetFresh
 	if strings.HasPrefix(id, "https://") {

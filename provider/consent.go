@@ -241,7 +241,8 @@ func (p *Provider) consentPage(
 
 // allowedBefore returns why the person is asked again for a client that has no consent now, "" if it never had one.
 func (p *Provider) allowedBefore(ctx context.Context, handle, client string) (templates.Text, error) {
-	rows, err := p.accounts.Store().AuditLog(ctx, account.AuditQuery{Person: handle, Kind: account.AllowApp.Action, Limit: 100})
+	rows, err := p.accounts.Store().AuditLog(ctx, account.AuditQuery{Person: handle, Kind: account.AllowApp.Action,
+		Limit: 100})
 	if slices.ContainsFunc(rows, func(a account.Audit) bool {
 		return a.Target == handle && (a.Detail == client || strings.HasPrefix(a.Detail, client+": "))
 	}) {

@@ -137,7 +137,8 @@ func (q authzState) wantsToJoin() bool {
 func (q authzState) freshSignIn() string {
 	switch {
 	case slices.Contains(q.prompts, "select_account"), q.expectsAnother(),
-		q.loginHint != "" && account.HandleKey(q.loginHint) != account.HandleKey(q.identity.User.Handle) && !strings.EqualFold(q.loginHint, q.identity.User.Email):
+		q.loginHint != "" && account.HandleKey(q.loginHint) != account.HandleKey(q.identity.User.Handle) &&
+			!strings.EqualFold(q.loginHint, q.identity.User.Email):
 		return site.FreshChoose
 	}
 	return site.FreshConfirm

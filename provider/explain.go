@@ -424,8 +424,8 @@ func (e *explaining) decide(ctx context.Context) error {
 	silent, within := slices.Contains(q.prompts, "none"), q.maxAge
 	proof := q.newLasting
 	if silent && proof&lastsOffline != 0 {
-		e.note("scope", "With prompt=none, a session whose user signed in more than 10 minutes ago gets the answer without "+
-			"offline_access, unless it gave this client such access before.")
+		e.note("scope", "With prompt=none, a session whose user signed in more than 10 minutes ago gets the answer "+
+			"without offline_access, unless it gave this client such access before.")
 		proof &^= lastsOffline
 	}
 	if proof != 0 {
@@ -502,7 +502,9 @@ func (e *explaining) decide(ctx context.Context) error {
 		return nil
 	}
 	g := newGrant(e.req, identity, q)
-	target := slices.DeleteFunc(slices.Clone(e.req.apis), func(a *API) bool { return !slices.Contains(q.resources, a.URI) })
+	target := slices.DeleteFunc(slices.Clone(e.req.apis), func(a *API) bool {
+		return !slices.Contains(q.resources, a.URI)
+	})
 	if len(target) > 0 {
 		e.User.AccessToken = target.ownClaims(user, q.client, g)
 	}

@@ -169,7 +169,8 @@ func (x *exchange) grantError(e *oauthError, form url.Values, now time.Time) *oa
 		name = "device_code"
 	}
 	if form.Get("grant_type") == "refresh_token" {
-		if name, unknown, expired, used = "refresh_token", refreshUnknown, refreshExpired, refreshUsed; x.refresh != nil {
+		name, unknown, expired, used = "refresh_token", refreshUnknown, refreshExpired, refreshUsed
+		if x.refresh != nil {
 			g = x.refresh.Grant
 		}
 	}
@@ -191,7 +192,8 @@ func (x *exchange) grantError(e *oauthError, form url.Values, now time.Time) *oa
 	case x.refresh != nil:
 		return errInvalidGrant
 	case form.Get("redirect_uri") != g.RedirectURI && !x.polled:
-		return errInvalidGrant.about(badRedirect, "redirect_uri", "It must be the same as in the authorization request.")
+		return errInvalidGrant.about(badRedirect,
+			"redirect_uri", "It must be the same as in the authorization request.")
 	case g.CodeChallenge == "" && verifier != "":
 		return errInvalidGrant.about(badVerifier, "code_verifier",
 			"It is given, but the authorization request had no code_challenge.")

@@ -46,8 +46,8 @@ var claimFields = map[string]string{
 // applications find accounts by them.
 var reservedClaims = []string{
 	"iss", "sub", "aud", "exp", "nbf", "iat", "auth_time", "nonce", "acr", "amr", "azp", "sid", "jti", "at_hash",
-	"c_hash", "s_hash", "sub_jwk", "sub_id", "cnf", "scope", "client_id", "status", "events", "act", "may_act", "active",
-	"token_type", "toe", "txn", "token_introspection", "authorization_details", "verified_claims", "email",
+	"c_hash", "s_hash", "sub_jwk", "sub_id", "cnf", "scope", "client_id", "status", "events", "act", "may_act",
+	"active", "token_type", "toe", "txn", "token_introspection", "authorization_details", "verified_claims", "email",
 	"email_verified", "phone_number", "phone_number_verified", "address", "groups", "updated_at", "_claim_names",
 	"_claim_sources",
 }
@@ -181,7 +181,8 @@ func (r claimRule) fault() string {
 		return "after if stands the name of one flag, in lower case; for another flag write another rule"
 	}
 	if strings.HasPrefix(r.value, claimJSON) && r.typed == nil {
-		return `after json: stands a number, true, false, a text in "quotes", or a list of these, as json:10 or json:["a","b"]`
+		return `after json: stands a number, true, false, a text in "quotes", or a list of these, ` +
+			`as json:10 or json:["a","b"]`
 	}
 	for _, f := range r.fields {
 		name, attribute := attributeOf(f)
@@ -189,7 +190,8 @@ func (r claimRule) fault() string {
 		case attribute && account.CheckFlag(name) == nil:
 		case claimFields[f] == "":
 			return f + " is not a field: there are " + strings.Join(sortedFields(), " ") + " and {attribute:NAME}"
-		case (lower == "preferred_username" || lower == "username") && !slices.Contains([]string{"{sub}", "{handle}", "{email}"}, f):
+		case (lower == "preferred_username" || lower == "username") &&
+			!slices.Contains([]string{"{sub}", "{handle}", "{email}"}, f):
 			// Whoever may choose it could take another's account.
 			return "people can give themselves any " + strings.Trim(f, "{}") +
 				": " + lower + " takes {handle}, {email}, {sub} and {attribute:NAME}"
@@ -215,9 +217,10 @@ func claimWarnings(rules []string) (out []string) {
 		}
 		for _, f := range r.fields {
 			if _, attribute := attributeOf(f); !attribute && !slices.Contains(own, f) {
-				out = append(out, fmt.Sprintf("--claim %q: members choose their %s, and an application that knows %s by %s "+
-					"would believe them: use %s or {attribute:NAME}",
-					rule, strings.Trim(f, "{}"), known, r.name, strings.Join(own, ", ")))
+				out = append(out,
+					fmt.Sprintf("--claim %q: members choose their %s, and an application that knows %s by %s "+
+						"would believe them: use %s or {attribute:NAME}",
+						rule, strings.Trim(f, "{}"), known, r.name, strings.Join(own, ", ")))
 			}
 		}
 	}

@@ -45,7 +45,8 @@ func checkURI(what, raw, refused string) (*url.URL, error) {
 		return nil, fmt.Errorf("a %s has 1 to 2,000 characters", what)
 	}
 	if strings.Contains(raw, "*") && strings.Contains(refused, "*") {
-		return nil, fmt.Errorf("wildcards are not supported in a %s: register each one that the application sends", what)
+		return nil, fmt.Errorf("wildcards are not supported in a %s: register each one that the application sends",
+			what)
 	}
 	if strings.ContainsFunc(authority(raw), func(r rune) bool { return r > '~' }) {
 		return nil, fmt.Errorf("write the host of the %s in punycode (xn--…), "+

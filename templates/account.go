@@ -180,7 +180,8 @@ func (p AccountInvites) Options() bool { return p.MaxUses > 1 || len(p.Flags) > 
 
 // OptionsTyped reports whether the options of a refused form are shown open.
 func (p AccountInvites) OptionsTyped() bool {
-	return p.Uses != "" || p.Days != "" || p.Domain != "" || p.AccountEnds != "" || slices.ContainsFunc(p.Flags, func(f FlagRow) bool { return f.Default })
+	return p.Uses != "" || p.Days != "" || p.Domain != "" || p.AccountEnds != "" ||
+		slices.ContainsFunc(p.Flags, func(f FlagRow) bool { return f.Default })
 }
 
 // Unused reports whether one of the invites has not been used.

@@ -114,7 +114,8 @@ type UserFilter struct {
 
 // Any reports whether the filter restricts anything.
 func (f UserFilter) Any() bool {
-	return f.Query != "" || f.Flag != "" || f.InvitedBy != "" || f.Inactive != "" || f.Suspended || f.NeverSignedIn || f.NoSecondFactor || f.Ending != ""
+	return f.Query != "" || f.Flag != "" || f.InvitedBy != "" || f.Inactive != "" || f.Suspended || f.NeverSignedIn ||
+		f.NoSecondFactor || f.Ending != ""
 }
 
 // Days returns the days of Ending, or those that the form offers.
@@ -192,8 +193,8 @@ type AdminUser struct {
 	MoreOpen            bool // there are others
 	History             []AuditRow
 	Answer
-	// Faults has the error sentences by field name: display_name, email, email_verified, attributes.NAME, ends, reason or confirm. Reason,
-	// Tell and Confirm were typed into a refused form.
+	// Faults has the error sentences by field name: display_name, email, email_verified, attributes.NAME, ends, reason
+	// or confirm. Reason, Tell and Confirm were typed into a refused form.
 	Faults          map[string]string
 	Reason, Confirm string
 	Tell            bool
@@ -357,7 +358,8 @@ type AdminSettings struct {
 	Flags                                                                                         []FlagRow
 	Attributes                                                                                    string // as typed
 	NewFlag, NewDescription                                                                       string
-	Logo                                                                                          bool // there is a logo
+	// Logo: there is one.
+	Logo bool
 	Answer
 	// Faults has the error messages by field name.
 	Faults map[string]string

@@ -22,7 +22,8 @@ var AuditActions = sortedActions([]AuditAction{
 	{"session.sign_out", "{actor} signed out", "You signed out"},
 	{"session.end_others", "{actor} signed out everywhere else", "You signed out everywhere else"},
 	{"session.not_me", "{actor} reported a sign-in by someone else", "You reported a sign-in by someone else"},
-	{"session.refused", "{actor} could not sign in: the account is suspended", "You could not sign in: the account was suspended"},
+	{"session.refused", "{actor} could not sign in: the account is suspended",
+		"You could not sign in: the account was suspended"},
 	{"session.limited", "{actor} tried too many wrong passwords for {account}", ""},
 	{"user.register", "{actor} joined with an invite", "You joined with an invite"},
 	{"join.ask", "{actor} asked to join", ""},
@@ -32,7 +33,8 @@ var AuditActions = sortedActions([]AuditAction{
 	{"profile.picture", "{actor} uploaded a picture", "You uploaded a picture"},
 	{"profile.picture_remove", "{actor} removed their picture", "You removed your picture"},
 	{"email.change", "{actor} changed their email address", "You changed your email address"},
-	{"email.ask", "{actor} asked for an email to verify their address", "You asked for an email to verify your address"},
+	{"email.ask", "{actor} asked for an email to verify their address",
+		"You asked for an email to verify your address"},
 	{"email.verify", "{actor} verified their email address", "You verified your email address"},
 	{"email.undo", "{actor} restored their earlier email address", "You restored your earlier email address"},
 	{"password.change", "{actor} changed their password", "You changed your password"},
@@ -42,17 +44,21 @@ var AuditActions = sortedActions([]AuditAction{
 	{"factor.add", "{actor} added a way to sign in", "You added a way to sign in"},
 	{"factor.remove", "{actor} removed a way to sign in", "You removed a way to sign in"},
 	{"factor.rename", "{actor} renamed a passkey", "You renamed a passkey"},
-	{"factor.counter", "{actor} used a passkey that may have been copied: its counter was lower than before", "You used a passkey that may have been copied: its counter was lower than before"},
+	{"factor.counter", "{actor} used a passkey that may have been copied: its counter was lower than before",
+		"You used a passkey that may have been copied: its counter was lower than before"},
 	{"factor.recovery_codes", "{actor} created new recovery codes", "You created new recovery codes"},
 	{"factor.recovery_code_used", "{actor} used a recovery code", "You used a recovery code"},
-	{"factor.refused", "{actor} entered a wrong code after the password", "You entered a wrong code after the password"},
+	{"factor.refused", "{actor} entered a wrong code after the password",
+		"You entered a wrong code after the password"},
 	{"account.export", "{actor} downloaded all data of their account", "You downloaded all data of your account"},
 	{"account.delete", "{actor} deleted their account", "You deleted your account"},
 	{"app.allow", "{actor} gave an application access", "You gave an application access"},
-	{"app.lasting", "{actor} gave an application access after sign-out", "You gave an application access after sign-out"},
+	{"app.lasting", "{actor} gave an application access after sign-out",
+		"You gave an application access after sign-out"},
 	{"app.remove", "{actor} removed the access of an application", "You removed the access of an application"},
 	{"invite.create", "{actor} created an invite", "You created an invite"},
-	{"invite.create_wide", "{actor} created an invite for several people or with permissions", "You created an invite for several people or with permissions"},
+	{"invite.create_wide", "{actor} created an invite for several people or with permissions",
+		"You created an invite for several people or with permissions"},
 	{"invite.delete", "{actor} deleted one of their invites", "You deleted one of your invites"},
 	{"user.create", "{actor} created {account}", ""},
 	{"user.amend", "{actor} changed the profile of {account}", "You changed your profile as an administrator"},
@@ -95,7 +101,8 @@ var AuditActions = sortedActions([]AuditAction{
 // auditKinds has the headings of actions, by the part of their names before the dot.
 var auditKinds = map[string]Text{
 	"account": "Data", "api": "APIs", "app": "Applications", "audit": "Audit log", "client": "Registered applications",
-	"email": "Email", "factor": "Second factor", "installation": "The service", "invite": "Invites", "join": "Requests to join",
+	"email": "Email", "factor": "Second factor", "installation": "The service", "invite": "Invites",
+	"join": "Requests to join",
 	"keys": "Keys", "mail": "Email delivery", "password": "Password", "profile": "Profile", "session": "Sign-ins",
 	"settings": "Settings", "user": "People",
 }
@@ -250,7 +257,8 @@ func (l *Language) auditDetail(r AuditRow) string {
 		}
 		detail = strings.Join(fields, ", ")
 	case "user.flags", "client.create", "client.update", "api.create", "api.update":
-		detail = strings.NewReplacer("=on@", " → ", "=on", " "+l.Text("on"), "=off", " "+l.Text("off"), " ", ", ").Replace(r.Detail)
+		on, off := " "+l.Text("on"), " "+l.Text("off")
+		detail = strings.NewReplacer("=on@", " → ", "=on", on, "=off", off, " ", ", ").Replace(r.Detail)
 	case "factor.add", "factor.remove":
 		first, name, _ := strings.Cut(r.Detail, " ")
 		detail = strings.TrimSpace(word(first) + " " + name)

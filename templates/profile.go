@@ -31,8 +31,8 @@ func (Account) page() (string, bool) { return "account", false }
 var (
 	shownFirst    = []string{"display_name", "email"}
 	shownOnDemand = []string{
-		"given_name", "family_name", "locale", "nickname", "middle_name", "birthdate", "gender", "phone_number", "zoneinfo",
-		"website", "profile", "picture",
+		"given_name", "family_name", "locale", "nickname", "middle_name", "birthdate", "gender", "phone_number",
+		"zoneinfo", "website", "profile", "picture",
 		"address.street_address", "address.postal_code", "address.locality", "address.region", "address.country",
 		"address.formatted",
 	}

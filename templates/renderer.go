@@ -87,12 +87,13 @@ type view struct {
 // target.
 var samples = []Page{
 	Login{}, Register{}, ResetPassword{}, Consent{}, Device{}, FormPost{RedirectURI: "https://app.invalid/"},
-	AccessDenied{}, ForgotPassword{}, Recover{}, Join{}, LinkPage{Name: "verify-email"}, LinkPage{Name: "undo-email"}, LinkPage{Name: "not-me"}, LinkPage{Name: "confirm-join"},
-	SecondFactor{}, Confirm{}, TOTP{}, RecoveryCodes{},
+	AccessDenied{}, ForgotPassword{}, Recover{}, Join{}, LinkPage{Name: "verify-email"}, LinkPage{Name: "undo-email"},
+	LinkPage{Name: "not-me"}, LinkPage{Name: "confirm-join"}, SecondFactor{}, Confirm{}, TOTP{}, RecoveryCodes{},
 	Logout{}, SignedOut{}, GoBack{}, Error{},
 	Account{}, AccountSecurity{}, AccountDevices{}, AccountApps{}, AccountInvites{},
 	AccountInviteSlip{}, AccountData{}, AccountPublish{}, AccountWelcome{},
-	AdminOverview{}, AdminUsers{}, AdminUser{}, AdminSelected{}, AdminPaste{}, AdminInvites{}, AdminApplications{}, AdminSettings{}, AdminAudit{},
+	AdminOverview{}, AdminUsers{}, AdminUser{}, AdminSelected{}, AdminPaste{}, AdminInvites{}, AdminApplications{},
+	AdminSettings{}, AdminAudit{},
 }
 
 // New returns a Renderer. The error names the invalid option.

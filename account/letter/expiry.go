@@ -31,7 +31,8 @@ func (p *Post) composeEnds(ctx context.Context, m account.Mail, l *templates.Lan
 			"and applications cannot use it. Nothing is deleted.", texts...)}
 	} else {
 		out.Subject = l.Text("Your permissions expire soon")
-		out.Paragraphs = []string{l.Text("On {time}, your account @{handle} loses these permissions: {flags}", texts...)}
+		out.Paragraphs = []string{l.Text("On {time}, your account @{handle} loses these permissions: {flags}",
+			texts...)}
 	}
 	out.Paragraphs = append(out.Paragraphs, l.Text("To stay, ask an administrator to change the date."),
 		p.contactLine(ctx, l))

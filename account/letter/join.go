@@ -37,8 +37,8 @@ func (p *Post) composeJoin(ctx context.Context, m account.Mail, l *templates.Lan
 	if !errors.Is(err, account.ErrUserNotFound) {
 		return templates.Mail{}, err
 	}
-	address, err := p.accounts.JoinURL(account.JoinRequest{Name: m.Data["name"], Email: m.Address, Reason: m.Data["reason"],
-		Language: l.Tag()})
+	address, err := p.accounts.JoinURL(account.JoinRequest{Name: m.Data["name"], Email: m.Address,
+		Reason: m.Data["reason"], Language: l.Tag()})
 	return templates.Mail{
 		Subject: l.Text("Your request to join: {instance}", "instance", p.accounts.InstanceName()),
 		Paragraphs: []string{l.Text("Someone asked to join “{instance}” with this address. If this was you, open the "+
@@ -67,9 +67,10 @@ func (p *Post) composeJoinsAsked(ctx context.Context, m account.Mail, l *templat
 	return templates.Mail{
 		Subject:    l.Text("Requests to join"),
 		Paragraphs: []string{l.Text("{count} people are waiting to join.", "count", len(list))},
-		Link:       &templates.MailLink{Label: l.Text("See requests"), URL: p.accounts.Web().URL("/admin/invites#requests")},
-		Notes:      []string{l.Text("You get this email at most once an hour.")},
-		Reason:     recipientReason(l, u.Handle),
+		Link: &templates.MailLink{Label: l.Text("See requests"),
+			URL: p.accounts.Web().URL("/admin/invites#requests")},
+		Notes:  []string{l.Text("You get this email at most once an hour.")},
+		Reason: recipientReason(l, u.Handle),
 	}, err
 }
 

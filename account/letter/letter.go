@@ -56,10 +56,11 @@ func (p *Post) composers() map[string]composer {
 		account.MailTest: func(_ context.Context, _ account.Mail, l *templates.Language) (templates.Mail, error) {
 			return TestMail(l), nil
 		},
-		account.MailEmailChanged: p.composeEmailChanged, account.MailNewDevice: p.composeNewDevice, account.MailVerify: p.composeVerify,
+		account.MailEmailChanged: p.composeEmailChanged, account.MailNewDevice: p.composeNewDevice,
+		account.MailVerify: p.composeVerify,
 		account.MailForgot: p.composeForgot, account.MailReset: p.composeReset, account.MailInvite: p.composeInvite,
-		account.MailWelcome: p.composeWelcome, account.MailJoin: p.composeJoin, account.MailJoinRefused: p.composeJoinRefused,
-		account.MailEnds: p.composeEnds, account.MailJoinsAsked: p.composeJoinsAsked,
+		account.MailWelcome: p.composeWelcome, account.MailJoin: p.composeJoin, account.MailEnds: p.composeEnds,
+		account.MailJoinRefused: p.composeJoinRefused, account.MailJoinsAsked: p.composeJoinsAsked,
 	}
 	for kind := range plainNotices {
 		all[kind] = p.composeNotice

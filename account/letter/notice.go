@@ -292,7 +292,8 @@ func (p *Post) composeVerify(ctx context.Context, m account.Mail, l *templates.L
 		},
 		Link: &templates.MailLink{Label: l.Text("Verify address"), URL: address}, Code: p.accounts.EmailCode(u),
 		Notes: []string{
-			l.Text("The link and the code work once, until {time}.", "time", clock(m, l, asked.Add(account.VerificationLifetime))),
+			l.Text("The link and the code work once, until {time}.",
+				"time", clock(m, l, asked.Add(account.VerificationLifetime))),
 			l.Text("If this is not your account, ignore this email. The address is then not verified."),
 		},
 		Reason: l.Text("You get this email because someone entered your address."),

@@ -79,7 +79,8 @@ func (p *Post) deliverMail(ctx context.Context, m account.QueuedMail) {
 		stored = p.giveUpMail(ctx, m, err)
 	default:
 		level, became = slog.LevelWarn, "mail not sent"
-		stored = p.store.MailFailed(ctx, m.ID, err.Error(), p.accounts.Now().Add(web.Backoff(15*time.Second, m.Attempts)))
+		stored = p.store.MailFailed(ctx, m.ID, err.Error(),
+			p.accounts.Now().Add(web.Backoff(15*time.Second, m.Attempts)))
 	}
 	if stored != nil {
 		log.WarnContext(ctx, "mail not updated", "error", stored)

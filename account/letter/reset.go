@@ -26,8 +26,8 @@ func (p *Post) composeForgot(ctx context.Context, m account.Mail, _ *templates.L
 	if wait, err := p.accounts.Limits().Take(ctx, web.LimitMail, "reset:"+u.Sub); err != nil || wait > 0 {
 		return templates.Mail{}, cmp.Or(err, errMailPointless)
 	}
-	reset := account.UserMail(templates.WithLanguage(ctx, templates.PickLanguage(m.Language)), u, u.Email, account.MailReset, p.accounts.Now(),
-		"continue", m.Data["continue"])
+	reset := account.UserMail(templates.WithLanguage(ctx, templates.PickLanguage(m.Language)), u, u.Email,
+		account.MailReset, p.accounts.Now(), "continue", m.Data["continue"])
 	if err := p.store.QueueMail(ctx, reset, p.accounts.Now()); err != nil {
 		return templates.Mail{}, err
 	}
@@ -36,7 +36,9 @@ func (p *Post) composeForgot(ctx context.Context, m account.Mail, _ *templates.L
 
 // drawMailedReset creates the reset code of a mail to a user and voids that of an earlier attempt
 // to send it.
-func (p *Post) drawMailedReset(ctx context.Context, m account.Mail, lifetime time.Duration) (account.User, account.ResetCode, error) {
+func (p *Post) drawMailedReset(
+	ctx context.Context, m account.Mail, lifetime time.Duration,
+) (account.User, account.ResetCode, error) {
 	c := account.NewResetCode(p.accounts.Now())
 	c.ExpiresAt = p.accounts.Now().Add(lifetime)
 	u, err := p.store.UserBySub(ctx, m.Sub)
@@ -87,7 +89,8 @@ func (p *Post) composeRecovery(u account.User, l *templates.Language) templates.
 				"code, ask an administrator."),
 		},
 		Link: &templates.MailLink{
-			Label: l.Text("Use a recovery code"), URL: p.accounts.Web().URL("/recover/?" + url.Values{"handle": {u.Handle}}.Encode()),
+			Label: l.Text("Use a recovery code"),
+			URL:   p.accounts.Web().URL("/recover/?" + url.Values{"handle": {u.Handle}}.Encode()),
 		},
 		Notes:  []string{l.Text("If this wasn’t you, ignore this email. Nothing changes.")},
 		Reason: recipientReason(l, u.Handle),

@@ -25,7 +25,9 @@ func (p Party) rpID(k account.Passkey) string { return cmp.Or(k.RPID, p.hosts[0]
 
 // UsablePasskeys returns those of the keys that browsers use here.
 func (s *Service) UsablePasskeys(keys []account.Passkey) []account.Passkey {
-	return slices.DeleteFunc(slices.Clone(keys), func(k account.Passkey) bool { return !s.accounts.PasskeyUsable(k.RPID) })
+	return slices.DeleteFunc(slices.Clone(keys), func(k account.Passkey) bool {
+		return !s.accounts.PasskeyUsable(k.RPID)
+	})
 }
 
 // OlderPasskeys returns the relying party id of passkeys from before passkey-host was set or changed,

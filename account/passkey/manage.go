@@ -105,10 +105,11 @@ func (s *Service) AddPasskey(
 		return k, out, account.ErrPasskeyExpired
 	}
 	k.Name = cmp.Or(name, k.Name)
-	out, err = s.accounts.AddFactor(ctx, c, keep, account.FactorPasskey, k.Method(), k.Name, func(n account.NewFactor) (bool, error) {
-		n.Offered = offered
-		return s.accounts.Store().AddPasskey(ctx, k, account.MaxPasskeys, n)
-	})
+	out, err = s.accounts.AddFactor(ctx, c, keep, account.FactorPasskey, k.Method(), k.Name,
+		func(n account.NewFactor) (bool, error) {
+			n.Offered = offered
+			return s.accounts.Store().AddPasskey(ctx, k, account.MaxPasskeys, n)
+		})
 	return k, out, err
 }
 

@@ -166,7 +166,8 @@ func (s *Service) beginCeremony(purpose, sub, browser, challenge string, options
 // openCeremony opens a state. ErrPasskeyExpired also if it is for another purpose or browser.
 func (s *Service) openCeremony(state, purpose, browser string) (ceremony, error) {
 	var c ceremony
-	if err := s.accounts.Sealer().Open(account.PurposePasskey, state, &c); err != nil || c.Purpose != purpose || browser == "" ||
+	err := s.accounts.Sealer().Open(account.PurposePasskey, state, &c)
+	if err != nil || c.Purpose != purpose || browser == "" ||
 		subtle.ConstantTimeCompare(c.Browser, account.HashSecret(browser)) != 1 {
 		return ceremony{}, account.ErrPasskeyExpired
 	}
@@ -175,7 +176,8 @@ func (s *Service) openCeremony(state, purpose, browser string) (ceremony, error)
 
 // spendCeremony accepts a challenge once, over all instances. ErrPasskeyExpired.
 func (s *Service) spendCeremony(ctx context.Context, c ceremony) error {
-	first, err := s.accounts.Store().SpendOnce(ctx, account.HashSecret(account.PurposePasskey+" "+c.Challenge), s.accounts.Now().Add(account.PasskeyTime+time.Minute))
+	first, err := s.accounts.Store().SpendOnce(ctx, account.HashSecret(account.PurposePasskey+" "+c.Challenge),
+		s.accounts.Now().Add(account.PasskeyTime+time.Minute))
 	if err == nil && !first {
 		return account.ErrPasskeyExpired
 	}
@@ -190,7 +192,9 @@ func (c ceremony) session(rpID string) webauthn.SessionData {
 // BeginPasskey starts a proof by passkey: a sign-in with a discoverable credential, the second step
 // of a sign-in, or the confirmation of the signed-in user. older starts a sign-in with one of
 // OlderPasskeys.
-func (s *Service) BeginPasskey(ctx context.Context, c account.Caller, purpose string, older bool) (BegunCeremony, error) {
+func (s *Service) BeginPasskey(
+	ctx context.Context, c account.Caller, purpose string, older bool,
+) (BegunCeremony, error) {
 	var none BegunCeremony
 	if s.party == nil {
 		return none, s.unavailable
@@ -318,7 +322,9 @@ func (s *Service) Confirm(ctx context.Context, c account.Caller, in AnsweredCere
 
 // verifyPasskey finds the credential of an assertion and verifies it. The returned passkey has the
 // count and backup state of the assertion.
-func (s *Service) verifyPasskey(ctx context.Context, c ceremony, credential []byte) (account.User, account.Passkey, error) {
+func (s *Service) verifyPasskey(
+	ctx context.Context, c ceremony, credential []byte,
+) (account.User, account.Passkey, error) {
 	answer, err := protocol.ParseCredentialRequestResponseBytes(credential)
 	if err != nil || len(answer.RawID) > maxCredentialID {
 		return account.User{}, account.Passkey{}, s.refusePasskey(ctx, account.Passkey{}, refusedForm)
@@ -326,7 +332,8 @@ func (s *Service) verifyPasskey(ctx context.Context, c ceremony, credential []by
 	k, u, err := s.accounts.Store().Passkey(ctx, answer.RawID)
 	if err != nil {
 		if errors.Is(err, account.ErrPasskeyNotFound) {
-			return account.User{}, account.Passkey{}, s.refusePasskey(ctx, account.Passkey{ID: answer.RawID}, refusedUnknown)
+			return account.User{}, account.Passkey{}, s.refusePasskey(ctx, account.Passkey{ID: answer.RawID},
+				refusedUnknown)
 		}
 		return account.User{}, account.Passkey{}, err
 	}
@@ -413,8 +420,8 @@ func (s *Service) usePasskey(ctx context.Context, c account.Caller, k account.Pa
 	}
 	wentBack, err := s.accounts.Store().UsePasskey(ctx, k, a)
 	if wentBack {
-		s.accounts.Log().WarnContext(ctx, "sign count of a passkey went back", "user", c.User.Sub, "passkey", k.ShownID(),
-			"request_id", c.RequestID)
+		s.accounts.Log().WarnContext(ctx, "sign count of a passkey went back", "user", c.User.Sub,
+			"passkey", k.ShownID(), "request_id", c.RequestID)
 	}
 	if errors.Is(err, account.ErrPasskeyNotFound) {
 		return s.refusePasskey(ctx, k, refusedRemoved)

@@ -13,7 +13,9 @@ const ceremonyRegister = "register"
 
 // BeginRegisterPasskey returns a challenge for the passkey of a new member. It refuses what Register
 // would refuse, because a passkey that is made in vain stays in its device.
-func (s *Service) BeginRegisterPasskey(ctx context.Context, c account.Caller, in account.Registration) (BegunCeremony, error) {
+func (s *Service) BeginRegisterPasskey(
+	ctx context.Context, c account.Caller, in account.Registration,
+) (BegunCeremony, error) {
 	var none BegunCeremony
 	if s.party == nil {
 		return none, s.unavailable

@@ -82,7 +82,8 @@ func newQueue(slots int, now func() time.Time) queue {
 		now = time.Now
 	}
 	return queue{
-		slots: slots, now: now, patience: maxHashWait, queued: map[key]int{}, running: map[key]int{}, recent: map[key]int{},
+		slots: slots, now: now, patience: maxHashWait, queued: map[key]int{}, running: map[key]int{},
+		recent: map[key]int{},
 	}
 }
 

@@ -42,13 +42,16 @@ func (a *Administration) User(ctx context.Context, named string) (account.User, 
 	}
 	u, err := a.Store().UserByHandle(ctx, h)
 	if err == nil && u.Handle != h {
-		return account.User{}, account.ErrUserNotFound.With("Nobody has the user name {typed}. Did you mean {handle}?", "typed", h, "handle", u.Handle)
+		return account.User{}, account.ErrUserNotFound.With("Nobody has the user name {typed}. Did you mean {handle}?",
+			"typed", h, "handle", u.Handle)
 	}
 	return u, err
 }
 
 // Users lists users: see UserStore.
-func (a *Administration) Users(ctx context.Context, q account.UserQuery) (users []account.User, next string, err error) {
+func (a *Administration) Users(
+	ctx context.Context, q account.UserQuery,
+) (users []account.User, next string, err error) {
 	return a.Store().Users(ctx, q)
 }
 
@@ -157,7 +160,9 @@ func (a *Administration) SignIns(ctx context.Context, days int) ([]int, error) {
 
 // Suspend locks a user out at once. The audit log has the reason, and the mail to the user too if
 // tell is set. ErrOwnAccount, ErrLastAdmin, ErrInvalidText.
-func (a *Administration) Suspend(ctx context.Context, by account.Caller, u account.User, reason string, tell bool) error {
+func (a *Administration) Suspend(
+	ctx context.Context, by account.Caller, u account.User, reason string, tell bool,
+) error {
 	return a.suspend(ctx, by, []account.User{u}, reason, tell)
 }
 
@@ -194,7 +199,9 @@ func (a *Administration) Delete(ctx context.Context, by account.Caller, u accoun
 
 // SetFlags changes the named access flags and their ends and returns those that are on. A flag that is no
 // longer in the settings can still be turned off. ErrUnknownFlag, ErrLastAdmin, ErrEndPast.
-func (a *Administration) SetFlags(ctx context.Context, by account.Caller, u account.User, flags account.FlagChange) ([]string, error) {
+func (a *Administration) SetFlags(
+	ctx context.Context, by account.Caller, u account.User, flags account.FlagChange,
+) ([]string, error) {
 	after, err := a.setFlags(ctx, by, []account.User{u}, flags)
 	if err != nil || len(flags) == 0 {
 		return u.Flags, err
@@ -204,7 +211,9 @@ func (a *Administration) SetFlags(ctx context.Context, by account.Caller, u acco
 
 // IssueResetCode creates a password reset code and voids the previous one. Only the result has the
 // code. ErrOwnAccount: people change their own password with the current one.
-func (a *Administration) IssueResetCode(ctx context.Context, by account.Caller, u account.User) (account.ResetCode, error) {
+func (a *Administration) IssueResetCode(
+	ctx context.Context, by account.Caller, u account.User,
+) (account.ResetCode, error) {
 	row, err := a.Begin(ctx, by, account.IssueResetCode, u, "")
 	switch {
 	case err != nil:
@@ -231,7 +240,9 @@ func (a *Administration) ResetFactors(ctx context.Context, by account.Caller, u 
 // Amend changes a user and returns the result; see UserChange.Apply. The audit row names what
 // Changed, without values; there is no row if nothing changed. ErrEmailTaken. ErrOwnAccount for the
 // caller's own address, which has to be proven.
-func (a *Administration) Amend(ctx context.Context, by account.Caller, u account.User, c account.UserChange) (account.User, error) {
+func (a *Administration) Amend(
+	ctx context.Context, by account.Caller, u account.User, c account.UserChange,
+) (account.User, error) {
 	row, err := a.Begin(ctx, by, account.AmendUser, u, c.Changed(u), "by", "administrator")
 	if err != nil || row.Detail == "" {
 		return u, err

@@ -11,7 +11,9 @@ import (
 
 // Create adds a user without an invite. The problems of NewUser.Check,
 // ErrWeakPassword, ErrHandleTaken, ErrEmailTaken.
-func (a *Administration) Create(ctx context.Context, by account.Caller, h *password.Hasher, n account.NewUser) (account.User, error) {
+func (a *Administration) Create(
+	ctx context.Context, by account.Caller, h *password.Hasher, n account.NewUser,
+) (account.User, error) {
 	u, row, err := a.newUser(ctx, by, h, n)
 	if err != nil {
 		return account.User{}, err
@@ -20,7 +22,9 @@ func (a *Administration) Create(ctx context.Context, by account.Caller, h *passw
 }
 
 // newUser returns a user to be stored, with the audit row.
-func (a *Administration) newUser(ctx context.Context, by account.Caller, h *password.Hasher, n account.NewUser) (account.User, account.Audit, error) {
+func (a *Administration) newUser(
+	ctx context.Context, by account.Caller, h *password.Hasher, n account.NewUser,
+) (account.User, account.Audit, error) {
 	u, row := account.User{}, account.Audit{}
 	if err := a.Allow(by, account.AddUser); err != nil {
 		return u, row, err
@@ -30,7 +34,8 @@ func (a *Administration) newUser(ctx context.Context, by account.Caller, h *pass
 		u, err = account.CreateUser(ctx, h, settings, n, a.Now())
 	}
 	if err == nil {
-		row, err = a.Begin(ctx, by, account.AddUser, u, strings.TrimSpace(account.Unusual(u.Flags, settings.DefaultFlags)))
+		row, err = a.Begin(ctx, by, account.AddUser, u,
+			strings.TrimSpace(account.Unusual(u.Flags, settings.DefaultFlags)))
 	}
 	return u, row, err
 }
@@ -39,7 +44,9 @@ func (a *Administration) newUser(ctx context.Context, by account.Caller, h *pass
 // is on and the user has an address, the code is created later for a mail, and the result has none.
 // Setting the password with that code verifies the address. The problems of NewUser.Check,
 // ErrHandleTaken, ErrEmailTaken.
-func (a *Administration) Add(ctx context.Context, by account.Caller, n account.NewUser) (account.User, account.ResetCode, error) {
+func (a *Administration) Add(
+	ctx context.Context, by account.Caller, n account.NewUser,
+) (account.User, account.ResetCode, error) {
 	u, row, err := a.newUser(ctx, by, nil, n)
 	if err != nil {
 		return account.User{}, account.ResetCode{}, err

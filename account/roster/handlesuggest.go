@@ -54,7 +54,9 @@ func numbered(handle string, n int) string {
 // handleOf returns the handle that suits a name, "" if it has none of the letters a-z.
 func handleOf(name string) string {
 	name = latin.Replace(norm.NFC.String(strings.ToLower(name)))
-	words := strings.FieldsFunc(norm.NFD.String(name), func(r rune) bool { return !unicode.In(r, unicode.L, unicode.N, unicode.M) })
+	words := strings.FieldsFunc(norm.NFD.String(name), func(r rune) bool {
+		return !unicode.In(r, unicode.L, unicode.N, unicode.M)
+	})
 	for i, word := range words {
 		words[i] = strings.Map(func(r rune) rune {
 			if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {

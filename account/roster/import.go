@@ -30,7 +30,8 @@ type ImportRow struct {
 
 // ImportMembers returns the names of the members that a row may have.
 func ImportMembers() []string {
-	return append([]string{"sub", "handle", "password_hash", "flags", "suspended", "suspend_reason", "ends", "created_at"},
+	return append([]string{"sub", "handle", "password_hash", "flags", "suspended", "suspend_reason", "ends",
+		"created_at"},
 		account.UserMembers()...)
 }
 
@@ -169,7 +170,8 @@ func (a *Administration) CheckImport(
 		case taken[r.user.Handle]:
 			r.refuse(errRow)
 		case r.user.Handle != "" && other != "": // perhaps somebody else's: not to be skipped
-			r.refuse(errRow.With("the user name is taken, as {other}: dots do not make a user name different", "other", other))
+			r.refuse(errRow.With("the user name is taken, as {other}: dots do not make a user name different",
+				"other", other))
 		case taken[r.user.Sub]:
 			r.refuse(errors.New("the sub is another user's"))
 		case taken[verifiedEmail(r.user)]:
@@ -359,7 +361,8 @@ func (row ImportRow) user(
 // checkPreferences returns ErrInvalidPreference for preferences that a user could not set.
 func checkPreferences(p map[string]string) error {
 	for name, value := range p {
-		if len(p) > account.MaxPreferences || name == "" || len(name) > account.MaxPreferenceKey || !text.Printable(name) ||
+		if len(p) > account.MaxPreferences || name == "" || len(name) > account.MaxPreferenceKey ||
+			!text.Printable(name) ||
 			len(value) > account.MaxPreferenceValue || !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
 			return account.ErrInvalidPreference
 		}

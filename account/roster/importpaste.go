@@ -16,7 +16,8 @@ var PastedColumns = []string{"display_name", "email", "flags", "handle"}
 // ReadPasted reads a list of people as ReadImportCSV does. Whoever has no handle gets one that suits the name,
 // and everybody the default flags besides those in the list.
 func (a *Administration) ReadPasted(ctx context.Context, pasted string) ([]ImportRow, error) {
-	rows, err := ReadImportCSV(bufio.NewReader(strings.NewReader(strings.TrimPrefix(pasted, "\ufeff"))), PastedColumns...)
+	rows, err := ReadImportCSV(bufio.NewReader(strings.NewReader(strings.TrimPrefix(pasted, "\ufeff"))),
+		PastedColumns...)
 	rows = slices.DeleteFunc(rows, func(row ImportRow) bool {
 		return strings.TrimSpace(row.Members["display_name"]+row.Members["email"]+row.Members["handle"]) == ""
 	})
@@ -67,7 +68,8 @@ var latin = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "ß", "ss", 
 // out. Those who are added get the link to choose a password by mail, or a code if mail is off or they have no
 // address.
 func (a *Administration) CheckPasted(ctx context.Context, by account.Caller, rows []ImportRow) (*Import, error) {
-	return a.CheckImport(ctx, nil, rows, ImportOptions{ResetCodes: true, ByMail: a.MailEnabled(), By: by, ByAddress: true})
+	return a.CheckImport(ctx, nil, rows, ImportOptions{ResetCodes: true, ByMail: a.MailEnabled(), By: by,
+		ByAddress: true})
 }
 
 // Member is the handle of the account for whose sake a row is left out, or "".

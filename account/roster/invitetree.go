@@ -9,7 +9,9 @@ import (
 )
 
 // NewOperatorInvite creates an invite of the operator. ErrMailOff if it asks for a proven address.
-func (a *Administration) NewOperatorInvite(ctx context.Context, by account.Caller, t account.InviteTerms) (account.Invite, error) {
+func (a *Administration) NewOperatorInvite(
+	ctx context.Context, by account.Caller, t account.InviteTerms,
+) (account.Invite, error) {
 	settings, err := a.Settings(ctx)
 	if err != nil {
 		return account.Invite{}, err
@@ -33,7 +35,9 @@ const activeWithin = 30 * 24 * time.Hour
 
 // Branches lists the users invited by u, in the order of handles after a handle. For the zero User
 // it lists those who joined without the invite of a member and have invited somebody.
-func (a *Administration) Branches(ctx context.Context, u account.User, after string, limit int) ([]account.Branch, error) {
+func (a *Administration) Branches(
+	ctx context.Context, u account.User, after string, limit int,
+) ([]account.Branch, error) {
 	return a.Store().Branches(ctx, u.Sub, after, a.Now().Add(-activeWithin), a.Now(), limit)
 }
 

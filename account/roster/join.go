@@ -25,7 +25,8 @@ func (a *Administration) AcceptJoin(ctx context.Context, by account.Caller, id, 
 	return a.decideJoin(ctx, by, account.AcceptJoin, id, note)
 }
 
-// RefuseJoin deletes a request and mails that it was refused, with a text of the administrator. ErrJoinNotFound, ErrMailOff.
+// RefuseJoin deletes a request and mails that it was refused, with a text of the administrator. ErrJoinNotFound,
+// ErrMailOff.
 func (a *Administration) RefuseJoin(ctx context.Context, by account.Caller, id, text string) error {
 	return a.decideJoin(ctx, by, account.RefuseJoin, id, text)
 }

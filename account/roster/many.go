@@ -76,7 +76,9 @@ func (a *Administration) UsersOf(ctx context.Context, handles []string) ([]accou
 }
 
 // PlanMany returns what ChangeMany would do. ErrInvalidText, ErrMailOff and ErrUnknownFlag are about the act itself.
-func (a *Administration) PlanMany(ctx context.Context, by account.Caller, users []account.User, c ManyChange) (Plan, error) {
+func (a *Administration) PlanMany(
+	ctx context.Context, by account.Caller, users []account.User, c ManyChange,
+) (Plan, error) {
 	var p Plan
 	settings, err := a.Settings(ctx)
 	switch {
@@ -150,7 +152,9 @@ func (c ManyChange) same(u account.User) bool {
 
 // ChangeMany does an act to many users, to all or to none, by the rules of the same act on one. It returns what was
 // done. The error is an *Obstructed if somebody stands in the way.
-func (a *Administration) ChangeMany(ctx context.Context, by account.Caller, users []account.User, c ManyChange) (Plan, error) {
+func (a *Administration) ChangeMany(
+	ctx context.Context, by account.Caller, users []account.User, c ManyChange,
+) (Plan, error) {
 	if err := a.Allow(by, c.Act); err != nil {
 		return Plan{}, err
 	}
@@ -189,7 +193,8 @@ func (a *Administration) ChangeMany(ctx context.Context, by account.Caller, user
 // rows begins an act on the account of each user and returns their audit rows by sub. of returns the detail and the
 // pairs for the mails.
 func (a *Administration) rows(
-	ctx context.Context, by account.Caller, act account.Act, users []account.User, of func(account.User) (detail string, data []string),
+	ctx context.Context, by account.Caller, act account.Act, users []account.User,
+	of func(account.User) (detail string, data []string),
 ) (map[string]account.Audit, error) {
 	rows := make(map[string]account.Audit, len(users))
 	for _, u := range users {
@@ -203,7 +208,9 @@ func (a *Administration) rows(
 	return rows, nil
 }
 
-func (a *Administration) suspend(ctx context.Context, by account.Caller, users []account.User, reason string, tell bool) error {
+func (a *Administration) suspend(
+	ctx context.Context, by account.Caller, users []account.User, reason string, tell bool,
+) error {
 	if err := a.Allow(by, account.Suspend); err != nil {
 		return err
 	}
@@ -220,7 +227,9 @@ func (a *Administration) suspend(ctx context.Context, by account.Caller, users [
 	if tell {
 		told = reason
 	}
-	rows, err := a.rows(ctx, by, account.Suspend, users, func(account.User) (string, []string) { return reason, []string{"reason", told} })
+	rows, err := a.rows(ctx, by, account.Suspend, users, func(account.User) (string, []string) {
+		return reason, []string{"reason", told}
+	})
 	if err != nil {
 		return err
 	}
@@ -244,7 +253,9 @@ func (a *Administration) setEnd(ctx context.Context, by account.Caller, users []
 	if !ends.IsZero() {
 		detail, until = ends.UTC().Format(time.RFC3339), strconv.FormatInt(ends.Unix(), 10)
 	}
-	rows, err := a.rows(ctx, by, account.SetEnd, users, func(account.User) (string, []string) { return detail, []string{"ends", until} })
+	rows, err := a.rows(ctx, by, account.SetEnd, users, func(account.User) (string, []string) {
+		return detail, []string{"ends", until}
+	})
 	if err != nil {
 		return err
 	}

@@ -103,7 +103,8 @@ func (s *Site) require(next http.HandlerFunc, flag string, page bool) http.Handl
 			return account.ErrAdminRequired
 		}
 		if err := s.CheckSecondFactor(r.Context(), id); err != nil && !s.forFactors(r, err) {
-			if page && (errors.Is(err, account.ErrSecondFactorRequired) || errors.Is(err, account.ErrSecondFactorSetupRequired)) {
+			if page && (errors.Is(err, account.ErrSecondFactorRequired) ||
+				errors.Is(err, account.ErrSecondFactorSetupRequired)) {
 				return s.sendToFactor(w, r, err)
 			}
 			return err

@@ -30,9 +30,10 @@ func (s *Site) invitesPage(r *http.Request, m templates.Member) (templates.Page,
 		return nil, err
 	}
 	typed := func(name string) string { return text.Cut(r.PostForm.Get(name), maxShown) }
-	page, now := templates.AccountInvites{Member: m, InvitesRemaining: remaining, Mail: s.MailEnabled(), Note: typed("note"),
-		Email: typed("email"), Uses: typed("uses"), Days: typed("days"), Domain: typed("domain"), MaxUses: settings.InviteMaxUses,
-		MaxDays: settings.InviteMaxDays, AccountEnds: typed("account_ends"), Once: rand.Text()}, s.Now()
+	page, now := templates.AccountInvites{Member: m, InvitesRemaining: remaining, Mail: s.MailEnabled(),
+		Note: typed("note"), Email: typed("email"), Uses: typed("uses"), Days: typed("days"), Domain: typed("domain"),
+		MaxUses: settings.InviteMaxUses, MaxDays: settings.InviteMaxDays, AccountEnds: typed("account_ends"),
+		Once: rand.Text()}, s.Now()
 	flags := settings.InviteFlags
 	if u.Has(account.FlagAdmin) {
 		flags, page.MaxUses, page.MaxDays = settings.Flags, account.MaxInviteUses, account.MaxInviteDays
@@ -45,8 +46,8 @@ func (s *Site) invitesPage(r *http.Request, m templates.Member) (templates.Page,
 	for _, i := range invites {
 		i, used := i.For(s.Caller(r), now), !i.UsedAt.IsZero()
 		page.Invites = append(page.Invites, templates.InviteRow{
-			Code: i.Shown(), URL: s.InviteURL(i), Note: i.Note, MailedTo: i.MailedTo, CreatedAt: i.CreatedAt, ExpiresAt: i.ExpiresAt,
-			Used: used, UsedAt: i.UsedAt, UsedBy: i.UsedBy, Expired: !used && !i.Open(now),
+			Code: i.Shown(), URL: s.InviteURL(i), Note: i.Note, MailedTo: i.MailedTo, CreatedAt: i.CreatedAt,
+			ExpiresAt: i.ExpiresAt, Used: used, UsedAt: i.UsedAt, UsedBy: i.UsedBy, Expired: !used && !i.Open(now),
 			InviteUse: i.Use(), Joined: i.Joined,
 		})
 	}
@@ -64,8 +65,8 @@ func (s *Site) invitePage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.Show(w, r, http.StatusOK,
-		templates.AccountInviteSlip{Member: m, Code: i.Shown(), URL: s.InviteURL(i), Note: i.Note, Left: i.Uses - i.Used,
-			ExpiresAt: i.ExpiresAt, InviteUse: i.Use()})
+		templates.AccountInviteSlip{Member: m, Code: i.Shown(), URL: s.InviteURL(i), Note: i.Note,
+			Left: i.Uses - i.Used, ExpiresAt: i.ExpiresAt, InviteUse: i.Use()})
 	return nil
 }
 
@@ -98,7 +99,9 @@ func (s *Site) apiInvites(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	by, now := s.Caller(r), s.Now()
-	out := inviteList{Invites: s.ListInvites(r.Context(), u, func(i account.Invite) any { return s.InviteEntry(i.For(by, now)) })}
+	out := inviteList{Invites: s.ListInvites(r.Context(), u, func(i account.Invite) any {
+		return s.InviteEntry(i.For(by, now))
+	})}
 	if remaining >= 0 {
 		out.Remaining = &remaining
 	}

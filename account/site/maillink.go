@@ -47,7 +47,8 @@ func (s *Site) followLink(purpose string, find findLinked) web.Handler {
 		if err != nil {
 			return err
 		}
-		l.Page.Name, l.Page.Link, l.Page.MinPassword, l.Page.Contact = purpose, sealed, settings.MinPassword, settings.Contact
+		l.Page.Name, l.Page.Link = purpose, sealed
+		l.Page.MinPassword, l.Page.Contact = settings.MinPassword, settings.Contact
 		s.Show(w, r, status, l.Page)
 		return nil
 	}

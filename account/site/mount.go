@@ -67,8 +67,10 @@ func (s *Site) Mount(m *mux.Router) {
 	handle("/reset-password/", web.Methods{"GET": s.Do(s.resetPage), "POST": s.Do(s.resetForm)})
 	handle("/recover/", web.Methods{"GET": s.Do(s.recoverPage), "POST": s.Do(s.recoverForm)})
 	handle("/forgot-password/", web.Methods{"GET": s.Do(s.forgotPage), "POST": s.Do(s.forgotForm)})
-	for purpose, find := range map[string]findLinked{account.PurposeVerify: s.VerifyLinked, account.PurposeUndo: s.UndoLinked,
-		account.PurposeNotMe: s.NotMeLinked, account.PurposeJoin: s.JoinLinked} {
+	for purpose, find := range map[string]findLinked{
+		account.PurposeVerify: s.VerifyLinked, account.PurposeUndo: s.UndoLinked,
+		account.PurposeNotMe: s.NotMeLinked, account.PurposeJoin: s.JoinLinked,
+	} {
 		follow := s.Do(s.followLink(purpose, find))
 		handle("/"+purpose+"/", web.Methods{"GET": follow, "POST": follow})
 	}
@@ -101,7 +103,8 @@ func (s *Site) Mount(m *mux.Router) {
 	handle("/account/apps/remove", web.Methods{"POST": form("app-removed", s.removeAppForm)})
 	handle("/account/confirm", web.Methods{"GET": page(s.confirmPage), "POST": page(s.confirmForm)})
 	handle(totpPath, web.Methods{"GET": page(s.totpPage), "POST": page(s.totpForm)})
-	handle(totpPath+"/remove", web.Methods{"POST": form("totp-removed", s.asking(account.RemoveFactor, keepingForm(s.removeTOTPForm)))})
+	handle(totpPath+"/remove",
+		web.Methods{"POST": form("totp-removed", s.asking(account.RemoveFactor, keepingForm(s.removeTOTPForm)))})
 	handle("/account/security/recovery-codes", web.Methods{"POST": page(s.recoveryCodesForm)})
 	handle("/account/export", web.Methods{"POST": page(s.export)})
 	handle("/account/delete", web.Methods{"POST": form("account-deleted", s.deleteForm)})

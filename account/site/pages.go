@@ -115,7 +115,8 @@ func (s *Site) accountRefused(w http.ResponseWriter, r *http.Request, page, sect
 		refusedField(section, p)
 	m.FieldErrors = p.ByField()
 	if n := len(p.Errors); n > 1 || n == 1 && section == "profile" {
-		m.Error = templates.LanguageOf(r.Context()).Text("Your profile is not saved yet. Correct {count} entries.", "count", n)
+		m.Error = templates.LanguageOf(r.Context()).Text("Your profile is not saved yet. Correct {count} entries.",
+			"count", n)
 	}
 	switch {
 	case section == "passkeys" && r.PostForm.Has("id"): // the name of another one
@@ -150,8 +151,9 @@ func refusedField(section string, p *web.Problem) string {
 // member returns what every page shows about the person who requests it.
 func (s *Site) member(r *http.Request) templates.Member {
 	u := IdentityFrom(r.Context()).User
-	return templates.Member{Handle: u.Handle, DisplayName: u.DisplayName, Admin: u.Has(account.FlagAdmin), Flags: u.Flags,
-		EndsAt: u.EndsAt, FlagEnds: account.FlagEndRows(u.Flags, u.FlagEnds), Passwordless: u.Passwordless(), Publish: u.Has(account.FlagActivity)}
+	return templates.Member{Handle: u.Handle, DisplayName: u.DisplayName, Admin: u.Has(account.FlagAdmin),
+		Flags: u.Flags, EndsAt: u.EndsAt, FlagEnds: account.FlagEndRows(u.Flags, u.FlagEnds),
+		Passwordless: u.Passwordless(), Publish: u.Has(account.FlagActivity)}
 }
 
 func (s *Site) showMember(

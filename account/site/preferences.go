@@ -43,7 +43,8 @@ func (s *Site) apiPutPreferences(w http.ResponseWriter, r *http.Request) error {
 			change[k] = &typed
 		}
 	}
-	prefs, err := s.Store().MergePreferences(r.Context(), IdentityFrom(r.Context()).User.Sub, change, account.MaxPreferences)
+	prefs, err := s.Store().MergePreferences(r.Context(), IdentityFrom(r.Context()).User.Sub, change,
+		account.MaxPreferences)
 	if err != nil {
 		return err
 	}

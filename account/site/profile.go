@@ -60,7 +60,8 @@ func (s *Site) apiPatchMe(w http.ResponseWriter, r *http.Request) error {
 
 // ReadUserChange reads a request that changes the members for which may returns true. Each value is
 // a string or null; an address is an object of them that replaces the previous one; attributes are an
-// object of those that change; a mark is true or false. The error is a *Problem that names everything unknown or of the wrong type.
+// object of those that change; a mark is true or false. The error is a *Problem that names everything unknown or of the
+// wrong type.
 func ReadUserChange(w http.ResponseWriter, r *http.Request, may func(member string) bool) (account.UserChange, error) {
 	var in map[string]jsontext.Value
 	if err := web.ReadJSON(w, r, &in); err != nil {
@@ -157,8 +158,8 @@ func (s *Site) describeProfile(r *http.Request, m templates.Member) (page templa
 	if f.Address != nil {
 		a = *f.Address
 	}
-	page = templates.Account{Member: m, Picture: s.PhotoOf(u), EmailVerified: u.EmailVerified, PhoneVerified: f.PhoneNumberVerified,
-		Values: map[string]string{
+	page = templates.Account{Member: m, Picture: s.PhotoOf(u), EmailVerified: u.EmailVerified,
+		PhoneVerified: f.PhoneNumberVerified, Values: map[string]string{
 			"display_name": u.DisplayName, "email": u.Email, "given_name": f.GivenName,
 			"family_name": f.FamilyName, "middle_name": f.MiddleName, "nickname": f.Nickname,
 			"profile": f.Page, "picture": f.Picture, "website": f.Website, "gender": f.Gender,

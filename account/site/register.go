@@ -70,7 +70,8 @@ func (s *Site) joinForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	f := r.PostForm
-	page := templates.Join{Visitor: text.Cut(f.Get("name"), 128), Email: text.Cut(f.Get("email"), 256), Reason: text.Cut(f.Get("reason"), 512)}
+	page := templates.Join{Visitor: text.Cut(f.Get("name"), 128), Email: text.Cut(f.Get("email"), 256),
+		Reason: text.Cut(f.Get("reason"), 512)}
 	page.Continue, _ = s.continuation(w, r, f)
 	return s.answerJoin(w, r, page, s.AskToJoin(r.Context(), s.Caller(r),
 		account.JoinRequest{Name: f.Get("name"), Email: f.Get("email"), Reason: f.Get("reason")}))
@@ -183,10 +184,12 @@ func (s *Site) showRegister(w http.ResponseWriter, r *http.Request, status int, 
 	if id, err := s.Current(r); err == nil {
 		page.SignedInAs = id.User.Handle
 	}
-	page.MinPassword, page.Contact, page.Passkeys = settings.MinPassword, settings.Contact, s.passkeys.PasskeysUnavailable() == nil
+	page.MinPassword, page.Contact = settings.MinPassword, settings.Contact
+	page.Passkeys = s.passkeys.PasskeysUnavailable() == nil
 	if settings.Registration == account.RegistrationClosed && !page.Closed {
 		// Without a form the code does not matter.
-		status, page = http.StatusOK, templates.Register{Closed: true, Continue: page.Continue, SignedInAs: page.SignedInAs}
+		status, page = http.StatusOK, templates.Register{Closed: true, Continue: page.Continue,
+			SignedInAs: page.SignedInAs}
 	}
 	s.Show(w, r, status, page)
 	return nil
@@ -199,7 +202,8 @@ func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
 	f := r.PostForm
 	next, application := s.continuation(w, r, f)
 	in := account.Registration{Code: f.Get("code"), Handle: f.Get("handle"), Password: f.Get("password"),
-		DisplayName: f.Get("display_name"), Email: f.Get("email"), Mailed: f.Get("mailed"), Shared: f.Has("shared_computer")}
+		DisplayName: f.Get("display_name"), Email: f.Get("email"), Mailed: f.Get("mailed"),
+		Shared: f.Has("shared_computer")}
 	made, _ := passkeyInForm(r, "")
 	out, cause := s.passkeys.Register(r.Context(), s.Caller(r), in, made)
 	if cause == nil {
@@ -220,9 +224,11 @@ func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
 	}
 	page := templates.Register{
 		Code: text.Cut(in.Code, maxShown), Handle: text.Cut(in.Handle, maxShown),
-		DisplayName: text.Cut(in.DisplayName, maxShown), Email: text.Cut(in.Email, maxShown), Mailed: text.Cut(in.Mailed, 1024), Continue: next,
+		DisplayName: text.Cut(in.DisplayName, maxShown), Email: text.Cut(in.Email, maxShown),
+		Mailed: text.Cut(in.Mailed, 1024), Continue: next,
 		Error: p.Detail, ErrorCode: p.Code, Closed: errors.Is(cause, account.ErrRegistrationFull),
-		FieldErrors: p.ByField(), Shared: in.Shared, Fixed: f.Has("fixed"), Linked: f.Has("linked") && !errors.Is(cause, account.ErrInvalidInvite),
+		FieldErrors: p.ByField(), Shared: in.Shared, Fixed: f.Has("fixed"),
+		Linked: f.Has("linked") && !errors.Is(cause, account.ErrInvalidInvite),
 	}
 	if page.Signals, err = s.passkeys.ForgetPasskey(r.Context(), made.Credential); err != nil {
 		return err
@@ -255,8 +261,10 @@ func (s *Site) welcomePage(r *http.Request, m templates.Member) (templates.Page,
 		address.Text, address.Path = l.Text("Verify your email address"), "/account/#verify-email"
 	}
 	return templates.AccountWelcome{Member: m, Steps: []templates.NextStep{
-		{Name: "passkey", Text: l.Text("Add a passkey to sign in without a password"), Path: "/account/security#passkeys", Done: len(keys) > 0},
+		{Name: "passkey", Text: l.Text("Add a passkey to sign in without a password"),
+			Path: "/account/security#passkeys", Done: len(keys) > 0},
 		address,
-		{Name: "applications", Text: l.Text("See which applications you can use"), Path: "/account/apps", Done: slices.ContainsFunc(apps, used)},
+		{Name: "applications", Text: l.Text("See which applications you can use"), Path: "/account/apps",
+			Done: slices.ContainsFunc(apps, used)},
 	}}, nil
 }

@@ -30,7 +30,8 @@ func (s *Site) apiResetPassword(w http.ResponseWriter, r *http.Request) error {
 // resetPage shows the form, filled in from the link, or that the link is spent.
 func (s *Site) resetPage(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	page := templates.ResetPassword{Code: account.CanonicalCode(q.Get("code"), account.ResetCodeLength), Mailed: q.Has(account.MailedField)}
+	page := templates.ResetPassword{Code: account.CanonicalCode(q.Get("code"), account.ResetCodeLength),
+		Mailed: q.Has(account.MailedField)}
 	page.Continue, _ = s.continuation(w, r, q)
 	if h, err := account.CanonicalHandle(q.Get("handle")); err == nil {
 		page.Handle = h
@@ -84,8 +85,8 @@ func (s *Site) resetForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.showReset(w, r, p.Status, templates.ResetPassword{
-		Handle: text.Cut(in.Handle, maxShown), Code: text.Cut(in.Code, maxShown), FieldErrors: p.ByField(), Mailed: f.Has(account.MailedField), Linked: f.Has("linked"),
-		Error: p.Detail, ErrorCode: p.Code, Continue: next,
+		Handle: text.Cut(in.Handle, maxShown), Code: text.Cut(in.Code, maxShown), FieldErrors: p.ByField(),
+		Mailed: f.Has(account.MailedField), Linked: f.Has("linked"), Error: p.Detail, ErrorCode: p.Code, Continue: next,
 	})
 }
 

@@ -297,7 +297,8 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 	case !page.HandleFixed:
 		page.Handle = text.Cut(in.Handle, 64)
 	case p.Code == account.ErrInvalidCredentials.Code:
-		page.Error = account.ErrWrongPassword.In(templates.LanguageOf(r.Context())).Detail // there is no other field to change
+		// there is no other field to change
+		page.Error = account.ErrWrongPassword.In(templates.LanguageOf(r.Context())).Detail
 	}
 	return s.showLogin(w, r, p.Status, page)
 }

@@ -223,7 +223,8 @@ func (r *Recording) plausible() {
 		limit(6, &s.PowerW, 3000)
 	}
 	var list []string
-	for i, name := range [...]string{"elevation", "temperature", "distance", "speed", "heart rate", "cadence", "power"} {
+	for i, name := range [...]string{"elevation", "temperature", "distance", "speed", "heart rate",
+		"cadence", "power"} {
 		if odd[i] > 0 {
 			list = append(list, fmt.Sprintf("%s %d", name, odd[i]))
 		}
@@ -308,7 +309,8 @@ func (r *Recording) reach() {
 	seconds := func(i, j int) float64 { return float64(s[j].At-s[i].At) / 1000 }
 	var at []int // samples with a position other than the one before: devices repeat them
 	for i := range s {
-		if s[i].hasPosition() && (len(at) == 0 || s[at[len(at)-1]].Lat != s[i].Lat || s[at[len(at)-1]].Lon != s[i].Lon) {
+		if s[i].hasPosition() && (len(at) == 0 || s[at[len(at)-1]].Lat != s[i].Lat ||
+			s[at[len(at)-1]].Lon != s[i].Lon) {
 			at = append(at, i)
 		}
 	}
@@ -356,8 +358,8 @@ func (r *Recording) reach() {
 	r.drop(n, "elevations that nobody can have reached are left out: %d")
 }
 
-// carried marks as a pause where somebody came further than the sport allows while nothing was recorded: by car, or with
-// a ferry.
+// carried marks as a pause where somebody came further than the sport allows while nothing was recorded: by car, or
+// with a ferry.
 func (r *Recording) carried(top float64) {
 	last := -1
 	for i := range r.Samples {

@@ -75,7 +75,8 @@ func fitDeveloperField(m fitMessage) byte {
 		return byte(native)
 	}
 	for _, other := range []string{
-		"avg", "average", "max", "min", "lap", "form", "air", "target", "zone", "norm", "left", "right", "critical", "ratio",
+		"avg", "average", "max", "min", "lap", "form", "air", "target", "zone", "norm", "left", "right", "critical",
+		"ratio",
 	} {
 		if strings.Contains(name, other) {
 			return 0

@@ -53,7 +53,8 @@ type Imported struct {
 	Cut         bool                 `json:"cut,omitempty"` // the policy hides a part of the track
 }
 
-// A Tally counts results: files, but for activities, duplicates among them, tracks that were cut, samples, and warnings.
+// A Tally counts results: files, but for activities, duplicates among them, tracks that were cut, samples, and
+// warnings.
 type Tally struct{ New, Unchanged, Duplicates, Cut, Failed, Others, Warned, Dropped, Warnings int }
 
 func (t *Tally) add(r Result) {
@@ -208,9 +209,9 @@ func (p *prepared) read(source Source, known map[string]string, im *Import) erro
 		}
 		if im.Policy.Privacy == activityschema.PrivacyBlurStart {
 			if before := im.listed[d.ID]; before != "" {
-				p.Warnings = append(p.Warnings, fmt.Sprintf("it was published as %s: an old copy of %s.json tells what is "+
-					"hidden now, or how long it is, which leads to your places. If anybody has one, import it as no_gps",
-					before, d.ID))
+				p.Warnings = append(p.Warnings, fmt.Sprintf("it was published as %s: an old copy of %s.json tells "+
+					"what is hidden now, or how long it is, which leads to your places. If anybody has one, import "+
+					"it as no_gps", before, d.ID))
 			}
 			d.ID = im.Policy.Places.id(d.ID)
 		}

@@ -32,7 +32,8 @@ func newMotion(s *activityschema.Timeseries) *motion {
 func newMotionOf(s *activityschema.Timeseries, sport activityschema.Sport, sec []float64) *motion {
 	n := len(s.T)
 	m := &motion{
-		Timeseries: s, pace: paceOf(sport), sec: sec, step: make([]float64, n), moves: make([]bool, n), median: 1, usual: 1,
+		Timeseries: s, pace: paceOf(sport), sec: sec, step: make([]float64, n), moves: make([]bool, n), median: 1,
+		usual: 1,
 	}
 	if sec == nil {
 		m.sec = make([]float64, n)

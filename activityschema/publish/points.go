@@ -67,7 +67,8 @@ func (f *File) skip(unit, kind string) {
 		return c
 	}, kind[:min(len(kind), 32)])
 	const mostKinds = 200 // of a malicious file
-	if key := unit + " of a kind that is not read: " + name; f.ledger.unread[key] > 0 || len(f.ledger.unread) < mostKinds {
+	key := unit + " of a kind that is not read: " + name
+	if f.ledger.unread[key] > 0 || len(f.ledger.unread) < mostKinds {
 		if f.ledger.unread == nil {
 			f.ledger.unread = map[string]int{}
 		}

@@ -46,8 +46,8 @@ func (s *Sources) Close() error {
 const titlesFile = "activities.csv"
 
 // FindSources returns the recordings that paths name: a file itself, and the files of a folder or an
-// archive, and of the archives in that, that have the extension of a recording. It skips names in folders and archives that begin
-// with a dot. What cannot be read is among the result, so that Import reports it.
+// archive, and of the archives in that, that have the extension of a recording. It skips names in folders and archives
+// that begin with a dot. What cannot be read is among the result, so that Import reports it.
 func FindSources(paths []string) *Sources {
 	s := &Sources{}
 	for _, given := range paths {
@@ -121,7 +121,8 @@ func (s *Sources) addEntries(file, name string, archive *zip.Reader, outer bool)
 			}
 			found.err = err
 		case isArchive(entry.Name):
-			found.err = errors.New("an archive in an archive in an archive: unpack the outer ones, and import the folder")
+			found.err = errors.New("an archive in an archive in an archive: unpack the outer ones, and import the " +
+				"folder")
 		case !isRecording(entry.Name):
 			continue
 		}

@@ -18,8 +18,8 @@ var sportWords = []struct {
 	{activityschema.SportCycling, activityschema.SubSportIndoor, "virtualrid virtualcycl virtualbik indoorcycl " +
 		"indoorbik indoorrid spinning hometrainer rollentrainer"},
 	{activityschema.SportRunning, activityschema.SubSportIndoor, "virtualrun indoorrun treadmill laufband tapis"},
-	{activityschema.SportCycling, activityschema.SubSportMountain, "mountainbik mountaincycl mountainrid bikemountain " +
-		"ridemountain mtb vtt btt"},
+	{activityschema.SportCycling, activityschema.SubSportMountain,
+		"mountainbik mountaincycl mountainrid bikemountain ridemountain mtb vtt btt"},
 	{activityschema.SportCycling, activityschema.SubSportGravel, "gravel"},
 	{activityschema.SportCycling, activityschema.SubSportRoad, "roadbik roadcycl roadrid racebik rennrad"},
 	{activityschema.SportRunning, activityschema.SubSportTrail, "trailrun runtrail traillauf"},

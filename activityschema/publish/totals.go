@@ -10,16 +10,17 @@ import (
 
 // Which of the device's totals and what follows from the samples is published:
 //
-//	distance        the device's, if it is of these samples and the track confirms it; else that of the samples, with a warning
+//	distance        the device's, if it is of these samples and the track confirms it; else that of the samples,
+//	                with a warning
 //	distance of a   the device's, as far as that of the whole is
 //	lap
-//	moving time     the device's timer, if it ran while somebody moved, and not longer than was recorded; in a pool without
-//	                the rests; else that of the samples
+//	moving time     the device's timer, if it ran while somebody moved, and not longer than was recorded; in a pool
+//	                without the rests; else that of the samples
 //	duration        that of the samples, at least the moving time
 //	average speed   distance by moving time, always
 //	maximum speed   the device's, if it is at most half above that of the samples; at least the average
-//	heart rate,     those of the samples; the device's average where most samples have none, and no maximum below the average
-//	power
+//	heart rate,     those of the samples; the device's average where most samples have none, and no maximum below
+//	power           the average
 //	climbs          the device's barometer, if it is not twice that of the samples
 //
 // What still contradicts itself is left out, with a warning: settle.
@@ -100,7 +101,8 @@ func (r *Recording) derive(d *activityschema.Detail, sec []float64) error {
 				}
 			}
 		} else {
-			r.warn("the device counted %.1f km, the track has %.1f km: its distance is left out", *v/1000, *d.DistanceM/1000)
+			r.warn("the device counted %.1f km, the track has %.1f km: its distance is left out", *v/1000,
+				*d.DistanceM/1000)
 		}
 	}
 	// A timer that ran while nobody moved is still the device's. One that stopped is wrong.

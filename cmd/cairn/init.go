@@ -158,8 +158,8 @@ func (c *initCommand) plan(p *cli.Program) (in *installation, differs, err error
 	s, keyFlag := &in.settings, backupfile.PrivateKeySetting
 	if c.GenerateKey != "" {
 		if c.PrivateKeyFile != "" && !cli.SamePath(c.GenerateKey, c.PrivateKeyFile) && !in.hadFile {
-			return nil, nil, cli.UsageError("--generate-key and --private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) name two " +
-				"files: give one of them")
+			return nil, nil, cli.UsageError("--generate-key and --private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) " +
+				"name two files: give one of them")
 		}
 		keyFlag, c.PrivateKeyFile = "generate-key", c.GenerateKey
 	}
@@ -176,8 +176,8 @@ func (c *initCommand) plan(p *cli.Program) (in *installation, differs, err error
 		other := cmp.Or(p.Env.Setting(given.name), *given.setting) // what a command without the flag has
 		*given.setting = cmp.Or(given.value, other)
 		if in.hadFile && differs == nil && *given.setting != other && !cli.SamePath(*given.setting, other) {
-			differs = fmt.Errorf("--%s: %s exists already and has another value: change %s in it, leave the flag out, or "+
-				"name another file with --config", given.flag, in.file, given.name)
+			differs = fmt.Errorf("--%s: %s exists already and has another value: change %s in it, leave the flag "+
+				"out, or name another file with --config", given.flag, in.file, given.name)
 		}
 	}
 	if c.Issuer == "" && !in.hadFile {

@@ -149,8 +149,9 @@ func (s *service) openStore(ctx context.Context) error {
 	}
 	s.closers = append(s.closers, end)
 	if !first {
-		s.warn("another cairn serve has the database " + s.checked.DatabaseLabel() + " open: if it is not about to stop, " +
-			"stop one of them. With SQLite one service is enough; several need PostgreSQL (docs/scale.md)")
+		s.warn("another cairn serve has the database " + s.checked.DatabaseLabel() +
+			" open: if it is not about to stop, stop one of them. With SQLite one service is enough; several need " +
+			"PostgreSQL (docs/scale.md)")
 	}
 	if err := st.CheckWrites(ctx); errors.Is(err, store.ErrTakesNoWrites) {
 		s.readOnly = true

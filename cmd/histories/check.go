@@ -31,7 +31,8 @@ func (m model) check(h *history) []string {
 			if op.outcome == unknown {
 				end = last + 1
 			}
-			all = append(all, porcupine.Operation{ClientId: i, Input: in, Output: out, Call: int64(op.call), Return: end})
+			all = append(all, porcupine.Operation{ClientId: i, Input: in, Output: out, Call: int64(op.call),
+				Return: end})
 		}
 		// What these need is looked up before the transaction in which they take effect, and a session
 		// may end between: no request after that end is accepted, but one during it may be.

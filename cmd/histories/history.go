@@ -156,7 +156,9 @@ func (h *history) carryOut(ctx context.Context, o object, phase int) {
 
 // certain reports whether nothing may yet take effect: no answer is missing, and no account ends by itself.
 func (h *history) certain() bool {
-	return !slices.ContainsFunc(h.operations, func(op operation) bool { return op.outcome == unknown || op.Do == "ends" })
+	return !slices.ContainsFunc(h.operations, func(op operation) bool {
+		return op.outcome == unknown || op.Do == "ends"
+	})
 }
 
 // endsGrant are requests whose refusal may end a grant: a second use of what is good once.

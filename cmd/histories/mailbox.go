@@ -29,7 +29,9 @@ func newMailbox() (*mailbox, error) {
 		return nil, err
 	}
 	m := &mailbox{address: l.Addr().String(), mails: map[string][]string{}}
-	m.server = smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &mailSession{m: m}, nil }))
+	m.server = smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) {
+		return &mailSession{m: m}, nil
+	}))
 	m.server.ErrorLog = log.New(io.Discard, "", 0)
 	go func() { _ = m.server.Serve(l) }()
 	return m, nil

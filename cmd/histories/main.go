@@ -151,7 +151,8 @@ func build(ctx context.Context, dir, program string) error {
 	if dir == "" {
 		out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/cairn-id/cairn").Output()
 		if err != nil {
-			return fmt.Errorf("where the program is: %w: histories runs in its own folder, as by \"just histories\"", err)
+			return fmt.Errorf("where the program is: %w: histories runs in its own folder, as by \"just histories\"",
+				err)
 		}
 		dir = strings.TrimSpace(string(out))
 	}
@@ -228,8 +229,9 @@ func (t *tally) String() string {
 			text += fmt.Sprintf(" %s %d", name, n)
 		}
 	}
-	return fmt.Sprintf("%d histories (%s), %d operations of which %d unknown, %d requests, %d histories not judged, %d violations, %s",
-		all, strings.TrimSpace(text), t.operations, t.unknown, t.requests, t.unjudged, t.violations, t.took.Round(time.Second))
+	return fmt.Sprintf("%d histories (%s), %d operations of which %d unknown, %d requests, %d histories not judged, "+
+		"%d violations, %s", all, strings.TrimSpace(text), t.operations, t.unknown, t.requests, t.unjudged,
+		t.violations, t.took.Round(time.Second))
 }
 
 // runner makes histories and checks them.

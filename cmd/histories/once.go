@@ -53,7 +53,8 @@ func (o *once) end(ctx context.Context, h *history) []string {
 	for handle, joined := range o.joined {
 		there := o.w.seen(ctx, handle)
 		if there != "" && joined != unknown && (there != nobody) != (joined == accepted) {
-			wrong = append(wrong, fmt.Sprintf("the account @%s, whose registration was %s, is %s", handle, joined, there))
+			wrong = append(wrong, fmt.Sprintf("the account @%s, whose registration was %s, is %s", handle, joined,
+				there))
 		}
 	}
 	count := map[outcome]int{}

@@ -50,12 +50,13 @@ func beginPage(ctx context.Context, w *world, _ *script, p *person, o *once) err
 
 // decide answers the question of an application, to which the answer to a request led.
 func (w *world) decide(ctx context.Context, at int, session string, r reply, leaveOut ...string) reply {
-	return reply{browser.Decide(r.Answer, w.issuer, leaveOut, func(path, cookies string, form url.Values) browser.Answer {
-		if form == nil {
-			return w.get(ctx, at, path, session+cookies).Answer
-		}
-		return w.post(ctx, at, path, session+cookies, form).Answer
-	})}
+	return reply{browser.Decide(r.Answer, w.issuer, leaveOut,
+		func(path, cookies string, form url.Values) browser.Answer {
+			if form == nil {
+				return w.get(ctx, at, path, session+cookies).Answer
+			}
+			return w.post(ctx, at, path, session+cookies, form).Answer
+		})}
 }
 
 // beginApproval is the code that a device shows, which the person has typed in several tabs.

@@ -462,7 +462,8 @@ func (a *account) end(ctx context.Context, h *history) []string {
 	for _, other := range a.many {
 		o, _ := a.w.read(0, func(at int) reply { return a.w.get(ctx, at, "/api/me", other.held) })
 		if done && o == accepted {
-			wrong = append(wrong, "no order of these requests explains that somebody else to whom that was done lives on")
+			wrong = append(wrong, "no order of these requests explains that somebody else to whom that was done "+
+				"lives on")
 		}
 	}
 	return wrong

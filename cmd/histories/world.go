@@ -192,7 +192,8 @@ func (w *world) databaseOf(n int) string {
 func (w *world) environment(n int) []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "LD_PRELOAD=" + w.synced, "SERVICE_LOG_LEVEL=info", "SERVICE_LOG_FORMAT=json",
-		"SERVICE_OIDC_ISSUER=" + w.issuer, "SERVICE_DATABASE=" + w.databaseOf(n), "SERVICE_OIDC_PRIVATE_KEY_FILE=key.pem",
+		"SERVICE_OIDC_ISSUER=" + w.issuer, "SERVICE_DATABASE=" + w.databaseOf(n),
+		"SERVICE_OIDC_PRIVATE_KEY_FILE=key.pem",
 		"SERVICE_RATE_LIMITS=all=off,token=off,invite=off,login=off,login-address=off,login-account=off,sign-in=off," +
 			"device=off,register=off,reset=off,forgot=off",
 		"SERVICE_STATUS_TTL=" + statusTTL.String(), "SERVICE_SMTP_URL=smtp://" + w.mail.address,
@@ -252,7 +253,9 @@ func (i *instance) signal(s syscall.Signal) {
 func (w *world) ready(ctx context.Context) error {
 	for end := time.Now().Add(time.Minute); ; {
 		switch {
-		case !slices.ContainsFunc(w.each, func(i *instance) bool { return w.get(ctx, i.n, "/readyz", "").Status != 200 }):
+		case !slices.ContainsFunc(w.each, func(i *instance) bool {
+			return w.get(ctx, i.n, "/readyz", "").Status != 200
+		}):
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()

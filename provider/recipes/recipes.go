@@ -99,8 +99,9 @@ func known(how string) string {
 func (r Recipe) SigningOut() string {
 	text := "Signing out there signs out of Cairn, too (" + known(r.SignOut.Known) + ")."
 	if r.SignOut.Ends == "here" {
-		text = "Signing out there ends the session there alone (" + known(r.SignOut.Known) + "): while somebody is signed in at Cairn, " +
-			"the next sign-in asks nothing. On a shared computer sign out at Cairn, too."
+		text = "Signing out there ends the session there alone (" + known(r.SignOut.Known) +
+			"): while somebody is signed in at Cairn, the next sign-in asks nothing. On a shared computer sign out " +
+			"at Cairn, too."
 	}
 	for i := 0; i+1 < len(r.Client.Content); i += 2 {
 		if r.Client.Content[i].Value == "backchannel-logout-uri" {
@@ -129,15 +130,18 @@ func (r Recipe) Status() string {
 func (r Recipe) For(address, issuer, id string) (Recipe, error) {
 	address = strings.TrimRight(address, "/")
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" ||
+		u.Fragment != "" || u.User != nil {
 		return r, errors.New("give the address of the application, as https://photos.example.org")
 	}
 	at, err := url.Parse(issuer)
 	if err != nil {
 		return r, fmt.Errorf("issuer: %w", err)
 	}
-	values := strings.NewReplacer("{url}", address, "{host}", u.Host, "{issuer}", issuer, "{issuer_host}", at.Host, "{id}", id)
-	r.Body, r.SignOut.Text, r.Client = values.Replace(r.Body), values.Replace(r.SignOut.Text), *replaced(&r.Client, values)
+	values := strings.NewReplacer("{url}", address, "{host}", u.Host, "{issuer}", issuer, "{issuer_host}", at.Host,
+		"{id}", id)
+	r.Body, r.SignOut.Text, r.Client = values.Replace(r.Body), values.Replace(r.SignOut.Text),
+		*replaced(&r.Client, values)
 	return r, nil
 }
 

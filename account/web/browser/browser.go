@@ -50,7 +50,9 @@ type Answer struct {
 
 // Request is one of a method to an absolute address; header are names and values. A form has the origin of host, as a
 // browser sends it from a page of the service; host is the issuer's, empty: that of the address.
-func Request(ctx context.Context, method, address, host, contentType, body string, header ...string) (*http.Request, error) {
+func Request(
+	ctx context.Context, method, address, host, contentType, body string, header ...string,
+) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -240,7 +242,8 @@ func Hidden(page string) url.Values {
 	return form
 }
 
-// Allow is the form of the question of an application, allowed but for some optional scopes; nil: the page does not ask.
+// Allow is the form of the question of an application, allowed but for some optional scopes; nil: the page does not
+// ask.
 func Allow(page string, leaveOut []string) url.Values {
 	if !formHead.MatchString(page) {
 		return nil

@@ -65,8 +65,8 @@ func databaseFile(_ context.Context, x *examination) Finding {
 			strings.Join(modes, ", "))
 	}
 	if len(closed) > 0 {
-		return found(Problem, "Run chmod u+rw "+strings.Join(closed, " ")+"; it belongs to this user, who cannot write it.",
-			"The database cannot be written: %v.", closedErr)
+		return found(Problem, "Run chmod u+rw "+strings.Join(closed, " ")+
+			"; it belongs to this user, who cannot write it.", "The database cannot be written: %v.", closedErr)
 	}
 	if err := disk.Writable(folder); err != nil {
 		return unwritable(err, folder)
@@ -77,7 +77,8 @@ func databaseFile(_ context.Context, x *examination) Finding {
 // openFolder returns a finding about a folder that all users can write. One with the sticky bit, such as
 // /tmp, is meant to be.
 func openFolder(folder string, mode os.FileMode) Finding {
-	bits, do := mode.Perm(), "Run chmod o-w "+config.ShellQuote(folder)+"; or move the database to a folder of the service's user."
+	bits, do := mode.Perm(), "Run chmod o-w "+config.ShellQuote(folder)+
+		"; or move the database to a folder of the service's user."
 	if mode&os.ModeSticky != 0 {
 		bits, do = bits|0o1000, "Move the database to a folder of the service's user."
 	}
@@ -87,7 +88,8 @@ func openFolder(folder string, mode os.FileMode) Finding {
 
 // unwritable returns a finding about a file or folder that this user cannot write.
 func unwritable(err error, path string) Finding {
-	do := "Run cairn doctor as the user of the service, and give " + config.ShellQuote(path) + " to that user with chown."
+	do := "Run cairn doctor as the user of the service, and give " + config.ShellQuote(path) +
+		" to that user with chown."
 	if info, statErr := os.Stat(path); statErr == nil && config.OwnFile(info) {
 		do = "Run chmod u+rwx " + config.ShellQuote(path) + "; it belongs to this user, who cannot write it."
 	}
@@ -127,7 +129,8 @@ func diskSpace(_ context.Context, x *examination) Finding {
 	}
 	if fs.Files > 0 && fs.FreeFiles < leastFiles {
 		return found(Warning, "Remove files that nobody needs (df -i): SQLite makes files beside the database, "+
-			"and every write fails without.", "The disk of the database has %d inodes left, of %d.", fs.FreeFiles, fs.Files)
+			"and every write fails without.", "The disk of the database has %d inodes left, of %d.", fs.FreeFiles,
+			fs.Files)
 	}
 	return spaceLeft(fs.Free, fs.Total)
 }
@@ -174,8 +177,9 @@ func databaseWrites(ctx context.Context, x *examination) Finding {
 	err := x.store.CheckWrites(ctx)
 	switch {
 	case errors.Is(err, store.ErrTakesNoWrites):
-		return found(Problem, "Do what the message says; of several hosts in the URL of --database (SERVICE_DATABASE), "+
-			"the one that takes writes is used.", "Nobody can sign in: %v.", err)
+		return found(Problem,
+			"Do what the message says; of several hosts in the URL of --database (SERVICE_DATABASE), the one that "+
+				"takes writes is used.", "Nobody can sign in: %v.", err)
 	case err != nil:
 		return unreadable(err)
 	}
@@ -329,8 +333,8 @@ func lastBackup(ctx context.Context, x *examination) Finding {
 	}
 	f := judged("backup", "The last backup was made at "+at.Format(time.RFC3339)+".")(ctx, x)
 	if b := x.checked.Backup; f.Level == OK && b.Command != "" && b.Recipient == "" {
-		return found(Advice, "Set backup-recipient (cairn keys generate --type age), unless the command encrypts itself.",
-			"%s carries backups off that are not encrypted.", b.Command)
+		return found(Advice, "Set backup-recipient (cairn keys generate --type age), unless the command encrypts "+
+			"itself.", "%s carries backups off that are not encrypted.", b.Command)
 	}
 	return f
 }
@@ -364,7 +368,8 @@ func backupFault(ctx context.Context, x *examination) (f Finding, wrong bool) {
 	}
 	if x.Deep && dir != "" && file != "" && x.CheckBackup != nil {
 		if err := x.CheckBackup(ctx, file); err != nil {
-			const do = "Run cairn backup with a new file, then look for the cause: a full or failing disk, or a copy that ended early."
+			const do = "Run cairn backup with a new file, then look for the cause: a full or failing disk, or a " +
+				"copy that ended early."
 			return found(Problem, do, "The last backup, %s, cannot be restored: %v.", file, err), true
 		}
 	}

@@ -306,8 +306,8 @@ func unreadable(err error) Finding {
 	case store.Damaged(err):
 		do = restoreBackup
 	case store.Denied(err):
-		do = "Make the user of the service the owner of the database and its tables (ALTER DATABASE ... OWNER TO ..., " +
-			"REASSIGN OWNED BY ... TO ...), or name their owner in --database (SERVICE_DATABASE)."
+		do = "Make the user of the service the owner of the database and its tables (ALTER DATABASE ... OWNER TO " +
+			"..., REASSIGN OWNED BY ... TO ...), or name their owner in --database (SERVICE_DATABASE)."
 	}
 	return found(Problem, do, "The database cannot be read: %v.", err)
 }

@@ -94,8 +94,8 @@ func service(ctx context.Context, x *examination) Finding {
 	}
 	if n := store.Servers(x.checked.Database); n > 1 {
 		return found(Warning, "Stop all but one (pgrep -af 'cairn serve'; systemctl status cairn); several need "+
-			"PostgreSQL: docs/scale.md.", "%d cairn serve have %s open: each has its own limits and log, and with SQLite one is enough.",
-			n, x.checked.Database)
+			"PostgreSQL: docs/scale.md.", "%d cairn serve have %s open: each has its own limits and log, and with "+
+			"SQLite one is enough.", n, x.checked.Database)
 	}
 	return ok("%s is ready.", address)
 }
@@ -120,8 +120,8 @@ func cannotStart(ctx context.Context, x *examination) error {
 	const setting = "--listen (SERVICE_LISTEN)"
 	switch {
 	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("%s: %w: name a port from 1024 on, with a proxy in front, or let the unit of the service have "+
-			"AmbientCapabilities=CAP_NET_BIND_SERVICE", setting, err)
+		return fmt.Errorf("%s: %w: name a port from 1024 on, with a proxy in front, or let the unit of the service "+
+			"have AmbientCapabilities=CAP_NET_BIND_SERVICE", setting, err)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return fmt.Errorf("%s: %w: this machine does not have the address: name one of its own, or :PORT", setting, err)
 	}

@@ -111,8 +111,8 @@ func passkeyHost(ctx context.Context, x *examination) Finding {
 	case err != nil:
 		return unreadable(err)
 	case elsewhere.Passkeys > 0:
-		return found(Warning, "Go back to that host, or tell these members to sign in with their password and a recovery "+
-			"code and to add a passkey; docs/passkeys.md says how the next move keeps them.", "%s.", elsewhere)
+		return found(Warning, "Go back to that host, or tell these members to sign in with their password and a "+
+			"recovery code and to add a passkey; docs/passkeys.md says how the next move keeps them.", "%s.", elsewhere)
 	}
 	return ok("All passkeys belong to the host of the issuer or to a parent domain of it.")
 }
@@ -235,8 +235,9 @@ func signOuts(ctx context.Context, x *examination) Finding {
 		return unreadable(err)
 	}
 	if waiting > 0 && x.Now().Sub(oldest) > lateSignOut {
-		return found(Warning, "Find the application in the log (logout not delivered, with client_id and the error), and correct "+
-			"its address with cairn client update ID --backchannel-logout-uri URI; --allow-private-backchannel for a private one.",
+		return found(Warning, "Find the application in the log (logout not delivered, with client_id and the "+
+			"error), and correct its address with cairn client update ID --backchannel-logout-uri URI; "+
+			"--allow-private-backchannel for a private one.",
 			"%d sign-outs wait since %s: an application does not take them, and people stay signed in there.",
 			waiting, oldest.UTC().Format(time.RFC3339))
 	}

@@ -135,8 +135,8 @@ func otherAnswer(ctx context.Context, x *examination) (f Finding, is bool) {
 	address, path := x.checked.IssuerString, x.checked.Issuer.Path
 	switch own := res.Header.Get(requestID) != ""; {
 	case res.StatusCode >= 300 && res.StatusCode < 400:
-		return found(Problem, "Let the proxy pass requests on instead of redirecting them; if another one is in front of it, "+
-			"such as a content delivery network, let that one connect with https.",
+		return found(Problem, "Let the proxy pass requests on instead of redirecting them; if another one is in "+
+			"front of it, such as a content delivery network, let that one connect with https.",
 			"%s redirects to %q.", address, res.Header.Get("Location")), true
 	case res.StatusCode == http.StatusUnauthorized:
 		return found(Problem, "Let the proxy demand no password of its own for this name (auth_basic off; in nginx): "+
@@ -151,7 +151,8 @@ func otherAnswer(ctx context.Context, x *examination) (f Finding, is bool) {
 
 // publicPaths are paths that people, browsers and applications need, one of each part of the service.
 var publicPaths = []string{
-	"/", "/login/", "/account/", "/admin/", "/device", "/api/me", "/oauth2/authorize", "/oauth2/token", "/oauth2/userinfo",
+	"/", "/login/", "/account/", "/admin/", "/device", "/api/me", "/oauth2/authorize", "/oauth2/token",
+	"/oauth2/userinfo",
 }
 
 // upload is larger than what proxies take without being told. The service takes activity files of 8 MiB.
@@ -170,8 +171,8 @@ func keptBack(ctx context.Context, x *examination) (f Finding, is bool) {
 		}
 	}
 	if len(kept) > 0 {
-		return found(Problem, "Let the proxy pass on everything below "+x.checked.IssuerString+"/, without a location of its own.",
-			"The proxy answers these itself: %s.", strings.Join(kept, ", ")), true
+		return found(Problem, "Let the proxy pass on everything below "+x.checked.IssuerString+
+			"/, without a location of its own.", "The proxy answers these itself: %s.", strings.Join(kept, ", ")), true
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, x.checked.IssuerString+"/api/auth/logout",
 		bytes.NewReader(make([]byte, upload)))

@@ -72,8 +72,8 @@ func (x *examination) askWith(
 // unreached returns a finding about a request that got no answer although the address leads here.
 func unreached(err error) Finding {
 	if errors.Is(err, errTooMany) {
-		return found(Problem, "Raise the limit all of rate-limit in cairn.yaml if it was lowered, or wait for a minute; "+
-			"if every visitor meets it, see visitor-address.", "The request was refused: %v.", err)
+		return found(Problem, "Raise the limit all of rate-limit in cairn.yaml if it was lowered, or wait for a "+
+			"minute; if every visitor meets it, see visitor-address.", "The request was refused: %v.", err)
 	}
 	return found(Problem, "Check the log of the proxy, and run cairn doctor again.", "There is no answer: %v.", err)
 }
@@ -120,7 +120,8 @@ func tlsCertificate(ctx context.Context, x *examination) Finding {
 		if invalid, is := errors.AsType[x509.CertificateInvalidError](err); is && invalid.Reason == x509.Expired {
 			do = renew
 			if x.Now().Before(certs[0].NotBefore) {
-				do = "Set the clock of this machine by NTP (timedatectl set-ntp true): the certificate is not valid yet."
+				do = "Set the clock of this machine by NTP (timedatectl set-ntp true): the certificate is not valid " +
+					"yet."
 			}
 		}
 		return found(Problem, do, "Browsers refuse the certificate of %s: %v.", address, err)
@@ -211,7 +212,8 @@ func cache(ctx context.Context, x *examination) Finding {
 		}
 		if ids[0] != "" && ids[0] == ids[1] {
 			x.cached = true
-			return found(Problem, "Turn the cache of the proxy off for this name, as with proxy_cache off; in nginx, and empty it.",
+			return found(Problem, "Turn the cache of the proxy off for this name, as with proxy_cache off; in "+
+				"nginx, and empty it.",
 				"%s is answered from a cache: people see the pages of others.", x.checked.IssuerString+path)
 		}
 	}
@@ -220,7 +222,8 @@ func cache(ctx context.Context, x *examination) Finding {
 
 const discoveryPath, jwksPath = "/.well-known/openid-configuration", "/.well-known/jwks.json"
 
-const passWellKnown = "Let the proxy pass on requests below /.well-known/; only /.well-known/acme-challenge/ may be its own."
+const passWellKnown = "Let the proxy pass on requests below /.well-known/; only /.well-known/acme-challenge/ may be " +
+	"its own."
 
 // issuer compares the issuer byte for byte, as applications do (OpenID Connect Discovery section 4.3).
 func issuer(ctx context.Context, x *examination) Finding {
@@ -260,8 +263,9 @@ func clock(ctx context.Context, x *examination) Finding {
 	}
 	before := x.Now()
 	if ahead := x.health.Newest.Sub(before); ahead > wrongClock {
-		return found(Warning, "Compare date -u with another machine, and set the clock by NTP: timedatectl set-ntp true. If it was "+
-			"wrong then, it is right now: sessions of that time last longer, and this finding goes away with time.",
+		return found(Warning, "Compare date -u with another machine, and set the clock by NTP: timedatectl set-ntp "+
+			"true. If it was wrong then, it is right now: sessions of that time last longer, and this finding goes "+
+			"away with time.",
 			"The newest entry of the audit log is %s ahead of this machine's clock.", ahead.Round(time.Minute))
 	}
 	res, _, err := x.ask(ctx, http.MethodGet, "/healthz", nil)
@@ -418,8 +422,8 @@ func keySet(ctx context.Context, x *examination) Finding {
 			"if this is another instance, restart every one with these keys.",
 			"%s is not what the service answers at --listen: applications do not see a change of the keys.", address)
 	case missing != "":
-		return found(Problem, "Restart cairn serve, every instance of it, with these keys; name the key that signed until now "+
-			"in additional-key-file first, or everybody is signed out (docs/keys.md).",
+		return found(Problem, "Restart cairn serve, every instance of it, with these keys; name the key that signed "+
+			"until now in additional-key-file first, or everybody is signed out (docs/keys.md).",
 			"%s does not have the key %s of the settings.", address, missing)
 	}
 	wrong, err := x.cacheFault(ctx, jwksPath, res, "max-age")

@@ -95,7 +95,8 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	}
 	h := &Handler{}
 	base := strings.TrimSuffix(o.Config.Issuer.EscapedPath(), "/")
-	pages, err := templates.New(templates.Options{BasePath: base, HTTPS: o.Config.HTTPS, Now: o.Now, Program: o.Program})
+	pages, err := templates.New(templates.Options{BasePath: base, HTTPS: o.Config.HTTPS, Now: o.Now,
+		Program: o.Program})
 	if err != nil {
 		return nil, fmt.Errorf("pages: %w", err)
 	}
@@ -130,7 +131,8 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	}
 	accounts := site.New(service, passkeys)
 	pages.SetInstanceName(accounts.InstanceName)
-	h.background = append(h.background, accounts.RetireHS256, accounts.WriteVisits, letter.New(service, pages, o.Mail).SendMails, accounts.WatchEnds)
+	h.background = append(h.background, accounts.RetireHS256, accounts.WriteVisits,
+		letter.New(service, pages, o.Mail).SendMails, accounts.WatchEnds)
 	pages.SetLook(accounts.Look)
 	h.BeforeStop = accounts.StatusLists.Release
 
@@ -276,7 +278,8 @@ func Administration(o Options) admin.Options {
 			use := uses[c.ID]
 			rows = append(rows, templates.ApplicationRow{
 				ID: c.ID, Name: c.Name, Public: c.IsPublic(), Trusted: c.Trusted,
-				RequireFlags: c.RequireFlags, RequireAll: c.RequireAll, Claims: c.Claims, RequireACR: c.RequireACR, HomeURI: c.HomeURI, Logo: c.Logo.Hash,
+				RequireFlags: c.RequireFlags, RequireAll: c.RequireAll, Claims: c.Claims, RequireACR: c.RequireACR,
+				HomeURI: c.HomeURI, Logo: c.Logo.Hash,
 				RedirectURIs: c.RedirectURIs, Scopes: c.Scopes, Optional: c.OptionalScopes,
 				Users: use.Users, ManyUsers: use.Users >= account.ManyUsers,
 				CreatedAt: c.CreatedAt, LastUsedAt: use.LastAt,

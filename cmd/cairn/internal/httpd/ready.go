@@ -77,7 +77,8 @@ func (r *readiness) faults(ctx context.Context) map[string]error {
 		}
 	}
 	if file := r.store.File(); file != "" {
-		if now, err := os.Stat(file); r.file != nil && (err != nil || !os.SameFile(r.file, now)) && faults[checkDatabase] == nil {
+		if now, err := os.Stat(file); r.file != nil && (err != nil || !os.SameFile(r.file, now)) &&
+			faults[checkDatabase] == nil {
 			faults[checkDatabase] = errFileReplaced
 		}
 		switch left, err := r.freeSpace(filepath.Dir(file)); {
@@ -94,9 +95,9 @@ var (
 	errStopping       = errors.New("the service is about to stop: use another instance")
 	errNotKnown       = errors.New("this could not be checked")
 	errDatabaseSilent = errors.New("the database does not answer: the log says why")
-	errFileReplaced   = errors.New("the database file was removed or replaced while the service runs, and what is written " +
-		"since is lost when it ends: restart the service to use the file that is there, or restore the last backup; until then " +
-		"/proc/PID/fd has the former file")
+	errFileReplaced   = errors.New("the database file was removed or replaced while the service runs, and what is " +
+		"written since is lost when it ends: restart the service to use the file that is there, or restore the last " +
+		"backup; until then /proc/PID/fd has the former file")
 	errNoKey = errors.New("tokens are signed with a private key elsewhere, and this instance has none: " +
 		"set --private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE) and restart it")
 	errDiskFull = errors.New("less than 32 MB are free where the database is: make room, or writes will fail")

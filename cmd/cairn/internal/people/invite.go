@@ -38,7 +38,8 @@ type addInviteCommand struct {
 // Run creates an invite, with which people can register, and prints its code.
 func (c *addInviteCommand) Run(p *cli.Program) error {
 	return c.WithUsers(p, func(users *roster.Administration) error {
-		terms := account.InviteTerms{Note: c.Note, Flags: c.Flag, Uses: &c.Uses, Domain: c.Domain, AccountEnds: c.AccountEnds}
+		terms := account.InviteTerms{Note: c.Note, Flags: c.Flag, Uses: &c.Uses, Domain: c.Domain,
+			AccountEnds: c.AccountEnds}
 		if days, err := strconv.Atoi(strings.TrimSuffix(c.Expires, "d")); err == nil {
 			terms.Days = &days
 		} else if terms.Until, err = account.ParseEnd(c.Expires, users.Zone()); err != nil || terms.Until.IsZero() {
@@ -108,7 +109,8 @@ func (c *listInvitesCommand) Run(p *cli.Program) error {
 				row := inviteRow{
 					Code: i.Shown(), URL: account.InviteURL(c.Issuer, i), CreatedBy: nameOrNull(i.Inviter),
 					Note: i.Note, MailedTo: web.TextOrNull(i.MailedTo), Uses: i.Uses, Joined: cli.Listed(i.Joined),
-					Flags: cli.Listed(i.Flags), Domain: web.TextOrNull(i.Domain), InviteEnds: i.Ends(), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
+					Flags: cli.Listed(i.Flags), Domain: web.TextOrNull(i.Domain), InviteEnds: i.Ends(),
+					CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
 					Used: !i.UsedAt.IsZero(), UsedBy: nameOrNull(i.UsedBy), UsedAt: web.TimeOrNull(i.UsedAt),
 				}
 				until := cli.DateOrNever(i.ExpiresAt)

@@ -30,7 +30,8 @@ func (c *listJoinCommand) Run(p *cli.Program) error {
 		}
 		out := c.List(p, "ID", "ASKED", "NAME", "EMAIL", "REASON")
 		for _, j := range list {
-			if err := out.Add(j.ID, j, j.ID, j.AskedAt.UTC().Format(time.RFC3339), j.Name, j.Email, j.Reason); err != nil {
+			asked := j.AskedAt.UTC().Format(time.RFC3339)
+			if err := out.Add(j.ID, j, j.ID, asked, j.Name, j.Email, j.Reason); err != nil {
 				return err
 			}
 		}

@@ -42,8 +42,8 @@ func GivePassword(
 			return err
 		}
 	default:
-		return cli.UsageError("--password-file FILE (- for standard input), --generate-password or --without-password is needed: " +
-			"a password is never taken from a flag's value")
+		return cli.UsageError("--password-file FILE (- for standard input), --generate-password or " +
+			"--without-password is needed: a password is never taken from a flag's value")
 	}
 	if err := passwords.Check(n.Password, n.Handle, settings.MinPassword); err != nil {
 		problem, _ := web.ProblemOf(err)

@@ -201,7 +201,8 @@ func userRowOf(u account.User) userRow {
 	return userRow{
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified,
 		Flags: cli.Listed(u.Flags), Suspended: u.Suspended(), SuspendReason: u.SuspendReason, InvitedBy: u.InvitedBy,
-		ShownEnds: u.Ends(), CreatedAt: u.CreatedAt.UTC(), LastLoginAt: web.TimeOrNull(u.LastLoginAt), Profile: u.Profile,
+		ShownEnds: u.Ends(), CreatedAt: u.CreatedAt.UTC(), LastLoginAt: web.TimeOrNull(u.LastLoginAt),
+		Profile: u.Profile,
 	}
 }
 
@@ -224,7 +225,8 @@ func (c *listUsersCommand) Run(p *cli.Program) error {
 		if c.Ending != "" {
 			q.EndingBy = users.Now().AddDate(0, 0, days)
 		}
-		out := cli.Output{Format: c.Format, Quiet: c.Quiet}.List(p, "HANDLE", "NAME", "EMAIL", "FLAGS", "STATE", "ENDS", "LAST SIGN-IN")
+		out := cli.Output{Format: c.Format, Quiet: c.Quiet}.List(p, "HANDLE", "NAME", "EMAIL", "FLAGS", "STATE", "ENDS",
+			"LAST SIGN-IN")
 		for more := true; more; more = q.After != "" {
 			page, next, err := users.Users(p.Ctx, q)
 			if err != nil {
@@ -291,7 +293,8 @@ func (c *showUserCommand) Run(p *cli.Program) error {
 			LockedUntil *time.Time             `json:"locked_until"` // null: not locked
 			Sessions    []account.SessionEntry `json:"sessions"`
 			Apps        []account.AppEntry     `json:"apps"`
-		}{userRowOf(u), web.TimeOrNull(locked), account.SessionEntries(access.Sessions, "", access.Passkeys), account.AppEntries(access.Apps)}
+		}{userRowOf(u), web.TimeOrNull(locked), account.SessionEntries(access.Sessions, "", access.Passkeys),
+			account.AppEntries(access.Apps)}
 		return c.Print(p, u.Sub, document, labels)
 	})
 }
@@ -323,8 +326,8 @@ func userLabels(u account.User) cli.Pairs {
 	f := u.Profile
 	labels := cli.Pairs{
 		{"handle", u.Handle}, {"sub", u.Sub}, {"name", u.DisplayName}, {"email", email},
-		{"flags", flagsUntil(u.Flags, u.FlagEnds, time.Local)}, {"suspended", suspended}, {"ends", ends}, {"invited by", u.InvitedBy},
-		{"password", passwordless},
+		{"flags", flagsUntil(u.Flags, u.FlagEnds, time.Local)}, {"suspended", suspended}, {"ends", ends},
+		{"invited by", u.InvitedBy}, {"password", passwordless},
 		{"created", cli.DateOrNever(u.CreatedAt)}, {"last sign-in", cli.DateOrNever(u.LastLoginAt)},
 		{"given_name", f.GivenName}, {"family_name", f.FamilyName}, {"middle_name", f.MiddleName},
 		{"nickname", f.Nickname}, {"profile", f.Page}, {"picture", f.Picture}, {"website", f.Website},
@@ -378,8 +381,8 @@ func (c *userFlagsCommand) Run(p *cli.Program) error {
 		state := strings.TrimLeft(word, "+-")
 		name, typed, ends := strings.Cut(state, "@")
 		if len(state) != len(word)-1 || account.CheckFlag(name) != nil || ends && word[0] == '-' {
-			const format = "%q: write +FLAG to turn a flag on, +FLAG@2030-12-24 until a day, and -FLAG to turn it off; " +
-				"options come before the handle"
+			const format = "%q: write +FLAG to turn a flag on, +FLAG@2030-12-24 until a day, and -FLAG to turn it " +
+				"off; options come before the handle"
 			return cli.Usagef(format, word)
 		}
 		if _, twice := flags[name]; twice {

@@ -127,7 +127,8 @@ func (c oneUser) amend(p *cli.Program, change account.UserChange) error {
 		u, err := users.Amend(p.Ctx, account.Operator(), u, change)
 		if problem := (*web.Problem)(nil); errors.As(err, &problem) && len(problem.Errors) > 0 {
 			if name, err := undeclared(p, users, change); err != nil || name != "" {
-				return cmp.Or(err, error(cli.Usagef("there is no attribute %q here: cairn settings set attributes --add %[1]s declares it", name)))
+				return cmp.Or(err, error(cli.Usagef("there is no attribute %q here: "+
+					"cairn settings set attributes --add %[1]s declares it", name)))
 			}
 			return cli.UsageError(faults(problem, nil))
 		}
@@ -176,7 +177,8 @@ func (c *updateUserCommand) change() (account.UserChange, error) {
 			}
 		}
 		if !slices.Contains(claims, name) {
-			return out, cli.Usagef("%s: there is no claim %q; the claims are %s", flag, name, strings.Join(claims, ", "))
+			return out, cli.Usagef("%s: there is no claim %q; the claims are %s", flag, name,
+				strings.Join(claims, ", "))
 		}
 		if _, twice := out[name]; twice {
 			return out, cli.Usagef("%s: %s is given more than once", flag, name)

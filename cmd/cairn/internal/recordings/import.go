@@ -26,7 +26,8 @@ type ownerFlags struct {
 func (f ownerFlags) owner(dir string) (activityschema.Owner, error) {
 	owner, err := publish.OwnerOf(dir, activityschema.Owner{Handle: f.Handle, DisplayName: f.Name})
 	if errors.Is(err, publish.ErrNoOwner) {
-		err = cli.UsageError(fmt.Sprintf("%s has no index.json that names its owner: add --handle and --name", cli.Shown(dir)))
+		err = cli.UsageError(fmt.Sprintf("%s has no index.json that names its owner: add --handle and --name",
+			cli.Shown(dir)))
 	}
 	return owner, err
 }
