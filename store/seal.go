@@ -26,8 +26,8 @@ import (
 // secrets records that they are sealed and with which key, so an instance with another key, or
 // none, writes nothing that the others could not read.
 
-// DataKeySize is the length of a data key in bytes.
-const DataKeySize = 32
+// dataKeySize is the length of a data key in bytes.
+const dataKeySize = 32
 
 // ErrDataKey means that sealed values cannot be read or written, because no data key is configured
 // or it is the wrong one. An error that wraps it says what to do, and also wraps
@@ -70,8 +70,8 @@ type dataKey struct {
 }
 
 func newDataKey(key []byte) (*dataKey, error) {
-	if len(key) != DataKeySize {
-		return nil, fmt.Errorf("the data key has %d bytes instead of %d", len(key), DataKeySize)
+	if len(key) != dataKeySize {
+		return nil, fmt.Errorf("the data key has %d bytes instead of %d", len(key), dataKeySize)
 	}
 	derive := func(purpose string) []byte {
 		derived, _ := hkdf.Key(sha256.New, key, nil, "cairn data key "+purpose, 32) // fails only for longer ones

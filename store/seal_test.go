@@ -16,7 +16,7 @@ import (
 
 // dataKey is a data key of one byte, repeated.
 func dataKey(b byte) func() ([]byte, error) {
-	return func() ([]byte, error) { return bytes.Repeat([]byte{b}, store.DataKeySize), nil }
+	return func() ([]byte, error) { return bytes.Repeat([]byte{b}, 32), nil }
 }
 
 var plainSecrets = map[string][]byte{

@@ -39,7 +39,7 @@ type Options struct {
 	// every write fail. SQLite itself creates the two files next to a file in WAL mode that no
 	// other program has open.
 	ReadOnly bool
-	// DataKey returns the data key, of DataKeySize bytes. It is called once, when something sealed
+	// DataKey returns the data key, of 32 bytes. It is called once, when something sealed
 	// is first read or written, so a command that needs nothing sealed needs no key. nil means no
 	// key.
 	DataKey func() ([]byte, error)
@@ -126,7 +126,6 @@ type (
 	Health       = engine.Health
 	Observer     = engine.Observer
 	PendingError = engine.PendingError
-	Turn         = engine.Turn
 )
 
 // Errors of the engine.

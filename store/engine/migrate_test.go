@@ -1,17 +1,11 @@
 package engine_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/cairn-id/cairn/store/engine"
 	"github.com/cairn-id/cairn/store/storetest"
 )
-
-func TestMain(m *testing.M) {
-	storetest.Parallel = true
-	os.Exit(storetest.Main(m))
-}
 
 // The index of a large table takes longer than any request may.
 func TestMigrationTakesAsLongAsItDoes(t *testing.T) {

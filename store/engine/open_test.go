@@ -1,34 +1,24 @@
-package store_test
+package engine_test
 
 import (
-	"bytes"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/engine"
 	"github.com/cairn-id/cairn/store/storetest"
 )
-
-func open(t *testing.T, dsn string) *store.Store {
-	t.Helper()
-	s, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler)})
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
-	return s
-}
 
 func TestDatabaseFilesAreTheOwnersAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "odd ?#%41 name.db")
 	must(t, os.WriteFile(path, nil, 0o644)) // as an earlier umask left it
 	must(t, os.Chmod(path, 0o644))
 	s := storetest.Open(t, path)
-	addUser(t, s, "ada")
+	must(t, write(t, s))
 	entries, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
 	must(t, err)
 	if len(entries) != 3 {
@@ -64,52 +54,6 @@ func TestOpenErrorOmitsThePassword(t *testing.T) {
 	want(t, err, account.ErrUnavailable)
 }
 
-func TestLogOmitsValues(t *testing.T) {
-	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
-		var log bytes.Buffer
-		s, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-		must(t, err)
-		defer func() { must(t, s.Close()) }()
-		_, err = useToken(t.Context(), s, "hunter2") // no such table yet
-		want(t, err, account.ErrUnavailable)
-		want(t, s.UpgradeHash(t.Context(), "hunter2", "hunter2", "hunter2"), account.ErrUnavailable)
-		want(t, s.CreateClient(t.Context(), &provider.Client{ID: "hunter2", Name: "hunter2", RedirectURIs: []string{"https://hunter2.example.org/cb"}, AuthMethod: provider.AuthAny}, act("client.create")), account.ErrUnavailable)
-		if !strings.Contains(log.String(), "tokens") || strings.Contains(log.String(), "hunter2") {
-			t.Errorf("the log: %s", log.String())
-		}
-	})
-}
-
-// A newer program adds columns to tables that this one reads: see columnsOf.
-func TestStatementsNameTheirColumns(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	must(t, err)
-	all := regexp.MustCompile("(?i)(select |returning |[ ,`][a-z]\\.)\\*[ ,](from [^(]|[^f])")
-	for _, f := range files {
-		b, err := os.ReadFile(f)
-		must(t, err)
-		if found := all.Find(b); found != nil && !strings.HasSuffix(f, "_test.go") {
-			t.Errorf("%s: %s", f, found)
-		}
-	}
-}
-
-// GORM's Scan logs a failed or slow statement with its values; those of database/sql and
-// pgx log nothing.
-func TestStoreDoesNotUseScan(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	must(t, err)
-	for _, f := range files {
-		b, err := os.ReadFile(f)
-		must(t, err)
-		for line := range strings.Lines(string(b)) {
-			if strings.Contains(line, ".Scan"+"(") && !strings.Contains(line, "QueryRow") && !strings.Contains(line, " rows.Scan"+"(") {
-				t.Errorf("%s: %s", f, strings.TrimSpace(line))
-			}
-		}
-	}
-}
-
 func TestForeignFileIsNotOverwritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notes.txt")
 	text := strings.Repeat("not a database\n", 1000)
@@ -141,7 +85,8 @@ func TestSchemaOfAnotherVersionIsRefused(t *testing.T) {
 		must(t, s.Migrate(t.Context())) // again: nothing
 		version, err := s.SchemaVersion(t.Context())
 		must(t, err)
-		must(t, s.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (?, ?)", version+1, true))
+		const later = "INSERT INTO goose_db_version (version_id, is_applied) VALUES (?, ?)"
+		must(t, engine.Conn(t.Context(), s.DB).Exec(later, version+1, true).Error)
 		want(t, s.CheckSchema(t.Context()), store.ErrNewerSchema)
 		must(t, s.Ping(t.Context())) // it serves on until it is replaced; an older one does not start
 		want(t, s.Migrate(t.Context()), store.ErrNewerSchema)
@@ -154,13 +99,19 @@ func TestStartingTogetherMigratesOnce(t *testing.T) {
 		for i := range instances {
 			instances[i] = open(t, dsn)
 		}
-		errs := race(len(instances), func(i int) error { return instances[i].Migrate(t.Context()) })
+		errs := make([]error, len(instances))
+		var all sync.WaitGroup
+		for i, s := range instances {
+			all.Go(func() { errs[i] = s.Migrate(t.Context()) })
+		}
+		all.Wait()
 		for i, err := range errs {
 			must(t, err)
 			must(t, instances[i].CheckSchema(t.Context()))
 		}
-		rows, err := instances[0].Count("SELECT count(*) FROM goose_db_version WHERE version_id = 1")
-		must(t, err)
+		var rows int
+		const noted = "SELECT count(*) FROM goose_db_version WHERE version_id = 1"
+		must(t, engine.Conn(t.Context(), instances[0].DB).Raw(noted).Find(&rows).Error)
 		if rows != 1 {
 			t.Errorf("migration 1 is noted %d times", rows)
 		}

@@ -1,4 +1,4 @@
-package store_test
+package engine_test
 
 import (
 	"context"
@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/engine"
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
 func TestWorkIsDoneByOneInstanceAtATime(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
-		take := func(now time.Time) (store.Turn, bool) {
+		take := func(now time.Time) (engine.Turn, bool) {
 			t.Helper()
 			turn, ok, err := s.TakeTurn(ctx, "sweep", now, 10*time.Minute, time.Minute)
 			must(t, err)
@@ -103,7 +104,7 @@ func TestTurnIsRenewedWhileItsWorkRuns(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		err := s.InTurn(ctx, "sweep", time.Hour, func(ctx context.Context, _ time.Time) (string, error) {
-			must(t, s.Exec("UPDATE turns SET leased_until = leased_until + 7")) // another has it
+			must(t, engine.Conn(t.Context(), s.DB).Exec("UPDATE turns SET leased_until = leased_until + 7").Error) // another has it
 			<-ctx.Done()
 			return "", ctx.Err()
 		})

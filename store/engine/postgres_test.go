@@ -1,4 +1,4 @@
-package store_test
+package engine_test
 
 import (
 	"context"
@@ -12,11 +12,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/engine"
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
@@ -57,7 +59,7 @@ func TestHostThatHangsIsPassedOver(t *testing.T) {
 	must(t, err)
 	// Nothing listens on port 1.
 	s := open(t, dsn("127.0.0.1,127.0.0.1,", "1,"+port+","))
-	addUser(t, s, "ada")
+	must(t, write(t, s))
 	if asked.Load() == 0 {
 		t.Error("the silent host was not asked")
 	}
@@ -72,18 +74,19 @@ func TestConnectionThatTakesNoWritesIsDropped(t *testing.T) {
 	backends := func() (pids [2]int64) {
 		t.Helper()
 		// Two at once: the connections of the pool.
-		in, end, err := s.Begin(t.Context())
-		must(t, err)
-		for i, each := range []*store.Store{in, s} {
-			pids[i], err = each.Count("SELECT pg_backend_pid()")
-			must(t, err)
-		}
-		must(t, end(false))
+		undone := errors.New("undone")
+		err := engine.Together(t.Context(), s.DB, "look", time.Minute, func(tx *engine.Tx, in *engine.DB) {
+			for i, each := range []*engine.DB{in, s.DB} {
+				must(t, engine.Conn(t.Context(), each).Raw("SELECT pg_backend_pid()").Find(&pids[i]).Error)
+			}
+			tx.Refuse(undone)
+		})
+		want(t, err, undone)
 		return pids
 	}
 	before := backends()
-	want(t, s.UpgradeHash(t.Context(), "u", "old", "new"), account.ErrUnavailable)
-	want(t, s.UpgradeHash(t.Context(), "u", "old", "new"), account.ErrUnavailable)
+	want(t, write(t, s), account.ErrUnavailable)
+	want(t, write(t, s), account.ErrUnavailable)
 	for _, pid := range backends() {
 		if pid == before[0] || pid == before[1] {
 			t.Errorf("of the connections %v one is used after it was found to take no writes", before)
@@ -106,7 +109,7 @@ func TestPoolSizeIsInTheURL(t *testing.T) {
 			continue
 		}
 		must(t, err)
-		if n := s.MaxConnections(); n != want {
+		if n := s.PoolStats().MaxOpenConnections; n != want {
 			t.Errorf("%q: %d connections", size, n)
 		}
 		must(t, s.Close())

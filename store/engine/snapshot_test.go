@@ -1,4 +1,4 @@
-package store_test
+package engine_test
 
 import (
 	"database/sql"
