@@ -5,6 +5,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -206,17 +208,28 @@ func TestWhatIsNotReadIsNamed(t *testing.T) {
 	}
 }
 
-// The page knows what an import says of a file: each of these texts is in its template, with names for the numbers.
+// The page knows what an import says of a file: its worker recognizes each of these texts, with names for the numbers,
+// and the template has them in the same order.
 func TestPageKnowsTheWarnings(t *testing.T) {
-	page, err := os.ReadFile("../../templates/html/account-publish.html")
-	if err != nil {
-		t.Fatal(err)
+	lines := func(file, form string) (texts []string) {
+		text, err := os.ReadFile("../../templates/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile(form).FindAllStringSubmatch(string(text), -1) {
+			texts = append(texts, found[1])
+		}
+		return texts
+	}
+	known := lines("static/publish-worker.js", `(?m)^    "([^"]+)",?$`)
+	if shown := lines("html/account-publish.html", `<p>\{\{t "([^"]+)"[^}]*(?:"\{[a-z]+\}"[^}]*)*\}\}</p>\n`); !slices.Equal(shown[len(shown)-len(known):], known) {
+		t.Errorf("the worker knows\n%q, the page has\n%q", known, shown)
 	}
 	texts := append([]string{
 		warnCut, warnChecksum, errPlan.Error(), errNoTimes.Error(), errEmpty.Error(), errUnknownFile.Error(), ErrTooLittle.Error(),
 	}, causeTexts[:]...)
 	for _, text := range texts {
-		if text = strings.ReplaceAll(text, "%d", "{n}"); text != "" && !strings.Contains(string(page), `data-text="`+text+`"`) {
+		if text = strings.ReplaceAll(text, "%d", "{n}"); text != "" && !slices.Contains(known, text) {
 			t.Errorf("the page does not know %q", text)
 		}
 	}

@@ -130,6 +130,49 @@
   }
   function blob(path) { return files.has(path) ? files.get(path).blob : null; }
 
+  // What the program says of files, in the order in which the page has it in the language of its reader.
+  var messages = [
+    "the file is cut short or damaged: what was recorded before is imported",
+    "the checksum of the file is wrong: values may be damaged",
+    "points without a time are left out: {n}",
+    "points without a time: {n}, whose times follow from their distances",
+    "samples that go back in time are left out: {n}",
+    "the clock jumped by more than a day: samples on the other side are left out: {n}",
+    "positions within the same second as another are left out: {n}",
+    "points with nothing before or after them are left out: {n}",
+    "samples of a part of the file that is no activity are left out: {n}",
+    "positions that nobody can have reached are left out: {n}",
+    "elevations that nobody can have reached are left out: {n}",
+    "values that no person has are left out: {list}",
+    "the speeds in the file are not those of its distances and times, in metres a second: they are computed",
+    "the totals of the device are not those of the samples: they are computed",
+    "the device counted {a} km, the track has {b} km: its distance is left out",
+    "ways that nobody can go so fast are not counted: {n}, of {b} km",
+    "a rest of more than a day: imported as {n} activities",
+    "{n} values of a kind that is not read: {kind}",
+    "{n} messages of a kind that is not read: {kind}",
+    "it is a plan: its times cannot be those of a recording. --planned imports it, without a duration",
+    "the track has no usable times: it was planned and not recorded",
+    "no recorded activity in this file",
+    "not a GPX, TCX or FIT file",
+    "too little of the track is left outside your places: publish it as no_gps"
+  ].map(function (message) {
+    var names = [], parts = message.split(/\{(\w+)\}/).map(function (part, i) {
+      return i % 2 ? names.push(part) && "(.+)" : part.replace(/[.*+?^$()|[\]\\]/g, "\\$&");
+    });
+    return { names: names, form: new RegExp("^" + parts.join("") + "$") };
+  });
+
+  // number adds to what was said of a file which of the messages it is, and the values in it.
+  function number(said) {
+    said.number = messages.findIndex(function (message) {
+      var found = message.form.exec(said.text);
+      said.values = {};
+      message.names.forEach(function (name, i) { said.values[name] = found && found[i + 1]; });
+      return found;
+    });
+  }
+
   // ask has the program do something. Its answers say how far it is, until the last one, which comes with what it wrote.
   // A given file of places that the program cannot read is put away again.
   function ask(request, places) {
@@ -148,6 +191,7 @@
         files.delete("places.yaml");
       }
       if (message.all === undefined) {
+        (message.Messages || []).forEach(number);
         message = { answer: message, zip: blob("public.zip"), preview: blob("preview.html"), places: blob("places.yaml") };
       }
       postMessage(message);

@@ -13,9 +13,8 @@
   root.hidden = false;
 
   function get(id) { return document.getElementById(id); }
-  function say(name, values) {
-    return root.getAttribute("data-" + name).replace(/\{(\w+)\}/g, function (all, key) { return values[key]; });
-  }
+  function fill(text, values) { return text.replace(/\{(\w+)\}/g, function (all, key) { return values[key]; }); }
+  function say(name, values) { return fill(root.getAttribute("data-" + name), values); }
   function add(parent, name, text) {
     var element = parent.appendChild(document.createElement(name));
     element.textContent = text || "";
@@ -156,19 +155,6 @@
     };
   }
 
-  // translated returns a message of the program in the language of the page, or nothing: then it is English.
-  function translated(message) {
-    var found = "";
-    Array.from(get("texts").content.querySelectorAll("[data-text]")).some(function (text) {
-      var names = [], pattern = text.getAttribute("data-text").split(/\{(\w+)\}/).map(function (part, i) {
-        return i % 2 ? names.push(part) && "(.+)" : part.replace(/[.*+?^$()|[\]\\]/g, "\\$&");
-      }), values = new RegExp("^" + pattern.join("") + "$").exec(message);
-      found = values && text.textContent.replace(/\{(\w+)\}/g, function (all, name) { return values[names.indexOf(name) + 1]; });
-      return found;
-    });
-    return found;
-  }
-
   function showOutcome(got) {
     var o = got.answer, list = empty(get("outcome")), messages = empty(get("messages").querySelector("ul"));
     add(list, "li", say("listed", { n: o.Listed }));
@@ -183,8 +169,9 @@
     if (o.Common) {
       add(list, "li", say("common", { file: o.Common })).className = "box warning";
     }
+    var texts = get("texts"); // none on an English page
     o.Messages.slice(0, 500).forEach(function (m) {
-      var text = translated(m.text), item = add(messages, "li", m.file + ": " + (text || m.text));
+      var text = texts && texts.content.children[m.number], item = add(messages, "li", m.file + ": " + (text ? fill(text.textContent, m.values) : m.text));
       if (text) {
         item.lang = document.documentElement.lang;
       }

@@ -197,7 +197,7 @@ func TestClientThatRequiresASecondFactor(t *testing.T) {
 	}
 	page := b.get(got.Header.Get("Location"))
 	link := elementByID(t, page.Text, "demand-continue")
-	if link == nil || !strings.Contains(elementText(link), "Go on to") || !strings.Contains(mainOf(page.Text), "asks for a second factor") {
+	if link == nil || !strings.Contains(elementText(link), "Continue to") || !strings.Contains(mainOf(page.Text), "Set up a second factor to continue to") {
 		t.Fatal(mainOf(page.Text))
 	}
 	if again := b.get(attribute(link, "href")); !toSecurity(again) {
@@ -279,7 +279,7 @@ func TestHoldersOfAFlagNeedASecondFactor(t *testing.T) {
 		}
 	}
 	page := root.get("/account/security")
-	if elementByID(t, page.Text, "demand") == nil || !strings.Contains(mainOf(page.Text), "needs a second factor") {
+	if elementByID(t, page.Text, "demand") == nil || !strings.Contains(mainOf(page.Text), "Set up a second factor to continue. Your account needs one.") {
 		t.Error(mainOf(page.Text))
 	}
 	wantStatus(t, "me", root.api("GET", "/api/me", nil), 200)

@@ -261,8 +261,8 @@ func accountActions(session string) []pageAction {
 			"#profile-submit", "status", "profile", "Your profile is saved.",
 		},
 		{profile, "", map[string]string{"#display_name": strings.Repeat("x", 61)}, "", "#profile-submit", "alert", "profile", "Correct 1 entry"},
-		{security, "", change("wrong", "eleven quiet lanterns"), "", "#password-submit", "alert", "password", "not right"},
-		{security, "", change(password, "ada-ada-ada-ada"), "", "#password-submit", "alert", "password", "handle"},
+		{security, "", change("wrong", "eleven quiet lanterns"), "", "#password-submit", "alert", "password", "is incorrect"},
+		{security, "", change(password, "ada-ada-ada-ada"), "", "#password-submit", "alert", "password", "user name"},
 		{devices, "", nil, "", `[data-session="` + session + `"] button`, "status", "sessions",
 			"The device is signed out."},
 		{devices, "", nil, "", "#sessions-end-others then #keep_app-0 then #confirm-submit", "status", "sessions",
@@ -272,7 +272,7 @@ func accountActions(session string) []pageAction {
 		{invites, "", map[string]string{"#note": "For Grace"}, "", "#invite-submit", "status", "invites", "The invite is ready."},
 		{invites, "", nil, "", "[data-invite] form button", "status", "invites", "The invite is deleted."},
 		{apps, "", nil, "", "[data-app] button", "status", "apps", "no longer has access"},
-		{data, "#data summary", map[string]string{"#delete-password": "wrong"}, "", "#delete-submit", "alert", "data", "not right"},
+		{data, "#data summary", map[string]string{"#delete-password": "wrong"}, "", "#delete-submit", "alert", "data", "is incorrect"},
 		{data, "#data summary", map[string]string{"#delete-password": "eleven quiet lanterns"}, "", "#delete-submit", "", "", "Your account is deleted"},
 	}
 }

@@ -113,7 +113,7 @@ func TestMailsGoThroughARealServer(t *testing.T) {
 	send("ada@example.net", "nobody@example.net", "later@example.net", "bob@example.net")
 	for _, local := range []string{"ada", "bob"} {
 		text := server.mailTo(t, local)
-		for _, want := range []string{"with esmtpsa", "(envelope-from <club@example.org>)", "Subject: Test-E‑Mail\n", "Content-Language: de\n", "To: <" + local + "@example.net>\n"} {
+		for _, want := range []string{"with esmtpsa", "(envelope-from <club@example.org>)", "Subject: =?UTF-8?q?Test-E=E2=80=91Mail?=\n", "Content-Language: de\n", "To: <" + local + "@example.net>\n"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the mail to %s lacks %q: %s", local, want, text)
 			}

@@ -256,7 +256,7 @@ func TestMemberPublishesInTheBrowser(t *testing.T) {
 		t.Errorf("the preview shows %d tracks, %v", shown, err)
 	}
 	outcome, err := chromedp.Run(tab, chromedp.Text(id("outcome")))
-	if err != nil || !strings.Contains(outcome, "come near your places: "+strconv.Itoa(rides)) {
+	if err != nil || !strings.Contains(outcome, "near your places: "+strconv.Itoa(rides)) {
 		t.Errorf("the page says %q %v", outcome, err)
 	}
 	schemes := []string{"light", "dark"}
