@@ -38,9 +38,8 @@ func readConfig(path, source string, named bool) (map[string]string, error) {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
 	// Whoever can write this file chooses the database and the keys.
-	if OpenTo(info.Mode(), 0o022) {
-		return nil, fmt.Errorf("%s: other users of the machine may write it (mode %04o): run chmod go-w %s", where,
-			info.Mode().Perm(), shellQuote(path))
+	if err := CheckWriters(path, info); err != nil {
+		return nil, fmt.Errorf("%s: %w", where, err)
 	}
 	values, unknown := parseConfig(text, filepath.Dir(path))
 	if unknown != nil {

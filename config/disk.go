@@ -61,6 +61,15 @@ func OpenTo(mode os.FileMode, bits os.FileMode) bool {
 	return runtime.GOOS != "windows" && mode.Perm()&bits != 0
 }
 
+// CheckWriters refuses a file that others than its owner may write. A device, as a terminal, is nobody's file.
+func CheckWriters(path string, info os.FileInfo) error {
+	if info.Mode()&os.ModeDevice != 0 || !OpenTo(info.Mode(), 0o022) {
+		return nil
+	}
+	return fmt.Errorf("other users of the machine may write it (mode %04o): run chmod go-w %s",
+		info.Mode().Perm(), shellQuote(path))
+}
+
 // checkPrivate refuses a file with a secret or a key that others than its owner can open. If a file
 // has an ACL, the group bits are only its mask: systemd's credentials have mode 0440 and belong to
 // root, and the ACL lets only the service's user read them.

@@ -1,10 +1,15 @@
 package main
 
 import (
+	"context"
+	"io"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 )
 
 // A file that answers late, as on a slow mount, holds up apply alone: it is read before the transaction.
@@ -25,5 +30,36 @@ func TestApplyReadsFilesBeforeItWrites(t *testing.T) {
 	fatalIf(t, fifo.Close())
 	if printed := <-applied; !strings.HasSuffix(printed, "1 changed\n") {
 		t.Error(printed)
+	}
+}
+
+// SIGTERM ends apply while it waits for a file, or for standard input.
+func TestASignalEndsApplyThatWaits(t *testing.T) {
+	sqliteShell(t)
+	fatalIf(t, syscall.Mkfifo("fifo", 0o600))
+	fatalIf(t, os.WriteFile("waits.yaml", []byte("clients: [{id: w, redirect-uri: https://w.example/cb, secret-file: fifo}]"), 0o600))
+	for _, file := range []string{"fifo", "waits.yaml", "-"} {
+		ctx, signal := context.WithCancel(t.Context())
+		stdin, never := io.Pipe()
+		code := make(chan int, 1)
+		go func() { code <- Run(ctx, []string{"apply", file}, nil, stdin, io.Discard, io.Discard) }()
+		select {
+		case c := <-code:
+			t.Errorf("%s: it did not wait: exit code %d", file, c)
+		case <-time.After(200 * time.Millisecond):
+		}
+		signal()
+		select {
+		case c := <-code:
+			if c != cli.ExitFailed {
+				t.Errorf("%s: exit code %d", file, c)
+			}
+		case <-time.After(20 * time.Second):
+			t.Errorf("%s: it does not end", file)
+		}
+		fatalIf(t, never.Close())
+		if fifo, err := os.OpenFile("fifo", os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
+			fatalIf(t, fifo.Close()) // what was waiting ends
+		}
 	}
 }

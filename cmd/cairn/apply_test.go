@@ -284,6 +284,79 @@ func TestApplyReadsAnchors(t *testing.T) {
 	}
 }
 
+// Anchors that refer to one another would multiply without end: keys and values count where they are used.
+func TestApplyBoundsWhatAnchorsStandFor(t *testing.T) {
+	s, _ := sqliteShell(t)
+	var merges strings.Builder
+	merges.WriteString("clients:\n- &a0 {id: one}\n")
+	for i := range 9 {
+		fmt.Fprintf(&merges, "- &a%d\n  id: c%d\n  <<: [%s]\n", i+1, i, strings.Repeat(fmt.Sprintf("*a%d, ", i), 50))
+	}
+	for name, text := range map[string]string{
+		"merges.yaml":  merges.String(),
+		"aliases.yaml": "clients:\n- &a {id: one, scope: [" + strings.Repeat("a, ", 5000) + "]}\n- " + strings.Repeat("*a\n- ", 5000) + "*a\n",
+	} {
+		fatalIf(t, os.WriteFile(name, []byte(text), 0o600))
+		start := time.Now()
+		code, printed := s.run("apply", name)
+		if code != cli.ExitUsage || !strings.Contains(printed, "keys and values become more than 1,000,000") {
+			t.Errorf("%s: exit code %d: %.300s", name, code, printed)
+		}
+		if took := time.Since(start); took > 20*time.Second { // without a bound: hours
+			t.Errorf("%s: it took %s", name, took)
+		}
+	}
+}
+
+// Whoever can write one of these files registers clients, or knows a secret: each is refused as cairn.yaml is, by
+// each command that reads it.
+func TestFilesThatOthersMayWriteAreRefused(t *testing.T) {
+	s, _ := sqliteShell(t)
+	var logo bytes.Buffer
+	fatalIf(t, png.Encode(&logo, image.NewGray(image.Rect(0, 0, 2, 2))))
+	const jwt = "auth-method: private_key_jwt, jwks-file: keys.json"
+	fatalIf(t, os.Mkdir("folder", 0o700))
+	for name, text := range map[string]string{
+		"secret": "x7KqJd93hZ0f-Wn2mB5vR8tY1uE4oP6aS\n", "logo.png": logo.String(), "folder/a.yaml": "clients: []",
+		"keys.json":   `{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "a", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`,
+		"secret.yaml": "clients: [{id: s, redirect-uri: https://a.example.org/cb, secret-file: secret}]",
+		"api.yaml":    "apis: [{uri: https://a.example.org, secret-file: secret}]",
+		"logo.yaml":   "clients: [{id: l, redirect-uri: https://a.example.org/cb, logo-file: logo.png}]",
+		"jwks.yaml":   "clients: [{id: j, redirect-uri: https://a.example.org/cb, " + jwt + "}]",
+	} {
+		fatalIf(t, os.WriteFile(name, []byte(text), 0o600))
+	}
+	client := []string{"client", "add", "A", "--redirect-uri", "https://a.example.org/cb"}
+	for _, c := range []struct {
+		file string
+		args []string
+	}{
+		{"jwks.yaml", []string{"apply", "jwks.yaml"}}, {"folder/a.yaml", []string{"apply", "folder"}},
+		{"secret", []string{"apply", "secret.yaml"}}, {"secret", []string{"apply", "api.yaml"}},
+		{"logo.png", []string{"apply", "logo.yaml"}}, {"keys.json", []string{"apply", "jwks.yaml"}},
+		{"jwks.yaml", []string{"serve", "--private-key-file", "key.pem", "--listen", "127.0.0.1:0", "--log-level", "error", "--apply", "jwks.yaml"}},
+		{"secret", append(slices.Clone(client), "--secret-file", "secret")},
+		{"logo.png", append(slices.Clone(client), "--logo-file", "logo.png")},
+		{"keys.json", append(slices.Clone(client), "--auth-method", "private_key_jwt", "--jwks-file", "keys.json")},
+	} {
+		for _, mode := range []os.FileMode{0o620, 0o602} {
+			fatalIf(t, os.Chmod(c.file, mode))
+			code, printed := s.run(c.args...)
+			want := fmt.Sprintf("%s: other users of the machine may write it (mode %04o): run chmod go-w %[1]s", c.file, mode)
+			if code == cli.ExitDone || !strings.Contains(printed, want) {
+				t.Errorf("%s: exit code %d: %s", strings.Join(c.args, " "), code, printed)
+			}
+		}
+		fatalIf(t, os.Chmod(c.file, 0o644)) // as those of containers are
+	}
+	if left := s.must("client", "list", "-q") + s.must("api", "list", "-q"); left != "" {
+		t.Errorf("registered %s", left)
+	}
+	for _, name := range []string{"folder", "secret.yaml", "api.yaml", "logo.yaml", "jwks.yaml"} {
+		s.must("apply", name)
+	}
+}
+
 // A file for 50 clients, 5 APIs and settings, by several instances at once: one changes it all.
 func TestApplyOfManyIsQuickAndDoneOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {

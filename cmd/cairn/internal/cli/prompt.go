@@ -18,9 +18,14 @@ func PromptSecret(p *Program, prompt string, twice bool) (string, error) {
 		prompts = append(prompts, "The same again: ")
 	}
 	answers := make([]string, len(prompts))
+	fd := int(p.Stdin.(*os.File).Fd())
 	for i, prompt := range prompts {
 		fmt.Fprint(p.Stderr, prompt)
-		b, err := term.ReadPassword(int(p.Stdin.(*os.File).Fd()))
+		before, _ := term.GetState(fd)
+		b, err := interruptible(p.Ctx, func() ([]byte, error) { return term.ReadPassword(fd) })
+		if p.Ctx.Err() != nil && before != nil {
+			_ = term.Restore(fd, before) // it echoes again
+		}
 		fmt.Fprintln(p.Stderr)
 		if err != nil {
 			return "", fmt.Errorf("read the answer: %w", err)
@@ -59,7 +64,7 @@ func MustAgree(p *Program, question string) error {
 // Ask prints a prompt and reads one line.
 func Ask(p *Program, prompt string) (string, error) {
 	fmt.Fprint(p.Stderr, prompt)
-	line, err := bufio.NewReader(p.Stdin).ReadString('\n')
+	line, err := interruptible(p.Ctx, func() (string, error) { return bufio.NewReader(p.Stdin).ReadString('\n') })
 	if err != nil && (!errors.Is(err, io.EOF) || line == "") {
 		return "", fmt.Errorf("read the answer: %w", err)
 	}

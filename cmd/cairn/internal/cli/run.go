@@ -36,19 +36,62 @@ type Program struct {
 
 // Read reads a file, or standard input for -, up to a limit.
 func (p *Program) Read(file string, limit int64) ([]byte, error) {
-	r := p.Stdin
-	if file != "-" {
+	return p.read(file, limit, func(string, os.FileInfo) error { return nil })
+}
+
+// ReadOwned is Read for a file that decides who may sign in where. It refuses one that others may write.
+func (p *Program) ReadOwned(file string, limit int64) ([]byte, error) {
+	return p.read(file, limit, func(path string, info os.FileInfo) error {
+		err := config.CheckWriters(path, info)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+		return err
+	})
+}
+
+// read ends with the program: a pipe may never answer.
+func (p *Program) read(file string, limit int64, check func(string, os.FileInfo) error) ([]byte, error) {
+	return interruptible(p.Ctx, func() ([]byte, error) {
+		if file == "-" {
+			return io.ReadAll(io.LimitReader(p.Stdin, limit))
+		}
 		f, err := os.Open(file)
 		if err != nil {
 			return nil, err
 		}
 		defer func() { _ = f.Close() }()
-		r = f
-	}
-	return io.ReadAll(io.LimitReader(r, limit))
+		info, err := f.Stat()
+		if err == nil {
+			err = check(file, info)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return io.ReadAll(io.LimitReader(f, limit))
+	})
 }
 
-// ReadSecret is read for a secret of the operator alone. It warns of a file that others can read.
+// interruptible calls do and returns its result, or at once the error of a context that is done. What do still waits
+// for then ends with the process.
+func interruptible[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	var value T
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		value, err = do()
+	}()
+	select {
+	case <-done:
+		return value, err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
+
+// ReadSecret is Read for a secret of the operator alone. It warns of a file that others can read.
 func (p *Program) ReadSecret(file string, limit int64) ([]byte, error) {
 	info, err := os.Stat(file)
 	if file != "-" && err == nil && info.Mode().IsRegular() && config.OpenTo(info.Mode(), 0o044) {

@@ -207,8 +207,9 @@ func printAPI(p *cli.Program, o cli.Output, a *provider.API, secret string) erro
 	return o.Print(p, d.URI, d, append(labels, [2]string{"registered", d.CreatedAt}))
 }
 
-// warnOfAPI warns the operator about a registration that no client can use.
+// warnOfAPI warns the operator about a registration that is risky, or that no client can use.
 func warnOfAPI(p *cli.Program, a *provider.API) {
+	warn(p, a.Warnings())
 	if !a.AllClients && len(a.Clients) == 0 {
 		fmt.Fprintf(p.Stderr, "cairn: no client may use it yet: cairn api update %s --add-client ID lets one\n", a.URI)
 	}

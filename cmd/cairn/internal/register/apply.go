@@ -186,7 +186,7 @@ var flagNamed = regexp.MustCompile(`--([a-z-]+)(?: "([^"]*)")?`)
 func (a *applier) peel(e *entry, do func(*entry) error) error {
 	rest := *e
 	rest.values = maps.Clone(e.values)
-	for {
+	for range maxApplyFaults {
 		err := rest.parse()
 		if err == nil {
 			err = do(&rest)
@@ -197,11 +197,11 @@ func (a *applier) peel(e *entry, do func(*entry) error) error {
 		var broken *provider.RegistrationError
 		key, value, text := "", "", err.Error()
 		switch {
+		case errors.Is(err, account.ErrUnavailable) || a.p.Ctx.Err() != nil:
+			return err
 		case errors.As(err, &broken):
 			key, value = e.keyOf(broken.Member), broken.Value
 			text = broken.Describe(key)
-		case errors.Is(err, account.ErrUnavailable) || a.p.Ctx.Err() != nil:
-			return err
 		default:
 			for _, m := range flagNamed.FindAllStringSubmatch(text, -1) {
 				if _, given := rest.values[m[1]]; given {
@@ -230,6 +230,7 @@ func (a *applier) peel(e *entry, do func(*entry) error) error {
 			return nil
 		}
 	}
+	return nil
 }
 
 // refersToFault reports whether the value names an entry that is in the file, but too wrong to be written.
@@ -377,7 +378,7 @@ func (a *applier) api(e *entry) error {
 	if err != nil {
 		return err
 	}
-	w := entryWrite{change: change{"~", "API", n.URI, nil}, after: apiFields(n)}
+	w := entryWrite{change: change{"~", "API", n.URI, nil}, after: apiFields(n), notes: n.Warnings()}
 	if old != nil {
 		w.before, w.names = apiFields(old), provider.Changes(old, n)
 		w.do = func() error { return a.st.UpdateAPI(a.p.Ctx, n, cli.Operator(account.UpdateAPI, n.URI, "")) }
@@ -391,8 +392,8 @@ func (a *applier) api(e *entry) error {
 		if secret != nil {
 			n.Secrets = []provider.ClientSecret{*secret}
 		} else if n.Opaque {
-			w.notes = []string{fmt.Sprintf("the API %s needs a secret for introspection: "+
-				"write secret-file or secret-hash, or cairn api rotate-secret %s gives it one", n.URI, n.URI)}
+			w.notes = append(w.notes, fmt.Sprintf("the API %s needs a secret for introspection: "+
+				"write secret-file or secret-hash, or cairn api rotate-secret %s gives it one", n.URI, n.URI))
 		}
 		w.do = func() error { return a.st.CreateAPI(a.p.Ctx, n, cli.Operator(account.RegisterAPI, n.URI, "")) }
 	}

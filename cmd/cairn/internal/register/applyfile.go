@@ -3,6 +3,7 @@ package register
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -148,6 +149,8 @@ type applyFile struct {
 	faults   []fault
 	sections []*section
 	contents map[string]content // of the files that entries name
+	ctx      context.Context
+	nodes    int // that were read
 }
 
 // content is what a file had when it was read.
@@ -163,7 +166,7 @@ func (f *applyFile) load(p *cli.Program) {
 		for _, key := range []string{"jwks-file", "logo-file", "secret-file"} {
 			for _, file := range e.values[key] {
 				if _, read := f.contents[file]; !read && file != "" {
-					text, err := p.Read(file, account.MaxLogo+1) // the largest of their limits
+					text, err := p.ReadOwned(file, account.MaxLogo+1) // the largest of their limits
 					f.contents[file] = content{text, err}
 				}
 			}
@@ -234,6 +237,7 @@ func readApply(p *cli.Program, path string) (*applyFile, error) {
 	}
 	f := &applyFile{
 		present: map[string]bool{}, settings: account.SettingsChange{}, lines: map[string]position{}, sections: all,
+		ctx: p.Ctx,
 	}
 	files := []string{path}
 	if info, err := os.Stat(path); path != "-" && err == nil && info.IsDir() {
@@ -242,7 +246,7 @@ func readApply(p *cli.Program, path string) (*applyFile, error) {
 		}
 	}
 	for _, name := range files {
-		text, err := p.Read(name, maxApplyFile)
+		text, err := p.ReadOwned(name, maxApplyFile)
 		if err != nil {
 			return nil, err
 		}
@@ -250,6 +254,12 @@ func readApply(p *cli.Program, path string) (*applyFile, error) {
 			return nil, fmt.Errorf("%s: larger than 8 MiB: give a folder of smaller files", name)
 		}
 		f.read(name, text)
+	}
+	if err := p.Ctx.Err(); err != nil {
+		return nil, err
+	}
+	if f.nodes > maxApplyNodes || len(f.faults) >= maxApplyFaults { // the rest was not read
+		return nil, f.err()
 	}
 	if len(f.present)+len(f.faults) == 0 {
 		return nil, fmt.Errorf("%s: it says nothing: write clients, apis, allowances or settings", path)
@@ -313,9 +323,9 @@ func (f *applyFile) each(file string, node *yaml.Node, what string, do func(key 
 		f.wrong(position{file, node.Line}, "%s: write keys with values, as name: value", what)
 		return
 	}
-	node = merged(node, 0)
+	node = f.merged(file, node, 0)
 	seen := map[string]int{}
-	for i := 0; i+1 < len(node.Content); i += 2 {
+	for i := 0; i+1 < len(node.Content) && f.reads(file, node, 1); i += 2 {
 		key := node.Content[i]
 		if before := seen[key.Value]; before > 0 {
 			f.wrong(position{file, key.Line}, "%s: %s is at line %d already: remove one", what, key.Value, before)
@@ -333,15 +343,36 @@ func resolved(node *yaml.Node) *yaml.Node {
 	return node
 }
 
+// Bounds of the files: keys and values, those of an alias each time, and mistakes that are told at once.
+const (
+	maxApplyNodes  = 1_000_000
+	maxApplyFaults = 1_000
+)
+
+// reads counts nodes and reports whether reading goes on: an alias of a few bytes stands for as much as its anchor.
+func (f *applyFile) reads(file string, node *yaml.Node, n int) bool {
+	if f.nodes > maxApplyNodes || f.ctx.Err() != nil {
+		return false
+	}
+	if f.nodes += n; f.nodes > maxApplyNodes {
+		f.wrong(position{file, node.Line}, "here the keys and values become more than 1,000,000: "+
+			"write less, or fewer aliases (*) and merge keys (<<)")
+		return false
+	}
+	return len(f.faults) < maxApplyFaults
+}
+
 // merged returns a mapping with the keys of those that its merge keys (<<) name and that are not its own.
-func merged(node *yaml.Node, depth int) *yaml.Node {
+func (f *applyFile) merged(file string, node *yaml.Node, depth int) *yaml.Node {
 	out := *node
 	out.Content = nil
 	var from []*yaml.Node
-	for i := 0; i+1 < len(node.Content); i += 2 {
+	own := map[string]bool{}
+	for i := 0; i+1 < len(node.Content) && f.reads(file, node, 1); i += 2 {
 		switch value := resolved(node.Content[i+1]); {
 		case node.Content[i].ShortTag() != "!!merge" || depth > 8: // an anchor may contain itself
 			out.Content = append(out.Content, node.Content[i:i+2]...)
+			own[node.Content[i].Value] = true
 		case value.Kind == yaml.SequenceNode:
 			from = append(from, value.Content...)
 		default:
@@ -349,10 +380,13 @@ func merged(node *yaml.Node, depth int) *yaml.Node {
 		}
 	}
 	for _, other := range from {
-		other = merged(resolved(other), depth+1)
+		if !f.reads(file, node, 1) {
+			break
+		}
+		other = f.merged(file, resolved(other), depth+1)
 		for i := 0; i+1 < len(other.Content); i += 2 {
-			has := func(n *yaml.Node) bool { return n.Value == other.Content[i].Value }
-			if !slices.ContainsFunc(out.Content, has) {
+			if key := other.Content[i].Value; !own[key] {
+				own[key] = true
 				out.Content = append(out.Content, other.Content[i:i+2]...)
 			}
 		}
@@ -383,6 +417,9 @@ func (f *applyFile) document(file string, node *yaml.Node) {
 		case value.Kind == yaml.SequenceNode:
 			f.present[key] = true
 			for _, item := range value.Content {
+				if !f.reads(file, item, 1) {
+					break
+				}
 				f.entry(f.sections[i], file, item)
 			}
 		default:
@@ -436,6 +473,9 @@ func (f *applyFile) entry(s *section, file string, node *yaml.Node) {
 			return
 		}
 		e.lines[key] = []int{at.line}
+		if !f.reads(file, value, len(value.Content)) {
+			return
+		}
 		values, lines, err := texts(s, flag, value)
 		if err == nil && strings.HasSuffix(key, "-file") && values[0] != "" {
 			if values[0] == "-" {

@@ -2,6 +2,7 @@ package register
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"reflect"
 	"strings"
@@ -127,7 +128,7 @@ func recipeKeys(r recipes.Recipe, url, issuer, id string) (*clientKeys, recipes.
 		return nil, r, err
 	}
 	read := func() error {
-		f := &applyFile{sections: lists}
+		f := &applyFile{sections: lists, ctx: context.Background()}
 		if f.entry(lists[0], r.App+".yaml", &r.Client); len(f.faults) > 0 {
 			return f.err()
 		}

@@ -310,7 +310,7 @@ func (c *addClientCommand) Run(p *cli.Program) error {
 	}
 	client, secret := provider.NewClient(c.ID, c.Name, time.Now()), ""
 	return c.WithStore(p, func(st *store.Store) error {
-		if err := c.apply(p, st, client, p.Read); err != nil {
+		if err := c.apply(p, st, client, p.ReadOwned); err != nil {
 			return inFlags(err)
 		}
 		switch {
@@ -320,7 +320,7 @@ func (c *addClientCommand) Run(p *cli.Program) error {
 			client.Secrets = make([]provider.ClientSecret, 1)
 			var err error
 			if c.SecretFile != "" {
-				client.Secrets[0], err = readSecret(p, p.Read, c.SecretFile, client.AuthMethod, client.CreatedAt)
+				client.Secrets[0], err = readSecret(p, p.ReadOwned, c.SecretFile, client.AuthMethod, client.CreatedAt)
 			} else {
 				secret, client.Secrets[0] = provider.NewSecret(client.CreatedAt)
 			}
@@ -333,7 +333,7 @@ func (c *addClientCommand) Run(p *cli.Program) error {
 		} else if err != nil {
 			return inFlags(err)
 		}
-		warn(p, client)
+		warn(p, client.Warnings())
 		if c.Quiet {
 			fmt.Fprintln(p.Stdout, client.ID)
 			return nil
@@ -374,9 +374,9 @@ func readSecret(
 	return s, nil
 }
 
-// warn prints the warnings about a registration.
-func warn(p *cli.Program, c *provider.Client) {
-	for _, text := range c.Warnings() {
+// warn prints warnings about a registration.
+func warn(p *cli.Program, texts []string) {
+	for _, text := range texts {
 		fmt.Fprintln(p.Stderr, "cairn: "+text)
 	}
 }
@@ -599,7 +599,7 @@ func (c *updateClientCommand) Run(p *cli.Program) error {
 			return err
 		}
 		set(&client.Name, c.Name)
-		if err := c.apply(p, st, client, p.Read); err != nil {
+		if err := c.apply(p, st, client, p.ReadOwned); err != nil {
 			return err
 		}
 		if err := client.Check(); err != nil {
@@ -620,7 +620,7 @@ func (c *updateClientCommand) Run(p *cli.Program) error {
 		if err != nil {
 			return err
 		}
-		warn(p, client)
+		warn(p, client.Warnings())
 		if !client.HasSecret() {
 			client.Secrets = nil
 		} else if !before.HasSecret() {
