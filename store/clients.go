@@ -204,7 +204,8 @@ func readClients(db *gorm.DB, now int64, and string, args ...any) ([]*provider.C
 		slices.Collect(maps.Keys(byID)), now).Find(&secrets).Error
 	for _, r := range secrets {
 		c := byID[r.ClientID]
-		c.Secrets = append(c.Secrets, provider.ClientSecret{Hash: r.Hash, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt})
+		secret := provider.ClientSecret{Hash: r.Hash, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt}
+		c.Secrets = append(c.Secrets, secret)
 	}
 	return out, err
 }

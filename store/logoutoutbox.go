@@ -33,14 +33,16 @@ func addNotices(tx *engine.Tx, subs, sessions []string, now time.Time) {
 	}
 }
 
+// noticeRow is a provider.LogoutNotice with how its members are stored.
 type noticeRow struct {
-	ID        int64
-	ClientID  string
-	Sub       string
-	Sid       string
-	CreatedAt int64 `gorm:"autoCreateTime:false"`
-	Attempts  int
+	ID            int64
+	ClientID, Sub string
+	SessionID     string    `gorm:"column:sid"`
+	CreatedAt     time.Time `gorm:"autoCreateTime:false;serializer:unix"`
+	Attempts      int
 }
+
+func (r noticeRow) notice() provider.LogoutNotice { return provider.LogoutNotice(r) }
 
 // DueLogouts implements provider.LogoutOutbox. Oldest first.
 func (s *Store) DueLogouts(
@@ -52,13 +54,6 @@ func (s *Store) DueLogouts(
 	}
 	slices.SortFunc(rows, func(a, b noticeRow) int { return cmp.Compare(a.ID, b.ID) })
 	return each(rows, noticeRow.notice), nil
-}
-
-func (r noticeRow) notice() provider.LogoutNotice {
-	return provider.LogoutNotice{
-		ID: r.ID, ClientID: r.ClientID, Sub: r.Sub, SessionID: r.Sid,
-		CreatedAt: fromUnix(r.CreatedAt), Attempts: r.Attempts,
-	}
 }
 
 // LogoutDone implements provider.LogoutOutbox.

@@ -47,14 +47,10 @@ func insertMails(tx *engine.Tx, mails []account.Mail, now time.Time) {
 func (s *Store) MailsAdded() <-chan struct{} { return s.Announced() }
 
 type mailRow struct {
-	ID        int64
-	Kind      string
-	Sub       string
-	Address   string
-	Language  string
-	Data      string
-	CreatedAt int64 `gorm:"autoCreateTime:false"`
-	Attempts  int
+	ID                                 int64
+	Kind, Sub, Address, Language, Data string
+	CreatedAt                          time.Time `gorm:"autoCreateTime:false;serializer:unix"`
+	Attempts                           int
 }
 
 // DueMails implements account.MailStore. Oldest first.
@@ -71,7 +67,7 @@ func (s *Store) DueMails(
 
 func (r mailRow) mail() account.QueuedMail {
 	m := account.QueuedMail{
-		ID: r.ID, CreatedAt: fromUnix(r.CreatedAt), Attempts: r.Attempts,
+		ID: r.ID, CreatedAt: r.CreatedAt, Attempts: r.Attempts,
 		Mail: account.Mail{Kind: r.Kind, Sub: r.Sub, Address: r.Address, Language: r.Language},
 	}
 	_ = json.Unmarshal([]byte(r.Data), &m.Data) // as written by insertMails
@@ -100,20 +96,14 @@ func (s *Store) MailFailed(ctx context.Context, id int64, failure string, next t
 
 // MailState implements account.MailStore.
 func (s *Store) MailState(ctx context.Context) (account.MailState, error) {
-	var rows []struct {
+	var state struct {
 		Waiting, Failing int
-		Oldest           int64
+		Oldest           time.Time `gorm:"serializer:unix"`
 		Failure          string
 	}
 	err := s.conn(ctx).Raw(`SELECT count(*) AS waiting, coalesce(min(created_at), 0) AS oldest,
 		coalesce(sum(CASE WHEN attempts > 0 THEN 1 ELSE 0 END), 0) AS failing,
 		coalesce((SELECT failure FROM mail_outbox WHERE attempts > 0 ORDER BY next_at DESC LIMIT 1), '') AS failure
-		FROM mail_outbox`).Find(&rows).Error
-	if err != nil || len(rows) == 0 {
-		return account.MailState{}, fail("state of the mails", err)
-	}
-	r := rows[0]
-	return account.MailState{
-		Waiting: r.Waiting, Failing: r.Failing, Oldest: fromUnix(r.Oldest), Failure: r.Failure,
-	}, nil
+		FROM mail_outbox`).Find(&state).Error
+	return account.MailState(state), fail("state of the mails", err)
 }
