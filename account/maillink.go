@@ -65,7 +65,7 @@ type notMeLink struct {
 	Session string `json:"sid"`
 }
 
-// ErrOtherAccount is returned by the button of verifyLinked.
+// errOtherAccount is returned by the button of VerifyLinked.
 var errOtherAccount = web.NewProblem(403, "other_account",
 	"This link is for a different account from the one you are signed in to. Sign out, then open the link again.")
 

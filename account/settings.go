@@ -167,6 +167,38 @@ func (s Settings) Check() (Settings, error) {
 	if s.AuditDays != 0 && (s.AuditDays < 30 || s.AuditDays > 3650) {
 		add("/audit_days", "0 (forever) or 30 to 3,650")
 	}
+	s.checkFlags(add)
+	if s.SessionDays < 1 || s.SessionDays > 30 {
+		add("/session_days", "1 to 30")
+	}
+	s.Attributes = sortedSet(s.Attributes)
+	if len(s.Attributes) > maxAttributes ||
+		slices.ContainsFunc(s.Attributes, func(n string) bool { return CheckFlag(n) != nil }) {
+		add("/attributes", "at most {n} names of a letter a-z and up to 31 of a-z, 0-9, - and _", "n", maxAttributes)
+	}
+	s.checkDescriptions(add)
+	if utf8.RuneCountInString(s.Contact) > maxContact || !text.Printable(s.Contact) {
+		add("/contact", "at most {count} characters, without control characters", "count", maxContact)
+	}
+	for name, address := range map[string]string{"/imprint_url": s.ImprintURL, "/privacy_url": s.PrivacyURL} {
+		_, no := text.WebAddress(address)
+		if address != "" && (no.Text != "" || !strings.HasPrefix(address, "https://")) {
+			add(name, "an https address such as https://example.org/imprint, with at most 2,000 characters")
+		}
+	}
+	if s.AccentColour = strings.ToLower(s.AccentColour); s.AccentColour != "" &&
+		!colourForm.MatchString(s.AccentColour) {
+		add("/accent_colour", "# and six hexadecimal digits")
+	}
+	if wrong != nil {
+		return s, web.NewProblem(400, "invalid_settings",
+			"Some settings are invalid. The reason is next to each one.", wrong...)
+	}
+	return s, nil
+}
+
+// checkFlags checks the flags, and the settings that name some of them.
+func (s *Settings) checkFlags(add func(pointer string, text templates.Text, args ...any)) {
 	s.Flags = append([]string{FlagAdmin}, s.Flags...)
 	if slices.Contains(s.DefaultFlags, FlagActivity) { // it stays until it is no default either
 		s.Flags = append(s.Flags, FlagActivity)
@@ -208,14 +240,10 @@ func (s Settings) Check() (Settings, error) {
 	case len(s.Flags) <= maxFlags && sessionCookieSize(inCookie) > maxSessionCookie:
 		add("/session_flags", "the session cookie could be larger than 3,500 bytes: name fewer permissions")
 	}
-	if s.SessionDays < 1 || s.SessionDays > 30 {
-		add("/session_days", "1 to 30")
-	}
-	s.Attributes = sortedSet(s.Attributes)
-	if len(s.Attributes) > maxAttributes ||
-		slices.ContainsFunc(s.Attributes, func(n string) bool { return CheckFlag(n) != nil }) {
-		add("/attributes", "at most {n} names of a letter a-z and up to 31 of a-z, 0-9, - and _", "n", maxAttributes)
-	}
+}
+
+// checkDescriptions checks what is said of flags, and adds what the program says of its own.
+func (s *Settings) checkDescriptions(add func(pointer string, text templates.Text, args ...any)) {
 	descriptions := maps.Clone(builtIn)
 	for _, f := range slices.Sorted(maps.Keys(s.FlagDescriptions)) {
 		description := s.FlagDescriptions[f]
@@ -230,24 +258,6 @@ func (s Settings) Check() (Settings, error) {
 		}
 	}
 	s.FlagDescriptions = descriptions
-	if utf8.RuneCountInString(s.Contact) > maxContact || !text.Printable(s.Contact) {
-		add("/contact", "at most {count} characters, without control characters", "count", maxContact)
-	}
-	for name, address := range map[string]string{"/imprint_url": s.ImprintURL, "/privacy_url": s.PrivacyURL} {
-		_, no := text.WebAddress(address)
-		if address != "" && (no.Text != "" || !strings.HasPrefix(address, "https://")) {
-			add(name, "an https address such as https://example.org/imprint, with at most 2,000 characters")
-		}
-	}
-	if s.AccentColour = strings.ToLower(s.AccentColour); s.AccentColour != "" &&
-		!colourForm.MatchString(s.AccentColour) {
-		add("/accent_colour", "# and six hexadecimal digits")
-	}
-	if wrong != nil {
-		return s, web.NewProblem(400, "invalid_settings",
-			"Some settings are invalid. The reason is next to each one.", wrong...)
-	}
-	return s, nil
 }
 
 // sortedSet returns a sorted copy without duplicates, which is never nil.

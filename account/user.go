@@ -43,7 +43,7 @@ type User struct {
 	// SecondFactor is set if the user has a passkey or an authenticator app: then a password alone
 	// opens no session.
 	SecondFactor bool
-	// DevicesVoidedAt is when the marks of known devices were last voided: see Service.markOf.
+	// DevicesVoidedAt is when the marks of known devices were last voided: see Service.markMade.
 	DevicesVoidedAt time.Time
 	// EmailChangedAt is when the user changed the address; zero: an administrator did, or nobody. The
 	// user of a session does not have it.

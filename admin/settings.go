@@ -138,7 +138,7 @@ func numbers(v account.Settings, c account.SettingsChange, f url.Values, stored 
 	for _, name := range slices.Sorted(maps.Keys(stored)) {
 		n, err := strconv.Atoi(strings.TrimSpace(f.Get(name)))
 		switch {
-		case !f.Has(name): // the page of an earlier version was open
+		case !f.Has(name): // unchanged
 		case err != nil:
 			wrong = append(wrong, web.Fault("/"+name, text))
 		case n != stored[name]:

@@ -544,27 +544,9 @@ func checkRequest(req *authorization) (authzState, []fault) {
 		wrong("response_mode", errUnsupportedResponseMode, badResponseMode,
 			"Only query, fragment and form_post are supported.")
 	}
-	badPKCE := func(parameter string, why reason, sentence string) {
+	req.checkProof(func(parameter string, why reason, sentence string) {
 		wrong(parameter, errInvalidRequest, why, sentence)
-	}
-	switch challenge, method := f.Get("code_challenge"), f.Get("code_challenge_method"); {
-	case req.forDevice(): // its code never leaves the device
-	case challenge == "" && c.IsPublic():
-		badPKCE("code_challenge", badChallenge, "It is missing, and a public client has to send one (RFC 7636).")
-	case challenge == "" && c.NeedsPKCE():
-		badPKCE("code_challenge", badChallenge, "It is missing, and the client is registered with --require-pkce.")
-	case challenge == "" && method != "":
-		badPKCE("code_challenge", badChallenge, "It is missing, but code_challenge_method is given.")
-	case challenge != "" && method != "S256":
-		badPKCE("code_challenge_method", badMethodOfPKCE, "It must be S256; without it the method is plain.")
-	case challenge != "" && !challengeForm.MatchString(challenge):
-		badPKCE("code_challenge", badChallenge, "S256 gives 43 characters of A-Z, a-z, 0-9, - and _: "+
-			"the SHA-256 of the verifier in base64url without =.")
-	}
-	if f.Has("dpop_jkt") && !challengeForm.MatchString(f.Get("dpop_jkt")) {
-		wrong("dpop_jkt", errInvalidRequest, badJKT,
-			"It must be the SHA-256 thumbprint of a key: 43 of A-Z, a-z, 0-9, - and _ (RFC 9449 section 10).")
-	}
+	})
 	var ok bool
 	q.prompts = strings.Fields(f.Get("prompt"))
 	switch {
@@ -592,4 +574,27 @@ func checkRequest(req *authorization) (authzState, []fault) {
 		q.acr.requested = q.acr.requested || len(q.acr.values) > 0
 	}
 	return q, faults
+}
+
+// checkProof checks what the request says about the proof that the token request will carry: PKCE and DPoP.
+func (req *authorization) checkProof(wrong func(parameter string, why reason, sentence string)) {
+	f, c := req.form, req.client
+	switch challenge, method := f.Get("code_challenge"), f.Get("code_challenge_method"); {
+	case req.forDevice(): // its code never leaves the device
+	case challenge == "" && c.IsPublic():
+		wrong("code_challenge", badChallenge, "It is missing, and a public client has to send one (RFC 7636).")
+	case challenge == "" && c.NeedsPKCE():
+		wrong("code_challenge", badChallenge, "It is missing, and the client is registered with --require-pkce.")
+	case challenge == "" && method != "":
+		wrong("code_challenge", badChallenge, "It is missing, but code_challenge_method is given.")
+	case challenge != "" && method != "S256":
+		wrong("code_challenge_method", badMethodOfPKCE, "It must be S256; without it the method is plain.")
+	case challenge != "" && !challengeForm.MatchString(challenge):
+		wrong("code_challenge", badChallenge, "S256 gives 43 characters of A-Z, a-z, 0-9, - and _: "+
+			"the SHA-256 of the verifier in base64url without =.")
+	}
+	if f.Has("dpop_jkt") && !challengeForm.MatchString(f.Get("dpop_jkt")) {
+		wrong("dpop_jkt", badJKT,
+			"It must be the SHA-256 thumbprint of a key: 43 of A-Z, a-z, 0-9, - and _ (RFC 9449 section 10).")
+	}
 }

@@ -440,27 +440,7 @@ func (e *explaining) decide(ctx context.Context) error {
 		ID: "(id of the browser's session)", TokenHash: []byte("fresh"),
 		AuthTime: q.arrived, ConfirmedAt: q.arrived, AMR: bestMethods(q.bestACR),
 	}}
-	if v, _ := decide(q); v == login {
-		// Is a sign-in just before the request enough?
-		q.identity, q.returned = identity, false
-		text := "the sign-in page, unless the browser is signed in"
-		if v, _ := decide(q); v == login {
-			text = "the sign-in page, also for a browser that is signed in"
-		} else if within > 0 {
-			text = fmt.Sprintf("the sign-in page, unless the browser signed in during the last %s", within)
-		}
-		if slices.Contains(q.prompts, promptCreate) {
-			text = "the page on which people join (prompt=create)"
-		}
-		e.Steps = append(e.Steps, text)
-	} else {
-		already := "already"
-		if proof != 0 {
-			already = fmt.Sprintf("already, since at most %s", within)
-		}
-		e.Steps = append(e.Steps,
-			"no page (prompt=none): the browser has to be signed in "+already+", else the answer is login_required")
-	}
+	e.signIn(q, identity, proof != 0, within)
 	// After a sign-in page the sign-in is new when the request returns.
 	q.identity, q.returned = identity, !silent
 	v, refusal := decide(q)
@@ -497,9 +477,40 @@ func (e *explaining) decide(ctx context.Context) error {
 		e.refuse(refusal, user.Handle)
 		return nil
 	}
+	e.answerCode(q, identity, user)
+	return nil
+}
+
+// signIn adds the step before the decision: a sign-in, or the session that there has to be already.
+func (e *explaining) signIn(q authzState, identity *account.Identity, lasting bool, within time.Duration) {
+	if v, _ := decide(q); v == login {
+		// Is a sign-in just before the request enough?
+		q.identity, q.returned = identity, false
+		text := "the sign-in page, unless the browser is signed in"
+		if v, _ := decide(q); v == login {
+			text = "the sign-in page, also for a browser that is signed in"
+		} else if within > 0 {
+			text = fmt.Sprintf("the sign-in page, unless the browser signed in during the last %s", within)
+		}
+		if slices.Contains(q.prompts, promptCreate) {
+			text = "the page on which people join (prompt=create)"
+		}
+		e.Steps = append(e.Steps, text)
+	} else {
+		already := "already"
+		if lasting {
+			already = fmt.Sprintf("already, since at most %s", within)
+		}
+		e.Steps = append(e.Steps,
+			"no page (prompt=none): the browser has to be signed in "+already+", else the answer is login_required")
+	}
+}
+
+// answerCode explains the code, and what the application then gets of the user.
+func (e *explaining) answerCode(q authzState, identity *account.Identity, user account.User) {
 	e.Answer = AnswerCode
 	if e.User == nil {
-		return nil
+		return
 	}
 	g := newGrant(e.req, identity, q)
 	target := slices.DeleteFunc(slices.Clone(e.req.apis), func(a *API) bool {
@@ -509,11 +520,10 @@ func (e *explaining) decide(ctx context.Context) error {
 		e.User.AccessToken = target.ownClaims(user, q.client, g)
 	}
 	if !slices.Contains(q.granted, "openid") {
-		return nil
+		return
 	}
 	e.User.UserInfo = userInfo(user, q.client, g)
 	e.User.IDToken = idTokenClaims(e.by.Issuer, user, q.client, g, "(hash of the access token)", e.by.Now())
-	return nil
 }
 
 // bestMethods returns the authentication methods of a sign-in of a class.

@@ -160,34 +160,9 @@ func (a *Administration) CheckImport(
 	}
 	for i := range out.Results {
 		r := &out.Results[i]
-		other := as[account.HandleKey(r.user.Handle)]
-		switch {
-		case r.Outcome == ImportCreated && members[o.ownEmail(r.user)] != "":
-			r.member = members[o.ownEmail(r.user)]
-			r.Outcome, r.Reason = ImportSkipped, "the address is that of "+r.member
-		case r.Outcome == ImportCreated && taken[r.user.Handle] && o.SkipExisting:
-			r.Outcome, r.Reason = ImportSkipped, "the handle is taken"
-		case taken[r.user.Handle]:
-			r.refuse(errRow)
-		case r.user.Handle != "" && other != "": // perhaps somebody else's: not to be skipped
-			r.refuse(errRow.With("the user name is taken, as {other}: dots do not make a user name different",
-				"other", other))
-		case taken[r.user.Sub]:
-			r.refuse(errors.New("the sub is another user's"))
-		case taken[verifiedEmail(r.user)]:
-			r.refuse(errors.New("email: another account has verified " + r.user.Email))
-		case r.Outcome == ImportCreated:
-			if p := rows[i].Preferences; len(p) > 0 {
-				out.preferences[r.user.Sub] = p
-			}
-			switch without := r.user.PasswordHash == "" || r.user.Passwordless(); {
-			case without && o.ByMail && r.user.Email != "":
-				out.mails = append(out.mails, a.welcome(ctx, o.By, r.user))
-			case without && o.ResetCodes:
-				out.Codes = append(out.Codes, account.ImportedCode{
-					Sub: r.user.Sub, Handle: r.Handle, ResetCode: account.NewResetCode(a.Now()),
-				})
-			}
+		a.settleRow(ctx, o, out, r, members, taken, as)
+		if r.Outcome == ImportCreated && len(rows[i].Preferences) > 0 {
+			out.preferences[r.user.Sub] = rows[i].Preferences
 		}
 	}
 	if there, _, err := a.Store().CountUsers(ctx, account.UserQuery{}); err != nil {
@@ -197,6 +172,40 @@ func (a *Administration) CheckImport(
 		return nil, tooManyUsers{all, settings.MaxUsers}
 	}
 	return out, nil
+}
+
+// settleRow refuses or skips a row whose user exists, and otherwise adds the mail or the reset code that the
+// new user gets. members has handles by address, taken what existing users have, and as their handles by HandleKey.
+func (a *Administration) settleRow(
+	ctx context.Context, o ImportOptions, out *Import, r *ImportResult,
+	members map[string]string, taken map[string]bool, as map[string]string,
+) {
+	other := as[account.HandleKey(r.user.Handle)]
+	switch {
+	case r.Outcome == ImportCreated && members[o.ownEmail(r.user)] != "":
+		r.member = members[o.ownEmail(r.user)]
+		r.Outcome, r.Reason = ImportSkipped, "the address is that of "+r.member
+	case r.Outcome == ImportCreated && taken[r.user.Handle] && o.SkipExisting:
+		r.Outcome, r.Reason = ImportSkipped, "the handle is taken"
+	case taken[r.user.Handle]:
+		r.refuse(errRow)
+	case r.user.Handle != "" && other != "": // perhaps somebody else's: not to be skipped
+		r.refuse(errRow.With("the user name is taken, as {other}: dots do not make a user name different",
+			"other", other))
+	case taken[r.user.Sub]:
+		r.refuse(errors.New("the sub is another user's"))
+	case taken[verifiedEmail(r.user)]:
+		r.refuse(errors.New("email: another account has verified " + r.user.Email))
+	case r.Outcome == ImportCreated:
+		switch without := r.user.PasswordHash == "" || r.user.Passwordless(); {
+		case without && o.ByMail && r.user.Email != "":
+			out.mails = append(out.mails, a.welcome(ctx, o.By, r.user))
+		case without && o.ResetCodes:
+			out.Codes = append(out.Codes, account.ImportedCode{
+				Sub: r.user.Sub, Handle: r.Handle, ResetCode: account.NewResetCode(a.Now()),
+			})
+		}
+	}
 }
 
 // tooManyUsers is ErrRegistrationFull with the numbers.
@@ -289,25 +298,7 @@ func (row ImportRow) user(
 	}
 	u, err := n.Check(settings)
 	add(err)
-	change := account.UserChange{}
-	for _, name := range account.UserMembers() {
-		value := m[name]
-		if strings.HasSuffix(name, "_verified") {
-			if mark, err := readBool(value); err == nil && mark {
-				value = "true"
-			} else if err == nil {
-				value = ""
-			}
-		}
-		if value != "" {
-			change[name] = value
-		}
-	}
-	for name, value := range m {
-		if strings.HasPrefix(name, account.AttributePrefix) && value != "" {
-			change[name] = value
-		}
-	}
+	change := row.change()
 	add(change.Undeclared(settings.Attributes))
 	add(change.Apply(&u))
 	if hash := m["password_hash"]; hash == account.NoPassword { // its passkeys do not come along
@@ -356,6 +347,30 @@ func (row ImportRow) user(
 	}
 	add(checkPreferences(row.Preferences))
 	return u, refused
+}
+
+// change returns the profile and the attributes of the row.
+func (row ImportRow) change() account.UserChange {
+	change := account.UserChange{}
+	for _, name := range account.UserMembers() {
+		value := row.Members[name]
+		if strings.HasSuffix(name, "_verified") {
+			if mark, err := readBool(value); err == nil && mark {
+				value = "true"
+			} else if err == nil {
+				value = ""
+			}
+		}
+		if value != "" {
+			change[name] = value
+		}
+	}
+	for name, value := range row.Members {
+		if strings.HasPrefix(name, account.AttributePrefix) && value != "" {
+			change[name] = value
+		}
+	}
+	return change
 }
 
 // checkPreferences returns ErrInvalidPreference for preferences that a user could not set.

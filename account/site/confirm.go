@@ -33,7 +33,7 @@ func (s *Site) answerConfirmed(w http.ResponseWriter, out account.SignedIn, err 
 	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
 }
 
-// confirmFields are the fields of a form that also prove who sends it: see Form.
+// Fields of a form that also prove who sends it: those that begin with confirmPrefix, and sureField. See Form.
 const (
 	confirmPrefix = "confirm_"
 	sureField     = "sure"
@@ -137,7 +137,7 @@ func (s *Site) carry(r *http.Request) *templates.Confirm {
 	return page
 }
 
-// confirmInForm confirms the sender of a form by its confirmFields and removes them. It returns the
+// confirmInForm confirms the sender of a form by the fields for that and removes them. It returns the
 // request in the confirmed session, or the page to show if the proof was refused. Without such
 // fields it returns the request unchanged.
 func (s *Site) confirmInForm(

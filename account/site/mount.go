@@ -12,9 +12,15 @@ import (
 // matching path wins.
 func (s *Site) Mount(m *mux.Router) {
 	handle := func(path string, methods web.Methods) { s.Handle(m, path, methods) }
+	s.mountAPI(handle)
+	s.mountPages(handle)
+	handle("/logo/{hash}.png", web.Methods{"GET": s.Do(s.serveLogo)})
+	handle("/picture/{hash}.jpg", web.Methods{"GET": s.Do(s.serveUserPicture)})
+	handle("/oauth2/status/{list}", web.Methods{"GET": s.StatusLists.ServeHTTP})
+}
+
+func (s *Site) mountAPI(handle func(path string, methods web.Methods)) {
 	signedIn := func(h web.Handler) http.HandlerFunc { return s.RequireSession(s.Do(h)) }
-	page := func(h web.Handler) http.HandlerFunc { return s.RequirePage(s.Do(s.Form(h))) }
-	form := func(notice string, do operation) http.HandlerFunc { return page(s.accountForm(notice, do)) }
 
 	handle("/api/auth/login", web.Methods{"POST": s.Do(s.apiLogin)})
 	handle("/api/auth/confirm", web.Methods{"POST": signedIn(s.apiConfirm)})
@@ -57,6 +63,11 @@ func (s *Site) Mount(m *mux.Router) {
 	})
 	handle("/api/invites", web.Methods{"GET": signedIn(s.apiInvites), "POST": signedIn(s.apiCreateInvite)})
 	handle("/api/invites/{code}", web.Methods{"DELETE": signedIn(noContent(s.deleteInvite))})
+}
+
+func (s *Site) mountPages(handle func(path string, methods web.Methods)) {
+	page := func(h web.Handler) http.HandlerFunc { return s.RequirePage(s.Do(s.Form(h))) }
+	form := func(notice string, do operation) http.HandlerFunc { return page(s.accountForm(notice, do)) }
 
 	handle("/login/", web.Methods{"GET": s.Do(s.loginPage), "POST": s.Do(s.loginForm)})
 	handle("/login/second-factor/", web.Methods{"GET": s.Do(s.secondFactorPage), "POST": s.Do(s.secondFactorForm)})
@@ -108,9 +119,6 @@ func (s *Site) Mount(m *mux.Router) {
 	handle("/account/security/recovery-codes", web.Methods{"POST": page(s.recoveryCodesForm)})
 	handle("/account/export", web.Methods{"POST": page(s.export)})
 	handle("/account/delete", web.Methods{"POST": form("account-deleted", s.deleteForm)})
-	s.Handle(m, "/logo/{hash}.png", web.Methods{"GET": s.Do(s.serveLogo)})
-	s.Handle(m, "/picture/{hash}.jpg", web.Methods{"GET": s.Do(s.serveUserPicture)})
-	s.Handle(m, "/oauth2/status/{list}", web.Methods{"GET": s.StatusLists.ServeHTTP})
 }
 
 // An operation serves an endpoint of the API, which answers 204, and a form of the account page.

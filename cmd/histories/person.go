@@ -173,40 +173,8 @@ func (a *account) do(ctx context.Context, s step) (outcome, string) {
 	if !has && s.On >= 0 {
 		return skipped, ""
 	}
-	switch s.Do {
-	case "pause": // until an end is in the status list, as long as an application may use its copy, and a fetch
-		time.Sleep(statusTTL + 2500*time.Millisecond)
-		return accepted, "a pause"
-	case "link":
-		if a.p.email == "" {
-			return skipped, ""
-		}
-		text, err := a.w.mail.wait(ctx, a.p.email, 3*time.Second, notMe.MatchString)
-		if err != nil {
-			return skipped, ""
-		}
-		link, _ := url.QueryUnescape(notMe.FindStringSubmatch(text)[1])
-		a.keep(s.ID, made{code: link})
-		return accepted, "a mail"
-	case "local":
-		var err error
-		if on.access != "" && !a.api {
-			return skipped, ""
-		}
-		if on.access != "" {
-			_, err = a.w.trails.Verify(ctx, on.access)
-		} else {
-			_, err = a.w.verifier.Verify(ctx, on.session)
-		}
-		switch {
-		case errors.Is(err, session.ErrRevoked):
-			return refused, "revoked"
-		case err != nil, a.s.Fault != "":
-			// Its list or keys are out of reach, or were: it goes on with its copy until the issuer
-			// answers again, at most until exp.
-			return skipped, ""
-		}
-		return accepted, "by an application"
+	if o, note, done := a.aside(ctx, s, on); done {
+		return o, note
 	}
 	if (s.Do == "rotate" || s.Do == "revoke") && on.refresh == "" || s.Do == "exchange" && on.code == "" ||
 		s.Do == "userinfo" && on.access == "" || (s.Do == "end" || s.Do == "endone") && a.sid(s.With) == "" ||
@@ -255,6 +223,46 @@ func (a *account) do(ctx context.Context, s step) (outcome, string) {
 		a.keep(s.ID, got)
 	}
 	return o, note
+}
+
+// aside does a step that asks nothing of the service. done is false for any other.
+func (a *account) aside(ctx context.Context, s step, on made) (o outcome, note string, done bool) {
+	switch s.Do {
+	case "pause": // until an end is in the status list, as long as an application may use its copy, and a fetch
+		time.Sleep(statusTTL + 2500*time.Millisecond)
+		return accepted, "a pause", true
+	case "link":
+		if a.p.email == "" {
+			return skipped, "", true
+		}
+		text, err := a.w.mail.wait(ctx, a.p.email, 3*time.Second, notMe.MatchString)
+		if err != nil {
+			return skipped, "", true
+		}
+		link, _ := url.QueryUnescape(notMe.FindStringSubmatch(text)[1])
+		a.keep(s.ID, made{code: link})
+		return accepted, "a mail", true
+	case "local":
+		var err error
+		if on.access != "" && !a.api {
+			return skipped, "", true
+		}
+		if on.access != "" {
+			_, err = a.w.trails.Verify(ctx, on.access)
+		} else {
+			_, err = a.w.verifier.Verify(ctx, on.session)
+		}
+		switch {
+		case errors.Is(err, session.ErrRevoked):
+			return refused, "revoked", true
+		case err != nil, a.s.Fault != "":
+			// Its list or keys are out of reach, or were: it goes on with its copy until the issuer
+			// answers again, at most until exp.
+			return skipped, "", true
+		}
+		return accepted, "by an application", true
+	}
+	return skipped, "", false
 }
 
 func (a *account) keep(id int, m made) {

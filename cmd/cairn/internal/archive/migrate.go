@@ -86,7 +86,7 @@ func migrateDatabase(ctx context.Context, c config.Checked, log *slog.Logger, us
 	return backup, st.Migrate(ctx)
 }
 
-// OpenToServe is openExisting for the service, which migrates the database first. With SQLite, a
+// OpenToServe is cli.OpenExisting for the service, which migrates the database first. With SQLite, a
 // service of an earlier version must have ended. With PostgreSQL it may run, because instances are
 // replaced one after the other, and a migration keeps what the previous version needs.
 func OpenToServe(
@@ -118,10 +118,10 @@ func OpenToServe(
 // (StartLimitBurst in cairn.service).
 var MigrationWait = 10 * time.Second
 
-// useFunc is useAlone or useWithOthers.
+// useFunc is useAlone or cli.UseWithOthers.
 type useFunc func(context.Context, config.Checked) (release func(), err error)
 
-// waiting returns a useFunc that retries for migrationWait while the database is in use.
+// waiting returns a useFunc that retries for MigrationWait while the database is in use.
 func waiting(use useFunc, log *slog.Logger) useFunc {
 	return func(ctx context.Context, c config.Checked) (release func(), err error) {
 		warnOnce := sync.OnceFunc(func() { log.Warn("waiting for the database", "error", err) })

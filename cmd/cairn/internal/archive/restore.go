@@ -103,17 +103,9 @@ func (c *RestoreCommand) Run(p *cli.Program) error {
 	if place.existing != "" && !c.Force {
 		return place.refuse(b.manifest)
 	}
-	detail := "backup of " + b.manifest.Created.Format(time.RFC3339)
-	if c.KeepSessions {
-		detail += ", sessions kept"
-	}
-	if c.NewDataKey {
-		detail += ", new data key"
-	}
-	audit := cli.Operator(account.Restore, "installation", detail)
 	database := b.file(backupfile.Database).Path
 	how := store.Restoring{KeepSessions: c.KeepSessions, DataKey: cli.DataKeyOf(dataKey), NewDataKey: c.NewDataKey}
-	lost, err := store.PrepareRestored(p.Ctx, database, how, audit)
+	lost, err := store.PrepareRestored(p.Ctx, database, how, c.audit(b.manifest.Created))
 	if err != nil {
 		return fmt.Errorf("prepare the restored database: %w", err)
 	}
@@ -145,6 +137,23 @@ func (c *RestoreCommand) Run(p *cli.Program) error {
 	if d.MovedTo, err = place.fill(p.Ctx, database); err != nil {
 		return err
 	}
+	return c.report(p, b, d, remembered)
+}
+
+// audit returns the row of the restore of a backup.
+func (c *RestoreCommand) audit(created time.Time) account.Audit {
+	detail := "backup of " + created.Format(time.RFC3339)
+	if c.KeepSessions {
+		detail += ", sessions kept"
+	}
+	if c.NewDataKey {
+		detail += ", new data key"
+	}
+	return cli.Operator(account.Restore, "installation", detail)
+}
+
+// report prints what was restored and what is to do next. remembered is the setting of a new data key.
+func (c *RestoreCommand) report(p *cli.Program, b *checkedBackup, d restored, remembered string) error {
 	var lacking []string // not the data key, without which nothing sealed is restored
 	for _, f := range c.keys(p.Env, "").Files() {
 		if !cli.Exists(f.Path) {
@@ -155,7 +164,7 @@ func (c *RestoreCommand) Run(p *cli.Program) error {
 	if lacking != nil {
 		next = "put back what the backup does not have: " + strings.Join(lacking, ", ") + "; then " + next
 	}
-	err = c.Print(p, d.Database, d, cli.Pairs{
+	err := c.Print(p, d.Database, d, cli.Pairs{
 		{"database", d.Database},
 		{"restored", fmt.Sprintf("%d users, as of %s", d.Users, d.Created.Format(time.RFC3339))},
 		{"sessions", d.Sessions}, {"earlier database", d.MovedTo}, {"settings", d.ConfigFile},
@@ -434,7 +443,7 @@ func (c *CopyCommand) Run(p *cli.Program) error {
 	}
 	for _, checked := range []config.Checked{from, to} {
 		if checked.Database == from.Database && !store.IsPostgres(from.Database) && !cli.Exists(from.Database) {
-			continue // openExisting returns the error
+			continue // OpenExisting returns the error
 		}
 		release, err := useAlone(p.Ctx, checked)
 		if err != nil {
@@ -455,7 +464,7 @@ func (c *CopyCommand) Run(p *cli.Program) error {
 	}
 	defer done()
 	snapshot := filepath.Join(work, backupfile.Database)
-	st, err := cli.OpenExisting(p.Ctx, from, cli.QuietLog(p)) // withStore would fail because of useAlone
+	st, err := cli.OpenExisting(p.Ctx, from, cli.QuietLog(p)) // not WithStore, which useAlone keeps out
 	if err != nil {
 		return err
 	}

@@ -88,7 +88,7 @@ func IsEmptyFile(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Size() == 0
 }
 
-// OpenOrCreate is openAny, and creates the tables if the database has no installation.
+// OpenOrCreate is OpenAny, and creates the tables if the database has no installation.
 func OpenOrCreate(ctx context.Context, c config.Checked, log *slog.Logger) (st *store.Store, existed bool, err error) {
 	st, existed, err = OpenAny(ctx, c, log)
 	if err == nil && !existed {

@@ -114,13 +114,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	service, err := account.New(account.Options{
-		Store: o.Store, Issuer: o.Config.IssuerString, Secret: o.Secret, Key: installation,
-		Keys: o.Keys, Signer: o.Signer, CookieName: o.Config.CookieName, CookieDomain: o.Config.CookieDomain,
-		PasskeyHosts:    party.Hosts(),
-		LoginCookieName: o.Config.LoginCookieName, StatusTTL: o.Config.StatusTTL, Hasher: o.Hasher,
-		Limits: limits, Pages: pages, Mail: o.Mail != nil, Now: o.Now, Log: o.Log,
-	})
+	service, err := newAccounts(o, pages, limits, party, installation)
 	if err != nil {
 		return nil, err
 	}
@@ -142,13 +136,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	if base != "" {
 		routes = root.PathPrefix(base).Subrouter()
 	}
-	ready := &readiness{
-		stopping: h.stopping.Load, store: o.Store, hasKey: len(o.Keys) > 0, mayLackKey: o.MayLackKey,
-		freeSpace: disk.Free, log: o.Log,
-	}
-	if file := o.Store.File(); file != "" {
-		ready.file, _ = os.Stat(file)
-	}
+	ready := newReadiness(o, h.stopping.Load)
 	if o.Metrics != nil {
 		if err := observe(o, accounts, ready); err != nil {
 			return nil, err
@@ -158,34 +146,12 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	h.routes = routes
 	accounts.Mount(routes)
 	admin.New(accounts, Administration(o)).Mount(routes)
-	if len(o.Keys) == 0 {
-		provider.MountDisabled(routes, accounts)
-	} else {
-		oidc, err := provider.New(provider.Options{
-			Accounts: accounts, Storage: o.Store, Issuer: o.Config.IssuerString, Keys: o.Keys, Signer: o.Signer,
-			Secret: installation, Limits: limits, RequirePushed: o.Config.RequirePushed,
-			Now: o.Now, Log: o.Log, DocumentRoots: o.DocumentRoots,
-		})
-		if err != nil {
-			return nil, err
-		}
-		oidc.Mount(routes)
-		if base != "" {
-			oidc.MountMetadata(root, base)
-		}
-		h.background = append(h.background, oidc.SendLogouts)
+	if err := h.mountProvider(o, root, base, accounts, limits, installation); err != nil {
+		return nil, err
 	}
 	mountActivity(routes, accounts, limits)
 	mountPlain(routes, accounts, pages, ready)
-	root.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if other := otherSlash(root, base, r); other != "" {
-			w.Header().Set("Cache-Control", "no-store")
-			http.Redirect(w, r, other, http.StatusSeeOther)
-			return
-		}
-		p := web.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address.")
-		accounts.WriteProblem(w, r, p)
-	})
+	root.NotFoundHandler = notFound(root, base, accounts)
 	probe, err := newProbe(installation, o.Now)
 	if err != nil {
 		return nil, err
@@ -199,6 +165,66 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 		config: o.Config, base: base, accounts: accounts, limits: limits, log: o.Log, metrics: o.Metrics, now: o.Now,
 	}).wrap(byPath)
 	return h, nil
+}
+
+func newAccounts(
+	o Options, pages *templates.Renderer, limits *web.Limits, party passkey.Party, installation []byte,
+) (*account.Service, error) {
+	return account.New(account.Options{
+		Store: o.Store, Issuer: o.Config.IssuerString, Secret: o.Secret, Key: installation,
+		Keys: o.Keys, Signer: o.Signer, CookieName: o.Config.CookieName, CookieDomain: o.Config.CookieDomain,
+		PasskeyHosts:    party.Hosts(),
+		LoginCookieName: o.Config.LoginCookieName, StatusTTL: o.Config.StatusTTL, Hasher: o.Hasher,
+		Limits: limits, Pages: pages, Mail: o.Mail != nil, Now: o.Now, Log: o.Log,
+	})
+}
+
+func newReadiness(o Options, stopping func() bool) *readiness {
+	ready := &readiness{
+		stopping: stopping, store: o.Store, hasKey: len(o.Keys) > 0, mayLackKey: o.MayLackKey,
+		freeSpace: disk.Free, log: o.Log,
+	}
+	if file := o.Store.File(); file != "" {
+		ready.file, _ = os.Stat(file)
+	}
+	return ready
+}
+
+// mountProvider mounts OpenID Connect, or without a key what says that it is off.
+func (h *Handler) mountProvider(
+	o Options, root *mux.Router, base string, accounts *site.Site, limits *web.Limits, installation []byte,
+) error {
+	if len(o.Keys) == 0 {
+		provider.MountDisabled(h.routes, accounts)
+		return nil
+	}
+	oidc, err := provider.New(provider.Options{
+		Accounts: accounts, Storage: o.Store, Issuer: o.Config.IssuerString, Keys: o.Keys, Signer: o.Signer,
+		Secret: installation, Limits: limits, RequirePushed: o.Config.RequirePushed,
+		Now: o.Now, Log: o.Log, DocumentRoots: o.DocumentRoots,
+	})
+	if err != nil {
+		return err
+	}
+	oidc.Mount(h.routes)
+	if base != "" {
+		oidc.MountMetadata(root, base)
+	}
+	h.background = append(h.background, oidc.SendLogouts)
+	return nil
+}
+
+// notFound answers for paths that lead to nothing, or redirects to the one with or without the last slash.
+func notFound(root *mux.Router, base string, accounts *site.Site) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if other := otherSlash(root, base, r); other != "" {
+			w.Header().Set("Cache-Control", "no-store")
+			http.Redirect(w, r, other, http.StatusSeeOther)
+			return
+		}
+		p := web.NewProblem(http.StatusNotFound, "not_found", "There is nothing at this address.")
+		accounts.WriteProblem(w, r, p)
+	}
 }
 
 // newLimits returns the rate limits. They are counted in memory, or in a database that several

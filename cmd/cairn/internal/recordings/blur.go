@@ -38,23 +38,9 @@ func (c *blurCommand) Run(p *cli.Program) error {
 
 // path blurs or checks a document or a folder, and returns how many documents still give something away.
 func (c *blurCommand) path(p *cli.Program, path string) (left int, err error) {
-	dir, files := path, []string{}
-	switch info, err := os.Stat(path); {
-	case err != nil:
-		return 0, cli.UsageError(fmt.Sprintf("%s: %s", cli.Shown(path), plainError(err)))
-	case info.IsDir():
-		if files, err = filepath.Glob(filepath.Join(globbed(path), detailsFolder, "*.json")); err != nil {
-			return 0, err
-		}
-		if len(files) == 0 {
-			what := fmt.Sprintf("%s has no documents in %s: name a published folder", cli.Shown(path), detailsFolder)
-			return 0, cli.UsageError(what)
-		}
-	default:
-		files = append(files, path)
-		if dir = filepath.Dir(path); filepath.Base(dir) == detailsFolder {
-			dir = filepath.Dir(dir)
-		}
+	dir, files, err := documentsAt(path)
+	if err != nil {
+		return 0, err
 	}
 	places, err := c.toHide(dir, false)
 	if err != nil {
@@ -118,6 +104,26 @@ func (c *blurCommand) path(p *cli.Program, path string) (left int, err error) {
 		left++
 	}
 	return left, err
+}
+
+// documentsAt returns the documents of a published folder, or the one that path names, and their folder.
+func documentsAt(path string) (dir string, files []string, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", nil, cli.UsageError(fmt.Sprintf("%s: %s", cli.Shown(path), plainError(err)))
+	}
+	if !info.IsDir() {
+		if dir = filepath.Dir(path); filepath.Base(dir) == detailsFolder {
+			dir = filepath.Dir(dir)
+		}
+		return dir, []string{path}, nil
+	}
+	files, err = filepath.Glob(filepath.Join(globbed(path), detailsFolder, "*.json"))
+	if err == nil && len(files) == 0 {
+		what := fmt.Sprintf("%s has no documents in %s: name a published folder", cli.Shown(path), detailsFolder)
+		err = cli.UsageError(what)
+	}
+	return path, files, err
 }
 
 // warnOfCopies warns that what was made of the documents before shows what they hide now.
