@@ -39,7 +39,7 @@ func (c oneAPI) withAPI(p *cli.Program, do func(*store.Store, *provider.API) err
 		if errors.Is(err, provider.ErrAPINotFound) {
 			return fmt.Errorf("there is no API %q: cairn api list shows them", c.URI)
 		}
-		return inAPIFlags(err)
+		return inFlags(err, apiFlag)
 	})
 }
 
@@ -58,13 +58,13 @@ func (c oneAPI) read(p *cli.Program, st *store.Store) (*provider.API, error) {
 // apiOptions are the flags that api add and api update share. An option that is not given leaves the
 // field unchanged; a list replaces the previous one.
 type apiOptions struct {
-	Scope      []string `sep:"none" placeholder:"NAME=SENTENCE" help:"Scope and its consent sentence. ${list=Repeatable.}"`
+	Scopes     []string `name:"scope" sep:"none" placeholder:"NAME=SENTENCE" help:"Scope and its consent sentence. ${list=Repeatable.}"`
 	Token      *string  `enum:"jwt,opaque" placeholder:"KIND" help:"jwt (the API verifies it locally) or opaque (the API introspects it)${new=; jwt if not given}."`
 	Lifetime   *period  `placeholder:"DURATION" help:"Lifetime of its access tokens, 1m to 24h${new=; 1h if not given}."`
-	Alg        *string  `enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its tokens: RS256, ES256 or EdDSA.${new= Default: ES256 if the service has a key for it, else RS256.}"`
-	Client     []string `sep:"none" placeholder:"ID" ids:"client" help:"A client that may use it. ${list=Repeatable.}"`
+	Algorithm  *string  `name:"alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its tokens: RS256, ES256 or EdDSA.${new= Default: ES256 if the service has a key for it, else RS256.}"`
+	Clients    []string `name:"client" sep:"none" placeholder:"ID" ids:"client" help:"A client that may use it. ${list=Repeatable.}"`
 	AllClients *bool    `negatable:"" help:"Let every client use it."`
-	Claim      []string `sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own in its tokens: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}. ${list=Repeatable.}"`
+	Claims     []string `name:"claim" sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own in its tokens: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}. ${list=Repeatable.}"`
 }
 
 // apiScopes reads the values of a flag such as --scope.
@@ -91,30 +91,22 @@ func nonEmpty(list []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == "" })
 }
 
-func (o *apiOptions) apply(p *cli.Program, st *store.Store, a *provider.API) error {
-	if o.Scope != nil {
-		scopes, err := apiScopes("scope", nonEmpty(o.Scope))
-		if err != nil {
-			return err
-		}
-		a.Scopes = scopes
+// apply sets the given fields of the API.
+func (o *apiOptions) apply(a *provider.API) error {
+	if _, err := apiScopes("scope", nonEmpty(o.Scopes)); err != nil {
+		return err
 	}
+	assign(a, *o)
 	if o.Token != nil {
 		a.Opaque = *o.Token == "opaque"
 	}
-	set(&a.Lifetime, (*time.Duration)(o.Lifetime))
-	set(&a.Algorithm, o.Alg)
-	if o.Client != nil {
-		a.Clients, a.AllClients = nonEmpty(o.Client), false
-	}
-	set(&a.AllClients, o.AllClients)
-	if a.AllClients && o.Client == nil {
+	switch {
+	case o.Clients != nil && o.AllClients == nil:
+		a.AllClients = false
+	case o.Clients == nil && a.AllClients:
 		a.Clients = nil
 	}
-	if o.Claim != nil {
-		a.Claims = nonEmpty(o.Claim)
-	}
-	return checkClaims(p, st, nonEmpty(o.Claim))
+	return nil
 }
 
 // checkClaims checks that the settings have what new rules need.
@@ -129,25 +121,9 @@ func checkClaims(p *cli.Program, st *store.Store, rules []string) error {
 	return provider.CheckClaims(rules, settings)
 }
 
-// inAPIFlags names the flag where a registration breaks a rule.
-func inAPIFlags(err error) error {
-	var broken *provider.RegistrationError
-	if errors.As(err, &broken) {
-		text := broken.Describe(apiFlag(broken.Member))
-		if broken.Member == "clients" { // it does not exist
-			return errors.New(text)
-		}
-		return cli.UsageError(text)
-	}
-	return err
-}
-
 // apiFlag returns the flag that sets a member of a registration.
 func apiFlag(member string) string {
-	return map[string]string{
-		"resource": "the URI", "name": "--name", "scopes": "--scope",
-		"lifetime": "--lifetime", "alg": "--alg", "clients": "--client", "claims": "--claim",
-	}[member]
+	return memberFlag[provider.API, apiOptions](member, map[string]string{"resource": "the URI", "name": "--name"})
 }
 
 // apiDocument is an API as the commands print it.
@@ -195,7 +171,8 @@ func printAPI(p *cli.Program, o cli.Output, a *provider.API, secret string) erro
 	d := apiDocumentOf(a, secret)
 	labels := cli.Pairs{
 		{"URI", d.URI}, {"name", d.Name}, {"introspection id", d.ID}, {"introspection secret", cli.OnlyNow(secret)},
-		{"tokens", d.Token}, {"lifetime", period(a.Lifetime).String()}, {"signed with", d.Algorithm}, {"clients", d.clients()},
+		{"tokens", d.Token}, {"lifetime", period(a.Lifetime).String()}, {"signed with", d.Algorithm},
+		{"clients", d.clients()},
 		{"managed", managedText(d.Managed)},
 	}
 	for _, rule := range d.Claims {
@@ -211,7 +188,7 @@ func printAPI(p *cli.Program, o cli.Output, a *provider.API, secret string) erro
 func warnOfAPI(p *cli.Program, a *provider.API) {
 	warn(p, a.Warnings())
 	if !a.AllClients && len(a.Clients) == 0 {
-		fmt.Fprintf(p.Stderr, "cairn: no client may use it yet: cairn api update %s --add-client ID lets one\n", a.URI)
+		warn(p, []string{"no client may use it yet: cairn api update " + a.URI + " --add-client ID lets one"})
 	}
 }
 
@@ -235,13 +212,15 @@ func (*addAPICommand) Help() string {
 func (c *addAPICommand) Run(p *cli.Program) error {
 	a, secret := provider.NewAPI(c.URI, c.Name, time.Now())
 	return c.WithStore(p, func(st *store.Store) error {
-		if err := c.apply(p, st, a); err != nil {
-			return inAPIFlags(err)
+		err := errors.Join(c.apply(a), checkClaims(p, st, nonEmpty(c.Claims)))
+		if err == nil {
+			err = st.CreateAPI(p.Ctx, a, cli.Operator(account.RegisterAPI, a.URI, ""))
 		}
-		if err := st.CreateAPI(p.Ctx, a, cli.Operator(account.RegisterAPI, a.URI, "")); errors.Is(err, provider.ErrAPIExists) {
+		if errors.Is(err, provider.ErrAPIExists) {
 			return fmt.Errorf("an API %s exists already: cairn api update changes it", a.URI)
-		} else if err != nil {
-			return inAPIFlags(err)
+		}
+		if err != nil {
+			return inFlags(err, apiFlag)
 		}
 		warnOfAPI(p, a)
 		return printAPI(p, c.Output, a, secret)
@@ -294,63 +273,30 @@ type apiUpdate struct {
 	//lint:ignore SA5008 kong has a tag set for each variable
 	apiOptions `set:"new=" set:"list=Replaces the list; --add-… and --remove-… change single entries; an empty value clears it."`
 
-	Name         *string  `help:"Name that users see on the consent page."`
-	AddScope     []string `sep:"none" placeholder:"NAME=SENTENCE" help:"Add a scope, or give one another sentence. Repeatable."`
-	RemoveScope  []string `sep:"none" placeholder:"NAME" help:"Remove a scope. Repeatable."`
-	AddClient    []string `placeholder:"ID" ids:"client" help:"Let one more client use it. Repeatable."`
-	RemoveClient []string `placeholder:"ID" ids:"client" help:"No longer let a client use it. Repeatable."`
-	AddClaim     []string `sep:"none" placeholder:"NAME=VALUE" help:"Add a claim of its own. Repeatable."`
-	RemoveClaim  []string `sep:"none" placeholder:"NAME=VALUE" help:"Remove a claim of its own. Repeatable."`
+	Name   *string  `help:"Name that users see on the consent page."`
+	Add    apiLists `embed:"" prefix:"add-" set:"scope=Add a scope, or give one another sentence" set:"entry=NAME=SENTENCE" set:"client=Let one more client use it" set:"verb=Add"`
+	Remove apiLists `embed:"" prefix:"remove-" set:"scope=Remove a scope" set:"entry=NAME" set:"client=No longer let a client use it" set:"verb=Remove"`
 }
 
-// edit applies the flags that change single entries of the lists.
-func (c *apiUpdate) edit(a *provider.API) error {
-	added, err := apiScopes("add-scope", c.AddScope)
-	if err != nil {
-		return err
-	}
-	scopes, clients := listEdit{scopeNames(added), c.RemoveScope}, listEdit{c.AddClient, c.RemoveClient}
-	claims := listEdit{c.AddClaim, c.RemoveClaim}
-	if err := claims.eitherOr("claim", c.Claim != nil); err != nil {
-		return err
-	}
-	if a.Claims, err = claims.apply("claim", a.Claims); err != nil {
-		return err
-	}
-	if err := scopes.eitherOr("scope", c.Scope != nil); err != nil {
-		return err
-	}
-	if err := clients.eitherOr("client", c.Client != nil || c.AllClients != nil); err != nil {
-		return err
+// edit applies the flags that change single entries of the lists, and returns the lists that others replace.
+func (c *apiUpdate) edit(a *provider.API) ([]replacement, error) {
+	clients := listEdit{"-client", c.Add.Clients, c.Remove.Clients, false}
+	if err := clients.eitherOr(c.AllClients != nil); err != nil {
+		return nil, err
 	}
 	if clients.given() && a.AllClients {
-		return cli.UsageError("every client may use this API: --client names those that still may")
+		return nil, cli.UsageError("every client may use this API: --client names those that still may")
 	}
-	names, err := scopes.apply("scope", scopeNames(a.Scopes))
-	if err != nil {
-		return err
+	if _, err := apiScopes("add-scope", c.Add.Scopes); err != nil {
+		return nil, err
 	}
-	was, list := slices.Concat(added, a.Scopes), []provider.APIScope(nil)
-	for _, name := range names {
-		i := slices.IndexFunc(was, func(s provider.APIScope) bool { return s.Name == name })
-		list = append(list, was[i])
+	replaced, err := editLists(a, &c.apiOptions, c.Add, c.Remove)
+	for i, r := range replaced {
+		if r.flag == "client" && a.AllClients {
+			replaced[i].old = []string{"every client that is not named"}
+		}
 	}
-	a.Scopes = list
-	a.Clients, err = clients.apply("client", a.Clients)
-	return err
-}
-
-// replaced returns the lists of an API that flags replace.
-func (c *apiUpdate) replaced(a *provider.API) []replacement {
-	given, _ := apiScopes("scope", nonEmpty(c.Scope)) // apply has reported the error
-	clients := a.Clients
-	if a.AllClients {
-		clients = []string{"every client that is not named"}
-	}
-	return []replacement{
-		{"scope", scopeNames(a.Scopes), scopeNames(given)}, {"client", clients, nonEmpty(c.Client)},
-		{"claim", a.Claims, nonEmpty(c.Claim)},
-	}
+	return replaced, err
 }
 
 // Run updates the given fields. Tokens issued before remain valid.
@@ -359,21 +305,19 @@ func (c *updateAPICommand) Run(p *cli.Program) error {
 		return cli.UsageError("no field to update is given; see cairn api update --help")
 	}
 	return c.withAPI(p, func(st *store.Store, a *provider.API) error {
-		before, replaced := *a, c.replaced(a)
-		if err := c.edit(a); err != nil {
+		before, claims := *a, nonEmpty(slices.Concat(c.Claims, c.Add.Claims))
+		replaced, err := c.edit(a)
+		if err != nil {
 			return err
 		}
 		set(&a.Name, c.Name)
-		if err := c.apply(p, st, a); err != nil {
-			return err
-		}
-		if err := checkClaims(p, st, c.AddClaim); err != nil {
+		if err := errors.Join(c.apply(a), checkClaims(p, st, claims)); err != nil {
 			return err
 		}
 		if err := confirmReplacements(p, c.Yes, replaced...); err != nil {
 			return err
 		}
-		err := ifUnchanged(p, st, "API "+a.URI, func(tx *store.Store) (bool, error) {
+		err = ifUnchanged(p, st, "API "+a.URI, func(tx *store.Store) (bool, error) {
 			now, err := c.read(p, tx)
 			return err == nil && len(provider.Changes(&before, now)) == 0, err
 		}, func(tx *store.Store) error {

@@ -257,7 +257,7 @@ func (e *entry) keyOf(member string) string {
 	case e.kind == "API":
 		return strings.TrimPrefix(apiFlag(member), "--")
 	}
-	return strings.TrimPrefix(memberFlag(member), "--")
+	return strings.TrimPrefix(clientFlag(member), "--")
 }
 
 // secretOf returns the secret that an entry gives for a way to authenticate, or nil.
@@ -366,7 +366,7 @@ func (a *applier) api(e *entry) error {
 		n.ID, n.Secrets, n.CreatedAt, n.Managed = old.ID, old.Secrets, old.CreatedAt, old.Managed
 	}
 	n.Name = cmp.Or(k.Name, n.URI)
-	if err := k.apiOptions.apply(a.p, a.st, n); err != nil {
+	if err := errors.Join(k.apiOptions.apply(n), checkClaims(a.p, a.st, nonEmpty(k.Claims))); err != nil {
 		return err
 	}
 	slices.Sort(n.Clients)

@@ -51,7 +51,7 @@ func (c oneClient) withClient(p *cli.Program, do func(*store.Store, *provider.Cl
 		if err = do(st, client); errors.Is(err, provider.ErrClientNotFound) {
 			return fmt.Errorf("the client %q no longer exists", c.ID)
 		}
-		return inFlags(err)
+		return inFlags(err, clientFlag)
 	})
 }
 
@@ -164,20 +164,23 @@ func (o *clientOptions) apply(p *cli.Program, st *store.Store, c *provider.Clien
 	return given.CheckFlags(settings)
 }
 
-// assign sets the fields of a client that have the name of a given flag. A flag that is not given is
+// assign sets the fields of a registration that have the name of a given flag. A flag that is not given is
 // nil and leaves its field unchanged; a list replaces the previous one; an empty value clears the field.
-func assign(c *provider.Client, flags clientOptions) {
+func assign(registration, flags any) {
 	given := reflect.ValueOf(flags)
 	for i, f := range reflect.VisibleFields(given.Type()) {
-		at, value := reflect.ValueOf(c).Elem().FieldByName(f.Name), given.Field(i)
+		at, value := reflect.ValueOf(registration).Elem().FieldByName(f.Name), given.Field(i)
 		if !at.IsValid() || value.IsNil() {
 			continue
 		}
-		if f.Type.Kind() == reflect.Slice {
-			at.Set(reflect.ValueOf(entries(f, value)))
-			continue
+		switch to := at.Addr().Interface().(type) {
+		case *[]provider.APIScope:
+			*to, _ = apiScopes("scope", entries(f, value)) // apply reports the error
+		case *[]string:
+			*to = entries(f, value)
+		default:
+			at.Set(value.Elem().Convert(at.Type()))
 		}
-		at.Set(value.Elem().Convert(at.Type()))
 	}
 }
 
@@ -233,17 +236,22 @@ func (o *clientOptions) applyFiles(read fileReader, c *provider.Client) error {
 	return nil
 }
 
-// memberFlag returns the flag that sets a member of a registration.
-func memberFlag(member string) string {
-	flags := map[string]string{"client_id": "--id", "client_name": "the name", "jwks": "--jwks-file"}
-	registration := reflect.TypeFor[provider.Client]()
-	for _, flag := range reflect.VisibleFields(reflect.TypeFor[clientOptions]()) {
-		if f, ok := registration.FieldByName(flag.Name); ok {
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			flags[name] = "--" + flagName(flag)
+// clientFlag returns the flag that sets a member of a registration.
+func clientFlag(member string) string {
+	return memberFlag[provider.Client, clientOptions](member,
+		map[string]string{"client_id": "--id", "client_name": "the name", "jwks": "--jwks-file"})
+}
+
+// memberFlag returns the flag that sets a member of a registration, or what others have for it.
+func memberFlag[Registration, Options any](member string, others map[string]string) string {
+	for _, flag := range reflect.VisibleFields(reflect.TypeFor[Options]()) {
+		if f, ok := reflect.TypeFor[Registration]().FieldByName(flag.Name); ok {
+			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name == member {
+				return "--" + flagName(flag)
+			}
 		}
 	}
-	return flags[member]
+	return others[member]
 }
 
 // flagName returns the name of the flag of a field.
@@ -254,12 +262,16 @@ func flagName(f reflect.StructField) string {
 var wordStart = regexp.MustCompile("([a-z])([A-Z])")
 
 // inFlags names the flag where a registration breaks a rule.
-func inFlags(err error) error {
+func inFlags(err error, flag func(member string) string) error {
 	var broken *provider.RegistrationError
-	if errors.As(err, &broken) {
-		return cli.UsageError(broken.Describe(memberFlag(broken.Member)))
+	if !errors.As(err, &broken) {
+		return err
 	}
-	return err
+	text := broken.Describe(flag(broken.Member))
+	if broken.Member == "clients" { // one does not exist
+		return errors.New(text)
+	}
+	return cli.UsageError(text)
 }
 
 // set assigns a value if it was given.
@@ -311,7 +323,7 @@ func (c *addClientCommand) Run(p *cli.Program) error {
 	client, secret := provider.NewClient(c.ID, c.Name, time.Now()), ""
 	return c.WithStore(p, func(st *store.Store) error {
 		if err := c.apply(p, st, client, p.ReadOwned); err != nil {
-			return inFlags(err)
+			return inFlags(err, clientFlag)
 		}
 		switch {
 		case !client.HasSecret() && c.SecretFile != "":
@@ -328,17 +340,19 @@ func (c *addClientCommand) Run(p *cli.Program) error {
 				return err
 			}
 		}
-		if err := st.CreateClient(p.Ctx, client, onClient(account.RegisterClient, client.ID)); errors.Is(err, provider.ErrClientExists) {
+		err := st.CreateClient(p.Ctx, client, onClient(account.RegisterClient, client.ID))
+		if errors.Is(err, provider.ErrClientExists) {
 			return fmt.Errorf("--id: the client %s exists already: choose another id", client.ID)
-		} else if err != nil {
-			return inFlags(err)
+		}
+		if err != nil {
+			return inFlags(err, clientFlag)
 		}
 		warn(p, client.Warnings())
 		if c.Quiet {
 			fmt.Fprintln(p.Stdout, client.ID)
 			return nil
 		}
-		err := c.print(p, client, secret)
+		err = c.print(p, client, secret)
 		if err == nil && c.Format == "table" {
 			fmt.Fprint(p.Stdout, settings)
 		}
@@ -497,7 +511,8 @@ func printClient(p *cli.Program, o cli.Output, c *provider.Client, secret string
 		{"profile", r.Profile}, {"optional scopes", strings.Join(r.OptionalScopes, " ")}, {"home URI", r.HomeURI},
 		{"login URI", r.InitiateLoginURI},
 		{"claims in", strings.Join(r.ClaimIn, " ")},
-		{"logo", r.Logo}, {"groups", r.groupNames()}, {"ID tokens", r.IDTokenAlg}, {"refresh grace", lifetime(c.RefreshGrace)},
+		{"logo", r.Logo}, {"groups", r.groupNames()}, {"ID tokens", r.IDTokenAlg},
+		{"refresh grace", lifetime(c.RefreshGrace)},
 		{"access tokens", lifetime(c.AccessLifetime)}, {"refresh tokens", lifetime(c.RefreshLifetime)},
 		{"refresh until", lifetime(c.RefreshMaxLifetime)},
 		{"options", strings.Join(options, ", ")}, {"keys", strings.Join(keys, ", ")}, {"managed", managedText(c.Managed)},
@@ -594,7 +609,7 @@ func (c *updateClientCommand) Run(p *cli.Program) error {
 			return cli.UsageError("this client publishes its own description: cairn client allow says what it may do")
 		}
 		before := *client
-		replaced, err := c.edit(client)
+		replaced, err := editLists(client, &c.clientOptions, c.Add, c.Remove)
 		if err != nil {
 			return err
 		}

@@ -53,7 +53,8 @@ func allowanceRowOf(a provider.Allowance) allowanceRow {
 
 // Run lists, adds or removes.
 func (c *allowClientCommand) Run(p *cli.Program) error {
-	scopes, apis := listEdit{c.AddScope, c.RemoveScope}, listEdit{c.AddAPI, c.RemoveAPI}
+	scopes := listEdit{"-scope", c.AddScope, c.RemoveScope, false}
+	apis := listEdit{"-api", c.AddAPI, c.RemoveAPI, false}
 	changes := len(c.Scope) > 0 || len(c.API) > 0 || scopes.given() || apis.given()
 	switch {
 	case c.URL == "" && (changes || c.Remove):
@@ -61,7 +62,7 @@ func (c *allowClientCommand) Run(p *cli.Program) error {
 	case c.Remove && changes:
 		return cli.UsageError("--remove takes neither --scope nor --api")
 	}
-	err := errors.Join(scopes.eitherOr("scope", len(c.Scope) > 0), apis.eitherOr("api", len(c.API) > 0))
+	err := errors.Join(scopes.eitherOr(len(c.Scope) > 0), apis.eitherOr(len(c.API) > 0))
 	if err != nil {
 		return cli.UsageError(err.Error())
 	}
@@ -79,10 +80,10 @@ func (c *allowClientCommand) Run(p *cli.Program) error {
 		}
 		before := a
 		replaced := []replacement{{"scope", a.Scopes, c.Scope}, {"api", a.APIs, c.API}}
-		if a.Scopes, err = scopes.apply("scope", a.Scopes); err != nil {
+		if a.Scopes, err = scopes.apply(a.Scopes); err != nil {
 			return err
 		}
-		if a.APIs, err = apis.apply("api", a.APIs); err != nil {
+		if a.APIs, err = apis.apply(a.APIs); err != nil {
 			return err
 		}
 		if len(c.Scope) > 0 {
@@ -100,12 +101,8 @@ func (c *allowClientCommand) Run(p *cli.Program) error {
 			return reflect.DeepEqual(before, found), err
 		}, func(tx *store.Store) error { return tx.AllowClients(p.Ctx, a, allowAudit(a)) })
 		if err != nil {
-			var broken *provider.RegistrationError
-			if errors.As(err, &broken) {
-				flags := map[string]string{"url": "the URL", "scopes": "--scope", "apis": "--api"}
-				return cli.UsageError(broken.Describe(flags[broken.Member]))
-			}
-			return err
+			flags := map[string]string{"url": "the URL", "scopes": "--scope", "apis": "--api"}
+			return inFlags(err, func(member string) string { return flags[member] })
 		}
 		return c.Print(p, a.URL, allowanceRowOf(a), cli.Pairs{
 			{"allowed", a.URL}, {"scopes", strings.Join(a.Scopes, " ")}, {"APIs", strings.Join(a.APIs, " ")},

@@ -1,7 +1,6 @@
 package register
 
 import (
-	"cmp"
 	"encoding"
 	"fmt"
 	"maps"
@@ -56,7 +55,9 @@ func (c *exportClientsCommand) Run(p *cli.Program) error {
 			{"clients", entriesOf(clients, exportedClient)}, {"apis", entriesOf(apis, exportedAPI)},
 			{"allowances", entriesOf(allowances, allowanceFields)}, {"settings", changedSettings(settings)},
 		}
-		file = slices.DeleteFunc(file, func(f field) bool { return f.key != "clients" && reflect.ValueOf(f.value).Len() == 0 })
+		file = slices.DeleteFunc(file, func(f field) bool {
+			return f.key != "clients" && reflect.ValueOf(f.value).Len() == 0
+		})
 		node, err := nodeOf(file)
 		if err != nil {
 			return err
@@ -129,15 +130,11 @@ func clientFields(c *provider.Client) []field {
 				out = append(out, field{"jwks", string(c.JWKS)})
 			}
 		default:
-			out = append(out, changedField(f, fresh, c, f.Name)...)
+			out = append(out, changedField(f, fresh, c)...)
 		}
 	}
 	return out
 }
-
-// apiMembers are the fields of an API whose flags have another name.
-var apiMembers = map[string]string{"Scope": "Scopes", "Token": "Opaque", "Alg": "Algorithm", "Client": "Clients",
-	"Claim": "Claims"}
 
 // apiFields returns what differs from a new API, as the keys of apiKeys.
 func apiFields(a *provider.API) []field {
@@ -150,14 +147,14 @@ func apiFields(a *provider.API) []field {
 			}
 			continue
 		}
-		out = append(out, changedField(f, fresh, a, cmp.Or(apiMembers[f.Name], f.Name))...)
+		out = append(out, changedField(f, fresh, a)...)
 	}
 	return out
 }
 
 // changedField returns the member of a registration that a flag sets, if it differs from a new one's.
-func changedField[T provider.Client | provider.API](flag reflect.StructField, fresh, v *T, member string) []field {
-	was, is := reflect.ValueOf(fresh).Elem().FieldByName(member), reflect.ValueOf(v).Elem().FieldByName(member)
+func changedField[T provider.Client | provider.API](flag reflect.StructField, fresh, v *T) []field {
+	was, is := reflect.ValueOf(fresh).Elem().FieldByName(flag.Name), reflect.ValueOf(v).Elem().FieldByName(flag.Name)
 	if is.Kind() == reflect.Slice && was.Len()+is.Len() == 0 || reflect.DeepEqual(was.Interface(), is.Interface()) {
 		return nil
 	}

@@ -7,35 +7,51 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
-	"github.com/cairn-id/cairn/provider"
 )
 
 // A flag --x replaces a list, --add-x and --remove-x change single entries of it. A replacement that
 // would remove entries has to be confirmed: people give --x to add one more, and an application whose
 // redirect URI is gone fails for everybody.
 
-// listEdit are the flags that change single entries of a list.
-type listEdit struct{ add, remove []string }
+// listEdit are the flags that change single entries of a list: --add and --remove, followed by name.
+type listEdit struct {
+	name        string // -x, or empty
+	add, remove []string
+	keyed       bool // an entry is known by what is before its =
+}
 
 func (e listEdit) given() bool { return len(e.add)+len(e.remove) > 0 }
 
-// apply returns the list after the changes. name is that of the flag that replaces the list.
-func (e listEdit) apply(name string, list []string) ([]string, error) {
-	out := slices.Clone(list)
-	for _, entry := range e.remove {
-		i := slices.Index(out, entry)
+// keys returns by what the entries are known.
+func (e listEdit) keys(list []string) (keys []string) {
+	for _, entry := range list {
+		if e.keyed {
+			entry, _, _ = strings.Cut(entry, "=")
+		}
+		keys = append(keys, entry)
+	}
+	return keys
+}
+
+// apply returns the list after the changes.
+func (e listEdit) apply(list []string) ([]string, error) {
+	out, added := slices.Clone(list), e.keys(e.add)
+	for _, key := range e.remove {
+		i := slices.Index(e.keys(out), key)
 		switch {
-		case slices.Contains(e.add, entry):
-			return nil, cli.Usagef("--add-%s and --remove-%s both name %q", name, name, entry)
+		case slices.Contains(added, key):
+			return nil, cli.Usagef("--add%s and --remove%s both name %q", e.name, e.name, key)
 		case i < 0:
-			return nil, fmt.Errorf("--remove-%s %q: there is no such entry; there is %s", name, entry,
-				orNone(strings.Join(list, " ")))
+			return nil, fmt.Errorf("--remove%s %q: there is no such entry; there is %s", e.name, key,
+				orNone(strings.Join(e.keys(list), " ")))
 		}
 		out = slices.Delete(out, i, i+1)
 	}
-	for _, entry := range e.add {
-		if !slices.Contains(out, entry) {
-			out = append(out, entry)
+	for i, key := range added {
+		if at := slices.Index(e.keys(out), key); at >= 0 {
+			out[at] = e.add[i]
+		} else {
+			out = append(out, e.add[i])
 		}
 	}
 	return out, nil
@@ -49,9 +65,9 @@ func orNone(s string) string {
 }
 
 // eitherOr refuses --x beside --add-x and --remove-x.
-func (e listEdit) eitherOr(name string, replaces bool) error {
+func (e listEdit) eitherOr(replaces bool) error {
 	if replaces && e.given() {
-		return cli.Usagef("give --%s, which replaces the list, or --add-%s and --remove-%s", name, name, name)
+		return cli.Usagef("give -%s, which replaces the list, or --add%s and --remove%s", e.name, e.name, e.name)
 	}
 	return nil
 }
@@ -72,19 +88,27 @@ type clientLists struct {
 // emptyMeans says what a list means that is empty, where that is not "none".
 var emptyMeans = map[string]string{"Groups": "all flags but admin", "ClaimIn": "where the claims of scopes are"}
 
-// edit turns --add-x and --remove-x into the whole list, as --x has it, and returns the lists that --x
-// replaces.
-func (c *clientUpdate) edit(client *provider.Client) (replaced []replacement, err error) {
-	add, remove := reflect.ValueOf(c.Add), reflect.ValueOf(c.Remove)
+// apiLists are the lists of an API, by the fields of apiOptions, for api update as clientLists for client update.
+type apiLists struct {
+	Scopes  []string `name:"scope" sep:"none" keyed:"" placeholder:"${entry}" help:"${scope}. Repeatable."`
+	Clients []string `name:"client" placeholder:"ID" ids:"client" help:"${client}. Repeatable."`
+	Claims  []string `name:"claim" sep:"none" placeholder:"NAME=VALUE" help:"${verb} a claim of its own. Repeatable."`
+}
+
+// editLists turns --add-x and --remove-x into the whole list, as --x has it among the options, and returns the
+// lists that --x replaces.
+func editLists(registration, options, adds, removes any) (replaced []replacement, err error) {
+	add, remove := reflect.ValueOf(adds), reflect.ValueOf(removes)
 	for i, f := range reflect.VisibleFields(add.Type()) {
-		name, given := f.Tag.Get("name"), reflect.ValueOf(&c.clientOptions).Elem().FieldByName(f.Name)
-		old := reflect.ValueOf(client).Elem().FieldByName(f.Name).Interface().([]string)
-		e := listEdit{entries(f, add.Field(i)), entries(f, remove.Field(i))}
-		if err := e.eitherOr(name, !given.IsNil()); err != nil {
+		name, given := f.Tag.Get("name"), reflect.ValueOf(options).Elem().FieldByName(f.Name)
+		old := written(reflect.ValueOf(registration).Elem().FieldByName(f.Name)).([]string)
+		_, keyed := f.Tag.Lookup("keyed")
+		e := listEdit{"-" + name, entries(f, add.Field(i)), entries(f, remove.Field(i)), keyed}
+		if err := e.eitherOr(!given.IsNil()); err != nil {
 			return nil, err
 		}
 		if !given.IsNil() {
-			replaced = append(replaced, replacement{name, old, entries(f, given)})
+			replaced = append(replaced, replacement{name, e.keys(old), e.keys(entries(f, given))})
 		}
 		if !e.given() {
 			continue
@@ -94,9 +118,10 @@ func (c *clientUpdate) edit(client *provider.Client) (replaced []replacement, er
 			verb = "remove"
 		}
 		if means != "" && len(old) == 0 {
-			return nil, cli.Usagef("--%s-%s: the list is empty, which means %s; --%[2]s gives it entries", verb, name, means)
+			return nil, cli.Usagef("--%s-%s: the list is empty, which means %s; --%[2]s gives it entries",
+				verb, name, means)
 		}
-		list, err := e.apply(name, old)
+		list, err := e.apply(old)
 		if err != nil {
 			return nil, err
 		}

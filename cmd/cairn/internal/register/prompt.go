@@ -26,11 +26,8 @@ func confirmReplacements(p *cli.Program, yes bool, lists ...replacement) error {
 			continue
 		}
 		text := fmt.Sprintf("--%s replaces the list, which removes %s", l.flag, strings.Join(lost, " "))
-		if !cli.IsTerminal(p.Stdin) {
-			return cli.Usagef("%s: add --yes, or change single entries with --add-%s and --remove-%s",
-				text, l.flag, l.flag)
-		}
-		if err := cli.MustAgree(p, text+". Continue? [y/N] "); err != nil {
+		instead := fmt.Sprintf(", or change single entries with --add-%s and --remove-%s", l.flag, l.flag)
+		if err := confirmLoss(p, text, instead); err != nil {
 			return err
 		}
 	}
@@ -39,12 +36,16 @@ func confirmReplacements(p *cli.Program, yes bool, lists ...replacement) error {
 
 // confirmOpening asks before a client that required a flag requires none.
 func confirmOpening(p *cli.Program, yes bool, before, after []string) error {
-	const text = "without a required flag everybody may use this client"
-	switch {
-	case yes || len(before) == 0 || len(after) > 0:
+	if yes || len(before) == 0 || len(after) > 0 {
 		return nil
-	case !cli.IsTerminal(p.Stdin):
-		return cli.UsageError(text + ": add --yes")
+	}
+	return confirmLoss(p, "without a required flag everybody may use this client", "")
+}
+
+// confirmLoss asks on a terminal; without one --yes, or what can be done instead, has to say it.
+func confirmLoss(p *cli.Program, text, instead string) error {
+	if !cli.IsTerminal(p.Stdin) {
+		return cli.UsageError(text + ": add --yes" + instead)
 	}
 	return cli.MustAgree(p, text+". Continue? [y/N] ")
 }

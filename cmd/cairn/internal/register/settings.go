@@ -148,7 +148,8 @@ func (c *setSettingCommand) Run(p *cli.Program) error {
 		}
 		if list && m.Name == "flags" {
 			for _, flag := range without(old, v.Flags) {
-				fmt.Fprintf(p.Stderr, "cairn: whoever has %s keeps it, for applications too: cairn user flags HANDLE -%[1]s takes it\n", flag)
+				fmt.Fprintf(p.Stderr, "cairn: whoever has %s keeps it, for applications too: "+
+					"cairn user flags HANDLE -%[1]s takes it\n", flag)
 			}
 		}
 		text := strings.Join(settingLines(m.Value(v)), "; ")
@@ -168,19 +169,13 @@ func (c *setSettingCommand) words(m account.SettingsMember, before account.Setti
 	case len(c.Value) > 0:
 		return nil, cli.UsageError("give all entries of the list, or --add and --remove")
 	}
-	for _, entry := range c.Remove {
-		if !slices.Contains(list, entry) {
-			return nil, fmt.Errorf("--remove %q: there is no such entry; there is %s", entry, orNone(strings.Join(list, " ")))
-		}
-	}
-	list = slices.DeleteFunc(slices.Clone(list), func(entry string) bool { return slices.Contains(c.Remove, entry) })
-	for _, entry := range c.Add {
-		if !slices.Contains(list, entry) {
-			list = append(list, entry)
-		}
+	list, err := listEdit{"", c.Add, c.Remove, false}.apply(list)
+	if err != nil {
+		return nil, err
 	}
 	if before := m.Value(before).([]string); m.Name == "session_flags" {
-		const format = "none named means all, so that --add would leave only %s: cairn settings set %s FLAG... names all that stay"
+		const format = "none named means all, so that --add would leave only %s: " +
+			"cairn settings set %s FLAG... names all that stay"
 		switch {
 		case len(before) == 0 && len(list) > 0:
 			return nil, cli.Usagef(format, strings.Join(list, " "), m.Name)
@@ -209,10 +204,7 @@ func (c *setSettingCommand) confirmRemoval(
 		return nil
 	}
 	text := fmt.Sprintf("this list replaces the one of %s, which removes %s", m.Name, strings.Join(lost, " "))
-	if !cli.IsTerminal(p.Stdin) {
-		return cli.Usagef("%s: add --yes, or change single entries with --add and --remove", text)
-	}
-	return cli.MustAgree(p, text+". Continue? [y/N] ")
+	return confirmLoss(p, text, ", or change single entries with --add and --remove")
 }
 
 // without returns the entries of a list that another has not.
