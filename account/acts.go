@@ -17,6 +17,8 @@ const (
 	ProofCode
 	// ProofFresh is a recent proof of identity: see Caller.Fresh.
 	ProofFresh
+	// ProofAdministrator is ProofFresh of somebody who is an administrator.
+	ProofAdministrator
 	// ProofPassword is the current password, and ProofFresh too if the user has a second factor. Without
 	// a password it is ProofFresh.
 	ProofPassword
@@ -69,7 +71,7 @@ var (
 		"POST /not-me/",
 	}}
 	RefuseSuspended = Act{Action: "session.refused", Proof: ProofSignIn}
-	LimitSignIns    = Act{Action: "session.limited", Proof: ProofSession}
+	LimitSignIns    = Act{Action: "session.limited", Proof: ProofSignIn}
 	Register        = Act{Action: "user.register", Proof: ProofCode, Routes: []string{
 		"POST /api/register", "POST /register/", "POST /api/register/passkey/begin",
 	}}
@@ -79,10 +81,10 @@ var (
 	ConfirmJoin = Act{Action: "join.ask", Proof: ProofCode, Routes: []string{
 		"POST /confirm-join/",
 	}}
-	AcceptJoin = Act{Action: "join.accept", Proof: ProofFresh, Routes: []string{
+	AcceptJoin = Act{Action: "join.accept", Proof: ProofAdministrator, Routes: []string{
 		"POST /api/admin/join-requests/{id}/accept", "POST /admin/join-requests",
 	}}
-	RefuseJoin = Act{Action: "join.refuse", Proof: ProofFresh, Routes: []string{
+	RefuseJoin = Act{Action: "join.refuse", Proof: ProofAdministrator, Routes: []string{
 		"POST /api/admin/join-requests/{id}/refuse", "POST /admin/join-requests",
 	}}
 	ChangeProfile = Act{Action: "profile.change", Proof: ProofSession, Routes: []string{
@@ -122,7 +124,7 @@ var (
 	ResetPassword = Act{Action: "password.reset", Proof: ProofCode, Told: MailPasswordChanged, Ends: endsRecent.unverifying(), Routes: []string{
 		"POST /api/auth/reset-password", "POST /reset-password/",
 	}}
-	LimitResets = Act{Action: "password.limited", Proof: ProofSession}
+	LimitResets = Act{Action: "password.limited", Proof: ProofCode}
 	AddFactor   = Act{Action: "factor.add", Proof: ProofFresh, Told: MailFactorAdded, Ends: endsOthers, Routes: []string{
 		"POST /api/me/totp", "POST /api/me/totp/confirm", "POST /account/security/totp",
 		"POST /api/me/passkeys/begin", "POST /api/me/passkeys", "POST /account/passkeys",
@@ -169,71 +171,71 @@ var (
 	DeleteInvite = Act{Action: "invite.delete", Proof: ProofSession, Routes: []string{
 		"DELETE /api/invites/{code}", "POST /account/invites/delete",
 	}}
-	AddUser = Act{Action: "user.create", Proof: ProofFresh, Routes: []string{
+	AddUser = Act{Action: "user.create", Proof: ProofAdministrator, Routes: []string{
 		"POST /api/admin/users", "POST /admin/users/",
 	}}
-	AmendUser = Act{Action: "user.amend", Proof: ProofFresh, Told: MailEmailChanged, Routes: []string{
+	AmendUser = Act{Action: "user.amend", Proof: ProofAdministrator, Told: MailEmailChanged, Routes: []string{
 		"PATCH /api/admin/users/{handle}", "POST /admin/users/{handle}/profile",
 	}}
-	SetFlags = Act{Action: "user.flags", Proof: ProofFresh, Told: MailFlagsChanged, Ends: Ending{
+	SetFlags = Act{Action: "user.flags", Proof: ProofAdministrator, Told: MailFlagsChanged, Ends: Ending{
 		Sessions: AllSessions, Grants: GroupGrants,
 	}, Routes: []string{
 		"PUT /api/admin/users/{handle}/flags", "POST /admin/users/{handle}/flags", "POST /admin/users/selected",
 	}}
-	Suspend = Act{Action: "user.suspend", Proof: ProofFresh, Told: MailSuspended, Ends: endsAccess, Routes: []string{
+	Suspend = Act{Action: "user.suspend", Proof: ProofAdministrator, Told: MailSuspended, Ends: endsAccess, Routes: []string{
 		"POST /api/admin/users/{handle}/suspend", "POST /admin/users/{handle}/suspend", "POST /admin/users/selected",
 	}}
-	Unsuspend = Act{Action: "user.unsuspend", Proof: ProofFresh, Told: MailUnsuspended, Routes: []string{
+	Unsuspend = Act{Action: "user.unsuspend", Proof: ProofAdministrator, Told: MailUnsuspended, Routes: []string{
 		"POST /api/admin/users/{handle}/unsuspend", "POST /admin/users/{handle}/unsuspend",
 	}}
-	SetEnd = Act{Action: "user.end", Proof: ProofFresh, Told: MailEndChanged, Routes: []string{
+	SetEnd = Act{Action: "user.end", Proof: ProofAdministrator, Told: MailEndChanged, Routes: []string{
 		"PUT /api/admin/users/{handle}/end", "POST /admin/users/{handle}/end", "POST /admin/users/selected",
 	}}
 	// EndAccount and EndFlags happen by themselves: see EndStore.
 	EndAccount = Act{Action: "user.ended", Proof: ProofOperator, Ends: endsAccess}
 	EndFlags   = Act{Action: "user.flags_ended", Proof: ProofOperator, Ends: SetFlags.Ends}
-	UnlockUser = Act{Action: "user.unlock", Proof: ProofFresh, Routes: []string{
+	UnlockUser = Act{Action: "user.unlock", Proof: ProofAdministrator, Routes: []string{
 		"POST /api/admin/users/{handle}/unlock", "POST /admin/users/{handle}/unlock",
 	}}
 	// InviteUser mails the link to choose a password again.
-	InviteUser = Act{Action: "user.invite", Proof: ProofFresh, Routes: []string{
+	InviteUser = Act{Action: "user.invite", Proof: ProofAdministrator, Routes: []string{
 		"POST /admin/users/selected",
 	}}
-	IssueResetCode = Act{Action: "user.reset_code", Proof: ProofFresh, Told: MailResetCodeMade, Routes: []string{
+	IssueResetCode = Act{Action: "user.reset_code", Proof: ProofAdministrator, Told: MailResetCodeMade, Routes: []string{
 		"POST /api/admin/users/{handle}/reset-password-code", "POST /admin/users/{handle}/reset-password-code",
 	}}
-	ResetFactors = Act{Action: "user.reset_factors", Proof: ProofFresh, Told: MailFactorsReset, Ends: Ending{
+	ResetFactors = Act{Action: "user.reset_factors", Proof: ProofAdministrator, Told: MailFactorsReset, Ends: Ending{
 		Sessions: AllSessions, Grants: AllGrants, Invites: StaleInvites, Marks: true, Codes: true,
 	},
 		Question: "Remove all second factors of @{handle}?", Routes: []string{
 			"POST /api/admin/users/{handle}/reset-factors", "POST /admin/users/{handle}/reset-factors",
 		}}
-	EndUserSession = Act{Action: "user.end_session", Proof: ProofFresh, Told: MailSessionsEnded, Ends: endsOne, Routes: []string{
+	EndUserSession = Act{Action: "user.end_session", Proof: ProofAdministrator, Told: MailSessionsEnded, Ends: endsOne, Routes: []string{
 		"DELETE /api/admin/users/{handle}/sessions/{id}", "POST /admin/users/{handle}/end-session",
 	}}
-	EndUserSessions = Act{Action: "user.end_sessions", Proof: ProofFresh, Told: MailSessionsEnded, Ends: endsRecent, Routes: []string{
+	EndUserSessions = Act{Action: "user.end_sessions", Proof: ProofAdministrator, Told: MailSessionsEnded, Ends: endsRecent, Routes: []string{
 		"POST /api/admin/users/{handle}/sessions/end-all", "POST /admin/users/{handle}/end-sessions",
 	}}
-	DeleteUser = Act{Action: "user.delete", Proof: ProofFresh, Told: MailDeleted, Ends: endsAccess, Routes: []string{
+	DeleteUser = Act{Action: "user.delete", Proof: ProofAdministrator, Told: MailDeleted, Ends: endsAccess, Routes: []string{
 		"DELETE /api/admin/users/{handle}", "POST /admin/users/{handle}/delete",
 	}}
-	RevokeInvite = Act{Action: "invite.revoke", Proof: ProofFresh, Routes: []string{
+	RevokeInvite = Act{Action: "invite.revoke", Proof: ProofAdministrator, Routes: []string{
 		"DELETE /api/admin/invites/{code}", "POST /admin/invites/revoke",
 	}}
-	RevokeBranch = Act{Action: "invite.revoke_branch", Proof: ProofFresh, Routes: []string{
+	RevokeBranch = Act{Action: "invite.revoke_branch", Proof: ProofAdministrator, Routes: []string{
 		"POST /api/admin/invites/revoke", "POST /admin/invites/revoke",
 	}}
-	UpdateSettings = Act{Action: "settings.update", Proof: ProofFresh, Routes: []string{
+	UpdateSettings = Act{Action: "settings.update", Proof: ProofAdministrator, Routes: []string{
 		"PUT /api/admin/settings", "POST /admin/settings/general", "POST /admin/settings/flags",
 		"POST /admin/settings/security",
 	}}
-	CloseNextSteps = Act{Action: "settings.steps", Proof: ProofFresh, Routes: []string{
+	CloseNextSteps = Act{Action: "settings.steps", Proof: ProofAdministrator, Routes: []string{
 		"POST /admin/steps",
 	}}
-	SetLogo = Act{Action: "settings.logo", Proof: ProofFresh, Routes: []string{
+	SetLogo = Act{Action: "settings.logo", Proof: ProofAdministrator, Routes: []string{
 		"POST /admin/settings/logo", "POST /admin/settings/remove-logo",
 	}}
-	ImportUsers = Act{Action: "user.import", Proof: ProofFresh, Routes: []string{
+	ImportUsers = Act{Action: "user.import", Proof: ProofAdministrator, Routes: []string{
 		"POST /admin/users/paste",
 	}}
 	ExportAudit     = Act{Action: "audit.export", Proof: ProofSession}

@@ -16,7 +16,7 @@ import (
 func TestThreatModelShowsTheTableOfActs(t *testing.T) {
 	proofs := map[account.Proof]string{
 		account.ProofSession: "a session", account.ProofSignIn: "what a sign-in asks for", account.ProofCode: "a code or link",
-		account.ProofFresh: "fresh", account.ProofPassword: "the password, and fresh with a second factor",
+		account.ProofFresh: "fresh", account.ProofAdministrator: "an administrator, fresh", account.ProofPassword: "the password, and fresh with a second factor",
 		account.ProofOperator: "the command line",
 	}
 	const byItself = "none: by itself"

@@ -75,6 +75,7 @@ const LastingTold = 30 * 24 * time.Hour
 func (s *Service) LastingAccess(ctx context.Context, c Caller, clientID, name string) (*Audit, error) {
 	mails, err := s.notices(ctx, c.User, GiveLastingAccess.Told, "name", name)
 	a := c.Audit(s.Now(), GiveLastingAccess, c.User.Handle, clientID).With(mails...)
+	a.Proof = ProofSession
 	return &a, err
 }
 

@@ -47,7 +47,7 @@ var ErrUnknownAct = errors.New("an act without a policy")
 // Begin starts an operation on the account of u. It checks that the caller has given the proof that
 // the act requires, and returns the audit row with what the act ends and the mails that notify the
 // owner. detail must not contain a secret or a code; data are pairs for the mails.
-// ErrReauthenticationRequired.
+// ErrReauthenticationRequired, ErrAdminRequired.
 func (b Base) Begin(
 	ctx context.Context, by Caller, act Act, u User, detail string, data ...string,
 ) (Audit, error) {
@@ -64,11 +64,17 @@ func (b Base) Begin(
 }
 
 // Allow returns ErrReauthenticationRequired if the caller has not given the proof that the act
-// requires.
+// requires, ErrAdminRequired if they are no administrator and have to be one. The store asks again, in
+// the transaction of the act: see Audit.Bound.
 func (b Base) Allow(by Caller, act Act) error {
 	switch act.Proof {
 	case ProofSession, ProofSignIn, ProofCode: // the operation itself asks for these
 		return nil
+	case ProofAdministrator:
+		if !by.operator && !by.User.Has(FlagAdmin) {
+			return ErrAdminRequired
+		}
+		fallthrough
 	case ProofFresh:
 		if by.Fresh(b.Now()) {
 			return nil

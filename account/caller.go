@@ -50,8 +50,9 @@ func (c Caller) In(id *Identity) Caller {
 // Audit returns the audit row of an act, with what it ends. detail must not contain a secret or a code.
 func (c Caller) Audit(at time.Time, act Act, target, detail string) Audit {
 	return Audit{
-		At: at, Actor: c.Name, Action: act.Action, Ends: act.Ends, Session: c.Session.ID, Target: target,
-		Detail: detail, Address: c.Address, RequestID: c.RequestID,
+		At: at, Actor: c.Name, Action: act.Action, Ends: act.Ends, Target: target, Detail: detail,
+		Address: c.Address, RequestID: c.RequestID, Session: c.Session.ID, Proof: act.Proof,
+		ConfirmedAt: c.Session.ConfirmedAt, AMR: c.Session.AMR,
 	}
 }
 

@@ -330,7 +330,7 @@ func (s *Service) CreateInvite(ctx context.Context, c Caller, t InviteTerms) (In
 	}
 	i.SessionID, i.Stale = c.Session.ID, !c.Fresh(s.Now())
 	err = s.store.CreateInvite(ctx, i, settings.inviteLimit(u), a.With(mails...))
-	if err != nil && t.Once != "" { // perhaps because the same form was faster
+	if err != nil && t.Once != "" && !errors.Is(err, ErrNotAuthenticated) { // perhaps because the same form was faster
 		if made, found := s.store.Invite(ctx, i.Code); found == nil {
 			return made, nil
 		}

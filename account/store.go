@@ -107,7 +107,7 @@ type UserStore interface {
 	ChangePassword(ctx context.Context, sub, old, hash string, keep *Session, now time.Time, a Audit) error
 	// RemovePassword sets NoPassword if the hash still is old (otherwise ErrInvalidCredentials).
 	// ErrLastWayIn if the user has no passkey of one of the relying party ids, or no recovery code.
-	// ErrNotAuthenticated and ErrReauthenticationRequired as for NewFactor.
+	// ErrReauthenticationRequired as for NewFactor.
 	RemovePassword(ctx context.Context, sub, old string, rpIDs []string, now time.Time, a Audit) error
 	// SuspendAll suspends the users whose subs rows has, all or none, ends all sessions, revokes all
 	// grants and voids reset codes, with an audit row each. What ends is the same for all. Repeating it
@@ -137,9 +137,10 @@ type UserStore interface {
 	EndStore
 	// Preferences returns a user's preferences, never nil.
 	Preferences(ctx context.Context, sub string) (map[string]string, error)
-	// MergePreferences sets the values that are not nil and deletes the others.
+	// MergePreferences sets the values that are not nil and deletes the others. a is not recorded: see Audit.Bound.
 	// ErrInvalidPreference if more than max keys would remain; then nothing changes.
-	MergePreferences(ctx context.Context, sub string, change map[string]*string, max int) (map[string]string, error)
+	MergePreferences(ctx context.Context, sub string, change map[string]*string, max int, a Audit) (
+		map[string]string, error)
 }
 
 // EndStore keeps when accounts and flags end by themselves. Every user that is read is as the ends
@@ -354,8 +355,7 @@ type FactorStore interface {
 	// RemoveTOTP removes the authenticator app: see OldFactor. ErrFactorNotFound.
 	RemoveTOTP(ctx context.Context, sub string, o OldFactor) error
 	// ReplaceRecoveryCodes replaces the recovery codes. ErrFactorNotFound if the user has no second
-	// factor. ErrNotAuthenticated if the session of the request has ended, so that no new code opens
-	// an account after its sessions were ended.
+	// factor. ErrReauthenticationRequired as for NewFactor.
 	ReplaceRecoveryCodes(ctx context.Context, sub string, codes []RecoveryCode, now time.Time, a Audit) error
 	// RecoveryCode returns the unused code of a user with the name or the hash, or the zero value, and
 	// how many unused codes there are.
@@ -375,8 +375,7 @@ type FactorStore interface {
 // kept lose MethodMultiFactor, because they proved another
 // factor.
 //
-// ErrNotAuthenticated if the session of the request has ended, so that nothing new opens an account
-// after its sessions were ended. ErrReauthenticationRequired if the user has a second factor that
+// ErrReauthenticationRequired if the user has a second factor that
 // the session has not proven. ErrUserNotFound.
 type NewFactor struct {
 	Codes []RecoveryCode // nil: the user is known to have a factor
@@ -389,7 +388,7 @@ type NewFactor struct {
 // OldFactor describes how to remove a second factor in one transaction. The last one takes
 // User.SecondFactor and the recovery codes with it. Audit.Ends applies; sessions that a removed passkey opened end in
 // any case. ErrFactorDemanded if no remaining factor would satisfy Demanded. ErrLastWayIn if a user without a password
-// would have no passkey. ErrNotAuthenticated and ErrReauthenticationRequired as for NewFactor.
+// would have no passkey. ErrReauthenticationRequired as for NewFactor.
 type OldFactor struct {
 	RPIDs    []string // see PasskeyHosts: a user without a password keeps a passkey of one of these
 	Demanded string   // an authentication context class: "", ACRTwoFactors or ACRPhishingResistant (a passkey)
@@ -610,9 +609,24 @@ type Audit struct {
 	Ends     Ending
 	Since    time.Time
 	KeepApps []string
-	// Session is that of the request, or empty. A change of address is refused if it has ended
-	// (ErrNotAuthenticated).
-	Session string
+	// Session is that of the request, or empty. Proof is what the act requires of it, ConfirmedAt and AMR are
+	// what it has proven, with what came in the same request: see Bound.
+	Session     string
+	Proof       Proof
+	ConfirmedAt time.Time
+	AMR         []string
+}
+
+// Bound reports whether the act needs the session in which it was begun. A body may come long after the
+// head of its request, so every operation of the Store that is given the row of such an act begins with the
+// same questions. ErrNotAuthenticated if the session has ended or its user is suspended
+// by now; ErrAdminRequired if the act is an administrator's and the user is none; ErrReauthenticationRequired
+// if the proof is no longer enough.
+//
+// These need none: the operator's acts and what happens by itself, which have no session, what opens a
+// session or proves itself by a code or link, and a sign-out.
+func (a Audit) Bound() bool {
+	return a.Session != "" && a.Proof != ProofSignIn && a.Proof != ProofCode && a.Action != SignOut.Action
 }
 
 // Row returns the row for pages, with ends as the last days in a time zone.

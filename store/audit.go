@@ -32,8 +32,10 @@ func (r auditRow) audit() account.Audit {
 	}
 }
 
-// insertAudit records an action in its own transaction, and queues the mails about it.
+// insertAudit records an action in its own transaction, and queues the mails about it. Who acts must have been
+// checked: see checkActor.
 func insertAudit(tx *engine.Tx, a account.Audit) {
+	actorChecked(tx, a)
 	insertMails(tx, a.Mails, a.At)
 	tx.Exec(`INSERT INTO audit (at, actor, action, target, detail, address, request_id, session_id)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -57,6 +59,7 @@ func insertAudits(tx *engine.Tx, all []account.Audit) {
 	var rows []auditRow
 	var mails []account.Mail
 	for _, a := range all {
+		actorChecked(tx, a)
 		rows = append(rows, auditRow{toUnix(a.At), sanitize(a.Actor), sanitize(a.Action), sanitize(a.Target),
 			sanitize(a.Detail), sanitize(a.Address), sanitize(a.RequestID), sanitize(a.Session)})
 		mails = append(mails, a.Mails...)
@@ -108,12 +111,15 @@ func (s *Store) Record(ctx context.Context, a account.Audit, once time.Duration)
 			return fail(doing, err)
 		}
 	}
-	return s.write(ctx, doing, func(tx *engine.Tx) { insertAudit(tx, a) })
+	return s.act(ctx, doing, a, func(tx *engine.Tx) { insertAudit(tx, a) })
 }
 
 // RecordAll implements account.Store.
 func (s *Store) RecordAll(ctx context.Context, all []account.Audit) error {
-	return s.write(ctx, "record", func(tx *engine.Tx) { insertAudits(tx, all) })
+	if len(all) == 0 {
+		return nil
+	}
+	return s.act(ctx, "record", all[0], func(tx *engine.Tx) { insertAudits(tx, all) })
 }
 
 // auditKind is the expression of the index audit_kind: an action up to its dot.

@@ -23,6 +23,7 @@ const (
 // that registrations and verifications meanwhile do not wait longer than needed.
 func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) error {
 	return s.writeAlone(ctx, "add users", bulkTimeout, func(tx *engine.Tx) {
+		checkActor(tx, a)
 		for users := range slices.Chunk(b.Users, bulkRows) {
 			addUsers(tx, users, b.DefaultFlags, a)
 		}

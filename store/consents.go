@@ -51,9 +51,8 @@ func (s *Store) SaveConsent(
 	rows := each(scopes, func(scope string) consentRow {
 		return consentRow{sub, clientID, scope, toUnix(now), sanitize(a.Session)}
 	})
-	return s.write(ctx, "save consent", func(tx *engine.Tx) {
+	return s.act(ctx, "save consent", a, func(tx *engine.Tx) {
 		lockUser(tx, sub)
-		liveSession(tx, a.Session, now)
 		withdrawn := false
 		for _, scope := range refused {
 			gone := tx.Exec("DELETE FROM consents WHERE sub = ? AND client_id = ? AND scope = ?", sub, clientID, scope)
@@ -146,7 +145,7 @@ func (s *Store) RemoveApp(ctx context.Context, sub, clientID string, now time.Ti
 	if invalidKey(sub) || invalidKey(clientID) {
 		return account.ErrAppNotFound
 	}
-	return s.write(ctx, "remove application", func(tx *engine.Tx) {
+	return s.act(ctx, "remove application", a, func(tx *engine.Tx) {
 		lockUser(tx, sub)
 		var live int64
 		tx.Find(&live, "SELECT count(*) FROM grants g WHERE g.sub = ? AND g.client_id = ? AND "+liveGrant,

@@ -51,7 +51,7 @@ func (s *Store) AskVerification(ctx context.Context, sub, email string, asked ti
 	if invalidKey(sub) || invalidKey(email) {
 		return account.ErrInvalidLink
 	}
-	return s.write(ctx, "ask for verification", func(tx *engine.Tx) {
+	return s.act(ctx, "ask for verification", a, func(tx *engine.Tx) {
 		tx.Expect(tx.Exec(`UPDATE users SET email_asked_at = ?
 			WHERE sub = ? AND email = ? AND NOT email_verified AND deleted_at = 0`, toUnix(asked), sub, email),
 			account.ErrInvalidLink)

@@ -62,37 +62,16 @@ type totpRow struct {
 
 var totpColumns = columnsOf[totpRow]("totp")
 
-// liveSession returns account.ErrNotAuthenticated if the session in which somebody acts is no longer
-// live. An empty session passes. If it is of the user whose row is locked, whoever ends the sessions
-// came before or waits.
-func liveSession(tx *engine.Tx, session string, now time.Time) {
-	if session == "" {
-		return
-	}
-	var found []int
-	tx.Expect(tx.Find(&found, "SELECT 1 FROM sessions WHERE id = ? AND ended_at = 0 AND expires_at > ?",
-		sanitize(session), toUnix(now)), account.ErrNotAuthenticated)
-}
-
-// methodsOf returns the methods by which a live session of the user was authenticated.
-// account.ErrNotAuthenticated as for liveSession.
-func methodsOf(tx *engine.Tx, sub, session string, now time.Time) []string {
-	if session == "" {
-		return []string{account.MethodMultiFactor}
+// lockForFactors locks a user whose factors are about to change. The session must have used a
+// second factor if the user has one; none is the operator's.
+func lockForFactors(tx *engine.Tx, sub, session string) account.User {
+	u := lockedUser(tx, sub)
+	if session == "" || !u.SecondFactor {
+		return u
 	}
 	var amr string
-	tx.Expect(tx.Find(&amr, `SELECT amr FROM sessions
-		WHERE id = ? AND sub = ? AND ended_at = 0 AND expires_at > ?`,
-		sanitize(session), sub, toUnix(now)), account.ErrNotAuthenticated)
-	return strings.Fields(amr)
-}
-
-// lockForFactors locks a user whose factors are about to change. The session must have used a
-// second factor if the user has one.
-func lockForFactors(tx *engine.Tx, sub, session string, now time.Time) account.User {
-	u := lockedUser(tx, sub)
-	methods := methodsOf(tx, sub, session, now)
-	if u.SecondFactor && !slices.Contains(methods, account.MethodMultiFactor) {
+	tx.Find(&amr, "SELECT amr FROM sessions WHERE id = ? AND sub = ?", sanitize(session), sub)
+	if !slices.Contains(strings.Fields(amr), account.MethodMultiFactor) {
 		tx.Refuse(account.ErrReauthenticationRequired)
 	}
 	return u
@@ -102,8 +81,8 @@ func lockForFactors(tx *engine.Tx, sub, session string, now time.Time) account.U
 func (s *Store) addFactor(
 	ctx context.Context, doing, sub string, n account.NewFactor, add func(tx *engine.Tx),
 ) (first bool, err error) {
-	err = s.write(ctx, doing, func(tx *engine.Tx) {
-		u := lockForFactors(tx, sub, n.Audit.Session, n.Now)
+	err = s.act(ctx, doing, n.Audit, func(tx *engine.Tx) {
+		u := lockForFactors(tx, sub, n.Audit.Session)
 		add(tx)
 		row := n.Audit
 		if first = !u.SecondFactor && !n.Offered; first {
@@ -128,8 +107,8 @@ func (s *Store) addFactor(
 func (s *Store) removeFactor(
 	ctx context.Context, doing, sub string, o account.OldFactor, passkey []byte, remove func(tx *engine.Tx),
 ) error {
-	return s.write(ctx, doing, func(tx *engine.Tx) {
-		u := lockForFactors(tx, sub, o.Audit.Session, o.Now)
+	return s.act(ctx, doing, o.Audit, func(tx *engine.Tx) {
+		u := lockForFactors(tx, sub, o.Audit.Session)
 		remove(tx)
 		if u.Passwordless() {
 			keepWayIn(tx, sub, o.RPIDs)
@@ -199,8 +178,8 @@ func (s *Store) RemoveTOTP(ctx context.Context, sub string, o account.OldFactor)
 func (s *Store) ReplaceRecoveryCodes(
 	ctx context.Context, sub string, codes []account.RecoveryCode, now time.Time, a account.Audit,
 ) error {
-	return s.write(ctx, "replace recovery codes", func(tx *engine.Tx) {
-		if u := lockForFactors(tx, sub, a.Session, now); !u.SecondFactor {
+	return s.act(ctx, "replace recovery codes", a, func(tx *engine.Tx) {
+		if u := lockForFactors(tx, sub, a.Session); !u.SecondFactor {
 			tx.Refuse(account.ErrFactorNotFound)
 		}
 		replaceRecoveryCodes(tx, sub, a.Session, codes, now)
@@ -232,7 +211,7 @@ func (s *Store) UseRecoveryCode(
 	if invalidKey(sub) {
 		return false, nil
 	}
-	err := s.write(ctx, "use recovery code", func(tx *engine.Tx) {
+	err := s.act(ctx, "use recovery code", a, func(tx *engine.Tx) {
 		tx.Expect(tx.Exec(`UPDATE recovery_codes SET used_at = ?
 			WHERE sub = ? AND hash = ? AND used_at = 0`, toUnix(now), sub, hash), account.ErrFactorNotFound)
 		insertAudit(tx, a)
@@ -245,12 +224,12 @@ func (s *Store) UseRecoveryCode(
 
 // ResetFactors implements account.Store.
 func (s *Store) ResetFactors(ctx context.Context, sub string, now time.Time, a account.Audit) error {
-	return s.write(ctx, "reset factors", func(tx *engine.Tx) {
+	return s.act(ctx, "reset factors", a, func(tx *engine.Tx) {
 		lockUser(tx, sub)
 		deleteOf(tx, sub, "totp", "passkeys", "recovery_codes")
 		tx.Exec("UPDATE users SET second_factor = false WHERE sub = ?", sub)
 		insertAudit(tx, end(tx, sub, "", a, now).noted(a))
-	})
+	}, sub)
 }
 
 // SpendOnce implements account.Store.

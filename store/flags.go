@@ -38,7 +38,7 @@ func addFlags(tx *engine.Tx, rows []flagRow) {
 func (s *Store) SetFlagsOfAll(
 	ctx context.Context, change account.FlagChange, now time.Time, rows map[string]account.Audit,
 ) (after map[string][]string, err error) {
-	err = s.changeAccessOf(ctx, "set flags", keysOf(rows), func(tx *engine.Tx, users []account.User) {
+	err = s.changeAccessOf(ctx, "set flags", rows, func(tx *engine.Tx, users []account.User) {
 		var out map[string]ended
 		out, after = setFlagsOf(tx, users, change, now, rows[users[0].Sub])
 		insertAudits(tx, each(users, func(u account.User) account.Audit {

@@ -74,6 +74,9 @@ func (s *Store) performTold(ctx context.Context, op engine.Operation, g *provide
 		return s.perform(ctx, op)
 	}
 	return s.write(ctx, op.Doing, func(tx *engine.Tx) {
+		if !told {
+			checkActor(tx, *g.Told)
+		}
 		// The lock makes one of several grants at once tell, and whoever removes the consent waits and
 		// then finds the grant to revoke.
 		lockUserOr(tx, g.Sub, account.ErrSessionNotFound)

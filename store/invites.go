@@ -129,10 +129,9 @@ func (s *Store) joinedWith(ctx context.Context, rows []inviteRow) (map[string][]
 // CreateInvite implements account.Store. ErrUserNotFound or ErrSuspended if the creator is deleted
 // or suspended.
 func (s *Store) CreateInvite(ctx context.Context, i account.Invite, limit int, a account.Audit) error {
-	return s.write(ctx, "create invite", func(tx *engine.Tx) {
+	return s.act(ctx, "create invite", a, func(tx *engine.Tx) {
 		if i.CreatedBy != "" {
 			mayInvite(tx, i, limit)
-			liveSession(tx, a.Session, a.At)
 		}
 		s.insertInvite(tx, i)
 		insertAudit(tx, a)
@@ -239,6 +238,7 @@ func (s *Store) RevokeBranch(ctx context.Context, sub string, now time.Time, a a
 	const atOnce = 500
 	revoked := 0
 	err := s.writeAlone(ctx, "revoke invites of a branch", s.Timeout(), func(tx *engine.Tx) {
+		checkActor(tx, a)
 		revoked = 0
 		branch, seen := []string{sub}, map[string]bool{sub: true} // guards against a cycle
 		for from := 0; from < len(branch); {
@@ -351,7 +351,7 @@ func (s *Store) DeleteInvite(ctx context.Context, sub, code string, a account.Au
 	if invalidKey(sub) || invalidKey(code) {
 		return account.ErrInviteNotFound
 	}
-	return s.write(ctx, "delete invite", func(tx *engine.Tx) {
+	return s.act(ctx, "delete invite", a, func(tx *engine.Tx) {
 		keys, err := s.inviteKeys(tx.DB, code)
 		tx.Refuse(err)
 		gone, _ := closeInvites(tx, "code IN @keys AND created_by = @sub",
@@ -374,7 +374,7 @@ func (s *Store) RevokeInvite(ctx context.Context, code string, a account.Audit) 
 		return account.Invite{}, account.ErrInviteNotFound
 	}
 	var row inviteRow
-	err := s.write(ctx, "revoke invite", func(tx *engine.Tx) {
+	err := s.act(ctx, "revoke invite", a, func(tx *engine.Tx) {
 		row = inviteRow{}
 		keys, err := s.inviteKeys(tx.DB, code)
 		tx.Refuse(err)

@@ -95,13 +95,12 @@ func (s *Store) JoinRequest(ctx context.Context, id string, now time.Time) (acco
 
 // DecideJoinRequest implements account.Store.
 func (s *Store) DecideJoinRequest(ctx context.Context, id string, i *account.Invite, a account.Audit) error {
-	return s.write(ctx, "decide request to join", func(tx *engine.Tx) {
+	return s.act(ctx, "decide request to join", a, func(tx *engine.Tx) {
 		tx.Expect(tx.Exec("DELETE FROM join_requests WHERE id = ? AND expires_at > ?", sanitize(id), toUnix(a.At)),
 			account.ErrJoinNotFound)
 		if i != nil {
 			if i.CreatedBy != "" {
 				mayInvite(tx, *i, -1)
-				liveSession(tx, a.Session, a.At)
 			}
 			s.insertInvite(tx, *i)
 		}

@@ -114,7 +114,7 @@ func (s *Store) OlderPasskeyHost(ctx context.Context, rpIDs []string, present st
 
 // RenamePasskey implements account.Store.
 func (s *Store) RenamePasskey(ctx context.Context, sub string, id []byte, name string, a account.Audit) error {
-	return s.write(ctx, "rename passkey", func(tx *engine.Tx) {
+	return s.act(ctx, "rename passkey", a, func(tx *engine.Tx) {
 		tx.Expect(tx.Exec("UPDATE passkeys SET name = ? WHERE id = ? AND sub = ?", sanitize(name), id, sanitize(sub)),
 			account.ErrPasskeyNotFound)
 		insertAudit(tx, a)

@@ -45,7 +45,10 @@ func (s *Store) ChangePassword(
 	if keep != nil && invalidKey(keep.ID) {
 		return account.ErrSessionNotFound
 	}
-	return s.write(ctx, "change password", func(tx *engine.Tx) {
+	if keep != nil {
+		a.Session = keep.ID
+	}
+	return s.act(ctx, "change password", a, func(tx *engine.Tx) {
 		tx.Expect(tx.Exec(`UPDATE users SET password_hash = ?, password_disowned_at = 0, updated_at = ?
 			WHERE sub = ? AND password_hash = ? AND deleted_at = 0`, hash, toUnix(now), sub, old),
 			account.ErrInvalidCredentials)
@@ -56,8 +59,6 @@ func (s *Store) ChangePassword(
 		// An authorization code that is being created in that session holds its row. Wait for it,
 		// so that its grant is revoked with the others.
 		former := s.lockToken(tx, keep, now)
-		a := a
-		a.Session = keep.ID
 		out := end(tx, sub, "", a, now, former)
 		replaceToken(tx, keep)
 		insertAudit(tx, out.noted(a))
@@ -68,8 +69,8 @@ func (s *Store) ChangePassword(
 func (s *Store) RemovePassword(
 	ctx context.Context, sub, old string, rpIDs []string, now time.Time, a account.Audit,
 ) error {
-	return s.write(ctx, "remove password", func(tx *engine.Tx) {
-		if u := lockForFactors(tx, sub, a.Session, now); u.PasswordHash != old || old == "" {
+	return s.act(ctx, "remove password", a, func(tx *engine.Tx) {
+		if u := lockForFactors(tx, sub, a.Session); u.PasswordHash != old || old == "" {
 			tx.Refuse(account.ErrInvalidCredentials)
 		}
 		keepWayIn(tx, sub, rpIDs)

@@ -36,7 +36,7 @@ func (s *Store) Preferences(ctx context.Context, sub string) (map[string]string,
 // MergePreferences implements account.Store. ErrInvalidPreference also for text that only one of
 // the databases would accept.
 func (s *Store) MergePreferences(
-	ctx context.Context, sub string, change map[string]*string, max int,
+	ctx context.Context, sub string, change map[string]*string, max int, a account.Audit,
 ) (map[string]string, error) {
 	var set []preferenceRow
 	var remove []string
@@ -53,7 +53,7 @@ func (s *Store) MergePreferences(
 		}
 	}
 	var after map[string]string
-	err := s.write(ctx, "merge preferences", func(tx *engine.Tx) {
+	err := s.act(ctx, "merge preferences", a, func(tx *engine.Tx) {
 		lockUser(tx, sub)
 		if len(remove) > 0 {
 			tx.Exec("DELETE FROM preferences WHERE sub = ? AND name IN ?", sub, remove)

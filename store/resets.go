@@ -15,11 +15,11 @@ import (
 func (s *Store) CreateResetCode(
 	ctx context.Context, sub string, hash []byte, expires, now time.Time, a account.Audit,
 ) error {
-	return s.write(ctx, "create reset code", func(tx *engine.Tx) {
+	return s.act(ctx, "create reset code", a, func(tx *engine.Tx) {
 		lockUser(tx, sub)
 		setResetCode(tx, sub, hash, expires, now)
 		insertAudit(tx, a)
-	})
+	}, sub)
 }
 
 func setResetCode(tx *engine.Tx, sub string, hash []byte, expires, now time.Time) {

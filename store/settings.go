@@ -59,7 +59,7 @@ func (s *Store) AmendSettings(
 ) (account.Settings, error) {
 	var v account.Settings
 	var refused error // of change: not a failure of the database
-	err := s.write(ctx, "amend settings", func(tx *engine.Tx) {
+	err := s.act(ctx, "amend settings", a, func(tx *engine.Tx) {
 		refused = nil
 		v = amendSettings(tx, func(v *account.Settings) (changed string, err error) {
 			changed, refused = change(v)
@@ -101,7 +101,7 @@ func (s *Store) Logo(ctx context.Context) ([]byte, error) {
 
 // SetLogo implements account.Store.
 func (s *Store) SetLogo(ctx context.Context, png []byte, hash string, a account.Audit) error {
-	return s.write(ctx, "set logo", func(tx *engine.Tx) {
+	return s.act(ctx, "set logo", a, func(tx *engine.Tx) {
 		tx.Expect(tx.Exec("UPDATE settings SET value = value WHERE id = 1"), account.ErrNotInitialized)
 		tx.Exec("DELETE FROM logo")
 		if len(png) > 0 {

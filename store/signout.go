@@ -202,24 +202,24 @@ func (s *Store) EndSession(ctx context.Context, sub, id string, now time.Time, a
 	if invalidKey(sub) || invalidKey(id) {
 		return account.ErrSessionNotFound
 	}
-	return s.write(ctx, "end session", func(tx *engine.Tx) {
+	return s.act(ctx, "end session", a, func(tx *engine.Tx) {
 		lockUserOr(tx, sub, account.ErrSessionNotFound)
 		if out := end(tx, sub, id, a, now); len(out.sessions) == 0 {
 			tx.Refuse(account.ErrSessionNotFound)
 		}
 		insertAudit(tx, a)
-	})
+	}, sub)
 }
 
 // EndSessions implements account.Store.
 func (s *Store) EndSessions(ctx context.Context, sub string, now time.Time, a account.Audit) (n int, err error) {
-	err = s.write(ctx, "end sessions", func(tx *engine.Tx) {
+	err = s.act(ctx, "end sessions", a, func(tx *engine.Tx) {
 		lockUser(tx, sub)
 		out := end(tx, sub, "", a, now)
 		if n = out.live; n > 0 || out.apps > 0 || out.invites > 0 {
 			insertAudit(tx, out.noted(a))
 		}
-	})
+	}, sub)
 	return n, err
 }
 

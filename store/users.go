@@ -210,7 +210,7 @@ func insertUser(tx *engine.Tx, u account.User, inviter string, limit int) {
 
 // CreateUser implements account.Store.
 func (s *Store) CreateUser(ctx context.Context, u account.User, a account.Audit) error {
-	return s.write(ctx, "create user", func(tx *engine.Tx) {
+	return s.act(ctx, "create user", a, func(tx *engine.Tx) {
 		insertUser(tx, u, "", 0)
 		insertAudit(tx, a)
 	})
@@ -218,7 +218,7 @@ func (s *Store) CreateUser(ctx context.Context, u account.User, a account.Audit)
 
 // AddUser implements account.Store.
 func (s *Store) AddUser(ctx context.Context, u account.User, c account.ResetCode, a account.Audit) error {
-	return s.write(ctx, "add user", func(tx *engine.Tx) {
+	return s.act(ctx, "add user", a, func(tx *engine.Tx) {
 		insertUser(tx, u, "", 0)
 		if len(c.Hash) > 0 {
 			setResetCode(tx, u.Sub, c.Hash, c.ExpiresAt, u.CreatedAt)
@@ -269,7 +269,11 @@ func (s *Store) ChangeUser(
 	const doing = "change user"
 	var u account.User
 	var refused error // of change: not a failure of the database
-	err := s.write(ctx, doing, func(tx *engine.Tx) {
+	var begun account.Audit
+	if a != nil {
+		begun = *a
+	}
+	err := s.act(ctx, doing, begun, func(tx *engine.Tx) {
 		refused = nil
 		if u = lockedUser(tx, sub); tx.Failed() {
 			return
@@ -284,10 +288,9 @@ func (s *Store) ChangeUser(
 		}
 		var by account.Audit
 		if a != nil {
-			by = *a
+			by = *a // with what change has set
 		}
 		if changed.Email != u.Email {
-			liveSession(tx, by.Session, now)
 			keepEmail(tx, u, by, now)
 			// Before the new address is stored: what is asked for it stays.
 			by = end(tx, sub, "", by, now).noted(by)
@@ -323,7 +326,7 @@ func (s *Store) ChangeUser(
 		if a != nil {
 			insertAudit(tx, by)
 		}
-	})
+	}, sub)
 	if refused != nil {
 		err = fmt.Errorf("%s: %w", doing, refused)
 	}
@@ -355,24 +358,28 @@ func (s *Store) UserPicture(ctx context.Context, hash string) ([]byte, error) {
 
 // changeAccess is changeAccessOf for one user.
 func (s *Store) changeAccess(
-	ctx context.Context, doing, sub string, do func(tx *engine.Tx, u account.User),
+	ctx context.Context, doing, sub string, a account.Audit, do func(tx *engine.Tx, u account.User),
 ) error {
-	return s.changeAccessOf(ctx, doing, []string{sub}, func(tx *engine.Tx, users []account.User) {
+	return s.changeAccessOf(ctx, doing, map[string]account.Audit{sub: a}, func(tx *engine.Tx, users []account.User) {
 		do(tx, users[0])
 	})
 }
 
-// changeAccessOf calls do with users while no other administrator can be suspended, deleted or lose
+// changeAccessOf calls do with the users whose subs rows has, the rows of one act, while no other administrator can be suspended, deleted or lose
 // the flag. The lock comes before any other row. PostgreSQL waits for its UPDATE; on SQLite the
 // transaction itself excludes the others. account.ErrUserNotFound if one of the users does not exist.
 func (s *Store) changeAccessOf(
-	ctx context.Context, doing string, subs []string, do func(tx *engine.Tx, users []account.User),
+	ctx context.Context, doing string, rows map[string]account.Audit, do func(tx *engine.Tx, users []account.User),
 ) error {
+	subs := keysOf(rows)
 	if slices.ContainsFunc(subs, invalidKey) {
 		return account.ErrUserNotFound
 	}
 	return s.write(ctx, doing, func(tx *engine.Tx) {
 		tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'administrators'")
+		if len(subs) > 0 {
+			checkActor(tx, rows[subs[0]], subs...)
+		}
 		if users := lockedUsers(tx, subs); !tx.Failed() {
 			do(tx, users)
 		}
@@ -403,7 +410,7 @@ func subsOf(users []account.User) []string {
 
 // SuspendAll implements account.Store.
 func (s *Store) SuspendAll(ctx context.Context, reason string, now time.Time, rows map[string]account.Audit) error {
-	return s.changeAccessOf(ctx, "suspend users", keysOf(rows), func(tx *engine.Tx, users []account.User) {
+	return s.changeAccessOf(ctx, "suspend users", rows, func(tx *engine.Tx, users []account.User) {
 		// Who has only ended is suspended as well: a later end must not let them in again.
 		users = slices.DeleteFunc(users, func(u account.User) bool { return u.Suspended() && !u.Ended() })
 		if len(users) == 0 {
@@ -419,7 +426,7 @@ func (s *Store) SuspendAll(ctx context.Context, reason string, now time.Time, ro
 
 // Unsuspend implements account.Store.
 func (s *Store) Unsuspend(ctx context.Context, sub string, now time.Time, a account.Audit) error {
-	return s.changeAccess(ctx, "unsuspend user", sub, func(tx *engine.Tx, u account.User) {
+	return s.changeAccess(ctx, "unsuspend user", sub, a, func(tx *engine.Tx, u account.User) {
 		if !u.Suspended() {
 			return
 		}
@@ -439,11 +446,11 @@ func (s *Store) LockUser(ctx context.Context, sub string, unlocks int64, until t
 
 // UnlockUser implements account.Store.
 func (s *Store) UnlockUser(ctx context.Context, sub string, now time.Time, a account.Audit) error {
-	return s.write(ctx, "unlock user", func(tx *engine.Tx) {
+	return s.act(ctx, "unlock user", a, func(tx *engine.Tx) {
 		clearFailures(tx, sub)
 		clearFactorFailures(tx, sub)
 		insertAudit(tx, a)
-	})
+	}, sub)
 }
 
 // clearFailures forgets the failed sign-ins of an account.
@@ -461,7 +468,7 @@ func clearFactorFailures(tx *engine.Tx, sub string) {
 // users. Used ones stay, for the users who came by them. Sessions stay as bare rows until they
 // expire: their index says "revoked" and must not be reused.
 func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a account.Audit) error {
-	return s.changeAccess(ctx, "delete user", sub, func(tx *engine.Tx, u account.User) {
+	return s.changeAccess(ctx, "delete user", sub, a, func(tx *engine.Tx, u account.User) {
 		keepAdministrator(tx, u)
 		tx.Exec("UPDATE invites SET note = '', session_id = '', mailed_to = '' WHERE created_by = ?", sub)
 		// The address is the user's own, whoever wrote it. Of others who came by the invite it stays.

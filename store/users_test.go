@@ -271,30 +271,30 @@ func TestPreferencesHoldTheirLimit(t *testing.T) {
 		if empty == nil || len(empty) != 0 {
 			t.Errorf("%v, want an empty map", empty)
 		}
-		got, err := s.MergePreferences(ctx, u.Sub, map[string]*string{"a": text("1"), "b": text("")}, 2)
+		got, err := s.MergePreferences(ctx, u.Sub, map[string]*string{"a": text("1"), "b": text("")}, 2, account.Audit{})
 		must(t, err)
 		if diff := cmp.Diff(map[string]string{"a": "1", "b": ""}, got); diff != "" {
 			t.Error(diff)
 		}
-		_, err = s.MergePreferences(ctx, u.Sub, map[string]*string{"a": text("2"), "c": text("3")}, 2)
+		_, err = s.MergePreferences(ctx, u.Sub, map[string]*string{"a": text("2"), "c": text("3")}, 2, account.Audit{})
 		want(t, err, account.ErrInvalidPreference)
 		for _, bad := range []map[string]*string{{"": text("x")}, {"\x00": text("x")}, {"x": text("\x00")}, {"x": text("\xff")}} {
-			_, err = s.MergePreferences(ctx, u.Sub, bad, 10)
+			_, err = s.MergePreferences(ctx, u.Sub, bad, 10, account.Audit{})
 			want(t, err, account.ErrInvalidPreference)
 		}
 		errs := race(16, func(i int) error {
-			_, err := s.MergePreferences(ctx, u.Sub, map[string]*string{name("k", i): text("v")}, 5)
+			_, err := s.MergePreferences(ctx, u.Sub, map[string]*string{name("k", i): text("v")}, 5, account.Audit{})
 			return err
 		})
 		if n := wins(t, errs, account.ErrInvalidPreference); n != 3 {
 			t.Errorf("%d preferences were added to 2 of 5", n)
 		}
-		got, err = s.MergePreferences(ctx, u.Sub, map[string]*string{"a": nil, "none": nil}, 5)
+		got, err = s.MergePreferences(ctx, u.Sub, map[string]*string{"a": nil, "none": nil}, 5, account.Audit{})
 		must(t, err)
 		if _, there := got["a"]; there || len(got) != 4 || got["b"] != "" {
 			t.Errorf("after deleting: %v", got)
 		}
-		_, err = s.MergePreferences(ctx, "nobody", map[string]*string{"a": text("1")}, 5)
+		_, err = s.MergePreferences(ctx, "nobody", map[string]*string{"a": text("1")}, 5, account.Audit{})
 		want(t, err, account.ErrUserNotFound)
 	})
 }
@@ -546,7 +546,7 @@ func TestDeletionLeavesNothingPersonal(t *testing.T) {
 		used, unused := addInvite(t, s, h.user.Sub), addInvite(t, s, h.user.Sub)
 		must(t, s.Register(ctx, used.Code, newUser("guest"), nil, nil, 0, noon, act("user.register")))
 		v := "value"
-		_, err := s.MergePreferences(ctx, h.user.Sub, map[string]*string{"k": &v}, 5)
+		_, err := s.MergePreferences(ctx, h.user.Sub, map[string]*string{"k": &v}, 5, account.Audit{})
 		must(t, err)
 		must(t, s.DeleteUser(ctx, h.user.Sub, noon, act("user.delete")))
 		want(t, s.DeleteUser(ctx, h.user.Sub, noon, act("user.delete")), account.ErrUserNotFound)
@@ -698,7 +698,7 @@ func TestDeletedUserIsNotLeftInTheFile(t *testing.T) {
 	_, err := s.ChangeUser(t.Context(), u.Sub, func(u *account.User) error { u.DisplayName, u.Email = name, mail; return nil }, noon, nil)
 	must(t, err)
 	secret := "a preference of one user"
-	_, err = s.MergePreferences(t.Context(), u.Sub, map[string]*string{"note": &secret}, 100)
+	_, err = s.MergePreferences(t.Context(), u.Sub, map[string]*string{"note": &secret}, 100, account.Audit{})
 	must(t, err)
 	must(t, s.DeleteUser(t.Context(), u.Sub, noon, account.Audit{At: noon, Actor: "operator", Action: "user.delete", Target: "ada"}))
 	must(t, s.Close()) // writes the log back into the file

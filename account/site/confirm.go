@@ -97,6 +97,8 @@ func (s *Site) Form(h web.Handler) web.Handler {
 		var ask askFirst
 		stale := errors.Is(err, account.ErrReauthenticationRequired)
 		switch {
+		case errors.Is(err, account.ErrNotAuthenticated) && s.WantsPage(r): // it has ended since the head
+			return s.signInFirst(w, r, url.Values{})
 		case !stale && !errors.As(err, &ask) || !s.WantsPage(r):
 			return err
 		case r.Method != http.MethodPost:

@@ -98,8 +98,7 @@ func (s *Site) totpForm(w http.ResponseWriter, r *http.Request) error {
 	c, token := s.Caller(r), r.PostForm.Get("token")
 	out, err := s.ConfirmTOTP(r.Context(), c, token, r.PostForm.Get("code"), kept(r))
 	switch {
-	case errors.Is(err, account.ErrEnrolmentExpired), errors.Is(err, account.ErrFactorExists),
-		errors.Is(err, account.ErrNotAuthenticated):
+	case errors.Is(err, account.ErrEnrolmentExpired), errors.Is(err, account.ErrFactorExists):
 		return s.Redirect(w, r, totpPath)
 	case err == nil:
 		return s.factorAdded(w, r, out, "totp-added")

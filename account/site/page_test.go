@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/store/accounttest"
@@ -160,7 +159,7 @@ func TestSecurityPageSaysWhatHappenedToThePersonAlone(t *testing.T) {
 	w.AddUser("ada")
 	w.AddUser("eve")
 	eve := w.Administration()
-	root := account.Caller{Name: "root1", Address: "203.0.113.9", Session: account.Session{ID: "s", ConfirmedAt: time.Now()}}
+	root := account.Caller{Address: "203.0.113.9"}.In(&account.Identity{User: w.User("root1"), Session: session(w.SignedIn("root1"))})
 	b := w.SignedIn("ada")
 	if err := eve.Suspend(t.Context(), root, w.User("eve"), "spam", false); err != nil {
 		t.Fatal(err)

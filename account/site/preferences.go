@@ -43,8 +43,9 @@ func (s *Site) apiPutPreferences(w http.ResponseWriter, r *http.Request) error {
 			change[k] = &typed
 		}
 	}
-	prefs, err := s.Store().MergePreferences(r.Context(), IdentityFrom(r.Context()).User.Sub, change,
-		account.MaxPreferences)
+	c := s.Caller(r)
+	row := c.Audit(s.Now(), account.ChangeProfile, c.Name, "")
+	prefs, err := s.Store().MergePreferences(r.Context(), c.User.Sub, change, account.MaxPreferences, row)
 	if err != nil {
 		return err
 	}

@@ -47,6 +47,7 @@ type Operation struct {
 type Tx struct {
 	DB     *gorm.DB    // for functions that read in a transaction and without one; their errors go to Refuse
 	Hot    *Statements // of the same operation
+	Actor  string      // of the store: whose act it has checked
 	report *report
 	err    error // the first failure or refusal
 }
