@@ -179,6 +179,9 @@ type UserQuery struct {
 // ManyUsers is how many users are counted at most if no count is stored.
 const ManyUsers = 10_000
 
+// ManyFound is how many of the users that match a query are counted at most.
+const ManyFound = 501
+
 // Orders of users.
 const (
 	SortHandle     = "handle"

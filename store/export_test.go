@@ -121,6 +121,9 @@ func (s *Store) OnWriter(query string) error {
 	return s.writeOne(context.Background(), "pragma", func(db *gorm.DB) error { return db.Exec(query).Error })
 }
 
+// IndexUsers is a step of Sweep.
+func (s *Store) IndexUsers(ctx context.Context) error { return s.indexUsers(ctx) }
+
 // MigrateTo brings an empty database to an earlier version's schema.
 func (s *Store) MigrateTo(ctx context.Context, version int64) error {
 	return engine.MigrateTo(ctx, s.DB, version)

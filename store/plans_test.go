@@ -23,6 +23,7 @@ var wholes = []struct{ statement, why string }{
 	{`^SELECT [^()]+ FROM audit ORDER BY`, "a page, along its order"},
 	{`EXISTS \(SELECT 1 FROM grants\) OR EXISTS \(SELECT 1 FROM sessions WHERE algorithm`, "one row of grants is enough; sessions are read once, at the start of a service without a key"},
 	{`FROM sessions WHERE ended_at > \? AND ended_at > 0 UNION ALL`, "indexes have the ended and the revoked ones alone; a process goes by all of them once, then by those since"},
+	{`FROM users WHERE search <> ''`, "an index has those alone who are not in the index of words yet"},
 	{`^SELECT count\(\*\) FROM \(SELECT 1 FROM \w+ LIMIT \?\) t$`, "no more rows than are told apart"},
 	{`AS total, .* AS newest FROM audit$`, "what doctor tells of growth, when somebody asks for it"},
 	{`AS plain$`, "what doctor tells of values that are not sealed, when somebody asks for it"},

@@ -83,6 +83,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 		func() error { return s.sweepStatusLists(ctx, &r.StatusLists) },
 		func() error { return s.sweepClients(ctx, &r.Clients) },
 		func() error { return s.sweepAudit(ctx, &r.Audit, now) },
+		func() error { return s.indexUsers(ctx) },
 		func() error { return s.shrinkFile(ctx) },
 	) {
 		if err := step(); err != nil {

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/store/engine"
 )
 
 // fold maps texts that differ in case or in the form of their characters to one. It is done here
@@ -101,14 +100,10 @@ func (o userOrder) place(r foundUser) string {
 	return r.Handle
 }
 
-// filtersOf returns the conditions of a query on a row u of users.
-func (s *Store) filtersOf(q account.UserQuery, terms []string) (holds string, args []any) {
+// filtersOf returns the conditions of a query on a row u of users, without those of its words and flag.
+func (s *Store) filtersOf(q account.UserQuery) (holds string, args []any) {
 	holds = "u.deleted_at = 0"
 	now := s.Now()
-	if q.Flag != "" {
-		holds, args = holds+" AND u.sub IN (SELECT f.sub FROM user_flags f WHERE f.flag = ? AND "+flagInForce+")",
-			append(args, sanitize(q.Flag), now)
-	}
 	if q.Suspended {
 		holds, args = holds+" AND (u.suspended_at > 0 OR u.ends_at > 0 AND u.ends_at <= ?)", append(args, now)
 	}
@@ -132,23 +127,7 @@ func (s *Store) filtersOf(q account.UserQuery, terms []string) (holds string, ar
 	if q.NoSecondFactor {
 		holds += " AND NOT u.second_factor"
 	}
-	if len(terms) == 0 {
-		return holds, args
-	}
-	// Every database can fold ASCII. Users with other characters are all read.
-	const text = "(u.handle || ' ' || u.display_name || ' ' || u.email)"
-	like := text + " LIKE ?"
-	if s.Dialect() == Postgres {
-		like = "lower(" + text + ` COLLATE "C") LIKE ?` // a Turkish collation has another small I
-	}
-	holds += " AND (octet_length(" + text + ") <> length(" + text + ") OR 1 = 1"
-	for _, t := range terms[:min(len(terms), maxTerms)] {
-		holds, args = holds+" AND "+like, append(args, "%"+t+"%")
-	}
-	if key := keyOf(q); key != "" {
-		holds, args = holds+" OR "+handleKey+" LIKE ?", append(args, key+"%")
-	}
-	return holds + ")", args
+	return holds, args
 }
 
 // keyOf returns what the keys of handles begin with that a query finds, or "". The key of a.b is found by
@@ -161,10 +140,8 @@ func keyOf(q account.UserQuery) string {
 	return account.HandleKey(handle)
 }
 
-const (
-	maxTerms   = 50    // in a statement, whose depth is bounded
-	searchRows = 2_000 // read at first, then up to sixteen times as many
-)
+// searchRows is how many users are read at once at most; at first it is as many as are wanted.
+const searchRows = 16_000
 
 // foundUser is what finds and orders a user.
 type foundUser struct {
@@ -179,15 +156,27 @@ func (s *Store) matchingUsers(ctx context.Context, q account.UserQuery, most int
 	if len(terms) == 0 && strings.TrimSpace(q.Query) != "" {
 		return nil, nil
 	}
-	holds, args := s.filtersOf(q, terms)
+	c, err := s.conditionsOf(ctx, q, terms, o)
 	limit, key := most, keyOf(q)
-	if len(terms) > 0 {
-		limit = max(most, searchRows)
-	}
-	for len(found) < most {
+	for err == nil && len(found) < most {
 		after, place, err := o.after(q.After)
 		if err != nil {
 			return nil, err
+		}
+		holds, args, last := c.holds, c.args, ""
+		if c.in != "" {
+			keys := c.keys
+			if c.in == "u.handle" && o.column == "" {
+				at, _ := slices.BinarySearch(keys, q.After+"\x00")
+				if keys = keys[at:]; len(keys) > limit {
+					keys = keys[:limit]
+					last = keys[limit-1]
+				}
+			}
+			if len(keys) == 0 {
+				break
+			}
+			holds, args = holds+" AND "+c.in+" IN ?", append(slices.Clone(args), keys)
 		}
 		var rows []foundUser
 		err = s.conn(ctx).Raw("SELECT u.handle, u.display_name, u.email, u.created_at, u.last_login_at"+
@@ -202,12 +191,17 @@ func (s *Store) matchingUsers(ctx context.Context, q account.UserQuery, most int
 				found = append(found, r)
 			}
 		}
-		if len(rows) < limit {
-			break
+		switch {
+		case last != "":
+			q.After = last
+		case len(rows) < limit:
+			return found[:min(len(found), most)], nil
+		default:
+			q.After = o.place(rows[limit-1])
 		}
-		q.After, limit = o.place(rows[limit-1]), min(4*limit, 16*searchRows)
+		limit = min(4*limit, searchRows)
 	}
-	return found[:min(len(found), most)], nil
+	return found[:min(len(found), most)], err
 }
 
 // Users implements account.Store.
@@ -243,15 +237,6 @@ func (s *Store) CountUsers(ctx context.Context, q account.UserQuery) (n int, exa
 		err := s.conn(ctx).Raw("SELECT value FROM counters WHERE name = 'users'").Find(&n).Error
 		return n, true, fail(doing, err)
 	}
-	found, err := s.matchingUsers(ctx, q, account.ManyUsers)
-	return len(found), err == nil && len(found) < account.ManyUsers, fail(doing, err)
-}
-
-// unindexed is what users.search holds after a change of handle, display name or email. The version
-// before searches the index user_words. It makes the words of such users with its sweep and at its
-// start; what it has of them is removed here.
-const unindexed = "-"
-
-func removeWords(tx *engine.Tx, handle string) {
-	tx.Exec("DELETE FROM user_words WHERE handle = ?", handle)
+	found, err := s.matchingUsers(ctx, q, account.ManyFound)
+	return len(found), err == nil && len(found) < account.ManyFound, fail(doing, err)
 }

@@ -35,6 +35,11 @@ func fillUsers(t testing.TB, s *store.Store, n int) {
 	must(t, s.Exec("INSERT INTO user_flags (sub, flag) SELECT sub, 'admin' FROM users WHERE suspended_at > 0"))
 	must(t, s.Exec("INSERT INTO user_flags (sub, flag) SELECT 'u' || i || '-6f1e-4b6c-9d5e-0123456789ab', 'coach' FROM "+s.Series("?")+" WHERE i % 2 = 0", n))
 	must(t, s.Exec("UPDATE counters SET value = value + ? WHERE name = 'users'", n))
+	for _, word := range []string{"'user' || i", "'m' || i", "'member'", "CAST(i AS TEXT)", "'example'", "'org'"} {
+		must(t, s.Exec("INSERT INTO user_words (word, handle) SELECT "+word+", 'user' || i FROM "+s.Series("?"), n))
+	}
+	must(t, s.Exec("INSERT INTO user_words (word, handle) SELECT 'rare', 'user' || i FROM "+s.Series("?")+" WHERE i % 100 = 7", n))
+	must(t, s.Exec("UPDATE users SET search = '' WHERE search = 'x'"))
 	must(t, s.Exec("ANALYZE"))
 }
 
@@ -68,6 +73,19 @@ func TestListsOfUsersAreWhole(t *testing.T) {
 			return i != 3 && (q.Flag == "" || q.Flag == "admin" && i%1000 == 0 || q.Flag == "coach" && i%2 == 0) && (!q.Suspended || i%1000 == 0) &&
 				(!q.NeverSignedIn || i%3 == 0) && (!q.NoSecondFactor || i%50 != 0)
 		}
+		filled, err := s.Texts("SELECT word || ' ' || handle FROM user_words ORDER BY 1")
+		must(t, err)
+		must(t, s.Exec("DELETE FROM user_words"))
+		must(t, s.Exec("UPDATE users SET search = '-'"))
+		must(t, s.IndexUsers(t.Context()))
+		indexed, err := s.Texts("SELECT word || ' ' || handle FROM user_words ORDER BY 1")
+		must(t, err)
+		if diff := cmp.Diff(filled, indexed); diff != "" {
+			t.Error(diff)
+		}
+		// Who is not in the index of words is found all the same.
+		must(t, s.Exec("DELETE FROM user_words WHERE handle LIKE 'user12%' OR handle LIKE 'user30%'"))
+		must(t, s.Exec("UPDATE users SET search = '-' WHERE handle LIKE 'user12%' OR handle LIKE 'user30%'"))
 		for _, q := range userQueries {
 			expected := 0
 			for i := range n {

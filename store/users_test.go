@@ -716,14 +716,13 @@ func TestDeletedUserIsNotLeftInTheFile(t *testing.T) {
 	}
 }
 
-// The version before, which runs beside this one or is put back, makes the words of an index for each user whose
-// search is not empty. It must keep none that are no longer true.
-func TestWordsOfTheVersionBeforeAreMadeAgain(t *testing.T) {
+// The index of words is made of each user whose search is not empty. It must keep none that are no longer true.
+func TestWordsOfAChangedUserAreMadeAgain(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), newUser("ada-l")
 		u.DisplayName, u.Email = "Ada Lovelace", "ada@analytic.example"
 		users := int64(1)
-		indexed := func() { // as the version before does
+		indexed := func() {
 			t.Helper()
 			must(t, s.Exec("UPDATE users SET search = ''"))
 			must(t, s.Exec("INSERT INTO user_words (word, handle) SELECT 'lovelace', handle FROM users WHERE deleted_at = 0 ON CONFLICT DO NOTHING"))
