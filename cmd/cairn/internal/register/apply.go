@@ -31,8 +31,8 @@ type ApplyCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*ApplyCommand) Help() string {
-	return `All of it or nothing. The keys are the flags of client add, api add and client allow (docs/apply.md). An entry is
-the whole registration: a key that is missing gets its default, also on what was registered by hand.
+	return `All of it or nothing. The keys are the flags of client add, api add and client allow (docs/apply.md).
+An entry is the whole registration: a key that is missing gets its default, also on what was registered by hand.
 
   cairn export clients > clients.yaml
   cairn apply --dry-run clients.yaml
@@ -500,57 +500,50 @@ func (a *applier) applySettings() error {
 }
 
 // prune removes the APIs and clients that an earlier apply made and the lists of the file no longer have.
-func (a *applier) prune() error {
+func (a *applier) prune() (err error) {
 	for _, o := range a.apis {
-		err := a.remove(1, o.URI, o.Managed, func() error {
+		a.remove(&err, 1, o.URI, o.Managed, func() error {
 			return a.st.RemoveAPI(a.p.Ctx, o.URI, cli.Operator(account.RemoveAPI, o.URI, ""))
 		})
-		if err != nil {
-			return err
-		}
 	}
 	for _, o := range a.clients {
-		err := a.remove(0, o.ID, o.Managed, func() error {
+		a.remove(&err, 0, o.ID, o.Managed, func() error {
 			return a.st.RemoveClient(a.p.Ctx, o.ID, onClient(account.RemoveClient, o.ID))
 		})
-		if err != nil {
-			return err
-		}
 	}
-	var err error
-	a.apis, err = a.st.APIs(a.p.Ctx) // without the clients that are removed
+	if err == nil {
+		a.apis, err = a.st.APIs(a.p.Ctx) // without the clients that are removed
+	}
 	return err
 }
 
 // pruneAllowances is prune for allowances, with the clients that no other one admits.
-func (a *applier) pruneAllowances() error {
+func (a *applier) pruneAllowances() (err error) {
 	for _, o := range a.allowances {
-		err := a.remove(2, o.URL, o.Managed, func() error {
+		a.remove(&err, 2, o.URL, o.Managed, func() error {
 			clients, err := a.st.DisallowClients(a.p.Ctx, o.URL, cli.Operator(account.DisallowClients, o.URL, ""))
 			for _, id := range clients {
 				a.changes = append(a.changes, change{"-", "client", id, nil})
 			}
 			return err
 		})
-		if err != nil {
-			return err
-		}
 	}
-	return nil
+	return err
 }
 
-// remove calls do to remove an entry that an earlier apply made, if the file has its list without it.
-func (a *applier) remove(list int, id string, managed bool, do func() error) error {
-	s := a.sections[list]
-	if !managed || !a.present[s.name] || a.find(s, id) != nil {
-		return nil
+// remove calls do to remove an entry that an earlier apply made, if the file has its list without it. After an error
+// it does nothing.
+func (a *applier) remove(err *error, list int, id string, managed bool, do func() error) {
+	if s := a.sections[list]; *err == nil && managed && a.present[s.name] && a.find(s, id) == nil {
+		a.changes = append(a.changes, change{"-", s.kind, id, nil})
+		*err = do()
 	}
-	a.changes = append(a.changes, change{"-", s.kind, id, nil})
-	return do()
 }
 
 func (a *applier) prunedAPI(uri string) bool {
-	return slices.ContainsFunc(a.changes, func(c change) bool { return c.sign == "-" && c.kind == "API" && c.id == uri })
+	return slices.ContainsFunc(a.changes, func(c change) bool {
+		return c.sign == "-" && c.kind == "API" && c.id == uri
+	})
 }
 
 // differences returns the lines of the fields that were removed and added.
@@ -586,13 +579,14 @@ func fieldLines(fields []field) (lines []string) {
 func ApplyAtStart(p *cli.Program, st *store.Store, path string, log *slog.Logger, warn func(string)) error {
 	a, err := applyTo(p, st, path, false, false)
 	if err != nil {
-		return fmt.Errorf("--apply (SERVICE_APPLY): %s; nothing was changed", strings.ReplaceAll(err.Error(), "\n", "; "))
+		faults := strings.ReplaceAll(err.Error(), "\n", "; ")
+		return fmt.Errorf("--apply (SERVICE_APPLY): %s; nothing was changed", faults)
 	}
 	for _, c := range a.changes {
 		log.Info("applied", "change", c.title())
 		if slices.Contains(c.lines, secretLine) {
-			warn(fmt.Sprintf("the file of --apply replaced the secret of the %s %s: if rotate-secret gave it the one before, "+
-				"rotate it again and write its new hash (cairn export clients) into the file", c.kind, c.id))
+			warn(fmt.Sprintf("the file of --apply replaced the secret of the %s %s: "+
+				"if rotate-secret gave it the one before, rotate it again and write its new hash (cairn export clients) into the file", c.kind, c.id))
 		}
 	}
 	for _, note := range a.notes {

@@ -318,7 +318,9 @@ func (f *applyFile) read(name string, text []byte) {
 }
 
 // each calls do with the keys and values of a mapping.
-func (f *applyFile) each(file string, node *yaml.Node, what string, do func(key string, at position, value *yaml.Node)) {
+func (f *applyFile) each(
+	file string, node *yaml.Node, what string, do func(key string, at position, value *yaml.Node),
+) {
 	if node = resolved(node); node.Kind != yaml.MappingNode {
 		f.wrong(position{file, node.Line}, "%s: write keys with values, as name: value", what)
 		return

@@ -31,8 +31,8 @@ func (c *appsClientCommand) Run(p *cli.Program) error {
 	out := c.List(p, "APP", "NAME", "KNOWN", "NEEDS")
 	for _, r := range all {
 		row := map[string]string{
-			"app": r.App, "name": r.Title, "kind": r.Kind, "known": r.Known, "version": r.Version, "date": r.Date, "from": r.From,
-			"needs": r.Needs,
+			"app": r.App, "name": r.Title, "kind": r.Kind, "known": r.Known, "version": r.Version, "date": r.Date,
+			"from": r.From, "needs": r.Needs,
 		}
 		if err := out.Add(r.App, row, r.App, r.Title, r.Status(), r.Needs); err != nil {
 			return err
@@ -41,7 +41,8 @@ func (c *appsClientCommand) Run(p *cli.Program) error {
 	return out.End()
 }
 
-// print prints the recipe of an application at the address of its example: the command that registers it, and its settings.
+// print prints the recipe of an application at the address of its example: the command that registers it, and its
+// settings.
 func (c *appsClientCommand) print(p *cli.Program) error {
 	r, err := recipeOf(c.App)
 	if err != nil {
@@ -87,7 +88,8 @@ func (c *addClientCommand) fromRecipe(p *cli.Program) (settings string, err erro
 	case c.App == "":
 		return "", nil
 	case c.URL == "":
-		return "", cli.UsageError("--app: give the address of the application with --url, as https://photos.example.org")
+		return "", cli.UsageError("--app: give the address of the application with --url, " +
+			"as https://photos.example.org")
 	}
 	r, err := recipeOf(c.App)
 	if err != nil {

@@ -515,7 +515,8 @@ func printClient(p *cli.Program, o cli.Output, c *provider.Client, secret string
 		{"refresh grace", lifetime(c.RefreshGrace)},
 		{"access tokens", lifetime(c.AccessLifetime)}, {"refresh tokens", lifetime(c.RefreshLifetime)},
 		{"refresh until", lifetime(c.RefreshMaxLifetime)},
-		{"options", strings.Join(options, ", ")}, {"keys", strings.Join(keys, ", ")}, {"managed", managedText(c.Managed)},
+		{"options", strings.Join(options, ", ")}, {"keys", strings.Join(keys, ", ")},
+		{"managed", managedText(c.Managed)},
 	}
 	for _, rule := range r.Claims {
 		labels = append(labels, [2]string{"claim", rule})

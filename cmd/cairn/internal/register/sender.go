@@ -40,8 +40,8 @@ func ApplicationThatSends(issuer, id, sent string, registered []string) (text st
 				}
 				// Of another host nothing is said: whoever made up a request must not have it registered.
 				if base, found := strings.CutSuffix(sent, path); found && strings.HasPrefix(have, base+"/") {
-					fits = fmt.Sprintf("That is where %s gets its answers: cairn client update %s --add-redirect-uri %s",
-						r.Title, id, config.ShellQuote(sent))
+					const format = "That is where %s gets its answers: cairn client update %s --add-redirect-uri %s"
+					fits = fmt.Sprintf(format, r.Title, id, config.ShellQuote(sent))
 				}
 			}
 			switch {
