@@ -8,7 +8,8 @@ import (
 // Errors by meaning, to be compared with errors.Is. Each is also the response to the client, and
 // none contains what the client sent.
 var (
-	ErrNotAuthenticated   = web.NewProblem(401, "not_authenticated", "You are not signed in. Sign in and try again.").Interrupting()
+	ErrNotAuthenticated = web.NewProblem(401, "not_authenticated",
+		"You are not signed in. Sign in and try again.").Interrupting()
 	ErrAdminRequired      = web.NewProblem(403, "admin_required", "Only administrators can do this.").Interrupting()
 	ErrInvalidCredentials = web.NewProblem(401, "invalid_credentials", "The user name or password is incorrect.")
 	ErrWrongPassword      = ErrInvalidCredentials.With("The password is incorrect.") // for forms without a handle

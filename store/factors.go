@@ -211,7 +211,7 @@ func (s *Store) UseRecoveryCode(
 	if invalidKey(sub) {
 		return false, nil
 	}
-	err := s.act(ctx, "use recovery code", a, func(tx *engine.Tx) {
+	err := s.write(ctx, "use recovery code", func(tx *engine.Tx) {
 		tx.Expect(tx.Exec(`UPDATE recovery_codes SET used_at = ?
 			WHERE sub = ? AND hash = ? AND used_at = 0`, toUnix(now), sub, hash), account.ErrFactorNotFound)
 		insertAudit(tx, a)

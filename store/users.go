@@ -365,9 +365,10 @@ func (s *Store) changeAccess(
 	})
 }
 
-// changeAccessOf calls do with the users whose subs rows has, the rows of one act, while no other administrator can be suspended, deleted or lose
-// the flag. The lock comes before any other row. PostgreSQL waits for its UPDATE; on SQLite the
-// transaction itself excludes the others. account.ErrUserNotFound if one of the users does not exist.
+// changeAccessOf calls do with the users whose subs rows has, the rows of one act, while no other administrator
+// can be suspended, deleted or lose the flag. The lock comes before any other row. PostgreSQL waits for its
+// UPDATE; on SQLite the transaction itself excludes the others. account.ErrUserNotFound if one of the users
+// does not exist.
 func (s *Store) changeAccessOf(
 	ctx context.Context, doing string, rows map[string]account.Audit, do func(tx *engine.Tx, users []account.User),
 ) error {
