@@ -359,7 +359,7 @@ func (s *Service) inviteMails(ctx context.Context, settings Settings, u User, i 
 	}
 	wait, err := s.limits.TakeUpTo(ctx, web.LimitInviteMail, u.Sub, most)
 	if err == nil && wait == 0 {
-		wait, err = s.limits.Take(ctx, web.LimitMail, "invite:"+strings.ToLower(i.MailedTo))
+		wait, err = s.limits.Take(ctx, web.LimitMail, "invite:"+mailboxOf(i.MailedTo))
 	}
 	if err != nil || wait > 0 {
 		return nil, cmp.Or(err, web.RateLimited(wait))

@@ -43,7 +43,7 @@ func (s *Service) MailInviteLink(ctx context.Context, c Caller, code, email stri
 		wait, err = s.limits.Take(ctx, web.LimitInviteMail, "invite:"+i.Hash())
 	}
 	if err == nil && wait == 0 {
-		wait, err = s.limits.Take(ctx, web.LimitMail, "invite:"+strings.ToLower(email))
+		wait, err = s.limits.Take(ctx, web.LimitMail, "invite:"+mailboxOf(email))
 	}
 	if err != nil || wait > 0 {
 		return cmp.Or(err, web.RateLimited(wait))
@@ -114,9 +114,10 @@ func (s *Service) AskToJoin(ctx context.Context, c Caller, in JoinRequest) error
 	if err := s.Allow(c, AskToJoin); err != nil {
 		return err
 	}
-	name, reason := strings.TrimSpace(in.Name), strings.TrimSpace(in.Reason)
+	name, invalid := CheckDisplayName(in.Name)
+	reason := strings.TrimSpace(in.Reason)
 	var faults []web.FieldError
-	if n := utf8.RuneCountInString(name); n < 1 || n > 60 || !text.Printable(name) {
+	if invalid != nil {
 		faults = append(faults, web.Fault("/name", "1 to 60 characters, without control characters"))
 	}
 	if n := utf8.RuneCountInString(reason); n < 1 || n > maxJoinReason || !text.Printable(reason) {
@@ -135,7 +136,7 @@ func (s *Service) AskToJoin(ctx context.Context, c Caller, in JoinRequest) error
 			return err
 		}
 	}
-	if wait, err := s.limits.Take(ctx, web.LimitMail, "join:"+email); err != nil || wait > 0 {
+	if wait, err := s.limits.Take(ctx, web.LimitMail, "join:"+mailboxOf(email)); err != nil || wait > 0 {
 		return err
 	}
 	web.Note(ctx, "join_asked")

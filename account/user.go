@@ -158,6 +158,20 @@ func CheckEmail(s string) (string, error) {
 	}, s), nil
 }
 
+// mailboxOf returns the mailbox of an address: other addresses of it differ by what follows a plus, and by
+// dots where the provider ignores them.
+func mailboxOf(email string) string {
+	at := max(0, strings.LastIndexByte(email, '@'))
+	local, domain := strings.ToLower(email[:at]), strings.ToLower(email[at:])
+	if plus := strings.IndexByte(local, '+'); plus > 0 {
+		local = local[:plus]
+	}
+	if domain == "@gmail.com" || domain == "@googlemail.com" {
+		local, domain = strings.ReplaceAll(local, ".", ""), "@gmail.com"
+	}
+	return local + domain
+}
+
 // EmailClaim returns the address as applications get it. One stored by an
 // earlier version may have capitals: those of its domain mean nothing (RFC 5321
 // section 2.4).

@@ -177,6 +177,30 @@ func TestAskingToJoinTellsNothingOfMembers(t *testing.T) {
 
 // A flood: nothing is stored before a link is opened, few mails go out, and the requests of those who open theirs end at
 // the limit. Sign-ins go on.
+func TestRequestsToJoinAreCountedByMailbox(t *testing.T) {
+	w, post := newMailWorld(t, withLimits(map[string]web.Rate{web.LimitMail: {Count: 2, Window: time.Hour}}))
+	w.SaveSettings(openToRequests)
+	for _, c := range []struct {
+		emails []string
+		mails  int
+	}{
+		{[]string{"vic+1@example.org", "vic+2@example.org", "vic@example.org", "VIC+x+y@example.org"}, 2},
+		{[]string{"v.i.c@gmail.com", "vic@googlemail.com", "vic+1@gmail.com"}, 2},
+		{[]string{"a.b@example.org", "ab@example.org", "ab@example.net", "+1@example.org", "+2@example.org"}, 5},
+	} {
+		for _, email := range c.emails {
+			w.Browser().Page("/join/", request(email)...).Is(200)
+		}
+		if got := len(post.new()); got != c.mails {
+			t.Errorf("%d mails to %v, want %d", got, c.emails, c.mails)
+		}
+	}
+	for _, name := range []string{"\u200d", "Ada\u202e", " "} { // as a display name
+		w.Browser().Call("POST", "/api/join", map[string]string{"name": name, "email": "bob@example.org", "reason": "Runs."}).Is(400, "invalid_join_request")
+	}
+	post.none()
+}
+
 func TestFloodOfRequestsToJoin(t *testing.T) {
 	limits := map[string]web.Rate{web.LimitJoin: {Count: 5, Window: time.Hour}, web.LimitJoinAll: {Count: 100, Window: time.Hour}}
 	w, post := newMailWorld(t, withLimits(limits))
