@@ -67,9 +67,8 @@ var (
 		Question: "Sign out everywhere else?", Routes: []string{
 			"POST /api/me/sessions/end-others", "POST /account/sessions/end-others",
 		}}
-	DisownSession = Act{Action: "session.not_me", Proof: ProofCode, Ends: endsRecent.disowning().unverifying(), Routes: []string{
-		"POST /not-me/",
-	}}
+	DisownSession = Act{Action: "session.not_me", Proof: ProofCode, Ends: endsRecent.disowning().unverifying(),
+		Routes: []string{"POST /not-me/"}}
 	RefuseSuspended = Act{Action: "session.refused", Proof: ProofSignIn}
 	LimitSignIns    = Act{Action: "session.limited", Proof: ProofSignIn}
 	Register        = Act{Action: "user.register", Proof: ProofCode, Routes: []string{
@@ -96,18 +95,16 @@ var (
 	RemovePicture = Act{Action: "profile.picture_remove", Proof: ProofSession, Routes: []string{
 		"POST /account/picture/remove",
 	}}
-	ChangeEmail = Act{Action: "email.change", Proof: ProofFresh, Told: MailEmailChanged, Ends: endsOthers, Routes: []string{
-		"PATCH /api/me", "POST /account/profile",
-	}}
+	ChangeEmail = Act{Action: "email.change", Proof: ProofFresh, Told: MailEmailChanged, Ends: endsOthers,
+		Routes: []string{"PATCH /api/me", "POST /account/profile"}}
 	AskVerification = Act{Action: "email.ask", Proof: ProofSession, Routes: []string{
 		"POST /api/me/email/send-verification", "POST /account/send-verification",
 	}}
 	VerifyEmail = Act{Action: "email.verify", Proof: ProofCode, Routes: []string{
 		"POST /api/me/email/verify", "POST /account/verify-email", "POST /verify-email/",
 	}}
-	UndoEmailChange = Act{Action: "email.undo", Proof: ProofCode, Told: MailEmailChanged, Ends: endsRecent, Routes: []string{
-		"POST /undo-email/",
-	}}
+	UndoEmailChange = Act{Action: "email.undo", Proof: ProofCode, Told: MailEmailChanged, Ends: endsRecent,
+		Routes: []string{"POST /undo-email/"}}
 	ChangePassword = Act{Action: "password.change", Proof: ProofPassword, Told: MailPasswordChanged, Ends: Ending{
 		Sessions: OtherSessions, Grants: AllGrants, Invites: StaleInvites, Addresses: SessionAddresses, Marks: true,
 		Codes: true,
@@ -121,14 +118,14 @@ var (
 	ForgetPassword = Act{Action: "password.forgot", Proof: ProofSession, Silent: true, Routes: []string{
 		"POST /api/auth/forgot-password", "POST /forgot-password/",
 	}}
-	ResetPassword = Act{Action: "password.reset", Proof: ProofCode, Told: MailPasswordChanged, Ends: endsRecent.unverifying(), Routes: []string{
-		"POST /api/auth/reset-password", "POST /reset-password/",
-	}}
+	ResetPassword = Act{Action: "password.reset", Proof: ProofCode, Told: MailPasswordChanged,
+		Ends: endsRecent.unverifying(), Routes: []string{"POST /api/auth/reset-password", "POST /reset-password/"}}
 	LimitResets = Act{Action: "password.limited", Proof: ProofCode}
-	AddFactor   = Act{Action: "factor.add", Proof: ProofFresh, Told: MailFactorAdded, Ends: endsOthers, Routes: []string{
-		"POST /api/me/totp", "POST /api/me/totp/confirm", "POST /account/security/totp",
-		"POST /api/me/passkeys/begin", "POST /api/me/passkeys", "POST /account/passkeys",
-	}}
+	AddFactor   = Act{Action: "factor.add", Proof: ProofFresh, Told: MailFactorAdded, Ends: endsOthers,
+		Routes: []string{
+			"POST /api/me/totp", "POST /api/me/totp/confirm", "POST /account/security/totp",
+			"POST /api/me/passkeys/begin", "POST /api/me/passkeys", "POST /account/passkeys",
+		}}
 	RemoveFactor = Act{Action: "factor.remove", Proof: ProofFresh, Told: MailFactorRemoved, Ends: endsOthers,
 		Question: "Remove this way to sign in?", Routes: []string{
 			"DELETE /api/me/totp", "POST /account/security/totp/remove", "DELETE /api/me/passkeys/{id}",
@@ -138,17 +135,15 @@ var (
 		"PATCH /api/me/passkeys/{id}", "POST /account/passkeys/rename",
 	}}
 	NoticeCounter      = Act{Action: "factor.counter", Proof: ProofSignIn, Told: MailFactorCounter}
-	RenewRecoveryCodes = Act{Action: "factor.recovery_codes", Proof: ProofFresh, Told: MailFactorAdded, Routes: []string{
-		"POST /api/me/recovery-codes", "POST /account/security/recovery-codes",
-	}}
+	RenewRecoveryCodes = Act{Action: "factor.recovery_codes", Proof: ProofFresh, Told: MailFactorAdded,
+		Routes: []string{"POST /api/me/recovery-codes", "POST /account/security/recovery-codes"}}
 	UseRecoveryCode = Act{Action: "factor.recovery_code_used", Proof: ProofSignIn, Told: MailRecoveryCodeUsed}
 	RefuseFactor    = Act{Action: "factor.refused", Proof: ProofSignIn}
 	ExportAccount   = Act{Action: "account.export", Proof: ProofFresh, Told: MailExported, Routes: []string{
 		"GET /api/me/export", "POST /api/me/export", "POST /account/export",
 	}}
-	DeleteAccount = Act{Action: "account.delete", Proof: ProofPassword, Told: MailDeleted, Ends: endsAccess, Routes: []string{
-		"DELETE /api/me", "POST /account/delete",
-	}}
+	DeleteAccount = Act{Action: "account.delete", Proof: ProofPassword, Told: MailDeleted, Ends: endsAccess,
+		Routes: []string{"DELETE /api/me", "POST /account/delete"}}
 	AllowApp = Act{Action: "app.allow", Proof: ProofSession, Routes: []string{
 		"POST /oauth2/consent",
 	}}
@@ -182,9 +177,11 @@ var (
 	}, Routes: []string{
 		"PUT /api/admin/users/{handle}/flags", "POST /admin/users/{handle}/flags", "POST /admin/users/selected",
 	}}
-	Suspend = Act{Action: "user.suspend", Proof: ProofAdministrator, Told: MailSuspended, Ends: endsAccess, Routes: []string{
-		"POST /api/admin/users/{handle}/suspend", "POST /admin/users/{handle}/suspend", "POST /admin/users/selected",
-	}}
+	Suspend = Act{Action: "user.suspend", Proof: ProofAdministrator, Told: MailSuspended, Ends: endsAccess,
+		Routes: []string{
+			"POST /api/admin/users/{handle}/suspend", "POST /admin/users/{handle}/suspend",
+			"POST /admin/users/selected",
+		}}
 	Unsuspend = Act{Action: "user.unsuspend", Proof: ProofAdministrator, Told: MailUnsuspended, Routes: []string{
 		"POST /api/admin/users/{handle}/unsuspend", "POST /admin/users/{handle}/unsuspend",
 	}}
@@ -201,24 +198,22 @@ var (
 	InviteUser = Act{Action: "user.invite", Proof: ProofAdministrator, Routes: []string{
 		"POST /admin/users/selected",
 	}}
-	IssueResetCode = Act{Action: "user.reset_code", Proof: ProofAdministrator, Told: MailResetCodeMade, Routes: []string{
-		"POST /api/admin/users/{handle}/reset-password-code", "POST /admin/users/{handle}/reset-password-code",
-	}}
+	IssueResetCode = Act{Action: "user.reset_code", Proof: ProofAdministrator, Told: MailResetCodeMade,
+		Routes: []string{"POST /api/admin/users/{handle}/reset-password-code", "POST /admin/users/{handle}/reset-password-code"}}
 	ResetFactors = Act{Action: "user.reset_factors", Proof: ProofAdministrator, Told: MailFactorsReset, Ends: Ending{
 		Sessions: AllSessions, Grants: AllGrants, Invites: StaleInvites, Marks: true, Codes: true,
 	},
 		Question: "Remove all second factors of @{handle}?", Routes: []string{
 			"POST /api/admin/users/{handle}/reset-factors", "POST /admin/users/{handle}/reset-factors",
 		}}
-	EndUserSession = Act{Action: "user.end_session", Proof: ProofAdministrator, Told: MailSessionsEnded, Ends: endsOne, Routes: []string{
-		"DELETE /api/admin/users/{handle}/sessions/{id}", "POST /admin/users/{handle}/end-session",
-	}}
-	EndUserSessions = Act{Action: "user.end_sessions", Proof: ProofAdministrator, Told: MailSessionsEnded, Ends: endsRecent, Routes: []string{
-		"POST /api/admin/users/{handle}/sessions/end-all", "POST /admin/users/{handle}/end-sessions",
-	}}
-	DeleteUser = Act{Action: "user.delete", Proof: ProofAdministrator, Told: MailDeleted, Ends: endsAccess, Routes: []string{
-		"DELETE /api/admin/users/{handle}", "POST /admin/users/{handle}/delete",
-	}}
+	EndUserSession = Act{Action: "user.end_session", Proof: ProofAdministrator, Told: MailSessionsEnded, Ends: endsOne,
+		Routes: []string{"DELETE /api/admin/users/{handle}/sessions/{id}", "POST /admin/users/{handle}/end-session"}}
+	EndUserSessions = Act{Action: "user.end_sessions", Proof: ProofAdministrator, Told: MailSessionsEnded,
+		Ends: endsRecent, Routes: []string{
+			"POST /api/admin/users/{handle}/sessions/end-all", "POST /admin/users/{handle}/end-sessions",
+		}}
+	DeleteUser = Act{Action: "user.delete", Proof: ProofAdministrator, Told: MailDeleted, Ends: endsAccess,
+		Routes: []string{"DELETE /api/admin/users/{handle}", "POST /admin/users/{handle}/delete"}}
 	RevokeInvite = Act{Action: "invite.revoke", Proof: ProofAdministrator, Routes: []string{
 		"DELETE /api/admin/invites/{code}", "POST /admin/invites/revoke",
 	}}
@@ -258,12 +253,14 @@ var (
 // Acts is the policy. docs/threat-model.md shows it.
 var Acts = []Act{
 	SignIn, SignInAgain, ConfirmIdentity, EndSession, SignOut, EndOtherSessions, DisownSession,
-	RefuseSuspended, LimitSignIns, Register, AskToJoin, ConfirmJoin, AcceptJoin, RefuseJoin, ChangeProfile, SetPicture, RemovePicture, ChangeEmail, AskVerification,
-	VerifyEmail,
-	UndoEmailChange, ChangePassword, RemovePassword, ForgetPassword, ResetPassword, LimitResets, AddFactor, RemoveFactor,
-	RenamePasskey, NoticeCounter, RenewRecoveryCodes, UseRecoveryCode, RefuseFactor, ExportAccount,
-	DeleteAccount, AllowApp, GiveLastingAccess, RemoveApp, CreateInvite, CreateWideInvite, MailInviteLink, DeleteInvite, AddUser, AmendUser, SetFlags,
-	Suspend, Unsuspend, SetEnd, EndAccount, EndFlags, UnlockUser, InviteUser, IssueResetCode, ResetFactors, EndUserSession, EndUserSessions, DeleteUser, RevokeInvite,
+	RefuseSuspended, LimitSignIns, Register, AskToJoin, ConfirmJoin, AcceptJoin, RefuseJoin, ChangeProfile, SetPicture,
+	RemovePicture, ChangeEmail, AskVerification, VerifyEmail,
+	UndoEmailChange, ChangePassword, RemovePassword, ForgetPassword, ResetPassword, LimitResets, AddFactor,
+	RemoveFactor, RenamePasskey, NoticeCounter, RenewRecoveryCodes, UseRecoveryCode, RefuseFactor, ExportAccount,
+	DeleteAccount, AllowApp, GiveLastingAccess, RemoveApp, CreateInvite, CreateWideInvite, MailInviteLink, DeleteInvite,
+	AddUser, AmendUser, SetFlags,
+	Suspend, Unsuspend, SetEnd, EndAccount, EndFlags, UnlockUser, InviteUser, IssueResetCode, ResetFactors,
+	EndUserSession, EndUserSessions, DeleteUser, RevokeInvite,
 	RevokeBranch, UpdateSettings, CloseNextSteps, SetLogo, ImportUsers, ExportAudit, SealKeys, RetireSecret,
 	Restore, AllowClients, DisallowClients, RegisterClient, UpdateClient, RenewClient, RemoveClient, RegisterAPI,
 	UpdateAPI, RenewAPI, RemoveAPI, GiveUpMail,

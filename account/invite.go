@@ -142,8 +142,8 @@ func (s *Service) onceCode(sub string, t InviteTerms) (string, error) {
 	return codeOf(m.Sum(nil)[:inviteCodeLength]), err
 }
 
-// Invite returns the invite of the terms, if by may make it. Days are those of the zone of now. The error is a *Problem that names every wrong
-// member.
+// Invite returns the invite of the terms, if by may make it. Days are those of the zone of now. The error is a *Problem
+// that names every wrong member.
 func (t InviteTerms) Invite(settings Settings, by Caller, now time.Time) (Invite, error) {
 	i, noteErr := NewInvite(by.User.Sub, t.Note, now)
 	if noteErr != nil {
@@ -174,7 +174,7 @@ func (t InviteTerms) Invite(settings Settings, by Caller, now time.Time) (Invite
 		i.ExpiresAt = t.Until
 		if CheckEnd(t.Until, now) != nil {
 			faults = append(faults, web.Fault("/days", "a date such as 2030-12-24 that is not in the past"))
-		} else if last := time.Date(now.Year(), now.Month(), now.Day()+MaxInviteDays+1, 0, 0, 0, 0, now.Location()); t.Until.After(last) {
+		} else if t.Until.After(lastInviteDay(now)) {
 			faults = append(faults, web.Fault("/days", "1 to {most}", "most", MaxInviteDays))
 		}
 	}
@@ -193,22 +193,7 @@ func (t InviteTerms) Invite(settings Settings, by Caller, now time.Time) (Invite
 		i.ExpiresAt = i.AccountEnds // nobody joins for nothing
 	}
 	i.Flags = flags
-	slices.Sort(i.Flags)
-	i.Flags = slices.Compact(i.Flags)
-	for _, f := range i.Flags {
-		may, known := slices.Contains(settings.InviteFlags, f), slices.Contains(settings.Flags, f)
-		if !known || !may && !admin {
-			name := strconv.Quote(text.Cut(f, 32))
-			fault := web.Fault("/flags", "You cannot give the permission {flag}.", "flag", name)
-			if admin {
-				fault = web.Fault("/flags",
-					"The permission {flag} does not exist. An administrator can add it in the settings.", "flag", name)
-			}
-			faults = append(faults, fault)
-			break
-		}
-		i.ByAdmin = i.ByAdmin || !may
-	}
+	faults = append(faults, i.giveFlags(settings, admin)...)
 	i.ByAdmin = i.ByAdmin && !by.operator
 	i.Domain = strings.TrimPrefix(strings.TrimSpace(t.Domain), "@")
 	if i.Domain != "" {
@@ -220,7 +205,8 @@ func (t InviteTerms) Invite(settings Settings, by Caller, now time.Time) (Invite
 	}
 	email, emailErr := CheckEmail(t.Email)
 	if emailErr == nil && email != "" && !i.Admits(email) {
-		faults = append(faults, web.Fault("/email", "Enter an address at {domain}, as the invite requires", "domain", i.Domain))
+		faults = append(faults, web.Fault("/email", "Enter an address at {domain}, as the invite requires",
+			"domain", i.Domain))
 	}
 	i.MailedTo = email
 	var terms error
@@ -229,6 +215,31 @@ func (t InviteTerms) Invite(settings Settings, by Caller, now time.Time) (Invite
 			"The invite was not created. The reason is next to each field.", faults...)
 	}
 	return i, web.AllFaults(noteErr, emailErr, terms)
+}
+
+// lastInviteDay is the end of the last day until which an invite of now may be open.
+func lastInviteDay(now time.Time) time.Time {
+	return time.Date(now.Year(), now.Month(), now.Day()+MaxInviteDays+1, 0, 0, 0, 0, now.Location())
+}
+
+// giveFlags checks the flags of the invite, and notes whether only an administrator may give them.
+func (i *Invite) giveFlags(settings Settings, admin bool) []web.FieldError {
+	slices.Sort(i.Flags)
+	i.Flags = slices.Compact(i.Flags)
+	for _, f := range i.Flags {
+		may, known := slices.Contains(settings.InviteFlags, f), slices.Contains(settings.Flags, f)
+		if !known || !may && !admin {
+			name := strconv.Quote(text.Cut(f, 32))
+			fault := web.Fault("/flags", "You cannot give the permission {flag}.", "flag", name)
+			if admin {
+				fault = web.Fault("/flags",
+					"The permission {flag} does not exist. An administrator can add it in the settings.", "flag", name)
+			}
+			return []web.FieldError{fault}
+		}
+		i.ByAdmin = i.ByAdmin || !may
+	}
+	return nil
 }
 
 // granted returns the flags that whoever joins with the invite has. Those that nobody may give any more are
@@ -410,10 +421,11 @@ func (s *Service) InviteEntry(i Invite) inviteEntry {
 		url = s.InviteURL(i)
 	}
 	return inviteEntry{
-		Code: web.TextOrNull(i.Shown()), URL: web.TextOrNull(url), CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
-		MailedTo: web.TextOrNull(i.MailedTo),
-		Uses:     i.Uses, Joined: append([]string{}, i.Joined...), Flags: append([]string{}, i.Flags...), Domain: web.TextOrNull(i.Domain),
-		InviteEnds: i.Ends(), Used: !i.UsedAt.IsZero(), UsedAt: web.TimeOrNull(i.UsedAt), UsedBy: web.TextOrNull(i.UsedBy),
+		Code: web.TextOrNull(i.Shown()), URL: web.TextOrNull(url), CreatedAt: i.CreatedAt.UTC(),
+		ExpiresAt: i.ExpiresAt.UTC(), MailedTo: web.TextOrNull(i.MailedTo), Uses: i.Uses,
+		Joined: append([]string{}, i.Joined...), Flags: append([]string{}, i.Flags...),
+		Domain: web.TextOrNull(i.Domain), InviteEnds: i.Ends(), Used: !i.UsedAt.IsZero(),
+		UsedAt: web.TimeOrNull(i.UsedAt), UsedBy: web.TextOrNull(i.UsedBy),
 	}
 }
 

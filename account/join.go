@@ -49,7 +49,8 @@ func (s *Service) MailInviteLink(ctx context.Context, c Caller, code, email stri
 		return cmp.Or(err, web.RateLimited(wait))
 	}
 	return s.store.QueueMail(ctx, Mail{Kind: MailInvite, Sub: i.CreatedBy, Address: email,
-		Language: templates.LanguageOf(ctx).Tag(), Data: map[string]string{"invite": i.Hash(), "asked": "true"}}, s.Now())
+		Language: templates.LanguageOf(ctx).Tag(),
+		Data:     map[string]string{"invite": i.Hash(), "asked": "true"}}, s.Now())
 }
 
 // joiningAddress returns the address of somebody who wants to join.
@@ -159,8 +160,9 @@ func (s *Service) JoinLinked(ctx context.Context, c Caller, sealed string) (Link
 			return err
 		}
 		now := s.Now()
-		return web.Noted(ctx, "join_confirmed", s.store.AddJoinRequest(ctx, JoinRequest{ID: strings.ToLower(newCode(12)), Name: v.Name,
-			Email: v.Email, Reason: v.Reason, Language: v.Language, AskedAt: now, ExpiresAt: now.Add(JoinRequestLifetime)},
+		return web.Noted(ctx, "join_confirmed", s.store.AddJoinRequest(ctx, JoinRequest{
+			ID: strings.ToLower(newCode(12)), Name: v.Name, Email: v.Email, Reason: v.Reason,
+			Language: v.Language, AskedAt: now, ExpiresAt: now.Add(JoinRequestLifetime)},
 			HashSecret(sealed), MaxJoinRequests, a))
 	}}, nil
 }

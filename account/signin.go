@@ -282,7 +282,8 @@ func (s *Service) signInLimits(ctx context.Context, c Caller, key string, u User
 		return s.store.KnownAddress(ctx, cmp.Or(u.Sub, nobody), c.Address, s.Now().Add(-knownFor))
 	})
 	l := &signInLimits{
-		own:     web.LimitKey{Name: web.LimitLogin, Key: cmp.Or(mark, c.Address) + " " + counterKey(web.LimitLogin, key, u)},
+		own: web.LimitKey{Name: web.LimitLogin,
+			Key: cmp.Or(mark, c.Address) + " " + counterKey(web.LimitLogin, key, u)},
 		address: web.LimitKey{Name: web.LimitLoginAddress, Key: c.Address},
 		account: web.LimitKey{Name: web.LimitLoginAccount, Key: counterKey(web.LimitLoginAccount, key, u)},
 	}
