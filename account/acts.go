@@ -199,7 +199,9 @@ var (
 		"POST /admin/users/selected",
 	}}
 	IssueResetCode = Act{Action: "user.reset_code", Proof: ProofAdministrator, Told: MailResetCodeMade,
-		Routes: []string{"POST /api/admin/users/{handle}/reset-password-code", "POST /admin/users/{handle}/reset-password-code"}}
+		Routes: []string{
+			"POST /api/admin/users/{handle}/reset-password-code", "POST /admin/users/{handle}/reset-password-code",
+		}}
 	ResetFactors = Act{Action: "user.reset_factors", Proof: ProofAdministrator, Told: MailFactorsReset, Ends: Ending{
 		Sessions: AllSessions, Grants: AllGrants, Invites: StaleInvites, Marks: true, Codes: true,
 	},
