@@ -29,7 +29,7 @@ const (
 
 // PrepareRestored prepares a snapshot for service: migrated to this program's schema, with no work
 // leased to an earlier instance. What was revoked or spent after the snapshot is live in it, so
-// every session, grant, code and pending request is ended, unless keepSessions is set. Tokens
+// every session, grant, code and pending request is ended, unless KeepSessions is set. Tokens
 // issued after the snapshot are revoked in both cases: their indices are never reused, and are
 // revoked except for those of kept sessions.
 func PrepareRestored(ctx context.Context, path string, r Restoring, a account.Audit) (lost LostValues, err error) {

@@ -342,7 +342,7 @@ func (s *Store) replaceDataKey(tx *engine.Tx, now time.Time) (lost LostValues) {
 		WHERE sealed_code <> '' AND used_at = 0 AND expires_at > ?`, toUnix(now))
 	execAll(tx,
 		"DELETE FROM totp WHERE "+sealedApps,
-		// As factorRemoved does for one user.
+		// As the removal of a factor does for one user.
 		`UPDATE users SET second_factor = false WHERE second_factor
 			AND NOT EXISTS (SELECT 1 FROM totp WHERE sub = users.sub) AND NOT EXISTS (SELECT 1 FROM passkeys
 			WHERE sub = users.sub)`,

@@ -65,7 +65,8 @@ func (s *Store) indexUsers(ctx context.Context) error {
 			handles := each(rows, func(r userRow) string { return r.Handle })
 			tx.Exec("DELETE FROM user_words WHERE handle IN ?", handles)
 			if len(words) > 0 {
-				tx.Ran(tx.Table("user_words").Clauses(clause.OnConflict{DoNothing: true}).CreateInBatches(&words, bulkRows))
+				once := clause.OnConflict{DoNothing: true}
+				tx.Ran(tx.Table("user_words").Clauses(once).CreateInBatches(&words, bulkRows))
 			}
 			tx.Exec("UPDATE users SET search = '' WHERE handle IN ?", handles)
 		})
@@ -105,7 +106,9 @@ func (c *conditions) and(holds string, args ...any) {
 }
 
 // selectFew makes keys of the rows that a query selects, if they are few.
-func (s *Store) selectFew(ctx context.Context, c *conditions, in string, rows, most int, query string, args ...any) error {
+func (s *Store) selectFew(
+	ctx context.Context, c *conditions, in string, rows, most int, query string, args ...any,
+) error {
 	var keys []string
 	err := s.conn(ctx).Raw(query+" LIMIT ?", append(args, rows+1)...).Find(&keys).Error
 	if err != nil || len(keys) > rows {
@@ -119,7 +122,9 @@ func (s *Store) selectFew(ctx context.Context, c *conditions, in string, rows, m
 }
 
 // conditionsOf returns the conditions of a query in an order.
-func (s *Store) conditionsOf(ctx context.Context, q account.UserQuery, terms []string, o userOrder) (conditions, error) {
+func (s *Store) conditionsOf(
+	ctx context.Context, q account.UserQuery, terms []string, o userOrder,
+) (conditions, error) {
 	var c conditions
 	c.holds, c.args = s.filtersOf(q)
 	terms = terms[:min(len(terms), maxTerms)]

@@ -273,8 +273,10 @@ type apiUpdate struct {
 	//lint:ignore SA5008 kong has a tag set for each variable
 	apiOptions `set:"new=" set:"list=Replaces the list; --add-… and --remove-… change single entries; an empty value clears it."`
 
-	Name   *string  `help:"Name that users see on the consent page."`
-	Add    apiLists `embed:"" prefix:"add-" set:"scope=Add a scope, or give one another sentence" set:"entry=NAME=SENTENCE" set:"client=Let one more client use it" set:"verb=Add"`
+	Name *string `help:"Name that users see on the consent page."`
+	//lint:ignore SA5008 kong has a tag set for each variable
+	Add apiLists `embed:"" prefix:"add-" set:"scope=Add a scope, or give one another sentence" set:"entry=NAME=SENTENCE" set:"client=Let one more client use it" set:"verb=Add"`
+	//lint:ignore SA5008 kong has a tag set for each variable
 	Remove apiLists `embed:"" prefix:"remove-" set:"scope=Remove a scope" set:"entry=NAME" set:"client=No longer let a client use it" set:"verb=Remove"`
 }
 

@@ -586,7 +586,8 @@ func ApplyAtStart(p *cli.Program, st *store.Store, path string, log *slog.Logger
 		log.Info("applied", "change", c.title())
 		if slices.Contains(c.lines, secretLine) {
 			warn(fmt.Sprintf("the file of --apply replaced the secret of the %s %s: "+
-				"if rotate-secret gave it the one before, rotate it again and write its new hash (cairn export clients) into the file", c.kind, c.id))
+				"if rotate-secret gave it the one before, rotate it again and write its new hash "+
+				"(cairn export clients) into the file", c.kind, c.id))
 		}
 	}
 	for _, note := range a.notes {
