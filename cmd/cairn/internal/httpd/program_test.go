@@ -521,7 +521,7 @@ func TestNewcomerSignsInWithinTenSeconds(t *testing.T) {
 	}
 	verifier := oauth2.GenerateVerifier()
 	mustDo(t, tab, "to the sign-in page", chromedp.Navigate(rp.AuthCodeURL("state-0123456789", oauth2.S256ChallengeOption(verifier))), chromedp.WaitVisible(page("login")))
-	signInAs(t, tab, find(`administrator +(\S+)`, made), find(`password +(\S+) +\(You see the link only now\)`, made), "consent")
+	signInAs(t, tab, find(`administrator +(\S+)`, made), find(`password +(\S+) +\(shown only now\)`, made), "consent")
 	mustDo(t, tab, "allow", chromedp.Click(id("consent-allow")), chromedp.WaitVisible(id("done")))
 	token, err := rp.Exchange(t.Context(), <-answers, oauth2.VerifierOption(verifier))
 	noError(t, err)
