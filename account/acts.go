@@ -67,7 +67,8 @@ var (
 		Question: "Sign out everywhere else?", Routes: []string{
 			"POST /api/me/sessions/end-others", "POST /account/sessions/end-others",
 		}}
-	DisownSession = Act{Action: "session.not_me", Proof: ProofCode, Ends: endsRecent.disowning().unverifying(),
+	DisownSession = Act{Action: "session.not_me", Proof: ProofCode,
+		Ends:   endsRecent.disowning().unverifying().voiding(),
 		Routes: []string{"POST /not-me/"}}
 	RefuseSuspended = Act{Action: "session.refused", Proof: ProofSignIn}
 	LimitSignIns    = Act{Action: "session.limited", Proof: ProofSignIn}
@@ -103,7 +104,7 @@ var (
 	VerifyEmail = Act{Action: "email.verify", Proof: ProofCode, Routes: []string{
 		"POST /api/me/email/verify", "POST /account/verify-email", "POST /verify-email/",
 	}}
-	UndoEmailChange = Act{Action: "email.undo", Proof: ProofCode, Told: MailEmailChanged, Ends: endsRecent,
+	UndoEmailChange = Act{Action: "email.undo", Proof: ProofCode, Told: MailEmailChanged, Ends: endsRecent.voiding(),
 		Routes: []string{"POST /undo-email/"}}
 	ChangePassword = Act{Action: "password.change", Proof: ProofPassword, Told: MailPasswordChanged, Ends: Ending{
 		Sessions: OtherSessions, Grants: AllGrants, Invites: StaleInvites, Addresses: SessionAddresses, Marks: true,
@@ -177,7 +178,7 @@ var (
 	}, Routes: []string{
 		"PUT /api/admin/users/{handle}/flags", "POST /admin/users/{handle}/flags", "POST /admin/users/selected",
 	}}
-	Suspend = Act{Action: "user.suspend", Proof: ProofAdministrator, Told: MailSuspended, Ends: endsAccess,
+	Suspend = Act{Action: "user.suspend", Proof: ProofAdministrator, Told: MailSuspended, Ends: endsAccess.voiding(),
 		Routes: []string{
 			"POST /api/admin/users/{handle}/suspend", "POST /admin/users/{handle}/suspend",
 			"POST /admin/users/selected",
@@ -214,7 +215,7 @@ var (
 		Ends: endsRecent, Routes: []string{
 			"POST /api/admin/users/{handle}/sessions/end-all", "POST /admin/users/{handle}/end-sessions",
 		}}
-	DeleteUser = Act{Action: "user.delete", Proof: ProofAdministrator, Told: MailDeleted, Ends: endsAccess,
+	DeleteUser = Act{Action: "user.delete", Proof: ProofAdministrator, Told: MailDeleted, Ends: endsAccess.voiding(),
 		Routes: []string{"DELETE /api/admin/users/{handle}", "POST /admin/users/{handle}/delete"}}
 	RevokeInvite = Act{Action: "invite.revoke", Proof: ProofAdministrator, Routes: []string{
 		"DELETE /api/admin/invites/{code}", "POST /admin/invites/revoke",

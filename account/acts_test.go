@@ -106,6 +106,7 @@ func ending(e account.Ending) string {
 	add(e.Marks, "marks of known browsers")
 	add(e.Password, "the password opens nothing")
 	add(e.Unverify, "a recent address is unverified")
+	add(e.GivenCodes, "codes they gave others")
 	text := strings.Join(words, ", ")
 	for _, s := range endings {
 		text = strings.Replace(text, s.acts, s.name, 1)

@@ -19,6 +19,8 @@ type Ending struct {
 	// Codes voids what was mailed or given and is not used yet: password reset codes, and the
 	// verification of an address.
 	Codes bool
+	// GivenCodes voids the password reset codes that the user made for others.
+	GivenCodes bool
 	// Password disowns the password: it opens nothing until it is replaced.
 	Password bool
 	// Unverify makes an address unverified that the user changed since Audit.Since: the mailbox may
@@ -111,6 +113,12 @@ var (
 // disowning returns the ending that disowns the password too.
 func (e Ending) disowning() Ending {
 	e.Password = true
+	return e
+}
+
+// voiding returns the ending that voids the codes made for others too.
+func (e Ending) voiding() Ending {
+	e.GivenCodes = true
 	return e
 }
 

@@ -28,7 +28,7 @@ func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) e
 			addUsers(tx, users, b.DefaultFlags, a)
 		}
 		for _, c := range b.Codes {
-			setResetCode(tx, c.Sub, c.Hash, c.ExpiresAt, a.At)
+			setResetCode(tx, c.Sub, a.Session, c.Hash, c.ExpiresAt, a.At)
 		}
 		var preferences []preferenceRow
 		for sub, of := range b.Preferences {

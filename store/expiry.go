@@ -188,6 +188,9 @@ func endWithFlags(
 		return out
 	}
 	former := slices.DeleteFunc(slices.Clone(losers), func(u account.User) bool { return !u.Has(account.FlagAdmin) })
+	if a.Action != account.EndFlags.Action { // somebody did it
+		tx.Exec(voidGivenCodes, map[string]any{"subs": subsOf(former)})
+	}
 	_, closed := closeInvites(tx, "created_by IN @subs AND by_admin",
 		map[string]any{"now": toUnix(now), "subs": subsOf(former)})
 	for sub, n := range closed {

@@ -17,17 +17,22 @@ func (s *Store) CreateResetCode(
 ) error {
 	return s.act(ctx, "create reset code", a, func(tx *engine.Tx) {
 		lockUser(tx, sub)
-		setResetCode(tx, sub, hash, expires, now)
+		setResetCode(tx, sub, a.Session, hash, expires, now)
 		insertAudit(tx, a)
 	}, sub)
 }
 
-func setResetCode(tx *engine.Tx, sub string, hash []byte, expires, now time.Time) {
-	tx.Exec(`INSERT INTO reset_codes (sub, hash, created_at, expires_at) VALUES (?, ?, ?, ?)
-		ON CONFLICT (sub) DO UPDATE
-		SET hash = excluded.hash, created_at = excluded.created_at, expires_at = excluded.expires_at`,
-		sub, hash, toUnix(now), toUnix(expires))
+// setResetCode stores a code that a user made in a session, "" for the operator and for the user's own link.
+func setResetCode(tx *engine.Tx, sub, session string, hash []byte, expires, now time.Time) {
+	tx.Exec(`INSERT INTO reset_codes (sub, made_by, hash, created_at, expires_at)
+		VALUES (?, coalesce((SELECT s.sub FROM sessions s WHERE s.id = ?), ''), ?, ?, ?)
+		ON CONFLICT (sub) DO UPDATE SET made_by = excluded.made_by, hash = excluded.hash,
+		created_at = excluded.created_at, expires_at = excluded.expires_at`,
+		sub, sanitize(session), hash, toUnix(now), toUnix(expires))
 }
+
+// voidGivenCodes voids the codes that users made for others.
+const voidGivenCodes = "DELETE FROM reset_codes WHERE made_by IN @subs"
 
 // validCode returns the user of a valid code. ErrInvalidResetCode.
 func validCode(db *gorm.DB, handle string, hash []byte, now time.Time) (sub string, err error) {

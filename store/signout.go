@@ -104,6 +104,7 @@ func endOf(
 	exec(e.Codes, "UPDATE users SET email_asked_at = 0 WHERE sub IN @subs AND email_asked_at > 0")
 	exec(e.Unverify, `UPDATE users SET email_verified = (1 = 0)
 		WHERE sub IN @subs AND email_verified AND email_changed_at >= @since AND email_changed_at > 0`)
+	exec(e.GivenCodes, voidGivenCodes)
 	exec(e.Password, "UPDATE users SET password_disowned_at = @now WHERE sub IN @subs")
 	// Later than the last time, so that no mark of the same second stays.
 	exec(e.Marks, `UPDATE users SET devices_voided_at =
@@ -247,7 +248,7 @@ func (s *Store) DisownSession(
 				tx.Refuse(account.ErrInvalidLink)
 				return
 			}
-			setResetCode(tx, sub, code.Hash, code.ExpiresAt, now)
+			setResetCode(tx, sub, "", code.Hash, code.ExpiresAt, now)
 			return
 		}
 		tx.Exec("UPDATE sessions SET reported_at = ? WHERE id = ?", toUnix(now), id)
@@ -258,7 +259,7 @@ func (s *Store) DisownSession(
 		}
 		out := end(tx, sub, id, a, now)
 		if a.Ends.Password {
-			setResetCode(tx, sub, code.Hash, code.ExpiresAt, now)
+			setResetCode(tx, sub, "", code.Hash, code.ExpiresAt, now)
 		}
 		insertAudit(tx, out.noted(a))
 	})

@@ -221,7 +221,7 @@ func (s *Store) AddUser(ctx context.Context, u account.User, c account.ResetCode
 	return s.act(ctx, "add user", a, func(tx *engine.Tx) {
 		insertUser(tx, u, "", 0)
 		if len(c.Hash) > 0 {
-			setResetCode(tx, u.Sub, c.Hash, c.ExpiresAt, u.CreatedAt)
+			setResetCode(tx, u.Sub, a.Session, c.Hash, c.ExpiresAt, u.CreatedAt)
 		}
 		insertAudit(tx, a)
 	})
