@@ -163,5 +163,5 @@ func settingsOf(r recipes.Recipe) string {
 		known += ": " + r.From
 	}
 	body := strings.TrimLeft(strings.Replace(r.Body, "{register}\n\n", "", 1), "\n")
-	return fmt.Sprintf("%s (%s)\n\n%s\n%s", r.Title, known, body, r.SigningOut())
+	return fmt.Sprintf("%s, %s\n\n%s\n%s", r.Title, known, body, r.SigningOut())
 }
