@@ -224,8 +224,8 @@ func (c *demoCommand) greet(p *cli.Program, issuer, app, invite string, s demoSt
 
 It is a small application of its own, which sends you to Cairn to sign in:
 
-  handle    %s
-  password  %s
+  user name  %s
+  password   %s
 
 Cairn itself    %s   (your account, and the administration)
 invite link     %s   (for a second person, in another browser)
