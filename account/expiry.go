@@ -54,15 +54,6 @@ type FlagState struct {
 	EndsAt time.Time
 }
 
-// SwitchFlags returns the change that turns flags on and off.
-func SwitchFlags(flags map[string]bool) FlagChange {
-	change := make(FlagChange, len(flags))
-	for name, on := range flags {
-		change[name] = FlagState{On: on}
-	}
-	return change
-}
-
 // Alters reports whether a user is not yet as the change makes them.
 func (c FlagChange) Alters(u User) bool {
 	for name, f := range c {

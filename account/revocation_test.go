@@ -54,13 +54,13 @@ func TestFlagLossRevokesTheCookieWhenTheOptionIsOn(t *testing.T) {
 		w.AddUser("ada", account.FlagActivity)
 		b := w.SignedIn("ada")
 		administration := w.Administration()
-		if _, err := administration.SetFlags(t.Context(), account.Operator(), w.User("ada"), account.SwitchFlags(map[string]bool{account.FlagAdmin: true})); err != nil {
+		if _, err := administration.SetFlags(t.Context(), account.Operator(), w.User("ada"), account.FlagChange{account.FlagAdmin: {On: true}}); err != nil {
 			t.Fatal(err)
 		}
 		if got := statusBit(w, b.Cookies["cairn_session"]); got != 0 {
 			t.Errorf("option %t: a flag that was given ends the session", on)
 		}
-		if _, err := administration.SetFlags(t.Context(), account.Operator(), w.User("ada"), account.SwitchFlags(map[string]bool{account.FlagActivity: false})); err != nil {
+		if _, err := administration.SetFlags(t.Context(), account.Operator(), w.User("ada"), account.FlagChange{account.FlagActivity: {On: false}}); err != nil {
 			t.Fatal(err)
 		}
 		if got := statusBit(w, b.Cookies["cairn_session"]); got != bit || b.IsSignedIn() != (bit == 0) {

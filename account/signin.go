@@ -383,7 +383,7 @@ func (s *Service) passwordMark(u User) []byte {
 }
 
 // askSecondFactor returns ErrSecondFactorRequired with the methods of u and the cookie to continue
-// With.
+// with.
 func (s *Service) askSecondFactor(ctx context.Context, c Caller, u User) (SignedIn, error) {
 	step, err := s.seal.Seal(signInSeal, signInStep{Sub: u.Sub, Password: s.passwordMark(u), Nonce: rand.Text(),
 		Shared: c.Shared})

@@ -525,7 +525,7 @@ func TestNoRouteIsCarriedOutAfterARemedy(t *testing.T) {
 		others := func() { w.mine.Call("POST", "/api/me/sessions/end-others", nil).Is(204) }
 		demote := func() {
 			row := w.operator(account.SetFlags).Keeping(account.Keep{Sessions: true})
-			_, err := w.store.SetFlagsOfAll(t.Context(), account.SwitchFlags(map[string]bool{account.FlagAdmin: false}), w.Clock.Now(), map[string]account.Audit{w.User(w.me).Sub: row})
+			_, err := w.store.SetFlagsOfAll(t.Context(), account.FlagChange{account.FlagAdmin: {On: false}}, w.Clock.Now(), map[string]account.Audit{w.User(w.me).Sub: row})
 			w.must(err)
 		}
 		for _, r := range routes {

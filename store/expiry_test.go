@@ -147,7 +147,7 @@ func TestEndedFlagIsLost(t *testing.T) {
 					t.Errorf("ends %v, %v", read.FlagEnds, err)
 				}
 				// On again without a word of its end, it keeps that.
-				_, err = s.SetFlags(ctx, u.Sub, account.SwitchFlags(map[string]bool{"coach": true}), noon, act("user.flags"))
+				_, err = s.SetFlags(ctx, u.Sub, account.FlagChange{"coach": {On: true}}, noon, act("user.flags"))
 				must(t, err)
 				pass(time.Hour)
 				for range 2 {
@@ -177,7 +177,7 @@ func TestEndedFlagIsLost(t *testing.T) {
 					t.Errorf("audit %+v", rows)
 				}
 				// Given again, it has no end.
-				_, err = s.SetFlags(ctx, u.Sub, account.SwitchFlags(map[string]bool{"coach": true}), noon.Add(time.Hour), act("user.flags"))
+				_, err = s.SetFlags(ctx, u.Sub, account.FlagChange{"coach": {On: true}}, noon.Add(time.Hour), act("user.flags"))
 				must(t, err)
 				if u, err = s.UserBySub(ctx, u.Sub); err != nil || !u.Has("coach") || u.FlagEnds != nil {
 					t.Errorf("flags %v until %v, %v", u.Flags, u.FlagEnds, err)
@@ -205,7 +205,7 @@ func TestOpenInvitesEndWithTheFlagOfAdministrators(t *testing.T) {
 		pass(time.Second)
 		_, err = s.Invite(ctx, i.Code)
 		want(t, err, account.ErrInviteNotFound)
-		_, err = s.SetFlags(ctx, u.Sub, account.SwitchFlags(map[string]bool{account.FlagAdmin: true}), noon.Add(time.Minute), act("user.flags"))
+		_, err = s.SetFlags(ctx, u.Sub, account.FlagChange{account.FlagAdmin: {On: true}}, noon.Add(time.Minute), act("user.flags"))
 		must(t, err)
 		_, err = s.Invite(ctx, i.Code)
 		want(t, err, account.ErrInviteNotFound)

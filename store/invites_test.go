@@ -290,20 +290,20 @@ func TestInviteOfAFormerAdministratorIsClosed(t *testing.T) {
 			must(t, s.CreateInvite(ctx, wide, -1, act("invite.create")))
 			if how == "by hand" { // as an earlier version does, which knows nothing of such invites
 				must(t, s.Exec("DELETE FROM user_flags WHERE sub = ?", u.Sub))
-			} else if _, err := s.SetFlags(ctx, u.Sub, account.SwitchFlags(map[string]bool{account.FlagAdmin: false}), noon, act("user.flags")); err != nil {
+			} else if _, err := s.SetFlags(ctx, u.Sub, account.FlagChange{account.FlagAdmin: {On: false}}, noon, act("user.flags")); err != nil {
 				t.Fatal(err)
 			}
 			want(t, s.Register(ctx, wide.Code, newUser("eve"), nil, nil, 0, noon, act("user.register")), account.ErrInvalidInvite)
 			_, err := s.Invite(ctx, plain.Code)
 			must(t, err)
-			_, err = s.SetFlags(ctx, u.Sub, account.SwitchFlags(map[string]bool{account.FlagAdmin: true}), noon, act("user.flags"))
+			_, err = s.SetFlags(ctx, u.Sub, account.FlagChange{account.FlagAdmin: {On: true}}, noon, act("user.flags"))
 			must(t, err)
 		}
 		_, err := s.Invite(ctx, wide.Code)
 		want(t, err, account.ErrInviteNotFound)
 
 		// Nor does one whose maker has lost the flag since the request was let in.
-		_, err = s.SetFlags(ctx, u.Sub, account.SwitchFlags(map[string]bool{account.FlagAdmin: false}), noon, act("user.flags"))
+		_, err = s.SetFlags(ctx, u.Sub, account.FlagChange{account.FlagAdmin: {On: false}}, noon, act("user.flags"))
 		must(t, err)
 		late, err := account.NewInvite(u.Sub, "", noon)
 		must(t, err)

@@ -40,7 +40,7 @@ func visit(t *testing.T, s *store.Store, u account.User, c *provider.Client, rou
 		func() error { return s.RemoveApp(ctx, u.Sub, c.ID, noon, act("app.remove")) },
 		func() error { _, err := s.Counters().Take(ctx, crowd, noon, false); return err },
 		func() error {
-			_, err := s.SetFlags(ctx, u.Sub, account.SwitchFlags(map[string]bool{"beta": round%2 == 0}), noon, keeping(act("user.flags")))
+			_, err := s.SetFlags(ctx, u.Sub, account.FlagChange{"beta": {On: round%2 == 0}}, noon, keeping(act("user.flags")))
 			return err
 		},
 		func() error {

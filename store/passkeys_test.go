@@ -232,10 +232,10 @@ func TestLastWayInStays(t *testing.T) {
 		n.AMR, n.Passkey = []string{account.MethodSoftwareKey, account.MethodUser, account.MethodMultiFactor}, []byte("key of eve")
 		must(t, s.CreateSession(ctx, n, account.NoPassword, act("session.create")))
 
-		admin := map[string]bool{account.FlagAdmin: true}
-		_, err = s.SetFlags(ctx, eve.Sub, account.SwitchFlags(admin), noon, act("user.flags"))
+		admin := account.FlagChange{account.FlagAdmin: {On: true}}
+		_, err = s.SetFlags(ctx, eve.Sub, admin, noon, act("user.flags"))
 		must(t, err)
-		_, err = s.SetFlags(ctx, moved.Sub, account.SwitchFlags(admin), noon, act("user.flags"))
+		_, err = s.SetFlags(ctx, moved.Sub, admin, noon, act("user.flags"))
 		must(t, err)
 		must(t, s.ResetFactors(ctx, moved.Sub, noon, act("user.reset_factors")))
 		want(t, s.Suspend(ctx, eve.Sub, "", noon, act("user.suspend")), account.ErrLastAdmin)

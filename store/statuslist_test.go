@@ -68,15 +68,15 @@ func TestRevocationChangesTheVersion(t *testing.T) {
 				return s.DeleteUser(ctx, u.Sub, noon, act("user.delete"))
 			}},
 			{"flag taken away", 0, func(u account.User, n account.Session) error {
-				_, err := s.SetFlags(ctx, u.Sub, account.SwitchFlags(map[string]bool{"activity": false}), noon, keeping(act("user.flags")))
+				_, err := s.SetFlags(ctx, u.Sub, account.FlagChange{"activity": {On: false}}, noon, keeping(act("user.flags")))
 				return err
 			}},
 			{"flag taken away, signing out", 2, func(u account.User, n account.Session) error {
-				_, err := s.SetFlags(ctx, u.Sub, account.SwitchFlags(map[string]bool{"activity": false}), noon, act("user.flags"))
+				_, err := s.SetFlags(ctx, u.Sub, account.FlagChange{"activity": {On: false}}, noon, act("user.flags"))
 				return err
 			}},
 			{"flag given, signing out", 0, func(u account.User, n account.Session) error {
-				_, err := s.SetFlags(ctx, u.Sub, account.SwitchFlags(map[string]bool{"beta": true, "none": false}), noon, act("user.flags"))
+				_, err := s.SetFlags(ctx, u.Sub, account.FlagChange{"beta": {On: true}, "none": {On: false}}, noon, act("user.flags"))
 				return err
 			}},
 		} {

@@ -422,7 +422,7 @@ func TestLastAdministratorIsKept(t *testing.T) {
 				case 1:
 					return s.DeleteUser(ctx, sub, noon, act("user.delete"))
 				}
-				_, err := s.SetFlags(ctx, sub, account.SwitchFlags(map[string]bool{account.FlagAdmin: false}), noon, keeping(act("user.flags")))
+				_, err := s.SetFlags(ctx, sub, account.FlagChange{account.FlagAdmin: {On: false}}, noon, keeping(act("user.flags")))
 				return err
 			})
 			wins(t, errs, account.ErrLastAdmin, account.ErrUserNotFound)
@@ -430,7 +430,7 @@ func TestLastAdministratorIsKept(t *testing.T) {
 				t.Fatalf("round %d: %d administrators are left", round, n)
 			}
 			for _, u := range admins { // the next round begins without this one's
-				_, err := s.SetFlags(ctx, u.Sub, account.SwitchFlags(map[string]bool{account.FlagAdmin: true}), noon, keeping(act("user.flags")))
+				_, err := s.SetFlags(ctx, u.Sub, account.FlagChange{account.FlagAdmin: {On: true}}, noon, keeping(act("user.flags")))
 				if err != nil {
 					want(t, err, account.ErrUserNotFound)
 				}
@@ -669,7 +669,7 @@ func TestOnlyNamedFlagsChange(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		u := addUser(t, s, "ada", "activity", "beta")
 		addUser(t, s, "root", account.FlagAdmin)
-		got, err := s.SetFlags(t.Context(), u.Sub, account.SwitchFlags(map[string]bool{"admin": true, "beta": false, "activity": true, "none": false}), noon, keeping(act("user.flags")))
+		got, err := s.SetFlags(t.Context(), u.Sub, account.FlagChange{"admin": {On: true}, "beta": {On: false}, "activity": {On: true}, "none": {On: false}}, noon, keeping(act("user.flags")))
 		must(t, err)
 		stored, err := s.UserBySub(t.Context(), u.Sub)
 		must(t, err)
@@ -678,13 +678,13 @@ func TestOnlyNamedFlagsChange(t *testing.T) {
 				t.Error(diff)
 			}
 		}
-		_, err = s.SetFlags(t.Context(), "nobody", account.SwitchFlags(map[string]bool{"beta": true}), noon, keeping(act("user.flags")))
+		_, err = s.SetFlags(t.Context(), "nobody", account.FlagChange{"beta": {On: true}}, noon, keeping(act("user.flags")))
 		want(t, err, account.ErrUserNotFound)
-		_, err = s.SetFlags(t.Context(), u.Sub, account.SwitchFlags(map[string]bool{"admin": false}), noon, keeping(act("user.flags")))
+		_, err = s.SetFlags(t.Context(), u.Sub, account.FlagChange{"admin": {On: false}}, noon, keeping(act("user.flags")))
 		must(t, err)
 		root, err := s.UserByHandle(t.Context(), "root")
 		must(t, err)
-		_, err = s.SetFlags(t.Context(), root.Sub, account.SwitchFlags(map[string]bool{"admin": false}), noon, keeping(act("user.flags")))
+		_, err = s.SetFlags(t.Context(), root.Sub, account.FlagChange{"admin": {On: false}}, noon, keeping(act("user.flags")))
 		want(t, err, account.ErrLastAdmin)
 	})
 }

@@ -127,7 +127,7 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 		}, func(s *scene) { s.ada.Call("DELETE", "/api/me/apps/maps", nil).Is(204) }},
 		"invite": {account.CreateInvite, nil, invite},
 		"wide invite": {account.CreateWideInvite, nil, func(s *scene) {
-			if _, err := s.Store.SetFlagsOfAll(s.T.Context(), account.SwitchFlags(map[string]bool{account.FlagAdmin: true}), s.Clock.Now(), map[string]account.Audit{s.User("ada").Sub: op.Audit(s.Clock.Now(), account.SetFlags, "ada", "")}); err != nil {
+			if _, err := s.Store.SetFlagsOfAll(s.T.Context(), account.FlagChange{account.FlagAdmin: {On: true}}, s.Clock.Now(), map[string]account.Audit{s.User("ada").Sub: op.Audit(s.Clock.Now(), account.SetFlags, "ada", "")}); err != nil {
 				s.T.Fatal(err)
 			}
 			s.ada.Call("POST", "/api/invites", map[string]any{"uses": 2}).Is(201)
@@ -143,7 +143,7 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 			return err
 		})},
 		"flags": {account.SetFlags, nil, admin(func(s *scene, a *roster.Administration, u account.User) error {
-			_, err := a.SetFlags(s.T.Context(), op, u, account.SwitchFlags(map[string]bool{account.FlagActivity: true}))
+			_, err := a.SetFlags(s.T.Context(), op, u, account.FlagChange{account.FlagActivity: {On: true}})
 			return err
 		})},
 		"suspend": {account.Suspend, nil, admin(func(s *scene, a *roster.Administration, u account.User) error {

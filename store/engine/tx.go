@@ -298,7 +298,7 @@ func canceled(ctx context.Context, err error) error {
 }
 
 // retryable reports whether PostgreSQL aborted a transaction in favor of another one. It has had no
-// effect and can be Repeated.
+// effect and can be repeated.
 func retryable(err error) bool {
 	var e *pgconn.PgError
 	return errors.As(err, &e) && (e.Code == "40001" || e.Code == "40P01") // serialization_failure, deadlock_detected

@@ -240,7 +240,7 @@ func (s *service) demoteAllBut(keep []string) {
 		}
 		u, err := s.store.UserByHandle(context.Background(), h)
 		if err == nil {
-			_, err = s.store.SetFlagsOfAll(context.Background(), account.SwitchFlags(map[string]bool{"admin": false}), u.CreatedAt, map[string]account.Audit{u.Sub: operator(account.SetFlags, h, "")})
+			_, err = s.store.SetFlagsOfAll(context.Background(), account.FlagChange{"admin": {On: false}}, u.CreatedAt, map[string]account.Audit{u.Sub: operator(account.SetFlags, h, "")})
 		}
 		noError(s.t, err)
 	}

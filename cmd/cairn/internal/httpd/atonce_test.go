@@ -83,7 +83,7 @@ func TestSignInDuringFlagLossHasNoLostFlag(t *testing.T) {
 	for w, _ := s.hasher.Queue(); w == 0; w, _ = s.hasher.Queue() {
 		time.Sleep(time.Millisecond)
 	}
-	_, err = admin.SetFlags(t.Context(), account.Operator(), ada, account.SwitchFlags(map[string]bool{"admin": false}))
+	_, err = admin.SetFlags(t.Context(), account.Operator(), ada, account.FlagChange{"admin": {On: false}})
 	noError(t, err)
 	for _, l := range leave {
 		l()

@@ -731,11 +731,11 @@ func TestUserWithoutTheRequiredFlag(t *testing.T) {
 	u := s.addUser("bob")
 	rp := s.app("app", func(c *provider.Client) { c.RequireFlags = []string{"activity"} })
 	wantAnswer(t, "without the flag", s.browser().authorize(rp.authURL(), "bob"), "access_denied")
-	if _, err := s.store.SetFlagsOfAll(t.Context(), account.SwitchFlags(map[string]bool{"activity": true}), time.Now(), map[string]account.Audit{u.Sub: operator(account.SetFlags, "bob", "")}); err != nil {
+	if _, err := s.store.SetFlagsOfAll(t.Context(), account.FlagChange{"activity": {On: true}}, time.Now(), map[string]account.Audit{u.Sub: operator(account.SetFlags, "bob", "")}); err != nil {
 		t.Fatal(err)
 	}
 	_, token := s.signedInTokens(rp, "bob")
-	if _, err := s.store.SetFlagsOfAll(t.Context(), account.SwitchFlags(map[string]bool{"activity": false}), time.Now(), map[string]account.Audit{u.Sub: operator(account.SetFlags, "bob", "")}); err != nil {
+	if _, err := s.store.SetFlagsOfAll(t.Context(), account.FlagChange{"activity": {On: false}}, time.Now(), map[string]account.Audit{u.Sub: operator(account.SetFlags, "bob", "")}); err != nil {
 		t.Fatal(err)
 	}
 	s.wantUserinfo("userinfo after the flag was taken away", token.AccessToken, http.StatusUnauthorized)

@@ -228,7 +228,7 @@ func TestDeadTokenIsInactive(t *testing.T) {
 	s.wantInactive("expired refresh token", rp.introspect(token.RefreshToken))
 
 	_, token = s.signedInTokens(rp, "ada")
-	if _, err := s.store.SetFlagsOfAll(t.Context(), account.SwitchFlags(map[string]bool{"activity": false}), time.Now(), map[string]account.Audit{ada.Sub: operator(account.SetFlags, "ada", "")}); err != nil {
+	if _, err := s.store.SetFlagsOfAll(t.Context(), account.FlagChange{"activity": {On: false}}, time.Now(), map[string]account.Audit{ada.Sub: operator(account.SetFlags, "ada", "")}); err != nil {
 		t.Fatal(err)
 	}
 	s.wantInactive("user without the flag", rp.introspect(token.AccessToken))
