@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,12 @@ func TestUnknownFlagIsRefused(t *testing.T) {
 	if u := w.User("bob"); strings.Join(u.Flags, " ") != account.FlagActivity {
 		t.Errorf("bob has %v", u.Flags)
 	}
+	// What is set counts at once, in the sessions that are there.
+	bob := w.SignedIn("bob")
+	for _, on := range []bool{true, false} {
+		b.Send("PUT", "/api/admin/users/bob/flags", "application/json", fmt.Sprintf(`{"admin":%t,"activity":%t}`, on, !on)).Is(200)
+		bob.Call("GET", "/api/me", nil).Is(200).Shows(fmt.Sprintf(`"flags":{"activity":%t,"admin":%t}`, !on, on))
+	}
 }
 
 func TestResetCodesAreShownOnceToAdministratorsAlone(t *testing.T) {
@@ -150,7 +157,11 @@ func TestEveryActIsInTheAuditLog(t *testing.T) {
 	w.AddUser("root1", account.FlagAdmin)
 	w.AddUser("bob")
 	b := w.SignedIn("root1")
+	for _, reason := range []string{strings.Repeat("x", 201), "a\nb", "a\u202eb"} {
+		b.Call("POST", "/api/admin/users/bob/suspend", map[string]string{"reason": reason}).Is(400, "invalid_text")
+	}
 	b.Call("POST", "/api/admin/users/bob/suspend", map[string]string{"reason": "spam"}).Is(200)
+	b.Call("GET", "/api/admin/users/bob", nil).Is(200).Shows(`"suspended":true`, `"suspend_reason":"spam"`)
 	b.Call("POST", "/api/admin/users/bob/unsuspend", nil).Is(200)
 	b.Call("PUT", "/api/admin/users/bob/flags", map[string]bool{"admin": true, "activity": false}).Is(200)
 	b.Call("PUT", "/api/admin/users/bob/end", map[string]string{"ends": "2099-12-24"}).Is(200)

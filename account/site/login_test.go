@@ -44,12 +44,16 @@ func TestLoginLimits(t *testing.T) {
 		w := accounttest.New(t, withLimits(limits))
 		w.AddUser("ada")
 		w.AddUser("bob")
-		w.BrowserAt("203.0.113.7").Login("ada", password).Is(200)
+		home := w.BrowserAt("203.0.113.7")
+		home.Login("ada", password).Is(200)
 		for i := range 12 {
 			w.BrowserAt(address(i)).Login("ada", "wrong")
 		}
 		w.BrowserAt(address(200)).Login("ada", password).Is(429)
+		w.BrowserAt(address(200)).Page("/login/", "handle", "ada", "password", password).Is(429)
 		w.BrowserAt("203.0.113.7").Login("ada", password).Is(200)
+		home.Call("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": newPassword}).Is(200)
+		home.Call("PUT", "/api/me/password", map[string]string{"current_password": newPassword, "new_password": password}).Is(200)
 		// The exemption is of this account only, and the address keeps its own limit.
 		for i := range 12 {
 			w.BrowserAt(address(i+20)).Login("bob", "wrong")

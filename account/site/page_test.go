@@ -147,12 +147,6 @@ func TestFormOfAnEndedSessionHasToBeTypedAgain(t *testing.T) {
 	}
 }
 
-func TestTheLastAdministratorStaysOnThePageToo(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("root1", account.FlagAdmin)
-	w.SignedIn("root1").Page("/account/delete", "password", password).Is(409).Shows(`data-code="last_admin"`)
-}
-
 func TestSecurityPageSaysWhatHappenedToThePersonAlone(t *testing.T) {
 	w := accounttest.New(t)
 	w.AddUser("root1", account.FlagAdmin)

@@ -431,6 +431,10 @@ func TestStolenSessionNeedsAFreshProof(t *testing.T) {
 	}
 	stolen.Call("PATCH", "/api/me", map[string]string{"email": "thief@example.org"}).Is(403, "reauthentication_required")
 	stolen.Call("PATCH", "/api/me", map[string]string{"display_name": "Ada L."}).Is(200)
+	for _, path := range []string{"GET /api/me/export", "POST /api/me/sessions/end-others", "POST /api/me/passkeys/begin"} {
+		method, path, _ := strings.Cut(path, " ")
+		stolen.Call(method, path, nil).Is(403, "reauthentication_required")
+	}
 	secret := app{w: w, secret: drawn["secret"].(string)}
 	stolen.Call("POST", "/api/me/totp/confirm", map[string]any{"token": drawn["token"], "code": secret.code()}).Is(400, "enrolment_expired")
 	stolen.Page("/account/security/totp").RedirectsTo("/account/confirm?next=%2Faccount%2Fsecurity%2Ftotp")

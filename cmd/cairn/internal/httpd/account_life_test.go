@@ -380,20 +380,6 @@ func TestAddedAddressIsVerifiedByItsMailAlone(t *testing.T) {
 	})
 }
 
-// An administrator takes the mark away because somebody else reads the mails.
-func TestMailedCodeEndsWithTheMarkOfItsAddress(t *testing.T) {
-	oneLife(t, false, func(t *testing.T, l *life) {
-		l.member("ada")
-		needStatus(t, "forgot", l.visitor().call(`POST /api/auth/forgot-password {"handle":"ada"}`), 200)
-		code := linkIn(l.mail("forgot", "ada@example.org"), "/reset-password/", "code")
-		needStatus(t, "the mark", l.admin(`PATCH /users/ada {"email_verified":false}`), 200)
-		wantProblem(t, "reset", l.visitor().reset("ada", code, "another of 3 hills"), 400, "invalid_reset_code")
-		if l.user("ada")["email_verified"] != false {
-			t.Error("the address counts as verified again")
-		}
-	})
-}
-
 func TestVerifiedAddressIsThatOfOneAccount(t *testing.T) {
 	eachLife(t, false, func(t *testing.T, l *life) {
 		l.member("ada")

@@ -103,29 +103,6 @@ func TestPasswordAloneIsNoProofOfAnAccountWithAFactor(t *testing.T) {
 	})
 }
 
-// Without a second factor the password is the whole proof, where it is asked for.
-func TestStaleSessionWithoutAFactor(t *testing.T) {
-	oneLife(t, false, func(t *testing.T, l *life) {
-		l.member("ada")
-		ada := l.signedIn("ada")
-		l.later(stale)
-		for _, line := range []string{
-			`PATCH /api/me {"email":"eve@example.net"}`, `GET /api/me/export`, `POST /api/me/sessions/end-others`,
-		} {
-			wantProblem(t, line, ada.call(line), 403, "reauthentication_required")
-		}
-		const better = "another of 3 hills"
-		change := object{"current_password": "not the password", "new_password": better}
-		wantProblem(t, "wrong password", ada.api("PUT", "/api/me/password", change), 401, "invalid_credentials")
-		change["current_password"] = password
-		wantStatus(t, "right password", ada.api("PUT", "/api/me/password", change), 200)
-		wantStatus(t, "confirm", ada.confirm(better, ""), 200)
-		wantStatus(t, "export", ada.call("GET /api/me/export"), 200)
-		l.later(stale)
-		wantStatus(t, "delete", ada.api("DELETE", "/api/me", object{"password": better}), 204)
-	})
-}
-
 // A session that was kept when the first factor came is as it was opened: with the password alone. It does
 // not end what it began before either.
 func TestSessionFromBeforeTheFactorIsNotFresh(t *testing.T) {

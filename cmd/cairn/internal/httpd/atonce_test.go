@@ -100,3 +100,33 @@ func TestSignInDuringFlagLossHasNoLostFlag(t *testing.T) {
 		t.Errorf("an application accepts, for %v, a cookie with the lost flag: groups %v", time.Until(c.ExpiresAt).Round(time.Hour), c.Groups)
 	}
 }
+
+// Members write at the same time at two instances on one database: no answer is a server error.
+func TestMixedWritesAreNoServerErrors(t *testing.T) {
+	storetest.EachDSN(t, func(t *testing.T, dsn string) {
+		instances := []*service{startService(t, serviceOptions{Store: storetest.Open(t, dsn)}), startService(t, serviceOptions{Store: storetest.Open(t, dsn)})}
+		handles := []string{"ada", "bob", "carol", "dave"}
+		browsers := make([]*browser, len(handles))
+		for i, h := range handles {
+			instances[0].addUser(h)
+			browsers[i] = instances[i%2].signedIn(h)
+		}
+		got := inParallel(len(handles)*12, func(i int) int {
+			b := browsers[i%len(handles)]
+			switch i / len(handles) % 4 {
+			case 0:
+				return b.api("PATCH", "/api/me", map[string]string{"display_name": fmt.Sprint("name ", i)}).StatusCode
+			case 1:
+				return b.api("PUT", "/api/me/prefs", fmt.Sprintf(`{"k%d":"v"}`, i)).StatusCode
+			case 2:
+				return b.api("POST", "/api/invites", nil).StatusCode
+			}
+			return instances[i%2].visitor().login(handles[i%len(handles)], password).StatusCode
+		})
+		for status, n := range got {
+			if status >= 500 || status == http.StatusUnauthorized {
+				t.Errorf("%d answers of %d", n, status)
+			}
+		}
+	})
+}
