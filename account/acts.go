@@ -68,7 +68,7 @@ var (
 			"POST /api/me/sessions/end-others", "POST /account/sessions/end-others",
 		}}
 	DisownSession = Act{Action: "session.not_me", Proof: ProofCode,
-		Ends:   endsRecent.disowning().unverifying().voiding(),
+		Ends:   endsRecent.disowning().unverifying().voiding(RecentGiven),
 		Routes: []string{"POST /not-me/"}}
 	RefuseSuspended = Act{Action: "session.refused", Proof: ProofSignIn}
 	LimitSignIns    = Act{Action: "session.limited", Proof: ProofSignIn}
@@ -104,7 +104,8 @@ var (
 	VerifyEmail = Act{Action: "email.verify", Proof: ProofCode, Routes: []string{
 		"POST /api/me/email/verify", "POST /account/verify-email", "POST /verify-email/",
 	}}
-	UndoEmailChange = Act{Action: "email.undo", Proof: ProofCode, Told: MailEmailChanged, Ends: endsRecent.voiding(),
+	UndoEmailChange = Act{Action: "email.undo", Proof: ProofCode, Told: MailEmailChanged,
+		Ends:   endsRecent.voiding(RecentGiven),
 		Routes: []string{"POST /undo-email/"}}
 	ChangePassword = Act{Action: "password.change", Proof: ProofPassword, Told: MailPasswordChanged, Ends: Ending{
 		Sessions: OtherSessions, Grants: AllGrants, Invites: StaleInvites, Addresses: SessionAddresses, Marks: true,
@@ -178,7 +179,8 @@ var (
 	}, Routes: []string{
 		"PUT /api/admin/users/{handle}/flags", "POST /admin/users/{handle}/flags", "POST /admin/users/selected",
 	}}
-	Suspend = Act{Action: "user.suspend", Proof: ProofAdministrator, Told: MailSuspended, Ends: endsAccess.voiding(),
+	Suspend = Act{Action: "user.suspend", Proof: ProofAdministrator, Told: MailSuspended,
+		Ends: endsAccess.voiding(AllGiven),
 		Routes: []string{
 			"POST /api/admin/users/{handle}/suspend", "POST /admin/users/{handle}/suspend",
 			"POST /admin/users/selected",
@@ -215,7 +217,8 @@ var (
 		Ends: endsRecent, Routes: []string{
 			"POST /api/admin/users/{handle}/sessions/end-all", "POST /admin/users/{handle}/end-sessions",
 		}}
-	DeleteUser = Act{Action: "user.delete", Proof: ProofAdministrator, Told: MailDeleted, Ends: endsAccess.voiding(),
+	DeleteUser = Act{Action: "user.delete", Proof: ProofAdministrator, Told: MailDeleted,
+		Ends:   endsAccess.voiding(AllGiven),
 		Routes: []string{"DELETE /api/admin/users/{handle}", "POST /admin/users/{handle}/delete"}}
 	RevokeInvite = Act{Action: "invite.revoke", Proof: ProofAdministrator, Routes: []string{
 		"DELETE /api/admin/invites/{code}", "POST /admin/invites/revoke",

@@ -106,7 +106,8 @@ func ending(e account.Ending) string {
 	add(e.Marks, "marks of known browsers")
 	add(e.Password, "the password opens nothing")
 	add(e.Unverify, "a recent address is unverified")
-	add(e.GivenCodes, "codes they gave others")
+	add(e.Given == account.RecentGiven, "what they gave others recently")
+	add(e.Given == account.AllGiven, "what they gave others")
 	text := strings.Join(words, ", ")
 	for _, s := range endings {
 		text = strings.Replace(text, s.acts, s.name, 1)

@@ -19,8 +19,7 @@ type Ending struct {
 	// Codes voids what was mailed or given and is not used yet: password reset codes, and the
 	// verification of an address.
 	Codes bool
-	// GivenCodes voids the password reset codes that the user made for others.
-	GivenCodes bool
+	Given EndedGiven
 	// Password disowns the password: it opens nothing until it is replaced.
 	Password bool
 	// Unverify makes an address unverified that the user changed since Audit.Since: the mailbox may
@@ -86,10 +85,31 @@ const (
 	AllAddresses
 )
 
-// Keep is what a person chooses to keep of what an act ends with the other sessions.
+// EndedGiven selects what an administrator gave others to get into an account and they have not used: codes for a
+// new password, links to choose the first one, accepted requests to join.
+type EndedGiven int
+
+// The selections of what was given.
+const (
+	NoGiven EndedGiven = iota
+	// RecentGiven was made since Audit.Since.
+	RecentGiven
+	AllGiven
+)
+
+// GivenNames returns the names of what was given.
+func GivenNames(list []Given) (names []string) {
+	for _, g := range list {
+		names = append(names, g.Name)
+	}
+	return names
+}
+
+// Keep is what a person chooses to keep of what an act ends with the other sessions, and what to void besides.
 type Keep struct {
 	Sessions bool     `json:"keep_other_sessions"` // with everything that they made
 	Apps     []string `json:"keep_apps"`           // client ids of applications that keep their access
+	Void     []string `json:"void_given"`          // see Audit.Void
 }
 
 // recently is how long ago a thief may have been at work before somebody who lost the password
@@ -116,9 +136,9 @@ func (e Ending) disowning() Ending {
 	return e
 }
 
-// voiding returns the ending that voids the codes made for others too.
-func (e Ending) voiding() Ending {
-	e.GivenCodes = true
+// voiding returns the ending that voids what was given to others too.
+func (e Ending) voiding(given EndedGiven) Ending {
+	e.Given = given
 	return e
 }
 

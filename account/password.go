@@ -21,8 +21,10 @@ func (s *Service) RemovePassword(ctx context.Context, c Caller, keep Keep) error
 
 // ChangePassword sets a new password of the caller, who proves the old one if there is one. It ends their other
 // sessions and every grant, and gives this session a new token, so that a copy of its cookie ends
-// too. ErrInvalidCredentials, ErrWeakPassword.
-func (s *Service) ChangePassword(ctx context.Context, c Caller, current, password string) (SignedIn, error) {
+// too. What they gave others is void where void names it. ErrInvalidCredentials, ErrWeakPassword.
+func (s *Service) ChangePassword(
+	ctx context.Context, c Caller, current, password string, void []string,
+) (SignedIn, error) {
 	a, err := s.begin(ctx, c, ChangePassword, "")
 	if err != nil {
 		return SignedIn{}, err
@@ -46,7 +48,8 @@ func (s *Service) ChangePassword(ctx context.Context, c Caller, current, passwor
 	if err := s.checkToken(ctx, u, &row); err != nil {
 		return SignedIn{}, err
 	}
-	err = s.store.ChangePassword(ctx, u.Sub, u.PasswordHash, hash, &row, s.Now(), a)
+	err = s.store.ChangePassword(ctx, u.Sub, u.PasswordHash, hash, &row, s.Now(),
+		a.Keeping(Keep{Void: void}))
 	if errors.Is(err, ErrSessionNotFound) {
 		err = ErrNotAuthenticated
 	}

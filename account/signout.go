@@ -56,12 +56,13 @@ func (s *Service) EndSession(ctx context.Context, c Caller, id string) error {
 }
 
 // EndOtherSessions ends all sessions of the caller except that of the request, with everything that
-// they made. The applications with these client ids keep their access.
-func (s *Service) EndOtherSessions(ctx context.Context, c Caller, keepApps []string) error {
+// they made. keep.Apps keep their access, keep.Void is void.
+func (s *Service) EndOtherSessions(ctx context.Context, c Caller, keep Keep) error {
 	a, err := s.begin(ctx, c, EndOtherSessions, "")
 	if err != nil {
 		return err
 	}
-	_, err = s.store.EndSessions(ctx, c.User.Sub, s.Now(), a.Keeping(Keep{Apps: keepApps}))
+	keep.Sessions = false
+	_, err = s.store.EndSessions(ctx, c.User.Sub, s.Now(), a.Keeping(keep))
 	return web.Noted(ctx, "sessions_ended", err)
 }

@@ -218,7 +218,7 @@ type SessionStore interface {
 	// EndSessions ends what a.Ends says and returns the number of sessions. If there is neither a
 	// session nor a grant to end, it writes no audit row. ErrUserNotFound.
 	EndSessions(ctx context.Context, sub string, now time.Time, a Audit) (int, error)
-	// MadeByOthers returns what EndOtherSessions would end: see Made.
+	// MadeByOthers returns what EndOtherSessions would end, and what was given in the other sessions.
 	MadeByOthers(ctx context.Context, sub, keep string, now time.Time) (Made, error)
 	// DisownSession handles a session that was not the user's: a.Ends applies, since the session
 	// began (a.Since if it is no longer stored), and code becomes the user's reset code. It returns
@@ -242,10 +242,17 @@ type SessionStore interface {
 }
 
 // Made is what the sessions of a user but one have made and lives: the sessions themselves, the
-// applications with a usable grant, and open invites.
+// applications with a usable grant, open invites, and what an administrator gave others.
 type Made struct {
 	Sessions, Invites int
-	Apps              []App // with ClientID and ClientName
+	Apps              []App   // with ClientID and ClientName
+	Given             []Given // by name
+}
+
+// Given is what an administrator gave somebody to get into an account: see EndedGiven.
+type Given struct {
+	Name string // the user's handle, or the address of an accepted request
+	At   time.Time
 }
 
 // InviteQuery selects invites of a user.
@@ -330,10 +337,13 @@ type Branch struct {
 type ResetStore interface {
 	// CreateResetCode replaces any earlier code of the user. ErrUserNotFound.
 	CreateResetCode(ctx context.Context, sub string, hash []byte, expires, now time.Time, a Audit) error
-	// CreateMailedResetCode replaces the previous mailed code, not that of an administrator.
+	// CreateMailedResetCode replaces the previous mailed code, not that of an administrator. mail is the id of the
+	// mail in the outbox that it is for: if that is gone, what it gives is void. 0: no mail.
 	// ErrUserNotFound, also for a user who is suspended, has another address, or has a password and
 	// has not verified the address.
-	CreateMailedResetCode(ctx context.Context, sub, email string, hash []byte, expires, now time.Time) error
+	CreateMailedResetCode(
+		ctx context.Context, mail int64, sub, email string, hash []byte, expires, now time.Time,
+	) error
 	// ResetCodeValid reports whether the code would be accepted now.
 	ResetCodeValid(ctx context.Context, handle string, hash []byte, now time.Time) (bool, error)
 	// ResetPassword spends the code and sets the password hash; a.Ends applies, Unverify only to a code
@@ -554,7 +564,6 @@ type MailStore interface {
 
 // QueuedMail is a mail in the outbox.
 type QueuedMail struct {
-	ID int64
 	Mail
 	CreatedAt time.Time
 	Attempts  int // failed ones
@@ -608,10 +617,12 @@ type Audit struct {
 	// address. If it is empty, neither this change nor earlier ones can be undone.
 	KeepEmail string
 	// Ends is what the act ends. Since is the time that an Ending refers to. KeepApps are the client
-	// ids of applications that keep their access.
+	// ids of applications that keep their access. Void are names of what the user gave others and is void too,
+	// whichever session made it: see Given.
 	Ends     Ending
 	Since    time.Time
 	KeepApps []string
+	Void     []string
 	// Session is that of the request, or empty. Proof is what the act requires of it, ConfirmedAt and AMR are
 	// what it has proven, with what came in the same request: see Bound.
 	Session     string
@@ -657,11 +668,14 @@ var endInDetail = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 
 // Mail is a waiting message. Its text is composed when it is sent, from kind, data and language.
 type Mail struct {
+	ID       int64 // in the outbox
 	Kind     string
 	Sub      string // the user it is about, or empty
 	Address  string
 	Language string            // BCP 47; empty: English
 	Data     map[string]string // never a secret or a code
+	// Session is that of the administrator who gives the reader a way into an account, or empty: see EndedGiven.
+	Session string
 }
 
 // With returns the row with more mails.
@@ -678,6 +692,12 @@ func (a Audit) Keeping(keep Keep) Audit {
 	for _, id := range keep.Apps {
 		if len(id) <= MaxClientID && text.Cut(id, MaxClientID) == id { // only a possible id reaches the database
 			a.KeepApps = append(a.KeepApps, id)
+		}
+	}
+	for _, name := range keep.Void {
+		handle, err := CanonicalHandle(name)
+		if _, none := CheckEmail(name); none == nil || err == nil && handle == name {
+			a.Void = append(a.Void, name)
 		}
 	}
 	return a

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/store/accounttest"
 )
 
 func TestAdministratorCannotLockThemselvesOut(t *testing.T) {
@@ -102,54 +101,6 @@ func TestResetCodesAreShownOnceToAdministratorsAlone(t *testing.T) {
 	}
 	w.Browser().Call("POST", "/api/auth/reset-password", map[string]string{"handle": "bob", "code": code, "password": "eleven quiet lanterns"}).Is(200)
 	b.Call("POST", "/api/admin/users/nobody/reset-password-code", nil).Is(404, "user_not_found")
-}
-
-// What an administrator gave others falls with them, when somebody else ends their power, and at no other act.
-func TestCodesThatAnAdministratorGaveFallWithThem(t *testing.T) {
-	for name, c := range map[string]struct {
-		act  func(root, thief *accounttest.Browser)
-		void bool
-	}{
-		"suspended": {func(root, _ *accounttest.Browser) {
-			root.Call("POST", "/api/admin/users/thief/suspend", map[string]string{"reason": "x"}).Is(200)
-		}, true},
-		"suspended among others": {func(root, _ *accounttest.Browser) {
-			root.Page("/admin/users/selected", "who", "thief", "do", "suspend", "reason", "x", "sure", "yes").Is(200)
-		}, true},
-		"deleted": {func(root, _ *accounttest.Browser) { root.Call("DELETE", "/api/admin/users/thief", nil).Is(204) }, true},
-		"no longer an administrator": {func(root, _ *accounttest.Browser) {
-			root.Call("PUT", "/api/admin/users/thief/flags", map[string]bool{"admin": false}).Is(200)
-		}, true},
-		"without another flag": {func(root, _ *accounttest.Browser) {
-			root.Call("PUT", "/api/admin/users/thief/flags", map[string]bool{"activity": false}).Is(200)
-		}, false},
-		"all their sessions ended": {func(root, _ *accounttest.Browser) {
-			root.Call("POST", "/api/admin/users/thief/sessions/end-all", nil).Is(200)
-		}, false},
-		"with a new password of their own": {func(_, thief *accounttest.Browser) {
-			thief.Call("PUT", "/api/me/password", map[string]string{"current_password": accounttest.Password, "new_password": "eleven quiet lanterns"}).Is(200)
-		}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.AddUser("root1", account.FlagAdmin)
-			w.AddUser("thief", account.FlagAdmin, account.FlagActivity)
-			w.AddUser("bob")
-			thief := w.SignedIn("thief")
-			given := thief.Call("POST", "/api/admin/users/bob/reset-password-code", nil).Is(201).JSON()["code"].(string)
-			added := thief.Call("POST", "/api/admin/users", map[string]any{"handle": "mole"}).Is(201).JSON()["code"].(string)
-			c.act(w.SignedIn("root1"), thief)
-			for handle, code := range map[string]string{"bob": given, "mole": added} {
-				got := w.Browser().Call("POST", "/api/auth/reset-password",
-					map[string]string{"handle": handle, "code": code, "password": "twelve quiet lanterns"})
-				if c.void {
-					got.Is(400, "invalid_reset_code")
-				} else {
-					got.Is(200)
-				}
-			}
-		})
-	}
 }
 
 func TestEveryActIsInTheAuditLog(t *testing.T) {

@@ -113,7 +113,7 @@ func TestMailedCodeProvesTheAddress(t *testing.T) {
 			u.PasswordHash = ""
 			must(t, s.CreateUser(ctx, u, act("user.create")))
 			if c.mailed {
-				must(t, s.CreateMailedResetCode(ctx, u.Sub, u.Email, []byte("code"), noon.Add(time.Hour), noon))
+				must(t, s.CreateMailedResetCode(ctx, 0, u.Sub, u.Email, []byte("code"), noon.Add(time.Hour), noon))
 			} else {
 				must(t, s.CreateResetCode(ctx, u.Sub, []byte("code"), noon.Add(time.Hour), noon, act("user.reset_code")))
 			}

@@ -188,16 +188,12 @@ func endWithFlags(
 		return out
 	}
 	former := slices.DeleteFunc(slices.Clone(losers), func(u account.User) bool { return !u.Has(account.FlagAdmin) })
+	args := map[string]any{"now": toUnix(now), "subs": subsOf(former)}
 	if a.Action != account.EndFlags.Action { // somebody did it
-		tx.Exec(voidGivenCodes, map[string]any{"subs": subsOf(former)})
+		addInvites(out, voidGiven(tx, "1 = 1", args))
 	}
-	_, closed := closeInvites(tx, "created_by IN @subs AND by_admin",
-		map[string]any{"now": toUnix(now), "subs": subsOf(former)})
-	for sub, n := range closed {
-		of := out[sub]
-		of.invites += n
-		out[sub] = of
-	}
+	_, closed := closeInvites(tx, "created_by IN @subs AND by_admin", args)
+	addInvites(out, closed)
 	return out
 }
 

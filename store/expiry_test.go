@@ -76,7 +76,7 @@ func TestEndedAccountIsASuspendedOne(t *testing.T) {
 			_, err = s.Invite(ctx, invite.Code)
 			want(t, err, account.ErrInviteNotFound)
 			want(t, s.Register(ctx, invite.Code, newUser("eve"), nil, nil, 0, noon, act("user.register")), account.ErrInvalidInvite)
-			want(t, s.CreateMailedResetCode(ctx, sub, h.user.Email, []byte("x"), noon.Add(time.Hour), noon), account.ErrUserNotFound)
+			want(t, s.CreateMailedResetCode(ctx, 0, sub, h.user.Email, []byte("x"), noon.Add(time.Hour), noon), account.ErrUserNotFound)
 		}
 		ended("before EndDue")
 		if next := endDue(t, s); !next.IsZero() {

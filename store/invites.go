@@ -41,7 +41,7 @@ const selectInvite = `SELECT i.code, i.sealed_code, coalesce(i.created_by, '') A
 
 // inviteCounts is the condition that an invite's creator may still vouch for it. An invite of the
 // operator has no creator. The time is given twice.
-const inviteCounts = `(created_by IS NULL OR EXISTS
+const inviteCounts = `(created_by IS NULL OR ` + acceptedRequest + ` OR EXISTS
 	(SELECT 1 FROM users v WHERE v.sub = created_by AND ` + userActive + `
 		AND (NOT by_admin OR EXISTS (SELECT 1 FROM user_flags f
 			WHERE f.sub = v.sub AND f.flag = 'admin' AND ` + flagInForce + `))))`

@@ -24,7 +24,6 @@ var mailOutbox = engine.Outbox{
 
 // insertMails adds mails to the outbox in the transaction of the change that they report.
 func insertMails(tx *engine.Tx, mails []account.Mail, now time.Time) {
-	const columns = 7
 	for some := range slices.Chunk(mails, bulkRows) {
 		var values []any
 		for _, m := range some {
@@ -34,11 +33,11 @@ func insertMails(tx *engine.Tx, mails []account.Mail, now time.Time) {
 				return
 			}
 			values = append(values, m.Kind, m.Sub, sanitize(m.Address), m.Language, string(data), toUnix(now),
-				toUnix(now))
+				toUnix(now), sanitize(m.Session), sanitize(m.Session))
 		}
-		row := "(" + repeated("?", columns) + ")"
-		tx.Exec("INSERT INTO mail_outbox (kind, sub, address, language, data, created_at, next_at) VALUES "+
-			repeated(row, len(some)), values...)
+		const row = "(?, ?, ?, ?, ?, ?, ?, ?, coalesce((SELECT s.sub FROM sessions s WHERE s.id = ?), ''))"
+		tx.Exec(`INSERT INTO mail_outbox (kind, sub, address, language, data, created_at, next_at, session_id, made_by)
+			VALUES `+repeated(row, len(some)), values...)
 		tx.Announce()
 	}
 }
@@ -67,8 +66,8 @@ func (s *Store) DueMails(
 
 func (r mailRow) mail() account.QueuedMail {
 	m := account.QueuedMail{
-		ID: r.ID, CreatedAt: r.CreatedAt, Attempts: r.Attempts,
-		Mail: account.Mail{Kind: r.Kind, Sub: r.Sub, Address: r.Address, Language: r.Language},
+		CreatedAt: r.CreatedAt, Attempts: r.Attempts,
+		Mail: account.Mail{ID: r.ID, Kind: r.Kind, Sub: r.Sub, Address: r.Address, Language: r.Language},
 	}
 	_ = json.Unmarshal([]byte(r.Data), &m.Data) // as written by insertMails
 	return m

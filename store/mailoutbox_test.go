@@ -45,8 +45,8 @@ func TestMailWaitsUntilItIsSentOrGivenUp(t *testing.T) {
 		due, err := s.DueMails(ctx, noon, time.Minute, 100)
 		must(t, err)
 		want := account.QueuedMail{
-			ID: due[0].ID, CreatedAt: noon,
-			Mail: account.Mail{Kind: "test", Sub: "nobody", Address: "a@example.org", Language: "de", Data: map[string]string{"to": "a@example.org"}},
+			CreatedAt: noon,
+			Mail:      account.Mail{ID: due[0].ID, Kind: "test", Sub: "nobody", Address: "a@example.org", Language: "de", Data: map[string]string{"to": "a@example.org"}},
 		}
 		if diff := cmp.Diff(want, due[0]); diff != "" || len(due) != 3 {
 			t.Errorf("%d mails, %s", len(due), diff)

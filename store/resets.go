@@ -24,15 +24,12 @@ func (s *Store) CreateResetCode(
 
 // setResetCode stores a code that a user made in a session, "" for the operator and for the user's own link.
 func setResetCode(tx *engine.Tx, sub, session string, hash []byte, expires, now time.Time) {
-	tx.Exec(`INSERT INTO reset_codes (sub, made_by, hash, created_at, expires_at)
-		VALUES (?, coalesce((SELECT s.sub FROM sessions s WHERE s.id = ?), ''), ?, ?, ?)
-		ON CONFLICT (sub) DO UPDATE SET made_by = excluded.made_by, hash = excluded.hash,
-		created_at = excluded.created_at, expires_at = excluded.expires_at`,
-		sub, sanitize(session), hash, toUnix(now), toUnix(expires))
+	tx.Exec(`INSERT INTO reset_codes (sub, made_by, session_id, hash, created_at, expires_at)
+		VALUES (?, coalesce((SELECT s.sub FROM sessions s WHERE s.id = ?), ''), ?, ?, ?, ?)
+		ON CONFLICT (sub) DO UPDATE SET made_by = excluded.made_by, session_id = excluded.session_id,
+		hash = excluded.hash, created_at = excluded.created_at, expires_at = excluded.expires_at`,
+		sub, sanitize(session), sanitize(session), hash, toUnix(now), toUnix(expires))
 }
-
-// voidGivenCodes voids the codes that users made for others.
-const voidGivenCodes = "DELETE FROM reset_codes WHERE made_by IN @subs"
 
 // validCode returns the user of a valid code. ErrInvalidResetCode.
 func validCode(db *gorm.DB, handle string, hash []byte, now time.Time) (sub string, err error) {
@@ -100,9 +97,10 @@ func verifyEmailByCode(tx *engine.Tx, sub string) {
 	}
 }
 
-// CreateMailedResetCode implements account.Store.
+// CreateMailedResetCode implements account.Store. The row of the mail is locked: whoever voids what was given deletes
+// it before the codes, and has come before or waits.
 func (s *Store) CreateMailedResetCode(
-	ctx context.Context, sub, email string, hash []byte, expires, now time.Time,
+	ctx context.Context, mail int64, sub, email string, hash []byte, expires, now time.Time,
 ) error {
 	if invalidKey(sub) || invalidKey(email) {
 		return account.ErrUserNotFound
@@ -112,9 +110,18 @@ func (s *Store) CreateMailedResetCode(
 		if u.Email != email || !u.EmailVerified && u.PasswordHash != "" || u.Suspended() {
 			tx.Refuse(account.ErrUserNotFound)
 		}
-		tx.Exec(`INSERT INTO mailed_reset_codes (sub, hash, created_at, expires_at) VALUES (?, ?, ?, ?)
-			ON CONFLICT (sub) DO UPDATE
-			SET hash = excluded.hash, created_at = excluded.created_at, expires_at = excluded.expires_at`,
-			sub, hash, toUnix(now), toUnix(expires))
+		by := struct {
+			MadeBy, SessionID string
+			CreatedAt         int64
+		}{CreatedAt: toUnix(now)}
+		if mail != 0 {
+			tx.Expect(tx.Find(&by, `UPDATE mail_outbox SET id = id WHERE id = ?
+				RETURNING made_by, session_id, created_at`, mail), account.ErrUserNotFound)
+		}
+		tx.Exec(`INSERT INTO mailed_reset_codes (sub, made_by, session_id, hash, created_at, expires_at)
+			VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (sub) DO UPDATE
+			SET made_by = excluded.made_by, session_id = excluded.session_id, hash = excluded.hash,
+			created_at = excluded.created_at, expires_at = excluded.expires_at`,
+			sub, by.MadeBy, by.SessionID, hash, by.CreatedAt, toUnix(expires))
 	})
 }

@@ -91,7 +91,7 @@ func endOf(
 	}
 	e, args := a.Ends, map[string]any{
 		"subs": subs, "id": sanitize(id), "keep": sanitize(a.Session), "since": toUnix(a.Since), "now": toUnix(now),
-		"apps": append([]string{""}, a.KeepApps...),
+		"apps": append([]string{""}, a.KeepApps...), "void": a.Void,
 	}
 	exec := func(on bool, statement string) {
 		if on {
@@ -104,7 +104,6 @@ func endOf(
 	exec(e.Codes, "UPDATE users SET email_asked_at = 0 WHERE sub IN @subs AND email_asked_at > 0")
 	exec(e.Unverify, `UPDATE users SET email_verified = (1 = 0)
 		WHERE sub IN @subs AND email_verified AND email_changed_at >= @since AND email_changed_at > 0`)
-	exec(e.GivenCodes, voidGivenCodes)
 	exec(e.Password, "UPDATE users SET password_disowned_at = @now WHERE sub IN @subs")
 	// Later than the last time, so that no mark of the same second stays.
 	exec(e.Marks, `UPDATE users SET devices_voided_at =
@@ -151,17 +150,24 @@ func endOf(
 	case account.AllInvites:
 		invites = "1 = 1"
 	}
-	var voided map[string]int
+	closed := map[string]int{}
 	if invites != "" {
-		_, voided = closeInvites(tx, "created_by IN @subs AND "+invites, args)
+		_, closed = closeInvites(tx, "created_by IN @subs AND NOT ("+acceptedRequest+") AND "+invites, args)
 	}
+	given := voidBy(tx, a, args)
 	out := endSessionsOf(tx, subs, now, these("id"), grants, args, also...)
-	for sub, n := range voided {
+	addInvites(out, closed)
+	addInvites(out, given)
+	return out
+}
+
+// addInvites adds numbers of invites that were ended, by creator.
+func addInvites(out map[string]ended, closed map[string]int) {
+	for sub, n := range closed {
 		of := out[sub]
-		of.invites = n
+		of.invites += n
 		out[sub] = of
 	}
-	return out
 }
 
 // noted returns the audit row with what was ended.
@@ -278,7 +284,7 @@ func (s *Store) MadeByOthers(ctx context.Context, sub, keep string, now time.Tim
 	err := s.conn(ctx).Raw(`SELECT
 		(SELECT count(*) FROM sessions WHERE sub = ? AND id <> ? AND ended_at = 0 AND expires_at > ?) AS sessions,
 		(SELECT count(*) FROM invites
-			WHERE created_by = ? AND (session_id <> ? OR session_id = '')
+			WHERE created_by = ? AND (session_id <> ? OR session_id = '') AND NOT (`+acceptedRequest+`)
 				AND used_at = 0 AND expires_at > ?) AS invites`,
 		sub, keep, at, sub, keep, at).Find(&counts).Error
 	if err != nil {
@@ -288,6 +294,9 @@ func (s *Store) MadeByOthers(ctx context.Context, sub, keep string, now time.Tim
 	err = s.conn(ctx).Raw(`SELECT k.id AS client_id, k.name FROM clients k WHERE EXISTS
 		(SELECT 1 FROM grants g WHERE g.client_id = k.id AND g.sub = ? AND g.sid <> ? AND `+liveGrant+`)
 		ORDER BY k.name, k.id`, sub, keep, at, at).Find(&rows).Error
+	if err == nil {
+		made.Given, err = s.givenBy(ctx, sub, keep, now)
+	}
 	made.Sessions, made.Invites, made.Apps = counts.Sessions, counts.Invites, each(rows, appRow.app)
 	return made, fail(doing, err)
 }

@@ -93,6 +93,7 @@ type AccountSecurity struct {
 	Factors   SecondFactors
 	// OpenInvites is shown after a new password, which ends none of them.
 	OpenInvites int
+	Given       Given
 	// History has the recent events of the account, newest first.
 	History []AuditRow
 }

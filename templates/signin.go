@@ -109,7 +109,12 @@ type Ends struct {
 	// KeepSessions and KeepApps (client ids) are the choices in a refused form.
 	KeepSessions bool
 	KeepApps     []string
+	Given        Given
 }
+
+// Given lists what an administrator gave others in other sessions: user names, and addresses that may join. Void are
+// those that a refused form names.
+type Given struct{ Names, Void []string }
 
 // FormField is a field of the original form.
 type FormField struct{ Name, Value string }

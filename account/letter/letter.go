@@ -18,7 +18,9 @@ import (
 type Store interface {
 	account.MailStore
 	QueueMail(ctx context.Context, m account.Mail, now time.Time) error
-	CreateMailedResetCode(ctx context.Context, sub, email string, hash []byte, expires, now time.Time) error
+	CreateMailedResetCode(
+		ctx context.Context, mail int64, sub, email string, hash []byte, expires, now time.Time,
+	) error
 	EmailChange(ctx context.Context, id string, now time.Time) (account.EmailChange, error)
 	JoinRequests(ctx context.Context, now time.Time) ([]account.JoinRequest, error)
 	UserByEmail(ctx context.Context, email string) (account.User, error)

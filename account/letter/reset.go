@@ -43,7 +43,7 @@ func (p *Post) drawMailedReset(
 	c.ExpiresAt = p.accounts.Now().Add(lifetime)
 	u, err := p.store.UserBySub(ctx, m.Sub)
 	if err == nil {
-		err = p.store.CreateMailedResetCode(ctx, u.Sub, m.Address, c.Hash, c.ExpiresAt, p.accounts.Now())
+		err = p.store.CreateMailedResetCode(ctx, m.ID, u.Sub, m.Address, c.Hash, c.ExpiresAt, p.accounts.Now())
 	}
 	if errors.Is(err, account.ErrUserNotFound) {
 		err = errMailPointless

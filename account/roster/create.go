@@ -63,5 +63,7 @@ func (a *Administration) Add(
 
 // welcome returns the mail with the link to choose a password.
 func (a *Administration) welcome(ctx context.Context, by account.Caller, u account.User) account.Mail {
-	return account.UserMail(ctx, u, u.Email, account.MailWelcome, a.Now(), "by", by.Name)
+	m := account.UserMail(ctx, u, u.Email, account.MailWelcome, a.Now(), "by", by.Name)
+	m.Session = by.Session.ID
+	return m
 }

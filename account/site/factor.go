@@ -92,7 +92,7 @@ func (s *Site) endsWithFirstFactor(r *http.Request) (*templates.Ends, error) {
 
 // totpForm turns the app on. After a wrong code it shows the same secret again.
 func (s *Site) totpForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r, keepApp); err != nil {
+	if err := web.ReadForm(w, r, keepApp, voidGiven); err != nil {
 		return err
 	}
 	c, token := s.Caller(r), r.PostForm.Get("token")
@@ -221,6 +221,13 @@ func (s *Site) securityPage(r *http.Request, m templates.Member) (templates.Page
 		if err := describe(r, &page); err != nil {
 			return nil, err
 		}
+	}
+	if id := IdentityFrom(r.Context()); id.User.Has(account.FlagAdmin) {
+		ends, err := s.endsWithOthers(r, false)
+		if err != nil {
+			return nil, err
+		}
+		page.Given = ends.Given
 	}
 	if r.URL.Query().Get("notice") == "password-changed" {
 		made, err := s.Store().MadeByOthers(r.Context(), IdentityFrom(r.Context()).User.Sub, "", s.Now())

@@ -133,12 +133,13 @@ func parameter(r *http.Request, name string) string {
 	return r.PostForm.Get(name)
 }
 
-// keepApp is the field of a form, which may be repeated, with an application to keep.
-const keepApp = "keep_app"
+// The fields of a form, which may be repeated, with an application to keep, and with what to void: see account.Keep.
+const keepApp, voidGiven = "keep_app", "void_given"
 
-// kept returns what the person chose in a form to keep of the other sessions.
+// kept returns what the person chose in a form to keep of the other sessions, or to void besides.
 func kept(r *http.Request) account.Keep {
-	return account.Keep{Sessions: r.PostForm.Get("keep_other_sessions") != "", Apps: r.PostForm[keepApp]}
+	return account.Keep{Sessions: r.PostForm.Get("keep_other_sessions") != "", Apps: r.PostForm[keepApp],
+		Void: r.PostForm[voidGiven]}
 }
 
 // noContent returns the handler of an operation of the API. The body of a POST may be an empty

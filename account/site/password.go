@@ -9,13 +9,14 @@ import (
 
 func (s *Site) apiPutPassword(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
-		Current string `json:"current_password"`
-		New     string `json:"new_password"`
+		Current string   `json:"current_password"`
+		New     string   `json:"new_password"`
+		Void    []string `json:"void_given"`
 	}
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return err
 	}
-	out, err := s.ChangePassword(r.Context(), s.Caller(r), in.Current, in.New)
+	out, err := s.ChangePassword(r.Context(), s.Caller(r), in.Current, in.New, in.Void)
 	if err != nil {
 		return err
 	}
@@ -25,7 +26,7 @@ func (s *Site) apiPutPassword(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Site) passwordForm(w http.ResponseWriter, r *http.Request) error {
 	out, err := s.ChangePassword(r.Context(), s.Caller(r), r.PostForm.Get("current_password"),
-		r.PostForm.Get("new_password"))
+		r.PostForm.Get("new_password"), kept(r).Void)
 	s.setCookies(w, out)
 	return err
 }

@@ -48,15 +48,17 @@ func (s *Site) endOwnSession(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// apiEndOthers ends the other sessions, and keeps the access of the applications in keep_apps.
+// apiEndOthers ends the other sessions, and keeps the access of the applications in keep_apps. What void_given
+// names is void.
 func (s *Site) apiEndOthers(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		KeepApps []string `json:"keep_apps"`
+		Void     []string `json:"void_given"`
 	}
 	if err := web.ReadOptionalJSON(w, r, &in); err != nil {
 		return err
 	}
-	if err := s.EndOtherSessions(r.Context(), s.Caller(r), in.KeepApps); err != nil {
+	if err := s.EndOtherSessions(r.Context(), s.Caller(r), account.Keep{Apps: in.KeepApps, Void: in.Void}); err != nil {
 		return err
 	}
 	return web.NoContent(w)
@@ -67,7 +69,7 @@ func (s *Site) endOthersForm(_ http.ResponseWriter, r *http.Request) error {
 	if err := s.Asked(r, account.EndOtherSessions); err != nil {
 		return err
 	}
-	return s.EndOtherSessions(r.Context(), s.Caller(r), kept(r).Apps)
+	return s.EndOtherSessions(r.Context(), s.Caller(r), kept(r))
 }
 
 // endsWithOthers lists what ends with the other sessions, and what the form of the request keeps of it.
@@ -76,7 +78,8 @@ func (s *Site) endsWithOthers(r *http.Request, optional bool) (*templates.Ends, 
 	id, keep := IdentityFrom(r.Context()), kept(r)
 	made, err := s.Store().MadeByOthers(r.Context(), id.User.Sub, id.Session.ID, s.Now())
 	return &templates.Ends{Sessions: made.Sessions, Invites: made.Invites, Apps: account.AppRows(made.Apps),
-		Optional: optional, KeepSessions: keep.Sessions, KeepApps: keep.Apps}, err
+		Optional: optional, KeepSessions: keep.Sessions, KeepApps: keep.Apps,
+		Given: templates.Given{Names: account.GivenNames(made.Given), Void: keep.Void}}, err
 }
 
 func (s *Site) devicesPage(r *http.Request, m templates.Member) (templates.Page, error) {
