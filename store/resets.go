@@ -115,7 +115,7 @@ func (s *Store) CreateMailedResetCode(
 			CreatedAt         int64
 		}{CreatedAt: toUnix(now)}
 		if mail != 0 {
-			tx.Expect(tx.Find(&by, `UPDATE mail_outbox SET id = id WHERE id = ?
+			tx.Expect(tx.Find(&by, `UPDATE mail_outbox SET attempts = attempts WHERE id = ?
 				RETURNING made_by, session_id, created_at`, mail), account.ErrUserNotFound)
 		}
 		tx.Exec(`INSERT INTO mailed_reset_codes (sub, made_by, session_id, hash, created_at, expires_at)
