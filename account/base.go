@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/cairn-id/cairn/templates"
 )
 
 // Base is what every operation stands on: the storage, the clock, and whether users are told by mail. A
@@ -35,8 +37,11 @@ func (b Base) Store() Store { return b.store }
 // Now returns the current time in whole UTC seconds, the precision of the store.
 func (b Base) Now() time.Time { return b.clock().UTC().Truncate(time.Second) }
 
-// Zone returns the time zone of the service, in which a date is a last day.
-func (b Base) Zone() *time.Location { return b.clock().Location() }
+// Zone returns the time zone of the club, in which a date is a last day: that of the settings, or of the server.
+func (b Base) Zone(ctx context.Context) *time.Location {
+	settings, _ := b.store.Settings(ctx) // before init they have none
+	return settings.Zone(b.clock().Location())
+}
 
 // MailEnabled reports whether mails are sent: where not, none are put into Audit.Mails.
 func (b Base) MailEnabled() bool { return b.mail }
@@ -58,6 +63,9 @@ func (b Base) Begin(
 	row.Since = b.Now().Add(-recently)
 	if act.Told == "" {
 		return row, nil
+	}
+	if by.User.Sub != u.Sub {
+		ctx = templates.WithLanguage(ctx, nil) // the language of the request is somebody else's
 	}
 	mails, err := b.notices(ctx, u, act.Told, data...)
 	return row.With(mails...), err

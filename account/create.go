@@ -27,6 +27,7 @@ type NewUser struct {
 	EmailVerified bool   // set only by the operator
 	Password      string
 	Flags         []string // nil: the default flags
+	Language      string   // BCP 47, see User.Language
 	// AnyHandle lets the operator give a reserved handle, which a member cannot choose.
 	AnyHandle bool
 }
@@ -38,7 +39,7 @@ func (n NewUser) Check(settings Settings) (User, error) {
 	if refused == nil && !n.AnyHandle && slices.Contains(ReservedHandles, HandleKey(handle)) {
 		refused = ErrInvalidHandle
 	}
-	u := User{Sub: uuid.NewString(), Handle: handle, Flags: n.Flags}
+	u := User{Sub: uuid.NewString(), Handle: handle, Flags: n.Flags, Language: n.Language}
 	change := UserChange{"email": n.Email}
 	if u.DisplayName = handle; n.DisplayName != "" {
 		change["display_name"] = n.DisplayName
@@ -115,12 +116,13 @@ func (s *Service) weak(ctx context.Context, chosen, handle, pointer string) erro
 	return err
 }
 
-// Initialize sets up an empty store: the default settings, new secrets, and the first
+// Initialize sets up an empty store: the settings, new secrets, and the first
 // administrator, who may have any handle and has every flag.
-func Initialize(ctx context.Context, st Store, h *password.Hasher, first NewUser, now time.Time) (User, error) {
-	settings := DefaultSettings()
+func Initialize(
+	ctx context.Context, st Store, h *password.Hasher, settings Settings, first NewUser, now time.Time,
+) (User, error) {
 	settings.NextSteps = true
-	first.AnyHandle, first.Flags = true, slices.Clone(settings.Flags)
+	first.AnyHandle, first.Flags, first.Language = true, slices.Clone(settings.Flags), settings.Language
 	u, err := CreateUser(ctx, h, settings, first, now)
 	if err != nil {
 		return User{}, err

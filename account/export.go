@@ -25,6 +25,7 @@ type export struct {
 type exportedUser struct {
 	OwnUser
 	InvitedBy   *string    `json:"invited_by"`
+	Language    string     `json:"language"` // in which they joined or were added
 	UpdatedAt   time.Time  `json:"updated_at"`
 	LastLoginAt *time.Time `json:"last_login_at"`
 }
@@ -83,8 +84,8 @@ func (s *Service) exportOf(ctx context.Context, c Caller) (export, error) {
 	return export{
 		ExportedAt: s.Now(), Issuer: s.site.URL(""), Preferences: prefs,
 		User: exportedUser{
-			OwnUser: OwnUserOf(u, flags), InvitedBy: web.TextOrNull(u.InvitedBy), UpdatedAt: u.UpdatedAt.UTC(),
-			LastLoginAt: web.TimeOrNull(u.LastLoginAt),
+			OwnUser: OwnUserOf(u, flags), InvitedBy: web.TextOrNull(u.InvitedBy), Language: u.Language,
+			UpdatedAt: u.UpdatedAt.UTC(), LastLoginAt: web.TimeOrNull(u.LastLoginAt),
 		},
 		Sessions: SessionEntries(sessions, c.Session.ID, keys), Apps: AppEntries(apps), Factors: factors.Entries(u),
 		Passkeys: PasskeyEntries(keys), Picture: picture,

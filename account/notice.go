@@ -54,12 +54,12 @@ const (
 	MailJoinRefused = "join-refused" // text: of the administrator, or empty
 )
 
-// UserMail returns a mail to an address of the user, in the language that the user has chosen, or
-// else in that of the request. data are pairs.
+// UserMail returns a mail to an address of the user, in the language that the user has chosen or joined in, or
+// else in that of the request, or of the settings. data are pairs.
 func UserMail(ctx context.Context, u User, address, kind string, now time.Time, data ...string) Mail {
 	m := Mail{
 		Kind: kind, Sub: u.Sub, Address: address,
-		Language: templates.PickLanguage(u.Profile.Locale, templates.LanguageOf(ctx).Tag()).Tag(),
+		Language: templates.LanguageTag(u.Profile.Locale, u.Language, requestLanguage(ctx)),
 		Data:     map[string]string{"handle": u.Handle, "at": strconv.FormatInt(now.Unix(), 10)},
 	}
 	if u.Profile.Zoneinfo != "" {

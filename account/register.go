@@ -57,7 +57,7 @@ func (s *Service) register(ctx context.Context, c Caller, in Registration) (out 
 		return out, err
 	}
 	n := NewUser{Handle: in.Handle, DisplayName: in.DisplayName, Email: in.Email, Password: in.Password,
-		Flags: invite.granted(settings)}
+		Flags: invite.granted(settings), Language: requestLanguage(ctx)}
 	var u User
 	var first *FirstPasskey
 	p := Proven{amr: passwordAlone}

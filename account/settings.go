@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -29,6 +30,8 @@ const (
 // the command line.
 type Settings struct {
 	InstanceName     string   `json:"instance_name" help:"Name of the club, on every page."`
+	Language         string   `json:"language" help:"Language of mails to members who have chosen none, such as de; empty: English."`
+	TimeZone         string   `json:"time_zone" help:"Time zone of the club, such as Europe/Berlin; empty: that of the server, and UTC in mails."`
 	Registration     string   `json:"registration" help:"\"invite\": people join with an invite; \"request\": they may also ask to join; \"closed\": nobody joins."`
 	MaxUsers         int      `json:"max_users" help:"Maximum number of members; 0 for no limit."`
 	InvitesPerMember int      `json:"invites_per_member" help:"Maximum number of invites of a member, open or used; administrators have no limit."`
@@ -98,7 +101,7 @@ func DefaultSettings() Settings {
 		MinPassword: password.DefaultMinimum, Flags: []string{FlagActivity, FlagAdmin},
 		DefaultFlags: []string{FlagActivity},
 		FlagDescriptions: map[string]string{
-			FlagActivity: "Uses the activity application.", FlagAdmin: builtIn[FlagAdmin],
+			FlagActivity: activityDescription, FlagAdmin: builtIn[FlagAdmin],
 		},
 		SecondFactorFlags: []string{}, Attributes: []string{}, SessionFlags: []string{}, SessionDays: 30,
 		AuditDays: 365, OfferPasskeys: true,
@@ -107,6 +110,41 @@ func DefaultSettings() Settings {
 
 // builtIn describes the flag that every installation has.
 var builtIn = map[string]string{FlagAdmin: "Administers this installation: users, flags and settings."}
+
+const activityDescription = "Uses the activity application."
+
+// In returns the settings with the descriptions of flags in a language, as far as they are our own.
+func (s Settings) In(l *templates.Language) Settings {
+	s.FlagDescriptions = maps.Clone(s.FlagDescriptions)
+	if s.FlagDescriptions[FlagActivity] == activityDescription {
+		s.FlagDescriptions[FlagActivity] = l.Text("Uses the activity application.")
+	}
+	if s.FlagDescriptions[FlagAdmin] == builtIn[FlagAdmin] {
+		s.FlagDescriptions[FlagAdmin] = l.Text("Administers this installation: people, permissions and settings.")
+	}
+	return s
+}
+
+// Zone returns the time zone of the settings, or the other one if they have none.
+func (s Settings) Zone(other *time.Location) *time.Location {
+	if zone, err := time.LoadLocation(s.TimeZone); s.TimeZone != "" && err == nil {
+		return zone
+	}
+	return other
+}
+
+// LanguageFor returns the language (BCP 47) in which somebody is added by a request, "" if nothing says it.
+func (s Settings) LanguageFor(ctx context.Context) string {
+	return cmp.Or(s.Language, requestLanguage(ctx))
+}
+
+// requestLanguage returns the language of a request, "" for what happens without one.
+func requestLanguage(ctx context.Context) string {
+	if l := templates.LanguageOf(ctx); l != nil {
+		return l.Tag()
+	}
+	return ""
+}
 
 // Maximum lengths of texts in settings, in runes.
 const (
@@ -145,6 +183,16 @@ func (s Settings) Check() (Settings, error) {
 	}
 	if n := utf8.RuneCountInString(s.InstanceName); n < 1 || n > 60 || !text.Printable(s.InstanceName) {
 		add("/instance_name", "1 to 60 characters, without control characters")
+	}
+	if s.Language != "" {
+		if tag := templates.LanguageTag(s.Language); tag != "" {
+			s.Language = tag
+		} else {
+			add("/language", "one of {languages}", "languages", strings.Join(templates.LanguageTags(), ", "))
+		}
+	}
+	if _, no := text.Zoneinfo(s.TimeZone); s.TimeZone != "" && no.Text != "" {
+		add("/time_zone", no.Text)
 	}
 	if !slices.Contains([]string{RegistrationInvite, RegistrationRequest, RegistrationClosed}, s.Registration) {
 		add("/registration", `"invite", "request" or "closed"`)

@@ -672,7 +672,7 @@ type Mail struct {
 	Kind     string
 	Sub      string // the user it is about, or empty
 	Address  string
-	Language string            // BCP 47; empty: English
+	Language string            // BCP 47; empty: that of the settings
 	Data     map[string]string // never a secret or a code
 	// Session is that of the administrator who gives the reader a way into an account, or empty: see EndedGiven.
 	Session string

@@ -27,6 +27,7 @@ type User struct {
 	Email         string
 	EmailVerified bool
 	EmailAskedAt  time.Time // when the latest verification mail was requested
+	Language      string    // BCP 47: in which the user joined or was added; "": not known. Profile.Locale goes first
 	Profile       Profile
 	PasswordHash  string   // PHC string; empty: none yet; or NoPassword
 	Flags         []string // those that are on, sorted

@@ -285,9 +285,10 @@ func TestFirstSignInLeadsToTheNextSteps(t *testing.T) {
 	}
 	b := to("/admin/")
 	steps := b.Page("/admin/").Is(200).Shows(`id="next-steps"`, `href="/id/account/invites"`, "cairn client add --help", "cairn backup FILE").Body
-	if n := strings.Count(steps, ">open<"); n != 3 {
+	if n := strings.Count(steps, ">open<"); n != 4 {
 		t.Errorf("%d steps are open", n)
 	}
+	b.Page("/admin/settings/general", "language", "en", "time_zone", "Europe/London").Is(303)
 	w.AddUser("bob")
 	w.Browser().Page("/login/", "handle", "bob", "password", password).RedirectsTo("/id/account/")
 	w.Clients = []templates.ApplicationRow{{ID: "x"}}

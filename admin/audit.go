@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -15,10 +16,10 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-func (s *Service) auditRows(list []account.Audit) []templates.AuditRow {
-	out := make([]templates.AuditRow, len(list))
+func (s *Service) auditRows(ctx context.Context, list []account.Audit) []templates.AuditRow {
+	out, zone := make([]templates.AuditRow, len(list)), s.users.Zone(ctx)
 	for i, a := range list {
-		out[i] = a.Row(s.users.Zone())
+		out[i] = a.Row(zone)
 	}
 	return out
 }
@@ -35,7 +36,7 @@ func (s *Service) auditPage(w http.ResponseWriter, r *http.Request) error {
 		}
 		status, page.Answer = p.Status, templates.Answer{Error: p.Detail, ErrorCode: p.Code}
 	}
-	page.Rows, page.Next = s.auditRows(rows), s.nextPage(r, next)
+	page.Rows, page.Next = s.auditRows(r.Context(), rows), s.nextPage(r, next)
 	selected := url.Values{}
 	if status == http.StatusOK {
 		selected = selection(r)
@@ -58,9 +59,9 @@ func selection(r *http.Request) url.Values {
 
 // auditJSONL answers with all requested rows, one JSON object a line.
 func (s *Service) auditJSONL(w http.ResponseWriter, r *http.Request) error {
-	l := templates.LanguageOf(r.Context())
+	l, zone := templates.LanguageOf(r.Context()), s.users.Zone(r.Context())
 	write := func(to *bufio.Writer, a account.Audit) error {
-		return json.NewEncoder(to).Encode(AuditEntryOf(a, l, s.users.Zone()))
+		return json.NewEncoder(to).Encode(AuditEntryOf(a, l, zone))
 	}
 	return s.export(w, r, "audit.jsonl", "application/jsonl; charset=utf-8", "", write)
 }
@@ -193,7 +194,7 @@ func (s *Service) listAudit(w http.ResponseWriter, r *http.Request) error {
 	l := templates.LanguageOf(r.Context())
 	out := auditList{Events: make([]AuditEntry, 0, len(rows)), NextCursor: web.TextOrNull(next)}
 	for _, a := range rows {
-		out.Events = append(out.Events, AuditEntryOf(a, l, s.users.Zone()))
+		out.Events = append(out.Events, AuditEntryOf(a, l, s.users.Zone(r.Context())))
 	}
 	return web.WriteJSON(w, http.StatusOK, out)
 }

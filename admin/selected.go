@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -80,7 +81,7 @@ func (s *Service) doSelected(
 	w http.ResponseWriter, r *http.Request, users []account.User, page templates.AdminSelected,
 ) error {
 	section, caller := page.Do, s.accounts.Caller(r)
-	change, err := s.manyChange(r.PostForm)
+	change, err := s.manyChange(r.Context(), r.PostForm)
 	if err != nil {
 		return s.refuseSelected(w, r, users, page, section, err)
 	}
@@ -158,14 +159,14 @@ func (s *Service) showSelected(
 }
 
 // manyChange reads the act from the form.
-func (s *Service) manyChange(f url.Values) (roster.ManyChange, error) {
+func (s *Service) manyChange(ctx context.Context, f url.Values) (roster.ManyChange, error) {
 	switch f.Get("do") {
 	case "suspend":
 		return roster.ManyChange{Act: account.Suspend, Reason: f.Get("reason"), Tell: f.Has("tell_reason")}, nil
 	case "invite":
 		return roster.ManyChange{Act: account.InviteUser}, nil
 	case "end":
-		ends, err := account.ParseEnd(f.Get("ends"), s.users.Zone())
+		ends, err := account.ParseEnd(f.Get("ends"), s.users.Zone(ctx))
 		if err == nil && (ends.IsZero() != (f.Get("never") == "true")) {
 			err = account.ErrInvalidEnd
 		}

@@ -44,6 +44,8 @@ func (s *Service) showSettingsPage(
 		}
 		return stored
 	}
+	v = v.In(templates.LanguageOf(r.Context()))
+	page.Language, page.TimeZone = text("general", "language", v.Language), text("general", "time_zone", v.TimeZone)
 	page.InstanceName = text("general", "instance_name", v.InstanceName)
 	page.AccentColour = text("general", "accent_colour", v.AccentColour)
 	page.Contact = text("general", "contact", v.Contact)
@@ -96,7 +98,7 @@ func (s *Service) settingsForm(section string, of change) web.Handler {
 		if err != nil {
 			return err
 		}
-		c, err := of(v, r.PostForm)
+		c, err := of(v.In(templates.LanguageOf(r.Context())), r.PostForm)
 		if err == nil {
 			_, err = s.accounts.ChangeSettings(r.Context(), s.accounts.Caller(r), c)
 		}
@@ -162,7 +164,7 @@ func generalSettings(v account.Settings, f url.Values) (account.SettingsChange, 
 	c := account.SettingsChange{}
 	for name, stored := range map[string]string{
 		"instance_name": v.InstanceName, "accent_colour": v.AccentColour,
-		"contact": v.Contact, "registration": v.Registration,
+		"contact": v.Contact, "registration": v.Registration, "language": v.Language, "time_zone": v.TimeZone,
 		"imprint_url": v.ImprintURL, "privacy_url": v.PrivacyURL,
 	} {
 		if typed := strings.TrimSpace(f.Get(name)); f.Has(name) && typed != stored {

@@ -30,7 +30,12 @@ func (s *Service) nextSteps(ctx context.Context) ([]templates.NextStep, error) {
 		return nil, err
 	}
 	l := templates.LanguageOf(ctx)
+	known := settings.Language != "" && settings.TimeZone != ""
 	steps := []templates.NextStep{
+		{ // English is the language of most servers, whatever their people speak
+			Name: "language", Text: l.Text("Choose the language and the time zone of emails"),
+			Path: "/admin/settings#general", Done: known && (settings.Language != "en" || l.Tag() == "en"),
+		},
 		{Name: "invite", Text: l.Text("Invite someone"), Path: "/account/invites", Done: members > 1 || invites > 0},
 		{
 			Name: "application", Text: l.Text("Register an application for members to sign in to"),

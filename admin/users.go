@@ -267,7 +267,7 @@ func (s *Service) putEnd(w http.ResponseWriter, r *http.Request, u account.User)
 	if in.Ends != nil {
 		typed = *in.Ends
 	}
-	ends, err := account.ParseEnd(typed, s.users.Zone())
+	ends, err := account.ParseEnd(typed, s.users.Zone(r.Context()))
 	if err == nil {
 		err = s.users.SetEnd(r.Context(), s.accounts.Caller(r), u, ends)
 	}
@@ -357,7 +357,7 @@ func (s *Service) putFlags(w http.ResponseWriter, r *http.Request, u account.Use
 		case bool:
 			flags[name] = account.FlagState{On: state}
 		case string:
-			ends, err := account.ParseEnd(state, s.users.Zone())
+			ends, err := account.ParseEnd(state, s.users.Zone(r.Context()))
 			if err != nil {
 				return err
 			}

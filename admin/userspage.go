@@ -207,7 +207,7 @@ func (s *Service) showUserPage(
 	if page.MoreInvited = len(branches) > shownInvited; page.MoreInvited {
 		branches = branches[:shownInvited]
 	}
-	page.Invited, page.History = branchRows(branches), s.auditRows(history)
+	page.Invited, page.History = branchRows(branches), s.auditRows(r.Context(), history)
 	open, err := s.users.OpenInvites(r.Context(), u, 0, shownOpen+1)
 	if err != nil {
 		return err
@@ -219,17 +219,18 @@ func (s *Service) showUserPage(
 	page.LockedUntil = u.Locked(s.users.Now())
 	page.SuspendedAt, page.SuspendReason = u.SuspendedAt, u.SuspendReason
 	if page.Section != "ends" || page.Error == "" {
-		page.Ends = account.LastDay(u.EndsAt, s.users.Zone())
+		page.Ends = account.LastDay(u.EndsAt, s.users.Zone(r.Context()))
 	}
 	page.FlagEnds = map[string]string{}
-	page.KnownFlags, page.FlagDescriptions = slices.Clone(settings.Flags), settings.FlagDescriptions
+	page.KnownFlags = slices.Clone(settings.Flags)
+	page.FlagDescriptions = settings.In(templates.LanguageOf(r.Context())).FlagDescriptions
 	for _, f := range u.Flags {
 		if !slices.Contains(settings.Flags, f) { // removed from the settings, and kept by who had it
 			page.KnownFlags = append(page.KnownFlags, f)
 		}
 	}
 	for _, f := range page.KnownFlags {
-		page.FlagEnds[f] = account.LastDay(u.FlagEnds[f], s.users.Zone())
+		page.FlagEnds[f] = account.LastDay(u.FlagEnds[f], s.users.Zone(r.Context()))
 		if typed := r.PostForm; page.Section == "access" && page.Error != "" && typed.Has(endField+f) {
 			page.FlagEnds[f] = typed.Get(endField + f)
 		}
@@ -342,9 +343,9 @@ func (s *Service) suspendForm(_ http.ResponseWriter, r *http.Request, u account.
 
 func (s *Service) endForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
 	typed, ends := strings.TrimSpace(r.PostForm.Get("ends")), u.EndsAt
-	if typed != account.LastDay(u.EndsAt, s.users.Zone()) { // else as shown, which is less exact
+	if typed != account.LastDay(u.EndsAt, s.users.Zone(r.Context())) { // else as shown, which is less exact
 		var err error
-		if ends, err = account.ParseEnd(typed, s.users.Zone()); err != nil {
+		if ends, err = account.ParseEnd(typed, s.users.Zone(r.Context())); err != nil {
 			return "", err
 		}
 	}
@@ -374,12 +375,12 @@ const endField = "ends."
 // flagsForm changes only what differs from the stored state, so that the audit log records the
 // intended change.
 func (s *Service) flagsForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
-	ticked, change := r.PostForm["flag"], account.FlagChange{}
+	ticked, change, zone := r.PostForm["flag"], account.FlagChange{}, s.users.Zone(r.Context())
 	for _, name := range slices.Concat(r.PostForm["known"], ticked) {
 		on, typed := slices.Contains(ticked, name), strings.TrimSpace(r.PostForm.Get(endField+name))
 		f := account.FlagState{On: on}
-		if on && r.PostForm.Has(endField+name) && typed != account.LastDay(u.FlagEnds[name], s.users.Zone()) {
-			ends, err := account.ParseEnd(typed, s.users.Zone())
+		if on && r.PostForm.Has(endField+name) && typed != account.LastDay(u.FlagEnds[name], zone) {
+			ends, err := account.ParseEnd(typed, zone)
 			if err != nil {
 				return "", err
 			}

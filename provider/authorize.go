@@ -69,6 +69,7 @@ func (p *Provider) denyAccess(w http.ResponseWriter, r *http.Request, req *autho
 		ClientName: req.client.shownName(), Logo: req.client.Logo.Hash, Handle: q.identity.User.Handle,
 		All: req.client.RequireAll, Contact: settings.Contact, Continue: req.sealed,
 	}
+	settings = settings.In(templates.LanguageOf(r.Context()))
 	for _, flag := range req.client.RequireFlags {
 		page.Flags = append(page.Flags,
 			templates.RequiredFlag{Name: flag, Description: settings.FlagDescriptions[flag]})

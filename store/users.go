@@ -51,6 +51,8 @@ type userRow struct {
 
 	EndsAt  int64
 	EndTold int
+
+	Language string
 }
 
 // storedUser holds what userColumns selects.
@@ -97,11 +99,11 @@ func takeClaims(c *engine.Columns, u *account.User, now int64) (deleted bool) {
 
 // accountColumns selects the rest of a user beyond claimColumns.
 const accountColumns = "u.password_hash, u.suspend_reason, u.created_at, u.last_login_at, u.email_asked_at, " +
-	"u.devices_voided_at, u.unlocks, u.factor_unlocks, u.locked_until, " + userInviter
+	"u.language, u.devices_voided_at, u.unlocks, u.factor_unlocks, u.locked_until, " + userInviter
 
 func takeAccount(c *engine.Columns, u *account.User) {
 	u.PasswordHash, u.SuspendReason, u.CreatedAt, u.LastLoginAt = c.Text(), c.Text(), c.Time(), c.Time()
-	u.EmailAskedAt, u.DevicesVoidedAt = c.Time(), c.Time()
+	u.EmailAskedAt, u.Language, u.DevicesVoidedAt = c.Time(), c.Text(), c.Time()
 	u.Unlocks, u.FactorUnlocks, u.LockedUntil, u.InvitedBy = c.Number(), c.Number(), c.Time(), c.Text()
 }
 
@@ -114,7 +116,7 @@ func (u storedUser) userAt(now int64) account.User {
 		Profile: r.Profile, PasswordHash: r.PasswordHash, Flags: flags, FlagEnds: flagEnds,
 		EndsAt: fromUnix(r.EndsAt), SuspendedAt: suspendedAt(r.SuspendedAt, r.EndsAt, now),
 		SuspendReason: r.SuspendReason, CreatedAt: fromUnix(r.CreatedAt), UpdatedAt: fromUnix(r.UpdatedAt),
-		LastLoginAt: fromUnix(r.LastLoginAt), InvitedBy: u.Inviter, SecondFactor: r.SecondFactor,
+		LastLoginAt: fromUnix(r.LastLoginAt), Language: r.Language, InvitedBy: u.Inviter, SecondFactor: r.SecondFactor,
 		EmailAskedAt: fromUnix(r.EmailAskedAt), DevicesVoidedAt: fromUnix(r.DevicesVoidedAt),
 		EmailChangedAt: fromUnix(r.EmailChangedAt), PasswordDisownedAt: fromUnix(r.PasswordDisownedAt),
 		Unlocks: r.Unlocks, FactorUnlocks: r.FactorUnlocks, LockedUntil: fromUnix(r.LockedUntil),
@@ -184,7 +186,7 @@ func newUserRow(u account.User) userRow {
 		Profile: u.Profile, PasswordHash: u.PasswordHash, Search: unindexed, SuspendedAt: toUnix(u.SuspendedAt),
 		SuspendReason: u.SuspendReason, CreatedAt: toUnix(u.CreatedAt), UpdatedAt: toUnix(u.UpdatedAt),
 		LastLoginAt: toUnix(u.LastLoginAt), EmailAskedAt: toUnix(u.EmailAskedAt), SecondFactor: u.SecondFactor,
-		EndsAt: toUnix(u.EndsAt), EndTold: account.EndTold(u.EndsAt, u.CreatedAt),
+		Language: u.Language, EndsAt: toUnix(u.EndsAt), EndTold: account.EndTold(u.EndsAt, u.CreatedAt),
 	}
 }
 

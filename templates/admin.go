@@ -351,6 +351,7 @@ func (AdminAudit) page() (string, bool) { return "admin-audit", false }
 //	             session_flags (repeatable)
 type AdminSettings struct {
 	InstanceName, AccentColour, Contact, Registration string
+	Language, TimeZone                                string
 	ImprintURL, PrivacyURL                            string
 	// Numbers as typed.
 	MaxUsers, InvitesPerMember, InviteMaxUses, InviteMaxDays, MinPassword, AuditDays, SessionDays string
@@ -372,6 +373,9 @@ type FlagRow struct {
 	Invite                                 bool // members may give it with an invite
 	InSession                              bool // the session cookie names it
 }
+
+// Languages returns the languages to choose from, each by its own name.
+func (p AdminSettings) Languages() []Choice { return languageChoices(p.Language) }
 
 func (AdminSettings) page() (string, bool) { return "admin-settings", false }
 

@@ -195,7 +195,7 @@ func (l *Language) auditSentence(r AuditRow) string {
 		methods, of, _ := strings.Cut(r.Detail, ", ")
 		how = l.auditFactors(strings.Fields(methods))
 		if browser, system, _ := strings.Cut(of, " on "); of != "" {
-			device = ", " + l.device(browser, system)
+			device = ", " + l.Device(browser, system)
 		}
 	}
 	return l.Text(sentence, append(args, "how", how)...) + device

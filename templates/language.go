@@ -105,13 +105,24 @@ func LanguageTags() []string {
 // tag, several tags separated by spaces (ui_locales), or an Accept-Language header. The first one
 // that names an available language decides.
 func PickLanguage(preferences ...string) *Language {
-	c := languages()
+	return cmp.Or(preferred(preferences), languages().languages[0])
+}
+
+// LanguageTag returns the tag of PickLanguage, or "" if no preference names an available language.
+func LanguageTag(preferences ...string) string {
+	if l := preferred(preferences); l != nil {
+		return l.tag
+	}
+	return ""
+}
+
+func preferred(preferences []string) *Language {
 	for _, p := range preferences {
-		if l := c.match(p); l != nil {
+		if l := languages().match(p); l != nil {
 			return l
 		}
 	}
-	return c.languages[0]
+	return nil
 }
 
 // match returns the language that matches one preference best, or nil.
@@ -216,8 +227,11 @@ func WithAcceptLanguage(ctx context.Context, header string) context.Context {
 	return context.WithValue(ctx, languageKey{}, &preferences{accept: header})
 }
 
-// WithLanguage sets the language of a request's browser or a mail's reader.
+// WithLanguage sets the language of a request's browser or a mail's reader; nil means that none is known.
 func WithLanguage(ctx context.Context, l *Language) context.Context {
+	if l == nil {
+		return context.WithValue(ctx, languageKey{}, nil)
+	}
 	p := new(preferences)
 	p.browser.Store(l)
 	return context.WithValue(ctx, languageKey{}, p)

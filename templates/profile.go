@@ -104,8 +104,9 @@ type Choice struct {
 
 // Languages returns the languages to choose from, each by its own name, and the stored one if it is
 // not among them.
-func (p Account) Languages() []Choice {
-	chosen := p.Values["locale"]
+func (p Account) Languages() []Choice { return languageChoices(p.Values["locale"]) }
+
+func languageChoices(chosen string) []Choice {
 	var out []Choice
 	for _, l := range languages().languages {
 		name := l.Text("English") // each translation is the name of its own language

@@ -13,11 +13,11 @@ func (l *Language) wording(now func() time.Time) template.FuncMap {
 	return template.FuncMap{
 		"t":           l.markup,
 		"titled":      l.titled,
-		"device":      l.device,
+		"device":      l.Device,
 		"sentence":    l.AuditSentence,
 		"auditgroups": l.auditGroups,
 		"date":        l.date,
-		"day":         l.day,
+		"day":         func(t time.Time) string { return l.Day(t.UTC()) },
 		"when":        func(t time.Time) template.HTML { return l.when(now(), t) },
 	}
 }
@@ -57,8 +57,8 @@ func (l *Language) titled(failed any, title string) string {
 	return title
 }
 
-// device names a browser and its system, as far as known.
-func (l *Language) device(browser, system string) string {
+// Device names a browser and its system, as far as known.
+func (l *Language) Device(browser, system string) string {
 	switch {
 	case browser+system == "":
 		return l.Text("Unknown device")
@@ -76,8 +76,8 @@ func (l *Language) date(t time.Time) string {
 		"year", t.Year(), "time", t.Format("15:04"))
 }
 
-func (l *Language) day(t time.Time) string {
-	t = t.UTC()
+// Day writes the day of a time.
+func (l *Language) Day(t time.Time) string {
 	return l.Text("{day} {month} {year}", "day", t.Day(), "month", l.Text(months[t.Month()-1]), "year", t.Year())
 }
 

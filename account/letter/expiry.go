@@ -23,7 +23,10 @@ func (p *Post) composeEnds(ctx context.Context, m account.Mail, l *templates.Lan
 	case err != nil:
 		return templates.Mail{}, err
 	}
-	texts := []any{"handle", u.Handle, "time", clock(m, l, at), "flags", strings.Join(names, ", ")}
+	for i, name := range names {
+		names[i] = flagName(l, name)
+	}
+	texts := []any{"handle", u.Handle, "time", p.end(m, l, at), "flags", strings.Join(names, ", ")}
 	out := templates.Mail{Reason: recipientReason(l, u.Handle)}
 	if len(names) == 0 {
 		out.Subject = l.Text("Your account expires soon")

@@ -77,7 +77,7 @@ func (p *Post) composeInvite(ctx context.Context, m account.Mail, l *templates.L
 	if invite.Note != "" {
 		out.Paragraphs = append(out.Paragraphs, l.Text("“{note}”", texts...))
 	}
-	until := clock(m, l, invite.ExpiresAt)
+	until := p.clock(m, l, invite.ExpiresAt)
 	out.Link = &templates.MailLink{Label: l.Text("Accept invite"), URL: address}
 	out.Notes = []string{l.Text("The invite is for one person, until {time}.", "time", until)}
 	if left := invite.Uses - invite.Used; left > 1 {

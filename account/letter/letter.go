@@ -76,7 +76,11 @@ func (p *Post) compose(ctx context.Context, m account.Mail) (templates.WrittenMa
 	if !ok {
 		return templates.WrittenMail{}, fmt.Errorf("%w %q", errUnknownMail, m.Kind)
 	}
-	l := templates.PickLanguage(m.Language)
+	settings, err := p.accounts.Settings(ctx)
+	if err != nil {
+		return templates.WrittenMail{}, err
+	}
+	l := templates.PickLanguage(m.Language, settings.Language)
 	written, err := compose(ctx, m, l)
 	if err != nil {
 		return templates.WrittenMail{}, err

@@ -127,14 +127,45 @@ var factorNotices = map[[2]string]templates.Text{
 		"@{handle} on {time}.",
 }
 
-// clock formats a time for the reader of a mail: in the time zone of the user, or else in UTC, and
-// With its name.
-func clock(m account.Mail, l *templates.Language, t time.Time) string {
-	zone, name := time.UTC, " UTC"
+// zone returns the time zone of the reader of a mail, else that of the club, else UTC.
+func (p *Post) zone(m account.Mail) *time.Location {
 	if z, err := time.LoadLocation(m.Data["zone"]); err == nil && m.Data["zone"] != "" {
-		zone, name = z, " ("+m.Data["zone"]+")"
+		return z
+	}
+	settings, _ := p.accounts.Settings(context.Background()) // compose has just read them
+	return settings.Zone(time.UTC)
+}
+
+// clock formats a time for the reader of a mail, with the name of the time zone.
+func (p *Post) clock(m account.Mail, l *templates.Language, t time.Time) string {
+	zone := p.zone(m)
+	name := " (" + zone.String() + ")"
+	if zone == time.UTC {
+		name = " UTC"
 	}
 	return t.In(zone).Format(l.Text("2 Jan 2006, 15:04")) + name
+}
+
+// end formats an end: its last day, unless it is within a day.
+func (p *Post) end(m account.Mail, l *templates.Language, t time.Time) string {
+	for _, zone := range []*time.Location{p.accounts.Zone(context.Background()), p.zone(m), time.UTC} {
+		again, err := account.ParseEnd(account.LastDay(t, zone), zone)
+		if err == nil && again.Equal(t) {
+			return l.Day(t.In(zone).Add(-time.Second))
+		}
+	}
+	return p.clock(m, l, t)
+}
+
+// flagName returns what a mail calls a permission: the built-in ones in the language of its reader.
+func flagName(l *templates.Language, flag string) string {
+	switch flag {
+	case account.FlagAdmin:
+		return l.Text("Administration")
+	case account.FlagActivity:
+		return l.Text("Activities")
+	}
+	return flag
 }
 
 func timeOf(m account.Mail, name string) time.Time {
@@ -143,9 +174,9 @@ func timeOf(m account.Mail, name string) time.Time {
 }
 
 // texts returns the arguments for the texts of a mail.
-func texts(m account.Mail, l *templates.Language) []any {
+func (p *Post) texts(m account.Mail, l *templates.Language) []any {
 	name := templates.MailName(m.Data["name"])
-	return []any{"handle", m.Data["handle"], "time", clock(m, l, timeOf(m, "at")), "name", name}
+	return []any{"handle", m.Data["handle"], "time", p.clock(m, l, timeOf(m, "at")), "name", name}
 }
 
 // contactLine returns how to reach the administrators whom a mail mentions, or "".
@@ -166,15 +197,15 @@ func (p *Post) composeNotice(ctx context.Context, m account.Mail, l *templates.L
 	n := plainNotices[m.Kind]
 	text := cmp.Or(factorNotices[[2]string{m.Kind, m.Data["factor"]}], n.text)
 	out := templates.Mail{
-		Subject: l.Text(n.subject, texts(m, l)...), Paragraphs: []string{l.Text(text, texts(m, l)...)},
+		Subject: l.Text(n.subject, p.texts(m, l)...), Paragraphs: []string{l.Text(text, p.texts(m, l)...)},
 		Reason: recipientReason(l, m.Data["handle"]),
 	}
 	add := func(text templates.Text, args ...any) { out.Paragraphs = append(out.Paragraphs, l.Text(text, args...)) }
 	for _, flag := range strings.Fields(m.Data["flags"]) {
 		if name, state, _ := strings.Cut(flag, "="); state == "on" {
-			add("Added: {flag}", "flag", name)
+			add("Added: {flag}", "flag", flagName(l, name))
 		} else {
-			add("Removed: {flag}", "flag", name)
+			add("Removed: {flag}", "flag", flagName(l, name))
 		}
 	}
 	for _, end := range strings.Fields(m.Data["ends"]) {
@@ -183,7 +214,7 @@ func (p *Post) composeNotice(ctx context.Context, m account.Mail, l *templates.L
 			at = end
 		}
 		seconds, _ := strconv.ParseInt(at, 10, 64)
-		texts := []any{"flag", flag, "time", clock(m, l, time.Unix(seconds, 0))}
+		texts := []any{"flag", flagName(l, flag), "time", p.end(m, l, time.Unix(seconds, 0))}
 		switch {
 		case ofFlag && seconds > 0:
 			add("{flag} expires on {time}.", texts...)
@@ -218,7 +249,7 @@ func (p *Post) composeEmailChanged(ctx context.Context, m account.Mail, l *templ
 	out := templates.Mail{
 		Subject: l.Text("Your email address was changed"),
 		Paragraphs: []string{l.Text("The email address of your account @{handle} was changed on {time}. This address "+
-			"is no longer used.", texts(m, l)...)},
+			"is no longer used.", p.texts(m, l)...)},
 		Reason: recipientReason(l, m.Data["handle"]),
 	}
 	mentionAdmin := func(text templates.Text) {
@@ -232,7 +263,7 @@ func (p *Post) composeEmailChanged(ctx context.Context, m account.Mail, l *templ
 		return out, nil
 	case id == "":
 		out.Paragraphs[0] = l.Text("An administrator changed the email address of your account @{handle}, or whether "+
-			"it is verified, on {time}.", texts(m, l)...)
+			"it is verified, on {time}.", p.texts(m, l)...)
 		mentionAdmin(askAdmin)
 		return out, nil
 	}
@@ -248,21 +279,19 @@ func (p *Post) composeEmailChanged(ctx context.Context, m account.Mail, l *templ
 		l.Text("If this wasn’t you, undo it. You get your address back and are signed out everywhere."))
 	address, err := p.accounts.UndoURL(id)
 	out.Link = &templates.MailLink{Label: l.Text("Restore address"), URL: address}
-	out.Notes = []string{l.Text("You can undo this until {time}.", "time", clock(m, l, change.ExpiresAt))}
+	out.Notes = []string{l.Text("You can undo this until {time}.", "time", p.clock(m, l, change.ExpiresAt))}
 	return out, err
 }
 
 func (p *Post) composeNewDevice(_ context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
-	device := m.Data["device"]
-	if device == "" {
-		device = l.Text("Unknown device")
-	}
+	browser, system, _ := strings.Cut(m.Data["device"], " on ") // web.Device
+	device := l.Device(browser, system)
 	address, err := p.accounts.NotMeURL(m.Sub, m.Data["session"])
 	return templates.Mail{
 		Subject: l.Text("New sign-in to your account"),
 		Paragraphs: []string{
 			l.Text("Someone signed in to your account @{handle} on {time} with a device that was not used before.",
-				texts(m, l)...),
+				p.texts(m, l)...),
 			l.Text("Device: {device}", "device", device),
 			l.Text("IP address: {address}", "address", m.Data["address"]),
 			l.Text("If this was you, you do not need to do anything. If it wasn’t, open the link to sign out " +
@@ -293,7 +322,7 @@ func (p *Post) composeVerify(ctx context.Context, m account.Mail, l *templates.L
 		Link: &templates.MailLink{Label: l.Text("Verify address"), URL: address}, Code: p.accounts.EmailCode(u),
 		Notes: []string{
 			l.Text("The link and the code work once, until {time}.",
-				"time", clock(m, l, asked.Add(account.VerificationLifetime))),
+				"time", p.clock(m, l, asked.Add(account.VerificationLifetime))),
 			l.Text("If this is not your account, ignore this email. The address is then not verified."),
 		},
 		Reason: l.Text("You get this email because someone entered your address."),

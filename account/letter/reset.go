@@ -71,7 +71,7 @@ func (p *Post) composeReset(ctx context.Context, m account.Mail, l *templates.La
 			Label: l.Text("Set a new password"), URL: address,
 		},
 		Notes: []string{
-			l.Text("The link works once, until {time}.", "time", clock(m, l, c.ExpiresAt)),
+			l.Text("The link works once, until {time}.", "time", p.clock(m, l, c.ExpiresAt)),
 			l.Text("If this wasn’t you, ignore this email. Your password does not change."),
 		},
 		Reason: recipientReason(l, u.Handle),
@@ -116,7 +116,7 @@ func (p *Post) composeWelcome(ctx context.Context, m account.Mail, l *templates.
 		},
 		Link: &templates.MailLink{Label: l.Text("Choose a password"), URL: p.accounts.ResetURL(u.Handle, c)},
 		Notes: []string{
-			l.Text("The link works once, until {time}.", "time", clock(m, l, c.ExpiresAt)),
+			l.Text("The link works once, until {time}.", "time", p.clock(m, l, c.ExpiresAt)),
 			l.Text("To get a new link later, select “Forgot your password?” on the sign-in page."),
 		},
 		Reason: recipientReason(l, u.Handle),

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
 )
 
 // MayOffer reports whether the browser of the caller may make a passkey without asking: see AddPasskey.
@@ -143,7 +145,7 @@ func (s *Service) createdPasskey(
 	}
 	k = account.Passkey{
 		ID: got.ID, Sub: begun.Sub, RPID: rpID, PublicKey: got.PublicKey, AAGUID: got.Authenticator.AAGUID,
-		Name:       cmp.Or(authenticatorName(got.Authenticator.AAGUID), c.Device, "Passkey"),
+		Name:       cmp.Or(authenticatorName(got.Authenticator.AAGUID), deviceName(ctx, c), "Passkey"),
 		Attachment: string(got.Authenticator.Attachment), SignCount: got.Authenticator.SignCount,
 		BackupEligible: got.Flags.BackupEligible, BackupState: got.Flags.BackupState, CreatedAt: s.accounts.Now(),
 	}
@@ -157,6 +159,15 @@ func (s *Service) createdPasskey(
 
 var transports = []protocol.AuthenticatorTransport{protocol.USB, protocol.NFC, protocol.BLE, protocol.SmartCard,
 	protocol.Hybrid, protocol.Internal}
+
+// deviceName names the browser of the caller in their language, or "".
+func deviceName(ctx context.Context, c account.Caller) string {
+	if c.Device == "" {
+		return ""
+	}
+	browser, system, _ := strings.Cut(c.Device, " on ") // web.Device
+	return templates.LanguageOf(ctx).Device(browser, system)
+}
 
 // passkeyName checks the name that somebody gives a passkey. ErrInvalidPasskeyName.
 func passkeyName(text string) (string, error) {

@@ -31,6 +31,7 @@ func (a *Administration) newUser(
 	}
 	settings, err := a.Settings(ctx)
 	if err == nil {
+		n.Language = settings.LanguageFor(ctx)
 		u, err = account.CreateUser(ctx, h, settings, n, a.Now())
 	}
 	if err == nil {

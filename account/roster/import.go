@@ -106,10 +106,12 @@ func (a *Administration) CheckImport(
 	}
 	out := &Import{Results: make([]ImportResult, len(rows)), maxUsers: settings.MaxUsers, usual: settings.DefaultFlags,
 		preferences: map[string]map[string]string{}}
+	zone, language := settings.Zone(a.Zone(ctx)), settings.LanguageFor(ctx)
 	first := map[string]ImportResult{} // by HandleKey, sub or verified address, whose forms differ
 	var handles, subs, emails []string
 	for i, row := range rows {
-		u, refused := row.user(h, settings, o, a.Now(), a.Zone())
+		u, refused := row.user(h, settings, o, a.Now(), zone)
+		u.Language = language
 		r := ImportResult{Row: row.Row, Handle: u.Handle, Outcome: ImportCreated, user: u}
 		if u.Handle == "" {
 			r.Handle = text.Cut(row.Members["handle"], 64)

@@ -16,7 +16,7 @@ func (a *Administration) NewOperatorInvite(
 	if err != nil {
 		return account.Invite{}, err
 	}
-	i, err := t.Invite(settings, by, a.Now().In(a.Zone()))
+	i, err := t.Invite(settings, by, a.Now().In(a.Zone(ctx)))
 	if err != nil {
 		return account.Invite{}, err
 	}

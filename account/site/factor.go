@@ -253,7 +253,7 @@ func (s *Site) describeHistory(r *http.Request, page *templates.AccountSecurity)
 		if a.Actor != page.Handle && a.Actor != "" {
 			a.Address = "" // the address of another person
 		}
-		row := a.Row(s.Zone())
+		row := a.Row(s.Zone(r.Context()))
 		row.Reader = page.Handle
 		page.History = append(page.History, row)
 	}

@@ -39,8 +39,9 @@ func (s *Site) invitesPage(r *http.Request, m templates.Member) (templates.Page,
 		flags, page.MaxUses, page.MaxDays = settings.Flags, account.MaxInviteUses, account.MaxInviteDays
 	}
 	page.UsualDays = min(int(account.InviteLifetime/(24*time.Hour)), settings.InviteMaxDays)
+	described := settings.In(templates.LanguageOf(r.Context())).FlagDescriptions
 	for _, f := range flags {
-		page.Flags = append(page.Flags, templates.FlagRow{Name: f, Description: settings.FlagDescriptions[f],
+		page.Flags = append(page.Flags, templates.FlagRow{Name: f, Description: described[f],
 			Default: slices.Contains(r.PostForm["flag"], f), Ends: typed("ends." + f)})
 	}
 	for _, i := range invites {

@@ -796,7 +796,7 @@ func TestMigrationHasABackupBeforeIt(t *testing.T) {
 
 // undoLastMigrations makes an installation one of schema 11.
 var undoLastMigrations = []string{
-	"DROP INDEX users_handle_dots",
+	"ALTER TABLE users DROP COLUMN language", "DROP INDEX users_handle_dots",
 	"DROP INDEX users_ends", "DROP INDEX user_flags_ends", "ALTER TABLE users DROP COLUMN ends_at", "ALTER TABLE users DROP COLUMN end_told", "ALTER TABLE user_flags DROP COLUMN ends_at",
 	"ALTER TABLE user_flags DROP COLUMN end_told", "DELETE FROM counters WHERE name = 'ends-told'", "ALTER TABLE invites DROP COLUMN account_ends_at", "ALTER TABLE invites DROP COLUMN flag_ends",
 	"ALTER TABLE clients DROP COLUMN managed",

@@ -178,7 +178,7 @@ func TestKeysSealSealsAnEarlierInstallation(t *testing.T) {
 		hasher, err := passwords.NewTestHasher()
 		fatalIf(t, err)
 		first := account.NewUser{Handle: "keeper", Password: strings.TrimSpace(password)}
-		_, err = account.Initialize(t.Context(), st, hasher, first, time.Now())
+		_, err = account.Initialize(t.Context(), st, hasher, account.DefaultSettings(), first, time.Now())
 		fatalIf(t, err)
 		keeper := addApp(t, st, "keeper")
 		fatalIf(t, os.WriteFile("cairn.yaml", []byte("# ours\nissuer: http://localhost:4040"), 0o600))

@@ -192,7 +192,7 @@ func createDemo(ctx context.Context, st *store.Store, path string) (demoState, e
 	hasher, err := passwords.NewHasher()
 	if err == nil {
 		keeper := account.NewUser{Handle: s.Handle, DisplayName: "Cairn keeper", Password: s.Password}
-		_, err = account.Initialize(ctx, st, hasher, keeper, time.Now())
+		_, err = account.Initialize(ctx, st, hasher, account.DefaultSettings(), keeper, time.Now())
 	}
 	return s, err
 }

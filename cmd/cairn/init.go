@@ -8,7 +8,9 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 	"github.com/cairn-id/cairn/cmd/cairn/internal/people"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/templates"
 )
 
 type initCommand struct {
@@ -195,6 +198,31 @@ func (c *initCommand) plan(p *cli.Program) (in *installation, differs, err error
 	return in, differs, nil
 }
 
+// localSettings returns the settings of a new installation, with the language and the time zone of the environment as
+// far as it says them: C says no language, and a server without a zone of its own keeps UTC.
+func localSettings() account.Settings {
+	s := account.DefaultSettings()
+	name := cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_MESSAGES"), os.Getenv("LANG"))
+	name, _, _ = strings.Cut(name, ".") // de_DE.UTF-8@euro
+	name, _, _ = strings.Cut(name, "@")
+	if name != "C" && name != "POSIX" {
+		s.Language = templates.LanguageTag(strings.ReplaceAll(name, "_", "-"))
+	}
+	zone := strings.TrimPrefix(os.Getenv("TZ"), ":")
+	if zone == "" {
+		file, _ := filepath.EvalSymlinks("/etc/localtime")
+		_, zone, _ = strings.Cut(file, "/zoneinfo/")
+		if strings.HasSuffix(zone, "UTC") {
+			zone = ""
+		}
+	}
+	s.TimeZone = zone
+	if _, err := s.Check(); err != nil { // TZ may be a rule, such as CET-1CEST
+		s.TimeZone = ""
+	}
+	return s
+}
+
 // initialized reports whether the database has a user.
 func (in *installation) initialized(p *cli.Program) (bool, error) {
 	if in.newDatabase || cli.IsEmptyFile(in.Database) {
@@ -354,6 +382,6 @@ func (in *installation) create(p *cli.Program, first account.NewUser, namedDataK
 	if err != nil {
 		return err
 	}
-	_, err = account.Initialize(p.Ctx, st, hasher, first, time.Now())
+	_, err = account.Initialize(p.Ctx, st, hasher, localSettings(), first, time.Now())
 	return err
 }

@@ -42,7 +42,7 @@ func (c *listAuditCommand) Run(p *cli.Program) error {
 			if remaining--; c.Limit > 0 && remaining < 0 {
 				return errEnough
 			}
-			e := admin.AuditEntryOf(a, nil, users.Zone())
+			e := admin.AuditEntryOf(a, nil, users.Zone(p.Ctx))
 			at := e.At.Format(time.DateTime)
 			return out.Add(fmt.Sprint(a.ID), e, at, cli.Printable(e.Sentence), cli.Printable(a.Address))
 		})

@@ -42,7 +42,8 @@ func (c *addInviteCommand) Run(p *cli.Program) error {
 			AccountEnds: c.AccountEnds}
 		if days, err := strconv.Atoi(strings.TrimSuffix(c.Expires, "d")); err == nil {
 			terms.Days = &days
-		} else if terms.Until, err = account.ParseEnd(c.Expires, users.Zone()); err != nil || terms.Until.IsZero() {
+		} else if terms.Until, err = account.ParseEnd(c.Expires, users.Zone(p.Ctx)); err != nil ||
+			terms.Until.IsZero() {
 			return cli.UsageError("--expires: write the last day, as 2030-12-24, or days from now, as 30d")
 		}
 		i, err := users.NewOperatorInvite(p.Ctx, account.Operator(), terms)
@@ -94,7 +95,7 @@ type inviteRow struct {
 // Run lists invites, newest first.
 func (c *listInvitesCommand) Run(p *cli.Program) error {
 	return c.WithStore(p, func(st *store.Store) error {
-		now := time.Now()
+		now := time.Now().In(account.NewBase(st, nil).Zone(p.Ctx))
 		out := c.List(p, "CODE", "FROM", "STATE", "VALID UNTIL", "USED", "FLAGS", "ACCOUNT ENDS", "FOR", "NOTE")
 		for after := (account.InvitePlace{}); ; {
 			page, err := st.AllInvites(p.Ctx, after, cli.PageSize)

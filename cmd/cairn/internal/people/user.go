@@ -227,6 +227,7 @@ func (c *listUsersCommand) Run(p *cli.Program) error {
 		}
 		out := cli.Output{Format: c.Format, Quiet: c.Quiet}.List(p, "HANDLE", "NAME", "EMAIL", "FLAGS", "STATE", "ENDS",
 			"LAST SIGN-IN")
+		zone := users.Zone(p.Ctx)
 		for more := true; more; more = q.After != "" {
 			page, next, err := users.Users(p.Ctx, q)
 			if err != nil {
@@ -241,8 +242,8 @@ func (c *listUsersCommand) Run(p *cli.Program) error {
 					state = "suspended"
 				}
 				seen := cli.DateOrNever(u.LastLoginAt)
-				row := []string{u.Handle, u.DisplayName, u.Email, flagsUntil(u.Flags, u.FlagEnds, users.Zone()), state,
-					account.LastDay(u.EndsAt, users.Zone()), seen}
+				row := []string{u.Handle, u.DisplayName, u.Email, flagsUntil(u.Flags, u.FlagEnds, zone), state,
+					account.LastDay(u.EndsAt, zone), seen}
 				if err := out.Add(u.Handle, userRowOf(u), row...); err != nil {
 					return err
 				}
@@ -274,7 +275,7 @@ func (c *showUserCommand) Run(p *cli.Program) error {
 			return err
 		}
 		locked := u.Locked(users.Now())
-		labels := userLabels(u)
+		labels := userLabels(u, users.Zone(p.Ctx))
 		if !locked.IsZero() {
 			text := cli.DateOrNever(locked) + ", by wrong passwords: cairn user unlock " + u.Handle
 			labels = append(labels, [2]string{"locked until", text})
@@ -300,7 +301,7 @@ func (c *showUserCommand) Run(p *cli.Program) error {
 }
 
 // userLabels returns the labels and values of a user.
-func userLabels(u account.User) cli.Pairs {
+func userLabels(u account.User, zone *time.Location) cli.Pairs {
 	email, phone := u.Email, u.Profile.PhoneNumber
 	if u.EmailVerified {
 		email += " (verified)"
@@ -317,7 +318,7 @@ func userLabels(u account.User) cli.Pairs {
 	}
 	ends := ""
 	if !u.EndsAt.IsZero() {
-		ends = "after " + account.LastDay(u.EndsAt, time.Local)
+		ends = "after " + account.LastDay(u.EndsAt, zone)
 	}
 	passwordless := ""
 	if u.Passwordless() {
@@ -326,7 +327,7 @@ func userLabels(u account.User) cli.Pairs {
 	f := u.Profile
 	labels := cli.Pairs{
 		{"handle", u.Handle}, {"sub", u.Sub}, {"name", u.DisplayName}, {"email", email},
-		{"flags", flagsUntil(u.Flags, u.FlagEnds, time.Local)}, {"suspended", suspended}, {"ends", ends},
+		{"flags", flagsUntil(u.Flags, u.FlagEnds, zone)}, {"suspended", suspended}, {"ends", ends},
 		{"invited by", u.InvitedBy}, {"password", passwordless},
 		{"created", cli.DateOrNever(u.CreatedAt)}, {"last sign-in", cli.DateOrNever(u.LastLoginAt)},
 		{"given_name", f.GivenName}, {"family_name", f.FamilyName}, {"middle_name", f.MiddleName},
@@ -376,33 +377,15 @@ type userFlagsCommand struct {
 
 // Run turns the named flags on or off. Other flags are unchanged.
 func (c *userFlagsCommand) Run(p *cli.Program) error {
-	flags := account.FlagChange{}
-	for _, word := range c.Words[1:] {
-		state := strings.TrimLeft(word, "+-")
-		name, typed, ends := strings.Cut(state, "@")
-		if len(state) != len(word)-1 || account.CheckFlag(name) != nil || ends && word[0] == '-' {
-			const format = "%q: write +FLAG to turn a flag on, +FLAG@2030-12-24 until a day, and -FLAG to turn it " +
-				"off; options come before the handle"
-			return cli.Usagef(format, word)
-		}
-		if _, twice := flags[name]; twice {
-			return cli.Usagef("the flag %s is given more than once", name)
-		}
-		f := account.FlagState{On: word[0] == '+', SetEnd: ends}
-		if ends && typed != "never" {
-			at, err := account.ParseEnd(typed, time.Local)
-			if err != nil || at.IsZero() {
-				return cli.Usagef("%q: write the last day as in +%s@2030-12-24, or +%s@never", word, name, name)
-			}
-			f.EndsAt = at
-		}
-		flags[name] = f
-	}
-	if len(flags) == 0 {
-		return cli.UsageError("no flag is given: write +FLAG to turn one on and -FLAG to turn it off")
+	if _, err := c.change(time.Local); err != nil {
+		return err
 	}
 	one := oneUser{c.DatabaseFlags, c.Output, c.Words[0]}
 	return one.withUser(p, func(users *roster.Administration, u account.User) error {
+		flags, err := c.change(users.Zone(p.Ctx))
+		if err != nil {
+			return err
+		}
 		on, err := users.SetFlags(p.Ctx, account.Operator(), u, flags)
 		if errors.Is(err, account.ErrUnknownFlag) {
 			settings, err := users.Settings(p.Ctx)
@@ -421,6 +404,36 @@ func (c *userFlagsCommand) Run(p *cli.Program) error {
 		done := map[string]any{"handle": u.Handle, "flags": cli.Listed(on)}
 		return c.Print(p, u.Sub, done, cli.Pairs{{"handle", u.Handle}, {"flags", strings.Join(on, " ")}})
 	})
+}
+
+// change returns the change that the words say, with days of a time zone.
+func (c *userFlagsCommand) change(zone *time.Location) (account.FlagChange, error) {
+	flags := account.FlagChange{}
+	for _, word := range c.Words[1:] {
+		state := strings.TrimLeft(word, "+-")
+		name, typed, ends := strings.Cut(state, "@")
+		if len(state) != len(word)-1 || account.CheckFlag(name) != nil || ends && word[0] == '-' {
+			const format = "%q: write +FLAG to turn a flag on, +FLAG@2030-12-24 until a day, and -FLAG to turn it " +
+				"off; options come before the handle"
+			return nil, cli.Usagef(format, word)
+		}
+		if _, twice := flags[name]; twice {
+			return nil, cli.Usagef("the flag %s is given more than once", name)
+		}
+		f := account.FlagState{On: word[0] == '+', SetEnd: ends}
+		if ends && typed != "never" {
+			at, err := account.ParseEnd(typed, zone)
+			if err != nil || at.IsZero() {
+				return nil, cli.Usagef("%q: write the last day as in +%s@2030-12-24, or +%s@never", word, name, name)
+			}
+			f.EndsAt = at
+		}
+		flags[name] = f
+	}
+	if len(flags) == 0 {
+		return nil, cli.UsageError("no flag is given: write +FLAG to turn one on and -FLAG to turn it off")
+	}
+	return flags, nil
 }
 
 type suspendUserCommand struct {

@@ -2,6 +2,7 @@ package people
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -58,7 +59,7 @@ func (c *updateUserCommand) setEnd(p *cli.Program) error {
 		return c.WithUsers(p, func(users *roster.Administration) error { return c.setEnds(p, users) })
 	}
 	return c.withUser(p, func(users *roster.Administration, u account.User) error {
-		ends, err := c.end(users)
+		ends, err := c.end(p.Ctx, users)
 		if err != nil {
 			return err
 		}
@@ -68,13 +69,13 @@ func (c *updateUserCommand) setEnd(p *cli.Program) error {
 		if u, err = users.User(p.Ctx, u.Handle); err != nil {
 			return err
 		}
-		return c.Print(p, u.Sub, userRowOf(u), userLabels(u))
+		return c.Print(p, u.Sub, userRowOf(u), userLabels(u, users.Zone(p.Ctx)))
 	})
 }
 
 // setEnds is setEnd for several users.
 func (c *updateUserCommand) setEnds(p *cli.Program, users *roster.Administration) error {
-	ends, err := c.end(users)
+	ends, err := c.end(p.Ctx, users)
 	if err != nil {
 		return err
 	}
@@ -106,8 +107,8 @@ func (c *updateUserCommand) setEnds(p *cli.Program, users *roster.Administration
 }
 
 // end returns the end that the flags say.
-func (c *updateUserCommand) end(users *roster.Administration) (time.Time, error) {
-	ends, err := account.ParseEnd(c.Ends, users.Zone())
+func (c *updateUserCommand) end(ctx context.Context, users *roster.Administration) (time.Time, error) {
+	ends, err := account.ParseEnd(c.Ends, users.Zone(ctx))
 	return ends, c.endError(err)
 }
 
@@ -135,7 +136,7 @@ func (c oneUser) amend(p *cli.Program, change account.UserChange) error {
 		if err != nil {
 			return err
 		}
-		return c.Print(p, u.Sub, userRowOf(u), userLabels(u))
+		return c.Print(p, u.Sub, userRowOf(u), userLabels(u, users.Zone(p.Ctx)))
 	})
 }
 

@@ -1,0 +1,98 @@
+package admin_test
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/store/accounttest"
+)
+
+// postbox keeps the mails that were sent.
+type postbox struct {
+	w    *accounttest.World
+	sent []mail.Message
+}
+
+// Send implements mail.Sender.
+func (p *postbox) Send(_ context.Context, m mail.Message) error {
+	p.sent = append(p.sent, m)
+	return nil
+}
+
+// new delivers what waits, and returns what came since it was last called.
+func (p *postbox) new() []mail.Message {
+	p.w.T.Helper()
+	if err := p.w.Post.DeliverMails(p.w.T.Context()); err != nil {
+		p.w.T.Fatal(err)
+	}
+	sent := p.sent
+	p.sent = nil
+	return sent
+}
+
+// english matches what a mail in German never has, and times that are not of its reader's zone.
+var english = regexp.MustCompile(`(?i)\b(the|your|you|and|account|administrator|expires|added|removed|activity|` +
+	`operator|UTC|GMT|invite|password|email|with|from|for|by|of|to|on|choose|sign|welcome|Dec|December)\b`)
+
+// words returns a mail as its reader sees it, without what follows in addresses.
+func words(m mail.Message) string {
+	return regexp.MustCompile(`https?://\S+`).ReplaceAllString(m.Subject+"\n"+m.Text, "")
+}
+
+// A German member whom an administrator adds and changes in English, and the operator at the command line, reads
+// German, with days as German writes them and times of the club.
+func TestMailsAboutActsOfOthersAreInTheLanguageOfTheMember(t *testing.T) {
+	post := &postbox{}
+	w := newWorld(t, func(o *accounttest.Options) { o.Mail = post })
+	post.w = w.World
+	w.SaveSettings(func(v *account.Settings) {
+		v.InstanceName, v.Language, v.TimeZone = "TSV Neustadt", "de", "Europe/Berlin"
+	})
+	w.AddUser("keeper", account.FlagAdmin)
+	keeper, operator := w.SignedIn("keeper"), account.Operator()
+	call := func(method, path string, body any) {
+		t.Helper()
+		keeper.Call(method, "/api/admin/users"+path, body).Is(200)
+	}
+	keeper.Send("POST", "/api/admin/users", "application/json",
+		`{"handle":"clara-weiss","display_name":"Clara Weiß","email":"clara@example.org"}`, "Accept-Language", "en").Is(201)
+	mails := post.new()
+	_, err := w.Store.ChangeUser(t.Context(), w.User("clara-weiss").Sub, func(u *account.User) error {
+		u.EmailVerified = true
+		return nil
+	}, w.Clock.Now(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := time.Date(w.Clock.Now().Year()+2, 12, 4, 23, 0, 0, 0, time.UTC)
+	users, clara := w.Administration(), w.User("clara-weiss")
+	call("PUT", "/clara-weiss/flags", map[string]bool{"activity": false, "admin": true})
+	call("PUT", "/clara-weiss/end", map[string]string{"ends": end.Format(time.DateOnly)})
+	if err := users.Suspend(t.Context(), operator, clara, "", true); err != nil {
+		t.Fatal(err)
+	}
+	if err := users.Unsuspend(t.Context(), operator, clara); err != nil {
+		t.Fatal(err)
+	}
+	if err := users.SetEnd(t.Context(), operator, clara, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	mails = append(mails, post.new()...)
+	if len(mails) != 6 {
+		t.Fatalf("%d mails, want 6: %+v", len(mails), mails)
+	}
+	for _, m := range mails {
+		text := words(m)
+		if found := english.FindAllString(text, -1); m.Language != "de" || found != nil {
+			t.Errorf("%q in %s:\n%s", found, m.Language, text)
+		}
+	}
+	if m := mails[2].Text; !strings.Contains(m, "Es läuft am 4. Dezember ") || strings.Contains(m, "23:00") {
+		t.Errorf("the end: %s", m)
+	}
+}
