@@ -122,7 +122,7 @@ func (p *Provider) redirectTo(
 func (p *Provider) sealRequest(req *authorization, proof string, detour bool) (string, error) {
 	return p.seal.Seal(purposeContinue, pending{
 		Query: req.form.Encode(), Arrived: req.arrived.Unix(), Begun: req.begun.Unix(), Proof: proof,
-		Detour: detour, Device: req.device, Pushed: req.pushed, Late: req.late,
+		Detour: detour, Device: req.device, Pushed: req.pushed, Late: req.late, Chosen: req.chosen,
 	})
 }
 
@@ -223,6 +223,7 @@ type authorization struct {
 	begun     time.Time // when it first arrived, however often it was started anew
 	returned  bool
 	proofSeen string
+	chosen    string // see authzState
 	allowed   bool   // on the page, just now
 	late      bool   // the person had decided when the page was too old
 	sealed    string // the continuation that carried it, or empty
@@ -249,6 +250,7 @@ type pending struct {
 	Device  []byte `json:"v,omitempty"` // hash of the user code of a device's request
 	Pushed  []byte `json:"u,omitempty"` // hash of the reference of a pushed request
 	Late    bool   `json:"l,omitempty"` // see authorization
+	Chosen  string `json:"c,omitempty"` // see authorization
 }
 
 // readAuthorization reads the request, or the request that its continuation carries, and proves
@@ -312,13 +314,13 @@ func (p *Provider) openContinuation(sealed string) (*authorization, error) {
 			"This sign-in took too long, or its link is damaged. Go back to the application and start again.")
 	}
 	req := newAuthorization(form, time.Unix(c.Arrived, 0).UTC())
-	req.sealed, req.device, req.pushed, req.late = sealed, c.Device, c.Pushed, c.Late
+	req.sealed, req.device, req.pushed, req.late, req.chosen = sealed, c.Device, c.Pushed, c.Late, c.Chosen
 	if c.Begun != 0 {
 		req.begun = time.Unix(c.Begun, 0).UTC()
 	}
 	if now := p.now(); now.Sub(at) > requestLifetime {
 		// A sign-in counts if it is as recent as one for a request that did not wait.
-		req.stale, req.arrived = true, now.Add(-requestLifetime)
+		req.stale, req.arrived, req.chosen = true, now.Add(-requestLifetime), ""
 	}
 	if !c.Detour { // a detour saw no session and proves nothing
 		req.returned, req.proofSeen = true, c.Proof
@@ -501,7 +503,7 @@ func checkRequest(req *authorization) (authzState, []fault) {
 	f, c := req.form, req.client
 	q := authzState{
 		client: c, begun: req.begun, arrived: req.arrived, returned: req.returned, proofSeen: req.proofSeen,
-		redirectURI: req.redirectURI, apis: req.apis,
+		chosen: req.chosen, redirectURI: req.redirectURI, apis: req.apis,
 	}
 	var faults []fault
 	wrong := func(parameter string, err *oauthError, why reason, sentence string) {

@@ -39,6 +39,7 @@ type authzState struct {
 	returned  bool      // it came back with a continuation
 	leaves    bool      // the user who may not use the application has seen the page and goes back
 	proofSeen string    // fingerprint of the session at first arrival
+	chosen    string    // id of the session whose user goes on with it, for prompt=select_account
 	identity  *account.Identity
 	bestACR   string // the best class that the user can sign in with
 	// needsFactor reports whether the settings require a second factor of the user.
@@ -118,7 +119,8 @@ func (q authzState) needsSignIn() bool {
 		return false
 	}
 	if q.maxAge == 0 || slices.ContainsFunc(q.prompts, func(s string) bool {
-		return s == "login" || s == "select_account" || s == promptCreate && q.wantsToJoin()
+		return s == "login" || s == promptSelectAccount && q.chosen != q.identity.Session.ID ||
+			s == promptCreate && q.wantsToJoin()
 	}) {
 		return true
 	}
@@ -135,8 +137,14 @@ func (q authzState) wantsToJoin() bool {
 // freshSignIn returns why a signed-in user sees the sign-in page: to confirm the same account, or
 // to choose one if the request leaves that open or asks for another.
 func (q authzState) freshSignIn() string {
+	selects := slices.Contains(q.prompts, promptSelectAccount)
+	if selects && q.chosen == "" {
+		if q.chosen = q.identity.Session.ID; !q.needsSignIn() && !q.expectsAnother() {
+			return site.FreshSelect // nothing but the choice is missing
+		}
+	}
 	switch {
-	case slices.Contains(q.prompts, "select_account"), q.expectsAnother(),
+	case selects, q.expectsAnother(),
 		q.loginHint != "" && account.HandleKey(q.loginHint) != account.HandleKey(q.identity.User.Handle) &&
 			!strings.EqualFold(q.loginHint, q.identity.User.Email):
 		return site.FreshChoose
@@ -174,11 +182,14 @@ func (q authzState) needsConsentLookup() bool {
 	return !q.client.Trusted || slices.Contains(q.prompts, "consent")
 }
 
+// promptSelectAccount asks which account to use, without a new sign-in of the one that is signed in.
+const promptSelectAccount = "select_account"
+
 // promptCreate asks for the page on which people join (Initiating User Registration via OpenID Connect
 // 1.0).
 const promptCreate = "create"
 
-var knownPrompts = []string{"none", "login", "consent", "select_account", promptCreate}
+var knownPrompts = []string{"none", "login", "consent", promptSelectAccount, promptCreate}
 
 // parseMaxAge reads seconds. An absent value is -1; anything but a number is refused.
 func parseMaxAge(s string) (time.Duration, bool) {

@@ -16,6 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -489,6 +490,9 @@ func (e *explaining) signIn(q authzState, identity *account.Identity, lasting bo
 		text := "the sign-in page, unless the browser is signed in"
 		if v, _ := decide(q); v == login {
 			text = "the sign-in page, also for a browser that is signed in"
+			if q.freshSignIn() == site.FreshSelect {
+				text = "the sign-in page, where a user who is signed in may go on as they are (prompt=select_account)"
+			}
 		} else if within > 0 {
 			text = fmt.Sprintf("the sign-in page, unless the browser signed in during the last %s", within)
 		}

@@ -103,6 +103,7 @@ func newRules(o Options, needsFactor func(context.Context, account.User) (bool, 
 const (
 	purposeContinue = "continue"         // an authorization request on its way through login or consent
 	purposeForm     = "consent form"     // proves that the consent form was shown to this session
+	purposeChoice   = "account choice"   // proves that the sign-in page offered this session's account
 	purposeDecision = "consent decision" // carries the user's decision back to authorize
 	purposeLogout   = "logout"           // proves that the sign-out page was shown to this session
 	purposeNonce    = "dpop nonce"       // when the nonce for a DPoP proof was issued
@@ -113,8 +114,9 @@ const (
 const pageLifetime = 30 * 24 * time.Hour
 
 var sealLifetimes = map[string]time.Duration{
-	purposeContinue: pageLifetime, purposeForm: requestLifetime, purposeDecision: 2 * time.Minute,
-	purposeLogout: pageLifetime, purposeNonce: nonceLifetime,
+	purposeContinue: pageLifetime, purposeForm: requestLifetime, purposeChoice: pageLifetime,
+	purposeDecision: 2 * time.Minute,
+	purposeLogout:   pageLifetime, purposeNonce: nonceLifetime,
 }
 
 // New returns a Provider.
@@ -154,6 +156,7 @@ func New(o Options) (*Provider, error) {
 func (p *Provider) Mount(m *mux.Router) {
 	a := p.accounts
 	a.NameApplications(p.application)
+	a.OfferAccount(p.sealChoice)
 	a.DescribeScopes(p.scopeTexts)
 	p.mountMetadata(m)
 	browser := p.forBrowsers
@@ -163,6 +166,7 @@ func (p *Provider) Mount(m *mux.Router) {
 		"GET":  browser(keepOpener(p.consenting(p.consentPage))),
 		"POST": browser(keepOpener(p.consenting(p.consentForm))),
 	})
+	a.Handle(m, site.SelectPath, web.Methods{"POST": browser(keepOpener(p.selectForm))})
 	a.Handle(m, "/oauth2/logout", web.Methods{"GET": p.notHead(browser(p.endSession)), "POST": browser(p.logoutForm)})
 	a.Handle(m, "/device", web.Methods{"GET": browser(p.devicePage), "POST": browser(p.deviceForm)})
 	m.HandleFunc("/oauth2/userinfo", p.forClients(p.userinfo))
@@ -206,7 +210,7 @@ func MountDisabled(m *mux.Router, a *site.Site) {
 	for _, path := range []string{
 		"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/jwks.json",
 		webFingerPath,
-		"/oauth2/authorize", "/oauth2/consent", "/oauth2/logout", "/oauth2/token", "/oauth2/userinfo",
+		"/oauth2/authorize", "/oauth2/consent", site.SelectPath, "/oauth2/logout", "/oauth2/token", "/oauth2/userinfo",
 		"/oauth2/revoke", "/oauth2/introspect", "/oauth2/par", "/oauth2/device_authorization", "/device",
 	} {
 		m.HandleFunc(path, h)

@@ -24,6 +24,9 @@ type Login struct {
 	Ended string
 	// SignedInAs is the handle of the browser's session if another account may be used, "" for none.
 	SignedInAs string
+	// SignedInName is the name of that account, and SelectToken that of the form that goes on with it: POST
+	// {base}/oauth2/select-account with continue and token; "" for no such form.
+	SignedInName, SelectToken string
 	// Unsent says that a form was sent without a session, and is lost.
 	Unsent bool
 	// Fresh is a hidden field: why a signed-in user signs in again.

@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -65,7 +66,12 @@ const (
 	FreshConfirm = "confirm"
 	// FreshChoose asks which account to use.
 	FreshChoose = "choose"
+	// FreshSelect is FreshChoose, and the account that is signed in may be used as it is.
+	FreshSelect = "select"
 )
+
+// SelectPath takes the form that goes on with the account that is signed in.
+const SelectPath = "/oauth2/select-account"
 
 // loginPage shows the form, or redirects a signed-in user.
 func (s *Site) loginPage(w http.ResponseWriter, r *http.Request) error {
@@ -115,10 +121,13 @@ func (s *Site) describeLogin(
 	switch fresh := v.Get("fresh"); fresh {
 	case FreshConfirm:
 		page.Fresh, page.Handle, page.HandleFixed = fresh, id.User.Handle, true
-	case FreshChoose:
-		page.Fresh, page.SignedInAs = fresh, id.User.Handle
+	case FreshChoose, FreshSelect:
+		page.Fresh, page.SignedInAs, page.SignedInName = fresh, id.User.Handle, cmp.Or(id.User.DisplayName, id.User.Handle)
+		if fresh == FreshSelect && application.Name != "" {
+			page.SelectToken, err = s.offerAccount(page.Continue, id)
+		}
 	}
-	return page, id, nil
+	return page, id, err
 }
 
 // endedSession returns whose session the request's cookie was and why it ended. Only the browser
@@ -198,6 +207,12 @@ func (s *Site) suspended(ctx context.Context, ended bool) *web.Problem {
 // before the first request.
 func (s *Site) NameApplications(name func(ctx context.Context, continuation string) templates.Application) {
 	s.applications = name
+}
+
+// OfferAccount sets how the sign-in page gets the token of the form that goes on with a continuation as the account
+// that is signed in. Call it before the first request.
+func (s *Site) OfferAccount(token func(continuation string, id *account.Identity) (string, error)) {
+	s.offerAccount = token
 }
 
 // ShowNextSteps makes administrators start on their overview after a sign-in, while open returns
@@ -417,7 +432,7 @@ func signInQuery(v, more url.Values) string {
 	if c := continuation(v); c != "" {
 		q.Set("continue", c)
 	}
-	if fresh := v.Get("fresh"); fresh == FreshConfirm || fresh == FreshChoose {
+	if fresh := v.Get("fresh"); fresh == FreshConfirm || fresh == FreshChoose || fresh == FreshSelect {
 		q.Set("fresh", fresh)
 	}
 	for name := range more {

@@ -25,6 +25,7 @@ type Site struct {
 	// applications returns the application that a continuation belongs to; nil without OpenID
 	// Connect.
 	applications func(ctx context.Context, continuation string) templates.Application
+	offerAccount func(continuation string, id *account.Identity) (string, error)
 	// nextSteps reports whether administrators start on their overview; nil means no.
 	nextSteps func(context.Context) (bool, error)
 	// scopeTexts describes what an application may do with its scopes; nil without OpenID Connect.

@@ -6,6 +6,12 @@
 (function () {
   var buttons = document.querySelectorAll("button[data-passkey]");
   var longest = 4 * 60 * 1000; // a challenge lives for five minutes
+  var host = ""; // whose passkeys the last request was about
+  // The attribute with the sentence for each error of a ceremony (Web Authentication, sections 5.1.3 and 5.1.4).
+  var sentences = {
+    NotAllowedError: "canceled", InvalidStateError: "exists", ConstraintError: "unverified",
+    NotSupportedError: "unsupported", SecurityError: "address", AbortError: "aborted"
+  };
   var autofill = null; // what ends the request that waits for a choice in the list of the handle's field
 
   if (!window.PublicKeyCredential || !navigator.credentials || !window.fetch) {
@@ -82,6 +88,7 @@
     var kind = button.getAttribute("data-passkey"), fields = button.form.elements, prefix = button.getAttribute("data-prefix") || "";
     return begin(button).then(function (begun) {
       var options = { publicKey: read(begun.publicKey, kind) };
+      host = begun.publicKey.rpId || begun.publicKey.rp && begun.publicKey.rp.id || "";
       Object.keys(more || {}).forEach(function (name) { options[name] = more[name]; });
       return navigator.credentials[kind](options).then(function (credential) {
         fields.namedItem(prefix + "state").value = begun.state;
@@ -92,7 +99,8 @@
   }
 
   function show(button, error) {
-    var box = button.form.querySelector("[data-error]"), names = { NotAllowedError: "canceled", InvalidStateError: "exists" };
+    var box = button.form.querySelector("[data-error]"), name = sentences[error.name] || "failed";
+    function sentence(name) { return button.getAttribute("data-" + name) || box.getAttribute("data-" + name) || button.getAttribute("data-failed"); }
     if (error.code === "reauthentication_required" && button.hasAttribute("data-confirm")) {
       button.form.submit(); // the service asks for the proof, and the form comes back with what was typed
       return;
@@ -100,8 +108,13 @@
     // A problem of the service speaks the language of the page.
     box.setAttribute("role", "alert");
     var faults = (error.errors || []).map(function (e) { return e.detail; });
-    box.textContent = faults.length && faults.join(" ") || error.detail || button.getAttribute("data-" + names[error.name]) || button.getAttribute("data-failed");
+    box.textContent = faults.length && faults.join(" ") || error.detail || sentence(name).replace("{host}", host);
     box.hidden = false;
+    // Browsers refuse a device that cannot verify its user as they do what somebody cancels.
+    var able = PublicKeyCredential.isUserVerifyingPlatformAuthenticatorAvailable;
+    if (name === "canceled" && able) {
+      able.call(PublicKeyCredential).then(function (yes) { box.textContent += yes ? "" : " " + sentence("screenlock"); }).catch(function () {});
+    }
   }
 
   // wait offers passkeys in the list of the handle's field, with a new challenge before the last one is too old.

@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	cdppage "github.com/chromedp/cdproto/page"
@@ -83,4 +84,43 @@ func TestPasskeyInABrowser(t *testing.T) {
 	if len(keys) != 1 || keys[0].Name != "Laptop" || keys[0].SignCount < 4 || keys[0].LastUsedAt.IsZero() {
 		t.Errorf("%+v", keys)
 	}
+}
+
+// Each way in which a ceremony can fail is told in its own words.
+func TestEachFailureOfACeremonyHasItsSentence(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	s.addUser("ada")
+	tab := chromium(t)
+	virtualAuthenticator(t, tab)
+	withoutList(t, tab)
+	fails := func(name, page, want string) {
+		t.Helper()
+		mustDo(t, tab, page, chromedp.Navigate(s.URL+page), chromedp.WaitVisible(id("passkey-submit")))
+		_, err := chromedp.Run(tab, chromedp.Evaluate[bool](`(() => {
+			const fail = () => Promise.reject(new DOMException("", "`+name+`"));
+			navigator.credentials.get = navigator.credentials.create = fail;
+			PublicKeyCredential.isUserVerifyingPlatformAuthenticatorAvailable = () => Promise.resolve(false);
+			return true })()`))
+		noError(t, err)
+		mustDo(t, tab, name, chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(chromedp.CSS("[data-error][role=alert]")))
+		if got := textOf(t, tab, chromedp.CSS("[data-error][role=alert]")); !strings.Contains(got, want) {
+			t.Errorf("%s at %s: %q, want %q", name, page, got, want)
+		}
+	}
+	host := "only at localhost. Open the page there"
+	common := map[string]string{"SecurityError": host, "AbortError": "came in between", "UnknownError": "Your browser could not",
+		"ConstraintError": "Set up a screen lock"}
+	for name, want := range common {
+		fails(name, "/login/", want)
+	}
+	fails("NotAllowedError", "/login/", "If this device has no screen lock")
+	fails("NotSupportedError", "/login/", "Use the device that holds it")
+	fails("InvalidStateError", "/login/", "Choose another one")
+	signInAs(t, tab, "ada", password, "account")
+	for name, want := range common {
+		fails(name, "/account/security", want)
+	}
+	fails("NotAllowedError", "/account/security", "If this device has no screen lock")
+	fails("NotSupportedError", "/account/security", "cannot make the kind of passkey")
+	fails("InvalidStateError", "/account/security", "already has a passkey")
 }
