@@ -54,8 +54,9 @@ func (n NewUser) Check(settings Settings) (User, error) {
 	for _, f := range u.Flags {
 		if !slices.Contains(settings.Flags, f) {
 			unknown = web.ForField(400, ErrUnknownFlag.Code, "/flags",
-				"The permission {flag} does not exist. An administrator can add it in the settings.", "flag",
-				strconv.Quote(text.Cut(f, 32)))
+				"The permission {flag} does not exist. There are: {flags}. An administrator can add it in the "+
+					"settings.",
+				"flag", strconv.Quote(text.Cut(f, 32)), "flags", strings.Join(settings.Flags, ", "))
 		}
 	}
 	err := web.AllFaults(refused, change.Apply(&u), unknown)

@@ -233,7 +233,9 @@ func (i *Invite) giveFlags(settings Settings, admin bool) []web.FieldError {
 			fault := web.Fault("/flags", "You cannot give the permission {flag}.", "flag", name)
 			if admin {
 				fault = web.Fault("/flags",
-					"The permission {flag} does not exist. An administrator can add it in the settings.", "flag", name)
+					"The permission {flag} does not exist. There are: {flags}. An administrator can add it in the "+
+						"settings.",
+					"flag", name, "flags", strings.Join(settings.Flags, ", "))
 			}
 			return []web.FieldError{fault}
 		}

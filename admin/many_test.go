@@ -182,7 +182,7 @@ func TestPastedListIsCheckedLineByLine(t *testing.T) {
 	// As spreadsheets write: a byte order mark, empty cells and lines.
 	b.Page("/admin/users/paste", "people", "\ufeffdisplay_name;email;;;;\r\nKim;kim@example.org;;;;\r\n;;;;;\r\n").Is(200).Shows("@kim", "Add 1 person")
 	b.Page("/admin/users/paste", "people", ";;;;;\n\nKim;kim").Is(400).Shows(`data-line="3"`)
-	b.Page("/admin/users/paste", "people", "Kim,kim@example.org,activity@31/12/2099\nLee,,activity@2001-01-01").Is(400).
+	b.Page("/admin/users/paste", "people", "Kim,kim@example.org,activity@12/11/2099\nLee,,activity@2001-01-01").Is(400).
 		Shows(`data-line="1"`, `data-line="2"`, "that is not in the past").Hides("control characters")
 	b.Page("/admin/users/paste", "people", " ").Is(400).Shows("Select at least one person")
 	b.Page("/admin/users/paste", "people", "A,x@example.org\nB,X@example.org").Is(400).Shows("is already in row 1")
@@ -256,5 +256,47 @@ func TestListIsPastedTwiceAtOnce(t *testing.T) {
 	clicks.Wait()
 	if n := len(w.audited(account.AddUser)); n != 101 {
 		t.Errorf("%d accounts", n)
+	}
+}
+
+// What is pasted from spreadsheets, mails and member lists of clubs is read, or refused with what to do.
+func TestPasteIsReadAsPeopleHaveIt(t *testing.T) {
+	w := newWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	w.SaveSettings(func(v *account.Settings) { v.Flags = append(v.Flags, "coach") })
+	b := w.SignedIn("root1")
+	max := []string{`<bdi>Max Müller</bdi>`, ">max@example.org<", "Add 1 person"}
+	for name, c := range map[string]struct {
+		language, list string
+		shows          []string
+	}{
+		"name with a comma":        {"", `"Müller, Max";max@example.org`, []string{"<bdi>Müller, Max</bdi>", ">max@example.org<", "Add 1 person"}},
+		"without marks":            {"", "Müller, Max;max@example.org", []string{"<bdi>Müller, Max</bdi>", ">max@example.org<"}},
+		"copied cells":             {"", "Max Müller\tmax@example.org\tcoach, activity\n", append(max, "coach")},
+		"permissions in commas":    {"", "Max Müller,max@example.org,coach;activity", max},
+		"cell with a line break":   {"", "\"Max\nMüller\"\tmax@example.org\r\nEva\teva\r\n", []string{`data-line="3"`, "Correct 1 line"}},
+		"marks within a name":      {"", `Max "Maxl" Müller,max@example.org`, []string{"Max &#34;Maxl&#34; Müller"}},
+		"marks around a part":      {"", "Eva,eva@example.org\n\"Max\" Müller,max@example.org", []string{"Line 2: a quotation mark"}},
+		"spaces that do not break": {"", "\u00a0Max\u00a0Müller\u00a0;\u00a0max@example.org\u00a0", max},
+		"from a mail":              {"", "Max Müller <max@example.org>", max},
+		"address first":            {"", "max@example.org;Max Müller", max},
+		"address alone":            {"", "max@example.org", []string{"@max", ">max@example.org<", "Add 1 person"}},
+		"separator line":           {"", "sep=;\nName;E-Mail\nMax Müller;max@example.org\nEva;eva", []string{`data-line="4"`, "Correct 1 line"}},
+		"empty lines":              {"", "\n\nName;E-Mail\n\nMax Müller;max@example.org;;;\n;;;;\n", max},
+		"German":                   {"de", "Nachname;Vorname;E\u2011Mail\u2011Adresse;Rechte;Letzter Tag\nMüller;Max;max@example.org;coach@31.12.2099;1.3.2099", []string{`<bdi>Max Müller</bdi>`, "2100-01-01T00:00:00Z", "2099-03-02T00:00:00Z"}},
+		"German, with Name":        {"de", "Name;Vorname;E-Mail\nMüller;Max;max@example.org", []string{`<bdi>Max Müller</bdi>`}},
+		"French":                   {"fr", "Nom;Prénom;Courriel;Dernier jour\nMüller;Max;max@example.org;31/12/99", []string{`<bdi>Max Müller</bdi>`, "2100-01-01T00:00:00Z"}},
+		"Spanish":                  {"es", "Nombre;Apellidos;Correo electrónico\nMax;Müller;max@example.org", []string{`<bdi>Max Müller</bdi>`}},
+		"Dutch":                    {"nl", "Naam\tE-mailadres\tLaatste dag\nMax Müller\tmax@example.org\t31-12-2099", []string{`<bdi>Max Müller</bdi>`, "2100-01-01T00:00:00Z"}},
+		"American date":            {"", "Name,Email,Ends\nMax Müller,max@example.org,12/31/2099", append(max, "2100-01-01T00:00:00Z")},
+		"a date of two days":       {"", "Name,Email,Ends\nMax Müller,max@example.org,3/4/2099", []string{`data-line="2"`, "a date such as 2030-12-24"}},
+		"unknown permission":       {"", "Max Müller,max@example.org,trainer", []string{`The permission &#34;trainer&#34; does not exist`, "There are: activity, admin, coach"}},
+		"unknown column":           {"", "Name;E-Mail;Birthday\nMax Müller;max@example.org;1.1.1999", []string{"The column Birthday is unknown. Remove it, or name it: display_name, email"}},
+		"column twice":             {"", "Name;E-Mail;Email\nMax Müller;max@example.org;", []string{"The column Email is there twice"}},
+	} {
+		a := b.Send("POST", "/admin/users/paste", "application/x-www-form-urlencoded", url.Values{"people": {c.list}}.Encode(), "Accept", "text/html", "Accept-Language", c.language)
+		if !t.Run(name, func(t *testing.T) { a.Shows(c.shows...) }) {
+			t.Log(name)
+		}
 	}
 }

@@ -99,7 +99,7 @@ func (s *Service) pastedLine(l *templates.Language, result roster.ImportResult) 
 	u := result.User()
 	line := templates.PastedLine{
 		Number: result.Row, Name: u.DisplayName, Email: u.Email, Handle: result.Handle, Member: result.Member(),
-		Flags: u.Flags, FlagEnds: account.FlagEndRows(u.Flags, u.FlagEnds),
+		Flags: u.Flags, Ends: u.EndsAt, FlagEnds: account.FlagEndRows(u.Flags, u.FlagEnds),
 		ByMail: s.accounts.MailEnabled() && u.Email != "",
 	}
 	for _, p := range result.Problems() {

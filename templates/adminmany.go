@@ -1,6 +1,9 @@
 package templates
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // AdminSelected shows selected people, and what can be done to all of them at once. POST {base}/admin/users/selected
 // with who (handles, repeatable or separated by spaces), or all=true and filter (the query of the list), and seen
@@ -122,6 +125,7 @@ type PastedLine struct {
 	Name, Email, Handle, Member string
 	Flags, Faults               []string
 	FlagEnds                    []FlagEnd
+	Ends                        time.Time
 	ByMail                      bool
 }
 

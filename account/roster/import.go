@@ -248,6 +248,12 @@ const (
 var errFlagEnd = account.ErrInvalidEnd.For(web.Fault("/flags", "a date such as coach@2030-12-24 that is not in the "+
 	"past"))
 
+var (
+	errEnd     = account.ErrInvalidEnd.For(web.Fault("/ends", "a date such as 2030-12-24 that is not in the past"))
+	errEndPast = account.ErrEndPast.For(web.Fault("/ends",
+		"This date is in the past. To close an account now, suspend it."))
+)
+
 var errRow = web.NewProblem(409, "row_refused", handleGone)
 
 func (r *ImportResult) refuse(err error) {
@@ -339,9 +345,9 @@ func (row ImportRow) user(
 	}
 	switch ends, err := account.ParseEnd(m["ends"], zone); {
 	case err != nil:
-		add(errors.New("ends: the last day, as 2030-12-24, or a time such as 2030-12-24T12:00:00Z"))
+		add(errEnd)
 	case !ends.IsZero() && !ends.After(now) && u.SuspendedAt.IsZero():
-		add(errors.New("ends: this is in the past"))
+		add(errEndPast)
 	case !ends.IsZero() && !ends.After(now): // it ended by itself
 		u.EndsAt, u.SuspendedAt = ends, ends
 	default:

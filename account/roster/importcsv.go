@@ -1,132 +1,160 @@
 package roster
 
 import (
-	"bufio"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
-// ReadImportCSV reads the rows of a CSV file, whose cells are separated by a comma, a semicolon or a tab. Its first
-// line names the columns, handle among them. If columns are given, these are the only ones: then the first line may
-// name some of them, and otherwise all lines have them in their order, as many as each needs. The error is a
-// *Problem if columns are given.
-func ReadImportCSV(r *bufio.Reader, columns ...string) (rows []ImportRow, err error) {
-	in := csv.NewReader(r)
-	line, _ := r.Peek(4096)
-	switch first, _, _ := strings.Cut(string(line), "\n"); {
-	case strings.Contains(first, "\t"): // copied from a spreadsheet
-		in.Comma = '\t'
-	case !strings.Contains(first, ",") && strings.Contains(first, ";"):
-		in.Comma = ';' // for spreadsheets in a locale with a decimal comma
-	}
-	if columns != nil {
-		in.FieldsPerRecord, in.LazyQuotes, in.TrimLeadingSpace = -1, true, in.Comma != '\t'
-	}
-	head, err := in.Read()
-	if columns == nil {
-		err = checkHead(head, err)
-	}
-	if errors.Is(err, io.EOF) {
-		return nil, nil
-	}
+// ReadList reads people from what spreadsheets save as text or copy: see listText. Cells are separated by commas,
+// semicolons or tabs, whichever fits; dates are as the language writes them. The first line names the columns
+// (columnNamed), handle among them. If columns are given, these are the only ones: then the first line may name some
+// of them, and otherwise all lines have them in their order, as many as each needs. Rows have the numbers of their
+// lines. The error is a *Problem if the list can be of a page.
+func ReadList(data []byte, l *templates.Language, columns ...string) (rows []ImportRow, err error) {
+	text, err := listText(data)
 	if err != nil {
 		return nil, err
 	}
-	number, _ := in.FieldPos(0)
-	if columns != nil {
-		head = withoutEmptyEnd(head)
+	separator, skipped := separatorLine(&text)
+	if separator == 0 {
+		separator = separatorOf(text)
 	}
-	first := [][]string{}
-	if columns != nil && !namesColumns(head, columns) {
-		first, head = [][]string{head}, columns
-	}
-	for {
-		record, err := head, error(nil)
-		if len(first) > 0 {
-			record, first = first[0], nil
-		} else {
-			record, err = in.Read()
-			if errors.Is(err, io.EOF) {
-				return rows, nil
-			}
-			if err != nil {
-				return nil, err
-			}
-			number, _ = in.FieldPos(0)
-		}
-		if columns != nil {
-			record = withoutEmptyEnd(record)
-		}
-		if len(record) > len(head) {
-			return nil, errTooManyCells.With(tooManyCells, "line", number, "cells", len(record), "most", len(head))
-		}
-		row := ImportRow{Row: number, Members: make(map[string]string, len(head))}
-		for i, cell := range record {
-			if !utf8.ValidString(cell) {
-				return nil, fmt.Errorf("line %d is not UTF-8: save the file as CSV UTF-8", number)
-			}
-			row.Members[head[i]] = web.UnguardCell(cell)
-		}
-		rows = append(rows, row)
-	}
-}
-
-// withoutEmptyEnd removes the empty cells that spreadsheets write at the end of a line.
-func withoutEmptyEnd(record []string) []string {
-	for len(record) > 0 && strings.TrimSpace(record[len(record)-1]) == "" {
-		record = record[:len(record)-1]
-	}
-	return record
-}
-
-const tooManyCells templates.Text = "Line {line} has {cells} cells, but there are only {most} columns."
-
-var errTooManyCells = web.NewProblem(400, "too_many_cells", tooManyCells)
-
-// checkHead checks the line that names the columns, and puts the names into lower case.
-func checkHead(head []string, err error) error {
-	if errors.Is(err, io.EOF) {
-		return errors.New("the file is empty: its first line names the columns, handle among them")
-	}
+	records, numbers, err := readRecords(text, separator, skipped)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for i, name := range head {
-		head[i] = strings.ToLower(strings.TrimSpace(name))
-		if err := CheckImportMember(head[i]); err != nil {
-			return fmt.Errorf("column %w", err)
+	var head []string
+	switch {
+	case len(records) == 0 && columns == nil:
+		return nil, errors.New("the file is empty: its first line names the columns, handle among them")
+	case len(records) == 0:
+		return nil, nil
+	case columns != nil && !namesColumns(records[0]):
+		head = columns
+	default:
+		if head, err = readHead(records[0], columns); err != nil {
+			return nil, err
 		}
-		if slices.Contains(head[:i], head[i]) {
-			return fmt.Errorf("the column %s occurs twice", head[i])
+		records, numbers = records[1:], numbers[1:]
+	}
+	for i, record := range records {
+		if len(record) > len(head) {
+			return nil, errTooManyCells.With(tooManyCells, "line", numbers[i], "cells", len(record), "most", len(head))
 		}
+		row := ImportRow{Row: numbers[i], Members: make(map[string]string, len(head))}
+		for j, cell := range record {
+			row.Members[head[j]] = cleanCell(l, head[j], cell)
+		}
+		rows = append(rows, row.named())
 	}
-	if !slices.Contains(head, "handle") {
-		return errors.New("there is no column handle: the first line names the columns")
-	}
-	return nil
+	return rows, nil
 }
 
-// namesColumns reports whether a line names columns, each once, and puts the names into lower case.
-func namesColumns(line, columns []string) bool {
-	var names []string
+// readRecords returns the lines that have any text, without the empty cells that spreadsheets write at their end,
+// and the numbers of these lines. A quotation mark within a cell is one.
+func readRecords(text string, separator rune, skipped int) (records [][]string, numbers []int, err error) {
+	for _, lazy := range []bool{false, true} {
+		in := csv.NewReader(strings.NewReader(text))
+		in.Comma, in.FieldsPerRecord, in.LazyQuotes, in.TrimLeadingSpace = separator, -1, lazy, separator != '\t'
+		records, numbers = nil, nil
+		for {
+			var record []string
+			if record, err = in.Read(); err != nil {
+				break
+			}
+			for len(record) > 0 && strings.TrimSpace(record[len(record)-1]) == "" {
+				record = record[:len(record)-1]
+			}
+			if len(record) > 0 {
+				number, _ := in.FieldPos(0)
+				records, numbers = append(records, record), append(numbers, number+skipped)
+			}
+		}
+		if !errors.Is(err, csv.ErrBareQuote) {
+			break
+		}
+	}
+	switch bad, ok := errors.AsType[*csv.ParseError](err); {
+	case ok:
+		return nil, nil, errQuotes.With(openQuotes, "line", bad.StartLine+skipped)
+	case !errors.Is(err, io.EOF):
+		return nil, nil, err
+	}
+	return records, numbers, nil
+}
+
+const (
+	tooManyCells  templates.Text = "Line {line} has {cells} cells, but there are only {most} columns."
+	openQuotes    templates.Text = "Line {line}: a quotation mark does not end with its cell. Remove it."
+	unknownColumn templates.Text = "The column {column} is unknown. Remove it, or name it: {names}"
+	columnTwice   templates.Text = "The column {column} is there twice. Remove one of them."
+)
+
+var (
+	errTooManyCells = web.NewProblem(400, "too_many_cells", tooManyCells)
+	errQuotes       = web.NewProblem(400, "invalid_list", openQuotes)
+	errColumn       = web.NewProblem(400, "invalid_list", unknownColumn)
+)
+
+// namesColumns reports whether a line names columns rather than a person.
+func namesColumns(line []string) bool {
+	known := 0
 	for _, cell := range line {
-		name := strings.ToLower(strings.TrimSpace(cell))
-		if !slices.Contains(columns, name) || slices.Contains(names, name) {
+		if strings.Contains(cell, "@") {
 			return false
 		}
-		names = append(names, name)
+		if columnNamed(cell) != "" {
+			known++
+		}
 	}
-	copy(line, names)
-	return len(names) > 0
+	return known == len(line) || known > 1 || slices.ContainsFunc(line, func(cell string) bool {
+		return columnNamed(cell) == "email" || columnNamed(cell) == "handle"
+	})
+}
+
+// readHead returns the members that the line names. columns are those that a list may have, nil for all.
+func readHead(line, columns []string) (head []string, err error) {
+	for _, cell := range line {
+		name := columnNamed(cell)
+		if name == "" {
+			name = strings.ToLower(strings.TrimSpace(cell))
+		}
+		if err = CheckImportMember(name); columns == nil && err != nil {
+			return nil, fmt.Errorf("column %w", err)
+		}
+		if columns != nil && !slices.Contains(columns, name) && !slices.Contains(nameParts, name) {
+			return nil, errColumn.With(unknownColumn, "column", templates.Shortened(cell, 40),
+				"names", strings.Join(columns, ", "))
+		}
+		head = append(head, name)
+	}
+	// Of two columns, such as Vorname and Name, the one is the family's, or the other the person's own.
+	if at := slices.Index(head, "display_name"); at >= 0 && !strings.EqualFold(line[at], "display_name") {
+		given, family := slices.Contains(head, "given_name"), slices.Contains(head, "family_name")
+		switch {
+		case given && !family:
+			head[at] = "family_name"
+		case family && !given:
+			head[at] = "given_name"
+		}
+	}
+	for i, name := range head {
+		if slices.Contains(head[:i], name) {
+			return nil, errColumn.With(columnTwice, "column", templates.Shortened(line[i], 40))
+		}
+	}
+	if columns == nil && !slices.Contains(head, "handle") {
+		return nil, errors.New("there is no column handle: the first line names the columns")
+	}
+	return head, nil
 }
 
 // CheckImportMember returns an error for an unknown member: a misspelt column would be lost.

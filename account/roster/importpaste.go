@@ -1,23 +1,22 @@
 package roster
 
 import (
-	"bufio"
 	"context"
 	"slices"
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
 )
 
 // PastedColumns are the columns of a pasted list, all but the first two optional.
-var PastedColumns = []string{"display_name", "email", "flags", "handle"}
+var PastedColumns = []string{"display_name", "email", "flags", "handle", "ends"}
 
-// ReadPasted reads a list of people as ReadImportCSV does. Whoever has no handle gets one that suits the name,
+// ReadPasted reads a list of people as ReadList does. Whoever has no handle gets one that suits the name,
 // and everybody the default flags besides those in the list.
 func (a *Administration) ReadPasted(ctx context.Context, pasted string) ([]ImportRow, error) {
-	rows, err := ReadImportCSV(bufio.NewReader(strings.NewReader(strings.TrimPrefix(pasted, "\ufeff"))),
-		PastedColumns...)
+	rows, err := ReadList([]byte(pasted), templates.LanguageOf(ctx), PastedColumns...)
 	rows = slices.DeleteFunc(rows, func(row ImportRow) bool {
 		return strings.TrimSpace(row.Members["display_name"]+row.Members["email"]+row.Members["handle"]) == ""
 	})
@@ -34,12 +33,29 @@ func (a *Administration) ReadPasted(ctx context.Context, pasted string) ([]Impor
 		return nil, err
 	}
 	for _, row := range rows {
-		for name, cell := range row.Members {
-			row.Members[name] = strings.TrimSpace(cell)
+		splitAddress(row.Members)
+		for _, part := range nameParts {
+			delete(row.Members, part)
 		}
 		row.Members["flags"] = strings.Join(slices.Concat(settings.DefaultFlags, []string{row.Members["flags"]}), " ")
 	}
 	return rows, a.suggestHandles(ctx, rows)
+}
+
+// splitAddress puts the address where it belongs of a line such as Ada <ada@example.org>, or with the address first.
+func splitAddress(m map[string]string) {
+	name, email := m["display_name"], m["email"]
+	words := strings.Fields(name)
+	if strings.Contains(email, "@") || !strings.Contains(name, "@") || email != "" && len(words) > 1 {
+		return
+	}
+	last := len(words) - 1
+	if email == "" && strings.Contains(words[last], "@") {
+		name, email = strings.Join(words[:last], " "), words[last]
+	} else {
+		name, email = email, name
+	}
+	m["display_name"], m["email"] = name, cleanCell(nil, "email", email)
 }
 
 // suggested is how many handles are tried for a name.

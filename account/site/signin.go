@@ -122,7 +122,8 @@ func (s *Site) describeLogin(
 	case FreshConfirm:
 		page.Fresh, page.Handle, page.HandleFixed = fresh, id.User.Handle, true
 	case FreshChoose, FreshSelect:
-		page.Fresh, page.SignedInAs, page.SignedInName = fresh, id.User.Handle, cmp.Or(id.User.DisplayName, id.User.Handle)
+		page.Fresh, page.SignedInAs = fresh, id.User.Handle
+		page.SignedInName = cmp.Or(id.User.DisplayName, id.User.Handle)
 		if fresh == FreshSelect && application.Name != "" {
 			page.SelectToken, err = s.offerAccount(page.Continue, id)
 		}

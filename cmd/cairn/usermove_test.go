@@ -1,9 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf16"
 )
 
 // What user export writes, user import reads, with the attributes that the settings declare.
@@ -24,6 +27,57 @@ func TestAttributesAreExportedAndImported(t *testing.T) {
 		to.must("user", "import", "users", "--skip-existing")
 		if shown := to.must("user", "show", "bea"); !strings.Contains(shown, "4711") {
 			t.Errorf("%s: %s", format, shown)
+		}
+	}
+}
+
+// What spreadsheets save is read, or refused with what to do.
+func TestFileIsReadAsSpreadsheetsSaveIt(t *testing.T) {
+	s, _ := sqliteShell(t)
+	utf16le := func(text string) string {
+		var b strings.Builder
+		for _, u := range utf16.Encode([]rune("\ufeff" + text)) {
+			b.WriteByte(byte(u))
+			b.WriteByte(byte(u >> 8))
+		}
+		return b.String()
+	}
+	const lines = "handle;display_name;email\nmax;\"Müller, Max\";max@example.org\n"
+	tabs := strings.NewReplacer(";", "\t", `"`, "").Replace(lines)
+	n := 0
+	for name, c := range map[string]struct{ file, want string }{
+		"UTF-8":                 {lines, ""},
+		"UTF-8 with a mark":     {"\ufeff" + lines, ""},
+		"commas":                {strings.ReplaceAll(lines, ";", ","), ""},
+		"CRLF":                  {strings.ReplaceAll(lines, "\n", "\r\n"), ""},
+		"CR":                    {strings.ReplaceAll(lines, "\n", "\r"), ""},
+		"Unicode Text":          {utf16le(strings.ReplaceAll(tabs, "\n", "\r\n")), ""},
+		"separator line":        {"sep=;\r\n" + lines, ""},
+		"separator in marks":    {"\ufeff\"sep=;\"\r\n" + lines, ""},
+		"German":                {"Benutzername;Nachname;Vorname;E-Mail\nmax;;Müller, Max;max@example.org\n", ""},
+		"empty columns":         {"handle;display_name;email;;\nmax;\"Müller, Max\";max@example.org;;\n;;;;\n", ""},
+		"fewer cells":           {"handle;display_name;email;flags\nmax;\"Müller, Max\";max@example.org\n", ""},
+		"line break in a cell":  {"handle;display_name;email\nmax;\"Müller,\nMax\";max@example.org\n", ""},
+		"CR and a line break":   {"handle;display_name;email\rmax;\"Müller,\nMax\";max@example.org\r", ""},
+		"spaces":                {"handle;display_name;email\nmax;\u00a0Müller, Max\u00a0;max@example.org\u00a0\n", ""},
+		"Windows-1252":          {"handle;display_name;email\nmax;M\xfcller;max@example.org\n", "line 2 is not UTF-8: save the file as CSV UTF-8"},
+		"a spreadsheet":         {"PK\x03\x04\x14\x00", "this is a spreadsheet, and not text: save it as CSV UTF-8"},
+		"marks":                 {lines + "eva;\"Eva\" Lee;eva@example.org\n", "Line 3: a quotation mark does not end with its cell"},
+		"the line of a refusal": {"sep=;\n\n" + lines + "max;;\n", "5 .*refused .*m.. is already in row 4"},
+	} {
+		n++ // no user name is given twice
+		who := fmt.Sprintf("m%02d", n)
+		file := strings.NewReplacer("max", who, "m\x00a\x00x", strings.Join(strings.Split(who, ""), "\x00")).Replace(c.file)
+		fatalIf(t, os.WriteFile("list", []byte(file), 0o600))
+		code, printed := s.run("user", "import", "list")
+		if c.want != "" {
+			if code == 0 || !regexp.MustCompile(c.want).MatchString(printed) {
+				t.Errorf("%s: exit code %d, %s", name, code, printed)
+			}
+			continue
+		}
+		if shown := s.must("user", "export"); code != 0 || !strings.Contains(shown, `,"Müller, Max",`+who+"@example.org,") {
+			t.Errorf("%s: exit code %d, %s, %s", name, code, printed, shown)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 package people
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -20,6 +20,7 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/templates"
 )
 
 type importUsersCommand struct {
@@ -170,21 +171,18 @@ func (c *importUsersCommand) read(p *cli.Program) ([]roster.ImportRow, error) {
 		defer func() { _ = f.Close() }()
 		in = f
 	}
-	r := bufio.NewReader(in)
-	if start, _ := r.Peek(3); string(start) == "\ufeff" { // the byte order mark that spreadsheets write
-		_, _ = r.Discard(3)
+	data, err := io.ReadAll(in)
+	if err != nil {
+		return nil, err
 	}
-	for {
-		start, err := r.Peek(1)
-		switch {
-		case err == nil && strings.Contains(" \t\r\n", string(start)):
-			_, _ = r.Discard(1)
-			continue
-		case err == nil && start[0] == '[':
-			return readJSONRows(r)
-		}
-		return roster.ReadImportCSV(r)
+	if text := bytes.TrimLeft(bytes.TrimPrefix(data, []byte("\ufeff")), " \t\r\n"); bytes.HasPrefix(text, []byte("[")) {
+		return readJSONRows(bytes.NewReader(text))
 	}
+	rows, err := roster.ReadList(data, templates.LanguageOf(p.Ctx))
+	if problem, ok := web.ProblemOf(err); ok {
+		err = errors.New(problem.Detail)
+	}
+	return rows, err
 }
 
 func readJSONRows(r io.Reader) (rows []roster.ImportRow, err error) {
