@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -15,6 +14,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/cairn-id/cairn/account/web/browser"
 )
 
 // phase is one kind of request that is measured.
@@ -70,7 +71,7 @@ type target struct {
 	password               string
 	api                    string // URI of an API that the client may use; empty: it has none
 
-	metadata, keySet []byte
+	metadata, keySet string
 	at               map[string]string // paths of the endpoints
 	keys             jose.JSONWebKeySet
 	client           string // the Authorization header of client_secret_basic (RFC 6749 section 2.3.1)
@@ -85,7 +86,7 @@ type session struct{ handle, cookie, sub string }
 type grant struct {
 	of              *session
 	access, refresh string
-	userinfo        []byte // the answer that was found right
+	userinfo        string // the answer that was found right
 }
 
 // pending is a code that has not been exchanged.
@@ -102,7 +103,7 @@ type worker struct {
 	grants     []*grant // one of each session
 	codes      []pending
 	turn       int
-	statusList []byte // the newest that was verified
+	statusList string // the newest that was verified
 	statusTag  string
 	latency    []time.Duration
 }
@@ -160,15 +161,15 @@ func (w *worker) grant() *grant {
 }
 
 // constant asks for a document that has to be what it was before, or is learned.
-func (w *worker) constant(ctx context.Context, path string, known *[]byte, document any) error {
+func (w *worker) constant(ctx context.Context, path string, known *string, document any) error {
 	a, err := w.ask(ctx, http.StatusOK, path, nil)
 	switch {
 	case err != nil:
 		return err
-	case *known == nil:
-		*known = a.body
-		return a.decode(document)
-	case !bytes.Equal(a.body, *known):
+	case *known == "":
+		*known = a.Body
+		return decode(a, document)
+	case a.Body != *known:
 		return errors.New("the document has changed")
 	}
 	return nil
@@ -208,8 +209,8 @@ func (w *worker) statusListWhole(ctx context.Context) error {
 }
 
 // checkStatusList verifies a list where it differs from the one before: it is signed anew from time to time.
-func (w *worker) checkStatusList(a answer) error {
-	if bytes.Equal(a.body, w.statusList) {
+func (w *worker) checkStatusList(a browser.Answer) error {
+	if a.Body == w.statusList {
 		return nil
 	}
 	var claims struct {
@@ -218,10 +219,10 @@ func (w *worker) checkStatusList(a answer) error {
 			List string `json:"lst"`
 		} `json:"status_list"`
 	}
-	if err := w.open(string(a.body), &claims); err != nil {
+	if err := w.open(a.Body, &claims); err != nil {
 		return err
 	}
-	w.statusList, w.statusTag = a.body, a.header.Get("Etag")
+	w.statusList, w.statusTag = a.Body, a.Header.Get("Etag")
 	if claims.Subject != w.issuer+statusPath || claims.List.List == "" || w.statusTag == "" {
 		return errors.New("there is no ETag, or no list")
 	}
@@ -230,7 +231,7 @@ func (w *worker) checkStatusList(a answer) error {
 
 func (w *worker) statusListUnchanged(ctx context.Context) error {
 	a, err := w.ask(ctx, http.StatusNotModified, statusPath, nil, "If-None-Match", w.statusTag)
-	if err != nil && a.status == http.StatusOK && a.header.Get("Etag") != w.statusTag {
+	if err != nil && a.Status == http.StatusOK && a.Header.Get("Etag") != w.statusTag {
 		return w.checkStatusList(a)
 	}
 	return err
@@ -255,9 +256,8 @@ func (w *worker) open(token string, claims any) error {
 // signIn signs in as a browser does and returns its cookies.
 func (w *worker) signIn(ctx context.Context, handle string) (string, error) {
 	form := url.Values{"handle": {handle}, "password": {w.password}}
-	a, err := w.ask(ctx, http.StatusSeeOther, loginPath, form,
-		"Accept", "text/html", "Origin", w.issuer, "Sec-Fetch-Site", "same-origin")
-	cookies := a.cookies()
+	a, err := w.ask(ctx, http.StatusSeeOther, loginPath, form, "Accept", "text/html", "Sec-Fetch-Site", "same-origin")
+	cookies := a.Cookies()
 	if err == nil && cookies == "" {
 		err = errors.New("no cookie was set")
 	}
@@ -277,7 +277,7 @@ func (w *worker) authorize(ctx context.Context, s *session, more string) (pendin
 	if err != nil {
 		return pending{}, err
 	}
-	to, query, _ := strings.Cut(a.header.Get("Location"), "?")
+	to, query, _ := strings.Cut(a.Header.Get("Location"), "?")
 	got, err := url.ParseQuery(query)
 	switch {
 	case to != redirectURI || err != nil:
@@ -311,7 +311,7 @@ func (w *worker) grantFor(ctx context.Context, s *session, form url.Values, nonc
 		jwt.Claims
 		Nonce string `json:"nonce"`
 	}
-	if err := a.decode(&got); err != nil {
+	if err := decode(a, &got); err != nil {
 		return nil, err
 	}
 	if got.Access == "" || got.Refresh == "" || got.ID == "" {
@@ -412,20 +412,20 @@ func (w *worker) refresh(ctx context.Context) error {
 func (w *worker) userinfo(ctx context.Context) error {
 	g := w.grant()
 	a, err := w.ask(ctx, http.StatusOK, w.at["userinfo_endpoint"], nil, "Authorization", "Bearer "+g.access)
-	if err != nil || g.userinfo != nil && bytes.Equal(a.body, g.userinfo) {
+	if err != nil || a.Body == g.userinfo {
 		return err
 	}
 	var got struct {
 		Subject string `json:"sub"`
 		Handle  string `json:"preferred_username"`
 	}
-	if err := a.decode(&got); err != nil {
+	if err := decode(a, &got); err != nil {
 		return err
 	}
 	if got.Subject != g.of.sub || got.Handle != g.of.handle {
 		return errors.New("of another user")
 	}
-	g.userinfo = a.body
+	g.userinfo = a.Body
 	return nil
 }
 
@@ -440,7 +440,7 @@ func (w *worker) introspect(ctx context.Context) error {
 		Active  bool   `json:"active"`
 		Subject string `json:"sub"`
 	}
-	if err := a.decode(&got); err != nil {
+	if err := decode(a, &got); err != nil {
 		return err
 	}
 	if !got.Active || got.Subject != g.of.sub {

@@ -4,10 +4,8 @@ package cluster
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -19,14 +17,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/oauth2"
+	"github.com/cairn-id/cairn/account/web/browser"
 )
 
 const (
-	password  = "rambling over 3 hills"
-	verifier  = "verifier-0123456789-0123456789-0123456789-01"
-	challenge = "code_challenge_method=S256&code_challenge="
-	callback  = "https://app.example.org/callback"
+	password = "rambling over 3 hills"
+	callback = "https://app.example.org/callback"
 )
 
 // request is one request of the load and what became of it.
@@ -86,14 +82,15 @@ func (l *ledger) kill(owner, why string) {
 // member is a person with a browser and an application.
 type member struct {
 	*ledger
-	base, secret string
-	handle       string
-	password     string
-	client       *http.Client
-	refresh      string // newest refresh token; empty: none, or spent with an unknown outcome
-	access       string
-	family       []string // access tokens of the grant of refresh
-	etag         string
+	base     string
+	app      browser.App
+	handle   string
+	password string
+	client   *http.Client
+	refresh  string // newest refresh token; empty: none, or spent with an unknown outcome
+	access   string
+	family   []string // access tokens of the grant of refresh
+	etag     string
 }
 
 var addresses atomic.Uint32
@@ -102,81 +99,50 @@ var addresses atomic.Uint32
 func newMember(l *ledger, c *installation, secret, handle string) *member {
 	n := addresses.Add(1)
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1+byte(n>>14), byte(n>>7&0x7f), 1+byte(n&0x7f))}}
-	jar, _ := cookiejar.New(nil)
-	return &member{ledger: l, base: c.URL, secret: secret, handle: handle, password: password, client: &http.Client{
-		Jar: jar, Timeout: 40 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
-			_, port, _ := net.SplitHostPort(address)
-			return dialer.DialContext(ctx, "tcp", "127.0.0.1:"+port)
-		}},
-	}}
+	client := browser.NewClient(40*time.Second, &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+		_, port, _ := net.SplitHostPort(address)
+		return dialer.DialContext(ctx, "tcp", "127.0.0.1:"+port)
+	}})
+	client.Jar, _ = cookiejar.New(nil)
+	app := browser.App{ID: "app", Secret: secret, Callback: callback}
+	return &member{ledger: l, base: c.URL, app: app, handle: handle, password: password, client: client}
 }
-
-// answer is the response; with status 0 or 503 the request may or may not have been carried out.
-type answer struct {
-	status int
-	header http.Header
-	text   string
-	json   map[string]any
-}
-
-func (a answer) unknown() bool { return a.status == 0 || a.status >= 500 }
-
-func (a answer) str(name string) string { s, _ := a.json[name].(string); return s }
 
 // do sends a request and notes it; header are pairs.
-func (m *member) do(what, method, address, contentType, body string, header ...string) answer {
+func (m *member) do(what, method, address, contentType, body string, header ...string) browser.Answer {
 	if strings.HasPrefix(address, "/") {
 		address = m.base + address
 	}
-	r, err := http.NewRequest(method, address, strings.NewReader(body))
+	r, err := browser.Request(context.Background(), method, address, "", contentType, body, header...)
 	if err != nil {
 		m.fault("%s: %v", what, err)
-		return answer{}
+		return browser.Answer{}
 	}
-	if contentType != "" {
-		r.Header.Set("Content-Type", contentType)
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	n, a := request{what: what, begin: time.Now(), direct: !strings.HasPrefix(address, m.base)}, answer{}
-	got, err := m.client.Do(r)
-	if err == nil {
-		var b []byte
-		b, err = io.ReadAll(got.Body)
-		_ = got.Body.Close()
-		a.text, a.header = string(b), got.Header
-	}
-	n.end = time.Now()
-	if err == nil {
-		a.status = got.StatusCode
-		_ = json.Unmarshal([]byte(a.text), &a.json)
-		n.status, n.announced = a.status, a.status == http.StatusServiceUnavailable && got.Header.Get("Retry-After") != ""
-	}
-	if a.unknown() {
-		n.text = fmt.Sprintf("%v %d %.200s", err, a.status, a.text)
+	n := request{what: what, begin: time.Now(), direct: !strings.HasPrefix(address, m.base)}
+	a := browser.Send(m.client, r)
+	n.end, n.status = time.Now(), a.Status
+	n.announced = a.Status == http.StatusServiceUnavailable && a.Header.Get("Retry-After") != ""
+	if a.Unknown() {
+		n.text = fmt.Sprintf("%v %d %.200s", a.Err, a.Status, a.Body)
 	}
 	m.note(func() { m.requests = append(m.requests, n) })
-	if a.unknown() {
+	if a.Unknown() {
 		time.Sleep(500 * time.Millisecond) // a little less than the service asks for
 	}
 	return a
 }
 
-func (m *member) api(what, method, path string, body any) answer {
+func (m *member) api(what, method, path string, body any) browser.Answer {
 	if body == nil {
 		return m.do(what, method, path, "", "")
 	}
 	b, _ := json.Marshal(body)
-	return m.do(what, method, path, "application/json", string(b))
+	return m.do(what, method, path, browser.JSONType, string(b))
 }
 
 // post is the application's request, to the proxy or to one instance.
-func (m *member) post(what, address string, form url.Values) answer {
-	form.Set("client_id", "app")
-	form.Set("client_secret", m.secret)
-	return m.do(what, "POST", address, "application/x-www-form-urlencoded", form.Encode())
+func (m *member) post(what, address string, form url.Values) browser.Answer {
+	return m.do(what, "POST", address, browser.FormType, m.app.Form(form).Encode())
 }
 
 func (m *member) cookie() string {
@@ -189,33 +155,16 @@ func (m *member) cookie() string {
 	return ""
 }
 
-// claims of a session token.
-func claims(token string) (c struct {
-	Sid    string `json:"sid"`
-	Status struct {
-		List struct {
-			Index int    `json:"idx"`
-			URI   string `json:"uri"`
-		} `json:"status_list"`
-	} `json:"status"`
-}) {
-	if parts := strings.Split(token, "."); len(parts) == 3 {
-		b, _ := base64.RawURLEncoding.DecodeString(parts[1])
-		_ = json.Unmarshal(b, &c)
-	}
-	return c
-}
-
 func (m *member) signIn() bool {
 	before := m.cookie()
 	a := m.api("sign-in", "POST", "/api/auth/login", map[string]string{"handle": m.handle, "password": m.password})
 	switch {
-	case a.status == http.StatusOK:
+	case a.Status == http.StatusOK:
 		if before != "" && before != m.cookie() { // a new sign-in replaces the cookie
 			m.note(func() { m.ended[before] = "a new sign-in" })
 		}
 		return true
-	case a.status == http.StatusUnauthorized: // one of those that may be right
+	case a.Status == http.StatusUnauthorized: // one of those that may be right
 		var maybe []string
 		m.note(func() { maybe = slices.Clone(m.passwords[m.handle]) })
 		for _, other := range maybe {
@@ -225,39 +174,35 @@ func (m *member) signIn() bool {
 			}
 		}
 		m.fault("%s cannot sign in", m.handle)
-	case !a.unknown():
-		m.fault("sign-in of %s: %d %s", m.handle, a.status, a.text)
+	case !a.Unknown():
+		m.fault("sign-in of %s: %d %s", m.handle, a.Status, a.Body)
 	}
 	return false
 }
 
 // code asks for an authorization code; empty when there is none.
 func (m *member) code() string {
-	a := m.do("authorize", "GET", "/oauth2/authorize?response_type=code&client_id=app&scope=openid+profile+offline_access&state=state-0123456789&redirect_uri="+url.QueryEscape(callback)+
-		"&"+challenge+oauth2.S256ChallengeFromVerifier(verifier), "", "")
-	at, err := url.Parse(a.header.Get("Location"))
-	if code := ""; err == nil && a.status == http.StatusSeeOther {
-		if code = at.Query().Get("code"); code != "" {
-			return code
-		}
+	a := m.do("authorize", "GET", m.app.Authorize("openid profile offline_access"), "", "")
+	if code := a.Code(); code != "" && a.Status == http.StatusSeeOther {
+		return code
 	}
-	if !a.unknown() {
-		m.fault("authorize: %d %s", a.status, a.header.Get("Location"))
+	if !a.Unknown() {
+		m.fault("authorize: %d %s", a.Status, a.Header.Get("Location"))
 	}
 	return ""
 }
 
 // redeem spends a code, and asks again as long as it is not known what became of it.
-func (m *member) redeem(address, code string) answer {
+func (m *member) redeem(address, code string) browser.Answer {
 	for try := 0; ; try++ {
-		a := m.post("token", address+"/oauth2/token", url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {callback}, "code_verifier": {verifier}})
+		a := m.post("token", address+"/oauth2/token", m.app.Exchange(code))
 		switch {
-		case a.status == http.StatusOK:
+		case a.Status == http.StatusOK:
 			m.accepted("code " + code)
 			return a
-		case a.unknown() && try < 5:
-		case !a.unknown() && (a.str("error") != "invalid_grant" || try == 0 && address == m.base):
-			m.fault("token: %d %s", a.status, a.text)
+		case a.Unknown() && try < 5:
+		case !a.Unknown() && (a.Str("error") != "invalid_grant" || try == 0 && address == m.base):
+			m.fault("token: %d %s", a.Status, a.Body)
 			return a
 		default: // spent, by an answer that was lost
 			return a
@@ -272,12 +217,12 @@ func (m *member) tokens() {
 		return
 	}
 	a := m.redeem(m.base, code)
-	if a.status != http.StatusOK {
+	if a.Status != http.StatusOK {
 		return
 	}
-	m.access, m.refresh = a.str("access_token"), a.str("refresh_token")
+	m.access, m.refresh = a.Str("access_token"), a.Str("refresh_token")
 	m.family = []string{m.access}
-	sid := claims(m.cookie()).Sid
+	sid := browser.ClaimsOf(m.cookie()).Sid
 	m.note(func() {
 		m.live[m.access] = m.handle
 		if !m.owed[sid] {
@@ -293,17 +238,17 @@ func (m *member) rotate() {
 	}
 	used := m.refresh
 	for try := 0; try < 6; try++ {
-		a := m.post("refresh", "/oauth2/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {used}})
+		a := m.post("refresh", "/oauth2/token", m.app.Refresh(used))
 		switch {
-		case a.status == http.StatusOK:
+		case a.Status == http.StatusOK:
 			m.accepted("refresh token " + used)
-			m.access, m.refresh = a.str("access_token"), a.str("refresh_token")
+			m.access, m.refresh = a.Str("access_token"), a.Str("refresh_token")
 			m.family = append(m.family, m.access)
 			m.note(func() { m.live[m.access] = m.handle })
 			return
-		case !a.unknown():
+		case !a.Unknown():
 			if try == 0 {
-				m.fault("refresh of %s: %d %s", m.handle, a.status, a.text)
+				m.fault("refresh of %s: %d %s", m.handle, a.Status, a.Body)
 			}
 			// A second use of what was spent by an answer that was lost: the grant ends.
 			m.access, m.refresh = "", ""
@@ -320,8 +265,8 @@ func (m *member) userinfo() {
 		m.tokens()
 		return
 	}
-	if a := m.do("userinfo", "GET", "/oauth2/userinfo", "", "", "Authorization", "Bearer "+m.access); a.status != http.StatusOK && !a.unknown() {
-		m.fault("userinfo of %s: %d %s", m.handle, a.status, a.text)
+	if a := m.do("userinfo", "GET", "/oauth2/userinfo", "", "", "Authorization", "Bearer "+m.access); a.Status != http.StatusOK && !a.Unknown() {
+		m.fault("userinfo of %s: %d %s", m.handle, a.Status, a.Body)
 	}
 }
 
@@ -330,14 +275,14 @@ func (m *member) introspect() {
 		m.tokens()
 		return
 	}
-	if a := m.post("introspect", "/oauth2/introspect", url.Values{"token": {m.access}}); a.status == http.StatusOK && a.json["active"] != true || a.status != http.StatusOK && !a.unknown() {
-		m.fault("introspection of %s: %d %s", m.handle, a.status, a.text)
+	if a := m.post("introspect", "/oauth2/introspect", url.Values{"token": {m.access}}); a.Status == http.StatusOK && a.JSON()["active"] != true || a.Status != http.StatusOK && !a.Unknown() {
+		m.fault("introspection of %s: %d %s", m.handle, a.Status, a.Body)
 	}
 }
 
 func (m *member) me() {
-	if a := m.api("me", "GET", "/api/me", nil); a.status != http.StatusOK && !a.unknown() {
-		m.fault("/api/me of %s: %d %s", m.handle, a.status, a.text)
+	if a := m.api("me", "GET", "/api/me", nil); a.Status != http.StatusOK && !a.Unknown() {
+		m.fault("/api/me of %s: %d %s", m.handle, a.Status, a.Body)
 	}
 }
 
@@ -348,10 +293,10 @@ func (m *member) revoke() {
 	}
 	a := m.post("revoke", "/oauth2/revoke", url.Values{"token": {m.refresh}})
 	why := ""
-	if a.status == http.StatusOK {
+	if a.Status == http.StatusOK {
 		why = "revoked"
-	} else if !a.unknown() {
-		m.fault("revoke: %d %s", a.status, a.text)
+	} else if !a.Unknown() {
+		m.fault("revoke: %d %s", a.Status, a.Body)
 	}
 	m.note(func() {
 		for _, access := range m.family {
@@ -371,11 +316,11 @@ func (m *member) changePassword() {
 	a := m.api("password", "PUT", "/api/me/password", map[string]string{"current_password": m.password, "new_password": next})
 	why := ""
 	switch {
-	case a.status == http.StatusOK:
+	case a.Status == http.StatusOK:
 		m.password, why = next, "the password was changed"
 		m.note(func() { m.passwords[m.handle] = []string{next} })
-	case !a.unknown():
-		m.fault("change of the password of %s: %d %s", m.handle, a.status, a.text)
+	case !a.Unknown():
+		m.fault("change of the password of %s: %d %s", m.handle, a.Status, a.Body)
 	}
 	m.access, m.refresh = "", ""
 	m.note(func() { m.kill(m.handle, why) })
@@ -383,10 +328,10 @@ func (m *member) changePassword() {
 
 func (m *member) signOut() {
 	token := m.cookie()
-	sid := claims(token).Sid
+	sid := browser.ClaimsOf(token).Sid
 	a := m.api("sign-out", "POST", "/api/auth/logout", nil)
 	m.note(func() {
-		if a.status == http.StatusOK {
+		if a.Status == http.StatusOK {
 			m.ended[token] = "signed out"
 			if _, has := m.owed[sid]; has {
 				m.owed[sid] = true
@@ -394,8 +339,8 @@ func (m *member) signOut() {
 		}
 		m.kill(m.handle, "")
 	})
-	if a.status != http.StatusOK && !a.unknown() {
-		m.fault("sign-out: %d %s", a.status, a.text)
+	if a.Status != http.StatusOK && !a.Unknown() {
+		m.fault("sign-out: %d %s", a.Status, a.Body)
 	}
 	m.access, m.refresh = "", ""
 	m.client.Jar, _ = cookiejar.New(nil)
@@ -403,18 +348,18 @@ func (m *member) signOut() {
 
 // status waits for a change of the list, as applications do.
 func (m *member) status() {
-	uri := claims(m.cookie()).Status.List.URI
+	uri := browser.ClaimsOf(m.cookie()).Status.List.URI
 	if uri == "" {
 		m.signIn()
 		return
 	}
 	a := m.do("status wait", "GET", uri, "", "", "Prefer", "wait=2", "If-None-Match", m.etag)
-	switch a.status {
+	switch a.Status {
 	case http.StatusOK, http.StatusNotModified:
-		m.etag = a.header.Get("ETag")
+		m.etag = a.Header.Get("ETag")
 	default:
-		if !a.unknown() {
-			m.fault("status list: %d %s", a.status, a.text)
+		if !a.Unknown() {
+			m.fault("status list: %d %s", a.Status, a.Body)
 		}
 	}
 }
@@ -451,10 +396,10 @@ func (m *member) invite() string {
 		return ""
 	}
 	a := m.api("invite", "POST", "/api/invites", nil)
-	if a.status != http.StatusCreated && !a.unknown() {
-		m.fault("invite: %d %s", a.status, a.text)
+	if a.Status != http.StatusCreated && !a.Unknown() {
+		m.fault("invite: %d %s", a.Status, a.Body)
 	}
-	return a.str("code")
+	return a.Str("code")
 }
 
 // register makes an account of an invite, and asks again as long as it is not known what
@@ -462,14 +407,14 @@ func (m *member) invite() string {
 func (m *member) register(base, invite string) bool {
 	for try := 0; try < 6; try++ {
 		a := m.api("register", "POST", base+"/api/register", map[string]string{"code": invite, "handle": m.handle, "password": m.password})
-		if a.status == http.StatusCreated {
+		if a.Status == http.StatusCreated {
 			m.accepted("invite " + invite)
 			m.note(func() { m.passwords[m.handle] = []string{m.password} })
 			return true
 		}
-		if !a.unknown() {
+		if !a.Unknown() {
 			if base == m.base && try == 0 {
-				m.fault("register: %d %s", a.status, a.text)
+				m.fault("register: %d %s", a.Status, a.Body)
 			}
 			return false
 		}
@@ -517,10 +462,10 @@ func spendTwice(l *ledger, c *installation, secret string, keeper *member) {
 		})
 	}
 	if code := m.code(); code != "" {
-		if a := m.redeem(m.base, code); a.status == http.StatusOK {
-			used := a.str("refresh_token")
+		if a := m.redeem(m.base, code); a.Status == http.StatusOK {
+			used := a.Str("refresh_token")
 			both(func(_ int, base string) {
-				if a := m.post("refresh twice", base+"/oauth2/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {used}}); a.status == http.StatusOK {
+				if a := m.post("refresh twice", base+"/oauth2/token", m.app.Refresh(used)); a.Status == http.StatusOK {
 					m.accepted("refresh token " + used)
 				}
 			})
@@ -534,7 +479,7 @@ func spendTwice(l *ledger, c *installation, secret string, keeper *member) {
 	l.note(func() { l.passwords[m.handle] = append([]string{m.password}, passwords[:]...) })
 	both(func(i int, base string) {
 		a := m.api("reset", "POST", base+"/api/auth/reset-password", map[string]string{"handle": m.handle, "code": code, "password": passwords[i]})
-		if a.status == http.StatusOK {
+		if a.Status == http.StatusOK {
 			m.accepted("reset code " + code)
 			l.note(func() { l.passwords[m.handle] = []string{passwords[i]} })
 		}

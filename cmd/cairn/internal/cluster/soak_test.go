@@ -3,9 +3,6 @@
 package cluster
 
 import (
-	"bytes"
-	"compress/zlib"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,6 +20,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/cairn-id/cairn/account/web/browser"
 )
 
 // The bounds of what is promised.
@@ -218,7 +217,7 @@ func (d *database) migrateOn() {
 // receiver is the application's address for logout tokens.
 func (l *ledger) receiver(t *testing.T) string {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		sid := claims(r.PostFormValue("logout_token")).Sid
+		sid := browser.ClaimsOf(r.PostFormValue("logout_token")).Sid
 		l.note(func() { l.toldAt[sid] = append(l.toldAt[sid], time.Now()) })
 	}))
 	t.Cleanup(server.Close)
@@ -288,7 +287,7 @@ func (l *ledger) verify(t *testing.T, c *installation, e events) {
 	asked := newLedger()
 	check := newMember(asked, c, c.secret, "")
 	introspect := func(n *instance, token string) any {
-		return check.post("introspect", n.URL+"/oauth2/introspect", url.Values{"token": {token}}).json["active"]
+		return check.post("introspect", n.URL+"/oauth2/introspect", url.Values{"token": {token}}).JSON()["active"]
 	}
 	n := 0
 	for token, of := range l.live {
@@ -303,19 +302,19 @@ func (l *ledger) verify(t *testing.T, c *installation, e events) {
 			}
 		}
 	}
-	lists := map[string][]byte{}
+	lists := map[string]string{}
 	for token, why := range l.ended {
 		for i, each := range c.each {
-			if a := check.do("me", "GET", each.URL+"/api/me", "", "", "Cookie", "cairn_session="+token); a.status != http.StatusUnauthorized {
-				t.Errorf("%s, but instance %d accepts the session token from before: %d", why, i, a.status)
+			if a := check.do("me", "GET", each.URL+"/api/me", "", "", "Cookie", "cairn_session="+token); a.Status != http.StatusUnauthorized {
+				t.Errorf("%s, but instance %d accepts the session token from before: %d", why, i, a.Status)
 			}
-			at := claims(token).Status.List
+			at := browser.ClaimsOf(token).Status.List
 			uri := strings.Replace(at.URI, c.URL, each.URL, 1)
-			if lists[uri] == nil {
-				lists[uri] = statusList(t, check.do("status", "GET", uri, "", "").text)
+			if lists[uri] == "" {
+				lists[uri] = check.do("status", "GET", uri, "", "").Body
 			}
-			if lists[uri][at.Index/8]>>(at.Index%8)&1 == 0 {
-				t.Errorf("%s, but the list of instance %d does not say so", why, i)
+			if revoked, err := browser.Revoked(lists[uri], at.Index); !revoked || err != nil {
+				t.Errorf("%s, but the list of instance %d does not say so: %v", why, i, err)
 			}
 		}
 	}
@@ -326,17 +325,17 @@ func (l *ledger) verify(t *testing.T, c *installation, e events) {
 			}
 			continue
 		}
-		m, last := newMember(asked, c, c.secret, handle), answer{}
+		m, last := newMember(asked, c, c.secret, handle), browser.Answer{}
 		if !slices.ContainsFunc(passwords, func(p string) bool {
 			for range 5 {
 				last = m.api("sign-in", "POST", "/api/auth/login", map[string]string{"handle": handle, "password": p})
-				if !last.unknown() {
+				if !last.Unknown() {
 					break
 				}
 			}
-			return last.status == http.StatusOK
+			return last.Status == http.StatusOK
 		}) {
-			t.Errorf("%s cannot sign in with any of %q: %d %s", handle, passwords, last.status, last.text)
+			t.Errorf("%s cannot sign in with any of %q: %d %s", handle, passwords, last.Status, last.Body)
 		}
 	}
 	var told, repeated int
@@ -366,28 +365,4 @@ func (l *ledger) verify(t *testing.T, c *installation, e events) {
 			t.Errorf("the load made no %s", what)
 		}
 	}
-}
-
-// statusList are the bits of a token status list.
-func statusList(t *testing.T, token string) []byte {
-	t.Helper()
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		t.Fatalf("no status list: %.200s", token)
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	must(t, err)
-	var c struct {
-		List struct {
-			List string `json:"lst"`
-		} `json:"status_list"`
-	}
-	must(t, json.Unmarshal(payload, &c))
-	packed, err := base64.RawURLEncoding.DecodeString(c.List.List)
-	must(t, err)
-	z, err := zlib.NewReader(bytes.NewReader(packed))
-	must(t, err)
-	bits, err := io.ReadAll(z)
-	must(t, err)
-	return bits
 }
