@@ -20,6 +20,9 @@ const (
 	slackPart, slackKmh, slackM = 0.1, 1, 500
 )
 
+// MostSpeed returns what nobody exceeds in a sport, in km/h: over a whole activity, and for a moment.
+func MostSpeed(s Sport) (average, highest float64) { return limits[s].average, limits[s].maximum }
+
 // implausible reports figures that no human reaches in the sport, and totals that contradict each other.
 func (l *linter) implausible(d *Detail, values map[string]float64) {
 	most := limits[d.Sport]

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -231,6 +232,27 @@ func TestPageKnowsTheWarnings(t *testing.T) {
 	for _, text := range texts {
 		if text = strings.ReplaceAll(text, "%d", "{n}"); text != "" && !slices.Contains(known, text) {
 			t.Errorf("the page does not know %q", text)
+		}
+	}
+	general := func(text string) string {
+		return regexp.MustCompile(`\{\w+\}|%[.\d]*[a-z]`).ReplaceAllString(text, "{}")
+	}
+	for i := range known {
+		known[i] = general(known[i])
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile(`r\.(?:warn|drop)\((?:\w+, )?("[^"]+")`).FindAllSubmatch(source, -1) {
+			if text, err := strconv.Unquote(string(found[1])); err != nil || !slices.Contains(known, general(text)) {
+				t.Errorf("%s: the page does not know the warning %q", file, text)
+			}
 		}
 	}
 }

@@ -158,6 +158,15 @@ func (r *Recording) settle(d *activityschema.Detail) {
 		d.MovingTimeS = d.DurationS
 	}
 	raise(d.MaxSpeedKmh, d.AvgSpeedKmh)
+	average, highest := activityschema.MostSpeed(d.Sport)
+	tooFast := orZero(d.MaxSpeedKmh) > highest
+	if tooFast {
+		d.MaxSpeedKmh = nil
+	}
+	if tooFast || orZero(d.AvgSpeedKmh) > average {
+		r.warn("speeds that nobody reaches are left out")
+		d.AvgSpeedKmh = nil
+	}
 	raise(d.MaxHRBpm, d.AvgHRBpm)
 	raise(d.MaxPowerW, d.AvgPowerW)
 }

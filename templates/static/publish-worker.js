@@ -155,7 +155,15 @@
     "the track has no usable times: it was planned and not recorded",
     "no recorded activity in this file",
     "not a GPX, TCX or FIT file",
-    "too little of the track is left outside your places: publish it as no_gps"
+    "too little of the track is left outside your places: publish it as no_gps",
+    "speeds that nobody reaches are left out",
+    "{n} km in no time: the distance is left out",
+    "it began on {date}, says the file: the clock of the device was wrong",
+    "a FIT file of settings, a course or a workout, but no recorded activity",
+    "a route, course or waypoints, but no recorded track",
+    "all points have the same time: the track was planned and not recorded",
+    "damaged on line {n}, before anything was recorded",
+    "an archive in an archive in an archive: unpack the outer ones, and import the folder"
   ].map(function (message) {
     var names = [], parts = message.split(/\{(\w+)\}/).map(function (part, i) {
       return i % 2 ? names.push(part) && "(.+)" : part.replace(/[.*+?^$()|[\]\\]/g, "\\$&");
