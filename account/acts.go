@@ -192,7 +192,9 @@ var (
 		"PUT /api/admin/users/{handle}/end", "POST /admin/users/{handle}/end", "POST /admin/users/selected",
 	}}
 	// EndAccount and EndFlags happen by themselves: see EndStore.
-	EndAccount = Act{Action: "user.ended", Proof: ProofOperator, Ends: endsAccess}
+	EndAccount = Act{Action: "user.ended", Proof: ProofOperator, Ends: Ending{
+		Sessions: AllSessions, Grants: AllGrants,
+	}}
 	EndFlags   = Act{Action: "user.flags_ended", Proof: ProofOperator, Ends: SetFlags.Ends}
 	UnlockUser = Act{Action: "user.unlock", Proof: ProofAdministrator, Routes: []string{
 		"POST /api/admin/users/{handle}/unlock", "POST /admin/users/{handle}/unlock",

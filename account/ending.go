@@ -128,6 +128,9 @@ var (
 	// endsRecent is endsAccess, but leaves invites that were made before, and ends recent consents.
 	endsRecent = Ending{Sessions: AllSessions, Grants: AllGrants, Invites: RecentInvites, Addresses: AllAddresses,
 		Consents: true, Marks: true, Codes: true}
+	// EndsAtReturn is what EndAccount leaves of endsAccess, because a clock that is right again could not give it
+	// back. It ends when somebody lets in again who had ended.
+	EndsAtReturn = Ending{Invites: AllInvites, Addresses: AllAddresses, Marks: true, Codes: true}
 )
 
 // disowning returns the ending that disowns the password too.

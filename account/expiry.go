@@ -173,13 +173,7 @@ const watchPause = time.Minute
 // instances may watch.
 func (s *Service) WatchEnds(ctx context.Context) {
 	for {
-		next, err := s.store.EndDue(ctx)
-		if err == nil {
-			err = s.TellEnds(ctx)
-		}
-		if err == nil {
-			err = s.TellJoins(ctx)
-		}
+		next, err := s.LookForEnds(ctx)
 		if err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "ends and requests to join not looked for", slog.Any("error", err))
 		}
@@ -193,6 +187,22 @@ func (s *Service) WatchEnds(ctx context.Context) {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// LookForEnds is one look of WatchEnds. It returns when something ends next. While the clock is not trusted
+// nothing ends and nobody is told of an end.
+func (s *Service) LookForEnds(ctx context.Context) (next time.Time, err error) {
+	settled, err := s.store.ClockSettled(ctx)
+	if err == nil && settled {
+		next, err = s.store.EndDue(ctx)
+	}
+	if err == nil && settled {
+		err = s.TellEnds(ctx)
+	}
+	if err == nil {
+		err = s.TellJoins(ctx)
+	}
+	return next, err
 }
 
 // endsAtOnce is how many ends are told at once.

@@ -49,6 +49,27 @@ func TestEndedAccountHasNoSessionAndReadsWhomToAsk(t *testing.T) {
 	}
 }
 
+// Sessions live, so that nobody is signed out by a clock that is set right within the hour; nobody is told either.
+func TestNothingEndsWhileTheClockIsNotTrusted(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	b := w.SignedIn("ada")
+	look := func() {
+		t.Helper()
+		if _, err := w.Service.LookForEnds(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look()
+	setEnd(w, "ada", w.Clock.Now().Add(time.Hour))
+	w.Clock.Advance(25 * time.Hour) // and the process has not run as long
+	look()
+	w.Clock.Advance(-25 * time.Hour)
+	if !b.IsSignedIn() {
+		t.Error("a clock that was ahead has ended the session")
+	}
+}
+
 func TestEndedFlagIsInNoCookieAndNoAccess(t *testing.T) {
 	w := accounttest.New(t)
 	w.AddUser("ada")

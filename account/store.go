@@ -150,9 +150,13 @@ type EndStore interface {
 	// An account that has ended is no longer suspended then. ErrUserNotFound, ErrLastAdmin as for
 	// SuspendAll.
 	SetEndOfAll(ctx context.Context, ends, now time.Time, rows map[string]Audit) error
-	// EndDue ends what is due: EndAccount and EndFlags, with an audit row each. It returns when
-	// something ends next, zero: nothing does.
+	// EndDue ends what depends on accounts and flags that have ended: EndAccount and EndFlags, with an audit
+	// row each. It returns when something ends next, zero: nothing does.
 	EndDue(ctx context.Context) (next time.Time, err error)
+	// ClockSettled reports whether the clock is trusted with what cannot be undone. It is not for an hour,
+	// with a warning in the log, after the wall clock has moved by more than a day against the monotonic one
+	// since the last call, and at the first call after a gap of more than 30 days to the last row.
+	ClockSettled(ctx context.Context) (bool, error)
 	// EndsToTell lists what ends and of which the users were not told by the last of EndNotices, the
 	// earliest first, nothing of users who are suspended.
 	EndsToTell(ctx context.Context, limit int) ([]ComingEnd, error)

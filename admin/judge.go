@@ -14,6 +14,8 @@ import (
 const (
 	keyDays    = 365
 	backupDays = 7 // since the last backup, or of sign-ins without any backup
+	// clockTolerance is how far the clocks of instances may differ.
+	clockTolerance = 5 * time.Minute
 )
 
 // Judge returns the problems of the installation, each with its remedy. The overview and cairn
@@ -60,7 +62,12 @@ func Judge(ctx context.Context, users *roster.Administration, o Options) (list [
 		if !at.IsZero() {
 			used, text = true, l.Text("The last backup is {count} days old.", "count", daysBetween(at, now))
 		}
-		if daysBetween(at, now) >= backupDays {
+		ahead := at.After(now.Add(clockTolerance))
+		if ahead {
+			text = l.Text("The last backup is of {date}, a day that has not come: the clock was wrong.",
+				"date", at.Format(time.DateOnly))
+		}
+		if ahead || daysBetween(at, now) >= backupDays {
 			add("backup", !used, text, l.Text("Make one every night on the server."), "", "cairn backup FILE")
 		}
 	}

@@ -58,7 +58,7 @@ func checkActor(tx *engine.Tx, a account.Audit, subs ...string) {
 	// What came with the request is not in the row of the session.
 	confirmed := fromUnix(max(now.AuthTime, now.ConfirmedAt, toUnix(a.ConfirmedAt)))
 	methods := append(strings.Fields(now.AMR), a.AMR...)
-	if fresh && (a.At.After(confirmed.Add(account.FreshFor)) ||
+	if fresh && (a.At.Sub(confirmed).Abs() > account.FreshFor || // a proof of the future is of a clock that was ahead
 		now.SecondFactor && !slices.Contains(methods, account.MethodMultiFactor)) {
 		tx.Refuse(account.ErrReauthenticationRequired)
 	}

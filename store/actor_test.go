@@ -28,6 +28,9 @@ func TestActNeedsItsSessionWhenItIsStored(t *testing.T) {
 		want(t, try(late), account.ErrReauthenticationRequired)
 		late.ConfirmedAt = late.At // by what came with the request
 		must(t, try(late))
+		early := row // the proof is of a clock that was ahead
+		early.At = n.ConfirmedAt.Add(-account.FreshFor - time.Second)
+		want(t, try(early), account.ErrReauthenticationRequired)
 		late.At = n.ExpiresAt
 		want(t, try(late), account.ErrNotAuthenticated)
 

@@ -14,7 +14,8 @@ import (
 
 // An account and each of its flags may end by itself. From that second on every read finds the account
 // suspended, and the flag gone, by the clock of the store: see userAt and the conditions below. EndDue
-// then ends what depends on them.
+// carries that out: it ends sessions and grants, and leaves the rows as they are, so that a clock that was
+// ahead has ended nothing else when it is right again. Somebody who lets the user in again ends the rest.
 
 // Conditions at a time, the argument.
 const (
@@ -22,6 +23,9 @@ const (
 	userActive = "v.deleted_at = 0 AND v.suspended_at = 0 AND (v.ends_at = 0 OR v.ends_at > ?)"
 	// flagInForce holds for a flag f.
 	flagInForce = "(f.ends_at = 0 OR f.ends_at > ?)"
+	// accountEndDue and flagEndDue hold for ends at @now that are not carried out.
+	accountEndDue = "ends_at > 0 AND suspended_at = 0 AND end_done = 0 AND ends_at <= @now"
+	flagEndDue    = "ends_at > 0 AND end_done = 0 AND ends_at <= @now"
 )
 
 // flagsAt reads the column of userFlags: the flags that are in force at a time, sorted, and when those
@@ -97,9 +101,10 @@ func (s *Store) SetEndOfAll(ctx context.Context, ends, now time.Time, rows map[s
 		}
 		if len(again) > 0 {
 			tx.Exec("UPDATE users SET suspended_at = 0 WHERE sub IN ?", subsOf(again))
+			endOf(tx, subsOf(again), "", account.Audit{Ends: account.EndsAtReturn}, now)
 		}
-		tx.Exec("UPDATE users SET ends_at = ?, end_told = ?, updated_at = ? WHERE sub IN ?", toUnix(ends),
-			account.EndTold(ends, now), toUnix(now), subsOf(users))
+		tx.Exec("UPDATE users SET ends_at = ?, end_told = ?, end_done = 0, updated_at = ? WHERE sub IN ?",
+			toUnix(ends), account.EndTold(ends, now), toUnix(now), subsOf(users))
 		insertAudits(tx, each(users, func(u account.User) account.Audit { return rows[u.Sub] }))
 	})
 }
@@ -107,12 +112,14 @@ func (s *Store) SetEndOfAll(ctx context.Context, ends, now time.Time, rows map[s
 // EndDue implements account.Store. A user at a time: a season may end for all at the same second.
 func (s *Store) EndDue(ctx context.Context) (next time.Time, err error) {
 	const doing = "find what has ended"
+	if err := s.reopenEnds(ctx); err != nil {
+		return next, err
+	}
 	for {
 		now := s.Now()
 		var subs []string
-		err := s.conn(ctx).Raw(`SELECT sub FROM users
-			WHERE ends_at > 0 AND suspended_at = 0 AND ends_at <= @now
-			UNION SELECT sub FROM user_flags WHERE ends_at > 0 AND ends_at <= @now LIMIT @most`,
+		err := s.conn(ctx).Raw("SELECT sub FROM users WHERE "+accountEndDue+
+			" UNION SELECT sub FROM user_flags WHERE "+flagEndDue+" LIMIT @most",
 			map[string]any{"now": now, "most": pageSize(0)}).Find(&subs).Error
 		if err != nil {
 			return next, fail(doing, err)
@@ -139,19 +146,42 @@ func (s *Store) EndDue(ctx context.Context) (next time.Time, err error) {
 	}
 }
 
-// endDueOf ends the account of a user, whose row is locked, and the flags, if that is due.
+// reopenEnds makes ends due again that were carried out while the clock was ahead.
+func (s *Store) reopenEnds(ctx context.Context) error {
+	for _, table := range []string{"users", "user_flags"} {
+		const coming = " WHERE end_done = 1 AND ends_at > ?"
+		var found []int
+		err := s.conn(ctx).Raw("SELECT 1 FROM "+table+coming+" LIMIT 1", s.Now()).Find(&found).Error
+		if err != nil || len(found) == 0 {
+			if err != nil {
+				return fail("find ends that were carried out early", err)
+			}
+			continue
+		}
+		err = s.write(ctx, "reopen ends", func(tx *engine.Tx) {
+			tx.Exec("UPDATE "+table+" SET end_done = 0"+coming, tx.Now())
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endDueOf carries out the end of the account of a user, whose row is locked, and of the flags, if that is due.
 func endDueOf(tx *engine.Tx, sub string) {
 	now := tx.Now()
 	at := fromUnix(now)
+	args := map[string]any{"sub": sub, "now": now}
 	var handles []string
-	tx.Find(&handles, `UPDATE users SET suspended_at = ends_at, suspend_reason = '', updated_at = ? WHERE sub = ?
-		AND ends_at > 0 AND ends_at <= ? AND suspended_at = 0 AND deleted_at = 0 RETURNING handle`, now, sub, now)
+	tx.Find(&handles, "UPDATE users SET end_done = 1, updated_at = @now WHERE sub = @sub AND deleted_at = 0 AND "+
+		accountEndDue+" RETURNING handle", args)
 	for _, handle := range handles {
 		row := account.ByItself(at, account.EndAccount, handle, "")
 		insertAudit(tx, end(tx, sub, "", row, at).noted(row))
 	}
 	var flags []string
-	tx.Find(&flags, "DELETE FROM user_flags WHERE sub = ? AND ends_at > 0 AND ends_at <= ? RETURNING flag", sub, now)
+	tx.Find(&flags, "UPDATE user_flags SET end_done = 1 WHERE sub = @sub AND "+flagEndDue+" RETURNING flag", args)
 	if len(flags) == 0 {
 		return
 	}
@@ -164,15 +194,14 @@ func endDueOf(tx *engine.Tx, sub string) {
 	if !v.SignOutOnFlagLoss {
 		row.Ends = account.Ending{}
 	}
-	out := endWithFlags(tx, []account.User{{Sub: sub, Flags: flags}}, flags, row, at)
-	insertAudit(tx, out[sub].noted(row))
+	insertAudit(tx, end(tx, sub, "", row, at).noted(row))
 }
 
 // endDueOfAll is endDueOf for users, of whom few are due.
 func endDueOfAll(tx *engine.Tx, subs []string) {
 	var due []string
-	tx.Find(&due, `SELECT sub FROM users WHERE sub IN @subs AND ends_at > 0 AND ends_at <= @now AND suspended_at = 0
-		UNION SELECT sub FROM user_flags WHERE sub IN @subs AND ends_at > 0 AND ends_at <= @now`,
+	tx.Find(&due, "SELECT sub FROM users WHERE sub IN @subs AND "+accountEndDue+
+		" UNION SELECT sub FROM user_flags WHERE sub IN @subs AND "+flagEndDue,
 		map[string]any{"subs": subs, "now": tx.Now()})
 	for _, sub := range due {
 		endDueOf(tx, sub)
@@ -188,13 +217,16 @@ func endWithFlags(
 		return out
 	}
 	former := slices.DeleteFunc(slices.Clone(losers), func(u account.User) bool { return !u.Has(account.FlagAdmin) })
-	args := map[string]any{"now": toUnix(now), "subs": subsOf(former)}
-	if a.Action != account.EndFlags.Action { // somebody did it
-		addInvites(out, voidGiven(tx, "1 = 1", args))
-	}
-	_, closed := closeInvites(tx, "created_by IN @subs AND by_admin", args)
-	addInvites(out, closed)
+	addInvites(out, voidGiven(tx, "1 = 1", map[string]any{"now": toUnix(now), "subs": subsOf(former)}))
+	addInvites(out, closeAdminInvites(tx, former, now))
 	return out
+}
+
+// closeAdminInvites closes the open invites that users could make only as administrators.
+func closeAdminInvites(tx *engine.Tx, users []account.User, now time.Time) (closed map[string]int) {
+	_, closed = closeInvites(tx, "created_by IN @subs AND by_admin",
+		map[string]any{"now": toUnix(now), "subs": subsOf(users)})
+	return closed
 }
 
 // endRow is an account or a flag that ends.

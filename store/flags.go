@@ -15,12 +15,14 @@ type flagRow struct {
 	Sub, Flag string
 	EndsAt    int64
 	EndTold   int
+	EndDone   int
 }
 
 // flagRows returns the rows of a new user.
 func flagRows(u account.User) []flagRow {
 	return each(u.Flags, func(f string) flagRow {
-		return flagRow{u.Sub, f, toUnix(u.FlagEnds[f]), account.EndTold(u.FlagEnds[f], u.CreatedAt)}
+		ends := u.FlagEnds[f]
+		return flagRow{Sub: u.Sub, Flag: f, EndsAt: toUnix(ends), EndTold: account.EndTold(ends, u.CreatedAt)}
 	})
 }
 
@@ -30,7 +32,9 @@ func addFlags(tx *engine.Tx, rows []flagRow) {
 		return
 	}
 	key := []clause.Column{{Name: "sub"}, {Name: "flag"}}
-	replace := clause.OnConflict{Columns: key, DoUpdates: clause.AssignmentColumns([]string{"ends_at", "end_told"})}
+	replace := clause.OnConflict{
+		Columns: key, DoUpdates: clause.AssignmentColumns([]string{"ends_at", "end_told", "end_done"}),
+	}
 	tx.Ran(tx.Table("user_flags").Clauses(replace).CreateInBatches(&rows, bulkRows))
 }
 
@@ -62,6 +66,7 @@ func setFlagsOf(
 	var set []flagRow
 	var removed []string               // flags that somebody loses
 	var losers, changed []account.User // changed: their FlagAdmin goes or gets an end
+	var appointed []account.User
 	after = map[string][]string{}
 	for _, u := range users {
 		has, loses := slices.Clone(u.Flags), false
@@ -71,9 +76,13 @@ func setFlagsOf(
 				removed, loses = append(removed, name), true
 				has = slices.DeleteFunc(has, func(f string) bool { return f == name })
 			case c.On && (!u.Has(name) || c.SetEnd && !c.EndsAt.Equal(u.FlagEnds[name])):
-				set = append(set, flagRow{u.Sub, name, toUnix(c.EndsAt), account.EndTold(c.EndsAt, now)})
+				told := account.EndTold(c.EndsAt, now)
+				set = append(set, flagRow{Sub: u.Sub, Flag: name, EndsAt: toUnix(c.EndsAt), EndTold: told})
 				if !u.Has(name) {
 					has = append(has, name)
+				}
+				if !u.Has(name) && name == account.FlagAdmin {
+					appointed = append(appointed, u)
 				}
 			}
 		}
@@ -87,6 +96,9 @@ func setFlagsOf(
 	}
 	keepAdministrator(tx, changed...)
 	addFlags(tx, set)
+	if len(appointed) > 0 { // who were administrators until an end
+		closeAdminInvites(tx, appointed, now)
+	}
 	slices.Sort(removed)
 	removed = slices.Compact(removed)
 	tx.Exec("UPDATE users SET updated_at = ? WHERE sub IN ?", toUnix(now), subsOf(users))

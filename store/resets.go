@@ -31,22 +31,24 @@ func setResetCode(tx *engine.Tx, sub, session string, hash []byte, expires, now 
 		sub, sanitize(session), sanitize(session), hash, toUnix(now), toUnix(expires))
 }
 
-// validCode returns the user of a valid code. ErrInvalidResetCode.
-func validCode(db *gorm.DB, handle string, hash []byte, now time.Time) (sub string, err error) {
+// validCode returns the user of a valid code, whose account has not ended by the clock. ErrInvalidResetCode.
+func validCode(db *gorm.DB, handle string, hash []byte, now time.Time, clock int64) (sub string, err error) {
 	if invalidKey(handle) || len(hash) == 0 {
 		return "", account.ErrInvalidResetCode
 	}
 	found := db.Raw(`SELECT u.sub FROM users u
 		JOIN (SELECT sub, hash, expires_at FROM reset_codes
 			UNION ALL SELECT sub, hash, expires_at FROM mailed_reset_codes) r ON r.sub = u.sub
-		WHERE `+handleKey+` = ? AND u.deleted_at = 0 AND r.hash = ? AND r.expires_at > ?`,
-		account.HandleKey(handle), hash, toUnix(now)).Find(&sub)
+		WHERE `+handleKey+` = @handle AND u.deleted_at = 0 AND r.hash = @hash AND r.expires_at > @now
+		AND (u.ends_at = 0 OR u.ends_at > @clock)`, map[string]any{
+		"handle": account.HandleKey(handle), "hash": hash, "now": toUnix(now), "clock": clock,
+	}).Find(&sub)
 	return sub, expect(found, account.ErrInvalidResetCode)
 }
 
 // ResetCodeValid implements account.Store.
 func (s *Store) ResetCodeValid(ctx context.Context, handle string, hash []byte, now time.Time) (bool, error) {
-	_, err := validCode(s.conn(ctx), handle, hash, now)
+	_, err := validCode(s.conn(ctx), handle, hash, now, s.Now())
 	if errors.Is(err, account.ErrInvalidResetCode) {
 		return false, nil
 	}
@@ -59,7 +61,7 @@ func (s *Store) ResetPassword(
 ) error {
 	return s.write(ctx, "reset password", func(tx *engine.Tx) {
 		// Checking first keeps guesses from locking the user's row.
-		sub, err := validCode(tx.DB, handle, codeHash, now)
+		sub, err := validCode(tx.DB, handle, codeHash, now, tx.Now())
 		tx.Refuse(err)
 		tx.Expect(tx.Exec(`UPDATE users SET password_hash = ?, password_disowned_at = 0, updated_at = ?
 			WHERE sub = ? AND deleted_at = 0`, passwordHash, toUnix(now), sub), account.ErrInvalidResetCode)

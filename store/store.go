@@ -32,6 +32,8 @@ import (
 type Options struct {
 	Log *slog.Logger     // nil means slog.Default
 	Now func() time.Time // nil means time.Now; for calls without a time, such as issuing a token
+	// Uptime is a monotonic clock; nil means that of the process: see account.EndStore.
+	Uptime func() time.Duration
 	// Timeout bounds a statement, with the wait for a connection, unless its context has a
 	// deadline; 0 means 10 seconds. A transaction has one and a half times that.
 	Timeout time.Duration
@@ -53,6 +55,7 @@ type Store struct {
 	within  bool                     // Together
 	// revocationsNoted is the time up to which noteRevocations has checked, in Unix seconds.
 	revocationsNoted atomic.Int64
+	watch            *clockWatch
 }
 
 var (
@@ -72,7 +75,11 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{DB: db}
+	begin := time.Now()
+	s := &Store{DB: db, watch: &clockWatch{uptime: func() time.Duration { return time.Since(begin) }}}
+	if o.Uptime != nil {
+		s.watch.uptime = o.Uptime
+	}
 	if o.DataKey != nil {
 		s.dataKey = sync.OnceValues(func() (*dataKey, error) {
 			key, err := o.DataKey()
@@ -148,12 +155,16 @@ var (
 	Servers       = engine.Servers
 )
 
+// ClockTolerance is engine.ClockTolerance.
+const ClockTolerance = engine.ClockTolerance
+
 // Names of turns.
 // TurnBackup is the name of all backups. TurnScheduledBackup is the turn of those that the service
 // makes, so that a backup by hand does not delay them.
 const (
 	TurnBackup          = "backup"
 	TurnScheduledBackup = "scheduled backup"
+	TurnSweep           = "sweep"
 	// TurnBackupCommand has in its detail how the command after the last backup failed, or nothing.
 	TurnBackupCommand = "backup command"
 )

@@ -46,6 +46,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 	var r SweepResult
 	until := toUnix(now.Add(-sweepMargin))
 	steps := []func() error{
+		func() error { return s.returnOutboxes(ctx, now) },
 		func() error { return s.sweepTokens(ctx, &r.Tokens, until) },
 		func() error { return s.noteRevocations(ctx, now) },
 		func() error { return s.clearRevocations(ctx, now) },

@@ -51,6 +51,7 @@ type userRow struct {
 
 	EndsAt  int64
 	EndTold int
+	EndDone int // 1: EndDue has carried it out
 
 	Language string
 }
@@ -433,8 +434,11 @@ func (s *Store) Unsuspend(ctx context.Context, sub string, now time.Time, a acco
 		if !u.Suspended() {
 			return
 		}
-		tx.Exec(`UPDATE users SET suspended_at = 0, suspend_reason = '', updated_at = ?,
+		tx.Exec(`UPDATE users SET suspended_at = 0, suspend_reason = '', updated_at = ?, end_done = 0,
 			ends_at = CASE WHEN ends_at > ? THEN ends_at ELSE 0 END WHERE sub = ?`, toUnix(now), s.Now(), sub)
+		if u.Ended() {
+			end(tx, sub, "", account.Audit{Ends: account.EndsAtReturn}, now)
+		}
 		insertAudit(tx, a)
 	})
 }

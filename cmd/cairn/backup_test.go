@@ -637,6 +637,7 @@ func TestServeMakesBackupsAndKeepsTheNewest(t *testing.T) {
 		recipient := strings.TrimSpace(s.must("keys", "generate", "identity.age", "--type", "age", "-q"))
 		folder, away := t.TempDir(), t.TempDir()
 		foreign := filepath.Join(folder, "cairn-20200101T000000Z.tar.gz.kept")
+		ahead := []string{"cairn-29990101T000000Z.tar.gz.age", "cairn-29990102T000000Z.tar.gz.age"} // of a clock that was ahead
 		script := filepath.Join(t.TempDir(), "carry off")
 		t.Setenv("SERVICE_AUTH_JWT_SECRET", "a secret of the service")
 		t.Setenv("PGPASSWORD", "another secret")
@@ -644,6 +645,9 @@ func TestServeMakesBackupsAndKeepsTheNewest(t *testing.T) {
 			"[ $(ls '" + away + "' | wc -l) -lt 4 ] || { echo no room; exit 3; }\n"
 		if err := errors.Join(os.WriteFile(foreign, nil, 0o600), os.WriteFile(script, []byte(text), 0o700)); err != nil {
 			t.Fatal(err)
+		}
+		for _, name := range ahead {
+			fatalIf(t, os.WriteFile(filepath.Join(folder, name), nil, 0o600))
 		}
 		st, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler), DataKey: cli.DataKeyOf("data.key")})
 		if err != nil {
@@ -671,7 +675,7 @@ func TestServeMakesBackupsAndKeepsTheNewest(t *testing.T) {
 		}
 		seen, _ := filepath.Glob(filepath.Join(away, "cairn-*Z.tar.gz.age"))
 		left, _ := filepath.Glob(filepath.Join(folder, "*"))
-		if len(seen) < 3 || len(left) != 3 || !cli.Exists(foreign) {
+		if len(seen) < 3 || len(left) != 3+len(ahead) || !cli.Exists(foreign) {
 			t.Errorf("made %q, left %q", seen, left)
 		}
 		if env, err := os.ReadFile(filepath.Join(away, "env")); err != nil || bytes.Contains(env, []byte("secret")) || !bytes.Contains(env, []byte("\nPATH=")) {
@@ -797,6 +801,7 @@ func TestMigrationHasABackupBeforeIt(t *testing.T) {
 // undoLastMigrations makes an installation one of schema 11.
 var undoLastMigrations = []string{
 	"ALTER TABLE users DROP COLUMN language", "DROP INDEX users_handle_dots",
+	"DROP INDEX users_end_due", "DROP INDEX user_flags_end_due", "DROP INDEX users_end_done", "DROP INDEX user_flags_end_done", "ALTER TABLE users DROP COLUMN end_done", "ALTER TABLE user_flags DROP COLUMN end_done",
 	"DROP INDEX users_ends", "DROP INDEX user_flags_ends", "ALTER TABLE users DROP COLUMN ends_at", "ALTER TABLE users DROP COLUMN end_told", "ALTER TABLE user_flags DROP COLUMN ends_at",
 	"ALTER TABLE user_flags DROP COLUMN end_told", "DELETE FROM counters WHERE name = 'ends-told'", "ALTER TABLE invites DROP COLUMN account_ends_at", "ALTER TABLE invites DROP COLUMN flag_ends",
 	"ALTER TABLE clients DROP COLUMN managed",

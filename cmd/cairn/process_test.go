@@ -17,6 +17,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"math/big"
 	"net"
@@ -492,5 +493,33 @@ func TestSecondServiceOnOneFileWarns(t *testing.T) {
 	third.stop()
 	if warned(third) {
 		t.Error("it warns of a service that has ended")
+	}
+}
+
+// The wall clock jumps beside the monotonic one of the process: nothing expired is deleted for an hour.
+func TestSweepWaitsAfterAJumpOfTheClock(t *testing.T) {
+	sqliteShell(t)
+	var up time.Duration
+	now := time.Now()
+	st, err := store.Open(t.Context(), "cairn.db", store.Options{
+		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }, Uptime: func() time.Duration { return up },
+	})
+	fatalIf(t, err)
+	defer func() { _ = st.Close() }()
+	swept := func() time.Time {
+		t.Helper()
+		fatalIf(t, sweepInTurn(t.Context(), st))
+		at, _, err := st.LastTurn(t.Context(), store.TurnSweep)
+		fatalIf(t, err)
+		return at
+	}
+	first := swept()
+	now = now.AddDate(2, 0, 0)
+	if at := swept(); !at.Equal(first) {
+		t.Errorf("swept at %v by a clock that jumped", at)
+	}
+	now, up = now.Add(time.Hour), time.Hour
+	if at := swept(); !at.After(first) {
+		t.Error("not swept after an hour")
 	}
 }

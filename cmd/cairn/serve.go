@@ -307,11 +307,7 @@ func sweepUntil(ctx context.Context, st *store.Store, log *slog.Logger) {
 	t := time.NewTicker(sweepCheck)
 	defer t.Stop()
 	for {
-		err := st.InTurn(ctx, "sweep", sweepInterval, func(ctx context.Context, now time.Time) (string, error) {
-			_, err := st.Sweep(ctx, now)
-			return "", err
-		})
-		if err != nil && ctx.Err() == nil {
+		if err := sweepInTurn(ctx, st); err != nil && ctx.Err() == nil {
 			log.Warn("expired rows not deleted", "error", err)
 		}
 		select {
@@ -320,6 +316,17 @@ func sweepUntil(ctx context.Context, st *store.Store, log *slog.Logger) {
 		case <-t.C:
 		}
 	}
+}
+
+// sweepInTurn sweeps if that is due and the clock is trusted.
+func sweepInTurn(ctx context.Context, st *store.Store) error {
+	if settled, err := st.ClockSettled(ctx); err != nil || !settled {
+		return err
+	}
+	return st.InTurn(ctx, store.TurnSweep, sweepInterval, func(ctx context.Context, now time.Time) (string, error) {
+		_, err := st.Sweep(ctx, now)
+		return "", err
+	})
 }
 
 // drainTimeout limits the time for requests in flight at a stop.

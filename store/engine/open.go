@@ -219,6 +219,9 @@ func (d *DB) Ping(ctx context.Context) error {
 // Timeout returns the time limit of a statement.
 func (d *DB) Timeout() time.Duration { return d.timeout }
 
+// Log returns the log of the database.
+func (d *DB) Log() *slog.Logger { return d.log }
+
 // Announced returns the channel that holds a value after an operation has announced something: see Tx.Announce.
 func (d *DB) Announced() <-chan struct{} { return d.announced }
 

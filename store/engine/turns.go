@@ -15,6 +15,10 @@ import (
 // take another's turn, which then stops within ten.
 const turnLease = 30 * time.Second
 
+// ClockTolerance is how far the clocks of instances may differ. What is later was written by a clock that was
+// ahead.
+const ClockTolerance = 5 * time.Minute
+
 var errTurnLost = errors.New("another instance has taken the turn")
 
 // A Turn is the right to do a piece of background work, which only one instance has at a time. The
@@ -34,6 +38,14 @@ func (d *DB) InTurn(ctx context.Context, name string, every time.Duration,
 	turn, ok, err := d.TakeTurn(ctx, name, now, every, turnLease)
 	if err != nil || !ok {
 		return err
+	}
+	last, _, err := d.LastTurn(ctx, name)
+	if err != nil {
+		return errors.Join(err, d.EndTurn(context.WithoutCancel(ctx), turn, time.Time{}, ""))
+	}
+	if last.After(now.Add(ClockTolerance)) {
+		d.log.WarnContext(ctx, "work was noted for a time that has not come: a clock was ahead then, or is behind now",
+			"work", name, "noted", last, "now", now)
 	}
 	working, stop := context.WithCancelCause(ctx)
 	var renewing sync.WaitGroup
@@ -80,7 +92,8 @@ func (d *DB) renewUntil(ctx context.Context, t *Turn) error {
 }
 
 // TakeTurn takes the turn for the named work, unless another instance has it or the work was done
-// less than every ago. Without EndTurn, after a crash, the turn ends with its lease. A turn that
+// less than every ago. A lease or work of a later time than that, by a clock that was ahead, does not count.
+// Without EndTurn, after a crash, the turn ends with its lease. A turn that
 // outlasts its lease is lost to the next caller: see InTurn.
 func (d *DB) TakeTurn(
 	ctx context.Context, name string, now time.Time, every, lease time.Duration,
@@ -89,8 +102,9 @@ func (d *DB) TakeTurn(
 	err = WriteOne(ctx, d, "take the turn of "+name, func(db *gorm.DB) error {
 		taken := db.Exec(`INSERT INTO turns (name, leased_until) VALUES (?, ?)
 			ON CONFLICT (name) DO UPDATE SET leased_until = excluded.leased_until
-			WHERE turns.leased_until <= ? AND turns.done_at <= ?`,
-			name, t.until, ToUnix(now), ToUnix(now.Add(-every)))
+			WHERE (turns.leased_until <= ? OR turns.leased_until > ?) AND (turns.done_at <= ? OR turns.done_at > ?)`,
+			name, t.until, ToUnix(now), ToUnix(now.Add(lease+ClockTolerance)),
+			ToUnix(now.Add(-every)), ToUnix(now.Add(ClockTolerance)))
 		ok = taken.RowsAffected == 1
 		return taken.Error
 	})

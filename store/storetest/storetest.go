@@ -71,6 +71,12 @@ func OpenAt(t testing.TB, dsn string, now func() time.Time) *store.Store {
 	return openUntil(t, dsn, store.Options{Now: now})
 }
 
+// OpenOn is Open with options.
+func OpenOn(t testing.TB, dsn string, o store.Options) *store.Store {
+	t.Helper()
+	return openUntil(t, dsn, o)
+}
+
 // openUntil opens the store until the end of the test.
 func openUntil(t testing.TB, dsn string, o store.Options) *store.Store {
 	t.Helper()
@@ -90,7 +96,9 @@ func openUntil(t testing.TB, dsn string, o store.Options) *store.Store {
 
 func open(t testing.TB, dsn string, o store.Options) *store.Store {
 	t.Helper()
-	o.Log = slog.New(slog.DiscardHandler)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	s, err := store.Open(t.Context(), dsn, o)
 	if err != nil {
 		t.Fatal(err)

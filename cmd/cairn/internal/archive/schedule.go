@@ -68,7 +68,7 @@ func backupInTurn(ctx context.Context, source BackupSource, b config.Backup) (fi
 		}
 		file = made
 		after = errors.Join(source.Store.NoteDone(ctx, store.TurnBackup, now, file),
-			removeOldBackups(b.Dir, scheduledBackup, b.Keep))
+			removeOldBackups(b.Dir, scheduledBackup, b.Keep, now))
 		return file, nil
 	}
 	err = source.Store.InTurn(ctx, store.TurnScheduledBackup, b.Every, work)
@@ -136,15 +136,17 @@ var (
 	stamp           = regexp.MustCompile(`\d{8}T\d{6}Z`)
 )
 
-// removeOldBackups deletes the files of a kind except the newest keep.
-func removeOldBackups(folder string, kind *regexp.Regexp, keep int) error {
+// removeOldBackups deletes the files of a kind except the newest keep. Those of the future, of a clock that was
+// ahead, are neither counted nor deleted.
+func removeOldBackups(folder string, kind *regexp.Regexp, keep int, now time.Time) error {
+	ahead := now.Add(store.ClockTolerance).Format(stampFormat)
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return err
 	}
 	var old []string
 	for _, e := range entries {
-		if kind.MatchString(e.Name()) && e.Type().IsRegular() {
+		if kind.MatchString(e.Name()) && e.Type().IsRegular() && stamp.FindString(e.Name()) <= ahead {
 			old = append(old, e.Name())
 		}
 	}
@@ -183,7 +185,7 @@ func backupBeforeMigration(
 	prefix := fmt.Sprintf("cairn-before-schema-%d-", store.SchemaOfProgram())
 	for _, e := range entries {
 		made, err := time.Parse(stampFormat, stamp.FindString(e.Name()))
-		if err == nil && strings.HasPrefix(e.Name(), prefix) && now.Sub(made) < migrationRetry {
+		if err == nil && strings.HasPrefix(e.Name(), prefix) && now.Sub(made).Abs() < migrationRetry {
 			return filepath.Join(folder, e.Name()), nil
 		}
 	}
@@ -194,5 +196,5 @@ func backupBeforeMigration(
 			"or set --backup-dir (SERVICE_BACKUP_DIR) to another folder", err)
 	}
 	log.Info("backup made before the migration", "file", file, "schema", version)
-	return file, removeOldBackups(folder, migrationBackup, backupsAtMigration)
+	return file, removeOldBackups(folder, migrationBackup, backupsAtMigration, now)
 }

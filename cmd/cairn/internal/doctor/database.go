@@ -339,6 +339,35 @@ func lastBackup(ctx context.Context, x *examination) Finding {
 	return f
 }
 
+const setClock = "Compare date -u with another machine, and set the clock by NTP: timedatectl set-ntp true."
+
+// backgroundWork looks for work that a wrong clock holds up.
+func backgroundWork(ctx context.Context, x *examination) Finding {
+	until, why, err := x.store.ClockWait(ctx)
+	if err != nil {
+		return unreadable(err)
+	}
+	if !until.IsZero() {
+		return found(Warning, setClock+" If it is right, there is nothing to do.",
+			"Expired rows are not deleted and memberships do not end before %s: %s.", until.Format(time.RFC3339), why)
+	}
+	var swept time.Time
+	for _, name := range []string{store.TurnScheduledBackup, store.TurnSweep} {
+		if swept, _, err = x.store.LastTurn(ctx, name); err != nil {
+			return unreadable(err)
+		}
+		if swept.After(x.Now().Add(store.ClockTolerance)) {
+			return found(Warning, setClock+" If it is right now, the service does the work again within ten minutes; "+
+				"sessions of that time last longer.",
+				"The last %s is noted for %s, a time that has not come.", name, swept.Format(time.RFC3339))
+		}
+	}
+	if swept.IsZero() {
+		return ok("Expired rows were not deleted yet.")
+	}
+	return ok("Expired rows were last deleted at %s.", swept.Format(time.RFC3339))
+}
+
 // backupFault checks backup-dir, that the last recorded backup exists, and the last run of
 // backup-command. wrong reports whether f is a fault.
 func backupFault(ctx context.Context, x *examination) (f Finding, wrong bool) {

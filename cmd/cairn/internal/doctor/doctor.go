@@ -139,6 +139,7 @@ var checks = []check{
 	{"database-integrity", schema | sqlite, databaseIntegrity},
 	{"disk-growth", schema | health | sqlite, diskGrowth},
 	{"backup", schema, lastBackup},
+	{"background-work", schema, backgroundWork},
 	{"data-key", 0, dataKey},
 	{"signing-key", 0, signingKey},
 	{"key-age", schema | oidc, judged("key-age", "The signing key is at most a year old.")},
@@ -344,7 +345,7 @@ func openRemedy(ctx context.Context, x *examination, err error) string {
 // openDatabase opens the database for the checks that follow.
 func openDatabase(ctx context.Context, x *examination) Finding {
 	const name = "Name the right database with --database (SERVICE_DATABASE), or run cairn init."
-	o := store.Options{Log: discard, ReadOnly: true}
+	o := store.Options{Log: discard, Now: x.Now, ReadOnly: true}
 	if file := x.checked.DataKeyFile; file != "" {
 		o.DataKey = func() ([]byte, error) { return config.LoadDataKey(file) }
 	}

@@ -371,7 +371,7 @@ func (d *deployment) twoProxies(trusted ...string) {
 func TestFaultOfTheInstallation(t *testing.T) {
 	onLinux(t)
 	stored := func(statement string) func(*deployment) { return func(d *deployment) { d.sql(statement) } }
-	undone := []string{"database-text", "database-version", "database-durability", "database-size", "database-integrity", "disk-growth", "backup", "data-key", "key-age", "client-algorithms", "own-claims", "allowed-clients", "sign-outs", "shared-secret", "shared-secret-source", "hs256-sessions", "second-factor",
+	undone := []string{"database-text", "database-version", "database-durability", "database-size", "database-integrity", "disk-growth", "backup", "background-work", "data-key", "key-age", "client-algorithms", "own-claims", "allowed-clients", "sign-outs", "shared-secret", "shared-secret-source", "hs256-sessions", "second-factor",
 		"second-factor-optional", "passkey-host"}
 	without := func(rest ...string) []string {
 		for _, name := range undone {
@@ -487,7 +487,14 @@ func TestFaultOfTheInstallation(t *testing.T) {
 		"no backup in a week of use": {func(d *deployment) {
 			d.sql("DELETE FROM turns", "INSERT INTO counters (name, value) VALUES ('signins:"+time.Now().UTC().AddDate(0, 0, -9).Format(time.DateOnly)+"', 1)")
 		}, []string{"warning backup"}, "There is no backup yet"},
-		"backup of ten days ago":       {func(d *deployment) { d.backup(d.store, time.Now().AddDate(0, 0, -10)) }, []string{"warning backup"}, "10 days"},
+		"backup of ten days ago": {func(d *deployment) { d.backup(d.store, time.Now().AddDate(0, 0, -10)) }, []string{"warning backup"}, "10 days"},
+		"backup of the future":   {func(d *deployment) { d.backup(d.store, time.Now().AddDate(2, 0, 0)) }, []string{"warning backup"}, "a day that has not come"},
+		"sweep of the future": {func(d *deployment) {
+			must(d.t, d.store.NoteDone(d.t.Context(), store.TurnSweep, time.Now().AddDate(1, 0, 0), ""))
+		}, []string{"warning background-work"}, "The last sweep is noted for"},
+		"clock that jumped": {func(d *deployment) {
+			must(d.t, d.store.NoteDone(d.t.Context(), "clock", time.Now().Add(time.Hour/2), "the clock jumped by 48h0m0s"))
+		}, []string{"warning background-work"}, "the clock jumped by 48h0m0s. -> Compare date -u"},
 		"backup-dir that is missing":   {func(d *deployment) { d.settings.BackupDir = filepath.Join(d.t.TempDir(), "none") }, []string{"problem backup"}, "no such file"},
 		"backup-dir that is no folder": {func(d *deployment) { d.settings.BackupDir = d.settings.PrivateKeyFile }, []string{"problem backup"}, "not a directory"},
 		"backup-dir that was emptied": {func(d *deployment) {

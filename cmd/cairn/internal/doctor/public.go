@@ -263,9 +263,8 @@ func clock(ctx context.Context, x *examination) Finding {
 	}
 	before := x.Now()
 	if ahead := x.health.Newest.Sub(before); ahead > wrongClock {
-		return found(Warning, "Compare date -u with another machine, and set the clock by NTP: timedatectl set-ntp "+
-			"true. If it was wrong then, it is right now: sessions of that time last longer, and this finding goes "+
-			"away with time.",
+		return found(Warning, setClock+" If it was wrong then, it is right now: sessions of that time last longer, "+
+			"and this finding goes away with time.",
 			"The newest entry of the audit log is %s ahead of this machine's clock.", ahead.Round(time.Minute))
 	}
 	res, _, err := x.ask(ctx, http.MethodGet, "/healthz", nil)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
+	"github.com/cairn-id/cairn/store"
 )
 
 // observe makes the packages report to the metrics, and gives the metrics the sources that they
@@ -41,7 +42,10 @@ func observe(o Options, accounts *site.Site, ready *readiness) error {
 			},
 			"logout_notices": o.Store.LogoutState,
 		},
-		Work: map[string]func(context.Context) (time.Time, error){"sweep": work("sweep"), "backup": work("backup")},
+		Work: map[string]func(context.Context) (time.Time, error){
+			"sweep": work(store.TurnSweep), "backup": work(store.TurnBackup),
+		},
+		ClockWait: o.Store.ClockWait,
 	}
 	if file := o.Store.File(); file != "" {
 		sources.Files = func() (database, wal, free int64, err error) {

@@ -89,9 +89,10 @@ func TestWhatHappensIsCounted(t *testing.T) {
 			`cairn_outbox_waiting{outbox="logout_notices"}`:                                    0,
 			`cairn_outbox_oldest_age_seconds{outbox="mails"}`:                                  0,
 			`cairn_work_last_done_timestamp_seconds{work="backup"}`:                            0,
-			`cairn_database_operation_duration_seconds_count{operation="suspend users"}`:       1,
-			`cairn_metrics_read_errors_total`:                                                  0,
-			`cairn_build_info{commit="",go_version="",sqlite="",version="v1"}`:                 1,
+			`cairn_clock_wait`: 0,
+			`cairn_database_operation_duration_seconds_count{operation="suspend users"}`: 1,
+			`cairn_metrics_read_errors_total`:                                            0,
+			`cairn_build_info{commit="",go_version="",sqlite="",version="v1"}`:           1,
 		} {
 			if v, ok := got[name]; !ok || v != want {
 				t.Errorf("%s: %v, want %v", name, v, want)

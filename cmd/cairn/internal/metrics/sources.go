@@ -22,6 +22,8 @@ type Sources struct {
 	Outboxes map[string]func(context.Context) (waiting int, oldest time.Time, err error)
 	// Work returns by name when background work was last done; zero: not yet.
 	Work map[string]func(context.Context) (time.Time, error)
+	// ClockWait returns until when sweep and ends wait because the clock jumped; zero: they do not.
+	ClockWait func(context.Context) (until time.Time, why string, err error)
 	// Ready returns the conditions of readiness, true if met.
 	Ready func(context.Context) map[string]bool
 	// Key returns the signing key's id and when it was created; nil: there is no key.
@@ -51,6 +53,8 @@ var (
 		"Age of the oldest waiting message, 0 if none waits.", "outbox")
 	lastDone = gauge("cairn_work_last_done_timestamp_seconds",
 		"When any instance last did background work, 0 if not yet.", "work")
+	clockWaits = gauge("cairn_clock_wait",
+		"1 while the deletion of expired rows and ends of memberships wait because the clock jumped.")
 	ready      = gauge("cairn_ready", "1 if a condition of /readyz is met.", "check")
 	keyCreated = gauge("cairn_signing_key_created_timestamp_seconds",
 		"When the file of the signing key was last changed.", "kid")
@@ -76,7 +80,7 @@ type reader struct {
 func (r *reader) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		held, hashWaiting, hashBusy, connections, maximum, waits, waited, fileBytes, free, waiting, age,
-		lastDone, ready, keyCreated, certificateEnd, unread,
+		lastDone, clockWaits, ready, keyCreated, certificateEnd, unread,
 	} {
 		out <- d
 	}
@@ -150,6 +154,13 @@ func (r *reader) Collect(out chan<- prometheus.Metric) {
 			}
 			put(lastDone, v, name)
 		}
+	}
+	if until, _, err := r.ClockWait(ctx); succeeded(err) {
+		v := 0.0
+		if !until.IsZero() {
+			v = 1
+		}
+		put(clockWaits, v)
 	}
 	count(unread, float64(r.failed.Load()))
 }
