@@ -466,10 +466,20 @@ func TestSessionFromBeforeTheFactorIsConfirmedWithBoth(t *testing.T) {
 	w := accounttest.New(t)
 	w.AddUser("ada", account.FlagActivity)
 	old, other := w.SignedIn("ada"), w.SignedIn("ada")
+	begun := old.Call("POST", "/api/me/totp", nil).Is(200).JSON()
+	created := newKeyring().create(old.Call("POST", "/api/me/passkeys/begin", nil))
 	drawn := other.Call("POST", "/api/me/totp", nil).Is(200).JSON()
 	a := app{w: w, secret: drawn["secret"].(string)}
 	keep := map[string]any{"token": drawn["token"], "code": a.code(), "keep_other_sessions": true}
 	other.Call("POST", "/api/me/totp/confirm", keep).Is(200)
+	// Nor does it end what it began before.
+	late := app{w: w, secret: begun["secret"].(string)}
+	old.Call("POST", "/api/me/totp/confirm", map[string]any{"token": begun["token"], "code": late.code()}).Is(403, "reauthentication_required")
+	old.Call("POST", "/api/me/passkeys", created).Is(403, "reauthentication_required")
+	for _, line := range []string{"POST /api/me/recovery-codes", "GET /api/me/export"} {
+		method, path, _ := strings.Cut(line, " ")
+		old.Call(method, path, nil).Is(403, "reauthentication_required")
+	}
 	w.SaveSettings(func(s *account.Settings) { s.SecondFactorFlags = []string{account.FlagActivity} })
 	old.Call("GET", "/api/me/sessions", nil).Is(401, "second_factor_required")
 	old.Call("POST", "/api/auth/confirm", map[string]string{"password": password}).Is(401, "second_factor_required")

@@ -7,8 +7,6 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
-	"github.com/cairn-id/cairn/store"
-	"github.com/cairn-id/cairn/store/storetest"
 )
 
 // Attack 129: no spelling of a path and no header makes an administrator.
@@ -110,38 +108,36 @@ func userQuery(text string) account.UserQuery { return account.UserQuery{Query: 
 // Nobody is asked to consent to a trusted application, and whoever let it in by
 // signing in sees it and can end its access, as that of any other.
 func TestAccessOfATrustedClientIsSeenAndEnded(t *testing.T) {
-	storetest.Each(t, func(t *testing.T, st *store.Store) {
-		s := startService(t, serviceOptions{Store: st})
-		s.addUser("ada")
-		s.addUser("root", account.FlagAdmin)
-		secret := s.addClient("club", func(c *provider.Client) { c.Trusted = true })
-		b, token := s.signedInTokens(s.relyingParty("club", secret, "openid", "offline_access"), "ada")
-		admin := s.signedIn("root")
-		listed := func(what string, got response, want bool) {
-			t.Helper()
-			is := strings.Contains(got.Text, `"client_id":"club"`) || strings.Contains(got.Text, `data-app="club"`)
-			if got.StatusCode != http.StatusOK || is != want {
-				t.Errorf("%s: %d, listed: %v: %s", what, got.StatusCode, is, got.Text)
-			}
+	s := startService(t, serviceOptions{})
+	s.addUser("ada")
+	s.addUser("root", account.FlagAdmin)
+	secret := s.addClient("club", func(c *provider.Client) { c.Trusted = true })
+	b, token := s.signedInTokens(s.relyingParty("club", secret, "openid", "offline_access"), "ada")
+	admin := s.signedIn("root")
+	listed := func(what string, got response, want bool) {
+		t.Helper()
+		is := strings.Contains(got.Text, `"client_id":"club"`) || strings.Contains(got.Text, `data-app="club"`)
+		if got.StatusCode != http.StatusOK || is != want {
+			t.Errorf("%s: %d, listed: %v: %s", what, got.StatusCode, is, got.Text)
 		}
-		everywhere := func(want bool) {
-			t.Helper()
-			listed("apps", b.api("GET", "/api/me/apps", nil), want)
-			listed("account page", b.get("/account/apps"), want)
-			listed("administrator's API", admin.api("GET", "/api/admin/users/ada", nil), want)
-			listed("administrator's page", admin.get("/admin/users/ada"), want)
-			listed("export", b.api("GET", "/api/me/export", nil), want)
-		}
-		everywhere(true)
-		if got := b.api("GET", "/api/me/apps", nil); !strings.Contains(got.Text, `"client_name":"App club","scopes":["offline_access","openid"],"granted_at":"2`) || strings.Contains(got.Text, `"last_used_at":null`) {
-			t.Errorf("apps: %s", got.Text)
-		}
-		needStatus(t, "", b.api("DELETE", "/api/me/apps/club", nil), http.StatusNoContent)
-		wantProblem(t, "again", b.api("DELETE", "/api/me/apps/club", nil), http.StatusNotFound, "app_not_found")
-		everywhere(false)
-		s.wantUserinfo("userinfo", token.AccessToken, http.StatusUnauthorized)
-		wantInvalidGrant(t, "refresh", s.refreshRequest("club", secret, token.RefreshToken))
-	})
+	}
+	everywhere := func(want bool) {
+		t.Helper()
+		listed("apps", b.api("GET", "/api/me/apps", nil), want)
+		listed("account page", b.get("/account/apps"), want)
+		listed("administrator's API", admin.api("GET", "/api/admin/users/ada", nil), want)
+		listed("administrator's page", admin.get("/admin/users/ada"), want)
+		listed("export", b.api("GET", "/api/me/export", nil), want)
+	}
+	everywhere(true)
+	if got := b.api("GET", "/api/me/apps", nil); !strings.Contains(got.Text, `"client_name":"App club","scopes":["offline_access","openid"],"granted_at":"2`) || strings.Contains(got.Text, `"last_used_at":null`) {
+		t.Errorf("apps: %s", got.Text)
+	}
+	needStatus(t, "", b.api("DELETE", "/api/me/apps/club", nil), http.StatusNoContent)
+	wantProblem(t, "again", b.api("DELETE", "/api/me/apps/club", nil), http.StatusNotFound, "app_not_found")
+	everywhere(false)
+	s.wantUserinfo("userinfo", token.AccessToken, http.StatusUnauthorized)
+	wantInvalidGrant(t, "refresh", s.refreshRequest("club", secret, token.RefreshToken))
 }
 
 func TestAnAddressIsVerifiedForApplicationsOnceAnAdministratorSaysSo(t *testing.T) {

@@ -350,36 +350,6 @@ func TestUndoAndAFurtherChangeAtOnce(t *testing.T) {
 	})
 }
 
-// What an administrator has typed proves nothing about who reads the mails.
-func TestAddedAddressIsVerifiedByItsMailAlone(t *testing.T) {
-	oneLife(t, false, func(t *testing.T, l *life) {
-		verified := func(what, handle string, want bool) {
-			t.Helper()
-			if got := l.user(handle)["email_verified"]; got != want {
-				t.Errorf("%s: verified %v, want %t", what, got, want)
-			}
-		}
-		for _, handle := range []string{"ada", "bob"} {
-			needStatus(t, "add", l.admin(`POST /users {"handle":"`+handle+`","email":"`+handle+`@example.org"}`), 201)
-			verified("added", handle, false)
-		}
-		welcome := l.mails()
-		code := linkIn(only(t, "welcome", welcome, "ada@example.org"), "/reset-password/", "code")
-		needStatus(t, "the mailed code", l.visitor().reset("ada", code, password), 200)
-		verified("the mailed code", "ada", true)
-
-		code = needStatus(t, "a code by hand", l.admin("POST /users/bob/reset-password-code"), 201).text(t, "code")
-		needStatus(t, "a code by hand", l.visitor().reset("bob", code, password), 200)
-		verified("a code by hand", "bob", false)
-		bob := l.signedIn("bob")
-		l.mails()
-		needStatus(t, "ask", bob.call("POST /api/me/email/send-verification"), 204)
-		link := linkIn(l.mail("ask", "bob@example.org"), "/verify-email/", "link")
-		needStatus(t, "the link", bob.postForm("/verify-email/", url.Values{"link": {link}}), 200)
-		verified("the link", "bob", true)
-	})
-}
-
 func TestVerifiedAddressIsThatOfOneAccount(t *testing.T) {
 	eachLife(t, false, func(t *testing.T, l *life) {
 		l.member("ada")

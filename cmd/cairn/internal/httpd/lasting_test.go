@@ -110,28 +110,24 @@ func TestStaleSessionGetsNothingThatLasts(t *testing.T) {
 
 // A living token of an hour is no reason to give an old session one of a day, after the operator has raised the lifetime.
 func TestRaisedLifetimeNeedsAProof(t *testing.T) {
-	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		var minutes atomic.Int64
-		begin := time.Now().Add(-time.Hour) // what the store calls now is later
-		s := startService(t, serviceOptions{
-			Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) { c.Database = dsn },
-			Now: func() time.Time { return begin.Add(time.Duration(minutes.Load()) * time.Minute) },
-		})
-		s.addUser("ada")
-		wiki := s.app("wiki", func(c *provider.Client) { c.Trusted = true }, "openid")
-		b := s.signedIn("ada")
-		needStatus(t, "an hour's token", wiki.redeem(b.authorize(wiki.authURL(), "ada").Get("code")), 200)
-		c, err := s.store.Client(t.Context(), "wiki")
-		noError(t, err)
-		c.AccessLifetime = 24 * time.Hour
-		noError(t, s.store.UpdateClient(t.Context(), c, operator(account.UpdateClient, "wiki", "")))
-		minutes.Store(11)
-		wantAnswer(t, "an old session", answered(t, b.get(wiki.authURL("prompt", "none"))), "login_required")
-		b = s.signedIn("ada")
-		needStatus(t, "a day's token", wiki.redeem(b.authorize(wiki.authURL(), "ada").Get("code")), 200)
-		minutes.Store(22)
-		wantAnswer(t, "beside a day's token", answered(t, b.get(wiki.authURL("prompt", "none"))), "code")
-	})
+	var minutes atomic.Int64
+	begin := time.Now().Add(-time.Hour) // what the store calls now is later
+	now := func() time.Time { return begin.Add(time.Duration(minutes.Load()) * time.Minute) }
+	s := startService(t, serviceOptions{Now: now})
+	s.addUser("ada")
+	wiki := s.app("wiki", func(c *provider.Client) { c.Trusted = true }, "openid")
+	b := s.signedIn("ada")
+	needStatus(t, "an hour's token", wiki.redeem(b.authorize(wiki.authURL(), "ada").Get("code")), 200)
+	c, err := s.store.Client(t.Context(), "wiki")
+	noError(t, err)
+	c.AccessLifetime = 24 * time.Hour
+	noError(t, s.store.UpdateClient(t.Context(), c, operator(account.UpdateClient, "wiki", "")))
+	minutes.Store(11)
+	wantAnswer(t, "an old session", answered(t, b.get(wiki.authURL("prompt", "none"))), "login_required")
+	b = s.signedIn("ada")
+	needStatus(t, "a day's token", wiki.redeem(b.authorize(wiki.authURL(), "ada").Get("code")), 200)
+	minutes.Store(22)
+	wantAnswer(t, "beside a day's token", answered(t, b.get(wiki.authURL("prompt", "none"))), "code")
 }
 
 func aboutApps(sent []mail.Message) (about []mail.Message) {
@@ -169,32 +165,28 @@ func TestExplainSaysThatLastingAccessNeedsAProof(t *testing.T) {
 // again with the cookie that the browser has by then: also one that must not show a page. SQLite has one writer, and no
 // sign-in while a grant waits.
 func TestAuthorizationOvertakenByASignIn(t *testing.T) {
-	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		if !strings.HasPrefix(dsn, "postgres") {
-			t.Skip("one writer")
-		}
-		s := startService(t, serviceOptions{Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) { c.Database = dsn }})
-		s.addUser("ada")
-		b, wiki := s.signedIn("ada"), s.app("wiki", func(c *provider.Client) { c.Trusted = true }, "openid")
-		db, err := sql.Open("pgx", dsn)
-		noError(t, err)
-		defer db.Close()
-		tx, err := db.BeginTx(t.Context(), nil)
-		noError(t, err)
-		_, err = tx.ExecContext(t.Context(), "LOCK TABLE grants IN EXCLUSIVE MODE")
-		noError(t, err)
-		overtaken := make(chan response, 1)
-		go func() { overtaken <- b.get(wiki.authURL("prompt", "none")) }()
-		for waiting := false; !waiting && len(overtaken) == 0; {
-			noError(t, db.QueryRowContext(t.Context(), `SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
-				WHERE NOT l.granted AND a.query LIKE 'INSERT INTO grants%'`).Scan(&waiting))
-		}
-		needStatus(t, "sign-in in another tab", b.confirm(password, ""), 200)
-		noError(t, tx.Rollback())
-		got := <-overtaken
-		if next := got.Header.Get("Location"); !strings.HasPrefix(strings.TrimPrefix(next, s.URL), "/oauth2/authorize?continue=") {
-			t.Fatalf("overtaken: %d %s", got.StatusCode, next)
-		}
-		wantAnswer(t, "decided again", answered(t, b.get(got.Header.Get("Location"))), "code")
-	})
+	dsn := storetest.PostgresDSN(t) // SQLite has one writer
+	s := startService(t, serviceOptions{Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) { c.Database = dsn }})
+	s.addUser("ada")
+	b, wiki := s.signedIn("ada"), s.app("wiki", func(c *provider.Client) { c.Trusted = true }, "openid")
+	db, err := sql.Open("pgx", dsn)
+	noError(t, err)
+	defer db.Close()
+	tx, err := db.BeginTx(t.Context(), nil)
+	noError(t, err)
+	_, err = tx.ExecContext(t.Context(), "LOCK TABLE grants IN EXCLUSIVE MODE")
+	noError(t, err)
+	overtaken := make(chan response, 1)
+	go func() { overtaken <- b.get(wiki.authURL("prompt", "none")) }()
+	for waiting := false; !waiting && len(overtaken) == 0; {
+		noError(t, db.QueryRowContext(t.Context(), `SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+			WHERE NOT l.granted AND a.query LIKE 'INSERT INTO grants%'`).Scan(&waiting))
+	}
+	needStatus(t, "sign-in in another tab", b.confirm(password, ""), 200)
+	noError(t, tx.Rollback())
+	got := <-overtaken
+	if next := got.Header.Get("Location"); !strings.HasPrefix(strings.TrimPrefix(next, s.URL), "/oauth2/authorize?continue=") {
+		t.Fatalf("overtaken: %d %s", got.StatusCode, next)
+	}
+	wantAnswer(t, "decided again", answered(t, b.get(got.Header.Get("Location"))), "code")
 }

@@ -23,7 +23,7 @@ var elsewhere = []string{
 // Attack 150: in each parameter that anybody ever used for it, on each page, in
 // the address, the form and the API, signed in or not.
 func TestSignInLeadsNowhereElse(t *testing.T) {
-	bothInstallations(t, func(t *testing.T, s *service) {
+	oneInstallation(t, func(t *testing.T, s *service) {
 		s.addUser("ada")
 		anonymous, ada := s.browser(), s.signedIn("ada")
 		names := []string{"next", "continue", "return_to", "returnTo", "return", "redirect", "redirect_uri", "redirect_url", "url", "goto", "rd", "ReturnUrl", "post_logout_redirect_uri", "back", "from", "service"}

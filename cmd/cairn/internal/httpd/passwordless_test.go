@@ -156,28 +156,27 @@ func TestRemovedPasskeyIsForgottenByTheDevice(t *testing.T) {
 // A club moves its service to another host below its domain: with passkey-host every passkey goes on,
 // on both databases.
 func TestPasskeysMoveWithTheHostInABrowser(t *testing.T) {
-	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		below := func(name string) (*service, string) {
-			t.Helper()
-			s := startService(t, serviceOptions{Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) {
-				c.Issuer, c.PasskeyHost = strings.Replace(c.Issuer, "localhost", name+".club.localhost", 1), "club.localhost"
-			}})
-			return s, strings.Replace(s.URL, "localhost", name+".club.localhost", 1)
-		}
-		from, before := below("id")
-		to, after := below("login")
-		from.addUser("ada")
-		tab := chromium(t)
-		withoutList(t, tab)
-		virtualAuthenticator(t, tab)
-		mustDo(t, tab, "before", chromedp.Navigate(before+"/login/"))
-		signInAs(t, tab, "ada", password, "account")
-		mustDo(t, tab, "add", chromedp.Navigate(before+"/account/security"), chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(id("recovery-done")))
-		mustDo(t, tab, "after", chromedp.Navigate(after+"/login/"), chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(page("account")))
-		if n := to.handler.Elsewhere; n != (account.PasskeysElsewhere{}) {
-			t.Errorf("%+v", n)
-		}
-	})
+	st := storetest.New(t)
+	below := func(name string) (*service, string) {
+		t.Helper()
+		s := startService(t, serviceOptions{Store: st, Settings: func(c *config.Settings) {
+			c.Issuer, c.PasskeyHost = strings.Replace(c.Issuer, "localhost", name+".club.localhost", 1), "club.localhost"
+		}})
+		return s, strings.Replace(s.URL, "localhost", name+".club.localhost", 1)
+	}
+	from, before := below("id")
+	to, after := below("login")
+	from.addUser("ada")
+	tab := chromium(t)
+	withoutList(t, tab)
+	virtualAuthenticator(t, tab)
+	mustDo(t, tab, "before", chromedp.Navigate(before+"/login/"))
+	signInAs(t, tab, "ada", password, "account")
+	mustDo(t, tab, "add", chromedp.Navigate(before+"/account/security"), chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(id("recovery-done")))
+	mustDo(t, tab, "after", chromedp.Navigate(after+"/login/"), chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(page("account")))
+	if n := to.handler.Elsewhere; n != (account.PasskeysElsewhere{}) {
+		t.Errorf("%+v", n)
+	}
 }
 
 // After a sign-in with a password the browser makes a passkey, and the page says so. The virtual
