@@ -232,21 +232,3 @@ func (s *Service) TellEnds(ctx context.Context) error {
 	}
 	return nil
 }
-
-// administratorMails returns a mail to each administrator with a verified address.
-func (s *Service) administratorMails(ctx context.Context, kind string, data ...string) (mails []Mail, err error) {
-	for q := (UserQuery{Flag: FlagAdmin}); ; {
-		users, next, err := s.store.Users(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		for _, u := range users {
-			if !u.Suspended() && u.EmailVerified {
-				mails = append(mails, UserMail(ctx, u, u.Email, kind, s.Now(), data...))
-			}
-		}
-		if q.After = next; next == "" {
-			return mails, nil
-		}
-	}
-}

@@ -39,6 +39,8 @@ const (
 	MailEndChanged    = "end-changed" // ends: Unix seconds, 0: never
 	MailEnds          = "ends"        // ends; names: the flags, or empty: the account
 	MailJoinsAsked    = "joins-asked" // see TellJoins
+	// name: who can administer now; by: who did it
+	MailNewAdministrator = "new-administrator"
 )
 
 // Kinds of mail that were requested.
@@ -112,4 +114,32 @@ func (s *Service) boundedNotices(ctx context.Context, u User, kind string, data 
 		return nil, nil
 	}
 	return mails, nil
+}
+
+// administratorMails returns a mail to each administrator with a verified address.
+func (b Base) administratorMails(ctx context.Context, kind string, data ...string) (mails []Mail, err error) {
+	for q := (UserQuery{Flag: FlagAdmin}); ; {
+		users, next, err := b.store.Users(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range users {
+			if !u.Suspended() && u.EmailVerified {
+				mails = append(mails, UserMail(ctx, u, u.Email, kind, b.Now(), data...))
+			}
+		}
+		if q.After = next; next == "" {
+			return mails, nil
+		}
+	}
+}
+
+// NewAdministrator returns the mails that tell all other administrators that u becomes one, or is one again. They
+// go to the one who does it, too: it may be somebody else with their session.
+func (b Base) NewAdministrator(ctx context.Context, by string, u User) ([]Mail, error) {
+	if !b.mail {
+		return nil, nil
+	}
+	mails, err := b.administratorMails(ctx, MailNewAdministrator, "name", u.Handle, "by", by)
+	return slices.DeleteFunc(mails, func(m Mail) bool { return m.Sub == u.Sub }), err
 }

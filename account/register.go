@@ -86,6 +86,13 @@ func (s *Service) register(ctx context.Context, c Caller, in Registration) (out 
 		return out, err
 	}
 	mails := s.askVerification(ctx, &u)
+	if u.Has(FlagAdmin) {
+		told, err := s.NewAdministrator(ctx, cmp.Or(invite.Inviter, Operator().Name), u)
+		if err != nil {
+			return out, err
+		}
+		mails = append(mails, told...)
+	}
 	err = s.store.Register(ctx, invite.Code, u, first, row, settings.MaxUsers, s.Now(), a.With(mails...))
 	if errors.Is(err, ErrInvalidInvite) { // somebody else was faster
 		if invite, found := s.store.Invite(ctx, invite.Code); found == nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/admin"
 	"github.com/cairn-id/cairn/store/accounttest"
-	"github.com/cairn-id/cairn/store/storetest"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -39,7 +38,7 @@ func newWorld(t *testing.T, change ...func(*accounttest.Options)) *world {
 		admin.New(s, options).Mount(m)
 		w.Router = m
 	}
-	w.World = accounttest.On(t, storetest.New(t), mount, append(change, func(o *accounttest.Options) { o.Issuer += "/id" })...)
+	w.World = accounttest.Mounted(t, mount, append(change, func(o *accounttest.Options) { o.Issuer += "/id" })...)
 	w.Began = w.Clock.Now()
 	w.BackedUp, w.KeyCreated = w.Began, w.Began
 	return w

@@ -62,7 +62,8 @@ func (p *Post) composers() map[string]composer {
 		account.MailVerify: p.composeVerify,
 		account.MailForgot: p.composeForgot, account.MailReset: p.composeReset, account.MailInvite: p.composeInvite,
 		account.MailWelcome: p.composeWelcome, account.MailJoin: p.composeJoin, account.MailEnds: p.composeEnds,
-		account.MailJoinRefused: p.composeJoinRefused, account.MailJoinsAsked: p.composeJoinsAsked,
+		account.MailNewAdministrator: p.composeNewAdministrator,
+		account.MailJoinRefused:      p.composeJoinRefused, account.MailJoinsAsked: p.composeJoinsAsked,
 	}
 	for kind := range plainNotices {
 		all[kind] = p.composeNotice

@@ -244,6 +244,22 @@ func (p *Post) composeNotice(ctx context.Context, m account.Mail, l *templates.L
 	return out, nil
 }
 
+// composeNewAdministrator tells an administrator of another one, who may be one no longer.
+func (p *Post) composeNewAdministrator(
+	ctx context.Context, m account.Mail, l *templates.Language,
+) (templates.Mail, error) {
+	return templates.Mail{
+		Subject: l.Text("@{name} is now an administrator", p.texts(m, l)...),
+		Paragraphs: []string{
+			l.Text("Since {time}, @{name} can administer “{instance}”. Granted by: {by}",
+				append(p.texts(m, l), "instance", p.accounts.InstanceName(), "by", m.Data["by"])...),
+			l.Text("If this is wrong, take the permission away or suspend the account, and look at the audit log."),
+		},
+		Link:   &templates.MailLink{Label: l.Text("Audit log"), URL: p.accounts.Web().URL("/admin/audit")},
+		Reason: recipientReason(l, m.Data["handle"]),
+	}, nil
+}
+
 // composeEmailChanged notifies the previous address, even if the change can no longer be undone.
 func (p *Post) composeEmailChanged(ctx context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
 	out := templates.Mail{

@@ -38,6 +38,9 @@ func (a *Administration) newUser(
 		row, err = a.Begin(ctx, by, account.AddUser, u,
 			strings.TrimSpace(account.Unusual(u.Flags, settings.DefaultFlags)))
 	}
+	if err == nil && u.Has(account.FlagAdmin) {
+		row.Mails, err = a.NewAdministrator(ctx, by.Name, u)
+	}
 	return u, row, err
 }
 
@@ -54,7 +57,7 @@ func (a *Administration) Add(
 	}
 	c := account.ResetCode{}
 	if a.MailEnabled() && u.Email != "" {
-		row.Mails = []account.Mail{a.welcome(ctx, by, u)}
+		row = row.With(a.welcome(ctx, by, u))
 	} else {
 		c = account.NewResetCode(a.Now())
 	}

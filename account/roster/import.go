@@ -67,12 +67,13 @@ type ImportResult struct {
 
 // Import is a checked import, of which nothing is stored yet.
 type Import struct {
-	Results     []ImportResult
-	Codes       []account.ImportedCode // with ImportOptions.ResetCodes
-	preferences map[string]map[string]string
-	maxUsers    int
-	usual       []string // flags
-	mails       []account.Mail
+	Results        []ImportResult
+	Codes          []account.ImportedCode // with ImportOptions.ResetCodes
+	preferences    map[string]map[string]string
+	maxUsers       int
+	usual          []string // flags
+	administrators []account.User
+	mails          []account.Mail
 }
 
 // Count returns the number of rows with an outcome.
@@ -199,6 +200,9 @@ func (a *Administration) settleRow(
 	case taken[verifiedEmail(r.user)]:
 		r.refuse(errors.New("email: another account has verified " + r.user.Email))
 	case r.Outcome == ImportCreated:
+		if r.user.Has(account.FlagAdmin) {
+			out.administrators = append(out.administrators, r.user)
+		}
 		switch without := r.user.PasswordHash == "" || r.user.Passwordless(); {
 		case without && o.ByMail && r.user.Email != "":
 			out.mails = append(out.mails, a.welcome(ctx, o.By, r.user))
@@ -428,6 +432,13 @@ func (a *Administration) Import(ctx context.Context, by account.Caller, i *Impor
 		Users: i.Users(), Codes: i.Codes, Preferences: i.preferences, MaxUsers: i.maxUsers, DefaultFlags: i.usual,
 	}
 	row := by.Audit(a.Now(), account.ImportUsers, "users", detail).With(i.mails...)
+	for _, u := range i.administrators {
+		told, err := a.NewAdministrator(ctx, by.Name, u)
+		if err != nil {
+			return err
+		}
+		row = row.With(told...)
+	}
 	return web.Noted(ctx, "users_imported", a.Store().AddUsers(ctx, all, row))
 }
 

@@ -256,6 +256,11 @@ func (a *Administration) setEnd(ctx context.Context, by account.Caller, users []
 	rows, err := a.rows(ctx, by, account.SetEnd, users, func(account.User) (string, []string) {
 		return detail, []string{"ends", until}
 	})
+	if err == nil {
+		err = a.tellOfAdministrators(ctx, by, users, rows, func(u account.User) bool {
+			return u.Ended() && u.Has(account.FlagAdmin)
+		})
+	}
 	if err != nil {
 		return err
 	}
@@ -302,6 +307,11 @@ func (a *Administration) setFlags(
 		}
 		return strings.Join(words, " "), []string{"flags", strings.Join(changed, " "), "ends", strings.Join(ends, " ")}
 	})
+	if err == nil && flags[account.FlagAdmin].On {
+		err = a.tellOfAdministrators(ctx, by, users, rows, func(u account.User) bool {
+			return !u.Has(account.FlagAdmin)
+		})
+	}
 	if err != nil || len(names) == 0 {
 		return nil, err
 	}
@@ -310,6 +320,24 @@ func (a *Administration) setFlags(
 	}
 	after, err := a.Store().SetFlagsOfAll(ctx, flags, a.Now(), rows)
 	return after, web.Noted(ctx, "user_flags", err)
+}
+
+// tellOfAdministrators adds the mails about those users who become administrators to their rows.
+func (a *Administration) tellOfAdministrators(
+	ctx context.Context, by account.Caller, users []account.User, rows map[string]account.Audit,
+	becomes func(account.User) bool,
+) error {
+	for _, u := range users {
+		if !becomes(u) {
+			continue
+		}
+		told, err := a.NewAdministrator(ctx, by.Name, u)
+		if err != nil {
+			return err
+		}
+		rows[u.Sub] = rows[u.Sub].With(told...)
+	}
+	return nil
 }
 
 // word is the state of a flag in an audit row.

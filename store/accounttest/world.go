@@ -82,8 +82,14 @@ type Options struct {
 // New makes an installation; change may alter its options.
 func New(t testing.TB, change ...func(*Options)) *World {
 	t.Helper()
+	return Mounted(t, nil, change...)
+}
+
+// Mounted is New, where mount, unless it is nil, adds to the router of the service.
+func Mounted(t testing.TB, mount func(*site.Site, *mux.Router), change ...func(*Options)) *World {
+	t.Helper()
 	clock := NewClock()
-	return on(t, storetest.NewAt(t, clock.Now), clock, nil, change...)
+	return on(t, storetest.NewAt(t, clock.Now), clock, mount, change...)
 }
 
 // NewClock returns a clock that stands at the present second.
