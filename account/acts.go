@@ -121,7 +121,8 @@ var (
 		"POST /api/auth/forgot-password", "POST /forgot-password/",
 	}}
 	ResetPassword = Act{Action: "password.reset", Proof: ProofCode, Told: MailPasswordChanged,
-		Ends: endsRecent.unverifying(), Routes: []string{"POST /api/auth/reset-password", "POST /reset-password/"}}
+		Ends: endsRecent.unverifying(), Routes: []string{"POST /api/auth/reset-password", "POST /reset-password/",
+			"POST /api/auth/reset-password/passkey/begin"}}
 	LimitResets = Act{Action: "password.limited", Proof: ProofCode}
 	AddFactor   = Act{Action: "factor.add", Proof: ProofFresh, Told: MailFactorAdded, Ends: endsOthers,
 		Routes: []string{

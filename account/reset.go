@@ -14,6 +14,9 @@ import (
 // ResetCodeLifetime is the lifetime of a password reset code.
 const ResetCodeLifetime = 24 * time.Hour
 
+// WelcomeLifetime is the lifetime of the code with which somebody who was added chooses a first password.
+const WelcomeLifetime = 14 * 24 * time.Hour
+
 // ResetCode is a new code. It is shown once, and only its hash is stored.
 type ResetCode struct {
 	Code      string // canonical
@@ -25,6 +28,13 @@ type ResetCode struct {
 func NewResetCode(now time.Time) ResetCode {
 	c := newCode(ResetCodeLength)
 	return ResetCode{Code: c, ExpiresAt: now.UTC().Truncate(time.Second).Add(ResetCodeLifetime), Hash: HashSecret(c)}
+}
+
+// NewWelcomeCode is NewResetCode for somebody who is added.
+func NewWelcomeCode(now time.Time) ResetCode {
+	c := NewResetCode(now)
+	c.ExpiresAt = now.UTC().Truncate(time.Second).Add(WelcomeLifetime)
+	return c
 }
 
 // Shown returns the code in groups, as people read and copy it.
@@ -45,52 +55,81 @@ type Reset struct {
 	Handle   string `json:"handle"`
 	Code     string `json:"code"`
 	Password string `json:"password"`
+	// Enter signs in whoever never had a password. Passkey returns their passkey in the place of one, as in
+	// Registration. Shared is as there.
+	Enter   bool                                   `json:"-"`
+	Passkey func(context.Context) (Passkey, error) `json:"-"`
+	Shared  bool                                   `json:"-"`
 }
 
-// ResetPassword spends a code and returns the user as they are then. It neither signs in nor lifts a
+// ResetPassword spends a code and returns the user as they are then. It signs in only as Reset.Enter says and lifts no
 // suspension, and a refused password does not spend the code. It clears the failed sign-ins of the
 // account, and makes the browser and its address known: the result has the marks for it.
 //
 // A right code is always accepted: nobody guesses 130 bits, and wrong guesses of others must not
 // keep the owner out. Wrong codes count for the address that sends them, and for the typed account.
-func (s *Service) ResetPassword(ctx context.Context, c Caller, in Reset) (SignedIn, error) {
+func (s *Service) ResetPassword(ctx context.Context, c Caller, in Reset) (out Registered, err error) {
 	handle, code, err := s.checkReset(ctx, c, in)
 	if err != nil {
 		if errors.Is(err, ErrInvalidResetCode) {
 			web.Note(ctx, "reset_refused")
 			err = web.AllFaults(err, s.weak(ctx, in.Password, in.Handle, "/password"))
 		}
-		return SignedIn{}, err
+		return out, err
 	}
 	u, err := s.UserNamed(ctx, handle)
 	if err != nil {
-		return SignedIn{}, err
+		return out, err
 	}
 	handle = cmp.Or(u.Handle, handle) // as the account has it
-	hash, err := s.hashNew(ctx, in.Password, handle)
-	if err != nil {
-		return SignedIn{}, err
-	}
 	a, err := s.begin(ctx, c.As(u), ResetPassword, "")
 	if err != nil {
-		return SignedIn{}, err
+		return out, err
 	}
 	a.Actor, a.Target = handle, handle
-	if err := s.store.ResetPassword(ctx, handle, HashSecret(code), hash, s.Now(), a); err != nil {
-		return SignedIn{}, err
+	enters, p := in.Enter && u.PasswordHash == "", Proven{amr: passwordAlone}
+	if enters && in.Passkey != nil {
+		var first *FirstPasskey
+		if _, first, err = s.firstPasskey(ctx, u, in.Passkey); err != nil {
+			return out, err
+		}
+		if first.Passkey.Sub != u.Sub {
+			return out, ErrInvalidPasskey
+		}
+		p, out.Codes = ProvenByPasskey(u, first.Passkey), first.shown
+		err = s.store.ResetToPasskey(ctx, handle, HashSecret(code), *first, s.Now(), a)
+	} else {
+		var hash string
+		if hash, err = s.hashNew(ctx, in.Password, handle); err != nil {
+			return out, err
+		}
+		err = s.store.ResetPassword(ctx, handle, HashSecret(code), hash, s.Now(), a)
+	}
+	if err != nil {
+		return Registered{}, err
 	}
 	web.Note(ctx, "password_reset")
 	// with voided marks, and an address that may no longer be verified
 	if u, err = s.store.UserBySub(ctx, u.Sub); err != nil {
-		return SignedIn{}, err
+		return Registered{}, err
 	}
-	return SignedIn{User: u, Marks: s.withMark(c.Browser.Marks, u)}, nil
+	out.SignedIn = SignedIn{User: u, Marks: s.withMark(c.Browser.Marks, u)}
+	if enters && !u.Suspended() {
+		c.Shared, p.user = in.Shared, u
+		out.SignedIn, err = s.openSession(ctx, c, p)
+	}
+	return out, err
 }
 
-// ResetCodeValid reports whether a code sets a new password of the account with the handle. Codes are too
-// long to be guessed, so nothing is counted.
-func (s *Service) ResetCodeValid(ctx context.Context, handle, code string) (bool, error) {
-	return s.store.ResetCodeValid(ctx, handle, HashSecret(code), s.Now())
+// ResetCodeValid reports whether a code sets a new password of the account with the handle, and whether that never
+// had one. Codes are too long to be guessed, so nothing is counted.
+func (s *Service) ResetCodeValid(ctx context.Context, handle, code string) (valid, first bool, err error) {
+	valid, err = s.store.ResetCodeValid(ctx, handle, HashSecret(code), s.Now())
+	if err != nil || !valid {
+		return false, false, err
+	}
+	u, err := s.UserNamed(ctx, handle)
+	return u.Sub != "", u.PasswordHash == "", err
 }
 
 // checkReset returns the account of a right code.

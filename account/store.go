@@ -74,6 +74,9 @@ type UserStore interface {
 	UsersByHandle(ctx context.Context, handles []string) ([]User, error)
 	// UsersByEmail returns the users with these addresses (case-insensitive), verified or not.
 	UsersByEmail(ctx context.Context, emails []string) ([]User, error)
+	// NewUsersByEmail returns at most 20 active users who never had a password and have this address
+	// (case-insensitive), which is not verified, the oldest first.
+	NewUsersByEmail(ctx context.Context, email string) ([]User, error)
 	// Users returns a page of the users that match a query, after q.After, and the place of the
 	// next page (empty: there is none), in the order of q.Sort. They have, for each word of q.Query,
 	// a word of handle, display name or email that begins with it (case-insensitive).
@@ -356,6 +359,9 @@ type ResetStore interface {
 	// and makes the address of the audit row known (see KnownAddress).
 	// ErrInvalidResetCode for an unknown handle as well as for a wrong, used or expired code.
 	ResetPassword(ctx context.Context, handle string, codeHash []byte, passwordHash string,
+		now time.Time, a Audit) error
+	// ResetToPasskey is ResetPassword of a user who has no password, and gets a passkey in its place.
+	ResetToPasskey(ctx context.Context, handle string, codeHash []byte, first FirstPasskey,
 		now time.Time, a Audit) error
 }
 

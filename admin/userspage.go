@@ -90,7 +90,7 @@ func (s *Service) addForm(w http.ResponseWriter, r *http.Request) error {
 		return s.accounts.Redirect(w, r, noticeOn(u, "added-by-mail"))
 	}
 	if err == nil {
-		page := templates.AdminUser{ResetCode: c.Shown(), ResetURL: s.accounts.ResetURL(u.Handle, c)}
+		page := templates.AdminUser{Welcome: true, ResetCode: c.Shown(), ResetURL: s.accounts.ResetURL(u.Handle, c)}
 		return s.showUserPage(w, r, http.StatusOK, u, page)
 	}
 	p, err := web.Refusal(w, r, err)

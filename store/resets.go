@@ -59,6 +59,26 @@ func (s *Store) ResetCodeValid(ctx context.Context, handle string, hash []byte, 
 func (s *Store) ResetPassword(
 	ctx context.Context, handle string, codeHash []byte, passwordHash string, now time.Time, a account.Audit,
 ) error {
+	return s.resetPassword(ctx, handle, codeHash, passwordHash, now, a, func(*engine.Tx, string) {})
+}
+
+// ResetToPasskey implements account.Store.
+func (s *Store) ResetToPasskey(
+	ctx context.Context, handle string, codeHash []byte, first account.FirstPasskey, now time.Time, a account.Audit,
+) error {
+	return s.resetPassword(ctx, handle, codeHash, account.NoPassword, now, a, func(tx *engine.Tx, sub string) {
+		tx.Expect(tx.Exec("UPDATE users SET second_factor = (1 = 1) WHERE sub = ? AND sub = ?", sub, first.Passkey.Sub),
+			account.ErrInvalidResetCode)
+		insertPasskey(tx, first.Passkey, a.Session)
+		replaceRecoveryCodes(tx, sub, a.Session, first.Codes, now)
+	})
+}
+
+// resetPassword is ResetPassword, which also does what follows.
+func (s *Store) resetPassword(
+	ctx context.Context, handle string, codeHash []byte, passwordHash string, now time.Time, a account.Audit,
+	also func(tx *engine.Tx, sub string),
+) error {
 	return s.write(ctx, "reset password", func(tx *engine.Tx) {
 		// Checking first keeps guesses from locking the user's row.
 		sub, err := validCode(tx.DB, handle, codeHash, now, tx.Now())
@@ -77,6 +97,7 @@ func (s *Store) ResetPassword(
 			a.Ends.Unverify = false // the code proves the mailbox
 		}
 		out := end(tx, sub, "", a, now)
+		also(tx, sub)
 		// After end, which may forget known addresses: whoever has the code is the owner.
 		clearFailures(tx, sub)
 		if !mailed || tx.Exec("UPDATE users SET factor_mailed_at = ? WHERE sub = ? AND factor_mailed_at <= ?",

@@ -164,6 +164,20 @@ func (s *Store) UsersByEmail(ctx context.Context, emails []string) ([]account.Us
 	return s.usersIn(ctx, "users by email", "lower(u.email)", folded)
 }
 
+// NewUsersByEmail implements account.Store.
+func (s *Store) NewUsersByEmail(ctx context.Context, email string) ([]account.User, error) {
+	if invalidKey(email) {
+		return nil, nil
+	}
+	var rows []storedUser
+	err := s.conn(ctx).Raw("SELECT "+userColumns+` FROM users u WHERE lower(u.email) = lower(?)
+		AND NOT u.email_verified AND u.password_hash = '' AND u.deleted_at = 0
+		ORDER BY u.created_at, u.handle LIMIT 20`,
+		email).Find(&rows).Error
+	users := each(rows, func(u storedUser) account.User { return u.userAt(s.Now()) })
+	return slices.DeleteFunc(users, account.User.Suspended), fail("new users by email", err)
+}
+
 // usersIn finds the users with values in a column, in the order of their handles.
 func (s *Store) usersIn(ctx context.Context, doing, column string, keys []string) (users []account.User, err error) {
 	keys = slices.DeleteFunc(slices.Clone(keys), invalidKey)

@@ -183,6 +183,7 @@ type AdminUser struct {
 	FlagDescriptions map[string]string
 	// ResetCode and ResetURL belong to the code just created. Only that response shows them.
 	ResetCode, ResetURL string
+	Welcome             bool // it is for the first password of somebody who was added
 	Factors             FactorCounts
 	Sessions            []SessionRow
 	MoreSessions        bool // there are others, which ?sessions=all shows

@@ -22,9 +22,10 @@ type Mail struct {
 	Subject    string
 	Paragraphs []string
 	Link       *MailLink
-	Code       string   // to be typed
-	Notes      []string // paragraphs after link and code
-	Reason     string   // why the reader gets it, below the name of the instance
+	More       []MailLink // in the place of Link: one of several
+	Code       string     // to be typed
+	Notes      []string   // paragraphs after link and code
+	Reason     string     // why the reader gets it, below the name of the instance
 }
 
 // MailLink is a link in a mail. Label says what it does.
@@ -52,6 +53,11 @@ func (r *Renderer) Mail(l *Language, m Mail) (WrittenMail, error) {
 		}
 		m.Link = &MailLink{Label: oneLine(m.Link.Label), URL: m.Link.URL}
 	}
+	for _, link := range m.More {
+		if _, err := r.Mail(l, Mail{Subject: m.Subject, Link: &link}); err != nil {
+			return WrittenMail{}, err
+		}
+	}
 	m.Subject = Shortened(oneLine(m.Subject), maxMailSubject)
 	if m.Subject == "" {
 		return WrittenMail{}, errors.New("the mail has no subject")
@@ -63,6 +69,9 @@ func (r *Renderer) Mail(l *Language, m Mail) (WrittenMail, error) {
 	text := m.Paragraphs
 	if m.Link != nil {
 		text = append(text, m.Link.Label+":\n"+m.Link.URL)
+	}
+	for _, link := range m.More {
+		text = append(text, link.Label+":\n"+link.URL)
 	}
 	if m.Code != "" {
 		text = append(text, "    "+m.Code)

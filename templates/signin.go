@@ -290,6 +290,11 @@ type ResetPassword struct {
 	// Mail reports whether a link can be mailed, Mailed whether Code came by mail and so is valid
 	// for an hour.
 	Mail, Mailed bool
+	// Welcome shows the page to somebody who was added and never had a password. Passkeys offers a passkey instead.
+	Welcome, Passkeys bool
+	// Shared is as in Login.
+	Shared  bool
+	Signals []Signal
 	// Factors has the account's second factors, and the address if its owner changed it, shown when
 	// Done is set. Unverified is that address if it no longer counts as verified.
 	Factors    []FactorRow

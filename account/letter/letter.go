@@ -23,6 +23,7 @@ type Store interface {
 	) error
 	EmailChange(ctx context.Context, id string, now time.Time) (account.EmailChange, error)
 	JoinRequests(ctx context.Context, now time.Time) ([]account.JoinRequest, error)
+	NewUsersByEmail(ctx context.Context, email string) ([]account.User, error)
 	UserByEmail(ctx context.Context, email string) (account.User, error)
 	UserBySub(ctx context.Context, sub string) (account.User, error)
 }

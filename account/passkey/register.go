@@ -57,3 +57,43 @@ func (s *Service) Register(
 	}
 	return s.accounts.Register(ctx, c, in)
 }
+
+// BeginWelcome returns a challenge for the passkey of somebody who has been added, never had a password and has the
+// code to choose one.
+func (s *Service) BeginWelcome(ctx context.Context, c account.Caller, handle, code string) (BegunCeremony, error) {
+	var none BegunCeremony
+	if s.party == nil {
+		return none, s.unavailable
+	}
+	code = account.CanonicalCode(code, account.ResetCodeLength)
+	valid, first, err := s.accounts.ResetCodeValid(ctx, handle, code)
+	if err == nil && !(valid && first) {
+		err = account.ErrInvalidResetCode
+	}
+	if err != nil {
+		return none, err
+	}
+	u, err := s.accounts.UserNamed(ctx, handle)
+	if err != nil {
+		return none, err
+	}
+	options, session, err := s.party.BeginRegistration(passkeyUser{User: u},
+		webauthn.WithRegistrationRelyingPartyName(s.accounts.InstanceName()))
+	if err != nil {
+		return none, fmt.Errorf("begin passkey: %w", err)
+	}
+	return s.beginCeremony(ceremonyRegister, u.Sub, c.Browser.Passkey, session.Challenge, options.Response)
+}
+
+// Reset is account.Service.ResetPassword, with a passkey in the place of a password if one was made.
+func (s *Service) Reset(
+	ctx context.Context, c account.Caller, in account.Reset, made AnsweredCeremony,
+) (account.Registered, error) {
+	if len(made.Credential) > 0 {
+		in.Passkey = func(ctx context.Context) (account.Passkey, error) {
+			k, _, err := s.createdPasskey(ctx, c, ceremonyRegister, c.Browser.Passkey, made)
+			return k, err
+		}
+	}
+	return s.accounts.ResetPassword(ctx, c, in)
+}

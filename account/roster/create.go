@@ -59,7 +59,7 @@ func (a *Administration) Add(
 	if a.MailEnabled() && u.Email != "" {
 		row = row.With(a.welcome(ctx, by, u))
 	} else {
-		c = account.NewResetCode(a.Now())
+		c = account.NewWelcomeCode(a.Now())
 	}
 	err = a.Store().AddUser(ctx, u, c, row)
 	return u, c, web.Noted(ctx, "user_created", err)

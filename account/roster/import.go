@@ -208,7 +208,7 @@ func (a *Administration) settleRow(
 			out.mails = append(out.mails, a.welcome(ctx, o.By, r.user))
 		case without && o.ResetCodes:
 			out.Codes = append(out.Codes, account.ImportedCode{
-				Sub: r.user.Sub, Handle: r.Handle, ResetCode: account.NewResetCode(a.Now()),
+				Sub: r.user.Sub, Handle: r.Handle, ResetCode: account.NewWelcomeCode(a.Now()),
 			})
 		}
 	}

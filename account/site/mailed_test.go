@@ -519,7 +519,7 @@ func TestAddedPersonChoosesAPasswordByMail(t *testing.T) {
 	}
 	path, _ := link(t, post.one("ada@example.org"))
 	u, _ := url.Parse(path)
-	w.Clock.Advance(account.ResetCodeLifetime - time.Minute)
+	w.Clock.Advance(account.WelcomeLifetime - time.Minute)
 	reset := map[string]string{"handle": "ada", "code": u.Query().Get("code"), "password": newPassword}
 	w.Browser().Call("POST", "/api/auth/reset-password", reset).Is(200)
 	w.Browser().Call("POST", "/api/auth/login", map[string]string{"handle": "ada@example.org", "password": newPassword}).Is(200)
@@ -879,7 +879,7 @@ func TestMailsSayWhatTheirReaderNeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := post.one("bob@example.org")
-	if m.Subject != "Your new account: Trail Club" || !strings.Contains(m.Text, "the account @bob for you at “Trail Club”") || !strings.Contains(m.Text, " UTC.") {
+	if m.Subject != "Welcome: Trail Club" || !strings.Contains(m.Text, "Welcome to “Trail Club”. You are @bob.") || !strings.Contains(m.Text, " UTC.") {
 		t.Errorf("%s: %s", m.Subject, m.Text)
 	}
 }

@@ -31,6 +31,7 @@ func (s *Site) mountAPI(handle func(path string, methods web.Methods)) {
 	handle("/api/auth/forgot-password", web.Methods{"POST": s.Do(s.apiForgotPassword)})
 	handle("/api/verify", web.Methods{"GET": s.Do(s.apiVerify)})
 	handle("/api/auth/recover", web.Methods{"POST": s.Do(s.apiRecover)})
+	handle("/api/auth/reset-password/passkey/begin", web.Methods{"POST": s.Do(s.apiBeginWelcome)})
 	handle("/api/register/passkey/begin", web.Methods{"POST": s.Do(s.apiBeginRegister)})
 	handle("/api/join", web.Methods{"POST": s.Do(s.apiJoin)})
 	handle("/api/register/address", web.Methods{"POST": s.Do(s.apiRegisterAddress)})

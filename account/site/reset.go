@@ -16,7 +16,7 @@ func (s *Site) apiResetPassword(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out, err := s.ResetPassword(r.Context(), s.Caller(r), in)
-	s.setCookies(w, out)
+	s.setCookies(w, out.SignedIn)
 	if errors.Is(err, account.ErrInvalidResetCode) {
 		return s.WithContact(r.Context(), account.ErrInvalidResetCode,
 			"The user name and the code do not match, or the code was used or has expired. Ask an administrator for "+
@@ -25,6 +25,24 @@ func (s *Site) apiResetPassword(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
+}
+
+// apiBeginWelcome returns a challenge for the passkey of somebody who has been added and has no password yet.
+func (s *Site) apiBeginWelcome(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Handle string `json:"handle"`
+		Code   string `json:"code"`
+	}
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	c := s.Caller(r)
+	c.Browser.Passkey = s.givePasskeyCookie(w, c.Browser.Passkey)
+	begun, err := s.passkeys.BeginWelcome(r.Context(), c, in.Handle, in.Code)
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, begun)
 }
 
 // resetPage shows the form, filled in from the link, or that the link is spent.
@@ -39,11 +57,11 @@ func (s *Site) resetPage(w http.ResponseWriter, r *http.Request) error {
 	if page.Handle == "" || page.Code == "" {
 		return s.showReset(w, r, http.StatusOK, page)
 	}
-	valid, err := s.ResetCodeValid(r.Context(), page.Handle, page.Code)
+	valid, first, err := s.ResetCodeValid(r.Context(), page.Handle, page.Code)
 	if err != nil {
 		return err
 	}
-	page.Linked = true
+	page.Linked, page.Welcome = true, first
 	if !valid {
 		page.ErrorCode = account.ErrInvalidResetCode.Code
 		return s.showReset(w, r, account.ErrInvalidResetCode.Status, page)
@@ -56,6 +74,7 @@ func (s *Site) showReset(w http.ResponseWriter, r *http.Request, status int, pag
 	if err != nil {
 		return err
 	}
+	page.Passkeys = page.Welcome && s.passkeys.PasskeysUnavailable() == nil
 	page.MinPassword, page.Contact, page.Mail = settings.MinPassword, settings.Contact, s.MailEnabled()
 	s.Show(w, r, status, page)
 	return nil
@@ -68,9 +87,20 @@ func (s *Site) resetForm(w http.ResponseWriter, r *http.Request) error {
 	f := r.PostForm
 	next, application := s.continuation(w, r, f)
 	in := account.Reset{Handle: f.Get("handle"), Code: f.Get("code"), Password: f.Get("password")}
-	out, err := s.ResetPassword(r.Context(), s.Caller(r), in)
-	s.setCookies(w, out)
-	if err == nil {
+	in.Enter, in.Shared = f.Has("welcome"), f.Has("shared_computer")
+	made, _ := passkeyInForm(r, "")
+	out, err := s.passkeys.Reset(r.Context(), s.Caller(r), in, made)
+	s.setCookies(w, out.SignedIn)
+	switch {
+	case err == nil && out.Codes != nil:
+		s.Show(w, r, http.StatusOK, templates.RecoveryCodes{Codes: out.Codes, First: true, Passwordless: true,
+			Application: application.Name, Continue: next})
+		return nil
+	case err == nil && out.Session.ID != "" && next == "":
+		return s.Redirect(w, r, "/account/welcome")
+	case err == nil && out.Session.ID != "":
+		return s.afterSignIn(w, r, out.User, next)
+	case err == nil:
 		u, page := out.User, templates.ResetPassword{Done: true, Continue: next, ClientName: application.Name}
 		if page.Factors, err = s.WaysIn(r.Context(), u); err != nil {
 			return err
@@ -84,7 +114,12 @@ func (s *Site) resetForm(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	signals, err := s.passkeys.ForgetPasskey(r.Context(), made.Credential)
+	if err != nil {
+		return err
+	}
 	return s.showReset(w, r, p.Status, templates.ResetPassword{
+		Welcome: in.Enter, Shared: in.Shared, Signals: signals,
 		Handle: text.Cut(in.Handle, maxShown), Code: text.Cut(in.Code, maxShown), FieldErrors: p.ByField(),
 		Mailed: f.Has(account.MailedField), Linked: f.Has("linked"), Error: p.Detail, ErrorCode: p.Code, Continue: next,
 	})
