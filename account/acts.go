@@ -181,7 +181,7 @@ var (
 		"PUT /api/admin/users/{handle}/flags", "POST /admin/users/{handle}/flags", "POST /admin/users/selected",
 	}}
 	Suspend = Act{Action: "user.suspend", Proof: ProofAdministrator, Told: MailSuspended,
-		Ends: endsAccess.voiding(AllGiven),
+		Ends: endsAccess.voiding(AllGiven), Question: "Suspend @{handle} and end all sessions?",
 		Routes: []string{
 			"POST /api/admin/users/{handle}/suspend", "POST /admin/users/{handle}/suspend",
 			"POST /admin/users/selected",

@@ -20,7 +20,11 @@ func TestAdministrationByForms(t *testing.T) {
 	b.Page("/admin/users/root1").Is(200).Shows("This is your own account").Hides(`id="suspend-submit"`)
 	b.Page("/admin/users/nobody").Is(404).Shows(`data-page="error"`)
 
-	b.Page("/admin/users/bob/suspend", "reason", "<b>spam").RedirectsTo("/id/admin/users/bob?notice=suspended#end")
+	b.Page("/admin/users/bob/suspend", "reason", "<b>spam").Is(200).Shows("Suspend @bob and end all sessions?", `value="&lt;b&gt;spam"`)
+	if w.User("bob").Suspended() {
+		t.Error("suspended before the answer")
+	}
+	b.Page("/admin/users/bob/suspend", "reason", "<b>spam", "sure", "yes").RedirectsTo("/id/admin/users/bob?notice=suspended#end")
 	b.Page("/admin/users/bob?notice=suspended").Is(200).Shows("The account is suspended and signed out everywhere.", `id="unsuspend-submit"`)
 	b.Page("/admin/users/bob?notice=hello").Is(200).Hides("hello")
 	b.Page("/admin/users/bob/unsuspend", "x", "").RedirectsTo("/id/admin/users/bob?notice=unsuspended#end")

@@ -407,7 +407,7 @@ func routesUnderWay() []route {
 			return "/admin/users/selected", form("who", w.bob, "do", "flags", "flag.admin", "on", "sure", "yes")
 		}},
 		{account.Suspend, "POST /api/admin/users/{handle}/suspend", onBob("/api/admin/users/BOB/suspend", nil)},
-		{account.Suspend, "POST /admin/users/{handle}/suspend", onBob("/admin/users/BOB/suspend", form())},
+		{account.Suspend, "POST /admin/users/{handle}/suspend", onBob("/admin/users/BOB/suspend", form("sure", "yes"))},
 		{account.Suspend, "POST /admin/users/selected", func(w *underWay) (string, body) {
 			return "/admin/users/selected", form("who", w.bob, "do", "suspend", "sure", "yes")
 		}},

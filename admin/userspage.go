@@ -338,6 +338,12 @@ func attributeNames(v account.Settings, u account.User) []string {
 
 func (s *Service) suspendForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
 	reason, tell := r.PostForm.Get("reason"), r.PostForm.Has("tell_reason")
+	_, bad := account.CheckReason(reason)
+	if bad == nil && u.Sub != s.accounts.Caller(r).User.Sub { // what would be refused is not asked about
+		if err := s.accounts.Asked(r, account.Suspend, "handle", u.Handle); err != nil {
+			return "", err
+		}
+	}
 	return noticeOn(u, "suspended"), s.users.Suspend(r.Context(), s.accounts.Caller(r), u, reason, tell)
 }
 

@@ -99,6 +99,12 @@ func (AdminSelected) List(id string, people []AdminUserRow) peopleList {
 	return peopleList{id, named, len(people) - len(named)}
 }
 
+// LastDay is the day that was chosen, for the question.
+func (p AdminSelected) LastDay() time.Time {
+	day, _ := time.Parse(time.DateOnly, p.Ends)
+	return day
+}
+
 func (AdminSelected) page() (string, bool) { return "admin-selected", false }
 
 func (p AdminSelected) fault(field string) (string, bool) { return p.Faults[field], false }

@@ -27,12 +27,13 @@ const (
 )
 
 type previewActivity struct {
-	ID, Title, When, Sport, Privacy, Distance string
-	Shown                                     bool // with its details
-	Figures                                   [][2]string
-	Track                                     *previewTrack
-	Charts                                    []previewChart
-	Laps                                      []previewLap
+	ID, Title, When, Privacy, Distance string
+	Sport                              []string
+	Shown                              bool // with its details
+	Figures                            [][2]string
+	Track                              *previewTrack
+	Charts                             []previewChart
+	Laps                               []previewLap
 }
 
 type previewTrack struct {
@@ -102,7 +103,8 @@ func WritePreview(w io.Writer, owner, note string, details []*activityschema.Det
 }
 
 func previewOf(a *activityschema.Activity) previewActivity {
-	p := previewActivity{ID: a.ID, Title: cmp.Or(a.Title, titles[a.Sport], "Activity"), Sport: string(a.Sport)}
+	p := previewActivity{ID: a.ID, Title: cmp.Or(a.Title, titles[a.Sport], "Activity")}
+	p.Sport = []string{string(a.Sport)}
 	start := a.StartedAt.Time
 	layout := "2 January 2006, 15:04 MST"
 	if start.UTC().Equal(start.UTC().Truncate(24 * time.Hour)) {
@@ -113,7 +115,7 @@ func previewOf(a *activityschema.Activity) previewActivity {
 		p.When = strings.TrimSuffix(start.Format(strings.TrimSuffix(layout, " MST")), " ")
 	}
 	if a.SubSport != nil {
-		p.Sport += ", " + string(*a.SubSport)
+		p.Sport = append(p.Sport, string(*a.SubSport))
 	}
 	p.Privacy = map[activityschema.Privacy]string{
 		activityschema.PrivacyPublic: "public", activityschema.PrivacyBlurStart: "places hidden",

@@ -436,6 +436,10 @@ func TestNamesOfSports(t *testing.T) {
 		"VirtualRun": "running indoor", "gravel_cycling": "cycling gravel", "mountain biking": "cycling mountain",
 		"Trail Run": "running trail", "9": "running", "Hike": "hiking", "lap_swimming": "swimming indoor",
 		"open_water_swimming": "swimming", "motorcycling": "other", "kitesurfing": "other", "": "other",
+		"Corsa": "running", "Giro in bici": "cycling", "Escursione": "hiking", "Camminata": "walking", "Nuoto": "swimming",
+		"Hardlopen": "running", "Fietsen": "cycling", "Wandelen": "hiking", "Lopen": "walking", "Zwemmen": "swimming",
+		"Bieg": "running", "Jazda na rowerze": "cycling", "Wędrówka": "hiking", "Spacer": "walking", "Pływanie": "swimming",
+		"Corrida": "running", "Pedalada": "cycling", "Caminhada": "walking", "Natação": "swimming", "Narty": "other",
 	} {
 		sport, sub := sportNamed(name)
 		if got := strings.TrimSpace(string(sport) + " " + string(sub)); got != want {

@@ -7,30 +7,36 @@ import (
 	"github.com/cairn-id/cairn/activityschema"
 )
 
-// sportWords are parts of the names of sports that programs write, in English, German, French and
-// Spanish, without blanks and letters beyond ASCII. The first match counts.
+// sportWords are parts of the names of sports that programs write, in the languages of the pages,
+// without blanks and letters beyond ASCII. The first match counts.
 var sportWords = []struct {
 	sport activityschema.Sport
 	sub   activityschema.SubSport
 	words string
 }{
-	{activityschema.SportOther, "", "motor motoc ski skat eislauf langlauf horse"},
+	{activityschema.SportOther, "", "motor motoc ski skat eislauf langlauf horse narty narciar schaats"},
 	{activityschema.SportCycling, activityschema.SubSportIndoor, "virtualrid virtualcycl virtualbik indoorcycl " +
 		"indoorbik indoorrid spinning hometrainer rollentrainer"},
-	{activityschema.SportRunning, activityschema.SubSportIndoor, "virtualrun indoorrun treadmill laufband tapis"},
+	{activityschema.SportRunning, activityschema.SubSportIndoor, "virtualrun indoorrun treadmill laufband tapis " +
+		"loopband biena esteira"},
 	{activityschema.SportCycling, activityschema.SubSportMountain,
 		"mountainbik mountaincycl mountainrid bikemountain ridemountain mtb vtt btt"},
 	{activityschema.SportCycling, activityschema.SubSportGravel, "gravel"},
-	{activityschema.SportCycling, activityschema.SubSportRoad, "roadbik roadcycl roadrid racebik rennrad"},
-	{activityschema.SportRunning, activityschema.SubSportTrail, "trailrun runtrail traillauf"},
+	{activityschema.SportCycling, activityschema.SubSportRoad, "roadbik roadcycl roadrid racebik rennrad " +
+		"racefiets szosow"},
+	{activityschema.SportRunning, activityschema.SubSportTrail, "trailrun runtrail traillauf traillopen"},
 	{activityschema.SportRunning, activityschema.SubSportTrack, "trackrun runtrack"},
 	{activityschema.SportHiking, "", "hik mountaineering snowshoe trek wander bergsteig bergtour rando senderism " +
-		"excursionism"},
-	{activityschema.SportCycling, "", "cycl bik ride fahrrad radfahr radsport radtour radeln velo vlo cicli bici"},
-	{activityschema.SportRunning, "", "run jog lauf footing course courir correr corrida corriendo carrera"},
-	{activityschema.SportWalking, "", "walk gehen spazier marche marcha promenade camina paseo"},
+		"excursionism escursion wandelen wdrwk turystyka"},
+	{activityschema.SportCycling, "", "cycl bik ride fahrrad radfahr radsport radtour radeln velo vlo cicli bici " +
+		"fiets wielren pedala rower kolarst"},
+	{activityschema.SportRunning, "", "run jog lauf footing course courir correr corrida corriendo carrera corsa " +
+		"hardlop rennen bieg"},
+	{activityschema.SportWalking, "", "walk gehen spazier marche marcha promenade camina paseo " +
+		"camminat passeggiat lopen wandeling spacer marsz chodz caminhad"},
 	{activityschema.SportSwimming, activityschema.SubSportIndoor, "lapswim poolswim"},
-	{activityschema.SportSwimming, "", "swim schwimm natation nataci nadar nager"},
+	{activityschema.SportSwimming, "", "swim schwimm natation nataci nadar nager " +
+		"nuoto zwem pywan natao"},
 }
 
 // stravaTypes are the numbers that older GPX files of Strava have instead of names.

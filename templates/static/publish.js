@@ -143,6 +143,13 @@
     var page = new DOMParser().parseFromString(text, "text/html"), box = get("preview"), style = new CSSStyleSheet();
     var shadow = box.shadowRoot || box.attachShadow({ mode: "open" });
     style.replaceSync(page.querySelector("style").textContent.replace(/:root/g, ":host").replace(/\nbody/, "\n:host") + ":host { display: block; padding: 1rem; }");
+    Array.from(page.querySelectorAll("[data-sport]")).forEach(function (word) {
+      var texts = get("sports"), text = texts && texts.content.querySelector('[data-sport="' + word.textContent + '"]'); // none on an English page
+      if (text) {
+        word.textContent = text.textContent;
+        word.lang = document.documentElement.lang;
+      }
+    });
     shadow.adoptedStyleSheets = [style];
     empty(shadow);
     Array.from(page.querySelector("main").childNodes).forEach(function (node) { shadow.appendChild(document.importNode(node, true)); });

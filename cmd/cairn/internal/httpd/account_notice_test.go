@@ -220,7 +220,7 @@ func TestReasonOfASuspensionIsToldWhereAsked(t *testing.T) {
 		} {
 			l.member(handle)
 			l.mails()
-			path, in, form := "/users/"+handle+"/suspend", object{"reason": reason}, url.Values{"reason": {reason}}
+			path, in, form := "/users/"+handle+"/suspend", object{"reason": reason}, url.Values{"reason": {reason}, "sure": {"yes"}}
 			if c.told {
 				in["tell_reason"], form["tell_reason"] = true, f.fields["tell_reason"]
 			}
