@@ -63,13 +63,12 @@ var (
 	}, Routes: []string{
 		"POST /api/auth/logout", "POST /logout/",
 	}}
-	EndOtherSessions = Act{Action: "session.end_others", Proof: ProofFresh, Ends: endsOthers,
+	EndOtherSessions = Act{Action: "session.end_others", Proof: ProofFresh, Ends: endsOthers.naming(),
 		Question: "Sign out everywhere else?", Routes: []string{
 			"POST /api/me/sessions/end-others", "POST /account/sessions/end-others",
 		}}
-	DisownSession = Act{Action: "session.not_me", Proof: ProofCode,
-		Ends:   endsRecent.disowning().unverifying().voiding(RecentGiven),
-		Routes: []string{"POST /not-me/"}}
+	DisownSession = Act{Action: "session.not_me", Proof: ProofCode, Told: MailDisowned,
+		Ends: endsDisowned.unverifying(), Routes: []string{"POST /not-me/"}}
 	RefuseSuspended = Act{Action: "session.refused", Proof: ProofSignIn}
 	LimitSignIns    = Act{Action: "session.limited", Proof: ProofSignIn}
 	Register        = Act{Action: "user.register", Proof: ProofCode, Routes: []string{
@@ -104,12 +103,11 @@ var (
 	VerifyEmail = Act{Action: "email.verify", Proof: ProofCode, Routes: []string{
 		"POST /api/me/email/verify", "POST /account/verify-email", "POST /verify-email/",
 	}}
-	UndoEmailChange = Act{Action: "email.undo", Proof: ProofCode, Told: MailEmailChanged,
-		Ends:   endsRecent.voiding(RecentGiven),
+	UndoEmailChange = Act{Action: "email.undo", Proof: ProofCode, Told: MailEmailChanged, Ends: endsDisowned,
 		Routes: []string{"POST /undo-email/"}}
 	ChangePassword = Act{Action: "password.change", Proof: ProofPassword, Told: MailPasswordChanged, Ends: Ending{
-		Sessions: OtherSessions, Grants: AllGrants, Invites: StaleInvites, Addresses: SessionAddresses, Marks: true,
-		Codes: true,
+		Sessions: OtherSessions, Grants: AllGrants, Invites: StaleInvites, Addresses: SessionAddresses,
+		Factors: NamedFactors, Marks: true, Codes: true,
 	}, Routes: []string{
 		"PUT /api/me/password", "POST /account/password",
 	}}
@@ -121,8 +119,9 @@ var (
 		"POST /api/auth/forgot-password", "POST /forgot-password/",
 	}}
 	ResetPassword = Act{Action: "password.reset", Proof: ProofCode, Told: MailPasswordChanged,
-		Ends: endsRecent.unverifying(), Routes: []string{"POST /api/auth/reset-password", "POST /reset-password/",
-			"POST /api/auth/reset-password/passkey/begin"}}
+		Ends: endsRecent.unverifying().naming(), Routes: []string{
+			"POST /api/auth/reset-password", "POST /reset-password/", "POST /api/auth/reset-password/passkey/begin",
+		}}
 	LimitResets = Act{Action: "password.limited", Proof: ProofCode}
 	AddFactor   = Act{Action: "factor.add", Proof: ProofFresh, Told: MailFactorAdded, Ends: endsOthers,
 		Routes: []string{
@@ -217,7 +216,7 @@ var (
 	EndUserSession = Act{Action: "user.end_session", Proof: ProofAdministrator, Told: MailSessionsEnded, Ends: endsOne,
 		Routes: []string{"DELETE /api/admin/users/{handle}/sessions/{id}", "POST /admin/users/{handle}/end-session"}}
 	EndUserSessions = Act{Action: "user.end_sessions", Proof: ProofAdministrator, Told: MailSessionsEnded,
-		Ends: endsRecent, Routes: []string{
+		Ends: endsRecent.naming(), Routes: []string{
 			"POST /api/admin/users/{handle}/sessions/end-all", "POST /admin/users/{handle}/end-sessions",
 		}}
 	DeleteUser = Act{Action: "user.delete", Proof: ProofAdministrator, Told: MailDeleted,

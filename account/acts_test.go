@@ -105,6 +105,8 @@ func ending(e account.Ending) string {
 	add(e.Codes, "pending codes")
 	add(e.Marks, "marks of known browsers")
 	add(e.Password, "the password opens nothing")
+	add(e.Factors == account.NamedFactors, "**young factors** that are named")
+	add(e.Factors == account.DisownedFactors, "**young factors**")
 	add(e.Unverify, "a recent address is unverified")
 	add(e.Given == account.RecentGiven, "what they gave others recently")
 	add(e.Given == account.AllGiven, "what they gave others")

@@ -12,6 +12,7 @@ type Ending struct {
 	Grants    EndedGrants
 	Invites   EndedInvites
 	Addresses EndedAddresses
+	Factors   EndedFactors
 	// Consents ends the consents that were given since Audit.Since.
 	Consents bool
 	// Marks voids the marks of known browsers that were made before.
@@ -105,6 +106,24 @@ func GivenNames(list []Given) (names []string) {
 	return names
 }
 
+// EndedFactors selects factors and recovery codes of a user that are at most FactorUndo old. What was made at
+// joining is never among them.
+type EndedFactors int
+
+// The selections of factors.
+const (
+	NoFactors EndedFactors = iota
+	// NamedFactors are those in Audit.Remove, if another session than that of the request made them.
+	NamedFactors
+	// DisownedFactors are those that the session which the act names, or a later one, made. Recovery codes that were
+	// replaced by these live again, and the choice of a second step is undone.
+	DisownedFactors
+)
+
+// FactorUndo is how long a link of a mail, which proves the mailbox alone, can remove a new factor. An intruder acts at
+// once, and an owner reads mails within days; whoever has the mailbox removes nothing older.
+const FactorUndo = 72 * time.Hour
+
 // Keep is what a person chooses to keep of what an act ends with the other sessions, and what to void besides.
 type Keep struct {
 	Sessions bool     `json:"keep_other_sessions"` // with everything that they made
@@ -122,6 +141,8 @@ var (
 	// endsOthers ends the others with everything that they made.
 	endsOthers = Ending{Sessions: OtherSessions, Grants: SessionGrants, Invites: SessionInvites,
 		Addresses: SessionAddresses, Codes: true}
+	// endsDisowned ends what somebody who is not the owner may hold, and what they made.
+	endsDisowned = endsRecent.disowning().voiding(RecentGiven)
 	// endsAccess ends everything that somebody else may hold.
 	endsAccess = Ending{Sessions: AllSessions, Grants: AllGrants, Invites: AllInvites, Addresses: AllAddresses,
 		Marks: true, Codes: true}
@@ -133,9 +154,15 @@ var (
 	EndsAtReturn = Ending{Invites: AllInvites, Addresses: AllAddresses, Marks: true, Codes: true}
 )
 
-// disowning returns the ending that disowns the password too.
+// disowning returns the ending that disowns the password too, and what was made with it.
 func (e Ending) disowning() Ending {
-	e.Password = true
+	e.Password, e.Factors = true, DisownedFactors
+	return e
+}
+
+// naming returns the ending that removes the factors in Audit.Remove too.
+func (e Ending) naming() Ending {
+	e.Factors = NamedFactors
 	return e
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +23,79 @@ const (
 	FactorPasskey      = "passkey"
 	FactorRecoveryCode = "recovery_code"
 )
+
+// FactorChoice is the kind of the choice that a second step is asked, among MadeFactors.
+const FactorChoice = "second_step"
+
+// Ids of MadeFactors: FactorTOTP, RecoveryCodesID, or PasskeyIDPrefix and the id of a passkey.
+const (
+	RecoveryCodesID = "recovery_codes"
+	PasskeyIDPrefix = "passkey:"
+)
+
+// MadeFactor is a factor or a set of recovery codes, as the lists have it from which some are removed.
+type MadeFactor struct {
+	ID        string    `json:"id"`
+	Kind      string    `json:"kind"` // FactorPasskey, FactorTOTP, FactorRecoveryCode, or FactorChoice
+	Name      string    `json:"name"` // of a passkey, or empty
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// FactorNames returns the kinds and names of factors, each on a line, for the audit log and for mails.
+func FactorNames(list []MadeFactor) string {
+	var lines []string
+	for _, f := range list {
+		lines = append(lines, strings.TrimSpace(f.Kind+" "+f.Name))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// FactorSet has factors to remove.
+type FactorSet struct {
+	Passkeys    [][]byte
+	TOTP, Codes bool
+}
+
+// Empty reports whether there are none.
+func (n FactorSet) Empty() bool { return n.Count() == 0 }
+
+// Count returns how many they are; recovery codes are one.
+func (n FactorSet) Count() int {
+	count := len(n.Passkeys)
+	for _, one := range []bool{n.TOTP, n.Codes} {
+		if one {
+			count++
+		}
+	}
+	return count
+}
+
+// FactorsNamed returns the factors with these ids of MadeFactors. ErrFactorNotFound.
+func FactorsNamed(ids []string) (n FactorSet, err error) {
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
+		text, passkey := strings.CutPrefix(id, PasskeyIDPrefix)
+		switch raw, bad := base64.RawURLEncoding.DecodeString(text); {
+		case id == FactorTOTP:
+			n.TOTP = true
+		case id == RecoveryCodesID:
+			n.Codes = true
+		case !passkey || bad != nil || len(raw) == 0:
+			return n, ErrFactorNotFound
+		default:
+			n.Passkeys = append(n.Passkeys, raw)
+		}
+	}
+	return n, nil
+}
+
+// factorRows returns the rows of factors for pages.
+func factorRows(list []MadeFactor) []templates.FactorRow {
+	rows := make([]templates.FactorRow, 0, len(list))
+	for _, f := range list {
+		rows = append(rows, templates.FactorRow{ID: f.ID, Kind: f.Kind, Name: f.Name, CreatedAt: f.CreatedAt})
+	}
+	return rows
+}
 
 // methods returns the ways in which the user can prove a second factor.
 func (f Factors) methods() []string {
@@ -58,7 +132,8 @@ func (s *Service) AddFactor(
 		return out, ErrReauthenticationRequired // the account has a second factor by now
 	}
 	c.Session.ConfirmedAt = s.Now() // see BeginTOTP
-	a, err := s.begin(ctx, c, AddFactor, strings.TrimSpace(factor+" "+name), "factor", factor, "name", name)
+	a, err := s.begin(ctx, c, AddFactor, strings.TrimSpace(factor+" "+name), "factor", factor, "name", name,
+		"session", c.Session.ID)
 	if err != nil {
 		return out, err
 	}

@@ -63,6 +63,7 @@ type undoLink struct {
 type notMeLink struct {
 	Sub     string `json:"sub"`
 	Session string `json:"sid"`
+	Added   bool   `json:"added,omitempty"` // of a notice that the session added a factor
 }
 
 // errOtherAccount is returned by the button of VerifyLinked.
@@ -85,9 +86,9 @@ func (s *Service) UndoURL(change string) (string, error) {
 	return s.link(PurposeUndo, undoLink{ID: change})
 }
 
-// NotMeURL returns the link that disowns a sign-in.
-func (s *Service) NotMeURL(sub, session string) (string, error) {
-	return s.link(PurposeNotMe, notMeLink{Sub: sub, Session: session})
+// NotMeURL returns the link that disowns a session, in the notice of its sign-in or of a factor that it added.
+func (s *Service) NotMeURL(sub, session string, added bool) (string, error) {
+	return s.link(PurposeNotMe, notMeLink{Sub: sub, Session: session, Added: added})
 }
 
 // JoinURL returns the link that stores a request to join.
@@ -167,7 +168,8 @@ func (s *Service) UndoLinked(ctx context.Context, c Caller, sealed string) (Link
 	if err != nil {
 		return Linked{}, err
 	}
-	return Linked{templates.LinkPage{Email: MaskedEmail(change.Email)}, func(*templates.LinkPage) error {
+	page := templates.LinkPage{Email: MaskedEmail(change.Email), Passwordless: u.Passwordless()}
+	return Linked{page, func(page *templates.LinkPage) error {
 		a, err := s.begin(ctx, c.As(u), UndoEmailChange, "", "undone", "true")
 		if err != nil {
 			return err
@@ -176,14 +178,27 @@ func (s *Service) UndoLinked(ctx context.Context, c Caller, sealed string) (Link
 		a.Actor, a.Mails = "", slices.DeleteFunc(a.Mails, func(m Mail) bool {
 			return !u.EmailVerified || u.Email == change.Email || m.Address != u.Email
 		})
-		return web.Noted(ctx, "email_undone", s.store.UndoEmailChange(ctx, v.ID, s.Now(), a))
+		code := s.mailedCode()
+		out, err := s.store.UndoEmailChange(ctx, v.ID, code, s.Now(), a)
+		if err != nil {
+			return err
+		}
+		web.Note(ctx, "email_undone")
+		return s.describeDisowned(ctx, page, u.Sub, code, out)
 	}}, nil
 }
 
-// NotMeLinked serves the link in the notice of a sign-in: somebody else knows the password. It ends
-// everything of the account that lives, and disowns the password. The page that follows shows what
-// was added since that sign-in, and sets a new password: the link proves the mailbox, as that of a
-// forgotten password does. It signs nobody in. Without a password there is nothing to disown, and the
+// mailedCode returns a reset code for the page of a link, which proves the mailbox.
+func (s *Service) mailedCode() ResetCode {
+	code := NewResetCode(s.Now())
+	code.ExpiresAt = s.Now().Add(MailedResetLifetime)
+	return code
+}
+
+// NotMeLinked serves the link in the notice of a sign-in, or of a factor that was added: somebody else used the
+// account. It ends everything of the account that lives, disowns the password, and removes what the session made. The
+// page that follows shows that, and what else was added since, and sets a new password: the link proves the mailbox,
+// as that of a forgotten password does. It signs nobody in. Without a password there is nothing to disown, and the
 // page leads to the passkeys, the recovery codes and an administrator: as for a forgotten password, the
 // mailbox alone sets none.
 func (s *Service) NotMeLinked(ctx context.Context, c Caller, sealed string) (Linked, error) {
@@ -196,26 +211,57 @@ func (s *Service) NotMeLinked(ctx context.Context, c Caller, sealed string) (Lin
 		return Linked{}, err
 	}
 	page := templates.LinkPage{Handle: u.Handle, Passwordless: u.Passwordless()}
+	switch n, _, err := s.store.Session(ctx, v.Session); {
+	case err != nil && !errors.Is(err, ErrSessionNotFound):
+		return Linked{}, err
+	case v.Added:
+	case err != nil || slices.Contains(n.AMR, MethodPassword):
+		page.Used = factorPassword
+	case n.Passkey != nil:
+		page.Used = FactorPasskey
+	default:
+		page.Used = FactorRecoveryCode
+	}
 	return Linked{page, func(page *templates.LinkPage) error {
 		a, err := s.begin(ctx, Caller{Address: c.Address, RequestID: c.RequestID}.As(u), DisownSession, v.Session)
 		if err != nil {
 			return err
 		}
-		code := NewResetCode(s.Now())
-		code.ExpiresAt = s.Now().Add(MailedResetLifetime)
-		since, err := s.store.DisownSession(ctx, u.Sub, v.Session, code, MailedResetLifetime, s.Now(), a)
+		code := s.mailedCode()
+		out, err := s.store.DisownSession(ctx, u.Sub, v.Session, code, MailedResetLifetime, s.Now(), a)
 		if err != nil {
 			return err
 		}
 		web.Note(ctx, "session_not_me")
-		if page.Passwordless { // one of their ways in was used, which may be an old one
-			page.Added, err = s.WaysIn(ctx, u)
+		return s.describeDisowned(ctx, page, u.Sub, code, out)
+	}}, nil
+}
+
+// describeDisowned describes on the page of a link what was removed, what is left, and how the owner goes on.
+func (s *Service) describeDisowned(
+	ctx context.Context, page *templates.LinkPage, sub string, code ResetCode, out Disowned,
+) error {
+	u, err := s.store.UserBySub(ctx, sub)
+	if err != nil {
+		return err
+	}
+	page.Handle, page.Removed = u.Handle, factorRows(out.Removed)
+	if page.Passwordless { // one of their ways in was used, which may be an old one
+		f, err := s.store.Factors(ctx, sub)
+		if err != nil {
 			return err
 		}
-		page.Code = code.Code
-		page.Added, err = s.addedSince(ctx, u, since)
+		page.Closed = s.CountUsablePasskeys(f) == 0 && f.RecoveryCodes == 0
+		page.Added, err = s.WaysIn(ctx, u)
 		return err
-	}}, nil
+	}
+	page.Code = code.Code
+	since := out.Since
+	if page.Used == FactorPasskey { // it is one of these
+		since = time.Time{}
+	}
+	page.Added, err = s.addedSince(ctx, u, since)
+	return err
 }
 
 // addedSince returns the factors, and the address, that the account got since a time.

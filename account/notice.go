@@ -17,11 +17,12 @@ const MailTest = "test"
 // Kinds of mail that notify a user of a change to the account. Data has the handle and the time
 // ("at"); the rest follows the kind.
 const (
-	MailPasswordChanged  = "password-changed"
-	MailPasswordRemoved  = "password-removed"
-	MailEmailChanged     = "email-changed" // see composeEmailChanged
-	MailNewDevice        = "new-device"    // device, address, session
-	MailFactorAdded      = "factor-added"  // factor: FactorTOTP, FactorPasskey or empty; name: of a passkey, or empty
+	MailPasswordChanged = "password-changed"
+	MailPasswordRemoved = "password-removed"
+	MailEmailChanged    = "email-changed" // see composeEmailChanged
+	MailNewDevice       = "new-device"    // device, address, session
+	// factor: FactorTOTP, FactorPasskey, FactorChoice or empty; name: of a passkey, or empty; session: that added it
+	MailFactorAdded      = "factor-added"
 	MailFactorRemoved    = "factor-removed"
 	MailFactorsReset     = "factors-reset"
 	MailFactorCounter    = "factor-counter"
@@ -30,6 +31,7 @@ const (
 	MailFlagsChanged  = "flags-changed"
 	MailResetCodeMade = "reset-code-made"
 	MailSessionsEnded = "sessions-ended"
+	MailDisowned      = "disowned"
 	MailSuspended     = "suspended" // reason, or empty
 	MailUnsuspended   = "unsuspended"
 	MailExported      = "exported"
@@ -42,6 +44,9 @@ const (
 	// name: who can administer now; by: who did it
 	MailNewAdministrator = "new-administrator"
 )
+
+// MailRemoved is the field of a notice with the factors that the act removed: see FactorNames.
+const MailRemoved = "removed"
 
 // Kinds of mail that were requested.
 const (

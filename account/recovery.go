@@ -102,7 +102,7 @@ func (s *Service) useRecoveryCode(ctx context.Context, c Caller, t typedCode) (b
 // RenewRecoveryCodes replaces the recovery codes. The owner is notified, because each new code
 // opens the account like another factor.
 func (s *Service) RenewRecoveryCodes(ctx context.Context, c Caller) ([]string, error) {
-	a, err := s.begin(ctx, c, RenewRecoveryCodes, "")
+	a, err := s.begin(ctx, c, RenewRecoveryCodes, "", "session", c.Session.ID)
 	if err != nil {
 		return nil, err
 	}

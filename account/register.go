@@ -176,6 +176,7 @@ func (s *Service) firstPasskey(
 	if err != nil {
 		return u, nil, err
 	}
+	k.CreatedAt = u.CreatedAt // what was made at joining is told by its time
 	first := &FirstPasskey{Passkey: k}
 	u.Sub, u.PasswordHash, u.SecondFactor = k.Sub, NoPassword, true
 	first.shown, first.Codes, err = s.newRecoveryCodes(ctx)

@@ -228,12 +228,11 @@ type SessionStore interface {
 	// MadeByOthers returns what EndOtherSessions would end, and what was given in the other sessions.
 	MadeByOthers(ctx context.Context, sub, keep string, now time.Time) (Made, error)
 	// DisownSession handles a session that was not the user's: a.Ends applies, since the session
-	// began (a.Since if it is no longer stored), and code becomes the user's reset code. It returns
-	// when the session began. If it was done before, it changes only the code, and only while the
-	// password is disowned since at most again; otherwise ErrInvalidLink. A user without a password
-	// gets no code. ErrUserNotFound.
+	// began (a.Since if it is no longer stored), and code becomes the user's reset code. If it was done before, it
+	// changes only the code, and only while the password is disowned since at most again; otherwise ErrInvalidLink. A
+	// user without a password gets no code.
 	DisownSession(ctx context.Context, sub, id string, code ResetCode, again time.Duration, now time.Time,
-		a Audit) (began time.Time, err error)
+		a Audit) (Disowned, error)
 	// KnownAddress reports whether the user has signed in from this address since then in a session,
 	// live or ended, whose address no act has made unknown, or has used a reset code there.
 	KnownAddress(ctx context.Context, sub, address string, since time.Time) (bool, error)
@@ -246,6 +245,13 @@ type SessionStore interface {
 	HS256Sessions(ctx context.Context, now time.Time) (live int, last time.Time, err error)
 	// EndHS256Sessions ends them as EndOtherSessions does, and returns how many.
 	EndHS256Sessions(ctx context.Context, now time.Time) (int, error)
+}
+
+// Disowned is what a person did who disowned a session: since when they disown what was made, and which factors were
+// removed with it.
+type Disowned struct {
+	Since   time.Time
+	Removed []MadeFactor
 }
 
 // Made is what the sessions of a user but one have made and lives: the sessions themselves, the
@@ -370,6 +376,9 @@ type ResetStore interface {
 type FactorStore interface {
 	// Factors returns the second factors of a user.
 	Factors(ctx context.Context, sub string) (Factors, error)
+	// RecentFactors lists the factors that NamedFactors may select, oldest first, never nil. keep is the session of the
+	// request.
+	RecentFactors(ctx context.Context, sub, keep string, now time.Time) ([]MadeFactor, error)
 	// AddTOTP adds an authenticator app and reports whether it is the first factor: see NewFactor. ErrFactorExists.
 	AddTOTP(ctx context.Context, sub string, t TOTP, n NewFactor) (first bool, err error)
 	// UseTOTP stores the time step of a code and reports whether it was later than that of any
@@ -436,10 +445,10 @@ type EmailStore interface {
 	// FormerEmails lists the changes of the user's address that can still be undone, oldest first.
 	FormerEmails(ctx context.Context, sub string, now time.Time) ([]EmailChange, error)
 	// UndoEmailChange restores the former address, as verified unless another account has verified
-	// it since. a.Ends applies, since the change. Later changes can no longer be undone; earlier ones can. The user is
-	// the actor of the audit row.
-	// ErrInvalidLink.
-	UndoEmailChange(ctx context.Context, id string, now time.Time, a Audit) error
+	// it since. a.Ends applies, since the change, and to factors since the session that made it began. code becomes the
+	// user's reset code as in DisownSession. Later changes can no longer be undone; earlier ones can. The user is the
+	// actor of the audit row. ErrInvalidLink.
+	UndoEmailChange(ctx context.Context, id string, code ResetCode, now time.Time, a Audit) (Disowned, error)
 	// QueueMail stores a mail without an audit row.
 	QueueMail(ctx context.Context, m Mail, now time.Time) error
 }
@@ -633,6 +642,9 @@ type Audit struct {
 	Since    time.Time
 	KeepApps []string
 	Void     []string
+	// Remove are the factors that NamedFactors selects. ErrFactorNotFound if one is not among those that may be
+	// removed.
+	Remove FactorSet
 	// Session is that of the request, or empty. Proof is what the act requires of it, ConfirmedAt and AMR are
 	// what it has proven, with what came in the same request: see Bound.
 	Session     string

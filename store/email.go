@@ -145,11 +145,13 @@ func (s *Store) FormerEmails(ctx context.Context, sub string, now time.Time) ([]
 }
 
 // UndoEmailChange implements account.Store.
-func (s *Store) UndoEmailChange(ctx context.Context, id string, now time.Time, a account.Audit) error {
+func (s *Store) UndoEmailChange(
+	ctx context.Context, id string, code account.ResetCode, now time.Time, a account.Audit,
+) (out account.Disowned, err error) {
 	if invalidKey(id) {
-		return account.ErrInvalidLink
+		return out, account.ErrInvalidLink
 	}
-	return s.write(ctx, "undo change of email", func(tx *engine.Tx) {
+	err = s.write(ctx, "undo change of email", func(tx *engine.Tx) {
 		var row emailChangeRow
 		tx.Expect(tx.Find(&row, selectEmailChange+" AND id = ?", toUnix(now), id), account.ErrInvalidLink)
 		u := lockedUser(tx, row.Sub)
@@ -168,8 +170,9 @@ func (s *Store) UndoEmailChange(ctx context.Context, id string, now time.Time, a
 		removeWords(tx, u.Handle)
 		a := a
 		a.Actor, a.Target, a.Since = u.Handle, u.Handle, fromUnix(row.ChangedAt)
-		insertAudit(tx, end(tx, row.Sub, "", a, now).noted(a))
+		out = account.Disowned{Since: a.Since, Removed: disown(tx, u, row.SessionID, code, now, a)}
 	})
+	return out, err
 }
 
 // QueueMail implements account.Store.

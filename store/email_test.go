@@ -34,7 +34,10 @@ func wantEmail(t *testing.T, s *store.Store, sub, email string, verified bool) {
 func TestUndoGoesByTheOrderOfChangesWithinASecond(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
-		undo := func(id string) error { return s.UndoEmailChange(ctx, id, noon, act("email.undo")) }
+		undo := func(id string) error {
+			_, err := s.UndoEmailChange(ctx, id, account.NewResetCode(noon), noon, act("email.undo"))
+			return err
+		}
 		change := func(handle string) account.User {
 			u := addUser(t, s, handle)
 			must(t, setEmail(t, s, u.Sub, handle+"0@example.org", true, "unused"))

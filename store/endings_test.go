@@ -25,7 +25,7 @@ func TestActsEndWhatTheirMakersLeft(t *testing.T) {
 		"password.change":                    "mine:scitk other:ci third:ci old:ci",
 		"session.not_me":                     "old:ci disowned unverified", // old: before the sign-in
 		"password.reset":                     "old:ci unverified",
-		"email.undo":                         "old:ci",
+		"email.undo":                         "old:ci disowned",
 		"user.suspend":                       "mine:c other:c third:c old:c",
 		"user.end_sessions":                  "old:ci",
 		"user.end_sessions with all invites": "old:c", // recent consents end whatever is of invites

@@ -121,11 +121,9 @@ func (s *Store) removeFactor(
 		if last && o.Demanded != "" || lastPasskey && o.Demanded == account.ACRPhishingResistant {
 			tx.Refuse(account.ErrFactorDemanded)
 		}
-		if last {
-			tx.Exec("UPDATE users SET second_factor = false WHERE sub = ?", sub)
-			deleteOf(tx, sub, "recovery_codes")
-		}
-		args := map[string]any{"keep": sanitize(o.Audit.Session), "passkey": passkey}
+		args := map[string]any{"keep": sanitize(o.Audit.Session), "passkey": passkey, "subs": []string{sub},
+			"now": toUnix(o.Now), "none": account.NoPassword}
+		withoutFactors(tx, args)
 		if passkey != nil && o.Audit.Ends.Sessions == account.NoSessions { // they are not kept
 			const grants = `sid IN
 				(SELECT id FROM sessions s WHERE s.sub = @sub AND s.id <> @keep AND s.passkey = @passkey)`
@@ -136,7 +134,7 @@ func (s *Store) removeFactor(
 }
 
 func replaceRecoveryCodes(tx *engine.Tx, sub, session string, codes []account.RecoveryCode, now time.Time) {
-	deleteOf(tx, sub, "recovery_codes")
+	retireCodes(tx, "sub = @sub", map[string]any{"sub": sub, "now": toUnix(now)})
 	for _, c := range codes {
 		tx.Exec(`INSERT INTO recovery_codes (sub, hash, name, created_at, session_id)
 			VALUES (?, ?, ?, ?, ?)`, sub, c.Hash, c.Name, toUnix(now), sanitize(session))
@@ -226,8 +224,8 @@ func (s *Store) UseRecoveryCode(
 func (s *Store) ResetFactors(ctx context.Context, sub string, now time.Time, a account.Audit) error {
 	return s.act(ctx, "reset factors", a, func(tx *engine.Tx) {
 		lockUser(tx, sub)
-		deleteOf(tx, sub, "totp", "passkeys", "recovery_codes")
-		tx.Exec("UPDATE users SET second_factor = false WHERE sub = ?", sub)
+		deleteOf(tx, sub, "totp", "passkeys", "recovery_codes", "former_recovery_codes")
+		tx.Exec("UPDATE users SET second_factor = false, second_factor_at = 0 WHERE sub = ?", sub)
 		insertAudit(tx, end(tx, sub, "", a, now).noted(a))
 	}, sub)
 }

@@ -417,7 +417,7 @@ func (s *Store) Register(
 				by = n.ID // the session that the passkey opens is what made it
 			}
 			insertPasskey(tx, first.Passkey, by)
-			replaceRecoveryCodes(tx, u.Sub, by, first.Codes, now)
+			replaceRecoveryCodes(tx, u.Sub, by, first.Codes, u.CreatedAt)
 		}
 		if n == nil {
 			insertAudit(tx, a)

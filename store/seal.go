@@ -347,6 +347,7 @@ func (s *Store) replaceDataKey(tx *engine.Tx, now time.Time) (lost LostValues) {
 			AND NOT EXISTS (SELECT 1 FROM totp WHERE sub = users.sub) AND NOT EXISTS (SELECT 1 FROM passkeys
 			WHERE sub = users.sub)`,
 		"DELETE FROM recovery_codes WHERE sub IN (SELECT sub FROM users WHERE NOT second_factor)",
+		"DELETE FROM former_recovery_codes",
 		"DELETE FROM invites WHERE sealed_code <> '' AND used_at = 0 AND used = 0",
 		"UPDATE invites SET used_at = expires_at, uses = used WHERE sealed_code <> '' AND used_at = 0",
 		// Those that were used stay: they count, and say who came. Their codes are lost.

@@ -368,12 +368,12 @@ func TestDisownedSessionLeavesNothing(t *testing.T) {
 		at, by := noon.Add(time.Minute), act("session.not_me")
 		for i := range 2 { // a link is opened twice
 			code := account.NewResetCode(at)
-			began, err := s.DisownSession(ctx, h.user.Sub, h.session.ID, code, time.Hour, at, by)
+			out, err := s.DisownSession(ctx, h.user.Sub, h.session.ID, code, time.Hour, at, by)
 			must(t, err)
 			valid, err := s.ResetCodeValid(ctx, "ada", code.Hash, at)
 			must(t, err)
-			if !began.Equal(noon) || !valid {
-				t.Errorf("%d: began at %v, its code is valid: %t", i, began, valid)
+			if !out.Since.Equal(noon) || !valid {
+				t.Errorf("%d: since %v, its code is valid: %t", i, out.Since, valid)
 			}
 			at = at.Add(time.Hour)
 		}

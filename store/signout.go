@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -73,6 +74,7 @@ type ended struct {
 	live     int      // of these, those that had not expired
 	apps     int      // whose grants were revoked
 	invites  int
+	factors  []account.MadeFactor // that were removed
 }
 
 // end is endOf for one user.
@@ -150,7 +152,7 @@ func endOf(
 	case account.AllInvites:
 		invites = "1 = 1"
 	}
-	closed := map[string]int{}
+	factors, closed := endFactors(tx, id, a, now, args), map[string]int{}
 	if invites != "" {
 		_, closed = closeInvites(tx, "created_by IN @subs AND NOT ("+acceptedRequest+") AND "+invites, args)
 	}
@@ -158,6 +160,16 @@ func endOf(
 	out := endSessionsOf(tx, subs, now, these("id"), grants, args, also...)
 	addInvites(out, closed)
 	addInvites(out, given)
+	return addFactors(out, factors)
+}
+
+// addFactors adds the factors that were removed.
+func addFactors(out map[string]ended, removed map[string][]account.MadeFactor) map[string]ended {
+	for sub, factors := range removed {
+		of := out[sub]
+		of.factors = factors
+		out[sub] = of
+	}
 	return out
 }
 
@@ -170,7 +182,7 @@ func addInvites(out map[string]ended, closed map[string]int) {
 	}
 }
 
-// noted returns the audit row with what was ended.
+// noted returns the audit row with what was ended. Its mails name the removed factors.
 func (e ended) noted(a account.Audit) account.Audit {
 	var words []string
 	for _, part := range []struct {
@@ -179,6 +191,14 @@ func (e ended) noted(a account.Audit) account.Audit {
 	}{{"sessions", e.live}, {"applications", e.apps}, {"invites", e.invites}} {
 		if part.n > 0 {
 			words = append(words, fmt.Sprintf("%s %d", part.name, part.n))
+		}
+	}
+	if removed := account.FactorNames(e.factors); removed != "" {
+		words = append(words, strings.ReplaceAll(removed, "\n", ", "))
+		a.Mails = slices.Clone(a.Mails)
+		for i := range a.Mails {
+			a.Mails[i].Data = maps.Clone(a.Mails[i].Data)
+			a.Mails[i].Data[account.MailRemoved] = removed
 		}
 	}
 	if len(words) > 0 {
@@ -223,7 +243,7 @@ func (s *Store) EndSessions(ctx context.Context, sub string, now time.Time, a ac
 	err = s.act(ctx, "end sessions", a, func(tx *engine.Tx) {
 		lockUser(tx, sub)
 		out := end(tx, sub, "", a, now)
-		if n = out.live; n > 0 || out.apps > 0 || out.invites > 0 {
+		if n = out.live; n > 0 || out.apps > 0 || out.invites > 0 || len(out.factors) > 0 {
 			insertAudit(tx, out.noted(a))
 		}
 	}, sub)
@@ -233,9 +253,9 @@ func (s *Store) EndSessions(ctx context.Context, sub string, now time.Time, a ac
 // DisownSession implements account.Store.
 func (s *Store) DisownSession(
 	ctx context.Context, sub, id string, code account.ResetCode, again time.Duration, now time.Time, a account.Audit,
-) (began time.Time, err error) {
+) (out account.Disowned, err error) {
 	if invalidKey(sub) || invalidKey(id) {
-		return began, account.ErrUserNotFound
+		return out, account.ErrUserNotFound
 	}
 	err = s.write(ctx, "disown session", func(tx *engine.Tx) {
 		u := lockedUser(tx, sub)
@@ -248,7 +268,7 @@ func (s *Store) DisownSession(
 			row.Reported = tx.Exec("INSERT INTO spent (expires_at, hash) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING",
 				toUnix(now.Add(account.NotMeLifetime)), account.HashSecret("not me "+id)) == 0
 		}
-		began = fromUnix(row.CreatedAt)
+		out = account.Disowned{Since: fromUnix(row.CreatedAt)}
 		if row.Reported {
 			if at := u.PasswordDisownedAt; at.IsZero() || now.After(at.Add(again)) {
 				tx.Refuse(account.ErrInvalidLink)
@@ -259,17 +279,24 @@ func (s *Store) DisownSession(
 		}
 		tx.Exec("UPDATE sessions SET reported_at = ? WHERE id = ?", toUnix(now), id)
 		a := a
-		a.Since = began
-		if u.Passwordless() { // the mailbox alone must not give it a password
-			a.Ends.Password = false
-		}
-		out := end(tx, sub, id, a, now)
-		if a.Ends.Password {
-			setResetCode(tx, sub, "", code.Hash, code.ExpiresAt, now)
-		}
-		insertAudit(tx, out.noted(a))
+		a.Since = out.Since
+		out.Removed = disown(tx, u, id, code, now, a)
 	})
-	return began, err
+	return out, err
+}
+
+// disown ends what somebody else may hold of the account of u since their session id, and writes the row. The code
+// sets a new password. The mailbox alone gives none to an account that has none.
+func disown(
+	tx *engine.Tx, u account.User, id string, code account.ResetCode, now time.Time, a account.Audit,
+) []account.MadeFactor {
+	a.Ends.Password = !u.Passwordless()
+	out := end(tx, u.Sub, id, a, now)
+	if a.Ends.Password {
+		setResetCode(tx, u.Sub, "", code.Hash, code.ExpiresAt, now)
+	}
+	insertAudit(tx, out.noted(a))
+	return out.factors
 }
 
 // MadeByOthers implements account.Store.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/statuslist"
 	"github.com/cairn-id/cairn/store/engine"
 )
@@ -32,7 +33,7 @@ const (
 type SweepResult struct {
 	Sessions, Revocations, StatusLists, Tokens, Grants, Invites, ResetCodes, MailedResetCodes, RateCounters int64
 	Assertions, ClientTokens, Devices, PushedRequests, LogoutNotices, Spent, Mails, EmailChanges            int64
-	Audit, Clients, JoinRequests                                                                            int64
+	Audit, Clients, JoinRequests, FormerCodes                                                               int64
 }
 
 // Sweep deletes what has expired. Nothing depends on it: expired rows are refused whether they are
@@ -70,6 +71,8 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 		{&r.PushedRequests, "pushed_requests", "hash", "expires_at", "", toUnix(now.Add(-pushedMargin))},
 		{&r.Spent, "spent", "hash", "expires_at", "", until},
 		{&r.Mails, "mail_outbox", "id", "created_at", "", toUnix(now.Add(-noticeMemory))},
+		{&r.FormerCodes, "former_recovery_codes", "sub, hash", "replaced_at", "",
+			toUnix(now.Add(-account.FactorUndo - time.Hour))},
 		{&r.EmailChanges, "email_changes", "id", "expires_at", "", until},
 		{&r.JoinRequests, "join_requests", "id", "expires_at", "", until},
 		{&r.LogoutNotices, "logout_outbox", "id", "created_at", "", toUnix(now.Add(-noticeMemory))},

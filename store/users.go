@@ -42,12 +42,16 @@ type userRow struct {
 	EmailChangedAt     int64
 	EmailSessionID     string
 	PasswordDisownedAt int64
-	Unlocks            int64
-	FactorUnlocks      int64
-	FactorMailedAt     int64 // when a mailed code last added to FactorUnlocks
-	LockedUntil        int64
-	ResetAddress       string
-	ResetAt            int64
+
+	SecondFactorAt        int64 // when the choice was last changed, 0: not known
+	SecondFactorSessionID string
+
+	Unlocks        int64
+	FactorUnlocks  int64
+	FactorMailedAt int64 // when a mailed code last added to FactorUnlocks
+	LockedUntil    int64
+	ResetAddress   string
+	ResetAt        int64
 
 	EndsAt  int64
 	EndTold int
@@ -510,7 +514,7 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 			Omit("id", "sub", "expires_at", "ended_at", "status_list", "status_index", "algorithm").
 			Updates(&fullSession{}))
 		deleteOf(tx, sub, "preferences", "consents", "consent_refusals", "user_flags", "totp", "recovery_codes",
-			"passkeys", "user_pictures", "mail_outbox", "email_changes")
+			"former_recovery_codes", "passkeys", "user_pictures", "mail_outbox", "email_changes")
 		tx.Exec("UPDATE audit SET address = '' WHERE actor = ?", u.Handle)
 		insertAudit(tx, out.noted(a))
 	})

@@ -28,10 +28,14 @@ type LinkPage struct {
 	Handle, Email string
 	// Done shows the result.
 	Done bool
-	// Added has the factors and addresses added since the reported sign-in, or if the account is
-	// Passwordless, all of them.
-	Added        []FactorRow
-	Passwordless bool
+	// Used is what somebody else signed in with: password, passkey or recovery_code, "" if it is not known.
+	Used string
+	// Removed has the factors that were removed. Added has the factors and addresses that were added since the reported
+	// sign-in and stay, or if the account is Passwordless, all that it has.
+	Removed, Added []FactorRow
+	Passwordless   bool
+	// Closed reports whether the account has no way in left.
+	Closed bool
 	// Code sets a new password of the account with Handle, "" for none. MinPassword is its shortest
 	// length in runes.
 	Code        string

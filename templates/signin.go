@@ -136,7 +136,9 @@ func (p Confirm) Code() bool {
 
 // FactorRow is a second factor or an email address of an account.
 type FactorRow struct {
-	// Kind is totp, passkey, recovery_code or email. Name is the name of a passkey, or the address.
+	// ID names it in a form that removes it, "" where there is none.
+	ID string
+	// Kind is totp, passkey, recovery_code, second_step or email. Name is the name of a passkey, or the address.
 	Kind, Name string
 	CreatedAt  time.Time
 }

@@ -25,6 +25,8 @@ const (
 	askAdmin  templates.Text = "If you have questions, ask an administrator of your club."
 	tellAdmin templates.Text = "If you did not ask for this, tell an administrator."
 	setANew   templates.Text = "Set a new password"
+
+	thatWasNotMe templates.Text = "That wasn’t me"
 )
 
 var plainNotices = map[string]plainNotice{
@@ -77,6 +79,12 @@ var plainNotices = map[string]plainNotice{
 	account.MailSessionsEnded: {
 		"You were signed out", "An administrator signed you out of your account @{handle} on {time}. Sign in again.",
 		askAdmin, "", "",
+	},
+	account.MailDisowned: {
+		"Your account was signed out everywhere",
+		"Someone opened the link “That wasn’t me” in an email about your account @{handle} on {time}. It is signed " +
+			"out everywhere, applications no longer have access, and the password that it had no longer works.",
+		tellAdmin, "", "",
 	},
 	account.MailSuspended: {
 		"Your account is suspended",
@@ -226,11 +234,20 @@ func (p *Post) composeNotice(ctx context.Context, m account.Mail, l *templates.L
 			add("It has no expiry date.")
 		}
 	}
+	for _, name := range removedNames(m, l) {
+		add("Removed: {flag}", "flag", name)
+	}
 	if left, err := strconv.Atoi(m.Data["left"]); err == nil {
 		add("You have {count} recovery codes left.", "count", left)
 	}
 	if reason := m.Data["reason"]; reason != "" {
 		add("Reason: {reason}", "reason", reason)
+	}
+	if session := m.Data["session"]; session != "" {
+		add("If this wasn’t you, open the link. It signs out everyone, and removes what was added.")
+		address, err := p.accounts.NotMeURL(m.Sub, session, true)
+		out.Link = &templates.MailLink{Label: l.Text(thatWasNotMe), URL: address}
+		return out, err
 	}
 	if n.advice != "" {
 		add(n.advice)
@@ -260,6 +277,23 @@ func (p *Post) composeNewAdministrator(
 	}, nil
 }
 
+// removedNames returns the factors that an act removed, as the mail names them.
+func removedNames(m account.Mail, l *templates.Language) (names []string) {
+	for _, line := range strings.Split(m.Data[account.MailRemoved], "\n") {
+		switch kind, name, _ := strings.Cut(line, " "); kind {
+		case account.FactorPasskey:
+			names = append(names, l.Text("Passkey")+" “"+templates.MailName(name)+"”")
+		case account.FactorTOTP:
+			names = append(names, l.Text("Authenticator app"))
+		case account.FactorRecoveryCode:
+			names = append(names, l.Text("Recovery codes"))
+		case account.FactorChoice:
+			names = append(names, l.Text("The last change of the second step"))
+		}
+	}
+	return names
+}
+
 // composeEmailChanged notifies the previous address, even if the change can no longer be undone.
 func (p *Post) composeEmailChanged(ctx context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
 	out := templates.Mail{
@@ -274,6 +308,9 @@ func (p *Post) composeEmailChanged(ctx context.Context, m account.Mail, l *templ
 	id := m.Data["change"]
 	switch {
 	case m.Data["undone"] != "":
+		for _, name := range removedNames(m, l) {
+			out.Paragraphs = append(out.Paragraphs, l.Text("Removed: {flag}", "flag", name))
+		}
 		mentionAdmin("Someone with access to your earlier address restored it, and you are signed out everywhere. If " +
 			"you do not know why, tell an administrator.")
 		return out, nil
@@ -302,7 +339,7 @@ func (p *Post) composeEmailChanged(ctx context.Context, m account.Mail, l *templ
 func (p *Post) composeNewDevice(_ context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
 	browser, system, _ := strings.Cut(m.Data["device"], " on ") // web.Device
 	device := l.Device(browser, system)
-	address, err := p.accounts.NotMeURL(m.Sub, m.Data["session"])
+	address, err := p.accounts.NotMeURL(m.Sub, m.Data["session"], false)
 	return templates.Mail{
 		Subject: l.Text("New sign-in to your account"),
 		Paragraphs: []string{
@@ -313,7 +350,7 @@ func (p *Post) composeNewDevice(_ context.Context, m account.Mail, l *templates.
 			l.Text("If this was you, you do not need to do anything. If it wasn’t, open the link to sign out " +
 				"everywhere."),
 		},
-		Link:   &templates.MailLink{Label: l.Text("That wasn’t me"), URL: address},
+		Link:   &templates.MailLink{Label: l.Text(thatWasNotMe), URL: address},
 		Reason: recipientReason(l, m.Data["handle"]),
 	}, err
 }

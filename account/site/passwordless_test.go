@@ -290,7 +290,7 @@ func TestNotMeGivesNoPasswordWhereThereIsNone(t *testing.T) {
 	if u := w.User("ada"); !u.Passwordless() || !u.PasswordDisownedAt.IsZero() {
 		t.Errorf("%+v", u)
 	}
-	if n := len(post.new()); n != 1 { // of the recovery codes
+	if n := len(post.new()); n != 2 { // of the recovery codes and the link
 		t.Errorf("%d mails", n)
 	}
 	reader.Page("/not-me/", button...).Is(400).Hides("type=\"password\"")

@@ -818,6 +818,7 @@ var undoLastMigrations = []string{
 	"ALTER TABLE users DROP COLUMN email_changed_at", "ALTER TABLE users DROP COLUMN email_session_id", "ALTER TABLE users DROP COLUMN password_disowned_at", "ALTER TABLE sessions DROP COLUMN reported_at",
 	"ALTER TABLE reset_codes DROP COLUMN session_id", "DROP INDEX mailed_reset_codes_made_by", "ALTER TABLE mailed_reset_codes DROP COLUMN made_by", "ALTER TABLE mailed_reset_codes DROP COLUMN session_id",
 	"DROP INDEX mail_outbox_made_by", "ALTER TABLE mail_outbox DROP COLUMN made_by", "ALTER TABLE mail_outbox DROP COLUMN session_id",
+	"DROP TABLE former_recovery_codes", "ALTER TABLE users DROP COLUMN second_factor_at", "ALTER TABLE users DROP COLUMN second_factor_session_id",
 	"DROP INDEX reset_codes_made_by", "ALTER TABLE reset_codes DROP COLUMN made_by", "ALTER TABLE users DROP COLUMN factor_unlocks", "ALTER TABLE users DROP COLUMN factor_mailed_at", "ALTER TABLE users DROP COLUMN unlocks", "ALTER TABLE users DROP COLUMN locked_until", "ALTER TABLE users DROP COLUMN reset_address", "ALTER TABLE users DROP COLUMN reset_at", "DROP INDEX sessions_address",
 	"ALTER TABLE clients DROP COLUMN dpop_bound_access_tokens", "ALTER TABLE clients DROP COLUMN profile", "ALTER TABLE grants DROP COLUMN dpop_jkt",
 	"ALTER TABLE tokens DROP COLUMN jkt", "ALTER TABLE client_tokens DROP COLUMN jkt",

@@ -1,0 +1,183 @@
+package site_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/store/accounttest"
+)
+
+// mailAbout is the mail with a subject that begins so.
+func mailAbout(t *testing.T, sent []mail.Message, subject string) mail.Message {
+	t.Helper()
+	i := slices.IndexFunc(sent, func(m mail.Message) bool { return strings.HasPrefix(m.Subject, subject) })
+	if i < 0 {
+		t.Fatalf("no mail %q in %+v", subject, sent)
+	}
+	return sent[i]
+}
+
+const (
+	signInMail = "New sign-in"
+	addedMail  = "A way to sign in was added"
+)
+
+// signsIn reports whether the passkey opens a session.
+func signsIn(b *accounttest.Browser, k *keyring) bool {
+	return finish(b, k.get(begin(b))).Status == 200
+}
+
+// disownedBy presses the button of a link and sets a new password on the page that follows.
+func disownedBy(t *testing.T, b *accounttest.Browser, m mail.Message) *accounttest.Answer {
+	t.Helper()
+	path, button := link(t, m)
+	page, _, _ := strings.Cut(path, "?")
+	done := b.Page(page, button...).Is(200)
+	code := codeField.FindStringSubmatch(done.Body)
+	if code == nil {
+		t.Fatalf("no form for a password in %s", done.Body)
+	}
+	b.Page("/reset-password/", "handle", "ada", "code", code[1], "password", newPassword).Is(200)
+	return done
+}
+
+// Somebody else has the password of an account without a second factor, or a copy of a fresh cookie, and makes a way in.
+func TestWayInOfAThiefFallsWithTheirSession(t *testing.T) {
+	type thing struct {
+		open    func(b *accounttest.Browser) bool // the thief's way in
+		removed string                            // on the page
+	}
+	passkey := func(b *accounttest.Browser) thing {
+		k := addPasskey(b, "evil")
+		return thing{func(b *accounttest.Browser) bool { return signsIn(b, k) }, `data-factor="passkey"`}
+	}
+	app := func(b *accounttest.Browser) thing {
+		a := enrol(b)
+		return thing{func(b *accounttest.Browser) bool {
+			return loginOTP(b, "ada", newPassword, a.fresh()).Status == 200 && !b.IsSignedIn()
+		}, `data-factor="totp"`}
+	}
+	for name, c := range map[string]struct {
+		make   func(b *accounttest.Browser) thing
+		copied bool   // a cookie, instead of a sign-in by the password
+		from   string // the mail with the link
+	}{
+		"passkey, notice of the sign-in": {passkey, false, signInMail},
+		"passkey, notice of the passkey": {passkey, false, addedMail},
+		"app":                            {app, false, signInMail},
+		"passkey by a copied cookie":     {passkey, true, addedMail},
+		"app by a copied cookie":         {app, true, addedMail},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, post := newMailWorld(t)
+			addMember(w, "ada", "ada@example.org")
+			w.Clock.Advance(30 * 24 * time.Hour)
+			owner := w.SignedIn("ada")
+			post.new()
+			thief := w.BrowserAt("198.51.100.7")
+			if c.copied {
+				thief = owner.Clone()
+			} else {
+				thief.Login("ada", password).Is(200)
+			}
+			made := c.make(thief)
+			thief.Call("POST", "/api/me/sessions/end-others", nil)
+			done := disownedBy(t, w.BrowserAt("203.0.113.9"), mailAbout(t, post.new(), c.from))
+			done.Shows(`id="removed"`, made.removed)
+			mailAbout(t, post.new(), "Your account was signed out everywhere")
+			if made.open(w.BrowserAt("198.51.100.7")) || thief.IsSignedIn() {
+				t.Error("the thief's way in lives")
+			}
+			w.BrowserAt("203.0.113.9").Login("ada", newPassword).Is(200)
+			rows, err := w.Store.AuditLog(t.Context(), account.AuditQuery{Person: "ada", Kind: account.DisownSession.Action, Limit: 1})
+			if err != nil || len(rows) != 1 || !strings.Contains(rows[0].Detail, strings.Split(made.removed, `"`)[1]) {
+				t.Errorf("audit log %+v, %v", rows, err)
+			}
+		})
+	}
+}
+
+// Recovery codes that somebody else drew fall, and those that they replaced live again.
+func TestRecoveryCodesOfAThiefFallAndTheOwnersLive(t *testing.T) {
+	w, post := newMailWorld(t)
+	owner, key, codes := joinByPasskey(w, "ada")
+	setEmail(w, "ada", "ada@example.org", true)
+	w.Clock.Advance(30 * 24 * time.Hour)
+	finish(owner, key.get(begin(owner))).Is(200)
+	post.new()
+	thief := owner.Clone() // a copy of the fresh cookie
+	var drawn []string
+	for range 2 {
+		drawn = nil
+		for _, c := range thief.Call("POST", "/api/me/recovery-codes", nil).Is(200).JSON()["recovery_codes"].([]any) {
+			drawn = append(drawn, c.(string))
+		}
+		w.Clock.Advance(time.Second)
+	}
+	recoverBy(w.Browser(), "ada", codes[0]).Is(401)
+	path, button := link(t, mailAbout(t, post.new(), addedMail))
+	w.Browser().Page(path).Shows("Someone else used the account @ada")
+	w.Browser().Page("/not-me/", button...).Is(200).Shows(`id="removed"`, `data-factor="recovery_code"`, `id="not-me-login"`).Hides(`id="closed"`)
+	recoverBy(w.Browser(), "ada", drawn[0]).Is(401)
+	recoverBy(w.Browser(), "ada", codes[0]).Is(200)
+	if !signsIn(w.Browser(), key) {
+		t.Error("the owner's passkey, made at joining, fell")
+	}
+}
+
+// Only a link removes, and only what is three days old.
+func TestOldWayInStaysAndThePageSaysWhoHelps(t *testing.T) {
+	w, post := newMailWorld(t)
+	w.SaveSettings(func(s *account.Settings) { s.Contact = "Ada Admin, office" })
+	addMember(w, "ada", "ada@example.org")
+	w.Clock.Advance(30 * 24 * time.Hour)
+	thief := w.BrowserAt("198.51.100.7")
+	thief.Login("ada", password).Is(200)
+	key := addPasskey(thief, "evil")
+	sent := post.new()
+	w.Clock.Advance(account.FactorUndo + time.Second)
+	disownedBy(t, w.Browser(), mailAbout(t, sent, signInMail)).Hides(`id="removed"`).Shows(`id="added"`, "evil", "Ada Admin, office")
+	if !signsIn(w.Browser(), key) {
+		t.Error("the mailbox removed a factor that is older than three days")
+	}
+}
+
+// Whoever undoes a change of address gets back what was before the session that changed it.
+func TestUndoOfAnAddressRemovesTheThiefsWayIn(t *testing.T) {
+	w, post := newMailWorld(t)
+	addMember(w, "ada", "ada@example.org")
+	w.Clock.Advance(30 * 24 * time.Hour)
+	thief := w.BrowserAt("198.51.100.7")
+	thief.Login("ada", password).Is(200)
+	key := addPasskey(thief, "evil")
+	w.Clock.Advance(time.Minute)
+	changeEmail(thief, "eve@example.org")
+	done := disownedBy(t, w.Browser(), mailAbout(t, post.new(), "Your email address was changed"))
+	done.Shows("a…@example.org", `id="removed"`, "evil")
+	if signsIn(w.Browser(), key) {
+		t.Error("the thief's passkey lives")
+	}
+	w.Browser().Login("ada", newPassword).Is(200)
+}
+
+// A thief who has removed the password leaves an account without a way in, which an administrator opens.
+func TestAccountWithoutAWayInIsClosed(t *testing.T) {
+	w, post := newMailWorld(t)
+	addMember(w, "ada", "ada@example.org")
+	w.Clock.Advance(30 * 24 * time.Hour)
+	thief := w.BrowserAt("198.51.100.7")
+	thief.Login("ada", password).Is(200)
+	key := addPasskey(thief, "evil")
+	thief.Call("DELETE", "/api/me/password", nil).Is(204)
+	_, button := link(t, mailAbout(t, post.new(), signInMail))
+	w.Browser().Page("/not-me/", button...).Is(200).Shows(`id="closed"`).Hides(`id="not-me-login"`, `name="code"`)
+	if signsIn(w.Browser(), key) {
+		t.Error("the thief's passkey lives")
+	}
+	w.Browser().Call("POST", "/api/auth/reset-password", reset("ada", w.ResetCode("ada"), newPassword)).Is(200)
+	w.Browser().Login("ada", newPassword).Is(200)
+}
