@@ -75,6 +75,7 @@ type Service struct {
 	emailKey     []byte   // of the codes that verify addresses
 	inviteKey    []byte   // see onceCode
 	deviceKey    []byte   // of the marks of known devices
+	typedKey     []byte   // of what was typed, in the log
 	log          *slog.Logger
 	settings     *web.Cache[Settings]
 	refusals     *web.Cache[password.Work] // what a wrong password costs
@@ -125,6 +126,7 @@ func New(o Options) (*Service, error) {
 	}
 	for purpose, key := range map[string]*[]byte{
 		"cairn email code": &s.emailKey, "cairn invite code": &s.inviteKey, "cairn device": &s.deviceKey,
+		"cairn typed": &s.typedKey,
 	} {
 		if *key, err = hkdf.Key(sha256.New, o.Key, nil, purpose, 32); err != nil {
 			return nil, fmt.Errorf("derive key: %w", err)

@@ -27,6 +27,7 @@ func (s *Service) ForgotPassword(ctx context.Context, c Caller, typed, continuat
 	if !s.MailEnabled() {
 		return s.WithContact(ctx, ErrMailOff, mailOffContact)
 	}
+	s.noteAccount(ctx, User{}, typed)
 	if err := s.limits.Count(ctx, web.LimitKey{Name: web.LimitForgot, Key: c.Address}); err != nil {
 		return err
 	}

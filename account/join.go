@@ -132,6 +132,7 @@ func (s *Service) AskToJoin(ctx context.Context, c Caller, in JoinRequest) error
 	if err != nil {
 		return err
 	}
+	s.noteAccount(ctx, User{}, email)
 	for _, k := range []web.LimitKey{{Name: web.LimitJoin, Key: c.Address}, {Name: web.LimitJoinAll, Key: "all"}} {
 		if err := s.limits.Count(ctx, k); err != nil {
 			return err

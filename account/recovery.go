@@ -66,12 +66,12 @@ func (s *Service) findRecoveryCode(ctx context.Context, sub, typed string) (t ty
 // limits returns the limits that a guess of the code comes under besides those of the address and the
 // account. Only who knows the name of a code can guess it, so no stranger exhausts the limit; nor does
 // who guesses codes of the app, because these have a limit of their own.
-func (t typedCode) limits(sub string, u User, exempt func(error) error) []web.LimitKey {
+func (t typedCode) limits(sub string, u User) []web.LimitKey {
 	if t.stored.Name == "" {
 		return nil
 	}
 	key := counterKey(web.LimitSecondFactor, "recovery "+sub, u)
-	return []web.LimitKey{{Name: web.LimitSecondFactor, Key: key, Exempt: exempt}}
+	return []web.LimitKey{{Name: web.LimitSecondFactor, Key: key}}
 }
 
 // useRecoveryCode spends a recovery code of the caller's account and notifies the owner. It costs the
@@ -129,12 +129,13 @@ func (s *Service) Recover(ctx context.Context, c Caller, typed, code string) (Si
 	if err != nil {
 		return SignedIn{}, err
 	}
+	s.noteAccount(ctx, u, typed)
 	there := s.signInLimits(ctx, c, accountKey(typed), u)
 	if err := s.limits.Blocked(ctx, there.own); err != nil {
-		return SignedIn{}, err
+		return SignedIn{}, s.limited(ctx, c, u, LimitSignIns, err)
 	}
 	refused, err := s.refusedThere(ctx, c, there.address)
-	if err != nil {
+	if err = s.limited(ctx, c, u, LimitSignIns, cmp.Or(err, refused)); err != nil && refused == nil {
 		return SignedIn{}, err
 	}
 	sub := nobody
@@ -155,10 +156,7 @@ func (s *Service) Recover(ctx context.Context, c Caller, typed, code string) (Si
 		_, err := s.useRecoveryCode(ctx, c, t)
 		return SignedIn{}, cmp.Or(err, refused)
 	}
-	limits := append(t.limits(sub, u, func(refusal error) error {
-		s.recordLimited(ctx, c, u, LimitSignIns, refusal)
-		return refusal
-	}), there.own, there.address)
+	limits := append(t.limits(sub, u), there.own, there.address)
 	err = s.limits.Guess(ctx, limits, ErrInvalidRecovery, func() error {
 		good, err := s.useRecoveryCode(ctx, c.As(u), t)
 		if err == nil && !good {
@@ -166,9 +164,10 @@ func (s *Service) Recover(ctx context.Context, c Caller, typed, code string) (Si
 		}
 		return err
 	})
+	err = s.limited(ctx, c, u, LimitSignIns, err)
 	if errors.Is(err, ErrInvalidRecovery) {
 		web.NoteSignIn(ctx, web.SignInFailed, factorCode)
-		err = cmp.Or(there.exempted, err)
+		err = there.orExempted(ctx, err)
 	}
 	if err != nil {
 		return SignedIn{}, err

@@ -38,6 +38,7 @@ func (s *Service) Register(ctx context.Context, c Caller, in Registration) (Regi
 	if err != nil {
 		if !errors.Is(err, ErrUnavailable) && !errors.Is(err, web.ErrRateLimited) {
 			web.Note(ctx, "register_refused")
+			web.NoteReason(ctx, web.Reasons(err))
 		}
 		return Registered{}, err
 	}

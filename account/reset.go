@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/cairn-id/cairn/account/web"
@@ -69,7 +68,7 @@ type Reset struct {
 // A right code is always accepted: nobody guesses 130 bits, and wrong guesses of others must not
 // keep the owner out. Wrong codes count for the address that sends them, and for the typed account.
 func (s *Service) ResetPassword(ctx context.Context, c Caller, in Reset) (out Registered, err error) {
-	handle, code, err := s.checkReset(ctx, c, in)
+	u, handle, code, err := s.checkReset(ctx, c, in)
 	if err != nil {
 		if errors.Is(err, ErrInvalidResetCode) {
 			web.Note(ctx, "reset_refused")
@@ -77,11 +76,6 @@ func (s *Service) ResetPassword(ctx context.Context, c Caller, in Reset) (out Re
 		}
 		return out, err
 	}
-	u, err := s.UserNamed(ctx, handle)
-	if err != nil {
-		return out, err
-	}
-	handle = cmp.Or(u.Handle, handle) // as the account has it
 	a, err := s.begin(ctx, c.As(u), ResetPassword, "")
 	if err != nil {
 		return out, err
@@ -133,40 +127,24 @@ func (s *Service) ResetCodeValid(ctx context.Context, handle, code string) (vali
 }
 
 // checkReset returns the account of a right code.
-func (s *Service) checkReset(ctx context.Context, c Caller, in Reset) (handle, code string, err error) {
+func (s *Service) checkReset(ctx context.Context, c Caller, in Reset) (u User, handle, code string, err error) {
 	typed := withoutAt(in.Handle)
-	if handle, err = s.handleOf(ctx, typed); err != nil {
-		return "", "", err
+	if u, err = s.UserNamed(ctx, typed); err != nil {
+		return u, "", "", err
 	}
+	handle = cmp.Or(u.Handle, "@"+accountKey(typed)) // not a handle
 	if code = CanonicalCode(in.Code, ResetCodeLength); code != "" {
 		valid, err := s.store.ResetCodeValid(ctx, handle, HashSecret(code), s.Now())
 		if err != nil || valid {
-			return handle, code, err
+			return u, handle, code, err
 		}
 	}
+	s.noteAccount(ctx, u, typed)
 	limits := []web.LimitKey{
-		{Name: web.LimitReset, Key: c.Address},
-		{Name: web.LimitResetAccount, Key: accountKey(typed), Exempt: func(refusal error) error {
-			u, err := s.UserNamed(ctx, handle)
-			s.recordLimited(ctx, c, u, LimitResets, refusal)
-			return cmp.Or(err, refusal)
-		}},
+		{Name: web.LimitReset, Key: c.Address}, {Name: web.LimitResetAccount, Key: accountKey(typed)},
 	}
-	return "", "", s.limits.Guess(ctx, limits, ErrInvalidResetCode, func() error { return ErrInvalidResetCode })
-}
-
-// handleOf returns the typed handle, or that of the account with the typed verified address. If there is
-// none, it returns text that cannot be a handle.
-func (s *Service) handleOf(ctx context.Context, typed string) (string, error) {
-	if handle, err := CanonicalHandle(typed); err == nil {
-		return handle, nil
-	}
-	nobody := "@" + accountKey(typed)
-	if !strings.Contains(typed, "@") {
-		return nobody, nil
-	}
-	u, err := s.UserNamed(ctx, typed)
-	return cmp.Or(u.Handle, nobody), err
+	err = s.limits.Guess(ctx, limits, ErrInvalidResetCode, func() error { return ErrInvalidResetCode })
+	return u, "", "", s.limited(ctx, c, u, LimitResets, err)
 }
 
 // MailedField marks links of MailReset, for the text about their lifetime: see MailedResetLifetime.

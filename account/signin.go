@@ -97,17 +97,18 @@ func (s *Service) checkPassword(ctx context.Context, c Caller, typed, password s
 	if err != nil {
 		return User{}, err
 	}
+	s.noteAccount(ctx, u, typed)
 	key := accountKey(typed)
 	limits := s.signInLimits(ctx, c, key, u)
 	signIns := web.LimitKey{Name: web.LimitSignIn, Key: key + " " + c.Address}
 	// Limits are checked before anything costs processor time.
 	for _, limit := range []web.LimitKey{limits.own, signIns} {
 		if err := s.limits.Blocked(ctx, limit); err != nil {
-			return User{}, err
+			return User{}, s.limited(ctx, c, u, LimitSignIns, err)
 		}
 	}
 	refused, err := s.refusedThere(ctx, c, limits.address, limits.account)
-	if err != nil {
+	if err = s.limited(ctx, c, u, LimitSignIns, cmp.Or(err, refused)); err != nil && refused == nil {
 		return User{}, err
 	}
 	work, err := s.refusals.Get(ctx, "")
@@ -130,12 +131,13 @@ func (s *Service) checkPassword(ctx context.Context, c Caller, typed, password s
 		}
 		return nil
 	})
-	if errors.Is(err, ErrInvalidCredentials) {
-		s.noteLocked(ctx, limits.account, u)
-		err = cmp.Or(limits.exempted, err)
-	}
 	if err == nil {
 		err = s.limits.Count(ctx, signIns)
+	}
+	err = s.limited(ctx, c, u, LimitSignIns, err)
+	if errors.Is(err, ErrInvalidCredentials) {
+		s.noteLocked(ctx, limits.account, u)
+		err = limits.orExempted(ctx, err)
 	}
 	if err != nil {
 		return User{}, err
@@ -205,13 +207,10 @@ func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) (step in
 	of := s.signInLimits(ctx, c, key, u)
 	limits := of.keys()
 	code, isTOTP := totpCode(typed)
-	exempt := func(refusal error) error {
-		s.recordLimited(ctx, c, u, LimitSignIns, refusal)
-		return refusal
-	}
+	s.noteAccount(ctx, u, "")
 	var recovery typedCode
 	if isTOTP {
-		limits = append(limits, web.LimitKey{Name: web.LimitSecondFactor, Exempt: exempt,
+		limits = append(limits, web.LimitKey{Name: web.LimitSecondFactor,
 			Key: counterKey(web.LimitSecondFactor, u.Sub, u)})
 	} else {
 		if recovery, err = s.findRecoveryCode(ctx, u.Sub, typed); err != nil {
@@ -222,7 +221,7 @@ func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) (step in
 			return 0, err
 		}
 		defer leave()
-		limits = append(limits, recovery.limits(u.Sub, u, exempt)...)
+		limits = append(limits, recovery.limits(u.Sub, u)...)
 	}
 	err = s.limits.Guess(ctx, limits, ErrInvalidOTP, func() (err error) {
 		good := false
@@ -240,7 +239,7 @@ func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) (step in
 	if errors.Is(err, ErrInvalidOTP) {
 		s.noteLocked(ctx, of.account, u)
 	}
-	return step, err
+	return step, s.limited(ctx, c, u, LimitSignIns, err)
 }
 
 // useTOTP accepts a code of the user's authenticator app once, and returns its time step.
@@ -266,7 +265,17 @@ type signInLimits struct {
 	own, address, account web.LimitKey
 	// exempted is the refusal from which the address exempts the caller, or nil. A wrong password gets
 	// it too: otherwise the answer would tell a stranger there that the account is known.
-	exempted error
+	exempted   error
+	exemptedBy string // the limit
+}
+
+// orExempted returns the refusal from which the caller was exempt, or else err.
+func (l *signInLimits) orExempted(ctx context.Context, err error) error {
+	if l.exempted == nil {
+		return err
+	}
+	web.NoteLimit(ctx, l.exemptedBy)
+	return l.exempted
 }
 
 func (l *signInLimits) keys() []web.LimitKey { return []web.LimitKey{l.own, l.address, l.account} }
@@ -287,26 +296,22 @@ func (s *Service) signInLimits(ctx context.Context, c Caller, key string, u User
 		address: web.LimitKey{Name: web.LimitLoginAddress, Key: c.Address},
 		account: web.LimitKey{Name: web.LimitLoginAccount, Key: counterKey(web.LimitLoginAccount, key, u)},
 	}
-	l.address.Exempt = func(refusal error) error {
-		if mark != "" {
+	for _, limit := range []*web.LimitKey{&l.address, &l.account} {
+		limit.Exempt = func(refusal error) error {
+			if mark != "" {
+				return nil
+			}
+			known, err := known()
+			switch {
+			case err != nil:
+				return fmt.Errorf("find known address: %w", err)
+			case !known:
+				return refusal
+			case l.exempted == nil: // the first, as for a stranger
+				l.exempted, l.exemptedBy = refusal, limit.Name
+			}
 			return nil
 		}
-		known, err := known()
-		switch {
-		case err != nil:
-			return fmt.Errorf("find known address: %w", err)
-		case known:
-			l.exempted = cmp.Or(l.exempted, refusal) // the first, as for a stranger
-			return nil
-		}
-		return refusal
-	}
-	l.account.Exempt = func(refusal error) error {
-		refusal = l.address.Exempt(refusal)
-		if refusal != nil {
-			s.recordLimited(ctx, c, u, LimitSignIns, refusal)
-		}
-		return refusal
 	}
 	return l
 }
@@ -530,13 +535,27 @@ func (s *Service) recordRefusal(ctx context.Context, a Audit) {
 // refusal costs no hash, so its time would tell them apart.
 const nobody = "nobody"
 
-// recordLimited is recordRefusal for an account over a limit; u may be the zero User.
-func (s *Service) recordLimited(ctx context.Context, c Caller, u User, act Act, refusal error) {
+// limited records, if err is the refusal of a limit, that an account refused somebody; u may be the zero User. It
+// returns err. A stranger may not know of the account, so the time is the same without one.
+func (s *Service) limited(ctx context.Context, c Caller, u User, act Act, err error) error {
 	switch {
-	case !errors.Is(refusal, web.ErrRateLimited):
+	case !errors.Is(err, web.ErrRateLimited):
 	case u.Sub == "":
 		_, _ = s.store.KnownAddress(ctx, nobody, nobody, time.Time{}) // instead of reading the audit log
 	default:
 		s.recordRefusal(ctx, s.audit(c.As(User{}), act, u.Handle, ""))
 	}
+	return err
+}
+
+// noteAccount notes for the log whose account somebody tries: u, or if there is none, a keyed hash of what was
+// typed, by which an operator sees that it is the same again.
+func (s *Service) noteAccount(ctx context.Context, u User, typed string) {
+	whose := u.Sub
+	if whose == "" {
+		m := hmac.New(sha256.New, s.typedKey)
+		_, _ = m.Write([]byte(accountKey(typed)))
+		whose = fmt.Sprintf("hmac:%x", m.Sum(nil)[:8])
+	}
+	web.NoteAccount(ctx, whose)
 }

@@ -66,8 +66,10 @@ type queue struct {
 	patience time.Duration // how long a request waits at least
 	now      func() time.Time
 	took     time.Duration // how long a slot is taken, a moving average
-	due      time.Time     // when the last of those who were refused comes back
-	waiting  []*waiter     // in the order in which they came
+	// due is when the last of those who were refused comes back, programs and people by themselves: programs
+	// that do not come back must not make people wait.
+	due     map[bool]time.Time
+	waiting []*waiter // in the order in which they came
 	// By key: how many wait, how many have a slot, and how many recently got one, which is halved
 	// every recentSlots.
 	queued, running, recent map[key]int
@@ -83,7 +85,7 @@ func newQueue(slots int, now func() time.Time) queue {
 	}
 	return queue{
 		slots: slots, now: now, patience: maxHashWait, queued: map[key]int{}, running: map[key]int{},
-		recent: map[key]int{},
+		recent: map[key]int{}, due: map[bool]time.Time{},
 	}
 }
 
@@ -126,23 +128,21 @@ func (q *queue) wait(person bool) time.Duration {
 	return max(q.patience, min(maxPersonWait, maxHashWaiters*q.took/time.Duration(q.slots)))
 }
 
-// busy returns ErrBusy with the time to come back. Each person gets a time of their own, at the pace at which
+// busy returns ErrBusy with the time to come back. Each request gets a time of its own, at the pace at which
 // slots become free: so they are not all back at once, to wait in vain again. That time is at most what a full
 // queue takes here, because not everybody comes back, and while the page keeps what was typed.
 func (q *queue) busy(person bool) error {
-	if !person {
-		return web.ErrBusy
-	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	now, turn := q.now(), q.took/time.Duration(q.slots)
-	if q.due = q.due.Add(turn); q.due.Before(now) {
-		q.due = now.Add(turn)
+	now, turn, due := q.now(), q.took/time.Duration(q.slots), q.due[person]
+	if due = due.Add(turn); due.Before(now) {
+		due = now.Add(turn)
 	}
-	if last := now.Add(min(maxHashWaiters*turn, maxComeBack)); q.due.After(last) {
-		q.due = last
+	if last := now.Add(min(maxHashWaiters*turn, maxComeBack)); due.After(last) {
+		due = last
 	}
-	return web.Busy(q.due.Sub(now))
+	q.due[person] = due
+	return web.Busy(due.Sub(now))
 }
 
 // enter waits for a slot, for longer if a person waits for it. The holder calls leave once.

@@ -181,6 +181,16 @@ func ProblemOf(err error) (p *Problem, known bool) {
 	return &c, p != errInternal
 }
 
+// Reasons returns the code of a refusal and the pointers to its fields for the log, separated by spaces.
+func Reasons(err error) string {
+	p, _ := ProblemOf(err)
+	codes := []string{p.Code}
+	for _, f := range p.Errors {
+		codes = append(codes, f.Pointer)
+	}
+	return strings.Join(codes, " ")
+}
+
 // Busy returns ErrBusy for somebody who should come back after the given time, or a few seconds.
 func Busy(wait time.Duration) error {
 	p := *ErrBusy

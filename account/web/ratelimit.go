@@ -198,6 +198,7 @@ func (l *Limits) Count(ctx context.Context, k LimitKey) error {
 }
 
 func noteLimited(ctx context.Context, name string) {
+	NoteLimit(ctx, name)
 	Observe(ctx, func(o Observer) { o.Limited(name) })
 }
 

@@ -48,6 +48,8 @@ type RequestInfo struct {
 	event  string
 	client string
 	reason string
+	limit  string
+	whose  string
 	route  string
 	page   bool
 }
@@ -127,6 +129,17 @@ func NoteReason(ctx context.Context, reason string) {
 	add(ctx, func(i *RequestInfo) { i.reason = cmp.Or(i.reason, reason) })
 }
 
+// NoteLimit names the limit that refused; the first one counts.
+func NoteLimit(ctx context.Context, name string) {
+	add(ctx, func(i *RequestInfo) { i.limit = cmp.Or(i.limit, name) })
+}
+
+// NoteAccount names the account that somebody tries to get into, for the log line: its sub, or a keyed hash of
+// what was typed, which may be a password.
+func NoteAccount(ctx context.Context, whose string) {
+	add(ctx, func(i *RequestInfo) { i.whose = whose })
+}
+
 // NoteRoute stores the path template of the matching route.
 func NoteRoute(ctx context.Context, template string) {
 	add(ctx, func(i *RequestInfo) { i.route = template })
@@ -182,11 +195,14 @@ func FromPage(ctx context.Context) (page bool) {
 	return page
 }
 
-// Summary returns the user, the event, the client and the reason for the log line.
-func (i *RequestInfo) Summary() (user, event, client, reason string) {
+// Summary is what a request was about, for the log line.
+type Summary struct{ User, Event, Client, Reason, Limit, Account string }
+
+// Summary returns what was noted.
+func (i *RequestInfo) Summary() Summary {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.user, i.event, i.client, i.reason
+	return Summary{i.user, i.event, i.client, i.reason, i.limit, i.whose}
 }
 
 // Address returns the client's address, behind trusted proxies; the zero Addr if it is not known.

@@ -126,18 +126,22 @@ func (m *middleware) ended(r *http.Request, x *exchange) {
 	if !m.log.Enabled(r.Context(), level) {
 		return
 	}
-	user, event, client, reason := info.Summary()
+	noted := info.Summary()
 	line := slog.NewRecord(now, level, "request", 0) // Logger.LogAttrs would look up the program counter
 	line.AddAttrs(
 		slog.String("request_id", info.ID), slog.String("method", templates.Shortened(r.Method, 16)),
 		slog.String("path", loggedPath(r.URL.Path)), slog.Int("status", code),
 		slog.Int64("bytes", x.answer.bytes), slog.Float64("ms", float64(took.Microseconds())/1000),
-		slog.String("address", info.AddressText()), slog.String("user", user), slog.String("event", event))
-	if client != "" {
-		line.AddAttrs(slog.String("client", client))
+		slog.String("address", info.AddressText()), slog.String("user", noted.User), slog.String("event", noted.Event))
+	if noted.User != "" {
+		noted.Account = "" // who is in, is not somebody who tries to get in
 	}
-	if reason != "" {
-		line.AddAttrs(slog.String("reason", reason))
+	for _, more := range [...][2]string{
+		{"client", noted.Client}, {"reason", noted.Reason}, {"limit", noted.Limit}, {"account", noted.Account},
+	} {
+		if more[1] != "" {
+			line.AddAttrs(slog.String(more[0], more[1]))
+		}
 	}
 	_ = m.log.Handler().Handle(r.Context(), line)
 }

@@ -3,6 +3,8 @@ package httpd
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -226,5 +228,89 @@ func TestInstanceWithoutTheKeyIsNotReady(t *testing.T) {
 			}
 			s.wantNotReady("key", "--private-key-file")
 		})
+	}
+}
+
+// Who was refused, and by which limit, is in the log and the audit log; what was typed, which may be a password, is not.
+func TestLogNamesWhoWasRefusedByWhichLimit(t *testing.T) {
+	s := startService(t, serviceOptions{Limits: true, Settings: func(c *config.Settings) {
+		c.RateLimits = []string{"login=2/1h", "login-address=9/1h", "login-account=4/1h", "register=1/1h", "reset=2/1h", "reset-account=2/1h", "forgot=1/1h", "sign-in=300/1h"}
+	}})
+	ada, sam := s.addUser("ada"), s.addUser("sam")
+	noError(t, s.store.SuspendAll(t.Context(), "", time.Now(), map[string]account.Audit{sam.Sub: operator(account.Suspend, "sam", "")}))
+	const guesser, other = "127.0.0.51", "127.0.0.52"
+	const typedName, typedPassword, typedCode, typedEmail = "correct-horse-battery", "Tr0ub4dor&3 and more", "ZZZZZZZZZZZZZZZZZZZZZZZZZZ", "typed@example.net"
+	// last returns what the last line says.
+	last := func() map[string]string {
+		t.Helper()
+		lines := strings.Split(strings.TrimSpace(s.log.String()), "\n")
+		var all map[string]any
+		noError(t, json.Unmarshal([]byte(lines[len(lines)-1]), &all))
+		out := map[string]string{}
+		for _, key := range []string{"event", "limit", "account", "address", "reason", "user"} {
+			out[key], _ = all[key].(string)
+		}
+		return out
+	}
+	limited := func() []account.Audit {
+		rows, err := s.store.AuditLog(t.Context(), account.AuditQuery{Kind: account.LimitSignIns.Action})
+		noError(t, err)
+		return rows
+	}
+	for range 2 {
+		s.visitorAt(guesser).login("ada", typedPassword)
+	}
+	if got := last(); got["event"] != "login_failed" || got["account"] != ada.Sub || got["limit"] != "" || len(limited()) != 0 {
+		t.Errorf("a failure: %v", got)
+	}
+	s.visitorAt(guesser).login("ada", typedPassword)
+	if got := last(); got["limit"] != "login" || got["account"] != ada.Sub || got["address"] != guesser || got["user"] != "" {
+		t.Errorf("refused: %v", got)
+	}
+	if rows := limited(); len(rows) != 1 || rows[0].Target != "ada" || rows[0].Address != guesser || rows[0].Actor != "" {
+		t.Errorf("audit log: %+v", rows)
+	}
+	for range 3 {
+		s.visitorAt(other).login(typedName, typedPassword)
+	}
+	unknown := last()
+	if unknown["limit"] != "login" || !regexp.MustCompile(`^hmac:[0-9a-f]{16}$`).MatchString(unknown["account"]) {
+		t.Errorf("refused, an unknown name: %v", unknown)
+	}
+	s.visitorAt(other).login(strings.ToUpper(typedName), typedPassword)
+	if got := last(); got["account"] != unknown["account"] {
+		t.Errorf("another spelling: %v", got)
+	}
+	s.visitorAt(other).login("sam", password)
+	if got := last(); got["event"] != "login_suspended" || got["account"] != sam.Sub {
+		t.Errorf("suspended: %v", got)
+	}
+	join := func() {
+		s.visitorAt(other).api("POST", "/api/register", map[string]string{"code": typedCode, "handle": "eve", "password": typedPassword})
+	}
+	join()
+	if got := last(); got["event"] != "register_refused" || got["reason"] != "invalid_invite" {
+		t.Errorf("register: %v", got)
+	}
+	join()
+	if got := last(); got["limit"] != "register" || got["address"] != other {
+		t.Errorf("register, limited: %v", got)
+	}
+	for range 3 {
+		s.visitorAt(other).api("POST", "/api/auth/reset-password", map[string]string{"handle": "ada", "code": typedCode, "password": typedPassword})
+	}
+	if got := last(); got["limit"] != "reset" || got["account"] != ada.Sub {
+		t.Errorf("reset: %v", got)
+	}
+	for range 2 {
+		s.visitorAt(other).api("POST", "/api/auth/forgot-password", map[string]string{"handle": typedEmail})
+	}
+	rows, err := s.store.AuditLog(t.Context(), account.AuditQuery{})
+	noError(t, err)
+	everything := strings.ToLower(s.log.String() + fmt.Sprint(rows))
+	for _, typed := range []string{typedName, typedPassword, typedCode, typedEmail, password} {
+		if strings.Contains(everything, strings.ToLower(typed)) {
+			t.Errorf("%q is in clear in the log or the audit log", typed)
+		}
 	}
 }
