@@ -86,7 +86,7 @@ func (s *Service) doSelected(
 		return s.refuseSelected(w, r, users, page, section, err)
 	}
 	if r.PostForm.Get("sure") != "yes" {
-		plan, err := s.users.PlanMany(r.Context(), caller, users, change)
+		plan, err := change.Plan(caller, users)
 		if err != nil {
 			return s.refuseSelected(w, r, users, page, section, err)
 		}
@@ -159,34 +159,34 @@ func (s *Service) showSelected(
 }
 
 // manyChange reads the act from the form.
-func (s *Service) manyChange(ctx context.Context, f url.Values) (roster.ManyChange, error) {
+func (s *Service) manyChange(ctx context.Context, f url.Values) (roster.Change, error) {
 	switch f.Get("do") {
 	case "suspend":
-		return roster.ManyChange{Act: account.Suspend, Reason: f.Get("reason"), Tell: f.Has("tell_reason")}, nil
+		return s.users.Suspending(f.Get("reason"), f.Has("tell_reason")), nil
 	case "invite":
-		return roster.ManyChange{Act: account.InviteUser}, nil
+		return s.users.Inviting(), nil
 	case "end":
 		ends, err := account.ParseEnd(f.Get("ends"), s.users.Zone(ctx))
 		if err == nil && (ends.IsZero() != (f.Get("never") == "true")) {
 			err = account.ErrInvalidEnd
 		}
-		return roster.ManyChange{Act: account.SetEnd, Ends: ends}, err
+		return s.users.EndingAt(ends), err
 	case "flags":
-		c := roster.ManyChange{Act: account.SetFlags, Flags: account.FlagChange{}}
+		flags := account.FlagChange{}
 		for name := range f {
 			flag, is := strings.CutPrefix(name, flagField)
 			switch choice := f.Get(name); {
 			case is && choice == "on":
-				c.Flags[flag] = account.FlagState{On: true}
+				flags[flag] = account.FlagState{On: true}
 			case is && choice == "off":
-				c.Flags[flag] = account.FlagState{}
+				flags[flag] = account.FlagState{}
 			case is && choice != "":
-				return c, errForm
+				return roster.Change{}, errForm
 			}
 		}
-		return c, nil
+		return s.users.Flagging(ctx, flags), nil
 	}
-	return roster.ManyChange{}, errForm
+	return roster.Change{}, errForm
 }
 
 func planRows(r *http.Request, p roster.Plan) templates.ManyPlan {

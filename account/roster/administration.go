@@ -158,12 +158,11 @@ func (a *Administration) SignIns(ctx context.Context, days int) ([]int, error) {
 	return a.Store().SignIns(ctx, a.Now().AddDate(0, 0, 1-days), days)
 }
 
-// Suspend locks a user out at once. The audit log has the reason, and the mail to the user too if
-// tell is set. ErrOwnAccount, ErrLastAdmin, ErrInvalidText.
+// Suspend does Suspending to a user.
 func (a *Administration) Suspend(
 	ctx context.Context, by account.Caller, u account.User, reason string, tell bool,
 ) error {
-	return a.suspend(ctx, by, []account.User{u}, reason, tell)
+	return a.Change(ctx, by, a.Suspending(reason, tell), u)
 }
 
 // Unsuspend lets a user sign in again. What the suspension ended does not come back.
@@ -202,16 +201,18 @@ func (a *Administration) Delete(ctx context.Context, by account.Caller, u accoun
 	return web.Noted(ctx, "user_deleted", a.Store().DeleteUser(ctx, u.Sub, a.Now(), row))
 }
 
-// SetFlags changes the named access flags and their ends and returns those that are on. A flag that is no
-// longer in the settings can still be turned off. ErrUnknownFlag, ErrLastAdmin, ErrEndPast.
+// SetFlags does Flagging to a user and returns the flags that are on.
 func (a *Administration) SetFlags(
 	ctx context.Context, by account.Caller, u account.User, flags account.FlagChange,
 ) ([]string, error) {
-	after, err := a.setFlags(ctx, by, []account.User{u}, flags)
-	if err != nil || len(flags) == 0 {
+	if len(flags) == 0 {
+		return u.Flags, a.Allow(by, account.SetFlags)
+	}
+	c := a.Flagging(ctx, flags)
+	if err := a.Change(ctx, by, c, u); err != nil {
 		return u.Flags, err
 	}
-	return after[u.Sub], nil
+	return c.after[u.Sub], nil
 }
 
 // IssueResetCode creates a password reset code and voids the previous one. Only the result has the
@@ -285,10 +286,9 @@ func (a *Administration) OfferSecondFactor(ctx context.Context) (bool, error) {
 	return !slices.Contains(v.SecondFactorFlags, account.FlagAdmin), err
 }
 
-// SetEnd sets when the account of a user ends by itself; zero: never. An account that has ended can be
-// used again; what the end ended does not come back. ErrEndPast, ErrOwnAccount, ErrLastAdmin.
+// SetEnd does EndingAt to a user.
 func (a *Administration) SetEnd(ctx context.Context, by account.Caller, u account.User, ends time.Time) error {
-	return a.setEnd(ctx, by, []account.User{u}, ends)
+	return a.Change(ctx, by, a.EndingAt(ends), u)
 }
 
 // MailState returns the state of the outbox.

@@ -29,13 +29,17 @@ var (
 	errNoAddress   = web.NewProblem(409, "no_address", "There is no email address to send to.")
 )
 
-// ManyChange is one act on many accounts: SetFlags, SetEnd, Suspend or InviteUser.
-type ManyChange struct {
-	Act    account.Act
-	Flags  account.FlagChange // of SetFlags
-	Reason string             // of Suspend
-	Tell   bool               // of Suspend: the reason is in the mail
-	Ends   time.Time          // of SetEnd; zero: never
+// Change is one act on accounts, on one or many: see Suspending, EndingAt, Flagging and Inviting.
+type Change struct {
+	act      account.Act
+	event    string                                        // of the log
+	wrong    error                                         // with the act itself
+	obstacle func(by account.Caller, u account.User) error // why the act cannot be done to a user, or nil
+	same     func(account.User) bool                       // the user already is as the act makes them
+	promotes func(account.User) bool                       // the act makes the user an administrator; nil: none
+	row      func(account.User) (detail string, data []string)
+	store    func(context.Context, account.Caller, []account.User, map[string]account.Audit) error
+	after    map[string][]string // of Flagging: the flags that are on, by sub
 }
 
 // Obstacle is a user to whom an act cannot be done, and the reason.
@@ -75,34 +79,10 @@ func (a *Administration) UsersOf(ctx context.Context, handles []string) ([]accou
 	return a.Store().UsersByHandle(ctx, canonical)
 }
 
-// PlanMany returns what ChangeMany would do. ErrInvalidText, ErrMailOff and ErrUnknownFlag are about the act itself.
-func (a *Administration) PlanMany(
-	ctx context.Context, by account.Caller, users []account.User, c ManyChange,
-) (Plan, error) {
-	var p Plan
-	settings, err := a.Settings(ctx)
-	switch {
-	case err != nil:
-		return p, err
-	case c.Act.Action == account.InviteUser.Action && !a.MailEnabled():
-		return p, account.ErrMailOff
-	case c.Act.Action == account.Suspend.Action:
-		if _, err := account.CheckReason(c.Reason); err != nil {
-			return p, err
-		}
-	case c.Act.Action == account.SetEnd.Action:
-		if err := account.CheckEnd(c.Ends, a.Now()); err != nil {
-			return p, err
-		}
-	case c.Act.Action == account.SetFlags.Action:
-		if err := c.Flags.Check(a.Now()); err != nil {
-			return p, err
-		}
-		for name, f := range c.Flags {
-			if f.On && !slices.Contains(settings.Flags, name) {
-				return p, account.ErrUnknownFlag
-			}
-		}
+// Plan returns what ChangeMany would do. The error is about the act itself.
+func (c Change) Plan(by account.Caller, users []account.User) (p Plan, err error) {
+	if c.wrong != nil {
+		return p, c.wrong
 	}
 	for _, u := range users {
 		switch err := c.obstacle(by, u); {
@@ -117,48 +97,15 @@ func (a *Administration) PlanMany(
 	return p, nil
 }
 
-// obstacle returns why the act cannot be done to a user, or nil.
-func (c ManyChange) obstacle(by account.Caller, u account.User) error {
-	switch c.Act.Action {
-	case account.Suspend.Action, account.SetEnd.Action:
-		if by.User.Sub == u.Sub {
-			return account.ErrOwnAccount
-		}
-	case account.InviteUser.Action:
-		switch {
-		case u.Suspended():
-			return account.ErrSuspended.With("This account is suspended.")
-		case u.PasswordHash != "":
-			return errHasPassword
-		case u.Email == "":
-			return errNoAddress
-		}
-	}
-	return nil
-}
-
-// same reports whether the user already is as the act makes them.
-func (c ManyChange) same(u account.User) bool {
-	switch c.Act.Action {
-	case account.Suspend.Action:
-		return u.Suspended() && !u.Ended()
-	case account.SetEnd.Action:
-		return c.Ends.Equal(u.EndsAt) && !u.Ended()
-	case account.SetFlags.Action:
-		return !c.Flags.Alters(u)
-	}
-	return false
-}
-
 // ChangeMany does an act to many users, to all or to none, by the rules of the same act on one. It returns what was
 // done. The error is an *Obstructed if somebody stands in the way.
 func (a *Administration) ChangeMany(
-	ctx context.Context, by account.Caller, users []account.User, c ManyChange,
+	ctx context.Context, by account.Caller, users []account.User, c Change,
 ) (Plan, error) {
-	if err := a.Allow(by, c.Act); err != nil {
+	if err := a.Allow(by, c.act); err != nil {
 		return Plan{}, err
 	}
-	p, err := a.PlanMany(ctx, by, users, c)
+	p, err := c.Plan(by, users)
 	switch {
 	case err != nil:
 		return p, err
@@ -167,18 +114,7 @@ func (a *Administration) ChangeMany(
 	case len(p.Change) == 0:
 		return p, nil
 	}
-	switch c.Act.Action {
-	case account.Suspend.Action:
-		err = a.suspend(ctx, by, p.Change, c.Reason, c.Tell)
-	case account.SetEnd.Action:
-		err = a.setEnd(ctx, by, p.Change, c.Ends)
-	case account.SetFlags.Action:
-		_, err = a.setFlags(ctx, by, p.Change, c.Flags)
-	case account.InviteUser.Action:
-		err = a.invite(ctx, by, p.Change)
-	default:
-		err = account.ErrUnknownAct
-	}
+	err = a.Change(ctx, by, c, p.Change...)
 	if errors.Is(err, account.ErrLastAdmin) {
 		for _, u := range p.Change {
 			if u.Has(account.FlagAdmin) {
@@ -190,102 +126,93 @@ func (a *Administration) ChangeMany(
 	return p, err
 }
 
-// rows begins an act on the account of each user and returns their audit rows by sub. of returns the detail and the
-// pairs for the mails.
-func (a *Administration) rows(
-	ctx context.Context, by account.Caller, act account.Act, users []account.User,
-	of func(account.User) (detail string, data []string),
-) (map[string]account.Audit, error) {
-	rows := make(map[string]account.Audit, len(users))
-	for _, u := range users {
-		detail, data := of(u)
-		row, err := a.Begin(ctx, by, act, u, detail, data...)
-		if err != nil {
-			return nil, err
-		}
-		rows[u.Sub] = row
-	}
-	return rows, nil
-}
-
-func (a *Administration) suspend(
-	ctx context.Context, by account.Caller, users []account.User, reason string, tell bool,
-) error {
-	if err := a.Allow(by, account.Suspend); err != nil {
+// Change does an act to users, to all or to none. The other administrators are told of those whom it makes one.
+func (a *Administration) Change(ctx context.Context, by account.Caller, c Change, users ...account.User) error {
+	if err := a.Allow(by, c.act); err != nil {
 		return err
 	}
 	for _, u := range users {
-		if err := (ManyChange{Act: account.Suspend}).obstacle(by, u); err != nil {
+		if err := c.obstacle(by, u); err != nil {
 			return err
 		}
 	}
-	reason, err := account.CheckReason(reason)
-	if err != nil {
-		return err
+	if c.wrong != nil {
+		return c.wrong
 	}
+	rows := make(map[string]account.Audit, len(users))
+	for _, u := range users {
+		detail, data := c.row(u)
+		row, err := a.Begin(ctx, by, c.act, u, detail, data...)
+		if err == nil && c.promotes != nil && c.promotes(u) {
+			var told []account.Mail
+			told, err = a.NewAdministrator(ctx, by.Name, u)
+			row = row.With(told...)
+		}
+		if err != nil {
+			return err
+		}
+		rows[u.Sub] = row
+	}
+	return web.Noted(ctx, c.event, c.store(ctx, by, users, rows))
+}
+
+func ownAccount(by account.Caller, u account.User) error {
+	if by.User.Sub == u.Sub {
+		return account.ErrOwnAccount
+	}
+	return nil
+}
+
+// Suspending locks users out at once. The audit log has the reason, and the mail to the user too if tell is set.
+// ErrOwnAccount, ErrLastAdmin, ErrInvalidText.
+func (a *Administration) Suspending(reason string, tell bool) Change {
+	reason, err := account.CheckReason(reason)
 	told := ""
 	if tell {
 		told = reason
 	}
-	rows, err := a.rows(ctx, by, account.Suspend, users, func(account.User) (string, []string) {
-		return reason, []string{"reason", told}
-	})
-	if err != nil {
-		return err
+	return Change{
+		act: account.Suspend, event: "user_suspended", wrong: err, obstacle: ownAccount,
+		same: func(u account.User) bool { return u.Suspended() && !u.Ended() },
+		row:  func(account.User) (string, []string) { return reason, []string{"reason", told} },
+		store: func(ctx context.Context, _ account.Caller, _ []account.User, rows map[string]account.Audit) error {
+			return a.Store().SuspendAll(ctx, reason, a.Now(), rows)
+		},
 	}
-	return web.Noted(ctx, "user_suspended", a.Store().SuspendAll(ctx, reason, a.Now(), rows))
 }
 
-func (a *Administration) setEnd(ctx context.Context, by account.Caller, users []account.User, ends time.Time) error {
-	if err := a.Allow(by, account.SetEnd); err != nil {
-		return err
-	}
-	change := ManyChange{Act: account.SetEnd, Ends: ends}
-	for _, u := range users {
-		if err := change.obstacle(by, u); err != nil {
-			return err
-		}
-	}
-	if err := account.CheckEnd(ends, a.Now()); err != nil {
-		return err
-	}
+// EndingAt sets when accounts end by themselves; zero: never. An account that has ended can be used again; what the
+// end ended does not come back. ErrEndPast, ErrOwnAccount, ErrLastAdmin.
+func (a *Administration) EndingAt(ends time.Time) Change {
 	detail, until := "never", "0"
 	if !ends.IsZero() {
 		detail, until = ends.UTC().Format(time.RFC3339), strconv.FormatInt(ends.Unix(), 10)
 	}
-	rows, err := a.rows(ctx, by, account.SetEnd, users, func(account.User) (string, []string) {
-		return detail, []string{"ends", until}
-	})
-	if err == nil {
-		err = a.tellOfAdministrators(ctx, by, users, rows, func(u account.User) bool {
-			return u.Ended() && u.Has(account.FlagAdmin)
-		})
+	return Change{
+		act: account.SetEnd, event: "user_end", wrong: account.CheckEnd(ends, a.Now()), obstacle: ownAccount,
+		same:     func(u account.User) bool { return ends.Equal(u.EndsAt) && !u.Ended() },
+		promotes: func(u account.User) bool { return u.Ended() && u.Has(account.FlagAdmin) },
+		row:      func(account.User) (string, []string) { return detail, []string{"ends", until} },
+		store: func(ctx context.Context, _ account.Caller, _ []account.User, rows map[string]account.Audit) error {
+			return a.Store().SetEndOfAll(ctx, ends, a.Now(), rows)
+		},
 	}
-	if err != nil {
-		return err
-	}
-	return web.Noted(ctx, "user_end", a.Store().SetEndOfAll(ctx, ends, a.Now(), rows))
 }
 
-func (a *Administration) setFlags(
-	ctx context.Context, by account.Caller, users []account.User, flags account.FlagChange,
-) (map[string][]string, error) {
-	if err := a.Allow(by, account.SetFlags); err != nil {
-		return nil, err
-	}
+// Flagging changes the named access flags and their ends. A flag that is no longer in the settings can still be turned
+// off. ErrUnknownFlag, ErrLastAdmin, ErrEndPast.
+func (a *Administration) Flagging(ctx context.Context, flags account.FlagChange) Change {
 	settings, err := a.Settings(ctx)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = flags.Check(a.Now())
 	}
-	if err := flags.Check(a.Now()); err != nil {
-		return nil, err
-	}
-	names, words := slices.Sorted(maps.Keys(flags)), []string(nil)
+	names, words, lost := slices.Sorted(maps.Keys(flags)), []string(nil), []string(nil)
 	for _, name := range names {
 		f := flags[name]
-		for _, u := range users {
-			if !slices.Contains(settings.Flags, name) && (f.On || !u.Has(name)) {
-				return nil, account.ErrUnknownFlag
+		if !slices.Contains(settings.Flags, name) {
+			lost = append(lost, name)
+			if f.On && err == nil {
+				err = account.ErrUnknownFlag
 			}
 		}
 		word := word(f, name)
@@ -294,50 +221,38 @@ func (a *Administration) setFlags(
 		}
 		words = append(words, word)
 	}
-	rows, err := a.rows(ctx, by, account.SetFlags, users, func(u account.User) (string, []string) {
-		var changed, ends []string
-		for _, name := range names {
-			f := flags[name]
-			if f.On != u.Has(name) {
-				changed = append(changed, word(f, name))
+	after := map[string][]string{}
+	return Change{
+		act: account.SetFlags, event: "user_flags", wrong: err, after: after,
+		obstacle: func(account.Caller, account.User) error { return nil },
+		same:     func(u account.User) bool { return !flags.Alters(u) },
+		promotes: func(u account.User) bool { return flags[account.FlagAdmin].On && !u.Has(account.FlagAdmin) },
+		row: func(u account.User) (string, []string) {
+			var changed, ends []string
+			for _, name := range names {
+				f := flags[name]
+				if f.On != u.Has(name) {
+					changed = append(changed, word(f, name))
+				}
+				if f.On && f.SetEnd && !f.EndsAt.Equal(u.FlagEnds[name]) {
+					ends = append(ends, fmt.Sprintf("%s:%d", name, max(0, f.EndsAt.Unix())))
+				}
 			}
-			if f.On && f.SetEnd && !f.EndsAt.Equal(u.FlagEnds[name]) {
-				ends = append(ends, fmt.Sprintf("%s:%d", name, max(0, f.EndsAt.Unix())))
+			data := []string{"flags", strings.Join(changed, " "), "ends", strings.Join(ends, " ")}
+			return strings.Join(words, " "), data
+		},
+		store: func(ctx context.Context, _ account.Caller, users []account.User, rows map[string]account.Audit) error {
+			for _, u := range users {
+				if slices.ContainsFunc(lost, func(name string) bool { return !u.Has(name) }) {
+					return account.ErrUnknownFlag
+				}
+				rows[u.Sub] = rows[u.Sub].Keeping(account.Keep{Sessions: !settings.SignOutOnFlagLoss})
 			}
-		}
-		return strings.Join(words, " "), []string{"flags", strings.Join(changed, " "), "ends", strings.Join(ends, " ")}
-	})
-	if err == nil && flags[account.FlagAdmin].On {
-		err = a.tellOfAdministrators(ctx, by, users, rows, func(u account.User) bool {
-			return !u.Has(account.FlagAdmin)
-		})
-	}
-	if err != nil || len(names) == 0 {
-		return nil, err
-	}
-	for _, u := range users {
-		rows[u.Sub] = rows[u.Sub].Keeping(account.Keep{Sessions: !settings.SignOutOnFlagLoss})
-	}
-	after, err := a.Store().SetFlagsOfAll(ctx, flags, a.Now(), rows)
-	return after, web.Noted(ctx, "user_flags", err)
-}
-
-// tellOfAdministrators adds the mails about those users who become administrators to their rows.
-func (a *Administration) tellOfAdministrators(
-	ctx context.Context, by account.Caller, users []account.User, rows map[string]account.Audit,
-	becomes func(account.User) bool,
-) error {
-	for _, u := range users {
-		if !becomes(u) {
-			continue
-		}
-		told, err := a.NewAdministrator(ctx, by.Name, u)
-		if err != nil {
+			on, err := a.Store().SetFlagsOfAll(ctx, flags, a.Now(), rows)
+			maps.Copy(after, on)
 			return err
-		}
-		rows[u.Sub] = rows[u.Sub].With(told...)
+		},
 	}
-	return nil
 }
 
 // word is the state of a flag in an audit row.
@@ -348,15 +263,33 @@ func word(f account.FlagState, name string) string {
 	return name + "=off"
 }
 
-// invite mails each user the link to choose a password, as to those who are added.
-func (a *Administration) invite(ctx context.Context, by account.Caller, users []account.User) error {
-	rows, err := a.rows(ctx, by, account.InviteUser, users, func(account.User) (string, []string) { return "", nil })
-	if err != nil {
-		return err
+// Inviting mails users the link to choose a password, as to those who are added.
+func (a *Administration) Inviting() Change {
+	c := Change{
+		act: account.InviteUser, event: "users_invited",
+		obstacle: func(_ account.Caller, u account.User) error {
+			switch {
+			case u.Suspended():
+				return account.ErrSuspended.With("This account is suspended.")
+			case u.PasswordHash != "":
+				return errHasPassword
+			case u.Email == "":
+				return errNoAddress
+			}
+			return nil
+		},
+		same: func(account.User) bool { return false },
+		row:  func(account.User) (string, []string) { return "", nil },
+		store: func(ctx context.Context, by account.Caller, users []account.User, rows map[string]account.Audit) error {
+			var all []account.Audit
+			for _, u := range users {
+				all = append(all, rows[u.Sub].With(a.welcome(ctx, by, u)))
+			}
+			return a.Store().RecordAll(ctx, all)
+		},
 	}
-	var all []account.Audit
-	for _, u := range users {
-		all = append(all, rows[u.Sub].With(a.welcome(ctx, by, u)))
+	if !a.MailEnabled() {
+		c.wrong = account.ErrMailOff
 	}
-	return web.Noted(ctx, "users_invited", a.Store().RecordAll(ctx, all))
+	return c
 }

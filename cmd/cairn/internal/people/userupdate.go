@@ -89,7 +89,7 @@ func (c *updateUserCommand) setEnds(p *cli.Program, users *roster.Administration
 			list = append(list, u)
 		}
 	}
-	plan, err := users.ChangeMany(p.Ctx, account.Operator(), list, roster.ManyChange{Act: account.SetEnd, Ends: ends})
+	plan, err := users.ChangeMany(p.Ctx, account.Operator(), list, users.EndingAt(ends))
 	var obstructed *roster.Obstructed
 	if errors.As(err, &obstructed) {
 		var lines []string
