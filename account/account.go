@@ -69,7 +69,6 @@ type Service struct {
 	cookies      CookieNames
 	proofs       []sessionProof
 	hasher       *password.Hasher
-	limits       *web.Limits
 	seal         *web.Sealer
 	passkeyHosts []string // see Options
 	emailKey     []byte   // of the codes that verify addresses
@@ -111,7 +110,7 @@ func New(o Options) (*Service, error) {
 	s := &Service{
 		site:    site,
 		cookies: CookieNames{Session: o.CookieName, Domain: o.CookieDomain, Login: o.LoginCookieName},
-		hasher:  o.Hasher, limits: o.Limits, log: o.Log,
+		hasher:  o.Hasher, log: o.Log,
 		pictures: picture.NewDesk(),
 	}
 	s.proofs, s.passkeyHosts = s.sessionProofs(), o.PasskeyHosts
@@ -121,6 +120,7 @@ func New(o Options) (*Service, error) {
 		return o.Hasher.RefusalWork(func(after string) (string, error) { return o.Store.ForeignHash(ctx, after) })
 	})
 	s.Base = NewBase(seenStore{o.Store, &s.visits}, o.Now).WithMail(o.Mail)
+	s.limits = o.Limits
 	if s.seal, err = web.NewSealer(o.Key, sealLifetimes, o.Now); err != nil {
 		return nil, err
 	}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/cairn-id/cairn/account/web"
 
 	"github.com/cairn-id/cairn/templates"
 )
@@ -15,6 +18,8 @@ type Base struct {
 	store Store
 	clock func() time.Time
 	mail  bool // whether users are told
+	// limits bounds the acts of a session; nil: not at all.
+	limits *web.Limits
 }
 
 // NewBase returns a Base without mail. A nil now means time.Now.
@@ -56,7 +61,11 @@ var ErrUnknownAct = errors.New("an act without a policy")
 func (b Base) Begin(
 	ctx context.Context, by Caller, act Act, u User, detail string, data ...string,
 ) (Audit, error) {
-	if err := b.Allow(by, act); err != nil {
+	err := b.Allow(by, act)
+	if err == nil {
+		err = b.CountAct(ctx, by, act)
+	}
+	if err != nil {
 		return Audit{}, err
 	}
 	row := by.Audit(b.Now(), act, u.Handle, detail)
@@ -69,6 +78,34 @@ func (b Base) Begin(
 	}
 	mails, err := b.notices(ctx, u, act.Told, data...)
 	return row.With(mails...), err
+}
+
+// administratorActs is how many times as many acts an administrator may do as a member.
+const administratorActs = 10
+
+// uncounted are acts that the limit of acts neither counts nor refuses: an owner does them against a thief. Nor does
+// it what opens a session, or is proven by a code or link.
+var uncounted = []string{
+	SignOut.Action, EndSession.Action, EndOtherSessions.Action, EndUserSession.Action, EndUserSessions.Action,
+	ChangePassword.Action, RemoveFactor.Action,
+}
+
+// CountAct counts an act of the caller's session in the limit of acts, once a request, so that nobody drowns the
+// audit log. Begin does it. ErrRateLimited.
+func (b Base) CountAct(ctx context.Context, by Caller, act Act) error {
+	open := act.Proof == ProofSignIn || act.Proof == ProofCode || slices.Contains(uncounted, act.Action)
+	if by.Session.ID == "" || open || !web.FirstAct(ctx) {
+		return nil
+	}
+	times := 1
+	if by.User.Has(FlagAdmin) {
+		times = administratorActs
+	}
+	wait, err := b.limits.TakeTimes(ctx, web.LimitActs, by.Session.ID, times)
+	if err == nil && wait > 0 {
+		err = web.RateLimited(wait)
+	}
+	return err
 }
 
 // Allow returns ErrReauthenticationRequired if the caller has not given the proof that the act

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/store/accounttest"
 )
 
 func TestAdministratorCannotLockThemselvesOut(t *testing.T) {
@@ -173,4 +175,50 @@ func TestAuditLogIsFiltered(t *testing.T) {
 			t.Errorf("%s: %d", query, a.Status)
 		}
 	}
+}
+
+// The audit log cannot be drowned: a session does so many acts a minute, and what stops a thief is never refused.
+func TestActsOfASessionAreLimited(t *testing.T) {
+	w := newWorld(t, func(o *accounttest.Options) {
+		o.Limits = web.NewLimits(map[string]web.Rate{web.LimitActs: {Count: 60, Window: time.Minute}}, nil, o.Now, nil)
+	})
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("bob")
+	bob, other := w.SignedIn("bob"), w.SignedIn("bob")
+	count := func(b *accounttest.Browser, method, path string, body func(i int) any) (done int) {
+		for ; done < 700; done++ {
+			if got := b.Call(method, path, body(done)); got.Status == 429 {
+				got.Is(429, "rate_limited")
+				if got.Header.Get("Retry-After") == "" {
+					t.Error("no Retry-After")
+				}
+				break
+			}
+		}
+		return done
+	}
+	name := func(i int) any { return map[string]string{"display_name": fmt.Sprint("Bob ", i)} }
+	if n := count(bob, "PATCH", "/api/me", name); n != 60 {
+		t.Errorf("a member did %d acts", n)
+	}
+	other.Call("PATCH", "/api/me", name(99)).Is(200) // another session
+	change := map[string]string{"current_password": accounttest.Password, "new_password": "eleven quiet lanterns"}
+	bob.Call("POST", "/api/me/sessions/end-others", nil).Is(204)
+	bob.Call("PUT", "/api/me/password", change).Is(200)
+	bob.Call("POST", "/api/auth/logout", nil).Is(200)
+	w.Browser().Login("bob", "eleven quiet lanterns").Is(200)
+
+	root := w.SignedIn("root1")
+	people := []string{"do", "flags", "flag.activity", "on", "sure", "yes", "who", "bob"}
+	for i := range 30 {
+		people = append(people, "who", w.AddUser(fmt.Sprintf("p%d", i)).Handle)
+	}
+	root.Page("/admin/users/selected", people...).Is(200) // counts once
+	if n := count(root, "PATCH", "/api/admin/users/bob", name); n != 599 {
+		t.Errorf("an administrator did %d acts", n)
+	}
+	root.Page("/admin/users/bob/unlock", "x", "").Is(429)
+	root.Call("POST", "/api/admin/users/bob/sessions/end-all", nil).Is(200)
+	w.Clock.Advance(2 * time.Minute)
+	root.Call("POST", "/api/admin/users/bob/unlock", nil).Is(200)
 }

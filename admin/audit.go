@@ -99,7 +99,11 @@ func (s *Service) export(
 		return err
 	}
 	detail := selection(r).Encode()
-	row := s.accounts.Caller(r).Audit(s.users.Now(), account.ExportAudit, "audit", detail)
+	by := s.accounts.Caller(r)
+	if err := s.users.CountAct(r.Context(), by, account.ExportAudit); err != nil {
+		return err
+	}
+	row := by.Audit(s.users.Now(), account.ExportAudit, "audit", detail)
 	if err := s.users.Record(r.Context(), row); err != nil {
 		return err
 	}

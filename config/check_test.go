@@ -182,7 +182,7 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		{"allowed-origin", "http://app.example.org", []string{"plain http", "write https://app.example.org"}},
 
 		{"rate-limit", "login", []string{"count", "login=10/15m"}},
-		{"rate-limit", "logins=1/1m", []string{`"logins" is not a limit`, "the names are activity, all, device, forgot, invite, invite-mail, join, join-all, login, login-account, login-address, mail, register, reset, reset-account, second-factor, sign-in, token, verify"}},
+		{"rate-limit", "logins=1/1m", []string{`"logins" is not a limit`, "the names are activity, acts, all, device, forgot, invite, invite-mail, join, join-all, login, login-account, login-address, mail, register, reset, reset-account, second-factor, sign-in, token, verify"}},
 		{"rate-limit", "login=5", []string{"window", "login=off"}},
 		{"rate-limit", "login=0/1m", []string{"count", "login=off"}},
 		{"rate-limit", "login=-1/1m", []string{"count"}},

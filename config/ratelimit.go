@@ -25,8 +25,8 @@ const (
 // verify count by account, login and sign-in by account and client address, invite, invite-mail and
 // activity by user, join-all by nothing, the others by client address. Those of login count only failures, and sign-in
 // only right passwords; its limit is above what a household, a script every few seconds or a test of an
-// application needs. Each instance counts sign-in, token and all; the others are counted over all
-// instances that share a database.
+// application needs. acts counts by session. Each instance counts sign-in, acts, token and all; the others are
+// counted over all instances that share a database.
 func DefaultRateLimits() map[string]Limit {
 	return map[string]Limit{
 		"login":         {10, 15 * time.Minute},
@@ -45,6 +45,7 @@ func DefaultRateLimits() map[string]Limit {
 		"invite-mail":   {50, 24 * time.Hour},
 		"verify":        {10, 24 * time.Hour},
 		"activity":      {60, time.Minute},
+		"acts":          {60, time.Minute},
 		"device":        {10, 15 * time.Minute},
 		"token":         {600, time.Minute},
 		"all":           {1200, time.Minute},

@@ -300,7 +300,11 @@ func (p *Provider) consentForm(
 		if len(agreed) > 0 {
 			allowed += ": " + strings.Join(agreed, " ")
 		}
-		row := p.accounts.CallerIn(r, id).Audit(p.now(), account.AllowApp, id.User.Handle, allowed)
+		by := p.accounts.CallerIn(r, id)
+		if err := p.accounts.CountAct(r.Context(), by, account.AllowApp); err != nil {
+			return err
+		}
+		row := by.Audit(p.now(), account.AllowApp, id.User.Handle, allowed)
 		err = p.storage.SaveConsent(r.Context(), id.User.Sub, req.client.ID, agreed, p.now(), row, leftOut...)
 		if err == nil {
 			err = p.keepDocument(r.Context(), req.client) // another description may have come in between

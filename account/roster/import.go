@@ -425,7 +425,11 @@ func ReadTime(s string) (time.Time, error) {
 // Import stores everything of a checked import or nothing. ErrHandleTaken or ErrEmailTaken if a
 // handle or a verified address was taken since the check.
 func (a *Administration) Import(ctx context.Context, by account.Caller, i *Import, detail string) error {
-	if err := a.Allow(by, account.ImportUsers); err != nil {
+	err := a.Allow(by, account.ImportUsers)
+	if err == nil {
+		err = a.CountAct(ctx, by, account.ImportUsers)
+	}
+	if err != nil {
 		return err
 	}
 	all := account.Bulk{

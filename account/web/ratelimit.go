@@ -29,6 +29,7 @@ const (
 	LimitInviteMail   = "invite-mail"   // invites mailed per user
 	LimitVerify       = "verify"        // wrong codes of a mail per account
 	LimitActivity     = "activity"      // activity documents checked per user
+	LimitActs         = "acts"          // acts with a row of the audit log per session
 	LimitDevice       = "device"        // wrong codes of devices per address
 	LimitToken        = "token"         // requests per address
 	LimitAll          = "all"           // requests per address
@@ -37,7 +38,7 @@ const (
 // instanceLimits are counted by each instance in its memory, even if instances share a database.
 // They limit work, and a statement per request would cost more than many requests. Limits against
 // guessing are shared.
-var instanceLimits = []string{LimitSignIn, LimitToken, LimitAll}
+var instanceLimits = []string{LimitSignIn, LimitActs, LimitToken, LimitAll}
 
 // Rate is at most Count events in any Window; Count 0 turns it off.
 //
@@ -133,8 +134,8 @@ type namedLimit struct {
 }
 
 // NewLimits returns Limits. shared stores the counts for several instances that share a database;
-// nil means one process with its memory. LimitSignIn, LimitAll and LimitToken are always counted in
-// memory, by each instance. A nil now means time.Now. A nil log means slog.Default.
+// nil means one process with its memory. LimitSignIn, LimitActs, LimitAll and LimitToken are always
+// counted in memory, by each instance. A nil now means time.Now. A nil log means slog.Default.
 func NewLimits(conf map[string]Rate, shared Counters, now func() time.Time, log *slog.Logger) *Limits {
 	if now == nil {
 		now = time.Now
@@ -164,11 +165,20 @@ func (l *Limits) Take(ctx context.Context, name, key string) (time.Duration, err
 
 // TakeUpTo is Take with at most most events in the window.
 func (l *Limits) TakeUpTo(ctx context.Context, name, key string, most int) (time.Duration, error) {
+	return l.take(ctx, name, key, 1, most)
+}
+
+// TakeTimes is Take with times as many events in the window.
+func (l *Limits) TakeTimes(ctx context.Context, name, key string, times int) (time.Duration, error) {
+	return l.take(ctx, name, key, times, math.MaxInt)
+}
+
+func (l *Limits) take(ctx context.Context, name, key string, times, most int) (time.Duration, error) {
 	m, c := l.counter(name, key)
 	if m == nil {
 		return 0, nil
 	}
-	if c.Rate.Count = min(c.Rate.Count, most); c.Rate.Count <= 0 {
+	if c.Rate.Count = min(c.Rate.Count*times, most); c.Rate.Count <= 0 {
 		noteLimited(ctx, name)
 		return c.Rate.Window, nil
 	}

@@ -44,6 +44,7 @@ type RequestInfo struct {
 	addressText, addressKey string // of Address
 
 	mu     sync.Mutex
+	acted  bool // see FirstAct
 	user   string
 	event  string
 	client string
@@ -112,6 +113,13 @@ func Noted(ctx context.Context, event string, err error) error {
 		Note(ctx, event)
 	}
 	return err
+}
+
+// FirstAct reports whether it was not called before for this request. An act on many users counts once.
+func FirstAct(ctx context.Context) bool {
+	first := true
+	add(ctx, func(i *RequestInfo) { first, i.acted = !i.acted, true })
+	return first
 }
 
 // NoteDefault names the event unless a more specific one was noted.
