@@ -2,7 +2,9 @@ package account
 
 import (
 	"context"
-	"slices"
+	"net"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/cairn-id/cairn/account/text"
@@ -45,8 +47,8 @@ func AppRows(list []App) []templates.AppRow {
 	return out
 }
 
-// AppsFor returns the applications that a user may use: those with a home page and those with
-// access to the account, except those whose access flag the user lacks.
+// AppsFor returns the applications that a user may use: those that a browser can open and those with
+// access to the account, except those whose access flag the user lacks. HomeURI is where a browser opens one.
 func (s *Service) AppsFor(ctx context.Context, u User) ([]App, error) {
 	had, err := s.store.Apps(ctx, u.Sub, s.Now())
 	if err != nil {
@@ -58,12 +60,43 @@ func (s *Service) AppsFor(ctx context.Context, u User) ([]App, error) {
 		ids, letIn[a.ClientID] = append(ids, a.ClientID), a
 	}
 	offered, err := s.store.OfferedApps(ctx, ids)
-	apps := slices.DeleteFunc(offered, func(a App) bool { return !HasFlags(u, a.RequireFlags, a.RequireAll) })
-	for i := range apps {
-		before := letIn[apps[i].ClientID]
-		apps[i].Scopes, apps[i].GrantedAt, apps[i].LastUsedAt = before.Scopes, before.GrantedAt, before.LastUsedAt
+	apps, here := offered[:0], isLoopback(s.site.URL(""))
+	for _, a := range offered {
+		before, had := letIn[a.ClientID]
+		a.Scopes, a.GrantedAt, a.LastUsedAt = before.Scopes, before.GrantedAt, before.LastUsedAt
+		a.HomeURI = a.open(here)
+		if HasFlags(u, a.RequireFlags, a.RequireAll) && (had || a.HomeURI != "") {
+			apps = append(apps, a)
+		}
 	}
 	return apps, err
+}
+
+// open returns where a browser opens the application: its home page, else the origin of its first redirect URI that
+// a browser can open, "" for none. A loopback address counts only here, where the service has one itself: elsewhere
+// it is the visitor's own machine.
+func (a App) open(here bool) string {
+	for i, uri := range append([]string{a.HomeURI}, a.RedirectURIs...) {
+		u, err := url.Parse(uri)
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || isLoopback(uri) && !here {
+			continue
+		}
+		if i == 0 {
+			return uri
+		}
+		return u.Scheme + "://" + u.Host + "/"
+	}
+	return ""
+}
+
+// isLoopback reports whether a URI is of the machine that opens it.
+func isLoopback(uri string) bool {
+	u, err := url.Parse(uri)
+	if err != nil {
+		return false
+	}
+	host := u.Hostname()
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || net.ParseIP(host).IsLoopback()
 }
 
 // LastingTold is how long the owner of an account is not told again that the same application may act

@@ -540,7 +540,7 @@ const (
 type AppStore interface {
 	// Apps lists them in the order of their names.
 	Apps(ctx context.Context, sub string, now time.Time) ([]App, error)
-	// OfferedApps returns the applications with a home page and those with the given ids, in the
+	// OfferedApps returns the registered applications that sign people in and those with the given ids, in the
 	// order of their names, except those without a sign-in.
 	OfferedApps(ctx context.Context, letIn []string) ([]App, error)
 	// RemoveApp deletes the consent and revokes the client's grants of the user. ErrAppNotFound if
@@ -562,6 +562,7 @@ type App struct {
 	RequireFlags []string
 	RequireAll   bool
 	HomeURI      string // where it is found, or empty
+	RedirectURIs []string
 	Logo         string // hash of its logo, or empty
 }
 

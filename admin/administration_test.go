@@ -21,11 +21,11 @@ func TestOverviewWarnsWithTheRemedy(t *testing.T) {
 	w.BackedUp = time.Time{}
 	w.AddUser("root1", account.FlagAdmin)
 	b := w.SignedIn("root1")
-	b.Page("/admin/").Is(200).Shows(`data-page="admin"`, `notice" data-warning="second-factor"`, `data-warning="second-factor-optional"`, `notice" data-warning="backup"`,
+	b.Page("/admin/").Is(200).Shows(`data-page="admin"`, `warning" data-warning="second-factor"`, `data-warning="second-factor-optional"`, `warning" data-warning="backup"`,
 		`id="members">1<`, `id="sign-ins">1<`).Hides("key-age", "mail-server")
 	w.KeyCreated = w.Began.AddDate(-1, 0, -2)
 	w.Clock.Advance(8 * 24 * time.Hour) // and people have signed in for longer than a week
-	w.SignedIn("root1").Page("/admin/").Is(200).Shows(`warning" data-warning="key-age"`, "cairn keys generate", `warning" data-warning="backup"`)
+	w.SignedIn("root1").Page("/admin/").Is(200).Shows(`error" data-warning="key-age"`, "cairn keys generate", `error" data-warning="backup"`)
 	w.Clock.Advance(-8 * 24 * time.Hour)
 	b.Call("PUT", "/api/admin/settings", map[string]any{"accent_colour": "#FFee00"}).Is(200).Shows(`"accent_colour":"#ffee00"`)
 	b.Page("/admin/").Is(200).Shows(`href="/id/theme/ffee00-`)

@@ -87,6 +87,7 @@ type appRow struct {
 	RequireFlag string // separated by spaces
 	RequireAll  bool
 	HomeURI     string `gorm:"column:home_uri"`
+	Redirects   string // separated by newlines
 	Hash        string
 }
 
@@ -94,9 +95,9 @@ type appRow struct {
 func (s *Store) OfferedApps(ctx context.Context, letIn []string) ([]account.App, error) {
 	var rows []appRow
 	err := s.conn(ctx).Raw(`SELECT k.id AS client_id, k.name, k.require_flag, k.require_all, k.home_uri,
-		coalesce(l.hash, '') AS hash
+		CASE WHEN k.document THEN '' ELSE k.redirect_uris END AS redirects, coalesce(l.hash, '') AS hash
 		FROM clients k LEFT JOIN client_logos l ON l.client_id = k.id
-		WHERE k.removed_at = 0 AND (k.redirect_uris <> '' AND k.home_uri <> '' OR k.id IN ?) ORDER BY k.name, k.id`,
+		WHERE k.removed_at = 0 AND (k.redirect_uris <> '' AND NOT k.document OR k.id IN ?) ORDER BY k.name, k.id`,
 		append([]string{""}, letIn...)).Find(&rows).Error
 	return each(rows, appRow.app), fail("list offered applications", err)
 }
@@ -129,14 +130,18 @@ func (s *Store) Apps(ctx context.Context, sub string, now time.Time) ([]account.
 func (r appRow) app() account.App {
 	scopes := strings.Fields(r.Scopes)
 	slices.Sort(scopes)
-	var flags []string // nil without any
+	var flags, redirects []string // nil without any
 	if r.RequireFlag != "" {
 		flags = strings.Fields(r.RequireFlag)
+	}
+	if r.Redirects != "" {
+		redirects = strings.Fields(r.Redirects)
 	}
 	return account.App{
 		ClientID: r.ClientID, ClientName: r.Name, RequireACR: r.RequireACR, Scopes: slices.Compact(scopes),
 		GrantedAt: fromUnix(r.GrantedAt), LastUsedAt: fromUnix(max(r.LastUsedAt, r.LastToken)),
 		RequireFlags: flags, RequireAll: r.RequireAll, HomeURI: r.HomeURI, Logo: r.Hash,
+		RedirectURIs: redirects,
 	}
 }
 

@@ -80,6 +80,19 @@ func (p Member) Initial() string {
 	return "?"
 }
 
+// AccountHome is the first page of a person's account.
+type AccountHome struct {
+	Member
+	Picture       string // as in AccountProfile
+	Apps          []AppRow
+	Email         string
+	EmailVerified bool
+	Passkeys      int
+	Step          *NextStep // what to do next, nil for nothing
+}
+
+func (AccountHome) page() (string, bool) { return "account", false }
+
 // AccountSecurity is the page of a person's password and other factors. Each section has its own
 // template file.
 type AccountSecurity struct {

@@ -127,7 +127,7 @@ func checkAddresses(t *testing.T, name, payload string, doc *html.Node) {
 			case strings.HasPrefix(a.Val, "#"), strings.HasPrefix(a.Val, "/") && !strings.HasPrefix(a.Val, "//") && !strings.HasPrefix(a.Val, `/\`):
 			case attr(n, "id") == "form-post": // the target was not replaced
 			case slices.Contains([]string{"signed-out-back", "logout-back", "client-back", "go-back"}, attr(n, "id")) && strings.HasPrefix(a.Val, "https://"): // an application's registered address
-			case attr(n, "class") == "name" && strings.HasPrefix(a.Val, "https://"): // registered too
+			case slices.Contains([]string{"name", "tile"}, attr(n, "class")) && strings.HasPrefix(a.Val, "https://"): // registered too
 			default:
 				t.Errorf("%s: %q makes <%s %s=%q>", name, payload, n.Data, a.Key, a.Val)
 			}

@@ -2,27 +2,35 @@ package templates
 
 import "fmt"
 
-// Menu links the pages of one area; each of these pages shows it.
+// Menu links the pages of one area; each of these pages shows it. On a phone, Rest is folded.
 type Menu struct {
-	Label   string
-	Entries []MenuEntry
+	Label       string
+	First, Rest []MenuEntry
 }
 
 // MenuEntry is a page in a menu.
 type MenuEntry struct {
-	Path, Text string
-	Current    bool // the page being shown
+	Icon, Path, Text string
+	Current          bool // the page being shown
 }
 
-// menu returns a Menu. shown is the name of the page being shown; each entry is three arguments: the
-// name of its page, its path and its text.
+// unfolded is how many entries of a menu a phone shows.
+const unfolded = 3
+
+// menu returns a Menu. shown is the name of the page being shown; each entry is four arguments: the
+// name of its page, its icon, its path and its text.
 func menu(label, shown string, entries ...string) (Menu, error) {
 	m := Menu{Label: label}
-	if len(entries)%3 != 0 {
-		return m, fmt.Errorf("menu %q: an entry has a page, a path and a text", label)
+	if len(entries)%4 != 0 {
+		return m, fmt.Errorf("menu %q: an entry has a page, an icon, a path and a text", label)
 	}
-	for i := 0; i < len(entries); i += 3 {
-		m.Entries = append(m.Entries, MenuEntry{Path: entries[i+1], Text: entries[i+2], Current: entries[i] == shown})
+	for i := 0; i < len(entries); i += 4 {
+		e := MenuEntry{Icon: entries[i+1], Path: entries[i+2], Text: entries[i+3], Current: entries[i] == shown}
+		if i/4 < unfolded {
+			m.First = append(m.First, e)
+		} else {
+			m.Rest = append(m.Rest, e)
+		}
 	}
 	return m, nil
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Account is the first page of a person's account: their profile.
-type Account struct {
+// AccountProfile is the page of a person's profile.
+type AccountProfile struct {
 	Member
 	// Values has the members of the profile by name: as stored, or as typed and refused.
 	Values map[string]string
@@ -25,7 +25,7 @@ type Account struct {
 	Ends *Ends
 }
 
-func (Account) page() (string, bool) { return "account", false }
+func (AccountProfile) page() (string, bool) { return "account-profile", false }
 
 // shownFirst and shownOnDemand are the members in the order of the form.
 var (
@@ -39,7 +39,7 @@ var (
 )
 
 // Focus returns the first member that was refused.
-func (p Account) Focus() string {
+func (p AccountProfile) Focus() string {
 	for _, name := range slices.Concat(shownFirst, shownOnDemand) {
 		if isInvalid(p, name) {
 			return name
@@ -49,17 +49,17 @@ func (p Account) Focus() string {
 }
 
 // Open reports whether the members of shownOnDemand are shown initially, because one was refused.
-func (p Account) Open() bool {
+func (p AccountProfile) Open() bool {
 	return slices.ContainsFunc(shownOnDemand, func(name string) bool { return isInvalid(p, name) })
 }
 
 // ProfileField is a member of the profile in the form.
 type ProfileField struct {
-	P                                     Account
+	P                                     AccountProfile
 	Name, Label, Type, Autocomplete, Hint string // Type "lines" is a text of several lines
 }
 
-func profileField(p Account, name, label, kind, autocomplete, hint string) ProfileField {
+func profileField(p AccountProfile, name, label, kind, autocomplete, hint string) ProfileField {
 	return ProfileField{p, name, label, kind, autocomplete, hint}
 }
 
@@ -81,7 +81,7 @@ func (f ProfileField) DescribedBy() string {
 
 // Birthday returns the content of the birthday field. A day without its year is shown in a leap
 // year. Type is "text" if the value is not a day.
-func (p Account) Birthday() (b struct {
+func (p AccountProfile) Birthday() (b struct {
 	Type, Value string
 	NoYear      bool
 }) {
@@ -104,7 +104,7 @@ type Choice struct {
 
 // Languages returns the languages to choose from, each by its own name, and the stored one if it is
 // not among them.
-func (p Account) Languages() []Choice { return languageChoices(p.Values["locale"]) }
+func (p AccountProfile) Languages() []Choice { return languageChoices(p.Values["locale"]) }
 
 func languageChoices(chosen string) []Choice {
 	var out []Choice

@@ -90,7 +90,7 @@ var samples = []Page{
 	AccessDenied{}, ForgotPassword{}, Recover{}, Join{}, LinkPage{Name: "verify-email"}, LinkPage{Name: "undo-email"},
 	LinkPage{Name: "not-me"}, LinkPage{Name: "confirm-join"}, SecondFactor{}, Confirm{}, TOTP{}, RecoveryCodes{},
 	Logout{}, SignedOut{}, GoBack{}, Error{},
-	Account{}, AccountSecurity{}, AccountDevices{}, AccountApps{}, AccountInvites{},
+	AccountHome{}, AccountProfile{}, AccountSecurity{}, AccountDevices{}, AccountApps{}, AccountInvites{},
 	AccountInviteSlip{}, AccountData{}, AccountPublish{}, AccountWelcome{},
 	AdminOverview{}, AdminUsers{}, AdminUser{}, AdminSelected{}, AdminPaste{}, AdminInvites{}, AdminApplications{},
 	AdminSettings{}, AdminAudit{},

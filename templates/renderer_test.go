@@ -99,7 +99,8 @@ func fullPages() map[string]templates.Page {
 		"signed-out":      templates.SignedOut{BackURL: "https://calendar.example/", BackName: "Club Calendar"},
 		"go-back":         templates.GoBack{ClientName: "Phone", URL: "app.example:/cb", Answered: true},
 		"error":           templates.Error{Status: 404, Detail: "Check the link.", RequestID: "req-1", BackURL: "/account/"},
-		"account": templates.Account{
+		"account":         templates.AccountHome{Member: member("", ""), Email: "ada@example.org", Passkeys: 2, Apps: apps, Step: &templates.NextStep{Name: "passkey", Text: "Add one", Path: "/account/security#passkeys"}},
+		"account-profile": templates.AccountProfile{
 			Member: wrong(member("profile", ""), "email", "zoneinfo"), Values: map[string]string{"display_name": "Ada", "email": "ada@example", "locale": "it", "zoneinfo": "Mars"}, EmailVerified: true, Ends: ends,
 		},
 		"account-security": templates.AccountSecurity{
@@ -196,7 +197,7 @@ func oddPages() map[string]templates.Page {
 		"error, expired request":     templates.Error{Status: 400, ClientName: "Wiki", ClientURL: "https://calendar.example/"},
 		"error, bare":                templates.Error{Status: 503},
 		"error, unknown":             templates.Error{},
-		"account, empty":             templates.Account{},
+		"account-profile, empty":     templates.AccountProfile{},
 		"security, empty":            templates.AccountSecurity{Member: templates.Member{Handle: "ada"}},
 		"security, no passkeys": templates.AccountSecurity{Passkeys: templates.Passkeys{Unavailable: "Passkeys " +
 			"are not available here."}},
@@ -303,7 +304,7 @@ type broken struct{ templates.Page }
 func TestFailingTemplateWritesNothing(t *testing.T) {
 	r := newRenderer(t, templates.Options{})
 	for name, page := range map[string]templates.Page{
-		"no fields": broken{templates.Account{}}, "nil": nil, "target that runs code": templates.FormPost{RedirectURI: "javascript:alert(1)"},
+		"no fields": broken{templates.AccountProfile{}}, "nil": nil, "target that runs code": templates.FormPost{RedirectURI: "javascript:alert(1)"},
 	} {
 		w := httptest.NewRecorder()
 		w.Code = 0

@@ -55,7 +55,7 @@ func TestWrongContentTypeChangesNothing(t *testing.T) {
 	if got := strings.TrimSpace(b.Call("GET", "/api/me/prefs", nil).Body); got != "{}" {
 		t.Errorf("preferences %s", got)
 	}
-	b.Page("/account/profile").Is(405)
+	b.Page("/account/picture").Is(405)
 	b.Send("POST", "/account/profile", "application/json", `{"display_name":"Eve"}`, "Accept", "text/html").Is(415).Shows(`data-page="error"`)
 	b.Send("POST", "/account/profile", "application/x-www-form-urlencoded", "display_name=Eve&display_name=Mallory").Is(400)
 	b.Send("POST", "/account/profile", "application/x-www-form-urlencoded", "display_name=%00").Is(400)

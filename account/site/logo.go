@@ -59,9 +59,9 @@ func (s *Site) pictureForm(w http.ResponseWriter, r *http.Request) error {
 		return web.ReadFile(w, r, "picture", picture.MaxFile, account.ErrInvalidPhoto)
 	})
 	if err != nil {
-		return s.accountRefused(w, r, "", "photo", err)
+		return s.accountRefused(w, r, "profile", "photo", err)
 	}
-	return s.Redirect(w, r, "/account/?notice=picture-set#photo")
+	return s.Redirect(w, r, "/account/profile?notice=picture-set#photo")
 }
 
 func (s *Site) removePicture(_ http.ResponseWriter, r *http.Request) error {

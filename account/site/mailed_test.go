@@ -181,8 +181,8 @@ func TestCodeOfAMailVerifiesAndGuessesEnd(t *testing.T) {
 	if again := codeForm.FindStringSubmatch(post.one("ada@example.org").Text)[1]; again != code {
 		t.Errorf("the code changed from %s to %s", code, again)
 	}
-	ada.Page("/account/").Shows(`id="verify-submit"`)
-	ada.Page("/account/verify-email", "code", " "+code[:3]+" "+code[3:]).RedirectsTo("/account/?notice=email-verified#verify-email")
+	ada.Page("/account/profile").Shows(`id="verify-submit"`)
+	ada.Page("/account/verify-email", "code", " "+code[:3]+" "+code[3:]).RedirectsTo("/account/profile?notice=email-verified#verify-email")
 	if !w.User("ada").EmailVerified {
 		t.Fatal("not verified")
 	}

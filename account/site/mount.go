@@ -91,13 +91,15 @@ func (s *Site) mountPages(handle func(path string, methods web.Methods)) {
 	handle("/.well-known/webauthn", web.Methods{"GET": s.Do(s.relatedOrigins)})
 	for name := range s.memberPages() {
 		methods := web.Methods{"GET": page(s.accountPage(name))}
-		if name == "invites" {
+		switch name {
+		case "invites":
 			methods["POST"] = form("invite-created", s.inviteForm)
+		case "profile":
+			methods["POST"] = form("profile-saved", s.profileForm)
 		}
 		handle("/account/"+name, methods)
 	}
 	handle("/account/invites/slip", web.Methods{"GET": page(s.invitePage)})
-	handle("/account/profile", web.Methods{"POST": form("profile-saved", s.profileForm)})
 	handle("/account/picture", web.Methods{"POST": page(s.pictureForm)})
 	handle("/account/picture/remove", web.Methods{"POST": form("picture-removed", s.removePicture)})
 	handle("/account/verify-email", web.Methods{"POST": form("email-verified", s.verifyForm)})

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
@@ -19,29 +20,29 @@ func TestAccountPageForms(t *testing.T) {
 	b.Page("/account/devices").Is(200).Shows(`data-page="account-devices"`, "This device")
 	b.Page("/account/invites").Is(200).Shows(`data-page="account-invites"`, "You have 3 invites left")
 
-	b.Page("/account/profile", "display_name", "Ada <L>", "email", "ada@example.org").RedirectsTo("/id/account/?notice=profile-saved#profile")
-	b.Page("/account/?notice=profile-saved").Is(200).Shows("Your profile is saved.", "Ada &lt;L&gt;", "Not verified")
-	b.Page("/account/?notice=%3Cb%3Ehello").Is(200).Hides("hello")
+	b.Page("/account/profile", "display_name", "Ada <L>", "email", "ada@example.org").RedirectsTo("/id/account/profile?notice=profile-saved#profile")
+	b.Page("/account/profile?notice=profile-saved").Is(200).Shows("Your profile is saved.", "Ada &lt;L&gt;", "Not verified")
+	b.Page("/account/profile?notice=%3Cb%3Ehello").Is(200).Hides("hello")
 	b.Page("/account/profile", "display_name", "Eve", "email", "nobody").Is(400).Shows(`value="nobody"`, `data-code="invalid_email"`)
 	b.Page("/account/profile", "display_name", "Eve", "birthdate", "soon", "address.street_address", "Via Appia 1\r\nScala B", "zoneinfo", "Mars").Is(400).
 		Shows("2 entries", `id="birthdate-error"`, `id="zoneinfo-error"`, "<details class=\"extra\" open", "Via Appia 1\nScala B").Hides("Your profile is saved.")
 	b.Page("/account/profile", "email_verified", "true", "phone_number_verified", "true", "birthdate", "1815-12-10", "address.locality", "London", "locale", "de").
-		RedirectsTo("/id/account/?notice=profile-saved#profile")
-	b.Page("/account/").Shows(`type="date" value="1815-12-10"`, `value="London"`, `<option value="de" lang="de" selected>Deutsch</option>`, `value="Ada &lt;L&gt;"`)
+		RedirectsTo("/id/account/profile?notice=profile-saved#profile")
+	b.Page("/account/profile").Shows(`type="date" value="1815-12-10"`, `value="London"`, `<option value="de" lang="de" selected>Deutsch</option>`, `value="Ada &lt;L&gt;"`)
 	if u := w.User("ada"); u.EmailVerified || u.Profile.PhoneNumberVerified || u.Profile.Birthdate != "1815-12-10" || u.Profile.Locale != "de" {
 		t.Errorf("%+v", u)
 	}
-	b.Page("/account/profile", "email", "", "locale", "").RedirectsTo("/id/account/?notice=profile-saved#profile")
+	b.Page("/account/profile", "email", "", "locale", "").RedirectsTo("/id/account/profile?notice=profile-saved#profile")
 	if u := w.User("ada"); u.DisplayName != "Ada <L>" || u.Email != "" {
 		t.Errorf("%+v", u)
 	}
 	b.Page("/account/profile", "birthdate", "1815-12-10", "birthdate_no_year", "1").Is(303)
-	b.Page("/account/").Shows(`type="date" value="2000-12-10"`, `name="birthdate_no_year" value="1" checked`)
+	b.Page("/account/profile").Shows(`type="date" value="2000-12-10"`, `name="birthdate_no_year" value="1" checked`)
 	if u := w.User("ada"); u.Profile.Birthdate != "0000-12-10" {
 		t.Errorf("%+v", u.Profile)
 	}
 	b.Page("/account/profile", "birthdate", "1815", "birthdate_no_year", "1").Is(303)
-	b.Page("/account/").Shows(`type="text" value="1815"`).Hides(`name="birthdate_no_year"`)
+	b.Page("/account/profile").Shows(`type="text" value="1815"`).Hides(`name="birthdate_no_year"`)
 
 	b.Page("/account/invites", "note", "for Bob").RedirectsTo("/id/account/invites?notice=invite-created#invites")
 	code := regexp.MustCompile(`data-invite="([^"]+)"`).FindStringSubmatch(b.Page("/account/invites").Shows("for Bob", "http://localhost:4040/id/register/?code=").Body)[1]
@@ -94,7 +95,7 @@ func TestAccountPageForms(t *testing.T) {
 func TestTheProfileFormHasEveryMemberThatAPersonMayChange(t *testing.T) {
 	w := accounttest.New(t)
 	w.AddUser("ada")
-	form := w.SignedIn("ada").Page("/account/").Is(200)
+	form := w.SignedIn("ada").Page("/account/profile").Is(200)
 	for _, name := range account.UserMembers() {
 		if field := fmt.Sprintf(` name="%s"`, name); strings.HasSuffix(name, "_verified") {
 			form.Hides(field)
@@ -113,7 +114,7 @@ func TestSignedOutFormsChangeNothing(t *testing.T) {
 	} {
 		w.Browser().Page(path, "password", password).RedirectsTo("/login/?unsent=1")
 	}
-	for _, path := range []string{"/account/", "/account/security", "/account/devices", "/account/apps", "/account/invites", "/account/data", "/account/publish/"} {
+	for _, path := range []string{"/account/", "/account/profile", "/account/security", "/account/devices", "/account/apps", "/account/invites", "/account/data", "/account/publish/"} {
 		if to := w.Browser().Page(path).Is(303).Header.Get("Location"); !strings.HasPrefix(to, "/login/") {
 			t.Errorf("%s: to %s", path, to)
 		}
@@ -177,11 +178,34 @@ func BenchmarkAccountPage(b *testing.B) {
 		browser = w.SignedIn("ada")
 		browser.Page("/account/profile", "display_name", "Ada")
 	}
-	for _, path := range []string{"/account/", "/account/security", "/account/devices", "/account/apps", "/account/invites", "/account/data", "/account/publish/"} {
+	for _, path := range []string{"/account/", "/account/profile", "/account/security", "/account/devices", "/account/apps", "/account/invites", "/account/data", "/account/publish/"} {
 		b.Run(path, func(b *testing.B) {
 			for b.Loop() {
 				browser.Page(path).Is(200)
 			}
 		})
 	}
+}
+
+// The home has a tile for each application that the member may use and a browser can open.
+func TestHomeOpensWhatTheMemberMayUse(t *testing.T) {
+	w := accounttest.New(t, func(o *accounttest.Options) { o.Issuer = "https://id.example" })
+	w.AddUser("ada")
+	for id, c := range map[string]provider.Client{
+		"home":    {HomeURI: "https://home.example/start", RedirectURIs: []string{"https://other.example/cb"}},
+		"origin":  {RedirectURIs: []string{"app.example:/cb", "https://origin.example:8443/cb?x=1"}},
+		"native":  {RedirectURIs: []string{"app.example:/cb"}},
+		"machine": {RedirectURIs: []string{"http://127.0.0.1:4000/cb", "http://localhost/cb"}},
+		"board":   {RedirectURIs: []string{"https://board.example/cb"}, RequireFlags: []string{account.FlagAdmin}},
+	} {
+		c.ID, c.Name, c.Scopes, c.AuthMethod, c.CreatedAt = id, id, []string{"openid"}, provider.AuthNone, w.Clock.Now()
+		by := account.Operator().Audit(w.Clock.Now(), account.RegisterClient, "", "")
+		if err := w.Store.(clients).CreateClient(t.Context(), &c, by); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ada := w.SignedIn("ada")
+	ada.Page("/account/").Is(200).Shows(`data-app="home"`, `href="https://home.example/start"`, `href="https://origin.example:8443/"`).
+		Hides("native", "machine", "board", "other.example")
+	ada.Page("/account/apps").Is(200).Shows(`href="https://origin.example:8443/"`).Hides("native", "machine", "board")
 }

@@ -17,7 +17,8 @@ type memberPage func(r *http.Request, m templates.Member) (templates.Page, error
 // memberPages maps the rest of the path under /account/ to a page.
 func (s *Site) memberPages() map[string]memberPage {
 	return map[string]memberPage{
-		"": s.profilePage, "security": s.securityPage, "devices": s.devicesPage, "apps": s.appsPage,
+		"": s.homePage, "profile": s.profilePage,
+		"security": s.securityPage, "devices": s.devicesPage, "apps": s.appsPage,
 		"invites": s.invitesPage, "data": s.dataPage, "publish/": s.publishPage, "welcome": s.welcomePage,
 	}
 }
@@ -28,11 +29,11 @@ var notices = map[string]struct {
 	page, section string
 	text          templates.Text
 }{
-	"profile-saved":     {"", "profile", "Your profile is saved."},
-	"picture-set":       {"", "photo", "Your picture is saved."},
-	"picture-removed":   {"", "photo", "Your picture is removed."},
-	"email-verified":    {"", "verify-email", "Your email address is verified."},
-	"verification-sent": {"", "verify-email", "We have sent the email. Open its link or enter its code here."},
+	"profile-saved":     {"profile", "profile", "Your profile is saved."},
+	"picture-set":       {"profile", "photo", "Your picture is saved."},
+	"picture-removed":   {"profile", "photo", "Your picture is removed."},
+	"email-verified":    {"profile", "verify-email", "Your email address is verified."},
+	"verification-sent": {"profile", "verify-email", "We have sent the email. Open its link or enter its code here."},
 	"password-changed": {"security", "password",
 		"Your password is changed. You are signed out everywhere else, and applications no longer have access."},
 	"password-removed": {"security", "password", "Your password is removed. From now on, sign in with a passkey."},

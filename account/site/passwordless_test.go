@@ -320,8 +320,8 @@ func TestOnlyUnknownPasskeysAreForgotten(t *testing.T) {
 	unknown.device.Options.UserHandle = k.device.Options.UserHandle
 	signIn(unknown).Is(401).Shows(signal)
 	b.Page("/account/security").Is(200).Shows("AllAcceptedCredentials")
-	b.Page("/account/").Is(200).Hides("CurrentUserDetails")
-	b.Page("/account/?notice=profile-saved").Is(200).Shows("CurrentUserDetails")
+	b.Page("/account/profile").Is(200).Hides("CurrentUserDetails")
+	b.Page("/account/profile?notice=profile-saved").Is(200).Shows("CurrentUserDetails")
 }
 
 // What a browser makes by itself after a sign-in with a password changes nothing but that it signs in: the

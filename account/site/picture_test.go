@@ -83,14 +83,14 @@ func TestUploadedPictureIsServedUntilItIsReplaced(t *testing.T) {
 	upload := func() (path, served string) {
 		t.Helper()
 		shade += 40
-		uploadPicture(b, "picture", append(smallPicture(t, shade), "<script>"...)).RedirectsTo("/account/?notice=picture-set#photo")
+		uploadPicture(b, "picture", append(smallPicture(t, shade), "<script>"...)).RedirectsTo("/account/profile?notice=picture-set#photo")
 		address, _ := b.Call("GET", "/api/me", nil).Is(200).JSON()["picture"].(string)
 		path, ours := strings.CutPrefix(address, "http://localhost:4040")
 		got := stranger.Call("GET", path, nil).Is(200)
 		if !ours || got.Header.Get("Content-Type") != "image/jpeg" || got.Header.Get("Cache-Control") != "public, max-age=86400" || got.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %v", address, got.Header)
 		}
-		b.Page("/account/").Shows(`src="`+path+`"`, "Remove my picture")
+		b.Page("/account/profile").Shows(`src="`+path+`"`, "Remove my picture")
 		return path, got.Body
 	}
 	first, _ := upload()
@@ -114,9 +114,9 @@ func TestUploadedPictureIsServedUntilItIsReplaced(t *testing.T) {
 	b.Call("PATCH", "/api/me", map[string]string{"picture": "https://elsewhere.example/me.png"}).Is(200)
 	stranger.Call("GET", second, nil).Is(404)
 	third, _ := upload()
-	b.Page("/account/picture/remove", "x", "y").RedirectsTo("/account/?notice=picture-removed#photo")
+	b.Page("/account/picture/remove", "x", "y").RedirectsTo("/account/profile?notice=picture-removed#photo")
 	stranger.Call("GET", third, nil).Is(404)
-	b.Page("/account/").Hides("Remove my picture")
+	b.Page("/account/profile").Hides("Remove my picture")
 	fourth, _ := upload()
 	w.Suspend("ada")
 	stranger.Call("GET", fourth, nil).Is(404)

@@ -153,13 +153,13 @@ func (s *Site) profilePage(r *http.Request, m templates.Member) (templates.Page,
 	return s.describeProfile(r, m)
 }
 
-func (s *Site) describeProfile(r *http.Request, m templates.Member) (page templates.Account, err error) {
+func (s *Site) describeProfile(r *http.Request, m templates.Member) (page templates.AccountProfile, err error) {
 	u := IdentityFrom(r.Context()).User
 	f, a := u.Profile, account.Address{}
 	if f.Address != nil {
 		a = *f.Address
 	}
-	page = templates.Account{Member: m, Picture: s.PhotoOf(u), EmailVerified: u.EmailVerified,
+	page = templates.AccountProfile{Member: m, Picture: s.PhotoOf(u), EmailVerified: u.EmailVerified,
 		PhoneVerified: f.PhoneNumberVerified, Values: map[string]string{
 			"display_name": u.DisplayName, "email": u.Email, "given_name": f.GivenName,
 			"family_name": f.FamilyName, "middle_name": f.MiddleName, "nickname": f.Nickname,
@@ -180,7 +180,7 @@ func (s *Site) describeProfile(r *http.Request, m templates.Member) (page templa
 }
 
 // refusedProfile returns the page with what was typed.
-func (s *Site) refusedProfile(r *http.Request, m templates.Member) (templates.Account, error) {
+func (s *Site) refusedProfile(r *http.Request, m templates.Member) (templates.AccountProfile, error) {
 	page, err := s.describeProfile(r, m)
 	if r.PostForm.Has(shownField) {
 		page.Shown = r.PostForm.Get(shownField)

@@ -3,7 +3,6 @@ package site
 import (
 	"errors"
 	"net/http"
-	"slices"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/text"
@@ -241,30 +240,4 @@ func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
 		page.FieldErrors["handle"] = p.Detail
 	}
 	return s.showRegister(w, r, p.Status, page)
-}
-
-// welcomePage is the first page after a registration that no application asked for.
-func (s *Site) welcomePage(r *http.Request, m templates.Member) (templates.Page, error) {
-	u, l := IdentityFrom(r.Context()).User, templates.LanguageOf(r.Context())
-	keys, err := s.Store().Passkeys(r.Context(), u.Sub)
-	if err != nil {
-		return nil, err
-	}
-	apps, err := s.AppsFor(r.Context(), u)
-	if err != nil {
-		return nil, err
-	}
-	used := func(a account.App) bool { return !a.GrantedAt.IsZero() }
-	address := templates.NextStep{Name: "address", Text: l.Text("Add your email address, in case you forget your " +
-		"password"), Path: "/account/#email", Done: u.EmailVerified}
-	if u.Email != "" && s.MailEnabled() {
-		address.Text, address.Path = l.Text("Verify your email address"), "/account/#verify-email"
-	}
-	return templates.AccountWelcome{Member: m, Steps: []templates.NextStep{
-		{Name: "passkey", Text: l.Text("Add a passkey to sign in without a password"),
-			Path: "/account/security#passkeys", Done: len(keys) > 0},
-		address,
-		{Name: "applications", Text: l.Text("See which applications you can use"), Path: "/account/apps",
-			Done: slices.ContainsFunc(apps, used)},
-	}}, nil
 }

@@ -59,10 +59,10 @@
     time.title = local.format(new Date(time.getAttribute("datetime")));
   });
 
-  // Where the menu is wider than the screen, it shows where the visitor is.
-  feature(".menu [aria-current]", function (link) {
-    var list = link.parentNode.parentNode;
-    list.scrollLeft = link.offsetLeft - (list.clientWidth - link.offsetWidth) / 2;
+  // A menu that is unfolded closes with Escape, and when something else is clicked.
+  feature(".menu details", function (menu) {
+    document.addEventListener("keydown", function (e) { if (e.key === "Escape") { menu.open = false; } });
+    document.addEventListener("click", function (e) { if (!menu.contains(e.target)) { menu.open = false; } });
   });
 
   // A browser that knows the time zones offers them; some have kept names that a server need not know.

@@ -61,7 +61,7 @@ func TestKeptApplicationsOutliveTheOtherSessions(t *testing.T) {
 			maps.Copy(in, s.keep)
 			return s.here.api("PATCH", "/api/me", in)
 		}, func(s *scene) response {
-			return form(s, "/account/", "/account/profile", url.Values{"email": {"new@example.org"}})
+			return form(s, "/account/profile", "/account/profile", url.Values{"email": {"new@example.org"}})
 		}},
 		"first app": {none, func(s *scene) response {
 			return s.drawTOTP(s.here).confirmTOTP(s.here, s.keep)

@@ -123,7 +123,7 @@ func TestNewMemberReachesTheApplication(t *testing.T) {
 	tab := chromium(t)
 	mustDo(t, tab, "register", chromedp.Navigate(account.InviteURL(s.URL, invite)), chromedp.WaitVisible(page("register")),
 		chromedp.SendKeys(field("handle"), "grace"), chromedp.SendKeys(field("display_name"), "Grace of the Hills"), chromedp.SendKeys(field("password"), password),
-		chromedp.Click(id("register-submit")), chromedp.WaitVisible(page("account-welcome")), chromedp.Navigate(s.URL+"/account/"), chromedp.WaitVisible(page("account")))
+		chromedp.Click(id("register-submit")), chromedp.WaitVisible(page("account-welcome")), chromedp.Navigate(s.URL+"/account/profile"), chromedp.WaitVisible(page("account-profile")))
 	shot(t, tab, "account")
 	zones, err := chromedp.Run(tab, chromedp.Evaluate[[]string](`[...document.getElementById("zoneinfo").list.options].map(o => o.value)`))
 	if err != nil || len(zones) < 300 || !slices.Contains(zones, "Asia/Kolkata") || slices.Contains(zones, "Asia/Calcutta") {
@@ -251,7 +251,7 @@ type pageAction struct {
 }
 
 func accountActions(session string) []pageAction {
-	const profile, security, devices, invites, apps, data = "/account/", "/account/security", "/account/devices", "/account/invites", "/account/apps", "/account/data"
+	const profile, security, devices, invites, apps, data = "/account/profile", "/account/security", "/account/devices", "/account/invites", "/account/apps", "/account/data"
 	change := func(current, next string) map[string]string {
 		return map[string]string{"#current_password": current, "#new_password": next}
 	}
@@ -469,7 +469,7 @@ func TestScriptsAreES2015(t *testing.T) {
 	b := s.browser()
 	texts := []string{b.get("/login/").Text, b.get("/oauth2/authorize?client_id=app&response_type=code&prompt=none&scope=openid&response_mode=form_post&redirect_uri=" + callbackOf("app")).Text}
 	b.signIn("keeper")
-	for _, path := range []string{"/account/", "/account/security", "/account/invites", "/account/publish/", "/admin/", "/admin/users/keeper", demo} {
+	for _, path := range []string{"/account/", "/account/profile", "/account/security", "/account/invites", "/account/publish/", "/admin/", "/admin/users/keeper", demo} {
 		texts = append(texts, b.get(path).Text)
 	}
 	dir, seen := t.TempDir(), map[string]bool{}

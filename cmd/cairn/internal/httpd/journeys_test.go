@@ -176,7 +176,7 @@ func TestMailsOfAMember(t *testing.T) {
 	signInAs(t, tab, "ada", password, "account")
 	mustDo(t, tab, "address", chromedp.SendKeys(id("email"), "ada@example.org"), chromedp.Click(id("profile-submit")), chromedp.WaitVisible(id("verify-submit")))
 	mustDo(t, tab, "verify", chromedp.Navigate(link("/verify-email/")), chromedp.Click(id("link-submit")), chromedp.WaitVisible(id("done")))
-	mustDo(t, tab, "verified", chromedp.Navigate(s.URL+"/account/"), chromedp.WaitVisible(chromedp.CSS("#profile .badge.good")))
+	mustDo(t, tab, "verified", chromedp.Navigate(s.URL+"/account/profile"), chromedp.WaitVisible(chromedp.CSS("#profile .badge.good")))
 
 	stranger := s.visitor()
 	login := mustJSON(t, map[string]string{"handle": "ada", "password": password})

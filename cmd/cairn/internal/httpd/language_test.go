@@ -61,12 +61,12 @@ func TestApplicationAndMemberChooseTheLanguage(t *testing.T) {
 	choose("en-GB")
 	wantLanguage(t, "consent", b.get(b.get(asked).Header.Get("Location"), "Accept-Language", de), "de", "Außerdem: Benutzername (ada)")
 	wantLanguage(t, "sign-out", b.get("/oauth2/logout?ui_locales=de", "Accept-Language", en), "de", "Abmelden?")
-	wantLanguage(t, "the member's choice", b.get("/account/", "Accept-Language", de), "en", "Profile")
+	wantLanguage(t, "the member's choice", b.get("/account/profile", "Accept-Language", de), "en", "Profile")
 	choose("de-CH")
-	wantLanguage(t, "the member's choice", b.get("/account/", "Accept-Language", en), "de", "Profil")
+	wantLanguage(t, "the member's choice", b.get("/account/profile", "Accept-Language", en), "de", "Profil")
 	wantLanguage(t, "the member's choice in the API", b.api("PATCH", "/api/me", map[string]string{"zoneinfo": "Rome"}, "Accept-Language", en), "de", "Zeitzone")
 	choose("sv")
-	wantLanguage(t, "a choice that cannot be met", b.get("/account/", "Accept-Language", de), "de", "Profil")
+	wantLanguage(t, "a choice that cannot be met", b.get("/account/profile", "Accept-Language", de), "de", "Profil")
 	// What applications read stays as it is (RFC 6749 section 4.1.2.1: ASCII).
 	denied := b.get(rp.authURL("ui_locales", "de", "prompt", "none", "response_type", "token"), "Accept-Language", de)
 	if got := answered(t, denied).Get("error_description"); got != "response_type: Only code is supported." {

@@ -165,7 +165,7 @@ func TestFormsWithAPassword(t *testing.T) {
 		"/register/":        {stranger, map[string]string{"handle": "username", "password": "new-password", "code": "off"}},
 		"/reset-password/":  {stranger, map[string]string{"handle": "username", "password": "new-password", "code": "off"}},
 		"/account/security": {keeper, map[string]string{"current_password": "current-password", "new_password": "new-password"}},
-		"/account/":         {keeper, map[string]string{"display_name": "name", "nickname": "nickname", "email": "email"}},
+		"/account/profile":  {keeper, map[string]string{"display_name": "name", "nickname": "nickname", "email": "email"}},
 		"/account/data":     {keeper, map[string]string{"password": "current-password"}},
 		"/admin/":           {keeper, nil},
 	} {

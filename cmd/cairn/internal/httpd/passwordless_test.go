@@ -98,7 +98,7 @@ func TestLifeWithoutAPasswordInABrowser(t *testing.T) {
 	}
 	signOut()
 	mustDo(t, tab, "sign in", chromedp.Navigate(s.URL+"/login/"), chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(page("account")))
-	mustDo(t, tab, "a new name", chromedp.SetValue(id("display_name"), "Grace of the Hills"), chromedp.Click(id("profile-submit")), chromedp.WaitVisible(chromedp.CSS("#profile [role=status]")))
+	mustDo(t, tab, "a new name", chromedp.Navigate(s.URL+"/account/profile"), chromedp.SetValue(id("display_name"), "Grace of the Hills"), chromedp.Click(id("profile-submit")), chromedp.WaitVisible(chromedp.CSS("#profile [role=status]")))
 	told.wait(t, "a new name", func() bool { return slices.Contains(told.renamed, "Grace of the Hills") })
 	signOut()
 
@@ -106,7 +106,7 @@ func TestLifeWithoutAPasswordInABrowser(t *testing.T) {
 	noError(t, err)
 	virtualAuthenticator(t, tab)
 	lost := passkeys()[0]
-	mustDo(t, tab, "the device is lost", chromedp.Navigate(s.URL+"/login/"), chromedp.Click(id("login-recover")), chromedp.WaitVisible(page("recover")))
+	mustDo(t, tab, "the device is lost", chromedp.Navigate(s.URL+"/login/"), chromedp.Click(chromedp.CSS("#login summary")), chromedp.Click(id("login-recover")), chromedp.WaitVisible(page("recover")))
 	fits(t, tab)
 	shot(t, tab, "passwordless-recover")
 	mustDo(t, tab, "a code", chromedp.SendKeys(field("handle"), "grace"), chromedp.SendKeys(field("code"), strings.ToLower(strings.ReplaceAll(codes[3], "-", ""))),

@@ -57,12 +57,14 @@ type state struct {
 
 // states are the pages of a service without mail, with much and with nothing on them, after a form and after a refusal.
 var states = []state{
-	{name: "profile", handle: "ada", path: "/account/", page: "account"},
-	{name: "profile-saved", handle: "ada", path: "/account/?notice=profile-saved", page: "account"},
-	{name: "profile-refused", handle: "ada", path: "/account/", page: "account", fill: [][2]string{{"display_name", strings.Repeat("x", 61)}}, click: "profile-submit", answer: "#error"},
-	{name: "profile-more", handle: "ada", path: "/account/#birthdate", page: "account"},
+	{name: "home", handle: "ada", path: "/account/", page: "account"},
+	{name: "home-new", handle: "bob", path: "/account/", page: "account"},
+	{name: "profile", handle: "ada", path: "/account/profile", page: "account-profile"},
+	{name: "profile-saved", handle: "ada", path: "/account/profile?notice=profile-saved", page: "account-profile"},
+	{name: "profile-refused", handle: "ada", path: "/account/profile", page: "account-profile", fill: [][2]string{{"display_name", strings.Repeat("x", 61)}}, click: "profile-submit", answer: "#error"},
+	{name: "profile-more", handle: "ada", path: "/account/profile#birthdate", page: "account-profile"},
 	{name: "register-signed-in", handle: "ada", path: "/register/?code=", page: "register"},
-	{name: "profile-new", handle: "bob", path: "/account/", page: "account"},
+	{name: "profile-new", handle: "bob", path: "/account/profile", page: "account-profile"},
 	{name: "security", handle: "ada", path: "/account/security", page: "account-security"},
 	{name: "security-factors", handle: "mia", path: "/account/security", page: "account-security"},
 	{name: "totp", handle: "bob", path: "/account/security/totp", page: "account-totp"},
@@ -125,7 +127,7 @@ var states = []state{
 
 // mailStates are those of a service with mail.
 var mailStates = []state{
-	{name: "verify-code", handle: "ada", path: "/account/", page: "account"},
+	{name: "verify-code", handle: "ada", path: "/account/profile", page: "account-profile"},
 	{name: "invite-mailed", handle: "ada", path: "/account/invites?notice=invite-mailed", page: "account-invites"},
 	{name: "invites-mail", handle: "ada", path: "/account/invites", page: "account-invites"},
 	{name: "admin-mail", handle: "keeper", path: "/admin/", page: "admin"},
@@ -408,8 +410,8 @@ func TestStatesOfThePages(t *testing.T) {
 	}
 }
 
-// fitsInEachLanguage gives the page in the tab the bodies that it has in all languages. None scrolls sideways, header and menu take two
-// rows at most and break no word, and the menu shows where the visitor is. Their widths alone can differ, so they are not navigated to,
+// fitsInEachLanguage gives the page in the tab the bodies that it has in all languages. None scrolls sideways, header and menu take a row
+// each, and no entry of theirs is cut, broken or out of sight. Their widths alone can differ, so they are not navigated to,
 // which would take most of the time of the test.
 func (f *furnished) fitsInEachLanguage(t *testing.T, tab context.Context, at state) {
 	t.Helper()
@@ -428,18 +430,23 @@ func (f *furnished) fitsInEachLanguage(t *testing.T, tab context.Context, at sta
 		}
 		seen, err := chromedp.Run(tab, chromedp.Evaluate[struct {
 			Wide, Rows int
-			Cut        []string // words of header and menu that are broken, and what should be seen and is not
+			Cut        []string // words of header and menu that are broken, cut or out of sight
 		}](fmt.Sprintf(`(html => {
 			const other = new DOMParser().parseFromString(html, "text/html");
 			for (const e of other.querySelectorAll("[id][hidden]")) e.hidden = document.getElementById(e.id)?.hidden ?? true; // as scripts left them
 			document.documentElement.lang = other.documentElement.lang;
 			document.body.replaceWith(other.body);
 			const box = e => e.getBoundingClientRect(), middle = e => (box(e).top + box(e).bottom) / 2;
-			const rows = [...document.querySelectorAll(".top > *, .menu a")].map(middle).sort((a, b) => a - b);
-			const cut = [...document.querySelectorAll(".top nav a, .menu a")].filter(a => box(a).height > 40);
-			const seen = [...document.querySelectorAll(".menu [aria-current], #sign-out-submit")];
+			const rows = [...document.querySelectorAll(".top > *, .menu > ul > li")].map(middle).sort((a, b) => a - b);
+			const cut = [...document.querySelectorAll(".top nav a")].filter(a => box(a).height > 40);
+			const shown = [...document.querySelectorAll("#sign-out-submit, .menu > ul > li > a > *, .menu summary > *")];
+			document.querySelectorAll(".menu details").forEach(d => d.open = true);
+			const menu = shown.concat(...document.querySelectorAll(".menu .rest a, .menu .rest a > *"));
+			const out = e => box(e).left < 0 || box(e).right > innerWidth || box(e).top < 0 || box(e).bottom > innerHeight || e.scrollWidth > e.clientWidth + 1 && e.matches("a") || box(e).height === 0 || box(e).height > 44;
+			const over = (a, b) => box(a).right > box(b).left + 0.5 && box(b).right > box(a).left + 0.5 && box(a).bottom > box(b).top + 0.5 && box(b).bottom > box(a).top + 0.5;
+			const words = menu.filter(e => e.matches(".menu span"));
 			return {Wide: document.documentElement.scrollWidth, Rows: rows.filter((y, i) => i === 0 || y - rows[i-1] > 10).length,
-				Cut: cut.concat(seen.filter(e => box(e).left < 0 || box(e).right > innerWidth)).map(e => e.textContent)};
+				Cut: cut.concat(menu.filter(out)).concat(words.filter(a => words.some(b => a !== b && over(a, b)))).map(e => e.textContent)};
 		})(%s)`, mustJSON(t, got.Text))))
 		if err != nil || seen.Wide > 320 || seen.Rows > 2 || len(seen.Cut) > 0 {
 			t.Errorf("%s in %s: %+v: %v", at.name, tag, seen, err)

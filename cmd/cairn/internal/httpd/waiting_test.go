@@ -348,7 +348,7 @@ func linkQuery(t *testing.T, text string) string {
 func TestProfileOfOlderTabKeepsWhatTheOtherSaved(t *testing.T) {
 	s, _, _ := startWaiting(t, nil)
 	b := s.signedIn("ada")
-	older, newer := formOn(t, b.get("/account/").Text, "/account/profile"), formOn(t, b.get("/account/").Text, "/account/profile")
+	older, newer := formOn(t, b.get("/account/profile").Text, "/account/profile"), formOn(t, b.get("/account/profile").Text, "/account/profile")
 	newer.fields.Set("nickname", "Countess")
 	needStatus(t, "newer tab", newer.send(b), http.StatusSeeOther)
 	older.fields.Set("given_name", "Augusta")

@@ -118,6 +118,10 @@ func (c *addClientCommand) fromRecipe(p *cli.Program) (settings string, err erro
 			flags.Field(i).Set(given.Field(i))
 		}
 	}
+	if c.HomeURI == nil {
+		home := strings.TrimSuffix(c.URL, "/") + "/"
+		c.HomeURI = &home
+	}
 	return "\n" + settingsOf(r), nil
 }
 

@@ -1,0 +1,60 @@
+package site
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// homePage is where a sign-in leads that no application asked for.
+func (s *Site) homePage(r *http.Request, m templates.Member) (templates.Page, error) {
+	u := IdentityFrom(r.Context()).User
+	steps, passkeys, apps, err := s.stepsOf(r, u)
+	page := templates.AccountHome{Member: m, Picture: s.PhotoOf(u), Email: u.Email, EmailVerified: u.EmailVerified,
+		Passkeys: passkeys}
+	for _, app := range account.AppRows(apps) {
+		if app.HomeURI != "" {
+			page.Apps = append(page.Apps, app)
+		}
+	}
+	open := func(step templates.NextStep) bool { return !step.Done && step.Name != "applications" }
+	if i := slices.IndexFunc(steps, open); i >= 0 {
+		page.Step = &steps[i]
+	}
+	return page, err
+}
+
+// welcomePage is the first page after a registration that no application asked for.
+func (s *Site) welcomePage(r *http.Request, m templates.Member) (templates.Page, error) {
+	steps, _, _, err := s.stepsOf(r, IdentityFrom(r.Context()).User)
+	return templates.AccountWelcome{Member: m, Steps: steps}, err
+}
+
+// stepsOf returns what makes an account safer and more useful, with the number of its passkeys and the
+// applications that the person may use.
+func (s *Site) stepsOf(r *http.Request, u account.User) ([]templates.NextStep, int, []account.App, error) {
+	l := templates.LanguageOf(r.Context())
+	keys, err := s.Store().Passkeys(r.Context(), u.Sub)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	apps, err := s.AppsFor(r.Context(), u)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	used := func(a account.App) bool { return !a.GrantedAt.IsZero() }
+	address := templates.NextStep{Name: "address", Text: l.Text("Add your email address, in case you forget your " +
+		"password"), Path: "/account/profile#email", Done: u.EmailVerified}
+	if u.Email != "" && s.MailEnabled() {
+		address.Text, address.Path = l.Text("Verify your email address"), "/account/profile#verify-email"
+	}
+	return []templates.NextStep{
+		{Name: "passkey", Text: l.Text("Add a passkey to sign in without a password"),
+			Path: "/account/security#passkeys", Done: len(keys) > 0},
+		address,
+		{Name: "applications", Text: l.Text("See which applications you can use"), Path: "/account/apps",
+			Done: slices.ContainsFunc(apps, used)},
+	}, len(keys), apps, nil
+}
