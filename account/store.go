@@ -59,8 +59,6 @@ type Store interface {
 	MailStore
 	FactorStore
 	AuditStore
-	// Ping reports whether the database answers and its schema is this program's or newer.
-	Ping(ctx context.Context) error
 }
 
 // UserStore keeps users, flags and preferences.
@@ -516,8 +514,6 @@ type SettingsStore interface {
 	AmendSettings(ctx context.Context, change func(*Settings) (changed string, err error), a Audit) (Settings, error)
 	// SetHS256Until stores Settings.HS256Until. ErrNotInitialized.
 	SetHS256Until(ctx context.Context, until time.Time, a Audit) error
-	// Secret returns a secret stored by Initialize (SecretJWT, SecretInstallation). ErrNotInitialized.
-	Secret(ctx context.Context, name string) ([]byte, error)
 	// Logo returns the picture of the installation, whose hash is Settings.Logo, or nil.
 	Logo(ctx context.Context) (png []byte, err error)
 	// ClientLogo returns the logo of an application by its hash, or nil.

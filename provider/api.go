@@ -49,34 +49,13 @@ type APIScope struct {
 	Sentence string `json:"sentence"`
 }
 
-// Errors of an APIStore.
+// Errors of what changes an API.
 var (
 	ErrAPINotFound = storageRefusal("API not found")
 	ErrAPIExists   = storageRefusal("API registered already")
 	// ErrSecretOverlap: an API has at most two secrets, and the previous one still works.
 	ErrSecretOverlap = storageRefusal("the previous secret still works")
 )
-
-// APIStore manages APIs for the operator.
-type APIStore interface {
-	// CreateAPI returns ErrAPIExists, the *RegistrationError of API.Check, or one about a scope
-	// of another API or an unknown client. The detail of its audit row is the Changes from NewAPI.
-	CreateAPI(ctx context.Context, a *API, audit account.Audit) error
-	// APIs returns the APIs sorted by URI.
-	APIs(ctx context.Context) ([]*API, error)
-	// UpdateAPI replaces everything but the URI, the id, the secrets and CreatedAt. It returns
-	// ErrAPINotFound or an error of CreateAPI. The detail of its audit row is the Changes; without
-	// any, nothing is written.
-	UpdateAPI(ctx context.Context, a *API, audit account.Audit) error
-	// RotateAPISecret adds a new secret and lets the current one expire at until. A previous
-	// secret that still works is ErrSecretOverlap, unless endOthers is set, which ends it at
-	// once. An unknown API is ErrAPINotFound.
-	RotateAPISecret(
-		ctx context.Context, uri string, stored ClientSecret, until time.Time, endOthers bool, audit account.Audit,
-	) error
-	// RemoveAPI returns ErrAPINotFound for an unknown API.
-	RemoveAPI(ctx context.Context, uri string, audit account.Audit) error
-}
 
 // NewAPI returns a registration with the defaults, and its secret, which is shown once.
 func NewAPI(uri, name string, now time.Time) (a *API, secret string) {

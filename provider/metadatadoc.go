@@ -50,18 +50,6 @@ type Allowance struct {
 	Managed   bool // made by an apply, which may remove it
 }
 
-// AllowanceStore manages allowances for the operator.
-type AllowanceStore interface {
-	// Allowances returns the allowances sorted by URL.
-	Allowances(ctx context.Context) ([]Allowance, error)
-	// AllowClients adds an allowance or replaces the one with its URL. It returns the
-	// *RegistrationError of Allowance.Check, or one about an unknown API.
-	AllowClients(ctx context.Context, a Allowance, audit account.Audit) error
-	// DisallowClients removes an allowance and, as RemoveClient does, the clients that no other
-	// one admits. It returns their ids, or ErrClientNotFound if there is no such allowance.
-	DisallowClients(ctx context.Context, url string, audit account.Audit) ([]string, error)
-}
-
 // Check validates the allowance. The error is a *RegistrationError.
 func (a *Allowance) Check() error {
 	base, prefix := strings.CutSuffix(a.URL, "*")

@@ -141,16 +141,17 @@ type Storage interface {
 	GrantStore
 	DeviceStore
 	LogoutOutbox
-	// Client and Clients are as in ClientStore.
+	// Client returns ErrClientNotFound for an unknown client.
 	Client(ctx context.Context, id string) (*Client, error)
+	// Clients returns the clients sorted by name.
 	Clients(ctx context.Context) ([]*Client, error)
-	// Allowances is as in AllowanceStore.
+	// Allowances returns the allowances sorted by URL.
 	Allowances(ctx context.Context) ([]Allowance, error)
 	// KeepDocumentClient stores a client that brought its own description, before rows refer to
 	// it. Changed redirect URIs end the consents to it. At most MaxDocuments are kept; any that
 	// nothing refers to may be removed.
 	KeepDocumentClient(ctx context.Context, c *Client) error
-	// APIs is as in APIStore.
+	// APIs returns the APIs sorted by URI.
 	APIs(ctx context.Context) ([]*API, error)
 
 	// HasPasskey reports whether a user has a passkey of one of the relying party ids.
@@ -199,27 +200,4 @@ type LogoutOutbox interface {
 	LogoutDone(ctx context.Context, id int64) error
 	// LogoutFailed counts a failure and sets the time of the next attempt.
 	LogoutFailed(ctx context.Context, id int64, next time.Time) error
-}
-
-// ClientStore manages clients for the operator. A change is written with its audit row in one
-// transaction.
-type ClientStore interface {
-	// CreateClient returns ErrClientExists or the *RegistrationError of Client.Check. The detail of
-	// its audit row is the Changes from NewClient.
-	CreateClient(ctx context.Context, c *Client, audit account.Audit) error
-	// Client returns ErrClientNotFound for an unknown client.
-	Client(ctx context.Context, id string) (*Client, error)
-	// Clients returns the clients sorted by name.
-	Clients(ctx context.Context) ([]*Client, error)
-	// UpdateClient replaces everything but the id, the secrets and CreatedAt. The secrets of a client
-	// that does not authenticate with one are removed. It returns
-	// ErrClientNotFound or the *RegistrationError of Client.Check. The detail of its audit row is
-	// the Changes; without any, nothing is written.
-	UpdateClient(ctx context.Context, c *Client, audit account.Audit) error
-	// RotateClientSecret adds the hash of a new secret; the current ones expire at until, at once
-	// if that is not after now. An unknown client is ErrClientNotFound.
-	RotateClientSecret(ctx context.Context, id string, hash []byte, now, until time.Time, audit account.Audit) error
-	// RemoveClient removes the client with its secrets, consents, grants and tokens. An unknown
-	// client is ErrClientNotFound.
-	RemoveClient(ctx context.Context, id string, audit account.Audit) error
 }

@@ -27,7 +27,7 @@ type allowanceRow struct {
 
 func (r allowanceRow) allowance() provider.Allowance { return provider.Allowance(r) }
 
-// Allowances implements provider.AllowanceStore.
+// Allowances implements provider.Storage.
 func (s *Store) Allowances(ctx context.Context) ([]provider.Allowance, error) {
 	var rows []allowanceRow
 	err := s.conn(ctx).Raw(`SELECT url, scopes, apis, created_at, managed FROM client_allowances
@@ -35,7 +35,8 @@ func (s *Store) Allowances(ctx context.Context) ([]provider.Allowance, error) {
 	return each(rows, allowanceRow.allowance), fail("list allowances", err)
 }
 
-// AllowClients implements provider.AllowanceStore.
+// AllowClients adds an allowance or replaces the one with its URL. It returns the *provider.RegistrationError of
+// Allowance.Check, or one about an unknown API.
 func (s *Store) AllowClients(ctx context.Context, a provider.Allowance, audit account.Audit) error {
 	if err := a.Check(); err != nil {
 		return fmt.Errorf("allow clients: %w", err)
@@ -57,7 +58,8 @@ func (s *Store) AllowClients(ctx context.Context, a provider.Allowance, audit ac
 	})
 }
 
-// DisallowClients implements provider.AllowanceStore.
+// DisallowClients removes an allowance and, as RemoveClient does, the clients that no other one admits. It returns
+// their ids, or provider.ErrClientNotFound if there is no such allowance.
 func (s *Store) DisallowClients(ctx context.Context, url string, audit account.Audit) ([]string, error) {
 	if invalidKey(url) {
 		return nil, provider.ErrClientNotFound

@@ -61,7 +61,7 @@ func (r storedAPI) api() *provider.API {
 
 var apiColumns = columnsOf[storedAPI]("apis")
 
-// APIs implements provider.APIStore.
+// APIs implements provider.Storage.
 func (s *Store) APIs(ctx context.Context) ([]*provider.API, error) {
 	all, err := readAPIs(s.conn(ctx))
 	return all, fail("list APIs", err)
@@ -101,7 +101,8 @@ func readAPIs(db *gorm.DB) ([]*provider.API, error) {
 	return all, nil
 }
 
-// CreateAPI implements provider.APIStore.
+// CreateAPI returns provider.ErrAPIExists, the *provider.RegistrationError of API.Check, or one about a scope of
+// another API or an unknown client. The detail of its audit row is the Changes from NewAPI.
 func (s *Store) CreateAPI(ctx context.Context, a *provider.API, audit account.Audit) error {
 	if err := a.Check(); err != nil {
 		return fmt.Errorf("create API: %w", err)
@@ -139,7 +140,8 @@ func insertAPIParts(tx *engine.Tx, a *provider.API) {
 	}
 }
 
-// UpdateAPI implements provider.APIStore.
+// UpdateAPI replaces everything but the URI, the id, the secrets and CreatedAt. It returns provider.ErrAPINotFound or
+// an error of CreateAPI. The detail of its audit row is the Changes; without any, nothing is written.
 func (s *Store) UpdateAPI(ctx context.Context, a *provider.API, audit account.Audit) error {
 	if err := a.Check(); err != nil {
 		return fmt.Errorf("update API: %w", err)
@@ -168,7 +170,8 @@ func lockAPI(tx *engine.Tx, uri string) {
 	tx.Expect(tx.Exec("UPDATE apis SET name = name WHERE uri = ?", uri), provider.ErrAPINotFound)
 }
 
-// RotateAPISecret implements provider.APIStore.
+// RotateAPISecret adds a new secret and lets the current one expire at until. A previous secret that still works is
+// provider.ErrSecretOverlap, unless endOthers is set, which ends it at once. provider.ErrAPINotFound.
 func (s *Store) RotateAPISecret(
 	ctx context.Context, uri string, n provider.ClientSecret, until time.Time, endOthers bool, audit account.Audit,
 ) error {
@@ -185,7 +188,7 @@ func (s *Store) RotateAPISecret(
 	})
 }
 
-// RemoveAPI implements provider.APIStore.
+// RemoveAPI returns provider.ErrAPINotFound for an unknown API.
 func (s *Store) RemoveAPI(ctx context.Context, uri string, audit account.Audit) error {
 	return s.write(ctx, "remove API", func(tx *engine.Tx) {
 		tx.Expect(tx.Exec("DELETE FROM apis WHERE uri = ?", uri), provider.ErrAPINotFound)

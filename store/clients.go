@@ -77,8 +77,8 @@ func (r clientRead) client() *provider.Client {
 	return &c
 }
 
-// CreateClient implements provider.ClientStore. It first deletes what is left of a removed client
-// with that id.
+// CreateClient returns provider.ErrClientExists or the *provider.RegistrationError of Client.Check. The detail of its
+// audit row is the Changes from NewClient. It first deletes what is left of a removed client with that id.
 func (s *Store) CreateClient(ctx context.Context, c *provider.Client, a account.Audit) error {
 	a.Detail = changed(provider.NewClient(c.ID, c.Name, c.CreatedAt), c)
 	return s.createClient(ctx, c, func(tx *engine.Tx) { insertAudit(tx, a) })
@@ -163,7 +163,7 @@ func (s *Store) ClientLogo(ctx context.Context, hash string) ([]byte, error) {
 	return row.Image, fail("read client logo", err)
 }
 
-// Client implements provider.ClientStore.
+// Client implements provider.Storage.
 func (s *Store) Client(ctx context.Context, id string) (*provider.Client, error) {
 	if invalidKey(id) {
 		return nil, provider.ErrClientNotFound
@@ -178,7 +178,7 @@ func (s *Store) Client(ctx context.Context, id string) (*provider.Client, error)
 	return found[0], nil
 }
 
-// Clients implements provider.ClientStore.
+// Clients implements provider.Storage.
 func (s *Store) Clients(ctx context.Context) ([]*provider.Client, error) {
 	all, err := readClients(s.conn(ctx), s.Now(), "")
 	return all, fail("list clients", err)
@@ -210,7 +210,9 @@ func readClients(db *gorm.DB, now int64, and string, args ...any) ([]*provider.C
 	return out, err
 }
 
-// UpdateClient implements provider.ClientStore.
+// UpdateClient replaces everything but the id, the secrets and CreatedAt. The secrets of a client that does not
+// authenticate with one are removed. It returns provider.ErrClientNotFound or the *provider.RegistrationError of
+// Client.Check. The detail of its audit row is the Changes; without any, nothing is written.
 func (s *Store) UpdateClient(ctx context.Context, c *provider.Client, a account.Audit) error {
 	if invalidKey(c.ID) {
 		return provider.ErrClientNotFound
@@ -245,7 +247,8 @@ func lockClient(tx *engine.Tx, id string) {
 	tx.Expect(tx.Exec("UPDATE clients SET name = name WHERE id = ? AND removed_at = 0", id), provider.ErrClientNotFound)
 }
 
-// RotateClientSecret implements provider.ClientStore. An earlier expiry of a secret stays.
+// RotateClientSecret adds the hash of a new secret; the current ones expire at until, at once if that is not after now.
+// An earlier expiry of a secret stays. provider.ErrClientNotFound.
 func (s *Store) RotateClientSecret(
 	ctx context.Context, id string, hash []byte, now, until time.Time, a account.Audit,
 ) error {
@@ -263,8 +266,8 @@ func (s *Store) RotateClientSecret(
 	})
 }
 
-// RemoveClient implements provider.ClientStore. The client is unknown at once. Its data is deleted
-// in batches; if this is interrupted, the sweep continues.
+// RemoveClient removes a client with its secrets, consents, grants and tokens. It is unknown at once; its data is
+// deleted in batches, and if this is interrupted, the sweep continues. provider.ErrClientNotFound.
 func (s *Store) RemoveClient(ctx context.Context, id string, a account.Audit) error {
 	return s.removeClient(ctx, id, func(tx *engine.Tx) { insertAudit(tx, a) })
 }

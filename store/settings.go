@@ -112,7 +112,7 @@ func (s *Store) SetLogo(ctx context.Context, png []byte, hash string, a account.
 	})
 }
 
-// Secret implements account.Store.
+// Secret returns a secret stored by Initialize (SecretJWT, SecretInstallation). account.ErrNotInitialized.
 func (s *Store) Secret(ctx context.Context, name string) ([]byte, error) {
 	if invalidKey(name) {
 		return nil, account.ErrNotInitialized

@@ -59,9 +59,8 @@ type Store struct {
 }
 
 var (
-	_ account.Store        = (*Store)(nil)
-	_ provider.Storage     = (*Store)(nil)
-	_ provider.ClientStore = (*Store)(nil)
+	_ account.Store    = (*Store)(nil)
+	_ provider.Storage = (*Store)(nil)
 )
 
 // Open opens a database: a path is a SQLite file, which is created if it is missing; postgres:// or
