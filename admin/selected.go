@@ -122,7 +122,6 @@ func (s *Service) refuseSelected(
 	if section == "invite" { // its section is shown only with mail
 		section = ""
 	}
-	page.Answer = templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code}
 	page.Faults = map[string]string{}
 	if errors.Is(p, account.ErrInvalidText) {
 		page.Faults["reason"] = p.Detail
@@ -130,6 +129,7 @@ func (s *Service) refuseSelected(
 	if page.Do == "end" && section != "" {
 		page.Faults["ends"] = p.Detail
 	}
+	page.Answer = templates.NewAnswer(templates.LanguageOf(r.Context()), section, p.Detail, p.Code, page.Faults)
 	if len(page.Plan.Obstacles) == 0 {
 		page.Do = ""
 	}

@@ -114,9 +114,7 @@ func (s *Service) settingsRefused(w http.ResponseWriter, r *http.Request, sectio
 	if err != nil {
 		return err
 	}
-	page := templates.AdminSettings{
-		Answer: templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code}, Faults: map[string]string{},
-	}
+	page := templates.AdminSettings{Faults: map[string]string{}}
 	for field, fault := range p.ByField() {
 		flag, described := strings.CutPrefix(field, "flag_descriptions.")
 		switch {
@@ -129,6 +127,7 @@ func (s *Service) settingsRefused(w http.ResponseWriter, r *http.Request, sectio
 		}
 		page.Faults[field] = fault
 	}
+	page.Answer = templates.NewAnswer(templates.LanguageOf(r.Context()), section, p.Detail, p.Code, page.Faults)
 	return s.showSettingsPage(w, r, p.Status, page)
 }
 

@@ -98,12 +98,13 @@ func (s *Service) addForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	page := templates.AdminUsers{
-		Answer: templates.Answer{Section: "add", Error: p.Detail, ErrorCode: p.Code}, Faults: p.ByField(),
-		New: templates.NewPerson{Handle: n.Handle, DisplayName: n.DisplayName, Email: n.Email, Flags: n.Flags},
+		Faults: p.ByField(),
+		New:    templates.NewPerson{Handle: n.Handle, DisplayName: n.DisplayName, Email: n.Email, Flags: n.Flags},
 	}
 	if errors.Is(p, account.ErrHandleTaken) {
 		page.Faults["handle"] = p.Detail
 	}
+	page.Answer = templates.NewAnswer(templates.LanguageOf(r.Context()), "add", p.Detail, p.Code, page.Faults)
 	return s.showUsersPage(w, r, p.Status, page)
 }
 
@@ -274,9 +275,7 @@ func (s *Service) form(section string, do formAction) web.Handler {
 		if err != nil || p.Status == http.StatusNotFound {
 			return cmp.Or(err, error(p))
 		}
-		page := templates.AdminUser{
-			Answer: templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code}, Faults: p.ByField(),
-		}
+		page := templates.AdminUser{Faults: p.ByField()}
 		f := r.PostForm
 		switch {
 		case p.Code == "not_confirmed":
@@ -286,6 +285,7 @@ func (s *Service) form(section string, do formAction) web.Handler {
 		case section == "ends" && p.Status == http.StatusBadRequest:
 			page.Faults["ends"] = p.Detail
 		}
+		page.Answer = templates.NewAnswer(templates.LanguageOf(r.Context()), section, p.Detail, p.Code, page.Faults)
 		page.Profile.DisplayName, page.Profile.Email = f.Get("display_name"), f.Get("email")
 		page.Profile.EmailVerified = f.Has("email_verified")
 		page.Reason, page.Tell, page.Confirm = f.Get("reason"), f.Has("tell_reason"), f.Get("confirm")

@@ -30,14 +30,22 @@ func (a Answer) In(section string) *Answer {
 	return &a
 }
 
-// describedBy returns the aria-describedby of a field: the ids of its own error, of the page's error
-// if that is about the field, and of the hints, in the order in which a screen reader reads them.
+// NewAnswer returns the answer to a refused form. Where the fields say what is wrong with them, the box counts them.
+func NewAnswer(l *Language, section, detail, code string, faults map[string]string) Answer {
+	if n := len(faults); n > 0 {
+		detail = l.Text("{count} fields need you.", "count", n)
+	}
+	return Answer{Section: section, Error: detail, ErrorCode: code}
+}
+
+// describedBy returns the aria-describedby of a field: the id of its own error, which stands in the place of the
+// hints; else of the page's error if that is about the field, and of the hints, in the order of reading.
 func describedBy(f form, field string, hints ...string) string {
 	message, blamed := f.fault(field)
 	var ids []string
 	switch {
 	case message != "":
-		ids = append(ids, field+"-error")
+		return field + "-error"
 	case blamed:
 		ids = append(ids, "error")
 	}

@@ -25,7 +25,7 @@ func TestAccountPageForms(t *testing.T) {
 	b.Page("/account/profile?notice=%3Cb%3Ehello").Is(200).Hides("hello")
 	b.Page("/account/profile", "display_name", "Eve", "email", "nobody").Is(400).Shows(`value="nobody"`, `data-code="invalid_email"`)
 	b.Page("/account/profile", "display_name", "Eve", "birthdate", "soon", "address.street_address", "Via Appia 1\r\nScala B", "zoneinfo", "Mars").Is(400).
-		Shows("2 entries", `id="birthdate-error"`, `id="zoneinfo-error"`, "<details class=\"extra\" open", "Via Appia 1\nScala B").Hides("Your profile is saved.")
+		Shows("2 fields", `id="birthdate-error"`, `id="zoneinfo-error"`, "<details class=\"extra\" open", "Via Appia 1\nScala B").Hides("Your profile is saved.")
 	b.Page("/account/profile", "email_verified", "true", "phone_number_verified", "true", "birthdate", "1815-12-10", "address.locality", "London", "locale", "de").
 		RedirectsTo("/id/account/profile?notice=profile-saved#profile")
 	b.Page("/account/profile").Shows(`type="date" value="1815-12-10"`, `value="London"`, `<option value="de" lang="de" selected>Deutsch</option>`, `value="Ada &lt;L&gt;"`)

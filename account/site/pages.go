@@ -112,13 +112,8 @@ func (s *Site) accountRefused(w http.ResponseWriter, r *http.Request, page, sect
 		return err
 	}
 	m := s.member(r)
-	m.Answer, m.ErrorField = templates.Answer{Section: section, Error: p.Detail, ErrorCode: p.Code},
-		refusedField(section, p)
-	m.FieldErrors = p.ByField()
-	if n := len(p.Errors); n > 1 || n == 1 && section == "profile" {
-		m.Error = templates.LanguageOf(r.Context()).Text("Your profile is not saved yet. Correct {count} entries.",
-			"count", n)
-	}
+	m.ErrorField, m.FieldErrors = refusedField(section, p), p.ByField()
+	m.Answer = templates.NewAnswer(templates.LanguageOf(r.Context()), section, p.Detail, p.Code, m.FieldErrors)
 	switch {
 	case section == "passkeys" && r.PostForm.Has("id"): // the name of another one
 		m.FieldErrors = nil

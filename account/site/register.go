@@ -225,7 +225,7 @@ func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
 		Code: text.Cut(in.Code, maxShown), Handle: text.Cut(in.Handle, maxShown),
 		DisplayName: text.Cut(in.DisplayName, maxShown), Email: text.Cut(in.Email, maxShown),
 		Mailed: text.Cut(in.Mailed, 1024), Continue: next,
-		Error: p.Detail, ErrorCode: p.Code, Closed: errors.Is(cause, account.ErrRegistrationFull),
+		ErrorCode: p.Code, Closed: errors.Is(cause, account.ErrRegistrationFull),
 		FieldErrors: p.ByField(), Shared: in.Shared, Fixed: f.Has("fixed"),
 		Linked: f.Has("linked") && !errors.Is(cause, account.ErrInvalidInvite),
 	}
@@ -239,5 +239,6 @@ func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
 	case errors.Is(cause, account.ErrHandleTaken):
 		page.FieldErrors["handle"] = p.Detail
 	}
+	page.Error = templates.NewAnswer(templates.LanguageOf(r.Context()), "", p.Detail, p.Code, page.FieldErrors).Error
 	return s.showRegister(w, r, p.Status, page)
 }

@@ -118,10 +118,12 @@ func (s *Site) resetForm(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	answer := templates.NewAnswer(templates.LanguageOf(r.Context()), "", p.Detail, p.Code, p.ByField())
 	return s.showReset(w, r, p.Status, templates.ResetPassword{
 		Welcome: in.Enter, Shared: in.Shared, Signals: signals,
 		Handle: text.Cut(in.Handle, maxShown), Code: text.Cut(in.Code, maxShown), FieldErrors: p.ByField(),
-		Mailed: f.Has(account.MailedField), Linked: f.Has("linked"), Error: p.Detail, ErrorCode: p.Code, Continue: next,
+		Mailed: f.Has(account.MailedField), Linked: f.Has("linked"), Error: answer.Error, ErrorCode: p.Code,
+		Continue: next,
 	})
 }
 
