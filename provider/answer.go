@@ -65,6 +65,8 @@ var (
 	errAccessDenied = &oauthError{400, "access_denied", "The request was denied.", denied}
 	errNotAllowed   = errAccessDenied.because(flagMissing,
 		"The user may not use this application: it is only for users of certain groups.")
+	errNoVerifiedEmail = errAccessDenied.because(emailUnverified,
+		"This application is only for users with a verified email address.")
 	errBadHint = errInvalidRequest.about(badHint, "id_token_hint", badHintSentence)
 
 	errUnsupportedResponseType = &oauthError{400, "unsupported_response_type", "Only code is supported.",

@@ -50,7 +50,7 @@ func (p *Provider) act(w http.ResponseWriter, r *http.Request, req *authorizatio
 		p.accounts.SetUpFactor(w, r, sealed, q.requiredACR() == account.ACRPhishingResistant)
 		return nil
 	case notAllowed:
-		return p.denyAccess(w, r, req, q)
+		return p.denyAccess(w, r, req, q, problem)
 	case proceed:
 		return p.issueCode(w, r, req, q)
 	default:
@@ -60,7 +60,9 @@ func (p *Provider) act(w http.ResponseWriter, r *http.Request, req *authorizatio
 
 // denyAccess shows whom the application is for. Its link back answers the application; a device has
 // nobody to come back, and gets its answer now.
-func (p *Provider) denyAccess(w http.ResponseWriter, r *http.Request, req *authorization, q authzState) error {
+func (p *Provider) denyAccess(
+	w http.ResponseWriter, r *http.Request, req *authorization, q authzState, problem *oauthError,
+) error {
 	settings, err := p.accounts.Settings(r.Context())
 	if err != nil {
 		return err
@@ -68,6 +70,9 @@ func (p *Provider) denyAccess(w http.ResponseWriter, r *http.Request, req *autho
 	page := templates.AccessDenied{
 		ClientName: req.client.shownName(), Logo: req.client.Logo.Hash, Handle: q.identity.User.Handle,
 		All: req.client.RequireAll, Contact: settings.Contact, Continue: req.sealed,
+	}
+	if problem == errNoVerifiedEmail {
+		page.NoEmail, page.Mail = emailState(q.identity.User), p.accounts.MailEnabled()
 	}
 	settings = settings.In(templates.LanguageOf(r.Context()))
 	for _, flag := range req.client.RequireFlags {
@@ -86,8 +91,8 @@ func (p *Provider) denyAccess(w http.ResponseWriter, r *http.Request, req *autho
 	if err != nil {
 		return err
 	}
-	web.Note(r.Context(), "authorize_"+errNotAllowed.code)
-	errNotAllowed.reason.note(r.Context())
+	web.Note(r.Context(), "authorize_"+problem.code)
+	problem.reason.note(r.Context())
 	p.accounts.Show(w, r, http.StatusForbidden, page)
 	return nil
 }

@@ -46,11 +46,13 @@ type Client struct {
 	JWKS               json.RawMessage `json:"jwks,omitempty"`             // of private_key_jwt
 	RequirePKCE        bool            `json:"require_pkce"`
 	// RequireFlags are access flags of which a user needs one or, with RequireAll, all. Empty: none.
-	RequireFlags   []string `json:"require_flags,omitempty"`
-	RequireAll     bool     `json:"require_all,omitempty"`
-	RequireACR     string   `json:"require_acr,omitempty"`     // "2", "phr" or empty
-	OptionalScopes []string `json:"optional_scopes,omitempty"` // that a user may decline
-	HomeURI        string   `json:"client_uri,omitempty"`      // its web page, or empty
+	RequireFlags []string `json:"require_flags,omitempty"`
+	RequireAll   bool     `json:"require_all,omitempty"`
+	RequireACR   string   `json:"require_acr,omitempty"` // "2", "phr" or empty
+	// RequireVerifiedEmail lets in only users whose address is verified.
+	RequireVerifiedEmail bool     `json:"require_verified_email,omitempty"`
+	OptionalScopes       []string `json:"optional_scopes,omitempty"` // that a user may decline
+	HomeURI              string   `json:"client_uri,omitempty"`      // its web page, or empty
 	// InitiateLoginURI is where it begins a sign-in (OpenID Connect Core section 4), or empty.
 	InitiateLoginURI string          `json:"initiate_login_uri,omitempty"`
 	Logo             account.Picture `json:"logo,omitzero"`    // read without a PNG
@@ -444,6 +446,9 @@ func (c *Client) CheckFlags(v account.Settings) error {
 func (c *Client) Admits(u account.User) bool {
 	return account.HasFlags(u, c.RequireFlags, c.RequireAll)
 }
+
+// lacksEmail reports whether a user needs a verified address first.
+func (c *Client) lacksEmail(u account.User) bool { return c.RequireVerifiedEmail && !u.EmailVerified }
 
 // RequiredFlags names the flags that the client requires, for messages.
 func (c *Client) RequiredFlags() string {

@@ -102,6 +102,17 @@ func consentItem(l *templates.Language, name string, u account.User, client *Cli
 	return item
 }
 
+// emailState returns what a user's address lacks, "" for a verified one.
+func emailState(u account.User) templates.NoEmail {
+	switch {
+	case u.EmailVerified:
+		return ""
+	case u.Email == "":
+		return templates.EmailMissing
+	}
+	return templates.EmailUnverified
+}
+
 // profileClaims are the names of the claims that accompany the name.
 var profileClaims = map[string]templates.Text{
 	"family_name": "family name", "given_name": "given name", "middle_name": "middle name", "nickname": "nickname",
@@ -188,6 +199,9 @@ func (p *Provider) consentPage(
 	}
 	if req.client.Document {
 		page.DocumentHost, page.StaysHere = documentHost(req.client.ID), staysHere(req.redirectURI)
+	}
+	if slices.Contains(scopes, "email") {
+		page.NoEmail, page.Mail = emailState(id.User), p.accounts.MailEnabled()
 	}
 	optional := intersect(scopes, req.client.OptionalScopes)
 	refused = intersect(optional, refused)

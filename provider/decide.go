@@ -100,6 +100,12 @@ func decide(q authzState) (verdict, *oauthError) {
 		}
 		return notAllowed, errNotAllowed
 	}
+	if q.client.lacksEmail(q.identity.User) {
+		if silent || q.leaves {
+			return refused, errNoVerifiedEmail
+		}
+		return notAllowed, errNoVerifiedEmail
+	}
 	if v, problem := q.decideACR(silent); v != proceed {
 		return v, problem
 	}

@@ -554,6 +554,10 @@ func (e *explaining) findUser(ctx context.Context, q *authzState) (u account.Use
 			Handle: u.Handle, RequiredFlag: flag, HasFlag: q.client.Admits(u),
 			Consented: append([]string{}, granted...),
 		}
+		if state := emailState(u); state != "" && slices.Contains(q.granted, "email") {
+			e.note("scope", u.Handle+"'s email address is "+string(state)+", which some applications answer with an "+
+				"error: "+e.by.Issuer+"/account/ is where "+u.Handle+" verifies it.")
+		}
 		if u.Suspended() {
 			e.Answer = AnswerPage
 			e.Why = u.Handle + " is suspended and cannot sign in: the browser stays at the sign-in page."
@@ -571,6 +575,9 @@ func (e *explaining) findUser(ctx context.Context, q *authzState) (u account.Use
 	if flag != "" {
 		u.Flags = q.client.RequireFlags
 		e.note("client_id", "Only users with the flag "+flag+" are let in.")
+	}
+	if u.EmailVerified = q.client.RequireVerifiedEmail; u.EmailVerified {
+		e.note("client_id", "Only users with a verified email address are let in.")
 	}
 	if u.Sub == "" && len(q.claims.subs) > 0 && len(q.claims.subs[0]) > 0 {
 		u.Sub = q.claims.subs[0][0]
@@ -590,6 +597,9 @@ func (e *explaining) refuse(problem *oauthError, handle string) {
 	switch problem.reason {
 	case flagMissing:
 		e.Why = fmt.Sprintf("%s lacks the flag %s, which the client requires.", handle, e.req.client.RequiredFlags())
+	case emailUnverified:
+		e.Why = handle + " has no verified email address, which the client requires: " + e.by.Issuer +
+			"/account/ is where it is verified."
 	case noSession, otherUser:
 		e.Why = handle + "'s session does not suffice: the request asks for another user (id_token_hint, claims), " +
 			"or for a new sign-in, for which prompt=none allows no page."

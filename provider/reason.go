@@ -39,15 +39,16 @@ const (
 	badGrantType    reason = "grant_type"
 
 	// The person, or the answer of the person.
-	acrUnmet       reason = "acr"
-	denied         reason = "denied"
-	flagMissing    reason = "flag"
-	noSession      reason = "login_required"
-	noConsent      reason = "consent_required"
-	noSecondFactor reason = "second_factor"
-	otherUser      reason = "other_user"
-	accountEnded   reason = "account_ended"
-	weakSignIn     reason = "weak_sign_in"
+	acrUnmet        reason = "acr"
+	denied          reason = "denied"
+	flagMissing     reason = "flag"
+	emailUnverified reason = "email_unverified"
+	noSession       reason = "login_required"
+	noConsent       reason = "consent_required"
+	noSecondFactor  reason = "second_factor"
+	otherUser       reason = "other_user"
+	accountEnded    reason = "account_ended"
+	weakSignIn      reason = "weak_sign_in"
 
 	// The way through the pages.
 	notPushed      reason = "not_pushed"

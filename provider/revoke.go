@@ -185,6 +185,8 @@ func (p *Provider) introspection(ctx context.Context, c *Client, t *Token, a *AP
 var (
 	// errFlagMissing means that the user of a grant has lost the flag that its client requires.
 	errFlagMissing = errors.New("the user lacks the flag that the client requires")
+	// errEmailLost means the same of the verified address.
+	errEmailLost = errors.New("the user has no verified email address, which the client requires")
 	// errWeakSignIn means that the client, or the settings for the user, now require a higher
 	// class than the sign-in had.
 	errWeakSignIn = errors.New("the sign-in is weaker than what is required")
@@ -200,6 +202,8 @@ func (p *Provider) activeUser(ctx context.Context, g *Grant, c *Client) (u accou
 		return u, account.ErrSuspended
 	case !c.Admits(*g.User):
 		return u, errFlagMissing
+	case c.lacksEmail(*g.User):
+		return u, errEmailLost
 	}
 	u = *g.User
 	q := authzState{client: c}
@@ -223,6 +227,8 @@ func refusalReason(err error) reason {
 		return accountEnded
 	case errors.Is(err, errFlagMissing):
 		return flagMissing
+	case errors.Is(err, errEmailLost):
+		return emailUnverified
 	case errors.Is(err, errWeakSignIn):
 		return weakSignIn
 	}

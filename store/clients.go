@@ -32,7 +32,8 @@ type clientRow struct {
 	RequirePKCE                         bool            `gorm:"column:require_pkce"`
 	RequireFlags                        []string        `gorm:"column:require_flag;serializer:words"`
 	RequireAll                          bool
-	RequireACR                          string          `gorm:"column:require_acr"`
+	RequireACR                          string `gorm:"column:require_acr"`
+	RequireVerifiedEmail                bool
 	OptionalScopes                      []string        `gorm:"serializer:words"`
 	HomeURI                             string          `gorm:"column:home_uri"`
 	InitiateLoginURI                    string          `gorm:"column:initiate_login_uri"`

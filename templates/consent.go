@@ -22,6 +22,9 @@ type Consent struct {
 	NewOnly bool
 	// Again says why the person is asked again, "" if they are not.
 	Again Text
+	// NoEmail is set if the application asks for an address; see AccessDenied.
+	NoEmail NoEmail
+	Mail    bool
 	// Continue and Token go back in hidden fields: the authorization request, and the proof that
 	// the form was shown to this session.
 	Continue, Token string
@@ -64,12 +67,24 @@ type AccessDenied struct {
 	// Flags are those that the application requires, one of them or, with All, all.
 	Flags []RequiredFlag
 	All   bool
+	// NoEmail is why, if not for flags, and Mail reports whether people can verify their address by mail.
+	NoEmail NoEmail
+	Mail    bool
 	// Contact is whom to ask, "" if unset.
 	Contact string
 	// Continue is the sealed authorization request, with which the link back answers the
 	// application; "" for a device, which has its answer.
 	Continue string
 }
+
+// NoEmail is what a person's address lacks for applications.
+type NoEmail string
+
+// Values of NoEmail; "" for a verified address.
+const (
+	EmailMissing    NoEmail = "missing"
+	EmailUnverified NoEmail = "unverified"
+)
 
 // RequiredFlag is a flag with what it is for, or "".
 type RequiredFlag struct{ Name, Description string }

@@ -804,7 +804,7 @@ var undoLastMigrations = []string{
 	"DROP INDEX users_end_due", "DROP INDEX user_flags_end_due", "DROP INDEX users_end_done", "DROP INDEX user_flags_end_done", "ALTER TABLE users DROP COLUMN end_done", "ALTER TABLE user_flags DROP COLUMN end_done",
 	"DROP INDEX users_ends", "DROP INDEX user_flags_ends", "ALTER TABLE users DROP COLUMN ends_at", "ALTER TABLE users DROP COLUMN end_told", "ALTER TABLE user_flags DROP COLUMN ends_at",
 	"ALTER TABLE user_flags DROP COLUMN end_told", "DELETE FROM counters WHERE name = 'ends-told'", "ALTER TABLE invites DROP COLUMN account_ends_at", "ALTER TABLE invites DROP COLUMN flag_ends",
-	"ALTER TABLE clients DROP COLUMN managed",
+	"ALTER TABLE clients DROP COLUMN managed", "ALTER TABLE clients DROP COLUMN require_verified_email",
 	"DROP TABLE user_pictures",
 	"DROP TABLE join_requests", "DELETE FROM locks WHERE name = 'join-requests'",
 	"DROP INDEX users_invite", "ALTER TABLE users DROP COLUMN invite", "ALTER TABLE invites DROP COLUMN uses", "ALTER TABLE invites DROP COLUMN used", "ALTER TABLE invites DROP COLUMN flags",

@@ -66,32 +66,33 @@ type clientOptions struct {
 	BackchannelLogoutURI   *string  `name:"backchannel-logout-uri" placeholder:"URI" help:"URI for logout tokens when a session ends."`
 	BackchannelPrivate     *bool    `name:"allow-private-backchannel" negatable:"" help:"Send logout tokens also to private and local addresses."`
 
-	Public             *bool    `negatable:"" help:"It cannot keep a secret (browser, phone, CLI): PKCE is required."`
-	Scopes             []string `name:"scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scopes it may request${new=; all if not given}. ${list=Repeatable.}"`
-	AuthMethod         *string  `name:"auth-method" enum:"any,client_secret_basic,client_secret_post,private_key_jwt" placeholder:"METHOD" help:"How it authenticates: any (client_secret_basic or client_secret_post), one of these two, or private_key_jwt."`
-	JWKSFile           *string  `name:"jwks-file" placeholder:"FILE" help:"Public JWK Set for private_key_jwt, - for standard input."`
-	RequirePKCE        *bool    `name:"require-pkce" negatable:"" help:"Refuse requests without a code challenge."`
-	RequireFlags       []string `name:"require-flag" sep:"none" commas:"" placeholder:"FLAG" help:"Allow only users with this access flag, or with one of several. ${list=Repeatable.}"`
-	RequireAll         *bool    `name:"require-all" negatable:"" help:"Allow only users with all of the required flags."`
-	RequireACR         *string  `name:"require-acr" once:"" enum:"2,phr," placeholder:"CLASS" help:"Require two factors (2) or a passkey (phr)."`
-	RefreshGrace       *period  `name:"refresh-grace" placeholder:"DURATION" help:"How long a used refresh token still works, for clients that refresh in parallel: 0s to 60s."`
-	AccessLifetime     *period  `name:"access-token-lifetime" placeholder:"DURATION" help:"Lifetime of its access tokens, 5m to 24h; an API may have it shorter. 0s: 1h."`
-	RefreshLifetime    *period  `name:"refresh-token-lifetime" placeholder:"DURATION" help:"Lifetime of a refresh token since its last use, 1d to 90d. 0s: 30d."`
-	RefreshMaxLifetime *period  `name:"refresh-token-max-lifetime" placeholder:"DURATION" help:"How long after access was allowed refresh tokens end, at most 365d. 0s: never."`
-	ClientCredentials  *bool    `name:"client-credentials" negatable:"" help:"Let it request tokens for itself (client_credentials)."`
-	DeviceGrant        *bool    `name:"device" negatable:"" help:"Allow sign-in by a code typed on another device (RFC 8628)."`
-	Profile            *string  `name:"profile" enum:"fapi2," placeholder:"PROFILE" help:"Enforce a profile: fapi2 is the FAPI 2.0 Security Profile (pushed requests, private_key_jwt, DPoP, no refresh token rotation)."`
-	DPoPBound          *bool    `name:"dpop" negatable:"" help:"Require DPoP: tokens are bound to a key (RFC 9449)."`
-	Trusted            *bool    `negatable:"" help:"First party: no consent page."`
-	IDTokenAlg         *string  `name:"id-token-alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its ID tokens and logout tokens: RS256, ES256 or EdDSA. The service needs a key for it."`
-	IDTokenClaims      *bool    `name:"id-token-claims" negatable:"" help:"Also put the claims of the granted scopes into the ID token, not only into userinfo. On for a new client."`
-	OptionalScopes     []string `name:"optional-scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scope that users may decline at consent. ${list=Repeatable.}"`
-	HomeURI            *string  `name:"home-uri" placeholder:"URL" help:"Home page, which a tile opens. The origin of a redirect URI if it has none."`
-	InitiateLoginURI   *string  `name:"initiate-login-uri" placeholder:"URL" help:"Page that starts a sign-in (initiate_login_uri): the way back for people whose sign-in took an hour."`
-	LogoFile           *string  `placeholder:"FILE" help:"Its logo: a PNG or WebP of at most 64 KiB and 1024 pixels a side, - for standard input."`
-	Groups             []string `name:"group" sep:"none" commas:"" placeholder:"FLAG" help:"A flag that its groups claim may contain${new=; all but admin if none is given}. ${list=Repeatable.}"`
-	Claims             []string `name:"claim" sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}, and after json: is a number, a boolean or a list, as json:10. The first that fits gives the value. ${list=Repeatable.}"`
-	ClaimIn            []string `name:"claim-in" sep:"none" commas:"" placeholder:"PLACE" help:"Where its own claims are: id_token, userinfo, access_token. By default where those of scopes are. ${whole=Repeatable.}"`
+	Public               *bool    `negatable:"" help:"It cannot keep a secret (browser, phone, CLI): PKCE is required."`
+	Scopes               []string `name:"scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scopes it may request${new=; all if not given}. ${list=Repeatable.}"`
+	AuthMethod           *string  `name:"auth-method" enum:"any,client_secret_basic,client_secret_post,private_key_jwt" placeholder:"METHOD" help:"How it authenticates: any (client_secret_basic or client_secret_post), one of these two, or private_key_jwt."`
+	JWKSFile             *string  `name:"jwks-file" placeholder:"FILE" help:"Public JWK Set for private_key_jwt, - for standard input."`
+	RequirePKCE          *bool    `name:"require-pkce" negatable:"" help:"Refuse requests without a code challenge."`
+	RequireFlags         []string `name:"require-flag" sep:"none" commas:"" placeholder:"FLAG" help:"Allow only users with this access flag, or with one of several. ${list=Repeatable.}"`
+	RequireAll           *bool    `name:"require-all" negatable:"" help:"Allow only users with all of the required flags."`
+	RequireACR           *string  `name:"require-acr" once:"" enum:"2,phr," placeholder:"CLASS" help:"Require two factors (2) or a passkey (phr)."`
+	RequireVerifiedEmail *bool    `name:"require-verified-email" negatable:"" help:"Allow only users whose email address is verified."`
+	RefreshGrace         *period  `name:"refresh-grace" placeholder:"DURATION" help:"How long a used refresh token still works, for clients that refresh in parallel: 0s to 60s."`
+	AccessLifetime       *period  `name:"access-token-lifetime" placeholder:"DURATION" help:"Lifetime of its access tokens, 5m to 24h; an API may have it shorter. 0s: 1h."`
+	RefreshLifetime      *period  `name:"refresh-token-lifetime" placeholder:"DURATION" help:"Lifetime of a refresh token since its last use, 1d to 90d. 0s: 30d."`
+	RefreshMaxLifetime   *period  `name:"refresh-token-max-lifetime" placeholder:"DURATION" help:"How long after access was allowed refresh tokens end, at most 365d. 0s: never."`
+	ClientCredentials    *bool    `name:"client-credentials" negatable:"" help:"Let it request tokens for itself (client_credentials)."`
+	DeviceGrant          *bool    `name:"device" negatable:"" help:"Allow sign-in by a code typed on another device (RFC 8628)."`
+	Profile              *string  `name:"profile" enum:"fapi2," placeholder:"PROFILE" help:"Enforce a profile: fapi2 is the FAPI 2.0 Security Profile (pushed requests, private_key_jwt, DPoP, no refresh token rotation)."`
+	DPoPBound            *bool    `name:"dpop" negatable:"" help:"Require DPoP: tokens are bound to a key (RFC 9449)."`
+	Trusted              *bool    `negatable:"" help:"First party: no consent page."`
+	IDTokenAlg           *string  `name:"id-token-alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its ID tokens and logout tokens: RS256, ES256 or EdDSA. The service needs a key for it."`
+	IDTokenClaims        *bool    `name:"id-token-claims" negatable:"" help:"Also put the claims of the granted scopes into the ID token, not only into userinfo. On for a new client."`
+	OptionalScopes       []string `name:"optional-scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scope that users may decline at consent. ${list=Repeatable.}"`
+	HomeURI              *string  `name:"home-uri" placeholder:"URL" help:"Home page, which a tile opens. The origin of a redirect URI if it has none."`
+	InitiateLoginURI     *string  `name:"initiate-login-uri" placeholder:"URL" help:"Page that starts a sign-in (initiate_login_uri): the way back for people whose sign-in took an hour."`
+	LogoFile             *string  `placeholder:"FILE" help:"Its logo: a PNG or WebP of at most 64 KiB and 1024 pixels a side, - for standard input."`
+	Groups               []string `name:"group" sep:"none" commas:"" placeholder:"FLAG" help:"A flag that its groups claim may contain${new=; all but admin if none is given}. ${list=Repeatable.}"`
+	Claims               []string `name:"claim" sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}, and after json: is a number, a boolean or a list, as json:10. The first that fits gives the value. ${list=Repeatable.}"`
+	ClaimIn              []string `name:"claim-in" sep:"none" commas:"" placeholder:"PLACE" help:"Where its own claims are: id_token, userinfo, access_token. By default where those of scopes are. ${whole=Repeatable.}"`
 
 	AllowInsecureRedirect *bool `name:"allow-insecure-redirect" negatable:"" help:"Accept http redirect URIs to hosts of a trusted network."`
 }
@@ -427,7 +428,8 @@ func printClient(p *cli.Program, o cli.Output, c *provider.Client, secret string
 		name string
 		on   bool
 	}{
-		{"PKCE required", r.RequirePKCE}, {"claims in the ID token", r.IDTokenClaims},
+		{"PKCE required", r.RequirePKCE}, {"verified email required", r.RequireVerifiedEmail},
+		{"claims in the ID token", r.IDTokenClaims},
 		{"client_credentials", r.ClientCredentials}, {"device grant", r.DeviceGrant}, {"DPoP required", r.DPoPBound},
 		{"http redirects allowed", r.AllowInsecureRedirect},
 		{"private back-channel allowed", r.BackchannelPrivate}, {"trusted", r.Trusted},

@@ -1,0 +1,4 @@
+-- +goose Up
+
+-- An older program lets in whom the client would refuse.
+ALTER TABLE clients ADD COLUMN require_verified_email INTEGER NOT NULL DEFAULT 0;
