@@ -63,7 +63,7 @@ var (
 	}, Routes: []string{
 		"POST /api/auth/logout", "POST /logout/",
 	}}
-	EndOtherSessions = Act{Action: "session.end_others", Proof: ProofFresh, Ends: endsOthers.naming(),
+	EndOtherSessions = Act{Action: "session.end_others", Proof: ProofFresh, Ends: endsOthers,
 		Question: "Sign out everywhere else?", Routes: []string{
 			"POST /api/me/sessions/end-others", "POST /account/sessions/end-others",
 		}}
@@ -121,6 +121,7 @@ var (
 	ResetPassword = Act{Action: "password.reset", Proof: ProofCode, Told: MailPasswordChanged,
 		Ends: endsRecent.unverifying().naming(), Routes: []string{
 			"POST /api/auth/reset-password", "POST /reset-password/", "POST /api/auth/reset-password/passkey/begin",
+			"POST /api/auth/reset-password/factors",
 		}}
 	LimitResets = Act{Action: "password.limited", Proof: ProofCode}
 	AddFactor   = Act{Action: "factor.add", Proof: ProofFresh, Told: MailFactorAdded, Ends: endsOthers,

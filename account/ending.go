@@ -129,6 +129,7 @@ type Keep struct {
 	Sessions bool     `json:"keep_other_sessions"` // with everything that they made
 	Apps     []string `json:"keep_apps"`           // client ids of applications that keep their access
 	Void     []string `json:"void_given"`          // see Audit.Void
+	Remove   []string `json:"remove_factors"`      // see Audit.Remove
 }
 
 // recently is how long ago a thief may have been at work before somebody who lost the password
@@ -140,7 +141,7 @@ var (
 	endsOne = Ending{Sessions: OneSession, Grants: OnlineGrants, Invites: StaleInvites}
 	// endsOthers ends the others with everything that they made.
 	endsOthers = Ending{Sessions: OtherSessions, Grants: SessionGrants, Invites: SessionInvites,
-		Addresses: SessionAddresses, Codes: true}
+		Addresses: SessionAddresses, Factors: NamedFactors, Codes: true}
 	// endsDisowned ends what somebody who is not the owner may hold, and what they made.
 	endsDisowned = endsRecent.disowning().voiding(RecentGiven)
 	// endsAccess ends everything that somebody else may hold.

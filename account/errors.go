@@ -55,6 +55,11 @@ var (
 	ErrFactorExists = web.NewProblem(409, "factor_exists",
 		"You already have an authenticator app. Remove it to set up a different one.")
 	ErrFactorNotFound = web.NewProblem(404, "factor_not_found", "This second factor does not exist.")
+	// ErrFactorsNamed means that Audit.Remove names something else than young factors of other sessions, or the last
+	// way in of the person who asks.
+	ErrFactorsNamed = web.BadRequest("You can remove here only what another session added in the last three days, and "+
+		"not your last way to sign in. Nothing was changed.",
+		web.FieldError{Pointer: "/remove_factors", Detail: "cannot be removed here"})
 	// ErrEnrolmentExpired means that the secret was not made for this session, or too long ago.
 	ErrEnrolmentExpired = web.ForField(400, "enrolment_expired", "/token",
 		"This key is no longer valid. Start again with a new one.")

@@ -16,7 +16,7 @@ type export struct {
 	Preferences map[string]string `json:"preferences"`
 	Sessions    []SessionEntry    `json:"sessions"`
 	Apps        []AppEntry        `json:"apps"`
-	Factors     factorList        `json:"factors"`
+	Factors     FactorList        `json:"factors"`
 	Passkeys    []PasskeyEntry    `json:"passkeys"`
 	Picture     []byte            `json:"picture_jpeg,omitempty"` // that the user has uploaded
 	Invites     web.List          `json:"invites"`                // there may be many

@@ -56,9 +56,6 @@ type FactorSet struct {
 	TOTP, Codes bool
 }
 
-// Empty reports whether there are none.
-func (n FactorSet) Empty() bool { return n.Count() == 0 }
-
 // Count returns how many they are; recovery codes are one.
 func (n FactorSet) Count() int {
 	count := len(n.Passkeys)
@@ -70,7 +67,7 @@ func (n FactorSet) Count() int {
 	return count
 }
 
-// FactorsNamed returns the factors with these ids of MadeFactors. ErrFactorNotFound.
+// FactorsNamed returns the factors with these ids of MadeFactors. ErrFactorsNamed.
 func FactorsNamed(ids []string) (n FactorSet, err error) {
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
 		text, passkey := strings.CutPrefix(id, PasskeyIDPrefix)
@@ -80,7 +77,7 @@ func FactorsNamed(ids []string) (n FactorSet, err error) {
 		case id == RecoveryCodesID:
 			n.Codes = true
 		case !passkey || bad != nil || len(raw) == 0:
-			return n, ErrFactorNotFound
+			return n, ErrFactorsNamed
 		default:
 			n.Passkeys = append(n.Passkeys, raw)
 		}
@@ -88,8 +85,14 @@ func FactorsNamed(ids []string) (n FactorSet, err error) {
 	return n, nil
 }
 
-// factorRows returns the rows of factors for pages.
-func factorRows(list []MadeFactor) []templates.FactorRow {
+// RecentFactorRows returns the rows of Store.RecentFactors for pages.
+func (s *Service) RecentFactorRows(ctx context.Context, u User, keep string) ([]templates.FactorRow, error) {
+	list, err := s.store.RecentFactors(ctx, u.Sub, keep, s.Now())
+	return FactorRowsOf(list), err
+}
+
+// FactorRowsOf returns the rows of factors for pages.
+func FactorRowsOf(list []MadeFactor) []templates.FactorRow {
 	rows := make([]templates.FactorRow, 0, len(list))
 	for _, f := range list {
 		rows = append(rows, templates.FactorRow{ID: f.ID, Kind: f.Kind, Name: f.Name, CreatedAt: f.CreatedAt})
@@ -195,8 +198,8 @@ func (s *Service) RemoveFactor(
 	return web.Noted(ctx, "factor_removed", remove(o))
 }
 
-// factorList lists the second factors of a user for the user and for the export.
-type factorList struct {
+// FactorList lists the second factors of a user for the user and for the export.
+type FactorList struct {
 	TOTP          *factorEntry `json:"totp"` // null: none
 	Password      bool         `json:"password"`
 	Passkeys      int          `json:"passkeys"`
@@ -208,8 +211,8 @@ type factorEntry struct {
 	LastUsedAt *time.Time `json:"last_used_at"`
 }
 
-func (f Factors) Entries(u User) factorList {
-	out := factorList{Password: !u.Passwordless(), Passkeys: f.Passkeys, RecoveryCodes: f.RecoveryCodes}
+func (f Factors) Entries(u User) FactorList {
+	out := FactorList{Password: !u.Passwordless(), Passkeys: f.Passkeys, RecoveryCodes: f.RecoveryCodes}
 	if f.TOTP != nil {
 		out.TOTP = &factorEntry{f.TOTP.CreatedAt.UTC(), web.TimeOrNull(f.TOTP.LastUsedAt)}
 	}

@@ -245,7 +245,7 @@ func (s *Service) describeDisowned(
 	if err != nil {
 		return err
 	}
-	page.Handle, page.Removed = u.Handle, factorRows(out.Removed)
+	page.Handle, page.Removed = u.Handle, FactorRowsOf(out.Removed)
 	if page.Passwordless { // one of their ways in was used, which may be an old one
 		f, err := s.store.Factors(ctx, sub)
 		if err != nil {

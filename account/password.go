@@ -21,9 +21,9 @@ func (s *Service) RemovePassword(ctx context.Context, c Caller, keep Keep) error
 
 // ChangePassword sets a new password of the caller, who proves the old one if there is one. It ends their other
 // sessions and every grant, and gives this session a new token, so that a copy of its cookie ends
-// too. What they gave others is void where void names it. ErrInvalidCredentials, ErrWeakPassword.
+// too. What also names is void or removed too. ErrInvalidCredentials, ErrWeakPassword.
 func (s *Service) ChangePassword(
-	ctx context.Context, c Caller, current, password string, void []string,
+	ctx context.Context, c Caller, current, password string, also Keep,
 ) (SignedIn, error) {
 	a, err := s.begin(ctx, c, ChangePassword, "")
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Service) ChangePassword(
 		return SignedIn{}, err
 	}
 	err = s.store.ChangePassword(ctx, u.Sub, u.PasswordHash, hash, &row, s.Now(),
-		a.Keeping(Keep{Void: void}))
+		a.Keeping(Keep{Void: also.Void, Remove: also.Remove}))
 	if errors.Is(err, ErrSessionNotFound) {
 		err = ErrNotAuthenticated
 	}

@@ -54,6 +54,8 @@ type Reset struct {
 	Handle   string `json:"handle"`
 	Code     string `json:"code"`
 	Password string `json:"password"`
+	// Remove are ids of MadeFactors that are removed with the old password: see Audit.Remove.
+	Remove []string `json:"remove_factors"`
 	// Enter signs in whoever never had a password. Passkey returns their passkey in the place of one, as in
 	// Registration. Shared is as there.
 	Enter   bool                                   `json:"-"`
@@ -80,7 +82,7 @@ func (s *Service) ResetPassword(ctx context.Context, c Caller, in Reset) (out Re
 	if err != nil {
 		return out, err
 	}
-	a.Actor, a.Target = handle, handle
+	a.Actor, a.Target, a.Remove = handle, handle, in.Remove
 	enters, p := in.Enter && u.PasswordHash == "", Proven{amr: passwordAlone}
 	if enters && in.Passkey != nil {
 		var first *FirstPasskey
@@ -124,6 +126,19 @@ func (s *Service) ResetCodeValid(ctx context.Context, handle, code string) (vali
 	}
 	u, err := s.UserNamed(ctx, handle)
 	return u.Sub != "", u.PasswordHash == "", err
+}
+
+// RecentFactorsByCode lists what Reset.Remove may name, for whoever has a right code. ErrInvalidResetCode.
+func (s *Service) RecentFactorsByCode(ctx context.Context, in Reset) ([]MadeFactor, error) {
+	u, err := s.UserNamed(ctx, withoutAt(in.Handle))
+	if err != nil {
+		return nil, err
+	}
+	code := HashSecret(CanonicalCode(in.Code, ResetCodeLength))
+	if valid, err := s.store.ResetCodeValid(ctx, u.Handle, code, s.Now()); err != nil || !valid {
+		return nil, cmp.Or(err, error(ErrInvalidResetCode))
+	}
+	return s.store.RecentFactors(ctx, u.Sub, "", s.Now())
 }
 
 // checkReset returns the account of a right code.

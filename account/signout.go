@@ -56,11 +56,18 @@ func (s *Service) EndSession(ctx context.Context, c Caller, id string) error {
 }
 
 // EndOtherSessions ends all sessions of the caller except that of the request, with everything that
-// they made. keep.Apps keep their access, keep.Void is void.
+// they made. keep.Apps keep their access, keep.Void is void, and keep.Remove is removed.
 func (s *Service) EndOtherSessions(ctx context.Context, c Caller, keep Keep) error {
 	a, err := s.begin(ctx, c, EndOtherSessions, "")
 	if err != nil {
 		return err
+	}
+	if len(keep.Remove) > 0 {
+		mails, err := s.notices(ctx, c.User, MailFactorRemoved)
+		if err != nil {
+			return err
+		}
+		a = a.With(mails...)
 	}
 	keep.Sessions = false
 	_, err = s.store.EndSessions(ctx, c.User.Sub, s.Now(), a.Keeping(keep))

@@ -639,9 +639,8 @@ type Audit struct {
 	Since    time.Time
 	KeepApps []string
 	Void     []string
-	// Remove are the factors that NamedFactors selects. ErrFactorNotFound if one is not among those that may be
-	// removed.
-	Remove FactorSet
+	// Remove are the ids of MadeFactors that NamedFactors selects. ErrFactorsNamed.
+	Remove []string
 	// Session is that of the request, or empty. Proof is what the act requires of it, ConfirmedAt and AMR are
 	// what it has proven, with what came in the same request: see Bound.
 	Session     string
@@ -706,13 +705,14 @@ func (a Audit) With(mails ...Mail) Audit {
 // Keeping returns the row of an act that leaves what the person chose to keep.
 func (a Audit) Keeping(keep Keep) Audit {
 	if keep.Sessions {
-		a.Ends = Ending{}
+		a.Ends = Ending{Factors: a.Ends.Factors}
 	}
 	for _, id := range keep.Apps {
 		if len(id) <= MaxClientID && text.Cut(id, MaxClientID) == id { // only a possible id reaches the database
 			a.KeepApps = append(a.KeepApps, id)
 		}
 	}
+	a.Remove = keep.Remove
 	for _, name := range keep.Void {
 		handle, err := CanonicalHandle(name)
 		if _, none := CheckEmail(name); none == nil || err == nil && handle == name {

@@ -4,10 +4,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/pquerna/otp/totp"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/accounttest"
 )
 
 // What an administrator ends is ended at once, for that person alone, and is in
@@ -50,5 +53,36 @@ func TestAdministratorEndsOnlyTheNamedSessions(t *testing.T) {
 	audit := b.Call("GET", "/api/admin/audit", nil).Is(200).Body
 	if one, all := strings.Count(audit, `"user.end_session"`), strings.Count(audit, `"user.end_sessions"`); one != 2 || all != 2 {
 		t.Errorf("%d and %d audit rows", one, all)
+	}
+}
+
+// An administrator who removes a factor of a thief, by its box, disowns the password with which it was added.
+func TestAdministratorRemovesWaysInWithTheSessions(t *testing.T) {
+	w := newWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("bob")
+	w.AddUser("eve")
+	w.Clock.Advance(30 * 24 * time.Hour)
+	for _, name := range []string{"bob", "eve"} {
+		thief := w.SignedIn(name)
+		drawn := thief.Call("POST", "/api/me/totp", nil).Is(200).JSON()
+		code, err := totp.GenerateCode(drawn["secret"].(string), w.Clock.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		thief.Call("POST", "/api/me/totp/confirm", map[string]any{"token": drawn["token"], "code": code}).Is(200)
+	}
+	b := w.SignedIn("root1")
+	b.Page("/admin/users/bob").Is(200).Shows(`id="recent-factors"`, `value="totp"`).Hides(`value="totp" checked`)
+	if recent := b.Call("GET", "/api/admin/users/bob", nil).Is(200).JSON()["recent_factors"].([]any); len(recent) != 2 {
+		t.Errorf("recent factors %v", recent)
+	}
+	b.Call("POST", "/api/admin/users/bob/sessions/end-all", map[string]any{"remove_factors": []string{"passkey:AAAA"}}).Is(400, "invalid_request")
+	b.Call("POST", "/api/admin/users/bob/sessions/end-all", nil).Is(200) // removes none
+	w.Browser().Login("bob", accounttest.Password).Is(401, "second_factor_required")
+	b.Call("POST", "/api/admin/users/bob/sessions/end-all", map[string]any{"remove_factors": []string{"totp"}}).Is(200)
+	b.Page("/admin/users/eve/end-sessions", "remove_factor", "totp").Is(303)
+	for _, name := range []string{"bob", "eve"} {
+		w.Browser().Login(name, accounttest.Password).Is(403, "password_disowned")
 	}
 }

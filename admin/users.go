@@ -46,6 +46,7 @@ type userDetail struct {
 	SuspendReason string                 `json:"suspend_reason"`
 	Sessions      []account.SessionEntry `json:"sessions"`
 	Apps          []account.AppEntry     `json:"apps"`
+	Recent        []account.MadeFactor   `json:"recent_factors"`
 	Attributes    map[string]string      `json:"attributes,omitempty"`
 }
 
@@ -236,8 +237,12 @@ func (s *Service) detailOf(ctx context.Context, u account.User) (userDetail, err
 	if err != nil {
 		return userDetail{}, err
 	}
+	recent, err := s.users.RecentFactors(ctx, u)
+	if err != nil {
+		return userDetail{}, err
+	}
 	return userDetail{
-		userEntry: entryOf(u, settings.Flags), EmailVerified: u.EmailVerified,
+		Recent: recent, userEntry: entryOf(u, settings.Flags), EmailVerified: u.EmailVerified,
 		SuspendedAt: web.TimeOrNull(u.SuspendedAt), SuspendReason: u.SuspendReason,
 		Sessions: account.SessionEntries(access.Sessions, site.IdentityFrom(ctx).Session.ID, access.Passkeys),
 		Apps:     account.AppEntries(access.Apps), Attributes: u.Profile.Attributes,
@@ -295,10 +300,13 @@ func (s *Service) unlock(w http.ResponseWriter, r *http.Request, u account.User)
 }
 
 func (s *Service) endSessions(w http.ResponseWriter, r *http.Request, u account.User) error {
-	if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
+	var in struct {
+		Remove []string `json:"remove_factors"`
+	}
+	if err := web.ReadOptionalJSON(w, r, &in); err != nil {
 		return err
 	}
-	_, err := s.users.EndSessions(r.Context(), s.accounts.Caller(r), u)
+	_, err := s.users.EndSessions(r.Context(), s.accounts.Caller(r), u, in.Remove...)
 	return answerOK(w, err)
 }
 

@@ -197,13 +197,8 @@ func (s *Service) showUserPage(
 	if err != nil {
 		return err
 	}
-	factors, err := s.users.Factors(r.Context(), u)
-	if err != nil {
+	if err := s.describeFactors(r, &page, u); err != nil {
 		return err
-	}
-	page.Factors = templates.FactorCounts{
-		TOTP: factors.TOTP != nil, Passkeys: factors.Passkeys, RecoveryCodes: factors.RecoveryCodes,
-		Passwordless: u.Passwordless(),
 	}
 	if page.MoreInvited = len(branches) > shownInvited; page.MoreInvited {
 		branches = branches[:shownInvited]
@@ -261,7 +256,7 @@ type formAction func(w http.ResponseWriter, r *http.Request, u account.User) (st
 // refused, it shows the page with the reason.
 func (s *Service) form(section string, do formAction) web.Handler {
 	return s.ofUser(func(w http.ResponseWriter, r *http.Request, u account.User) error {
-		if err := web.ReadForm(w, r, "flag", "known"); err != nil {
+		if err := web.ReadForm(w, r, "flag", "known", "remove_factor"); err != nil {
 			return err
 		}
 		next, err := do(w, r, u)
@@ -358,6 +353,21 @@ func (s *Service) endForm(_ http.ResponseWriter, r *http.Request, u account.User
 	return noticeOn(u, "end-saved"), s.users.SetEnd(r.Context(), s.accounts.Caller(r), u, ends)
 }
 
+// describeFactors adds the factors of a user to their page, and which may be removed with the sessions.
+func (s *Service) describeFactors(r *http.Request, page *templates.AdminUser, u account.User) error {
+	recent, err := s.users.RecentFactors(r.Context(), u)
+	if err != nil {
+		return err
+	}
+	page.Recent = templates.RecentFactors{Rows: account.FactorRowsOf(recent), Remove: r.PostForm["remove_factor"]}
+	factors, err := s.users.Factors(r.Context(), u)
+	page.Factors = templates.FactorCounts{
+		TOTP: factors.TOTP != nil, Passkeys: factors.Passkeys, RecoveryCodes: factors.RecoveryCodes,
+		Passwordless: u.Passwordless(),
+	}
+	return err
+}
+
 func (s *Service) unsuspendForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
 	return noticeOn(u, "unsuspended"), s.users.Unsuspend(r.Context(), s.accounts.Caller(r), u)
 }
@@ -371,7 +381,7 @@ func (s *Service) endSessionForm(_ http.ResponseWriter, r *http.Request, u accou
 }
 
 func (s *Service) endSessionsForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
-	_, err := s.users.EndSessions(r.Context(), s.accounts.Caller(r), u)
+	_, err := s.users.EndSessions(r.Context(), s.accounts.Caller(r), u, r.PostForm["remove_factor"]...)
 	return noticeOn(u, "sessions-ended"), err
 }
 

@@ -34,7 +34,8 @@ func endFactors(
 	tx *engine.Tx, id string, a account.Audit, now time.Time, args map[string]any,
 ) map[string][]account.MadeFactor {
 	args["young"], args["now"], args["none"] = toUnix(now.Add(-account.FactorUndo)), toUnix(now), account.NoPassword
-	named, which := a.Remove, othersFactor
+	named, err := account.FactorsNamed(a.Remove)
+	which := othersFactor
 	switch a.Ends.Factors {
 	case account.DisownedFactors:
 		made := toUnix(a.Since)
@@ -45,7 +46,7 @@ func endFactors(
 			return youngFactor(table) + " AND " + disowned(table+".created_at", table+".session_id")
 		}
 	case account.NamedFactors:
-		if named.Empty() {
+		if tx.Refuse(err); named.Count() == 0 {
 			return nil
 		}
 	default:
@@ -93,10 +94,24 @@ func endFactors(
 	if a.Ends.Factors == account.DisownedFactors {
 		restoreCodes(tx, args)
 	}
-	if n := len(out[firstSub(args)]); a.Ends.Factors == account.NamedFactors && n != named.Count() {
-		tx.Refuse(account.ErrFactorNotFound)
+	if a.Ends.Factors == account.NamedFactors {
+		checkNamed(tx, len(out[firstSub(args)]) == named.Count(), a, args)
 	}
 	return out
+}
+
+// checkNamed refuses the removal of named factors if not all were found, or if it would leave the person who asks
+// without a way in.
+func checkNamed(tx *engine.Tx, found bool, a account.Audit, args map[string]any) {
+	if !found {
+		tx.Refuse(account.ErrFactorsNamed)
+	}
+	var closed []int
+	tx.Find(&closed, `SELECT 1 FROM users u WHERE u.sub IN @subs AND u.password_hash = @none
+		AND NOT EXISTS (SELECT 1 FROM passkeys p WHERE p.sub = u.sub)`, args)
+	if a.Proof == account.ProofFresh && len(closed) > 0 {
+		tx.Refuse(account.ErrFactorsNamed)
+	}
 }
 
 type madeRow struct {

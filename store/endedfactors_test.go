@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"reflect"
@@ -18,15 +19,15 @@ import (
 // somebody unknown; before the last three days, and at joining. What an act leaves of them:
 func TestActsRemoveWhatADisownedSessionMade(t *testing.T) {
 	const all = "early joining late mine old other unknown"
-	passkeys := func(names ...string) (n account.FactorSet) {
+	passkeys := func(names ...string) (ids []string) {
 		for _, name := range names {
-			n.Passkeys = append(n.Passkeys, []byte(name))
+			ids = append(ids, account.PasskeyIDPrefix+base64.RawURLEncoding.EncodeToString([]byte(name)))
 		}
-		return n
+		return ids
 	}
 	for name, c := range map[string]struct {
 		action string
-		remove account.FactorSet
+		remove []string
 		none   error
 		want   string // passkeys; codes in use
 		codes  string
@@ -35,11 +36,11 @@ func TestActsRemoveWhatADisownedSessionMade(t *testing.T) {
 		"undo":        {action: "email.undo", want: "early joining mine old", codes: "first"},
 		"end others":  {action: "session.end_others", want: all, codes: "third"},
 		"naming some": {action: "session.end_others", remove: passkeys("late", "other", "unknown"), want: "early joining mine old", codes: "third"},
-		"naming codes": {action: "password.change", remove: account.FactorSet{Codes: true, Passkeys: [][]byte{[]byte("late")}},
+		"naming codes": {action: "password.change", remove: append(passkeys("late"), account.RecoveryCodesID),
 			want: "early joining mine old other unknown"},
-		"naming an old one":            {action: "session.end_others", remove: passkeys("late", "old"), none: account.ErrFactorNotFound, want: all, codes: "third"},
-		"naming the one of joining":    {action: "user.end_sessions", remove: passkeys("joining"), none: account.ErrFactorNotFound, want: all, codes: "third"},
-		"naming that of one's session": {action: "session.end_others", remove: passkeys("mine"), none: account.ErrFactorNotFound, want: all, codes: "third"},
+		"naming an old one":            {action: "session.end_others", remove: passkeys("late", "old"), none: account.ErrFactorsNamed, want: all, codes: "third"},
+		"naming the one of joining":    {action: "user.end_sessions", remove: passkeys("joining"), none: account.ErrFactorsNamed, want: all, codes: "third"},
+		"naming that of one's session": {action: "session.end_others", remove: passkeys("mine"), none: account.ErrFactorsNamed, want: all, codes: "third"},
 		"reset":                        {action: "password.reset", remove: passkeys("early", "mine", "late"), want: "joining old other unknown", codes: "third"},
 		"suspension":                   {action: "user.suspend", remove: passkeys("late"), want: all, codes: "third"},
 	} {
@@ -124,9 +125,7 @@ func TestRecentFactorsAreThoseThatMayBeNamed(t *testing.T) {
 			t.Fatal(got)
 		}
 		a := act("session.end_others")
-		if a.Remove, err = account.FactorsNamed(ids); err != nil {
-			t.Fatal(err)
-		}
+		a.Remove = ids
 		_, err = s.EndSessions(ctx, u.Sub, noon, a)
 		must(t, err)
 		if list, err = s.RecentFactors(ctx, u.Sub, "", noon); err != nil || len(list) > 0 {

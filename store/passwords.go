@@ -79,8 +79,7 @@ func (s *Store) RemovePassword(
 			account.ErrLastWayIn)
 		tx.Exec("UPDATE users SET password_hash = ?, password_disowned_at = 0, updated_at = ? WHERE sub = ?",
 			account.NoPassword, toUnix(now), sub)
-		end(tx, sub, "", a, now)
-		insertAudit(tx, a)
+		insertAudit(tx, end(tx, sub, "", a, now).noted(a))
 	})
 }
 

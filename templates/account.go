@@ -106,6 +106,7 @@ type AccountSecurity struct {
 	Factors   SecondFactors
 	// OpenInvites is shown after a new password, which ends none of them.
 	OpenInvites int
+	Recent      RecentFactors // of other sessions
 	Given       Given
 	// History has the recent events of the account, newest first.
 	History []AuditRow

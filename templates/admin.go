@@ -185,6 +185,7 @@ type AdminUser struct {
 	ResetCode, ResetURL string
 	Welcome             bool // it is for the first password of somebody who was added
 	Factors             FactorCounts
+	Recent              RecentFactors
 	Sessions            []SessionRow
 	MoreSessions        bool // there are others, which ?sessions=all shows
 	Apps                []AppRow

@@ -107,6 +107,7 @@ type Confirm struct {
 type Ends struct {
 	Sessions, Invites int
 	Apps              []AppRow // each may be kept
+	Recent            RecentFactors
 	// Optional reports whether the sessions may be kept too.
 	Optional bool
 	// KeepSessions and KeepApps (client ids) are the choices in a refused form.
@@ -132,6 +133,13 @@ func (p Confirm) fault(field string) (string, bool) {
 // Code reports whether the person can enter a code of an app or a recovery code.
 func (p Confirm) Code() bool {
 	return p.SecondFactor && (slices.Contains(p.Methods, "totp") || slices.Contains(p.Methods, "recovery_code"))
+}
+
+// RecentFactors has factors that may be removed in a form: remove_factor, which may be repeated, with their ids. Remove
+// are those that are ticked.
+type RecentFactors struct {
+	Rows   []FactorRow
+	Remove []string
 }
 
 // FactorRow is a second factor or an email address of an account.
@@ -297,6 +305,8 @@ type ResetPassword struct {
 	// Shared is as in Login.
 	Shared  bool
 	Signals []Signal
+	// Recent has the factors of the last days, shown with the form.
+	Recent RecentFactors
 	// Factors has the account's second factors, and the address if its owner changed it, shown when
 	// Done is set. Unverified is that address if it no longer counts as verified.
 	Factors    []FactorRow

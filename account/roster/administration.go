@@ -101,12 +101,17 @@ func (a *Administration) EndSession(ctx context.Context, by account.Caller, u ac
 	return web.Noted(ctx, "session_ended", a.Store().EndSession(ctx, u.Sub, id, a.Now(), row))
 }
 
-// EndSessions signs a user out everywhere, of applications too, and returns the number of sessions.
-func (a *Administration) EndSessions(ctx context.Context, by account.Caller, u account.User) (int, error) {
+// EndSessions signs a user out everywhere, of applications too, and returns the number of sessions. It removes the
+// recent factors with these ids of MadeFactors; with one, it disowns the password, which made it possible to add it.
+func (a *Administration) EndSessions(
+	ctx context.Context, by account.Caller, u account.User, remove ...string,
+) (int, error) {
 	row, err := a.Begin(ctx, by, account.EndUserSessions, u, "")
 	if err != nil {
 		return 0, err
 	}
+	row.Remove = remove
+	row.Ends.Password = len(remove) > 0 && !u.Passwordless()
 	n, err := a.Store().EndSessions(ctx, u.Sub, a.Now(), row)
 	return n, web.Noted(ctx, "sessions_ended", err)
 }
@@ -119,6 +124,11 @@ func (a *Administration) Settings(ctx context.Context) (account.Settings, error)
 // Factors returns the second factors of a user.
 func (a *Administration) Factors(ctx context.Context, u account.User) (account.Factors, error) {
 	return a.Store().Factors(ctx, u.Sub)
+}
+
+// RecentFactors lists what EndSessions may remove.
+func (a *Administration) RecentFactors(ctx context.Context, u account.User) ([]account.MadeFactor, error) {
+	return a.Store().RecentFactors(ctx, u.Sub, "", a.Now())
 }
 
 // AuditLog returns audit rows, newest first.

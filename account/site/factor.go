@@ -24,7 +24,14 @@ func (s *Site) apiFactors(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, f.Entries(u))
+	recent, err := s.Store().RecentFactors(r.Context(), u.Sub, IdentityFrom(r.Context()).Session.ID, s.Now())
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, struct {
+		account.FactorList
+		Recent []account.MadeFactor `json:"recent_factors"` // of other sessions
+	}{f.Entries(u), recent})
 }
 
 func (s *Site) apiBeginTOTP(w http.ResponseWriter, r *http.Request) error {
@@ -92,7 +99,7 @@ func (s *Site) endsWithFirstFactor(r *http.Request) (*templates.Ends, error) {
 
 // totpForm turns the app on. After a wrong code it shows the same secret again.
 func (s *Site) totpForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r, keepApp, voidGiven); err != nil {
+	if err := web.ReadForm(w, r, keepApp, voidGiven, removeFactor); err != nil {
 		return err
 	}
 	c, token := s.Caller(r), r.PostForm.Get("token")
@@ -222,7 +229,13 @@ func (s *Site) securityPage(r *http.Request, m templates.Member) (templates.Page
 			return nil, err
 		}
 	}
-	if id := IdentityFrom(r.Context()); id.User.Has(account.FlagAdmin) {
+	id := IdentityFrom(r.Context())
+	recent, err := s.RecentFactorRows(r.Context(), id.User, id.Session.ID)
+	if err != nil {
+		return nil, err
+	}
+	page.Recent = templates.RecentFactors{Rows: recent, Remove: kept(r).Remove}
+	if id.User.Has(account.FlagAdmin) {
 		ends, err := s.endsWithOthers(r, false)
 		if err != nil {
 			return nil, err

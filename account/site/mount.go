@@ -28,6 +28,7 @@ func (s *Site) mountAPI(handle func(path string, methods web.Methods)) {
 	handle("/api/auth/passkey/finish", web.Methods{"POST": s.Do(s.apiPasskeyFinish)})
 	handle("/api/auth/logout", web.Methods{"POST": s.Do(s.apiLogout)})
 	handle("/api/auth/reset-password", web.Methods{"POST": s.Do(s.apiResetPassword)})
+	handle("/api/auth/reset-password/factors", web.Methods{"POST": s.Do(s.apiResetFactors)})
 	handle("/api/auth/forgot-password", web.Methods{"POST": s.Do(s.apiForgotPassword)})
 	handle("/api/verify", web.Methods{"GET": s.Do(s.apiVerify)})
 	handle("/api/auth/recover", web.Methods{"POST": s.Do(s.apiRecover)})
@@ -136,13 +137,14 @@ func parameter(r *http.Request, name string) string {
 	return r.PostForm.Get(name)
 }
 
-// The fields of a form, which may be repeated, with an application to keep, and with what to void: see account.Keep.
-const keepApp, voidGiven = "keep_app", "void_given"
+// The fields of a form, which may be repeated, with an application to keep, with what to void, and with a factor to
+// remove: see account.Keep.
+const keepApp, voidGiven, removeFactor = "keep_app", "void_given", "remove_factor"
 
 // kept returns what the person chose in a form to keep of the other sessions, or to void besides.
 func kept(r *http.Request) account.Keep {
 	return account.Keep{Sessions: r.PostForm.Get("keep_other_sessions") != "", Apps: r.PostForm[keepApp],
-		Void: r.PostForm[voidGiven]}
+		Void: r.PostForm[voidGiven], Remove: r.PostForm[removeFactor]}
 }
 
 // noContent returns the handler of an operation of the API. The body of a POST may be an empty

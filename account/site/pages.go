@@ -82,7 +82,7 @@ func (s *Site) accountPage(name string) web.Handler {
 // reason.
 func (s *Site) accountForm(notice string, do operation) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if err := web.ReadForm(w, r, "flag", keepApp, voidGiven); err != nil {
+		if err := web.ReadForm(w, r, "flag", keepApp, voidGiven, removeFactor); err != nil {
 			return err
 		}
 		at := notices[notice]

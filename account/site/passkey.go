@@ -77,7 +77,7 @@ func (s *Site) apiAddPasskey(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Site) addPasskeyForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r, keepApp, voidGiven); err != nil {
+	if err := web.ReadForm(w, r, keepApp, voidGiven, removeFactor); err != nil {
 		return err
 	}
 	in, _ := passkeyInForm(r, "")

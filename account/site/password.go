@@ -12,11 +12,13 @@ func (s *Site) apiPutPassword(w http.ResponseWriter, r *http.Request) error {
 		Current string   `json:"current_password"`
 		New     string   `json:"new_password"`
 		Void    []string `json:"void_given"`
+		Remove  []string `json:"remove_factors"`
 	}
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return err
 	}
-	out, err := s.ChangePassword(r.Context(), s.Caller(r), in.Current, in.New, in.Void)
+	out, err := s.ChangePassword(r.Context(), s.Caller(r), in.Current, in.New,
+		account.Keep{Void: in.Void, Remove: in.Remove})
 	if err != nil {
 		return err
 	}
@@ -26,7 +28,7 @@ func (s *Site) apiPutPassword(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Site) passwordForm(w http.ResponseWriter, r *http.Request) error {
 	out, err := s.ChangePassword(r.Context(), s.Caller(r), r.PostForm.Get("current_password"),
-		r.PostForm.Get("new_password"), kept(r).Void)
+		r.PostForm.Get("new_password"), kept(r))
 	s.setCookies(w, out)
 	return err
 }

@@ -41,7 +41,7 @@ func (s *Site) apiPatchMe(w http.ResponseWriter, r *http.Request) error {
 		into any
 		kind templates.Text
 	}{{"keep_other_sessions", &keep.Sessions, "must be a boolean"}, {"keep_apps", &keep.Apps, "must be an array"},
-		{"void_given", &keep.Void, "must be an array"}} {
+		{"void_given", &keep.Void, "must be an array"}, {"remove_factors", &keep.Remove, "must be an array"}} {
 		if value, given := in[member.name]; given && json.Unmarshal(value, member.into) != nil {
 			return web.BadRequest("A member has the wrong type.",
 				web.FieldError{Pointer: "/" + member.name, Detail: member.kind})

@@ -27,6 +27,22 @@ func (s *Site) apiResetPassword(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
 }
 
+// apiResetFactors lists the factors that the reset may remove.
+func (s *Site) apiResetFactors(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Handle string `json:"handle"`
+		Code   string `json:"code"`
+	}
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	list, err := s.RecentFactorsByCode(r.Context(), account.Reset{Handle: in.Handle, Code: in.Code})
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, map[string][]account.MadeFactor{"recent_factors": list})
+}
+
 // apiBeginWelcome returns a challenge for the passkey of somebody who has been added and has no password yet.
 func (s *Site) apiBeginWelcome(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
@@ -74,19 +90,46 @@ func (s *Site) showReset(w http.ResponseWriter, r *http.Request, status int, pag
 	if err != nil {
 		return err
 	}
+	if err = s.listRecent(r, &page); err != nil {
+		return err
+	}
 	page.Passkeys = page.Welcome && s.passkeys.PasskeysUnavailable() == nil
 	page.MinPassword, page.Contact, page.Mail = settings.MinPassword, settings.Contact, s.MailEnabled()
 	s.Show(w, r, status, page)
 	return nil
 }
 
+// listRecent adds the factors that the reset may remove, for a right code.
+func (s *Site) listRecent(r *http.Request, page *templates.ResetPassword) error {
+	if page.Done || page.Handle == "" || page.Code == "" {
+		return nil
+	}
+	list, err := s.RecentFactorsByCode(r.Context(), account.Reset{Handle: page.Handle, Code: page.Code})
+	if errors.Is(err, account.ErrInvalidResetCode) {
+		return nil
+	}
+	page.Recent = templates.RecentFactors{Rows: account.FactorRowsOf(list), Remove: kept(r).Remove}
+	return err
+}
+
 func (s *Site) resetForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
+	if err := web.ReadForm(w, r, removeFactor); err != nil {
 		return err
 	}
 	f := r.PostForm
 	next, application := s.continuation(w, r, f)
 	in := account.Reset{Handle: f.Get("handle"), Code: f.Get("code"), Password: f.Get("password")}
+	in.Remove = kept(r).Remove
+	if !f.Has("listed") && !f.Has("welcome") { // a code was typed: nobody has seen the list
+		page := templates.ResetPassword{Handle: in.Handle, Code: in.Code, Mailed: f.Has(account.MailedField),
+			Linked: true, Continue: next}
+		if err := s.listRecent(r, &page); err != nil {
+			return err
+		}
+		if len(page.Recent.Rows) > 0 {
+			return s.showReset(w, r, http.StatusOK, page)
+		}
+	}
 	in.Enter, in.Shared = f.Has("welcome"), f.Has("shared_computer")
 	made, _ := passkeyInForm(r, "")
 	out, err := s.passkeys.Reset(r.Context(), s.Caller(r), in, made)

@@ -54,11 +54,13 @@ func (s *Site) apiEndOthers(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		KeepApps []string `json:"keep_apps"`
 		Void     []string `json:"void_given"`
+		Remove   []string `json:"remove_factors"`
 	}
 	if err := web.ReadOptionalJSON(w, r, &in); err != nil {
 		return err
 	}
-	if err := s.EndOtherSessions(r.Context(), s.Caller(r), account.Keep{Apps: in.KeepApps, Void: in.Void}); err != nil {
+	keep := account.Keep{Apps: in.KeepApps, Void: in.Void, Remove: in.Remove}
+	if err := s.EndOtherSessions(r.Context(), s.Caller(r), keep); err != nil {
 		return err
 	}
 	return web.NoContent(w)
@@ -77,9 +79,14 @@ func (s *Site) endOthersForm(_ http.ResponseWriter, r *http.Request) error {
 func (s *Site) endsWithOthers(r *http.Request, optional bool) (*templates.Ends, error) {
 	id, keep := IdentityFrom(r.Context()), kept(r)
 	made, err := s.Store().MadeByOthers(r.Context(), id.User.Sub, id.Session.ID, s.Now())
+	if err != nil {
+		return nil, err
+	}
+	recent, err := s.RecentFactorRows(r.Context(), id.User, id.Session.ID)
 	return &templates.Ends{Sessions: made.Sessions, Invites: made.Invites, Apps: account.AppRows(made.Apps),
 		Optional: optional, KeepSessions: keep.Sessions, KeepApps: keep.Apps,
-		Given: templates.Given{Names: account.GivenNames(made.Given), Void: keep.Void}}, err
+		Given:  templates.Given{Names: account.GivenNames(made.Given), Void: keep.Void},
+		Recent: templates.RecentFactors{Rows: recent, Remove: keep.Remove}}, err
 }
 
 func (s *Site) devicesPage(r *http.Request, m templates.Member) (templates.Page, error) {

@@ -181,3 +181,102 @@ func TestAccountWithoutAWayInIsClosed(t *testing.T) {
 	w.Browser().Call("POST", "/api/auth/reset-password", reset("ada", w.ResetCode("ada"), newPassword)).Is(200)
 	w.Browser().Login("ada", newPassword).Is(200)
 }
+
+// A reset removes what its page lists and the owner ticks, before the second step is asked.
+func TestResetRemovesTheWaysInThatAreTicked(t *testing.T) {
+	w, post := newMailWorld(t)
+	addMember(w, "ada", "ada@example.org")
+	w.Clock.Advance(30 * 24 * time.Hour)
+	old := addPasskey(w.SignedIn("ada"), "old")
+	w.Clock.Advance(account.FactorUndo + time.Second)
+	thief := w.Browser()
+	finish(thief, old.get(begin(thief))).Is(200)
+	evil := addPasskey(thief, "evil")
+	codes := thief.Call("POST", "/api/me/recovery-codes", nil).Is(200).JSON()["recovery_codes"].([]any)
+	post.new()
+	w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": "ada"}).Is(200)
+	path, _ := link(t, post.one("ada@example.org"))
+	page := w.Browser().Page(path).Is(200).Shows(`id="recent-factors"`, "evil", `value="recovery_codes"`).Hides(">old<")
+	code := codeField.FindStringSubmatch(page.Body)[1]
+	listed := w.Browser().Call("POST", "/api/auth/reset-password/factors", map[string]string{"handle": "ada", "code": code}).Is(200).JSON()["recent_factors"].([]any)
+	var ids []string
+	for _, f := range listed {
+		ids = append(ids, f.(map[string]any)["id"].(string))
+	}
+	if len(ids) != 2 {
+		t.Fatalf("listed %v", listed)
+	}
+	w.Browser().Call("POST", "/api/auth/reset-password/factors", map[string]string{"handle": "ada", "code": code[1:]}).Is(400, "invalid_reset_code")
+	// A code that was typed: the list comes first.
+	typed := []string{"handle", "ada", "code", code, "password", newPassword}
+	w.Browser().Page("/reset-password/", typed...).Is(200).Shows(`id="recent-factors"`)
+	oldID := account.PasskeyIDPrefix + passkeyIDOf(w, "old")
+	w.Browser().Page("/reset-password/", append(typed, "listed", "1", "remove_factor", oldID)...).Is(400)
+	w.Browser().Page("/reset-password/", append(typed, "listed", "1", "remove_factor", ids[0], "remove_factor", ids[1])...).Is(200).Shows("Password changed")
+	mailAbout(t, post.new(), "Your password was changed")
+	if signsIn(w.Browser(), evil) || !signsIn(w.Browser(), old) {
+		t.Error("the new passkey lives, or the old one fell")
+	}
+	loginOTP(w.Browser(), "ada", newPassword, codes[0].(string)).Is(401)
+}
+
+func passkeyIDOf(w *accounttest.World, name string) string {
+	keys, _ := w.Store.Passkeys(w.T.Context(), w.User("ada").Sub)
+	for _, k := range keys {
+		if k.Name == name {
+			return k.ShownID()
+		}
+	}
+	w.T.Fatal("no passkey " + name)
+	return ""
+}
+
+// Where other sessions end, the page lists what they added, with a box each and none ticked.
+func TestEndingOthersRemovesTheWaysInThatAreTicked(t *testing.T) {
+	for name, c := range map[string]struct {
+		path   string
+		fields []string
+		api    func(b *accounttest.Browser, remove []string) *accounttest.Answer
+	}{
+		"end others": {"/account/sessions/end-others", []string{"x", ""}, func(b *accounttest.Browser, remove []string) *accounttest.Answer {
+			return b.Call("POST", "/api/me/sessions/end-others", map[string]any{"remove_factors": remove})
+		}},
+		"new password": {"/account/password", []string{"current_password", password, "new_password", newPassword}, func(b *accounttest.Browser, remove []string) *accounttest.Answer {
+			return b.Call("PUT", "/api/me/password", map[string]any{"current_password": password, "new_password": newPassword, "remove_factors": remove})
+		}},
+	} {
+		for _, page := range []bool{true, false} {
+			t.Run(name, func(t *testing.T) {
+				w, post := newMailWorld(t)
+				addMember(w, "ada", "ada@example.org")
+				w.Clock.Advance(30 * 24 * time.Hour)
+				thief := w.BrowserAt("198.51.100.7")
+				thief.Login("ada", password).Is(200)
+				first := addPasskey(thief, "first")
+				w.Clock.Advance(time.Second)
+				owner := w.BrowserAt("203.0.113.9") // with the first passkey
+				finish(owner, first.get(begin(owner))).Is(200)
+				mine, evil := addPasskey(owner, "mine"), addPasskey(thief, "evil")
+				post.new()
+				id := account.PasskeyIDPrefix + passkeyIDOf(w, "evil")
+				c.api(owner, []string{account.PasskeyIDPrefix + passkeyIDOf(w, "mine")}).Is(400, "invalid_request")
+				if page {
+					asked := []string{c.path, "x", ""} // the question of the act
+					if name == "new password" {
+						asked = []string{"/account/security"}
+					}
+					owner.Page(asked[0], asked[1:]...).Shows(`value="`+id+`"`, ">evil<").Hides("checked", ">mine<·")
+					owner.Page(c.path, append(c.fields, "remove_factor", id, "sure", "yes")...).Is(303)
+				} else {
+					c.api(owner, []string{id})
+				}
+				if sent := post.new(); len(sent) != 1 || !strings.Contains(sent[0].Text, "Removed: Passkey “evil”") {
+					t.Errorf("mails %+v", sent)
+				}
+				if signsIn(w.Browser(), evil) || !signsIn(w.Browser(), mine) || !signsIn(w.Browser(), first) {
+					t.Error("it lives, or another fell")
+				}
+			})
+		}
+	}
+}
