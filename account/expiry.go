@@ -135,11 +135,17 @@ func FlagEndRows(flags []string, ends map[string]time.Time) (rows []templates.Fl
 func (u User) FlagWords() []string {
 	words := slices.Clone(u.Flags)
 	for i, f := range words {
-		if at := u.FlagEnds[f]; !at.IsZero() {
-			words[i] = f + "@" + at.UTC().Format(time.RFC3339)
-		}
+		words[i] = FlagWord(f, u.FlagEnds[f])
 	}
 	return words
+}
+
+// FlagWord is a flag as ParseFlags reads it; the zero time: it has no end.
+func FlagWord(flag string, ends time.Time) string {
+	if ends.IsZero() {
+		return flag
+	}
+	return flag + "@" + ends.UTC().Format(time.RFC3339)
 }
 
 // ShownEnds is how JSON has the ends of a user.

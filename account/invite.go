@@ -277,10 +277,7 @@ func (i Invite) Terms() string {
 		words = append(words, "days="+strconv.Itoa(int(life/day)))
 	}
 	for _, f := range i.Flags {
-		if at := i.FlagEnds[f]; !at.IsZero() {
-			f += "@" + at.UTC().Format(time.RFC3339)
-		}
-		words = append(words, "flag="+f)
+		words = append(words, "flag="+FlagWord(f, i.FlagEnds[f]))
 	}
 	if !i.AccountEnds.IsZero() {
 		words = append(words, "account_ends="+i.AccountEnds.UTC().Format(time.RFC3339))

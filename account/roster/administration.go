@@ -5,7 +5,6 @@ package roster
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -287,13 +286,6 @@ func (a *Administration) Amend(
 		return nil // it cannot be undone: see Audit.KeepEmail
 	}, a.Now(), &row)
 	return u, web.Noted(ctx, "user_amended", err)
-}
-
-// OfferSecondFactor reports whether administrators may be without a second factor, which pages then
-// mention.
-func (a *Administration) OfferSecondFactor(ctx context.Context) (bool, error) {
-	v, err := a.Settings(ctx)
-	return !slices.Contains(v.SecondFactorFlags, account.FlagAdmin), err
 }
 
 // SetEnd does EndingAt to a user.

@@ -216,8 +216,8 @@ func (a *Administration) Flagging(ctx context.Context, flags account.FlagChange)
 			}
 		}
 		word := word(f, name)
-		if f.On && f.SetEnd && !f.EndsAt.IsZero() {
-			word += "@" + f.EndsAt.UTC().Format(time.RFC3339)
+		if f.On && f.SetEnd {
+			word = account.FlagWord(word, f.EndsAt)
 		}
 		words = append(words, word)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/pquerna/otp/totp"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/session"
 	"github.com/cairn-id/cairn/provider"
 )
@@ -254,10 +253,6 @@ func TestHoldersOfAFlagNeedASecondFactor(t *testing.T) {
 	s.addUser("ada")
 	rp := s.app("app", func(c *provider.Client) { c.Trusted = true })
 	root, ada := s.signedIn("keeper"), s.signedIn("ada")
-	offer, err := roster.NewAdministration(s.store, nil).OfferSecondFactor(t.Context())
-	if err != nil || !offer {
-		t.Errorf("not offered: %v", err)
-	}
 	wantProblem(t, "unknown flag", root.api("PUT", "/api/admin/settings", `{"second_factor_flags":["captain"]}`), 400, "invalid_settings")
 	needStatus(t, "settings", root.api("PUT", "/api/admin/settings", `{"second_factor_flags":["admin"]}`), 200)
 
