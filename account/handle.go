@@ -1,11 +1,16 @@
 package account
 
 import (
+	"context"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/secure/precis"
+	"golang.org/x/text/unicode/norm"
 )
 
 // handleForm has a letter or digit on each side of a dot. Runs of - and _ are in handles from before
@@ -38,4 +43,55 @@ func withoutAt(typed string) string { return strings.TrimPrefix(strings.TrimSpac
 var ReservedHandles = []string{
 	"admin", "administrator", "root", "system", "operator", "support", "security", "api", "oauth2", "login", "logout",
 	"register", "account", "me", "cairn",
+}
+
+// HandleOf returns the handle that suits a name, "" if it has none of the letters a-z.
+func HandleOf(name string) string {
+	name = latin.Replace(norm.NFC.String(strings.ToLower(name)))
+	words := strings.FieldsFunc(norm.NFD.String(name), func(r rune) bool {
+		return !unicode.In(r, unicode.L, unicode.N, unicode.M)
+	})
+	for i, word := range words {
+		words[i] = strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+				return r
+			}
+			return -1
+		}, word)
+	}
+	words = slices.DeleteFunc(words, func(word string) bool { return word == "" })
+	handle := strings.Join(words, "-")
+	return strings.TrimRight(handle[:min(len(handle), MaxHandle)], "-")
+}
+
+// latin are letters that do not decompose into one of a-z.
+var latin = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "ß", "ss", "æ", "ae", "ø", "o", "œ", "oe", "ł", "l",
+	"đ", "d", "ð", "d", "þ", "th", "ı", "i")
+
+// ProposeHandle returns a free handle for somebody who joins: the one given, or that of their name, or one with a
+// number, "" for none. Only who has a valid invite is told of handles.
+func (s *Service) ProposeHandle(ctx context.Context, handle, name string) (string, error) {
+	base, err := CanonicalHandle(handle)
+	if err != nil {
+		base = HandleOf(name)
+	}
+	if base == "" {
+		return "", nil
+	}
+	all := []string{base}
+	for n := 2; n < 10; n++ {
+		all = append(all, strings.TrimRight(base[:min(len(base), MaxHandle-1)], "-_.")+strconv.Itoa(n))
+	}
+	taken, err := s.store.TakenUsers(ctx, all, nil, nil)
+	if err != nil {
+		return "", err
+	}
+	used := map[string]bool{}
+	for _, h := range slices.Concat(taken, ReservedHandles) {
+		used[HandleKey(h)] = true
+	}
+	if i := slices.IndexFunc(all, func(h string) bool { return !used[HandleKey(h)] }); i >= 0 {
+		return all[i], nil
+	}
+	return "", nil
 }

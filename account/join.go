@@ -101,6 +101,16 @@ func (s *Service) takesRequests(ctx context.Context) error {
 	return err
 }
 
+// WaitingRequests counts the requests to join that wait, 0 if they cannot be read.
+func (s *Service) WaitingRequests() int {
+	ctx := context.Background()
+	if s.takesRequests(ctx) != nil {
+		return 0
+	}
+	list, _ := s.store.JoinRequests(ctx, s.Now())
+	return len(list)
+}
+
 // AskToJoin queues the mail with the link that stores the request. It looks up nothing, so that neither the answer nor
 // its time says whether the address has an account: that is looked up when the mail is composed. Whoever asks often
 // for one address gets the same answer and no further mail.

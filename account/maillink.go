@@ -44,16 +44,23 @@ type verifyLink struct {
 type inviteLink struct {
 	Invite string `json:"i"` // as in Mail.Data
 	Email  string `json:"e"`
+	Name   string `json:"n,omitempty"` // of the request to join that it answers
 }
 
 // InvitedAddress returns the address that an invite was mailed to, if sealed is from the link in
 // that mail, or "".
 func (s *Service) InvitedAddress(i Invite, sealed string) string {
-	var v inviteLink
+	return s.openInvite(i, sealed).Email
+}
+
+// InvitedName returns the name in the request to join that the invite answers, likewise.
+func (s *Service) InvitedName(i Invite, sealed string) string { return s.openInvite(i, sealed).Name }
+
+func (s *Service) openInvite(i Invite, sealed string) (v inviteLink) {
 	if sealed == "" || s.seal.Open(purposeInvite, sealed, &v) != nil || v.Invite != i.Hash() {
-		return ""
+		return inviteLink{}
 	}
-	return v.Email
+	return v
 }
 
 type undoLink struct {
@@ -96,9 +103,10 @@ func (s *Service) JoinURL(r JoinRequest) (string, error) {
 	return s.link(PurposeJoin, joinLink{r.Name, r.Email, r.Reason, r.Language})
 }
 
-// MailedInviteURL returns the link of an invite in a mail to an address, which it proves.
-func (s *Service) MailedInviteURL(i Invite, email string) (string, error) {
-	sealed, err := s.seal.Seal(purposeInvite, inviteLink{i.Hash(), email})
+// MailedInviteURL returns the link of an invite in a mail to an address, which it proves. name is that of the request
+// to join that it answers, or "".
+func (s *Service) MailedInviteURL(i Invite, email, name string) (string, error) {
+	sealed, err := s.seal.Seal(purposeInvite, inviteLink{i.Hash(), email, name})
 	return s.InviteURL(i) + "&mailed=" + sealed, err
 }
 

@@ -55,8 +55,8 @@ func New(accounts *site.Site, o Options) *Service {
 		o.Now = time.Now
 	}
 	s := &Service{accounts: accounts, users: roster.Of(accounts.Service), options: o}
-	accounts.ShowNextSteps(func(ctx context.Context) (bool, error) {
-		steps, err := s.nextSteps(ctx)
+	accounts.ShowNextSteps(func(ctx context.Context, u account.User) (bool, error) {
+		steps, err := s.nextSteps(ctx, u)
 		return len(steps) > 0, err
 	})
 	return s

@@ -285,10 +285,11 @@ func TestFirstSignInLeadsToTheNextSteps(t *testing.T) {
 	}
 	b := to("/admin/")
 	steps := b.Page("/admin/").Is(200).Shows(`id="next-steps"`, `href="/id/account/invites"`, "cairn client add --help", "cairn backup FILE").Body
-	if n := strings.Count(steps, ">open<"); n != 4 {
+	if n := strings.Count(steps, ">open<"); n != 5 {
 		t.Errorf("%d steps are open", n)
 	}
 	b.Page("/admin/settings/general", "language", "en", "time_zone", "Europe/London").Is(303)
+	b.Call("PATCH", "/api/me", map[string]string{"email": "root@example.org"}).Is(200)
 	w.AddUser("bob")
 	w.Browser().Page("/login/", "handle", "bob", "password", password).RedirectsTo("/id/account/")
 	w.Clients = []templates.ApplicationRow{{ID: "x"}}
@@ -327,6 +328,10 @@ func TestRequestsToJoinAreDecidedOnThePage(t *testing.T) {
 	b.Page("/admin/join-requests", "id", "cy", "decision", "refuse").RedirectsTo("/id/admin/invites?notice=join-refused#requests")
 	b.Page("/admin/invites").Is(200).Shows("<bdi>bo@example.org</bdi>").Hides(`data-request="bo"`, "cy@example.org") // the invite for Bo is open
 	b.Call("GET", "/api/admin/join-requests", nil).Is(200).Shows(`"id":"dee"`)
+	b.Page("/admin/").Is(200).Shows(`id="waiting-requests"`, "1 person is waiting to join.", "Invites (1)").Hides(`id="coming-ends"`)
+	soon := map[string]string{"ends": w.Clock.Now().AddDate(0, 0, 13).Format(time.RFC3339)}
+	w.SignedIn("root1").Call("PUT", "/api/admin/users/ada/end", soon).Is(200)
+	b.Page("/admin/").Is(200).Shows(`id="coming-ends"`, "/admin/users/?ending=14", "within 14 days: 1")
 	w.Clock.Advance(account.FreshFor + time.Second)
 	b.Call("POST", "/api/admin/join-requests/dee/accept", nil).Is(403, "reauthentication_required")
 	b.Call("POST", "/api/auth/confirm", map[string]string{"password": accounttest.Password}).Is(200)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -30,7 +31,12 @@ func (s *Service) overviewPage(w http.ResponseWriter, r *http.Request) error {
 	if page.Warnings, err = Judge(ctx, s.users, s.options); err != nil {
 		return err
 	}
-	if page.Steps, err = s.nextSteps(ctx); err != nil {
+	page.Requests, page.EndingDays = s.accounts.WaitingRequests(), account.EndNotices[0]
+	soon := account.UserQuery{EndingBy: s.users.Now().AddDate(0, 0, page.EndingDays)}
+	if page.Ending, _, err = s.users.CountUsers(ctx, soon); err != nil {
+		return err
+	}
+	if page.Steps, err = s.nextSteps(ctx, site.IdentityFrom(ctx).User); err != nil {
 		return err
 	}
 	s.accounts.Show(w, r, http.StatusOK, page)

@@ -12,7 +12,7 @@ import (
 
 // nextSteps returns the steps after init, or none once all are done or an administrator closed
 // the list.
-func (s *Service) nextSteps(ctx context.Context) ([]templates.NextStep, error) {
+func (s *Service) nextSteps(ctx context.Context, u account.User) ([]templates.NextStep, error) {
 	settings, err := s.users.Settings(ctx)
 	if err != nil || !settings.NextSteps {
 		return nil, err
@@ -36,6 +36,8 @@ func (s *Service) nextSteps(ctx context.Context) ([]templates.NextStep, error) {
 			Name: "language", Text: l.Text("Choose the language and the time zone of emails"),
 			Path: "/admin/settings#general", Done: known && (settings.Language != "en" || l.Tag() == "en"),
 		},
+		{Name: "email", Text: l.Text("Add and verify your own email address"), Path: "/account/#email",
+			Done: u.EmailVerified || u.Email != "" && !s.accounts.MailEnabled()},
 		{Name: "invite", Text: l.Text("Invite someone"), Path: "/account/invites", Done: members > 1 || invites > 0},
 		{
 			Name: "application", Text: l.Text("Register an application for members to sign in to"),

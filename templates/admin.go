@@ -13,6 +13,8 @@ type AdminOverview struct {
 	SignIns  []DayCount
 	Warnings []Warning
 	Steps    []NextStep // of a new installation
+	// Requests to join that wait, and members whose account or a permission ends within EndingDays.
+	Requests, Ending, EndingDays int
 	Answer
 }
 

@@ -35,6 +35,8 @@ func (r *Renderer) funcs() template.FuncMap {
 		"contact":      contact,
 		"qr":           newQR,
 		"menu":         menu,
+		"counted":      counted,
+		"under":        func(v view, name string) view { v.Name = name; return v }, // a page of another's menu entry
 		"hasprefix":    strings.HasPrefix,
 		"field":        profileField,
 	}

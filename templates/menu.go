@@ -17,6 +17,14 @@ type MenuEntry struct {
 // unfolded is how many entries of a menu a phone shows.
 const unfolded = 3
 
+// counted returns the text of an entry with the number of what waits there, if anything does.
+func counted(text string, n int) string {
+	if n == 0 {
+		return text
+	}
+	return fmt.Sprintf("%s (%d)", text, n)
+}
+
 // menu returns a Menu. shown is the name of the page being shown; each entry is four arguments: the
 // name of its page, its icon, its path and its text.
 func menu(label, shown string, entries ...string) (Menu, error) {

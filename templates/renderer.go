@@ -60,6 +60,7 @@ type Renderer struct {
 	program  Program
 	instance atomic.Pointer[func() string]
 	look     atomic.Pointer[func() Look]
+	waiting  atomic.Pointer[func() int]
 }
 
 // Look is the appearance that an installation has chosen for its pages.
@@ -79,6 +80,7 @@ type view struct {
 	Logo     string // path of the picture, or empty
 	Dir      string // direction of the script, "ltr" or "rtl"
 	Look     Look
+	Waiting  int // requests to join, on the pages of administrators
 	P        Page
 }
 
@@ -158,6 +160,9 @@ func (r *Renderer) instanceName() string {
 // SetLook sets the source of the look. It is called like that of SetInstanceName.
 func (r *Renderer) SetLook(look func() Look) { r.look.Store(&look) }
 
+// SetWaiting sets the source of the number of requests to join that wait, which the pages of administrators show.
+func (r *Renderer) SetWaiting(waiting func() int) { r.waiting.Store(&waiting) }
+
 func (r *Renderer) currentLook() Look {
 	if look := r.look.Load(); look != nil && *look != nil {
 		return (*look)()
@@ -216,6 +221,9 @@ func (r *Renderer) fill(l *Language, page Page) ([]byte, error) {
 	look := r.currentLook()
 	v := view{Name: name, Instance: r.instanceName(), Lang: l.Tag(), Dir: l.dir(), P: page, Look: look}
 	v.Theme = r.ThemeURL(look.Accent)
+	if waiting := r.waiting.Load(); waiting != nil && *waiting != nil && strings.HasPrefix(name, "admin") {
+		v.Waiting = (*waiting)()
+	}
 	if look.Logo != "" {
 		v.Logo = r.base + "/logo/" + look.Logo + ".png"
 	}

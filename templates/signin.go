@@ -237,8 +237,8 @@ func (p Register) fault(field string) (string, bool) {
 // Focus returns the field to start at: the first with an error, else the first required one that is
 // empty.
 func (p Register) Focus() string {
-	return focus(p, [2]string{"code", p.Code}, [2]string{"handle", p.Handle},
-		[2]string{"display_name", "optional"}, [2]string{"email", "optional"})
+	return focus(p, [2]string{"code", p.Code}, [2]string{"display_name", p.DisplayName},
+		[2]string{"handle", p.Handle}, [2]string{"email", "optional"})
 }
 
 // Join is the page of people who must prove an address before they can join: POST {base}/register/address with code and

@@ -52,7 +52,7 @@ func (p *Post) composeInvite(ctx context.Context, m account.Mail, l *templates.L
 			return templates.Mail{}, err
 		}
 	}
-	address, err := p.accounts.MailedInviteURL(invite, m.Address)
+	address, err := p.accounts.MailedInviteURL(invite, m.Address, m.Data["name"])
 	if err != nil {
 		return templates.Mail{}, err
 	}

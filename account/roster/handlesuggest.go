@@ -5,9 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-
-	"golang.org/x/text/unicode/norm"
 
 	"github.com/cairn-id/cairn/account"
 )
@@ -49,23 +46,4 @@ func (a *Administration) suggestHandles(ctx context.Context, rows []ImportRow) e
 func numbered(handle string, n int) string {
 	suffix := "-" + strconv.Itoa(n)
 	return strings.TrimRight(handle[:min(len(handle), account.MaxHandle-len(suffix))], "-") + suffix
-}
-
-// handleOf returns the handle that suits a name, "" if it has none of the letters a-z.
-func handleOf(name string) string {
-	name = latin.Replace(norm.NFC.String(strings.ToLower(name)))
-	words := strings.FieldsFunc(norm.NFD.String(name), func(r rune) bool {
-		return !unicode.In(r, unicode.L, unicode.N, unicode.M)
-	})
-	for i, word := range words {
-		words[i] = strings.Map(func(r rune) rune {
-			if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-				return r
-			}
-			return -1
-		}, word)
-	}
-	words = slices.DeleteFunc(words, func(word string) bool { return word == "" })
-	handle := strings.Join(words, "-")
-	return strings.TrimRight(handle[:min(len(handle), account.MaxHandle)], "-")
 }

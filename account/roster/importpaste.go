@@ -62,10 +62,10 @@ func splitAddress(m map[string]string) {
 const suggested = 9
 
 func suggestionsFor(m map[string]string) []string {
-	name := handleOf(m["display_name"])
+	name := account.HandleOf(m["display_name"])
 	if name == "" {
 		local, _, _ := strings.Cut(m["email"], "@")
-		if name = handleOf(local); name == "" {
+		if name = account.HandleOf(local); name == "" {
 			name = "member"
 		}
 	}
@@ -75,10 +75,6 @@ func suggestionsFor(m map[string]string) []string {
 	}
 	return all
 }
-
-// latin are letters that do not decompose into one of a-z.
-var latin = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "ß", "ss", "æ", "ae", "ø", "o", "œ", "oe", "ł", "l",
-	"đ", "d", "ð", "d", "þ", "th", "ı", "i")
 
 // CheckPasted checks the rows of a pasted list as an import: see Import. People whose address an account has are left
 // out. Those who are added get the link to choose a password by mail, or a code if mail is off or they have no

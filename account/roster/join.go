@@ -53,6 +53,7 @@ func (a *Administration) decideJoin(ctx context.Context, by account.Caller, act 
 		return web.Noted(ctx, "join_refused", a.Store().DecideJoinRequest(ctx, id, nil, row.With(m)))
 	}
 	i.MailedTo, i.Domain, i.SessionID = r.Email, r.Email, by.Session.ID
-	m.Kind, m.Sub, m.Data = account.MailInvite, by.User.Sub, map[string]string{"invite": i.Hash(), "welcome": "true"}
+	m.Kind, m.Sub, m.Data = account.MailInvite, by.User.Sub, map[string]string{"invite": i.Hash(), "welcome": "true",
+		"name": r.Name}
 	return web.Noted(ctx, "join_accepted", a.Store().DecideJoinRequest(ctx, id, &i, row.With(m)))
 }

@@ -10,9 +10,30 @@ import (
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
+// Who joins is offered a user name: from their name, and one that is free for one that is taken.
+func TestUserNameIsProposed(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("heinz-mueller")
+	send := func(fields ...string) *accounttest.Answer {
+		t.Helper()
+		fields = append(fields, "code", w.Invite().Shown(), "password", password)
+		return w.Browser().Page("/register/", fields...)
+	}
+	send("display_name", "Heinz Müller", "handle", "").Is(400).
+		Shows(`value="heinz-mueller2"`, "Do you like @heinz-mueller2?").Hides("digits, dots")
+	send("display_name", "Heinz Müller", "handle", "Heinz-Mueller").Is(409).
+		Shows(`value="heinz-mueller2"`, "This user name is taken. @heinz-mueller2 is free.")
+	send("display_name", "Root", "handle", "").Is(400).Shows(`value="root2"`)
+	send("display_name", "王", "handle", "").Is(400).Shows("digits, dots")
+	send("display_name", "Heinz Müller", "handle", "heinz-mueller2").RedirectsTo("/account/welcome")
+	// Without a good invite nothing is said of handles.
+	w.Browser().Page("/register/", "code", "0000-0000-0000-0000", "display_name", "Heinz Müller", "handle", "",
+		"password", password).Is(400).Hides("heinz-mueller2")
+}
+
 func TestDotsDoNotTellHandlesApart(t *testing.T) {
 	w := accounttest.New(t)
-	w.Browser().Page("/register/?code=" + w.Invite().Shown()).Is(200).Shows("digits, dots, - or _")
+	w.Browser().Page("/register/?code=" + w.Invite().Shown()).Is(200).Shows(`id="handle-hint"`).Hides("digits, dots, - or _")
 	page := func(handle string) *accounttest.Answer {
 		return w.Browser().Page("/register/", "code", w.Invite().Shown(), "handle", handle, "password", password)
 	}

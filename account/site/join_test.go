@@ -68,6 +68,7 @@ func TestAskingToJoin(t *testing.T) {
 	}
 	path, _ = link(t, m)
 	code, mailed, _ := strings.Cut(strings.TrimPrefix(path, "/register/?code="), "&mailed=")
+	w.Browser().Page(path).Is(200).Shows(`value="`+list[0].Name+`"`, `value="`+account.HandleOf(list[0].Name)+`"`)
 	w.Browser().Page("/register/?code="+code).Is(200).Hides("bo@example.org", `name="password"`)
 	w.Browser().Page("/register/address", "code", code, "email", "eve@example.org").Is(400).Hides("bo@example.org")
 	join := map[string]string{"code": code, "handle": "bo", "password": password}

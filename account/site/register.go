@@ -3,6 +3,7 @@ package site
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/text"
@@ -159,6 +160,10 @@ func (s *Site) registerPage(w http.ResponseWriter, r *http.Request) error {
 		page.Code, page.InvitedBy, page.Note, page.Linked = i.Shown(), i.Inviter, i.Note, true
 		if page.Email = s.InvitedAddress(i, q.Get("mailed")); page.Email != "" {
 			page.Mailed, page.Fixed = q.Get("mailed"), i.Domain != ""
+			page.DisplayName = s.InvitedName(i, page.Mailed)
+			if page.Handle, err = s.ProposeHandle(r.Context(), "", page.DisplayName); err != nil {
+				return err
+			}
 		} else if i.Domain != "" {
 			return s.showJoin(w, r, http.StatusOK, templates.Join{Code: i.Shown(), Continue: page.Continue})
 		}
@@ -238,7 +243,23 @@ func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
 		page.FieldErrors["code"] = p.Detail
 	case errors.Is(cause, account.ErrHandleTaken):
 		page.FieldErrors["handle"] = p.Detail
+		err = s.proposeHandle(r, &page, "This user name is taken. @{free} is free.")
+	case strings.TrimSpace(in.Handle) == "" && page.FieldErrors["handle"] != "":
+		err = s.proposeHandle(r, &page, "Do you like @{free}? You cannot change it later.")
+	}
+	if err != nil {
+		return err
 	}
 	page.Error = templates.NewAnswer(templates.LanguageOf(r.Context()), "", p.Detail, p.Code, page.FieldErrors).Error
 	return s.showRegister(w, r, p.Status, page)
+}
+
+// proposeHandle puts a free handle into the form, with a text that has {free}, if there is one.
+func (s *Site) proposeHandle(r *http.Request, page *templates.Register, form templates.Text) error {
+	free, err := s.ProposeHandle(r.Context(), page.Handle, page.DisplayName)
+	if err == nil && free != "" {
+		page.Handle = free
+		page.FieldErrors["handle"] = templates.LanguageOf(r.Context()).Text(form, "free", free)
+	}
+	return err
 }

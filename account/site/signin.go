@@ -218,7 +218,9 @@ func (s *Site) OfferAccount(token func(continuation string, id *account.Identity
 
 // ShowNextSteps makes administrators start on their overview after a sign-in, while open returns
 // true.
-func (s *Site) ShowNextSteps(open func(context.Context) (bool, error)) { s.nextSteps = open }
+func (s *Site) ShowNextSteps(open func(context.Context, account.User) (bool, error)) {
+	s.nextSteps = open
+}
 
 // DescribeScopes sets how pages describe the scopes of an application. Call it before the first
 // request.
@@ -343,7 +345,7 @@ func (s *Site) showBusy(w http.ResponseWriter, r *http.Request, in account.Crede
 func (s *Site) afterSignIn(w http.ResponseWriter, r *http.Request, u account.User, next string) error {
 	if next == "" {
 		if s.nextSteps != nil && u.Has(account.FlagAdmin) {
-			if open, err := s.nextSteps(r.Context()); err != nil {
+			if open, err := s.nextSteps(r.Context(), u); err != nil {
 				s.Log().WarnContext(r.Context(), "the next steps are not known", "error", err)
 			} else if open {
 				return s.Redirect(w, r, "/admin/")

@@ -27,7 +27,7 @@ type Site struct {
 	applications func(ctx context.Context, continuation string) templates.Application
 	offerAccount func(continuation string, id *account.Identity) (string, error)
 	// nextSteps reports whether administrators start on their overview; nil means no.
-	nextSteps func(context.Context) (bool, error)
+	nextSteps func(context.Context, account.User) (bool, error)
 	// scopeTexts describes what an application may do with its scopes; nil without OpenID Connect.
 	scopeTexts func(ctx context.Context, scopes []string) []string
 }

@@ -28,6 +28,7 @@ import (
 type initCommand struct {
 	Handle           string `help:"Handle of the first administrator. On a terminal, init prompts for it."`
 	DisplayName      string `help:"Name that others see; the handle if not given."`
+	Email            string `help:"Email address of the administrator, to be verified later. On a terminal, init prompts for it."`
 	GeneratePassword bool   `help:"Generate a password and print it once."`
 	PasswordFile     string `placeholder:"FILE" help:"File with the password, - for standard input. Without one of the two, init prompts for it on a terminal."`
 	GenerateKey      string `placeholder:"FILE" help:"Also write a new RSA private key and turn OpenID Connect on."`
@@ -100,13 +101,18 @@ func (c *initCommand) Run(p *cli.Program) error {
 
 // administrator returns the first administrator, from flags or from prompts on a terminal.
 func (c *initCommand) administrator(p *cli.Program) (first account.NewUser, err error) {
-	first = account.NewUser{Handle: c.Handle, DisplayName: c.DisplayName, AnyHandle: true}
+	first = account.NewUser{Handle: c.Handle, DisplayName: c.DisplayName, Email: c.Email, AnyHandle: true}
 	if first.Handle == "" {
 		if !cli.IsTerminal(p.Stdin) || c.PasswordFile == "-" {
 			return first, cli.UsageError("--handle is needed: the handle of the first administrator")
 		}
 		if first.Handle, err = cli.Ask(p, "Handle of the first administrator: "); err != nil {
 			return first, err
+		}
+		if first.Email == "" {
+			if first.Email, err = cli.Ask(p, "Email address (optional): "); err != nil {
+				return first, err
+			}
 		}
 	}
 	return first, people.GivePassword(p, &first, account.DefaultSettings(), c.PasswordFile, c.GeneratePassword, c.Quiet)

@@ -161,6 +161,7 @@ func (w *World) Start(change ...func(*Options)) {
 	w.Service.Mount(sub)
 	if w.mount != nil {
 		o.Pages.SetLook(w.Service.Look)
+		o.Pages.SetWaiting(w.Service.WaitingRequests)
 		w.mount(w.Service, sub)
 	}
 	w.Router = openapitest.Handler(w.T, w.Base, m)

@@ -47,6 +47,20 @@
     button.hidden = false;
   });
 
+  // A name proposes a user name, until that is typed: as account.HandleOf does.
+  feature("[data-proposes]", function (name) {
+    var field = document.getElementById(name.getAttribute("data-proposes")), proposed = "";
+    var spelled = { "ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "æ": "ae", "ø": "o", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i" };
+    var between = new RegExp("[^\\p{L}\\p{N}\\p{M}]+", "u");
+    name.addEventListener("input", function () {
+      if (field.value === proposed) {
+        var latin = name.value.toLowerCase().normalize("NFC").replace(/[äöüßæøœłđðþı]/g, function (c) { return spelled[c]; });
+        var words = latin.normalize("NFD").split(between).map(function (word) { return word.replace(/[^a-z0-9]/g, ""); });
+        proposed = field.value = words.filter(Boolean).join("-").slice(0, 30).replace(/-+$/, "");
+      }
+    });
+  });
+
   // What the service was too busy for is sent once more, at the time that it gave this visitor.
   feature("form[data-again]", function (form) {
     form.querySelector("p[hidden]").hidden = false;

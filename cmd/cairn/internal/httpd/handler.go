@@ -128,6 +128,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	h.background = append(h.background, accounts.RetireHS256, accounts.WriteVisits,
 		letter.New(service, pages, o.Mail).SendMails, accounts.WatchEnds)
 	pages.SetLook(accounts.Look)
+	pages.SetWaiting(accounts.WaitingRequests)
 	h.BeforeStop = accounts.StatusLists.Release
 
 	// Without SkipClean, mux would answer //evil.example/.. with a redirect.
