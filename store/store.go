@@ -32,7 +32,7 @@ import (
 type Options struct {
 	Log *slog.Logger     // nil means slog.Default
 	Now func() time.Time // nil means time.Now; for calls without a time, such as issuing a token
-	// Uptime is a monotonic clock; nil means that of the process: see account.EndStore.
+	// Uptime is a monotonic clock; nil means that of Now: see account.EndStore.
 	Uptime func() time.Duration
 	// Timeout bounds a statement, with the wait for a connection, unless its context has a
 	// deadline; 0 means 10 seconds. A transaction has one and a half times that.
@@ -74,8 +74,12 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	begin := time.Now()
-	s := &Store{DB: db, watch: &clockWatch{uptime: func() time.Duration { return time.Since(begin) }}}
+	now := o.Now
+	if now == nil {
+		now = time.Now // with the monotonic clock
+	}
+	begin := now()
+	s := &Store{DB: db, watch: &clockWatch{uptime: func() time.Duration { return now().Sub(begin) }}}
 	if o.Uptime != nil {
 		s.watch.uptime = o.Uptime
 	}
