@@ -69,7 +69,8 @@ func TestActsRemoveWhatADisownedSessionMade(t *testing.T) {
 					must(t, s.Exec("UPDATE passkeys SET session_id = ? WHERE name = ?", made.by, key))
 				}
 				must(t, s.Exec("DELETE FROM recovery_codes"))
-				must(t, s.Exec("UPDATE sessions SET ended_at = 0")) // by the first passkey
+				must(t, s.Exec("UPDATE sessions SET ended_at = 0"))      // by the first passkey
+				must(t, s.Exec("UPDATE users SET second_factor_at = 0")) // the second step was switched on long ago
 				for i, by := range []string{mine, other, late} {
 					at, code := began.Add(time.Duration(i)*time.Minute), account.RecoveryCode{Hash: []byte([]string{"first", "second", "third"}[i])}
 					must(t, s.ReplaceRecoveryCodes(ctx, u.Sub, []account.RecoveryCode{code}, at, act("factor.recovery_codes")))
@@ -170,5 +171,42 @@ func TestWhatASessionMadeHasAnEnding(t *testing.T) {
 		if _, has := reflect.TypeFor[account.Ending]().FieldByName(field); !ok || field != "" && !has {
 			t.Errorf("%s: nothing in account.Ending ends it", column)
 		}
+	}
+}
+
+// The owner has a passkey that the browser made, beside the password. Who disowns the session that switched the second
+// step on signs in with the password alone again; the session before it may have switched it on.
+func TestSecondStepOfADisownedSessionIsUndone(t *testing.T) {
+	for name, earlier := range map[string]bool{"that session": false, "an earlier session": true} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				ctx, u := t.Context(), addUser(t, s, "ada")
+				must(t, s.Exec("UPDATE users SET created_at = 1 WHERE sub = ?", u.Sub))
+				by, thief := newSession(u.Sub), newSession(u.Sub)
+				by.CreatedAt = noon.Add(-time.Hour)
+				for _, n := range []*account.Session{by, thief} {
+					must(t, s.CreateSession(ctx, n, u.PasswordHash, act("session.create")))
+				}
+				offered := newFactor(by.ID)
+				offered.Offered = true
+				_, err := s.AddPasskey(ctx, newPasskey(u.Sub, "offered"), 20, offered)
+				must(t, err)
+				first := newFactor(thief.ID)
+				if earlier {
+					first = newFactor(by.ID)
+				}
+				_, err = s.AddTOTP(ctx, u.Sub, account.TOTP{Secret: "JBSWY3DPEHPK3PXP"}, first)
+				must(t, err)
+				a := act("session.not_me")
+				_, err = s.DisownSession(ctx, u.Sub, thief.ID, account.NewResetCode(noon), time.Hour, noon, a)
+				must(t, err)
+				f, err := s.Factors(ctx, u.Sub)
+				must(t, err)
+				if u, err = s.UserBySub(ctx, u.Sub); err != nil || u.SecondFactor != earlier || (f.TOTP != nil) != earlier ||
+					f.Passkeys != 1 || (f.RecoveryCodes > 0) != earlier {
+					t.Errorf("a second step %t, factors %+v, %v", u.SecondFactor, f, err)
+				}
+			})
+		})
 	}
 }

@@ -89,8 +89,8 @@ func (s *Store) addFactor(
 			if len(n.Codes) == 0 && n.Audit.Session != "" { // the others were removed meanwhile
 				tx.Refuse(account.ErrReauthenticationRequired)
 			}
-			tx.Exec(`UPDATE users SET second_factor = true, updated_at = ?
-				WHERE sub = ?`, toUnix(n.Now), sub)
+			tx.Exec(`UPDATE users SET second_factor = true, second_factor_at = ?, second_factor_session_id = ?,
+				updated_at = ? WHERE sub = ?`, toUnix(n.Now), sanitize(n.Audit.Session), toUnix(n.Now), sub)
 			replaceRecoveryCodes(tx, sub, n.Audit.Session, n.Codes, n.Now)
 			// No session has used the new factor yet.
 			tx.Exec(`UPDATE sessions SET amr = replace(amr, ?, '')

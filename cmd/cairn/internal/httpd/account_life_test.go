@@ -318,7 +318,10 @@ func TestOwnersWayBackIsNotUndone(t *testing.T) {
 		}
 		wantStatus(t, "the session", ada.me(), 200)
 		last := change(other)
-		wantStatus(t, "the owner's latest link", press(last), 200)
+		undone := press(last)
+		wantStatus(t, "the owner's latest link", undone, 200)
+		form := url.Values{"handle": {"ada"}, "code": {valueOf(t, undone.Text, "code")}, "password": {password}, "listed": {"1"}}
+		needStatus(t, "new password", l.visitor().postForm("/reset-password/", form), 200)
 		ada = l.signedIn("ada")
 		change(other)
 		wantStatus(t, "the owner's first link", press(first), 200)
