@@ -3,6 +3,9 @@ package account
 import (
 	"cmp"
 	"context"
+	"math"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -68,6 +71,8 @@ const (
 	JoinRequestLifetime = 30 * 24 * time.Hour
 	// MaxJoinRequests is how many wait at most.
 	MaxJoinRequests = 200
+	// MaxJoinMailbox is how many wait of one mailbox: a family asks for its children.
+	MaxJoinMailbox = 5
 
 	joinLinkLifetime = 24 * time.Hour
 	maxJoinReason    = 300 // runes
@@ -78,6 +83,7 @@ type JoinRequest struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
 	Email     string    `json:"email"`
+	Mailbox   string    `json:"-"` // of Email: see mailboxOf
 	Reason    string    `json:"reason"`
 	Language  string    `json:"language"`
 	AskedAt   time.Time `json:"asked_at"`
@@ -143,10 +149,8 @@ func (s *Service) AskToJoin(ctx context.Context, c Caller, in JoinRequest) error
 		return err
 	}
 	s.noteAccount(ctx, User{}, email)
-	for _, k := range []web.LimitKey{{Name: web.LimitJoin, Key: c.Address}, {Name: web.LimitJoinAll, Key: "all"}} {
-		if err := s.limits.Count(ctx, k); err != nil {
-			return err
-		}
+	if err := s.joinTurn(ctx, c); err != nil {
+		return err
 	}
 	if wait, err := s.limits.Take(ctx, web.LimitMail, "join:"+mailboxOf(email)); err != nil || wait > 0 {
 		return err
@@ -155,6 +159,37 @@ func (s *Service) AskToJoin(ctx context.Context, c Caller, in JoinRequest) error
 	return s.store.QueueMail(ctx, Mail{Kind: MailJoin, Address: email, Language: templates.LanguageOf(ctx).Tag(),
 		Data: map[string]string{"name": name, "reason": reason}}, s.Now())
 }
+
+// joinTurn counts a request to join of an address and of the networks around it. Many requests in an hour refuse
+// nobody: then the networks take turns, and one that has asked for less than its share is let in.
+func (s *Service) joinTurn(ctx context.Context, c Caller) error {
+	if err := s.limits.Count(ctx, web.LimitKey{Name: web.LimitJoin, Key: c.Address}); err != nil {
+		return err
+	}
+	many, err := s.limits.Take(ctx, web.LimitJoinAll, "all")
+	if err != nil {
+		return err
+	}
+	address, _ := netip.ParseAddr(c.Address)
+	most := 1
+	networks := web.Networks(address)
+	slices.Reverse(networks)
+	for _, n := range networks { // the narrowest first
+		share := math.MaxInt
+		if many > 0 {
+			share = most
+		}
+		wait, err := s.limits.TakeUpTo(ctx, web.LimitJoinAll, n.String(), share)
+		if err != nil || wait > 0 {
+			return cmp.Or(err, web.RateLimited(wait))
+		}
+		most *= joinShare
+	}
+	return nil
+}
+
+// joinShare is how many times as many turns as a network the one around it has.
+const joinShare = 2
 
 // JoinLinked serves the link that stores a request to join, while people may ask.
 func (s *Service) JoinLinked(ctx context.Context, c Caller, sealed string) (Linked, error) {
@@ -172,8 +207,8 @@ func (s *Service) JoinLinked(ctx context.Context, c Caller, sealed string) (Link
 		}
 		now := s.Now()
 		return web.Noted(ctx, "join_confirmed", s.store.AddJoinRequest(ctx, JoinRequest{
-			ID: strings.ToLower(newCode(12)), Name: v.Name, Email: v.Email, Reason: v.Reason,
-			Language: v.Language, AskedAt: now, ExpiresAt: now.Add(JoinRequestLifetime)},
+			ID: strings.ToLower(newCode(12)), Name: v.Name, Email: v.Email, Mailbox: mailboxOf(v.Email),
+			Reason: v.Reason, Language: v.Language, AskedAt: now, ExpiresAt: now.Add(JoinRequestLifetime)},
 			HashSecret(sealed), MaxJoinRequests, a))
 	}}, nil
 }

@@ -23,9 +23,9 @@ const (
 
 // DefaultRateLimits returns a new map of the default limits. The names ending in -account, mail and
 // verify count by account, login and sign-in by account and client address, invite, invite-mail and
-// activity by user, join-all by nothing, the others by client address. Those of login count only failures, and sign-in
-// only right passwords; its limit is above what a household, a script every few seconds or a test of an
-// application needs. acts counts by session. Each instance counts sign-in, acts, token and all; the others are
+// activity by user, acts by session, join-all by network once there are so many, the others by client address. Those
+// of login count only failures, and sign-in only right passwords; its limit is above what a household, a script every
+// few seconds or a test of an application needs. Each instance counts sign-in, acts, token and all; the others are
 // counted over all instances that share a database.
 func DefaultRateLimits() map[string]Limit {
 	return map[string]Limit{

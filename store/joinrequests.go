@@ -10,13 +10,14 @@ import (
 
 // joinRequestRow is an account.JoinRequest with how its members are stored.
 type joinRequestRow struct {
-	ID, Name, Email, Reason, Language string
-	AskedAt, ExpiresAt                time.Time `gorm:"serializer:unix"`
+	ID, Name, Email, Mailbox, Reason, Language string
+	AskedAt, ExpiresAt                         time.Time `gorm:"serializer:unix"`
 }
 
 func (r joinRequestRow) request() account.JoinRequest { return account.JoinRequest(r) }
 
-const selectJoinRequest = "SELECT id, email, name, reason, language, asked_at, expires_at FROM join_requests WHERE "
+const selectJoinRequest = `SELECT id, email, mailbox, name, reason, language, asked_at, expires_at
+	FROM join_requests WHERE `
 
 // AddJoinRequest implements account.Store.
 func (s *Store) AddJoinRequest(
@@ -26,18 +27,21 @@ func (s *Store) AddJoinRequest(
 		tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'join-requests'")
 		tx.Expect(tx.Exec("INSERT INTO spent (expires_at, hash) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING",
 			toUnix(r.ExpiresAt), link), account.ErrInvalidLink)
-		var open int
-		tx.Find(&open, "SELECT count(*) FROM join_requests WHERE expires_at > ? AND email <> ?",
-			toUnix(r.AskedAt), sanitize(r.Email))
-		if open >= most {
-			tx.Refuse(account.ErrJoinFull)
+		args := map[string]any{"now": toUnix(r.AskedAt), "mailbox": sanitize(r.Mailbox), "name": sanitize(r.Name),
+			"email": sanitize(r.Email), "id": r.ID, "reason": sanitize(r.Reason), "language": sanitize(r.Language),
+			"expires": toUnix(r.ExpiresAt)}
+		again := tx.Exec(`UPDATE join_requests SET reason = @reason, language = @language, asked_at = @now,
+			expires_at = @expires WHERE mailbox = @mailbox AND email = @email AND name = @name`, args)
+		if again == 0 {
+			var open struct{ Waiting, Mailbox int }
+			tx.Find(&open, `SELECT (SELECT count(*) FROM join_requests WHERE expires_at > @now) AS waiting,
+				(SELECT count(*) FROM join_requests WHERE mailbox = @mailbox AND expires_at > @now) AS mailbox`, args)
+			if open.Waiting >= most || open.Mailbox >= account.MaxJoinMailbox {
+				tx.Refuse(account.ErrJoinFull)
+			}
+			tx.Exec(`INSERT INTO join_requests (id, email, mailbox, name, reason, language, asked_at, expires_at)
+				VALUES (@id, @email, @mailbox, @name, @reason, @language, @now, @expires)`, args)
 		}
-		tx.Exec(`INSERT INTO join_requests (id, email, name, reason, language, asked_at, expires_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (email) DO UPDATE
-			SET name = excluded.name, reason = excluded.reason,
-			language = excluded.language, asked_at = excluded.asked_at, expires_at = excluded.expires_at`, r.ID,
-			sanitize(r.Email), sanitize(r.Name), sanitize(r.Reason), sanitize(r.Language), toUnix(r.AskedAt),
-			toUnix(r.ExpiresAt))
 		tx.Exec(`INSERT INTO counters (name, value) VALUES (?, 1)
 			ON CONFLICT (name) DO UPDATE SET value = counters.value + 1`, joinsUntold)
 		insertAudit(tx, a)

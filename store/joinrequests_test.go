@@ -13,7 +13,7 @@ func TestRequestsToJoinAreBoundedAndDecidedOnce(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, root := t.Context(), addUser(t, s, "root", account.FlagAdmin)
 		ask := func(id, email, link string, at time.Time) error {
-			r := account.JoinRequest{ID: id, Email: email, Name: "Bo", Reason: "Runs.", Language: "de", AskedAt: at, ExpiresAt: at.Add(time.Hour)}
+			r := account.JoinRequest{ID: id, Email: email, Name: "Bo", Reason: "Runs.", Language: "de", Mailbox: email, AskedAt: at, ExpiresAt: at.Add(time.Hour)}
 			return s.AddJoinRequest(ctx, r, []byte(link), 5, act("join.ask"))
 		}
 		errs := race(16, func(n int) error {
@@ -65,7 +65,7 @@ func TestRequestsToJoinAreToldOnce(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
 		ask := func(id string, most int) error {
-			r := account.JoinRequest{ID: id, Email: id + "@example.org", AskedAt: noon, ExpiresAt: noon.Add(time.Hour)}
+			r := account.JoinRequest{ID: id, Email: id + "@example.org", Mailbox: id, AskedAt: noon, ExpiresAt: noon.Add(time.Hour)}
 			return s.AddJoinRequest(ctx, r, []byte(id), most, act("join.ask"))
 		}
 		untold := func(want bool, told time.Time) {

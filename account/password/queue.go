@@ -39,17 +39,11 @@ func (k key) places() int {
 
 const maxKeys = 5
 
-// keysOf returns the keys of a request. A customer has a /64 of IPv6, and often the /56 or /48
-// around it.
+// keysOf returns the keys of a request.
 func keysOf(address netip.Addr, account string) []key {
-	keys, bits := []key{{}}, []int{24, 32}
-	if address.Is6() {
-		bits = []int{48, 56, 64}
-	}
-	for _, n := range bits {
-		if network, _ := address.Prefix(n); network.IsValid() { // there may be no address
-			keys = append(keys, key{network: network})
-		}
+	keys := []key{{}}
+	for _, network := range web.Networks(address) { // there may be no address
+		keys = append(keys, key{network: network})
 	}
 	if account != "" {
 		keys = append(keys, key{account: account})

@@ -211,18 +211,18 @@ func TestFloodOfRequestsToJoin(t *testing.T) {
 	post.new()
 	got := map[int]int{}
 	for i := range 10_000 {
-		b := w.BrowserAt(fmt.Sprintf("2001:db8:%x::%x", i%500, i)) // 500 networks
+		b := w.BrowserAt(fmt.Sprintf("2001:db8:%x::%x", i%150, i)) // 150 networks, each with a turn
 		got[b.Call("POST", "/api/join", map[string]string{"name": "x", "email": fmt.Sprintf("x%d@x%d.example", i, i%7), "reason": "x"}).Status]++
 	}
-	if got[202] != 100 || got[429] != 9_900 {
+	if got[202] != 150 || got[429] != 9_850 {
 		t.Errorf("%v", got)
 	}
 	w.Browser().Login("ada", password).Is(200)
-	if list := pending(t, w, post); len(list) != 100 {
+	if list := pending(t, w, post); len(list) != 150 {
 		t.Errorf("%d requests wait", len(list))
 	}
 	tell(t, w)
-	if m := post.one("root1@example.org"); !strings.Contains(m.Text, "100 people are waiting to join") {
+	if m := post.one("root1@example.org"); !strings.Contains(m.Text, "150 people are waiting to join") {
 		t.Error(m.Text)
 	}
 	for hour := range 2 {
@@ -238,12 +238,78 @@ func TestFloodOfRequestsToJoin(t *testing.T) {
 				full++
 			}
 		}
-		if full != hour*100 {
+		if full != 50+hour*50 {
 			t.Errorf("hour %d: %d were told that too many wait", hour, full)
 		}
 	}
 	if list, err := w.Administration().JoinRequests(t.Context()); err != nil || len(list) != account.MaxJoinRequests {
 		t.Errorf("%d requests wait: %v", len(list), err)
+	}
+}
+
+// One household does not use up the turns of everybody else.
+func TestNetworksTakeTurnsToAskToJoin(t *testing.T) {
+	limits := map[string]web.Rate{web.LimitJoin: {Count: 5, Window: time.Hour}, web.LimitJoinAll: {Count: 100, Window: time.Hour}}
+	w, _ := newMailWorld(t, withLimits(limits))
+	w.SaveSettings(openToRequests)
+	n := 0
+	ask := func(address string, status int) {
+		t.Helper()
+		n++
+		w.BrowserAt(address).Call("POST", "/api/join", map[string]string{"name": "x", "email": fmt.Sprintf("x%d@x.example", n), "reason": "x"}).Is(status)
+	}
+	for i := range 100 {
+		ask(fmt.Sprintf("2001:db8:1:%x::1", i%20), 202)
+	}
+	ask("2001:db8:1:20::1", 429) // of the household
+	for range 2 {
+		ask("2001:db8:1:120::1", 429) // of a neighbour's, whose network has had more than its share
+	}
+	for _, stranger := range []string{"2001:db8:2:1::1", "2001:db8:2:101::1", "192.0.2.1", "192.0.2.2", "198.51.100.1"} {
+		ask(stranger, 202)
+		ask(stranger, 429) // others first
+	}
+	ask("192.0.2.3", 429)
+	w.Clock.Advance(2 * time.Hour)
+	ask("2001:db8:1:20::1", 202)
+}
+
+// A family asks for its children; nobody fills the list from one mailbox, however its address is written.
+func TestFewRequestsOfOneMailboxWait(t *testing.T) {
+	w, post := newMailWorld(t)
+	w.SaveSettings(openToRequests)
+	ask := func(name, email string) int {
+		t.Helper()
+		w.Clock.Advance(time.Second)
+		w.Browser().Call("POST", "/api/join", map[string]string{"name": name, "email": email, "reason": "Runs."}).Is(202)
+		_, form := link(t, post.one(email))
+		return w.Browser().Page("/confirm-join/", form...).Status
+	}
+	for i, c := range []struct {
+		name, email string
+		status      int
+	}{
+		{"Ada", "family@example.org", 200}, {"Bo", "family@example.org", 200},
+		{"Bo", "family@example.org", 200}, // again: one request
+		{"Cy", "family+cy@example.org", 200}, {"Dee", "family+1@example.org", 200}, {"Eve", "family@example.org", 200},
+		{"Flo", "family+flo@example.org", 409}, {"Gus", "f.amily@example.org", 200},
+		{"Gil", "gil@gmail.com", 200}, {"Gil", "g.i.l@gmail.com", 200},
+	} {
+		if got := ask(c.name, c.email); got != c.status {
+			t.Errorf("%d: %s %s: %d", i, c.name, c.email, got)
+		}
+	}
+	list, err := w.Administration().JoinRequests(t.Context())
+	if err != nil || len(list) != 8 {
+		t.Fatalf("%d wait: %v", len(list), err)
+	}
+	for _, r := range list[:2] {
+		if err := w.Administration().AcceptJoin(t.Context(), account.Operator(), r.ID, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := post.new(); len(got) != 2 {
+		t.Errorf("%d mails for two children", len(got))
 	}
 }
 

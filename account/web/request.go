@@ -243,6 +243,21 @@ func AddressKey(a netip.Addr) string {
 	return a.String()
 }
 
+// Networks returns the networks around an address, the widest first. A customer has a /64 of IPv6, and often the /56
+// or /48 around it. There are none around the zero Addr.
+func Networks(a netip.Addr) (networks []netip.Prefix) {
+	bits := []int{24, 32}
+	if a.Is6() {
+		bits = []int{48, 56, 64}
+	}
+	for _, n := range bits {
+		if network, _ := a.Prefix(n); network.IsValid() {
+			networks = append(networks, network)
+		}
+	}
+	return networks
+}
+
 // maxCursor is longer than any key, in bytes. The longest has a word of an email address, whose
 // stored form may be six times as long as what was typed, and a handle.
 const maxCursor = 2048

@@ -126,7 +126,7 @@ func TestChangingCommandsAreInTheAuditLog(t *testing.T) {
 			db, err := sql.Open("sqlite3", "cairn.db")
 			fatalIf(t, err)
 			id, _, _ := strings.Cut(c.arguments, " ")
-			_, err = db.Exec("INSERT INTO join_requests VALUES (?, ? || '@example.org', 'Bo', 'Runs.', 'en', 0, ?)", id, id, time.Now().Add(time.Hour).Unix())
+			_, err = db.Exec("INSERT INTO join_requests (id, email, name, reason, language, asked_at, expires_at) VALUES (?, ? || '@example.org', 'Bo', 'Runs.', 'en', 0, ?)", id, id, time.Now().Add(time.Hour).Unix())
 			fatalIf(t, errors.Join(err, db.Close()))
 			if list := s.must("join", "list"); !strings.Contains(list, id+"@example.org") {
 				t.Errorf("cairn join list: %s", list)
