@@ -106,6 +106,8 @@ func (s *Service) Mount(m *mux.Router) {
 	page("/admin/applications", methods{"GET": s.applicationsPage})
 	page("/admin/settings", methods{"GET": s.settingsPage})
 	page("/admin/settings/general", methods{"POST": s.settingsForm("general", generalSettings)})
+	page("/admin/settings/joining", methods{"POST": s.settingsForm("joining", generalSettings)})
+	page("/admin/settings/advanced", methods{"POST": s.settingsForm("advanced", advancedSettings)})
 	page("/admin/settings/flags", methods{"POST": s.settingsForm("flags", flagSettings)})
 	page("/admin/settings/security", methods{"POST": s.settingsForm("security", securitySettings)})
 	page("/admin/settings/logo", methods{"POST": s.logoForm})

@@ -32,8 +32,8 @@ func (s *Service) showSettingsPage(
 	if page.Error == "" {
 		typed = nil
 	}
-	text := func(section, name, stored string) string {
-		if typed != nil && page.Section == section {
+	text := func(name, stored string) string {
+		if typed.Has(name) {
 			return typed.Get(name)
 		}
 		return stored
@@ -45,34 +45,34 @@ func (s *Service) showSettingsPage(
 		return stored
 	}
 	v = v.In(templates.LanguageOf(r.Context()))
-	page.Language, page.TimeZone = text("general", "language", v.Language), text("general", "time_zone", v.TimeZone)
-	page.InstanceName = text("general", "instance_name", v.InstanceName)
-	page.AccentColour = text("general", "accent_colour", v.AccentColour)
-	page.Contact = text("general", "contact", v.Contact)
-	page.ImprintURL = text("general", "imprint_url", v.ImprintURL)
-	page.PrivacyURL = text("general", "privacy_url", v.PrivacyURL)
-	page.Registration = text("general", "registration", v.Registration)
-	page.MaxUsers = text("general", "max_users", strconv.Itoa(v.MaxUsers))
-	page.InvitesPerMember = text("general", "invites_per_member", strconv.Itoa(v.InvitesPerMember))
-	page.InviteMaxUses = text("general", "invite_max_uses", strconv.Itoa(v.InviteMaxUses))
-	page.InviteMaxDays = text("general", "invite_max_days", strconv.Itoa(v.InviteMaxDays))
-	page.MinPassword = text("security", "min_password_length", strconv.Itoa(v.MinPassword))
-	page.AuditDays = text("security", "audit_days", strconv.Itoa(v.AuditDays))
-	page.SignOutOnFlagLoss = ticked("security", "sign_out_on_flag_loss", "true", v.SignOutOnFlagLoss)
+	page.Language, page.TimeZone = text("language", v.Language), text("time_zone", v.TimeZone)
+	page.InstanceName = text("instance_name", v.InstanceName)
+	page.AccentColour = text("accent_colour", v.AccentColour)
+	page.Contact = text("contact", v.Contact)
+	page.ImprintURL = text("imprint_url", v.ImprintURL)
+	page.PrivacyURL = text("privacy_url", v.PrivacyURL)
+	page.Registration = text("registration", v.Registration)
+	page.MaxUsers = text("max_users", strconv.Itoa(v.MaxUsers))
+	page.InvitesPerMember = text("invites_per_member", strconv.Itoa(v.InvitesPerMember))
+	page.InviteMaxUses = text("invite_max_uses", strconv.Itoa(v.InviteMaxUses))
+	page.InviteMaxDays = text("invite_max_days", strconv.Itoa(v.InviteMaxDays))
+	page.MinPassword = text("min_password_length", strconv.Itoa(v.MinPassword))
+	page.AuditDays = text("audit_days", strconv.Itoa(v.AuditDays))
+	page.SignOutOnFlagLoss = ticked("advanced", "sign_out_on_flag_loss", "true", v.SignOutOnFlagLoss)
 	page.OfferPasskeys = ticked("security", "offer_passkeys", "true", v.OfferPasskeys)
-	page.Attributes = text("general", "attributes", strings.Join(v.Attributes, " "))
-	page.SessionDays = text("security", "session_days", strconv.Itoa(v.SessionDays))
-	page.NewFlag, page.NewDescription = text("flags", "new_flag", ""), text("flags", "new_description", "")
+	page.Attributes = text("attributes", strings.Join(v.Attributes, " "))
+	page.SessionDays = text("session_days", strconv.Itoa(v.SessionDays))
+	page.NewFlag, page.NewDescription = text("new_flag", ""), text("new_description", "")
 	page.Logo = v.Logo != ""
 	for _, f := range v.Flags {
 		page.Flags = append(page.Flags, templates.FlagRow{
-			Name: f, Description: text("flags", "description."+f, v.FlagDescriptions[f]),
+			Name: f, Description: text("description."+f, v.FlagDescriptions[f]),
 			BuiltIn:      f == account.FlagAdmin,
 			Remove:       ticked("flags", "remove", f, false),
 			Default:      ticked("flags", "default", f, slices.Contains(v.DefaultFlags, f)),
 			Invite:       ticked("flags", "invite_flag", f, slices.Contains(v.InviteFlags, f)),
 			SecondFactor: ticked("security", "second_factor", f, slices.Contains(v.SecondFactorFlags, f)),
-			InSession:    ticked("security", "session_flags", f, slices.Contains(v.SessionFlags, f)),
+			InSession:    ticked("advanced", "session_flags", f, slices.Contains(v.SessionFlags, f)),
 		})
 	}
 	s.accounts.Show(w, r, status, page)
@@ -161,6 +161,11 @@ func numbers(v account.Settings, c account.SettingsChange, f url.Values, stored 
 
 func generalSettings(v account.Settings, f url.Values) (account.SettingsChange, error) {
 	c := account.SettingsChange{}
+	return c, fieldSettings(c, v, f)
+}
+
+// fieldSettings adds the members whose fields the form has.
+func fieldSettings(c account.SettingsChange, v account.Settings, f url.Values) error {
 	for name, stored := range map[string]string{
 		"instance_name": v.InstanceName, "accent_colour": v.AccentColour,
 		"contact": v.Contact, "registration": v.Registration, "language": v.Language, "time_zone": v.TimeZone,
@@ -175,29 +180,35 @@ func generalSettings(v account.Settings, f url.Values) (account.SettingsChange, 
 	if names = slices.Compact(names); f.Has("attributes") && !slices.Equal(names, v.Attributes) {
 		c["attributes"] = append([]string{}, names...)
 	}
-	return c, numbers(v, c, f, map[string]int{"max_users": v.MaxUsers, "invites_per_member": v.InvitesPerMember,
-		"invite_max_uses": v.InviteMaxUses, "invite_max_days": v.InviteMaxDays})
+	return numbers(v, c, f, map[string]int{"max_users": v.MaxUsers, "invites_per_member": v.InvitesPerMember,
+		"invite_max_uses": v.InviteMaxUses, "invite_max_days": v.InviteMaxDays,
+		"min_password_length": v.MinPassword, "audit_days": v.AuditDays, "session_days": v.SessionDays})
+}
+
+// tickedFlags changes the flags of a setting, which a form has as boxes.
+func tickedFlags(c account.SettingsChange, setting string, ticked, stored []string) {
+	flags := append([]string{}, ticked...)
+	if slices.Sort(flags); !slices.Equal(flags, stored) {
+		c[setting] = flags
+	}
 }
 
 func securitySettings(v account.Settings, f url.Values) (account.SettingsChange, error) {
 	c := account.SettingsChange{}
-	for setting, of := range map[string]struct{ ticked, stored []string }{
-		"second_factor_flags": {f["second_factor"], v.SecondFactorFlags},
-		"session_flags":       {f["session_flags"], v.SessionFlags},
-	} {
-		flags := append([]string{}, of.ticked...)
-		if slices.Sort(flags); !slices.Equal(flags, of.stored) {
-			c[setting] = flags
-		}
-	}
-	if on := f.Has("sign_out_on_flag_loss"); on != v.SignOutOnFlagLoss {
-		c["sign_out_on_flag_loss"] = on
-	}
+	tickedFlags(c, "second_factor_flags", f["second_factor"], v.SecondFactorFlags)
 	if on := f.Has("offer_passkeys"); on != v.OfferPasskeys {
 		c["offer_passkeys"] = on
 	}
-	return c, numbers(v, c, f, map[string]int{"min_password_length": v.MinPassword, "audit_days": v.AuditDays,
-		"session_days": v.SessionDays})
+	return c, fieldSettings(c, v, f)
+}
+
+func advancedSettings(v account.Settings, f url.Values) (account.SettingsChange, error) {
+	c := account.SettingsChange{}
+	tickedFlags(c, "session_flags", f["session_flags"], v.SessionFlags)
+	if on := f.Has("sign_out_on_flag_loss"); on != v.SignOutOnFlagLoss {
+		c["sign_out_on_flag_loss"] = on
+	}
+	return c, fieldSettings(c, v, f)
 }
 
 // flagSettings changes the flags that the form has shown (known) and adds a new one. A removed

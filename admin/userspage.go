@@ -132,6 +132,8 @@ var notices = map[string]struct {
 	"logo-removed":   {"logo", "The club picture is removed."},
 	"general":        {"general", "The settings are saved."},
 	"flags":          {"flags", "The settings are saved."},
+	"joining":        {"joining", "The settings are saved."},
+	"advanced":       {"advanced", "The settings are saved."},
 	"security":       {"security", "The settings are saved."},
 }
 
@@ -231,7 +233,7 @@ func (s *Service) showUserPage(
 			page.FlagEnds[f] = typed.Get(endField + f)
 		}
 	}
-	page.User, page.Self = rowOf(u), u.Sub == id.User.Sub
+	page.User, page.Self, page.Picture = rowOf(u), u.Sub == id.User.Sub, s.accounts.PhotoOf(u)
 	if page.Section == "access" && page.Error != "" {
 		page.User.Flags = r.PostForm["flag"]
 	}
@@ -245,7 +247,7 @@ func (s *Service) showUserPage(
 // Lengths of the lists on a user's page.
 const (
 	shownInvited = 20
-	shownHistory = 20
+	shownHistory = 6
 )
 
 // formAction performs the action of a form for a user. It returns the address to redirect to, or

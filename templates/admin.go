@@ -164,7 +164,8 @@ func (p AdminUsers) fault(field string) (string, bool) { return p.Faults[field],
 // A flag in known but not in flag is turned off. A flag in neither was not on the page and is left
 // unchanged.
 type AdminUser struct {
-	User AdminUserRow
+	User    AdminUserRow
+	Picture string // as in AccountProfile
 	// Profile has the values of the form: the stored ones, or those typed and refused.
 	Profile AdminProfile
 	// Self marks the administrator's own account, which cannot be suspended or deleted here.
@@ -202,6 +203,11 @@ type AdminUser struct {
 	Faults          map[string]string
 	Reason, Confirm string
 	Tell            bool
+}
+
+// Initial returns the first letter or digit of the name, shown in place of a picture.
+func (p AdminUser) Initial() string {
+	return Member{DisplayName: p.User.DisplayName, Handle: p.User.Handle}.Initial()
 }
 
 // FactorCounts counts the second factors of a person.
@@ -346,13 +352,13 @@ func (AdminAudit) page() (string, bool) { return "admin-audit", false }
 
 // AdminSettings shows the settings of the installation. Its forms post to {base}/admin/settings/…:
 //
-//	general      instance_name, accent_colour, contact, imprint_url, privacy_url, registration, max_users,
-//	             invites_per_member, invite_max_uses, invite_max_days, attributes
+//	general      instance_name, accent_colour, contact, imprint_url, privacy_url, language, time_zone
 //	logo         logo (a file, multipart/form-data)
 //	remove-logo  -
+//	joining      registration, max_users, invites_per_member, invite_max_uses, invite_max_days
 //	flags        known, description.FLAG, default, invite_flag, new_flag, new_description, remove
-//	security     min_password_length, second_factor (repeatable), sign_out_on_flag_loss, audit_days, session_days,
-//	             session_flags (repeatable)
+//	security     min_password_length, second_factor (repeatable), session_days, offer_passkeys
+//	advanced     attributes, audit_days, session_flags (repeatable), sign_out_on_flag_loss
 type AdminSettings struct {
 	InstanceName, AccentColour, Contact, Registration string
 	Language, TimeZone                                string

@@ -27,6 +27,9 @@ var contentTypes = map[string]string{
 // style sheets have none of it.
 var cssSpace = regexp.MustCompile(`\s*([{};,])\s*`)
 
+// jsSpace matches what means nothing in a script: lines of comments, and indentation. No string spans lines.
+var jsSpace = regexp.MustCompile(`(?m)^\s*//.*\n|^[ \t]+`)
+
 // forGood is the Cache-Control of a file whose name has the hash of its content.
 const forGood = "public, max-age=31536000, immutable"
 
@@ -41,8 +44,11 @@ func (r *Renderer) loadStatic() error {
 		if err != nil {
 			return fmt.Errorf("read static file %q: %w", e.Name(), err)
 		}
-		if path.Ext(e.Name()) == ".css" {
+		switch path.Ext(e.Name()) {
+		case ".css":
 			body = cssSpace.ReplaceAll(body, []byte("$1"))
+		case ".js":
+			body = jsSpace.ReplaceAll(body, nil)
 		}
 		if err := r.addStatic(e.Name(), body); err != nil {
 			return err

@@ -335,7 +335,11 @@ func sendAction(t *testing.T, tab context.Context, base string, a pageAction, sc
 			t.Fatal(err)
 		}
 	}
-	mustDo(t, tab, a.path, chromedp.Navigate(base+a.path))
+	at := a.path
+	if strings.HasPrefix(at, "/admin/") && a.within != "" {
+		at += "#" + a.within // its tab
+	}
+	mustDo(t, tab, a.path, chromedp.Navigate(base+at))
 	for selector, value := range a.fill {
 		mustDo(t, tab, selector, chromedp.SetValue(chromedp.CSS(selector), value))
 	}

@@ -96,13 +96,13 @@ func TestRefusedFormMarksEveryWrongField(t *testing.T) {
 			{l.keeper, "/admin/users/ada/profile", fields{"email_verified": "true"}, fields{"display_name": long, "email": "nobody"}, nil},
 			{l.keeper, "/admin/users/ada/suspend", fields{"tell_reason": "true"}, fields{"reason": long}, nil},
 			{l.keeper, "/admin/users/ada/delete", nil, fields{"confirm": "bo"}, nil},
-			{l.keeper, "/admin/settings/general", fields{"registration": "closed"}, fields{
-				"instance_name": long, "accent_colour": "green", "contact": strings.Repeat(long, 9), "max_users": "many", "invites_per_member": "-1", "attributes": "No Name!",
-			}, nil},
+			{l.keeper, "/admin/settings/general", nil, fields{"instance_name": long, "accent_colour": "green", "contact": strings.Repeat(long, 9)}, nil},
+			{l.keeper, "/admin/settings/joining", fields{"registration": "closed"}, fields{"max_users": "many", "invites_per_member": "-1"}, nil},
+			{l.keeper, "/admin/settings/advanced", fields{"session_flags": "boats"}, fields{"attributes": "No Name!", "audit_days": "some"}, nil},
 			{l.keeper, "/admin/settings/flags", fields{"remove": "boats"}, fields{
 				"description.activity": strings.Repeat(long, 9), "description.admin": strings.Repeat(long, 9), "new_flag": "No Flag", "new_description": strings.Repeat(long, 9),
 			}, nil},
-			{l.keeper, "/admin/settings/security", fields{"second_factor": "boats", "session_flags": "boats", "offer_passkeys": "true"}, fields{"min_password_length": "7", "audit_days": "some", "session_days": "31"}, nil},
+			{l.keeper, "/admin/settings/security", fields{"second_factor": "boats", "offer_passkeys": "true"}, fields{"min_password_length": "7", "session_days": "31"}, nil},
 		} {
 			if c.path == "/account/verify-email" {
 				needStatus(t, "new address", ada.changeEmail("new@example.org"), 200)

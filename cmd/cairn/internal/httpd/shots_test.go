@@ -366,7 +366,7 @@ func TestStatesOfThePages(t *testing.T) {
 		rules                  string // what another width and colours can break
 	}
 	screens := []screen{
-		{"wide", "light", "en", 1100, 800, true, ""},
+		{"wide", "light", "en", 1280, 800, true, ""},
 		{"320", "dark", "de", 320, 640, true, `runOnly: ["color-contrast", "target-size", "scrollable-region-focusable", "link-in-text-block"]`},
 		{"no-js", "light", "en", 1100, 800, false, ""},
 	}
@@ -397,6 +397,9 @@ func TestStatesOfThePages(t *testing.T) {
 					t.Fatal(err)
 				}
 				check(t, tab, f.URL, at.name+" on "+screen.name, screen.width)
+				if most := map[string]int64{"admin-user": 1400, "admin-settings": 1200}[at.page]; most > 0 && screen.name == "wide" && at.click == "" {
+					fitsInEachTab(t, tab, at.name, most)
+				}
 				if len(axe) > 0 && screen.scripts { // the markup is that of the wide page
 					for _, v := range axeViolations(t, tab, screen.rules) {
 						t.Errorf("%s on %s: %s", at.name, screen.name, v)
@@ -452,6 +455,19 @@ func (f *furnished) fitsInEachLanguage(t *testing.T, tab context.Context, at sta
 			t.Errorf("%s in %s: %+v: %v", at.name, tag, seen, err)
 		}
 		shot(t, tab, at.name+"-320-"+tag)
+	}
+}
+
+// fitsInEachTab wants one section to be shown at a time, on a page of at most that height.
+func fitsInEachTab(t *testing.T, tab context.Context, name string, most int64) {
+	t.Helper()
+	tall, err := chromedp.Run(tab, chromedp.Evaluate[[]string](fmt.Sprintf(`[...document.querySelectorAll(".tabs > nav a")].map(a => {
+		a.click();
+		const shown = [...document.querySelectorAll(".tabs > section")].filter(s => s.checkVisibility()).map(s => s.id);
+		return [a.hash, shown.join(), document.documentElement.scrollHeight];
+	}).filter(([hash, shown, height]) => hash !== "#" + shown || height > %d).map(String)`, most)))
+	if err != nil || len(tall) > 0 {
+		t.Errorf("%s: %q: %v", name, tall, err)
 	}
 }
 
