@@ -4,12 +4,12 @@
 CREATE TABLE new_join_requests (
     id         TEXT NOT NULL PRIMARY KEY,
     email      TEXT NOT NULL,
-    mailbox    TEXT NOT NULL DEFAULT '',
     name       TEXT NOT NULL,
     reason     TEXT NOT NULL,
     language   TEXT NOT NULL,
     asked_at   INTEGER NOT NULL,
-    expires_at INTEGER NOT NULL
+    expires_at INTEGER NOT NULL,
+    mailbox    TEXT NOT NULL DEFAULT ''
 ) STRICT;
 INSERT INTO new_join_requests (id, email, mailbox, name, reason, language, asked_at, expires_at)
 SELECT id, email, lower(email), name, reason, language, asked_at, expires_at FROM join_requests;
