@@ -220,7 +220,7 @@ func (w *underWay) email() {
 }
 
 func (w *underWay) joining() string {
-	r := account.JoinRequest{ID: "join-" + w.me, Name: "Kim", Email: "kim-" + w.me + "@example.org", AskedAt: w.Clock.Now(), ExpiresAt: w.Clock.Now().Add(time.Hour)}
+	r := account.JoinRequest{ID: "join-" + w.me, Name: "Kim", Email: "kim-" + w.me + "@example.org", Mailbox: w.me, AskedAt: w.Clock.Now(), ExpiresAt: w.Clock.Now().Add(time.Hour)}
 	w.must(w.store.AddJoinRequest(w.T.Context(), r, []byte(r.ID), 100000, w.operator(account.ConfirmJoin)))
 	return r.ID
 }
