@@ -231,7 +231,7 @@ var (
 	}}
 	UpdateSettings = Act{Action: "settings.update", Proof: ProofAdministrator, Routes: []string{
 		"PUT /api/admin/settings", "POST /admin/settings/general", "POST /admin/settings/flags",
-		"POST /admin/settings/security",
+		"POST /admin/settings/security", "POST /admin/settings/joining", "POST /admin/settings/advanced",
 	}}
 	CloseNextSteps = Act{Action: "settings.steps", Proof: ProofAdministrator, Routes: []string{
 		"POST /admin/steps",

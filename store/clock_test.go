@@ -27,7 +27,7 @@ func (m *machine) start(t *testing.T, dsn string, log *bytes.Buffer) *store.Stor
 	t.Helper()
 	return storetest.OpenOn(t, dsn, store.Options{
 		Log: slog.New(slog.NewTextHandler(log, nil)), Now: func() time.Time { return noon.Add(time.Duration(m.wall.Load())) },
-		Uptime: func() time.Duration { return time.Duration(m.up.Load()) },
+		Monotonic: func() time.Time { return time.Time{}.Add(time.Duration(m.up.Load())) },
 	})
 }
 

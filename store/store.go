@@ -32,8 +32,8 @@ import (
 type Options struct {
 	Log *slog.Logger     // nil means slog.Default
 	Now func() time.Time // nil means time.Now; for calls without a time, such as issuing a token
-	// Uptime is a monotonic clock; nil means that of Now: see account.EndStore.
-	Uptime func() time.Duration
+	// Monotonic is a clock that nobody sets; nil means time.Now: see account.EndStore.
+	Monotonic func() time.Time
 	// Timeout bounds a statement, with the wait for a connection, unless its context has a
 	// deadline; 0 means 10 seconds. A transaction has one and a half times that.
 	Timeout time.Duration
@@ -74,15 +74,12 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := o.Now
-	if now == nil {
-		now = time.Now // with the monotonic clock
+	monotonic := o.Monotonic
+	if monotonic == nil {
+		monotonic = time.Now
 	}
-	begin := now()
-	s := &Store{DB: db, watch: &clockWatch{uptime: func() time.Duration { return now().Sub(begin) }}}
-	if o.Uptime != nil {
-		s.watch.uptime = o.Uptime
-	}
+	begin := monotonic()
+	s := &Store{DB: db, watch: &clockWatch{uptime: func() time.Duration { return monotonic().Sub(begin) }}}
 	if o.DataKey != nil {
 		s.dataKey = sync.OnceValues(func() (*dataKey, error) {
 			key, err := o.DataKey()

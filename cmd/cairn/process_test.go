@@ -502,7 +502,7 @@ func TestSweepWaitsAfterAJumpOfTheClock(t *testing.T) {
 	var up time.Duration
 	now := time.Now()
 	st, err := store.Open(t.Context(), "cairn.db", store.Options{
-		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }, Uptime: func() time.Duration { return up },
+		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }, Monotonic: func() time.Time { return time.Time{}.Add(up) },
 	})
 	fatalIf(t, err)
 	defer func() { _ = st.Close() }()

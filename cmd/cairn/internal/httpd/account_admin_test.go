@@ -124,7 +124,9 @@ func TestAccessOfATrustedClientIsSeenAndEnded(t *testing.T) {
 	everywhere := func(want bool) {
 		t.Helper()
 		listed("apps", b.api("GET", "/api/me/apps", nil), want)
-		listed("account page", b.get("/account/apps"), want)
+		if got := b.get("/account/apps"); strings.Contains(got.Text, "You have not used it yet") == want {
+			t.Errorf("account page, used: %v: %s", !want, mainOf(got.Text))
+		}
 		listed("administrator's API", admin.api("GET", "/api/admin/users/ada", nil), want)
 		listed("administrator's page", admin.get("/admin/users/ada"), want)
 		listed("export", b.api("GET", "/api/me/export", nil), want)

@@ -81,6 +81,7 @@ func TestCopiedCookieDoesNotSilenceASignIn(t *testing.T) {
 			link := linkIn(l.mail(path, handle+"@example.org"), "/not-me/", "link")
 			wantStatus(t, path, l.visitor().postForm("/not-me/", url.Values{"link": {link}}), 200)
 			wantStatus(t, path+": the thief", thief.me(), 401)
+			l.mail(path+": all ended", handle+"@example.org")
 		}
 	})
 }
