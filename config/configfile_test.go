@@ -211,11 +211,22 @@ func TestAConfigFileOfSomebodyElseIsRefused(t *testing.T) {
 		_, _, err = found(t, nil, "serve", "--config", file)
 		refused(t, err, "--config "+file, "chmod go-w "+file)
 	}
+	if err := errors.Join(os.Chmod(file, 0o600), os.Chmod(filepath.Dir(filepath.Dir(file)), 0o707)); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := found(t, []string{file}, "serve")
+	refused(t, err, "config file "+file, "chmod o-w "+filepath.Dir(filepath.Dir(file)))
+	if err := os.Chmod(filepath.Dir(filepath.Dir(file)), 0o707|os.ModeSticky); err != nil { // as /tmp
+		t.Fatal(err)
+	}
+	if _, _, err := found(t, []string{file}, "serve"); err != nil {
+		t.Error(err)
+	}
 	secret := write(t, "cairn.yaml", "database: postgres://cairn:hunter2@db/cairn")
 	if err := os.Chmod(secret, 0o604); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := found(t, []string{secret}, "serve")
+	_, _, err = found(t, []string{secret}, "serve")
 	refused(t, err, "password", "chmod o= "+secret)
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give a file away")

@@ -61,13 +61,41 @@ func OpenTo(mode os.FileMode, bits os.FileMode) bool {
 	return runtime.GOOS != "windows" && mode.Perm()&bits != 0
 }
 
-// CheckWriters refuses a file that others than its owner may write. A device, as a terminal, is nobody's file.
+// CheckWriters refuses a file that others than its owner may write, and one in a folder in which every user may put
+// another file, or another folder, in its place. A device, as a terminal, is nobody's file.
 func CheckWriters(path string, info os.FileInfo) error {
-	if info.Mode()&os.ModeDevice != 0 || !OpenTo(info.Mode(), 0o022) {
+	if info.Mode()&os.ModeDevice != 0 {
 		return nil
 	}
-	return fmt.Errorf("other users of the machine may write it (mode %04o): run chmod go-w %s",
-		info.Mode().Perm(), shellQuote(path))
+	if OpenTo(info.Mode(), 0o022) {
+		return fmt.Errorf("other users of the machine may write it (mode %04o): run chmod go-w %s",
+			info.Mode().Perm(), shellQuote(path))
+	}
+	if strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/") { // a pipe of the shell
+		return nil
+	}
+	whole, err := filepath.Abs(path)
+	if err != nil {
+		return fmt.Errorf("cannot be read: %w", err)
+	}
+	target, err := filepath.EvalSymlinks(whole) // the folder of a link counts too
+	if err != nil {
+		return fmt.Errorf("cannot be read: %w", err)
+	}
+	for _, file := range []string{whole, target} {
+		for folder := filepath.Dir(file); ; folder = filepath.Dir(folder) {
+			above, err := os.Stat(folder)
+			open := err == nil && OpenTo(above.Mode(), 0o002) && above.Mode()&os.ModeSticky == 0
+			if open && !readOnly(folder) {
+				return fmt.Errorf("other users of the machine may write its folder %s (mode %04o), and put another file "+
+					"in its place: run chmod o-w %s", folder, above.Mode().Perm(), shellQuote(folder))
+			}
+			if folder == filepath.Dir(folder) {
+				break
+			}
+		}
+	}
+	return nil
 }
 
 // checkPrivate refuses a file with a secret or a key that others than its owner can open. If a file

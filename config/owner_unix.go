@@ -3,8 +3,11 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // OwnFile reports whether a file belongs to the user who runs the program.
@@ -20,3 +23,7 @@ func owner(info os.FileInfo) int {
 	}
 	return -1
 }
+
+// readOnly reports whether nobody can write a folder, because of its file system: the folders of a container's
+// configuration have mode 0777.
+func readOnly(folder string) bool { return errors.Is(unix.Access(folder, unix.W_OK), syscall.EROFS) }

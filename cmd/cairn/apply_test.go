@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -348,6 +349,13 @@ func TestFilesThatOthersMayWriteAreRefused(t *testing.T) {
 			}
 		}
 		fatalIf(t, os.Chmod(c.file, 0o644)) // as those of containers are
+		folder := filepath.Dir(c.file)
+		fatalIf(t, os.Chmod(folder, 0o757)) // whoever can write it puts another file there
+		code, printed := s.run(c.args...)
+		if code == cli.ExitDone || !strings.Contains(printed, "other users of the machine may write its folder") || !strings.Contains(printed, "run chmod o-w /") {
+			t.Errorf("%s in an open folder: exit code %d: %s", strings.Join(c.args, " "), code, printed)
+		}
+		fatalIf(t, os.Chmod(folder, 0o700))
 	}
 	if left := s.must("client", "list", "-q") + s.must("api", "list", "-q"); left != "" {
 		t.Errorf("registered %s", left)
