@@ -87,8 +87,8 @@ func CheckWriters(path string, info os.FileInfo) error {
 			above, err := os.Stat(folder)
 			open := err == nil && OpenTo(above.Mode(), 0o002) && above.Mode()&os.ModeSticky == 0
 			if open && !readOnly(folder) {
-				return fmt.Errorf("other users of the machine may write its folder %s (mode %04o), and put another file "+
-					"in its place: run chmod o-w %s", folder, above.Mode().Perm(), shellQuote(folder))
+				return fmt.Errorf("other users of the machine may write its folder %s (mode %04o), and put another "+
+					"file in its place: run chmod o-w %s", folder, above.Mode().Perm(), shellQuote(folder))
 			}
 			if folder == filepath.Dir(folder) {
 				break

@@ -150,6 +150,7 @@ var (
 	Denied        = engine.Denied
 	FirstServer   = engine.FirstServer
 	IsPostgres    = engine.IsPostgres
+	Pooled        = engine.Pooled
 	ReadSnapshot  = engine.ReadSnapshot
 	SQLiteVersion = engine.SQLiteVersion
 	Servers       = engine.Servers

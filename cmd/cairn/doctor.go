@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/cairn-id/cairn/account/mail"
@@ -56,6 +58,46 @@ func (c *doctorCommand) Run(p *cli.Program) error {
 	return nil
 }
 
+// asksForJSON reports whether the arguments are those of a doctor for a program.
+func asksForJSON(args []string) bool {
+	if !slices.Contains(args, "doctor") {
+		return false
+	}
+	for i, arg := range args {
+		value, is := strings.CutPrefix(arg, "--output=")
+		if short, isShort := strings.CutPrefix(arg, "-o"); !is && isShort {
+			value, is = short, true
+		}
+		if (arg == "-o" || arg == "--output") && i+1 < len(args) {
+			value, is = args[i+1], true
+		}
+		if is && value == "json" {
+			return true
+		}
+	}
+	return false
+}
+
+// diagnoseInJSON runs a doctor that may fail before it begins, as with a cairn.yaml that cannot be read. Then the error
+// is the finding of the settings.
+func diagnoseInJSON(stdout, stderr io.Writer, run func(stdout, stderr io.Writer) int) int {
+	var out, said bytes.Buffer
+	code := run(&out, io.MultiWriter(&said, stderr))
+	if out.Len() == 0 && code != cli.ExitDone {
+		lines := strings.Split(strings.TrimSpace(said.String()), "\n")
+		f := doctor.Finding{Name: "settings", Level: doctor.Problem, Do: "Correct it; no command works before.",
+			Found: strings.TrimPrefix(lines[len(lines)-1], "cairn: ")}
+		if err := cli.WriteJSON(stdout, diagnosis{f.Level, []doctor.Finding{f}}); err != nil {
+			return cli.ExitFailed
+		}
+		return code
+	}
+	if _, err := out.WriteTo(stdout); err != nil {
+		return cli.ExitFailed
+	}
+	return code
+}
+
 // checkBackup reads a backup. Of an encrypted one only the owner of its identity can say more.
 func checkBackup(ctx context.Context, path string) error {
 	f, err := os.Open(path)
@@ -77,7 +119,7 @@ func checkBackup(ctx context.Context, path string) error {
 }
 
 func (c *doctorCommand) show(p *cli.Program, d diagnosis) error {
-	if c.Format == "json" && !c.Quiet {
+	if c.Format == "json" {
 		return cli.WriteJSON(p.Stdout, d)
 	}
 	var out bytes.Buffer

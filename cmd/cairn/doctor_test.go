@@ -168,3 +168,30 @@ func TestLevelsAreColored(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 }
+
+// A program that reads the findings finds JSON, whatever is wrong and before what.
+func TestDoctorForProgramsIsJSONInEveryCase(t *testing.T) {
+	t.Chdir(t.TempDir())
+	fatalIf(t, os.WriteFile("broken.yaml", []byte("listen: [\n"), 0o600))
+	fatalIf(t, os.WriteFile("unknown.yaml", []byte("listne: x\n"), 0o600))
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"no installation":            {[]string{"doctor", "--offline", "-o", "json"}, "There is no file"},
+		"quiet":                      {[]string{"doctor", "--offline", "-q", "-ojson"}, "There is no file"},
+		"a file that cannot be read": {[]string{"doctor", "--config", "broken.yaml", "-o", "json"}, "broken.yaml"},
+		"a file that is missing":     {[]string{"--config", "none.yaml", "doctor", "--output", "json"}, "none.yaml"},
+		"an unknown key":             {[]string{"doctor", "--config", "unknown.yaml", "--output=json"}, "listne"},
+		"a setting that is refused":  {[]string{"doctor", "--issuer", "ftp://x", "-ojson"}, "ftp://x"},
+		"an unknown flag":            {[]string{"doctor", "-o", "json", "--no-such-flag"}, "no-such-flag"},
+	} {
+		var out, errs bytes.Buffer
+		code := Run(t.Context(), c.args, nil, strings.NewReader(""), &out, &errs)
+		var d diagnosis
+		if err := json.Unmarshal(out.Bytes(), &d); err != nil || code == cli.ExitDone || d.Level != "problem" || len(d.Findings) == 0 ||
+			!strings.Contains(out.String(), c.says) {
+			t.Errorf("%s: %d, %v: %s %s", name, code, err, out.String(), errs.String())
+		}
+	}
+}

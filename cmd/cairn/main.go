@@ -79,6 +79,15 @@ func main() {
 
 // Run runs the program and returns its exit code.
 func Run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if asksForJSON(args) {
+		return diagnoseInJSON(stdout, stderr, func(stdout, stderr io.Writer) int {
+			return run(ctx, args, environ, stdin, stdout, stderr)
+		})
+	}
+	return run(ctx, args, environ, stdin, stdout, stderr)
+}
+
+func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	p := cli.NewProgram(ctx, environ, stdin, stdout, stderr)
 	return p.Run(&commands{}, args,
 		kong.Description(description(p.Name)),

@@ -186,6 +186,27 @@ func databaseWrites(ctx context.Context, x *examination) Finding {
 	return ok("%s takes writes.", x.checked.DatabaseLabel())
 }
 
+// databasePool looks for a pooler in front of PostgreSQL that gives the connection of one client to another between
+// transactions.
+func databasePool(ctx context.Context, x *examination) Finding {
+	shared, err := x.store.SharesConnections(ctx)
+	if err != nil {
+		return unreadable(err)
+	}
+	return poolMode(x.checked.DatabaseLabel(), shared)
+}
+
+const sessionMode = "Set pool_mode = session in PgBouncer for this database (docs/scale.md), or connect to the " +
+	"server itself: locks and prepared statements belong to a connection."
+
+func poolMode(database string, shared bool) Finding {
+	if shared {
+		return found(Problem, sessionMode, "%s is behind a pooler that shares connections between transactions.",
+			database)
+	}
+	return ok("%s gives each connection to one client.", database)
+}
+
 // databaseText checks how PostgreSQL stores and orders text.
 func databaseText(_ context.Context, x *examination) Finding {
 	return textOf(x.health)

@@ -114,7 +114,7 @@ func newDeployment(t *testing.T, dsn string) *deployment {
 	server := mailtest.New(t, mailtest.Options{})
 	d.settings.SMTPURL, d.settings.MailFrom = "smtp://club%40example.org@"+server.Settings.Address, "club@example.org"
 	d.options = doctor.Options{
-		Deep: true, Hasher: hasher, Lookup: func(name string) (string, bool) { v, is := d.env[name]; return v, is },
+		Deep: true, Hold: time.Second, Hasher: hasher, Lookup: func(name string) (string, bool) { v, is := d.env[name]; return v, is },
 		Mail: func(config.Checked) (*mail.SMTP, error) { return mail.NewSMTP(server.Settings), nil },
 	}
 	d.plain = func(w http.ResponseWriter, r *http.Request) {

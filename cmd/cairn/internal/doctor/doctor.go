@@ -76,6 +76,7 @@ type Options struct {
 	// CheckApply reads the file of serve --apply. nil: it is not read.
 	CheckApply func(path string) error
 
+	Hold    time.Duration                                           // of a request for changes; 0: as applications
 	RootCAs *x509.CertPool                                          // nil: the system's
 	Dial    func(context.Context, string, string) (net.Conn, error) // nil: net.Dialer
 	Hasher  *password.Hasher                                        // nil: the product's
@@ -131,6 +132,7 @@ var checks = []check{
 	{"disk-space", sqlite, diskSpace},
 	{"database", 0, openDatabase},
 	{"database-writes", database, databaseWrites},
+	{"database-pool", database, databasePool},
 	{"migrations", database, migrations},
 	{"database-text", schema | health, databaseText},
 	{"database-version", schema | health, databaseVersion},
@@ -161,11 +163,14 @@ var checks = []check{
 	{"public-address", network | schema, publicAddress},
 	{"open-files", public, openFiles},
 	{"cache", public, cache},
+	{"answer-headers", public, answerHeaders},
+	{"programs", public, programs},
 	{"issuer", public | oidc, issuer},
 	{"clock", public, clock},
 	{"https-redirect", network | https, httpsRedirect},
 	{"hsts", public | https, hsts},
 	{"security-headers", public, securityHeaders},
+	{"pages", public, pages},
 	{"session-cookie", public, sessionCookie},
 	{"visitor-address", public, visitorAddress},
 	{"forwarded-headers", public, forwardedHeaders},
@@ -306,6 +311,8 @@ func unreadable(err error) Finding {
 	switch {
 	case store.Damaged(err):
 		do = restoreBackup
+	case store.Pooled(err):
+		do = sessionMode
 	case store.Denied(err):
 		do = "Make the user of the service the owner of the database and its tables (ALTER DATABASE ... OWNER TO " +
 			"..., REASSIGN OWNED BY ... TO ...), or name their owner in --database (SERVICE_DATABASE)."

@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -14,8 +15,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,7 +118,7 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 			}
 		})
 	}
-	unseen := []string{"skipped open-files", "skipped cache", "skipped issuer", "skipped clock", "skipped hsts", "skipped security-headers", "skipped session-cookie", "skipped visitor-address", "skipped forwarded-headers", "skipped key-set", "skipped status-list"}
+	unseen := []string{"skipped open-files", "skipped cache", "skipped answer-headers", "skipped programs", "skipped issuer", "skipped clock", "skipped hsts", "skipped security-headers", "skipped pages", "skipped session-cookie", "skipped visitor-address", "skipped forwarded-headers", "skipped key-set", "skipped status-list"}
 	withTLS := func(rest ...string) []string { return append(rest, unseen...) }
 	for name, c := range map[string]struct {
 		change func(*deployment)
@@ -181,7 +184,7 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 		"everything from a cache": {func(d *deployment) {
 			d.settings.TrustedProxies = []string{"127.0.0.2", "127.0.0.3"}
 			d.between = cacheAll
-		}, []string{"problem cache", "skipped clock", "skipped visitor-address", "warning key-set", "warning status-list"}, "from a cache"},
+		}, []string{"problem cache", "skipped answer-headers", "skipped clock", "skipped visitor-address", "warning key-set", "warning status-list"}, "from a cache"},
 		"proxy blocks /doctor": {func(d *deployment) {
 			d.forwardToo(func(p *httputil.ProxyRequest) {
 				if p.Out.URL.Path == "/doctor" {
@@ -222,6 +225,54 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 			d.settings.SMTPURL, d.settings.MailFrom = "", ""
 			d.sql(`UPDATE settings SET value = replace(value, '"registration":"invite"', '"registration":"request"')`)
 		}, []string{"warning mail-server"}, "-> Set a mail server"},
+		"proxy gives up on held requests": {func(d *deployment) {
+			d.between = func(next http.Handler) http.Handler { return http.TimeoutHandler(next, 600*time.Millisecond, "") }
+			d.settings.TrustedProxies = append(d.settings.TrustedProxies, "127.0.0.3")
+		}, []string{"warning status-list"}, "a request that waits 1s for changes was ended after 600ms, so applications learn of revoked sessions later. -> Let the proxy wait"},
+		"proxy with a small buffer for headers": {func(d *deployment) {
+			d.rewrite = func(res *http.Response) {
+				var headers bytes.Buffer
+				if _ = res.Header.Write(&headers); headers.Len() > 2<<10 {
+					res.StatusCode, res.Header = http.StatusBadGateway, http.Header{}
+				}
+			}
+		}, []string{"problem answer-headers"}, "502 Bad Gateway. -> Give the proxy a larger buffer"},
+		"proxy that adds a script": {func(d *deployment) {
+			d.forwardToo(func(p *httputil.ProxyRequest) { p.Out.Header.Del("Accept-Encoding") })
+			d.rewrite = func(res *http.Response) {
+				if strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
+					body, err := io.ReadAll(res.Body)
+					must(d.t, err)
+					body = bytes.Replace(body, []byte("</body>"), []byte("<script src=/speed.js></script></body>"), 1)
+					res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+					res.Header.Set("Content-Length", strconv.Itoa(len(body)))
+				}
+			}
+		}, []string{"warning pages"}, "/login/ is not the page that the service answers at --listen. -> Let the proxy or content delivery network change no HTML"},
+		"two instances with different keys": {func(d *deployment) {
+			var asked atomic.Int64
+			d.rewrite = func(res *http.Response) {
+				if res.Request.URL.Path == "/.well-known/jwks.json" && asked.Add(1)%2 == 0 {
+					res.Body, res.ContentLength = io.NopCloser(strings.NewReader(`{"keys":[]}`)), 11
+					res.Header.Del("Content-Length")
+					res.Header.Del("Content-Encoding")
+				}
+			}
+		}, []string{"problem key-set"}, "instances with different keys are behind this name. -> Give every instance the same private-key-file"},
+		"key set that is kept for a day": {func(d *deployment) {
+			d.rewrite = func(res *http.Response) {
+				if res.Request.URL.Path == "/.well-known/jwks.json" {
+					res.Header.Set("Cache-Control", "public, max-age=86400")
+				}
+			}
+		}, []string{"warning key-set"}, "max-age=86400 lets caches keep it for more than an hour"},
+		"bot protection": {inFront(func(*http.Request) int { return http.StatusForbidden }), withTLS("problem public-address"), "answers 403 Forbidden to a program. -> Let the bot protection"},
+		"bot protection against libraries": {inFront(func(r *http.Request) int {
+			if strings.HasPrefix(r.UserAgent(), "python-requests") {
+				return http.StatusForbidden
+			}
+			return 0
+		}), []string{"problem programs"}, `answers 403 Forbidden to a program that calls itself "python-requests/2.32.3"`},
 		"two services": {func(d *deployment) {
 			must(d.t, os.WriteFile(d.dsn+".lock", nil, 0o600))
 			for _, want := range []bool{true, false} {
@@ -286,7 +337,7 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 		t.Cleanup(other.Close)
 		d.settings.Listen = other.Listener.Addr().String()
 		findings := d.findings()
-		if diff := cmp.Diff([]string{"problem service", "skipped security-headers"}, notOK(findings)); diff != "" || !strings.Contains(findings["service"].Found, "another program has this port") {
+		if diff := cmp.Diff([]string{"problem service", "skipped security-headers", "skipped pages"}, notOK(findings)); diff != "" || !strings.Contains(findings["service"].Found, "another program has this port") {
 			t.Error(diff, findings["service"])
 		}
 	})
@@ -444,28 +495,28 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			}
 			must(d.t, os.Chmod(d.dsn, 0o400))
 		}, []string{"problem database-file"}, "cairn.db"},
-		"no database": {func(d *deployment) { d.settings.Database = filepath.Join(d.t.TempDir(), "none.db") }, without("skipped database-file", "problem database", "skipped database-writes", "skipped migrations"), "-> Run cairn doctor in the folder of cairn.yaml"},
+		"no database": {func(d *deployment) { d.settings.Database = filepath.Join(d.t.TempDir(), "none.db") }, without("skipped database-file", "problem database", "skipped database-writes", "skipped database-pool", "skipped migrations"), "-> Run cairn doctor in the folder of cairn.yaml"},
 		"no database in a folder that others can write": {func(d *deployment) {
 			d.settings.Database = filepath.Join(d.t.TempDir(), "none.db")
 			must(d.t, os.Chmod(filepath.Dir(d.settings.Database), 0o777))
-		}, without("skipped database-file", "problem database", "skipped database-writes", "skipped migrations"), "-> Run cairn doctor in the folder of cairn.yaml"},
+		}, without("skipped database-file", "problem database", "skipped database-writes", "skipped database-pool", "skipped migrations"), "-> Run cairn doctor in the folder of cairn.yaml"},
 		"file is no database": {func(d *deployment) {
 			must(d.t, d.store.Close())
 			must(d.t, os.WriteFile(d.dsn, []byte(strings.Repeat("junk", 1000)), 0o600))
-		}, without("problem database", "skipped database-writes", "skipped migrations"), "file is damaged"},
+		}, without("problem database", "skipped database-writes", "skipped database-pool", "skipped migrations"), "file is damaged"},
 		"file is no database, and open to others": {func(d *deployment) {
 			must(d.t, d.store.Close())
 			must(d.t, os.WriteFile(d.dsn, []byte(strings.Repeat("junk", 1000)), 0o600))
 			must(d.t, os.Chmod(d.dsn, 0o644))
-		}, without("problem database-file", "problem database", "skipped database-writes", "skipped migrations"), "restore a backup: file is not a database. -> Do what the message says"},
-		"database is a folder":       {func(d *deployment) { d.settings.Database = d.t.TempDir() }, without("problem database-file", "problem database", "skipped database-writes", "skipped migrations"), "is a folder. -> Name the file in it"},
+		}, without("problem database-file", "problem database", "skipped database-writes", "skipped database-pool", "skipped migrations"), "restore a backup: file is not a database. -> Do what the message says"},
+		"database is a folder":       {func(d *deployment) { d.settings.Database = d.t.TempDir() }, without("problem database-file", "problem database", "skipped database-writes", "skipped database-pool", "skipped migrations"), "is a folder. -> Name the file in it"},
 		"database not initialized":   {func(d *deployment) { d.sql("DELETE FROM secrets") }, without("problem database"), "not initialized"},
 		"migration is pending":       {func(d *deployment) { d.undoTurns() }, without("warning migrations"), "pending"},
 		"newer program has migrated": {stored("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)"), without("problem migrations"), "newer"},
 		"file that ends early": {func(d *deployment) {
 			must(d.t, d.store.Close())
 			must(d.t, os.Truncate(d.dsn, 200_000))
-		}, without("problem database", "skipped database-writes", "skipped migrations"), "restore a backup: database disk image is malformed. -> Do what"},
+		}, without("problem database", "skipped database-writes", "skipped database-pool", "skipped migrations"), "restore a backup: database disk image is malformed. -> Do what"},
 		"sign-outs that wait": {stored("INSERT INTO logout_outbox (client_id, sub, sid, created_at, next_at) VALUES ('wiki', 'x', 'x', 1, 1)"),
 			[]string{"warning sign-outs"}, "1 sign-outs wait since 1970"},
 		"backup that is damaged": {func(d *deployment) {
@@ -552,8 +603,8 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			if diff := cmp.Diff(before, d.files()); diff != "" {
 				t.Errorf("the doctor has changed a file: %s", diff)
 			}
-			want := append(slices.Clone(c.want), "skipped mail-server", "skipped service", "skipped tls-certificate", "skipped public-address", "skipped open-files", "skipped cache", "skipped issuer", "skipped clock", "skipped https-redirect",
-				"skipped hsts", "skipped security-headers", "skipped session-cookie", "skipped visitor-address", "skipped forwarded-headers", "skipped key-set", "skipped status-list")
+			want := append(slices.Clone(c.want), "skipped mail-server", "skipped service", "skipped tls-certificate", "skipped public-address", "skipped open-files", "skipped cache", "skipped answer-headers", "skipped programs", "skipped issuer", "skipped clock", "skipped https-redirect",
+				"skipped hsts", "skipped security-headers", "skipped pages", "skipped session-cookie", "skipped visitor-address", "skipped forwarded-headers", "skipped key-set", "skipped status-list")
 			if findings["settings"].Level == doctor.Problem { // and nothing else is looked at
 				want = []string{"problem settings"}
 				for _, name := range doctor.Names()[1:] {

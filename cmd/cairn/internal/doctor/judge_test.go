@@ -52,6 +52,7 @@ func TestJudgement(t *testing.T) {
 		"foreign keys off":               {durability(map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "0"}), Problem, "foreign_keys is 0"},
 		"PostgreSQL without fsync":       {durability(map[string]string{"synchronous_commit": "on", "fsync": "off", "full_page_writes": "on"}), Problem, "fsync is off"},
 		"PostgreSQL as it should be":     {durability(map[string]string{"synchronous_commit": "remote_apply", "fsync": "on", "full_page_writes": "on"}), OK, "remote_apply"},
+		"pooler by transaction":          {poolMode("club", true), Problem, "pooler that shares connections"},
 		"slow processor":                 {hashing(501*time.Millisecond, 1<<40, 1), Warning, "501 ms"},
 		"little memory":                  {hashing(50*time.Millisecond, 8*password.HashMemory-1, 8), Warning, "8 at once take 152 MiB"},
 		"limit of the control groups":    {hashing(50*time.Millisecond, availableMemory(1<<20), 2), Warning, "of 1024 KiB available"},

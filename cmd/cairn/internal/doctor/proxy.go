@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
@@ -141,12 +142,84 @@ func otherAnswer(ctx context.Context, x *examination) (f Finding, is bool) {
 	case res.StatusCode == http.StatusUnauthorized:
 		return found(Problem, "Let the proxy demand no password of its own for this name (auth_basic off; in nginx): "+
 			"applications cannot give it.", "%s answers %s.", address, res.Status), true
+	case res.StatusCode == http.StatusForbidden && !own:
+		return found(Problem, passPrograms, "%s answers %s to a program.", address, res.Status), true
 	case own && res.StatusCode == http.StatusNotFound && path != "":
 		return found(Problem, "Let the proxy pass the path on unchanged: in nginx, location "+path+
 			"/ with a proxy_pass that ends after the port.",
 			"The service at %s is not asked for the path %s of the issuer: the proxy removes it.", address, path), true
 	}
 	return f, false
+}
+
+const passPrograms = "Let the bot protection of the proxy or content delivery network pass every request for this " +
+	"name: applications are programs, and cannot answer its question."
+
+// programs asks as the libraries of applications do.
+func programs(ctx context.Context, x *examination) Finding {
+	for _, agent := range []string{
+		"Go-http-client/2.0", "python-requests/2.32.3", "node", "okhttp/4.12.0", "Java-http-client/21",
+		"curl/8.9.1", "",
+	} {
+		for _, path := range []string{discoveryPath, "/api/me"} {
+			res, _, err := x.ask(ctx, http.MethodGet, path, http.Header{"User-Agent": {agent}})
+			if err != nil {
+				return unreached(err)
+			}
+			if res.StatusCode == http.StatusForbidden && res.Header.Get(requestID) == "" {
+				return found(Problem, passPrograms, "%s answers %s to a program that calls itself %q.",
+					x.checked.IssuerString+path, res.Status, agent)
+			}
+		}
+	}
+	return ok("Programs are let through, whatever they call themselves.")
+}
+
+// signInHeaders is more than the headers of the answer to a sign-in, which has two cookies, have.
+const signInHeaders = 3 << 10
+
+// answerHeaders asks for an answer with as many headers as that to a sign-in.
+func answerHeaders(ctx context.Context, x *examination) Finding {
+	if x.cached {
+		return skipped("A cache answers: see cache.")
+	}
+	header := http.Header{httpd.ProbePadding: {strconv.Itoa(signInHeaders)}}
+	if _, err := httpd.AskSeen(ctx, x.client, x.checked.IssuerString, x.secret, header); err != nil {
+		return found(Problem, "Give the proxy a larger buffer for the headers of an answer: proxy_buffer_size 8k; in "+
+			"nginx, tune.bufsize in HAProxy.",
+			"An answer with headers of %s, as that to a sign-in has, does not arrive: %v.",
+			sizeText(signInHeaders), err)
+	}
+	return ok("An answer with headers of %s arrives.", sizeText(signInHeaders))
+}
+
+// pages compares a page with what the service answers at --listen.
+func pages(ctx context.Context, x *examination) Finding {
+	const path = "/login/"
+	client, base, err := atListener(x.checked)
+	if err != nil {
+		return skipped("%v.", err)
+	}
+	var own [2][]byte
+	for i := range own {
+		res, body, err := x.askWith(ctx, client, http.MethodGet, base+path, nil)
+		if err != nil || res.StatusCode != http.StatusOK {
+			return skipped("The service does not answer at --listen: see service.")
+		}
+		own[i] = body
+	}
+	res, body, err := x.ask(ctx, http.MethodGet, path, nil)
+	switch {
+	case err != nil:
+		return unreached(err)
+	case !bytes.Equal(own[0], own[1]) || res.StatusCode != http.StatusOK:
+		return skipped("The pages cannot be compared.")
+	case !bytes.Equal(own[0], body):
+		return found(Warning, "Let the proxy or content delivery network change no HTML: no optimization, no scripts "+
+			"of its own, no hidden addresses. What it adds is against the policy of the page, or breaks its forms.",
+			"%s is not the page that the service answers at --listen.", x.checked.IssuerString+path)
+	}
+	return ok("The proxy passes pages on unchanged.")
 }
 
 // publicPaths are paths that people, browsers and applications need, one of each part of the service.

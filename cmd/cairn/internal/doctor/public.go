@@ -56,7 +56,9 @@ func (x *examination) askWith(
 		return nil, nil, err
 	}
 	maps.Copy(r.Header, h)
-	r.Header.Set("User-Agent", "cairn doctor")
+	if _, given := h["User-Agent"]; !given {
+		r.Header.Set("User-Agent", "cairn doctor")
+	}
 	res, err := client.Do(r)
 	if err != nil {
 		return nil, nil, err
@@ -415,7 +417,14 @@ func keySet(ctx context.Context, x *examination) Finding {
 		return found(Problem, passWellKnown, "%s is not a key set: %s.", address, res.Status)
 	}
 	missing, own := x.missingKey(body), x.keySetAtListener(ctx)
+	differ, err := x.keySetsDiffer(ctx, body)
 	switch {
+	case err != nil:
+		return unreached(err)
+	case differ:
+		return found(Problem, "Give every instance the same private-key-file and additional-key-file, and restart "+
+			"those that have others: half of all tokens are refused.",
+			"%s answers different key sets in turn: instances with different keys are behind this name.", address)
 	case own != nil && !bytes.Equal(own, body):
 		return found(Problem, "Turn the cache of the proxy off for this name and empty it; "+
 			"if this is another instance, restart every one with these keys.",
@@ -429,10 +438,51 @@ func keySet(ctx context.Context, x *examination) Finding {
 	if err != nil {
 		return unreached(err)
 	}
+	if wrong == "" {
+		wrong = cachedLong(res.Header.Values("Cache-Control"))
+	}
 	if wrong != "" {
 		return found(Warning, passHeaders, "%s: %s.", address, wrong)
 	}
 	return ok("%s has every key of the settings.", address)
+}
+
+// keySetAsks is how often the key set is asked for: of two instances in turn, each answers.
+const keySetAsks = 6
+
+// keySetsDiffer reports whether the public address has another key set at another time, each on a connection of its
+// own.
+func (x *examination) keySetsDiffer(ctx context.Context, first []byte) (bool, error) {
+	t := x.transport.Clone()
+	t.DisableKeepAlives = true
+	client := &http.Client{Transport: t, Timeout: requestTimeout, CheckRedirect: noRedirect}
+	for range keySetAsks {
+		res, body, err := x.askWith(ctx, client, http.MethodGet, x.checked.IssuerString+jwksPath, nil)
+		if err != nil {
+			return false, err
+		}
+		if res.StatusCode == http.StatusOK && !bytes.Equal(body, first) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// longestCached is how long a key set may be cached, in seconds: the service says 300.
+const longestCached = 3600
+
+// cachedLong returns what is wrong with a lifetime in caches, or "".
+func cachedLong(control []string) string {
+	for directive := range strings.SplitSeq(strings.Join(control, ","), ",") {
+		name, seconds, _ := strings.Cut(strings.TrimSpace(directive), "=")
+		n, err := strconv.ParseInt(strings.Trim(seconds, `"`), 10, 64)
+		lifetime := strings.EqualFold(name, "max-age") || strings.EqualFold(name, "s-maxage")
+		if lifetime && (err != nil || n > longestCached) {
+			return fmt.Sprintf("%s lets caches keep it for more than an hour, so applications do not see a new key",
+				strings.TrimSpace(directive))
+		}
+	}
+	return ""
 }
 
 // missingKey returns the id of the first key of the settings that a key set lacks, or "".
@@ -484,12 +534,7 @@ func statusList(ctx context.Context, x *examination) Finding {
 	}
 	wrong, err := x.cacheFault(ctx, path, res, "no-cache")
 	if err == nil && wrong == "" {
-		var held *http.Response
-		header := http.Header{"If-None-Match": {res.Header.Get("ETag")}, "Prefer": {"wait=1"}}
-		held, _, err = x.ask(ctx, http.MethodGet, path, header)
-		if err == nil && held.Header.Get("Preference-Applied") == "" {
-			wrong = "a request with Prefer: wait=1 is not held, so applications learn of revoked sessions later"
-		}
+		return x.heldRequest(ctx, path, res.Header.Get("ETag"))
 	}
 	if err != nil {
 		return unreached(err)
@@ -497,8 +542,39 @@ func statusList(ctx context.Context, x *examination) Finding {
 	if wrong != "" {
 		return found(Warning, passHeaders, "%s: %s.", address, wrong)
 	}
+	return ok("%s can be read.", address)
+}
+
+// heldRequest asks for a change of a status list and waits as long as applications do.
+func (x *examination) heldRequest(ctx context.Context, path, tag string) Finding {
+	address, hold := x.checked.IssuerString+path, cmp.Or(x.Hold, longestHold)
+	client := *x.client
+	client.Timeout = hold + requestTimeout
+	header := http.Header{
+		"If-None-Match": {tag}, "Prefer": {"wait=" + strconv.Itoa(int(hold.Seconds()))},
+	}
+	began := time.Now()
+	res, _, err := x.askWith(ctx, &client, http.MethodGet, address, header)
+	waited := time.Since(began)
+	ended := err != nil || res.StatusCode >= http.StatusInternalServerError && res.Header.Get(requestID) == ""
+	switch {
+	case errors.Is(err, errTooMany):
+		return unreached(err)
+	case ended && waited > hold/4:
+		return found(Warning, "Let the proxy wait for an answer for a minute: proxy_read_timeout 60s; in nginx, "+
+			"timeout server 60s in HAProxy.", "%s: a request that waits %s for changes was ended after %s, so "+
+			"applications learn of revoked sessions later.", address, hold, waited.Round(100*time.Millisecond))
+	case err != nil:
+		return unreached(err)
+	case res.Header.Get("Preference-Applied") == "":
+		return found(Warning, passHeaders, "%s: a request with Prefer: wait is not held, so applications learn of "+
+			"revoked sessions later.", address)
+	}
 	return ok("%s can be read, and requests that wait for changes are held.", address)
 }
+
+// longestHold is how long the service holds a request for changes of a status list.
+const longestHold = 25 * time.Second
 
 // requestID is a header of every answer of the service. A proxy that answers itself has none.
 const requestID = "X-Request-Id"

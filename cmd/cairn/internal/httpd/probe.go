@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +31,10 @@ const (
 	// probePath is below the path of the issuer.
 	probePath   = "/doctor"
 	probeHeader = "X-Cairn-Probe"
+	// ProbePadding is a header with the number of bytes of further headers that the answer shall have, at most
+	// maxPadding.
+	ProbePadding = "X-Cairn-Padding"
+	maxPadding   = 4 << 10
 
 	sealProbe, sealSeen = "probe", "probe answer"
 	maxProbeAnswer      = 16 << 10
@@ -81,6 +86,9 @@ func (p probe) answer(proxies []netip.Prefix, notFound http.Handler) web.Handler
 		sealed, err := p.seal.Seal(sealSeen, seen)
 		if err != nil {
 			return err
+		}
+		if n, _ := strconv.Atoi(r.Header.Get(ProbePadding)); n > 0 {
+			w.Header().Set(ProbePadding, strings.Repeat("x", min(n, maxPadding)))
 		}
 		return web.WriteJSON(w, http.StatusOK, map[string]string{"answer": sealed})
 	}
