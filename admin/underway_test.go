@@ -474,6 +474,8 @@ func routesUnderWay() []route {
 		{account.UpdateSettings, "POST /admin/settings/general", func(w *underWay) (string, body) {
 			return "/admin/settings/general", form("instance_name", "Club "+w.me)
 		}},
+		{account.UpdateSettings, "POST /admin/settings/joining", at("/admin/settings/joining", form("registration", "request"))},
+		{account.UpdateSettings, "POST /admin/settings/advanced", at("/admin/settings/advanced", form("sign_out_on_flag_loss", "on"))},
 		{account.UpdateSettings, "POST /admin/settings/flags", func(w *underWay) (string, body) {
 			return "/admin/settings/flags", form("known", "admin", "known", "activity", "new_flag", w.me)
 		}},
