@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/base32"
 	"encoding/base64"
 	"slices"
 	"strings"
@@ -11,8 +12,8 @@ import (
 
 	"github.com/pquerna/otp"
 	"github.com/pquerna/otp/hotp"
-	"github.com/pquerna/otp/totp"
 
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -282,7 +283,9 @@ func (s *Service) BeginTOTP(ctx context.Context, c Caller) (*otp.Key, string, er
 // totpKey returns the otpauth URI of a secret. A colon in the name would split the label.
 func (s *Service) totpKey(u User, secret []byte) (*otp.Key, error) {
 	issuer := cmp.Or(strings.ReplaceAll(s.InstanceName(), ":", " "), templates.DefaultInstanceName)
-	return totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: u.Handle, Secret: secret})
+	issuer, name := text.Percent(issuer), text.Percent(u.Handle)
+	return otp.NewKeyFromURL("otpauth://totp/" + issuer + ":" + name + "?algorithm=SHA1&digits=6&issuer=" + issuer +
+		"&period=30&secret=" + base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret))
 }
 
 // OpenEnrolment returns the secret of a token. ErrEnrolmentExpired if it was not made for this

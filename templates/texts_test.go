@@ -361,7 +361,7 @@ var unsaid = map[string]*regexp.Regexp{
 }
 
 var parameters = []string{
-	"Use the parameters flag=NAME (which may be repeated) and redirect=1.",
+	"Use the parameters flag=NAME (which may be repeated), redirect=1 and encode=percent.",
 	"Sort users by handle, newest or last_sign_in.",
 }
 

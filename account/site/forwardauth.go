@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -23,20 +24,23 @@ type returnAddress struct {
 
 // apiVerify answers a proxy: 200 with the user, 401 with the sign-in page as Location, 403 if a
 // flag or a second factor is missing. With redirect=1, for proxies that pass the response on, a
-// browser is redirected to the sign-in page instead. Unknown parameters are refused, because a
+// browser is redirected to the sign-in page instead. With encode=percent the name is percent-encoded,
+// for applications that read headers as Latin-1. Unknown parameters are refused, because a
 // typing error such as flag= for flags= would let everybody in.
 func (s *Site) apiVerify(w http.ResponseWriter, r *http.Request) error {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	known := err == nil
 	for name, values := range q {
-		known = known && (name == "flag" || name == "redirect" && len(values) == 1 && values[0] == "1")
+		known = known && (name == "flag" || len(values) == 1 &&
+			(name == "redirect" && values[0] == "1" || name == "encode" && values[0] == "percent"))
 	}
 	address := web.LimitKey{Name: web.LimitAll, Key: web.ClientAddress(r)}
 	if !known {
 		if err := s.Limits().Count(r.Context(), address); err != nil {
 			return err
 		}
-		return web.BadRequest("Use the parameters flag=NAME (which may be repeated) and redirect=1.")
+		return web.BadRequest(
+			"Use the parameters flag=NAME (which may be repeated), redirect=1 and encode=percent.")
 	}
 	// Requests of members belong to their applications. Only the others are counted, and refused
 	// before a signature is verified.
@@ -47,12 +51,16 @@ func (s *Site) apiVerify(w http.ResponseWriter, r *http.Request) error {
 	id, err := s.CheckAccess(r.Context(), b, q["flag"])
 	if err == nil {
 		h := w.Header()
+		name := id.User.DisplayName
+		if q.Has("encode") {
+			name = text.Percent(name)
+		}
 		email := "" // always present, so that the proxy overwrites a header of the client
 		if id.User.EmailVerified {
 			email = id.User.EmailClaim()
 		}
 		for name, value := range map[string]string{
-			"Remote-User": id.User.Handle, "Remote-Name": id.User.DisplayName,
+			"Remote-User": id.User.Handle, "Remote-Name": name,
 			"Remote-Groups": strings.Join(id.User.Flags, ","),
 			"Remote-Sub":    id.User.Sub, "Remote-Email": email,
 		} {

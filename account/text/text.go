@@ -42,6 +42,10 @@ func CutLines(typed string) string {
 	return strings.Join(lines[:min(len(lines), 11)], "\n")
 }
 
+// Percent returns a text in percent-encoded UTF-8 (RFC 3986 section 2.1): all but the unreserved
+// characters, a space as %20, for readers that take a plus sign literally.
+func Percent(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
+
 // Printable reports whether a text contains only characters that are safe for a page, a log line
 // and a database.
 func Printable(s string) bool {

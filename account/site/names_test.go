@@ -1,0 +1,52 @@
+package site_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/accounttest"
+)
+
+// A name of a club and of a person arrives unchanged behind each door that writes another language.
+func TestHostileNamesLeaveWhole(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	b := w.SignedIn("ada")
+	for _, name := range []string{
+		"A&B", "A&secret=AAAA", "a=b;c", "50 % + 1", "%41%0d%0a", "a/b?c#d", `"A" \ 'B', <C>`, "Müller 🏔", "נבחרת א", "a:b",
+	} {
+		w.SaveSettings(func(v *account.Settings) { v.InstanceName = name })
+		b.Call("PATCH", "/api/me", map[string]string{"display_name": name}).Is(200)
+
+		drawn := b.Call("POST", "/api/me/totp", nil).Is(200).JSON()
+		uri, secret := drawn["uri"].(string), drawn["secret"].(string)
+		u, err := url.Parse(uri)
+		if err != nil {
+			t.Fatalf("%q: %v", name, err)
+		}
+		issuer := strings.ReplaceAll(name, ":", " ")
+		q, err := url.ParseQuery(u.RawQuery)
+		if err != nil || u.Scheme != "otpauth" || u.Host != "totp" || u.Path != "/"+issuer+":ada" || u.Fragment != "" ||
+			strings.Contains(uri, "+") || len(q) != 5 || q.Get("issuer") != issuer || len(q["secret"]) != 1 ||
+			q.Get("secret") != secret || q.Get("period") != "30" || q.Get("digits") != "6" || q.Get("algorithm") != "SHA1" {
+			t.Errorf("%q: %s", name, uri)
+		}
+
+		if got := b.Page("/api/verify").Is(200).Header.Get("Remote-Name"); got != name {
+			t.Errorf("%q: Remote-Name: %q", name, got)
+		}
+		encoded := b.Page("/api/verify?encode=percent").Is(200).Header.Get("Remote-Name")
+		got, err := url.PathUnescape(encoded)
+		if err != nil || got != name || strings.ContainsFunc(encoded, func(r rune) bool { return r <= ' ' || r > '~' || r == '+' }) {
+			t.Errorf("%q: Remote-Name, encoded: %q", name, encoded)
+		}
+	}
+	b.Page("/api/verify?encode=latin1").Is(400, "invalid_request")
+	b.Page("/api/verify?encode=percent&encode=percent").Is(400, "invalid_request")
+	// What would break a header or reverse a line cannot be entered.
+	for _, name := range []string{"a\r\nRemote-User: root", "a\u2028b", "a\u202eb"} {
+		b.Call("PATCH", "/api/me", map[string]string{"display_name": name}).Is(400)
+	}
+}
