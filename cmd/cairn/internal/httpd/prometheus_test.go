@@ -146,7 +146,7 @@ func (p prometheusServer) wantRules(kind string) {
 		if strings.Contains(text, `"health":"err"`) {
 			p.t.Fatalf("%s: the rules: %s", kind, text)
 		}
-		return strings.Count(text, `"health":"ok"`) == 15 && !strings.Contains(text, `"state":"firing"`)
+		return strings.Count(text, `"health":"ok"`) == 16 && !strings.Contains(text, `"state":"firing"`)
 	})
 }
 
