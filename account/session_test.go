@@ -11,6 +11,27 @@ import (
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
+// A proof is fresh for a while, and one of a clock that was ahead is not.
+func TestProofIsFreshForAWhile(t *testing.T) {
+	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	multi := []string{account.MethodMultiFactor}
+	for _, c := range []struct {
+		age    time.Duration
+		factor bool
+		amr    []string
+		want   bool
+	}{
+		{0, false, nil, true}, {account.FreshFor, false, nil, true}, {account.FreshFor + time.Second, false, nil, false},
+		{-time.Minute, false, nil, true}, {-account.FreshFor - time.Second, false, nil, false},
+		{0, true, nil, false}, {0, true, multi, true},
+	} {
+		caller := account.Caller{User: account.User{SecondFactor: c.factor}, Session: account.Session{ID: "id", ConfirmedAt: now.Add(-c.age), AMR: c.amr}}
+		if got := caller.Fresh(now); got != c.want {
+			t.Errorf("%+v: %t", c, got)
+		}
+	}
+}
+
 func TestSessionsAreEndedByTheirOwnerAlone(t *testing.T) {
 	w := accounttest.New(t)
 	w.AddUser("ada")

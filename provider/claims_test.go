@@ -121,3 +121,21 @@ func TestEmptyClaimIsOmitted(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// What a client may not know as a group, its own claims do not tell by the scope of groups.
+func TestGroupsCoverOnlyFlagsThatTheClientIsTold(t *testing.T) {
+	all, named := &Client{}, &Client{Groups: []string{"coach"}}
+	for _, c := range []struct {
+		client *Client
+		flag   string
+		scopes []string
+		want   bool
+	}{
+		{all, "coach", []string{"groups"}, true}, {all, account.FlagAdmin, []string{"groups"}, false},
+		{named, "coach", []string{"groups"}, true}, {named, "board", []string{"groups"}, false}, {named, "coach", []string{"openid"}, false},
+	} {
+		if got := covers(c.client, c.scopes, flagEntry+c.flag+"}"); got != c.want {
+			t.Errorf("%+v: %t", c, got)
+		}
+	}
+}

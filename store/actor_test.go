@@ -34,6 +34,27 @@ func TestActNeedsItsSessionWhenItIsStored(t *testing.T) {
 		late.At = n.ExpiresAt
 		want(t, try(late), account.ErrNotAuthenticated)
 
+		late.At, late.ConfirmedAt = n.ConfirmedAt.Add(account.FreshFor+time.Second), time.Time{}
+		for _, c := range []struct {
+			proof    account.Proof
+			user     string
+			expected error
+		}{
+			{account.ProofFresh, "display_name = 'Ada'", account.ErrReauthenticationRequired},
+			{account.ProofSession, "display_name = 'Ada'", nil}, {account.ProofPassword, "display_name = 'Ada'", nil},
+			{account.ProofPassword, "second_factor = (1 = 1)", account.ErrReauthenticationRequired},
+			{account.ProofPassword, "second_factor = (1 = 0), password_hash = '" + account.NoPassword + "'", account.ErrReauthenticationRequired},
+		} {
+			must(t, s.Exec("UPDATE users SET "+c.user+" WHERE sub = ?", u.Sub))
+			old := late
+			old.Proof = c.proof
+			want(t, try(old), c.expected)
+		}
+		must(t, s.Exec("UPDATE users SET password_hash = ? WHERE sub = ?", u.PasswordHash, u.Sub))
+		must(t, s.Exec("UPDATE sessions SET confirmed_at = ? WHERE id = ?", late.At.Unix(), n.ID))
+		must(t, try(late))
+		must(t, s.Exec("UPDATE sessions SET confirmed_at = ? WHERE id = ?", n.ConfirmedAt.Unix(), n.ID))
+
 		must(t, s.Exec("UPDATE users SET second_factor = (1 = 1) WHERE sub = ?", u.Sub))
 		want(t, try(row), account.ErrReauthenticationRequired)
 		row.AMR = []string{account.MethodPassword, account.MethodMultiFactor}

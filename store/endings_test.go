@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -14,10 +15,10 @@ import (
 // and an (o)ffline one, a (c)onsent, an (i)nvite and one that is s(t)ale, and a (k)nown address. What
 // an act leaves of them:
 func TestActsEndWhatTheirMakersLeft(t *testing.T) {
-	const before = "mine:sgocitk other:sgocitk third:sgocitk old:ocit reset verify mark"
+	const before = "mine:sgocitk other:sgocitk third:sgocitk old:ocit reset mailed verify mark"
 	after := map[string]string{
-		"session.sign_out":                   "mine:ocitk other:sgocitk third:sgocitk old:ocit reset verify mark",
-		"session.end":                        "mine:ocik other:sgocitk third:sgocitk old:ocit reset verify mark",
+		"session.sign_out":                   "mine:ocitk other:sgocitk third:sgocitk old:ocit reset mailed verify mark",
+		"session.end":                        "mine:ocik other:sgocitk third:sgocitk old:ocit reset mailed verify mark",
 		"session.end_others":                 "mine:sgocitk mark",
 		"factor.add":                         "mine:sgocitk mark",
 		"factor.remove":                      "mine:sgocitk mark",
@@ -30,7 +31,7 @@ func TestActsEndWhatTheirMakersLeft(t *testing.T) {
 		"user.end_sessions":                  "old:ci",
 		"user.end_sessions with all invites": "old:c", // recent consents end whatever is of invites
 		"user.reset_factors":                 "mine:cik other:cik third:cik old:ci",
-		"user.flags":                         "mine:ocitk other:ocitk third:ocitk old:ocit reset verify mark",
+		"user.flags":                         "mine:ocitk other:ocitk third:ocitk old:ocit reset mailed verify mark",
 		"app.remove":                         before,
 	}
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -84,6 +85,7 @@ func TestActsEndWhatTheirMakersLeft(t *testing.T) {
 					}
 				}
 				must(t, s.CreateResetCode(ctx, u.Sub, []byte("hash"), noon.Add(time.Hour), noon, act("user.reset_code")))
+				must(t, s.Exec("INSERT INTO mailed_reset_codes (sub, hash, created_at, expires_at) VALUES (?, ?, 0, ?)", u.Sub, []byte("mailed "+u.Sub), noon.Add(time.Hour).Unix()))
 				must(t, s.Exec("UPDATE users SET email_verified = (1 = 1), email_asked_at = 5, email_changed_at = ? WHERE sub = ?", noon.Unix(), u.Sub))
 				lives := func() string { return livingOf(t, s, u, names, clients) }
 				if got := lives(); got != before {
@@ -150,7 +152,7 @@ func livingOf(t *testing.T, s *store.Store, u account.User, names, clients map[s
 		}
 	}
 	for _, flag := range []struct{ word, condition string }{
-		{"reset", "EXISTS (SELECT 1 FROM reset_codes r WHERE r.sub = users.sub)"}, {"verify", "email_asked_at > 0"},
+		{"reset", "EXISTS (SELECT 1 FROM reset_codes r WHERE r.sub = users.sub)"}, {"mailed", "EXISTS (SELECT 1 FROM mailed_reset_codes r WHERE r.sub = users.sub)"}, {"verify", "email_asked_at > 0"},
 		{"mark", "devices_voided_at = 0"}, {"disowned", "password_disowned_at > 0"}, {"unverified", "NOT email_verified"},
 	} {
 		n, err := s.Count("SELECT count(*) FROM users WHERE sub = ? AND "+flag.condition, u.Sub)
@@ -160,4 +162,92 @@ func livingOf(t *testing.T, s *store.Store, u account.User, names, clients map[s
 		}
 	}
 	return strings.Join(parts, " ")
+}
+
+// The access tokens of an API name the flags of their user, for as long as they live.
+func TestLossOfAFlagEndsAccessTokensThatNameIt(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada", "coach")
+		c, n := addClient(t, s, "app"), signIn(t, s, u)
+		var refresh [2]string
+		for i, list := range []int{0, 1} { // without and with tokens for an API
+			g := newGrant(c, n, "openid", "offline_access")
+			must(t, spendCode(ctx, s, addCode(t, s, g)))
+			must(t, s.Exec("UPDATE grants SET status_list = ?, status_index = 7 WHERE id = ?", list, g.ID))
+			_, refresh[i] = addTokens(t, s, g)
+		}
+		_, err := s.SetFlags(ctx, u.Sub, account.FlagChange{"coach": {}}, noon, act("user.flags"))
+		must(t, err)
+		_, err = useToken(ctx, s, refresh[0])
+		must(t, err)
+		_, err = useToken(ctx, s, refresh[1])
+		want(t, err, provider.ErrSpent)
+	})
+}
+
+// An application that a person keeps stays, of whichever session; the others end.
+func TestKeptApplicationsStay(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		mine, other := signIn(t, s, u), signIn(t, s, u)
+		refresh := map[string]string{}
+		for _, id := range []string{"kept", "gone"} {
+			g := newGrant(addClient(t, s, id), other, "openid", "offline_access")
+			must(t, spendCode(ctx, s, addCode(t, s, g)))
+			_, refresh[id] = addTokens(t, s, g)
+		}
+		a := during(mine.ID, act("session.end_others"))
+		a.KeepApps = []string{"kept"}
+		_, err := s.EndSessions(ctx, u.Sub, noon, a)
+		must(t, err)
+		_, err = useToken(ctx, s, refresh["kept"])
+		must(t, err)
+		_, err = useToken(ctx, s, refresh["gone"])
+		want(t, err, provider.ErrSpent)
+	})
+}
+
+// Marks and the address of a reset fall with what may be somebody else's, marks also twice in a second.
+func TestWhatMadeABrowserKnownFalls(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		reset := act("password.reset")
+		reset.Address = "192.0.2.1"
+		must(t, s.CreateResetCode(ctx, u.Sub, []byte("code"), noon.Add(time.Hour), noon, act("user.reset_code")))
+		must(t, s.ResetPassword(ctx, "ada", []byte("code"), "new", noon, reset))
+		known := func() bool {
+			is, err := s.KnownAddress(ctx, u.Sub, reset.Address, time.Time{})
+			must(t, err)
+			return is
+		}
+		if !known() {
+			t.Fatal("the address of a reset is not known")
+		}
+		var voided []time.Time
+		for range 2 {
+			_, err := s.EndSessions(ctx, u.Sub, noon, act("user.end_sessions"))
+			must(t, err)
+			u, err = s.UserBySub(ctx, u.Sub)
+			must(t, err)
+			voided = append(voided, u.DevicesVoidedAt)
+		}
+		if known() || !voided[1].After(voided[0]) {
+			t.Errorf("known: %t, marks voided at %v", known(), voided)
+		}
+	})
+}
+
+// Of scopes that a person leaves out, one that was given before ends the earlier grants, whatever the others are.
+func TestALeftOutScopeEndsEarlierGrants(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		for i, refused := range [][]string{{"email", "phone"}, {"phone", "email"}} {
+			ctx, u := t.Context(), addUser(t, s, name("ada", i))
+			c, n := addClient(t, s, name("app", i)), signIn(t, s, u)
+			must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid", "email"}, noon, act("app.allow")))
+			_, refresh := addTokens(t, s, newGrantStored(t, s, c, n))
+			must(t, s.SaveConsent(ctx, u.Sub, c.ID, []string{"openid"}, noon, act("app.allow"), refused...))
+			_, err := useToken(ctx, s, refresh)
+			want(t, err, provider.ErrSpent)
+		}
+	})
 }

@@ -124,6 +124,19 @@ func TestRevivedAccountHasNoOldSession(t *testing.T) {
 	}
 }
 
+// A suspension is one thing, the end of a membership another.
+func TestUnsuspendingKeepsAComingEnd(t *testing.T) {
+	eachAt(t, func(t *testing.T, s *store.Store, _ func(time.Duration)) {
+		ctx, u, ends := t.Context(), addUser(t, s, "ada"), noon.Add(month)
+		must(t, s.SetEnd(ctx, u.Sub, ends, noon, act("user.end")))
+		must(t, s.Suspend(ctx, u.Sub, "", noon, act("user.suspend")))
+		must(t, s.Unsuspend(ctx, u.Sub, noon, act("user.unsuspend")))
+		if read, err := s.UserBySub(ctx, u.Sub); err != nil || read.Suspended() || !read.EndsAt.Equal(ends) {
+			t.Errorf("%+v, %v", read, err)
+		}
+	})
+}
+
 func TestEndedFlagIsLost(t *testing.T) {
 	for name, signsOut := range map[string]bool{"stays": false, "signs out": true} {
 		t.Run(name, func(t *testing.T) {

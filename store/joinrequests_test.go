@@ -51,6 +51,11 @@ func TestRequestsToJoinAreBoundedAndDecidedOnce(t *testing.T) {
 		must(t, err)
 		_, err = s.JoinRequest(ctx, list[1].ID, noon.Add(time.Hour))
 		want(t, err, account.ErrJoinNotFound)
+		for _, invite := range []*account.Invite{nil, &i} {
+			late := act("join.accept")
+			late.At = noon.Add(time.Hour)
+			want(t, s.DecideJoinRequest(ctx, list[1].ID, invite, late), account.ErrJoinNotFound)
+		}
 		must(t, ask("late", "late@example.org", "late", noon.Add(time.Hour))) // the expired ones no longer count
 		swept, err := s.Sweep(ctx, noon.Add(2*time.Hour))
 		must(t, err)

@@ -209,3 +209,15 @@ func TestNoCodeIsIssuedAfterAReset(t *testing.T) {
 		}
 	})
 }
+
+// A passkey that was made for another host opens nothing here: it is no way in.
+func TestPasskeyOfAnotherHostIsNoWayIn(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		u := passkeyMember(t, s, "ada", "old.example.net")
+		remove := func(hosts ...string) error {
+			return s.RemovePassword(t.Context(), u.Sub, u.PasswordHash, hosts, noon, act("password.remove"))
+		}
+		want(t, remove("id.example.org", "example.org"), account.ErrLastWayIn)
+		must(t, remove("old.example.net"))
+	})
+}

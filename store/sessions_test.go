@@ -434,3 +434,29 @@ func TestAddressOfASharedComputerIsNotKnown(t *testing.T) {
 		}
 	})
 }
+
+// The passkey of a confirmation is that of the session from then on.
+func TestSigningInAgainStoresThePasskey(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		u := addUser(t, s, "ada")
+		must(t, addPasskey(t, s, newPasskey(u.Sub, "key"), 20))
+		must(t, addPasskey(t, s, newPasskey(u.Sub, "another key"), 20))
+		n := newSession(u.Sub)
+		n.AMR, n.Passkey = []string{account.MethodUser, account.MethodMultiFactor}, []byte("key")
+		must(t, s.CreateSession(t.Context(), n, u.PasswordHash, act("session.create")))
+		n.Passkey = []byte("another key")
+		must(t, s.Reauthenticate(t.Context(), n, u.PasswordHash, act("session.again")))
+		if read, _, err := s.Session(t.Context(), n.ID); err != nil || string(read.Passkey) != "another key" {
+			t.Errorf("passkey %q, %v", read.Passkey, err)
+		}
+	})
+}
+
+// A code that no client has spent ends with the session, whatever it was for.
+func TestSigningOutEndsCodesThatNobodyHasSpent(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		h := equip(t, s, "ada")
+		must(t, s.EndSession(t.Context(), h.user.Sub, h.session.ID, noon, during(h.session.ID, act("session.sign_out"))))
+		want(t, spendCode(t.Context(), s, h.code), provider.ErrSpent)
+	})
+}

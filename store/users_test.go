@@ -445,7 +445,11 @@ func TestLastAdministratorIsKept(t *testing.T) {
 			invited.PasswordHash = ""
 			must(t, s.CreateUser(ctx, invited, act("user.create")))
 			want(t, s.DeleteUser(ctx, next.Sub, noon, act("user.delete")), account.ErrLastAdmin)
-			must(t, s.Exec("DELETE FROM user_flags WHERE sub IN (?, ?)", next.Sub, invited.Sub))
+			locked := newUser(name("locked", round), account.FlagAdmin) // has neither a password nor a passkey
+			locked.PasswordHash = account.NoPassword
+			must(t, s.CreateUser(ctx, locked, act("user.create")))
+			want(t, s.DeleteUser(ctx, next.Sub, noon, act("user.delete")), account.ErrLastAdmin)
+			must(t, s.Exec("DELETE FROM user_flags WHERE sub IN (?, ?, ?)", next.Sub, invited.Sub, locked.Sub))
 		}
 	})
 }
@@ -820,6 +824,30 @@ func TestPictureLivesAsLongAsItsAddress(t *testing.T) {
 		wants("c", false)
 		if left, err := s.Texts("SELECT hash FROM user_pictures"); err != nil || len(left) > 0 {
 			t.Errorf("left: %v, %v", left, err)
+		}
+	})
+}
+
+// A lock that was found before somebody unlocked the account does not come back.
+func TestLockFromBeforeAnUnlockingIsNotStored(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		until := noon.Add(time.Hour)
+		lock := func(unlocks int64) time.Time {
+			must(t, s.LockUser(ctx, u.Sub, unlocks, until))
+			read, err := s.UserBySub(ctx, u.Sub)
+			must(t, err)
+			return read.LockedUntil
+		}
+		if at := lock(0); !at.Equal(until) {
+			t.Errorf("locked until %v", at)
+		}
+		must(t, s.UnlockUser(ctx, u.Sub, noon, act("user.unlock")))
+		if at := lock(0); !at.IsZero() {
+			t.Errorf("locked until %v again", at)
+		}
+		if at := lock(1); !at.Equal(until) {
+			t.Errorf("locked until %v", at)
 		}
 	})
 }

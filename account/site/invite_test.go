@@ -1,6 +1,7 @@
 package site_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -299,5 +300,41 @@ func TestInviteForADomainNeedsAProvenAddress(t *testing.T) {
 	w.Browser().Page("/register/address", "code", code, "email", "zoe@school.example").Is(200).Shows(`id="sent"`)
 	if m := post.one("zoe@school.example"); !strings.Contains(m.Text, "You already have an account: @zoe") {
 		t.Error(m.Text)
+	}
+}
+
+// An invite knows its session, and whether that was fresh; how long ago is recent is a week.
+func TestInvitesEndWithTheSessionThatMadeThemStale(t *testing.T) {
+	w := accounttest.New(t)
+	w.SaveSettings(func(v *account.Settings) { v.InvitesPerMember = 9 })
+	w.AddUser("ada")
+	make := func(b *accounttest.Browser) string {
+		return account.CanonicalCode(b.Call("POST", "/api/invites", nil).Is(201).JSON()["code"].(string), 16)
+	}
+	open := func(code string) bool {
+		_, err := w.Store.Invite(t.Context(), code)
+		if err != nil && !errors.Is(err, account.ErrInviteNotFound) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	here, there := w.SignedIn("ada"), w.SignedIn("ada")
+	fresh := make(here)
+	w.Clock.Advance(account.FreshFor + time.Minute)
+	stale, others := make(here), make(there)
+	id, _ := here.SessionIDs()
+	if err := w.Administration().EndSession(t.Context(), account.Operator(), w.User("ada"), id); err != nil {
+		t.Fatal(err)
+	}
+	if !open(fresh) || open(stale) || !open(others) {
+		t.Errorf("after the end of the session: fresh %t, stale %t, of another session %t", open(fresh), open(stale), open(others))
+	}
+	w.Clock.Advance(8 * 24 * time.Hour)
+	recent := make(w.SignedIn("ada"))
+	if _, err := w.Administration().EndSessions(t.Context(), account.Operator(), w.User("ada")); err != nil {
+		t.Fatal(err)
+	}
+	if !open(fresh) || open(recent) {
+		t.Errorf("after the end of all sessions: of last week %t, of today %t", open(fresh), open(recent))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -370,6 +371,28 @@ func TestBlurredOffsetIsThatOfTheCentre(t *testing.T) {
 		}
 		if d, err := f.Detail(0); err != nil || d.StartedAt.String() != want {
 			t.Errorf("%v, %v, want %s", d.StartedAt, err, want)
+		}
+	}
+}
+
+// Pieces under 200 m, and tracks of which less than 500 m is left, tell where a home is: they are not shown.
+func TestShortPiecesAndShortTracksAreNotShown(t *testing.T) {
+	s := &activityschema.Timeseries{}
+	for i := range 200 { // 10 m in two seconds
+		s.T = append(s.T, int64(2*i))
+		s.Lat = append(s.Lat, activityschema.Some(homeLat+float64(i)*10/metreDegree))
+		s.Lon = append(s.Lon, activityschema.Some(homeLon))
+	}
+	m := newMotion(s)
+	m.moveAll()
+	short, long, longer := piece{0, 20}, piece{30, 53}, piece{60, 92} // 190, 220 and 310 m
+	for name, c := range map[string]struct{ pieces, want []piece }{
+		"a short piece":        {[]piece{short, long, longer}, []piece{long, longer}},
+		"a short track":        {[]piece{short, longer}, nil},
+		"two pieces that fall": {[]piece{long, long}, nil},
+	} {
+		if shown, _ := longEnough(m, c.pieces); !slices.Equal(shown, c.want) {
+			t.Errorf("%s: %v, want %v", name, shown, c.want)
 		}
 	}
 }
