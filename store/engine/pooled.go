@@ -42,8 +42,8 @@ func (d *DB) serverProcesses(ctx context.Context) (process [2]int64, err error) 
 			return process, errors.Join(err, connErr)
 		}
 		defer func() { _ = conn.Close() }()
-		err = errors.Join(err, conn.QueryRowContext(ctx, "SELECT pg_backend_pid()",
-			pgx.QueryExecModeSimpleProtocol).Scan(&process[i])) // a prepared statement would be in the way
+		const query, unprepared = "SELECT pg_backend_pid()", pgx.QueryExecModeSimpleProtocol
+		err = errors.Join(err, conn.QueryRowContext(ctx, query, unprepared).Scan(&process[i]))
 	}
 	return process, err
 }
