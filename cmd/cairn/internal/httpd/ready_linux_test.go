@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -34,7 +35,11 @@ func TestFullDiskIsNotReady(t *testing.T) {
 func TestReplacedDatabaseFileIsNotReady(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cairn.db")
 	s := startService(t, serviceOptions{Store: storetest.Open(t, file)})
-	wantStatus(t, "the file of the start", s.readyz("127.0.0.1:1"), http.StatusOK)
+	var asked sync.WaitGroup
+	for range 64 { // opens all connections: one that is opened later opens the other file, or makes one
+		asked.Go(func() { wantStatus(t, "the file of the start", s.readyz("127.0.0.1:1"), http.StatusOK) })
+	}
+	asked.Wait()
 	noError(t, os.Rename(file, file+".old"))
 	s.wantNotReady("database", "removed or replaced")
 	noError(t, os.WriteFile(file, nil, 0o600))

@@ -171,7 +171,9 @@ func (s *service) readyz(peer string, header ...string) response {
 	}
 	w := httptest.NewRecorder()
 	s.server.Config.Handler.ServeHTTP(w, r)
-	return response{w.Result(), w.Body.String()}
+	result := w.Result()
+	result.Request = r
+	return response{result, w.Body.String()}
 }
 
 func (s *service) wantNotReady(check, fault string) {
