@@ -119,7 +119,7 @@ func TestAdministratorSetsUpAClubInTheBrowser(t *testing.T) {
 
 	mustDo(t, tab, "invite", chromedp.Navigate(p.URL+"/account/invites"), chromedp.Click(id("invite-submit")), chromedp.WaitVisible(chromedp.CSS("[data-invite] .link-text")))
 	join(t, other, textOf(t, tab, chromedp.CSS("[data-invite] .link-text")), "grace")
-	mustDo(t, tab, "suspend", chromedp.Navigate(p.URL+"/admin/users/grace"), chromedp.SendKeys(id("reason"), "until spring"), chromedp.Click(id("suspend-submit")), chromedp.Click(id("confirm-submit")), chromedp.WaitVisible(notice("end")))
+	mustDo(t, tab, "suspend", chromedp.Navigate(p.URL+"/admin/users/grace#end"), chromedp.SendKeys(id("reason"), "until spring"), chromedp.Click(id("suspend-submit")), chromedp.Click(id("confirm-submit")), chromedp.WaitVisible(notice("end")))
 	mustDo(t, other, "signed out", chromedp.Navigate(p.URL+"/account/"), chromedp.WaitVisible(page("login")))
 	mustDo(t, tab, "audit log", chromedp.Navigate(p.URL+"/admin/audit"), chromedp.WaitVisible(page("admin-audit")))
 	log := textOf(t, tab, id("audit"))
