@@ -42,8 +42,6 @@ type Member struct {
 	ErrorField string
 	// FieldErrors has error sentences by field.
 	FieldErrors map[string]string
-	// PasskeyName is the name typed for a new passkey.
-	PasskeyName string
 	// Passwordless reports whether the person signs in with passkeys alone.
 	Passwordless bool
 	Signals      []Signal

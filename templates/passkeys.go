@@ -32,6 +32,8 @@ type PasskeyRow struct {
 	Elsewhere string
 	// Fault is why the name Typed is refused, "" if it is not.
 	Fault, Typed string
+	// New reports whether it was just added: its name can be changed.
+	New bool
 }
 
 // Shown returns the name in the form.

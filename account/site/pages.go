@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -37,7 +36,7 @@ var notices = map[string]struct {
 	"password-changed": {"security", "password",
 		"Your password is changed. You are signed out everywhere else, and applications no longer have access."},
 	"password-removed": {"security", "password", "Your password is removed. From now on, sign in with a passkey."},
-	"passkey-added":    {"security", "passkeys", "The passkey is added."},
+	"passkey-added":    {"security", "passkeys", "The passkey is added. You can change its name here."},
 	"passkey-renamed":  {"security", "passkeys", "The passkey is renamed."},
 	"passkey-removed": {"security", "passkeys",
 		"The passkey is removed. Delete it from your device or password manager too."},
@@ -117,8 +116,6 @@ func (s *Site) accountRefused(w http.ResponseWriter, r *http.Request, page, sect
 	switch {
 	case section == "passkeys" && r.PostForm.Has("id"): // the name of another one
 		m.FieldErrors = nil
-	case section == "passkeys":
-		m.PasskeyName = text.Cut(r.PostForm.Get("name"), maxShown)
 	case section == "profile" && len(p.Errors) > 0:
 		page, err := s.refusedProfile(r, m)
 		if err != nil {

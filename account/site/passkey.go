@@ -86,11 +86,9 @@ func (s *Site) addPasskeyForm(w http.ResponseWriter, r *http.Request) error {
 		if err := s.Allow(s.Caller(r), account.AddFactor); err != nil {
 			return err
 		}
-		m := s.member(r)
-		m.PasskeyName = text.Cut(r.PostForm.Get("name"), 60)
-		return s.showMember(w, r, http.StatusOK, notices[done].page, m)
+		return s.showMember(w, r, http.StatusOK, notices[done].page, s.member(r))
 	}
-	_, out, err := s.passkeys.AddPasskey(r.Context(), s.Caller(r), in, r.PostForm.Get("name"), kept(r), false)
+	_, out, err := s.passkeys.AddPasskey(r.Context(), s.Caller(r), in, "", kept(r), false)
 	if err != nil {
 		return s.accountRefused(w, r, notices[done].page, notices[done].section, err)
 	}
@@ -136,13 +134,14 @@ func (s *Site) describePasskeys(r *http.Request, page *templates.AccountSecurity
 			return err
 		}
 	}
-	for _, k := range keys {
+	for i, k := range keys {
 		elsewhere := ""
 		if page.Passkeys.Unavailable == "" && len(s.passkeys.UsablePasskeys([]account.Passkey{k})) == 0 {
 			elsewhere = k.RPID
 		}
 		row := templates.PasskeyRow{ID: k.ShownID(), Name: k.Name, Synced: k.BackupState, CreatedAt: k.CreatedAt,
-			LastUsedAt: k.LastUsedAt, Elsewhere: elsewhere}
+			LastUsedAt: k.LastUsedAt, Elsewhere: elsewhere,
+			New: i == len(keys)-1 && r.URL.Query().Get("notice") == "passkey-added"} // they are in order of age
 		if page.ErrorCode == account.ErrInvalidPasskeyName.Code && r.PostForm.Get("id") == row.ID {
 			row.Fault, row.Typed = page.Error, text.Cut(r.PostForm.Get("name"), maxShown)
 		}

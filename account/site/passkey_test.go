@@ -550,15 +550,19 @@ func TestRecoveryCodesComeWithTheFirstPasskey(t *testing.T) {
 	b := w.SignedIn("ada")
 	add := func() *accounttest.Answer {
 		body := newKeyring().create(b.Call("POST", "/api/me/passkeys/begin", nil))
-		return b.Page("/account/passkeys", "state", body["state"].(string), "credential", string(body["credential"].(json.RawMessage)), "name", "Phone")
+		return b.Page("/account/passkeys", "state", body["state"].(string), "credential", string(body["credential"].(json.RawMessage)))
 	}
 	first := add().Is(200).Shows(`id="recovery-codes"`)
 	code := regexp.MustCompile(`<li><code>([^<]+)</code>`).FindAllStringSubmatch(first.Body, -1)
 	if len(code) != 10 {
 		t.Fatalf("%d codes: %s", len(code), first.Body)
 	}
-	add().RedirectsTo("/account/security?notice=passkey-added#passkeys")
-	b.Page("/account/passkeys", "state", "x", "credential", "", "name", "Phone").Is(400).Shows(`data-code="passkey_expired"`)
+	const added = "/account/security?notice=passkey-added"
+	add().RedirectsTo(added + "#passkeys")
+	if page := b.Page(added).Is(200); strings.Count(page.Body, "<details open>") != 1 || strings.LastIndex(page.Body, "<details open>") < strings.LastIndex(page.Body, "data-key=") {
+		t.Error("the name of the new passkey, and of no other, is offered to be changed")
+	}
+	b.Page("/account/passkeys", "state", "x", "credential", "").Is(400).Shows(`data-code="passkey_expired"`)
 	lost := w.Browser()
 	lost.Login("ada", password).Is(401, "second_factor_required")
 	lost.Call("POST", "/api/auth/login", map[string]string{"otp": code[3][1]}).Is(200)
@@ -572,14 +576,14 @@ func TestRecoveryCodesComeWithTheFirstPasskey(t *testing.T) {
 }
 
 // The script sends the form without an answer of the browser where the session is not fresh.
-func TestNameOfANewPasskeySurvivesTheConfirmation(t *testing.T) {
+func TestNewPasskeyAfterTheConfirmation(t *testing.T) {
 	w := accounttest.New(t)
 	w.AddUser("ada")
 	b := w.SignedIn("ada")
 	w.Clock.Advance(11 * time.Minute)
-	form := []string{"state", "", "credential", "", "name", "My <key>"}
-	b.Page("/account/passkeys", form...).Is(403).Shows(`data-page="confirm"`, `name="name" value="My &lt;key&gt;"`)
-	b.Page("/account/passkeys", append(form, "confirm_password", password)...).Is(200).Shows(`id="passkey-submit"`, `value="My &lt;key&gt;"`)
+	form := []string{"state", "", "credential", ""}
+	b.Page("/account/passkeys", form...).Is(403).Shows(`data-page="confirm"`)
+	b.Page("/account/passkeys", append(form, "confirm_password", password)...).Is(200).Shows(`id="passkey-submit"`)
 }
 
 // An issuer that lost its name leaves passkeys of no use: the pages say so, and the codes still work.
