@@ -66,7 +66,7 @@ type Service struct {
 	minter       *minter
 	verifier     *session.Verifier
 	proven       provenTokens
-	cookies      CookieNames
+	cookies      cookieNames
 	proofs       []sessionProof
 	hasher       *password.Hasher
 	seal         *web.Sealer
@@ -109,7 +109,7 @@ func New(o Options) (*Service, error) {
 	}
 	s := &Service{
 		site:    site,
-		cookies: CookieNames{Session: o.CookieName, Domain: o.CookieDomain, Login: o.LoginCookieName},
+		cookies: cookieNames{Session: o.CookieName, Domain: o.CookieDomain, Login: o.LoginCookieName},
 		hasher:  o.Hasher, log: o.Log,
 		pictures: picture.NewDesk(),
 	}
@@ -151,8 +151,8 @@ func New(o Options) (*Service, error) {
 	return s, nil
 }
 
-// CookieNames are the full names of the cookies of a session, and the domain of the first.
-type CookieNames struct {
+// cookieNames are the full names of the cookies of a session, and the domain of the first.
+type cookieNames struct {
 	Session string
 	Domain  string // empty: host-only
 	Login   string // empty without a cookie domain
@@ -164,7 +164,7 @@ type CookieNames struct {
 func (s *Service) Web() *web.Site { return s.site }
 
 // Cookies returns the names of the cookies of a session.
-func (s *Service) Cookies() CookieNames { return s.cookies }
+func (s *Service) Cookies() cookieNames { return s.cookies }
 
 // Log returns the logger.
 func (s *Service) Log() *slog.Logger { return s.log }

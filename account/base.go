@@ -51,8 +51,8 @@ func (b Base) Zone(ctx context.Context) *time.Location {
 // MailEnabled reports whether mails are sent: where not, none are put into Audit.Mails.
 func (b Base) MailEnabled() bool { return b.mail }
 
-// ErrUnknownAct is a fault of the program: an act without a row of the policy.
-var ErrUnknownAct = errors.New("an act without a policy")
+// errUnknownAct is a fault of the program: an act without a row of the policy.
+var errUnknownAct = errors.New("an act without a policy")
 
 // Begin starts an operation on the account of u. It checks that the caller has given the proof that
 // the act requires, and returns the audit row with what the act ends and the mails that notify the
@@ -136,7 +136,7 @@ func (b Base) Allow(by Caller, act Act) error {
 		}
 		return ErrReauthenticationRequired
 	}
-	return ErrUnknownAct
+	return errUnknownAct
 }
 
 // ChangeSettings checks and stores a change. Other settings stay, even if another process changes

@@ -96,7 +96,7 @@ func (s *Service) SendVerification(ctx context.Context, c Caller) error {
 	case !s.MailEnabled():
 		return s.WithContact(ctx, ErrMailOff, mailOffContact)
 	case u.Email == "" || u.EmailVerified:
-		return ErrNoEmailToVerify
+		return errNoEmailToVerify
 	}
 	if err := s.verificationLimit(ctx, u); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (s *Service) SendVerification(ctx context.Context, c Caller) error {
 	mails := s.askVerification(ctx, &u)
 	err = s.store.AskVerification(ctx, u.Sub, u.Email, u.EmailAskedAt, a.With(mails...))
 	if errors.Is(err, ErrInvalidLink) {
-		err = ErrNoEmailToVerify
+		err = errNoEmailToVerify
 	}
 	return web.Noted(ctx, "verification_sent", err)
 }
@@ -117,7 +117,7 @@ func (s *Service) SendVerification(ctx context.Context, c Caller) error {
 func (s *Service) VerifyByCode(ctx context.Context, c Caller, typed string) error {
 	u := c.User
 	if u.Email == "" || u.EmailVerified {
-		return ErrNoEmailToVerify
+		return errNoEmailToVerify
 	}
 	code := strings.NewReplacer(" ", "", "-", "").Replace(text.Cut(typed, 32))
 	err := s.limits.Guess(ctx, []web.LimitKey{{Name: web.LimitVerify, Key: u.Sub}}, ErrInvalidEmailCode, func() error {

@@ -11,8 +11,8 @@ type Ending struct {
 	Sessions  EndedSessions
 	Grants    EndedGrants
 	Invites   EndedInvites
-	Addresses EndedAddresses
-	Factors   EndedFactors
+	Addresses endedAddresses
+	Factors   endedFactors
 	// Consents ends the consents that were given since Audit.Since.
 	Consents bool
 	// Marks voids the marks of known browsers that were made before.
@@ -20,7 +20,7 @@ type Ending struct {
 	// Codes voids what was mailed or given and is not used yet: password reset codes, and the
 	// verification of an address.
 	Codes bool
-	Given EndedGiven
+	Given endedGiven
 	// Password disowns the password: it opens nothing until it is replaced.
 	Password bool
 	// Unverify makes an address unverified that the user changed since Audit.Since: the mailbox may
@@ -75,24 +75,24 @@ const (
 	AllInvites
 )
 
-// EndedAddresses selects known addresses of a user: see SessionStore.KnownAddress.
-type EndedAddresses int
+// endedAddresses selects known addresses of a user: see SessionStore.KnownAddress.
+type endedAddresses int
 
 // The selections of addresses.
 const (
-	NoAddresses EndedAddresses = iota
+	NoAddresses endedAddresses = iota
 	// SessionAddresses are those of the ended sessions alone.
 	SessionAddresses
 	AllAddresses
 )
 
-// EndedGiven selects what an administrator gave others to get into an account and they have not used: codes for a
+// endedGiven selects what an administrator gave others to get into an account and they have not used: codes for a
 // new password, links to choose the first one, accepted requests to join.
-type EndedGiven int
+type endedGiven int
 
 // The selections of what was given.
 const (
-	NoGiven EndedGiven = iota
+	NoGiven endedGiven = iota
 	// RecentGiven was made since Audit.Since.
 	RecentGiven
 	AllGiven
@@ -106,13 +106,13 @@ func GivenNames(list []Given) (names []string) {
 	return names
 }
 
-// EndedFactors selects factors and recovery codes of a user that are at most FactorUndo old. What was made at
+// endedFactors selects factors and recovery codes of a user that are at most FactorUndo old. What was made at
 // joining is never among them.
-type EndedFactors int
+type endedFactors int
 
 // The selections of factors.
 const (
-	NoFactors EndedFactors = iota
+	NoFactors endedFactors = iota
 	// NamedFactors are those in Audit.Remove, if another session than that of the request made them.
 	NamedFactors
 	// DisownedFactors are those that the session which the act names, or a later one, made. Recovery codes that were
@@ -168,7 +168,7 @@ func (e Ending) naming() Ending {
 }
 
 // voiding returns the ending that voids what was given to others too.
-func (e Ending) voiding(given EndedGiven) Ending {
+func (e Ending) voiding(given endedGiven) Ending {
 	e.Given = given
 	return e
 }

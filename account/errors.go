@@ -18,8 +18,8 @@ var (
 	// ErrEnded is ErrSuspended for an account that has ended by itself.
 	ErrEnded = ErrSuspended.With("This account has expired. Ask an administrator of your club.")
 
-	// ErrPasswordDisowned comes only after the right password, which somebody else knows: see NotMeLinked.
-	ErrPasswordDisowned = web.NewProblem(403, "password_disowned",
+	// errPasswordDisowned comes only after the right password, which somebody else knows: see NotMeLinked.
+	errPasswordDisowned = web.NewProblem(403, "password_disowned",
 		"Someone else was reported to know this password, so it no longer works. Set a new one with “Forgot your "+
 			"password?”, or ask an administrator of your club.")
 
@@ -42,8 +42,8 @@ var (
 	ErrLastWayIn = web.NewProblem(409, "last_way_in",
 		"Keep this, or you could no longer sign in. Without a password, you need a passkey that works here, and "+
 			"recovery codes.")
-	// ErrInvalidRecovery is the refusal of Service.Recover, whatever is wrong.
-	ErrInvalidRecovery = web.ForField(401, "invalid_recovery_code", "/code",
+	// errInvalidRecovery is the refusal of Service.Recover, whatever is wrong.
+	errInvalidRecovery = web.ForField(401, "invalid_recovery_code", "/code",
 		"The user name and the code do not match, the code was already used, or the account has a password.")
 
 	// ErrInvalidOTP means that the code is wrong, used or expired.
@@ -81,8 +81,8 @@ var (
 	ErrInvalidText   = web.NewProblem(400, "invalid_text", "The text is too long or contains control characters.")
 	ErrInvalidInvite = web.NewProblem(400, "invalid_invite",
 		"This invite is unknown, used or expired. Ask the person who invited you for a new one.")
-	// ErrAddressNotProven means that the invite is for certain addresses, and the link does not prove one.
-	ErrAddressNotProven = web.ForField(400, "address_not_proven", "/email",
+	// errAddressNotProven means that the invite is for certain addresses, and the link does not prove one.
+	errAddressNotProven = web.ForField(400, "address_not_proven", "/email",
 		"This invite is for certain addresses. Request the link on the page of the invite, then join with the link "+
 			"in the email.")
 	ErrInvalidResetCode = web.NewProblem(400, "invalid_reset_code",
@@ -92,7 +92,7 @@ var (
 		"This link no longer works. It is too old, was already used, or the address has changed since.")
 	ErrInvalidEmailCode = web.ForField(400, "invalid_email_code", "/code",
 		"This is not the code from the latest email, or it is more than a day old.")
-	ErrNoEmailToVerify = web.NewProblem(409, "no_email_to_verify", "You have no email address to verify.")
+	errNoEmailToVerify = web.NewProblem(409, "no_email_to_verify", "You have no email address to verify.")
 	ErrMailOff         = web.NewProblem(409, "mail_off",
 		"This service does not send email. Ask an administrator of your club.")
 	ErrInvalidPreference = web.NewProblem(400, "invalid_preference",

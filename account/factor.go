@@ -51,14 +51,14 @@ func FactorNames(list []MadeFactor) string {
 	return strings.Join(lines, "\n")
 }
 
-// FactorSet has factors to remove.
-type FactorSet struct {
+// factorSet has factors to remove.
+type factorSet struct {
 	Passkeys    [][]byte
 	TOTP, Codes bool
 }
 
 // Count returns how many they are; recovery codes are one.
-func (n FactorSet) Count() int {
+func (n factorSet) Count() int {
 	count := len(n.Passkeys)
 	for _, one := range []bool{n.TOTP, n.Codes} {
 		if one {
@@ -69,7 +69,7 @@ func (n FactorSet) Count() int {
 }
 
 // FactorsNamed returns the factors with these ids of MadeFactors. ErrFactorsNamed.
-func FactorsNamed(ids []string) (n FactorSet, err error) {
+func FactorsNamed(ids []string) (n factorSet, err error) {
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
 		text, passkey := strings.CutPrefix(id, PasskeyIDPrefix)
 		switch raw, bad := base64.RawURLEncoding.DecodeString(text); {

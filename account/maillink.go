@@ -281,15 +281,15 @@ func (s *Service) addedSince(ctx context.Context, u User, since time.Time) (list
 // WaysIn returns the second factors of a user, oldest first, and their address if they changed it
 // themselves, for pages that follow an act that proves the account anew.
 func (s *Service) WaysIn(ctx context.Context, u User) ([]templates.FactorRow, error) {
-	list, err := s.FactorRows(ctx, u)
+	list, err := s.factorRows(ctx, u)
 	if err == nil && u.Email != "" && !u.EmailChangedAt.IsZero() {
 		list = append(list, templates.FactorRow{Kind: "email", Name: MaskedEmail(u.Email), CreatedAt: u.EmailChangedAt})
 	}
 	return list, err
 }
 
-// FactorRows returns the second factors of a user for pages, oldest first.
-func (s *Service) FactorRows(ctx context.Context, u User) (list []templates.FactorRow, err error) {
+// factorRows returns the second factors of a user for pages, oldest first.
+func (s *Service) factorRows(ctx context.Context, u User) (list []templates.FactorRow, err error) {
 	f, err := s.store.Factors(ctx, u.Sub)
 	if err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ const photoSide = 256
 var (
 	ErrInvalidPhoto = web.ForField(400, "invalid_picture", "/picture",
 		"The picture must be a PNG, JPEG or WebP of at most 4 MiB and 12 megapixels. Nothing was changed.")
-	ErrLargePhoto = web.ForField(400, "invalid_picture", "/picture", "This picture needs more memory than the "+
+	errLargePhoto = web.ForField(400, "invalid_picture", "/picture", "This picture needs more memory than the "+
 		"service has for one. Make it smaller, for example 2,000 pixels wide. Nothing was changed.")
 )
 
@@ -31,12 +31,12 @@ type Photo struct {
 	JPEG []byte
 }
 
-// ReadPhoto encodes the middle of a picture anew, so that nothing is kept of the file but its pixels: neither
+// readPhoto encodes the middle of a picture anew, so that nothing is kept of the file but its pixels: neither
 // the place where it was taken nor what a reader of another format would find in it. read gives the file, once
 // there is room for it. The hash depends on the sub, so that the address cannot be found out from the picture.
-// ErrInvalidPhoto, ErrLargePhoto; web.ErrBusy while another picture of the person, or too many of others, are
+// ErrInvalidPhoto, errLargePhoto; web.ErrBusy while another picture of the person, or too many of others, are
 // under way.
-func (s *Service) ReadPhoto(ctx context.Context, sub string, read func() ([]byte, error)) (Photo, error) {
+func (s *Service) readPhoto(ctx context.Context, sub string, read func() ([]byte, error)) (Photo, error) {
 	leave, err := s.pictures.Enter(ctx, sub)
 	if err != nil {
 		return Photo{}, photoRefused(err)
@@ -63,7 +63,7 @@ func photoRefused(err error) error {
 	case errors.Is(err, picture.ErrInvalid):
 		return ErrInvalidPhoto
 	case errors.Is(err, picture.ErrTooLarge):
-		return ErrLargePhoto
+		return errLargePhoto
 	case errors.Is(err, picture.ErrBusy):
 		return web.Busy(2 * time.Second)
 	}
@@ -87,7 +87,7 @@ func (s *Service) SetPicture(ctx context.Context, c Caller, read func() ([]byte,
 	if err != nil {
 		return err
 	}
-	photo, err := s.ReadPhoto(ctx, c.User.Sub, read)
+	photo, err := s.readPhoto(ctx, c.User.Sub, read)
 	if err != nil {
 		return err
 	}

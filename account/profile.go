@@ -160,8 +160,8 @@ func invalidClaim(name string, no text.Refusal) error {
 // AttributePrefix begins the members of a UserChange that set attributes.
 const AttributePrefix = "attributes."
 
-// MaxAttribute is the length of the longest value of an attribute, in characters.
-const MaxAttribute = 200
+// maxAttribute is the length of the longest value of an attribute, in characters.
+const maxAttribute = 200
 
 var errNoSuchAttribute = text.Refusal{Text: "This attribute is not in the settings of this service."}
 
@@ -172,7 +172,7 @@ func setAttribute(u *User, member, value string) error {
 		if CheckFlag(name) != nil {
 			return invalidClaim(text.Cut(member, 64), errNoSuchAttribute)
 		}
-		if _, no := text.Line(MaxAttribute)(value); no.Text != "" {
+		if _, no := text.Line(maxAttribute)(value); no.Text != "" {
 			return invalidClaim(member, no)
 		}
 	}

@@ -118,7 +118,7 @@ func (s *Service) RenewRecoveryCodes(ctx context.Context, c Caller) ([]string, e
 }
 
 // Recover signs in to an account without a password by a recovery code, when every passkey is lost. The
-// session is fresh, so that it can add a new one. ErrInvalidRecovery, at the same cost whether there is
+// session is fresh, so that it can add a new one. errInvalidRecovery, at the same cost whether there is
 // such an account or not; ErrSuspended.
 //
 // The limits of the address are those of a sign-in, with the same exemptions. That of the account is of a
@@ -157,15 +157,15 @@ func (s *Service) Recover(ctx context.Context, c Caller, typed, code string) (Si
 		return SignedIn{}, cmp.Or(err, refused)
 	}
 	limits := append(t.limits(sub, u), there.own, there.address)
-	err = s.limits.Guess(ctx, limits, ErrInvalidRecovery, func() error {
+	err = s.limits.Guess(ctx, limits, errInvalidRecovery, func() error {
 		good, err := s.useRecoveryCode(ctx, c.As(u), t)
 		if err == nil && !good {
-			err = ErrInvalidRecovery
+			err = errInvalidRecovery
 		}
 		return err
 	})
 	err = s.limited(ctx, c, u, LimitSignIns, err)
-	if errors.Is(err, ErrInvalidRecovery) {
+	if errors.Is(err, errInvalidRecovery) {
 		web.NoteSignIn(ctx, web.SignInFailed, factorCode)
 		err = there.orExempted(ctx, err)
 	}

@@ -150,13 +150,13 @@ func (s *Service) MayRegister(ctx context.Context, c Caller, code string) (Setti
 }
 
 // AddressOf returns the address of whoever joins with the invite. Where the invite is for certain addresses, it is the
-// proven one, which its owner need not type. ErrAddressNotProven.
+// proven one, which its owner need not type. errAddressNotProven.
 func (i Invite) AddressOf(typed, proven string) (string, error) {
 	switch typed := strings.TrimSpace(typed); {
 	case i.Domain == "":
 		return typed, nil
 	case proven == "" || !i.Admits(proven) || typed != "" && !strings.EqualFold(typed, proven):
-		return "", ErrAddressNotProven
+		return "", errAddressNotProven
 	}
 	return proven, nil
 }

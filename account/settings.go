@@ -21,7 +21,7 @@ import (
 
 // Values of Settings.Registration.
 const (
-	RegistrationInvite  = "invite"
+	registrationInvite  = "invite"
 	RegistrationRequest = "request" // people may ask too: see AskToJoin
 	RegistrationClosed  = "closed"
 )
@@ -96,7 +96,7 @@ func settingsMembers() (list []SettingsMember) {
 // DefaultSettings returns the settings of a new installation.
 func DefaultSettings() Settings {
 	return Settings{
-		InstanceName: "Cairn", Registration: RegistrationInvite, MaxUsers: 0,
+		InstanceName: "Cairn", Registration: registrationInvite, MaxUsers: 0,
 		InvitesPerMember: 3, InviteFlags: []string{}, InviteMaxUses: 1, InviteMaxDays: 14,
 		MinPassword: password.DefaultMinimum, Flags: []string{FlagActivity, FlagAdmin},
 		DefaultFlags: []string{FlagActivity},
@@ -194,7 +194,7 @@ func (s Settings) Check() (Settings, error) {
 	if _, no := text.Zoneinfo(s.TimeZone); s.TimeZone != "" && no.Text != "" {
 		add("/time_zone", no.Text)
 	}
-	if !slices.Contains([]string{RegistrationInvite, RegistrationRequest, RegistrationClosed}, s.Registration) {
+	if !slices.Contains([]string{registrationInvite, RegistrationRequest, RegistrationClosed}, s.Registration) {
 		add("/registration", `"invite", "request" or "closed"`)
 	}
 	if s.MaxUsers < 0 || s.MaxUsers > 1_000_000 {

@@ -146,7 +146,7 @@ func (s *Service) checkPassword(ctx context.Context, c Caller, typed, password s
 	case u.Suspended():
 		return User{}, s.RefuseSuspended(ctx, c.As(u))
 	case !u.PasswordDisownedAt.IsZero():
-		return User{}, ErrPasswordDisowned
+		return User{}, errPasswordDisowned
 	}
 	if s.hasher.Outdated(u.PasswordHash) {
 		s.upgradeHash(ctx, &u, password)

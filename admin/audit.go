@@ -117,8 +117,8 @@ func (s *Service) export(
 	})
 }
 
-// AuditEntry is a row of the audit log in the API and on the command line.
-type AuditEntry struct {
+// auditEntry is a row of the audit log in the API and on the command line.
+type auditEntry struct {
 	ID        int64     `json:"id"`
 	At        time.Time `json:"at"`
 	Actor     string    `json:"actor"`
@@ -131,14 +131,14 @@ type AuditEntry struct {
 }
 
 // AuditEntryOf returns the entry of a row, with its sentence in the language and a time zone.
-func AuditEntryOf(a account.Audit, l *templates.Language, zone *time.Location) AuditEntry {
-	return AuditEntry{
+func AuditEntryOf(a account.Audit, l *templates.Language, zone *time.Location) auditEntry {
+	return auditEntry{
 		a.ID, a.At.UTC(), a.Actor, a.Action, a.Target, a.Detail, a.Address, a.RequestID, l.AuditSentence(a.Row(zone)),
 	}
 }
 
 type auditList struct {
-	Events     []AuditEntry `json:"events"`      // newest first
+	Events     []auditEntry `json:"events"`      // newest first
 	NextCursor *string      `json:"next_cursor"` // null: the last page
 }
 
@@ -196,7 +196,7 @@ func (s *Service) listAudit(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	l := templates.LanguageOf(r.Context())
-	out := auditList{Events: make([]AuditEntry, 0, len(rows)), NextCursor: web.TextOrNull(next)}
+	out := auditList{Events: make([]auditEntry, 0, len(rows)), NextCursor: web.TextOrNull(next)}
 	for _, a := range rows {
 		out.Events = append(out.Events, AuditEntryOf(a, l, s.users.Zone(r.Context())))
 	}

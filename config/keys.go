@@ -21,7 +21,7 @@ import (
 // takes seconds of processor time and no longer fits into a cookie with the rest.
 const (
 	MinKeyBits = 2048
-	MaxKeyBits = 8192
+	maxKeyBits = 8192
 )
 
 const makeKey = "make an RSA key with: cairn keys generate FILE"
@@ -119,8 +119,8 @@ func loadKey(flag, path string) (jose.JSONWebKey, error) {
 func algorithmOf(public crypto.PublicKey) (jose.SignatureAlgorithm, error) {
 	switch public := public.(type) {
 	case *rsa.PublicKey:
-		if n := public.N.BitLen(); n < MinKeyBits || n > MaxKeyBits {
-			return "", fmt.Errorf("holds a key of %d bits, %d to %d are accepted", n, MinKeyBits, MaxKeyBits)
+		if n := public.N.BitLen(); n < MinKeyBits || n > maxKeyBits {
+			return "", fmt.Errorf("holds a key of %d bits, %d to %d are accepted", n, MinKeyBits, maxKeyBits)
 		}
 		return jose.RS256, nil
 	case *ecdsa.PublicKey:
@@ -203,10 +203,10 @@ func GenerateKey(path string, bits int) (kid string, err error) {
 // GenerateKeyFor writes a new private key for RS256, ES256 or EdDSA as PKCS#8 PEM, readable only by
 // its owner and on the disk when it returns, and returns its kid. It never overwrites: an existing
 // path is an error that wraps os.ErrExist, because a lost key ends every session that it signed.
-// bits is the size of an RSA key, [MinKeyBits] to [MaxKeyBits].
+// bits is the size of an RSA key, [MinKeyBits] to [maxKeyBits].
 func GenerateKeyFor(algorithm jose.SignatureAlgorithm, path string, bits int) (kid string, err error) {
-	if algorithm == jose.RS256 && (bits < MinKeyBits || bits > MaxKeyBits) {
-		return "", fmt.Errorf("making a key of %d bits: choose %d to %d", bits, MinKeyBits, MaxKeyBits)
+	if algorithm == jose.RS256 && (bits < MinKeyBits || bits > maxKeyBits) {
+		return "", fmt.Errorf("making a key of %d bits: choose %d to %d", bits, MinKeyBits, maxKeyBits)
 	}
 	// Checked before the slow part; createFile does not overwrite either.
 	if _, err := os.Lstat(path); err == nil {

@@ -20,7 +20,7 @@ import (
 
 // Bounds of the lifetime of an API's access tokens.
 const (
-	MinAPILifetime = time.Minute
+	minAPILifetime = time.Minute
 	MaxAPILifetime = 24 * time.Hour
 )
 
@@ -100,7 +100,7 @@ func (a *API) Check() error {
 		}
 	}
 	switch {
-	case a.Lifetime < MinAPILifetime || a.Lifetime > MaxAPILifetime || a.Lifetime%time.Second != 0:
+	case a.Lifetime < minAPILifetime || a.Lifetime > MaxAPILifetime || a.Lifetime%time.Second != 0:
 		return wrong("lifetime", "", "whole seconds, from one minute to 24 hours")
 	case a.Algorithm != "" && !slices.Contains(signingAlgorithms, jose.SignatureAlgorithm(a.Algorithm)):
 		return wrong("alg", a.Algorithm, "the algorithms are RS256, ES256 and EdDSA")

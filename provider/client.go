@@ -62,7 +62,7 @@ type Client struct {
 	Claims  []string `json:"claims,omitempty"`
 	ClaimIn []string `json:"claim_in,omitempty"`
 	// RefreshGrace is how long a rotated refresh token still works, for clients that send
-	// parallel refreshes. It is at most MaxRefreshGrace; 0 is strict.
+	// parallel refreshes. It is at most maxRefreshGrace; 0 is strict.
 	RefreshGrace time.Duration `json:"refresh_grace_seconds"`
 	// Lifetimes of its tokens in whole seconds; 0: the usual ones, and no end of a chain of refreshes.
 	AccessLifetime        time.Duration  `json:"access_token_lifetime_seconds,omitempty"`
@@ -122,8 +122,8 @@ func NewClient(id, name string, now time.Time) *Client {
 // MaxSecretOverlap bounds how long a secret works beside its successor.
 const MaxSecretOverlap = 30 * 24 * time.Hour
 
-// MaxRefreshGrace bounds Client.RefreshGrace.
-const MaxRefreshGrace = time.Minute
+// maxRefreshGrace bounds Client.RefreshGrace.
+const maxRefreshGrace = time.Minute
 
 // ClientSecret is the SHA-256 of a generated secret of 256 bits.
 type ClientSecret struct {
@@ -388,9 +388,9 @@ func (c *Client) checkTokens() error {
 	case !within(c.RefreshMaxLifetime, c.refreshLifetime(), maxRefreshChain):
 		return &RegistrationError{"refresh_token_max_lifetime_seconds", "",
 			"at most 365d, and not less than the lifetime of a refresh token, or 0s for no end"}
-	case c.RefreshGrace < 0 || c.RefreshGrace > MaxRefreshGrace || c.RefreshGrace%time.Second != 0:
+	case c.RefreshGrace < 0 || c.RefreshGrace > maxRefreshGrace || c.RefreshGrace%time.Second != 0:
 		return &RegistrationError{"refresh_grace_seconds", "",
-			fmt.Sprintf("whole seconds, at most %s", MaxRefreshGrace)}
+			fmt.Sprintf("whole seconds, at most %s", maxRefreshGrace)}
 	case c.RefreshGrace > 0 && c.IsPublic():
 		return &RegistrationError{"refresh_grace_seconds", "",
 			"only for confidential clients: without a secret a stolen refresh token would work twice"}
@@ -417,7 +417,7 @@ func within(d, low, high time.Duration) bool {
 func (c *Client) accessLifetime() time.Duration { return cmp.Or(c.AccessLifetime, AccessTokenLifetime) }
 
 func (c *Client) refreshLifetime() time.Duration {
-	return cmp.Or(c.RefreshLifetime, RefreshTokenLifetime)
+	return cmp.Or(c.RefreshLifetime, refreshTokenLifetime)
 }
 
 // refreshUntil returns when a refresh token of a grant ends that should live until then.

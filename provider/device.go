@@ -24,8 +24,8 @@ import (
 // grant and is exchanged like any other.
 
 const (
-	// DeviceLifetime is how long a device waits for its user.
-	DeviceLifetime = 10 * time.Minute
+	// deviceLifetime is how long a device waits for its user.
+	deviceLifetime = 10 * time.Minute
 	// DeviceInterval is how long it waits between two polls.
 	DeviceInterval = 5 * time.Second
 
@@ -100,7 +100,7 @@ func (p *Provider) deviceAuthorization(w http.ResponseWriter, r *http.Request, c
 	user, now := newUserCode(), p.now()
 	err = p.storage.CreateDevice(r.Context(), &DeviceRequest{
 		CodeSignature: signature, UserHash: account.HashSecret(user), ClientID: c.ID, Query: form.Encode(),
-		Address: web.ClientAddress(r), CreatedAt: now, ExpiresAt: now.Add(DeviceLifetime),
+		Address: web.ClientAddress(r), CreatedAt: now, ExpiresAt: now.Add(deviceLifetime),
 	})
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (p *Provider) deviceAuthorization(w http.ResponseWriter, r *http.Request, c
 	p.writeOAuth(w, r, http.StatusOK, map[string]any{
 		"device_code": code, "user_code": shown, "verification_uri": page,
 		"verification_uri_complete": page + "?" + url.Values{"user_code": {shown}}.Encode(),
-		"expires_in":                int(DeviceLifetime / time.Second), "interval": int(DeviceInterval / time.Second),
+		"expires_in":                int(deviceLifetime / time.Second), "interval": int(DeviceInterval / time.Second),
 	})
 	return nil
 }
@@ -207,7 +207,7 @@ func (p *Provider) deviceForm(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("read request of device: %w", err)
 	}
-	http.SetCookie(w, p.accounts.HostCookie(userCodeCookie, canonicalUserCode(typed), DeviceLifetime))
+	http.SetCookie(w, p.accounts.HostCookie(userCodeCookie, canonicalUserCode(typed), deviceLifetime))
 	req := &authorization{form: form, arrived: p.now(), device: d.UserHash}
 	return p.redirectTo(w, r, req, authzState{}, repeat)
 }

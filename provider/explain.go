@@ -43,7 +43,7 @@ type Explainer struct {
 const (
 	AnswerCode  = "code"  // the application gets a code, after the steps
 	AnswerError = "error" // the application gets an OAuth error
-	AnswerPage  = "page"  // the browser stays here: the application receives nothing
+	answerPage  = "page"  // the browser stays here: the application receives nothing
 )
 
 // Explanation describes what the authorization endpoint would do with a request.
@@ -55,14 +55,14 @@ type Explanation struct {
 	SentTo   string         `json:"sent_to,omitempty"`
 	Findings []Finding      `json:"findings"`
 	Steps    []string       `json:"steps"` // the pages before the code
-	User     *ExplainedUser `json:"user,omitempty"`
+	User     *explainedUser `json:"user,omitempty"`
 }
 
 // Verdicts of a Finding.
 const (
 	FindingGood  = "ok"
 	FindingWrong = "wrong"
-	FindingNote  = "note"
+	findingNote  = "note"
 )
 
 // Finding is an observation about one parameter.
@@ -72,8 +72,8 @@ type Finding struct {
 	Text      string `json:"text"`
 }
 
-// ExplainedUser describes the request for one user.
-type ExplainedUser struct {
+// explainedUser describes the request for one user.
+type explainedUser struct {
 	Handle       string         `json:"handle"`
 	RequiredFlag string         `json:"required_flag,omitempty"` // several: with "or" or "and" between them
 	HasFlag      bool           `json:"has_required_flag"`
@@ -111,7 +111,7 @@ func Explain(ctx context.Context, raw string, by Explainer) (*Explanation, error
 
 func (e *explaining) explain(ctx context.Context, raw string) error {
 	if e.Why = e.read(ctx, raw); e.Why != "" {
-		e.Answer = AnswerPage
+		e.Answer = answerPage
 		return nil
 	}
 	proven := e.proveClient(ctx, e.req)
@@ -143,7 +143,7 @@ func (e *explaining) explain(ctx context.Context, raw string) error {
 		return e.decide(ctx)
 	}
 	if proven != nil {
-		e.Answer, e.Why = AnswerPage, problem.Detail
+		e.Answer, e.Why = answerPage, problem.Detail
 		return nil
 	}
 	e.SentTo = e.req.redirectURI
@@ -550,7 +550,7 @@ func (e *explaining) findUser(ctx context.Context, q *authzState) (u account.Use
 			return u, err
 		}
 		granted, err := e.consented(ctx, u.Sub, q.client) // also of a trusted client
-		e.User = &ExplainedUser{
+		e.User = &explainedUser{
 			Handle: u.Handle, RequiredFlag: flag, HasFlag: q.client.Admits(u),
 			Consented: append([]string{}, granted...),
 		}
@@ -559,7 +559,7 @@ func (e *explaining) findUser(ctx context.Context, q *authzState) (u account.Use
 				"error: "+e.by.Issuer+"/account/ is where "+u.Handle+" verifies it.")
 		}
 		if u.Suspended() {
-			e.Answer = AnswerPage
+			e.Answer = answerPage
 			e.Why = u.Handle + " is suspended and cannot sign in: the browser stays at the sign-in page."
 		}
 		return u, err
@@ -612,7 +612,7 @@ func (e *explaining) refuse(problem *oauthError, handle string) {
 	}
 }
 
-func (e *explaining) note(parameter, text string)  { e.find(parameter, FindingNote, text) }
+func (e *explaining) note(parameter, text string)  { e.find(parameter, findingNote, text) }
 func (e *explaining) wrong(parameter, text string) { e.find(parameter, FindingWrong, text) }
 
 func (e *explaining) find(parameter, verdict, text string) {

@@ -76,8 +76,8 @@ func (p *Provider) newFosite(secret []byte) error {
 // fositeConfig sets every field that fosite would otherwise set lazily, which is a data race.
 func fositeConfig(issuer string, global []byte) *fosite.Config {
 	return &fosite.Config{
-		AccessTokenLifespan: AccessTokenLifetime, RefreshTokenLifespan: RefreshTokenLifetime,
-		AuthorizeCodeLifespan: CodeLifetime, IDTokenLifespan: IDTokenLifetime,
+		AccessTokenLifespan: AccessTokenLifetime, RefreshTokenLifespan: refreshTokenLifetime,
+		AuthorizeCodeLifespan: codeLifetime, IDTokenLifespan: idTokenLifetime,
 		VerifiableCredentialsNonceLifespan: time.Minute,
 		IDTokenIssuer:                      issuer, AccessTokenIssuer: issuer, TokenURL: issuer + "/oauth2/token",
 		HashCost: 12, ClientSecretsHasher: noHasher{}, ClientAuthenticationStrategy: authenticatedClient,
@@ -94,7 +94,7 @@ func fositeConfig(issuer string, global []byte) *fosite.Config {
 		// use a literal.
 		SanitationWhiteList: []string{"redirect_uri", "code_challenge", "code_challenge_method"},
 		GlobalSecret:        global, RotatedGlobalSecrets: [][]byte{}, HMACHasher: sha512.New512_256,
-		PushedAuthorizeRequestURIPrefix: requestURIPrefix, PushedAuthorizeContextLifespan: PushedRequestLifetime,
+		PushedAuthorizeRequestURIPrefix: requestURIPrefix, PushedAuthorizeContextLifespan: pushedRequestLifetime,
 		TokenIntrospectionHandlers:      fosite.TokenIntrospectionHandlers{},
 		RevocationHandlers:              fosite.RevocationHandlers{},
 		PushedAuthorizeEndpointHandlers: fosite.PushedAuthorizeEndpointHandlers{},

@@ -123,7 +123,7 @@ func idTokenClaims(issuer string, u account.User, c *Client, g *Grant, atHash st
 	claims := claimsOf(u, c, scopes, storedClaims(g.Claims, c).IDToken)
 	c.addOwnClaims(claims, claimInIDToken, u, g)
 	for name, v := range map[string]any{
-		"iss": issuer, "sub": g.Sub, "aud": c.ID, "iat": now.Unix(), "exp": now.Add(IDTokenLifetime).Unix(),
+		"iss": issuer, "sub": g.Sub, "aud": c.ID, "iat": now.Unix(), "exp": now.Add(idTokenLifetime).Unix(),
 		"auth_time": g.AuthTime.Unix(), "jti": rand.Text(), "amr": g.methods(),
 	} {
 		claims[name] = v

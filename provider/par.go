@@ -15,8 +15,8 @@ import (
 
 const (
 	requestURIPrefix = "urn:ietf:params:oauth:request_uri:"
-	// PushedRequestLifetime is how long a pushed request may wait for the browser.
-	PushedRequestLifetime = time.Minute
+	// pushedRequestLifetime is how long a pushed request may wait for the browser.
+	pushedRequestLifetime = time.Minute
 )
 
 // pushedParameters lists the parameters that are stored of a pushed request. Others are dropped,
@@ -67,13 +67,13 @@ func (p *Provider) pushRequest(w http.ResponseWriter, r *http.Request, c *Client
 	if err := p.keepDocument(r.Context(), c); err != nil {
 		return fmt.Errorf("keep client: %w", err)
 	}
-	expires := p.now().Add(PushedRequestLifetime)
+	expires := p.now().Add(pushedRequestLifetime)
 	if err := p.storage.SavePushedRequest(r.Context(), req.pushed, c.ID, form.Encode(), expires); err != nil {
 		return fmt.Errorf("keep pushed request: %w", err)
 	}
 	web.Note(r.Context(), "pushed")
 	p.writeOAuth(w, r, http.StatusCreated, map[string]any{
-		"request_uri": requestURIPrefix + reference, "expires_in": int(PushedRequestLifetime / time.Second),
+		"request_uri": requestURIPrefix + reference, "expires_in": int(pushedRequestLifetime / time.Second),
 	})
 	return nil
 }

@@ -25,10 +25,10 @@ import (
 
 // Lifetimes of codes and tokens.
 const (
-	CodeLifetime         = time.Minute
+	codeLifetime         = time.Minute
 	AccessTokenLifetime  = time.Hour
-	RefreshTokenLifetime = 30 * 24 * time.Hour // sliding: each rotation restarts it
-	IDTokenLifetime      = time.Hour
+	refreshTokenLifetime = 30 * 24 * time.Hour // sliding: each rotation restarts it
+	idTokenLifetime      = time.Hour
 )
 
 // Options configures a Provider. All fields but Signer, Limits, Now, Log and DocumentRoots are

@@ -144,7 +144,7 @@ func (p *Provider) introspection(ctx context.Context, c *Client, t *Token, a *AP
 	switch {
 	case own || len(t.Audience) > 0:
 	case t.Refresh: // FAPI's live on: see KeepRefreshToken
-		issued = t.Expires.Add(-RefreshTokenLifetime)
+		issued = t.Expires.Add(-refreshTokenLifetime)
 	default:
 		issued = t.Expires.Add(-AccessTokenLifetime)
 	}

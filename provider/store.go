@@ -140,7 +140,7 @@ type GrantStore interface {
 type Storage interface {
 	GrantStore
 	DeviceStore
-	LogoutOutbox
+	logoutOutbox
 	// Client returns ErrClientNotFound for an unknown client.
 	Client(ctx context.Context, id string) (*Client, error)
 	// Clients returns the clients sorted by name.
@@ -191,8 +191,8 @@ type LogoutNotice struct {
 	Attempts  int // failed ones
 }
 
-// LogoutOutbox is the queue of notices; several instances may share it.
-type LogoutOutbox interface {
+// logoutOutbox is the queue of notices; several instances may share it.
+type logoutOutbox interface {
 	// DueLogouts returns and leases at most limit notices that are due: no other process gets
 	// them before now+lease.
 	DueLogouts(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]LogoutNotice, error)

@@ -100,7 +100,7 @@ type AccountSecurity struct {
 	// Removable reports whether the person could sign in without the password.
 	Removable bool
 	Passkeys  Passkeys
-	Demand    FactorDemand
+	Demand    factorDemand
 	Factors   SecondFactors
 	// OpenInvites is shown after a new password, which ends none of them.
 	OpenInvites int
@@ -110,8 +110,8 @@ type AccountSecurity struct {
 	History []AuditRow
 }
 
-// FactorDemand says which factor a person must set up or use before going on.
-type FactorDemand struct {
+// factorDemand says which factor a person must set up or use before going on.
+type factorDemand struct {
 	// SetUp asks the person to set up a second factor, SignIn to sign in with it.
 	SetUp, SignIn bool
 	// Application requires a second factor, or a passkey if Passkey is set. Continue, if not

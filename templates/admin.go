@@ -54,8 +54,8 @@ func (p AdminOverview) Total() (n int) {
 	return n
 }
 
-// Bar is a column in the chart of sign-ins.
-type Bar struct{ X, Y, Height int }
+// bar is a column in the chart of sign-ins.
+type bar struct{ X, Y, Height int }
 
 // The chart of sign-ins, in the units of its view box.
 const (
@@ -64,18 +64,18 @@ const (
 )
 
 // Bars returns the columns of the chart.
-func (p AdminOverview) Bars() []Bar {
+func (p AdminOverview) Bars() []bar {
 	most := 1
 	for _, d := range p.SignIns {
 		most = max(most, d.Count)
 	}
-	out := make([]Bar, len(p.SignIns))
+	out := make([]bar, len(p.SignIns))
 	for i, d := range p.SignIns {
 		h := d.Count * chartHeight / most
 		if d.Count > 0 {
 			h = max(h, 2)
 		}
-		out[i] = Bar{X: i*barStep + 2, Y: chartHeight - h, Height: h}
+		out[i] = bar{X: i*barStep + 2, Y: chartHeight - h, Height: h}
 	}
 	return out
 }

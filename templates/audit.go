@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// AuditAction is an action in the audit log with its sentence.
-type AuditAction struct {
+// auditAction is an action in the audit log with its sentence.
+type auditAction struct {
 	Name     string
 	Sentence Text // see Language.AuditSentence
 	Own      Text // the sentence for the person who did it to their own account, "" for none
 }
 
 // AuditActions has every action that is written today, grouped by kind.
-var AuditActions = sortedActions([]AuditAction{
+var AuditActions = sortedActions([]auditAction{
 	{"session.create", "{actor} signed in{how}", "You signed in{how}"},
 	{"session.reauthenticate", "{actor} signed in again{how}", "You signed in again{how}"},
 	{"session.confirm", "{actor} confirmed their identity{how}", "You confirmed your identity{how}"},
@@ -120,12 +120,12 @@ var auditWords = map[string]Text{
 	"totp": "authenticator app", "passkey": "passkey",
 }
 
-func sortedActions(list []AuditAction) []AuditAction {
-	slices.SortStableFunc(list, func(a, b AuditAction) int { return strings.Compare(a.kind(), b.kind()) })
+func sortedActions(list []auditAction) []auditAction {
+	slices.SortStableFunc(list, func(a, b auditAction) int { return strings.Compare(a.kind(), b.kind()) })
 	return list
 }
 
-func (a AuditAction) kind() string {
+func (a auditAction) kind() string {
 	kind, _, _ := strings.Cut(a.Name, ".")
 	return kind
 }
@@ -178,7 +178,7 @@ func (l *Language) auditSentence(r AuditRow) string {
 	}
 	target := cmp.Or(strings.TrimPrefix(r.Target, auditClient), "…")
 	args := []any{"actor", actor, "account", account, "person", person, "action", r.Action, "target", target}
-	i := slices.IndexFunc(AuditActions, func(a AuditAction) bool { return a.Name == r.Action })
+	i := slices.IndexFunc(AuditActions, func(a auditAction) bool { return a.Name == r.Action })
 	sentence := Text("{actor}: {action}, {target}")
 	if i >= 0 {
 		sentence = AuditActions[i].Sentence
@@ -271,21 +271,21 @@ func (l *Language) auditDetail(r AuditRow) string {
 	return ": " + detail
 }
 
-// AuditGroup has the actions of one kind to choose from.
-type AuditGroup struct {
+// auditGroup has the actions of one kind to choose from.
+type auditGroup struct {
 	Title   string
 	Choices []Choice
 }
 
 // auditGroups returns the actions that a list can be restricted to. An unknown chosen one is added.
-func (l *Language) auditGroups(chosen string) (groups []AuditGroup) {
+func (l *Language) auditGroups(chosen string) (groups []auditGroup) {
 	chosen = strings.TrimSuffix(chosen, ".")
 	known := chosen == ""
 	for i, a := range AuditActions {
 		kind := a.kind()
 		if i == 0 || kind != AuditActions[i-1].kind() {
 			all := Choice{kind, l.Text("All of these"), kind == chosen}
-			groups = append(groups, AuditGroup{l.Text(auditKinds[kind]), []Choice{all}})
+			groups = append(groups, auditGroup{l.Text(auditKinds[kind]), []Choice{all}})
 			known = known || all.Selected
 		}
 		g := &groups[len(groups)-1]
@@ -293,7 +293,7 @@ func (l *Language) auditGroups(chosen string) (groups []AuditGroup) {
 		known = known || a.Name == chosen
 	}
 	if !known {
-		groups = append(groups, AuditGroup{chosen, []Choice{{chosen, chosen, true}}})
+		groups = append(groups, auditGroup{chosen, []Choice{{chosen, chosen, true}}})
 	}
 	return groups
 }

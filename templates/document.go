@@ -67,7 +67,7 @@ func (d *Document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Add("Vary", "Accept-Encoding")
 	}
 	v := d.plain
-	if AcceptsGzip(r) {
+	if acceptsGzip(r) {
 		v = d.zipped()
 		h["Content-Encoding"] = gzipCoding
 	}
@@ -85,9 +85,9 @@ func (d *Document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(v.body)
 }
 
-// AcceptsGzip reports whether Accept-Encoding names gzip with a non-zero weight (RFC 9110 section
+// acceptsGzip reports whether Accept-Encoding names gzip with a non-zero weight (RFC 9110 section
 // 12.5.3).
-func AcceptsGzip(r *http.Request) bool {
+func acceptsGzip(r *http.Request) bool {
 	accepted := r.Header["Accept-Encoding"]
 	if len(accepted) == 1 && accepted[0] == "gzip" { // as Go's client sends it
 		return true

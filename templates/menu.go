@@ -5,11 +5,11 @@ import "fmt"
 // Menu links the pages of one area; each of these pages shows it. On a phone, Rest is folded.
 type Menu struct {
 	Label       string
-	First, Rest []MenuEntry
+	First, Rest []menuEntry
 }
 
-// MenuEntry is a page in a menu.
-type MenuEntry struct {
+// menuEntry is a page in a menu.
+type menuEntry struct {
 	Icon, Path, Text string
 	Current          bool // the page being shown
 }
@@ -33,7 +33,7 @@ func menu(label, shown string, entries ...string) (Menu, error) {
 		return m, fmt.Errorf("menu %q: an entry has a page, an icon, a path and a text", label)
 	}
 	for i := 0; i < len(entries); i += 4 {
-		e := MenuEntry{Icon: entries[i+1], Path: entries[i+2], Text: entries[i+3], Current: entries[i] == shown}
+		e := menuEntry{Icon: entries[i+1], Path: entries[i+2], Text: entries[i+3], Current: entries[i] == shown}
 		if i/4 < unfolded {
 			m.First = append(m.First, e)
 		} else {

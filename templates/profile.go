@@ -53,18 +53,18 @@ func (p AccountProfile) Open() bool {
 	return slices.ContainsFunc(shownOnDemand, func(name string) bool { return isInvalid(p, name) })
 }
 
-// ProfileField is a member of the profile in the form.
-type ProfileField struct {
+// profileMember is a member of the profile in the form.
+type profileMember struct {
 	P                                     AccountProfile
 	Name, Label, Type, Autocomplete, Hint string // Type "lines" is a text of several lines
 }
 
-func profileField(p AccountProfile, name, label, kind, autocomplete, hint string) ProfileField {
-	return ProfileField{p, name, label, kind, autocomplete, hint}
+func profileField(p AccountProfile, name, label, kind, autocomplete, hint string) profileMember {
+	return profileMember{p, name, label, kind, autocomplete, hint}
 }
 
 // ID returns the id of the field. That is the name, but the id "profile" belongs to the section.
-func (f ProfileField) ID() string {
+func (f profileMember) ID() string {
 	if f.Name == "profile" {
 		return "profile_page"
 	}
@@ -72,7 +72,7 @@ func (f ProfileField) ID() string {
 }
 
 // DescribedBy returns the aria-describedby of the field.
-func (f ProfileField) DescribedBy() string {
+func (f profileMember) DescribedBy() string {
 	if f.Hint == "" {
 		return describedBy(f.P, f.Name)
 	}

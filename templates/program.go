@@ -45,7 +45,7 @@ func (p Program) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var body io.Reader = bytes.NewReader(p.WASM)
-	if AcceptsGzip(r) {
+	if acceptsGzip(r) {
 		h.Set("Content-Encoding", "gzip")
 		h.Set("Content-Length", strconv.Itoa(len(p.WASM)))
 	} else if unpacked, err := gzip.NewReader(body); err == nil {

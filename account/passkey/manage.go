@@ -33,8 +33,8 @@ func (s *Service) MayOffer(ctx context.Context, c account.Caller) (bool, error) 
 
 // BeginAddPasskey returns a challenge for a new passkey of the caller. ErrPasskeyLimit. For offered see
 // AddPasskey.
-func (s *Service) BeginAddPasskey(ctx context.Context, c account.Caller, offered bool) (BegunCeremony, error) {
-	var none BegunCeremony
+func (s *Service) BeginAddPasskey(ctx context.Context, c account.Caller, offered bool) (begunCeremony, error) {
+	var none begunCeremony
 	if err := s.accounts.Allow(c, account.AddFactor); err != nil {
 		return none, err
 	}

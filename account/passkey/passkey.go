@@ -144,8 +144,8 @@ type ceremony struct {
 	Browser   []byte `json:"b"`           // hash of the secret that identifies the browser
 }
 
-// BegunCeremony is the response to a begin.
-type BegunCeremony struct {
+// begunCeremony is the response to a begin.
+type begunCeremony struct {
 	State     string `json:"state"`
 	PublicKey any    `json:"publicKey"`
 }
@@ -157,10 +157,10 @@ type AnsweredCeremony struct {
 }
 
 // beginCeremony seals the challenge for a browser.
-func (s *Service) beginCeremony(purpose, sub, browser, challenge string, options any) (BegunCeremony, error) {
+func (s *Service) beginCeremony(purpose, sub, browser, challenge string, options any) (begunCeremony, error) {
 	c := ceremony{Purpose: purpose, Challenge: challenge, Sub: sub, Browser: account.HashSecret(browser)}
 	state, err := s.accounts.Sealer().Seal(account.PurposePasskey, c)
-	return BegunCeremony{State: state, PublicKey: options}, err
+	return begunCeremony{State: state, PublicKey: options}, err
 }
 
 // openCeremony opens a state. ErrPasskeyExpired also if it is for another purpose or browser.
@@ -194,8 +194,8 @@ func (c ceremony) session(rpID string) webauthn.SessionData {
 // OlderPasskeys.
 func (s *Service) BeginPasskey(
 	ctx context.Context, c account.Caller, purpose string, older bool,
-) (BegunCeremony, error) {
-	var none BegunCeremony
+) (begunCeremony, error) {
+	var none begunCeremony
 	if s.party == nil {
 		return none, s.unavailable
 	}
@@ -233,13 +233,13 @@ var ErrPasskeyPurpose = web.BadRequest("The member purpose has an unknown value.
 	web.FieldError{Pointer: "/purpose", Detail: "unknown"})
 
 // beginProof is BeginPasskey for a known user.
-func (s *Service) beginProof(ctx context.Context, purpose, sub, browser string) (BegunCeremony, error) {
+func (s *Service) beginProof(ctx context.Context, purpose, sub, browser string) (begunCeremony, error) {
 	keys, err := s.accounts.Store().Passkeys(ctx, sub)
 	if err != nil {
-		return BegunCeremony{}, err
+		return begunCeremony{}, err
 	}
 	if keys = s.UsablePasskeys(keys); len(keys) == 0 {
-		return BegunCeremony{}, account.ErrPasskeyNotFound
+		return begunCeremony{}, account.ErrPasskeyNotFound
 	}
 	// A challenge is for one id: that of new passkeys, if the user has one.
 	rpID := s.party.Config.RPID
@@ -251,7 +251,7 @@ func (s *Service) beginProof(ctx context.Context, purpose, sub, browser string) 
 	options, session, err := s.party.BeginLogin(passkeyUser{account.User{Sub: sub}, keys},
 		webauthn.WithLoginRelyingPartyID(rpID))
 	if err != nil {
-		return BegunCeremony{}, fmt.Errorf("begin passkey: %w", err)
+		return begunCeremony{}, fmt.Errorf("begin passkey: %w", err)
 	}
 	return s.beginCeremony(purpose, sub, browser, session.Challenge, options.Response)
 }

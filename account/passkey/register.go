@@ -15,8 +15,8 @@ const ceremonyRegister = "register"
 // would refuse, because a passkey that is made in vain stays in its device.
 func (s *Service) BeginRegisterPasskey(
 	ctx context.Context, c account.Caller, in account.Registration,
-) (BegunCeremony, error) {
-	var none BegunCeremony
+) (begunCeremony, error) {
+	var none begunCeremony
 	if s.party == nil {
 		return none, s.unavailable
 	}
@@ -60,8 +60,8 @@ func (s *Service) Register(
 
 // BeginWelcome returns a challenge for the passkey of somebody who has been added, never had a password and has the
 // code to choose one.
-func (s *Service) BeginWelcome(ctx context.Context, c account.Caller, handle, code string) (BegunCeremony, error) {
-	var none BegunCeremony
+func (s *Service) BeginWelcome(ctx context.Context, c account.Caller, handle, code string) (begunCeremony, error) {
+	var none begunCeremony
 	if s.party == nil {
 		return none, s.unavailable
 	}

@@ -53,12 +53,12 @@ type Hasher struct {
 
 	verified func(hash string) // for tests that count the work; nil
 
-	// Observer is called for each use, unless it is nil. Set it before the first use.
-	Observer Observer
+	// observer is called for each use, unless it is nil. Set it before the first use.
+	Observer observer
 }
 
-// Observer watches the queue in front of the hasher. It is safe for concurrent use.
-type Observer interface {
+// observer watches the queue in front of the hasher. It is safe for concurrent use.
+type observer interface {
 	// HashBegun is called when a slot is taken. The function it returns is called when the slot is
 	// given back.
 	HashBegun() (ended func())

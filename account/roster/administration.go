@@ -65,15 +65,15 @@ func (a *Administration) HS256Sessions(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// Access lists the live sessions of a user, the applications that the user gave access, and the passkeys.
-type Access struct {
+// access lists the live sessions of a user, the applications that the user gave access, and the passkeys.
+type access struct {
 	Sessions []account.Session // newest first
 	Apps     []account.App
 	Passkeys []account.Passkey
 }
 
-// Access returns the live sessions, the applications and the passkeys of a user.
-func (a *Administration) Access(ctx context.Context, u account.User) (out Access, err error) {
+// access returns the live sessions, the applications and the passkeys of a user.
+func (a *Administration) Access(ctx context.Context, u account.User) (out access, err error) {
 	if out.Sessions, err = a.Sessions(ctx, u); err == nil {
 		out.Apps, err = a.Store().Apps(ctx, u.Sub, a.Now())
 	}
@@ -171,7 +171,7 @@ func (a *Administration) SignIns(ctx context.Context, days int) ([]int, error) {
 func (a *Administration) Suspend(
 	ctx context.Context, by account.Caller, u account.User, reason string, tell bool,
 ) error {
-	return a.Change(ctx, by, a.Suspending(reason, tell), u)
+	return a.change(ctx, by, a.Suspending(reason, tell), u)
 }
 
 // Unsuspend lets a user sign in again. What the suspension ended does not come back.
@@ -218,7 +218,7 @@ func (a *Administration) SetFlags(
 		return u.Flags, a.Allow(by, account.SetFlags)
 	}
 	c := a.Flagging(ctx, flags)
-	if err := a.Change(ctx, by, c, u); err != nil {
+	if err := a.change(ctx, by, c, u); err != nil {
 		return u.Flags, err
 	}
 	return c.after[u.Sub], nil
@@ -290,7 +290,7 @@ func (a *Administration) Amend(
 
 // SetEnd does EndingAt to a user.
 func (a *Administration) SetEnd(ctx context.Context, by account.Caller, u account.User, ends time.Time) error {
-	return a.Change(ctx, by, a.EndingAt(ends), u)
+	return a.change(ctx, by, a.EndingAt(ends), u)
 }
 
 // MailState returns the state of the outbox.

@@ -19,8 +19,8 @@ const MaxAtOnce = 500
 
 // Problems of acts on many accounts.
 var (
-	// ErrInTheWay is what an Obstructed is.
-	ErrInTheWay = web.NewProblem(409, "in_the_way", "Nothing was changed: this is not possible for the people below.")
+	// errInTheWay is what an Obstructed is.
+	errInTheWay = web.NewProblem(409, "in_the_way", "Nothing was changed: this is not possible for the people below.")
 	ErrNobody   = web.NewProblem(400, "nobody_selected", "Select at least one person.")
 	ErrTooMany  = web.NewProblem(400, "too_many", "Select at most 500 people at once. Use a filter to shorten the "+
 		"list.")
@@ -42,8 +42,8 @@ type Change struct {
 	after    map[string][]string // of Flagging: the flags that are on, by sub
 }
 
-// Obstacle is a user to whom an act cannot be done, and the reason.
-type Obstacle struct {
+// obstacle is a user to whom an act cannot be done, and the reason.
+type obstacle struct {
 	User   account.User
 	Reason error // a *web.Problem
 }
@@ -52,14 +52,14 @@ type Obstacle struct {
 type Plan struct {
 	Change    []account.User
 	Same      []account.User // they are so already
-	Obstacles []Obstacle
+	Obstacles []obstacle
 }
 
-// Obstructed is the refusal of an act on many accounts, of which nothing was done. It is ErrInTheWay.
+// Obstructed is the refusal of an act on many accounts, of which nothing was done. It is errInTheWay.
 type Obstructed struct{ Plan Plan }
 
-func (o *Obstructed) Error() string { return ErrInTheWay.Error() }
-func (o *Obstructed) Unwrap() error { return ErrInTheWay }
+func (o *Obstructed) Error() string { return errInTheWay.Error() }
+func (o *Obstructed) Unwrap() error { return errInTheWay }
 
 // UsersOf finds users by their handles, in any order. Handles without a user are left out.
 func (a *Administration) UsersOf(ctx context.Context, handles []string) ([]account.User, error) {
@@ -87,7 +87,7 @@ func (c Change) Plan(by account.Caller, users []account.User) (p Plan, err error
 	for _, u := range users {
 		switch err := c.obstacle(by, u); {
 		case err != nil:
-			p.Obstacles = append(p.Obstacles, Obstacle{u, err})
+			p.Obstacles = append(p.Obstacles, obstacle{u, err})
 		case c.same(u):
 			p.Same = append(p.Same, u)
 		default:
@@ -114,11 +114,11 @@ func (a *Administration) ChangeMany(
 	case len(p.Change) == 0:
 		return p, nil
 	}
-	err = a.Change(ctx, by, c, p.Change...)
+	err = a.change(ctx, by, c, p.Change...)
 	if errors.Is(err, account.ErrLastAdmin) {
 		for _, u := range p.Change {
 			if u.Has(account.FlagAdmin) {
-				p.Obstacles = append(p.Obstacles, Obstacle{u, account.ErrLastAdmin})
+				p.Obstacles = append(p.Obstacles, obstacle{u, account.ErrLastAdmin})
 			}
 		}
 		err = &Obstructed{p}
@@ -126,8 +126,8 @@ func (a *Administration) ChangeMany(
 	return p, err
 }
 
-// Change does an act to users, to all or to none. The other administrators are told of those whom it makes one.
-func (a *Administration) Change(ctx context.Context, by account.Caller, c Change, users ...account.User) error {
+// change does an act to users, to all or to none. The other administrators are told of those whom it makes one.
+func (a *Administration) change(ctx context.Context, by account.Caller, c Change, users ...account.User) error {
 	if err := a.Allow(by, c.act); err != nil {
 		return err
 	}

@@ -81,8 +81,8 @@ func (s *Site) RequireAdmin(next http.HandlerFunc) http.HandlerFunc {
 	return s.require(next, account.FlagAdmin, false)
 }
 
-// RequirePage is RequireSession for pages: it redirects to the sign-in page.
-func (s *Site) RequirePage(next http.HandlerFunc) http.HandlerFunc {
+// requirePage is RequireSession for pages: it redirects to the sign-in page.
+func (s *Site) requirePage(next http.HandlerFunc) http.HandlerFunc {
 	return s.require(next, "", true)
 }
 

@@ -68,7 +68,7 @@ func (s *Site) mountAPI(handle func(path string, methods web.Methods)) {
 }
 
 func (s *Site) mountPages(handle func(path string, methods web.Methods)) {
-	page := func(h web.Handler) http.HandlerFunc { return s.RequirePage(s.Do(s.Form(h))) }
+	page := func(h web.Handler) http.HandlerFunc { return s.requirePage(s.Do(s.Form(h))) }
 	form := func(notice string, do operation) http.HandlerFunc { return page(s.accountForm(notice, do)) }
 
 	handle("/login/", web.Methods{"GET": s.Do(s.loginPage), "POST": s.Do(s.loginForm)})

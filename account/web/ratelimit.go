@@ -104,8 +104,8 @@ type Tally struct {
 	Undecided int // those whose outcome is not known yet
 }
 
-// Decided returns the number of events that stay counted.
-func (t Tally) Decided() int { return t.Events - t.Undecided }
+// decided returns the number of events that stay counted.
+func (t Tally) decided() int { return t.Events - t.Undecided }
 
 // Counters store the counts. Keys may contain what a user typed as a handle.
 type Counters interface {
@@ -255,7 +255,7 @@ func (l *Limits) Wait(ctx context.Context, k LimitKey) (time.Duration, error) {
 	if err != nil {
 		return 0, limitError("read", k.Name, err)
 	}
-	return c.Rate.wait(counts.Previous.Decided(), counts.Current.Decided(), now), nil
+	return c.Rate.wait(counts.Previous.decided(), counts.Current.decided(), now), nil
 }
 
 // How long a guess waits for the outcome of others, and how often it asks.

@@ -203,14 +203,14 @@ func FromPage(ctx context.Context) (page bool) {
 	return page
 }
 
-// Summary is what a request was about, for the log line.
-type Summary struct{ User, Event, Client, Reason, Limit, Account string }
+// summary is what a request was about, for the log line.
+type summary struct{ User, Event, Client, Reason, Limit, Account string }
 
-// Summary returns what was noted.
-func (i *RequestInfo) Summary() Summary {
+// summary returns what was noted.
+func (i *RequestInfo) Summary() summary {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return Summary{i.user, i.event, i.client, i.reason, i.limit, i.whose}
+	return summary{i.user, i.event, i.client, i.reason, i.limit, i.whose}
 }
 
 // Address returns the client's address, behind trusted proxies; the zero Addr if it is not known.

@@ -28,11 +28,11 @@ type Sealer struct {
 // Base64URL is the alphabet of base64url (RFC 4648 section 5).
 const Base64URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// MaxSealed limits a value that is opened, in bytes.
-const MaxSealed = 12 << 10
+// maxSealed limits a value that is opened, in bytes.
+const maxSealed = 12 << 10
 
-// ErrSeal means that a sealed value is altered, for another purpose, or too old.
-var ErrSeal = errors.New("sealed value not valid")
+// errSeal means that a sealed value is altered, for another purpose, or too old.
+var errSeal = errors.New("sealed value not valid")
 
 // NewSealer returns a Sealer for the purposes with their lifetimes. The keys are derived from the
 // secret.
@@ -82,7 +82,7 @@ func (s *Sealer) Seal(purpose string, v any) (string, error) {
 }
 
 // plainJSON does not escape & for HTML: it would take six bytes, and a request with many parameters
-// would exceed MaxSealed.
+// would exceed maxSealed.
 func plainJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -105,17 +105,17 @@ func (s *Sealer) Hide(purpose string, v any) (string, error) {
 // OpenHidden is Open of a value that Hide made.
 func (s *Sealer) OpenHidden(purpose, hidden string, v any) error {
 	body, err := base64.RawURLEncoding.Strict().DecodeString(hidden)
-	if err != nil || len(hidden) > MaxSealed {
-		return ErrSeal
+	if err != nil || len(hidden) > maxSealed {
+		return errSeal
 	}
 	sealed, err := s.hiding[purpose].Open(nil, nil, body, nil)
 	if err != nil {
-		return ErrSeal
+		return errSeal
 	}
 	return s.Open(purpose, string(sealed), v)
 }
 
-// Open verifies before it decodes into v. ErrSeal for every failure.
+// Open verifies before it decodes into v. errSeal for every failure.
 func (s *Sealer) Open(purpose, sealed string, v any) error {
 	_, err := s.OpenDated(purpose, sealed, v)
 	return err
@@ -124,27 +124,27 @@ func (s *Sealer) Open(purpose, sealed string, v any) error {
 // OpenDated is Open, and returns when the value was sealed.
 func (s *Sealer) OpenDated(purpose, sealed string, v any) (time.Time, error) {
 	text, mac, ok := strings.Cut(sealed, ".")
-	if !ok || len(sealed) > MaxSealed {
-		return time.Time{}, ErrSeal
+	if !ok || len(sealed) > maxSealed {
+		return time.Time{}, errSeal
 	}
 	// Compared as texts, because a decoder accepts other spellings of the same bytes.
 	if !hmac.Equal([]byte(mac), []byte(s.mac(purpose, text))) {
-		return time.Time{}, ErrSeal
+		return time.Time{}, errSeal
 	}
 	body, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {
-		return time.Time{}, ErrSeal
+		return time.Time{}, errSeal
 	}
 	var e envelope
 	if err := json.Unmarshal(body, &e); err != nil {
-		return time.Time{}, ErrSeal
+		return time.Time{}, errSeal
 	}
 	at := time.Unix(e.At, 0).UTC()
 	if age := s.now().Sub(at); age < -time.Minute || age > s.lifetimes[purpose] {
-		return time.Time{}, ErrSeal
+		return time.Time{}, errSeal
 	}
 	if err := json.Unmarshal(e.Value, v); err != nil {
-		return time.Time{}, ErrSeal
+		return time.Time{}, errSeal
 	}
 	return at, nil
 }

@@ -44,8 +44,8 @@ var (
 var (
 	// ErrNoOwner means that a folder has no index yet and its owner was not given.
 	ErrNoOwner = errors.New("the folder has no index.json yet, and its owner is unknown")
-	// ErrInUse means that another process writes to the folder.
-	ErrInUse = errors.New("another cairn is writing to this folder: try again when it has finished")
+	// errInUse means that another process writes to the folder.
+	errInUse = errors.New("another cairn is writing to this folder: try again when it has finished")
 )
 
 // An entry is an activity of the folder without its samples.

@@ -17,7 +17,7 @@ func lockFolder(dir string) (unlock func(), err error) {
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		_ = f.Close()
-		return nil, ErrInUse
+		return nil, errInUse
 	}
 	return func() { _ = f.Close() }, nil
 }

@@ -29,7 +29,7 @@ type Place struct {
 // Bounds of a place's radius, in metres.
 const (
 	MinRadiusM     = 1500
-	MaxRadiusM     = 15_000
+	maxRadiusM     = 15_000
 	DefaultRadiusM = 2000
 )
 
@@ -138,8 +138,8 @@ func (p *Places) check() error {
 			return errors.New("a place needs a name of 1 to 60 bytes")
 		case !(math.Abs(place.Lat) <= 90 && math.Abs(place.Lon) <= 180):
 			return fmt.Errorf("the place %q is not on Earth: -90 to 90 and -180 to 180 degrees", place.Name)
-		case !(place.RadiusM >= MinRadiusM && place.RadiusM <= MaxRadiusM):
-			return fmt.Errorf("the radius of %q is not %d to %d metres", place.Name, MinRadiusM, MaxRadiusM)
+		case !(place.RadiusM >= MinRadiusM && place.RadiusM <= maxRadiusM):
+			return fmt.Errorf("the radius of %q is not %d to %d metres", place.Name, MinRadiusM, maxRadiusM)
 		}
 		p.zones = append(p.zones, p.zone(place))
 	}

@@ -20,9 +20,9 @@ import (
 	"github.com/cairn-id/cairn/activityschema"
 )
 
-// Limits of one file. MaxFileBytes holds before and after decompression.
+// Limits of one file. maxFileBytes holds before and after decompression.
 const (
-	MaxFileBytes = 64 << 20
+	maxFileBytes = 64 << 20
 	MaxSamples   = 500_000
 
 	// beginBytes are read to find the format and encoding of a file.
@@ -33,7 +33,7 @@ const (
 )
 
 var (
-	errTooLarge    = fmt.Errorf("larger than %d MB uncompressed: split the recording", MaxFileBytes>>20)
+	errTooLarge    = fmt.Errorf("larger than %d MB uncompressed: split the recording", maxFileBytes>>20)
 	errTooMany     = fmt.Errorf("more than %d samples: split the recording", MaxSamples)
 	errRecordings  = fmt.Errorf("more than %d activities in one file: split it", maxRecordings)
 	errLaps        = fmt.Errorf("more than %d laps: split the recording", maxLaps)
@@ -223,7 +223,7 @@ func (f *File) tidy() error {
 
 // uncompressed returns the content of a file that may be compressed with gzip.
 func uncompressed(r io.Reader) (io.Reader, error) {
-	file := bufio.NewReader(&capped{r: r, left: MaxFileBytes})
+	file := bufio.NewReader(&capped{r: r, left: maxFileBytes})
 	if begin, _ := file.Peek(2); !bytes.Equal(begin, []byte{0x1f, 0x8b}) { // RFC 1952 section 2.3.1
 		return file, nil
 	}
@@ -231,7 +231,7 @@ func uncompressed(r io.Reader) (io.Reader, error) {
 	if err != nil {
 		return nil, errors.New("not a gzip file, or a damaged one")
 	}
-	return &capped{r: z, left: MaxFileBytes}, nil
+	return &capped{r: z, left: maxFileBytes}, nil
 }
 
 // hashOf returns the Hash of a File without parsing it.

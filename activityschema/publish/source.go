@@ -27,14 +27,14 @@ type Source struct {
 	err   error     // why there is nothing to read
 }
 
-// Sources are recordings to import, sorted by name. They must be closed.
-type Sources struct {
+// sources are recordings to import, sorted by name. They must be closed.
+type sources struct {
 	List     []Source
 	archives []io.Closer
 }
 
 // Close closes the archives.
-func (s *Sources) Close() error {
+func (s *sources) Close() error {
 	var err error
 	for _, a := range s.archives {
 		err = errors.Join(err, a.Close())
@@ -48,8 +48,8 @@ const titlesFile = "activities.csv"
 // FindSources returns the recordings that paths name: a file itself, and the files of a folder or an
 // archive, and of the archives in that, that have the extension of a recording. It skips names in folders and archives
 // that begin with a dot. What cannot be read is among the result, so that Import reports it.
-func FindSources(paths []string) *Sources {
-	s := &Sources{}
+func FindSources(paths []string) *sources {
+	s := &sources{}
 	for _, given := range paths {
 		info, err := os.Stat(given)
 		if err != nil || !info.IsDir() {
@@ -88,7 +88,7 @@ func isRecording(file string) bool {
 func isArchive(file string) bool { return strings.EqualFold(path.Ext(file), ".zip") }
 
 // add adds a file, or the recordings in it if it is an archive.
-func (s *Sources) add(file string) {
+func (s *sources) add(file string) {
 	if !isArchive(file) {
 		s.List = append(s.List, Source{Name: file, Path: file})
 		return
@@ -105,7 +105,7 @@ func (s *Sources) add(file string) {
 }
 
 // addEntries adds the recordings of an archive, and of the archives in it: Garmin's export is one of several.
-func (s *Sources) addEntries(file, name string, archive *zip.Reader, outer bool) {
+func (s *sources) addEntries(file, name string, archive *zip.Reader, outer bool) {
 	for _, entry := range archive.File {
 		hidden := func(part string) bool { return strings.HasPrefix(part, ".") || part == "__MACOSX" }
 		if slices.ContainsFunc(strings.Split(path.Clean(entry.Name), "/"), hidden) {
@@ -133,11 +133,11 @@ func (s *Sources) addEntries(file, name string, archive *zip.Reader, outer bool)
 // Limits of an archive in an archive. One that fits in memory needs no temporary file, which a browser may not have.
 const (
 	maxArchiveBytes = 8 << 30
-	inMemoryBytes   = MaxFileBytes
+	inMemoryBytes   = maxFileBytes
 )
 
 // unpack opens an archive in an archive.
-func (s *Sources) unpack(entry *zip.File) (*zip.Reader, error) {
+func (s *sources) unpack(entry *zip.File) (*zip.Reader, error) {
 	packed, err := entry.Open()
 	if err != nil {
 		return nil, fmt.Errorf("in the archive: %w", err)
@@ -171,14 +171,14 @@ func (t temporary) Close() error { return errors.Join(t.File.Close(), os.Remove(
 
 // title sets the titles that the list of an export beside its recordings gives. The header is in the
 // language of the account, but the third column is the title, and only one names files.
-func (s *Sources) title(found []Source, at fs.FS, name string) {
+func (s *sources) title(found []Source, at fs.FS, name string) {
 	list, err := at.Open(titlesFile)
 	if err != nil {
 		return // not an export
 	}
 	defer func() { _ = list.Close() }()
 	titles := map[string]string{}
-	rows := csv.NewReader(&capped{r: list, left: MaxFileBytes})
+	rows := csv.NewReader(&capped{r: list, left: maxFileBytes})
 	rows.FieldsPerRecord, rows.LazyQuotes, rows.ReuseRecord = -1, true, true
 	for {
 		row, err := rows.Read()

@@ -37,8 +37,8 @@ import (
 // object is an object of the document.
 type object = map[string]any
 
-// Document is docs/openapi.yaml. Safe for concurrent use.
-type Document struct {
+// document is docs/openapi.yaml. Safe for concurrent use.
+type document struct {
 	*openapi3.T
 	router routers.Router
 	root   object // the document as JSON
@@ -51,7 +51,7 @@ type Document struct {
 const resource = "https://example.org/openapi.json"
 
 // Load reads the document, once for all tests.
-var Load = sync.OnceValue(func() *Document {
+var Load = sync.OnceValue(func() *document {
 	d, err := load()
 	if err != nil {
 		panic(err)
@@ -59,8 +59,8 @@ var Load = sync.OnceValue(func() *Document {
 	return d
 })
 
-func load() (*Document, error) {
-	d := &Document{compiler: jsonschema.NewCompiler(), schemas: map[string]*jsonschema.Schema{}}
+func load() (*document, error) {
+	d := &document{compiler: jsonschema.NewCompiler(), schemas: map[string]*jsonschema.Schema{}}
 	var err error
 	if d.T, err = openapi3.NewLoader().LoadFromData(docs.OpenAPI("/")); err != nil {
 		return nil, fmt.Errorf("openapi.yaml: %w", err)
@@ -95,7 +95,7 @@ func (p place) to(names ...string) place {
 }
 
 // at is what stands at a place, after its references, with the place where it stands.
-func (d *Document) at(p place) (place, any) {
+func (d *document) at(p place) (place, any) {
 	var v any = d.root
 	for name := range strings.SplitSeq(strings.TrimPrefix(string(p), "/"), "/") {
 		switch in := v.(type) {
@@ -116,14 +116,14 @@ func (d *Document) at(p place) (place, any) {
 	return p, v
 }
 
-func (d *Document) object(p place) (place, object) {
+func (d *document) object(p place) (place, object) {
 	p, v := d.at(p)
 	o, _ := v.(object)
 	return p, o
 }
 
 // valid says what is wrong with a value by the schema at a place.
-func (d *Document) valid(schema place, value any) error {
+func (d *document) valid(schema place, value any) error {
 	d.mu.Lock()
 	s := d.schemas[string(schema)]
 	if s == nil {
@@ -143,7 +143,7 @@ func (d *Document) valid(schema place, value any) error {
 }
 
 // validText is valid for a text of a header or an address, which may stand for a number.
-func (d *Document) validText(schema place, text string) error {
+func (d *document) validText(schema place, text string) error {
 	var value any = text
 	if _, s := d.object(schema); s["type"] == "integer" {
 		value = json.Number(text)
@@ -151,8 +151,8 @@ func (d *Document) validText(schema place, text string) error {
 	return d.valid(schema, value)
 }
 
-// Exchange is a request and its answer.
-type Exchange struct {
+// exchange is a request and its answer.
+type exchange struct {
 	Method      string
 	URL         *url.URL // its path begins after that of the issuer
 	Request     http.Header
@@ -164,7 +164,7 @@ type Exchange struct {
 
 // Check says where an exchange is not as the document says. What is not documented is
 // none of its concern, but below /api/.
-func (d *Document) Check(x *Exchange) error {
+func (d *document) Check(x *exchange) error {
 	method := x.Method
 	if method == http.MethodHead {
 		method = http.MethodGet
@@ -210,7 +210,7 @@ func (d *Document) Check(x *Exchange) error {
 	return nil
 }
 
-func (d *Document) checkResponse(p place, x *Exchange) error {
+func (d *document) checkResponse(p place, x *exchange) error {
 	p, response := d.object(p)
 	if response == nil {
 		return errors.New("the status is not documented")
@@ -246,7 +246,7 @@ func (d *Document) checkResponse(p place, x *Exchange) error {
 	return d.checkBody(p, content, x.Response, body)
 }
 
-func (d *Document) checkBody(p place, content object, header http.Header, body []byte) error {
+func (d *document) checkBody(p place, content object, header http.Header, body []byte) error {
 	media, _, err := mime.ParseMediaType(header.Get("Content-Type"))
 	if content[media] == nil {
 		return fmt.Errorf("the content type %q is not documented (%v)", header.Get("Content-Type"), err)
@@ -273,7 +273,7 @@ func (d *Document) checkBody(p place, content object, header http.Header, body [
 	return d.valid(at.to("schema"), value)
 }
 
-func (d *Document) checkRequest(operation place, inPath map[string]string, x *Exchange) error {
+func (d *document) checkRequest(operation place, inPath map[string]string, x *exchange) error {
 	_, o := d.object(operation)
 	query := x.URL.Query()
 	list, _ := o["parameters"].([]any)
@@ -327,7 +327,7 @@ const largest = 1 << 20
 func Handler(t testing.TB, base string, h http.Handler) http.Handler {
 	d := Load()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &Exchange{Method: r.Method, Request: r.Header.Clone(), Status: http.StatusOK}
+		x := &exchange{Method: r.Method, Request: r.Header.Clone(), Status: http.StatusOK}
 		u := *r.URL
 		u.Path, u.RawPath = strings.TrimPrefix(u.Path, base), strings.TrimPrefix(u.RawPath, base)
 		x.URL = &u

@@ -31,12 +31,12 @@ type Recipe struct {
 	Library string    `yaml:"library"`
 	Needs   string    `yaml:"needs"`
 	Client  yaml.Node `yaml:"client"`
-	SignOut SignOut   `yaml:"sign-out"`
+	SignOut signOut   `yaml:"sign-out"`
 	Body    string    `yaml:"body"`
 }
 
-// SignOut is what the application's own button to sign out does.
-type SignOut struct {
+// signOut is what the application's own button to sign out does.
+type signOut struct {
 	Ends  string `yaml:"ends"`  // "cairn": the session at Cairn, too; "here": the application's alone
 	Known string `yaml:"known"` // as Recipe.Known, or "assumed"
 	Text  string `yaml:"text"`  // what else is to know, as Markdown

@@ -27,8 +27,8 @@ import (
 	"filippo.io/age"
 )
 
-// Format is the version of the format that this package writes, and the only one that it reads.
-const Format = 1
+// format is the version of the format that this package writes, and the only one that it reads.
+const format = 1
 
 const manifestName = "manifest.json"
 
@@ -48,8 +48,8 @@ var (
 	ErrDamaged = errors.New("the backup is damaged or cut short: use another one")
 	// ErrPassphrase means that the passphrase is wrong.
 	ErrPassphrase = errors.New("the passphrase is wrong")
-	// ErrIdentity means that the backup is encrypted to another recipient.
-	ErrIdentity = errors.New("it is encrypted to another recipient: give the file with that recipient's identity")
+	// errIdentity means that the backup is encrypted to another recipient.
+	errIdentity = errors.New("it is encrypted to another recipient: give the file with that recipient's identity")
 	// ErrNoBackup means that the file is not a backup.
 	ErrNoBackup = errors.New("this is not a backup of cairn")
 )
@@ -153,7 +153,7 @@ type File struct {
 // sizes and checksums to the manifest.
 func Create(ctx context.Context, f io.Writer, m *Manifest, key *Key) (err error) {
 	f = writerUntil{ctx, f}
-	m.Format = Format
+	m.Format = format
 	for i := range m.Files {
 		if err := m.Files[i].measure(); err != nil {
 			return err
@@ -276,7 +276,7 @@ func open(ctx context.Context, f *os.File, folder string, unlock Unlock, databas
 			if _, wrong := errors.AsType[*age.NoIdentityMatchError](err); wrong && passphrase {
 				return nil, fmt.Errorf("%w, or its first lines are damaged", ErrPassphrase)
 			} else if wrong {
-				return nil, ErrIdentity
+				return nil, errIdentity
 			}
 			return nil, fmt.Errorf("%w (%w)", ErrDamaged, err)
 		}
@@ -345,9 +345,9 @@ func unpack(r io.Reader, folder string, database bool) (*Manifest, error) {
 	if err := json.Unmarshal(text, m); err != nil {
 		return nil, fmt.Errorf("%w: %w", errRead, err)
 	}
-	if m.Format != Format {
+	if m.Format != format {
 		return nil, fmt.Errorf("the backup has format %d, and this program reads %d: use version %s of cairn",
-			m.Format, Format, m.Program)
+			m.Format, format, m.Program)
 	}
 	for i := range m.Files {
 		if err := m.Files[i].extract(t, folder, database || m.Files[i].Name != Database); err != nil {

@@ -28,20 +28,20 @@ func ShowsColors(w io.Writer, env *config.Environment) bool {
 	return IsTerminal(w) && noColor == "" && kind != "dumb"
 }
 
-// Painter colors words by what they match. Of a table that is done after its columns are aligned, which would
+// painter colors words by what they match. Of a table that is done after its columns are aligned, which would
 // count the sequences as letters.
-type Painter struct {
+type painter struct {
 	words  *regexp.Regexp
 	colors map[string]string
 }
 
 // NewPainter returns a painter of what a regular expression matches, in the color of the word without its spaces.
-func NewPainter(words string, colors map[string]string) Painter {
-	return Painter{regexp.MustCompile(words), colors}
+func NewPainter(words string, colors map[string]string) painter {
+	return painter{regexp.MustCompile(words), colors}
 }
 
 // Paint returns the text in its colors.
-func (p Painter) Paint(text []byte) []byte {
+func (p painter) Paint(text []byte) []byte {
 	return p.words.ReplaceAllFunc(text, func(word []byte) []byte {
 		return []byte(painted(p.colors[string(bytes.TrimSpace(word))], string(word)))
 	})
