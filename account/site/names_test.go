@@ -1,20 +1,28 @@
 package site_test
 
 import (
+	"html"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/account/mail/mailtest"
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
 // A name of a club and of a person arrives unchanged behind each door that writes another language.
 func TestHostileNamesLeaveWhole(t *testing.T) {
-	w := accounttest.New(t)
+	server := mailtest.New(t, mailtest.Options{})
+	sender := mail.NewSMTP(server.Settings)
+	t.Cleanup(sender.Close)
+	w := accounttest.New(t, func(o *accounttest.Options) { o.Mail = sender })
+	w.SaveSettings(func(v *account.Settings) { v.InvitesPerMember = 50 })
 	w.AddUser("ada")
 	b := w.SignedIn("ada")
-	for _, name := range []string{
+	for i, name := range []string{
 		"A&B", "A&secret=AAAA", "a=b;c", "50 % + 1", "%41%0d%0a", "a/b?c#d", `"A" \ 'B', <C>`, "Müller 🏔", "נבחרת א", "a:b",
 	} {
 		w.SaveSettings(func(v *account.Settings) { v.InstanceName = name })
@@ -41,6 +49,17 @@ func TestHostileNamesLeaveWhole(t *testing.T) {
 		got, err := url.PathUnescape(encoded)
 		if err != nil || got != name || strings.ContainsFunc(encoded, func(r rune) bool { return r <= ' ' || r > '~' || r == '+' }) {
 			t.Errorf("%q: Remote-Name, encoded: %q", name, encoded)
+		}
+
+		to := "guest" + strconv.Itoa(i) + "@example.org"
+		b.Call("POST", "/api/invites", map[string]string{"email": to, "note": name}).Is(201)
+		if err := w.Post.DeliverMails(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		m := server.Mails()[i]
+		if m.To != to || m.Subject != "@ada invites you: "+name || !strings.Contains(m.Text, "join “"+name+"”") ||
+			!strings.Contains(m.Text, "“"+name+"”\n") || !strings.Contains(html.UnescapeString(m.HTML), "join “"+name+"”") || strings.Contains(m.HTML, "<C>") {
+			t.Errorf("%q: the mail is %q, %s, %s", name, m.Subject, m.Text, m.HTML)
 		}
 	}
 	b.Page("/api/verify?encode=latin1").Is(400, "invalid_request")

@@ -97,9 +97,10 @@
   });
 
   // The address brings the card into view, which keeps autofocus from working: what a form was answered is read out, or
-  // the field is named that has to change.
+  // the field is named that has to change, which then has to be in view. When everything is loaded: before, the browser
+  // still goes to the address.
   feature("[data-answer]", function (answer) {
     var at = document.querySelector("main [aria-invalid=true]") || answer;
-    at.focus({ preventScroll: true });
+    window.addEventListener("load", function () { at.focus({ preventScroll: at === answer }); });
   });
 })();
