@@ -63,16 +63,19 @@ func (s *Service) markIn(b Browser, u User) string {
 	return b.Marks[i]
 }
 
-// withMark returns the marks of a browser with a new one of a user, the latest first.
+// withMark returns the marks of a browser with one of a user, the latest first. One that counts stays: see Surplus.
 func (s *Service) withMark(marks []string, u User) []string {
+	mark := s.markIn(Browser{Marks: marks}, u)
 	marks = s.withoutMark(marks, u)
 	made := s.Now()
 	if !made.After(u.DevicesVoidedAt) { // in the same second
 		made = u.DevicesVoidedAt.Add(time.Second)
 	}
-	at := strconv.FormatInt(made.Unix(), 36)
-	at = strings.Repeat("0", max(0, markTime-len(at))) + at
-	mark := at + s.markCode(u.Sub+" at "+at)
+	if len(mark) != markLength {
+		at := strconv.FormatInt(made.Unix(), 36)
+		at = strings.Repeat("0", max(0, markTime-len(at))) + at
+		mark = at + s.markCode(u.Sub+" at "+at)
+	}
 	return append([]string{mark}, marks[:min(len(marks), maxDeviceUsers-1)]...)
 }
 
@@ -94,4 +97,43 @@ func (s *Service) newDeviceNotices(ctx context.Context, c Caller, u User, n *Ses
 		return nil, nil
 	}
 	return s.boundedNotices(ctx, u, MailNewDevice, "device", c.Device, "address", n.Address, "session", n.ID)
+}
+
+// Surplus returns which n live sessions of a user end to make room. The oldest are first in list.
+//
+// Somebody who signs in again and again pushes out their own sessions, and not that of the owner. What shares an
+// address or the mark of a browser is of one hand. The oldest goes of the hand that has most, and there of the browser
+// that has most; what came without a mark counts as one browser an address.
+func Surplus(list []Session, n int) (ids []string) {
+	for list = slices.Clone(list); len(ids) < n && len(list) > 0; {
+		next := map[string]string{} // of the same hand
+		root := func(key string) string {
+			for next[key] != "" {
+				key = next[key]
+			}
+			return key
+		}
+		browser, ofHand, ofBrowser := make([]string, len(list)), map[string]int{}, map[string]int{}
+		for i, s := range list {
+			address := "at " + s.Address
+			if browser[i] = address; !s.KnownSince.IsZero() {
+				browser[i] = strconv.FormatInt(s.KnownSince.Unix(), 36)
+			}
+			ofBrowser[browser[i]]++
+			if a, b := root(address), root(browser[i]); a != b {
+				next[a] = b
+			}
+		}
+		for _, b := range browser {
+			ofHand[root(b)]++
+		}
+		most, rank := 0, 0
+		for i, b := range browser {
+			if r := ofHand[root(b)]*len(list) + ofBrowser[b]; r > rank {
+				most, rank = i, r
+			}
+		}
+		ids, list = append(ids, list[most].ID), slices.Delete(list, most, most+1)
+	}
+	return ids
 }

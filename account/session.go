@@ -46,6 +46,8 @@ type Session struct {
 	// TimeStep is that of the authenticator app's code with which it is being opened, 0 for none. It is
 	// not stored: the store checks that the app was not removed since.
 	TimeStep int64
+	// KnownSince is when the mark was made with which the browser came to the sign-in, zero without one.
+	KnownSince time.Time
 }
 
 // Authentication methods (RFC 8176) that sessions have.
@@ -202,6 +204,9 @@ func (s *Service) newSession(c Caller, p Proven) (*Session, SignedIn) {
 		ExpiresAt:   now.Add(s.sessionLifetime()), Address: c.Address, UserAgent: c.UserAgent,
 		Algorithm: s.minter.algorithm,
 		AMR:       p.amr, Passkey: p.passkey, TimeStep: p.step,
+	}
+	if mark := s.markIn(c.Browser, p.user); mark != "" {
+		n.KnownSince, _ = s.markMade(mark, p.user)
 	}
 	if c.Shared {
 		n.ExpiresAt = now.Add(SharedLifetime)

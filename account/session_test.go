@@ -269,3 +269,55 @@ func TestTokenThatIsTooLongLeavesNoSession(t *testing.T) {
 		t.Error("the session of before has ended")
 	}
 }
+
+// Somebody who knows the password cannot push the owner's sessions out by signing in again and again.
+func TestSurplusSessionsAreOfWhoMadeThem(t *testing.T) {
+	const home, away = "198.51.100.1", "203.0.113.7"
+	for _, tt := range []struct {
+		name string
+		next func(w *accounttest.World, last *accounttest.Browser, i int) *accounttest.Browser
+	}{
+		{"at one address", func(w *accounttest.World, _ *accounttest.Browser, _ int) *accounttest.Browser {
+			return w.BrowserAt(away)
+		}},
+		{"at the owner's address", func(w *accounttest.World, _ *accounttest.Browser, _ int) *accounttest.Browser {
+			return w.BrowserAt(home)
+		}},
+		{"one browser at many addresses", func(w *accounttest.World, last *accounttest.Browser, i int) *accounttest.Browser {
+			b := w.BrowserAt(fmt.Sprintf("203.0.113.%d", i+1))
+			if last != nil {
+				b.Cookies["cairn_device"] = last.Cookies["cairn_device"]
+			}
+			return b
+		}},
+		{"many browsers twice", func(w *accounttest.World, last *accounttest.Browser, i int) *accounttest.Browser {
+			b := w.BrowserAt(away)
+			if i%2 == 1 {
+				b.Cookies["cairn_device"] = last.Cookies["cairn_device"]
+			}
+			return b
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := accounttest.New(t)
+			w.AddUser("ada")
+			laptop, phone := w.BrowserAt(home), w.BrowserAt("192.0.2.1")
+			phone.Login("ada", password).Is(200)
+			laptop.Login("ada", password).Is(200)
+			laptop.Call("POST", "/api/auth/logout", nil).Is(200)
+			laptop.Login("ada", password).Is(200) // with the mark of its first sign-in
+			var last *accounttest.Browser
+			for i := range account.MaxSessions + 15 {
+				w.Clock.Advance(2 * time.Minute)
+				last = tt.next(w, last, i)
+				last.Login("ada", password).Is(200)
+			}
+			if !laptop.IsSignedIn() || !phone.IsSignedIn() || !last.IsSignedIn() {
+				t.Errorf("signed in: laptop %v, phone %v, the last %v", laptop.IsSignedIn(), phone.IsSignedIn(), last.IsSignedIn())
+			}
+			if _, others := laptop.SessionIDs(); len(others) != account.MaxSessions-1 {
+				t.Errorf("%d others", len(others))
+			}
+		})
+	}
+}

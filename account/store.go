@@ -198,7 +198,7 @@ const (
 type SessionStore interface {
 	// CreateSession adds s for s.Sub, sets s.StatusList and s.StatusIndex and the user's last
 	// login, and counts the sign-in (SignIns). If the user already has MaxSessions live sessions,
-	// it ends the oldest as EndSession does. The user must be neither suspended (ErrSuspended) nor
+	// it ends one as EndSession does: see Surplus. The user must be neither suspended (ErrSuspended) nor
 	// deleted (ErrUserNotFound), and the password hash must still be verifiedHash
 	// (ErrInvalidCredentials), so that no session outlives what should have ended it.
 	CreateSession(ctx context.Context, s *Session, verifiedHash string, a Audit) error

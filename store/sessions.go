@@ -26,7 +26,8 @@ type sessionRow struct {
 	AMR                     []string  `gorm:"column:amr;serializer:words"`
 	ConfirmedAt             time.Time `gorm:"serializer:unix"`
 	Passkey                 []byte
-	TimeStep                int64 `gorm:"-"`
+	TimeStep                int64     `gorm:"-"`
+	KnownSince              time.Time `gorm:"serializer:unix"`
 }
 
 // fullSession has all columns of the table sessions: DeleteUser blanks those that it does not name.
@@ -115,7 +116,7 @@ func (s *Store) CreateSession(ctx context.Context, n *account.Session, verifiedH
 	}
 	return s.write(ctx, "create session", func(tx *engine.Tx) {
 		signedIn(tx, n, verifiedHash)
-		signOutOldest(tx, n.Sub, account.MaxSessions-1, n.AuthTime)
+		signOutSurplus(tx, n.Sub, account.MaxSessions-1, n.AuthTime)
 		insertSession(tx, n)
 		insertSignIn(tx, n, a)
 	})
@@ -135,7 +136,7 @@ func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verified
 		revoke(tx, []revocation{former})
 		n.LastSeenAt = n.AuthTime
 		replaceToken(tx, n, "auth_time", "last_seen_at", "expires_at", "address", "user_agent", "amr",
-			"confirmed_at", "passkey")
+			"confirmed_at", "passkey", "known_since")
 		insertSignIn(tx, n, a)
 	})
 }

@@ -207,21 +207,20 @@ func (e ended) noted(a account.Audit) account.Audit {
 	return a
 }
 
-// signOutOldest ends all live sessions of a user except the newest keep, to make room for a new
-// one.
-func signOutOldest(tx *engine.Tx, sub string, keep int, now time.Time) {
-	for {
-		var ids []string
-		tx.Find(&ids, "SELECT s.id "+newestSessions+" ORDER BY s.created_at DESC, s.id DESC LIMIT ? OFFSET ?",
-			sub, toUnix(now), noticeBatch, keep)
-		if len(ids) == 0 {
-			return
-		}
-		endSessions(tx, sub, now, "id IN @ids", "sid IN @ids"+signOutGrants, map[string]any{"ids": ids})
-		if tx.Failed() || len(ids) < noticeBatch {
-			return
-		}
+// signOutSurplus ends those of the live sessions of a user that are more than keep, to make room for a new one: see
+// account.Surplus.
+func signOutSurplus(tx *engine.Tx, sub string, keep int, now time.Time) {
+	var more []string
+	tx.Find(&more, "SELECT s.id "+newestSessions+" ORDER BY s.created_at DESC, s.id DESC LIMIT ? OFFSET ?",
+		sub, toUnix(now), noticeBatch, keep)
+	if len(more) == 0 {
+		return
 	}
+	var rows []sessionRow
+	tx.Find(&rows, "SELECT s.id, s.address, s.known_since "+newestSessions+" ORDER BY s.created_at, s.id LIMIT ?",
+		sub, toUnix(now), keep+len(more))
+	ids := account.Surplus(each(rows, sessionRow.session), len(more))
+	endSessions(tx, sub, now, "id IN @ids", "sid IN @ids"+signOutGrants, map[string]any{"ids": ids})
 }
 
 // EndSession implements account.Store.
