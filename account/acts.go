@@ -242,6 +242,7 @@ var (
 	ImportUsers = Act{Action: "user.import", Proof: ProofAdministrator, Routes: []string{
 		"POST /admin/users/paste",
 	}}
+	ExportUsers     = Act{Action: "user.export", Proof: ProofSession}
 	ExportAudit     = Act{Action: "audit.export", Proof: ProofSession}
 	SealKeys        = Act{Action: "keys.seal", Proof: ProofOperator}
 	RetireSecret    = Act{Action: "keys.migrate", Proof: ProofOperator}
@@ -270,7 +271,7 @@ var Acts = []Act{
 	AddUser, AmendUser, SetFlags,
 	Suspend, Unsuspend, SetEnd, EndAccount, EndFlags, UnlockUser, InviteUser, IssueResetCode, ResetFactors,
 	EndUserSession, EndUserSessions, DeleteUser, RevokeInvite,
-	RevokeBranch, UpdateSettings, CloseNextSteps, SetLogo, ImportUsers, ExportAudit, SealKeys, RetireSecret,
+	RevokeBranch, UpdateSettings, CloseNextSteps, SetLogo, ImportUsers, ExportUsers, ExportAudit, SealKeys, RetireSecret,
 	Restore, AllowClients, DisallowClients, RegisterClient, UpdateClient, RenewClient, RemoveClient, RegisterAPI,
 	UpdateAPI, RenewAPI, RemoveAPI, GiveUpMail,
 }

@@ -176,6 +176,7 @@ type UserQuery struct {
 	NotSince       time.Time // users who have neither joined nor signed in since; zero: all
 	NeverSignedIn  bool
 	NoSecondFactor bool
+	App            string // id of a client that users have consented to or have a grant of; empty: all
 	Sort           string // SortHandle if empty
 	After          string // place returned with the previous page; empty: the start
 	Limit          int

@@ -25,6 +25,8 @@ type Options struct {
 	Applications func(ctx context.Context) ([]templates.ApplicationRow, error)
 	// APIs lists the registered APIs in display order. Errors wrap account.ErrUnavailable.
 	APIs func(ctx context.Context) ([]templates.APIRow, error)
+	// RefusedSignIns lists the last refused sign-ins, newest first. Errors wrap account.ErrUnavailable.
+	RefusedSignIns func(ctx context.Context) ([]templates.RefusedRow, error)
 	// KeyCreated returns when the signing key was created. It is nil if there is no such key.
 	KeyCreated func() (time.Time, error)
 	// LastBackup returns when the last backup was made, zero if never. It is nil if that is
@@ -50,6 +52,9 @@ func New(accounts *site.Site, o Options) *Service {
 	}
 	if o.APIs == nil {
 		o.APIs = func(context.Context) ([]templates.APIRow, error) { return nil, nil }
+	}
+	if o.RefusedSignIns == nil {
+		o.RefusedSignIns = func(context.Context) ([]templates.RefusedRow, error) { return nil, nil }
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -87,6 +92,7 @@ func (s *Service) Mount(m *mux.Router) {
 	api("/api/admin/join-requests/{id}/refuse", methods{"POST": s.decideJoin(false)})
 	api("/api/admin/settings", methods{"GET": s.showSettings, "PUT": s.putSettings})
 	api("/api/admin/clients", methods{"GET": s.listClients})
+	api("/api/admin/refused-sign-ins", methods{"GET": s.listRefused})
 	api("/api/admin/audit", methods{"GET": s.listAudit})
 
 	page := func(path string, of methods) {
@@ -98,6 +104,7 @@ func (s *Service) Mount(m *mux.Router) {
 	page("/admin/", methods{"GET": s.overviewPage})
 	page("/admin/steps", methods{"POST": s.closeStepsForm})
 	page("/admin/users/", methods{"GET": s.usersPage, "POST": s.addForm})
+	page("/admin/users.csv", methods{"GET": web.OwnSite(s.usersCSV)})
 	page("/admin/users/selected", methods{"POST": s.selectedForm})
 	page("/admin/users/paste", methods{"GET": s.pastePage, "POST": s.pasteForm})
 	page("/admin/invites", methods{"GET": s.invitesPage})

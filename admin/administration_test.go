@@ -163,6 +163,39 @@ func TestExportRunsNoFormula(t *testing.T) {
 	b.Call("GET", "/api/admin/audit?kind=audit&limit=1", nil).Is(200).Shows(`"detail":"kind=invite"`)
 }
 
+// The list of people can be downloaded as it is filtered, and added again by the list of people to add.
+func TestPeopleAreDownloadedAsCSV(t *testing.T) {
+	w := newWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("bob")
+	w.AddUser("eve", account.FlagActivity)
+	b := w.SignedIn("root1")
+	b.Call("PATCH", "/api/admin/users/eve", map[string]string{"display_name": "=1+1", "email": "eve@example.org"}).Is(200)
+	b.Page("/admin/users/?flag=activity").Is(200).Shows(`href="/id/admin/users.csv?flag=activity"`)
+	got := b.Page("/admin/users.csv?flag=activity&told=x").Is(200).Shows("handle,display_name,email,", `eve,"'=1+1",eve@example.org,`).Hides("bob")
+	if strings.Count(got.Body, "\r\n") != 2 || got.Header.Get("Content-Disposition") != `attachment; filename="people.csv"` {
+		t.Errorf("%s %s", got.Header.Get("Content-Disposition"), got.Body)
+	}
+	if got := b.Page("/admin/users.csv").Is(200); strings.Count(got.Body, "\r\n") != 4 {
+		t.Errorf("all: %s", got.Body)
+	}
+	b.Page("/admin/users.csv?flag=x%20y").Is(400)
+	b.Call("GET", "/api/admin/audit?kind=user.export", nil).Is(200).Shows(`"detail":"flag=activity"`)
+	w.SignedIn("bob").Page("/admin/users.csv").Is(403)
+}
+
+// An invite can be made where all invites are seen.
+func TestInvitesAreMadeInTheAdministration(t *testing.T) {
+	w := newWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	b := w.SignedIn("root1")
+	page := b.Page("/admin/invites").Is(200).Shows(`id="invite-submit"`, `action="/id/account/invites#invites"`)
+	_, once, _ := strings.Cut(page.Body, `name="once" value="`)
+	once, _, _ = strings.Cut(once, `"`)
+	b.Page("/account/invites", "once", once, "note", "For Bob").RedirectsTo("/id/account/invites?notice=invite-created#invites")
+	b.Page("/admin/invites").Is(200).Shows("For Bob")
+}
+
 // picture is a PNG of that size.
 func picture(t *testing.T, width, height int) []byte {
 	t.Helper()

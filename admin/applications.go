@@ -3,7 +3,9 @@ package admin
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
@@ -40,7 +42,14 @@ func (s *Service) listClients(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Service) applicationsPage(w http.ResponseWriter, r *http.Request) error {
-	page, err := templates.AdminApplications{}, error(nil)
+	number, err := refusedNumber(r)
+	if err != nil {
+		return err
+	}
+	page := templates.AdminApplications{Number: number}
+	if page.Refused, err = s.options.RefusedSignIns(r.Context()); err != nil {
+		return err
+	}
 	if page.Applications, err = s.options.Applications(r.Context()); err != nil {
 		return err
 	}
@@ -49,4 +58,50 @@ func (s *Service) applicationsPage(w http.ResponseWriter, r *http.Request) error
 	}
 	s.accounts.Show(w, r, http.StatusOK, page)
 	return nil
+}
+
+// refusedNumber reads the number in the query of which request ids begin, "" for all.
+func refusedNumber(r *http.Request) (string, error) {
+	typed := r.URL.Query()["number"]
+	number := strings.TrimSpace(strings.Join(typed, ""))
+	switch {
+	case len(typed) > 1:
+		return "", web.Repeated("number")
+	case utf8.RuneCountInString(number) > maxNumber:
+		return "", web.BadRequest("Enter the number that the page with the error shows.")
+	}
+	return number, nil
+}
+
+// maxNumber is the length of the longest request id.
+const maxNumber = 64
+
+type refusedEntry struct {
+	ClientID  *string   `json:"client_id"` // null: no registered client
+	RequestID string    `json:"request_id"`
+	Reason    string    `json:"reason"`
+	SignedIn  bool      `json:"signed_in"`
+	RefusedAt time.Time `json:"refused_at"`
+	Sentence  string    `json:"sentence"`
+	Command   *string   `json:"command"`
+}
+
+// listRefused lists the last refused sign-ins, or those whose request id begins with the number.
+func (s *Service) listRefused(w http.ResponseWriter, r *http.Request) error {
+	page, err := templates.AdminApplications{}, error(nil)
+	if page.Number, err = refusedNumber(r); err != nil {
+		return err
+	}
+	if page.Refused, err = s.options.RefusedSignIns(r.Context()); err != nil {
+		return err
+	}
+	out := []refusedEntry{}
+	for _, n := range page.Found() {
+		out = append(out, refusedEntry{
+			ClientID: web.TextOrNull(n.ClientID), RequestID: n.RequestID, Reason: n.Reason, SignedIn: n.SignedIn,
+			RefusedAt: n.RefusedAt.UTC(), Command: web.TextOrNull(n.Command()),
+			Sentence: templates.LanguageOf(r.Context()).Text(n.Sentence()),
+		})
+	}
+	return web.WriteJSON(w, http.StatusOK, map[string][]refusedEntry{"refused_sign_ins": out})
 }

@@ -39,17 +39,19 @@ func (s *Service) auditPage(w http.ResponseWriter, r *http.Request) error {
 	page.Rows, page.Next = s.auditRows(r.Context(), rows), s.nextPage(r, next)
 	selected := url.Values{}
 	if status == http.StatusOK {
-		selected = selection(r)
+		selected = selection(r, auditFilters)
 	}
 	page.CSV, page.JSONL = "/admin/audit.csv?"+selected.Encode(), "/admin/audit.jsonl?"+selected.Encode()
 	s.accounts.Show(w, r, status, page)
 	return nil
 }
 
+var auditFilters = []string{"person", "kind", "from", "to"}
+
 // selection returns the filters of a request and drops the rest of its query.
-func selection(r *http.Request) url.Values {
+func selection(r *http.Request, names []string) url.Values {
 	selected := url.Values{}
-	for _, name := range []string{"person", "kind", "from", "to"} {
+	for _, name := range names {
 		if v := r.URL.Query().Get(name); v != "" {
 			selected.Set(name, v)
 		}
@@ -63,7 +65,7 @@ func (s *Service) auditJSONL(w http.ResponseWriter, r *http.Request) error {
 	write := func(to *bufio.Writer, a account.Audit) error {
 		return json.NewEncoder(to).Encode(AuditEntryOf(a, l, zone))
 	}
-	return s.export(w, r, "audit.jsonl", "application/jsonl; charset=utf-8", "", write)
+	return s.exportAudit(w, r, "audit.jsonl", "application/jsonl; charset=utf-8", "", write)
 }
 
 // auditCSV answers with all requested rows as CSV (RFC 4180).
@@ -71,14 +73,20 @@ func (s *Service) auditCSV(w http.ResponseWriter, r *http.Request) error {
 	const head = "id,at,actor,action,target,detail,address,request_id\r\n"
 	write := func(to *bufio.Writer, a account.Audit) error {
 		id, at := strconv.FormatInt(a.ID, 10), a.At.UTC().Format(time.RFC3339)
-		fields := []string{id, at, a.Actor, a.Action, a.Target, a.Detail, a.Address, a.RequestID}
-		for i, f := range fields {
-			fields[i] = cell(f)
-		}
-		_, err := to.WriteString(strings.Join(fields, ",") + "\r\n")
-		return err
+		return record(to, id, at, a.Actor, a.Action, a.Target, a.Detail, a.Address, a.RequestID)
 	}
-	return s.export(w, r, "audit.csv", "text/csv; charset=utf-8; header=present", head, write)
+	return s.exportAudit(w, r, "audit.csv", contentCSV, head, write)
+}
+
+const contentCSV = "text/csv; charset=utf-8; header=present"
+
+// record writes a line of CSV.
+func record(to *bufio.Writer, fields ...string) error {
+	for i, f := range fields {
+		fields[i] = cell(f)
+	}
+	_, err := to.WriteString(strings.Join(fields, ",") + "\r\n")
+	return err
 }
 
 // cell returns a CSV field, quoted where needed.
@@ -90,7 +98,7 @@ func cell(s string) string {
 	return s
 }
 
-func (s *Service) export(
+func (s *Service) exportAudit(
 	w http.ResponseWriter, r *http.Request, file, contentType, head string,
 	write func(*bufio.Writer, account.Audit) error,
 ) error {
@@ -98,23 +106,30 @@ func (s *Service) export(
 	if err != nil {
 		return err
 	}
-	detail := selection(r).Encode()
-	by := s.accounts.Caller(r)
-	if err := s.users.CountAct(r.Context(), by, account.ExportAudit); err != nil {
-		return err
-	}
-	row := by.Audit(s.users.Now(), account.ExportAudit, "audit", detail)
-	if err := s.users.Record(r.Context(), row); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Disposition", `attachment; filename="`+file+`"`)
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	return web.Stream(w, s.options.Now, contentType, func(to *bufio.Writer) error {
+	row := account.Audit{Target: "audit", Detail: selection(r, auditFilters).Encode()}
+	return s.export(w, r, account.ExportAudit, row, file, contentType, func(to *bufio.Writer) error {
 		if _, err := to.WriteString(head); err != nil {
 			return err
 		}
 		return s.users.EachAudit(r.Context(), q, func(a account.Audit) error { return write(to, a) })
 	})
+}
+
+// export answers with a file, and records the act with target and detail of row.
+func (s *Service) export(
+	w http.ResponseWriter, r *http.Request, act account.Act, row account.Audit, file, contentType string,
+	write func(*bufio.Writer) error,
+) error {
+	by := s.accounts.Caller(r)
+	if err := s.users.CountAct(r.Context(), by, act); err != nil {
+		return err
+	}
+	if err := s.users.Record(r.Context(), by.Audit(s.users.Now(), act, row.Target, row.Detail)); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Disposition", `attachment; filename="`+file+`"`)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	return web.Stream(w, s.options.Now, contentType, write)
 }
 
 // auditEntry is a row of the audit log in the API and on the command line.

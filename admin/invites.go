@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"crypto/rand"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -88,7 +89,7 @@ func (s *Service) showInvitesPage(
 		branches = branches[:p.limit]
 		page.Next = s.nextPage(r, web.Cursor(branches[p.limit-1].User.Handle))
 	}
-	page.Branches = branchRows(branches)
+	page.Branches, page.Once, page.Mail = branchRows(branches), rand.Text(), s.accounts.MailEnabled()
 	if under == "" {
 		if err := s.joinRequests(r, &page); err != nil {
 			return err

@@ -125,11 +125,14 @@ func (s *Service) userQuery(values url.Values) (q account.UserQuery, err error) 
 		}
 	}
 	if len(values["flag"]) > 1 || len(values["sort"]) > 1 || len(values["invited_by"]) > 1 ||
-		len(values["inactive"]) > 1 {
+		len(values["inactive"]) > 1 || len(values["app"]) > 1 {
 		return q, web.BadRequest("A filter is given more than once.")
 	}
 	if q.Flag = values.Get("flag"); q.Flag != "" && account.CheckFlag(q.Flag) != nil {
 		return q, web.BadRequest("A permission is a letter a-z and up to 31 of a-z, 0-9, - and _.")
+	}
+	if q.App = values.Get("app"); utf8.RuneCountInString(q.App) > account.MaxClientID {
+		return q, web.BadRequest("An application is named by its client ID.")
 	}
 	if len(values["ending"]) > 1 {
 		return q, web.BadRequest("A filter is given more than once.")

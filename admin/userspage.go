@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bufio"
 	"cmp"
 	"errors"
 	"maps"
@@ -36,7 +37,7 @@ func (s *Service) showUsersPage(w http.ResponseWriter, r *http.Request, status i
 		Query: q.Query, Flag: q.Flag, Sort: q.Sort,
 		InvitedBy: q.InvitedBy, Inactive: strings.TrimSpace(r.URL.Query().Get("inactive")),
 		Suspended: q.Suspended, NeverSignedIn: q.NeverSignedIn, NoSecondFactor: q.NoSecondFactor,
-		Ending: strings.TrimSpace(r.URL.Query().Get("ending")),
+		Ending: strings.TrimSpace(r.URL.Query().Get("ending")), App: q.App,
 	}
 	page.ByMail = s.accounts.MailEnabled()
 	page.Flags, page.Next = settings.Flags, s.nextPage(r, list.next)
@@ -46,12 +47,46 @@ func (s *Service) showUsersPage(w http.ResponseWriter, r *http.Request, status i
 	}
 	page.AllAtOnce = list.exact && list.total <= roster.MaxAtOnce
 	page.Query = filters(r).Encode()
+	page.CSV = "/admin/users.csv?" + selection(r, userFilters).Encode()
 	if page.Section != "add" {
 		page.New.Flags = settings.DefaultFlags
 	}
 	page.Users = rowsOf(list.users)
 	s.accounts.Show(w, r, status, page)
 	return nil
+}
+
+var userFilters = []string{"query", "flag", "suspended", "ending", "never_signed_in", "no_second_factor", "invited_by",
+	"inactive", "app", "sort"}
+
+// usersCSV answers with all selected people as CSV (RFC 4180), which the list of people to add reads too.
+func (s *Service) usersCSV(w http.ResponseWriter, r *http.Request) error {
+	q, err := s.userQuery(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	columns := []string{"handle", "display_name", "email", "email_verified", "flags", "suspended", "ends", "created_at",
+		"last_login_at", "invited_by"}
+	row := account.Audit{Target: "people", Detail: selection(r, userFilters).Encode()}
+	return s.export(w, r, account.ExportUsers, row, "people.csv", contentCSV, func(to *bufio.Writer) error {
+		if err := record(to, slices.Clone(columns)...); err != nil {
+			return err
+		}
+		return s.users.EachUser(r.Context(), q, func(u account.User) error {
+			m, err := roster.Exported(u)
+			if err != nil {
+				return err
+			}
+			if m["invited_by"] = u.InvitedBy; !u.LastLoginAt.IsZero() {
+				m["last_login_at"] = u.LastLoginAt.UTC().Format(time.RFC3339)
+			}
+			fields := make([]string, len(columns))
+			for i, name := range columns {
+				fields[i] = m[name]
+			}
+			return record(to, fields...)
+		})
+	})
 }
 
 // nextPage returns the local path of the page after the requested one, or "" if there is none.

@@ -70,6 +70,7 @@ func (p *Provider) denyAccess(
 	page := templates.AccessDenied{
 		ClientName: req.client.shownName(), Logo: req.client.Logo.Hash, Handle: q.identity.User.Handle,
 		All: req.client.RequireAll, Contact: settings.Contact, Continue: req.sealed,
+		RequestID: web.RequestID(r.Context()),
 	}
 	if problem == errNoVerifiedEmail {
 		page.NoEmail, page.Mail = emailState(q.identity.User), p.accounts.MailEnabled()

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"time"
 
 	"github.com/cairn-id/cairn/account/web"
 )
@@ -98,6 +99,19 @@ const (
 	failed       reason = "failed"
 	noSigningKey reason = "no_signing_key"
 )
+
+// RefusedSignIn is a refused request of an application, for who mends it.
+type RefusedSignIn struct {
+	ClientID  string // "": it named no registered client
+	RequestID string // which error pages show
+	Reason    string // as in the log
+	SignedIn  bool   // somebody was signed in
+	RefusedAt time.Time
+}
+
+// KeptRefusals is how many refused sign-ins of a client are stored: so many of people who are signed in, and so
+// many of others, whom anybody can add.
+const KeptRefusals = 20
 
 // note puts the reason into the log line.
 func (r reason) note(ctx context.Context) { web.NoteReason(ctx, string(r)) }

@@ -27,13 +27,15 @@ const (
 	// noticeMemory is how long undelivered notices and mails are kept, longer than delivery is
 	// retried.
 	noticeMemory = 3 * 24 * time.Hour
+	// refusalMemory is how long refused sign-ins are kept at most.
+	refusalMemory = 30 * 24 * time.Hour
 )
 
 // SweepResult counts the deleted rows.
 type SweepResult struct {
 	Sessions, Revocations, StatusLists, Tokens, Grants, Invites, ResetCodes, MailedResetCodes, RateCounters int64
 	Assertions, ClientTokens, Devices, PushedRequests, LogoutNotices, Spent, Mails, EmailChanges            int64
-	Audit, Clients, JoinRequests, FormerCodes                                                               int64
+	Audit, Clients, JoinRequests, FormerCodes, RefusedSignIns                                               int64
 }
 
 // Sweep deletes what has expired. Nothing depends on it: expired rows are refused whether they are
@@ -75,6 +77,8 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 			toUnix(now.Add(-account.FactorUndo - time.Hour))},
 		{&r.EmailChanges, "email_changes", "id", "expires_at", "", until},
 		{&r.JoinRequests, "join_requests", "id", "expires_at", "", until},
+		{&r.RefusedSignIns, "refused_sign_ins", "client_id, signed_in, refused_at, request_id", "refused_at", "",
+			toUnix(now.Add(-refusalMemory))},
 		{&r.LogoutNotices, "logout_outbox", "id", "created_at", "", toUnix(now.Add(-noticeMemory))},
 	} {
 		steps = append(steps, func() error {

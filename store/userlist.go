@@ -121,6 +121,11 @@ func (s *Store) filtersOf(q account.UserQuery) (holds string, args []any) {
 		holds += " AND u.last_login_at < ? AND u.created_at < ?"
 		args = append(args, toUnix(q.NotSince), toUnix(q.NotSince))
 	}
+	if q.App != "" {
+		holds += ` AND u.sub IN (SELECT sub FROM consents WHERE client_id = ?
+			UNION SELECT sub FROM grants WHERE client_id = ?)`
+		args = append(args, sanitize(q.App), sanitize(q.App))
+	}
 	if q.NeverSignedIn {
 		holds += " AND u.last_login_at = 0"
 	}

@@ -96,8 +96,8 @@ type AdminUsers struct {
 	// AllAtOnce reports whether they are few enough to be changed at once; Query selects them.
 	AllAtOnce bool
 	Query     string
-	// Next is the local path of the next page, "" on the last one.
-	Next string
+	// Next is the local path of the next page, "" on the last one; CSV that of all of them.
+	Next, CSV string
 	Answer
 	// New has the values typed for a new person.
 	New NewPerson
@@ -112,12 +112,13 @@ type UserFilter struct {
 	Query, Flag, Sort, InvitedBy, Inactive   string
 	Suspended, NeverSignedIn, NoSecondFactor bool
 	Ending                                   string // days, as 30d
+	App                                      string // client id
 }
 
 // Any reports whether the filter restricts anything.
 func (f UserFilter) Any() bool {
 	return f.Query != "" || f.Flag != "" || f.InvitedBy != "" || f.Inactive != "" || f.Suspended || f.NeverSignedIn ||
-		f.NoSecondFactor || f.Ending != ""
+		f.NoSecondFactor || f.Ending != "" || f.App != ""
 }
 
 // Days returns the days of Ending, or those that the form offers.
@@ -233,8 +234,11 @@ func (AdminUser) page() (string, bool) { return "admin-user", false }
 // handle) and cursor; open=all shows all open invites. Its forms: POST {base}/admin/invites/revoke
 // with code for one invite, or with under for a branch.
 type AdminInvites struct {
-	// Under is the person at the top of the branch, nil at the root.
+	// Under is the person at the top of the branch, nil at the root, where an invite can be made by the form of
+	// AccountInvites: Once and Mail are as there.
 	Under    *BranchRow
+	Once     string
+	Mail     bool
 	Branches []BranchRow
 	// Next is the local path of the next page, "" on the last one.
 	Next string
@@ -282,6 +286,8 @@ func (AdminInvites) page() (string, bool) { return "admin-invites", false }
 type AdminApplications struct {
 	Applications []ApplicationRow
 	APIs         []APIRow
+	Refused      []RefusedRow // newest first
+	Number       string       // that is looked for, "" for none
 	Answer
 }
 

@@ -81,6 +81,7 @@ var AuditActions = sortedActions([]auditAction{
 	{"settings.logo", "{actor} changed the club picture", ""},
 	{"user.import", "{actor} imported accounts", ""},
 	{"settings.steps", "{actor} closed the list of next steps", ""},
+	{"user.export", "{actor} downloaded the list of people", ""},
 	{"audit.export", "{actor} downloaded the audit log", ""},
 	{"mail.failed", "An email could not be delivered", ""},
 	{"keys.seal", "{actor} sealed the stored secrets with the data key", ""},

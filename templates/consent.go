@@ -74,7 +74,8 @@ type AccessDenied struct {
 	Contact string
 	// Continue is the sealed authorization request, with which the link back answers the
 	// application; "" for a device, which has its answer.
-	Continue string
+	Continue  string
+	RequestID string // as in Error
 }
 
 // NoEmail is what a person's address lacks for applications.

@@ -140,12 +140,30 @@ func (a *Administration) Record(ctx context.Context, row account.Audit) error {
 	return a.Store().Record(ctx, row, 0)
 }
 
-// auditPage is how many rows EachAudit reads at once.
-const auditPage = 500
+// exportPage is how many rows EachUser and EachAudit read at once.
+const exportPage = 500
+
+// EachUser calls do with all users that q selects, in its order. It reads them page by page.
+func (a *Administration) EachUser(ctx context.Context, q account.UserQuery, do func(account.User) error) error {
+	for q.Limit = exportPage; ; {
+		page, next, err := a.Store().Users(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, u := range page {
+			if err := do(u); err != nil {
+				return err
+			}
+		}
+		if q.After = next; next == "" {
+			return nil
+		}
+	}
+}
 
 // EachAudit calls do with all audit rows that q selects, newest first. It reads them page by page.
 func (a *Administration) EachAudit(ctx context.Context, q account.AuditQuery, do func(account.Audit) error) error {
-	for q.Limit = auditPage; ; {
+	for q.Limit = exportPage; ; {
 		page, err := a.Store().AuditLog(ctx, q)
 		if err != nil {
 			return err

@@ -22,6 +22,9 @@ func (d *rawDatabase) contents() string {
 	var all strings.Builder
 	rows := d.rows("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
 	for _, table := range rows {
+		if table == "refused_sign_ins" { // a log of what was refused, 20 rows an application
+			continue
+		}
 		fmt.Fprintf(&all, "%v\n%s\n", table, strings.Join(d.rows(fmt.Sprintf("SELECT * FROM %q", table)), "\n"))
 	}
 	return all.String()
@@ -84,7 +87,7 @@ func TestGETHasNoEffect(t *testing.T) {
 			}
 		}
 	}
-	own := []string{"/admin/audit.csv", "/admin/audit.jsonl", "/api/me/export"}
+	own := []string{"/admin/audit.csv", "/admin/audit.jsonl", "/admin/users.csv", "/api/me/export"}
 	for from, changes := range changed {
 		want := own
 		if strings.HasSuffix(from, "-site") {

@@ -146,7 +146,11 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	}
 	h.routes = routes
 	accounts.Mount(routes)
-	admin.New(accounts, Administration(o)).Mount(routes)
+	refused := &refused{store: o.Store, log: o.Log}
+	administration := Administration(o)
+	administration.RefusedSignIns = refused.list
+	admin.New(accounts, administration).Mount(routes)
+	h.background = append(h.background, refused.run)
 	if err := h.mountProvider(o, root, base, accounts, limits, installation); err != nil {
 		return nil, err
 	}
@@ -164,6 +168,7 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	}
 	h.Handler = (&middleware{
 		config: o.Config, base: base, accounts: accounts, limits: limits, log: o.Log, metrics: o.Metrics, now: o.Now,
+		refused: refused,
 	}).wrap(byPath)
 	return h, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
 	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -28,6 +29,7 @@ type middleware struct {
 	limits   *web.Limits
 	log      *slog.Logger
 	metrics  *metrics.Metrics // nil: nothing is counted
+	refused  *refused
 	now      func() time.Time
 }
 
@@ -114,6 +116,9 @@ func (m *middleware) ended(r *http.Request, x *exchange) {
 	if m.metrics != nil {
 		m.metrics.RequestEnded(info.Route(), r.Method, code, took)
 	}
+	noted := info.Summary()
+	m.refused.note(provider.RefusedSignIn{ClientID: noted.Client, RequestID: info.ID, Reason: noted.Reason,
+		SignedIn: noted.User != "", RefusedAt: now})
 	level := slog.LevelInfo
 	switch {
 	case code >= web.StatusClientGone && errors.Is(r.Context().Err(), context.Canceled):
@@ -126,7 +131,6 @@ func (m *middleware) ended(r *http.Request, x *exchange) {
 	if !m.log.Enabled(r.Context(), level) {
 		return
 	}
-	noted := info.Summary()
 	line := slog.NewRecord(now, level, "request", 0) // Logger.LogAttrs would look up the program counter
 	line.AddAttrs(
 		slog.String("request_id", info.ID), slog.String("method", templates.Shortened(r.Method, 16)),

@@ -104,6 +104,7 @@ var states = []state{
 	{name: "admin-invites", handle: "keeper", path: "/admin/invites", page: "admin-invites"},
 	{name: "admin-branch", handle: "keeper", path: "/admin/invites?under=ada", page: "admin-invites"},
 	{name: "admin-applications", handle: "keeper", path: "/admin/applications", page: "admin-applications"},
+	{name: "admin-applications-number", handle: "keeper", path: "/admin/applications?number=none", page: "admin-applications"},
 	{name: "admin-settings", handle: "keeper", path: "/admin/settings", page: "admin-settings"},
 	{name: "admin-settings-refused", handle: "keeper", path: "/admin/settings", page: "admin-settings", fill: [][2]string{{"accent_colour", "greenish"}}, click: "general-submit", answer: "#error"},
 	{name: "admin-audit", handle: "keeper", path: "/admin/audit", page: "admin-audit"},
@@ -202,6 +203,8 @@ func furnish(t *testing.T) *furnished {
 	needStatus(t, "end", keeper.api("PUT", "/api/admin/users/bob/end", map[string]string{"ends": "2099-08-31"}), 200)
 	needStatus(t, "end of a flag", keeper.api("PUT", "/api/admin/users/bob/flags", map[string]string{"activity": "2099-07-31"}), 200)
 	needStatus(t, "suspended", keeper.api("POST", "/api/admin/users/eve/suspend", map[string]string{"reason": "Asked for it until spring"}), 200)
+	needStatus(t, "refused", ada.get(strings.ReplaceAll(mapsRequest, "maps", "minutes")), 403)
+	needStatus(t, "unknown application", ada.get("/oauth2/authorize?client_id=x"), 400)
 	_, text, _ := strings.Cut(ada.get("/account/invites").Text, "invites/slip?code=")
 	invite, _, _ := strings.Cut(text, `"`)
 	cookies := map[string]string{"bob": s.signedIn("bob").cookie("cairn_session")}

@@ -1,0 +1,13 @@
+-- +goose Up
+
+-- The last refused sign-ins of each application, for the administrators; client_id is '' where no registered
+-- one was named.
+CREATE TABLE refused_sign_ins (
+    client_id  TEXT NOT NULL,
+    signed_in  INTEGER NOT NULL,
+    refused_at INTEGER NOT NULL,
+    request_id TEXT NOT NULL,
+    reason     TEXT NOT NULL,
+    PRIMARY KEY (client_id, signed_in, refused_at, request_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX refused_sign_ins_at ON refused_sign_ins (refused_at);
