@@ -92,7 +92,7 @@ type clientOptions struct {
 	LogoFile             *string  `placeholder:"FILE" help:"Its logo: a PNG or WebP of at most 64 KiB and 1024 pixels a side, - for standard input."`
 	Groups               []string `name:"group" sep:"none" commas:"" placeholder:"FLAG" help:"A flag that its groups claim may contain${new=; all but admin if none is given}. ${list=Repeatable.}"`
 	Claims               []string `name:"claim" sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}, and after json: is a number, a boolean or a list, as json:10. The first that fits gives the value. ${list=Repeatable.}"`
-	ClaimIn              []string `name:"claim-in" sep:"none" commas:"" placeholder:"PLACE" help:"Where its own claims are: id_token, userinfo, access_token. By default where those of scopes are. ${whole=Repeatable.}"`
+	ClaimIn              []string `name:"claim-in" sep:"none" commas:"" placeholder:"PLACE" help:"Where its own claims are: id_token, userinfo, access_token. By default where those of scopes are. ${list=Repeatable.}"`
 
 	AllowInsecureRedirect *bool `name:"allow-insecure-redirect" negatable:"" help:"Accept http redirect URIs to hosts of a trusted network."`
 }
@@ -535,7 +535,7 @@ type updateClientCommand struct {
 // clientUpdate holds the fields of a client that can be updated.
 type clientUpdate struct {
 	//lint:ignore SA5008 kong has a tag set for each variable
-	clientOptions `set:"new=" set:"list=Replaces the list; --add-… and --remove-… change single entries; an empty value clears it." set:"whole=Replaces the list; an empty value clears it."`
+	clientOptions `set:"new=" set:"list=Replaces the list; --add-… and --remove-… change single entries; an empty value clears it."`
 
 	Name   *string     `help:"Name that users see on the consent page."`
 	Add    clientLists `embed:"" prefix:"add-" set:"verb=Add"`
