@@ -236,7 +236,8 @@ var (
 	CloseNextSteps = Act{Action: "settings.steps", Proof: ProofAdministrator, Routes: []string{
 		"POST /admin/steps",
 	}}
-	SetLogo = Act{Action: "settings.logo", Proof: ProofAdministrator, Routes: []string{
+	TestMail = Act{Action: "mail.test", Proof: ProofAdministrator, Routes: []string{"POST /admin/test-mail"}}
+	SetLogo  = Act{Action: "settings.logo", Proof: ProofAdministrator, Routes: []string{
 		"POST /admin/settings/logo", "POST /admin/settings/remove-logo",
 	}}
 	ImportUsers = Act{Action: "user.import", Proof: ProofAdministrator, Routes: []string{
@@ -271,7 +272,7 @@ var Acts = []Act{
 	AddUser, AmendUser, SetFlags,
 	Suspend, Unsuspend, SetEnd, EndAccount, EndFlags, UnlockUser, InviteUser, IssueResetCode, ResetFactors,
 	EndUserSession, EndUserSessions, DeleteUser, RevokeInvite,
-	RevokeBranch, UpdateSettings, CloseNextSteps, SetLogo, ImportUsers, ExportUsers, ExportAudit, SealKeys, RetireSecret,
+	RevokeBranch, UpdateSettings, CloseNextSteps, TestMail, SetLogo, ImportUsers, ExportUsers, ExportAudit, SealKeys, RetireSecret,
 	Restore, AllowClients, DisallowClients, RegisterClient, UpdateClient, RenewClient, RemoveClient, RegisterAPI,
 	UpdateAPI, RenewAPI, RemoveAPI, GiveUpMail,
 }

@@ -103,6 +103,7 @@ func (s *Service) Mount(m *mux.Router) {
 	}
 	page("/admin/", methods{"GET": s.overviewPage})
 	page("/admin/steps", methods{"POST": s.closeStepsForm})
+	page("/admin/test-mail", methods{"POST": s.testMailForm})
 	page("/admin/users/", methods{"GET": s.usersPage, "POST": s.addForm})
 	page("/admin/users.csv", methods{"GET": web.OwnSite(s.usersCSV)})
 	page("/admin/users/selected", methods{"POST": s.selectedForm})

@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"bytes"
+	"fmt"
 	"image"
 	"image/png"
 	"mime/multipart"
@@ -182,6 +183,26 @@ func TestPeopleAreDownloadedAsCSV(t *testing.T) {
 	b.Page("/admin/users.csv?flag=x%20y").Is(400)
 	b.Call("GET", "/api/admin/audit?kind=user.export", nil).Is(200).Shows(`"detail":"flag=activity"`)
 	w.SignedIn("bob").Page("/admin/users.csv").Is(403)
+}
+
+// A test mail goes to the administrator's own address, once a minute, and what waits is on the overview.
+func TestOverviewTestsMail(t *testing.T) {
+	w := newWorld(t, func(o *accounttest.Options) { o.Mail = nobody{} })
+	w.AddUser("root1", account.FlagAdmin)
+	b := w.SignedIn("root1")
+	b.Page("/admin/").Is(200).Shows(`id="last-backup"`, `id="mail-waiting">0<`).Hides(`id="test-mail"`)
+	b.Page("/admin/test-mail", "to", "me").Is(400)
+	b.Call("PATCH", "/api/me", map[string]string{"email": "root@example.org"}).Is(200)
+	before, err := w.Administration().MailState(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Page("/admin/").Is(200).Shows(`id="test-mail"`)
+	for range 2 {
+		b.Page("/admin/test-mail", "to", "me").RedirectsTo("/id/admin/?notice=test-mail#service")
+	}
+	b.Page("/admin/").Is(200).Shows(fmt.Sprintf(`id="mail-waiting">%d<`, before.Waiting+1))
+	b.Call("GET", "/api/admin/audit?kind=mail.test", nil).Is(200).Shows(`"action":"mail.test"`)
 }
 
 // An invite can be made where all invites are seen.

@@ -83,7 +83,7 @@ func TestFiveHundredMembersAreAddedAndChangedAtOnce(t *testing.T) {
 			}
 		}
 	}
-	b.Page("/admin/users/paste", "people", strings.Repeat("Ann,a@example.org\n", 501)).Is(400).Shows("Select at most 500")
+	b.Page("/admin/users/paste", "people", strings.Repeat("Ann,a@example.org\n", 501)).Is(400).Shows("Select at most 500", `id="people-error"`, "<p>One field needs you.</p>").Hides(`id="people-hint"`)
 }
 
 // Whoever lost a session as an administrator finds in the audit log what was made with it.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/site"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -36,9 +37,33 @@ func (s *Service) overviewPage(w http.ResponseWriter, r *http.Request) error {
 	if page.Ending, _, err = s.users.CountUsers(ctx, soon); err != nil {
 		return err
 	}
+	page.Mail, page.Email = s.accounts.MailEnabled(), site.IdentityFrom(ctx).User.Email
+	if page.Mail {
+		state, err := s.users.MailState(ctx)
+		if err != nil {
+			return err
+		}
+		page.MailWaiting, page.MailFailing, page.MailFailure = state.Waiting, state.Failing, state.Failure
+	}
+	if page.Backups = s.options.LastBackup != nil; page.Backups {
+		if page.LastBackup, err = s.options.LastBackup(ctx); err != nil {
+			return err
+		}
+	}
 	if page.Steps, err = s.nextSteps(ctx, site.IdentityFrom(ctx).User); err != nil {
 		return err
 	}
 	s.accounts.Show(w, r, http.StatusOK, page)
 	return nil
+}
+
+// testMailForm mails the administrator's own address. The page shows then whether the mail waits, or why it fails.
+func (s *Service) testMailForm(w http.ResponseWriter, r *http.Request) error {
+	if err := web.ReadForm(w, r); err != nil {
+		return err
+	}
+	if err := s.users.SendTestMail(r.Context(), s.accounts.Caller(r)); err != nil {
+		return err
+	}
+	return s.accounts.Redirect(w, r, "/admin/?notice=test-mail#service")
 }

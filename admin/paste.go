@@ -50,7 +50,9 @@ func (s *Service) checkPasted(w http.ResponseWriter, r *http.Request, sure bool)
 		if err != nil {
 			return err
 		}
-		page.Answer = templates.Answer{Error: p.Detail, ErrorCode: p.Code}
+		page.Fault = p.Detail
+		page.Answer = templates.NewAnswer(templates.LanguageOf(r.Context()), "", p.Detail, p.Code,
+			map[string]string{"people": p.Detail})
 		return s.showPaste(w, r, p.Status, page)
 	}
 	rows, err := s.users.ReadPasted(r.Context(), page.People)

@@ -498,6 +498,11 @@ func routesUnderWay() []route {
 		}},
 		{account.SetLogo, "POST /admin/settings/logo", at("/admin/settings/logo", file{"logo"})},
 		{account.SetLogo, "POST /admin/settings/remove-logo", at("/admin/settings/remove-logo", form())},
+		{account.TestMail, "POST /admin/test-mail", func(w *underWay) (string, body) {
+			_, err := w.db.ExecContext(w.T.Context(), "UPDATE users SET email = 'me@example.org' WHERE handle = '"+w.me+"'")
+			w.must(err)
+			return "/admin/test-mail", form()
+		}},
 		{account.ImportUsers, "POST /admin/users/paste", func(w *underWay) (string, body) {
 			return "/admin/users/paste", form("people", "Kim "+w.me+",kim-"+w.me+"@example.net", "sure", "yes")
 		}},

@@ -163,6 +163,7 @@ var notices = map[string]struct {
 	"invite-revoked": {"open", "The invite is revoked."},
 	"join-accepted":  {"requests", "We have sent the link to join."},
 	"join-refused":   {"requests", "We have sent the answer and deleted the request."},
+	"test-mail":      {"service", "We have sent the test email. It can take a minute."},
 	"logo-saved":     {"logo", "The club picture is saved."},
 	"logo-removed":   {"logo", "The club picture is removed."},
 	"general":        {"general", "The settings are saved."},

@@ -15,6 +15,13 @@ type AdminOverview struct {
 	Steps    []NextStep // of a new installation
 	// Requests to join that wait, and members whose account or a permission ends within EndingDays.
 	Requests, Ending, EndingDays int
+	// Mail reports whether mail is on; MailFailure is the reason of the last failure. A test goes to Email.
+	Mail                     bool
+	MailWaiting, MailFailing int
+	MailFailure, Email       string
+	// LastBackup is zero for never, and unknown without Backups.
+	Backups    bool
+	LastBackup time.Time
 	Answer
 }
 

@@ -118,6 +118,7 @@ type AdminPaste struct {
 	Added, Bad      int // lines that would be added, and those that are refused
 	Flags           []string
 	ByMail          bool
+	Fault           string // why the list cannot be read, "" if it can
 	// Done is set once they are added. Links are those to pass on; only that response shows them.
 	Done  bool
 	Links []PastedLink
@@ -139,3 +140,7 @@ type PastedLine struct {
 type PastedLink struct{ Handle, URL string }
 
 func (AdminPaste) page() (string, bool) { return "admin-paste", false }
+
+func (p AdminPaste) fault(field string) (string, bool) {
+	return p.Fault, p.Fault == "" && p.Error != ""
+}

@@ -83,6 +83,7 @@ var AuditActions = sortedActions([]auditAction{
 	{"settings.steps", "{actor} closed the list of next steps", ""},
 	{"user.export", "{actor} downloaded the list of people", ""},
 	{"audit.export", "{actor} downloaded the audit log", ""},
+	{"mail.test", "{actor} sent a test email", ""},
 	{"mail.failed", "An email could not be delivered", ""},
 	{"keys.seal", "{actor} sealed the stored secrets with the data key", ""},
 	{"keys.migrate", "{actor} set when sessions signed with the shared secret end", ""},

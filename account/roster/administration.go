@@ -316,6 +316,19 @@ func (a *Administration) MailState(ctx context.Context) (account.MailState, erro
 	return a.Store().MailState(ctx)
 }
 
+// SendTestMail mails the caller's own address, at most once a minute. ErrInvalidEmail if there is none.
+func (a *Administration) SendTestMail(ctx context.Context, by account.Caller) error {
+	if by.User.Email == "" {
+		return account.ErrInvalidEmail
+	}
+	row, err := a.Begin(ctx, by, account.TestMail, by.User, "")
+	if err != nil {
+		return err
+	}
+	row = row.With(account.UserMail(ctx, by.User, by.User.Email, account.MailTest, a.Now()))
+	return a.Store().Record(ctx, row, time.Minute)
+}
+
 // CloseNextSteps hides the steps after init.
 func (a *Administration) CloseNextSteps(ctx context.Context, by account.Caller) error {
 	row, err := a.Begin(ctx, by, account.CloseNextSteps, account.User{Handle: "settings"}, "")

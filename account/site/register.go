@@ -103,7 +103,8 @@ func (s *Site) answerJoin(w http.ResponseWriter, r *http.Request, page templates
 	if err != nil {
 		return err
 	}
-	page.Error, page.ErrorCode, page.FieldErrors = p.Detail, p.Code, p.ByField()
+	page.ErrorCode, page.FieldErrors = p.Code, p.ByField()
+	page.Error = templates.NewAnswer(templates.LanguageOf(r.Context()), "", p.Detail, p.Code, page.FieldErrors).Error
 	return s.showJoin(w, r, p.Status, page)
 }
 

@@ -102,13 +102,23 @@
     }
   }
 
+  var blamed = { exists: "place-name", degrees: "place-near", none: "recordings" };
   // show shows an error: in the words of the page, or in those of the program, which are English.
   function show(id) {
     return function (error) {
       var known = root.hasAttribute("data-error-" + error.code) ? error.code : error.error ? "" : "program";
       get(id).lang = known ? document.documentElement.lang : "en";
       get(id).textContent = known ? say("error-" + known, {}) : error.error;
+      if (blamed[known]) {
+        get(blamed[known]).setAttribute("aria-invalid", "true");
+        get(blamed[known]).setAttribute("aria-errormessage", id);
+      }
     };
+  }
+  // clear takes an error away, and the mark of the field that it was about.
+  function clear(id) {
+    get(id).textContent = "";
+    Object.keys(blamed).forEach(function (code) { get(blamed[code]).removeAttribute("aria-invalid"); });
   }
   function ofBlur(on) {
     Array.prototype.forEach.call(root.querySelectorAll("[data-blur]"), function (element) { element.hidden = !on; });
@@ -134,7 +144,7 @@
     }
   }
   function change(request, files) {
-    get("place-error").textContent = "";
+    clear("place-error");
     return ask(request, files).then(showPlaces).catch(show("place-error"));
   }
 
@@ -191,7 +201,7 @@
 
   function make() {
     var fault = !found.length ? "none" : blurs() && unsaved ? "unsaved" : "";
-    get("make-error").textContent = "";
+    clear("make-error");
     ofBlur(blurs()); // a browser may have restored the choice
     if (fault) {
       show("make-error")({ code: fault });
