@@ -95,8 +95,18 @@ var (
 	RemovePicture = Act{Action: "profile.picture_remove", Proof: ProofSession, Routes: []string{
 		"POST /account/picture/remove",
 	}}
+	// ChangeEmail counts at once. Where mail is on and the address is verified, RequestEmail makes the new one wait, and
+	// ReplaceEmail is done by its link.
 	ChangeEmail = Act{Action: "email.change", Proof: ProofFresh, Told: MailEmailChanged, Ends: endsOthers,
 		Routes: []string{"PATCH /api/me", "POST /account/profile"}}
+	RequestEmail = Act{Action: "email.request", Proof: ProofFresh, Told: MailEmailRequested,
+		Ends: Ending{Factors: NamedFactors}, Routes: []string{"PATCH /api/me", "POST /account/profile"}}
+	CancelEmail = Act{Action: "email.cancel", Proof: ProofSession, Routes: []string{
+		"DELETE /api/me/email/pending", "POST /account/cancel-email",
+	}}
+	RefuseEmail  = Act{Action: "email.refuse", Proof: ProofCode, Routes: []string{"POST /cancel-email/"}}
+	ReplaceEmail = Act{Action: "email.replace", Proof: ProofCode, Told: MailEmailChanged, Ends: endsOthers,
+		Routes: []string{"POST /api/me/email/verify", "POST /account/verify-email", "POST /verify-email/"}}
 	AskVerification = Act{Action: "email.ask", Proof: ProofSession, Routes: []string{
 		"POST /api/me/email/send-verification", "POST /account/send-verification",
 	}}
@@ -107,7 +117,7 @@ var (
 		Routes: []string{"POST /undo-email/"}}
 	ChangePassword = Act{Action: "password.change", Proof: ProofPassword, Told: MailPasswordChanged, Ends: Ending{
 		Sessions: OtherSessions, Grants: AllGrants, Invites: StaleInvites, Addresses: SessionAddresses,
-		Factors: NamedFactors, Marks: true, Codes: true,
+		Pending: SessionPending, Factors: NamedFactors, Marks: true, Codes: true,
 	}, Routes: []string{
 		"PUT /api/me/password", "POST /account/password",
 	}}
@@ -209,7 +219,7 @@ var (
 			"POST /api/admin/users/{handle}/reset-password-code", "POST /admin/users/{handle}/reset-password-code",
 		}}
 	ResetFactors = Act{Action: "user.reset_factors", Proof: ProofAdministrator, Told: MailFactorsReset, Ends: Ending{
-		Sessions: AllSessions, Grants: AllGrants, Invites: StaleInvites, Marks: true, Codes: true,
+		Sessions: AllSessions, Grants: AllGrants, Invites: StaleInvites, Pending: AllPending, Marks: true, Codes: true,
 	},
 		Question: "Remove all second factors of @{handle}?", Routes: []string{
 			"POST /api/admin/users/{handle}/reset-factors", "POST /admin/users/{handle}/reset-factors",
@@ -265,7 +275,8 @@ var (
 var Acts = []Act{
 	SignIn, SignInAgain, ConfirmIdentity, EndSession, SignOut, EndOtherSessions, DisownSession,
 	RefuseSuspended, LimitSignIns, Register, AskToJoin, ConfirmJoin, AcceptJoin, RefuseJoin, ChangeProfile, SetPicture,
-	RemovePicture, ChangeEmail, AskVerification, VerifyEmail,
+	RemovePicture, ChangeEmail, RequestEmail, CancelEmail, RefuseEmail, ReplaceEmail, AskVerification,
+	VerifyEmail,
 	UndoEmailChange, ChangePassword, RemovePassword, ForgetPassword, ResetPassword, LimitResets, AddFactor,
 	RemoveFactor, RenamePasskey, NoticeCounter, RenewRecoveryCodes, UseRecoveryCode, RefuseFactor, ExportAccount,
 	DeleteAccount, AllowApp, GiveLastingAccess, RemoveApp, CreateInvite, CreateWideInvite, MailInviteLink, DeleteInvite,

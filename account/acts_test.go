@@ -95,13 +95,15 @@ func ending(e account.Ending) string {
 	add(e.Sessions != account.NoSessions, sessions[e.Sessions])
 	add(e.Grants != account.NoGrants, grants[e.Grants])
 	invites := map[account.EndedInvites]string{
-		account.StaleInvites: "open invites that were made without a fresh proof", account.SessionInvites: "their open invites",
+		account.StaleInvites: "**stale invites**", account.SessionInvites: "their open invites",
 		account.RecentInvites: "recent open invites", account.AllInvites: "open invites",
 	}
 	add(e.Invites != account.NoInvites, invites[e.Invites])
 	add(e.Consents, "recent consents")
 	add(e.Addresses == account.SessionAddresses, "their known addresses")
 	add(e.Addresses == account.AllAddresses, "known addresses")
+	add(e.Pending == account.SessionPending, "their waiting address")
+	add(e.Pending == account.AllPending, "a waiting address")
 	add(e.Codes, "pending codes")
 	add(e.Marks, "marks of known browsers")
 	add(e.Password, "the password opens nothing")
@@ -119,12 +121,12 @@ func ending(e account.Ending) string {
 
 // endings are what several acts end, by the names that the document explains.
 var endings = []struct{ acts, name string }{
-	{"all sessions, all access of applications, open invites, known addresses, pending codes, marks of known browsers", "**everything**"},
+	{"all sessions, all access of applications, open invites, known addresses, a waiting address, pending codes, marks of known browsers", "**everything**"},
 	{
-		"all sessions, all access of applications, recent open invites, recent consents, known addresses, pending codes, marks of known browsers",
+		"all sessions, all access of applications, recent open invites, recent consents, known addresses, a waiting address, pending codes, marks of known browsers",
 		"**everything recent**",
 	},
-	{"other sessions, all their grants and consents, their open invites, their known addresses, pending codes", "**all of the others**"},
+	{"other sessions, all their grants and consents, their open invites, their known addresses, their waiting address, pending codes", "**all of the others**"},
 }
 
 func TestActWithoutAPolicyIsRefused(t *testing.T) {

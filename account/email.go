@@ -31,7 +31,7 @@ const (
 
 // Verifiable reports whether the latest mail can still verify the address.
 func (s *Service) Verifiable(u User) bool {
-	return u.Email != "" && !u.EmailVerified && !u.EmailAskedAt.IsZero() &&
+	return u.Unproven() != "" && !u.EmailAskedAt.IsZero() &&
 		s.Now().Sub(u.EmailAskedAt) < VerificationLifetime
 }
 
@@ -39,19 +39,19 @@ func (s *Service) Verifiable(u User) bool {
 // account, the address and the time of the request, and stored nowhere.
 func (s *Service) EmailCode(u User) string {
 	m := hmac.New(sha256.New, s.emailKey)
-	_, _ = fmt.Fprintf(m, "%s %d %s", u.Sub, u.EmailAskedAt.Unix(), u.Email)
+	_, _ = fmt.Fprintf(m, "%s %d %s", u.Sub, u.EmailAskedAt.Unix(), u.Unproven())
 	return fmt.Sprintf("%06d", binary.BigEndian.Uint64(m.Sum(nil))%1_000_000)
 }
 
-// beginEmailChange begins a change of the caller's address. The owner of the previous verified
+// beginEmailChange begins an act that changes the caller's address. The owner of the previous verified
 // address is notified and can undo the change, and so can everybody who can still undo an earlier
 // change.
-func (s *Service) beginEmailChange(ctx context.Context, c Caller, to, detail string) (Audit, error) {
-	row, err := s.begin(ctx, c, ChangeEmail, detail)
+func (s *Service) beginEmailChange(ctx context.Context, c Caller, act Act, to, detail string) (Audit, error) {
+	row, err := s.begin(ctx, c, act, detail)
 	if err != nil {
 		return row, err
 	}
-	row.KeepEmail, row.Session, row.Mails = uuid.NewString(), c.Session.ID, nil
+	row.KeepEmail, row.Mails = uuid.NewString(), nil
 	if !s.MailEnabled() {
 		return row, nil
 	}
@@ -71,15 +71,23 @@ func (s *Service) beginEmailChange(ctx context.Context, c Caller, to, detail str
 	return row, nil
 }
 
+// beginNewEmail begins to change the caller's address at once, or to let the new one wait.
+func (s *Service) beginNewEmail(ctx context.Context, c Caller, to, detail string, waits bool) (Audit, error) {
+	if !waits {
+		return s.beginEmailChange(ctx, c, ChangeEmail, to, detail)
+	}
+	return s.begin(ctx, c, RequestEmail, detail, "session", c.Session.ID)
+}
+
 // askVerification returns the mail that verifies the address of u.
 func (s *Service) askVerification(ctx context.Context, u *User) []Mail {
-	if !s.MailEnabled() || u.Email == "" || u.EmailVerified {
+	if !s.MailEnabled() || u.Unproven() == "" {
 		return nil
 	}
 	if now := s.Now(); now.Sub(u.EmailAskedAt) >= sameVerification {
 		u.EmailAskedAt = now
 	}
-	return []Mail{UserMail(ctx, *u, u.Email, MailVerify, s.Now(), "asked",
+	return []Mail{UserMail(ctx, *u, u.Unproven(), MailVerify, s.Now(), "asked",
 		strconv.FormatInt(u.EmailAskedAt.Unix(), 10))}
 }
 
@@ -95,8 +103,8 @@ func (s *Service) SendVerification(ctx context.Context, c Caller) error {
 	switch {
 	case !s.MailEnabled():
 		return s.WithContact(ctx, ErrMailOff, mailOffContact)
-	case u.Email == "" || u.EmailVerified:
-		return errNoEmailToVerify
+	case u.Unproven() == "":
+		return ErrNoEmailToVerify
 	}
 	if err := s.verificationLimit(ctx, u); err != nil {
 		return err
@@ -106,9 +114,9 @@ func (s *Service) SendVerification(ctx context.Context, c Caller) error {
 		return err
 	}
 	mails := s.askVerification(ctx, &u)
-	err = s.store.AskVerification(ctx, u.Sub, u.Email, u.EmailAskedAt, a.With(mails...))
+	err = s.store.AskVerification(ctx, u.Sub, u.Unproven(), u.EmailAskedAt, a.With(mails...))
 	if errors.Is(err, ErrInvalidLink) {
-		err = errNoEmailToVerify
+		err = ErrNoEmailToVerify
 	}
 	return web.Noted(ctx, "verification_sent", err)
 }
@@ -116,8 +124,8 @@ func (s *Service) SendVerification(ctx context.Context, c Caller) error {
 // VerifyByCode verifies the address of the caller with the code of the mail. ErrEmailTaken.
 func (s *Service) VerifyByCode(ctx context.Context, c Caller, typed string) error {
 	u := c.User
-	if u.Email == "" || u.EmailVerified {
-		return errNoEmailToVerify
+	if u.Unproven() == "" {
+		return ErrNoEmailToVerify
 	}
 	code := strings.NewReplacer(" ", "", "-", "").Replace(text.Cut(typed, 32))
 	err := s.limits.Guess(ctx, []web.LimitKey{{Name: web.LimitVerify, Key: u.Sub}}, ErrInvalidEmailCode, func() error {
@@ -133,11 +141,28 @@ func (s *Service) VerifyByCode(ctx context.Context, c Caller, typed string) erro
 }
 
 func (s *Service) verifyEmail(ctx context.Context, c Caller, u User, asked time.Time) error {
-	a, err := s.begin(ctx, c.As(u), VerifyEmail, "")
+	begin := func() (Audit, error) { return s.begin(ctx, c.As(u), VerifyEmail, "") }
+	if u.EmailVerified {
+		begin = func() (Audit, error) { return s.beginEmailChange(ctx, c.As(u), ReplaceEmail, u.Pending.Email, "") }
+	}
+	a, err := begin()
 	if err != nil {
 		return err
 	}
-	return web.Noted(ctx, "email_verified", s.store.VerifyEmail(ctx, u.Sub, u.Email, asked, s.Now(), a))
+	return web.Noted(ctx, "email_verified", s.store.VerifyEmail(ctx, u.Sub, u.Unproven(), asked, s.Now(), a))
+}
+
+// CancelEmail drops the caller's address that waits. ErrNoEmailToVerify.
+func (s *Service) CancelEmail(ctx context.Context, c Caller) error {
+	return s.cancelEmail(ctx, c, CancelEmail)
+}
+
+func (s *Service) cancelEmail(ctx context.Context, c Caller, act Act) error {
+	a, err := s.begin(ctx, c, act, "")
+	if err != nil {
+		return err
+	}
+	return web.Noted(ctx, "email_cancelled", s.store.CancelEmail(ctx, c.User.Sub, a))
 }
 
 // MaskedEmail returns an address so that only people who know it recognise it.

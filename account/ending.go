@@ -12,13 +12,14 @@ type Ending struct {
 	Grants    EndedGrants
 	Invites   EndedInvites
 	Addresses endedAddresses
+	Pending   endedPending
 	Factors   endedFactors
 	// Consents ends the consents that were given since Audit.Since.
 	Consents bool
 	// Marks voids the marks of known browsers that were made before.
 	Marks bool
 	// Codes voids what was mailed or given and is not used yet: password reset codes, and the
-	// verification of an address.
+	// verification of an address that does not wait.
 	Codes bool
 	Given endedGiven
 	// Password disowns the password: it opens nothing until it is replaced.
@@ -86,6 +87,17 @@ const (
 	AllAddresses
 )
 
+// endedPending selects an address that waits: see PendingEmail.
+type endedPending int
+
+// The selections of an address that waits.
+const (
+	NoPending endedPending = iota
+	// SessionPending is one that the ended sessions asked for.
+	SessionPending
+	AllPending
+)
+
 // endedGiven selects what an administrator gave others to get into an account and they have not used: codes for a
 // new password, links to choose the first one, accepted requests to join.
 type endedGiven int
@@ -138,21 +150,23 @@ const recently = 7 * 24 * time.Hour
 
 // Endings that several acts have.
 var (
-	endsOne = Ending{Sessions: OneSession, Grants: OnlineGrants, Invites: StaleInvites}
+	endsOne = Ending{Sessions: OneSession, Grants: OnlineGrants, Invites: StaleInvites,
+		Pending: SessionPending}
 	// endsOthers ends the others with everything that they made.
 	endsOthers = Ending{Sessions: OtherSessions, Grants: SessionGrants, Invites: SessionInvites,
-		Addresses: SessionAddresses, Factors: NamedFactors, Codes: true}
+		Addresses: SessionAddresses, Pending: SessionPending, Factors: NamedFactors, Codes: true}
 	// endsDisowned ends what somebody who is not the owner may hold, and what they made.
 	endsDisowned = endsRecent.disowning().voiding(RecentGiven)
 	// endsAccess ends everything that somebody else may hold.
 	endsAccess = Ending{Sessions: AllSessions, Grants: AllGrants, Invites: AllInvites, Addresses: AllAddresses,
-		Marks: true, Codes: true}
+		Pending: AllPending, Marks: true, Codes: true}
 	// endsRecent is endsAccess, but leaves invites that were made before, and ends recent consents.
 	endsRecent = Ending{Sessions: AllSessions, Grants: AllGrants, Invites: RecentInvites, Addresses: AllAddresses,
-		Consents: true, Marks: true, Codes: true}
+		Pending: AllPending, Consents: true, Marks: true, Codes: true}
 	// EndsAtReturn is what EndAccount leaves of endsAccess, because a clock that is right again could not give it
 	// back. It ends when somebody lets in again who had ended.
-	EndsAtReturn = Ending{Invites: AllInvites, Addresses: AllAddresses, Marks: true, Codes: true}
+	EndsAtReturn = Ending{Invites: AllInvites, Addresses: AllAddresses, Pending: AllPending, Marks: true,
+		Codes: true}
 )
 
 // disowning returns the ending that disowns the password too, and what was made with it.

@@ -92,7 +92,7 @@ var (
 		"This link no longer works. It is too old, was already used, or the address has changed since.")
 	ErrInvalidEmailCode = web.ForField(400, "invalid_email_code", "/code",
 		"This is not the code from the latest email, or it is more than a day old.")
-	errNoEmailToVerify = web.NewProblem(409, "no_email_to_verify", "You have no email address to verify.")
+	ErrNoEmailToVerify = web.NewProblem(409, "no_email_to_verify", "You have no email address to verify.")
 	ErrMailOff         = web.NewProblem(409, "mail_off",
 		"This service does not send email. Ask an administrator of your club.")
 	ErrInvalidPreference = web.NewProblem(400, "invalid_preference",

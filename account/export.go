@@ -100,6 +100,7 @@ type OwnUser struct {
 	DisplayName   string          `json:"display_name"`
 	Email         string          `json:"email"` // empty: none
 	EmailVerified bool            `json:"email_verified"`
+	EmailPending  string          `json:"email_pending"` // empty: none waits
 	Flags         map[string]bool `json:"flags"`
 	CreatedAt     time.Time       `json:"created_at"`
 	ShownEnds
@@ -109,6 +110,6 @@ type OwnUser struct {
 func OwnUserOf(u User, flags map[string]bool) OwnUser {
 	return OwnUser{
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified,
-		Flags: flags, CreatedAt: u.CreatedAt.UTC(), ShownEnds: u.Ends(), shownProfile: shown(u.Profile),
+		EmailPending: u.Pending.Email, Flags: flags, CreatedAt: u.CreatedAt.UTC(), ShownEnds: u.Ends(), shownProfile: shown(u.Profile),
 	}
 }

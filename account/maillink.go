@@ -16,6 +16,7 @@ import (
 const (
 	PurposeVerify = "verify-email"
 	PurposeUndo   = "undo-email"
+	PurposeCancel = "cancel-email"
 	PurposeNotMe  = "not-me"
 	PurposeJoin   = "confirm-join"
 )
@@ -67,6 +68,11 @@ type undoLink struct {
 	ID string `json:"id"`
 }
 
+type cancelLink struct {
+	Sub   string `json:"sub"`
+	Asked int64  `json:"asked"`
+}
+
 type notMeLink struct {
 	Sub     string `json:"sub"`
 	Session string `json:"sid"`
@@ -85,12 +91,17 @@ func (s *Service) link(purpose string, v any) (string, error) {
 
 // VerifyURL returns the link that verifies the address of a user, asked for at a time.
 func (s *Service) VerifyURL(u User, asked time.Time) (string, error) {
-	return s.link(PurposeVerify, verifyLink{Sub: u.Sub, Email: u.Email, Asked: asked.Unix()})
+	return s.link(PurposeVerify, verifyLink{Sub: u.Sub, Email: u.Unproven(), Asked: asked.Unix()})
 }
 
 // UndoURL returns the link that undoes a change of an address: see EmailChange.
 func (s *Service) UndoURL(change string) (string, error) {
 	return s.link(PurposeUndo, undoLink{ID: change})
+}
+
+// CancelURL returns the link that drops an address that waits since a time, or one that the user asked for later.
+func (s *Service) CancelURL(sub string, asked time.Time) (string, error) {
+	return s.link(PurposeCancel, cancelLink{Sub: sub, Asked: asked.Unix()})
 }
 
 // NotMeURL returns the link that disowns a session, in the notice of its sign-in or of a factor that it added.
@@ -155,11 +166,34 @@ func (s *Service) VerifyLinked(ctx context.Context, c Caller, sealed string) (Li
 		return Linked{}, errOtherAccount
 	}
 	page.Done = u.Email == v.Email && u.EmailVerified
+	page.EndsOthers = u.EmailVerified && !u.Pending.Keep.Sessions
 	asked := time.Unix(v.Asked, 0).UTC()
-	if !page.Done && (u.Email != v.Email || !u.EmailAskedAt.Equal(asked) || !s.Verifiable(u)) {
+	if !page.Done && (u.Unproven() != v.Email || !u.EmailAskedAt.Equal(asked) || !s.Verifiable(u)) {
 		return Linked{}, ErrInvalidLink
 	}
 	return Linked{page, func(*templates.LinkPage) error { return s.verifyEmail(ctx, c, u, asked) }}, nil
+}
+
+// CancelLinked serves the link in the notice that a new address was asked for. It is good as long as an undo.
+func (s *Service) CancelLinked(ctx context.Context, c Caller, sealed string) (Linked, error) {
+	var v cancelLink
+	if err := s.openLink(PurposeCancel, sealed, &v); err != nil {
+		return Linked{}, err
+	}
+	u, err := s.linkedUser(ctx, v.Sub)
+	if err == nil && (u.Pending.Email == "" || u.Pending.At.Before(time.Unix(v.Asked, 0))) {
+		err = ErrInvalidLink
+	}
+	if err != nil {
+		return Linked{}, err
+	}
+	return Linked{templates.LinkPage{Email: MaskedEmail(u.Pending.Email)}, func(*templates.LinkPage) error {
+		err := s.cancelEmail(ctx, Caller{Address: c.Address, RequestID: c.RequestID}.As(u), RefuseEmail)
+		if errors.Is(err, ErrNoEmailToVerify) {
+			err = ErrInvalidLink
+		}
+		return err
+	}}, nil
 }
 
 // UndoLinked serves the link in the mail to the previous address after a change.

@@ -19,8 +19,9 @@ const MailTest = "test"
 const (
 	MailPasswordChanged = "password-changed"
 	MailPasswordRemoved = "password-removed"
-	MailEmailChanged    = "email-changed" // see composeEmailChanged
-	MailNewDevice       = "new-device"    // device, address, session
+	MailEmailChanged    = "email-changed"   // see composeEmailChanged
+	MailEmailRequested  = "email-requested" // session: that asked
+	MailNewDevice       = "new-device"      // device, address, session
 	// factor: FactorTOTP, FactorPasskey, FactorChoice or empty; name: of a passkey, or empty; session: that added it
 	MailFactorAdded      = "factor-added"
 	MailFactorRemoved    = "factor-removed"

@@ -269,8 +269,8 @@ func OwnMember(name string) bool {
 	return !strings.HasSuffix(name, "_verified") && !strings.HasPrefix(name, AttributePrefix)
 }
 
-// ChangeProfile changes the caller's profile. With another email address the other sessions end,
-// except what is kept.
+// ChangeProfile changes the caller's profile. With another email address the other sessions end, except what is kept:
+// at once, or when the new address counts (see PendingEmail). What keep removes and voids it does at once.
 func (s *Service) ChangeProfile(ctx context.Context, c Caller, change UserChange, keep Keep) (User, error) {
 	for {
 		u, err := s.changeProfile(ctx, c, change, keep)
@@ -308,7 +308,8 @@ func (s *Service) changeProfile(ctx context.Context, c Caller, change UserChange
 			return sameEmail(*now, u)
 		}, s.Now(), &row)
 	}
-	row, err := s.beginEmailChange(ctx, c, draft.Email, detail)
+	waits := s.MailEnabled() && u.EmailVerified && draft.Email != ""
+	row, err := s.beginNewEmail(ctx, c, draft.Email, detail, waits)
 	if err != nil {
 		return u, err
 	}
@@ -328,6 +329,10 @@ func (s *Service) changeProfile(ctx context.Context, c Caller, change UserChange
 		}
 		if err := change.Apply(now); err != nil {
 			return err
+		}
+		if waits {
+			now.Pending = PendingEmail{now.Email, s.Now(), c.Session.ID, Keep{Sessions: keep.Sessions, Apps: row.KeepApps}}
+			now.Email, now.EmailVerified = u.Email, true
 		}
 		if row.Mails = slices.Clone(told); verify {
 			row.Mails = append(row.Mails, s.askVerification(ctx, now)...)

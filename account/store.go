@@ -432,11 +432,13 @@ type OldFactor struct {
 type EmailStore interface {
 	// UserByEmail returns the user with this verified address (case-insensitive). ErrUserNotFound.
 	UserByEmail(ctx context.Context, email string) (User, error)
-	// AskVerification sets User.EmailAskedAt if the user still has this address and has not
-	// verified it. ErrInvalidLink.
+	// AskVerification sets User.EmailAskedAt if this is still User.Unproven. ErrInvalidLink.
 	AskVerification(ctx context.Context, sub, email string, asked time.Time, a Audit) error
-	// VerifyEmail marks the address as verified, once for each request and within
-	// VerificationLifetime. If an undo could restore it, later changes can no longer be undone, as
+	// CancelEmail drops the address that waits. ErrNoEmailToVerify.
+	CancelEmail(ctx context.Context, sub string, a Audit) error
+	// VerifyEmail marks the address as verified, once for each request and within VerificationLifetime. With
+	// a.KeepEmail it is the one that waits, which takes the place of the other; a.Ends applies, except to the session
+	// that asked for it and what that keeps. If an undo could restore it, later changes can no longer be undone, as
 	// after that undo. ErrInvalidLink, ErrEmailTaken.
 	VerifyEmail(ctx context.Context, sub, email string, asked, now time.Time, a Audit) error
 	// EmailChange returns a change of address that can still be undone. ErrInvalidLink.
@@ -456,8 +458,8 @@ type EmailStore interface {
 type EmailChange struct {
 	ID        string
 	Sub       string
-	Email     string // before
-	ChangedAt time.Time
+	Email     string    // before
+	ChangedAt time.Time // when it was asked for
 	ExpiresAt time.Time
 }
 

@@ -26,6 +26,7 @@ type User struct {
 	DisplayName   string
 	Email         string
 	EmailVerified bool
+	Pending       PendingEmail
 	EmailAskedAt  time.Time // when the latest verification mail was requested
 	Language      string    // BCP 47: in which the user joined or was added; "": not known. Profile.Locale goes first
 	Profile       Profile
@@ -59,6 +60,23 @@ type User struct {
 	Photo Photo
 	// LockedUntil is when the limit of the account allows strangers the next attempt.
 	LockedUntil time.Time
+}
+
+// PendingEmail is an address that waits: it takes the place of the verified one when its link is opened.
+type PendingEmail struct {
+	Email string // empty: none
+	// The user of a session has none of the rest: since when, for which session, and what that keeps of the others.
+	At      time.Time
+	Session string
+	Keep    Keep
+}
+
+// Unproven returns the address that a mail can verify: the one that waits, or that of the user; or "".
+func (u User) Unproven() string {
+	if u.EmailVerified {
+		return u.Pending.Email
+	}
+	return u.Email
 }
 
 // NoPassword is the PasswordHash of a user who signs in with passkeys alone. It is the hash of no

@@ -211,9 +211,17 @@ func (w *underWay) app() string {
 	return id
 }
 
-func (w *underWay) email() {
+func verified(u *account.User) { u.EmailVerified = true }
+
+func waiting(u *account.User) { u.Pending.Email = "new@example.org" }
+
+// email gives who acts an address.
+func (w *underWay) email(change ...func(*account.User)) {
 	_, err := w.store.ChangeUser(w.T.Context(), w.User(w.me).Sub, func(u *account.User) error {
 		u.Email = w.me + "@example.org"
+		for _, change := range change {
+			change(u)
+		}
 		return nil
 	}, w.Clock.Now(), nil)
 	w.must(err)
@@ -317,6 +325,24 @@ func routesUnderWay() []route {
 		{account.RemovePicture, "POST /account/picture/remove", at("/account/picture/remove", form())},
 		{account.ChangeEmail, "PATCH /api/me", at("/api/me", map[string]string{"email": "new@example.org"})},
 		{account.ChangeEmail, "POST /account/profile", at("/account/profile", form("email", "new@example.org"))},
+		{account.RequestEmail, "PATCH /api/me", func(w *underWay) (string, body) {
+			w.email(verified)
+			return "/api/me", map[string]string{"email": "new@example.org"}
+		}},
+		{account.RequestEmail, "POST /account/profile", func(w *underWay) (string, body) {
+			w.email(verified)
+			return "/account/profile", form("email", "new@example.org")
+		}},
+		{account.CancelEmail, "DELETE /api/me/email/pending", func(w *underWay) (string, body) {
+			w.email(verified)
+			w.email(waiting)
+			return "/api/me/email/pending", nil
+		}},
+		{account.CancelEmail, "POST /account/cancel-email", func(w *underWay) (string, body) {
+			w.email(verified)
+			w.email(waiting)
+			return "/account/cancel-email", form()
+		}},
 		{account.AskVerification, "POST /api/me/email/send-verification", func(w *underWay) (string, body) {
 			w.email()
 			return "/api/me/email/send-verification", nil

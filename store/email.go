@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
@@ -53,10 +54,48 @@ func (s *Store) AskVerification(ctx context.Context, sub, email string, asked ti
 	}
 	return s.act(ctx, "ask for verification", a, func(tx *engine.Tx) {
 		tx.Expect(tx.Exec(`UPDATE users SET email_asked_at = ?
-			WHERE sub = ? AND email = ? AND NOT email_verified AND deleted_at = 0`, toUnix(asked), sub, email),
+			WHERE sub = ? AND (email = ? AND NOT email_verified OR email_pending = ? AND email_verified)
+			AND deleted_at = 0`, toUnix(asked), sub, email, email),
 			account.ErrInvalidLink)
 		insertAudit(tx, a)
 	})
+}
+
+// What an UPDATE of users sets when the address that waits takes the place of the verified one, and when none waits
+// any more.
+const (
+	replacesEmail = `, email = email_pending, search = @none, email_changed_at = @now,
+		email_session_id = email_pending_session_id`
+	noneWaits = `, email_pending = '', email_pending_at = 0, email_pending_session_id = '', email_pending_keep = ''`
+)
+
+// dropPending drops the addresses that wait of the users for whom a condition holds. The condition may use args.
+func dropPending(tx *engine.Tx, condition string, args map[string]any) int64 {
+	return tx.Exec("UPDATE users SET email_asked_at = 0"+noneWaits+
+		" WHERE email_pending <> '' AND deleted_at = 0 AND "+condition, args)
+}
+
+// keepText returns what is stored of account.PendingEmail.Keep: JSON, or "" if it keeps nothing.
+func keepText(k account.Keep) string {
+	if !k.Sessions && len(k.Apps) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(k)
+	return string(text)
+}
+
+// keepOf reads what keepText has written. Anything else keeps nothing.
+func keepOf(text string) (k account.Keep) {
+	_ = json.Unmarshal([]byte(text), &k)
+	return k
+}
+
+// CancelEmail implements account.Store.
+func (s *Store) CancelEmail(ctx context.Context, sub string, a account.Audit) error {
+	return s.act(ctx, "cancel change of email", a, func(tx *engine.Tx) {
+		tx.Expect(dropPending(tx, "sub = @sub", map[string]any{"sub": sanitize(sub)}), account.ErrNoEmailToVerify)
+		insertAudit(tx, a)
+	}, sub)
 }
 
 // VerifyEmail implements account.Store.
@@ -67,10 +106,24 @@ func (s *Store) VerifyEmail(ctx context.Context, sub, email string, asked, now t
 	return s.write(ctx, "verify email", func(tx *engine.Tx) {
 		lockUserOr(tx, sub, account.ErrInvalidLink)
 		claimEmail(tx, email, sub)
-		tx.Expect(tx.Exec(`UPDATE users SET email_verified = (1 = 1), email_asked_at = 0, updated_at = ?
-			WHERE sub = ? AND email = ? AND email_asked_at = ? AND email_asked_at > ? AND deleted_at = 0`,
-			toUnix(now), sub, email, toUnix(asked), toUnix(now.Add(-account.VerificationLifetime))),
-			account.ErrInvalidLink)
+		a, set, where := a, "", "email = @email AND NOT email_verified"
+		if a.KeepEmail != "" {
+			set, where = replacesEmail+noneWaits, "email_pending = @email AND email_verified"
+		}
+		before, err := userBy(tx.DB, "u.sub", sub, tx.Now())
+		tx.Refuse(err)
+		tx.Expect(tx.Exec("UPDATE users SET email_verified = (1 = 1), email_asked_at = 0, updated_at = @now"+set+
+			" WHERE sub = @sub AND "+where+" AND email_asked_at = @asked AND email_asked_at > @after",
+			map[string]any{"sub": sub, "email": email, "now": toUnix(now), "none": unindexed, "asked": toUnix(asked),
+				"after": toUnix(now.Add(-account.VerificationLifetime))}), account.ErrInvalidLink)
+		if a.KeepEmail != "" {
+			a.Session = before.Pending.Session
+			a = a.Keeping(before.Pending.Keep)
+			keepEmail(tx, before, a, before.Pending.At, now)
+			tx.Exec("DELETE FROM mailed_reset_codes WHERE sub = ?", sub)
+			a = end(tx, sub, "", a, now).noted(a)
+			removeWords(tx, before.Handle)
+		}
 		// Who reads the mails of a former address could undo the change from it, and with that the
 		// later ones: the addresses in between must not take it away again.
 		tx.Exec(`UPDATE email_changes SET undone_at = ? WHERE sub = ? AND undone_at = 0 AND seq >
@@ -100,8 +153,8 @@ func (r emailChangeRow) change() account.EmailChange {
 }
 
 // keepEmail stores the former address for an undo, as account.Audit asks, in the transaction of its
-// change.
-func keepEmail(tx *engine.Tx, before account.User, a account.Audit, now time.Time) {
+// change, which was asked for at a time.
+func keepEmail(tx *engine.Tx, before account.User, a account.Audit, asked, now time.Time) {
 	if a.KeepEmail == "" {
 		tx.Exec("DELETE FROM email_changes WHERE sub = ?", before.Sub)
 		return
@@ -113,7 +166,7 @@ func keepEmail(tx *engine.Tx, before account.User, a account.Audit, now time.Tim
 	tx.Find(&last, "SELECT coalesce(max(seq), 0) FROM email_changes WHERE sub = ?", before.Sub)
 	tx.Ran(tx.Table("email_changes").Create(&emailChangeRow{
 		ID: a.KeepEmail, Sub: before.Sub, Email: before.Email, Verified: true, Seq: last + 1, SessionID: a.Session,
-		ChangedAt: toUnix(now), ExpiresAt: toUnix(now.Add(account.UndoLifetime)),
+		ChangedAt: toUnix(asked), ExpiresAt: toUnix(now.Add(account.UndoLifetime)),
 	}))
 }
 

@@ -148,8 +148,8 @@ func TestWhatASessionMadeHasAnEnding(t *testing.T) {
 		"passkeys.session_id": "Factors", "totp.session_id": "Factors", "recovery_codes.session_id": "Factors",
 		"former_recovery_codes.session_id": "Factors", "users.second_factor_session_id": "Factors",
 		"email_changes.session_id": "", // UndoEmailChange ends what that session made
-		"users.email_session_id":   "Unverify",
-		"reset_codes.session_id":   "Given", "mailed_reset_codes.session_id": "Given", "mail_outbox.session_id": "Given",
+		"users.email_session_id":   "Unverify", "users.email_pending_session_id": "Pending",
+		"reset_codes.session_id": "Given", "mailed_reset_codes.session_id": "Given", "mail_outbox.session_id": "Given",
 		"audit.session_id": "", // it says who it was, and ends nothing
 	}
 	var columns []string

@@ -23,6 +23,7 @@ func TestActsEndWhatTheirMakersLeft(t *testing.T) {
 		"factor.add":                         "mine:sgocitk mark",
 		"factor.remove":                      "mine:sgocitk mark",
 		"email.change":                       "mine:sgocitk mark",
+		"email.replace":                      "mine:sgocitk mark",
 		"password.change":                    "mine:scitk other:ci third:ci old:ci",
 		"session.not_me":                     "old:ci disowned unverified", // old: before the sign-in
 		"password.reset":                     "old:ci unverified",
@@ -108,6 +109,46 @@ func TestActsEndWhatTheirMakersLeft(t *testing.T) {
 					t.Errorf("after:\n%s, want\n%s", got, want)
 				}
 			})
+		}
+	})
+}
+
+// A waiting address belongs to the session that asked: of it, of another and of one that is not known. For which of
+// them it still waits after an act of mine, with a link that is as good as before:
+func TestActsDropAWaitingAddressWithItsSession(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		for action, want := range map[string]string{
+			"session.sign_out": "mine other unknown", "user.flags": "mine other unknown", "app.remove": "mine other unknown", "user.ended": "mine other unknown",
+			"session.end": "other unknown", "session.end_others": "mine", "factor.add": "mine", "factor.remove": "mine", "email.replace": "mine", "password.change": "mine",
+			"session.not_me": "", "password.reset": "", "email.undo": "", "user.suspend": "", "user.end_sessions": "", "user.reset_factors": "",
+		} {
+			left := []string{}
+			for _, asked := range []string{"mine", "other", "unknown"} {
+				u := addUser(t, s, strings.NewReplacer(".", "-", "_", "-").Replace(action)+"-"+asked)
+				mine, other := signIn(t, s, u), signIn(t, s, u)
+				by := map[string]string{"mine": mine.ID, "other": other.ID}[asked]
+				must(t, s.Exec(`UPDATE users SET email_verified = (1 = 1), email_pending = 'new@example.org', email_pending_at = 5,
+					email_pending_session_id = ?, email_asked_at = 5 WHERE sub = ?`, by, u.Sub))
+				a := during(mine.ID, act(action))
+				if a.Ends.Sessions == account.OneSession {
+					must(t, s.EndSession(ctx, u.Sub, mine.ID, noon, a))
+				} else {
+					_, err := s.EndSessions(ctx, u.Sub, noon, a)
+					must(t, err)
+				}
+				switch u, err := s.UserBySub(ctx, u.Sub); {
+				case err != nil:
+					t.Fatal(err)
+				case u.Pending.Email != "" && !u.EmailAskedAt.IsZero() && u.Pending.Session == by:
+					left = append(left, asked)
+				case u.Pending.Email+u.Pending.Session != "" || !u.Pending.At.IsZero() || !u.EmailAskedAt.IsZero():
+					t.Errorf("%s, asked by %s: half of it waits: %+v, %v", action, asked, u.Pending, u.EmailAskedAt)
+				}
+			}
+			if got := strings.Join(left, " "); got != want {
+				t.Errorf("%s: waits of %q, want %q", action, got, want)
+			}
 		}
 	})
 }

@@ -125,9 +125,10 @@ func (s *Store) removeFactor(
 			"now": toUnix(o.Now), "none": account.NoPassword}
 		withoutFactors(tx, args)
 		if passkey != nil && o.Audit.Ends.Sessions == account.NoSessions { // they are not kept
-			const grants = `sid IN
+			const theirs = ` IN
 				(SELECT id FROM sessions s WHERE s.sub = @sub AND s.id <> @keep AND s.passkey = @passkey)`
-			endSessions(tx, sub, o.Now, "id <> @keep AND passkey = @passkey", grants+signOutGrants, args)
+			endSessions(tx, sub, o.Now, "id <> @keep AND passkey = @passkey", "sid"+theirs+signOutGrants, args)
+			dropPending(tx, "sub = @sub AND email_pending_session_id"+theirs, args)
 		}
 		insertAudit(tx, end(tx, sub, "", o.Audit, o.Now).noted(o.Audit))
 	})

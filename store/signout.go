@@ -103,7 +103,6 @@ func endOf(
 	exec(e.Consents, "DELETE FROM consents WHERE sub IN @subs AND granted_at >= @since")
 	exec(e.Codes, "DELETE FROM reset_codes WHERE sub IN @subs")
 	exec(e.Codes, "DELETE FROM mailed_reset_codes WHERE sub IN @subs")
-	exec(e.Codes, "UPDATE users SET email_asked_at = 0 WHERE sub IN @subs AND email_asked_at > 0")
 	exec(e.Unverify, `UPDATE users SET email_verified = (1 = 0)
 		WHERE sub IN @subs AND email_verified AND email_changed_at >= @since AND email_changed_at > 0`)
 	exec(e.Password, "UPDATE users SET password_disowned_at = @now WHERE sub IN @subs")
@@ -123,6 +122,13 @@ func endOf(
 		}
 		return "1 = 0"
 	}
+	switch e.Pending {
+	case account.SessionPending:
+		dropPending(tx, "sub IN @subs AND "+these("email_pending_session_id"), args)
+	case account.AllPending:
+		dropPending(tx, "sub IN @subs", args)
+	}
+	exec(e.Codes, "UPDATE users SET email_asked_at = 0 WHERE sub IN @subs AND email_asked_at > 0 AND email_pending = ''")
 	switch e.Addresses {
 	case account.SessionAddresses:
 		exec(true, "UPDATE sessions SET disowned = (1 = 1) WHERE sub IN @subs AND "+these("id"))

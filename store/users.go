@@ -43,6 +43,11 @@ type userRow struct {
 	EmailSessionID     string
 	PasswordDisownedAt int64
 
+	EmailPending          string // see account.PendingEmail
+	EmailPendingAt        int64
+	EmailPendingSessionID string
+	EmailPendingKeep      string // see keepText
+
 	SecondFactorAt        int64 // when the choice was last changed, 0: not known
 	SecondFactorSessionID string
 
@@ -104,11 +109,11 @@ func takeClaims(c *engine.Columns, u *account.User, now int64) (deleted bool) {
 
 // accountColumns selects the rest of a user beyond claimColumns.
 const accountColumns = "u.password_hash, u.suspend_reason, u.created_at, u.last_login_at, u.email_asked_at, " +
-	"u.language, u.devices_voided_at, u.unlocks, u.factor_unlocks, u.locked_until, " + userInviter
+	"u.email_pending, u.language, u.devices_voided_at, u.unlocks, u.factor_unlocks, u.locked_until, " + userInviter
 
 func takeAccount(c *engine.Columns, u *account.User) {
 	u.PasswordHash, u.SuspendReason, u.CreatedAt, u.LastLoginAt = c.Text(), c.Text(), c.Time(), c.Time()
-	u.EmailAskedAt, u.Language, u.DevicesVoidedAt = c.Time(), c.Text(), c.Time()
+	u.EmailAskedAt, u.Pending.Email, u.Language, u.DevicesVoidedAt = c.Time(), c.Text(), c.Text(), c.Time()
 	u.Unlocks, u.FactorUnlocks, u.LockedUntil, u.InvitedBy = c.Number(), c.Number(), c.Time(), c.Text()
 }
 
@@ -125,6 +130,8 @@ func (u storedUser) userAt(now int64) account.User {
 		EmailAskedAt: fromUnix(r.EmailAskedAt), DevicesVoidedAt: fromUnix(r.DevicesVoidedAt),
 		EmailChangedAt: fromUnix(r.EmailChangedAt), PasswordDisownedAt: fromUnix(r.PasswordDisownedAt),
 		Unlocks: r.Unlocks, FactorUnlocks: r.FactorUnlocks, LockedUntil: fromUnix(r.LockedUntil),
+		Pending: account.PendingEmail{Email: r.EmailPending, At: fromUnix(r.EmailPendingAt),
+			Session: r.EmailPendingSessionID, Keep: keepOf(r.EmailPendingKeep)},
 	}
 }
 
@@ -311,36 +318,44 @@ func (s *Store) ChangeUser(
 		if a != nil {
 			by = *a // with what change has set
 		}
-		if changed.Email != u.Email {
-			keepEmail(tx, u, by, now)
+		moved := changed.Email != u.Email
+		if moved || !changed.EmailVerified {
+			changed.Pending = account.PendingEmail{}
+		}
+		if moved {
+			keepEmail(tx, u, by, now, now)
+		}
+		if moved || by.Ends != (account.Ending{}) {
 			// Before the new address is stored: what is asked for it stays.
 			by = end(tx, sub, "", by, now).noted(by)
 		}
-		columns := []string{"display_name", "email", "email_verified", "email_asked_at", "profile", "search",
-			"updated_at"}
+		columns := []string{"display_name", "email", "email_verified", "email_asked_at", "email_pending",
+			"email_pending_at", "email_pending_session_id", "email_pending_keep", "profile", "search", "updated_at"}
 		var changedAt time.Time // zero: an administrator vouches for the address
 		own := by.Actor == u.Handle
 		if own {
 			changedAt = now
 		}
-		if changed.Email != u.Email || !own && changed.EmailVerified != u.EmailVerified {
+		if moved || !own && changed.EmailVerified != u.EmailVerified {
 			columns = append(columns, "email_changed_at", "email_session_id")
 			u.EmailChangedAt = fromUnix(toUnix(changedAt))
 		}
 		// A code mailed to an address that no longer counts must not set a password, nor verify it.
-		if changed.Email != u.Email || u.EmailVerified && !changed.EmailVerified {
+		if moved || u.EmailVerified && !changed.EmailVerified {
 			tx.Exec("DELETE FROM mailed_reset_codes WHERE sub = ?", sub)
 		}
 		if changed.Profile.Picture != u.Profile.Picture || changed.Photo.Hash != "" {
 			replacePicture(tx, sub, changed.Photo, now)
 		}
-		u.DisplayName, u.Profile = changed.DisplayName, changed.Profile
+		u.DisplayName, u.Profile, u.Pending = changed.DisplayName, changed.Profile, changed.Pending
 		u.Email, u.EmailVerified, u.EmailAskedAt = changed.Email, changed.EmailVerified, changed.EmailAskedAt
 		u.UpdatedAt = fromUnix(toUnix(now))
 		set := userRow{
 			DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified,
 			EmailAskedAt: toUnix(u.EmailAskedAt), Profile: u.Profile, Search: unindexed, UpdatedAt: toUnix(now),
 			EmailChangedAt: toUnix(u.EmailChangedAt), EmailSessionID: by.Session,
+			EmailPending: u.Pending.Email, EmailPendingAt: toUnix(u.Pending.At),
+			EmailPendingSessionID: u.Pending.Session, EmailPendingKeep: keepText(u.Pending.Keep),
 		}
 		tx.Ran(tx.Table("users").Where("sub = ?", sub).Select(columns).Updates(&set))
 		removeWords(tx, u.Handle)

@@ -33,6 +33,10 @@ var AuditActions = sortedActions([]auditAction{
 	{"profile.picture", "{actor} uploaded a picture", "You uploaded a picture"},
 	{"profile.picture_remove", "{actor} removed their picture", "You removed your picture"},
 	{"email.change", "{actor} changed their email address", "You changed your email address"},
+	{"email.request", "{actor} asked for a new email address", "You asked for a new email address"},
+	{"email.replace", "{actor} proved their new email address", "You proved your new email address"},
+	{"email.cancel", "{actor} cancelled a change of email address", "You cancelled a change of your email address"},
+	{"email.refuse", "{actor} kept their email address", "You kept your email address"},
 	{"email.ask", "{actor} asked for an email to verify their address",
 		"You asked for an email to verify your address"},
 	{"email.verify", "{actor} verified their email address", "You verified your email address"},
@@ -252,7 +256,7 @@ func (l *Language) auditDetail(r AuditRow) string {
 			how = l.Text("invited by {handle}", "handle", inviter)
 		}
 		detail = listed(how, flags)
-	case "profile.change", "email.change", "user.amend":
+	case "profile.change", "email.change", "email.request", "user.amend":
 		fields := strings.Fields(r.Detail)
 		for i, f := range fields {
 			fields[i] = word(f)

@@ -20,12 +20,14 @@ func (p ForgotPassword) fault(field string) (string, bool) { return "", false }
 // LinkPage is the page that a link in a mail opens. Opening it changes nothing; its button does:
 // POST to {base}/Name/ with link.
 type LinkPage struct {
-	// Name is verify-email, undo-email, not-me or confirm-join.
+	// Name is verify-email, cancel-email, undo-email, not-me or confirm-join.
 	Name string
 	// Link is the sealed value of the link.
 	Link string
 	// Handle of the account, "" if the visitor may not know it; Email may be masked.
 	Handle, Email string
+	// EndsOthers reports whether the address takes the place of another, which signs other devices out.
+	EndsOthers bool
 	// Done shows the result.
 	Done bool
 	// Used is what somebody else signed in with: password, passkey or recovery_code, "" if it is not known.

@@ -90,8 +90,8 @@ type view struct {
 var samples = []Page{
 	Login{}, Register{}, ResetPassword{}, Consent{}, Device{}, FormPost{RedirectURI: "https://app.invalid/"},
 	AccessDenied{}, ForgotPassword{}, Recover{}, Join{}, LinkPage{Name: "verify-email"}, LinkPage{Name: "undo-email"},
-	LinkPage{Name: "not-me"}, LinkPage{Name: "confirm-join"}, SecondFactor{}, Confirm{}, TOTP{}, RecoveryCodes{},
-	Logout{}, SignedOut{}, GoBack{}, Error{},
+	LinkPage{Name: "not-me"}, LinkPage{Name: "confirm-join"}, LinkPage{Name: "cancel-email"}, SecondFactor{}, Confirm{},
+	TOTP{}, RecoveryCodes{}, Logout{}, SignedOut{}, GoBack{}, Error{},
 	AccountHome{}, AccountProfile{}, AccountSecurity{}, AccountDevices{}, AccountApps{}, AccountInvites{},
 	AccountInviteSlip{}, AccountData{}, AccountPublish{}, AccountWelcome{},
 	AdminOverview{}, AdminUsers{}, AdminUser{}, AdminSelected{}, AdminPaste{}, AdminInvites{}, AdminApplications{},

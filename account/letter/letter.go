@@ -60,8 +60,9 @@ func (p *Post) composers() map[string]composer {
 			return TestMail(l), nil
 		},
 		account.MailEmailChanged: p.composeEmailChanged, account.MailNewDevice: p.composeNewDevice,
-		account.MailVerify: p.composeVerify,
-		account.MailForgot: p.composeForgot, account.MailReset: p.composeReset, account.MailInvite: p.composeInvite,
+		account.MailEmailRequested: p.composeEmailRequested,
+		account.MailVerify:         p.composeVerify,
+		account.MailForgot:         p.composeForgot, account.MailReset: p.composeReset, account.MailInvite: p.composeInvite,
 		account.MailWelcome: p.composeWelcome, account.MailJoin: p.composeJoin, account.MailEnds: p.composeEnds,
 		account.MailNewAdministrator: p.composeNewAdministrator,
 		account.MailJoinRefused:      p.composeJoinRefused, account.MailJoinsAsked: p.composeJoinsAsked,

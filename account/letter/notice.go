@@ -294,6 +294,27 @@ func removedNames(m account.Mail, l *templates.Language) (names []string) {
 	return names
 }
 
+// composeEmailRequested tells that a new address waits.
+func (p *Post) composeEmailRequested(_ context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
+	out := templates.Mail{
+		Subject: l.Text("Someone asked to change your email address"),
+		Paragraphs: []string{
+			l.Text("Someone asked on {time} to give your account @{handle} another email address. The account keeps its "+
+				"address until the link in an email to the other one is opened.", p.texts(m, l)...),
+			l.Text("If you do not want this, cancel it. If it wasn’t you, open the other link: it signs out everyone, and " +
+				"removes what was added."),
+		},
+		Reason: recipientReason(l, m.Data["handle"]),
+	}
+	for _, name := range removedNames(m, l) {
+		out.Paragraphs = append(out.Paragraphs, l.Text("Removed: {flag}", "flag", name))
+	}
+	cancel, err := p.accounts.CancelURL(m.Sub, timeOf(m, "at"))
+	notMe, err2 := p.accounts.NotMeURL(m.Sub, m.Data["session"], true)
+	out.More = []templates.MailLink{{Label: l.Text("Cancel the change"), URL: cancel}, {Label: l.Text(thatWasNotMe), URL: notMe}}
+	return out, errors.Join(err, err2)
+}
+
 // composeEmailChanged notifies the previous address, even if the change can no longer be undone.
 func (p *Post) composeEmailChanged(ctx context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
 	out := templates.Mail{
@@ -359,20 +380,23 @@ func (p *Post) composeVerify(ctx context.Context, m account.Mail, l *templates.L
 	u, err := p.store.UserBySub(ctx, m.Sub)
 	asked := timeOf(m, "asked")
 	if errors.Is(err, account.ErrUserNotFound) || err == nil &&
-		(u.Email != m.Address || u.EmailVerified || !u.EmailAskedAt.Equal(asked) || !p.accounts.Verifiable(u)) {
+		(u.Unproven() != m.Address || !u.EmailAskedAt.Equal(asked) || !p.accounts.Verifiable(u)) {
 		return templates.Mail{}, errMailPointless
 	}
 	if err != nil {
 		return templates.Mail{}, err
 	}
 	address, err := p.accounts.VerifyURL(u, asked)
+	var text templates.Text = "The account @{handle} has this address. If it is yours, open the link, or enter the " +
+		"code in your profile."
+	if u.EmailVerified {
+		text = "Someone wants to use this address for the account @{handle}. If it is yours, open the link, or enter " +
+			"the code in your profile. The account then has this address."
+	}
 	return templates.Mail{
-		Subject: l.Text("Verify your email address"),
-		Paragraphs: []string{
-			l.Text("The account @{handle} has this address. If it is yours, open the link, or enter the code in your "+
-				"profile.", "handle", u.Handle),
-		},
-		Link: &templates.MailLink{Label: l.Text("Verify address"), URL: address}, Code: p.accounts.EmailCode(u),
+		Subject:    l.Text("Verify your email address"),
+		Paragraphs: []string{l.Text(text, "handle", u.Handle)},
+		Link:       &templates.MailLink{Label: l.Text("Verify address"), URL: address}, Code: p.accounts.EmailCode(u),
 		Notes: []string{
 			l.Text("The link and the code work once, until {time}.",
 				"time", p.clock(m, l, asked.Add(account.VerificationLifetime))),

@@ -81,7 +81,15 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 		"profile": {account.ChangeProfile, nil, func(s *scene) {
 			s.ada.Call("PATCH", "/api/me", map[string]string{"nickname": "a"}).Is(200)
 		}},
-		"address": {account.ChangeEmail, nil, func(s *scene) { changeEmail(s.ada, "ada@example.net") }},
+		"address":     {account.ChangeEmail, nil, func(s *scene) { changeEmail(s.ada, "") }},
+		"new address": {account.RequestEmail, nil, func(s *scene) { changeEmail(s.ada, "ada@example.net") }},
+		"cancel": {account.CancelEmail, func(s *scene) { changeEmail(s.ada, "ada@example.net") },
+			func(s *scene) { s.ada.Call("DELETE", "/api/me/email/pending", nil).Is(204) }},
+		"refuse": {account.RefuseEmail, func(s *scene) { changeEmail(s.ada, "ada@example.net") },
+			func(s *scene) { press(s.T, s.Browser(), links(s.post.byAddress()["ada@example.org"])[0]).Is(200) }},
+		"replace": {account.ReplaceEmail, func(s *scene) { changeEmail(s.ada, "ada@example.net") }, func(s *scene) {
+			press(s.T, s.Browser(), links(s.post.byAddress()["ada@example.net"])[0]).Is(200)
+		}},
 		"ask": {account.AskVerification, func(s *scene) { setEmail(s.World, "ada", "ada@example.net", false) },
 			func(s *scene) { s.ada.Call("POST", "/api/me/email/send-verification", nil).Is(204) }},
 		"verify": {account.VerifyEmail, func(s *scene) {

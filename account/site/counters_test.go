@@ -119,7 +119,7 @@ func TestRemediesClearTheCountersOfTheTable(t *testing.T) {
 			t.Run(c.Limit+" "+[]string{"unlock", "given code", "mailed code"}[r], func(t *testing.T) {
 				s := newCounterScene(t, limit)
 				if limit == web.LimitVerify {
-					changeEmail(s.SignedIn("ada"), "ada@example.com")
+					setEmail(s.World, "ada", "ada@example.com", false)
 				}
 				try := attempt(s)
 				exhaust := func() {

@@ -10,6 +10,10 @@ func (s *Site) sendVerification(_ http.ResponseWriter, r *http.Request) error {
 	return s.SendVerification(r.Context(), s.Caller(r))
 }
 
+func (s *Site) cancelEmail(_ http.ResponseWriter, r *http.Request) error {
+	return s.CancelEmail(r.Context(), s.Caller(r))
+}
+
 func (s *Site) apiVerifyEmail(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Code string `json:"code"`

@@ -44,6 +44,7 @@ func (s *Site) mountAPI(handle func(path string, methods web.Methods)) {
 	})
 	handle("/api/me/email/verify", web.Methods{"POST": signedIn(s.apiVerifyEmail)})
 	handle("/api/me/email/send-verification", web.Methods{"POST": signedIn(noContent(s.sendVerification))})
+	handle("/api/me/email/pending", web.Methods{"DELETE": signedIn(noContent(s.cancelEmail))})
 	handle("/api/me/prefs", web.Methods{"GET": signedIn(s.apiPreferences), "PUT": signedIn(s.apiPutPreferences)})
 	handle("/api/me/sessions", web.Methods{"GET": signedIn(s.apiSessions)})
 	handle("/api/me/sessions/end-others", web.Methods{"POST": signedIn(s.apiEndOthers)})
@@ -81,7 +82,7 @@ func (s *Site) mountPages(handle func(path string, methods web.Methods)) {
 	handle("/recover/", web.Methods{"GET": s.Do(s.recoverPage), "POST": s.Do(s.recoverForm)})
 	handle("/forgot-password/", web.Methods{"GET": s.Do(s.forgotPage), "POST": s.Do(s.forgotForm)})
 	for purpose, find := range map[string]findLinked{
-		account.PurposeVerify: s.VerifyLinked, account.PurposeUndo: s.UndoLinked,
+		account.PurposeVerify: s.VerifyLinked, account.PurposeUndo: s.UndoLinked, account.PurposeCancel: s.CancelLinked,
 		account.PurposeNotMe: s.NotMeLinked, account.PurposeJoin: s.JoinLinked,
 	} {
 		follow := s.Do(s.followLink(purpose, find))
@@ -105,6 +106,7 @@ func (s *Site) mountPages(handle func(path string, methods web.Methods)) {
 	handle("/account/picture/remove", web.Methods{"POST": form("picture-removed", s.removePicture)})
 	handle("/account/verify-email", web.Methods{"POST": form("email-verified", s.verifyForm)})
 	handle("/account/send-verification", web.Methods{"POST": form("verification-sent", s.sendVerification)})
+	handle("/account/cancel-email", web.Methods{"POST": form("email-cancelled", s.cancelEmail)})
 	handle("/account/password", web.Methods{"POST": form("password-changed", s.passwordForm)})
 	handle("/account/password/remove",
 		web.Methods{"POST": form("password-removed", s.asking(account.RemovePassword, keepingForm(s.removePassword)))})

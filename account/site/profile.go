@@ -172,8 +172,8 @@ func (s *Site) describeProfile(r *http.Request, m templates.Member) (page templa
 	if shown, err := json.Marshal(page.Values); err == nil {
 		page.Shown = string(shown)
 	}
-	if s.MailEnabled() && u.Email != "" && !u.EmailVerified {
-		page.Verify, page.VerifyCode = u.Email, s.Verifiable(u)
+	if page.Waits = u.Pending.Email != "" && u.EmailVerified; page.Waits || s.MailEnabled() {
+		page.Verify, page.VerifyCode = u.Unproven(), s.Verifiable(u)
 	}
 	page.Ends, err = s.endsWithOthers(r, true)
 	return page, err

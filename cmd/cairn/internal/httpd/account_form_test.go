@@ -91,7 +91,7 @@ func TestFormIsNotLostWhereAProofIsMissing(t *testing.T) {
 		}{
 			{ada, "/account/profile", url.Values{
 				"display_name": {"Ada & <Co>"}, "email": {"new@example.org"}, "address.street_address": {"1 Quay\nBoat 7"},
-			}, func() bool { return ada.me().JSON(t)["email"] == "new@example.org" }},
+			}, func() bool { return ada.me().JSON(t)["email_pending"] == "new@example.org" }},
 			{ada, "/account/password", url.Values{"current_password": {password}, "new_password": {better}}, func() bool {
 				secret = better
 				return ada.confirm(better, phone.code()).StatusCode == 200

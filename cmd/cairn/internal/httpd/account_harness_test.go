@@ -143,6 +143,26 @@ func (b *browser) verifyEmail(m mail.Message) response {
 	return b.api("POST", "/api/me/email/verify", object{"code": regexp.MustCompile(`\b\d{6}\b`).FindString(m.Text)})
 }
 
+// moveEmail replaces a verified address by another, whose mail it reads, and returns the mails that tell of it.
+func (l *life) moveEmail(b *browser, to string) map[string][]mail.Message {
+	l.t.Helper()
+	needStatus(l.t, to, b.changeEmail(to), 200)
+	needStatus(l.t, to, b.verifyEmail(l.verification(to)), 200)
+	return l.mails()
+}
+
+// verification is the new mail that verifies an address.
+func (l *life) verification(to string) mail.Message {
+	l.t.Helper()
+	for _, m := range l.mails()[to] {
+		if linkIn(m, "/verify-email/", "link") != "" {
+			return m
+		}
+	}
+	l.t.Fatalf("no mail verifies %s", to)
+	return mail.Message{}
+}
+
 // member adds a person with a verified address at example.org.
 func (l *life) member(handle string, flags ...string) {
 	l.t.Helper()

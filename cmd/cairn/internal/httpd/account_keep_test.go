@@ -59,9 +59,11 @@ func TestKeptApplicationsOutliveTheOtherSessions(t *testing.T) {
 		"email": {none, func(s *scene) response {
 			in := object{"email": "new@example.org"}
 			maps.Copy(in, s.keep)
-			return s.here.api("PATCH", "/api/me", in)
+			needStatus(s.t, "ask", s.here.api("PATCH", "/api/me", in), 200)
+			return s.here.verifyEmail(s.verification("new@example.org"))
 		}, func(s *scene) response {
-			return form(s, "/account/profile", "/account/profile", url.Values{"email": {"new@example.org"}})
+			needStatus(s.t, "ask", form(s, "/account/profile", "/account/profile", url.Values{"email": {"newer@example.org"}}), 303)
+			return s.here.verifyEmail(s.verification("newer@example.org"))
 		}},
 		"first app": {none, func(s *scene) response {
 			return s.drawTOTP(s.here).confirmTOTP(s.here, s.keep)

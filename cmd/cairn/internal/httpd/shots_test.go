@@ -141,6 +141,8 @@ var mailStates = []state{
 	{name: "verify-email", path: "/verify-email/", page: "verify-email", link: regexp.MustCompile(`(?m)^\S+(/verify-email/\S+)$`)},
 	{name: "verify-email-wrong", path: "/verify-email/?link=x", page: "verify-email"},
 	{name: "undo-email", path: "/undo-email/", page: "undo-email", link: regexp.MustCompile(`(?m)^\S+(/undo-email/\S+)$`)},
+	{name: "cancel-email", path: "/cancel-email/", page: "cancel-email", link: regexp.MustCompile(`(?m)^\S+(/cancel-email/\S+)$`)},
+	{name: "cancel-email-wrong", path: "/cancel-email/?link=x", page: "cancel-email"},
 	{name: "undo-email-wrong", path: "/undo-email/?link=x", page: "undo-email"},
 	{name: "not-me", path: "/not-me/", page: "not-me", link: regexp.MustCompile(`(?m)^\S+(/not-me/\S+)$`)},
 	{name: "not-me-done", path: "/not-me/", page: "not-me", link: regexp.MustCompile(`(?m)^\S+(/not-me/\S+)$`), click: "link-submit", answer: "#reset"},
@@ -234,7 +236,13 @@ func furnishWithMail(t *testing.T) *furnished {
 	server.Wait(2)
 	needStatus(t, "new address", ada.api("PATCH", "/api/me", map[string]any{"email": "lovelace@example.org"}), 200)
 	cookies := map[string]string{"ada": ada.cookie("cairn_session"), "keeper": keeper.cookie("cairn_session")}
-	server.Wait(2)
+	for _, m := range server.Wait(2) {
+		if m.To == "lovelace@example.org" {
+			needStatus(t, "it counts", ada.verifyEmail(mail.Message{Text: m.Text}), 200)
+		}
+	}
+	needStatus(t, "another", ada.api("PATCH", "/api/me", map[string]any{"email": "countess@example.org"}), 200)
+	server.Wait(4) // that it counts, to the one before; of the other to each of the two, and to itself
 	s.addUser("a-member-with-a-very-long-name")
 	s.addUser("eve") // hers is the sign-in that was not hers: it ends everything
 	s.signedIn("eve")

@@ -393,8 +393,8 @@ func TestSpentLinkSaysSoWhenItIsOpened(t *testing.T) {
 		needStatus(t, "settings", l.keeper.call(`PUT /api/admin/settings {"contact":"Kim at the harbour"}`), http.StatusOK)
 		needStatus(t, "joined", l.visitor().register(code, "bo"), http.StatusCreated)
 		l.mails()
-		needStatus(t, "new address", ada.changeEmail("new@example.org"), http.StatusOK)
-		undo := "/undo-email/?" + url.Values{"link": {linkIn(l.mail("changed", "ada@example.org"), "/undo-email/", "link")}}.Encode()
+		told := l.moveEmail(ada, "new@example.org")["ada@example.org"]
+		undo := "/undo-email/?" + url.Values{"link": {linkIn(told[0], "/undo-email/", "link")}}.Encode()
 		needStatus(t, "undo", b.send(needStatus(t, "undo", b.get(undo), http.StatusOK)), http.StatusOK)
 		for path, c := range map[string]struct {
 			b   *browser
@@ -404,6 +404,7 @@ func TestSpentLinkSaysSoWhenItIsOpened(t *testing.T) {
 			"/register/?code=AAAA":    {l.keeper, []string{"spent", "register-renew"}},
 			undo:                      {b, []string{"error", "contact", "link-renew", "link-password"}},
 			"/verify-email/?link=x":   {b, []string{"error", "link-renew"}},
+			"/cancel-email/?link=x":   {b, []string{"error", "contact", "link-renew"}},
 			"/not-me/?link=x":         {b, []string{"error", "link-renew"}},
 		} {
 			got := needStatus(t, path, c.b.get(path), http.StatusBadRequest)

@@ -1,0 +1,223 @@
+package site_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/store/accounttest"
+)
+
+// moveEmail changes a verified address and opens the link to the new one. It returns the mails that came since.
+func moveEmail(p *postbox, b *accounttest.Browser, email string) map[string]mail.Message {
+	p.w.T.Helper()
+	changeEmail(b, email)
+	sent := p.byAddress()
+	_, button := link(p.w.T, sent[email])
+	p.w.Browser().Page("/verify-email/", button...).Is(200)
+	return p.byAddress()
+}
+
+// byAddress is new, by address: one mail to each.
+func (p *postbox) byAddress() map[string]mail.Message {
+	p.w.T.Helper()
+	all := map[string]mail.Message{}
+	for _, m := range p.new() {
+		if _, twice := all[m.To]; twice {
+			p.w.T.Fatalf("two mails to %s", m.To)
+		}
+		all[m.To] = m
+	}
+	return all
+}
+
+// links are the addresses of the links of a mail.
+func links(m mail.Message) (all []string) {
+	for _, found := range linkForm.FindAllStringSubmatch(m.Text, -1) {
+		all = append(all, found[1])
+	}
+	return all
+}
+
+// press presses the button of the page of a link.
+func press(t testing.TB, b *accounttest.Browser, address string) *accounttest.Answer {
+	t.Helper()
+	page, sealed, _ := strings.Cut(address, "?link=")
+	b.Page(address).Is(200).Shows(`id="link-submit"`)
+	return b.Page(page, "link", sealed)
+}
+
+func TestNewAddressWaitsUntilItsLinkIsOpened(t *testing.T) {
+	w, post := newMailWorld(t)
+	addMember(w, "ada", "ada@example.org")
+	ada, other := w.SignedIn("ada"), w.SignedIn("ada")
+	other.Call("POST", "/api/invites", nil).Is(201)
+	post.new()
+	ada.Call("PATCH", "/api/me", map[string]string{"email": "new@example.org", "nickname": "A"}).Is(200).
+		Shows(`"email":"ada@example.org"`, `"email_verified":true`, `"email_pending":"new@example.org"`, `"nickname":"A"`)
+	asked := post.byAddress()
+	if len(asked) != 2 || len(links(asked["ada@example.org"])) != 2 || strings.Contains(asked["ada@example.org"].Text, "new@") {
+		t.Fatalf("the owner is told %q", asked["ada@example.org"].Text)
+	}
+	// Until then the old one counts, for whatever it is good for, and nothing has ended.
+	w.Browser().Login("ada@example.org", password).Is(200)
+	w.Browser().Login("new@example.org", password).Is(401)
+	post.new()
+	for name, to := range map[string]string{"ada": "ada@example.org", "ada@example.org": "ada@example.org"} {
+		w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": name}).Is(200)
+		post.one(to)
+	}
+	w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": "new@example.org"}).Is(200)
+	post.none()
+	other.Call("GET", "/api/me", nil).Is(200).Shows(`"email_pending":"new@example.org"`)
+	ada.Page("/account/profile").Is(200).Shows(`value="ada@example.org"`, `id="email-waits"`, "Waiting for you to open the link: new@example.org",
+		`id="verify-send"`, `id="verify-cancel"`)
+	ada.Page("/account/send-verification", "x", "y").RedirectsTo("/account/profile?notice=verification-sent#verify-email")
+	again := post.one("new@example.org")
+	if !strings.Contains(again.Text, "wants to use this address for the account @ada") {
+		t.Error(again.Text)
+	}
+	w.Clock.Advance(time.Hour)
+	press(t, w.Browser(), links(again)[0]).Is(200).Shows(`id="done"`)
+	if u := w.User("ada"); u.Email != "new@example.org" || !u.EmailVerified || u.Pending.Email != "" {
+		t.Fatalf("%s, verified %t, waits %q", u.Email, u.EmailVerified, u.Pending.Email)
+	}
+	undo := post.byAddress()["ada@example.org"]
+	ada.Call("GET", "/api/me", nil).Is(200).Shows(`"email_pending":""`)
+	if !ada.IsSignedIn() || other.IsSignedIn() {
+		t.Errorf("signed in: who asked %t, the other %t", ada.IsSignedIn(), other.IsSignedIn())
+	}
+	ada.Call("GET", "/api/invites", nil).Is(200).Hides(`"used":0`)
+	w.Browser().Login("ada@example.org", password).Is(401)
+	w.Browser().Login("new@example.org", password).Is(200)
+	// The undo runs from then, and ends what was made since it was asked.
+	w.Clock.Advance(account.UndoLifetime - time.Minute)
+	press(t, w.Browser(), links(undo)[0]).Is(200).Shows(`id="done"`)
+	if u := w.User("ada"); u.Email != "ada@example.org" || !u.EmailVerified || ada.IsSignedIn() {
+		t.Errorf("%s, verified %t, signed in %t", u.Email, u.EmailVerified, ada.IsSignedIn())
+	}
+}
+
+// The owner's link cancels whatever waits, also what was asked for after it was sent.
+func TestWaitingAddressIsCancelled(t *testing.T) {
+	for name, cancel := range map[string]func(w *accounttest.World, b *accounttest.Browser, told mail.Message){
+		"by the page": func(_ *accounttest.World, b *accounttest.Browser, _ mail.Message) {
+			b.Page("/account/cancel-email", "x", "y").RedirectsTo("/account/profile?notice=email-cancelled#verify-email")
+			b.Page("/account/profile?notice=email-cancelled").Shows("The change of address is cancelled")
+			b.Page("/account/profile").Hides("verify-cancel", "email-waits")
+		},
+		"by the API": func(_ *accounttest.World, b *accounttest.Browser, _ mail.Message) {
+			b.Call("DELETE", "/api/me/email/pending", nil).Is(204)
+			b.Call("DELETE", "/api/me/email/pending", nil).Is(409, "no_email_to_verify")
+		},
+		"by the link": func(w *accounttest.World, b *accounttest.Browser, told mail.Message) {
+			address := links(told)[0]
+			w.Browser().Send("HEAD", address, "", "", "Accept", "text/html").Is(200)
+			w.Browser().Page(address).Shows("t…@example.com").Hides("thief2", "@ada")
+			press(w.T, w.Browser(), address).Is(200).Shows(`id="done"`)
+			w.Browser().Page(address).Is(400)
+			if !b.IsSignedIn() {
+				w.T.Error("signed out")
+			}
+		},
+		"That wasn’t me": func(w *accounttest.World, b *accounttest.Browser, told mail.Message) {
+			press(w.T, w.Browser(), links(told)[1]).Is(200).Shows(`id="reset-submit"`)
+			if b.IsSignedIn() {
+				w.T.Error("signed in")
+			}
+		},
+		"by an administrator’s address": func(w *accounttest.World, _ *accounttest.Browser, _ mail.Message) {
+			if _, err := w.Administration().Amend(w.T.Context(), account.Operator(), w.User("ada"), account.UserChange{"email": "ada@example.net", "email_verified": "true"}); err != nil {
+				w.T.Fatal(err)
+			}
+			setEmail(w, "ada", "ada@example.org", true)
+		},
+		"by removing the address": func(w *accounttest.World, b *accounttest.Browser, _ mail.Message) {
+			changeEmail(b, "")
+			setEmail(w, "ada", "ada@example.org", true)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, post := newMailWorld(t)
+			addMember(w, "ada", "ada@example.org")
+			thief := w.SignedIn("ada")
+			post.new()
+			changeEmail(thief, "thief@example.net")
+			told := post.byAddress()["ada@example.org"]
+			w.Clock.Advance(time.Minute)
+			changeEmail(thief, "thief2@example.com")
+			verify := links(post.byAddress()["thief2@example.com"])[0]
+			cancel(w, thief, told)
+			w.Browser().Page(verify).Is(400)
+			if u := w.User("ada"); u.Email != "ada@example.org" || !u.EmailVerified || u.Pending.Email != "" {
+				t.Errorf("%s, verified %t, waits %q", u.Email, u.EmailVerified, u.Pending.Email)
+			}
+		})
+	}
+}
+
+func TestLinkThatCancelsIsGoodForAWeek(t *testing.T) {
+	w, post := newMailWorld(t)
+	addMember(w, "ada", "ada@example.org")
+	ada := w.SignedIn("ada")
+	post.new()
+	changeEmail(ada, "new@example.org")
+	told := post.byAddress()["ada@example.org"]
+	w.Browser().Page(links(told)[0]).Is(200)
+	w.Clock.Advance(account.UndoLifetime + time.Second)
+	w.Browser().Page(links(told)[0]).Is(400).Shows(`id="link-renew"`)
+}
+
+// What the person chose at the question holds when the address counts.
+func TestWhatANewAddressKeepsIsKeptWhenItCounts(t *testing.T) {
+	w, post := newMailWorld(t)
+	addMember(w, "ada", "ada@example.org")
+	ada, other := w.SignedIn("ada"), w.SignedIn("ada")
+	post.new()
+	ada.Call("PATCH", "/api/me", map[string]any{"email": "new@example.org", "keep_other_sessions": true}).Is(200)
+	verify := links(post.byAddress()["new@example.org"])[0]
+	w.Browser().Page(verify).Hides("other devices")
+	press(t, w.Browser(), verify).Is(200)
+	if w.User("ada").Email != "new@example.org" || !ada.IsSignedIn() || !other.IsSignedIn() {
+		t.Errorf("%s, signed in: %t, the other %t", w.User("ada").Email, ada.IsSignedIn(), other.IsSignedIn())
+	}
+	post.new()
+	changeEmail(ada, "next@example.org")
+	verify = links(post.byAddress()["next@example.org"])[0]
+	w.Browser().Page(verify).Shows("other devices")
+	// A factor that is named as somebody else's goes at once.
+	w.Clock.Advance(time.Minute)
+	k := newKeyring()
+	body := k.create(other.Call("POST", "/api/me/passkeys/begin", map[string]bool{"offered": true}))
+	body["name"], body["offered"] = "Red key", true
+	other.Call("POST", "/api/me/passkeys", body).Is(201)
+	key := ada.Call("GET", "/api/me/passkeys", nil).Is(200).JSON()["passkeys"].([]any)[0].(map[string]any)["id"].(string)
+	ada.Call("PATCH", "/api/me", map[string]any{"email": "third@example.org", "remove_factors": []string{"passkey:" + key}}).Is(200)
+	if f, err := w.Store.Factors(t.Context(), w.User("ada").Sub); err != nil || f.Passkeys != 0 {
+		t.Errorf("%d passkeys, %v", f.Passkeys, err)
+	}
+	for _, m := range post.new() {
+		if m.To == "ada@example.org" && strings.Contains(m.Text, "asked on") && !strings.Contains(m.Text, "Red key") {
+			t.Error(m.Text)
+		}
+	}
+}
+
+// Somebody else proves the address first: it is theirs, and the change goes on waiting.
+func TestWaitingAddressThatAnotherVerifies(t *testing.T) {
+	w, post := newMailWorld(t)
+	addMember(w, "ada", "ada@example.org")
+	ada := w.SignedIn("ada")
+	post.new()
+	changeEmail(ada, "club@example.org")
+	m := post.byAddress()["club@example.org"]
+	addMember(w, "bob", "CLUB@example.org")
+	press(t, w.Browser(), links(m)[0]).Is(409)
+	code := codeForm.FindStringSubmatch(m.Text)[1]
+	ada.Call("POST", "/api/me/email/verify", map[string]string{"code": code}).Is(409, "email_taken")
+	if u := w.User("ada"); u.Email != "ada@example.org" || !u.EmailVerified {
+		t.Errorf("%s, verified %t", u.Email, u.EmailVerified)
+	}
+}
