@@ -137,6 +137,7 @@ func (AccountSecurity) page() (string, bool) { return "account-security", false 
 type AccountWelcome struct {
 	Member
 	Steps []NextStep
+	App   *AppRow // to which the link to join leads, nil for none
 }
 
 func (AccountWelcome) page() (string, bool) { return "account-welcome", false }

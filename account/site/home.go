@@ -2,7 +2,9 @@ package site
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
+	"time"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/templates"
@@ -28,8 +30,30 @@ func (s *Site) homePage(r *http.Request, m templates.Member) (templates.Page, er
 
 // welcomePage is the first page after a registration that no application asked for.
 func (s *Site) welcomePage(r *http.Request, m templates.Member) (templates.Page, error) {
-	steps, _, _, err := s.stepsOf(r, IdentityFrom(r.Context()).User)
-	return templates.AccountWelcome{Member: m, Steps: steps}, err
+	steps, _, apps, err := s.stepsOf(r, IdentityFrom(r.Context()).User)
+	page := templates.AccountWelcome{Member: m, Steps: steps}
+	if c, missing := r.Cookie(s.hostOnly(appCookie)); missing == nil {
+		for _, app := range account.AppRows(apps) {
+			if url.QueryEscape(app.ClientID) == c.Value && app.HomeURI != "" {
+				page.App = &app
+			}
+		}
+	}
+	return page, err
+}
+
+// appCookie remembers the application to which a link to join leads, by its client id and never by an address: the
+// page of welcome offers it to those who may use it. Days may pass until a request to join is answered.
+const (
+	appCookie   = "cairn_app"
+	appLifetime = 14 * 24 * time.Hour
+)
+
+// keepApp remembers the application that the link in the address names.
+func (s *Site) keepApp(w http.ResponseWriter, r *http.Request) {
+	if id := r.URL.Query().Get("app"); id != "" && len(id) <= account.MaxClientID {
+		http.SetCookie(w, s.HostCookie(appCookie, url.QueryEscape(id), appLifetime))
+	}
 }
 
 // stepsOf returns what makes an account safer and more useful, with the number of its passkeys and the

@@ -208,4 +208,20 @@ func TestHomeOpensWhatTheMemberMayUse(t *testing.T) {
 	ada.Page("/account/").Is(200).Shows(`data-app="home"`, `href="https://home.example/start"`, `href="https://origin.example:8443/"`).
 		Hides("native", "machine", "board", "other.example")
 	ada.Page("/account/apps").Is(200).Shows(`href="https://origin.example:8443/"`).Hides("native", "machine", "board")
+
+	// A link to join may lead to one of them: by its id, never by an address, and only who may use it.
+	for id, opens := range map[string]string{"home": "https://home.example/start", "board": "", "machine": "", "https://evil.example/": ""} {
+		b, code := w.Browser(), w.Invite().Code
+		b.Page("/register/?code=" + code + "&app=" + url.QueryEscape(id)).Is(200).Hides("evil.example")
+		b.Page("/register/", "code", code, "handle", "new-"+code[:4], "password", password).RedirectsTo("/account/welcome")
+		page := b.Page("/account/welcome").Is(200).Hides("board", "machine", "evil.example")
+		if shown := strings.Contains(page.Body, `id="welcome-app"`); shown != (opens != "") || !strings.Contains(page.Body, opens) {
+			t.Errorf("%s: %s", id, page.Body)
+		}
+	}
+	for _, path := range []string{"/join/?app=home", "/register/?app=home", "/reset-password/?handle=ada&code=x&app=home"} {
+		if kept := w.Browser().Page(path).Header.Get("Set-Cookie"); !strings.HasPrefix(kept, "__Host-cairn_app=home; Path=/; Max-Age=1209600; HttpOnly; Secure; SameSite=Lax") {
+			t.Errorf("%s: %q", path, kept)
+		}
+	}
 }

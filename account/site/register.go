@@ -62,6 +62,7 @@ func (s *Site) addressForm(w http.ResponseWriter, r *http.Request) error {
 
 // joinPage leads to the form of people without an invite, which is at /register/.
 func (s *Site) joinPage(w http.ResponseWriter, r *http.Request) error {
+	s.keepApp(w, r)
 	return s.Redirect(w, r, "/register/")
 }
 
@@ -136,6 +137,7 @@ func (s *Site) registerPage(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	page := templates.Register{Code: text.Cut(q.Get("code"), 64)}
 	page.Continue, _ = s.continuation(w, r, q)
+	s.keepApp(w, r)
 	if page.Code == "" && !q.Has("code") {
 		settings, err := s.Settings(r.Context())
 		if err != nil {

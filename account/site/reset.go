@@ -67,6 +67,7 @@ func (s *Site) resetPage(w http.ResponseWriter, r *http.Request) error {
 	page := templates.ResetPassword{Code: account.CanonicalCode(q.Get("code"), account.ResetCodeLength),
 		Mailed: q.Has(account.MailedField)}
 	page.Continue, _ = s.continuation(w, r, q)
+	s.keepApp(w, r)
 	if h, err := account.CanonicalHandle(q.Get("handle")); err == nil {
 		page.Handle = h
 	}
