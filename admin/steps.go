@@ -36,7 +36,7 @@ func (s *Service) nextSteps(ctx context.Context, u account.User) ([]templates.Ne
 			Name: "language", Text: l.Text("Choose the language and the time zone of emails"),
 			Path: "/admin/settings#general", Done: known && (settings.Language != "en" || l.Tag() == "en"),
 		},
-		{Name: "email", Text: l.Text("Add and verify your own email address"), Path: "/account/#email",
+		{Name: "email", Text: l.Text("Add and verify your own email address"), Path: "/account/profile#email",
 			Done: u.EmailVerified || u.Email != "" && !s.accounts.MailEnabled()},
 		{Name: "invite", Text: l.Text("Invite someone"), Path: "/account/invites", Done: members > 1 || invites > 0},
 		{

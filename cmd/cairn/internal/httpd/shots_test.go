@@ -523,7 +523,7 @@ func TestScreenshot(t *testing.T) {
 	capture := func(params cdppage.CaptureScreenshotParams) string {
 		t.Helper()
 		// The ports are those of the demo.
-		ports := `document.querySelectorAll("code").forEach(e => e.textContent = e.textContent.replace(/localhost:\d+/, "localhost:4041")); document.activeElement.blur()`
+		ports := `document.querySelectorAll("code, .tile .hint").forEach(e => e.textContent = e.textContent.replace(/localhost:\d+/, "localhost:4041")); document.activeElement.blur()`
 		_, err := chromedp.Run(tab, chromedp.Evaluate[any](ports))
 		noError(t, err)
 		got, err := chromedp.Call(tab, cdppage.CaptureScreenshot, params)
