@@ -19,7 +19,7 @@ const (
 	ProofFresh
 	// ProofAdministrator is ProofFresh of somebody who is an administrator.
 	ProofAdministrator
-	// ProofPassword is the current password, and ProofFresh too if the user has a second factor. Without
+	// ProofPassword is the current password, and ProofFresh too if the user has chosen a second step. Without
 	// a password it is ProofFresh.
 	ProofPassword
 	// ProofOperator is the command line, or the service itself.
@@ -144,6 +144,11 @@ var (
 			"DELETE /api/me/totp", "POST /account/security/totp/remove", "DELETE /api/me/passkeys/{id}",
 			"POST /account/passkeys/remove",
 		}}
+	AskSecondStep = Act{Action: "factor.second_step_on", Proof: ProofFresh, Told: MailFactorAdded, Ends: endsOthers,
+		Routes: []string{"PUT /api/me/second-step", "POST /account/security/second-step"}}
+	DropSecondStep = Act{Action: "factor.second_step_off", Proof: ProofFresh, Told: MailFactorRemoved,
+		Question: "Remove the second step after your password?",
+		Routes:   []string{"PUT /api/me/second-step", "POST /account/security/second-step/off"}}
 	RenamePasskey = Act{Action: "factor.rename", Proof: ProofSession, Routes: []string{
 		"PATCH /api/me/passkeys/{id}", "POST /account/passkeys/rename",
 	}}
@@ -278,7 +283,7 @@ var Acts = []Act{
 	RemovePicture, ChangeEmail, RequestEmail, CancelEmail, RefuseEmail, ReplaceEmail, AskVerification,
 	VerifyEmail,
 	UndoEmailChange, ChangePassword, RemovePassword, ForgetPassword, ResetPassword, LimitResets, AddFactor,
-	RemoveFactor, RenamePasskey, NoticeCounter, RenewRecoveryCodes, UseRecoveryCode, RefuseFactor, ExportAccount,
+	RemoveFactor, AskSecondStep, DropSecondStep, RenamePasskey, NoticeCounter, RenewRecoveryCodes, UseRecoveryCode, RefuseFactor, ExportAccount,
 	DeleteAccount, AllowApp, GiveLastingAccess, RemoveApp, CreateInvite, CreateWideInvite, MailInviteLink, DeleteInvite,
 	AddUser, AmendUser, SetFlags,
 	Suspend, Unsuspend, SetEnd, EndAccount, EndFlags, UnlockUser, InviteUser, IssueResetCode, ResetFactors,

@@ -2,7 +2,10 @@ package account
 
 import (
 	"context"
+	"errors"
 	"slices"
+
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // NeedsSecondFactor reports whether the user has a flag whose holders must have a second
@@ -22,16 +25,119 @@ func (s *Service) NeedsSecondFactor(ctx context.Context, u User) (bool, error) {
 // ErrSecondFactorSetupRequired if the user has none, ErrSecondFactorRequired if the session has not
 // proven it.
 func (s *Service) CheckSecondFactor(ctx context.Context, id *Identity) error {
-	if id.User.SecondFactor && slices.Contains(id.Session.AMR, MethodMultiFactor) {
+	proven := slices.Contains(id.Session.AMR, MethodMultiFactor)
+	if id.User.SecondFactor && proven {
 		return nil
 	}
-	switch need, err := s.NeedsSecondFactor(ctx, id.User); {
-	case err != nil || !need:
+	if need, err := s.NeedsSecondFactor(ctx, id.User); err != nil || !need {
 		return err
-	case id.User.SecondFactor:
+	}
+	switch asks, err := s.AsksSecondStep(ctx, id.User, true); {
+	case err != nil || asks && proven:
+		return err
+	case asks:
 		return ErrSecondFactorRequired
 	}
 	return ErrSecondFactorSetupRequired
+}
+
+// AsksSecondStep reports whether the password of the user is not enough to sign in: they chose that, or have a passkey
+// that works here where a second factor is demanded, by an application as the caller says, or by the settings. Whoever
+// knows the password cannot set up one of their own then.
+func (s *Service) AsksSecondStep(ctx context.Context, u User, demanded bool) (bool, error) {
+	if u.SecondFactor {
+		return true, nil
+	}
+	if !demanded {
+		need, err := s.NeedsSecondFactor(ctx, u)
+		if err != nil || !need {
+			return false, err
+		}
+	}
+	return s.store.HasPasskey(ctx, u.Sub, s.passkeyHosts)
+}
+
+// proveFactor returns ErrSecondFactorRequired, which pages answer by asking for the factor, unless the session has
+// proven one. ErrNoStep if the user has none that works here.
+func (s *Service) proveFactor(ctx context.Context, c Caller) error {
+	if slices.Contains(c.Session.AMR, MethodMultiFactor) {
+		return nil
+	}
+	err := s.secondFactorRequired(ctx, c.User)
+	if p, ok := web.ProblemOf(err); ok && errors.Is(err, ErrSecondFactorRequired) {
+		if len(p.Methods) == 0 {
+			return ErrNoStep
+		}
+		return p.Interrupting()
+	}
+	return err
+}
+
+// MayAddFactor returns why the caller may not begin to add a factor: ErrReauthenticationRequired, or
+// ErrSecondFactorRequired to a session that has not proven the factor that the settings or an application demand.
+func (s *Service) MayAddFactor(ctx context.Context, c Caller) error {
+	if err := s.Allow(c, AddFactor); err != nil {
+		return err
+	}
+	_, err := s.factorDemanded(ctx, c)
+	return err
+}
+
+// factorDemanded is demandedACR of the caller. ErrSecondFactorRequired if something is demanded, and the caller has a
+// factor that the session has not proven.
+func (s *Service) factorDemanded(ctx context.Context, c Caller) (demanded string, err error) {
+	demanded, err = s.demandedACR(ctx, c.User)
+	if err == nil && demanded != "" {
+		err = s.proveFactor(ctx, c)
+	}
+	if errors.Is(err, ErrNoStep) { // the first one
+		err = nil
+	}
+	return demanded, err
+}
+
+// ChooseSecondStep sets whether a second step is asked after the caller's password, and returns the recovery codes that
+// come with it. Whoever switches it on or off has proven a factor. Switched on, it ends the other sessions, except what
+// is kept. ErrSecondFactorRequired, ErrNoStep, ErrStepOfApp, ErrFactorDemanded.
+func (s *Service) ChooseSecondStep(ctx context.Context, c Caller, keep Keep, on bool) (shown []string, err error) {
+	act := AskSecondStep
+	if !on {
+		act = DropSecondStep
+	}
+	if err := s.Allow(c, act); err != nil {
+		return nil, err
+	}
+	if on == c.User.SecondFactor {
+		return nil, nil
+	}
+	if err = s.proveFactor(ctx, c); err == nil && !on {
+		err = s.maySkipStep(ctx, c.User)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.begin(ctx, c, act, "", "factor", FactorChoice, "session", c.Session.ID)
+	n := NewFactor{Now: s.Now(), Audit: a.Keeping(keep)}
+	if err == nil && on {
+		shown, n.Codes, err = s.newRecoveryCodes(ctx)
+	}
+	if err == nil {
+		err = s.store.SetSecondStep(ctx, c.User.Sub, on, n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	web.Note(ctx, "second_step_chosen")
+	return shown, nil
+}
+
+// maySkipStep returns ErrFactorDemanded if the settings require a second factor of the user.
+func (s *Service) maySkipStep(ctx context.Context, u User) error {
+	need, err := s.NeedsSecondFactor(ctx, u)
+	if err == nil && need {
+		err = ErrFactorDemanded.With("Your account needs a second step after the password.")
+	}
+	return err
 }
 
 // demandedACR returns the authentication context class that the settings, or an application with

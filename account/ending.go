@@ -142,6 +142,10 @@ type Keep struct {
 	Apps     []string `json:"keep_apps"`           // client ids of applications that keep their access
 	Void     []string `json:"void_given"`          // see Audit.Void
 	Remove   []string `json:"remove_factors"`      // see Audit.Remove
+	// End ends the sessions also where the act alone does not.
+	End bool `json:"-"`
+	// NoSecondStep is Audit.NoSecondStep.
+	NoSecondStep bool `json:"-"`
 }
 
 // recently is how long ago a thief may have been at work before somebody who lost the password

@@ -37,6 +37,12 @@ var (
 	ErrFactorDemanded = web.NewProblem(409, "second_factor_demanded",
 		"Your account, or an application that you use, needs this second factor. Add another one first, or remove "+
 			"the access of the application.")
+	// ErrStepOfApp means that the second step stays on while there is an authenticator app.
+	ErrStepOfApp = web.NewProblem(409, "second_step_of_app",
+		"While you have an authenticator app, its code is asked for after your password. To stop that, remove the app.")
+	// ErrNoStep means that there is nothing to choose: no factor, or no password that it would follow.
+	ErrNoStep = web.NewProblem(409, "no_second_step",
+		"A second step follows a password. Set up a passkey or an authenticator app first, or set a password.")
 
 	// ErrLastWayIn means that nobody could sign in to the account any more.
 	ErrLastWayIn = web.NewProblem(409, "last_way_in",

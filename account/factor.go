@@ -127,43 +127,72 @@ type AddedFactor struct {
 	Codes    []string // recovery codes, which come with the first factor; else nil
 }
 
-// AddFactor adds a second factor by calling add, which reports whether it is the first. The session
-// then has proven the factor too, so the person can continue.
+// NewWay describes what AddFactor adds.
+type NewWay struct {
+	Factor, Method, Name string
+	Passkey              []byte // its id, nil: none
+	// SecondStep asks for a second step after the password from then on. Without it a passkey is a way in and changes
+	// nothing else, unless the settings require a second factor of the user.
+	SecondStep bool
+	// Unproven has not shown who uses it.
+	Unproven bool
+}
+
+// AddFactor adds a factor by calling add, which reports whether it switched the second step on; only then the other
+// sessions end, except what is kept. The session then has proven the factor too, so the person can continue.
+// ErrSecondFactorRequired to a session that has not proven the factor that an application demands of the user.
 func (s *Service) AddFactor(
-	ctx context.Context, c Caller, keep Keep, factor, method, name string, add func(NewFactor) (bool, error),
+	ctx context.Context, c Caller, keep Keep, w NewWay, add func(NewFactor) (bool, error),
 ) (out AddedFactor, err error) {
 	if !c.strong() {
 		return out, ErrReauthenticationRequired // the account has a second factor by now
 	}
+	if _, err := s.factorDemanded(ctx, c); err != nil {
+		return out, err
+	}
+	required, err := s.NeedsSecondFactor(ctx, c.User)
+	if err != nil {
+		return out, err
+	}
 	c.Session.ConfirmedAt = s.Now() // see BeginTOTP
-	a, err := s.begin(ctx, c, AddFactor, strings.TrimSpace(factor+" "+name), "factor", factor, "name", name,
-		"session", c.Session.ID)
+	asked := (w.SecondStep || required) && !c.User.SecondFactor && !w.Unproven
+	data := []string{"factor", w.Factor, "name", w.Name, "session", c.Session.ID}
+	if asked {
+		data = append(data, FactorChoice, "true")
+	}
+	a, err := s.begin(ctx, c, AddFactor, strings.TrimSpace(w.Factor+" "+w.Name), data...)
 	if err != nil {
 		return out, err
 	}
 	var shown []string
 	var codes []RecoveryCode
-	if !c.User.SecondFactor {
+	if asked {
 		if shown, codes, err = s.newRecoveryCodes(ctx); err != nil {
 			return out, err
 		}
 	}
-	first, err := add(NewFactor{Codes: codes, Now: s.Now(), Audit: a.Keeping(keep)})
+	wayIn, ends := !asked && !c.User.SecondFactor, keep.End || len(keep.Remove)+len(keep.Void) > 0
+	first, err := add(NewFactor{Codes: codes, WayIn: wayIn, End: ends, Now: s.Now(), Audit: a.Keeping(keep)})
 	if err != nil {
 		return out, err
 	}
 	web.Note(ctx, "factor_added")
-	if !first && !c.User.SecondFactor { // an offered passkey
+	if w.Unproven {
 		return out, nil
 	}
 	amr := slices.Clone(c.Session.AMR)
 	if first {
 		out.Codes = shown
-		// The other methods used factors that were removed.
+	}
+	passkey := c.Session.Passkey
+	if passkey == nil && !c.User.SecondFactor { // the other methods used factors that were removed
 		amr = slices.DeleteFunc(amr, func(m string) bool { return m != MethodPassword })
 	}
-	adds := []string{method, MethodMultiFactor}
-	if method != MethodOTP {
+	if passkey == nil && wayIn {
+		passkey = w.Passkey
+	}
+	adds := []string{w.Method, MethodMultiFactor}
+	if w.Method != MethodOTP {
 		adds = append(adds, MethodUser)
 	}
 	for _, m := range adds {
@@ -174,7 +203,7 @@ func (s *Service) AddFactor(
 	if !first && len(amr) == len(c.Session.AMR) {
 		return out, nil
 	}
-	p := Proven{user: c.User, amr: amr, passkey: c.Session.Passkey}
+	p := Proven{user: c.User, amr: amr, passkey: passkey}
 	if out.SignedIn, err = s.renewSession(ctx, c, c.Session, p, ConfirmIdentity); err != nil {
 		// Do not fail: the codes are shown only once.
 		s.log.WarnContext(ctx, "session not renewed after a second factor was added", "error", err)
@@ -183,7 +212,8 @@ func (s *Service) AddFactor(
 }
 
 // RemoveFactor removes a second factor by calling remove. The other sessions end,
-// except what is kept. ErrFactorDemanded if it is the last one and a factor is required.
+// except what is kept. ErrFactorDemanded if it is the last one and a factor is required; ErrSecondFactorRequired as
+// AddFactor.
 func (s *Service) RemoveFactor(
 	ctx context.Context, c Caller, keep Keep, factor, name string, remove func(OldFactor) error,
 ) error {
@@ -191,7 +221,7 @@ func (s *Service) RemoveFactor(
 	if err != nil {
 		return err
 	}
-	demanded, err := s.demandedACR(ctx, c.User)
+	demanded, err := s.factorDemanded(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -203,6 +233,7 @@ func (s *Service) RemoveFactor(
 type FactorList struct {
 	TOTP          *factorEntry `json:"totp"` // null: none
 	Password      bool         `json:"password"`
+	SecondStep    bool         `json:"second_step"` // User.SecondFactor
 	Passkeys      int          `json:"passkeys"`
 	RecoveryCodes int          `json:"recovery_codes"` // that are left
 }
@@ -213,7 +244,8 @@ type factorEntry struct {
 }
 
 func (f Factors) Entries(u User) FactorList {
-	out := FactorList{Password: !u.Passwordless(), Passkeys: f.Passkeys, RecoveryCodes: f.RecoveryCodes}
+	out := FactorList{Password: !u.Passwordless(), SecondStep: u.SecondFactor, Passkeys: f.Passkeys,
+		RecoveryCodes: f.RecoveryCodes}
 	if f.TOTP != nil {
 		out.TOTP = &factorEntry{f.TOTP.CreatedAt.UTC(), web.TimeOrNull(f.TOTP.LastUsedAt)}
 	}
@@ -258,9 +290,9 @@ type enrolment struct {
 // totpSecretBytes is the length that RFC 4226 section 4 recommends.
 const totpSecretBytes = 20
 
-// BeginTOTP creates a secret for the caller. ErrFactorExists.
+// BeginTOTP creates a secret for the caller. ErrFactorExists, and the errors of MayAddFactor.
 func (s *Service) BeginTOTP(ctx context.Context, c Caller) (*otp.Key, string, error) {
-	if err := s.Allow(c, AddFactor); err != nil {
+	if err := s.MayAddFactor(ctx, c); err != nil {
 		return nil, "", err
 	}
 	f, err := s.store.Factors(ctx, c.User.Sub)
@@ -314,7 +346,8 @@ func (s *Service) ConfirmTOTP(
 		return AddedFactor{}, ErrInvalidOTP.With(
 			"This is not the code from the app. Check the clock of your device, then enter the code that it shows now.")
 	}
-	return s.AddFactor(ctx, c, keep, FactorTOTP, MethodOTP, "", func(n NewFactor) (bool, error) {
+	w := NewWay{Factor: FactorTOTP, Method: MethodOTP, SecondStep: true}
+	return s.AddFactor(ctx, c, keep, w, func(n NewFactor) (bool, error) {
 		return s.store.AddTOTP(ctx, c.User.Sub, TOTP{Secret: key.Secret(), LastStep: step}, n)
 	})
 }

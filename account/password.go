@@ -8,20 +8,43 @@ import (
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// RemovePassword leaves the caller with passkeys alone. The other sessions end, except what is kept.
-// ErrLastWayIn without a passkey that works here, or without recovery codes.
-func (s *Service) RemovePassword(ctx context.Context, c Caller, keep Keep) error {
-	a, err := s.begin(ctx, c, RemovePassword, "")
-	if err != nil || c.User.Passwordless() {
-		return err
+// RemovePassword leaves the caller with passkeys alone, and returns the recovery codes of somebody who had none. The
+// other sessions end, except what is kept. ErrLastWayIn without a passkey that works here; ErrSecondFactorRequired to a
+// session that has not proven one.
+func (s *Service) RemovePassword(ctx context.Context, c Caller, keep Keep) (shown []string, err error) {
+	f, err := s.store.Factors(ctx, c.User.Sub)
+	if err != nil {
+		return nil, err
 	}
-	err = s.store.RemovePassword(ctx, c.User.Sub, c.User.PasswordHash, s.passkeyHosts, s.Now(), a.Keeping(keep))
-	return web.Noted(ctx, "password_removed", err)
+	var data []string
+	if f.RecoveryCodes == 0 {
+		data = []string{"session", c.Session.ID} // which draws them
+	}
+	a, err := s.begin(ctx, c, RemovePassword, "", data...)
+	if err != nil || c.User.Passwordless() {
+		return nil, err
+	}
+	n := NewFactor{Now: s.Now(), Audit: a.Keeping(keep)}
+	if err = s.proveFactor(ctx, c); err == nil && f.RecoveryCodes == 0 {
+		shown, n.Codes, err = s.newRecoveryCodes(ctx)
+	}
+	if errors.Is(err, ErrNoStep) {
+		err = ErrLastWayIn
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.RemovePassword(ctx, c.User.Sub, c.User.PasswordHash, s.passkeyHosts, n)
+	if err = web.Noted(ctx, "password_removed", err); err != nil {
+		return nil, err
+	}
+	return shown, nil
 }
 
 // ChangePassword sets a new password of the caller, who proves the old one if there is one. It ends their other
 // sessions and every grant, and gives this session a new token, so that a copy of its cookie ends
-// too. What also names is void or removed too. ErrInvalidCredentials, ErrWeakPassword.
+// too. What also names is void or removed too; with NoSecondStep the first password of somebody who had none is enough
+// alone. ErrInvalidCredentials, ErrWeakPassword, ErrStepOfApp, ErrFactorDemanded.
 func (s *Service) ChangePassword(
 	ctx context.Context, c Caller, current, password string, also Keep,
 ) (SignedIn, error) {
@@ -30,6 +53,13 @@ func (s *Service) ChangePassword(
 		return SignedIn{}, err
 	}
 	u, weak := c.User, s.weak(ctx, password, c.User.Handle, "/new_password")
+	if also.NoSecondStep = also.NoSecondStep && u.Passwordless(); also.NoSecondStep {
+		mails, failed := s.notices(ctx, u, DropSecondStep.Told, "factor", FactorChoice, "session", c.Session.ID)
+		if err = cmp.Or(s.maySkipStep(ctx, u), failed); err != nil {
+			return SignedIn{}, err
+		}
+		a = a.With(mails...)
+	}
 	if !u.Passwordless() { // then the act needs a fresh session instead
 		if u, err = s.verifyPassword(ctx, c, current); errors.Is(err, ErrInvalidCredentials) {
 			err = web.AllFaults(err, weak)
@@ -49,7 +79,7 @@ func (s *Service) ChangePassword(
 		return SignedIn{}, err
 	}
 	err = s.store.ChangePassword(ctx, u.Sub, u.PasswordHash, hash, &row, s.Now(),
-		a.Keeping(Keep{Void: also.Void, Remove: also.Remove}))
+		a.Keeping(Keep{Void: also.Void, Remove: also.Remove, NoSecondStep: also.NoSecondStep}))
 	if errors.Is(err, ErrSessionNotFound) {
 		err = ErrNotAuthenticated
 	}

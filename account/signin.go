@@ -22,6 +22,8 @@ type Credentials struct {
 	Password string `json:"password"`
 	OTP      string `json:"otp"`
 	Shared   bool   `json:"shared_computer"` // see Caller.Shared
+	// Demanded asks for the second step that the application demands whose sign-in it is: see AsksSecondStep.
+	Demanded bool `json:"-"`
 }
 
 // PurposeAgain is the purpose of hidden Credentials in a page that sends them once more.
@@ -35,13 +37,17 @@ var (
 // SignIn checks the credentials and creates the session. An unknown handle and a wrong password
 // give the same error at the same cost. ErrSuspended comes only after the right password.
 //
-// ErrSecondFactorRequired comes after the right password of a user with a second factor: the
+// ErrSecondFactorRequired comes after the right password of a user who is asked for a second step: the
 // browser gets a cookie with which SecondStep continues.
 func (s *Service) SignIn(ctx context.Context, c Caller, in Credentials) (SignedIn, error) {
 	c.Shared = in.Shared
 	u, err := s.checkPassword(ctx, c, in.Handle, in.Password)
 	p := Proven{user: u, amr: passwordAlone}
-	if err == nil && u.SecondFactor {
+	asks := false
+	if err == nil {
+		asks, err = s.AsksSecondStep(ctx, u, in.Demanded)
+	}
+	if asks {
 		p.amr, err = passwordAndCode, ErrSecondFactorRequired
 		if in.OTP != "" {
 			p.step, err = s.checkOTP(ctx, c.As(u), in.OTP)
@@ -373,6 +379,7 @@ type signInStep struct {
 	Password []byte `json:"password"` // see passwordMark: a new password voids the step
 	Nonce    string `json:"nonce"`
 	Shared   bool   `json:"shared"`
+	Demanded bool   `json:"demanded"` // the user has not chosen it
 }
 
 const signInSeal = "second-factor"
@@ -391,7 +398,7 @@ func (s *Service) passwordMark(u User) []byte {
 // with.
 func (s *Service) askSecondFactor(ctx context.Context, c Caller, u User) (SignedIn, error) {
 	step, err := s.seal.Seal(signInSeal, signInStep{Sub: u.Sub, Password: s.passwordMark(u), Nonce: rand.Text(),
-		Shared: c.Shared})
+		Shared: c.Shared, Demanded: !u.SecondFactor})
 	if err != nil {
 		return SignedIn{}, err
 	}
@@ -423,7 +430,7 @@ func (s *Service) PendingSignIn(ctx context.Context, c Caller) (User, signInStep
 		return User{}, step, ErrSignInExpired
 	case err != nil:
 		return User{}, step, err
-	case !u.SecondFactor || !hmac.Equal(s.passwordMark(u), step.Password) || !u.PasswordDisownedAt.IsZero():
+	case !u.SecondFactor && !step.Demanded || !hmac.Equal(s.passwordMark(u), step.Password) || !u.PasswordDisownedAt.IsZero():
 		return User{}, step, ErrSignInExpired
 	case u.Suspended():
 		return User{}, step, u.suspension()
@@ -476,7 +483,11 @@ func (s *Service) Confirm(ctx context.Context, c Caller, in Confirmation) (Signe
 		return SignedIn{}, err
 	}
 	p := Proven{user: u, amr: passwordAlone}
-	if u.SecondFactor {
+	asks, err := s.AsksSecondStep(ctx, u, false)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	if asks {
 		if in.OTP == "" {
 			return SignedIn{}, s.secondFactorRequired(ctx, u)
 		}

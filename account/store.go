@@ -109,7 +109,7 @@ type UserStore interface {
 	// RemovePassword sets NoPassword if the hash still is old (otherwise ErrInvalidCredentials).
 	// ErrLastWayIn if the user has no passkey of one of the relying party ids, or no recovery code.
 	// ErrReauthenticationRequired as for NewFactor.
-	RemovePassword(ctx context.Context, sub, old string, rpIDs []string, now time.Time, a Audit) error
+	RemovePassword(ctx context.Context, sub, old string, rpIDs []string, n NewFactor) error
 	// SuspendAll suspends the users whose subs rows has, all or none, ends all sessions, revokes all
 	// grants and voids reset codes, with an audit row each. What ends is the same for all. Repeating it
 	// changes nothing and is no error. ErrUserNotFound; ErrLastAdmin if no other administrator would
@@ -175,7 +175,8 @@ type UserQuery struct {
 	InvitedBy      string    // handle of the member whose invite it was; empty: all
 	NotSince       time.Time // users who have neither joined nor signed in since; zero: all
 	NeverSignedIn  bool
-	NoSecondFactor bool
+	NoSecondFactor bool   // users whose password alone opens a session
+	Demanding      string // with that: the flags whose holders are asked for a passkey that they have, with spaces
 	App            string // id of a client that users have consented to or have a grant of; empty: all
 	Sort           string // SortHandle if empty
 	After          string // place returned with the previous page; empty: the start
@@ -370,15 +371,21 @@ type ResetStore interface {
 		now time.Time, a Audit) error
 }
 
-// FactorStore keeps second factors. User.SecondFactor is set while there is an authenticator app or
-// a passkey. Recovery codes are created with the first of them and deleted with the last.
+// FactorStore keeps second factors. User.SecondFactor is the choice of a second step, which is off without an
+// authenticator app and a passkey. Recovery codes are created and deleted with it.
 type FactorStore interface {
 	// Factors returns the second factors of a user.
 	Factors(ctx context.Context, sub string) (Factors, error)
 	// RecentFactors lists the factors that NamedFactors may select, oldest first, never nil. keep is the session of the
 	// request.
 	RecentFactors(ctx context.Context, sub, keep string, now time.Time) ([]MadeFactor, error)
-	// AddTOTP adds an authenticator app and reports whether it is the first factor: see NewFactor. ErrFactorExists.
+	// HasPasskey reports whether a user has a passkey of one of the relying party ids.
+	HasPasskey(ctx context.Context, sub string, rpIDs []string) (bool, error)
+	// SetSecondStep sets User.SecondFactor: see NewFactor. ErrNoStep without a factor, or without a password;
+	// ErrStepOfApp while there is an authenticator app. ErrReauthenticationRequired as for NewFactor, and if the
+	// session has proven no factor, or another request was first.
+	SetSecondStep(ctx context.Context, sub string, on bool, n NewFactor) error
+	// AddTOTP adds an authenticator app and reports whether it set User.SecondFactor: see NewFactor. ErrFactorExists.
 	AddTOTP(ctx context.Context, sub string, t TOTP, n NewFactor) (first bool, err error)
 	// UseTOTP stores the time step of a code and reports whether it was later than that of any
 	// earlier code (RFC 6238 section 5.2).
@@ -401,19 +408,18 @@ type FactorStore interface {
 	SpendOnce(ctx context.Context, hash []byte, expires time.Time) (bool, error)
 }
 
-// NewFactor describes how to add a second factor in one transaction. The first one sets
-// User.SecondFactor and stores the hashes of recovery codes, and Audit.Ends applies. Sessions that are
-// kept lose MethodMultiFactor, because they proved another
-// factor.
+// NewFactor describes how to add a second factor in one transaction. Unless WayIn is set, it sets User.SecondFactor;
+// that stores the hashes of recovery codes, and Audit.Ends applies. With the first one, sessions lose
+// MethodMultiFactor, because they proved another factor.
 //
-// ErrReauthenticationRequired if the user has a second factor that
+// ErrReauthenticationRequired if the user has chosen a second step that
 // the session has not proven. ErrUserNotFound.
 type NewFactor struct {
-	Codes []RecoveryCode // nil: the user is known to have a factor
-	// Offered adds a passkey that does not set User.SecondFactor: see Service.AddPasskey.
-	Offered bool
-	Now     time.Time
-	Audit   Audit
+	Codes []RecoveryCode // nil: User.SecondFactor is known to be set
+	// WayIn adds a passkey that leaves User.SecondFactor as it is. End ends what Audit.Ends says all the same.
+	WayIn, End bool
+	Now        time.Time
+	Audit      Audit
 }
 
 // OldFactor describes how to remove a second factor in one transaction. The last one takes
@@ -644,6 +650,8 @@ type Audit struct {
 	Void     []string
 	// Remove are the ids of MadeFactors that NamedFactors selects. ErrFactorsNamed.
 	Remove []string
+	// NoSecondStep switches User.SecondFactor off for a user without a password who gets one. ErrStepOfApp.
+	NoSecondStep bool
 	// Session is that of the request, or empty. Proof is what the act requires of it, ConfirmedAt and AMR are
 	// what it has proven, with what came in the same request: see Bound.
 	Session     string
@@ -715,7 +723,7 @@ func (a Audit) Keeping(keep Keep) Audit {
 			a.KeepApps = append(a.KeepApps, id)
 		}
 	}
-	a.Remove = keep.Remove
+	a.Remove, a.NoSecondStep = keep.Remove, keep.NoSecondStep
 	for _, name := range keep.Void {
 		handle, err := CanonicalHandle(name)
 		if _, none := CheckEmail(name); none == nil || err == nil && handle == name {

@@ -42,8 +42,9 @@ type User struct {
 	UpdatedAt   time.Time
 	LastLoginAt time.Time
 	InvitedBy   string // handle of the member whose invite it was, or empty
-	// SecondFactor is set if the user has a passkey or an authenticator app: then a password alone
-	// opens no session.
+	// SecondFactor is the choice of a second step: a password alone opens no session. Settings and applications may
+	// demand it of a user with a passkey who has not chosen it: see Service.AsksSecondStep. It is set while there is an
+	// authenticator app or no password, and never without a factor.
 	SecondFactor bool
 	// DevicesVoidedAt is when the marks of known devices were last voided: see Service.markMade.
 	DevicesVoidedAt time.Time

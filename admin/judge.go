@@ -87,8 +87,8 @@ func Judge(ctx context.Context, users *roster.Administration, o Options) (list [
 		return nil, err
 	}
 	if n > 0 {
-		add("second-factor", true, l.Text("{count} administrators have no second factor.", "count", n),
-			l.Text("They can add one under Security in their account."),
+		add("second-factor", true, l.Text("{count} administrators sign in with a password alone.", "count", n),
+			l.Text("They can switch on a second step under Security in their account."),
 			"/admin/users/?flag=admin&no_second_factor=true", "")
 	}
 	if len(settings.SecondFactorFlags) == 0 {

@@ -190,7 +190,7 @@ func (w *underWay) code() string {
 // passkey adds a passkey without a ceremony, and returns its id.
 func (w *underWay) passkey() string {
 	k := account.Passkey{ID: []byte(w.me + " key"), Sub: w.User(w.me).Sub, RPID: "localhost", Name: "key", PublicKey: []byte("k"), AAGUID: make([]byte, 16), CreatedAt: w.Clock.Now()}
-	_, err := w.store.AddPasskey(w.T.Context(), k, account.MaxPasskeys, account.NewFactor{Offered: true, Now: w.Clock.Now(), Audit: w.operator(account.AddFactor)})
+	_, err := w.store.AddPasskey(w.T.Context(), k, account.MaxPasskeys, account.NewFactor{WayIn: true, Now: w.Clock.Now(), Audit: w.operator(account.AddFactor)})
 	w.must(err)
 	return base64.RawURLEncoding.EncodeToString(k.ID)
 }
@@ -309,6 +309,14 @@ func routesUnderWay() []route {
 		return func(w *underWay) (string, body) { return strings.Replace(rest, "BOB", w.bob, 1), sent }
 	}
 	passwords := func(w *underWay) { w.enrol(); w.passkey() }
+	chosen := func(w *underWay) {
+		passwords(w)
+		w.thief.Call("DELETE", "/api/me/totp", nil).Is(204)
+	}
+	choosing := func(w *underWay) {
+		chosen(w)
+		w.thief.Call("PUT", "/api/me/second-step", map[string]bool{"on": false}).Is(200)
+	}
 	return []route{
 		{account.EndSession, "DELETE /api/me/sessions/{id}", func(w *underWay) (string, body) {
 			return "/api/me/sessions/" + w.sessionOf(w.me), nil
@@ -379,6 +387,22 @@ func routesUnderWay() []route {
 		{account.RemoveFactor, "DELETE /api/me/passkeys/{id}", func(w *underWay) (string, body) { return "/api/me/passkeys/" + w.passkey(), nil }},
 		{account.RemoveFactor, "POST /account/passkeys/remove", func(w *underWay) (string, body) {
 			return "/account/passkeys/remove", form("id", w.passkey(), "sure", "yes")
+		}},
+		{account.AskSecondStep, "PUT /api/me/second-step", func(w *underWay) (string, body) {
+			choosing(w)
+			return "/api/me/second-step", map[string]bool{"on": true}
+		}},
+		{account.AskSecondStep, "POST /account/security/second-step", func(w *underWay) (string, body) {
+			choosing(w)
+			return "/account/security/second-step", form()
+		}},
+		{account.DropSecondStep, "PUT /api/me/second-step", func(w *underWay) (string, body) {
+			chosen(w)
+			return "/api/me/second-step", map[string]bool{"on": false}
+		}},
+		{account.DropSecondStep, "POST /account/security/second-step/off", func(w *underWay) (string, body) {
+			chosen(w)
+			return "/account/security/second-step/off", form("sure", "yes")
 		}},
 		{account.RenamePasskey, "PATCH /api/me/passkeys/{id}", func(w *underWay) (string, body) {
 			return "/api/me/passkeys/" + w.passkey(), map[string]string{"name": "blue"}

@@ -181,7 +181,7 @@ func answerTo(r *http.Request) templates.Answer {
 func rowOf(u account.User) templates.AdminUserRow {
 	return templates.AdminUserRow{
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, Flags: u.Flags,
-		Suspended: u.Suspended(), SecondFactor: u.SecondFactor, Ended: u.Ended(), EndsAt: nextEnd(u),
+		Suspended: u.Suspended(), Ended: u.Ended(), EndsAt: nextEnd(u),
 		CreatedAt: u.CreatedAt, LastLoginAt: u.LastLoginAt, InvitedBy: u.InvitedBy,
 	}
 }
@@ -401,7 +401,7 @@ func (s *Service) describeFactors(r *http.Request, page *templates.AdminUser, u 
 	factors, err := s.users.Factors(r.Context(), u)
 	page.Factors = templates.FactorCounts{
 		TOTP: factors.TOTP != nil, Passkeys: factors.Passkeys, RecoveryCodes: factors.RecoveryCodes,
-		Passwordless: u.Passwordless(),
+		SecondStep: u.SecondFactor, Passwordless: u.Passwordless(),
 	}
 	return err
 }

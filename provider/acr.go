@@ -53,9 +53,9 @@ func (c *claimsRequest) addACR(essential bool, values []json.RawMessage) error {
 }
 
 // decideACR compares the sign-in with the class that the operator requires and with those that
-// the application requests. It returns proceed if nothing is missing. A user with a second factor
-// always signs in with more than a password. A password-only session of such a user dates from
-// before the factor was set up, so a new sign-in helps.
+// the application requests. It returns proceed if nothing is missing. A new sign-in helps a user with a factor:
+// that for an application which demands more than a password takes a second step (templates.Application). A wish asks
+// nobody for one who has not chosen it.
 func (q authzState) decideACR(silent bool) (verdict, *oauthError) {
 	class := q.class()
 	signInAgain := func() (verdict, *oauthError) {
@@ -78,7 +78,7 @@ func (q authzState) decideACR(silent bool) (verdict, *oauthError) {
 	}
 	switch {
 	case q.acr.satisfied(class):
-	case q.acr.satisfied(q.bestACR):
+	case q.acr.satisfied(q.bestACR) && (q.acr.essential || q.identity.User.SecondFactor):
 		if v, problem := signInAgain(); v == login || q.acr.essential {
 			return v, problem
 		}
@@ -92,9 +92,9 @@ func (q authzState) decideACR(silent bool) (verdict, *oauthError) {
 func (q authzState) class() string {
 	class := account.ACR(q.identity.Session.AMR)
 	switch {
-	case !q.identity.User.SecondFactor:
-		return account.ACRPassword
-	case q.needsPasskeyLookup() && class == account.ACRPhishingResistant && q.bestACR != class:
+	case q.bestACR == account.ACRPassword:
+		return q.bestACR
+	case q.needsPasskey() && class == account.ACRPhishingResistant && q.bestACR != class:
 		return account.ACRTwoFactors
 	}
 	return class
@@ -109,10 +109,17 @@ func (q authzState) requiredACR() string {
 	return q.client.RequireACR
 }
 
-// needsPasskeyLookup reports whether the decision depends on the user having a passkey.
-func (q authzState) needsPasskeyLookup() bool {
+// needsPasskey reports whether a passkey is asked for.
+func (q authzState) needsPasskey() bool {
 	const class = account.ACRPhishingResistant
 	return q.client.RequireACR == class || slices.Contains(q.acr.values, class)
+}
+
+// needsPasskeyLookup reports whether the decision depends on the user having a passkey. It is the only factor of
+// somebody who has not chosen a second step.
+func (q authzState) needsPasskeyLookup(u account.User) bool {
+	return q.needsPasskey() || !u.SecondFactor && (q.requiredACR() != "" || len(q.acr.values) > 0 ||
+		q.identity != nil && account.ACR(q.identity.Session.AMR) != account.ACRPassword)
 }
 
 // authenticationClaims returns the requested claims about the sign-in for userinfo. ID tokens

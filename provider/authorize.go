@@ -150,7 +150,11 @@ func (p *Provider) application(ctx context.Context, continuation string) templat
 	if p.proveClient(ctx, req) != nil {
 		return templates.Application{}
 	}
-	return templates.Application{Name: req.client.shownName(), Logo: req.client.Logo.Hash, Device: req.forDevice()}
+	q, _ := p.stateOf(req)
+	const password = account.ACRPassword
+	return templates.Application{Name: req.client.shownName(), Logo: req.client.Logo.Hash, Device: req.forDevice(),
+		SecondStep: q.acr.essential && !q.acr.satisfied(password) ||
+			!account.SatisfiesACR(password, req.client.RequireACR)}
 }
 
 func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *authorization, q authzState) error {
@@ -473,8 +477,11 @@ func (rs *rules) readUser(ctx context.Context, q *authzState, u account.User) (e
 		}
 		q.without(slices.Concat(refused, q.leftOut))
 	}
+	if q.needsFactor, err = rs.needsFactor(ctx, u); err != nil {
+		return err
+	}
 	passkey := false
-	if u.SecondFactor && q.needsPasskeyLookup() { // class counts no passkey of others, which was only offered
+	if q.needsPasskeyLookup(u) {
 		if passkey, err = rs.storage.HasPasskey(ctx, u.Sub, account.PasskeyHosts(rs.issuer)); err != nil {
 			return fmt.Errorf("look for passkeys: %w", err)
 		}
@@ -487,11 +494,7 @@ func (rs *rules) readUser(ctx context.Context, q *authzState, u account.User) (e
 	default:
 		q.bestACR = account.ACRPassword
 	}
-	if err = rs.readLasting(ctx, q); err != nil {
-		return err
-	}
-	q.needsFactor, err = rs.needsFactor(ctx, u)
-	return err
+	return rs.readLasting(ctx, q)
 }
 
 // fault is an error in a parameter. Its sentence is constant: the client reads it in

@@ -208,11 +208,14 @@ func (p *Provider) activeUser(ctx context.Context, g *Grant, c *Client) (u accou
 	u = *g.User
 	q := authzState{client: c}
 	q.needsFactor, err = p.accounts.NeedsSecondFactor(ctx, u)
-	class := account.ACR(g.AMR)
-	if !u.SecondFactor {
+	class, required, has := account.ACR(g.AMR), q.requiredACR(), u.SecondFactor
+	if err == nil && !has && required != "" {
+		has, err = p.storage.HasPasskey(ctx, u.Sub, account.PasskeyHosts(p.issuer))
+	}
+	if !has {
 		class = account.ACRPassword
 	}
-	if err == nil && !account.SatisfiesACR(class, q.requiredACR()) {
+	if err == nil && !account.SatisfiesACR(class, required) {
 		err = errWeakSignIn
 	}
 	return u, err

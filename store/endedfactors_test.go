@@ -188,7 +188,7 @@ func TestSecondStepOfADisownedSessionIsUndone(t *testing.T) {
 					must(t, s.CreateSession(ctx, n, u.PasswordHash, act("session.create")))
 				}
 				offered := newFactor(by.ID)
-				offered.Offered = true
+				offered.WayIn = true
 				_, err := s.AddPasskey(ctx, newPasskey(u.Sub, "offered"), 20, offered)
 				must(t, err)
 				first := newFactor(thief.ID)
@@ -205,6 +205,55 @@ func TestSecondStepOfADisownedSessionIsUndone(t *testing.T) {
 				if u, err = s.UserBySub(ctx, u.Sub); err != nil || u.SecondFactor != earlier || (f.TOTP != nil) != earlier ||
 					f.Passkeys != 1 || (f.RecoveryCodes > 0) != earlier {
 					t.Errorf("a second step %t, factors %+v, %v", u.SecondFactor, f, err)
+				}
+			})
+		})
+	}
+}
+
+// What the choice of a second step is again after the disowned session, and later ones, changed it.
+func TestChoiceOfASecondStepIsAsBeforeTheThief(t *testing.T) {
+	for name, c := range map[string]struct {
+		changes string // a session and the choice that it made, each; the owner's is o, the thief's are t and u
+		want    bool
+	}{
+		"switched on": {"t+", false}, "switched off": {"o+ t-", true}, "off and on": {"o+ t- t+", true}, "on and off": {"t+ t-", false},
+		"by two": {"o+ t- u+", true}, "by two, off again": {"o+ t- u+ t-", true}, "the owner's alone": {"o+", true}, "both of the owner": {"o+ o-", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				ctx, u := t.Context(), addUser(t, s, "ada")
+				must(t, s.Exec("UPDATE users SET created_at = 1 WHERE sub = ?", u.Sub))
+				ids := map[string]string{}
+				for i, who := range []string{"o", "t", "u"} {
+					n := newSession(u.Sub)
+					n.CreatedAt = noon.Add(time.Duration(i-3) * time.Hour)
+					must(t, s.CreateSession(ctx, n, u.PasswordHash, act("session.create")))
+					ids[who] = n.ID
+				}
+				wayIn := newFactor("")
+				wayIn.WayIn = true
+				_, err := s.AddPasskey(ctx, newPasskey(u.Sub, "key"), 20, wayIn)
+				must(t, err)
+				must(t, s.Exec("UPDATE sessions SET amr = 'swk user mfa'"))
+				must(t, s.Exec("UPDATE passkeys SET created_at = 0"))
+				for i, change := range strings.Fields(c.changes) {
+					n := newFactor(ids[change[:1]], change)
+					n.Now = noon.Add(time.Duration(i-30) * time.Minute)
+					if change[0] == 'o' {
+						n.Now = noon.Add(time.Duration(i-150) * time.Minute)
+					}
+					n.Audit = keeping(n.Audit)
+					must(t, s.SetSecondStep(ctx, u.Sub, change[1] == '+', n))
+				}
+				_, err = s.DisownSession(ctx, u.Sub, ids["t"], account.NewResetCode(noon), time.Hour, noon, act("session.not_me"))
+				must(t, err)
+				if u, err = s.UserBySub(ctx, u.Sub); err != nil || u.SecondFactor != c.want {
+					t.Errorf("%s: %t, %v", c.changes, u.SecondFactor, err)
+				}
+				left, err := s.Factors(ctx, u.Sub)
+				if must(t, err); (left.RecoveryCodes > 0) != c.want {
+					t.Errorf("%s: %+v", c.changes, left)
 				}
 			})
 		})

@@ -63,18 +63,25 @@ type totpRow struct {
 var totpColumns = columnsOf[totpRow]("totp")
 
 // lockForFactors locks a user whose factors are about to change. The session must have used a
-// second factor if the user has one; none is the operator's.
+// second factor if the user has chosen one; none is the operator's.
 func lockForFactors(tx *engine.Tx, sub, session string) account.User {
 	u := lockedUser(tx, sub)
-	if session == "" || !u.SecondFactor {
-		return u
+	if u.SecondFactor {
+		provenFactor(tx, sub, session)
+	}
+	return u
+}
+
+// provenFactor refuses a session that has used no second factor; none is the operator's.
+func provenFactor(tx *engine.Tx, sub, session string) {
+	if session == "" {
+		return
 	}
 	var amr string
 	tx.Find(&amr, "SELECT amr FROM sessions WHERE id = ? AND sub = ?", sanitize(session), sub)
 	if !slices.Contains(strings.Fields(amr), account.MethodMultiFactor) {
 		tx.Refuse(account.ErrReauthenticationRequired)
 	}
-	return u
 }
 
 // addFactor adds a second factor by calling add: see account.NewFactor.
@@ -83,23 +90,79 @@ func (s *Store) addFactor(
 ) (first bool, err error) {
 	err = s.act(ctx, doing, n.Audit, func(tx *engine.Tx) {
 		u := lockForFactors(tx, sub, n.Audit.Session)
-		add(tx)
-		row := n.Audit
-		if first = !u.SecondFactor && !n.Offered; first {
-			if len(n.Codes) == 0 && n.Audit.Session != "" { // the others were removed meanwhile
-				tx.Refuse(account.ErrReauthenticationRequired)
-			}
-			tx.Exec(`UPDATE users SET second_factor = true, second_factor_at = ?, second_factor_session_id = ?,
-				updated_at = ? WHERE sub = ?`, toUnix(n.Now), sanitize(n.Audit.Session), toUnix(n.Now), sub)
-			replaceRecoveryCodes(tx, sub, n.Audit.Session, n.Codes, n.Now)
-			// No session has used the new factor yet.
+		if !hasFactor(tx, sub) { // what sessions have used was removed
 			tx.Exec(`UPDATE sessions SET amr = replace(amr, ?, '')
 				WHERE sub = ?`, " "+account.MethodMultiFactor, sub)
+		}
+		add(tx)
+		row := n.Audit
+		if first = !u.SecondFactor && !n.WayIn; first {
+			askSecondStep(tx, sub, n)
+		}
+		if first || n.End {
 			row = end(tx, sub, "", n.Audit, n.Now).noted(row)
 		}
 		insertAudit(tx, row)
 	})
 	return first && err == nil, err
+}
+
+// hasFactor reports whether the user has an authenticator app or a passkey.
+func hasFactor(tx *engine.Tx, sub string) bool {
+	var found []int
+	tx.Find(&found, "SELECT 1 FROM totp WHERE sub = @sub UNION SELECT 1 FROM passkeys WHERE sub = @sub",
+		map[string]any{"sub": sub})
+	return len(found) > 0
+}
+
+// setSecondStep stores the choice of a second step, and what a remedy makes of it. One session may change it and
+// change it back, so that does not count; where several have within account.FactorUndo, it is on if it ever was.
+func setSecondStep(tx *engine.Tx, sub, session string, on bool, now time.Time) {
+	tx.Exec(`UPDATE users SET second_factor_was = CASE
+			WHEN second_factor_at >= @young AND second_factor_session_id = @session THEN second_factor_was
+			ELSE second_factor OR (second_factor_at >= @young AND second_factor_was) END,
+		second_factor = @on, second_factor_at = @now, second_factor_session_id = @session, updated_at = @now
+		WHERE sub = @sub`, map[string]any{"sub": sub, "session": sanitize(session), "on": on, "now": toUnix(now),
+		"young": toUnix(now.Add(-account.FactorUndo))})
+}
+
+// askSecondStep switches the second step on, with recovery codes.
+func askSecondStep(tx *engine.Tx, sub string, n account.NewFactor) {
+	if len(n.Codes) == 0 && n.Audit.Session != "" { // it was switched off meanwhile
+		tx.Refuse(account.ErrReauthenticationRequired)
+	}
+	setSecondStep(tx, sub, n.Audit.Session, true, n.Now)
+	replaceRecoveryCodes(tx, sub, n.Audit.Session, n.Codes, n.Now)
+}
+
+// dropSecondStep switches the second step off for a user who has a password, with the recovery codes.
+func dropSecondStep(tx *engine.Tx, sub, session string, now time.Time) {
+	var apps []int
+	if tx.Find(&apps, "SELECT 1 FROM totp WHERE sub = ?", sub); len(apps) > 0 {
+		tx.Refuse(account.ErrStepOfApp)
+	}
+	setSecondStep(tx, sub, session, false, now)
+	withoutFactors(tx, map[string]any{"subs": []string{sub}, "now": toUnix(now), "none": account.NoPassword})
+}
+
+// SetSecondStep implements account.Store.
+func (s *Store) SetSecondStep(ctx context.Context, sub string, on bool, n account.NewFactor) error {
+	return s.act(ctx, "set second step", n.Audit, func(tx *engine.Tx) {
+		switch u := lockForFactors(tx, sub, n.Audit.Session); {
+		case on == u.SecondFactor: // meanwhile
+			tx.Refuse(account.ErrReauthenticationRequired)
+		case u.Passwordless():
+			tx.Refuse(account.ErrNoStep)
+		case !on:
+			dropSecondStep(tx, sub, n.Audit.Session, n.Now)
+		case !hasFactor(tx, sub):
+			tx.Refuse(account.ErrNoStep)
+		default:
+			provenFactor(tx, sub, n.Audit.Session)
+			askSecondStep(tx, sub, n)
+		}
+		insertAudit(tx, end(tx, sub, "", n.Audit, n.Now).noted(n.Audit))
+	})
 }
 
 // removeFactor removes a second factor by calling remove: see account.OldFactor. passkey is the id

@@ -210,7 +210,7 @@ func TestLastWayInStays(t *testing.T) {
 				if i == 0 {
 					return remove(u)
 				}
-				return instances[1].RemovePassword(ctx, u.Sub, u.PasswordHash, hosts, noon, act("password.remove"))
+				return instances[1].RemovePassword(ctx, u.Sub, u.PasswordHash, hosts, account.NewFactor{Now: noon, Audit: act("password.remove")})
 			})
 			if n := wins(t, errs, account.ErrLastWayIn); n != 1 {
 				t.Errorf("%d of the two were removed", n)
@@ -224,7 +224,7 @@ func TestLastWayInStays(t *testing.T) {
 		if got != (account.PasskeysElsewhere{Passkeys: 1, Members: 1, LockedOut: 1}) {
 			t.Errorf("%+v", got)
 		}
-		want(t, s.RemovePassword(ctx, eve.Sub, "another", hosts, noon, act("password.remove")), account.ErrInvalidCredentials)
+		want(t, s.RemovePassword(ctx, eve.Sub, "another", hosts, account.NewFactor{Now: noon, Audit: act("password.remove")}), account.ErrInvalidCredentials)
 		// A session needs the passkey, whatever was proven otherwise.
 		n := newSession(eve.Sub)
 		n.AMR = []string{account.MethodPassword}

@@ -52,6 +52,9 @@ func (s *Store) ChangePassword(
 		tx.Expect(tx.Exec(`UPDATE users SET password_hash = ?, password_disowned_at = 0, updated_at = ?
 			WHERE sub = ? AND password_hash = ? AND deleted_at = 0`, hash, toUnix(now), sub, old),
 			account.ErrInvalidCredentials)
+		if a.NoSecondStep {
+			dropSecondStep(tx, sub, a.Session, now)
+		}
 		if keep == nil {
 			insertAudit(tx, end(tx, sub, "", a, now).noted(a))
 			return
@@ -67,19 +70,27 @@ func (s *Store) ChangePassword(
 
 // RemovePassword implements account.Store.
 func (s *Store) RemovePassword(
-	ctx context.Context, sub, old string, rpIDs []string, now time.Time, a account.Audit,
+	ctx context.Context, sub, old string, rpIDs []string, n account.NewFactor,
 ) error {
-	return s.act(ctx, "remove password", a, func(tx *engine.Tx) {
-		if u := lockForFactors(tx, sub, a.Session); u.PasswordHash != old || old == "" {
+	return s.act(ctx, "remove password", n.Audit, func(tx *engine.Tx) {
+		u := lockedUser(tx, sub)
+		if u.PasswordHash != old || old == "" {
 			tx.Refuse(account.ErrInvalidCredentials)
 		}
 		keepWayIn(tx, sub, rpIDs)
+		provenFactor(tx, sub, n.Audit.Session)
 		var codes []int
-		tx.Expect(tx.Find(&codes, "SELECT 1 FROM recovery_codes WHERE sub = ? AND used_at = 0 LIMIT 1", sub),
-			account.ErrLastWayIn)
+		switch tx.Find(&codes, "SELECT 1 FROM recovery_codes WHERE sub = ? AND used_at = 0 LIMIT 1", sub); {
+		case len(codes)+len(n.Codes) == 0:
+			tx.Refuse(account.ErrLastWayIn)
+		case !u.SecondFactor:
+			askSecondStep(tx, sub, n)
+		case len(n.Codes) > 0:
+			replaceRecoveryCodes(tx, sub, n.Audit.Session, n.Codes, n.Now)
+		}
 		tx.Exec("UPDATE users SET password_hash = ?, password_disowned_at = 0, updated_at = ? WHERE sub = ?",
-			account.NoPassword, toUnix(now), sub)
-		insertAudit(tx, end(tx, sub, "", a, now).noted(a))
+			account.NoPassword, toUnix(n.Now), sub)
+		insertAudit(tx, end(tx, sub, "", n.Audit, n.Now).noted(n.Audit))
 	})
 }
 

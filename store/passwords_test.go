@@ -215,7 +215,7 @@ func TestPasskeyOfAnotherHostIsNoWayIn(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		u := passkeyMember(t, s, "ada", "old.example.net")
 		remove := func(hosts ...string) error {
-			return s.RemovePassword(t.Context(), u.Sub, u.PasswordHash, hosts, noon, act("password.remove"))
+			return s.RemovePassword(t.Context(), u.Sub, u.PasswordHash, hosts, account.NewFactor{Now: noon, Audit: act("password.remove")})
 		}
 		want(t, remove("id.example.org", "example.org"), account.ErrLastWayIn)
 		must(t, remove("old.example.net"))

@@ -60,8 +60,8 @@ func insertSession(tx *engine.Tx, n *account.Session) {
 // before.
 func signedIn(tx *engine.Tx, n *account.Session, verifiedHash string) {
 	sub, multi, alone, disowned := n.Sub, 0, 0, ""
-	if n.Passkey != nil && !slices.Contains(n.AMR, account.MethodPassword) {
-		alone = 1 // it may be one that is not asked for after the password; that it is there is checked next
+	if n.Passkey != nil {
+		alone = 1 // also where no second step is chosen; that it is there is checked next
 	}
 	if slices.Contains(n.AMR, account.MethodMultiFactor) {
 		multi = 1

@@ -130,7 +130,9 @@ func (s *Store) filtersOf(q account.UserQuery) (holds string, args []any) {
 		holds += " AND u.last_login_at = 0"
 	}
 	if q.NoSecondFactor {
-		holds += " AND NOT u.second_factor"
+		holds += ` AND NOT u.second_factor AND NOT (EXISTS (SELECT 1 FROM passkeys p WHERE p.sub = u.sub) AND
+			EXISTS (SELECT 1 FROM user_flags f WHERE f.sub = u.sub AND f.flag IN ? AND ` + flagInForce + "))"
+		args = append(args, append(strings.Fields(q.Demanding), ""), now)
 	}
 	return holds, args
 }

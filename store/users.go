@@ -50,6 +50,7 @@ type userRow struct {
 
 	SecondFactorAt        int64 // when the choice was last changed, 0: not known
 	SecondFactorSessionID string
+	SecondFactorWas       bool // what it is again if that is undone: see setSecondStep
 
 	Unlocks        int64
 	FactorUnlocks  int64
@@ -535,7 +536,7 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 	})
 }
 
-// HasPasskey implements provider.Storage.
+// HasPasskey implements account.Store.
 func (s *Store) HasPasskey(ctx context.Context, sub string, rpIDs []string) (bool, error) {
 	if invalidKey(sub) {
 		return false, nil

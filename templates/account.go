@@ -24,7 +24,7 @@ import (
 //	POST {base}/account/delete               password
 //	POST {base}/logout/                      -
 //
-// Links can point to their sections by id: profile, password, passkeys, second-factor, recovery,
+// Links can point to their sections by id: profile, password, passkeys, second-step, second-factor, recovery,
 // sessions, apps, invites, data.
 type Member struct {
 	Handle, DisplayName string
@@ -42,6 +42,8 @@ type Member struct {
 	ErrorField string
 	// FieldErrors has error sentences by field.
 	FieldErrors map[string]string
+	// SecondStep and EndOthers are what was chosen for a new passkey.
+	SecondStep, EndOthers bool
 	// Passwordless reports whether the person signs in with passkeys alone.
 	Passwordless bool
 	Signals      []Signal
@@ -124,8 +126,10 @@ type factorDemand struct {
 
 // SecondFactors describes the person's factors besides the password.
 type SecondFactors struct {
-	// Any reports whether there is a second factor, TOTP whether there is an authenticator app.
-	Any, TOTP               bool
+	// Any reports whether the person has chosen a second step after the password, and Required whether the settings
+	// demand one. TOTP reports whether there is an authenticator app, Passkey whether there is a passkey that works.
+	Any, Required           bool
+	TOTP, Passkey           bool
 	TOTPSince, TOTPLastUsed time.Time
 	// RecoveryCodes is the number of unused codes.
 	RecoveryCodes int

@@ -143,8 +143,7 @@ type AdminUserRow struct {
 	// Flags are the access flags that are on.
 	Flags                  []string
 	Suspended              bool
-	Ended                  bool // suspended because the account has ended by itself
-	SecondFactor           bool
+	Ended                  bool      // suspended because the account has ended by itself
 	EndsAt                 time.Time // when the account or the first flag ends, zero for never
 	CreatedAt, LastLoginAt time.Time
 	// InvitedBy is a handle, "" for a person who joined without an invite.
@@ -224,7 +223,12 @@ type FactorCounts struct {
 	Passkeys, RecoveryCodes int // RecoveryCodes counts the unused ones
 	// Passwordless reports whether there is no password, so that a passkey alone signs in.
 	Passwordless bool
+	// SecondStep reports whether the person has chosen a second step after the password.
+	SecondStep bool
 }
+
+// Any reports whether there is something to remove.
+func (f FactorCounts) Any() bool { return f.TOTP || f.Passkeys > 0 || f.SecondStep }
 
 // AdminProfile has the fields of a person that administrators can change.
 type AdminProfile struct {

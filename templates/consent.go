@@ -114,6 +114,8 @@ type Application struct {
 	// Device reports whether another device waits for the sign-in, and Gone whether the request is too old
 	// to go on.
 	Device, Gone bool
+	// SecondStep demands more than the password of people who have a factor.
+	SecondStep bool
 }
 
 // Optional reports whether the person may leave a scope out.

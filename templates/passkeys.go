@@ -13,7 +13,7 @@ type Passkeys struct {
 	Rows        []PasskeyRow
 	// Full reports whether the person has the maximum number of passkeys.
 	Full bool
-	// Ends lists what ends with the first second factor, nil for a further one.
+	// Ends lists what ends if the person signs the other devices out, nil if the second step is on already.
 	Ends *Ends
 }
 

@@ -129,6 +129,10 @@ var factorNotices = map[[2]string]templates.Text{
 		"{time}.",
 	{account.MailFactorAdded, account.FactorPasskey}: "The passkey “{name}” was added to your account @{handle} on " +
 		"{time}.",
+	{account.MailFactorAdded, account.FactorChoice}: "Since {time}, signing in to your account @{handle} needs a second " +
+		"step after the password.",
+	{account.MailFactorRemoved, account.FactorChoice}: "Since {time}, the password alone is enough to sign in to your " +
+		"account @{handle}.",
 	{account.MailFactorRemoved, account.FactorTOTP}: "The authenticator app was removed from your account " +
 		"@{handle} on {time}.",
 	{account.MailFactorRemoved, account.FactorPasskey}: "The passkey “{name}” was removed from your account " +
@@ -204,6 +208,9 @@ func recipientReason(l *templates.Language, handle string) string {
 func (p *Post) composeNotice(ctx context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
 	n := plainNotices[m.Kind]
 	text := cmp.Or(factorNotices[[2]string{m.Kind, m.Data["factor"]}], n.text)
+	if m.Data["factor"] == account.FactorChoice {
+		n.subject = "How you sign in was changed"
+	}
 	out := templates.Mail{
 		Subject: l.Text(n.subject, p.texts(m, l)...), Paragraphs: []string{l.Text(text, p.texts(m, l)...)},
 		Reason: recipientReason(l, m.Data["handle"]),
@@ -243,8 +250,11 @@ func (p *Post) composeNotice(ctx context.Context, m account.Mail, l *templates.L
 	if reason := m.Data["reason"]; reason != "" {
 		add("Reason: {reason}", "reason", reason)
 	}
+	if m.Data[account.FactorChoice] != "" {
+		add("The password alone is no longer enough to sign in.")
+	}
 	if session := m.Data["session"]; session != "" {
-		add("If this wasn’t you, open the link. It signs out everyone, and removes what was added.")
+		add("If this wasn’t you, open the link. It signs out everyone, and takes back what was changed.")
 		address, err := p.accounts.NotMeURL(m.Sub, session, true)
 		out.Link = &templates.MailLink{Label: l.Text(thatWasNotMe), URL: address}
 		return out, err

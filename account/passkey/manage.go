@@ -35,7 +35,7 @@ func (s *Service) MayOffer(ctx context.Context, c account.Caller) (bool, error) 
 // AddPasskey.
 func (s *Service) BeginAddPasskey(ctx context.Context, c account.Caller, offered bool) (begunCeremony, error) {
 	var none begunCeremony
-	if err := s.accounts.Allow(c, account.AddFactor); err != nil {
+	if err := s.accounts.MayAddFactor(ctx, c); err != nil {
 		return none, err
 	}
 	if s.party == nil {
@@ -77,14 +77,12 @@ func (s *Service) BeginAddPasskey(ctx context.Context, c account.Caller, offered
 }
 
 // AddPasskey verifies and stores a new credential of the caller. Without a name it is named after
-// its authenticator. With the first factor the other sessions end, except what is kept.
-//
-// An offered one was made by the browser without asking. It signs in, and is never asked for after the
-// password: somebody who does not know of it must not be kept out elsewhere.
+// its authenticator. It is a way in, and the rest stays as it is: see account.NewWay for secondStep, with which the other
+// sessions end, except what is kept. An offered one was made by the browser without asking.
 func (s *Service) AddPasskey(
-	ctx context.Context, c account.Caller, in AnsweredCeremony, name string, keep account.Keep, offered bool,
+	ctx context.Context, c account.Caller, in AnsweredCeremony, name string, keep account.Keep, secondStep, offered bool,
 ) (k account.Passkey, out account.AddedFactor, err error) {
-	if err := s.accounts.Allow(c, account.AddFactor); err != nil {
+	if err := s.accounts.MayAddFactor(ctx, c); err != nil {
 		return k, out, err
 	}
 	if s.party == nil {
@@ -107,11 +105,11 @@ func (s *Service) AddPasskey(
 		return k, out, account.ErrPasskeyExpired
 	}
 	k.Name = cmp.Or(name, k.Name)
-	out, err = s.accounts.AddFactor(ctx, c, keep, account.FactorPasskey, k.Method(), k.Name,
-		func(n account.NewFactor) (bool, error) {
-			n.Offered = offered
-			return s.accounts.Store().AddPasskey(ctx, k, account.MaxPasskeys, n)
-		})
+	w := account.NewWay{Factor: account.FactorPasskey, Method: k.Method(), Name: k.Name, Passkey: k.ID,
+		SecondStep: secondStep, Unproven: offered}
+	out, err = s.accounts.AddFactor(ctx, c, keep, w, func(n account.NewFactor) (bool, error) {
+		return s.accounts.Store().AddPasskey(ctx, k, account.MaxPasskeys, n)
+	})
 	return k, out, err
 }
 

@@ -51,12 +51,28 @@ func (a *Administration) User(ctx context.Context, named string) (account.User, 
 func (a *Administration) Users(
 	ctx context.Context, q account.UserQuery,
 ) (users []account.User, next string, err error) {
+	if q, err = a.demanding(ctx, q); err != nil {
+		return nil, "", err
+	}
 	return a.Store().Users(ctx, q)
 }
 
 // CountUsers counts users: see UserStore.
 func (a *Administration) CountUsers(ctx context.Context, q account.UserQuery) (n int, exact bool, err error) {
+	if q, err = a.demanding(ctx, q); err != nil {
+		return 0, false, err
+	}
 	return a.Store().CountUsers(ctx, q)
+}
+
+// demanding returns a query with what NoSecondFactor depends on.
+func (a *Administration) demanding(ctx context.Context, q account.UserQuery) (account.UserQuery, error) {
+	if !q.NoSecondFactor {
+		return q, nil
+	}
+	settings, err := a.Settings(ctx)
+	q.Demanding = strings.Join(settings.SecondFactorFlags, " ")
+	return q, err
 }
 
 // HS256Sessions counts the live sessions whose tokens are signed with the shared secret.

@@ -113,6 +113,12 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 			key := s.ada.Call("GET", "/api/me/passkeys", nil).Is(200).JSON()["passkeys"].([]any)[0].(map[string]any)
 			s.ada.Call("PATCH", "/api/me/passkeys/"+key["id"].(string), map[string]string{"name": "blue"}).Is(200)
 		}},
+		"second step": {account.AskSecondStep, func(s *scene) { addWayIn(s.ada, "key") }, func(s *scene) {
+			s.ada.Call("PUT", "/api/me/second-step", map[string]bool{"on": true}).Is(200)
+		}},
+		"no second step": {account.DropSecondStep, func(s *scene) { addPasskey(s.ada, "key") }, func(s *scene) {
+			s.ada.Call("PUT", "/api/me/second-step", map[string]bool{"on": false}).Is(200)
+		}},
 		"codes": {account.RenewRecoveryCodes, enrolled, func(s *scene) { s.ada.Call("POST", "/api/me/recovery-codes", nil).Is(200) }},
 		"code used": {account.UseRecoveryCode, enrolled, func(s *scene) {
 			loginOTP(s.Browser(), "ada", password, s.app.codes[0]).Is(200)
@@ -209,7 +215,7 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 		})},
 	}
 	// These have their tests where they are done.
-	elsewhere := []string{account.AllowApp.Action, account.GiveLastingAccess.Action, account.NoticeCounter.Action, account.ImportUsers.Action, account.ExportAudit.Action, account.ConfirmJoin.Action, account.AcceptJoin.Action, account.RefuseJoin.Action, account.InviteUser.Action}
+	elsewhere := []string{account.AllowApp.Action, account.GiveLastingAccess.Action, account.NoticeCounter.Action, account.ImportUsers.Action, account.ExportAudit.Action, account.ExportUsers.Action, account.ConfirmJoin.Action, account.AcceptJoin.Action, account.RefuseJoin.Action, account.InviteUser.Action}
 	for _, act := range account.Acts {
 		tested := slices.Contains(elsewhere, act.Action) || act.Silent || act.Proof == account.ProofOperator
 		for _, c := range cases {

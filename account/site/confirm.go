@@ -39,6 +39,9 @@ const (
 	sureField     = "sure"
 )
 
+// unprovenField says in the address of the page that the password alone is not enough.
+const unprovenField = "second_step"
+
 // maxForm limits a form that may carry a picture, in bytes.
 const maxForm = 2 * web.MaxBody
 
@@ -95,7 +98,8 @@ func (s *Site) Form(h web.Handler) web.Handler {
 		}
 		err := h(w, r)
 		var ask askFirst
-		stale := errors.Is(err, account.ErrReauthenticationRequired)
+		unproven := errors.Is(err, account.ErrSecondFactorRequired) // of a session that may do other things
+		stale := unproven || errors.Is(err, account.ErrReauthenticationRequired)
 		switch {
 		case errors.Is(err, account.ErrNotAuthenticated) && s.WantsPage(r): // it has ended since the head
 			return s.signInFirst(w, r, url.Values{})
@@ -103,9 +107,14 @@ func (s *Site) Form(h web.Handler) web.Handler {
 			return err
 		case r.Method != http.MethodPost:
 			back := strings.TrimPrefix(r.URL.EscapedPath(), s.Path(""))
-			return s.Redirect(w, r, "/account/confirm?"+url.Values{"next": {back}}.Encode())
+			q := url.Values{"next": {back}}
+			if unproven {
+				q.Set(unprovenField, "1")
+			}
+			return s.Redirect(w, r, "/account/confirm?"+q.Encode())
 		}
 		page := s.carry(r)
+		page.SecondFactor = unproven
 		if page.Stale = stale; !stale {
 			page.Question = templates.LanguageOf(r.Context()).Text(ask.act.Question, ask.names...)
 			page.Fields = append(page.Fields, templates.FormField{Name: sureField, Value: "yes"})
@@ -183,7 +192,11 @@ func (s *Site) showConfirm(w http.ResponseWriter, r *http.Request, page *templat
 	if err != nil {
 		return err
 	}
-	page.Handle, page.SecondFactor, page.Methods = u.Handle, u.SecondFactor, s.FactorMethods(f)
+	asks, err := s.AsksSecondStep(r.Context(), u, page.SecondFactor)
+	if err != nil {
+		return err
+	}
+	page.Handle, page.SecondFactor, page.Methods = u.Handle, asks, s.FactorMethods(f)
 	page.Passwordless = u.Passwordless()
 	status := page.Status
 	switch {
@@ -199,7 +212,8 @@ func (s *Site) showConfirm(w http.ResponseWriter, r *http.Request, page *templat
 
 func (s *Site) confirmPage(w http.ResponseWriter, r *http.Request) error {
 	next := templates.FormField{Name: "next", Value: web.LocalPath(r.URL.Query().Get("next"))}
-	page := templates.Confirm{Action: "/account/confirm", Stale: true, Fields: []templates.FormField{next}}
+	page := templates.Confirm{Action: "/account/confirm", Stale: true, Fields: []templates.FormField{next},
+		SecondFactor: r.URL.Query().Has(unprovenField)}
 	return s.showConfirm(w, r, &page, nil)
 }
 

@@ -3,7 +3,6 @@ package site
 import (
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 const (
 	securityPath = "/account/security"
 	totpPath     = securityPath + "/totp"
+	stepPath     = securityPath + "/second-step"
 	passkeysPath = securityPath + "#passkeys"
 )
 
@@ -82,19 +82,19 @@ func (s *Site) totpPage(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Site) showTOTP(w http.ResponseWriter, r *http.Request, status int, page templates.TOTP) (err error) {
-	if page.Ends, err = s.endsWithFirstFactor(r); err == nil {
+	if page.Ends, err = s.endsWithSecondStep(r, true); err == nil {
 		s.Show(w, r, status, page)
 	}
 	return err
 }
 
-// endsWithFirstFactor lists what ends with the other sessions of a person who adds their first factor; nil
-// for others.
-func (s *Site) endsWithFirstFactor(r *http.Request) (*templates.Ends, error) {
+// endsWithSecondStep lists what ends with the other sessions of a person who switches the second step on; nil
+// for others. optional is that of endsWithOthers.
+func (s *Site) endsWithSecondStep(r *http.Request, optional bool) (*templates.Ends, error) {
 	if IdentityFrom(r.Context()).User.SecondFactor {
 		return nil, nil
 	}
-	return s.endsWithOthers(r, true)
+	return s.endsWithOthers(r, optional)
 }
 
 // totpForm turns the app on. After a wrong code it shows the same secret again.
@@ -122,16 +122,62 @@ func (s *Site) totpForm(w http.ResponseWriter, r *http.Request) error {
 		templates.TOTP{Secret: key.Secret(), URI: key.URL(), Token: token, Error: p.Detail, ErrorCode: p.Code})
 }
 
+func (s *Site) apiSecondStep(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		account.Keep
+		On *bool `json:"on"`
+	}
+	if err := web.ReadJSON(w, r, &in); err != nil {
+		return err
+	}
+	if in.On == nil {
+		return web.BadRequest("A member has the wrong type.", web.FieldError{Pointer: "/on", Detail: "must be a boolean"})
+	}
+	codes, err := s.ChooseSecondStep(r.Context(), s.Caller(r), in.Keep, *in.On)
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, struct {
+		OK            bool     `json:"ok"`
+		RecoveryCodes []string `json:"recovery_codes"` // null: none are new
+	}{true, codes})
+}
+
+func (s *Site) secondStepForm(w http.ResponseWriter, r *http.Request) error {
+	codes, err := s.ChooseSecondStep(r.Context(), s.Caller(r), keptUnlessTicked(r), true)
+	if err != nil || codes == nil {
+		return err
+	}
+	return s.showCodes(w, r, templates.RecoveryCodes{Codes: codes})
+}
+
+func (s *Site) dropSecondStepForm(_ http.ResponseWriter, r *http.Request) error {
+	_, err := s.ChooseSecondStep(r.Context(), s.Caller(r), kept(r), false)
+	return err
+}
+
 // factorAdded shows the recovery codes of a first factor, or else the security page.
 func (s *Site) factorAdded(w http.ResponseWriter, r *http.Request, out account.AddedFactor, done string) error {
 	s.setCookies(w, out.SignedIn)
 	if out.Codes == nil {
+		if _, next, missing := s.setUpFor(r); next != "" && missing != setUpRecovered {
+			return s.afterSignIn(w, r, IdentityFrom(r.Context()).User, next)
+		}
 		return s.Redirect(w, r, securityPath+"?notice="+done+"#"+notices[done].section)
 	}
-	page := templates.RecoveryCodes{Codes: out.Codes, First: true}
+	_ = s.showCodes(w, r, templates.RecoveryCodes{Codes: out.Codes})
+	return nil
+}
+
+// errShown is what an operation of a form returns that has shown a page.
+var errShown = errors.New("a page is shown")
+
+// showCodes shows the first recovery codes of a person, and returns errShown.
+func (s *Site) showCodes(w http.ResponseWriter, r *http.Request, page templates.RecoveryCodes) error {
+	page.First = true
 	page.Application, page.Continue, _ = s.setUpFor(r)
 	s.Show(w, r, http.StatusOK, page)
-	return nil
+	return errShown
 }
 
 func (s *Site) removeTOTP(r *http.Request, keep account.Keep) error {
@@ -177,9 +223,12 @@ func (s *Site) describeFactors(r *http.Request, page *templates.AccountSecurity)
 	if err != nil {
 		return err
 	}
-	page.Factors = templates.SecondFactors{Any: u.SecondFactor, RecoveryCodes: f.RecoveryCodes}
-	methods := s.FactorMethods(f)
-	page.Removable = !u.Passwordless() && slices.Contains(methods, account.FactorPasskey) && f.RecoveryCodes > 0
+	page.Factors = templates.SecondFactors{Any: u.SecondFactor, Passkey: s.CountUsablePasskeys(f) > 0,
+		RecoveryCodes: f.RecoveryCodes}
+	if page.Factors.Required, err = s.NeedsSecondFactor(r.Context(), u); err != nil {
+		return err
+	}
+	page.Removable = !u.Passwordless() && page.Factors.Passkey
 	if f.TOTP != nil {
 		page.Factors.TOTP, page.Factors.TOTPSince, page.Factors.TOTPLastUsed = true, f.TOTP.CreatedAt,
 			f.TOTP.LastUsedAt

@@ -40,7 +40,7 @@ func (s *Site) mountAPI(handle func(path string, methods web.Methods)) {
 	handle("/api/me",
 		web.Methods{"GET": signedIn(s.apiMe), "PATCH": signedIn(s.apiPatchMe), "DELETE": signedIn(s.apiDeleteMe)})
 	handle("/api/me/password", web.Methods{
-		"PUT": signedIn(s.apiPutPassword), "DELETE": signedIn(keepingAPI(s.removePassword)),
+		"PUT": signedIn(s.apiPutPassword), "DELETE": signedIn(s.apiRemovePassword),
 	})
 	handle("/api/me/email/verify", web.Methods{"POST": signedIn(s.apiVerifyEmail)})
 	handle("/api/me/email/send-verification", web.Methods{"POST": signedIn(noContent(s.sendVerification))})
@@ -58,6 +58,7 @@ func (s *Site) mountAPI(handle func(path string, methods web.Methods)) {
 	})
 	handle("/api/me/totp/confirm", web.Methods{"POST": signedIn(s.apiConfirmTOTP)})
 	handle("/api/me/recovery-codes", web.Methods{"POST": signedIn(s.apiRecoveryCodes)})
+	handle("/api/me/second-step", web.Methods{"PUT": signedIn(s.apiSecondStep)})
 	handle("/api/me/export", web.Methods{"GET": signedIn(web.OwnSite(s.export)), "POST": signedIn(s.apiExport)})
 	handle("/api/me/passkeys", web.Methods{"GET": signedIn(s.apiPasskeys), "POST": signedIn(s.apiAddPasskey)})
 	handle("/api/me/passkeys/begin", web.Methods{"POST": signedIn(s.apiBeginAddPasskey)})
@@ -109,7 +110,7 @@ func (s *Site) mountPages(handle func(path string, methods web.Methods)) {
 	handle("/account/cancel-email", web.Methods{"POST": form("email-cancelled", s.cancelEmail)})
 	handle("/account/password", web.Methods{"POST": form("password-changed", s.passwordForm)})
 	handle("/account/password/remove",
-		web.Methods{"POST": form("password-removed", s.asking(account.RemovePassword, keepingForm(s.removePassword)))})
+		web.Methods{"POST": form("password-removed", s.asking(account.RemovePassword, s.removePasswordForm))})
 	handle("/account/passkeys", web.Methods{"POST": page(s.addPasskeyForm)})
 	handle("/account/passkeys/rename", web.Methods{"POST": form("passkey-renamed", s.renamePasskeyForm)})
 	handle("/account/passkeys/remove",
@@ -122,6 +123,9 @@ func (s *Site) mountPages(handle func(path string, methods web.Methods)) {
 	handle(totpPath, web.Methods{"GET": page(s.totpPage), "POST": page(s.totpForm)})
 	handle(totpPath+"/remove",
 		web.Methods{"POST": form("totp-removed", s.asking(account.RemoveFactor, keepingForm(s.removeTOTPForm)))})
+	handle(stepPath, web.Methods{"POST": form("second-step-on", s.secondStepForm)})
+	handle(stepPath+"/off",
+		web.Methods{"POST": form("second-step-off", s.asking(account.DropSecondStep, s.dropSecondStepForm))})
 	handle("/account/security/recovery-codes", web.Methods{"POST": page(s.recoveryCodesForm)})
 	handle("/account/export", web.Methods{"POST": page(s.export)})
 	handle("/account/delete", web.Methods{"POST": form("account-deleted", s.deleteForm)})
@@ -147,6 +151,14 @@ const keepApp, voidGiven, removeFactor = "keep_app", "void_given", "remove_facto
 func kept(r *http.Request) account.Keep {
 	return account.Keep{Sessions: r.PostForm.Get("keep_other_sessions") != "", Apps: r.PostForm[keepApp],
 		Void: r.PostForm[voidGiven], Remove: r.PostForm[removeFactor]}
+}
+
+// keptUnlessTicked is kept of a form that ends the other sessions only if the person says so.
+func keptUnlessTicked(r *http.Request) account.Keep {
+	keep := kept(r)
+	keep.End = r.PostForm.Has("end_other_sessions")
+	keep.Sessions = !keep.End
+	return keep
 }
 
 // noContent returns the handler of an operation of the API. The body of a POST may be an empty

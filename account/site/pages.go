@@ -1,6 +1,7 @@
 package site
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
@@ -44,6 +45,9 @@ var notices = map[string]struct {
 	"totp-added": {"security", "second-factor", "Your authenticator app is set up."},
 	"totp-removed": {"security", "second-factor",
 		"Your authenticator app is removed. Delete its entry in the app too."},
+	"second-step-on": {"security", "second-step", "From now on, you need a second step after your password."},
+	"second-step-off": {"security", "second-step",
+		"Your password alone is enough now. Your recovery codes no longer work."},
 	"recovery-used": {"security", "recovery", "You used a recovery code to sign in, and it no longer works. If you " +
 		"have lost your app or passkey, remove it here and set up a new one."},
 	"session-ended":   {"devices", "sessions", "The device is signed out."},
@@ -87,6 +91,8 @@ func (s *Site) accountForm(notice string, do operation) web.Handler {
 		}
 		at := notices[notice]
 		switch err := do(w, r); {
+		case errors.Is(err, errShown):
+			return nil
 		case err != nil:
 			return s.accountRefused(w, r, at.page, at.section, err)
 		case notice == "account-deleted":
@@ -117,6 +123,8 @@ func (s *Site) accountRefused(w http.ResponseWriter, r *http.Request, page, sect
 	switch {
 	case section == "passkeys" && r.PostForm.Has("id"): // the name of another one
 		m.FieldErrors = nil
+	case section == "passkeys":
+		newPasskey(r, &m)
 	case section == "profile" && len(p.Errors) > 0:
 		page, err := s.refusedProfile(r, m)
 		if err != nil {

@@ -58,14 +58,16 @@ func (s *Site) apiAddPasskey(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		passkeyAnswer
 		account.Keep
-		Name string `json:"name"`
+		Name       string `json:"name"`
+		SecondStep bool   `json:"second_step"` // see account.NewWay
 		// Offered is that of the begin request.
 		Offered bool `json:"offered"`
 	}
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return err
 	}
-	k, out, err := s.passkeys.AddPasskey(r.Context(), s.Caller(r), in.answered(), in.Name, in.Keep, in.Offered)
+	k, out, err := s.passkeys.AddPasskey(r.Context(), s.Caller(r), in.answered(), in.Name, in.Keep, in.SecondStep,
+		in.Offered)
 	if err != nil {
 		return err
 	}
@@ -83,16 +85,24 @@ func (s *Site) addPasskeyForm(w http.ResponseWriter, r *http.Request) error {
 	in, _ := passkeyInForm(r, "")
 	const done = "passkey-added"
 	if in.State == "" && len(in.Credential) == 0 { // the script sends these for the proof alone
-		if err := s.Allow(s.Caller(r), account.AddFactor); err != nil {
+		if err := s.MayAddFactor(r.Context(), s.Caller(r)); err != nil {
 			return err
 		}
-		return s.showMember(w, r, http.StatusOK, notices[done].page, s.member(r))
+		m := s.member(r)
+		newPasskey(r, &m)
+		return s.showMember(w, r, http.StatusOK, notices[done].page, m)
 	}
-	_, out, err := s.passkeys.AddPasskey(r.Context(), s.Caller(r), in, "", kept(r), false)
+	_, out, err := s.passkeys.AddPasskey(r.Context(), s.Caller(r), in, "", keptUnlessTicked(r),
+		r.PostForm.Has("second_step"), false)
 	if err != nil {
 		return s.accountRefused(w, r, notices[done].page, notices[done].section, err)
 	}
 	return s.factorAdded(w, r, out, done)
+}
+
+// newPasskey adds what was chosen in the form of a new passkey.
+func newPasskey(r *http.Request, m *templates.Member) {
+	m.SecondStep, m.EndOthers = r.PostForm.Has("second_step"), r.PostForm.Has("end_other_sessions")
 }
 
 func (s *Site) apiRenamePasskey(w http.ResponseWriter, r *http.Request) error {
@@ -130,7 +140,7 @@ func (s *Site) describePasskeys(r *http.Request, page *templates.AccountSecurity
 		page.Passkeys.Unavailable = p.In(templates.LanguageOf(r.Context())).Detail
 	}
 	if page.Passkeys.Unavailable == "" {
-		if page.Passkeys.Ends, err = s.endsWithFirstFactor(r); err != nil {
+		if page.Passkeys.Ends, err = s.endsWithSecondStep(r, false); err != nil {
 			return err
 		}
 	}

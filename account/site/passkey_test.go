@@ -87,12 +87,12 @@ func finish(b *accounttest.Browser, body any) *accounttest.Answer {
 	return b.Call("POST", "/api/auth/passkey/finish", body)
 }
 
-// addPasskey gives the signed-in user of the browser a passkey.
+// addPasskey gives the signed-in user of the browser a passkey, and asks for a second step after the password.
 func addPasskey(b *accounttest.Browser, name string, change ...func(*virtualwebauthn.AuthenticatorOptions)) *keyring {
 	b.W.T.Helper()
 	k := newKeyring(change...)
 	body := k.create(b.Call("POST", "/api/me/passkeys/begin", nil))
-	body["name"] = name
+	body["name"], body["second_step"] = name, true
 	b.Call("POST", "/api/me/passkeys", body).Is(201)
 	return k
 }
@@ -373,6 +373,7 @@ func TestOwnerManagesPasskeys(t *testing.T) {
 	body := k.create(begun)
 	bob.Call("POST", "/api/me/passkeys", body).Is(400, "passkey_expired") // another session's
 	b.Call("POST", "/api/me/passkeys", map[string]any{"state": body["state"], "credential": body["credential"], "name": "a\nb"}).Is(400, "invalid_passkey_name")
+	body["second_step"] = true
 	added := b.Call("POST", "/api/me/passkeys", body).Is(201).JSON()
 	if added["name"] != "iCloud Keychain" || added["backup_state"] != true {
 		t.Errorf("%v", added)
@@ -550,7 +551,7 @@ func TestRecoveryCodesComeWithTheFirstPasskey(t *testing.T) {
 	b := w.SignedIn("ada")
 	add := func() *accounttest.Answer {
 		body := newKeyring().create(b.Call("POST", "/api/me/passkeys/begin", nil))
-		return b.Page("/account/passkeys", "state", body["state"].(string), "credential", string(body["credential"].(json.RawMessage)))
+		return b.Page("/account/passkeys", "state", body["state"].(string), "credential", string(body["credential"].(json.RawMessage)), "second_step", "true")
 	}
 	first := add().Is(200).Shows(`id="recovery-codes"`)
 	code := regexp.MustCompile(`<li><code>([^<]+)</code>`).FindAllStringSubmatch(first.Body, -1)
@@ -619,7 +620,9 @@ func TestPasskeysAfterAMove(t *testing.T) {
 	w.AddUser("ada")
 	b := w.SignedIn("ada")
 	old := newKeyring().at(from, "id.example.org")
-	b.Call("POST", "/api/me/passkeys", old.create(b.Call("POST", "/api/me/passkeys/begin", nil))).Is(201)
+	body := old.create(b.Call("POST", "/api/me/passkeys/begin", nil))
+	body["second_step"] = true
+	b.Call("POST", "/api/me/passkeys", body).Is(201)
 	w.Start(issuer(from, parent))
 	shared := newKeyring().at(from, parent)
 	shared.device.Options.UserHandle = old.device.Options.UserHandle

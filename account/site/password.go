@@ -5,6 +5,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
 )
 
 func (s *Site) apiPutPassword(w http.ResponseWriter, r *http.Request) error {
@@ -13,12 +14,13 @@ func (s *Site) apiPutPassword(w http.ResponseWriter, r *http.Request) error {
 		New     string   `json:"new_password"`
 		Void    []string `json:"void_given"`
 		Remove  []string `json:"remove_factors"`
+		Step    *bool    `json:"second_step"` // of an account without a password; null: true
 	}
 	if err := web.ReadJSON(w, r, &in); err != nil {
 		return err
 	}
 	out, err := s.ChangePassword(r.Context(), s.Caller(r), in.Current, in.New,
-		account.Keep{Void: in.Void, Remove: in.Remove})
+		account.Keep{Void: in.Void, Remove: in.Remove, NoSecondStep: in.Step != nil && !*in.Step})
 	if err != nil {
 		return err
 	}
@@ -27,14 +29,35 @@ func (s *Site) apiPutPassword(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Site) passwordForm(w http.ResponseWriter, r *http.Request) error {
+	keep := kept(r)
+	keep.NoSecondStep = r.PostForm.Has("asks_second_step") && !r.PostForm.Has("second_step")
 	out, err := s.ChangePassword(r.Context(), s.Caller(r), r.PostForm.Get("current_password"),
-		r.PostForm.Get("new_password"), kept(r))
+		r.PostForm.Get("new_password"), keep)
 	s.setCookies(w, out)
 	return err
 }
 
-func (s *Site) removePassword(r *http.Request, keep account.Keep) error {
-	return s.RemovePassword(r.Context(), s.Caller(r), keep)
+func (s *Site) apiRemovePassword(w http.ResponseWriter, r *http.Request) error {
+	var keep account.Keep
+	if err := web.ReadOptionalJSON(w, r, &keep); err != nil {
+		return err
+	}
+	codes, err := s.RemovePassword(r.Context(), s.Caller(r), keep)
+	if err != nil {
+		return err
+	}
+	if codes == nil {
+		return web.NoContent(w)
+	}
+	return web.WriteJSON(w, http.StatusOK, map[string][]string{"recovery_codes": codes})
+}
+
+func (s *Site) removePasswordForm(w http.ResponseWriter, r *http.Request) error {
+	codes, err := s.RemovePassword(r.Context(), s.Caller(r), kept(r))
+	if err != nil || codes == nil {
+		return err
+	}
+	return s.showCodes(w, r, templates.RecoveryCodes{Codes: codes, Passwordless: true})
 }
 
 // changePasswordPage redirects password managers to the form (W3C, A Well-Known URL for Changing

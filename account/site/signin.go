@@ -269,7 +269,7 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadForm(w, r); err != nil {
 		return err
 	}
-	next, _ := s.continuation(w, r, r.PostForm)
+	next, application := s.continuation(w, r, r.PostForm)
 	in := account.Credentials{Handle: r.PostForm.Get("handle"), Password: r.PostForm.Get("password"),
 		Shared: r.PostForm.Has("shared_computer")}
 	var before account.Credentials // of a sign-in that found the service busy
@@ -277,6 +277,8 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 	if again {
 		in = before
 	}
+	// An application that verifies the cookie itself sends people without a continuation.
+	in.Demanded = application.SecondStep || next == "" && r.PostForm.Get("fresh") == FreshConfirm
 	var out account.SignedIn
 	var err error
 	answer, ok := passkeyInForm(r, "")

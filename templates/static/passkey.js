@@ -101,7 +101,7 @@
   function show(button, error) {
     var box = button.form.querySelector("[data-error]"), name = sentences[error.name] || "failed";
     function sentence(name) { return button.getAttribute("data-" + name) || box.getAttribute("data-" + name) || button.getAttribute("data-failed"); }
-    if (error.code === "reauthentication_required" && button.hasAttribute("data-confirm")) {
+    if ((error.code === "reauthentication_required" || error.code === "second_factor_required") && button.hasAttribute("data-confirm")) {
       button.form.submit(); // the service asks for the proof, and the form comes back with what was typed
       return;
     }

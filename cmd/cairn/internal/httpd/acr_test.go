@@ -142,31 +142,46 @@ func TestEssentialClassThatCannotBeMet(t *testing.T) {
 	}
 }
 
-// A passkey that was only offered is no second factor: nobody is asked for a class that no sign-in of theirs has.
-func TestOfferedPasskeyIsNoClassToAskFor(t *testing.T) {
-	s, rp := startApp(t, func(c *provider.Client) { c.Trusted = true }, "openid")
+// A passkey is there, and no second step chosen: an application that demands a class asks for it after the password, and
+// sends nobody to set up a factor of their own. One that only wishes for a class asks for nothing.
+func TestPasskeyIsAskedForWhereAClassIsDemanded(t *testing.T) {
+	s, db, rp := startDatabaseApp(t, func(c *provider.Client) { c.Trusted = true }, "openid")
 	u, err := s.store.UserByHandle(t.Context(), "ada")
 	noError(t, err)
+	key := []byte("way-in-0123456789")
 	_, err = s.store.AddPasskey(t.Context(), account.Passkey{
-		ID: []byte("offered-0123456789"), Sub: u.Sub, PublicKey: []byte("x"), AAGUID: make([]byte, 16), Name: "Phone", CreatedAt: time.Now(),
-	}, 10, account.NewFactor{Offered: true, Now: time.Now(), Audit: operator(account.AddFactor, "ada", "")})
+		ID: key, Sub: u.Sub, PublicKey: []byte("x"), AAGUID: make([]byte, 16), Name: "Phone", CreatedAt: time.Now(),
+	}, 10, account.NewFactor{WayIn: true, Now: time.Now(), Audit: operator(account.AddFactor, "ada", "")})
 	noError(t, err)
-	strict := s.app("strict", func(c *provider.Client) { c.Trusted, c.RequireACR = true, account.ACRPhishingResistant }, "openid")
+	strict := s.app("strict", func(c *provider.Client) { c.Trusted, c.RequireACR = true, account.ACRPhishingResistant }, "openid", "offline_access")
+	essential := rp.authURL("claims", strings.ReplaceAll(essentialACR, `"2"`, `"phr"`))
 
 	b := s.visitor()
-	wantAnswer(t, "asked for", b.authorize(rp.authURL("acr_values", "phr"), "ada"), "code")
+	wantAnswer(t, "wished for", b.authorize(rp.authURL("acr_values", "phr"), "ada"), "code")
 	wantAnswer(t, "silently", answered(t, b.get(rp.authURL("acr_values", "phr", "prompt", "none"))), "code")
-	essential := rp.authURL("claims", strings.ReplaceAll(essentialACR, `"2"`, `"phr"`))
-	wantAnswer(t, "essential", b.authorize(essential, "ada"), "unmet_authentication_requirements")
-	if got := b.get(strict.authURL()); !toSecurity(got) {
-		t.Errorf("required: %d %s", got.StatusCode, got.Header.Get("Location"))
-	}
-	for address, want := range map[string]string{rp.authURL("acr_values", "phr"): provider.AnswerCode, essential: provider.AnswerError, strict.authURL(): provider.AnswerCode} {
-		e := s.explain(address, "ada")
-		setUp := strings.Contains(strings.Join(e.Steps, "\n"), "set up a second factor")
-		if e.Answer != want || setUp != (address == strict.authURL()) {
-			t.Errorf("explained: %+v", e)
+	wantAnswer(t, "no class", answered(t, b.get(rp.authURL())), "code")
+	for name, address := range map[string]string{"essential": essential, "required": strict.authURL()} {
+		if got := b.follow(b.get(address), "ada"); got.StatusCode != http.StatusOK || pageName(t, got.Text) != "second-factor" || !strings.Contains(got.Text, "passkey-form") {
+			t.Errorf("%s: %d %.200s", name, got.StatusCode, got.Text)
 		}
+		if e := s.explain(address, "ada"); e.Answer != provider.AnswerCode || strings.Contains(strings.Join(e.Steps, "\n"), "set up a second factor") {
+			t.Errorf("%s is explained as %+v", name, e)
+		}
+	}
+	wantAnswer(t, "required, silently", answered(t, b.get(strict.authURL("prompt", "none"))), "login_required")
+
+	db.exec("UPDATE sessions SET amr = 'swk user mfa', passkey = ?", key)
+	wantAnswer(t, "by the passkey, essential", answered(t, b.get(essential)), "code")
+	token, err := strict.exchange(answered(t, b.get(strict.authURL())).Get("code"))
+	noError(t, err)
+	if claims := jwtPayload(t, rawIDToken(token)); claims["acr"] != "phr" {
+		t.Errorf("told %v", claims)
+	}
+	refreshed := strict.refresh(token.RefreshToken).JSON(t)
+	db.exec("DELETE FROM passkeys")
+	wantInvalidGrant(t, "without the passkey", strict.refresh(refreshed["refresh_token"].(string)))
+	if got := b.get(strict.authURL()); !toSecurity(got) {
+		t.Errorf("whoever has none sets one up: %d %s", got.StatusCode, got.Header.Get("Location"))
 	}
 }
 

@@ -54,7 +54,7 @@ func TestPasskeyInABrowser(t *testing.T) {
 	signInAs(t, tab, "ada", password, "account")
 	mustDo(t, tab, "security page", chromedp.Navigate(s.URL+"/account/security"), chromedp.WaitVisible(id("passkey-submit")))
 	shot(t, tab, "security-no-passkeys")
-	mustDo(t, tab, "add a passkey", chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(id("recovery-codes")),
+	mustDo(t, tab, "add a passkey", chromedp.Click(id("second_step")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(id("recovery-codes")),
 		chromedp.Click(id("recovery-done")), chromedp.WaitVisible(chromedp.CSS("li[data-key]")))
 	mustDo(t, tab, "its name", chromedp.Click(chromedp.CSS("li[data-key] summary")), chromedp.SetValue(chromedp.CSS("li[data-key] [name=name]"), "Laptop"),
 		chromedp.Click(chromedp.CSS("li[data-key] details button")), chromedp.WaitVisible(chromedp.CSS("#passkeys [role=status]")))

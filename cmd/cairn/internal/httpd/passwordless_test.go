@@ -143,8 +143,7 @@ func TestRemovedPasskeyIsForgottenByTheDevice(t *testing.T) {
 	told := listenForSignals(t, tab)
 	mustDo(t, tab, "sign in", chromedp.Navigate(s.URL+"/login/"))
 	signInAs(t, tab, "ada", password, "account")
-	mustDo(t, tab, "add", chromedp.Navigate(s.URL+"/account/security"), chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(id("recovery-done")),
-		chromedp.Click(id("recovery-done")), chromedp.WaitVisible(chromedp.CSS("li[data-key]")))
+	mustDo(t, tab, "add", chromedp.Navigate(s.URL+"/account/security"), chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(chromedp.CSS("li[data-key]")))
 	key, err := chromedp.Run(tab, chromedp.Evaluate[string](`document.querySelector("li[data-key]").dataset.key`))
 	noError(t, err)
 	mustDo(t, tab, "remove", chromedp.Click(chromedp.CSS("li[data-key] > form button")), chromedp.WaitVisible(id("confirm-submit")), chromedp.Click(id("confirm-submit")), chromedp.WaitVisible(chromedp.CSS("#passkeys [role=status]")))
@@ -172,7 +171,7 @@ func TestPasskeysMoveWithTheHostInABrowser(t *testing.T) {
 	virtualAuthenticator(t, tab)
 	mustDo(t, tab, "before", chromedp.Navigate(before+"/login/"))
 	signInAs(t, tab, "ada", password, "account")
-	mustDo(t, tab, "add", chromedp.Navigate(before+"/account/security"), chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(id("recovery-done")))
+	mustDo(t, tab, "add", chromedp.Navigate(before+"/account/security"), chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(chromedp.CSS("li[data-key]")))
 	mustDo(t, tab, "after", chromedp.Navigate(after+"/login/"), chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(page("account")))
 	if n := to.handler.Elsewhere; n != (account.PasskeysElsewhere{}) {
 		t.Errorf("%+v", n)
@@ -199,7 +198,7 @@ func TestOfferedPasskeyInABrowser(t *testing.T) {
 	shot(t, tab, "passkey-offered")
 	mustDo(t, tab, "the passkey signs in", chromedp.Navigate(s.URL+"/logout/"), chromedp.Click(id("logout-confirm")), chromedp.WaitVisible(page("signed-out")),
 		chromedp.Navigate(s.URL+"/login/"), chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(page("account")))
-	mustDo(t, tab, "and can be removed", chromedp.Navigate(s.URL+"/account/security"), chromedp.WaitVisible(id("passkeys-beside")), chromedp.WaitVisible(chromedp.CSS("li[data-key] > form button")))
+	mustDo(t, tab, "and can be removed", chromedp.Navigate(s.URL+"/account/security"), chromedp.WaitVisible(id("second-step-none")), chromedp.WaitVisible(chromedp.CSS("li[data-key] > form button")))
 	shot(t, tab, "passkey-offered-security")
 	mustDo(t, tab, "nor is it asked for after the password", chromedp.Navigate(s.URL+"/logout/"), chromedp.Click(id("logout-confirm")), chromedp.WaitVisible(page("signed-out")), chromedp.Navigate(s.URL+"/login/"))
 	signInAs(t, tab, "ada", password, "account")

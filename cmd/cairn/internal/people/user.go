@@ -292,9 +292,10 @@ func (c *showUserCommand) Run(p *cli.Program) error {
 		document := struct {
 			userRow
 			LockedUntil *time.Time             `json:"locked_until"` // null: not locked
+			SecondStep  bool                   `json:"second_step"`
 			Sessions    []account.SessionEntry `json:"sessions"`
 			Apps        []account.AppEntry     `json:"apps"`
-		}{userRowOf(u), web.TimeOrNull(locked), account.SessionEntries(access.Sessions, "", access.Passkeys),
+		}{userRowOf(u), web.TimeOrNull(locked), u.SecondFactor, account.SessionEntries(access.Sessions, "", access.Passkeys),
 			account.AppEntries(access.Apps)}
 		return c.Print(p, u.Sub, document, labels)
 	})
@@ -320,15 +321,19 @@ func userLabels(u account.User, zone *time.Location) cli.Pairs {
 	if !u.EndsAt.IsZero() {
 		ends = "after " + account.LastDay(u.EndsAt, zone)
 	}
-	passwordless := ""
+	passwordless, step := "", "not chosen"
+	if u.SecondFactor {
+		step = "asked for after the password"
+	}
 	if u.Passwordless() {
-		passwordless = "none: passkeys alone"
+		passwordless, step = "none: passkeys alone", ""
 	}
 	f := u.Profile
 	labels := cli.Pairs{
 		{"handle", u.Handle}, {"sub", u.Sub}, {"name", u.DisplayName}, {"email", email},
 		{"flags", flagsUntil(u.Flags, u.FlagEnds, zone)}, {"suspended", suspended}, {"ends", ends},
 		{"invited by", u.InvitedBy}, {"password", passwordless},
+		{"second step", step},
 		{"created", cli.DateOrNever(u.CreatedAt)}, {"last sign-in", cli.DateOrNever(u.LastLoginAt)},
 		{"given_name", f.GivenName}, {"family_name", f.FamilyName}, {"middle_name", f.MiddleName},
 		{"nickname", f.Nickname}, {"profile", f.Page}, {"picture", f.Picture}, {"website", f.Website},
