@@ -104,8 +104,11 @@ func isLoopback(uri string) bool {
 const LastingTold = 30 * 24 * time.Hour
 
 // LastingAccess returns the audit row of GiveLastingAccess, with its mails. Whether the proof of the act
-// is needed depends on the access that the application has already, so package provider checks it.
+// is needed depends on the access that the application has already, so package provider checks it. ErrRateLimited.
 func (s *Service) LastingAccess(ctx context.Context, c Caller, clientID, name string) (*Audit, error) {
+	if err := s.CountAct(ctx, c, GiveLastingAccess); err != nil {
+		return nil, err
+	}
 	mails, err := s.notices(ctx, c.User, GiveLastingAccess.Told, "name", name)
 	a := c.Audit(s.Now(), GiveLastingAccess, c.User.Handle, clientID).With(mails...)
 	a.Proof = ProofSession

@@ -15,6 +15,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
 )
@@ -47,6 +48,7 @@ type userDetail struct {
 	Sessions      []account.SessionEntry `json:"sessions"`
 	Apps          []account.AppEntry     `json:"apps"`
 	Recent        []account.MadeFactor   `json:"recent_factors"`
+	Did           []roster.RecentAct     `json:"recent_acts"`
 	Attributes    map[string]string      `json:"attributes,omitempty"`
 }
 
@@ -244,8 +246,12 @@ func (s *Service) detailOf(ctx context.Context, u account.User) (userDetail, err
 	if err != nil {
 		return userDetail{}, err
 	}
+	did, err := s.users.RecentActs(ctx, u)
+	if err != nil {
+		return userDetail{}, err
+	}
 	return userDetail{
-		Recent: recent, userEntry: entryOf(u, settings.Flags), EmailVerified: u.EmailVerified,
+		Recent: recent, Did: did, userEntry: entryOf(u, settings.Flags), EmailVerified: u.EmailVerified,
 		SuspendedAt: web.TimeOrNull(u.SuspendedAt), SuspendReason: u.SuspendReason,
 		Sessions: account.SessionEntries(access.Sessions, site.IdentityFrom(ctx).Session.ID, access.Passkeys),
 		Apps:     account.AppEntries(access.Apps), Attributes: u.Profile.Attributes,

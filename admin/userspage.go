@@ -294,7 +294,7 @@ type formAction func(w http.ResponseWriter, r *http.Request, u account.User) (st
 // refused, it shows the page with the reason.
 func (s *Service) form(section string, do formAction) web.Handler {
 	return s.ofUser(func(w http.ResponseWriter, r *http.Request, u account.User) error {
-		if err := web.ReadForm(w, r, "flag", "known", "remove_factor"); err != nil {
+		if err := web.ReadForm(w, r, "flag", "known", "remove_factor", "undo"); err != nil {
 			return err
 		}
 		next, err := do(w, r, u)
@@ -373,11 +373,42 @@ func (s *Service) suspendForm(_ http.ResponseWriter, r *http.Request, u account.
 	reason, tell := r.PostForm.Get("reason"), r.PostForm.Has("tell_reason")
 	_, bad := account.CheckReason(reason)
 	if bad == nil && u.Sub != s.accounts.Caller(r).User.Sub { // what would be refused is not asked about
-		if err := s.accounts.Asked(r, account.Suspend, "handle", u.Handle); err != nil {
+		did, err := s.did(r, u)
+		if err == nil {
+			err = s.accounts.AskedOf(r, account.Suspend, did, "handle", u.Handle)
+		}
+		if err != nil {
 			return "", err
 		}
 	}
-	return noticeOn(u, "suspended"), s.users.Suspend(r.Context(), s.accounts.Caller(r), u, reason, tell)
+	return noticeOn(u, "suspended"), s.undoing(r, u, func(by account.Caller) error {
+		return s.users.Suspend(r.Context(), by, u, reason, tell)
+	})
+}
+
+// did lists what somebody did lately who is an administrator.
+func (s *Service) did(r *http.Request, u account.User) ([]templates.ActRow, error) {
+	if !u.Has(account.FlagAdmin) {
+		return nil, nil
+	}
+	list, err := s.users.RecentActs(r.Context(), u)
+	return roster.ActRows(list), err
+}
+
+// askedOf asks before an act that takes the power from an administrator who did something lately.
+func (s *Service) askedOf(r *http.Request, act account.Act, u account.User) error {
+	did, err := s.did(r, u)
+	if err != nil || len(did) == 0 || u.Sub == s.accounts.Caller(r).User.Sub {
+		return err
+	}
+	act.Question = "@{handle} is an administrator. Continue?"
+	return s.accounts.AskedOf(r, act, did, "handle", u.Handle)
+}
+
+// undoing does an act against a user and undoes what the form ticks of what they did.
+func (s *Service) undoing(r *http.Request, u account.User, do func(account.Caller) error) error {
+	by := s.accounts.Caller(r)
+	return s.users.Undoing(r.Context(), by, u, r.PostForm["undo"], func() error { return do(by) })
 }
 
 func (s *Service) endForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
@@ -444,8 +475,15 @@ func (s *Service) flagsForm(_ http.ResponseWriter, r *http.Request, u account.Us
 			change[name] = f
 		}
 	}
-	_, err := s.users.SetFlags(r.Context(), s.accounts.Caller(r), u, change)
-	return noticeOn(u, "flags-saved"), err
+	if f, named := change[account.FlagAdmin]; named && !f.On {
+		if err := s.askedOf(r, account.SetFlags, u); err != nil {
+			return "", err
+		}
+	}
+	return noticeOn(u, "flags-saved"), s.undoing(r, u, func(by account.Caller) error {
+		_, err := s.users.SetFlags(r.Context(), by, u, change)
+		return err
+	})
 }
 
 // resetCodeForm answers with the code itself. It is shown only once and never part of a URL.
@@ -471,5 +509,10 @@ func (s *Service) deleteForm(_ http.ResponseWriter, r *http.Request, u account.U
 		return "", web.NewProblem(http.StatusBadRequest, "not_confirmed",
 			"Enter the user name of the account to delete it. Nothing was changed.")
 	}
-	return "/admin/users/?notice=deleted", s.users.Delete(r.Context(), s.accounts.Caller(r), u)
+	if err := s.askedOf(r, account.DeleteUser, u); err != nil {
+		return "", err
+	}
+	return "/admin/users/?notice=deleted", s.undoing(r, u, func(by account.Caller) error {
+		return s.users.Delete(r.Context(), by, u)
+	})
 }

@@ -174,6 +174,7 @@ func (p *Provider) errorPage(w http.ResponseWriter, r *http.Request, err error) 
 		why = bad.err.reason
 	}
 	why.note(r.Context())
+	problem.SetRetryAfter(w)
 	if problem.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "2")
 	}

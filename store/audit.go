@@ -19,6 +19,7 @@ type auditRow struct {
 	Action    string
 	Target    string
 	Detail    string
+	Former    string
 	Address   string
 	RequestID string
 }
@@ -28,7 +29,7 @@ var auditColumns = columnsOf[auditRow]("audit")
 func (r auditRow) audit() account.Audit {
 	return account.Audit{
 		ID: r.ID, At: fromUnix(r.At), Actor: r.Actor, Action: r.Action, Target: r.Target,
-		Detail: r.Detail, Address: r.Address, RequestID: r.RequestID,
+		Detail: r.Detail, Former: r.Former, Address: r.Address, RequestID: r.RequestID,
 	}
 }
 
@@ -37,10 +38,10 @@ func (r auditRow) audit() account.Audit {
 func insertAudit(tx *engine.Tx, a account.Audit) {
 	actorChecked(tx, a)
 	insertMails(tx, a.Mails, a.At)
-	tx.Exec(`INSERT INTO audit (at, actor, action, target, detail, address, request_id, session_id)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+	tx.Exec(`INSERT INTO audit (at, actor, action, target, detail, former, address, request_id, session_id)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		toUnix(a.At), sanitize(a.Actor), sanitize(a.Action), sanitize(a.Target), sanitize(a.Detail),
-		sanitize(a.Address), sanitize(a.RequestID), sanitize(a.Session))
+		sanitize(a.Former), sanitize(a.Address), sanitize(a.RequestID), sanitize(a.Session))
 }
 
 // insertAudits is insertAudit for the actions of one time.

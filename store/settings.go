@@ -1,8 +1,10 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -81,15 +83,33 @@ func amendSettings(
 	if tx.Refuse(err); tx.Failed() {
 		return v
 	}
+	before, err := json.Marshal(v)
+	tx.Refuse(err)
 	a.Detail, err = change(&v)
 	if tx.Refuse(err); a.Detail == "" {
 		return v
 	}
 	value, err := json.Marshal(storedSettings{v, v.NextSteps})
 	tx.Refuse(err)
+	a.Former, err = former(before, value)
+	tx.Refuse(err)
 	tx.Exec("UPDATE settings SET value = ? WHERE id = 1", string(value))
 	insertAudit(tx, a)
 	return v
+}
+
+// former returns those members of a JSON object that another one has not, or not with the same value.
+func former(before, after []byte) (string, error) {
+	var old, now map[string]json.RawMessage
+	if err := errors.Join(json.Unmarshal(before, &old), json.Unmarshal(after, &now)); err != nil {
+		return "", fmt.Errorf("compare settings: %w", err)
+	}
+	maps.DeleteFunc(old, func(name string, value json.RawMessage) bool { return bytes.Equal(value, now[name]) })
+	if len(old) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(old)
+	return string(text), err
 }
 
 // Logo implements account.Store.

@@ -136,3 +136,24 @@ func TestAuditIsNewestFirstWithoutGaps(t *testing.T) {
 		}
 	})
 }
+
+// The row of a change has the former value of what was changed, and nothing else.
+func TestAChangeOfSettingsKeepsTheFormerValues(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
+		_, err := s.Initialize(ctx, account.DefaultSettings(), nil)
+		must(t, err)
+		for _, contact := range []string{"one", "two"} {
+			_, err := s.AmendSettings(ctx, func(v *account.Settings) (string, error) {
+				v.Contact, v.SessionDays = contact, 7
+				return "contact session_days", nil
+			}, act("settings.update"))
+			must(t, err)
+		}
+		rows, err := s.AuditLog(ctx, account.AuditQuery{})
+		must(t, err)
+		if rows[0].Former != `{"contact":"one"}` || rows[1].Former != `{"contact":"","session_days":30}` {
+			t.Errorf("former values %q and %q", rows[0].Former, rows[1].Former)
+		}
+	})
+}

@@ -93,6 +93,7 @@ type Confirm struct {
 	Person string
 	// Ends lists what an act ends, nil for nothing.
 	Ends   *Ends
+	Did    []ActRow
 	Handle string
 	// SecondFactor reports whether the password alone is not enough, Passwordless whether there is none.
 	SecondFactor     bool
@@ -101,6 +102,20 @@ type Confirm struct {
 	Error, ErrorCode string
 	// Status is the HTTP status of a refused confirmation, 0 for none.
 	Status int
+}
+
+// Kinds of ActRow.
+const (
+	ActAccount    = "account" // that was added
+	ActPermission = "permission"
+	ActCode       = "code" // or link, which the act itself voids
+	ActSetting    = "setting"
+)
+
+// ActRow is something that an administrator did lately. With an ID there is a box to undo it: undo, with the ID.
+type ActRow struct {
+	ID, Kind, Name, Detail string
+	At                     time.Time
 }
 
 // Ends lists what an act ends with the other sessions.

@@ -53,6 +53,7 @@ var errUnsure = web.NewProblem(http.StatusBadRequest, "not_confirmed",
 type askFirst struct {
 	act   account.Act
 	names []any
+	did   []templates.ActRow
 }
 
 func (askFirst) Error() string { return errUnsure.Error() }
@@ -67,7 +68,17 @@ func (s *Site) Asked(r *http.Request, act account.Act, names ...any) error {
 	if !s.WantsPage(r) {
 		return cmp.Or(s.Allow(s.Caller(r), act), error(errUnsure))
 	}
-	return askFirst{act, names}
+	return askFirst{act: act, names: names}
+}
+
+// AskedOf is Asked about an act against somebody who did something, which the page lists to be undone with it.
+func (s *Site) AskedOf(r *http.Request, act account.Act, did []templates.ActRow, names ...any) error {
+	err := s.Asked(r, act, names...)
+	if ask, ok := err.(askFirst); ok {
+		ask.did = did
+		return ask
+	}
+	return err
 }
 
 // asking returns an operation that runs after the question of its act.
@@ -118,7 +129,7 @@ func (s *Site) Form(h web.Handler) web.Handler {
 		if page.Stale = stale; !stale {
 			page.Question = templates.LanguageOf(r.Context()).Text(ask.act.Question, ask.names...)
 			page.Fields = append(page.Fields, templates.FormField{Name: sureField, Value: "yes"})
-			page.Stale = s.Allow(s.Caller(r), ask.act) != nil
+			page.Stale, page.Did = s.Allow(s.Caller(r), ask.act) != nil, ask.did
 			if page.Ends, err = s.ends(r, ask.act); err != nil {
 				return err
 			}

@@ -816,6 +816,7 @@ var undoLastMigrations = []string{
 	"ALTER TABLE consents DROP COLUMN session_id", "ALTER TABLE invites DROP COLUMN session_id", "ALTER TABLE invites DROP COLUMN stale", "ALTER TABLE totp DROP COLUMN session_id",
 	"ALTER TABLE passkeys DROP COLUMN session_id", "ALTER TABLE recovery_codes DROP COLUMN session_id", "ALTER TABLE email_changes DROP COLUMN session_id", "ALTER TABLE audit DROP COLUMN session_id",
 	"ALTER TABLE users DROP COLUMN email_changed_at", "ALTER TABLE users DROP COLUMN email_session_id", "ALTER TABLE users DROP COLUMN password_disowned_at", "ALTER TABLE sessions DROP COLUMN reported_at",
+	"ALTER TABLE sessions DROP COLUMN known_since", "ALTER TABLE audit DROP COLUMN former",
 	"ALTER TABLE reset_codes DROP COLUMN session_id", "DROP INDEX mailed_reset_codes_made_by", "ALTER TABLE mailed_reset_codes DROP COLUMN made_by", "ALTER TABLE mailed_reset_codes DROP COLUMN session_id",
 	"DROP INDEX mail_outbox_made_by", "ALTER TABLE mail_outbox DROP COLUMN made_by", "ALTER TABLE mail_outbox DROP COLUMN session_id",
 	"DROP TABLE former_recovery_codes", "ALTER TABLE users DROP COLUMN second_factor_at", "ALTER TABLE users DROP COLUMN second_factor_session_id",

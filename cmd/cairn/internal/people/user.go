@@ -15,6 +15,7 @@ import (
 	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
+	"github.com/cairn-id/cairn/templates"
 )
 
 type UserCommand struct {
@@ -391,6 +392,10 @@ func (c *userFlagsCommand) Run(p *cli.Program) error {
 		if err != nil {
 			return err
 		}
+		did, err := users.RecentActs(p.Ctx, u)
+		if err != nil {
+			return err
+		}
 		on, err := users.SetFlags(p.Ctx, account.Operator(), u, flags)
 		if errors.Is(err, account.ErrUnknownFlag) {
 			settings, err := users.Settings(p.Ctx)
@@ -406,8 +411,12 @@ func (c *userFlagsCommand) Run(p *cli.Program) error {
 		if err != nil {
 			return err
 		}
-		done := map[string]any{"handle": u.Handle, "flags": cli.Listed(on)}
-		return c.Print(p, u.Sub, done, cli.Pairs{{"handle", u.Handle}, {"flags", strings.Join(on, " ")}})
+		if f, named := flags[account.FlagAdmin]; !named || f.On {
+			did = did[:0]
+		}
+		done := map[string]any{"handle": u.Handle, "flags": cli.Listed(on), "recent_acts": did}
+		pairs := cli.Pairs{{"handle", u.Handle}, {"flags", strings.Join(on, " ")}}
+		return c.Print(p, u.Sub, done, append(pairs, didLabels(did)...))
 	})
 }
 
@@ -450,16 +459,37 @@ type suspendUserCommand struct {
 // Run suspends the user. This takes effect at once, even in the user's browsers.
 func (c *suspendUserCommand) Run(p *cli.Program) error {
 	return c.withUser(p, func(users *roster.Administration, u account.User) error {
-		err := users.Suspend(p.Ctx, account.Operator(), u, c.Reason, c.TellReason)
+		did, err := users.RecentActs(p.Ctx, u)
+		if err != nil {
+			return err
+		}
+		err = users.Suspend(p.Ctx, account.Operator(), u, c.Reason, c.TellReason)
 		if errors.Is(err, account.ErrInvalidText) {
 			return cli.UsageError("--reason: at most 200 characters, without control characters")
 		}
 		if err != nil {
 			return err
 		}
-		done := map[string]any{"handle": u.Handle, "suspended": true}
-		return c.Print(p, u.Sub, done, cli.Pairs{{"suspended", u.Handle}})
+		done := map[string]any{"handle": u.Handle, "suspended": true, "recent_acts": did}
+		return c.Print(p, u.Sub, done, append(cli.Pairs{{"suspended", u.Handle}}, didLabels(did)...))
 	})
+}
+
+// didLabels says what somebody did as an administrator, and how it is undone.
+func didLabels(list []roster.RecentAct) (labels cli.Pairs) {
+	for _, r := range list {
+		label, text := "setting changed", r.Name+", before: "+r.Detail
+		switch r.Kind {
+		case templates.ActAccount:
+			label, text = "account added", r.Name+": cairn user suspend "+r.Name
+		case templates.ActPermission:
+			label, text = "permission given", r.Name+" "+r.Detail+": cairn user flags "+r.Name+" -"+r.Detail
+		case templates.ActCode:
+			label, text = "code or link voided", r.Name
+		}
+		labels = append(labels, [2]string{label, cli.DateOrNever(r.At) + ", " + text})
+	}
+	return labels
 }
 
 type unsuspendUserCommand struct{ oneUser }
@@ -500,11 +530,15 @@ func (c *deleteUserCommand) Run(p *cli.Program) error {
 		if err := cli.Confirm(p, c.Yes, question); err != nil {
 			return err
 		}
+		did, err := users.RecentActs(p.Ctx, u)
+		if err != nil {
+			return err
+		}
 		if err := users.Delete(p.Ctx, account.Operator(), u); err != nil {
 			return err
 		}
-		done := map[string]any{"handle": u.Handle, "deleted": true}
-		return c.Print(p, u.Sub, done, cli.Pairs{{"deleted", u.Handle}})
+		done := map[string]any{"handle": u.Handle, "deleted": true, "recent_acts": did}
+		return c.Print(p, u.Sub, done, append(cli.Pairs{{"deleted", u.Handle}}, didLabels(did)...))
 	})
 }
 

@@ -1,0 +1,165 @@
+package roster
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/templates"
+)
+
+// RecentAct is what an administrator did in the last seven days and somebody may want to undo with their power.
+type RecentAct struct {
+	ID   string `json:"id"`   // for Undoing; "" if there is nothing to undo
+	Kind string `json:"kind"` // of templates.ActRow
+	Name string `json:"name"` // of the person or the setting
+	// Detail is the permission, or the former value of the setting in JSON.
+	Detail string    `json:"detail"`
+	At     time.Time `json:"created_at"`
+}
+
+const (
+	recentActs    = 7 * 24 * time.Hour
+	maxRecentActs = 500 // newest first
+)
+
+// ErrActsNamed means that an act of the list is not there any more.
+var ErrActsNamed = web.NewProblem(409, "invalid_acts",
+	"What this person did has changed meanwhile. Nothing was changed. Look at the list again.")
+
+// RecentActs lists what u did as an administrator, newest first, never nil: accounts that they added and permissions
+// that they gave, as far as these are still there, codes and links that still work, and settings.
+func (a *Administration) RecentActs(ctx context.Context, u account.User) ([]RecentAct, error) {
+	list := []RecentAct{}
+	for _, kind := range []string{account.AddUser.Action, account.SetFlags.Action, account.UpdateSettings.Action} {
+		q := account.AuditQuery{Person: u.Handle, Kind: kind, From: a.Now().Add(-recentActs), Limit: maxRecentActs}
+		rows, err := a.AuditLog(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			if row.Actor == u.Handle && row.Target != u.Handle {
+				list = append(list, actsOf(row)...)
+			}
+		}
+	}
+	list, err := a.undoable(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	made, err := a.Store().MadeByOthers(ctx, u.Sub, "", a.Now())
+	for _, g := range made.Given {
+		list = append(list, RecentAct{Kind: templates.ActCode, Name: g.Name, At: g.At})
+	}
+	slices.SortStableFunc(list, func(a, b RecentAct) int { return b.At.Compare(a.At) })
+	return list[:min(len(list), maxRecentActs)], err
+}
+
+func actsOf(row account.Audit) (list []RecentAct) {
+	add := func(kind, name, detail string) {
+		id := kind + ":" + name
+		if kind == templates.ActPermission {
+			id += ":" + detail
+		} else if kind == templates.ActSetting {
+			id = ""
+		}
+		list = append(list, RecentAct{id, kind, name, detail, row.At.UTC()})
+	}
+	switch row.Action {
+	case account.AddUser.Action:
+		add(templates.ActAccount, row.Target, "")
+	case account.SetFlags.Action:
+		for _, word := range strings.Fields(row.Detail) {
+			if flag, state, _ := strings.Cut(word, "="); strings.HasPrefix(state, "on") {
+				add(templates.ActPermission, row.Target, flag)
+			}
+		}
+	case account.UpdateSettings.Action:
+		var former map[string]json.RawMessage
+		_ = json.Unmarshal([]byte(row.Former), &former) // rows of the version before have none
+		for _, name := range slices.Sorted(maps.Keys(former)) {
+			add(templates.ActSetting, name, string(former[name]))
+		}
+	}
+	return list
+}
+
+// undoable leaves out accounts that are suspended or gone, permissions that their holders have lost, and what is there
+// twice.
+func (a *Administration) undoable(ctx context.Context, list []RecentAct) ([]RecentAct, error) {
+	there := map[string]account.User{}
+	for _, act := range list {
+		if act.ID != "" {
+			there[act.Name] = account.User{}
+		}
+	}
+	for handles := range slices.Chunk(slices.Sorted(maps.Keys(there)), MaxAtOnce) {
+		users, err := a.Store().UsersByHandle(ctx, handles)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range users {
+			there[u.Handle] = u
+		}
+	}
+	seen := map[string]bool{}
+	return slices.DeleteFunc(list, func(act RecentAct) bool {
+		u, twice := there[act.Name], act.ID != "" && seen[act.ID]
+		seen[act.ID] = true
+		switch act.Kind {
+		case templates.ActAccount:
+			return twice || u.Sub == "" || u.Suspended()
+		case templates.ActPermission:
+			return twice || !u.Has(act.Detail)
+		}
+		return false
+	}), nil
+}
+
+// Undoing does an act against u, and then undoes these of their RecentActs, by id: accounts are suspended, permissions
+// taken away. ErrActsNamed.
+func (a *Administration) Undoing(
+	ctx context.Context, by account.Caller, u account.User, ids []string, act func() error,
+) error {
+	var list []RecentAct
+	if len(ids) > 0 {
+		var err error
+		if list, err = a.RecentActs(ctx, u); err != nil {
+			return err
+		}
+	}
+	list = slices.DeleteFunc(list, func(r RecentAct) bool { return r.ID == "" || !slices.Contains(ids, r.ID) })
+	if len(list) != len(ids) {
+		return ErrActsNamed
+	}
+	if err := act(); err != nil {
+		return err
+	}
+	for _, r := range list {
+		of, err := a.User(ctx, r.Name)
+		switch {
+		case err != nil:
+		case r.Kind == templates.ActAccount:
+			err = a.Suspend(ctx, by, of, "", false)
+		default:
+			_, err = a.SetFlags(ctx, by, of, account.FlagChange{r.Detail: {}})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ActRows returns the rows of RecentActs for pages.
+func ActRows(list []RecentAct) (rows []templates.ActRow) {
+	for _, r := range list {
+		rows = append(rows, templates.ActRow{ID: r.ID, Kind: r.Kind, Name: r.Name, Detail: r.Detail, At: r.At})
+	}
+	return rows
+}

@@ -1,0 +1,69 @@
+package admin_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cairn-id/cairn/account"
+)
+
+// Whoever takes the power from an administrator sees what they did with it in the last seven days, and undoes it with
+// the same act.
+func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
+	for name, c := range map[string][]string{
+		"suspended":                  {"/admin/users/thief/suspend", "reason", "theft"},
+		"deleted":                    {"/admin/users/thief/delete", "confirm", "thief"},
+		"no longer an administrator": {"/admin/users/thief/flags", "known", "admin"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			for _, handle := range []string{"bob", "cy", "honest"} {
+				w.AddUser(handle)
+			}
+			w.AddUser("root", account.FlagAdmin)
+			w.AddUser("thief", account.FlagAdmin)
+			thief := w.SignedIn("thief")
+			add := func(handle string) {
+				thief.Call("POST", "/api/admin/users", map[string]any{"handle": handle, "flags": map[string]bool{"admin": true}}).Is(201)
+			}
+			give := func(handle string, on bool) {
+				thief.Call("PUT", "/api/admin/users/"+handle+"/flags", map[string]bool{"admin": on}).Is(200)
+			}
+			add("longago")
+			w.Clock.Advance(7*24*time.Hour + time.Second)
+			thief = w.SignedIn("thief")
+			add("mole")
+			give("bob", true)
+			give("cy", true)
+			give("cy", false)
+			thief.Call("POST", "/api/admin/users/honest/reset-password-code", nil).Is(201)
+			thief.Call("PUT", "/api/admin/settings", map[string]any{"contact": "evil@example.org"}).Is(200)
+
+			root := w.SignedIn("root")
+			var listed []string
+			for _, a := range root.Call("GET", "/api/admin/users/thief", nil).Is(200).JSON()["recent_acts"].([]any) {
+				a := a.(map[string]any)
+				listed = append(listed, fmt.Sprint(a["id"], " ", a["kind"], " ", a["name"], " ", a["detail"]))
+			}
+			slices.Sort(listed)
+			want := []string{" code honest ", " code longago ", " code mole ", ` setting contact ""`, "account:mole account mole ", "permission:bob:admin permission bob admin"}
+			if !slices.Equal(listed, want) {
+				t.Errorf("listed %q", listed)
+			}
+			path, form := c[0], c[1:]
+			root.Page(path, form...).Is(200).Shows(`value="account:mole"`, `value="permission:bob:admin"`, "contact", "honest").
+				Hides("account:longago", ":cy:")
+			sure := append(form, "sure", "yes")
+			root.Page(path, append(sure, "undo", "account:longago")...).Is(409).Shows("Look at the list again")
+			if u := w.User("thief"); u.Suspended() || !u.Has(account.FlagAdmin) {
+				t.Error("refused, and done")
+			}
+			root.Page(path, append(sure, "undo", "account:mole", "undo", "permission:bob:admin")...).Is(303)
+			if !w.User("mole").Suspended() || w.User("bob").Has(account.FlagAdmin) || w.User("bob").Suspended() || w.User("longago").Suspended() {
+				t.Error("not undone as ticked")
+			}
+		})
+	}
+}
