@@ -201,3 +201,19 @@ func BenchmarkUserList(b *testing.B) {
 		}
 	})
 }
+
+// Who uses an application has consented to it, or has a grant of it.
+func TestUsersOfAnApplication(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		addClient(t, s, "maps")
+		ada := addUser(t, s, "ada")
+		addUser(t, s, "bob")
+		must(t, s.Exec("INSERT INTO consents (sub, client_id, scope, granted_at) VALUES (?, 'maps', 'openid', 1)", ada.Sub))
+		for id, want := range map[string]int{"maps": 1, "photos": 0, "": 2, "ma\x00ps": 1} {
+			list, _, err := s.Users(t.Context(), account.UserQuery{App: id, Sort: account.SortNewest})
+			if must(t, err); len(list) != want || want == 1 && list[0].Handle != "ada" {
+				t.Errorf("%q: %d users: %+v", id, len(list), list)
+			}
+		}
+	})
+}
