@@ -14,6 +14,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -46,6 +47,7 @@ type Options struct {
 	// issuer; none without passkeys: see package account/passkey.
 	PasskeyHosts []string
 	StatusTTL    time.Duration // of the status lists, whole seconds
+	Unbound      bool          // sessions are not bound to their devices; nor are they without https
 	Hasher       *password.Hasher
 	Limits       *web.Limits
 	Pages        *templates.Renderer
@@ -73,13 +75,16 @@ type Service struct {
 	passkeyHosts []string // see Options
 	emailKey     []byte   // of the codes that verify addresses
 	inviteKey    []byte   // see onceCode
-	deviceKey    []byte   // of the marks of known devices
+	deviceKey    []byte   // of the marks of known devices, and of what bound sessions are made of
 	typedKey     []byte   // of what was typed, in the log
 	log          *slog.Logger
 	settings     *web.Cache[Settings]
 	refusals     *web.Cache[password.Work] // what a wrong password costs
 	visits       visits
 	pictures     *picture.Desk
+	binding      bool // of sessions to their devices
+	challenges   spentChallenges
+	deviceLimits *web.Limits
 }
 
 // sealLifetimes maps the purposes of sealed values to their lifetimes.
@@ -111,7 +116,9 @@ func New(o Options) (*Service, error) {
 		site:    site,
 		cookies: cookieNames{Session: o.CookieName, Domain: o.CookieDomain, Login: o.LoginCookieName},
 		hasher:  o.Hasher, log: o.Log,
-		pictures: picture.NewDesk(),
+		pictures:     picture.NewDesk(),
+		binding:      strings.HasPrefix(o.Issuer, "https:") && !o.Unbound,
+		deviceLimits: web.NewLimits(deviceLimits, nil, o.Now, o.Log),
 	}
 	s.proofs, s.passkeyHosts = s.sessionProofs(), o.PasskeyHosts
 	s.settings = web.NewCache(settingsTTL, o.Now,

@@ -69,6 +69,9 @@ var (
 		}}
 	DisownSession = Act{Action: "session.not_me", Proof: ProofCode, Told: MailDisowned,
 		Ends: endsDisowned.unverifying(), Routes: []string{"POST /not-me/"}}
+	// BindDevice and RefuseDevice are the service's own: see Service.RegisterDevice and Identify.
+	BindDevice      = Act{Action: "session.bind", Proof: ProofSignIn}
+	RefuseDevice    = Act{Action: "session.copied", Proof: ProofSignIn, Told: MailNewDevice}
 	RefuseSuspended = Act{Action: "session.refused", Proof: ProofSignIn}
 	LimitSignIns    = Act{Action: "session.limited", Proof: ProofSignIn}
 	Register        = Act{Action: "user.register", Proof: ProofCode, Routes: []string{
@@ -279,6 +282,7 @@ var (
 // Acts is the policy. docs/threat-model.md shows it.
 var Acts = []Act{
 	SignIn, SignInAgain, ConfirmIdentity, EndSession, SignOut, EndOtherSessions, DisownSession,
+	BindDevice, RefuseDevice,
 	RefuseSuspended, LimitSignIns, Register, AskToJoin, ConfirmJoin, AcceptJoin, RefuseJoin, ChangeProfile, SetPicture,
 	RemovePicture, ChangeEmail, RequestEmail, CancelEmail, RefuseEmail, ReplaceEmail, AskVerification,
 	VerifyEmail,

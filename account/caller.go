@@ -25,10 +25,11 @@ type Caller struct {
 
 // Browser holds what the cookies of a browser claim. Nothing in it is verified.
 type Browser struct {
-	Logins, Tokens []string // host-only cookies and session tokens
-	Marks          []string // of known devices
-	Step           string   // the sealed first step of a sign-in
-	Passkey        string   // what binds a challenge to a browser without a session
+	Logins, Tokens []string          // host-only cookies and session tokens
+	Marks          []string          // of known devices
+	Step           string            // the sealed first step of a sign-in
+	Passkey        string            // what binds a challenge to a browser without a session
+	Bound          map[string]string // bound cookies by BoundName
 }
 
 // Operator returns the caller at the command line, who needs no further proof.

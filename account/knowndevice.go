@@ -40,9 +40,24 @@ func (s *Service) markMade(mark string, u User) (made time.Time, ok bool) {
 	if len(mark) == markMAC {
 		return made, hmac.Equal([]byte(mark), []byte(s.markCode(u.Sub)))
 	}
-	at := mark[:markTime]
+	return s.stamped(mark, u.Sub)
+}
+
+// stamp returns a value that says of what it was made, and when.
+func (s *Service) stamp(of string, made time.Time) string {
+	at := strconv.FormatInt(made.Unix(), 36)
+	at = strings.Repeat("0", max(0, markTime-len(at))) + at
+	return at + s.markCode(of+" at "+at)
+}
+
+// stamped returns when a stamp of this was made; ok is false if it is not one.
+func (s *Service) stamped(stamp, of string) (made time.Time, ok bool) {
+	if len(stamp) != markLength {
+		return made, false
+	}
+	at := stamp[:markTime]
 	seconds, err := strconv.ParseInt(at, 36, 64)
-	return time.Unix(seconds, 0), err == nil && hmac.Equal([]byte(mark[markTime:]), []byte(s.markCode(u.Sub+" at "+at)))
+	return time.Unix(seconds, 0), err == nil && hmac.Equal([]byte(stamp[markTime:]), []byte(s.markCode(of+" at "+at)))
 }
 
 func (s *Service) markCode(of string) string {
@@ -72,9 +87,7 @@ func (s *Service) withMark(marks []string, u User) []string {
 		made = u.DevicesVoidedAt.Add(time.Second)
 	}
 	if len(mark) != markLength {
-		at := strconv.FormatInt(made.Unix(), 36)
-		at = strings.Repeat("0", max(0, markTime-len(at))) + at
-		mark = at + s.markCode(u.Sub+" at "+at)
+		mark = s.stamp(u.Sub, made)
 	}
 	return append([]string{mark}, marks[:min(len(marks), maxDeviceUsers-1)]...)
 }

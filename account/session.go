@@ -43,6 +43,9 @@ type Session struct {
 	// ConfirmedAt is when the person last proved who they are: not before AuthTime.
 	ConfirmedAt time.Time
 	Passkey     []byte // credential id of the passkey that opened it, or nil
+	// DeviceKey is the P-256 key of the browser, uncompressed, or nil; it binds since DeviceProvenAt: see Bound.
+	DeviceKey      []byte
+	DeviceProvenAt time.Time
 	// TimeStep is that of the authenticator app's code with which it is being opened, 0 for none. It is
 	// not stored: the store checks that the app was not removed since.
 	TimeStep int64
@@ -160,6 +163,7 @@ func (s *Service) saveSession(
 	row, out := s.newSession(c, p)
 	if old.ID != "" {
 		row.ID, row.CreatedAt = old.ID, old.CreatedAt
+		row.DeviceKey, row.DeviceProvenAt = old.DeviceKey, old.DeviceProvenAt
 		if old.Shared() && !c.Shared { // a confirmation does not ask again whose computer it is
 			row.ExpiresAt = old.ExpiresAt
 		}
@@ -285,10 +289,15 @@ func (s *Service) sessionProofs() []sessionProof {
 	return []sessionProof{s.byToken}
 }
 
-// Identify returns the live session of a browser. ErrNotAuthenticated if there is none; any other
-// error is a failure of the database.
+// Identify returns the live session of a browser. ErrNotAuthenticated if there is none,
+// ErrDeviceProofRequired if only the proof of its device is missing; any other error is a failure of the
+// database.
 func (s *Service) Identify(ctx context.Context, b Browser) (*Identity, error) {
-	return s.live(ctx, s.proofs[0](ctx, b))
+	id, err := s.live(ctx, s.proofs[0](ctx, b))
+	if err == nil && s.unproven(id.Session, b) {
+		return nil, s.refuseUnproven(ctx, id)
+	}
+	return id, err
 }
 
 // LastSession returns the session of a browser in any state. ErrNotAuthenticated if there is none.
@@ -362,7 +371,7 @@ func (s *Service) liveSessions(ctx context.Context, b Browser) ([]*Identity, err
 			if id.foreign, err = s.retired(ctx, id.algorithm); err != nil {
 				return nil, err
 			}
-			id.foreign = id.foreign || id.User.Suspended() || i > 0
+			id.foreign = id.foreign || id.User.Suspended() || i > 0 || s.unproven(id.Session, b)
 			live = append(live, id)
 		}
 	}
@@ -463,6 +472,7 @@ type SessionEntry struct {
 	// AMR and Passkey, a name, say how the person last signed in there (RFC 8176).
 	AMR     []string `json:"amr"`
 	Passkey *string  `json:"passkey"` // null: none, or it is removed
+	Bound   bool     `json:"device_bound"`
 }
 
 // SessionEntries returns the entries of sessions; current is the id of the session of the request, and
@@ -475,6 +485,7 @@ func SessionEntries(list []Session, current string, keys []Passkey) []SessionEnt
 			Address:   s.Address,
 			CreatedAt: s.CreatedAt.UTC(), AuthTime: s.AuthTime.UTC(), LastSeenAt: s.LastSeenAt.UTC(),
 			ExpiresAt: s.ExpiresAt.UTC(), AMR: ShownMethods(s.AMR), Passkey: web.TextOrNull(s.passkeyName(keys)),
+			Bound: s.Bound(),
 		})
 	}
 	return out
@@ -496,7 +507,7 @@ func SessionRows(list []Session, current string, keys []Passkey) []templates.Ses
 		out = append(out, templates.SessionRow{
 			ID: s.ID, Current: s.ID == current, Browser: browser, System: system, Address: s.Address,
 			CreatedAt: s.AuthTime, LastSeenAt: s.LastSeenAt, ExpiresAt: s.ExpiresAt, Methods: methodTexts(s.AMR),
-			Passkey: s.passkeyName(keys),
+			Passkey: s.passkeyName(keys), Bound: s.Bound(),
 		})
 	}
 	return out

@@ -209,6 +209,11 @@ type SessionStore interface {
 	// previous token and sets s.StatusList and s.StatusIndex again. It has the conditions and
 	// errors of CreateSession, and ErrSessionNotFound if the session is no longer live.
 	Reauthenticate(ctx context.Context, s *Session, verifiedHash string, a Audit) error
+	// BindDevice stores n.DeviceKey with the live session, unless it has a key or another sign-in.
+	// ErrSessionNotFound.
+	BindDevice(ctx context.Context, n Session, a Audit) error
+	// ProveDevice stores that the key of the session was proven, unless it was before or is another one.
+	ProveDevice(ctx context.Context, n Session, at time.Time) error
 	// Session returns a session by its id with its user, live or ended. ErrSessionNotFound, also if
 	// the user is deleted.
 	Session(ctx context.Context, id string) (Session, User, error)

@@ -28,6 +28,7 @@ type Checked struct {
 	LoginCookieName string           // the host-only second cookie; empty without a cookie domain
 	PasskeyHost     string           // empty: the issuer's host
 	PasskeyOrigins  []string         // as a browser writes Origin
+	Unbound         bool             // device-binding is off
 	StatusTTL       time.Duration    // whole seconds
 	RequirePushed   bool             // require_pushed_authorization_requests
 	ShutdownDelay   time.Duration    // 0: none

@@ -204,6 +204,7 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 
 		{"additional-key-file", "a.pem", []string{"set --private-key-file"}},
 		{"signer", "openssl", []string{"auto or go"}},
+		{"device-binding", "no", []string{"on or off"}},
 		{"log-level", "INFO", []string{"debug, info, warn or error"}},
 		{"log-format", "xml", []string{"text or json"}},
 	} {

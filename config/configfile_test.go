@@ -22,6 +22,7 @@ private-key-file: p
 additional-key-file: [a, b]
 cookie-domain: example.org
 cookie-name: n
+device-binding: off
 status-ttl: 5s
 shutdown-delay: 3s
 tls-cert-file: c
@@ -44,7 +45,7 @@ log-format: json
 
 const everyKeyJSON = `{
 	"listen": ":1", "issuer": "https://example.org", "database": "postgres://u:p@h/d", "private-key-file": "p",
-	"additional-key-file": ["a", "b"], "cookie-domain": "example.org", "cookie-name": "n", "status-ttl": "5s", "shutdown-delay": "3s", "tls-cert-file": "c",
+	"additional-key-file": ["a", "b"], "cookie-domain": "example.org", "cookie-name": "n", "device-binding": "off", "status-ttl": "5s", "shutdown-delay": "3s", "tls-cert-file": "c",
 	"tls-key-file": "k", "trusted-proxy": ["10.0.0.0/8", "::1"], "allowed-origin": "https://a.example.org",
 	"rate-limit": ["login=1/1m", "all=off"], "backup-dir": "b", "backup-every": "2h", "backup-keep": 3, "backup-recipient": "age1r", "backup-command": "bc", "signer": "go", "no-oidc": true, "log-level": "warn", "log-format": "json"
 }`
@@ -57,7 +58,7 @@ func TestAConfigFileSetsEverySetting(t *testing.T) {
 		beside := func(name string) string { return filepath.Join(filepath.Dir(file), name) }
 		want := config.Settings{
 			Listen: ":1", Issuer: "https://example.org", Database: "postgres://u:p@h/d", PrivateKeyFile: beside("p"), AdditionalKeyFiles: []string{beside("a"), beside("b")},
-			CookieDomain: "example.org", CookieName: "n", StatusTTL: "5s", ShutdownDelay: "3s", TLSCertFile: beside("c"), TLSKeyFile: beside("k"), TrustedProxies: []string{"10.0.0.0/8", "::1"},
+			CookieDomain: "example.org", CookieName: "n", DeviceBinding: "off", StatusTTL: "5s", ShutdownDelay: "3s", TLSCertFile: beside("c"), TLSKeyFile: beside("k"), TrustedProxies: []string{"10.0.0.0/8", "::1"},
 			AllowedOrigins: []string{"https://a.example.org"}, RateLimits: []string{"login=1/1m", "all=off"},
 			BackupDir: beside("b"), BackupEvery: "2h", BackupKeep: "3", BackupRecipient: "age1r", BackupCommand: beside("bc"), Signer: "go", NoOIDC: true, LogLevel: "warn", LogFormat: "json",
 		}

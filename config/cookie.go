@@ -27,8 +27,12 @@ func checkCookieDomain(c *Checked, s Settings) error {
 	return nil
 }
 
-// checkPasskeys refuses every relying party id and origin that browsers refuse.
+// checkPasskeys refuses every relying party id and origin that browsers refuse, and a device-binding that is neither
+// on nor off.
 func checkPasskeys(c *Checked, s Settings) (err error) {
+	if c.Unbound = s.DeviceBinding == "off"; !c.Unbound && s.DeviceBinding != "" && s.DeviceBinding != "on" {
+		return refuse("device-binding", "write on or off", "%q is neither", s.DeviceBinding)
+	}
 	if c.PasskeyHost = s.PasskeyHost; s.PasskeyHost != "" {
 		if err := checkParent(c, "passkey-host", s.PasskeyHost); err != nil {
 			return err

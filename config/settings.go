@@ -28,6 +28,7 @@ type Settings struct {
 	CookieName            string   `name:"cookie-name" env:"SERVICE_COOKIE_NAME" default:"cairn_session" help:"Name of the session cookie, without the __Host- or __Secure- that https adds."`
 	PasskeyHost           string   `name:"passkey-host" env:"SERVICE_PASSKEY_HOST" placeholder:"DOMAIN" help:"Parent domain of the issuer's host that new passkeys are made for: they still work after a move to another host below it. Every host below it can ask for them."`
 	PasskeyOrigins        []string `name:"passkey-origin" env:"SERVICE_PASSKEY_ORIGINS" placeholder:"ORIGIN" help:"Origin of another host, as https://app.example.com, whose pages may use the passkeys; /.well-known/webauthn lists it. Repeatable."`
+	DeviceBinding         string   `name:"device-binding" env:"SERVICE_DEVICE_BINDING" default:"on" help:"on or off: whether browsers that can have to prove the key of their device. With off, bound sessions open without it at once."`
 	StatusTTL             string   `name:"status-ttl" env:"SERVICE_STATUS_TTL" default:"60s" help:"How long an application that verifies the session cookie on its own may use its copy of the list of revoked sessions."`
 	RequirePushedRequests bool     `name:"require-pushed-requests" env:"SERVICE_REQUIRE_PUSHED_REQUESTS" help:"Refuse authorization requests of all applications that were not pushed (RFC 9126)."`
 	TLSCertFile           string   `name:"tls-cert-file" path:"true" env:"SERVICE_TLS_CERT_FILE" placeholder:"FILE" help:"Certificate chain (PEM). With the key the service speaks https itself."`

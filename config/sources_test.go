@@ -204,7 +204,7 @@ func TestTheSettingsHaveTheirNamesAndDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config.Settings{
-		Listen: "127.0.0.1:4040", Issuer: "http://localhost:4040", Database: "cairn.db", CookieName: "cairn_session", StatusTTL: "60s", ShutdownDelay: "0s", BackupEvery: "24h", BackupKeep: "14", Signer: "auto", LogLevel: "info",
+		Listen: "127.0.0.1:4040", Issuer: "http://localhost:4040", Database: "cairn.db", CookieName: "cairn_session", DeviceBinding: "on", StatusTTL: "60s", ShutdownDelay: "0s", BackupEvery: "24h", BackupKeep: "14", Signer: "auto", LogLevel: "info",
 	}
 	if diff := cmp.Diff(want, p.Serve.Settings); diff != "" {
 		t.Errorf("parsed defaults, -want +got\n%s", diff)
@@ -217,7 +217,7 @@ func TestTheSettingsHaveTheirNamesAndDefaults(t *testing.T) {
 	}
 	p, _, err = parse(t, []string{
 		"SERVICE_LISTEN=:1", "SERVICE_OIDC_ISSUER=i", "SERVICE_DATABASE=d", "SERVICE_OIDC_PRIVATE_KEY_FILE=p",
-		"SERVICE_OIDC_ADDITIONAL_KEY_FILES=a,b", "SERVICE_COOKIE_DOMAIN=cd", "SERVICE_COOKIE_NAME=cn", "SERVICE_STATUS_TTL=5s", "SERVICE_SHUTDOWN_DELAY=7s", "SERVICE_TLS_CERT_FILE=tc",
+		"SERVICE_OIDC_ADDITIONAL_KEY_FILES=a,b", "SERVICE_COOKIE_DOMAIN=cd", "SERVICE_COOKIE_NAME=cn", "SERVICE_DEVICE_BINDING=off", "SERVICE_STATUS_TTL=5s", "SERVICE_SHUTDOWN_DELAY=7s", "SERVICE_TLS_CERT_FILE=tc",
 		"SERVICE_TLS_KEY_FILE=tk", "SERVICE_TRUSTED_PROXIES=t,u", "SERVICE_ALLOWED_ORIGINS=o,p", "SERVICE_RATE_LIMITS=r=1/1m,s=off",
 		"SERVICE_SMTP_URL=su", "SERVICE_SMTP_PASSWORD_FILE=sp", "SERVICE_MAIL_FROM=mf", "SERVICE_BACKUP_DIR=bd", "SERVICE_BACKUP_EVERY=2h", "SERVICE_BACKUP_KEEP=3", "SERVICE_BACKUP_RECIPIENT=age1r", "SERVICE_BACKUP_COMMAND=bc", "SERVICE_SIGNER=go", "SERVICE_NO_OIDC=1", "SERVICE_LOG_LEVEL=l", "SERVICE_LOG_FORMAT=f",
 	}, "serve")
@@ -226,7 +226,7 @@ func TestTheSettingsHaveTheirNamesAndDefaults(t *testing.T) {
 	}
 	want = config.Settings{
 		Listen: ":1", Issuer: "i", Database: "d", PrivateKeyFile: "p", AdditionalKeyFiles: []string{"a", "b"}, CookieDomain: "cd",
-		CookieName: "cn", StatusTTL: "5s", ShutdownDelay: "7s", TLSCertFile: "tc", TLSKeyFile: "tk", TrustedProxies: []string{"t", "u"}, AllowedOrigins: []string{"o", "p"},
+		CookieName: "cn", DeviceBinding: "off", StatusTTL: "5s", ShutdownDelay: "7s", TLSCertFile: "tc", TLSKeyFile: "tk", TrustedProxies: []string{"t", "u"}, AllowedOrigins: []string{"o", "p"},
 		RateLimits: []string{"r=1/1m", "s=off"}, SMTPURL: "su", SMTPPasswordFile: "sp", MailFrom: "mf", BackupDir: "bd", BackupEvery: "2h", BackupKeep: "3", BackupRecipient: "age1r", BackupCommand: "bc", Signer: "go", NoOIDC: true, LogLevel: "l", LogFormat: "f",
 	}
 	if diff := cmp.Diff(want, p.Serve.Settings); diff != "" {

@@ -159,7 +159,7 @@ func (p *Provider) forBrowsers(h web.Handler) http.HandlerFunc {
 }
 
 func (p *Provider) errorPage(w http.ResponseWriter, r *http.Request, err error) {
-	if web.Abandoned(r, err) {
+	if web.Abandoned(r, err) || errors.Is(err, account.ErrDeviceProofRequired) {
 		p.accounts.Fail(w, r, err)
 		return
 	}

@@ -26,6 +26,8 @@ type sessionRow struct {
 	AMR                     []string  `gorm:"column:amr;serializer:words"`
 	ConfirmedAt             time.Time `gorm:"serializer:unix"`
 	Passkey                 []byte
+	DeviceKey               []byte
+	DeviceProvenAt          time.Time `gorm:"serializer:unix"`
 	TimeStep                int64     `gorm:"-"`
 	KnownSince              time.Time `gorm:"serializer:unix"`
 }
@@ -163,9 +165,27 @@ func replaceToken(tx *engine.Tx, n *account.Session, more ...string) {
 	tx.Expect(tx.Ran(live.Select(columns).Updates((*sessionRow)(n))), account.ErrSessionNotFound)
 }
 
+// BindDevice implements account.Store.
+func (s *Store) BindDevice(ctx context.Context, n account.Session, a account.Audit) error {
+	return s.write(ctx, "bind session", func(tx *engine.Tx) {
+		tx.Expect(tx.Exec(`UPDATE sessions SET device_key = ?
+			WHERE id = ? AND auth_time = ? AND ended_at = 0 AND device_key IS NULL`,
+			n.DeviceKey, n.ID, toUnix(n.AuthTime)), account.ErrSessionNotFound)
+		insertAudit(tx, a)
+	})
+}
+
+// ProveDevice implements account.Store.
+func (s *Store) ProveDevice(ctx context.Context, n account.Session, at time.Time) error {
+	return s.writeOne(ctx, "prove device", func(db *gorm.DB) error {
+		return db.Exec("UPDATE sessions SET device_proven_at = ? WHERE id = ? AND device_key = ? AND device_proven_at = 0",
+			toUnix(at), n.ID, n.DeviceKey).Error
+	})
+}
+
 const selectIdentity = `SELECT s.id, s.sub, s.token_hash, s.login_hash, s.created_at, s.auth_time, s.last_seen_at,
 	s.expires_at, s.ended_at, s.address, s.user_agent, s.status_list, s.status_index, s.algorithm, s.amr,
-	s.confirmed_at, s.passkey, ` + claimColumns + ", " + accountColumns + `
+	s.confirmed_at, s.passkey, s.device_key, s.device_proven_at, ` + claimColumns + ", " + accountColumns + `
 	FROM sessions s JOIN users u ON u.sub = s.sub WHERE u.deleted_at = 0 AND s.`
 
 var (
@@ -184,6 +204,7 @@ func (s *Store) identity(ctx context.Context, q engine.Query, key any) (account.
 		AuthTime: c.Time(), LastSeenAt: c.Time(), ExpiresAt: c.Time(), EndedAt: c.Time(), Address: c.Text(),
 		UserAgent: c.Text(), StatusList: int(c.Number()), StatusIndex: int(c.Number()), Algorithm: c.Text(),
 		AMR: strings.Fields(c.Text()), ConfirmedAt: c.Time(), Passkey: c.Bytes(),
+		DeviceKey: c.Bytes(), DeviceProvenAt: c.Time(),
 	}
 	var u account.User
 	takeClaims(c, &u, s.Now())

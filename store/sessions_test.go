@@ -463,3 +463,43 @@ func TestSigningOutEndsCodesThatNobodyHasSpent(t *testing.T) {
 		want(t, spendCode(t.Context(), s, h.code), provider.ErrSpent)
 	})
 }
+
+// One key, of one sign-in, is bound, and what another key proves changes nothing.
+func TestSessionIsBoundToOneKey(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		n := signIn(t, s, u)
+		stored := func() account.Session {
+			t.Helper()
+			got, _, err := s.Session(ctx, n.ID)
+			must(t, err)
+			return got
+		}
+		bound, other, late := n, n, n
+		bound.DeviceKey, other.DeviceKey, late.DeviceKey = []byte{4, 0, 1}, []byte{4, 0, 2}, []byte{4, 0, 3}
+		late.AuthTime = late.AuthTime.Add(time.Second)
+		want(t, s.BindDevice(ctx, late, act("session.bind")), account.ErrSessionNotFound)
+		must(t, s.ProveDevice(ctx, bound, noon))
+		if stored().Bound() {
+			t.Error("bound without a key")
+		}
+		must(t, s.BindDevice(ctx, bound, act("session.bind")))
+		want(t, s.BindDevice(ctx, other, act("session.bind")), account.ErrSessionNotFound)
+		must(t, s.ProveDevice(ctx, other, noon))
+		if got := stored(); got.Bound() || !cmp.Equal(got.DeviceKey, bound.DeviceKey) {
+			t.Errorf("after the proof of another key: %+v", got)
+		}
+		must(t, s.ProveDevice(ctx, bound, noon))
+		must(t, s.ProveDevice(ctx, bound, noon.Add(time.Hour)))
+		fresh := n
+		fresh.AuthTime, fresh.TokenHash, fresh.LoginHash = noon.Add(time.Minute), []byte("t2"), []byte("l2")
+		must(t, s.Reauthenticate(ctx, &fresh, u.PasswordHash, act("session.reauthenticate")))
+		if got := stored(); !got.DeviceProvenAt.Equal(noon) || !cmp.Equal(got.DeviceKey, bound.DeviceKey) {
+			t.Errorf("after another sign-in: %+v", got)
+		}
+		ended := signIn(t, s, u)
+		must(t, s.EndSession(ctx, u.Sub, ended.ID, noon, act("session.end")))
+		ended.DeviceKey = []byte{4}
+		want(t, s.BindDevice(ctx, ended, act("session.bind")), account.ErrSessionNotFound)
+	})
+}

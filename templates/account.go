@@ -267,8 +267,8 @@ type SessionRow struct {
 	// Methods are the factors of the sign-in, and Passkey the name of the passkey, "" for none.
 	Methods []Text
 	Passkey string
-	// Current marks the session that requested the page.
-	Current bool
+	// Current marks the session that requested the page. Bound ones need the key of their device.
+	Current, Bound bool
 }
 
 // InviteRow is one invite of the person. URL is absolute; the page shows it as text to copy, never

@@ -22,6 +22,8 @@ var AuditActions = sortedActions([]auditAction{
 	{"session.sign_out", "{actor} signed out", "You signed out"},
 	{"session.end_others", "{actor} signed out everywhere else", "You signed out everywhere else"},
 	{"session.not_me", "{actor} reported a sign-in by someone else", "You reported a sign-in by someone else"},
+	{"session.bind", "A session of {actor} was bound to its device", "Your session was bound to your device"},
+	{"session.copied", "A session of {actor} was used without its device", "Your session was used without its device"},
 	{"session.refused", "{actor} could not sign in: the account is suspended",
 		"You could not sign in: the account was suspended"},
 	{"session.limited", "{actor} tried too many wrong passwords for {account}", ""},

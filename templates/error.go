@@ -13,6 +13,8 @@ type Error struct {
 	BackURL string
 	// ClientName is the application whose request failed, and ClientURL its web page; "" for none.
 	ClientName, ClientURL string
+	// Waits marks a page that loads again by itself.
+	Waits bool
 }
 
 func (Error) page() (string, bool) { return "error", false }
@@ -35,6 +37,9 @@ var statusTexts = map[int][2]Text{
 
 // Headline returns the title for Status.
 func (p Error) Headline() Text {
+	if p.Waits {
+		return "One moment"
+	}
 	if texts, known := statusTexts[p.Status]; known {
 		return texts[0]
 	}

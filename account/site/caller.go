@@ -48,13 +48,25 @@ func (s *Site) sessionCookies(r *http.Request) (b account.Browser) {
 			b.Logins = append(b.Logins, c.Value)
 		}
 	}
+	if slices.ContainsFunc(r.Header["Cookie"], func(line string) bool { return strings.Contains(line, boundCookie) }) {
+		b.Bound = map[string]string{}
+		for _, c := range r.Cookies() {
+			if of, ok := strings.CutPrefix(c.Name, boundCookie); ok {
+				b.Bound[of] = c.Value
+			}
+		}
+	}
 	return b
 }
 
-// Current returns the live session of a request. ErrNotAuthenticated if there is none; any other
-// error is a failure of the database (503, never 401).
+// Current returns the live session of a request. ErrNotAuthenticated if there is none, ErrDeviceProofRequired as
+// Fail answers it; any other error is a failure of the database (503, never 401).
 func (s *Site) Current(r *http.Request) (*account.Identity, error) {
-	return s.Identify(r.Context(), s.sessionCookies(r))
+	id, err := s.Identify(r.Context(), s.sessionCookies(r))
+	if errors.Is(err, account.ErrDeviceProofRequired) && s.WantsPage(r) && s.reloads(r) >= maxReloads {
+		err = account.ErrNotAuthenticated
+	}
+	return id, err
 }
 
 type identityKey struct{}

@@ -14,6 +14,8 @@ func (s *Site) Mount(m *mux.Router) {
 	handle := func(path string, methods web.Methods) { s.Handle(m, path, methods) }
 	s.mountAPI(handle)
 	s.mountPages(handle)
+	handle(RegisterDevicePath, web.Methods{"POST": s.Do(s.registerDevice)})
+	handle(RefreshDevicePath, web.Methods{"POST": s.Do(s.refreshDevice)})
 	handle("/logo/{hash}.png", web.Methods{"GET": s.Do(s.serveLogo)})
 	handle("/picture/{hash}.jpg", web.Methods{"GET": s.Do(s.serveUserPicture)})
 	handle("/oauth2/status/{list}", web.Methods{"GET": s.StatusLists.ServeHTTP})

@@ -212,9 +212,11 @@ func (s *Site) apiPasskeyFinish(w http.ResponseWriter, r *http.Request) error {
 		c := s.Caller(r)
 		c.Shared = in.Shared
 		out, err := s.passkeys.SignIn(r.Context(), c, in.answered())
+		s.offerBinding(w, out)
 		return s.answerSignedIn(w, r, out, err)
 	case passkey.CeremonySecondFactor:
 		out, err := s.passkeys.SecondStep(r.Context(), s.Caller(r), in.answered())
+		s.offerBinding(w, out)
 		return s.answerSignedIn(w, r, out, err)
 	case passkey.CeremonyConfirm:
 		s.RequireSession(s.Do(func(w http.ResponseWriter, r *http.Request) error {

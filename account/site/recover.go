@@ -52,7 +52,7 @@ func (s *Site) recoverForm(w http.ResponseWriter, r *http.Request) error {
 	c.Shared = r.PostForm.Has("shared_computer")
 	out, cause := s.Recover(r.Context(), c, handle, text.Cut(r.PostForm.Get("code"), 100))
 	if cause == nil {
-		s.setCookies(w, out)
+		s.enter(w, out)
 		return s.afterRecovery(w, r, out.User, next)
 	}
 	p, err := web.Refusal(w, r, s.withAdminContact(r.Context(), cause))

@@ -214,7 +214,7 @@ func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
 	made, _ := passkeyInForm(r, "")
 	out, cause := s.passkeys.Register(r.Context(), s.Caller(r), in, made)
 	if cause == nil {
-		s.setCookies(w, out.SignedIn)
+		s.enter(w, out.SignedIn)
 		if out.Codes != nil {
 			s.Show(w, r, http.StatusOK, templates.RecoveryCodes{Codes: out.Codes, First: true, Passwordless: true,
 				Application: application.Name, Continue: next})

@@ -134,7 +134,7 @@ func (s *Site) resetForm(w http.ResponseWriter, r *http.Request) error {
 	in.Enter, in.Shared = f.Has("welcome"), f.Has("shared_computer")
 	made, _ := passkeyInForm(r, "")
 	out, err := s.passkeys.Reset(r.Context(), s.Caller(r), in, made)
-	s.setCookies(w, out.SignedIn)
+	s.enter(w, out.SignedIn)
 	switch {
 	case err == nil && out.Codes != nil:
 		s.Show(w, r, http.StatusOK, templates.RecoveryCodes{Codes: out.Codes, First: true, Passwordless: true,

@@ -144,6 +144,8 @@ func (s *Site) endedSession(r *http.Request) (handle, why string, err error) {
 		return "", "", err
 	case id.User.Suspended():
 		return id.User.Handle, s.suspended(ctx, id.User.Ended()).In(l).Detail, nil
+	case id.Session.Live(s.Now()):
+		text = "This browser could not show that it is still the one you signed in with. Sign in again."
 	case id.Session.EndedAt.IsZero():
 		text = "Your session has expired. Sign in again."
 	default:
@@ -289,7 +291,7 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 	} else {
 		out, err = s.SignIn(r.Context(), s.Caller(r), in)
 	}
-	s.setCookies(w, out)
+	s.enter(w, out)
 	switch {
 	case err == nil:
 		if !ok && !out.Session.Shared() {
@@ -496,7 +498,7 @@ func (s *Site) secondFactorForm(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch {
 	case err == nil:
-		s.setCookies(w, out)
+		s.enter(w, out)
 		s.forgetStep(w, r)
 		if r.PostForm.Has("recovery") {
 			return s.afterRecovery(w, r, out.User, next)

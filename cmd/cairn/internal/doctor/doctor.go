@@ -172,6 +172,7 @@ var checks = []check{
 	{"security-headers", public, securityHeaders},
 	{"pages", public, pages},
 	{"session-cookie", public, sessionCookie},
+	{"device-binding", public | https, deviceBinding},
 	{"visitor-address", public, visitorAddress},
 	{"forwarded-headers", public, forwardedHeaders},
 	{"key-set", public | oidc, keySet},

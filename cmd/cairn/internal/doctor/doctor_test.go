@@ -118,7 +118,7 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 			}
 		})
 	}
-	unseen := []string{"skipped open-files", "skipped cache", "skipped answer-headers", "skipped programs", "skipped issuer", "skipped clock", "skipped hsts", "skipped security-headers", "skipped pages", "skipped session-cookie", "skipped visitor-address", "skipped forwarded-headers", "skipped key-set", "skipped status-list"}
+	unseen := []string{"skipped open-files", "skipped cache", "skipped answer-headers", "skipped programs", "skipped issuer", "skipped clock", "skipped hsts", "skipped security-headers", "skipped pages", "skipped session-cookie", "skipped device-binding", "skipped visitor-address", "skipped forwarded-headers", "skipped key-set", "skipped status-list"}
 	withTLS := func(rest ...string) []string { return append(rest, unseen...) }
 	for name, c := range map[string]struct {
 		change func(*deployment)
@@ -158,8 +158,13 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 		"cookie of another domain":  {cookie("Path=/", "Path=/; Domain=example.org"), []string{"problem session-cookie"}, "example.org"},
 		"cookie of a public suffix": {cookie("Path=/", "Path=/; Domain=co.uk"), []string{"problem session-cookie"}, "public suffix"},
 		"cookie of another name":    {cookie("__Host-", ""), []string{"problem session-cookie"}, "does not arrive"},
-		"no ETag":                   {answers(func(h http.Header) { h.Del("ETag") }), []string{"warning key-set", "warning status-list"}, "no ETag"},
-		"no Cache-Control":          {answers(func(h http.Header) { h.Del("Cache-Control") }), []string{"warning key-set", "warning status-list"}, "max-age"},
+		"device headers are dropped": {func(d *deployment) {
+			d.forwardToo(func(p *httputil.ProxyRequest) { p.Out.Header.Del("Secure-Session-Response") })
+		}, []string{"warning device-binding"}, "Secure-Session-Response"},
+		"device binding is off":         {func(d *deployment) { d.settings.DeviceBinding = "off" }, []string{"advice device-binding"}, "off"},
+		"device challenges are dropped": {answers(func(h http.Header) { h.Del("Secure-Session-Challenge") }), []string{"warning device-binding"}, "Secure-Session-Challenge"},
+		"no ETag":                       {answers(func(h http.Header) { h.Del("ETag") }), []string{"warning key-set", "warning status-list"}, "no ETag"},
+		"no Cache-Control":              {answers(func(h http.Header) { h.Del("Cache-Control") }), []string{"warning key-set", "warning status-list"}, "max-age"},
 		"If-None-Match is dropped": {func(d *deployment) {
 			d.forwardToo(func(p *httputil.ProxyRequest) { p.Out.Header.Del("If-None-Match") })
 		},
@@ -184,7 +189,7 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 		"everything from a cache": {func(d *deployment) {
 			d.settings.TrustedProxies = []string{"127.0.0.2", "127.0.0.3"}
 			d.between = cacheAll
-		}, []string{"problem cache", "skipped answer-headers", "skipped clock", "skipped visitor-address", "warning key-set", "warning status-list"}, "from a cache"},
+		}, []string{"problem cache", "skipped answer-headers", "skipped clock", "skipped device-binding", "skipped visitor-address", "warning key-set", "warning status-list"}, "from a cache"},
 		"proxy blocks /doctor": {func(d *deployment) {
 			d.forwardToo(func(p *httputil.ProxyRequest) {
 				if p.Out.URL.Path == "/doctor" {
@@ -604,7 +609,7 @@ func TestFaultOfTheInstallation(t *testing.T) {
 				t.Errorf("the doctor has changed a file: %s", diff)
 			}
 			want := append(slices.Clone(c.want), "skipped mail-server", "skipped service", "skipped tls-certificate", "skipped public-address", "skipped open-files", "skipped cache", "skipped answer-headers", "skipped programs", "skipped issuer", "skipped clock", "skipped https-redirect",
-				"skipped hsts", "skipped security-headers", "skipped pages", "skipped session-cookie", "skipped visitor-address", "skipped forwarded-headers", "skipped key-set", "skipped status-list")
+				"skipped hsts", "skipped security-headers", "skipped pages", "skipped session-cookie", "skipped device-binding", "skipped visitor-address", "skipped forwarded-headers", "skipped key-set", "skipped status-list")
 			if findings["settings"].Level == doctor.Problem { // and nothing else is looked at
 				want = []string{"problem settings"}
 				for _, name := range doctor.Names()[1:] {

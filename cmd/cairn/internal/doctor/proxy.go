@@ -31,6 +31,32 @@ func visitorAddress(ctx context.Context, x *examination) Finding {
 	return judgeAddress(seen, x.checked.HTTPS && x.checked.TLS == nil, isOwn)
 }
 
+// deviceBinding checks that the headers of device binding pass in both directions, and that it is on.
+func deviceBinding(ctx context.Context, x *examination) Finding {
+	if x.checked.Unbound {
+		return found(Advice, "Remove device-binding from cairn.yaml when the reason for it is gone.",
+			"Sessions are not bound to their devices: device-binding is off.")
+	}
+	header := http.Header{}
+	for _, name := range httpd.DeviceQuestions {
+		header.Set(name, `"doctor"`)
+	}
+	seen, err := httpd.AskSeen(ctx, x.client, x.checked.IssuerString, x.secret, header)
+	if errors.Is(err, httpd.ErrOtherService) && x.cached {
+		return skipped("A cache answers: see cache.")
+	}
+	if err != nil {
+		return unreached(err)
+	}
+	lost := slices.DeleteFunc(httpd.DeviceHeaders(), func(name string) bool { return slices.Contains(seen.Bound, name) })
+	if len(lost) > 0 {
+		return found(Warning, "Let the proxy pass the headers Sec-Secure-Session-Id and Secure-Session-* on, both ways. "+
+			"Until then set device-binding: off, or people whose browser cannot prove its key any more have to sign in.",
+			"The proxy drops %s: browsers cannot bind sessions to their devices.", strings.Join(lost, ", "))
+	}
+	return ok("The headers of device binding pass in both directions.")
+}
+
 // isOwn reports whether an address is one of this machine's.
 func isOwn(a netip.Addr) bool {
 	addresses, _ := net.InterfaceAddrs()

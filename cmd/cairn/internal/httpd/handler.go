@@ -182,6 +182,7 @@ func newAccounts(
 		PasskeyHosts:    party.Hosts(),
 		LoginCookieName: o.Config.LoginCookieName, StatusTTL: o.Config.StatusTTL, Hasher: o.Hasher,
 		Limits: limits, Pages: pages, Mail: o.Mail != nil, Now: o.Now, Log: o.Log,
+		Unbound: o.Config.Unbound,
 	})
 }
 

@@ -215,11 +215,12 @@ func (m *middleware) headers(next http.Handler) http.Handler {
 	})
 }
 
-// limitAll limits the requests of an address. Health checks do not count. /api/verify, which a
-// proxy calls for each request to other applications, has its own limit.
+// limitAll limits the requests of an address. Health checks do not count, nor do proofs of bound sessions: a browser
+// takes a refusal for the end of the binding. /api/verify, which a proxy calls for each request to other applications,
+// has its own limit.
 func (m *middleware) limitAll(next http.Handler) http.Handler {
 	return m.accounts.Do(func(w http.ResponseWriter, r *http.Request) error {
-		if !m.isHealthCheck(r) && !m.isVerify(r) {
+		if !m.isHealthCheck(r) && !m.isVerify(r) && r.URL.Path != m.base+site.RefreshDevicePath {
 			address := web.LimitKey{Name: web.LimitAll, Key: web.ClientAddress(r)}
 			if err := m.limits.Count(r.Context(), address); err != nil {
 				return err

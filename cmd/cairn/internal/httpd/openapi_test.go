@@ -28,7 +28,7 @@ func TestOpenAPIDocumentIsValid(t *testing.T) {
 
 // undocumented are the routes that answer people with pages, their files, and the one for
 // the command doctor.
-var undocumented = regexp.MustCompile(`^/(?:$|(?:account|admin|login|logout|register|recover|reset-password|forgot-password|verify-email|undo-email|cancel-email|not-me|join|confirm-join|static|theme)(?:/|$)|oauth2/consent$|oauth2/select-account$|device$|doctor$)`)
+var undocumented = regexp.MustCompile(`^/(?:$|(?:account|admin|login|logout|register|recover|reset-password|forgot-password|verify-email|undo-email|cancel-email|not-me|auth/device|join|confirm-join|static|theme)(?:/|$)|oauth2/consent$|oauth2/select-account$|device$|doctor$)`)
 
 // What the running router answers is in the document, method by method, and the other way
 // round. The methods are those of Allow, after a method that nothing knows.

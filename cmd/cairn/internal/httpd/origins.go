@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorilla/handlers"
 
+	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
 )
 
@@ -80,6 +81,8 @@ func (m *middleware) crossOrigin(next http.Handler) http.Handler {
 		for _, endpoint := range []string{"token", "userinfo", "revoke", "introspect", "par", "authorize", "logout"} {
 			p.AddInsecureBypassPattern("POST " + m.base + "/oauth2/" + endpoint)
 		}
+		p.AddInsecureBypassPattern("POST " + m.base + site.RegisterDevicePath)
+		p.AddInsecureBypassPattern("POST " + m.base + site.RefreshDevicePath)
 		p.SetDenyHandler(refuse)
 		return p
 	}

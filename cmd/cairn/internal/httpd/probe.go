@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -60,7 +61,15 @@ type Seen struct {
 	Client       netip.Addr `json:"client"`  // the visitor's address for the limits and the log
 	ForwardedFor []string   `json:"forwarded_for"`
 	OpenFiles    uint64     `json:"open_files"` // limit of the service; 0: not known
+	// Bound are the headers of device binding that arrived; and those that came back with the answer.
+	Bound []string `json:"bound"`
 }
+
+// DeviceQuestions and deviceAnswers are the headers of device binding, of requests and answers.
+var (
+	DeviceQuestions = []string{"Sec-Secure-Session-Id", "Secure-Session-Response"}
+	deviceAnswers   = []string{"Secure-Session-Registration", "Secure-Session-Challenge"}
+)
 
 // maxHops limits the addresses of X-Forwarded-For in an answer.
 const maxHops = 16
@@ -82,6 +91,14 @@ func (p probe) answer(proxies []netip.Prefix, notFound http.Handler) web.Handler
 			if hop = templates.Shortened(strings.TrimSpace(hop), 64); hop != "" && len(seen.ForwardedFor) < maxHops {
 				seen.ForwardedFor = append(seen.ForwardedFor, hop)
 			}
+		}
+		for _, name := range DeviceQuestions {
+			if r.Header.Get(name) != "" {
+				seen.Bound = append(seen.Bound, name)
+			}
+		}
+		for _, name := range deviceAnswers {
+			w.Header().Set(name, `"doctor"`)
 		}
 		sealed, err := p.seal.Seal(sealSeen, seen)
 		if err != nil {
@@ -134,5 +151,13 @@ func AskSeen(
 	if err != nil || p.seal.Open(sealSeen, body.Answer, &seen) != nil || seen.Nonce != nonce {
 		return Seen{}, fmt.Errorf("%w (%s)", ErrOtherService, res.Status)
 	}
+	for _, name := range deviceAnswers {
+		if res.Header.Get(name) != "" {
+			seen.Bound = append(seen.Bound, name)
+		}
+	}
 	return seen, nil
 }
+
+// DeviceHeaders returns all headers of device binding.
+func DeviceHeaders() []string { return slices.Concat(DeviceQuestions, deviceAnswers) }

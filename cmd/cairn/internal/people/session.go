@@ -25,11 +25,15 @@ func (c *listSessionsCommand) Run(p *cli.Program) error {
 		if err != nil {
 			return err
 		}
-		out := c.List(p, "SESSION", "DEVICE", "ADDRESS", "LAST SEEN", "EXPIRES")
+		out := c.List(p, "SESSION", "DEVICE", "ADDRESS", "LAST SEEN", "EXPIRES", "BOUND")
 		for i, entry := range account.SessionEntries(access.Sessions, "", access.Passkeys) {
 			s := access.Sessions[i]
 			seen, expires := cli.DateOrNever(s.LastSeenAt), cli.DateOrNever(s.ExpiresAt)
-			if err := out.Add(s.ID, entry, s.ID, web.Device(s.UserAgent), s.Address, seen, expires); err != nil {
+			bound := ""
+			if s.Bound() {
+				bound = "to its device"
+			}
+			if err := out.Add(s.ID, entry, s.ID, web.Device(s.UserAgent), s.Address, seen, expires, bound); err != nil {
 				return err
 			}
 		}
