@@ -205,6 +205,33 @@ func TestAnswersAgreeWithADatabaseThatIsFull(t *testing.T) {
 	}
 }
 
+// What an operation was refused for may be a change of another one in the same transaction, which was not committed.
+func TestRefusalIsNotAnsweredWithoutItsTransaction(t *testing.T) {
+	s := storetest.Open(t, filepath.Join(t.TempDir(), "cairn.db"))
+	ctx, u := t.Context(), addUser(t, s, "ada")
+	must(t, s.Exec("CREATE TABLE unpaid (sub TEXT REFERENCES users (sub) DEFERRABLE INITIALLY DEFERRED)")) // COMMIT fails
+	must(t, s.Exec("CREATE TRIGGER unpaid AFTER INSERT ON audit BEGIN INSERT INTO unpaid VALUES ('nobody'); END"))
+	var calls []func() error
+	for range 10 {
+		calls = append(calls, func() error { return s.Record(ctx, act("a"), 0) },
+			func() error { return s.EndSession(ctx, u.Sub, "unknown", noon, act("b")) })
+	}
+	unavailable := 0
+	for i, err := range together(t, s, len(calls), calls) {
+		switch {
+		case i%2 == 0:
+			want(t, err, account.ErrUnavailable)
+		case errors.Is(err, account.ErrUnavailable):
+			unavailable++
+		default: // it was the first of its transaction, and so the only one
+			want(t, err, account.ErrSessionNotFound)
+		}
+	}
+	if unavailable == 0 {
+		t.Error("every refusal is answered, and no transaction was committed")
+	}
+}
+
 // killRounds in the environment is how often TestKilledProcessHasDoneWhatItAcknowledged
 // kills.
 const killRounds, killTarget = "CAIRN_KILL_ROUNDS", "CAIRN_KILL_TARGET"
