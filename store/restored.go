@@ -141,7 +141,7 @@ func (s *Store) endEverything(tx *engine.Tx, now int64) {
 	} {
 		tx.Exec(statement, sql.Named("now", now))
 	}
-	dropPending(tx, "1 = 1", nil)
+	dropPending(tx, "email_pending <> @none", map[string]any{"none": ""})
 	execAll(tx, "DELETE FROM reset_codes", "DELETE FROM mailed_reset_codes", "DELETE FROM pushed_requests",
 		"DELETE FROM device_requests", "DELETE FROM logout_outbox", "DELETE FROM mail_outbox")
 	// Links and forms that were sealed before the restore may have been used since.
