@@ -229,7 +229,11 @@ func (s *Service) TellEnds(ctx context.Context) error {
 			data = append(data, "names", strings.Join(e.Flags, " "))
 		}
 		var mails []Mail
-		if e.User.EmailVerified {
+		family, err := s.ofFamily(ctx, e.User)
+		if err != nil {
+			return err
+		}
+		if e.User.EmailVerified || family {
 			mails = []Mail{UserMail(ctx, e.User, e.User.Email, MailEnds, s.Now(), data...)}
 		}
 		if err := s.store.EndTold(ctx, e, mails); err != nil {

@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,6 +50,9 @@ const (
 // MailRemoved is the field of a notice with the factors that the act removed: see FactorNames.
 const MailRemoved = "removed"
 
+// MailBare is the field of a notice that has no link: see ofFamily.
+const MailBare = "bare"
+
 // Kinds of mail that were requested.
 const (
 	MailVerify  = "verify-email"    // asked: User.EmailAskedAt
@@ -80,7 +84,7 @@ func UserMail(ctx context.Context, u User, address, kind string, now time.Time, 
 }
 
 // notices returns the mails that notify a user of an act, for Audit.Mails. They go to the verified
-// address, and to the previous ones for as long as their change can be undone: an attacker who
+// address, or without a link to that of the family, and to the previous ones for as long as their change can be undone: an attacker who
 // changes the address first, and verifies the new one, must not silence later notices. There are none
 // if mail is off.
 func (b Base) notices(ctx context.Context, u User, kind string, data ...string) ([]Mail, error) {
@@ -95,6 +99,11 @@ func (b Base) notices(ctx context.Context, u User, kind string, data ...string) 
 		former = append(former, EmailChange{Email: u.Email})
 	}
 	var mails []Mail
+	if bare, err := b.ofFamily(ctx, u); err != nil {
+		return nil, err
+	} else if bare && !slices.Contains([]string{MailNewDevice, MailEmailChanged, MailEmailRequested}, kind) {
+		mails = []Mail{UserMail(ctx, u, u.Email, kind, b.Now(), append(data, MailBare, "true")...)}
+	}
 	for _, f := range former {
 		if slices.ContainsFunc(mails, func(m Mail) bool { return strings.EqualFold(m.Address, f.Email) }) {
 			continue
@@ -106,6 +115,19 @@ func (b Base) notices(ctx context.Context, u User, kind string, data ...string) 
 		mails = append(mails, m)
 	}
 	return mails, nil
+}
+
+// ofFamily reports whether the address of u is not verified, but is that of another account, whose owner reads its
+// mails: notices of u go there without a link.
+func (b Base) ofFamily(ctx context.Context, u User) (bool, error) {
+	if u.EmailVerified || u.Email == "" {
+		return false, nil
+	}
+	_, err := b.store.UserByEmail(ctx, u.Email)
+	if errors.Is(err, ErrUserNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // boundedNotices returns the notices of an act that can be repeated at will, within the limit of

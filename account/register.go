@@ -74,7 +74,12 @@ func (s *Service) register(ctx context.Context, c Caller, in Registration) (out 
 		p.amr, p.passkey = []string{first.Passkey.Method(), MethodUser, MethodMultiFactor}, first.Passkey.ID
 		out.Codes = first.shown
 	}
-	u.EmailVerified = u.Email != "" && strings.EqualFold(u.Email, mailedTo)
+	shared, err := s.SharedAddress(ctx, invite, mailedTo)
+	if err != nil {
+		return out, err
+	}
+	proven := u.Email != "" && strings.EqualFold(u.Email, mailedTo)
+	u.EmailVerified = proven && !shared
 	u.LastLoginAt = u.CreatedAt
 	invite.limit(&u)
 	p.user = u
@@ -86,7 +91,10 @@ func (s *Service) register(ctx context.Context, c Caller, in Registration) (out 
 	if err := s.checkToken(ctx, u, row); err != nil {
 		return out, err
 	}
-	mails := s.askVerification(ctx, &u)
+	var mails []Mail
+	if !proven {
+		mails = s.askVerification(ctx, &u)
+	}
 	if u.Has(FlagAdmin) {
 		told, err := s.NewAdministrator(ctx, cmp.Or(invite.Inviter, Operator().Name), u)
 		if err != nil {
@@ -159,6 +167,15 @@ func (i Invite) AddressOf(typed, proven string) (string, error) {
 		return "", errAddressNotProven
 	}
 	return proven, nil
+}
+
+// SharedAddress reports whether the address that an invite was mailed to is verified for another account: who joins
+// with it has it too, unverified. An invite for a domain wants an address that no account has: see Store.Register.
+func (s *Service) SharedAddress(ctx context.Context, i Invite, mailedTo string) (bool, error) {
+	if i.Domain != "" && !strings.Contains(i.Domain, "@") {
+		return false, nil
+	}
+	return s.ofFamily(ctx, User{Email: mailedTo})
 }
 
 // FirstPasskey is the passkey with which somebody joins, in the place of a password.

@@ -162,6 +162,14 @@ func TestSelectionIsWhatWasSeen(t *testing.T) {
 	m.Page("/admin/users/paste", "people", "Zoe,zoe@example.org", "sure", "yes").Is(403)
 }
 
+// setVerified marks the address of a user as verified.
+func setVerified(w *world, handle string) {
+	w.T.Helper()
+	if _, err := w.Administration().Amend(w.T.Context(), account.Operator(), w.User(handle), account.UserChange{"email_verified": "true"}); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
 func TestPastedListIsCheckedLineByLine(t *testing.T) {
 	w := newWorld(t)
 	w.AddUser("root1", account.FlagAdmin)
@@ -185,10 +193,21 @@ func TestPastedListIsCheckedLineByLine(t *testing.T) {
 	b.Page("/admin/users/paste", "people", "Kim,kim@example.org,activity@12/11/2099\nLee,,activity@2001-01-01").Is(400).
 		Shows(`data-line="1"`, `data-line="2"`, "that is not in the past").Hides("control characters")
 	b.Page("/admin/users/paste", "people", " ").Is(400).Shows("Select at least one person")
-	b.Page("/admin/users/paste", "people", "A,x@example.org\nB,X@example.org").Is(400).Shows("is already in row 1")
+	for _, twice := range []string{"Al,x@example.org\nAL,X@example.org", "Al,x@example.org\n,X@example.org"} {
+		b.Page("/admin/users/paste", "people", twice).Is(400).Shows("is already in row 1")
+	}
 	if n := len(w.audited(account.AddUser)); n != 2 {
 		t.Errorf("%d accounts", n)
 	}
+	// A family has one address: who has another name is another person.
+	b.Page("/admin/users/paste", "people", "Ann,x@example.org\nBen,X@example.org").Is(200).Shows(`data-shares="ann"`, "@ann has this address too", "Add 2 people").Hides(`data-shares="ben"`)
+	b.Page("/admin/users/paste", "people", "Ann,x@example.org", "sure", "yes").Is(200)
+	setVerified(w, "ann")
+	b.Page("/admin/users/paste", "people", "ANN,x@example.org\nBen,X@example.org", "sure", "yes").Is(200).Shows("belongs to @ann", `data-shares="ann"`)
+	if u := w.User("ben"); u.Email != "x@example.org" || u.EmailVerified {
+		t.Errorf("%q, verified %t", u.Email, u.EmailVerified)
+	}
+	b.Page("/admin/users/paste", "people", ",x@example.org").Is(200).Shows("Skipped").Hides(`id="sure-submit"`)
 	// Twice the same name, and nobody is added twice.
 	pair := "Kim Lee,kim@example.org\nKim Lee,lee@example.org"
 	b.Page("/admin/users/paste", "people", pair, "sure", "yes").Is(200).Shows("kim-lee-2", "/reset-password/?code=")

@@ -101,7 +101,8 @@ func (s *Service) pastedLine(l *templates.Language, result roster.ImportResult) 
 	u := result.User()
 	line := templates.PastedLine{
 		Number: result.Row, Name: u.DisplayName, Email: u.Email, Handle: result.Handle, Member: result.Member(),
-		Flags: u.Flags, Ends: u.EndsAt, FlagEnds: account.FlagEndRows(u.Flags, u.FlagEnds),
+		Shares: result.Shares(),
+		Flags:  u.Flags, Ends: u.EndsAt, FlagEnds: account.FlagEndRows(u.Flags, u.FlagEnds),
 		ByMail: s.accounts.MailEnabled() && u.Email != "",
 	}
 	for _, p := range result.Problems() {

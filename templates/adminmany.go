@@ -130,6 +130,7 @@ type AdminPaste struct {
 type PastedLine struct {
 	Number                      int
 	Name, Email, Handle, Member string
+	Shares                      string // another account or line with the address
 	Flags, Faults               []string
 	FlagEnds                    []FlagEnd
 	Ends                        time.Time

@@ -212,6 +212,8 @@ type Register struct {
 	Handle, DisplayName, Email string
 	// Mailed is the sealed value of the link in a mailed invite, which proves Email; "" for none.
 	Mailed string
+	// SharedAddress reports whether another account has verified Email, which this one has unverified.
+	SharedAddress bool
 	// Fixed makes the address read-only: the invite is for it.
 	Fixed            bool
 	Error, ErrorCode string

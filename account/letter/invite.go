@@ -44,10 +44,10 @@ func (p *Post) composeInvite(ctx context.Context, m account.Mail, l *templates.L
 		return templates.Mail{}, err
 	}
 	asked := m.Data["asked"] != "" // by its reader, or somebody who wrote their address
-	if asked || m.Data["welcome"] != "" {
+	if asked {
 		switch known, err := p.store.UserByEmail(ctx, m.Address); {
 		case err == nil:
-			return p.composeHaveAccount(ctx, l, known), nil
+			return p.composeHaveAccount(ctx, l, known, nil), nil
 		case !errors.Is(err, account.ErrUserNotFound):
 			return templates.Mail{}, err
 		}

@@ -8,8 +8,11 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-// composeHaveAccount composes the mail to somebody who asks to join, and has an account.
-func (p *Post) composeHaveAccount(ctx context.Context, l *templates.Language, u account.User) templates.Mail {
+// composeHaveAccount composes the mail to somebody who asks to join, and has an account. join sends the request for
+// another person with the address, nil: there is none.
+func (p *Post) composeHaveAccount(
+	ctx context.Context, l *templates.Language, u account.User, join *templates.MailLink,
+) templates.Mail {
 	texts := []any{"handle", u.Handle, "instance", p.accounts.InstanceName()}
 	out := templates.Mail{
 		Subject: l.Text("You already have an account: {instance}", texts...),
@@ -25,29 +28,37 @@ func (p *Post) composeHaveAccount(ctx context.Context, l *templates.Language, u 
 			why = l.Text("This account has expired. Ask an administrator of your club.")
 		}
 		out.Paragraphs, out.Link = []string{why, p.contactLine(ctx, l)}, nil
+	} else if join != nil {
+		out.Paragraphs = append(out.Paragraphs, l.Text("If you asked for another person who uses this address, such as "+
+			"your child, open the other link."))
+		out.Link, out.More = nil, []templates.MailLink{*out.Link, *join}
 	}
 	return out
 }
 
 func (p *Post) composeJoin(ctx context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
+	address, err := p.accounts.JoinURL(account.JoinRequest{Name: m.Data["name"], Email: m.Address,
+		Reason: m.Data["reason"], Language: l.Tag()})
+	if err != nil {
+		return templates.Mail{}, err
+	}
+	send := &templates.MailLink{Label: l.Text("Send request"), URL: address}
 	u, err := p.store.UserByEmail(ctx, m.Address)
 	if err == nil {
-		return p.composeHaveAccount(ctx, l, u), nil
+		return p.composeHaveAccount(ctx, l, u, send), nil
 	}
 	if !errors.Is(err, account.ErrUserNotFound) {
 		return templates.Mail{}, err
 	}
-	address, err := p.accounts.JoinURL(account.JoinRequest{Name: m.Data["name"], Email: m.Address,
-		Reason: m.Data["reason"], Language: l.Tag()})
 	return templates.Mail{
 		Subject: l.Text("Your request to join: {instance}", "instance", p.accounts.InstanceName()),
 		Paragraphs: []string{l.Text("Someone asked to join “{instance}” with this address. If this was you, open the "+
 			"link to send the request to the administrators.", "instance", p.accounts.InstanceName())},
-		Link: &templates.MailLink{Label: l.Text("Send request"), URL: address},
+		Link: send,
 		Notes: []string{l.Text("The link works once, within a day."),
 			l.Text("If this wasn’t you, ignore this email. Nothing changes.")},
 		Reason: l.Text("You get this email because someone entered your address."),
-	}, err
+	}, nil
 }
 
 // composeJoinsAsked says how many requests wait. What strangers wrote is not in it.

@@ -253,7 +253,8 @@ func (p *Post) composeNotice(ctx context.Context, m account.Mail, l *templates.L
 	if m.Data[account.FactorChoice] != "" {
 		add("The password alone is no longer enough to sign in.")
 	}
-	if session := m.Data["session"]; session != "" {
+	bare := m.Data[account.MailBare] != ""
+	if session := m.Data["session"]; session != "" && !bare {
 		add("If this wasn’t you, open the link. It signs out everyone, and takes back what was changed.")
 		address, err := p.accounts.NotMeURL(m.Sub, session, true)
 		out.Link = &templates.MailLink{Label: l.Text(thatWasNotMe), URL: address}
@@ -265,7 +266,7 @@ func (p *Post) composeNotice(ctx context.Context, m account.Mail, l *templates.L
 	if slices.Contains([]templates.Text{notYou, askAdmin, tellAdmin}, n.advice) {
 		out.Paragraphs = append(out.Paragraphs, p.contactLine(ctx, l))
 	}
-	if n.link != "" {
+	if n.link != "" && !bare {
 		out.Link = &templates.MailLink{Label: l.Text(n.link), URL: p.accounts.Web().URL(n.path)}
 	}
 	return out, nil

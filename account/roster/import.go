@@ -43,7 +43,8 @@ type ImportOptions struct {
 	// ByMail mails such users the link to choose a password instead, if they have an address; By adds them.
 	ByMail bool
 	By     account.Caller
-	// ByAddress skips users with the address of an account, and refuses an address that occurs twice.
+	// ByAddress skips users with the address and the name of an account, and refuses those that occur twice. Others
+	// with the address are added, as a family has one: see ImportResult.Shares.
 	ByAddress bool
 }
 
@@ -63,6 +64,7 @@ type ImportResult struct {
 	user    account.User
 	refused []error // the reasons of a refusal
 	member  string  // see Member
+	shares  string  // see Shares
 }
 
 // Import is a checked import, of which nothing is stored yet.
@@ -108,7 +110,8 @@ func (a *Administration) CheckImport(
 	out := &Import{Results: make([]ImportResult, len(rows)), maxUsers: settings.MaxUsers, usual: settings.DefaultFlags,
 		preferences: map[string]map[string]string{}}
 	zone, language := settings.Zone(a.Zone(ctx)), settings.LanguageFor(ctx)
-	first := map[string]ImportResult{} // by HandleKey, sub or verified address, whose forms differ
+	first := map[string]ImportResult{}      // by HandleKey, sub or verified address, whose forms differ
+	families := map[string][]ImportResult{} // by address
 	var handles, subs, emails []string
 	for i, row := range rows {
 		u, refused := row.user(h, settings, o, a.Now(), zone)
@@ -120,7 +123,7 @@ func (a *Administration) CheckImport(
 		for _, err := range refused {
 			r.refuse(err)
 		}
-		for _, key := range []string{account.HandleKey(u.Handle), u.Sub, o.ownEmail(u)} {
+		for _, key := range []string{account.HandleKey(u.Handle), u.Sub, verifiedEmail(u)} {
 			before, twice := first[key]
 			switch {
 			case !twice || key == "":
@@ -135,6 +138,15 @@ func (a *Administration) CheckImport(
 				r.refuse(errRow.With(rowAlready, "key", key, "row", before.Row))
 			}
 		}
+		if email := o.ownEmail(u); email != verifiedEmail(u) {
+			for _, before := range families[email] {
+				if r.shares = before.Handle; samePerson(u, before.user) {
+					r.refuse(errRow.With(rowAlready, "key", email, "row", before.Row))
+					break
+				}
+			}
+			families[email] = append(families[email], r)
+		}
 		out.Results[i] = r
 		handles = append(handles, u.Handle)
 		if row.Members["sub"] != "" {
@@ -146,7 +158,7 @@ func (a *Administration) CheckImport(
 	if err != nil {
 		return nil, err
 	}
-	members := map[string]string{} // handle by address
+	members := map[string][]account.User{} // by address
 	// After the handles: who is added meanwhile is a member, not somebody else who has the handle.
 	if o.ByAddress {
 		users, err := a.Store().UsersByEmail(ctx, emails)
@@ -154,7 +166,7 @@ func (a *Administration) CheckImport(
 			return nil, err
 		}
 		for _, u := range users {
-			members[strings.ToLower(u.Email)] = u.Handle
+			members[strings.ToLower(u.Email)] = append(members[strings.ToLower(u.Email)], u)
 		}
 	}
 	taken, as := map[string]bool{}, map[string]string{} // handles by HandleKey
@@ -178,15 +190,20 @@ func (a *Administration) CheckImport(
 }
 
 // settleRow refuses or skips a row whose user exists, and otherwise adds the mail or the reset code that the
-// new user gets. members has handles by address, taken what existing users have, and as their handles by HandleKey.
+// new user gets. members are by address, taken what existing users have, and as their handles by HandleKey.
 func (a *Administration) settleRow(
 	ctx context.Context, o ImportOptions, out *Import, r *ImportResult,
-	members map[string]string, taken map[string]bool, as map[string]string,
+	members map[string][]account.User, taken map[string]bool, as map[string]string,
 ) {
 	other := as[account.HandleKey(r.user.Handle)]
+	for _, m := range members[o.ownEmail(r.user)] {
+		if r.shares = m.Handle; samePerson(r.user, m) {
+			r.member = m.Handle
+			break
+		}
+	}
 	switch {
-	case r.Outcome == ImportCreated && members[o.ownEmail(r.user)] != "":
-		r.member = members[o.ownEmail(r.user)]
+	case r.Outcome == ImportCreated && r.member != "":
 		r.Outcome, r.Reason = ImportSkipped, "the address is that of "+r.member
 	case r.Outcome == ImportCreated && taken[r.user.Handle] && o.SkipExisting:
 		r.Outcome, r.Reason = ImportSkipped, "the handle is taken"
@@ -236,7 +253,12 @@ func verifiedEmail(u account.User) string {
 	return strings.ToLower(u.Email)
 }
 
-// ownEmail returns the address, in lower case, that no other user may have, or "".
+// samePerson reports whether two users with one address may be the same person: with the same name, or one without.
+func samePerson(a, b account.User) bool {
+	return a.DisplayName == a.Handle || b.DisplayName == b.Handle || strings.EqualFold(a.DisplayName, b.DisplayName)
+}
+
+// ownEmail returns the address, in lower case, by which a user is known, or "".
 func (o ImportOptions) ownEmail(u account.User) string {
 	if o.ByAddress {
 		return strings.ToLower(u.Email)

@@ -76,8 +76,8 @@ func suggestionsFor(m map[string]string) []string {
 	return all
 }
 
-// CheckPasted checks the rows of a pasted list as an import: see Import. People whose address an account has are left
-// out. Those who are added get the link to choose a password by mail, or a code if mail is off or they have no
+// CheckPasted checks the rows of a pasted list as an import: see Import. People whose address and name an account has
+// are left out. Those who are added get the link to choose a password by mail, or a code if mail is off or they have no
 // address.
 func (a *Administration) CheckPasted(ctx context.Context, by account.Caller, rows []ImportRow) (*Import, error) {
 	return a.CheckImport(ctx, nil, rows, ImportOptions{ResetCodes: true, ByMail: a.MailEnabled(), By: by,
@@ -86,6 +86,9 @@ func (a *Administration) CheckPasted(ctx context.Context, by account.Caller, row
 
 // Member is the handle of the account for whose sake a row is left out, or "".
 func (r ImportResult) Member() string { return r.member }
+
+// Shares is the handle of another account or row with the address, which is then not verified for this one, or "".
+func (r ImportResult) Shares() string { return r.shares }
 
 // User returns the user that the row describes, as far as it is valid.
 func (r ImportResult) User() account.User { return r.user }

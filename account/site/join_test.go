@@ -102,20 +102,53 @@ func TestAskingToJoin(t *testing.T) {
 	}
 }
 
-// A link that can only be refused would leave somebody outside who has an account.
-func TestWelcomeOfWhoHasAnAccountByNow(t *testing.T) {
+// A family has one address: the first child has verified it, the second asks with it, and joins with it unverified.
+func TestSecondChildOfAFamilyJoins(t *testing.T) {
 	w, post := newMailWorld(t)
 	w.SaveSettings(openToRequests)
-	w.Browser().Page("/join/", request("bo@example.org")...).Is(200)
-	waiting := pending(t, w, post)
-	addMember(w, "bo", "bo@example.org")
+	addMember(w, "ada", "family@example.org")
+	root := w.SignedIn("ada")
 	post.new()
+	w.Browser().Page("/join/", request("family@example.org")...).Is(200)
+	asked := post.one("family@example.org")
+	if !strings.Contains(asked.Text, "You already have an account: @ada") || !strings.Contains(asked.Text, "such as your child") {
+		t.Fatal(asked.Text)
+	}
+	press(t, w.Browser(), links(asked)[1]).Is(200)
+	waiting, err := w.Administration().JoinRequests(t.Context())
+	if err != nil || len(waiting) != 1 {
+		t.Fatalf("%+v, %v", waiting, err)
+	}
 	if err := w.Administration().AcceptJoin(t.Context(), account.Operator(), waiting[0].ID, ""); err != nil {
 		t.Fatal(err)
 	}
-	if m := post.one("bo@example.org"); !strings.Contains(m.Text, "You already have an account: @bo") || strings.Contains(m.Text, "/register/") {
-		t.Error(m.Text)
+	accepted := links(post.one("family@example.org"))[0]
+	root.Call("POST", "/api/invites", map[string]string{"email": "family@example.org"}).Is(201)
+	invited := links(post.one("family@example.org"))[0]
+	for handle, path := range map[string]string{"bo": accepted, "cy": invited} {
+		code, mailed, _ := strings.Cut(strings.TrimPrefix(path, "/register/?code="), "&mailed=")
+		w.Browser().Page(path).Is(200).Shows(`id="shared-address"`, `value="family@example.org"`).Hides("already verified")
+		form := []string{"code", code, "mailed", mailed, "handle", handle, "email", "family@example.org", "shared_address", "1"}
+		w.Browser().Page("/register/", append(form, "password", "short")...).Is(400).Shows(`id="shared-address"`)
+		w.Browser().Page("/register/", append(form, "password", password)...).RedirectsTo("/account/welcome")
+		if u := w.User(handle); u.Email != "family@example.org" || u.EmailVerified {
+			t.Errorf("%s: %q, verified %t", handle, u.Email, u.EmailVerified)
+		}
+		post.none() // there is nothing to verify
+		w.Browser().Login(handle, password).Is(200)
+		w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": handle}).Is(200)
+		post.none() // neither of the sign-in nor a link that sets a password: the address is another's
 	}
+	// The parent, who reads the mails, is told of what is done to it, without a link.
+	w.Suspend("bo")
+	w.SignedIn("cy").Call("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": newPassword}).Is(200)
+	if told := post.new(); len(told) != 2 || len(links(told[0]))+len(links(told[1])) != 0 || !strings.Contains(told[0].Text, "@bo") || told[1].Subject != "Your password was changed" {
+		t.Errorf("%+v", told)
+	}
+	if u := w.User("ada"); !u.EmailVerified {
+		t.Error("the first has lost the address")
+	}
+	w.Browser().Login("family@example.org", password).Is(200).Shows(`"handle":"ada"`)
 }
 
 // An administrator who closes the door meets neither links that are under way nor one who waits behind it.

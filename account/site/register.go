@@ -164,6 +164,9 @@ func (s *Site) registerPage(w http.ResponseWriter, r *http.Request) error {
 		if page.Email = s.InvitedAddress(i, q.Get("mailed")); page.Email != "" {
 			page.Mailed, page.Fixed = q.Get("mailed"), i.Domain != ""
 			page.DisplayName = s.InvitedName(i, page.Mailed)
+			if page.SharedAddress, err = s.SharedAddress(r.Context(), i, page.Email); err != nil {
+				return err
+			}
 			if page.Handle, err = s.ProposeHandle(r.Context(), "", page.DisplayName); err != nil {
 				return err
 			}
@@ -235,7 +238,8 @@ func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
 		Mailed: text.Cut(in.Mailed, 1024), Continue: next,
 		ErrorCode: p.Code, Closed: errors.Is(cause, account.ErrRegistrationFull),
 		FieldErrors: p.ByField(), Shared: in.Shared, Fixed: f.Has("fixed"),
-		Linked: f.Has("linked") && !errors.Is(cause, account.ErrInvalidInvite),
+		SharedAddress: f.Has("shared_address"),
+		Linked:        f.Has("linked") && !errors.Is(cause, account.ErrInvalidInvite),
 	}
 	if page.Signals, err = s.passkeys.ForgetPasskey(r.Context(), made.Credential); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/url"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,6 +112,9 @@ func TestForgottenPasswordOfWhoNeverHadOne(t *testing.T) {
 	w.Browser().Page("/reset-password/", chosen(t, links[0][2], newPassword)...).RedirectsTo("/account/welcome")
 	if !w.User("tom").EmailVerified || w.User("mia").EmailVerified {
 		t.Errorf("verified: tom %v, mia %v", w.User("tom").EmailVerified, w.User("mia").EmailVerified)
+	}
+	if m := post.one("family@example.org"); m.Subject != "Your password was changed" || !strings.Contains(m.Text, "@mia") {
+		t.Errorf("of the account that has it unverified: %s", m.Text)
 	}
 	forgot("ada@example.org")
 	if m := post.one("ada@example.org"); m.Subject != "Set a new password" {
