@@ -800,7 +800,8 @@ func TestMigrationHasABackupBeforeIt(t *testing.T) {
 
 // undoLastMigrations makes an installation one of schema 11.
 var undoLastMigrations = []string{
-	"ALTER TABLE sessions DROP COLUMN device_key", "ALTER TABLE sessions DROP COLUMN device_proven_at", "ALTER TABLE users DROP COLUMN second_factor_was",
+	"ALTER TABLE sessions DROP COLUMN device_key", "ALTER TABLE sessions DROP COLUMN device_proven_at", "ALTER TABLE users DROP COLUMN second_factor_was", "DROP TABLE refused_sign_ins",
+	"ALTER TABLE users DROP COLUMN email_pending", "ALTER TABLE users DROP COLUMN email_pending_at", "ALTER TABLE users DROP COLUMN email_pending_session_id", "ALTER TABLE users DROP COLUMN email_pending_keep",
 	"DROP INDEX users_new_email", "ALTER TABLE users DROP COLUMN language", "DROP INDEX users_handle_dots",
 	"DROP INDEX users_end_due", "DROP INDEX user_flags_end_due", "DROP INDEX users_end_done", "DROP INDEX user_flags_end_done", "ALTER TABLE users DROP COLUMN end_done", "ALTER TABLE user_flags DROP COLUMN end_done",
 	"DROP INDEX users_ends", "DROP INDEX user_flags_ends", "ALTER TABLE users DROP COLUMN ends_at", "ALTER TABLE users DROP COLUMN end_told", "ALTER TABLE user_flags DROP COLUMN ends_at",
