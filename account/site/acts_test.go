@@ -215,7 +215,7 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 		})},
 	}
 	// These have their tests where they are done.
-	elsewhere := []string{account.AllowApp.Action, account.GiveLastingAccess.Action, account.NoticeCounter.Action, account.ImportUsers.Action, account.ExportAudit.Action, account.ExportUsers.Action, account.ConfirmJoin.Action, account.AcceptJoin.Action, account.RefuseJoin.Action, account.InviteUser.Action, account.BindDevice.Action, account.RefuseDevice.Action}
+	elsewhere := []string{account.AllowApp.Action, account.GiveLastingAccess.Action, account.NoticeCounter.Action, account.ImportUsers.Action, account.ExportAudit.Action, account.ExportUsers.Action, account.TestMail.Action, account.ConfirmJoin.Action, account.AcceptJoin.Action, account.RefuseJoin.Action, account.InviteUser.Action, account.BindDevice.Action, account.RefuseDevice.Action}
 	for _, act := range account.Acts {
 		tested := slices.Contains(elsewhere, act.Action) || act.Silent || act.Proof == account.ProofOperator
 		for _, c := range cases {
