@@ -10,6 +10,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/config"
 )
 
 // protocol are the endpoints of OpenID Connect, which have rules of their own, and what changes nothing.
@@ -50,5 +51,30 @@ func TestEveryChangingRouteIsInTheTableOfActs(t *testing.T) {
 	}
 	if len(listed) < 60 {
 		t.Errorf("only %d routes", len(listed))
+	}
+}
+
+// A page of another site changes nothing, whichever route of the API, the account and the administration it tries.
+func TestAnotherSiteIsRefusedByEveryRoute(t *testing.T) {
+	s := startService(t, serviceOptions{BasePath: "/id", Settings: func(c *config.Settings) { c.AllowedOrigins = []string{"https://app.example.org"} }})
+	refused := 0
+	noError(t, s.handler.routes.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
+		path, err := route.GetPathTemplate()
+		path = strings.NewReplacer(":(?s:.+)}", "", "{", "", "}", "").Replace(path)
+		for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
+			if !strings.HasPrefix(path, "/id/api/") && !strings.HasPrefix(path, "/id/account/") && !strings.HasPrefix(path, "/id/admin/") {
+				continue // protocols, and what is before a sign-in
+			}
+			for _, origin := range []string{"https://evil.example", "null", "http://app.example.org", "https://app.example.org.evil.example"} {
+				got := s.visitor().do(method, strings.TrimPrefix(path, "/id"), "", "", "Origin", origin, "Sec-Fetch-Site", "cross-site")
+				if refused++; got.StatusCode != http.StatusForbidden || !strings.Contains(got.Text, "another site") {
+					t.Errorf("%s %s from %s: %d", method, path, origin, got.StatusCode)
+				}
+			}
+		}
+		return err
+	}))
+	if refused < 500 {
+		t.Errorf("only %d requests", refused)
 	}
 }
