@@ -334,10 +334,10 @@ func (a *Administration) MailState(ctx context.Context) (account.MailState, erro
 
 // SendTestMail mails the caller's own address, at most once a minute. ErrInvalidEmail if there is none.
 func (a *Administration) SendTestMail(ctx context.Context, by account.Caller) error {
-	if by.User.Email == "" {
-		return account.ErrInvalidEmail
-	}
 	row, err := a.Begin(ctx, by, account.TestMail, by.User, "")
+	if err == nil && by.User.Email == "" {
+		err = account.ErrInvalidEmail
+	}
 	if err != nil {
 		return err
 	}
