@@ -148,31 +148,6 @@ type Keep struct {
 	NoSecondStep bool `json:"-"`
 }
 
-// recently is how long ago a thief may have been at work before somebody who lost the password
-// proves the account anew.
-const recently = 7 * 24 * time.Hour
-
-// Endings that several acts have.
-var (
-	endsOne = Ending{Sessions: OneSession, Grants: OnlineGrants, Invites: StaleInvites,
-		Pending: SessionPending}
-	// endsOthers ends the others with everything that they made.
-	endsOthers = Ending{Sessions: OtherSessions, Grants: SessionGrants, Invites: SessionInvites,
-		Addresses: SessionAddresses, Pending: SessionPending, Factors: NamedFactors, Codes: true}
-	// endsDisowned ends what somebody who is not the owner may hold, and what they made.
-	endsDisowned = endsRecent.disowning().voiding(RecentGiven)
-	// endsAccess ends everything that somebody else may hold.
-	endsAccess = Ending{Sessions: AllSessions, Grants: AllGrants, Invites: AllInvites, Addresses: AllAddresses,
-		Pending: AllPending, Marks: true, Codes: true}
-	// endsRecent is endsAccess, but leaves invites that were made before, and ends recent consents.
-	endsRecent = Ending{Sessions: AllSessions, Grants: AllGrants, Invites: RecentInvites, Addresses: AllAddresses,
-		Pending: AllPending, Consents: true, Marks: true, Codes: true}
-	// EndsAtReturn is what EndAccount leaves of endsAccess, because a clock that is right again could not give it
-	// back. It ends when somebody lets in again who had ended.
-	EndsAtReturn = Ending{Invites: AllInvites, Addresses: AllAddresses, Pending: AllPending, Marks: true,
-		Codes: true}
-)
-
 // disowning returns the ending that disowns the password too, and what was made with it.
 func (e Ending) disowning() Ending {
 	e.Password, e.Factors = true, DisownedFactors
