@@ -135,7 +135,8 @@ var (
 	UndoEmailChange = act(Act{Action: "email.undo", Proof: ProofCode, Told: MailEmailChanged, Ends: endsDisowned,
 		Routes: []string{"POST /undo-email/"}})
 	ChangePassword = act(Act{Action: "password.change", Proof: ProofPassword, Told: MailPasswordChanged,
-		Ends: Ending{Sessions: OtherSessions, Grants: AllGrants, Invites: StaleInvites, Addresses: SessionAddresses, Pending: SessionPending, Factors: NamedFactors,
+		Ends: Ending{Sessions: OtherSessions, Grants: AllGrants, Invites: StaleInvites, Addresses: SessionAddresses,
+			Pending: SessionPending, Factors: NamedFactors,
 			Marks: true, Codes: true}, Routes: []string{"PUT /api/me/password", "POST /account/password"}})
 	RemovePassword = act(Act{Action: "password.remove", Proof: ProofFresh, Told: MailPasswordRemoved,
 		Ends: endsOthers, Question: "Remove your password?",

@@ -9,43 +9,7 @@ import (
 
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
-	"github.com/cairn-id/cairn/templates"
 )
-
-// AppEntry is an application with access to a user's account, as lists have it.
-type AppEntry struct {
-	ClientID   string     `json:"client_id"`
-	ClientName string     `json:"client_name"`
-	Scopes     []string   `json:"scopes"`
-	GrantedAt  time.Time  `json:"granted_at"`
-	LastUsedAt *time.Time `json:"last_used_at"` // null: never
-}
-
-// AppEntries returns the entries of applications.
-func AppEntries(list []App) []AppEntry {
-	out := make([]AppEntry, 0, len(list))
-	for _, a := range list {
-		scopes := a.Scopes
-		if scopes == nil {
-			scopes = []string{}
-		}
-		out = append(out,
-			AppEntry{ClientID: a.ClientID, ClientName: a.ClientName, Scopes: scopes, GrantedAt: a.GrantedAt.UTC(),
-				LastUsedAt: web.TimeOrNull(a.LastUsedAt)})
-	}
-	return out
-}
-
-// AppRows returns the rows of applications for pages.
-func AppRows(list []App) []templates.AppRow {
-	out := make([]templates.AppRow, 0, len(list))
-	for _, a := range list {
-		out = append(out,
-			templates.AppRow{ClientID: a.ClientID, Name: a.ClientName, Scopes: a.Scopes, GrantedAt: a.GrantedAt,
-				LastUsedAt: a.LastUsedAt, HomeURI: a.HomeURI, Logo: a.Logo})
-	}
-	return out
-}
 
 // AppsFor returns the applications that a user may use: those that a browser can open and those with
 // access to the account, except those whose access flag the user lacks. HomeURI is where a browser opens one.

@@ -2,10 +2,7 @@ package account
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,36 +112,4 @@ func (s *Service) weak(ctx context.Context, chosen, handle, pointer string) erro
 		return p
 	}
 	return err
-}
-
-// Initialize sets up an empty store: the settings, new secrets, and the first
-// administrator, who may have any handle and has every flag.
-func Initialize(
-	ctx context.Context, st Store, h *password.Hasher, settings Settings, first NewUser, now time.Time,
-) (User, error) {
-	settings.NextSteps = true
-	first.AnyHandle, first.Flags, first.Language = true, slices.Clone(settings.Flags), settings.Language
-	u, err := CreateUser(ctx, h, settings, first, now)
-	if err != nil {
-		return User{}, err
-	}
-	secrets := map[string][]byte{
-		SecretInstallation: randomBytes(48),
-		// Text, because it goes into an environment file.
-		SecretJWT: []byte(base64.RawURLEncoding.EncodeToString(randomBytes(48))),
-	}
-	if _, err := st.Initialize(ctx, settings, secrets); err != nil {
-		return User{}, fmt.Errorf("store settings and secrets: %w", err)
-	}
-	if err := st.CreateUser(ctx, u,
-		Operator().Audit(u.CreatedAt, AddUser, u.Handle, "first administrator")); err != nil {
-		return User{}, fmt.Errorf("create the administrator: %w", err)
-	}
-	return u, nil
-}
-
-func randomBytes(n int) []byte {
-	b := make([]byte, n)
-	_, _ = rand.Read(b) // never fails (crypto/rand)
-	return b
 }

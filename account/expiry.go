@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -146,21 +145,6 @@ func FlagWord(flag string, ends time.Time) string {
 		return flag
 	}
 	return flag + "@" + ends.UTC().Format(time.RFC3339)
-}
-
-// ShownEnds is how JSON has the ends of a user.
-type ShownEnds struct {
-	EndsAt   *time.Time           `json:"ends_at"`   // null: never
-	FlagEnds map[string]time.Time `json:"flag_ends"` // of the flags that have an end
-}
-
-// Ends returns the ends of a user for JSON.
-func (u User) Ends() ShownEnds {
-	ends := map[string]time.Time{}
-	for f, at := range u.FlagEnds {
-		ends[f] = at.UTC()
-	}
-	return ShownEnds{web.TimeOrNull(u.EndsAt), ends}
 }
 
 // LastDay returns the last day before an end, as ParseEnd reads it; empty for the zero time.

@@ -229,29 +229,6 @@ func (s *Service) RemoveFactor(
 	return web.Noted(ctx, "factor_removed", remove(o))
 }
 
-// FactorList lists the second factors of a user for the user and for the export.
-type FactorList struct {
-	TOTP          *factorEntry `json:"totp"` // null: none
-	Password      bool         `json:"password"`
-	SecondStep    bool         `json:"second_step"` // User.SecondFactor
-	Passkeys      int          `json:"passkeys"`
-	RecoveryCodes int          `json:"recovery_codes"` // that are left
-}
-
-type factorEntry struct {
-	CreatedAt  time.Time  `json:"created_at"`
-	LastUsedAt *time.Time `json:"last_used_at"`
-}
-
-func (f Factors) Entries(u User) FactorList {
-	out := FactorList{Password: !u.Passwordless(), SecondStep: u.SecondFactor, Passkeys: f.Passkeys,
-		RecoveryCodes: f.RecoveryCodes}
-	if f.TOTP != nil {
-		out.TOTP = &factorEntry{f.TOTP.CreatedAt.UTC(), web.TimeOrNull(f.TOTP.LastUsedAt)}
-	}
-	return out
-}
-
 const (
 	totpSeal   = "totp"
 	totpPeriod = 30 // seconds

@@ -386,48 +386,6 @@ func InviteURL(issuer string, i Invite) string { return issuer + "/register/?cod
 // InviteURL returns the link to this service's registration page.
 func (s *Service) InviteURL(i Invite) string { return InviteURL(s.site.URL(""), i) }
 
-// inviteEntry is an invite in the list of its owner.
-type inviteEntry struct {
-	Code      *string   `json:"code"` // in groups of four; null, as the URL: see Invite.For
-	URL       *string   `json:"url"`
-	CreatedAt time.Time `json:"created_at"`
-	ExpiresAt time.Time `json:"expires_at"`
-	MailedTo  *string   `json:"mailed_to"`
-	Uses      int       `json:"uses"`
-	Joined    []string  `json:"joined"` // handles
-	Flags     []string  `json:"flags"`
-	Domain    *string   `json:"domain"`
-	InviteEnds
-	Used   bool       `json:"used"`
-	UsedBy *string    `json:"used_by"` // handle
-	UsedAt *time.Time `json:"used_at"`
-}
-
-// InviteEnds is how JSON has the ends of whoever joins with an invite.
-type InviteEnds struct {
-	AccountEndsAt *time.Time           `json:"account_ends_at"` // null: never
-	FlagEnds      map[string]time.Time `json:"flag_ends"`       // of the flags that have an end
-}
-
-// Ends returns the ends of whoever joins with the invite, for JSON.
-func (i Invite) Ends() InviteEnds {
-	return InviteEnds{web.TimeOrNull(i.AccountEnds), User{FlagEnds: i.FlagEnds}.Ends().FlagEnds}
-}
-
-func (s *Service) InviteEntry(i Invite) inviteEntry {
-	url := ""
-	if i.Code != "" {
-		url = s.InviteURL(i)
-	}
-	return inviteEntry{
-		Code: web.TextOrNull(i.Shown()), URL: web.TextOrNull(url), CreatedAt: i.CreatedAt.UTC(),
-		ExpiresAt: i.ExpiresAt.UTC(), MailedTo: web.TextOrNull(i.MailedTo), Uses: i.Uses,
-		Joined: append([]string{}, i.Joined...), Flags: append([]string{}, i.Flags...),
-		Domain: web.TextOrNull(i.Domain), InviteEnds: i.Ends(), Used: !i.UsedAt.IsZero(),
-		UsedAt: web.TimeOrNull(i.UsedAt), UsedBy: web.TextOrNull(i.UsedBy),
-	}
-}
-
 func (s *Service) ListInvites(ctx context.Context, u User, entry func(Invite) any) web.List {
 	return func(add func(any) error) error {
 		return s.EachInvite(ctx, u, func(i Invite) error { return add(entry(i)) })

@@ -171,3 +171,12 @@ func (b Base) NewAdministrator(ctx context.Context, by string, u User) ([]Mail, 
 	mails, err := b.administratorMails(ctx, MailNewAdministrator, "name", u.Handle, "by", by)
 	return slices.DeleteFunc(mails, func(m Mail) bool { return m.Sub == u.Sub }), err
 }
+
+// BeginExport begins the export of all stored data of the caller, who is notified; see Store.Record.
+func (s *Service) BeginExport(ctx context.Context, c Caller) (Audit, error) {
+	a, err := s.begin(ctx, c, ExportAccount, "")
+	if err == nil {
+		a.Mails, err = s.boundedNotices(ctx, c.User, MailExported)
+	}
+	return a, err
+}

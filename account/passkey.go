@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/cairn-id/cairn/account/web"
 )
 
 // Passkey is a WebAuthn credential of a user.
@@ -39,31 +37,7 @@ const (
 	PasskeyTime    = 5 * time.Minute
 )
 
-// PasskeyEntry is a passkey as its owner sees it.
-type PasskeyEntry struct {
-	ID             string     `json:"id"`
-	RPID           string     `json:"rp_id"`
-	Name           string     `json:"name"`
-	BackupEligible bool       `json:"backup_eligible"`
-	BackupState    bool       `json:"backup_state"`
-	CreatedAt      time.Time  `json:"created_at"`
-	LastUsedAt     *time.Time `json:"last_used_at"` // null: never
-}
-
 func (k Passkey) ShownID() string { return base64.RawURLEncoding.EncodeToString(k.ID) }
-
-func (k Passkey) Entry() PasskeyEntry {
-	return PasskeyEntry{ID: k.ShownID(), RPID: k.RPID, Name: k.Name, BackupEligible: k.BackupEligible,
-		BackupState: k.BackupState, CreatedAt: k.CreatedAt.UTC(), LastUsedAt: web.TimeOrNull(k.LastUsedAt)}
-}
-
-func PasskeyEntries(keys []Passkey) []PasskeyEntry {
-	entries := make([]PasskeyEntry, 0, len(keys))
-	for _, k := range keys {
-		entries = append(entries, k.Entry())
-	}
-	return entries
-}
 
 // Method returns the authentication method (RFC 8176) of the passkey.
 func (k Passkey) Method() string {

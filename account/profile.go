@@ -47,20 +47,6 @@ type Address struct {
 	Country       string `json:"country,omitempty"`
 }
 
-// shownProfile is a Profile as its owner sees it. It shows false for a number that is not verified.
-type shownProfile struct {
-	Profile
-	PhoneNumberVerified *bool `json:"phone_number_verified,omitempty"`
-}
-
-func shown(p Profile) shownProfile {
-	out := shownProfile{Profile: p}
-	if p.PhoneNumber != "" {
-		out.PhoneNumberVerified = &p.PhoneNumberVerified
-	}
-	return out
-}
-
 // userMember is a member of a user that can be changed: its name in the API and its rule. set
 // stores a value, trimmed, or refuses it with a *Problem.
 type userMember struct {

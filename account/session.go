@@ -1,7 +1,6 @@
 package account
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -457,76 +456,6 @@ const (
 	maxVerified = 64
 	maxLookups  = 8
 )
-
-// SessionEntry is a session in lists for its user and for administrators.
-type SessionEntry struct {
-	ID         string    `json:"id"`
-	Current    bool      `json:"current"` // that of the request
-	Device     string    `json:"device"`  // a short name from the User-Agent, or empty
-	UserAgent  string    `json:"user_agent"`
-	Address    string    `json:"address"`
-	CreatedAt  time.Time `json:"created_at"`
-	AuthTime   time.Time `json:"auth_time"`
-	LastSeenAt time.Time `json:"last_seen_at"`
-	ExpiresAt  time.Time `json:"expires_at"`
-	// AMR and Passkey, a name, say how the person last signed in there (RFC 8176).
-	AMR     []string `json:"amr"`
-	Passkey *string  `json:"passkey"` // null: none, or it is removed
-	Bound   bool     `json:"device_bound"`
-}
-
-// SessionEntries returns the entries of sessions; current is the id of the session of the request, and
-// keys are the user's passkeys.
-func SessionEntries(list []Session, current string, keys []Passkey) []SessionEntry {
-	out := make([]SessionEntry, 0, len(list))
-	for _, s := range list {
-		out = append(out, SessionEntry{
-			ID: s.ID, Current: s.ID == current, Device: web.Device(s.UserAgent), UserAgent: s.UserAgent,
-			Address:   s.Address,
-			CreatedAt: s.CreatedAt.UTC(), AuthTime: s.AuthTime.UTC(), LastSeenAt: s.LastSeenAt.UTC(),
-			ExpiresAt: s.ExpiresAt.UTC(), AMR: ShownMethods(s.AMR), Passkey: web.TextOrNull(s.passkeyName(keys)),
-			Bound: s.Bound(),
-		})
-	}
-	return out
-}
-
-// passkeyName returns the name of the passkey that the person last signed in with, or "".
-func (s Session) passkeyName(keys []Passkey) string {
-	if i := slices.IndexFunc(keys, func(k Passkey) bool { return bytes.Equal(k.ID, s.Passkey) }); i >= 0 {
-		return keys[i].Name
-	}
-	return ""
-}
-
-// SessionRows returns the rows of sessions for pages: see SessionEntries.
-func SessionRows(list []Session, current string, keys []Passkey) []templates.SessionRow {
-	out := make([]templates.SessionRow, 0, len(list))
-	for _, s := range list {
-		browser, system := web.BrowserAndSystem(s.UserAgent)
-		out = append(out, templates.SessionRow{
-			ID: s.ID, Current: s.ID == current, Browser: browser, System: system, Address: s.Address,
-			CreatedAt: s.AuthTime, LastSeenAt: s.LastSeenAt, ExpiresAt: s.ExpiresAt, Methods: methodTexts(s.AMR),
-			Passkey: s.passkeyName(keys), Bound: s.Bound(),
-		})
-	}
-	return out
-}
-
-// methodTexts returns the methods of a sign-in in words.
-func methodTexts(amr []string) (texts []templates.Text) {
-	for _, m := range amr {
-		switch m {
-		case MethodPassword:
-			texts = append(texts, "Password")
-		case MethodOTP:
-			texts = append(texts, "Code")
-		case MethodHardwareKey, MethodSoftwareKey:
-			texts = append(texts, "Passkey")
-		}
-	}
-	return texts
-}
 
 // IsSessionID reports whether text can be an id of ours, which saves a query.
 func IsSessionID(id string) bool { return len(id) == 36 && uuid.Validate(id) == nil }

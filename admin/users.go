@@ -15,6 +15,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/entry"
 	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
@@ -30,7 +31,7 @@ type userEntry struct {
 	CreatedAt   time.Time       `json:"created_at"`
 	LastLoginAt *time.Time      `json:"last_login_at"` // null: never
 	InvitedBy   *string         `json:"invited_by"`    // handle
-	account.ShownEnds
+	entry.Ends
 }
 
 type userList struct {
@@ -42,14 +43,14 @@ type userList struct {
 
 type userDetail struct {
 	userEntry
-	EmailVerified bool                   `json:"email_verified"`
-	SuspendedAt   *time.Time             `json:"suspended_at"`
-	SuspendReason string                 `json:"suspend_reason"`
-	Sessions      []account.SessionEntry `json:"sessions"`
-	Apps          []account.AppEntry     `json:"apps"`
-	Recent        []account.MadeFactor   `json:"recent_factors"`
-	Did           []roster.RecentAct     `json:"recent_acts"`
-	Attributes    map[string]string      `json:"attributes,omitempty"`
+	EmailVerified bool                 `json:"email_verified"`
+	SuspendedAt   *time.Time           `json:"suspended_at"`
+	SuspendReason string               `json:"suspend_reason"`
+	Sessions      []entry.Session      `json:"sessions"`
+	Apps          []entry.App          `json:"apps"`
+	Recent        []account.MadeFactor `json:"recent_factors"`
+	Did           []roster.RecentAct   `json:"recent_acts"`
+	Attributes    map[string]string    `json:"attributes,omitempty"`
 }
 
 func entryOf(u account.User, known []string) userEntry {
@@ -57,7 +58,7 @@ func entryOf(u account.User, known []string) userEntry {
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email,
 		Flags: u.FlagMap(known), Suspended: u.Suspended(), CreatedAt: u.CreatedAt.UTC(),
 		LastLoginAt: web.TimeOrNull(u.LastLoginAt), InvitedBy: web.TextOrNull(u.InvitedBy),
-		ShownEnds: u.Ends(),
+		Ends: entry.EndsOf(u),
 	}
 }
 
@@ -253,8 +254,8 @@ func (s *Service) detailOf(ctx context.Context, u account.User) (userDetail, err
 	return userDetail{
 		Recent: recent, Did: did, userEntry: entryOf(u, settings.Flags), EmailVerified: u.EmailVerified,
 		SuspendedAt: web.TimeOrNull(u.SuspendedAt), SuspendReason: u.SuspendReason,
-		Sessions: account.SessionEntries(access.Sessions, site.IdentityFrom(ctx).Session.ID, access.Passkeys),
-		Apps:     account.AppEntries(access.Apps), Attributes: u.Profile.Attributes,
+		Sessions: entry.Sessions(access.Sessions, site.IdentityFrom(ctx).Session.ID, access.Passkeys),
+		Apps:     entry.Apps(access.Apps), Attributes: u.Profile.Attributes,
 	}, nil
 }
 
@@ -336,7 +337,7 @@ func (s *Service) resetFactors(w http.ResponseWriter, r *http.Request, u account
 		Open []any `json:"open_invites"`
 	}{OK: true, Open: make([]any, len(open))}
 	for i, invite := range open {
-		out.Open[i] = s.accounts.InviteEntry(invite)
+		out.Open[i] = entry.InviteOf(invite, s.accounts.InviteURL)
 	}
 	return web.WriteJSON(w, http.StatusOK, out)
 }

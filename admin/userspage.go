@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/entry"
 	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
@@ -274,8 +275,8 @@ func (s *Service) showUserPage(
 		page.User.Flags = r.PostForm["flag"]
 	}
 	sessions, more := site.ShownSessions(r, access.Sessions)
-	page.Sessions, page.MoreSessions = account.SessionRows(sessions, id.Session.ID, access.Passkeys), more
-	page.Apps = account.AppRows(access.Apps)
+	page.Sessions, page.MoreSessions = entry.SessionRows(sessions, id.Session.ID, access.Passkeys), more
+	page.Apps = entry.AppRows(access.Apps)
 	s.accounts.Show(w, r, status, page)
 	return nil
 }

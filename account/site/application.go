@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/entry"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -14,7 +15,7 @@ func (s *Site) apiApps(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, map[string][]account.AppEntry{"apps": account.AppEntries(list)})
+	return web.WriteJSON(w, http.StatusOK, map[string][]entry.App{"apps": entry.Apps(list)})
 }
 
 func (s *Site) removeApp(_ http.ResponseWriter, r *http.Request) error {
@@ -43,7 +44,7 @@ func (s *Site) appsPage(r *http.Request, m templates.Member) (templates.Page, er
 	if err != nil {
 		return nil, err
 	}
-	page := templates.AccountApps{Member: m, Apps: account.AppRows(apps)}
+	page := templates.AccountApps{Member: m, Apps: entry.AppRows(apps)}
 	for i := range page.Apps {
 		if s.scopeTexts != nil {
 			page.Apps[i].Sees = s.scopeTexts(r.Context(), page.Apps[i].Scopes)

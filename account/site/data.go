@@ -36,7 +36,14 @@ func (s *Site) apiExport(w http.ResponseWriter, r *http.Request) error {
 
 // export sends a file, both for the API and for the form of a page.
 func (s *Site) export(w http.ResponseWriter, r *http.Request) error {
-	out, err := s.Export(r.Context(), s.Caller(r))
+	a, err := s.BeginExport(r.Context(), s.Caller(r))
+	if err != nil {
+		return err
+	}
+	out, err := s.exportOf(r.Context(), s.Caller(r))
+	if err == nil {
+		err = s.Store().Record(r.Context(), a, 0)
+	}
 	if err != nil {
 		return err
 	}

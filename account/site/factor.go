@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/entry"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -29,9 +30,9 @@ func (s *Site) apiFactors(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return web.WriteJSON(w, http.StatusOK, struct {
-		account.FactorList
+		entry.Factors
 		Recent []account.MadeFactor `json:"recent_factors"` // of other sessions
-	}{f.Entries(u), recent})
+	}{entry.FactorsOf(f, u), recent})
 }
 
 func (s *Site) apiBeginTOTP(w http.ResponseWriter, r *http.Request) error {

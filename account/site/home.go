@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/entry"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -16,7 +17,7 @@ func (s *Site) homePage(r *http.Request, m templates.Member) (templates.Page, er
 	steps, passkeys, apps, err := s.stepsOf(r, u)
 	page := templates.AccountHome{Member: m, Picture: s.PhotoOf(u), Email: u.Email, EmailVerified: u.EmailVerified,
 		Passkeys: passkeys}
-	for _, app := range account.AppRows(apps) {
+	for _, app := range entry.AppRows(apps) {
 		if app.HomeURI != "" {
 			page.Apps = append(page.Apps, app)
 		}
@@ -33,7 +34,7 @@ func (s *Site) welcomePage(r *http.Request, m templates.Member) (templates.Page,
 	steps, _, apps, err := s.stepsOf(r, IdentityFrom(r.Context()).User)
 	page := templates.AccountWelcome{Member: m, Steps: steps}
 	if c, missing := r.Cookie(s.hostOnly(appCookie)); missing == nil {
-		for _, app := range account.AppRows(apps) {
+		for _, app := range entry.AppRows(apps) {
 			if url.QueryEscape(app.ClientID) == c.Value && app.HomeURI != "" {
 				page.App = &app
 			}

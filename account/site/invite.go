@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/entry"
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
@@ -101,7 +102,7 @@ func (s *Site) apiInvites(w http.ResponseWriter, r *http.Request) error {
 	}
 	by, now := s.Caller(r), s.Now()
 	out := inviteList{Invites: s.ListInvites(r.Context(), u, func(i account.Invite) any {
-		return s.InviteEntry(i.For(by, now))
+		return entry.InviteOf(i.For(by, now), s.InviteURL)
 	})}
 	if remaining >= 0 {
 		out.Remaining = &remaining

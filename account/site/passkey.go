@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/entry"
 	"github.com/cairn-id/cairn/account/passkey"
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
@@ -37,7 +38,7 @@ func (s *Site) apiPasskeys(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, map[string][]account.PasskeyEntry{"passkeys": account.PasskeyEntries(keys)})
+	return web.WriteJSON(w, http.StatusOK, map[string][]entry.Passkey{"passkeys": entry.Passkeys(keys)})
 }
 
 func (s *Site) apiBeginAddPasskey(w http.ResponseWriter, r *http.Request) error {
@@ -73,9 +74,9 @@ func (s *Site) apiAddPasskey(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.setCookies(w, out.SignedIn)
 	return web.WriteJSON(w, http.StatusCreated, struct {
-		account.PasskeyEntry
+		entry.Passkey
 		RecoveryCodes []string `json:"recovery_codes"` // null: there are some already
-	}{k.Entry(), out.Codes})
+	}{entry.PasskeyOf(k), out.Codes})
 }
 
 func (s *Site) addPasskeyForm(w http.ResponseWriter, r *http.Request) error {
@@ -116,7 +117,7 @@ func (s *Site) apiRenamePasskey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, k.Entry())
+	return web.WriteJSON(w, http.StatusOK, entry.PasskeyOf(k))
 }
 
 func (s *Site) renamePasskeyForm(_ http.ResponseWriter, r *http.Request) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/entry"
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
@@ -16,7 +17,7 @@ import (
 )
 
 type me struct {
-	account.OwnUser
+	entry.User
 	Session meSession `json:"session"`
 }
 
@@ -144,7 +145,7 @@ func (s *Site) answerMe(w http.ResponseWriter, r *http.Request, u account.User) 
 	}
 	row := IdentityFrom(r.Context()).Session
 	return web.WriteJSON(w, http.StatusOK, me{
-		account.OwnUserOf(u, flags),
+		entry.UserOf(u, flags),
 		meSession{ID: row.ID, CreatedAt: row.CreatedAt.UTC(), ExpiresAt: row.ExpiresAt.UTC()},
 	})
 }

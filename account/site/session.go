@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/entry"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -22,7 +23,7 @@ func ShownSessions(r *http.Request, list []account.Session) (shown []account.Ses
 }
 
 type sessionList struct {
-	Sessions []account.SessionEntry `json:"sessions"` // newest first
+	Sessions []entry.Session `json:"sessions"` // newest first
 }
 
 func (s *Site) apiSessions(w http.ResponseWriter, r *http.Request) error {
@@ -35,7 +36,7 @@ func (s *Site) apiSessions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, sessionList{account.SessionEntries(list, id.Session.ID, keys)})
+	return web.WriteJSON(w, http.StatusOK, sessionList{entry.Sessions(list, id.Session.ID, keys)})
 }
 
 // endOwnSession ends a session of the signed-in user, which may be the current one.
@@ -83,7 +84,7 @@ func (s *Site) endsWithOthers(r *http.Request, optional bool) (*templates.Ends, 
 		return nil, err
 	}
 	recent, err := s.RecentFactorRows(r.Context(), id.User, id.Session.ID)
-	return &templates.Ends{Sessions: made.Sessions, Invites: made.Invites, Apps: account.AppRows(made.Apps),
+	return &templates.Ends{Sessions: made.Sessions, Invites: made.Invites, Apps: entry.AppRows(made.Apps),
 		Optional: optional, KeepSessions: keep.Sessions, KeepApps: keep.Apps,
 		Given:  templates.Given{Names: account.GivenNames(made.Given), Void: keep.Void},
 		Recent: templates.RecentFactors{Rows: recent, Remove: keep.Remove}}, err
@@ -100,6 +101,6 @@ func (s *Site) devicesPage(r *http.Request, m templates.Member) (templates.Page,
 		sessions = append(sessions, id.Session) // people look for the one they use
 	}
 	keys, err := s.Store().Passkeys(r.Context(), id.User.Sub)
-	rows := account.SessionRows(sessions, id.Session.ID, keys)
+	rows := entry.SessionRows(sessions, id.Session.ID, keys)
 	return templates.AccountDevices{Member: m, Sessions: rows, MoreSessions: more}, err
 }

@@ -28,18 +28,19 @@ var allowed = map[string][]string{
 	"store/storetest":       {"account", "provider", "store"},
 	"store/storetest/steps": {},
 	"store/accounttest":     {"account", "account/letter", "account/mail", "account/passkey", "account/password", "account/roster", "account/site", "account/web", "docs/openapitest", "store/storetest", "templates"},
-	"admin":                 {"account", "account/roster", "account/site", "account/text", "account/web", "templates"}, // account/site: who asks
+	"admin":                 {"account", "account/entry", "account/roster", "account/site", "account/text", "account/web", "templates"}, // account/site: who asks
 	"provider":              {"account", "account/site", "account/web", "templates"},
 	"provider/recipes":      {},
-	"account/site":          {"account", "account/passkey", "account/picture", "account/text", "account/web", "templates"},
+	"account/site":          {"account", "account/entry", "account/passkey", "account/picture", "account/text", "account/web", "templates"},
 	"account/passkey":       {"account", "account/text", "account/web", "templates"},                     // what a ceremony proves; which act it is, account says
 	"account/roster":        {"account", "account/password", "account/text", "account/web", "templates"}, // what administrators and the operator do: knows no page, sends nothing
 	"account/letter":        {"account", "account/mail", "account/web", "templates"},                     // what mails say; writes no account
 	"account":               {"account/password", "account/picture", "account/session", "account/statuslist", "account/text", "account/web", "templates"},
-	"account/picture":       {},                           // decoding within bounds, nothing of accounts
-	"account/password":      {"account/web"},              // what it refuses is a problem
-	"account/statuslist":    {"account/web", "templates"}, // templates: a document that is packed once
-	"account/text":          {"templates"},                // the sentences that say what is accepted
+	"account/entry":         {"account", "account/web", "templates"}, // how it is shown, as JSON and as rows: to its owner, administrators and the operator
+	"account/picture":       {},                                      // decoding within bounds, nothing of accounts
+	"account/password":      {"account/web"},                         // what it refuses is a problem
+	"account/statuslist":    {"account/web", "templates"},            // templates: a document that is packed once
+	"account/text":          {"templates"},                           // the sentences that say what is accepted
 	"account/web":           {"templates"},
 	"account/web/browser":   {}, // it knows what anybody outside knows
 	"account/mail":          {},
@@ -59,7 +60,7 @@ var allowed = map[string][]string{
 
 	"cmd/cairn/internal/cli":           {"account", "account/roster", "config", "store"},                                                                                                       // no command; it opens an installation, and what is stored it does not read
 	"cmd/cairn/internal/register":      {"account", "account/roster", "account/web", "cmd/cairn/internal/cli", "config", "provider", "provider/recipes", "store"},                              // applications, APIs, allowances and settings: no account of a person
-	"cmd/cairn/internal/people":        {"account", "account/password", "account/roster", "account/web", "admin", "cmd/cairn/internal/cli", "config", "store", "templates"},                    // what administrators do in the service too: it asks account/roster
+	"cmd/cairn/internal/people":        {"account", "account/entry", "account/password", "account/roster", "account/web", "admin", "cmd/cairn/internal/cli", "config", "store", "templates"},   // what administrators do in the service too: it asks account/roster
 	"cmd/cairn/internal/archive":       {"account", "account/session", "account/web", "cmd/cairn/internal/backupfile", "cmd/cairn/internal/cli", "cmd/cairn/internal/disk", "config", "store"}, // backups, keys and migrations: the whole of an installation, and no command beside it
 	"cmd/cairn/internal/cluster":       {},                                                                                                                                                     // tests alone
 	"cmd/cairn/internal/recordings":    {"activityschema", "activityschema/publish", "cmd/cairn/internal/activitycheck", "cmd/cairn/internal/cli"},                                             // files alone: no account, no store

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -57,7 +58,7 @@ func TestChangingCommandsAreInTheAuditLog(t *testing.T) {
 	fatalIf(t, errors.Join(err, old.Close()))
 	hasher, err := passwords.NewTestHasher()
 	fatalIf(t, err)
-	_, err = account.Initialize(t.Context(), storetest.Open(t, "plain.db"), hasher, account.DefaultSettings(), account.NewUser{Handle: "keeper", Password: password}, time.Now())
+	_, err = roster.Initialize(t.Context(), storetest.Open(t, "plain.db"), hasher, account.DefaultSettings(), account.NewUser{Handle: "keeper", Password: password}, time.Now())
 	fatalIf(t, err)
 	service := startProcess(t, "--database", "cairn.db", "--private-key-file", "key.pem")
 	defer service.stop()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store"
@@ -178,7 +179,7 @@ func TestKeysSealSealsAnEarlierInstallation(t *testing.T) {
 		hasher, err := passwords.NewTestHasher()
 		fatalIf(t, err)
 		first := account.NewUser{Handle: "keeper", Password: strings.TrimSpace(password)}
-		_, err = account.Initialize(t.Context(), st, hasher, account.DefaultSettings(), first, time.Now())
+		_, err = roster.Initialize(t.Context(), st, hasher, account.DefaultSettings(), first, time.Now())
 		fatalIf(t, err)
 		keeper := addApp(t, st, "keeper")
 		fatalIf(t, os.WriteFile("cairn.yaml", []byte("# ours\nissuer: http://localhost:4040"), 0o600))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/archive"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/demoapp"
@@ -192,7 +193,7 @@ func createDemo(ctx context.Context, st *store.Store, path string) (demoState, e
 	hasher, err := passwords.NewHasher()
 	if err == nil {
 		keeper := account.NewUser{Handle: s.Handle, DisplayName: "Cairn keeper", Password: s.Password}
-		_, err = account.Initialize(ctx, st, hasher, account.DefaultSettings(), keeper, time.Now())
+		_, err = roster.Initialize(ctx, st, hasher, account.DefaultSettings(), keeper, time.Now())
 	}
 	return s, err
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/archive"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
@@ -388,6 +389,6 @@ func (in *installation) create(p *cli.Program, first account.NewUser, namedDataK
 	if err != nil {
 		return err
 	}
-	_, err = account.Initialize(p.Ctx, st, hasher, localSettings(), first, time.Now())
+	_, err = roster.Initialize(p.Ctx, st, hasher, localSettings(), first, time.Now())
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/entry"
 	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
@@ -84,7 +85,7 @@ type inviteRow struct {
 	Joined    []string `json:"joined"` // handles
 	Flags     []string `json:"flags"`
 	Domain    *string  `json:"domain"`
-	account.InviteEnds
+	entry.InviteEnds
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt time.Time  `json:"expires_at"`
 	Used      bool       `json:"used"`
@@ -110,7 +111,7 @@ func (c *listInvitesCommand) Run(p *cli.Program) error {
 				row := inviteRow{
 					Code: i.Shown(), URL: account.InviteURL(c.Issuer, i), CreatedBy: nameOrNull(i.Inviter),
 					Note: i.Note, MailedTo: web.TextOrNull(i.MailedTo), Uses: i.Uses, Joined: cli.Listed(i.Joined),
-					Flags: cli.Listed(i.Flags), Domain: web.TextOrNull(i.Domain), InviteEnds: i.Ends(),
+					Flags: cli.Listed(i.Flags), Domain: web.TextOrNull(i.Domain), InviteEnds: entry.InviteEndsOf(i),
 					CreatedAt: i.CreatedAt.UTC(), ExpiresAt: i.ExpiresAt.UTC(),
 					Used: !i.UsedAt.IsZero(), UsedBy: nameOrNull(i.UsedBy), UsedAt: web.TimeOrNull(i.UsedAt),
 				}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/entry"
 	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
@@ -26,7 +27,7 @@ func (c *listSessionsCommand) Run(p *cli.Program) error {
 			return err
 		}
 		out := c.List(p, "SESSION", "DEVICE", "ADDRESS", "LAST SEEN", "EXPIRES", "BOUND")
-		for i, entry := range account.SessionEntries(access.Sessions, "", access.Passkeys) {
+		for i, entry := range entry.Sessions(access.Sessions, "", access.Passkeys) {
 			s := access.Sessions[i]
 			seen, expires := cli.DateOrNever(s.LastSeenAt), cli.DateOrNever(s.ExpiresAt)
 			bound := ""

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/entry"
 	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/web"
@@ -192,7 +193,7 @@ type userRow struct {
 	Suspended     bool     `json:"suspended"`
 	SuspendReason string   `json:"suspend_reason,omitempty"`
 	InvitedBy     string   `json:"invited_by,omitempty"`
-	account.ShownEnds
+	entry.Ends
 	CreatedAt   time.Time  `json:"created_at"`
 	LastLoginAt *time.Time `json:"last_login_at"` // null: never
 	account.Profile
@@ -202,7 +203,7 @@ func userRowOf(u account.User) userRow {
 	return userRow{
 		Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: u.EmailVerified,
 		Flags: cli.Listed(u.Flags), Suspended: u.Suspended(), SuspendReason: u.SuspendReason, InvitedBy: u.InvitedBy,
-		ShownEnds: u.Ends(), CreatedAt: u.CreatedAt.UTC(), LastLoginAt: web.TimeOrNull(u.LastLoginAt),
+		Ends: entry.EndsOf(u), CreatedAt: u.CreatedAt.UTC(), LastLoginAt: web.TimeOrNull(u.LastLoginAt),
 		Profile: u.Profile,
 	}
 }
@@ -292,12 +293,12 @@ func (c *showUserCommand) Run(p *cli.Program) error {
 		}
 		document := struct {
 			userRow
-			LockedUntil *time.Time             `json:"locked_until"` // null: not locked
-			SecondStep  bool                   `json:"second_step"`
-			Sessions    []account.SessionEntry `json:"sessions"`
-			Apps        []account.AppEntry     `json:"apps"`
-		}{userRowOf(u), web.TimeOrNull(locked), u.SecondFactor, account.SessionEntries(access.Sessions, "", access.Passkeys),
-			account.AppEntries(access.Apps)}
+			LockedUntil *time.Time      `json:"locked_until"` // null: not locked
+			SecondStep  bool            `json:"second_step"`
+			Sessions    []entry.Session `json:"sessions"`
+			Apps        []entry.App     `json:"apps"`
+		}{userRowOf(u), web.TimeOrNull(locked), u.SecondFactor, entry.Sessions(access.Sessions, "", access.Passkeys),
+			entry.Apps(access.Apps)}
 		return c.Print(p, u.Sub, document, labels)
 	})
 }
