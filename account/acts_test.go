@@ -60,9 +60,7 @@ func checkTable(t *testing.T, file, name, table string) {
 	t.Helper()
 	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->\n"
 	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before, rest, ok := strings.Cut(string(raw), begin)
 	shown, after, closed := strings.Cut(rest, end)
 	if !ok || !closed {

@@ -84,13 +84,9 @@ func TestCookieAttributes(t *testing.T) {
 func claimsOf(t testing.TB, token string) map[string]any {
 	t.Helper()
 	raw, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m := map[string]any{}
-	if err := json.Unmarshal(raw, &m); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(raw, &m))
 	return m
 }
 
@@ -123,13 +119,9 @@ func TestTokenSaysWhatTheContractSaysAndNoMore(t *testing.T) {
 func forged(t *testing.T, key any, alg jose.SignatureAlgorithm, claims map[string]any) string {
 	t.Helper()
 	s, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key}, (&jose.SignerOptions{}).WithType("JWT"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	token, err := jwt.Signed(s).Claims(claims).Serialize()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return token
 }
 
@@ -245,16 +237,12 @@ func TestSessionDiesWithItsUser(t *testing.T) {
 	if b.IsSignedIn() {
 		t.Fatal("a suspended user is signed in")
 	}
-	if err := w.Administration().Unsuspend(t.Context(), account.Operator(), w.User("ada")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Administration().Unsuspend(t.Context(), account.Operator(), w.User("ada")))
 	if b.IsSignedIn() {
 		t.Error("lifting the suspension revived a session")
 	}
 	again := w.SignedIn("ada")
-	if err := w.Administration().Delete(t.Context(), account.Operator(), w.User("ada")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Administration().Delete(t.Context(), account.Operator(), w.User("ada")))
 	if again.IsSignedIn() {
 		t.Error("a deleted user is signed in")
 	}

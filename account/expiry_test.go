@@ -95,9 +95,7 @@ func TestEndedFlagIsInNoCookieAndNoAccess(t *testing.T) {
 func TestLastDayBeginsWithoutMidnight(t *testing.T) {
 	for day, name := range map[string]string{"2026-03-29": "Atlantic/Azores", "2026-09-06": "America/Santiago", "2026-03-08": "America/Havana"} {
 		zone, err := time.LoadLocation(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if at, err := account.ParseEnd(day, zone); err != nil || account.LastDay(at, zone) != day {
 			t.Errorf("%s in %s: %v, %v", day, name, at.In(zone), err)
 		}
@@ -128,9 +126,7 @@ func TestInviteEndsAfterItsLastDay(t *testing.T) {
 	y, m, d := users.Now().In(zone).Date()
 	for days, accepted := range map[int]bool{-1: false, 0: true, 90: true, 91: false} {
 		until, err := account.ParseEnd(time.Date(y, m, d+days, 0, 0, 0, 0, zone).Format(time.DateOnly), zone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		i, err := users.NewOperatorInvite(t.Context(), account.Operator(), account.InviteTerms{Until: until})
 		if (err == nil) != accepted || accepted && !i.ExpiresAt.Equal(time.Date(y, m, d+days+1, 0, 0, 0, 0, zone)) {
 			t.Errorf("in %d days: until %v, %v", days, i.ExpiresAt.In(zone), err)
@@ -147,9 +143,7 @@ func TestWhoJoinsWithAnInviteHasItsEnds(t *testing.T) {
 	w.SaveSettings(func(v *account.Settings) { v.Flags = append(v.Flags, "coach") })
 	terms := account.InviteTerms{Flags: []string{"coach@2099-06-30"}, AccountEnds: "2099-12-24"}
 	i, err := w.Administration().NewOperatorInvite(t.Context(), account.Operator(), terms)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w.Browser().Call("POST", "/api/register", map[string]string{"code": i.Code, "handle": "ada", "password": accounttest.Password}).Is(201)
 	u := w.User("ada")
 	if account.LastDay(u.EndsAt, time.UTC) != "2099-12-24" || account.LastDay(u.FlagEnds["coach"], time.UTC) != "2099-06-30" || len(u.FlagEnds) != 1 {

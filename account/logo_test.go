@@ -32,9 +32,7 @@ func TestPictureBecomesASmallPNG(t *testing.T) {
 		png.Encode(&tall, image.NewGray(image.Rect(0, 0, 1, 1025))),
 		gif.Encode(&animated, image.NewGray(image.Rect(0, 0, 2, 2)), nil),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	gray := bits.Bytes()
 	gray[25] = 0 // its colour type: greys and no palette
@@ -42,9 +40,7 @@ func TestPictureBecomesASmallPNG(t *testing.T) {
 	palette := bytes.Index(gray, []byte("PLTE")) - 4
 	gray = slices.Delete(gray, palette, palette+12+6)
 	webp, err := base64.StdEncoding.DecodeString(webpFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, file := range map[string][]byte{"bits": gray, "WebP": webp} {
 		p, err := account.NewPicture(append(file, "<script>"...))
 		if err != nil || len(p.PNG) > account.MaxLogo || len(p.Hash) != 16 || bytes.Contains(p.PNG, []byte("<script>")) {

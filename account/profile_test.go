@@ -50,13 +50,9 @@ func kept(t *testing.T, name, value string) string {
 		t.Fatalf("%s=%q: %v", name, value, err)
 	}
 	b, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var m map[string]any
-	if err := json.Unmarshal(b, &m); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(b, &m))
 	if outer, inner, ok := strings.Cut(name, "."); ok {
 		m, _ = m[outer].(map[string]any)
 		name = inner
@@ -175,9 +171,7 @@ func TestChangedPhoneNumberIsUnverified(t *testing.T) {
 	var p account.Profile
 	mustSet := func(name, value string) {
 		t.Helper()
-		if err := set(&p, name, value); err != nil {
-			t.Fatal(err)
-		}
+		must(t, set(&p, name, value))
 	}
 	if err := set(&p, "phone_number_verified", "true"); err == nil {
 		t.Error("no number is verified")
@@ -268,9 +262,7 @@ func TestSomebodyWhoIsVerifiedLosesTheMarkWithTheNumber(t *testing.T) {
 	w := accounttest.New(t)
 	u := w.AddUser("ada")
 	_, err := roster.NewAdministration(w.Store, w.Clock.Now).Amend(t.Context(), account.Operator(), u, account.UserChange{"phone_number": "+39061234567", "phone_number_verified": "true"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := w.SignedIn("ada")
 	if m := b.Call("PATCH", "/api/me", map[string]string{"nickname": "A"}).Is(200).JSON(); m["phone_number_verified"] != true {
 		t.Errorf("%v", m)
@@ -288,16 +280,12 @@ func TestAuditLogHasChangedMembersWithoutValues(t *testing.T) {
 		"display_name": " Ada L ", "email": "ada@example.org", "email_verified": "true",
 		"phone_number_verified": "true", "phone_number": "+39061234567", "gender": "f",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got.DisplayName != "Ada L" || !got.EmailVerified || !got.Profile.PhoneNumberVerified || got.Profile.Gender != "f" || got.Handle != "ada" {
 		t.Errorf("%+v", got)
 	}
 	rows, err := administration.AuditLog(t.Context(), account.AuditQuery{Limit: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if r := rows[0]; r.Action != "user.amend" || r.Actor != "operator" || r.Target != "ada" || r.Detail != "display_name email email_verified gender phone_number phone_number_verified" {
 		t.Errorf("%+v", r)
 	}
@@ -310,9 +298,7 @@ func TestChangedAddressIsUnverified(t *testing.T) {
 	amend := func(c account.UserChange) account.User {
 		t.Helper()
 		u, err := administration.Amend(t.Context(), account.Operator(), u, c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return u
 	}
 	if amend(account.UserChange{"email": "ada@example.org"}).EmailVerified {

@@ -94,9 +94,7 @@ func TestHS256TokenIsRefusedAfterTheEndDate(t *testing.T) {
 	}
 	setUntil := func(d time.Duration) {
 		t.Helper()
-		if err := w.Store.SetHS256Until(t.Context(), w.Clock.Now().Add(d), account.Audit{At: w.Clock.Now(), Action: "keys.migrate"}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Store.SetHS256Until(t.Context(), w.Clock.Now().Add(d), account.Audit{At: w.Clock.Now(), Action: "keys.migrate"}))
 	}
 	setUntil(time.Hour)
 	w.Start() // still without a key: the date is for later

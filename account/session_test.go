@@ -102,9 +102,7 @@ func TestSignOutPutsTheTokenIntoTheList(t *testing.T) {
 		out, in := w.SignedIn("ada"), w.SignedIn("ada")
 		tokens := []string{out.Cookies["cairn_session"], in.Cookies["cairn_session"]}
 		w.Start(withKey)
-		if err := w.Store.SetHS256Until(t.Context(), w.Clock.Now(), account.Audit{At: w.Clock.Now(), Action: "keys.migrate"}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Store.SetHS256Until(t.Context(), w.Clock.Now(), account.Audit{At: w.Clock.Now(), Action: "keys.migrate"}))
 		w.Clock.Advance(time.Minute)
 		if out.IsSignedIn() {
 			t.Error("refused before the date")
@@ -224,9 +222,7 @@ func TestSignOutEndsOnlyTheUsersOwnSession(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/oauth2/logout", nil)
 		r.AddCookie(&http.Cookie{Name: shared, Value: token})
 		out := httptest.NewRecorder()
-		if err := w.Service.SignOutBrowser(out, r, w.User(c.handle).Sub); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Service.SignOutBrowser(out, r, w.User(c.handle).Sub))
 		if got := statusBit(w, token); got != c.bit || len(out.Result().Cookies()) == 0 { //nolint:bodyclose // a recorder's
 			t.Errorf("%s: bit %d", c.handle, got)
 		}
@@ -256,9 +252,7 @@ func TestTokenThatIsTooLongLeavesNoSession(t *testing.T) {
 	}
 	w.Clock.Advance(time.Minute) // the settings are read again
 	before, err := w.Store.Sessions(t.Context(), u.Sub, w.Clock.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w.Browser().Login("ada", password).Is(500)
 	b.Call("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": newPassword}).Is(500)
 	after, err := w.Store.Sessions(t.Context(), u.Sub, w.Clock.Now())

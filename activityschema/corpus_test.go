@@ -25,18 +25,14 @@ const (
 func corpus(t testing.TB, dir string, least int) map[string][]byte {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", dir, "*.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(files) < least {
 		t.Fatalf("testdata/%s has %d documents, want at least %d", dir, len(files), least)
 	}
 	documents := map[string][]byte{}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		documents[filepath.Base(file)] = data
 	}
 	return documents
@@ -46,9 +42,7 @@ func corpus(t testing.TB, dir string, least int) map[string][]byte {
 func document(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", "valid", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return data
 }
 
@@ -57,9 +51,7 @@ func problems(t testing.TB, data []byte) []activityschema.Problem {
 	t.Helper()
 	_, found := answer(t, activityschema.Options{}, data)
 	want, err := reference.Valid(t.Context(), data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := len(found) == 0; got != want {
 		t.Fatalf("accepted %t, by the reference %t: %v\n%.2000q", got, want, found, data)
 	}
@@ -70,9 +62,7 @@ func problems(t testing.TB, data []byte) []activityschema.Problem {
 func answer(t testing.TB, o activityschema.Options, data []byte) (activityschema.Form, []activityschema.Problem) {
 	t.Helper()
 	form, found, err := o.Validate(t.Context(), bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return form, found
 }
 
@@ -118,9 +108,7 @@ func TestInvalidDocumentsAreRefused(t *testing.T) {
 func expectations(t *testing.T) map[string][]string {
 	t.Helper()
 	f, err := os.Open(filepath.Join("testdata", "invalid.tsv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	want := map[string][]string{}
 	for lines := bufio.NewScanner(f); lines.Scan(); {
@@ -134,4 +122,11 @@ func expectations(t *testing.T) map[string][]string {
 		want[fields[0]] = append(want[fields[0]], fields[1]+" "+fields[2])
 	}
 	return want
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -174,9 +174,7 @@ func TestCutTrackTellsNothingOfWhatWasCut(t *testing.T) {
 	} {
 		var all map[string]jsontext.Value
 		for _, some := range []string{right, members} {
-			if err := json.Unmarshal([]byte("{"+some+"}"), &all); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte("{"+some+"}"), &all))
 		}
 		merged, _ := json.Marshal(all)
 		got := foundPrivacy(t, string(merged[1:len(merged)-1]))

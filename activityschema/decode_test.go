@@ -44,9 +44,7 @@ func TestDecodedDocumentRoundTrips(t *testing.T) {
 func content(t *testing.T, data []byte) any {
 	t.Helper()
 	var root map[string]any
-	if err := json.Unmarshal(data, &root); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(data, &root))
 	optional := func(object any, but string) {
 		maps.DeleteFunc(object.(map[string]any), func(name string, v any) bool { return v == nil && name != but })
 	}
@@ -183,9 +181,7 @@ func TestDecodedCustomMemberKeepsItsText(t *testing.T) {
 		`"custom":{"n": 1.000000000000000000001 ,"o": { "a" : [ 1, "]}" ] },"":null}}`
 	data := []byte(text)
 	d, err := activityschema.DecodeValid(activityschema.FormDetail, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	clear(data) // the document does not keep hold of what it was read from
 	want := map[string]jsontext.Value{"n": jsontext.Value("1.000000000000000000001"), "o": jsontext.Value(`{ "a" : [ 1, "]}" ] }`), "": jsontext.Value("null")}
 	if got := d.Detail.Custom; fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
@@ -241,9 +237,7 @@ func TestNilIsWrittenAsTheFormatHasIt(t *testing.T) {
 	d := decoded(t, string(document(t, "detail-minimal.json")))
 	d.Detail.Laps, d.Detail.Custom, d.Detail.Timeseries = nil, nil, activityschema.Timeseries{HRBpm: activityschema.Column[int64]{{}, activityschema.Some[int64](140)}}
 	var got map[string]any
-	if err := json.Unmarshal(written(t, d), &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(written(t, d), &got))
 	want := map[string]any{"laps": []any{}, "custom": map[string]any{}, "timeseries": map[string]any{"t": []any{}, "hr_bpm": []any{nil, 140.0}}}
 	for name, value := range want {
 		if diff := cmp.Diff(value, got[name]); diff != "" {

@@ -103,21 +103,15 @@ func changed(t testing.TB, documents [][]byte, seed uint64) []byte {
 	random := rand.New(rand.NewPCG(seed, 2))
 	m := mutator{Rand: random, names: allNames()}
 	var root any
-	if err := json.Unmarshal(documents[random.IntN(len(documents))], &root); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(documents[random.IntN(len(documents))], &root))
 	for range random.IntN(3) {
 		root = m.change(root)
 	}
 	data, err := json.Marshal(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if random.IntN(2) == 0 { // encoding/json writes members in the order of their names
 		var indented bytes.Buffer
-		if err := json.Indent(&indented, data, "", "\t"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Indent(&indented, data, "", "\t"))
 		data = indented.Bytes()
 	}
 	if random.IntN(3) == 0 {

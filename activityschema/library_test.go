@@ -35,9 +35,7 @@ func folderOf(t testing.TB, name string) map[string]*activityschema.Document {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return documents
 }
 
@@ -63,9 +61,7 @@ func lines(t testing.TB, found []activityschema.FileFinding) []string {
 func TestContradictionsAreReportedAndGoodFoldersAreNot(t *testing.T) {
 	want := table(t, "library.tsv", 4)
 	folders, err := os.ReadDir(filepath.Join("testdata", "library"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(folders) < leastFolders {
 		t.Fatalf("testdata/library has %d folders, want at least %d", len(folders), leastFolders)
 	}

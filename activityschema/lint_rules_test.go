@@ -22,17 +22,13 @@ func detailWith(t testing.TB, members string) *activityschema.Document {
 	var all, more map[string]jsontext.Value
 	least := `{"bas_version": "1.0", "id": "a", "title": "Ride", "sport": "cycling", "started_at": "2026-05-17T06:30:00Z",
 		"privacy": "public", "laps": [], "timeseries": {"t": []}, "custom": {}}`
-	if err := json.Unmarshal([]byte(least), &all); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(least), &all))
 	if err := json.Unmarshal([]byte("{"+members+"}"), &more); err != nil {
 		t.Fatalf("%s: %v", members, err)
 	}
 	maps.Copy(all, more)
 	data, err := json.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return mustDecode(t, members, data)
 }
 

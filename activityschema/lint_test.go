@@ -35,9 +35,7 @@ func mustDecode(t testing.TB, name string, data []byte) *activityschema.Document
 func table(t *testing.T, name string, fields int) map[string][]string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rows := map[string][]string{}
 	for line := range strings.Lines(string(data)) {
 		line = strings.TrimSuffix(line, "\n")

@@ -25,9 +25,7 @@ func compile(t testing.TB, schema any) *jsonschema.Schema {
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
 	c.RegisterFormat(&jsonschema.Format{Name: "date-time", Validate: dateTime})
-	if err := c.AddResource("https://example.org/schema.json", schema); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.AddResource("https://example.org/schema.json", schema))
 	compiled, err := c.Compile("https://example.org/schema.json")
 	if err != nil {
 		t.Fatalf("the schema is not accepted: %v", err)
@@ -39,9 +37,7 @@ func compile(t testing.TB, schema any) *jsonschema.Schema {
 func decode(t testing.TB, data []byte) any {
 	t.Helper()
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return v
 }
 
@@ -144,9 +140,7 @@ func TestPublishedSchemaIsDraft2020(t *testing.T) {
 	// The library's own date-time, without ours, has the same opinion of the corpus.
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	if err := c.AddResource("https://example.org/schema.json", decode(t, activityschema.Schema())); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.AddResource("https://example.org/schema.json", decode(t, activityschema.Schema())))
 	plain := c.MustCompile("https://example.org/schema.json")
 	for name, data := range corpus(t, "valid", leastValid) {
 		if err := plain.Validate(decode(t, data)); err != nil {

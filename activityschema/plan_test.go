@@ -85,14 +85,10 @@ func TestUnsupportedSchemaFailsToCompile(t *testing.T) {
 		}, `member "bas_version" differs between the forms`},
 	} {
 		var root object
-		if err := json.Unmarshal(activityschema.Schema(), &root); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(activityschema.Schema(), &root))
 		c.change(root, root["$defs"].(object))
 		schema, err := json.Marshal(root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := activityschema.CompilePlan(schema); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: error %v, want %q", name, err, c.says)
 		}
@@ -136,14 +132,10 @@ func TestOtherSchemasEqualTheOracle(t *testing.T) {
 		`{"type":"array","maxItems":0}`,
 	} {
 		var root map[string]any
-		if err := json.Unmarshal(activityschema.Schema(), &root); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(activityschema.Schema(), &root))
 		root["$defs"].(map[string]any)["detail"].(map[string]any)["properties"].(map[string]any)["gear"] = json.RawMessage(row)
 		schema, err := json.Marshal(root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		oracle := compile(t, decode(t, []byte(row)))
 		for _, value := range values {
 			data := []byte(`{"bas_version":"1.0","id":"x","title":"","sport":"other","started_at":"2026-05-17T06:30:00Z","privacy":"public","laps":[],"timeseries":{"t":[]},"custom":{},"gear":` + value + `}`)

@@ -28,9 +28,7 @@ var homes = map[string]struct{ file, pointer string }{
 func edited(t *testing.T, table string, change func(object map[string]any)) []byte {
 	t.Helper()
 	var root any
-	if err := json.Unmarshal(document(t, homes[table].file), &root); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(document(t, homes[table].file), &root))
 	at := root
 	for _, token := range strings.Split(homes[table].pointer, "/")[1:] {
 		if items, ok := at.([]any); ok {
@@ -41,9 +39,7 @@ func edited(t *testing.T, table string, change func(object map[string]any)) []by
 	}
 	change(at.(map[string]any))
 	data, err := json.Marshal(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return data
 }
 
@@ -138,9 +134,7 @@ func TestFieldRefusesValuesOutsideItsRange(t *testing.T) {
 func asJSON(t *testing.T, v any) any {
 	t.Helper()
 	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return decode(t, data)
 }
 

@@ -64,9 +64,7 @@ func TestChangedTimeIsWrittenChanged(t *testing.T) {
 		{func(time.Time) time.Time { return time.Time{} }, "0001-01-01T00:00:00Z"},
 	} {
 		var got activityschema.Time
-		if err := got.UnmarshalText([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, got.UnmarshalText([]byte(text)))
 		got.Time = c.change(got.Time)
 		if got.String() != c.want || string(written(t, got)) != `"`+c.want+`"` {
 			t.Errorf("written %s, want %s", got, c.want)

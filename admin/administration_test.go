@@ -105,9 +105,7 @@ func TestOldSessionDoesNotReadTheCodeOfAnInviteWithFlags(t *testing.T) {
 	if err == nil {
 		err = w.Store.CreateInvite(t.Context(), i, -1, account.Audit{Action: "invite.create"})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.Page("/account/invites").Is(200).Shows(wide, plain)
 	b.Page("/admin/invites").Is(200).Shows(wide, plain, i.Shown())
 	b.Call("GET", "/api/invites", nil).Is(200).Shows(wide, plain)
@@ -221,9 +219,7 @@ func TestInvitesAreMadeInTheAdministration(t *testing.T) {
 func picture(t *testing.T, width, height int) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, width, height))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, png.Encode(&b, image.NewGray(image.Rect(0, 0, width, height))))
 	return b.Bytes()
 }
 
@@ -368,9 +364,7 @@ func TestRequestsToJoinAreDecidedOnThePage(t *testing.T) {
 	for i, name := range []string{"bo", "cy", "dee"} {
 		err := w.Store.AddJoinRequest(t.Context(), account.JoinRequest{ID: name, Name: "<" + name + ">", Email: name + "@example.org", Reason: "Runs.",
 			AskedAt: now, ExpiresAt: now.Add(time.Hour)}, []byte{byte(i)}, 200, account.Operator().Audit(now, account.ConfirmJoin, "", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	b.Page("/admin/invites").Is(200).Shows("&lt;bo&gt;", "bo@example.org", `data-request="dee"`)
 	w.SignedIn("ada").Call("GET", "/api/admin/join-requests", nil).Is(403, "admin_required")

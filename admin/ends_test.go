@@ -105,9 +105,7 @@ func TestSuspensionOfAnEndedAccountStays(t *testing.T) {
 	if err == nil {
 		err = a.Import(ctx, account.Operator(), ended, "")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.Page("/admin/users/bob").Is(200).Shows(`id="suspend-submit"`, `id="unsuspend-submit"`)
 	b.Page("/admin/users/bob/suspend", "reason", "theft", "sure", "yes").Is(303)
 	b.Page("/admin/users/bob").Is(200).Shows("theft").Hides(`id="suspend-submit"`)

@@ -35,9 +35,7 @@ func newMailWorld(t *testing.T) (*world, *letters) {
 
 func (w *world) deliver(t *testing.T) {
 	t.Helper()
-	if err := w.Post.DeliverMails(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Post.DeliverMails(t.Context()))
 }
 
 // given is what an administrator gave others: a code, an account with a code, one with a link, one whose mail
@@ -66,9 +64,7 @@ func give(t *testing.T, w *world, mails *letters, from *accounttest.Browser, pre
 	from.Call("POST", "/api/admin/users", map[string]any{"handle": prefix + "post", "email": prefix + "post@example.org"}).Is(201)
 	w.SaveSettings(func(v *account.Settings) { v.Registration = account.RegistrationRequest })
 	row := account.JoinRequest{ID: prefix + "join", Name: "Bo", Email: prefix + "join@example.org", Reason: "x", AskedAt: w.Clock.Now(), ExpiresAt: w.Clock.Now().Add(time.Hour)}
-	if err := w.Store.AddJoinRequest(t.Context(), row, []byte(prefix), 99, account.Audit{At: w.Clock.Now(), Proof: account.ProofCode}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Store.AddJoinRequest(t.Context(), row, []byte(prefix), 99, account.Audit{At: w.Clock.Now(), Proof: account.ProofCode}))
 	from.Call("POST", "/api/admin/join-requests/"+prefix+"join/accept", nil).Is(204)
 	w.deliver(t)
 	g.codes[prefix+"post"] = codeInLink.FindStringSubmatch(mails.sent[prefix+"post@example.org"][0].Text)[1]
@@ -173,9 +169,7 @@ func formOf(t *testing.T, m mail.Message) (path string, form []string) {
 		t.Fatal(m.Text)
 	}
 	u, err := url.Parse(found[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, values := range u.Query() {
 		form = append(form, name, values[0])
 	}

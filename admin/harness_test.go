@@ -43,3 +43,10 @@ func newWorld(t *testing.T, change ...func(*accounttest.Options)) *world {
 	w.BackedUp, w.KeyCreated = w.Began, w.Began
 	return w
 }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

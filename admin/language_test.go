@@ -66,22 +66,14 @@ func TestMailsAboutActsOfOthersAreInTheLanguageOfTheMember(t *testing.T) {
 		u.EmailVerified = true
 		return nil
 	}, w.Clock.Now(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	end := time.Date(w.Clock.Now().Year()+2, 12, 4, 23, 0, 0, 0, time.UTC)
 	users, clara := w.Administration(), w.User("clara-weiss")
 	call("PUT", "/clara-weiss/flags", map[string]bool{"activity": false, "admin": true})
 	call("PUT", "/clara-weiss/end", map[string]string{"ends": end.Format(time.DateOnly)})
-	if err := users.Suspend(t.Context(), operator, clara, "", true); err != nil {
-		t.Fatal(err)
-	}
-	if err := users.Unsuspend(t.Context(), operator, clara); err != nil {
-		t.Fatal(err)
-	}
-	if err := users.SetEnd(t.Context(), operator, clara, time.Time{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, users.Suspend(t.Context(), operator, clara, "", true))
+	must(t, users.Unsuspend(t.Context(), operator, clara))
+	must(t, users.SetEnd(t.Context(), operator, clara, time.Time{}))
 	mails = append(mails, post.new()...)
 	if len(mails) != 6 {
 		t.Fatalf("%d mails, want 6: %+v", len(mails), mails)

@@ -221,16 +221,12 @@ func TestInviteIsMailedToThoseWhoHaveNotChosenAPassword(t *testing.T) {
 	b := w.SignedIn("root1")
 	queued := func() (n int) {
 		due, err := w.Store.DueMails(t.Context(), w.Clock.Now().Add(time.Hour), time.Second, 100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, m := range due {
 			if m.Kind == account.MailWelcome {
 				n++
 			}
-			if err := w.Store.MailDone(t.Context(), m.ID, nil); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Store.MailDone(t.Context(), m.ID, nil))
 		}
 		return n
 	}

@@ -30,9 +30,7 @@ func TestAdministrationByForms(t *testing.T) {
 	b.Page("/admin/users/bob/unsuspend", "x", "").RedirectsTo("/id/admin/users/bob?notice=unsuspended#end")
 	bob := w.User("bob")
 	b.Page("/admin/users/bob").Is(200).Hides(`id="locked"`)
-	if err := w.Store.LockUser(t.Context(), bob.Sub, bob.Unlocks, w.Clock.Now().Add(10*time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Store.LockUser(t.Context(), bob.Sub, bob.Unlocks, w.Clock.Now().Add(10*time.Minute)))
 	b.Page("/admin/users/bob").Is(200).Shows(`id="locked"`, "after too many wrong passwords, until ", `id="unlock-submit"`)
 	b.Page("/admin/users/bob/unlock", "x", "").RedirectsTo("/id/admin/users/bob?notice=unlocked#password")
 	b.Page("/admin/users/bob?notice=unlocked").Is(200).Shows("Sign-in is unlocked.", "unlocked sign-in").Hides(`id="locked"`)

@@ -24,9 +24,7 @@ func TestAdministratorsSetAndVerifyAnAddress(t *testing.T) {
 		t.Errorf("PATCH answers\n%s\nand GET\n%s", got.Body, get.Body)
 	}
 	rows, err := w.Store.AuditLog(t.Context(), account.AuditQuery{Kind: "user", Limit: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if r := rows[0]; r.Action != "user.amend" || r.Actor != "root1" || r.Target != "bob" || r.Detail != "display_name email email_verified" || r.RequestID != "req-1" {
 		t.Errorf("%+v", r)
 	}

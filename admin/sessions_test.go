@@ -67,9 +67,7 @@ func TestAdministratorRemovesWaysInWithTheSessions(t *testing.T) {
 		thief := w.SignedIn(name)
 		drawn := thief.Call("POST", "/api/me/totp", nil).Is(200).JSON()
 		code, err := totp.GenerateCode(drawn["secret"].(string), w.Clock.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		thief.Call("POST", "/api/me/totp/confirm", map[string]any{"token": drawn["token"], "code": code}).Is(200)
 	}
 	b := w.SignedIn("root1")

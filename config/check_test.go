@@ -21,9 +21,7 @@ func with(change func(*config.Settings)) config.Settings {
 
 func TestTheDefaultsWork(t *testing.T) {
 	c, err := config.Defaults().Check()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if c.IssuerString != "http://localhost:4040" || c.Issuer.Host != "localhost:4040" || c.HTTPS || c.TLS != nil {
 		t.Errorf("issuer %q, https %v, TLS %v", c.IssuerString, c.HTTPS, c.TLS)
 	}
@@ -215,9 +213,7 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 			args = append(args, "--"+words[i]+"="+words[i+1])
 		}
 		p, _, err := parse(t, nil, append(args, "--"+flag+"="+tt.value)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, err = p.Serve.Check()
 		refused(t, err, append(tt.words, "--"+flag+" (SERVICE_")...)
 		if err != nil && strings.Contains(err.Error(), "hunter2") {
@@ -273,9 +269,7 @@ func TestWhatWorksIsAccepted(t *testing.T) {
 		s.AllowedOrigins = []string{"https://app.example.org", " https://app.example.org:8443", "http://localhost:3000", "https://[2001:db8::1]:1"}
 		s.LogLevel, s.LogFormat = "debug", "json"
 	}).Check()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(&config.TLSFiles{CertFile: "c.pem", KeyFile: "k.pem"}, c.TLS); diff != "" {
 		t.Error(diff)
 	}
@@ -323,9 +317,7 @@ func TestALimitChangesOnlyItself(t *testing.T) {
 	c, err := with(func(s *config.Settings) {
 		s.RateLimits = []string{"login=3/1h", "login-account=4/30m", " token = off", "all=100000/10s", ""}
 	}).Check()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := config.DefaultRateLimits()
 	want["login"] = config.Limit{Count: 3, Window: time.Hour}
 	want["login-account"] = config.Limit{Count: 4, Window: 30 * time.Minute}
@@ -335,9 +327,7 @@ func TestALimitChangesOnlyItself(t *testing.T) {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	c, err = with(func(s *config.Settings) { s.RateLimits = []string{"login=off", "reset=off"} }).Check()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want = config.DefaultRateLimits()
 	for _, off := range []string{"login", "login-address", "login-account", "sign-in", "reset"} {
 		want[off] = config.Limit{}
@@ -381,9 +371,7 @@ func TestQuestionableChoicesAreNamed(t *testing.T) {
 				s.TLSCertFile, s.TLSKeyFile = "cert.pem", "key.pem"
 			}
 		}).Check()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		w := strings.Join(c.Warnings(), "\n")
 		if tt.want == "" && strings.Contains(w, "--listen") || !strings.Contains(w, tt.want) {
 			t.Errorf("%+v: %q", tt, w)

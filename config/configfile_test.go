@@ -147,9 +147,7 @@ func found(t *testing.T, search []string, args ...string) (*program, *config.Env
 	e := config.NewEnvironment(nil)
 	e.Search = search
 	k, err := kong.New(&p, append(config.Options(e), kong.Name("cairn"))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = k.Parse(args)
 	return &p, e, err
 }
@@ -159,9 +157,7 @@ func TestAWrittenConfigFileIsFound(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, config.ConfigName)
 	s := config.Settings{Issuer: "https://id.example.org", Listen: ":4040", Database: filepath.Join(dir, "cairn.db"), PrivateKeyFile: filepath.Join(dir, "keys", "on: #1.pem")}
-	if err := config.WriteConfig(file, s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, config.WriteConfig(file, s))
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
@@ -176,9 +172,7 @@ func TestAWrittenConfigFileIsFound(t *testing.T) {
 		t.Errorf("%d files in the folder", len(left))
 	}
 	p, e, err := found(t, []string{filepath.Join(dir, "none.yaml"), file}, "serve")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := config.Defaults()
 	want.Issuer, want.Listen, want.Database, want.PrivateKeyFile = s.Issuer, s.Listen, s.Database, s.PrivateKeyFile
 	if diff := cmp.Diff(want, p.Serve.Settings); diff != "" {
@@ -193,9 +187,7 @@ func TestAWrittenConfigFileIsFound(t *testing.T) {
 		t.Errorf("%v, %+v", err, p.Serve.Settings)
 	}
 	// A command without settings does not care.
-	if err := os.Chmod(file, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(file, 0o666))
 	if _, e, err = found(t, []string{file}, "version"); err != nil || e.ConfigFile() != "" {
 		t.Errorf("version: %v, %q", err, e.ConfigFile())
 	}
@@ -204,17 +196,13 @@ func TestAWrittenConfigFileIsFound(t *testing.T) {
 func TestAConfigFileOfSomebodyElseIsRefused(t *testing.T) {
 	file := write(t, "cairn.yaml", "listen: :1")
 	for _, mode := range []os.FileMode{0o620, 0o602, 0o666} {
-		if err := os.Chmod(file, mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(file, mode))
 		_, _, err := found(t, []string{file}, "serve")
 		refused(t, err, "config file "+file, "chmod go-w "+file)
 		_, _, err = found(t, nil, "serve", "--config", file)
 		refused(t, err, "--config "+file, "chmod go-w "+file)
 	}
-	if err := errors.Join(os.Chmod(file, 0o600), os.Chmod(filepath.Dir(filepath.Dir(file)), 0o707)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Chmod(file, 0o600), os.Chmod(filepath.Dir(filepath.Dir(file)), 0o707)))
 	_, _, err := found(t, []string{file}, "serve")
 	refused(t, err, "config file "+file, "chmod o-w "+filepath.Dir(filepath.Dir(file)))
 	if err := os.Chmod(filepath.Dir(filepath.Dir(file)), 0o707|os.ModeSticky); err != nil { // as /tmp
@@ -224,9 +212,7 @@ func TestAConfigFileOfSomebodyElseIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 	secret := write(t, "cairn.yaml", "database: postgres://cairn:hunter2@db/cairn")
-	if err := os.Chmod(secret, 0o604); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(secret, 0o604))
 	_, _, err = found(t, []string{secret}, "serve")
 	refused(t, err, "password", "chmod o= "+secret)
 	if os.Geteuid() != 0 {
@@ -234,20 +220,14 @@ func TestAConfigFileOfSomebodyElseIsRefused(t *testing.T) {
 	}
 	// Another user's link to our file: its paths would begin in their folder.
 	link := filepath.Join(t.TempDir(), config.ConfigName)
-	if err := errors.Join(os.Chmod(file, 0o644), os.Symlink(file, link)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Chmod(file, 0o644), os.Symlink(file, link)))
 	if _, _, err = found(t, []string{link}, "serve"); err != nil {
 		t.Errorf("a link of ours: %v", err)
 	}
-	if err := os.Lchown(link, 12345, 12345); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Lchown(link, 12345, 12345))
 	_, _, err = found(t, []string{link}, "serve")
 	refused(t, err, link, "another user (uid 12345)", "--config")
-	if err := errors.Join(os.Chmod(file, 0o644), os.Chown(file, 12345, 12345)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Chmod(file, 0o644), os.Chown(file, 12345, 12345)))
 	_, _, err = found(t, []string{file}, "serve")
 	refused(t, err, file, "another user (uid 12345)", "--config")
 	if _, _, err = found(t, []string{file}, "serve", "--config", file); err != nil {

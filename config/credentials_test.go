@@ -17,17 +17,13 @@ import (
 func TestFilesMayLieAmongTheCredentialsOfTheUnit(t *testing.T) {
 	folder := t.TempDir()
 	for name, text := range map[string]string{"jwt": strings.Repeat("s", 40), "smtp": "hunter2"} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text+"\n"), 0o400); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(folder, name), []byte(text+"\n"), 0o400))
 	}
 	file := write(t, "cairn.yaml", "private-key-file: $CREDENTIALS_DIRECTORY/key.pem\nadditional-key-file: [old.pem, $CREDENTIALS_DIRECTORY/next.pem]\n")
 	env := write(t, "env", "SERVICE_AUTH_JWT_SECRET_FILE=$CREDENTIALS_DIRECTORY/jwt\nSERVICE_COOKIE_NAME=$CREDENTIALS_DIRECTORY/x\n")
 	args := []string{"--config", file, "--env-file", env, "serve"}
 	p, e, err := parse(t, []string{"CREDENTIALS_DIRECTORY=" + folder, "SERVICE_SMTP_PASSWORD_FILE=$CREDENTIALS_DIRECTORY/smtp"}, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := p.Serve.Settings
 	if s.PrivateKeyFile != folder+"/key.pem" || len(s.AdditionalKeyFiles) != 2 || s.AdditionalKeyFiles[0] != filepath.Join(filepath.Dir(file), "old.pem") ||
 		s.AdditionalKeyFiles[1] != folder+"/next.pem" || s.SMTPPasswordFile != folder+"/smtp" || s.CookieName != "$CREDENTIALS_DIRECTORY/x" {
@@ -68,9 +64,7 @@ func TestCredentialThatAnACLOpensToTheServiceAloneIsAccepted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, "secret", strings.Repeat("s", 40))
-			if err := os.Chmod(path, 0o440); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Chmod(path, 0o440))
 			if tt.entries != nil {
 				b := binary.LittleEndian.AppendUint32(nil, 2)
 				for _, e := range tt.entries {

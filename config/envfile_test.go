@@ -29,9 +29,7 @@ func TestAnEnvFileIsReadLikeAnEnvironment(t *testing.T) {
 		"SERVICE_COOKIE_DOMAIN=\n" +
 		"SERVICE_LOG_FORMAT=json"
 	p, e, err := parse(t, nil, "serve", "--env-file", write(t, "good.env", text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := config.Defaults()
 	want.Listen, want.LogLevel, want.LogFormat = "127.0.0.1:5000", "debug", "json"
 	want.Database, want.CookieName = `with blanks # and \ $HOME.db`, `with "quotes" and \ \n $HOME`
@@ -83,9 +81,7 @@ func TestAWrongEnvFileIsRefused(t *testing.T) {
 func TestAnEnvFileWithTheSecretThatEverybodyReadsIsRefused(t *testing.T) {
 	path := write(t, "service.env", "SERVICE_AUTH_JWT_SECRET=0123456789abcdef0123456789abcdef")
 	for mode, good := range map[os.FileMode]bool{0o600: true, 0o640: true, 0o644: false, 0o604: false, 0o602: false} {
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(path, mode))
 		_, _, err := parse(t, nil, "serve", "--env-file", path)
 		if good && err != nil {
 			t.Errorf("mode %04o: %v", mode, err)
@@ -95,9 +91,7 @@ func TestAnEnvFileWithTheSecretThatEverybodyReadsIsRefused(t *testing.T) {
 		}
 	}
 	harmless := write(t, "harmless.env", "SERVICE_LISTEN=:1")
-	if err := os.Chmod(harmless, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(harmless, 0o644))
 	if _, _, err := parse(t, nil, "serve", "--env-file", harmless); err != nil {
 		t.Error(err)
 	}

@@ -51,18 +51,14 @@ func pkcs1(key *rsa.PrivateKey) string {
 func pkcs8(t *testing.T, key any) string {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return encode("PRIVATE KEY", der)
 }
 
 func publicPEM(t *testing.T, key any) string {
 	t.Helper()
 	der, err := x509.MarshalPKIXPublicKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return encode("PUBLIC KEY", der)
 }
 
@@ -119,17 +115,13 @@ func TestFurtherAlgorithmsHaveKeysOfTheirOwn(t *testing.T) {
 		if err == nil {
 			_, ed, err = ed25519.GenerateKey(rand.Reader)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return ec, ed
 	}
 	ec, ed := newPair()
 	oldEC, oldED := newPair()
 	sec1, err := x509.MarshalECPrivateKey(ec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rsaFile := write(t, "a.pem", pkcs8(t, firstKey()))
 	for name, text := range map[string]string{"pkcs8": pkcs8(t, ec), "sec1": encode("EC PRIVATE KEY", sec1), "openssl ecparam": encode("EC PARAMETERS", []byte{6, 0}) + encode("EC PRIVATE KEY", sec1)} {
 		keys, err := config.LoadSigningKeys(rsaFile, []string{
@@ -154,18 +146,14 @@ func TestFurtherAlgorithmsHaveKeysOfTheirOwn(t *testing.T) {
 	_, err = config.LoadSigningKeys(rsaFile, []string{write(t, "c.pem", pkcs8(t, ec)), write(t, "d.pem", publicPEM(t, &ec.PublicKey))})
 	refused(t, err, "same key")
 	open := write(t, "open.pem", pkcs8(t, ec))
-	if err := os.Chmod(open, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(open, 0o644))
 	_, err = config.LoadSigningKeys(rsaFile, []string{open})
 	refused(t, err, "run chmod 600 "+open)
 }
 
 func TestAPublicAdditionalKeyMayBeReadByAll(t *testing.T) {
 	public := write(t, "old.pem", publicPEM(t, &secondKey().PublicKey))
-	if err := os.Chmod(public, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(public, 0o644))
 	if _, err := config.LoadSigningKeys(write(t, "a.pem", pkcs1(firstKey())), []string{public}); err != nil {
 		t.Error(err)
 	}
@@ -173,13 +161,9 @@ func TestAPublicAdditionalKeyMayBeReadByAll(t *testing.T) {
 
 func TestAnUnfitKeyIsRefused(t *testing.T) {
 	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	agreement, err := ecdh.X25519().GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	good := pkcs8(t, firstKey())
 	encrypted := pem.EncodeToMemory(&pem.Block{
 		Type: "RSA PRIVATE KEY", Headers: map[string]string{"Proc-Type": "4,ENCRYPTED", "DEK-Info": "AES-128-CBC,00"}, Bytes: make([]byte, 64),
@@ -245,15 +229,11 @@ func TestAKeySetThatContradictsItselfIsRefused(t *testing.T) {
 func TestAPrivateKeyThatOthersReadIsRefused(t *testing.T) {
 	private, other := write(t, "a.pem", pkcs8(t, firstKey())), write(t, "b.pem", pkcs1(secondKey()))
 	for _, mode := range []os.FileMode{0o644, 0o640, 0o604, 0o620} {
-		if err := os.Chmod(private, mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(private, mode))
 		_, err := config.LoadSigningKeys(private, nil)
 		refused(t, err, fmt.Sprintf("mode %04o", mode), "run chmod 600 "+private)
 	}
-	if err := errors.Join(os.Chmod(private, 0o400), os.Chmod(other, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Chmod(private, 0o400), os.Chmod(other, 0o644)))
 	_, err := config.LoadSigningKeys(private, []string{other})
 	refused(t, err, "--additional-key-file", "run chmod 600 "+other)
 	if _, err := config.LoadSigningKeys(private, nil); err != nil {
@@ -265,9 +245,7 @@ func TestKeyFileIsNotOverwritten(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "signing.pem")
 	kid, err := config.GenerateKey(path, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
@@ -284,9 +262,7 @@ func TestKeyFileIsNotOverwritten(t *testing.T) {
 		t.Error("not PKCS#8 PEM")
 	}
 	link := filepath.Join(folder, "link.pem")
-	if err := os.Symlink(filepath.Join(folder, "target.pem"), link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(filepath.Join(folder, "target.pem"), link))
 	for _, taken := range []string{path, link, folder} {
 		_, err = config.GenerateKey(taken, 2048)
 		refused(t, err, taken, "never overwritten")
@@ -306,5 +282,12 @@ func TestKeyFileIsNotOverwritten(t *testing.T) {
 		if _, err := os.Stat(small); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%d bits leave a file: %v", bits, err)
 		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -85,9 +85,7 @@ func TestMailPasswordIsOfTheVariableOrAPrivateFile(t *testing.T) {
 	const user, nobody = "smtps://me@smtp.example.org", "smtps://smtp.example.org"
 	file := write(t, "password", " hunter2 \n")
 	open := write(t, "open", "hunter2")
-	if err := os.Chmod(open, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(open, 0o644))
 	for _, tt := range []struct {
 		url, file string
 		environ   []string
@@ -105,9 +103,7 @@ func TestMailPasswordIsOfTheVariableOrAPrivateFile(t *testing.T) {
 		{user, t.TempDir(), nil, "", []string{"is a folder"}},
 	} {
 		c, err := mailSettings(tt.url, "club@example.org", tt.file).Check()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := c.Mail.Password(lookup(tt.environ...))
 		if got != tt.want {
 			t.Errorf("%v: password %q, want %q", tt, got, tt.want)

@@ -39,9 +39,7 @@ func TestAWeakOrExposedSecretIsRefused(t *testing.T) {
 	inFile := func(text string) string { return file + "=" + write(t, "secret", text) }
 	withMode := func(mode os.FileMode) string {
 		path := write(t, "a secret", goodSecret)
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(path, mode))
 		return file + "=" + path
 	}
 	for _, tt := range []struct {

@@ -34,9 +34,7 @@ func parse(t *testing.T, environ []string, args ...string) (*program, *config.En
 	e := config.NewEnvironment(environ)
 	e.Search = nil // nor a file of this machine's
 	k, err := kong.New(&p, append(config.Options(e), kong.Name("cairn"), kong.Exit(func(int) { t.Error("the parser exits") }))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = k.Parse(args)
 	return &p, e, err
 }
@@ -44,9 +42,7 @@ func parse(t *testing.T, environ []string, args ...string) (*program, *config.En
 func write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -113,9 +109,7 @@ func TestTheFirstSourceWins(t *testing.T) {
 				args = append(args, "--config", configFile)
 			}
 			p, _, err := parse(t, tt.environ, args...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got := append([]string{p.Serve.CookieName}, p.Serve.TrustedProxies...)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
@@ -128,9 +122,7 @@ func TestOnlyTheCopyOfTheEnvironmentIsRead(t *testing.T) {
 	t.Setenv("SERVICE_COOKIE_NAME", "of_the_process")
 	t.Setenv("SERVICE_CONFIG", "/nonexistent")
 	p, e, err := parse(t, nil, "serve")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if p.Serve.CookieName != "cairn_session" {
 		t.Errorf("cookie name %q comes from the process", p.Serve.CookieName)
 	}
@@ -154,9 +146,7 @@ func TestTheConfigFileIsFoundByFlagThenEnvironmentThenEnvFile(t *testing.T) {
 		{"third", nil, []string{"serve", "--env-file", envFile}},
 	} {
 		p, _, err := parse(t, tt.environ, tt.args...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if p.Serve.CookieName != tt.want || p.Config == "" {
 			t.Errorf("cookie name %q, config %q; want the file %s", p.Serve.CookieName, p.Config, tt.want)
 		}
@@ -179,9 +169,7 @@ func TestHelpNamesTheVariables(t *testing.T) {
 	var out bytes.Buffer
 	exited := false
 	k, err := kong.New(&p, append(config.Options(config.NewEnvironment(nil)), kong.Writers(&out, &out), kong.Exit(func(int) { exited = true }))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, _ = k.Parse([]string{"serve", "--help"})
 	if !exited {
 		t.Error("help did not end the program")
@@ -200,9 +188,7 @@ func TestHelpNamesTheVariables(t *testing.T) {
 // The names and defaults are the public interface of the program: this is the table of the contract.
 func TestTheSettingsHaveTheirNamesAndDefaults(t *testing.T) {
 	p, e, err := parse(t, nil, "serve")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := config.Settings{
 		Listen: "127.0.0.1:4040", Issuer: "http://localhost:4040", Database: "cairn.db", CookieName: "cairn_session", DeviceBinding: "on", StatusTTL: "60s", ShutdownDelay: "0s", BackupEvery: "24h", BackupKeep: "14", Signer: "auto", LogLevel: "info",
 	}
@@ -221,9 +207,7 @@ func TestTheSettingsHaveTheirNamesAndDefaults(t *testing.T) {
 		"SERVICE_TLS_KEY_FILE=tk", "SERVICE_TRUSTED_PROXIES=t,u", "SERVICE_ALLOWED_ORIGINS=o,p", "SERVICE_RATE_LIMITS=r=1/1m,s=off",
 		"SERVICE_SMTP_URL=su", "SERVICE_SMTP_PASSWORD_FILE=sp", "SERVICE_MAIL_FROM=mf", "SERVICE_BACKUP_DIR=bd", "SERVICE_BACKUP_EVERY=2h", "SERVICE_BACKUP_KEEP=3", "SERVICE_BACKUP_RECIPIENT=age1r", "SERVICE_BACKUP_COMMAND=bc", "SERVICE_SIGNER=go", "SERVICE_NO_OIDC=1", "SERVICE_LOG_LEVEL=l", "SERVICE_LOG_FORMAT=f",
 	}, "serve")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want = config.Settings{
 		Listen: ":1", Issuer: "i", Database: "d", PrivateKeyFile: "p", AdditionalKeyFiles: []string{"a", "b"}, CookieDomain: "cd",
 		CookieName: "cn", DeviceBinding: "off", StatusTTL: "5s", ShutdownDelay: "7s", TLSCertFile: "tc", TLSKeyFile: "tk", TrustedProxies: []string{"t", "u"}, AllowedOrigins: []string{"o", "p"},
@@ -236,9 +220,7 @@ func TestTheSettingsHaveTheirNamesAndDefaults(t *testing.T) {
 
 func TestTheDocumentedTableIsThatOfTheProgram(t *testing.T) {
 	text, err := os.ReadFile("../docs/settings.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for f := range reflect.TypeFor[config.Settings]().Fields() {
 		row := "| `--" + f.Tag.Get("name") + "` | `" + f.Tag.Get("env") + "` | "
 		if d := f.Tag.Get("default"); d != "" {

@@ -20,15 +20,11 @@ func TestATLSPairIsLoadedOnlyWhenItFitsAndIsClosed(t *testing.T) {
 		NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<32, 0),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cert := write(t, "chain.pem", encode("CERTIFICATE", der))
 	good, other := write(t, "key.pem", pkcs8(t, key)), write(t, "other.pem", pkcs8(t, secondKey()))
 	pair, err := config.TLSFiles{CertFile: cert, KeyFile: good}.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if pair.Leaf == nil || pair.Leaf.DNSNames[0] != "id.example.org" {
 		t.Errorf("leaf %v", pair.Leaf)
 	}
@@ -39,9 +35,7 @@ func TestATLSPairIsLoadedOnlyWhenItFitsAndIsClosed(t *testing.T) {
 	refused(t, err, "--tls-cert-file", gone)
 	_, err = config.TLSFiles{CertFile: cert, KeyFile: gone}.Load()
 	refused(t, err, "--tls-key-file (SERVICE_TLS_KEY_FILE): ", gone)
-	if err := os.Chmod(good, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(good, 0o644))
 	_, err = config.TLSFiles{CertFile: cert, KeyFile: good}.Load()
 	refused(t, err, "--tls-key-file", "run chmod 600 "+good)
 }

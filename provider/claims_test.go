@@ -50,9 +50,7 @@ func TestMalformedClaimsParameterIsRefused(t *testing.T) {
 
 func TestClaimsParameterRequestsOnlyItsClaims(t *testing.T) {
 	got, err := parseClaims(`{"userinfo":{"phone_number":null,"name":{"essential":true},"password_hash":null,"sub":null},"id_token":{"email":null,"acr":{"values":["2"]},"sub":{"value":"u","values":["v"]}}}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff([]string{"name", "phone_number"}, got.UserInfo); diff != "" {
 		t.Error(diff)
 	}

@@ -83,9 +83,7 @@ var newAssertionKeys = sync.OnceValue(func() assertionKeys {
 func keySet(t testing.TB, keys ...jose.JSONWebKey) []byte {
 	t.Helper()
 	b, err := json.Marshal(jose.JSONWebKeySet{Keys: keys})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
@@ -125,25 +123,17 @@ func signJWT(t testing.TB, alg jose.SignatureAlgorithm, key any, kid string, pay
 		o.WithHeader(jose.HeaderKey(header[i]), header[i+1])
 	}
 	s, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, ok := payload.(string)
 	if !ok {
 		b, err := json.Marshal(payload)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text = string(b)
 	}
 	signed, err := s.Sign([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := signed.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return out
 }
 
@@ -235,21 +225,13 @@ func jsonNumber(at time.Time) string {
 func embedded(t testing.TB, key *rsa.PrivateKey, payload any) string {
 	t.Helper()
 	s, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: key}, &jose.SignerOptions{EmbedJWK: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b, err := json.Marshal(payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	signed, err := s.Sign(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := signed.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return out
 }
 
@@ -303,13 +285,9 @@ func FuzzAssertion(f *testing.F) {
 func TestUnsuitableKeyIsNotRegistered(t *testing.T) {
 	k := newAssertionKeys()
 	small, err := rsa.GenerateKey(rand.Reader, 1024)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	one := func(key crypto.PublicKey, change func(*jose.JSONWebKey)) []byte {
 		j := jose.JSONWebKey{Key: key, KeyID: "1"}
 		if change != nil {
@@ -324,9 +302,7 @@ func TestUnsuitableKeyIsNotRegistered(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal(b, &members)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		members[name] = value
 		if b, err = json.Marshal(map[string]any{"keys": []any{members}}); err != nil {
 			t.Fatal(err)
@@ -436,4 +412,11 @@ func TestEndedSecretIsRefusedWhileTheClientIsReadAnew(t *testing.T) {
 			}
 		}
 	})
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -18,16 +18,12 @@ func newTestStrategy(secret string) tokenStrategy {
 func TestOnlyOwnTokensHaveASignature(t *testing.T) {
 	s, ctx := newTestStrategy("a"), t.Context()
 	token, signature, err := s.GenerateAccessToken(ctx, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if s.AccessTokenSignature(ctx, token) != signature || s.RefreshTokenSignature(ctx, token) != signature || s.AuthorizeCodeSignature(ctx, token) != signature || signature == "" {
 		t.Fatal("the genuine token has no signature")
 	}
 	foreign, _, err := newTestStrategy("b").GenerateAccessToken(ctx, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	key, sig, _ := strings.Cut(token, ".")
 	for _, bad := range []string{"", ".", "a", "a.b", foreign, "." + sig, key + ".", key, sig + "." + key, token + "=", token + "\n", token[:9] + "\n" + token[9:], token + ".x", strings.Repeat("A", 43) + "." + sig, strings.Repeat("a", 1<<20)} {
 		if got := s.AccessTokenSignature(ctx, bad); got != "" {

@@ -17,18 +17,12 @@ import (
 func newHintRules(t testing.TB) (*rules, string) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	keys := []jose.JSONWebKey{{Key: key, KeyID: "kid", Algorithm: "RS256", Use: "sig"}}
 	all, err := newSigners("JWT", keys, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	genuine, err := jwt.Signed(all["RS256"]).Claims(map[string]any{"iss": "https://id.example.org", "sub": "ada", "aud": "app", "exp": 1}).Serialize()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &rules{issuer: "https://id.example.org", public: []jose.JSONWebKey{keys[0].Public()}}, genuine
 }
 
@@ -56,26 +50,18 @@ func FuzzNothingButOurOwnTokenIsAHint(f *testing.F) {
 // The key decides the algorithm (RFC 8725 section 3.1): what names a key of ours and is signed in another way is no hint.
 func TestHintHasTheAlgorithmOfItsKey(t *testing.T) {
 	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, ed, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rs, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	keys := []jose.JSONWebKey{{Key: rs, KeyID: "r", Algorithm: "RS256"}, {Key: ec, KeyID: "e", Algorithm: "ES256"}, {Key: ed, KeyID: "d", Algorithm: "EdDSA"}}
 	s := &rules{issuer: "https://id.example.org"}
 	for _, k := range keys {
 		s.public = append(s.public, k.Public())
 	}
 	public, err := x509.MarshalPKIXPublicKey(&rs.PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range []struct {
 		alg jose.SignatureAlgorithm
 		kid string
@@ -87,13 +73,9 @@ func TestHintHasTheAlgorithmOfItsKey(t *testing.T) {
 		{"PS256", "r", rs, false}, {"RS512", "r", rs, false}, {"HS256", "r", public, false}, {"HS256", "d", []byte(ed.Public().(ed25519.PublicKey)), false}, {"ES256", "x", ec, false},
 	} {
 		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: c.alg, Key: jose.JSONWebKey{Key: c.key, KeyID: c.kid}}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		hint, err := jwt.Signed(signer).Claims(map[string]any{"iss": "https://id.example.org", "sub": "ada", "aud": "app"}).Serialize()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := s.hint(hint); (err == nil) != c.ok {
 			t.Errorf("%s as %s: %v", c.alg, c.kid, err)
 		}
@@ -103,9 +85,7 @@ func TestHintHasTheAlgorithmOfItsKey(t *testing.T) {
 // A client of an algorithm gets no tokens from a key that only verifies earlier ones.
 func TestPublicKeySignsForNoClient(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	private := jose.JSONWebKey{Key: key, Algorithm: "ES256"}
 	clients, apis := []*Client{{IDTokenAlg: "ES256"}}, []*API{{Algorithm: "ES256"}}
 	for _, c := range []struct {

@@ -11,13 +11,9 @@ import (
 // nothing there that is never logged.
 func TestEveryReasonHasARemedy(t *testing.T) {
 	source, err := os.ReadFile("reason.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	doc, err := os.ReadFile("../docs/troubleshooting.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, table, found := strings.Cut(string(doc), "| `reason` |")
 	if !found {
 		t.Fatal("troubleshooting.md has no table of reasons")

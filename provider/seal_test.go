@@ -11,9 +11,7 @@ import (
 func newTestSealer(t testing.TB, now func() time.Time) *web.Sealer {
 	t.Helper()
 	s, err := web.NewSealer([]byte(strings.Repeat("k", 48)), sealLifetimes, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -21,9 +19,7 @@ func TestSealedValueOpensOnlyUnchangedInTimeAndForItsUse(t *testing.T) {
 	now := noon
 	s := newTestSealer(t, func() time.Time { return now })
 	sealed, err := s.Seal(purposeContinue, pending{Query: "a=b"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got pending
 	if err := s.Open(purposeContinue, sealed, &got); err != nil || got.Query != "a=b" {
 		t.Fatalf("genuine value: %v %+v", err, got)
@@ -59,9 +55,7 @@ func TestLongestRequestFitsTheContinuation(t *testing.T) {
 	s := newTestSealer(t, func() time.Time { return noon })
 	for _, query := range []string{strings.Repeat("a=&", maxQuery/3), strings.Repeat("a=%FF&", maxQuery/6), strings.Repeat("x", maxQuery), strings.Repeat("&", maxQuery)} {
 		sealed, err := s.Seal(purposeContinue, pending{Query: query, Arrived: noon.Unix(), Proof: strings.Repeat("p", 43)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got pending
 		if err := s.Open(purposeContinue, sealed, &got); err != nil || got.Query != query || len(sealed) > 6<<10 {
 			t.Errorf("%.10s…: %d bytes: %v", query, len(sealed), err)

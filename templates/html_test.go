@@ -10,9 +10,7 @@ import (
 func parse(t *testing.T, s string) *html.Node {
 	t.Helper()
 	doc, err := html.Parse(strings.NewReader(s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return doc
 }
 

@@ -15,9 +15,7 @@ func TestMailSaysTheSameInBothParts(t *testing.T) {
 		Subject: "Hello\r\nBcc: you@example.org \u202egro", Paragraphs: []string{"One <script>", "", "Two"}, Code: "123456",
 		Link: &templates.MailLink{Label: "Open", URL: "https://id.example.org/a?b=c&d=e"}, Notes: []string{"Three"}, Reason: "Because.",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if want := "Hello Bcc: you@example.org gro"; m.Subject != want {
 		t.Errorf("subject %q, want %q", m.Subject, want)
 	}
@@ -73,9 +71,7 @@ func TestImprintAndPrivacyPolicyAreLinkedOnPagesAndInMails(t *testing.T) {
 	})
 	for name, page := range map[string]templates.Page{"login": templates.Login{}, "register": templates.Register{}, "consent": templates.Consent{}} {
 		w := httptest.NewRecorder()
-		if err := r.Render(w, httptest.NewRequest("GET", "/", nil), 200, page); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Render(w, httptest.NewRequest("GET", "/", nil), 200, page))
 		for _, part := range []string{`href="https://club.example/imprint?a&amp;b">Legal notice</a>`, `href="https://club.example/privacy">Privacy policy</a>`} {
 			if !strings.Contains(w.Body.String(), part) {
 				t.Errorf("%s lacks %q", name, part)

@@ -16,9 +16,7 @@ func newRenderer(t *testing.T, opts templates.Options) *templates.Renderer {
 	t.Helper()
 	opts.Program = templates.Program{WASM: packedProgram(t), Exec: []byte("// wasm_exec.js")}
 	r, err := templates.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
@@ -321,9 +319,7 @@ func TestHeadHasTheHeadersAndNoBody(t *testing.T) {
 	r := newRenderer(t, templates.Options{})
 	get := render(t, r, templates.Login{})
 	w := httptest.NewRecorder()
-	if err := r.Render(w, httptest.NewRequest(http.MethodHead, "/", nil), http.StatusUnauthorized, templates.Login{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Render(w, httptest.NewRequest(http.MethodHead, "/", nil), http.StatusUnauthorized, templates.Login{}))
 	if w.Code != http.StatusUnauthorized || w.Body.Len() != 0 {
 		t.Errorf("status %d with %d bytes, want 401 with none", w.Code, w.Body.Len())
 	}

@@ -65,9 +65,7 @@ func packedProgram(t *testing.T) []byte {
 	if _, err := z.Write([]byte(programText)); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, z.Close())
 	return b.Bytes()
 }
 
@@ -107,9 +105,7 @@ func TestProgramIsSentPacked(t *testing.T) {
 		}
 	}
 	without, err := templates.New(templates.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	page := render(t, without, templates.AccountPublish{}).Body.String()
 	if !strings.Contains(page, `id="publish-missing"`) || !strings.Contains(page, ".ci/build") || strings.Contains(page, "publish.js") || without.StaticURL("publish.wasm") != "" {
 		t.Error("a build without the program does not say how to get it")
@@ -203,9 +199,7 @@ func relativeLuminance(t *testing.T, hex string) float64 {
 	var sum float64
 	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
 		n, err := strconv.ParseUint(hex[2*i:2*i+2], 16, 8)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c := float64(n) / 255
 		if c <= 0.04045 {
 			c /= 12.92

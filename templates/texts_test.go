@@ -42,9 +42,7 @@ func textsOfTheCode(t *testing.T) source {
 	list := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,CgoFiles", module+"cmd/cairn")
 	list.Stderr = os.Stderr
 	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	exports, ours := map[string]string{}, []pkg{}
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p pkg
@@ -65,9 +63,7 @@ func textsOfTheCode(t *testing.T) source {
 		var parsed []*ast.File
 		for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
 			f, err := parser.ParseFile(files, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			parsed = append(parsed, f)
 		}
 		info := types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
@@ -107,9 +103,7 @@ func textsOfThePages(t *testing.T) source {
 	found := source{}
 	for _, pattern := range []string{"html/*.html", "mail/*"} {
 		names, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, name := range names {
 			for _, call := range callsOfT(t, name) {
 				text, constant := call.Args[1].(*syntax.StringNode)
@@ -136,9 +130,7 @@ func callsOfT(t *testing.T, name string) (calls []*syntax.CommandNode) {
 
 func treesOf(t *testing.T, name string) map[string]*syntax.Tree {
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	trees := map[string]*syntax.Tree{}
 	tree := syntax.New(name)
 	tree.Mode = syntax.SkipFuncCheck
@@ -233,9 +225,7 @@ func TestEveryTextIsInEachLanguage(t *testing.T) {
 	maps.Copy(texts, textsOfThePages(t))
 	en := forms(t, "en.toml")
 	files, err := os.ReadDir("lang")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range files {
 		translated := forms(t, f.Name())
 		if f.Name() != "en.toml" {
@@ -282,9 +272,7 @@ var untranslated = []string{"CSV", "JSON Lines"}
 func TestPagesSayOnlyTranslatedTexts(t *testing.T) {
 	letters, sentence := regexp.MustCompile(`\pL{2,}`), regexp.MustCompile(`^\p{Lu}\pL|\pL \pL`)
 	names, err := filepath.Glob("html/*.html")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range append(names, "mail.html") {
 		for _, tree := range treesOf(t, name) {
 			if slices.Contains(inTag, tree.Name) {
@@ -372,9 +360,7 @@ var clubName = regexp.MustCompile(`[“«„][ \x{a0}\x{202f}]?\{instance\}[ \x{
 // nothing but these texts: TestPagesSayOnlyTranslatedTexts.
 func TestTextsHaveNoWordsOfTheAPI(t *testing.T) {
 	files, err := os.ReadDir("lang")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range files {
 		language := strings.TrimSuffix(f.Name(), ".toml")
 		check := func(language, text string) {
@@ -397,5 +383,12 @@ func TestTextsHaveNoWordsOfTheAPI(t *testing.T) {
 				check(language, s)
 			}
 		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

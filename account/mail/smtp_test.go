@@ -100,9 +100,7 @@ func TestNothingIsSentWithoutTheServersProof(t *testing.T) {
 func TestWithoutTLSOnlyThisMachineIsSpokenTo(t *testing.T) {
 	var others []net.IP
 	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, a := range addresses {
 		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && n.IP.To4() != nil {
 			others = append(others, n.IP)
@@ -112,9 +110,7 @@ func TestWithoutTLSOnlyThisMachineIsSpokenTo(t *testing.T) {
 		t.Skip("this machine has no other address")
 	}
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(others[0].String(), "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = l.Close() }()
 	s := mailtest.New(t, mailtest.Options{Plain: true})
 	err = sender(t, s, func(c *mail.Server) { c.Address, c.RequireTLS = l.Addr().String(), false }).Send(t.Context(), hello)
@@ -184,9 +180,7 @@ func TestServerThatHangsOrIsGoneIsGivenUp(t *testing.T) {
 		t.Errorf("hanging: %v", err)
 	}
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = l.Close()
 	err = sender(t, s, func(c *mail.Server) { c.Address = l.Addr().String() }).Send(t.Context(), hello)
 	if err == nil || isRefused(err) || !strings.Contains(err.Error(), "connect: "+l.Addr().String()) {
@@ -236,9 +230,7 @@ func TestNothingBecomesAnotherHeaderOrCommand(t *testing.T) {
 	s := mailtest.New(t, mailtest.Options{})
 	fields := func(m *mail.SMTP, message mail.Message) []string {
 		t.Helper()
-		if err := m.Send(t.Context(), message); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.Send(t.Context(), message))
 		mails := s.Mails()
 		var names []string
 		for name := range mails[len(mails)-1].Header {
@@ -286,5 +278,12 @@ func TestNothingBecomesAnotherHeaderOrCommand(t *testing.T) {
 	}
 	if n := len(s.Mails()) - sent; n != 0 {
 		t.Errorf("%d of them were sent", n)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -45,17 +45,11 @@ func TestPasswordRules(t *testing.T) {
 
 func TestHashesAreSaltedAndOmitThePassword(t *testing.T) {
 	h, err := password.NewHasher()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	one, err := h.Hash(t.Context(), anchors)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	two, err := h.Hash(t.Context(), anchors)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if one == two || !strings.HasPrefix(one, "$argon2id$v=19$m=19456,t=2,p=1$") || strings.Contains(one, anchors) {
 		t.Errorf("%s %s", one, two)
 	}
@@ -95,9 +89,7 @@ func (s *turnstile) HashRefused()      { s.refused++ }
 func TestHashQueueIsInOrderAndEndsForWhoWaitsTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, err := password.NewHasher()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s := &turnstile{next: make(chan struct{})}
 		h.Observer = s
 		var mu sync.Mutex
@@ -161,9 +153,7 @@ func TestPeopleWaitAsLongAsAHashTakes(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			h, err := password.NewHasher()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			signIn := func(n int) error {
 				ctx := at(t, "192.0.2.1")
 				if c.person {
@@ -219,9 +209,7 @@ func TestTurnsAreByNetworkAndByAccount(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h, err := password.NewTestHasher()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				next := make(chan struct{})
 				var done, refused atomic.Int32
 				enter := func(address, account string) {
@@ -274,9 +262,7 @@ func TestTurnsAreByNetworkAndByAccount(t *testing.T) {
 func TestFullQueueMakesRoomForWhoHadNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, err := password.NewTestHasher()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		next := make(chan struct{})
 		var refused atomic.Int64
 		for n := range 400 {
@@ -310,4 +296,11 @@ func TestFullQueueMakesRoomForWhoHadNone(t *testing.T) {
 		}
 		close(next)
 	})
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -23,13 +23,9 @@ func foreign(parameters string, key int) string {
 func TestRefusalIsTheSameWorkForEveryHash(t *testing.T) {
 	racetest.Skip(t)
 	h, err := password.NewTestHasher()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	own, err := h.Hash(t.Context(), anchors)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	hashes := []string{
 		foreign("$pbkdf2-sha256$3000", 32), foreign("$pbkdf2-sha256$2000", 64), foreign("$pbkdf2-sha256$1000", 32), foreign("$pbkdf2$500", 20),
 		foreign("$2b$08$", 0), foreign("$2y$05$", 0), foreign("$argon2id$v=19$m=64,t=1,p=1", 32), foreign("$argon2i$v=19$m=64,t=2,p=1", 32),
@@ -44,9 +40,7 @@ func TestRefusalIsTheSameWorkForEveryHash(t *testing.T) {
 		}
 		return "", nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	twice := maps.Clone(refusal) // of a password that has another form
 	for kind := range twice {
 		if strings.HasPrefix(kind, "$argon2id$") {
@@ -80,9 +74,7 @@ func TestRefusalIsTheSameWorkForEveryHash(t *testing.T) {
 // What is accepted has a bound of time and one of memory, whatever the other says.
 func TestDearHashesAreNotImported(t *testing.T) {
 	h, err := password.NewHasher()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for parameters, ok := range map[string]bool{
 		"$2b$12$": true, "$2b$13$": false,
 		"$pbkdf2-sha256$1500000": true, "$pbkdf2-sha256$1500001": false, "$pbkdf2-sha512$600000": false,

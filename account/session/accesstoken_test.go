@@ -93,9 +93,7 @@ func TestAccessTokenIsVerified(t *testing.T) {
 // No kind of token passes as another, and no key is taken for one of another algorithm.
 func TestOnlyAnAccessTokenForThisAPIPasses(t *testing.T) {
 	foreign, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	with := func(name string, value any) string { return esToken(changed(accessPayload(), name, value)) }
 	genuine := esToken(accessPayload())
 	cookieLike := changed(changed(good(), "aud", api), "client_id", "app")

@@ -227,9 +227,7 @@ func TestMiddleware(t *testing.T) {
 				Type, Title, Detail, Code string
 				Status                    int
 			}
-			if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(w.Body.Bytes(), &body))
 			if body.Status != tt.status || body.Code != tt.code || body.Title != http.StatusText(tt.status) || body.Detail == "" || body.Type != "about:blank" || h.Get("Content-Type") != "application/problem+json" {
 				t.Errorf("%+v, %v", body, h)
 			}

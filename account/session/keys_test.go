@@ -49,9 +49,7 @@ func wantKey(t *testing.T, set session.KeySet, id string, want error) {
 
 func TestStaticKeySetHasStrongPublicKeysAlone(t *testing.T) {
 	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	set := session.NewStaticKeySet(
 		jose.JSONWebKey{Key: p384, KeyID: "P-384"}, jose.JSONWebKey{Key: (*ecdsa.PublicKey)(nil), KeyID: "nil EC"}, jose.JSONWebKey{Key: ed25519.PublicKey{1}, KeyID: "short"},
 		jose.JSONWebKey{Key: ecKey(), KeyID: "ES384", Algorithm: "ES384"}, jose.JSONWebKey{Key: ecKey(), KeyID: "RS256", Algorithm: "RS256"}, jose.JSONWebKey{Key: ecKey(), KeyID: "P-256"}, jose.JSONWebKey{Key: edKey(), KeyID: "Ed25519", Algorithm: "EdDSA"},
@@ -78,9 +76,7 @@ func TestStaticKeySetHasStrongPublicKeysAlone(t *testing.T) {
 	v.Keys = set
 	mustVerify(t, v, rsToken(good()))
 	sum, err := (&jose.JSONWebKey{Key: &otherKey().PublicKey}).Thumbprint(crypto.SHA256)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	wantKey(t, set, b64(string(sum)), nil)
 }
 

@@ -33,9 +33,7 @@ func wrongLists(t *testing.T) map[string]string {
 	}
 	header := func(name string, value any) map[string]any { return changed(listHeader(), name, value) }
 	der, err := x509.MarshalPKIXPublicKey(&rsaKey().PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	published := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 	both := payload(issuer, now, 7) // all that a session token has
 	maps.Copy(both, good)

@@ -91,9 +91,7 @@ func TestWrongSignatureIsRefused(t *testing.T) {
 	for _, token := range []string{hsToken(good()), rsToken(good())} {
 		parts := strings.Split(token, ".")
 		raw, err := base64.RawURLEncoding.DecodeString(parts[2])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, sig := range []string{"", "AA", parts[2][:len(parts[2])-1], parts[2] + "A", parts[2] + parts[2], b64(strings.Repeat("\x00", len(raw))), b64(string(raw) + "\x00"), b64("\x00" + string(raw))} {
 			mustRefuse(t, verifier(), parts[0]+"."+parts[1]+"."+sig)
 		}
@@ -112,13 +110,9 @@ func TestWrongSignatureIsRefused(t *testing.T) {
 func TestPublicKeyIsNoHMACSecret(t *testing.T) {
 	pub := &rsaKey().PublicKey
 	pkix, err := x509.MarshalPKIXPublicKey(pub)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	jwk, err := publicJWK(rsaKey(), kid).MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: pkix})
 	rsOnly := verifier()
 	rsOnly.Secret = nil
@@ -171,9 +165,7 @@ func TestOnlyHS256AndRS256AreInUse(t *testing.T) {
 
 func TestHeaderCannotBringItsOwnKey(t *testing.T) {
 	jwk, err := publicJWK(otherKey(), kid).MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, extra := range []string{
 		`"jwk":` + string(jwk), `"jwk":null`, `"jku":"https://evil.example/jwks.json"`, `"x5u":"https://evil.example/c.pem"`, `"x5c":["MIIB"]`, `"x5c":[]`, `"x5t":"AA"`,
 		`"x5t#S256":"AA"`, `"crit":["exp"]`, `"crit":["b64"],"b64":false`, `"crit":[]`, `"b64":true`, `"b64":false`, `"zip":"DEF"`, `"enc":"A256GCM"`,
@@ -372,18 +364,14 @@ func TestWrongClaimsAreRefused(t *testing.T) {
 	inBubble(t, "time of the list", func(t *testing.T) {
 		now := time.Now()
 		text, err := os.ReadFile("testdata/wrong_claims.json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		filled := strings.NewReplacer("ISSUER", issuer, "ELSEWHERE", "https://evil.example", "CAPITALS", strings.ToUpper(issuer)).Replace(string(text))
 		filled = regexp.MustCompile(`"now([^"]*)"`).ReplaceAllStringFunc(filled, func(m string) string {
 			d, _ := strconv.ParseFloat(m[4:len(m)-1], 64)
 			return strconv.FormatFloat(float64(now.Unix())+d, 'f', -1, 64)
 		})
 		var cases map[string]map[string]any
-		if err := json.Unmarshal([]byte(filled), &cases); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(filled), &cases))
 		s := newServer(500)
 		v := &session.Verifier{Issuer: issuer, Secret: secret, Keys: session.NewStaticKeySet(publicJWK(rsaKey(), kid)), Status: s.lists()}
 		mustVerify(t, v, hsToken(payload(issuer, now, 7)))
@@ -401,4 +389,11 @@ func TestWrongClaimsAreRefused(t *testing.T) {
 		s.wantRequests(t, 1, 1)
 		_ = v.Status.(*session.RemoteStatusList).Close()
 	})
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -256,8 +256,6 @@ func actionsOf(t *testing.T, w *accounttest.World) (list []string) {
 		list = append([]string{a.Action}, list...)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return list
 }

@@ -54,9 +54,7 @@ func TestWhatMembersDoIsInTheAuditLogWithoutSecrets(t *testing.T) {
 	b.Call("POST", "/api/auth/logout", map[string]string{}).Is(200)
 	b.Call("POST", "/api/auth/logout", map[string]string{}).Is(200)
 	reset, err := w.Administration().IssueResetCode(t.Context(), account.Operator(), w.User("ada"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.Call("POST", "/api/auth/reset-password", map[string]string{"handle": "ada", "code": reset.Code, "password": password}).Is(200)
 	b.Login("ada", fresh).Is(401) // for the log of the service
 	rows := audited(w, account.AuditQuery{Person: "ada"})
@@ -101,9 +99,7 @@ func TestRefusalsAreInTheAuditLogOnce(t *testing.T) {
 	}))
 	w.AddUser("ada")
 	bob := w.AddUser("bob")
-	if err := w.Administration().Suspend(t.Context(), account.Operator(), bob, "", false); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Administration().Suspend(t.Context(), account.Operator(), bob, "", false))
 	b := w.Browser()
 	guess := func() {
 		for range 5 {

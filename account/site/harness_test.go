@@ -55,3 +55,10 @@ func (brokenCounters) Counts(context.Context, web.Counter, time.Time) (web.Count
 func withLog(to io.Writer) func(*accounttest.Options) {
 	return func(o *accounttest.Options) { o.Log = slog.New(slog.NewTextHandler(to, nil)) }
 }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

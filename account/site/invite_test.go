@@ -323,9 +323,7 @@ func TestInvitesEndWithTheSessionThatMadeThemStale(t *testing.T) {
 	w.Clock.Advance(account.FreshFor + time.Minute)
 	stale, others := make(here), make(there)
 	id, _ := here.SessionIDs()
-	if err := w.Administration().EndSession(t.Context(), account.Operator(), w.User("ada"), id); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Administration().EndSession(t.Context(), account.Operator(), w.User("ada"), id))
 	if !open(fresh) || open(stale) || !open(others) {
 		t.Errorf("after the end of the session: fresh %t, stale %t, of another session %t", open(fresh), open(stale), open(others))
 	}

@@ -195,9 +195,7 @@ func TestRefusalNamesTheMinutesToWait(t *testing.T) {
 	w.Browser().Login("ada", "wrong").Is(401)
 	a := w.Browser().Page("/login/", "handle", "ada", "password", password).Is(429)
 	seconds, err := strconv.Atoi(a.Header.Get("Retry-After"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := "Try again in a minute."
 	if seconds > 60 {
 		want = fmt.Sprintf("Try again in %d minutes.", (seconds+59)/60)

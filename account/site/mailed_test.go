@@ -82,9 +82,7 @@ func link(t testing.TB, m mail.Message) (path string, fields []string) {
 		t.Fatalf("no link in %q", m.Text)
 	}
 	u, err := url.Parse(found[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return found[1], []string{"link", u.Query().Get("link")}
 }
 
@@ -484,9 +482,7 @@ func TestAddedPersonChoosesAPasswordByMail(t *testing.T) {
 	w, post := newMailWorld(t)
 	add := func(handle, email string) (account.User, account.ResetCode) {
 		u, c, err := w.Administration().Add(t.Context(), account.Operator(), account.NewUser{Handle: handle, Email: email})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return u, c
 	}
 	if _, c := add("bob", ""); c.Hash == nil {
@@ -702,13 +698,9 @@ func TestNoticesGoToTheVerifiedAddressInTheReadersLanguage(t *testing.T) {
 		t.Errorf("a reason that nobody gave: %s", m.Text)
 	}
 	a := w.Administration()
-	if err := a.Unsuspend(t.Context(), account.Operator(), w.User("ada")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Unsuspend(t.Context(), account.Operator(), w.User("ada")))
 	post.one("ada@example.org")
-	if err := a.Delete(t.Context(), account.Operator(), w.User("ada")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Delete(t.Context(), account.Operator(), w.User("ada")))
 	post.one("ada@example.org") // of an account that is deleted
 
 	w.AddUser("bob")
@@ -722,9 +714,7 @@ func TestNoticesGoToTheVerifiedAddressInTheReadersLanguage(t *testing.T) {
 			continue // these two have tests of their own
 		}
 		m := account.Mail{Kind: kind, Sub: w.User("bob").Sub, Address: "x@example.org", Data: map[string]string{"handle": "bob", "at": "1", "factor": "totp", "name": "my\r\nkey.example", "reason": "spam"}}
-		if err := w.Store.QueueMail(t.Context(), m, w.Clock.Now()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Store.QueueMail(t.Context(), m, w.Clock.Now()))
 		if m := post.one("x@example.org"); m.Subject == "" || !strings.Contains(m.Text, "1 Jan 1970") {
 			t.Errorf("%s: %+v", kind, m)
 		}
@@ -735,9 +725,7 @@ func TestNoticesGoToTheVerifiedAddressInTheReadersLanguage(t *testing.T) {
 	} {
 		for i, kind := range []string{account.MailFactorAdded, account.MailFactorRemoved} {
 			m := account.Mail{Kind: kind, Address: "x@example.org", Data: map[string]string{"handle": "bob", "at": "1", "factor": factor, "name": "my key"}}
-			if err := w.Store.QueueMail(t.Context(), m, w.Clock.Now()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Store.QueueMail(t.Context(), m, w.Clock.Now()))
 			if m := post.one("x@example.org"); !strings.Contains(m.Text, wants[i]) || strings.Contains(m.Text, "A passkey, an") {
 				t.Errorf("%s of %q: %s", kind, factor, m.Text)
 			}
@@ -833,9 +821,7 @@ func TestMailsSayWhatTheirReaderNeeds(t *testing.T) {
 	a := enrol(ada)
 	post.new()
 	zone, err := time.LoadLocation("Asia/Kolkata")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	loginOTP(w.Browser(), "ada", password, a.codes[0]).Is(200)
 	used := post.new()
 	i := slices.IndexFunc(used, func(m mail.Message) bool { return m.Subject == "A recovery code was used" })
@@ -875,9 +861,7 @@ func TestMailedInviteProvesItsAddress(t *testing.T) {
 		code, _ = ada.Call("POST", "/api/invites", map[string]string{"email": email}).Is(201).JSON()["code"].(string)
 		path, _ := link(t, post.one(email))
 		u, err := url.Parse(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		w.Browser().Page(path).Is(200).Shows(`value="`+email+`"`, "it is already verified")
 		return code, u.Query().Get("mailed")
 	}

@@ -88,6 +88,12 @@ func TestPasswordChangeEndsTheOtherSessions(t *testing.T) {
 	w.Browser().Login("ada", password).Is(401)
 	w.Browser().Call("POST", "/api/auth/reset-password", reset("ada", code, password)).Is(400, "invalid_reset_code")
 	w.Browser().Call("PUT", "/api/me/password", in(newPassword, password)).Is(401, "not_authenticated")
+	long := strings.Repeat("a walk, ", 16) // 128 characters, and each counts
+	here.Call("PUT", "/api/me/password", in(newPassword, long)).Is(200)
+	for _, cut := range []string{long[:72], long[:72] + strings.Repeat("x", 56), long[:127]} {
+		w.Browser().Login("ada", cut).Is(401, "invalid_credentials")
+	}
+	w.Browser().Login("ada", long).Is(200)
 }
 
 func TestAnOldHashDoesNotBlockAPasswordChange(t *testing.T) {
@@ -97,16 +103,10 @@ func TestAnOldHashDoesNotBlockAPasswordChange(t *testing.T) {
 	// Stronger parameters than the service's: the check hashes again,
 	// and the change must then replace the new one.
 	strong, err := passwords.NewHasher()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	hash, err := strong.Hash(t.Context(), password)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Store.UpgradeHash(t.Context(), u.Sub, u.PasswordHash, hash); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, w.Store.UpgradeHash(t.Context(), u.Sub, u.PasswordHash, hash))
 	b.Call("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": newPassword}).Is(200)
 	w.Browser().Login("ada", newPassword).Is(200)
 }
@@ -249,13 +249,9 @@ func TestUserEndsOnlyTheirOwnAppAccess(t *testing.T) {
 	ada, eve := w.AddUser("ada"), w.AddUser("eve")
 	store := w.Store.(clients)
 	c := &provider.Client{ID: "maps", Name: "Maps <b>", RedirectURIs: []string{"https://maps.example.org/cb"}, Scopes: []string{"openid", "profile"}, AuthMethod: provider.AuthNone, CreatedAt: w.Clock.Now()}
-	if err := store.CreateClient(t.Context(), c, account.Operator().Audit(time.Now(), account.RegisterClient, "", "")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, store.CreateClient(t.Context(), c, account.Operator().Audit(time.Now(), account.RegisterClient, "", "")))
 	for _, sub := range []string{ada.Sub, eve.Sub} {
-		if err := store.SaveConsent(t.Context(), sub, "maps", []string{"openid", "profile"}, w.Clock.Now(), account.Operator().Audit(w.Clock.Now(), account.AllowApp, "", "")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, store.SaveConsent(t.Context(), sub, "maps", []string{"openid", "profile"}, w.Clock.Now(), account.Operator().Audit(w.Clock.Now(), account.AllowApp, "", "")))
 	}
 	a, e := w.SignedIn("ada"), w.SignedIn("eve")
 	granted := w.Clock.Now().Format(time.RFC3339)

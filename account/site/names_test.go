@@ -52,9 +52,7 @@ func TestHostileNamesLeaveWhole(t *testing.T) {
 
 		to := "guest" + strconv.Itoa(i) + "@example.org"
 		b.Call("POST", "/api/invites", map[string]string{"email": to}).Is(201)
-		if err := w.Post.DeliverMails(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Post.DeliverMails(t.Context()))
 		m := server.Mails()[i]
 		if m.To != to || m.Subject != "@ada invites you: "+name || !strings.Contains(m.Text, "join “"+name+"”") ||
 			!strings.Contains(html.UnescapeString(m.HTML), "join “"+name+"”") || strings.Contains(m.HTML, "<C>") {

@@ -138,9 +138,7 @@ func TestFormOfAnEndedSessionHasToBeTypedAgain(t *testing.T) {
 	ada.Page(to).Is(200).Shows(lost).Hides("Hills")
 	ada.Page(strings.Replace(to, "unsent", "sent", 1)).Is(200).Hides(lost)
 	way, err := url.Parse(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ada.Page("/login/", "handle", "ada", "password", password, "continue", way.Query().Get("continue")).
 		RedirectsTo("/account/security?x=1")
 	for _, from := range []string{"https://evil.example/account/security", "http://example.com/logout/", "http://example.com//evil.example/account/", ""} {
@@ -156,9 +154,7 @@ func TestSecurityPageSaysWhatHappenedToThePersonAlone(t *testing.T) {
 	eve := w.Administration()
 	root := account.Caller{Address: "203.0.113.9"}.In(&account.Identity{User: w.User("root1"), Session: session(w.SignedIn("root1"))})
 	b := w.SignedIn("ada")
-	if err := eve.Suspend(t.Context(), root, w.User("eve"), "spam", false); err != nil {
-		t.Fatal(err)
-	}
+	must(t, eve.Suspend(t.Context(), root, w.User("eve"), "spam", false))
 	if _, err := eve.IssueResetCode(t.Context(), root, w.User("ada")); err != nil {
 		t.Fatal(err)
 	}
@@ -200,9 +196,7 @@ func TestHomeOpensWhatTheMemberMayUse(t *testing.T) {
 	} {
 		c.ID, c.Name, c.Scopes, c.AuthMethod, c.CreatedAt = id, id, []string{"openid"}, provider.AuthNone, w.Clock.Now()
 		by := account.Operator().Audit(w.Clock.Now(), account.RegisterClient, "", "")
-		if err := w.Store.(clients).CreateClient(t.Context(), &c, by); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Store.(clients).CreateClient(t.Context(), &c, by))
 	}
 	ada := w.SignedIn("ada")
 	ada.Page("/account/").Is(200).Shows(`data-app="home"`, `href="https://home.example/start"`, `href="https://origin.example:8443/"`).

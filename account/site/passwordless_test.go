@@ -165,9 +165,7 @@ func TestRecoveryKnowsItsFaces(t *testing.T) {
 		recoverBy(browser, "ada", wrong)
 	}
 	recoverBy(browser, "ada", codes[2]).Is(429, "rate_limited") // its own
-	if err := w.Administration().Unlock(t.Context(), account.Operator(), w.User("ada")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Administration().Unlock(t.Context(), account.Operator(), w.User("ada")))
 	recoverBy(browser, "ada", codes[2]).Is(200)
 }
 
@@ -178,9 +176,7 @@ func TestAdministratorHelpsWithoutAPassword(t *testing.T) {
 	w.Browser().Call("POST", "/api/auth/reset-password", reset("ada", w.ResetCode("ada"), newPassword)).Is(200)
 	w.Browser().Login("ada", newPassword).Is(401, "second_factor_required") // the passkey is still asked for
 	joinByPasskey(w, "bob")
-	if err := w.Administration().ResetFactors(t.Context(), account.Operator(), w.User("bob")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Administration().ResetFactors(t.Context(), account.Operator(), w.User("bob")))
 	if u := w.User("bob"); !u.Passwordless() || u.SecondFactor {
 		t.Errorf("%+v", u)
 	}
@@ -233,9 +229,7 @@ func TestForgottenPasswordThatDoesNotExist(t *testing.T) {
 			u.Email, u.EmailVerified = "ada@example.org", verified
 			return nil
 		}, w.Clock.Now(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	change(false)
 	forget()

@@ -22,9 +22,7 @@ func smallPicture(t testing.TB, shade uint8) []byte {
 	var file bytes.Buffer
 	square := image.NewGray(image.Rect(0, 0, 9, 9))
 	square.Set(4, 4, color.Gray{shade})
-	if err := png.Encode(&file, square); err != nil {
-		t.Fatal(err)
-	}
+	must(t, png.Encode(&file, square))
 	return file.Bytes()
 }
 

@@ -73,9 +73,7 @@ func golden(t *testing.T, name, got string) {
 		}
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if d := cmp.Diff(string(want), got); d != "" {
 		t.Errorf("%s:\n%s", name, d)
 	}

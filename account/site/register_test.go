@@ -173,8 +173,6 @@ func TestInvitesOfShutOutMembersAreVoid(t *testing.T) {
 	code := w.SignedIn("ada").Call("POST", "/api/invites", nil).Is(201).JSON()["code"].(string)
 	w.Suspend("ada")
 	w.Browser().Call("POST", "/api/register", registration(code, "bob")).Is(400, "invalid_invite")
-	if err := w.Administration().Unsuspend(t.Context(), account.Operator(), w.User("ada")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Administration().Unsuspend(t.Context(), account.Operator(), w.User("ada")))
 	w.Browser().Call("POST", "/api/register", registration(code, "bob")).Is(400, "invalid_invite")
 }

@@ -237,9 +237,7 @@ func TestFirstStepIsBoundToItsBrowserAndTime(t *testing.T) {
 
 	gone := w.Browser()
 	gone.Login("ada", newPassword).Is(401)
-	if err := w.Administration().ResetFactors(t.Context(), account.Operator(), w.User("ada")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Administration().ResetFactors(t.Context(), account.Operator(), w.User("ada")))
 	otp(gone, a.codes[9]).Is(401, "sign_in_expired")
 }
 
@@ -395,9 +393,7 @@ func TestRecoveryCodesOfSixtyBits(t *testing.T) {
 	b.Page("/account/security?notice=recovery-used").Is(200).Shows("You have 9 recovery codes left", "it no longer works")
 	codes := []account.RecoveryCode{{Hash: account.HashSecret(strings.Repeat("7", 26))}, {Hash: account.HashSecret(strings.Repeat("7", 16))}}
 	now := w.Clock.Now()
-	if err := w.Store.ReplaceRecoveryCodes(t.Context(), sub, codes, now, account.Operator().Audit(now, account.RenewRecoveryCodes, "ada", "")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Store.ReplaceRecoveryCodes(t.Context(), sub, codes, now, account.Operator().Audit(now, account.RenewRecoveryCodes, "ada", "")))
 	for _, n := range []int{26, 16} {
 		guess(strings.Repeat("7", n)).Is(200)
 		guess(strings.Repeat("7", n)).Is(401, "invalid_otp")
@@ -566,9 +562,7 @@ func TestResetOfFactorsEndsSessionsAndIsTold(t *testing.T) {
 	b := w.Browser()
 	loginOTP(b, "ada", password, a.fresh()).Is(200)
 	b.Call("PATCH", "/api/me", map[string]string{"email": "ada@example.org"}).Is(200)
-	if err := w.Administration().ResetFactors(t.Context(), account.Operator(), w.User("ada")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Administration().ResetFactors(t.Context(), account.Operator(), w.User("ada")))
 	if b.IsSignedIn() || w.User("ada").SecondFactor {
 		t.Error("a session or a factor outlived the reset")
 	}
@@ -641,9 +635,7 @@ func TestNoFactorIsAddedInASessionThatHasEnded(t *testing.T) {
 			w.Browser().Call("POST", "/api/auth/reset-password", reset(handle, w.ResetCode(handle), newPassword)).Is(200)
 		}
 		before, err := w.Store.Factors(t.Context(), w.User(handle).Sub)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		add(thief).Is(401, "not_authenticated")
 		if f, err := w.Store.Factors(t.Context(), w.User(handle).Sub); err != nil || !reflect.DeepEqual(f, before) {
 			t.Errorf("%s: %+v, %v", handle, f, err)

@@ -79,9 +79,7 @@ func TestSessionOnASharedComputer(t *testing.T) {
 		},
 		"page of a busy service": func(b *accounttest.Browser) *accounttest.Answer {
 			again, err := w.Service.Sealer().Hide(account.PurposeAgain, account.Credentials{Handle: "ada", Password: newPassword, Shared: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			b.Page("/login/", "again", again).RedirectsTo("/login/second-factor/")
 			return b.Page("/login/second-factor/", "otp", a.fresh()).RedirectsTo("/account/")
 		},

@@ -25,9 +25,7 @@ func addPerson(w *accounttest.World, handle, email string) {
 func chosen(t *testing.T, path, password string) []string {
 	t.Helper()
 	u, err := url.Parse(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return []string{"welcome", "1", "linked", "1", "handle", u.Query().Get("handle"), "code", u.Query().Get("code"),
 		"password", password}
 }

@@ -22,9 +22,7 @@ const homeLat, homeLon = 47.0, 8.0
 func homePlaces(t *testing.T) *Places {
 	t.Helper()
 	p := &Places{Key: base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))}
-	if err := p.Add(Place{Name: "home", Lat: homeLat, Lon: homeLon, RadiusM: DefaultRadiusM}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Add(Place{Name: "home", Lat: homeLat, Lon: homeLon, RadiusM: DefaultRadiusM}))
 	return p
 }
 
@@ -74,26 +72,18 @@ func passing(t *testing.T, places *Places, idle int64, inside func(s *activitysc
 			Index: start / 200, StartedAt: activityschema.Time{Time: d.StartedAt.Add(time.Duration(start) * time.Second)}, DurationS: &length, DistanceM: &km,
 		})
 	}
-	if err := Derive(d, DeriveOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Derive(d, DeriveOptions{}))
 	return d
 }
 
 func blurred(t *testing.T, d *activityschema.Detail, places *Places) (*activityschema.Detail, string) {
 	t.Helper()
 	before, err := d.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := Blur(d, places, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	data, err := out.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if after, _ := d.MarshalJSON(); !bytes.Equal(before, after) {
 		t.Error("Blur changed what it was given")
 	}
@@ -199,9 +189,7 @@ func TestTimeWithoutPositionsIsCut(t *testing.T) {
 		}
 	}
 	out, err := Blur(d, places, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	silent := 0
 	for i := range out.Timeseries.T {
 		if !out.Timeseries.Lat[i].Valid {
@@ -231,9 +219,7 @@ func TestBlurBreaksALineThroughAPlace(t *testing.T) {
 func TestZoneIsTheSameInEveryRun(t *testing.T) {
 	places := homePlaces(t)
 	file := filepath.Join(t.TempDir(), "places.yaml")
-	if err := places.Save(file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, places.Save(file))
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file of places has the mode %v, %v", info.Mode(), err)
 	}
@@ -245,9 +231,7 @@ func TestZoneIsTheSameInEveryRun(t *testing.T) {
 	if err := other.Add(places.Places[0]); err != nil || other.zones[0] == places.zones[0] {
 		t.Error("the zone does not depend on the key")
 	}
-	if err := os.Chmod(file, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(file, 0o644))
 	if _, err := LoadPlaces(file); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a file that others may read: %v", err)
 	}
@@ -257,9 +241,7 @@ func TestZoneIsTheSameInEveryRun(t *testing.T) {
 			t.Fatal("a position near the place is shown")
 		}
 	}
-	if err := os.WriteFile(file, []byte("key: x\nplaces: [{latitude: 47.123}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("key: x\nplaces: [{latitude: 47.123}]\n"), 0o600))
 	if _, err := LoadPlaces(file); err == nil || strings.Contains(err.Error(), "47.1") {
 		t.Errorf("a damaged file: %v", err)
 	}
@@ -270,9 +252,7 @@ func TestAnotherRadiusTellsNoMore(t *testing.T) {
 	with := func(place Place) zone {
 		place.Name, place.Lat, place.Lon = "home", homeLat, homeLon
 		p := &Places{Key: homePlaces(t).Key}
-		if err := p.Add(place); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Add(place))
 		return p.zones[0]
 	}
 	small, large := with(Place{RadiusM: MinRadiusM}), with(Place{RadiusM: 2 * DefaultRadiusM})
@@ -340,9 +320,7 @@ func TestBlurKeepsTheDayAndTheZone(t *testing.T) {
 		{"2026-05-03T02:00:00+02:00", "2026-05-03T02:00:00+02:00", "2026-05-03T00:00:00Z"},
 	} {
 		d := *plain
-		if err := d.StartedAt.UnmarshalJSON([]byte(`"` + c.at + `"`)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.StartedAt.UnmarshalJSON([]byte(`"`+c.at+`"`)))
 		once, _ := blurred(t, &d, places)
 		twice, _ := blurred(t, once, places)
 		if once.StartedAt.String() != c.want || twice.StartedAt.String() != c.want {
@@ -366,9 +344,7 @@ func TestBlurredOffsetIsThatOfTheCentre(t *testing.T) {
 		{Zone: time.UTC, hide: places}: "2025-06-01T08:00:00Z",
 	} {
 		f, err := o.Read(strings.NewReader(data))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if d, err := f.Detail(0); err != nil || d.StartedAt.String() != want {
 			t.Errorf("%v, %v, want %s", d.StartedAt, err, want)
 		}
@@ -394,5 +370,12 @@ func TestShortPiecesAndShortTracksAreNotShown(t *testing.T) {
 		if shown, _ := longEnough(m, c.pieces); !slices.Equal(shown, c.want) {
 			t.Errorf("%s: %v, want %v", name, shown, c.want)
 		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -55,16 +55,12 @@ func imported(t *testing.T, file string, o Options) (Result, *activityschema.Det
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := sources.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sources.Close())
 	if len(result.Activities) == 0 {
 		return result, nil
 	}
 	d, err := ReadDetail(filepath.Join(im.Dir, detailsFolder, result.Activities[0].ID+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return result, d
 }
 
@@ -115,9 +111,7 @@ func TestPlanHasNoDuration(t *testing.T) {
 	places := homePlaces(t)
 	places.zones[0].lat, places.zones[0].lon = 49.4, 11.1
 	hidden, err := Blur(d, places, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, d := range []*activityschema.Detail{d, hidden} {
 		if d.DurationS != nil || d.MovingTimeS != nil || d.AvgSpeedKmh != nil || d.MaxSpeedKmh != nil {
 			t.Errorf("a plan lasts %v %v", d.DurationS, d.MovingTimeS)
@@ -214,9 +208,7 @@ func TestWhatIsNotReadIsNamed(t *testing.T) {
 func TestPageKnowsTheWarnings(t *testing.T) {
 	lines := func(file, form string) (texts []string) {
 		text, err := os.ReadFile("../../templates/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, found := range regexp.MustCompile(form).FindAllStringSubmatch(string(text), -1) {
 			texts = append(texts, found[1])
 		}
@@ -241,14 +233,10 @@ func TestPageKnowsTheWarnings(t *testing.T) {
 		known[i] = general(known[i])
 	}
 	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range files {
 		source, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, found := range regexp.MustCompile(`r\.(?:warn|drop)\((?:\w+, )?("[^"]+")`).FindAllSubmatch(source, -1) {
 			if text, err := strconv.Unquote(string(found[1])); err != nil || !slices.Contains(known, general(text)) {
 				t.Errorf("%s: the page does not know the warning %q", file, text)

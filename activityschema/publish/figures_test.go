@@ -259,9 +259,7 @@ func TestFiguresAreThoseOfWhatWasDone(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f, err := Read(strings.NewReader(c.data))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			d := checked(t, f)
 			about(t, "distance", *d.DistanceM, c.metres, c.metres/100)
 			about(t, "moving time", float64(*d.MovingTimeS), c.moving, c.moving/50)
@@ -436,9 +434,7 @@ func TestRestOfMoreThanADayMakesTwoActivities(t *testing.T) {
 	}
 	for n, want := range []float64{1995, 1000} {
 		d, err := f.Detail(n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		about(t, d.ID, *d.DistanceM, want, 2)
 		about(t, d.ID+": speed", *d.AvgSpeedKmh, 18, 0.1)
 	}

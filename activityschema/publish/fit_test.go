@@ -23,9 +23,7 @@ func sampleFiles(t testing.TB) []string {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/muktihari/fit")
 	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var files []string
 	dir := filepath.Join(strings.TrimSpace(string(out)), "testdata")
 	err = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
@@ -47,9 +45,7 @@ func TestFITValuesAreThoseOfTheFullDecoder(t *testing.T) {
 	read := 0
 	for _, file := range sampleFiles(t) {
 		f, err := os.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got := &File{}
 		err = readFIT(bufio.NewReader(f), got)
 		_, _ = f.Seek(0, 0)

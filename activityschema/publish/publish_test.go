@@ -24,9 +24,7 @@ import (
 func checked(t testing.TB, f *File) *activityschema.Detail {
 	t.Helper()
 	d, err := f.Detail(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d.Privacy = activityschema.PrivacyPublic
 	if _, err := d.MarshalJSON(); err != nil {
 		t.Fatal(err)
@@ -178,9 +176,7 @@ func TestPositionsThatComeLateDoNotRaiseTheSpeed(t *testing.T) {
 		}
 	}
 	d, err := read(t, []byte(strings.Join(part, ""))).Detail(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if *d.MovingTimeS < 598 || *d.AvgSpeedKmh > 18.1 {
 		t.Errorf("moved for %d s at %v km/h, want 598 and 18", *d.MovingTimeS, *d.AvgSpeedKmh)
 	}
@@ -191,9 +187,7 @@ func TestDecimalCommaIsRead(t *testing.T) {
 	r := newRide(60)
 	commas := regexp.MustCompile(`(lat|lon)="(-?\d+)\.(\d+)"`).ReplaceAll(r.gpx(), []byte(`$1="$2,$3"`))
 	d, err := read(t, commas).Detail(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if d.DistanceM == nil || math.Abs(*d.DistanceM-r.metres()) > 1 {
 		t.Errorf("distance %v, want %v", d.DistanceM, r.metres())
 	}
@@ -310,9 +304,7 @@ func TestSampleFilesMakeGoodDocuments(t *testing.T) {
 	made := 0
 	for _, path := range sampleFiles(t) {
 		r, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, privacy := range []activityschema.Privacy{activityschema.PrivacyPublic, activityschema.PrivacyNoGPS} {
 			_, _ = r.Seek(0, io.SeekStart)
 			f, err := Read(r)
@@ -397,19 +389,13 @@ func TestSessionsOfATriathlon(t *testing.T) {
 			continue
 		}
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f, err := Read(bytes.NewReader(data))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var sports []string
 		for n, rec := range f.Recordings {
 			d, err := f.Detail(n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			sports = append(sports, string(rec.Sport))
 			if d.StartedAt.Before(time.Date(2023, 9, 2, 0, 0, 0, 0, time.UTC)) || len(d.Laps) == 0 || d.Laps[0].Index != 0 {
 				t.Errorf("session %d: %s with %d laps", n, d.StartedAt, len(d.Laps))
@@ -464,9 +450,7 @@ func TestOneRideOnSeveralDevices(t *testing.T) {
 		ids := map[string]string{}
 		run := func(name string, data []byte) string {
 			file := filepath.Join(dir, name)
-			if err := os.WriteFile(file, data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(file, data, 0o600))
 			other := "failed"
 			err := im.Run(t.Context(), FindSources([]string{file}).List, func(r Result) {
 				if r.Error == "" {

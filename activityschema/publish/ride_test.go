@@ -172,9 +172,7 @@ func (r ride) formats() map[string][]byte {
 func read(t testing.TB, data []byte) *File {
 	t.Helper()
 	f, err := Read(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(f.Recordings) != 1 {
 		t.Fatalf("%d recordings", len(f.Recordings))
 	}

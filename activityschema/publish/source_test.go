@@ -24,13 +24,9 @@ func archive(t *testing.T, files ...string) []byte {
 		if err == nil {
 			_, err = w.Write([]byte(files[i+1]))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, z.Close())
 	return b.Bytes()
 }
 
@@ -52,12 +48,8 @@ func TestExportOfAnAccount(t *testing.T) {
 		"inner.zip", string(archive(t, "3.fit", string(third.fit()), "deep.zip", "")), "../../3.tcx", string(third.tcx()))
 	dir := t.TempDir()
 	file := filepath.Join(dir, "export.zip")
-	if err := os.WriteFile(file, export, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "damaged.zip"), export[:len(export)-30], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, export, 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "damaged.zip"), export[:len(export)-30], 0o600))
 	for _, titles := range []bool{false, true} {
 		sources := FindSources([]string{dir, file})
 		im := Import{Dir: filepath.Join(dir, fmt.Sprint("pub", titles)), Policy: Policy{Privacy: activityschema.PrivacyPublic}, Titles: titles}
@@ -67,9 +59,7 @@ func TestExportOfAnAccount(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s: %d %t %s", strings.TrimPrefix(filepath.ToSlash(r.File), filepath.ToSlash(dir)+"/"), len(r.Activities), r.NoActivity, r.Error))
 			for _, a := range r.Activities {
 				d, err := ReadDetail(filepath.Join(im.Dir, detailsFolder, a.ID+".json"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				shown[filepath.Base(r.File)] = d.Title
 			}
 		})

@@ -64,9 +64,7 @@ var build = sync.OnceValue(func() error {
 // Each script in testdata is a session at a shell.
 func TestCommands(t *testing.T) {
 	racetest.Skip(t)
-	if err := build(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, build())
 	setup := func(e *testscript.Env) error {
 		e.Setenv("PATH", programs+string(os.PathListSeparator)+e.Getenv("PATH"))
 		return nil
@@ -90,23 +88,15 @@ func change(a *http.Response, do func(map[string]any)) {
 func sign(t *testing.T, key crypto.Signer, token, claim string, value any) string {
 	t.Helper()
 	signed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.RS256})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	claims := map[string]any{}
-	if err := signed.UnsafeClaimsWithoutVerification(&claims); err != nil {
-		t.Fatal(err)
-	}
+	must(t, signed.UnsafeClaimsWithoutVerification(&claims))
 	claims[claim] = value
 	with := jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: key, KeyID: signed.Headers[0].KeyID}}
 	signer, err := jose.NewSigner(with, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	token, err = jwt.Signed(signer).Claims(claims).Serialize()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return token
 }
 
@@ -133,26 +123,18 @@ func once(ctx context.Context, t *target, begun func()) error {
 // A proxy before cairn changes one thing of its answers.
 func TestWrongAnswerEndsTheRun(t *testing.T) {
 	racetest.Skip(t)
-	if err := build(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, build())
 	in := installation{program: filepath.Join(programs, "cairn"), name: "cairn", folder: t.TempDir()}
 	in.logLevel, in.sessions = "warn", 1
 	started, err := in.start(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = started.stop() }()
 	b, _ := os.ReadFile(filepath.Join(in.folder, "key.pem"))
 	block, _ := pem.Decode(b)
 	own, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	foreign, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	type alteration func(path string, a *http.Response)
 	var alter alteration
@@ -293,9 +275,7 @@ func TestTableComparesWithPeers(t *testing.T) {
 	var r result
 	r.Servers = []serverResult{{Name: "cairn", Phases: phases(900)}, {Name: "peer", Phases: phases(300)}, {Name: "peer"}}
 	var b strings.Builder
-	if err := r.print(&b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.print(&b))
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
 	want := strings.Fields("token 10 0 900 0.00 0.00 0 0 300 0.00 0 3.00 - - - -")
 	if got := strings.Fields(lines[len(lines)-1]); !slices.Equal(got, want) {
@@ -305,24 +285,25 @@ func TestTableComparesWithPeers(t *testing.T) {
 
 func TestDatabaseOfARunIsDropped(t *testing.T) {
 	address, drop, err := newDatabase(t.Context(), storetest.PostgresDSN(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ping := func() error {
 		pool, err := sql.Open("pgx", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer func() { _ = pool.Close() }()
 		return pool.PingContext(t.Context())
 	}
 	if err := ping(); err != nil {
 		t.Errorf("it is not there: %v", err)
 	}
-	if err := drop(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, drop())
 	if err := ping(); err == nil || !strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("it is still there: %v", err)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

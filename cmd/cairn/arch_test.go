@@ -150,9 +150,7 @@ func TestPublishProgramHasNoNetwork(t *testing.T) {
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "../publish-wasm")
 	list.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm")
 	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	ours := []string{"activityschema", "activityschema/publish", "activityschema/timezone", "cmd/publish-wasm"}
 	for path := range strings.FieldsSeq(string(out)) {
 		name, isOurs := strings.CutPrefix(path, module+"/")
@@ -181,9 +179,7 @@ func TestDocumentsNameWhatIsLinked(t *testing.T) {
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", module, ".")
 	list.Env = append(os.Environ(), "GOOS=linux", "CGO_ENABLED=1")
 	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	linked := slices.Compact(slices.Sorted(strings.FieldsSeq(string(out))))
 	var named []string
 	for line := range strings.Lines(documents(t)["docs/dependencies.md"]) {
@@ -214,9 +210,7 @@ func TestOperationsOnAccountsKnowNoRequest(t *testing.T) {
 			continue
 		}
 		source, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, err)
 		if strings.Contains(string(source), "http.Request") {
 			t.Errorf("%s takes a request: only account/site and admin do", name)
 		}
@@ -232,9 +226,7 @@ func TestLettersWriteNoAccount(t *testing.T) {
 	}
 	for _, name := range files {
 		source, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, err)
 		for _, wrong := range []string{".Begin(", ".Store()"} {
 			if !strings.HasSuffix(name, "_test.go") && strings.Count(string(source), wrong) > strings.Count(string(source), "store: accounts"+wrong) {
 				t.Errorf("%s has %s", name, wrong)
@@ -258,9 +250,7 @@ func TestTimeComesFromTheInjectedClock(t *testing.T) {
 			}
 			set := token.NewFileSet()
 			file, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatalIf(t, err)
 			defaults := map[ast.Expr]bool{}
 			ast.Inspect(file, func(n ast.Node) bool {
 				switch n := n.(type) {

@@ -163,9 +163,7 @@ func TestChangingCommandsAreInTheAuditLog(t *testing.T) {
 		}
 	}
 	parser, err := kong.New(&commands{}, kong.Name("cairn"), kong.Bind(&cli.Program{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	commands := commandsOf(parser.Model.Node)
 	for _, name := range commands {
 		if _, exempt := unaudited[name]; exempt == tested[name] {

@@ -22,12 +22,8 @@ func TestBackupLeavesRoomForTheService(t *testing.T) {
 	database := filepath.Join(dir, "cairn.db")
 	s.must("backup", "first.tar.gz")
 	s.must("restore", "first.tar.gz", "--database", database)
-	if err := os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 56<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 56<<20), 0o600))
 	s.refused([]string{"no backup was made", "make room"}, "backup", "second.tar.gz", "--database", database)
-	if err := os.Remove(filepath.Join(dir, "filler")); err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, os.Remove(filepath.Join(dir, "filler")))
 	s.must("backup", "second.tar.gz", "--database", database)
 }

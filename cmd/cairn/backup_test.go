@@ -97,9 +97,7 @@ func other(t *testing.T, dsn string) string {
 		return filepath.Join(t.TempDir(), "other.db")
 	}
 	db, err := sql.Open("pgx", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	name := fmt.Sprintf("cairn_backup_%d_%d", os.Getpid(), rand.Uint32())
 	if _, err := db.Exec("CREATE SCHEMA " + name); err != nil {
 		t.Fatal(err)
@@ -197,9 +195,7 @@ func payload(t *testing.T, token string, into any) {
 	if err == nil {
 		err = json.Unmarshal(text, into)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 }
 
 // list reads the bits of a status list, and its entity tag.
@@ -250,14 +246,10 @@ func (v visitor) revoked(cookie string) (revoked bool, etag string) {
 func versionOfList(t *testing.T, dsn string) int64 {
 	t.Helper()
 	st, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	defer func() { _ = st.Close() }()
 	n, err := st.StatusVersion(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	return n
 }
 
@@ -276,9 +268,7 @@ func TestRestoreEndsSessionsAndGrantsUnlessTheyAreKept(t *testing.T) {
 		_, header, _ := v.do("GET", "/oauth2/authorize?response_type=code&redirect_uri=https://app.example.org/cb&scope=openid&code_challenge_method=S256"+
 			"&code_challenge="+strings.Repeat("c", 43)+"&client_id="+client, "", nil)
 		page, err := url.Parse(header.Get("Location"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, err)
 		begun := "/oauth2/authorize?continue=" + url.QueryEscape(page.Query().Get("continue"))
 		if status, _, _ := v.do("GET", begun, "", nil); status != http.StatusSeeOther {
 			t.Fatalf("%s: the sealed link %s answers %d", header, begun, status)
@@ -345,9 +335,7 @@ func TestRestoreEndsSessionsAndGrantsUnlessTheyAreKept(t *testing.T) {
 func TestBackupBesideWritersIsOneMoment(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {
 		st, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, err)
 		defer func() { _ = st.Close() }()
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
@@ -382,9 +370,7 @@ func TestBackupBesideWritersIsOneMoment(t *testing.T) {
 			target := filepath.Join(t.TempDir(), "restored.db")
 			s.must("restore", file, "--database", target)
 			db, err := sql.Open("sqlite3", target)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatalIf(t, err)
 			var users, counted, written int64
 			err = db.QueryRow(`SELECT (SELECT count(*) FROM users), (SELECT value FROM counters WHERE name = 'users'),
 				(SELECT count(*) FROM audit WHERE action = 'user.create')`).Scan(&users, &counted, &written)
@@ -410,9 +396,7 @@ func TestCopyMovesAnInstallationBetweenDatabases(t *testing.T) {
 		var rows []map[string]int64
 		for _, way := range [][2]string{{dsn, "one.db"}, {"one.db", next}, {next, "two.db"}} {
 			var d struct{ Rows map[string]int64 }
-			if err := json.Unmarshal([]byte(s.must("copy", "--database", way[0], "--to", way[1], "-o", "json")), &d); err != nil {
-				t.Fatal(err)
-			}
+			fatalIf(t, json.Unmarshal([]byte(s.must("copy", "--database", way[0], "--to", way[1], "-o", "json")), &d))
 			rows = append(rows, d.Rows)
 		}
 		for table, n := range rows[0] {
@@ -447,16 +431,12 @@ func TestKilledBackupAndRestoreLeaveNothingThatPassesForDone(t *testing.T) {
 		t.Setenv("TMPDIR", tmp)
 		s.must("backup", "good.tar.gz")
 		program, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, err)
 		killed := func(after time.Duration, args ...string) {
 			c := exec.CommandContext(t.Context(), program)
 			c.Args = append([]string{"cairn"}, args...)
 			c.Env = append(os.Environ(), s.environ...)
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
-			}
+			fatalIf(t, c.Start())
 			time.Sleep(after) // the instant of the kill: any is right
 			_ = c.Process.Kill()
 			_ = c.Wait()
@@ -470,9 +450,7 @@ func TestKilledBackupAndRestoreLeaveNothingThatPassesForDone(t *testing.T) {
 		}
 		made, longest := 0, 250
 		times, err := strconv.Atoi(cmp.Or(os.Getenv("CAIRN_KILL_ROUNDS"), "3"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, err)
 		if store.IsPostgres(dsn) {
 			longest = 1500 // a database is migrated
 		}
@@ -509,9 +487,7 @@ func sqliteShell(t *testing.T) (s *shell, key string) {
 	s = &shell{t: t, stdin: password}
 	s.must("init", "--handle", "keeper", "--password-file", "-", "--generate-key", "key.pem")
 	text, err := os.ReadFile("key.pem")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	s.stdin = passphrase
 	return s, string(text)
 }
@@ -522,13 +498,9 @@ func TestRestoreRefusesWhatItCannotDoWell(t *testing.T) {
 	s.must("backup", "plain.tar.gz")
 	target := filepath.Join(t.TempDir(), "target.db")
 	whole, err := os.ReadFile("plain.tar.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	whole[len(whole)*2/3] ^= 1
-	if err := os.WriteFile("damaged", whole, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, os.WriteFile("damaged", whole, 0o600))
 	s.refused([]string{"damaged: the backup is damaged"}, "backup", "verify", "damaged")
 	s.refused([]string{"the backup is damaged", "nothing was changed"}, "restore", "damaged", "--database", target)
 	s.refused([]string{"not a backup"}, "restore", "cairn.yaml", "--database", target)
@@ -538,9 +510,7 @@ func TestRestoreRefusesWhatItCannotDoWell(t *testing.T) {
 	s.refused([]string{"exists, with 1 users", "--force"}, "restore", "plain.tar.gz")
 	s.must("invite", "add")
 	db, err := sql.Open("sqlite3", "cairn.db")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	if _, err := db.Exec("UPDATE audit SET at = at + 5"); err != nil { // in a later second
 		t.Fatal(err)
 	}
@@ -557,9 +527,7 @@ func TestRestoreRefusesWhatItCannotDoWell(t *testing.T) {
 	if got := s.must("invite", "list", "-q"); got != "" {
 		t.Errorf("the restored database: %q", got)
 	}
-	if err := errors.Join(os.Remove("cairn.db"), os.WriteFile("cairn.db-wal", []byte("log"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, errors.Join(os.Remove("cairn.db"), os.WriteFile("cairn.db-wal", []byte("log"), 0o600)))
 	s.refused([]string{"-wal holds changes"}, "restore", "plain.tar.gz")
 }
 
@@ -570,9 +538,7 @@ func TestRestoreNamesTheKeyThatTheBackupLacks(t *testing.T) {
 	if said := s.must("restore", "b.tar.gz", "--database", "one.db"); strings.Contains(said, "put back") || !strings.HasSuffix(said, " serve\n") {
 		t.Errorf("with the key: %s", said)
 	}
-	if err := os.Rename("key.pem", "elsewhere.pem"); err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, os.Rename("key.pem", "elsewhere.pem"))
 	said := s.must("restore", "b.tar.gz", "--database", "two.db")
 	if !regexp.MustCompile(`(?m)^next +put back what the backup does not have: \S*key\.pem \(private-key-file\); then .* serve$`).MatchString(said) {
 		t.Errorf("without it: %s", said)
@@ -584,18 +550,14 @@ func TestBackupWithKeysRestoresAWholeInstallation(t *testing.T) {
 	s, key := sqliteShell(t)
 	s.must("backup", "b.age", "--keys", "--passphrase-file", "-")
 	sealed, err := os.ReadFile("b.age")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	if bytes.Contains(sealed, []byte("keeper")) || bytes.HasPrefix(sealed, []byte{0x1f, 0x8b}) {
 		t.Error("the backup is not encrypted")
 	}
 	secret := strings.TrimSpace(s.must("show-secret"))
 	s.printed.Reset()
 	file, err := filepath.Abs("b.age")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	t.Chdir(t.TempDir())
 	s.stdin = "another passphrase"
 	s.refused([]string{"passphrase is wrong"}, "restore", file, "--passphrase-file", "-")
@@ -619,9 +581,7 @@ func TestBackupWithKeysRestoresAWholeInstallation(t *testing.T) {
 	}
 	p.stop()
 	<-p.code
-	if err := os.WriteFile("key.pem", []byte("another"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, os.WriteFile("key.pem", []byte("another"), 0o600))
 	s.refused([]string{"key.pem exists and differs"}, "restore", file, "--passphrase-file", "-", "--force")
 	for _, hidden := range []string{secret, passphrase, key[40:80]} {
 		if strings.Contains(s.printed.String(), hidden) {
@@ -643,16 +603,12 @@ func TestServeMakesBackupsAndKeepsTheNewest(t *testing.T) {
 		t.Setenv("PGPASSWORD", "another secret")
 		text := "#!/bin/sh\n[ $# = 1 ] && [ \"$1\" = \"$CAIRN_BACKUP_FILE\" ] && env > '" + away + "/env' && cp \"$1\" '" + away + "' &&\n" +
 			"[ $(ls '" + away + "' | wc -l) -lt 4 ] || { echo no room; exit 3; }\n"
-		if err := errors.Join(os.WriteFile(foreign, nil, 0o600), os.WriteFile(script, []byte(text), 0o700)); err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, errors.Join(os.WriteFile(foreign, nil, 0o600), os.WriteFile(script, []byte(text), 0o700)))
 		for _, name := range ahead {
 			fatalIf(t, os.WriteFile(filepath.Join(folder, name), nil, 0o600))
 		}
 		st, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler), DataKey: cli.DataKeyOf("data.key")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, err)
 		defer func() { _ = st.Close() }()
 		ctx, stop := context.WithCancel(t.Context())
 		var log bytes.Buffer
@@ -723,9 +679,7 @@ func TestBackupByHandIsEncryptedToTheRecipient(t *testing.T) {
 	recipient := strings.TrimSpace(s.must("keys", "generate", "identity.age", "--type", "age", "-q"))
 	s.refused([]string{"exists"}, "keys", "generate", "identity.age", "--type", "age")
 	settings, err := os.OpenFile("cairn.yaml", os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	if _, err := settings.WriteString("backup-recipient: " + recipient + "\nbackup-command: missing\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -736,9 +690,7 @@ func TestBackupByHandIsEncryptedToTheRecipient(t *testing.T) {
 		t.Errorf("with a command that cannot be run: exit code %d: %s", code, said)
 	}
 	file, err := filepath.Abs("b.age")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	identity := filepath.Join(filepath.Dir(file), "identity.age")
 	s.must("backup", "verify", file, "--identity", identity)
 	t.Chdir(t.TempDir())
@@ -751,9 +703,7 @@ func TestBackupByHandIsEncryptedToTheRecipient(t *testing.T) {
 // Before an installation is migrated there is a backup, which a later version restores.
 func TestMigrationHasABackupBeforeIt(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {
-		if err := undoMigrations(dsn); err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, undoMigrations(dsn))
 		folder, end, recipient, unlock := t.TempDir(), ".tar.gz", []string(nil), []string(nil)
 		if !store.IsPostgres(dsn) {
 			folder, end, unlock = filepath.Dir(dsn), ".tar.gz.age", []string{"--identity", "identity.age"}
@@ -763,9 +713,7 @@ func TestMigrationHasABackupBeforeIt(t *testing.T) {
 			s.environ = append(s.environ, "SERVICE_BACKUP_DIR="+folder)
 		}
 		release, err := store.Use(t.Context(), dsn, false) // as a service of the version before does
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, err)
 		s.refused([]string{"nothing was migrated", "stop it first"}, "migrate")
 		if !store.IsPostgres(dsn) { // an instance that is replaced last goes on
 			wait := archive.MigrationWait
@@ -862,9 +810,7 @@ func TestWorkFolderFollowsNoLinksOfOthers(t *testing.T) {
 	before := time.Now().Add(-time.Hour)
 	folder := func(name string, uid int) string {
 		path := filepath.Join(tmp, archive.WorkPrefix+name)
-		if err := errors.Join(os.Mkdir(path, 0o700), os.Symlink(victim, filepath.Join(path, "work.lock")), os.Chtimes(path, before, before), os.Chown(path, uid, -1)); err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, errors.Join(os.Mkdir(path, 0o700), os.Symlink(victim, filepath.Join(path, "work.lock")), os.Chtimes(path, before, before), os.Chown(path, uid, -1)))
 		return path
 	}
 	folder("own", os.Geteuid())
@@ -899,14 +845,10 @@ func TestUnfinishedWorkIsRemovedUnlessItIsInUse(t *testing.T) {
 		var left, used []string
 		for _, parent := range []string{".", folder} {
 			work, done, err := archive.WorkFolder(t.Context(), parent)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatalIf(t, err)
 			defer done()
 			killed := filepath.Join(parent, archive.WorkPrefix+name)
-			if err := errors.Join(os.Mkdir(killed, 0o700), os.WriteFile(filepath.Join(killed, "cairn.db"), nil, 0o600)); err != nil {
-				t.Fatal(err)
-			}
+			fatalIf(t, errors.Join(os.Mkdir(killed, 0o700), os.WriteFile(filepath.Join(killed, "cairn.db"), nil, 0o600)))
 			used, left = append(used, work), append(left, killed)
 		}
 		do()
@@ -923,9 +865,7 @@ func TestUnfinishedWorkIsRemovedUnlessItIsInUse(t *testing.T) {
 func TestRestoreSeesTheServiceBehindALink(t *testing.T) {
 	s, _ := sqliteShell(t)
 	s.must("backup", "b.tar.gz")
-	if err := os.Symlink("cairn.db", "link.db"); err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, os.Symlink("cairn.db", "link.db"))
 	p := startProcess(t, "--database", "link.db", "--private-key-file", "key.pem")
 	s.refused([]string{"cairn serve runs"}, "restore", "b.tar.gz", "--force")
 	p.stop()
@@ -943,9 +883,7 @@ func TestRestoreSeesTheServiceBehindALink(t *testing.T) {
 func TestCommandsStayAwayWhileTheDatabaseIsReplaced(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {
 		release, err := store.Use(t.Context(), dsn, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, err)
 		s.refused([]string{"being restored, copied or migrated"}, "invite", "add")
 		release()
 		s.must("invite", "add")
@@ -956,9 +894,7 @@ func TestBackupOfANewerProgramIsRefused(t *testing.T) {
 	s, _ := sqliteShell(t)
 	var b bytes.Buffer
 	m := &backupfile.Manifest{Program: "v9.8.7", Schema: store.SchemaOfProgram() + 1, Files: []backupfile.File{{Name: backupfile.Database, Path: "cairn.db"}}}
-	if err := errors.Join(backupfile.Create(t.Context(), &b, m, nil), os.WriteFile("b.tar.gz", b.Bytes(), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, errors.Join(backupfile.Create(t.Context(), &b, m, nil), os.WriteFile("b.tar.gz", b.Bytes(), 0o600)))
 	s.refused([]string{"v9.8.7"}, "backup", "verify", "b.tar.gz")
 	s.refused([]string{"v9.8.7", "nothing was changed"}, "restore", "b.tar.gz", "--database", "new.db")
 }
@@ -966,15 +902,11 @@ func TestBackupOfANewerProgramIsRefused(t *testing.T) {
 // Instances that are updated at once have one folder for backups.
 func TestInstancesThatMigrateAtOnceShareABackup(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {
-		if err := undoMigrations(dsn); err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, undoMigrations(dsn))
 		settings := config.Defaults()
 		settings.Database, settings.BackupDir, settings.DataKeyFile = dsn, t.TempDir(), "data.key"
 		checked, err := settings.Check()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, err)
 		var all sync.WaitGroup
 		for range 3 {
 			all.Go(func() {

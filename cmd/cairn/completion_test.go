@@ -46,9 +46,7 @@ func TestShellsCompleteCommandsOptionsAndValues(t *testing.T) {
 		printed(t, append(args, "--database", database)...)
 	}
 	cairn, err := exec.LookPath("cairn") // TestMain puts it there
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	lists := "#!/bin/sh\ncase $* in *'client show '*) echo '$(touch ran)' ;; esac\nexec " + cairn + " \"$@\"\n"
 	for shell, program := range map[string]string{
 		"bash": `source ./script
@@ -81,9 +79,7 @@ done`,
 			needCommand(t, shell)
 			dir := t.TempDir()
 			for name, text := range map[string]string{"script": printed(t, "completion", shell), "program": program, "secret.txt": "", "cairn": lists} {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
-					t.Fatal(err)
-				}
+				fatalIf(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700))
 			}
 			args := map[string][]string{"bash": {"--norc", "program"}, "fish": {"--no-config", "program"}, "zsh": {"-f", "program"}}[shell]
 			c := exec.CommandContext(t.Context(), shell, args...)
@@ -103,9 +99,7 @@ done`,
 func TestManualHasEveryCommandAndNoWarning(t *testing.T) {
 	page := printed(t, "man")
 	parser, err := kong.New(&commands{}, kong.Name("cairn"), kong.Bind(&cli.Program{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	plain := strings.NewReplacer(`\-`, "-", `\(dq`, `"`).Replace(page)
 	for _, leaf := range parser.Model.Leaves(true) {
 		if !strings.Contains(plain, ".SS \""+leaf.FullPath()) {
@@ -118,9 +112,7 @@ func TestManualHasEveryCommandAndNoWarning(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "cairn.1")
-	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, os.WriteFile(file, []byte(page), 0o600))
 	needCommand(t, "mandoc")
 	out, err := exec.CommandContext(t.Context(), "mandoc", "-Tlint", "-W", "warning", file).CombinedOutput()
 	// The date is the commit's, which only the release binary knows.

@@ -18,9 +18,7 @@ import (
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	defer func() { _ = l.Close() }()
 	return l.Addr().String()
 }
@@ -33,9 +31,7 @@ func TestDemoSaysWhereToBegin(t *testing.T) {
 	for i, flag := range []string{"--listen", "--app-listen"} {
 		addresses := []string{service, app}
 		taken, err := net.Listen("tcp", addresses[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, err)
 		var errs bytes.Buffer
 		code := Run(t.Context(), []string{"demo", "--dir", dir, "--listen", service, "--app-listen", app}, nil, strings.NewReader(""), io.Discard, &errs)
 		_ = taken.Close()
@@ -73,9 +69,7 @@ func TestDemoSaysWhereToBegin(t *testing.T) {
 
 func TestDemoShowsAPrivateActivityToItsOwner(t *testing.T) {
 	page, err := demoActivities("keeper")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	for isOwner, want := range map[bool]int{false: 2, true: 3} {
 		var b strings.Builder
 		if err := page(&b, isOwner); err != nil || strings.Count(b.String(), "<section") != want || strings.Contains(b.String(), "sample-walk") != isOwner {

@@ -20,9 +20,7 @@ import (
 func deployed(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("../../deploy", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	return string(b)
 }
 
@@ -30,9 +28,7 @@ func deployed(t *testing.T, name string) string {
 func accepted(t *testing.T, configText string, environ ...string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), config.ConfigName)
-	if err := os.WriteFile(file, []byte(configText), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, os.WriteFile(file, []byte(configText), 0o600))
 	if err := parseCommand(t, []string{"--config", file, "serve"}); err != nil {
 		t.Errorf("%v in\n%s", err, configText)
 	}
@@ -118,9 +114,7 @@ func TestComposeFileGivesNothingThatIsNotNeeded(t *testing.T) {
 		Volumes  map[string]any
 		Networks map[string]any
 	}
-	if err := yaml.Unmarshal([]byte(deployed(t, "compose.yaml")), &file); err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, yaml.Unmarshal([]byte(deployed(t, "compose.yaml")), &file))
 	for name, s := range file.Services {
 		if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Contains(s.SecurityOpt, "no-new-privileges:true") || s.Privileged {
 			t.Errorf("%s: %+v", name, s)
@@ -177,9 +171,7 @@ func TestTraefikFileNamesOnlyWhatItHas(t *testing.T) {
 			ServersTransports map[string]any `yaml:"serversTransports"`
 		}
 	}
-	if err := yaml.Unmarshal([]byte(deployed(t, "traefik.yaml")), &file); err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, yaml.Unmarshal([]byte(deployed(t, "traefik.yaml")), &file))
 	for name, r := range file.HTTP.Routers {
 		if len(file.HTTP.Services[r.Service].LoadBalancer.Servers) == 0 || file.HTTP.ServersTransports[file.HTTP.Services[r.Service].LoadBalancer.ServersTransport] == nil || !strings.HasPrefix(r.Rule, "Host(`") {
 			t.Errorf("router %s: %+v", name, r)
@@ -207,9 +199,7 @@ func TestBackupUnitDeletesItsOwnBackupsAlone(t *testing.T) {
 		"cairn-2026-friday.tar.gz", "cairn-before-schema-12-20261122T030000Z.tar.gz",
 	}
 	for _, name := range append([]string{"cairn-2026-11-19T031712Z.tar.gz", "cairn-2026-11-20T031712Z.tar.gz"}, kept...) {
-		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, os.WriteFile(filepath.Join(folder, name), nil, 0o600))
 	}
 	c := exec.CommandContext(t.Context(), "/bin/sh", "-c", strings.ReplaceAll(m[1], "/var/backups/cairn", folder))
 	c.Env = append(os.Environ(), "BACKUP_KEEP=2")

@@ -32,15 +32,11 @@ import (
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	root, err := os.OpenRoot("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	defer root.Close()
 	all := map[string]string{}
 	apps, err := recipes.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	for _, r := range apps {
 		all["provider/recipes/"+r.App+".yaml"] = r.Body + "\n" + r.SigningOut()
 	}
@@ -56,9 +52,7 @@ func documents(t *testing.T) map[string]string {
 			all[path] = string(b)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, err)
 	}
 	return all
 }
@@ -310,9 +304,7 @@ func parseCommand(t *testing.T, args []string) (err error) {
 	type exit int
 	parser, err := kong.New(&commands{}, append(config.Options(config.NewEnvironment(nil)), kong.Name("cairn"), kong.Writers(io.Discard, io.Discard),
 		kong.Exit(func(code int) { panic(exit(code)) }), kong.Bind(&cli.Program{Ctx: t.Context()}))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	defer func() {
 		if r := recover(); r != nil && r != exit(cli.ExitDone) { // --help
 			panic(r)
@@ -362,9 +354,7 @@ func TestCommandsInTheDocumentsExist(t *testing.T) {
 
 func TestRecipesInTheDocumentsExist(t *testing.T) {
 	justfile, err := os.ReadFile("../../justfile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	var recipes []string
 	for _, m := range regexp.MustCompile(`(?m)^([a-z][a-z-]*)[^:\n]*:( |$)`).FindAllSubmatch(justfile, -1) {
 		recipes = append(recipes, string(m[1]))
@@ -394,9 +384,7 @@ func TestConfigFilesInTheDocumentsAreAccepted(t *testing.T) {
 	docs := documents(t)
 	for _, block := range slices.Concat(blocks(docs["docs/settings.md"], "yaml"), blocks(docs["docs/keys.md"], "yaml")) {
 		file := filepath.Join(t.TempDir(), config.ConfigName)
-		if err := os.WriteFile(file, []byte(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, os.WriteFile(file, []byte(block), 0o600))
 		if err := parseCommand(t, []string{"--config", file, "serve"}); err != nil {
 			t.Errorf("%v in\n%s", err, block)
 		}
@@ -406,9 +394,7 @@ func TestConfigFilesInTheDocumentsAreAccepted(t *testing.T) {
 func TestEverySettingIsDocumented(t *testing.T) {
 	text := documents(t)["docs/settings.md"]
 	parser, err := kong.New(&commands{}, kong.Name("cairn"), kong.Bind(&cli.Program{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	for _, node := range parser.Model.Children {
 		if node.Name != "serve" {
 			continue

@@ -65,17 +65,13 @@ func TestInitKeepsTheLogOfAnotherDatabase(t *testing.T) {
 	dir := t.TempDir()
 	for _, end := range []string{"-wal", "-journal"} {
 		left := filepath.Join(dir, "cairn.db"+end)
-		if err := os.WriteFile(left, []byte("committed"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, os.WriteFile(left, []byte("committed"), 0o600))
 		var out, complaint strings.Builder
 		code := Run(t.Context(), []string{"init", "--database", filepath.Join(dir, "cairn.db"), "--handle", "keeper", "--generate-password"}, nil, strings.NewReader(""), &out, &complaint)
 		if b, err := os.ReadFile(left); code == 0 || !strings.Contains(complaint.String(), left) || err != nil || string(b) != "committed" {
 			t.Errorf("%s: exit %d, %s, then %q, %v", end, code, complaint.String(), b, err)
 		}
-		if err := os.Remove(left); err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, os.Remove(left))
 		if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
 			t.Fatalf("%v, %v", files, err)
 		}
@@ -115,9 +111,7 @@ func TestInitAsRootLeavesTheFolderOfAnotherUserAlone(t *testing.T) {
 		t.Skip("only root makes files for others")
 	}
 	dir := t.TempDir()
-	if err := os.Chown(dir, 12345, 12345); err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, os.Chown(dir, 12345, 12345))
 	var errs strings.Builder
 	code := Run(t.Context(), []string{"init", "--handle", "keeper", "--generate-password", "--database", filepath.Join(dir, "cairn.db")}, nil, strings.NewReader(""), io.Discard, &errs)
 	made, err := os.ReadDir(dir)

@@ -133,9 +133,7 @@ func TestStopIsAnnounced(t *testing.T) {
 	status := func(path string) int {
 		t.Helper()
 		got, err := http.Get("http://" + p.address + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, err)
 		_ = got.Body.Close()
 		return got.StatusCode
 	}
@@ -160,9 +158,7 @@ func TestStopIsAnnounced(t *testing.T) {
 func TestStopLetsRequestsInFlightEnd(t *testing.T) {
 	p := startProcess(t, "--database", initializedDatabase(t))
 	c, err := net.Dial("tcp", p.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	defer func() { _ = c.Close() }()
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 	body := `{"handle":"nobody","password":"not the password"}`
@@ -201,18 +197,14 @@ func TestCertificateIsReloadedWhenItsFilesChange(t *testing.T) {
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	writePair(t, cert, key, 1)
 	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	metrics := free.Addr().String()
 	_ = free.Close()
 	p := startProcess(t, "--database", initializedDatabase(t), "--issuer", "https://localhost", "--tls-cert-file", cert, "--tls-key-file", key,
 		"--metrics-listen", metrics)
 	serial := func() (int64, string) {
 		c, err := tls.Dial("tcp", p.address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // a self-signed certificate of the test
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, err)
 		defer func() { _ = c.Close() }()
 		return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64(), c.ConnectionState().NegotiatedProtocol
 	}
@@ -220,9 +212,7 @@ func TestCertificateIsReloadedWhenItsFilesChange(t *testing.T) {
 		t.Fatalf("serial %d over %q", n, protocol)
 	}
 	got, err := http.Get("http://" + metrics + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	series, err := io.ReadAll(got.Body)
 	_ = got.Body.Close()
 	end := regexp.MustCompile(`(?m)^cairn_tls_certificate_end_timestamp_seconds (\S+)$`).FindSubmatch(series)
@@ -244,9 +234,7 @@ func TestCertificateIsReloadedWhenItsFilesChange(t *testing.T) {
 	}
 	writePair(t, cert, key, 2)
 	waitFor(2)
-	if err := os.WriteFile(cert, []byte("junk"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, os.WriteFile(cert, []byte("junk"), 0o600))
 	for end, said := time.Now().Add(10*time.Second), ""; !strings.Contains(said, "certificate not reloaded"); {
 		if n, _ := serial(); n != 2 || time.Now().After(end) {
 			t.Fatalf("a broken file changed the certificate to %d, or was not read: %s", n, said)
@@ -268,13 +256,9 @@ func TestCertificateIsReloadedWhenItsFilesChange(t *testing.T) {
 // handshake tells which are offered.
 func TestTLS12OffersECDHEWithAEADAlone(t *testing.T) {
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	ecKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	for kind, key := range map[string]crypto.Signer{"RSA": rsaKey, "ECDSA": ecKey} {
 		cert, file := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
 		writePairOf(t, cert, file, 1, key)
@@ -303,9 +287,7 @@ func TestTLS12OffersECDHEWithAEADAlone(t *testing.T) {
 func writePair(t *testing.T, certFile, keyFile string, serial int64) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	writePairOf(t, certFile, keyFile, serial, key)
 }
 
@@ -313,17 +295,11 @@ func writePairOf(t *testing.T, certFile, keyFile string, serial int64, key crypt
 	t.Helper()
 	template := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "localhost"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	for file, block := range map[string]*pem.Block{keyFile: {Type: "PRIVATE KEY", Bytes: keyDER}, certFile: {Type: "CERTIFICATE", Bytes: der}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
 	}
 }
 
@@ -381,9 +357,7 @@ func TestUnlockReachesARunningService(t *testing.T) {
 			t.Helper()
 			body := `{"handle":"ada","password":"` + password + `"}`
 			got, err := http.Post("http://"+p.address+"/api/auth/login", "application/json", strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatalIf(t, err)
 			_ = got.Body.Close()
 			if got.StatusCode != want {
 				t.Errorf("%d, want %d", got.StatusCode, want)
@@ -426,9 +400,7 @@ func TestDatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 			t.Errorf("serve logs %s", line)
 		}
 		res, err := http.Get("http://" + p.address + "/readyz")
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatalIf(t, err)
 		defer func() { _ = res.Body.Close() }()
 		if body, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), says) {
 			t.Errorf("/readyz: %d %s", res.StatusCode, body)

@@ -23,14 +23,10 @@ import (
 func notifySocket(t *testing.T) *net.UnixConn {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "notify") // t.TempDir may be too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	t.Setenv("NOTIFY_SOCKET", c.LocalAddr().String())
 	return c
@@ -89,13 +85,9 @@ func TestWatchdogIsForAServiceThatDoesNotAnswer(t *testing.T) {
 	socket := notifySocket(t)
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	l, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections, nothing answers them
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	checked, err := config.Defaults().Check()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatalIf(t, err)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

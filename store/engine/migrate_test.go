@@ -10,9 +10,7 @@ import (
 // The index of a large table takes longer than any request may.
 func TestMigrationTakesAsLongAsItDoes(t *testing.T) {
 	service, migrations, err := engine.StatementTimeouts(t.Context(), storetest.NewPostgres(t).DB)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if service != "15s" || migrations != "0" {
 		t.Errorf("statement_timeout %s, of migrations %s", service, migrations)
 	}

@@ -27,23 +27,17 @@ func everyTable(t *testing.T) map[string]tableOf {
 	path := filepath.Join(t.TempDir(), "empty.db")
 	_ = storetest.Open(t, path)
 	db, err := sql.Open("sqlite3", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = db.Close() }()
 	rows, err := db.Query(`SELECT t.name, c.name, c.type, c.pk > 0 OR EXISTS (SELECT 1 FROM pragma_foreign_key_list(t.name) f WHERE f."from" = c.name) OR t.sql LIKE '%' || c.name || ' %CHECK%'
 		FROM sqlite_master t JOIN pragma_table_info(t.name) c WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND t.name <> 'goose_db_version' ORDER BY 1, c.cid`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = rows.Close() }()
 	tables := map[string]tableOf{}
 	for rows.Next() {
 		var table, column, kind string
 		var bound bool
-		if err := rows.Scan(&table, &column, &kind, &bound); err != nil {
-			t.Fatal(err)
-		}
+		must(t, rows.Scan(&table, &column, &kind, &bound))
 		var value any
 		switch {
 		case kind == "TEXT" && bound:
@@ -72,9 +66,7 @@ func fillTables(t *testing.T, dsn string, tables map[string]tableOf) {
 		driver, off, holder = "pgx", "SET session_replication_role = replica", "$1"
 	}
 	db, err := sql.Open(driver, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = db.Close() }()
 	db.SetMaxOpenConns(1)
 	run := func(query string, args ...any) {
@@ -121,13 +113,9 @@ func TestSnapshotHoldsEveryTableAndComesBackTheSame(t *testing.T) {
 		fillTables(t, dsn, tables)
 		first := filepath.Join(t.TempDir(), "first.db")
 		taken, err := source.Snapshot(t.Context(), first)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		read, err := store.ReadSnapshot(t.Context(), first)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := taken.Compare(read); err != nil {
 			t.Error(err)
 		}
@@ -137,9 +125,7 @@ func TestSnapshotHoldsEveryTableAndComesBackTheSame(t *testing.T) {
 			}
 		}
 		other := storetest.NewPostgres(t)
-		if err := other.LoadSnapshot(t.Context(), first); err != nil {
-			t.Fatal(err)
-		}
+		must(t, other.LoadSnapshot(t.Context(), first))
 		if err := other.LoadSnapshot(t.Context(), first); err == nil {
 			t.Error("a database with an installation was filled again")
 		}
@@ -148,9 +134,7 @@ func TestSnapshotHoldsEveryTableAndComesBackTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 		db, err := sql.Open("sqlite3", first)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer func() { _ = db.Close() }()
 		db.SetMaxOpenConns(1)
 		if _, err := db.Exec("ATTACH ? AS second", second); err != nil {
@@ -158,9 +142,7 @@ func TestSnapshotHoldsEveryTableAndComesBackTheSame(t *testing.T) {
 		}
 		for _, name := range append(slices.Sorted(maps.Keys(tables)), "sqlite_sequence") {
 			var differ int
-			if err := db.QueryRow("SELECT count(*) FROM (SELECT * FROM main." + name + " EXCEPT SELECT * FROM second." + name + ")").Scan(&differ); err != nil {
-				t.Fatal(err)
-			}
+			must(t, db.QueryRow("SELECT count(*) FROM (SELECT * FROM main."+name+" EXCEPT SELECT * FROM second."+name+")").Scan(&differ))
 			// Tables without rows that were given numbers have a sequence on PostgreSQL, too.
 			if differ > 0 {
 				t.Errorf("%s: %d rows came back changed", name, differ)

@@ -18,35 +18,23 @@ const passphrase = "correct horse battery"
 func written(t *testing.T, passphrase string) []byte {
 	t.Helper()
 	database := filepath.Join(t.TempDir(), "db")
-	if err := os.WriteFile(database, bytes.Repeat([]byte("rows of a table "), 300), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(database, bytes.Repeat([]byte("rows of a table "), 300), 0o600))
 	m := &backupfile.Manifest{Created: time.Unix(1700000000, 0).UTC(), Files: []backupfile.File{{Name: backupfile.Database, Path: database}, {Name: "keys/1", Setting: "private-key-file", Path: database}}}
 	var b bytes.Buffer
 	key, err := backupfile.NewKey("", passphrase)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := backupfile.Create(t.Context(), &b, m, key); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, backupfile.Create(t.Context(), &b, m, key))
 	return b.Bytes()
 }
 
 func open(t *testing.T, content []byte, passphrase string) (*backupfile.Manifest, error) {
 	t.Helper()
 	dir, err := os.MkdirTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	name := filepath.Join(dir, "b")
-	if err := os.WriteFile(name, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, content, 0o600))
 	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = f.Close() }()
 	m, err := backupfile.Open(t.Context(), f, filepath.Join(dir, "out"), func(bool) ([]backupfile.Identity, error) {
 		return backupfile.PassphraseIdentity(passphrase)
@@ -122,13 +110,9 @@ func (c *changer) Write(b []byte) (int, error) {
 // The sum of the whole file is right then, and so is the size of each member.
 func TestMemberThatIsNotAsTheManifestSaysIsRefused(t *testing.T) {
 	c := &changer{file: filepath.Join(t.TempDir(), "db")}
-	if err := os.WriteFile(c.file, bytes.Repeat([]byte("rows of a table "), 300), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(c.file, bytes.Repeat([]byte("rows of a table "), 300), 0o600))
 	m := &backupfile.Manifest{Files: []backupfile.File{{Name: backupfile.Database, Path: c.file}, {Name: "keys/1", Path: c.file}}}
-	if err := backupfile.Create(t.Context(), c, m, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, backupfile.Create(t.Context(), c, m, nil))
 	if _, err := open(t, c.Bytes(), ""); !errors.Is(err, backupfile.ErrDamaged) {
 		t.Errorf("a changed member: %v", err)
 	}
@@ -137,24 +121,16 @@ func TestMemberThatIsNotAsTheManifestSaysIsRefused(t *testing.T) {
 // A crafted backup says of each member what is true of it, and names a file outside of the folder.
 func TestMemberOutsideOfTheFolderIsRefused(t *testing.T) {
 	content := filepath.Join(t.TempDir(), "db")
-	if err := os.WriteFile(content, []byte("rows"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(content, []byte("rows"), 0o600))
 	for _, name := range []string{"../planted", "keys/../../planted", filepath.Join(t.TempDir(), "planted")} {
 		m := &backupfile.Manifest{Files: []backupfile.File{{Name: backupfile.Database, Path: content}, {Name: name, Path: content}}}
 		var b bytes.Buffer
-		if err := backupfile.Create(t.Context(), &b, m, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, backupfile.Create(t.Context(), &b, m, nil))
 		folder := t.TempDir()
 		file := filepath.Join(folder, "backup")
-		if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, b.Bytes(), 0o600))
 		f, err := os.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, err = backupfile.Open(t.Context(), f, filepath.Join(folder, "out"), nil)
 		_ = f.Close()
 		if !errors.Is(err, backupfile.ErrDamaged) {
@@ -165,5 +141,12 @@ func TestMemberOutsideOfTheFolderIsRefused(t *testing.T) {
 				t.Errorf("%s was written", planted)
 			}
 		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

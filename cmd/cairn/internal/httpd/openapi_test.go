@@ -21,9 +21,7 @@ import (
 )
 
 func TestOpenAPIDocumentIsValid(t *testing.T) {
-	if err := openapitest.Load().Validate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, openapitest.Load().Validate(t.Context()))
 }
 
 // undocumented are the routes that answer people with pages, their files, and the one for

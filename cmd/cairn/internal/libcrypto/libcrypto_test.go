@@ -23,9 +23,7 @@ import (
 func newKey(t testing.TB, bits int) jose.JSONWebKey {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, bits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return jose.JSONWebKey{Key: key, KeyID: "k-1", Algorithm: string(jose.RS256), Use: "sig"}
 }
 
@@ -68,13 +66,9 @@ func TestTokensAreThoseOfTheGoSigner(t *testing.T) {
 	key := newKey(t, 2048)
 	sign := func(with any) string {
 		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: with}, (&jose.SignerOptions{}).WithType("JWT"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text, err := jwt.Signed(signer).Claims(jwt.Claims{Subject: "ada", Expiry: jwt.NewNumericDate(time.Unix(1<<31, 0))}).Serialize()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return text
 	}
 	if ours, theirs := sign(newSigner(t, key)), sign(key); ours != theirs {
@@ -92,9 +86,7 @@ func TestOnlyRSAPrivateKeysAndRS256(t *testing.T) {
 		t.Error("PS256 was signed")
 	}
 	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, k := range []jose.JSONWebKey{key.Public(), {Key: ec}, {}} {
 		if _, err := libcrypto.New(k); err == nil {
 			t.Errorf("a signer of %T", k.Key)
@@ -120,5 +112,12 @@ func BenchmarkToken(b *testing.B) {
 				}
 			})
 		})
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

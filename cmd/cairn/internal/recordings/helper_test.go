@@ -72,12 +72,8 @@ func corpus(t testing.TB, folder string, least int) []string {
 
 func write(t testing.TB, name, content string) string {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o750); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(name), 0o750))
+	must(t, os.WriteFile(name, []byte(content), 0o600))
 	return name
 }
 
@@ -131,4 +127,11 @@ func writeFolder(t testing.TB, activities, samples int) (folder string, size int
 		`{"bas_version":%q,"owner":{"handle":"ada","display_name":"Ada"},"generated_at":"2026-06-01T12:00:00Z","activities":[%s]}`,
 		activityschema.Version, strings.Join(list, ",")))
 	return folder, size
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

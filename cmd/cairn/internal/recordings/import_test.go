@@ -55,9 +55,7 @@ func published(t testing.TB, dir string) map[string]string {
 		files[strings.TrimPrefix(path, dir)] = string(generatedAt.ReplaceAll(data, nil))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return files
 }
 
@@ -85,15 +83,11 @@ func TestImportThatWasKilledGoesOn(t *testing.T) {
 		c := importInto(t, recordings, got)
 		var stderr bytes.Buffer
 		c.Stderr = &stderr
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Start())
 		if !appear(details, least) {
 			t.Error(stderr.String())
 		}
-		if err := c.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Process.Kill())
 		_ = c.Wait()
 		files, err := filepath.Glob(filepath.Join(details, "*.json"))
 		if err != nil || len(files) == 40 {
@@ -101,9 +95,7 @@ func TestImportThatWasKilledGoesOn(t *testing.T) {
 		}
 		for _, file := range files {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if err := new(activityschema.Detail).UnmarshalJSON(data); err != nil {
 				t.Errorf("%s: %v", file, err)
 			}
@@ -131,9 +123,7 @@ func TestOneImportAtATime(t *testing.T) {
 	racetest.Skip(t)
 	recordings, into := recordingsFolder(t, 40, 2000), filepath.Join(t.TempDir(), "pub")
 	first := importInto(t, recordings, into)
-	if err := first.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Start())
 	if !appear(filepath.Join(into, "activities"), 1) {
 		t.Error("no documents")
 	}

@@ -50,9 +50,7 @@ func TestJSONReportHasTheMembersThatOthersRead(t *testing.T) {
 // problem can have.
 func TestDocumentedRulesAreThoseOfThePackage(t *testing.T) {
 	data, err := os.ReadFile("../../../../docs/activity.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	row := regexp.MustCompile("(?m)^\\| `([a-zA-Z0-9-]+)` \\| (?:(error|warning) \\| )?.+\\.( |$)")
 	var got []string
 	keywords := map[string]bool{}

@@ -24,9 +24,7 @@ func mixed(t *testing.T) string {
 	list := []string{}
 	for i, name := range append(corpus(t, "invalid", 90), corpus(t, "lint", 60)...) {
 		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		write(t, filepath.Join(folder, "activities", filepath.Base(name)), string(data))
 		list = append(list, fmt.Sprintf(`{"id":"a%d","title":"Ride","sport":"cycling","started_at":"2026-05-17T06:30:00Z","privacy":"public","detail_url":"activities/a%d.json"}`, i%50, i))
 	}
@@ -64,9 +62,7 @@ func TestCommandEqualsThePackage(t *testing.T) {
 		}
 		for i, f := range found {
 			data, err := os.ReadFile(names[i])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			form, problems, err := activityschema.Options{}.Validate(t.Context(), bytes.NewReader(data))
 			if err != nil || f.File != names[i] || f.Valid != valid || f.Form != form || len(f.Problems) != len(problems) {
 				t.Errorf("%s: %+v, want form %q and %+v, %v", names[i], f.Answer, form, problems, err)
@@ -123,9 +119,7 @@ func zipped(t testing.TB, content string) string {
 	if _, err := io.WriteString(z, content); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, z.Close())
 	return b.String()
 }
 
@@ -134,18 +128,14 @@ func TestPackedBombStopsAtTheLimit(t *testing.T) {
 	racetest.Skip(t)
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	spaces := bytes.Repeat([]byte(" "), 1<<20)
 	for range activityschema.MaxBytes/len(spaces) + 16 {
 		if _, err := z.Write(spaces); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, z.Close())
 	name := write(t, filepath.Join(t.TempDir(), "bomb.json.gz"), b.String())
 	peak := peakOf(t, func() {
 		code, found := reported(t, name)
