@@ -89,7 +89,8 @@ type Service struct {
 
 // sealLifetimes maps the purposes of sealed values to their lifetimes.
 var sealLifetimes = map[string]time.Duration{
-	PurposeVerify: VerificationLifetime, PurposeUndo: UndoLifetime, PurposeCancel: UndoLifetime, PurposeNotMe: NotMeLifetime,
+	PurposeVerify: VerificationLifetime, PurposeUndo: UndoLifetime, PurposeCancel: UndoLifetime,
+	PurposeNotMe:   NotMeLifetime,
 	signInSeal:     SignInStepLifetime,
 	totpSeal:       FreshFor,
 	PurposePasskey: PasskeyTime,

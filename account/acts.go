@@ -117,8 +117,8 @@ var (
 	SetPicture    = act(Act{Action: "profile.picture", Proof: ProofSession, Routes: []string{"POST /account/picture"}})
 	RemovePicture = act(Act{Action: "profile.picture_remove", Proof: ProofSession,
 		Routes: []string{"POST /account/picture/remove"}})
-	// ChangeEmail counts at once. Where mail is on and the address is verified, RequestEmail makes the new one wait, and
-	// ReplaceEmail is done by its link.
+	// ChangeEmail counts at once. Where mail is on and the address is verified, RequestEmail makes the new one wait,
+	// and ReplaceEmail is done by its link.
 	ChangeEmail = act(Act{Action: "email.change", Proof: ProofFresh, Told: MailEmailChanged, Ends: endsOthers,
 		Routes: []string{"PATCH /api/me", "POST /account/profile"}})
 	RequestEmail = act(Act{Action: "email.request", Proof: ProofFresh, Told: MailEmailRequested,

@@ -84,9 +84,9 @@ func UserMail(ctx context.Context, u User, address, kind string, now time.Time, 
 }
 
 // notices returns the mails that notify a user of an act, for Audit.Mails. They go to the verified
-// address, or without a link to that of the family, and to the previous ones for as long as their change can be undone: an attacker who
-// changes the address first, and verifies the new one, must not silence later notices. There are none
-// if mail is off.
+// address, or without a link to that of the family, and to the previous ones for as long as their change can be
+// undone: an attacker who changes the address first, and verifies the new one, must not silence later notices. There
+// are none if mail is off.
 func (b Base) notices(ctx context.Context, u User, kind string, data ...string) ([]Mail, error) {
 	if !b.mail {
 		return nil, nil

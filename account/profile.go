@@ -317,7 +317,8 @@ func (s *Service) changeProfile(ctx context.Context, c Caller, change UserChange
 			return err
 		}
 		if waits {
-			now.Pending = PendingEmail{now.Email, s.Now(), c.Session.ID, Keep{Sessions: keep.Sessions, Apps: row.KeepApps}}
+			now.Pending = PendingEmail{now.Email, s.Now(), c.Session.ID,
+				Keep{Sessions: keep.Sessions, Apps: row.KeepApps}}
 			now.Email, now.EmailVerified = u.Email, true
 		}
 		if row.Mails = slices.Clone(told); verify {

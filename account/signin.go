@@ -430,7 +430,8 @@ func (s *Service) PendingSignIn(ctx context.Context, c Caller) (User, signInStep
 		return User{}, step, ErrSignInExpired
 	case err != nil:
 		return User{}, step, err
-	case !u.SecondFactor && !step.Demanded || !hmac.Equal(s.passwordMark(u), step.Password) || !u.PasswordDisownedAt.IsZero():
+	case !u.SecondFactor && !step.Demanded, !hmac.Equal(s.passwordMark(u), step.Password),
+		!u.PasswordDisownedAt.IsZero():
 		return User{}, step, ErrSignInExpired
 	case u.Suspended():
 		return User{}, step, u.suspension()

@@ -178,7 +178,8 @@ func (s *Store) BindDevice(ctx context.Context, n account.Session, a account.Aud
 // ProveDevice implements account.Store.
 func (s *Store) ProveDevice(ctx context.Context, n account.Session, at time.Time) error {
 	return s.writeOne(ctx, "prove device", func(db *gorm.DB) error {
-		return db.Exec("UPDATE sessions SET device_proven_at = ? WHERE id = ? AND device_key = ? AND device_proven_at = 0",
+		return db.Exec(`UPDATE sessions SET device_proven_at = ?
+			WHERE id = ? AND device_key = ? AND device_proven_at = 0`,
 			toUnix(at), n.ID, n.DeviceKey).Error
 	})
 }

@@ -110,25 +110,15 @@ func endOf(
 	exec(e.Marks, `UPDATE users SET devices_voided_at =
 		CASE WHEN devices_voided_at >= @now THEN devices_voided_at + 1 ELSE @now END WHERE sub IN @subs`)
 	exec(e.Addresses != account.NoAddresses, "UPDATE users SET reset_address = '' WHERE sub IN @subs")
-	// these selects sessions by a column that has their ids.
-	these := func(column string) string {
-		switch e.Sessions {
-		case account.OneSession:
-			return column + " = @id"
-		case account.OtherSessions:
-			return column + " <> @keep"
-		case account.AllSessions:
-			return "1 = 1"
-		}
-		return "1 = 0"
-	}
+	these := func(column string) string { return endedSessions(e, column) }
 	switch e.Pending {
 	case account.SessionPending:
 		dropPending(tx, "sub IN @subs AND "+these("email_pending_session_id"), args)
 	case account.AllPending:
 		dropPending(tx, "sub IN @subs", args)
 	}
-	exec(e.Codes, "UPDATE users SET email_asked_at = 0 WHERE sub IN @subs AND email_asked_at > 0 AND email_pending = ''")
+	exec(e.Codes,
+		"UPDATE users SET email_asked_at = 0 WHERE sub IN @subs AND email_asked_at > 0 AND email_pending = ''")
 	switch e.Addresses {
 	case account.SessionAddresses:
 		exec(true, "UPDATE sessions SET disowned = (1 = 1) WHERE sub IN @subs AND "+these("id"))
@@ -167,6 +157,19 @@ func endOf(
 	addInvites(out, closed)
 	addInvites(out, given)
 	return addFactors(out, factors)
+}
+
+// endedSessions selects the sessions that end, by a column that has their ids.
+func endedSessions(e account.Ending, column string) string {
+	switch e.Sessions {
+	case account.OneSession:
+		return column + " = @id"
+	case account.OtherSessions:
+		return column + " <> @keep"
+	case account.AllSessions:
+		return "1 = 1"
+	}
+	return "1 = 0"
 }
 
 // addFactors adds the factors that were removed.

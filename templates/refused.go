@@ -33,8 +33,9 @@ var (
 // refusals has what an administrator is told, by reason. Reasons that belong to healthy applications are left
 // out, such as the answers to a silent question whether somebody is signed in.
 var refusals = map[string]explainedRefusal{
-	"client_unknown":   {"No application is registered with the ID in the request.", "cairn client list"},
-	"redirect_uri":     {"The address to return to is not registered.", "cairn client update ID --add-redirect-uri URI"},
+	"client_unknown": {"No application is registered with the ID in the request.", "cairn client list"},
+	"redirect_uri": {"The address to return to is not registered.",
+		"cairn client update ID --add-redirect-uri URI"},
 	"flag":             {"The person does not have the permission for it.", "cairn user flags USER +PERMISSION"},
 	"email_unverified": {"The person has no verified email address.", "cairn user update USER --email-verified"},
 	"denied":           {"The person declined.", ""},

@@ -90,8 +90,9 @@ func Sessions(list []account.Session, current string, keys []account.Passkey) []
 			ID: s.ID, Current: s.ID == current, Device: web.Device(s.UserAgent), UserAgent: s.UserAgent,
 			Address:   s.Address,
 			CreatedAt: s.CreatedAt.UTC(), AuthTime: s.AuthTime.UTC(), LastSeenAt: s.LastSeenAt.UTC(),
-			ExpiresAt: s.ExpiresAt.UTC(), AMR: account.ShownMethods(s.AMR), Passkey: web.TextOrNull(passkeyName(s, keys)),
-			Bound: s.Bound(),
+			ExpiresAt: s.ExpiresAt.UTC(), AMR: account.ShownMethods(s.AMR),
+			Passkey: web.TextOrNull(passkeyName(s, keys)),
+			Bound:   s.Bound(),
 		})
 	}
 	return out

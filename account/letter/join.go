@@ -29,8 +29,8 @@ func (p *Post) composeHaveAccount(
 		}
 		out.Paragraphs, out.Link = []string{why, p.contactLine(ctx, l)}, nil
 	} else if join != nil {
-		out.Paragraphs = append(out.Paragraphs, l.Text("If you asked for another person who uses this address, such as "+
-			"your child, open the other link."))
+		out.Paragraphs = append(out.Paragraphs, l.Text("If you asked for another person who uses this address, such "+
+			"as your child, open the other link."))
 		out.Link, out.More = nil, []templates.MailLink{*out.Link, *join}
 	}
 	return out

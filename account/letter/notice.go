@@ -129,10 +129,10 @@ var factorNotices = map[[2]string]templates.Text{
 		"{time}.",
 	{account.MailFactorAdded, account.FactorPasskey}: "The passkey “{name}” was added to your account @{handle} on " +
 		"{time}.",
-	{account.MailFactorAdded, account.FactorChoice}: "Since {time}, signing in to your account @{handle} needs a second " +
-		"step after the password.",
-	{account.MailFactorRemoved, account.FactorChoice}: "Since {time}, the password alone is enough to sign in to your " +
-		"account @{handle}.",
+	{account.MailFactorAdded, account.FactorChoice}: "Since {time}, signing in to your account @{handle} needs a " +
+		"second step after the password.",
+	{account.MailFactorRemoved, account.FactorChoice}: "Since {time}, the password alone is enough to sign in to " +
+		"your account @{handle}.",
 	{account.MailFactorRemoved, account.FactorTOTP}: "The authenticator app was removed from your account " +
 		"@{handle} on {time}.",
 	{account.MailFactorRemoved, account.FactorPasskey}: "The passkey “{name}” was removed from your account " +
@@ -310,10 +310,10 @@ func (p *Post) composeEmailRequested(_ context.Context, m account.Mail, l *templ
 	out := templates.Mail{
 		Subject: l.Text("Someone asked to change your email address"),
 		Paragraphs: []string{
-			l.Text("Someone asked on {time} to give your account @{handle} another email address. The account keeps its "+
-				"address until the link in an email to the other one is opened.", p.texts(m, l)...),
-			l.Text("If you do not want this, cancel it. If it wasn’t you, open the other link: it signs out everyone, and " +
-				"removes what was added."),
+			l.Text("Someone asked on {time} to give your account @{handle} another email address. The account keeps "+
+				"its address until the link in an email to the other one is opened.", p.texts(m, l)...),
+			l.Text("If you do not want this, cancel it. If it wasn’t you, open the other link: it signs out " +
+				"everyone, and removes what was added."),
 		},
 		Reason: recipientReason(l, m.Data["handle"]),
 	}
@@ -322,7 +322,8 @@ func (p *Post) composeEmailRequested(_ context.Context, m account.Mail, l *templ
 	}
 	cancel, err := p.accounts.CancelURL(m.Sub, timeOf(m, "at"))
 	notMe, err2 := p.accounts.NotMeURL(m.Sub, m.Data["session"], true)
-	out.More = []templates.MailLink{{Label: l.Text("Cancel the change"), URL: cancel}, {Label: l.Text(thatWasNotMe), URL: notMe}}
+	out.More = []templates.MailLink{{Label: l.Text("Cancel the change"), URL: cancel},
+		{Label: l.Text(thatWasNotMe), URL: notMe}}
 	return out, errors.Join(err, err2)
 }
 

@@ -77,10 +77,11 @@ func (s *Service) BeginAddPasskey(ctx context.Context, c account.Caller, offered
 }
 
 // AddPasskey verifies and stores a new credential of the caller. Without a name it is named after
-// its authenticator. It is a way in, and the rest stays as it is: see account.NewWay for secondStep, with which the other
-// sessions end, except what is kept. An offered one was made by the browser without asking.
+// its authenticator. It is a way in, and the rest stays as it is: see account.NewWay for secondStep, with which the
+// other sessions end, except what is kept. An offered one was made by the browser without asking.
 func (s *Service) AddPasskey(
-	ctx context.Context, c account.Caller, in AnsweredCeremony, name string, keep account.Keep, secondStep, offered bool,
+	ctx context.Context, c account.Caller, in AnsweredCeremony, name string, keep account.Keep,
+	secondStep, offered bool,
 ) (k account.Passkey, out account.AddedFactor, err error) {
 	if err := s.accounts.MayAddFactor(ctx, c); err != nil {
 		return k, out, err

@@ -123,21 +123,7 @@ func (a *Administration) CheckImport(
 		for _, err := range refused {
 			r.refuse(err)
 		}
-		for _, key := range []string{account.HandleKey(u.Handle), u.Sub, verifiedEmail(u)} {
-			before, twice := first[key]
-			switch {
-			case !twice || key == "":
-				first[key] = r
-			case key == account.HandleKey(u.Handle) && before.Handle != u.Handle:
-				r.refuse(errRow.With("{handle} is already in row {row}, as {other}: dots do not make a user name "+
-					"different",
-					"handle", u.Handle, "row", before.Row, "other", before.Handle))
-			case key == account.HandleKey(u.Handle):
-				r.refuse(errRow.With(rowAlready, "key", u.Handle, "row", before.Row))
-			default:
-				r.refuse(errRow.With(rowAlready, "key", key, "row", before.Row))
-			}
-		}
+		r.refuseRepeated(first)
 		if email := o.ownEmail(u); email != verifiedEmail(u) {
 			for _, before := range families[email] {
 				if r.shares = before.Handle; samePerson(u, before.user) {
@@ -187,6 +173,25 @@ func (a *Administration) CheckImport(
 		return nil, tooManyUsers{all, settings.MaxUsers}
 	}
 	return out, nil
+}
+
+// refuseRepeated refuses a row of which the handle, sub or verified address is in one before, which first has by these.
+func (r *ImportResult) refuseRepeated(first map[string]ImportResult) {
+	handle := account.HandleKey(r.user.Handle)
+	for _, key := range []string{handle, r.user.Sub, verifiedEmail(r.user)} {
+		before, twice := first[key]
+		switch {
+		case !twice || key == "":
+			first[key] = *r
+		case key == handle && before.Handle != r.user.Handle:
+			r.refuse(errRow.With("{handle} is already in row {row}, as {other}: dots do not make a user name different",
+				"handle", r.user.Handle, "row", before.Row, "other", before.Handle))
+		case key == handle:
+			r.refuse(errRow.With(rowAlready, "key", r.user.Handle, "row", before.Row))
+		default:
+			r.refuse(errRow.With(rowAlready, "key", key, "row", before.Row))
+		}
+	}
 }
 
 // settleRow refuses or skips a row whose user exists, and otherwise adds the mail or the reset code that the

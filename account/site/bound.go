@@ -106,7 +106,7 @@ func (s *Site) answerBound(w http.ResponseWriter, b account.Bound, err error) er
 		ID: b.ID, RefreshURL: s.Path(RefreshDevicePath),
 		Scope:      &boundScope{Origin: issuer.Scheme + "://" + issuer.Host, Rules: rules},
 		Credential: []boundCredential{{"cookie", c.Name, "Path=/; Secure; HttpOnly; SameSite=Lax"}},
-		// Applications, mails and bookmarks of any site lead here. The session cookie is Lax, so they can only navigate.
+		// Applications, mails and bookmarks of any site lead here. The session cookie is Lax: they can only navigate.
 		Initiators: []string{"*"},
 	})
 }

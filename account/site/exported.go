@@ -74,7 +74,8 @@ func (s *Site) exportOf(ctx context.Context, c account.Caller) (exported, error)
 			User: entry.UserOf(u, flags), InvitedBy: web.TextOrNull(u.InvitedBy), Language: u.Language,
 			UpdatedAt: u.UpdatedAt.UTC(), LastLoginAt: web.TimeOrNull(u.LastLoginAt),
 		},
-		Sessions: entry.Sessions(sessions, c.Session.ID, keys), Apps: entry.Apps(apps), Factors: entry.FactorsOf(factors, u),
+		Sessions: entry.Sessions(sessions, c.Session.ID, keys), Apps: entry.Apps(apps),
+		Factors:  entry.FactorsOf(factors, u),
 		Passkeys: entry.Passkeys(keys), Picture: picture,
 		Invites: s.ListInvites(ctx, u, func(i account.Invite) any {
 			return exportedInvite{entry.InviteOf(i, s.InviteURL), i.Note}

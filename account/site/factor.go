@@ -132,7 +132,8 @@ func (s *Site) apiSecondStep(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if in.On == nil {
-		return web.BadRequest("A member has the wrong type.", web.FieldError{Pointer: "/on", Detail: "must be a boolean"})
+		return web.BadRequest("A member has the wrong type.",
+			web.FieldError{Pointer: "/on", Detail: "must be a boolean"})
 	}
 	codes, err := s.ChooseSecondStep(r.Context(), s.Caller(r), in.Keep, *in.On)
 	if err != nil {

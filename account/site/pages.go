@@ -29,11 +29,12 @@ var notices = map[string]struct {
 	page, section string
 	text          templates.Text
 }{
-	"profile-saved":     {"profile", "profile", "Your profile is saved."},
-	"picture-set":       {"profile", "photo", "Your picture is saved."},
-	"picture-removed":   {"profile", "photo", "Your picture is removed."},
-	"email-verified":    {"profile", "verify-email", "Your email address is verified."},
-	"email-cancelled":   {"profile", "verify-email", "The change of address is cancelled. Your address stays the same."},
+	"profile-saved":   {"profile", "profile", "Your profile is saved."},
+	"picture-set":     {"profile", "photo", "Your picture is saved."},
+	"picture-removed": {"profile", "photo", "Your picture is removed."},
+	"email-verified":  {"profile", "verify-email", "Your email address is verified."},
+	"email-cancelled": {"profile", "verify-email",
+		"The change of address is cancelled. Your address stays the same."},
 	"verification-sent": {"profile", "verify-email", "We have sent the email. Open its link or enter its code here."},
 	"password-changed": {"security", "password",
 		"Your password is changed. You are signed out everywhere else, and applications no longer have access."},

@@ -163,14 +163,11 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 	}
 	routes.Handle(probePath, accounts.Do(probe.answer(o.Config.TrustedProxies, root.NotFoundHandler)))
 	byPath, err := literalPaths(root, base)
-	if err != nil {
-		return nil, err
-	}
 	h.Handler = (&middleware{
 		config: o.Config, base: base, accounts: accounts, limits: limits, log: o.Log, metrics: o.Metrics, now: o.Now,
 		refused: refused,
 	}).wrap(byPath)
-	return h, nil
+	return h, err
 }
 
 func newAccounts(
