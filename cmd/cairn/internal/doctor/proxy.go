@@ -51,8 +51,9 @@ func deviceBinding(ctx context.Context, x *examination) Finding {
 	lost := slices.DeleteFunc(httpd.DeviceHeaders(),
 		func(name string) bool { return slices.Contains(seen.Bound, name) })
 	if len(lost) > 0 {
-		return found(Warning, "Let the proxy pass the headers Sec-Secure-Session-Id and Secure-Session-* on, both ways. "+
-			"Until then set device-binding: off, or people whose browser cannot prove its key have to sign in again.",
+		return found(Warning, "Let the proxy pass on the headers Sec-Secure-Session-Id and Secure-Session-*, both "+
+			"ways. Until then set device-binding: off, or people whose browser cannot prove its key have to sign in "+
+			"again.",
 			"The proxy drops %s: browsers cannot bind sessions to their devices.", strings.Join(lost, ", "))
 	}
 	return ok("The headers of device binding pass in both directions.")
