@@ -71,14 +71,15 @@ func TestKeptApplicationsOutliveTheOtherSessions(t *testing.T) {
 			p := s.drawTOTP(s.here)
 			return form(s, "/account/security/totp", "/account/security/totp", url.Values{"token": {p.token}, "code": {p.code()}})
 		}},
-		"first passkey": {none, func(s *scene) response {
+		"first passkey with a second step": {none, func(s *scene) response {
 			in := s.keyring().create(s.here, "Key")
+			in["second_step"] = true
 			maps.Copy(in, s.keep)
 			return s.here.api("POST", "/api/me/passkeys", in)
 		}, func(s *scene) response {
 			in := s.keyring().create(s.here, "Key")
 			return form(s, "/account/security", "/account/passkeys",
-				url.Values{"state": {fmt.Sprint(in["state"])}, "credential": {mustJSON(s.t, in["credential"])}})
+				url.Values{"state": {fmt.Sprint(in["state"])}, "credential": {mustJSON(s.t, in["credential"])}, "second_step": {"yes"}, "end_other_sessions": {"yes"}})
 		}},
 		"app removed": {totp, func(s *scene) response { return removeTOTP(s.here, s.keep) }, func(s *scene) response {
 			return form(s, "/account/security", "/account/security/totp/remove", url.Values{})
