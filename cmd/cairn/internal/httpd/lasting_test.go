@@ -190,17 +190,3 @@ func TestAuthorizationOvertakenByASignIn(t *testing.T) {
 	}
 	wantAnswer(t, "decided again", answered(t, b.get(got.Header.Get("Location"))), "code")
 }
-
-// Access that lasts is written in the audit log, so the limit of acts counts it.
-func TestAccessThatLastsIsCountedAsAnAct(t *testing.T) {
-	eachLife(t, true, func(t *testing.T, l *life) {
-		l.member("ada")
-		wiki := l.app("wiki", func(c *provider.Client) { c.Trusted = true }, "openid", "offline_access")
-		b := l.signedIn("ada")
-		for range 60 {
-			wantAnswer(t, "within the limit", answered(t, b.get(wiki.authURL())), "code")
-		}
-		needStatus(t, "one more", b.get(wiki.authURL()), 429)
-		wantAnswer(t, "nothing that lasts", answered(t, b.get(wiki.authURL("scope", "openid"))), "code")
-	})
-}
