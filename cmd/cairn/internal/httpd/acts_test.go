@@ -13,8 +13,8 @@ import (
 	"github.com/cairn-id/cairn/config"
 )
 
-// protocol are the endpoints of OpenID Connect, which have rules of their own, and what changes nothing.
-var protocol = regexp.MustCompile(`^/(?:oauth2/(?:authorize|token|userinfo|revoke|introspect|par|device_authorization|logout|select-account)$|device$|api/activity/|doctor$)`)
+// protocol are the endpoints of OpenID Connect and of device binding, which have rules of their own, and what changes nothing.
+var protocol = regexp.MustCompile(`^/(?:oauth2/(?:authorize|token|userinfo|revoke|introspect|par|device_authorization|logout|select-account)$|device$|auth/device/|api/activity/|doctor$)`)
 
 // Whatever changes an account by HTTP is in the table that says what proof it needs and who is told.
 func TestEveryChangingRouteIsInTheTableOfActs(t *testing.T) {
