@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -261,6 +262,30 @@ func TestTokenThatIsTooLongLeavesNoSession(t *testing.T) {
 	}
 	if !b.IsSignedIn() {
 		t.Error("the session of before has ended")
+	}
+}
+
+// The oldest goes, of the browser that has most, of the hand that has most.
+func TestSurplusIsTheOldestOfTheLargest(t *testing.T) {
+	at := func(id, address string, mark int64) account.Session {
+		s := account.Session{ID: id, Address: address}
+		if mark > 0 {
+			s.KnownSince = time.Unix(mark, 0)
+		}
+		return s
+	}
+	for _, tt := range []struct {
+		list []account.Session
+		want []string
+	}{
+		{[]account.Session{at("other", "b", 0), at("old", "a", 0), at("new", "a", 0)}, []string{"old", "other"}},
+		// Three browsers at one address are more than two sessions of one browser.
+		{[]account.Session{at("c1", "c", 9), at("c2", "c", 9), at("a1", "a", 1), at("a2", "a", 2), at("a3", "a", 3)}, []string{"a1", "c1"}},
+		{[]account.Session{at("once", "a", 1), at("first", "a", 2), at("second", "a", 2)}, []string{"first", "once"}},
+	} {
+		if got := account.Surplus(tt.list, 2); !slices.Equal(got, tt.want) {
+			t.Errorf("%v, want %v", got, tt.want)
+		}
 	}
 }
 

@@ -35,12 +35,14 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 			w.Clock.Advance(7*24*time.Hour + time.Second)
 			thief = w.SignedIn("thief")
 			add("mole")
+			add("gone")
 			give("bob", true)
 			give("cy", true)
 			give("cy", false)
 			thief.Call("POST", "/api/admin/users/honest/reset-password-code", nil).Is(201)
 			thief.Call("PUT", "/api/admin/settings", map[string]any{"contact": "evil@example.org"}).Is(200)
 
+			w.Suspend("gone")
 			root := w.SignedIn("root")
 			var listed []string
 			for _, a := range root.Call("GET", "/api/admin/users/thief", nil).Is(200).JSON()["recent_acts"].([]any) {
@@ -54,7 +56,7 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 			}
 			path, form := c[0], c[1:]
 			root.Page(path, form...).Is(200).Shows(`value="account:mole"`, `value="permission:bob:admin"`, "contact", "honest").
-				Hides("account:longago", ":cy:")
+				Hides("account:longago", "account:gone", ":cy:")
 			sure := append(form, "sure", "yes")
 			root.Page(path, append(sure, "undo", "account:longago")...).Is(409).Shows("Look at the list again")
 			if u := w.User("thief"); u.Suspended() || !u.Has(account.FlagAdmin) {
