@@ -27,6 +27,7 @@ var wholes = []struct{ statement, why string }{
 	{`^SELECT count\(\*\) FROM \(SELECT 1 FROM \w+ LIMIT \?\) t$`, "no more rows than are told apart"},
 	{`AS total, .* AS newest FROM audit$`, "what doctor tells of growth, when somebody asks for it"},
 	{`AS plain$`, "what doctor tells of values that are not sealed, when somebody asks for it"},
+	{`FROM refused_sign_ins ORDER BY refused_at`, "at most 40 rows of an application, when an administrator looks at them"},
 	{`AS locked_out FROM passkeys p JOIN users`, "once at a start, and when somebody asks doctor"},
 	{`AS waiting, .* FROM mail_outbox`, "what waits is tried for three days: it is much only while no mail gets out, and then this is told"},
 }
