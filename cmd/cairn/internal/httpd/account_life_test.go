@@ -259,7 +259,8 @@ func TestUndoOfAnAddressOutlivesLaterChanges(t *testing.T) {
 				undo, later := "", []string{} // of the first change, and of the ones after it
 				for n := range 3 {
 					to, before := fmt.Sprintf("%s-%d@example.net", handle, n), fmt.Sprintf("%s-%d@example.net", handle, n-1)
-					page, all := "/undo-email/", map[string][]mail.Message{}
+					var all map[string][]mail.Message
+					page := "/undo-email/"
 					if verified {
 						all = l.moveEmail(thief, to)
 					} else {
