@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -184,7 +185,7 @@ func (s *Service) RegisterDevice(ctx context.Context, c Caller, proof string) (B
 }
 
 // RefreshDevice answers a proof of the session's key; without a proof, or after a wrong one, with a challenge and
-// ErrDeviceProof. ErrDeviceUnknown.
+// ErrDeviceProof. ErrDeviceUnknown, web.ErrBusy.
 func (s *Service) RefreshDevice(ctx context.Context, id, proof string) (Bound, error) {
 	name, mac := id[:max(0, strings.LastIndexByte(id, '.'))], id[strings.LastIndexByte(id, '.')+1:]
 	session, mark, _ := strings.Cut(name, ".")
@@ -204,6 +205,10 @@ func (s *Service) RefreshDevice(ctx context.Context, id, proof string) (Bound, e
 	}
 	_, claims, err := openDeviceProof(proof, key)
 	if err == nil {
+		// After the proof: whoever lacks the key cannot use up what the owner's browser may do.
+		if wait, err := s.deviceLimits.Take(ctx, limitProofs, n.ID); err != nil || wait > 0 {
+			return Bound{}, cmp.Or(err, error(web.ErrBusy)) // 503: after 429 the browser would give the key up
+		}
 		err = s.openChallenge(claims.Challenge, id)
 	}
 	if err != nil {
@@ -222,15 +227,16 @@ func (s *Service) bound(n Session, life time.Duration) Bound {
 	return Bound{ID: s.boundID(n), Cookie: BoundName(n.ID), Value: s.stamp(boundCookie(n), s.Now()), Life: life}
 }
 
-// How many requests without a proof from another address, in an hour, the owner of a session is told about, and how
-// often.
+// How many proofs of a session are taken; how many requests without one from another address, in an hour, its owner is
+// told about, and how often.
 const (
+	limitProofs                 = "device-proofs"
 	limitUnproven, manyUnproven = "device-unproven", 10
 	limitDeviceMail             = "device-mail"
 )
 
-var deviceLimits = map[string]web.Rate{limitUnproven: {Count: manyUnproven, Window: time.Hour},
-	limitDeviceMail: {Count: 1, Window: 24 * time.Hour}}
+var deviceLimits = map[string]web.Rate{limitProofs: {Count: 60, Window: 10 * time.Minute},
+	limitUnproven: {Count: manyUnproven, Window: time.Hour}, limitDeviceMail: {Count: 1, Window: 24 * time.Hour}}
 
 // refuseUnproven returns ErrDeviceProofRequired. It does not end the session: whoever has its cookies could. Its owner
 // is told if it happens often elsewhere.

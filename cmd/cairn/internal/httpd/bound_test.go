@@ -483,6 +483,22 @@ func TestForeignProofsAreRefused(t *testing.T) {
 	if got := owner.browser.do("POST", owner.refresh, "text/plain", "x", "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site", "Sec-Secure-Session-Id", owner.id, "Secure-Session-Response", owner.proof(map[string]any{"jti": challenge()}, nil)); got.StatusCode != http.StatusOK {
 		t.Errorf("from elsewhere: %d %s", got.StatusCode, got.Text)
 	}
+	// Nobody keeps the service busy with proofs of their own; those of other keys use up nothing.
+	proven := func() int { return refresh(owner, owner.proof(map[string]any{"jti": challenge()}, nil)).StatusCode }
+	taken := 0
+	for taken < 60 && proven() == http.StatusOK {
+		taken++
+		refresh(owner, other.proof(map[string]any{"jti": challenge()}, nil))
+	}
+	if got := proven(); taken < 50 || got != http.StatusServiceUnavailable {
+		t.Errorf("after %d proofs: %d", taken, got)
+	}
+	if !other.prove() {
+		t.Error("another session is kept out")
+	}
+	if l.later(10 * time.Minute); proven() != http.StatusOK {
+		t.Error("kept out for longer")
+	}
 }
 
 // Only the browser that has signed in, once and at once, can bind the session.
