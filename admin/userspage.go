@@ -387,7 +387,7 @@ func (s *Service) suspendForm(_ http.ResponseWriter, r *http.Request, u account.
 	})
 }
 
-// did lists what somebody did lately who is an administrator.
+// did lists what an administrator did in the last seven days.
 func (s *Service) did(r *http.Request, u account.User) ([]templates.ActRow, error) {
 	if !u.Has(account.FlagAdmin) {
 		return nil, nil
@@ -396,7 +396,7 @@ func (s *Service) did(r *http.Request, u account.User) ([]templates.ActRow, erro
 	return roster.ActRows(list), err
 }
 
-// askedOf asks before an act that takes the power from an administrator who did something lately.
+// askedOf asks before an act that takes the power from an administrator who did something in the last seven days.
 func (s *Service) askedOf(r *http.Request, act account.Act, u account.User) error {
 	did, err := s.did(r, u)
 	if err != nil || len(did) == 0 || u.Sub == s.accounts.Caller(r).User.Sub {

@@ -112,7 +112,8 @@ const (
 	ActSetting    = "setting"
 )
 
-// ActRow is something that an administrator did lately. With an ID there is a box to undo it: undo, with the ID.
+// ActRow is something that an administrator did in the last seven days. With an ID there is a box to undo it: undo,
+// with the ID.
 type ActRow struct {
 	ID, Kind, Name, Detail string
 	At                     time.Time
