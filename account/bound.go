@@ -242,6 +242,7 @@ var deviceLimits = map[string]web.Rate{limitProofs: {Count: 60, Window: 10 * tim
 // is told if it happens often elsewhere.
 func (s *Service) refuseUnproven(ctx context.Context, id *Identity) error {
 	web.Note(ctx, ErrDeviceProofRequired.Code)
+	web.Observe(ctx, web.Observer.Unproven)
 	n, address := id.Session, ""
 	if a := web.Address(ctx); a.IsValid() {
 		address = web.AddressKey(a)

@@ -65,6 +65,8 @@ type Observer interface {
 	Tokens(grantType, clientID string)
 	// Limited counts a request that a limit refused.
 	Limited(limit string)
+	// Unproven counts a request of a session bound to its device that lacked the bound cookie.
+	Unproven()
 }
 
 type infoKey struct{}

@@ -110,10 +110,16 @@ func expire(t *testing.T, tab context.Context) {
 	}
 }
 
-// chromiumLife is a life with applications on the same site and on another, and what its browsers knock.
+// chromiumLife is a life with applications on the same site and on another, and what its browsers knock. Below a path
+// the session cookie is shared with the applications of the same site.
 func chromiumLife(t *testing.T, path string) (*boundLife, *knocks) {
 	t.Helper()
-	l := startBound(t, path, serviceOptions{Settings: func(c *config.Settings) { c.AllowedOrigins = []string{"https://app.example.com"} }})
+	l := startBound(t, path, serviceOptions{Settings: func(c *config.Settings) {
+		c.AllowedOrigins = []string{"https://app.example.com"}
+		if path != "" {
+			c.CookieDomain = "example.com"
+		}
+	}})
 	k := &knocks{}
 	l.seen = k.watch
 	for id, host := range map[string]string{"near": "app.example.com", "far": "app.example.net"} {

@@ -30,6 +30,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/cmd/cairn/internal/metrics"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -707,7 +708,8 @@ func TestBindingFollowsTheSession(t *testing.T) {
 
 // Somebody who uses the cookies elsewhere is told about to the owner, once a day, with the way to end everything.
 func TestOwnerIsToldOfACopiedSession(t *testing.T) {
-	l := startBound(t, "", serviceOptions{})
+	m := metrics.New(metrics.Build{})
+	l := startBound(t, "", serviceOptions{Metrics: m})
 	owner := l.bind("keeper")
 	l.mails()
 	thief := owner.copied()
@@ -723,9 +725,12 @@ func TestOwnerIsToldOfACopiedSession(t *testing.T) {
 	for range 20 {
 		thief.do("GET", "/account/", nil, "Accept", "text/html")
 	}
-	m := l.mail("the eleventh", "keeper@example.org")
-	if !strings.Contains(m.Text, "/not-me/?link=") || !strings.Contains(m.Text, "127.0.0.9") {
-		t.Errorf("the mail says: %s", m.Text)
+	told := l.mail("the eleventh", "keeper@example.org")
+	if !strings.Contains(told.Text, "/not-me/?link=") || !strings.Contains(told.Text, "127.0.0.9") {
+		t.Errorf("the mail says: %s", told.Text)
+	}
+	if _, got := scrape(t, m); got["cairn_device_proofs_required_total"] != 30 {
+		t.Errorf("%v requests without a proof were counted", got["cairn_device_proofs_required_total"])
 	}
 	for action, n := range map[string]int{"session.bind": 1, "session.copied": 1} {
 		rows, err := l.store.AuditLog(t.Context(), account.AuditQuery{Kind: action, Limit: 10})

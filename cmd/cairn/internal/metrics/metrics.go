@@ -35,6 +35,7 @@ type Metrics struct {
 	signIns       *prometheus.CounterVec
 	tokens        *prometheus.CounterVec
 	limits        *prometheus.CounterVec
+	unproven      prometheus.Counter
 	hashes        prometheus.Histogram
 	hashesRefused prometheus.Counter
 	operations    *prometheus.HistogramVec
@@ -71,6 +72,10 @@ func New(b Build) *Metrics {
 		tokens: counter("cairn_tokens_issued_total",
 			"Answers of the token endpoint with tokens.", "grant_type", "client"),
 		limits: counter("cairn_limits_hit_total", "Requests that a rate limit has refused.", "limit"),
+		unproven: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "cairn_device_proofs_required_total",
+			Help: "Requests of sessions bound to their devices that lacked the bound cookie.",
+		}),
 		hashes: prometheus.NewHistogram(duration("cairn_password_hash_duration_seconds",
 			"Time for which a slot of the password hasher was busy.", .025, .1, .5)),
 		hashesRefused: prometheus.NewCounter(prometheus.CounterOpts{
@@ -89,7 +94,7 @@ func New(b Build) *Metrics {
 	m.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build,
 		m.requests, m.durations, m.inFlight, m.signIns, m.tokens, m.limits,
-		m.hashes, m.hashesRefused, m.operations, m.failures, m.revoked)
+		m.unproven, m.hashes, m.hashesRefused, m.operations, m.failures, m.revoked)
 	// A rate needs its series to exist before the first event.
 	for _, outcome := range []string{"success", "failed", "suspended"} {
 		for _, factor := range []string{"password", "passkey"} {
@@ -141,6 +146,9 @@ func (m *Metrics) Tokens(grantType, clientID string) {
 
 // Limited implements web.Observer.
 func (m *Metrics) Limited(limit string) { m.limits.WithLabelValues(limit).Inc() }
+
+// Unproven implements web.Observer.
+func (m *Metrics) Unproven() { m.unproven.Inc() }
 
 // HashBegun implements password.Observer.
 func (m *Metrics) HashBegun() (ended func()) {
