@@ -164,6 +164,9 @@ func (s *Service) Recover(ctx context.Context, c Caller, typed, code string) (Si
 		}
 		return err
 	})
+	if err != nil {
+		s.noteLocked(ctx, u, t.limits(sub, u)...)
+	}
 	err = s.limited(ctx, c, u, LimitSignIns, err)
 	if errors.Is(err, errInvalidRecovery) {
 		web.NoteSignIn(ctx, web.SignInFailed, factorCode)

@@ -142,7 +142,7 @@ func (s *Service) checkPassword(ctx context.Context, c Caller, typed, password s
 	}
 	err = s.limited(ctx, c, u, LimitSignIns, err)
 	if errors.Is(err, ErrInvalidCredentials) {
-		s.noteLocked(ctx, limits.account, u)
+		s.noteLocked(ctx, u, limits.account)
 		err = limits.orExempted(ctx, err)
 	}
 	if err != nil {
@@ -242,8 +242,8 @@ func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) (step in
 		}
 		return err
 	})
-	if errors.Is(err, ErrInvalidOTP) {
-		s.noteLocked(ctx, of.account, u)
+	if errors.Is(err, ErrInvalidOTP) || errors.Is(err, web.ErrRateLimited) { // a mailed code forgets the lock alone
+		s.noteLocked(ctx, u, limits[2:]...)
 	}
 	return step, s.limited(ctx, c, u, LimitSignIns, err)
 }
@@ -322,12 +322,16 @@ func (s *Service) signInLimits(ctx context.Context, c Caller, key string, u User
 	return l
 }
 
-// noteLocked stores for how long strangers cannot sign in to the account after a failure, for those
-// who help its owner. A failure to store it does not change the response.
-func (s *Service) noteLocked(ctx context.Context, account web.LimitKey, u User) {
-	wait, err := s.limits.Wait(ctx, account)
-	if err == nil && wait > 0 {
-		err = s.store.LockUser(ctx, cmp.Or(u.Sub, nobody), u.Unlocks, s.Now().Add(wait))
+// noteLocked stores for how long limits of the account refuse, strangers or, after wrong codes, everybody, for
+// those who help its owner. A failure to store it does not change the response.
+func (s *Service) noteLocked(ctx context.Context, u User, limits ...web.LimitKey) {
+	var err error
+	for _, limit := range limits {
+		wait, failed := s.limits.Wait(ctx, limit)
+		if failed == nil && wait > 0 {
+			failed = s.store.LockUser(ctx, cmp.Or(u.Sub, nobody), u.Unlocks, s.Now().Add(wait))
+		}
+		err = cmp.Or(err, failed)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		s.log.WarnContext(ctx, "lock of an account not stored", "user", u.Sub, "error", err)

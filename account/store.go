@@ -115,7 +115,7 @@ type UserStore interface {
 	// Unsuspend lifts a suspension, and removes an end of the account that has passed. What the
 	// suspension ended does not come back. ErrUserNotFound.
 	Unsuspend(ctx context.Context, sub string, now time.Time, a Audit) error
-	// LockUser stores User.LockedUntil while User.Unlocks is the given one. It is no error if there is
+	// LockUser stores a later User.LockedUntil while User.Unlocks is the given one. It is no error if there is
 	// no such user.
 	LockUser(ctx context.Context, sub string, unlocks int64, until time.Time) error
 	// UnlockUser adds one to User.Unlocks and User.FactorUnlocks and clears User.LockedUntil.

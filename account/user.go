@@ -59,7 +59,8 @@ type User struct {
 	Unlocks, FactorUnlocks int64
 	// Photo is a new picture for ChangeUser. No user that is read has it.
 	Photo Photo
-	// LockedUntil is when the limit of the account allows strangers the next attempt.
+	// LockedUntil is when the limits of the account allow the next attempt: strangers after wrong passwords,
+	// everybody after wrong codes.
 	LockedUntil time.Time
 }
 

@@ -31,7 +31,10 @@ func TestAdministrationByForms(t *testing.T) {
 	bob := w.User("bob")
 	b.Page("/admin/users/bob").Is(200).Hides(`id="locked"`)
 	must(t, w.Store.LockUser(t.Context(), bob.Sub, bob.Unlocks, w.Clock.Now().Add(10*time.Minute)))
-	b.Page("/admin/users/bob").Is(200).Shows(`id="locked"`, "after too many wrong passwords, until ", `id="unlock-submit"`)
+	b.Page("/admin/users/bob").Is(200).Shows(`id="locked"`, "after too many wrong passwords or codes, until ", `id="unlock-submit"`)
+	if until := b.Call("GET", "/api/admin/users/bob", nil).Is(200).JSON()["locked_until"]; until != w.User("bob").LockedUntil.Format(time.RFC3339) {
+		t.Errorf("locked until %v", until)
+	}
 	b.Page("/admin/users/bob/unlock", "x", "").RedirectsTo("/id/admin/users/bob?notice=unlocked#password")
 	b.Page("/admin/users/bob?notice=unlocked").Is(200).Shows("Sign-in is unlocked.", "unlocked sign-in").Hides(`id="locked"`)
 	b.Page("/admin/users/bob/suspend", "reason", strings.Repeat("x", 201)).Is(400).Shows(`role="alert"`)

@@ -46,6 +46,7 @@ type userDetail struct {
 	EmailVerified bool                 `json:"email_verified"`
 	SuspendedAt   *time.Time           `json:"suspended_at"`
 	SuspendReason string               `json:"suspend_reason"`
+	LockedUntil   *time.Time           `json:"locked_until"` // null: not locked
 	Sessions      []entry.Session      `json:"sessions"`
 	Apps          []entry.App          `json:"apps"`
 	Recent        []account.MadeFactor `json:"recent_factors"`
@@ -254,8 +255,9 @@ func (s *Service) detailOf(ctx context.Context, u account.User) (userDetail, err
 	return userDetail{
 		Recent: recent, Did: did, userEntry: entryOf(u, settings.Flags), EmailVerified: u.EmailVerified,
 		SuspendedAt: web.TimeOrNull(u.SuspendedAt), SuspendReason: u.SuspendReason,
-		Sessions: entry.Sessions(access.Sessions, site.IdentityFrom(ctx).Session.ID, access.Passkeys),
-		Apps:     entry.Apps(access.Apps), Attributes: u.Profile.Attributes,
+		LockedUntil: web.TimeOrNull(u.Locked(s.users.Now())),
+		Sessions:    entry.Sessions(access.Sessions, site.IdentityFrom(ctx).Session.ID, access.Passkeys),
+		Apps:        entry.Apps(access.Apps), Attributes: u.Profile.Attributes,
 	}, nil
 }
 

@@ -480,8 +480,9 @@ func (s *Store) Unsuspend(ctx context.Context, sub string, now time.Time, a acco
 // LockUser implements account.Store.
 func (s *Store) LockUser(ctx context.Context, sub string, unlocks int64, until time.Time) error {
 	return s.writeOne(ctx, "lock user", func(db *gorm.DB) error {
-		return db.Exec("UPDATE users SET locked_until = ? WHERE sub = ? AND unlocks = ? AND deleted_at = 0",
-			toUnix(until), sub, unlocks).Error
+		return db.Exec(`UPDATE users SET locked_until = @until WHERE sub = @sub AND unlocks = @unlocks
+			AND locked_until < @until AND deleted_at = 0`,
+			map[string]any{"until": toUnix(until), "sub": sub, "unlocks": unlocks}).Error
 	})
 }
 

@@ -184,7 +184,7 @@ type AdminUser struct {
 	// into a refused form.
 	Ends     string
 	FlagEnds map[string]string
-	// LockedUntil is set while failed sign-ins lock strangers out of the account.
+	// LockedUntil is set while failed sign-ins lock strangers, or wrong codes everybody, out of the account.
 	LockedUntil time.Time
 	// KnownFlags are the flags that can be ticked, in display order. Any other flag of the person
 	// is only shown.

@@ -63,7 +63,7 @@ func (s *counterScene) remedy(r account.Remedy) {
 	s.stranger().Call("POST", "/api/auth/reset-password", reset("ada", code, password)).Is(200)
 }
 
-// Each remedy clears what account.AccountCounters says, and no more.
+// Each remedy clears what account.AccountCounters says, and no more. Who helps is shown the locks that it opens.
 func TestRemediesClearTheCountersOfTheTable(t *testing.T) {
 	const wrong = "not the password"
 	// An attempt is counted once; it is refused by the limit alone with 429.
@@ -122,8 +122,16 @@ func TestRemediesClearTheCountersOfTheTable(t *testing.T) {
 					setEmail(s.World, "ada", "ada@example.com", false)
 				}
 				try := attempt(s)
+				locked := func(want bool) {
+					t.Helper()
+					want = want && (limit == web.LimitLoginAccount || limit == web.LimitSecondFactor)
+					if until := s.User("ada").Locked(s.Clock.Now()); until.IsZero() == want {
+						t.Errorf("locked until %v, want %t", until, want)
+					}
+				}
 				exhaust := func() {
 					t.Helper()
+					locked(false)
 					for range 3 {
 						if status := try(); status == 429 {
 							t.Fatal("refused before the limit")
@@ -132,6 +140,7 @@ func TestRemediesClearTheCountersOfTheTable(t *testing.T) {
 					if status := try(); status != 429 {
 						t.Fatalf("status %d beyond the limit", status)
 					}
+					locked(true)
 				}
 				cleared := func(want bool) {
 					t.Helper()
@@ -142,6 +151,8 @@ func TestRemediesClearTheCountersOfTheTable(t *testing.T) {
 						exhaust()
 					} else if status := try(); status != 429 {
 						t.Fatalf("status %d: the remedy cleared the counter", status)
+					} else {
+						locked(limit == web.LimitSecondFactor)
 					}
 				}
 				exhaust()

@@ -370,7 +370,7 @@ func TestUnlockReachesARunningService(t *testing.T) {
 			login("a wrong password", http.StatusUnauthorized)
 		}
 		login(password, http.StatusTooManyRequests)
-		if got := s.must("user", "show", "ada"); !strings.Contains(got, "by wrong passwords: cairn user unlock ada") {
+		if got := s.must("user", "show", "ada"); !strings.Contains(got, "by wrong passwords or codes: cairn user unlock ada") {
 			t.Error(got)
 		}
 		if got := s.must("user", "unlock", "ada"); got != "can try again  ada\n" {

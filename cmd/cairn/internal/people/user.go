@@ -279,7 +279,7 @@ func (c *showUserCommand) Run(p *cli.Program) error {
 		locked := u.Locked(users.Now())
 		labels := userLabels(u, users.Zone(p.Ctx))
 		if !locked.IsZero() {
-			text := cli.DateOrNever(locked) + ", by wrong passwords: cairn user unlock " + u.Handle
+			text := cli.DateOrNever(locked) + ", by wrong passwords or codes: cairn user unlock " + u.Handle
 			labels = append(labels, [2]string{"locked until", text})
 		}
 		for _, s := range access.Sessions {
