@@ -239,7 +239,8 @@ var (
 		Routes: []string{"POST /admin/steps"}})
 	TestMail = act(Act{Action: "mail.test", Proof: ProofAdministrator, Routes: []string{"POST /admin/test-mail"}})
 	SetLogo  = act(Act{Action: "settings.logo", Proof: ProofAdministrator,
-		Routes: []string{"POST /admin/settings/logo", "POST /admin/settings/remove-logo"}})
+		Routes: []string{"POST /admin/settings/logo", "POST /admin/settings/remove-logo",
+			"POST /admin/settings/dark-logo", "POST /admin/settings/remove-dark-logo"}})
 	ImportUsers = act(Act{Action: "user.import", Proof: ProofAdministrator,
 		Routes: []string{"POST /admin/users/paste"}})
 	ExportUsers     = act(Act{Action: "user.export", Proof: ProofSession})

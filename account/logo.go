@@ -72,8 +72,8 @@ func halved(picture image.Image) image.Image {
 	return half
 }
 
-// SetLogo replaces the picture on every page; nil removes it.
-func (s *Service) SetLogo(ctx context.Context, by Caller, file []byte) error {
+// SetLogo replaces the picture on every page, or that for the dark scheme; nil removes it.
+func (s *Service) SetLogo(ctx context.Context, by Caller, dark bool, file []byte) error {
 	row, err := s.Begin(ctx, by, SetLogo, User{Handle: "settings"}, "removed")
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func (s *Service) SetLogo(ctx context.Context, by Caller, file []byte) error {
 		}
 		row.Detail = "replaced"
 	}
-	err = s.store.SetLogo(ctx, picture.PNG, picture.Hash, row)
+	err = s.store.SetLogo(ctx, dark, picture.PNG, picture.Hash, row)
 	if err == nil {
 		s.settings.Drop("")
 	}

@@ -71,6 +71,8 @@ type Settings struct {
 	// Logo is the hash of the picture on every page, or empty for the product's own. SetLogo
 	// changes it.
 	Logo string `json:"-"`
+	// DarkLogo is shown instead of it in the dark scheme; empty for none.
+	DarkLogo string `json:"-"`
 }
 
 // SettingsMember is a setting in the API and at the command line.
@@ -433,5 +435,6 @@ func (s *Service) InstanceName() string {
 // settings cannot be read.
 func (s *Service) Look() templates.Look {
 	v, _ := s.Settings(context.Background())
-	return templates.Look{Accent: v.AccentColour, Logo: v.Logo, Imprint: v.ImprintURL, Privacy: v.PrivacyURL}
+	return templates.Look{Accent: v.AccentColour, Logo: v.Logo, DarkLogo: v.DarkLogo,
+		Imprint: v.ImprintURL, Privacy: v.PrivacyURL}
 }

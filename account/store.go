@@ -527,10 +527,11 @@ type SettingsStore interface {
 	SetHS256Until(ctx context.Context, until time.Time, a Audit) error
 	// Logo returns the picture of the installation, whose hash is Settings.Logo, or nil.
 	Logo(ctx context.Context) (png []byte, err error)
-	// ClientLogo returns the logo of an application by its hash, or nil.
+	// ClientLogo returns the logo of an application, or the picture for the dark scheme, by its hash, or nil.
 	ClientLogo(ctx context.Context, hash string) (png []byte, err error)
-	// SetLogo replaces the picture, and removes it if nil. ErrNotInitialized.
-	SetLogo(ctx context.Context, png []byte, hash string, a Audit) error
+	// SetLogo replaces the picture, or that for the dark scheme, and removes it if nil; the one for the dark
+	// scheme goes with the other. ErrNotInitialized.
+	SetLogo(ctx context.Context, dark bool, png []byte, hash string, a Audit) error
 	// Initialize stores settings and secrets that do not exist yet and reports whether it stored
 	// anything. It never changes what exists.
 	Initialize(ctx context.Context, s Settings, secrets map[string][]byte) (bool, error)

@@ -223,7 +223,7 @@ func picture(t *testing.T, width, height int) []byte {
 	return b.Bytes()
 }
 
-func upload(b *accounttest.Browser, field string, content []byte) *accounttest.Answer {
+func upload(b *accounttest.Browser, section, field string, content []byte) *accounttest.Answer {
 	b.W.T.Helper()
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
@@ -234,7 +234,7 @@ func upload(b *accounttest.Browser, field string, content []byte) *accounttest.A
 	if err != nil || form.Close() != nil {
 		b.W.T.Fatal(err)
 	}
-	return b.Send("POST", "/admin/settings/logo", form.FormDataContentType(), body.String(), "Accept", "text/html")
+	return b.Send("POST", "/admin/settings/"+section, form.FormDataContentType(), body.String(), "Accept", "text/html")
 }
 
 func TestLogoIsAPictureAndNothingElse(t *testing.T) {
@@ -250,18 +250,18 @@ func TestLogoIsAPictureAndNothingElse(t *testing.T) {
 		"GIF": []byte("GIF89a\x01\x00\x01\x00\x00\x00\x00;"), "cut off": cut, "bomb": bomb, "wide": picture(t, 1025, 1), "large": append(picture(t, 8, 8), make([]byte, 70<<10)...),
 		"bomb of pixels": picture(t, 5000, 5000),
 	} {
-		a := upload(b, "logo", content)
+		a := upload(b, "logo", "logo", content)
 		if a.Status != 400 || !strings.Contains(a.Body, "must be a PNG") {
 			t.Errorf("%s: %d %.200s", name, a.Status, a.Body)
 		}
 	}
-	upload(b, "other", good).Is(400)
+	upload(b, "logo", "other", good).Is(400)
 	b.Page("/admin/settings/logo", "logo", "x").Is(400)
 	if v, err := w.Service.Settings(t.Context()); err != nil || v.Logo != "" {
 		t.Fatalf("%q %v", v.Logo, err)
 	}
 
-	upload(b, "logo", append(good, "<script>alert(1)</script>"...)).RedirectsTo("/id/admin/settings?notice=logo-saved#logo")
+	upload(b, "logo", "logo", append(good, "<script>alert(1)</script>"...)).RedirectsTo("/id/admin/settings?notice=logo-saved#logo")
 	page := b.Page("/admin/settings").Is(200).Shows(`id="logo-remove"`)
 	path := regexp.MustCompile(`src="/id(/logo/[0-9a-f]{16}\.png)"`).FindStringSubmatch(page.Body)
 	if path == nil {
@@ -275,6 +275,34 @@ func TestLogoIsAPictureAndNothingElse(t *testing.T) {
 		t.Error(err)
 	}
 	w.Browser().Send("GET", "/logo/0123456789abcdef.png", "", "").Is(404)
+
+	// The one for the dark scheme is shown there alone, and goes with the other.
+	shown := regexp.MustCompile(`<source srcset="/id(/logo/[0-9a-f]{16}\.png)" media="\(prefers-color-scheme: dark\)"><img class="logo" src="/id` + path[1])
+	dark := func(browser *accounttest.Browser) string {
+		if found := shown.FindStringSubmatch(browser.Page("/login/").Body); found != nil {
+			return found[1]
+		}
+		return ""
+	}
+	upload(b, "dark-logo", "logo", []byte("hello")).Is(400).Shows(`id="dark-logo-error"`, `id="logo-hint"`)
+	if got := dark(w.Browser()); got != "" {
+		t.Error(got)
+	}
+	for _, removal := range []string{"dark-logo", "logo"} {
+		upload(b, "dark-logo", "logo", append(picture(t, 9, 9), "<script>"...)).RedirectsTo("/id/admin/settings?notice=dark-logo-saved#dark-logo")
+		got := dark(w.Browser())
+		if got == "" || got == path[1] {
+			t.Fatalf("%s: %q", removal, got)
+		}
+		b.Page("/admin/settings").Is(200).Shows(`id="dark-logo-remove"`)
+		w.Browser().Send("GET", got, "", "").Is(200).Hides("script")
+		w.Browser().Send("GET", path[1], "", "").Is(200)
+		b.Page("/admin/settings/remove-"+removal, "x", "").RedirectsTo("/id/admin/settings?notice=" + removal + "-removed#" + removal)
+		w.Browser().Send("GET", got, "", "").Is(404)
+	}
+	b.Page("/admin/settings").Is(200).Hides(`id="dark-logo"`)
+	upload(b, "logo", "logo", good).RedirectsTo("/id/admin/settings?notice=logo-saved#logo")
+	w.Browser().Page("/login/").Shows(path[1]).Hides("<source")
 	b.Page("/admin/settings/remove-logo", "x", "").RedirectsTo("/id/admin/settings?notice=logo-removed#logo")
 	w.Browser().Send("GET", path[1], "", "").Is(404)
 }

@@ -63,7 +63,7 @@ func (s *Service) showSettingsPage(
 	page.Attributes = text("attributes", strings.Join(v.Attributes, " "))
 	page.SessionDays = text("session_days", strconv.Itoa(v.SessionDays))
 	page.NewFlag, page.NewDescription = text("new_flag", ""), text("new_description", "")
-	page.Logo = v.Logo != ""
+	page.Logo, page.DarkLogo = v.Logo != "", v.DarkLogo != ""
 	for _, f := range v.Flags {
 		page.Flags = append(page.Flags, templates.FlagRow{
 			Name: f, Description: text("description."+f, v.FlagDescriptions[f]),
@@ -124,6 +124,8 @@ func (s *Service) settingsRefused(w http.ResponseWriter, r *http.Request, sectio
 			field = "new_description"
 		case field == "flags":
 			field = "new_flag"
+		case field == "logo":
+			field = section
 		}
 		page.Faults[field] = fault
 	}
@@ -264,34 +266,39 @@ func flagSettings(v account.Settings, f url.Values) (account.SettingsChange, err
 // account.Service.Form.
 const carriedLogo = "logo_data"
 
-// logoForm reads the single file of a form. The rest of the body is dropped.
-func (s *Service) logoForm(w http.ResponseWriter, r *http.Request) (err error) {
-	var picture []byte
-	if web.IsForm(r) {
-		picture, err = base64.RawURLEncoding.DecodeString(r.PostForm.Get(carriedLogo))
-		if err != nil {
-			err = account.ErrInvalidLogo
+// logoForm reads the single file of the form of "logo" or "dark-logo". The rest of the body is dropped.
+func (s *Service) logoForm(section string) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) (err error) {
+		var picture []byte
+		if web.IsForm(r) {
+			picture, err = base64.RawURLEncoding.DecodeString(r.PostForm.Get(carriedLogo))
+			if err != nil {
+				err = account.ErrInvalidLogo
+			}
+		} else if picture, err = web.ReadFile(w, r, "logo", account.MaxLogo, account.ErrInvalidLogo); err == nil {
+			r.PostForm = url.Values{carriedLogo: {base64.RawURLEncoding.EncodeToString(picture)}}
 		}
-	} else if picture, err = web.ReadFile(w, r, "logo", account.MaxLogo, account.ErrInvalidLogo); err == nil {
-		r.PostForm = url.Values{carriedLogo: {base64.RawURLEncoding.EncodeToString(picture)}}
+		if err == nil {
+			err = s.accounts.SetLogo(r.Context(), s.accounts.Caller(r), section == "dark-logo", picture)
+		}
+		if err == nil {
+			return s.accounts.Redirect(w, r, "/admin/settings?notice="+section+"-saved#"+section)
+		}
+		return s.settingsRefused(w, r, section, err)
 	}
-	if err == nil {
-		err = s.accounts.SetLogo(r.Context(), s.accounts.Caller(r), picture)
-	}
-	if err == nil {
-		return s.accounts.Redirect(w, r, "/admin/settings?notice=logo-saved#logo")
-	}
-	return s.settingsRefused(w, r, "logo", err)
 }
 
-func (s *Service) logoRemoveForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
-		return err
+func (s *Service) logoRemoveForm(section string) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := web.ReadForm(w, r); err != nil {
+			return err
+		}
+		err := s.accounts.SetLogo(r.Context(), s.accounts.Caller(r), section == "dark-logo", nil)
+		if err != nil {
+			return err
+		}
+		return s.accounts.Redirect(w, r, "/admin/settings?notice="+section+"-removed#"+section)
 	}
-	if err := s.accounts.SetLogo(r.Context(), s.accounts.Caller(r), nil); err != nil {
-		return err
-	}
-	return s.accounts.Redirect(w, r, "/admin/settings?notice=logo-removed#logo")
 }
 
 func (s *Service) showSettings(w http.ResponseWriter, r *http.Request) error {

@@ -548,6 +548,8 @@ func routesUnderWay() []route {
 		}},
 		{account.SetLogo, "POST /admin/settings/logo", at("/admin/settings/logo", file{"logo"})},
 		{account.SetLogo, "POST /admin/settings/remove-logo", at("/admin/settings/remove-logo", form())},
+		{account.SetLogo, "POST /admin/settings/dark-logo", at("/admin/settings/dark-logo", file{"logo"})},
+		{account.SetLogo, "POST /admin/settings/remove-dark-logo", at("/admin/settings/remove-dark-logo", form())},
 		{account.TestMail, "POST /admin/test-mail", func(w *underWay) (string, body) {
 			_, err := w.db.ExecContext(w.T.Context(), "UPDATE users SET email = 'me@example.org' WHERE handle = '"+w.me+"'")
 			w.must(err)

@@ -167,11 +167,15 @@ var notices = map[string]struct {
 	"test-mail":      {"service", "We have sent the test email. It can take a minute."},
 	"logo-saved":     {"logo", "The club picture is saved."},
 	"logo-removed":   {"logo", "The club picture is removed."},
-	"general":        {"general", "The settings are saved."},
-	"flags":          {"flags", "The settings are saved."},
-	"joining":        {"joining", "The settings are saved."},
-	"advanced":       {"advanced", "The settings are saved."},
-	"security":       {"security", "The settings are saved."},
+
+	"dark-logo-saved":   {"dark-logo", "The club picture is saved."},
+	"dark-logo-removed": {"dark-logo", "The club picture is removed."},
+
+	"general":  {"general", "The settings are saved."},
+	"flags":    {"flags", "The settings are saved."},
+	"joining":  {"joining", "The settings are saved."},
+	"advanced": {"advanced", "The settings are saved."},
+	"security": {"security", "The settings are saved."},
 }
 
 func answerTo(r *http.Request) templates.Answer {

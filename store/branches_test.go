@@ -96,11 +96,11 @@ func TestBranchOfInvites(t *testing.T) {
 func TestLogoIsKeptBesideTheSettings(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
-		want(t, s.SetLogo(ctx, []byte("png"), "h1", act("settings.logo")), account.ErrNotInitialized)
+		want(t, s.SetLogo(ctx, false, []byte("png"), "h1", act("settings.logo")), account.ErrNotInitialized)
 		_, err := s.Initialize(ctx, account.DefaultSettings(), nil)
 		must(t, err)
 		for _, c := range [][2]string{{"", ""}, {"png", "h1"}, {"other", "h2"}, {"", ""}} {
-			must(t, s.SetLogo(ctx, []byte(c[0]), c[1], act("settings.logo")))
+			must(t, s.SetLogo(ctx, false, []byte(c[0]), c[1], act("settings.logo")))
 			v, err := s.Settings(ctx)
 			must(t, err)
 			png, err := s.Logo(ctx)

@@ -34,9 +34,11 @@ func settingsOf(db *gorm.DB) (account.Settings, error) {
 		Value      string
 		Hs256Until int64
 		Logo       string
+		DarkLogo   string
 	}
-	found := db.Raw(`SELECT value, hs256_until, coalesce((SELECT hash FROM logo WHERE id = 1), '') AS logo
-		FROM settings WHERE id = 1`).Find(&row)
+	found := db.Raw(`SELECT value, hs256_until, coalesce((SELECT hash FROM logo WHERE id = 1), '') AS logo,
+			coalesce((SELECT hash FROM client_logos WHERE client_id = ?), '') AS dark_logo
+		FROM settings WHERE id = 1`, darkLogo).Find(&row)
 	if err := expect(found, account.ErrNotInitialized); err != nil {
 		return account.Settings{}, err
 	}
@@ -51,7 +53,7 @@ func settingsOf(db *gorm.DB) (account.Settings, error) {
 		out.FlagDescriptions = described
 	}
 	out.NextSteps = stored.NextSteps
-	out.HS256Until, out.Logo = fromUnix(row.Hs256Until), row.Logo
+	out.HS256Until, out.Logo, out.DarkLogo = fromUnix(row.Hs256Until), row.Logo, row.DarkLogo
 	return out, nil
 }
 
@@ -119,12 +121,25 @@ func (s *Store) Logo(ctx context.Context) ([]byte, error) {
 	return row.PNG, fail("read logo", err)
 }
 
+// darkLogo is the row of the picture for the dark scheme among the logos of applications: the table of the other
+// has one row, and no application has an empty ID.
+const darkLogo = ""
+
 // SetLogo implements account.Store.
-func (s *Store) SetLogo(ctx context.Context, png []byte, hash string, a account.Audit) error {
+func (s *Store) SetLogo(ctx context.Context, dark bool, png []byte, hash string, a account.Audit) error {
 	return s.act(ctx, "set logo", a, func(tx *engine.Tx) {
 		tx.Expect(tx.Exec("UPDATE settings SET value = value WHERE id = 1"), account.ErrNotInitialized)
-		tx.Exec("DELETE FROM logo")
-		if len(png) > 0 {
+		if dark || len(png) == 0 {
+			tx.Exec("DELETE FROM client_logos WHERE client_id = ?", darkLogo)
+		}
+		if !dark {
+			tx.Exec("DELETE FROM logo")
+		}
+		switch {
+		case len(png) == 0:
+		case dark:
+			tx.Exec("INSERT INTO client_logos (client_id, hash, image) VALUES (?, ?, ?)", darkLogo, hash, png)
+		default:
 			tx.Exec(`INSERT INTO logo (id, png, hash, changed_at)
 				VALUES (1, ?, ?, ?)`, png, hash, toUnix(a.At))
 		}

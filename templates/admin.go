@@ -372,6 +372,7 @@ func (AdminAudit) page() (string, bool) { return "admin-audit", false }
 //	general      instance_name, accent_colour, contact, imprint_url, privacy_url, language, time_zone
 //	logo         logo (a file, multipart/form-data)
 //	remove-logo  -
+//	dark-logo, remove-dark-logo: as for logo
 //	joining      registration, max_users, invites_per_member, invite_max_uses, invite_max_days
 //	flags        known, description.FLAG, default, invite_flag, new_flag, new_description, remove
 //	security     min_password_length, second_factor (repeatable), session_days, offer_passkeys
@@ -386,8 +387,8 @@ type AdminSettings struct {
 	Flags                                                                                         []FlagRow
 	Attributes                                                                                    string // as typed
 	NewFlag, NewDescription                                                                       string
-	// Logo: there is one.
-	Logo bool
+	// Logo and DarkLogo: there is one.
+	Logo, DarkLogo bool
 	Answer
 	// Faults has the error messages by field name.
 	Faults map[string]string

@@ -91,7 +91,7 @@ func TestNamesThatOthersRelyOnStay(t *testing.T) {
 		"admin-invites":      {"li[data-branch=ada]", "a[href=/id/admin/invites?under=ada]", "input[name=code][value=AAAA-BBBB-CCCC-DDDD]"},
 		"admin-applications": {"section[data-client=c1]", "section[data-client=c2]"},
 		"admin-settings": {
-			"form[action=/id/admin/settings/general#general]", "form[action=/id/admin/settings/logo#logo][enctype=multipart/form-data]", "form[action=/id/admin/settings/remove-logo#logo]",
+			"form[action=/id/admin/settings/general#general]", "form[action=/id/admin/settings/logo#logo][enctype=multipart/form-data]", "form[action=/id/admin/settings/remove-logo#logo]", "form[action=/id/admin/settings/dark-logo#dark-logo][enctype=multipart/form-data]", "form[action=/id/admin/settings/remove-dark-logo#dark-logo]",
 			"form[action=/id/admin/settings/flags#flags]", "form[action=/id/admin/settings/security#security]", "input[name=description.coach]", "input[name=remove]",
 		},
 		"admin-audit": {"form[method=get][action=/id/admin/audit]", "select[name=kind]", "option[value=user.suspend]", "option[value=user][selected]", "a#export-csv", "a#export-jsonl"},

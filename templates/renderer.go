@@ -67,6 +67,8 @@ type Renderer struct {
 type Look struct {
 	Accent string // colour such as #1f5e58; empty for the default
 	Logo   string // hash of the picture at {base}/logo/HASH.png; empty for the default
+	// DarkLogo is one for the dark scheme, shown where Logo is; empty for none.
+	DarkLogo string
 	// Imprint and Privacy are https addresses, linked on every page and in every mail; empty for none.
 	Imprint, Privacy string
 }
@@ -77,7 +79,6 @@ type view struct {
 	Instance string
 	Lang     string // BCP 47
 	Theme    string // path of the style sheet of the accent colour, or empty
-	Logo     string // path of the picture, or empty
 	Dir      string // direction of the script, "ltr" or "rtl"
 	Look     Look
 	Waiting  int // requests to join, on the pages of administrators
@@ -223,9 +224,6 @@ func (r *Renderer) fill(l *Language, page Page) ([]byte, error) {
 	v.Theme = r.ThemeURL(look.Accent)
 	if waiting := r.waiting.Load(); waiting != nil && *waiting != nil && strings.HasPrefix(name, "admin") {
 		v.Waiting = (*waiting)()
-	}
-	if look.Logo != "" {
-		v.Logo = r.base + "/logo/" + look.Logo + ".png"
 	}
 	if err := set.ExecuteTemplate(&buf, "layout", v); err != nil {
 		return nil, fmt.Errorf("render page %q: %w", name, err)

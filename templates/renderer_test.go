@@ -147,7 +147,7 @@ func fullPages() map[string]templates.Page {
 			{ID: "c2", Users: 10_000, ManyUsers: true, CreatedAt: noon, LastUsedAt: noon},
 		}},
 		"admin-settings": templates.AdminSettings{
-			InstanceName: "Club", AccentColour: "#123456", Registration: "closed", MaxUsers: "x", InvitesPerMember: "3", MinPassword: "10", AuditDays: "365", SignOutOnFlagLoss: true, Logo: true,
+			InstanceName: "Club", AccentColour: "#123456", Registration: "closed", MaxUsers: "x", InvitesPerMember: "3", MinPassword: "10", AuditDays: "365", SignOutOnFlagLoss: true, Logo: true, DarkLogo: true,
 			Flags:  []templates.FlagRow{{Name: "admin", Description: "Administers.", BuiltIn: true, SecondFactor: true}, {Name: "coach", Default: true}},
 			Answer: templates.Answer{Section: "general", Error: "No."}, Faults: map[string]string{"max_users": "Enter " +
 				"a whole number."},

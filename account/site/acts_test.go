@@ -211,7 +211,7 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 			return a.CloseNextSteps(s.T.Context(), op)
 		})},
 		"logo": {account.SetLogo, nil, admin(func(s *scene, _ *roster.Administration, _ account.User) error {
-			return s.Service.SetLogo(s.T.Context(), op, nil)
+			return s.Service.SetLogo(s.T.Context(), op, false, nil)
 		})},
 	}
 	// These have their tests where they are done.
