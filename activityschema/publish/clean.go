@@ -68,13 +68,7 @@ func (f *File) parts(r *Recording) []*Recording {
 	r.Samples = timed
 	f.leave(r, all-len(r.Samples), noTime)
 	all = len(r.Samples)
-	byTime := func(a, b Sample) int { return cmp.Compare(a.At, b.At) }
-	if !slices.IsSortedFunc(r.Samples, byTime) {
-		r.mergeLists(byTime)
-	}
-	if !slices.IsSortedFunc(r.Samples, byTime) {
-		r.Samples = rising(r.Samples)
-	}
+	r.Samples = ordered(r.Samples)
 	f.leave(r, all-len(r.Samples), backwards)
 	var pieces [][]Sample
 	for i, begin := 0, 0; i < len(r.Samples); i++ {
@@ -120,22 +114,40 @@ func (f *File) parts(r *Recording) []*Recording {
 	return parts
 }
 
-// mergeLists merges sensors into the track if the file has them in a list of their own, before or after it.
-func (r *Recording) mergeLists(byTime func(a, b Sample) int) {
-	var track, sensors []Sample
-	for _, s := range r.Samples {
-		if s.hasPosition() {
-			track = append(track, s)
-		} else {
+// ordered returns the samples in the order of their times. A program may write parts of a track in another order, more
+// than once or backwards, or sensors in a list of their own: sorted by time, the track gets no longer. Else the clock
+// went back, and the samples that do are left out.
+func ordered(all []Sample) []Sample {
+	byTime := func(a, b Sample) int { return cmp.Compare(a.At, b.At) }
+	if slices.IsSortedFunc(all, byTime) {
+		return all
+	}
+	sorted := slices.Clone(all)
+	slices.SortStableFunc(sorted, byTime)
+	if wayOf(sorted) > wayOf(all)+nearM {
+		return rising(all)
+	}
+	for i := range sorted {
+		if s := &sorted[i]; !s.hasPosition() {
 			s.Break = false
-			sensors = append(sensors, s)
 		}
 	}
-	if len(track) == 0 || !slices.IsSortedFunc(track, byTime) || !slices.IsSortedFunc(sensors, byTime) {
-		return
+	return sorted
+}
+
+// wayOf returns how far it is along the positions, in metres.
+func wayOf(samples []Sample) (far float64) {
+	last := -1
+	for i := range samples {
+		if !samples[i].hasPosition() {
+			continue
+		}
+		if last >= 0 {
+			far += metres(samples[last].Lat, samples[last].Lon, samples[i].Lat, samples[i].Lon)
+		}
+		last = i
 	}
-	r.Samples = append(track, sensors...)
-	slices.SortStableFunc(r.Samples, byTime)
+	return far
 }
 
 func (r *Recording) warn(format string, args ...any) {
@@ -162,7 +174,8 @@ func (f *File) clean(r *Recording) {
 		if last := &kept[len(kept)-1]; last.At/1000 != s.At/1000 {
 			s.Break, pause = pause, false
 			kept = append(kept, s)
-		} else if !pause {
+		} else if again := s.Lat == last.Lat && s.Lon == last.Lon; again || !pause {
+			pause = pause && !again
 			f.merge(r, last, &s)
 		} else {
 			f.leave(r, 1, sameSecond)
@@ -344,17 +357,27 @@ func (r *Recording) reach() {
 			at = append(at, i)
 		}
 	}
-	n = r.outOfReach(at, func(i, j int) float64 {
-		a, b := s[i].ElevationM, s[j].ElevationM
-		if (a == 0) != (b == 0) && math.Abs(a-b) > 2*nearHeightM {
-			return math.Inf(1)
-		}
-		return early(b-a, nearHeightM, limits.climb, seconds(i, j))
-	}, func(i int) bool {
+	early := func(i, j int) float64 {
+		return early(s[j].ElevationM-s[i].ElevationM, nearHeightM, limits.climb, seconds(i, j))
+	}
+	forget := func(i int) bool {
 		known := !math.IsNaN(s[i].ElevationM)
 		s[i].ElevationM = unknown
 		return known
-	})
+	}
+	n = 0
+	zero, zeros, leap := func(i int) bool { return s[i].ElevationM == 0 }, 0, false
+	for k, i := range at {
+		if zero(i) {
+			zeros++
+		}
+		leap = leap || k > 0 && zero(i) != zero(at[k-1]) && early(at[k-1], i) > 0
+	}
+	if leap && 10*zeros < 9*len(at) { // they stand for no value
+		at = slices.DeleteFunc(at, func(i int) bool { return zero(i) && forget(i) })
+		n = zeros
+	}
+	n += r.outOfReach(at, early, forget)
 	r.drop(n, "elevations that nobody can have reached are left out: %d")
 }
 

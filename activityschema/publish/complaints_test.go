@@ -191,7 +191,9 @@ func TestWhatIsNotReadIsNamed(t *testing.T) {
 		}
 		w.message(78, fitUint{0, 2, 0x84, 800})
 	})
+	tcx := strings.Replace(asTCX("Biking", steady(), 3000, 1), "<Activities>", "<Activities><Transition><Track><Trackpoint/></Track></Transition>", 1)
 	for data, want := range map[string]string{
+		tcx: "samples of a part of the file that is no activity are left out: 1",
 		gpx: "601 values of a kind that is not read: gear",
 		fit: "1 messages of a kind that is not read: hrv; 12 messages of a kind that is not read: hr",
 	} {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -165,6 +166,8 @@ func TestFiguresAreThoseOfWhatWasDone(t *testing.T) {
 		}
 	})
 	fit := asFIT(2, steady(), 600, 3000)
+	backwards := steady()
+	slices.Reverse(backwards)
 	indoors := change(steady(), func(_ int, r *row) { r.lat, r.lon = 0, 0 })
 	for _, c := range []struct {
 		name, data                   string
@@ -181,6 +184,15 @@ func TestFiguresAreThoseOfWhatWasDone(t *testing.T) {
 		{"characters of names", strings.Replace(base, ">N<", ">Tom & Jerry, a\xc3\xb1o &ntilde; \x00\x0b\x1b<", 1), 3000, 600, 18, 0, 0, ""},
 		{"XML 1.1", strings.Replace(base, `"1.0"`, `"1.1"`, 1), 3000, 600, 18, 0, 0, ""},
 		{"times with a blank", strings.NewReplacer("T08", " 08", "Z</time>", "</time>").Replace(base), 3000, 600, 18, 0, 0, ""},
+		{"less than in a name", strings.Replace(base, ">N<", ">I <3 N, 5 < 6<", 1), 3000, 600, 18, 0, 0, ""},
+		{"hyphens in a comment", strings.Replace(base, "<trk>", "<!-- a -- b ---><trk>", 1), 3000, 600, 18, 0, 0, ""},
+		{"offsets of hours", strings.ReplaceAll(base, "Z</time>", "+00</time>"), 3000, 600, 18, 0, 0, ""},
+		{"no segment", strings.NewReplacer("<trkseg>", "", "</trkseg>", "").Replace(base), 3000, 600, 18, 0, 0, ""},
+		{"a segment for each point", asGPX("cycling", change(rows(121, 25), func(i int, r *row) { r.t, r.pause = r.t*5, i > 0 })), 3000, 600, 18, 0, 0, ""},
+		{"the last point first", asGPX("cycling", backwards), 3000, 600, 18, 0, 0, ""},
+		{"parts in another order", asGPX("cycling", slices.Concat(steady()[200:400], steady()[:200], steady()[400:])), 3000, 600, 18, 0, 0, ""},
+		{"parts more than once", asGPX("cycling", slices.Concat(steady()[:200], steady()[:400], steady())), 3000, 600, 18, 0, 0, ""},
+		{"a plan beside it", strings.Replace(base, "<trk>", `<trk><trkseg><trkpt lat="47" lon="8"/><trkpt lat="48" lon="8"/></trkseg></trk><trk>`, 1), 3000, 600, 18, 0, 0, "left out: 2"},
 		{"a tail", base + "\x00\x00\x00", 3000, 600, 18, 0, 0, ""},
 		{"300 m off", asGPX("cycling", off(300, 300)), 3000, 600, 18, 0, 0, "left out: 1"},
 		{"300 m off, no sport", asGPX("", off(300, 300)), 3000, 600, 18, 0, 0, "left out: 1"},
@@ -221,7 +233,9 @@ func TestFiguresAreThoseOfWhatWasDone(t *testing.T) {
 		{"zeros at the start", heights(0, func(i int) bool { return i < 90 }), 1800, 600, 10.8, 0, 0, "left out: 90"},
 		{"a zero now and then", heights(0, func(i int) bool { return i%100 == 50 }), 1800, 600, 10.8, 0, 0, "left out: 6"},
 		{"a height now and then", heights(700, func(i int) bool { return i%100 < 2 }), 1800, 600, 10.8, 0, 0, "left out: 13"},
-		{"zeros for most of the time", heights(0, func(i int) bool { return i < 300 }), 1800, 600, 10.8, 0, 0, ""},
+		{"zeros for most of the time", heights(0, func(i int) bool { return i < 300 }), 1800, 600, 10.8, 0, 0, "left out: 300"},
+		{"a zero every other second", asGPX("running", change(rows(601, 3), func(i int, r *row) { r.ele = float64(i%2) * (500 - math.Abs(float64(i)-300)/3) })),
+			1800, 600, 10.8, 100, 0, "left out: 301"},
 		{"heights that wander", asGPX("cycling", wandering), 17995, 3599, 18, 60, 0, ""},
 		{"renewed every 2 s", every(2), 3000, 600, 18, 0, 0, ""},
 		{"renewed every 5 s", every(5), 3000, 600, 18, 0, 0, ""},
@@ -328,6 +342,7 @@ func TestSensorsOfOtherMakersAreRead(t *testing.T) {
 		{"heart rate", developer("Swim Heart Rate", "bpm", constant(120)), 120, 0, 0},
 		{"speed", developer("Speed", "m/s", constant(5)), 0, 0, 18},
 		{"beats of a strap", beats, 120, 0, 18},
+		{"Suunto", strings.ReplaceAll(asGPX("cycling", steady()), "<extensions>", "<extensions><gpxdata:bikepower>300</gpxdata:bikepower>"), 0, 300, 18},
 		{"a list beside the track", strings.Replace(track, "</Track>", "</Track>"+list, 1), 120, 0, 18},
 	} {
 		d, err := read(t, []byte(c.data)).Detail(0)
@@ -437,6 +452,21 @@ func TestRestOfMoreThanADayMakesTwoActivities(t *testing.T) {
 		must(t, err)
 		about(t, d.ID, *d.DistanceM, want, 2)
 		about(t, d.ID+": speed", *d.AvgSpeedKmh, 18, 0.1)
+	}
+}
+
+// An activity that was entered by hand, or made by a script, has no track, and its session may not say when it began.
+func TestTotalsWithoutATrack(t *testing.T) {
+	var w fitWriter
+	w.message(fitFileID, fitUint{0, 1, 0, fitFileActivity})
+	w.message(fitSession, fitUint{fitTimestamp, 4, 0x86, fitTime(begun) + 1800}, fitUint{5, 1, 0, 1}, fitUint{7, 4, 0x86, 1_800_000},
+		fitUint{8, 4, 0x86, 1_800_000}, fitUint{9, 4, 0x86, 500_000})
+	point := strings.Replace(asTCX("Running", rows(1, 0), 5000, 1), "Seconds>0<", "Seconds>1800<", 1)
+	for _, data := range []string{point, string(w.file())} {
+		d := checked(t, read(t, []byte(data)))
+		if d.Sport != activityschema.SportRunning || !d.StartedAt.Time.Equal(begun) || orZero(d.DistanceM) != 5000 || orZero(d.MovingTimeS) != 1800 {
+			t.Errorf("%s at %s: %v m in %v s", d.Sport, d.StartedAt, orZero(d.DistanceM), orZero(d.MovingTimeS))
+		}
 	}
 }
 

@@ -315,7 +315,7 @@ func (x *fitFormat) message(b []byte) error {
 			}
 		}
 	case fitSession:
-		s := &Recording{Totals: m.totals(), Source: x.rec.Source}
+		s := &Recording{Totals: m.totals(now), Source: x.rec.Source}
 		s.Sport, s.SubSport = fitSportOf(m.number(5), m.number(6))
 		s.Totals.AvgSpeed, s.Totals.MaxSpeed = m.first(124, 14)/1000, m.first(125, 15)/1000
 		s.Totals.AvgHR, s.Totals.MaxHR, s.Totals.AvgCadence = m.number(16), m.number(17), m.number(18)
@@ -325,7 +325,7 @@ func (x *fitFormat) message(b []byte) error {
 			x.sessions = append(x.sessions, s)
 		}
 	case fitLap:
-		l := m.totals()
+		l := m.totals(now)
 		l.AvgSpeed, l.AvgHR, l.AvgPower, l.AscentM = m.first(110, 13)/1000, m.number(15), m.number(19), m.number(21)
 		if !x.skip && l.Start != 0 {
 			return x.file.addLap(&x.rec, &l)
@@ -344,11 +344,14 @@ func (x *fitFormat) message(b []byte) error {
 	return nil
 }
 
-// totals returns the fields that have the same numbers in a session and a lap.
-func (m fitMessage) totals() Totals {
+// totals returns the fields that have the same numbers in a session and a lap, which ends now.
+func (m fitMessage) totals(now int64) Totals {
 	t := newTotals()
 	t.Start = m.at(2)
 	t.ElapsedS, t.MovingS, t.DistanceM = m.number(7)/1000, m.number(8)/1000, m.number(9)/100
+	if t.Start == 0 && now != 0 && t.ElapsedS > 0 {
+		t.Start = now - int64(t.ElapsedS*1000)
+	}
 	return t
 }
 

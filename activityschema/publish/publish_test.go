@@ -152,6 +152,9 @@ func TestFileCutShortGivesWhatItRecorded(t *testing.T) {
 			if whole.Hash != read(t, data).Hash {
 				t.Error("a packed file is not the same recording")
 			}
+			if f := read(t, append(bytes.Clone(packed.Bytes()), make([]byte, 512)...)); f.Warnings != nil {
+				t.Errorf("of zeros behind a packed file: %q", f.Warnings)
+			}
 			cut := read(t, packed.Bytes()[:packed.Len()*3/4])
 			if n := len(cut.Recordings[0].Samples); len(cut.Warnings) == 0 || n < 300 || n == 600 {
 				t.Errorf("of a packed file that is cut: %d samples, %q", n, cut.Warnings)

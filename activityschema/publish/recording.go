@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/flate"
 	"compress/gzip"
 	"crypto/sha256"
@@ -186,36 +187,43 @@ func (o Options) Read(r io.Reader) (*File, error) {
 // tidy makes activities of what was read.
 func (f *File) tidy() error {
 	var kept []*Recording
+	var refused error // why the last track that nobody recorded is none
 	for _, rec := range f.Recordings {
-		if err := rec.shareTimes(); err != nil {
-			return err
+		err := rec.shareTimes()
+		if rec.planned = err == nil && rec.isPlan(); rec.planned && !f.options.Planned {
+			err = errPlan
 		}
-		if rec.isPlan() {
-			if !f.options.Planned {
-				return errPlan
-			}
-			rec.planned = true
+		if err != nil {
+			refused = err
+			f.leave(nil, len(rec.Samples), noActivity)
+			continue
+		}
+		if rec.planned {
 			f.clean(rec)
 			kept = append(kept, rec)
 			continue
 		}
 		for _, part := range f.parts(rec) {
-			// Pool swims and activities entered by hand may have no samples.
-			if f.clean(part); len(part.Samples) > 1 || part.Totals.Start != 0 && part.Totals.ElapsedS > 0 {
+			f.clean(part)
+			if len(part.Samples) > 1 {
 				kept = append(kept, part)
 				continue
 			}
 			if part.counts[sameSecond] > 1 {
-				return errSameTime
+				refused = errSameTime
 			}
 			f.leave(nil, len(part.Samples), alone)
+			// Pool swims and activities entered by hand may have no samples.
+			if part.Samples = nil; part.Totals.Start != 0 && part.Totals.ElapsedS > 0 {
+				kept = append(kept, part)
+			}
 		}
 	}
 	if len(kept) > maxRecordings {
 		return errRecordings
 	}
 	if f.Recordings = kept; len(kept) == 0 {
-		return errEmpty
+		return cmp.Or(refused, errEmpty)
 	}
 	f.say()
 	return nil
@@ -257,7 +265,7 @@ func (f *File) warn(text string) {
 func cutShort(err error) bool {
 	_, corrupt := errors.AsType[flate.CorruptInputError](err)
 	return corrupt || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, zip.ErrChecksum)
+		errors.Is(err, gzip.ErrChecksum) || errors.Is(err, zip.ErrChecksum)
 }
 
 // readError explains errors of libraries.
@@ -277,6 +285,9 @@ type capped struct {
 
 func (c *capped) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
+	if errors.Is(err, gzip.ErrHeader) {
+		err = io.EOF // what follows a whole file is none
+	}
 	if c.left -= int64(n); c.left < 0 {
 		return 0, errTooLarge
 	}

@@ -32,6 +32,9 @@ func (t *tcx) start(path []string, attrs []xml.Attr) error {
 		t.rec.Sport, t.rec.SubSport = sportNamed(attribute(attrs, "Sport"))
 		return t.file.begin(t.rec)
 	case t.rec == nil:
+		if name == "Trackpoint" { // of a course, or of a transition
+			t.file.outside()
+		}
 	case name == "Lap":
 		lap := newTotals()
 		lap.Start = t.rec.timed(attribute(attrs, "StartTime"))

@@ -31,11 +31,13 @@ var (
 // An asciiReader reads the ASCII characters of a text in whatever encoding, also UTF-16, without control
 // characters. It fails when a token is too long. Names and comments have other characters, often
 // not in the encoding that is declared, but no value that matters has. Nor has any a reference to
-// an entity, so that ampersands, which programs forget to escape in names, are left out too.
+// an entity, so that ampersands, which programs forget to escape in names, are left out too, as are signs of less
+// before anything else than a tag, and hyphens that may not stand in a comment.
 type asciiReader struct {
 	r          *bufio.Reader
 	unit, low  int // bytes of a character, and which of them has ASCII
 	left, line int
+	last       [2]byte // characters before
 }
 
 // ascii returns the printable ASCII characters of the beginning of a file, without blanks.
@@ -76,13 +78,30 @@ func (a *asciiReader) ReadByte() (byte, error) {
 		}
 		c := unit[a.low]
 		switch {
-		case a.unit == 2 && unit[1-a.low] != 0, c >= 0x7f, c == '&', c < ' ' && c != '\t' && c != '\n' && c != '\r':
+		case a.unit == 2 && unit[1-a.low] != 0, c >= 0x7f, c == '&', c < ' ' && c != '\t' && c != '\n' && c != '\r',
+			c == '<' && !a.tag(), c == '-' && a.last[1] == '-' && a.last[0] != '!' && a.next() != '>':
 			continue
 		case c == '\n':
 			a.line++
 		}
+		a.last = [2]byte{a.last[1], c}
 		return c, nil
 	}
+}
+
+// next returns the character that follows, 0 at the end.
+func (a *asciiReader) next() byte {
+	unit, err := a.r.Peek(a.unit)
+	if err != nil {
+		return 0
+	}
+	return unit[a.low]
+}
+
+// tag reports whether a tag, a comment or the like begins with what follows.
+func (a *asciiReader) tag() bool {
+	c := a.next()
+	return 'a' <= c|0x20 && c|0x20 <= 'z' || c == '/' || c == '!' || c == '?' || c == '_'
 }
 
 // Read implements io.Reader.
@@ -205,7 +224,7 @@ func timeOf(text string) (at int64, zone *time.Location, ok bool) {
 	}
 	for _, layout := range [...]string{
 		time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04:05Z0700", "2006-01-02T15:04Z07:00", "2006-01-02T15:04",
-		"20060102T150405Z0700", "2006/01/02T15:04:05Z07:00", "2006/01/02T15:04:05",
+		"2006-01-02T15:04:05Z07", "20060102T150405Z0700", "2006/01/02T15:04:05Z07:00", "2006/01/02T15:04:05",
 	} {
 		if at, err := time.Parse(layout, text); err == nil {
 			if _, offset := at.Zone(); offset != 0 {
@@ -245,7 +264,7 @@ func (s *Sample) sensor(name, text string) bool {
 		s.HRBpm = whole(text)
 	case "cad", "cadence", "runcadence":
 		s.CadenceRpm = whole(text)
-	case "power", "watts", "powerinwatts":
+	case "power", "watts", "powerinwatts", "bikepower":
 		s.PowerW = whole(text)
 	case "atemp", "temp", "temperature":
 		s.TempC = decimal(text)
