@@ -3,6 +3,7 @@ package account
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"net/netip"
 	"slices"
@@ -74,6 +75,9 @@ const (
 	// MaxJoinMailbox is how many wait of one mailbox: a family asks for its children.
 	MaxJoinMailbox = 5
 
+	// JoinMailWait is how long the mail of a request waits at most for those before it.
+	JoinMailWait = 24 * time.Hour
+
 	joinLinkLifetime = 24 * time.Hour
 	maxJoinReason    = 300 // runes
 )
@@ -119,7 +123,7 @@ func (s *Service) WaitingRequests() int {
 
 // AskToJoin queues the mail with the link that stores the request. It looks up nothing, so that neither the answer nor
 // its time says whether the address has an account: that is looked up when the mail is composed. Whoever asks often
-// for one address gets the same answer and no further mail.
+// for one address gets the same answer and no further mail. Where many ask, their mails leave one after another.
 func (s *Service) AskToJoin(ctx context.Context, c Caller, in JoinRequest) error {
 	err := s.takesRequests(ctx)
 	switch {
@@ -155,9 +159,19 @@ func (s *Service) AskToJoin(ctx context.Context, c Caller, in JoinRequest) error
 	if wait, err := s.limits.Take(ctx, web.LimitMail, "join:"+mailboxOf(email)); err != nil || wait > 0 {
 		return err
 	}
+	at := s.Now()
+	if rate := s.limits.Rate(web.LimitJoinAll); rate.Count > 0 {
+		at, err = s.store.JoinMailAt(ctx, rate, at)
+		if errors.Is(err, web.ErrRateLimited) {
+			web.NoteLimit(ctx, web.LimitJoinAll)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	web.Note(ctx, "join_asked")
 	return s.store.QueueMail(ctx, Mail{Kind: MailJoin, Address: email, Language: templates.LanguageOf(ctx).Tag(),
-		Data: map[string]string{"name": name, "reason": reason}}, s.Now())
+		Data: map[string]string{"name": name, "reason": reason}}, at)
 }
 
 // joinTurn counts a request to join of an address and of the networks around it. Many requests in an hour refuse

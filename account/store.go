@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account/statuslist"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // ImportedCode is the reset code of a user who was imported without a password.
@@ -325,6 +326,9 @@ type JoinStore interface {
 	// ErrInvalidLink if that was spent before; ErrJoinFull if there are most others: then
 	// nothing is spent.
 	AddJoinRequest(ctx context.Context, r JoinRequest, link []byte, most int, a Audit) error
+	// JoinMailAt returns when the next mail of a request to join leaves: as many as the rate at once, further ones
+	// at that pace. ErrRateLimited if that is more than JoinMailWait later: then none is counted.
+	JoinMailAt(ctx context.Context, rate web.Rate, now time.Time) (time.Time, error)
 	// JoinsUntold reports whether requests were added since administrators were told, and when that
 	// was. TellJoins tells them with the mails, unless they were told since before.
 	JoinsUntold(ctx context.Context) (some bool, told time.Time, err error)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/store/engine"
 )
 
@@ -48,8 +49,29 @@ func (s *Store) AddJoinRequest(
 	})
 }
 
-// Counters: how many requests were stored since administrators were told, and when that was.
-const joinsUntold, joinsTold = "joins-untold", "joins-told"
+// JoinMailAt implements account.Store. The counter is when, in milliseconds, all mails so far would have left at the
+// pace of the rate. One that a clock which was ahead has left begins anew.
+func (s *Store) JoinMailAt(ctx context.Context, rate web.Rate, now time.Time) (at time.Time, err error) {
+	pace := rate.Window.Milliseconds() / int64(rate.Count)
+	last := now.Add(rate.Window + account.JoinMailWait).UnixMilli()
+	args := map[string]any{"name": joinMails, "now": now.UnixMilli(), "first": now.UnixMilli() + pace, "pace": pace,
+		"last": last, "beyond": last + pace}
+	err = s.write(ctx, "pace mails of requests to join", func(tx *engine.Tx) {
+		tx.Expect(tx.Exec(`INSERT INTO counters (name, value) VALUES (@name, @first)
+			ON CONFLICT (name) DO UPDATE SET value = CASE WHEN counters.value BETWEEN @now AND @last
+				THEN counters.value + @pace ELSE @first END
+			WHERE counters.value < @last OR counters.value > @beyond`, args), web.RateLimited(rate.Window))
+		var left int64
+		tx.Find(&left, "SELECT value FROM counters WHERE name = ?", joinMails)
+		if at = time.UnixMilli(left).Add(-rate.Window); at.Before(now) {
+			at = now
+		}
+	})
+	return at, err
+}
+
+// Counters: how many requests were stored since administrators were told, when that was, and see JoinMailAt.
+const joinsUntold, joinsTold, joinMails = "joins-untold", "joins-told", "join-mails"
 
 // JoinsUntold implements account.Store.
 func (s *Store) JoinsUntold(ctx context.Context) (some bool, told time.Time, err error) {

@@ -1,10 +1,12 @@
 package store_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -99,5 +101,34 @@ func TestRequestsToJoinAreToldOnce(t *testing.T) {
 		must(t, ask("cy", 5))
 		untold(true, noon)
 		tell(noon, noon.Add(time.Hour), 2)
+	})
+}
+
+// As many mails as the rate leave at once, the others at its pace, and a clock that was ahead keeps none back.
+func TestMailsOfRequestsToJoinLeaveAtTheirPace(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		rate, atOnce := web.Rate{Count: 4, Window: time.Hour}, atomic.Int32{}
+		for _, err := range race(8, func(int) error {
+			at, err := s.JoinMailAt(t.Context(), rate, noon)
+			if at.Equal(noon) {
+				atOnce.Add(1)
+			}
+			return err
+		}) {
+			must(t, err)
+		}
+		at := func(now time.Time) time.Time {
+			t.Helper()
+			at, err := s.JoinMailAt(t.Context(), rate, now)
+			must(t, err)
+			return at
+		}
+		if n, ninth := atOnce.Load(), at(noon); n != 4 || !ninth.Equal(noon.Add(75*time.Minute)) {
+			t.Errorf("%d at once, the ninth at %v", n, ninth)
+		}
+		at(noon.AddDate(1, 0, 0))
+		if got := at(noon); !got.Equal(noon) {
+			t.Errorf("after a clock that was ahead: %v", got)
+		}
 	})
 }

@@ -15,11 +15,13 @@ import (
 )
 
 // A mail waits for those to its address before it until they were tried: people read them in the order
-// of what happened. Requests whose account has yet to be looked up have no address, and wait for nothing.
+// of what happened. Requests whose account has yet to be looked up have no address, and wait for nothing; nor does any
+// mail for one that leaves later by itself (see JoinMailAt).
 var mailOutbox = engine.Outbox{
 	Table: "mail_outbox", Columns: "id, kind, sub, address, language, data, created_at, attempts", Rows: "mails",
 	Free: ` AND (address = '' OR NOT EXISTS (SELECT 1 FROM mail_outbox former
-		WHERE former.address = mail_outbox.address AND former.id < mail_outbox.id AND former.attempts = 0))`,
+		WHERE former.address = mail_outbox.address AND former.id < mail_outbox.id AND former.attempts = 0
+			AND former.created_at <= mail_outbox.created_at))`,
 }
 
 // insertMails adds mails to the outbox in the transaction of the change that they report.

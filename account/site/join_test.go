@@ -242,7 +242,7 @@ func TestFloodOfRequestsToJoin(t *testing.T) {
 	w.AddUser("ada")
 	addMember(w, "root1", "root1@example.org", account.FlagAdmin)
 	post.new()
-	got := map[int]int{}
+	began, got := w.Clock.Now(), map[int]int{}
 	for i := range 10_000 {
 		b := w.BrowserAt(fmt.Sprintf("2001:db8:%x::%x", i%150, i)) // 150 networks, each with a turn
 		got[b.Call("POST", "/api/join", map[string]string{"name": "x", "email": fmt.Sprintf("x%d@x%d.example", i, i%7), "reason": "x"}).Status]++
@@ -251,8 +251,11 @@ func TestFloodOfRequestsToJoin(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	w.Browser().Login("ada", password).Is(200)
-	if list := pending(t, w, post); len(list) != 150 {
-		t.Errorf("%d requests wait", len(list))
+	for _, left := range []int{100, 125, 150} {
+		if list := pending(t, w, post); len(list) != left {
+			t.Errorf("after %v %d requests wait", w.Clock.Now().Sub(began), len(list))
+		}
+		w.Clock.Advance(15 * time.Minute)
 	}
 	tell(t, w)
 	if m := post.one("root1@example.org"); !strings.Contains(m.Text, "150 people are waiting to join") {
@@ -277,6 +280,41 @@ func TestFloodOfRequestsToJoin(t *testing.T) {
 	}
 	if list, err := w.Administration().JoinRequests(t.Context()); err != nil || len(list) != account.MaxJoinRequests {
 		t.Errorf("%d requests wait: %v", len(list), err)
+	}
+}
+
+// Five hundred networks get as many mails an hour as the limit says, and a mail that waits holds up nothing else.
+func TestMailsOfRequestsToJoinArePaced(t *testing.T) {
+	w, post := newMailWorld(t, withLimits(map[string]web.Rate{web.LimitJoinAll: {Count: 10, Window: time.Hour}}))
+	w.SaveSettings(openToRequests)
+	addMember(w, "ada", "ada@example.org")
+	n := 0
+	ask := func(address string) int {
+		n++
+		in := map[string]string{"name": "x", "email": address, "reason": "x"}
+		return w.BrowserAt(fmt.Sprintf("2001:db8:%x::1", n)).Call("POST", "/api/join", in).Status
+	}
+	got := map[int]int{}
+	for i := range 499 {
+		got[ask(fmt.Sprintf("x%d@x%d.example", i, i))]++
+	}
+	if got[202] != 250 || got[429] != 249 { // ten at once, and those of a day
+		t.Errorf("%v", got)
+	}
+	for hour := range 25 {
+		if mails := post.new(); len(mails) != 10 {
+			t.Errorf("hour %d: %d mails", hour, len(mails))
+		}
+		if hour == 1 && ask("ada@example.org") != 202 {
+			t.Error("refused after an hour")
+		}
+		if hour == 1 {
+			w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": "ada"}).Is(200)
+			if m := post.one("ada@example.org"); !strings.Contains(m.Text, "password") {
+				t.Error(m.Text)
+			}
+		}
+		w.Clock.Advance(time.Hour)
 	}
 }
 

@@ -333,6 +333,12 @@ func (l *Limits) place(ctx context.Context, k LimitKey) (*takenCounter, error) {
 	}
 }
 
+// Rate returns the rate of a limit.
+func (l *Limits) Rate(name string) Rate {
+	_, c := l.counter(name, "")
+	return c.Rate
+}
+
 func (l *Limits) counter(name, key string) (Counters, Counter) {
 	if l == nil {
 		return nil, Counter{}
