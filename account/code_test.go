@@ -20,9 +20,7 @@ func TestCodesDoNotRepeat(t *testing.T) {
 			used[r] = true
 		}
 	}
-	if len(used) != 32 {
-		t.Errorf("%d characters are used: fewer bits than promised", len(used))
-	}
+	same(t, "characters are used: fewer bits than promised", len(used), 32)
 	if bits := 5 * account.InviteCodeLength; bits < 64 {
 		t.Errorf("an invite has %d bits", bits)
 	}
@@ -34,14 +32,10 @@ func TestCodesDoNotRepeat(t *testing.T) {
 func TestCodesSurviveCopyingByHand(t *testing.T) {
 	const code = "0123456789ABCDEF"
 	for _, typed := range []string{code, "0123-4567-89AB-CDEF", "0123 4567 89ab cdef", " o123-4567-89ABCDEF\n", "OI23456789ABCDEF", "0l23456789abcdef"} {
-		if got := account.CanonicalCode(typed, 16); got != code {
-			t.Errorf("%q: %q", typed, got)
-		}
+		same(t, typed, account.CanonicalCode(typed, 16), code)
 	}
 	for _, typed := range []string{"", "-", "0123456789ABCDE", "0123456789ABCDEF0", "0123456789ABCDEU", "0123456789ABCDE%", "0123456789ABCDEＦ", "0123\x00456789ABCDEF", strings.Repeat(" ", 100) + code} {
-		if got := account.CanonicalCode(typed, 16); got != "" {
-			t.Errorf("%q: %q", typed, got)
-		}
+		same(t, typed, account.CanonicalCode(typed, 16), "")
 	}
 	if got := account.Grouped(code); got != "0123-4567-89AB-CDEF" {
 		t.Error(got)

@@ -106,9 +106,7 @@ func TestTokenSaysWhatTheContractSaysAndNoMore(t *testing.T) {
 	if c["sub"] != u.Sub || c["sub"] == "ada" || c["aud"] != "activity" || c["iss"] != "http://localhost:4040" || c["preferred_username"] != "ada" {
 		t.Errorf("claims %v", c)
 	}
-	if life := c["exp"].(float64) - c["iat"].(float64); life != 2592000 {
-		t.Errorf("lives %v s", life)
-	}
+	same(t, "lives, s", c["exp"].(float64)-c["iat"].(float64), 2592000)
 	if got, _ := json.Marshal(c["groups"]); string(got) != `["activity","admin"]` {
 		t.Errorf("groups %s", got)
 	}

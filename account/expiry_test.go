@@ -14,9 +14,7 @@ import (
 func setEnd(w *accounttest.World, handle string, ends time.Time) {
 	w.T.Helper()
 	err := w.Administration().WithMail(false).SetEnd(w.T.Context(), account.Operator(), w.User(handle), ends)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must(w.T, err)
 }
 
 // EndDue has not run: nobody needs to have watched.
@@ -39,9 +37,7 @@ func TestEndedAccountHasNoSessionAndReadsWhomToAsk(t *testing.T) {
 	if next, err := w.Store.EndDue(t.Context()); err != nil || !next.IsZero() {
 		t.Fatalf("%v, %v", next, err)
 	}
-	if got := statusBit(w, b.Cookies["cairn_session"]); got != 1 {
-		t.Errorf("status bit %d", got)
-	}
+	same(t, "status bit", statusBit(w, b.Cookies["cairn_session"]), 1)
 	setEnd(w, "ada", time.Time{})
 	w.Browser().Login("ada", accounttest.Password).Is(200)
 	if b.IsSignedIn() {

@@ -3,6 +3,7 @@ package account_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -121,9 +122,7 @@ func TestNoClaimHoldsWhatItsReadersCannotTake(t *testing.T) {
 		{"address.postal_code", strings.Repeat("1", 21), "refused"},
 		{"address.country", "Italia", "Italia"},
 	} {
-		if got := kept(t, c.name, c.value); got != c.want {
-			t.Errorf("%s=%q: %q, want %q", c.name, c.value, got, c.want)
-		}
+		same(t, fmt.Sprintf("%s=%q", c.name, c.value), kept(t, c.name, c.value), c.want)
 	}
 	var p account.Profile
 	for _, name := range []string{"", "name", "address", "address.planet", "sub", "GIVEN_NAME"} {
@@ -162,9 +161,7 @@ func TestEveryNamedClaimCanBeSetAndRemoved(t *testing.T) {
 	if !reflect.DeepEqual(p, account.Profile{}) {
 		t.Errorf("left over: %+v", p)
 	}
-	if *copied.Address != before {
-		t.Error("a change reached the profile that it was copied from")
-	}
+	same(t, "a change reached the profile that it was copied from", *copied.Address, before)
 }
 
 func TestChangedPhoneNumberIsUnverified(t *testing.T) {

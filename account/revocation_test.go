@@ -19,29 +19,19 @@ func statusBit(w *accounttest.World, token string) int {
 	w.T.Helper()
 	ref := claimsOf(w.T, token)["status"].(map[string]any)["status_list"].(map[string]any)
 	u, err := url.Parse(ref["uri"].(string))
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must(w.T, err)
 	a := w.Browser().Send("GET", u.Path, "", "").Is(200)
 	if a.Header.Get("Content-Type") != "application/statuslist+jwt" || len(a.SetCookies) != 0 {
 		w.T.Errorf("%v", a.Header)
 	}
 	list := claimsOf(w.T, a.Body)
-	if list["sub"] != ref["uri"] {
-		w.T.Errorf("sub %v, want %v", list["sub"], ref["uri"])
-	}
+	same(w.T, "sub", list["sub"], ref["uri"])
 	packed, err := base64.RawURLEncoding.DecodeString(list["status_list"].(map[string]any)["lst"].(string))
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must(w.T, err)
 	z, err := zlib.NewReader(strings.NewReader(string(packed)))
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must(w.T, err)
 	bits, err := io.ReadAll(z)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must(w.T, err)
 	i := int(ref["idx"].(float64))
 	return int(bits[i/8]>>(i%8)) & 1
 }
@@ -77,9 +67,7 @@ func TestReplacedTokenIsInTheList(t *testing.T) {
 	b := w.SignedIn("ada")
 	stolen := b.Cookies["cairn_session"]
 	b.Login("ada", password).Is(200)
-	if got := statusBit(w, stolen); got != 1 {
-		t.Error("the earlier token is not marked")
-	}
+	same(t, "the earlier token is not marked", statusBit(w, stolen), 1)
 	if got := statusBit(w, b.Cookies["cairn_session"]); got != 0 || !b.IsSignedIn() {
 		t.Error("the new one is")
 	}
@@ -119,9 +107,7 @@ func TestHS256TokenIsRefusedAfterTheEndDate(t *testing.T) {
 	}
 	cancel()
 	<-ended
-	if statusBit(w, now.Cookies["cairn_session"]) != 0 {
-		t.Error("an RS256 session was ended")
-	}
+	same(t, "an RS256 session was ended", statusBit(w, now.Cookies["cairn_session"]), 0)
 	if live, _, err := w.Store.HS256Sessions(t.Context(), w.Clock.Now()); err != nil || live != 0 {
 		t.Errorf("%d HS256 sessions, %v", live, err)
 	}

@@ -27,9 +27,7 @@ func TestProofIsFreshForAWhile(t *testing.T) {
 		{0, true, nil, false}, {0, true, multi, true},
 	} {
 		caller := account.Caller{User: account.User{SecondFactor: c.factor}, Session: account.Session{ID: "id", ConfirmedAt: now.Add(-c.age), AMR: c.amr}}
-		if got := caller.Fresh(now); got != c.want {
-			t.Errorf("%+v: %t", c, got)
-		}
+		same(t, fmt.Sprintf("%+v", c), caller.Fresh(now), c.want)
 	}
 }
 
@@ -132,9 +130,7 @@ func TestSignOutPutsTheTokenIntoTheList(t *testing.T) {
 			t.Errorf("cookies %v", out.Cookies)
 		}
 		for i, want := range []int{1, 1, 0} {
-			if got := statusBit(w, tokens[i]); got != want {
-				t.Errorf("token %d: status %d, want %d", i, got, want)
-			}
+			same(t, fmt.Sprintf("token %d: status", i), statusBit(w, tokens[i]), want)
 		}
 	})
 	t.Run("several", func(t *testing.T) {

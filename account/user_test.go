@@ -92,8 +92,6 @@ func TestDevices(t *testing.T) {
 		"Mozilla/5.0 (Linux; Android 15) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Mobile Safari/537.36":                    "Chrome on Android",
 		"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0":                                                          "Firefox on Linux",
 	} {
-		if got := web.Device(ua); got != want {
-			t.Errorf("%q: %q, want %q", ua, got, want)
-		}
+		same(t, ua, web.Device(ua), want)
 	}
 }

@@ -164,9 +164,7 @@ func TestAuditLogIsFiltered(t *testing.T) {
 		for _, e := range b.Call("GET", "/api/admin/audit?"+query, nil).Is(200).JSON()["events"].([]any) {
 			got = append(got, e.(map[string]any)["action"].(string))
 		}
-		if s := strings.Join(got, " "); s != want {
-			t.Errorf("%s: %s, want %s", query, s, want)
-		}
+		same(t, query, strings.Join(got, " "), want)
 	}
 	next := b.Call("GET", "/api/admin/audit?person=bob&limit=2", nil).JSON()["next_cursor"].(string)
 	b.Call("GET", "/api/admin/audit?person=bob&limit=2&cursor="+next, nil).Is(200).Shows(`"user.create"`, `"next_cursor":null`).Hides("session.create")
@@ -198,9 +196,7 @@ func TestActsOfASessionAreLimited(t *testing.T) {
 		return done
 	}
 	name := func(i int) any { return map[string]string{"display_name": fmt.Sprint("Bob ", i)} }
-	if n := count(bob, "PATCH", "/api/me", name); n != 60 {
-		t.Errorf("a member did %d acts", n)
-	}
+	same(t, "a member did, acts", count(bob, "PATCH", "/api/me", name), 60)
 	other.Call("PATCH", "/api/me", name(99)).Is(200) // another session
 	change := map[string]string{"current_password": accounttest.Password, "new_password": "eleven quiet lanterns"}
 	bob.Call("POST", "/api/me/sessions/end-others", nil).Is(204)
@@ -214,9 +210,7 @@ func TestActsOfASessionAreLimited(t *testing.T) {
 		people = append(people, "who", w.AddUser(fmt.Sprintf("p%d", i)).Handle)
 	}
 	root.Page("/admin/users/selected", people...).Is(200) // counts once
-	if n := count(root, "PATCH", "/api/admin/users/bob", name); n != 599 {
-		t.Errorf("an administrator did %d acts", n)
-	}
+	same(t, "an administrator did, acts", count(root, "PATCH", "/api/admin/users/bob", name), 599)
 	root.Page("/admin/users/bob/unlock", "x", "").Is(429)
 	root.Call("POST", "/api/admin/users/bob/sessions/end-all", nil).Is(200)
 	w.Clock.Advance(2 * time.Minute)

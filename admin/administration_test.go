@@ -192,9 +192,7 @@ func TestOverviewTestsMail(t *testing.T) {
 	b.Page("/admin/test-mail", "to", "me").Is(400)
 	b.Call("PATCH", "/api/me", map[string]string{"email": "root@example.org"}).Is(200)
 	before, err := w.Administration().MailState(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.Page("/admin/").Is(200).Shows(`id="test-mail"`)
 	for range 2 {
 		b.Page("/admin/test-mail", "to", "me").RedirectsTo("/id/admin/?notice=test-mail#service")
@@ -363,9 +361,7 @@ func TestFirstSignInLeadsToTheNextSteps(t *testing.T) {
 	}
 	b := to("/admin/")
 	steps := b.Page("/admin/").Is(200).Shows(`id="next-steps"`, `href="/id/account/invites"`, "cairn client add --help", "cairn backup FILE").Body
-	if n := strings.Count(steps, ">open<"); n != 5 {
-		t.Errorf("%d steps are open", n)
-	}
+	same(t, "steps are open", strings.Count(steps, ">open<"), 5)
 	b.Page("/admin/settings/general", "language", "en", "time_zone", "Europe/London").Is(303)
 	b.Call("PATCH", "/api/me", map[string]string{"email": "root@example.org"}).Is(200)
 	w.AddUser("bob")

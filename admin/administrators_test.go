@@ -32,9 +32,7 @@ func TestNewAdministratorsAreTold(t *testing.T) {
 		}, true},
 		"permission, command": {lose, func(w *world, _ *accounttest.Browser) {
 			_, err := w.Administration().SetFlags(w.T.Context(), operator, w.User("mole"), account.FlagChange{"admin": {On: true}})
-			if err != nil {
-				w.T.Fatal(err)
-			}
+			must(w.T, err)
 		}, true},
 		"permission that they have": {nil, func(_ *world, root *accounttest.Browser) {
 			root.Call("PUT", "/api/admin/users/mole/flags", map[string]bool{"admin": true}).Is(200)
@@ -66,9 +64,7 @@ func TestNewAdministratorsAreTold(t *testing.T) {
 			if err == nil {
 				err = a.Import(w.T.Context(), operator, i, "")
 			}
-			if err != nil {
-				w.T.Fatal(err)
-			}
+			must(w.T, err)
 		}, true},
 		"joined by invite": {nil, func(w *world, root *accounttest.Browser) {
 			code := root.Call("POST", "/api/invites", map[string]any{"flags": []string{"admin"}}).Is(201).JSON()["code"]

@@ -63,9 +63,7 @@ func TestEndsOfTheAPI(t *testing.T) {
 		a := b.Send("PUT", "/api/admin/users/"+path, "application/json", body)
 		return func(status int, code ...string) map[string]any { return a.Is(status, code...).JSON() }
 	}
-	if got := put("bob/end", `{"ends": "2099-12-24"}`)(200)["ends_at"]; got != "2099-12-25T00:00:00Z" {
-		t.Errorf("ends at %v", got)
-	}
+	same(t, "ends at", put("bob/end", `{"ends": "2099-12-24"}`)(200)["ends_at"], "2099-12-25T00:00:00Z")
 	put("bob/flags", `{"activity": "2099-06-30T12:00:00Z"}`)(200)
 	put("bob/flags", `{"activity": true}`)(200)
 	got := b.Call("GET", "/api/admin/users/bob", nil).Is(200).JSON()

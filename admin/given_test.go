@@ -156,9 +156,7 @@ func (w *world) verified(u account.User, email, language string) {
 		u.Email, u.EmailVerified, u.Profile.Locale = email, true, language
 		return nil
 	}, w.Clock.Now(), nil)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must(w.T, err)
 }
 
 // formOf returns the fields of the link of a mail, for the form behind it.

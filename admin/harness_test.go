@@ -50,3 +50,11 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// same holds that two values are equal.
+func same[T comparable](t testing.TB, what any, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%v: %v, want %v", what, got, want)
+	}
+}

@@ -27,9 +27,7 @@ func (p *postbox) Send(_ context.Context, m mail.Message) error {
 // new delivers what waits, and returns what came since it was last called.
 func (p *postbox) new() []mail.Message {
 	p.w.T.Helper()
-	if err := p.w.Post.DeliverMails(p.w.T.Context()); err != nil {
-		p.w.T.Fatal(err)
-	}
+	must(p.w.T, p.w.Post.DeliverMails(p.w.T.Context()))
 	sent := p.sent
 	p.sent = nil
 	return sent

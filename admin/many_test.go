@@ -33,9 +33,7 @@ func (w *world) many(b *accounttest.Browser, n int) (handles []string) {
 func (w *world) audited(act account.Act) (targets []string) {
 	w.T.Helper()
 	rows, err := w.Store.AuditLog(w.T.Context(), account.AuditQuery{Kind: act.Action, Limit: 2000})
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must(w.T, err)
 	for _, r := range rows {
 		targets = append(targets, r.Target)
 	}
@@ -196,9 +194,7 @@ func TestPastedListIsCheckedLineByLine(t *testing.T) {
 	for _, twice := range []string{"Al,x@example.org\nAL,X@example.org", "Al,x@example.org\n,X@example.org"} {
 		b.Page("/admin/users/paste", "people", twice).Is(400).Shows("is already in row 1")
 	}
-	if n := len(w.audited(account.AddUser)); n != 2 {
-		t.Errorf("%d accounts", n)
-	}
+	same(t, "accounts", len(w.audited(account.AddUser)), 2)
 	// A family has one address: who has another name is another person.
 	b.Page("/admin/users/paste", "people", "Ann,x@example.org\nBen,X@example.org").Is(200).Shows(`data-shares="ann"`, "@ann has this address too", "Add 2 people").Hides(`data-shares="ben"`)
 	b.Page("/admin/users/paste", "people", "Ann,x@example.org", "sure", "yes").Is(200)
@@ -232,14 +228,10 @@ func TestInviteIsMailedToThoseWhoHaveNotChosenAPassword(t *testing.T) {
 	}
 	b.Page("/admin/users/paste", "people", "Kim,kim@example.org\nLee,lee@example.org\nNo Address", "sure", "yes").Is(200).
 		Shows(`id="links"`, "no-address").Hides("@kim</dt>")
-	if n := queued(); n != 2 {
-		t.Errorf("%d mails to those who were added", n)
-	}
+	same(t, "mails to those who were added", queued(), 2)
 	b.Page("/admin/users/selected", "who", "kim lee ada no-address", "do", "invite", "sure", "yes").Is(409).
 		Shows("already set up their sign-in", "no email address", `value="kim lee"`)
-	if n := queued(); n != 0 {
-		t.Errorf("%d mails although somebody stood in the way", n)
-	}
+	same(t, "mails although somebody stood in the way", queued(), 0)
 	b.Page("/admin/users/selected", "who", "kim lee", "do", "invite", "sure", "yes").Is(200)
 	if rows := w.audited(account.InviteUser); queued() != 2 || len(rows) != 2 {
 		t.Errorf("rows of %v", rows)
@@ -269,9 +261,7 @@ func TestListIsPastedTwiceAtOnce(t *testing.T) {
 		})
 	}
 	clicks.Wait()
-	if n := len(w.audited(account.AddUser)); n != 101 {
-		t.Errorf("%d accounts", n)
-	}
+	same(t, "accounts", len(w.audited(account.AddUser)), 101)
 }
 
 // What is pasted from spreadsheets, mails and member lists of clubs is read, or refused with what to do.

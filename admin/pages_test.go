@@ -40,14 +40,10 @@ func TestAdministrationByForms(t *testing.T) {
 	b.Page("/admin/users/bob/suspend", "reason", strings.Repeat("x", 201)).Is(400).Shows(`role="alert"`)
 
 	b.Page("/admin/users/bob/flags", "known", "activity", "known", "admin", "flag", "admin").RedirectsTo("/id/admin/users/bob?notice=flags-saved#access")
-	if got := strings.Join(w.User("bob").Flags, " "); got != "admin" {
-		t.Errorf("flags %q", got)
-	}
+	same(t, "flags", strings.Join(w.User("bob").Flags, " "), "admin")
 	// What was not on the page stays; what does not exist is refused.
 	b.Page("/admin/users/bob/flags", "known", "activity", "flag", "activity").RedirectsTo("/id/admin/users/bob?notice=flags-saved#access")
-	if got := strings.Join(w.User("bob").Flags, " "); got != "activity admin" {
-		t.Errorf("flags %q", got)
-	}
+	same(t, "flags", strings.Join(w.User("bob").Flags, " "), "activity admin")
 	b.Page("/admin/users/bob/flags", "known", "activity", "flag", "nonsense").Is(400)
 	b.Page("/admin/users/bob/suspend", "reason", "a", "reason", "b").Is(400)
 

@@ -35,9 +35,7 @@ func TestAdministratorEndsOnlyTheNamedSessions(t *testing.T) {
 	second.Call("GET", "/api/me", nil).Is(200)
 
 	a := b.Page("/admin/users/bob").Is(200).Shows(`id="sessions-end"`).Body
-	if n := strings.Count(a, `data-session="`); n != 2 {
-		t.Errorf("%d sessions on the page", n)
-	}
+	same(t, "sessions on the page", strings.Count(a, `data-session="`), 2)
 	sid := second.Call("GET", "/api/me", nil).JSON()["session"].(map[string]any)["id"].(string)
 	b.Page("/admin/users/bob/end-session", "id", theirs).Is(404)
 	b.Page("/admin/users/bob/end-session", "id", sid).RedirectsTo("/id/admin/users/bob?notice=session-ended#sessions")

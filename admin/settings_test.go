@@ -16,16 +16,12 @@ func TestSettingsChangeByName(t *testing.T) {
 	w.AddUser("root1", account.FlagAdmin)
 	b := w.SignedIn("root1")
 	want := `{"instance_name":"Cairn","language":"","time_zone":"","registration":"invite","max_users":0,"invites_per_member":3,"invite_flags":[],"invite_max_uses":1,"invite_max_days":14,"min_password_length":10,"flags":["activity","admin"],"default_flags":["activity"],"sign_out_on_flag_loss":false,"flag_descriptions":{"activity":"Uses the activity application.","admin":"Administers this installation: users, flags and settings."},"contact":"","imprint_url":"","privacy_url":"","accent_colour":"","second_factor_flags":[],"audit_days":365,"offer_passkeys":true,"attributes":[],"session_flags":[],"session_days":30}`
-	if got := strings.TrimSpace(b.Call("GET", "/api/admin/settings", nil).Is(200).Body); got != want {
-		t.Errorf("got %s", got)
-	}
+	same(t, "got", strings.TrimSpace(b.Call("GET", "/api/admin/settings", nil).Is(200).Body), want)
 	want = `{"instance_name":"Running Club","language":"","time_zone":"","registration":"invite","max_users":0,"invites_per_member":0,"invite_flags":[],"invite_max_uses":1,"invite_max_days":14,"min_password_length":10,"flags":["activity","admin","coach"],"default_flags":[],"sign_out_on_flag_loss":false,"flag_descriptions":{"activity":"Uses the activity application.","admin":"Administers this installation: users, flags and settings."},"contact":"","imprint_url":"","privacy_url":"","accent_colour":"","second_factor_flags":[],"audit_days":365,"offer_passkeys":true,"attributes":[],"session_flags":[],"session_days":30}`
 	if got := strings.TrimSpace(b.Send("PUT", "/api/admin/settings", "application/json", `{"instance_name":"Running Club","flags":["activity","coach"],"default_flags":[],"invites_per_member":0}`).Is(200).Body); got != want {
 		t.Errorf("got %s", got)
 	}
-	if got := strings.TrimSpace(b.Call("GET", "/api/admin/settings", nil).Is(200).Body); got != want {
-		t.Errorf("stored %s", got)
-	}
+	same(t, "stored", strings.TrimSpace(b.Call("GET", "/api/admin/settings", nil).Is(200).Body), want)
 	b.Call("PUT", "/api/admin/settings", map[string]string{"registration": "closed"}).Is(200)
 	w.Browser().Call("POST", "/api/register", map[string]string{"code": "x", "handle": "bob", "password": password}).Is(403, "registration_full")
 	b.Send("PUT", "/api/admin/settings", "application/json", `{}`).Is(200)
@@ -63,9 +59,7 @@ func TestFlagsAreDescribed(t *testing.T) {
 	put := func(body string, want map[string]any) {
 		t.Helper()
 		got := b.Send("PUT", "/api/admin/settings", "application/json", body).Is(200).JSON()["flag_descriptions"]
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: %s", body, diff)
-		}
+		same(t, body, cmp.Diff(want, got), "")
 	}
 	admin := "Administers this installation: users, flags and settings."
 	put(`{"flags":["activity","coach"],"flag_descriptions":{"coach":"Trains others.","activity":"Runs."}}`, map[string]any{"activity": "Runs.", "admin": admin, "coach": "Trains others."})
@@ -99,9 +93,7 @@ func TestClientsAreListedWithoutSecrets(t *testing.T) {
 	}
 	w.Clients = []templates.ApplicationRow{{ID: "c1", Name: "Maps", Public: true, RedirectURIs: []string{"https://maps.example.org/cb"}, RequireFlags: []string{"activity"}, CreatedAt: time.Unix(1893456000, 0)}}
 	want := `{"clients":[{"client_id":"c1","client_name":"Maps","public":true,"redirect_uris":["https://maps.example.org/cb"],"scopes":[],"require_flag":"activity","require_acr":null,"trusted":false,"created_at":"2030-01-01T00:00:00Z"}]}`
-	if got := strings.TrimSpace(b.Call("GET", "/api/admin/clients", nil).Is(200).Body); got != want {
-		t.Errorf("got %s", got)
-	}
+	same(t, "got", strings.TrimSpace(b.Call("GET", "/api/admin/clients", nil).Is(200).Body), want)
 }
 
 // The page has what applications get: attributes, the flags of the session cookie, and how long it lasts.

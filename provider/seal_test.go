@@ -66,9 +66,7 @@ func TestLongestRequestFitsTheContinuation(t *testing.T) {
 func FuzzOnlyOurOwnValuesOpen(f *testing.F) {
 	s := newTestSealer(f, func() time.Time { return noon })
 	genuine, err := s.Seal(purposeContinue, pending{Query: "a=b"})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	for _, seed := range []string{genuine, genuine + "\n", "", ".", "e30.e30", strings.ToUpper(genuine)} {
 		f.Add(seed)
 	}

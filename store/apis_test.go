@@ -70,9 +70,7 @@ func TestPlacesInTheStatusListsAreGivenOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if len(places) != 48 {
-			t.Errorf("%d places of 48 are different", len(places))
-		}
+		same(t, "places of 48 are different", len(places), 48)
 		for list := range mustVersions(t, s) {
 			set, err := s.RevokedIndices(ctx, list)
 			must(t, err)

@@ -99,9 +99,7 @@ func TestAuditIsSweptAfterTheDaysOfTheSettings(t *testing.T) {
 			must(t, err)
 			return got.Audit
 		}
-		if n := swept(noon.AddDate(20, 0, 0)); n != 0 {
-			t.Errorf("%d rows went that are kept for ever", n)
-		}
+		same(t, "rows went that are kept for ever", swept(noon.AddDate(20, 0, 0)), 0)
 		_, err = s.AmendSettings(ctx, func(v *account.Settings) (string, error) { v.AuditDays = 30; return "audit_days", nil }, act("settings.update"))
 		must(t, err)
 		days := func() string {
@@ -191,9 +189,7 @@ func TestRegistrationsChangeWithTheirAuditRows(t *testing.T) {
 				t.Errorf("%s without its row: %v", name, err)
 			}
 		}
-		if diff := cmp.Diff(before, registered()); diff != "" {
-			t.Errorf("changed without a row: %s", diff)
-		}
+		same(t, "changed without a row", cmp.Diff(before, registered()), "")
 		must(t, s.Exec("ALTER TABLE audit_of_another_name RENAME TO audit"))
 		stale := *c
 		stale.Trusted = false

@@ -269,9 +269,7 @@ func TestRotatedSecretEndsInTime(t *testing.T) {
 			t.Error(diff)
 		}
 		must(t, s.RotateClientSecret(ctx, "app", []byte("third"), now, time.Time{}, act("client.rotate_secret")))
-		if diff := cmp.Diff([]string{"third"}, hashes()); diff != "" {
-			t.Errorf("the earlier ones should have ended at once: %s", diff)
-		}
+		same(t, "the earlier ones should have ended at once", cmp.Diff([]string{"third"}, hashes()), "")
 		want(t, s.RotateClientSecret(ctx, "none", []byte("x"), now, now, act("client.rotate_secret")), provider.ErrClientNotFound)
 	})
 }

@@ -141,9 +141,7 @@ func TestATurnOfTheFutureIsNotDone(t *testing.T) {
 		work()
 		m.jump(-4 * time.Minute) // as clocks of instances differ
 		work()
-		if done != 2 {
-			t.Errorf("done %d times", done)
-		}
+		same(t, "done, times", done, 2)
 	})
 }
 
@@ -227,8 +225,6 @@ func TestMessagesOfTheFutureAreSent(t *testing.T) {
 		}
 		_, err := s.Sweep(t.Context(), noon)
 		must(t, err)
-		if n := due(); n != 2 {
-			t.Errorf("%d mails are due", n)
-		}
+		same(t, "mails are due", due(), 2)
 	})
 }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -98,9 +99,7 @@ func TestAddressIsVerifiedForOneAccountByInstancesAtTheSameTime(t *testing.T) {
 			wins(t, errs, account.ErrEmailTaken, account.ErrInvalidLink, account.ErrHandleTaken)
 			owners, err := instances[0].Count("SELECT count(*) FROM users WHERE lower(email) = lower(?) AND email_verified", address)
 			must(t, err)
-			if owners != 1 {
-				t.Errorf("round %d: %d accounts have verified one address", round, owners)
-			}
+			same(t, fmt.Sprintf("round %d, accounts have verified one address", round), owners, 1)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -146,9 +147,7 @@ func TestActsDropAWaitingAddressWithItsSession(t *testing.T) {
 					t.Errorf("%s, asked by %s: half of it waits: %+v, %v", action, asked, u.Pending, u.EmailAskedAt)
 				}
 			}
-			if got := strings.Join(left, " "); got != want {
-				t.Errorf("%s: waits of %q, want %q", action, got, want)
-			}
+			same(t, fmt.Sprintf("%s: waits of", action), strings.Join(left, " "), want)
 		}
 	})
 }

@@ -285,9 +285,7 @@ func TestEndIsToldOnceInTime(t *testing.T) {
 		}
 		check := func(want ...string) {
 			t.Helper()
-			if diff := cmp.Diff(want, told()); diff != "" {
-				t.Errorf("told: %s", diff)
-			}
+			same(t, "told", cmp.Diff(want, told()), "")
 		}
 		ada, bob, eve := addUser(t, s, "ada"), addUser(t, s, "bob"), addUser(t, s, "eve")
 		must(t, s.SetEnd(ctx, ada.Sub, noon.Add(15*day), noon, act("user.end")))
@@ -309,9 +307,7 @@ func TestEndIsToldOnceInTime(t *testing.T) {
 		}
 		got := told()
 		slices.Sort(got)
-		if diff := cmp.Diff(slicesOf, got); diff != "" {
-			t.Errorf("told: %s", diff)
-		}
+		same(t, "told", cmp.Diff(slicesOf, got), "")
 		check()
 		pass(11 * day)
 		check("bob 24h0m0s")
@@ -354,9 +350,7 @@ func TestSeasonEndsForAll(t *testing.T) {
 		t.Logf("100 accounts ended in %v", time.Since(begin))
 		rows, err := s.AuditLog(t.Context(), account.AuditQuery{Kind: "user.ended", Limit: 200})
 		must(t, err)
-		if len(rows) != 100 {
-			t.Errorf("%d rows", len(rows))
-		}
+		same(t, "rows", len(rows), 100)
 	})
 }
 

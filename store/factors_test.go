@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -40,9 +41,7 @@ func TestSpentOnceByInstancesAtTheSameTime(t *testing.T) {
 				}
 				return err
 			})
-			if n := wins(t, errs, errSpent); n != 1 {
-				t.Errorf("spent %d times", n)
-			}
+			same(t, "spent, times", wins(t, errs, errSpent), 1)
 		}
 		got, err := instances[0].Sweep(t.Context(), noon.Add(2*time.Hour))
 		must(t, err)
@@ -73,13 +72,9 @@ func TestTimeStepIsAcceptedOnceByInstancesAtTheSameTime(t *testing.T) {
 			}
 		}
 		for _, step := range []int64{8, 10} {
-			if n := use(step); n != 1 {
-				t.Errorf("step %d was accepted %d times", step, n)
-			}
+			same(t, fmt.Sprintf("step %d was accepted, times", step), use(step), 1)
 		}
-		if use(9) != 0 {
-			t.Error("an earlier step was accepted")
-		}
+		same(t, "an earlier step was accepted", use(9), 0)
 	})
 }
 
@@ -103,9 +98,7 @@ func TestRecoveryCodeIsUsedOnceByInstancesAtTheSameTime(t *testing.T) {
 		}
 		used, err := s.Count("SELECT count(*) FROM audit WHERE action = 'factor.recovery_code_used'")
 		must(t, err)
-		if used != 1 {
-			t.Errorf("%d audit rows of one use", used)
-		}
+		same(t, "audit rows of one use", used, 1)
 		must(t, s.ReplaceRecoveryCodes(ctx, u.Sub, []account.RecoveryCode{{Hash: []byte("new")}}, noon, act("factor.recovery_codes")))
 		if use(u.Sub, "two") != 0 || use(u.Sub, "new") != 1 {
 			t.Error("codes of before count, or new ones do not")

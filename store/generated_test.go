@@ -53,9 +53,7 @@ func TestFilledInstallationIsLikeAGrownOne(t *testing.T) {
 		}
 		got, err := s.Sweep(ctx, noon)
 		must(t, err)
-		if diff := cmp.Diff(store.SweepResult{}, got); diff != "" {
-			t.Errorf("swept: %s", diff)
-		}
+		same(t, "swept", cmp.Diff(store.SweepResult{}, got), "")
 		u, err := s.UserByHandle(ctx, generated.Handle(600, users))
 		must(t, err)
 		found, _, err := s.Users(ctx, account.UserQuery{Query: strings.ToUpper(u.DisplayName), Limit: users})
@@ -68,9 +66,7 @@ func TestFilledInstallationIsLikeAGrownOne(t *testing.T) {
 		}
 		branches, err := s.Branches(ctx, keeper.Sub, "", noon, noon, 50)
 		must(t, err)
-		if len(branches) != users/10/5 {
-			t.Errorf("%d branches", len(branches))
-		}
+		same(t, "branches", len(branches), users/10/5)
 		// Their sessions and tokens work and end, also beside new ones.
 		signedIn, err := s.Sessions(ctx, u.Sub, noon)
 		must(t, err)

@@ -27,14 +27,10 @@ func TestInviteIsSpentOnce(t *testing.T) {
 		}
 		users, _, err := s.Users(ctx, account.UserQuery{Query: "guest-"})
 		must(t, err)
-		if len(users) != 20 {
-			t.Errorf("%d guests of 20 invites", len(users))
-		}
+		same(t, "guests of 20 invites", len(users), 20)
 		sessions, err := s.Count("SELECT count(*) FROM sessions")
 		must(t, err)
-		if sessions != 20 {
-			t.Errorf("%d sessions of 20 guests: a refusal left something", sessions)
-		}
+		same(t, "sessions of 20 guests: a refusal left something", sessions, 20)
 	})
 }
 
@@ -129,9 +125,7 @@ func TestMemberLimitHolds(t *testing.T) {
 		errs := race(16, func(n int) error {
 			return s.Register(ctx, codes[n], newUser(name("guest", n)), nil, nil, 4, noon, act("user.register"))
 		})
-		if n := wins(t, errs, account.ErrRegistrationFull); n != 3 {
-			t.Errorf("%d came in, there was room for 3", n)
-		}
+		same(t, "came in, there was room for 3", wins(t, errs, account.ErrRegistrationFull), 3)
 	})
 }
 
@@ -142,9 +136,7 @@ func TestRevokedInviteIsInvalidAndUsedOneStays(t *testing.T) {
 		must(t, s.Register(ctx, used.Code, newUser("bob"), nil, nil, 0, noon, act("user.register")))
 		got, err := s.RevokeInvite(ctx, open.Code, account.Audit{At: noon, Actor: "operator", Action: "invite.revoke"})
 		must(t, err)
-		if got.Inviter != "ada" {
-			t.Errorf("the revoked invite is of %q", got.Inviter)
-		}
+		same(t, "the revoked invite is of", got.Inviter, "ada")
 		want(t, s.Register(ctx, open.Code, newUser("eve"), nil, nil, 0, noon, act("user.register")), account.ErrInvalidInvite)
 		for code, refusal := range map[string]error{open.Code: account.ErrInviteNotFound, used.Code: account.ErrInviteUsed, "": account.ErrInviteNotFound} {
 			_, err := s.RevokeInvite(ctx, code, account.Audit{At: noon, Actor: "operator", Action: "invite.revoke"})

@@ -42,9 +42,7 @@ func TestRequestsToJoinAreBoundedAndDecidedOnce(t *testing.T) {
 			}
 			return s.DecideJoinRequest(ctx, first.ID, &i, act("join.accept"))
 		})
-		if n := wins(t, errs, account.ErrJoinNotFound); n != 1 {
-			t.Errorf("decided %d times", n)
-		}
+		same(t, "decided, times", wins(t, errs, account.ErrJoinNotFound), 1)
 		_, err = s.JoinRequest(ctx, first.ID, noon)
 		want(t, err, account.ErrJoinNotFound)
 
@@ -61,9 +59,7 @@ func TestRequestsToJoinAreBoundedAndDecidedOnce(t *testing.T) {
 		must(t, ask("late", "late@example.org", "late", noon.Add(time.Hour))) // the expired ones no longer count
 		swept, err := s.Sweep(ctx, noon.Add(2*time.Hour))
 		must(t, err)
-		if swept.JoinRequests != 4 {
-			t.Errorf("%d swept", swept.JoinRequests)
-		}
+		same(t, "swept", swept.JoinRequests, 4)
 	})
 }
 

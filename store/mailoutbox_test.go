@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -31,16 +32,12 @@ func addMails(t *testing.T, s *store.Store, addresses ...string) {
 func TestMailWaitsUntilItIsSentOrGivenUp(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
-		if n := len(s.MailsAdded()); n != 0 {
-			t.Errorf("woken by nothing: %d", n)
-		}
+		same(t, "woken by nothing", len(s.MailsAdded()), 0)
 		if state, err := s.MailState(ctx); err != nil || state != (account.MailState{}) {
 			t.Errorf("%+v, %v", state, err)
 		}
 		addMails(t, s, "a@example.org", "b@example.org", "c@example.org")
-		if n := len(s.MailsAdded()); n != 1 {
-			t.Errorf("not woken: %d", n)
-		}
+		same(t, "not woken", len(s.MailsAdded()), 1)
 		<-s.MailsAdded()
 		due, err := s.DueMails(ctx, noon, time.Minute, 100)
 		must(t, err)
@@ -105,13 +102,9 @@ func TestMailIsLeasedToOneInstance(t *testing.T) {
 			}
 		}))
 		for id, times := range taken {
-			if times != 1 {
-				t.Errorf("mail %d was leased %d times", id, times)
-			}
+			same(t, fmt.Sprintf("mail %d was leased, times", id), times, 1)
 		}
-		if len(taken) != 30 {
-			t.Errorf("%d of 30 mails were leased", len(taken))
-		}
+		same(t, "of 30 mails were leased", len(taken), 30)
 	})
 }
 
@@ -126,9 +119,7 @@ func TestRequestsForAPasswordDoNotWaitForOneAnother(t *testing.T) {
 		}
 		due, err = s.DueMails(t.Context(), noon, time.Minute, 4)
 		must(t, err)
-		if len(due) != 1 {
-			t.Errorf("then %d are due", len(due))
-		}
+		same(t, "then, are due", len(due), 1)
 	})
 }
 

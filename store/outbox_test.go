@@ -109,9 +109,7 @@ func TestClientsAreToldOfEachEndOfASession(t *testing.T) {
 			}
 			must(t, do.do(u, sessions))
 			slices.Sort(expected)
-			if diff := cmp.Diff(expected, notices(t, s, u.Sub)); diff != "" {
-				t.Errorf("%s: %s", operation, diff)
-			}
+			same(t, operation, cmp.Diff(expected, notices(t, s, u.Sub)), "")
 		}
 		if !live(t, s, bob.ID) {
 			t.Error("another user's session ended")
@@ -329,9 +327,7 @@ func TestSweepKeepsWhoIsToBeTold(t *testing.T) {
 		must(t, err)
 		rows, err := s.Count("SELECT count(*) FROM grants")
 		must(t, err)
-		if rows != 0 {
-			t.Errorf("%d grants outlive their session", rows)
-		}
+		same(t, "grants outlive their session", rows, 0)
 		// A session that runs out is no reason to keep them either.
 		useClient(t, s, telling, signIn(t, s, u), "openid")
 		must(t, s.Exec("DELETE FROM tokens"))

@@ -25,15 +25,11 @@ func TestPushedRequestIsItsClientsAloneUntilItExpires(t *testing.T) {
 		} {
 			got, err := s.PushedRequest(ctx, x.hash, x.client, x.at)
 			want(t, err, provider.ErrNotFound)
-			if got != "" {
-				t.Errorf("refused, and yet %q", got)
-			}
+			same(t, "refused, and yet", got, "")
 		}
 		got, err := s.PushedRequest(ctx, hash, c.ID, noon.Add(59*time.Second)) // nobody has spent it for the owner
 		must(t, err)
-		if got != "scope=openid" {
-			t.Errorf("query %q", got)
-		}
+		same(t, "query", got, "scope=openid")
 		for _, bad := range []struct {
 			hash          []byte
 			client, query string

@@ -61,9 +61,7 @@ func TestPasskeyLimitHoldsUnderConcurrency(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		u := addUser(t, s, "ada")
 		errs := race(6, func(i int) error { return addPasskey(t, s, newPasskey(u.Sub, fmt.Sprint(i)), 2) })
-		if n := wins(t, errs, account.ErrPasskeyLimit); n != 2 {
-			t.Errorf("%d passkeys were added", n)
-		}
+		same(t, "passkeys were added", wins(t, errs, account.ErrPasskeyLimit), 2)
 	})
 }
 
@@ -107,9 +105,7 @@ func TestSignCountRisesOrIsTold(t *testing.T) {
 			}
 			return err
 		})
-		if n := wins(t, errs, errSpent); n != 1 {
-			t.Errorf("one count was new %d times", n)
-		}
+		same(t, "one count was new, times", wins(t, errs, errSpent), 1)
 	})
 }
 
@@ -212,18 +208,14 @@ func TestLastWayInStays(t *testing.T) {
 				}
 				return instances[1].RemovePassword(ctx, u.Sub, u.PasswordHash, hosts, account.NewFactor{Now: noon, Audit: act("password.remove")})
 			})
-			if n := wins(t, errs, account.ErrLastWayIn); n != 1 {
-				t.Errorf("%d of the two were removed", n)
-			}
+			same(t, "of the two were removed", wins(t, errs, account.ErrLastWayIn), 1)
 		}
 		eve := passkeyMember(t, s, "eve", hosts[0])
 		want(t, remove(eve), account.ErrLastWayIn)
 		moved := passkeyMember(t, s, "moved", "old.example.net")
 		got, err := s.PasskeysElsewhere(ctx, hosts)
 		must(t, err)
-		if got != (account.PasskeysElsewhere{Passkeys: 1, Members: 1, LockedOut: 1}) {
-			t.Errorf("%+v", got)
-		}
+		same(t, "got", got, (account.PasskeysElsewhere{Passkeys: 1, Members: 1, LockedOut: 1}))
 		want(t, s.RemovePassword(ctx, eve.Sub, "another", hosts, account.NewFactor{Now: noon, Audit: act("password.remove")}), account.ErrInvalidCredentials)
 		// A session needs the passkey, whatever was proven otherwise.
 		n := newSession(eve.Sub)

@@ -55,9 +55,7 @@ func TestOfflineGrantEndsWithThePasswordAndAtSuspension(t *testing.T) {
 				_, err := s.EndSessions(ctx, u.Sub, noon, act("user.end_sessions"))
 				must(t, err)
 				rows, err := s.AuditLog(ctx, account.AuditQuery{Kind: "user.end_sessions"})
-				if len(rows) != 1 {
-					t.Errorf("the end of a grant without a session has %d rows in the audit log", len(rows))
-				}
+				same(t, "the end of a grant without a session has, rows in the audit log", len(rows), 1)
 				return err
 			},
 		} {
@@ -134,9 +132,7 @@ func TestPasswordResetEndsEverything(t *testing.T) {
 		checkWorks(t, s, bystander)
 		u, err := s.UserBySub(ctx, h.user.Sub)
 		must(t, err)
-		if u.PasswordHash != "new" {
-			t.Errorf("hash %q", u.PasswordHash)
-		}
+		same(t, "hash", u.PasswordHash, "new")
 	})
 }
 

@@ -204,9 +204,7 @@ func TestSealingGoesOnWhereItWasKilled(t *testing.T) {
 				q.After = page[len(page)-1].Place()
 			}
 		}
-		if n := len(all()); n != 1100 {
-			t.Errorf("%d invites are listed while half of them are sealed", n)
-		}
+		same(t, "invites are listed while half of them are sealed", len(all()), 1100)
 		must(t, register("CODE100000000000", "guest-0"))
 		must(t, register("CODE100000001099", "guest-1"))
 		want(t, register("CODE100000001099", "guest-2"), account.ErrInvalidInvite)

@@ -259,9 +259,7 @@ func TestStatusListIndexIsUnique(t *testing.T) {
 		for place := range seen {
 			all[place] = true
 		}
-		if len(all) != 64 {
-			t.Errorf("64 sessions have %d places", len(all))
-		}
+		same(t, "64 sessions have, places", len(all), 64)
 		// A list is full but for one: the next ones go to the next list, also
 		// when several find that out at once.
 		for full := 1; full <= 5; full++ {

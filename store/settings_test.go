@@ -47,9 +47,7 @@ func TestInitializingTwiceChangesNothing(t *testing.T) {
 		}
 		kept, err := s.Secret(ctx, account.SecretJWT)
 		must(t, err)
-		if string(kept) != string(secret) {
-			t.Error("the secret was replaced")
-		}
+		same(t, "the secret was replaced", string(kept), string(secret))
 	})
 }
 

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"testing/cryptotest"
@@ -168,13 +169,9 @@ func TestIndexOfARevokedTokenIsNotGivenAgainTooEarly(t *testing.T) {
 			t.Errorf("%d revocations swept, bits %v", n, bits(t, s, 1))
 		}
 		refused("bit cleared, copies have it set")
-		if n := sweep(statuslist.Lifetime + 30*time.Minute); n != 0 {
-			t.Error("the index is free while copies have its bit")
-		}
+		same(t, "the index is free while copies have its bit", sweep(statuslist.Lifetime+30*time.Minute), 0)
 		refused("copies may have it set where clocks differ")
-		if n := sweep(statuslist.Lifetime + time.Hour); n != 1 {
-			t.Errorf("%d revocations swept", n)
-		}
+		same(t, "revocations swept", sweep(statuslist.Lifetime+time.Hour), 1)
 		if n := draw(); n.StatusIndex != first.StatusIndex {
 			t.Errorf("index %d, want %d again", n.StatusIndex, first.StatusIndex)
 		}
@@ -206,9 +203,7 @@ func TestListLivesAsLongAsItsLastSession(t *testing.T) {
 				ids = append(ids, id)
 			}
 			slices.Sort(ids)
-			if diff := cmp.Diff(step.lists, ids); diff != "" {
-				t.Errorf("after %v: %s", step.after, diff)
-			}
+			same(t, fmt.Sprintf("after %v", step.after), cmp.Diff(step.lists, ids), "")
 		}
 		_, err := s.StatusVersion(ctx, 1)
 		want(t, err, statuslist.ErrNotFound)
@@ -249,9 +244,7 @@ func TestListWithOnlyARevocationIsNotSwept(t *testing.T) {
 		}
 		_, err := s.Sweep(ctx, noon.Add(time.Hour))
 		must(t, err)
-		if len(bits(t, s, 1)) != 1 {
-			t.Error("the revocation is gone")
-		}
+		same(t, "the revocation is gone", len(bits(t, s, 1)), 1)
 		version(t, s, 1)
 	})
 }

@@ -270,3 +270,11 @@ func wins(t testing.TB, errs []error, refusals ...error) (n int) {
 }
 
 func name(parts ...any) string { return fmt.Sprint(parts...) }
+
+// same holds that two values are equal.
+func same[T comparable](t testing.TB, what any, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%v: %v, want %v", what, got, want)
+	}
+}

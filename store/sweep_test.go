@@ -57,9 +57,7 @@ func TestSweepDeletesOnlyWhatIsDead(t *testing.T) {
 		must(t, err)
 		revoked, err := s.RevokedIndices(ctx, ended.StatusList)
 		must(t, err)
-		if len(revoked) != 1 {
-			t.Error("an ended session that has not expired was deleted")
-		}
+		same(t, "an ended session that has not expired was deleted", len(revoked), 1)
 		sweep(noon.Add(month+2*time.Hour), store.SweepResult{Tokens: 1, Grants: 1, Sessions: 2, ResetCodes: 1})
 		sweep(noon.Add(2*month), store.SweepResult{Invites: 1, Revocations: 1})
 		_, err = s.Invite(ctx, open.Code)

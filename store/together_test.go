@@ -102,9 +102,7 @@ func TestTogetherExcludesOthers(t *testing.T) {
 		}) {
 			must(t, err)
 		}
-		if created.Load() != 1 {
-			t.Errorf("%d created it", created.Load())
-		}
+		same(t, "created it", created.Load(), 1)
 	})
 }
 

@@ -169,9 +169,7 @@ func TestSearchFindsTheBeginningsOfWords(t *testing.T) {
 		} {
 			found, _, err := s.Users(t.Context(), account.UserQuery{Query: query})
 			must(t, err)
-			if diff := cmp.Diff(handles, handlesOf(found), cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("%q: %s", query, diff)
-			}
+			same(t, query, cmp.Diff(handles, handlesOf(found), cmpopts.EquateEmpty()), "")
 			if n, exact, err := s.CountUsers(t.Context(), account.UserQuery{Query: query}); n != len(handles) || !exact || err != nil {
 				t.Errorf("%q: %d users, exact: %t, %v", query, n, exact, err)
 			}
@@ -216,9 +214,7 @@ func TestHashUpgradeKeepsANewerPassword(t *testing.T) {
 		must(t, s.UpgradeHash(t.Context(), u.Sub, u.PasswordHash, "late"))
 		got, err := s.UserBySub(t.Context(), u.Sub)
 		must(t, err)
-		if got.PasswordHash != "better" {
-			t.Errorf("hash %q", got.PasswordHash)
-		}
+		same(t, "hash", got.PasswordHash, "better")
 	})
 }
 
@@ -271,9 +267,7 @@ func TestPreferencesHoldTheirLimit(t *testing.T) {
 			_, err := s.MergePreferences(ctx, u.Sub, map[string]*string{name("k", i): text("v")}, 5, account.Audit{})
 			return err
 		})
-		if n := wins(t, errs, account.ErrInvalidPreference); n != 3 {
-			t.Errorf("%d preferences were added to 2 of 5", n)
-		}
+		same(t, "preferences were added to 2 of 5", wins(t, errs, account.ErrInvalidPreference), 3)
 		got, err = s.MergePreferences(ctx, u.Sub, map[string]*string{"a": nil, "none": nil}, 5, account.Audit{})
 		must(t, err)
 		if _, there := got["a"]; there || len(got) != 4 || got["b"] != "" {
@@ -310,9 +304,7 @@ func TestChangeUserWritesOnlyItsColumns(t *testing.T) {
 		}
 		found, _, err := s.Users(ctx, account.UserQuery{Query: "ZOE@"})
 		must(t, err)
-		if len(found) != 1 {
-			t.Errorf("found %d users by the new address", len(found))
-		}
+		same(t, "found, users by the new address", len(found), 1)
 		after, err := s.UserByHandle(ctx, "bob")
 		must(t, err)
 		if diff := cmp.Diff(before, after); diff != "" {
@@ -338,9 +330,7 @@ func TestARefusedAmendmentLeavesNoTrace(t *testing.T) {
 		}
 		rows, err := s.AuditLog(ctx, account.AuditQuery{Limit: 10})
 		must(t, err)
-		if len(rows) != 1 {
-			t.Errorf("%d audit rows", len(rows))
-		}
+		same(t, "audit rows", len(rows), 1)
 		for _, sub := range []string{"nobody", "", "\x00"} {
 			_, err = s.ChangeUser(ctx, sub, func(*account.User) error { t.Error("called for nobody"); return nil }, noon, row)
 			want(t, err, account.ErrUserNotFound)
@@ -371,9 +361,7 @@ func TestConcurrentProfileChangesAreKept(t *testing.T) {
 		}))
 		got, err := instances[0].UserBySub(t.Context(), u.Sub)
 		must(t, err)
-		if len(got.Profile.Nickname) != 16 {
-			t.Errorf("%d of 16 changes are left", len(got.Profile.Nickname))
-		}
+		same(t, "of 16 changes are left", len(got.Profile.Nickname), 16)
 	})
 }
 
@@ -478,9 +466,7 @@ func checkTaken(t *testing.T, s *store.Store, h held, also ...int) {
 	must(t, err)
 	taken := append(also, h.session.StatusIndex)
 	slices.Sort(taken)
-	if diff := cmp.Diff(taken, revoked); diff != "" {
-		t.Errorf("status list: %s", diff)
-	}
+	same(t, "status list", cmp.Diff(taken, revoked), "")
 }
 
 // checkWorks fails when something that h has was taken.
@@ -551,9 +537,7 @@ func TestDeletionLeavesNothingPersonal(t *testing.T) {
 		want(t, err, account.ErrInviteNotFound)
 		guest, err := s.UserByHandle(ctx, "guest")
 		must(t, err)
-		if guest.InvitedBy != "" {
-			t.Errorf("the guest still names %q", guest.InvitedBy)
-		}
+		same(t, "the guest still names", guest.InvitedBy, "")
 		for query, rows := range map[string]int64{
 			"SELECT count(*) FROM sessions WHERE sub = ?":                       1, // its status list index
 			"SELECT count(*) FROM preferences WHERE sub = ?":                    0,
@@ -594,16 +578,10 @@ func TestDeletionErasesTheAddressOfWhoJoined(t *testing.T) {
 			return i.MailedTo + " " + i.Domain
 		}
 		must(t, s.DeleteUser(ctx, bo.Sub, noon, act("user.delete")))
-		if got := left(asked.Code); got != " " {
-			t.Errorf("of the request: %q", got)
-		}
-		if got := left(team.Code); got != "cy@example.org example.org" {
-			t.Errorf("of somebody else's: %q", got)
-		}
+		same(t, "of the request", left(asked.Code), " ")
+		same(t, "of somebody else's", left(team.Code), "cy@example.org example.org")
 		must(t, s.DeleteUser(ctx, cy.Sub, noon, act("user.delete")))
-		if got := left(team.Code); got != " example.org" {
-			t.Errorf("of who came second: %q", got)
-		}
+		same(t, "of who came second", left(team.Code), " example.org")
 		must(t, s.DeleteUser(ctx, dee.Sub, noon, act("user.delete")))
 	})
 }

@@ -123,9 +123,7 @@ func TestOperationsOfOneTransactionDoNotUndoEachOther(t *testing.T) {
 		}
 		after, err := s.UserBySub(ctx, u.Sub)
 		must(t, err)
-		if after.DisplayName != u.DisplayName {
-			t.Errorf("what was given up is kept: %q", after.DisplayName)
-		}
+		same(t, "what was given up is kept", after.DisplayName, u.DisplayName)
 	})
 }
 

@@ -54,12 +54,8 @@ func TestAuditRowsAreSentences(t *testing.T) {
 		{"root", "thing.done", "eva", "so", "root: thing.done, eva: so", "root: thing.done, eva: so"},
 	} {
 		row := templates.AuditRow{Actor: c.actor, Action: c.action, Target: c.target, Detail: c.detail}
-		if got := english.AuditSentence(row); got != c.english {
-			t.Errorf("%q, want %q", got, c.english)
-		}
-		if got := german.AuditSentence(row); got != c.german {
-			t.Errorf("%q, want %q", got, c.german)
-		}
+		equal(t, "english.AuditSentence(row)", english.AuditSentence(row), c.english)
+		equal(t, "german.AuditSentence(row)", german.AuditSentence(row), c.german)
 	}
 }
 

@@ -1,6 +1,7 @@
 package templates_test
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -163,9 +164,7 @@ func TestFormPostReachesEveryRegisteredTargetAndNoOther(t *testing.T) {
 		"https://app.example/cb?x=1&y=2", "http://127.0.0.1:8080/cb", "app.example:/cb", "app.immich:///oauth-callback", "kitchenowl:/signin/redirect", "oc://x",
 	} {
 		doc := parse(t, render(t, r, templates.FormPost{RedirectURI: target}).Body.String())
-		if got := attr(one(t, doc, "form"), "action"); got != target {
-			t.Errorf("target %q became %q", target, got)
-		}
+		equal(t, fmt.Sprintf("target %q became", target), attr(one(t, doc, "form"), "action"), target)
 	}
 	for _, target := range []string{
 		"", "/local", "//evil.example", "javascript:alert(1)", "JavaScript:alert(1)", "java\tscript:alert(1)", " javascript:alert(1)", "data:text/html,x",

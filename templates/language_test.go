@@ -14,9 +14,7 @@ func TestReaderGetsTheLanguageTheyPrefer(t *testing.T) {
 		{nil, "en"}, {[]string{""}, "en"}, {[]string{"de"}, "de"}, {[]string{"sv"}, "en"}, {[]string{"sv de"}, "de"}, {[]string{"", "de-AT,de;q=0.9,en;q=0.8"}, "de"},
 		{[]string{"en-GB", "de"}, "en"}, {[]string{"sv", "de"}, "de"}, {[]string{"*;q=", "de"}, "de"}, {[]string{"sv-SE,sv;q=0.9,en;q=0.8,de;q=0.7"}, "en"},
 	} {
-		if got := templates.PickLanguage(c.preferences...).Tag(); got != c.want {
-			t.Errorf("%q: %s, want %s", c.preferences, got, c.want)
-		}
+		equal(t, c.preferences, templates.PickLanguage(c.preferences...).Tag(), c.want)
 	}
 }
 
@@ -31,8 +29,6 @@ func TestTextHasItsPluralFormAndValues(t *testing.T) {
 		{(*templates.Language)(nil).Text("at most {count} permissions", "count", 1), "at most 1 permission"},
 		{de.Text("unknown {name}", "name", "{x}"), "unknown {x}"},
 	} {
-		if c.got != c.want {
-			t.Errorf("%q, want %q", c.got, c.want)
-		}
+		equal(t, "c.got", c.got, c.want)
 	}
 }

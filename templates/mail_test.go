@@ -20,9 +20,7 @@ func TestMailSaysTheSameInBothParts(t *testing.T) {
 		t.Errorf("subject %q, want %q", m.Subject, want)
 	}
 	want := "One <script>\n\nTwo\n\nOpen:\nhttps://id.example.org/a?b=c&d=e\n\n    123456\n\nThree\n\n---\nRad & <b>Tat</b> Bcc: x@example.org\nBecause.\n"
-	if m.Text != want {
-		t.Errorf("text %q, want %q", m.Text, want)
-	}
+	equal(t, "text", m.Text, want)
 	for _, part := range []string{
 		`<html lang="de">`, "<p>One &lt;script&gt;</p>", `<a href="https://id.example.org/a?b=c&amp;d=e" `, `>Open</a>`, `>https://id.example.org/a?b=c&amp;d=e</p>`, "<strong>123456</strong>", "<p>Three</p>",
 		"Rad &amp; &lt;b&gt;Tat&lt;/b&gt; Bcc: x@example.org<br>Because.",
@@ -58,9 +56,7 @@ func TestNameOfSomebodyMakesNoLinkInAMail(t *testing.T) {
 		"\u2066hidden\u200b.\u200bexample": "hidden. example",
 		strings.Repeat("x", 100):           strings.Repeat("x", 59) + "…",
 	} {
-		if got := templates.MailName(name); got != want {
-			t.Errorf("%q: %q, want %q", name, got, want)
-		}
+		equal(t, name, templates.MailName(name), want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package templates_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -198,12 +199,8 @@ func TestErrorIsToldAtTheFieldItIsAbout(t *testing.T) {
 	} {
 		doc := parse(t, render(t, r, c.page).Body.String())
 		n := one(t, doc, c.selector)
-		if got := attr(n, "aria-describedby"); got != c.described {
-			t.Errorf("%T %s: described by %q, want %q", c.page, c.selector, got, c.described)
-		}
-		if got := attr(n, "aria-invalid") == "true"; got != c.invalid {
-			t.Errorf("%T %s: invalid = %t, want %t", c.page, c.selector, got, c.invalid)
-		}
+		equal(t, fmt.Sprintf("%T %s: described by", c.page, c.selector), attr(n, "aria-describedby"), c.described)
+		equal(t, fmt.Sprintf("%T %s: invalid =", c.page, c.selector), attr(n, "aria-invalid") == "true", c.invalid)
 		if focused := all(doc, "[autofocus]"); c.invalid && (len(focused) != 1 || attr(focused[0], "aria-invalid") != "true") {
 			t.Errorf("%T %s: the focus is not on a field in error", c.page, c.selector)
 		}

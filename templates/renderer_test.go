@@ -1,6 +1,7 @@
 package templates_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -260,9 +261,7 @@ func TestEveryPageCarriesItsNameAndHeaders(t *testing.T) {
 		for header, want := range map[string]string{
 			"Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-store", "X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff",
 		} {
-			if got := w.Header().Get(header); got != want {
-				t.Errorf("%s: %s = %q, want %q", name, header, got, want)
-			}
+			equal(t, fmt.Sprintf("%s: %s =", name, header), w.Header().Get(header), want)
 		}
 		doc := parse(t, w.Body.String())
 		kind, _, _ := strings.Cut(name, ",") // what follows is its state
@@ -287,9 +286,7 @@ func TestFormActionAllowsTheWayBackToAnApplication(t *testing.T) {
 		if name == "account-publish" {
 			want = strings.Replace(want, "script-src 'self'", "script-src 'self' 'wasm-unsafe-eval'", 1)
 		}
-		if got := render(t, r, page).Header().Get("Content-Security-Policy"); got != want {
-			t.Errorf("%s: policy %q, want %q", name, got, want)
-		}
+		equal(t, name+": policy", render(t, r, page).Header().Get("Content-Security-Policy"), want)
 	}
 	if got := render(t, r, &templates.Login{}).Header().Get("Content-Security-Policy"); got != common {
 		t.Errorf("pointer to a page: policy %q, want %q", got, common)
@@ -334,17 +331,11 @@ func TestInstanceNameIsAskedAtEveryPage(t *testing.T) {
 	title := func() string {
 		return strings.TrimSpace(text(one(t, parse(t, render(t, r, templates.Login{}).Body.String()), "title")))
 	}
-	if got := title(); got != "Sign in · Cairn" {
-		t.Errorf("without a name: %q", got)
-	}
+	equal(t, "without a name", title(), "Sign in · Cairn")
 	r.SetInstanceName(func() string { return name })
-	if got := title(); got != "Sign in · Cairn" {
-		t.Errorf("with an empty name: %q", got)
-	}
+	equal(t, "with an empty name", title(), "Sign in · Cairn")
 	name = "Trail <Runners>"
-	if got := title(); got != "Sign in · Trail <Runners>" {
-		t.Errorf("with a name: %q", got)
-	}
+	equal(t, "with a name", title(), "Sign in · Trail <Runners>")
 }
 
 func TestBasePathThatIsNoPathIsRefused(t *testing.T) {

@@ -100,9 +100,7 @@ func TestProgramIsSentPacked(t *testing.T) {
 	for name, want := range map[string]string{
 		"publish-worker.js": nothing + "; script-src 'self' 'wasm-unsafe-eval'", "publish.js": nothing, "wasm_exec.js": nothing, "cairn.js": nothing,
 	} {
-		if got := get(name).Header().Get("Content-Security-Policy"); got != want {
-			t.Errorf("%s: policy %q, want %q", name, got, want)
-		}
+		equal(t, name+": policy", get(name).Header().Get("Content-Security-Policy"), want)
 	}
 	without, err := templates.New(templates.Options{})
 	must(t, err)
@@ -126,9 +124,7 @@ func TestNothingElseIsServed(t *testing.T) {
 			t.Errorf("%s: status %d, headers %v", path, w.Code, w.Header())
 		}
 	}
-	if got := r.StaticURL("nothing.css"); got != "" {
-		t.Errorf("unknown name has the address %q", got)
-	}
+	equal(t, "unknown name has the address", r.StaticURL("nothing.css"), "")
 }
 
 // Styles and scripts must work under the pages' policy: nothing from elsewhere, nothing that needs inline code.

@@ -75,8 +75,6 @@ func TestEveryAccentColourCanBeRead(t *testing.T) {
 	for _, path := range []string{"/theme/", "/theme/red.css", "/theme/1f5e58.css", "/theme/1f5e58-00000000.css", strings.Replace(r.ThemeURL("#1f5e58"), "1f5e58", "1f5e59", 1), "/theme/1f5e58;}-x.css"} {
 		w := httptest.NewRecorder()
 		r.Themes().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", path, nil))
-		if w.Code != 404 {
-			t.Errorf("%s: %d", path, w.Code)
-		}
+		equal(t, path, w.Code, 404)
 	}
 }

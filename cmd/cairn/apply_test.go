@@ -125,9 +125,7 @@ func TestEveryKeyOfAnEntryIsAppliedAndExported(t *testing.T) {
 	}
 	all := s.must("export", "clients")
 	for _, text := range []string{with.String(), all} {
-		if printed := apply(text); printed != "nothing to change\n" {
-			t.Errorf("again: %s", printed)
-		}
+		same(t, "again", apply(text), "nothing to change\n")
 	}
 	// What was exported makes the same in an empty installation.
 	s.environ = []string{"SERVICE_DATABASE=other.db"}
@@ -227,9 +225,7 @@ settings:
 	if len(lines) != 28 || code != cli.ExitUsage {
 		t.Errorf("exit code %d, %d lines\n%s", code, len(lines), printed)
 	}
-	if s.must("export", "clients")+s.must("audit", "list") != before {
-		t.Error("something was changed")
-	}
+	same(t, "something was changed", s.must("export", "clients")+s.must("audit", "list"), before)
 }
 
 // A secret that was written in the place of its file is not printed, nor are characters that control a terminal.
@@ -276,9 +272,7 @@ func TestApplyReadsAnchors(t *testing.T) {
 			Trusted      bool     `json:"trusted"`
 		}
 		fatalIf(t, json.Unmarshal([]byte(s.must("client", "show", id, "-o", "json")), &c))
-		if got := fmt.Sprint(c.RequireFlags, " ", c.Trusted); got != want {
-			t.Errorf("%s: %s, want %s", id, got, want)
-		}
+		same(t, id, fmt.Sprint(c.RequireFlags, " ", c.Trusted), want)
 	}
 	if code, printed := s.run("apply", "endless.yaml"); code != cli.ExitUsage || !strings.Contains(printed, `endless.yaml:4: client: there is no key "<<"`) {
 		t.Errorf("exit code %d: %s", code, printed)
@@ -357,9 +351,7 @@ func TestFilesThatOthersMayWriteAreRefused(t *testing.T) {
 		}
 		fatalIf(t, os.Chmod(folder, 0o700))
 	}
-	if left := s.must("client", "list", "-q") + s.must("api", "list", "-q"); left != "" {
-		t.Errorf("registered %s", left)
-	}
+	same(t, "registered", s.must("client", "list", "-q")+s.must("api", "list", "-q"), "")
 	for _, name := range []string{"folder", "secret.yaml", "api.yaml", "logo.yaml", "jwks.yaml"} {
 		s.must("apply", name)
 	}
@@ -443,9 +435,7 @@ func TestPruneKeepsTheAgentsThatTheFileStillAllows(t *testing.T) {
 		if printed := s.must("apply", "--prune", "after.yaml"); printed != want+"changed\n" {
 			t.Error(printed)
 		}
-		if left := s.must("client", "list", "-q"); left != one+"\n" {
-			t.Errorf("left %s", left)
-		}
+		same(t, "left", s.must("client", "list", "-q"), one+"\n")
 		if scopes, err := st.ConsentedScopes(ctx, users[0].Sub, one); err != nil || len(scopes) != 1 {
 			t.Errorf("consent to %v, %v", scopes, err)
 		}
@@ -503,9 +493,7 @@ func TestServeAppliesNothingIfItCannotStart(t *testing.T) {
 			"--smtp-password-file", "none"},
 	} {
 		s.refused([]string{setting}, append([]string{"serve", "--log-level", "error", "--private-key-file", "key.pem", "--apply", "apply.yaml"}, args...)...)
-		if out := s.must("client", "list", "-q"); out != "" {
-			t.Errorf("%s: clients %s", setting, out)
-		}
+		same(t, fmt.Sprintf("%s: clients", setting), s.must("client", "list", "-q"), "")
 	}
 }
 
@@ -519,21 +507,15 @@ func TestServeAppliesItsFile(t *testing.T) {
 	fatalIf(t, os.WriteFile("bad.yaml", []byte("clients:\n- {id: other, public: true, redirect-uri: https://app.example.org/}\n- {id: app, rubbish: 1}"), 0o600))
 	for range 2 {
 		p := startProcess(t, "--database", "cairn.db", "--private-key-file", "key.pem", "--apply", "good.yaml")
-		if out := s.must("client", "list", "-q"); out != "phone\nphotos\n" {
-			t.Errorf("clients %s", out)
-		}
+		same(t, "clients", s.must("client", "list", "-q"), "phone\nphotos\n")
 		p.stop()
 		<-p.code
 	}
-	if n := strings.Count(s.must("audit", "list"), "registered the application photos"); n != 1 {
-		t.Errorf("%d rows", n)
-	}
+	same(t, "rows", strings.Count(s.must("audit", "list"), "registered the application photos"), 1)
 	s.environ = []string{"SERVICE_APPLY=bad.yaml"}
 	s.refused([]string{"SERVICE_APPLY", `bad.yaml:3: client: there is no key "rubbish"`, "nothing was changed"},
 		"serve", "--listen", "127.0.0.1:0", "--private-key-file", "key.pem", "--log-level", "error")
-	if out := s.must("client", "list", "-q"); out != "phone\nphotos\n" {
-		t.Errorf("clients %s", out)
-	}
+	same(t, "clients", s.must("client", "list", "-q"), "phone\nphotos\n")
 }
 
 // Whoever chooses a secret chooses one that cannot be guessed; its hash has one form.

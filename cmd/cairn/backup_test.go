@@ -295,9 +295,7 @@ func TestRestoreEndsSessionsAndGrantsUnlessTheyAreKept(t *testing.T) {
 			if keep {
 				want, sessions = http.StatusOK, 2
 			}
-			if got := v.me(before); got != want {
-				t.Errorf("keep %t: the earlier cookie gets %d", keep, got)
-			}
+			same(t, fmt.Sprintf("keep %t: the earlier cookie gets", keep), v.me(before), want)
 			if got := v.me(after); got != http.StatusUnauthorized {
 				t.Errorf("keep %t: a cookie from after the backup gets %d", keep, got)
 			}
@@ -414,9 +412,7 @@ func TestCopyMovesAnInstallationBetweenDatabases(t *testing.T) {
 		}
 		p := startProcess(t, "--database", "two.db", "--private-key-file", "key.pem")
 		v := visitor{t, p.address}
-		if v.me(v.signIn()) != http.StatusOK {
-			t.Error("the copy serves no sign-in")
-		}
+		same(t, "the copy serves no sign-in", v.me(v.signIn()), http.StatusOK)
 		p.stop()
 		<-p.code
 	})
@@ -468,9 +464,7 @@ func TestKilledBackupAndRestoreLeaveNothingThatPassesForDone(t *testing.T) {
 			if code != cli.ExitDone && !strings.Contains(said, "exists, with 1 users") && !strings.Contains(said, "has an installation") {
 				t.Errorf("after a kill at %s the restore does not go through: %s", after, said)
 			}
-			if got := s.must("user", "list", "-q", "--database", target); got != "keeper\n" {
-				t.Errorf("restored users: %q", got)
-			}
+			same(t, "restored users", s.must("user", "list", "-q", "--database", target), "keeper\n")
 		}
 		t.Logf("%d of %d backups were done before the kill, which have left %q", made, times, unfinished())
 		s.must("backup", "last.tar.gz")
@@ -524,9 +518,7 @@ func TestRestoreRefusesWhatItCannotDoWell(t *testing.T) {
 	if got := s.must("invite", "list", "-q", "--database", moved); strings.Count(got, "\n") != 1 {
 		t.Errorf("the earlier database: %q", got)
 	}
-	if got := s.must("invite", "list", "-q"); got != "" {
-		t.Errorf("the restored database: %q", got)
-	}
+	same(t, "the restored database", s.must("invite", "list", "-q"), "")
 	fatalIf(t, errors.Join(os.Remove("cairn.db"), os.WriteFile("cairn.db-wal", []byte("log"), 0o600)))
 	s.refused([]string{"-wal holds changes"}, "restore", "plain.tar.gz")
 }
@@ -576,9 +568,7 @@ func TestBackupWithKeysRestoresAWholeInstallation(t *testing.T) {
 	}
 	p := startProcess(t)
 	v := visitor{t, p.address}
-	if v.me(v.signIn()) != http.StatusOK {
-		t.Error("the restored installation serves no sign-in")
-	}
+	same(t, "the restored installation serves no sign-in", v.me(v.signIn()), http.StatusOK)
 	p.stop()
 	<-p.code
 	fatalIf(t, os.WriteFile("key.pem", []byte("another"), 0o600))
@@ -646,9 +636,7 @@ func TestServeMakesBackupsAndKeepsTheNewest(t *testing.T) {
 		s.refused([]string{"--identity FILE"}, "backup", "verify", file)
 		target := other(t, dsn)
 		s.must("restore", file, "--identity", "identity.age", "--database", target)
-		if got := s.must("user", "list", "-q", "--database", target); got != "keeper\n" {
-			t.Errorf("restored users: %q", got)
-		}
+		same(t, "restored users", s.must("user", "list", "-q", "--database", target), "keeper\n")
 	})
 }
 
@@ -737,9 +725,7 @@ func TestMigrationHasABackupBeforeIt(t *testing.T) {
 		s.must("user", "list", "-q") // nothing is left to migrate
 		target := other(t, dsn)
 		s.must(append([]string{"restore", files[0], "--database", target}, unlock...)...)
-		if got := s.must("user", "list", "-q", "--database", target); got != "keeper\n" {
-			t.Errorf("restored users: %q", got)
-		}
+		same(t, "restored users", s.must("user", "list", "-q", "--database", target), "keeper\n")
 		if again, _ := filepath.Glob(filepath.Join(folder, "cairn-before-schema-*")); len(again) != 1 {
 			t.Errorf("backups before the migration: %q", again)
 		}

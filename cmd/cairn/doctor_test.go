@@ -161,9 +161,7 @@ func fatalIf(t *testing.T, err error) {
 func TestLevelsAreColored(t *testing.T) {
 	const plain = "ok       clock  All problem free.\nproblem  hsts   None.\n                -> Do it.\n"
 	const want = "\x1b[32mok\x1b[0m       clock  All problem free.\n\x1b[1;31mproblem\x1b[0m  hsts   None.\n                -> Do it.\n"
-	if got := string(levels.Paint([]byte(plain))); got != want {
-		t.Errorf("%q", got)
-	}
+	same(t, "string(levels.Paint([]byte(plain)))", string(levels.Paint([]byte(plain))), want)
 	if out := printed(t, "doctor", "--offline", "--help"); strings.Contains(out, "\x1b") {
 		t.Errorf("%q", out)
 	}

@@ -25,8 +25,6 @@ func TestMemoryLimitIsTheLeastOfTheControlGroups(t *testing.T) {
 			}
 			return nil, os.ErrNotExist
 		})
-		if got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
+		same(t, name, got, c.want)
 	}
 }

@@ -149,9 +149,7 @@ func TestStopIsAnnounced(t *testing.T) {
 	if ready, page := status("/readyz"), status("/login/"); ready != http.StatusServiceUnavailable || page != http.StatusOK {
 		t.Errorf("/readyz %d, a page %d", ready, page)
 	}
-	if code := <-p.code; code != cli.ExitDone {
-		t.Errorf("exit code %d", code)
-	}
+	same(t, "exit code", <-p.code, cli.ExitDone)
 }
 
 // SIGTERM: the listener closes, what has begun ends well.
@@ -184,9 +182,7 @@ func TestStopLetsRequestsInFlightEnd(t *testing.T) {
 	if err != nil || got.StatusCode != http.StatusUnauthorized {
 		t.Errorf("the request in flight: %v %v", got, err)
 	}
-	if code := <-p.code; code != cli.ExitDone {
-		t.Errorf("exit code %d", code)
-	}
+	same(t, "exit code", <-p.code, cli.ExitDone)
 }
 
 // A certificate is read again when its files change; one that does not fit
@@ -247,9 +243,7 @@ func TestCertificateIsReloadedWhenItsFilesChange(t *testing.T) {
 	writePair(t, cert, key, 3)
 	waitFor(3)
 	p.stop()
-	if code := <-p.code; code != cli.ExitDone {
-		t.Errorf("exit code %d", code)
-	}
+	same(t, "exit code", <-p.code, cli.ExitDone)
 }
 
 // TLS 1.2 has suites without forward secrecy and with MAC-then-encrypt; the
@@ -359,9 +353,7 @@ func TestUnlockReachesARunningService(t *testing.T) {
 			got, err := http.Post("http://"+p.address+"/api/auth/login", "application/json", strings.NewReader(body))
 			fatalIf(t, err)
 			_ = got.Body.Close()
-			if got.StatusCode != want {
-				t.Errorf("%d, want %d", got.StatusCode, want)
-			}
+			same(t, "got.StatusCode", got.StatusCode, want)
 		}
 		if got := s.must("user", "show", "ada", "-o", "json"); !strings.Contains(got, `"locked_until": null`) {
 			t.Error(got)
@@ -373,9 +365,7 @@ func TestUnlockReachesARunningService(t *testing.T) {
 		if got := s.must("user", "show", "ada"); !strings.Contains(got, "by wrong passwords or codes: cairn user unlock ada") {
 			t.Error(got)
 		}
-		if got := s.must("user", "unlock", "ada"); got != "can try again  ada\n" {
-			t.Errorf("%q", got)
-		}
+		same(t, "s.must('user', 'unlock', 'ada')", s.must("user", "unlock", "ada"), "can try again  ada\n")
 		login("a wrong password", http.StatusUnauthorized)
 		login(password, http.StatusOK)
 		if got := s.must("user", "show", "ada"); strings.Contains(got, "wrong passwords") {

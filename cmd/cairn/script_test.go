@@ -103,3 +103,11 @@ func undoMigrations(dsn string) error {
 	}
 	return errors.Join(err, db.Close())
 }
+
+// same holds that two values are equal.
+func same[T comparable](t testing.TB, what any, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%v: %v, want %v", what, got, want)
+	}
+}

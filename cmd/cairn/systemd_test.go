@@ -69,12 +69,8 @@ func TestSystemdIsToldWhenTheServiceListensAnswersAndStops(t *testing.T) {
 			for got == "WATCHDOG=1" {
 				got = said(t, socket, 10*time.Second)
 			}
-			if got != "STOPPING=1" {
-				t.Errorf("at the end: %q", got)
-			}
-			if code := <-p.code; code != cli.ExitDone {
-				t.Errorf("exit code %d", code)
-			}
+			same(t, "at the end", got, "STOPPING=1")
+			same(t, "exit code", <-p.code, cli.ExitDone)
 		})
 	}
 }
@@ -102,7 +98,5 @@ func TestWatchdogIsForAServiceThatDoesNotAnswer(t *testing.T) {
 	server.Listener = l
 	server.Start()
 	t.Cleanup(server.Close)
-	if got := said(t, socket, 10*time.Second); got != "WATCHDOG=1" {
-		t.Errorf("with an answer: %q", got)
-	}
+	same(t, "with an answer", said(t, socket, 10*time.Second), "WATCHDOG=1")
 }

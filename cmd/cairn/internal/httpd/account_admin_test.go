@@ -88,9 +88,7 @@ func TestInvalidHandleNamesNobody(t *testing.T) {
 				t.Errorf("suspended: %v", u)
 			}
 		}
-		if len(users) != 4 {
-			t.Errorf("%d of 4 users are left", len(users))
-		}
+		same(t, "of 4 users are left", len(users), 4)
 	})
 }
 

@@ -35,16 +35,16 @@ func TestRefusedSignInIsTheSameForEveryHandle(t *testing.T) {
 			b := s.visitor()
 			got := b.login(h, "a wrong password")
 			wantProblem(t, h, got, http.StatusUnauthorized, "invalid_credentials")
-			bodies = append(bodies, comparable(got))
+			bodies = append(bodies, alike(got))
 			page := b.postForm("/login/", map[string][]string{"handle": {h}, "password": {"a wrong password"}})
 			if page.StatusCode != http.StatusUnauthorized || pageName(t, page.Text) != "login" {
 				t.Errorf("page for %.20q: %d", h, page.StatusCode)
 			}
-			pages = append(pages, comparable(page))
+			pages = append(pages, alike(page))
 			// Attack 125: so does the reset, also with the form of a good code.
 			got = b.reset(h, "0123456789ABCDEFGHJKMNPQRS", "a new long password")
 			wantProblem(t, "reset "+h, got, http.StatusBadRequest, "invalid_reset_code")
-			resets = append(resets, comparable(got))
+			resets = append(resets, alike(got))
 		}
 		for name, list := range map[string][]string{"sign-in": bodies, "page": pages, "reset": resets} {
 			for i := range list {
@@ -59,8 +59,8 @@ func TestRefusedSignInIsTheSameForEveryHandle(t *testing.T) {
 	})
 }
 
-// comparable is an answer without what differs in every answer.
-func comparable(got response) string {
+// alike is an answer without what differs in every answer.
+func alike(got response) string {
 	h := got.Header.Clone()
 	for _, name := range []string{"X-Request-Id", "Date", "Content-Length"} {
 		h.Del(name)
@@ -133,8 +133,8 @@ func TestGuessesFromOneAddressEnd(t *testing.T) {
 		for _, got := range []response{known, unknown} {
 			got.Header.Del("Retry-After") // a second may have passed
 		}
-		if comparable(known) != comparable(unknown) || known.StatusCode != http.StatusTooManyRequests {
-			t.Errorf("a wrong password of somebody known there: %s, of nobody: %s", comparable(known), comparable(unknown))
+		if alike(known) != alike(unknown) || known.StatusCode != http.StatusTooManyRequests {
+			t.Errorf("a wrong password of somebody known there: %s, of nobody: %s", alike(known), alike(unknown))
 		}
 		wantStatus(t, "the right one", s.visitorAt("127.0.0.77").login("bob", password), http.StatusOK)
 	})

@@ -236,9 +236,7 @@ func TestReasonOfASuspensionIsToldWhereAsked(t *testing.T) {
 			if got := strings.Contains(m.Text, reason); got != c.told || strings.Contains(m.HTML, reason) != got {
 				t.Errorf("%s, %+v: reason in the mail: %t", handle, c, got)
 			}
-			if got := l.user(handle)["suspend_reason"]; got != reason {
-				t.Errorf("%s: reason %q", handle, got)
-			}
+			same(t, handle+": reason", l.user(handle)["suspend_reason"], reason)
 		}
 	})
 }

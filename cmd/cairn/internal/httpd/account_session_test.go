@@ -124,14 +124,10 @@ func TestOldestOfTooManySessionsEnds(t *testing.T) {
 		browsers[i].signIn("ada")
 	}
 	for i, want := range map[int]int{0: 401, 1: 401, 2: 200, 101: 200} {
-		if got := browsers[i].api("GET", "/api/me", nil).StatusCode; got != want {
-			t.Errorf("session %d: %d, want %d", i, got, want)
-		}
+		same(t, fmt.Sprintf("session %d", i), browsers[i].api("GET", "/api/me", nil).StatusCode, want)
 	}
 	for i, want := range []bool{true, true, false} {
-		if got := s.revoked(browsers[i].cookie("cairn_session")); got != want {
-			t.Errorf("session %d on the status list: %t", i, got)
-		}
+		same(t, fmt.Sprintf("session %d on the status list", i), s.revoked(browsers[i].cookie("cairn_session")), want)
 	}
 
 	asker := browsers[50]
@@ -146,9 +142,7 @@ func TestOldestOfTooManySessionsEnds(t *testing.T) {
 		}
 		seen[m["id"].(string)] = true
 	}
-	if len(seen) != 100 {
-		t.Errorf("%d sessions", len(seen))
-	}
+	same(t, "sessions", len(seen), 100)
 
 	rows := func(b *browser, path string) (n int, text string) {
 		text = b.get(path).Text
@@ -173,9 +167,7 @@ func TestOldestOfTooManySessionsEnds(t *testing.T) {
 	if n := len(keeper.api("GET", "/api/admin/users/ada", nil).JSON(t)["sessions"].([]any)); n != 100 {
 		t.Errorf("the administrator is told of %d sessions", n)
 	}
-	if n := len(asker.api("GET", "/api/me/export", nil).JSON(t)["sessions"].([]any)); n != 100 {
-		t.Errorf("the export has %d sessions", n)
-	}
+	same(t, "the export has, sessions", len(asker.api("GET", "/api/me/export", nil).JSON(t)["sessions"].([]any)), 100)
 }
 
 func TestSessionEndOfTheOperator(t *testing.T) {
@@ -278,9 +270,7 @@ func TestSessionCookieIsVerifiableByOtherApplications(t *testing.T) {
 		if got.Subject != u.Sub || got.Handle != "ada" || got.Name != "Ada" || !slices.Equal(got.Groups, []string{"activity"}) || got.Status == nil {
 			t.Errorf("%s: claims %+v", alg, got)
 		}
-		if life := got.ExpiresAt.Sub(got.IssuedAt); life != 30*24*time.Hour {
-			t.Errorf("%s: lives %s", alg, life)
-		}
+		same(t, fmt.Sprintf("%s: lives", alg), got.ExpiresAt.Sub(got.IssuedAt), 30*24*time.Hour)
 		if len(token) > 4000 || jwtHeader(t, token)["alg"] != alg {
 			t.Errorf("%s: %d bytes, header %v", alg, len(token), jwtHeader(t, token))
 		}

@@ -139,9 +139,7 @@ func TestUploadLimits(t *testing.T) {
 	got, err := b.client.Do(r)
 	noError(t, err)
 	defer func() { _ = got.Body.Close() }()
-	if got.StatusCode != http.StatusRequestEntityTooLarge {
-		t.Errorf("chunked: %d", got.StatusCode)
-	}
+	same(t, "chunked", got.StatusCode, http.StatusRequestEntityTooLarge)
 }
 
 // By user and not by address; the answer says how long to wait.

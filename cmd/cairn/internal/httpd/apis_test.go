@@ -464,7 +464,5 @@ func TestOptionalScopeOfAnAPIIsLeftOut(t *testing.T) {
 	if consentPageOf(b, rp.authURL()) != nil {
 		t.Error("asked again for what was left out")
 	}
-	if got := answer("trails.write", "maps")["scope"]; got != "openid trails.read trails.write maps" {
-		t.Errorf("with both boxes: %v", got)
-	}
+	same(t, "with both boxes", answer("trails.write", "maps")["scope"], "openid trails.read trails.write maps")
 }

@@ -3,6 +3,7 @@ package httpd
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -636,9 +637,7 @@ func TestNothingThatARequestNamesIsFetched(t *testing.T) {
 	form.Set("jwks_uri", target)
 	wantOAuthError(t, "client_id that is an address", s.tokenRequest("", "", form), http.StatusUnauthorized, "invalid_client")
 	wantPage(t, "client_id that is an address", b.get(rp.authURL("client_id", target)), http.StatusBadRequest)
-	if hits.Load() != 0 {
-		t.Errorf("%d outgoing connections", hits.Load())
-	}
+	same(t, "outgoing connections", hits.Load(), 0)
 }
 
 // unsignedRequest is a request object without a signature.
@@ -703,9 +702,7 @@ func TestStrangerWritesNothingByAuthorizing(t *testing.T) {
 	b.postForm("/oauth2/authorize", url.Values{"client_id": {"app"}})
 	b.get("/oauth2/consent?continue=x")
 	b.get("/oauth2/logout?state=x")
-	if after := db.contents(); after != before {
-		t.Errorf("%s became %s", before, after)
-	}
+	same(t, fmt.Sprintf("%s became", before), db.contents(), before)
 	b.signIn("ada")
 	if db.contents() == before {
 		t.Error("writes are not seen: this test proves nothing")

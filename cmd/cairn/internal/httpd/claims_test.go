@@ -383,8 +383,6 @@ func TestACRIsSentWhenAskedFor(t *testing.T) {
 			t.Errorf("%s: acr %v, want %v", name, id["acr"], c.want)
 		}
 		refreshed := rp.refresh(token.RefreshToken).JSON(t)
-		if got := jwtPayload(t, refreshed["id_token"].(string))["acr"]; got != c.want {
-			t.Errorf("%s: acr %v after the refresh", name, got)
-		}
+		same(t, name+": acr, after the refresh", jwtPayload(t, refreshed["id_token"].(string))["acr"], c.want)
 	}
 }

@@ -299,9 +299,7 @@ func TestClientCredentialsGiveWhatIsRegistered(t *testing.T) {
 	wantOAuthError(t, "wrong secret", request("machine", "x", ""), http.StatusUnauthorized, "invalid_client")
 	wantOAuthError(t, "no secret", request("machine", "", ""), http.StatusUnauthorized, "invalid_client")
 	wantOAuthError(t, "secret in the URL", s.browser().postForm("/oauth2/token?client_id=machine&client_secret="+machine, url.Values{"grant_type": {"client_credentials"}}), http.StatusBadRequest, "invalid_request")
-	if n := db.count("SELECT count(*) FROM client_tokens"); n != 0 {
-		t.Errorf("%d tokens were made", n)
-	}
+	same(t, "tokens were made", db.count("SELECT count(*) FROM client_tokens"), 0)
 	got := request("machine", machine, "")
 	if answer := got.JSON(t); got.StatusCode != http.StatusOK || answer["scope"] != nil || answer["refresh_token"] != nil {
 		t.Errorf("without a scope: %d %s", got.StatusCode, got.Text)
@@ -320,12 +318,8 @@ func TestRevokedClientTokenLeavesTheOthers(t *testing.T) {
 	first, second := token(), token()
 	wantRevoked(t, "at another client", s.clientPost("revoke", "evil", evil, url.Values{"token": {first}}))
 	s.wantInactive("at another client", s.introspect("evil", evil, first))
-	if s.introspect("machine", secret, first)["active"] != true {
-		t.Error("another client ended it")
-	}
+	same(t, "another client ended it", s.introspect("machine", secret, first)["active"], true)
 	wantRevoked(t, "own", s.clientPost("revoke", "machine", secret, url.Values{"token": {first}}))
 	s.wantInactive("revoked", s.introspect("machine", secret, first))
-	if s.introspect("machine", secret, second)["active"] != true {
-		t.Error("the other token is gone too")
-	}
+	same(t, "the other token is gone too", s.introspect("machine", secret, second)["active"], true)
 }

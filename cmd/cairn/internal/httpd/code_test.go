@@ -3,6 +3,7 @@ package httpd
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -205,9 +206,7 @@ func TestOtherSpellingOfACodeOrToken(t *testing.T) {
 			}
 		}
 		got := s.browser().postForm("/oauth2/userinfo", url.Values{"access_token": {value}})
-		if got.StatusCode != http.StatusUnauthorized {
-			t.Errorf("access token in the body, %s: %d", name, got.StatusCode)
-		}
+		same(t, fmt.Sprintf("access token in the body, %s", name), got.StatusCode, http.StatusUnauthorized)
 	}
 	for name, value := range spellings(code) {
 		wantInvalidGrant(t, "code, "+name, rp.redeem(value))
@@ -253,9 +252,7 @@ func TestLifetimesOfCodesAndTokens(t *testing.T) {
 	s.wantUserinfo("access token after an hour", token.AccessToken, http.StatusUnauthorized)
 	db.exec("UPDATE tokens SET expires_at = expires_at - 30*86400 - 1 WHERE kind = 'r'")
 	wantInvalidGrant(t, "refresh token after 30 days", rp.refresh(token.RefreshToken))
-	if n := db.count("SELECT count(*) FROM tokens WHERE issued_at > ?", now+30); n != 0 {
-		t.Errorf("%d tokens came of expired ones", n)
-	}
+	same(t, "tokens came of expired ones", db.count("SELECT count(*) FROM tokens WHERE issued_at > ?", now+30), 0)
 }
 
 // What ends a person's access wins against every exchange, refresh and
@@ -527,9 +524,7 @@ func TestAccessTokenLivesAnHour(t *testing.T) {
 	_, rp := startApp(t, nil)
 	b := rp.service.browser()
 	for range 5 {
-		if got := rp.redeem(b.authorize(rp.authURL(), "ada").Get("code")).JSON(t)["expires_in"]; got != 3600.0 {
-			t.Errorf("expires_in %v", got)
-		}
+		same(t, "expires_in", rp.redeem(b.authorize(rp.authURL(), "ada").Get("code")).JSON(t)["expires_in"], 3600.0)
 	}
 }
 
@@ -552,9 +547,7 @@ func TestTokenAnswer(t *testing.T) {
 				t.Errorf("%s: %s of %d characters", name, token, len(text))
 			}
 		}
-		if len(v) != 6 {
-			t.Errorf("%s: %d members", name, len(v))
-		}
+		same(t, name+", members", len(v), 6)
 	}
 	for name, got := range map[string]response{"bad code": rp.redeem("\"\\<script>ü"), "bad client": s.tokenRequest("\"\\<script>", "x", rp.codeForm("y"))} {
 		d, _ := got.JSON(t)["error_description"].(string)

@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -293,9 +294,7 @@ func TestConsentShowsWhatIsGiven(t *testing.T) {
 			}
 		}
 		for scope, want := range k.scopes {
-			if got[scope] != want {
-				t.Errorf("%s, %s: %q, want %q", k.name, scope, got[scope], want)
-			}
+			same(t, fmt.Sprintf("%s, %s", k.name, scope), got[scope], want)
 		}
 	}
 	if page := b.consentPage(rp.authURL()).Text; strings.Contains(page, "Application id") || !strings.Contains(page[strings.Index(page, `class="fine"`):], "<code>app</code>") {

@@ -48,9 +48,7 @@ func TestOpenidClientSignsADeviceIn(t *testing.T) {
 	s := startDevices(t, serviceOptions{})
 	cmd := exec.CommandContext(t.Context(), script[0], script[1:]...)
 	cmd.Env = append(os.Environ(), "ISSUER="+s.URL, "CLIENT_ID=tool")
-	if got := s.needsUser(cmd); got != "ada\n" {
-		t.Errorf("it saw %q", got)
-	}
+	same(t, "it saw", s.needsUser(cmd), "ada\n")
 }
 
 // Debian's oidc-agent, whose daemon polls for the token and whose command shows the code.

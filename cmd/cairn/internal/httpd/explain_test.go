@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -135,13 +136,9 @@ func TestExplainShowsTheClaimsOfTheTokens(t *testing.T) {
 			delete(said.IDToken, moving)
 			delete(really, moving)
 		}
-		if diff := cmp.Diff(really, asJSON(t, said.IDToken)); diff != "" {
-			t.Errorf("%s: ID token: %s", id, diff)
-		}
+		same(t, fmt.Sprintf("%s: ID token", id), cmp.Diff(really, asJSON(t, said.IDToken)), "")
 		info := s.browser().get("/oauth2/userinfo", "Authorization", "Bearer "+token.AccessToken).JSON(t)
-		if diff := cmp.Diff(info, asJSON(t, said.UserInfo)); diff != "" {
-			t.Errorf("%s: userinfo: %s", id, diff)
-		}
+		same(t, fmt.Sprintf("%s: userinfo", id), cmp.Diff(info, asJSON(t, said.UserInfo)), "")
 	}
 }
 

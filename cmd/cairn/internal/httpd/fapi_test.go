@@ -222,9 +222,7 @@ func TestOpenIDClientSpeaksFAPI(t *testing.T) {
 	_, err = fmt.Fprintln(in, b.follow(b.get(lines.Text()), "ada").Header.Get("Location"))
 	noError(t, err)
 	lines.Scan()
-	if got := lines.Text(); got != "ada dpop true true" {
-		t.Errorf("it saw %q", got)
-	}
+	same(t, "it saw", lines.Text(), "ada dpop true true")
 	noError(t, cmd.Wait())
 }
 

@@ -223,9 +223,7 @@ func journeyThrough(t *testing.T, f *forward) {
 		}
 	}
 	for name, value := range want {
-		if f.app.last().Get(name) != value {
-			t.Errorf("%s: %q, want %q", name, f.app.last().Get(name), value)
-		}
+		same(t, name, f.app.last().Get(name), value)
 	}
 	f.upgrades(b)
 
@@ -347,9 +345,7 @@ func TestVerifyLeadsBackToOwnHostsAlone(t *testing.T) {
 		{"X-Forwarded-Proto", "https", "X-Forwarded-Host", "app.example.test, evil.example", "X-Forwarded-Uri", "/"},
 		{"X-Forwarded-Proto", "https", "X-Forwarded-Host", "app.example.test", "X-Forwarded-Uri", "@evil.example/"},
 	} {
-		if at := b.verify("", twice...).Header.Get("Location"); at != "https://id.example.test/login/" {
-			t.Errorf("%q: %s", twice, at)
-		}
+		same(t, twice, b.verify("", twice...).Header.Get("Location"), "https://id.example.test/login/")
 	}
 	wantStatus(t, "redirect=1 for a browser", b.verify("?redirect=1", "Accept", "text/html"), http.StatusSeeOther)
 	wantStatus(t, "redirect=1 for a form", b.verify("?redirect=1", "Accept", "text/html", "X-Forwarded-Method", "POST"), http.StatusUnauthorized)
@@ -409,9 +405,7 @@ func TestVerifyWantsFlagsAndFactors(t *testing.T) {
 	later.Store(int64(3 * time.Second)) // the settings are read again
 	got := s.signedIn("root1").verify("")
 	wantStatus(t, "without the factor that is demanded", got, http.StatusForbidden)
-	if got.Header.Get("Location") != s.URL+"/account/security" {
-		t.Errorf("sent to %s", got.Header.Get("Location"))
-	}
+	same(t, "sent to", got.Header.Get("Location"), s.URL+"/account/security")
 	wantStatus(t, "who needs none", b.verify(""), http.StatusOK)
 }
 

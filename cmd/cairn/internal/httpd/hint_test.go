@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"cmp"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -137,23 +138,15 @@ func TestLoginHintMayBeAnAddress(t *testing.T) {
 		return attribute(elementByID(t, got.Text, "handle"), "value") + attribute(elementByID(t, got.Text, "handle"), "readonly")
 	}
 	for hint, want := range map[string]string{"Ada@example.org": "ada@example.org", "Ada": "ada", "not an address": "", "<b>@x": ""} {
-		if got := shown(hint); got != want {
-			t.Errorf("%q fills the field with %q, want %q", hint, got, want)
-		}
+		same(t, fmt.Sprintf("%q fills the field with", hint), shown(hint), want)
 	}
 	// Signed in, the page wants a proof of the same account, not another one.
 	token, err := rp.exchange(b.authorize(rp.authURL(), "ada").Get("code"))
 	noError(t, err)
-	if got := shown("ada@EXAMPLE.org"); got != "ada" {
-		t.Errorf("the owner's address: the field has %q", got)
-	}
-	if got := shown("eve@example.org"); got != "eve@example.org" {
-		t.Errorf("another address: the field has %q", got)
-	}
+	same(t, "the owner's address: the field has", shown("ada@EXAMPLE.org"), "ada")
+	same(t, "another address: the field has", shown("eve@example.org"), "eve@example.org")
 	// An address that was stored with capitals has none in its domain.
-	if got := s.userinfo(token.AccessToken)["email"]; got != "Ada@example.org" {
-		t.Errorf("the claim email is %v", got)
-	}
+	same(t, "the claim email is", s.userinfo(token.AccessToken)["email"], "Ada@example.org")
 	b.login("ada", password)
 	b.api("PATCH", "/api/me", map[string]string{"email": "Ada.L@Example.ORG"})
 	if u, _ := s.store.UserByHandle(t.Context(), "ada"); u.Email != "ada.l@example.org" {

@@ -197,9 +197,7 @@ func TestAllowedOriginsCallTheAPIAlone(t *testing.T) {
 	from := []string{"Origin", neighbour, "Sec-Fetch-Site", "same-site"}
 	for _, path := range []string{"/account/profile", "/account/sessions/end-others", "/account/delete", "/logout/", "/login/"} {
 		got := b.postForm(path, url.Values{"display_name": {"Mallory"}, "password": {password}, "handle": {"ada"}}, from...)
-		if got.StatusCode != http.StatusForbidden {
-			t.Errorf("%s: %d", path, got.StatusCode)
-		}
+		same(t, path, got.StatusCode, http.StatusForbidden)
 	}
 	wantStatus(t, "the API", b.api("PATCH", "/api/me", map[string]string{"display_name": "Ada of the neighbour"}, from...), http.StatusOK)
 	if me := b.api("GET", "/api/me", nil).JSON(t); me["display_name"] != "Ada of the neighbour" {

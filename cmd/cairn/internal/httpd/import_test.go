@@ -121,9 +121,7 @@ func TestImportIsAllOrNothing(t *testing.T) {
 			wg.Go(func() { _ = exec.Command(programFile(), "user", "import", all, "--database", dsn).Run() })
 		}
 		wg.Wait()
-		if count() != "1201" {
-			t.Errorf("%s users after three imports at once", count())
-		}
+		same(t, "users after three imports at once", count(), "1201")
 		cairn(t, exitDone, "user", "import", write("more.csv", "handle", "taken", "fresh"), "--skip-existing", "--database", dsn)
 		cairn(t, exitDone, "settings", "set", "max_users", "1203", "--database", dsn)
 		if _, errs := cairn(t, exitFailed, "user", "import", write("full.csv", "handle", "one", "two"), "--database", dsn); !strings.Contains(errs, "max_users is 1203") || count() != "1202" {

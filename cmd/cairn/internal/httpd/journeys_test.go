@@ -111,9 +111,7 @@ func TestAdministratorSetsUpAClubInTheBrowser(t *testing.T) {
 		chromedp.SetValue(id("new-handle"), "bob"), chromedp.Click(chromedp.CSS(`#add input[value=boats]`)), chromedp.Click(id("add-submit")), chromedp.WaitVisible(id("reset-url")))
 	mustDo(t, other, "the added person", chromedp.Navigate(textOf(t, tab, id("reset-url"))), chromedp.WaitVisible(page("reset-password")), chromedp.SendKeys(field("password"), password), chromedp.Click(id("reset-submit")),
 		chromedp.WaitVisible(page("account-welcome")))
-	if brand := textOf(t, other, chromedp.CSS(".brand")); brand != "Rowing Club" {
-		t.Errorf("the club is called %q", brand)
-	}
+	same(t, "the club is called", textOf(t, other, chromedp.CSS(".brand")), "Rowing Club")
 	signOut(t, other, p.service)
 
 	mustDo(t, tab, "invite", chromedp.Navigate(p.URL+"/account/invites"), chromedp.Click(id("invite-submit")), chromedp.WaitVisible(chromedp.CSS("[data-invite] .link-text")))

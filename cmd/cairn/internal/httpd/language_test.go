@@ -69,7 +69,5 @@ func TestApplicationAndMemberChooseTheLanguage(t *testing.T) {
 	wantLanguage(t, "a choice that cannot be met", b.get("/account/profile", "Accept-Language", de), "de", "Profil")
 	// What applications read stays as it is (RFC 6749 section 4.1.2.1: ASCII).
 	denied := b.get(rp.authURL("ui_locales", "de", "prompt", "none", "response_type", "token"), "Accept-Language", de)
-	if got := answered(t, denied).Get("error_description"); got != "response_type: Only code is supported." {
-		t.Errorf("error_description %q", got)
-	}
+	same(t, "error_description", answered(t, denied).Get("error_description"), "response_type: Only code is supported.")
 }

@@ -200,9 +200,7 @@ func TestConfirmedLogoutLeadsBackToTheApplication(t *testing.T) {
 			if (k.back == "") != (back == nil) || back != nil && attribute(back, "href") != k.back || !strings.Contains(after.Text, k.label) || !c.signedOut() {
 				t.Errorf("want a way back to %q: %s", k.back, mainOf(after.Text))
 			}
-			if strings.Count(after.Text, "Sign in again") != 1 {
-				t.Error("two buttons to sign in again, or none")
-			}
+			same(t, "two buttons to sign in again, or none", strings.Count(after.Text, "Sign in again"), 1)
 		})
 	}
 }
@@ -309,9 +307,7 @@ func startReceiver(t *testing.T) *receiver {
 		if err := req.ParseForm(); err != nil || req.Method != http.MethodPost || len(req.PostForm) != 1 || req.URL.RawQuery != "" {
 			t.Errorf("%s %s with %d fields: %v", req.Method, req.URL, len(req.PostForm), err)
 		}
-		if cc := req.Header.Get("Content-Type"); cc != "application/x-www-form-urlencoded" {
-			t.Errorf("Content-Type %q", cc)
-		}
+		same(t, "Content-Type", req.Header.Get("Content-Type"), "application/x-www-form-urlencoded")
 		w.WriteHeader(int(r.status.Load()))
 		r.tokens <- req.PostForm.Get("logout_token")
 	}))
@@ -365,9 +361,7 @@ func TestOP_oidcc_backchannel_rp_initiated_logout(t *testing.T) {
 	if !ok || len(events) != 1 || len(event) != 0 || claims["nonce"] != nil || claims["jti"] == "" || claims["sub"] != u.Sub || claims["sid"] != sid || sid == nil {
 		t.Errorf("claims %v, sid of the ID token %v", claims, sid)
 	}
-	if typ := jwtHeader(t, logoutToken)["typ"]; typ != "logout+jwt" {
-		t.Errorf("typ %v", typ)
-	}
+	same(t, "typ", jwtHeader(t, logoutToken)["typ"], "logout+jwt")
 	meta := b.get("/.well-known/openid-configuration").JSON(t)
 	if meta["backchannel_logout_supported"] != true || meta["backchannel_logout_session_supported"] != true || meta["end_session_endpoint"] != s.URL+"/oauth2/logout" {
 		t.Errorf("metadata %v", meta)

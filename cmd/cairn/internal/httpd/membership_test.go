@@ -66,7 +66,5 @@ func TestTeamJoinsWithOneLink(t *testing.T) {
 		t.Errorf("the page says %q", said)
 	}
 	late := keeper.get("/admin/invites?under=keeper").Text
-	if n := strings.Count(late, "Team U15"); n != team {
-		t.Errorf("the tree names the invite of %d people", n)
-	}
+	same(t, "the tree names the invite of, people", strings.Count(late, "Team U15"), team)
 }

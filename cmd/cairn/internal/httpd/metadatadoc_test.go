@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -148,9 +149,7 @@ func TestAllowedClientSignsInByItsOwnDescription(t *testing.T) {
 		t.Fatalf("removed %v, %v", removed, err)
 	}
 	got := b.get("/oauth2/userinfo", "Authorization", "Bearer "+again.JSON(t)["access_token"].(string))
-	if got.StatusCode != http.StatusUnauthorized {
-		t.Errorf("a token of a client that is allowed no longer: %d", got.StatusCode)
-	}
+	same(t, "a token of a client that is allowed no longer", got.StatusCode, http.StatusUnauthorized)
 }
 
 // An API that is open to all clients was meant for those that the operator registered.
@@ -295,9 +294,7 @@ func TestDescriptionIsKeptAsItsHeadersSay(t *testing.T) {
 		all.Wait()
 		forward(age - 10*time.Second)
 		s.browser().get(address)
-		if h.count(path) != 1 {
-			t.Errorf("%q: fetched %d times before its end", control, h.count(path))
-		}
+		same(t, fmt.Sprintf("%q: fetched, times before its end", control), h.count(path), 1)
 		forward(11 * time.Second)
 		if s.browser().get(address); h.count(path) != 2 {
 			t.Errorf("%q: fetched %d times after its end", control, h.count(path))

@@ -3,6 +3,7 @@ package httpd
 import (
 	"cmp"
 	"compress/gzip"
+	"fmt"
 	"maps"
 	"net/http"
 	"os"
@@ -44,9 +45,7 @@ func TestOpenAPIDocumentHasEveryRoute(t *testing.T) {
 			return err
 		}
 		got := s.browser().do("PROPFIND", strings.NewReplacer("{", "", "}", "").Replace(path), "", "")
-		if got.StatusCode != http.StatusMethodNotAllowed {
-			t.Errorf("PROPFIND %s: %d", path, got.StatusCode)
-		}
+		same(t, fmt.Sprintf("PROPFIND %s", path), got.StatusCode, http.StatusMethodNotAllowed)
 		methods := slices.DeleteFunc(strings.Split(got.Header.Get("Allow"), ", "), func(m string) bool { return m == http.MethodHead })
 		slices.Sort(methods)
 		routed[path] = methods

@@ -139,9 +139,7 @@ func TestConsentThatWasNotStoredGivesNoCode(t *testing.T) {
 	mend := db.breaks("INSERT ON consents")
 	wantPage(t, "allow", b.postForm(f.action, f.values), http.StatusServiceUnavailable)
 	mend()
-	if n := db.count("SELECT count(*) FROM grants"); n != 0 {
-		t.Errorf("%d grants", n)
-	}
+	same(t, "grants", db.count("SELECT count(*) FROM grants"), 0)
 	wantAnswer(t, "the same form afterwards", answered(t, b.follow(b.postForm(f.action, f.values), "ada")), "code")
 }
 

@@ -218,9 +218,7 @@ func TestLifetimesOfAClient(t *testing.T) {
 	// The sign-in was 47 hours ago, then 49.
 	db.exec("UPDATE grants SET created_at = created_at - 47 * 3600")
 	second := short.refresh(first["refresh_token"].(string)).JSON(t)
-	if got := expires(second["refresh_token"]); got != 48*time.Hour {
-		t.Errorf("the last refresh token lives until %v after the sign-in", got)
-	}
+	same(t, "the last refresh token lives until, after the sign-in", expires(second["refresh_token"]), 48*time.Hour)
 	db.exec("UPDATE grants SET created_at = created_at - 2 * 3600")
 	wantInvalidGrant(t, "after the end of the chain", short.refresh(second["refresh_token"].(string)))
 }

@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -193,9 +194,7 @@ func TestFormsWithAPassword(t *testing.T) {
 			}
 		}
 		for name, want := range c.fields {
-			if found[name] != want {
-				t.Errorf("%s: %s has autocomplete %q, want %q", path, name, found[name], want)
-			}
+			same(t, fmt.Sprintf("%s: %s has autocomplete", path, name), found[name], want)
 		}
 		if headings != 1 || pageName(t, got.Text) == "" {
 			t.Errorf("%s: %d h1, data-page %q", path, headings, pageName(t, got.Text))

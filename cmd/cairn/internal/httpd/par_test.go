@@ -175,9 +175,7 @@ func TestWrongRequestIsNotPushed(t *testing.T) {
 	wantOAuthError(t, "another client's request", s.clientPost("par", "other", other, rp.pushed()), http.StatusUnauthorized, "invalid_client")
 	wantOAuthError(t, "another client's redirect_uri", s.clientPost("par", "other", other, rp.pushed("client_id", "other")), http.StatusBadRequest, "invalid_request")
 	wantOAuthError(t, "repeated", s.browser().postForm("/oauth2/par", url.Values{"client_id": {"phone"}, "nonce": {"a", "b"}}), http.StatusBadRequest, "invalid_request")
-	if n := db.count("SELECT count(*) FROM pushed_requests"); n != 0 {
-		t.Errorf("%d requests were kept", n)
-	}
+	same(t, "requests were kept", db.count("SELECT count(*) FROM pushed_requests"), 0)
 	mend := db.breaks("INSERT ON pushed_requests")
 	wantUnavailable(t, "push", s.clientPost("par", "app", secret, rp.pushed()))
 	mend()

@@ -173,9 +173,7 @@ func TestPasskeysMoveWithTheHostInABrowser(t *testing.T) {
 	signInAs(t, tab, "ada", password, "account")
 	mustDo(t, tab, "add", chromedp.Navigate(before+"/account/security"), chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(chromedp.CSS("li[data-key]")))
 	mustDo(t, tab, "after", chromedp.Navigate(after+"/login/"), chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(page("account")))
-	if n := to.handler.Elsewhere; n != (account.PasskeysElsewhere{}) {
-		t.Errorf("%+v", n)
-	}
+	same(t, "to.handler.Elsewhere", to.handler.Elsewhere, (account.PasskeysElsewhere{}))
 }
 
 // After a sign-in with a password the browser makes a passkey, and the page says so. The virtual

@@ -120,9 +120,7 @@ func (p prometheusServer) query(expression string) int {
 		Data   struct{ Result []json.RawMessage }
 	}
 	noError(p.t, json.Unmarshal([]byte(fetch(p.t, p.base+"/api/v1/query?query="+url.QueryEscape(expression), http.StatusOK)), &got))
-	if got.Status != "success" {
-		p.t.Errorf("%s: %s", expression, got.Status)
-	}
+	same(p.t, expression, got.Status, "success")
 	return len(got.Data.Result)
 }
 

@@ -63,9 +63,7 @@ func TestAuthorizationErrorNamesTheParameter(t *testing.T) {
 		"silent":          {[]string{"prompt", "none"}, "consent_required", "The user has to give consent."},
 	} {
 		got := b.get(rp.authURL(c.change...))
-		if d := answered(t, got).Get("error_description"); d != c.description {
-			t.Errorf("%s: error_description %q", name, d)
-		}
+		same(t, name+": error_description", answered(t, got).Get("error_description"), c.description)
 		client := "app"
 		if len(c.change) > 2 {
 			client = "public"

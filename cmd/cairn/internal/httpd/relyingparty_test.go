@@ -306,9 +306,7 @@ func wantOAuthError(t *testing.T, what string, got response, status int, name st
 	if got.StatusCode != status || got.JSON(t)["error"] != name {
 		t.Errorf("%s: %d %s, want %d %s", what, got.StatusCode, strings.TrimSpace(got.Text), status, name)
 	}
-	if cc := got.Header.Get("Cache-Control"); cc != "no-store" {
-		t.Errorf("%s: Cache-Control %q", what, cc)
-	}
+	same(t, what+": Cache-Control", got.Header.Get("Cache-Control"), "no-store")
 }
 
 func wantUnavailable(t *testing.T, what string, got response) {
@@ -344,9 +342,7 @@ func (s *service) userinfo(token string) map[string]any {
 
 func (s *service) wantUserinfo(what, token string, status int) {
 	s.t.Helper()
-	if got := s.userinfoStatus(token); got != status {
-		s.t.Errorf("%s: userinfo: %d, want %d", what, got, status)
-	}
+	same(s.t, what+": userinfo", s.userinfoStatus(token), status)
 }
 
 func keysOf(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }

@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -118,9 +119,7 @@ func TestClientEndpointsRefuseStrangersAndOtherRequests(t *testing.T) {
 		for _, method := range []string{"GET", "PUT", "DELETE"} {
 			got := b.do(method, path+"?token="+token.RefreshToken, "", "", "Authorization", auth)
 			wantOAuthError(t, endpoint+": "+method, got, http.StatusMethodNotAllowed, "invalid_request")
-			if got.Header.Get("Allow") != "POST" {
-				t.Errorf("%s: %s: Allow %q", endpoint, method, got.Header.Get("Allow"))
-			}
+			same(t, fmt.Sprintf("%s: %s: Allow", endpoint, method), got.Header.Get("Allow"), "POST")
 		}
 		wantOAuthError(t, endpoint+": large", b.do("POST", path, "application/x-www-form-urlencoded", "token="+strings.Repeat("a", 100<<10), "Authorization", auth), http.StatusRequestEntityTooLarge, "invalid_request")
 	}

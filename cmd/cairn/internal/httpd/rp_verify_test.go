@@ -469,9 +469,7 @@ func TestRPVerifyRefusesWrongClaims(t *testing.T) {
 					v.want(string(alg)+", "+name, "accepted", f.now, f.sign(alg, f.keyOf(alg), "JWT", f.claims(change), nil))
 				}
 			}
-			if diff := cmp.Diff(before, f.requests()); diff != "" {
-				t.Errorf("%s: the tokens caused requests: %s", scheme, diff)
-			}
+			same(t, fmt.Sprintf("%s: the tokens caused requests", scheme), cmp.Diff(before, f.requests()), "")
 			if asked := elsewhere.requests(); len(asked) > 0 {
 				t.Errorf("%s: another origin was asked: %v", scheme, asked)
 			}
@@ -554,9 +552,7 @@ func TestRPVerifyChoosesTheKey(t *testing.T) {
 			for name, token := range cases {
 				v.want(name, "refused", f.now, token)
 			}
-			if diff := cmp.Diff(before, f.requests()); diff != "" {
-				t.Errorf("%s: the tokens caused requests: %s", scheme, diff)
-			}
+			same(t, fmt.Sprintf("%s: the tokens caused requests", scheme), cmp.Diff(before, f.requests()), "")
 			if asked := elsewhere.requests(); len(asked) > 0 {
 				t.Errorf("%s: another origin was asked: %v", scheme, asked)
 			}

@@ -299,9 +299,7 @@ func manySessionsHandler(b *testing.B) (fresh func() http.Handler) {
 		b.Fatal(err)
 	}
 	db, err := sql.Open("sqlite3", "file:"+path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	now := time.Now().Unix()
 	for _, q := range []struct {
 		query string
@@ -320,24 +318,16 @@ func manySessionsHandler(b *testing.B) (fresh func() http.Handler) {
 			b.Fatal(err)
 		}
 	}
-	if err := db.Close(); err != nil {
-		b.Fatal(err)
-	}
+	noError(b, db.Close())
 	settings := config.Defaults()
 	settings.PrivateKeyFile, settings.RateLimits = sharedKey(), []string{"all=off"}
 	checked, err := settings.Check()
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	keys, err := config.LoadSigningKeys(settings.PrivateKeyFile, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	return func() http.Handler {
 		h, err := New(b.Context(), Options{Config: checked, Store: st, Secret: secrets[account.SecretJWT], Keys: keys, Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			b.Fatal(err)
-		}
+		noError(b, err)
 		return h
 	}
 }
@@ -400,9 +390,7 @@ func BenchmarkStatusListUnchanged(b *testing.B) {
 // cpuTime is the processor time of this process so far.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	noError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
@@ -569,26 +557,20 @@ func TestApplicationFollowsItsPolicyWhenTheListIsDown(t *testing.T) {
 		cold := startActivity(t, s, func(o *session.RemoteStatusOptions) { o.FailOpen = open })
 		cold.wait(time.Duration(passed.Load()))
 		cold.through(down)
-		if got := cold.visit(token); got != afterwards {
-			t.Errorf("open %t, never had a list: %d", open, got)
-		}
+		same(t, fmt.Sprintf("open %t, never had a list", open), cold.visit(token), afterwards)
 		if got := app.visit(token); got != http.StatusOK {
 			t.Fatal(got)
 		}
 		app.through(down)
 		for range 11 {
 			app.wait(time.Hour)
-			if got := app.visit(token); got != http.StatusOK {
-				t.Errorf("open %t, with a list that counts: %d", open, got)
-			}
+			same(t, fmt.Sprintf("open %t, with a list that counts", open), app.visit(token), http.StatusOK)
 			if got := app.visit(revoked); got != http.StatusUnauthorized {
 				t.Errorf("open %t, a session known to be over: %d", open, got)
 			}
 		}
 		app.wait(2 * time.Hour)
-		if got := app.visit(token); got != afterwards {
-			t.Errorf("open %t, the list has expired: %d", open, got)
-		}
+		same(t, fmt.Sprintf("open %t, the list has expired", open), app.visit(token), afterwards)
 		app.divert.Store(nil)
 		passed.Add(int64(13 * time.Hour))
 		for _, want := range []struct {

@@ -471,3 +471,11 @@ func mustJSON(t *testing.T, v any) string {
 	noError(t, err)
 	return string(b)
 }
+
+// same holds that two values are equal.
+func same[T comparable](t testing.TB, what any, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%v: %v, want %v", what, got, want)
+	}
+}

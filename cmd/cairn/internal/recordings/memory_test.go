@@ -73,18 +73,12 @@ func TestMemoryIsIndependentOfTheNumberOfDocuments(t *testing.T) {
 // program itself), and how many cores were busy.
 func BenchmarkValidateFolder(b *testing.B) {
 	files, err := strconv.Atoi(cmp.Or(os.Getenv("BENCH_FILES"), "20"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	folder, size := writeFolder(b, files, 10_000)
 	program, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	link := filepath.Join(b.TempDir(), "cairn") // the test binary is the command by that name
-	if err := os.Symlink(program, link); err != nil {
-		b.Fatal(err)
-	}
+	must(b, os.Symlink(program, link))
 	b.SetBytes(size)
 	var peak, cores float64
 	for b.Loop() {
