@@ -410,3 +410,16 @@ func TestRequestsToJoinAreDecidedOnThePage(t *testing.T) {
 	b.Call("POST", "/api/admin/join-requests/dee/refuse", map[string]string{"note": "Full."}).Is(204)
 	b.Call("POST", "/api/admin/join-requests/dee/accept", nil).Is(404, "join_request_not_found")
 }
+
+// Whoever is asked by somebody whose mails do not come sees that an address waits.
+func TestWaitingAddressIsShownToAdministrators(t *testing.T) {
+	w := newWorld(t, func(o *accounttest.Options) { o.Mail = nobody{} })
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("ada")
+	b := w.SignedIn("root1")
+	b.Call("PATCH", "/api/admin/users/ada", map[string]any{"email": "ada@example.org", "email_verified": true}).Is(200).Shows(`"email_pending":""`)
+	b.Page("/admin/users/ada").Is(200).Hides("email-waits")
+	w.SignedIn("ada").Call("PATCH", "/api/me", map[string]string{"email": "new+1@example.org"}).Is(200)
+	b.Call("GET", "/api/admin/users/ada", nil).Is(200).Shows(`"email":"ada@example.org"`, `"email_pending":"new+1@example.org"`)
+	b.Page("/admin/users/ada").Is(200).Shows(`value="ada@example.org"`, `id="email-waits">Waiting for the person to open the link: <bdi>new+1@example.org</bdi>`)
+}

@@ -44,6 +44,7 @@ type userList struct {
 type userDetail struct {
 	userEntry
 	EmailVerified bool                 `json:"email_verified"`
+	EmailPending  string               `json:"email_pending"` // empty: none waits
 	SuspendedAt   *time.Time           `json:"suspended_at"`
 	SuspendReason string               `json:"suspend_reason"`
 	LockedUntil   *time.Time           `json:"locked_until"` // null: not locked
@@ -254,7 +255,8 @@ func (s *Service) detailOf(ctx context.Context, u account.User) (userDetail, err
 	}
 	return userDetail{
 		Recent: recent, Did: did, userEntry: entryOf(u, settings.Flags), EmailVerified: u.EmailVerified,
-		SuspendedAt: web.TimeOrNull(u.SuspendedAt), SuspendReason: u.SuspendReason,
+		EmailPending: u.Pending.Email,
+		SuspendedAt:  web.TimeOrNull(u.SuspendedAt), SuspendReason: u.SuspendReason,
 		LockedUntil: web.TimeOrNull(u.Locked(s.users.Now())),
 		Sessions:    entry.Sessions(access.Sessions, site.IdentityFrom(ctx).Session.ID, access.Passkeys),
 		Apps:        entry.Apps(access.Apps), Attributes: u.Profile.Attributes,

@@ -223,6 +223,7 @@ func (s *Service) showUserPage(
 	}
 	if page.Section != "profile" || page.Error == "" {
 		profile := &page.Profile
+		profile.Waiting = u.Pending.Email
 		profile.DisplayName, profile.Email, profile.EmailVerified = u.DisplayName, u.Email, u.EmailVerified
 	}
 	for _, name := range attributeNames(settings, u) {

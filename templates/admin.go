@@ -234,6 +234,7 @@ func (f FactorCounts) Any() bool { return f.TOTP || f.Passkeys > 0 || f.SecondSt
 type AdminProfile struct {
 	DisplayName, Email string
 	EmailVerified      bool
+	Waiting            string      // address that waits for its link, or empty
 	Attributes         []Attribute // those declared, and those stored
 }
 

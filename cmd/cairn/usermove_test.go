@@ -1,6 +1,8 @@
 package main
 
 import (
+	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -27,6 +29,23 @@ func TestAttributesAreExportedAndImported(t *testing.T) {
 		to.must("user", "import", "users", "--skip-existing")
 		if shown := to.must("user", "show", "bea"); !strings.Contains(shown, "4711") {
 			t.Errorf("%s: %s", format, shown)
+		}
+	}
+}
+
+func TestUserShowHasAWaitingAddress(t *testing.T) {
+	s, _ := sqliteShell(t)
+	s.must("user", "add", "ada", "--email", "ada@example.org", "--email-verified", "--generate-password")
+	db, err := sql.Open("sqlite3", "cairn.db")
+	fatalIf(t, err)
+	_, err = db.Exec("UPDATE users SET email_pending = 'new@example.org' WHERE handle = 'ada'")
+	fatalIf(t, errors.Join(err, db.Close()))
+	for want, shown := range map[string]string{
+		"ada@example.org (verified); new@example.org waits for its link": s.must("user", "show", "ada"),
+		`"email_pending": "new@example.org"`:                             s.must("user", "show", "ada", "-o", "json"),
+	} {
+		if !strings.Contains(shown, want) {
+			t.Error(shown)
 		}
 	}
 }

@@ -293,11 +293,12 @@ func (c *showUserCommand) Run(p *cli.Program) error {
 		}
 		document := struct {
 			userRow
-			LockedUntil *time.Time      `json:"locked_until"` // null: not locked
+			Pending     string          `json:"email_pending"` // empty: none waits
+			LockedUntil *time.Time      `json:"locked_until"`  // null: not locked
 			SecondStep  bool            `json:"second_step"`
 			Sessions    []entry.Session `json:"sessions"`
 			Apps        []entry.App     `json:"apps"`
-		}{userRowOf(u), web.TimeOrNull(locked), u.SecondFactor, entry.Sessions(access.Sessions, "", access.Passkeys),
+		}{userRowOf(u), u.Pending.Email, web.TimeOrNull(locked), u.SecondFactor, entry.Sessions(access.Sessions, "", access.Passkeys),
 			entry.Apps(access.Apps)}
 		return c.Print(p, u.Sub, document, labels)
 	})
@@ -308,6 +309,9 @@ func userLabels(u account.User, zone *time.Location) cli.Pairs {
 	email, phone := u.Email, u.Profile.PhoneNumber
 	if u.EmailVerified {
 		email += " (verified)"
+	}
+	if u.Pending.Email != "" {
+		email += "; " + u.Pending.Email + " waits for its link"
 	}
 	if u.Profile.PhoneNumberVerified {
 		phone += " (verified)"
