@@ -320,7 +320,7 @@ func (s *Service) live(ctx context.Context, of identities) (*Identity, error) {
 		return nil, ErrNotAuthenticated
 	}
 	web.NoteUser(ctx, id.User.Sub)
-	templates.SetMemberLanguage(ctx, id.User.Profile.Locale)
+	templates.SetMember(ctx, id.User.Profile.Locale, id.User.Profile.Zoneinfo)
 	if now.Sub(id.Session.LastSeenAt) >= touchInterval {
 		s.visits.note(id.Session.ID, now)
 	}

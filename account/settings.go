@@ -436,5 +436,5 @@ func (s *Service) InstanceName() string {
 func (s *Service) Look() templates.Look {
 	v, _ := s.Settings(context.Background())
 	return templates.Look{Accent: v.AccentColour, Logo: v.Logo, DarkLogo: v.DarkLogo,
-		Imprint: v.ImprintURL, Privacy: v.PrivacyURL}
+		Imprint: v.ImprintURL, Privacy: v.PrivacyURL, Zone: v.TimeZone}
 }

@@ -209,7 +209,8 @@ type languageKey struct{}
 // available was asked for.
 type preferences struct {
 	application, member, browser atomic.Pointer[Language]
-	accept                       string // Accept-Language; sets browser on first use
+	accept                       string       // Accept-Language; sets browser on first use
+	zone                         atomic.Value // string: time zone of the member
 }
 
 func (p *preferences) language() *Language {
@@ -237,12 +238,21 @@ func WithLanguage(ctx context.Context, l *Language) context.Context {
 	return context.WithValue(ctx, languageKey{}, p)
 }
 
-// SetMemberLanguage sets the language chosen by the member who makes the request (BCP 47). It takes
+// SetMember sets the language (BCP 47) and the time zone chosen by the member who makes the request. They take
 // precedence over the browser's.
-func SetMemberLanguage(ctx context.Context, locale string) {
+func SetMember(ctx context.Context, locale, zone string) {
 	if p, ok := ctx.Value(languageKey{}).(*preferences); ok {
 		p.member.Store(languages().match(locale))
+		p.zone.Store(zone)
 	}
+}
+
+// zoneOf returns the time zone of the member who makes a request, "" if none is known.
+func zoneOf(ctx context.Context) (zone string) {
+	if p, ok := ctx.Value(languageKey{}).(*preferences); ok {
+		zone, _ = p.zone.Load().(string)
+	}
+	return zone
 }
 
 // SetApplicationLanguage sets the language that the application asks for in ui_locales (OpenID

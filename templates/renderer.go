@@ -9,6 +9,7 @@ package templates
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"errors"
 	"fmt"
@@ -71,6 +72,7 @@ type Look struct {
 	DarkLogo string
 	// Imprint and Privacy are https addresses, linked on every page and in every mail; empty for none.
 	Imprint, Privacy string
+	Zone             string // time zone of whoever has chosen none; empty: UTC
 }
 
 // view is the data of the layout: the page's data as .P, and what every page shows.
@@ -178,7 +180,7 @@ func (r *Renderer) Render(w http.ResponseWriter, req *http.Request, status int, 
 	if page == nil {
 		return errors.New("render page: no page given")
 	}
-	body, err := r.fill(LanguageOf(req.Context()), page)
+	body, err := r.fill(req.Context(), page)
 	if err != nil {
 		return err
 	}
@@ -208,7 +210,8 @@ func (r *Renderer) Render(w http.ResponseWriter, req *http.Request, status int, 
 	return nil
 }
 
-func (r *Renderer) fill(l *Language, page Page) ([]byte, error) {
+func (r *Renderer) fill(ctx context.Context, page Page) ([]byte, error) {
+	l := LanguageOf(ctx)
 	name, _ := page.page()
 	parsed, ok := r.pages[l.Tag()+"/"+name]
 	if !ok {
@@ -228,5 +231,5 @@ func (r *Renderer) fill(l *Language, page Page) ([]byte, error) {
 	if err := set.ExecuteTemplate(&buf, "layout", v); err != nil {
 		return nil, fmt.Errorf("render page %q: %w", name, err)
 	}
-	return buf.Bytes(), nil
+	return l.clocks(buf.Bytes(), zoneOf(ctx), look.Zone), nil
 }

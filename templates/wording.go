@@ -3,6 +3,7 @@ package templates
 import (
 	"fmt"
 	"html/template"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,8 +17,7 @@ func (l *Language) wording(now func() time.Time) template.FuncMap {
 		"device":      l.Device,
 		"sentence":    l.AuditSentence,
 		"auditgroups": l.auditGroups,
-		"date":        l.date,
-		"day":         func(t time.Time) string { return l.Day(t.UTC()) },
+		"day":         l.Day,
 		"when":        func(t time.Time) template.HTML { return l.when(now(), t) },
 	}
 }
@@ -70,10 +70,23 @@ func (l *Language) Device(browser, system string) string {
 
 var months = [...]Text{"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"}
 
-func (l *Language) date(t time.Time) string {
-	t = t.UTC()
-	return l.Text("{day} {month} {year}, {time} UTC", "day", t.Day(), "month", l.Text(months[t.Month()-1]),
-		"year", t.Year(), "time", t.Format("15:04"))
+// Zone returns the first of the time zones that is one, else UTC.
+func Zone(names ...string) *time.Location {
+	for _, name := range names {
+		if zone, err := time.LoadLocation(name); name != "" && err == nil {
+			return zone
+		}
+	}
+	return time.UTC
+}
+
+// Clock writes a time with the name of its zone.
+func (l *Language) Clock(t time.Time, zone *time.Location) string {
+	name := " (" + zone.String() + ")"
+	if zone == time.UTC {
+		name = " UTC"
+	}
+	return t.In(zone).Format(l.Text("2 Jan 2006, 15:04")) + name
 }
 
 // Day writes the day of a time.
@@ -81,13 +94,28 @@ func (l *Language) Day(t time.Time) string {
 	return l.Text("{day} {month} {year}", "day", t.Day(), "month", l.Text(months[t.Month()-1]), "year", t.Year())
 }
 
-// when returns a relative time for a sentence, with the exact time as its title.
+// exact finds the titles of the times of a page, which clocks fills: pages are parsed for all readers.
+var exact = regexp.MustCompile(`<time datetime="([^"]+)" title="`)
+
+// clocks writes the exact times of a page in the zone of its reader.
+func (l *Language) clocks(page []byte, zones ...string) []byte {
+	var zone *time.Location // loading one takes longer than most pages
+	return exact.ReplaceAllFunc(page, func(element []byte) []byte {
+		if zone == nil {
+			zone = Zone(zones...)
+		}
+		at, _ := time.Parse(time.RFC3339, string(exact.FindSubmatch(element)[1]))
+		return slices.Concat(element, []byte(template.HTMLEscapeString(l.Clock(at, zone))))
+	})
+}
+
+// when returns a relative time for a sentence, with a title for the exact one.
 func (l *Language) when(now, t time.Time) template.HTML {
 	if t.IsZero() {
 		return template.HTML(template.HTMLEscapeString(l.Text("never"))) //nolint:gosec // escaped
 	}
-	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`, //nolint:gosec // escaped
-		t.UTC().Format(time.RFC3339), template.HTMLEscapeString(l.date(t)), template.HTMLEscapeString(l.ago(now, t))))
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="">%s</time>`, //nolint:gosec // escaped
+		t.UTC().Format(time.RFC3339), template.HTMLEscapeString(l.ago(now, t))))
 }
 
 // ago returns the rounded distance of a time from now: "3 hours ago", "in 14 days".

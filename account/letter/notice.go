@@ -141,21 +141,13 @@ var factorNotices = map[[2]string]templates.Text{
 
 // zone returns the time zone of the reader of a mail, else that of the club, else UTC.
 func (p *Post) zone(m account.Mail) *time.Location {
-	if z, err := time.LoadLocation(m.Data["zone"]); err == nil && m.Data["zone"] != "" {
-		return z
-	}
 	settings, _ := p.accounts.Settings(context.Background()) // compose has just read them
-	return settings.Zone(time.UTC)
+	return templates.Zone(m.Data["zone"], settings.TimeZone)
 }
 
 // clock formats a time for the reader of a mail, with the name of the time zone.
 func (p *Post) clock(m account.Mail, l *templates.Language, t time.Time) string {
-	zone := p.zone(m)
-	name := " (" + zone.String() + ")"
-	if zone == time.UTC {
-		name = " UTC"
-	}
-	return t.In(zone).Format(l.Text("2 Jan 2006, 15:04")) + name
+	return l.Clock(t, p.zone(m))
 }
 
 // end formats an end: its last day, unless it is within a day.

@@ -60,15 +60,21 @@ func (s *Site) invitesPage(r *http.Request, m templates.Member) (templates.Page,
 func (s *Site) invitePage(w http.ResponseWriter, r *http.Request) error {
 	code, m := account.CanonicalInviteCode(r.URL.Query().Get("code")), s.member(r)
 	i, err := s.Store().Invite(r.Context(), code)
-	if err == nil && (i.CreatedBy != IdentityFrom(r.Context()).User.Sub || !i.Open(s.Now())) {
+	u := IdentityFrom(r.Context()).User
+	if err == nil && (i.CreatedBy != u.Sub || !i.Open(s.Now())) {
 		err = account.ErrInviteNotFound
 	}
 	if err != nil {
 		return err
 	}
+	settings, err := s.Settings(r.Context())
+	if err != nil {
+		return err
+	}
 	s.Show(w, r, http.StatusOK,
 		templates.AccountInviteSlip{Member: m, Code: i.Shown(), URL: s.InviteURL(i), Note: i.Note,
-			Left: i.Uses - i.Used, ExpiresAt: i.ExpiresAt, InviteUse: i.Use()})
+			Left: i.Uses - i.Used, InviteUse: i.Use(),
+			ExpiresAt: i.ExpiresAt.In(templates.Zone(u.Profile.Zoneinfo, settings.TimeZone))})
 	return nil
 }
 

@@ -2,6 +2,7 @@ package site_test
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store/accounttest"
+	"github.com/cairn-id/cairn/templates"
 )
 
 func TestAccountPageForms(t *testing.T) {
@@ -218,4 +220,28 @@ func TestHomeOpensWhatTheMemberMayUse(t *testing.T) {
 			t.Errorf("%s: %q", path, kept)
 		}
 	}
+}
+
+// A time is in the zone of its reader, else of the club, with its name.
+func TestTimesAreInTheZoneOfTheReader(t *testing.T) {
+	w := accounttest.New(t)
+	pages := w.Router
+	w.Router = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		pages.ServeHTTP(rw, r.WithContext(templates.WithAcceptLanguage(r.Context(), "")))
+	})
+	w.AddUser("ada")
+	w.SaveSettings(func(v *account.Settings) { v.TimeZone = "Europe/Berlin" })
+	ada := w.SignedIn("ada")
+	code := ada.Call("POST", "/api/invites", nil).Is(201).JSON()["code"].(string)
+	i, err := w.Store.Invite(t.Context(), account.CanonicalInviteCode(code))
+	must(t, err)
+	for zone, profile := range map[string]string{"Europe/Berlin": "", "Pacific/Kiritimati": "Pacific/Kiritimati", "Pacific/Pago_Pago": "Pacific/Pago_Pago"} {
+		ada.Call("PATCH", "/api/me", map[string]string{"zoneinfo": profile}).Is(200)
+		at := i.ExpiresAt.In(templates.Zone(zone))
+		ada.Page("/account/invites").Is(200).Shows(`title="` + at.Format("2 Jan 2006, 15:04") + " (" + zone + `)">`).Hides("UTC")
+		ada.Page("/account/invites/slip?code=" + code).Is(200).Shows(`">` + at.Format("2 Jan 2006") + "</time>")
+	}
+	w.SaveSettings(func(v *account.Settings) { v.TimeZone = "" })
+	ada.Call("PATCH", "/api/me", map[string]string{"zoneinfo": ""}).Is(200)
+	ada.Page("/account/invites").Is(200).Shows(`title="` + i.ExpiresAt.UTC().Format("2 Jan 2006, 15:04") + ` UTC">`)
 }

@@ -159,8 +159,8 @@ func (w *World) Start(change ...func(*Options)) {
 		sub = m.PathPrefix(w.Base).Subrouter()
 	}
 	w.Service.Mount(sub)
+	o.Pages.SetLook(w.Service.Look)
 	if w.mount != nil {
-		o.Pages.SetLook(w.Service.Look)
 		o.Pages.SetWaiting(w.Service.WaitingRequests)
 		w.mount(w.Service, sub)
 	}

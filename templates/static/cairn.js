@@ -67,8 +67,8 @@
     setTimeout(function () { form.submit(); }, 1000 * (Number(form.dataset.again) + Math.random()));
   });
 
-  // The page shows how long ago; the exact time beside it is in UTC until the visitor's own zone replaces it.
-  feature("time[datetime]", function (time) {
+  // Where neither the visitor nor the club has set a time zone, that of the browser replaces UTC.
+  feature("time[title$=UTC]", function (time) {
     var local = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium", timeStyle: "short" });
     time.title = local.format(new Date(time.getAttribute("datetime")));
   });

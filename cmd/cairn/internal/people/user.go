@@ -298,8 +298,8 @@ func (c *showUserCommand) Run(p *cli.Program) error {
 			SecondStep  bool            `json:"second_step"`
 			Sessions    []entry.Session `json:"sessions"`
 			Apps        []entry.App     `json:"apps"`
-		}{userRowOf(u), u.Pending.Email, web.TimeOrNull(locked), u.SecondFactor, entry.Sessions(access.Sessions, "", access.Passkeys),
-			entry.Apps(access.Apps)}
+		}{userRowOf(u), u.Pending.Email, web.TimeOrNull(locked), u.SecondFactor,
+			entry.Sessions(access.Sessions, "", access.Passkeys), entry.Apps(access.Apps)}
 		return c.Print(p, u.Sub, document, labels)
 	})
 }
