@@ -249,7 +249,11 @@ func attackTown(t *testing.T, w *town, radius float64) (o outcome) {
 	var e trackEnds
 	for n := 0; n < mostActivities; {
 		out := w.outing(n)
-		shown, all := places.ShownM(out.Detail)
+		track, shown := newMotion(&out.Detail.Timeseries, "other", nil), 0.0
+		for _, p := range longEnough(track, shownPieces(track.Timeseries, places)) {
+			shown += track.sumOver(p.from, p.to).metres
+		}
+		all := track.sumOver(0, len(track.T)).metres
 		switch {
 		case all > 22_000 && all < 28_000:
 			o.ride = append(o.ride, shown/all)

@@ -57,36 +57,30 @@ func Blur(d *activityschema.Detail, places *Places, hideTime bool) (*activitysch
 		out.StartedAt.Time = roundedStart(d, 0, hideTime)
 		return &out, nil // without positions there is no home to show
 	}
-	m := newMotion(s)
+	m := newMotion(s, activityschema.SportOther, nil)
 	if isPlanned(d) {
 		m.moveAll()
 	}
-	if pieces, _ = longEnough(m, pieces); len(pieces) == 0 {
+	if pieces = longEnough(m, pieces); len(pieces) == 0 {
 		return nil, ErrTooLittle
 	}
 	out.StartedAt.Time = roundedStart(d, time.Duration(s.T[pieces[0].from])*time.Second, hideTime)
 	out.Timeseries = joined(s, pieces)
-	return &out, Derive(&out, DeriveOptions{})
+	return &out, Derive(&out)
 }
 
-// longEnough returns the pieces that are long enough to be shown, and their length; none if that is too little.
-func longEnough(m *motion, pieces []piece) (shown []piece, metres float64) {
+// longEnough returns the pieces that are long enough to be shown; none if that is too little.
+func longEnough(m *motion, pieces []piece) (shown []piece) {
+	metres := 0.0
 	for _, p := range pieces {
 		if length := m.sumOver(p.from, p.to).metres; length >= leastPieceM {
 			shown, metres = append(shown, p), metres+length
 		}
 	}
 	if metres < leastM {
-		return nil, 0
+		return nil
 	}
-	return shown, metres
-}
-
-// ShownM returns how many metres of a track Blur shows, of how many.
-func (p *Places) ShownM(d *activityschema.Detail) (shown, all float64) {
-	m := newMotion(&d.Timeseries)
-	_, shown = longEnough(m, shownPieces(m.Timeseries, p))
-	return shown, m.sumOver(0, len(m.T)).metres
+	return shown
 }
 
 // roundedStart returns the start of what is shown of d, which is first after that of d, on the day of d. That is the

@@ -72,7 +72,7 @@ func passing(t *testing.T, places *Places, idle int64, inside func(s *activitysc
 			Index: start / 200, StartedAt: activityschema.Time{Time: d.StartedAt.Add(time.Duration(start) * time.Second)}, DurationS: &length, DistanceM: &km,
 		})
 	}
-	must(t, Derive(d, DeriveOptions{}))
+	must(t, Derive(d))
 	return d
 }
 
@@ -359,7 +359,7 @@ func TestShortPiecesAndShortTracksAreNotShown(t *testing.T) {
 		s.Lat = append(s.Lat, activityschema.Some(homeLat+float64(i)*10/metreDegree))
 		s.Lon = append(s.Lon, activityschema.Some(homeLon))
 	}
-	m := newMotion(s)
+	m := newMotion(s, "other", nil)
 	m.moveAll()
 	short, long, longer := piece{0, 20}, piece{30, 53}, piece{60, 92} // 190, 220 and 310 m
 	for name, c := range map[string]struct{ pieces, want []piece }{
@@ -367,7 +367,7 @@ func TestShortPiecesAndShortTracksAreNotShown(t *testing.T) {
 		"a short track":        {[]piece{short, longer}, nil},
 		"two pieces that fall": {[]piece{long, long}, nil},
 	} {
-		if shown, _ := longEnough(m, c.pieces); !slices.Equal(shown, c.want) {
+		if shown := longEnough(m, c.pieces); !slices.Equal(shown, c.want) {
 			t.Errorf("%s: %v, want %v", name, shown, c.want)
 		}
 	}

@@ -3,6 +3,7 @@ package publish
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -52,9 +53,8 @@ func early(away, near, speed, seconds float64) float64 {
 	return max(0, (math.Abs(away)-near)/speed-seconds)
 }
 
-// parts returns the recording, or several if there is a rest of more than a day in it. If the clock
-// jumped instead, it returns the longest part: then the device counted no such time, or the others
-// are short and of another month.
+// parts returns the recording, or several if there is a rest of more than a day in it. If the clock jumped instead, it
+// returns the longest part: then the device counted no such time, or the others are short and of another month.
 func (f *File) parts(r *Recording) []*Recording {
 	all, pause := len(r.Samples), false
 	timed := r.Samples[:0]
@@ -92,12 +92,10 @@ func (f *File) parts(r *Recording) []*Recording {
 			continue
 		}
 		part := *r
-		part.Samples, part.Laps, part.Warnings, part.counts = piece, nil, nil, [causes]int{}
-		for _, l := range r.Laps {
-			if l.Start >= piece[0].At-restMS && l.Start <= piece[n-1].At {
-				part.Laps = append(part.Laps, l)
-			}
-		}
+		part.Samples, part.Warnings, part.counts = piece, nil, [causes]int{}
+		part.Laps = slices.DeleteFunc(slices.Clone(r.Laps), func(l *Totals) bool {
+			return l.Start < piece[0].At-restMS || l.Start > piece[n-1].At
+		})
 		if parts = append(parts, &part); len(parts) > maxRecordings {
 			break // Read refuses it
 		}
@@ -124,7 +122,7 @@ func ordered(all []Sample) []Sample {
 	}
 	sorted := slices.Clone(all)
 	slices.SortStableFunc(sorted, byTime)
-	if wayOf(sorted) > wayOf(all)+nearM {
+	if far := wayOf(all); far == 0 || wayOf(sorted) > far+nearM {
 		return rising(all)
 	}
 	for i := range sorted {
@@ -135,17 +133,27 @@ func ordered(all []Sample) []Sample {
 	return sorted
 }
 
+// legs returns the pairs of neighbours among the samples that have a position.
+func legs(samples []Sample) iter.Seq2[*Sample, *Sample] {
+	return func(yield func(a, b *Sample) bool) {
+		var last *Sample
+		for i := range samples {
+			if s := &samples[i]; s.hasPosition() {
+				if last != nil && !yield(last, s) {
+					return
+				}
+				last = s
+			}
+		}
+	}
+}
+
+func (s *Sample) metresTo(o *Sample) float64 { return metres(s.Lat, s.Lon, o.Lat, o.Lon) }
+
 // wayOf returns how far it is along the positions, in metres.
 func wayOf(samples []Sample) (far float64) {
-	last := -1
-	for i := range samples {
-		if !samples[i].hasPosition() {
-			continue
-		}
-		if last >= 0 {
-			far += metres(samples[last].Lat, samples[last].Lon, samples[i].Lat, samples[i].Lon)
-		}
-		last = i
+	for a, b := range legs(samples) {
+		far += a.metresTo(b)
 	}
 	return far
 }
@@ -182,16 +190,13 @@ func (f *File) clean(r *Recording) {
 		}
 	}
 	r.Samples = kept
-	if r.planned {
-		r.plausible()
-		r.Totals.Start = start * 1000
-		return
+	if !r.planned {
+		r.mergeBeats()
+		r.reach()
+		r.speeds()
 	}
-	r.mergeBeats()
-	r.reach()
-	r.speeds()
 	r.plausible()
-	if r.Totals.Start == 0 || math.Abs(float64(r.Totals.Start/1000-start)) > restMS/1000 {
+	if r.planned || r.Totals.Start == 0 || math.Abs(float64(r.Totals.Start/1000-start)) > restMS/1000 {
 		r.Totals.Start = start * 1000
 	}
 	first, last := min(r.Totals.Start, start*1000), kept[len(kept)-1].At
@@ -209,31 +214,19 @@ func (r *Recording) plausible() {
 		if !s.hasPosition() {
 			s.Lat, s.Lon = unknown, unknown
 		}
-		within := func(kind int, v *float64, least, most float64) {
-			if *v < least || *v > most {
-				*v = unknown
-				odd[kind]++
-			}
-		}
 		if s.ElevationM == -500 { // the raw value 0 of FIT, of a device without an altitude
 			s.ElevationM = unknown
 		}
-		within(0, &s.ElevationM, -499, 20_000)
-		within(1, &s.TempC, -60, 80)
-		within(2, &s.DistanceM, 0, 1e8)
-		within(3, &s.SpeedMS, 0, top)
-		limit := func(kind int, v *int32, most int32) {
-			if *v > most {
-				*v = -1
-				odd[kind]++
-			}
-		}
+		odd[0] += within(&s.ElevationM, -499, 20_000, unknown)
+		odd[1] += within(&s.TempC, -60, 80, unknown)
+		odd[2] += within(&s.DistanceM, 0, 1e8, unknown)
+		odd[3] += within(&s.SpeedMS, 0, top, unknown)
 		if s.HRBpm == 0 { // no contact
 			s.HRBpm = -1
 		}
-		limit(4, &s.HRBpm, 250)
-		limit(5, &s.CadenceRpm, 254)
-		limit(6, &s.PowerW, 3000)
+		odd[4] += within(&s.HRBpm, -1, 250, -1)
+		odd[5] += within(&s.CadenceRpm, -1, 254, -1)
+		odd[6] += within(&s.PowerW, -1, 3000, -1)
 	}
 	var list []string
 	for i, name := range [...]string{"elevation", "temperature", "distance", "speed", "heart rate",
@@ -248,13 +241,20 @@ func (r *Recording) plausible() {
 	r.strides()
 }
 
+// within makes a value unknown that is out of its bounds, and returns how many it made so.
+func within[T int32 | float64](v *T, least, most, unknown T) int {
+	if *v < least || *v > most {
+		*v = unknown
+		return 1
+	}
+	return 0
+}
+
 // strides halves a cadence that counts the steps of both legs, as some programs write it.
 func (r *Recording) strides() {
 	const mostStrides = 120 // a minute; nobody keeps up more
-	switch r.Sport {
-	case activityschema.SportRunning, activityschema.SportWalking, activityschema.SportHiking:
-	default:
-		return
+	if paceOf(r.Sport).top != paceOf(activityschema.SportRunning).top {
+		return // not on foot
 	}
 	above, all := 0, 0
 	for i := range r.Samples {
@@ -384,26 +384,15 @@ func (r *Recording) reach() {
 // carried marks as a pause where somebody came further than the sport allows while nothing was recorded: by car, or
 // with a ferry.
 func (r *Recording) carried(top float64) {
-	last := -1
-	for i := range r.Samples {
-		s := &r.Samples[i]
-		if !s.hasPosition() {
-			continue
-		}
-		if last >= 0 {
-			a, seconds := &r.Samples[last], float64(s.At-r.Samples[last].At)/1000
-			if seconds > awayS && early(metres(a.Lat, a.Lon, s.Lat, s.Lon), nearM, top, seconds) > 0 {
-				s.Break = true
-			}
-		}
-		last = i
+	for a, b := range legs(r.Samples) {
+		seconds := float64(b.At-a.At) / 1000
+		b.Break = b.Break || seconds > awayS && early(a.metresTo(b), nearM, top, seconds) > 0
 	}
 }
 
-// outOfReach forgets the values that cost least to leave out, and returns how many. To leave out a value
-// costs the seconds until the next, to keep it the seconds by which it comes too early after the
-// last one that is kept. at are the samples with a new value; early returns how many seconds too
-// early a sample comes after another.
+// outOfReach forgets the values that cost least to leave out, and returns how many. To leave out a value costs the
+// seconds until the next, to keep it the seconds by which it comes too early after the last one that is kept. at are
+// the samples with a new value; early returns how many seconds too early a sample comes after another.
 func (r *Recording) outOfReach(at []int, early func(i, j int) float64, forget func(i int) bool) (n int) {
 	var from []int // the first of at of each piece, within which all can be reached
 	odd := false
@@ -464,8 +453,7 @@ func (r *Recording) outOfReach(at []int, early func(i, j int) float64, forget fu
 	return n
 }
 
-// rising returns a longest subsequence of the samples whose times do not descend (patience
-// sorting).
+// rising returns a longest subsequence of the samples whose times do not descend (patience sorting).
 func rising(all []Sample) []Sample {
 	before := make([]int32, len(all))
 	var ends []int32 // ends[n] is the sample with the least time that ends a subsequence of n+1

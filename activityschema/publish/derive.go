@@ -8,13 +8,6 @@ import (
 	"github.com/cairn-id/cairn/activityschema"
 )
 
-// DeriveOptions change what Derive does with values that d already has.
-type DeriveOptions struct {
-	// KeepDevice keeps a value that cannot be computed from the samples, such as the distance of
-	// a pool swim. Otherwise it is dropped.
-	KeepDevice bool
-}
-
 const (
 	// stirM is the distance, in metres, over which speed is measured to tell moving from standing:
 	// positions wander by less.
@@ -38,91 +31,95 @@ const (
 	speedS = 3
 )
 
-// Derive computes everything in d that follows from its samples and from the starts and durations
-// of its laps: distance, durations, climbs, averages, maxima, speeds, bbox, ends, and the values of
-// the laps.
+// Derive computes everything in d that follows from its samples and from the starts and durations of its laps:
+// distance, durations, climbs, averages, maxima, speeds, bbox, ends, and the values of the laps.
 //
-// Distance and moving time are the lines between positions, and their times, where the person moved:
-// where 5 metres took no longer than at 0.4 m/s, or at 0.2 m/s on foot and in water, and where they did not stay within
-// 15 metres for a minute. A row without a
-// position is a break, and nothing is added across it. Duration is the time from the start to the last
-// sample. A row without a position counts by its speed where no row has one, and with KeepDevice.
-// Elevations are averaged over 3 seconds before and after. Then a rise or fall counts once it
-// reaches 0.7 metres plus twice the noise of the elevations. In averages a sample weighs the time
-// until the next, at most the usual interval of the recording; that of the cadence leaves out
-// zeros.
-func Derive(d *activityschema.Detail, o DeriveOptions) error {
-	_, err := derive(d, o, nil)
+// Distance and moving time are the lines between positions, and their times, where the person moved: where 5 metres
+// took no longer than at 0.4 m/s, or at 0.2 m/s on foot and in water, and where they did not stay within 15 metres for
+// a minute. A row without a position is a break, and nothing is added across it. Duration is the time from the start to
+// the last sample. A row without a position counts by its speed where no row has one. Elevations are averaged over 3
+// seconds before and after. Then a rise or fall counts once it reaches 0.7 metres plus twice the noise of the
+// elevations. In averages a sample weighs the time until the next, at most the usual interval of the recording; that of
+// the cadence leaves out zeros.
+func Derive(d *activityschema.Detail) error {
+	_, err := derive(d, false, nil)
 	return err
 }
 
 // derive does what Derive does, and returns the track. sec are the times of the samples with their fractions, in
-// seconds; nil if only the whole seconds are known.
-func derive(d *activityschema.Detail, o DeriveOptions, sec []float64) (*motion, error) {
+// seconds; nil if only the whole seconds are known. keep keeps what d already has and cannot be computed from the
+// samples, such as the distance of a pool swim; a row without a position then counts by its speed.
+func derive(d *activityschema.Detail, keep bool, sec []float64) (*motion, error) {
 	s := &d.Timeseries
 	n := len(s.T)
 	if err := checkSamples(s); err != nil {
 		return nil, err
 	}
-	m := newMotionOf(s, d.Sport, sec)
-	m.bySpeed = m.positions < 2 || o.KeepDevice // the distance of a device is that of all rows
+	m := newMotion(s, d.Sport, sec)
+	m.bySpeed = m.positions < 2 || keep // the distance of a device is that of all rows
 	if m.positions > 1 && s.SpeedKmh == nil {
 		s.SpeedKmh = m.speeds()
 	}
-	total := m.sumOver(0, n)
 	if isPlanned(d) {
-		m.plan(d)
-		return m, nil
+		m.moveAll()
 	}
+	total := m.sumOver(0, n)
 	if n > 0 {
-		set(&d.DurationS, s.T[n-1], true, o)
-	} else if !o.KeepDevice {
+		set(&d.DurationS, s.T[n-1], true, keep)
+	} else if !keep {
 		d.DurationS = nil
 	}
-	set(&d.DistanceM, math.Round(total.metres*10)/10, m.positions > 1, o)
-	bySpeed := s.SpeedKmh != nil && !(o.KeepDevice && d.MovingTimeS != nil)
-	set(&d.MovingTimeS, int64(math.Round(total.moving)), m.positions > 1 || bySpeed, o)
-	set(&d.ElevationGainM, math.Round(total.up*10)/10, total.climbs, o)
-	set(&d.ElevationLossM, math.Round(total.down*10)/10, total.climbs, o)
-	if d.MovingTimeS != nil && d.DurationS != nil {
-		v := min(*d.MovingTimeS, *d.DurationS)
-		d.MovingTimeS = &v
-	}
-	set(&d.AvgSpeedKmh, 0, false, o)
-	if d.DistanceM != nil && d.MovingTimeS != nil && *d.MovingTimeS > 0 {
-		v := math.Round(*d.DistanceM/float64(*d.MovingTimeS)*360) / 100
-		d.AvgSpeedKmh = &v
-	}
+	set(&d.DistanceM, math.Round(total.metres*10)/10, m.positions > 1, keep)
+	bySpeed := s.SpeedKmh != nil && !(keep && d.MovingTimeS != nil)
+	set(&d.MovingTimeS, int64(math.Round(total.moving)), m.positions > 1 || bySpeed, keep)
+	set(&d.ElevationGainM, math.Round(total.up*10)/10, total.climbs, keep)
+	set(&d.ElevationLossM, math.Round(total.down*10)/10, total.climbs, keep)
+	notAbove(&d.MovingTimeS, d.DurationS)
+	set(&d.AvgSpeedKmh, 0, false, keep)
+	averageSpeed(d)
 	fastest, any := most(s.SpeedKmh)
-	set(&d.MaxSpeedKmh, fastest, any, o)
-	if d.MaxSpeedKmh != nil && d.AvgSpeedKmh != nil && *d.MaxSpeedKmh < *d.AvgSpeedKmh {
-		*d.MaxSpeedKmh = *d.AvgSpeedKmh
-	}
-	set(&d.AvgHRBpm, total.hr.round(), total.hr.seconds > 0, o)
-	set(&d.AvgCadenceRpm, total.cadence.round(), total.cadence.seconds > 0, o)
-	set(&d.AvgPowerW, total.power.round(), total.power.seconds > 0, o)
+	set(&d.MaxSpeedKmh, fastest, any, keep)
+	raise(d.MaxSpeedKmh, d.AvgSpeedKmh)
+	set(&d.AvgHRBpm, total.hr.round(), total.hr.seconds > 0, keep)
+	set(&d.AvgCadenceRpm, total.cadence.round(), total.cadence.seconds > 0, keep)
+	set(&d.AvgPowerW, total.power.round(), total.power.seconds > 0, keep)
 	strongest, any := most(s.HRBpm)
-	set(&d.MaxHRBpm, strongest, any, o)
+	set(&d.MaxHRBpm, strongest, any, keep)
 	hardest, any := most(s.PowerW)
-	set(&d.MaxPowerW, hardest, any, o)
-	for _, v := range []struct{ average, highest *int64 }{{d.AvgHRBpm, d.MaxHRBpm}, {d.AvgPowerW, d.MaxPowerW}} {
-		if v.average != nil && v.highest != nil {
-			*v.highest = max(*v.highest, *v.average)
-		}
-	}
+	set(&d.MaxPowerW, hardest, any, keep)
+	raise(d.MaxHRBpm, d.AvgHRBpm)
+	raise(d.MaxPowerW, d.AvgPowerW)
 	d.BBox, d.StartLatLng, d.EndLatLng = m.box()
 	for i := range d.Laps {
-		m.lap(d, &d.Laps[i], o)
+		m.lap(d, &d.Laps[i], keep)
+	}
+	if isPlanned(d) { // its times are not those of anybody
+		d.DurationS, d.MovingTimeS, d.AvgSpeedKmh, d.MaxSpeedKmh, s.SpeedKmh = nil, nil, nil, nil, nil
 	}
 	return m, nil
 }
 
 // set sets a member that is known from the samples. Another is kept or dropped.
-func set[T int64 | float64](to **T, v T, known bool, o DeriveOptions) {
+func set[T int64 | float64](to **T, v T, known bool, keep bool) {
 	if known {
 		*to = &v
-	} else if !o.KeepDevice {
+	} else if !keep {
 		*to = nil
+	}
+}
+
+// averageSpeed sets the average speed, where the distance and the moving time are known.
+func averageSpeed(d *activityschema.Detail) {
+	if d.DistanceM != nil && orZero(d.MovingTimeS) > 0 {
+		d.AvgSpeedKmh = real(*d.DistanceM/float64(*d.MovingTimeS)*3.6, 2)
+	}
+}
+
+// notAbove lowers a value to another.
+func notAbove(to **int64, most *int64) {
+	if most != nil && orZero(*to) > *most {
+		v := *most
+		*to = &v
 	}
 }
 
@@ -231,7 +228,7 @@ func (m *motion) sumOver(from, to int) (s sum) {
 }
 
 // lap computes the values of a lap from the samples in it.
-func (m *motion) lap(d *activityschema.Detail, l *activityschema.Lap, o DeriveOptions) {
+func (m *motion) lap(d *activityschema.Detail, l *activityschema.Lap, keep bool) {
 	if l.DurationS == nil {
 		return
 	}
@@ -240,15 +237,14 @@ func (m *motion) lap(d *activityschema.Detail, l *activityschema.Lap, o DeriveOp
 	to, _ := slices.BinarySearch(m.T, begin+*l.DurationS+1)
 	s := m.sumOver(from, max(from, to))
 	positions := m.positions > 1
-	set(&l.DistanceM, math.Round(s.metres*10)/10, positions, o)
-	set(&l.ElevationGainM, math.Round(s.up*10)/10, s.climbs, o)
-	set(&l.AvgSpeedKmh, math.Round(s.metres/max(1, s.moving)*360)/100, positions && s.moving > 0, o)
-	set(&l.AvgHRBpm, s.hr.round(), s.hr.seconds > 0, o)
-	set(&l.AvgPowerW, s.power.round(), s.power.seconds > 0, o)
+	set(&l.DistanceM, math.Round(s.metres*10)/10, positions, keep)
+	set(&l.ElevationGainM, math.Round(s.up*10)/10, s.climbs, keep)
+	set(&l.AvgSpeedKmh, math.Round(s.metres/max(1, s.moving)*360)/100, positions && s.moving > 0, keep)
+	set(&l.AvgHRBpm, s.hr.round(), s.hr.seconds > 0, keep)
+	set(&l.AvgPowerW, s.power.round(), s.power.seconds > 0, keep)
 }
 
-// box returns the bounds and the ends of the track. A track across the antimeridian has a west above
-// its east.
+// box returns the bounds and the ends of the track. A track across the antimeridian has a west above its east.
 func (m *motion) box() (*activityschema.BBox, *activityschema.LatLng, *activityschema.LatLng) {
 	var b *activityschema.BBox
 	var first, last activityschema.LatLng

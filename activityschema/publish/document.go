@@ -47,8 +47,7 @@ var titles = map[activityschema.Sport]string{
 // line. A longer one is a break of the track.
 const bridgeS = 60
 
-// maxLeadS is the longest time, in seconds, from the start as the device gives it to the first
-// sample.
+// maxLeadS is the longest time, in seconds, from the start as the device gives it to the first sample.
 const maxLeadS = 600
 
 // firstYear is when people began to record activities with satellites.
@@ -158,84 +157,54 @@ func (r *Recording) bridge() {
 
 // columns sets the timeseries, and returns its times with their fractions. A row of nulls marks a break of the track.
 func (r *Recording) columns(d *activityschema.Detail, start int64) (sec []float64) {
-	s := &d.Timeseries
-	rows := len(r.Samples)
-	for i := range r.Samples {
-		if r.Samples[i].Break {
-			rows++
-		}
-	}
-	s.T, sec = make(activityschema.Integers, 0, rows), make([]float64, 0, rows)
-	for _, c := range []*activityschema.Column[float64]{&s.Lat, &s.Lon, &s.ElevationM, &s.SpeedKmh, &s.TemperatureC} {
-		*c = make(activityschema.Column[float64], 0, rows)
-	}
-	for _, c := range []*activityschema.Column[int64]{&s.HRBpm, &s.CadenceRpm, &s.PowerW} {
-		*c = make(activityschema.Column[int64], 0, rows)
-	}
-	var filled columnSet
+	s, rows := &d.Timeseries, make([]*Sample, 0, len(r.Samples))
+	s.T, sec = make(activityschema.Integers, 0, len(r.Samples)), make([]float64, 0, len(r.Samples))
 	for i := range r.Samples {
 		p := &r.Samples[i]
 		t := p.At/1000 - start
 		if n := len(s.T); p.Break && n > 0 && t-s.T[n-1] > 1 {
-			s.T, sec = append(s.T, s.T[n-1]+1), append(sec, sec[n-1]+1)
-			appendNulls(s)
+			s.T, sec, rows = append(s.T, s.T[n-1]+1), append(sec, sec[n-1]+1), append(rows, nil)
 		}
-		s.T, sec = append(s.T, t), append(sec, float64(p.At)/1000-float64(start))
-		s.Lat = append(s.Lat, filled.float(0, p.Lat, 1e6))
-		s.Lon = append(s.Lon, filled.float(1, p.Lon, 1e6))
-		s.ElevationM = append(s.ElevationM, filled.float(2, p.ElevationM, 10))
-		s.SpeedKmh = append(s.SpeedKmh, filled.float(3, p.SpeedMS*3.6, 100))
-		s.TemperatureC = append(s.TemperatureC, filled.float(4, p.TempC, 10))
-		s.HRBpm = append(s.HRBpm, filled.whole(5, p.HRBpm))
-		s.CadenceRpm = append(s.CadenceRpm, filled.whole(6, p.CadenceRpm))
-		s.PowerW = append(s.PowerW, filled.whole(7, p.PowerW))
+		s.T, sec, rows = append(s.T, t), append(sec, float64(p.At)/1000-float64(start)), append(rows, p)
 	}
-	if !filled[0] || !filled[1] {
+	if s.Lat, s.Lon = floats(rows, 1e6, func(p *Sample) float64 { return p.Lat }),
+		floats(rows, 1e6, func(p *Sample) float64 { return p.Lon }); s.Lat == nil || s.Lon == nil {
 		s.Lat, s.Lon = nil, nil
 	}
-	for i, c := range []*activityschema.Column[float64]{&s.ElevationM, &s.SpeedKmh, &s.TemperatureC} {
-		if !filled[i+2] {
-			*c = nil
-		}
-	}
-	for i, c := range []*activityschema.Column[int64]{&s.HRBpm, &s.CadenceRpm, &s.PowerW} {
-		if !filled[i+5] {
-			*c = nil
-		}
-	}
+	s.ElevationM = floats(rows, 10, func(p *Sample) float64 { return p.ElevationM })
+	s.SpeedKmh = floats(rows, 100, func(p *Sample) float64 { return p.SpeedMS * 3.6 })
+	s.TemperatureC = floats(rows, 10, func(p *Sample) float64 { return p.TempC })
+	s.HRBpm = columnOf(rows, func(p *Sample) (int64, bool) { return int64(p.HRBpm), p.HRBpm >= 0 })
+	s.CadenceRpm = columnOf(rows, func(p *Sample) (int64, bool) { return int64(p.CadenceRpm), p.CadenceRpm >= 0 })
+	s.PowerW = columnOf(rows, func(p *Sample) (int64, bool) { return int64(p.PowerW), p.PowerW >= 0 })
 	return sec
 }
 
-// A columnSet records which of the eight columns have a value.
-type columnSet [8]bool
-
-func (c *columnSet) float(column int, v, per float64) (n activityschema.Null[float64]) {
-	if !math.IsNaN(v) {
-		c[column] = true
-		n = activityschema.Some(math.Round(v*per) / per)
+// columnOf returns the column of a value of samples, null where there is no sample; nil if no sample has it.
+func columnOf[T int64 | float64](rows []*Sample, value func(*Sample) (T, bool)) activityschema.Column[T] {
+	column, known := make(activityschema.Column[T], len(rows)), false
+	for i, p := range rows {
+		if p == nil {
+			continue
+		}
+		if v, ok := value(p); ok {
+			column[i], known = activityschema.Some(v), true
+		}
 	}
-	return n
+	if !known {
+		return nil
+	}
+	return column
 }
 
-func (c *columnSet) whole(column int, v int32) (n activityschema.Null[int64]) {
-	if v >= 0 {
-		c[column] = true
-		n = activityschema.Some(int64(v))
-	}
-	return n
+func floats(rows []*Sample, per float64, value func(*Sample) float64) activityschema.Column[float64] {
+	return columnOf(rows, func(p *Sample) (float64, bool) {
+		v := value(p)
+		return math.Round(v*per) / per, !math.IsNaN(v)
+	})
 }
 
-func appendNulls(s *activityschema.Timeseries) {
-	for _, c := range []*activityschema.Column[float64]{&s.Lat, &s.Lon, &s.ElevationM, &s.SpeedKmh, &s.TemperatureC} {
-		*c = append(*c, activityschema.Null[float64]{})
-	}
-	for _, c := range []*activityschema.Column[int64]{&s.HRBpm, &s.CadenceRpm, &s.PowerW} {
-		*c = append(*c, activityschema.Null[int64]{})
-	}
-}
-
-// laps sets the laps with their starts and durations. A lap ends at the latest where the next
-// begins.
+// laps sets the laps with their starts and durations. A lap ends at the latest where the next begins.
 func (r *Recording) laps(d *activityschema.Detail, start int64) {
 	end := start
 	if r.Totals.ElapsedS > 0 {

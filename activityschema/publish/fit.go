@@ -179,8 +179,7 @@ func (m fitMessage) find(number byte) (data []byte, base byte) {
 	return nil, 0
 }
 
-// number returns a value of any numeric base type, or NaN for a missing or invalid one. Of an array
-// it is the first.
+// number returns a value of any numeric base type, or NaN for a missing or invalid one. Of an array it is the first.
 func (m fitMessage) number(field byte) float64 {
 	b, base := m.find(field)
 	return m.value(b, base)
@@ -236,8 +235,7 @@ func (m fitMessage) value(b []byte, base byte) float64 {
 // fitSizes are the sizes of the numeric base types; 7 is a string.
 var fitSizes = [...]int{1, 1, 1, 2, 2, 4, 4, 0, 4, 8, 1, 2, 4, 1, 8, 8, 8}
 
-// first returns the first of the fields that has a value: an enhanced field is more precise than
-// the original.
+// first returns the first of the fields that has a value: an enhanced field is more precise than the original.
 func (m fitMessage) first(fields ...byte) float64 {
 	for _, field := range fields {
 		if v := m.number(field); !math.IsNaN(v) {
@@ -402,11 +400,7 @@ func (x *fitFormat) end() error {
 			begun, last := i == 0 || at >= s.Totals.Start, i+1 == len(x.sessions)
 			return begun && (last || at < x.sessions[i+1].Totals.Start)
 		}
-		for _, lap := range x.rec.Laps {
-			if during(lap.Start) {
-				s.Laps = append(s.Laps, lap)
-			}
-		}
+		s.Laps = slices.DeleteFunc(slices.Clone(x.rec.Laps), func(l *Totals) bool { return !during(l.Start) })
 		if len(x.sessions) == 1 {
 			s.Samples = x.rec.Samples
 		} else {

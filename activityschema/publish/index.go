@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/renameio/v2"
 	"golang.org/x/sync/errgroup"
@@ -94,17 +94,8 @@ func WriteIndex(
 	if err != nil {
 		return counts, nil, err
 	}
-	var shown []*entry
-	for i := range entries {
-		if e := &entries[i]; e.Privacy == activityschema.PrivacyPrivate || e.duplicateOf != "" {
-			counts.Private++
-		} else {
-			shown = append(shown, e)
-		}
-	}
-	slices.SortFunc(shown, func(a, b *entry) int {
-		return cmp.Or(b.StartedAt.Compare(a.StartedAt.Time), cmp.Compare(a.ID, b.ID))
-	})
+	shown := listed(entries)
+	counts.Private = len(entries) - len(shown)
 	listed := make([]activityschema.Summary, len(shown))
 	for i, e := range shown {
 		detail := detailsFolder + "/" + url.PathEscape(e.ID) + ".json"
@@ -144,6 +135,17 @@ func WriteIndex(
 	return counts, bad, err
 }
 
+// listed returns the entries that an index lists, the newest first.
+func listed(entries []entry) []entry {
+	shown := slices.DeleteFunc(slices.Clone(entries), func(e entry) bool {
+		return e.Privacy == activityschema.PrivacyPrivate || e.duplicateOf != ""
+	})
+	slices.SortFunc(shown, func(a, b entry) int {
+		return cmp.Or(b.StartedAt.Compare(a.StartedAt.Time), cmp.Compare(a.ID, b.ID))
+	})
+	return shown
+}
+
 // removeShards removes old shards, which may list what is now private.
 func removeShards(dir string, named []activityschema.Shard) (removed bool, err error) {
 	files, err := os.ReadDir(dir)
@@ -178,8 +180,7 @@ func readIndex(dir, name string) (*activityschema.Index, []byte, error) {
 	return x, data, nil
 }
 
-// OwnerOf fills empty fields of owner from the folder's index.json. It returns ErrNoOwner if they
-// stay empty.
+// OwnerOf fills empty fields of owner from the folder's index.json. It returns ErrNoOwner if they stay empty.
 func OwnerOf(dir string, owner activityschema.Owner) (activityschema.Owner, error) {
 	x, _, err := readIndex(dir, indexFile)
 	if err != nil {
@@ -318,45 +319,16 @@ func entryOf(d *activityschema.Detail) entry {
 
 // withoutSamples copies a detail with empty laps, samples and custom members.
 func withoutSamples(r io.Reader) ([]byte, error) {
-	empty := map[string]string{"laps": "[]", "timeseries": `{"t":[]}`, "custom": "{}"}
-	in := jsontext.NewDecoder(bufio.NewReaderSize(r, 1<<16))
-	if token, err := in.ReadToken(); err != nil || token.Kind() != '{' {
-		return nil, cmp.Or(err, errors.New("not a JSON object"))
-	}
-	out := []byte{'{'}
-	for in.PeekKind() == '"' {
-		token, err := in.ReadToken()
-		if err != nil {
-			return nil, err
-		}
-		name := token.String()
-		key, err := json.Marshal(name)
-		if err != nil {
-			return nil, err
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(out, key...), ':')
-		if value, ok := empty[name]; ok {
-			out = append(out, value...)
-			err = in.SkipValue()
-		} else {
-			var value jsontext.Value
-			value, err = in.ReadValue()
-			out = append(out, value...)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	if _, err := in.ReadToken(); err != nil {
+	var members map[string]jsontext.Value
+	if err := json.UnmarshalRead(bufio.NewReaderSize(r, 1<<16), &members); err != nil {
 		return nil, err
 	}
-	if _, err := in.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, cmp.Or(err, errors.New("something follows the document"))
+	for name, empty := range map[string]string{"laps": "[]", "timeseries": `{"t":[]}`, "custom": "{}"} {
+		if members[name] != nil {
+			members[name] = jsontext.Value(empty)
+		}
 	}
-	return append(out, '}'), nil
+	return json.Marshal(members)
 }
 
 // plain returns the cause of a file's error without its path, which the report has.

@@ -6,14 +6,14 @@ import (
 	"io/fs"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/cairn-id/cairn/activityschema"
 )
 
-// Leaks returns what a published document reveals of the places, as sentences without positions.
-// Blur repairs it.
+// Leaks returns what a published document reveals of the places, as sentences without positions. Blur repairs it.
 func Leaks(d *activityschema.Detail, places *Places) []string {
 	var leaks []string
 	near := 0
@@ -29,13 +29,10 @@ func Leaks(d *activityschema.Detail, places *Places) []string {
 	}
 	if near > 0 {
 		leaks = append(leaks, fmt.Sprintf("shows %d positions near your places", near))
-	} else {
-		for _, p := range shown {
-			if p != nil && places.hides(p[0], p[1]) {
-				leaks = append(leaks, "start_latlng, end_latlng or bbox is near your places")
-				break
-			}
-		}
+	} else if slices.ContainsFunc(shown, func(p *activityschema.LatLng) bool {
+		return p != nil && places.hides(p[0], p[1])
+	}) {
+		leaks = append(leaks, "start_latlng, end_latlng or bbox is near your places")
 	}
 	if d.Privacy != activityschema.PrivacyBlurStart {
 		return leaks

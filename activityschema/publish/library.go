@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -255,8 +254,7 @@ func (p *prepared) known(f io.Reader, known map[string]string, places *Places) b
 	return len(p.Activities) > 0
 }
 
-// commit writes the documents of a file. The first comes last: if it exists, known reports the file
-// as complete.
+// commit writes the documents of a file. The first comes last: if it exists, known reports the file as complete.
 func (im *Import) commit(p *prepared) error {
 	for i := len(p.details) - 1; i >= 0; i-- {
 		d := p.details[i]
@@ -320,9 +318,8 @@ func traceOf(d *activityschema.Detail) *trace {
 	return t
 }
 
-// Two recordings are of one activity if they overlap in time by most of the shorter and some of the
-// longer one, and if most positions are near each other, where both have them. Devices differ, and
-// one may have been started late.
+// Two recordings are of one activity if they overlap in time by most of the shorter and some of the longer one, and if
+// most positions are near each other, where both have them. Devices differ, and one may have been started late.
 const (
 	sameTime    = 0.8
 	samePlaceM  = 300
@@ -365,11 +362,8 @@ func (im *Import) duplicate(t *trace, d *activityschema.Detail) string {
 // load returns the trace of an activity in the folder.
 func (im *Import) load(id string) *trace {
 	t := &trace{}
-	if data, err := os.ReadFile(filepath.Join(im.Dir, detailsFolder, id+".json")); err == nil {
-		var d activityschema.Detail
-		if d.UnmarshalJSON(data) == nil {
-			t = traceOf(&d)
-		}
+	if d, err := ReadDetail(filepath.Join(im.Dir, detailsFolder, id+".json")); err == nil {
+		t = traceOf(d)
 	}
 	im.traces[id] = t
 	return t
@@ -388,10 +382,8 @@ func (t *trace) near(o *trace) bool {
 	close, tried := 0, 0
 	for i := 0; i < len(a); i += max(1, len(a)/20) {
 		tried++
-		east := math.Cos(a[i].lat*math.Pi/180) * metreDegree
-		if slices.ContainsFunc(b, func(q point) bool {
-			return math.Hypot((q.lat-a[i].lat)*metreDegree, math.Remainder(q.lon-a[i].lon, 360)*east) <= samePlaceM
-		}) {
+		p := a[i]
+		if slices.ContainsFunc(b, func(q point) bool { return metres(q.lat, q.lon, p.lat, p.lon) <= samePlaceM }) {
 			close++
 		}
 	}

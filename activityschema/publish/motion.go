@@ -25,11 +25,7 @@ type motion struct {
 	bySpeed   bool    // a row without a position moves by its speed
 }
 
-func newMotion(s *activityschema.Timeseries) *motion {
-	return newMotionOf(s, activityschema.SportOther, nil)
-}
-
-func newMotionOf(s *activityschema.Timeseries, sport activityschema.Sport, sec []float64) *motion {
+func newMotion(s *activityschema.Timeseries, sport activityschema.Sport, sec []float64) *motion {
 	n := len(s.T)
 	m := &motion{
 		Timeseries: s, pace: paceOf(sport), sec: sec, step: make([]float64, n), moves: make([]bool, n), median: 1,
@@ -145,7 +141,11 @@ func (m *motion) rest() {
 		if !m.has(i) || m.gone(i, minute, 4*restM) && m.gone(i, minute+1, 4*restM) {
 			continue
 		}
-		east := metreDegree * math.Cos(m.Lat[i].Value*math.Pi/180)
+		lat, lon := m.Lat[i].Value, m.Lon[i].Value
+		east := metreDegree * math.Cos(lat*math.Pi/180)
+		metresFrom := func(j int) (x, y float64) {
+			return math.Remainder(m.Lon[j].Value-lon, 360) * east, (m.Lat[j].Value - lat) * metreDegree
+		}
 		sumX, sumY, n := 0.0, 0.0, 0.0
 		last, out := i, 0
 		for j := i; j < len(m.T); j++ {
@@ -155,7 +155,7 @@ func (m *motion) rest() {
 				}
 				continue
 			}
-			x, y := math.Remainder(m.Lon[j].Value-m.Lon[i].Value, 360)*east, (m.Lat[j].Value-m.Lat[i].Value)*metreDegree
+			x, y := metresFrom(j)
 			if n > 0 && math.Hypot(x-sumX/n, y-sumY/n) > restM {
 				if out++; out > 1 {
 					break
@@ -169,7 +169,7 @@ func (m *motion) rest() {
 		}
 		// The person came from the edge, and went there.
 		near := func(j int) bool {
-			x, y := math.Remainder(m.Lon[j].Value-m.Lon[i].Value, 360)*east, (m.Lat[j].Value-m.Lat[i].Value)*metreDegree
+			x, y := metresFrom(j)
 			return m.has(j) && math.Hypot(x-sumX/n, y-sumY/n) <= stirM
 		}
 		from, to := i, last
@@ -220,17 +220,6 @@ func (m *motion) drift(from, to int) float64 {
 	return part * metres(lat, lon, lat2, lon2)
 }
 
-// plan computes the distance and the climbs of a track that was not recorded, and nothing of its times.
-func (m *motion) plan(d *activityschema.Detail) {
-	m.moveAll()
-	total := m.sumOver(0, len(m.T))
-	d.DurationS, d.MovingTimeS, d.AvgSpeedKmh, d.MaxSpeedKmh, d.Timeseries.SpeedKmh = nil, nil, nil, nil, nil
-	set(&d.DistanceM, math.Round(total.metres*10)/10, m.positions > 1, DeriveOptions{})
-	set(&d.ElevationGainM, math.Round(total.up*10)/10, total.climbs, DeriveOptions{})
-	set(&d.ElevationLossM, math.Round(total.down*10)/10, total.climbs, DeriveOptions{})
-	d.BBox, d.StartLatLng, d.EndLatLng = m.box()
-}
-
 // moveAll makes each line between two positions a part of the way.
 func (m *motion) moveAll() {
 	last := -1
@@ -255,7 +244,7 @@ func isPlanned(d *activityschema.Detail) bool { return string(d.Custom[customPla
 
 // away returns the distance between the positions of two samples of a piece.
 func (m *motion) away(i, j int) float64 {
-	if j == i+1 {
+	if j == i+1 && !math.IsNaN(m.step[j]) {
 		return m.step[j]
 	}
 	return metres(m.Lat[i].Value, m.Lon[i].Value, m.Lat[j].Value, m.Lon[j].Value)

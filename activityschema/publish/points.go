@@ -102,20 +102,12 @@ func (f *File) say() {
 // shareTimes gives the points without a time, between two others, the times that follow from the distances between
 // them. What cannot be told so is left without a time. An error says that this is much of the track.
 func (r *Recording) shareTimes() error {
-	s := r.Samples
+	s, without := r.Samples, 0
 	if !slices.ContainsFunc(s, func(s Sample) bool { return s.At <= 0 }) {
 		return nil
 	}
-	step := func(i, j int) float64 {
-		if s[j].Break {
-			return 0
-		}
-		return metres(s[i].Lat, s[i].Lon, s[j].Lat, s[j].Lon)
-	}
-	before := -1 // the last point with a position
-	var run []int
-	all, lost, derived, without := 0.0, 0.0, 0, 0
-	length, since := 0.0, -1 // of the run, with the way to what follows; and the point with a time before it
+	var at []int      // samples with a position
+	var way []float64 // to each of them, in metres
 	for i := range s {
 		if s[i].At <= 0 {
 			without++
@@ -123,29 +115,33 @@ func (r *Recording) shareTimes() error {
 		if !s[i].hasPosition() {
 			continue
 		}
-		if before >= 0 {
-			length += step(before, i)
-			all += step(before, i)
-		}
-		before = i
-		if s[i].At <= 0 {
-			run = append(run, i)
-			continue
-		}
-		if len(run) > 0 {
-			if since >= 0 && r.between(since, i, run, length) {
-				derived += len(run)
-			} else {
-				lost += length
+		far := 0.0
+		if n := len(at); n > 0 {
+			if far = way[n-1]; !s[i].Break {
+				far += s[at[n-1]].metresTo(&s[i])
 			}
 		}
-		run, length, since = run[:0], 0, i
+		at, way = append(at, i), append(way, far)
 	}
-	if len(run) > 0 {
-		lost += length
+	if len(at) == 0 {
+		return nil
+	}
+	lost, derived, since := 0.0, 0, -1 // since is the last one with a time
+	for n := 0; n <= len(at); n++ {
+		if n < len(at) && s[at[n]].At <= 0 {
+			continue
+		}
+		switch run := n - since - 1; {
+		case run == 0:
+		case since >= 0 && n < len(at) && r.between(at[since:n+1], way[since:n+1]):
+			derived += run
+		default:
+			lost += way[min(n, len(at)-1)] - way[max(since, 0)]
+		}
+		since = n
 	}
 	const most, mostM = 0.01, 100
-	if lost > max(mostM, most*all) {
+	if lost > max(mostM, most*way[len(way)-1]) {
 		return fmt.Errorf("%d points have no usable time%s, and %.0f m of the track would be missing: "+
 			"correct their times, or remove these points", without, r.badTime, lost)
 	}
@@ -155,26 +151,23 @@ func (r *Recording) shareTimes() error {
 	return nil
 }
 
-// between shares the time between two points out to those between them, if nobody had to hurry.
-func (r *Recording) between(a, b int, run []int, length float64) bool {
-	s := r.Samples
-	from, seconds := s[a].At, float64(s[b].At-s[a].At)/1000
+// between shares the time between the first and the last of some samples out to those between them, if nobody had to
+// hurry. way says how far it is to each.
+func (r *Recording) between(at []int, way []float64) bool {
+	s, last := r.Samples, len(at)-1
+	from, length := s[at[0]].At, way[last]-way[0]
+	seconds := float64(s[at[last]].At-from) / 1000
 	if seconds <= 0 || early(length, nearM, paceOf(r.Sport).top, seconds) > 0 {
 		return false
 	}
-	way, last := 0.0, a
-	for n, i := range run {
-		if !s[i].Break {
-			way += metres(s[last].Lat, s[last].Lon, s[i].Lat, s[i].Lon)
-		}
-		part := float64(n+1) / float64(len(run)+1)
+	for n := 1; n < last; n++ {
+		part := float64(n) / float64(last)
 		if length > 0 {
-			part = way / length
+			part = (way[n] - way[0]) / length
 		}
-		s[i].At = from + int64(math.Round(part*seconds*1000))
-		last = i
+		s[at[n]].At = from + int64(math.Round(part*seconds*1000))
 	}
-	r.derived = append(r.derived, [2]int64{s[run[0]].At, s[run[len(run)-1]].At})
+	r.derived = append(r.derived, [2]int64{s[at[1]].At, s[at[last-1]].At})
 	return true
 }
 
@@ -190,20 +183,11 @@ func (r *Recording) isPlan() bool {
 	const least, leastM, slowMS = 10, 50, 0.05
 	var speeds []float64
 	var steps int
-	last := -1
-	for i := range r.Samples {
-		s := &r.Samples[i]
-		if s.At <= 0 || !s.hasPosition() {
-			continue
+	for a, b := range legs(r.Samples) {
+		steps++
+		if m, ms := a.metresTo(b), b.At-a.At; m >= leastM && ms > 0 && a.At > 0 {
+			speeds = append(speeds, m*1000/float64(ms))
 		}
-		if last >= 0 {
-			steps++
-			before := &r.Samples[last]
-			if m, ms := metres(before.Lat, before.Lon, s.Lat, s.Lon), s.At-before.At; m >= leastM && ms > 0 {
-				speeds = append(speeds, m*1000/float64(ms))
-			}
-		}
-		last = i
 	}
 	if len(speeds) < least || 2*len(speeds) < steps {
 		return false

@@ -9,7 +9,6 @@ import (
 	"io"
 	"math"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -59,12 +58,7 @@ func Preview(ctx context.Context, w io.Writer, dir string) (shown int, bad []*Fi
 	if err != nil {
 		return 0, nil, err
 	}
-	entries = slices.DeleteFunc(entries, func(e entry) bool {
-		return e.Privacy == activityschema.PrivacyPrivate || e.duplicateOf != ""
-	})
-	slices.SortFunc(entries, func(a, b entry) int {
-		return cmp.Or(b.StartedAt.Compare(a.StartedAt.Time), cmp.Compare(a.ID, b.ID))
-	})
+	entries = listed(entries)
 	details := make([]*activityschema.Detail, len(entries))
 	for i, e := range entries {
 		details[i] = &activityschema.Detail{Activity: e.Activity}
@@ -145,12 +139,8 @@ func (p *previewActivity) details(d *activityschema.Detail) {
 	p.Shown = true
 	s := &d.Timeseries
 	p.Track = trackOf(s)
-	if c, ok := chartOf(s.T, s.ElevationM); ok {
-		p.Charts = append(p.Charts, previewChart{fmt.Sprintf("Elevation, %.0f to %.0f m", c.low, c.high), c.path})
-	}
-	if c, ok := chartOf(s.T, s.HRBpm); ok {
-		p.Charts = append(p.Charts, previewChart{fmt.Sprintf("Heart rate, %.0f to %.0f bpm", c.low, c.high), c.path})
-	}
+	p.Charts = append(chartOf(s.T, s.ElevationM, "Elevation, %.0f to %.0f m"),
+		chartOf(s.T, s.HRBpm, "Heart rate, %.0f to %.0f bpm")...)
 	if len(d.Laps) < 2 {
 		return
 	}
@@ -229,26 +219,21 @@ func lineOf(n, most int, at func(i int) (x, y float64, ok bool)) string {
 	return path.String()
 }
 
-type chart struct {
-	low, high float64
-	path      string
-}
-
-// chartOf draws a column over time in a box of 400 by 80 units.
-func chartOf[T int64 | float64](t activityschema.Integers, c activityschema.Column[T]) (out chart, ok bool) {
-	out.low, out.high = math.Inf(1), math.Inf(-1)
+// chartOf draws a column over time in a box of 400 by 80 units; none without values. Its caption has the bounds.
+func chartOf[T int64 | float64](t activityschema.Integers, c activityschema.Column[T], caption string) []previewChart {
+	low, high := math.Inf(1), math.Inf(-1)
 	for _, v := range c {
 		if v.Valid {
-			out.low, out.high = min(out.low, float64(v.Value)), max(out.high, float64(v.Value))
+			low, high = min(low, float64(v.Value)), max(high, float64(v.Value))
 		}
 	}
 	n := min(len(t), len(c))
-	if n < 2 || out.low > out.high {
-		return out, false
+	if n < 2 || low > high {
+		return nil
 	}
-	begin, seconds, height := float64(t[0]), max(float64(t[n-1]-t[0]), 1), max(out.high-out.low, 1)
-	out.path = lineOf(n, chartPoints, func(i int) (x, y float64, ok bool) {
-		return (float64(t[i]) - begin) / seconds * 400, 76 - (float64(c[i].Value)-out.low)/height*72, c[i].Valid
+	begin, seconds, height := float64(t[0]), max(float64(t[n-1]-t[0]), 1), max(high-low, 1)
+	path := lineOf(n, chartPoints, func(i int) (x, y float64, ok bool) {
+		return (float64(t[i]) - begin) / seconds * 400, 76 - (float64(c[i].Value)-low)/height*72, c[i].Valid
 	})
-	return out, true
+	return []previewChart{{fmt.Sprintf(caption, low, high), path}}
 }

@@ -373,7 +373,7 @@ func computed(t *testing.T, name string, d *activityschema.Detail, device Totals
 	if unlikeDevice[strings.Replace(name, "last", "first", 1)] != "" { // the same triathlon in another order
 		return
 	}
-	if err := Derive(d, DeriveOptions{}); err != nil {
+	if err := Derive(d); err != nil {
 		t.Fatal(name, err)
 	}
 	if d.DistanceM != nil && device.DistanceM > 0 {

@@ -198,12 +198,11 @@ func (f *File) tidy() error {
 			f.leave(nil, len(rec.Samples), noActivity)
 			continue
 		}
-		if rec.planned {
-			f.clean(rec)
-			kept = append(kept, rec)
-			continue
+		parts := []*Recording{rec}
+		if !rec.planned {
+			parts = f.parts(rec)
 		}
-		for _, part := range f.parts(rec) {
+		for _, part := range parts {
 			f.clean(part)
 			if len(part.Samples) > 1 {
 				kept = append(kept, part)
@@ -276,8 +275,7 @@ func readError(err error) error {
 	return err
 }
 
-// A capped reader fails with errTooLarge after so many bytes. A small gzip file may expand to
-// gigabytes.
+// A capped reader fails with errTooLarge after so many bytes. A small gzip file may expand to gigabytes.
 type capped struct {
 	r    io.Reader
 	left int64
@@ -345,26 +343,19 @@ func (s *Sample) merge(o *Sample) {
 	if !s.hasPosition() && o.hasPosition() {
 		s.Lat, s.Lon = o.Lat, o.Lon
 	}
-	for _, v := range [...]struct {
-		to   *float64
-		from float64
-	}{{&s.ElevationM, o.ElevationM}, {&s.DistanceM, o.DistanceM}, {&s.SpeedMS, o.SpeedMS}, {&s.TempC, o.TempC}} {
-		if math.IsNaN(*v.to) {
-			*v.to = v.from
+	for i, to := range [...]*float64{&s.ElevationM, &s.DistanceM, &s.SpeedMS, &s.TempC} {
+		if math.IsNaN(*to) {
+			*to = [...]float64{o.ElevationM, o.DistanceM, o.SpeedMS, o.TempC}[i]
 		}
 	}
-	for _, v := range [...]struct {
-		to   *int32
-		from int32
-	}{{&s.HRBpm, o.HRBpm}, {&s.CadenceRpm, o.CadenceRpm}, {&s.PowerW, o.PowerW}} {
-		if *v.to < 0 {
-			*v.to = v.from
+	for i, to := range [...]*int32{&s.HRBpm, &s.CadenceRpm, &s.PowerW} {
+		if *to < 0 {
+			*to = [...]int32{o.HRBpm, o.CadenceRpm, o.PowerW}[i]
 		}
 	}
 }
 
-// makers are the first words of product names that may be published. Any other name may be that
-// of a person.
+// makers are the first words of product names that may be published. Any other name may be that of a person.
 var makers = []string{
 	"Apple", "Bryton", "Coros", "Decathlon", "Fitbit", "Garmin", "Google", "Hammerhead", "Huawei", "iGPSPORT",
 	"Karoo", "komoot", "Lezyne", "Magene", "Polar", "Samsung", "Sigma", "Stages", "Strava", "Suunto", "Tacx",

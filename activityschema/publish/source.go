@@ -78,11 +78,7 @@ func FindSources(paths []string) *sources {
 }
 
 func isRecording(file string) bool {
-	switch path.Ext(strings.TrimSuffix(strings.ToLower(file), ".gz")) {
-	case ".gpx", ".tcx", ".fit":
-		return true
-	}
-	return false
+	return slices.Contains([]string{".gpx", ".tcx", ".fit"}, path.Ext(strings.TrimSuffix(strings.ToLower(file), ".gz")))
 }
 
 func isArchive(file string) bool { return strings.EqualFold(path.Ext(file), ".zip") }

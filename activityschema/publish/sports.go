@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 
@@ -74,20 +75,17 @@ func letters(name string) string {
 	}, name)
 }
 
-// fitSubSports maps the sub-sports of the profile. Others are dropped.
-var fitSubSports = map[float64]activityschema.SubSport{
-	1: activityschema.SubSportIndoor, 3: activityschema.SubSportTrail, 4: activityschema.SubSportTrack,
-	5: activityschema.SubSportIndoor, 6: activityschema.SubSportIndoor, 7: activityschema.SubSportRoad,
-	8: activityschema.SubSportMountain, 9: activityschema.SubSportMountain, 13: activityschema.SubSportTrack,
-	14: activityschema.SubSportIndoor,
-	15: activityschema.SubSportIndoor, 16: activityschema.SubSportIndoor, 17: activityschema.SubSportIndoor,
-	25: activityschema.SubSportIndoor, 27: activityschema.SubSportIndoor, 45: activityschema.SubSportIndoor,
-	46: activityschema.SubSportGravel, 47: activityschema.SubSportMountain, 58: activityschema.SubSportIndoor,
-	68: activityschema.SubSportIndoor,
-}
+// fitSubSports maps the sub-sports of the profile, and fitIndoor are those that are indoors. Others are dropped.
+var (
+	fitSubSports = map[float64]activityschema.SubSport{
+		3: activityschema.SubSportTrail, 4: activityschema.SubSportTrack, 7: activityschema.SubSportRoad,
+		8: activityschema.SubSportMountain, 9: activityschema.SubSportMountain, 13: activityschema.SubSportTrack,
+		46: activityschema.SubSportGravel, 47: activityschema.SubSportMountain,
+	}
+	fitIndoor = []float64{1, 5, 6, 14, 15, 16, 17, 25, 27, 45, 58, 68}
+)
 
-// fitSportOf maps a sport and sub-sport of the profile. Fitness equipment counts as the sport that
-// it simulates.
+// fitSportOf maps a sport and sub-sport of the profile. Fitness equipment counts as the sport that it simulates.
 func fitSportOf(sport, sub float64) (activityschema.Sport, activityschema.SubSport) {
 	to := activityschema.SportOther
 	switch sport {
@@ -111,9 +109,11 @@ func fitSportOf(sport, sub float64) (activityschema.Sport, activityschema.SubSpo
 			to = activityschema.SportWalking
 		}
 	}
-	subSport := fitSubSports[sub]
-	if to == activityschema.SportOther && subSport != activityschema.SubSportIndoor {
+	switch {
+	case slices.Contains(fitIndoor, sub):
+		return to, activityschema.SubSportIndoor
+	case to == activityschema.SportOther:
 		return to, "" // downhill skiing is not mountain biking
 	}
-	return to, subSport
+	return to, fitSubSports[sub]
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/cairn-id/cairn/activityschema"
 )
@@ -27,7 +28,7 @@ func (t *tcx) start(path []string, attrs []xml.Attr) error {
 	switch name := path[len(path)-1]; {
 	case name == "Course" || name == "Workout":
 		t.courses = true
-	case name == "Activity" && inside(path, "Activities"):
+	case name == "Activity" && slices.Contains(path, "Activities"):
 		t.rec = &Recording{Source: activityschema.SourceTCXFile, Totals: newTotals()}
 		t.rec.Sport, t.rec.SubSport = sportNamed(attribute(attrs, "Sport"))
 		return t.file.begin(t.rec)

@@ -47,12 +47,11 @@ func odometer(samples []Sample, top float64) float64 {
 	return sum
 }
 
-// derive computes values from the samples, except for those that the device measures better: a wheel,
-// a foot pod and a barometer jitter less than positions, and its timer knows of pauses. The samples
-// must not contradict them.
+// derive computes values from the samples, except for those that the device measures better: a wheel, a foot pod and a
+// barometer jitter less than positions, and its timer knows of pauses. The samples must not contradict them.
 func (r *Recording) derive(d *activityschema.Detail, sec []float64) error {
 	if r.planned {
-		_, err := derive(d, DeriveOptions{}, sec)
+		_, err := derive(d, false, sec)
 		return err
 	}
 	top, laps := paceOf(r.Sport).top, make([]Totals, len(r.Laps))
@@ -83,7 +82,7 @@ func (r *Recording) derive(d *activityschema.Detail, sec []float64) error {
 		to.AvgHRBpm, to.AvgPowerW = integer(l.AvgHR), integer(l.AvgPower)
 	}
 	device, deviceLaps := *d, slices.Clone(d.Laps)
-	m, err := derive(d, DeriveOptions{KeepDevice: true}, sec)
+	m, err := derive(d, true, sec)
 	if err != nil {
 		return err
 	}
@@ -94,8 +93,8 @@ func (r *Recording) derive(d *activityschema.Detail, sec []float64) error {
 		if d.StartLatLng == nil || m.confirms(*v) {
 			d.DistanceM = v
 			for i := range deviceLaps {
-				prefer(&d.Laps[i].DistanceM, deviceLaps[i].DistanceM)
-				prefer(&d.Laps[i].AvgSpeedKmh, deviceLaps[i].AvgSpeedKmh)
+				d.Laps[i].DistanceM = cmp.Or(deviceLaps[i].DistanceM, d.Laps[i].DistanceM)
+				d.Laps[i].AvgSpeedKmh = cmp.Or(deviceLaps[i].AvgSpeedKmh, d.Laps[i].AvgSpeedKmh)
 				if l := &d.Laps[i]; l.AvgSpeedKmh == nil && l.DistanceM != nil && laps[i].MovingS > 0 {
 					l.AvgSpeedKmh = real(*l.DistanceM/laps[i].MovingS*3.6, 2)
 				}
@@ -113,9 +112,7 @@ func (r *Recording) derive(d *activityschema.Detail, sec []float64) error {
 			*d.DurationS = max(*d.DurationS, *v) // the timer may go on after the last sample
 		}
 	}
-	if d.DistanceM != nil && d.MovingTimeS != nil && *d.MovingTimeS > 0 {
-		d.AvgSpeedKmh = real(*d.DistanceM/float64(*d.MovingTimeS)*3.6, 2)
-	}
+	averageSpeed(d)
 	r.others(d, device, deviceLaps)
 	r.settle(d)
 	return nil
@@ -142,7 +139,7 @@ func (r *Recording) others(d *activityschema.Detail, device activityschema.Detai
 		*up <= 2**d.ElevationGainM+1000 && *down <= 2**d.ElevationLossM+1000 {
 		d.ElevationGainM, d.ElevationLossM = up, down
 		for i := range deviceLaps {
-			prefer(&d.Laps[i].ElevationGainM, deviceLaps[i].ElevationGainM)
+			d.Laps[i].ElevationGainM = cmp.Or(deviceLaps[i].ElevationGainM, d.Laps[i].ElevationGainM)
 		}
 	}
 }
@@ -154,9 +151,7 @@ func (r *Recording) settle(d *activityschema.Detail) {
 		r.warn("%.1f km in no time: the distance is left out", *d.DistanceM/1000)
 		d.DistanceM, d.AvgSpeedKmh = nil, nil
 	}
-	if orZero(d.MovingTimeS) > orZero(d.DurationS) && d.DurationS != nil {
-		d.MovingTimeS = d.DurationS
-	}
+	notAbove(&d.MovingTimeS, d.DurationS)
 	raise(d.MaxSpeedKmh, d.AvgSpeedKmh)
 	average, highest := activityschema.MostSpeed(d.Sport)
 	tooFast := orZero(d.MaxSpeedKmh) > highest
@@ -240,43 +235,30 @@ func (m *motion) recorded() (seconds float64) {
 // ones make it shorter.
 func (m *motion) confirms(v float64) bool {
 	const factor, slackM, indoorsM = 1.3, 200, 50
-	unseen, track, ends := 0.0, m.sumOver(0, len(m.T)).metres, m.apart()
-	for i := 1; i < len(m.T); i++ {
-		if math.IsNaN(m.step[i]) {
-			unseen += float64(m.T[i] - m.T[i-1])
-		}
-	}
-	if track < indoorsM && ends < indoorsM {
-		return true
-	}
-	return v > 0 && v <= factor*(track+m.top*unseen)+slackM && v >= ends*0.98-50 && v >= track/factor-slackM
-}
-
-// apart returns how far the ends of the track are from each other, in metres, less the ways that were not recorded:
-// there the person may have gone by car or ferry.
-func (m *motion) apart() (far float64) {
+	unseen, track, ends := 0.0, m.sumOver(0, len(m.T)).metres, 0.0
 	first, last := -1, -1
 	for i := range m.T {
+		unknown := i > 0 && math.IsNaN(m.step[i])
+		if unknown {
+			unseen += float64(m.T[i] - m.T[i-1])
+		}
 		if !m.has(i) {
 			continue
 		}
 		if first < 0 {
 			first = i
-		} else if math.IsNaN(m.step[i]) {
-			far -= metres(m.Lat[last].Value, m.Lon[last].Value, m.Lat[i].Value, m.Lon[i].Value)
+		} else if unknown { // there the person may have gone by car or ferry
+			ends -= m.away(last, i)
 		}
 		last = i
 	}
-	if first < 0 {
-		return 0
+	if first >= 0 {
+		ends += m.away(first, last)
 	}
-	return far + metres(m.Lat[first].Value, m.Lon[first].Value, m.Lat[last].Value, m.Lon[last].Value)
-}
-
-func prefer(to **float64, device *float64) {
-	if device != nil {
-		*to = device
+	if track < indoorsM && ends < indoorsM {
+		return true
 	}
+	return v > 0 && v <= factor*(track+m.top*unseen)+slackM && v >= ends*0.98-50 && v >= track/factor-slackM
 }
 
 // integer and real return a value of a device, or nil for an unknown or impossible one.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,8 +49,7 @@ func ascii(begin []byte) []byte {
 	}, begin)
 }
 
-// newASCIIReader returns a reader of what follows the XML declaration: its version and encoding are
-// often wrong.
+// newASCIIReader returns a reader of what follows the XML declaration: its version and encoding are often wrong.
 func newASCIIReader(r *bufio.Reader) *asciiReader {
 	a := &asciiReader{r: r, unit: 1, left: maxTokenBytes, line: 1}
 	begin, _ := r.Peek(beginBytes)
@@ -277,5 +275,3 @@ func (s *Sample) sensor(name, text string) bool {
 	}
 	return true
 }
-
-func inside(path []string, name string) bool { return slices.Contains(path[:len(path)-1], name) }

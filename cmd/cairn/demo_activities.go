@@ -25,7 +25,7 @@ func demoActivities(owner string) (func(w io.Writer, isOwner bool) error, error)
 		return nil, err
 	}
 	for _, d := range []*activityschema.Detail{ride, run, walk} {
-		if err := publish.Derive(d, publish.DeriveOptions{}); err != nil {
+		if err := publish.Derive(d); err != nil {
 			return nil, err
 		}
 	}

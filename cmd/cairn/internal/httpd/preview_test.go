@@ -37,7 +37,7 @@ func sampleActivities(w io.Writer, isOwner bool) error {
 		start := activityschema.Time{Time: ride.StartedAt.Add(time.Duration(i*seconds) * time.Second)}
 		ride.Laps = append(ride.Laps, activityschema.Lap{Index: i, StartedAt: start, DurationS: &seconds})
 	}
-	if err := publish.Derive(ride, publish.DeriveOptions{}); err != nil {
+	if err := publish.Derive(ride); err != nil {
 		return err
 	}
 	details := []*activityschema.Detail{ride}
