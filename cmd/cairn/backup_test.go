@@ -64,6 +64,23 @@ func (s *shell) must(args ...string) string {
 	return printed
 }
 
+// signingKey is that of all installations: making one takes longer than most tests.
+var signingKey []byte
+
+// install makes an installation with the key key.pem in the working folder.
+func (s *shell) install() {
+	s.t.Helper()
+	key := "--generate-key"
+	if signingKey != nil {
+		key = "--private-key-file"
+		fatalIf(s.t, os.WriteFile("key.pem", signingKey, 0o600))
+	}
+	s.must("init", "--handle", "keeper", "--password-file", "-", key, "key.pem")
+	var err error
+	signingKey, err = os.ReadFile("key.pem")
+	fatalIf(s.t, err)
+}
+
 // refused runs a command that must fail with one line that has these words.
 func (s *shell) refused(words []string, args ...string) {
 	s.t.Helper()
@@ -84,7 +101,7 @@ func onEach(t *testing.T, test func(t *testing.T, s *shell, dsn string)) {
 	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
 		t.Chdir(t.TempDir())
 		s := &shell{t: t, environ: []string{"SERVICE_DATABASE=" + dsn, "SERVICE_DATA_KEY_FILE=data.key"}, stdin: password}
-		s.must("init", "--handle", "keeper", "--password-file", "-", "--generate-key", "key.pem")
+		s.install()
 		s.stdin = passphrase
 		test(t, s, dsn)
 	})
@@ -479,11 +496,9 @@ func sqliteShell(t *testing.T) (s *shell, key string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	s = &shell{t: t, stdin: password}
-	s.must("init", "--handle", "keeper", "--password-file", "-", "--generate-key", "key.pem")
-	text, err := os.ReadFile("key.pem")
-	fatalIf(t, err)
+	s.install()
 	s.stdin = passphrase
-	return s, string(text)
+	return s, string(signingKey)
 }
 
 // Damage and places that are taken end with one line, and change nothing.

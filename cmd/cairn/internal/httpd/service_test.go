@@ -460,7 +460,7 @@ func newInstalled(t *testing.T, hs256 bool, dsn string) *installed {
 	p.write("password", password+"\n")
 	args := []string{"init", "--handle", "keeper", "--password-file", "password"}
 	if !hs256 {
-		args = append(args, "--generate-key", "key.pem")
+		copyFile(t, sharedKey(), filepath.Join(p.dir, "key.pem"), nil)
 		p.env = append(p.env, "SERVICE_OIDC_PRIVATE_KEY_FILE=key.pem")
 	}
 	p.run(args...)
