@@ -83,11 +83,11 @@ func (s *search) object(at string, object map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		value, below := object[name], at+"/"+pointerEscapes.Replace(name)
 		if lon, ok := partner(plainName(name), plain); ok {
-			a, okLat := number(value)
-			b, okLon := number(object[lon])
-			if p := (position{a, b}); okLat && okLon && p.onEarth() && p != (position{}) {
+			a, decimalsA, okA := number(value)
+			b, decimalsB, okB := number(object[lon])
+			if p := (position{a, b}); okA && okB && p.onEarth() && p != (position{}) {
 				code := CodePrivacyCustomName
-				if max(decimals(value), decimals(object[lon])) >= coarse {
+				if max(decimalsA, decimalsB) >= coarse {
 					code = CodePrivacyCustom
 				}
 				s.l.add(code, below, "a latitude, with the longitude in %s: leave both out", quote(lon))
@@ -144,7 +144,7 @@ func (s *search) value(at, name string, value any) {
 			s.text(at, v)
 		}
 	case json.Number:
-		n, _ := number(v)
+		n, _, _ := number(v)
 		givenAway(n == 0)
 	case []any:
 		if found, places := firstPair(v); isNamed(name, positionNames) && found != nil {
@@ -163,23 +163,15 @@ func (s *search) value(at, name string, value any) {
 	}
 }
 
-func number(value any) (float64, bool) {
-	n, err := strconv.ParseFloat(digits(value), 64)
-	return n, err == nil
-}
-
-func digits(value any) string {
+// number returns a number, which may be written as a text, and the count of its decimals.
+func number(value any) (n float64, decimals int, ok bool) {
 	text, _ := value.(string)
-	if v, ok := value.(json.Number); ok {
+	if v, is := value.(json.Number); is {
 		text = string(v)
 	}
-	return text
-}
-
-// decimals returns the number of digits after the decimal point.
-func decimals(value any) int {
-	_, fraction, _ := strings.Cut(digits(value), ".")
-	return len(fraction)
+	_, fraction, _ := strings.Cut(text, ".")
+	n, err := strconv.ParseFloat(text, 64)
+	return n, len(fraction), err == nil
 }
 
 // firstPair returns the first pair on the Earth of an array of two to four numbers, or of an array of
@@ -194,8 +186,8 @@ func firstPair(list []any) (found *position, most int) {
 				found = first
 			}
 		case json.Number:
-			n, _ := number(v)
-			numbers, most = append(numbers, n), max(most, decimals(v))
+			n, decimals, _ := number(v)
+			numbers, most = append(numbers, n), max(most, decimals)
 		}
 	}
 	for i := 0; found == nil && i+1 < min(len(numbers), 4); i += 2 {
@@ -217,16 +209,6 @@ var textPatterns = []struct {
 	{"a latitude and a longitude", regexp.MustCompile(
 		`(?i)\b(?:lat|latitud(?:e|ine)?|breitengrad)\b\W{0,5}\d{1,2}[.,]\d\d.{1,20}?` +
 			`\b(?:lon|lng|long|longitud(?:e|ine)?|l(?:ä|ae)ngengrad)\b\W{0,5}\d{1,3}[.,]\d{2,}`)},
-	{"degrees and minutes", regexp.MustCompile(`(?i)\b[NSEWO]\s?\d{1,3}\s?(?:°|º|deg)\s?\d{1,2}\b|` +
-		`\d{1,3}\s?(?:°|º|deg)\s?\d{1,2}(?:[.,]\d+)?\s?['′’]?(?:\s?\d{1,2}(?:[.,]\d+)?\s?(?:["″”]|'')?)?\s?[NSEWO]\b`)},
-	{"a plus code", regexp.MustCompile(
-		`\b[2-9CFGHJMPQRVWX]{2,6}[CFGHJMPQRVWX][2-9CFGHJMPQRVWX]{0,5}\+[2-9CFGHJMPQRVWX]{2,3}\b`)},
-	{"a what3words address", regexp.MustCompile(`///\pL{2,}\.\pL{2,}\.\pL{2,}`)},
-	{"a geo URI", regexp.MustCompile(`(?i)\bgeo:[+-]?\d`)},
-	{"the address of a map", regexp.MustCompile(
-		`(?i)\b(?:google\.[a-z.]{2,6}/maps|goo\.gl/maps|maps\.(?:google|app|apple)\.|openstreetmap\.org/|` +
-			`what3words\.com/\pL+\.|komoot\.[a-z]{2,3}/tour|strava\.(?:app\.link|com/(?:activities|routes))/|` +
-			`connect\.garmin\.com/)`)},
 }
 
 var measures = regexp.MustCompile(`(?i)(?:la[ck]tate?|mmol|hrv|rmssd|sdnn|dfa|lf/hf).{0,20}$`)
