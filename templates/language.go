@@ -1,10 +1,13 @@
 package templates
 
 import (
+	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"embed"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -78,8 +81,12 @@ func readPhrases(name string) phrases {
 	bundle.RegisterUnmarshalFunc("toml", toml.Unmarshal)
 	p := phrases{texts: map[Text]string{}}
 	for _, file := range []string{english + ".toml", name} {
-		read, err := bundle.LoadMessageFileFS(langFiles, "lang/"+file)
-		if err != nil {
+		text, err := langFiles.ReadFile("lang/" + file)
+		if r, plain := gzip.NewReader(bytes.NewReader(text)); plain == nil { // a release has them compressed
+			text, err = io.ReadAll(r)
+		}
+		read, parsed := bundle.ParseMessageFileBytes(text, file)
+		if err = cmp.Or(err, parsed); err != nil {
 			panic(fmt.Sprintf("texts of %s: %v", file, err))
 		}
 		if file == name {
