@@ -72,7 +72,7 @@ type methods map[string]web.Handler
 // Mount registers the endpoints on the router of the base path.
 func (s *Service) Mount(m *mux.Router) {
 	api := func(path string, of methods) { s.mount(m, path, of, s.accounts.RequireAdmin) }
-	api("/api/admin/users", methods{"GET": s.listUsers, "POST": s.addUser})
+	api("/api/admin/users", methods{"GET": s.listUsers, "POST": web.Reading(s.addUser)})
 	api("/api/admin/users/{handle}", methods{
 		"GET": s.ofUser(s.showUser), "PATCH": s.ofUser(s.amendUser), "DELETE": s.ofUser(s.deleteUser),
 	})
@@ -85,12 +85,12 @@ func (s *Service) Mount(m *mux.Router) {
 	api("/api/admin/users/{handle}/reset-factors", methods{"POST": s.ofUser(s.resetFactors)})
 	api("/api/admin/users/{handle}/sessions/end-all", methods{"POST": s.ofUser(s.endSessions)})
 	api("/api/admin/users/{handle}/sessions/{id}", methods{"DELETE": s.ofUser(s.endSession)})
-	api("/api/admin/invites/revoke", methods{"POST": s.revokeBranch})
+	api("/api/admin/invites/revoke", methods{"POST": web.Reading(s.revokeBranch)})
 	api("/api/admin/invites/{code}", methods{"DELETE": s.revokeInvite})
 	api("/api/admin/join-requests", methods{"GET": s.listJoinRequests})
 	api("/api/admin/join-requests/{id}/accept", methods{"POST": s.decideJoin(true)})
 	api("/api/admin/join-requests/{id}/refuse", methods{"POST": s.decideJoin(false)})
-	api("/api/admin/settings", methods{"GET": s.showSettings, "PUT": s.putSettings})
+	api("/api/admin/settings", methods{"GET": s.showSettings, "PUT": web.Reading(s.putSettings)})
 	api("/api/admin/clients", methods{"GET": s.listClients})
 	api("/api/admin/refused-sign-ins", methods{"GET": s.listRefused})
 	api("/api/admin/audit", methods{"GET": s.listAudit})

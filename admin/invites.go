@@ -18,13 +18,9 @@ func (s *Service) revokeInvite(w http.ResponseWriter, r *http.Request) error {
 }
 
 // revokeBranch revokes the open invites of a user and of all below them in the tree.
-func (s *Service) revokeBranch(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Handle string `json:"handle"`
-	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
+func (s *Service) revokeBranch(w http.ResponseWriter, r *http.Request, in struct {
+	Handle string `json:"handle"`
+}) error {
 	u, err := s.users.User(r.Context(), in.Handle)
 	if err != nil {
 		return err

@@ -303,21 +303,11 @@ func (s *Service) logoRemoveForm(section string) web.Handler {
 
 func (s *Service) showSettings(w http.ResponseWriter, r *http.Request) error {
 	v, err := s.users.Settings(r.Context())
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, v)
+	return web.Answer(w, http.StatusOK, v, err)
 }
 
 // putSettings changes the members in the body and keeps the others.
-func (s *Service) putSettings(w http.ResponseWriter, r *http.Request) error {
-	var in account.SettingsChange
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
+func (s *Service) putSettings(w http.ResponseWriter, r *http.Request, in account.SettingsChange) error {
 	v, err := s.accounts.ChangeSettings(r.Context(), s.accounts.Caller(r), in)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, v)
+	return web.Answer(w, http.StatusOK, v, err)
 }

@@ -169,16 +169,12 @@ func (s *Service) userQuery(values url.Values) (q account.UserQuery, err error) 
 }
 
 // addUser adds a user. The user sets a password with the code in the response.
-func (s *Service) addUser(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Handle      string          `json:"handle"`
-		DisplayName string          `json:"display_name"`
-		Email       string          `json:"email"`
-		Flags       map[string]bool `json:"flags"`
-	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
+func (s *Service) addUser(w http.ResponseWriter, r *http.Request, in struct {
+	Handle      string          `json:"handle"`
+	DisplayName string          `json:"display_name"`
+	Email       string          `json:"email"`
+	Flags       map[string]bool `json:"flags"`
+}) error {
 	n := account.NewUser{Handle: in.Handle, DisplayName: in.DisplayName, Email: in.Email}
 	settings, err := s.users.Settings(r.Context())
 	if err != nil {
@@ -212,10 +208,7 @@ func (s *Service) addUser(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Service) showUser(w http.ResponseWriter, r *http.Request, u account.User) error {
 	out, err := s.detailOf(r.Context(), u)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, out)
+	return web.Answer(w, http.StatusOK, out, err)
 }
 
 // amendable reports whether administrators may change a member of another user.
@@ -347,10 +340,7 @@ func (s *Service) resetFactors(w http.ResponseWriter, r *http.Request, u account
 }
 
 func answerOK(w http.ResponseWriter, err error) error {
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, map[string]bool{"ok": true})
+	return web.Answer(w, http.StatusOK, map[string]bool{"ok": true}, err)
 }
 
 func (s *Service) endSession(w http.ResponseWriter, r *http.Request, u account.User) error {

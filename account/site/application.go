@@ -12,10 +12,7 @@ import (
 
 func (s *Site) apiApps(w http.ResponseWriter, r *http.Request) error {
 	list, err := s.Store().Apps(r.Context(), IdentityFrom(r.Context()).User.Sub, s.Now())
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, map[string][]entry.App{"apps": entry.Apps(list)})
+	return web.Answer(w, http.StatusOK, map[string][]entry.App{"apps": entry.Apps(list)}, err)
 }
 
 func (s *Site) removeApp(_ http.ResponseWriter, r *http.Request) error {

@@ -16,11 +16,7 @@ import (
 	"github.com/gorilla/mux"
 )
 
-func (s *Site) apiConfirm(w http.ResponseWriter, r *http.Request) error {
-	var in account.Confirmation
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
+func (s *Site) apiConfirm(w http.ResponseWriter, r *http.Request, in account.Confirmation) error {
 	out, err := s.Confirm(r.Context(), s.Caller(r), in)
 	return s.answerConfirmed(w, out, err)
 }

@@ -10,11 +10,7 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-func (s *Site) apiDeleteMe(w http.ResponseWriter, r *http.Request) error {
-	var in account.Confirmation
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
+func (s *Site) apiDeleteMe(w http.ResponseWriter, r *http.Request, in account.Confirmation) error {
 	if err := s.DeleteAccount(r.Context(), s.Caller(r), in); err != nil {
 		return err
 	}

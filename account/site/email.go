@@ -14,17 +14,10 @@ func (s *Site) cancelEmail(_ http.ResponseWriter, r *http.Request) error {
 	return s.CancelEmail(r.Context(), s.Caller(r))
 }
 
-func (s *Site) apiVerifyEmail(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Code string `json:"code"`
-	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
-	if err := s.VerifyByCode(r.Context(), s.Caller(r), in.Code); err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
+func (s *Site) apiVerifyEmail(w http.ResponseWriter, r *http.Request, in struct {
+	Code string `json:"code"`
+}) error {
+	return web.Answer(w, http.StatusOK, okAnswer{OK: true}, s.VerifyByCode(r.Context(), s.Caller(r), in.Code))
 }
 
 func (s *Site) verifyForm(_ http.ResponseWriter, r *http.Request) error {

@@ -46,15 +46,11 @@ func (s *Site) apiBeginTOTP(w http.ResponseWriter, r *http.Request) error {
 	return web.WriteJSON(w, http.StatusOK, map[string]string{"secret": key.Secret(), "uri": key.URL(), "token": token})
 }
 
-func (s *Site) apiConfirmTOTP(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		account.Keep
-		Token string `json:"token"`
-		Code  string `json:"code"`
-	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
+func (s *Site) apiConfirmTOTP(w http.ResponseWriter, r *http.Request, in struct {
+	account.Keep
+	Token string `json:"token"`
+	Code  string `json:"code"`
+}) error {
 	out, err := s.ConfirmTOTP(r.Context(), s.Caller(r), in.Token, in.Code, in.Keep)
 	if p, _ := web.ProblemOf(err); errors.Is(err, account.ErrInvalidOTP) {
 		p.Errors[0].Pointer = "/code"
@@ -123,14 +119,10 @@ func (s *Site) totpForm(w http.ResponseWriter, r *http.Request) error {
 		templates.TOTP{Secret: key.Secret(), URI: key.URL(), Token: token, Error: p.Detail, ErrorCode: p.Code})
 }
 
-func (s *Site) apiSecondStep(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		account.Keep
-		On *bool `json:"on"`
-	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
+func (s *Site) apiSecondStep(w http.ResponseWriter, r *http.Request, in struct {
+	account.Keep
+	On *bool `json:"on"`
+}) error {
 	if in.On == nil {
 		return web.BadRequest("A member has the wrong type.",
 			web.FieldError{Pointer: "/on", Detail: "must be a boolean"})
@@ -199,10 +191,7 @@ func (s *Site) apiRecoveryCodes(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	codes, err := s.RenewRecoveryCodes(r.Context(), s.Caller(r))
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, map[string][]string{"recovery_codes": codes})
+	return web.Answer(w, http.StatusOK, map[string][]string{"recovery_codes": codes}, err)
 }
 
 // recoveryCodesForm answers with the codes, which are shown only once.

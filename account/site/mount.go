@@ -24,30 +24,34 @@ func (s *Site) Mount(m *mux.Router) {
 func (s *Site) mountAPI(handle func(path string, methods web.Methods)) {
 	signedIn := func(h web.Handler) http.HandlerFunc { return s.RequireSession(s.Do(h)) }
 
-	handle("/api/auth/login", web.Methods{"POST": s.Do(s.apiLogin)})
-	handle("/api/auth/confirm", web.Methods{"POST": signedIn(s.apiConfirm)})
+	handle("/api/auth/login", web.Methods{"POST": s.Do(web.Reading(s.apiLogin))})
+	handle("/api/auth/confirm", web.Methods{"POST": signedIn(web.Reading(s.apiConfirm))})
 	handle("/api/auth/passkey/begin", web.Methods{"POST": s.Do(s.apiPasskeyBegin)})
-	handle("/api/auth/passkey/finish", web.Methods{"POST": s.Do(s.apiPasskeyFinish)})
+	handle("/api/auth/passkey/finish", web.Methods{"POST": s.Do(web.Reading(s.apiPasskeyFinish))})
 	handle("/api/auth/logout", web.Methods{"POST": s.Do(s.apiLogout)})
-	handle("/api/auth/reset-password", web.Methods{"POST": s.Do(s.apiResetPassword)})
-	handle("/api/auth/reset-password/factors", web.Methods{"POST": s.Do(s.apiResetFactors)})
-	handle("/api/auth/forgot-password", web.Methods{"POST": s.Do(s.apiForgotPassword)})
+	handle("/api/auth/reset-password", web.Methods{"POST": s.Do(web.Reading(s.apiResetPassword))})
+	handle("/api/auth/reset-password/factors", web.Methods{"POST": s.Do(web.Reading(s.apiResetFactors))})
+	handle("/api/auth/forgot-password", web.Methods{"POST": s.Do(web.Reading(s.apiForgotPassword))})
 	handle("/api/verify", web.Methods{"GET": s.Do(s.apiVerify)})
-	handle("/api/auth/recover", web.Methods{"POST": s.Do(s.apiRecover)})
-	handle("/api/auth/reset-password/passkey/begin", web.Methods{"POST": s.Do(s.apiBeginWelcome)})
-	handle("/api/register/passkey/begin", web.Methods{"POST": s.Do(s.apiBeginRegister)})
-	handle("/api/join", web.Methods{"POST": s.Do(s.apiJoin)})
-	handle("/api/register/address", web.Methods{"POST": s.Do(s.apiRegisterAddress)})
-	handle("/api/register", web.Methods{"POST": s.Do(s.apiRegister)})
-	handle("/api/me",
-		web.Methods{"GET": signedIn(s.apiMe), "PATCH": signedIn(s.apiPatchMe), "DELETE": signedIn(s.apiDeleteMe)})
-	handle("/api/me/password", web.Methods{
-		"PUT": signedIn(s.apiPutPassword), "DELETE": signedIn(s.apiRemovePassword),
+	handle("/api/auth/recover", web.Methods{"POST": s.Do(web.Reading(s.apiRecover))})
+	handle("/api/auth/reset-password/passkey/begin", web.Methods{"POST": s.Do(web.Reading(s.apiBeginWelcome))})
+	handle("/api/register/passkey/begin", web.Methods{"POST": s.Do(web.Reading(s.apiBeginRegister))})
+	handle("/api/join", web.Methods{"POST": s.Do(web.Reading(s.apiJoin))})
+	handle("/api/register/address", web.Methods{"POST": s.Do(web.Reading(s.apiRegisterAddress))})
+	handle("/api/register", web.Methods{"POST": s.Do(web.Reading(s.apiRegister))})
+	handle("/api/me", web.Methods{
+		"GET": signedIn(s.apiMe), "PATCH": signedIn(web.Reading(s.apiPatchMe)),
+		"DELETE": signedIn(web.Reading(s.apiDeleteMe)),
 	})
-	handle("/api/me/email/verify", web.Methods{"POST": signedIn(s.apiVerifyEmail)})
+	handle("/api/me/password", web.Methods{
+		"PUT": signedIn(web.Reading(s.apiPutPassword)), "DELETE": signedIn(s.apiRemovePassword),
+	})
+	handle("/api/me/email/verify", web.Methods{"POST": signedIn(web.Reading(s.apiVerifyEmail))})
 	handle("/api/me/email/send-verification", web.Methods{"POST": signedIn(noContent(s.sendVerification))})
 	handle("/api/me/email/pending", web.Methods{"DELETE": signedIn(noContent(s.cancelEmail))})
-	handle("/api/me/prefs", web.Methods{"GET": signedIn(s.apiPreferences), "PUT": signedIn(s.apiPutPreferences)})
+	handle("/api/me/prefs", web.Methods{
+		"GET": signedIn(s.apiPreferences), "PUT": signedIn(web.Reading(s.apiPutPreferences)),
+	})
 	handle("/api/me/sessions", web.Methods{"GET": signedIn(s.apiSessions)})
 	handle("/api/me/sessions/end-others", web.Methods{"POST": signedIn(s.apiEndOthers)})
 	handle("/api/me/sessions/{id}", web.Methods{"DELETE": signedIn(noContent(s.endOwnSession))})
@@ -58,14 +62,16 @@ func (s *Site) mountAPI(handle func(path string, methods web.Methods)) {
 	handle("/api/me/totp", web.Methods{
 		"POST": signedIn(s.apiBeginTOTP), "DELETE": signedIn(keepingAPI(s.removeTOTP)),
 	})
-	handle("/api/me/totp/confirm", web.Methods{"POST": signedIn(s.apiConfirmTOTP)})
+	handle("/api/me/totp/confirm", web.Methods{"POST": signedIn(web.Reading(s.apiConfirmTOTP))})
 	handle("/api/me/recovery-codes", web.Methods{"POST": signedIn(s.apiRecoveryCodes)})
-	handle("/api/me/second-step", web.Methods{"PUT": signedIn(s.apiSecondStep)})
+	handle("/api/me/second-step", web.Methods{"PUT": signedIn(web.Reading(s.apiSecondStep))})
 	handle("/api/me/export", web.Methods{"GET": signedIn(web.OwnSite(s.export)), "POST": signedIn(s.apiExport)})
-	handle("/api/me/passkeys", web.Methods{"GET": signedIn(s.apiPasskeys), "POST": signedIn(s.apiAddPasskey)})
+	handle("/api/me/passkeys", web.Methods{
+		"GET": signedIn(s.apiPasskeys), "POST": signedIn(web.Reading(s.apiAddPasskey)),
+	})
 	handle("/api/me/passkeys/begin", web.Methods{"POST": signedIn(s.apiBeginAddPasskey)})
 	handle("/api/me/passkeys/{id}", web.Methods{
-		"PATCH": signedIn(s.apiRenamePasskey), "DELETE": signedIn(keepingAPI(s.removePasskey)),
+		"PATCH": signedIn(web.Reading(s.apiRenamePasskey)), "DELETE": signedIn(keepingAPI(s.removePasskey)),
 	})
 	handle("/api/invites", web.Methods{"GET": signedIn(s.apiInvites), "POST": signedIn(s.apiCreateInvite)})
 	handle("/api/invites/{code}", web.Methods{"DELETE": signedIn(noContent(s.deleteInvite))})

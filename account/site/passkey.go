@@ -35,10 +35,7 @@ func (s *Site) relatedOrigins(w http.ResponseWriter, _ *http.Request) error {
 
 func (s *Site) apiPasskeys(w http.ResponseWriter, r *http.Request) error {
 	keys, err := s.Store().Passkeys(r.Context(), IdentityFrom(r.Context()).User.Sub)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, map[string][]entry.Passkey{"passkeys": entry.Passkeys(keys)})
+	return web.Answer(w, http.StatusOK, map[string][]entry.Passkey{"passkeys": entry.Passkeys(keys)}, err)
 }
 
 func (s *Site) apiBeginAddPasskey(w http.ResponseWriter, r *http.Request) error {
@@ -49,24 +46,17 @@ func (s *Site) apiBeginAddPasskey(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	begun, err := s.passkeys.BeginAddPasskey(r.Context(), s.Caller(r), in.Offered)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, begun)
+	return web.Answer(w, http.StatusOK, begun, err)
 }
 
-func (s *Site) apiAddPasskey(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		passkeyAnswer
-		account.Keep
-		Name       string `json:"name"`
-		SecondStep bool   `json:"second_step"` // see account.NewWay
-		// Offered is that of the begin request.
-		Offered bool `json:"offered"`
-	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
+func (s *Site) apiAddPasskey(w http.ResponseWriter, r *http.Request, in struct {
+	passkeyAnswer
+	account.Keep
+	Name       string `json:"name"`
+	SecondStep bool   `json:"second_step"` // see account.NewWay
+	// Offered is that of the begin request.
+	Offered bool `json:"offered"`
+}) error {
 	k, out, err := s.passkeys.AddPasskey(r.Context(), s.Caller(r), in.answered(), in.Name, in.Keep, in.SecondStep,
 		in.Offered)
 	if err != nil {
@@ -106,18 +96,11 @@ func newPasskey(r *http.Request, m *templates.Member) {
 	m.SecondStep, m.EndOthers = r.PostForm.Has("second_step"), r.PostForm.Has("end_other_sessions")
 }
 
-func (s *Site) apiRenamePasskey(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Name string `json:"name"`
-	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
+func (s *Site) apiRenamePasskey(w http.ResponseWriter, r *http.Request, in struct {
+	Name string `json:"name"`
+}) error {
 	k, err := s.passkeys.RenamePasskey(r.Context(), s.Caller(r), parameter(r, "id"), in.Name)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, entry.PasskeyOf(k))
+	return web.Answer(w, http.StatusOK, entry.PasskeyOf(k), err)
 }
 
 func (s *Site) renamePasskeyForm(_ http.ResponseWriter, r *http.Request) error {
@@ -182,10 +165,7 @@ func (s *Site) apiPasskeyBegin(w http.ResponseWriter, r *http.Request) error {
 		c = c.In(id)
 	}
 	begun, err := s.passkeys.BeginPasskey(r.Context(), c, in.Purpose, in.Older)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, begun)
+	return web.Answer(w, http.StatusOK, begun, err)
 }
 
 // passkeyAnswer is the body of a finish request.
@@ -199,15 +179,11 @@ func (a passkeyAnswer) answered() passkey.AnsweredCeremony {
 }
 
 // apiPasskeyFinish signs in, or confirms the signed-in user.
-func (s *Site) apiPasskeyFinish(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		passkeyAnswer
-		Purpose string `json:"purpose"` // that of the begin request
-		Shared  bool   `json:"shared_computer"`
-	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
+func (s *Site) apiPasskeyFinish(w http.ResponseWriter, r *http.Request, in struct {
+	passkeyAnswer
+	Purpose string `json:"purpose"` // that of the begin request
+	Shared  bool   `json:"shared_computer"`
+}) error {
 	switch in.Purpose {
 	case "", passkey.CeremonySignIn:
 		c := s.Caller(r)

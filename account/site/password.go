@@ -8,17 +8,13 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-func (s *Site) apiPutPassword(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Current string   `json:"current_password"`
-		New     string   `json:"new_password"`
-		Void    []string `json:"void_given"`
-		Remove  []string `json:"remove_factors"`
-		Step    *bool    `json:"second_step"` // of an account without a password; null: true
-	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
+func (s *Site) apiPutPassword(w http.ResponseWriter, r *http.Request, in struct {
+	Current string   `json:"current_password"`
+	New     string   `json:"new_password"`
+	Void    []string `json:"void_given"`
+	Remove  []string `json:"remove_factors"`
+	Step    *bool    `json:"second_step"` // of an account without a password; null: true
+}) error {
 	out, err := s.ChangePassword(r.Context(), s.Caller(r), in.Current, in.New,
 		account.Keep{Void: in.Void, Remove: in.Remove, NoSecondStep: in.Step != nil && !*in.Step})
 	if err != nil {

@@ -11,19 +11,12 @@ import (
 
 func (s *Site) apiPreferences(w http.ResponseWriter, r *http.Request) error {
 	prefs, err := s.Store().Preferences(r.Context(), IdentityFrom(r.Context()).User.Sub)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, prefs)
+	return web.Answer(w, http.StatusOK, prefs, err)
 }
 
 // apiPutPreferences merges preferences: a string sets one, null deletes it. One wrong member
 // refuses the whole body.
-func (s *Site) apiPutPreferences(w http.ResponseWriter, r *http.Request) error {
-	var in map[string]any
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
+func (s *Site) apiPutPreferences(w http.ResponseWriter, r *http.Request, in map[string]any) error {
 	change := make(map[string]*string, len(in))
 	for k, v := range in {
 		typed, isText := v.(string)
@@ -46,8 +39,5 @@ func (s *Site) apiPutPreferences(w http.ResponseWriter, r *http.Request) error {
 	c := s.Caller(r)
 	row := c.Audit(s.Now(), account.ChangeProfile, c.Name, "")
 	prefs, err := s.Store().MergePreferences(r.Context(), c.User.Sub, change, account.MaxPreferences, row)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, prefs)
+	return web.Answer(w, http.StatusOK, prefs, err)
 }

@@ -31,11 +31,7 @@ func (s *Site) apiMe(w http.ResponseWriter, r *http.Request) error {
 	return s.answerMe(w, r, IdentityFrom(r.Context()).User)
 }
 
-func (s *Site) apiPatchMe(w http.ResponseWriter, r *http.Request) error {
-	var in map[string]jsontext.Value
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
+func (s *Site) apiPatchMe(w http.ResponseWriter, r *http.Request, in map[string]jsontext.Value) error {
 	var keep account.Keep
 	for _, member := range []struct {
 		name string

@@ -8,15 +8,11 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-func (s *Site) apiRecover(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Handle string `json:"handle"`
-		Code   string `json:"code"`
-		Shared bool   `json:"shared_computer"`
-	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
+func (s *Site) apiRecover(w http.ResponseWriter, r *http.Request, in struct {
+	Handle string `json:"handle"`
+	Code   string `json:"code"`
+	Shared bool   `json:"shared_computer"`
+}) error {
 	c := s.Caller(r)
 	c.Shared = in.Shared
 	out, err := s.Recover(r.Context(), c, in.Handle, in.Code)

@@ -18,14 +18,10 @@ type registered struct {
 	RecoveryCodes []string `json:"recovery_codes,omitempty"`
 }
 
-func (s *Site) apiRegister(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		account.Registration
-		passkeyAnswer
-	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
+func (s *Site) apiRegister(w http.ResponseWriter, r *http.Request, in struct {
+	account.Registration
+	passkeyAnswer
+}) error {
 	out, err := s.passkeys.Register(r.Context(), s.Caller(r), in.Registration, in.answered())
 	if err != nil {
 		return err
@@ -36,18 +32,11 @@ func (s *Site) apiRegister(w http.ResponseWriter, r *http.Request) error {
 }
 
 // apiBeginRegister returns a challenge for the passkey of a new member.
-func (s *Site) apiBeginRegister(w http.ResponseWriter, r *http.Request) error {
-	var in account.Registration
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
+func (s *Site) apiBeginRegister(w http.ResponseWriter, r *http.Request, in account.Registration) error {
 	c := s.Caller(r)
 	c.Browser.Passkey = s.givePasskeyCookie(w, c.Browser.Passkey)
 	begun, err := s.passkeys.BeginRegisterPasskey(r.Context(), c, in)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, begun)
+	return web.Answer(w, http.StatusOK, begun, err)
 }
 
 // addressForm mails the link of an invite that is for certain addresses.
@@ -78,20 +67,13 @@ func (s *Site) joinForm(w http.ResponseWriter, r *http.Request) error {
 		account.JoinRequest{Name: f.Get("name"), Email: f.Get("email"), Reason: f.Get("reason")}))
 }
 
-func (s *Site) apiJoin(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Name   string `json:"name"`
-		Email  string `json:"email"`
-		Reason string `json:"reason"`
-	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
+func (s *Site) apiJoin(w http.ResponseWriter, r *http.Request, in struct {
+	Name   string `json:"name"`
+	Email  string `json:"email"`
+	Reason string `json:"reason"`
+}) error {
 	err := s.AskToJoin(r.Context(), s.Caller(r), account.JoinRequest{Name: in.Name, Email: in.Email, Reason: in.Reason})
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusAccepted, okAnswer{OK: true})
+	return web.Answer(w, http.StatusAccepted, okAnswer{OK: true}, err)
 }
 
 // answerJoin shows the page with what came of its form.
@@ -117,18 +99,12 @@ func (s *Site) showJoin(w http.ResponseWriter, r *http.Request, status int, page
 	return nil
 }
 
-func (s *Site) apiRegisterAddress(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Code  string `json:"code"`
-		Email string `json:"email"`
-	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
-	if err := s.MailInviteLink(r.Context(), s.Caller(r), in.Code, in.Email); err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusAccepted, okAnswer{OK: true})
+func (s *Site) apiRegisterAddress(w http.ResponseWriter, r *http.Request, in struct {
+	Code  string `json:"code"`
+	Email string `json:"email"`
+}) error {
+	err := s.MailInviteLink(r.Context(), s.Caller(r), in.Code, in.Email)
+	return web.Answer(w, http.StatusAccepted, okAnswer{OK: true}, err)
 }
 
 // registerPage shows the form, with the code of an invite link filled in and the inviter. An

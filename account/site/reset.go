@@ -10,11 +10,7 @@ import (
 	"github.com/cairn-id/cairn/templates"
 )
 
-func (s *Site) apiResetPassword(w http.ResponseWriter, r *http.Request) error {
-	var in account.Reset
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
+func (s *Site) apiResetPassword(w http.ResponseWriter, r *http.Request, in account.Reset) error {
 	out, err := s.ResetPassword(r.Context(), s.Caller(r), in)
 	s.setCookies(w, out.SignedIn)
 	if errors.Is(err, account.ErrInvalidResetCode) {
@@ -28,37 +24,23 @@ func (s *Site) apiResetPassword(w http.ResponseWriter, r *http.Request) error {
 }
 
 // apiResetFactors lists the factors that the reset may remove.
-func (s *Site) apiResetFactors(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Handle string `json:"handle"`
-		Code   string `json:"code"`
-	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
+func (s *Site) apiResetFactors(w http.ResponseWriter, r *http.Request, in struct {
+	Handle string `json:"handle"`
+	Code   string `json:"code"`
+}) error {
 	list, err := s.RecentFactorsByCode(r.Context(), account.Reset{Handle: in.Handle, Code: in.Code})
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, map[string][]account.MadeFactor{"recent_factors": list})
+	return web.Answer(w, http.StatusOK, map[string][]account.MadeFactor{"recent_factors": list}, err)
 }
 
 // apiBeginWelcome returns a challenge for the passkey of somebody who has been added and has no password yet.
-func (s *Site) apiBeginWelcome(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Handle string `json:"handle"`
-		Code   string `json:"code"`
-	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
+func (s *Site) apiBeginWelcome(w http.ResponseWriter, r *http.Request, in struct {
+	Handle string `json:"handle"`
+	Code   string `json:"code"`
+}) error {
 	c := s.Caller(r)
 	c.Browser.Passkey = s.givePasskeyCookie(w, c.Browser.Passkey)
 	begun, err := s.passkeys.BeginWelcome(r.Context(), c, in.Handle, in.Code)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, begun)
+	return web.Answer(w, http.StatusOK, begun, err)
 }
 
 // resetPage shows the form, filled in from the link, or that the link is spent.
@@ -171,17 +153,10 @@ func (s *Site) resetForm(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-func (s *Site) apiForgotPassword(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Handle string `json:"handle"`
-	}
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
-	if err := s.ForgotPassword(r.Context(), s.Caller(r), in.Handle, ""); err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
+func (s *Site) apiForgotPassword(w http.ResponseWriter, r *http.Request, in struct {
+	Handle string `json:"handle"`
+}) error {
+	return web.Answer(w, http.StatusOK, okAnswer{OK: true}, s.ForgotPassword(r.Context(), s.Caller(r), in.Handle, ""))
 }
 
 // forgotPage shows the form, or if mail is off, the contact.

@@ -33,10 +33,7 @@ func (s *Site) apiSessions(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	keys, err := s.Store().Passkeys(r.Context(), id.User.Sub)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, sessionList{entry.Sessions(list, id.Session.ID, keys)})
+	return web.Answer(w, http.StatusOK, sessionList{entry.Sessions(list, id.Session.ID, keys)}, err)
 }
 
 // endOwnSession ends a session of the signed-in user, which may be the current one.

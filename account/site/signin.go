@@ -22,11 +22,7 @@ type signedIn struct {
 	Flags       map[string]bool `json:"flags"`
 }
 
-func (s *Site) apiLogin(w http.ResponseWriter, r *http.Request) error {
-	var in account.Credentials
-	if err := web.ReadJSON(w, r, &in); err != nil {
-		return err
-	}
+func (s *Site) apiLogin(w http.ResponseWriter, r *http.Request, in account.Credentials) error {
 	var out account.SignedIn
 	var err error
 	if in.Handle == "" && in.Password == "" && in.OTP != "" {

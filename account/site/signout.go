@@ -10,10 +10,7 @@ import (
 )
 
 func (s *Site) apiLogout(w http.ResponseWriter, r *http.Request) error {
-	if err := s.SignOutBrowser(w, r, ""); err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, okAnswer{OK: true})
+	return web.Answer(w, http.StatusOK, okAnswer{OK: true}, s.SignOutBrowser(w, r, ""))
 }
 
 func (s *Site) logoutPage(w http.ResponseWriter, r *http.Request) error {

@@ -100,6 +100,14 @@ func (p *parts) Write(b []byte) (int, error) {
 	return p.w.Write(b)
 }
 
+// Answer is WriteJSON for what an operation returned with err; an error is returned instead.
+func Answer(w http.ResponseWriter, status int, v any, err error) error {
+	if err != nil {
+		return err
+	}
+	return WriteJSON(w, status, v)
+}
+
 // NoContent writes 204.
 func NoContent(w http.ResponseWriter) error {
 	w.WriteHeader(http.StatusNoContent)
@@ -117,6 +125,17 @@ func ReadJSON(w http.ResponseWriter, r *http.Request, v any) error {
 		return err
 	}
 	return DecodeJSON(body, v)
+}
+
+// Reading returns a handler that calls do with the JSON body of the request; see ReadJSON.
+func Reading[In any](do func(w http.ResponseWriter, r *http.Request, in In) error) Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var in In
+		if err := ReadJSON(w, r, &in); err != nil {
+			return err
+		}
+		return do(w, r, in)
+	}
 }
 
 // ReadOptionalJSON is ReadJSON for an optional body: an empty one leaves v unchanged and needs no
