@@ -144,9 +144,6 @@ func (s *Service) openInviteRows(r *http.Request, list []account.Invite) (rows [
 // revokeForm revokes the invite in the field code, which was listed on the page of the branch in
 // the field of if there is one, or all open invites of the branch in the field under.
 func (s *Service) revokeForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
-		return err
-	}
 	ctx, by := r.Context(), s.accounts.Caller(r)
 	if under := r.PostForm.Get("under"); under != "" {
 		u, err := s.users.User(ctx, under)

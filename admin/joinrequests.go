@@ -44,9 +44,6 @@ func (s *Service) decide(r *http.Request, accept bool, id, note string) error {
 
 // joinForm decides the request in the field id: the buttons are welcome and refuse.
 func (s *Service) joinForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
-		return err
-	}
 	if err := s.users.Allow(s.accounts.Caller(r), account.AcceptJoin); err != nil {
 		return err
 	}

@@ -23,9 +23,6 @@ var errForm = web.BadRequest("The body could not be read.")
 // selectedForm shows selected people, asks whether an act is to be done to all of them, and does it. What is
 // confirmed are the people who were shown: the form has their handles.
 func (s *Service) selectedForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r, "who"); err != nil {
-		return err
-	}
 	if err := s.accounts.Allow(s.accounts.Caller(r), account.SetFlags); err != nil { // before anything is chosen
 		return err
 	}

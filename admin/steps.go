@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -61,9 +60,6 @@ func (s *Service) nextSteps(ctx context.Context, u account.User) ([]templates.Ne
 }
 
 func (s *Service) closeStepsForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
-		return err
-	}
 	if err := s.users.CloseNextSteps(r.Context(), s.accounts.Caller(r)); err != nil {
 		return err
 	}

@@ -113,9 +113,6 @@ func filters(r *http.Request) url.Values {
 
 // addForm adds a user and shows their page with the code, which is shown only once.
 func (s *Service) addForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r, "flag"); err != nil {
-		return err
-	}
 	f := r.PostForm
 	n := account.NewUser{
 		Handle: f.Get("handle"), DisplayName: f.Get("display_name"), Email: f.Get("email"),

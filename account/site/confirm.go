@@ -226,9 +226,6 @@ func (s *Site) confirmPage(w http.ResponseWriter, r *http.Request) error {
 
 // confirmForm redirects after confirmInForm.
 func (s *Site) confirmForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
-		return err
-	}
 	if !s.Caller(r).Fresh(s.Now()) {
 		return account.ErrReauthenticationRequired
 	}

@@ -22,14 +22,6 @@ func (s *Site) deleteForm(_ http.ResponseWriter, r *http.Request) error {
 	return s.DeleteAccount(r.Context(), s.Caller(r), account.Confirmation{Password: r.PostForm.Get("password")})
 }
 
-// apiExport is export for programs that do not want an effect of GET.
-func (s *Site) apiExport(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
-		return err
-	}
-	return s.export(w, r)
-}
-
 // export sends a file, both for the API and for the form of a page.
 func (s *Site) export(w http.ResponseWriter, r *http.Request) error {
 	a, err := s.BeginExport(r.Context(), s.Caller(r))

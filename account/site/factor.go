@@ -36,9 +36,6 @@ func (s *Site) apiFactors(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Site) apiBeginTOTP(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
-		return err
-	}
 	key, token, err := s.BeginTOTP(r.Context(), s.Caller(r))
 	if err != nil {
 		return err
@@ -96,9 +93,6 @@ func (s *Site) endsWithSecondStep(r *http.Request, optional bool) (*templates.En
 
 // totpForm turns the app on. After a wrong code it shows the same secret again.
 func (s *Site) totpForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r, keepApp, voidGiven, removeFactor); err != nil {
-		return err
-	}
 	c, token := s.Caller(r), r.PostForm.Get("token")
 	out, err := s.ConfirmTOTP(r.Context(), c, token, r.PostForm.Get("code"), kept(r))
 	switch {
@@ -187,18 +181,12 @@ func (s *Site) removeTOTPForm(r *http.Request, keep account.Keep) error {
 }
 
 func (s *Site) apiRecoveryCodes(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadOptionalJSON(w, r, &struct{}{}); err != nil {
-		return err
-	}
 	codes, err := s.RenewRecoveryCodes(r.Context(), s.Caller(r))
 	return web.Answer(w, http.StatusOK, map[string][]string{"recovery_codes": codes}, err)
 }
 
 // recoveryCodesForm answers with the codes, which are shown only once.
 func (s *Site) recoveryCodesForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
-		return err
-	}
 	codes, err := s.RenewRecoveryCodes(r.Context(), s.Caller(r))
 	if err != nil {
 		return err

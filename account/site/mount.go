@@ -60,12 +60,15 @@ func (s *Site) mountAPI(handle func(path string, methods web.Methods)) {
 	handle("/api/me/apps/{client_id:(?s:.+)}", web.Methods{"DELETE": signedIn(noContent(s.removeApp))})
 	handle("/api/me/factors", web.Methods{"GET": signedIn(s.apiFactors)})
 	handle("/api/me/totp", web.Methods{
-		"POST": signedIn(s.apiBeginTOTP), "DELETE": signedIn(keepingAPI(s.removeTOTP)),
+		"POST": signedIn(web.Empty(s.apiBeginTOTP)), "DELETE": signedIn(keepingAPI(s.removeTOTP)),
 	})
 	handle("/api/me/totp/confirm", web.Methods{"POST": signedIn(web.Reading(s.apiConfirmTOTP))})
-	handle("/api/me/recovery-codes", web.Methods{"POST": signedIn(s.apiRecoveryCodes)})
+	handle("/api/me/recovery-codes", web.Methods{"POST": signedIn(web.Empty(s.apiRecoveryCodes))})
 	handle("/api/me/second-step", web.Methods{"PUT": signedIn(web.Reading(s.apiSecondStep))})
-	handle("/api/me/export", web.Methods{"GET": signedIn(web.OwnSite(s.export)), "POST": signedIn(s.apiExport)})
+	// POST is for programs that do not want an effect of GET.
+	handle("/api/me/export", web.Methods{
+		"GET": signedIn(web.OwnSite(s.export)), "POST": signedIn(web.Empty(s.export)),
+	})
 	handle("/api/me/passkeys", web.Methods{
 		"GET": signedIn(s.apiPasskeys), "POST": signedIn(web.Reading(s.apiAddPasskey)),
 	})
@@ -81,15 +84,19 @@ func (s *Site) mountPages(handle func(path string, methods web.Methods)) {
 	page := func(h web.Handler) http.HandlerFunc { return s.requirePage(s.Do(s.Form(h))) }
 	form := func(notice string, do operation) http.HandlerFunc { return page(s.accountForm(notice, do)) }
 
-	handle("/login/", web.Methods{"GET": s.Do(s.loginPage), "POST": s.Do(s.loginForm)})
-	handle("/login/second-factor/", web.Methods{"GET": s.Do(s.secondFactorPage), "POST": s.Do(s.secondFactorForm)})
-	handle("/logout/", web.Methods{"GET": s.Do(s.logoutPage), "POST": s.Do(s.logoutForm)})
-	handle("/register/", web.Methods{"GET": s.Do(s.registerPage), "POST": s.Do(s.registerForm)})
-	handle("/join/", web.Methods{"GET": s.Do(s.joinPage), "POST": s.Do(s.joinForm)})
-	handle("/register/address", web.Methods{"POST": s.Do(s.addressForm)})
-	handle("/reset-password/", web.Methods{"GET": s.Do(s.resetPage), "POST": s.Do(s.resetForm)})
-	handle("/recover/", web.Methods{"GET": s.Do(s.recoverPage), "POST": s.Do(s.recoverForm)})
-	handle("/forgot-password/", web.Methods{"GET": s.Do(s.forgotPage), "POST": s.Do(s.forgotForm)})
+	handle("/login/", web.Methods{"GET": s.Do(s.loginPage), "POST": s.Do(web.OfForm(s.loginForm))})
+	handle("/login/second-factor/", web.Methods{
+		"GET": s.Do(s.secondFactorPage), "POST": s.Do(web.OfForm(s.secondFactorForm)),
+	})
+	handle("/logout/", web.Methods{"GET": s.Do(s.logoutPage), "POST": s.Do(web.OfForm(s.logoutForm))})
+	handle("/register/", web.Methods{"GET": s.Do(s.registerPage), "POST": s.Do(web.OfForm(s.registerForm))})
+	handle("/join/", web.Methods{"GET": s.Do(s.joinPage), "POST": s.Do(web.OfForm(s.joinForm))})
+	handle("/register/address", web.Methods{"POST": s.Do(web.OfForm(s.addressForm))})
+	handle("/reset-password/", web.Methods{
+		"GET": s.Do(s.resetPage), "POST": s.Do(web.OfForm(s.resetForm, removeFactor)),
+	})
+	handle("/recover/", web.Methods{"GET": s.Do(s.recoverPage), "POST": s.Do(web.OfForm(s.recoverForm))})
+	handle("/forgot-password/", web.Methods{"GET": s.Do(s.forgotPage), "POST": s.Do(web.OfForm(s.forgotForm))})
 	for purpose, find := range map[string]findLinked{
 		account.PurposeVerify: s.VerifyLinked, account.PurposeUndo: s.UndoLinked, account.PurposeCancel: s.CancelLinked,
 		account.PurposeNotMe: s.NotMeLinked, account.PurposeJoin: s.JoinLinked,
@@ -119,7 +126,9 @@ func (s *Site) mountPages(handle func(path string, methods web.Methods)) {
 	handle("/account/password", web.Methods{"POST": form("password-changed", s.passwordForm)})
 	handle("/account/password/remove",
 		web.Methods{"POST": form("password-removed", s.asking(account.RemovePassword, s.removePasswordForm))})
-	handle("/account/passkeys", web.Methods{"POST": page(s.addPasskeyForm)})
+	handle("/account/passkeys", web.Methods{
+		"POST": page(web.OfForm(s.addPasskeyForm, keepApp, voidGiven, removeFactor)),
+	})
 	handle("/account/passkeys/rename", web.Methods{"POST": form("passkey-renamed", s.renamePasskeyForm)})
 	handle("/account/passkeys/remove",
 		web.Methods{"POST": form("passkey-removed", s.asking(account.RemoveFactor, keepingForm(s.removePasskey)))})
@@ -127,14 +136,16 @@ func (s *Site) mountPages(handle func(path string, methods web.Methods)) {
 	handle("/account/sessions/end-others", web.Methods{"POST": form("sessions-ended", s.endOthersForm)})
 	handle("/account/invites/delete", web.Methods{"POST": form("invite-deleted", s.deleteInvite)})
 	handle("/account/apps/remove", web.Methods{"POST": form("app-removed", s.removeAppForm)})
-	handle("/account/confirm", web.Methods{"GET": page(s.confirmPage), "POST": page(s.confirmForm)})
-	handle(totpPath, web.Methods{"GET": page(s.totpPage), "POST": page(s.totpForm)})
+	handle("/account/confirm", web.Methods{"GET": page(s.confirmPage), "POST": page(web.OfForm(s.confirmForm))})
+	handle(totpPath, web.Methods{
+		"GET": page(s.totpPage), "POST": page(web.OfForm(s.totpForm, keepApp, voidGiven, removeFactor)),
+	})
 	handle(totpPath+"/remove",
 		web.Methods{"POST": form("totp-removed", s.asking(account.RemoveFactor, keepingForm(s.removeTOTPForm)))})
 	handle(stepPath, web.Methods{"POST": form("second-step-on", s.secondStepForm)})
 	handle(stepPath+"/off",
 		web.Methods{"POST": form("second-step-off", s.asking(account.DropSecondStep, s.dropSecondStepForm))})
-	handle("/account/security/recovery-codes", web.Methods{"POST": page(s.recoveryCodesForm)})
+	handle("/account/security/recovery-codes", web.Methods{"POST": page(web.OfForm(s.recoveryCodesForm))})
 	handle("/account/export", web.Methods{"POST": page(s.export)})
 	handle("/account/delete", web.Methods{"POST": form("account-deleted", s.deleteForm)})
 }

@@ -70,9 +70,6 @@ func (s *Site) apiAddPasskey(w http.ResponseWriter, r *http.Request, in struct {
 }
 
 func (s *Site) addPasskeyForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r, keepApp, voidGiven, removeFactor); err != nil {
-		return err
-	}
 	in, _ := passkeyInForm(r, "")
 	const done = "passkey-added"
 	if in.State == "" && len(in.Credential) == 0 { // the script sends these for the proof alone

@@ -39,9 +39,6 @@ func (s *Site) showRecover(w http.ResponseWriter, r *http.Request, status int, p
 }
 
 func (s *Site) recoverForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
-		return err
-	}
 	next, _ := s.continuation(w, r, r.PostForm)
 	handle := text.Cut(r.PostForm.Get("handle"), 254)
 	c := s.Caller(r)

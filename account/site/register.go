@@ -41,9 +41,6 @@ func (s *Site) apiBeginRegister(w http.ResponseWriter, r *http.Request, in accou
 
 // addressForm mails the link of an invite that is for certain addresses.
 func (s *Site) addressForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
-		return err
-	}
 	page := templates.Join{Code: text.Cut(r.PostForm.Get("code"), 64), Email: text.Cut(r.PostForm.Get("email"), 256)}
 	page.Continue, _ = s.continuation(w, r, r.PostForm)
 	return s.answerJoin(w, r, page, s.MailInviteLink(r.Context(), s.Caller(r), page.Code, r.PostForm.Get("email")))
@@ -56,9 +53,6 @@ func (s *Site) joinPage(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Site) joinForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
-		return err
-	}
 	f := r.PostForm
 	page := templates.Join{Visitor: text.Cut(f.Get("name"), 128), Email: text.Cut(f.Get("email"), 256),
 		Reason: text.Cut(f.Get("reason"), 512)}
@@ -182,9 +176,6 @@ func (s *Site) showRegister(w http.ResponseWriter, r *http.Request, status int, 
 }
 
 func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
-		return err
-	}
 	f := r.PostForm
 	next, application := s.continuation(w, r, f)
 	in := account.Registration{Code: f.Get("code"), Handle: f.Get("handle"), Password: f.Get("password"),

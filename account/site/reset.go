@@ -96,9 +96,6 @@ func (s *Site) listRecent(r *http.Request, page *templates.ResetPassword) error 
 }
 
 func (s *Site) resetForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r, removeFactor); err != nil {
-		return err
-	}
 	f := r.PostForm
 	next, application := s.continuation(w, r, f)
 	in := account.Reset{Handle: f.Get("handle"), Code: f.Get("code"), Password: f.Get("password")}
@@ -179,9 +176,6 @@ func (s *Site) showForgot(w http.ResponseWriter, r *http.Request, status int, pa
 }
 
 func (s *Site) forgotForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
-		return err
-	}
 	typed := r.PostForm.Get("handle")
 	page := templates.ForgotPassword{Handle: text.Cut(typed, 254)}
 	next, application := s.continuation(w, r, r.PostForm)

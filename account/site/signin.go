@@ -264,9 +264,6 @@ func (s *Site) showLogin(w http.ResponseWriter, r *http.Request, status int, pag
 }
 
 func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
-		return err
-	}
 	next, application := s.continuation(w, r, r.PostForm)
 	in := account.Credentials{Handle: r.PostForm.Get("handle"), Password: r.PostForm.Get("password"),
 		Shared: r.PostForm.Has("shared_computer")}
@@ -480,9 +477,6 @@ func (s *Site) showSecondFactor(
 }
 
 func (s *Site) secondFactorForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
-		return err
-	}
 	next, _ := s.continuation(w, r, r.PostForm)
 	var out account.SignedIn
 	var err error

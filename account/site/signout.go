@@ -27,9 +27,6 @@ func (s *Site) logoutPage(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Site) logoutForm(w http.ResponseWriter, r *http.Request) error {
-	if err := web.ReadForm(w, r); err != nil {
-		return err
-	}
 	id, err := s.Current(r)
 	if err == nil || errors.Is(err, account.ErrNotAuthenticated) {
 		err = s.SignOutBrowser(w, r, "") // even without a session: other applications may still accept the cookie

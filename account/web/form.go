@@ -21,6 +21,16 @@ func ReadForm(w http.ResponseWriter, r *http.Request, repeatable ...string) erro
 	return ReadFormUpTo(w, r, MaxBody, repeatable...)
 }
 
+// OfForm returns h for a form; see ReadForm.
+func OfForm(h Handler, repeatable ...string) Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := ReadForm(w, r, repeatable...); err != nil {
+			return err
+		}
+		return h(w, r)
+	}
+}
+
 // ReadFormUpTo is ReadForm with another limit.
 func ReadFormUpTo(w http.ResponseWriter, r *http.Request, max int64, repeatable ...string) error {
 	if r.Method == http.MethodPost && r.ContentLength > max {

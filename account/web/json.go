@@ -154,6 +154,16 @@ func ReadOptionalJSON(w http.ResponseWriter, r *http.Request, v any) error {
 	return DecodeJSON(body, v)
 }
 
+// Empty returns h for a body that may be an empty object.
+func Empty(h Handler) Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := ReadOptionalJSON(w, r, &struct{}{}); err != nil {
+			return err
+		}
+		return h(w, r)
+	}
+}
+
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > MaxBody {
 		return nil, tooLarge(MaxBody)
