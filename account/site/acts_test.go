@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
-// Each act of the policy, at its door; the rows that it writes have its name and no other's. Acts of
-// the command line have a test there, and AllowApp one in package provider.
+// Each act of the policy, at its door; the rows that it writes have its name and no other's, and what is told goes to
+// the address that was verified before. Acts of the command line have a test there, and AllowApp one in package provider.
 func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 	op := account.Operator()
 	type scene struct {
@@ -153,11 +154,32 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 			return err
 		})},
 		"amend": {account.AmendUser, nil, admin(func(s *scene, a *roster.Administration, u account.User) error {
-			_, err := a.Amend(s.T.Context(), op, u, account.UserChange{"display_name": "A"})
+			_, err := a.Amend(s.T.Context(), op, u, account.UserChange{"email": "ada@example.net"})
+			return err
+		})},
+		"amend, verified": {account.AmendUser, nil, admin(func(s *scene, a *roster.Administration, u account.User) error {
+			_, err := a.Amend(s.T.Context(), op, u, account.UserChange{"email": "ada@example.net", "email_verified": "true"})
+			return err
+		})},
+		"mark taken": {account.AmendUser, nil, admin(func(s *scene, a *roster.Administration, u account.User) error {
+			_, err := a.Amend(s.T.Context(), op, u, account.UserChange{"email_verified": "false"})
 			return err
 		})},
 		"flags": {account.SetFlags, nil, admin(func(s *scene, a *roster.Administration, u account.User) error {
 			_, err := a.SetFlags(s.T.Context(), op, u, account.FlagChange{account.FlagActivity: {On: true}})
+			return err
+		})},
+		"end of a flag": {account.SetFlags, nil, admin(func(s *scene, a *roster.Administration, u account.User) error {
+			end := account.FlagChange{account.FlagActivity: {On: true, SetEnd: true, EndsAt: s.Clock.Now().AddDate(1, 0, 0)}}
+			_, err := a.SetFlags(s.T.Context(), op, u, end)
+			return err
+		})},
+		"power taken": {account.SetFlags, func(s *scene) {
+			_, err := s.Administration().SetFlags(s.T.Context(), op, s.User("ada"), account.FlagChange{account.FlagAdmin: {On: true}})
+			must(s.T, err)
+			s.AddUser("root", account.FlagAdmin)
+		}, admin(func(s *scene, a *roster.Administration, u account.User) error {
+			_, err := a.SetFlags(s.T.Context(), op, u, account.FlagChange{account.FlagAdmin: {On: false}})
 			return err
 		})},
 		"suspend": {account.Suspend, nil, admin(func(s *scene, a *roster.Administration, u account.User) error {
@@ -173,7 +195,10 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 		"unlock": {account.UnlockUser, nil, admin(func(s *scene, a *roster.Administration, u account.User) error {
 			return a.Unlock(s.T.Context(), op, u)
 		})},
-		"reset code": {account.IssueResetCode, nil, func(s *scene) { s.ResetCode("ada") }},
+		"reset code": {account.IssueResetCode, nil, admin(func(s *scene, a *roster.Administration, u account.User) error {
+			_, err := a.IssueResetCode(s.T.Context(), op, u)
+			return err
+		})},
 		"reset factors": {account.ResetFactors, enrolled, admin(func(s *scene, a *roster.Administration, u account.User) error {
 			return a.ResetFactors(s.T.Context(), op, u)
 		})},
@@ -245,6 +270,13 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 			c.run(s)
 			if got := actionsOf(t, w)[len(before):]; !slices.Contains(got, c.act.Action) || len(got) > 2 {
 				t.Errorf("rows %q, want %s", got, c.act.Action)
+			}
+			told := slices.DeleteFunc(post.new(), func(m mail.Message) bool {
+				return m.To != "ada@example.org" || strings.HasPrefix(m.Subject, signInMail)
+			})
+			// What undoes a change is told to the address that goes.
+			if c.act.Told != "" && c.act.Told != account.MailNewDevice && name != "undo" && len(told) != 1 {
+				t.Errorf("%d mails to the address verified before, want 1", len(told))
 			}
 		})
 	}

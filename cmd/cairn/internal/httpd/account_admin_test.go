@@ -11,85 +11,82 @@ import (
 
 // Attack 129: no spelling of a path and no header makes an administrator.
 func TestAdministrationIsForAdministrators(t *testing.T) {
-	oneInstallation(t, func(t *testing.T, s *service) {
-		s.addUser("keeper", "admin")
-		s.addUser("ada")
-		ada, anonymous := s.signedIn("ada"), s.visitor()
-		for _, path := range []string{
-			"/api/admin/users", "/api/admin/users/", "/api//admin/users", "//api/admin/users", "/api/./admin/users", "/api/x/../admin/users", "/API/ADMIN/users", "/api/admin%2fusers",
-			"/%61pi/%61dmin/users", "/api/admin/users;x", "/api/admin/users%00", "/api/admin/users?admin=true", "/api/admin/users/ada", "/api/admin/audit", "/api/admin/settings",
-			"/api/admin/clients", "/api/admin/audit?cursor=!", "/api/admin/users?limit=x", "/api/admin/users/nobody", "/api/me/../admin/users", "/api/admin/users%20",
-			"/admin/", "/admin", "/admin/users/ada", "/Admin/", "/admin/../admin/", "/admin//", "/./admin/", "/%61dmin/", "/admin/..;/admin/",
-		} {
-			for name, b := range map[string]*browser{"a member": ada, "a stranger": anonymous} {
-				got := b.do("GET", path, "", "", "X-Original-URL", "/api/admin/users", "X-Rewrite-URL", "/api/admin/users", "X-Forwarded-User", "keeper", "Remote-User", "keeper",
-					"X-Admin", "true", "X-Forwarded-For", "127.0.0.1", "Authorization", "Basic a2VlcGVyOng=", "X-Cairn-User", "keeper", "Accept", "*/*")
-				if got.StatusCode == http.StatusOK || got.StatusCode >= 500 || strings.Contains(got.Text, "keeper") {
-					t.Errorf("%s at %s: %d %.100s", name, path, got.StatusCode, got.Text)
-				}
+	s := startService(t, serviceOptions{Limits: true})
+	s.addUser("keeper", "admin")
+	s.addUser("ada")
+	ada, anonymous := s.signedIn("ada"), s.visitor()
+	for _, path := range []string{
+		"/api/admin/users", "/api/admin/users/", "/api//admin/users", "//api/admin/users", "/api/./admin/users", "/api/x/../admin/users", "/API/ADMIN/users", "/api/admin%2fusers",
+		"/%61pi/%61dmin/users", "/api/admin/users;x", "/api/admin/users%00", "/api/admin/users?admin=true", "/api/admin/users/ada", "/api/admin/audit", "/api/admin/settings",
+		"/api/admin/clients", "/api/admin/audit?cursor=!", "/api/admin/users?limit=x", "/api/admin/users/nobody", "/api/me/../admin/users", "/api/admin/users%20",
+		"/admin/", "/admin", "/admin/users/ada", "/Admin/", "/admin/../admin/", "/admin//", "/./admin/", "/%61dmin/", "/admin/..;/admin/",
+	} {
+		for name, b := range map[string]*browser{"a member": ada, "a stranger": anonymous} {
+			got := b.do("GET", path, "", "", "X-Original-URL", "/api/admin/users", "X-Rewrite-URL", "/api/admin/users", "X-Forwarded-User", "keeper", "Remote-User", "keeper",
+				"X-Admin", "true", "X-Forwarded-For", "127.0.0.1", "Authorization", "Basic a2VlcGVyOng=", "X-Cairn-User", "keeper", "Accept", "*/*")
+			if got.StatusCode == http.StatusOK || got.StatusCode >= 500 || strings.Contains(got.Text, "keeper") {
+				t.Errorf("%s at %s: %d %.100s", name, path, got.StatusCode, got.Text)
 			}
 		}
-	})
+	}
 }
 
 // Attacks 126 and 130: hashes and codes are in no list, not even for those who
 // may issue them.
 func TestListsHoldNoHashesOrCodes(t *testing.T) {
-	oneInstallation(t, func(t *testing.T, s *service) {
-		s.addUser("keeper", "admin")
-		s.addUser("ada")
-		secret := s.addClient("app", nil)
-		keeper, ada := s.signedIn("keeper"), s.signedIn("ada")
-		reset, invite := keeper.resetCode("ada"), ada.invite()
-		jwt := ada.cookie("cairn_session")
-		jti, _ := jwtPayload(t, jwt)["jti"].(string)
-		for name, b := range map[string]*browser{"administrator": keeper, "member": ada} {
-			for _, path := range []string{"/api/admin/users", "/api/admin/users/ada", "/api/admin/audit?limit=200", "/api/admin/clients", "/api/admin/settings", "/admin/", "/admin/users/ada", "/account/",
-				"/api/me", "/api/me/export", "/api/me/sessions", "/api/me/apps"} {
-				text := b.get(path).Text
-				for what, bad := range map[string]string{"hash": "$argon2", "reset code": reset, "jti": jti, "cookie": jwt, "client secret": secret, "shared secret": string(s.secret)} {
-					if bad == "" || strings.Contains(text, bad) {
-						t.Errorf("%s sees a %s at %s", name, what, path)
-					}
-				}
-				if name == "administrator" && strings.Contains(text, invite) {
-					t.Errorf("the administrator sees ada's invite at %s", path)
+	s := startService(t, serviceOptions{Limits: true})
+	s.addUser("keeper", "admin")
+	s.addUser("ada")
+	secret := s.addClient("app", nil)
+	keeper, ada := s.signedIn("keeper"), s.signedIn("ada")
+	reset, invite := keeper.resetCode("ada"), ada.invite()
+	jwt := ada.cookie("cairn_session")
+	jti, _ := jwtPayload(t, jwt)["jti"].(string)
+	for name, b := range map[string]*browser{"administrator": keeper, "member": ada} {
+		for _, path := range []string{"/api/admin/users", "/api/admin/users/ada", "/api/admin/audit?limit=200", "/api/admin/clients", "/api/admin/settings", "/admin/", "/admin/users/ada", "/account/",
+			"/api/me", "/api/me/export", "/api/me/sessions", "/api/me/apps"} {
+			text := b.get(path).Text
+			for what, bad := range map[string]string{"hash": "$argon2", "reset code": reset, "jti": jti, "cookie": jwt, "client secret": secret, "shared secret": string(s.secret)} {
+				if bad == "" || strings.Contains(text, bad) {
+					t.Errorf("%s sees a %s at %s", name, what, path)
 				}
 			}
+			if name == "administrator" && strings.Contains(text, invite) {
+				t.Errorf("the administrator sees ada's invite at %s", path)
+			}
 		}
-		for _, path := range []string{"/api/invites/", "/api/admin/invites/", "/API/invites/", "/admin/invites/", "/api//invites/x/"} {
-			keeper.api("DELETE", path+invite, nil)
-		}
-		if log := s.log.String(); strings.Contains(log, invite) || strings.Count(log, "/api/admin/invites/{code}") != 1 {
-			t.Errorf("the log has the code, or lacks its path: %s", log)
-		}
-	})
+	}
+	for _, path := range []string{"/api/invites/", "/api/admin/invites/", "/API/invites/", "/admin/invites/", "/api//invites/x/"} {
+		keeper.api("DELETE", path+invite, nil)
+	}
+	if log := s.log.String(); strings.Contains(log, invite) || strings.Count(log, "/api/admin/invites/{code}") != 1 {
+		t.Errorf("the log has the code, or lacks its path: %s", log)
+	}
 }
 
 // Attack 136: what is no handle names nobody, least of all everybody.
 func TestInvalidHandleNamesNobody(t *testing.T) {
-	oneInstallation(t, func(t *testing.T, s *service) {
-		s.addUser("keeper", "admin")
-		for _, h := range []string{"ada", "bob", "a"} {
-			s.addUser(h)
-		}
-		keeper := s.signedIn("keeper")
-		for _, h := range []string{"", "%20", "%00", "%25", "*", "_", ".", "..", "%2e%2e", "null", "undefined", "ada%00", "ada%0a", "ada'--", "ada,bob", "ada%2Cbob", "%", "%ff", "a%2fb", "ada%2f..%2fbob", "-", "%20ada", "ada%20", "?ada", "1=1", "%F0%9F%92%A9", strings.Repeat("a", 5000), "nobody", "%27%20OR%201=1", "b%CC%81ob"} {
-			for _, c := range []struct{ method, tail string }{{"DELETE", ""}, {"POST", "/suspend"}, {"POST", "/unsuspend"}, {"POST", "/reset-password-code"}, {"PUT", "/flags"}, {"GET", ""}} {
-				line := rawRequestAs(t, s, keeper, c.method, "/api/admin/users/"+h+c.tail)
-				if !strings.HasPrefix(line, "HTTP/1.1 404") && !strings.HasPrefix(line, "HTTP/1.1 400") {
-					t.Errorf("%s %.60q%s: %s", c.method, h, c.tail, line)
-				}
+	s := startService(t, serviceOptions{Limits: true})
+	s.addUser("keeper", "admin")
+	for _, h := range []string{"ada", "bob", "a"} {
+		s.addUser(h)
+	}
+	keeper := s.signedIn("keeper")
+	for _, h := range []string{"", "%20", "%00", "%25", "*", "_", ".", "..", "%2e%2e", "null", "undefined", "ada%00", "ada%0a", "ada'--", "ada,bob", "ada%2Cbob", "%", "%ff", "a%2fb", "ada%2f..%2fbob", "-", "%20ada", "ada%20", "?ada", "1=1", "%F0%9F%92%A9", strings.Repeat("a", 5000), "nobody", "%27%20OR%201=1", "b%CC%81ob"} {
+		for _, c := range []struct{ method, tail string }{{"DELETE", ""}, {"POST", "/suspend"}, {"POST", "/unsuspend"}, {"POST", "/reset-password-code"}, {"PUT", "/flags"}, {"GET", ""}} {
+			line := rawRequestAs(t, s, keeper, c.method, "/api/admin/users/"+h+c.tail)
+			if !strings.HasPrefix(line, "HTTP/1.1 404") && !strings.HasPrefix(line, "HTTP/1.1 400") {
+				t.Errorf("%s %.60q%s: %s", c.method, h, c.tail, line)
 			}
 		}
-		users := keeper.api("GET", "/api/admin/users", nil).JSON(t)["users"].([]any)
-		for _, u := range users {
-			if u.(map[string]any)["suspended"] != false {
-				t.Errorf("suspended: %v", u)
-			}
+	}
+	users := keeper.api("GET", "/api/admin/users", nil).JSON(t)["users"].([]any)
+	for _, u := range users {
+		if u.(map[string]any)["suspended"] != false {
+			t.Errorf("suspended: %v", u)
 		}
-		same(t, "of 4 users are left", len(users), 4)
-	})
+	}
+	same(t, "of 4 users are left", len(users), 4)
 }
 
 // rawRequestAs sends a request line that http.Client would not, with the

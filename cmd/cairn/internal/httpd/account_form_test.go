@@ -35,124 +35,122 @@ func confirmForm(t *testing.T, what string, got response, status int, path strin
 
 // One click on a page removes no way to sign in.
 func TestPageAsksBeforeItRemovesAFactor(t *testing.T) {
-	oneLife(t, false, func(t *testing.T, l *life) {
-		l.member("ada")
-		ada := l.signedIn("ada")
-		l.addTOTP(ada)
-		_, id := l.addPasskey(ada, "Key", nil)
-		factors := func(want int) func() bool { return func() bool { return ada.factors() == want } }
-		for _, c := range []struct {
-			b             *browser
-			path          string
-			sent          url.Values
-			before, after func() bool
-		}{
-			{ada, "/account/security/totp/remove", url.Values{}, factors(2), factors(1)},
-			{ada, "/account/passkeys/remove", url.Values{"id": {id}}, factors(1), factors(0)},
-			{l.keeper, "/admin/users/ada/reset-factors", url.Values{}, factors(1), func() bool {
-				return l.visitor().login("ada", password).StatusCode == 200
-			}},
-		} {
-			if c.b == l.keeper {
-				l.addTOTP(ada)
-			}
-			f := confirmForm(t, c.path, c.b.postForm(c.path, c.sent), 200, c.path, c.sent)
-			if f == nil {
-				continue
-			}
-			if f.hidden.Get("sure") != "yes" || !c.before() {
-				t.Errorf("%s: sure is %q, nothing done: %t", c.path, f.hidden.Get("sure"), c.before())
-			}
-			wantStatus(t, c.path, f.send(c.b), 303)
-			if !c.after() {
-				t.Errorf("%s: not done", c.path)
-			}
+	l := startLife(t, serviceOptions{})
+	l.member("ada")
+	ada := l.signedIn("ada")
+	l.addTOTP(ada)
+	_, id := l.addPasskey(ada, "Key", nil)
+	factors := func(want int) func() bool { return func() bool { return ada.factors() == want } }
+	for _, c := range []struct {
+		b             *browser
+		path          string
+		sent          url.Values
+		before, after func() bool
+	}{
+		{ada, "/account/security/totp/remove", url.Values{}, factors(2), factors(1)},
+		{ada, "/account/passkeys/remove", url.Values{"id": {id}}, factors(1), factors(0)},
+		{l.keeper, "/admin/users/ada/reset-factors", url.Values{}, factors(1), func() bool {
+			return l.visitor().login("ada", password).StatusCode == 200
+		}},
+	} {
+		if c.b == l.keeper {
+			l.addTOTP(ada)
 		}
-	})
+		f := confirmForm(t, c.path, c.b.postForm(c.path, c.sent), 200, c.path, c.sent)
+		if f == nil {
+			continue
+		}
+		if f.hidden.Get("sure") != "yes" || !c.before() {
+			t.Errorf("%s: sure is %q, nothing done: %t", c.path, f.hidden.Get("sure"), c.before())
+		}
+		wantStatus(t, c.path, f.send(c.b), 303)
+		if !c.after() {
+			t.Errorf("%s: not done", c.path)
+		}
+	}
 }
 
 // What was typed into a form is not lost because the session is no longer fresh: the page asks for the proof
 // and sends the form on.
 func TestFormIsNotLostWhereAProofIsMissing(t *testing.T) {
-	oneLife(t, false, func(t *testing.T, l *life) {
-		l.member("ada")
-		l.member("bob")
-		ada := l.signedIn("ada")
-		phone := l.addTOTP(ada)
-		var logo bytes.Buffer
-		noError(t, png.Encode(&logo, image.NewGray(image.Rect(0, 0, 8, 8))))
-		const better = "another of 3 hills"
-		secret := password // of ada
-		for _, c := range []struct {
-			b    *browser
-			path string
-			sent url.Values // nil: the logo
-			done func() bool
-		}{
-			{ada, "/account/profile", url.Values{
-				"display_name": {"Ada & <Co>"}, "email": {"new@example.org"}, "address.street_address": {"1 Quay\nBoat 7"},
-			}, func() bool { return ada.me().JSON(t)["email_pending"] == "new@example.org" }},
-			{ada, "/account/password", url.Values{"current_password": {password}, "new_password": {better}}, func() bool {
-				secret = better
-				return ada.confirm(better, phone.code()).StatusCode == 200
-			}},
-			{ada, "/account/delete", url.Values{"password": {better}}, func() bool { return ada.me().StatusCode == 401 }},
-			{l.keeper, "/admin/users/bob/profile", url.Values{
-				"display_name": {`Bob "B"`}, "email": {"bob2@example.org"}, "email_verified": {"true"},
-			}, func() bool {
-				u := l.user("bob")
-				return u["email"] == "bob2@example.org" && u["email_verified"] == true && u["display_name"] == `Bob "B"`
-			}},
-			{l.keeper, "/admin/settings/general", url.Values{
-				"instance_name": {"Rowing"}, "registration": {"invite"}, "max_users": {"9"}, "invites_per_member": {"3"},
-				"contact": {"Kim"}, "accent_colour": {""},
-			}, func() bool {
-				return l.keeper.call("GET /api/admin/settings").JSON(t)["instance_name"] == "Rowing"
-			}},
-			{l.keeper, "/admin/users/", url.Values{
-				"handle": {"kim"}, "display_name": {"Kim"}, "email": {""}, "flag": {account.FlagActivity, account.FlagAdmin},
-			}, func() bool { return mustJSON(t, l.user("kim")["flags"]) == `{"activity":true,"admin":true}` }},
-			{l.keeper, "/admin/settings/logo", nil, func() bool {
-				return strings.Contains(l.keeper.get("/admin/settings").Text, "/logo/")
-			}},
-		} {
-			l.later(stale)
-			got := response{}
-			if c.sent != nil {
-				got = c.b.postForm(c.path, c.sent)
-			} else {
-				got = c.b.postMultipart(c.path, nil, nil, logo.Bytes())
-			}
-			f := confirmForm(t, c.path, got, 403, c.path, c.sent)
-			if f == nil {
-				continue
-			}
-			if !f.fields.Has("confirm_password") || c.b == ada && !f.fields.Has("confirm_otp") {
-				t.Errorf("%s: the page asks for %v", c.path, f.names)
-			}
-			sent, before := c.sent, c.b.cookie("cairn_session")
-			if sent == nil {
-				sent = f.hidden // the file
-			}
-			f.fields.Set("confirm_password", "not the password")
-			f = confirmForm(t, c.path+", wrong password", f.send(c.b), 401, c.path, sent)
-			if f == nil {
-				continue
-			}
-			if f.fields.Get("confirm_password") != "" {
-				t.Errorf("%s: the wrong password is on the page", c.path)
-			}
-			f.fields.Set("confirm_password", password)
-			if c.b == ada {
-				f.fields.Set("confirm_password", secret)
-				f.fields.Set("confirm_otp", phone.code())
-			}
-			if got := f.send(c.b); got.StatusCode != 303 && got.StatusCode != 200 {
-				t.Errorf("%s: %d %.300s", c.path, got.StatusCode, mainOf(got.Text))
-			}
-			if !c.done() || c.b.cookie("cairn_session") == before {
-				t.Errorf("%s: not done, or no new cookie", c.path)
-			}
+	l := startLife(t, serviceOptions{})
+	l.member("ada")
+	l.member("bob")
+	ada := l.signedIn("ada")
+	phone := l.addTOTP(ada)
+	var logo bytes.Buffer
+	noError(t, png.Encode(&logo, image.NewGray(image.Rect(0, 0, 8, 8))))
+	const better = "another of 3 hills"
+	secret := password // of ada
+	for _, c := range []struct {
+		b    *browser
+		path string
+		sent url.Values // nil: the logo
+		done func() bool
+	}{
+		{ada, "/account/profile", url.Values{
+			"display_name": {"Ada & <Co>"}, "email": {"new@example.org"}, "address.street_address": {"1 Quay\nBoat 7"},
+		}, func() bool { return ada.me().JSON(t)["email_pending"] == "new@example.org" }},
+		{ada, "/account/password", url.Values{"current_password": {password}, "new_password": {better}}, func() bool {
+			secret = better
+			return ada.confirm(better, phone.code()).StatusCode == 200
+		}},
+		{ada, "/account/delete", url.Values{"password": {better}}, func() bool { return ada.me().StatusCode == 401 }},
+		{l.keeper, "/admin/users/bob/profile", url.Values{
+			"display_name": {`Bob "B"`}, "email": {"bob2@example.org"}, "email_verified": {"true"},
+		}, func() bool {
+			u := l.user("bob")
+			return u["email"] == "bob2@example.org" && u["email_verified"] == true && u["display_name"] == `Bob "B"`
+		}},
+		{l.keeper, "/admin/settings/general", url.Values{
+			"instance_name": {"Rowing"}, "registration": {"invite"}, "max_users": {"9"}, "invites_per_member": {"3"},
+			"contact": {"Kim"}, "accent_colour": {""},
+		}, func() bool {
+			return l.keeper.call("GET /api/admin/settings").JSON(t)["instance_name"] == "Rowing"
+		}},
+		{l.keeper, "/admin/users/", url.Values{
+			"handle": {"kim"}, "display_name": {"Kim"}, "email": {""}, "flag": {account.FlagActivity, account.FlagAdmin},
+		}, func() bool { return mustJSON(t, l.user("kim")["flags"]) == `{"activity":true,"admin":true}` }},
+		{l.keeper, "/admin/settings/logo", nil, func() bool {
+			return strings.Contains(l.keeper.get("/admin/settings").Text, "/logo/")
+		}},
+	} {
+		l.later(stale)
+		got := response{}
+		if c.sent != nil {
+			got = c.b.postForm(c.path, c.sent)
+		} else {
+			got = c.b.postMultipart(c.path, nil, nil, logo.Bytes())
 		}
-	})
+		f := confirmForm(t, c.path, got, 403, c.path, c.sent)
+		if f == nil {
+			continue
+		}
+		if !f.fields.Has("confirm_password") || c.b == ada && !f.fields.Has("confirm_otp") {
+			t.Errorf("%s: the page asks for %v", c.path, f.names)
+		}
+		sent, before := c.sent, c.b.cookie("cairn_session")
+		if sent == nil {
+			sent = f.hidden // the file
+		}
+		f.fields.Set("confirm_password", "not the password")
+		f = confirmForm(t, c.path+", wrong password", f.send(c.b), 401, c.path, sent)
+		if f == nil {
+			continue
+		}
+		if f.fields.Get("confirm_password") != "" {
+			t.Errorf("%s: the wrong password is on the page", c.path)
+		}
+		f.fields.Set("confirm_password", password)
+		if c.b == ada {
+			f.fields.Set("confirm_password", secret)
+			f.fields.Set("confirm_otp", phone.code())
+		}
+		if got := f.send(c.b); got.StatusCode != 303 && got.StatusCode != 200 {
+			t.Errorf("%s: %d %.300s", c.path, got.StatusCode, mainOf(got.Text))
+		}
+		if !c.done() || c.b.cookie("cairn_session") == before {
+			t.Errorf("%s: not done, or no new cookie", c.path)
+		}
+	}
 }

@@ -56,12 +56,6 @@ func eachLife(t *testing.T, limits bool, test func(t *testing.T, l *life)) {
 	})
 }
 
-// oneLife runs a test on one database.
-func oneLife(t *testing.T, limits bool, test func(t *testing.T, l *life)) {
-	t.Helper()
-	test(t, startLife(t, serviceOptions{Limits: limits}))
-}
-
 // startLife starts a life. Its time begins with the next window of the limits: it is never
 // behind that of the connections, which have deadlines.
 func startLife(t *testing.T, o serviceOptions) *life {

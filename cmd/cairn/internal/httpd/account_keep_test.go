@@ -94,52 +94,51 @@ func TestKeptApplicationsOutliveTheOtherSessions(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			oneLife(t, false, func(t *testing.T, l *life) {
-				apps := map[string]*relyingParty{}
-				for _, id := range []string{"wiki", "tool", "lost"} {
-					apps[id] = l.app(id, func(c *provider.Client) { c.Trusted = true }, "openid", "offline_access")
+			l := startLife(t, serviceOptions{})
+			apps := map[string]*relyingParty{}
+			for _, id := range []string{"wiki", "tool", "lost"} {
+				apps[id] = l.app(id, func(c *provider.Client) { c.Trusted = true }, "openid", "offline_access")
+			}
+			online := l.app("online", func(c *provider.Client) { c.Trusted = true }, "openid")
+			for by, act := range map[string]func(*scene) response{"api": c.api, "page": c.page} {
+				l.member(by)
+				s := &scene{life: l, keep: object{"keep_apps": []string{"wiki", "tool", "online"}},
+					keepForms: url.Values{"keep_app": {"wiki", "tool", "online"}}}
+				s.here = l.signedIn(by)
+				c.before(s)
+				other := l.visitor()
+				switch {
+				case s.key != nil:
+					needStatus(t, "other", s.key.prove(other, "sign-in"), 200)
+					needStatus(t, "here", s.key.prove(s.here, "confirm"), 200)
+				case s.phone != nil:
+					other = l.signedInWith(by, s.phone.code())
+					needStatus(t, "here", s.here.confirm(password, s.phone.code()), 200)
+				default:
+					other = l.signedIn(by)
 				}
-				online := l.app("online", func(c *provider.Client) { c.Trusted = true }, "openid")
-				for by, act := range map[string]func(*scene) response{"api": c.api, "page": c.page} {
-					l.member(by)
-					s := &scene{life: l, keep: object{"keep_apps": []string{"wiki", "tool", "online"}},
-						keepForms: url.Values{"keep_app": {"wiki", "tool", "online"}}}
-					s.here = l.signedIn(by)
-					c.before(s)
-					other := l.visitor()
-					switch {
-					case s.key != nil:
-						needStatus(t, "other", s.key.prove(other, "sign-in"), 200)
-						needStatus(t, "here", s.key.prove(s.here, "confirm"), 200)
-					case s.phone != nil:
-						other = l.signedInWith(by, s.phone.code())
-						needStatus(t, "here", s.here.confirm(password, s.phone.code()), 200)
-					default:
-						other = l.signedIn(by)
-					}
-					needStatus(t, "invite", other.api("POST", "/api/invites", nil), 201)
-					refresh := map[string]string{}
-					for id, app := range apps {
-						token, err := app.exchange(answered(t, other.get(app.authURL())).Get("code"))
-						noError(t, err)
-						refresh[id] = token.RefreshToken
-					}
-					token, err := online.exchange(answered(t, other.get(online.authURL())).Get("code"))
+				needStatus(t, "invite", other.api("POST", "/api/invites", nil), 201)
+				refresh := map[string]string{}
+				for id, app := range apps {
+					token, err := app.exchange(answered(t, other.get(app.authURL())).Get("code"))
 					noError(t, err)
-					if got := act(s); !slices.Contains([]int{200, 201, 204, 303}, got.StatusCode) {
-						t.Fatalf("%s: %d %.300s", by, got.StatusCode, got.Text)
-					}
-					wantStatus(t, by+", other session", other.me(), 401)
-					wantStatus(t, by+", own session", s.here.me(), 200)
-					wantStatus(t, by+", kept", apps["wiki"].refresh(refresh["wiki"]), 200)
-					wantStatus(t, by+", kept too", apps["tool"].refresh(refresh["tool"]), 200)
-					wantInvalidGrant(t, by+", not kept", apps["lost"].refresh(refresh["lost"]))
-					l.wantUserinfo(by+", kept without offline_access", token.AccessToken, 200)
-					if got := s.here.get("/api/invites").Text; !strings.Contains(got, `"invites":[]`) {
-						t.Errorf("%s: invites %s", by, got)
-					}
+					refresh[id] = token.RefreshToken
 				}
-			})
+				token, err := online.exchange(answered(t, other.get(online.authURL())).Get("code"))
+				noError(t, err)
+				if got := act(s); !slices.Contains([]int{200, 201, 204, 303}, got.StatusCode) {
+					t.Fatalf("%s: %d %.300s", by, got.StatusCode, got.Text)
+				}
+				wantStatus(t, by+", other session", other.me(), 401)
+				wantStatus(t, by+", own session", s.here.me(), 200)
+				wantStatus(t, by+", kept", apps["wiki"].refresh(refresh["wiki"]), 200)
+				wantStatus(t, by+", kept too", apps["tool"].refresh(refresh["tool"]), 200)
+				wantInvalidGrant(t, by+", not kept", apps["lost"].refresh(refresh["lost"]))
+				l.wantUserinfo(by+", kept without offline_access", token.AccessToken, 200)
+				if got := s.here.get("/api/invites").Text; !strings.Contains(got, `"invites":[]`) {
+					t.Errorf("%s: invites %s", by, got)
+				}
+			}
 		})
 	}
 }

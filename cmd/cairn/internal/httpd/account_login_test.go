@@ -22,41 +22,40 @@ var requestIDs = regexp.MustCompile(`"request_id":"[^"]*"|<code id="request-id">
 
 // Attack 92: the answer to a sign-in tells nothing about which handles exist.
 func TestRefusedSignInIsTheSameForEveryHandle(t *testing.T) {
-	oneInstallation(t, func(t *testing.T, s *service) {
-		s.addUser("keeper", "admin")
-		for _, h := range []string{"ada", "banned", "gone"} {
-			s.addUser(h)
+	s := startService(t, serviceOptions{Limits: true})
+	s.addUser("keeper", "admin")
+	for _, h := range []string{"ada", "banned", "gone"} {
+		s.addUser(h)
+	}
+	keeper := s.signedIn("keeper")
+	keeper.api("POST", "/api/admin/users/banned/suspend", nil)
+	keeper.api("DELETE", "/api/admin/users/gone", nil)
+	var bodies, pages, resets []string
+	for _, h := range []string{"ada", "banned", "gone", "nobody", "no body", "ada\u200b", "%", "' OR 1=1 --", strings.Repeat("a", 300)} {
+		b := s.visitor()
+		got := b.login(h, "a wrong password")
+		wantProblem(t, h, got, http.StatusUnauthorized, "invalid_credentials")
+		bodies = append(bodies, alike(got))
+		page := b.postForm("/login/", map[string][]string{"handle": {h}, "password": {"a wrong password"}})
+		if page.StatusCode != http.StatusUnauthorized || pageName(t, page.Text) != "login" {
+			t.Errorf("page for %.20q: %d", h, page.StatusCode)
 		}
-		keeper := s.signedIn("keeper")
-		keeper.api("POST", "/api/admin/users/banned/suspend", nil)
-		keeper.api("DELETE", "/api/admin/users/gone", nil)
-		var bodies, pages, resets []string
-		for _, h := range []string{"ada", "banned", "gone", "nobody", "no body", "ada\u200b", "%", "' OR 1=1 --", strings.Repeat("a", 300)} {
-			b := s.visitor()
-			got := b.login(h, "a wrong password")
-			wantProblem(t, h, got, http.StatusUnauthorized, "invalid_credentials")
-			bodies = append(bodies, alike(got))
-			page := b.postForm("/login/", map[string][]string{"handle": {h}, "password": {"a wrong password"}})
-			if page.StatusCode != http.StatusUnauthorized || pageName(t, page.Text) != "login" {
-				t.Errorf("page for %.20q: %d", h, page.StatusCode)
+		pages = append(pages, alike(page))
+		// Attack 125: so does the reset, also with the form of a good code.
+		got = b.reset(h, "0123456789ABCDEFGHJKMNPQRS", "a new long password")
+		wantProblem(t, "reset "+h, got, http.StatusBadRequest, "invalid_reset_code")
+		resets = append(resets, alike(got))
+	}
+	for name, list := range map[string][]string{"sign-in": bodies, "page": pages, "reset": resets} {
+		for i := range list {
+			if list[i] != list[0] {
+				t.Errorf("%s %d differs:\n%s\n%s", name, i, list[i], list[0])
 			}
-			pages = append(pages, alike(page))
-			// Attack 125: so does the reset, also with the form of a good code.
-			got = b.reset(h, "0123456789ABCDEFGHJKMNPQRS", "a new long password")
-			wantProblem(t, "reset "+h, got, http.StatusBadRequest, "invalid_reset_code")
-			resets = append(resets, alike(got))
 		}
-		for name, list := range map[string][]string{"sign-in": bodies, "page": pages, "reset": resets} {
-			for i := range list {
-				if list[i] != list[0] {
-					t.Errorf("%s %d differs:\n%s\n%s", name, i, list[i], list[0])
-				}
-			}
-		}
-		// The suspension is told to who knows the password, and to nobody else.
-		wantProblem(t, "suspended, right password", s.visitor().login("banned", password), http.StatusForbidden, "account_suspended")
-		wantProblem(t, "deleted, right password", s.visitor().login("gone", password), http.StatusUnauthorized, "invalid_credentials")
-	})
+	}
+	// The suspension is told to who knows the password, and to nobody else.
+	wantProblem(t, "suspended, right password", s.visitor().login("banned", password), http.StatusForbidden, "account_suspended")
+	wantProblem(t, "deleted, right password", s.visitor().login("gone", password), http.StatusUnauthorized, "invalid_credentials")
 }
 
 // alike is an answer without what differs in every answer.
@@ -103,94 +102,92 @@ func TestRefusalCostsTheSameForEveryHandle(t *testing.T) {
 // Attack 95: many accounts from one address; and 97 again, its neighbours. A guesser there has ten tries at any account
 // and sixty in all, and finds out nothing about who is known there.
 func TestGuessesFromOneAddressEnd(t *testing.T) {
-	oneInstallation(t, func(t *testing.T, s *service) {
-		s.addUser("ada")
-		home := freshAddress()
-		s.visitorAt(home).signIn("ada")
-		tried, wrong, guesser := map[string]int{}, 0, s.visitorAt(home)
-		for i := range 200 {
-			handle := fmt.Sprint("user", i%20)
-			if i < 12 {
-				handle = "ada"
-			}
-			if guesser.login(handle, "a wrong password").StatusCode == http.StatusUnauthorized {
-				tried[handle]++
-				wrong++
-			}
+	s := startService(t, serviceOptions{Limits: true})
+	s.addUser("ada")
+	home := freshAddress()
+	s.visitorAt(home).signIn("ada")
+	tried, wrong, guesser := map[string]int{}, 0, s.visitorAt(home)
+	for i := range 200 {
+		handle := fmt.Sprint("user", i%20)
+		if i < 12 {
+			handle = "ada"
 		}
-		if wrong != 60 || tried["ada"] != 10 {
-			t.Errorf("%d guesses, %d at one account", wrong, tried["ada"])
+		if guesser.login(handle, "a wrong password").StatusCode == http.StatusUnauthorized {
+			tried[handle]++
+			wrong++
 		}
-		s.addUser("bob")
-		wantProblem(t, "somebody unknown there", guesser.login("bob", password), http.StatusTooManyRequests, "rate_limited")
-		wantStatus(t, "the next address", s.visitor().login("bob", password), http.StatusOK)
-		s.visitorAt("127.0.0.77").signIn("bob")
-		got := inParallel(80, func(i int) int { return s.visitorAt("127.0.0.77").login("ada"+fmt.Sprint(i), "x").StatusCode })
-		if got[http.StatusUnauthorized] != 60 || got[http.StatusTooManyRequests] != 20 {
-			t.Errorf("in parallel: %v", got)
-		}
-		known, unknown := s.visitorAt("127.0.0.77").login("bob", "x"), s.visitorAt("127.0.0.77").login("nobody", "x")
-		for _, got := range []response{known, unknown} {
-			got.Header.Del("Retry-After") // a second may have passed
-		}
-		if alike(known) != alike(unknown) || known.StatusCode != http.StatusTooManyRequests {
-			t.Errorf("a wrong password of somebody known there: %s, of nobody: %s", alike(known), alike(unknown))
-		}
-		wantStatus(t, "the right one", s.visitorAt("127.0.0.77").login("bob", password), http.StatusOK)
-	})
+	}
+	if wrong != 60 || tried["ada"] != 10 {
+		t.Errorf("%d guesses, %d at one account", wrong, tried["ada"])
+	}
+	s.addUser("bob")
+	wantProblem(t, "somebody unknown there", guesser.login("bob", password), http.StatusTooManyRequests, "rate_limited")
+	wantStatus(t, "the next address", s.visitor().login("bob", password), http.StatusOK)
+	s.visitorAt("127.0.0.77").signIn("bob")
+	got := inParallel(80, func(i int) int { return s.visitorAt("127.0.0.77").login("ada"+fmt.Sprint(i), "x").StatusCode })
+	if got[http.StatusUnauthorized] != 60 || got[http.StatusTooManyRequests] != 20 {
+		t.Errorf("in parallel: %v", got)
+	}
+	known, unknown := s.visitorAt("127.0.0.77").login("bob", "x"), s.visitorAt("127.0.0.77").login("nobody", "x")
+	for _, got := range []response{known, unknown} {
+		got.Header.Del("Retry-After") // a second may have passed
+	}
+	if alike(known) != alike(unknown) || known.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("a wrong password of somebody known there: %s, of nobody: %s", alike(known), alike(unknown))
+	}
+	wantStatus(t, "the right one", s.visitorAt("127.0.0.77").login("bob", password), http.StatusOK)
 }
 
 // Sixty members behind the address of their club: what others there, or strangers elsewhere, get wrong keeps nobody
 // out whom the browser or the address knows.
 func TestMistakesOfOthersKeepNobodyOut(t *testing.T) {
-	oneInstallation(t, func(t *testing.T, s *service) {
-		const members = 60
-		club := freshAddress()
-		for i := range members {
-			s.addUser(fmt.Sprint("member", i))
+	s := startService(t, serviceOptions{Limits: true})
+	const members = 60
+	club := freshAddress()
+	for i := range members {
+		s.addUser(fmt.Sprint("member", i))
+	}
+	got := inParallel(members, func(i int) int {
+		b, handle := s.visitorAt(club), fmt.Sprint("member", i)
+		if i%4 == 0 { // fifteen of them
+			wantStatus(t, "a mistake", b.login(handle, "a wrong password"), http.StatusUnauthorized)
 		}
-		got := inParallel(members, func(i int) int {
-			b, handle := s.visitorAt(club), fmt.Sprint("member", i)
-			if i%4 == 0 { // fifteen of them
-				wantStatus(t, "a mistake", b.login(handle, "a wrong password"), http.StatusUnauthorized)
-			}
-			return b.login(handle, password).StatusCode
-		})
-		if got[http.StatusOK] != members {
-			t.Fatalf("members at one address: %v", got)
-		}
-		guest := s.visitorAt(club)
-		for range 12 {
-			guest.login("guest", "a wrong password")
-		}
-		s.addUser("newcomer")
-		newcomer := s.visitorAt(club)
-		wantStatus(t, "somebody new beside a guest with ten mistakes", newcomer.login("newcomer", password), http.StatusOK)
-		for i := range 200 {
-			guest.login(fmt.Sprint("guess", i), "a wrong password")
-			s.visitor().login("newcomer", "a wrong password")
-		}
-		wantStatus(t, "a new browser at a known address", s.visitorAt(club).login("newcomer", password), http.StatusOK)
-		for range 12 {
-			guest.login("newcomer", "a wrong password")
-		}
-		wantProblem(t, "where ten guesses at the account were made", guest.login("newcomer", password), http.StatusTooManyRequests, "rate_limited")
-		wantStatus(t, "their browser there", newcomer.login("newcomer", password), http.StatusOK)
-		jar := newcomer.client.Jar
-		newcomer = s.visitor()
-		newcomer.client.Jar = jar
-		wantStatus(t, "their browser elsewhere", newcomer.login("newcomer", password), http.StatusOK)
-		// A copy of the browser is no way around the limit.
-		tried := 0
-		for range 30 {
-			if newcomer.login("newcomer", "a wrong password").StatusCode == http.StatusUnauthorized {
-				tried++
-			}
-		}
-		if tried != 10 {
-			t.Errorf("%d guesses with the browser's cookie, want 10", tried)
-		}
+		return b.login(handle, password).StatusCode
 	})
+	if got[http.StatusOK] != members {
+		t.Fatalf("members at one address: %v", got)
+	}
+	guest := s.visitorAt(club)
+	for range 12 {
+		guest.login("guest", "a wrong password")
+	}
+	s.addUser("newcomer")
+	newcomer := s.visitorAt(club)
+	wantStatus(t, "somebody new beside a guest with ten mistakes", newcomer.login("newcomer", password), http.StatusOK)
+	for i := range 200 {
+		guest.login(fmt.Sprint("guess", i), "a wrong password")
+		s.visitor().login("newcomer", "a wrong password")
+	}
+	wantStatus(t, "a new browser at a known address", s.visitorAt(club).login("newcomer", password), http.StatusOK)
+	for range 12 {
+		guest.login("newcomer", "a wrong password")
+	}
+	wantProblem(t, "where ten guesses at the account were made", guest.login("newcomer", password), http.StatusTooManyRequests, "rate_limited")
+	wantStatus(t, "their browser there", newcomer.login("newcomer", password), http.StatusOK)
+	jar := newcomer.client.Jar
+	newcomer = s.visitor()
+	newcomer.client.Jar = jar
+	wantStatus(t, "their browser elsewhere", newcomer.login("newcomer", password), http.StatusOK)
+	// A copy of the browser is no way around the limit.
+	tried := 0
+	for range 30 {
+		if newcomer.login("newcomer", "a wrong password").StatusCode == http.StatusUnauthorized {
+			tried++
+		}
+	}
+	if tried != 10 {
+		t.Errorf("%d guesses with the browser's cookie, want 10", tried)
+	}
 }
 
 // A machine that signs in over and over is held at its address; wrong passwords do not count, and other addresses go on.

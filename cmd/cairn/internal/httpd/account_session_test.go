@@ -60,52 +60,51 @@ func (s *service) revoked(token string) bool {
 // sessions with it, here and on the status list, at once, and nothing gives
 // them back.
 func TestEndedSessionStaysEnded(t *testing.T) {
-	oneInstallation(t, func(t *testing.T, s *service) {
-		s.addUser("keeper", "admin")
-		keeper := s.signedIn("keeper")
-		for i, c := range []struct {
-			name string
-			end  func(b *browser, handle string) response
-			own  bool // the browser that asks stays signed in
-		}{
-			{"suspension", func(_ *browser, h string) response { return keeper.api("POST", "/api/admin/users/"+h+"/suspend", nil) }, false},
-			{"deletion", func(_ *browser, h string) response { return keeper.api("DELETE", "/api/admin/users/"+h, nil) }, false},
-			{"own deletion", func(b *browser, _ string) response {
-				return b.api("DELETE", "/api/me", map[string]string{"password": password})
-			}, false},
-			{"reset", func(_ *browser, h string) response {
-				return s.visitor().reset(h, keeper.resetCode(h), password+" reset")
-			}, false},
-			{"password change", func(b *browser, _ string) response {
-				return b.api("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": password + " changed"})
-			}, true},
-			{"end others", func(b *browser, _ string) response { return b.api("POST", "/api/me/sessions/end-others", nil) }, true},
-		} {
-			handle := fmt.Sprintf("user%d", i)
-			s.addUser(handle)
-			own, other := s.signedIn(handle), s.signedIn(handle)
-			ownToken, otherToken := own.cookie("cairn_session"), other.cookie("cairn_session")
-			if s.revoked(ownToken) || s.revoked(otherToken) {
-				t.Fatalf("%s: revoked before", c.name)
-			}
-			if got := c.end(own, handle); got.StatusCode/100 != 2 {
-				t.Fatalf("%s: %d %s", c.name, got.StatusCode, got.Text)
-			}
-			if c.own {
-				ownToken = own.cookie("cairn_session") // a new password brings a new one
-			}
-			if c.name == "suspension" {
-				needStatus(t, "unsuspend", keeper.api("POST", "/api/admin/users/"+handle+"/unsuspend", nil), http.StatusOK)
-			}
-			wantProblem(t, c.name+", other session", s.as(otherToken), http.StatusUnauthorized, "not_authenticated")
-			if !s.revoked(otherToken) || s.revoked(ownToken) == c.own || (s.as(ownToken).StatusCode == http.StatusOK) != c.own {
-				t.Errorf("%s: own session %d, on the list: own %v, other %v", c.name, s.as(ownToken).StatusCode, s.revoked(ownToken), s.revoked(otherToken))
-			}
+	s := startService(t, serviceOptions{Limits: true})
+	s.addUser("keeper", "admin")
+	keeper := s.signedIn("keeper")
+	for i, c := range []struct {
+		name string
+		end  func(b *browser, handle string) response
+		own  bool // the browser that asks stays signed in
+	}{
+		{"suspension", func(_ *browser, h string) response { return keeper.api("POST", "/api/admin/users/"+h+"/suspend", nil) }, false},
+		{"deletion", func(_ *browser, h string) response { return keeper.api("DELETE", "/api/admin/users/"+h, nil) }, false},
+		{"own deletion", func(b *browser, _ string) response {
+			return b.api("DELETE", "/api/me", map[string]string{"password": password})
+		}, false},
+		{"reset", func(_ *browser, h string) response {
+			return s.visitor().reset(h, keeper.resetCode(h), password+" reset")
+		}, false},
+		{"password change", func(b *browser, _ string) response {
+			return b.api("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": password + " changed"})
+		}, true},
+		{"end others", func(b *browser, _ string) response { return b.api("POST", "/api/me/sessions/end-others", nil) }, true},
+	} {
+		handle := fmt.Sprintf("user%d", i)
+		s.addUser(handle)
+		own, other := s.signedIn(handle), s.signedIn(handle)
+		ownToken, otherToken := own.cookie("cairn_session"), other.cookie("cairn_session")
+		if s.revoked(ownToken) || s.revoked(otherToken) {
+			t.Fatalf("%s: revoked before", c.name)
 		}
-		if s.revoked(keeper.cookie("cairn_session")) {
-			t.Error("a bystander's session is on the list")
+		if got := c.end(own, handle); got.StatusCode/100 != 2 {
+			t.Fatalf("%s: %d %s", c.name, got.StatusCode, got.Text)
 		}
-	})
+		if c.own {
+			ownToken = own.cookie("cairn_session") // a new password brings a new one
+		}
+		if c.name == "suspension" {
+			needStatus(t, "unsuspend", keeper.api("POST", "/api/admin/users/"+handle+"/unsuspend", nil), http.StatusOK)
+		}
+		wantProblem(t, c.name+", other session", s.as(otherToken), http.StatusUnauthorized, "not_authenticated")
+		if !s.revoked(otherToken) || s.revoked(ownToken) == c.own || (s.as(ownToken).StatusCode == http.StatusOK) != c.own {
+			t.Errorf("%s: own session %d, on the list: own %v, other %v", c.name, s.as(ownToken).StatusCode, s.revoked(ownToken), s.revoked(otherToken))
+		}
+	}
+	if s.revoked(keeper.cookie("cairn_session")) {
+		t.Error("a bystander's session is on the list")
+	}
 }
 
 // A user has at most 100 live sessions: the sign-in that would make one more ends the

@@ -73,13 +73,18 @@ func TestGETHasNoEffect(t *testing.T) {
 		t.Fatalf("only %d paths", len(paths))
 	}
 	l.mails()
-	before := db.contents()
+	db.db.SetMaxOpenConns(1)
+	const version = "PRAGMA data_version" // another one as soon as somebody else has written
+	written, before := db.count(version), db.contents()
 	changed := map[string]map[string]string{"": {}, "none": {}, "same-origin": {}, "same-site": {}, "cross-site": {}}
 	for from, changes := range changed {
 		for _, path := range paths {
 			for _, method := range []string{http.MethodGet, http.MethodHead} {
 				b.do(method, path, "", "", "Accept", "text/html", "Sec-Fetch-Site", from)
-				sent, after := l.mails(), db.contents()
+				sent, after := l.mails(), before
+				if now := db.count(version); now != written {
+					written, after = now, db.contents()
+				}
 				if after != before || len(sent) > 0 {
 					changes[path] = fmt.Sprintf("%d mails", len(sent))
 				}

@@ -24,37 +24,36 @@ var elsewhere = []string{
 // Attack 150: in each parameter that anybody ever used for it, on each page, in
 // the address, the form and the API, signed in or not.
 func TestSignInLeadsNowhereElse(t *testing.T) {
-	oneInstallation(t, func(t *testing.T, s *service) {
-		s.addUser("ada")
-		anonymous, ada := s.browser(), s.signedIn("ada")
-		names := []string{"next", "continue", "return_to", "returnTo", "return", "redirect", "redirect_uri", "redirect_url", "url", "goto", "rd", "ReturnUrl", "post_logout_redirect_uri", "back", "from", "service"}
-		for i, target := range elsewhere {
-			q := url.Values{}
-			for _, n := range names {
-				q.Set(n, target)
-			}
-			query := "?" + q.Encode()
-			for _, b := range []*browser{anonymous, ada} {
-				for _, path := range []string{"/login/", "/login", "/register/", "/reset-password/", "/logout/", "/account/", "/", "/admin/"} {
-					s.staysHere(b.get(path + query))
-				}
-			}
-			if i%4 != 0 { // a password costs
-				continue
-			}
-			b := s.visitor()
-			form := maps.Clone(q)
-			form.Set("handle", "ada")
-			form.Set("password", password)
-			s.staysHere(b.postForm("/login/"+query, form))
-			s.staysHere(b.postForm("/logout/"+query, q))
-			got := b.api("POST", "/api/auth/login"+query, map[string]string{"handle": "ada", "password": password})
-			if got.StatusCode != http.StatusOK || got.Header.Get("Location") != "" || strings.Contains(got.Text, "evil") {
-				t.Errorf("API with %q: %d %s", target, got.StatusCode, got.Text)
-			}
-			wantProblem(t, "next in the API", b.api("POST", "/api/auth/login", map[string]string{"handle": "ada", "password": password, "next": target}), http.StatusBadRequest, "invalid_request")
+	s := startService(t, serviceOptions{Limits: true})
+	s.addUser("ada")
+	anonymous, ada := s.browser(), s.signedIn("ada")
+	names := []string{"next", "continue", "return_to", "returnTo", "return", "redirect", "redirect_uri", "redirect_url", "url", "goto", "rd", "ReturnUrl", "post_logout_redirect_uri", "back", "from", "service"}
+	for i, target := range elsewhere {
+		q := url.Values{}
+		for _, n := range names {
+			q.Set(n, target)
 		}
-	})
+		query := "?" + q.Encode()
+		for _, b := range []*browser{anonymous, ada} {
+			for _, path := range []string{"/login/", "/login", "/register/", "/reset-password/", "/logout/", "/account/", "/", "/admin/"} {
+				s.staysHere(b.get(path + query))
+			}
+		}
+		if i%4 != 0 { // a password costs
+			continue
+		}
+		b := s.visitor()
+		form := maps.Clone(q)
+		form.Set("handle", "ada")
+		form.Set("password", password)
+		s.staysHere(b.postForm("/login/"+query, form))
+		s.staysHere(b.postForm("/logout/"+query, q))
+		got := b.api("POST", "/api/auth/login"+query, map[string]string{"handle": "ada", "password": password})
+		if got.StatusCode != http.StatusOK || got.Header.Get("Location") != "" || strings.Contains(got.Text, "evil") {
+			t.Errorf("API with %q: %d %s", target, got.StatusCode, got.Text)
+		}
+		wantProblem(t, "next in the API", b.api("POST", "/api/auth/login", map[string]string{"handle": "ada", "password": password, "next": target}), http.StatusBadRequest, "invalid_request")
+	}
 }
 
 // staysHere holds an answer and all that one could click on it to this origin.

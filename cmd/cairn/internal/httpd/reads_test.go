@@ -48,46 +48,44 @@ func (o *operations) take() string {
 // write; client and settings are those of a moment ago. For offline_access authorize looks for what the
 // person was told and has already.
 func TestRequestsOfApplicationsReadOnce(t *testing.T) {
-	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		db, seen := storetest.Open(t, dsn), &operations{}
-		noError(t, db.Observe(seen))
-		s := startService(t, serviceOptions{Store: db, Now: func() time.Time { return time.Now().Truncate(time.Hour).Add(time.Minute) }})
-		s.addUser("ada")
-		rp := s.app("app", func(c *provider.Client) { c.Trusted = true }, "openid", "profile", "offline_access")
-		b, first := s.signedInTokens(rp, "ada")
-		needStatus(t, "refresh", rp.refresh(first.RefreshToken), http.StatusOK)
-		var code string
-		var token map[string]any
-		got := map[string]string{}
-		for _, step := range []struct {
-			what string
-			do   func()
-		}{
-			{"authorize", func() { code = answered(t, b.get(rp.authURL())).Get("code") }},
-			{"code", func() { token = needStatus(t, "code", rp.redeem(code), http.StatusOK).JSON(t) }},
-			{"userinfo", func() { s.wantUserinfo("userinfo", token["access_token"].(string), http.StatusOK) }},
-			{"introspection", func() { rp.introspect(token["access_token"].(string)) }},
-			{"introspection of a refresh token", func() { rp.introspect(token["refresh_token"].(string)) }},
-			{"refresh", func() {
-				needStatus(t, "refresh", rp.refresh(token["refresh_token"].(string)), http.StatusOK)
-			}},
-			{"not a token", func() { rp.post("introspect", url.Values{"token": {"a.b"}}) }},
-			{"status list", func() {
-				b.get("/oauth2/status/1")
-				seen.take()
-				b.get("/oauth2/status/1")
-			}},
-		} {
+	db, seen := storetest.New(t), &operations{}
+	noError(t, db.Observe(seen))
+	s := startService(t, serviceOptions{Store: db, Now: func() time.Time { return time.Now().Truncate(time.Hour).Add(time.Minute) }})
+	s.addUser("ada")
+	rp := s.app("app", func(c *provider.Client) { c.Trusted = true }, "openid", "profile", "offline_access")
+	b, first := s.signedInTokens(rp, "ada")
+	needStatus(t, "refresh", rp.refresh(first.RefreshToken), http.StatusOK)
+	var code string
+	var token map[string]any
+	got := map[string]string{}
+	for _, step := range []struct {
+		what string
+		do   func()
+	}{
+		{"authorize", func() { code = answered(t, b.get(rp.authURL())).Get("code") }},
+		{"code", func() { token = needStatus(t, "code", rp.redeem(code), http.StatusOK).JSON(t) }},
+		{"userinfo", func() { s.wantUserinfo("userinfo", token["access_token"].(string), http.StatusOK) }},
+		{"introspection", func() { rp.introspect(token["access_token"].(string)) }},
+		{"introspection of a refresh token", func() { rp.introspect(token["refresh_token"].(string)) }},
+		{"refresh", func() {
+			needStatus(t, "refresh", rp.refresh(token["refresh_token"].(string)), http.StatusOK)
+		}},
+		{"not a token", func() { rp.post("introspect", url.Values{"token": {"a.b"}}) }},
+		{"status list", func() {
+			b.get("/oauth2/status/1")
 			seen.take()
-			step.do()
-			got[step.what] = seen.take()
-		}
-		want := map[string]string{
-			"authorize": "create grant, read audit, read sessions", "code": "read grants, spend code", "userinfo": "read tokens", "introspection": "read tokens",
-			"introspection of a refresh token": "read tokens", "refresh": "read tokens, rotate refresh token", "not a token": "", "status list": "read status_lists",
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
-		}
-	})
+			b.get("/oauth2/status/1")
+		}},
+	} {
+		seen.take()
+		step.do()
+		got[step.what] = seen.take()
+	}
+	want := map[string]string{
+		"authorize": "create grant, read audit, read sessions", "code": "read grants, spend code", "userinfo": "read tokens", "introspection": "read tokens",
+		"introspection of a refresh token": "read tokens", "refresh": "read tokens, rotate refresh token", "not a token": "", "status list": "read status_lists",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
 }

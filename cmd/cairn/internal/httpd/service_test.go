@@ -425,12 +425,6 @@ func bothInstallations(t *testing.T, attack func(t *testing.T, s *service)) {
 	})
 }
 
-// oneInstallation runs an attack that no database and no scheme makes another with the default limits on.
-func oneInstallation(t *testing.T, attack func(t *testing.T, s *service)) {
-	t.Helper()
-	attack(t, startService(t, serviceOptions{Limits: true}))
-}
-
 // startLimited starts a service as an operator would, with the default limits,
 // kept where they are kept on this database.
 func startLimited(t *testing.T, dsn string, hs256 bool) *service {

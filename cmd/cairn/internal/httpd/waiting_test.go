@@ -304,35 +304,34 @@ func TestAllowForPrivateSchemeLeavesPageWithTheWayBack(t *testing.T) {
 }
 
 func TestForgottenPasswordLeadsBackToTheApplication(t *testing.T) {
-	oneLife(t, false, func(t *testing.T, l *life) {
-		l.member("ada")
-		rp := l.app("wiki", func(c *provider.Client) { c.Name, c.DeviceGrant = "Wiki", true })
-		b := l.visitor()
-		sealed := pageForm(t, b.opened(rp.authURL(), "login").Text).values.Get("continue")
-		needStatus(t, "asked", b.send(b.get("/forgot-password/?continue="+sealed), "handle", "ada"), http.StatusOK)
-		m := l.mail("forgotten", "ada@example.org")
-		phone := l.visitor()
-		page := phone.get("/reset-password/?" + linkQuery(t, m.Text))
-		done := needStatus(t, "reset", phone.send(page, "password", "another long password"), http.StatusOK)
-		link := elementByID(t, done.Text, "reset-login")
-		if link == nil || elementText(link) != "Back to Wiki" {
-			t.Fatalf("last page: %s", mainOf(done.Text))
-		}
-		got := phone.send(phone.get(attribute(link, "href")), "handle", "ada", "password", "another long password")
-		wantAnswer(t, "after the sign-in", answered(t, phone.follow(got, "ada")), "code")
+	l := startLife(t, serviceOptions{})
+	l.member("ada")
+	rp := l.app("wiki", func(c *provider.Client) { c.Name, c.DeviceGrant = "Wiki", true })
+	b := l.visitor()
+	sealed := pageForm(t, b.opened(rp.authURL(), "login").Text).values.Get("continue")
+	needStatus(t, "asked", b.send(b.get("/forgot-password/?continue="+sealed), "handle", "ada"), http.StatusOK)
+	m := l.mail("forgotten", "ada@example.org")
+	phone := l.visitor()
+	page := phone.get("/reset-password/?" + linkQuery(t, m.Text))
+	done := needStatus(t, "reset", phone.send(page, "password", "another long password"), http.StatusOK)
+	link := elementByID(t, done.Text, "reset-login")
+	if link == nil || elementText(link) != "Back to Wiki" {
+		t.Fatalf("last page: %s", mainOf(done.Text))
+	}
+	got := phone.send(phone.get(attribute(link, "href")), "handle", "ada", "password", "another long password")
+	wantAnswer(t, "after the sign-in", answered(t, phone.follow(got, "ada")), "code")
 
-		// Another person's device waits for this one: its mail is a plain one.
-		begun := l.clientPost("device_authorization", "wiki", rp.config.ClientSecret, url.Values{"scope": {"openid"}})
-		user, _ := begun.JSON(t)["user_code"].(string)
-		eve := l.visitor()
-		waiting := eve.postForm("/device", url.Values{"user_code": {user}})
-		sealed = continuationOf(t, eve.get(waiting.Header.Get("Location")), "/login/")
-		l.mails()
-		needStatus(t, "asked", eve.send(eve.get("/forgot-password/?continue="+sealed), "handle", "ada"), http.StatusOK)
-		if m := l.mail("forgotten again", "ada@example.org"); strings.Contains(m.Text, "continue=") {
-			t.Errorf("the mail leads to the device: %s", m.Text)
-		}
-	})
+	// Another person's device waits for this one: its mail is a plain one.
+	begun := l.clientPost("device_authorization", "wiki", rp.config.ClientSecret, url.Values{"scope": {"openid"}})
+	user, _ := begun.JSON(t)["user_code"].(string)
+	eve := l.visitor()
+	waiting := eve.postForm("/device", url.Values{"user_code": {user}})
+	sealed = continuationOf(t, eve.get(waiting.Header.Get("Location")), "/login/")
+	l.mails()
+	needStatus(t, "asked", eve.send(eve.get("/forgot-password/?continue="+sealed), "handle", "ada"), http.StatusOK)
+	if m := l.mail("forgotten again", "ada@example.org"); strings.Contains(m.Text, "continue=") {
+		t.Errorf("the mail leads to the device: %s", m.Text)
+	}
 }
 
 // linkQuery is the query of the link in a mail.
@@ -363,61 +362,60 @@ func TestProfileOfOlderTabKeepsWhatTheOtherSaved(t *testing.T) {
 }
 
 func TestSpentLinkSaysSoWhenItIsOpened(t *testing.T) {
-	oneLife(t, false, func(t *testing.T, l *life) {
-		l.member("ada")
-		needStatus(t, "forgot", l.visitor().call(`POST /api/auth/forgot-password {"handle":"ada"}`), 200)
-		address := "/reset-password/?" + linkQuery(t, l.mail("forgotten", "ada@example.org").Text)
-		b := l.visitor()
-		page := needStatus(t, "opened", b.get(address), http.StatusOK)
-		for _, id := range []string{"handle", "code"} {
-			if elementByID(t, page.Text, id) != nil {
-				t.Errorf("the page of the link has the field %s", id)
-			}
+	l := startLife(t, serviceOptions{})
+	l.member("ada")
+	needStatus(t, "forgot", l.visitor().call(`POST /api/auth/forgot-password {"handle":"ada"}`), 200)
+	address := "/reset-password/?" + linkQuery(t, l.mail("forgotten", "ada@example.org").Text)
+	b := l.visitor()
+	page := needStatus(t, "opened", b.get(address), http.StatusOK)
+	for _, id := range []string{"handle", "code"} {
+		if elementByID(t, page.Text, id) != nil {
+			t.Errorf("the page of the link has the field %s", id)
 		}
-		weak := needStatus(t, "weak", b.send(page, "password", "ada"), http.StatusBadRequest)
-		if elementByID(t, weak.Text, "code") != nil {
-			t.Error("a refused password brings the fields back")
-		}
-		needStatus(t, "set", b.send(weak, "password", "another of 3 hills"), http.StatusOK)
-		l.mails()
-		spent := needStatus(t, "opened again", b.get(address), account.ErrInvalidResetCode.Status)
-		if elementByID(t, spent.Text, "spent") == nil || elementByID(t, spent.Text, "password") != nil {
-			t.Fatalf("%s", mainOf(spent.Text))
-		}
-		needStatus(t, "renewed", b.send(spent), http.StatusOK)
-		linkQuery(t, l.mail("a new link", "ada@example.org").Text)
+	}
+	weak := needStatus(t, "weak", b.send(page, "password", "ada"), http.StatusBadRequest)
+	if elementByID(t, weak.Text, "code") != nil {
+		t.Error("a refused password brings the fields back")
+	}
+	needStatus(t, "set", b.send(weak, "password", "another of 3 hills"), http.StatusOK)
+	l.mails()
+	spent := needStatus(t, "opened again", b.get(address), account.ErrInvalidResetCode.Status)
+	if elementByID(t, spent.Text, "spent") == nil || elementByID(t, spent.Text, "password") != nil {
+		t.Fatalf("%s", mainOf(spent.Text))
+	}
+	needStatus(t, "renewed", b.send(spent), http.StatusOK)
+	linkQuery(t, l.mail("a new link", "ada@example.org").Text)
 
-		// An invite is made by a member alone, and an undone change needs no other link.
-		ada, code := l.visitor(), l.keeper.invite()
-		needStatus(t, "sign in", ada.login("ada", "another of 3 hills"), http.StatusOK)
-		needStatus(t, "settings", l.keeper.call(`PUT /api/admin/settings {"contact":"Kim at the harbour"}`), http.StatusOK)
-		needStatus(t, "joined", l.visitor().register(code, "bo"), http.StatusCreated)
-		l.mails()
-		told := l.moveEmail(ada, "new@example.org")["ada@example.org"]
-		undo := "/undo-email/?" + url.Values{"link": {linkIn(told[0], "/undo-email/", "link")}}.Encode()
-		needStatus(t, "undo", b.send(needStatus(t, "undo", b.get(undo), http.StatusOK)), http.StatusOK)
-		for path, c := range map[string]struct {
-			b   *browser
-			ids []string
-		}{
-			"/register/?code=" + code: {b, []string{"spent", "contact", "register-code"}},
-			"/register/?code=AAAA":    {l.keeper, []string{"spent", "register-renew"}},
-			undo:                      {b, []string{"error", "contact", "link-renew", "link-password"}},
-			"/verify-email/?link=x":   {b, []string{"error", "link-renew"}},
-			"/cancel-email/?link=x":   {b, []string{"error", "contact", "link-renew"}},
-			"/not-me/?link=x":         {b, []string{"error", "link-renew"}},
-		} {
-			got := needStatus(t, path, c.b.get(path), http.StatusBadRequest)
-			for _, id := range c.ids {
-				if elementByID(t, got.Text, id) == nil {
-					t.Errorf("%s lacks %s: %s", path, id, mainOf(got.Text))
-				}
-			}
-			for _, id := range []string{"handle", "code", "password", "link-submit", "register"} {
-				if elementByID(t, got.Text, id) != nil {
-					t.Errorf("%s has %s", path, id)
-				}
+	// An invite is made by a member alone, and an undone change needs no other link.
+	ada, code := l.visitor(), l.keeper.invite()
+	needStatus(t, "sign in", ada.login("ada", "another of 3 hills"), http.StatusOK)
+	needStatus(t, "settings", l.keeper.call(`PUT /api/admin/settings {"contact":"Kim at the harbour"}`), http.StatusOK)
+	needStatus(t, "joined", l.visitor().register(code, "bo"), http.StatusCreated)
+	l.mails()
+	told := l.moveEmail(ada, "new@example.org")["ada@example.org"]
+	undo := "/undo-email/?" + url.Values{"link": {linkIn(told[0], "/undo-email/", "link")}}.Encode()
+	needStatus(t, "undo", b.send(needStatus(t, "undo", b.get(undo), http.StatusOK)), http.StatusOK)
+	for path, c := range map[string]struct {
+		b   *browser
+		ids []string
+	}{
+		"/register/?code=" + code: {b, []string{"spent", "contact", "register-code"}},
+		"/register/?code=AAAA":    {l.keeper, []string{"spent", "register-renew"}},
+		undo:                      {b, []string{"error", "contact", "link-renew", "link-password"}},
+		"/verify-email/?link=x":   {b, []string{"error", "link-renew"}},
+		"/cancel-email/?link=x":   {b, []string{"error", "contact", "link-renew"}},
+		"/not-me/?link=x":         {b, []string{"error", "link-renew"}},
+	} {
+		got := needStatus(t, path, c.b.get(path), http.StatusBadRequest)
+		for _, id := range c.ids {
+			if elementByID(t, got.Text, id) == nil {
+				t.Errorf("%s lacks %s: %s", path, id, mainOf(got.Text))
 			}
 		}
-	})
+		for _, id := range []string{"handle", "code", "password", "link-submit", "register"} {
+			if elementByID(t, got.Text, id) != nil {
+				t.Errorf("%s has %s", path, id)
+			}
+		}
+	}
 }

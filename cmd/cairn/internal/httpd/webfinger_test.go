@@ -105,26 +105,25 @@ func linkTo(t *testing.T, page response, path string) string {
 // Whoever has an account gets to the application from the page on which people join, also signed in, and
 // the request is kept on the way of those who ask to join.
 func TestPromptCreateOffersTheSignInToMembers(t *testing.T) {
-	oneLife(t, false, func(t *testing.T, l *life) {
-		l.member("ada")
-		rp := l.app("app", nil, "openid", "profile")
-		for _, c := range []struct{ registration, page string }{{"invite", "register"}, {"request", "join"}, {"closed", "register"}} {
-			needStatus(t, c.registration, l.admin(`PUT /settings {"registration":"`+c.registration+`"}`), 200)
-			for name, b := range map[string]*browser{"signed in": l.signedIn("ada"), "signed out": l.visitor()} {
-				page := b.opened(rp.authURL("prompt", "create"), c.page)
-				signIn := b.get(linkTo(t, page, "/login/"))
-				if signIn.StatusCode != 200 || pageName(t, signIn.Text) != "login" {
-					t.Fatalf("%s, %s: the link to sign in: %d to %s", c.registration, name, signIn.StatusCode, signIn.Header.Get("Location"))
-				}
-				got := b.send(signIn, "handle", "ada", "password", password)
-				wantAnswer(t, c.registration+", "+name, answered(t, b.follow(got, "ada")), "code")
+	l := startLife(t, serviceOptions{})
+	l.member("ada")
+	rp := l.app("app", nil, "openid", "profile")
+	for _, c := range []struct{ registration, page string }{{"invite", "register"}, {"request", "join"}, {"closed", "register"}} {
+		needStatus(t, c.registration, l.admin(`PUT /settings {"registration":"`+c.registration+`"}`), 200)
+		for name, b := range map[string]*browser{"signed in": l.signedIn("ada"), "signed out": l.visitor()} {
+			page := b.opened(rp.authURL("prompt", "create"), c.page)
+			signIn := b.get(linkTo(t, page, "/login/"))
+			if signIn.StatusCode != 200 || pageName(t, signIn.Text) != "login" {
+				t.Fatalf("%s, %s: the link to sign in: %d to %s", c.registration, name, signIn.StatusCode, signIn.Header.Get("Location"))
 			}
+			got := b.send(signIn, "handle", "ada", "password", password)
+			wantAnswer(t, c.registration+", "+name, answered(t, b.follow(got, "ada")), "code")
 		}
-		needStatus(t, "request", l.admin(`PUT /settings {"registration":"request"}`), 200)
-		b := l.visitor()
-		page := b.opened(rp.authURL("prompt", "create"), "join")
-		page = needStatus(t, "no address", b.send(page, "name", "Eve", "reason", "Runs.", "email", "eve"), 400)
-		joined := b.send(b.get(linkTo(t, page, "/register/")), "code", l.keeper.invite(), "handle", "eve", "password", password)
-		wantAnswer(t, "joined by a code", answered(t, b.follow(joined, "nobody")), "code")
-	})
+	}
+	needStatus(t, "request", l.admin(`PUT /settings {"registration":"request"}`), 200)
+	b := l.visitor()
+	page := b.opened(rp.authURL("prompt", "create"), "join")
+	page = needStatus(t, "no address", b.send(page, "name", "Eve", "reason", "Runs.", "email", "eve"), 400)
+	joined := b.send(b.get(linkTo(t, page, "/register/")), "code", l.keeper.invite(), "handle", "eve", "password", password)
+	wantAnswer(t, "joined by a code", answered(t, b.follow(joined, "nobody")), "code")
 }
