@@ -2,17 +2,21 @@ package admin_test
 
 import (
 	"bytes"
+	"encoding/csv"
 	"fmt"
+	"html"
 	"image"
 	"image/png"
 	"mime/multipart"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/store/accounttest"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -422,4 +426,42 @@ func TestWaitingAddressIsShownToAdministrators(t *testing.T) {
 	w.SignedIn("ada").Call("PATCH", "/api/me", map[string]string{"email": "new+1@example.org"}).Is(200)
 	b.Call("GET", "/api/admin/users/ada", nil).Is(200).Shows(`"email":"ada@example.org"`, `"email_pending":"new+1@example.org"`)
 	b.Page("/admin/users/ada").Is(200).Shows(`value="ada@example.org"`, `id="email-waits">Waiting for the person to open the link: <bdi>new+1@example.org</bdi>`)
+}
+
+// What a spreadsheet would run stands behind a quote, and is otherwise the name.
+func TestHostileNamesLeaveWhole(t *testing.T) {
+	w := newWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	w.AddUser("ada")
+	b := w.SignedIn("root1")
+	for _, name := range accounttest.HostileNames {
+		b.Call("PATCH", "/api/admin/users/ada", map[string]string{"display_name": name}).Is(200)
+		b.Call("POST", "/api/admin/users/ada/suspend", map[string]string{"reason": name}).Is(200)
+		b.Call("POST", "/api/admin/users/ada/unsuspend", nil).Is(200)
+		row := func(path string, first func(row []string) bool) []string {
+			rows, err := csv.NewReader(strings.NewReader(b.Page(path).Is(200).Body)).ReadAll()
+			must(t, err)
+			i := slices.IndexFunc(rows, first)
+			if i < 0 {
+				t.Fatalf("%s: %q", path, rows)
+			}
+			for _, field := range rows[i] {
+				if field != "" && strings.ContainsAny(field[:1], "=+-@") {
+					t.Errorf("%q: %s has the field %q", name, path, field)
+				}
+			}
+			return rows[i]
+		}
+		if got := row("/admin/users.csv", func(row []string) bool { return row[0] == "ada" }); web.UnguardCell(got[1]) != name {
+			t.Errorf("%q: people.csv has %q", name, got)
+		}
+		got := row("/admin/audit.csv?kind=user.suspend", func(row []string) bool { return slices.Contains(row, "user.suspend") })
+		if !slices.ContainsFunc(got, func(field string) bool { return strings.Contains(web.UnguardCell(field), name) }) {
+			t.Errorf("%q: audit.csv has %q", name, got)
+		}
+		page := b.Page("/admin/users/ada").Is(200)
+		if strings.Contains(page.Body, "<C>") || !strings.Contains(html.UnescapeString(page.Body), `name="display_name" type="text" value="`+name+`"`) {
+			t.Errorf("%q: %s", name, page.Body)
+		}
+	}
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/mail/mailtest"
+	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
-// A name of a club and of a person arrives unchanged behind each door that writes another language.
+// A name of a club, of a person and of an application arrives unchanged behind each door that writes another language.
 func TestHostileNamesLeaveWhole(t *testing.T) {
 	server := mailtest.New(t, mailtest.Options{})
 	sender := mail.NewSMTP(server.Settings)
@@ -21,9 +22,7 @@ func TestHostileNamesLeaveWhole(t *testing.T) {
 	w := accounttest.New(t, func(o *accounttest.Options) { o.Mail = sender })
 	w.AddUser("ada")
 	b := w.SignedIn("ada")
-	for i, name := range []string{
-		"A&B", "A&secret=AAAA", "a=b;c", "50 % + 1", "%41%0d%0a", "a/b?c#d", `"A" \ 'B', <C>`, "Müller 🏔", "נבחרת א", "a:b",
-	} {
+	for i, name := range accounttest.HostileNames {
 		w.SaveSettings(func(v *account.Settings) { v.InstanceName, v.InvitesPerMember = name, 50 })
 		b.Call("PATCH", "/api/me", map[string]string{"display_name": name}).Is(200)
 
@@ -51,11 +50,30 @@ func TestHostileNamesLeaveWhole(t *testing.T) {
 		}
 
 		to := "guest" + strconv.Itoa(i) + "@example.org"
-		b.Call("POST", "/api/invites", map[string]string{"email": to}).Is(201)
+		code := b.Call("POST", "/api/invites", map[string]string{"email": to, "note": name}).Is(201).JSON()["code"].(string)
 		must(t, w.Post.DeliverMails(t.Context()))
-		m := server.Mails()[i]
+		m := server.Mails()[2*i]
 		if m.To != to || m.Subject != "@ada invites you: "+name || !strings.Contains(m.Text, "join “"+name+"”") ||
 			!strings.Contains(html.UnescapeString(m.HTML), "join “"+name+"”") || strings.Contains(m.HTML, "<C>") {
+			t.Errorf("%q: the mail is %q, %s, %s", name, m.Subject, m.Text, m.HTML)
+		}
+		slip := b.Page("/account/invites/slip?code=" + code).Is(200)
+		if got := html.UnescapeString(slip.Body); strings.Contains(slip.Body, "<C>") || !strings.Contains(got, " · "+name+"</title>") ||
+			!strings.Contains(got, "<h1>Invite: <bdi>"+name+"</bdi></h1>") || !strings.Contains(got, "<p><bdi>"+name+"</bdi> invites you.</p>") ||
+			!strings.Contains(got, "<blockquote><p><bdi>"+name+"</bdi></p></blockquote>") {
+			t.Errorf("%q: the slip is %s", name, slip.Body)
+		}
+
+		id := "app-" + strconv.Itoa(i)
+		c := &provider.Client{ID: id, Name: name, RedirectURIs: []string{"https://app.example/cb"}, AuthMethod: provider.AuthNone, CreatedAt: w.Clock.Now()}
+		must(t, w.Store.(clients).CreateClient(t.Context(), c, account.Operator().Audit(w.Clock.Now(), account.RegisterClient, "", "")))
+		if apps := b.Page("/account/apps").Is(200); strings.Contains(apps.Body, "<C>") || !strings.Contains(html.UnescapeString(apps.Body), "<bdi>"+name+"</bdi>") {
+			t.Errorf("%q: the application is shown as %s", name, apps.Body)
+		}
+		told := account.UserMail(t.Context(), w.User("ada"), to, account.MailLastingAccess, w.Clock.Now(), "name", name)
+		must(t, w.Store.QueueMail(t.Context(), told, w.Clock.Now()))
+		must(t, w.Post.DeliverMails(t.Context()))
+		if m := server.Mails()[2*i+1]; !strings.Contains(m.Text, name) || !strings.Contains(html.UnescapeString(m.HTML), name) || strings.Contains(m.HTML, "<C>") {
 			t.Errorf("%q: the mail is %q, %s, %s", name, m.Subject, m.Text, m.HTML)
 		}
 	}

@@ -160,6 +160,7 @@ func (w *World) Start(change ...func(*Options)) {
 	}
 	w.Service.Mount(sub)
 	o.Pages.SetLook(w.Service.Look)
+	o.Pages.SetInstanceName(w.Service.InstanceName)
 	if w.mount != nil {
 		o.Pages.SetWaiting(w.Service.WaitingRequests)
 		w.mount(w.Service, sub)
@@ -197,6 +198,12 @@ func (w *World) User(handle string) account.User {
 		w.T.Fatal(err)
 	}
 	return u
+}
+
+// HostileNames have what the languages escape in which names leave: addresses, headers, HTML, CSV and mails.
+var HostileNames = []string{
+	"A&B", "A&secret=AAAA", "a=b;c", "50 % + 1", "%41%0d%0a", "a/b?c#d", `"A" \ 'B', <C>`, "Müller 🏔", "נבחרת א", "a:b",
+	"=1+1", "@sum;+1", "'-x",
 }
 
 // SaveSettings changes the settings as the operator does, from the defaults.
