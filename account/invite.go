@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -128,6 +129,8 @@ type InviteTerms struct {
 	Until time.Time `json:"-"`
 	// AccountEnds is when the account of whoever joins ends, as ParseEnd reads it; empty: never.
 	AccountEnds string `json:"account_ends"`
+	// App is the client id of the application to which the mailed link leads, or empty.
+	App string `json:"-"`
 	// Once is that of the form, or empty: a form that is sent again within a minute creates nothing.
 	Once string `json:"-"`
 }
@@ -330,7 +333,7 @@ func (s *Service) CreateInvite(ctx context.Context, c Caller, t InviteTerms) (In
 			return made, nil
 		}
 	}
-	mails, err := s.inviteMails(ctx, settings, u, i)
+	mails, err := s.inviteMails(ctx, settings, u, i, t.App)
 	if err != nil {
 		return Invite{}, err
 	}
@@ -353,7 +356,7 @@ func (s *Service) CreateInvite(ctx context.Context, c Caller, t InviteTerms) (In
 
 // inviteMails returns the mail with an invite, if an address is given. A user may mail as many a
 // day as they may have invites, and only a few to the same address.
-func (s *Service) inviteMails(ctx context.Context, settings Settings, u User, i Invite) ([]Mail, error) {
+func (s *Service) inviteMails(ctx context.Context, settings Settings, u User, i Invite, app string) ([]Mail, error) {
 	if i.MailedTo == "" {
 		return nil, nil
 	}
@@ -374,7 +377,7 @@ func (s *Service) inviteMails(ctx context.Context, settings Settings, u User, i 
 	if err != nil || wait > 0 {
 		return nil, cmp.Or(err, web.RateLimited(wait))
 	}
-	return []Mail{UserMail(ctx, u, i.MailedTo, MailInvite, s.Now(), "invite", i.Hash())}, nil
+	return []Mail{UserMail(ctx, u, i.MailedTo, MailInvite, s.Now(), "invite", i.Hash(), "app", app)}, nil
 }
 
 // Hash identifies the invite in a mail that waits.
@@ -382,6 +385,14 @@ func (i Invite) Hash() string { return hex.EncodeToString(HashSecret(i.Code)) }
 
 // InviteURL returns the link to the registration page of the issuer with the code filled in.
 func InviteURL(issuer string, i Invite) string { return issuer + "/register/?code=" + i.Shown() }
+
+// LeadingTo returns a link to join that leads to an application; an empty client id: to nothing else.
+func LeadingTo(link, app string) string {
+	if app == "" {
+		return link
+	}
+	return link + "&app=" + url.QueryEscape(app)
+}
 
 // InviteURL returns the link to this service's registration page.
 func (s *Service) InviteURL(i Invite) string { return InviteURL(s.site.URL(""), i) }

@@ -184,6 +184,9 @@ type AccountInvites struct {
 	Mail bool
 	// What was typed into a refused form.
 	Note, Email, Uses, Days, Domain, AccountEnds string
+	// Apps are the applications to which a link may lead, App is the client id of the one chosen, or empty.
+	Apps []AppRow
+	App  string
 	// Once is another one each time: the form that has it creates one invite, however often it is sent.
 	Once string
 	// MaxUses and MaxDays are the most that the person may choose; UsualDays is for how long an invite is otherwise.

@@ -109,7 +109,7 @@ func fullPages() map[string]templates.Page {
 		},
 		"account-devices": templates.AccountDevices{Member: member("sessions", ""), Sessions: sessions, MoreSessions: true},
 		"account-apps":    templates.AccountApps{Member: member("apps", ""), Apps: apps},
-		"account-invites": templates.AccountInvites{
+		"account-invites": templates.AccountInvites{Apps: apps, App: "c1",
 			Member: wrong(member("invites", ""), "note", "email"), Mail: true, InvitesRemaining: 2,
 			Invites: []templates.InviteRow{
 				{Code: "AAAA-BBBB-CCCC-DDDD", URL: "https://id.example/register/?code=AAAA", Note: "for Bo", MailedTo: "bo@example.org", CreatedAt: noon, ExpiresAt: noon},

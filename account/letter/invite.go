@@ -78,7 +78,7 @@ func (p *Post) composeInvite(ctx context.Context, m account.Mail, l *templates.L
 		out.Paragraphs = append(out.Paragraphs, l.Text("“{note}”", texts...))
 	}
 	until := p.clock(m, l, invite.ExpiresAt)
-	out.Link = &templates.MailLink{Label: l.Text("Accept invite"), URL: address}
+	out.Link = &templates.MailLink{Label: l.Text("Accept invite"), URL: account.LeadingTo(address, m.Data["app"])}
 	out.Notes = []string{l.Text("The invite is for one person, until {time}.", "time", until)}
 	if left := invite.Uses - invite.Used; left > 1 {
 		out.Notes[0] = l.Text("The invite is for {n} people, until {time}. Only this link proves that the address is "+

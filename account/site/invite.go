@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"crypto/rand"
 	"net/http"
 	"slices"
@@ -31,10 +32,18 @@ func (s *Site) invitesPage(r *http.Request, m templates.Member) (templates.Page,
 		return nil, err
 	}
 	typed := func(name string) string { return text.Cut(r.PostForm.Get(name), maxShown) }
+	apps, err := s.AppsFor(r.Context(), u)
+	if err != nil {
+		return nil, err
+	}
 	page, now := templates.AccountInvites{Member: m, InvitesRemaining: remaining, Mail: s.MailEnabled(),
 		Note: typed("note"), Email: typed("email"), Uses: typed("uses"), Days: typed("days"), Domain: typed("domain"),
 		MaxUses: settings.InviteMaxUses, MaxDays: settings.InviteMaxDays, AccountEnds: typed("account_ends"),
-		Once: rand.Text()}, s.Now()
+		Once: rand.Text(), Apps: withHome(apps)}, s.Now()
+	chosen := cmp.Or(typed("app"), r.URL.Query().Get("app"))
+	if slices.ContainsFunc(page.Apps, func(app templates.AppRow) bool { return app.ClientID == chosen }) {
+		page.App = chosen
+	}
 	flags := settings.InviteFlags
 	if u.Has(account.FlagAdmin) {
 		flags, page.MaxUses, page.MaxDays = settings.Flags, account.MaxInviteUses, account.MaxInviteDays
@@ -48,7 +57,8 @@ func (s *Site) invitesPage(r *http.Request, m templates.Member) (templates.Page,
 	for _, i := range invites {
 		i, used := i.For(s.Caller(r), now), !i.UsedAt.IsZero()
 		page.Invites = append(page.Invites, templates.InviteRow{
-			Code: i.Shown(), URL: s.InviteURL(i), Note: i.Note, MailedTo: i.MailedTo, CreatedAt: i.CreatedAt,
+			Code: i.Shown(), URL: account.LeadingTo(s.InviteURL(i), page.App), Note: i.Note, MailedTo: i.MailedTo,
+			CreatedAt: i.CreatedAt,
 			ExpiresAt: i.ExpiresAt, Used: used, UsedAt: i.UsedAt, UsedBy: i.UsedBy, Expired: !used && !i.Open(now),
 			InviteUse: i.Use(), Joined: i.Joined,
 		})
@@ -72,7 +82,8 @@ func (s *Site) invitePage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.Show(w, r, http.StatusOK,
-		templates.AccountInviteSlip{Member: m, Code: i.Shown(), URL: s.InviteURL(i), Note: i.Note,
+		templates.AccountInviteSlip{Member: m, Code: i.Shown(), Note: i.Note,
+			URL:  account.LeadingTo(s.InviteURL(i), text.Cut(r.URL.Query().Get("app"), account.MaxClientID)),
 			Left: i.Uses - i.Used, InviteUse: i.Use(),
 			ExpiresAt: i.ExpiresAt.In(templates.Zone(u.Profile.Zoneinfo, settings.TimeZone))})
 	return nil
@@ -139,7 +150,7 @@ func (s *Site) inviteForm(_ http.ResponseWriter, r *http.Request) error {
 	}
 	_, err := s.CreateInvite(r.Context(), s.Caller(r), account.InviteTerms{Note: f.Get("note"), Email: f.Get("email"),
 		Flags: flags, Uses: typedNumber(f.Get("uses")), Days: typedNumber(f.Get("days")), Domain: f.Get("domain"),
-		AccountEnds: f.Get("account_ends"), Once: f.Get("once")})
+		AccountEnds: f.Get("account_ends"), Once: f.Get("once"), App: text.Cut(f.Get("app"), account.MaxClientID)})
 	return err
 }
 

@@ -123,8 +123,11 @@ func TestSecondChildOfAFamilyJoins(t *testing.T) {
 		t.Fatal(err)
 	}
 	accepted := links(post.one("family@example.org"))[0]
-	root.Call("POST", "/api/invites", map[string]string{"email": "family@example.org"}).Is(201)
-	invited := links(post.one("family@example.org"))[0]
+	root.Page("/account/invites", "email", "family@example.org", "app", "x&y").RedirectsTo("/account/invites?notice=invite-mailed#invites")
+	invited, toApp := strings.CutSuffix(links(post.one("family@example.org"))[0], "&app=x%26y")
+	if !toApp {
+		t.Errorf("%s leads to no application", invited)
+	}
 	for handle, path := range map[string]string{"bo": accepted, "cy": invited} {
 		code, mailed, _ := strings.Cut(strings.TrimPrefix(path, "/register/?code="), "&mailed=")
 		w.Browser().Page(path).Is(200).Shows(`id="shared-address"`, `value="family@example.org"`).Hides("already verified")

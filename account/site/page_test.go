@@ -215,6 +215,16 @@ func TestHomeOpensWhatTheMemberMayUse(t *testing.T) {
 			t.Errorf("%s: %s", id, page.Body)
 		}
 	}
+	// The form of invites offers those that the inviter may use.
+	ada.Page("/account/invites").Is(200).Shows(`<option value="home">home</option>`).Hides(`value="board"`, `value="native"`, `value="machine"`)
+	ada.Page("/account/invites", "note", "Kim", "app", "home").RedirectsTo("/account/invites?notice=invite-created&app=home#invites")
+	shown := ada.Page("/account/invites?app=home").Is(200).Shows(`<option value="home" selected>`, `&amp;app=home">`)
+	link := regexp.MustCompile(`data-copy="[^"]*(/register/\?code=[0-9A-Z-]+)&amp;app=home"`).FindStringSubmatch(shown.Body)
+	if link == nil {
+		t.Fatal(shown.Body)
+	}
+	ada.Page("/account/invites/slip?code=" + link[1][len("/register/?code="):] + "&app=home").Is(200).Shows(link[1] + "&amp;app=home</p>")
+	ada.Page("/account/invites?app=board").Is(200).Shows(`data-copy="`).Hides("app=board")
 	for _, path := range []string{"/join/?app=home", "/register/?app=home", "/reset-password/?handle=ada&code=x&app=home"} {
 		if kept := w.Browser().Page(path).Header.Get("Set-Cookie"); !strings.HasPrefix(kept, "__Host-cairn_app=home; Path=/; Max-Age=1209600; HttpOnly; Secure; SameSite=Lax") {
 			t.Errorf("%s: %q", path, kept)

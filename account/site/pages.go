@@ -102,6 +102,9 @@ func (s *Site) accountForm(notice string, do operation) web.Handler {
 			return nil
 		case notice == "invite-created" && strings.TrimSpace(r.PostForm.Get("email")) != "":
 			return s.Redirect(w, r, "/account/invites?notice=invite-mailed#invites")
+		case notice == "invite-created" && r.PostForm.Get("app") != "":
+			path := account.LeadingTo("/account/invites?notice="+notice, r.PostForm.Get("app"))
+			return s.Redirect(w, r, path+"#invites")
 		}
 		return s.Redirect(w, r, "/account/"+at.page+"?notice="+notice+"#"+at.section)
 	}
