@@ -25,6 +25,7 @@ type NewUser struct {
 	Password      string
 	Flags         []string // nil: the default flags
 	Language      string   // BCP 47, see User.Language
+	App           string   // client id of the application to which the mailed link leads, or empty
 	// AnyHandle lets the operator give a reserved handle, which a member cannot choose.
 	AnyHandle bool
 }

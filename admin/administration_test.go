@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"fmt"
 	"html"
@@ -17,6 +18,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store/accounttest"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -463,5 +465,25 @@ func TestHostileNamesLeaveWhole(t *testing.T) {
 		if strings.Contains(page.Body, "<C>") || !strings.Contains(html.UnescapeString(page.Body), `name="display_name" type="text" value="`+name+`"`) {
 			t.Errorf("%q: %s", name, page.Body)
 		}
+	}
+}
+
+// A welcome leads to the application that the administrator chose, by mail and by the link that is shown.
+func TestWelcomeLeadsToAnApplication(t *testing.T) {
+	w, mails := newMailWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	b := w.SignedIn("root1")
+	b.Page("/admin/users/").Is(200).Hides("leads-to")
+	c := &provider.Client{ID: "maps", Name: "Maps", HomeURI: "https://maps.example/", RedirectURIs: []string{"https://maps.example/cb"},
+		AuthMethod: provider.AuthNone, CreatedAt: w.Clock.Now()}
+	must(t, w.Store.(interface {
+		CreateClient(ctx context.Context, c *provider.Client, a account.Audit) error
+	}).CreateClient(t.Context(), c, account.Operator().Audit(w.Clock.Now(), account.RegisterClient, "", "")))
+	b.Page("/admin/users/").Is(200).Shows(`<select id="leads-to" name="app">`, `<option value="maps">Maps</option>`)
+	b.Page("/admin/users/", "handle", "bo", "app", "maps").Is(200).Shows("handle=bo&amp;app=maps")
+	b.Page("/admin/users/", "handle", "cy", "email", "cy@example.org", "app", "maps").Is(303)
+	w.deliver(t)
+	if sent := mails.sent["cy@example.org"]; len(sent) != 1 || !strings.Contains(sent[0].Text, "&app=maps\n") {
+		t.Errorf("%+v", sent)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/cairn-id/cairn/account/entry"
 	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/site"
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -40,7 +41,11 @@ func (s *Service) showUsersPage(w http.ResponseWriter, r *http.Request, status i
 		Suspended: q.Suspended, NeverSignedIn: q.NeverSignedIn, NoSecondFactor: q.NoSecondFactor,
 		Ending: strings.TrimSpace(r.URL.Query().Get("ending")), App: q.App,
 	}
-	page.ByMail = s.accounts.MailEnabled()
+	apps, err := s.accounts.AppsFor(r.Context(), site.IdentityFrom(r.Context()).User)
+	if err != nil {
+		return err
+	}
+	page.ByMail, page.Apps = s.accounts.MailEnabled(), entry.WithHome(apps)
 	page.Flags, page.Next = settings.Flags, s.nextPage(r, list.next)
 	page.Total, page.AtLeast = list.total, !list.exact
 	if !list.exact && list.total == 0 {
@@ -116,14 +121,15 @@ func (s *Service) addForm(w http.ResponseWriter, r *http.Request) error {
 	f := r.PostForm
 	n := account.NewUser{
 		Handle: f.Get("handle"), DisplayName: f.Get("display_name"), Email: f.Get("email"),
-		Flags: append([]string{}, f["flag"]...),
+		Flags: append([]string{}, f["flag"]...), App: text.Cut(f.Get("app"), account.MaxClientID),
 	}
 	u, c, err := s.users.Add(r.Context(), s.accounts.Caller(r), n)
 	if err == nil && c.Hash == nil {
 		return s.accounts.Redirect(w, r, noticeOn(u, "added-by-mail"))
 	}
 	if err == nil {
-		page := templates.AdminUser{Welcome: true, ResetCode: c.Shown(), ResetURL: s.accounts.ResetURL(u.Handle, c)}
+		page := templates.AdminUser{Welcome: true, ResetCode: c.Shown(),
+			ResetURL: account.LeadingTo(s.accounts.ResetURL(u.Handle, c), n.App)}
 		return s.showUserPage(w, r, http.StatusOK, u, page)
 	}
 	p, err := web.Refusal(w, r, err)
@@ -131,8 +137,8 @@ func (s *Service) addForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	page := templates.AdminUsers{
-		Faults: p.ByField(),
-		New:    templates.NewPerson{Handle: n.Handle, DisplayName: n.DisplayName, Email: n.Email, Flags: n.Flags},
+		Faults: p.ByField(), App: n.App,
+		New: templates.NewPerson{Handle: n.Handle, DisplayName: n.DisplayName, Email: n.Email, Flags: n.Flags},
 	}
 	if errors.Is(p, account.ErrHandleTaken) {
 		page.Faults["handle"] = p.Detail

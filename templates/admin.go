@@ -108,6 +108,9 @@ type AdminUsers struct {
 	Answer
 	// New has the values typed for a new person.
 	New NewPerson
+	// Apps and App are as in AccountInvites.
+	Apps []AppRow
+	App  string
 	// Faults has the error sentences by field name.
 	Faults map[string]string
 	// ByMail reports whether a new person with an address gets the link by mail.

@@ -170,6 +170,11 @@ func AppRows(list []account.App) []templates.AppRow {
 	return out
 }
 
+// WithHome returns the rows of the applications to which a link can lead.
+func WithHome(apps []account.App) []templates.AppRow {
+	return slices.DeleteFunc(AppRows(apps), func(app templates.AppRow) bool { return app.HomeURI == "" })
+}
+
 // Factors lists the second factors of a user for the user and for the export.
 type Factors struct {
 	TOTP          *authenticator `json:"totp"` // null: none

@@ -72,7 +72,7 @@ func (p *Post) resetURL(m account.Mail, u account.User, c account.ResetCode) str
 	if next := m.Data["continue"]; next != "" {
 		address += "&" + url.Values{"continue": {next}}.Encode()
 	}
-	return address
+	return account.LeadingTo(address, m.Data["app"])
 }
 
 func (p *Post) composeReset(ctx context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {

@@ -57,7 +57,9 @@ func (a *Administration) Add(
 	}
 	c := account.ResetCode{}
 	if a.MailEnabled() && u.Email != "" {
-		row = row.With(a.welcome(ctx, by, u))
+		m := a.welcome(ctx, by, u)
+		m.Data["app"] = n.App
+		row = row.With(m)
 	} else {
 		c = account.NewWelcomeCode(a.Now())
 	}

@@ -17,7 +17,7 @@ func (s *Site) homePage(r *http.Request, m templates.Member) (templates.Page, er
 	steps, passkeys, apps, err := s.stepsOf(r, u)
 	page := templates.AccountHome{Member: m, Picture: s.PhotoOf(u), Email: u.Email, EmailVerified: u.EmailVerified,
 		Passkeys: passkeys}
-	page.Apps = withHome(apps)
+	page.Apps = entry.WithHome(apps)
 	open := func(step templates.NextStep) bool { return !step.Done && step.Name != "applications" }
 	if i := slices.IndexFunc(steps, open); i >= 0 {
 		page.Step = &steps[i]
@@ -25,17 +25,12 @@ func (s *Site) homePage(r *http.Request, m templates.Member) (templates.Page, er
 	return page, err
 }
 
-// withHome returns the rows of the applications to which a link can lead.
-func withHome(apps []account.App) []templates.AppRow {
-	return slices.DeleteFunc(entry.AppRows(apps), func(app templates.AppRow) bool { return app.HomeURI == "" })
-}
-
 // welcomePage is the first page after a registration that no application asked for.
 func (s *Site) welcomePage(r *http.Request, m templates.Member) (templates.Page, error) {
 	steps, _, apps, err := s.stepsOf(r, IdentityFrom(r.Context()).User)
 	page := templates.AccountWelcome{Member: m, Steps: steps}
 	if c, missing := r.Cookie(s.hostOnly(appCookie)); missing == nil {
-		for _, app := range withHome(apps) {
+		for _, app := range entry.WithHome(apps) {
 			if url.QueryEscape(app.ClientID) == c.Value {
 				page.App = &app
 			}

@@ -39,7 +39,7 @@ func (s *Site) invitesPage(r *http.Request, m templates.Member) (templates.Page,
 	page, now := templates.AccountInvites{Member: m, InvitesRemaining: remaining, Mail: s.MailEnabled(),
 		Note: typed("note"), Email: typed("email"), Uses: typed("uses"), Days: typed("days"), Domain: typed("domain"),
 		MaxUses: settings.InviteMaxUses, MaxDays: settings.InviteMaxDays, AccountEnds: typed("account_ends"),
-		Once: rand.Text(), Apps: withHome(apps)}, s.Now()
+		Once: rand.Text(), Apps: entry.WithHome(apps)}, s.Now()
 	chosen := cmp.Or(typed("app"), r.URL.Query().Get("app"))
 	if slices.ContainsFunc(page.Apps, func(app templates.AppRow) bool { return app.ClientID == chosen }) {
 		page.App = chosen
