@@ -14,7 +14,7 @@ import (
 )
 
 func (s *Service) revokeInvite(w http.ResponseWriter, r *http.Request) error {
-	return noContent(w, s.users.RevokeInvite(r.Context(), s.accounts.Caller(r), mux.Vars(r)["code"]))
+	return web.NoContent(w, s.users.RevokeInvite(r.Context(), s.accounts.Caller(r), mux.Vars(r)["code"]))
 }
 
 // revokeBranch revokes the open invites of a user and of all below them in the tree.
@@ -26,13 +26,10 @@ func (s *Service) revokeBranch(w http.ResponseWriter, r *http.Request, in struct
 		return err
 	}
 	n, err := s.users.RevokeBranch(r.Context(), s.accounts.Caller(r), u)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, struct {
+	return web.Answer(w, http.StatusOK, struct {
 		OK      bool `json:"ok"`
 		Revoked int  `json:"revoked"`
-	}{true, n})
+	}{true, n}, err)
 }
 
 func branchRow(b account.Branch) templates.BranchRow {

@@ -13,12 +13,9 @@ import (
 
 func (s *Service) listJoinRequests(w http.ResponseWriter, r *http.Request) error {
 	list, err := s.users.JoinRequests(r.Context())
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, struct {
+	return web.Answer(w, http.StatusOK, struct {
 		Requests []account.JoinRequest `json:"requests"`
-	}{list})
+	}{list}, err)
 }
 
 // decideJoin decides the request in the path, with the note in an optional body.
@@ -30,7 +27,7 @@ func (s *Service) decideJoin(accept bool) web.Handler {
 		if err := web.ReadOptionalJSON(w, r, &in); err != nil {
 			return err
 		}
-		return noContent(w, s.decide(r, accept, mux.Vars(r)["id"], in.Note))
+		return web.NoContent(w, s.decide(r, accept, mux.Vars(r)["id"], in.Note))
 	}
 }
 

@@ -344,18 +344,11 @@ func answerOK(w http.ResponseWriter, err error) error {
 }
 
 func (s *Service) endSession(w http.ResponseWriter, r *http.Request, u account.User) error {
-	return noContent(w, s.users.EndSession(r.Context(), s.accounts.Caller(r), u, mux.Vars(r)["id"]))
+	return web.NoContent(w, s.users.EndSession(r.Context(), s.accounts.Caller(r), u, mux.Vars(r)["id"]))
 }
 
 func (s *Service) deleteUser(w http.ResponseWriter, r *http.Request, u account.User) error {
-	return noContent(w, s.users.Delete(r.Context(), s.accounts.Caller(r), u))
-}
-
-func noContent(w http.ResponseWriter, err error) error {
-	if err != nil {
-		return err
-	}
-	return web.NoContent(w)
+	return web.NoContent(w, s.users.Delete(r.Context(), s.accounts.Caller(r), u))
 }
 
 func (s *Service) putFlags(w http.ResponseWriter, r *http.Request, u account.User) error {
@@ -383,13 +376,10 @@ func (s *Service) putFlags(w http.ResponseWriter, r *http.Request, u account.Use
 		return err
 	}
 	settings, err := s.users.Settings(r.Context())
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, struct {
+	return web.Answer(w, http.StatusOK, struct {
 		OK    bool            `json:"ok"`
 		Flags map[string]bool `json:"flags"`
-	}{true, u.FlagMap(settings.Flags)})
+	}{true, u.FlagMap(settings.Flags)}, err)
 }
 
 func (s *Service) issueResetCode(w http.ResponseWriter, r *http.Request, u account.User) error {
@@ -397,15 +387,12 @@ func (s *Service) issueResetCode(w http.ResponseWriter, r *http.Request, u accou
 		return err
 	}
 	c, err := s.users.IssueResetCode(r.Context(), s.accounts.Caller(r), u)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusCreated, struct {
+	return web.Answer(w, http.StatusCreated, struct {
 		OK        bool      `json:"ok"`
 		Code      string    `json:"code"`
 		URL       string    `json:"url"`
 		ExpiresAt time.Time `json:"expires_at"`
-	}{true, c.Code, s.accounts.ResetURL(u.Handle, c), c.ExpiresAt})
+	}{true, c.Code, s.accounts.ResetURL(u.Handle, c), c.ExpiresAt}, err)
 }
 
 const (

@@ -15,7 +15,7 @@ func (s *Site) apiDeleteMe(w http.ResponseWriter, r *http.Request, in account.Co
 		return err
 	}
 	s.clearCookies(w)
-	return web.NoContent(w)
+	return web.NoContent(w, nil)
 }
 
 func (s *Site) deleteForm(_ http.ResponseWriter, r *http.Request) error {

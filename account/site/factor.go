@@ -26,13 +26,10 @@ func (s *Site) apiFactors(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	recent, err := s.Store().RecentFactors(r.Context(), u.Sub, IdentityFrom(r.Context()).Session.ID, s.Now())
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, struct {
+	return web.Answer(w, http.StatusOK, struct {
 		entry.Factors
 		Recent []account.MadeFactor `json:"recent_factors"` // of other sessions
-	}{entry.FactorsOf(f, u), recent})
+	}{entry.FactorsOf(f, u), recent}, err)
 }
 
 func (s *Site) apiBeginTOTP(w http.ResponseWriter, r *http.Request) error {
@@ -122,13 +119,10 @@ func (s *Site) apiSecondStep(w http.ResponseWriter, r *http.Request, in struct {
 			web.FieldError{Pointer: "/on", Detail: "must be a boolean"})
 	}
 	codes, err := s.ChooseSecondStep(r.Context(), s.Caller(r), in.Keep, *in.On)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, struct {
+	return web.Answer(w, http.StatusOK, struct {
 		OK            bool     `json:"ok"`
 		RecoveryCodes []string `json:"recovery_codes"` // null: none are new
-	}{true, codes})
+	}{true, codes}, err)
 }
 
 func (s *Site) secondStepForm(w http.ResponseWriter, r *http.Request) error {

@@ -133,11 +133,8 @@ func (s *Site) apiCreateInvite(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	i, err := s.CreateInvite(r.Context(), s.Caller(r), in)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusCreated,
-		inviteCreated{OK: true, Code: i.Shown(), URL: s.InviteURL(i), ExpiresAt: i.ExpiresAt})
+	return web.Answer(w, http.StatusCreated,
+		inviteCreated{OK: true, Code: i.Shown(), URL: s.InviteURL(i), ExpiresAt: i.ExpiresAt}, err)
 }
 
 func (s *Site) inviteForm(_ http.ResponseWriter, r *http.Request) error {

@@ -189,10 +189,7 @@ func noContent(do operation) web.Handler {
 				return err
 			}
 		}
-		if err := do(w, r); err != nil {
-			return err
-		}
-		return web.NoContent(w)
+		return web.NoContent(w, do(w, r))
 	}
 }
 
@@ -206,10 +203,7 @@ func keepingAPI(do keepingOperation) web.Handler {
 		if err := web.ReadOptionalJSON(w, r, &keep); err != nil {
 			return err
 		}
-		if err := do(r, keep); err != nil {
-			return err
-		}
-		return web.NoContent(w)
+		return web.NoContent(w, do(r, keep))
 	}
 }
 

@@ -43,7 +43,7 @@ func (s *Site) apiRemovePassword(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if codes == nil {
-		return web.NoContent(w)
+		return web.NoContent(w, nil)
 	}
 	return web.WriteJSON(w, http.StatusOK, map[string][]string{"recovery_codes": codes})
 }

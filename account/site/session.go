@@ -58,10 +58,7 @@ func (s *Site) apiEndOthers(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	keep := account.Keep{Apps: in.KeepApps, Void: in.Void, Remove: in.Remove}
-	if err := s.EndOtherSessions(r.Context(), s.Caller(r), keep); err != nil {
-		return err
-	}
-	return web.NoContent(w)
+	return web.NoContent(w, s.EndOtherSessions(r.Context(), s.Caller(r), keep))
 }
 
 // endOthersForm is apiEndOthers for a form, which first lists what ends.

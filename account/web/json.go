@@ -108,8 +108,11 @@ func Answer(w http.ResponseWriter, status int, v any, err error) error {
 	return WriteJSON(w, status, v)
 }
 
-// NoContent writes 204.
-func NoContent(w http.ResponseWriter) error {
+// NoContent writes 204 unless there is an error, which is returned.
+func NoContent(w http.ResponseWriter, err error) error {
+	if err != nil {
+		return err
+	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
