@@ -42,9 +42,9 @@ var (
 	ErrDeviceProofRequired = web.NewProblem(401, "device_proof_required",
 		"Your browser has to show that it is still the one you signed in with. Try again in a moment.")
 	// ErrDeviceProof refuses a proof. After the challenge of the answer the browser makes another one.
-	ErrDeviceProof = web.NewProblem(403, "invalid_device_proof", "This proof of a device is not valid.")
+	ErrDeviceProof = web.NewProblem(403, "invalid_device_proof", "The proof from this device is not valid.")
 	// ErrDeviceUnknown refuses what names no session.
-	ErrDeviceUnknown = web.NewProblem(400, "unknown_device_session", "This proof of a device is not valid.")
+	ErrDeviceUnknown = web.NewProblem(400, "unknown_device_session", "The proof from this device is not valid.")
 )
 
 // Bound is the answer to a proof of a device.

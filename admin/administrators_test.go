@@ -89,7 +89,7 @@ func TestNewAdministratorsAreTold(t *testing.T) {
 			var got []string
 			for to, all := range mails.sent {
 				for _, m := range all {
-					if strings.Contains(m.Subject, "administrator") || strings.Contains(m.Subject, "ist jetzt Administrator") {
+					if strings.Contains(m.Subject, "administrator") || strings.Contains(m.Subject, "gehört jetzt zur Verwaltung") {
 						got = append(got, to+" "+m.Subject)
 					}
 				}
@@ -103,7 +103,7 @@ func TestNewAdministratorsAreTold(t *testing.T) {
 				} else {
 					want = append(want, "mole@example.org @mole2 is now an administrator")
 				}
-				want = append(want, "root1@example.org @"+who+" is now an administrator", "root2@example.org @"+who+" ist jetzt Administrator")
+				want = append(want, "root1@example.org @"+who+" is now an administrator", "root2@example.org @"+who+" gehört jetzt zur Verwaltung")
 			}
 			if !slices.Equal(got, want) {
 				t.Errorf("got  %q\nwant %q", got, want)

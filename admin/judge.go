@@ -64,7 +64,7 @@ func Judge(ctx context.Context, users *roster.Administration, o Options) (list [
 		}
 		ahead := at.After(now.Add(clockTolerance))
 		if ahead {
-			text = l.Text("The last backup is of {date}, a day that has not come: the clock was wrong.",
+			text = l.Text("The last backup is dated {date}, which is in the future: the clock was wrong.",
 				"date", at.Format(time.DateOnly))
 		}
 		if ahead || daysBetween(at, now) >= backupDays {

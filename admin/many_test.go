@@ -296,7 +296,7 @@ func TestPasteIsReadAsPeopleHaveIt(t *testing.T) {
 		"American date":            {"", "Name,Email,Ends\nMax Müller,max@example.org,12/31/2099", append(max, "2100-01-01T00:00:00Z")},
 		"a date of two days":       {"", "Name,Email,Ends\nMax Müller,max@example.org,3/4/2099", []string{`data-line="2"`, "a date such as 2030-12-24"}},
 		"unknown permission":       {"", "Max Müller,max@example.org,trainer", []string{`The permission &#34;trainer&#34; does not exist`, "There are: activity, admin, coach"}},
-		"unknown column":           {"", "Name;E-Mail;Birthday\nMax Müller;max@example.org;1.1.1999", []string{"The column Birthday is unknown. Remove it, or name it: display_name, email"}},
+		"unknown column":           {"", "Name;E-Mail;Birthday\nMax Müller;max@example.org;1.1.1999", []string{"The column Birthday is unknown. Remove it, or rename it to one of: display_name, email"}},
 		"column twice":             {"", "Name;E-Mail;Email\nMax Müller;max@example.org;", []string{"The column Email is there twice"}},
 	} {
 		a := b.Send("POST", "/admin/users/paste", "application/x-www-form-urlencoded", url.Values{"people": {c.list}}.Encode(), "Accept", "text/html", "Accept-Language", c.language)

@@ -58,7 +58,7 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 			root.Page(path, form...).Is(200).Shows(`value="account:mole"`, `value="permission:bob:admin"`, "contact", "honest").
 				Hides("account:longago", "account:gone", ":cy:")
 			sure := append(form, "sure", "yes")
-			root.Page(path, append(sure, "undo", "account:longago")...).Is(409).Shows("Look at the list again")
+			root.Page(path, append(sure, "undo", "account:longago")...).Is(409).Shows("Check it again")
 			if u := w.User("thief"); u.Suspended() || !u.Has(account.FlagAdmin) {
 				t.Error("refused, and done")
 			}

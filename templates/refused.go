@@ -21,7 +21,7 @@ type explainedRefusal struct {
 }
 
 var (
-	wrongProof = explainedRefusal{"The application did not prove itself in the way that it is registered for.",
+	wrongProof = explainedRefusal{"The application authenticated in a way it is not registered for.",
 		"cairn client show ID"}
 	wrongRequest = explainedRefusal{"There is a mistake in the request of the application.", "cairn explain URL"}
 	wrongPKCE    = explainedRefusal{"The application did not use PKCE correctly.", "cairn explain URL"}

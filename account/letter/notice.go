@@ -247,7 +247,7 @@ func (p *Post) composeNotice(ctx context.Context, m account.Mail, l *templates.L
 	}
 	bare := m.Data[account.MailBare] != ""
 	if session := m.Data["session"]; session != "" && !bare {
-		add("If this wasn’t you, open the link. It signs out everyone, and takes back what was changed.")
+		add("If this wasn’t you, open the link. It signs everyone out and undoes the change.")
 		address, err := p.accounts.NotMeURL(m.Sub, session, true)
 		out.Link = &templates.MailLink{Label: l.Text(thatWasNotMe), URL: address}
 		return out, err
@@ -302,8 +302,8 @@ func (p *Post) composeEmailRequested(_ context.Context, m account.Mail, l *templ
 	out := templates.Mail{
 		Subject: l.Text("Someone asked to change your email address"),
 		Paragraphs: []string{
-			l.Text("Someone asked on {time} to give your account @{handle} another email address. The account keeps "+
-				"its address until the link in an email to the other one is opened.", p.texts(m, l)...),
+			l.Text("Someone asked on {time} to give your account @{handle} another email address. It changes "+
+				"only when someone opens the link that we emailed to the new address.", p.texts(m, l)...),
 			l.Text("If you do not want this, cancel it. If it wasn’t you, open the other link: it signs out " +
 				"everyone, and removes what was added."),
 		},

@@ -272,7 +272,7 @@ func (o ImportOptions) ownEmail(u account.User) string {
 }
 
 const (
-	handleGone templates.Text = "the user name is taken (names of deleted accounts are never given again)"
+	handleGone templates.Text = "the user name is taken (names of deleted accounts are never reused)"
 	rowAlready templates.Text = "{key} is already in row {row}"
 )
 

@@ -94,7 +94,7 @@ func readRecords(text string, separator rune, skipped int) (records [][]string, 
 const (
 	tooManyCells  templates.Text = "Line {line} has {cells} cells, but there are only {most} columns."
 	openQuotes    templates.Text = "Line {line}: a quotation mark does not end with its cell. Remove it."
-	unknownColumn templates.Text = "The column {column} is unknown. Remove it, or name it: {names}"
+	unknownColumn templates.Text = "The column {column} is unknown. Remove it, or rename it to one of: {names}"
 	columnTwice   templates.Text = "The column {column} is there twice. Remove one of them."
 )
 

@@ -30,7 +30,7 @@ const (
 
 // ErrActsNamed means that an act of the list is not there any more.
 var ErrActsNamed = web.NewProblem(409, "invalid_acts",
-	"What this person did has changed meanwhile. Nothing was changed. Look at the list again.")
+	"The list has changed since you opened it. Nothing was changed. Check it again.")
 
 // RecentActs lists what u did as an administrator, newest first, never nil: accounts that they added and permissions
 // that they gave, as far as these are still there, codes and links that still work, and settings.

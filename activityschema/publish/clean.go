@@ -236,7 +236,7 @@ func (r *Recording) plausible() {
 		}
 	}
 	if list != nil {
-		r.warn("values that no person has are left out: %s", strings.Join(list, ", "))
+		r.warn("impossible body values are left out: %s", strings.Join(list, ", "))
 	}
 	r.strides()
 }
@@ -301,7 +301,7 @@ func (r *Recording) speeds() {
 	const leastM, most, least = 200, 1.5, 0.5
 	wrong := track > leastM && (speed > most*track || speed < least*track)
 	if wrong {
-		r.warn("the speeds in the file are not those of its distances and times, in metres a second: they are computed")
+		r.warn("the speeds in the file do not match distances and times in metres per second: they are recalculated")
 	}
 	for i := range r.Samples {
 		switch b := &r.Samples[i]; {
@@ -350,7 +350,7 @@ func (r *Recording) reach() {
 		s[i].Lat, s[i].Lon = unknown, unknown
 		return known
 	})
-	r.drop(n, "positions that nobody can have reached are left out: %d")
+	r.drop(n, "impossible positions are left out: %d")
 	at = at[:0]
 	for i := range s {
 		if !math.IsNaN(s[i].ElevationM) {
@@ -378,7 +378,7 @@ func (r *Recording) reach() {
 		n = zeros
 	}
 	n += r.outOfReach(at, early, forget)
-	r.drop(n, "elevations that nobody can have reached are left out: %d")
+	r.drop(n, "impossible elevations are left out: %d")
 }
 
 // carried marks as a pause where somebody came further than the sport allows while nothing was recorded: by car, or

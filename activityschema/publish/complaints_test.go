@@ -34,7 +34,7 @@ var complaints = []struct {
 	{file: "b7.gpx.gz", start: "2022-06-25T16:58:37+02:00"},
 	{file: "b7b.gpx.gz", start: "2022-06-26T01:10:00+02:00"},
 	{file: "b7c.gpx.gz", start: "2022-06-25T06:30:00+05:30"},
-	{file: "c7.tcx.gz", metres: 9592, fastest: 9.7, warning: "the speeds in the file are not those of its distances"},
+	{file: "c7.tcx.gz", metres: 9592, fastest: 9.7, warning: "the speeds in the file do not match distances"},
 	{file: "f11.fit.gz", metres: 1800, moving: 2160},
 	{file: "f13.fit.gz", metres: 14376, moving: 2396},
 	{file: "h8.gpx.gz", metres: 14376, moving: 2396},
@@ -193,9 +193,9 @@ func TestWhatIsNotReadIsNamed(t *testing.T) {
 	})
 	tcx := strings.Replace(asTCX("Biking", steady(), 3000, 1), "<Activities>", "<Activities><Transition><Track><Trackpoint/></Track></Transition>", 1)
 	for data, want := range map[string]string{
-		tcx: "samples of a part of the file that is no activity are left out: 1",
-		gpx: "601 values of a kind that is not read: gear",
-		fit: "1 messages of a kind that is not read: hrv; 12 messages of a kind that is not read: hr",
+		tcx: "samples from parts of the file that are not an activity are left out: 1",
+		gpx: "601 values of an unsupported kind: gear",
+		fit: "1 messages of an unsupported kind: hrv; 12 messages of an unsupported kind: hr",
 	} {
 		f := read(t, []byte(data))
 		balanced(t, f)

@@ -85,7 +85,7 @@ func (f *File) Detail(n int) (*activityschema.Detail, error) {
 	case year < 1970 || year > 9999:
 		return nil, fmt.Errorf("it began in the year %d: the clock of the device was wrong", year)
 	case year < firstYear || at.After(time.Now().Add(restMS*time.Millisecond)):
-		r.warn("it began on %s, says the file: the clock of the device was wrong", at.Format("2 January 2006"))
+		r.warn("the file says it began on %s: the clock of the device was wrong", at.Format("2 January 2006"))
 	}
 	d := &activityschema.Detail{Version: activityschema.Version}
 	d.ID, d.Title, d.StartedAt = idOf(f.Hash, n, at), titles[r.Sport], activityschema.Time{Time: at}

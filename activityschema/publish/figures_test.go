@@ -229,7 +229,7 @@ func TestFiguresAreThoseOfWhatWasDone(t *testing.T) {
 			if i >= 300 {
 				r.lon += 0.002 // 152 m
 			}
-		})), 2995, 599, 18, 0, 0, "nobody can go so fast are not counted: 1, of 0.2 km"},
+		})), 2995, 599, 18, 0, 0, "impossibly fast are not counted: 1, of 0.2 km"},
 		{"zeros at the start", heights(0, func(i int) bool { return i < 90 }), 1800, 600, 10.8, 0, 0, "left out: 90"},
 		{"a zero now and then", heights(0, func(i int) bool { return i%100 == 50 }), 1800, 600, 10.8, 0, 0, "left out: 6"},
 		{"a height now and then", heights(700, func(i int) bool { return i%100 < 2 }), 1800, 600, 10.8, 0, 0, "left out: 13"},
@@ -265,7 +265,7 @@ func TestFiguresAreThoseOfWhatWasDone(t *testing.T) {
 		{"a night", asGPX("cycling", rest(12)), 2995, 599, 18, 0, 0, ""},
 		{"trailing blanks", strings.ReplaceAll(asTCX("Running", indoors, 3000, 2), `Z">`, `Z ">`), 3000, 600, 18, 0, 0, ""},
 		{"a foot pod on the spot", asTCX("Running", change(steady(), func(_ int, r *row) { r.lat = 47 }), 3000, 1), 3000, 600, 18, 0, 0, ""},
-		{"speeds in km/h", strings.ReplaceAll(base, "<extensions>", "<extensions><speed>18</speed>"), 3000, 600, 18, 0, 0, "metres a second"},
+		{"speeds in km/h", strings.ReplaceAll(base, "<extensions>", "<extensions><speed>18</speed>"), 3000, 600, 18, 0, 0, "metres per second"},
 		{"values of no person", asGPX("cycling", change(steady(), func(_ int, r *row) { r.hr, r.cad, r.power = 255, 255, 65535 })), 3000, 600, 18, 0, 0,
 			"heart rate 601, cadence 601, power 601"},
 		{"the year 2087", strings.ReplaceAll(base, "2025-", "2087-"), 3000, 600, 18, 0, 0, "2087"},

@@ -30,8 +30,8 @@ var causeTexts = [causes]string{
 	backwards:  "samples that go back in time are left out: %d",
 	jumped:     "the clock jumped by more than a day: samples on the other side are left out: %d",
 	sameSecond: "positions within the same second as another are left out: %d",
-	alone:      "points with nothing before or after them are left out: %d",
-	noActivity: "samples of a part of the file that is no activity are left out: %d",
+	alone:      "points on their own are left out: %d",
+	noActivity: "samples from parts of the file that are not an activity are left out: %d",
 }
 
 // A ledger counts the points of a file. Each is a sample in the end, or is left for a cause.
@@ -67,7 +67,7 @@ func (f *File) skip(unit, kind string) {
 		return c
 	}, kind[:min(len(kind), 32)])
 	const mostKinds = 200 // of a malicious file
-	key := unit + " of a kind that is not read: " + name
+	key := unit + " of an unsupported kind: " + name
 	if f.ledger.unread[key] > 0 || len(f.ledger.unread) < mostKinds {
 		if f.ledger.unread == nil {
 			f.ledger.unread = map[string]int{}
@@ -146,7 +146,7 @@ func (r *Recording) shareTimes() error {
 			"correct their times, or remove these points", without, r.badTime, lost)
 	}
 	if derived > 0 {
-		r.warn("points without a time: %d, whose times follow from their distances", derived)
+		r.warn("points without a time: %d, whose times are worked out from their distances", derived)
 	}
 	return nil
 }

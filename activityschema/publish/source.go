@@ -117,7 +117,7 @@ func (s *sources) addEntries(file, name string, archive *zip.Reader, outer bool)
 			}
 			found.err = err
 		case isArchive(entry.Name):
-			found.err = errors.New("an archive in an archive in an archive: unpack the outer ones, and import the " +
+			found.err = errors.New("the archives are nested too deeply: unpack the outer ones, and import the " +
 				"folder")
 		case !isRecording(entry.Name):
 			continue

@@ -72,7 +72,7 @@ export.zip/activities/2.gpx: 1 false
 export.zip/activities/broken.tcx: 0 false not a GPX, TCX or FIT file
 export.zip/activities/steps.fit: 0 true 
 export.zip/inner.zip/3.fit: 1 false 
-export.zip/inner.zip/deep.zip: 0 false an archive in an archive in an archive: unpack the outer ones, and import the folder`
+export.zip/inner.zip/deep.zip: 0 false the archives are nested too deeply: unpack the outer ones, and import the folder`
 		if text := strings.Join(got, "\n"); text != want {
 			t.Errorf("got\n%s\nwant\n%s", text, want)
 		}

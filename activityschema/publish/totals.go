@@ -58,7 +58,7 @@ func (r *Recording) derive(d *activityschema.Detail, sec []float64) error {
 	t := trusted(r.Totals, r.Samples)
 	if len(r.Samples) > 1 && math.IsNaN(t.DistanceM) {
 		if !math.IsNaN(r.Totals.DistanceM) || !math.IsNaN(r.Totals.ElapsedS) && math.IsNaN(t.ElapsedS) {
-			r.warn("the totals of the device are not those of the samples: they are computed")
+			r.warn("the totals of the device do not match the samples: they are recalculated")
 		}
 		t.DistanceM = odometer(r.Samples, top)
 	}
@@ -87,7 +87,7 @@ func (r *Recording) derive(d *activityschema.Detail, sec []float64) error {
 		return err
 	}
 	if m.jumps > 0 {
-		r.warn("ways that nobody can go so fast are not counted: %d, of %.1f km", m.jumps, m.jumpM/1000)
+		r.warn("stretches covered impossibly fast are not counted: %d, of %.1f km", m.jumps, m.jumpM/1000)
 	}
 	if v := device.DistanceM; v != nil {
 		if d.StartLatLng == nil || m.confirms(*v) {
@@ -159,7 +159,7 @@ func (r *Recording) settle(d *activityschema.Detail) {
 		d.MaxSpeedKmh = nil
 	}
 	if tooFast || orZero(d.AvgSpeedKmh) > average {
-		r.warn("speeds that nobody reaches are left out")
+		r.warn("impossible speeds are left out")
 		d.AvgSpeedKmh = nil
 	}
 	raise(d.MaxHRBpm, d.AvgHRBpm)

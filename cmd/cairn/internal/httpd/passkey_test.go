@@ -110,7 +110,7 @@ func TestEachFailureOfACeremonyHasItsSentence(t *testing.T) {
 		}
 	}
 	host := "only at localhost. Open the page there"
-	common := map[string]string{"SecurityError": host, "AbortError": "came in between", "UnknownError": "Your browser could not",
+	common := map[string]string{"SecurityError": host, "AbortError": "got in the way", "UnknownError": "Your browser could not",
 		"ConstraintError": "Set up a screen lock"}
 	for name, want := range common {
 		fails(name, "/login/", want)
