@@ -366,7 +366,8 @@ func TestFirstSignInLeadsToTheNextSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := to("/admin/")
-	steps := b.Page("/admin/").Is(200).Shows(`id="next-steps"`, `href="/id/account/invites"`, "cairn client add --help", "cairn backup FILE").Body
+	steps := b.Page("/admin/").Is(200).Shows(`id="next-steps"`, `href="/id/account/invites"`, "cairn client add --help", "cairn backup FILE").
+		Hides(`data-warning="backup"`).Body
 	same(t, "steps are open", strings.Count(steps, ">open<"), 5)
 	b.Page("/admin/settings/general", "language", "en", "time_zone", "Europe/London").Is(303)
 	b.Call("PATCH", "/api/me", map[string]string{"email": "root@example.org"}).Is(200)
@@ -378,7 +379,7 @@ func TestFirstSignInLeadsToTheNextSteps(t *testing.T) {
 	to("/account/").Page("/admin/").Is(200).Hides(`id="next-steps"`)
 	w.BackedUp = time.Time{}
 	to("/admin/").Page("/admin/steps", "", "").Is(303)
-	to("/account/").Page("/admin/").Is(200).Hides(`id="next-steps"`)
+	to("/account/").Page("/admin/").Is(200).Hides(`id="next-steps"`).Shows(`data-warning="backup"`)
 }
 
 // noMail is never asked to send.

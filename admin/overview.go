@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/site"
@@ -52,6 +53,9 @@ func (s *Service) overviewPage(w http.ResponseWriter, r *http.Request) error {
 	if page.Steps, err = s.nextSteps(ctx, site.IdentityFrom(ctx).User); err != nil {
 		return err
 	}
+	page.Warnings = slices.DeleteFunc(page.Warnings, func(w templates.Warning) bool { // an advice stands once
+		return w.Advice && slices.ContainsFunc(page.Steps, func(n templates.NextStep) bool { return n.Name == w.Code })
+	})
 	s.accounts.Show(w, r, http.StatusOK, page)
 	return nil
 }

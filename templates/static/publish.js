@@ -102,23 +102,37 @@
     }
   }
 
-  var blamed = { exists: "place-name", degrees: "place-near", none: "recordings" };
-  // show shows an error: in the words of the page, or in those of the program, which are English.
+  var blamed = { exists: "place-name", degrees: "place-near", unsteady: "place-at", "no-position": "place-at", "no-place": "place-name", none: "recordings" };
+  // show shows an error at the field that it is about, in place of its hint, or else where id stands: in the words of
+  // the page, or in those of the program, which are English.
   function show(id) {
     return function (error) {
       var known = root.hasAttribute("data-error-" + error.code) ? error.code : error.error ? "" : "program";
-      get(id).lang = known ? document.documentElement.lang : "en";
-      get(id).textContent = known ? say("error-" + known, {}) : error.error;
-      if (blamed[known]) {
-        get(blamed[known]).setAttribute("aria-invalid", "true");
-        get(blamed[known]).setAttribute("aria-errormessage", id);
+      var field = blamed[known] && get(blamed[known]), at = field ? add(field.parentNode, "p") : get(id);
+      if (field) {
+        hint(field, true);
+        at.id = field.id + "-error";
+        at.className = "field-error";
+        at.setAttribute("role", "alert");
+        field.setAttribute("aria-invalid", "true");
+        field.setAttribute("aria-errormessage", at.id);
+        field.focus();
       }
+      at.lang = known ? document.documentElement.lang : "en";
+      at.textContent = known ? say("error-" + known, {}) : error.error;
     };
   }
-  // clear takes an error away, and the mark of the field that it was about.
-  function clear(id) {
-    get(id).textContent = "";
-    Object.keys(blamed).forEach(function (code) { get(blamed[code]).removeAttribute("aria-invalid"); });
+  function hint(field, hidden) {
+    Array.from(field.parentNode.querySelectorAll(".hint")).forEach(function (p) { p.hidden = hidden; });
+  }
+  // clear takes all errors away.
+  function clear() {
+    get("place-error").textContent = get("make-error").textContent = "";
+    Array.from(root.querySelectorAll("[aria-invalid]")).forEach(function (field) {
+      field.removeAttribute("aria-invalid");
+      field.parentNode.removeChild(get(field.id + "-error"));
+      hint(field, false);
+    });
   }
   function ofBlur(on) {
     Array.prototype.forEach.call(root.querySelectorAll("[data-blur]"), function (element) { element.hidden = !on; });
@@ -144,7 +158,7 @@
     }
   }
   function change(request, files) {
-    clear("place-error");
+    clear();
     return ask(request, files).then(showPlaces).catch(show("place-error"));
   }
 
@@ -201,10 +215,10 @@
 
   function make() {
     var fault = !found.length ? "none" : blurs() && unsaved ? "unsaved" : "";
-    clear("make-error");
+    clear();
     ofBlur(blurs()); // a browser may have restored the choice
     if (fault) {
-      show("make-error")({ code: fault });
+      show("place-error")({ code: fault }); // beside what saves the file
       return;
     }
     get("make").disabled = true;
@@ -223,6 +237,7 @@
 
   get("recordings").addEventListener("change", function () {
     get("found").textContent = "";
+    clear();
     ask({ do: "list" }, { recordings: Array.from(get("recordings").files) }).then(function (got) {
       var list = empty(get("place-at").querySelector("optgroup"));
       found = got.answer.recordings;
@@ -237,6 +252,7 @@
     last.catch(function () {}).then(function () {
       if (file && unsaved) {
         get("places-file").value = "";
+        clear();
         show("place-error")({ code: "unsaved" });
       } else if (file) {
         change({ do: "places" }, { places: file });
@@ -250,7 +266,7 @@
       do: "add", name: get("place-name").value.trim(), radius: Number(get("place-radius").value),
       near: at === "" ? get("place-near").value.trim() || "?" : "", recording: Number(at)
     }).then(function () {
-      get("place-name").value = get("place-error").textContent && get("place-name").value;
+      get("place-name").value = root.querySelector("[aria-invalid]") || get("place-error").textContent ? get("place-name").value : "";
     });
   });
   get("places-save").addEventListener("click", function () { unsaved = false; });

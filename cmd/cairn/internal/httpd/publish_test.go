@@ -200,7 +200,7 @@ func TestMemberPublishesInTheBrowser(t *testing.T) {
 		}
 	}
 	mustDo(t, tab, "nothing is chosen", chromedp.Click(id("make")))
-	if says, err := chromedp.Run(tab, chromedp.Text(id("make-error"))); err != nil || says != "Choose recordings first." {
+	if says, err := chromedp.Run(tab, chromedp.Text(id("recordings-error"))); err != nil || says != "Choose recordings first." {
 		t.Errorf("without recordings: %q %v", says, err)
 	}
 	mustDo(t, tab, "the program", chromedp.SetUploadFiles(id("recordings"), files[:1]), wait(`document.getElementById("found").textContent === "Recordings: 1"`))
@@ -213,14 +213,14 @@ func TestMemberPublishesInTheBrowser(t *testing.T) {
 	all := fmt.Sprintf(`document.getElementById("found").textContent === "Recordings: %d"`, rides+5)
 	mustDo(t, tab, "recordings", chromedp.SetUploadFiles(id("recordings"), files), wait(all))
 	mustDo(t, tab, "a place", chromedp.SetValue(id("privacy"), "blur_start"), dispatch("privacy", "change"), chromedp.SendKeys(id("place-name"), "home"),
-		chromedp.SendKeys(id("place-near"), "47;8"), chromedp.Click(id("place-add")), wait(`document.getElementById("place-error").textContent.startsWith("Enter latitude")`),
+		chromedp.SendKeys(id("place-near"), "47;8"), chromedp.Click(id("place-add")), wait(`document.getElementById("place-near-error")?.textContent.startsWith("Enter latitude")`),
 		chromedp.SetValue(id("place-at"), strconv.Itoa(5)), dispatch("place-at", "change"), chromedp.Click(id("place-add")), chromedp.WaitVisible(id("places-save")),
-		chromedp.Click(id("make")), wait(`document.getElementById("make-error").textContent.startsWith("Save the file")`))
+		chromedp.Click(id("make")), wait(`document.getElementById("place-error").textContent.startsWith("Save the file")`))
 	// A file replaces no place that exists nowhere else, and one that cannot be read replaces nothing: the folder is made below.
 	notPlaces := filepath.Join(dir, "notes.yaml")
 	noError(t, os.WriteFile(notPlaces, []byte("these: are notes\n"), 0o600))
 	mustDo(t, tab, "a file while a place is not saved", chromedp.SetUploadFiles(id("places-file"), []string{notPlaces}),
-		wait(`document.getElementById("place-error").textContent.startsWith("Save the file")`))
+		wait(`document.getElementById("place-error").textContent.startsWith("Save the file") && !document.getElementById("places-file").value`))
 	download(t, tab, "places-save")
 	mustDo(t, tab, "a file without places", chromedp.SetUploadFiles(id("places-file"), []string{notPlaces}),
 		wait(`/^(?!Save the file)./.test(document.getElementById("place-error").textContent)`))

@@ -82,7 +82,7 @@ var states = []state{
 	{name: "welcome", handle: "bob", path: "/account/welcome", page: "account-welcome"},
 	{name: "data", handle: "ada", path: "/account/data", page: "account-data"},
 	{name: "publish", handle: "ada", path: "/account/publish/", page: "account-publish"},
-	{name: "publish-refused", handle: "ada", path: "/account/publish/", page: "account-publish", fill: [][2]string{{"privacy", "blur_start"}}, click: "make", answer: "#make-error"},
+	{name: "publish-refused", handle: "ada", path: "/account/publish/", page: "account-publish", fill: [][2]string{{"privacy", "blur_start"}}, click: "make", answer: "#recordings-error"},
 	{name: "confirm", handle: "ada", path: "/account/confirm?next=/account/security", page: "confirm"},
 	{name: "confirm-question", handle: "mia", path: "/account/security", page: "confirm", click: "totp-remove", answer: "#question"},
 	{name: "confirm-factors", handle: "mia", path: "/account/confirm?next=/account/security", page: "confirm"},
