@@ -1,7 +1,6 @@
 package admin_test
 
 import (
-	"context"
 	"regexp"
 	"strings"
 	"testing"
@@ -9,29 +8,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
-	"github.com/cairn-id/cairn/store/accounttest"
 )
-
-// postbox keeps the mails that were sent.
-type postbox struct {
-	w    *accounttest.World
-	sent []mail.Message
-}
-
-// Send implements mail.Sender.
-func (p *postbox) Send(_ context.Context, m mail.Message) error {
-	p.sent = append(p.sent, m)
-	return nil
-}
-
-// new delivers what waits, and returns what came since it was last called.
-func (p *postbox) new() []mail.Message {
-	p.w.T.Helper()
-	must(p.w.T, p.w.Post.DeliverMails(p.w.T.Context()))
-	sent := p.sent
-	p.sent = nil
-	return sent
-}
 
 // english matches what a mail in German never has, and times that are not of its reader's zone.
 var english = regexp.MustCompile(`(?i)\b(the|your|you|and|account|administrator|expires|added|removed|activity|` +
@@ -45,9 +22,7 @@ func words(m mail.Message) string {
 // A German member whom an administrator adds and changes in English, and the operator at the command line, reads
 // German, with days as German writes them and times of the club.
 func TestMailsAboutActsOfOthersAreInTheLanguageOfTheMember(t *testing.T) {
-	post := &postbox{}
-	w := newWorld(t, func(o *accounttest.Options) { o.Mail = post })
-	post.w = w.World
+	w, post := newMailWorld(t)
 	w.SaveSettings(func(v *account.Settings) {
 		v.InstanceName, v.Language, v.TimeZone = "TSV Neustadt", "de", "Europe/Berlin"
 	})
@@ -59,7 +34,7 @@ func TestMailsAboutActsOfOthersAreInTheLanguageOfTheMember(t *testing.T) {
 	}
 	keeper.Send("POST", "/api/admin/users", "application/json",
 		`{"handle":"clara-weiss","display_name":"Clara Weiß","email":"clara@example.org"}`, "Accept-Language", "en").Is(201)
-	mails := post.new()
+	w.deliver(t)
 	_, err := w.Store.ChangeUser(t.Context(), w.User("clara-weiss").Sub, func(u *account.User) error {
 		u.EmailVerified = true
 		return nil
@@ -72,7 +47,8 @@ func TestMailsAboutActsOfOthersAreInTheLanguageOfTheMember(t *testing.T) {
 	must(t, users.Suspend(t.Context(), operator, clara, "", true))
 	must(t, users.Unsuspend(t.Context(), operator, clara))
 	must(t, users.SetEnd(t.Context(), operator, clara, time.Time{}))
-	mails = append(mails, post.new()...)
+	w.deliver(t)
+	mails := post.sent["clara@example.org"]
 	if len(mails) != 6 {
 		t.Fatalf("%d mails, want 6: %+v", len(mails), mails)
 	}
