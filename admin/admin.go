@@ -106,7 +106,7 @@ func (s *Service) Mount(m *mux.Router) {
 	page("/admin/test-mail", methods{"POST": web.OfForm(s.testMailForm)})
 	page("/admin/users/", methods{"GET": s.usersPage, "POST": web.OfForm(s.addForm, "flag")})
 	page("/admin/users.csv", methods{"GET": web.OwnSite(s.usersCSV)})
-	page("/admin/users/selected", methods{"POST": web.OfForm(s.selectedForm, "who")})
+	page("/admin/users/selected", methods{"POST": web.OfForm(s.selectedForm, "who", "undo")})
 	page("/admin/users/paste", methods{"GET": s.pastePage, "POST": s.pasteForm})
 	page("/admin/invites", methods{"GET": s.invitesPage})
 	page("/admin/invites/revoke", methods{"POST": web.OfForm(s.revokeForm)})

@@ -82,15 +82,23 @@ func (s *Service) doSelected(
 	if err != nil {
 		return s.refuseSelected(w, r, users, page, section, err)
 	}
+	plan, err := change.Plan(caller, users)
+	if err != nil {
+		return s.refuseSelected(w, r, users, page, section, err)
+	}
 	if r.PostForm.Get("sure") != "yes" {
-		plan, err := change.Plan(caller, users)
-		if err != nil {
-			return s.refuseSelected(w, r, users, page, section, err)
-		}
 		page.Plan = planRows(r, plan)
+		did, err := s.users.RecentActs(r.Context(), plan.Fallen...)
+		if err != nil {
+			return err
+		}
+		page.Plan.Did = roster.ActRows(did)
 		return s.showSelected(w, r, http.StatusOK, users, page)
 	}
-	plan, err := s.users.ChangeMany(r.Context(), caller, users, change)
+	err = s.users.Undoing(r.Context(), caller, r.PostForm["undo"], func() (err error) {
+		plan, err = s.users.ChangeMany(r.Context(), caller, users, change)
+		return err
+	}, plan.Fallen...)
 	var obstructed *roster.Obstructed
 	if errors.As(err, &obstructed) {
 		page.Plan = planRows(r, obstructed.Plan)

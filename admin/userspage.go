@@ -417,7 +417,7 @@ func (s *Service) askedOf(r *http.Request, act account.Act, u account.User) erro
 // undoing does an act against a user and undoes what the form ticks of what they did.
 func (s *Service) undoing(r *http.Request, u account.User, do func(account.Caller) error) error {
 	by := s.accounts.Caller(r)
-	return s.users.Undoing(r.Context(), by, u, r.PostForm["undo"], func() error { return do(by) })
+	return s.users.Undoing(r.Context(), by, r.PostForm["undo"], func() error { return do(by) }, u)
 }
 
 func (s *Service) endForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {

@@ -40,6 +40,7 @@ func (f FlagChoice) Field() string { return "flag." + f.Name }
 type ManyPlan struct {
 	Change, Same []AdminUserRow
 	Obstacles    []Obstacle
+	Did          []ActRow // by administrators who lose their power
 }
 
 // Obstacle is a person to whom the act cannot be done, and why.

@@ -37,6 +37,7 @@ type Change struct {
 	obstacle func(by account.Caller, u account.User) error // why the act cannot be done to a user, or nil
 	same     func(account.User) bool                       // the user already is as the act makes them
 	promotes func(account.User) bool                       // the act makes the user an administrator; nil: none
+	demotes  func(account.User) bool                       // the act takes the power from an administrator; nil: none
 	row      func(account.User) (detail string, data []string)
 	store    func(context.Context, account.Caller, []account.User, map[string]account.Audit) error
 	after    map[string][]string // of Flagging: the flags that are on, by sub
@@ -53,6 +54,7 @@ type Plan struct {
 	Change    []account.User
 	Same      []account.User // they are so already
 	Obstacles []obstacle
+	Fallen    []account.User // administrators of Change, but by, who are none afterwards
 }
 
 // Obstructed is the refusal of an act on many accounts, of which nothing was done. It is errInTheWay.
@@ -92,6 +94,9 @@ func (c Change) Plan(by account.Caller, users []account.User) (p Plan, err error
 			p.Same = append(p.Same, u)
 		default:
 			p.Change = append(p.Change, u)
+			if c.demotes != nil && c.demotes(u) && u.Sub != by.User.Sub {
+				p.Fallen = append(p.Fallen, u)
+			}
 		}
 	}
 	return p, nil
@@ -173,8 +178,9 @@ func (a *Administration) Suspending(reason string, tell bool) Change {
 	}
 	return Change{
 		act: account.Suspend, event: "user_suspended", wrong: err, obstacle: ownAccount,
-		same: func(u account.User) bool { return u.Suspended() && !u.Ended() },
-		row:  func(account.User) (string, []string) { return reason, []string{"reason", told} },
+		same:    func(u account.User) bool { return u.Suspended() && !u.Ended() },
+		demotes: func(u account.User) bool { return u.Has(account.FlagAdmin) },
+		row:     func(account.User) (string, []string) { return reason, []string{"reason", told} },
 		store: func(ctx context.Context, _ account.Caller, _ []account.User, rows map[string]account.Audit) error {
 			return a.Store().SuspendAll(ctx, reason, a.Now(), rows)
 		},
@@ -227,6 +233,10 @@ func (a *Administration) Flagging(ctx context.Context, flags account.FlagChange)
 		obstacle: func(account.Caller, account.User) error { return nil },
 		same:     func(u account.User) bool { return !flags.Alters(u) },
 		promotes: func(u account.User) bool { return flags[account.FlagAdmin].On && !u.Has(account.FlagAdmin) },
+		demotes: func(u account.User) bool {
+			f, named := flags[account.FlagAdmin]
+			return named && !f.On && u.Has(account.FlagAdmin)
+		},
 		row: func(u account.User) (string, []string) {
 			var changed, ends []string
 			for _, name := range names {

@@ -28,34 +28,39 @@ const (
 	maxRecentActs = 500 // newest first
 )
 
+var recentKinds = []account.Act{account.AddUser, account.SetFlags, account.UpdateSettings}
+
 // ErrActsNamed means that an act of the list is not there any more.
 var ErrActsNamed = web.NewProblem(409, "invalid_acts",
 	"The list has changed since you opened it. Nothing was changed. Check it again.")
 
-// RecentActs lists what u did as an administrator, newest first, never nil: accounts that they added and permissions
+// RecentActs lists what users did as administrators, newest first, never nil: accounts that they added and permissions
 // that they gave, as far as these are still there, codes and links that still work, and settings.
-func (a *Administration) RecentActs(ctx context.Context, u account.User) ([]RecentAct, error) {
-	list := []RecentAct{}
-	for _, kind := range []string{account.AddUser.Action, account.SetFlags.Action, account.UpdateSettings.Action} {
-		q := account.AuditQuery{Person: u.Handle, Kind: kind, From: a.Now().Add(-recentActs), Limit: maxRecentActs}
-		rows, err := a.AuditLog(ctx, q)
+func (a *Administration) RecentActs(ctx context.Context, users ...account.User) ([]RecentAct, error) {
+	list, codes := []RecentAct{}, []RecentAct{}
+	for _, u := range users {
+		for _, act := range recentKinds {
+			rows, err := a.AuditLog(ctx, account.AuditQuery{Person: u.Handle, Kind: act.Action,
+				From: a.Now().Add(-recentActs), Limit: maxRecentActs})
+			if err != nil {
+				return nil, err
+			}
+			for _, row := range rows {
+				if row.Actor == u.Handle && row.Target != u.Handle {
+					list = append(list, actsOf(row)...)
+				}
+			}
+		}
+		made, err := a.Store().MadeByOthers(ctx, u.Sub, "", a.Now())
 		if err != nil {
 			return nil, err
 		}
-		for _, row := range rows {
-			if row.Actor == u.Handle && row.Target != u.Handle {
-				list = append(list, actsOf(row)...)
-			}
+		for _, g := range made.Given {
+			codes = append(codes, RecentAct{Kind: templates.ActCode, Name: g.Name, At: g.At})
 		}
 	}
 	list, err := a.undoable(ctx, list)
-	if err != nil {
-		return nil, err
-	}
-	made, err := a.Store().MadeByOthers(ctx, u.Sub, "", a.Now())
-	for _, g := range made.Given {
-		list = append(list, RecentAct{Kind: templates.ActCode, Name: g.Name, At: g.At})
-	}
+	list = append(list, codes...)
 	slices.SortStableFunc(list, func(a, b RecentAct) int { return b.At.Compare(a.At) })
 	return list[:min(len(list), maxRecentActs)], err
 }
@@ -121,15 +126,15 @@ func (a *Administration) undoable(ctx context.Context, list []RecentAct) ([]Rece
 	}), nil
 }
 
-// Undoing does an act against u, and then undoes these of their RecentActs, by id: accounts are suspended, permissions
-// taken away. ErrActsNamed.
+// Undoing does an act against users, and then undoes these of their RecentActs, by id: accounts are suspended,
+// permissions taken away. ErrActsNamed.
 func (a *Administration) Undoing(
-	ctx context.Context, by account.Caller, u account.User, ids []string, act func() error,
+	ctx context.Context, by account.Caller, ids []string, act func() error, users ...account.User,
 ) error {
 	var list []RecentAct
 	if len(ids) > 0 {
 		var err error
-		if list, err = a.RecentActs(ctx, u); err != nil {
+		if list, err = a.RecentActs(ctx, users...); err != nil {
 			return err
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -373,6 +374,53 @@ func TestUnlockReachesARunningService(t *testing.T) {
 		}
 		if got := s.must("audit", "list"); !strings.Contains(got, "The operator unlocked sign-in for ada’s account") {
 			t.Error(got)
+		}
+	})
+}
+
+// Whoever takes the power from an administrator by a command reads what they did with it, and what undoes that.
+func TestCommandsSayWhatAnAdministratorDid(t *testing.T) {
+	onEach(t, func(t *testing.T, s *shell, dsn string) {
+		s.stdin = password
+		s.must("user", "add", "thief", "--password-file", "-")
+		s.must("user", "flags", "thief", "+admin")
+		p := startProcess(t, "--database", dsn, "--private-key-file", "key.pem", "--data-key-file", "data.key")
+		jar, err := cookiejar.New(nil)
+		fatalIf(t, err)
+		client := http.Client{Jar: jar}
+		for _, c := range [][3]string{
+			{"POST", "auth/login", `{"handle":"thief","password":"` + password + `"}`},
+			{"POST", "admin/users", `{"handle":"mole","flags":{"admin":true}}`},
+			{"PUT", "admin/users/keeper/flags", `{"activity":true}`},
+			{"PUT", "admin/settings", `{"contact":"evil@example.org"}`},
+		} {
+			r, err := http.NewRequest(c[0], "http://"+p.address+"/api/"+c[1], strings.NewReader(c[2]))
+			fatalIf(t, err)
+			r.Header.Set("Content-Type", "application/json")
+			got, err := client.Do(r)
+			fatalIf(t, err)
+			_ = got.Body.Close()
+			if got.StatusCode >= 300 {
+				t.Fatalf("%s: %d", c[1], got.StatusCode)
+			}
+		}
+		for i, c := range [][]string{{"flags", "thief", "-admin"}, {"suspend", "thief"}, {"delete", "thief", "--yes"}} {
+			if i > 0 {
+				s.must("user", "unsuspend", "thief")
+				s.must("user", "flags", "thief", "+admin")
+			}
+			got := s.must(append([]string{"user"}, c...)...)
+			for _, want := range []string{
+				`account added +\S+, mole: cairn user suspend mole\n`, `setting changed +\S+, contact, before: ""\n`,
+				`permission given +\S+, keeper activity: cairn user flags keeper -activity\n`,
+			} {
+				if !regexp.MustCompile(want).MatchString(got) {
+					t.Errorf("%s: %s does not say %s", c[0], got, want)
+				}
+			}
+			if voided := strings.Contains(got, "code or link voided"); voided != (i == 0) {
+				t.Errorf("%s: voids codes: %t", c[0], voided)
+			}
 		}
 	})
 }
