@@ -26,7 +26,7 @@ type world struct {
 	KeyCreated time.Time
 }
 
-func newWorld(t *testing.T, change ...func(*accounttest.Options)) *world {
+func newWorld(t testing.TB, change ...func(*accounttest.Options)) *world {
 	t.Helper()
 	w := &world{}
 	options := admin.Options{

@@ -1,0 +1,87 @@
+package site_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/store/accounttest"
+)
+
+// Whatever answers the challenge of a passkey signs in with it or is refused.
+func FuzzPasskey(f *testing.F) {
+	w := accounttest.New(f)
+	w.AddUser("ada")
+	k := addPasskey(w.SignedIn("ada"), "phone")
+	b := w.Browser()
+	good := k.get(begin(b))
+	genuine := string(good["credential"].(json.RawMessage))
+	for _, seed := range []string{genuine, "{}", strings.Replace(genuine, `"signature":"`, `"signature":"AAAA`, 1),
+		strings.Replace(genuine, `"authenticatorData":"`, `"authenticatorData":"_____`, 1)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, credential string) {
+		w.T = t
+		if !json.Valid([]byte(credential)) {
+			return
+		}
+		good["credential"] = json.RawMessage(credential)
+		if got := finish(w.Browser(), good); got.Status >= 500 || got.Status < 400 && credential != genuine {
+			var a, b any
+			if json.Unmarshal([]byte(credential), &a) == nil && json.Unmarshal([]byte(genuine), &b) == nil && got.Status == 200 {
+				return // the same in another spelling
+			}
+			t.Fatalf("%d %s", got.Status, got.Body)
+		}
+	})
+}
+
+// Only a proof that its key has signed, for a session that waits for one, is more than refused.
+func FuzzDeviceProof(f *testing.F) {
+	w := accounttest.New(f)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(f, err)
+	options := (&jose.SignerOptions{EmbedJWK: true}).WithType("dbsc+jwt")
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key}, options)
+	must(f, err)
+	for _, claims := range []string{`{"jti":"x","authorization":"y.z"}`, `{"jti":1}`, `[]`} {
+		signed, err := signer.Sign([]byte(claims))
+		must(f, err)
+		proof, err := signed.CompactSerialize()
+		must(f, err)
+		f.Add(proof)
+		f.Add(proof[:len(proof)-3])
+	}
+	f.Fuzz(func(t *testing.T, proof string) {
+		if _, err := w.Service.RegisterDevice(t.Context(), account.Caller{}, proof); !errors.Is(err, account.ErrDeviceProof) {
+			t.Fatalf("%q: %v", proof, err)
+		}
+	})
+}
+
+// After a sign-in the browser stays here, wherever a link wants to lead it.
+func FuzzLocalPath(f *testing.F) {
+	for _, seed := range []string{"/account/", "//evil.example", `/\evil.example`, "/\t/evil.example", "https://evil.example", "/%2f/x", "/a?b#c", ""} {
+		f.Add(seed)
+	}
+	base := &url.URL{Scheme: "https", Host: "id.example.org", Path: "/login/"}
+	f.Fuzz(func(t *testing.T, next string) {
+		to := web.LocalPath(next)
+		u, err := base.Parse(to)
+		if err != nil {
+			return // which no browser follows
+		}
+		if u.Scheme != base.Scheme || u.Host != base.Host || strings.ContainsAny(to, "\r\n\t\\") {
+			t.Fatalf("%q leads to %s", next, u)
+		}
+	})
+}
