@@ -31,7 +31,7 @@ const (
 type Settings struct {
 	InstanceName     string   `json:"instance_name" help:"Name of the club, on every page."`
 	Language         string   `json:"language" help:"Language of mails to members who have chosen none, such as de; empty: English."`
-	TimeZone         string   `json:"time_zone" help:"Time zone of the club, such as Europe/Berlin; empty: that of the server, and UTC in mails."`
+	TimeZone         string   `json:"time_zone" help:"Time zone of the club, such as Europe/Berlin; empty: that of the server, and UTC in mails and on pages."`
 	Registration     string   `json:"registration" help:"\"invite\": people join with an invite; \"request\": they may also ask to join; \"closed\": nobody joins."`
 	MaxUsers         int      `json:"max_users" help:"Maximum number of members; 0 for no limit."`
 	InvitesPerMember int      `json:"invites_per_member" help:"Maximum number of invites of a member, open or used; administrators have no limit."`
