@@ -26,7 +26,7 @@ var AuditActions = sortedActions([]auditAction{
 	{"session.copied", "A session of {actor} was used without its device", "Your session was used without its device"},
 	{"session.refused", "{actor} could not sign in: the account is suspended",
 		"You could not sign in: the account was suspended"},
-	{"session.limited", "{actor} tried too many wrong passwords for {account}", ""},
+	{"session.limited", "{actor} tried too many wrong passwords or codes for {account}", ""},
 	{"user.register", "{actor} joined with an invite", "You joined with an invite"},
 	{"join.ask", "{actor} asked to join", ""},
 	{"join.accept", "{actor} accepted a request to join", ""},

@@ -23,8 +23,8 @@ func TestAuditRowsAreSentences(t *testing.T) {
 		},
 		{
 			"", "session.limited", "eva", "",
-			"Someone tried too many wrong passwords for eva’s account",
-			"Jemand hat zu viele falsche Passwörter eingegeben: Konto von eva",
+			"Someone tried too many wrong passwords or codes for eva’s account",
+			"Jemand hat zu viele falsche Passwörter oder Codes eingegeben: Konto von eva",
 		},
 		{
 			"operator", "user.suspend", "eva", "email {actor}",
@@ -66,8 +66,8 @@ func TestOwnActivityIsInTheSecondPerson(t *testing.T) {
 		{"eva", "profile.change", "birthdate", "You changed your profile: Birthday", "Du hast dein Profil geändert: Geburtstag"},
 		{"root", "user.unsuspend", "", "root lifted the suspension of your account",
 			"root hat eine Sperre aufgehoben: dein Konto"},
-		{"", "session.limited", "", "Someone tried too many wrong passwords for your account",
-			"Jemand hat zu viele falsche Passwörter eingegeben: dein Konto"},
+		{"", "session.limited", "", "Someone tried too many wrong passwords or codes for your account",
+			"Jemand hat zu viele falsche Passwörter oder Codes eingegeben: dein Konto"},
 	} {
 		row := templates.AuditRow{Actor: c.actor, Action: c.action, Target: "eva", Detail: c.detail, Reader: "eva"}
 		if e, g := english.AuditSentence(row), german.AuditSentence(row); e != c.english || g != c.german {

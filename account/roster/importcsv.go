@@ -152,7 +152,8 @@ func readHead(line, columns []string) (head []string, err error) {
 		}
 	}
 	if columns == nil && !slices.Contains(head, "handle") {
-		return nil, errors.New("there is no column handle: the first line names the columns")
+		return nil, errors.New("there is no column handle, that of the user names: add it to the first line, " +
+			"or paste the list on the page Add many people, which proposes user names")
 	}
 	return head, nil
 }
