@@ -544,7 +544,7 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			d.sql("DELETE FROM turns", "INSERT INTO counters (name, value) VALUES ('signins:"+time.Now().UTC().AddDate(0, 0, -9).Format(time.DateOnly)+"', 1)")
 		}, []string{"warning backup"}, "There is no backup yet"},
 		"backup of ten days ago": {func(d *deployment) { d.backup(d.store, time.Now().AddDate(0, 0, -10)) }, []string{"warning backup"}, "10 days"},
-		"backup of the future":   {func(d *deployment) { d.backup(d.store, time.Now().AddDate(2, 0, 0)) }, []string{"warning backup"}, "a day that has not come"},
+		"backup of the future":   {func(d *deployment) { d.backup(d.store, time.Now().AddDate(2, 0, 0)) }, []string{"warning backup"}, "which is in the future: the clock was wrong"},
 		"sweep of the future": {func(d *deployment) {
 			must(d.t, d.store.NoteDone(d.t.Context(), store.TurnSweep, time.Now().AddDate(1, 0, 0), ""))
 		}, []string{"warning background-work"}, "The last sweep is noted for"},
