@@ -484,7 +484,14 @@ func TestWelcomeLeadsToAnApplication(t *testing.T) {
 	b.Page("/admin/users/", "handle", "bo", "app", "maps").Is(200).Shows("handle=bo&amp;app=maps")
 	b.Page("/admin/users/", "handle", "cy", "email", "cy@example.org", "app", "maps").Is(303)
 	w.deliver(t)
-	if sent := mails.sent["cy@example.org"]; len(sent) != 1 || !strings.Contains(sent[0].Text, "&app=maps\n") {
-		t.Errorf("%+v", sent)
+	b.Page("/admin/users/paste", "people", "Dee;dee@example.org\nEd", "app", "maps").Is(200).
+		Shows(`<option value="maps" selected>`, `<input type="hidden" name="app" value="maps">`, `data-line="2"`)
+	b.Page("/admin/users/paste", "people", "Dee;dee@example.org\nEd", "sure", "yes", "app", "maps").Is(200).
+		Shows("handle=ed&amp;app=maps").Hides(`<td>2</td>`)
+	w.deliver(t)
+	for _, address := range []string{"cy@example.org", "dee@example.org"} {
+		if sent := mails.sent[address]; len(sent) != 1 || !strings.Contains(sent[0].Text, "&app=maps\n") {
+			t.Errorf("%+v", sent)
+		}
 	}
 }

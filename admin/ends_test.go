@@ -105,6 +105,7 @@ func TestSuspensionOfAnEndedAccountStays(t *testing.T) {
 	}
 	must(t, err)
 	b.Page("/admin/users/bob").Is(200).Shows(`id="suspend-submit"`, `id="unsuspend-submit"`)
+	b.Page("/admin/users/bob/suspend", "reason", "theft").Is(200).Shows("Yes, continue")
 	b.Page("/admin/users/bob/suspend", "reason", "theft", "sure", "yes").Is(303)
 	b.Page("/admin/users/bob").Is(200).Shows("theft").Hides(`id="suspend-submit"`)
 	b.Page("/admin/users/selected", "who", "cy", "do", "suspend", "sure", "yes").Is(200)

@@ -8,7 +8,10 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/entry"
 	"github.com/cairn-id/cairn/account/roster"
+	"github.com/cairn-id/cairn/account/site"
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -25,7 +28,11 @@ func (s *Service) showPaste(w http.ResponseWriter, r *http.Request, status int, 
 	if err != nil {
 		return err
 	}
-	page.Flags, page.ByMail = settings.DefaultFlags, s.accounts.MailEnabled()
+	apps, err := s.accounts.AppsFor(r.Context(), site.IdentityFrom(r.Context()).User)
+	if err != nil {
+		return err
+	}
+	page.Flags, page.ByMail, page.Apps = settings.DefaultFlags, s.accounts.MailEnabled(), entry.WithHome(apps)
 	s.accounts.Show(w, r, status, page)
 	return nil
 }
@@ -44,7 +51,9 @@ func (s *Service) checkPasted(w http.ResponseWriter, r *http.Request, sure bool)
 	if err := s.accounts.Allow(caller, account.ImportUsers); err != nil {
 		return err
 	}
-	page := templates.AdminPaste{People: r.PostForm.Get("people")}
+	page := templates.AdminPaste{
+		People: r.PostForm.Get("people"), App: text.Cut(r.PostForm.Get("app"), account.MaxClientID),
+	}
 	refuse := func(cause error) error {
 		p, err := web.Refusal(w, r, cause)
 		if err != nil {
@@ -81,6 +90,7 @@ func (s *Service) checkPasted(w http.ResponseWriter, r *http.Request, sure bool)
 			l.Text("Nothing was changed. Correct {count} lines.", "count", page.Bad)
 	case sure && page.Added > 0:
 		detail := strconv.Itoa(page.Added) + " users"
+		checked.LeadTo(page.App)
 		switch err := s.users.Import(r.Context(), caller, checked, detail); {
 		case errors.Is(err, account.ErrHandleTaken): // since the check, perhaps by a second click: as it is now
 			return s.checkPasted(w, r, false)
@@ -90,8 +100,8 @@ func (s *Service) checkPasted(w http.ResponseWriter, r *http.Request, sure bool)
 		page.Done = true
 		page.Notice = l.Text("Added {count} people.", "count", page.Added)
 		for _, c := range checked.Codes {
-			page.Links = append(page.Links,
-				templates.PastedLink{Handle: c.Handle, URL: s.accounts.ResetURL(c.Handle, c.ResetCode)})
+			link := account.LeadingTo(s.accounts.ResetURL(c.Handle, c.ResetCode), page.App)
+			page.Links = append(page.Links, templates.PastedLink{Handle: c.Handle, URL: link})
 		}
 	}
 	return s.showPaste(w, r, status, page)

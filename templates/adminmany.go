@@ -119,6 +119,8 @@ type AdminPaste struct {
 	Added, Bad      int // lines that would be added, and those that are refused
 	Flags           []string
 	ByMail          bool
+	Apps            []AppRow // and App: as in AccountInvites
+	App             string
 	Fault           string // why the list cannot be read, "" if it can
 	// Done is set once they are added. Links are those to pass on; only that response shows them.
 	Done  bool

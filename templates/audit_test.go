@@ -40,7 +40,7 @@ func TestAuditRowsAreSentences(t *testing.T) {
 		{"ada", "user.create", "eva", "imported flag=admin flag=coach", "ada created eva’s account: imported, flag=admin, flag=coach", "ada hat ein Konto angelegt: Konto von eva: importiert, flag=admin, flag=coach"},
 		{"ada", "user.create", "eva", "flag=admin", "ada created eva’s account: flag=admin", "ada hat ein Konto angelegt: Konto von eva: flag=admin"},
 		{"eva", "user.register", "eva", "invited by operator flag=coach", "eva joined with an invite: invited by the operator, flag=coach", "eva ist mit einer Einladung beigetreten: vom Betreiber eingeladen, flag=coach"},
-		{"eva", "user.register", "eva", "invited by bob", "eva joined with an invite: invited by bob", "eva ist mit einer Einladung beigetreten: eingeladen von: bob"},
+		{"eva", "user.register", "eva", "invited by bob", "eva joined with an invite: invited by bob", "eva ist mit einer Einladung beigetreten: eingeladen von bob"},
 		{"eva", "factor.add", "eva", "passkey My phone", "eva added a way to sign in: passkey My phone", "eva hat eine Anmeldemöglichkeit hinzugefügt: Passkey My phone"},
 		{
 			"operator", "client.update", "client:tours", "redirect_uris trusted=on",

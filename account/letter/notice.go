@@ -340,8 +340,8 @@ func (p *Post) composeEmailChanged(ctx context.Context, m account.Mail, l *templ
 			"you do not know why, tell an administrator.")
 		return out, nil
 	case id == "":
-		out.Paragraphs[0] = l.Text("An administrator changed the email address of your account @{handle}, or whether "+
-			"it is verified, on {time}.", p.texts(m, l)...)
+		out.Paragraphs[0] = l.Text("An administrator changed the email address of your account @{handle}, or its "+
+			"verification, on {time}.", p.texts(m, l)...)
 		mentionAdmin(askAdmin)
 		return out, nil
 	}

@@ -449,6 +449,13 @@ func ReadTime(s string) (time.Time, error) {
 	return time.Time{}, errors.New("created_at: a time such as 2024-05-31T12:00:00Z, or a date")
 }
 
+// LeadTo lets the mails lead to an application of a client id, empty: to the account.
+func (i *Import) LeadTo(app string) {
+	for _, m := range i.mails {
+		m.Data["app"] = app
+	}
+}
+
 // Import stores everything of a checked import or nothing. ErrHandleTaken or ErrEmailTaken if a
 // handle or a verified address was taken since the check.
 func (a *Administration) Import(ctx context.Context, by account.Caller, i *Import, detail string) error {
