@@ -62,3 +62,31 @@ func TestMailsAboutActsOfOthersAreInTheLanguageOfTheMember(t *testing.T) {
 		t.Errorf("the end: %s", m)
 	}
 }
+
+// Reasons are for administrators, unless they say otherwise.
+func TestReasonOfASuspensionIsToldWhereAsked(t *testing.T) {
+	w, post := newMailWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	root := w.SignedIn("root1")
+	const reason = "Owes for two boats"
+	for i, told := range []bool{false, true, false, true} {
+		handle := []string{"ada", "bob", "eve", "kim"}[i]
+		w.verified(w.AddUser(handle), handle+"@example.org", "en")
+		in, form := map[string]any{"reason": reason}, []string{"reason", reason, "sure", "yes"}
+		if told {
+			in["tell_reason"], form = true, append(form, "tell_reason", "true")
+		}
+		root.Page("/admin/users/" + handle).Is(200).Shows(`name="tell_reason" value="true"`)
+		if i < 2 {
+			root.Call("POST", "/api/admin/users/"+handle+"/suspend", in).Is(200)
+		} else {
+			root.Page("/admin/users/"+handle+"/suspend", form...).Is(303)
+		}
+		w.deliver(t)
+		sent := post.sent[handle+"@example.org"]
+		if len(sent) != 1 || strings.Contains(sent[0].Text, reason) != told || strings.Contains(sent[0].HTML, reason) != told {
+			t.Errorf("%s, told %t: %+v", handle, told, sent)
+		}
+		same(t, handle, w.User(handle).SuspendReason, reason)
+	}
+}

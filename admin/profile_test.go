@@ -69,6 +69,8 @@ func TestAdministratorsSetAndVerifyAnAddress(t *testing.T) {
 	if rows, err = w.Store.AuditLog(t.Context(), account.AuditQuery{Kind: "user", Limit: 20}); err != nil || len(rows) != audited {
 		t.Errorf("%d audit rows, want %d; %v", len(rows), audited, err)
 	}
+	w.verified(w.AddUser("eve"), "eve@example.org", "en")
+	patch(`{"email":"EVE@Example.org","email_verified":true}`).Is(409, "email_taken")
 }
 
 func TestAddressesAreSetAndVerifiedByForm(t *testing.T) {

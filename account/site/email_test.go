@@ -1,6 +1,9 @@
 package site_test
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -220,4 +223,135 @@ func TestWaitingAddressThatAnotherVerifies(t *testing.T) {
 	if u := w.User("ada"); u.Email != "ada@example.org" || !u.EmailVerified {
 		t.Errorf("%s, verified %t", u.Email, u.EmailVerified)
 	}
+}
+
+// pressAt is press where the page may have no button.
+func pressAt(b *accounttest.Browser, address string) *accounttest.Answer {
+	page, sealed, _ := strings.Cut(address, "?link=")
+	return b.Page(page, "link", sealed)
+}
+
+// isOwners fails the test unless ada has the address of her own, verified.
+func isOwners(w *accounttest.World) {
+	w.T.Helper()
+	if u := w.User("ada"); u.Email != "ada@example.org" || !u.EmailVerified {
+		w.T.Errorf("the address is %s, verified %t", u.Email, u.EmailVerified)
+	}
+}
+
+// The owner of the address before gets it back, whatever a thief does after the first change, and when; and what is
+// not verified is cancelled by the first link.
+func TestUndoOfAnAddressOutlivesLaterChanges(t *testing.T) {
+	for _, gap := range []time.Duration{0, time.Second, 2 * time.Minute} {
+		for _, verified := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s apart, verified %t", gap, verified), func(t *testing.T) {
+				w, post := newMailWorld(t)
+				addMember(w, "ada", "ada@example.org")
+				thief := w.SignedIn("ada")
+				post.new()
+				undo, later := "", []string{} // of the first change, and of the ones after it
+				for n := range 3 {
+					to, all := fmt.Sprintf("thief%d@example.net", n), map[string]mail.Message{}
+					if verified {
+						all = moveEmail(post, thief, to)
+					} else {
+						changeEmail(thief, to)
+						all = post.byAddress()
+					}
+					if told := links(all["ada@example.org"]); n == 0 {
+						undo = told[0]
+					} else if len(all["ada@example.org"].Text) == 0 {
+						t.Errorf("the owner of the address before is not told of change %d", n+1)
+					}
+					later = append(later, links(all[fmt.Sprintf("thief%d@example.net", n-1)])...)
+					w.Clock.Advance(gap)
+				}
+				for _, link := range later[min(1, len(later)):] {
+					pressAt(w.Browser(), link) // the thief's: whatever it does, the owner's works after it
+				}
+				press(t, w.Browser(), undo).Is(200)
+				for _, link := range later {
+					pressAt(w.Browser(), link).Is(400)
+				}
+				if u := w.User("ada"); verified == thief.IsSignedIn() || u.Pending.Email != "" {
+					t.Errorf("the thief is signed in: %t; %s waits", thief.IsSignedIn(), u.Pending.Email)
+				}
+				isOwners(w)
+				if verified { // by a browser that knows the password
+					w.Clock.Advance(3 * time.Hour)
+					thief.Login("ada", password).Is(403, "password_disowned")
+				}
+			})
+		}
+	}
+}
+
+// An owner who takes the address back on the page of the account, and not by the link, is as safe.
+func TestOwnersWayBackIsNotUndone(t *testing.T) {
+	w, post := newMailWorld(t)
+	const owner, other = "ada@example.org", "thief@example.net"
+	addMember(w, "ada", owner)
+	ada := w.SignedIn("ada")
+	change := func(to string) (undo string) {
+		t.Helper()
+		ada.Call("POST", "/api/auth/confirm", map[string]string{"password": password}).Is(200)
+		before := w.User("ada").Email
+		changeEmail(ada, to)
+		for _, m := range post.new() { // a former owner is told as well
+			if link := strings.Join(links(m), ""); m.To == to && strings.HasPrefix(link, "/verify-email/") {
+				press(t, w.Browser(), link).Is(200)
+			}
+		}
+		for _, m := range post.new() {
+			if m.To == before {
+				undo = strings.Join(links(m), "")
+			}
+		}
+		return undo
+	}
+	first := change(other)
+	later := change("thief3@example.net")
+	w.Clock.Advance(24 * time.Hour)
+	if link := change(owner); link != "" {
+		t.Errorf("a thief may undo the way back: %s", link)
+	}
+	pressAt(w.Browser(), later).Is(400)
+	isOwners(w)
+	if !ada.IsSignedIn() {
+		t.Error("the owner is signed out")
+	}
+	undone := press(t, w.Browser(), change(other)).Is(200)
+	code := codeField.FindStringSubmatch(undone.Body)[1]
+	w.Browser().Page("/reset-password/", "handle", "ada", "code", code, "password", password, "listed", "1").Is(200)
+	ada = w.SignedIn("ada")
+	change(other)
+	press(t, w.Browser(), first).Is(200)
+	isOwners(w)
+}
+
+// Who takes an account by its address first, and verifies it, cannot do the rest silently.
+func TestVerifiedNewAddressDoesNotSilenceTheOneBefore(t *testing.T) {
+	w, post := newMailWorld(t)
+	addMember(w, "ada", "ada@example.org")
+	thief := w.SignedIn("ada")
+	post.new()
+	const owner, other = "ada@example.org", "thief@example.net"
+	moveEmail(post, thief, other)
+	told := func(what string, to ...string) {
+		t.Helper()
+		if got := slices.Sorted(maps.Keys(post.byAddress())); !slices.Equal(got, to) {
+			t.Errorf("%s: mails to %q, want %q", what, got, to)
+		}
+	}
+	addPasskey(thief, "Red key")
+	told("passkey", owner, other)
+	thief.Call("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": newPassword}).Is(200)
+	told("password", owner, other)
+	w.Suspend("ada")
+	told("suspension", owner, other)
+	must(t, w.Administration().Unsuspend(t.Context(), account.Operator(), w.User("ada")))
+	told("the end of it", owner, other)
+	w.Clock.Advance(account.UndoLifetime)
+	w.Suspend("ada")
+	told("when the change can no longer be undone", other)
 }

@@ -1,6 +1,7 @@
 package site_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -85,6 +86,23 @@ func TestResetLiftsTheLockOfTheAccount(t *testing.T) {
 	w.Browser().Call("POST", "/api/auth/reset-password", reset("ada", w.ResetCode("ada"), password)).Is(200)
 	guess(w.BrowserAt(address(50)))
 	w.Browser().Login("ada", password).Is(200) // at the address that used the code
+}
+
+// Strangers who guess do not take the owner's way back, nor do guesses at the owner's address.
+func TestWrongResetCodesDoNotRefuseTheRightOne(t *testing.T) {
+	rate := web.Rate{Count: 5, Window: 15 * time.Minute}
+	w := accounttest.New(t, withLimits(map[string]web.Rate{web.LimitReset: rate, web.LimitResetAccount: rate}))
+	for handle, from := range map[string]func(i int) string{"ada": func(int) string { return address(0) }, "bob": address} {
+		w.AddUser(handle)
+		code, got := w.ResetCode(handle), map[int]int{}
+		for i := range 20 {
+			got[w.BrowserAt(from(i)).Call("POST", "/api/auth/reset-password", reset(handle, fmt.Sprintf("%026d", i), newPassword)).Status]++
+		}
+		if got[400] != 5 || got[429] != 15 {
+			t.Errorf("%s: %v, want 15 of 429", handle, got)
+		}
+		w.BrowserAt(address(0)).Call("POST", "/api/auth/reset-password", reset(handle, code, newPassword)).Is(200)
+	}
 }
 
 func TestResetPage(t *testing.T) {

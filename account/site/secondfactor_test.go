@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -570,6 +571,104 @@ func TestResetOfFactorsEndsSessionsAndIsTold(t *testing.T) {
 	f, err := w.Store.Factors(t.Context(), w.User("ada").Sub)
 	if err != nil || f.TOTP != nil || f.RecoveryCodes != 0 {
 		t.Errorf("left: %+v, %v", f, err)
+	}
+}
+
+// What ends the sessions in other browsers, and what does not.
+func TestWhatEndsTheOtherSessions(t *testing.T) {
+	type fields = map[string]any
+	const add, remove = "/api/me/passkeys", "/api/me/passkeys/"
+	keep := fields{"keep_other_sessions": true}
+	type act func(b *accounttest.Browser, post *postbox, key string) *accounttest.Answer
+	call := func(method, path string, in any) act {
+		return func(b *accounttest.Browser, _ *postbox, _ string) *accounttest.Answer {
+			return b.Call(method, path, in)
+		}
+	}
+	addTOTP := func(more fields) act {
+		return func(b *accounttest.Browser, _ *postbox, _ string) *accounttest.Answer {
+			drawn := b.Call("POST", "/api/me/totp", nil).Is(200).JSON()
+			in := fields{"token": drawn["token"], "code": app{w: b.W, secret: drawn["secret"].(string)}.code()}
+			maps.Copy(in, more)
+			return b.Call("POST", "/api/me/totp/confirm", in)
+		}
+	}
+	newEmail := func(more fields) act {
+		return func(b *accounttest.Browser, post *postbox, _ string) *accounttest.Answer {
+			in := fields{"email": "new@example.org"}
+			maps.Copy(in, more)
+			b.Call("PATCH", "/api/me", in).Is(200)
+			return press(b.W.T, b, links(post.byAddress()["new@example.org"])[0])
+		}
+	}
+	addKey := func(more fields) act {
+		return func(b *accounttest.Browser, _ *postbox, _ string) *accounttest.Answer {
+			in := newKeyring().create(b.Call("POST", "/api/me/passkeys/begin", nil))
+			in["name"] = "Another"
+			maps.Copy(in, more)
+			return b.Call("POST", add, in)
+		}
+	}
+	dropKey := func(in any) act {
+		return func(b *accounttest.Browser, _ *postbox, key string) *accounttest.Answer {
+			return b.Call("DELETE", remove+key, in)
+		}
+	}
+	const ends, keeps = false, true
+	change := fields{"current_password": password, "new_password": newPassword}
+	for name, c := range map[string]struct {
+		totp, passkey bool // what there is before
+		act           act
+		other, byKey  bool // another session is signed in, and one that the passkey opened
+	}{
+		"password":                               {false, false, call("PUT", "/api/me/password", change), ends, keeps},
+		"name":                                   {false, false, call("PATCH", "/api/me", fields{"display_name": "A"}), keeps, keeps},
+		"email, waiting":                         {false, false, call("PATCH", "/api/me", fields{"email": "a@example.org"}), keeps, keeps},
+		"email":                                  {false, false, newEmail(nil), ends, keeps},
+		"email, kept":                            {false, false, newEmail(keep), keeps, keeps},
+		"first app":                              {false, false, addTOTP(nil), ends, keeps},
+		"first app, kept":                        {false, false, addTOTP(keep), keeps, keeps},
+		"first passkey":                          {false, false, addKey(nil), keeps, keeps},
+		"first passkey with a second step":       {false, false, addKey(fields{"second_step": true}), ends, keeps},
+		"first passkey with a second step, kept": {false, false, addKey(fields{"second_step": true, "keep_other_sessions": true}), keeps, keeps},
+		"app after a passkey":                    {false, true, addTOTP(nil), ends, ends},
+		"passkey after an app":                   {true, false, addKey(nil), keeps, keeps},
+		"second passkey":                         {false, true, addKey(nil), keeps, keeps},
+		"app removed":                            {true, true, call("DELETE", "/api/me/totp", nil), ends, ends},
+		"app removed, kept":                      {true, true, call("DELETE", "/api/me/totp", keep), keeps, keeps},
+		"passkey removed":                        {true, true, dropKey(nil), ends, ends},
+		"passkey removed, kept":                  {true, true, dropKey(keep), keeps, ends},
+	} {
+		w, post := newMailWorld(t)
+		addMember(w, "ada", "ada@example.org")
+		here := w.SignedIn("ada")
+		var phone app
+		if c.totp {
+			phone = enrol(here)
+		}
+		other, byKey, id := w.Browser(), w.Browser(), ""
+		if c.passkey {
+			k := newKeyring()
+			in := k.create(here.Call("POST", "/api/me/passkeys/begin", nil))
+			in["name"] = "Key"
+			id = here.Call("POST", add, in).Is(201).JSON()["id"].(string)
+			finish(byKey, k.get(begin(byKey))).Is(200)
+			finish(here, finishing("confirm", k.get(beginFor(here, "confirm")))).Is(200)
+			other = byKey
+		}
+		if c.totp {
+			other = w.Browser()
+			loginOTP(other, "ada", password, phone.fresh()).Is(200)
+		} else if !c.passkey {
+			other = w.SignedIn("ada")
+		}
+		post.new()
+		if got := c.act(here, post, id); got.Status/100 != 2 {
+			t.Errorf("%s: %d %s", name, got.Status, got.Body)
+		}
+		if !here.IsSignedIn() || other.IsSignedIn() != c.other || c.passkey && byKey.IsSignedIn() != c.byKey {
+			t.Errorf("%s: signed in here %t, elsewhere %t, by the passkey %t", name, here.IsSignedIn(), other.IsSignedIn(), byKey.IsSignedIn())
+		}
 	}
 }
 

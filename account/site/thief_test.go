@@ -280,3 +280,48 @@ func TestEndingOthersRemovesTheWaysInThatAreTicked(t *testing.T) {
 		}
 	}
 }
+
+// A copy of the owner's cookie does not make the browser of a thief who knows the password a known one.
+func TestCopiedCookieDoesNotSilenceASignIn(t *testing.T) {
+	for path, in := range map[string]map[string]string{
+		"/api/auth/login": {"handle": "ada", "password": password}, "/api/auth/confirm": {"password": password},
+	} {
+		w, post := newMailWorld(t)
+		addMember(w, "ada", "ada@example.org")
+		owner := w.SignedIn("ada")
+		post.new()
+		owner.Call("POST", "/api/auth/confirm", map[string]string{"password": password}).Is(200)
+		post.none()
+		thief := w.Browser()
+		thief.Cookies["cairn_session"] = owner.Cookies["cairn_session"]
+		thief.Call("POST", path, in).Is(200)
+		press(t, w.Browser(), links(post.one("ada@example.org"))[0]).Is(200)
+		if thief.IsSignedIn() {
+			t.Errorf("%s: the thief is signed in", path)
+		}
+		post.one("ada@example.org") // all ended
+	}
+}
+
+// Who has lost an account for an hour has to see what was left in it.
+func TestPagesAfterALossShowWhatIsThere(t *testing.T) {
+	w, post := newMailWorld(t)
+	w.SaveSettings(func(s *account.Settings) { s.Contact = "Kim at the boathouse" })
+	addMember(w, "ada", "ada@example.org")
+	owner := w.SignedIn("ada")
+	app := enrol(owner)
+	addPasskey(owner, "Blue key")
+	w.Clock.Advance(24 * time.Hour)
+	post.new()
+	thief := w.Browser()
+	loginOTP(thief, "ada", password, app.codes[0]).Is(200)
+	notice := mailAbout(t, post.new(), signInMail)
+	addPasskey(thief, "Red key")
+	post.new()
+	moveEmail(post, thief, "thief@example.net")
+	day := `datetime="` + w.Clock.Now().Format(time.DateOnly)
+	press(t, w.Browser(), links(notice)[0]).Is(200).Shows("Red key", day, "t…@example.net", `id="reset-submit"`).
+		Hides("Blue key", "thief@example.net") // what was there before, or a whole address
+	w.Browser().Page("/reset-password/", "handle", "ada", "code", w.ResetCode("ada"), "password", newPassword, "listed", "1").Is(200).
+		Shows("Blue key", day, "Kim at the boathouse").Hides("Red key")
+}

@@ -33,43 +33,6 @@ func confirmForm(t *testing.T, what string, got response, status int, path strin
 	return f
 }
 
-// One click on a page removes no way to sign in.
-func TestPageAsksBeforeItRemovesAFactor(t *testing.T) {
-	l := startLife(t, serviceOptions{})
-	l.member("ada")
-	ada := l.signedIn("ada")
-	l.addTOTP(ada)
-	_, id := l.addPasskey(ada, "Key", nil)
-	factors := func(want int) func() bool { return func() bool { return ada.factors() == want } }
-	for _, c := range []struct {
-		b             *browser
-		path          string
-		sent          url.Values
-		before, after func() bool
-	}{
-		{ada, "/account/security/totp/remove", url.Values{}, factors(2), factors(1)},
-		{ada, "/account/passkeys/remove", url.Values{"id": {id}}, factors(1), factors(0)},
-		{l.keeper, "/admin/users/ada/reset-factors", url.Values{}, factors(1), func() bool {
-			return l.visitor().login("ada", password).StatusCode == 200
-		}},
-	} {
-		if c.b == l.keeper {
-			l.addTOTP(ada)
-		}
-		f := confirmForm(t, c.path, c.b.postForm(c.path, c.sent), 200, c.path, c.sent)
-		if f == nil {
-			continue
-		}
-		if f.hidden.Get("sure") != "yes" || !c.before() {
-			t.Errorf("%s: sure is %q, nothing done: %t", c.path, f.hidden.Get("sure"), c.before())
-		}
-		wantStatus(t, c.path, f.send(c.b), 303)
-		if !c.after() {
-			t.Errorf("%s: not done", c.path)
-		}
-	}
-}
-
 // What was typed into a form is not lost because the session is no longer fresh: the page asks for the proof
 // and sends the form on.
 func TestFormIsNotLostWhereAProofIsMissing(t *testing.T) {

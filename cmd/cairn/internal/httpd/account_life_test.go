@@ -2,14 +2,11 @@ package httpd
 
 import (
 	"fmt"
-	"maps"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/provider"
 )
 
@@ -95,28 +92,6 @@ func TestLastFactorStaysWhileItIsDemanded(t *testing.T) {
 	}
 }
 
-func TestTwoRemovalsAtOnceLeaveADemandedFactor(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
-		l.demandFactors()
-		for round := range 3 {
-			handle := fmt.Sprintf("u%d", round)
-			l.member(handle, account.FlagActivity)
-			phone := l.addTOTP(l.signedIn(handle))
-			b := l.signedInWith(handle, phone.code())
-			_, id := l.addPasskey(b, "Key", nil)
-			got := inParallel(2, func(i int) int {
-				if i == 0 {
-					return removeTOTP(b, nil).StatusCode
-				}
-				return removePasskey(b, id, nil).StatusCode
-			})
-			if n := b.factors(); got[204] != 1 || got[409] != 1 || n != 1 {
-				t.Errorf("round %d: %v, %d factors are left", round, got, n)
-			}
-		}
-	})
-}
-
 // What a session once proved is worth nothing where the person has no factor any more (L6).
 func TestSessionOfAFactorThatIsGoneHasToSetOneUp(t *testing.T) {
 	l := startLife(t, serviceOptions{})
@@ -156,186 +131,6 @@ func TestEnrolmentRaisesTheSession(t *testing.T) {
 	wantAnswer(t, "after", answered(t, ada.get(app.authURL("prompt", "none"))), "code")
 }
 
-// What ends the sessions in other browsers, and what does not.
-func TestWhatEndsTheOtherSessions(t *testing.T) {
-	const ends, keeps = 401, 200
-	const newPassword = `PUT /api/me/password {"current_password":"` + password + `","new_password":"another of 3 hills"}`
-	l := startLife(t, serviceOptions{})
-	type act func(b *browser, passkey string) response
-	line := func(text string) act { return func(b *browser, _ string) response { return b.call(text) } }
-	addTOTP := func(more object) act {
-		return func(b *browser, _ string) response { return l.drawTOTP(b).confirmTOTP(b, more) }
-	}
-	newEmail := func(asked string) act {
-		return func(b *browser, id string) response {
-			needStatus(t, "ask", line(asked)(b, id), 200)
-			return b.verifyEmail(l.verification(strings.Split(asked, `"`)[3]))
-		}
-	}
-	addPasskey := func(more object) act {
-		return func(b *browser, _ string) response {
-			in := l.keyring().create(b, "Another")
-			maps.Copy(in, more)
-			return b.api("POST", "/api/me/passkeys", in)
-		}
-	}
-	dropTOTP := func(body any) act { return func(b *browser, _ string) response { return removeTOTP(b, body) } }
-	dropPasskey := func(body any) act {
-		return func(b *browser, id string) response { return removePasskey(b, id, body) }
-	}
-	for i, c := range []struct {
-		name          string
-		totp, passkey bool // what there is before
-		act           act
-		other, byKey  int // GET /api/me of another session, and of one that the passkey opened
-	}{
-		{"password", false, false, line(newPassword), ends, 0},
-		{"name", false, false, line(`PATCH /api/me {"display_name":"Ada"}`), keeps, 0},
-		{"email, waiting", false, false, line(`PATCH /api/me {"email":"a@example.org"}`), keeps, 0},
-		{"email", false, false, newEmail(`PATCH /api/me {"email":"new@example.org"}`), ends, 0},
-		{"email, kept", false, false, newEmail(`PATCH /api/me {"email":"b@example.org","keep_other_sessions":true}`), keeps, 0},
-		{"first app", false, false, addTOTP(nil), ends, 0},
-		{"first app, kept", false, false, addTOTP(keepOthers), keeps, 0},
-		{"first passkey", false, false, addPasskey(nil), keeps, 0},
-		{"first passkey with a second step", false, false, addPasskey(object{"second_step": true}), ends, 0},
-		{"first passkey with a second step, kept", false, false, addPasskey(object{"second_step": true, "keep_other_sessions": true}), keeps, 0},
-		{"app after a passkey", false, true, addTOTP(nil), ends, ends},
-		{"passkey after an app", true, false, addPasskey(nil), keeps, 0},
-		{"second passkey", false, true, addPasskey(nil), keeps, keeps},
-		{"app removed", true, true, dropTOTP(nil), ends, ends},
-		{"app removed, kept", true, true, dropTOTP(keepOthers), keeps, keeps},
-		{"passkey removed", true, true, dropPasskey(nil), ends, ends},
-		{"passkey removed, kept", true, true, dropPasskey(keepOthers), keeps, ends},
-	} {
-		handle := fmt.Sprintf("u%d", i)
-		l.member(handle)
-		here := l.signedIn(handle)
-		var phone *phone
-		if c.totp {
-			phone = l.addTOTP(here)
-		}
-		id, byKey := "", l.visitor()
-		other := byKey
-		if c.passkey {
-			var key *keyring
-			key, id = l.addPasskey(here, "Key", nil)
-			needStatus(t, c.name, key.prove(byKey, "sign-in"), 200)
-			needStatus(t, c.name, key.prove(here, "confirm"), 200)
-		}
-		switch {
-		case phone != nil:
-			other = l.signedInWith(handle, phone.code())
-		case !c.passkey:
-			other = l.signedIn(handle)
-		}
-		got := c.act(here, id)
-		if got.StatusCode/100 != 2 {
-			t.Errorf("%s: %d %.200s", c.name, got.StatusCode, got.Text)
-			continue
-		}
-		wantStatus(t, c.name+", here", here.me(), 200)
-		wantStatus(t, c.name+", elsewhere", other.me(), c.other)
-		if c.byKey != 0 {
-			wantStatus(t, c.name+", opened by the passkey", byKey.me(), c.byKey)
-		}
-	}
-}
-
-// The owner of the address before gets it back, whatever a thief does after the first change, and when; and what is not
-// verified is cancelled by the first link (L2).
-func TestUndoOfAnAddressOutlivesLaterChanges(t *testing.T) {
-	l := startLife(t, serviceOptions{})
-	for i, gap := range []time.Duration{0, time.Second, 2 * time.Minute} {
-		for _, verified := range []bool{false, true} {
-			handle := fmt.Sprintf("u%d%t", i, verified)
-			name, owner := fmt.Sprintf("%s apart, verified %t", gap, verified), handle+"@example.org"
-			l.member(handle)
-			thief := l.signedIn(handle)
-			l.mails()
-			undo, later := "", []string{} // of the first change, and of the ones after it
-			for n := range 3 {
-				to, before := fmt.Sprintf("%s-%d@example.net", handle, n), fmt.Sprintf("%s-%d@example.net", handle, n-1)
-				var all map[string][]mail.Message
-				page := "/undo-email/"
-				if verified {
-					all = l.moveEmail(thief, to)
-				} else {
-					needStatus(t, name, thief.changeEmail(to), 200)
-					page, all = "/cancel-email/", l.mails()
-				}
-				if n == 0 {
-					undo = page + "?" + url.Values{"link": {linkIn(only(t, name, all, owner), page, "link")}}.Encode()
-				}
-				if len(all[owner]) != 1 {
-					t.Errorf("%s: %d mails to the owner of the address before at change %d, want 1", name, len(all[owner]), n+1)
-				}
-				for _, m := range all[before] {
-					later = append(later, linkIn(m, page, "link"))
-				}
-				l.later(gap)
-			}
-			press := func(link string) response {
-				return l.visitor().postForm("/undo-email/", url.Values{"link": {link}})
-			}
-			for _, link := range later[min(1, len(later)):] {
-				press(link) // the thief's: whatever it does, the owner's works after it
-			}
-			page, link, _ := strings.Cut(undo, "?link=")
-			link, _ = url.QueryUnescape(link)
-			wantStatus(t, name, l.visitor().postForm(page, url.Values{"link": {link}}), 200)
-			for _, link := range later {
-				wantStatus(t, name+", a later link", press(link), 400)
-			}
-			if verified {
-				wantStatus(t, name+", the thief", thief.me(), 401)
-			} else if got := thief.me().JSON(t)["email_pending"]; got != "" {
-				t.Errorf("%s: %v waits", name, got)
-			}
-			if u := l.user(handle); u["email"] != owner || u["email_verified"] != true {
-				t.Errorf("%s: the address is %v, verified %v", name, u["email"], u["email_verified"])
-			}
-		}
-	}
-}
-
-// An owner who takes the address back on the page of the account, and not by the link, is as safe (L2).
-func TestOwnersWayBackIsNotUndone(t *testing.T) {
-	l := startLife(t, serviceOptions{})
-	const owner, other, third = "ada@example.org", "thief@example.net", "thief3@example.net"
-	l.member("ada")
-	ada := l.signedIn("ada")
-	change := func(to string) (undo string) {
-		t.Helper()
-		needStatus(t, to, ada.confirm(password, ""), 200)
-		l.mails()
-		before := l.user("ada")["email"].(string)
-		return linkIn(only(t, to, l.moveEmail(ada, to), before), "/undo-email/", "link")
-	}
-	press := func(link string) response { return l.visitor().postForm("/undo-email/", url.Values{"link": {link}}) }
-	first := change(other)
-	later := []string{change(third)}
-	l.later(24 * time.Hour)
-	later = append(later, change(owner))
-	for _, link := range later {
-		wantStatus(t, "a thief's link", press(link), 400)
-	}
-	if u := l.user("ada"); u["email"] != owner || u["email_verified"] != true {
-		t.Errorf("the address is %v, verified %v", u["email"], u["email_verified"])
-	}
-	wantStatus(t, "the session", ada.me(), 200)
-	last := change(other)
-	undone := press(last)
-	wantStatus(t, "the owner's latest link", undone, 200)
-	form := url.Values{"handle": {"ada"}, "code": {valueOf(t, undone.Text, "code")}, "password": {password}, "listed": {"1"}}
-	needStatus(t, "new password", l.visitor().postForm("/reset-password/", form), 200)
-	ada = l.signedIn("ada")
-	change(other)
-	wantStatus(t, "the owner's first link", press(first), 200)
-	if u := l.user("ada"); u["email"] != owner || u["email_verified"] != true {
-		t.Errorf("the address is %v, verified %v", u["email"], u["email_verified"])
-	}
-}
-
 func TestUndoAndAFurtherChangeAtOnce(t *testing.T) {
 	eachLife(t, false, func(t *testing.T, l *life) {
 		for round := range 6 {
@@ -356,49 +151,6 @@ func TestUndoAndAFurtherChangeAtOnce(t *testing.T) {
 			}
 			if u, err := l.store.UserByHandle(t.Context(), handle); err != nil || u.Pending.Email != "" {
 				t.Errorf("round %d: %s waits, %v", round, u.Pending.Email, err)
-			}
-		}
-	})
-}
-
-func TestVerifiedAddressIsThatOfOneAccount(t *testing.T) {
-	eachLife(t, false, func(t *testing.T, l *life) {
-		l.member("ada")
-		for handle, address := range map[string]string{"bob": "ada@example.org", "kim": "ADA@Example.Org"} {
-			l.member(handle)
-			bob := l.signedIn(handle)
-			l.mails()
-			needStatus(t, address, bob.changeEmail(address), 200)
-			m := l.mail(address, address)
-			wantProblem(t, address+", code", bob.verifyEmail(m), 409, "email_taken")
-			form := url.Values{"link": {linkIn(m, "/verify-email/", "link")}}
-			wantStatus(t, address+", link", bob.postForm("/verify-email/", form), 409)
-			byAdmin := l.admin("PATCH /users/" + handle + ` {"email_verified":true,"email":"` + address + `"}`)
-			wantProblem(t, address+", administrator", byAdmin, 409, "email_taken")
-			if l.user(handle)["email"] != handle+"@example.org" {
-				t.Errorf("%s: verified twice", address)
-			}
-		}
-		for round := range 3 {
-			var both []*browser
-			var sent []mail.Message
-			for i, address := range []string{fmt.Sprintf("kim%d@example.org", round), fmt.Sprintf("KIM%d@example.org", round)} {
-				handle := fmt.Sprintf("u%d-%d", round, i)
-				l.member(handle)
-				b := l.signedIn(handle)
-				l.mails()
-				needStatus(t, address, b.changeEmail(address), 200)
-				both, sent = append(both, b), append(sent, l.mail(address, address))
-			}
-			got := inParallel(2, func(i int) int { return both[i].verifyEmail(sent[i]).StatusCode })
-			n := 0
-			for _, b := range both {
-				if b.me().JSON(t)["email"] == fmt.Sprintf("kim%d@example.org", round) {
-					n++
-				}
-			}
-			if got[200] != 1 || got[409] != 1 || n != 1 {
-				t.Errorf("round %d: %v, verified for %d accounts", round, got, n)
 			}
 		}
 	})
