@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cairn-id/cairn/activityschema"
 )
@@ -67,6 +68,7 @@ func (f *File) parts(r *Recording) []*Recording {
 	}
 	r.Samples = timed
 	f.leave(r, all-len(r.Samples), noTime)
+	r.turn()
 	all = len(r.Samples)
 	r.Samples = ordered(r.Samples)
 	f.leave(r, all-len(r.Samples), backwards)
@@ -110,6 +112,39 @@ func (f *File) parts(r *Recording) []*Recording {
 		parts[0].warn("a rest of more than a day: imported as %d activities", len(parts))
 	}
 	return parts
+}
+
+// turn adds a day from a midnight on at which the date of a program did not turn, until it does.
+func (r *Recording) turn() {
+	const dayMS, mostMS = 86_400_000, 3_600_000
+	zone, n, late, last := cmp.Or(r.zone, time.UTC), 0, int64(0), newSample()
+	day := func(s *Sample) int { return time.UnixMilli(s.At).In(zone).YearDay() }
+	for i := range r.Samples {
+		s := &r.Samples[i]
+		if step := s.At - last.At; i > 0 && (step < 0 || step >= dayMS) && (step+dayMS)%dayMS <= mostMS &&
+			!(early(last.metresTo(s), nearM, paceOf(r.Sport).top, float64((step+dayMS)%dayMS)/1000) > 0) {
+			if step < 0 && day(s) == day(&last) {
+				late += dayMS
+			} else if step > 0 {
+				late = max(0, late-dayMS)
+			}
+		}
+		last = *s
+		if s.At += late; late > 0 {
+			n++
+		}
+	}
+	for _, l := range r.Laps {
+		if n > 0 && l.Start < r.Samples[0].At-dayMS/2 {
+			l.Start += dayMS
+		}
+	}
+	if n > 0 {
+		r.warn("the date does not turn at midnight: samples that are taken as a day later: %d", n)
+		if r.Source == activityschema.SourceTCXFile {
+			r.total()
+		}
+	}
 }
 
 // ordered returns the samples in the order of their times. A program may write parts of a track in another order, more
@@ -193,6 +228,7 @@ func (f *File) clean(r *Recording) {
 	if !r.planned {
 		r.mergeBeats()
 		r.reach()
+		r.cumulate()
 		r.speeds()
 	}
 	r.plausible()
@@ -276,6 +312,27 @@ func (r *Recording) strides() {
 	r.Totals.AvgCadence /= 2
 }
 
+// cumulate sums up the distances of a program that writes each from the point before, such as OpenTracks.
+func (r *Recording) cumulate() {
+	const factor = 1.3
+	if r.Source != activityschema.SourceGPXFile {
+		return
+	}
+	sums, sum, way := make([]float64, len(r.Samples)), 0.0, wayOf(r.Samples)
+	for i := range r.Samples {
+		if v := r.Samples[i].DistanceM; v > 0 {
+			sum += v
+		}
+		sums[i] = sum
+	}
+	if sum < way/factor || sum > way*factor || odometer(r.Samples, paceOf(r.Sport).top) > sum/2 {
+		return
+	}
+	for i := range r.Samples {
+		r.Samples[i].DistanceM = sums[i]
+	}
+}
+
 // speeds forgets speeds that are not metres a second, as the positions tell. Where neither positions nor
 // a sensor give speeds, the distances of the device do.
 func (r *Recording) speeds() {
@@ -357,8 +414,9 @@ func (r *Recording) reach() {
 			at = append(at, i)
 		}
 	}
+	near := max(nearHeightM, coarse(len(s), func(i int) float64 { return s[i].ElevationM }))
 	early := func(i, j int) float64 {
-		return early(s[j].ElevationM-s[i].ElevationM, nearHeightM, limits.climb, seconds(i, j))
+		return early(s[j].ElevationM-s[i].ElevationM, near, limits.climb, seconds(i, j))
 	}
 	forget := func(i int) bool {
 		known := !math.IsNaN(s[i].ElevationM)

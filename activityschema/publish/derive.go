@@ -23,6 +23,8 @@ const (
 	// its standard deviation.
 	climbM      = 0.7
 	noiseFactor = 2
+	// coarseFactor is how many steps of coarse elevations count: near a step, noise goes up and down it.
+	coarseFactor = 1.5
 	// wanderS is the time, in seconds, over which slow noise of elevations is estimated.
 	wanderS = 45
 	// quietM is more than the jitter of a barometer, in metres, which does not wander.
@@ -179,6 +181,7 @@ func (a *mean) round() int64 {
 // sumOver sums up the samples from one until before another.
 func (m *motion) sumOver(from, to int) (s sum) {
 	level, end := math.NaN(), int64(math.MaxInt64)
+	rising, falling := false, false // of coarse elevations: who goes on needs one step
 	if to < len(m.T) && to > from {
 		end = m.T[to-1]
 	}
@@ -218,10 +221,12 @@ func (m *motion) sumOver(from, to int) (s sum) {
 		switch rise := m.height[i] - level; {
 		case math.IsNaN(rise):
 			level = m.height[i]
-		case rise >= m.least:
+		case rise >= m.least, rising && rise > 0:
 			s.up, level = s.up+rise, m.height[i]
-		case rise <= -m.least:
+			rising, falling = m.coarse > 0, false
+		case rise <= -m.least, falling && rise < 0:
 			s.down, level = s.down-rise, m.height[i]
+			rising, falling = false, m.coarse > 0
 		}
 	}
 	return s

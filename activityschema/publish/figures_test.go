@@ -168,6 +168,7 @@ func TestFiguresAreThoseOfWhatWasDone(t *testing.T) {
 	fit := asFIT(2, steady(), 600, 3000)
 	backwards := steady()
 	slices.Reverse(backwards)
+	midnight := strings.ReplaceAll(asGPX("cycling", change(steady(), func(_ int, r *row) { r.t -= 8*3600 + 300 })), "2025-06-01T", "2025-05-31T")
 	indoors := change(steady(), func(_ int, r *row) { r.lat, r.lon = 0, 0 })
 	for _, c := range []struct {
 		name, data                   string
@@ -236,6 +237,13 @@ func TestFiguresAreThoseOfWhatWasDone(t *testing.T) {
 		{"zeros for most of the time", heights(0, func(i int) bool { return i < 300 }), 1800, 600, 10.8, 0, 0, "left out: 300"},
 		{"a zero every other second", asGPX("running", change(rows(601, 3), func(i int, r *row) { r.ele = float64(i%2) * (500 - math.Abs(float64(i)-300)/3) })),
 			1800, 600, 10.8, 100, 0, "left out: 301"},
+		{"heights in steps of 20 m", asGPX("hiking", change(rows(1201, 1.2), func(i int, r *row) { r.ele = math.Round((500-math.Abs(float64(i)/3-200))/20) * 20 })),
+			1440, 1200, 4.32, 200, 0, ""},
+		{"on the edge of a step", asGPX("running", change(rows(601, 3), func(i int, r *row) { r.ele = 500 + 20*math.Round(0.5+math.Sin(float64(i)/10)/9) })),
+			1800, 600, 10.8, 0, 0, ""},
+		{"dates that do not turn", midnight, 3000, 600, 18, 0, 0, "at midnight: samples that are taken as a day later: 301"},
+		{"dates that turn late", regexp.MustCompile("2025-05-31(T00:0[3-5])").ReplaceAllString(midnight, "2025-06-01$1"), 3000, 600, 18, 0, 0, "a day later: 180"},
+		{"distances from point to point", strings.ReplaceAll(base, "<extensions>", "<extensions><opentracks:distance>5</opentracks:distance>"), 3000, 600, 18, 0, 0, ""},
 		{"heights that wander", asGPX("cycling", wandering), 17995, 3599, 18, 60, 0, ""},
 		{"renewed every 2 s", every(2), 3000, 600, 18, 0, 0, ""},
 		{"renewed every 5 s", every(5), 3000, 600, 18, 0, 0, ""},

@@ -239,6 +239,9 @@ func doubts(d *activityschema.Detail) (texts []string) {
 
 // known reports whether the documents of a file exist, by its hash: parsing it again is slow.
 func (p *prepared) known(f io.Reader, known map[string]string, places *Places) bool {
+	if len(known) == 0 {
+		return false
+	}
 	hash, err := hashOf(f)
 	for n := 0; err == nil; n++ {
 		suffix := idSuffix(hash, n)

@@ -16,6 +16,7 @@ type motion struct {
 	moves     []bool    // the person moved since the sample before
 	height    []float64 // smoothed; NaN if unknown
 	least     float64   // metres from which a rise or fall counts
+	coarse    float64   // metres of the steps of elevations; 0 without
 	positions int
 	median    int64   // of the seconds between samples
 	usual     int64   // seconds between samples that most are not above
@@ -49,8 +50,14 @@ func newMotion(s *activityschema.Timeseries, sport activityschema.Sport, sec []f
 	m.measure()
 	m.move()
 	m.rest()
+	m.coarse = coarse(len(s.ElevationM), func(i int) float64 {
+		if v := s.ElevationM[i]; v.Valid {
+			return v.Value
+		}
+		return math.NaN()
+	})
 	m.smooth()
-	m.least = climbM + noiseFactor*m.noise()
+	m.least = max(climbM+noiseFactor*m.noise(), coarseFactor*m.coarse)
 	return m
 }
 
@@ -295,7 +302,31 @@ func (m *motion) smooth() {
 func (m *motion) leaps(i int) bool {
 	e := m.ElevationM
 	return i > 0 && e[i].Valid && e[i-1].Valid &&
-		early(e[i].Value-e[i-1].Value, nearHeightM, m.climb, float64(m.T[i]-m.T[i-1])) > 0
+		early(e[i].Value-e[i-1].Value, max(nearHeightM, m.coarse), m.climb, float64(m.T[i]-m.T[i-1])) > 0
+}
+
+// coarse returns the least change of elevations that come in steps of some metres, as from contour lines or a barometer
+// of whole hectopascals; 0 of others.
+func coarse(n int, height func(i int) float64) float64 {
+	const leastM, mostM, standing = 4, 40, 4
+	least, changes, all, last := math.Inf(1), 0, 0, math.NaN()
+	for i := range n {
+		h := height(i)
+		if math.IsNaN(h) {
+			continue
+		}
+		if d := math.Abs(h - last); d > 0 {
+			if least = min(least, d); least < leastM {
+				return 0
+			}
+			changes++
+		}
+		all, last = all+1, h
+	}
+	if least > mostM || standing*changes > all {
+		return 0
+	}
+	return least
 }
 
 func (m *motion) smoothPiece(from, end int) {

@@ -136,6 +136,7 @@
     "the checksum of the file is wrong: values may be damaged",
     "points without a time are left out: {n}",
     "points without a time: {n}, whose times are worked out from their distances",
+    "the date does not turn at midnight: samples that are taken as a day later: {n}",
     "samples that go back in time are left out: {n}",
     "the clock jumped by more than a day: samples on the other side are left out: {n}",
     "positions within the same second as another are left out: {n}",
