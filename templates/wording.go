@@ -19,6 +19,7 @@ func (l *Language) wording(now func() time.Time) template.FuncMap {
 		"auditgroups": l.auditGroups,
 		"day":         l.Day,
 		"when":        func(t time.Time) template.HTML { return l.when(now(), t) },
+		"ends":        func(t time.Time) template.HTML { return l.when(now(), t.Add(-time.Second)) }, // of the last day
 	}
 }
 

@@ -81,10 +81,14 @@ func (s *Site) invitePage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	use := i.Use()
+	if !use.AccountEnds.IsZero() {
+		use.AccountEnds = use.AccountEnds.In(s.Zone(r.Context())).Add(-time.Second) // on the last day
+	}
 	s.Show(w, r, http.StatusOK,
 		templates.AccountInviteSlip{Member: m, Code: i.Shown(), Note: i.Note,
 			URL:  account.LeadingTo(s.InviteURL(i), text.Cut(r.URL.Query().Get("app"), account.MaxClientID)),
-			Left: i.Uses - i.Used, InviteUse: i.Use(),
+			Left: i.Uses - i.Used, InviteUse: use,
 			ExpiresAt: i.ExpiresAt.In(templates.Zone(u.Profile.Zoneinfo, settings.TimeZone))})
 	return nil
 }

@@ -220,9 +220,9 @@ func TestInviteFormHasEnds(t *testing.T) {
 		t.Fatalf("%v, want an end at %v: %v", i, ends, err)
 	}
 	code := i["code"].(string)
-	shown := []string{"The account expires <time", "coach expires <time"}
-	root.Page("/account/invites").Is(200).Shows(shown...)
-	root.Page("/account/invites/slip?code=" + code).Is(200).Shows("Your account expires <time")
+	last := w.Clock.Now().AddDate(0, 0, 300).Format("2 Jan 2006")
+	root.Page("/account/invites").Is(200).Shows("The account expires <time", "coach expires <time", `title="`+last+", 23:59")
+	root.Page("/account/invites/slip?code=" + code).Is(200).Shows("Last day of the account: " + last)
 	w.Browser().Call("POST", "/api/register", registration(code, "bo")).Is(201)
 	if u := w.User("bo"); !u.EndsAt.Equal(ends) || len(u.FlagEnds) != 1 || !u.FlagEnds["coach"].Before(ends) {
 		t.Errorf("joined with ends %v, %v", u.EndsAt, u.FlagEnds)
