@@ -1,9 +1,11 @@
 package account_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/cairn-id/cairn/store/accounttest"
+	"github.com/cairn-id/cairn/store/storetest"
 )
 
 const (
@@ -25,3 +27,6 @@ func same[T comparable](t testing.TB, what any, got, want T) {
 		t.Errorf("%v: %v, want %v", what, got, want)
 	}
 }
+
+// TestMain stops the database server that TEST_DATABASE=postgres started.
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }

@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/admin"
 	"github.com/cairn-id/cairn/store/accounttest"
+	"github.com/cairn-id/cairn/store/storetest"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -58,3 +60,6 @@ func same[T comparable](t testing.TB, what any, got, want T) {
 		t.Errorf("%v: %v, want %v", what, got, want)
 	}
 }
+
+// TestMain stops the database server that TEST_DATABASE=postgres started.
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }

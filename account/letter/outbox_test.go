@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -276,3 +277,6 @@ func TestNothingIsSentWithoutAMailServer(t *testing.T) {
 	}
 	w.Post.SendMails(t.Context()) // returns at once
 }
+
+// TestMain stops the database server that TEST_DATABASE=postgres started.
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }

@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/store/accounttest"
+	"github.com/cairn-id/cairn/store/storetest"
 )
 
 const (
@@ -62,3 +64,6 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// TestMain stops the database server that TEST_DATABASE=postgres started.
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }

@@ -94,9 +94,7 @@ func (c *explainCommand) Run(p *cli.Program) error {
 func writeExplanation(p *cli.Program, e *provider.Explanation) error {
 	findings := cli.Output{}.List(p, "PARAMETER", "", "FINDING")
 	for _, f := range e.Findings {
-		if err := findings.Add("", nil, f.Parameter, f.Verdict, f.Text); err != nil {
-			return err
-		}
+		findings.Add("", nil, f.Parameter, f.Verdict, f.Text)
 	}
 	if err := findings.End(); err != nil {
 		return err

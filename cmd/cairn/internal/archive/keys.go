@@ -133,9 +133,7 @@ func (c *listKeysCommand) Run(p *cli.Program) error {
 		if row.Signs {
 			use = "signs"
 		}
-		if err := out.Add(row.Kid, row, row.Kid, row.Alg, strconv.Itoa(row.Bits), use, row.File); err != nil {
-			return err
-		}
+		out.Add(row.Kid, row, row.Kid, row.Alg, strconv.Itoa(row.Bits), use, row.File)
 	}
 	return out.End()
 }

@@ -59,10 +59,8 @@ func encodeJSON(document any, prefix string) ([]byte, error) {
 	e := json.NewEncoder(&b)
 	e.SetIndent(prefix, "  ")
 	e.SetEscapeHTML(false)
-	if err := e.Encode(document); err != nil {
-		return nil, fmt.Errorf("write: %w", err)
-	}
-	return b.Bytes(), nil
+	err := e.Encode(document)
+	return b.Bytes(), err
 }
 
 // WriteJSON prints an indented document.
@@ -105,6 +103,7 @@ type list struct {
 	w       *bufio.Writer
 	table   *tabwriter.Writer
 	Printed int
+	Err     error // the first; from then on nothing is printed
 }
 
 // PageSize is the number of entries that are read at once. A table is aligned page by page.
@@ -120,50 +119,50 @@ func (o Output) List(p *Program, headings ...string) *list {
 	return l
 }
 
-// Add prints one entry. The caller should stop reading entries if it fails.
-func (l *list) Add(id string, document any, columns ...string) error {
+// Add prints one entry. Whoever reads entries as they are printed should stop where Err is set.
+func (l *list) Add(id string, document any, columns ...string) {
 	switch {
+	case l.Err != nil:
+		return
 	case l.Quiet:
 		fmt.Fprintln(l.w, id)
 	case l.table != nil:
 		fmt.Fprintln(l.table, strings.Join(columns, "\t"))
 	default:
-		b, err := encodeJSON(document, "  ")
-		if err != nil {
-			return err
-		}
+		var b []byte
 		separator := ","
-		if l.Printed == 0 {
+		if b, l.Err = encodeJSON(document, "  "); l.Printed == 0 {
 			separator = "["
 		}
 		fmt.Fprintf(l.w, "%s\n  %s", separator, bytes.TrimSuffix(b, []byte("\n")))
 	}
 	if l.Printed++; l.Printed%PageSize == 0 {
-		return l.flush()
+		l.flush()
 	}
-	return nil
 }
 
-func (l *list) flush() (err error) {
+func (l *list) flush() {
 	if l.table != nil {
-		err = l.table.Flush()
+		l.Err = errors.Join(l.Err, l.table.Flush())
 	}
-	if err = errors.Join(err, l.w.Flush()); err != nil {
-		return fmt.Errorf("write: %w", err)
-	}
-	return nil
+	l.Err = errors.Join(l.Err, l.w.Flush())
 }
 
-// End completes the list.
+// End completes the list, unless it failed.
 func (l *list) End() error {
 	switch {
+	case l.Err != nil:
+		return fmt.Errorf("write: %w", l.Err)
 	case l.table != nil || l.Quiet:
 	case l.Printed == 0:
 		fmt.Fprintln(l.w, "[]")
 	default:
 		fmt.Fprintln(l.w, "\n]")
 	}
-	return l.flush()
+	if l.flush(); l.Err != nil {
+		return fmt.Errorf("write: %w", l.Err)
+	}
+	return nil
 }
 
 // Listed replaces a nil slice by an empty one, so that JSON has [] and not null.

@@ -44,7 +44,8 @@ func (c *listAuditCommand) Run(p *cli.Program) error {
 			}
 			e := admin.AuditEntryOf(a, nil, users.Zone(p.Ctx))
 			at := e.At.Format(time.DateTime)
-			return out.Add(fmt.Sprint(a.ID), e, at, cli.Printable(e.Sentence), cli.Printable(a.Address))
+			out.Add(fmt.Sprint(a.ID), e, at, cli.Printable(e.Sentence), cli.Printable(a.Address))
+			return out.Err
 		})
 		if err != nil && !errors.Is(err, errEnough) {
 			return err

@@ -116,14 +116,11 @@ func (c *listInvitesCommand) Run(p *cli.Program) error {
 					Used: !i.UsedAt.IsZero(), UsedBy: nameOrNull(i.UsedBy), UsedAt: web.TimeOrNull(i.UsedAt),
 				}
 				until := cli.DateOrNever(i.ExpiresAt)
-				err := out.Add(row.Code, row, row.Code, inviteMaker(i), inviteState(i, now), until,
+				out.Add(row.Code, row, row.Code, inviteMaker(i), inviteState(i, now), until,
 					fmt.Sprintf("%d/%d", i.Used, i.Uses), flagsUntil(i.Flags, i.FlagEnds, now.Location()),
 					account.LastDay(i.AccountEnds, now.Location()), cmp.Or(i.MailedTo, i.Domain), i.Note)
-				if err != nil {
-					return err
-				}
 			}
-			if len(page) < cli.PageSize {
+			if len(page) < cli.PageSize || out.Err != nil {
 				return out.End()
 			}
 		}

@@ -31,9 +31,7 @@ func (c *listJoinCommand) Run(p *cli.Program) error {
 		out := c.List(p, "ID", "ASKED", "NAME", "EMAIL", "REASON")
 		for _, j := range list {
 			asked := j.AskedAt.UTC().Format(time.RFC3339)
-			if err := out.Add(j.ID, j, j.ID, asked, j.Name, j.Email, j.Reason); err != nil {
-				return err
-			}
+			out.Add(j.ID, j, j.ID, asked, j.Name, j.Email, j.Reason)
 		}
 		return out.End()
 	})

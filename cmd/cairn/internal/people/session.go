@@ -34,9 +34,7 @@ func (c *listSessionsCommand) Run(p *cli.Program) error {
 			if s.Bound() {
 				bound = "to its device"
 			}
-			if err := out.Add(s.ID, entry, s.ID, web.Device(s.UserAgent), s.Address, seen, expires, bound); err != nil {
-				return err
-			}
+			out.Add(s.ID, entry, s.ID, web.Device(s.UserAgent), s.Address, seen, expires, bound)
 		}
 		return out.End()
 	})

@@ -230,7 +230,7 @@ func (c *listUsersCommand) Run(p *cli.Program) error {
 		out := cli.Output{Format: c.Format, Quiet: c.Quiet}.List(p, "HANDLE", "NAME", "EMAIL", "FLAGS", "STATE", "ENDS",
 			"LAST SIGN-IN")
 		zone := users.Zone(p.Ctx)
-		for more := true; more; more = q.After != "" {
+		for more := true; more; more = q.After != "" && out.Err == nil {
 			page, next, err := users.Users(p.Ctx, q)
 			if err != nil {
 				return err
@@ -246,9 +246,7 @@ func (c *listUsersCommand) Run(p *cli.Program) error {
 				seen := cli.DateOrNever(u.LastLoginAt)
 				row := []string{u.Handle, u.DisplayName, u.Email, flagsUntil(u.Flags, u.FlagEnds, zone), state,
 					account.LastDay(u.EndsAt, zone), seen}
-				if err := out.Add(u.Handle, userRowOf(u), row...); err != nil {
-					return err
-				}
+				out.Add(u.Handle, userRowOf(u), row...)
 			}
 			q.After = next
 		}

@@ -237,7 +237,7 @@ func (c *exportUsersCommand) Run(p *cli.Program) error {
 				return fmt.Errorf("write: %w", err)
 			}
 		}
-		for after, more := "", true; more; more = after != "" {
+		for after, more := "", true; more; more = after != "" && out.Err == nil {
 			page, next, err := users.Users(p.Ctx, account.UserQuery{After: after, Limit: cli.PageSize})
 			if err != nil {
 				return err
@@ -251,7 +251,7 @@ func (c *exportUsersCommand) Run(p *cli.Program) error {
 					m["password_hash"] = u.PasswordHash
 				}
 				if c.Format == "json" {
-					err = out.Add("", exportedJSON(m))
+					out.Add("", exportedJSON(m))
 				} else {
 					err = writeRow(table, columns, m)
 				}

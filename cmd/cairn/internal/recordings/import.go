@@ -171,9 +171,7 @@ func (c *importCommand) finish(
 			if a.DuplicateOf != "" {
 				note = "duplicate of " + cli.Shown(a.DuplicateOf)
 			}
-			if err = l.Add(a.ID, nil, a.ID, string(a.Sport), distance, cli.Shown(files[a.ID]), note); err != nil {
-				return err
-			}
+			l.Add(a.ID, nil, a.ID, string(a.Sport), distance, cli.Shown(files[a.ID]), note)
 		}
 		err = l.End()
 	}

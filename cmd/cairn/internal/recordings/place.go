@@ -114,9 +114,7 @@ func (c *placeListCommand) Run(p *cli.Program) error {
 	l := c.List(p, "NAME", "RADIUS")
 	for _, place := range places.Places {
 		document := map[string]any{"name": place.Name, "radius_m": place.RadiusM}
-		if err := l.Add(place.Name, document, cli.Shown(place.Name), fmt.Sprintf("%.0f m", place.RadiusM)); err != nil {
-			return err
-		}
+		l.Add(place.Name, document, cli.Shown(place.Name), fmt.Sprintf("%.0f m", place.RadiusM))
 	}
 	return l.End()
 }

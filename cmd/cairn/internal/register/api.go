@@ -243,9 +243,7 @@ func (c *listAPICommand) Run(p *cli.Program) error {
 		for _, a := range all {
 			d := apiDocumentOf(a, "")
 			row := []string{d.URI, d.Name, d.Token, strings.Join(scopeNames(d.Scopes), " "), d.clients(), d.CreatedAt}
-			if err := out.Add(d.URI, d, row...); err != nil {
-				return err
-			}
+			out.Add(d.URI, d, row...)
 		}
 		return out.End()
 	})

@@ -34,9 +34,7 @@ func (c *appsClientCommand) Run(p *cli.Program) error {
 			"app": r.App, "name": r.Title, "kind": r.Kind, "known": r.Known, "version": r.Version, "date": r.Date,
 			"from": r.From, "needs": r.Needs,
 		}
-		if err := out.Add(r.App, row, r.App, r.Title, r.Status(), r.Needs); err != nil {
-			return err
-		}
+		out.Add(r.App, row, r.App, r.Title, r.Status(), r.Needs)
 	}
 	return out.End()
 }

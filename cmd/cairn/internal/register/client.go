@@ -505,9 +505,7 @@ func (c *listClientCommand) Run(p *cli.Program) error {
 		for _, client := range clients {
 			r := clientDocumentOf(client, "")
 			redirects, created := strings.Join(r.RedirectURIs, " "), r.CreatedAt.Format(time.RFC3339)
-			if err := out.Add(r.ID, r, r.ID, r.Name, r.kind(), r.groupNames(), redirects, created); err != nil {
-				return err
-			}
+			out.Add(r.ID, r, r.ID, r.Name, r.kind(), r.groupNames(), redirects, created)
 		}
 		return out.End()
 	})

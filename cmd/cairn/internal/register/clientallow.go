@@ -153,9 +153,7 @@ func (c *allowClientCommand) show(p *cli.Program, st *store.Store) error {
 	for _, a := range all {
 		r := allowanceRowOf(a)
 		row := []string{r.URL, strings.Join(r.Scopes, " "), strings.Join(r.APIs, " "), r.CreatedAt}
-		if err := out.Add(r.URL, r, row...); err != nil {
-			return err
-		}
+		out.Add(r.URL, r, row...)
 	}
 	return out.End()
 }

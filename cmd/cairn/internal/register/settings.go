@@ -1,7 +1,6 @@
 package register
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -48,9 +47,7 @@ func (c *listSettingsCommand) Run(p *cli.Program) error {
 				if name == "" && c.Quiet {
 					break
 				}
-				if err := out.Add(name, nil, name, line, help); err != nil {
-					return err
-				}
+				out.Add(name, nil, name, line, help)
 				name, help = "", "" // of further lines
 			}
 		}
@@ -224,12 +221,9 @@ func settingNamed(name string) (account.SettingsMember, error) {
 	return account.SettingsMember{}, fmt.Errorf(format, name, strings.Join(names, ", "))
 }
 
-// settingChange parses the words of the command line by the type of the setting, and returns the
-// change in the form of the API.
-func settingChange(m account.SettingsMember, words []string) (change account.SettingsChange, err error) {
-	wrong := func(want string) (account.SettingsChange, error) {
-		return change, cli.UsageError(m.Name + ": " + want)
-	}
+// settingChange parses the words of the command line by the type of the setting.
+func settingChange(m account.SettingsMember, words []string) (account.SettingsChange, error) {
+	wrong := func(want string) (account.SettingsChange, error) { return nil, cli.UsageError(m.Name + ": " + want) }
 	value := any(cli.Listed(words))
 	switch kind := m.Value(account.DefaultSettings()).(type) {
 	case []string:
@@ -255,7 +249,8 @@ func settingChange(m account.SettingsMember, words []string) (change account.Set
 		value = words[0]
 		switch kind.(type) {
 		case int:
-			if value, err = strconv.Atoi(words[0]); err != nil {
+			number, err := strconv.Atoi(words[0])
+			if value = number; err != nil {
 				return wrong("write a whole number")
 			}
 		case bool:
@@ -264,10 +259,5 @@ func settingChange(m account.SettingsMember, words []string) (change account.Set
 			}
 		}
 	}
-	document, err := json.Marshal(map[string]any{m.Name: value})
-	if err != nil {
-		return change, fmt.Errorf("%s: %w", m.Name, err)
-	}
-	err = json.Unmarshal(document, &change)
-	return change, err
+	return account.SettingsChange{m.Name: value}, nil
 }
