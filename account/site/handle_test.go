@@ -43,7 +43,7 @@ func TestDotsDoNotTellHandlesApart(t *testing.T) {
 		w.Browser().Call("POST", "/api/register", registration(w.Invite().Code, handle)).Is(409, "handle_taken")
 	}
 	for _, handle := range []string{".ada", "ada.", "a..b", "a.-b", "a_.b", "ad.min", strings.Repeat("a.", 15) + "a"} {
-		page(handle).Is(400).Shows(`id="handle-error"`, "on each side of a dot")
+		page(handle).Is(400).Shows(`id="handle-error"`, "do not put a dot next to another dot")
 		w.Browser().Call("POST", "/api/register", registration(w.Invite().Code, handle)).Is(400, "invalid_handle")
 	}
 	w.AddUser("bobby")
