@@ -39,6 +39,15 @@ func (b Base) WithMail(enabled bool) Base {
 // Store returns the storage. What writes an account begins with Begin.
 func (b Base) Store() Store { return b.store }
 
+// AllOrNone calls do with a Base whose operations are one transaction: see BulkStore.
+func (b Base) AllOrNone(ctx context.Context, doing string, do func(Base) error) error {
+	return b.store.AllOrNone(ctx, doing, func(in Store) error {
+		b := b
+		b.store = in
+		return do(b)
+	})
+}
+
 // Now returns the current time in whole UTC seconds, the precision of the store.
 func (b Base) Now() time.Time { return b.clock().UTC().Truncate(time.Second) }
 

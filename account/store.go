@@ -24,8 +24,11 @@ type Bulk struct {
 	DefaultFlags []string
 }
 
-// BulkStore adds many users at once.
+// BulkStore does much at once.
 type BulkStore interface {
+	// AllOrNone calls do with a Store whose operations are one transaction: an error of do undoes all of them. do may
+	// run more than once.
+	AllOrNone(ctx context.Context, doing string, do func(Store) error) error
 	// AddUsers adds everything or nothing, with an audit row for each user besides a.
 	// ErrHandleTaken if a handle or a sub is taken, ErrEmailTaken if two accounts would have the
 	// same verified address, ErrRegistrationFull if there would be more than MaxUsers.

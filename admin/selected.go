@@ -95,8 +95,8 @@ func (s *Service) doSelected(
 		page.Plan.Did = roster.ActRows(did)
 		return s.showSelected(w, r, http.StatusOK, users, page)
 	}
-	err = s.users.Undoing(r.Context(), caller, r.PostForm["undo"], func() (err error) {
-		plan, err = s.users.ChangeMany(r.Context(), caller, users, change)
+	err = s.users.Undoing(r.Context(), caller, r.PostForm["undo"], func(in *roster.Administration) (err error) {
+		plan, err = in.ChangeMany(r.Context(), caller, users, change)
 		return err
 	}, plan.Fallen...)
 	var obstructed *roster.Obstructed

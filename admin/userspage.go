@@ -390,8 +390,8 @@ func (s *Service) suspendForm(_ http.ResponseWriter, r *http.Request, u account.
 			return "", err
 		}
 	}
-	return noticeOn(u, "suspended"), s.undoing(r, u, func(by account.Caller) error {
-		return s.users.Suspend(r.Context(), by, u, reason, tell)
+	return noticeOn(u, "suspended"), s.undoing(r, u, func(users *roster.Administration, by account.Caller) error {
+		return users.Suspend(r.Context(), by, u, reason, tell)
 	})
 }
 
@@ -415,9 +415,13 @@ func (s *Service) askedOf(r *http.Request, act account.Act, u account.User) erro
 }
 
 // undoing does an act against a user and undoes what the form ticks of what they did.
-func (s *Service) undoing(r *http.Request, u account.User, do func(account.Caller) error) error {
+func (s *Service) undoing(
+	r *http.Request, u account.User, do func(*roster.Administration, account.Caller) error,
+) error {
 	by := s.accounts.Caller(r)
-	return s.users.Undoing(r.Context(), by, r.PostForm["undo"], func() error { return do(by) }, u)
+	return s.users.Undoing(r.Context(), by, r.PostForm["undo"], func(users *roster.Administration) error {
+		return do(users, by)
+	}, u)
 }
 
 func (s *Service) endForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
@@ -489,8 +493,8 @@ func (s *Service) flagsForm(_ http.ResponseWriter, r *http.Request, u account.Us
 			return "", err
 		}
 	}
-	return noticeOn(u, "flags-saved"), s.undoing(r, u, func(by account.Caller) error {
-		_, err := s.users.SetFlags(r.Context(), by, u, change)
+	return noticeOn(u, "flags-saved"), s.undoing(r, u, func(users *roster.Administration, by account.Caller) error {
+		_, err := users.SetFlags(r.Context(), by, u, change)
 		return err
 	})
 }
@@ -521,7 +525,7 @@ func (s *Service) deleteForm(_ http.ResponseWriter, r *http.Request, u account.U
 	if err := s.askedOf(r, account.DeleteUser, u); err != nil {
 		return "", err
 	}
-	return "/admin/users/?notice=deleted", s.undoing(r, u, func(by account.Caller) error {
-		return s.users.Delete(r.Context(), by, u)
+	return "/admin/users/?notice=deleted", s.undoing(r, u, func(users *roster.Administration, by account.Caller) error {
+		return users.Delete(r.Context(), by, u)
 	})
 }

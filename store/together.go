@@ -38,3 +38,8 @@ func (s *Store) Together(ctx context.Context, doing string, do func(*Store) erro
 	}
 	return s.sweepClients(ctx, &swept)
 }
+
+// AllOrNone implements account.Store.
+func (s *Store) AllOrNone(ctx context.Context, doing string, do func(account.Store) error) error {
+	return s.Together(ctx, doing, func(in *Store) error { return do(in) })
+}

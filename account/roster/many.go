@@ -39,9 +39,14 @@ type Change struct {
 	promotes func(account.User) bool                       // the act makes the user an administrator; nil: none
 	demotes  func(account.User) bool                       // the act takes the power from an administrator; nil: none
 	row      func(account.User) (detail string, data []string)
-	store    func(context.Context, account.Caller, []account.User, map[string]account.Audit) error
+	store    storing
 	after    map[string][]string // of Flagging: the flags that are on, by sub
 }
+
+// storing does an act to users in a store, which may be one transaction with more: see Undoing.
+type storing func(
+	ctx context.Context, in account.Store, by account.Caller, users []account.User, rows map[string]account.Audit,
+) error
 
 // obstacle is a user to whom an act cannot be done, and the reason.
 type obstacle struct {
@@ -158,7 +163,7 @@ func (a *Administration) change(ctx context.Context, by account.Caller, c Change
 		}
 		rows[u.Sub] = row
 	}
-	return web.Noted(ctx, c.event, c.store(ctx, by, users, rows))
+	return web.Noted(ctx, c.event, c.store(ctx, a.Store(), by, users, rows))
 }
 
 func ownAccount(by account.Caller, u account.User) error {
@@ -181,8 +186,10 @@ func (a *Administration) Suspending(reason string, tell bool) Change {
 		same:    func(u account.User) bool { return u.Suspended() && !u.Ended() },
 		demotes: func(u account.User) bool { return u.Has(account.FlagAdmin) },
 		row:     func(account.User) (string, []string) { return reason, []string{"reason", told} },
-		store: func(ctx context.Context, _ account.Caller, _ []account.User, rows map[string]account.Audit) error {
-			return a.Store().SuspendAll(ctx, reason, a.Now(), rows)
+		store: func(
+			ctx context.Context, in account.Store, _ account.Caller, _ []account.User, rows map[string]account.Audit,
+		) error {
+			return in.SuspendAll(ctx, reason, a.Now(), rows)
 		},
 	}
 }
@@ -199,8 +206,10 @@ func (a *Administration) EndingAt(ends time.Time) Change {
 		same:     func(u account.User) bool { return ends.Equal(u.EndsAt) && !u.Ended() },
 		promotes: func(u account.User) bool { return u.Ended() && u.Has(account.FlagAdmin) },
 		row:      func(account.User) (string, []string) { return detail, []string{"ends", until} },
-		store: func(ctx context.Context, _ account.Caller, _ []account.User, rows map[string]account.Audit) error {
-			return a.Store().SetEndOfAll(ctx, ends, a.Now(), rows)
+		store: func(
+			ctx context.Context, in account.Store, _ account.Caller, _ []account.User, rows map[string]account.Audit,
+		) error {
+			return in.SetEndOfAll(ctx, ends, a.Now(), rows)
 		},
 	}
 }
@@ -251,14 +260,17 @@ func (a *Administration) Flagging(ctx context.Context, flags account.FlagChange)
 			data := []string{"flags", strings.Join(changed, " "), "ends", strings.Join(ends, " ")}
 			return strings.Join(words, " "), data
 		},
-		store: func(ctx context.Context, _ account.Caller, users []account.User, rows map[string]account.Audit) error {
+		store: func(
+			ctx context.Context, in account.Store, _ account.Caller, users []account.User,
+			rows map[string]account.Audit,
+		) error {
 			for _, u := range users {
 				if slices.ContainsFunc(lost, func(name string) bool { return !u.Has(name) }) {
 					return account.ErrUnknownFlag
 				}
 				rows[u.Sub] = rows[u.Sub].Keeping(account.Keep{Sessions: !settings.SignOutOnFlagLoss})
 			}
-			on, err := a.Store().SetFlagsOfAll(ctx, flags, a.Now(), rows)
+			on, err := in.SetFlagsOfAll(ctx, flags, a.Now(), rows)
 			maps.Copy(after, on)
 			return err
 		},
@@ -290,12 +302,15 @@ func (a *Administration) Inviting() Change {
 		},
 		same: func(account.User) bool { return false },
 		row:  func(account.User) (string, []string) { return "", nil },
-		store: func(ctx context.Context, by account.Caller, users []account.User, rows map[string]account.Audit) error {
+		store: func(
+			ctx context.Context, in account.Store, by account.Caller, users []account.User,
+			rows map[string]account.Audit,
+		) error {
 			var all []account.Audit
 			for _, u := range users {
 				all = append(all, rows[u.Sub].With(a.welcome(ctx, by, u)))
 			}
-			return a.Store().RecordAll(ctx, all)
+			return in.RecordAll(ctx, all)
 		},
 	}
 	if !a.MailEnabled() {

@@ -126,23 +126,31 @@ func (a *Administration) undoable(ctx context.Context, list []RecentAct) ([]Rece
 	}), nil
 }
 
-// Undoing does an act against users, and then undoes these of their RecentActs, by id: accounts are suspended,
-// permissions taken away. ErrActsNamed.
+// Undoing does an act against users, and undoes these of their RecentActs, by id: accounts are suspended, permissions
+// taken away. All of it is done or nothing. ErrActsNamed.
 func (a *Administration) Undoing(
-	ctx context.Context, by account.Caller, ids []string, act func() error, users ...account.User,
+	ctx context.Context, by account.Caller, ids []string, act func(*Administration) error, users ...account.User,
 ) error {
-	var list []RecentAct
-	if len(ids) > 0 {
-		var err error
-		if list, err = a.RecentActs(ctx, users...); err != nil {
-			return err
-		}
+	if len(ids) == 0 {
+		return act(a)
+	}
+	return a.AllOrNone(ctx, "undo acts", func(in account.Base) error {
+		return (&Administration{in}).undo(ctx, by, ids, act, users)
+	})
+}
+
+func (a *Administration) undo(
+	ctx context.Context, by account.Caller, ids []string, act func(*Administration) error, users []account.User,
+) error {
+	list, err := a.RecentActs(ctx, users...)
+	if err != nil {
+		return err
 	}
 	list = slices.DeleteFunc(list, func(r RecentAct) bool { return r.ID == "" || !slices.Contains(ids, r.ID) })
 	if len(list) != len(ids) {
 		return ErrActsNamed
 	}
-	if err := act(); err != nil {
+	if err := act(a); err != nil {
 		return err
 	}
 	for _, r := range list {
