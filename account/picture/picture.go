@@ -31,8 +31,8 @@ const (
 	// leastMemory and mostMemory are the bounds of what decoding one picture may take, in bytes.
 	leastMemory, mostMemory = 16 << 20, 256 << 20
 
-	// patience is how long an upload waits for those of others.
-	patience = 2 * time.Second
+	// patience is how long an upload waits for those of others to be read, and again to be decoded.
+	patience = time.Second
 )
 
 // What a file can be refused for. ErrBusy says that too many others upload a picture now, or that the same

@@ -204,7 +204,7 @@ func TestWhatIsNoPictureIsRefused(t *testing.T) {
 	}
 }
 
-// Nobody has two files in memory, all together have a few, and who waits for others does so for two seconds.
+// Nobody has two files in memory, all together have a few, and who waits for others does so for two seconds in all.
 func TestUploadsWaitForOthersOnlyForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(80 << 20))
@@ -224,15 +224,15 @@ func TestUploadsWaitForOthersOnlyForAWhile(t *testing.T) {
 		for n := range 3 {
 			enter(fmt.Sprint(n))
 		}
-		if _, err := d.Enter(t.Context(), "bob"); !errors.Is(err, picture.ErrBusy) || time.Since(start) != 2*time.Second {
+		if _, err := d.Enter(t.Context(), "bob"); !errors.Is(err, picture.ErrBusy) || time.Since(start) != time.Second {
 			t.Errorf("a fifth file: %v after %s", err, time.Since(start))
 		}
 		ctx, hangUp := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, hangUp)
+		time.AfterFunc(time.Second/2, hangUp)
 		if _, err := d.Enter(ctx, "bob"); !errors.Is(err, context.Canceled) {
 			t.Errorf("who hung up: %v", err)
 		}
-		time.AfterFunc(time.Second, leave)
+		time.AfterFunc(time.Second/2, leave)
 		enter("bob")()
 		enter("ada")()
 	})
