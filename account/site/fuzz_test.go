@@ -6,7 +6,10 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +18,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/store/accounttest"
+	"github.com/cairn-id/cairn/templates"
 )
 
 // Whatever answers the challenge of a passkey signs in with it or is refused.
@@ -82,6 +86,44 @@ func FuzzLocalPath(f *testing.F) {
 		}
 		if u.Scheme != base.Scheme || u.Host != base.Host || strings.ContainsAny(to, "\r\n\t\\") {
 			t.Fatalf("%q leads to %s", next, u)
+		}
+	})
+}
+
+// Behind a proxy a sign-in leads to an application of this host alone, whatever the headers of a request say.
+func FuzzReturnAddress(f *testing.F) {
+	w := accounttest.New(f)
+	for _, seed := range [][4]string{
+		{"http://localhost:4041/a?b", "http", "localhost", "/x"}, {"//evil.example", "http", "localhost@evil.example", "/"},
+		{`http://localhost\@evil.example/`, "javascript:", "//", "/alert(1)"}, {"http://localhost.evil.example/", "http", "localhost:80:evil", "//x"},
+	} {
+		f.Add(seed[0], seed[1], seed[2], seed[3], "Mozilla/5.0 (X11; Linux) Firefox/150.0", "de-CH, en;q=0.5, *")
+		f.Add("", seed[1], seed[2], seed[3], "\xff\x00", "x-;q=\x00,,und-u-co")
+	}
+	f.Fuzz(func(t *testing.T, original, scheme, host, uri, agent, languages string) {
+		w.T = t
+		r := httptest.NewRequestWithContext(t.Context(), "GET", w.Base+"/api/verify?redirect=1", nil)
+		r.Header = http.Header{"Accept": {"text/html"}, "X-Forwarded-Proto": {scheme}, "X-Forwarded-Host": {host},
+			"X-Forwarded-Uri": {uri}, "User-Agent": {agent}}
+		if original != "" {
+			r.Header.Set("X-Original-Url", original)
+		}
+		ctx := templates.WithAcceptLanguage(r.Context(), languages)
+		info := &web.RequestInfo{ID: "req-1", Proxied: true}
+		rec := httptest.NewRecorder()
+		rec.Header().Set("X-Request-Id", info.ID) // as the middleware does
+		w.Router.ServeHTTP(rec, r.WithContext(web.WithRequestInfo(ctx, info)))
+		to, err := url.Parse(rec.Header().Get("Location"))
+		if err != nil || rec.Code != 303 || to.Host != "localhost:4040" || len(web.Device(agent)) > 40 ||
+			!slices.Contains(templates.LanguageTags(), templates.LanguageOf(ctx).Tag()) {
+			t.Fatalf("%d %v, %v", rec.Code, rec.Header(), err)
+		}
+		var back struct{ URL string }
+		if sealed := to.Query().Get("continue"); sealed != "" && w.Service.Sealer().Open(account.PurposeReturn, sealed, &back) == nil {
+			u, err := url.Parse(back.URL)
+			if err != nil || u.Scheme != "http" || u.Hostname() != "localhost" || u.User != nil || strings.ContainsAny(back.URL, "\\\r\n\t") {
+				t.Fatalf("leads to %q", back.URL)
+			}
 		}
 	})
 }

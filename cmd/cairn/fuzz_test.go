@@ -12,28 +12,32 @@ import (
 // parsers read what strangers, members and other programs send. Each has a target that takes what it reads the rest
 // of its path; `just fuzz` runs them all.
 var parsers = map[string]string{
-	"account CanonicalCode":          "account FuzzCanonicalCode",
-	"account CanonicalHandle":        "account FuzzCanonicalHandle",
-	"account CheckEmail":             "account/mail FuzzAddress",
-	"account openDeviceProof":        "account/site FuzzDeviceProof",
-	"account/passkey provePasskey":   "account/site FuzzPasskey",
-	"account/picture Square":         "account/picture FuzzSquare", // with its orientation
-	"account/roster ReadList":        "admin FuzzListsOfPeople",
-	"account/roster ReadPasted":      "admin FuzzListsOfPeople",
-	"account/session Verify":         "account/session FuzzVerify", // cookies
-	"account/session claims":         "account/session FuzzClaims",
-	"account/session readStatusList": "account/session FuzzStatusList",
-	"account/web LocalPath":          "account/site FuzzLocalPath",
-	"account/web OpenDated":          "provider FuzzOnlyOurOwnValuesOpen", // sealed values
-	"activityschema Decode":          "activityschema FuzzValidate FuzzChangedDocument FuzzLint",
-	"activityschema/publish Read":    "activityschema/publish FuzzGPX FuzzTCX FuzzFIT",
-	"config parseConfig":             "config FuzzFilesAreReadOrRefusedInOneLine",
-	"provider hint":                  "provider FuzzNothingButOurOwnTokenIsAHint",
-	"provider matchRedirect":         "provider FuzzMatchedRedirectAlwaysHasARegisteredHost",
-	"provider parseClaims":           "provider FuzzClaimsParameter",
-	"provider readAssertion":         "provider FuzzAssertion",
-	"provider readDocument":          "provider FuzzMetadataDocument",
-	"provider readProof":             "provider FuzzProof",
+	"account CanonicalCode":                  "account FuzzCanonicalCode",
+	"account CanonicalHandle":                "account FuzzCanonicalHandle",
+	"account CheckEmail":                     "account/mail FuzzAddress",
+	"account openDeviceProof":                "account/site FuzzDeviceProof",
+	"account/passkey provePasskey":           "account/site FuzzPasskey",
+	"account/picture Square":                 "account/picture FuzzSquare", // with its orientation
+	"account/roster ReadList":                "admin FuzzListsOfPeople",
+	"account/roster ReadPasted":              "admin FuzzListsOfPeople",
+	"account/session Verify":                 "account/session FuzzVerify", // cookies
+	"account/session claims":                 "account/session FuzzClaims",
+	"account/session readStatusList":         "account/session FuzzStatusList",
+	"account/site returnTo":                  "account/site FuzzReturnAddress", // of forward authentication
+	"account/web BrowserAndSystem":           "account/site FuzzReturnAddress", // User-Agent
+	"account/web LocalPath":                  "account/site FuzzLocalPath",
+	"account/web OpenDated":                  "provider FuzzOnlyOurOwnValuesOpen", // sealed values
+	"activityschema Decode":                  "activityschema FuzzValidate FuzzChangedDocument FuzzLint",
+	"activityschema/publish Read":            "activityschema/publish FuzzGPX FuzzTCX FuzzFIT",
+	"cmd/cairn/internal/httpd clientAddress": "cmd/cairn/internal/httpd FuzzClientAddress", // X-Forwarded-For
+	"config parseConfig":                     "config FuzzFilesAreReadOrRefusedInOneLine",
+	"provider hint":                          "provider FuzzNothingButOurOwnTokenIsAHint",
+	"provider matchRedirect":                 "provider FuzzMatchedRedirectAlwaysHasARegisteredHost",
+	"provider parseClaims":                   "provider FuzzClaimsParameter",
+	"provider readAssertion":                 "provider FuzzAssertion",
+	"provider readDocument":                  "provider FuzzMetadataDocument",
+	"provider readProof":                     "provider FuzzProof",
+	"templates PickLanguage":                 "account/site FuzzReturnAddress", // Accept-Language
 }
 
 var funcForm = regexp.MustCompile(`(?m)^func (?:\([^)]*\) )?(\w+)[(\[]`)
