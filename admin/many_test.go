@@ -173,7 +173,7 @@ func TestPastedListIsCheckedLineByLine(t *testing.T) {
 	w.AddUser("root1", account.FlagAdmin)
 	w.AddUser("jorg-muller")
 	b := w.SignedIn("root1")
-	b.Page("/admin/users/paste", "people", "Zoë,zoe@example.org,activity@2099-06-30").Is(200).Shows("activity expires", "2099-07-01T00:00:00Z")
+	b.Page("/admin/users/paste", "people", "Zoë,zoe@example.org,activity@2099-06-30").Is(200).Shows("activity expires", "2099-06-30T23:59:59Z")
 	b.Page("/admin/users/paste", "people", "Zoë Łuczak; zoe@example.org; activity\nИван; ivan@example.org\nAda; \"a@b.example\"; ; root1x\n").Is(200).
 		Shows("@zoe-luczak", "@ivan", "@root1x", `id="sure-submit"`)
 	lines := make([]string, 40)
@@ -288,12 +288,12 @@ func TestPasteIsReadAsPeopleHaveIt(t *testing.T) {
 		"address alone":            {"", "max@example.org", []string{"@max", ">max@example.org<", "Add 1 person"}},
 		"separator line":           {"", "sep=;\nName;E-Mail\nMax Müller;max@example.org\nEva;eva", []string{`data-line="4"`, "Correct 1 line"}},
 		"empty lines":              {"", "\n\nName;E-Mail\n\nMax Müller;max@example.org;;;\n;;;;\n", max},
-		"German":                   {"de", "Nachname;Vorname;E\u2011Mail\u2011Adresse;Rechte;Letzter Tag\nMüller;Max;max@example.org;coach@31.12.2099;1.3.2099", []string{`<bdi>Max Müller</bdi>`, "2100-01-01T00:00:00Z", "2099-03-02T00:00:00Z"}},
+		"German":                   {"de", "Nachname;Vorname;E\u2011Mail\u2011Adresse;Rechte;Letzter Tag\nMüller;Max;max@example.org;coach@31.12.2099;1.3.2099", []string{`<bdi>Max Müller</bdi>`, "2099-12-31T23:59:59Z", "2099-03-01T23:59:59Z"}},
 		"German, with Name":        {"de", "Name;Vorname;E-Mail\nMüller;Max;max@example.org", []string{`<bdi>Max Müller</bdi>`}},
-		"French":                   {"fr", "Nom;Prénom;Courriel;Dernier jour\nMüller;Max;max@example.org;31/12/99", []string{`<bdi>Max Müller</bdi>`, "2100-01-01T00:00:00Z"}},
+		"French":                   {"fr", "Nom;Prénom;Courriel;Dernier jour\nMüller;Max;max@example.org;31/12/99", []string{`<bdi>Max Müller</bdi>`, "2099-12-31T23:59:59Z"}},
 		"Spanish":                  {"es", "Nombre;Apellidos;Correo electrónico\nMax;Müller;max@example.org", []string{`<bdi>Max Müller</bdi>`}},
-		"Dutch":                    {"nl", "Naam\tE-mailadres\tLaatste dag\nMax Müller\tmax@example.org\t31-12-2099", []string{`<bdi>Max Müller</bdi>`, "2100-01-01T00:00:00Z"}},
-		"American date":            {"", "Name,Email,Ends\nMax Müller,max@example.org,12/31/2099", append(max, "2100-01-01T00:00:00Z")},
+		"Dutch":                    {"nl", "Naam\tE-mailadres\tLaatste dag\nMax Müller\tmax@example.org\t31-12-2099", []string{`<bdi>Max Müller</bdi>`, "2099-12-31T23:59:59Z"}},
+		"American date":            {"", "Name,Email,Ends\nMax Müller,max@example.org,12/31/2099", append(max, "2099-12-31T23:59:59Z")},
 		"a date of two days":       {"", "Name,Email,Ends\nMax Müller,max@example.org,3/4/2099", []string{`data-line="2"`, "a date such as 2030-12-24"}},
 		"unknown permission":       {"", "Max Müller,max@example.org,trainer", []string{`The permission &#34;trainer&#34; does not exist`, "There are: activity, admin, coach"}},
 		"unknown column":           {"", "Name;E-Mail;Birthday\nMax Müller;max@example.org;1.1.1999", []string{"The column Birthday is unknown. Remove it, or rename it to one of: display_name, email"}},
