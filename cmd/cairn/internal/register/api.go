@@ -58,13 +58,13 @@ func (c oneAPI) read(p *cli.Program, st *store.Store) (*provider.API, error) {
 // apiOptions are the flags that api add and api update share. An option that is not given leaves the
 // field unchanged; a list replaces the previous one.
 type apiOptions struct {
-	Scopes     []string `name:"scope" sep:"none" placeholder:"NAME=SENTENCE" help:"Scope and its consent sentence. ${list=Repeatable.}"`
-	Token      *string  `enum:"jwt,opaque" placeholder:"KIND" help:"jwt (the API verifies it locally) or opaque (the API introspects it)${new=; jwt if not given}."`
-	Lifetime   *period  `placeholder:"DURATION" help:"Lifetime of its access tokens, 1m to 24h${new=; 1h if not given}."`
-	Algorithm  *string  `name:"alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its tokens: RS256, ES256 or EdDSA.${new= Default: ES256 if the service has a key for it, else RS256.}"`
-	Clients    []string `name:"client" sep:"none" placeholder:"ID" ids:"client" help:"A client that may use it. ${list=Repeatable.}"`
-	AllClients *bool    `negatable:"" help:"Let every client use it."`
-	Claims     []string `name:"claim" sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own in its tokens: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}. ${list=Repeatable.}"`
+	Scopes     []string    `name:"scope" sep:"none" placeholder:"NAME=SENTENCE" help:"Scope and its consent sentence. ${list=Repeatable.}"`
+	Token      *string     `enum:"jwt,opaque" placeholder:"KIND" help:"jwt (the API verifies it locally) or opaque (the API introspects it)${new=; jwt if not given}."`
+	Lifetime   *cli.Period `placeholder:"DURATION" help:"Lifetime of its access tokens, 1m to 24h${new=; 1h if not given}."`
+	Algorithm  *string     `name:"alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its tokens: RS256, ES256 or EdDSA.${new= Default: ES256 if the service has a key for it, else RS256.}"`
+	Clients    []string    `name:"client" sep:"none" placeholder:"ID" ids:"client" help:"A client that may use it. ${list=Repeatable.}"`
+	AllClients *bool       `negatable:"" help:"Let every client use it."`
+	Claims     []string    `name:"claim" sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own in its tokens: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}. ${list=Repeatable.}"`
 }
 
 // apiScopes reads the values of a flag such as --scope.
@@ -171,7 +171,7 @@ func printAPI(p *cli.Program, o cli.Output, a *provider.API, secret string) erro
 	d := apiDocumentOf(a, secret)
 	labels := cli.Pairs{
 		{"URI", d.URI}, {"name", d.Name}, {"introspection id", d.ID}, {"introspection secret", cli.OnlyNow(secret)},
-		{"tokens", d.Token}, {"lifetime", period(a.Lifetime).String()}, {"signed with", d.Algorithm},
+		{"tokens", d.Token}, {"lifetime", cli.Period(a.Lifetime).String()}, {"signed with", d.Algorithm},
 		{"clients", d.clients()},
 		{"managed", managedText(d.Managed)},
 	}
@@ -334,8 +334,8 @@ func (c *updateAPICommand) Run(p *cli.Program) error {
 type rotateAPICommand struct {
 	oneAPI
 	cli.Output
-	Overlap period `placeholder:"DURATION" default:"0s" help:"How long the old secret still works: 24h or 7d, at most 30d. By default it ends at once."`
-	Now     bool   `help:"End at once a secret that still works because of an earlier --overlap."`
+	Overlap cli.Period `placeholder:"DURATION" default:"0s" help:"How long the old secret still works: 24h or 7d, at most 30d. By default it ends at once."`
+	Now     bool       `help:"End at once a secret that still works because of an earlier --overlap."`
 }
 
 // Run gives the API a new secret and prints it once. With -q it prints only the secret.

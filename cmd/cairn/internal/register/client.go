@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -66,70 +65,35 @@ type clientOptions struct {
 	BackchannelLogoutURI   *string  `name:"backchannel-logout-uri" placeholder:"URI" help:"URI for logout tokens when a session ends."`
 	BackchannelPrivate     *bool    `name:"allow-private-backchannel" negatable:"" help:"Send logout tokens also to private and local addresses."`
 
-	Public               *bool    `negatable:"" help:"It cannot keep a secret (browser, phone, CLI): PKCE is required."`
-	Scopes               []string `name:"scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scopes it may request${new=; all if not given}. ${list=Repeatable.}"`
-	AuthMethod           *string  `name:"auth-method" enum:"any,client_secret_basic,client_secret_post,private_key_jwt" placeholder:"METHOD" help:"How it authenticates: any (client_secret_basic or client_secret_post), one of these two, or private_key_jwt."`
-	JWKSFile             *string  `name:"jwks-file" placeholder:"FILE" help:"Public JWK Set for private_key_jwt, - for standard input."`
-	RequirePKCE          *bool    `name:"require-pkce" negatable:"" help:"Refuse requests without a code challenge."`
-	RequireFlags         []string `name:"require-flag" sep:"none" commas:"" placeholder:"FLAG" help:"Allow only users with this access flag, or with one of several. ${list=Repeatable.}"`
-	RequireAll           *bool    `name:"require-all" negatable:"" help:"Allow only users with all of the required flags."`
-	RequireACR           *string  `name:"require-acr" once:"" enum:"2,phr," placeholder:"CLASS" help:"Require two factors (2) or a passkey (phr)."`
-	RequireVerifiedEmail *bool    `name:"require-verified-email" negatable:"" help:"Allow only users whose email address is verified."`
-	RefreshGrace         *period  `name:"refresh-grace" placeholder:"DURATION" help:"How long a used refresh token still works, for clients that refresh in parallel: 0s to 60s."`
-	AccessLifetime       *period  `name:"access-token-lifetime" placeholder:"DURATION" help:"Lifetime of its access tokens, 5m to 24h; an API may have it shorter. 0s: 1h."`
-	RefreshLifetime      *period  `name:"refresh-token-lifetime" placeholder:"DURATION" help:"Lifetime of a refresh token since its last use, 1d to 90d. 0s: 30d."`
-	RefreshMaxLifetime   *period  `name:"refresh-token-max-lifetime" placeholder:"DURATION" help:"How long after access was allowed refresh tokens end, at most 365d. 0s: never."`
-	ClientCredentials    *bool    `name:"client-credentials" negatable:"" help:"Let it request tokens for itself (client_credentials)."`
-	DeviceGrant          *bool    `name:"device" negatable:"" help:"Allow sign-in by a code typed on another device (RFC 8628)."`
-	Profile              *string  `name:"profile" enum:"fapi2," placeholder:"PROFILE" help:"Enforce a profile: fapi2 is the FAPI 2.0 Security Profile (pushed requests, private_key_jwt, DPoP, no refresh token rotation)."`
-	DPoPBound            *bool    `name:"dpop" negatable:"" help:"Require DPoP: tokens are bound to a key (RFC 9449)."`
-	Trusted              *bool    `negatable:"" help:"First party: no consent page."`
-	IDTokenAlg           *string  `name:"id-token-alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its ID tokens and logout tokens: RS256, ES256 or EdDSA. The service needs a key for it."`
-	IDTokenClaims        *bool    `name:"id-token-claims" negatable:"" help:"Also put the claims of the granted scopes into the ID token, not only into userinfo. On for a new client."`
-	OptionalScopes       []string `name:"optional-scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scope that users may decline at consent. ${list=Repeatable.}"`
-	HomeURI              *string  `name:"home-uri" placeholder:"URL" help:"Home page, which a tile opens. The origin of a redirect URI if it has none."`
-	InitiateLoginURI     *string  `name:"initiate-login-uri" placeholder:"URL" help:"Page that starts a sign-in (initiate_login_uri): the way back for people whose sign-in took an hour."`
-	LogoFile             *string  `placeholder:"FILE" help:"Its logo: a PNG or WebP of at most 64 KiB and 1024 pixels a side, - for standard input."`
-	Groups               []string `name:"group" sep:"none" commas:"" placeholder:"FLAG" help:"A flag that its groups claim may contain${new=; all but admin if none is given}. ${list=Repeatable.}"`
-	Claims               []string `name:"claim" sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}, and after json: is a number, a boolean or a list, as json:10. The first that fits gives the value. ${list=Repeatable.}"`
-	ClaimIn              []string `name:"claim-in" sep:"none" commas:"" placeholder:"PLACE" help:"Where its own claims are: id_token, userinfo, access_token. By default where those of scopes are. ${list=Repeatable.}"`
+	Public               *bool       `negatable:"" help:"It cannot keep a secret (browser, phone, CLI): PKCE is required."`
+	Scopes               []string    `name:"scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scopes it may request${new=; all if not given}. ${list=Repeatable.}"`
+	AuthMethod           *string     `name:"auth-method" enum:"any,client_secret_basic,client_secret_post,private_key_jwt" placeholder:"METHOD" help:"How it authenticates: any (client_secret_basic or client_secret_post), one of these two, or private_key_jwt."`
+	JWKSFile             *string     `name:"jwks-file" placeholder:"FILE" help:"Public JWK Set for private_key_jwt, - for standard input."`
+	RequirePKCE          *bool       `name:"require-pkce" negatable:"" help:"Refuse requests without a code challenge."`
+	RequireFlags         []string    `name:"require-flag" sep:"none" commas:"" placeholder:"FLAG" help:"Allow only users with this access flag, or with one of several. ${list=Repeatable.}"`
+	RequireAll           *bool       `name:"require-all" negatable:"" help:"Allow only users with all of the required flags."`
+	RequireACR           *string     `name:"require-acr" once:"" enum:"2,phr," placeholder:"CLASS" help:"Require two factors (2) or a passkey (phr)."`
+	RequireVerifiedEmail *bool       `name:"require-verified-email" negatable:"" help:"Allow only users whose email address is verified."`
+	RefreshGrace         *cli.Period `name:"refresh-grace" placeholder:"DURATION" help:"How long a used refresh token still works, for clients that refresh in parallel: 0s to 60s."`
+	AccessLifetime       *cli.Period `name:"access-token-lifetime" placeholder:"DURATION" help:"Lifetime of its access tokens, 5m to 24h; an API may have it shorter. 0s: 1h."`
+	RefreshLifetime      *cli.Period `name:"refresh-token-lifetime" placeholder:"DURATION" help:"Lifetime of a refresh token since its last use, 1d to 90d. 0s: 30d."`
+	RefreshMaxLifetime   *cli.Period `name:"refresh-token-max-lifetime" placeholder:"DURATION" help:"How long after access was allowed refresh tokens end, at most 365d. 0s: never."`
+	ClientCredentials    *bool       `name:"client-credentials" negatable:"" help:"Let it request tokens for itself (client_credentials)."`
+	DeviceGrant          *bool       `name:"device" negatable:"" help:"Allow sign-in by a code typed on another device (RFC 8628)."`
+	Profile              *string     `name:"profile" enum:"fapi2," placeholder:"PROFILE" help:"Enforce a profile: fapi2 is the FAPI 2.0 Security Profile (pushed requests, private_key_jwt, DPoP, no refresh token rotation)."`
+	DPoPBound            *bool       `name:"dpop" negatable:"" help:"Require DPoP: tokens are bound to a key (RFC 9449)."`
+	Trusted              *bool       `negatable:"" help:"First party: no consent page."`
+	IDTokenAlg           *string     `name:"id-token-alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its ID tokens and logout tokens: RS256, ES256 or EdDSA. The service needs a key for it."`
+	IDTokenClaims        *bool       `name:"id-token-claims" negatable:"" help:"Also put the claims of the granted scopes into the ID token, not only into userinfo. On for a new client."`
+	OptionalScopes       []string    `name:"optional-scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scope that users may decline at consent. ${list=Repeatable.}"`
+	HomeURI              *string     `name:"home-uri" placeholder:"URL" help:"Home page, which a tile opens. The origin of a redirect URI if it has none."`
+	InitiateLoginURI     *string     `name:"initiate-login-uri" placeholder:"URL" help:"Page that starts a sign-in (initiate_login_uri): the way back for people whose sign-in took an hour."`
+	LogoFile             *string     `placeholder:"FILE" help:"Its logo: a PNG or WebP of at most 64 KiB and 1024 pixels a side, - for standard input."`
+	Groups               []string    `name:"group" sep:"none" commas:"" placeholder:"FLAG" help:"A flag that its groups claim may contain${new=; all but admin if none is given}. ${list=Repeatable.}"`
+	Claims               []string    `name:"claim" sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}, and after json: is a number, a boolean or a list, as json:10. The first that fits gives the value. ${list=Repeatable.}"`
+	ClaimIn              []string    `name:"claim-in" sep:"none" commas:"" placeholder:"PLACE" help:"Where its own claims are: id_token, userinfo, access_token. By default where those of scopes are. ${list=Repeatable.}"`
 
 	AllowInsecureRedirect *bool `name:"allow-insecure-redirect" negatable:"" help:"Accept http redirect URIs to hosts of a trusted network."`
-}
-
-// period is a duration as people write it: 30s, 12h, or days as 7d.
-type period time.Duration
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (d *period) UnmarshalText(b []byte) error {
-	if days, ok := strings.CutSuffix(string(b), "d"); ok {
-		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
-			*d = period(time.Duration(n) * 24 * time.Hour)
-			return nil
-		}
-	}
-	v, err := time.ParseDuration(string(b))
-	if err != nil || v < 0 || v%time.Second != 0 {
-		return errors.New("a duration is written as 30s, 12h or 7d, in whole seconds")
-	}
-	*d = period(v)
-	return nil
-}
-
-// String writes a duration as people do.
-func (d period) String() string {
-	const day = period(24 * time.Hour)
-	if d > 0 && d%day == 0 {
-		return strconv.Itoa(int(d/day)) + "d"
-	}
-	text := time.Duration(d).String() // 1h0m0s
-	if short, ok := strings.CutSuffix(text, "m0s"); ok {
-		text = strings.TrimSuffix(short+"m", "h0m")
-		if text != short+"m" {
-			text += "h"
-		}
-	}
-	return text
 }
 
 // apply sets the given fields of the client. The store checks the registration.
@@ -417,7 +381,7 @@ func lifetime(d time.Duration) string {
 	if d == 0 {
 		return ""
 	}
-	return period(d).String()
+	return cli.Period(d).String()
 }
 
 // printClient prints all of a client; secret is a new one, or empty.
@@ -590,8 +554,8 @@ func (c *updateClientCommand) Run(p *cli.Program) error {
 type rotateSecretCommand struct {
 	oneClient
 	secretOutput
-	Quiet   bool   `short:"q" help:"Print the secret only."`
-	Overlap period `placeholder:"DURATION" default:"0s" help:"How long the old secrets still work: 24h or 7d, at most 30d. By default they end at once."`
+	Quiet   bool       `short:"q" help:"Print the secret only."`
+	Overlap cli.Period `placeholder:"DURATION" default:"0s" help:"How long the old secrets still work: 24h or 7d, at most 30d. By default they end at once."`
 }
 
 // Run gives the client a new secret, which is printed once.

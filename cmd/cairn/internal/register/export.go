@@ -168,7 +168,7 @@ func written(v reflect.Value) any {
 	case string, bool, []string:
 		return of
 	case time.Duration:
-		return period(of).String()
+		return cli.Period(of).String()
 	case []provider.APIScope:
 		var list []string
 		for _, s := range of {
