@@ -47,7 +47,7 @@ func TestActsRemoveWhatADisownedSessionMade(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, s *store.Store) {
 				ctx, u := t.Context(), addUser(t, s, "ada")
-				joined, began := noon.Add(-100*24*time.Hour), noon.Add(-time.Hour)
+				joined, began := noon.Add(-70*time.Hour), noon.Add(-time.Hour)
 				must(t, s.Exec("UPDATE users SET created_at = ? WHERE sub = ?", joined.Unix(), u.Sub))
 				session := func(at time.Time) string {
 					n := newSession(u.Sub)

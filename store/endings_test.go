@@ -28,6 +28,7 @@ func TestActsEndWhatTheirMakersLeft(t *testing.T) {
 		"password.change":                    "mine:scitk other:ci third:ci old:ci",
 		"session.not_me":                     "old:ci disowned unverified", // old: before the sign-in
 		"password.reset":                     "old:ci unverified",
+		"password.reset with an old address": "old:ci",
 		"email.undo":                         "old:ci disowned",
 		"user.suspend":                       "mine:c other:c third:c old:c",
 		"user.end_sessions":                  "old:ci",
@@ -95,9 +96,13 @@ func TestActsEndWhatTheirMakersLeft(t *testing.T) {
 				}
 				mine := firstOf(names, "mine")
 				action, all := strings.CutSuffix(action, " with all invites")
+				action, old := strings.CutSuffix(action, " with an old address")
 				a := during(mine, act(action))
 				if all {
 					a.Ends.Invites = account.AllInvites
+				}
+				if old {
+					must(t, s.Exec("UPDATE users SET email_changed_at = ? WHERE sub = ?", since.Unix()-1, u.Sub))
 				}
 				a.Since = since
 				if a.Ends.Sessions == account.OneSession {

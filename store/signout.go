@@ -319,7 +319,7 @@ func (s *Store) MadeByOthers(ctx context.Context, sub, keep string, now time.Tim
 	err := s.conn(ctx).Raw(`SELECT
 		(SELECT count(*) FROM sessions WHERE sub = ? AND id <> ? AND ended_at = 0 AND expires_at > ?) AS sessions,
 		(SELECT count(*) FROM invites
-			WHERE created_by = ? AND (session_id <> ? OR session_id = '') AND NOT (`+acceptedRequest+`)
+			WHERE created_by = ? AND session_id <> ? AND NOT (`+acceptedRequest+`)
 				AND used_at = 0 AND expires_at > ?) AS invites`,
 		sub, keep, at, sub, keep, at).Find(&counts).Error
 	if err != nil {

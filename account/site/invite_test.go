@@ -128,7 +128,9 @@ func TestPlainInviteOfAnAdministratorIsNotWide(t *testing.T) {
 	if ends := b.Call("POST", "/api/invites", nil).Is(201).JSON()["expires_at"]; ends != w.Clock.Now().AddDate(0, 0, 7).Format(time.RFC3339) {
 		t.Errorf("it ends at %v", ends)
 	}
-	b.Call("POST", "/api/invites", map[string]int{"days": 8}).Is(403, "reauthentication_required")
+	for _, wide := range []map[string]int{{"days": 8}, {"uses": 400}} { // each alone, and the other as usual
+		b.Call("POST", "/api/invites", wide).Is(403, "reauthentication_required")
+	}
 }
 
 func TestInvitesKeepWithinWhatTheInviterMay(t *testing.T) {
