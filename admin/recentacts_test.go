@@ -43,6 +43,7 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 			give("bob", true)
 			give("cy", true)
 			give("cy", false)
+			thief.Call("PUT", "/api/admin/users/thief/flags", map[string]bool{"activity": true}).Is(200) // goes with them
 			thief.Call("POST", "/api/admin/users/honest/reset-password-code", nil).Is(201)
 			thief.Call("PUT", "/api/admin/settings", map[string]any{"contact": "evil@example.org"}).Is(200)
 
