@@ -214,12 +214,12 @@ func TestSecondStepOfADisownedSessionIsUndone(t *testing.T) {
 // What the choice of a second step is again after the disowned session, and later ones, changed it.
 func TestChoiceOfASecondStepIsAsBeforeTheThief(t *testing.T) {
 	for name, c := range map[string]struct {
-		changes string // a session and its choice, 0: no password; the owner's is o, the thief's are t and u
+		changes string // a session and its choice, 0: no password, a: an app; the owner's is o, the thief's are t and u
 		want    bool
 	}{
 		"switched on": {"t+", false}, "switched off": {"o+ t-", true}, "off and on": {"o+ t- t+", true}, "on and off": {"t+ t-", false},
 		"by two": {"o+ t- u+", true}, "by two, off again": {"o+ t- u+ t-", true}, "the owner's alone": {"o+", true}, "both of the owner": {"o+ o-", false},
-		"no choice": {"t0", true},
+		"no password": {"t0", true}, "an app of the owner": {"t+ oa", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -245,11 +245,15 @@ func TestChoiceOfASecondStepIsAsBeforeTheThief(t *testing.T) {
 						n.Now = noon.Add(time.Duration(i-150) * time.Minute)
 					}
 					n.Audit = keeping(n.Audit)
-					if change[1] == '0' {
+					switch change[1] {
+					case '0':
 						must(t, s.RemovePassword(ctx, u.Sub, u.PasswordHash, []string{newPasskey(u.Sub, "key").RPID}, n))
-						continue
+					case 'a':
+						_, err = s.AddTOTP(ctx, u.Sub, account.TOTP{Secret: "JBSWY3DPEHPK3PXP"}, n)
+						must(t, err)
+					default:
+						must(t, s.SetSecondStep(ctx, u.Sub, change[1] == '+', n))
 					}
-					must(t, s.SetSecondStep(ctx, u.Sub, change[1] == '+', n))
 				}
 				_, err = s.DisownSession(ctx, u.Sub, ids["t"], account.NewResetCode(noon), time.Hour, noon, act("session.not_me"))
 				must(t, err)
@@ -257,7 +261,7 @@ func TestChoiceOfASecondStepIsAsBeforeTheThief(t *testing.T) {
 					t.Errorf("%s: %t, %v", c.changes, u.SecondFactor, err)
 				}
 				left, err := s.Factors(ctx, u.Sub)
-				if must(t, err); (left.RecoveryCodes > 0) != (c.want && c.changes != "t0") { // only the thief drew some
+				if must(t, err); (left.RecoveryCodes > 0) != (c.want && strings.Contains(c.changes, "o+")) { // not those of the thief
 					t.Errorf("%s: %+v", c.changes, left)
 				}
 			})

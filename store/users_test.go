@@ -805,6 +805,10 @@ func TestLockFromBeforeAnUnlockingIsNotStored(t *testing.T) {
 		if at := lock(0); !at.Equal(until) {
 			t.Errorf("locked until %v", at)
 		}
+		until = noon.Add(time.Minute)
+		if at := lock(0); !at.Equal(noon.Add(time.Hour)) {
+			t.Errorf("a shorter lock ends it at %v", at)
+		}
 		must(t, s.UnlockUser(ctx, u.Sub, noon, act("user.unlock")))
 		if at := lock(0); !at.IsZero() {
 			t.Errorf("locked until %v again", at)
