@@ -74,8 +74,11 @@ func (l *linter) implausibleDistance(d *Detail, t *track) {
 	if rows := len(d.Timeseries.T); float64(shown) < whole*float64(rows) || t.beforeS+t.afterS > longS {
 		return
 	}
-	// Indoors a position hardly changes.
-	if length := t.length(); length > indoorsM && *d.DistanceM > factor*length+slackM {
+	// Indoors a position wanders in one place.
+	if (position{t.south, t.unrolledWest}).metresTo(position{t.north, t.unrolledEast}) <= indoorsM {
+		return
+	}
+	if length := t.length(); *d.DistanceM > factor*length+slackM {
 		l.add(CodeImplausible, "/distance_m", "%.1f km, but the track is %.1f km long", *d.DistanceM/1000, length/1000)
 	}
 }

@@ -36,6 +36,8 @@ func paceOf(sport activityschema.Sport) pace {
 const (
 	// nearM and nearHeightM are how far, in metres, a good position or elevation is off.
 	nearM, nearHeightM = 30, 10
+	// tunnelS is the longest time, in seconds, for which a position is repeated while somebody moves.
+	tunnelS = 180
 	// awayS is the time, in seconds, after which somebody may have gone by car, or further.
 	awayS, vehicleMS = 60, 350
 	// earlyWeight is how many seconds of values are left out rather than to believe that somebody was
@@ -82,14 +84,20 @@ func (f *File) parts(r *Recording) []*Recording {
 	if len(pieces) < 2 {
 		return []*Recording{r}
 	}
-	longest := slices.MaxFunc(pieces, func(a, b []Sample) int { return cmp.Compare(len(a), len(b)) })
+	unset := func(s []Sample) bool { return time.UnixMilli(s[0].At).Year() < firstYear } // the clock, before a fix
+	longest := slices.MaxFunc(pieces, func(a, b []Sample) int {
+		if unset(a) != unset(b) {
+			return cmp.Compare(a[0].At, b[0].At)
+		}
+		return cmp.Compare(len(a), len(b))
+	})
 	oneClock := r.Source == activityschema.SourceFITFile && r.Totals.ElapsedS < restMS/1000
 	var parts []*Recording
 	dropped := 0
 	for _, piece := range pieces {
 		const short, longMS = 20, 30 * restMS
 		n, away := len(piece), piece[0].At-longest[0].At
-		if n < 2 || away != 0 && (oneClock || n < len(longest)/short && (away > longMS || away < -longMS)) {
+		if n < 2 || away != 0 && (oneClock || unset(piece) || n < len(longest)/short && (away > longMS || away < -longMS)) {
 			dropped += n
 			continue
 		}
@@ -378,10 +386,26 @@ func (r *Recording) reach() {
 	s := r.Samples
 	seconds := func(i, j int) float64 { return float64(s[j].At-s[i].At) / 1000 }
 	var at []int // samples with a position other than the one before: devices repeat them
+	invalid := 0
 	for i := range s {
-		if s[i].hasPosition() && (len(at) == 0 || s[at[len(at)-1]].Lat != s[i].Lat ||
-			s[at[len(at)-1]].Lon != s[i].Lon) {
+		switch p := &s[i]; {
+		case !p.hasPosition():
+			if math.Abs(p.Lat)+math.Abs(p.Lon) > 0 {
+				invalid++
+			}
+			p.Lat, p.Lon = unknown, unknown
+		case len(at) == 0 || s[at[len(at)-1]].Lat != p.Lat || s[at[len(at)-1]].Lon != p.Lon:
 			at = append(at, i)
+		}
+	}
+	late := func(i, j, until int) bool {
+		return early(s[i].metresTo(&s[j]), nearM, limits.top, seconds(until, j)) > 0
+	}
+	for n := 1; n+1 < len(at); n++ { // in a tunnel a position may be repeated, and the next be out of reach
+		from, to, next := at[n-1], at[n], at[n+1]
+		if to-from > 1 && seconds(from, to) <= tunnelS && late(from, to, to-1) && !late(from, to, from) &&
+			!late(to, next, to) && s[from].metresTo(&s[to]) >= limits.still*seconds(from, to) {
+			r.line(from, to)
 		}
 	}
 	if len(at) > 10 {
@@ -407,7 +431,7 @@ func (r *Recording) reach() {
 		s[i].Lat, s[i].Lon = unknown, unknown
 		return known
 	})
-	r.drop(n, "impossible positions are left out: %d")
+	r.drop(n+invalid, "impossible positions are left out: %d")
 	at = at[:0]
 	for i := range s {
 		if !math.IsNaN(s[i].ElevationM) {

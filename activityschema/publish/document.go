@@ -60,7 +60,7 @@ func (r *Recording) place(o Options) *time.Location {
 		return zone
 	}
 	for i := range r.Samples {
-		if s := &r.Samples[i]; s.hasPosition() {
+		if s := &r.Samples[i]; s.hasPosition() && r.SubSport != activityschema.SubSportIndoor { // not of a virtual world
 			if zone, ok := timezone.At(o.hide.centre(s.Lat, s.Lon)); ok {
 				return zone
 			}
@@ -143,15 +143,20 @@ func (r *Recording) bridge() {
 			continue
 		}
 		if before >= 0 && i-before > 1 && s.At-r.Samples[before].At <= bridgeS*1000 {
-			a := &r.Samples[before]
-			north, east := s.Lat-a.Lat, math.Remainder(s.Lon-a.Lon, 360)
-			for j := before + 1; j < i; j++ {
-				part := float64(r.Samples[j].At-a.At) / float64(s.At-a.At)
-				r.Samples[j].Lat = a.Lat + part*north
-				r.Samples[j].Lon = math.Remainder(a.Lon+part*east, 360)
-			}
+			r.line(before, i)
 		}
 		before = i
+	}
+}
+
+// line puts the samples between two others on the straight line between those.
+func (r *Recording) line(from, to int) {
+	a, b := &r.Samples[from], &r.Samples[to]
+	north, east := b.Lat-a.Lat, math.Remainder(b.Lon-a.Lon, 360)
+	for i := from + 1; i < to; i++ {
+		s := &r.Samples[i]
+		part := float64(s.At-a.At) / float64(b.At-a.At)
+		s.Lat, s.Lon = a.Lat+part*north, math.Remainder(a.Lon+part*east, 360)
 	}
 }
 

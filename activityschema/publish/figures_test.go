@@ -237,6 +237,19 @@ func TestFiguresAreThoseOfWhatWasDone(t *testing.T) {
 		{"zeros for most of the time", heights(0, func(i int) bool { return i < 300 }), 1800, 600, 10.8, 0, 0, "left out: 300"},
 		{"a zero every other second", asGPX("running", change(rows(601, 3), func(i int, r *row) { r.ele = float64(i%2) * (500 - math.Abs(float64(i)-300)/3) })),
 			1800, 600, 10.8, 100, 0, "left out: 301"},
+		{"repeated in a tunnel", asGPX("cycling", change(steady(), func(i int, r *row) {
+			if i > 190 && i < 260 {
+				r.lat = 47 + 5*190/metreDegree
+			}
+		})), 3000, 600, 18, 0, 0, ""},
+		{"longitudes counted eastwards", strings.ReplaceAll(base, `lon="8.0`, `lon="288.0`), 3000, 600, 18, 0, 0, ""},
+		{"latitudes beyond a pole", strings.Replace(base, `lat="47.0`, `lat="147.0`, 1), 2995, 599, 18, 0, 0, "impossible positions are left out: 1"},
+		{"the clock before a fix", asGPX("cycling", change(steady(), func(i int, r *row) {
+			if i < 100 {
+				r.t -= 20000 * 86400
+			}
+		})), 2500, 500, 18, 0, 0,
+			"samples on the other side are left out: 100"},
 		{"heights in steps of 20 m", asGPX("hiking", change(rows(1201, 1.2), func(i int, r *row) { r.ele = math.Round((500-math.Abs(float64(i)/3-200))/20) * 20 })),
 			1440, 1200, 4.32, 200, 0, ""},
 		{"on the edge of a step", asGPX("running", change(rows(601, 3), func(i int, r *row) { r.ele = 500 + 20*math.Round(0.5+math.Sin(float64(i)/10)/9) })),

@@ -305,6 +305,9 @@ func (f *File) begin(r *Recording) error {
 // time: some devices write the position and the sensors of a second separately.
 func (f *File) add(r *Recording, s Sample) error {
 	f.ledger.points++
+	if s.Lon > 180 && s.Lon <= 360 { // counted eastwards
+		s.Lon -= 360
+	}
 	if n := len(r.Samples); n > 0 && r.Samples[n-1].At == s.At && !s.Break && s.At > 0 {
 		f.merge(r, &r.Samples[n-1], &s)
 		return nil

@@ -205,7 +205,11 @@ func trusted(t Totals, samples []Sample) Totals {
 	if !says {
 		return t // nobody moved
 	}
-	if !lasts(t, float64(samples[n-1].At-samples[0].At)/1000, recorded) {
+	from := samples[0].At
+	if t.Start > 0 && t.Start < from && from-t.Start <= maxLeadS*1000 {
+		from = t.Start // a pool has a sample at the end of each length
+	}
+	if !lasts(t, float64(samples[n-1].At-from)/1000, recorded) {
 		return newTotals()
 	}
 	return t
@@ -223,6 +227,9 @@ func lasts(t Totals, span, recorded float64) bool {
 
 // recorded returns the seconds without pauses.
 func (m *motion) recorded() (seconds float64) {
+	if len(m.T) > 0 {
+		seconds = float64(m.T[0])
+	}
 	for i := 1; i < len(m.T); i++ {
 		if !m.broken(i) && (m.T[i]-m.T[i-1] <= m.gap || m.moves[i]) {
 			seconds += float64(m.T[i] - m.T[i-1])
@@ -234,9 +241,9 @@ func (m *motion) recorded() (seconds float64) {
 // confirms reports whether a distance may be right, given the track. Positions that wander make a track longer, missing
 // ones make it shorter.
 func (m *motion) confirms(v float64) bool {
-	const factor, slackM, indoorsM = 1.3, 200, 50
+	const factor, slackM, indoorsM, thinS = 1.3, 200, 50, 30
 	unseen, track, ends := 0.0, m.sumOver(0, len(m.T)).metres, 0.0
-	first, last := -1, -1
+	first, last, thin, far := -1, -1, 0, 0.0 // far by positions thinS apart: what wanders is not so long
 	for i := range m.T {
 		unknown := i > 0 && math.IsNaN(m.step[i])
 		if unknown {
@@ -246,8 +253,11 @@ func (m *motion) confirms(v float64) bool {
 			continue
 		}
 		if first < 0 {
-			first = i
-		} else if unknown { // there the person may have gone by car or ferry
+			first, thin = i, i
+		} else if m.sec[i]-m.sec[thin] >= thinS {
+			thin, far = i, far+m.away(thin, i)
+		}
+		if last >= 0 && unknown { // there the person may have gone by car or ferry
 			ends -= m.away(last, i)
 		}
 		last = i
@@ -258,7 +268,7 @@ func (m *motion) confirms(v float64) bool {
 	if track < indoorsM && ends < indoorsM {
 		return true
 	}
-	return v > 0 && v <= factor*(track+m.top*unseen)+slackM && v >= ends*0.98-50 && v >= track/factor-slackM
+	return v > 0 && v <= factor*(track+m.top*unseen)+slackM && v >= ends*0.98-50 && v >= min(track, far)/factor-slackM
 }
 
 // integer and real return a value of a device, or nil for an unknown or impossible one.
