@@ -84,20 +84,20 @@ func (f *File) parts(r *Recording) []*Recording {
 	if len(pieces) < 2 {
 		return []*Recording{r}
 	}
-	unset := func(s []Sample) bool { return time.UnixMilli(s[0].At).Year() < firstYear } // the clock, before a fix
-	longest := slices.MaxFunc(pieces, func(a, b []Sample) int {
-		if unset(a) != unset(b) {
-			return cmp.Compare(a[0].At, b[0].At)
+	size := func(s []Sample) int {
+		if time.UnixMilli(s[0].At).Year() < firstYear { // of the clock before a fix
+			return len(s) - MaxSamples
 		}
-		return cmp.Compare(len(a), len(b))
-	})
+		return len(s)
+	}
+	longest := slices.MaxFunc(pieces, func(a, b []Sample) int { return cmp.Compare(size(a), size(b)) })
 	oneClock := r.Source == activityschema.SourceFITFile && r.Totals.ElapsedS < restMS/1000
 	var parts []*Recording
 	dropped := 0
 	for _, piece := range pieces {
 		const short, longMS = 20, 30 * restMS
 		n, away := len(piece), piece[0].At-longest[0].At
-		if n < 2 || away != 0 && (oneClock || unset(piece) || n < len(longest)/short && (away > longMS || away < -longMS)) {
+		if n < 2 || away != 0 && (oneClock || size(piece) <= 0 || n < len(longest)/short && (away > longMS || away < -longMS)) {
 			dropped += n
 			continue
 		}
@@ -142,16 +142,8 @@ func (r *Recording) turn() {
 			n++
 		}
 	}
-	for _, l := range r.Laps {
-		if n > 0 && l.Start < r.Samples[0].At-dayMS/2 {
-			l.Start += dayMS
-		}
-	}
 	if n > 0 {
 		r.warn("the date does not turn at midnight: samples that are taken as a day later: %d", n)
-		if r.Source == activityschema.SourceTCXFile {
-			r.total()
-		}
 	}
 }
 
@@ -326,18 +318,15 @@ func (r *Recording) cumulate() {
 	if r.Source != activityschema.SourceGPXFile {
 		return
 	}
-	sums, sum, way := make([]float64, len(r.Samples)), 0.0, wayOf(r.Samples)
-	for i := range r.Samples {
-		if v := r.Samples[i].DistanceM; v > 0 {
-			sum += v
+	sum, way, summed := 0.0, wayOf(r.Samples), slices.Clone(r.Samples)
+	for i := range summed {
+		if v := &summed[i].DistanceM; *v > 0 {
+			sum += *v
+			*v = sum
 		}
-		sums[i] = sum
 	}
-	if sum < way/factor || sum > way*factor || odometer(r.Samples, paceOf(r.Sport).top) > sum/2 {
-		return
-	}
-	for i := range r.Samples {
-		r.Samples[i].DistanceM = sums[i]
+	if way/factor < sum && sum < way*factor && odometer(r.Samples, paceOf(r.Sport).top) < sum/2 {
+		r.Samples = summed
 	}
 }
 
@@ -432,13 +421,14 @@ func (r *Recording) reach() {
 		return known
 	})
 	r.drop(n+invalid, "impossible positions are left out: %d")
+	heights := make([]float64, len(s))
 	at = at[:0]
 	for i := range s {
-		if !math.IsNaN(s[i].ElevationM) {
+		if heights[i] = s[i].ElevationM; !math.IsNaN(heights[i]) {
 			at = append(at, i)
 		}
 	}
-	near := max(nearHeightM, coarse(len(s), func(i int) float64 { return s[i].ElevationM }))
+	near := max(nearHeightM, coarse(heights))
 	early := func(i, j int) float64 {
 		return early(s[j].ElevationM-s[i].ElevationM, near, limits.climb, seconds(i, j))
 	}

@@ -20,10 +20,6 @@ type gpx struct {
 	timed    int  // points with a time
 }
 
-func newGPX(f *File, attrs []xml.Attr) *gpx {
-	return &gpx{file: f, device: productName(attribute(attrs, "creator"))}
-}
-
 func (g *gpx) start(path []string, attrs []xml.Attr) error {
 	switch name := path[len(path)-1]; {
 	case len(path) == 2 && name == "trk":

@@ -50,12 +50,6 @@ func newMotion(s *activityschema.Timeseries, sport activityschema.Sport, sec []f
 	m.measure()
 	m.move()
 	m.rest()
-	m.coarse = coarse(len(s.ElevationM), func(i int) float64 {
-		if v := s.ElevationM[i]; v.Valid {
-			return v.Value
-		}
-		return math.NaN()
-	})
 	m.smooth()
 	m.least = max(climbM+noiseFactor*m.noise(), coarseFactor*m.coarse)
 	return m
@@ -286,6 +280,12 @@ func valid[T int64 | float64](c activityschema.Column[T], i int) bool {
 // smooth averages elevations over time, but not across a break.
 func (m *motion) smooth() {
 	m.height = make([]float64, len(m.ElevationM))
+	for i, v := range m.ElevationM {
+		if m.height[i] = v.Value; !v.Valid {
+			m.height[i] = math.NaN()
+		}
+	}
+	m.coarse = coarse(m.height)
 	for from, i := 0, 0; i <= len(m.height); i++ {
 		switch {
 		case i == len(m.height) || m.broken(i):
@@ -307,11 +307,10 @@ func (m *motion) leaps(i int) bool {
 
 // coarse returns the least change of elevations that come in steps of some metres, as from contour lines or a barometer
 // of whole hectopascals; 0 of others.
-func coarse(n int, height func(i int) float64) float64 {
+func coarse(heights []float64) float64 {
 	const leastM, mostM, standing = 4, 40, 4
 	least, changes, all, last := math.Inf(1), 0, 0, math.NaN()
-	for i := range n {
-		h := height(i)
+	for _, h := range heights {
 		if math.IsNaN(h) {
 			continue
 		}

@@ -143,7 +143,7 @@ func readXML(r *bufio.Reader, f *File) error {
 					case to != nil:
 						return errors.New("more than one XML document")
 					case name == "gpx":
-						to = newGPX(f, token.Attr)
+						to = &gpx{file: f, device: productName(attribute(token.Attr, "creator"))}
 					case name == "TrainingCenterDatabase":
 						to = &tcx{file: f}
 					default:
