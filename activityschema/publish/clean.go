@@ -97,7 +97,8 @@ func (f *File) parts(r *Recording) []*Recording {
 	for _, piece := range pieces {
 		const short, longMS = 20, 30 * restMS
 		n, away := len(piece), piece[0].At-longest[0].At
-		if n < 2 || away != 0 && (oneClock || size(piece) <= 0 || n < len(longest)/short && (away > longMS || away < -longMS)) {
+		if far := away > longMS || away < -longMS; n < 2 ||
+			away != 0 && (oneClock || size(piece) <= 0 || far && n < len(longest)/short) {
 			dropped += n
 			continue
 		}
@@ -387,16 +388,7 @@ func (r *Recording) reach() {
 			at = append(at, i)
 		}
 	}
-	late := func(i, j, until int) bool {
-		return early(s[i].metresTo(&s[j]), nearM, limits.top, seconds(until, j)) > 0
-	}
-	for n := 1; n+1 < len(at); n++ { // in a tunnel a position may be repeated, and the next be out of reach
-		from, to, next := at[n-1], at[n], at[n+1]
-		if to-from > 1 && seconds(from, to) <= tunnelS && late(from, to, to-1) && !late(from, to, from) &&
-			!late(to, next, to) && s[from].metresTo(&s[to]) >= limits.still*seconds(from, to) {
-			r.line(from, to)
-		}
-	}
+	r.tunnels(at)
 	if len(at) > 10 {
 		// Most of a recording is far from the limit of the sport.
 		speeds := make([]float64, len(at)-1)
@@ -451,6 +443,23 @@ func (r *Recording) reach() {
 	}
 	n += r.outOfReach(at, early, forget)
 	r.drop(n, "impossible elevations are left out: %d")
+}
+
+// tunnels puts samples on the line to the next position where a device repeated the last for a while, and the next is
+// out of reach from there. at are the samples with a new position.
+func (r *Recording) tunnels(at []int) {
+	s, limits := r.Samples, paceOf(r.Sport)
+	seconds := func(i, j int) float64 { return float64(s[j].At-s[i].At) / 1000 }
+	late := func(i, j, until int) bool {
+		return early(s[i].metresTo(&s[j]), nearM, limits.top, seconds(until, j)) > 0
+	}
+	for n := 1; n+1 < len(at); n++ {
+		from, to, next := at[n-1], at[n], at[n+1]
+		if to-from > 1 && seconds(from, to) <= tunnelS && late(from, to, to-1) && !late(from, to, from) &&
+			!late(to, next, to) && s[from].metresTo(&s[to]) >= limits.still*seconds(from, to) {
+			r.line(from, to)
+		}
+	}
 }
 
 // carried marks as a pause where somebody came further than the sport allows while nothing was recorded: by car, or

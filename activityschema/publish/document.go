@@ -59,8 +59,9 @@ func (r *Recording) place(o Options) *time.Location {
 	if zone := cmp.Or(o.Zone, r.zone); zone != nil {
 		return zone
 	}
+	virtual := r.SubSport == activityschema.SubSportIndoor // its positions may be those of another world
 	for i := range r.Samples {
-		if s := &r.Samples[i]; s.hasPosition() && r.SubSport != activityschema.SubSportIndoor { // not of a virtual world
+		if s := &r.Samples[i]; s.hasPosition() && !virtual {
 			if zone, ok := timezone.At(o.hide.centre(s.Lat, s.Lon)); ok {
 				return zone
 			}
