@@ -3,6 +3,7 @@ package account
 import (
 	"crypto/rand"
 	"strings"
+	"unicode"
 )
 
 // Invite and reset codes use Crockford's base32: no I, L, O or U, so that they
@@ -30,21 +31,21 @@ func codeOf(random []byte) string {
 	return string(b)
 }
 
-// CanonicalCode accepts a code in any case, with or without dashes and spaces, with O for 0 and I
-// or L for 1. It returns "" for anything that cannot be a code of n characters; callers refuse ""
-// before any query.
+// CanonicalCode accepts a code in any case, with O for 0 and I or L for 1, and with or without dashes
+// and spaces of any kind: programs for writing replace them. It returns "" for anything that cannot be
+// a code of n characters; callers refuse "" before any query.
 func CanonicalCode(typed string, n int) string {
 	if len(typed) > 4*n {
 		return ""
 	}
 	var b strings.Builder
 	for _, r := range strings.ToUpper(typed) {
-		switch r {
-		case '-', ' ', '\t', '\r', '\n':
+		switch {
+		case unicode.In(r, unicode.Pd, unicode.White_Space):
 			continue
-		case 'O':
+		case r == 'O':
 			r = '0'
-		case 'I', 'L':
+		case r == 'I' || r == 'L':
 			r = '1'
 		}
 		if !strings.ContainsRune(crockford, r) {

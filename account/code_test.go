@@ -31,7 +31,7 @@ func TestCodesDoNotRepeat(t *testing.T) {
 
 func TestCodesSurviveCopyingByHand(t *testing.T) {
 	const code = "0123456789ABCDEF"
-	for _, typed := range []string{code, "0123-4567-89AB-CDEF", "0123 4567 89ab cdef", " o123-4567-89ABCDEF\n", "OI23456789ABCDEF", "0l23456789abcdef"} {
+	for _, typed := range []string{code, "0123-4567-89AB-CDEF", "0123 4567 89ab cdef", " o123-4567-89ABCDEF\n", "OI23456789ABCDEF", "0l23456789abcdef", "0123–4567—89AB‑CDEF", "0123\u00a04567\u00a089AB\u202fCDEF"} {
 		same(t, typed, account.CanonicalCode(typed, 16), code)
 	}
 	for _, typed := range []string{"", "-", "0123456789ABCDE", "0123456789ABCDEF0", "0123456789ABCDEU", "0123456789ABCDE%", "0123456789ABCDEＦ", "0123\x00456789ABCDEF", strings.Repeat(" ", 100) + code} {

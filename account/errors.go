@@ -63,8 +63,8 @@ var (
 	ErrFactorNotFound = web.NewProblem(404, "factor_not_found", "This second factor does not exist.")
 	// ErrFactorsNamed means that Audit.Remove names something else than young factors of other sessions, or the last
 	// way in of the person who asks.
-	ErrFactorsNamed = web.BadRequest("You can remove here only what another session added in the last three days, and "+
-		"not your last way to sign in. Nothing was changed.",
+	ErrFactorsNamed = web.BadRequest("You can only remove what another session added in the last three days, and "+
+		"never your last way to sign in. Nothing was changed.",
 		web.FieldError{Pointer: "/remove_factors", Detail: "cannot be removed here"})
 	// ErrEnrolmentExpired means that the secret was not made for this session, or too long ago.
 	ErrEnrolmentExpired = web.ForField(400, "enrolment_expired", "/token",

@@ -102,9 +102,14 @@ func (i Invite) Place() InvitePlace { return InvitePlace{i.CreatedAt, i.Code} }
 // Shown returns the code in groups of four.
 func (i Invite) Shown() string { return grouped(i.Code) }
 
-// CanonicalInviteCode returns the stored form of a code that was typed in any case, with or without
-// dashes and spaces, or "" if it cannot be a code.
-func CanonicalInviteCode(typed string) string { return CanonicalCode(typed, inviteCodeLength) }
+// CanonicalInviteCode returns the stored form of a code that was typed as CanonicalCode accepts it, or
+// pasted within its link, or "" if it cannot be a code.
+func CanonicalInviteCode(typed string) string {
+	if _, code, link := strings.Cut(typed, "/register/?code="); link {
+		typed, _, _ = strings.Cut(code, "&")
+	}
+	return CanonicalCode(typed, inviteCodeLength)
+}
 
 // NewInvite returns a new invite of a user, or of the operator if sub is empty.
 func NewInvite(sub, note string, now time.Time) (Invite, error) {
@@ -446,7 +451,7 @@ func (s *Service) DeleteInvite(ctx context.Context, c Caller, typed string) erro
 	if err != nil {
 		return err
 	}
-	code := CanonicalCode(typed, inviteCodeLength)
+	code := CanonicalInviteCode(typed)
 	if code == "" {
 		return ErrInviteNotFound
 	}
@@ -475,7 +480,7 @@ func (s *Service) OpenInvite(ctx context.Context, c Caller, typed string) (Invit
 // LinkedInvite is OpenInvite for a link on another site, whose pages must not use up the limit of an
 // address by links to wrong codes. Nothing is counted.
 func (s *Service) LinkedInvite(ctx context.Context, typed string) (Invite, error) {
-	code := CanonicalCode(typed, inviteCodeLength)
+	code := CanonicalInviteCode(typed)
 	if code == "" {
 		return Invite{}, errUnknownInvite
 	}

@@ -39,9 +39,6 @@ type DayCount struct {
 	Count int
 }
 
-// Date returns the day in the form of ISO 8601.
-func (d DayCount) Date() string { return d.Day.Format(time.DateOnly) }
-
 // Warning is a problem for an administrator, in the language of the page.
 type Warning struct {
 	Code         string // for programs; the same as in cairn doctor

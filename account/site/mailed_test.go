@@ -124,6 +124,7 @@ func TestLinkOfAMailIsSpentByItsButtonAlone(t *testing.T) {
 		w.Browser().Send(method, path, "", "", "Accept", "text/html").Is(200)
 	}
 	w.Browser().Page(path).Shows("a…@example.org", "the account @ada").Hides("ada@example") // for whom it would be
+	w.Browser().Page(path + "%20.>").Is(200).Shows(`value="` + button[1] + `"`)             // as a reader of mails ends it
 	ada.Page(path).Shows("@ada", "ada@example.org")
 	bob.Page("/verify-email/", button...).Is(403).Shows("a different account")
 	w.Browser().Page("/verify-email/", "link", button[1][1:]).Is(400)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
@@ -12,6 +13,9 @@ import (
 
 // findLinked returns the page and the act of a sealed link.
 type findLinked func(ctx context.Context, c account.Caller, sealed string) (account.Linked, error)
+
+// withoutMark removes what readers of mails take for the end of a link.
+func withoutMark(sealed string) string { return strings.TrimRight(sealed, "\t\r\n .,;:!=>)]\"'") }
 
 // followLink shows the page of a link, and runs its act when the button is pressed.
 func (s *Site) followLink(purpose string, find findLinked) web.Handler {
@@ -23,6 +27,7 @@ func (s *Site) followLink(purpose string, find findLinked) web.Handler {
 			}
 			sealed = r.PostForm.Get("link")
 		}
+		sealed = withoutMark(sealed)
 		c := s.Caller(r)
 		switch id, err := s.Current(r); {
 		case err == nil:

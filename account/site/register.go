@@ -41,7 +41,7 @@ func (s *Site) apiBeginRegister(w http.ResponseWriter, r *http.Request, in accou
 
 // addressForm mails the link of an invite that is for certain addresses.
 func (s *Site) addressForm(w http.ResponseWriter, r *http.Request) error {
-	page := templates.Join{Code: text.Cut(r.PostForm.Get("code"), 64), Email: text.Cut(r.PostForm.Get("email"), 256)}
+	page := templates.Join{Code: text.Cut(r.PostForm.Get("code"), 256), Email: text.Cut(r.PostForm.Get("email"), 256)}
 	page.Continue, _ = s.continuation(w, r, r.PostForm)
 	return s.answerJoin(w, r, page, s.MailInviteLink(r.Context(), s.Caller(r), page.Code, r.PostForm.Get("email")))
 }
@@ -105,7 +105,7 @@ func (s *Site) apiRegisterAddress(w http.ResponseWriter, r *http.Request, in str
 // address over its limit learns nothing about unknown ones.
 func (s *Site) registerPage(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	page := templates.Register{Code: text.Cut(q.Get("code"), 64)}
+	page := templates.Register{Code: text.Cut(withoutMark(q.Get("code")), 256)}
 	page.Continue, _ = s.continuation(w, r, q)
 	s.keepApp(w, r)
 	if page.Code == "" && !q.Has("code") {
@@ -131,8 +131,9 @@ func (s *Site) registerPage(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case err == nil:
 		page.Code, page.InvitedBy, page.Note, page.Linked = i.Shown(), i.Inviter, i.Note, true
-		if page.Email = s.InvitedAddress(i, q.Get("mailed")); page.Email != "" {
-			page.Mailed, page.Fixed = q.Get("mailed"), i.Domain != ""
+		mailed := withoutMark(q.Get("mailed"))
+		if page.Email = s.InvitedAddress(i, mailed); page.Email != "" {
+			page.Mailed, page.Fixed = mailed, i.Domain != ""
 			page.DisplayName = s.InvitedName(i, page.Mailed)
 			if page.SharedAddress, err = s.SharedAddress(r.Context(), i, page.Email); err != nil {
 				return err

@@ -50,7 +50,7 @@ func (s *Site) resetPage(w http.ResponseWriter, r *http.Request) error {
 		Mailed: q.Has(account.MailedField)}
 	page.Continue, _ = s.continuation(w, r, q)
 	s.keepApp(w, r)
-	if h, err := account.CanonicalHandle(q.Get("handle")); err == nil {
+	if h, err := account.CanonicalHandle(withoutMark(q.Get("handle"))); err == nil {
 		page.Handle = h
 	}
 	if page.Handle == "" || page.Code == "" {
