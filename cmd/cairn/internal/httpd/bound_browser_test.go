@@ -190,7 +190,7 @@ func own(t *testing.T, browser context.Context) context.Context {
 // The cookie that malware copies from a real browser is worth nothing six minutes later, and the person at it signs on
 // from another site ten minutes after the last request, 20 times, without a sign-in.
 func TestChromiumSignsOnWithItsKey(t *testing.T) {
-	thirdParty(t)
+	another(t)
 	l, k := chromiumLife(t, "")
 	l.app()
 	browser, _ := l.bindingChromium(t.TempDir())
@@ -271,7 +271,7 @@ func TestChromiumProvesItsKeyOnEveryWay(t *testing.T) {
 
 // A browser that is closed, and a service that is restarted or down for a while.
 func TestChromiumKeepsItsKey(t *testing.T) {
-	thirdParty(t)
+	another(t)
 	l, k := chromiumLife(t, "")
 	home := t.TempDir()
 	tab, stop := l.bindingChromium(home)
