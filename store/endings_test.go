@@ -260,13 +260,13 @@ func TestWhatMadeABrowserKnownFalls(t *testing.T) {
 		reset.Address = "192.0.2.1"
 		must(t, s.CreateResetCode(ctx, u.Sub, []byte("code"), noon.Add(time.Hour), noon, act("user.reset_code")))
 		must(t, s.ResetPassword(ctx, "ada", []byte("code"), "new", noon, reset))
-		known := func() bool {
-			is, err := s.KnownAddress(ctx, u.Sub, reset.Address, time.Time{})
+		known := func(since time.Time) bool {
+			is, err := s.KnownAddress(ctx, u.Sub, reset.Address, since)
 			must(t, err)
 			return is
 		}
-		if !known() {
-			t.Fatal("the address of a reset is not known")
+		if !known(noon) || known(noon.Add(time.Second)) {
+			t.Fatal("the address of a reset is not known, or for ever")
 		}
 		var voided []time.Time
 		for range 2 {
@@ -276,8 +276,8 @@ func TestWhatMadeABrowserKnownFalls(t *testing.T) {
 			must(t, err)
 			voided = append(voided, u.DevicesVoidedAt)
 		}
-		if known() || !voided[1].After(voided[0]) {
-			t.Errorf("known: %t, marks voided at %v", known(), voided)
+		if known(noon) || !voided[1].After(voided[0]) {
+			t.Errorf("known: %t, marks voided at %v", known(noon), voided)
 		}
 	})
 }
