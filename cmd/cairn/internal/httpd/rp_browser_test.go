@@ -148,6 +148,9 @@ func TestPopupOfOIDCClientReportsToItsOpener(t *testing.T) {
 	waitFor(t, tab, `document.querySelector("#name").textContent === "Ada"`)
 	// The library has another way since 3.4; that of most others is the opener.
 	waitFor(t, tab, `localStorage.opener === "true"`)
+	// The application comes again, without the name that it had.
+	mustDo(t, tab, "sign out", chromedp.Click(id("sign-out")), chromedp.WaitReady(chromedp.CSS("#name:empty")))
+	mustDo(t, tab, "session at the service", chromedp.Navigate(s.URL+"/account/"), chromedp.WaitVisible(page("login")))
 }
 
 // Swagger UI sends X-Requested-With with its requests, too.

@@ -406,6 +406,11 @@ func TestRecipeOfPaperlessSignsIn(t *testing.T) {
 	if diff := cmp.Diff(want, app.seen(t, trail)); diff != "" || sub == "" {
 		t.Error(diff)
 	}
+	left := needStatus(t, "logout of Paperless", b.get(app.URL+"/accounts/logout/"), http.StatusFound)
+	if done := b.send(b.get(left.Header.Get("Location"))); !strings.Contains(done.Text, `href="`+app.URL+`/"`) {
+		t.Errorf("no way back to Paperless: %.600s", done.Text)
+	}
+	wantStatus(t, "session at the service", b.api("GET", "/api/me", nil), http.StatusUnauthorized)
 }
 
 // Auth.js checks PKCE alone unless told otherwise, and never asks userinfo: what
