@@ -251,7 +251,8 @@ func TestUndoOfAnAddressOutlivesLaterChanges(t *testing.T) {
 				post.new()
 				undo, later := "", []string{} // of the first change, and of the ones after it
 				for n := range 3 {
-					to, all := fmt.Sprintf("thief%d@example.net", n), map[string]mail.Message{}
+					var all map[string]mail.Message
+					to := fmt.Sprintf("thief%d@example.net", n)
 					if verified {
 						all = moveEmail(post, thief, to)
 					} else {

@@ -16,8 +16,6 @@ import (
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
-var keepOthers = object{"keep_other_sessions": true}
-
 func removeTOTP(b *browser, body any) response { return b.api("DELETE", "/api/me/totp", body) }
 
 func removePasskey(b *browser, id string, body any) response {
