@@ -116,7 +116,8 @@ func (s *Service) newDeviceNotices(ctx context.Context, c Caller, u User, n *Ses
 //
 // Somebody who signs in again and again pushes out their own sessions, and not that of the owner. What shares an
 // address or the mark of a browser is of one hand. The oldest goes of the hand that has most, and there of the browser
-// that has most; what came without a mark counts as one browser an address.
+// that has most; what came without a mark counts as one browser an address. Where each hand has one session, that of
+// the hand that came last goes.
 func Surplus(list []Session, n int) (ids []string) {
 	for list = slices.Clone(list); len(ids) < n && len(list) > 0; {
 		next := map[string]string{} // of the same hand
@@ -142,11 +143,20 @@ func Surplus(list []Session, n int) (ids []string) {
 		}
 		most, rank := 0, 0
 		for i, b := range browser {
-			if r := ofHand[root(b)]*len(list) + ofBrowser[b]; r > rank {
+			n := ofHand[root(b)]
+			if r := n*len(list) + ofBrowser[b]; r > rank || n == 1 && r == rank && !came(list[i]).Before(came(list[most])) {
 				most, rank = i, r
 			}
 		}
 		ids, list = append(ids, list[most].ID), slices.Delete(list, most, most+1)
 	}
 	return ids
+}
+
+// came returns when the browser of a session came first, as far as is known.
+func came(s Session) time.Time {
+	if s.KnownSince.IsZero() {
+		return s.CreatedAt
+	}
+	return s.KnownSince
 }

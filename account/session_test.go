@@ -274,7 +274,7 @@ func TestSurplusIsTheOldestOfTheLargest(t *testing.T) {
 		list []account.Session
 		want []string
 	}{
-		{[]account.Session{at("other", "b", 0), at("old", "a", 0), at("new", "a", 0)}, []string{"old", "other"}},
+		{[]account.Session{at("other", "b", 0), at("old", "a", 0), at("new", "a", 0)}, []string{"old", "new"}},
 		// Three browsers at one address are more than two sessions of one browser.
 		{[]account.Session{at("c1", "c", 9), at("c2", "c", 9), at("a1", "a", 1), at("a2", "a", 2), at("a3", "a", 3)}, []string{"a1", "c1"}},
 		{[]account.Session{at("once", "a", 1), at("first", "a", 2), at("second", "a", 2)}, []string{"first", "once"}},
@@ -297,6 +297,9 @@ func TestSurplusSessionsAreOfWhoMadeThem(t *testing.T) {
 		}},
 		{"at the owner's address", func(w *accounttest.World, _ *accounttest.Browser, _ int) *accounttest.Browser {
 			return w.BrowserAt(home)
+		}},
+		{"each at an address of its own", func(w *accounttest.World, _ *accounttest.Browser, i int) *accounttest.Browser {
+			return w.BrowserAt(fmt.Sprintf("203.0.113.%d", i+1))
 		}},
 		{"one browser at many addresses", func(w *accounttest.World, last *accounttest.Browser, i int) *accounttest.Browser {
 			b := w.BrowserAt(fmt.Sprintf("203.0.113.%d", i+1))

@@ -10,10 +10,10 @@ import (
 )
 
 // youngFactor is the condition on rows of a table of factors that a remedy may reach: see account.FactorUndo.
-// What was made at joining never is.
+// What was made at joining never is: no session made it. What one made in the same second is no part of that.
 func youngFactor(table string) string {
-	return table + ".created_at >= @young AND " + table +
-		".created_at > (SELECT u.created_at FROM users u WHERE u.sub = " + table + ".sub)"
+	return table + ".created_at >= @young AND (" + table + ".session_id <> '' OR " + table +
+		".created_at > (SELECT u.created_at FROM users u WHERE u.sub = " + table + ".sub))"
 }
 
 // othersFactor adds that another session than @keep made it.
@@ -85,7 +85,7 @@ func endFactors(
 		remove(true, account.MadeFactor{ID: account.FactorChoice, Kind: account.FactorChoice}, `UPDATE users
 			SET second_factor = second_factor_was, second_factor_at = 0, second_factor_session_id = ''
 			WHERE sub IN @subs AND second_factor <> second_factor_was AND second_factor_at >= @young
-			AND second_factor_at > created_at
+			AND (second_factor_session_id <> '' OR second_factor_at > created_at)
 			AND `+disowned("second_factor_at", "second_factor_session_id")+`
 			AND NOT (second_factor AND (password_hash = @none
 				OR EXISTS (SELECT 1 FROM totp t WHERE t.sub = users.sub)))

@@ -31,9 +31,13 @@ func TestActsRemoveWhatADisownedSessionMade(t *testing.T) {
 		none   error
 		want   string // passkeys; codes in use
 		codes  string
+		young  bool // the account was made in the second in which the disowned session began
 	}{
-		"not me":      {action: "session.not_me", want: "early joining mine old", codes: "first"},
-		"undo":        {action: "email.undo", want: "early joining mine old", codes: "first"},
+		"not me":                   {action: "session.not_me", want: "early joining mine old", codes: "first"},
+		"undo":                     {action: "email.undo", want: "early joining mine old", codes: "first"},
+		"not me, of a new account": {action: "session.not_me", want: "early joining mine old", codes: "first", young: true},
+		"naming one of a new account": {action: "session.end_others", remove: passkeys("other"), young: true,
+			want: "early joining late mine old unknown", codes: "third"},
 		"end others":  {action: "session.end_others", want: all, codes: "third"},
 		"naming some": {action: "session.end_others", remove: passkeys("late", "other", "unknown"), want: "early joining mine old", codes: "third"},
 		"naming codes": {action: "password.change", remove: append(passkeys("late"), account.RecoveryCodesID),
@@ -48,6 +52,9 @@ func TestActsRemoveWhatADisownedSessionMade(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, s *store.Store) {
 				ctx, u := t.Context(), addUser(t, s, "ada")
 				joined, began := noon.Add(-70*time.Hour), noon.Add(-time.Hour)
+				if c.young {
+					joined = began
+				}
 				must(t, s.Exec("UPDATE users SET created_at = ? WHERE sub = ?", joined.Unix(), u.Sub))
 				session := func(at time.Time) string {
 					n := newSession(u.Sub)
@@ -60,7 +67,7 @@ func TestActsRemoveWhatADisownedSessionMade(t *testing.T) {
 					by string
 					at time.Time
 				}{
-					"joining": {mine, joined}, "old": {other, noon.Add(-account.FactorUndo - time.Second)}, "early": {other, began.Add(-time.Second)},
+					"joining": {"", joined}, "old": {other, noon.Add(-account.FactorUndo - time.Second)}, "early": {other, began.Add(-time.Second)},
 					"mine": {mine, noon}, "other": {other, began}, "late": {late, noon}, "unknown": {"", noon},
 				} {
 					k := newPasskey(u.Sub, key)

@@ -412,12 +412,8 @@ func (s *Store) Register(
 		insertUser(tx, u, invite.Creator, maxUsers)
 		tx.Exec("UPDATE users SET invite = ? WHERE sub = ?", invite.Party, u.Sub)
 		if first != nil {
-			by := a.Session
-			if n != nil {
-				by = n.ID // the session that the passkey opens is what made it
-			}
-			insertPasskey(tx, first.Passkey, by)
-			replaceRecoveryCodes(tx, u.Sub, by, first.Codes, u.CreatedAt)
+			insertPasskey(tx, first.Passkey, "") // see youngFactor
+			replaceRecoveryCodes(tx, u.Sub, "", first.Codes, u.CreatedAt)
 		}
 		if n == nil {
 			insertAudit(tx, a)

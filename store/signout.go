@@ -226,8 +226,8 @@ func signOutSurplus(tx *engine.Tx, sub string, keep int, now time.Time) {
 		return
 	}
 	var rows []sessionRow
-	tx.Find(&rows, "SELECT s.id, s.address, s.known_since "+newestSessions+" ORDER BY s.created_at, s.id LIMIT ?",
-		sub, toUnix(now), keep+len(more))
+	tx.Find(&rows, "SELECT s.id, s.created_at, s.address, s.known_since "+newestSessions+
+		" ORDER BY s.created_at, s.id LIMIT ?", sub, toUnix(now), keep+len(more))
 	ids := account.Surplus(each(rows, sessionRow.session), len(more))
 	endSessions(tx, sub, now, "id IN @ids", "sid IN @ids"+signOutGrants, map[string]any{"ids": ids})
 }
