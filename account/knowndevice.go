@@ -144,7 +144,8 @@ func Surplus(list []Session, n int) (ids []string) {
 		most, rank := 0, 0
 		for i, b := range browser {
 			n := ofHand[root(b)]
-			if r := n*len(list) + ofBrowser[b]; r > rank || n == 1 && r == rank && !came(list[i]).Before(came(list[most])) {
+			r := n*len(list) + ofBrowser[b]
+			if r > rank || n == 1 && r == rank && !came(list[i]).Before(came(list[most])) {
 				most, rank = i, r
 			}
 		}
