@@ -92,7 +92,7 @@ func TestResetLiftsTheLockOfTheAccount(t *testing.T) {
 func TestWrongResetCodesDoNotRefuseTheRightOne(t *testing.T) {
 	rate := web.Rate{Count: 5, Window: 15 * time.Minute}
 	w := accounttest.New(t, withLimits(map[string]web.Rate{web.LimitReset: rate, web.LimitResetAccount: rate}))
-	for handle, from := range map[string]func(i int) string{"ada": func(int) string { return address(0) }, "bob": address} {
+	for handle, from := range map[string]func(i int) string{"ada": func(int) string { return address(0) }, "bob": func(i int) string { return address(i + 1) }} {
 		w.AddUser(handle)
 		code, got := w.ResetCode(handle), map[int]int{}
 		for i := range 20 {

@@ -78,7 +78,7 @@ func TestRefusedFormMarksEveryWrongField(t *testing.T) {
 		{stranger, "/register/", fields{"code": code}, fields{"handle": "No Handle", "display_name": long, "email": "nobody", "password": "short"}, nil},
 		{stranger, "/register/", fields{"display_name": "Ada", "email": "a@example.org", "handle": "bo"}, fields{"code": "AAAA"}, nil},
 		{stranger, "/reset-password/", nil, fields{"handle": "ada", "code": "AAAA", "password": "short"}, nil},
-		{stranger, "/reset-password/", fields{"handle": "ada", "code": reset}, fields{"password": "short"}, nil},
+		{stranger, "/reset-password/", fields{"handle": "ada", "code": reset, "listed": "1"}, fields{"password": "short"}, nil},
 		{stranger, "/login/", nil, fields{"handle": "ada", "password": "wrong password"}, nil},
 		{stranger, "/recover/", nil, fields{"handle": "ada", "code": "AAAA"}, []string{"code"}},
 		{stranger, "/device", nil, fields{"user_code": "BBBB-BBB"}, nil},
