@@ -127,8 +127,7 @@ func New(o Options) (*Service, error) {
 	s.refusals = web.NewCache(time.Minute, o.Now, func(ctx context.Context, _ string) (password.Work, error) {
 		return o.Hasher.RefusalWork(func(after string) (string, error) { return o.Store.ForeignHash(ctx, after) })
 	})
-	s.Base = NewBase(seenStore{o.Store, &s.visits}, o.Now).WithMail(o.Mail)
-	s.limits = o.Limits
+	s.Base = NewBase(seenStore{o.Store, &s.visits}, o.Now).WithMail(o.Mail).WithLimits(o.Limits)
 	if s.seal, err = web.NewSealer(o.Key, sealLifetimes, o.Now); err != nil {
 		return nil, err
 	}
@@ -176,9 +175,6 @@ func (s *Service) Cookies() cookieNames { return s.cookies }
 
 // Log returns the logger.
 func (s *Service) Log() *slog.Logger { return s.log }
-
-// Limits returns the rate limits.
-func (s *Service) Limits() *web.Limits { return s.limits }
 
 // Sealer returns what seals values that travel through a browser.
 func (s *Service) Sealer() *web.Sealer { return s.seal }

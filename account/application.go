@@ -28,7 +28,7 @@ func (s *Service) AppsFor(ctx context.Context, u User) ([]App, error) {
 	for _, a := range offered {
 		before, had := letIn[a.ClientID]
 		a.Scopes, a.GrantedAt, a.LastUsedAt = before.Scopes, before.GrantedAt, before.LastUsedAt
-		a.HomeURI = a.open(here)
+		a.HomeURI = whereOpened(a, here)
 		if HasFlags(u, a.RequireFlags, a.RequireAll) && (had || a.HomeURI != "") {
 			apps = append(apps, a)
 		}
@@ -36,10 +36,10 @@ func (s *Service) AppsFor(ctx context.Context, u User) ([]App, error) {
 	return apps, err
 }
 
-// open returns where a browser opens the application: its home page, else the origin of its first redirect URI that
+// whereOpened returns where a browser opens the application: its home page, else the origin of its first redirect URI that
 // a browser can open, "" for none. A loopback address counts only here, where the service has one itself: elsewhere
 // it is the visitor's own machine.
-func (a App) open(here bool) string {
+func whereOpened(a App, here bool) string {
 	for i, uri := range append([]string{a.HomeURI}, a.RedirectURIs...) {
 		u, err := url.Parse(uri)
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || isLoopback(uri) && !here {

@@ -36,6 +36,15 @@ func (b Base) WithMail(enabled bool) Base {
 	return b
 }
 
+// WithLimits sets the rate limits.
+func (b Base) WithLimits(limits *web.Limits) Base {
+	b.limits = limits
+	return b
+}
+
+// Limits returns the rate limits.
+func (b Base) Limits() *web.Limits { return b.limits }
+
 // Store returns the storage. What writes an account begins with Begin.
 func (b Base) Store() Store { return b.store }
 

@@ -66,19 +66,19 @@ func BoundName(session string) string { return text.Cut(session, 8) }
 func (s Session) Bound() bool { return !s.DeviceProvenAt.IsZero() }
 
 // keyMark names the key of a session in stamped values.
-func (s Session) keyMark() string {
+func keyMark(s Session) string {
 	sum := sha256.Sum256(s.DeviceKey)
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
-func boundCookie(n Session) string { return "bound cookie " + n.ID + " " + n.keyMark() }
+func boundCookie(n Session) string { return "bound cookie " + n.ID + " " + keyMark(n) }
 func registrationOf(n Session) string {
 	return "device registration " + n.ID + n.AuthTime.UTC().String()
 }
 
 // boundID returns the session_identifier, which stays the same for as long as the key does.
 func (s *Service) boundID(n Session) string {
-	name := n.ID + "." + n.keyMark()
+	name := n.ID + "." + keyMark(n)
 	return name + "." + s.markCode("device session "+name)
 }
 
@@ -196,7 +196,7 @@ func (s *Service) RefreshDevice(ctx context.Context, id, proof string) (Bound, e
 	switch {
 	case err != nil && !errors.Is(err, ErrSessionNotFound):
 		return Bound{}, err
-	case err != nil, !n.Live(s.Now()), u.Suspended(), n.keyMark() != mark:
+	case err != nil, !n.Live(s.Now()), u.Suspended(), keyMark(n) != mark:
 		return Bound{ID: id, Ended: true}, nil
 	}
 	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), n.DeviceKey)
@@ -256,7 +256,7 @@ func (s *Service) refuseUnproven(ctx context.Context, id *Identity) error {
 	if wait, err := s.deviceLimits.Take(ctx, limitDeviceMail, n.ID); err != nil || wait > 0 {
 		return ErrDeviceProofRequired
 	}
-	c := Caller{Address: address, RequestID: web.RequestID(ctx)}.In(id)
+	c := Caller{Address: address, RequestID: web.RequestID(ctx)}.In(id.User, id.Session)
 	mails, err := s.notices(ctx, id.User, RefuseDevice.Told, "device", "", "address", address, "session", n.ID)
 	if err != nil {
 		s.log.WarnContext(ctx, "no mail about a copied session", "error", err)

@@ -42,9 +42,9 @@ func (c Caller) As(u User) Caller {
 }
 
 // In returns the caller in a session.
-func (c Caller) In(id *Identity) Caller {
-	c = c.As(id.User)
-	c.Session = id.Session
+func (c Caller) In(u User, session Session) Caller {
+	c = c.As(u)
+	c.Session = session
 	return c
 }
 

@@ -168,7 +168,7 @@ func (s *Service) WatchEnds(ctx context.Context) {
 			s.log.WarnContext(ctx, "ends and requests to join not looked for", slog.Any("error", err))
 		}
 		wait := watchPause
-		if until := next.Sub(s.clock()); !next.IsZero() && until > 0 && until < wait {
+		if until := next.Sub(s.Now()); !next.IsZero() && until > 0 && until < wait {
 			wait = until
 		}
 		select {

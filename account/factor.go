@@ -101,8 +101,10 @@ func FactorRowsOf(list []MadeFactor) []templates.FactorRow {
 	return rows
 }
 
-// methods returns the ways in which the user can prove a second factor.
-func (f Factors) methods() []string {
+// FactorMethods returns the ways in which the user can prove a second factor with this issuer: passkeys are bound to
+// theirs.
+func (s *Service) FactorMethods(f Factors) []string {
+	f.Passkeys = s.CountUsablePasskeys(f)
 	methods := []string{}
 	for _, m := range []struct {
 		name string
@@ -113,12 +115,6 @@ func (f Factors) methods() []string {
 		}
 	}
 	return methods
-}
-
-// FactorMethods returns the methods that work with this issuer: passkeys are bound to theirs.
-func (s *Service) FactorMethods(f Factors) []string {
-	f.Passkeys = s.CountUsablePasskeys(f)
-	return f.methods()
 }
 
 // AddedFactor is the result of adding a second factor.

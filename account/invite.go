@@ -307,7 +307,7 @@ func (s *Service) CreateInvite(ctx context.Context, c Caller, t InviteTerms) (In
 	if err := s.limits.Count(ctx, web.LimitKey{Name: web.LimitInvite, Key: u.Sub}); err != nil {
 		return Invite{}, err
 	}
-	i, err := t.Invite(settings, c, s.clock())
+	i, err := t.Invite(settings, c, s.Now())
 	if err != nil {
 		return Invite{}, err
 	}

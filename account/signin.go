@@ -363,7 +363,7 @@ func (s *Service) upgradeHash(ctx context.Context, u *User, password string) {
 }
 
 // suspension returns ErrSuspended, or ErrEnded, which is one too.
-func (u User) suspension() error {
+func suspension(u User) error {
 	if u.Ended() {
 		return ErrEnded
 	}
@@ -373,7 +373,7 @@ func (u User) suspension() error {
 // RefuseSuspended returns ErrSuspended, after the right proof.
 func (s *Service) RefuseSuspended(ctx context.Context, c Caller) error {
 	s.recordRefusal(ctx, s.audit(c, RefuseSuspended, c.Name, "suspended"))
-	return c.User.suspension()
+	return suspension(c.User)
 }
 
 // signInStep is a sign-in after the right password, sealed in a cookie of that browser. It is good
@@ -438,7 +438,7 @@ func (s *Service) PendingSignIn(ctx context.Context, c Caller) (User, signInStep
 		!u.PasswordDisownedAt.IsZero():
 		return User{}, step, ErrSignInExpired
 	case u.Suspended():
-		return User{}, step, u.suspension()
+		return User{}, step, suspension(u)
 	}
 	return u, step, nil
 }

@@ -17,7 +17,7 @@ import (
 func (s *Site) Caller(r *http.Request) account.Caller {
 	c := account.Caller{Browser: s.sessionCookies(r)}
 	if id := IdentityFrom(r.Context()); id != nil {
-		c = c.In(id)
+		c = c.In(id.User, id.Session)
 	}
 	c.Address, c.RequestID = web.ClientAddress(r), web.RequestID(r.Context())
 	c.UserAgent, c.Device = text.Cut(r.UserAgent(), 256), web.Device(r.UserAgent())
@@ -35,7 +35,7 @@ func (s *Site) Caller(r *http.Request) account.Caller {
 
 // CallerIn returns the caller of a request in a session.
 func (s *Site) CallerIn(r *http.Request, id *account.Identity) account.Caller {
-	return s.Caller(r).In(id)
+	return s.Caller(r).In(id.User, id.Session)
 }
 
 // sessionCookies returns the cookies of a request that may prove a session.

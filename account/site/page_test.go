@@ -154,7 +154,7 @@ func TestSecurityPageSaysWhatHappenedToThePersonAlone(t *testing.T) {
 	w.AddUser("ada")
 	w.AddUser("eve")
 	eve := w.Administration()
-	root := account.Caller{Address: "203.0.113.9"}.In(&account.Identity{User: w.User("root1"), Session: session(w.SignedIn("root1"))})
+	root := account.Caller{Address: "203.0.113.9"}.In(w.User("root1"), session(w.SignedIn("root1")))
 	b := w.SignedIn("ada")
 	must(t, eve.Suspend(t.Context(), root, w.User("eve"), "spam", false))
 	if _, err := eve.IssueResetCode(t.Context(), root, w.User("ada")); err != nil {

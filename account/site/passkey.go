@@ -159,7 +159,7 @@ func (s *Site) apiPasskeyBegin(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		c = c.In(id)
+		c = c.In(id.User, id.Session)
 	}
 	begun, err := s.passkeys.BeginPasskey(r.Context(), c, in.Purpose, in.Older)
 	return web.Answer(w, http.StatusOK, begun, err)
