@@ -98,7 +98,7 @@ var (
 		Routes:   []string{"POST /api/me/sessions/end-others", "POST /account/sessions/end-others"}})
 	DisownSession = act(Act{Action: "session.not_me", Proof: ProofCode, Told: MailDisowned,
 		Ends: endsDisowned.unverifying(), Routes: []string{"POST /not-me/"}})
-	// BindDevice and RefuseDevice are the service's own: see Service.RegisterDevice and Identify.
+	// BindDevice and RefuseDevice are the service's own: see person.Service.
 	BindDevice      = act(Act{Action: "session.bind", Proof: ProofSignIn})
 	RefuseDevice    = act(Act{Action: "session.copied", Proof: ProofSignIn, Told: MailNewDevice})
 	RefuseSuspended = act(Act{Action: "session.refused", Proof: ProofSignIn})

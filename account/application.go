@@ -2,93 +2,43 @@ package account
 
 import (
 	"context"
-	"net"
-	"net/url"
-	"strings"
 	"time"
-
-	"github.com/cairn-id/cairn/account/text"
-	"github.com/cairn-id/cairn/account/web"
 )
-
-// AppsFor returns the applications that a user may use: those that a browser can open and those with
-// access to the account, except those whose access flag the user lacks. HomeURI is where a browser opens one.
-func (s *Service) AppsFor(ctx context.Context, u User) ([]App, error) {
-	had, err := s.store.Apps(ctx, u.Sub, s.Now())
-	if err != nil {
-		return nil, err
-	}
-	var ids []string
-	letIn := make(map[string]App, len(had))
-	for _, a := range had {
-		ids, letIn[a.ClientID] = append(ids, a.ClientID), a
-	}
-	offered, err := s.store.OfferedApps(ctx, ids)
-	apps, here := offered[:0], isLoopback(s.site.URL(""))
-	for _, a := range offered {
-		before, had := letIn[a.ClientID]
-		a.Scopes, a.GrantedAt, a.LastUsedAt = before.Scopes, before.GrantedAt, before.LastUsedAt
-		a.HomeURI = whereOpened(a, here)
-		if HasFlags(u, a.RequireFlags, a.RequireAll) && (had || a.HomeURI != "") {
-			apps = append(apps, a)
-		}
-	}
-	return apps, err
-}
-
-// whereOpened returns where a browser opens the application: its home page, else the origin of its first redirect URI that
-// a browser can open, "" for none. A loopback address counts only here, where the service has one itself: elsewhere
-// it is the visitor's own machine.
-func whereOpened(a App, here bool) string {
-	for i, uri := range append([]string{a.HomeURI}, a.RedirectURIs...) {
-		u, err := url.Parse(uri)
-		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || isLoopback(uri) && !here {
-			continue
-		}
-		if i == 0 {
-			return uri
-		}
-		return u.Scheme + "://" + u.Host + "/"
-	}
-	return ""
-}
-
-// isLoopback reports whether a URI is of the machine that opens it.
-func isLoopback(uri string) bool {
-	u, err := url.Parse(uri)
-	if err != nil {
-		return false
-	}
-	host := u.Hostname()
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || net.ParseIP(host).IsLoopback()
-}
 
 // LastingTold is how long the owner of an account is not told again that the same application may act
 // while they are away.
 const LastingTold = 30 * 24 * time.Hour
 
-// LastingAccess returns the audit row of GiveLastingAccess, with its mails. Whether the proof of the act
-// is needed depends on the access that the application has already, so package provider checks it.
-// The limit of acts does not count it: there is one row in LastingTold for an application.
-func (s *Service) LastingAccess(ctx context.Context, c Caller, clientID, name string) (*Audit, error) {
-	mails, err := s.notices(ctx, c.User, GiveLastingAccess.Told, "name", name)
-	a := c.Audit(s.Now(), GiveLastingAccess, c.User.Handle, clientID).With(mails...)
-	a.Proof = ProofSession
-	return &a, err
-}
-
 // MaxClientID is the length of the longest client id, in bytes. It may be a URL.
 const MaxClientID = 512
 
-// RemoveApp removes the access of an application to the caller's account. ErrAppNotFound.
-func (s *Service) RemoveApp(ctx context.Context, c Caller, clientID string) error {
-	a, err := s.begin(ctx, c, RemoveApp, clientID)
-	if err != nil {
-		return err
-	}
-	// Only a possible id reaches the database: PostgreSQL fails on NUL.
-	if clientID == "" || len(clientID) > MaxClientID || text.Cut(clientID, MaxClientID) != clientID {
-		return ErrAppNotFound
-	}
-	return web.Noted(ctx, "app_removed", s.store.RemoveApp(ctx, c.User.Sub, clientID, s.Now(), a))
+// AppStore keeps the applications (OAuth clients) that have access to an account by a consent, or
+// by a grant with a usable code or token.
+type AppStore interface {
+	// Apps lists them in the order of their names.
+	Apps(ctx context.Context, sub string, now time.Time) ([]App, error)
+	// OfferedApps returns the registered applications that sign people in and those with the given ids, in the
+	// order of their names, except those without a sign-in.
+	OfferedApps(ctx context.Context, letIn []string) ([]App, error)
+	// RemoveApp deletes the consent and revokes the client's grants of the user. ErrAppNotFound if
+	// Apps would not list it.
+	RemoveApp(ctx context.Context, sub, clientID string, now time.Time, a Audit) error
+}
+
+// App is an application that the user gave access.
+type App struct {
+	ClientID   string
+	ClientName string
+	RequireACR string // authentication context class that its sign-ins need, or empty
+	Scopes     []string
+	GrantedAt  time.Time
+	LastUsedAt time.Time // last token issued, zero: never
+
+	// Only OfferedApps sets these.
+	// RequireFlags and RequireAll are as in HasFlags.
+	RequireFlags []string
+	RequireAll   bool
+	HomeURI      string // where it is found, or empty
+	RedirectURIs []string
+	Logo         string // hash of its logo, or empty
 }

@@ -1,3 +1,9 @@
+// Package account owns the words of an installation's people: users, their access flags, sessions, passwords,
+// factors, invites, reset codes, preferences and settings, the rules about them, the acts, and the storage (Store).
+//
+// It leaves to others: how things are stored (package store implements Store), what people do with their own account
+// (package person), what administrators do (package roster), pages and JSON endpoints (package site) and OpenID
+// Connect (package provider).
 package account
 
 import (
@@ -94,7 +100,7 @@ func (b Base) Begin(
 	if by.User.Sub != u.Sub {
 		ctx = templates.WithLanguage(ctx, nil) // the language of the request is somebody else's
 	}
-	mails, err := b.notices(ctx, u, act.Told, data...)
+	mails, err := b.Notices(ctx, u, act.Told, data...)
 	return row.With(mails...), err
 }
 

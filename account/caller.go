@@ -69,10 +69,10 @@ func (c Caller) Fresh(now time.Time) bool {
 		return true
 	}
 	// A proof of the future is one of a clock that was ahead.
-	return c.Session.ID != "" && now.Sub(c.Session.ConfirmedAt).Abs() <= FreshFor && c.strong()
+	return c.Session.ID != "" && now.Sub(c.Session.ConfirmedAt).Abs() <= FreshFor && c.Strong()
 }
 
-// strong reports whether the session was opened with everything that the account requires now.
-func (c Caller) strong() bool {
+// Strong reports whether the session was opened with everything that the account requires now.
+func (c Caller) Strong() bool {
 	return !c.User.SecondFactor || slices.Contains(c.Session.AMR, MethodMultiFactor)
 }

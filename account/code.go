@@ -11,19 +11,19 @@ import (
 const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 const (
-	inviteCodeLength = 16 // 80 bits
+	InviteCodeLength = 16 // 80 bits
 	ResetCodeLength  = 26 // 130 bits
 )
 
-// newCode returns n random characters of 5 bits each.
-func newCode(n int) string {
+// NewCode returns n random characters of 5 bits each.
+func NewCode(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails (crypto/rand)
-	return codeOf(b)
+	return CodeOf(b)
 }
 
-// codeOf returns a character for each random byte.
-func codeOf(random []byte) string {
+// CodeOf returns a character for each random byte.
+func CodeOf(random []byte) string {
 	b := make([]byte, len(random))
 	for i := range b {
 		b[i] = crockford[random[i]&31] // 256 is a multiple of 32: no bias
@@ -59,8 +59,8 @@ func CanonicalCode(typed string, n int) string {
 	return b.String()
 }
 
-// grouped returns a code in groups of four.
-func grouped(code string) string {
+// Grouped returns a code in groups of four.
+func Grouped(code string) string {
 	var b strings.Builder
 	for i, r := range code {
 		if i > 0 && i%4 == 0 {

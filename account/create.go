@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -92,25 +91,4 @@ func Unusual(flags, usual []string) string {
 		}
 	}
 	return words.String()
-}
-
-// hashNew returns the hash of a new password that follows the rules.
-func (s *Service) hashNew(ctx context.Context, chosen, handle string) (string, error) {
-	if err := s.weak(ctx, chosen, handle, "/password"); err != nil {
-		return "", err
-	}
-	return s.hasher.Hash(ctx, chosen)
-}
-
-// weak returns ErrWeakPassword about a member of the request, nil for a password that follows the rules.
-func (s *Service) weak(ctx context.Context, chosen, handle, pointer string) error {
-	settings, err := s.Settings(ctx)
-	if err == nil {
-		err = password.Check(chosen, handle, settings.MinPassword)
-	}
-	if p, _ := web.ProblemOf(err); errors.Is(err, ErrWeakPassword) {
-		p.Errors[0].Pointer = pointer
-		return p
-	}
-	return err
 }

@@ -2,21 +2,8 @@ package account
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/binary"
-	"errors"
-	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
-
-	"github.com/cairn-id/cairn/account/text"
-	"github.com/cairn-id/cairn/account/web"
 )
 
 const (
@@ -24,149 +11,46 @@ const (
 	VerificationLifetime = 24 * time.Hour
 	// UndoLifetime is how long the owner of the previous address can undo a change.
 	UndoLifetime = 7 * 24 * time.Hour
-	// sameVerification is how long a further mail repeats the code of the previous one, because
-	// mails may arrive in another order.
-	sameVerification = time.Hour
 )
-
-// Verifiable reports whether the latest mail can still verify the address.
-func (s *Service) Verifiable(u User) bool {
-	return u.Unproven() != "" && !u.EmailAskedAt.IsZero() &&
-		s.Now().Sub(u.EmailAskedAt) < VerificationLifetime
-}
-
-// EmailCode returns the code of six digits that verifies the address. It is derived from the
-// account, the address and the time of the request, and stored nowhere.
-func (s *Service) EmailCode(u User) string {
-	m := hmac.New(sha256.New, s.emailKey)
-	_, _ = fmt.Fprintf(m, "%s %d %s", u.Sub, u.EmailAskedAt.Unix(), u.Unproven())
-	return fmt.Sprintf("%06d", binary.BigEndian.Uint64(m.Sum(nil))%1_000_000)
-}
-
-// beginEmailChange begins an act that changes the caller's address. The owner of the previous verified
-// address is notified and can undo the change, and so can everybody who can still undo an earlier
-// change.
-func (s *Service) beginEmailChange(ctx context.Context, c Caller, act Act, to, detail string) (Audit, error) {
-	row, err := s.begin(ctx, c, act, detail)
-	if err != nil {
-		return row, err
-	}
-	row.KeepEmail, row.Mails = uuid.NewString(), nil
-	if !s.MailEnabled() {
-		return row, nil
-	}
-	former, err := s.store.FormerEmails(ctx, c.User.Sub, s.Now())
-	if err != nil {
-		return row, err
-	}
-	former = slices.DeleteFunc(former, func(f EmailChange) bool {
-		return strings.EqualFold(f.Email, c.User.Email) || strings.EqualFold(f.Email, to)
-	})
-	if u := c.User; u.EmailVerified {
-		former = append(former, EmailChange{ID: row.KeepEmail, Email: u.Email})
-	}
-	for _, f := range former {
-		row.Mails = append(row.Mails, UserMail(ctx, c.User, f.Email, MailEmailChanged, s.Now(), "change", f.ID))
-	}
-	return row, nil
-}
-
-// beginNewEmail begins to change the caller's address at once, or to let the new one wait.
-func (s *Service) beginNewEmail(ctx context.Context, c Caller, to, detail string, waits bool) (Audit, error) {
-	if !waits {
-		return s.beginEmailChange(ctx, c, ChangeEmail, to, detail)
-	}
-	return s.begin(ctx, c, RequestEmail, detail, "session", c.Session.ID)
-}
-
-// askVerification returns the mail that verifies the address of u.
-func (s *Service) askVerification(ctx context.Context, u *User) []Mail {
-	if !s.MailEnabled() || u.Unproven() == "" {
-		return nil
-	}
-	if now := s.Now(); now.Sub(u.EmailAskedAt) >= sameVerification {
-		u.EmailAskedAt = now
-	}
-	return []Mail{UserMail(ctx, *u, u.Unproven(), MailVerify, s.Now(), "asked",
-		strconv.FormatInt(u.EmailAskedAt.Unix(), 10))}
-}
-
-// verificationLimit counts a mail to an address that a user entered, so that nobody fills the
-// mailbox of another person.
-func (s *Service) verificationLimit(ctx context.Context, u User) error {
-	return s.limits.Count(ctx, web.LimitKey{Name: web.LimitMail, Key: "verify:" + u.Sub})
-}
-
-// SendVerification sends the mail again.
-func (s *Service) SendVerification(ctx context.Context, c Caller) error {
-	u := c.User
-	switch {
-	case !s.MailEnabled():
-		return s.WithContact(ctx, ErrMailOff, mailOffContact)
-	case u.Unproven() == "":
-		return ErrNoEmailToVerify
-	}
-	if err := s.verificationLimit(ctx, u); err != nil {
-		return err
-	}
-	a, err := s.begin(ctx, c, AskVerification, "")
-	if err != nil {
-		return err
-	}
-	mails := s.askVerification(ctx, &u)
-	err = s.store.AskVerification(ctx, u.Sub, u.Unproven(), u.EmailAskedAt, a.With(mails...))
-	if errors.Is(err, ErrInvalidLink) {
-		err = ErrNoEmailToVerify
-	}
-	return web.Noted(ctx, "verification_sent", err)
-}
-
-// VerifyByCode verifies the address of the caller with the code of the mail. ErrEmailTaken.
-func (s *Service) VerifyByCode(ctx context.Context, c Caller, typed string) error {
-	u := c.User
-	if u.Unproven() == "" {
-		return ErrNoEmailToVerify
-	}
-	code := strings.NewReplacer(" ", "", "-", "").Replace(text.Cut(typed, 32))
-	err := s.limits.Guess(ctx, []web.LimitKey{{Name: web.LimitVerify, Key: u.Sub}}, ErrInvalidEmailCode, func() error {
-		if !s.Verifiable(u) || subtle.ConstantTimeCompare([]byte(code), []byte(s.EmailCode(u))) != 1 {
-			return ErrInvalidEmailCode
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return s.verifyEmail(ctx, c, u, u.EmailAskedAt)
-}
-
-func (s *Service) verifyEmail(ctx context.Context, c Caller, u User, asked time.Time) error {
-	begin := func() (Audit, error) { return s.begin(ctx, c.As(u), VerifyEmail, "") }
-	if u.EmailVerified {
-		begin = func() (Audit, error) { return s.beginEmailChange(ctx, c.As(u), ReplaceEmail, u.Pending.Email, "") }
-	}
-	a, err := begin()
-	if err != nil {
-		return err
-	}
-	return web.Noted(ctx, "email_verified", s.store.VerifyEmail(ctx, u.Sub, u.Unproven(), asked, s.Now(), a))
-}
-
-// CancelEmail drops the caller's address that waits. ErrNoEmailToVerify.
-func (s *Service) CancelEmail(ctx context.Context, c Caller) error {
-	return s.cancelEmail(ctx, c, CancelEmail)
-}
-
-func (s *Service) cancelEmail(ctx context.Context, c Caller, act Act) error {
-	a, err := s.begin(ctx, c, act, "")
-	if err != nil {
-		return err
-	}
-	return web.Noted(ctx, "email_cancelled", s.store.CancelEmail(ctx, c.User.Sub, a))
-}
 
 // MaskedEmail returns an address so that only people who know it recognise it.
 func MaskedEmail(email string) string {
 	local, domain, _ := strings.Cut(email, "@")
 	return string([]rune(local)[:min(1, len([]rune(local)))]) + "…@" + domain
+}
+
+// EmailStore keeps verifications and changes of addresses. ErrInvalidLink means used, too old,
+// unknown, or not about the current address of the user.
+type EmailStore interface {
+	// UserByEmail returns the user with this verified address (case-insensitive). ErrUserNotFound.
+	UserByEmail(ctx context.Context, email string) (User, error)
+	// AskVerification sets User.EmailAskedAt if this is still User.Unproven. ErrInvalidLink.
+	AskVerification(ctx context.Context, sub, email string, asked time.Time, a Audit) error
+	// CancelEmail drops the address that waits. ErrNoEmailToVerify.
+	CancelEmail(ctx context.Context, sub string, a Audit) error
+	// VerifyEmail marks the address as verified, once for each request and within VerificationLifetime. With
+	// a.KeepEmail it is the one that waits, which takes the place of the other; a.Ends applies, except to the session
+	// that asked for it and what that keeps. If an undo could restore it, later changes can no longer be undone, as
+	// after that undo. ErrInvalidLink, ErrEmailTaken.
+	VerifyEmail(ctx context.Context, sub, email string, asked, now time.Time, a Audit) error
+	// EmailChange returns a change of address that can still be undone. ErrInvalidLink.
+	EmailChange(ctx context.Context, id string, now time.Time) (EmailChange, error)
+	// FormerEmails lists the changes of the user's address that can still be undone, oldest first.
+	FormerEmails(ctx context.Context, sub string, now time.Time) ([]EmailChange, error)
+	// UndoEmailChange restores the former address, as verified unless another account has verified
+	// it since. a.Ends applies, since the change, and to factors since the session that made it began. code becomes the
+	// user's reset code as in DisownSession. Later changes can no longer be undone; earlier ones can. The user is the
+	// actor of the audit row. ErrInvalidLink.
+	UndoEmailChange(ctx context.Context, id string, code ResetCode, now time.Time, a Audit) (Disowned, error)
+	// QueueMail stores a mail without an audit row.
+	QueueMail(ctx context.Context, m Mail, now time.Time) error
+}
+
+// EmailChange is a verified address that the user has replaced.
+type EmailChange struct {
+	ID        string
+	Sub       string
+	Email     string    // before
+	ChangedAt time.Time // when it was asked for
+	ExpiresAt time.Time
 }

@@ -18,16 +18,11 @@ var (
 	// ErrEnded is ErrSuspended for an account that has ended by itself.
 	ErrEnded = ErrSuspended.With("This account has expired. Ask an administrator of your club.")
 
-	// errPasswordDisowned comes only after the right password, which somebody else knows: see NotMeLinked.
-	errPasswordDisowned = web.NewProblem(403, "password_disowned",
-		"Someone else was reported to know this password, so it no longer works. Set a new one with “Forgot your "+
-			"password?”, or ask an administrator of your club.")
-
 	// ErrSecondFactorRequired means that the password was right and a second factor is required.
 	ErrSecondFactorRequired = web.NewProblem(401, "second_factor_required",
 		"This account has a second factor. Enter the code from your authenticator app, or use a passkey or a "+
 			"recovery code.")
-	// ErrSecondFactorSetupRequired is returned by Service.CheckSecondFactor.
+	// ErrSecondFactorSetupRequired is returned by person.Service.CheckSecondFactor.
 	ErrSecondFactorSetupRequired = web.NewProblem(403, "second_factor_setup_required",
 		"Your account needs a second factor. Set it up on the security page of your account.")
 	// ErrReauthenticationRequired means that ProofFresh is missing.
@@ -48,9 +43,6 @@ var (
 	ErrLastWayIn = web.NewProblem(409, "last_way_in",
 		"Keep this, or you could no longer sign in. Without a password, you need a passkey that works here, and "+
 			"recovery codes.")
-	// errInvalidRecovery is the refusal of Service.Recover, whatever is wrong.
-	errInvalidRecovery = web.ForField(401, "invalid_recovery_code", "/code",
-		"The user name and the code do not match, the code was already used, or the account has a password.")
 
 	// ErrInvalidOTP means that the code is wrong, used or expired.
 	ErrInvalidOTP = web.ForField(401, "invalid_otp", "/otp",

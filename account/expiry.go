@@ -2,9 +2,7 @@ package account
 
 import (
 	"context"
-	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -155,74 +153,24 @@ func LastDay(ends time.Time, zone *time.Location) string {
 	return ends.In(zone).Add(-time.Second).Format(time.DateOnly)
 }
 
-// watchPause is how often WatchEnds looks for ends that other processes have set, and for what is to be told.
-const watchPause = time.Minute
-
-// WatchEnds ends accounts and flags when they are due, and tells of ends that come and of requests to
-// join, until ctx ends. That something has ended depends on nobody watching: see EndStore. Several
-// instances may watch.
-func (s *Service) WatchEnds(ctx context.Context) {
-	for {
-		next, err := s.LookForEnds(ctx)
-		if err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "ends and requests to join not looked for", slog.Any("error", err))
-		}
-		wait := watchPause
-		if until := next.Sub(s.Now()); !next.IsZero() && until > 0 && until < wait {
-			wait = until
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
-	}
-}
-
-// LookForEnds is one look of WatchEnds. It returns when something ends next. While the clock is not trusted
-// nothing ends and nobody is told of an end.
-func (s *Service) LookForEnds(ctx context.Context) (next time.Time, err error) {
-	settled, err := s.store.ClockSettled(ctx)
-	if err == nil && settled {
-		next, err = s.store.EndDue(ctx)
-	}
-	if err == nil && settled {
-		err = s.TellEnds(ctx)
-	}
-	if err == nil {
-		err = s.TellJoins(ctx)
-	}
-	return next, err
-}
-
-// endsAtOnce is how many ends are told at once.
-const endsAtOnce = 200
-
-// TellEnds puts the mails about ends that come into the outbox, to each user 14 days and 1 day before.
-func (s *Service) TellEnds(ctx context.Context) error {
-	if !s.MailEnabled() {
-		return nil
-	}
-	due, err := s.store.EndsToTell(ctx, endsAtOnce)
-	if err != nil {
-		return err
-	}
-	for _, e := range due {
-		data := []string{"ends", strconv.FormatInt(e.At.Unix(), 10)}
-		if !e.Account {
-			data = append(data, "names", strings.Join(e.Flags, " "))
-		}
-		var mails []Mail
-		family, err := s.ofFamily(ctx, e.User)
-		if err != nil {
-			return err
-		}
-		if e.User.EmailVerified || family {
-			mails = []Mail{UserMail(ctx, e.User, e.User.Email, MailEnds, s.Now(), data...)}
-		}
-		if err := s.store.EndTold(ctx, e, mails); err != nil {
-			return err
-		}
-	}
-	return nil
+// EndStore keeps when accounts and flags end by themselves. Every user that is read is as the ends
+// have it by the clock of the store: see User.EndsAt.
+type EndStore interface {
+	// SetEndOfAll sets when the accounts of the users end whose subs rows has, all or none; zero: never.
+	// An account that has ended is no longer suspended then. ErrUserNotFound, ErrLastAdmin as for
+	// SuspendAll.
+	SetEndOfAll(ctx context.Context, ends, now time.Time, rows map[string]Audit) error
+	// EndDue ends what depends on accounts and flags that have ended: EndAccount and EndFlags, with an audit
+	// row each. It returns when something ends next, zero: nothing does.
+	EndDue(ctx context.Context) (next time.Time, err error)
+	// ClockSettled reports whether the clock is trusted with what cannot be undone. It is not for an hour,
+	// with a warning in the log, after the wall clock has moved by more than a day against the monotonic one
+	// since the last call, and at the first call after a gap of more than 30 days to the last row.
+	ClockSettled(ctx context.Context) (bool, error)
+	// EndsToTell lists what ends and of which the users were not told by the last of EndNotices, the
+	// earliest first, nothing of users who are suspended.
+	EndsToTell(ctx context.Context, limit int) ([]ComingEnd, error)
+	// EndTold notes that the user was told of an end, with the mails. If that was done, or the end
+	// was changed, nothing happens.
+	EndTold(ctx context.Context, e ComingEnd, mails []Mail) error
 }

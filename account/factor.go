@@ -1,20 +1,12 @@
 package account
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/base32"
 	"encoding/base64"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/pquerna/otp"
-	"github.com/pquerna/otp/hotp"
-
-	"github.com/cairn-id/cairn/account/text"
-	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -86,12 +78,6 @@ func FactorsNamed(ids []string) (n factorSet, err error) {
 	return n, nil
 }
 
-// RecentFactorRows returns the rows of Store.RecentFactors for pages.
-func (s *Service) RecentFactorRows(ctx context.Context, u User, keep string) ([]templates.FactorRow, error) {
-	list, err := s.store.RecentFactors(ctx, u.Sub, keep, s.Now())
-	return FactorRowsOf(list), err
-}
-
 // FactorRowsOf returns the rows of factors for pages.
 func FactorRowsOf(list []MadeFactor) []templates.FactorRow {
 	rows := make([]templates.FactorRow, 0, len(list))
@@ -101,233 +87,89 @@ func FactorRowsOf(list []MadeFactor) []templates.FactorRow {
 	return rows
 }
 
-// FactorMethods returns the ways in which the user can prove a second factor with this issuer: passkeys are bound to
-// theirs.
-func (s *Service) FactorMethods(f Factors) []string {
-	f.Passkeys = s.CountUsablePasskeys(f)
-	methods := []string{}
-	for _, m := range []struct {
-		name string
-		has  bool
-	}{{FactorTOTP, f.TOTP != nil}, {FactorPasskey, f.Passkeys > 0}, {FactorRecoveryCode, f.RecoveryCodes > 0}} {
-		if m.has {
-			methods = append(methods, m.name)
-		}
-	}
-	return methods
+// FactorStore keeps second factors. User.SecondFactor is the choice of a second step, which is off without an
+// authenticator app and a passkey. Recovery codes are created and deleted with it.
+type FactorStore interface {
+	// Factors returns the second factors of a user.
+	Factors(ctx context.Context, sub string) (Factors, error)
+	// RecentFactors lists the factors that NamedFactors may select, oldest first, never nil. keep is the session of the
+	// request.
+	RecentFactors(ctx context.Context, sub, keep string, now time.Time) ([]MadeFactor, error)
+	// HasPasskey reports whether a user has a passkey of one of the relying party ids.
+	HasPasskey(ctx context.Context, sub string, rpIDs []string) (bool, error)
+	// SetSecondStep sets User.SecondFactor: see NewFactor. ErrNoStep without a factor, or without a password;
+	// ErrStepOfApp while there is an authenticator app. ErrReauthenticationRequired as for NewFactor, and if the
+	// session has proven no factor, or another request was first.
+	SetSecondStep(ctx context.Context, sub string, on bool, n NewFactor) error
+	// AddTOTP adds an authenticator app and reports whether it set User.SecondFactor: see NewFactor. ErrFactorExists.
+	AddTOTP(ctx context.Context, sub string, t TOTP, n NewFactor) (first bool, err error)
+	// UseTOTP stores the time step of a code and reports whether it was later than that of any
+	// earlier code (RFC 6238 section 5.2).
+	UseTOTP(ctx context.Context, sub string, step int64, now time.Time) (bool, error)
+	// RemoveTOTP removes the authenticator app: see OldFactor. ErrFactorNotFound.
+	RemoveTOTP(ctx context.Context, sub string, o OldFactor) error
+	// ReplaceRecoveryCodes replaces the recovery codes. ErrFactorNotFound if the user has no second
+	// factor. ErrReauthenticationRequired as for NewFactor.
+	ReplaceRecoveryCodes(ctx context.Context, sub string, codes []RecoveryCode, now time.Time, a Audit) error
+	// RecoveryCode returns the unused code of a user with the name or the hash, or the zero value, and
+	// how many unused codes there are.
+	RecoveryCode(ctx context.Context, sub, name string, hash []byte) (code RecoveryCode, left int, err error)
+	// UseRecoveryCode spends a code by its hash, and reports whether it was valid.
+	UseRecoveryCode(ctx context.Context, sub string, hash []byte, now time.Time, a Audit) (bool, error)
+	// ResetFactors removes all second factors and recovery codes, ends every session and
+	// revokes every grant of the user. ErrUserNotFound.
+	ResetFactors(ctx context.Context, sub string, now time.Time, a Audit) error
+	// SpendOnce reports whether it is the first call with the hash, before the expiry, of something
+	// that may be used once.
+	SpendOnce(ctx context.Context, hash []byte, expires time.Time) (bool, error)
 }
 
-// AddedFactor is the result of adding a second factor.
-type AddedFactor struct {
-	SignedIn          // the session, which the factor has proven too
-	Codes    []string // recovery codes, which come with the first factor; else nil
+// NewFactor describes how to add a second factor in one transaction. Unless WayIn is set, it sets User.SecondFactor;
+// that stores the hashes of recovery codes, and Audit.Ends applies. With the first one, sessions lose
+// MethodMultiFactor, because they proved another factor.
+//
+// ErrReauthenticationRequired if the user has chosen a second step that
+// the session has not proven. ErrUserNotFound.
+type NewFactor struct {
+	Codes []RecoveryCode // nil: User.SecondFactor is known to be set
+	// WayIn adds a passkey that leaves User.SecondFactor as it is. End ends what Audit.Ends says all the same.
+	WayIn, End bool
+	Now        time.Time
+	Audit      Audit
 }
 
-// NewWay describes what AddFactor adds.
-type NewWay struct {
-	Factor, Method, Name string
-	Passkey              []byte // its id, nil: none
-	// SecondStep asks for a second step after the password from then on. Without it a passkey is a way in and changes
-	// nothing else, unless the settings require a second factor of the user.
-	SecondStep bool
-	// Unproven has not shown who uses it.
-	Unproven bool
+// OldFactor describes how to remove a second factor in one transaction. The last one takes
+// User.SecondFactor and the recovery codes with it. Audit.Ends applies; sessions that a removed passkey opened end in
+// any case. ErrFactorDemanded if no remaining factor would satisfy Demanded. ErrLastWayIn if a user without a password
+// would have no passkey. ErrReauthenticationRequired as for NewFactor.
+type OldFactor struct {
+	RPIDs    []string // see PasskeyHosts: a user without a password keeps a passkey of one of these
+	Demanded string   // an authentication context class: "", ACRTwoFactors or ACRPhishingResistant (a passkey)
+	Now      time.Time
+	Audit    Audit
 }
 
-// AddFactor adds a factor by calling add, which reports whether it switched the second step on; only then the other
-// sessions end, except what is kept. The session then has proven the factor too, so the person can continue.
-// ErrSecondFactorRequired to a session that has not proven the factor that an application demands of the user.
-func (s *Service) AddFactor(
-	ctx context.Context, c Caller, keep Keep, w NewWay, add func(NewFactor) (bool, error),
-) (out AddedFactor, err error) {
-	if !c.strong() {
-		return out, ErrReauthenticationRequired // the account has a second factor by now
-	}
-	if _, err := s.factorDemanded(ctx, c); err != nil {
-		return out, err
-	}
-	required, err := s.NeedsSecondFactor(ctx, c.User)
-	if err != nil {
-		return out, err
-	}
-	c.Session.ConfirmedAt = s.Now() // see BeginTOTP
-	asked := (w.SecondStep || required) && !c.User.SecondFactor && !w.Unproven
-	data := []string{"factor", w.Factor, "name", w.Name, "session", c.Session.ID}
-	if asked {
-		data = append(data, FactorChoice, "true")
-	}
-	a, err := s.begin(ctx, c, AddFactor, strings.TrimSpace(w.Factor+" "+w.Name), data...)
-	if err != nil {
-		return out, err
-	}
-	var shown []string
-	var codes []RecoveryCode
-	if asked {
-		if shown, codes, err = s.newRecoveryCodes(ctx); err != nil {
-			return out, err
-		}
-	}
-	wayIn, ends := !asked && !c.User.SecondFactor, keep.End || len(keep.Remove)+len(keep.Void) > 0
-	first, err := add(NewFactor{Codes: codes, WayIn: wayIn, End: ends, Now: s.Now(), Audit: a.Keeping(keep)})
-	if err != nil {
-		return out, err
-	}
-	web.Note(ctx, "factor_added")
-	if w.Unproven {
-		return out, nil
-	}
-	amr := slices.Clone(c.Session.AMR)
-	if first {
-		out.Codes = shown
-	}
-	passkey := c.Session.Passkey
-	if passkey == nil && !c.User.SecondFactor { // the other methods used factors that were removed
-		amr = slices.DeleteFunc(amr, func(m string) bool { return m != MethodPassword })
-	}
-	if passkey == nil && wayIn {
-		passkey = w.Passkey
-	}
-	adds := []string{w.Method, MethodMultiFactor}
-	if w.Method != MethodOTP {
-		adds = append(adds, MethodUser)
-	}
-	for _, m := range adds {
-		if !slices.Contains(amr, m) {
-			amr = append(amr, m)
-		}
-	}
-	if !first && len(amr) == len(c.Session.AMR) {
-		return out, nil
-	}
-	p := Proven{user: c.User, amr: amr, passkey: passkey}
-	if out.SignedIn, err = s.renewSession(ctx, c, c.Session, p, ConfirmIdentity); err != nil {
-		// Do not fail: the codes are shown only once.
-		s.log.WarnContext(ctx, "session not renewed after a second factor was added", "error", err)
-	}
-	return out, nil
+// Factors are the second factors of a user.
+type Factors struct {
+	TOTP          *TOTP // nil: none
+	Passkeys      int
+	PasskeyHosts  []string // the relying party id of each
+	RecoveryCodes int      // that are left
+	CodesMadeAt   time.Time
 }
 
-// RemoveFactor removes a second factor by calling remove. The other sessions end,
-// except what is kept. ErrFactorDemanded if it is the last one and a factor is required; ErrSecondFactorRequired as
-// AddFactor.
-func (s *Service) RemoveFactor(
-	ctx context.Context, c Caller, keep Keep, factor, name string, remove func(OldFactor) error,
-) error {
-	a, err := s.begin(ctx, c, RemoveFactor, strings.TrimSpace(factor+" "+name), "factor", factor, "name", name)
-	if err != nil {
-		return err
-	}
-	demanded, err := s.factorDemanded(ctx, c)
-	if err != nil {
-		return err
-	}
-	o := OldFactor{Demanded: demanded, RPIDs: s.passkeyHosts, Now: s.Now(), Audit: a.Keeping(keep)}
-	return web.Noted(ctx, "factor_removed", remove(o))
+// TOTP is an authenticator app (RFC 6238): SHA-1, six digits, 30 seconds.
+type TOTP struct {
+	Secret     string // base32
+	LastStep   int64  // time step of the last accepted code
+	CreatedAt  time.Time
+	LastUsedAt time.Time // zero: only when it was added
 }
 
-const (
-	totpSeal   = "totp"
-	totpPeriod = 30 // seconds
-	totpSkew   = 1  // steps that a clock may differ
-)
-
-// totpCode normalizes a code of an authenticator app, which some apps show in groups.
-func totpCode(typed string) (string, bool) {
-	code := strings.Join(strings.Fields(typed), "")
-	if len(code) != otp.DigitsSix.Length() || strings.Trim(code, "0123456789") != "" {
-		return "", false
-	}
-	return code, true
-}
-
-// timeStep returns the time step of a code, later than that of the last accepted one.
-func timeStep(secret, code string, now time.Time, last int64) (int64, bool) {
-	current := now.Unix() / totpPeriod
-	opts := hotp.ValidateOpts{Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1}
-	for _, step := range []int64{current, current - totpSkew, current + totpSkew} {
-		good, err := hotp.ValidateCustom(code, uint64(step), secret, opts) //nolint:gosec // after 1970
-		if err == nil && good && step > last {
-			return step, true
-		}
-	}
-	return 0, false
-}
-
-// enrolment is a new secret for an authenticator app, sealed and bound to a session that was fresh.
-type enrolment struct {
-	Sub     string `json:"sub"`
-	Session string `json:"session"`
-	Secret  []byte `json:"secret"`
-}
-
-// totpSecretBytes is the length that RFC 4226 section 4 recommends.
-const totpSecretBytes = 20
-
-// BeginTOTP creates a secret for the caller. ErrFactorExists, and the errors of MayAddFactor.
-func (s *Service) BeginTOTP(ctx context.Context, c Caller) (*otp.Key, string, error) {
-	if err := s.MayAddFactor(ctx, c); err != nil {
-		return nil, "", err
-	}
-	f, err := s.store.Factors(ctx, c.User.Sub)
-	if err != nil {
-		return nil, "", err
-	}
-	if f.TOTP != nil {
-		return nil, "", ErrFactorExists
-	}
-	e := enrolment{Sub: c.User.Sub, Session: c.Session.ID, Secret: make([]byte, totpSecretBytes)}
-	_, _ = rand.Read(e.Secret) // never fails (crypto/rand)
-	token, err := s.seal.Seal(totpSeal, e)
-	if err != nil {
-		return nil, "", err
-	}
-	key, err := s.totpKey(c.User, e.Secret)
-	return key, token, err
-}
-
-// totpKey returns the otpauth URI of a secret. A colon in the name would split the label.
-func (s *Service) totpKey(u User, secret []byte) (*otp.Key, error) {
-	issuer := cmp.Or(strings.ReplaceAll(s.InstanceName(), ":", " "), templates.DefaultInstanceName)
-	issuer, name := text.Percent(issuer), text.Percent(u.Handle)
-	return otp.NewKeyFromURL("otpauth://totp/" + issuer + ":" + name + "?algorithm=SHA1&digits=6&issuer=" + issuer +
-		"&period=30&secret=" + base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret))
-}
-
-// OpenEnrolment returns the secret of a token. ErrEnrolmentExpired if it was not made for this
-// session, or too long ago.
-func (s *Service) OpenEnrolment(c Caller, token string) (*otp.Key, error) {
-	var e enrolment
-	if s.seal.Open(totpSeal, token, &e) != nil || e.Sub != c.User.Sub || e.Session != c.Session.ID {
-		return nil, ErrEnrolmentExpired
-	}
-	return s.totpKey(c.User, e.Secret)
-}
-
-// ConfirmTOTP adds the authenticator app that shows the right code. The session was fresh when the
-// secret was made, which is proof enough for the lifetime of the token. With the first factor the
-// other sessions end, except what is kept.
-func (s *Service) ConfirmTOTP(
-	ctx context.Context, c Caller, token, typed string, keep Keep,
-) (AddedFactor, error) {
-	key, err := s.OpenEnrolment(c, token)
-	if err != nil {
-		return AddedFactor{}, err
-	}
-	code, _ := totpCode(typed)
-	step, ok := timeStep(key.Secret(), code, s.Now(), 0)
-	if !ok {
-		return AddedFactor{}, ErrInvalidOTP.With(
-			"This is not the code from the app. Check the clock of your device, then enter the code that it shows now.")
-	}
-	w := NewWay{Factor: FactorTOTP, Method: MethodOTP, SecondStep: true}
-	return s.AddFactor(ctx, c, keep, w, func(n NewFactor) (bool, error) {
-		return s.store.AddTOTP(ctx, c.User.Sub, TOTP{Secret: key.Secret(), LastStep: step}, n)
-	})
-}
-
-// RemoveTOTP removes the authenticator app. ErrFactorDemanded, ErrFactorNotFound.
-func (s *Service) RemoveTOTP(ctx context.Context, c Caller, keep Keep) error {
-	return s.RemoveFactor(ctx, c, keep, FactorTOTP, "", func(o OldFactor) error {
-		return s.store.RemoveTOTP(ctx, c.User.Sub, o)
-	})
+// RecoveryCode is a stored recovery code. Its first group is the name; the hash is argon2id of the
+// other 60 bits, which a copy of the database must not give away. Those of earlier versions have no
+// name, and the hash is SHA-256 of 80 or 130 bits.
+type RecoveryCode struct {
+	Name string
+	Hash []byte
 }

@@ -1,14 +1,13 @@
 package account
 
 import (
-	"context"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/cairn-id/cairn/account/text"
 	"golang.org/x/text/secure/precis"
 	"golang.org/x/text/unicode/norm"
 )
@@ -35,9 +34,14 @@ func CanonicalHandle(typed string) (string, error) {
 // HandleKey returns what identifies the account of a canonical handle: a.b and ab are one name.
 func HandleKey(handle string) string { return strings.ReplaceAll(handle, ".", "") }
 
-// withoutAt removes the @ of a handle that was typed as pages show it. New handles are not changed
-// by it.
-func withoutAt(typed string) string { return strings.TrimPrefix(strings.TrimSpace(typed), "@") }
+// AccountKey folds a typed handle or address, so that another spelling does not give further
+// attempts.
+func AccountKey(typed string) string {
+	if h, err := CanonicalHandle(typed); err == nil {
+		return HandleKey(h)
+	}
+	return strings.ToLower(text.Cut(strings.TrimSpace(typed), 64))
+}
 
 // ReservedHandles could be mistaken for the service itself in a URL or a message.
 var ReservedHandles = []string{
@@ -67,31 +71,3 @@ func HandleOf(name string) string {
 // latin are letters that do not decompose into one of a-z.
 var latin = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "ß", "ss", "æ", "ae", "ø", "o", "œ", "oe", "ł", "l",
 	"đ", "d", "ð", "d", "þ", "th", "ı", "i")
-
-// ProposeHandle returns a free handle for somebody who joins: the one given, or that of their name, or one with a
-// number, "" for none. Only who has a valid invite is told of handles.
-func (s *Service) ProposeHandle(ctx context.Context, handle, name string) (string, error) {
-	base, err := CanonicalHandle(handle)
-	if err != nil {
-		base = HandleOf(name)
-	}
-	if base == "" {
-		return "", nil
-	}
-	all := []string{base}
-	for n := 2; n < 10; n++ {
-		all = append(all, strings.TrimRight(base[:min(len(base), MaxHandle-1)], "-_.")+strconv.Itoa(n))
-	}
-	taken, err := s.store.TakenUsers(ctx, all, nil, nil)
-	if err != nil {
-		return "", err
-	}
-	used := map[string]bool{}
-	for _, h := range slices.Concat(taken, ReservedHandles) {
-		used[HandleKey(h)] = true
-	}
-	if i := slices.IndexFunc(all, func(h string) bool { return !used[HandleKey(h)] }); i >= 0 {
-		return all[i], nil
-	}
-	return "", nil
-}

@@ -4,13 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/cairn-id/cairn/store/accounttest"
 	"github.com/cairn-id/cairn/store/storetest"
-)
-
-const (
-	password    = accounttest.Password
-	newPassword = accounttest.NewPassword
 )
 
 func must(t testing.TB, err error) {

@@ -3,13 +3,7 @@ package account
 import (
 	"cmp"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"math"
 	"net/url"
 	"regexp"
 	"slices"
@@ -100,7 +94,7 @@ func (i Invite) For(c Caller, now time.Time) Invite {
 func (i Invite) Place() InvitePlace { return InvitePlace{i.CreatedAt, i.Code} }
 
 // Shown returns the code in groups of four.
-func (i Invite) Shown() string { return grouped(i.Code) }
+func (i Invite) Shown() string { return Grouped(i.Code) }
 
 // CanonicalInviteCode returns the stored form of a code that was typed as CanonicalCode accepts it, or
 // pasted within its link, or "" if it cannot be a code.
@@ -108,7 +102,7 @@ func CanonicalInviteCode(typed string) string {
 	if _, code, link := strings.Cut(typed, "/register/?code="); link {
 		typed, _, _ = strings.Cut(code, "&")
 	}
-	return CanonicalCode(typed, inviteCodeLength)
+	return CanonicalCode(typed, InviteCodeLength)
 }
 
 // NewInvite returns a new invite of a user, or of the operator if sub is empty.
@@ -118,7 +112,7 @@ func NewInvite(sub, note string, now time.Time) (Invite, error) {
 		return Invite{}, ErrInvalidText.For(web.Fault("/note", "The text is too long or contains control characters."))
 	}
 	now = now.UTC().Truncate(time.Second)
-	return Invite{Code: newCode(inviteCodeLength), CreatedBy: sub, Note: note, CreatedAt: now,
+	return Invite{Code: NewCode(InviteCodeLength), CreatedBy: sub, Note: note, CreatedAt: now,
 		ExpiresAt: now.Add(InviteLifetime), Uses: 1}, nil
 }
 
@@ -138,16 +132,6 @@ type InviteTerms struct {
 	App string `json:"-"`
 	// Once is that of the form, or empty: a form that is sent again within a minute creates nothing.
 	Once string `json:"-"`
-}
-
-const onceFor = time.Minute
-
-// onceCode returns the code of the invite of a form: another one if anything else was typed into it.
-func (s *Service) onceCode(sub string, t InviteTerms) (string, error) {
-	typed, err := json.Marshal([]any{sub, t.Once, t})
-	m := hmac.New(sha256.New, s.inviteKey)
-	m.Write(typed)
-	return codeOf(m.Sum(nil)[:inviteCodeLength]), err
 }
 
 // Invite returns the invite of the terms, if by may make it. Days are those of the zone of now. The error is a *Problem
@@ -252,9 +236,9 @@ func (i *Invite) giveFlags(settings Settings, admin bool) []web.FieldError {
 	return nil
 }
 
-// granted returns the flags that whoever joins with the invite has. Those that nobody may give any more are
+// Granted returns the flags that whoever joins with the invite has. Those that nobody may give any more are
 // left out.
-func (i Invite) granted(settings Settings) []string {
+func (i Invite) Granted(settings Settings) []string {
 	flags := slices.Clone(settings.DefaultFlags)
 	for _, f := range i.Flags {
 		if slices.Contains(settings.InviteFlags, f) ||
@@ -296,95 +280,6 @@ func (i Invite) Terms() string {
 	return strings.Join(words, " ")
 }
 
-// CreateInvite creates an invite of the caller within the limits, and mails the link if an email
-// address is given. What only an administrator may make needs a fresh proof.
-func (s *Service) CreateInvite(ctx context.Context, c Caller, t InviteTerms) (Invite, error) {
-	u := c.User
-	settings, err := s.Settings(ctx)
-	if err != nil {
-		return Invite{}, err
-	}
-	if err := s.limits.Count(ctx, web.LimitKey{Name: web.LimitInvite, Key: u.Sub}); err != nil {
-		return Invite{}, err
-	}
-	i, err := t.Invite(settings, c, s.Now())
-	if err != nil {
-		return Invite{}, err
-	}
-	act, data := CreateInvite, []string(nil)
-	if i.ByAdmin {
-		act = CreateWideInvite
-		if given := strings.Join(i.Flags, "=on "); given != "" {
-			data = []string{"flags", given + "=on"}
-		}
-	}
-	if err := s.Allow(c, act); err != nil { // before a mail is counted
-		return Invite{}, err
-	}
-	if i.Domain != "" && !s.MailEnabled() {
-		return Invite{}, s.WithContact(ctx, ErrMailOff, mailOffContact)
-	}
-	if t.Once != "" {
-		code, err := s.onceCode(u.Sub, t)
-		if err != nil {
-			return Invite{}, err
-		}
-		switch made, err := s.store.Invite(ctx, code); {
-		case errors.Is(err, ErrInviteNotFound):
-			i.Code = code
-		case err != nil:
-			return Invite{}, err
-		case s.Now().Sub(made.CreatedAt) < onceFor:
-			return made, nil
-		}
-	}
-	mails, err := s.inviteMails(ctx, settings, u, i, t.App)
-	if err != nil {
-		return Invite{}, err
-	}
-	a, err := s.begin(ctx, c, act, i.Terms(), data...)
-	if err != nil {
-		return Invite{}, err
-	}
-	i.SessionID, i.Stale = c.Session.ID, !c.Fresh(s.Now())
-	err = s.store.CreateInvite(ctx, i, settings.inviteLimit(u), a.With(mails...))
-	if err != nil && t.Once != "" && !errors.Is(err, ErrNotAuthenticated) { // perhaps because the same form was faster
-		if made, found := s.store.Invite(ctx, i.Code); found == nil {
-			return made, nil
-		}
-	}
-	if errors.Is(err, ErrInviteLimit) && i.Uses > 1 {
-		err = web.ForField(403, ErrInviteLimit.Code, "/uses", "You cannot invite that many people.")
-	}
-	return i, web.Noted(ctx, "invite_created", err)
-}
-
-// inviteMails returns the mail with an invite, if an address is given. A user may mail as many a
-// day as they may have invites, and only a few to the same address.
-func (s *Service) inviteMails(ctx context.Context, settings Settings, u User, i Invite, app string) ([]Mail, error) {
-	if i.MailedTo == "" {
-		return nil, nil
-	}
-	if !s.MailEnabled() {
-		return nil, s.WithContact(ctx, ErrMailOff, mailOffContact)
-	}
-	most := settings.inviteLimit(u)
-	if most == 0 {
-		return nil, ErrInviteLimit
-	}
-	if most < 0 {
-		most = math.MaxInt
-	}
-	wait, err := s.limits.TakeUpTo(ctx, web.LimitInviteMail, u.Sub, most)
-	if err == nil && wait == 0 {
-		wait, err = s.limits.Take(ctx, web.LimitMail, "invite:"+mailboxOf(i.MailedTo))
-	}
-	if err != nil || wait > 0 {
-		return nil, cmp.Or(err, web.RateLimited(wait))
-	}
-	return []Mail{UserMail(ctx, u, i.MailedTo, MailInvite, s.Now(), "invite", i.Hash(), "app", app)}, nil
-}
-
 // Hash identifies the invite in a mail that waits.
 func (i Invite) Hash() string { return hex.EncodeToString(HashSecret(i.Code)) }
 
@@ -399,115 +294,92 @@ func LeadingTo(link, app string) string {
 	return link + "&app=" + url.QueryEscape(app)
 }
 
-// InviteURL returns the link to this service's registration page.
-func (s *Service) InviteURL(i Invite) string { return InviteURL(s.site.URL(""), i) }
-
-func (s *Service) ListInvites(ctx context.Context, u User, entry func(Invite) any) web.List {
-	return func(add func(any) error) error {
-		return s.EachInvite(ctx, u, func(i Invite) error { return add(entry(i)) })
-	}
-}
-
 // PageOfInvites is the number of invites read at once.
 const PageOfInvites = 200
 
-// EachInvite calls do with a user's invites, newest first. It reads them page by page.
-func (s *Service) EachInvite(ctx context.Context, u User, do func(Invite) error) error {
-	for q := (InviteQuery{Sub: u.Sub, Limit: PageOfInvites}); ; {
-		page, err := s.store.Invites(ctx, q)
-		if err != nil {
-			return err
-		}
-		for _, i := range page {
-			if err := do(i); err != nil {
-				return err
+// InviteQuery selects invites of a user.
+type InviteQuery struct {
+	Sub   string      // empty: those of the operator
+	After InvitePlace // start after this place; zero: with the newest
+	Limit int
+}
+
+// InvitePlace is a place in a list of invites.
+type InvitePlace struct {
+	CreatedAt time.Time
+	Code      string
+}
+
+// InviteStore keeps invites. Codes are canonical (16 characters, no dashes).
+type InviteStore interface {
+	// CreateInvite adds an invite. ErrInviteLimit if with it the invites of the creator would count
+	// for more than limit people (see Invite.Charged); a negative limit means none.
+	CreateInvite(ctx context.Context, i Invite, limit int, a Audit) error
+	// Invites lists invites of a user, newest first.
+	Invites(ctx context.Context, q InviteQuery) ([]Invite, error)
+	// Invite returns an invite by its code. ErrInviteNotFound, also if its creator is suspended or
+	// deleted, or no longer an administrator and one that only administrators may make.
+	Invite(ctx context.Context, code string) (Invite, error)
+	// DeleteInvite removes an open invite of the user; one that somebody has used stays, closed. ErrInviteNotFound,
+	// ErrInviteUsed.
+	DeleteInvite(ctx context.Context, sub, code string, a Audit) error
+	// OpenInvites lists the invites of a user, or with an empty sub those of everybody, that can be
+	// used at a time, without the first skip. Those that stay open longest come first. Pages are
+	// numbered, because codes do not belong in addresses.
+	OpenInvites(ctx context.Context, sub string, now time.Time, skip, limit int) ([]Invite, error)
+	// CountOpenInvites counts them.
+	CountOpenInvites(ctx context.Context, now time.Time) (int, error)
+	// RevokeInvite removes an open invite of anybody, as DeleteInvite does, and returns it. Its creator is the target
+	// of the audit row. ErrInviteNotFound, ErrInviteUsed.
+	RevokeInvite(ctx context.Context, code string, a Audit) (Invite, error)
+	// RevokeBranch removes the open invites of a user and of everybody below in the tree of
+	// invites, and returns how many. If there are none, it writes no audit row.
+	RevokeBranch(ctx context.Context, sub string, now time.Time, a Audit) (int, error)
+	// Branches lists the users invited by a user, in the order of handles after a handle. With an
+	// empty sub it lists those who joined without the invite of a member and have invited somebody.
+	Branches(ctx context.Context, sub, after string, since, now time.Time, limit int) ([]Branch, error)
+	// Register spends one use of the invite and creates the user, with the first passkey unless it is nil, and,
+	// unless s is nil, the session in one transaction. ErrPasskeyExists. It checks in this order: ErrInvalidInvite
+	// (unknown, used, expired, creator suspended or deleted), ErrRegistrationFull (maxUsers > 0 and reached),
+	// ErrHandleTaken. A refusal leaves the invite open. The store sets u.InvitedBy.
+	Register(ctx context.Context, code string, u User, first *FirstPasskey, s *Session, maxUsers int,
+		now time.Time, a Audit) error
+}
+
+// Branch is a user in the tree of invites.
+type Branch struct {
+	User    User
+	Invited int // users who joined with their invites
+	Active  int // of these, those who have signed in since a time
+	Open    int // their own open invites
+	// By is the invite with which they joined, with its note and its time; zero: unknown.
+	By Invite
+}
+
+// Limit gives a new user the ends of the invite. A flag that has ended by now is left out.
+func (i Invite) Limit(u *User) {
+	u.EndsAt = i.AccountEnds
+	for f, at := range i.FlagEnds {
+		switch held := slices.Index(u.Flags, f); {
+		case held >= 0 && at.After(u.CreatedAt):
+			if u.FlagEnds == nil {
+				u.FlagEnds = map[string]time.Time{}
 			}
+			u.FlagEnds[f] = at
+		case held >= 0:
+			u.Flags = slices.Delete(u.Flags, held, held+1)
 		}
-		if len(page) < q.Limit {
-			return nil
-		}
-		q.After = page[len(page)-1].Place()
 	}
 }
 
-// InvitesLeft returns how many more invites a user may create; -1 means no limit.
-func (s *Service) InvitesLeft(ctx context.Context, u User) (int, error) {
-	settings, err := s.Settings(ctx)
-	left := settings.inviteLimit(u)
-	if err != nil || left < 0 {
-		return -1, err
+// AddressOf returns the address of whoever joins with the invite. Where the invite is for certain addresses, it is the
+// proven one, which its owner need not type. errAddressNotProven.
+func (i Invite) AddressOf(typed, proven string) (string, error) {
+	switch typed := strings.TrimSpace(typed); {
+	case i.Domain == "":
+		return typed, nil
+	case proven == "" || !i.Admits(proven) || typed != "" && !strings.EqualFold(typed, proven):
+		return "", errAddressNotProven
 	}
-	now := s.Now()
-	err = s.EachInvite(ctx, u, func(i Invite) error {
-		left -= i.Charged(now)
-		return nil
-	})
-	return max(0, left), err
-}
-
-// DeleteInvite removes an open invite of the caller.
-func (s *Service) DeleteInvite(ctx context.Context, c Caller, typed string) error {
-	a, err := s.begin(ctx, c, DeleteInvite, "")
-	if err != nil {
-		return err
-	}
-	code := CanonicalInviteCode(typed)
-	if code == "" {
-		return ErrInviteNotFound
-	}
-	return web.Noted(ctx, "invite_deleted", s.store.DeleteInvite(ctx, c.User.Sub, code, a))
-}
-
-// errUnknownInvite is ErrInvalidInvite for a code that does not exist, which is what a guess looks
-// like. The response is that of a used code.
-var errUnknownInvite = fmt.Errorf("%w: unknown code", ErrInvalidInvite)
-
-// OpenInvite returns an invite that can be used now, within the limit. ErrInvalidInvite.
-//
-// Only a possible guess counts: neither a user who tries handles with a valid invite is an
-// attacker, nor a group behind one address that shares the link of a used invite. A known code is always
-// accepted: 80 bits are not guessed, and the typing mistakes of a team in one room, or a stranger there,
-// must keep nobody out.
-func (s *Service) OpenInvite(ctx context.Context, c Caller, typed string) (Invite, error) {
-	i, err := s.LinkedInvite(ctx, typed)
-	if errors.Is(err, errUnknownInvite) {
-		err = s.limits.Guess(ctx, []web.LimitKey{{Name: web.LimitRegister, Key: c.Address}}, errUnknownInvite,
-			func() error { return errUnknownInvite })
-	}
-	return i, err
-}
-
-// LinkedInvite is OpenInvite for a link on another site, whose pages must not use up the limit of an
-// address by links to wrong codes. Nothing is counted.
-func (s *Service) LinkedInvite(ctx context.Context, typed string) (Invite, error) {
-	code := CanonicalInviteCode(typed)
-	if code == "" {
-		return Invite{}, errUnknownInvite
-	}
-	i, err := s.store.Invite(ctx, code)
-	switch {
-	case errors.Is(err, ErrInviteNotFound):
-		return i, errUnknownInvite
-	case err != nil:
-		return i, err
-	case !i.Open(s.Now()):
-		return i, s.spentInvite(ctx, i)
-	}
-	return i, nil
-}
-
-// spentInvite returns the refusal of an invite that is used or expired. It says whom to ask where
-// everybody has joined for whom it was.
-func (s *Service) spentInvite(ctx context.Context, i Invite) error {
-	switch {
-	case i.UsedAt.IsZero() || i.Uses == 1:
-		return ErrInvalidInvite
-	case i.Inviter != "":
-		return ErrInvalidInvite.With("{n} people have joined with this invite, and it is closed. Ask @{handle} for a "+
-			"new one.",
-			"n", i.Uses, "handle", i.Inviter)
-	}
-	return s.WithContact(ctx, ErrInvalidInvite.With("{n} people have joined with this invite, and it is closed. Ask "+
-		"an administrator of your club for a new one.", "n", i.Uses), "This invite was used and is closed. Ask an "+
-		"administrator of your club for a new one. Contact: {contact}")
+	return proven, nil
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -71,7 +70,7 @@ const (
 func UserMail(ctx context.Context, u User, address, kind string, now time.Time, data ...string) Mail {
 	m := Mail{
 		Kind: kind, Sub: u.Sub, Address: address,
-		Language: templates.LanguageTag(u.Profile.Locale, u.Language, requestLanguage(ctx)),
+		Language: templates.LanguageTag(u.Profile.Locale, u.Language, RequestLanguage(ctx)),
 		Data:     map[string]string{"handle": u.Handle, "at": strconv.FormatInt(now.Unix(), 10)},
 	}
 	if u.Profile.Zoneinfo != "" {
@@ -83,11 +82,11 @@ func UserMail(ctx context.Context, u User, address, kind string, now time.Time, 
 	return m
 }
 
-// notices returns the mails that notify a user of an act, for Audit.Mails. They go to the verified
+// Notices returns the mails that notify a user of an act, for Audit.Mails. They go to the verified
 // address, or without a link to that of the family, and to the previous ones for as long as their change can be
 // undone: an attacker who changes the address first, and verifies the new one, must not silence later notices. There
 // are none if mail is off.
-func (b Base) notices(ctx context.Context, u User, kind string, data ...string) ([]Mail, error) {
+func (b Base) Notices(ctx context.Context, u User, kind string, data ...string) ([]Mail, error) {
 	if !b.mail {
 		return nil, nil
 	}
@@ -99,7 +98,7 @@ func (b Base) notices(ctx context.Context, u User, kind string, data ...string) 
 		former = append(former, EmailChange{Email: u.Email})
 	}
 	var mails []Mail
-	if bare, err := b.ofFamily(ctx, u); err != nil {
+	if bare, err := b.OfFamily(ctx, u); err != nil {
 		return nil, err
 	} else if bare && !slices.Contains([]string{MailNewDevice, MailEmailChanged, MailEmailRequested}, kind) {
 		mails = []Mail{UserMail(ctx, u, u.Email, kind, b.Now(), append(data, MailBare, "true")...)}
@@ -117,9 +116,9 @@ func (b Base) notices(ctx context.Context, u User, kind string, data ...string) 
 	return mails, nil
 }
 
-// ofFamily reports whether the address of u is not verified, but is that of another account, whose owner reads its
+// OfFamily reports whether the address of u is not verified, but is that of another account, whose owner reads its
 // mails: notices of u go there without a link.
-func (b Base) ofFamily(ctx context.Context, u User) (bool, error) {
+func (b Base) OfFamily(ctx context.Context, u User) (bool, error) {
 	if u.EmailVerified || u.Email == "" {
 		return false, nil
 	}
@@ -130,22 +129,8 @@ func (b Base) ofFamily(ctx context.Context, u User) (bool, error) {
 	return err == nil, err
 }
 
-// boundedNotices returns the notices of an act that can be repeated at will, within the limit of
-// mails: the first ones inform, and more would fill the mailbox. If the limit cannot be read, they
-// are sent.
-func (s *Service) boundedNotices(ctx context.Context, u User, kind string, data ...string) ([]Mail, error) {
-	mails, err := s.notices(ctx, u, kind, data...)
-	if err != nil || len(mails) == 0 {
-		return nil, err
-	}
-	if wait, err := s.limits.Take(ctx, web.LimitMail, kind+":"+u.Sub); err == nil && wait > 0 {
-		return nil, nil
-	}
-	return mails, nil
-}
-
-// administratorMails returns a mail to each administrator with a verified address.
-func (b Base) administratorMails(ctx context.Context, kind string, data ...string) (mails []Mail, err error) {
+// AdministratorMails returns a mail to each administrator with a verified address.
+func (b Base) AdministratorMails(ctx context.Context, kind string, data ...string) (mails []Mail, err error) {
 	for q := (UserQuery{Flag: FlagAdmin}); ; {
 		users, next, err := b.store.Users(ctx, q)
 		if err != nil {
@@ -168,15 +153,6 @@ func (b Base) NewAdministrator(ctx context.Context, by string, u User) ([]Mail, 
 	if !b.mail {
 		return nil, nil
 	}
-	mails, err := b.administratorMails(ctx, MailNewAdministrator, "name", u.Handle, "by", by)
+	mails, err := b.AdministratorMails(ctx, MailNewAdministrator, "name", u.Handle, "by", by)
 	return slices.DeleteFunc(mails, func(m Mail) bool { return m.Sub == u.Sub }), err
-}
-
-// BeginExport begins the export of all stored data of the caller, who is notified; see Store.Record.
-func (s *Service) BeginExport(ctx context.Context, c Caller) (Audit, error) {
-	a, err := s.begin(ctx, c, ExportAccount, "")
-	if err == nil {
-		a.Mails, err = s.boundedNotices(ctx, c.User, MailExported)
-	}
-	return a, err
 }

@@ -1,11 +1,10 @@
 package account
 
 import (
-	"cmp"
+	"context"
 	"encoding/base64"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 )
@@ -84,17 +83,36 @@ func (p PasskeysElsewhere) String() string {
 	return out
 }
 
-// PasskeyUsable reports whether browsers use passkeys of the relying party id here.
-func (s *Service) PasskeyUsable(rpID string) bool {
-	return len(s.passkeyHosts) > 0 && slices.Contains(s.passkeyHosts, cmp.Or(rpID, s.passkeyHosts[0]))
+// PasskeyStore keeps passkeys.
+type PasskeyStore interface {
+	// Passkeys lists those of a user, oldest first, never nil.
+	Passkeys(ctx context.Context, sub string) ([]Passkey, error)
+	// Passkey returns a passkey by its credential id, with its user. ErrPasskeyNotFound.
+	Passkey(ctx context.Context, id []byte) (Passkey, User, error)
+	// StampPasskeys sets the relying party id of passkeys that have none.
+	StampPasskeys(ctx context.Context, rpID string) error
+	// PasskeysElsewhere counts the passkeys of other relying party ids than the given ones.
+	PasskeysElsewhere(ctx context.Context, rpIDs []string) (PasskeysElsewhere, error)
+	// OlderPasskeyHost returns that of the relying party ids, besides the present one, which most
+	// passkeys have, or "".
+	OlderPasskeyHost(ctx context.Context, rpIDs []string, present string) (string, error)
+	// AddPasskey adds p and reports whether it is the first factor: see NewFactor. ErrPasskeyExists, ErrPasskeyLimit
+	// when the user has limit.
+	AddPasskey(ctx context.Context, p Passkey, limit int, n NewFactor) (first bool, err error)
+	// RenamePasskey renames a passkey of the user. ErrPasskeyNotFound.
+	RenamePasskey(ctx context.Context, sub string, id []byte, name string, a Audit) error
+	// RemovePasskey removes a passkey of the user: see OldFactor. ErrPasskeyNotFound.
+	RemovePasskey(ctx context.Context, sub string, id []byte, o OldFactor) error
+	// UsePasskey stores SignCount, BackupState and LastUsedAt of p. If the count is not higher than
+	// the stored one, and not both are zero, it writes the audit row and returns true.
+	// ErrPasskeyNotFound.
+	UsePasskey(ctx context.Context, p Passkey, a Audit) (wentBack bool, err error)
 }
 
-// CountUsablePasskeys counts the passkeys that browsers use here.
-func (s *Service) CountUsablePasskeys(f Factors) (n int) {
-	for _, host := range f.PasskeyHosts {
-		if s.PasskeyUsable(host) {
-			n++
-		}
-	}
-	return n
+// FirstPasskey is the passkey with which somebody joins, in the place of a password.
+type FirstPasskey struct {
+	Passkey Passkey
+	Codes   []RecoveryCode
+
+	Shown []string // the codes
 }

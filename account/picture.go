@@ -1,28 +1,17 @@
 package account
 
 import (
-	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"image/jpeg"
-	"strings"
-	"time"
 
 	"github.com/cairn-id/cairn/account/picture"
 	"github.com/cairn-id/cairn/account/web"
 )
 
-// photoSide is the number of pixels a side of what is stored.
-const photoSide = 256
-
 // What the picture of a person may be refused for.
 var (
 	ErrInvalidPhoto = web.ForField(400, "invalid_picture", "/picture",
 		"The picture must be a PNG, JPEG or WebP of at most 4 MiB and 12 megapixels. Nothing was changed.")
-	errLargePhoto = web.ForField(400, "invalid_picture", "/picture", "This picture needs more memory than the "+
-		"service has for one. Make it smaller, for example 2,000 pixels wide. Nothing was changed.")
 )
 
 // Photo is the picture of a person as it is stored: a square JPEG, and the hash by which it is served.
@@ -31,82 +20,25 @@ type Photo struct {
 	JPEG []byte
 }
 
-// readPhoto encodes the middle of a picture anew, so that nothing is kept of the file but its pixels: neither
-// the place where it was taken nor what a reader of another format would find in it. read gives the file, once
-// there is room for it. The hash depends on the sub, so that the address cannot be found out from the picture.
-// ErrInvalidPhoto, errLargePhoto; web.ErrBusy while another picture of the person, or too many of others, are
-// under way.
-func (s *Service) readPhoto(ctx context.Context, sub string, read func() ([]byte, error)) (Photo, error) {
-	leave, err := s.pictures.Enter(ctx, sub)
-	if err != nil {
-		return Photo{}, photoRefused(err)
-	}
-	defer leave()
-	file, err := read()
-	if err != nil {
-		return Photo{}, err
-	}
-	square, err := s.pictures.Square(ctx, file, photoSide)
-	if err != nil {
-		return Photo{}, photoRefused(err)
-	}
-	var out bytes.Buffer
-	if err := jpeg.Encode(&out, square, &jpeg.Options{Quality: 85}); err != nil {
-		return Photo{}, err
-	}
-	sum := sha256.Sum256(append([]byte(sub+"\n"), out.Bytes()...))
-	return Photo{Hash: hex.EncodeToString(sum[:16]), JPEG: out.Bytes()}, nil
+// MaxLogo is the size of the file of a logo, and of what is stored, in bytes.
+const MaxLogo = picture.MaxLogo
+
+// ErrInvalidLogo is for everything that is not a picture of that size.
+var ErrInvalidLogo = web.ForField(400, "invalid_logo", "/logo",
+	"The picture must be a PNG or WebP of at most 64 KiB and 1024 pixels per side. Nothing was changed.")
+
+// Picture is a logo as it is stored: a PNG, and the hash by which it is served.
+type Picture struct {
+	Hash string // empty: there is none
+	PNG  []byte // nil where only the hash was read
 }
 
-func photoRefused(err error) error {
-	switch {
-	case errors.Is(err, picture.ErrInvalid):
-		return ErrInvalidPhoto
-	case errors.Is(err, picture.ErrTooLarge):
-		return errLargePhoto
-	case errors.Is(err, picture.ErrBusy):
-		return web.Busy(2 * time.Second)
-	}
-	return err
-}
-
-const photoPath = "/picture/"
-
-// PhotoOf returns the hash of the user's uploaded picture, or "".
-func (s *Service) PhotoOf(u User) string {
-	name, uploaded := strings.CutPrefix(u.Profile.Picture, s.site.URL(photoPath))
-	if hash, ok := strings.CutSuffix(name, ".jpg"); uploaded && ok {
-		return hash
-	}
-	return ""
-}
-
-// SetPicture replaces the picture of the caller by a file (see ReadPhoto): the claim picture is its address.
-func (s *Service) SetPicture(ctx context.Context, c Caller, read func() ([]byte, error)) error {
-	row, err := s.begin(ctx, c, SetPicture, "")
+// NewPicture encodes a picture anew and makes it smaller until it fits: see picture.Logo. ErrInvalidLogo.
+func NewPicture(file []byte) (Picture, error) {
+	encoded, err := picture.Logo(file)
 	if err != nil {
-		return err
+		return Picture{}, ErrInvalidLogo
 	}
-	photo, err := s.readPhoto(ctx, c.User.Sub, read)
-	if err != nil {
-		return err
-	}
-	_, err = s.store.ChangeUser(ctx, c.User.Sub, func(u *User) error {
-		u.Profile.Picture, u.Photo = s.site.URL(photoPath+photo.Hash+".jpg"), photo
-		return nil
-	}, s.Now(), &row)
-	return web.Noted(ctx, "picture_set", err)
-}
-
-// RemovePicture removes the picture of the caller.
-func (s *Service) RemovePicture(ctx context.Context, c Caller) error {
-	row, err := s.begin(ctx, c, RemovePicture, "")
-	if err != nil {
-		return err
-	}
-	_, err = s.store.ChangeUser(ctx, c.User.Sub, func(u *User) error {
-		u.Profile.Picture = ""
-		return nil
-	}, s.Now(), &row)
-	return web.Noted(ctx, "picture_removed", err)
+	sum := sha256.Sum256(encoded)
+	return Picture{Hash: hex.EncodeToString(sum[:8]), PNG: encoded}, nil
 }

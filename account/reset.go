@@ -1,13 +1,9 @@
 package account
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"net/url"
 	"time"
-
-	"github.com/cairn-id/cairn/account/web"
 )
 
 // ResetCodeLifetime is the lifetime of a password reset code.
@@ -25,7 +21,7 @@ type ResetCode struct {
 
 // NewResetCode returns a random code of 130 bits.
 func NewResetCode(now time.Time) ResetCode {
-	c := newCode(ResetCodeLength)
+	c := NewCode(ResetCodeLength)
 	return ResetCode{Code: c, ExpiresAt: now.UTC().Truncate(time.Second).Add(ResetCodeLifetime), Hash: HashSecret(c)}
 }
 
@@ -37,130 +33,38 @@ func NewWelcomeCode(now time.Time) ResetCode {
 }
 
 // Shown returns the code in groups, as people read and copy it.
-func (c ResetCode) Shown() string { return grouped(c.Code) }
+func (c ResetCode) Shown() string { return Grouped(c.Code) }
 
 // ResetURL returns the link to the reset page of the issuer with handle and code filled in.
 func ResetURL(issuer, handle string, c ResetCode) string {
 	return issuer + "/reset-password/?" + url.Values{"handle": {handle}, "code": {c.Code}}.Encode()
 }
 
-// ResetURL returns the link to this service's reset page.
-func (s *Service) ResetURL(handle string, c ResetCode) string {
-	return ResetURL(s.site.URL(""), handle, c)
+// ResetStore keeps hashed password reset codes: for a user at most one of an administrator and one
+// that was mailed.
+type ResetStore interface {
+	// CreateResetCode replaces any earlier code of the user. ErrUserNotFound.
+	CreateResetCode(ctx context.Context, sub string, hash []byte, expires, now time.Time, a Audit) error
+	// CreateMailedResetCode replaces the previous mailed code, not that of an administrator. mail is the id of the
+	// mail in the outbox that it is for: if that is gone, what it gives is void. 0: no mail.
+	// ErrUserNotFound, also for a user who is suspended, has another address, or has a password and
+	// has not verified the address.
+	CreateMailedResetCode(
+		ctx context.Context, mail int64, sub, email string, hash []byte, expires, now time.Time,
+	) error
+	// ResetCodeValid reports whether the code would be accepted now.
+	ResetCodeValid(ctx context.Context, handle string, hash []byte, now time.Time) (bool, error)
+	// ResetPassword spends the code and sets the password hash; a.Ends applies, Unverify only to a code
+	// that was not mailed. A mailed code verifies the address, unless another account has verified
+	// it. It unlocks the user, but adds to User.FactorUnlocks by a mailed code only once in RemedyRest,
+	// and makes the address of the audit row known (see KnownAddress).
+	// ErrInvalidResetCode for an unknown handle as well as for a wrong, used or expired code.
+	ResetPassword(ctx context.Context, handle string, codeHash []byte, passwordHash string,
+		now time.Time, a Audit) error
+	// ResetToPasskey is ResetPassword of a user who has no password, and gets a passkey in its place.
+	ResetToPasskey(ctx context.Context, handle string, codeHash []byte, first FirstPasskey,
+		now time.Time, a Audit) error
 }
 
-// Reset is what a person enters to set a new password.
-type Reset struct {
-	Handle   string `json:"handle"`
-	Code     string `json:"code"`
-	Password string `json:"password"`
-	// Remove are ids of MadeFactors that are removed with the old password: see Audit.Remove.
-	Remove []string `json:"remove_factors"`
-	// Enter signs in whoever never had a password. Passkey returns their passkey in the place of one, as in
-	// Registration. Shared is as there.
-	Enter   bool                                   `json:"-"`
-	Passkey func(context.Context) (Passkey, error) `json:"-"`
-	Shared  bool                                   `json:"-"`
-}
-
-// ResetPassword spends a code and returns the user as they are then. It signs in only as Reset.Enter says and lifts no
-// suspension, and a refused password does not spend the code. It clears the failed sign-ins of the
-// account, and makes the browser and its address known: the result has the marks for it.
-//
-// A right code is always accepted: nobody guesses 130 bits, and wrong guesses of others must not
-// keep the owner out. Wrong codes count for the address that sends them, and for the typed account.
-func (s *Service) ResetPassword(ctx context.Context, c Caller, in Reset) (out Registered, err error) {
-	u, handle, code, err := s.checkReset(ctx, c, in)
-	if err != nil {
-		if errors.Is(err, ErrInvalidResetCode) {
-			web.Note(ctx, "reset_refused")
-			err = web.AllFaults(err, s.weak(ctx, in.Password, in.Handle, "/password"))
-		}
-		return out, err
-	}
-	a, err := s.begin(ctx, c.As(u), ResetPassword, "")
-	if err != nil {
-		return out, err
-	}
-	a.Actor, a.Target, a.Remove = handle, handle, in.Remove
-	enters, p := in.Enter && u.PasswordHash == "", Proven{amr: passwordAlone}
-	if enters && in.Passkey != nil {
-		var first *FirstPasskey
-		if _, first, err = s.firstPasskey(ctx, u, in.Passkey); err != nil {
-			return out, err
-		}
-		if first.Passkey.Sub != u.Sub {
-			return out, ErrInvalidPasskey
-		}
-		p, out.Codes = ProvenByPasskey(u, first.Passkey), first.shown
-		err = s.store.ResetToPasskey(ctx, handle, HashSecret(code), *first, s.Now(), a)
-	} else {
-		var hash string
-		if hash, err = s.hashNew(ctx, in.Password, handle); err != nil {
-			return out, err
-		}
-		err = s.store.ResetPassword(ctx, handle, HashSecret(code), hash, s.Now(), a)
-	}
-	if err != nil {
-		return Registered{}, err
-	}
-	web.Note(ctx, "password_reset")
-	// with voided marks, and an address that may no longer be verified
-	if u, err = s.store.UserBySub(ctx, u.Sub); err != nil {
-		return Registered{}, err
-	}
-	out.SignedIn = SignedIn{User: u, Marks: s.withMark(c.Browser.Marks, u)}
-	if enters && !u.Suspended() {
-		c.Shared, p.user = in.Shared, u
-		out.SignedIn, err = s.openSession(ctx, c, p)
-	}
-	return out, err
-}
-
-// ResetCodeValid reports whether a code sets a new password of the account with the handle, and whether that never
-// had one. Codes are too long to be guessed, so nothing is counted.
-func (s *Service) ResetCodeValid(ctx context.Context, handle, code string) (valid, first bool, err error) {
-	valid, err = s.store.ResetCodeValid(ctx, handle, HashSecret(code), s.Now())
-	if err != nil || !valid {
-		return false, false, err
-	}
-	u, err := s.UserNamed(ctx, handle)
-	return u.Sub != "", u.PasswordHash == "", err
-}
-
-// RecentFactorsByCode lists what Reset.Remove may name, for whoever has a right code. ErrInvalidResetCode.
-func (s *Service) RecentFactorsByCode(ctx context.Context, in Reset) ([]MadeFactor, error) {
-	u, err := s.UserNamed(ctx, withoutAt(in.Handle))
-	if err != nil {
-		return nil, err
-	}
-	code := HashSecret(CanonicalCode(in.Code, ResetCodeLength))
-	if valid, err := s.store.ResetCodeValid(ctx, u.Handle, code, s.Now()); err != nil || !valid {
-		return nil, cmp.Or(err, error(ErrInvalidResetCode))
-	}
-	return s.store.RecentFactors(ctx, u.Sub, "", s.Now())
-}
-
-// checkReset returns the account of a right code.
-func (s *Service) checkReset(ctx context.Context, c Caller, in Reset) (u User, handle, code string, err error) {
-	typed := withoutAt(in.Handle)
-	if u, err = s.UserNamed(ctx, typed); err != nil {
-		return u, "", "", err
-	}
-	handle = cmp.Or(u.Handle, "@"+accountKey(typed)) // not a handle
-	if code = CanonicalCode(in.Code, ResetCodeLength); code != "" {
-		valid, err := s.store.ResetCodeValid(ctx, handle, HashSecret(code), s.Now())
-		if err != nil || valid {
-			return u, handle, code, err
-		}
-	}
-	s.noteAccount(ctx, u, typed)
-	limits := []web.LimitKey{
-		{Name: web.LimitReset, Key: c.Address}, {Name: web.LimitResetAccount, Key: accountKey(typed)},
-	}
-	err = s.limits.Guess(ctx, limits, ErrInvalidResetCode, func() error { return ErrInvalidResetCode })
-	return u, "", "", s.limited(ctx, c, u, LimitResets, err)
-}
-
-// MailedField marks links of MailReset, for the text about their lifetime: see MailedResetLifetime.
-const MailedField = "mailed"
+// MailedResetLifetime is the lifetime of a reset code that was mailed.
+const MailedResetLifetime = time.Hour

@@ -2,21 +2,14 @@ package account
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
-	"errors"
-	"fmt"
-	"iter"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/cairn-id/cairn/account/session"
-	"github.com/cairn-id/cairn/account/web"
-	"github.com/cairn-id/cairn/templates"
+	"github.com/cairn-id/cairn/account/statuslist"
 )
 
 // Session is a signed-in browser. The session token (a JWT in the cookie) names the session by sid
@@ -85,361 +78,12 @@ func (s Session) MaxAge() int {
 // MaxSessions is the maximum number of live sessions of a user.
 const MaxSessions = 100
 
-// Identity is the user and session of a request.
-type Identity struct {
-	User    User
-	Session Session
-
-	algorithm string // of the token that proves the session, or that of the row
-	foreign   bool   // see liveSessions
-}
-
-// SignedIn is the result of a successful sign-in, with the secrets for the browser.
-type SignedIn struct {
-	User    User
-	Session Session
-
-	Token string   // the session token; empty: the browser keeps its own
-	Login string   // the value of the host-only cookie, where there is one
-	Marks []string // of known devices; nil: the browser keeps its own
-	Step  string   // the first of two steps, sealed; with ErrSecondFactorRequired alone
-}
-
-// Proven is a successful proof of identity.
-type Proven struct {
-	user    User     // read before the proof
-	amr     []string // RFC 8176
-	passkey []byte   // the credential id of the passkey, if it was one
-	step    int64    // the time step of the authenticator app's code, if it was one
-}
-
-// ProvenByPasskey is the proof by a passkey with user verification.
-func ProvenByPasskey(u User, k Passkey) Proven {
-	return Proven{user: u, amr: []string{k.Method(), MethodUser, MethodMultiFactor}, passkey: k.ID}
-}
-
-// openSession creates the session of a user after the proof. It refuses if the user has changed
-// since they were read, or has a second factor that is not among the methods. The same person in
-// the same browser keeps the session and its sid, which clients know; only its secrets are new.
-func (s *Service) openSession(ctx context.Context, c Caller, p Proven) (SignedIn, error) {
-	former, err := s.liveSessions(ctx, c.Browser)
-	if err != nil {
-		return SignedIn{}, err
-	}
-	for _, id := range former {
-		if id.User.Sub != p.user.Sub || id.foreign {
-			continue
-		}
-		out, err := s.renewSession(ctx, c, id.Session, p, SignInAgain)
-		if !errors.Is(err, ErrSessionNotFound) { // it has ended meanwhile
-			return out, err
-		}
-	}
-	return s.saveSession(ctx, c, p, Session{}, SignIn, func(row *Session, a Audit) error {
-		if err := s.store.CreateSession(ctx, row, p.user.PasswordHash, a); err != nil {
-			return sessionCreateError("create session", err)
-		}
-		return s.endEach(ctx, c, former) // the browser's previous cookie is about to be overwritten
-	})
-}
-
-// renewSession gives a session a new proof and new secrets, and revokes the previous token. The
-// session may be a copy, whose browser becomes a known one too. ErrSessionNotFound.
-func (s *Service) renewSession(ctx context.Context, c Caller, old Session, p Proven, act Act) (SignedIn, error) {
-	return s.saveSession(ctx, c, p, old, act, func(row *Session, a Audit) error {
-		if err := s.store.Reauthenticate(ctx, row, p.user.PasswordHash, a); err != nil {
-			return sessionCreateError("sign in again", err)
-		}
-		return nil
-	})
-}
-
-// saveSession finishes a sign-in. write stores the session, which takes the place of old unless that
-// is zero, with its audit row and the mails to its owner. Then the token is signed.
-func (s *Service) saveSession(
-	ctx context.Context, c Caller, p Proven, old Session, act Act, write func(*Session, Audit) error,
-) (SignedIn, error) {
-	row, out := s.newSession(c, p)
-	if old.ID != "" {
-		row.ID, row.CreatedAt = old.ID, old.CreatedAt
-		row.DeviceKey, row.DeviceProvenAt = old.DeviceKey, old.DeviceProvenAt
-		if old.Shared() && !c.Shared { // a confirmation does not ask again whose computer it is
-			row.ExpiresAt = old.ExpiresAt
-		}
-	}
-	if err := s.checkToken(ctx, p.user, row); err != nil {
-		return SignedIn{}, err
-	}
-	a := s.signInAudit(c.As(p.user), act, row)
-	notices, err := s.newDeviceNotices(ctx, c, p.user, row)
-	if err != nil {
-		return SignedIn{}, err
-	}
-	if err := write(row, a.With(notices...)); err != nil {
-		return SignedIn{}, err
-	}
-	// Read again: a flag that was lost before the session was stored ended no session, and one that is
-	// lost from now on ends this one.
-	if p.user, err = s.store.UserBySub(ctx, p.user.Sub); err != nil {
-		return SignedIn{}, sessionCreateError("read user", err)
-	}
-	out.User = p.user
-	shown := shownFactors(p.amr)
-	if !row.Shared() {
-		out.Marks = s.withMark(c.Browser.Marks, p.user)
-	} else if left := s.withoutMark(c.Browser.Marks, p.user); len(left) < len(c.Browser.Marks) {
-		out.Marks = left // of a reset, or from before others used the browser too
-	}
-	web.NoteUser(ctx, p.user.Sub)
-	web.NoteSignIn(ctx, web.SignInSuccess, shown)
-	out.Session = *row
-	out.Token, err = s.sessionToken(ctx, p.user, row, out.Token)
-	return out, err
-}
-
-// newSession returns a session to store, with the secrets that only the browser gets.
-func (s *Service) newSession(c Caller, p Proven) (*Session, SignedIn) {
-	now, jti := s.Now(), rand.Text()
-	n := &Session{
-		ID: uuid.NewString(), Sub: p.user.Sub, TokenHash: HashSecret(jti),
-		CreatedAt: now, AuthTime: now, LastSeenAt: now,
-		ConfirmedAt: now,
-		ExpiresAt:   now.Add(s.sessionLifetime()), Address: c.Address, UserAgent: c.UserAgent,
-		Algorithm: s.minter.algorithm,
-		AMR:       p.amr, Passkey: p.passkey, TimeStep: p.step,
-	}
-	if mark := s.markIn(c.Browser, p.user); mark != "" {
-		n.KnownSince, _ = s.markMade(mark, p.user)
-	}
-	if c.Shared {
-		n.ExpiresAt = now.Add(SharedLifetime)
-	}
-	out := SignedIn{User: p.user, Token: jti}
-	if s.cookies.Login != "" {
-		out.Login = rand.Text() + rand.Text() // 260 bits
-		n.LoginHash = HashSecret(out.Login)
-	}
-	return n, out
-}
-
-// sessionLifetime returns how long a new session lives.
-func (s *Service) sessionLifetime() time.Duration {
-	v, err := s.sharedSettings(context.Background())
-	if err != nil || v.SessionDays < 1 { // then no session is stored either
-		return session.Lifetime
-	}
-	return min(session.Lifetime, time.Duration(v.SessionDays)*24*time.Hour)
-}
-
-// sessionCreateError converts the error of creating a session: an account that was deleted while
-// its password was compared is answered like an unknown one.
-func sessionCreateError(doing string, err error) error {
-	if errors.Is(err, ErrUserNotFound) {
-		return ErrInvalidCredentials
-	}
-	return fmt.Errorf("%s: %w", doing, err)
-}
-
-// Factors of sign-ins, as they are counted.
-const (
-	factorPassword = "password"
-	factorCode     = "code" // of an authenticator app, or a recovery code, after the password
-	factorPasskey  = "passkey"
-)
-
-func shownFactors(amr []string) string {
-	password := slices.Contains(amr, MethodPassword)
-	switch {
-	case password && slices.Contains(amr, MethodOTP):
-		return factorPassword + "+" + factorCode
-	case password && len(amr) > 1:
-		return factorPassword + "+" + factorPasskey
-	case password:
-		return factorPassword
-	case slices.Contains(amr, MethodOTP) && !slices.Contains(amr, MethodUser):
-		return factorCode
-	}
-	return factorPasskey
-}
-
-// signInAudit returns the audit row of a sign-in, with its methods and the device.
-func (s *Service) signInAudit(c Caller, act Act, n *Session) Audit {
-	detail := strings.Join(n.AMR, " ")
-	if c.Device != "" {
-		detail += ", " + c.Device
-	}
-	return s.audit(c, act, c.Name, detail)
-}
-
-// identities returns the sessions that cookies prove, in any state. An error is a failure of the
-// database.
-type identities iter.Seq2[*Identity, error]
-
-// sessionProof finds the sessions proven by one kind of cookie.
-type sessionProof func(ctx context.Context, b Browser) identities
-
-// sessionProofs returns the proofs that this service accepts. Only the first one opens it. With a
-// cookie domain that is the host-only cookie, which neither a sibling host nor a holder of the
-// shared secret can make.
-func (s *Service) sessionProofs() []sessionProof {
-	if s.cookies.Login != "" {
-		return []sessionProof{s.byLogin, s.byToken}
-	}
-	return []sessionProof{s.byToken}
-}
-
-// Identify returns the live session of a browser. ErrNotAuthenticated if there is none,
-// ErrDeviceProofRequired if only the proof of its device is missing; any other error is a failure of the
-// database.
-func (s *Service) Identify(ctx context.Context, b Browser) (*Identity, error) {
-	id, err := s.live(ctx, s.proofs[0](ctx, b))
-	if err == nil && s.unproven(id.Session, b) {
-		return nil, s.refuseUnproven(ctx, id)
-	}
-	return id, err
-}
-
-// LastSession returns the session of a browser in any state. ErrNotAuthenticated if there is none.
-func (s *Service) LastSession(ctx context.Context, b Browser) (*Identity, error) {
-	return s.findSession(ctx, s.proofs[0](ctx, b))
-}
-
-// IdentityOf returns the identity of a person who has just signed in.
-func (s *Service) IdentityOf(in SignedIn) *Identity {
-	return &Identity{User: in.User, Session: in.Session, algorithm: s.minter.algorithm}
-}
-
-// live returns the live session, whose user is not suspended.
-func (s *Service) live(ctx context.Context, of identities) (*Identity, error) {
-	id, err := s.findSession(ctx, of)
-	if err != nil {
-		return nil, err
-	}
-	now := s.Now()
-	if !id.Session.Live(now) || id.User.Suspended() {
-		return nil, ErrNotAuthenticated
-	}
-	web.NoteUser(ctx, id.User.Sub)
-	templates.SetMember(ctx, id.User.Profile.Locale, id.User.Profile.Zoneinfo)
-	if now.Sub(id.Session.LastSeenAt) >= touchInterval {
-		s.visits.note(id.Session.ID, now)
-	}
-	return id, nil
-}
-
-// findSession returns one of the sessions in any state, a live one if there is one. A token that is
-// no longer accepted proves none.
-func (s *Service) findSession(ctx context.Context, of identities) (*Identity, error) {
-	var found *Identity
-	for id, err := range of {
-		if err != nil {
-			return nil, err
-		}
-		switch retired, err := s.retired(ctx, id.algorithm); {
-		case err != nil:
-			return nil, err
-		case retired:
-			continue
-		}
-		if found == nil || id.Session.Live(s.Now()) {
-			found = id
-		}
-		if found.Session.Live(s.Now()) {
-			break
-		}
-	}
-	if found == nil {
-		return nil, ErrNotAuthenticated
-	}
-	return found, nil
-}
-
-// liveSessions returns the live sessions that any cookie of a browser proves, each once. foreign is
-// set on those that do not open this service.
-func (s *Service) liveSessions(ctx context.Context, b Browser) ([]*Identity, error) {
-	var live []*Identity
-	for i, proof := range s.proofs {
-		for id, err := range proof(ctx, b) {
-			if err != nil {
-				return nil, err
-			}
-			known := slices.ContainsFunc(live, func(other *Identity) bool { return other.Session.ID == id.Session.ID })
-			if known || !id.Session.Live(s.Now()) {
-				continue
-			}
-			if id.foreign, err = s.retired(ctx, id.algorithm); err != nil {
-				return nil, err
-			}
-			id.foreign = id.foreign || id.User.Suspended() || i > 0 || s.unproven(id.Session, b)
-			live = append(live, id)
-		}
-	}
-	return live, nil
-}
-
-// byLogin returns the sessions that the host-only cookies prove.
-func (s *Service) byLogin(ctx context.Context, b Browser) identities {
-	return func(yield func(*Identity, error) bool) {
-		for _, value := range b.Logins[:min(len(b.Logins), maxLookups)] {
-			if len(value) < 40 || len(value) > 64 {
-				continue
-			}
-			row, u, err := s.store.SessionByLoginHash(ctx, HashSecret(value))
-			if errors.Is(err, ErrSessionNotFound) {
-				continue
-			}
-			if !yield(&Identity{User: u, Session: row, algorithm: row.Algorithm}, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// byToken returns the sessions that the session tokens prove. It tries each, because an attacker's
-// cookie of the same name may come before the genuine one.
-func (s *Service) byToken(ctx context.Context, b Browser) identities {
-	return func(yield func(*Identity, error) bool) {
-		lookups := 0
-		for _, value := range b.Tokens[:min(len(b.Tokens), maxVerified)] {
-			token, err := s.prove(ctx, value)
-			if err != nil {
-				continue
-			}
-			if lookups++; lookups > maxLookups {
-				return
-			}
-			row, u, err := s.store.Session(ctx, token.sid)
-			if errors.Is(err, ErrSessionNotFound) {
-				continue
-			}
-			if err == nil && (row.Sub != token.sub || subtle.ConstantTimeCompare(row.TokenHash, token.jtiHash) != 1) {
-				continue
-			}
-			if !yield(&Identity{User: u, Session: row, algorithm: token.algorithm}, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
 // AlgorithmRS256 is the Session.Algorithm of tokens signed with a private key. Tokens of any other
 // algorithm may be signed with the shared secret.
 const AlgorithmRS256 = "RS256"
 
-// retired reports whether tokens of this algorithm are no longer accepted because the shared secret
-// may have signed them: Settings.HS256Until has passed, and there is a key to sign new ones with.
-func (s *Service) retired(ctx context.Context, algorithm string) (bool, error) {
-	if s.minter.algorithm != AlgorithmRS256 || algorithm == AlgorithmRS256 {
-		return false, nil
-	}
-	v, err := s.Settings(ctx)
-	if err != nil {
-		return false, err
-	}
-	return v.hs256Over(s.Now()), nil
-}
-
-func (s Settings) hs256Over(now time.Time) bool {
+// HS256Over reports whether tokens that the shared secret signed are refused by now.
+func (s Settings) HS256Over(now time.Time) bool {
 	return !s.HS256Until.IsZero() && !now.Before(s.HS256Until)
 }
 
@@ -450,12 +94,138 @@ func HashSecret(secret string) []byte {
 	return h[:]
 }
 
-// Limits of the work that a header full of our cookies can cause: signatures to verify, and rows to
-// read.
-const (
-	maxVerified = 64
-	maxLookups  = 8
-)
-
 // IsSessionID reports whether text can be an id of ours, which saves a query.
 func IsSessionID(id string) bool { return len(id) == 36 && uuid.Validate(id) == nil }
+
+// SessionStore keeps signed-in browsers.
+type SessionStore interface {
+	// CreateSession adds s for s.Sub, sets s.StatusList and s.StatusIndex and the user's last
+	// login, and counts the sign-in (SignIns). If the user already has MaxSessions live sessions,
+	// it ends one as EndSession does: see Surplus. The user must be neither suspended (ErrSuspended) nor
+	// deleted (ErrUserNotFound), and the password hash must still be verifiedHash
+	// (ErrInvalidCredentials), so that no session outlives what should have ended it.
+	CreateSession(ctx context.Context, s *Session, verifiedHash string, a Audit) error
+	// Reauthenticate stores a fresh sign-in in the same browser: s.AuthTime, ExpiresAt, TokenHash,
+	// LoginHash, Address, UserAgent and Algorithm of the live session s.ID of s.Sub. It revokes the
+	// previous token and sets s.StatusList and s.StatusIndex again. It has the conditions and
+	// errors of CreateSession, and ErrSessionNotFound if the session is no longer live.
+	Reauthenticate(ctx context.Context, s *Session, verifiedHash string, a Audit) error
+	// BindDevice stores n.DeviceKey with the live session, unless it has a key or another sign-in.
+	// ErrSessionNotFound.
+	BindDevice(ctx context.Context, n Session, a Audit) error
+	// ProveDevice stores that the key of the session was proven, unless it was before or is another one.
+	ProveDevice(ctx context.Context, n Session, at time.Time) error
+	// Session returns a session by its id with its user, live or ended. ErrSessionNotFound, also if
+	// the user is deleted.
+	Session(ctx context.Context, id string) (Session, User, error)
+	// SessionByLoginHash is Session by the hash of the host-only login cookie.
+	SessionByLoginHash(ctx context.Context, hash []byte) (Session, User, error)
+	// Sessions lists the live sessions of a user, newest first, at most MaxSessions.
+	Sessions(ctx context.Context, sub string, now time.Time) ([]Session, error)
+	// TouchSessions stores when live sessions (by id) were last seen, if that is later than the
+	// stored time.
+	TouchSessions(ctx context.Context, seen map[string]time.Time) error
+	// EndSession ends one session of the user and revokes its unspent codes and its grants without
+	// offline_access. ErrSessionNotFound if it is not the user's or has already ended.
+	EndSession(ctx context.Context, sub, id string, now time.Time, a Audit) error
+	// EndSessions ends what a.Ends says and returns the number of sessions. If there is neither a
+	// session nor a grant to end, it writes no audit row. ErrUserNotFound.
+	EndSessions(ctx context.Context, sub string, now time.Time, a Audit) (int, error)
+	// MadeByOthers returns what EndOtherSessions would end, and what was given in the other sessions.
+	MadeByOthers(ctx context.Context, sub, keep string, now time.Time) (Made, error)
+	// DisownSession handles a session that was not the user's: a.Ends applies, since the session
+	// began (a.Since if it is no longer stored), and code becomes the user's reset code. If it was done before, it
+	// changes only the code, and only while the password is disowned since at most again; otherwise ErrInvalidLink. A
+	// user without a password gets no code.
+	DisownSession(ctx context.Context, sub, id string, code ResetCode, again time.Duration, now time.Time,
+		a Audit) (Disowned, error)
+	// KnownAddress reports whether the user has signed in from this address since then in a session,
+	// live or ended, whose address no act has made unknown, or has used a reset code there.
+	KnownAddress(ctx context.Context, sub, address string, since time.Time) (bool, error)
+	// RecentSignIn reports whether anybody has signed in from this address since then. If userAgent is
+	// not empty, the session must have it and must not have ended.
+	RecentSignIn(ctx context.Context, address, userAgent string, since time.Time) (bool, error)
+	statuslist.Store
+	// HS256Sessions counts the live sessions whose token is or may be signed with the shared
+	// secret, and returns when the last of them expires.
+	HS256Sessions(ctx context.Context, now time.Time) (live int, last time.Time, err error)
+	// EndHS256Sessions ends them as EndOtherSessions does, and returns how many.
+	EndHS256Sessions(ctx context.Context, now time.Time) (int, error)
+}
+
+// NotMeLifetime is how long the link in the notice of a sign-in is good.
+const NotMeLifetime = 7 * 24 * time.Hour
+
+// Disowned is what a person did who disowned a session: since when they disown what was made, and which factors were
+// removed with it.
+type Disowned struct {
+	Since   time.Time
+	Removed []MadeFactor
+}
+
+// Made is what the sessions of a user but one have made and lives: the sessions themselves, the
+// applications with a usable grant, open invites, and what an administrator gave others.
+type Made struct {
+	Sessions, Invites int
+	Apps              []App   // with ClientID and ClientName
+	Given             []Given // by name
+}
+
+// Given is what an administrator gave somebody to get into an account: see EndedGiven.
+type Given struct {
+	Name string // the user's handle, or the address of an accepted request
+	At   time.Time
+}
+
+// Bound reports whether the session is bound to its device: its key is registered and was proven since.
+func (s Session) Bound() bool { return !s.DeviceProvenAt.IsZero() }
+
+// Surplus returns which n live sessions of a user end to make room. The oldest are first in list.
+//
+// Somebody who signs in again and again pushes out their own sessions, and not that of the owner. What shares an
+// address or the mark of a browser is of one hand. The oldest goes of the hand that has most, and there of the browser
+// that has most; what came without a mark counts as one browser an address. Where each hand has one session, that of
+// the hand that came last goes.
+func Surplus(list []Session, n int) (ids []string) {
+	for list = slices.Clone(list); len(ids) < n && len(list) > 0; {
+		next := map[string]string{} // of the same hand
+		root := func(key string) string {
+			for next[key] != "" {
+				key = next[key]
+			}
+			return key
+		}
+		browser, ofHand, ofBrowser := make([]string, len(list)), map[string]int{}, map[string]int{}
+		for i, s := range list {
+			address := "at " + s.Address
+			if browser[i] = address; !s.KnownSince.IsZero() {
+				browser[i] = strconv.FormatInt(s.KnownSince.Unix(), 36)
+			}
+			ofBrowser[browser[i]]++
+			if a, b := root(address), root(browser[i]); a != b {
+				next[a] = b
+			}
+		}
+		for _, b := range browser {
+			ofHand[root(b)]++
+		}
+		most, rank := 0, 0
+		for i, b := range browser {
+			n := ofHand[root(b)]
+			r := n*len(list) + ofBrowser[b]
+			if r > rank || n == 1 && r == rank && !came(list[i]).Before(came(list[most])) {
+				most, rank = i, r
+			}
+		}
+		ids, list = append(ids, list[most].ID), slices.Delete(list, most, most+1)
+	}
+	return ids
+}
+
+// came returns when the browser of a session came first, as far as is known.
+func came(s Session) time.Time {
+	if s.KnownSince.IsZero() {
+		return s.CreatedAt
+	}
+	return s.KnownSince
+}

@@ -53,7 +53,7 @@ type Settings struct {
 	SecondFactorFlags []string `json:"second_factor_flags" help:"Flags whose holders must have a second factor."`
 	AuditDays         int      `json:"audit_days" help:"Days for which the audit log is kept, 30 to 3650; 0 for ever."`
 
-	// It asks nothing of the member: see Service.AddPasskey.
+	// It asks nothing of the member: see package passkey.
 	OfferPasskeys bool `json:"offer_passkeys" help:"Browsers that can make a passkey without asking after a sign-in with a password."`
 
 	// Administrators enter them, and applications get those that their claims name.
@@ -137,11 +137,11 @@ func (s Settings) Zone(other *time.Location) *time.Location {
 
 // LanguageFor returns the language (BCP 47) in which somebody is added by a request, "" if nothing says it.
 func (s Settings) LanguageFor(ctx context.Context) string {
-	return cmp.Or(s.Language, requestLanguage(ctx))
+	return cmp.Or(s.Language, RequestLanguage(ctx))
 }
 
-// requestLanguage returns the language of a request, "" for what happens without one.
-func requestLanguage(ctx context.Context) string {
+// RequestLanguage returns the language of a request, "" for what happens without one.
+func RequestLanguage(ctx context.Context) string {
 	if l := templates.LanguageOf(ctx); l != nil {
 		return l.Tag()
 	}
@@ -317,29 +317,12 @@ func sortedSet(names []string) []string {
 	return slices.Compact(set)
 }
 
-func (s Settings) inviteLimit(u User) int {
+// InviteLimit returns how many open invites the user may have, -1 for any number.
+func (s Settings) InviteLimit(u User) int {
 	if u.Has(FlagAdmin) {
 		return -1
 	}
 	return s.InvitesPerMember
-}
-
-// settingsTTL is how long a change by another process may stay unseen.
-const settingsTTL = 2 * time.Second
-
-// Settings returns the settings, at most settingsTTL old if the database answers in time.
-func (s *Service) Settings(ctx context.Context) (Settings, error) {
-	v, err := s.sharedSettings(ctx)
-	return v.clone(), err
-}
-
-// sharedSettings is Settings without a copy: callers must not change its lists.
-func (s *Service) sharedSettings(ctx context.Context) (Settings, error) {
-	v, err := s.settings.Get(ctx, "")
-	if err != nil {
-		return Settings{}, fmt.Errorf("read settings: %w", err)
-	}
-	return v, nil
 }
 
 // SettingsChange is a change of settings by name. A nil value changes nothing. flag_descriptions
@@ -347,7 +330,7 @@ func (s *Service) sharedSettings(ctx context.Context) (Settings, error) {
 type SettingsChange map[string]any
 
 func (c SettingsChange) apply(v *Settings) error {
-	before := v.clone()
+	before := v.Clone()
 	given := maps.Clone(c)
 	maps.DeleteFunc(given, func(name string, value any) bool {
 		return value == nil &&
@@ -370,7 +353,7 @@ func (c SettingsChange) apply(v *Settings) error {
 
 // To changes v by the rules for settings, and returns the names of what changed.
 func (c SettingsChange) To(v *Settings) (changed string, err error) {
-	before := v.clone()
+	before := v.Clone()
 	if err = c.apply(v); err == nil {
 		*v, err = v.Check()
 	}
@@ -388,17 +371,8 @@ func changedMembers(a, b Settings) string {
 	return strings.Join(names, " ")
 }
 
-// ChangeSettings is Base.ChangeSettings. This process sees the change at once.
-func (s *Service) ChangeSettings(ctx context.Context, by Caller, change SettingsChange) (Settings, error) {
-	v, err := s.Base.ChangeSettings(ctx, by, change)
-	if err != nil {
-		return v, err
-	}
-	s.settings.Put("", v)
-	return v.clone(), nil
-}
-
-func (s Settings) clone() Settings {
+// Clone returns a copy that shares no list.
+func (s Settings) Clone() Settings {
 	s.Flags, s.DefaultFlags, s.FlagDescriptions = slices.Clone(s.Flags), slices.Clone(s.DefaultFlags),
 		maps.Clone(s.FlagDescriptions)
 	s.SecondFactorFlags, s.InviteFlags = slices.Clone(s.SecondFactorFlags), slices.Clone(s.InviteFlags)
@@ -406,35 +380,37 @@ func (s Settings) clone() Settings {
 	return s
 }
 
-// FlagsOf returns for each flag of the community whether the user has it.
-func (s *Service) FlagsOf(ctx context.Context, u User) (map[string]bool, error) {
-	settings, err := s.Settings(ctx)
-	return u.FlagMap(settings.Flags), err
+// SettingsStore keeps the installation's settings and secrets.
+type SettingsStore interface {
+	// Settings returns the stored settings. ErrNotInitialized before init.
+	Settings(ctx context.Context) (Settings, error)
+	// AmendSettings calls change with the settings, stores all but HS256Until and returns them.
+	// change returns the names of what it changed, for the audit row; if it changed nothing,
+	// nothing is stored. If it returns an error, nothing is stored either. change may be called
+	// more than once. ErrNotInitialized.
+	AmendSettings(ctx context.Context, change func(*Settings) (changed string, err error), a Audit) (Settings, error)
+	// SetHS256Until stores Settings.HS256Until. ErrNotInitialized.
+	SetHS256Until(ctx context.Context, until time.Time, a Audit) error
+	// Logo returns the picture of the installation, whose hash is Settings.Logo, or nil.
+	Logo(ctx context.Context) (png []byte, err error)
+	// ClientLogo returns the logo of an application, or the picture for the dark scheme, by its hash, or nil.
+	ClientLogo(ctx context.Context, hash string) (png []byte, err error)
+	// SetLogo replaces the picture, or that for the dark scheme, and removes it if nil; the one for the dark
+	// scheme goes with the other. ErrNotInitialized.
+	SetLogo(ctx context.Context, dark bool, png []byte, hash string, a Audit) error
+	// Initialize stores settings and secrets that do not exist yet and reports whether it stored
+	// anything. It never changes what exists.
+	Initialize(ctx context.Context, s Settings, secrets map[string][]byte) (bool, error)
 }
 
-// WithContact returns p with a text that contains {contact}, the way to reach an administrator, if
-// the settings have one.
-func (s *Service) WithContact(ctx context.Context, p *web.Problem, text templates.Text) *web.Problem {
-	v, err := s.Settings(ctx)
-	if err != nil || v.Contact == "" {
-		return p
-	}
-	return p.With(text, "contact", v.Contact)
-}
+// Names of stored secrets.
+const (
+	SecretJWT          = "jwt"          // shared with the activity application
+	SecretInstallation = "installation" // never leaves the service; other keys are derived from it
+)
 
-// InstanceName returns the name that pages show, or the product's if the settings cannot be read.
-func (s *Service) InstanceName() string {
-	v, err := s.Settings(context.Background())
-	if err != nil {
-		return "Cairn"
-	}
-	return v.InstanceName
-}
-
-// Look returns the accent colour, the logo and the links of the pages, or the product's if the
-// settings cannot be read.
-func (s *Service) Look() templates.Look {
-	v, _ := s.Settings(context.Background())
-	return templates.Look{Accent: v.AccentColour, Logo: v.Logo, DarkLogo: v.DarkLogo,
-		Imprint: v.ImprintURL, Privacy: v.PrivacyURL, Zone: v.TimeZone}
+// NeedsSecondFactor reports whether the user has a flag whose holders must have a second
+// factor.
+func (s Settings) NeedsSecondFactor(u User) bool {
+	return slices.ContainsFunc(s.SecondFactorFlags, u.Has)
 }

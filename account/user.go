@@ -1,6 +1,7 @@
 package account
 
 import (
+	"context"
 	"net/mail"
 	"regexp"
 	"slices"
@@ -43,10 +44,10 @@ type User struct {
 	LastLoginAt time.Time
 	InvitedBy   string // handle of the member whose invite it was, or empty
 	// SecondFactor is the choice of a second step: a password alone opens no session. Settings and applications may
-	// demand it of a user with a passkey who has not chosen it: see Service.AsksSecondStep. It is set while there is an
+	// demand it of a user with a passkey who has not chosen it: see person.Service. It is set while there is an
 	// authenticator app or no password, and never without a factor.
 	SecondFactor bool
-	// DevicesVoidedAt is when the marks of known devices were last voided: see Service.markMade.
+	// DevicesVoidedAt is when the marks of known devices were last voided: see package person.
 	DevicesVoidedAt time.Time
 	// EmailChangedAt is when the user changed the address; zero: an administrator did, or nobody. The
 	// user of a session does not have it.
@@ -179,20 +180,6 @@ func CheckEmail(s string) (string, error) {
 	}, s), nil
 }
 
-// mailboxOf returns the mailbox of an address: other addresses of it differ by what follows a plus, and by
-// dots where the provider ignores them.
-func mailboxOf(email string) string {
-	at := max(0, strings.LastIndexByte(email, '@'))
-	local, domain := strings.ToLower(email[:at]), strings.ToLower(email[at:])
-	if plus := strings.IndexByte(local, '+'); plus > 0 {
-		local = local[:plus]
-	}
-	if domain == "@gmail.com" || domain == "@googlemail.com" {
-		local, domain = strings.ReplaceAll(local, ".", ""), "@gmail.com"
-	}
-	return local + domain
-}
-
 // EmailClaim returns the address as applications get it. One stored by an
 // earlier version may have capitals: those of its domain mean nothing (RFC 5321
 // section 2.4).
@@ -208,3 +195,123 @@ func CheckFlag(name string) error {
 	}
 	return nil
 }
+
+// UserStore keeps users, flags and preferences.
+type UserStore interface {
+	// UserByHandle takes a canonical handle, and finds the account with the same HandleKey. ErrUserNotFound.
+	UserByHandle(ctx context.Context, handle string) (User, error)
+	// UserBySub. ErrUserNotFound.
+	UserBySub(ctx context.Context, sub string) (User, error)
+	// UsersByHandle returns the users with these canonical handles, in their order. Those without one are
+	// left out.
+	UsersByHandle(ctx context.Context, handles []string) ([]User, error)
+	// UsersByEmail returns the users with these addresses (case-insensitive), verified or not.
+	UsersByEmail(ctx context.Context, emails []string) ([]User, error)
+	// NewUsersByEmail returns at most 20 active users who never had a password and have this address
+	// (case-insensitive), which is not verified, the oldest first.
+	NewUsersByEmail(ctx context.Context, email string) ([]User, error)
+	// Users returns a page of the users that match a query, after q.After, and the place of the
+	// next page (empty: there is none), in the order of q.Sort. They have, for each word of q.Query,
+	// a word of handle, display name or email that begins with it (case-insensitive).
+	// ErrInvalidCursor if q.After is no place in that list.
+	Users(ctx context.Context, q UserQuery) (users []User, next string, err error)
+	// CountUsers counts the users that match a query. If there are many, exact is false: there are
+	// n or more.
+	CountUsers(ctx context.Context, q UserQuery) (n int, exact bool, err error)
+	// CreateUser adds a user without an invite, with its Flags and given Sub. ErrHandleTaken (also
+	// by a deleted user), ErrEmailTaken.
+	CreateUser(ctx context.Context, u User, a Audit) error
+	// AddUser is CreateUser with a password reset code, unless c has no hash.
+	AddUser(ctx context.Context, u User, c ResetCode, a Audit) error
+	// ChangeUser calls change with the user and stores DisplayName, Email, EmailVerified,
+	// EmailAskedAt, Profile and Photo of the result. Another Profile.Picture deletes the stored picture. It is stored
+	// with an audit row unless a is nil (change may set its Mails and KeepEmail). It returns the changed user. If
+	// change returns an error, nothing is stored. change may be called more than once and must depend only on its
+	// argument. ErrUserNotFound, ErrEmailTaken.
+	ChangeUser(ctx context.Context, sub string, change func(*User) error, now time.Time, a *Audit) (User, error)
+	// UserPicture returns the picture with the hash, of a user who is not suspended, or nil.
+	UserPicture(ctx context.Context, hash string) (jpeg []byte, err error)
+	// UpgradeHash replaces the password hash if it still is old. It is no error if it is not.
+	UpgradeHash(ctx context.Context, sub, old, hash string) error
+	// ForeignHash returns the smallest password hash that sorts after a text, byte by byte, and
+	// does not have the form of password.NewHasher, or "".
+	ForeignHash(ctx context.Context, after string) (string, error)
+	// ChangePassword sets the hash if it still is old (otherwise ErrInvalidCredentials). keep is the
+	// session of the request; nil: there is none. It stores
+	// TokenHash, LoginHash and Algorithm of keep, revokes its previous token and sets keep.StatusList
+	// and keep.StatusIndex again. ErrSessionNotFound if keep is no longer live.
+	ChangePassword(ctx context.Context, sub, old, hash string, keep *Session, now time.Time, a Audit) error
+	// RemovePassword sets NoPassword if the hash still is old (otherwise ErrInvalidCredentials).
+	// ErrLastWayIn if the user has no passkey of one of the relying party ids, or no recovery code.
+	// ErrReauthenticationRequired as for NewFactor.
+	RemovePassword(ctx context.Context, sub, old string, rpIDs []string, n NewFactor) error
+	// SuspendAll suspends the users whose subs rows has, all or none, ends all sessions, revokes all
+	// grants and voids reset codes, with an audit row each. What ends is the same for all. Repeating it
+	// changes nothing and is no error. ErrUserNotFound; ErrLastAdmin if no other administrator would
+	// remain who is not suspended, and has no end.
+	SuspendAll(ctx context.Context, reason string, now time.Time, rows map[string]Audit) error
+	// Unsuspend lifts a suspension, and removes an end of the account that has passed. What the
+	// suspension ended does not come back. ErrUserNotFound.
+	Unsuspend(ctx context.Context, sub string, now time.Time, a Audit) error
+	// LockUser stores a later User.LockedUntil while User.Unlocks is the given one. It is no error if there is
+	// no such user.
+	LockUser(ctx context.Context, sub string, unlocks int64, until time.Time) error
+	// UnlockUser adds one to User.Unlocks and User.FactorUnlocks and clears User.LockedUntil.
+	// ErrUserNotFound.
+	UnlockUser(ctx context.Context, sub string, now time.Time, a Audit) error
+	// DeleteUser removes the personal data, sessions' addresses, preferences,
+	// consents, open invites and codes, ends sessions, revokes grants and keeps the handle as taken.
+	// Audit rows keep the handle and lose the addresses of what the user did.
+	// ErrUserNotFound, ErrLastAdmin.
+	DeleteUser(ctx context.Context, sub string, now time.Time, a Audit) error
+	// SetFlagsOfAll changes the named flags of the users whose subs rows has, and their ends, all or none,
+	// and returns those that are on, sorted, with an audit row each. If a user loses one, Ends of the rows
+	// applies, which is the same for all. With FlagAdmin, the open invites end that only administrators
+	// may make. ErrUserNotFound; ErrLastAdmin as for SuspendAll, also if FlagAdmin gets an end.
+	SetFlagsOfAll(ctx context.Context, change FlagChange, now time.Time, rows map[string]Audit) (
+		after map[string][]string, err error)
+	EndStore
+	// Preferences returns a user's preferences, never nil.
+	Preferences(ctx context.Context, sub string) (map[string]string, error)
+	// MergePreferences sets the values that are not nil and deletes the others. a is not recorded: see Audit.Bound.
+	// ErrInvalidPreference if more than max keys would remain; then nothing changes.
+	MergePreferences(ctx context.Context, sub string, change map[string]*string, max int, a Audit) (
+		map[string]string, error)
+}
+
+// UserQuery selects the users that pass all filters.
+type UserQuery struct {
+	Query          string // empty: all
+	Flag           string // users who have it; empty: all
+	Suspended      bool
+	EndingBy       time.Time // users who have an end from now to then, of the account or a flag; zero: all
+	InvitedBy      string    // handle of the member whose invite it was; empty: all
+	NotSince       time.Time // users who have neither joined nor signed in since; zero: all
+	NeverSignedIn  bool
+	NoSecondFactor bool   // users whose password alone opens a session
+	Demanding      string // with that: the flags whose holders are asked for a passkey that they have, with spaces
+	App            string // id of a client that users have consented to or have a grant of; empty: all
+	Sort           string // SortHandle if empty
+	After          string // place returned with the previous page; empty: the start
+	Limit          int
+}
+
+// ManyUsers is how many users are counted at most if no count is stored.
+const ManyUsers = 10_000
+
+// ManyFound is how many of the users that match a query are counted at most.
+const ManyFound = 501
+
+// Orders of users.
+const (
+	SortHandle     = "handle"
+	SortNewest     = "newest"
+	SortLastSignIn = "last_sign_in" // latest first, and at the end those who never did
+)
+
+// Limits of the preferences of one user: number of keys, and bytes.
+const (
+	MaxPreferences     = 100
+	MaxPreferenceKey   = 64
+	MaxPreferenceValue = 4096
+)

@@ -59,7 +59,7 @@ func New(accounts *site.Site, o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Service{accounts: accounts, users: roster.Of(accounts.Service), options: o}
+	s := &Service{accounts: accounts, users: roster.Of(accounts.Base), options: o}
 	accounts.ShowNextSteps(func(ctx context.Context, u account.User) (bool, error) {
 		steps, err := s.nextSteps(ctx, u)
 		return len(steps) > 0, err

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -159,7 +160,7 @@ func (p *Provider) forBrowsers(h web.Handler) http.HandlerFunc {
 }
 
 func (p *Provider) errorPage(w http.ResponseWriter, r *http.Request, err error) {
-	if web.Abandoned(r, err) || errors.Is(err, account.ErrDeviceProofRequired) {
+	if web.Abandoned(r, err) || errors.Is(err, person.ErrDeviceProofRequired) {
 		p.accounts.Fail(w, r, err)
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -115,7 +116,7 @@ func (p *Provider) redirectTo(
 		return p.accounts.Redirect(w, r, "/register/?"+next.Encode())
 	}
 	if v == login {
-		if hint, ok := account.AccountName(req.form.Get("login_hint")); ok {
+		if hint, ok := person.AccountName(req.form.Get("login_hint")); ok {
 			next.Set("handle", hint)
 		}
 		if q.identity != nil {
@@ -201,7 +202,7 @@ func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *author
 }
 
 // newGrant returns the grant for the request and the user who agreed to it.
-func newGrant(req *authorization, id *account.Identity, q authzState) *Grant {
+func newGrant(req *authorization, id *person.Identity, q authzState) *Grant {
 	for _, entry := range q.told {
 		if slices.Contains(q.agreed, entry) || covers(req.client, q.agreed, entry) {
 			q.claims.Told = append(q.claims.Told, entry)
@@ -458,7 +459,7 @@ func (rs *rules) stateOf(req *authorization) (authzState, *oauthError) {
 		sub, err := rs.hintSubject(hint, req.client.ID)
 		q.hintSub, q.badHint = sub, err != nil
 	}
-	q.loginHint, _ = account.AccountName(req.form.Get("login_hint"))
+	q.loginHint, _ = person.AccountName(req.form.Get("login_hint"))
 	return q, nil
 }
 

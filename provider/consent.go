@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -34,7 +35,7 @@ type binding struct {
 	Asked string `json:"a,omitempty"`
 }
 
-func bind(id *account.Identity, sealed, decision string, optional ...string) binding {
+func bind(id *person.Identity, sealed, decision string, optional ...string) binding {
 	return binding{
 		Sub: id.User.Sub, SID: id.Session.ID, Request: shortHash(sealed),
 		Decision: decision, Optional: strings.Join(optional, " "),
@@ -58,7 +59,7 @@ func shortHash(s string) string {
 // openDecision returns allow or deny if the sealed decision is this user's about this request,
 // else "", and the scopes that were left out.
 func (p *Provider) openDecision(
-	sealedDecision string, id *account.Identity, sealedRequest string,
+	sealedDecision string, id *person.Identity, sealedRequest string,
 ) (decision string, leftOut []string) {
 	if sealedDecision == "" {
 		return "", nil
@@ -134,7 +135,7 @@ func profileDetail(l *templates.Language, names []string, claims map[string]any)
 // consenting opens the continuation and finds the user who decides. Without a valid session it
 // sends the browser back to authorize.
 func (p *Provider) consenting(
-	h func(http.ResponseWriter, *http.Request, *authorization, *account.Identity) error,
+	h func(http.ResponseWriter, *http.Request, *authorization, *person.Identity) error,
 ) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		sealed := r.URL.Query().Get("continue")
@@ -177,7 +178,7 @@ func (p *Provider) consenting(
 }
 
 func (p *Provider) consentPage(
-	w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity,
+	w http.ResponseWriter, r *http.Request, req *authorization, id *person.Identity,
 ) error {
 	a, _ := req.access() // checked by authorize
 	scopes := a.agreed
@@ -268,7 +269,7 @@ func (p *Provider) allowedBefore(ctx context.Context, handle, client string) (te
 // consentForm handles the user's decision. Consent is stored, and the sealed decision goes back
 // to authorize, the only place that decides.
 func (p *Provider) consentForm(
-	w http.ResponseWriter, r *http.Request, req *authorization, id *account.Identity,
+	w http.ResponseWriter, r *http.Request, req *authorization, id *person.Identity,
 ) error {
 	var b binding
 	err := p.seal.Open(purposeForm, r.PostForm.Get("token"), &b)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/site"
 )
 
@@ -40,7 +41,7 @@ type authzState struct {
 	leaves    bool      // the user who may not use the application has seen the page and goes back
 	proofSeen string    // fingerprint of the session at first arrival
 	chosen    string    // id of the session whose user goes on with it, for prompt=select_account
-	identity  *account.Identity
+	identity  *person.Identity
 	bestACR   string // the best class that the user can sign in with
 	// needsFactor reports whether the settings require a second factor of the user.
 	needsFactor bool
@@ -55,7 +56,7 @@ type authzState struct {
 }
 
 // fingerprint distinguishes the sign-ins of one browser.
-func fingerprint(id *account.Identity) string {
+func fingerprint(id *person.Identity) string {
 	if id == nil {
 		return ""
 	}

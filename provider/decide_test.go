@@ -10,27 +10,28 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 )
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 // signedIn is a session whose password was given at the time.
-func signedIn(at time.Time, proof string, flags ...string) *account.Identity {
-	return &account.Identity{
+func signedIn(at time.Time, proof string, flags ...string) *person.Identity {
+	return &person.Identity{
 		User:    account.User{Sub: "ada", Flags: flags},
 		Session: account.Session{ID: "sid", AuthTime: at, TokenHash: []byte(proof)},
 	}
 }
 
 // with is the identity with the methods of its sign-in.
-func with(id *account.Identity, amr ...string) *account.Identity {
+func with(id *person.Identity, amr ...string) *person.Identity {
 	id.Session.AMR = amr
 	return id
 }
 
 func TestAuthorizationDecisionsByClassOfSignIn(t *testing.T) {
-	old := func(amr ...string) *account.Identity { return with(signedIn(noon.Add(-time.Hour), "old"), amr...) }
-	fresh := func(amr ...string) *account.Identity { return with(signedIn(noon, "new"), amr...) }
+	old := func(amr ...string) *person.Identity { return with(signedIn(noon.Add(-time.Hour), "old"), amr...) }
+	fresh := func(amr ...string) *person.Identity { return with(signedIn(noon, "new"), amr...) }
 	otp, passkey := []string{"pwd", "otp", "mfa"}, []string{"hwk", "user", "mfa"}
 	essential := func(values ...string) acrRequest { return acrRequest{true, true, values} }
 	values := func(values ...string) acrRequest { return acrRequest{true, false, values} }
@@ -109,13 +110,13 @@ func TestAnsweredClassIsTheFirstThatWasAskedFor(t *testing.T) {
 const stale = 10*time.Minute + time.Second
 
 // confirmed is an old session whose user proved their identity that long ago.
-func confirmed(ago time.Duration) *account.Identity {
+func confirmed(ago time.Duration) *person.Identity {
 	id := signedIn(noon.Add(-time.Hour), "old")
 	id.Session.ConfirmedAt = noon.Add(-ago)
 	return id
 }
 
-func withFactor(id *account.Identity) *account.Identity {
+func withFactor(id *person.Identity) *person.Identity {
 	id.User.SecondFactor = true
 	return id
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
@@ -437,7 +438,7 @@ func (e *explaining) decide(ctx context.Context) error {
 			within = account.FreshFor
 		}
 	}
-	identity := &account.Identity{User: user, Session: account.Session{
+	identity := &person.Identity{User: user, Session: account.Session{
 		ID: "(id of the browser's session)", TokenHash: []byte("fresh"),
 		AuthTime: q.arrived, ConfirmedAt: q.arrived, AMR: bestMethods(q.bestACR),
 	}}
@@ -483,7 +484,7 @@ func (e *explaining) decide(ctx context.Context) error {
 }
 
 // signIn adds the step before the decision: a sign-in, or the session that there has to be already.
-func (e *explaining) signIn(q authzState, identity *account.Identity, lasting bool, within time.Duration) {
+func (e *explaining) signIn(q authzState, identity *person.Identity, lasting bool, within time.Duration) {
 	if v, _ := decide(q); v == login {
 		// Is a sign-in just before the request enough?
 		q.identity, q.returned = identity, false
@@ -511,7 +512,7 @@ func (e *explaining) signIn(q authzState, identity *account.Identity, lasting bo
 }
 
 // answerCode explains the code, and what the application then gets of the user.
-func (e *explaining) answerCode(q authzState, identity *account.Identity, user account.User) {
+func (e *explaining) answerCode(q authzState, identity *person.Identity, user account.User) {
 	e.Answer = AnswerCode
 	if e.User == nil {
 		return

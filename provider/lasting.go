@@ -85,5 +85,5 @@ func (rs *rules) readLasting(ctx context.Context, q *authzState) error {
 // needsProof reports whether the grant would last in a way that needs a fresh proof, and the session
 // has none.
 func (q authzState) needsProof() bool {
-	return q.newLasting != 0 && !account.Caller{}.In(q.identity).Fresh(q.now)
+	return q.newLasting != 0 && !account.Caller{}.In(q.identity.User, q.identity.Session).Fresh(q.now)
 }

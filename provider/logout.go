@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -193,7 +194,7 @@ const maxLogoutBack = 4 << 10
 // confirmLogout shows the confirmation page. The sealed value ties the answer to this session;
 // another site's form has none.
 func (p *Provider) confirmLogout(
-	w http.ResponseWriter, r *http.Request, id *account.Identity, req logoutRequest,
+	w http.ResponseWriter, r *http.Request, id *person.Identity, req logoutRequest,
 ) error {
 	page := templates.Logout{Problem: req.problem, BackURL: req.back(), BackName: req.clientName()}
 	status := http.StatusOK

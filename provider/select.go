@@ -5,12 +5,13 @@ import (
 	"net/http"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/web"
 )
 
 // sealChoice returns the token of the button with which the user of a session goes on with a request, "" if the
 // continuation has none. The page seals it, so that no other site can press the button.
-func (p *Provider) sealChoice(continuation string, id *account.Identity) (string, error) {
+func (p *Provider) sealChoice(continuation string, id *person.Identity) (string, error) {
 	if _, err := p.openContinuation(continuation); err != nil {
 		return "", nil
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/passkey"
 	"github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
@@ -81,7 +82,7 @@ func newBench(b *testing.B) *bench {
 	pages, err := templates.New(templates.Options{})
 	must(err)
 	log := slog.New(slog.DiscardHandler)
-	service, err := account.New(account.Options{Store: st, Issuer: benchIssuer, Secret: secret, Key: secret, Keys: keys, CookieName: "cairn_session", Hasher: hasher, Pages: pages, Log: log, StatusTTL: time.Minute})
+	service, err := person.New(person.Options{Store: st, Issuer: benchIssuer, Secret: secret, Key: secret, Keys: keys, CookieName: "cairn_session", Hasher: hasher, Pages: pages, Log: log, StatusTTL: time.Minute})
 	must(err)
 	party, err := passkey.NewParty(benchIssuer, "", nil)
 	must(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -30,14 +31,14 @@ type Store interface {
 
 // Post composes the mails that wait in the outbox, and sends them.
 type Post struct {
-	accounts *account.Service
+	accounts *person.Service
 	store    Store
 	pages    *templates.Renderer
 	sender   mail.Sender
 }
 
 // New returns the Post of a service. Without a sender no mails are sent.
-func New(accounts *account.Service, pages *templates.Renderer, sender mail.Sender) *Post {
+func New(accounts *person.Service, pages *templates.Renderer, sender mail.Sender) *Post {
 	return &Post{accounts: accounts, store: accounts.Store(), pages: pages, sender: sender}
 }
 

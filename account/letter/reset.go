@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -83,7 +84,7 @@ func (p *Post) composeReset(ctx context.Context, m account.Mail, l *templates.La
 	if err != nil {
 		return templates.Mail{}, err
 	}
-	address := p.resetURL(m, u, c) + "&" + account.MailedField + "=1"
+	address := p.resetURL(m, u, c) + "&" + person.MailedField + "=1"
 	return templates.Mail{
 		Subject: l.Text("Set a new password"),
 		Paragraphs: []string{l.Text("Someone asked to reset the password of your account @{handle}. If this was you, "+

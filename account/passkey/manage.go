@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -82,7 +83,7 @@ func (s *Service) BeginAddPasskey(ctx context.Context, c account.Caller, offered
 func (s *Service) AddPasskey(
 	ctx context.Context, c account.Caller, in AnsweredCeremony, name string, keep account.Keep,
 	secondStep, offered bool,
-) (k account.Passkey, out account.AddedFactor, err error) {
+) (k account.Passkey, out person.AddedFactor, err error) {
 	if err := s.accounts.MayAddFactor(ctx, c); err != nil {
 		return k, out, err
 	}
@@ -106,7 +107,7 @@ func (s *Service) AddPasskey(
 		return k, out, account.ErrPasskeyExpired
 	}
 	k.Name = cmp.Or(name, k.Name)
-	w := account.NewWay{Factor: account.FactorPasskey, Method: k.Method(), Name: k.Name, Passkey: k.ID,
+	w := person.NewWay{Factor: account.FactorPasskey, Method: k.Method(), Name: k.Name, Passkey: k.ID,
 		SecondStep: secondStep, Unproven: offered}
 	out, err = s.accounts.AddFactor(ctx, c, keep, w, func(n account.NewFactor) (bool, error) {
 		return s.accounts.Store().AddPasskey(ctx, k, account.MaxPasskeys, n)

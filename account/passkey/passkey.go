@@ -22,6 +22,7 @@ import (
 	"github.com/go-webauthn/webauthn/webauthn"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 )
@@ -44,12 +45,12 @@ func (p Party) Hosts() []string { return p.hosts }
 type Service struct {
 	Party
 
-	accounts  *account.Service
+	accounts  *person.Service
 	olderHost *web.Cache[string] // see OlderPasskeys
 }
 
 // New returns the passkeys of a service whose Options have the hosts of the party.
-func New(accounts *account.Service, party Party) *Service {
+func New(accounts *person.Service, party Party) *Service {
 	s := &Service{Party: party, accounts: accounts}
 	s.olderHost = web.NewCache(time.Minute, accounts.Now, func(ctx context.Context, _ string) (string, error) {
 		return accounts.Store().OlderPasskeyHost(ctx, party.hosts, party.party.Config.RPID)
@@ -261,7 +262,7 @@ func (s *Service) beginProof(ctx context.Context, purpose, sub, browser string) 
 // ErrSuspended after a right answer.
 func (s *Service) provePasskey(
 	ctx context.Context, by account.Caller, purpose, browser string, in AnsweredCeremony,
-) (p account.Proven, err error) {
+) (p person.Proven, err error) {
 	if s.party == nil {
 		return p, s.unavailable
 	}
@@ -286,36 +287,36 @@ func (s *Service) provePasskey(
 	if err := s.usePasskey(ctx, by.As(u), k); err != nil {
 		return p, err
 	}
-	return account.ProvenByPasskey(u, k), nil
+	return person.ProvenByPasskey(u, k), nil
 }
 
 // SignIn signs in the owner of the passkey. It needs no other step.
-func (s *Service) SignIn(ctx context.Context, c account.Caller, in AnsweredCeremony) (account.SignedIn, error) {
+func (s *Service) SignIn(ctx context.Context, c account.Caller, in AnsweredCeremony) (person.SignedIn, error) {
 	p, err := s.provePasskey(ctx, c, CeremonySignIn, c.Browser.Passkey, in)
 	if err != nil {
-		return account.SignedIn{}, err
+		return person.SignedIn{}, err
 	}
 	return s.accounts.SignInProven(ctx, c, p)
 }
 
 // SecondStep checks the passkey after the password.
-func (s *Service) SecondStep(ctx context.Context, c account.Caller, in AnsweredCeremony) (account.SignedIn, error) {
+func (s *Service) SecondStep(ctx context.Context, c account.Caller, in AnsweredCeremony) (person.SignedIn, error) {
 	u, step, err := s.accounts.PendingSignIn(ctx, c)
 	if err != nil {
-		return account.SignedIn{}, err
+		return person.SignedIn{}, err
 	}
 	p, err := s.provePasskey(ctx, c, CeremonySecondFactor, step.Nonce, in)
 	if err != nil {
-		return account.SignedIn{}, err
+		return person.SignedIn{}, err
 	}
 	return s.accounts.SecondStepProven(ctx, c, u, step, p)
 }
 
 // Confirm is account.Service.Confirm by a passkey with user verification.
-func (s *Service) Confirm(ctx context.Context, c account.Caller, in AnsweredCeremony) (account.SignedIn, error) {
+func (s *Service) Confirm(ctx context.Context, c account.Caller, in AnsweredCeremony) (person.SignedIn, error) {
 	p, err := s.provePasskey(ctx, c, CeremonyConfirm, c.Session.ID, in)
 	if err != nil {
-		return account.SignedIn{}, err
+		return person.SignedIn{}, err
 	}
 	return s.accounts.ConfirmProven(ctx, c, p)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/go-webauthn/webauthn/webauthn"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 )
 
 const ceremonyRegister = "register"
@@ -14,7 +15,7 @@ const ceremonyRegister = "register"
 // BeginRegisterPasskey returns a challenge for the passkey of a new member. It refuses what Register
 // would refuse, because a passkey that is made in vain stays in its device.
 func (s *Service) BeginRegisterPasskey(
-	ctx context.Context, c account.Caller, in account.Registration,
+	ctx context.Context, c account.Caller, in person.Registration,
 ) (begunCeremony, error) {
 	var none begunCeremony
 	if s.party == nil {
@@ -47,8 +48,8 @@ func (s *Service) BeginRegisterPasskey(
 
 // Register is account.Service.Register, with a passkey in the place of a password if one was made.
 func (s *Service) Register(
-	ctx context.Context, c account.Caller, in account.Registration, made AnsweredCeremony,
-) (account.Registered, error) {
+	ctx context.Context, c account.Caller, in person.Registration, made AnsweredCeremony,
+) (person.Registered, error) {
 	if len(made.Credential) > 0 {
 		in.Passkey = func(ctx context.Context) (account.Passkey, error) {
 			k, _, err := s.createdPasskey(ctx, c, ceremonyRegister, c.Browser.Passkey, made)
@@ -87,8 +88,8 @@ func (s *Service) BeginWelcome(ctx context.Context, c account.Caller, handle, co
 
 // Reset is account.Service.ResetPassword, with a passkey in the place of a password if one was made.
 func (s *Service) Reset(
-	ctx context.Context, c account.Caller, in account.Reset, made AnsweredCeremony,
-) (account.Registered, error) {
+	ctx context.Context, c account.Caller, in person.Reset, made AnsweredCeremony,
+) (person.Registered, error) {
 	if len(made.Credential) > 0 {
 		in.Passkey = func(ctx context.Context) (account.Passkey, error) {
 			k, _, err := s.createdPasskey(ctx, c, ceremonyRegister, c.Browser.Passkey, made)

@@ -24,7 +24,7 @@ func NewAdministration(store account.Store, now func() time.Time) *Administratio
 }
 
 // Of returns the Administration with the store and the clock of a service.
-func Of(s *account.Service) *Administration { return &Administration{s.Base} }
+func Of(b account.Base) *Administration { return &Administration{b} }
 
 // WithMail sets whether users are notified by mail of changes to their accounts.
 func (a *Administration) WithMail(enabled bool) *Administration {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -23,13 +23,13 @@ const (
 )
 
 // enter sets the cookies of a sign-in in a browser, and offers to bind the session to its device.
-func (s *Site) enter(w http.ResponseWriter, in account.SignedIn) {
+func (s *Site) enter(w http.ResponseWriter, in person.SignedIn) {
 	s.setCookies(w, in)
 	s.offerBinding(w, in)
 }
 
 // offerBinding asks a browser that can to register a key of its device.
-func (s *Site) offerBinding(w http.ResponseWriter, in account.SignedIn) {
+func (s *Site) offerBinding(w http.ResponseWriter, in person.SignedIn) {
 	if challenge, authorization := s.DeviceRegistration(in); challenge != "" {
 		w.Header().Set("Secure-Session-Registration", fmt.Sprintf(`(ES256);path="%s";challenge="%s";authorization="%s"`,
 			s.Path(RegisterDevicePath), challenge, authorization))
@@ -83,7 +83,7 @@ type boundCredential struct {
 
 // answerBound answers a proof with the instructions for the browser and the bound cookie. A session whose binding has
 // ended sets no cookie: that of a later one may be there.
-func (s *Site) answerBound(w http.ResponseWriter, b account.Bound, err error) error {
+func (s *Site) answerBound(w http.ResponseWriter, b person.Bound, err error) error {
 	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 	if err != nil {
 		return err
@@ -146,13 +146,13 @@ func (s *Site) Do(h web.Handler) http.HandlerFunc {
 
 // Fail is web.Site.Fail, and loads a page again that lacks only the proof of the device.
 func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) {
-	if n := s.reloads(r); errors.Is(err, account.ErrDeviceProofRequired) && s.WantsPage(r) && n < maxReloads {
+	if n := s.reloads(r); errors.Is(err, person.ErrDeviceProofRequired) && s.WantsPage(r) && n < maxReloads {
 		c := s.cookie(s.hostOnly(reloadCookie), strconv.Itoa(n+1), "")
 		c.MaxAge = 30
 		http.SetCookie(w, c)
 		w.Header().Set("Refresh", "1")
 		s.Show(w, r, http.StatusUnauthorized, templates.Error{Waits: true, RequestID: web.RequestID(r.Context()),
-			Detail: account.ErrDeviceProofRequired.In(templates.LanguageOf(r.Context())).Detail})
+			Detail: person.ErrDeviceProofRequired.In(templates.LanguageOf(r.Context())).Detail})
 		return
 	}
 	s.Site.Fail(w, r, err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 )
@@ -28,13 +29,13 @@ func (s *Site) Caller(r *http.Request) account.Caller {
 		}
 	}
 	if cookie, err := r.Cookie(s.hostOnly(deviceCookie)); err == nil {
-		c.Browser.Marks = account.ReadMarks(cookie.Value)
+		c.Browser.Marks = person.ReadMarks(cookie.Value)
 	}
 	return c
 }
 
 // CallerIn returns the caller of a request in a session.
-func (s *Site) CallerIn(r *http.Request, id *account.Identity) account.Caller {
+func (s *Site) CallerIn(r *http.Request, id *person.Identity) account.Caller {
 	return s.Caller(r).In(id.User, id.Session)
 }
 
@@ -61,9 +62,9 @@ func (s *Site) sessionCookies(r *http.Request) (b account.Browser) {
 
 // Current returns the live session of a request. ErrNotAuthenticated if there is none, ErrDeviceProofRequired as
 // Fail answers it; any other error is a failure of the database (503, never 401).
-func (s *Site) Current(r *http.Request) (*account.Identity, error) {
+func (s *Site) Current(r *http.Request) (*person.Identity, error) {
 	id, err := s.Identify(r.Context(), s.sessionCookies(r))
-	if errors.Is(err, account.ErrDeviceProofRequired) && s.WantsPage(r) && s.reloads(r) >= maxReloads {
+	if errors.Is(err, person.ErrDeviceProofRequired) && s.WantsPage(r) && s.reloads(r) >= maxReloads {
 		err = account.ErrNotAuthenticated
 	}
 	return id, err
@@ -72,13 +73,13 @@ func (s *Site) Current(r *http.Request) (*account.Identity, error) {
 type identityKey struct{}
 
 // IdentityFrom returns the identity that RequireSession put into the context.
-func IdentityFrom(ctx context.Context) *account.Identity {
-	id, _ := ctx.Value(identityKey{}).(*account.Identity)
+func IdentityFrom(ctx context.Context) *person.Identity {
+	id, _ := ctx.Value(identityKey{}).(*person.Identity)
 	return id
 }
 
 // withIdentity returns the request with the identity of a signed-in user.
-func withIdentity(r *http.Request, id *account.Identity) *http.Request {
+func withIdentity(r *http.Request, id *person.Identity) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), identityKey{}, id))
 }
 

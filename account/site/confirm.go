@@ -11,17 +11,18 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/passkey"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 	"github.com/gorilla/mux"
 )
 
-func (s *Site) apiConfirm(w http.ResponseWriter, r *http.Request, in account.Confirmation) error {
+func (s *Site) apiConfirm(w http.ResponseWriter, r *http.Request, in person.Confirmation) error {
 	out, err := s.Confirm(r.Context(), s.Caller(r), in)
 	return s.answerConfirmed(w, out, err)
 }
 
-func (s *Site) answerConfirmed(w http.ResponseWriter, out account.SignedIn, err error) error {
+func (s *Site) answerConfirmed(w http.ResponseWriter, out person.SignedIn, err error) error {
 	if err != nil {
 		return err
 	}
@@ -166,12 +167,12 @@ func (s *Site) confirmInForm(
 		r.PostForm.Del(confirmPrefix + name)
 		return value
 	}
-	in := account.Confirmation{Password: take("password"), OTP: take("otp")}
+	in := person.Confirmation{Password: take("password"), OTP: take("otp")}
 	answer := passkey.AnsweredCeremony{State: take("state"), Credential: []byte(take("credential"))}
-	if in == (account.Confirmation{}) && len(answer.Credential) == 0 {
+	if in == (person.Confirmation{}) && len(answer.Credential) == 0 {
 		return r, nil, nil
 	}
-	var out account.SignedIn
+	var out person.SignedIn
 	if len(answer.Credential) > 0 {
 		out, err = s.passkeys.Confirm(r.Context(), s.Caller(r), answer)
 	} else {

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 )
 
 // setCookies sets the cookies of a sign-in.
-func (s *Site) setCookies(w http.ResponseWriter, in account.SignedIn) {
+func (s *Site) setCookies(w http.ResponseWriter, in person.SignedIn) {
 	if in.Step != "" {
-		http.SetCookie(w, s.stepCookie(in.Step, int(account.SignInStepLifetime.Seconds())))
+		http.SetCookie(w, s.stepCookie(in.Step, int(person.SignInStepLifetime.Seconds())))
 	}
 	if in.Token != "" {
 		c := s.cookie(s.Cookies().Session, in.Token, s.Cookies().Domain)
@@ -55,7 +56,7 @@ func (s *Site) stepCookie(value string, maxAge int) *http.Cookie {
 // markCookie returns the cookie with the marks of a known device.
 func (s *Site) markCookie(value string) *http.Cookie {
 	c := s.cookie(s.hostOnly(deviceCookie), value, "")
-	c.MaxAge = int(account.DeviceLifetime.Seconds())
+	c.MaxAge = int(person.DeviceLifetime.Seconds())
 	return c
 }
 

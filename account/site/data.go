@@ -5,12 +5,12 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
-func (s *Site) apiDeleteMe(w http.ResponseWriter, r *http.Request, in account.Confirmation) error {
+func (s *Site) apiDeleteMe(w http.ResponseWriter, r *http.Request, in person.Confirmation) error {
 	if err := s.DeleteAccount(r.Context(), s.Caller(r), in); err != nil {
 		return err
 	}
@@ -19,7 +19,7 @@ func (s *Site) apiDeleteMe(w http.ResponseWriter, r *http.Request, in account.Co
 }
 
 func (s *Site) deleteForm(_ http.ResponseWriter, r *http.Request) error {
-	return s.DeleteAccount(r.Context(), s.Caller(r), account.Confirmation{Password: r.PostForm.Get("password")})
+	return s.DeleteAccount(r.Context(), s.Caller(r), person.Confirmation{Password: r.PostForm.Get("password")})
 }
 
 // export sends a file, both for the API and for the form of a page.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/entry"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -139,7 +140,7 @@ func (s *Site) dropSecondStepForm(_ http.ResponseWriter, r *http.Request) error 
 }
 
 // factorAdded shows the recovery codes of a first factor, or else the security page.
-func (s *Site) factorAdded(w http.ResponseWriter, r *http.Request, out account.AddedFactor, done string) error {
+func (s *Site) factorAdded(w http.ResponseWriter, r *http.Request, out person.AddedFactor, done string) error {
 	s.setCookies(w, out.SignedIn)
 	if out.Codes == nil {
 		if _, next, missing := s.setUpFor(r); next != "" && missing != setUpRecovered {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
@@ -115,7 +116,7 @@ func (s *Site) sharedCookie(r *http.Request) account.Browser {
 // address that it asked the proxy for.
 func (s *Site) signInAddress(r *http.Request, q url.Values) string {
 	if back, ok := s.returnTo(askedFor(r)); ok {
-		if sealed, err := s.Sealer().Seal(account.PurposeReturn, returnAddress{back}); err == nil {
+		if sealed, err := s.Sealer().Seal(person.PurposeReturn, returnAddress{back}); err == nil {
 			q.Set("continue", sealed)
 		}
 	}
@@ -188,7 +189,7 @@ func (s *Site) wouldReturn(r *http.Request, continuation string) bool {
 // the cookie domain may have changed.
 func (s *Site) openReturn(continuation string) (string, bool) {
 	var to returnAddress
-	if continuation == "" || s.Sealer().Open(account.PurposeReturn, continuation, &to) != nil {
+	if continuation == "" || s.Sealer().Open(person.PurposeReturn, continuation, &to) != nil {
 		return "", false
 	}
 	return s.returnTo(to.URL)

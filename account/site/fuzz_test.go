@@ -16,6 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/store/accounttest"
 	"github.com/cairn-id/cairn/templates"
@@ -66,7 +67,7 @@ func FuzzDeviceProof(f *testing.F) {
 		f.Add(proof[:len(proof)-3])
 	}
 	f.Fuzz(func(t *testing.T, proof string) {
-		if _, err := w.Service.RegisterDevice(t.Context(), account.Caller{}, proof); !errors.Is(err, account.ErrDeviceProof) {
+		if _, err := w.Service.RegisterDevice(t.Context(), account.Caller{}, proof); !errors.Is(err, person.ErrDeviceProof) {
 			t.Fatalf("%q: %v", proof, err)
 		}
 	})
@@ -119,7 +120,7 @@ func FuzzReturnAddress(f *testing.F) {
 			t.Fatalf("%d %v, %v", rec.Code, rec.Header(), err)
 		}
 		var back struct{ URL string }
-		if sealed := to.Query().Get("continue"); sealed != "" && w.Service.Sealer().Open(account.PurposeReturn, sealed, &back) == nil {
+		if sealed := to.Query().Get("continue"); sealed != "" && w.Service.Sealer().Open(person.PurposeReturn, sealed, &back) == nil {
 			u, err := url.Parse(back.URL)
 			if err != nil || u.Scheme != "http" || u.Hostname() != "localhost" || u.User != nil || strings.ContainsAny(back.URL, "\\\r\n\t") {
 				t.Fatalf("leads to %q", back.URL)

@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
 // findLinked returns the page and the act of a sealed link.
-type findLinked func(ctx context.Context, c account.Caller, sealed string) (account.Linked, error)
+type findLinked func(ctx context.Context, c account.Caller, sealed string) (person.Linked, error)
 
 // withoutMark removes what readers of mails take for the end of a link.
 func withoutMark(sealed string) string { return strings.TrimRight(sealed, "\t\r\n .,;:!=>)]\"'") }
@@ -31,7 +32,7 @@ func (s *Site) followLink(purpose string, find findLinked) web.Handler {
 		c := s.Caller(r)
 		switch id, err := s.Current(r); {
 		case err == nil:
-			c = c.In(id)
+			c = c.In(id.User, id.Session)
 		case !errors.Is(err, account.ErrNotAuthenticated):
 			return err
 		}

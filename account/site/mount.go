@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/gorilla/mux"
 )
@@ -98,8 +99,8 @@ func (s *Site) mountPages(handle func(path string, methods web.Methods)) {
 	handle("/recover/", web.Methods{"GET": s.Do(s.recoverPage), "POST": s.Do(web.OfForm(s.recoverForm))})
 	handle("/forgot-password/", web.Methods{"GET": s.Do(s.forgotPage), "POST": s.Do(web.OfForm(s.forgotForm))})
 	for purpose, find := range map[string]findLinked{
-		account.PurposeVerify: s.VerifyLinked, account.PurposeUndo: s.UndoLinked, account.PurposeCancel: s.CancelLinked,
-		account.PurposeNotMe: s.NotMeLinked, account.PurposeJoin: s.JoinLinked,
+		person.PurposeVerify: s.VerifyLinked, person.PurposeUndo: s.UndoLinked, person.PurposeCancel: s.CancelLinked,
+		person.PurposeNotMe: s.NotMeLinked, person.PurposeJoin: s.JoinLinked,
 	} {
 		follow := s.Do(s.followLink(purpose, find))
 		handle("/"+purpose+"/", web.Methods{"GET": follow, "POST": follow})

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
@@ -19,7 +20,7 @@ type registered struct {
 }
 
 func (s *Site) apiRegister(w http.ResponseWriter, r *http.Request, in struct {
-	account.Registration
+	person.Registration
 	passkeyAnswer
 }) error {
 	out, err := s.passkeys.Register(r.Context(), s.Caller(r), in.Registration, in.answered())
@@ -32,7 +33,7 @@ func (s *Site) apiRegister(w http.ResponseWriter, r *http.Request, in struct {
 }
 
 // apiBeginRegister returns a challenge for the passkey of a new member.
-func (s *Site) apiBeginRegister(w http.ResponseWriter, r *http.Request, in account.Registration) error {
+func (s *Site) apiBeginRegister(w http.ResponseWriter, r *http.Request, in person.Registration) error {
 	c := s.Caller(r)
 	c.Browser.Passkey = s.givePasskeyCookie(w, c.Browser.Passkey)
 	begun, err := s.passkeys.BeginRegisterPasskey(r.Context(), c, in)
@@ -179,7 +180,7 @@ func (s *Site) showRegister(w http.ResponseWriter, r *http.Request, status int, 
 func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
 	f := r.PostForm
 	next, application := s.continuation(w, r, f)
-	in := account.Registration{Code: f.Get("code"), Handle: f.Get("handle"), Password: f.Get("password"),
+	in := person.Registration{Code: f.Get("code"), Handle: f.Get("handle"), Password: f.Get("password"),
 		DisplayName: f.Get("display_name"), Email: f.Get("email"), Mailed: f.Get("mailed"),
 		Shared: f.Has("shared_computer")}
 	made, _ := passkeyInForm(r, "")

@@ -5,12 +5,13 @@ import (
 	"net/http"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
-func (s *Site) apiResetPassword(w http.ResponseWriter, r *http.Request, in account.Reset) error {
+func (s *Site) apiResetPassword(w http.ResponseWriter, r *http.Request, in person.Reset) error {
 	out, err := s.ResetPassword(r.Context(), s.Caller(r), in)
 	s.setCookies(w, out.SignedIn)
 	if errors.Is(err, account.ErrInvalidResetCode) {
@@ -28,7 +29,7 @@ func (s *Site) apiResetFactors(w http.ResponseWriter, r *http.Request, in struct
 	Handle string `json:"handle"`
 	Code   string `json:"code"`
 }) error {
-	list, err := s.RecentFactorsByCode(r.Context(), account.Reset{Handle: in.Handle, Code: in.Code})
+	list, err := s.RecentFactorsByCode(r.Context(), person.Reset{Handle: in.Handle, Code: in.Code})
 	return web.Answer(w, http.StatusOK, map[string][]account.MadeFactor{"recent_factors": list}, err)
 }
 
@@ -47,7 +48,7 @@ func (s *Site) apiBeginWelcome(w http.ResponseWriter, r *http.Request, in struct
 func (s *Site) resetPage(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	page := templates.ResetPassword{Code: account.CanonicalCode(q.Get("code"), account.ResetCodeLength),
-		Mailed: q.Has(account.MailedField)}
+		Mailed: q.Has(person.MailedField)}
 	page.Continue, _ = s.continuation(w, r, q)
 	s.keepApp(w, r)
 	if h, err := account.CanonicalHandle(withoutMark(q.Get("handle"))); err == nil {
@@ -87,7 +88,7 @@ func (s *Site) listRecent(r *http.Request, page *templates.ResetPassword) error 
 	if page.Done || page.Handle == "" || page.Code == "" {
 		return nil
 	}
-	list, err := s.RecentFactorsByCode(r.Context(), account.Reset{Handle: page.Handle, Code: page.Code})
+	list, err := s.RecentFactorsByCode(r.Context(), person.Reset{Handle: page.Handle, Code: page.Code})
 	if errors.Is(err, account.ErrInvalidResetCode) {
 		return nil
 	}
@@ -98,10 +99,10 @@ func (s *Site) listRecent(r *http.Request, page *templates.ResetPassword) error 
 func (s *Site) resetForm(w http.ResponseWriter, r *http.Request) error {
 	f := r.PostForm
 	next, application := s.continuation(w, r, f)
-	in := account.Reset{Handle: f.Get("handle"), Code: f.Get("code"), Password: f.Get("password")}
+	in := person.Reset{Handle: f.Get("handle"), Code: f.Get("code"), Password: f.Get("password")}
 	in.Remove = kept(r).Remove
 	if !f.Has("listed") && !f.Has("welcome") { // a code was typed: nobody has seen the list
-		page := templates.ResetPassword{Handle: in.Handle, Code: in.Code, Mailed: f.Has(account.MailedField),
+		page := templates.ResetPassword{Handle: in.Handle, Code: in.Code, Mailed: f.Has(person.MailedField),
 			Linked: true, Continue: next}
 		if err := s.listRecent(r, &page); err != nil {
 			return err
@@ -145,7 +146,7 @@ func (s *Site) resetForm(w http.ResponseWriter, r *http.Request) error {
 	return s.showReset(w, r, p.Status, templates.ResetPassword{
 		Welcome: in.Enter, Shared: in.Shared, Signals: signals,
 		Handle: text.Cut(in.Handle, maxShown), Code: text.Cut(in.Code, maxShown), FieldErrors: p.ByField(),
-		Mailed: f.Has(account.MailedField), Linked: f.Has("linked"), Error: answer.Error, ErrorCode: p.Code,
+		Mailed: f.Has(person.MailedField), Linked: f.Has("linked"), Error: answer.Error, ErrorCode: p.Code,
 		Continue: next,
 	})
 }
@@ -161,7 +162,7 @@ func (s *Site) forgotPage(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	page := templates.ForgotPassword{}
 	page.Continue, _ = s.continuation(w, r, q)
-	page.Handle, _ = account.AccountName(q.Get("handle"))
+	page.Handle, _ = person.AccountName(q.Get("handle"))
 	return s.showForgot(w, r, http.StatusOK, page)
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
@@ -78,7 +79,7 @@ func TestSessionOnASharedComputer(t *testing.T) {
 			return b.Call("POST", "/api/auth/login", map[string]any{"handle": "ada", "password": newPassword, "otp": a.fresh(), "shared_computer": true}).Is(200)
 		},
 		"page of a busy service": func(b *accounttest.Browser) *accounttest.Answer {
-			again, err := w.Service.Sealer().Hide(account.PurposeAgain, account.Credentials{Handle: "ada", Password: newPassword, Shared: true})
+			again, err := w.Service.Sealer().Hide(person.PurposeAgain, person.Credentials{Handle: "ada", Password: newPassword, Shared: true})
 			must(t, err)
 			b.Page("/login/", "again", again).RedirectsTo("/login/second-factor/")
 			return b.Page("/login/second-factor/", "otp", a.fresh()).RedirectsTo("/account/")

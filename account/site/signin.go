@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
@@ -22,8 +23,8 @@ type signedIn struct {
 	Flags       map[string]bool `json:"flags"`
 }
 
-func (s *Site) apiLogin(w http.ResponseWriter, r *http.Request, in account.Credentials) error {
-	var out account.SignedIn
+func (s *Site) apiLogin(w http.ResponseWriter, r *http.Request, in person.Credentials) error {
+	var out person.SignedIn
 	var err error
 	if in.Handle == "" && in.Password == "" && in.OTP != "" {
 		out, err = s.SecondStep(r.Context(), s.Caller(r), in.OTP)
@@ -34,7 +35,7 @@ func (s *Site) apiLogin(w http.ResponseWriter, r *http.Request, in account.Crede
 }
 
 // answerSignedIn sets the cookies of a sign-in and answers with the user.
-func (s *Site) answerSignedIn(w http.ResponseWriter, r *http.Request, out account.SignedIn, err error) error {
+func (s *Site) answerSignedIn(w http.ResponseWriter, r *http.Request, out person.SignedIn, err error) error {
 	s.setCookies(w, out)
 	if err != nil {
 		return s.withAdminContact(r.Context(), err)
@@ -91,7 +92,7 @@ func (s *Site) loginPage(w http.ResponseWriter, r *http.Request) error {
 		page.Ended = account.ErrSignInExpired.In(templates.LanguageOf(r.Context())).Detail
 	}
 	page.Unsent = q.Has(unsentField)
-	if hint, ok := account.AccountName(q.Get("handle")); ok && !page.HandleFixed {
+	if hint, ok := person.AccountName(q.Get("handle")); ok && !page.HandleFixed {
 		page.Handle = hint
 	}
 	return s.showLogin(w, r, http.StatusOK, page)
@@ -101,7 +102,7 @@ func (s *Site) loginPage(w http.ResponseWriter, r *http.Request) error {
 // continuation is opaque here: only package provider, which sealed it, opens it.
 func (s *Site) describeLogin(
 	w http.ResponseWriter, r *http.Request, v url.Values,
-) (templates.Login, *account.Identity, error) {
+) (templates.Login, *person.Identity, error) {
 	page := templates.Login{}
 	var application templates.Application
 	page.Continue, application = s.continuation(w, r, v)
@@ -210,7 +211,7 @@ func (s *Site) NameApplications(name func(ctx context.Context, continuation stri
 
 // OfferAccount sets how the sign-in page gets the token of the form that goes on with a continuation as the account
 // that is signed in. Call it before the first request.
-func (s *Site) OfferAccount(token func(continuation string, id *account.Identity) (string, error)) {
+func (s *Site) OfferAccount(token func(continuation string, id *person.Identity) (string, error)) {
 	s.offerAccount = token
 }
 
@@ -265,16 +266,16 @@ func (s *Site) showLogin(w http.ResponseWriter, r *http.Request, status int, pag
 
 func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 	next, application := s.continuation(w, r, r.PostForm)
-	in := account.Credentials{Handle: r.PostForm.Get("handle"), Password: r.PostForm.Get("password"),
+	in := person.Credentials{Handle: r.PostForm.Get("handle"), Password: r.PostForm.Get("password"),
 		Shared: r.PostForm.Has("shared_computer")}
-	var before account.Credentials // of a sign-in that found the service busy
-	again := s.Sealer().OpenHidden(account.PurposeAgain, r.PostForm.Get("again"), &before) == nil
+	var before person.Credentials // of a sign-in that found the service busy
+	again := s.Sealer().OpenHidden(person.PurposeAgain, r.PostForm.Get("again"), &before) == nil
 	if again {
 		in = before
 	}
 	// An application that verifies the cookie itself sends people without a continuation.
 	in.Demanded = application.SecondStep || next == "" && r.PostForm.Get("fresh") == FreshConfirm
-	var out account.SignedIn
+	var out person.SignedIn
 	var err error
 	answer, ok := passkeyInForm(r, "")
 	if ok {
@@ -319,7 +320,7 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 }
 
 // showBusy shows a page that sends what was typed once more, when cause says. Nobody can read it there.
-func (s *Site) showBusy(w http.ResponseWriter, r *http.Request, in account.Credentials, cause error) error {
+func (s *Site) showBusy(w http.ResponseWriter, r *http.Request, in person.Credentials, cause error) error {
 	p, _ := web.ProblemOf(cause)
 	p = p.In(templates.LanguageOf(r.Context()))
 	p.SetRetryAfter(w)
@@ -330,7 +331,7 @@ func (s *Site) showBusy(w http.ResponseWriter, r *http.Request, in account.Crede
 	}
 	page.Error, page.ErrorCode, page.Ended = p.Detail, p.Code, ""
 	page.AgainAfter = int(p.RetryAfter().Seconds())
-	if page.Again, err = s.Sealer().Hide(account.PurposeAgain, in); err != nil {
+	if page.Again, err = s.Sealer().Hide(person.PurposeAgain, in); err != nil {
 		return err
 	}
 	return s.showLogin(w, r, p.Status, page)
@@ -384,7 +385,7 @@ func (s *Site) wayTo(r *http.Request, q url.Values) string {
 	path = strings.TrimPrefix(path, s.Path(""))
 	ours := strings.HasPrefix(path, "/account/") || strings.HasPrefix(path, "/admin/")
 	if ours && path != "/account/" && path == web.LocalPath(path) {
-		if sealed, err := s.Sealer().Seal(account.PurposePage, path); err == nil {
+		if sealed, err := s.Sealer().Seal(person.PurposePage, path); err == nil {
 			q.Set("continue", sealed)
 		}
 	}
@@ -396,7 +397,7 @@ func (s *Site) wayTo(r *http.Request, q url.Values) string {
 
 // openPage returns the local path of a continuation of this kind, or "".
 func (s *Site) openPage(continuation string) (path string) {
-	if s.Sealer().Open(account.PurposePage, continuation, &path) != nil {
+	if s.Sealer().Open(person.PurposePage, continuation, &path) != nil {
 		return ""
 	}
 	return web.LocalPath(path)
@@ -478,7 +479,7 @@ func (s *Site) showSecondFactor(
 
 func (s *Site) secondFactorForm(w http.ResponseWriter, r *http.Request) error {
 	next, _ := s.continuation(w, r, r.PostForm)
-	var out account.SignedIn
+	var out person.SignedIn
 	var err error
 	answer, ok := passkeyInForm(r, "")
 	if ok {

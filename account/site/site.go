@@ -11,13 +11,14 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/passkey"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
 
 // Site serves the endpoints of an account. It is safe for concurrent use.
 type Site struct {
-	*account.Service
+	*person.Service
 	*web.Site
 
 	passkeys *passkey.Service
@@ -25,7 +26,7 @@ type Site struct {
 	// applications returns the application that a continuation belongs to; nil without OpenID
 	// Connect.
 	applications func(ctx context.Context, continuation string) templates.Application
-	offerAccount func(continuation string, id *account.Identity) (string, error)
+	offerAccount func(continuation string, id *person.Identity) (string, error)
 	// nextSteps reports whether administrators start on their overview; nil means no.
 	nextSteps func(context.Context, account.User) (bool, error)
 	// scopeTexts describes what an application may do with its scopes; nil without OpenID Connect.
@@ -33,7 +34,7 @@ type Site struct {
 }
 
 // New returns the doors of a service.
-func New(service *account.Service, passkeys *passkey.Service) *Site {
+func New(service *person.Service, passkeys *passkey.Service) *Site {
 	at := service.Web()
 	return &Site{Service: service, Site: at, passkeys: passkeys, https: strings.HasPrefix(at.URL(""), "https:")}
 }

@@ -27,14 +27,15 @@ var allowed = map[string][]string{
 	"store/generated":       {"account", "account/statuslist", "store"}, // no part of the program
 	"store/storetest":       {"account", "provider", "store"},
 	"store/storetest/steps": {},
-	"store/accounttest":     {"account", "account/letter", "account/mail", "account/passkey", "account/password", "account/roster", "account/site", "account/web", "docs/openapitest", "store/storetest", "templates"},
+	"store/accounttest":     {"account", "account/letter", "account/mail", "account/passkey", "account/password", "account/person", "account/roster", "account/site", "account/web", "docs/openapitest", "store/storetest", "templates"},
 	"admin":                 {"account", "account/entry", "account/roster", "account/site", "account/text", "account/web", "templates"}, // account/site: who asks
-	"provider":              {"account", "account/site", "account/web", "templates"},
+	"provider":              {"account", "account/person", "account/site", "account/web", "templates"},
 	"provider/recipes":      {},
-	"account/site":          {"account", "account/entry", "account/passkey", "account/picture", "account/text", "account/web", "templates"},
-	"account/passkey":       {"account", "account/text", "account/web", "templates"},                     // what a ceremony proves; which act it is, account says
-	"account/roster":        {"account", "account/password", "account/text", "account/web", "templates"}, // what administrators and the operator do: knows no page, sends nothing
-	"account/letter":        {"account", "account/mail", "account/web", "templates"},                     // what mails say; writes no account
+	"account/site":          {"account", "account/entry", "account/passkey", "account/person", "account/picture", "account/text", "account/web", "templates"},
+	"account/person":        {"account", "account/password", "account/picture", "account/session", "account/statuslist", "account/text", "account/web", "templates"}, // what people do with their own account: knows no page
+	"account/passkey":       {"account", "account/person", "account/text", "account/web", "templates"},                                                               // what a ceremony proves; which act it is, account says
+	"account/roster":        {"account", "account/password", "account/text", "account/web", "templates"},                                                             // what administrators and the operator do: knows no page, sends nothing
+	"account/letter":        {"account", "account/mail", "account/person", "account/web", "templates"},                                                               // what mails say; writes no account
 	"account":               {"account/password", "account/picture", "account/session", "account/statuslist", "account/text", "account/web", "templates"},
 	"account/entry":         {"account", "account/web", "templates"}, // how it is shown, as JSON and as rows: to its owner, administrators and the operator
 	"account/picture":       {},                                      // decoding within bounds, nothing of accounts
@@ -58,13 +59,13 @@ var allowed = map[string][]string{
 	"activityschema/reference": {"activityschema"},
 	"store/storetest/racetest": {}, // for tests alone
 
-	"cmd/cairn/internal/cli":           {"account", "account/roster", "config", "store"},                                                                                                       // no command; it opens an installation, and what is stored it does not read
-	"cmd/cairn/internal/register":      {"account", "account/roster", "account/web", "cmd/cairn/internal/cli", "config", "provider", "provider/recipes", "store"},                              // applications, APIs, allowances and settings: no account of a person
-	"cmd/cairn/internal/people":        {"account", "account/entry", "account/password", "account/roster", "account/web", "admin", "cmd/cairn/internal/cli", "config", "store", "templates"},   // what administrators do in the service too: it asks account/roster
-	"cmd/cairn/internal/archive":       {"account", "account/session", "account/web", "cmd/cairn/internal/backupfile", "cmd/cairn/internal/cli", "cmd/cairn/internal/disk", "config", "store"}, // backups, keys and migrations: the whole of an installation, and no command beside it
-	"cmd/cairn/internal/cluster":       {},                                                                                                                                                     // tests alone
-	"cmd/cairn/internal/recordings":    {"activityschema", "activityschema/publish", "cmd/cairn/internal/activitycheck", "cmd/cairn/internal/cli"},                                             // files alone: no account, no store
-	"cmd/cairn/internal/httpd":         {"account", "account/letter", "account/mail", "account/passkey", "account/password", "account/site", "account/web", "activityschema", "admin", "cmd/cairn/internal/activitycheck", "cmd/cairn/internal/disk", "cmd/cairn/internal/metrics", "config", "docs", "provider", "store", "templates"},
+	"cmd/cairn/internal/cli":           {"account", "account/roster", "config", "store"},                                                                                                                         // no command; it opens an installation, and what is stored it does not read
+	"cmd/cairn/internal/register":      {"account", "account/roster", "account/web", "cmd/cairn/internal/cli", "config", "provider", "provider/recipes", "store"},                                                // applications, APIs, allowances and settings: no account of a person
+	"cmd/cairn/internal/people":        {"account", "account/entry", "account/password", "account/roster", "account/web", "admin", "cmd/cairn/internal/cli", "config", "store", "templates"},                     // what administrators do in the service too: it asks account/roster
+	"cmd/cairn/internal/archive":       {"account", "account/person", "account/session", "account/web", "cmd/cairn/internal/backupfile", "cmd/cairn/internal/cli", "cmd/cairn/internal/disk", "config", "store"}, // backups, keys and migrations: the whole of an installation, and no command beside it
+	"cmd/cairn/internal/cluster":       {},                                                                                                                                                                       // tests alone
+	"cmd/cairn/internal/recordings":    {"activityschema", "activityschema/publish", "cmd/cairn/internal/activitycheck", "cmd/cairn/internal/cli"},                                                               // files alone: no account, no store
+	"cmd/cairn/internal/httpd":         {"account", "account/letter", "account/mail", "account/passkey", "account/password", "account/person", "account/site", "account/web", "activityschema", "admin", "cmd/cairn/internal/activitycheck", "cmd/cairn/internal/disk", "cmd/cairn/internal/metrics", "config", "docs", "provider", "store", "templates"},
 	"cmd/cairn/internal/activitycheck": {"activityschema", "activityschema/reference"},
 	"cmd/cairn/internal/backupfile":    {},
 	"cmd/cairn/internal/demoapp":       {"account/session"},
@@ -100,7 +101,7 @@ var reserved = map[string][]string{
 }
 
 // withoutHTTP are the packages of rules, which know no request: see account/site.
-var withoutHTTP = []string{"account", "account/letter", "account/passkey", "account/roster"}
+var withoutHTTP = []string{"account", "account/letter", "account/passkey", "account/person", "account/roster"}
 
 func TestNoPackageImportsAgainstTheArrows(t *testing.T) {
 	for name, imports := range goList(t, `{{.ImportPath}} {{join .Imports " "}}`) {
@@ -198,7 +199,7 @@ func TestDocumentsNameWhatIsLinked(t *testing.T) {
 // one.
 func TestOperationsOnAccountsKnowNoRequest(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "account", "*.go"))
-	for _, folder := range []string{"letter", "passkey", "roster"} {
+	for _, folder := range []string{"letter", "passkey", "person", "roster"} {
 		more, _ := filepath.Glob(filepath.Join("..", "..", "account", folder, "*.go"))
 		files = append(files, more...)
 	}
@@ -239,7 +240,7 @@ func TestLettersWriteNoAccount(t *testing.T) {
 // time: what reads the wall clock beside the injected one does not. It may only be the
 // default, as in "if o.Now == nil { o.Now = time.Now }".
 func TestTimeComesFromTheInjectedClock(t *testing.T) {
-	for _, folder := range []string{"account", "account/letter", "account/mail", "account/passkey", "account/password", "account/roster", "account/statuslist", "account/text", "account/web", "admin", "cmd/cairn/internal/httpd", "provider", "store", "store/engine"} {
+	for _, folder := range []string{"account", "account/letter", "account/mail", "account/passkey", "account/password", "account/person", "account/roster", "account/statuslist", "account/text", "account/web", "admin", "cmd/cairn/internal/httpd", "provider", "store", "store/engine"} {
 		files, err := filepath.Glob(filepath.Join("..", "..", folder, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", folder, len(files), err)

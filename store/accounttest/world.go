@@ -18,6 +18,7 @@ import (
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/passkey"
 	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
@@ -72,7 +73,7 @@ type World struct {
 
 // Options are those of the service, its passkeys and its mails.
 type Options struct {
-	account.Options
+	person.Options
 	// PasskeyHost and PasskeyOrigins are the arguments of passkey.NewParty.
 	PasskeyHost    string
 	PasskeyOrigins []string
@@ -126,7 +127,7 @@ func (w *World) Start(change ...func(*Options)) {
 		w.T.Fatal(err)
 	}
 	w.Hasher = hasher
-	o := Options{Options: account.Options{
+	o := Options{Options: person.Options{
 		Store: w.Store, Issuer: "http://localhost:4040", Secret: Secret, Key: Secret, CookieName: "cairn_session",
 		Hasher: hasher, Limits: web.NewLimits(nil, nil, nil, nil), Now: w.Clock.Now, StatusTTL: time.Minute,
 	}}
@@ -146,7 +147,7 @@ func (w *World) Start(change ...func(*Options)) {
 		w.T.Fatal(err)
 	}
 	o.PasskeyHosts, o.Options.Mail = party.Hosts(), o.Mail != nil
-	service, err := account.New(o.Options)
+	service, err := person.New(o.Options)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -169,7 +170,7 @@ func (w *World) Start(change ...func(*Options)) {
 }
 
 // Administration is what administrators and the operator do.
-func (w *World) Administration() *roster.Administration { return roster.Of(w.Service.Service) }
+func (w *World) Administration() *roster.Administration { return roster.Of(w.Service.Base) }
 
 // AddUser makes a member with the usual password.
 func (w *World) AddUser(handle string, flags ...string) account.User {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/disk"
@@ -469,7 +470,7 @@ func (b *checkedBackup) checkSecrets(ctx context.Context, database, dataKey stri
 		return nil
 	}
 	issuer := cmp.Or(b.manifest.Issuer, config.Defaults().Issuer)
-	return account.CheckSecrets(ctx, issuer, secret, keys, time.Now().UTC().Truncate(time.Second))
+	return person.CheckSecrets(ctx, issuer, secret, keys, time.Now().UTC().Truncate(time.Second))
 }
 
 // WorkPrefix begins the name of each work folder. The process that uses a work folder holds a lock on it.

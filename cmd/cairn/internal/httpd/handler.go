@@ -26,6 +26,7 @@ import (
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/passkey"
 	passwords "github.com/cairn-id/cairn/account/password"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/activityschema"
@@ -172,8 +173,8 @@ func New(ctx context.Context, o Options) (*Handler, error) {
 
 func newAccounts(
 	o Options, pages *templates.Renderer, limits *web.Limits, party passkey.Party, installation []byte,
-) (*account.Service, error) {
-	return account.New(account.Options{
+) (*person.Service, error) {
+	return person.New(person.Options{
 		Store: o.Store, Issuer: o.Config.IssuerString, Secret: o.Secret, Key: installation,
 		Keys: o.Keys, Signer: o.Signer, CookieName: o.Config.CookieName, CookieDomain: o.Config.CookieDomain,
 		PasskeyHosts:    party.Hosts(),

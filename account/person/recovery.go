@@ -1,4 +1,4 @@
-package account
+package person
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"strconv"
 
 	"github.com/cairn-id/cairn/account/web"
+
+	"github.com/cairn-id/cairn/account"
 )
 
 const (
@@ -17,27 +19,20 @@ const (
 	recoveryCodeName   = 4  // the first group
 )
 
-// RecoveryCode is a stored recovery code. Its first group is the name; the hash is argon2id of the
-// other 60 bits, which a copy of the database must not give away. Those of earlier versions have no
-// name, and the hash is SHA-256 of 80 or 130 bits.
-type RecoveryCode struct {
-	Name string
-	Hash []byte
-}
-
 // newRecoveryCodes returns random codes as they are shown and as they are stored.
-func (s *Service) newRecoveryCodes(ctx context.Context) (shown []string, codes []RecoveryCode, err error) {
+func (s *Service) newRecoveryCodes(ctx context.Context) (shown []string, codes []account.RecoveryCode, err error) {
 	for len(codes) < recoveryCodes {
-		c := newCode(recoveryCodeLength)
+		c := account.NewCode(recoveryCodeLength)
 		name := c[:recoveryCodeName]
-		if slices.ContainsFunc(codes, func(other RecoveryCode) bool { return other.Name == name }) {
+		if slices.ContainsFunc(codes, func(other account.RecoveryCode) bool { return other.Name == name }) {
 			continue
 		}
 		hash, err := s.hasher.Hash(ctx, c[recoveryCodeName:])
 		if err != nil {
 			return nil, nil, err
 		}
-		shown, codes = append(shown, grouped(c)), append(codes, RecoveryCode{name, []byte(hash)})
+		shown = append(shown, account.Grouped(c))
+		codes = append(codes, account.RecoveryCode{Name: name, Hash: []byte(hash)})
 	}
 	return shown, codes, nil
 }
@@ -45,15 +40,15 @@ func (s *Service) newRecoveryCodes(ctx context.Context) (shown []string, codes [
 // typedCode is what somebody typed as a recovery code, with the stored one that it names, if any.
 type typedCode struct {
 	secret string // that the hash is of; empty: it cannot be a code
-	stored RecoveryCode
+	stored account.RecoveryCode
 	left   int // unused codes of the account
 }
 
 // findRecoveryCode looks for the unused code that a typed one names.
 func (s *Service) findRecoveryCode(ctx context.Context, sub, typed string) (t typedCode, err error) {
-	for _, length := range []int{recoveryCodeLength, ResetCodeLength} {
-		if c := CanonicalCode(typed, length); c != "" {
-			t.stored, t.left, err = s.store.RecoveryCode(ctx, sub, c[:recoveryCodeName], HashSecret(c))
+	for _, length := range []int{recoveryCodeLength, account.ResetCodeLength} {
+		if c := account.CanonicalCode(typed, length); c != "" {
+			t.stored, t.left, err = s.Store().RecoveryCode(ctx, sub, c[:recoveryCodeName], account.HashSecret(c))
 			t.secret = c[recoveryCodeName:]
 			if t.stored.Name == "" {
 				t.secret = c
@@ -66,7 +61,7 @@ func (s *Service) findRecoveryCode(ctx context.Context, sub, typed string) (t ty
 // limits returns the limits that a guess of the code comes under besides those of the address and the
 // account. Only who knows the name of a code can guess it, so no stranger exhausts the limit; nor does
 // who guesses codes of the app, because these have a limit of their own.
-func (t typedCode) limits(sub string, u User) []web.LimitKey {
+func (t typedCode) limits(sub string, u account.User) []web.LimitKey {
 	if t.stored.Name == "" {
 		return nil
 	}
@@ -76,7 +71,7 @@ func (t typedCode) limits(sub string, u User) []web.LimitKey {
 
 // useRecoveryCode spends a recovery code of the caller's account and notifies the owner. It costs the
 // same whether there is such a code or not. The caller holds a slot of the hasher.
-func (s *Service) useRecoveryCode(ctx context.Context, c Caller, t typedCode) (bool, error) {
+func (s *Service) useRecoveryCode(ctx context.Context, c account.Caller, t typedCode) (bool, error) {
 	refusal, err := s.refusals.Get(ctx, "")
 	if err != nil || t.secret == "" {
 		return false, err
@@ -87,28 +82,28 @@ func (s *Service) useRecoveryCode(ctx context.Context, c Caller, t typedCode) (b
 	}
 	good := s.hasher.Match(hash, t.secret, refusal)
 	if t.stored.Name == "" {
-		good = bytes.Equal(t.stored.Hash, HashSecret(t.secret)) // found by it
+		good = bytes.Equal(t.stored.Hash, account.HashSecret(t.secret)) // found by it
 	}
 	if !good {
 		return false, nil
 	}
-	a, err := s.begin(ctx, c, UseRecoveryCode, "", "left", strconv.Itoa(t.left-1))
+	a, err := s.begin(ctx, c, account.UseRecoveryCode, "", "left", strconv.Itoa(t.left-1))
 	if err != nil {
 		return false, err
 	}
-	return s.store.UseRecoveryCode(ctx, c.User.Sub, t.stored.Hash, s.Now(), a)
+	return s.Store().UseRecoveryCode(ctx, c.User.Sub, t.stored.Hash, s.Now(), a)
 }
 
 // RenewRecoveryCodes replaces the recovery codes. The owner is notified, because each new code
 // opens the account like another factor.
-func (s *Service) RenewRecoveryCodes(ctx context.Context, c Caller) ([]string, error) {
-	a, err := s.begin(ctx, c, RenewRecoveryCodes, "", "session", c.Session.ID)
+func (s *Service) RenewRecoveryCodes(ctx context.Context, c account.Caller) ([]string, error) {
+	a, err := s.begin(ctx, c, account.RenewRecoveryCodes, "", "session", c.Session.ID)
 	if err != nil {
 		return nil, err
 	}
 	shown, codes, err := s.newRecoveryCodes(ctx)
 	if err == nil {
-		err = s.store.ReplaceRecoveryCodes(ctx, c.User.Sub, codes, s.Now(), a)
+		err = s.Store().ReplaceRecoveryCodes(ctx, c.User.Sub, codes, s.Now(), a)
 	}
 	if err != nil {
 		return nil, err
@@ -123,19 +118,19 @@ func (s *Service) RenewRecoveryCodes(ctx context.Context, c Caller) ([]string, e
 //
 // The limits of the address are those of a sign-in, with the same exemptions. That of the account is of a
 // guesser who knows the name of a code: no stranger keeps the owner out.
-func (s *Service) Recover(ctx context.Context, c Caller, typed, code string) (SignedIn, error) {
+func (s *Service) Recover(ctx context.Context, c account.Caller, typed, code string) (SignedIn, error) {
 	typed = withoutAt(typed)
 	u, err := s.UserNamed(ctx, typed)
 	if err != nil {
 		return SignedIn{}, err
 	}
 	s.noteAccount(ctx, u, typed)
-	there := s.signInLimits(ctx, c, accountKey(typed), u)
-	if err := s.limits.Blocked(ctx, there.own); err != nil {
-		return SignedIn{}, s.limited(ctx, c, u, LimitSignIns, err)
+	there := s.signInLimits(ctx, c, account.AccountKey(typed), u)
+	if err := s.Limits().Blocked(ctx, there.own); err != nil {
+		return SignedIn{}, s.limited(ctx, c, u, account.LimitSignIns, err)
 	}
 	refused, err := s.refusedThere(ctx, c, there.address)
-	if err = s.limited(ctx, c, u, LimitSignIns, cmp.Or(err, refused)); err != nil && refused == nil {
+	if err = s.limited(ctx, c, u, account.LimitSignIns, cmp.Or(err, refused)); err != nil && refused == nil {
 		return SignedIn{}, err
 	}
 	sub := nobody
@@ -146,18 +141,18 @@ func (s *Service) Recover(ctx context.Context, c Caller, typed, code string) (Si
 	if err != nil {
 		return SignedIn{}, err
 	}
-	leave, err := s.hasher.Enter(ctx, accountKey(typed))
+	leave, err := s.hasher.Enter(ctx, account.AccountKey(typed))
 	if err != nil {
 		return SignedIn{}, err
 	}
 	defer leave()
 	if refused != nil {
-		t.stored = RecoveryCode{} // none is used
+		t.stored = account.RecoveryCode{} // none is used
 		_, err := s.useRecoveryCode(ctx, c, t)
 		return SignedIn{}, cmp.Or(err, refused)
 	}
 	limits := append(t.limits(sub, u), there.own, there.address)
-	err = s.limits.Guess(ctx, limits, errInvalidRecovery, func() error {
+	err = s.Limits().Guess(ctx, limits, errInvalidRecovery, func() error {
 		good, err := s.useRecoveryCode(ctx, c.As(u), t)
 		if err == nil && !good {
 			err = errInvalidRecovery
@@ -167,7 +162,7 @@ func (s *Service) Recover(ctx context.Context, c Caller, typed, code string) (Si
 	if err != nil {
 		s.noteLocked(ctx, u, t.limits(sub, u)...)
 	}
-	err = s.limited(ctx, c, u, LimitSignIns, err)
+	err = s.limited(ctx, c, u, account.LimitSignIns, err)
 	if errors.Is(err, errInvalidRecovery) {
 		web.NoteSignIn(ctx, web.SignInFailed, factorCode)
 		err = there.orExempted(ctx, err)
@@ -178,5 +173,9 @@ func (s *Service) Recover(ctx context.Context, c Caller, typed, code string) (Si
 	if u.Suspended() {
 		return SignedIn{}, s.RefuseSuspended(ctx, c.As(u))
 	}
-	return s.openSession(ctx, c, Proven{user: u, amr: []string{MethodOTP, MethodMultiFactor}})
+	return s.openSession(ctx, c, Proven{user: u, amr: []string{account.MethodOTP, account.MethodMultiFactor}})
 }
+
+// errInvalidRecovery is the refusal of Service.Recover, whatever is wrong.
+var errInvalidRecovery = web.ForField(401, "invalid_recovery_code", "/code",
+	"The user name and the code do not match, the code was already used, or the account has a password.")

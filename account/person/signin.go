@@ -1,4 +1,4 @@
-package account
+package person
 
 import (
 	"cmp"
@@ -12,8 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
+
+	"github.com/cairn-id/cairn/account"
 )
 
 // Credentials are what a person enters to sign in.
@@ -30,8 +31,8 @@ type Credentials struct {
 const PurposeAgain = "sign-in again"
 
 var (
-	passwordAlone   = []string{MethodPassword}
-	passwordAndCode = []string{MethodPassword, MethodOTP, MethodMultiFactor}
+	passwordAlone   = []string{account.MethodPassword}
+	passwordAndCode = []string{account.MethodPassword, account.MethodOTP, account.MethodMultiFactor}
 )
 
 // SignIn checks the credentials and creates the session. An unknown handle and a wrong password
@@ -39,7 +40,7 @@ var (
 //
 // ErrSecondFactorRequired comes after the right password of a user who is asked for a second step: the
 // browser gets a cookie with which SecondStep continues.
-func (s *Service) SignIn(ctx context.Context, c Caller, in Credentials) (SignedIn, error) {
+func (s *Service) SignIn(ctx context.Context, c account.Caller, in Credentials) (SignedIn, error) {
 	c.Shared = in.Shared
 	u, err := s.checkPassword(ctx, c, in.Handle, in.Password)
 	p := Proven{user: u, amr: passwordAlone}
@@ -48,7 +49,7 @@ func (s *Service) SignIn(ctx context.Context, c Caller, in Credentials) (SignedI
 		asks, err = s.AsksSecondStep(ctx, u, in.Demanded)
 	}
 	if asks {
-		p.amr, err = passwordAndCode, ErrSecondFactorRequired
+		p.amr, err = passwordAndCode, account.ErrSecondFactorRequired
 		if in.OTP != "" {
 			p.step, err = s.checkOTP(ctx, c.As(u), in.OTP)
 		}
@@ -57,7 +58,7 @@ func (s *Service) SignIn(ctx context.Context, c Caller, in Credentials) (SignedI
 	if err == nil {
 		out, err = s.openSession(ctx, c, p)
 	}
-	if errors.Is(err, ErrSecondFactorRequired) { // or a factor was added meanwhile
+	if errors.Is(err, account.ErrSecondFactorRequired) { // or a factor was added meanwhile
 		return s.askSecondFactor(ctx, c, u)
 	}
 	return out, noteFailed(ctx, err)
@@ -65,7 +66,7 @@ func (s *Service) SignIn(ctx context.Context, c Caller, in Credentials) (SignedI
 
 // SecondStep checks the code after the right password, in the browser that SignIn gave a cookie, and
 // creates the session. ErrSignInExpired, ErrInvalidOTP, ErrSuspended.
-func (s *Service) SecondStep(ctx context.Context, c Caller, otp string) (SignedIn, error) {
+func (s *Service) SecondStep(ctx context.Context, c account.Caller, otp string) (SignedIn, error) {
 	u, step, err := s.PendingSignIn(ctx, c)
 	c.Shared = step.Shared
 	p := Proven{user: u, amr: passwordAndCode}
@@ -85,11 +86,11 @@ func (s *Service) SecondStep(ctx context.Context, c Caller, otp string) (SignedI
 // noteFailed notes why a sign-in failed, for the log and the metrics, and returns err.
 func noteFailed(ctx context.Context, err error) error {
 	switch {
-	case errors.Is(err, ErrInvalidCredentials):
+	case errors.Is(err, account.ErrInvalidCredentials):
 		web.NoteSignIn(ctx, web.SignInFailed, factorPassword)
-	case errors.Is(err, ErrInvalidOTP):
+	case errors.Is(err, account.ErrInvalidOTP):
 		web.NoteSignIn(ctx, web.SignInFailed, factorCode)
-	case errors.Is(err, ErrSuspended):
+	case errors.Is(err, account.ErrSuspended):
 		web.NoteSignIn(ctx, web.SignInSuspended, factorPassword)
 	}
 	return err
@@ -97,62 +98,62 @@ func noteFailed(ctx context.Context, err error) error {
 
 // checkPassword finds the user by a handle or a verified address and compares the password, within
 // the limits.
-func (s *Service) checkPassword(ctx context.Context, c Caller, typed, password string) (User, error) {
+func (s *Service) checkPassword(ctx context.Context, c account.Caller, typed, password string) (account.User, error) {
 	typed = withoutAt(typed)
 	u, err := s.UserNamed(ctx, typed)
 	if err != nil {
-		return User{}, err
+		return account.User{}, err
 	}
 	s.noteAccount(ctx, u, typed)
-	key := accountKey(typed)
+	key := account.AccountKey(typed)
 	limits := s.signInLimits(ctx, c, key, u)
 	signIns := web.LimitKey{Name: web.LimitSignIn, Key: key + " " + c.Address}
 	// Limits are checked before anything costs processor time.
 	for _, limit := range []web.LimitKey{limits.own, signIns} {
-		if err := s.limits.Blocked(ctx, limit); err != nil {
-			return User{}, s.limited(ctx, c, u, LimitSignIns, err)
+		if err := s.Limits().Blocked(ctx, limit); err != nil {
+			return account.User{}, s.limited(ctx, c, u, account.LimitSignIns, err)
 		}
 	}
 	refused, err := s.refusedThere(ctx, c, limits.address, limits.account)
-	if err = s.limited(ctx, c, u, LimitSignIns, cmp.Or(err, refused)); err != nil && refused == nil {
-		return User{}, err
+	if err = s.limited(ctx, c, u, account.LimitSignIns, cmp.Or(err, refused)); err != nil && refused == nil {
+		return account.User{}, err
 	}
 	work, err := s.refusals.Get(ctx, "")
 	if err != nil {
-		return User{}, err
+		return account.User{}, err
 	}
 	leave, err := s.hasher.Enter(ctx, key)
 	if err != nil {
-		return User{}, err
+		return account.User{}, err
 	}
 	defer leave()
 	if refused != nil {
 		s.hasher.Match("", password, work)
-		return User{}, refused
+		return account.User{}, refused
 	}
 	// In the slot: at most one attempt per core runs at once.
-	err = s.limits.Guess(ctx, limits.keys(), ErrInvalidCredentials, func() error {
+	err = s.Limits().Guess(ctx, limits.keys(), account.ErrInvalidCredentials, func() error {
 		if !s.hasher.Match(u.PasswordHash, password, work) || u.Sub == "" {
-			return ErrInvalidCredentials
+			return account.ErrInvalidCredentials
 		}
 		return nil
 	})
 	if err == nil {
-		err = s.limits.Count(ctx, signIns)
+		err = s.Limits().Count(ctx, signIns)
 	}
-	err = s.limited(ctx, c, u, LimitSignIns, err)
-	if errors.Is(err, ErrInvalidCredentials) {
+	err = s.limited(ctx, c, u, account.LimitSignIns, err)
+	if errors.Is(err, account.ErrInvalidCredentials) {
 		s.noteLocked(ctx, u, limits.account)
 		err = limits.orExempted(ctx, err)
 	}
 	if err != nil {
-		return User{}, err
+		return account.User{}, err
 	}
 	switch {
 	case u.Suspended():
-		return User{}, s.RefuseSuspended(ctx, c.As(u))
+		return account.User{}, s.RefuseSuspended(ctx, c.As(u))
 	case !u.PasswordDisownedAt.IsZero():
-		return User{}, errPasswordDisowned
+		return account.User{}, errPasswordDisowned
 	}
 	if s.hasher.Outdated(u.PasswordHash) {
 		s.upgradeHash(ctx, &u, password)
@@ -163,16 +164,16 @@ func (s *Service) checkPassword(ctx context.Context, c Caller, typed, password s
 // refusedThere returns the refusal of a limit that counts the mistakes of others too. Where some account
 // is known, its time must not tell that this one is not: the caller does the work of a guess before it
 // returns refused, and returns err at once.
-func (s *Service) refusedThere(ctx context.Context, c Caller, limits ...web.LimitKey) (refused, err error) {
+func (s *Service) refusedThere(ctx context.Context, c account.Caller, limits ...web.LimitKey) (refused, err error) {
 	for _, limit := range limits {
-		if refused = s.limits.Blocked(ctx, limit); refused != nil {
+		if refused = s.Limits().Blocked(ctx, limit); refused != nil {
 			break
 		}
 	}
 	if refused == nil {
 		return nil, nil
 	}
-	some, err := s.store.RecentSignIn(ctx, c.Address, "", s.Now().Add(-knownFor))
+	some, err := s.Store().RecentSignIn(ctx, c.Address, "", s.Now().Add(-knownFor))
 	if err != nil || !some || !errors.Is(refused, web.ErrRateLimited) {
 		return nil, cmp.Or(err, refused)
 	}
@@ -181,24 +182,24 @@ func (s *Service) refusedThere(ctx context.Context, c Caller, limits ...web.Limi
 
 // UserNamed returns the user with the handle, or the only one with the verified address, or the
 // zero User. Each costs one statement.
-func (s *Service) UserNamed(ctx context.Context, typed string) (User, error) {
-	var u User
+func (s *Service) UserNamed(ctx context.Context, typed string) (account.User, error) {
+	var u account.User
 	var err error
 	if strings.Contains(typed, "@") {
-		email, invalid := CheckEmail(typed)
+		email, invalid := account.CheckEmail(typed)
 		if invalid != nil {
-			return User{}, nil
+			return account.User{}, nil
 		}
-		u, err = s.store.UserByEmail(ctx, email)
+		u, err = s.Store().UserByEmail(ctx, email)
 	} else {
-		handle, invalid := CanonicalHandle(typed)
+		handle, invalid := account.CanonicalHandle(typed)
 		if invalid != nil {
-			return User{}, nil
+			return account.User{}, nil
 		}
-		u, err = s.store.UserByHandle(ctx, handle)
+		u, err = s.Store().UserByHandle(ctx, handle)
 	}
-	if err != nil && !errors.Is(err, ErrUserNotFound) {
-		return User{}, fmt.Errorf("find user: %w", err)
+	if err != nil && !errors.Is(err, account.ErrUserNotFound) {
+		return account.User{}, fmt.Errorf("find user: %w", err)
 	}
 	return u, nil
 }
@@ -207,9 +208,9 @@ func (s *Service) UserNamed(ctx context.Context, typed string) (User, error) {
 // once, under the limits of a sign-in. Codes of apps and of 60 bits can be guessed, so each kind has
 // another limit from which no address is exempt. Only somebody with the password or the session can
 // exhaust that of codes of apps; for the other see typedCode.limits.
-func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) (step int64, err error) {
+func (s *Service) checkOTP(ctx context.Context, c account.Caller, typed string) (step int64, err error) {
 	u := c.User
-	key := accountKey(u.Handle)
+	key := account.AccountKey(u.Handle)
 	of := s.signInLimits(ctx, c, key, u)
 	limits := of.keys()
 	code, isTOTP := totpCode(typed)
@@ -229,7 +230,7 @@ func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) (step in
 		defer leave()
 		limits = append(limits, recovery.limits(u.Sub, u)...)
 	}
-	err = s.limits.Guess(ctx, limits, ErrInvalidOTP, func() (err error) {
+	err = s.Limits().Guess(ctx, limits, account.ErrInvalidOTP, func() (err error) {
 		good := false
 		if isTOTP {
 			step, good, err = s.useTOTP(ctx, u.Sub, code)
@@ -237,20 +238,21 @@ func (s *Service) checkOTP(ctx context.Context, c Caller, typed string) (step in
 			good, err = s.useRecoveryCode(ctx, c, recovery)
 		}
 		if err == nil && !good {
-			s.recordRefusal(ctx, s.audit(c, RefuseFactor, c.Name, ""))
-			err = ErrInvalidOTP
+			s.recordRefusal(ctx, s.audit(c, account.RefuseFactor, c.Name, ""))
+			err = account.ErrInvalidOTP
 		}
 		return err
 	})
-	if errors.Is(err, ErrInvalidOTP) || errors.Is(err, web.ErrRateLimited) { // a mailed code forgets the lock alone
+	if errors.Is(err, account.ErrInvalidOTP) || errors.Is(err,
+		web.ErrRateLimited) { // a mailed code forgets the lock alone
 		s.noteLocked(ctx, u, limits[2:]...)
 	}
-	return step, s.limited(ctx, c, u, LimitSignIns, err)
+	return step, s.limited(ctx, c, u, account.LimitSignIns, err)
 }
 
 // useTOTP accepts a code of the user's authenticator app once, and returns its time step.
 func (s *Service) useTOTP(ctx context.Context, sub, code string) (step int64, good bool, err error) {
-	f, err := s.store.Factors(ctx, sub)
+	f, err := s.Store().Factors(ctx, sub)
 	if err != nil || f.TOTP == nil {
 		return 0, false, err
 	}
@@ -258,7 +260,7 @@ func (s *Service) useTOTP(ctx context.Context, sub, code string) (step int64, go
 	if !ok {
 		return 0, false, nil
 	}
-	good, err = s.store.UseTOTP(ctx, sub, step, s.Now())
+	good, err = s.Store().UseTOTP(ctx, sub, step, s.Now())
 	return step, good, err
 }
 
@@ -291,10 +293,10 @@ func (l *signInLimits) keys() []web.LimitKey { return []web.LimitKey{l.own, l.ad
 // Mistakes of others keep nobody out. Where the account is known, by the mark of the browser or by
 // the address of a recent sign-in, only the limit of its own refuses: that of guesses at this
 // account from this address or, with a mark, in this browser.
-func (s *Service) signInLimits(ctx context.Context, c Caller, key string, u User) *signInLimits {
+func (s *Service) signInLimits(ctx context.Context, c account.Caller, key string, u account.User) *signInLimits {
 	mark := s.markIn(c.Browser, u)
 	known := sync.OnceValues(func() (bool, error) {
-		return s.store.KnownAddress(ctx, cmp.Or(u.Sub, nobody), c.Address, s.Now().Add(-knownFor))
+		return s.Store().KnownAddress(ctx, cmp.Or(u.Sub, nobody), c.Address, s.Now().Add(-knownFor))
 	})
 	l := &signInLimits{
 		own: web.LimitKey{Name: web.LimitLogin,
@@ -324,12 +326,12 @@ func (s *Service) signInLimits(ctx context.Context, c Caller, key string, u User
 
 // noteLocked stores for how long limits of the account refuse, strangers or, after wrong codes, everybody, for
 // those who help its owner. A failure to store it does not change the response.
-func (s *Service) noteLocked(ctx context.Context, u User, limits ...web.LimitKey) {
+func (s *Service) noteLocked(ctx context.Context, u account.User, limits ...web.LimitKey) {
 	var err error
 	for _, limit := range limits {
-		wait, failed := s.limits.Wait(ctx, limit)
+		wait, failed := s.Limits().Wait(ctx, limit)
 		if failed == nil && wait > 0 {
-			failed = s.store.LockUser(ctx, cmp.Or(u.Sub, nobody), u.Unlocks, s.Now().Add(wait))
+			failed = s.Store().LockUser(ctx, cmp.Or(u.Sub, nobody), u.Unlocks, s.Now().Add(wait))
 		}
 		err = cmp.Or(err, failed)
 	}
@@ -338,20 +340,11 @@ func (s *Service) noteLocked(ctx context.Context, u User, limits ...web.LimitKey
 	}
 }
 
-// accountKey folds a typed handle or address, so that another spelling does not give further
-// attempts.
-func accountKey(typed string) string {
-	if h, err := CanonicalHandle(typed); err == nil {
-		return HandleKey(h)
-	}
-	return strings.ToLower(text.Cut(strings.TrimSpace(typed), 64))
-}
-
 // upgradeHash replaces a hash of an older form. A failure does not refuse the sign-in.
-func (s *Service) upgradeHash(ctx context.Context, u *User, password string) {
+func (s *Service) upgradeHash(ctx context.Context, u *account.User, password string) {
 	hash, err := s.hasher.Rehash(password)
 	if err == nil {
-		err = s.store.UpgradeHash(ctx, u.Sub, u.PasswordHash, hash)
+		err = s.Store().UpgradeHash(ctx, u.Sub, u.PasswordHash, hash)
 	}
 	if err != nil {
 		if !errors.Is(err, context.Canceled) {
@@ -363,16 +356,16 @@ func (s *Service) upgradeHash(ctx context.Context, u *User, password string) {
 }
 
 // suspension returns ErrSuspended, or ErrEnded, which is one too.
-func suspension(u User) error {
+func suspension(u account.User) error {
 	if u.Ended() {
-		return ErrEnded
+		return account.ErrEnded
 	}
-	return ErrSuspended
+	return account.ErrSuspended
 }
 
 // RefuseSuspended returns ErrSuspended, after the right proof.
-func (s *Service) RefuseSuspended(ctx context.Context, c Caller) error {
-	s.recordRefusal(ctx, s.audit(c, RefuseSuspended, c.Name, "suspended"))
+func (s *Service) RefuseSuspended(ctx context.Context, c account.Caller) error {
+	s.recordRefusal(ctx, s.audit(c, account.RefuseSuspended, c.Name, "suspended"))
 	return suspension(c.User)
 }
 
@@ -392,7 +385,7 @@ const signInSeal = "second-factor"
 const SignInStepLifetime = 5 * time.Minute
 
 // passwordMark identifies the password of a user in sealed values of a browser.
-func (s *Service) passwordMark(u User) []byte {
+func (s *Service) passwordMark(u account.User) []byte {
 	m := hmac.New(sha256.New, s.deviceKey)
 	_, _ = fmt.Fprintf(m, "password %s %s", u.Sub, u.PasswordHash)
 	return m.Sum(nil)
@@ -400,7 +393,7 @@ func (s *Service) passwordMark(u User) []byte {
 
 // askSecondFactor returns ErrSecondFactorRequired with the methods of u and the cookie to continue
 // with.
-func (s *Service) askSecondFactor(ctx context.Context, c Caller, u User) (SignedIn, error) {
+func (s *Service) askSecondFactor(ctx context.Context, c account.Caller, u account.User) (SignedIn, error) {
 	step, err := s.seal.Seal(signInSeal, signInStep{Sub: u.Sub, Password: s.passwordMark(u), Nonce: rand.Text(),
 		Shared: c.Shared, Demanded: !u.SecondFactor})
 	if err != nil {
@@ -411,65 +404,65 @@ func (s *Service) askSecondFactor(ctx context.Context, c Caller, u User) (Signed
 }
 
 // secondFactorRequired returns ErrSecondFactorRequired with the methods of u.
-func (s *Service) secondFactorRequired(ctx context.Context, u User) error {
-	f, err := s.store.Factors(ctx, u.Sub)
+func (s *Service) secondFactorRequired(ctx context.Context, u account.User) error {
+	f, err := s.Store().Factors(ctx, u.Sub)
 	if err != nil {
 		return err
 	}
-	p := *ErrSecondFactorRequired
+	p := *account.ErrSecondFactorRequired
 	p.Methods = s.FactorMethods(f)
 	return &p
 }
 
 // PendingSignIn returns the user whose password was recently right in this browser.
 // ErrSignInExpired if there is none, ErrSuspended.
-func (s *Service) PendingSignIn(ctx context.Context, c Caller) (User, signInStep, error) {
+func (s *Service) PendingSignIn(ctx context.Context, c account.Caller) (account.User, signInStep, error) {
 	var step signInStep
 	if c.Browser.Step == "" || s.seal.Open(signInSeal, c.Browser.Step, &step) != nil {
-		return User{}, step, ErrSignInExpired
+		return account.User{}, step, account.ErrSignInExpired
 	}
-	u, err := s.store.UserBySub(ctx, step.Sub)
+	u, err := s.Store().UserBySub(ctx, step.Sub)
 	switch {
-	case errors.Is(err, ErrUserNotFound):
-		return User{}, step, ErrSignInExpired
+	case errors.Is(err, account.ErrUserNotFound):
+		return account.User{}, step, account.ErrSignInExpired
 	case err != nil:
-		return User{}, step, err
+		return account.User{}, step, err
 	case !u.SecondFactor && !step.Demanded, !hmac.Equal(s.passwordMark(u), step.Password),
 		!u.PasswordDisownedAt.IsZero():
-		return User{}, step, ErrSignInExpired
+		return account.User{}, step, account.ErrSignInExpired
 	case u.Suspended():
-		return User{}, step, suspension(u)
+		return account.User{}, step, suspension(u)
 	}
 	return u, step, nil
 }
 
 // SecondStepProven signs in the user of PendingSignIn after the passkey that follows the password.
 func (s *Service) SecondStepProven(
-	ctx context.Context, c Caller, u User, step signInStep, p Proven,
+	ctx context.Context, c account.Caller, u account.User, step signInStep, p Proven,
 ) (SignedIn, error) {
 	if p.user.Sub != u.Sub {
-		return SignedIn{}, ErrInvalidPasskey
+		return SignedIn{}, account.ErrInvalidPasskey
 	}
 	if err := s.spendStep(ctx, step); err != nil {
 		return SignedIn{}, err
 	}
 	c.Shared = step.Shared
-	p.user, p.amr = u, append([]string{MethodPassword}, p.amr...)
+	p.user, p.amr = u, append([]string{account.MethodPassword}, p.amr...)
 	return s.openSession(ctx, c, p)
 }
 
 // spendStep spends a pending sign-in after the second factor was proven. ErrSignInExpired if it is
 // already spent.
 func (s *Service) spendStep(ctx context.Context, step signInStep) error {
-	first, err := s.store.SpendOnce(ctx, HashSecret(step.Nonce), s.Now().Add(2*SignInStepLifetime))
+	first, err := s.Store().SpendOnce(ctx, account.HashSecret(step.Nonce), s.Now().Add(2*SignInStepLifetime))
 	if err == nil && !first {
-		err = ErrSignInExpired
+		err = account.ErrSignInExpired
 	}
 	return err
 }
 
 // SignInProven signs in the owner of a passkey, who needs no other step.
-func (s *Service) SignInProven(ctx context.Context, c Caller, p Proven) (SignedIn, error) {
+func (s *Service) SignInProven(ctx context.Context, c account.Caller, p Proven) (SignedIn, error) {
 	return s.openSession(ctx, c, p)
 }
 
@@ -482,7 +475,7 @@ type Confirmation struct {
 // Confirm makes the session of the caller fresh by the proof that a sign-in requires, and gives it
 // a new token. ErrInvalidCredentials, ErrInvalidOTP; ErrSecondFactorRequired if only the password
 // was right.
-func (s *Service) Confirm(ctx context.Context, c Caller, in Confirmation) (SignedIn, error) {
+func (s *Service) Confirm(ctx context.Context, c account.Caller, in Confirmation) (SignedIn, error) {
 	u, err := s.verifyPassword(ctx, c, in.Password)
 	if err != nil {
 		return SignedIn{}, err
@@ -505,33 +498,33 @@ func (s *Service) Confirm(ctx context.Context, c Caller, in Confirmation) (Signe
 }
 
 // ConfirmProven is Confirm by a passkey.
-func (s *Service) ConfirmProven(ctx context.Context, c Caller, p Proven) (SignedIn, error) {
+func (s *Service) ConfirmProven(ctx context.Context, c account.Caller, p Proven) (SignedIn, error) {
 	if p.user.Sub != c.User.Sub {
-		return SignedIn{}, ErrInvalidPasskey
+		return SignedIn{}, account.ErrInvalidPasskey
 	}
 	return s.confirmed(ctx, c, p)
 }
 
-func (s *Service) confirmed(ctx context.Context, c Caller, p Proven) (SignedIn, error) {
-	out, err := s.renewSession(ctx, c, c.Session, p, ConfirmIdentity)
-	if errors.Is(err, ErrSessionNotFound) {
-		err = ErrNotAuthenticated
+func (s *Service) confirmed(ctx context.Context, c account.Caller, p Proven) (SignedIn, error) {
+	out, err := s.renewSession(ctx, c, c.Session, p, account.ConfirmIdentity)
+	if errors.Is(err, account.ErrSessionNotFound) {
+		err = account.ErrNotAuthenticated
 	}
 	return out, web.Noted(ctx, "confirmed", err)
 }
 
 // verifyPassword checks the password of the signed-in user, under the limits of a sign-in. The
 // returned user has the verified hash, which may be newer than the caller's.
-func (s *Service) verifyPassword(ctx context.Context, c Caller, password string) (User, error) {
+func (s *Service) verifyPassword(ctx context.Context, c account.Caller, password string) (account.User, error) {
 	got, err := s.checkPassword(ctx, c, c.User.Handle, password)
-	if err == nil && got.Sub != c.User.Sub || errors.Is(err, ErrInvalidCredentials) {
-		err = ErrWrongPassword
+	if err == nil && got.Sub != c.User.Sub || errors.Is(err, account.ErrInvalidCredentials) {
+		err = account.ErrWrongPassword
 	}
 	return got, err
 }
 
 // audit returns the audit row of something that happens now.
-func (s *Service) audit(c Caller, act Act, target, detail string) Audit {
+func (s *Service) audit(c account.Caller, act account.Act, target, detail string) account.Audit {
 	return c.Audit(s.Now(), act, target, detail)
 }
 
@@ -541,8 +534,8 @@ const refusalMemory = 15 * time.Minute
 
 // recordRefusal records that an account refused somebody. A failure to record does not change the
 // response.
-func (s *Service) recordRefusal(ctx context.Context, a Audit) {
-	if err := s.store.Record(ctx, a, refusalMemory); err != nil && !errors.Is(err, context.Canceled) {
+func (s *Service) recordRefusal(ctx context.Context, a account.Audit) {
+	if err := s.Store().Record(ctx, a, refusalMemory); err != nil && !errors.Is(err, context.Canceled) {
 		s.log.WarnContext(ctx, "refusal not in the audit log", "action", a.Action, "error", err)
 	}
 }
@@ -553,25 +546,30 @@ const nobody = "nobody"
 
 // limited records, if err is the refusal of a limit, that an account refused somebody; u may be the zero User. It
 // returns err. A stranger may not know of the account, so the time is the same without one.
-func (s *Service) limited(ctx context.Context, c Caller, u User, act Act, err error) error {
+func (s *Service) limited(ctx context.Context, c account.Caller, u account.User, act account.Act, err error) error {
 	switch {
 	case !errors.Is(err, web.ErrRateLimited):
 	case u.Sub == "":
-		_, _ = s.store.KnownAddress(ctx, nobody, nobody, time.Time{}) // instead of reading the audit log
+		_, _ = s.Store().KnownAddress(ctx, nobody, nobody, time.Time{}) // instead of reading the audit log
 	default:
-		s.recordRefusal(ctx, s.audit(c.As(User{}), act, u.Handle, ""))
+		s.recordRefusal(ctx, s.audit(c.As(account.User{}), act, u.Handle, ""))
 	}
 	return err
 }
 
 // noteAccount notes for the log whose account somebody tries: u, or if there is none, a keyed hash of what was
 // typed, by which an operator sees that it is the same again.
-func (s *Service) noteAccount(ctx context.Context, u User, typed string) {
+func (s *Service) noteAccount(ctx context.Context, u account.User, typed string) {
 	whose := u.Sub
 	if whose == "" {
 		m := hmac.New(sha256.New, s.typedKey)
-		_, _ = m.Write([]byte(accountKey(typed)))
+		_, _ = m.Write([]byte(account.AccountKey(typed)))
 		whose = fmt.Sprintf("hmac:%x", m.Sum(nil)[:8])
 	}
 	web.NoteAccount(ctx, whose)
 }
+
+// errPasswordDisowned comes only after the right password, which somebody else knows: see NotMeLinked.
+var errPasswordDisowned = web.NewProblem(403, "password_disowned",
+	"Someone else was reported to know this password, so it no longer works. Set a new one with “Forgot your "+
+		"password?”, or ask an administrator of your club.")

@@ -1,12 +1,10 @@
-// Package account owns the people of an installation: users, their access flags, sessions, passwords,
-// factors, invites, reset codes, preferences and settings, the rules about them, and what people do with
-// their own account. Each operation takes a context, who asks (Caller) and values.
+// Package person is what people do with their own account: they sign in and out, join, change and recover it. Each
+// operation takes a context, who asks (account.Caller) and values.
 //
-// It leaves to others: how things are stored (package store implements Store), passkeys (package
-// passkey), what administrators do (package roster), what mails say (package letter), pages and JSON
-// endpoints (package site), OpenID Connect (package provider) and the verification of the session token
-// (package session, which other applications import too).
-package account
+// It leaves to others: the words, the rules and the acts (package account), passkeys (package passkey), what
+// administrators do (package roster), what mails say (package letter), pages and JSON endpoints (package site) and
+// the verification of the session token (package session, which other applications import too).
+package person
 
 import (
 	"context"
@@ -25,12 +23,14 @@ import (
 	"github.com/cairn-id/cairn/account/statuslist"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
+
+	"github.com/cairn-id/cairn/account"
 )
 
 // Options configure a Service. Store, Issuer, Secret, Key, Hasher, Limits, Pages and StatusTTL are
 // required.
 type Options struct {
-	Store  Store
+	Store  account.Store
 	Issuer string // the issuer exactly as configured, without a trailing slash
 	Secret []byte // the shared HS256 secret, at least 32 bytes
 	// Key is the installation's secret, at least 32 bytes and never the shared secret. The keys for
@@ -62,7 +62,7 @@ type Service struct {
 	// StatusLists answer under /oauth2/status/.
 	StatusLists *statuslist.Lists
 
-	Base
+	account.Base
 
 	site         *web.Site
 	minter       *minter
@@ -78,7 +78,7 @@ type Service struct {
 	deviceKey    []byte   // of the marks of known devices, and of what bound sessions are made of
 	typedKey     []byte   // of what was typed, in the log
 	log          *slog.Logger
-	settings     *web.Cache[Settings]
+	settings     *web.Cache[account.Settings]
 	refusals     *web.Cache[password.Work] // what a wrong password costs
 	visits       visits
 	pictures     *picture.Desk
@@ -89,16 +89,16 @@ type Service struct {
 
 // sealLifetimes maps the purposes of sealed values to their lifetimes.
 var sealLifetimes = map[string]time.Duration{
-	PurposeVerify: VerificationLifetime, PurposeUndo: UndoLifetime, PurposeCancel: UndoLifetime,
-	PurposeNotMe:   NotMeLifetime,
-	signInSeal:     SignInStepLifetime,
-	totpSeal:       FreshFor,
-	PurposePasskey: PasskeyTime,
+	PurposeVerify: account.VerificationLifetime, PurposeUndo: account.UndoLifetime, PurposeCancel: account.UndoLifetime,
+	PurposeNotMe:           account.NotMeLifetime,
+	signInSeal:             SignInStepLifetime,
+	totpSeal:               account.FreshFor,
+	account.PurposePasskey: account.PasskeyTime,
 	// A sign-in page may be left open.
 	PurposeReturn: 30 * 24 * time.Hour, PurposePage: 30 * 24 * time.Hour,
 	PurposeAgain:  time.Minute,
 	PurposeJoin:   joinLinkLifetime,
-	purposeInvite: MaxInviteDays * 24 * time.Hour,
+	purposeInvite: account.MaxInviteDays * 24 * time.Hour,
 }
 
 // New makes a Service; it fails on options that cannot work.
@@ -123,11 +123,11 @@ func New(o Options) (*Service, error) {
 	}
 	s.proofs, s.passkeyHosts = s.sessionProofs(), o.PasskeyHosts
 	s.settings = web.NewCache(settingsTTL, o.Now,
-		func(ctx context.Context, _ string) (Settings, error) { return o.Store.Settings(ctx) })
+		func(ctx context.Context, _ string) (account.Settings, error) { return o.Store.Settings(ctx) })
 	s.refusals = web.NewCache(time.Minute, o.Now, func(ctx context.Context, _ string) (password.Work, error) {
 		return o.Hasher.RefusalWork(func(after string) (string, error) { return o.Store.ForeignHash(ctx, after) })
 	})
-	s.Base = NewBase(seenStore{o.Store, &s.visits}, o.Now).WithMail(o.Mail).WithLimits(o.Limits)
+	s.Base = account.NewBase(seenStore{o.Store, &s.visits}, o.Now).WithMail(o.Mail).WithLimits(o.Limits)
 	if s.seal, err = web.NewSealer(o.Key, sealLifetimes, o.Now); err != nil {
 		return nil, err
 	}
@@ -180,6 +180,8 @@ func (s *Service) Log() *slog.Logger { return s.log }
 func (s *Service) Sealer() *web.Sealer { return s.seal }
 
 // begin is Begin for an operation of the caller on their own account.
-func (s *Service) begin(ctx context.Context, c Caller, act Act, detail string, data ...string) (Audit, error) {
+func (s *Service) begin(
+	ctx context.Context, c account.Caller, act account.Act, detail string, data ...string,
+) (account.Audit, error) {
 	return s.Begin(ctx, c, act, c.User, detail, data...)
 }

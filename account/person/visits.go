@@ -1,9 +1,11 @@
-package account
+package person
 
 import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/cairn-id/cairn/account"
 )
 
 const (
@@ -50,12 +52,12 @@ func (v *visits) take() map[string]time.Time {
 
 // seenStore is a Store whose sessions include the visits that are not written yet.
 type seenStore struct {
-	Store
+	account.Store
 	visits *visits
 }
 
 // Sessions implements SessionStore.
-func (s seenStore) Sessions(ctx context.Context, sub string, now time.Time) ([]Session, error) {
+func (s seenStore) Sessions(ctx context.Context, sub string, now time.Time) ([]account.Session, error) {
 	list, err := s.Store.Sessions(ctx, sub, now)
 	s.visits.mu.Lock()
 	defer s.visits.mu.Unlock()
@@ -90,7 +92,7 @@ func (s *Service) writeVisits(ctx context.Context) {
 	if len(batch) == 0 {
 		return
 	}
-	if err := s.store.TouchSessions(ctx, batch); err != nil {
+	if err := s.Store().TouchSessions(ctx, batch); err != nil {
 		for session, at := range batch {
 			s.visits.note(session, at)
 		}

@@ -1,18 +1,20 @@
-package account
+package person
 
 import (
 	"cmp"
 	"context"
 	"errors"
 
+	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/web"
 )
 
 // RemovePassword leaves the caller with passkeys alone, and returns the recovery codes of somebody who had none. The
 // other sessions end, except what is kept. ErrLastWayIn without a passkey that works here; ErrSecondFactorRequired to a
 // session that has not proven one.
-func (s *Service) RemovePassword(ctx context.Context, c Caller, keep Keep) (shown []string, err error) {
-	f, err := s.store.Factors(ctx, c.User.Sub)
+func (s *Service) RemovePassword(ctx context.Context, c account.Caller, keep account.Keep) (shown []string, err error) {
+	f, err := s.Store().Factors(ctx, c.User.Sub)
 	if err != nil {
 		return nil, err
 	}
@@ -20,21 +22,21 @@ func (s *Service) RemovePassword(ctx context.Context, c Caller, keep Keep) (show
 	if f.RecoveryCodes == 0 {
 		data = []string{"session", c.Session.ID} // which draws them
 	}
-	a, err := s.begin(ctx, c, RemovePassword, "", data...)
+	a, err := s.begin(ctx, c, account.RemovePassword, "", data...)
 	if err != nil || c.User.Passwordless() {
 		return nil, err
 	}
-	n := NewFactor{Now: s.Now(), Audit: a.Keeping(keep)}
+	n := account.NewFactor{Now: s.Now(), Audit: a.Keeping(keep)}
 	if err = s.proveFactor(ctx, c); err == nil && f.RecoveryCodes == 0 {
 		shown, n.Codes, err = s.newRecoveryCodes(ctx)
 	}
-	if errors.Is(err, ErrNoStep) {
-		err = ErrLastWayIn
+	if errors.Is(err, account.ErrNoStep) {
+		err = account.ErrLastWayIn
 	}
 	if err != nil {
 		return nil, err
 	}
-	err = s.store.RemovePassword(ctx, c.User.Sub, c.User.PasswordHash, s.passkeyHosts, n)
+	err = s.Store().RemovePassword(ctx, c.User.Sub, c.User.PasswordHash, s.passkeyHosts, n)
 	if err = web.Noted(ctx, "password_removed", err); err != nil {
 		return nil, err
 	}
@@ -46,22 +48,23 @@ func (s *Service) RemovePassword(ctx context.Context, c Caller, keep Keep) (show
 // too. What also names is void or removed too; with NoSecondStep the first password of somebody who had none is enough
 // alone. ErrInvalidCredentials, ErrWeakPassword, ErrStepOfApp, ErrFactorDemanded.
 func (s *Service) ChangePassword(
-	ctx context.Context, c Caller, current, password string, also Keep,
+	ctx context.Context, c account.Caller, current, password string, also account.Keep,
 ) (SignedIn, error) {
-	a, err := s.begin(ctx, c, ChangePassword, "")
+	a, err := s.begin(ctx, c, account.ChangePassword, "")
 	if err != nil {
 		return SignedIn{}, err
 	}
 	u, weak := c.User, s.weak(ctx, password, c.User.Handle, "/new_password")
 	if also.NoSecondStep = also.NoSecondStep && u.Passwordless(); also.NoSecondStep {
-		mails, failed := s.notices(ctx, u, DropSecondStep.Told, "factor", FactorChoice, "session", c.Session.ID)
+		mails, failed := s.Notices(ctx, u, account.DropSecondStep.Told, "factor", account.FactorChoice, "session",
+			c.Session.ID)
 		if err = cmp.Or(s.maySkipStep(ctx, u), failed); err != nil {
 			return SignedIn{}, err
 		}
 		a = a.With(mails...)
 	}
 	if !u.Passwordless() { // then the act needs a fresh session instead
-		if u, err = s.verifyPassword(ctx, c, current); errors.Is(err, ErrInvalidCredentials) {
+		if u, err = s.verifyPassword(ctx, c, current); errors.Is(err, account.ErrInvalidCredentials) {
 			err = web.AllFaults(err, weak)
 		}
 	}
@@ -78,17 +81,17 @@ func (s *Service) ChangePassword(
 	if err := s.checkToken(ctx, u, &row); err != nil {
 		return SignedIn{}, err
 	}
-	err = s.store.ChangePassword(ctx, u.Sub, u.PasswordHash, hash, &row, s.Now(),
-		a.Keeping(Keep{Void: also.Void, Remove: also.Remove, NoSecondStep: also.NoSecondStep}))
-	if errors.Is(err, ErrSessionNotFound) {
-		err = ErrNotAuthenticated
+	err = s.Store().ChangePassword(ctx, u.Sub, u.PasswordHash, hash, &row, s.Now(),
+		a.Keeping(account.Keep{Void: also.Void, Remove: also.Remove, NoSecondStep: also.NoSecondStep}))
+	if errors.Is(err, account.ErrSessionNotFound) {
+		err = account.ErrNotAuthenticated
 	}
 	if err != nil {
 		return SignedIn{}, err
 	}
 	web.Note(ctx, "password_changed")
 	out.Session = row
-	if u, err = s.store.UserBySub(ctx, u.Sub); err != nil {
+	if u, err = s.Store().UserBySub(ctx, u.Sub); err != nil {
 		return SignedIn{}, err
 	}
 	if !row.Shared() {
@@ -96,4 +99,25 @@ func (s *Service) ChangePassword(
 	}
 	out.Token, err = s.sessionToken(ctx, u, &row, out.Token)
 	return out, err
+}
+
+// hashNew returns the hash of a new password that follows the rules.
+func (s *Service) hashNew(ctx context.Context, chosen, handle string) (string, error) {
+	if err := s.weak(ctx, chosen, handle, "/password"); err != nil {
+		return "", err
+	}
+	return s.hasher.Hash(ctx, chosen)
+}
+
+// weak returns ErrWeakPassword about a member of the request, nil for a password that follows the rules.
+func (s *Service) weak(ctx context.Context, chosen, handle, pointer string) error {
+	settings, err := s.Settings(ctx)
+	if err == nil {
+		err = password.Check(chosen, handle, settings.MinPassword)
+	}
+	if p, _ := web.ProblemOf(err); errors.Is(err, account.ErrWeakPassword) {
+		p.Errors[0].Pointer = pointer
+		return p
+	}
+	return err
 }

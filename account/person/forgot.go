@@ -1,15 +1,13 @@
-package account
+package person
 
 import (
 	"context"
-	"time"
 
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
-)
 
-// MailedResetLifetime is the lifetime of a reset code that was mailed.
-const MailedResetLifetime = time.Hour
+	"github.com/cairn-id/cairn/account"
+)
 
 // maxMailed bounds a continuation in the link of a mail: programs cut or break very long ones.
 const maxMailed = 1500
@@ -23,12 +21,12 @@ const mailOffContact templates.Text = "This service does not send email. Ask an 
 // mails are sent.
 //
 // The link in the mail leads back to a continuation of the sign-in page, "" for none.
-func (s *Service) ForgotPassword(ctx context.Context, c Caller, typed, continuation string) error {
+func (s *Service) ForgotPassword(ctx context.Context, c account.Caller, typed, continuation string) error {
 	if !s.MailEnabled() {
-		return s.WithContact(ctx, ErrMailOff, mailOffContact)
+		return s.WithContact(ctx, account.ErrMailOff, mailOffContact)
 	}
-	s.noteAccount(ctx, User{}, typed)
-	if err := s.limits.Count(ctx, web.LimitKey{Name: web.LimitForgot, Key: c.Address}); err != nil {
+	s.noteAccount(ctx, account.User{}, typed)
+	if err := s.Limits().Count(ctx, web.LimitKey{Name: web.LimitForgot, Key: c.Address}); err != nil {
 		return err
 	}
 	name, ok := AccountName(typed)
@@ -40,8 +38,8 @@ func (s *Service) ForgotPassword(ctx context.Context, c Caller, typed, continuat
 		data["continue"] = continuation
 	}
 	web.Note(ctx, "password_forgotten")
-	return s.store.QueueMail(ctx,
-		Mail{Kind: MailForgot, Language: templates.LanguageOf(ctx).Tag(),
+	return s.Store().QueueMail(ctx,
+		account.Mail{Kind: account.MailForgot, Language: templates.LanguageOf(ctx).Tag(),
 			Data: data}, s.Now())
 }
 
@@ -49,9 +47,9 @@ func (s *Service) ForgotPassword(ctx context.Context, c Caller, typed, continuat
 // mistake, is not stored.
 func AccountName(typed string) (string, bool) {
 	typed = withoutAt(typed)
-	if h, err := CanonicalHandle(typed); err == nil {
+	if h, err := account.CanonicalHandle(typed); err == nil {
 		return h, true
 	}
-	email, err := CheckEmail(typed)
+	email, err := account.CheckEmail(typed)
 	return email, err == nil && email != ""
 }

@@ -1,4 +1,4 @@
-package account
+package person
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
+
+	"github.com/cairn-id/cairn/account"
 )
 
 // Purposes of the sealed values in links of mails, which are also the names of their pages. A link
@@ -20,9 +22,6 @@ const (
 	PurposeNotMe  = "not-me"
 	PurposeJoin   = "confirm-join"
 )
-
-// NotMeLifetime is how long the link in the notice of a sign-in is good.
-const NotMeLifetime = 7 * 24 * time.Hour
 
 // purposeInvite is the purpose of the sealed value in the link of a mailed invite.
 const purposeInvite = "mailed-invite"
@@ -50,14 +49,16 @@ type inviteLink struct {
 
 // InvitedAddress returns the address that an invite was mailed to, if sealed is from the link in
 // that mail, or "".
-func (s *Service) InvitedAddress(i Invite, sealed string) string {
+func (s *Service) InvitedAddress(i account.Invite, sealed string) string {
 	return s.openInvite(i, sealed).Email
 }
 
 // InvitedName returns the name in the request to join that the invite answers, likewise.
-func (s *Service) InvitedName(i Invite, sealed string) string { return s.openInvite(i, sealed).Name }
+func (s *Service) InvitedName(i account.Invite, sealed string) string {
+	return s.openInvite(i, sealed).Name
+}
 
-func (s *Service) openInvite(i Invite, sealed string) (v inviteLink) {
+func (s *Service) openInvite(i account.Invite, sealed string) (v inviteLink) {
 	if sealed == "" || s.seal.Open(purposeInvite, sealed, &v) != nil || v.Invite != i.Hash() {
 		return inviteLink{}
 	}
@@ -90,7 +91,7 @@ func (s *Service) link(purpose string, v any) (string, error) {
 }
 
 // VerifyURL returns the link that verifies the address of a user, asked for at a time.
-func (s *Service) VerifyURL(u User, asked time.Time) (string, error) {
+func (s *Service) VerifyURL(u account.User, asked time.Time) (string, error) {
 	return s.link(PurposeVerify, verifyLink{Sub: u.Sub, Email: u.Unproven(), Asked: asked.Unix()})
 }
 
@@ -110,13 +111,13 @@ func (s *Service) NotMeURL(sub, session string, added bool) (string, error) {
 }
 
 // JoinURL returns the link that stores a request to join.
-func (s *Service) JoinURL(r JoinRequest) (string, error) {
+func (s *Service) JoinURL(r account.JoinRequest) (string, error) {
 	return s.link(PurposeJoin, joinLink{r.Name, r.Email, r.Reason, r.Language})
 }
 
 // MailedInviteURL returns the link of an invite in a mail to an address, which it proves. name is that of the request
 // to join that it answers, or "".
-func (s *Service) MailedInviteURL(i Invite, email, name string) (string, error) {
+func (s *Service) MailedInviteURL(i account.Invite, email, name string) (string, error) {
 	sealed, err := s.seal.Seal(purposeInvite, inviteLink{i.Hash(), email, name})
 	return s.InviteURL(i) + "&mailed=" + sealed, err
 }
@@ -130,23 +131,23 @@ type Linked struct {
 // openLink opens the sealed value of a link. ErrInvalidLink.
 func (s *Service) openLink(purpose, sealed string, v any) error {
 	if s.seal.Open(purpose, sealed, v) != nil {
-		return ErrInvalidLink
+		return account.ErrInvalidLink
 	}
 	return nil
 }
 
 // linkedUser returns the user of a link. ErrInvalidLink.
-func (s *Service) linkedUser(ctx context.Context, sub string) (User, error) {
-	u, err := s.store.UserBySub(ctx, sub)
-	if errors.Is(err, ErrUserNotFound) {
-		err = ErrInvalidLink
+func (s *Service) linkedUser(ctx context.Context, sub string) (account.User, error) {
+	u, err := s.Store().UserBySub(ctx, sub)
+	if errors.Is(err, account.ErrUserNotFound) {
+		err = account.ErrInvalidLink
 	}
 	return u, err
 }
 
 // VerifyLinked serves the link that verifies an address. It refuses a person who is signed in to
 // another account: they would verify their own address for somebody else's account.
-func (s *Service) VerifyLinked(ctx context.Context, c Caller, sealed string) (Linked, error) {
+func (s *Service) VerifyLinked(ctx context.Context, c account.Caller, sealed string) (Linked, error) {
 	var v verifyLink
 	if err := s.openLink(PurposeVerify, sealed, &v); err != nil {
 		return Linked{}, err
@@ -157,7 +158,7 @@ func (s *Service) VerifyLinked(ctx context.Context, c Caller, sealed string) (Li
 	}
 	// The page names the account, as the mail does: people must know for whom they verify an
 	// address.
-	page := templates.LinkPage{Handle: u.Handle, Email: MaskedEmail(v.Email)}
+	page := templates.LinkPage{Handle: u.Handle, Email: account.MaskedEmail(v.Email)}
 	switch c.User.Sub {
 	case "":
 	case u.Sub:
@@ -169,40 +170,40 @@ func (s *Service) VerifyLinked(ctx context.Context, c Caller, sealed string) (Li
 	page.EndsOthers = u.EmailVerified && !u.Pending.Keep.Sessions
 	asked := time.Unix(v.Asked, 0).UTC()
 	if !page.Done && (u.Unproven() != v.Email || !u.EmailAskedAt.Equal(asked) || !s.Verifiable(u)) {
-		return Linked{}, ErrInvalidLink
+		return Linked{}, account.ErrInvalidLink
 	}
 	return Linked{page, func(*templates.LinkPage) error { return s.verifyEmail(ctx, c, u, asked) }}, nil
 }
 
 // CancelLinked serves the link in the notice that a new address was asked for. It is good as long as an undo.
-func (s *Service) CancelLinked(ctx context.Context, c Caller, sealed string) (Linked, error) {
+func (s *Service) CancelLinked(ctx context.Context, c account.Caller, sealed string) (Linked, error) {
 	var v cancelLink
 	if err := s.openLink(PurposeCancel, sealed, &v); err != nil {
 		return Linked{}, err
 	}
 	u, err := s.linkedUser(ctx, v.Sub)
 	if err == nil && (u.Pending.Email == "" || u.Pending.At.Before(time.Unix(v.Asked, 0))) {
-		err = ErrInvalidLink
+		err = account.ErrInvalidLink
 	}
 	if err != nil {
 		return Linked{}, err
 	}
-	return Linked{templates.LinkPage{Email: MaskedEmail(u.Pending.Email)}, func(*templates.LinkPage) error {
-		err := s.cancelEmail(ctx, Caller{Address: c.Address, RequestID: c.RequestID}.As(u), RefuseEmail)
-		if errors.Is(err, ErrNoEmailToVerify) {
-			err = ErrInvalidLink
+	return Linked{templates.LinkPage{Email: account.MaskedEmail(u.Pending.Email)}, func(*templates.LinkPage) error {
+		err := s.cancelEmail(ctx, account.Caller{Address: c.Address, RequestID: c.RequestID}.As(u), account.RefuseEmail)
+		if errors.Is(err, account.ErrNoEmailToVerify) {
+			err = account.ErrInvalidLink
 		}
 		return err
 	}}, nil
 }
 
 // UndoLinked serves the link in the mail to the previous address after a change.
-func (s *Service) UndoLinked(ctx context.Context, c Caller, sealed string) (Linked, error) {
+func (s *Service) UndoLinked(ctx context.Context, c account.Caller, sealed string) (Linked, error) {
 	var v undoLink
 	if err := s.openLink(PurposeUndo, sealed, &v); err != nil {
 		return Linked{}, err
 	}
-	change, err := s.store.EmailChange(ctx, v.ID, s.Now())
+	change, err := s.Store().EmailChange(ctx, v.ID, s.Now())
 	if err != nil {
 		return Linked{}, err
 	}
@@ -210,18 +211,18 @@ func (s *Service) UndoLinked(ctx context.Context, c Caller, sealed string) (Link
 	if err != nil {
 		return Linked{}, err
 	}
-	page := templates.LinkPage{Email: MaskedEmail(change.Email), Passwordless: u.Passwordless()}
+	page := templates.LinkPage{Email: account.MaskedEmail(change.Email), Passwordless: u.Passwordless()}
 	return Linked{page, func(page *templates.LinkPage) error {
-		a, err := s.begin(ctx, c.As(u), UndoEmailChange, "", "undone", "true")
+		a, err := s.begin(ctx, c.As(u), account.UndoEmailChange, "", "undone", "true")
 		if err != nil {
 			return err
 		}
 		// Any other address may be the stolen one.
-		a.Actor, a.Mails = "", slices.DeleteFunc(a.Mails, func(m Mail) bool {
+		a.Actor, a.Mails = "", slices.DeleteFunc(a.Mails, func(m account.Mail) bool {
 			return !u.EmailVerified || u.Email == change.Email || m.Address != u.Email
 		})
 		code := s.mailedCode()
-		out, err := s.store.UndoEmailChange(ctx, v.ID, code, s.Now(), a)
+		out, err := s.Store().UndoEmailChange(ctx, v.ID, code, s.Now(), a)
 		if err != nil {
 			return err
 		}
@@ -231,9 +232,9 @@ func (s *Service) UndoLinked(ctx context.Context, c Caller, sealed string) (Link
 }
 
 // mailedCode returns a reset code for the page of a link, which proves the mailbox.
-func (s *Service) mailedCode() ResetCode {
-	code := NewResetCode(s.Now())
-	code.ExpiresAt = s.Now().Add(MailedResetLifetime)
+func (s *Service) mailedCode() account.ResetCode {
+	code := account.NewResetCode(s.Now())
+	code.ExpiresAt = s.Now().Add(account.MailedResetLifetime)
 	return code
 }
 
@@ -243,7 +244,7 @@ func (s *Service) mailedCode() ResetCode {
 // as that of a forgotten password does. It signs nobody in. Without a password there is nothing to disown, and the
 // page leads to the passkeys, the recovery codes and an administrator: as for a forgotten password, the
 // mailbox alone sets none.
-func (s *Service) NotMeLinked(ctx context.Context, c Caller, sealed string) (Linked, error) {
+func (s *Service) NotMeLinked(ctx context.Context, c account.Caller, sealed string) (Linked, error) {
 	var v notMeLink
 	if err := s.openLink(PurposeNotMe, sealed, &v); err != nil {
 		return Linked{}, err
@@ -253,24 +254,25 @@ func (s *Service) NotMeLinked(ctx context.Context, c Caller, sealed string) (Lin
 		return Linked{}, err
 	}
 	page := templates.LinkPage{Handle: u.Handle, Passwordless: u.Passwordless()}
-	switch n, _, err := s.store.Session(ctx, v.Session); {
-	case err != nil && !errors.Is(err, ErrSessionNotFound):
+	switch n, _, err := s.Store().Session(ctx, v.Session); {
+	case err != nil && !errors.Is(err, account.ErrSessionNotFound):
 		return Linked{}, err
 	case v.Added:
-	case err != nil || slices.Contains(n.AMR, MethodPassword):
+	case err != nil || slices.Contains(n.AMR, account.MethodPassword):
 		page.Used = factorPassword
 	case n.Passkey != nil:
-		page.Used = FactorPasskey
+		page.Used = account.FactorPasskey
 	default:
-		page.Used = FactorRecoveryCode
+		page.Used = account.FactorRecoveryCode
 	}
 	return Linked{page, func(page *templates.LinkPage) error {
-		a, err := s.begin(ctx, Caller{Address: c.Address, RequestID: c.RequestID}.As(u), DisownSession, v.Session)
+		a, err := s.begin(ctx, account.Caller{Address: c.Address, RequestID: c.RequestID}.As(u),
+			account.DisownSession, v.Session)
 		if err != nil {
 			return err
 		}
 		code := s.mailedCode()
-		out, err := s.store.DisownSession(ctx, u.Sub, v.Session, code, MailedResetLifetime, s.Now(), a)
+		out, err := s.Store().DisownSession(ctx, u.Sub, v.Session, code, account.MailedResetLifetime, s.Now(), a)
 		if err != nil {
 			return err
 		}
@@ -281,15 +283,15 @@ func (s *Service) NotMeLinked(ctx context.Context, c Caller, sealed string) (Lin
 
 // describeDisowned describes on the page of a link what was removed, what is left, and how the owner goes on.
 func (s *Service) describeDisowned(
-	ctx context.Context, page *templates.LinkPage, sub string, code ResetCode, out Disowned,
+	ctx context.Context, page *templates.LinkPage, sub string, code account.ResetCode, out account.Disowned,
 ) error {
-	u, err := s.store.UserBySub(ctx, sub)
+	u, err := s.Store().UserBySub(ctx, sub)
 	if err != nil {
 		return err
 	}
-	page.Handle, page.Removed = u.Handle, FactorRowsOf(out.Removed)
+	page.Handle, page.Removed = u.Handle, account.FactorRowsOf(out.Removed)
 	if page.Passwordless { // one of their ways in was used, which may be an old one
-		f, err := s.store.Factors(ctx, sub)
+		f, err := s.Store().Factors(ctx, sub)
 		if err != nil {
 			return err
 		}
@@ -299,7 +301,7 @@ func (s *Service) describeDisowned(
 	}
 	page.Code = code.Code
 	since := out.Since
-	if page.Used == FactorPasskey { // it is one of these
+	if page.Used == account.FactorPasskey { // it is one of these
 		since = time.Time{}
 	}
 	page.Added, err = s.addedSince(ctx, u, since)
@@ -307,36 +309,39 @@ func (s *Service) describeDisowned(
 }
 
 // addedSince returns the factors, and the address, that the account got since a time.
-func (s *Service) addedSince(ctx context.Context, u User, since time.Time) (list []templates.FactorRow, err error) {
+func (s *Service) addedSince(
+	ctx context.Context, u account.User, since time.Time,
+) (list []templates.FactorRow, err error) {
 	list, err = s.WaysIn(ctx, u)
 	return slices.DeleteFunc(list, func(f templates.FactorRow) bool { return f.CreatedAt.Before(since) }), err
 }
 
 // WaysIn returns the second factors of a user, oldest first, and their address if they changed it
 // themselves, for pages that follow an act that proves the account anew.
-func (s *Service) WaysIn(ctx context.Context, u User) ([]templates.FactorRow, error) {
+func (s *Service) WaysIn(ctx context.Context, u account.User) ([]templates.FactorRow, error) {
 	list, err := s.factorRows(ctx, u)
 	if err == nil && u.Email != "" && !u.EmailChangedAt.IsZero() {
-		list = append(list, templates.FactorRow{Kind: "email", Name: MaskedEmail(u.Email), CreatedAt: u.EmailChangedAt})
+		list = append(list, templates.FactorRow{Kind: "email", Name: account.MaskedEmail(u.Email),
+			CreatedAt: u.EmailChangedAt})
 	}
 	return list, err
 }
 
 // factorRows returns the second factors of a user for pages, oldest first.
-func (s *Service) factorRows(ctx context.Context, u User) (list []templates.FactorRow, err error) {
-	f, err := s.store.Factors(ctx, u.Sub)
+func (s *Service) factorRows(ctx context.Context, u account.User) (list []templates.FactorRow, err error) {
+	f, err := s.Store().Factors(ctx, u.Sub)
 	if err != nil {
 		return nil, err
 	}
 	if f.TOTP != nil {
-		list = append(list, templates.FactorRow{Kind: FactorTOTP, CreatedAt: f.TOTP.CreatedAt})
+		list = append(list, templates.FactorRow{Kind: account.FactorTOTP, CreatedAt: f.TOTP.CreatedAt})
 	}
 	if f.RecoveryCodes > 0 {
-		list = append(list, templates.FactorRow{Kind: FactorRecoveryCode, CreatedAt: f.CodesMadeAt})
+		list = append(list, templates.FactorRow{Kind: account.FactorRecoveryCode, CreatedAt: f.CodesMadeAt})
 	}
-	keys, err := s.store.Passkeys(ctx, u.Sub)
+	keys, err := s.Store().Passkeys(ctx, u.Sub)
 	for _, k := range keys {
-		list = append(list, templates.FactorRow{Kind: FactorPasskey, Name: k.Name, CreatedAt: k.CreatedAt})
+		list = append(list, templates.FactorRow{Kind: account.FactorPasskey, Name: k.Name, CreatedAt: k.CreatedAt})
 	}
 	return list, err
 }

@@ -1,4 +1,4 @@
-package account_test
+package person_test
 
 import (
 	"crypto/rand"

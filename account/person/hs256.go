@@ -1,9 +1,11 @@
-package account
+package person
 
 import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/cairn-id/cairn/account"
 )
 
 // retireInterval is how often the end date is read, because the operator may set it while the
@@ -13,7 +15,7 @@ const retireInterval = time.Minute
 // RetireHS256 ends the sessions whose tokens are no longer accepted, so that other applications
 // learn of it. It returns when ctx ends.
 func (s *Service) RetireHS256(ctx context.Context) {
-	if s.minter.algorithm != AlgorithmRS256 {
+	if s.minter.algorithm != account.AlgorithmRS256 {
 		return
 	}
 	for {
@@ -38,7 +40,7 @@ func (s *Service) retireHS256(ctx context.Context) (next time.Duration, err erro
 	if left := v.HS256Until.Sub(s.Now()); left > 0 {
 		return min(left, retireInterval), nil
 	}
-	n, err := s.store.EndHS256Sessions(ctx, s.Now())
+	n, err := s.Store().EndHS256Sessions(ctx, s.Now())
 	if err != nil {
 		return retireInterval, fmt.Errorf("end HS256 sessions: %w", err)
 	}

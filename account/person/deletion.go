@@ -1,4 +1,4 @@
-package account
+package person
 
 import (
 	"context"
@@ -6,13 +6,15 @@ import (
 	"fmt"
 
 	"github.com/cairn-id/cairn/account/web"
+
+	"github.com/cairn-id/cairn/account"
 )
 
 // DeleteAccount removes the caller's personal data. They prove the password if there is one. With a second factor
 // they also need a fresh session, or send a code. ErrLastAdmin.
-func (s *Service) DeleteAccount(ctx context.Context, c Caller, in Confirmation) error {
+func (s *Service) DeleteAccount(ctx context.Context, c account.Caller, in Confirmation) error {
 	u := c.User
-	err := s.Allow(c, DeleteAccount)
+	err := s.Allow(c, account.DeleteAccount)
 	if err != nil && (in.OTP == "" || u.Passwordless()) {
 		return err
 	}
@@ -27,12 +29,12 @@ func (s *Service) DeleteAccount(ctx context.Context, c Caller, in Confirmation) 
 	if err != nil {
 		return err
 	}
-	a, err := s.begin(ctx, c, DeleteAccount, "")
+	a, err := s.begin(ctx, c, account.DeleteAccount, "")
 	if err != nil {
 		return err
 	}
 	a.Address = "" // the address is personal data, so the audit row has none
-	if err := s.store.DeleteUser(ctx, u.Sub, s.Now(), a); err != nil && !errors.Is(err, ErrUserNotFound) {
+	if err := s.Store().DeleteUser(ctx, u.Sub, s.Now(), a); err != nil && !errors.Is(err, account.ErrUserNotFound) {
 		return fmt.Errorf("delete own account: %w", err)
 	}
 	web.Note(ctx, "account_deleted")

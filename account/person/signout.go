@@ -1,4 +1,4 @@
-package account
+package person
 
 import (
 	"context"
@@ -7,13 +7,15 @@ import (
 	"slices"
 
 	"github.com/cairn-id/cairn/account/web"
+
+	"github.com/cairn-id/cairn/account"
 )
 
 // SignOut ends the live sessions that the browser's cookies prove. If sub is not empty, it ends
 // only those of that user: who may sign out one user may not sign out others. It also ends sessions
 // by tokens that this service does not accept, or not alone, because other applications may rely on
 // them.
-func (s *Service) SignOut(ctx context.Context, c Caller, sub string) error {
+func (s *Service) SignOut(ctx context.Context, c account.Caller, sub string) error {
 	live, err := s.liveSessions(ctx, c.Browser)
 	if err != nil {
 		return err
@@ -28,11 +30,11 @@ func (s *Service) SignOut(ctx context.Context, c Caller, sub string) error {
 }
 
 // endEach ends sessions. It is no error if one has already ended.
-func (s *Service) endEach(ctx context.Context, c Caller, live []*Identity) error {
+func (s *Service) endEach(ctx context.Context, c account.Caller, live []*Identity) error {
 	for _, id := range live {
-		a := s.audit(c.As(id.User), SignOut, id.User.Handle, id.Session.ID)
-		err := s.store.EndSession(ctx, id.User.Sub, id.Session.ID, s.Now(), a)
-		if err != nil && !errors.Is(err, ErrSessionNotFound) {
+		a := s.audit(c.As(id.User), account.SignOut, id.User.Handle, id.Session.ID)
+		err := s.Store().EndSession(ctx, id.User.Sub, id.Session.ID, s.Now(), a)
+		if err != nil && !errors.Is(err, account.ErrSessionNotFound) {
 			return fmt.Errorf("end session: %w", err)
 		}
 	}
@@ -40,36 +42,36 @@ func (s *Service) endEach(ctx context.Context, c Caller, live []*Identity) error
 }
 
 // EndSession ends a session of the caller. The session of the request needs no further proof.
-func (s *Service) EndSession(ctx context.Context, c Caller, id string) error {
-	act := EndSession
+func (s *Service) EndSession(ctx context.Context, c account.Caller, id string) error {
+	act := account.EndSession
 	if id == c.Session.ID {
-		act = SignOut
+		act = account.SignOut
 	}
 	a, err := s.begin(ctx, c, act, id)
 	if err != nil {
 		return err
 	}
-	if !IsSessionID(id) {
-		return ErrSessionNotFound
+	if !account.IsSessionID(id) {
+		return account.ErrSessionNotFound
 	}
-	return web.Noted(ctx, "session_ended", s.store.EndSession(ctx, c.User.Sub, id, s.Now(), a))
+	return web.Noted(ctx, "session_ended", s.Store().EndSession(ctx, c.User.Sub, id, s.Now(), a))
 }
 
 // EndOtherSessions ends all sessions of the caller except that of the request, with everything that
 // they made. keep.Apps keep their access, keep.Void is void, and keep.Remove is removed.
-func (s *Service) EndOtherSessions(ctx context.Context, c Caller, keep Keep) error {
-	a, err := s.begin(ctx, c, EndOtherSessions, "")
+func (s *Service) EndOtherSessions(ctx context.Context, c account.Caller, keep account.Keep) error {
+	a, err := s.begin(ctx, c, account.EndOtherSessions, "")
 	if err != nil {
 		return err
 	}
 	if len(keep.Remove) > 0 {
-		mails, err := s.notices(ctx, c.User, MailFactorRemoved)
+		mails, err := s.Notices(ctx, c.User, account.MailFactorRemoved)
 		if err != nil {
 			return err
 		}
 		a = a.With(mails...)
 	}
 	keep.Sessions = false
-	_, err = s.store.EndSessions(ctx, c.User.Sub, s.Now(), a.Keeping(keep))
+	_, err = s.Store().EndSessions(ctx, c.User.Sub, s.Now(), a.Keeping(keep))
 	return web.Noted(ctx, "sessions_ended", err)
 }

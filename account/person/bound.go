@@ -1,4 +1,4 @@
-package account
+package person
 
 import (
 	"cmp"
@@ -19,6 +19,8 @@ import (
 
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
+
+	"github.com/cairn-id/cairn/account"
 )
 
 // Device Bound Session Credentials (W3C, editor's draft of 2026-02-17): the browser makes a key that cannot leave
@@ -62,22 +64,20 @@ type Bound struct {
 // BoundName returns what tells the bound cookie of a session from those of others in the same browser.
 func BoundName(session string) string { return text.Cut(session, 8) }
 
-// Bound reports whether the session is bound to its device: its key is registered and was proven since.
-func (s Session) Bound() bool { return !s.DeviceProvenAt.IsZero() }
-
 // keyMark names the key of a session in stamped values.
-func keyMark(s Session) string {
+func keyMark(s account.Session) string {
 	sum := sha256.Sum256(s.DeviceKey)
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
-func boundCookie(n Session) string { return "bound cookie " + n.ID + " " + keyMark(n) }
-func registrationOf(n Session) string {
+func boundCookie(n account.Session) string { return "bound cookie " + n.ID + " " + keyMark(n) }
+
+func registrationOf(n account.Session) string {
 	return "device registration " + n.ID + n.AuthTime.UTC().String()
 }
 
 // boundID returns the session_identifier, which stays the same for as long as the key does.
-func (s *Service) boundID(n Session) string {
+func (s *Service) boundID(n account.Session) string {
 	name := n.ID + "." + keyMark(n)
 	return name + "." + s.markCode("device session "+name)
 }
@@ -95,7 +95,7 @@ func (s *Service) lives(stamp, of string, life time.Duration) bool {
 }
 
 // unproven reports whether the session is bound to its device and the browser has not proven it recently.
-func (s *Service) unproven(n Session, b Browser) bool {
+func (s *Service) unproven(n account.Session, b account.Browser) bool {
 	return s.binding && n.Bound() && !s.lives(b.Bound[BoundName(n.ID)], boundCookie(n), BoundCookieLife+boundLeeway)
 }
 
@@ -146,18 +146,18 @@ func (s *Service) openChallenge(challenge, of string) error {
 
 // RegisterDevice binds a session to the key of a proof, once and soon after its sign-in. The session counts as bound
 // after the first proof that follows: a browser that cannot give one must not lock its owner out. ErrDeviceProof.
-func (s *Service) RegisterDevice(ctx context.Context, c Caller, proof string) (Bound, error) {
+func (s *Service) RegisterDevice(ctx context.Context, c account.Caller, proof string) (Bound, error) {
 	key, claims, err := openDeviceProof(proof, nil)
 	if err != nil {
 		return Bound{}, err
 	}
 	id, stamp, _ := strings.Cut(claims.Authorization, ".")
-	if !s.binding || !IsSessionID(id) {
+	if !s.binding || !account.IsSessionID(id) {
 		return Bound{}, ErrDeviceProof
 	}
-	n, u, err := s.store.Session(ctx, id)
+	n, u, err := s.Store().Session(ctx, id)
 	switch {
-	case errors.Is(err, ErrSessionNotFound):
+	case errors.Is(err, account.ErrSessionNotFound):
 		return Bound{}, ErrDeviceProof
 	case err != nil:
 		return Bound{}, err
@@ -172,8 +172,8 @@ func (s *Service) RegisterDevice(ctx context.Context, c Caller, proof string) (B
 	}
 	c = c.As(u)
 	c.Session = n
-	err = s.store.BindDevice(ctx, n, s.audit(c, BindDevice, u.Handle, id))
-	if errors.Is(err, ErrSessionNotFound) { // it has a key, or has ended
+	err = s.Store().BindDevice(ctx, n, s.audit(c, account.BindDevice, u.Handle, id))
+	if errors.Is(err, account.ErrSessionNotFound) { // it has a key, or has ended
 		err = ErrDeviceProof
 	}
 	if err != nil {
@@ -189,12 +189,12 @@ func (s *Service) RegisterDevice(ctx context.Context, c Caller, proof string) (B
 func (s *Service) RefreshDevice(ctx context.Context, id, proof string) (Bound, error) {
 	name, mac := id[:max(0, strings.LastIndexByte(id, '.'))], id[strings.LastIndexByte(id, '.')+1:]
 	session, mark, _ := strings.Cut(name, ".")
-	if !hmac.Equal([]byte(mac), []byte(s.markCode("device session "+name))) || !IsSessionID(session) {
+	if !hmac.Equal([]byte(mac), []byte(s.markCode("device session "+name))) || !account.IsSessionID(session) {
 		return Bound{}, ErrDeviceUnknown
 	}
-	n, u, err := s.store.Session(ctx, session)
+	n, u, err := s.Store().Session(ctx, session)
 	switch {
-	case err != nil && !errors.Is(err, ErrSessionNotFound):
+	case err != nil && !errors.Is(err, account.ErrSessionNotFound):
 		return Bound{}, err
 	case err != nil, !n.Live(s.Now()), u.Suspended(), keyMark(n) != mark:
 		return Bound{ID: id, Ended: true}, nil
@@ -215,7 +215,7 @@ func (s *Service) RefreshDevice(ctx context.Context, id, proof string) (Bound, e
 		return Bound{Challenge: s.deviceChallenge(id)}, err
 	}
 	if !n.Bound() {
-		if err := s.store.ProveDevice(ctx, n, s.Now()); err != nil {
+		if err := s.Store().ProveDevice(ctx, n, s.Now()); err != nil {
 			return Bound{}, err
 		}
 	}
@@ -223,7 +223,7 @@ func (s *Service) RefreshDevice(ctx context.Context, id, proof string) (Bound, e
 	return s.bound(n, BoundCookieLife), nil
 }
 
-func (s *Service) bound(n Session, life time.Duration) Bound {
+func (s *Service) bound(n account.Session, life time.Duration) Bound {
 	return Bound{ID: s.boundID(n), Cookie: BoundName(n.ID), Value: s.stamp(boundCookie(n), s.Now()), Life: life}
 }
 
@@ -256,12 +256,12 @@ func (s *Service) refuseUnproven(ctx context.Context, id *Identity) error {
 	if wait, err := s.deviceLimits.Take(ctx, limitDeviceMail, n.ID); err != nil || wait > 0 {
 		return ErrDeviceProofRequired
 	}
-	c := Caller{Address: address, RequestID: web.RequestID(ctx)}.In(id.User, id.Session)
-	mails, err := s.notices(ctx, id.User, RefuseDevice.Told, "device", "", "address", address, "session", n.ID)
+	c := account.Caller{Address: address, RequestID: web.RequestID(ctx)}.In(id.User, id.Session)
+	mails, err := s.Notices(ctx, id.User, account.RefuseDevice.Told, "device", "", "address", address, "session", n.ID)
 	if err != nil {
 		s.log.WarnContext(ctx, "no mail about a copied session", "error", err)
 	}
-	s.recordRefusal(ctx, s.audit(c, RefuseDevice, id.User.Handle, n.ID).With(mails...))
+	s.recordRefusal(ctx, s.audit(c, account.RefuseDevice, id.User.Handle, n.ID).With(mails...))
 	return ErrDeviceProofRequired
 }
 

@@ -1,17 +1,19 @@
-package account
+package person
 
 import (
 	"context"
 	"slices"
 
 	"github.com/cairn-id/cairn/account/web"
+
+	"github.com/cairn-id/cairn/account"
 )
 
 var errFlagMissing = web.NewProblem(403, "flag_required",
 	"Your account cannot use this application. Ask an administrator of your club.")
 
 // CheckAccess returns the user of an application that requires all of these flags.
-func (s *Service) CheckAccess(ctx context.Context, b Browser, flags []string) (*Identity, error) {
+func (s *Service) CheckAccess(ctx context.Context, b account.Browser, flags []string) (*Identity, error) {
 	id, err := s.ByFirstToken(ctx, b)
 	if err == nil {
 		err = s.CheckSecondFactor(ctx, id)
@@ -24,6 +26,6 @@ func (s *Service) CheckAccess(ctx context.Context, b Browser, flags []string) (*
 
 // ByFirstToken returns the live session of the session token alone, which applications get too. With
 // a cookie domain it opens nothing of this service.
-func (s *Service) ByFirstToken(ctx context.Context, b Browser) (*Identity, error) {
+func (s *Service) ByFirstToken(ctx context.Context, b account.Browser) (*Identity, error) {
 	return s.live(ctx, s.byToken(ctx, b))
 }

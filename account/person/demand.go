@@ -1,4 +1,4 @@
-package account
+package person
 
 import (
 	"context"
@@ -6,16 +6,12 @@ import (
 	"slices"
 
 	"github.com/cairn-id/cairn/account/web"
+
+	"github.com/cairn-id/cairn/account"
 )
 
-// NeedsSecondFactor reports whether the user has a flag whose holders must have a second
-// factor.
-func (s Settings) NeedsSecondFactor(u User) bool {
-	return slices.ContainsFunc(s.SecondFactorFlags, u.Has)
-}
-
 // NeedsSecondFactor reports whether the settings require a second factor of the user.
-func (s *Service) NeedsSecondFactor(ctx context.Context, u User) (bool, error) {
+func (s *Service) NeedsSecondFactor(ctx context.Context, u account.User) (bool, error) {
 	v, err := s.sharedSettings(ctx)
 	return v.NeedsSecondFactor(u), err
 }
@@ -25,7 +21,7 @@ func (s *Service) NeedsSecondFactor(ctx context.Context, u User) (bool, error) {
 // ErrSecondFactorSetupRequired if the user has none, ErrSecondFactorRequired if the session has not
 // proven it.
 func (s *Service) CheckSecondFactor(ctx context.Context, id *Identity) error {
-	proven := slices.Contains(id.Session.AMR, MethodMultiFactor)
+	proven := slices.Contains(id.Session.AMR, account.MethodMultiFactor)
 	if id.User.SecondFactor && proven {
 		return nil
 	}
@@ -36,15 +32,15 @@ func (s *Service) CheckSecondFactor(ctx context.Context, id *Identity) error {
 	case err != nil || asks && proven:
 		return err
 	case asks:
-		return ErrSecondFactorRequired
+		return account.ErrSecondFactorRequired
 	}
-	return ErrSecondFactorSetupRequired
+	return account.ErrSecondFactorSetupRequired
 }
 
 // AsksSecondStep reports whether the password of the user is not enough to sign in: they chose that, or have a passkey
 // that works here where a second factor is demanded, by an application as the caller says, or by the settings. Whoever
 // knows the password cannot set up one of their own then.
-func (s *Service) AsksSecondStep(ctx context.Context, u User, demanded bool) (bool, error) {
+func (s *Service) AsksSecondStep(ctx context.Context, u account.User, demanded bool) (bool, error) {
 	if u.SecondFactor {
 		return true, nil
 	}
@@ -54,19 +50,19 @@ func (s *Service) AsksSecondStep(ctx context.Context, u User, demanded bool) (bo
 			return false, err
 		}
 	}
-	return s.store.HasPasskey(ctx, u.Sub, s.passkeyHosts)
+	return s.Store().HasPasskey(ctx, u.Sub, s.passkeyHosts)
 }
 
 // proveFactor returns ErrSecondFactorRequired, which pages answer by asking for the factor, unless the session has
 // proven one. ErrNoStep if the user has none that works here.
-func (s *Service) proveFactor(ctx context.Context, c Caller) error {
-	if slices.Contains(c.Session.AMR, MethodMultiFactor) {
+func (s *Service) proveFactor(ctx context.Context, c account.Caller) error {
+	if slices.Contains(c.Session.AMR, account.MethodMultiFactor) {
 		return nil
 	}
 	err := s.secondFactorRequired(ctx, c.User)
-	if p, ok := web.ProblemOf(err); ok && errors.Is(err, ErrSecondFactorRequired) {
+	if p, ok := web.ProblemOf(err); ok && errors.Is(err, account.ErrSecondFactorRequired) {
 		if len(p.Methods) == 0 {
-			return ErrNoStep
+			return account.ErrNoStep
 		}
 		return p.Interrupting()
 	}
@@ -75,8 +71,8 @@ func (s *Service) proveFactor(ctx context.Context, c Caller) error {
 
 // MayAddFactor returns why the caller may not begin to add a factor: ErrReauthenticationRequired, or
 // ErrSecondFactorRequired to a session that has not proven the factor that the settings or an application demand.
-func (s *Service) MayAddFactor(ctx context.Context, c Caller) error {
-	if err := s.Allow(c, AddFactor); err != nil {
+func (s *Service) MayAddFactor(ctx context.Context, c account.Caller) error {
+	if err := s.Allow(c, account.AddFactor); err != nil {
 		return err
 	}
 	_, err := s.factorDemanded(ctx, c)
@@ -85,12 +81,12 @@ func (s *Service) MayAddFactor(ctx context.Context, c Caller) error {
 
 // factorDemanded is demandedACR of the caller. ErrSecondFactorRequired if something is demanded, and the caller has a
 // factor that the session has not proven.
-func (s *Service) factorDemanded(ctx context.Context, c Caller) (demanded string, err error) {
+func (s *Service) factorDemanded(ctx context.Context, c account.Caller) (demanded string, err error) {
 	demanded, err = s.demandedACR(ctx, c.User)
 	if err == nil && demanded != "" {
 		err = s.proveFactor(ctx, c)
 	}
-	if errors.Is(err, ErrNoStep) { // the first one
+	if errors.Is(err, account.ErrNoStep) { // the first one
 		err = nil
 	}
 	return demanded, err
@@ -99,10 +95,12 @@ func (s *Service) factorDemanded(ctx context.Context, c Caller) (demanded string
 // ChooseSecondStep sets whether a second step is asked after the caller's password, and returns the recovery codes that
 // come with it. Whoever switches it on or off has proven a factor. Switched on, it ends the other sessions, except what
 // is kept. ErrSecondFactorRequired, ErrNoStep, ErrStepOfApp, ErrFactorDemanded.
-func (s *Service) ChooseSecondStep(ctx context.Context, c Caller, keep Keep, on bool) (shown []string, err error) {
-	act := AskSecondStep
+func (s *Service) ChooseSecondStep(
+	ctx context.Context, c account.Caller, keep account.Keep, on bool,
+) (shown []string, err error) {
+	act := account.AskSecondStep
 	if !on {
-		act = DropSecondStep
+		act = account.DropSecondStep
 	}
 	if err := s.Allow(c, act); err != nil {
 		return nil, err
@@ -116,13 +114,13 @@ func (s *Service) ChooseSecondStep(ctx context.Context, c Caller, keep Keep, on 
 	if err != nil {
 		return nil, err
 	}
-	a, err := s.begin(ctx, c, act, "", "factor", FactorChoice, "session", c.Session.ID)
-	n := NewFactor{Now: s.Now(), Audit: a.Keeping(keep)}
+	a, err := s.begin(ctx, c, act, "", "factor", account.FactorChoice, "session", c.Session.ID)
+	n := account.NewFactor{Now: s.Now(), Audit: a.Keeping(keep)}
 	if err == nil && on {
 		shown, n.Codes, err = s.newRecoveryCodes(ctx)
 	}
 	if err == nil {
-		err = s.store.SetSecondStep(ctx, c.User.Sub, on, n)
+		err = s.Store().SetSecondStep(ctx, c.User.Sub, on, n)
 	}
 	if err != nil {
 		return nil, err
@@ -132,31 +130,31 @@ func (s *Service) ChooseSecondStep(ctx context.Context, c Caller, keep Keep, on 
 }
 
 // maySkipStep returns ErrFactorDemanded if the settings require a second factor of the user.
-func (s *Service) maySkipStep(ctx context.Context, u User) error {
+func (s *Service) maySkipStep(ctx context.Context, u account.User) error {
 	need, err := s.NeedsSecondFactor(ctx, u)
 	if err == nil && need {
-		err = ErrFactorDemanded.With("Your account needs a second step after the password.")
+		err = account.ErrFactorDemanded.With("Your account needs a second step after the password.")
 	}
 	return err
 }
 
 // demandedACR returns the authentication context class that the settings, or an application with
 // access to the account, require of the user's sign-ins; "" for none.
-func (s *Service) demandedACR(ctx context.Context, u User) (string, error) {
+func (s *Service) demandedACR(ctx context.Context, u account.User) (string, error) {
 	need, err := s.NeedsSecondFactor(ctx, u)
 	if err != nil {
 		return "", err
 	}
-	apps, err := s.store.Apps(ctx, u.Sub, s.Now())
+	apps, err := s.Store().Apps(ctx, u.Sub, s.Now())
 	demanded := ""
 	for _, a := range apps {
-		if a.RequireACR == ACRPhishingResistant {
+		if a.RequireACR == account.ACRPhishingResistant {
 			return a.RequireACR, nil
 		}
-		need = need || a.RequireACR == ACRTwoFactors
+		need = need || a.RequireACR == account.ACRTwoFactors
 	}
 	if need {
-		demanded = ACRTwoFactors
+		demanded = account.ACRTwoFactors
 	}
 	return demanded, err
 }

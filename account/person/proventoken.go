@@ -1,10 +1,12 @@
-package account
+package person
 
 import (
 	"context"
 	"crypto/sha256"
 	"sync"
 	"time"
+
+	"github.com/cairn-id/cairn/account"
 )
 
 // provenToken is the content of a session token with a verified signature. The store is still asked
@@ -59,7 +61,8 @@ func (s *Service) prove(ctx context.Context, token string) (provenToken, error) 
 	if err != nil {
 		return provenToken{}, err
 	}
-	t := provenToken{sub: c.Subject, sid: c.SessionID, algorithm: c.Algorithm, jtiHash: HashSecret(c.ID), from: now,
+	t := provenToken{sub: c.Subject, sid: c.SessionID, algorithm: c.Algorithm, jtiHash: account.HashSecret(c.ID),
+		from:  now,
 		until: now.Add(provenFor)}
 	if c.ExpiresAt.Before(t.until) {
 		t.until = c.ExpiresAt

@@ -1,4 +1,4 @@
-package account_test
+package person_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
@@ -78,13 +78,13 @@ func TestMemoryOfTokensIsBounded(t *testing.T) {
 	w.AddUser("ada")
 	b := w.SignedIn("ada")
 	claims, other := claimsOf(t, b.Cookies["cairn_session"]), w.Browser()
-	for i := range account.MaxProvenTokens + account.MaxProvenTokens/2 {
+	for i := range person.MaxProvenTokens + person.MaxProvenTokens/2 {
 		other.Cookies["cairn_session"] = forged(t, accounttest.Secret, jose.HS256, with(claims, "jti", fmt.Sprint(i)))
 		if other.IsSignedIn() {
 			t.Fatal("a forged token is a session")
 		}
 	}
-	if n := w.Service.ProvenTokens(); n < account.MaxProvenTokens/2 || n > account.MaxProvenTokens {
+	if n := w.Service.ProvenTokens(); n < person.MaxProvenTokens/2 || n > person.MaxProvenTokens {
 		t.Errorf("%d tokens are remembered", n)
 	}
 	full := w.Service.ProvenTokens()

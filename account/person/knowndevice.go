@@ -1,4 +1,4 @@
-package account
+package person
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
+
+	"github.com/cairn-id/cairn/account"
 )
 
 // The cookie of known devices has a mark for each user who recently signed in there. It proves
@@ -36,7 +38,7 @@ func ReadMarks(value string) []string {
 
 // markMade returns when a mark of the user was made; ok is false if it is not one of theirs. A mark of
 // the version before is as old as can be.
-func (s *Service) markMade(mark string, u User) (made time.Time, ok bool) {
+func (s *Service) markMade(mark string, u account.User) (made time.Time, ok bool) {
 	if len(mark) == markMAC {
 		return made, hmac.Equal([]byte(mark), []byte(s.markCode(u.Sub)))
 	}
@@ -67,7 +69,7 @@ func (s *Service) markCode(of string) string {
 }
 
 // markIn returns the mark of a user that a browser has and that was not voided, or "".
-func (s *Service) markIn(b Browser, u User) string {
+func (s *Service) markIn(b account.Browser, u account.User) string {
 	i := slices.IndexFunc(b.Marks, func(m string) bool {
 		made, ok := s.markMade(m, u)
 		return ok && (u.DevicesVoidedAt.IsZero() || made.After(u.DevicesVoidedAt))
@@ -79,8 +81,8 @@ func (s *Service) markIn(b Browser, u User) string {
 }
 
 // withMark returns the marks of a browser with one of a user, the latest first. One that counts stays: see Surplus.
-func (s *Service) withMark(marks []string, u User) []string {
-	mark := s.markIn(Browser{Marks: marks}, u)
+func (s *Service) withMark(marks []string, u account.User) []string {
+	mark := s.markIn(account.Browser{Marks: marks}, u)
 	marks = s.withoutMark(marks, u)
 	made := s.Now()
 	if !made.After(u.DevicesVoidedAt) { // in the same second
@@ -93,7 +95,7 @@ func (s *Service) withMark(marks []string, u User) []string {
 }
 
 // withoutMark returns the marks of a browser that are not of a user, never nil.
-func (s *Service) withoutMark(marks []string, u User) []string {
+func (s *Service) withoutMark(marks []string, u account.User) []string {
 	left := []string{}
 	for _, m := range marks {
 		if _, own := s.markMade(m, u); !own {
@@ -105,59 +107,11 @@ func (s *Service) withoutMark(marks []string, u User) []string {
 
 // newDeviceNotices returns the mails that notify the user of a sign-in in a browser without their
 // mark. There are none for the very first sign-in. u is the user before the sign-in.
-func (s *Service) newDeviceNotices(ctx context.Context, c Caller, u User, n *Session) ([]Mail, error) {
+func (s *Service) newDeviceNotices(
+	ctx context.Context, c account.Caller, u account.User, n *account.Session,
+) ([]account.Mail, error) {
 	if s.markIn(c.Browser, u) != "" || u.LastLoginAt.IsZero() {
 		return nil, nil
 	}
-	return s.boundedNotices(ctx, u, MailNewDevice, "device", c.Device, "address", n.Address, "session", n.ID)
-}
-
-// Surplus returns which n live sessions of a user end to make room. The oldest are first in list.
-//
-// Somebody who signs in again and again pushes out their own sessions, and not that of the owner. What shares an
-// address or the mark of a browser is of one hand. The oldest goes of the hand that has most, and there of the browser
-// that has most; what came without a mark counts as one browser an address. Where each hand has one session, that of
-// the hand that came last goes.
-func Surplus(list []Session, n int) (ids []string) {
-	for list = slices.Clone(list); len(ids) < n && len(list) > 0; {
-		next := map[string]string{} // of the same hand
-		root := func(key string) string {
-			for next[key] != "" {
-				key = next[key]
-			}
-			return key
-		}
-		browser, ofHand, ofBrowser := make([]string, len(list)), map[string]int{}, map[string]int{}
-		for i, s := range list {
-			address := "at " + s.Address
-			if browser[i] = address; !s.KnownSince.IsZero() {
-				browser[i] = strconv.FormatInt(s.KnownSince.Unix(), 36)
-			}
-			ofBrowser[browser[i]]++
-			if a, b := root(address), root(browser[i]); a != b {
-				next[a] = b
-			}
-		}
-		for _, b := range browser {
-			ofHand[root(b)]++
-		}
-		most, rank := 0, 0
-		for i, b := range browser {
-			n := ofHand[root(b)]
-			r := n*len(list) + ofBrowser[b]
-			if r > rank || n == 1 && r == rank && !came(list[i]).Before(came(list[most])) {
-				most, rank = i, r
-			}
-		}
-		ids, list = append(ids, list[most].ID), slices.Delete(list, most, most+1)
-	}
-	return ids
-}
-
-// came returns when the browser of a session came first, as far as is known.
-func came(s Session) time.Time {
-	if s.KnownSince.IsZero() {
-		return s.CreatedAt
-	}
-	return s.KnownSince
+	return s.boundedNotices(ctx, u, account.MailNewDevice, "device", c.Device, "address", n.Address, "session", n.ID)
 }
