@@ -28,6 +28,7 @@ type JoinRequest struct {
 	Mailbox   string    `json:"-"` // of Email: see mailboxOf
 	Reason    string    `json:"reason"`
 	Language  string    `json:"language"`
+	App       string    `json:"app"` // a client id to which joining leads, or ""
 	AskedAt   time.Time `json:"asked_at"`
 	ExpiresAt time.Time `json:"expires_at"`
 }

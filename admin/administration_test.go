@@ -393,14 +393,16 @@ func TestRequestsToJoinAreDecidedOnThePage(t *testing.T) {
 	b.Page("/admin/invites").Is(200).Hides(`id="requests"`)
 	w.SaveSettings(func(v *account.Settings) { v.Registration = account.RegistrationRequest })
 	for i, name := range []string{"bo", "cy", "dee"} {
-		err := w.Store.AddJoinRequest(t.Context(), account.JoinRequest{ID: name, Name: "<" + name + ">", Email: name + "@example.org", Reason: "Runs.",
+		err := w.Store.AddJoinRequest(t.Context(), account.JoinRequest{ID: name, Name: "<" + name + ">", Email: name + "@example.org", Reason: "Runs.", App: map[string]string{"bo": "gone"}[name],
 			AskedAt: now, ExpiresAt: now.Add(time.Hour)}, []byte{byte(i)}, 200, account.Operator().Audit(now, account.ConfirmJoin, "", ""))
 		must(t, err)
 	}
+	b.Page("/admin/invites").Is(200).Shows(`<option value="gone" selected>gone</option>`).Hides("leads-to-1") // nothing else can be opened
 	b.Page("/admin/invites").Is(200).Shows("&lt;bo&gt;", "bo@example.org", `data-request="dee"`)
 	w.SignedIn("ada").Call("GET", "/api/admin/join-requests", nil).Is(403, "admin_required")
 	w.SignedIn("ada").Page("/admin/join-requests", "id", "bo", "decision", "welcome").Is(403)
-	b.Page("/admin/join-requests", "id", "bo", "decision", "welcome", "note", strings.Repeat("x", 201)).Is(400).Shows(`data-request="bo"`, strings.Repeat("x", 201))
+	b.Page("/admin/join-requests", "id", "bo", "decision", "welcome", "note", strings.Repeat("x", 201), "app", "").Is(400).
+		Shows(`data-request="bo"`, strings.Repeat("x", 201)).Hides(">gone<")
 	b.Page("/admin/join-requests", "id", "bo", "decision", "perhaps").Is(400)
 	b.Page("/admin/join-requests", "id", "bo", "decision", "welcome", "note", "Hello").RedirectsTo("/id/admin/invites?notice=join-accepted#requests")
 	b.Page("/admin/join-requests", "id", "bo", "decision", "welcome").Is(404).Shows("decided already")

@@ -2,10 +2,13 @@ package admin
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/entry"
+	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
@@ -18,43 +21,51 @@ func (s *Service) listJoinRequests(w http.ResponseWriter, r *http.Request) error
 	}{list}, err)
 }
 
-// decideJoin decides the request in the path, with the note in an optional body.
-func (s *Service) decideJoin(accept bool) web.Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		var in struct {
-			Note string `json:"note"`
-		}
-		if err := web.ReadOptionalJSON(w, r, &in); err != nil {
-			return err
-		}
-		return web.NoContent(w, s.decide(r, accept, mux.Vars(r)["id"], in.Note))
+// acceptJoin accepts the request in the path, with the note and the application in an optional body.
+func (s *Service) acceptJoin(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Note string  `json:"note"`
+		App  *string `json:"app"`
 	}
+	if err := web.ReadOptionalJSON(w, r, &in); err != nil {
+		return err
+	}
+	return web.NoContent(w, s.users.AcceptJoin(r.Context(), s.accounts.Caller(r), mux.Vars(r)["id"], in.Note, in.App))
 }
 
-func (s *Service) decide(r *http.Request, accept bool, id, note string) error {
-	by := s.accounts.Caller(r)
-	if accept {
-		return s.users.AcceptJoin(r.Context(), by, id, note)
+// refuseJoin refuses the request in the path, with the note in an optional body.
+func (s *Service) refuseJoin(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Note string `json:"note"`
 	}
-	return s.users.RefuseJoin(r.Context(), by, id, note)
+	if err := web.ReadOptionalJSON(w, r, &in); err != nil {
+		return err
+	}
+	return web.NoContent(w, s.users.RefuseJoin(r.Context(), s.accounts.Caller(r), mux.Vars(r)["id"], in.Note))
 }
 
 // joinForm decides the request in the field id: the buttons are welcome and refuse.
 func (s *Service) joinForm(w http.ResponseWriter, r *http.Request) error {
-	if err := s.users.Allow(s.accounts.Caller(r), account.AcceptJoin); err != nil {
+	by, f := s.accounts.Caller(r), r.PostForm
+	err := s.users.Allow(by, account.AcceptJoin)
+	if err != nil {
 		return err
 	}
-	f := r.PostForm
-	accept := f.Get("decision") == "welcome"
-	if !accept && f.Get("decision") != "refuse" {
+	var notice string
+	switch f.Get("decision") {
+	case "welcome":
+		var app *string // without the field: that of the request
+		if f.Has("app") {
+			chosen := text.Cut(f.Get("app"), account.MaxClientID)
+			app = &chosen
+		}
+		notice, err = "join-accepted", s.users.AcceptJoin(r.Context(), by, f.Get("id"), f.Get("note"), app)
+	case "refuse":
+		notice, err = "join-refused", s.users.RefuseJoin(r.Context(), by, f.Get("id"), f.Get("note"))
+	default:
 		return web.BadRequest("The decision must be welcome or refuse.")
 	}
-	err := s.decide(r, accept, f.Get("id"), f.Get("note"))
 	if err == nil {
-		notice := "join-refused"
-		if accept {
-			notice = "join-accepted"
-		}
 		return s.accounts.Redirect(w, r, "/admin/invites?notice="+notice+"#requests")
 	}
 	p, err := web.Refusal(w, r, err)
@@ -62,7 +73,7 @@ func (s *Service) joinForm(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	page := templates.AdminInvites{Answer: templates.Answer{Section: "requests", Error: p.Detail, ErrorCode: p.Code},
-		Refused: f.Get("id"), Note: text.Cut(f.Get("note"), 256)}
+		Refused: f.Get("id"), Note: text.Cut(f.Get("note"), 256), App: text.Cut(f.Get("app"), account.MaxClientID)}
 	return s.showInvitesPage(w, r, p.Status, "", page)
 }
 
@@ -72,12 +83,21 @@ func (s *Service) joinRequests(r *http.Request, page *templates.AdminInvites) er
 	if err != nil {
 		return err
 	}
+	apps, err := s.accounts.AppsFor(r.Context(), site.IdentityFrom(r.Context()).User)
+	if err != nil {
+		return err
+	}
 	list, err := s.users.JoinRequests(r.Context())
 	page.Asking = settings.Registration == account.RegistrationRequest || len(list) > 0
 	for _, j := range list {
-		row := templates.JoinRow{ID: j.ID, Name: j.Name, Email: j.Email, Reason: j.Reason, AskedAt: j.AskedAt}
+		row := templates.JoinRow{ID: j.ID, Name: j.Name, Email: j.Email, Reason: j.Reason, AskedAt: j.AskedAt,
+			App: j.App, Apps: entry.WithHome(apps)}
 		if j.ID == page.Refused {
-			row.Note = page.Note
+			row.Note, row.App = page.Note, page.App
+		}
+		chosen := func(app templates.AppRow) bool { return app.ClientID == row.App }
+		if row.App != "" && !slices.ContainsFunc(row.Apps, chosen) {
+			row.Apps = append(row.Apps, templates.AppRow{ClientID: row.App})
 		}
 		page.Requests = append(page.Requests, row)
 	}

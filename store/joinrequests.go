@@ -11,13 +11,13 @@ import (
 
 // joinRequestRow is an account.JoinRequest with how its members are stored.
 type joinRequestRow struct {
-	ID, Name, Email, Mailbox, Reason, Language string
-	AskedAt, ExpiresAt                         time.Time `gorm:"serializer:unix"`
+	ID, Name, Email, Mailbox, Reason, Language, App string
+	AskedAt, ExpiresAt                              time.Time `gorm:"serializer:unix"`
 }
 
 func (r joinRequestRow) request() account.JoinRequest { return account.JoinRequest(r) }
 
-const selectJoinRequest = `SELECT id, email, mailbox, name, reason, language, asked_at, expires_at
+const selectJoinRequest = `SELECT id, email, mailbox, name, reason, language, app, asked_at, expires_at
 	FROM join_requests WHERE `
 
 // AddJoinRequest implements account.Store.
@@ -30,8 +30,8 @@ func (s *Store) AddJoinRequest(
 			toUnix(r.ExpiresAt), link), account.ErrInvalidLink)
 		args := map[string]any{"now": toUnix(r.AskedAt), "mailbox": sanitize(r.Mailbox), "name": sanitize(r.Name),
 			"email": sanitize(r.Email), "id": r.ID, "reason": sanitize(r.Reason), "language": sanitize(r.Language),
-			"expires": toUnix(r.ExpiresAt)}
-		again := tx.Exec(`UPDATE join_requests SET reason = @reason, language = @language, asked_at = @now,
+			"app": sanitize(r.App), "expires": toUnix(r.ExpiresAt)}
+		again := tx.Exec(`UPDATE join_requests SET reason = @reason, language = @language, app = @app, asked_at = @now,
 			expires_at = @expires WHERE mailbox = @mailbox AND email = @email AND name = @name`, args)
 		if again == 0 {
 			var open struct{ Waiting, Mailbox int }
@@ -40,8 +40,8 @@ func (s *Store) AddJoinRequest(
 			if open.Waiting >= most || open.Mailbox >= account.MaxJoinMailbox {
 				tx.Refuse(account.ErrJoinFull)
 			}
-			tx.Exec(`INSERT INTO join_requests (id, email, mailbox, name, reason, language, asked_at, expires_at)
-				VALUES (@id, @email, @mailbox, @name, @reason, @language, @now, @expires)`, args)
+			tx.Exec(`INSERT INTO join_requests (id, email, mailbox, name, reason, language, app, asked_at,
+				expires_at) VALUES (@id, @email, @mailbox, @name, @reason, @language, @app, @now, @expires)`, args)
 		}
 		tx.Exec(`INSERT INTO counters (name, value) VALUES (?, 1)
 			ON CONFLICT (name) DO UPDATE SET value = counters.value + 1`, joinsUntold)

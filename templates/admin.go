@@ -261,8 +261,8 @@ type AdminInvites struct {
 	// Asking shows Requests, people who ask to join; it is set at the root only.
 	Asking   bool
 	Requests []JoinRow
-	// Refused is the id of the request whose form was refused, and Note what was typed there.
-	Refused, Note string
+	// Refused is the id of the request whose form was refused, and Note and App what was typed there.
+	Refused, Note, App string
 	Answer
 }
 
@@ -274,10 +274,12 @@ type OpenInviteRow struct {
 	InviteUse
 }
 
-// JoinRow is a request to join. Note was typed into its refused form.
+// JoinRow is a request to join. Note was typed into its refused form. App is the client id of the one of Apps to which
+// joining leads, or "".
 type JoinRow struct {
-	ID, Name, Email, Reason, Note string
-	AskedAt                       time.Time
+	ID, Name, Email, Reason, Note, App string
+	AskedAt                            time.Time
+	Apps                               []AppRow
 }
 
 // BranchRow is a person in the tree of invites.

@@ -38,7 +38,7 @@ func (p *Post) composeHaveAccount(
 
 func (p *Post) composeJoin(ctx context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
 	address, err := p.accounts.JoinURL(account.JoinRequest{Name: m.Data["name"], Email: m.Address,
-		Reason: m.Data["reason"], Language: l.Tag()})
+		Reason: m.Data["reason"], Language: l.Tag(), App: m.Data["app"]})
 	if err != nil {
 		return templates.Mail{}, err
 	}

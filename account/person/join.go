@@ -78,6 +78,7 @@ type joinLink struct {
 	Email    string `json:"e"`
 	Reason   string `json:"r"`
 	Language string `json:"l"`
+	App      string `json:"a,omitempty"`
 }
 
 // takesRequests returns ErrRegistrationFull unless people may ask to join.
@@ -150,7 +151,7 @@ func (s *Service) AskToJoin(ctx context.Context, c account.Caller, in account.Jo
 	web.Note(ctx, "join_asked")
 	return s.Store().QueueMail(ctx, account.Mail{Kind: account.MailJoin, Address: email,
 		Language: templates.LanguageOf(ctx).Tag(),
-		Data:     map[string]string{"name": name, "reason": reason}}, at)
+		Data:     map[string]string{"name": name, "reason": reason, "app": text.Cut(in.App, account.MaxClientID)}}, at)
 }
 
 // joinTurn counts a request to join of an address and of the networks around it. Many requests in an hour refuse
@@ -201,7 +202,7 @@ func (s *Service) JoinLinked(ctx context.Context, c account.Caller, sealed strin
 		now := s.Now()
 		return web.Noted(ctx, "join_confirmed", s.Store().AddJoinRequest(ctx, account.JoinRequest{
 			ID: strings.ToLower(account.NewCode(12)), Name: v.Name, Email: v.Email, Mailbox: mailboxOf(v.Email),
-			Reason: v.Reason, Language: v.Language, AskedAt: now, ExpiresAt: now.Add(account.JoinRequestLifetime)},
+			Reason: v.Reason, Language: v.Language, App: v.App, AskedAt: now, ExpiresAt: now.Add(account.JoinRequestLifetime)},
 			account.HashSecret(sealed), account.MaxJoinRequests, a))
 	}}, nil
 }

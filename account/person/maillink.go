@@ -112,7 +112,7 @@ func (s *Service) NotMeURL(sub, session string, added bool) (string, error) {
 
 // JoinURL returns the link that stores a request to join.
 func (s *Service) JoinURL(r account.JoinRequest) (string, error) {
-	return s.link(PurposeJoin, joinLink{r.Name, r.Email, r.Reason, r.Language})
+	return s.link(PurposeJoin, joinLink{r.Name, r.Email, r.Reason, r.Language, r.App})
 }
 
 // MailedInviteURL returns the link of an invite in a mail to an address, which it proves. name is that of the request

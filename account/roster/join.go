@@ -12,9 +12,10 @@ func (a *Administration) JoinRequests(ctx context.Context) ([]account.JoinReques
 	return a.Store().JoinRequests(ctx, a.Now())
 }
 
-// AcceptJoin deletes a request and mails an invite for its address alone, with a note. ErrJoinNotFound, ErrMailOff;
-// ErrRegistrationFull where no invite is good.
-func (a *Administration) AcceptJoin(ctx context.Context, by account.Caller, id, note string) error {
+// AcceptJoin deletes a request and mails an invite for its address alone, with a note. The invite leads to an
+// application of a client id, nil: to that of the request. ErrJoinNotFound, ErrMailOff; ErrRegistrationFull where no
+// invite is good.
+func (a *Administration) AcceptJoin(ctx context.Context, by account.Caller, id, note string, app *string) error {
 	settings, err := a.Settings(ctx)
 	if err == nil && settings.Registration == account.RegistrationClosed {
 		err = account.ErrRegistrationFull
@@ -22,16 +23,18 @@ func (a *Administration) AcceptJoin(ctx context.Context, by account.Caller, id, 
 	if err != nil {
 		return err
 	}
-	return a.decideJoin(ctx, by, account.AcceptJoin, id, note)
+	return a.decideJoin(ctx, by, account.AcceptJoin, id, note, app)
 }
 
 // RefuseJoin deletes a request and mails that it was refused, with a text of the administrator. ErrJoinNotFound,
 // ErrMailOff.
 func (a *Administration) RefuseJoin(ctx context.Context, by account.Caller, id, text string) error {
-	return a.decideJoin(ctx, by, account.RefuseJoin, id, text)
+	return a.decideJoin(ctx, by, account.RefuseJoin, id, text, nil)
 }
 
-func (a *Administration) decideJoin(ctx context.Context, by account.Caller, act account.Act, id, note string) error {
+func (a *Administration) decideJoin(
+	ctx context.Context, by account.Caller, act account.Act, id, note string, app *string,
+) error {
 	row, err := a.Begin(ctx, by, act, account.User{}, "")
 	if err != nil {
 		return err
@@ -52,8 +55,11 @@ func (a *Administration) decideJoin(ctx context.Context, by account.Caller, act 
 		m.Kind, m.Data = account.MailJoinRefused, map[string]string{"text": i.Note}
 		return web.Noted(ctx, "join_refused", a.Store().DecideJoinRequest(ctx, id, nil, row.With(m)))
 	}
+	if app == nil {
+		app = &r.App
+	}
 	i.MailedTo, i.Domain, i.SessionID = r.Email, r.Email, by.Session.ID
 	m.Kind, m.Sub, m.Data = account.MailInvite, by.User.Sub, map[string]string{"invite": i.Hash(), "welcome": "true",
-		"name": r.Name}
+		"name": r.Name, "app": *app}
 	return web.Noted(ctx, "join_accepted", a.Store().DecideJoinRequest(ctx, id, &i, row.With(m)))
 }

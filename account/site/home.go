@@ -29,11 +29,10 @@ func (s *Site) homePage(r *http.Request, m templates.Member) (templates.Page, er
 func (s *Site) welcomePage(r *http.Request, m templates.Member) (templates.Page, error) {
 	steps, _, apps, err := s.stepsOf(r, IdentityFrom(r.Context()).User)
 	page := templates.AccountWelcome{Member: m, Steps: steps}
-	if c, missing := r.Cookie(s.hostOnly(appCookie)); missing == nil {
-		for _, app := range entry.WithHome(apps) {
-			if url.QueryEscape(app.ClientID) == c.Value {
-				page.App = &app
-			}
+	kept := s.keptApp(r)
+	for _, app := range entry.WithHome(apps) {
+		if app.ClientID == kept {
+			page.App = &app
 		}
 	}
 	return page, err
@@ -51,6 +50,16 @@ func (s *Site) keepApp(w http.ResponseWriter, r *http.Request) {
 	if id := r.URL.Query().Get("app"); id != "" && len(id) <= account.MaxClientID {
 		http.SetCookie(w, s.HostCookie(appCookie, url.QueryEscape(id), appLifetime))
 	}
+}
+
+// keptApp returns the client id that keepApp remembers, or "".
+func (s *Site) keptApp(r *http.Request) string {
+	c, err := r.Cookie(s.hostOnly(appCookie))
+	if err != nil {
+		return ""
+	}
+	id, _ := url.QueryUnescape(c.Value)
+	return id
 }
 
 // stepsOf returns what makes an account safer and more useful, with the number of its passkeys and the

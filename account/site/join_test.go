@@ -59,7 +59,7 @@ func TestAskingToJoin(t *testing.T) {
 	}
 
 	// Welcome: a link for this address alone.
-	if err := a.AcceptJoin(ctx, by, list[0].ID, "See you on Sunday"); err != nil {
+	if err := a.AcceptJoin(ctx, by, list[0].ID, "See you on Sunday", nil); err != nil {
 		t.Fatal(err)
 	}
 	m = post.one("bo@example.org")
@@ -78,7 +78,7 @@ func TestAskingToJoin(t *testing.T) {
 	if u := w.User("bo"); !u.EmailVerified || u.Email != "bo@example.org" || u.InvitedBy != "" {
 		t.Errorf("%+v", u)
 	}
-	if err := a.AcceptJoin(ctx, by, list[0].ID, ""); err == nil {
+	if err := a.AcceptJoin(ctx, by, list[0].ID, "", nil); err == nil {
 		t.Error("decided twice")
 	}
 
@@ -102,6 +102,30 @@ func TestAskingToJoin(t *testing.T) {
 	}
 }
 
+// What a request to join leads to is kept until the mail that answers it, which may be opened in another browser.
+func TestRequestLeadsToItsApplication(t *testing.T) {
+	w, post := newMailWorld(t)
+	w.SaveSettings(openToRequests)
+	none, other := "", "tours"
+	for want, app := range map[string]*string{"&app=forum": nil, "": &none, "&app=tours": &other} {
+		b := w.Browser()
+		b.Page("/register/?app=forum").Is(200)
+		b.Page("/join/", request("bo@example.org")...).Is(200)
+		list := pending(t, w, post)
+		if len(list) != 1 || list[0].App != "forum" {
+			t.Fatalf("%+v", list)
+		}
+		if err := w.Administration().AcceptJoin(t.Context(), account.Operator(), list[0].ID, "", app); err != nil {
+			t.Fatal(err)
+		}
+		_, leads, _ := strings.Cut(links(post.one("bo@example.org"))[0], "&mailed=")
+		if _, leads, _ = strings.Cut(leads, "&"); strings.TrimPrefix(want, "&") != leads {
+			t.Errorf("the link leads to %q, not %q", leads, want)
+		}
+		w.Clock.Advance(time.Hour) // another request of the mailbox is mailed again
+	}
+}
+
 // A family has one address: the first child has verified it, the second asks with it, and joins with it unverified.
 func TestSecondChildOfAFamilyJoins(t *testing.T) {
 	w, post := newMailWorld(t)
@@ -119,7 +143,7 @@ func TestSecondChildOfAFamilyJoins(t *testing.T) {
 	if err != nil || len(waiting) != 1 {
 		t.Fatalf("%+v, %v", waiting, err)
 	}
-	if err := w.Administration().AcceptJoin(t.Context(), account.Operator(), waiting[0].ID, ""); err != nil {
+	if err := w.Administration().AcceptJoin(t.Context(), account.Operator(), waiting[0].ID, "", nil); err != nil {
 		t.Fatal(err)
 	}
 	accepted := links(post.one("family@example.org"))[0]
@@ -167,13 +191,13 @@ func TestRequestsToJoinEndWithTheSetting(t *testing.T) {
 	page, _, _ := strings.Cut(path, "?")
 	w.Browser().Page(path).Is(403).Shows(`data-code="registration_full"`)
 	w.Browser().Page(page, form...).Is(403)
-	if err := a.AcceptJoin(ctx, by, waiting[0].ID, ""); !errors.Is(err, account.ErrRegistrationFull) {
+	if err := a.AcceptJoin(ctx, by, waiting[0].ID, "", nil); !errors.Is(err, account.ErrRegistrationFull) {
 		t.Errorf("accepted: %v", err)
 	}
 	post.none()
 	w.SaveSettings(openToRequests)
 	w.Browser().Page(page, form...).Is(200) // it was not spent
-	if err := a.AcceptJoin(ctx, by, waiting[0].ID, ""); err != nil {
+	if err := a.AcceptJoin(ctx, by, waiting[0].ID, "", nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -378,7 +402,7 @@ func TestFewRequestsOfOneMailboxWait(t *testing.T) {
 		t.Fatalf("%d wait: %v", len(list), err)
 	}
 	for _, r := range list[:2] {
-		if err := w.Administration().AcceptJoin(t.Context(), account.Operator(), r.ID, ""); err != nil {
+		if err := w.Administration().AcceptJoin(t.Context(), account.Operator(), r.ID, "", nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -58,16 +58,18 @@ func (s *Site) joinForm(w http.ResponseWriter, r *http.Request) error {
 	page := templates.Join{Visitor: text.Cut(f.Get("name"), 128), Email: text.Cut(f.Get("email"), 256),
 		Reason: text.Cut(f.Get("reason"), 512)}
 	page.Continue, _ = s.continuation(w, r, f)
-	return s.answerJoin(w, r, page, s.AskToJoin(r.Context(), s.Caller(r),
-		account.JoinRequest{Name: f.Get("name"), Email: f.Get("email"), Reason: f.Get("reason")}))
+	in := account.JoinRequest{Name: f.Get("name"), Email: f.Get("email"), Reason: f.Get("reason"), App: s.keptApp(r)}
+	return s.answerJoin(w, r, page, s.AskToJoin(r.Context(), s.Caller(r), in))
 }
 
 func (s *Site) apiJoin(w http.ResponseWriter, r *http.Request, in struct {
 	Name   string `json:"name"`
 	Email  string `json:"email"`
 	Reason string `json:"reason"`
+	App    string `json:"app"`
 }) error {
-	err := s.AskToJoin(r.Context(), s.Caller(r), account.JoinRequest{Name: in.Name, Email: in.Email, Reason: in.Reason})
+	err := s.AskToJoin(r.Context(), s.Caller(r),
+		account.JoinRequest{Name: in.Name, Email: in.Email, Reason: in.Reason, App: in.App})
 	return web.Answer(w, http.StatusAccepted, okAnswer{OK: true}, err)
 }
 

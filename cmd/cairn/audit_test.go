@@ -98,7 +98,7 @@ func TestChangingCommandsAreInTheAuditLog(t *testing.T) {
 		{"apply", "apply.yaml", "client.create", "client:file", "redirect_uris token_endpoint_auth_method managed=on"},
 		{"invite add", "-q", "invite.create", "", ""},
 		{"invite revoke", "$", "invite.revoke", "", ""},
-		{"join accept", "first --note Hello --smtp-url smtp://127.0.0.1", "join.accept", "", ""},
+		{"join accept", "first --note Hello --app file --smtp-url smtp://127.0.0.1", "join.accept", "", ""},
 		{"join refuse", "second --smtp-url smtp://127.0.0.1", "join.refuse", "", ""},
 		{"user add", "ada --generate-password", "user.create", "ada", ""},
 		{"settings set", "attributes member_number", "settings.update", "settings", "attributes"},

@@ -3,6 +3,7 @@ package people
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
@@ -46,11 +47,25 @@ type oneRequest struct {
 
 type joinDecision = func(a *roster.Administration, ctx context.Context, by account.Caller, id, note string) error
 
-type acceptJoinCommand struct{ oneRequest }
+type acceptJoinCommand struct {
+	oneRequest
+	App *string `placeholder:"CLIENT" help:"Client id of the application to which joining leads, \"\": none; default: that of the request."`
+}
 
 // Run accepts the request.
 func (c *acceptJoinCommand) Run(p *cli.Program) error {
-	return c.decide(p, (*roster.Administration).AcceptJoin)
+	return c.decide(p, func(a *roster.Administration, ctx context.Context, by account.Caller, id, note string) error {
+		if c.App != nil && *c.App != "" {
+			apps, err := a.Store().OfferedApps(ctx, []string{*c.App})
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(apps, func(app account.App) bool { return app.ClientID == *c.App }) {
+				return cli.UsageError("--app: no application with this client id is registered: cairn client list shows them")
+			}
+		}
+		return a.AcceptJoin(ctx, by, id, note, c.App)
+	})
 }
 
 type refuseJoinCommand struct{ oneRequest }
