@@ -21,6 +21,8 @@ type AccountProfile struct {
 	// mail with a code was sent to it.
 	Verify     string
 	VerifyCode bool
+	// Shared reports whether the address cannot be verified: another account of a family has verified it.
+	Shared bool
 	// Waits reports whether Verify takes the place of the verified address.
 	Waits bool
 	// Ends lists what another email address ends.

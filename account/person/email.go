@@ -31,6 +31,15 @@ func (s *Service) Verifiable(u account.User) bool {
 		s.Now().Sub(u.EmailAskedAt) < account.VerificationLifetime
 }
 
+// Shares reports whether the address of u is that of a family, verified for another account: it came with an invite or
+// a list. Of one that was typed into the profile, for which a mail was sent, nobody learns whose it is.
+func (s *Service) Shares(ctx context.Context, u account.User) (bool, error) {
+	if !s.MailEnabled() || !u.EmailAskedAt.IsZero() {
+		return false, nil
+	}
+	return s.OfFamily(ctx, u)
+}
+
 // EmailCode returns the code of six digits that verifies the address. It is derived from the
 // account, the address and the time of the request, and stored nowhere.
 func (s *Service) EmailCode(u account.User) string {

@@ -80,11 +80,16 @@ func (s *Site) stepsOf(r *http.Request, u account.User) ([]templates.NextStep, i
 	if u.Email != "" && s.MailEnabled() {
 		address.Text, address.Path = l.Text("Verify your email address"), "/account/profile#verify-email"
 	}
-	return []templates.NextStep{
+	steps := []templates.NextStep{
 		{Name: "passkey", Text: l.Text("Add a passkey to sign in without a password"),
 			Path: "/account/security#passkeys", Done: len(keys) > 0},
 		address,
 		{Name: "applications", Text: l.Text("See which applications you can use"), Path: "/account/apps",
 			Done: slices.ContainsFunc(apps, used)},
-	}, len(keys), apps, nil
+	}
+	shared, err := s.Shares(r.Context(), u)
+	if shared {
+		steps = slices.Delete(steps, 1, 2)
+	}
+	return steps, len(keys), apps, err
 }

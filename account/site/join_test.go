@@ -126,6 +126,8 @@ func TestRequestLeadsToItsApplication(t *testing.T) {
 	}
 }
 
+const sharedSays = "Another account has verified this address."
+
 // A family has one address: the first child has verified it, the second asks with it, and joins with it unverified.
 func TestSecondChildOfAFamilyJoins(t *testing.T) {
 	w, post := newMailWorld(t)
@@ -162,16 +164,25 @@ func TestSecondChildOfAFamilyJoins(t *testing.T) {
 			t.Errorf("%s: %q, verified %t", handle, u.Email, u.EmailVerified)
 		}
 		post.none() // there is nothing to verify
+		child := w.SignedIn(handle)
+		child.Page("/account/welcome").Is(200).Shows(`data-step="passkey"`, "Next steps").Hides(`data-step="address"`)
+		child.Page("/account/profile").Is(200).Shows(sharedSays).Hides(`id="verify-email"`)
 		w.Browser().Login(handle, password).Is(200)
 		w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": handle}).Is(200)
 		post.none() // neither of the sign-in nor a link that sets a password: the address is another's
 	}
 	// The parent, who reads the mails, is told of what is done to it, without a link.
 	w.Suspend("bo")
-	w.SignedIn("cy").Call("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": newPassword}).Is(200)
+	child := w.SignedIn("cy")
+	child.Call("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": newPassword}).Is(200)
 	if told := post.new(); len(told) != 2 || len(links(told[0]))+len(links(told[1])) != 0 || !strings.Contains(told[0].Text, "@bo") || told[1].Subject != "Your password was changed" {
 		t.Errorf("%+v", told)
 	}
+	// An own address is verified as anybody's; of one that was typed, a profile does not tell whose it is.
+	child.Call("PATCH", "/api/me", map[string]string{"email": "cy@example.org"}).Is(200)
+	child.Page("/account/welcome").Is(200).Shows(`data-step="address"`, "Three steps")
+	child.Call("PATCH", "/api/me", map[string]string{"email": "family@example.org"}).Is(200)
+	child.Page("/account/profile").Is(200).Hides(sharedSays).Shows(`id="verify-send"`)
 	if u := w.User("ada"); !u.EmailVerified {
 		t.Error("the first has lost the address")
 	}

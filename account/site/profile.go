@@ -172,6 +172,10 @@ func (s *Site) describeProfile(r *http.Request, m templates.Member) (page templa
 	if page.Waits = u.Pending.Email != "" && u.EmailVerified; page.Waits || s.MailEnabled() {
 		page.Verify, page.VerifyCode = u.Unproven(), s.Verifiable(u)
 	}
+	if page.Shared, err = s.Shares(r.Context(), u); page.Shared || err != nil {
+		page.Verify = ""
+		return page, err
+	}
 	page.Ends, err = s.endsWithOthers(r, true)
 	return page, err
 }
