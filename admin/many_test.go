@@ -297,6 +297,12 @@ func TestPasteIsReadAsPeopleHaveIt(t *testing.T) {
 		"a date of two days":       {"", "Name,Email,Ends\nMax Müller,max@example.org,3/4/2099", []string{`data-line="2"`, "a date such as 2030-12-24"}},
 		"unknown permission":       {"", "Max Müller,max@example.org,trainer", []string{`The permission &#34;trainer&#34; does not exist`, "There are: activity, admin, coach"}},
 		"unknown column":           {"", "Name;E-Mail;Birthday\nMax Müller;max@example.org;1.1.1999", []string{"The column Birthday is unknown. Remove it, or rename it to one of: display_name, email"}},
+		"title above":              {"de", "TSV Neustadt Mitgliederliste 2026\n;Stand: 1.1.2026\n\nName;E-Mail\nMax Müller;max@example.org\nEva;eva", []string{`data-line="6"`, "Correct 1 line"}},
+		"one name above":           {"", "Eva Lee\nMax Müller", []string{"<bdi>Eva Lee</bdi>", "<bdi>Max Müller</bdi>"}},
+		"bars":                     {"", "Name|E-Mail\nMax Müller|max@example.org", max},
+		"read as Latin-1":          {"", "Name;E-Mail\nMax MÃ¼ller;max@example.org", []string{"Line 2: “Ã¼” is a letter"}},
+		"read as Windows-1252":     {"", "Name;E-Mail\nEva;eva@example.org\nJerzy ŁukÅ›;max@example.org", []string{"Line 3: “Å›” is a letter that another program has damaged"}},
+		"letters that look so":     {"", "Name;E-Mail\nJOÃO ÅSE ÂNGELA “Ä” – Ã;max@example.org", []string{"<bdi>JOÃO ÅSE ÂNGELA “Ä” – Ã</bdi>"}},
 		"column twice":             {"", "Name;E-Mail;Email\nMax Müller;max@example.org;", []string{"The column Email is there twice"}},
 	} {
 		a := b.Send("POST", "/admin/users/paste", "application/x-www-form-urlencoded", url.Values{"people": {c.list}}.Encode(), "Accept", "text/html", "Accept-Language", c.language)

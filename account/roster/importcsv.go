@@ -16,7 +16,8 @@ import (
 // ReadList reads people from what spreadsheets save as text or copy: see listText. Cells are separated by commas,
 // semicolons or tabs, whichever fits; dates are as the language writes them. The first line names the columns
 // (columnNamed), handle among them. If columns are given, these are the only ones: then the first line may name some
-// of them, and otherwise all lines have them in their order, as many as each needs. Rows have the numbers of their
+// of them, and otherwise all lines have them in their order, as many as each needs. Titles may stand above the first
+// line. Rows have the numbers of their
 // lines. The error is a *Problem if the list can be of a page.
 func ReadList(data []byte, l *templates.Language, columns ...string) (rows []ImportRow, err error) {
 	text, err := listText(data)
@@ -31,6 +32,13 @@ func ReadList(data []byte, l *templates.Language, columns ...string) (rows []Imp
 	if err != nil {
 		return nil, err
 	}
+	for i, record := range records {
+		if broken := damaged.FindString(strings.Join(record, " ")); broken != "" {
+			return nil, errDamaged.With(damagedLine, "line", numbers[i], "text", broken)
+		}
+	}
+	titles := titleLines(records)
+	records, numbers = records[titles:], numbers[titles:]
 	var head []string
 	switch {
 	case len(records) == 0 && columns == nil:
@@ -56,6 +64,23 @@ func ReadList(data []byte, l *templates.Language, columns ...string) (rows []Imp
 		rows = append(rows, row.named())
 	}
 	return rows, nil
+}
+
+// mostTitles is how many lines may stand above the names of the columns.
+const mostTitles = 5
+
+// titleLines returns how many lines of a single cell stand above one that names columns, 0 where none does.
+func titleLines(records [][]string) int {
+	for i, record := range records[:min(len(records), mostTitles+1)] {
+		cells := slices.DeleteFunc(slices.Clone(record), func(cell string) bool { return strings.TrimSpace(cell) == "" })
+		if len(cells) > 1 && namesColumns(record) {
+			return i
+		}
+		if len(cells) > 1 || strings.Contains(cells[0], "@") {
+			break
+		}
+	}
+	return 0
 }
 
 // readRecords returns the lines that have any text, without the empty cells that spreadsheets write at their end,
@@ -95,12 +120,15 @@ const (
 	tooManyCells  templates.Text = "Line {line} has {cells} cells, but there are only {most} columns."
 	openQuotes    templates.Text = "Line {line}: a quotation mark does not end with its cell. Remove it."
 	unknownColumn templates.Text = "The column {column} is unknown. Remove it, or rename it to one of: {names}"
-	columnTwice   templates.Text = "The column {column} is there twice. Remove one of them."
+	damagedLine   templates.Text = "Line {line}: “{text}” is a letter that another program has damaged. Take the " +
+		"original list, and save it as CSV UTF-8."
+	columnTwice templates.Text = "The column {column} is there twice. Remove one of them."
 )
 
 var (
 	errTooManyCells = web.NewProblem(400, "too_many_cells", tooManyCells)
 	errQuotes       = web.NewProblem(400, "invalid_list", openQuotes)
+	errDamaged      = web.NewProblem(400, "invalid_list", damagedLine)
 	errColumn       = web.NewProblem(400, "invalid_list", unknownColumn)
 )
 

@@ -69,7 +69,7 @@ func separatorLine(text *string) (separator rune, skipped int) {
 	return rune(line[4]), 1
 }
 
-const separators = ",;\t"
+const separators = ",;\t|"
 
 // separatorOf returns what separates the cells: what makes addresses and the names of columns whole cells, or else
 // more cells.
@@ -98,6 +98,10 @@ func separatorOf(text string) (best rune) {
 	}
 	return best
 }
+
+// damaged is what is left of UTF-8 that was read as Windows-1252 or Mac Roman, and of letters that a program has lost.
+var damaged = regexp.MustCompile("Ã[\u0080-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|" +
+	"[ÂÄÅ][\u0080-\u009f\u00a1-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ•˜™š›œžŸ]|â€|√|\ufffd")
 
 // nameParts are columns whose cells are put together to display_name.
 var nameParts = []string{"given_name", "family_name"}
