@@ -72,12 +72,17 @@ const mostTitles = 5
 // titleLines returns how many lines of a single cell stand above one that names columns, 0 where none does.
 func titleLines(records [][]string) int {
 	for i, record := range records[:min(len(records), mostTitles+1)] {
-		cells := slices.DeleteFunc(slices.Clone(record), func(cell string) bool { return strings.TrimSpace(cell) == "" })
-		if len(cells) > 1 && namesColumns(record) {
-			return i
+		filled := 0
+		for _, cell := range record {
+			if strings.TrimSpace(cell) != "" {
+				filled++
+			}
 		}
-		if len(cells) > 1 || strings.Contains(cells[0], "@") {
-			break
+		switch {
+		case filled > 1 && namesColumns(record):
+			return i
+		case filled > 1 || strings.Contains(record[len(record)-1], "@"):
+			return 0
 		}
 	}
 	return 0

@@ -47,7 +47,7 @@ const (
 
 // keepApp remembers the application that the link in the address names.
 func (s *Site) keepApp(w http.ResponseWriter, r *http.Request) {
-	if id := r.URL.Query().Get("app"); id != "" && len(id) <= account.MaxClientID {
+	if id := mailedQuery(r).Get("app"); id != "" && len(id) <= account.MaxClientID {
 		http.SetCookie(w, s.HostCookie(appCookie, url.QueryEscape(id), appLifetime))
 	}
 }

@@ -125,6 +125,7 @@ func TestLinkOfAMailIsSpentByItsButtonAlone(t *testing.T) {
 	}
 	w.Browser().Page(path).Shows("a…@example.org", "the account @ada").Hides("ada@example") // for whom it would be
 	w.Browser().Page(path + "%20.>").Is(200).Shows(`value="` + button[1] + `"`)             // as a reader of mails ends it
+	w.Browser().Page(strings.Replace(path, "=", "=3D", 1)).Is(200).Shows(`value="` + button[1] + `"`)
 	ada.Page(path).Shows("@ada", "ada@example.org")
 	bob.Page("/verify-email/", button...).Is(403).Shows("a different account")
 	w.Browser().Page("/verify-email/", "link", button[1][1:]).Is(400)
@@ -443,6 +444,19 @@ func TestForgottenPasswordIsSetAnewByMail(t *testing.T) {
 	post.none()
 	path, _ := link(t, mails[2])
 	w.Browser().Page(path).Is(200).Shows(`value="ada"`, "works once, within an hour").Hides("administrator", "24 hours", `id="reset-forgot"`)
+	for _, broken := range []string{"handle=ada&amp;code=" + given, "handle=3Dada&code=3D" + given, "handle=3Dada&amp;code=3D" + given} {
+		w.Browser().Page("/reset-password/?"+broken).Is(200).Shows(`value="ada"`, `value="`+given+`"`).Hides("link-spent")
+	}
+	i, err := account.NewInvite(w.User("ada").Sub, "", w.Clock.Now())
+	if i.Code = "3DABCDEFGHJKMNPQ"; err == nil { // which begins so
+		err = w.Store.CreateInvite(t.Context(), i, 3, account.Operator().Audit(w.Clock.Now(), account.CreateInvite, "", ""))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, broken := range []string{"", "3D"} {
+		w.Browser().Page("/register/?code=" + broken + i.Shown()).Is(200).Shows(`value="` + i.Shown() + `"`)
+	}
 	w.Browser().Page("/reset-password/?handle=ada&code="+given).Shows("once, within 24 hours").Hides("within an hour", `id="reset-forgot"`)
 	w.Browser().Page("/reset-password/").Shows("administrator", `id="reset-forgot"`)
 	q, _ := url.Parse(path)

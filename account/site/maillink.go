@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/cairn-id/cairn/account"
@@ -18,10 +19,25 @@ type findLinked func(ctx context.Context, c account.Caller, sealed string) (pers
 // withoutMark removes what readers of mails take for the end of a link.
 func withoutMark(sealed string) string { return strings.TrimRight(sealed, "\t\r\n .,;:!=>)]\"'") }
 
+// mailedQuery returns the query of a link in a mail. Of HTML a reader may leave &amp; for &, and of quoted-printable =3D
+// for =, which the length of a code tells from a code that begins so.
+func mailedQuery(r *http.Request) url.Values {
+	q, _ := url.ParseQuery(strings.ReplaceAll(r.URL.RawQuery, "&amp;", "&"))
+	code := q.Get("code")
+	whole := account.CanonicalInviteCode(code) + account.CanonicalCode(code, account.ResetCodeLength)
+	if whole != "" || !strings.HasPrefix(code+q.Get("link"), "3D") {
+		return q
+	}
+	for _, values := range q {
+		values[0] = strings.TrimPrefix(values[0], "3D")
+	}
+	return q
+}
+
 // followLink shows the page of a link, and runs its act when the button is pressed.
 func (s *Site) followLink(purpose string, find findLinked) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		sealed := r.URL.Query().Get("link")
+		sealed := mailedQuery(r).Get("link")
 		if r.Method == http.MethodPost {
 			if err := web.ReadForm(w, r); err != nil {
 				return err

@@ -107,7 +107,7 @@ func (s *Site) apiRegisterAddress(w http.ResponseWriter, r *http.Request, in str
 // registerPage shows the form, with the code of an invite link filled in and the inviter. An
 // address over its limit learns nothing about unknown ones.
 func (s *Site) registerPage(w http.ResponseWriter, r *http.Request) error {
-	q := r.URL.Query()
+	q := mailedQuery(r)
 	page := templates.Register{Code: text.Cut(withoutMark(q.Get("code")), 256)}
 	page.Continue, _ = s.continuation(w, r, q)
 	s.keepApp(w, r)

@@ -46,7 +46,7 @@ func (s *Site) apiBeginWelcome(w http.ResponseWriter, r *http.Request, in struct
 
 // resetPage shows the form, filled in from the link, or that the link is spent.
 func (s *Site) resetPage(w http.ResponseWriter, r *http.Request) error {
-	q := r.URL.Query()
+	q := mailedQuery(r)
 	page := templates.ResetPassword{Code: account.CanonicalCode(q.Get("code"), account.ResetCodeLength),
 		Mailed: q.Has(person.MailedField)}
 	page.Continue, _ = s.continuation(w, r, q)

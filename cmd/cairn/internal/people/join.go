@@ -61,7 +61,7 @@ func (c *acceptJoinCommand) Run(p *cli.Program) error {
 				return err
 			}
 			if !slices.ContainsFunc(apps, func(app account.App) bool { return app.ClientID == *c.App }) {
-				return cli.UsageError("--app: no application with this client id is registered: cairn client list shows them")
+				return cli.UsageError("--app: no application has this client id: cairn client list shows them")
 			}
 		}
 		return a.AcceptJoin(ctx, by, id, note, c.App)
