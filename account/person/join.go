@@ -202,7 +202,8 @@ func (s *Service) JoinLinked(ctx context.Context, c account.Caller, sealed strin
 		now := s.Now()
 		return web.Noted(ctx, "join_confirmed", s.Store().AddJoinRequest(ctx, account.JoinRequest{
 			ID: strings.ToLower(account.NewCode(12)), Name: v.Name, Email: v.Email, Mailbox: mailboxOf(v.Email),
-			Reason: v.Reason, Language: v.Language, App: v.App, AskedAt: now, ExpiresAt: now.Add(account.JoinRequestLifetime)},
+			Reason: v.Reason, Language: v.Language, App: v.App,
+			AskedAt: now, ExpiresAt: now.Add(account.JoinRequestLifetime)},
 			account.HashSecret(sealed), account.MaxJoinRequests, a))
 	}}, nil
 }

@@ -19,8 +19,8 @@ type findLinked func(ctx context.Context, c account.Caller, sealed string) (pers
 // withoutMark removes what readers of mails take for the end of a link.
 func withoutMark(sealed string) string { return strings.TrimRight(sealed, "\t\r\n .,;:!=>)]\"'") }
 
-// mailedQuery returns the query of a link in a mail. Of HTML a reader may leave &amp; for &, and of quoted-printable =3D
-// for =, which the length of a code tells from a code that begins so.
+// mailedQuery returns the query of a link in a mail. Of HTML a reader may leave &amp; for &, and of quoted-printable
+// =3D for =, which the length of a code tells from a code that begins so.
 func mailedQuery(r *http.Request) url.Values {
 	q, _ := url.ParseQuery(strings.ReplaceAll(r.URL.RawQuery, "&amp;", "&"))
 	code := q.Get("code")
