@@ -22,7 +22,7 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			for _, handle := range []string{"bob", "cy", "honest"} {
+			for _, handle := range []string{"bob", "cy", "honest", "back", "moved", "dropped"} {
 				w.AddUser(handle)
 			}
 			w.AddUser("root", account.FlagAdmin)
@@ -37,6 +37,13 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 			add("longago")
 			w.Clock.Advance(7*24*time.Hour + time.Second)
 			thief = w.SignedIn("thief")
+			w.Suspend("back")
+			thief.Call("POST", "/api/admin/users/back/unsuspend", nil).Is(200)
+			for _, handle := range []string{"moved", "dropped"} { // a mailed code sets a new password of theirs
+				thief.Call("PATCH", "/api/admin/users/"+handle, map[string]any{"email": handle + "@evil.example", "email_verified": true}).Is(200)
+			}
+			thief.Call("PATCH", "/api/admin/users/dropped", map[string]any{"email_verified": false}).Is(200)
+			thief.Call("PATCH", "/api/admin/users/cy", map[string]any{"display_name": "Cy"}).Is(200)
 			add("mole")
 			add("gone")
 			thief.Page("/admin/users/paste", "people", "Pasted One, , admin, pasted", "sure", "yes").Is(200)
@@ -55,12 +62,12 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 				listed = append(listed, fmt.Sprint(a["id"], " ", a["kind"], " ", a["name"], " ", a["detail"]))
 			}
 			slices.Sort(listed)
-			want := []string{" code honest ", " code longago ", " code mole ", " code pasted ", ` setting contact ""`, "account:mole account mole ", "account:pasted account pasted ", "permission:bob:admin permission bob admin"}
+			want := []string{" code honest ", " code longago ", " code mole ", " code pasted ", ` setting contact ""`, "account:mole account mole ", "account:pasted account pasted ", "address:moved address moved ", "lift:back lift back ", "permission:bob:admin permission bob admin"}
 			if !slices.Equal(listed, want) {
 				t.Errorf("listed %q", listed)
 			}
 			path, form := c[0], c[1:]
-			root.Page(path, form...).Is(200).Shows(`value="account:mole"`, `value="account:pasted"`, `value="permission:bob:admin"`, "contact", "honest").
+			root.Page(path, form...).Is(200).Shows(`value="account:mole"`, `value="address:moved"`, `value="lift:back"`, `value="account:pasted"`, `value="permission:bob:admin"`, "contact", "honest").
 				Hides("account:longago", "account:gone", ":cy:")
 			sure := append(form, "sure", "yes")
 			root.Page(path, append(sure, "undo", "account:longago")...).Is(409).Shows("Check it again")
@@ -78,11 +85,11 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 			forever := account.FlagChange{account.FlagAdmin: {On: true, SetEnd: true}}
 			_, err := w.Administration().SetFlags(t.Context(), account.Operator(), w.User("root"), forever)
 			must(t, err)
-			done := root.Page(path, append(sure, "undo", "account:mole", "undo", "account:pasted", "undo", "permission:bob:admin")...)
+			done := root.Page(path, append(sure, "undo", "account:mole", "undo", "account:pasted", "undo", "permission:bob:admin", "undo", "address:moved", "undo", "lift:back")...)
 			if done.Status != 303 && path != selected || path == selected && done.Status != 200 {
 				t.Errorf("status %d", done.Status)
 			}
-			if !w.User("mole").Suspended() || !w.User("pasted").Suspended() || w.User("bob").Has(account.FlagAdmin) || w.User("bob").Suspended() || w.User("longago").Suspended() {
+			if !w.User("mole").Suspended() || !w.User("pasted").Suspended() || !w.User("back").Suspended() || w.User("moved").EmailVerified || w.User("bob").Has(account.FlagAdmin) || w.User("bob").Suspended() || w.User("longago").Suspended() {
 				t.Error("not undone as ticked")
 			}
 		})

@@ -88,7 +88,7 @@ func TestActsRemoveWhatADisownedSessionMade(t *testing.T) {
 				var err error
 				switch code := account.NewResetCode(noon); c.action {
 				case "session.not_me":
-					_, err = s.DisownSession(ctx, u.Sub, other, code, time.Hour, noon, a)
+					_, err = s.DisownSession(ctx, u.Sub, other, "", code, time.Hour, noon, a)
 				case "email.undo":
 					must(t, setEmail(t, s, u.Sub, "ada@example.org", true, "unused"))
 					must(t, setEmail(t, s, u.Sub, "eve@example.org", true, "change"))
@@ -205,7 +205,7 @@ func TestSecondStepOfADisownedSessionIsUndone(t *testing.T) {
 				_, err = s.AddTOTP(ctx, u.Sub, account.TOTP{Secret: "JBSWY3DPEHPK3PXP"}, first)
 				must(t, err)
 				a := act("session.not_me")
-				_, err = s.DisownSession(ctx, u.Sub, thief.ID, account.NewResetCode(noon), time.Hour, noon, a)
+				_, err = s.DisownSession(ctx, u.Sub, thief.ID, "", account.NewResetCode(noon), time.Hour, noon, a)
 				must(t, err)
 				f, err := s.Factors(ctx, u.Sub)
 				must(t, err)
@@ -262,7 +262,7 @@ func TestChoiceOfASecondStepIsAsBeforeTheThief(t *testing.T) {
 						must(t, s.SetSecondStep(ctx, u.Sub, change[1] == '+', n))
 					}
 				}
-				_, err = s.DisownSession(ctx, u.Sub, ids["t"], account.NewResetCode(noon), time.Hour, noon, act("session.not_me"))
+				_, err = s.DisownSession(ctx, u.Sub, ids["t"], "", account.NewResetCode(noon), time.Hour, noon, act("session.not_me"))
 				must(t, err)
 				if u, err = s.UserBySub(ctx, u.Sub); err != nil || u.SecondFactor != c.want {
 					t.Errorf("%s: %t, %v", c.changes, u.SecondFactor, err)

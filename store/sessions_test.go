@@ -369,7 +369,7 @@ func TestDisownedSessionLeavesNothing(t *testing.T) {
 		at, by := noon.Add(time.Minute), act("session.not_me")
 		for i := range 2 { // a link is opened twice
 			code := account.NewResetCode(at)
-			out, err := s.DisownSession(ctx, h.user.Sub, h.session.ID, code, time.Hour, at, by)
+			out, err := s.DisownSession(ctx, h.user.Sub, h.session.ID, "", code, time.Hour, at, by)
 			must(t, err)
 			valid, err := s.ResetCodeValid(ctx, "ada", code.Hash, at)
 			must(t, err)
@@ -379,7 +379,7 @@ func TestDisownedSessionLeavesNothing(t *testing.T) {
 			at = at.Add(time.Hour)
 		}
 		checkTaken(t, s, h)
-		_, err := s.DisownSession(ctx, h.user.Sub, h.session.ID, account.NewResetCode(at), time.Hour, at, by)
+		_, err := s.DisownSession(ctx, h.user.Sub, h.session.ID, "", account.NewResetCode(at), time.Hour, at, by)
 		want(t, err, account.ErrInvalidLink) // after an hour
 		n := newSession(h.user.Sub)
 		n.AMR = []string{account.MethodPassword}
@@ -403,7 +403,7 @@ func TestDisownedSessionThatIsSweptIsDisownedOnce(t *testing.T) {
 			t.Fatalf("%d sessions swept", swept.Sessions)
 		}
 		disown := func() error {
-			_, err := s.DisownSession(ctx, u.Sub, n.ID, account.NewResetCode(at), time.Hour, at, act("session.not_me"))
+			_, err := s.DisownSession(ctx, u.Sub, n.ID, "", account.NewResetCode(at), time.Hour, at, act("session.not_me"))
 			return err
 		}
 		must(t, disown())

@@ -260,13 +260,15 @@ func (s *Store) EndSessions(ctx context.Context, sub string, now time.Time, a ac
 
 // DisownSession implements account.Store.
 func (s *Store) DisownSession(
-	ctx context.Context, sub, id string, code account.ResetCode, again time.Duration, now time.Time, a account.Audit,
+	ctx context.Context, sub, id, mailed string, code account.ResetCode, again time.Duration, now time.Time,
+	a account.Audit,
 ) (out account.Disowned, err error) {
 	if invalidKey(sub) || invalidKey(id) {
 		return out, account.ErrUserNotFound
 	}
 	err = s.write(ctx, "disown session", func(tx *engine.Tx) {
 		u := lockedUser(tx, sub)
+		checkMailbox(tx, u, mailed, now)
 		row := struct {
 			CreatedAt int64
 			Reported  bool
@@ -291,6 +293,18 @@ func (s *Store) DisownSession(
 		out.Removed = disown(tx, u, id, code, now, a)
 	})
 	return out, err
+}
+
+// checkMailbox refuses a link that was mailed to an address which is not the owner's any more: whoever changed it reads
+// the notices that came meanwhile, also after the undo.
+func checkMailbox(tx *engine.Tx, u account.User, mailed string, now time.Time) {
+	if mailed == "" || u.EmailVerified && strings.EqualFold(u.Email, mailed) {
+		return
+	}
+	var found []int
+	tx.Expect(tx.Find(&found, `SELECT 1 FROM email_changes
+		WHERE sub = ? AND lower(email) = lower(?) AND undone_at = 0 AND expires_at > ?`,
+		u.Sub, sanitize(mailed), toUnix(now)), account.ErrInvalidLink)
 }
 
 // disown ends what somebody else may hold of the account of u since their session id, and writes the row. The code

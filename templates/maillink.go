@@ -35,7 +35,9 @@ type LinkPage struct {
 	// Removed has the factors that were removed. Added has the factors and addresses that were added since the reported
 	// sign-in and stay, or if the account is Passwordless, all that it has.
 	Removed, Added []FactorRow
-	Passwordless   bool
+	// Recent has those of Added that the form with the new password may remove.
+	Recent       RecentFactors
+	Passwordless bool
 	// Closed reports whether the account has no way in left.
 	Closed bool
 	// Code sets a new password of the account with Handle, "" for none. MinPassword is its shortest

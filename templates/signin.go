@@ -107,6 +107,8 @@ type Confirm struct {
 // Kinds of ActRow.
 const (
 	ActAccount    = "account" // that was added
+	ActLift       = "lift"    // of a suspension
+	ActAddress    = "address" // of somebody, that was changed or verified
 	ActPermission = "permission"
 	ActCode       = "code" // or link, which the act itself voids
 	ActSetting    = "setting"

@@ -246,9 +246,9 @@ func (p *Post) composeNotice(ctx context.Context, m account.Mail, l *templates.L
 		add("The password alone is no longer enough to sign in.")
 	}
 	bare := m.Data[account.MailBare] != ""
-	if session := m.Data["session"]; session != "" && !bare {
+	if m.Data["session"] != "" && !bare {
 		add("If this wasn’t you, open the link. It signs everyone out and undoes the change.")
-		address, err := p.accounts.NotMeURL(m.Sub, session, true)
+		address, err := p.accounts.NotMeURL(m, true)
 		out.Link = &templates.MailLink{Label: l.Text(thatWasNotMe), URL: address}
 		return out, err
 	}
@@ -313,7 +313,7 @@ func (p *Post) composeEmailRequested(_ context.Context, m account.Mail, l *templ
 		out.Paragraphs = append(out.Paragraphs, l.Text("Removed: {flag}", "flag", name))
 	}
 	cancel, err := p.accounts.CancelURL(m.Sub, timeOf(m, "at"))
-	notMe, err2 := p.accounts.NotMeURL(m.Sub, m.Data["session"], true)
+	notMe, err2 := p.accounts.NotMeURL(m, true)
 	out.More = []templates.MailLink{{Label: l.Text("Cancel the change"), URL: cancel},
 		{Label: l.Text(thatWasNotMe), URL: notMe}}
 	return out, errors.Join(err, err2)
@@ -364,7 +364,7 @@ func (p *Post) composeEmailChanged(ctx context.Context, m account.Mail, l *templ
 func (p *Post) composeNewDevice(_ context.Context, m account.Mail, l *templates.Language) (templates.Mail, error) {
 	browser, system, _ := strings.Cut(m.Data["device"], " on ") // web.Device
 	device := l.Device(browser, system)
-	address, err := p.accounts.NotMeURL(m.Sub, m.Data["session"], false)
+	address, err := p.accounts.NotMeURL(m, false)
 	return templates.Mail{
 		Subject: l.Text("New sign-in to your account"),
 		Paragraphs: []string{

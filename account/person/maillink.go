@@ -77,6 +77,7 @@ type cancelLink struct {
 type notMeLink struct {
 	Sub     string `json:"sub"`
 	Session string `json:"sid"`
+	Email   string `json:"email,omitempty"` // that the mail went to; empty in links of the version before
 	Added   bool   `json:"added,omitempty"` // of a notice that the session added a factor
 }
 
@@ -105,9 +106,9 @@ func (s *Service) CancelURL(sub string, asked time.Time) (string, error) {
 	return s.link(PurposeCancel, cancelLink{Sub: sub, Asked: asked.Unix()})
 }
 
-// NotMeURL returns the link that disowns a session, in the notice of its sign-in or of a factor that it added.
-func (s *Service) NotMeURL(sub, session string, added bool) (string, error) {
-	return s.link(PurposeNotMe, notMeLink{Sub: sub, Session: session, Added: added})
+// NotMeURL returns the link that disowns a session, in the notice m of its sign-in or of a factor that it added.
+func (s *Service) NotMeURL(m account.Mail, added bool) (string, error) {
+	return s.link(PurposeNotMe, notMeLink{Sub: m.Sub, Session: m.Data["session"], Email: m.Address, Added: added})
 }
 
 // JoinURL returns the link that stores a request to join.
@@ -241,9 +242,9 @@ func (s *Service) mailedCode() account.ResetCode {
 // NotMeLinked serves the link in the notice of a sign-in, or of a factor that was added: somebody else used the
 // account. It ends everything of the account that lives, disowns the password, and removes what the session made. The
 // page that follows shows that, and what else was added since, and sets a new password: the link proves the mailbox,
-// as that of a forgotten password does. It signs nobody in. Without a password there is nothing to disown, and the
-// page leads to the passkeys, the recovery codes and an administrator: as for a forgotten password, the
-// mailbox alone sets none.
+// as that of a forgotten password does, as long as the mailbox is the owner's: see DisownSession. It signs nobody in.
+// Without a password there is nothing to disown, and the page leads to the passkeys, the recovery codes and an
+// administrator: as for a forgotten password, the mailbox alone sets none.
 func (s *Service) NotMeLinked(ctx context.Context, c account.Caller, sealed string) (Linked, error) {
 	var v notMeLink
 	if err := s.openLink(PurposeNotMe, sealed, &v); err != nil {
@@ -272,7 +273,8 @@ func (s *Service) NotMeLinked(ctx context.Context, c account.Caller, sealed stri
 			return err
 		}
 		code := s.mailedCode()
-		out, err := s.Store().DisownSession(ctx, u.Sub, v.Session, code, account.MailedResetLifetime, s.Now(), a)
+		out, err := s.Store().DisownSession(ctx, u.Sub, v.Session, v.Email, code, account.MailedResetLifetime,
+			s.Now(), a)
 		if err != nil {
 			return err
 		}
@@ -300,6 +302,9 @@ func (s *Service) describeDisowned(
 		return err
 	}
 	page.Code = code.Code
+	if page.Recent.Rows, err = s.RecentFactorRows(ctx, u, ""); err != nil {
+		return err
+	}
 	since := out.Since
 	if page.Used == account.FactorPasskey { // it is one of these
 		since = time.Time{}

@@ -28,14 +28,16 @@ const (
 	maxRecentActs = 500 // newest first
 )
 
-var recentKinds = []account.Act{account.AddUser, account.SetFlags, account.UpdateSettings}
+var recentKinds = []account.Act{account.AddUser, account.Unsuspend, account.AmendUser, account.SetFlags,
+	account.UpdateSettings}
 
 // ErrActsNamed means that an act of the list is not there any more.
 var ErrActsNamed = web.NewProblem(409, "invalid_acts",
 	"The list has changed since you opened it. Nothing was changed. Check it again.")
 
-// RecentActs lists what users did as administrators, newest first, never nil: accounts that they added and permissions
-// that they gave, as far as these are still there, codes and links that still work, and settings.
+// RecentActs lists what users did as administrators, newest first, never nil: accounts that they added or let in again,
+// addresses that they verified and permissions that they gave, as far as these are still there, codes and links that
+// still work, and settings.
 func (a *Administration) RecentActs(ctx context.Context, users ...account.User) ([]RecentAct, error) {
 	list, codes := []RecentAct{}, []RecentAct{}
 	for _, u := range users {
@@ -78,6 +80,12 @@ func actsOf(row account.Audit) (list []RecentAct) {
 	switch row.Action {
 	case account.AddUser.Action:
 		add(templates.ActAccount, row.Target, "")
+	case account.Unsuspend.Action:
+		add(templates.ActLift, row.Target, "")
+	case account.AmendUser.Action:
+		if strings.Contains(row.Detail, "email") {
+			add(templates.ActAddress, row.Target, "")
+		}
 	case account.SetFlags.Action:
 		for _, word := range strings.Fields(row.Detail) {
 			if flag, state, _ := strings.Cut(word, "="); strings.HasPrefix(state, "on") {
@@ -94,8 +102,8 @@ func actsOf(row account.Audit) (list []RecentAct) {
 	return list
 }
 
-// undoable leaves out accounts that are suspended or gone, permissions that their holders have lost, and what is there
-// twice.
+// undoable leaves out accounts that are suspended or gone, addresses that are not verified or were chosen later,
+// permissions that their holders have lost, and what is there twice.
 func (a *Administration) undoable(ctx context.Context, list []RecentAct) ([]RecentAct, error) {
 	there := map[string]account.User{}
 	for _, act := range list {
@@ -117,8 +125,10 @@ func (a *Administration) undoable(ctx context.Context, list []RecentAct) ([]Rece
 		u, twice := there[act.Name], act.ID != "" && seen[act.ID]
 		seen[act.ID] = true
 		switch act.Kind {
-		case templates.ActAccount:
+		case templates.ActAccount, templates.ActLift:
 			return twice || u.Sub == "" || u.Suspended()
+		case templates.ActAddress:
+			return twice || !u.EmailVerified || u.EmailChangedAt.After(act.At)
 		case templates.ActPermission:
 			return twice || !u.Has(act.Detail)
 		}
@@ -126,8 +136,8 @@ func (a *Administration) undoable(ctx context.Context, list []RecentAct) ([]Rece
 	}), nil
 }
 
-// Undoing does an act against users, and undoes these of their RecentActs, by id: accounts are suspended, permissions
-// taken away. All of it is done or nothing. ErrActsNamed.
+// Undoing does an act against users, and undoes these of their RecentActs, by id: accounts are suspended, addresses are
+// no longer verified, permissions taken away. All of it is done or nothing. ErrActsNamed.
 func (a *Administration) Undoing(
 	ctx context.Context, by account.Caller, ids []string, act func(*Administration) error, users ...account.User,
 ) error {
@@ -157,8 +167,10 @@ func (a *Administration) undo(
 		of, err := a.User(ctx, r.Name)
 		switch {
 		case err != nil:
-		case r.Kind == templates.ActAccount:
+		case r.Kind == templates.ActAccount, r.Kind == templates.ActLift:
 			err = a.Suspend(ctx, by, of, "", false)
+		case r.Kind == templates.ActAddress:
+			_, err = a.Amend(ctx, by, of, account.UserChange{"email_verified": "false"})
 		default:
 			_, err = a.SetFlags(ctx, by, of, account.FlagChange{r.Detail: {}})
 		}

@@ -1,6 +1,7 @@
 package site_test
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -158,6 +159,48 @@ func TestUndoOfAnAddressRemovesTheThiefsWayIn(t *testing.T) {
 	post.new()
 	done := disownedBy(t, w.Browser(), moveEmail(post, thief, "eve@example.org")["ada@example.org"])
 	done.Shows("a…@example.org", `id="removed"`, "evil")
+	if signsIn(w.Browser(), key) {
+		t.Error("the thief's passkey lives")
+	}
+	w.Browser().Login("ada", newPassword).Is(200)
+}
+
+// The notices that came to the mailbox of a thief, while the address was theirs, prove nothing after the undo.
+func TestLinkInTheMailboxOfAThiefIsVoidAfterTheUndo(t *testing.T) {
+	w, post := newMailWorld(t)
+	addMember(w, "ada", "ada@example.org")
+	w.Clock.Advance(30 * 24 * time.Hour)
+	thief := w.BrowserAt("198.51.100.7")
+	thief.Login("ada", password).Is(200)
+	post.new()
+	undo := moveEmail(post, thief, "eve@example.org")["ada@example.org"]
+	w.BrowserAt("198.51.100.8").Login("ada", password).Is(200)
+	sent := post.new()
+	evil := sent[slices.IndexFunc(sent, func(m mail.Message) bool { return m.To == "eve@example.org" })]
+	disownedBy(t, w.Browser(), undo)
+	_, button := link(t, evil)
+	w.Browser().Page("/not-me/", button...).Is(400).Shows(`data-code="invalid_link"`).Hides(`name="code"`)
+	w.Browser().Login("ada", newPassword).Is(200)
+}
+
+// The notice of a later sign-in reaches no factor of the sign-in before; the form with the new password does.
+func TestLinkOfALaterSignInRemovesWhatIsTicked(t *testing.T) {
+	w, post := newMailWorld(t)
+	addMember(w, "ada", "ada@example.org")
+	w.Clock.Advance(30 * 24 * time.Hour)
+	thief := w.BrowserAt("198.51.100.7")
+	thief.Login("ada", password).Is(200)
+	key := addPasskey(thief, "evil")
+	w.Clock.Advance(time.Minute)
+	post.new()
+	later := w.BrowserAt("198.51.100.9")
+	finish(later, key.get(begin(later))).Is(200)
+	_, button := link(t, mailAbout(t, post.new(), signInMail))
+	w.Clock.Advance(time.Minute)
+	done := w.Browser().Page("/not-me/", button...).Is(200).Hides(`id="removed"`).Shows(`id="recent-factors"`, "evil")
+	code, id := codeField.FindStringSubmatch(done.Body)[1], regexp.MustCompile(`name="remove_factor" value="([^"]+)"`).FindStringSubmatch(done.Body)[1]
+	w.Browser().Page("/reset-password/", "handle", "ada", "code", code, "password", newPassword, "linked", "1", "listed", "1",
+		"remove_factor", id).Is(200)
 	if signsIn(w.Browser(), key) {
 		t.Error("the thief's passkey lives")
 	}

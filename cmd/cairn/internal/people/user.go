@@ -485,6 +485,10 @@ func didLabels(list []roster.RecentAct) (labels cli.Pairs) {
 		switch r.Kind {
 		case templates.ActAccount:
 			label, text = "account added", r.Name+": cairn user suspend "+r.Name
+		case templates.ActLift:
+			label, text = "suspension lifted", r.Name+": cairn user suspend "+r.Name
+		case templates.ActAddress:
+			label, text = "address changed", r.Name+": cairn user update "+r.Name+" --no-email-verified"
 		case templates.ActPermission:
 			label, text = "permission given", r.Name+" "+r.Detail+": cairn user flags "+r.Name+" -"+r.Detail
 		case templates.ActCode:
