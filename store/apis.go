@@ -59,7 +59,7 @@ func (r storedAPI) api() *provider.API {
 	return &a
 }
 
-var apiColumns = columnsOf[storedAPI]("apis")
+var apiColumns = engine.ColumnsOf[storedAPI]("apis")
 
 // APIs implements provider.Storage.
 func (s *Store) APIs(ctx context.Context) ([]*provider.API, error) {

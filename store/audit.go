@@ -24,7 +24,7 @@ type auditRow struct {
 	RequestID string
 }
 
-var auditColumns = columnsOf[auditRow]("audit")
+var auditColumns = engine.ColumnsOf[auditRow]("audit")
 
 func (r auditRow) audit() account.Audit {
 	return account.Audit{

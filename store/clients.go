@@ -185,7 +185,10 @@ func (s *Store) Clients(ctx context.Context) ([]*provider.Client, error) {
 	return all, fail("list clients", err)
 }
 
-var clientColumns, secretColumns = columnsOf[clientRow]("clients"), columnsOf[clientSecretRow]("client_secrets")
+var (
+	clientColumns = engine.ColumnsOf[clientRow]("clients")
+	secretColumns = engine.ColumnsOf[clientSecretRow]("client_secrets")
+)
 
 func readClients(db *gorm.DB, now int64, and string, args ...any) ([]*provider.Client, error) {
 	var rows []clientRead

@@ -170,7 +170,7 @@ func keepEmail(tx *engine.Tx, before account.User, a account.Audit, asked, now t
 	}))
 }
 
-var selectEmailChange = "SELECT " + columnsOf[emailChangeRow]("email_changes") + ` FROM email_changes
+var selectEmailChange = "SELECT " + engine.ColumnsOf[emailChangeRow]("email_changes") + ` FROM email_changes
 	WHERE undone_at = 0 AND expires_at > ?`
 
 // EmailChange implements account.Store.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/store/engine"
+	"github.com/cairn-id/cairn/store/seal"
 )
 
 // Factors implements account.Store.
@@ -41,7 +42,7 @@ func (s *Store) Factors(ctx context.Context, sub string) (account.Factors, error
 		return f, fail("find authenticator app", err)
 	}
 	for _, r := range rows {
-		secret, err := s.open(totpSecret, sub, r.Secret)
+		secret, err := s.sealer.Open(seal.TOTPSecret, sub, r.Secret)
 		if err != nil {
 			return f, fail("find authenticator app", err)
 		}
@@ -60,7 +61,7 @@ type totpRow struct {
 	LastUsedAt int64
 }
 
-var totpColumns = columnsOf[totpRow]("totp")
+var totpColumns = engine.ColumnsOf[totpRow]("totp")
 
 // lockForFactors locks a user whose factors are about to change. The session must have used a
 // second factor if the user has chosen one; none is the operator's.
@@ -208,7 +209,7 @@ func replaceRecoveryCodes(tx *engine.Tx, sub, session string, codes []account.Re
 // AddTOTP implements account.Store.
 func (s *Store) AddTOTP(ctx context.Context, sub string, t account.TOTP, n account.NewFactor) (first bool, err error) {
 	return s.addFactor(ctx, "add authenticator app", sub, n, func(tx *engine.Tx) {
-		secret := s.sealerIn(tx).seal(totpSecret, sub, t.Secret)
+		secret := s.sealer.In(tx).Seal(seal.TOTPSecret, sub, t.Secret)
 		tx.Expect(tx.Exec(`INSERT INTO totp (sub, secret, last_step, created_at, session_id) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (sub) DO NOTHING`,
 			sub, secret, t.LastStep, toUnix(n.Now), sanitize(n.Audit.Session)), account.ErrFactorExists)

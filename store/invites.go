@@ -8,6 +8,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/store/engine"
+	"github.com/cairn-id/cairn/store/seal"
 )
 
 type inviteRow struct {
@@ -66,7 +67,7 @@ func (s *Store) invite(r inviteRow) (account.Invite, error) {
 	code := r.Code
 	if r.SealedCode != "" {
 		var err error
-		if code, err = s.open(inviteCode, r.Code, r.SealedCode); err != nil {
+		if code, err = s.sealer.Open(seal.InviteCode, r.Code, r.SealedCode); err != nil {
 			return account.Invite{}, err
 		}
 	}
@@ -140,9 +141,9 @@ func (s *Store) CreateInvite(ctx context.Context, i account.Invite, limit int, a
 
 func (s *Store) insertInvite(tx *engine.Tx, i account.Invite) {
 	code, sealed := i.Code, ""
-	if k := s.sealerIn(tx); k != nil {
-		code = k.hash(i.Code)
-		sealed = k.seal(inviteCode, code, i.Code)
+	if k := s.sealer.In(tx); k != nil {
+		code = k.Hash(i.Code)
+		sealed = k.Seal(seal.InviteCode, code, i.Code)
 	}
 	tx.Exec(`INSERT INTO invites (code, sealed_code, created_by, note, mailed_to, created_at, expires_at, session_id,
 		stale, uses, flags, domain, by_admin, account_ends_at, flag_ends)
@@ -199,7 +200,7 @@ func (s *Store) listInvites(
 	query, args := "WHERE "+where, []any{arg}
 	if after != (account.InvitePlace{}) {
 		at := toUnix(after.CreatedAt)
-		code, err := s.invitePlace(ctx, sanitize(after.Code))
+		code, err := s.sealer.InvitePlace(s.conn(ctx), sanitize(after.Code))
 		if err != nil {
 			return nil, fail(doing, err)
 		}
@@ -332,7 +333,7 @@ func (s *Store) Invite(ctx context.Context, code string) (account.Invite, error)
 	if invalidKey(code) {
 		return account.Invite{}, account.ErrInviteNotFound
 	}
-	keys, err := s.inviteKeys(s.conn(ctx), code)
+	keys, err := s.sealer.InviteCodes(s.conn(ctx), code)
 	if err != nil {
 		return account.Invite{}, fail("find invite", err)
 	}
@@ -352,7 +353,7 @@ func (s *Store) DeleteInvite(ctx context.Context, sub, code string, a account.Au
 		return account.ErrInviteNotFound
 	}
 	return s.act(ctx, "delete invite", a, func(tx *engine.Tx) {
-		keys, err := s.inviteKeys(tx.DB, code)
+		keys, err := s.sealer.InviteCodes(tx.DB, code)
 		tx.Refuse(err)
 		gone, _ := closeInvites(tx, "code IN @keys AND created_by = @sub",
 			map[string]any{"now": toUnix(a.At), "keys": keys, "sub": sub})
@@ -376,7 +377,7 @@ func (s *Store) RevokeInvite(ctx context.Context, code string, a account.Audit) 
 	var row inviteRow
 	err := s.act(ctx, "revoke invite", a, func(tx *engine.Tx) {
 		row = inviteRow{}
-		keys, err := s.inviteKeys(tx.DB, code)
+		keys, err := s.sealer.InviteCodes(tx.DB, code)
 		tx.Refuse(err)
 		tx.Expect(tx.Find(&row, selectInvite+"WHERE i.code IN ?", keys), account.ErrInviteNotFound)
 		gone, _ := closeInvites(tx, "code IN @keys", map[string]any{"now": toUnix(a.At), "keys": keys})
@@ -400,7 +401,7 @@ func (s *Store) Register(
 		return account.ErrInvalidInvite
 	}
 	return s.write(ctx, "register", func(tx *engine.Tx) {
-		keys, err := s.inviteKeys(tx.DB, code)
+		keys, err := s.sealer.InviteCodes(tx.DB, code)
 		tx.Refuse(err)
 		tx.Expect(tx.Exec(`UPDATE invites SET used = used + 1, used_by = coalesce(used_by, ?),
 			used_at = CASE WHEN used + 1 >= uses THEN CAST(? AS BIGINT) ELSE 0 END

@@ -108,3 +108,25 @@ func (s *Store) MailState(ctx context.Context) (account.MailState, error) {
 		FROM mail_outbox`).Find(&state).Error
 	return account.MailState(state), fail("state of the mails", err)
 }
+
+// returnOutboxes makes messages due that a clock that was ahead put off: the longest wait for another try
+// is shorter than noticeMemory.
+func (s *Store) returnOutboxes(ctx context.Context, now time.Time) error {
+	args := map[string]any{"now": toUnix(now), "ahead": toUnix(now.Add(noticeMemory))}
+	for _, table := range []string{"mail_outbox", "logout_outbox"} {
+		for _, future := range []string{"next_at > @ahead", "next_at <= @now AND leased_until > @ahead"} {
+			var found []int
+			err := s.conn(ctx).Raw("SELECT 1 FROM "+table+" WHERE "+future+" LIMIT 1", args).Find(&found).Error
+			if err == nil && len(found) > 0 {
+				err = s.write(ctx, "send what was put off", func(tx *engine.Tx) {
+					tx.Exec("UPDATE "+table+" SET next_at = @now, leased_until = 0, created_at = CASE "+
+						"WHEN created_at > @now THEN @now ELSE created_at END WHERE "+future, args)
+				})
+			}
+			if err != nil {
+				return fail("look for messages of the future", err)
+			}
+		}
+	}
+	return nil
+}

@@ -27,7 +27,7 @@ type passkeyRow struct {
 	CreatedAt, LastUsedAt       time.Time `gorm:"autoCreateTime:false;serializer:unix"`
 }
 
-var passkeyColumns = columnsOf[passkeyRow]("passkeys")
+var passkeyColumns = engine.ColumnsOf[passkeyRow]("passkeys")
 
 func (r passkeyRow) passkey() account.Passkey { return account.Passkey(r) }
 

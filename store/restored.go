@@ -11,6 +11,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/statuslist"
 	"github.com/cairn-id/cairn/store/engine"
+	"github.com/cairn-id/cairn/store/seal"
 	"gorm.io/gorm"
 )
 
@@ -80,7 +81,7 @@ func (s *Store) prepareRestored(ctx context.Context, r Restoring, a account.Audi
 	err = s.writeAlone(ctx, "prepare the restored database", s.Timeout(), func(tx *engine.Tx) {
 		tx.Refuse(endLeases(tx.DB))
 		if r.NewDataKey {
-			lost = s.replaceDataKey(tx, a.At)
+			lost = s.sealer.Replace(tx, a.At)
 		}
 		if !r.KeepSessions {
 			s.endEverything(tx, now)
@@ -142,8 +143,11 @@ func (s *Store) endEverything(tx *engine.Tx, now int64) {
 		tx.Exec(statement, sql.Named("now", now))
 	}
 	dropPending(tx, "email_pending <> @none", map[string]any{"none": ""})
-	execAll(tx, "DELETE FROM reset_codes", "DELETE FROM mailed_reset_codes", "DELETE FROM pushed_requests",
-		"DELETE FROM device_requests", "DELETE FROM logout_outbox", "DELETE FROM mail_outbox")
+	for _, table := range []string{
+		"reset_codes", "mailed_reset_codes", "pushed_requests", "device_requests", "logout_outbox", "mail_outbox",
+	} {
+		tx.Exec("DELETE FROM " + table)
+	}
 	// Links and forms that were sealed before the restore may have been used since.
-	setSecret(tx, s.sealerIn(tx), account.SecretInstallation, newSecret())
+	seal.SetSecret(tx, s.sealer.In(tx), account.SecretInstallation, seal.NewSecret())
 }

@@ -232,7 +232,7 @@ func (s *Store) SessionByLoginHash(ctx context.Context, hash []byte) (account.Se
 // newestSessions selects the live sessions of a user along the index sessions_live.
 const newestSessions = "FROM sessions s WHERE s.sub = ? AND s.ended_at = 0 AND s.expires_at > ?"
 
-var sessionColumns = columnsOf[sessionRow]("s")
+var sessionColumns = engine.ColumnsOf[sessionRow]("s")
 
 // Sessions implements account.Store.
 func (s *Store) Sessions(ctx context.Context, sub string, now time.Time) ([]account.Session, error) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/store/engine"
+	"github.com/cairn-id/cairn/store/seal"
 )
 
 // Settings implements account.Store. Settings that an older version did not store have their
@@ -157,7 +158,7 @@ func (s *Store) Secret(ctx context.Context, name string) ([]byte, error) {
 	if err := expect(found, account.ErrNotInitialized); err != nil {
 		return nil, fail("read secret", err)
 	}
-	value, err := s.open(secretValue, name, string(row.Value))
+	value, err := s.sealer.Open(seal.StoredSecret, name, string(row.Value))
 	return []byte(value), fail("read secret", err)
 }
 
@@ -170,12 +171,12 @@ func (s *Store) Initialize(ctx context.Context, v account.Settings, secrets map[
 	var stored int64
 	err = s.write(ctx, "initialize", func(tx *engine.Tx) {
 		stored = tx.Exec("INSERT INTO settings (id, value) VALUES (1, ?) ON CONFLICT (id) DO NOTHING", string(value))
-		if stored > 0 && s.dataKey != nil {
-			s.markSealed(tx)
+		if stored > 0 && s.sealer.Configured() {
+			s.sealer.Mark(tx)
 		}
-		k := s.sealerIn(tx)
+		k := s.sealer.In(tx)
 		for _, name := range slices.Sorted(maps.Keys(secrets)) {
-			value := []byte(k.seal(secretValue, name, string(secrets[name])))
+			value := []byte(k.Seal(seal.StoredSecret, name, string(secrets[name])))
 			stored += tx.Exec(`INSERT INTO secrets (name, value) VALUES (?, ?)
 				ON CONFLICT (name) DO NOTHING`, name, value)
 		}

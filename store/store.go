@@ -17,7 +17,6 @@ import (
 	"embed"
 	"io/fs"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,7 +24,9 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store/clock"
 	"github.com/cairn-id/cairn/store/engine"
+	"github.com/cairn-id/cairn/store/seal"
 )
 
 // Options change how a Store works; the zero value is right for the program.
@@ -51,11 +52,11 @@ type Options struct {
 type Store struct {
 	*engine.DB
 
-	dataKey func() (*dataKey, error) // nil: none is configured
-	within  bool                     // Together
+	sealer seal.Sealer
+	within bool // Together
 	// revocationsNoted is the time up to which noteRevocations has checked, in Unix seconds.
 	revocationsNoted atomic.Int64
-	watch            *clockWatch
+	watch            *clock.Watch
 }
 
 var (
@@ -74,22 +75,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	monotonic := o.Monotonic
-	if monotonic == nil {
-		monotonic = time.Now
-	}
-	begin := monotonic()
-	s := &Store{DB: db, watch: &clockWatch{uptime: func() time.Duration { return monotonic().Sub(begin) }}}
-	if o.DataKey != nil {
-		s.dataKey = sync.OnceValues(func() (*dataKey, error) {
-			key, err := o.DataKey()
-			if err != nil {
-				return nil, err
-			}
-			return newDataKey(key)
-		})
-	}
-	return s, nil
+	return &Store{DB: db, sealer: seal.New(o.DataKey), watch: clock.NewWatch(o.Monotonic)}, nil
 }
 
 // A released migration is never edited.
@@ -169,6 +155,31 @@ const (
 	// TurnBackupCommand has in its detail how the command after the last backup failed, or nothing.
 	TurnBackupCommand = "backup command"
 )
+
+// LostValues are the values that are lost with an old data key.
+type LostValues = seal.LostValues
+
+// ErrDataKey is seal.ErrKey.
+var ErrDataKey = seal.ErrKey
+
+// Sealed is seal.Sealer.Sealed.
+func (s *Store) Sealed(ctx context.Context) (bool, error) { return s.sealer.Sealed(ctx, s.DB) }
+
+// Seal is seal.Sealer.SealAll, with an audit row.
+func (s *Store) Seal(ctx context.Context, a account.Audit) (sealed int64, err error) {
+	return s.sealer.SealAll(ctx, s.DB, func(tx *engine.Tx) { insertAudit(tx, a) })
+}
+
+// PlainValues is seal.PlainValues.
+func (s *Store) PlainValues(ctx context.Context) (int64, error) { return seal.PlainValues(ctx, s.DB) }
+
+// ClockSettled implements account.EndStore.
+func (s *Store) ClockSettled(ctx context.Context) (bool, error) { return s.watch.Settled(ctx, s.DB) }
+
+// ClockWait is clock.Wait.
+func (s *Store) ClockWait(ctx context.Context) (until time.Time, why string, err error) {
+	return clock.Wait(ctx, s.DB)
+}
 
 // conn returns the database for one statement that reads.
 func (s *Store) conn(ctx context.Context) *gorm.DB { return engine.Conn(ctx, s.DB) }

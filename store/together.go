@@ -26,7 +26,7 @@ func (s *Store) Together(ctx context.Context, doing string, do func(*Store) erro
 		// The row of the settings serves as the lock.
 		tx.Expect(tx.Exec("UPDATE settings SET value = value WHERE id = 1"), account.ErrNotInitialized)
 		if !tx.Failed() {
-			refused = do(&Store{DB: in, dataKey: s.dataKey, within: true})
+			refused = do(&Store{DB: in, sealer: s.sealer, within: true})
 			tx.Refuse(refused)
 		}
 	})

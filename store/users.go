@@ -84,7 +84,7 @@ const (
 )
 
 // userColumns selects a whole user of the table u in one row.
-var userColumns = columnsOf[userRow]("u") + ", " + userInviter + ", " + userFlags
+var userColumns = engine.ColumnsOf[userRow]("u") + ", " + userInviter + ", " + userFlags
 
 // claimColumns selects from the table u what claims are made of, and whether the user is suspended
 // or deleted. For readRow.
