@@ -85,7 +85,6 @@ func endFactors(
 		remove(true, account.MadeFactor{ID: account.FactorChoice, Kind: account.FactorChoice}, `UPDATE users
 			SET second_factor = second_factor_was, second_factor_at = 0, second_factor_session_id = ''
 			WHERE sub IN @subs AND second_factor <> second_factor_was AND second_factor_at >= @young
-			AND (second_factor_session_id <> '' OR second_factor_at > created_at)
 			AND `+disowned("second_factor_at", "second_factor_session_id")+`
 			AND NOT (second_factor AND (password_hash = @none
 				OR EXISTS (SELECT 1 FROM totp t WHERE t.sub = users.sub)))

@@ -32,10 +32,12 @@ func TestActsRemoveWhatADisownedSessionMade(t *testing.T) {
 		want   string // passkeys; codes in use
 		codes  string
 		young  bool // the account was made in the second in which the disowned session began
+		long   bool // the codes before were replaced long ago
 	}{
-		"not me":                   {action: "session.not_me", want: "early joining mine old", codes: "first"},
-		"undo":                     {action: "email.undo", want: "early joining mine old", codes: "first"},
-		"not me, of a new account": {action: "session.not_me", want: "early joining mine old", codes: "first", young: true},
+		"not me":                                {action: "session.not_me", want: "early joining mine old", codes: "first"},
+		"undo":                                  {action: "email.undo", want: "early joining mine old", codes: "first"},
+		"not me, of a new account":              {action: "session.not_me", want: "early joining mine old", codes: "first", young: true},
+		"not me, of codes that came after none": {action: "session.not_me", want: "early joining mine old", long: true},
 		"naming one of a new account": {action: "session.end_others", remove: passkeys("other"), young: true,
 			want: "early joining late mine old unknown", codes: "third"},
 		"end others":  {action: "session.end_others", want: all, codes: "third"},
@@ -82,6 +84,9 @@ func TestActsRemoveWhatADisownedSessionMade(t *testing.T) {
 					at, code := began.Add(time.Duration(i)*time.Minute), account.RecoveryCode{Hash: []byte([]string{"first", "second", "third"}[i])}
 					must(t, s.ReplaceRecoveryCodes(ctx, u.Sub, []account.RecoveryCode{code}, at, act("factor.recovery_codes")))
 					must(t, s.Exec("UPDATE recovery_codes SET session_id = ? WHERE sub = ?", by, u.Sub))
+				}
+				if c.long {
+					must(t, s.Exec("UPDATE former_recovery_codes SET replaced_at = ?", noon.Add(-account.FactorUndo-time.Second).Unix()))
 				}
 				a := act(c.action)
 				a.Since, a.Remove = began, c.remove

@@ -185,6 +185,10 @@ func TestFirstFactorIsProvenByNoSessionBeforeIt(t *testing.T) {
 			must(t, s.EndSession(ctx, u.Sub, asking.ID, noon, act("session.end")))
 			_, err = s.AddTOTP(ctx, u.Sub, account.TOTP{Secret: "BBBB"}, newFactor(asking.ID))
 			want(t, err, account.ErrNotAuthenticated)
+			// Without codes, it was for an account that asked a second step a moment ago.
+			off := addUser(t, s, name("off-", keep))
+			_, err = s.AddTOTP(ctx, off.Sub, account.TOTP{Secret: "BBBB"}, newFactor(signIn(t, s, off).ID, []string{}...))
+			want(t, err, account.ErrReauthenticationRequired)
 		}
 	})
 }

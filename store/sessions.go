@@ -62,8 +62,10 @@ func insertSession(tx *engine.Tx, n *account.Session) {
 // before.
 func signedIn(tx *engine.Tx, n *account.Session, verifiedHash string) {
 	sub, multi, alone, disowned := n.Sub, 0, 0, ""
-	if n.Passkey != nil {
-		alone = 1 // also where no second step is chosen; that it is there is checked next
+	if n.Passkey != nil || verifiedHash == account.NoPassword {
+		// Also where no second step is chosen: that the passkey is there is checked next, and recovery codes open
+		// an account without a password that has lost its last passkey.
+		alone = 1
 	}
 	if slices.Contains(n.AMR, account.MethodMultiFactor) {
 		multi = 1

@@ -22,14 +22,14 @@ import (
 // Who must have a second factor sets it up on purpose.
 func (s *Service) MayOffer(ctx context.Context, c account.Caller) (bool, error) {
 	settings, err := s.accounts.Settings(ctx)
-	if err != nil || !settings.OfferPasskeys || s.party == nil || !c.Fresh(s.accounts.Now()) {
+	if err != nil || !settings.OfferPasskeys || s.party == nil {
 		return false, err
 	}
 	if settings.NeedsSecondFactor(c.User) && !c.User.SecondFactor {
 		return false, nil
 	}
 	keys, err := s.accounts.Store().Passkeys(ctx, c.User.Sub)
-	return len(s.UsablePasskeys(keys)) == 0 && len(keys) < account.MaxPasskeys, err
+	return len(s.UsablePasskeys(keys)) == 0, err
 }
 
 // BeginAddPasskey returns a challenge for a new passkey of the caller. ErrPasskeyLimit. For offered see

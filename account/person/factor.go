@@ -76,7 +76,7 @@ func (s *Service) AddFactor(
 		return out, err
 	}
 	c.Session.ConfirmedAt = s.Now() // see BeginTOTP
-	asked := (w.SecondStep || required) && !c.User.SecondFactor && !w.Unproven
+	asked := (w.SecondStep || required || c.User.Passwordless()) && !c.User.SecondFactor && !w.Unproven
 	data := []string{"factor", w.Factor, "name", w.Name, "session", c.Session.ID}
 	if asked {
 		data = append(data, account.FactorChoice, "true")

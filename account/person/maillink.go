@@ -220,7 +220,7 @@ func (s *Service) UndoLinked(ctx context.Context, c account.Caller, sealed strin
 		}
 		// Any other address may be the stolen one.
 		a.Actor, a.Mails = "", slices.DeleteFunc(a.Mails, func(m account.Mail) bool {
-			return !u.EmailVerified || u.Email == change.Email || m.Address != u.Email
+			return u.Email == change.Email || m.Address != u.Email
 		})
 		code := s.mailedCode()
 		out, err := s.Store().UndoEmailChange(ctx, v.ID, code, s.Now(), a)

@@ -137,6 +137,12 @@ func TestWaitingAddressIsCancelled(t *testing.T) {
 			}
 			setEmail(w, "ada", "ada@example.org", true)
 		},
+		"by an administrator’s doubt": func(w *accounttest.World, _ *accounttest.Browser, _ mail.Message) {
+			if _, err := w.Administration().Amend(w.T.Context(), account.Operator(), w.User("ada"), account.UserChange{"email_verified": "false"}); err != nil {
+				w.T.Fatal(err)
+			}
+			setEmail(w, "ada", "ada@example.org", true)
+		},
 		"by removing the address": func(w *accounttest.World, b *accounttest.Browser, _ mail.Message) {
 			changeEmail(b, "")
 			setEmail(w, "ada", "ada@example.org", true)
@@ -322,12 +328,20 @@ func TestOwnersWayBackIsNotUndone(t *testing.T) {
 		t.Error("the owner is signed out")
 	}
 	undone := press(t, w.Browser(), change(other)).Is(200)
+	post.one(other)
 	code := codeField.FindStringSubmatch(undone.Body)[1]
 	w.Browser().Page("/reset-password/", "handle", "ada", "code", code, "password", password, "listed", "1").Is(200)
 	ada = w.SignedIn("ada")
 	change(other)
 	press(t, w.Browser(), first).Is(200)
 	isOwners(w)
+	post.one(other)
+	w.Browser().Call("POST", "/api/auth/reset-password", reset("ada", w.ResetCode("ada"), password)).Is(200)
+	ada = w.SignedIn("ada")
+	last := change(other)
+	change(owner)
+	press(t, w.Browser(), last).Is(200)
+	post.none() // to whom it belongs already
 }
 
 // Who takes an account by its address first, and verifies it, cannot do the rest silently.

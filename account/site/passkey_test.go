@@ -441,6 +441,8 @@ func TestPasskeysNeedANameAndHTTPS(t *testing.T) {
 		login.Hides("data-passkey", "webauthn")
 		w.AddUser("ada")
 		w.SignedIn("ada").Page("/account/security").Shows(says).Hides("data-passkey")
+		b.Page("/login/", "handle", "ada", "password", password).RedirectsTo("/account/")
+		b.Page("/account/").Is(200).Hides("data-offer")
 	}
 }
 

@@ -370,4 +370,10 @@ func TestOfferedPasskeyKeepsNobodyOut(t *testing.T) {
 	off.Page("/login/", "handle", "bob", "password", password).RedirectsTo("/account/")
 	off.Page("/account/").Is(200).Hides("data-offer")
 	offer(off).Is(404, "passkeys_unavailable")
+	w.SaveSettings(func(v *account.Settings) { v.OfferPasskeys, v.SecondFactorFlags = true, []string{account.FlagAdmin} })
+	w.AddUser("root", account.FlagAdmin)
+	root := w.SignedIn("root")
+	offer(root).Is(404, "passkeys_unavailable") // set up on purpose
+	enrol(root)
+	offer(root).Is(200)
 }

@@ -102,31 +102,37 @@ func TestWayInOfAThiefFallsWithTheirSession(t *testing.T) {
 	}
 }
 
-// Recovery codes that somebody else drew fall, and those that they replaced live again.
+// Recovery codes that somebody else drew fall, and those that they replaced live again, also where no passkey is left.
 func TestRecoveryCodesOfAThiefFallAndTheOwnersLive(t *testing.T) {
-	w, post := newMailWorld(t)
-	owner, key, codes := joinByPasskey(w, "ada")
-	setEmail(w, "ada", "ada@example.org", true)
-	w.Clock.Advance(30 * 24 * time.Hour)
-	finish(owner, key.get(begin(owner))).Is(200)
-	post.new()
-	thief := owner.Clone() // a copy of the fresh cookie
-	var drawn []string
-	for range 2 {
-		drawn = nil
-		for _, c := range thief.Call("POST", "/api/me/recovery-codes", nil).Is(200).JSON()["recovery_codes"].([]any) {
-			drawn = append(drawn, c.(string))
+	for _, taken := range []bool{false, true} {
+		w, post := newMailWorld(t)
+		owner, key, codes := joinByPasskey(w, "ada")
+		setEmail(w, "ada", "ada@example.org", true)
+		w.Clock.Advance(30 * 24 * time.Hour)
+		finish(owner, key.get(begin(owner))).Is(200)
+		post.new()
+		thief := owner.Clone() // a copy of the fresh cookie
+		var drawn []string
+		for range 2 {
+			drawn = nil
+			for _, c := range thief.Call("POST", "/api/me/recovery-codes", nil).Is(200).JSON()["recovery_codes"].([]any) {
+				drawn = append(drawn, c.(string))
+			}
+			w.Clock.Advance(time.Second)
 		}
-		w.Clock.Advance(time.Second)
-	}
-	recoverBy(w.Browser(), "ada", codes[0]).Is(401)
-	path, button := link(t, mailAbout(t, post.new(), addedMail))
-	w.Browser().Page(path).Shows("Someone else used the account @ada")
-	w.Browser().Page("/not-me/", button...).Is(200).Shows(`id="removed"`, `data-factor="recovery_code"`, `id="not-me-login"`).Hides(`id="closed"`)
-	recoverBy(w.Browser(), "ada", drawn[0]).Is(401)
-	recoverBy(w.Browser(), "ada", codes[0]).Is(200)
-	if !signsIn(w.Browser(), key) {
-		t.Error("the owner's passkey, made at joining, fell")
+		recoverBy(w.Browser(), "ada", codes[0]).Is(401)
+		path, button := link(t, mailAbout(t, post.new(), addedMail))
+		if taken {
+			addPasskey(thief, "evil")
+			thief.Call("DELETE", "/api/me/passkeys/"+passkeyIDOf(w, "Passkey"), nil).Is(204)
+		}
+		w.Browser().Page(path).Shows("Someone else used the account @ada")
+		w.Browser().Page("/not-me/", button...).Is(200).Shows(`id="removed"`, `data-factor="recovery_code"`, `id="not-me-login"`).Hides(`id="closed"`)
+		recoverBy(w.Browser(), "ada", drawn[0]).Is(401)
+		recoverBy(w.Browser(), "ada", codes[0]).Is(200)
+		if signsIn(w.Browser(), key) == taken {
+			t.Errorf("removed %t: the owner's passkey, made at joining, fell or lives", taken)
+		}
 	}
 }
 
@@ -223,6 +229,37 @@ func TestAccountWithoutAWayInIsClosed(t *testing.T) {
 	}
 	w.Browser().Call("POST", "/api/auth/reset-password", reset("ada", w.ResetCode("ada"), newPassword)).Is(200)
 	w.Browser().Login("ada", newPassword).Is(200)
+}
+
+// A box shuts nobody out of their own account. An administrator's may take the last passkey; the recovery codes stay.
+func TestRemovalByABoxLeavesAWayIn(t *testing.T) {
+	w := accounttest.New(t)
+	w.AddUser("ada")
+	first := w.SignedIn("ada")
+	one, two := addPasskey(first, "one"), addPasskey(first, "two")
+	codes := first.Call("POST", "/api/me/recovery-codes", nil).Is(200).JSON()["recovery_codes"].([]any)
+	first.Call("DELETE", "/api/me/password", nil).Is(204)
+	oneID, twoID := account.PasskeyIDPrefix+passkeyIDOf(w, "one"), account.PasskeyIDPrefix+passkeyIDOf(w, "two")
+	owner := w.Browser()
+	finish(owner, one.get(begin(owner))).Is(200)
+	owner.Call("POST", "/api/me/sessions/end-others", map[string]any{"remove_factors": []string{oneID, twoID}}).Is(400, "invalid_request")
+	if !first.IsSignedIn() || !signsIn(w.Browser(), two) {
+		t.Error("refused, and done")
+	}
+	owner.Call("POST", "/api/me/sessions/end-others", map[string]any{"remove_factors": []string{twoID}}).Is(204)
+	if first.IsSignedIn() || signsIn(w.Browser(), two) || !signsIn(w.Browser(), one) {
+		t.Error("not removed, or another fell")
+	}
+	_, err := w.Administration().EndSessions(t.Context(), account.Operator(), w.User("ada"), oneID)
+	must(t, err)
+	if signsIn(w.Browser(), one) {
+		t.Error("the administrator's removal left it")
+	}
+	owner = w.Browser()
+	recoverBy(owner, "ada", codes[0].(string)).Is(200)
+	body := newKeyring().create(owner.Call("POST", "/api/me/passkeys/begin", nil))
+	owner.Call("POST", "/api/me/passkeys", body).Is(201).Shows(`"recovery_codes":["`) // as when the password went
+	recoverBy(w.Browser(), "ada", codes[1].(string)).Is(401)
 }
 
 // A reset removes what its page lists and the owner ticks, before the second step is asked.

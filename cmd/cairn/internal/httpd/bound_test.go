@@ -475,6 +475,16 @@ func TestForeignProofsAreRefused(t *testing.T) {
 	if got := refresh(owner, old); got.StatusCode != http.StatusForbidden {
 		t.Errorf("an old challenge: %d", got.StatusCode)
 	}
+	ahead := owner.proof(map[string]any{"jti": challenge()}, nil) // of an instance whose clock is
+	l.later(-61 * time.Second)
+	if got := refresh(owner, ahead); got.StatusCode != http.StatusForbidden {
+		t.Errorf("a challenge of the future: %d", got.StatusCode)
+	}
+	l.later(time.Minute)
+	if got := refresh(owner, ahead); got.StatusCode != http.StatusOK {
+		t.Errorf("a challenge of a clock that is a little ahead: %d", got.StatusCode)
+	}
+	l.later(time.Second)
 	for name, id := range map[string]string{"none": "", "another's": strings.Replace(owner.id, owner.id[:8], other.id[:8], 1), "cut": owner.id[:len(owner.id)-1]} {
 		if got := owner.browser.do("POST", owner.refresh, "", "", "Sec-Secure-Session-Id", id, "Secure-Session-Response", good); got.StatusCode != http.StatusBadRequest || len(got.Cookies()) > 0 {
 			t.Errorf("session id, %s: %d", name, got.StatusCode)
