@@ -19,7 +19,7 @@ func TestThreatModelShowsTheTableOfActs(t *testing.T) {
 		account.ProofFresh: "fresh", account.ProofAdministrator: "an administrator, fresh", account.ProofPassword: "the password, and fresh with a second factor",
 		account.ProofOperator: "the command line",
 	}
-	const byItself = "none: by itself"
+	const byItself = "none: automatic"
 	others := map[string]string{ // than the word for their proof
 		account.EndAccount.Action: byItself, account.EndFlags.Action: byItself, account.GiveUpMail.Action: byItself,
 		account.LimitSignIns.Action: byItself, account.LimitResets.Action: byItself,

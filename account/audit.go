@@ -102,10 +102,10 @@ type Audit struct {
 // Bound reports whether the act needs the session in which it was begun. A body may come long after the
 // head of its request, so every operation of the Store that is given the row of such an act begins with the
 // same questions. ErrNotAuthenticated if the session has ended or its user is suspended
-// by now; ErrAdminRequired if the act is an administrator's and the user is none; ErrReauthenticationRequired
+// by now; ErrAdminRequired if the act is an administrator's and the user is not one; ErrReauthenticationRequired
 // if the proof is no longer enough.
 //
-// These need none: the operator's acts and what happens by itself, which have no session, what opens a
+// These need none: the operator's acts and what happens automatically, which have no session, what opens a
 // session or proves itself by a code or link, and a sign-out.
 func (a Audit) Bound() bool {
 	return a.Session != "" && a.Proof != ProofSignIn && a.Proof != ProofCode && a.Action != SignOut.Action

@@ -15,7 +15,7 @@ var (
 	ErrWrongPassword      = ErrInvalidCredentials.With("The password is incorrect.") // for forms without a handle
 	ErrSuspended          = web.NewProblem(403, "account_suspended",
 		"This account is suspended. Ask an administrator of your club.")
-	// ErrEnded is ErrSuspended for an account that has ended by itself.
+	// ErrEnded is ErrSuspended for an account that has ended automatically.
 	ErrEnded = ErrSuspended.With("This account has expired. Ask an administrator of your club.")
 
 	// ErrSecondFactorRequired means that the password was right and a second factor is required.

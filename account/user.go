@@ -35,7 +35,7 @@ type User struct {
 	Flags         []string // those that are on, sorted
 	SuspendedAt   time.Time
 	SuspendReason string
-	// EndsAt is when the account ends by itself; zero: never. From then on it is suspended, since
+	// EndsAt is when the account ends automatically; zero: never. From then on it is suspended, since
 	// EndsAt. FlagEnds is the same for Flags that have an end: from then on they are not among Flags.
 	EndsAt      time.Time
 	FlagEnds    map[string]time.Time
@@ -93,7 +93,7 @@ func (u User) Passwordless() bool { return u.PasswordHash == NoPassword }
 // Suspended reports whether an administrator has suspended the user, or the account has ended.
 func (u User) Suspended() bool { return !u.SuspendedAt.IsZero() }
 
-// Ended reports whether the account has ended by itself.
+// Ended reports whether the account has ended automatically.
 func (u User) Ended() bool { return u.Suspended() && u.SuspendedAt.Equal(u.EndsAt) }
 
 // Locked returns LockedUntil, or the zero Time if it has passed.

@@ -12,7 +12,7 @@ import (
 	"github.com/cairn-id/cairn/store/engine"
 )
 
-// An account and each of its flags may end by itself. From that second on every read finds the account
+// An account and each of its flags may end automatically. From that second on every read finds the account
 // suspended, and the flag gone, by the clock of the store: see userAt and the conditions below. EndDue
 // carries that out: it ends sessions and grants, and leaves the rows as they are, so that a clock that was
 // ahead has ended nothing else when it is right again. Somebody who lets the user in again ends the rest.
@@ -125,7 +125,7 @@ func (s *Store) EndDue(ctx context.Context) (next time.Time, err error) {
 			return next, fail(doing, err)
 		}
 		for _, sub := range subs {
-			err := s.write(ctx, "end by itself", func(tx *engine.Tx) {
+			err := s.write(ctx, "end automatically", func(tx *engine.Tx) {
 				// Without a lock of its own a row of a user who was deleted meanwhile ends too.
 				tx.Exec("UPDATE users SET updated_at = updated_at WHERE sub = ?", sub)
 				endDueOf(tx, sub)

@@ -16,7 +16,7 @@ import (
 
 // A mail waits for those to its address before it until they were tried: people read them in the order
 // of what happened. Requests whose account has yet to be looked up have no address, and wait for nothing; nor does any
-// mail for one that leaves later by itself (see JoinMailAt).
+// mail for one that leaves later automatically (see JoinMailAt).
 var mailOutbox = engine.Outbox{
 	Table: "mail_outbox", Columns: "id, kind, sub, address, language, data, created_at, attempts", Rows: "mails",
 	Free: ` AND (address = '' OR NOT EXISTS (SELECT 1 FROM mail_outbox former

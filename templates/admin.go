@@ -143,7 +143,7 @@ type AdminUserRow struct {
 	// Flags are the access flags that are on.
 	Flags                  []string
 	Suspended              bool
-	Ended                  bool      // suspended because the account has ended by itself
+	Ended                  bool      // suspended because the account has ended automatically
 	EndsAt                 time.Time // when the account or the first flag ends, zero for never
 	CreatedAt, LastLoginAt time.Time
 	// InvitedBy is a handle, "" for a person who joined without an invite.

@@ -13,7 +13,7 @@ type Error struct {
 	BackURL string
 	// ClientName is the application whose request failed, and ClientURL its web page; "" for none.
 	ClientName, ClientURL string
-	// Waits marks a page that loads again by itself.
+	// Waits marks a page that loads again automatically.
 	Waits bool
 }
 

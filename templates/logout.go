@@ -19,7 +19,7 @@ type Logout struct {
 
 func (Logout) page() (string, bool) { return "logout", true }
 
-// GoBack is the last page of a sign-in that cannot lead back to the application by itself.
+// GoBack is the last page of a sign-in that cannot lead back to the application automatically.
 type GoBack struct {
 	ClientName string
 	// URL is an address of the application. Answered reports whether it contains the answer to its

@@ -379,7 +379,7 @@ func (row ImportRow) user(
 		add(errEnd)
 	case !ends.IsZero() && !ends.After(now) && u.SuspendedAt.IsZero():
 		add(errEndPast)
-	case !ends.IsZero() && !ends.After(now): // it ended by itself
+	case !ends.IsZero() && !ends.After(now): // it ended automatically
 		u.EndsAt, u.SuspendedAt = ends, ends
 	default:
 		u.EndsAt = ends

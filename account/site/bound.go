@@ -111,7 +111,7 @@ func (s *Site) answerBound(w http.ResponseWriter, b person.Bound, err error) err
 	})
 }
 
-// A page that a bound session opens without a proof is loaded again by itself: the browser proves its key before that.
+// A page that a bound session opens without a proof loads again automatically: the browser proves its key before that.
 // The cookie counts how often.
 const (
 	reloadCookie = "cairn_reload"

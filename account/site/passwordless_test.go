@@ -315,7 +315,7 @@ func TestOnlyUnknownPasskeysAreForgotten(t *testing.T) {
 	b.Page("/account/profile?notice=profile-saved").Is(200).Shows("CurrentUserDetails")
 }
 
-// What a browser makes by itself after a sign-in with a password changes nothing but that it signs in: the
+// What a browser makes automatically after a sign-in with a password changes nothing but that it signs in: the
 // password alone still does, here and elsewhere, until the member adds a second step on purpose.
 func TestOfferedPasskeyKeepsNobodyOut(t *testing.T) {
 	w := accounttest.New(t)

@@ -60,7 +60,7 @@ func (q Queue[T]) Run(ctx context.Context) {
 		}
 		next := ended
 		if leased < free {
-			next = nil // there is no more
+			next = nil // the last
 		}
 		select {
 		case <-ctx.Done():

@@ -82,7 +82,7 @@ type Recording struct {
 	Warnings []string
 
 	planned bool       // and not recorded
-	badTime string     // how a time that is none is written, after a blank
+	badTime string     // how an invalid time is written, after a blank
 	derived [][2]int64 // from and until when times are derived, in Unix milliseconds
 	counts  [causes]int
 	idle    []span // in a pool
@@ -187,7 +187,7 @@ func (o Options) Read(r io.Reader) (*File, error) {
 // tidy makes activities of what was read.
 func (f *File) tidy() error {
 	var kept []*Recording
-	var refused error // why the last track that nobody recorded is none
+	var refused error // why the last track was not recorded by anybody
 	for _, rec := range f.Recordings {
 		err := rec.shareTimes()
 		if rec.planned = err == nil && rec.isPlan(); rec.planned && !f.options.Planned {
@@ -284,7 +284,7 @@ type capped struct {
 func (c *capped) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	if errors.Is(err, gzip.ErrHeader) {
-		err = io.EOF // what follows a whole file is none
+		err = io.EOF // what follows a whole file is not another
 	}
 	if c.left -= int64(n); c.left < 0 {
 		return 0, errTooLarge

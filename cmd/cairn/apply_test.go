@@ -57,7 +57,7 @@ var applySamples = map[string]string{
 }
 
 // Each key of each list is applied, is in the schema, and comes back by export: a second run of what was
-// exported changes nothing. A new flag of client add or api add is found here by itself.
+// exported changes nothing. A new flag of client add or api add is found here automatically.
 func TestEveryKeyOfAnEntryIsAppliedAndExported(t *testing.T) {
 	s, _ := sqliteShell(t)
 	const secret = "x7KqJd93hZ0f-Wn2mB5vR8tY1uE4oP6aS"

@@ -146,7 +146,7 @@
     }
   }
 
-  // A browser that can makes a passkey by itself after a sign-in with a password; what it did is shown then.
+  // A browser that can makes a passkey automatically after a sign-in with a password; what it did is shown then.
   Array.prototype.forEach.call(document.querySelectorAll("[data-offer]"), function (box) {
     if (!PublicKeyCredential.getClientCapabilities || !window.AbortController) {
       return;

@@ -113,7 +113,7 @@ func (d *database) signal(s syscall.Signal) {
 	for child := range strings.FieldsSeq(string(children)) {
 		n, err := strconv.Atoi(child)
 		must(d.t, err)
-		_ = syscall.Kill(n, s) // it may have ended by itself
+		_ = syscall.Kill(n, s) // it may have ended automatically
 	}
 }
 

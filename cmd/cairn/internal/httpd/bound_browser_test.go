@@ -285,7 +285,7 @@ func TestChromiumKeepsItsKey(t *testing.T) {
 	l.inner.Store(again.handler)
 	l.rest(tab)
 	mustDo(t, tab, "after a restart", chromedp.Navigate(l.URL+"/account/devices"), chromedp.WaitVisible(page("account-devices")))
-	// While the service is down the browser skips, and comes back by itself.
+	// While the service is down the browser skips, and comes back automatically.
 	l.rest(tab)
 	l.failing.Store(true)
 	mustDo(t, tab, "down", chromedp.Navigate(l.URL+"/account/apps"))

@@ -607,7 +607,7 @@ func TestOwnerOfBoundSessionIsNeverSignedOut(t *testing.T) {
 			visit(fmt.Sprintf("day %d, minute %d", day, minutes))
 			l.later(time.Duration(1+minutes%13) * time.Minute)
 		}
-		if day == 2 { // a skipped proof: the page comes by itself once the browser proves again
+		if day == 2 { // a skipped proof: the page comes automatically once the browser proves again
 			l.later(6 * time.Minute)
 			b.skips = true
 			if got := b.do("GET", "/account/", nil, "Accept", "text/html", "Secure-Session-Skipped", "quota_exceeded"); got.StatusCode != http.StatusUnauthorized || got.Header.Get("Refresh") == "" || !strings.Contains(got.Text, "One moment") {

@@ -22,7 +22,7 @@ type updateUserCommand struct {
 	oneUser
 	userChange
 	More  []string `arg:"" optional:"" name:"more" ids:"user" help:"Handles of more users, with --ends and --no-end: all of them are changed, or none."`
-	Ends  string   `placeholder:"DATE" help:"End the account by itself after this day, as 2030-12-24, in this machine's time zone. A later one opens an account again that has ended."`
+	Ends  string   `placeholder:"DATE" help:"End the account automatically after this day, as 2030-12-24, in this machine's time zone. A later one opens an account again that has ended."`
 	NoEnd bool     `help:"Remove the end of the account."`
 }
 

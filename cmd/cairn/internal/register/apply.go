@@ -330,24 +330,20 @@ func (a *applier) client(e *entry) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	w := entryWrite{change: change{"~", "client", c.ID, nil}, after: clientFields(c)}
+	w := entryWrite{
+		change: change{"~", "client", c.ID, nil}, after: clientFields(c), secrets: &c.Secrets, secret: secret,
+		create: func() error { return a.st.CreateClient(a.p.Ctx, c, onClient(account.RegisterClient, c.ID)) },
+		update: func() error { return a.st.UpdateClient(a.p.Ctx, c, onClient(account.UpdateClient, c.ID)) },
+		rotate: func() error {
+			audit := onClient(account.RenewClient, c.ID)
+			return a.st.RotateClientSecret(a.p.Ctx, c.ID, secret.Hash, a.now, a.now, audit)
+		},
+	}
 	if old != nil {
 		if c.Logo.Hash == old.Logo.Hash {
 			c.Logo = old.Logo
 		}
 		w.before, w.names = clientFields(old), provider.Changes(old, c)
-		w.do = func() error { return a.st.UpdateClient(a.p.Ctx, c, onClient(account.UpdateClient, c.ID)) }
-		if secret != nil && !a.has(old.Secrets, secret) {
-			w.rotate = func() error {
-				audit := onClient(account.RenewClient, c.ID)
-				return a.st.RotateClientSecret(a.p.Ctx, c.ID, secret.Hash, a.now, a.now, audit)
-			}
-		}
-	} else {
-		if secret != nil {
-			c.Secrets = []provider.ClientSecret{*secret}
-		}
-		w.do = func() error { return a.st.CreateClient(a.p.Ctx, c, onClient(account.RegisterClient, c.ID)) }
 	}
 	if w.notes = c.Warnings(); secret == nil && c.HasSecret() && len(c.Secrets) == 0 {
 		w.notes = append(w.notes, fmt.Sprintf("the client %s has no secret: write secret-file or secret-hash, "+
@@ -378,24 +374,21 @@ func (a *applier) api(e *entry) error {
 	if err != nil {
 		return err
 	}
-	w := entryWrite{change: change{"~", "API", n.URI, nil}, after: apiFields(n), notes: n.Warnings()}
+	audit := func(act account.Act) account.Audit { return cli.Operator(act, n.URI, "") }
+	w := entryWrite{
+		change: change{"~", "API", n.URI, nil}, after: apiFields(n), secrets: &n.Secrets, secret: secret,
+		notes:  n.Warnings(),
+		create: func() error { return a.st.CreateAPI(a.p.Ctx, n, audit(account.RegisterAPI)) },
+		update: func() error { return a.st.UpdateAPI(a.p.Ctx, n, audit(account.UpdateAPI)) },
+		rotate: func() error {
+			return a.st.RotateAPISecret(a.p.Ctx, n.URI, *secret, a.now, true, audit(account.RenewAPI))
+		},
+	}
 	if old != nil {
 		w.before, w.names = apiFields(old), provider.Changes(old, n)
-		w.do = func() error { return a.st.UpdateAPI(a.p.Ctx, n, cli.Operator(account.UpdateAPI, n.URI, "")) }
-		if secret != nil && !a.has(old.Secrets, secret) {
-			w.rotate = func() error {
-				audit := cli.Operator(account.RenewAPI, n.URI, "")
-				return a.st.RotateAPISecret(a.p.Ctx, n.URI, *secret, a.now, true, audit)
-			}
-		}
-	} else {
-		if secret != nil {
-			n.Secrets = []provider.ClientSecret{*secret}
-		} else if n.Opaque {
-			w.notes = append(w.notes, fmt.Sprintf("the API %s needs a secret for introspection: "+
-				"write secret-file or secret-hash, or cairn api rotate-secret %s gives it one", n.URI, n.URI))
-		}
-		w.do = func() error { return a.st.CreateAPI(a.p.Ctx, n, cli.Operator(account.RegisterAPI, n.URI, "")) }
+	} else if secret == nil && n.Opaque {
+		w.notes = append(w.notes, fmt.Sprintf("the API %s needs a secret for introspection: "+
+			"write secret-file or secret-hash, or cairn api rotate-secret %s gives it one", n.URI, n.URI))
 	}
 	return a.write(w)
 }
@@ -416,7 +409,8 @@ func (a *applier) allowance(e *entry) error {
 	if len(differences(w.before, w.after)) > 0 || slices.ContainsFunc(n.APIs, a.prunedAPI) {
 		w.names = []string{"scopes"}
 	}
-	w.do = func() error { return a.st.AllowClients(a.p.Ctx, n, allowAudit(n)) }
+	w.create = func() error { return a.st.AllowClients(a.p.Ctx, n, allowAudit(n)) }
+	w.update = w.create
 	if err := n.Check(); err != nil {
 		return err
 	}
@@ -428,26 +422,32 @@ type entryWrite struct {
 	change
 	before, after []field  // before is nil if it is new
 	names         []string // of the members that differ
-	do            func() error
-	rotate        func() error // nil unless another secret is given
 	notes         []string
+
+	create, update, rotate func() error
+
+	secrets *[]provider.ClientSecret // that it has
+	secret  *provider.ClientSecret   // that the file gives, or nil
 }
 
 const secretLine = "  ~ secret"
 
 func (a *applier) write(w entryWrite) error {
+	do := w.update
 	if w.before == nil {
-		w.sign = "+"
+		if w.sign, do = "+", w.create; w.secret != nil {
+			*w.secrets, w.secret = []provider.ClientSecret{*w.secret}, nil
+		}
 	}
 	if w.before == nil || len(w.names) > 0 {
-		if err := w.do(); err != nil {
+		if err := do(); err != nil {
 			return err
 		}
 		if w.lines = differences(w.before, w.after); len(w.lines) == 0 {
 			w.lines = []string{"  ~ " + strings.Join(w.names, " ")} // the logo, or the order of a list
 		}
 	}
-	if w.rotate != nil {
+	if w.secret != nil && !a.has(*w.secrets, w.secret) {
 		if err := w.rotate(); err != nil {
 			return err
 		}

@@ -118,47 +118,42 @@ func exportedAPI(a *provider.API) []field { return append(apiFields(a), secretFi
 
 // clientFields returns what differs from a new client, as the keys of clientKeys.
 func clientFields(c *provider.Client) []field {
-	out := []field{{"id", c.ID}, {"name", c.Name}}
-	fresh := provider.NewClient(c.ID, c.Name, c.CreatedAt)
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[clientOptions]()) {
-		switch {
-		case f.Name == "Public" && c.IsPublic():
-			out = append(out, field{"public", true})
-		case f.Name == "Public", f.Name == "LogoFile", f.Name == "AuthMethod" && c.IsPublic():
-		case f.Name == "JWKSFile":
-			if len(c.JWKS) > 0 {
-				out = append(out, field{"jwks", string(c.JWKS)})
-			}
-		default:
-			out = append(out, changedField(f, fresh, c)...)
-		}
+	other := map[string][]field{"Public": nil, "LogoFile": nil, "JWKSFile": nil}
+	if c.IsPublic() {
+		other["Public"], other["AuthMethod"] = []field{{"public", true}}, nil
 	}
-	return out
+	if len(c.JWKS) > 0 {
+		other["JWKSFile"] = []field{{"jwks", string(c.JWKS)}}
+	}
+	fresh := provider.NewClient(c.ID, c.Name, c.CreatedAt)
+	return append([]field{{"id", c.ID}, {"name", c.Name}}, changedFields[clientOptions](fresh, c, other)...)
 }
 
 // apiFields returns what differs from a new API, as the keys of apiKeys.
 func apiFields(a *provider.API) []field {
-	out := []field{{"uri", a.URI}, {"name", a.Name}}
-	fresh, _ := provider.NewAPI(a.URI, a.Name, a.CreatedAt)
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[apiOptions]()) {
-		if f.Name == "Token" {
-			if a.Opaque {
-				out = append(out, field{"token", "opaque"})
-			}
-			continue
-		}
-		out = append(out, changedField(f, fresh, a)...)
+	other := map[string][]field{"Token": nil}
+	if a.Opaque {
+		other["Token"] = []field{{"token", "opaque"}}
 	}
-	return out
+	fresh, _ := provider.NewAPI(a.URI, a.Name, a.CreatedAt)
+	return append([]field{{"uri", a.URI}, {"name", a.Name}}, changedFields[apiOptions](fresh, a, other)...)
 }
 
-// changedField returns the member of a registration that a flag sets, if it differs from a new one's.
-func changedField[T provider.Client | provider.API](flag reflect.StructField, fresh, v *T) []field {
-	was, is := reflect.ValueOf(fresh).Elem().FieldByName(flag.Name), reflect.ValueOf(v).Elem().FieldByName(flag.Name)
-	if is.Kind() == reflect.Slice && was.Len()+is.Len() == 0 || reflect.DeepEqual(was.Interface(), is.Interface()) {
-		return nil
+// changedFields returns the members of a registration that the flags set and that differ from a new one's; other has
+// what stands in the place of some.
+func changedFields[Flags any](fresh, v any, other map[string][]field) (out []field) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Flags]()) {
+		if instead, ok := other[f.Name]; ok {
+			out = append(out, instead...)
+			continue
+		}
+		was, is := reflect.ValueOf(fresh).Elem().FieldByName(f.Name), reflect.ValueOf(v).Elem().FieldByName(f.Name)
+		same := is.Kind() == reflect.Slice && was.Len()+is.Len() == 0
+		if !same && !reflect.DeepEqual(was.Interface(), is.Interface()) {
+			out = append(out, field{flagName(f), written(is)})
+		}
 	}
-	return []field{{flagName(flag), written(is)}}
+	return out
 }
 
 // written returns a value as a file has it. A list of another type than text has to write its

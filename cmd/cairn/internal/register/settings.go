@@ -122,7 +122,7 @@ func (c *setSettingCommand) Run(p *cli.Program) error {
 		}
 		change, err := settingChange(m, words)
 		if err == nil {
-			err = c.confirmRemoval(p, users, m, change)
+			err = c.confirmRemoval(p, before.Clone(), m, change)
 		}
 		if err != nil {
 			return err
@@ -162,7 +162,7 @@ func (c *setSettingCommand) words(m account.SettingsMember, before account.Setti
 	list, ok := m.Value(before).([]string)
 	switch {
 	case !ok:
-		return nil, cli.Usagef("--add and --remove are for lists, and %s is none", m.Name)
+		return nil, cli.Usagef("--add and --remove are for lists, and %s is not one", m.Name)
 	case len(c.Value) > 0:
 		return nil, cli.UsageError("give all entries of the list, or --add and --remove")
 	}
@@ -185,12 +185,8 @@ func (c *setSettingCommand) words(m account.SettingsMember, before account.Setti
 
 // confirmRemoval asks before a list loses entries that no flag names: people write the list to add one.
 func (c *setSettingCommand) confirmRemoval(
-	p *cli.Program, users *roster.Administration, m account.SettingsMember, change account.SettingsChange,
+	p *cli.Program, after account.Settings, m account.SettingsMember, change account.SettingsChange,
 ) error {
-	after, err := users.Settings(p.Ctx)
-	if err != nil {
-		return err
-	}
 	old, ok := m.Value(after).([]string)
 	if _, err := change.To(&after); err != nil || !ok || c.Yes || len(c.Remove) > 0 {
 		return nil // a fault is reported by what follows
