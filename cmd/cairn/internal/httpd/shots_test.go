@@ -280,7 +280,7 @@ func TestMailsFitAPhone(t *testing.T) {
 				"handle": strings.Repeat("h", 30), "at": "1", "factor": account.FactorPasskey, "name": strings.Repeat("n", 60),
 				"flags": strings.Repeat("f", 32) + "=on", "reason": strings.Repeat("r", 200),
 			}
-			noError(t, f.store.QueueMail(t.Context(), account.Mail{Kind: kind, Address: "x@example.org", Data: data}, time.Now()))
+			noError(t, f.store.QueueMail(t.Context(), account.Mail{Kind: kind, Address: fmt.Sprintf("x%d@example.org", len(queued)), Data: data}, time.Now()))
 		}
 	}
 	tab := chromium(t)
