@@ -22,7 +22,8 @@ func TestDecodedDocumentRoundTrips(t *testing.T) {
 	for name, data := range corpus(t, "valid", leastValid) {
 		decoded, found, err := activityschema.Decode(t.Context(), bytes.NewReader(data))
 		if name == "detail-integers-as-written.json" {
-			if err != nil || decoded == nil || len(found) != 2 || found[0].Pointer != "/timeseries/t/3" || found[0].Keyword != activityschema.KeywordInteger || found[0].Line == 0 {
+			if err != nil || decoded == nil || len(found) != 2 || found[0].Pointer != "/timeseries/t/3" ||
+				found[0].Keyword != activityschema.KeywordInteger || found[0].Line == 0 {
 				t.Errorf("%s: %+v, %v; want two integers that do not fit", name, found, err)
 			}
 			continue

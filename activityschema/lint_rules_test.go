@@ -203,7 +203,8 @@ func TestManyWarningsDoNotHideAnError(t *testing.T) {
 		strings.TrimSuffix(strings.Repeat(`{"index": 5, "started_at": "2026-05-17T06:00:00Z", "duration_s": 9}, {"index": 5, "started_at": "2026-05-17T05:00:00Z", "duration_s": 9}, `, 12), ", ") + `],
 		"custom": {` + strings.TrimSuffix(strings.Repeat(`"NAME": {"position": [47.1234, 8.1234]}, `, 1), ", ") + `}`
 	for i := range 12 {
-		columns = strings.Replace(columns, `"NAME": {"position": [47.1234, 8.1234]}`, fmt.Sprintf(`"x%d": {"position": [47.1234, 8.1234]}, "NAME": {"position": [47.1234, 8.1234]}`, i), 1)
+		columns = strings.Replace(columns, `"NAME": {"position": [47.1234, 8.1234]}`,
+			fmt.Sprintf(`"x%d": {"position": [47.1234, 8.1234]}, "NAME": {"position": [47.1234, 8.1234]}`, i), 1)
 	}
 	found = activityschema.Lint(detailWith(t, columns))
 	if len(found) > activityschema.MaxFindings {

@@ -95,7 +95,9 @@ func TestResetCodesAreShownOnceToAdministratorsAlone(t *testing.T) {
 	b := w.SignedIn("root1")
 	m := b.Call("POST", "/api/admin/users/BOB/reset-password-code", nil).Is(201).JSON()
 	code := m["code"].(string)
-	if len(m) != 4 || m["ok"] != true || len(code) != 26 || m["url"] != "http://localhost:4040/id/reset-password/?code="+code+"&handle=bob" || m["expires_at"] != w.Clock.Now().Add(24*time.Hour).Format(time.RFC3339) {
+	if len(m) != 4 || m["ok"] != true || len(code) != 26 ||
+		m["url"] != "http://localhost:4040/id/reset-password/?code="+code+"&handle=bob" ||
+		m["expires_at"] != w.Clock.Now().Add(24*time.Hour).Format(time.RFC3339) {
 		t.Errorf("%v", m)
 	}
 	for _, path := range []string{"/api/admin/users", "/api/admin/users/bob", "/api/admin/audit", "/admin/users/bob"} {

@@ -155,8 +155,10 @@ func TestExportRunsNoFormula(t *testing.T) {
 		b.Call("POST", "/api/admin/users/bob/unsuspend", nil).Is(200)
 	}
 	b.Page("/admin/audit").Is(200).Shows("=HYPERLINK(&#34;").Hides(`"http://evil`)
-	a := b.Page("/admin/audit.csv?kind=user.suspend").Is(200).Shows(`,"'=HYPERLINK(""http://evil.example"",""x"")",`, `,"'+1",`, `,"'-1",`, `,"'@SUM(A1)",`, `,"a ""quoted"", text",`, `,"a;'=1+1;' -2",`, `,"'＝1",`)
-	if got := a.Header.Get("Content-Type"); !strings.HasPrefix(got, "text/csv") || strings.Count(a.Body, "\r\n") != 8 || !strings.HasPrefix(a.Header.Get("Content-Disposition"), "attachment") {
+	a := b.Page("/admin/audit.csv?kind=user.suspend").Is(200).Shows(`,"'=HYPERLINK(""http://evil.example"",""x"")",`,
+		`,"'+1",`, `,"'-1",`, `,"'@SUM(A1)",`, `,"a ""quoted"", text",`, `,"a;'=1+1;' -2",`, `,"'＝1",`)
+	if got := a.Header.Get("Content-Type"); !strings.HasPrefix(got, "text/csv") ||
+		strings.Count(a.Body, "\r\n") != 8 || !strings.HasPrefix(a.Header.Get("Content-Disposition"), "attachment") {
 		t.Errorf("%q %s", got, a.Body)
 	}
 	lines := strings.Split(strings.TrimSpace(b.Page("/admin/audit.jsonl?kind=user.suspend").Is(200).Body), "\n")
@@ -317,11 +319,13 @@ func TestSettingsByForms(t *testing.T) {
 	b := w.SignedIn("root1")
 	general := []string{"instance_name", "Running Club", "accent_colour", "#1a2b3c", "contact", "help@example.org", "registration", "closed", "max_users", "50", "invites_per_member", "5"}
 	b.Page("/admin/settings/general", general...).RedirectsTo("/id/admin/settings?notice=general#general")
-	b.Page("/admin/settings/flags", "known", "activity", "known", "admin", "description.activity", "Runs.", "description.admin", "Administers.", "new_flag", "coach", "new_description", "Trains.").
+	b.Page("/admin/settings/flags", "known", "activity", "known", "admin", "description.activity", "Runs.",
+		"description.admin", "Administers.", "new_flag", "coach", "new_description", "Trains.").
 		RedirectsTo("/id/admin/settings?notice=flags#flags")
 	b.Page("/admin/settings/security", "second_factor", "coach", "min_password_length", "12", "audit_days", "90").RedirectsTo("/id/admin/settings?notice=security#security")
 	v, err := w.Service.Settings(t.Context())
-	if err != nil || v.InstanceName != "Running Club" || v.Registration != "closed" || v.MaxUsers != 50 || len(v.DefaultFlags) != 0 || v.FlagDescriptions["coach"] != "Trains." ||
+	if err != nil || v.InstanceName != "Running Club" || v.Registration != "closed" || v.MaxUsers != 50 ||
+		len(v.DefaultFlags) != 0 || v.FlagDescriptions["coach"] != "Trains." ||
 		strings.Join(v.SecondFactorFlags, " ") != "coach" || v.MinPassword != 12 || v.AuditDays != 90 {
 		t.Errorf("%+v %v", v, err)
 	}

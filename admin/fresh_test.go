@@ -36,7 +36,8 @@ func TestAdministratorResetsLostFactors(t *testing.T) {
 		}
 		bob := w.SignedIn("bob")
 		invited = bob.Call("POST", "/api/invites", nil).Is(201).JSON()["code"].(string)
-		if _, err := w.Store.AddTOTP(t.Context(), w.User("bob").Sub, account.TOTP{Secret: "AAAA"}, account.NewFactor{Now: w.Began, Audit: account.Audit{At: w.Began, Action: "factor.add"}}); err != nil {
+		if _, err := w.Store.AddTOTP(t.Context(), w.User("bob").Sub, account.TOTP{Secret: "AAAA"},
+			account.NewFactor{Now: w.Began, Audit: account.Audit{At: w.Began, Action: "factor.add"}}); err != nil {
 			t.Fatal(err)
 		}
 		w.Browser().Call("POST", "/api/auth/login", map[string]string{"handle": "bob", "password": password}).Is(401, "second_factor_required")

@@ -81,7 +81,8 @@ func TestFiveHundredMembersAreAddedAndChangedAtOnce(t *testing.T) {
 			}
 		}
 	}
-	b.Page("/admin/users/paste", "people", strings.Repeat("Ann,a@example.org\n", 501)).Is(400).Shows("Select at most 500", `id="people-error"`, "<p>One field needs you.</p>").Hides(`id="people-hint"`)
+	b.Page("/admin/users/paste", "people", strings.Repeat("Ann,a@example.org\n", 501)).Is(400).
+		Shows("Select at most 500", `id="people-error"`, "<p>One field needs you.</p>").Hides(`id="people-hint"`)
 }
 
 // Whoever lost a session as an administrator finds in the audit log what was made with it.
@@ -141,7 +142,9 @@ func TestSelectionIsWhatWasSeen(t *testing.T) {
 	w.Clock.Advance(100 * 24 * time.Hour)
 	w.AddUser("young")
 	b := w.SignedIn("root1")
-	b.Send("GET", "/admin/users/?inactive=90", "", "", "Accept", "text/html").Is(200).Shows(`data-user="old"`, `id="select-all"`, `value="inactive=90"`).Hides(`data-user="young"`, `data-user="root1"`)
+	b.Send("GET", "/admin/users/?inactive=90", "", "", "Accept", "text/html").Is(200).
+		Shows(`data-user="old"`, `id="select-all"`, `value="inactive=90"`).
+		Hides(`data-user="young"`, `data-user="root1"`)
 	b.Send("GET", "/admin/users/?invited_by=nobody", "", "", "Accept", "text/html").Is(200).Shows(`id="no-users"`)
 	b.Send("GET", "/admin/users/?inactive=many", "", "", "Accept", "text/html").Is(400)
 	b.Page("/admin/users/selected", "all", "true", "filter", "inactive=90", "seen", "2").Is(200).Shows(`value="old"`, `id="matched"`)
@@ -183,7 +186,8 @@ func TestPastedListIsCheckedLineByLine(t *testing.T) {
 	lines[36] = "Kim 36,kim36.example.org,boss"
 	list := strings.Join(lines, "\n")
 	b.Page("/admin/users/paste", "people", list, "sure", "yes").Is(400).
-		Shows(`data-line="37"`, "Enter an email address, such as ada@example.org.", "boss", "Nothing was changed. Correct 1 line").Hides(`data-line="36"`, `id="sure-submit"`)
+		Shows(`data-line="37"`, "Enter an email address, such as ada@example.org.", "boss",
+			"Nothing was changed. Correct 1 line").Hides(`data-line="36"`, `id="sure-submit"`)
 	b.Page("/admin/users/paste", "people", "\n\nKim,kim@example.org,,,,x").Is(400).Shows("Line 3 has 6 cells")
 	// As spreadsheets write: a byte order mark, empty cells and lines.
 	b.Page("/admin/users/paste", "people", "\ufeffdisplay_name;email;;;;\r\nKim;kim@example.org;;;;\r\n;;;;;\r\n").Is(200).Shows("@kim", "Add 1 person")
@@ -196,7 +200,8 @@ func TestPastedListIsCheckedLineByLine(t *testing.T) {
 	}
 	same(t, "accounts", len(w.audited(account.AddUser)), 2)
 	// A family has one address: who has another name is another person.
-	b.Page("/admin/users/paste", "people", "Ann,x@example.org\nBen,X@example.org").Is(200).Shows(`data-shares="ann"`, "@ann has this address too", "Add 2 people").Hides(`data-shares="ben"`)
+	b.Page("/admin/users/paste", "people", "Ann,x@example.org\nBen,X@example.org").Is(200).
+		Shows(`data-shares="ann"`, "@ann has this address too", "Add 2 people").Hides(`data-shares="ben"`)
 	b.Page("/admin/users/paste", "people", "Ann,x@example.org", "sure", "yes").Is(200)
 	setVerified(w, "ann")
 	b.Page("/admin/users/paste", "people", "ANN,x@example.org\nBen,X@example.org", "sure", "yes").Is(200).Shows("belongs to @ann", `data-shares="ann"`)
@@ -305,7 +310,8 @@ func TestPasteIsReadAsPeopleHaveIt(t *testing.T) {
 		"letters that look so":     {"", "Name;E-Mail\nJOÃO ÅSE ÂNGELA “Ä” – Ã;max@example.org", []string{"<bdi>JOÃO ÅSE ÂNGELA “Ä” – Ã</bdi>"}},
 		"column twice":             {"", "Name;E-Mail;Email\nMax Müller;max@example.org;", []string{"The column Email is there twice"}},
 	} {
-		a := b.Send("POST", "/admin/users/paste", "application/x-www-form-urlencoded", url.Values{"people": {c.list}}.Encode(), "Accept", "text/html", "Accept-Language", c.language)
+		a := b.Send("POST", "/admin/users/paste", "application/x-www-form-urlencoded",
+			url.Values{"people": {c.list}}.Encode(), "Accept", "text/html", "Accept-Language", c.language)
 		if !t.Run(name, func(t *testing.T) { a.Shows(c.shows...) }) {
 			t.Log(name)
 		}

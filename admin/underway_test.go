@@ -189,7 +189,8 @@ func (w *underWay) code() string {
 
 // passkey adds a passkey without a ceremony, and returns its id.
 func (w *underWay) passkey() string {
-	k := account.Passkey{ID: []byte(w.me + " key"), Sub: w.User(w.me).Sub, RPID: "localhost", Name: "key", PublicKey: []byte("k"), AAGUID: make([]byte, 16), CreatedAt: w.Clock.Now()}
+	k := account.Passkey{ID: []byte(w.me + " key"), Sub: w.User(w.me).Sub, RPID: "localhost", Name: "key",
+		PublicKey: []byte("k"), AAGUID: make([]byte, 16), CreatedAt: w.Clock.Now()}
 	_, err := w.store.AddPasskey(w.T.Context(), k, account.MaxPasskeys, account.NewFactor{WayIn: true, Now: w.Clock.Now(), Audit: w.operator(account.AddFactor)})
 	w.must(err)
 	return base64.RawURLEncoding.EncodeToString(k.ID)
@@ -228,7 +229,8 @@ func (w *underWay) email(change ...func(*account.User)) {
 }
 
 func (w *underWay) joining() string {
-	r := account.JoinRequest{ID: "join-" + w.me, Name: "Kim", Email: "kim-" + w.me + "@example.org", Mailbox: w.me, AskedAt: w.Clock.Now(), ExpiresAt: w.Clock.Now().Add(time.Hour)}
+	r := account.JoinRequest{ID: "join-" + w.me, Name: "Kim", Email: "kim-" + w.me + "@example.org", Mailbox: w.me,
+		AskedAt: w.Clock.Now(), ExpiresAt: w.Clock.Now().Add(time.Hour)}
 	w.must(w.store.AddJoinRequest(w.T.Context(), r, []byte(r.ID), 100000, w.operator(account.ConfirmJoin)))
 	return r.ID
 }
@@ -586,7 +588,8 @@ func TestNoRouteIsCarriedOutAfterARemedy(t *testing.T) {
 			others := func() { w.mine.Call("POST", "/api/me/sessions/end-others", nil).Is(204) }
 			demote := func() {
 				row := w.operator(account.SetFlags).Keeping(account.Keep{Sessions: true})
-				_, err := w.store.SetFlagsOfAll(t.Context(), account.FlagChange{account.FlagAdmin: {On: false}}, w.Clock.Now(), map[string]account.Audit{w.User(w.me).Sub: row})
+				_, err := w.store.SetFlagsOfAll(t.Context(), account.FlagChange{account.FlagAdmin: {On: false}},
+					w.Clock.Now(), map[string]account.Audit{w.User(w.me).Sub: row})
 				w.must(err)
 			}
 			for _, r := range some {

@@ -156,7 +156,8 @@ func found(t *testing.T, search []string, args ...string) (*program, *config.Env
 func TestAWrittenConfigFileIsFound(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, config.ConfigName)
-	s := config.Settings{Issuer: "https://id.example.org", Listen: ":4040", Database: filepath.Join(dir, "cairn.db"), PrivateKeyFile: filepath.Join(dir, "keys", "on: #1.pem")}
+	s := config.Settings{Issuer: "https://id.example.org", Listen: ":4040", Database: filepath.Join(dir, "cairn.db"),
+		PrivateKeyFile: filepath.Join(dir, "keys", "on: #1.pem")}
 	must(t, config.WriteConfig(file, s))
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)

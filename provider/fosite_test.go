@@ -19,7 +19,8 @@ func TestOnlyOwnTokensHaveASignature(t *testing.T) {
 	s, ctx := newTestStrategy("a"), t.Context()
 	token, signature, err := s.GenerateAccessToken(ctx, nil)
 	must(t, err)
-	if s.AccessTokenSignature(ctx, token) != signature || s.RefreshTokenSignature(ctx, token) != signature || s.AuthorizeCodeSignature(ctx, token) != signature || signature == "" {
+	if s.AccessTokenSignature(ctx, token) != signature || s.RefreshTokenSignature(ctx, token) != signature ||
+		s.AuthorizeCodeSignature(ctx, token) != signature || signature == "" {
 		t.Fatal("the genuine token has no signature")
 	}
 	foreign, _, err := newTestStrategy("b").GenerateAccessToken(ctx, nil)
@@ -34,7 +35,8 @@ func TestOnlyOwnTokensHaveASignature(t *testing.T) {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	for _, c := range alphabet {
 		other := key[:42] + string(c)
-		if bytes, err := base64.RawURLEncoding.DecodeString(other); err == nil && base64.RawURLEncoding.EncodeToString(bytes) != other && s.AccessTokenSignature(ctx, other+"."+sig) != "" {
+		if bytes, err := base64.RawURLEncoding.DecodeString(other); err == nil &&
+			base64.RawURLEncoding.EncodeToString(bytes) != other && s.AccessTokenSignature(ctx, other+"."+sig) != "" {
 			t.Errorf("%s is taken for %s", other, key)
 		}
 	}

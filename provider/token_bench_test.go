@@ -82,7 +82,8 @@ func newBench(b *testing.B) *bench {
 	pages, err := templates.New(templates.Options{})
 	must(err)
 	log := slog.New(slog.DiscardHandler)
-	service, err := person.New(person.Options{Store: st, Issuer: benchIssuer, Secret: secret, Key: secret, Keys: keys, CookieName: "cairn_session", Hasher: hasher, Pages: pages, Log: log, StatusTTL: time.Minute})
+	service, err := person.New(person.Options{Store: st, Issuer: benchIssuer, Secret: secret, Key: secret, Keys: keys,
+		CookieName: "cairn_session", Hasher: hasher, Pages: pages, Log: log, StatusTTL: time.Minute})
 	must(err)
 	party, err := passkey.NewParty(benchIssuer, "", nil)
 	must(err)
@@ -122,7 +123,8 @@ func (s *bench) tokenRequest(scope string) *http.Request {
 	if err != nil || answer.Query().Get("code") == "" {
 		s.b.Fatalf("no code: %v %v", answer, err)
 	}
-	f := url.Values{"grant_type": {"authorization_code"}, "code": {answer.Query().Get("code")}, "redirect_uri": {"https://app.example.org/cb"}, "code_verifier": {benchVerifier}}
+	f := url.Values{"grant_type": {"authorization_code"}, "code": {answer.Query().Get("code")},
+		"redirect_uri": {"https://app.example.org/cb"}, "code_verifier": {benchVerifier}}
 	t := httptest.NewRequest(http.MethodPost, "/oauth2/token", strings.NewReader(f.Encode()))
 	t.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	t.SetBasicAuth("app", benchSecret)

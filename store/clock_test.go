@@ -108,7 +108,8 @@ func TestAStartAfterALongSilenceIsWaitedFor(t *testing.T) {
 				if got, err := s.ClockSettled(t.Context()); err != nil || got != c.want {
 					t.Errorf("settled %t, %v", got, err)
 				}
-				if _, why, err := s.ClockWait(t.Context()); err != nil || (why == "") != c.want || !c.want && !strings.Contains(why, "nothing was written since "+noon.Format(time.RFC3339)) {
+				if _, why, err := s.ClockWait(t.Context()); err != nil || (why == "") != c.want || !c.want &&
+					!strings.Contains(why, "nothing was written since "+noon.Format(time.RFC3339)) {
 					t.Errorf("%q, %v", why, err)
 				}
 			})

@@ -46,7 +46,8 @@ func TestGrantComesBackAsStored(t *testing.T) {
 		must(t, err)
 		n := signIn(t, s, u)
 		// What claims are made of.
-		giver := &account.User{Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email, EmailVerified: true, Profile: u.Profile, Flags: u.Flags, UpdatedAt: u.UpdatedAt}
+		giver := &account.User{Sub: u.Sub, Handle: u.Handle, DisplayName: u.DisplayName, Email: u.Email,
+			EmailVerified: true, Profile: u.Profile, Flags: u.Flags, UpdatedAt: u.UpdatedAt}
 		bare := newGrant(c, n, "profile")
 		bare.CodeChallenge, bare.Nonce, bare.ACR, bare.Claims = "", "", "", ""
 		for _, g := range []*provider.Grant{newGrant(c, n, "openid", "profile", "offline_access"), bare} {

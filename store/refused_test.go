@@ -15,7 +15,8 @@ func TestLastRefusedSignInsOfEachClientAreKept(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
 		refusal := func(id string, n int, in bool) provider.RefusedSignIn {
-			return provider.RefusedSignIn{ClientID: id, RequestID: fmt.Sprintf("REQUEST%02d", n), Reason: "flag", SignedIn: in, RefusedAt: noon.Add(time.Duration(n/2) * time.Second)}
+			return provider.RefusedSignIn{ClientID: id, RequestID: fmt.Sprintf("REQUEST%02d", n), Reason: "flag",
+				SignedIn: in, RefusedAt: noon.Add(time.Duration(n/2) * time.Second)}
 		}
 		mine := refusal("maps", 0, true)
 		must(t, s.AddRefusedSignIns(ctx, []provider.RefusedSignIn{mine, mine}))

@@ -111,7 +111,8 @@ func TestAuditIsNewestFirstWithoutGaps(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()
 		for i := range 5 {
-			a := account.Audit{At: noon.Add(time.Duration(i) * time.Second), Actor: "ada", Action: name("act", i), Target: "bob", Detail: "odd \x00\xff detail", Address: "192.0.2.1", RequestID: "r"}
+			a := account.Audit{At: noon.Add(time.Duration(i) * time.Second), Actor: "ada", Action: name("act", i),
+				Target: "bob", Detail: "odd \x00\xff detail", Address: "192.0.2.1", RequestID: "r"}
 			must(t, s.CreateUser(ctx, newUser(name("user", i)), a))
 		}
 		want(t, s.CreateUser(ctx, newUser("user0"), act("refused")), account.ErrHandleTaken)

@@ -94,7 +94,8 @@ func TestUpgradeLosesNothing(t *testing.T) {
 		must(t, err)
 		code, err := s.GrantOfCode(ctx, "code")
 		must(t, err)
-		if r.Grant.Sub != "u1" || r.Grant.SessionID != "s1" || r.Grant.ACR != "1" || !r.Grant.AuthTime.Equal(noon) || !code.CodeExpires.Equal(noon) || code.Nonce != "n" || !r.Expires.Equal(noon.Add(month)) {
+		if r.Grant.Sub != "u1" || r.Grant.SessionID != "s1" || r.Grant.ACR != "1" || !r.Grant.AuthTime.Equal(noon) ||
+			!code.CodeExpires.Equal(noon) || code.Nonce != "n" || !r.Expires.Equal(noon.Add(month)) {
 			t.Errorf("token %+v of %+v", r, r.Grant)
 		}
 		_, err = useToken(ctx, s, "access")

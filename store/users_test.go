@@ -500,7 +500,8 @@ func TestSuspensionLeavesNothingThatWorks(t *testing.T) {
 		_, err = s.Invite(ctx, invite.Code)
 		want(t, err, account.ErrInviteNotFound)
 		want(t, s.Register(ctx, invite.Code, newUser("eve"), nil, nil, 0, noon, act("user.register")), account.ErrInvalidInvite)
-		want(t, s.CreateInvite(ctx, account.Invite{Code: "X", CreatedBy: u.Sub, CreatedAt: noon, ExpiresAt: noon.Add(time.Hour)}, -1, act("invite.create")), account.ErrSuspended)
+		want(t, s.CreateInvite(ctx, account.Invite{Code: "X", CreatedBy: u.Sub, CreatedAt: noon,
+			ExpiresAt: noon.Add(time.Hour)}, -1, act("invite.create")), account.ErrSuspended)
 		must(t, s.Unsuspend(ctx, h.user.Sub, noon, act("user.unsuspend")))
 		checkTaken(t, s, h) // what was ended stays ended
 		signIn(t, s, h.user)
@@ -636,7 +637,8 @@ func TestOnlyNamedFlagsChange(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		u := addUser(t, s, "ada", "activity", "beta")
 		addUser(t, s, "root", account.FlagAdmin)
-		got, err := s.SetFlags(t.Context(), u.Sub, account.FlagChange{"admin": {On: true}, "beta": {On: false}, "activity": {On: true}, "none": {On: false}}, noon, keeping(act("user.flags")))
+		got, err := s.SetFlags(t.Context(), u.Sub, account.FlagChange{"admin": {On: true}, "beta": {On: false},
+			"activity": {On: true}, "none": {On: false}}, noon, keeping(act("user.flags")))
 		must(t, err)
 		stored, err := s.UserBySub(t.Context(), u.Sub)
 		must(t, err)

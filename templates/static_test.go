@@ -105,7 +105,8 @@ func TestProgramIsSentPacked(t *testing.T) {
 	without, err := templates.New(templates.Options{})
 	must(t, err)
 	page := render(t, without, templates.AccountPublish{}).Body.String()
-	if !strings.Contains(page, `id="publish-missing"`) || !strings.Contains(page, ".ci/build") || strings.Contains(page, "publish.js") || without.StaticURL("publish.wasm") != "" {
+	if !strings.Contains(page, `id="publish-missing"`) || !strings.Contains(page, ".ci/build") ||
+		strings.Contains(page, "publish.js") || without.StaticURL("publish.wasm") != "" {
 		t.Error("a build without the program does not say how to get it")
 	}
 }

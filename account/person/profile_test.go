@@ -283,7 +283,8 @@ func TestAuditLogHasChangedMembersWithoutValues(t *testing.T) {
 	}
 	rows, err := administration.AuditLog(t.Context(), account.AuditQuery{Limit: 1})
 	must(t, err)
-	if r := rows[0]; r.Action != "user.amend" || r.Actor != "operator" || r.Target != "ada" || r.Detail != "display_name email email_verified gender phone_number phone_number_verified" {
+	if r := rows[0]; r.Action != "user.amend" || r.Actor != "operator" || r.Target != "ada" ||
+		r.Detail != "display_name email email_verified gender phone_number phone_number_verified" {
 		t.Errorf("%+v", r)
 	}
 }

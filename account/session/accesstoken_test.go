@@ -32,7 +32,8 @@ var edKey = sync.OnceValue(func() ed25519.PrivateKey { return ed25519.NewKeyFrom
 
 // accessVerifier has the issuer's three keys, under three kids.
 func accessVerifier() *session.AccessTokenVerifier {
-	keys := session.NewStaticKeySet(publicJWK(rsaKey(), kid), jose.JSONWebKey{Key: ecKey(), KeyID: "ec", Use: "sig", Algorithm: "ES256"}, jose.JSONWebKey{Key: edKey(), KeyID: "ed"})
+	keys := session.NewStaticKeySet(publicJWK(rsaKey(), kid), jose.JSONWebKey{Key: ecKey(), KeyID: "ec", Use: "sig",
+		Algorithm: "ES256"}, jose.JSONWebKey{Key: edKey(), KeyID: "ed"})
 	return &session.AccessTokenVerifier{Issuer: issuer, Audience: api, Keys: keys, Now: func() time.Time { return clock }}
 }
 

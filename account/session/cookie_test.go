@@ -135,7 +135,8 @@ func TestStatusOfABadTokenIsNotFetched(t *testing.T) {
 	v := verifier()
 	v.Status = checker(func(session.StatusRef) (bool, error) { t.Error("asked"); return false, nil })
 	genuine, wrong := fuzzSeeds()
-	for _, token := range append(wrong, expiredToken(), genuine[0]+"x", hsToken(with("aud", "client-1")), hsToken(with("iss", issuer+"/")), hsToken(with("nbf", clock.Unix()+60)),
+	for _, token := range append(wrong, expiredToken(), genuine[0]+"x", hsToken(with("aud", "client-1")),
+		hsToken(with("iss", issuer+"/")), hsToken(with("nbf", clock.Unix()+60)),
 		hsToken(with("status", nil)), hsToken(with("status", map[string]any{"other": 1}))) {
 		mustRefuse(t, v, token)
 	}
@@ -214,7 +215,9 @@ func TestMiddleware(t *testing.T) {
 			w := httptest.NewRecorder()
 			session.Middleware(tt.v, nil)(app).ServeHTTP(w, r)
 			h := w.Header()
-			if w.Code != tt.status || h.Get("Vary") != "Cookie" || (h.Get("Cache-Control") == "no-store") != (w.Code != 200) || h.Get("Retry-After") != tt.retry || h.Get("WWW-Authenticate") != tt.scheme {
+			if w.Code != tt.status || h.Get("Vary") != "Cookie" ||
+				(h.Get("Cache-Control") == "no-store") != (w.Code != 200) || h.Get("Retry-After") != tt.retry ||
+				h.Get("WWW-Authenticate") != tt.scheme {
 				t.Errorf("%d, %v", w.Code, h)
 			}
 			if tt.status == 200 {
@@ -228,7 +231,8 @@ func TestMiddleware(t *testing.T) {
 				Status                    int
 			}
 			must(t, json.Unmarshal(w.Body.Bytes(), &body))
-			if body.Status != tt.status || body.Code != tt.code || body.Title != http.StatusText(tt.status) || body.Detail == "" || body.Type != "about:blank" || h.Get("Content-Type") != "application/problem+json" {
+			if body.Status != tt.status || body.Code != tt.code || body.Title != http.StatusText(tt.status) ||
+				body.Detail == "" || body.Type != "about:blank" || h.Get("Content-Type") != "application/problem+json" {
 				t.Errorf("%+v, %v", body, h)
 			}
 			if tt.cookie != "" && strings.Contains(w.Body.String(), tt.cookie) {

@@ -93,7 +93,8 @@ func startHTTP2(t *testing.T, s *server, own bool) (*pipes, *http.Client) {
 	before := http.DefaultTransport
 	transport := before.(*http.Transport).Clone()
 	transport.Proxy, transport.DialContext = nil, p.dial
-	transport.TLSClientConfig = &tls.Config{RootCAs: web.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs, ServerName: "example.com", MinVersion: tls.VersionTLS12}
+	transport.TLSClientConfig = &tls.Config{RootCAs: web.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs,
+		ServerName: "example.com", MinVersion: tls.VersionTLS12}
 	t.Cleanup(transport.CloseIdleConnections)
 	if !own {
 		return p, &http.Client{Transport: transport}

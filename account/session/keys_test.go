@@ -118,7 +118,9 @@ func TestKeySetErrorsSayWhoIsToBlame(t *testing.T) {
 	}{{session.ErrUnknownKey, false}, {nil, false}, {session.ErrKeysUnavailable, true}, {errors.New("disk on fire"), true}, {context.Canceled, true}} {
 		v.Keys = ownKeySet{err: tt.err}
 		_, err := v.Verify(t.Context(), rsToken(good()))
-		if errors.Is(err, session.ErrInvalid) == tt.unavailable || errors.Is(err, session.ErrUnknownKey) == tt.unavailable || errors.Is(err, session.ErrKeysUnavailable) != tt.unavailable || tt.unavailable && !errors.Is(err, tt.err) {
+		if errors.Is(err, session.ErrInvalid) == tt.unavailable ||
+			errors.Is(err, session.ErrUnknownKey) == tt.unavailable ||
+			errors.Is(err, session.ErrKeysUnavailable) != tt.unavailable || tt.unavailable && !errors.Is(err, tt.err) {
 			t.Errorf("%v: got %v", tt.err, err)
 		}
 		mustVerify(t, v, hsToken(good()))

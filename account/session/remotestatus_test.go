@@ -131,7 +131,9 @@ func TestOutageChangesNoMoreThanThePolicySays(t *testing.T) {
 				}
 				for range 60 {
 					got, took, err := timed(t.Context(), lists, place(5))
-					if got || took > 0 || open != (err == nil) || !open && (!errors.Is(err, session.ErrStatusUnavailable) || errors.Is(err, session.ErrInvalid)) || passes(t, lists, 7) {
+					if got || took > 0 || open != (err == nil) || !open &&
+						(!errors.Is(err, session.ErrStatusUnavailable) || errors.Is(err, session.ErrInvalid)) ||
+						passes(t, lists, 7) {
 						t.Fatalf("after exp: %t after %v, %v", got, took, err)
 					}
 					time.Sleep(time.Second)

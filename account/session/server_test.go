@@ -47,7 +47,8 @@ type request struct {
 }
 
 func newServer(revoked ...int) *server {
-	return &server{issuer: issuer, ttl: 60, life: 12 * time.Hour, keys: []jose.JSONWebKey{publicJWK(rsaKey(), kid)}, revoked: revoked, changed: make(chan struct{}), out: map[string]int{}}
+	return &server{issuer: issuer, ttl: 60, life: 12 * time.Hour, keys: []jose.JSONWebKey{publicJWK(rsaKey(), kid)},
+		revoked: revoked, changed: make(chan struct{}), out: map[string]int{}}
 }
 
 // RoundTrip implements http.RoundTripper.

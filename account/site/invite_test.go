@@ -30,7 +30,9 @@ func TestInvitesTellExactlyWhatTheContractSays(t *testing.T) {
 	list := b.Call("GET", "/api/invites", nil).Is(200).JSON()
 	now := w.Clock.Now().Format(time.RFC3339)
 	i := list["invites"].([]any)[0].(map[string]any)
-	if list["remaining"] != 2.0 || len(i) != 14 || i["account_ends_at"] != nil || i["uses"] != 1.0 || i["joined"].([]any)[0] != "bob" || i["mailed_to"] != nil || i["code"] != code || i["created_at"] != now || i["used"] != true || i["used_by"] != "bob" || i["used_at"] != now {
+	if list["remaining"] != 2.0 || len(i) != 14 || i["account_ends_at"] != nil || i["uses"] != 1.0 ||
+		i["joined"].([]any)[0] != "bob" || i["mailed_to"] != nil || i["code"] != code || i["created_at"] != now ||
+		i["used"] != true || i["used_by"] != "bob" || i["used_at"] != now {
 		t.Errorf("list %v", list)
 	}
 	b.Call("DELETE", "/api/invites/"+code, nil).Is(409, "invite_used")

@@ -24,7 +24,9 @@ func TestMeTellsExactlyWhatTheContractSays(t *testing.T) {
 	a := b.Call("GET", "/api/me", nil).Is(200)
 	m := a.JSON()
 	s := m["session"].(map[string]any)
-	if len(m) != 11 || m["email_pending"] != "" || m["ends_at"] != nil || len(m["flag_ends"].(map[string]any)) != 0 || len(s) != 3 || m["sub"] != u.Sub || m["handle"] != "ada" || m["display_name"] != "Ada" || m["email"] != "" || m["email_verified"] != false ||
+	if len(m) != 11 || m["email_pending"] != "" || m["ends_at"] != nil || len(m["flag_ends"].(map[string]any)) != 0 ||
+		len(s) != 3 || m["sub"] != u.Sub || m["handle"] != "ada" || m["display_name"] != "Ada" || m["email"] != "" ||
+		m["email_verified"] != false ||
 		m["created_at"] != w.Clock.Now().Format(time.RFC3339) || s["expires_at"] != w.Clock.Now().Add(30*24*time.Hour).Format(time.RFC3339) {
 		t.Errorf("%s", a.Body)
 	}

@@ -48,7 +48,8 @@ func TestAccountPageForms(t *testing.T) {
 
 	b.Page("/account/invites", "note", "for Bob").RedirectsTo("/id/account/invites?notice=invite-created#invites")
 	code := regexp.MustCompile(`data-invite="([^"]+)"`).FindStringSubmatch(b.Page("/account/invites").Shows("for Bob", "http://localhost:4040/id/register/?code=").Body)[1]
-	b.Page("/account/invites/slip?code="+code).Is(200).Shows(code, "http://localhost:4040/id/register/?code="+code, "<bdi>Ada &lt;L&gt;</bdi> invites you.", "<path class=\"qr-ink\"")
+	b.Page("/account/invites/slip?code="+code).Is(200).Shows(code, "http://localhost:4040/id/register/?code="+code,
+		"<bdi>Ada &lt;L&gt;</bdi> invites you.", "<path class=\"qr-ink\"")
 	w.AddUser("eve")
 	w.SignedIn("eve").Page("/register/?code="+code).Is(200).Shows(`id="signed-in"`, "<strong><bdi>eve</bdi></strong>", `href="/id/account/"`, `id="register"`)
 	w.Browser().Page("/register/?code=" + code).Is(200).Hides(`id="signed-in"`)
@@ -82,7 +83,9 @@ func TestAccountPageForms(t *testing.T) {
 		"<p>The password is incorrect.</p>")
 	b.Page("/account/password", "current_password", password, "new_password", "hunter2").Is(400).Shows(`data-code="weak_password"`).Hides("hunter2", password)
 	b.Page("/account/password", "current_password", password, "new_password", newPassword).RedirectsTo("/id/account/security?notice=password-changed#password")
-	b.Page("/account/security?notice=password-changed").Is(200).Shows("You are signed out everywhere else, and applications no longer have access.", "You are signed out everywhere else, and applications lose access.")
+	b.Page("/account/security?notice=password-changed").Is(200).
+		Shows("You are signed out everywhere else, and applications no longer have access.",
+			"You are signed out everywhere else, and applications lose access.")
 
 	b.Page("/account/delete", "password", password).Is(401).Shows("<p>The password is incorrect.</p>", "<details class=\"danger\" open")
 	copied := b.Clone()
@@ -226,7 +229,8 @@ func TestHomeOpensWhatTheMemberMayUse(t *testing.T) {
 	ada.Page("/account/invites/slip?code=" + link[1][len("/register/?code="):] + "&app=home").Is(200).Shows(link[1] + "&amp;app=home</p>")
 	ada.Page("/account/invites?app=board").Is(200).Shows(`data-copy="`).Hides("app=board")
 	for _, path := range []string{"/join/?app=home", "/register/?app=home", "/reset-password/?handle=ada&code=x&app=home"} {
-		if kept := w.Browser().Page(path).Header.Get("Set-Cookie"); !strings.HasPrefix(kept, "__Host-cairn_app=home; Path=/; Max-Age=1209600; HttpOnly; Secure; SameSite=Lax") {
+		kept := w.Browser().Page(path).Header.Get("Set-Cookie")
+		if !strings.HasPrefix(kept, "__Host-cairn_app=home; Path=/; Max-Age=1209600; HttpOnly; Secure; SameSite=Lax") {
 			t.Errorf("%s: %q", path, kept)
 		}
 	}

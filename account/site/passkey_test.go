@@ -129,7 +129,8 @@ func TestPasskeyIsTheOnlyStep(t *testing.T) {
 		b.Page("/account/devices").Is(200).Shows(`<span class="badge">Passkey</span> <bdi>` + name)
 		form := w.Browser()
 		body := k.get(begin(form))
-		form.Page("/login/", "state", body["state"].(string), "credential", string(body["credential"].(json.RawMessage)), "continue", "a.b").RedirectsTo("/oauth2/authorize?continue=a.b")
+		form.Page("/login/", "state", body["state"].(string), "credential",
+			string(body["credential"].(json.RawMessage)), "continue", "a.b").RedirectsTo("/oauth2/authorize?continue=a.b")
 	}
 	w.Browser().Login("ada", password).Is(401, "second_factor_required")
 	keys, err := w.Store.Passkeys(t.Context(), w.User("ada").Sub)
@@ -411,7 +412,9 @@ func TestOwnerManagesPasskeys(t *testing.T) {
 		t.Error("still a second factor after the last one was removed")
 	}
 	rows, err := w.Store.AuditLog(t.Context(), account.AuditQuery{Kind: "factor", Limit: 5})
-	if err != nil || len(rows) != 3 || rows[0].Action != "factor.remove" || rows[0].Detail != "passkey My phone" || rows[1].Action != "factor.rename" || rows[2].Action != "factor.add" || rows[2].Detail != "passkey iCloud Keychain" {
+	if err != nil || len(rows) != 3 || rows[0].Action != "factor.remove" || rows[0].Detail != "passkey My phone" ||
+		rows[1].Action != "factor.rename" || rows[2].Action != "factor.add" ||
+		rows[2].Detail != "passkey iCloud Keychain" {
 		t.Errorf("%+v: %v", rows, err)
 	}
 	fresh := w.Browser()
@@ -467,7 +470,9 @@ func TestPasskeyIsTheSecondStep(t *testing.T) {
 		t.Errorf("methods %v", got)
 	}
 	begun := beginFor(b, "second-factor")
-	if _, options := ceremony(begun); strings.Count(options, `"id":`) != 1 || !strings.Contains(options, base64.RawURLEncoding.EncodeToString(k.key.ID)) || !strings.Contains(options, `"userVerification":"required"`) {
+	if _, options := ceremony(begun); strings.Count(options, `"id":`) != 1 ||
+		!strings.Contains(options, base64.RawURLEncoding.EncodeToString(k.key.ID)) ||
+		!strings.Contains(options, `"userVerification":"required"`) {
 		t.Errorf("options %s", options)
 	}
 	finish(b, finishing("second-factor", other.get(begun))).Is(401, "invalid_passkey") // of another user
@@ -491,7 +496,8 @@ func TestPasskeyIsTheSecondStep(t *testing.T) {
 	page.Page("/login/second-factor/?continue=a.b").Shows(`data-passkey="get"`, "&quot;purpose&quot;:&quot;second-factor&quot;")
 	body = k.get(beginFor(page, "second-factor"))
 	page.Page("/login/second-factor/", "state", body["state"].(string), "credential", "{}", "continue", "a.b").Is(401).Shows(`data-code="invalid_passkey"`)
-	page.Page("/login/second-factor/", "state", body["state"].(string), "credential", string(body["credential"].(json.RawMessage)), "continue", "a.b").RedirectsTo("/oauth2/authorize?continue=a.b")
+	page.Page("/login/second-factor/", "state", body["state"].(string), "credential",
+		string(body["credential"].(json.RawMessage)), "continue", "a.b").RedirectsTo("/oauth2/authorize?continue=a.b")
 
 	// The password that was right is not the one any more.
 	late := w.Browser()
@@ -530,7 +536,8 @@ func TestPasskeyConfirmsWhoIsSignedIn(t *testing.T) {
 	w.Clock.Advance(11 * time.Minute)
 	b.Page("/account/confirm?next=/account/security").Shows(`data-passkey="get"`)
 	body = k.get(beginFor(b, "confirm"))
-	b.Page("/account/confirm", "confirm_state", body["state"].(string), "confirm_credential", string(body["credential"].(json.RawMessage)), "next", "/account/security").RedirectsTo("/account/security")
+	b.Page("/account/confirm", "confirm_state", body["state"].(string), "confirm_credential",
+		string(body["credential"].(json.RawMessage)), "next", "/account/security").RedirectsTo("/account/security")
 	b.Call("POST", "/api/me/passkeys/begin", nil).Is(200)
 }
 
@@ -562,7 +569,8 @@ func TestRecoveryCodesComeWithTheFirstPasskey(t *testing.T) {
 	}
 	const added = "/account/security?notice=passkey-added"
 	add().RedirectsTo(added + "#passkeys")
-	if page := b.Page(added).Is(200); strings.Count(page.Body, "<details open>") != 1 || strings.LastIndex(page.Body, "<details open>") < strings.LastIndex(page.Body, "data-key=") {
+	if page := b.Page(added).Is(200); strings.Count(page.Body, "<details open>") != 1 ||
+		strings.LastIndex(page.Body, "<details open>") < strings.LastIndex(page.Body, "data-key=") {
 		t.Error("the name of the new passkey, and of no other, is offered to be changed")
 	}
 	b.Page("/account/passkeys", "state", "x", "credential", "").Is(400).Shows(`data-code="passkey_expired"`)

@@ -85,7 +85,9 @@ func TestUploadedPictureIsServedUntilItIsReplaced(t *testing.T) {
 		address, _ := b.Call("GET", "/api/me", nil).Is(200).JSON()["picture"].(string)
 		path, ours := strings.CutPrefix(address, "http://localhost:4040")
 		got := stranger.Call("GET", path, nil).Is(200)
-		if !ours || got.Header.Get("Content-Type") != "image/jpeg" || got.Header.Get("Cache-Control") != "public, max-age=86400" || got.Header.Get("X-Content-Type-Options") != "nosniff" {
+		if !ours || got.Header.Get("Content-Type") != "image/jpeg" ||
+			got.Header.Get("Cache-Control") != "public, max-age=86400" ||
+			got.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %v", address, got.Header)
 		}
 		b.Page("/account/profile").Shows(`src="`+path+`"`, "Remove my picture")

@@ -184,7 +184,8 @@ func TestPagesOfTheSecondStep(t *testing.T) {
 		t.Errorf("cookie %v", c)
 	}
 	w.SaveSettings(func(v *account.Settings) { v.Contact = "board@club.example" })
-	b.Page(strings.TrimPrefix(on, "/id")).Is(200).Shows(`data-page="second-factor"`, "board@club.example", `inputmode="numeric"`, `autocomplete="one-time-code"`, `value="`+sealed+`"`, `name="fresh" value="choose"`)
+	b.Page(strings.TrimPrefix(on, "/id")).Is(200).Shows(`data-page="second-factor"`, "board@club.example",
+		`inputmode="numeric"`, `autocomplete="one-time-code"`, `value="`+sealed+`"`, `name="fresh" value="choose"`)
 	b.Page("/login/second-factor/", "otp", a.wrong(), "continue", sealed).Is(401).Shows(`role="alert"`, "is incorrect", `value="`+sealed+`"`).Hides(a.wrong())
 	b.Page("/login/second-factor/", "otp", "AAAA", "recovery", "1").Is(401).Shows(`<details class="other" open>`)
 	b.Page("/login/second-factor/", "otp", "").Is(401)
@@ -505,7 +506,8 @@ func TestConfirmationIsAProofUnderLimits(t *testing.T) {
 	b.Call("POST", "/api/auth/confirm", proof()).Is(200)
 	b.Call("POST", "/api/me/recovery-codes", nil).Is(200)
 	stale()
-	b.Page("/account/confirm?next=/account/security/totp").Is(200).Shows(`data-page="confirm"`, `value="/account/security/totp"`, `name="confirm_otp"`, `name="confirm_password"`)
+	b.Page("/account/confirm?next=/account/security/totp").Is(200).
+		Shows(`data-page="confirm"`, `value="/account/security/totp"`, `name="confirm_otp"`, `name="confirm_password"`)
 	b.Page("/account/confirm", "confirm_password", password, "confirm_otp", a.fresh(), "next", "/admin/users/bob?x=1").RedirectsTo("/admin/users/bob?x=1")
 	for _, evil := range []string{"https://evil.example/", "//evil.example", `/\evil.example`, "/\tevil", "javascript:alert(1)", "", "account", "/" + strings.Repeat("a", 600)} {
 		b.Page("/account/confirm", "confirm_password", password, "confirm_otp", a.fresh(), "next", evil).RedirectsTo("/account/")

@@ -61,7 +61,8 @@ func TestPasskeyIsAWayInNotALock(t *testing.T) {
 		t.Errorf("the session that made it has proven %v", s.AMR)
 	}
 	body := newKeyring().create(computer.Call("POST", "/api/me/passkeys/begin", nil))
-	computer.Page("/account/passkeys", "state", body["state"].(string), "credential", string(body["credential"].(json.RawMessage)), "name", "Laptop").RedirectsTo("/account/security?notice=passkey-added#passkeys")
+	computer.Page("/account/passkeys", "state", body["state"].(string), "credential",
+		string(body["credential"].(json.RawMessage)), "name", "Laptop").RedirectsTo("/account/security?notice=passkey-added#passkeys")
 	if !phone.IsSignedIn() {
 		t.Error("the phone is signed out")
 	}

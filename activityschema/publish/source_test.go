@@ -56,7 +56,8 @@ func TestExportOfAnAccount(t *testing.T) {
 		var got []string
 		shown := map[string]string{}
 		err := im.Run(t.Context(), sources.List, func(r Result) {
-			got = append(got, fmt.Sprintf("%s: %d %t %s", strings.TrimPrefix(filepath.ToSlash(r.File), filepath.ToSlash(dir)+"/"), len(r.Activities), r.NoActivity, r.Error))
+			got = append(got, fmt.Sprintf("%s: %d %t %s", strings.TrimPrefix(filepath.ToSlash(r.File),
+				filepath.ToSlash(dir)+"/"), len(r.Activities), r.NoActivity, r.Error))
 			for _, a := range r.Activities {
 				d, err := ReadDetail(filepath.Join(im.Dir, detailsFolder, a.ID+".json"))
 				must(t, err)

@@ -250,7 +250,9 @@ func TestApplyNamesASettingThatNoLongerFits(t *testing.T) {
 	s.must("settings", "set", "session_flags", "board")
 	fatalIf(t, os.WriteFile("fewer.yaml", []byte("settings:\n  flags: [coach]\n  max_users: 9\n"), 0o600))
 	code, printed := s.run("apply", "fewer.yaml")
-	if code != cli.ExitUsage || !strings.HasPrefix(printed, "fewer.yaml:2: settings: session_flags: only permissions that exist here\n") || !strings.Contains(printed, "mistakes: 1") {
+	if code != cli.ExitUsage ||
+		!strings.HasPrefix(printed, "fewer.yaml:2: settings: session_flags: only permissions that exist here\n") ||
+		!strings.Contains(printed, "mistakes: 1") {
 		t.Errorf("exit code %d: %s", code, printed)
 	}
 }
@@ -542,7 +544,8 @@ func TestGivenSecretsLookRandom(t *testing.T) {
 			t.Fatalf("a generated secret is refused: %v", err)
 		}
 	}
-	if _, err := provider.ParseSecretHash("sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", time.Now()); err == nil || !strings.Contains(err.Error(), "empty secret") {
+	if _, err := provider.ParseSecretHash("sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+		time.Now()); err == nil || !strings.Contains(err.Error(), "empty secret") {
 		t.Errorf("the hash of nothing: %v", err)
 	}
 	for _, text := range []string{"", "sha256:", "sha256:" + strings.Repeat("a", 63), "SHA256:" + strings.Repeat("a", 64), "sha256:" + strings.Repeat("A", 64), "sha256:" + strings.Repeat("g", 64)} {

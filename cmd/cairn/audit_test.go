@@ -58,7 +58,8 @@ func TestChangingCommandsAreInTheAuditLog(t *testing.T) {
 	fatalIf(t, errors.Join(err, old.Close()))
 	hasher, err := passwords.NewTestHasher()
 	fatalIf(t, err)
-	_, err = roster.Initialize(t.Context(), storetest.Open(t, "plain.db"), hasher, account.DefaultSettings(), account.NewUser{Handle: "keeper", Password: password}, time.Now())
+	_, err = roster.Initialize(t.Context(), storetest.Open(t, "plain.db"), hasher, account.DefaultSettings(),
+		account.NewUser{Handle: "keeper", Password: password}, time.Now())
 	fatalIf(t, err)
 	service := startProcess(t, "--database", "cairn.db", "--private-key-file", "key.pem")
 	defer service.stop()

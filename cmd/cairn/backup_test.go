@@ -275,7 +275,8 @@ func versionOfList(t *testing.T, dsn string) int64 {
 // those alone that the backup does not know.
 func TestRestoreEndsSessionsAndGrantsUnlessTheyAreKept(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {
-		client := strings.TrimSpace(s.must("client", "add", "App", "--redirect-uri", "https://app.example.org/cb", "--public", "--trusted", "--scope", "openid", "--scope", "offline_access", "-q"))
+		client := strings.TrimSpace(s.must("client", "add", "App", "--redirect-uri", "https://app.example.org/cb",
+			"--public", "--trusted", "--scope", "openid", "--scope", "offline_access", "-q"))
 		p := startProcess(t, "--database", dsn, "--private-key-file", "key.pem")
 		v := visitor{t, p.address}
 		before := v.signIn()
@@ -360,7 +361,8 @@ func TestBackupBesideWritersIsOneMoment(t *testing.T) {
 			writers.Go(func() {
 				for i := 0; ctx.Err() == nil; i++ {
 					now := time.Now().UTC().Truncate(time.Second)
-					u := account.User{Sub: fmt.Sprintf("s%d-%d", w, i), Handle: fmt.Sprintf("h%d-%d", w, i), DisplayName: "H", PasswordHash: "x", CreatedAt: now, UpdatedAt: now}
+					u := account.User{Sub: fmt.Sprintf("s%d-%d", w, i), Handle: fmt.Sprintf("h%d-%d", w, i),
+						DisplayName: "H", PasswordHash: "x", CreatedAt: now, UpdatedAt: now}
 					if err := st.CreateUser(context.WithoutCancel(ctx), u, cli.Operator(account.AddUser, u.Handle, "")); err != nil {
 						t.Error(err)
 						return

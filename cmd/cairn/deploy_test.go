@@ -173,7 +173,9 @@ func TestTraefikFileNamesOnlyWhatItHas(t *testing.T) {
 	}
 	fatalIf(t, yaml.Unmarshal([]byte(deployed(t, "traefik.yaml")), &file))
 	for name, r := range file.HTTP.Routers {
-		if len(file.HTTP.Services[r.Service].LoadBalancer.Servers) == 0 || file.HTTP.ServersTransports[file.HTTP.Services[r.Service].LoadBalancer.ServersTransport] == nil || !strings.HasPrefix(r.Rule, "Host(`") {
+		if len(file.HTTP.Services[r.Service].LoadBalancer.Servers) == 0 ||
+			file.HTTP.ServersTransports[file.HTTP.Services[r.Service].LoadBalancer.ServersTransport] == nil ||
+			!strings.HasPrefix(r.Rule, "Host(`") {
 			t.Errorf("router %s: %+v", name, r)
 		}
 		for _, m := range r.Middlewares {

@@ -77,7 +77,8 @@ func TestDoctorFailsForFaultsAlone(t *testing.T) {
 	p.stop()
 	<-p.code
 	code, out = examine("--offline")
-	if code != cli.ExitDone || !regexp.MustCompile(`(?m)^skipped +issuer`).MatchString(out) || regexp.MustCompile(`(?m)^ok +(issuer|service|clock|key-set)`).MatchString(out) {
+	if code != cli.ExitDone || !regexp.MustCompile(`(?m)^skipped +issuer`).MatchString(out) ||
+		regexp.MustCompile(`(?m)^ok +(issuer|service|clock|key-set)`).MatchString(out) {
 		t.Errorf("%d %s", code, out)
 	}
 	if code, out = examine("-q"); code != cli.ExitFailed || !strings.HasPrefix(out, "service\npublic-address\n") {
@@ -114,7 +115,8 @@ func TestHealthcheckAsksTheServiceWhereItListens(t *testing.T) {
 	} {
 		p := startProcess(t, append(c.args, "--database", database)...)
 		for _, listen := range []string{p.address, ":" + portOf(t, p.address), "0.0.0.0:" + portOf(t, p.address)} {
-			if code, text := check(append(c.args, "--listen", listen)...); code != cli.ExitDone || !strings.HasPrefix(text, c.prefix) || !strings.HasSuffix(text, "/readyz is ready\n") {
+			if code, text := check(append(c.args, "--listen", listen)...); code != cli.ExitDone ||
+				!strings.HasPrefix(text, c.prefix) || !strings.HasSuffix(text, "/readyz is ready\n") {
 				t.Errorf("--listen %s: %d %s", listen, code, text)
 			}
 		}

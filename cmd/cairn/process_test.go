@@ -446,7 +446,8 @@ func TestDatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 		if logged := strings.Join(p.rest(), "\n"); !strings.Contains(logged, "--apply (SERVICE_APPLY): nothing was applied") {
 			t.Errorf("serve logs %s", logged)
 		}
-		if _, out := s.run("doctor", "--offline", "--database", dsn+"&default_transaction_read_only=on"); !strings.Contains(out, "problem  database-writes         Nobody can sign in: "+says) {
+		if _, out := s.run("doctor", "--offline", "--database",
+			dsn+"&default_transaction_read_only=on"); !strings.Contains(out, "problem  database-writes         Nobody can sign in: "+says) {
 			t.Error(out)
 		}
 		if _, out := s.run("doctor", "--offline"); !strings.Contains(out, "ok       database-writes") {

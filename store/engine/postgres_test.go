@@ -30,7 +30,8 @@ func hostsURL(t *testing.T) func(hosts, ports string, parameters ...string) stri
 	config, err := pgx.ParseConfig(storetest.PostgresDSN(t))
 	must(t, err)
 	return func(hosts, ports string, parameters ...string) string {
-		q := url.Values{"host": {hosts + config.Host}, "port": {ports + fmt.Sprint(config.Port)}, "search_path": {config.RuntimeParams["search_path"]}, "sslmode": {"disable"}}
+		q := url.Values{"host": {hosts + config.Host}, "port": {ports + fmt.Sprint(config.Port)},
+			"search_path": {config.RuntimeParams["search_path"]}, "sslmode": {"disable"}}
 		for i := 0; i < len(parameters); i += 2 {
 			q.Set(parameters[i], parameters[i+1])
 		}

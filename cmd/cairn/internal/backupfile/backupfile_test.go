@@ -19,7 +19,9 @@ func written(t *testing.T, passphrase string) []byte {
 	t.Helper()
 	database := filepath.Join(t.TempDir(), "db")
 	must(t, os.WriteFile(database, bytes.Repeat([]byte("rows of a table "), 300), 0o600))
-	m := &backupfile.Manifest{Created: time.Unix(1700000000, 0).UTC(), Files: []backupfile.File{{Name: backupfile.Database, Path: database}, {Name: "keys/1", Setting: "private-key-file", Path: database}}}
+	m := &backupfile.Manifest{Created: time.Unix(1700000000, 0).UTC(),
+		Files: []backupfile.File{{Name: backupfile.Database, Path: database},
+			{Name: "keys/1", Setting: "private-key-file", Path: database}}}
 	var b bytes.Buffer
 	key, err := backupfile.NewKey("", passphrase)
 	must(t, err)

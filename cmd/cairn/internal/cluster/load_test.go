@@ -237,7 +237,8 @@ func (m *member) introspect() {
 		m.tokens()
 		return
 	}
-	if a := m.post("introspect", "/oauth2/introspect", url.Values{"token": {m.access}}); a.Status == http.StatusOK && a.JSON()["active"] != true || a.Status != http.StatusOK && !a.Unknown() {
+	if a := m.post("introspect", "/oauth2/introspect", url.Values{"token": {m.access}}); a.Status == http.StatusOK &&
+		a.JSON()["active"] != true || a.Status != http.StatusOK && !a.Unknown() {
 		m.fault("introspection of %s: %d %s", m.handle, a.Status, a.Body)
 	}
 }

@@ -72,7 +72,8 @@ func TestSoak(t *testing.T) {
 	var app struct {
 		Secret string `json:"client_secret"`
 	}
-	must(t, json.Unmarshal([]byte(c.cairn("client", "add", "App", "--id", "app", "--redirect-uri", callback, "--trusted", "--backchannel-logout-uri", application, "--allow-private-backchannel", "-o", "json")), &app))
+	must(t, json.Unmarshal([]byte(c.cairn("client", "add", "App", "--id", "app", "--redirect-uri", callback,
+		"--trusted", "--backchannel-logout-uri", application, "--allow-private-backchannel", "-o", "json")), &app))
 	c.secret = app.Secret
 	c.startAll()
 

@@ -139,7 +139,8 @@ func (d *deployment) initialize(st *store.Store) string {
 	by := account.Operator().Audit(now, account.ChangeProfile, "keeper", "")
 	u := account.User{Sub: uuid.NewString(), Handle: "keeper", DisplayName: "Keeper", PasswordHash: "none that fits", Flags: []string{account.FlagAdmin}, CreatedAt: now, UpdatedAt: now}
 	must(d.t, st.CreateUser(ctx, u, by))
-	must(d.t, st.CreateSession(ctx, &account.Session{ID: uuid.NewString(), Sub: u.Sub, Algorithm: account.AlgorithmRS256, CreatedAt: now, AuthTime: now, LastSeenAt: now, ExpiresAt: now.Add(time.Hour)}, u.PasswordHash, by))
+	must(d.t, st.CreateSession(ctx, &account.Session{ID: uuid.NewString(), Sub: u.Sub,
+		Algorithm: account.AlgorithmRS256, CreatedAt: now, AuthTime: now, LastSeenAt: now, ExpiresAt: now.Add(time.Hour)}, u.PasswordHash, by))
 	_, err = st.AddTOTP(ctx, u.Sub, account.TOTP{Secret: "JBSWY3DPEHPK3PXP"}, account.NewFactor{Now: now, Audit: by})
 	must(d.t, err)
 	d.backup(st, now)

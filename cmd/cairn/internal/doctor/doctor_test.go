@@ -608,7 +608,8 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			if diff := cmp.Diff(before, d.files()); diff != "" {
 				t.Errorf("the doctor has changed a file: %s", diff)
 			}
-			want := append(slices.Clone(c.want), "skipped mail-server", "skipped service", "skipped tls-certificate", "skipped public-address", "skipped open-files", "skipped cache", "skipped answer-headers", "skipped programs", "skipped issuer", "skipped clock", "skipped https-redirect",
+			want := append(slices.Clone(c.want), "skipped mail-server", "skipped service", "skipped tls-certificate",
+				"skipped public-address", "skipped open-files", "skipped cache", "skipped answer-headers", "skipped programs", "skipped issuer", "skipped clock", "skipped https-redirect",
 				"skipped hsts", "skipped security-headers", "skipped pages", "skipped session-cookie", "skipped device-binding", "skipped visitor-address", "skipped forwarded-headers", "skipped key-set", "skipped status-list")
 			if findings["settings"].Level == doctor.Problem { // and nothing else is looked at
 				want = []string{"problem settings"}

@@ -22,7 +22,8 @@ func TestAdministrationIsForAdministrators(t *testing.T) {
 		"/admin/", "/admin", "/admin/users/ada", "/Admin/", "/admin/../admin/", "/admin//", "/./admin/", "/%61dmin/", "/admin/..;/admin/",
 	} {
 		for name, b := range map[string]*browser{"a member": ada, "a stranger": anonymous} {
-			got := b.do("GET", path, "", "", "X-Original-URL", "/api/admin/users", "X-Rewrite-URL", "/api/admin/users", "X-Forwarded-User", "keeper", "Remote-User", "keeper",
+			got := b.do("GET", path, "", "", "X-Original-URL", "/api/admin/users", "X-Rewrite-URL",
+				"/api/admin/users", "X-Forwarded-User", "keeper", "Remote-User", "keeper",
 				"X-Admin", "true", "X-Forwarded-For", "127.0.0.1", "Authorization", "Basic a2VlcGVyOng=", "X-Cairn-User", "keeper", "Accept", "*/*")
 			if got.StatusCode == http.StatusOK || got.StatusCode >= 500 || strings.Contains(got.Text, "keeper") {
 				t.Errorf("%s at %s: %d %.100s", name, path, got.StatusCode, got.Text)
@@ -127,7 +128,9 @@ func TestAccessOfATrustedClientIsSeenAndEnded(t *testing.T) {
 		listed("export", b.api("GET", "/api/me/export", nil), want)
 	}
 	everywhere(true)
-	if got := b.api("GET", "/api/me/apps", nil); !strings.Contains(got.Text, `"client_name":"App club","scopes":["offline_access","openid"],"granted_at":"2`) || strings.Contains(got.Text, `"last_used_at":null`) {
+	if got := b.api("GET", "/api/me/apps", nil); !strings.Contains(got.Text,
+		`"client_name":"App club","scopes":["offline_access","openid"],"granted_at":"2`) ||
+		strings.Contains(got.Text, `"last_used_at":null`) {
 		t.Errorf("apps: %s", got.Text)
 	}
 	needStatus(t, "", b.api("DELETE", "/api/me/apps/club", nil), http.StatusNoContent)

@@ -37,7 +37,8 @@ func (b *browser) signInWith(d *rawDatabase, handle, amr string) {
 }
 
 func toLogin(got response) bool {
-	return got.StatusCode == http.StatusSeeOther && strings.Contains(got.Header.Get("Location"), "/login/?") && strings.Contains(got.Header.Get("Location"), "fresh=confirm")
+	return got.StatusCode == http.StatusSeeOther && strings.Contains(got.Header.Get("Location"), "/login/?") &&
+		strings.Contains(got.Header.Get("Location"), "fresh=confirm")
 }
 
 func toSecurity(got response) bool {
@@ -161,7 +162,8 @@ func TestPasskeyIsAskedForWhereAClassIsDemanded(t *testing.T) {
 	wantAnswer(t, "silently", answered(t, b.get(rp.authURL("acr_values", "phr", "prompt", "none"))), "code")
 	wantAnswer(t, "no class", answered(t, b.get(rp.authURL())), "code")
 	for name, address := range map[string]string{"essential": essential, "required": strict.authURL()} {
-		if got := b.follow(b.get(address), "ada"); got.StatusCode != http.StatusOK || pageName(t, got.Text) != "second-factor" || !strings.Contains(got.Text, "passkey-form") {
+		if got := b.follow(b.get(address), "ada"); got.StatusCode != http.StatusOK ||
+			pageName(t, got.Text) != "second-factor" || !strings.Contains(got.Text, "passkey-form") {
 			t.Errorf("%s: %d %.200s", name, got.StatusCode, got.Text)
 		}
 		if e := s.explain(address, "ada"); e.Answer != provider.AnswerCode || strings.Contains(strings.Join(e.Steps, "\n"), "set up a second factor") {

@@ -233,7 +233,8 @@ func TestChromiumProvesItsKeyOnEveryWay(t *testing.T) {
 			tab := own(t, browser)
 			l.bound(tab, k)
 			l.rest(tab)
-			mustDo(t, tab, "a link of another site", chromedp.Navigate("https://mail.example.net/link"), chromedp.Click(id("go")), chromedp.WaitVisible(page("account-apps")))
+			mustDo(t, tab, "a link of another site", chromedp.Navigate("https://mail.example.net/link"),
+				chromedp.Click(id("go")), chromedp.WaitVisible(page("account-apps")))
 			l.rest(tab)
 			l.landed(tab, "an answer by form_post", "https://app.example.net/start?response_mode=form_post", "signed in")
 			l.rest(tab)
@@ -243,7 +244,9 @@ func TestChromiumProvesItsKeyOnEveryWay(t *testing.T) {
 			l.bound(tab, k)
 			mustDo(t, tab, "an application of an allowed origin", chromedp.Navigate("https://app.example.com/"))
 			l.rest(tab)
-			if got, err := chromedp.Run(tab, chromedp.Evaluate[int](`fetch("`+l.URL+`/api/me", {credentials: "include"}).then(r => r.status)`, chromedp.EvalAwaitPromise)); err != nil || got != http.StatusOK {
+			if got, err := chromedp.Run(tab,
+				chromedp.Evaluate[int](`fetch("`+l.URL+`/api/me", {credentials: "include"}).then(r => r.status)`,
+					chromedp.EvalAwaitPromise)); err != nil || got != http.StatusOK {
 				t.Errorf("an allowed origin gets %d %v", got, err)
 			}
 			second, cancel := chromedp.NewContext(tab)

@@ -90,7 +90,9 @@ func (b *boundLife) serveTLS(t *testing.T, h http.Handler) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	noError(t, err)
-	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test CA"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
+	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test CA"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().
+				Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
 	der, err := x509.CreateCertificate(rand.Reader, ca, ca, key.Public(), key)
 	noError(t, err)
 	ca, err = x509.ParseCertificate(der)
@@ -342,7 +344,8 @@ func (b *boundBrowser) opens() (open []string) {
 		if got := b.do("GET", boundAuthorize, nil, "Accept", "text/html"); strings.Contains(got.Header.Get("Location"), "code=") {
 			open = append(open, "authorize")
 		}
-		if got := b.do("GET", boundAuthorize+"&prompt=none", nil, "Accept", "text/html", "Sec-Fetch-Dest", "iframe"); strings.Contains(got.Header.Get("Location"), "code=") {
+		if got := b.do("GET", boundAuthorize+"&prompt=none", nil, "Accept", "text/html", "Sec-Fetch-Dest",
+			"iframe"); strings.Contains(got.Header.Get("Location"), "code=") {
 			open = append(open, "silent")
 		}
 		for _, path := range []string{"/account/", "/account/security", "/admin/", "/admin/users/", "/oauth2/consent"} {
@@ -464,7 +467,9 @@ func TestForeignProofsAreRefused(t *testing.T) {
 		}
 	}
 	good := owner.proof(map[string]any{"jti": challenge()}, nil)
-	if got := refresh(owner, `"`+good+`"`); got.StatusCode != http.StatusOK || got.Header.Get("Cross-Origin-Resource-Policy") != "same-origin" || got.Header.Get("Access-Control-Allow-Origin") != "" {
+	if got := refresh(owner, `"`+good+`"`); got.StatusCode != http.StatusOK ||
+		got.Header.Get("Cross-Origin-Resource-Policy") != "same-origin" ||
+		got.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("a proof as a string: %d %s", got.StatusCode, got.Text)
 	}
 	if got := refresh(owner, good); got.StatusCode != http.StatusForbidden {
@@ -486,7 +491,8 @@ func TestForeignProofsAreRefused(t *testing.T) {
 	}
 	l.later(time.Second)
 	for name, id := range map[string]string{"none": "", "another's": strings.Replace(owner.id, owner.id[:8], other.id[:8], 1), "cut": owner.id[:len(owner.id)-1]} {
-		if got := owner.browser.do("POST", owner.refresh, "", "", "Sec-Secure-Session-Id", id, "Secure-Session-Response", good); got.StatusCode != http.StatusBadRequest || len(got.Cookies()) > 0 {
+		if got := owner.browser.do("POST", owner.refresh, "", "", "Sec-Secure-Session-Id", id,
+			"Secure-Session-Response", good); got.StatusCode != http.StatusBadRequest || len(got.Cookies()) > 0 {
 			t.Errorf("session id, %s: %d", name, got.StatusCode)
 		}
 	}
@@ -610,7 +616,9 @@ func TestOwnerOfBoundSessionIsNeverSignedOut(t *testing.T) {
 		if day == 2 { // a skipped proof: the page comes automatically once the browser proves again
 			l.later(6 * time.Minute)
 			b.skips = true
-			if got := b.do("GET", "/account/", nil, "Accept", "text/html", "Secure-Session-Skipped", "quota_exceeded"); got.StatusCode != http.StatusUnauthorized || got.Header.Get("Refresh") == "" || !strings.Contains(got.Text, "One moment") {
+			if got := b.do("GET", "/account/", nil, "Accept", "text/html", "Secure-Session-Skipped",
+				"quota_exceeded"); got.StatusCode != http.StatusUnauthorized || got.Header.Get("Refresh") == "" ||
+				!strings.Contains(got.Text, "One moment") {
 				t.Errorf("skipped: %d %s", got.StatusCode, got.Text)
 			}
 			b.skips = false
@@ -637,7 +645,9 @@ func TestOwnerOfBoundSessionIsNeverSignedOut(t *testing.T) {
 	// A new profile with the cookies of before: the key is gone.
 	lost := b.copied()
 	l.later(7 * time.Minute)
-	if got := lost.page("/account/devices"); pageName(t, got.Text) != "login" || !strings.Contains(got.Text, "could not show that it is still the one") || !strings.Contains(got.Text, `value="keeper"`) {
+	if got := lost.page("/account/devices"); pageName(t, got.Text) != "login" ||
+		!strings.Contains(got.Text, "could not show that it is still the one") ||
+		!strings.Contains(got.Text, `value="keeper"`) {
 		t.Errorf("without its key: %.800s", mainOf(got.Text))
 	}
 	lost.plain = false

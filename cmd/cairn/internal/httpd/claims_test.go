@@ -196,7 +196,9 @@ func TestUserinfoOpensForAnAccessTokenAlone(t *testing.T) {
 		"POST header": b.do("POST", path, "application/x-www-form-urlencoded", "", "Authorization", "Bearer "+access, "Origin", "https://any.example"),
 	} {
 		h := got.Header
-		if got.StatusCode != http.StatusOK || h.Get("Content-Type") != "application/json" || h.Get("Cache-Control") != "no-store" || h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Access-Control-Allow-Credentials") != "" || h.Get("Set-Cookie") != "" {
+		if got.StatusCode != http.StatusOK || h.Get("Content-Type") != "application/json" ||
+			h.Get("Cache-Control") != "no-store" || h.Get("Access-Control-Allow-Origin") != "*" ||
+			h.Get("Access-Control-Allow-Credentials") != "" || h.Get("Set-Cookie") != "" {
 			t.Errorf("%s: %d %v", name, got.StatusCode, h)
 		}
 	}

@@ -84,7 +84,9 @@ func TestTokenEndpointRefusesOtherRequests(t *testing.T) {
 	auth := "Basic " + base64.StdEncoding.EncodeToString([]byte("app:"+secret))
 	b := s.browser()
 	for _, grant := range []string{"password", "implicit", "urn:ietf:params:oauth:grant-type:token-exchange", "urn:ietf:params:oauth:grant-type:jwt-bearer", "authorization_code refresh_token", "AUTHORIZATION_CODE"} {
-		got := b.do("POST", "/oauth2/token", "application/x-www-form-urlencoded", url.Values{"grant_type": {grant}, "username": {"ada"}, "password": {password}}.Encode(), "Authorization", auth)
+		got := b.do("POST", "/oauth2/token", "application/x-www-form-urlencoded",
+			url.Values{"grant_type": {grant}, "username": {"ada"},
+				"password": {password}}.Encode(), "Authorization", auth)
 		wantOAuthError(t, grant, got, http.StatusBadRequest, "unsupported_grant_type")
 	}
 	for name, c := range map[string]struct{ method, kind, body string }{
@@ -172,7 +174,9 @@ func TestSigningClientNeedsNoSecret(t *testing.T) {
 		t.Fatalf("token: %d %s", got.StatusCode, got.Text)
 	}
 	tokens := got.JSON(t)
-	refreshed := s.clientPost("token", "", "", signed(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {tokens["refresh_token"].(string)}, "client_id": {"app"}}, c.assertion()))
+	refreshed := s.clientPost("token", "", "",
+		signed(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {tokens["refresh_token"].(string)},
+			"client_id": {"app"}}, c.assertion()))
 	if refreshed.StatusCode != http.StatusOK {
 		t.Fatalf("refresh: %d %s", refreshed.StatusCode, refreshed.Text)
 	}
@@ -232,7 +236,9 @@ func TestAssertionIsSpentOnce(t *testing.T) {
 	for _, signer := range []*signingClient{c, other} {
 		wantRevoked(t, signer.id, s.clientPost("revoke", "", "", signed(url.Values{"token": {"x"}}, signer.assertion("jti", "the same"))))
 	}
-	wantOAuthError(t, "the same jti in another assertion", s.clientPost("revoke", "", "", signed(url.Values{"token": {"x"}}, c.assertion("jti", "the same", "exp", time.Now().Add(2*time.Minute).Unix()))), http.StatusUnauthorized, "invalid_client")
+	wantOAuthError(t, "the same jti in another assertion",
+		s.clientPost("revoke", "", "", signed(url.Values{"token": {"x"}}, c.assertion("jti", "the same", "exp",
+			time.Now().Add(2*time.Minute).Unix()))), http.StatusUnauthorized, "invalid_client")
 }
 
 // 401 would make the client's operator look for a wrong key.
@@ -257,7 +263,8 @@ func TestClientTokenActsForNobody(t *testing.T) {
 	conf := clientcredentials.Config{ClientID: "machine", ClientSecret: secret, TokenURL: s.URL + "/oauth2/token", Scopes: []string{"profile", "groups"}}
 	token, err := conf.Token(t.Context())
 	noError(t, err)
-	if token.RefreshToken != "" || token.Extra("id_token") != nil || token.Extra("scope") != "profile groups" || token.TokenType != "Bearer" || token.Extra("expires_in") != float64(3600) {
+	if token.RefreshToken != "" || token.Extra("id_token") != nil || token.Extra("scope") != "profile groups" ||
+		token.TokenType != "Bearer" || token.Extra("expires_in") != float64(3600) {
 		t.Errorf("%+v, scope %v", token, token.Extra("scope"))
 	}
 	got := s.browser().get("/oauth2/userinfo", "Authorization", "Bearer "+token.AccessToken)
@@ -298,7 +305,9 @@ func TestClientCredentialsGiveWhatIsRegistered(t *testing.T) {
 	wantOAuthError(t, "public", request("phone", "", "profile"), http.StatusBadRequest, "unauthorized_client")
 	wantOAuthError(t, "wrong secret", request("machine", "x", ""), http.StatusUnauthorized, "invalid_client")
 	wantOAuthError(t, "no secret", request("machine", "", ""), http.StatusUnauthorized, "invalid_client")
-	wantOAuthError(t, "secret in the URL", s.browser().postForm("/oauth2/token?client_id=machine&client_secret="+machine, url.Values{"grant_type": {"client_credentials"}}), http.StatusBadRequest, "invalid_request")
+	wantOAuthError(t, "secret in the URL",
+		s.browser().postForm("/oauth2/token?client_id=machine&client_secret="+machine,
+			url.Values{"grant_type": {"client_credentials"}}), http.StatusBadRequest, "invalid_request")
 	same(t, "tokens were made", db.count("SELECT count(*) FROM client_tokens"), 0)
 	got := request("machine", machine, "")
 	if answer := got.JSON(t); got.StatusCode != http.StatusOK || answer["scope"] != nil || answer["refresh_token"] != nil {

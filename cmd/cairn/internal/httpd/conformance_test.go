@@ -164,7 +164,8 @@ func (p *plan) checkTokens(rp *relyingParty, token *oauth2.Token, nonce string) 
 	now := float64(time.Now().Unix())
 	iat, _ := claims["iat"].(float64)
 	authTime, _ := claims["auth_time"].(float64)
-	if claims["iss"] != p.URL || claims["sub"] != p.user.Sub || math.Abs(now-iat) > 300 || authTime > now || claims["nonce"] != any(nonce) && (nonce != "" || claims["nonce"] != nil) {
+	if claims["iss"] != p.URL || claims["sub"] != p.user.Sub || math.Abs(now-iat) > 300 || authTime > now ||
+		claims["nonce"] != any(nonce) && (nonce != "" || claims["nonce"] != nil) {
 		p.t.Errorf("ID token: %v", claims)
 	}
 	p.checkTypes(claims)

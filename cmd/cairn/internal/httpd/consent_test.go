@@ -297,7 +297,8 @@ func TestConsentShowsWhatIsGiven(t *testing.T) {
 			same(t, fmt.Sprintf("%s, %s", k.name, scope), got[scope], want)
 		}
 	}
-	if page := b.consentPage(rp.authURL()).Text; strings.Contains(page, "Application id") || !strings.Contains(page[strings.Index(page, `class="fine"`):], "<code>app</code>") {
+	if page := b.consentPage(rp.authURL()).Text; strings.Contains(page, "Application id") ||
+		!strings.Contains(page[strings.Index(page, `class="fine"`):], "<code>app</code>") {
 		t.Errorf("the id is not in the small print: %s", mainOf(page))
 	}
 }

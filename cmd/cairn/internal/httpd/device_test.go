@@ -40,7 +40,8 @@ func (s *service) startDevice(id, secret string, form url.Values) *device {
 	}
 	a := got.JSON(s.t)
 	d := &device{s: s, id: id, secret: secret, code: a["device_code"].(string), user: a["user_code"].(string), link: a["verification_uri_complete"].(string)}
-	if a["verification_uri"] != s.URL+"/device" || d.link != s.URL+"/device?user_code="+d.user || a["expires_in"] != 600.0 || a["interval"] != 5.0 || len(d.user) != 9 || d.user[4] != '-' {
+	if a["verification_uri"] != s.URL+"/device" || d.link != s.URL+"/device?user_code="+d.user ||
+		a["expires_in"] != 600.0 || a["interval"] != 5.0 || len(d.user) != 9 || d.user[4] != '-' {
 		s.t.Errorf("answer %v", a)
 	}
 	return d
@@ -116,7 +117,8 @@ func TestDeviceSignsInWithACodeThatIsTypedElsewhere(t *testing.T) {
 		if got := b.typed(d.user, "ada", "allow"); !strings.Contains(got.Text, `id="device-allowed"`) {
 			t.Fatalf("allowed: %d %s", got.StatusCode, mainOf(got.Text))
 		}
-		wantOAuthError(t, "of another client", s.tokenRequest("app", "secret-of-app-0123456789abcdefghij", url.Values{"grant_type": {deviceGrant}, "device_code": {d.code}}), 400, "unauthorized_client")
+		wantOAuthError(t, "of another client", s.tokenRequest("app", "secret-of-app-0123456789abcdefghij",
+			url.Values{"grant_type": {deviceGrant}, "device_code": {d.code}}), 400, "unauthorized_client")
 		wantInvalidGrant(t, "as an authorization code", s.tokenRequest(d.id, d.secret, url.Values{
 			"grant_type": {"authorization_code"}, "code": {d.code}, "code_verifier": {strings.Repeat("v", 43)}}))
 		got := d.poll().JSON(t)

@@ -39,7 +39,8 @@ func TestDiscoveryAndKeys(t *testing.T) {
 			t.Errorf("members of the key: %v, want %v", keysOf(key), want)
 		}
 		n, err := base64.RawURLEncoding.DecodeString(key["n"].(string))
-		if err != nil || new(big.Int).SetBytes(n).BitLen() < 2048 || key["kty"] != "RSA" || key["alg"] != "RS256" || key["use"] != "sig" || key["e"] != "AQAB" || key["kid"] == "" {
+		if err != nil || new(big.Int).SetBytes(n).BitLen() < 2048 || key["kty"] != "RSA" || key["alg"] != "RS256" ||
+			key["use"] != "sig" || key["e"] != "AQAB" || key["kid"] == "" {
 			t.Errorf("key %v", key)
 		}
 		kids[key["kid"]] = true
@@ -112,7 +113,9 @@ func TestProviderWithoutAKeyIsOff(t *testing.T) {
 	for _, path := range []string{"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/jwks.json", "/oauth2/authorize" + query, "/oauth2/consent", "/oauth2/token", "/oauth2/userinfo"} {
 		for _, method := range []string{"GET", "POST", "HEAD"} {
 			got := b.do(method, path, "", "")
-			if got.StatusCode != http.StatusNotFound || got.Header.Get("Location") != "" || method == "GET" && (got.JSON(t)["code"] != "oidc_disabled" || !strings.Contains(got.Text, "SERVICE_OIDC_PRIVATE_KEY_FILE")) {
+			if got.StatusCode != http.StatusNotFound || got.Header.Get("Location") != "" || method == "GET" &&
+				(got.JSON(t)["code"] != "oidc_disabled" ||
+					!strings.Contains(got.Text, "SERVICE_OIDC_PRIVATE_KEY_FILE")) {
 				t.Errorf("%s %s: %d %.200s", method, path, got.StatusCode, got.Text)
 			}
 		}

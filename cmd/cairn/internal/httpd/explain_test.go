@@ -24,7 +24,8 @@ func (s *service) explain(address, handle string) *provider.Explanation {
 	s.t.Helper()
 	u, err := s.store.UserByHandle(s.t.Context(), handle)
 	noError(s.t, err)
-	e, err := provider.Explain(s.t.Context(), address, provider.Explainer{Storage: s.store, Issuer: s.URL, Keys: s.keys, User: &u, Nearest: config.NearestName, DocumentRoots: s.roots})
+	e, err := provider.Explain(s.t.Context(), address, provider.Explainer{Storage: s.store, Issuer: s.URL,
+		Keys: s.keys, User: &u, Nearest: config.NearestName, DocumentRoots: s.roots})
 	if err != nil {
 		s.t.Fatalf("%s: %v", address, err)
 	}

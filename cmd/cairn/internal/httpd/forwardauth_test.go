@@ -114,7 +114,8 @@ func example(t *testing.T, name string, words ...string) string {
 
 func runNginx(t *testing.T, dir, front, cairn, app string) {
 	needFiles(t, nginxFile)
-	text := example(t, "nginx.conf", "listen 443 ssl", "listen 127.0.0.1:"+front+" ssl", "127.0.0.1:4040", "127.0.0.1:"+cairn, "127.0.0.1:8080", "127.0.0.1:"+app, "example.org", "example.test")
+	text := example(t, "nginx.conf", "listen 443 ssl", "listen 127.0.0.1:"+front+" ssl", "127.0.0.1:4040",
+		"127.0.0.1:"+cairn, "127.0.0.1:8080", "127.0.0.1:"+app, "example.org", "example.test")
 	copyFile(t, "testdata/rp/nginx.conf", filepath.Join(dir, "nginx.conf"), map[string]string{"SERVER": text})
 	startProgram(t, front, []string{nginxFile, "-p", dir, "-c", "nginx.conf", "-e", "stderr"})
 }
@@ -212,7 +213,9 @@ func journeyThrough(t *testing.T, f *forward) {
 		t.Fatalf("%d %s", back.StatusCode, back.Text)
 	}
 	// Named in Connection, a header would end at the proxy (RFC 9110 section 7.6.1).
-	wantStatus(t, "forged headers with a session", b.get(f.url+"/x", append(forged, "Connection", "remote-user, Remote-Groups, Remote-Sub, X-Forwarded-For")...), http.StatusOK)
+	wantStatus(t, "forged headers with a session",
+		b.get(f.url+"/x", append(forged, "Connection",
+			"remote-user, Remote-Groups, Remote-Sub, X-Forwarded-For")...), http.StatusOK)
 	ada, err := f.store.UserByHandle(t.Context(), "ada")
 	noError(t, err)
 	want := map[string]string{"Remote-User": "ada", "Remote-Name": "Ada", "Remote-Email": "", "Remote-Groups": "activity", "Remote-Sub": ada.Sub}

@@ -79,8 +79,11 @@ func TestCORSOpensToListedOrigins(t *testing.T) {
 			t.Errorf("preflight of %s: %v", origin, pre.Header)
 		}
 	}
-	got := b.do("OPTIONS", "/api/me", "", "", "Origin", "https://app.example.org", "Access-Control-Request-Method", "PATCH", "Access-Control-Request-Headers", "content-type")
-	if got.Header.Get("Access-Control-Allow-Origin") != "https://app.example.org" || got.Header.Get("Access-Control-Allow-Credentials") != "true" || got.Header.Get("Access-Control-Allow-Methods") != "PATCH" {
+	got := b.do("OPTIONS", "/api/me", "", "", "Origin", "https://app.example.org", "Access-Control-Request-Method",
+		"PATCH", "Access-Control-Request-Headers", "content-type")
+	if got.Header.Get("Access-Control-Allow-Origin") != "https://app.example.org" ||
+		got.Header.Get("Access-Control-Allow-Credentials") != "true" ||
+		got.Header.Get("Access-Control-Allow-Methods") != "PATCH" {
 		t.Errorf("preflight of the allowed origin: %d %v", got.StatusCode, got.Header)
 	}
 	for _, path := range []string{"/.well-known/openid-configuration", "/.well-known/jwks.json", "/oauth2/userinfo", "/schemas/activity-1.0.json"} {
@@ -96,7 +99,8 @@ func TestCORSOpensToListedOrigins(t *testing.T) {
 	} {
 		const asked = "authorization,content-type,x-requested-with"
 		h := b.do("OPTIONS", path, "", "", "Origin", "https://app.example.org", "Access-Control-Request-Method", method, "Access-Control-Request-Headers", asked).Header
-		if public := path != "/api/me"; public != (h.Get("Access-Control-Allow-Headers") == asked) || public && (h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Access-Control-Allow-Credentials") != "") {
+		if public := path != "/api/me"; public != (h.Get("Access-Control-Allow-Headers") == asked) || public &&
+			(h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Access-Control-Allow-Credentials") != "") {
 			t.Errorf("preflight of %s: %v", path, h)
 		}
 	}
@@ -138,7 +142,8 @@ func TestSecurityHeaders(t *testing.T) {
 		h := got.Header
 		csp := h.Get("Content-Security-Policy")
 		if h.Get("X-Content-Type-Options") != "nosniff" || h.Get("X-Frame-Options") != "DENY" || h.Get("Referrer-Policy") != "same-origin" ||
-			!strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "frame-ancestors 'none'") || strings.Contains(csp, "unsafe") || h.Get("X-Request-Id") == "" {
+			!strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "frame-ancestors 'none'") ||
+			strings.Contains(csp, "unsafe") || h.Get("X-Request-Id") == "" {
 			t.Errorf("%s: %v", path, h)
 		}
 		if strings.HasPrefix(path, "/a") && h.Get("Cache-Control") != "no-store" {
@@ -182,7 +187,8 @@ func TestUnexpectedMethodsAndPaths(t *testing.T) {
 		t.Error("GET /logout/ signed out")
 	}
 	notFound := b.do("GET", "/nowhere", "", "")
-	if notFound.Header.Get("Content-Type") != "application/problem+json" || notFound.JSON(t)["code"] != "not_found" || notFound.JSON(t)["request_id"] != notFound.Header.Get("X-Request-Id") {
+	if notFound.Header.Get("Content-Type") != "application/problem+json" || notFound.JSON(t)["code"] != "not_found" ||
+		notFound.JSON(t)["request_id"] != notFound.Header.Get("X-Request-Id") {
 		t.Errorf("404: %s", notFound.Text)
 	}
 }
@@ -374,7 +380,8 @@ func TestAmbiguousRequestHidesNoOther(t *testing.T) {
 func TestSlowClientLosesItsConnection(t *testing.T) {
 	s := startService(t, serviceOptions{})
 	srv := NewServer(s.server.Config.Handler, slog.New(slog.DiscardHandler))
-	if srv.ReadHeaderTimeout <= 0 || srv.ReadHeaderTimeout > 10*time.Second || srv.ReadTimeout <= 0 || srv.ReadTimeout > 30*time.Second || srv.WriteTimeout <= 0 || srv.WriteTimeout > time.Minute ||
+	if srv.ReadHeaderTimeout <= 0 || srv.ReadHeaderTimeout > 10*time.Second || srv.ReadTimeout <= 0 ||
+		srv.ReadTimeout > 30*time.Second || srv.WriteTimeout <= 0 || srv.WriteTimeout > time.Minute ||
 		srv.IdleTimeout <= 0 || srv.IdleTimeout > 3*time.Minute || srv.MaxHeaderBytes > 64<<10 {
 		t.Fatalf("limits of the server: %+v", srv)
 	}
@@ -431,7 +438,8 @@ func TestHostileHeaders(t *testing.T) {
 				header = append([]string{"Accept-Encoding", "identity"}, value...)
 			}
 			got := s.visitor().do("GET", path, "", "", header...)
-			if got.StatusCode != http.StatusOK && got.StatusCode/100 != 4 || got.StatusCode == http.StatusOK && got.Header.Get("Content-Encoding") == "" && got.Text != plain {
+			if got.StatusCode != http.StatusOK && got.StatusCode/100 != 4 || got.StatusCode == http.StatusOK &&
+				got.Header.Get("Content-Encoding") == "" && got.Text != plain {
 				t.Errorf("%s with %s: %d, %d bytes of %d", path, name, got.StatusCode, len(got.Text), len(plain))
 			}
 		}
@@ -457,7 +465,8 @@ func TestSpoofedHost(t *testing.T) {
 			if strings.Contains(got, "evil.example") || !strings.HasPrefix(got, "HTTP/1.1 ") {
 				t.Errorf("%s: %.40s: %.300s", name, path, got)
 			}
-			if strings.HasPrefix(path, "/.well-known/") && (strings.Contains(got, "Set-Cookie") || strings.Contains(got, "Allow-Credentials") || !strings.HasPrefix(got, "HTTP/1.1 200")) {
+			if strings.HasPrefix(path, "/.well-known/") && (strings.Contains(got, "Set-Cookie") ||
+				strings.Contains(got, "Allow-Credentials") || !strings.HasPrefix(got, "HTTP/1.1 200")) {
 				t.Errorf("%s: %s: %.300s", name, path, got)
 			}
 		}

@@ -124,7 +124,8 @@ func TestImportIsAllOrNothing(t *testing.T) {
 		same(t, "users after three imports at once", count(), "1201")
 		cairn(t, exitDone, "user", "import", write("more.csv", "handle", "taken", "fresh"), "--skip-existing", "--database", dsn)
 		cairn(t, exitDone, "settings", "set", "max_users", "1203", "--database", dsn)
-		if _, errs := cairn(t, exitFailed, "user", "import", write("full.csv", "handle", "one", "two"), "--database", dsn); !strings.Contains(errs, "max_users is 1203") || count() != "1202" {
+		if _, errs := cairn(t, exitFailed, "user", "import", write("full.csv", "handle", "one", "two"), "--database",
+			dsn); !strings.Contains(errs, "max_users is 1203") || count() != "1202" {
 			t.Errorf("beyond max_users: %s users, %s", count(), errs)
 		}
 		codes := filepath.Join(dir, "codes.csv")

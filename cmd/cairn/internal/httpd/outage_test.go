@@ -206,7 +206,8 @@ func TestPanicIsA500(t *testing.T) {
 	for name, got := range map[string]response{
 		"authorize": b.get(rp.authURL()), "token": rp.redeem(code), "continuation": b.get("/oauth2/authorize?continue=a.b"), "consent": b.get("/oauth2/consent?continue=a.b"),
 	} {
-		if got.StatusCode < 400 || got.Header.Get("Location") != "" || strings.Contains(got.Text, "on fire") || strings.Contains(got.Text, "goroutine") || strings.Contains(got.Text, ".go:") {
+		if got.StatusCode < 400 || got.Header.Get("Location") != "" || strings.Contains(got.Text, "on fire") ||
+			strings.Contains(got.Text, "goroutine") || strings.Contains(got.Text, ".go:") {
 			t.Errorf("%s: %d %.200s", name, got.StatusCode, got.Text)
 		}
 	}

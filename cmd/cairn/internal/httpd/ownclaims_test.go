@@ -232,7 +232,9 @@ func TestAttributesOfAMember(t *testing.T) {
 	root, ada := s.signedIn("root1"), s.signedIn("ada")
 	patch := func(b *browser, path, body string) response { return b.api("PATCH", path, body) }
 	const path, number = "/api/admin/users/ada", `{"attributes":{"member_number":"4711"}}`
-	if got := patch(root, path, number); got.StatusCode != 400 || !strings.Contains(got.Text, `"/attributes/member_number"`) || !strings.Contains(got.Text, "is not in the settings of this service") {
+	if got := patch(root, path, number); got.StatusCode != 400 ||
+		!strings.Contains(got.Text, `"/attributes/member_number"`) ||
+		!strings.Contains(got.Text, "is not in the settings of this service") {
 		t.Errorf("not declared: %d %s", got.StatusCode, got.Text)
 	}
 	root.api("PUT", "/api/admin/settings", `{"attributes":["member_number","squad"]}`)

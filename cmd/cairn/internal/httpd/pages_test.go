@@ -62,7 +62,8 @@ func (s *service) staysHere(got response) {
 	base, _ := url.Parse(s.URL)
 	here := func(what, target string) {
 		u, err := base.Parse(target)
-		if err != nil || u.Host != base.Host || u.Scheme != "http" || strings.HasPrefix(target, "//") || strings.ContainsAny(target, "\\\r\n\t") || len(target) > 0 && target[0] <= ' ' {
+		if err != nil || u.Host != base.Host || u.Scheme != "http" || strings.HasPrefix(target, "//") ||
+			strings.ContainsAny(target, "\\\r\n\t") || len(target) > 0 && target[0] <= ' ' {
 			s.t.Errorf("%s of %s: %q", what, got.Request.URL, target)
 		}
 	}
@@ -104,7 +105,8 @@ func TestReflectedInputBecomesNoMarkup(t *testing.T) {
 			}
 		}
 		s.holdsNoMarkup(keeper.get("/admin/?" + url.Values{"query": {p}}.Encode()))
-		s.holdsNoMarkup(stranger.get("/oauth2/authorize?" + url.Values{"client_id": {"app"}, "redirect_uri": {callbackOf("app")}, "response_type": {p}, "state": {p}, "response_mode": {"form_post"}}.Encode()))
+		s.holdsNoMarkup(stranger.get("/oauth2/authorize?" + url.Values{"client_id": {"app"},
+			"redirect_uri": {callbackOf("app")}, "response_type": {p}, "state": {p}, "response_mode": {"form_post"}}.Encode()))
 		for path, b := range map[string]*browser{"/login/": stranger, "/register/": stranger, "/reset-password/": stranger, "/account/profile": ada, "/account/password": ada, "/account/invites": ada, "/account/delete": ada, "/account/sessions/end": ada,
 			"/account/apps/remove": ada, "/account/invites/delete": ada, "/admin/users/ada/delete": keeper} {
 			s.holdsNoMarkup(b.postForm(path, all))
@@ -141,9 +143,13 @@ func (s *service) holdsNoMarkup(got response) {
 		if n.Type != html.ElementNode {
 			continue
 		}
-		bad := n.Data == "x-pwn" || n.Data == "style" || n.Data == "iframe" || n.Data == "base" || n.Data == "script" && !strings.HasPrefix(attribute(n, "src"), "/static/cairn.") && !strings.HasPrefix(attribute(n, "src"), "/static/form-post.") && !strings.HasPrefix(attribute(n, "src"), "/static/passkey.")
+		bad := n.Data == "x-pwn" || n.Data == "style" || n.Data == "iframe" || n.Data == "base" ||
+			n.Data == "script" && !strings.HasPrefix(attribute(n, "src"), "/static/cairn.") &&
+				!strings.HasPrefix(attribute(n, "src"), "/static/form-post.") && !strings.HasPrefix(attribute(n, "src"),
+				"/static/passkey.")
 		for _, a := range n.Attr {
-			bad = bad || strings.HasPrefix(a.Key, "on") || a.Key == "style" || strings.HasPrefix(strings.TrimSpace(strings.ToLower(a.Val)), "javascript:") && a.Key != "value"
+			bad = bad || strings.HasPrefix(a.Key, "on") || a.Key == "style" ||
+				strings.HasPrefix(strings.TrimSpace(strings.ToLower(a.Val)), "javascript:") && a.Key != "value"
 		}
 		if bad {
 			s.t.Errorf("%s: <%s %v>", got.Request.URL, n.Data, n.Attr)
@@ -221,7 +227,8 @@ func TestFormsWithAPassword(t *testing.T) {
 // wantLanguage checks the language that an answer says it is in, and a text of it.
 func wantLanguage(t *testing.T, what string, got response, tag, text string) {
 	t.Helper()
-	if got.Header.Get("Content-Language") != tag || !strings.Contains(strings.Join(got.Header.Values("Vary"), ","), "Accept-Language") || !strings.Contains(got.Text, text) {
+	if got.Header.Get("Content-Language") != tag || !strings.Contains(strings.Join(got.Header.Values("Vary"), ","),
+		"Accept-Language") || !strings.Contains(got.Text, text) {
 		t.Errorf("%s: language %q, vary %q, want %s with %q in %.1500s", what, got.Header.Get("Content-Language"), got.Header.Values("Vary"), tag, text, mainOf(got.Text))
 	}
 	if strings.Contains(got.Text, "<html") && !strings.Contains(got.Text, `<html lang="`+tag+`" dir="ltr">`) {
@@ -245,7 +252,8 @@ func TestAnswersAreInTheLanguageOfTheBrowser(t *testing.T) {
 	wantLanguage(t, "number", got, "de", "Das Passwort braucht mindestens 10 Zeichen.")
 	wantLanguage(t, "page", s.browser().get("/login/", "Accept-Language", de), "de", "<h1>Anmelden</h1>")
 	wantLanguage(t, "unknown language", s.browser().get("/login/", "Accept-Language", "sv"), "en", "<h1>Sign in</h1>")
-	wantLanguage(t, "refusal on a page", s.browser().postForm("/login/", url.Values{"handle": {"ada"}, "password": {"wrong"}}, "Accept-Language", de), "de", "Der Benutzername oder das Passwort stimmt nicht.")
+	wantLanguage(t, "refusal on a page", s.browser().postForm("/login/",
+		url.Values{"handle": {"ada"}, "password": {"wrong"}}, "Accept-Language", de), "de", "Der Benutzername oder das Passwort stimmt nicht.")
 	wantLanguage(t, "error page", s.browser().get("/nowhere", "Accept-Language", de), "de", "Unter dieser Adresse gibt es nichts.")
 	wantLanguage(t, "error page of authorize", s.browser().get("/oauth2/authorize?client_id=x", "Accept-Language", de), "de", "ist bei diesem Dienst nicht registriert")
 }

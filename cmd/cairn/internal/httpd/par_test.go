@@ -171,7 +171,9 @@ func TestWrongRequestIsNotPushed(t *testing.T) {
 	} {
 		wantOAuthError(t, name, s.clientPost("par", "app", secret, rp.pushed(c.change...)), http.StatusBadRequest, c.want)
 	}
-	wantOAuthError(t, "public client without a challenge", s.clientPost("par", "phone", "", public.pushed("code_challenge", "", "code_challenge_method", "")), http.StatusBadRequest, "invalid_request")
+	wantOAuthError(t, "public client without a challenge",
+		s.clientPost("par", "phone", "", public.pushed("code_challenge", "", "code_challenge_method",
+			"")), http.StatusBadRequest, "invalid_request")
 	wantOAuthError(t, "another client's request", s.clientPost("par", "other", other, rp.pushed()), http.StatusUnauthorized, "invalid_client")
 	wantOAuthError(t, "another client's redirect_uri", s.clientPost("par", "other", other, rp.pushed("client_id", "other")), http.StatusBadRequest, "invalid_request")
 	wantOAuthError(t, "repeated", s.browser().postForm("/oauth2/par", url.Values{"client_id": {"phone"}, "nonce": {"a", "b"}}), http.StatusBadRequest, "invalid_request")

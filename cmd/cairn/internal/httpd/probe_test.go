@@ -79,7 +79,8 @@ func TestProbeAnswersTheOperatorAlone(t *testing.T) {
 	}
 	replayed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { noError(t, json.NewEncoder(w).Encode(body)) }))
 	defer replayed.Close()
-	if seen, err := AskSeen(t.Context(), http.DefaultClient, replayed.URL, secret, nil); err == nil || !strings.Contains(err.Error(), ErrOtherService.Error()) || seen.Nonce != "" {
+	if seen, err := AskSeen(t.Context(), http.DefaultClient, replayed.URL, secret, nil); err == nil ||
+		!strings.Contains(err.Error(), ErrOtherService.Error()) || seen.Nonce != "" {
 		t.Errorf("%+v %v", seen, err)
 	}
 	if _, err := AskSeen(t.Context(), http.DefaultClient, s.URL, []byte(strings.Repeat("x", 48)), nil); err == nil {

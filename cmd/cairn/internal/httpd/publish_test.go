@@ -192,7 +192,9 @@ func TestMemberPublishesInTheBrowser(t *testing.T) {
 	early.listen(t, tab)
 	mustDo(t, tab, "the page", chromedp.Navigate(s.URL+"/login/"), chromedp.SendKeys(field("handle"), "ada"), chromedp.SendKeys(field("password"), password),
 		chromedp.Click(id("login-submit")), chromedp.WaitVisible(page("account")), chromedp.Navigate(s.URL+"/account/data"), chromedp.Click(id("publish-link")), chromedp.WaitVisible(id("make")))
-	_, err = chromedp.Call(tab, cdpbrowser.SetDownloadBehavior, cdpbrowser.SetDownloadBehaviorParams{Behavior: cdpbrowser.SetDownloadBehaviorBehaviorAllow, DownloadPath: saved, EventsEnabled: new(true), BrowserContextID: chromedp.FromContext(tab).BrowserContextID})
+	_, err = chromedp.Call(tab, cdpbrowser.SetDownloadBehavior,
+		cdpbrowser.SetDownloadBehaviorParams{Behavior: cdpbrowser.SetDownloadBehaviorBehaviorAllow,
+			DownloadPath: saved, EventsEnabled: new(true), BrowserContextID: chromedp.FromContext(tab).BrowserContextID})
 	noError(t, err)
 	for _, sent := range early.take() {
 		if strings.Contains(sent, "publish.") && strings.Contains(sent, ".wasm") {
@@ -213,7 +215,8 @@ func TestMemberPublishesInTheBrowser(t *testing.T) {
 	all := fmt.Sprintf(`document.getElementById("found").textContent === "Recordings: %d"`, rides+5)
 	mustDo(t, tab, "recordings", chromedp.SetUploadFiles(id("recordings"), files), wait(all))
 	mustDo(t, tab, "a place", chromedp.SetValue(id("privacy"), "blur_start"), dispatch("privacy", "change"), chromedp.SendKeys(id("place-name"), "home"),
-		chromedp.SendKeys(id("place-near"), "47;8"), chromedp.Click(id("place-add")), wait(`document.getElementById("place-near-error")?.textContent.startsWith("Enter latitude")`),
+		chromedp.SendKeys(id("place-near"),
+			"47;8"), chromedp.Click(id("place-add")), wait(`document.getElementById("place-near-error")?.textContent.startsWith("Enter latitude")`),
 		chromedp.SetValue(id("place-at"), strconv.Itoa(5)), dispatch("place-at", "change"), chromedp.Click(id("place-add")), chromedp.WaitVisible(id("places-save")),
 		chromedp.Click(id("make")), wait(`document.getElementById("place-error").textContent.startsWith("Save the file")`))
 	// A file replaces no place that exists nowhere else, and one that cannot be read replaces nothing: the folder is made below.
@@ -264,7 +267,8 @@ func TestMemberPublishesInTheBrowser(t *testing.T) {
 		schemes = nil // of a preview that large, axe would say nothing else
 	}
 	for _, scheme := range schemes {
-		media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}}
+		media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme",
+			Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}}
 		_, err := chromedp.Call(tab, emulation.SetEmulatedMedia, media)
 		noError(t, err)
 		mustDo(t, tab, "a phone", chromedp.EmulateViewport(320, 640))

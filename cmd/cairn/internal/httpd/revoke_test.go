@@ -81,7 +81,8 @@ func TestTokenOfAnotherClientIsNeitherRevokedNorDescribed(t *testing.T) {
 	}
 	// Whoever knows a public client's id could ask; a signed-in browser is nobody here.
 	wantOAuthError(t, "public client", public.post("introspect", url.Values{"token": {own.AccessToken}}), http.StatusUnauthorized, "invalid_client")
-	wantOAuthError(t, "browser", b.postForm("/oauth2/introspect", url.Values{"token": {token.AccessToken}, "client_id": {"app"}}), http.StatusUnauthorized, "invalid_client")
+	wantOAuthError(t, "browser", b.postForm("/oauth2/introspect", url.Values{"token": {token.AccessToken},
+		"client_id": {"app"}}), http.StatusUnauthorized, "invalid_client")
 	s.wantUserinfo("the owner's access token", token.AccessToken, http.StatusOK)
 	wantStatus(t, "the owner's refresh token", rp.refresh(token.RefreshToken), http.StatusOK)
 	wantStatus(t, "the code", rp.redeem(code), http.StatusOK)
@@ -121,7 +122,8 @@ func TestClientEndpointsRefuseStrangersAndOtherRequests(t *testing.T) {
 			wantOAuthError(t, endpoint+": "+method, got, http.StatusMethodNotAllowed, "invalid_request")
 			same(t, fmt.Sprintf("%s: %s: Allow", endpoint, method), got.Header.Get("Allow"), "POST")
 		}
-		wantOAuthError(t, endpoint+": large", b.do("POST", path, "application/x-www-form-urlencoded", "token="+strings.Repeat("a", 100<<10), "Authorization", auth), http.StatusRequestEntityTooLarge, "invalid_request")
+		wantOAuthError(t, endpoint+": large", b.do("POST", path, "application/x-www-form-urlencoded",
+			"token="+strings.Repeat("a", 100<<10), "Authorization", auth), http.StatusRequestEntityTooLarge, "invalid_request")
 	}
 	s.wantUserinfo("the token after all that", token.AccessToken, http.StatusOK)
 }
@@ -227,7 +229,8 @@ func TestDeadTokenIsInactive(t *testing.T) {
 	s.wantInactive("expired refresh token", rp.introspect(token.RefreshToken))
 
 	_, token = s.signedInTokens(rp, "ada")
-	if _, err := s.store.SetFlagsOfAll(t.Context(), account.FlagChange{"activity": {On: false}}, time.Now(), map[string]account.Audit{ada.Sub: operator(account.SetFlags, "ada", "")}); err != nil {
+	if _, err := s.store.SetFlagsOfAll(t.Context(), account.FlagChange{"activity": {On: false}}, time.Now(),
+		map[string]account.Audit{ada.Sub: operator(account.SetFlags, "ada", "")}); err != nil {
 		t.Fatal(err)
 	}
 	s.wantInactive("user without the flag", rp.introspect(token.AccessToken))

@@ -127,7 +127,8 @@ func TestRPAPIsOfThePageVerifyTheirTokens(t *testing.T) {
 		if challenge := got.Header.Get("WWW-Authenticate"); got.StatusCode != http.StatusForbidden || !strings.Contains(challenge, `error="insufficient_scope"`) {
 			t.Errorf("%s, without the scope: %d %s", program, got.StatusCode, got.Header)
 		}
-		if got := visit(program, "Bearer "+unknowable); got.StatusCode != http.StatusServiceUnavailable && (program != "Spring Boot" || got.StatusCode != http.StatusInternalServerError) {
+		if got := visit(program, "Bearer "+unknowable); got.StatusCode != http.StatusServiceUnavailable &&
+			(program != "Spring Boot" || got.StatusCode != http.StatusInternalServerError) {
 			t.Errorf("%s, without a list: %d", program, got.StatusCode)
 		}
 		bad["none"] = ""
@@ -261,7 +262,8 @@ func TestRPAgentThatBringsItsOwnDescriptionUsesAnMCPServer(t *testing.T) {
 			if err := json.Unmarshal([]byte(last.Text), &saw); err != nil || saw.Revision != revision || saw.Said != ada.Sub+" "+id {
 				t.Fatalf("%d %s", last.StatusCode, last.Text)
 			}
-			if claims := jwtPayload(t, saw.Token); claims["aud"] != resource || claims["client_id"] != id || claims["scope"] != "notes.read offline_access" || saw.Refresh == "" {
+			if claims := jwtPayload(t, saw.Token); claims["aud"] != resource || claims["client_id"] != id ||
+				claims["scope"] != "notes.read offline_access" || saw.Refresh == "" {
 				t.Errorf("claims %v, refresh token of %d characters", claims, len(saw.Refresh))
 			}
 			if got := b.get(agent + "/again"); got.StatusCode != http.StatusOK {

@@ -189,7 +189,8 @@ func startService(t *testing.T, o serviceOptions) *service {
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	noError(t, err)
-	s := &service{t: t, URL: fmt.Sprintf("http://localhost:%d%s", l.Addr().(*net.TCPAddr).Port, o.BasePath), store: o.Store, hasher: o.Hasher, log: &logBuffer{}, roots: o.DocumentRoots}
+	s := &service{t: t, URL: fmt.Sprintf("http://localhost:%d%s", l.Addr().(*net.TCPAddr).Port, o.BasePath),
+		store: o.Store, hasher: o.Hasher, log: &logBuffer{}, roots: o.DocumentRoots}
 	if s.store == nil {
 		s.store = storetest.New(t)
 	}
@@ -224,7 +225,8 @@ func (s *service) serve(l net.Listener, o serviceOptions, log *slog.Logger) {
 	keys, err := config.LoadSigningKeys(settings.PrivateKeyFile, settings.AdditionalKeyFiles)
 	noError(s.t, err)
 	s.keys = keys
-	options := Options{Config: checked, Store: s.store, Secret: s.secret, Keys: keys, MayLackKey: settings.NoOIDC, Hasher: s.hasher, Mail: o.Mail, Now: o.Now, Log: log, Metrics: o.Metrics, DocumentRoots: o.DocumentRoots, Program: o.Program}
+	options := Options{Config: checked, Store: s.store, Secret: s.secret, Keys: keys, MayLackKey: settings.NoOIDC,
+		Hasher: s.hasher, Mail: o.Mail, Now: o.Now, Log: log, Metrics: o.Metrics, DocumentRoots: o.DocumentRoots, Program: o.Program}
 	if len(keys) > 0 {
 		options.Signer, _ = libcrypto.Choose(keys[0], false)
 	}
@@ -295,7 +297,8 @@ func (s *service) addUser(handle string, flags ...string) account.User {
 	hash, err := s.hasher.Hash(context.Background(), password)
 	noError(s.t, err)
 	now := time.Now().UTC().Truncate(time.Second)
-	u := account.User{Sub: uuid.NewString(), Handle: handle, DisplayName: strings.ToUpper(handle[:1]) + handle[1:], PasswordHash: hash, Flags: flags, CreatedAt: now, UpdatedAt: now}
+	u := account.User{Sub: uuid.NewString(), Handle: handle, DisplayName: strings.ToUpper(handle[:1]) + handle[1:],
+		PasswordHash: hash, Flags: flags, CreatedAt: now, UpdatedAt: now}
 	noError(s.t, s.store.CreateUser(context.Background(), u, operator(account.AddUser, handle, "")))
 	return u
 }

@@ -386,7 +386,8 @@ func TestStatesOfThePages(t *testing.T) {
 			continue
 		}
 		mustDo(t, tab, "screen", chromedp.EmulateViewport(screen.width, screen.height))
-		if _, err := chromedp.Call(tab, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": screen.language}}); err != nil {
+		if _, err := chromedp.Call(tab, network.SetExtraHTTPHeaders,
+			network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": screen.language}}); err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range services {

@@ -196,7 +196,9 @@ func TestListIsHeldAsLongAsAsked(t *testing.T) {
 		if held := time.Since(began); want.applied != "" && held < time.Second {
 			t.Errorf("%s: held %v only", prefer, held)
 		}
-		if c := got.Header.Get("Cache-Control"); !strings.Contains(c, "max-age=60") || !strings.Contains(c, "no-cache") || !strings.Contains(strings.Join(got.Header.Values("Vary"), ","), "Prefer") {
+		if c := got.Header.Get("Cache-Control"); !strings.Contains(c, "max-age=60") ||
+			!strings.Contains(c, "no-cache") || !strings.Contains(strings.Join(got.Header.Values("Vary"), ","),
+			"Prefer") {
 			t.Errorf("%s: Cache-Control %q, Vary %q", prefer, c, got.Header.Values("Vary"))
 		}
 	}

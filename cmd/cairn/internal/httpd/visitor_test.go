@@ -231,7 +231,8 @@ func wantProblem(t *testing.T, what string, got response, status int, code strin
 		return
 	}
 	p := got.JSON(t)
-	if p["code"] != code || p["status"] != float64(status) || p["type"] == "" || p["title"] == "" || p["detail"] == "" || p["request_id"] != got.Header.Get("X-Request-Id") {
+	if p["code"] != code || p["status"] != float64(status) || p["type"] == "" || p["title"] == "" ||
+		p["detail"] == "" || p["request_id"] != got.Header.Get("X-Request-Id") {
 		t.Errorf("%s: %s, want the code %s", what, got.Text, code)
 	}
 	if status == http.StatusTooManyRequests && got.Header.Get("Retry-After") == "" {

@@ -219,7 +219,8 @@ func TestExpiredPushedRequestNamesItsApplication(t *testing.T) {
 	named := func(what string, got response) {
 		t.Helper()
 		link := elementByID(t, got.Text, "client-back")
-		if got.StatusCode != http.StatusBadRequest || link == nil || attribute(link, "href") != "https://wiki.example.org/" || !strings.Contains(elementText(link), "Wiki") {
+		if got.StatusCode != http.StatusBadRequest || link == nil ||
+			attribute(link, "href") != "https://wiki.example.org/" || !strings.Contains(elementText(link), "Wiki") {
 			t.Errorf("%s: %d %s", what, got.StatusCode, mainOf(got.Text))
 		}
 	}

@@ -136,7 +136,9 @@ func TestAnAnswerThatBreaksOffIsCounted(t *testing.T) {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/me/export", nil))
 	}()
 	_, got := scrape(t, m)
-	if got["cairn_http_requests_in_flight"] != 0 || got[`cairn_http_requests_total{code="200",method="GET",route="none"}`] != 1 || !strings.Contains(log.String(), "path=/api/me/export") {
+	if got["cairn_http_requests_in_flight"] != 0 ||
+		got[`cairn_http_requests_total{code="200",method="GET",route="none"}`] != 1 ||
+		!strings.Contains(log.String(), "path=/api/me/export") {
 		t.Errorf("%v in flight, log %q", got["cairn_http_requests_in_flight"], &log)
 	}
 }
@@ -183,7 +185,8 @@ func (s *service) wantNotReady(check, fault string) {
 	if got.StatusCode != http.StatusServiceUnavailable || got.Header.Get("Retry-After") == "" || !strings.Contains(text, fault) {
 		s.t.Errorf("%s: %d %s", check, got.StatusCode, got.Text)
 	}
-	if stranger := s.readyz("192.0.2.1:1234"); stranger.StatusCode != http.StatusServiceUnavailable || strings.TrimSpace(stranger.Text) != `{"status":"not ready"}` || stranger.Header.Get("Retry-After") == "" {
+	if stranger := s.readyz("192.0.2.1:1234"); stranger.StatusCode != http.StatusServiceUnavailable ||
+		strings.TrimSpace(stranger.Text) != `{"status":"not ready"}` || stranger.Header.Get("Retry-After") == "" {
 		s.t.Errorf("%s, to a stranger: %d %s", check, stranger.StatusCode, stranger.Text)
 	}
 }
