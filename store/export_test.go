@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"gorm.io/gorm"
@@ -41,13 +40,6 @@ func (s *Store) pool() *sql.DB {
 		panic(err)
 	}
 	return pool
-}
-
-// DropConnections closes those that are idle.
-func (s *Store) DropConnections() {
-	size := s.MaxConnections()
-	s.pool().SetMaxIdleConns(0)
-	s.pool().SetMaxIdleConns(size)
 }
 
 // MaxConnections is the size of the pool.
@@ -154,11 +146,6 @@ func (s *Store) AuditPlan(q account.AuditQuery) (string, error) {
 	var rows []struct{ Detail string }
 	err := s.ofTest().Raw("EXPLAIN QUERY PLAN "+query, args).Find(&rows).Error
 	return strings.Join(each(rows, func(r struct{ Detail string }) string { return r.Detail }), "\n"), err
-}
-
-// AfterQuery calls do once, when a query that begins so has been answered.
-func (s *Store) AfterQuery(begin string, do func()) {
-	s.EachQuery(begin, sync.OnceFunc(do))
 }
 
 // AfterStatement calls do once, before the statement that follows the first one that

@@ -67,7 +67,7 @@ func TestDotsDoNotTellHandlesApart(t *testing.T) {
 // A dot is no further attempt for whoever guesses.
 func TestSpellingsOfAHandleShareTheLimits(t *testing.T) {
 	rate := web.Rate{Count: 4, Window: 15 * time.Minute}
-	spellings := []string{"ada.lovelace", "adalovelace", "a.dalovelace", "ad.alovelace", "Ada.Love.Lace"}
+	spellings := []string{"ada.lovelace", "adalovelace", "a.dalovelace", " ａd.alovelace", "Ada.Love.Lace"}
 	for name, limit := range map[string]string{"of the address": web.LimitLogin, "of the account": web.LimitLoginAccount} {
 		t.Run(name, func(t *testing.T) {
 			w := accounttest.New(t, withLimits(map[string]web.Rate{limit: rate}))

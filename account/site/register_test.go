@@ -24,7 +24,8 @@ func TestRegistering(t *testing.T) {
 		t.Errorf("%s %v", a.Body, a.SetCookies)
 	}
 	u := w.User("ada")
-	if u.DisplayName != "Ada Lovelace" || u.Email != "ada@example.org" || u.EmailVerified || u.Sub == u.Handle || strings.Join(u.Flags, " ") != "activity" || !b.IsSignedIn() {
+	if u.DisplayName != "Ada Lovelace" || u.Email != "ada@example.org" || u.EmailVerified || u.Sub == u.Handle ||
+		strings.Join(u.Flags, " ") != "activity" || !b.IsSignedIn() {
 		t.Errorf("%+v", u)
 	}
 	w.Browser().Login("ada", password).Is(200)
@@ -123,6 +124,10 @@ func TestClosedAndFullInstallationsRefuseRegistration(t *testing.T) {
 func TestTypingMistakesKeepNobodyFromJoining(t *testing.T) {
 	w := accounttest.New(t, withLimits(map[string]web.Rate{web.LimitRegister: {Count: 2, Window: time.Hour}}))
 	good, expected := w.Invite().Code, []int{400, 400, 429, 429}
+	w.AddUser("taken")
+	for range 3 { // who looks for a free handle does not guess
+		w.BrowserAt(address(1)).Call("POST", "/api/register", registration(good, "taken")).Is(409, "handle_taken")
+	}
 	for _, status := range expected {
 		w.BrowserAt(address(1)).Call("POST", "/api/register", registration("0000-0000-0000-0000", "eve")).Is(status)
 	}
@@ -160,7 +165,8 @@ func TestRegisterPage(t *testing.T) {
 		Shows(`data-code="invalid_email"`, `name="email" type="email" value="nobody"`, `id="email-error"`)
 	w.Browser().Page("/register/", "code", code, "handle", "bob", "password", "short").Is(400).Shows(`data-code="weak_password"`, "at least 10")
 	b := w.Browser()
-	b.Page("/register/", "code", code, "handle", "bob", "password", password, "email", "bob@example.org", "continue", "eyJ9.c2Vh").RedirectsTo("/oauth2/authorize?continue=eyJ9.c2Vh")
+	b.Page("/register/", "code", code, "handle", "bob", "password", password, "email", "bob@example.org", "continue",
+		"eyJ9.c2Vh").RedirectsTo("/oauth2/authorize?continue=eyJ9.c2Vh")
 	if !b.IsSignedIn() || w.User("bob").InvitedBy != "ada" || w.User("bob").Email != "bob@example.org" || w.User("bob").EmailVerified {
 		t.Errorf("%+v", w.User("bob"))
 	}

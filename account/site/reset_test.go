@@ -103,6 +103,10 @@ func TestWrongResetCodesDoNotRefuseTheRightOne(t *testing.T) {
 		}
 		w.BrowserAt(address(0)).Call("POST", "/api/auth/reset-password", reset(handle, code, newPassword)).Is(200)
 	}
+	for i, status := range []int{400, 400, 400, 400, 400, 429} { // at many accounts from one address
+		in := reset(fmt.Sprint("user", i), fmt.Sprintf("%026d", i), newPassword)
+		w.BrowserAt(address(99)).Call("POST", "/api/auth/reset-password", in).Is(status)
+	}
 }
 
 func TestResetPage(t *testing.T) {

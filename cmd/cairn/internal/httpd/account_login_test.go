@@ -419,8 +419,10 @@ func TestSignInPageSaysWhatItIsFor(t *testing.T) {
 		// A wrong password leaves the page what it is.
 		f := pageForm(t, page.Text)
 		f.values.Set("password", "wrong")
-		if again := b.postForm(f.action, f.values); again.StatusCode != http.StatusUnauthorized || !strings.Contains(again.Text, "Confirm it’s you") || !strings.Contains(again.Text, " readonly") || !strings.Contains(again.Text,
-			"The password is incorrect.") {
+		if again := b.postForm(f.action, f.values); again.StatusCode != http.StatusUnauthorized ||
+			!strings.Contains(again.Text, "Confirm it’s you") || !strings.Contains(again.Text, " readonly") ||
+			!strings.Contains(again.Text,
+				"The password is incorrect.") {
 			t.Errorf("%s, wrong password: %d %s", name, again.StatusCode, mainOf(again.Text))
 		}
 	}
@@ -430,7 +432,8 @@ func TestSignInPageSaysWhatItIsFor(t *testing.T) {
 	for name, change := range map[string][]string{
 		"select_account": {"prompt", "select_account"}, "another's hint": {"id_token_hint", other}, "another's login_hint": {"prompt", "login", "login_hint", "eve"},
 	} {
-		if page, _ := b.signInPage(t, rp.authURL(change...)); strings.Contains(page.Text, " readonly") || !strings.Contains(page.Text, "You are signed in as <strong><bdi>ada") {
+		if page, _ := b.signInPage(t, rp.authURL(change...)); strings.Contains(page.Text, " readonly") ||
+			!strings.Contains(page.Text, "You are signed in as <strong><bdi>ada") {
 			t.Errorf("%s: %s", name, mainOf(page.Text))
 		}
 	}
@@ -453,33 +456,6 @@ func TestSignInPageSendsOnWhoIsSignedIn(t *testing.T) {
 		t.Errorf("with a request: %d to %q", got.StatusCode, got.Header.Get("Location"))
 	}
 	wantAnswer(t, "the way does not go on", b.authorize(got.Header.Get("Location"), "ada"), "code")
-}
-
-// Attacks 117 and 124: guessing ends soon, and tells nothing about handles.
-func TestGuessesAtCodesEnd(t *testing.T) {
-	s := startService(t, serviceOptions{Limits: true})
-	s.addUser("keeper", "admin")
-	s.addUser("ada")
-	keeper := s.signedIn("keeper")
-	code, b := keeper.invite(), s.visitor()
-	for range 7 { // who looks for a free handle does not guess
-		wantProblem(t, "taken", b.register(code, "keeper"), http.StatusConflict, "handle_taken")
-	}
-	for i := range 5 {
-		wantProblem(t, "guess", b.register(fmt.Sprintf("%016d", i), []string{"keeper", "nobody"}[i%2]), http.StatusBadRequest, "invalid_invite")
-	}
-	wantProblem(t, "the 6th guess", b.register(fmt.Sprintf("%016d", 9), "x"), http.StatusTooManyRequests, "rate_limited")
-	wantStatus(t, "a good one from there", b.register(code, "grace"), http.StatusCreated)
-	guess := func(i int) string { return fmt.Sprintf("%026d", i) }
-	for i := range 5 {
-		wantProblem(t, "distributed guess", s.visitor().reset([]string{"ada", "ADA", " ada", "ａda", "adA"}[i], guess(i), password+"!"), http.StatusBadRequest, "invalid_reset_code")
-	}
-	wantProblem(t, "the 6th at one account", s.visitor().reset("ada", guess(9), password+"!"), http.StatusTooManyRequests, "rate_limited")
-	one := s.visitor()
-	for i := range 10 {
-		wantProblem(t, "guess from one address", one.reset(fmt.Sprintf("user%d", i), guess(i), password+"!"), http.StatusBadRequest, "invalid_reset_code")
-	}
-	wantProblem(t, "the 11th from one address", one.reset("user11", guess(1), password+"!"), http.StatusTooManyRequests, "rate_limited")
 }
 
 // The page that an invite's link opens says whether a code is known: a wrong one is

@@ -144,17 +144,25 @@ type gate struct{ next chan struct{} }
 func (g gate) HashBegun() func() { <-g.next; return func() {} }
 func (g gate) HashRefused()      {}
 
+// gated is a hasher behind a gate, which lets one hash pass each time next is received, and all after open, which is
+// called at the latest when the test ends.
+func gated(t *testing.T) (h *passwords.Hasher, g gate, open func()) {
+	t.Helper()
+	h, err := passwords.NewTestHasher()
+	noError(t, err)
+	g = gate{make(chan struct{})}
+	h.Observer = g
+	open = sync.OnceFunc(func() { close(g.next) })
+	t.Cleanup(open)
+	return h, g, open
+}
+
 // Who sends the right password of one account from everywhere, and strangers of one network, are refused and wait for
 // themselves: whoever else signs in has the next turn.
 func TestStormOfSignInsIsBoundedAndOthersAreServed(t *testing.T) {
 	const ofAccount, ofNetwork, beyond = 128, 128, 20
 	slots := passwords.HashSlots()
-	h, err := passwords.NewTestHasher()
-	noError(t, err)
-	g := gate{make(chan struct{})}
-	h.Observer = g
-	open := sync.OnceFunc(func() { close(g.next) })
-	defer open()
+	h, g, open := gated(t)
 	s := startService(t, serviceOptions{
 		Hasher: h, Settings: func(c *config.Settings) { c.TrustedProxies = []string{"127.0.0.1"} },
 	})

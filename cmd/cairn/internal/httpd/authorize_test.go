@@ -144,7 +144,8 @@ func TestAnswerNamesItsIssuer(t *testing.T) {
 		if answer.Get("iss") != s.URL || got.Header.Get("Cache-Control") != "no-store" || len(answer["iss"]) != 1 {
 			t.Errorf("%s: %v, Cache-Control %q", name, answer, got.Header.Get("Cache-Control"))
 		}
-		if form && (target != uri || got.Header.Get("Location") != "") || !form && (got.StatusCode != http.StatusSeeOther || !strings.HasPrefix(got.Header.Get("Location"), begin)) {
+		if form && (target != uri || got.Header.Get("Location") != "") || !form &&
+			(got.StatusCode != http.StatusSeeOther || !strings.HasPrefix(got.Header.Get("Location"), begin)) {
 			t.Errorf("%s: %d to %s", name, got.StatusCode, got.Header.Get("Location"))
 		}
 		if strings.Contains(name, "without state") == answer.Has("state") {
@@ -282,7 +283,8 @@ func TestForgedProofOfSignIn(t *testing.T) {
 		wantPage(t, name+" at consent", b.get("/oauth2/consent?"+url.Values{"continue": {forged}}.Encode()), http.StatusBadRequest)
 	}
 	// The sealed request itself, with parameters beside it: they do not count.
-	if c := continuationOf(t, b.get("/oauth2/authorize?"+url.Values{"continue": {sealed}, "prompt": {"none"}, "redirect_uri": {"https://evil.example"}}.Encode()), "/login/"); c != sealed {
+	if c := continuationOf(t, b.get("/oauth2/authorize?"+url.Values{"continue": {sealed}, "prompt": {"none"},
+		"redirect_uri": {"https://evil.example"}}.Encode()), "/login/"); c != sealed {
 		t.Error("parameters beside the continuation changed it")
 	}
 	// A decision on one request does not serve another, nor a sign-in.
@@ -416,7 +418,8 @@ func TestFormPost(t *testing.T) {
 		change := append([]string{"response_mode", "form_post"}, c.change...)
 		got := b.follow(b.get(rp.authURL(change...)), "ada")
 		target, answer := answerOf(t, got)
-		if got.StatusCode != http.StatusOK || target != callbackOf("app") || answer.Get("error") != c.want || (answer.Get("code") == "") != (c.want != "") || answer.Get("iss") != s.URL {
+		if got.StatusCode != http.StatusOK || target != callbackOf("app") || answer.Get("error") != c.want ||
+			(answer.Get("code") == "") != (c.want != "") || answer.Get("iss") != s.URL {
 			t.Errorf("%.60q: %d to %s: %v", c.change, got.StatusCode, target, answer)
 		}
 		state := rp.state
@@ -427,7 +430,8 @@ func TestFormPost(t *testing.T) {
 			t.Errorf("state %.40q came back as %.40q", state, answer.Get("state"))
 		}
 		csp := got.Header.Get("Content-Security-Policy")
-		if got.Header.Get("Cache-Control") != "no-store" || got.Header.Get("X-Frame-Options") != "DENY" || strings.Contains(csp, "unsafe") || strings.Contains(csp, "form-action") {
+		if got.Header.Get("Cache-Control") != "no-store" || got.Header.Get("X-Frame-Options") != "DENY" ||
+			strings.Contains(csp, "unsafe") || strings.Contains(csp, "form-action") {
 			t.Errorf("headers %v", got.Header)
 		}
 	}
@@ -475,7 +479,8 @@ func TestRepeatedParameterIsRefused(t *testing.T) {
 	wantStatus(t, "the code after all that", rp.redeem(code), http.StatusOK)
 	form := url.Values{"access_token": {token.AccessToken, token.AccessToken}}
 	wantStatus(t, "userinfo, two tokens", b.postForm("/oauth2/userinfo", form), http.StatusBadRequest)
-	wantStatus(t, "userinfo, two headers", b.get("/oauth2/userinfo", "Authorization", "Bearer "+token.AccessToken, "Authorization", "Bearer "+token.AccessToken), http.StatusBadRequest)
+	wantStatus(t, "userinfo, two headers", b.get("/oauth2/userinfo", "Authorization", "Bearer "+token.AccessToken,
+		"Authorization", "Bearer "+token.AccessToken), http.StatusBadRequest)
 	page := b.get(b.get(rp.authURL("prompt", "consent")).Header.Get("Location"))
 	f := pageForm(t, page.Text)
 	f.values["decision"] = []string{"deny", "allow"}
@@ -510,7 +515,8 @@ func TestHeadChangesNothing(t *testing.T) {
 	form.Set("client_id", "app")
 	form.Set("client_secret", secret)
 	for _, method := range []string{"HEAD", "GET", "PUT", "PATCH", "DELETE", "TRACE"} {
-		if got := b.do(method, "/oauth2/token?"+form.Encode(), "application/x-www-form-urlencoded", form.Encode()); got.StatusCode != http.StatusMethodNotAllowed || got.Header.Get("Allow") != "POST" {
+		if got := b.do(method, "/oauth2/token?"+form.Encode(), "application/x-www-form-urlencoded",
+			form.Encode()); got.StatusCode != http.StatusMethodNotAllowed || got.Header.Get("Allow") != "POST" {
 			t.Errorf("%s on the token endpoint: %d, Allow %q", method, got.StatusCode, got.Header.Get("Allow"))
 		}
 	}
@@ -533,7 +539,9 @@ func TestParameterBecomesNoHeader(t *testing.T) {
 	for _, name := range []string{"state", "nonce", "login_hint", "ui_locales", "display", "acr_values", "scope", "prompt", "response_mode", "response_type", "client_id", "redirect_uri", "max_age", "continue", "decision", "handle"} {
 		for _, value := range []string{evil, "openid " + evil, strings.ReplaceAll(evil, "\r", "")} {
 			got := b.get(rp.authURL(name, value))
-			if len(got.Header.Values("Set-Cookie")) > 0 || strings.Contains(got.Header.Get("Location"), "\n") || len(got.Header.Values("Location")) > 1 || strings.HasPrefix(got.Header.Get("Location"), "https://evil") {
+			if len(got.Header.Values("Set-Cookie")) > 0 || strings.Contains(got.Header.Get("Location"), "\n") ||
+				len(got.Header.Values("Location")) > 1 || strings.HasPrefix(got.Header.Get("Location"),
+				"https://evil") {
 				t.Errorf("%s: %v", name, got.Header)
 			}
 			if got.StatusCode >= 500 || strings.Contains(got.Text, "<script>") && !strings.Contains(got.Text, "<script src") {
@@ -677,7 +685,8 @@ func TestRefusedRequestObjectIsAnsweredInItsOwnResponseMode(t *testing.T) {
 			t.Errorf("%s: %d to %s, want %s", name, got.StatusCode, got.Header.Get("Location"), want)
 		}
 		if c.way == "" {
-			if target, answer := answerOf(t, got); got.StatusCode != http.StatusOK || target != callbackOf("app") || answer.Get("error") != "request_not_supported" || answer.Get("state") != rp.state {
+			if target, answer := answerOf(t, got); got.StatusCode != http.StatusOK || target != callbackOf("app") ||
+				answer.Get("error") != "request_not_supported" || answer.Get("state") != rp.state {
 				t.Errorf("%s: %d to %s: %v", name, got.StatusCode, target, answer)
 			}
 		}
@@ -715,11 +724,13 @@ func TestUserWithoutTheRequiredFlag(t *testing.T) {
 	u := s.addUser("bob")
 	rp := s.app("app", func(c *provider.Client) { c.RequireFlags = []string{"activity"} })
 	wantAnswer(t, "without the flag", s.browser().authorize(rp.authURL(), "bob"), "access_denied")
-	if _, err := s.store.SetFlagsOfAll(t.Context(), account.FlagChange{"activity": {On: true}}, time.Now(), map[string]account.Audit{u.Sub: operator(account.SetFlags, "bob", "")}); err != nil {
+	if _, err := s.store.SetFlagsOfAll(t.Context(), account.FlagChange{"activity": {On: true}}, time.Now(),
+		map[string]account.Audit{u.Sub: operator(account.SetFlags, "bob", "")}); err != nil {
 		t.Fatal(err)
 	}
 	_, token := s.signedInTokens(rp, "bob")
-	if _, err := s.store.SetFlagsOfAll(t.Context(), account.FlagChange{"activity": {On: false}}, time.Now(), map[string]account.Audit{u.Sub: operator(account.SetFlags, "bob", "")}); err != nil {
+	if _, err := s.store.SetFlagsOfAll(t.Context(), account.FlagChange{"activity": {On: false}}, time.Now(),
+		map[string]account.Audit{u.Sub: operator(account.SetFlags, "bob", "")}); err != nil {
 		t.Fatal(err)
 	}
 	s.wantUserinfo("userinfo after the flag was taken away", token.AccessToken, http.StatusUnauthorized)
@@ -777,17 +788,6 @@ type recorded struct {
 	Page            string         `json:"page,omitempty"`
 }
 
-// Where nothing can be sent to the application, the page says what it left out.
-func TestMissingRedirectURIIsCalledMissing(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	rp := s.app("app", nil)
-	got := s.browser().get(rp.authURL("redirect_uri", ""))
-	wantPage(t, "no redirect_uri", got, http.StatusBadRequest)
-	if !strings.Contains(got.Text, "redirect_uri is missing") || strings.Contains(got.Text, "not registered") {
-		t.Errorf("the page says: %s", got.Text)
-	}
-}
-
 // Every error of the OAuth endpoints, byte by byte: clients and people's
 // scripts rely on names, statuses and descriptions.
 func TestErrorBodiesAndRedirects(t *testing.T) {
@@ -801,7 +801,8 @@ func TestErrorBodiesAndRedirects(t *testing.T) {
 	stranger := s.browser()
 	out := map[string]recorded{}
 	record := func(name string, got response) {
-		r := recorded{Status: got.StatusCode, Location: strings.ReplaceAll(got.Header.Get("Location"), s.URL, "https://issuer"), WWWAuthenticate: got.Header.Get("WWW-Authenticate")}
+		r := recorded{Status: got.StatusCode, Location: strings.ReplaceAll(got.Header.Get("Location"), s.URL,
+			"https://issuer"), WWWAuthenticate: got.Header.Get("WWW-Authenticate")}
 		if enc := url.QueryEscape(s.URL); enc != "" {
 			r.Location = strings.ReplaceAll(r.Location, enc, "https%3A%2F%2Fissuer")
 		}

@@ -53,7 +53,8 @@ func startChromium() {
 	}
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(filepath.Join(testDir, "chromium")), chromedp.WindowSize(1280, 800),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-sync", true))
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update",
+			true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-sync", true))
 	allocator, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	browser, cancelBrowser := chromedp.NewContext(allocator)
 	browserProcess.browser, browserProcess.err = browser, chromedp.Do(browser)
@@ -80,7 +81,15 @@ func chromium(t *testing.T) context.Context {
 // signInAs fills in the sign-in form of the page and waits for the next page.
 func signInAs(t *testing.T, tab context.Context, handle, password, next string) {
 	t.Helper()
-	mustDo(t, tab, "sign in", chromedp.SendKeys(field("handle"), handle), chromedp.SendKeys(field("password"), password), chromedp.Click(id("login-submit")), chromedp.WaitVisible(page(next)))
+	mustDo(t, tab, "sign in", chromedp.SendKeys(field("handle"), handle), chromedp.SendKeys(field("password"),
+		password), chromedp.Click(id("login-submit")), chromedp.WaitVisible(page(next)))
+}
+
+// signOutIn signs out on the page for it.
+func signOutIn(t *testing.T, tab context.Context, s *service) {
+	t.Helper()
+	mustDo(t, tab, "sign out", chromedp.Navigate(s.URL+"/logout/"), chromedp.Click(id("logout-confirm")),
+		chromedp.WaitVisible(page("signed-out")))
 }
 
 // startDemoApp serves the demo's application beside a service.
@@ -145,10 +154,11 @@ func TestNewMemberReachesTheApplication(t *testing.T) {
 			t.Errorf("%s is offered: %s", zone, refusal.Text)
 		}
 	}
-	mustDo(t, tab, "sign out", chromedp.Navigate(s.URL+"/logout/"), chromedp.Click(id("logout-confirm")), chromedp.WaitVisible(page("signed-out")))
+	signOutIn(t, tab, s)
 	mustDo(t, tab, "to the application and back to sign in", chromedp.Navigate(app), chromedp.Click(id("demo-login")), chromedp.WaitVisible(page("login")))
 	shot(t, tab, "login")
-	mustDo(t, tab, "wrong password", chromedp.SendKeys(field("handle"), "grace"), chromedp.SendKeys(field("password"), "not my password"), chromedp.Click(id("login-submit")),
+	mustDo(t, tab, "wrong password", chromedp.SendKeys(field("handle"), "grace"), chromedp.SendKeys(field("password"),
+		"not my password"), chromedp.Click(id("login-submit")),
 		chromedp.WaitVisible(chromedp.CSS("[role=alert]")))
 	mustDo(t, tab, "sign in", chromedp.SendKeys(field("password"), password), chromedp.Click(id("login-submit")), chromedp.WaitVisible(page("consent")))
 	shot(t, tab, "consent")
@@ -187,7 +197,8 @@ func TestDemoSignsOutOfBoth(t *testing.T) {
 	mustDo(t, tab, "sign in to the service", chromedp.SendKeys(field("handle"), "grace"), chromedp.SendKeys(field("password"), password),
 		chromedp.Click(id("login-submit")), chromedp.WaitVisible(page("account")), chromedp.Navigate(app), chromedp.WaitVisible(id("demo-cookie")))
 	mustDo(t, tab, "see the sessions", chromedp.Click(id("demo-sessions")), chromedp.WaitVisible(page("account-devices")), chromedp.Navigate(app))
-	mustDo(t, tab, "sign out of it", chromedp.Click(id("demo-logout")), chromedp.WaitVisible(page("logout")), chromedp.Click(id("logout-confirm")), chromedp.WaitVisible(page("signed-out")))
+	mustDo(t, tab, "sign out of it", chromedp.Click(id("demo-logout")), chromedp.WaitVisible(page("logout")),
+		chromedp.Click(id("logout-confirm")), chromedp.WaitVisible(page("signed-out")))
 	if got := s.browser().get(app + "/favicon.svg"); got.StatusCode != http.StatusOK || got.Header.Get("Content-Type") != "image/svg+xml" {
 		t.Errorf("favicon: %d %s", got.StatusCode, got.Header.Get("Content-Type"))
 	}
@@ -330,7 +341,8 @@ func TestAnswerToEachActionIsInView(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustDo(t, tab, "sign in", chromedp.Navigate(s.URL+"/login/"),
-			chromedp.SendKeys(field("handle"), handle), chromedp.SendKeys(field("password"), password), chromedp.Click(id("login-submit")), chromedp.WaitVisible(page("account")))
+			chromedp.SendKeys(field("handle"), handle), chromedp.SendKeys(field("password"),
+				password), chromedp.Click(id("login-submit")), chromedp.WaitVisible(page("account")))
 		for i, a := range actions {
 			sendAction(t, tab, s.URL, a, i%2 == 0)
 			checkAnswer(t, tab, a, i%2 == 0)
@@ -465,7 +477,9 @@ func TestRefusedRegistrationShowsWhyAt360Pixels(t *testing.T) {
 	noError(t, s.store.CreateInvite(t.Context(), invite, -1, account.Operator().Audit(time.Now(), account.CreateInvite, "", "")))
 	tab := chromium(t)
 	for name, typed := range map[string][2]string{"handle": {"keeper", "eleven quiet lanterns"}, "password": {"grace", "grace-grace-grace"}} {
-		mustDo(t, tab, "register", chromedp.EmulateViewport(360, 640), chromedp.Navigate(account.InviteURL(s.URL, invite)), chromedp.SetValue(field("handle"), typed[0]), chromedp.SetValue(field("password"), typed[1]))
+		mustDo(t, tab, "register", chromedp.EmulateViewport(360, 640),
+			chromedp.Navigate(account.InviteURL(s.URL, invite)), chromedp.SetValue(field("handle"),
+				typed[0]), chromedp.SetValue(field("password"), typed[1]))
 		if _, err := chromedp.RunResponse(tab, chromedp.Click(id("register-submit"))); err != nil {
 			t.Fatal(err)
 		}
@@ -557,12 +571,7 @@ func TestScriptFeaturesFailAlone(t *testing.T) {
 
 // A browser that found the service busy sends what was typed once more, without anybody's doing.
 func TestBusySignInIsTriedAgain(t *testing.T) {
-	h, err := passwords.NewTestHasher()
-	noError(t, err)
-	g := gate{make(chan struct{})}
-	h.Observer = g
-	open := sync.OnceFunc(func() { close(g.next) })
-	defer open()
+	h, g, open := gated(t)
 	s := startService(t, serviceOptions{Hasher: h})
 	go func() { g.next <- struct{}{} }()
 	s.addUser("ada")

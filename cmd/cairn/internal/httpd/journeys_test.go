@@ -37,7 +37,7 @@ func textOf(t *testing.T, tab context.Context, at chromedp.CSS) string {
 
 func signOut(t *testing.T, tab context.Context, s *service) {
 	t.Helper()
-	mustDo(t, tab, "sign out", chromedp.Navigate(s.URL+"/logout/"), chromedp.Click(id("logout-confirm")), chromedp.WaitVisible(page("signed-out")))
+	signOutIn(t, tab, s)
 }
 
 // join registers somebody by the link of an invite.
@@ -73,12 +73,14 @@ func TestNewMemberSignsInToAnApplicationWithAPasskey(t *testing.T) {
 	mustDo(t, tab, "add a passkey", chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(page("consent")))
 	withoutList(t, tab)
 	signOut(t, tab, s)
-	mustDo(t, tab, "sign in", chromedp.Navigate(rp.authURL("acr_values", "phr")), chromedp.WaitVisible(page("login")), chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")))
+	mustDo(t, tab, "sign in", chromedp.Navigate(rp.authURL("acr_values", "phr")), chromedp.WaitVisible(page("login")),
+		chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")))
 	mustDo(t, tab, "allow", chromedp.WaitVisible(page("consent")), chromedp.Click(id("consent-allow")), chromedp.WaitVisible(id("done")))
 	token, err := rp.exchange(<-codes)
 	noError(t, err)
 	claims := jwtPayload(t, rawIDToken(token))
-	if amr := mustJSON(t, claims["amr"]); claims["acr"] != "phr" || !strings.Contains(amr, `"user"`) || !strings.Contains(amr, `"mfa"`) || !strings.Contains(amr, `wk"`) || strings.Contains(amr, "pwd") {
+	if amr := mustJSON(t, claims["amr"]); claims["acr"] != "phr" || !strings.Contains(amr, `"user"`) ||
+		!strings.Contains(amr, `"mfa"`) || !strings.Contains(amr, `wk"`) || strings.Contains(amr, "pwd") {
 		t.Errorf("acr %v, amr %s", claims["acr"], amr)
 	}
 	if claims["preferred_username"] != "grace" {
@@ -105,22 +107,31 @@ func TestAdministratorSetsUpAClubInTheBrowser(t *testing.T) {
 	signInAs(t, tab, "keeper", password, "admin")
 	mustDo(t, tab, "settings", chromedp.Click(chromedp.CSS(`.menu a[href="/admin/settings"]`)), chromedp.WaitVisible(page("admin-settings")))
 	notice := func(section string) chromedp.CSS { return chromedp.CSS("#" + section + " [role=status]") }
-	mustDo(t, tab, "general", chromedp.SetValue(id("instance_name"), "Rowing Club"), chromedp.SetValue(id("accent_colour"), "#7a1f2b"), chromedp.SetValue(id("contact"), "harbour@example.org"),
+	mustDo(t, tab, "general", chromedp.SetValue(id("instance_name"), "Rowing Club"),
+		chromedp.SetValue(id("accent_colour"), "#7a1f2b"), chromedp.SetValue(id("contact"), "harbour@example.org"),
 		chromedp.Click(id("general-submit")), chromedp.WaitVisible(notice("general")))
 	mustDo(t, tab, "picture", chromedp.SetUploadFiles(id("logo-file"), []string{file}), chromedp.Click(id("logo-submit")), chromedp.WaitVisible(notice("logo")), chromedp.WaitVisible(chromedp.CSS("header img.logo")))
-	mustDo(t, tab, "flag", chromedp.Click(chromedp.CSS(`.tabs > nav a[href="#flags"]`)), chromedp.SetValue(id("new_flag"), "boats"), chromedp.SetValue(id("new_description"), "Takes boats out"), chromedp.Click(id("flags-submit")), chromedp.WaitVisible(notice("flags")))
+	mustDo(t, tab, "flag", chromedp.Click(chromedp.CSS(`.tabs > nav a[href="#flags"]`)),
+		chromedp.SetValue(id("new_flag"), "boats"), chromedp.SetValue(id("new_description"),
+			"Takes boats out"), chromedp.Click(id("flags-submit")), chromedp.WaitVisible(notice("flags")))
 	shot(t, tab, "club-settings")
 
-	mustDo(t, tab, "people", chromedp.Click(chromedp.CSS(`.menu a[href="/admin/users/"]`)), chromedp.WaitVisible(page("admin-users")), chromedp.Click(chromedp.CSS("#add summary")),
-		chromedp.SetValue(id("new-handle"), "bob"), chromedp.Click(chromedp.CSS(`#add input[value=boats]`)), chromedp.Click(id("add-submit")), chromedp.WaitVisible(id("reset-url")))
-	mustDo(t, other, "the added person", chromedp.Navigate(textOf(t, tab, id("reset-url"))), chromedp.WaitVisible(page("reset-password")), chromedp.SendKeys(field("password"), password), chromedp.Click(id("reset-submit")),
+	mustDo(t, tab, "people", chromedp.Click(chromedp.CSS(`.menu a[href="/admin/users/"]`)),
+		chromedp.WaitVisible(page("admin-users")), chromedp.Click(chromedp.CSS("#add summary")),
+		chromedp.SetValue(id("new-handle"),
+			"bob"), chromedp.Click(chromedp.CSS(`#add input[value=boats]`)), chromedp.Click(id("add-submit")), chromedp.WaitVisible(id("reset-url")))
+	mustDo(t, other, "the added person", chromedp.Navigate(textOf(t, tab, id("reset-url"))),
+		chromedp.WaitVisible(page("reset-password")), chromedp.SendKeys(field("password"),
+			password), chromedp.Click(id("reset-submit")),
 		chromedp.WaitVisible(page("account-welcome")))
 	same(t, "the club is called", textOf(t, other, chromedp.CSS(".brand")), "Rowing Club")
 	signOut(t, other, p.service)
 
-	mustDo(t, tab, "invite", chromedp.Navigate(p.URL+"/account/invites"), chromedp.Click(id("invite-submit")), chromedp.WaitVisible(chromedp.CSS("[data-invite] .link-text")))
+	mustDo(t, tab, "invite", chromedp.Navigate(p.URL+"/account/invites"), chromedp.Click(id("invite-submit")),
+		chromedp.WaitVisible(chromedp.CSS("[data-invite] .link-text")))
 	join(t, other, textOf(t, tab, chromedp.CSS("[data-invite] .link-text")), "grace")
-	mustDo(t, tab, "suspend", chromedp.Navigate(p.URL+"/admin/users/grace#end"), chromedp.SendKeys(id("reason"), "until spring"), chromedp.Click(id("suspend-submit")), chromedp.Click(id("confirm-submit")), chromedp.WaitVisible(notice("end")))
+	mustDo(t, tab, "suspend", chromedp.Navigate(p.URL+"/admin/users/grace#end"),
+		chromedp.SendKeys(id("reason"), "until spring"), chromedp.Click(id("suspend-submit")), chromedp.Click(id("confirm-submit")), chromedp.WaitVisible(notice("end")))
 	mustDo(t, other, "signed out", chromedp.Navigate(p.URL+"/account/"), chromedp.WaitVisible(page("login")))
 	mustDo(t, tab, "audit log", chromedp.Click(chromedp.CSS(`.menu a[href="/admin/audit"]`)), chromedp.WaitVisible(page("admin-audit")))
 	log := textOf(t, tab, id("audit"))
@@ -150,7 +161,8 @@ func TestLostPhone(t *testing.T) {
 	wantStatus(t, "her session has ended", mia.api("GET", "/api/me", nil), http.StatusUnauthorized)
 	mustDo(t, other, "sign in again", chromedp.Navigate(s.URL+"/login/"))
 	signInAs(t, other, "mia", password, "account")
-	mustDo(t, other, "a new one", chromedp.Navigate(s.URL+"/account/security"), chromedp.WaitVisible(id("totp-set-up")), chromedp.WaitVisible(chromedp.CSS("[data-action='user.factors-reset'], [data-action^='user.reset']")))
+	mustDo(t, other, "a new one", chromedp.Navigate(s.URL+"/account/security"),
+		chromedp.WaitVisible(id("totp-set-up")), chromedp.WaitVisible(chromedp.CSS("[data-action='user.factors-reset'], [data-action^='user.reset']")))
 }
 
 // An address is verified by its link; a sign-in from elsewhere is told, and ended; the forgotten password is set anew.
@@ -174,13 +186,16 @@ func TestMailsOfAMember(t *testing.T) {
 	tab := chromium(t)
 	mustDo(t, tab, "sign-in page", chromedp.Navigate(s.URL+"/login/"))
 	signInAs(t, tab, "ada", password, "account")
-	mustDo(t, tab, "address", chromedp.Click(chromedp.CSS(`.menu a[href="/account/profile"]`)), chromedp.WaitVisible(page("account-profile")), chromedp.SendKeys(id("email"), "ada@example.org"), chromedp.Click(id("profile-submit")), chromedp.WaitVisible(id("verify-submit")))
+	mustDo(t, tab, "address", chromedp.Click(chromedp.CSS(`.menu a[href="/account/profile"]`)),
+		chromedp.WaitVisible(page("account-profile")), chromedp.SendKeys(id("email"),
+			"ada@example.org"), chromedp.Click(id("profile-submit")), chromedp.WaitVisible(id("verify-submit")))
 	mustDo(t, tab, "verify", chromedp.Navigate(link("/verify-email/")), chromedp.Click(id("link-submit")), chromedp.WaitVisible(id("done")))
 	mustDo(t, tab, "verified", chromedp.Navigate(s.URL+"/account/profile"), chromedp.WaitVisible(chromedp.CSS("#profile .badge.good")))
 
 	stranger := s.visitor()
 	login := mustJSON(t, map[string]string{"handle": "ada", "password": password})
-	needStatus(t, "elsewhere", stranger.do("POST", "/api/auth/login", "application/json", login, "User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"), 200)
+	needStatus(t, "elsewhere", stranger.do("POST", "/api/auth/login", "application/json", login, "User-Agent",
+		"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"), 200)
 	mustDo(t, tab, "not me", chromedp.Navigate(link("/not-me/")), chromedp.Click(id("link-submit")),
 		chromedp.WaitVisible(id("reset-submit")))
 	shot(t, tab, "not-me-done")
@@ -196,9 +211,12 @@ func TestMailsOfAMember(t *testing.T) {
 	noError(t, err)
 
 	other := chromium(t)
-	mustDo(t, other, "forgotten", chromedp.Navigate(s.URL+"/login/"), chromedp.Click(id("login-forgot")), chromedp.WaitVisible(page("forgot-password")), chromedp.SendKeys(id("handle"), "ada@example.org"),
+	mustDo(t, other, "forgotten", chromedp.Navigate(s.URL+"/login/"), chromedp.Click(id("login-forgot")),
+		chromedp.WaitVisible(page("forgot-password")), chromedp.SendKeys(id("handle"), "ada@example.org"),
 		chromedp.Click(id("forgot-submit")), chromedp.WaitVisible(id("sent")))
-	mustDo(t, other, "a new password", chromedp.Navigate(link("/reset-password/")), chromedp.SendKeys(field("password"), "eleven quiet lanterns"), chromedp.Click(id("reset-submit")), chromedp.WaitVisible(id("reset-login")))
+	mustDo(t, other, "a new password", chromedp.Navigate(link("/reset-password/")),
+		chromedp.SendKeys(field("password"),
+			"eleven quiet lanterns"), chromedp.Click(id("reset-submit")), chromedp.WaitVisible(id("reset-login")))
 	if told := server.Wait(1); !strings.Contains(told[len(told)-1].Subject, "password") {
 		t.Errorf("the change is told as %q", told[len(told)-1].Subject)
 	}
@@ -217,7 +235,8 @@ func TestTeamJoinsWithOneLink(t *testing.T) {
 	_, text, _ := strings.Cut(keeper.get("/account/invites").Text, "invites/slip?code=")
 	code, _, _ := strings.Cut(text, `"`)
 	slip := keeper.get("/account/invites/slip?code=" + code).Text
-	if link := elementText(elementByID(t, slip, "slip-url")); link != s.URL+"/register/?code="+code || !strings.Contains(slip, "for 30 people") || !strings.Contains(slip, `class="qr"`) {
+	if link := elementText(elementByID(t, slip, "slip-url")); link != s.URL+"/register/?code="+code ||
+		!strings.Contains(slip, "for 30 people") || !strings.Contains(slip, `class="qr"`) {
 		t.Fatalf("the slip has %s", link)
 	}
 	first := chromium(t) // starts the browser

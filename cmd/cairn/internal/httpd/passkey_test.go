@@ -45,6 +45,15 @@ func withoutList(t *testing.T, tab context.Context) (again func()) {
 	}
 }
 
+// addPasskeyIn signs ada in at a service and adds a passkey.
+func addPasskeyIn(t *testing.T, tab context.Context, base string) {
+	t.Helper()
+	mustDo(t, tab, "sign in", chromedp.Navigate(base+"/login/"))
+	signInAs(t, tab, "ada", password, "account")
+	mustDo(t, tab, "add", chromedp.Navigate(base+"/account/security"), chromedp.WaitVisible(id("passkey-submit")),
+		chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(chromedp.CSS("li[data-key]")))
+}
+
 // What a member does: adds a passkey, keeps the codes, and signs in with the button, from
 // the field, and after the password.
 func TestPasskeyInABrowser(t *testing.T) {
@@ -52,10 +61,6 @@ func TestPasskeyInABrowser(t *testing.T) {
 	s.addUser("ada")
 	tab := chromium(t)
 	virtualAuthenticator(t, tab)
-	signOut := func() {
-		t.Helper()
-		mustDo(t, tab, "sign out", chromedp.Navigate(s.URL+"/logout/"), chromedp.Click(id("logout-confirm")), chromedp.WaitVisible(page("signed-out")))
-	}
 	mustDo(t, tab, "sign-in page", chromedp.Navigate(s.URL+"/login/"), chromedp.WaitVisible(id("passkey-submit")))
 	shot(t, tab, "login-passkey")
 	signInAs(t, tab, "ada", password, "account")
@@ -70,14 +75,15 @@ func TestPasskeyInABrowser(t *testing.T) {
 	shot(t, tab, "security-passkey-exists")
 
 	again := withoutList(t, tab)
-	signOut()
-	mustDo(t, tab, "the button", chromedp.Navigate(s.URL+"/login/"), chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(page("account")))
-	signOut()
+	signOutIn(t, tab, s)
+	mustDo(t, tab, "the button", chromedp.Navigate(s.URL+"/login/"), chromedp.WaitVisible(id("passkey-submit")),
+		chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(page("account")))
+	signOutIn(t, tab, s)
 	again()
 	mustDo(t, tab, "the list of the field", chromedp.Navigate(s.URL+"/login/"), chromedp.WaitVisible(page("account")))
 
 	withoutList(t, tab)
-	signOut()
+	signOutIn(t, tab, s)
 	mustDo(t, tab, "password", chromedp.Navigate(s.URL+"/login/"))
 	signInAs(t, tab, "ada", password, "second-factor")
 	mustDo(t, tab, "second step", chromedp.WaitVisible(id("passkey-submit")))
@@ -187,10 +193,6 @@ func TestLifeWithoutAPasswordInABrowser(t *testing.T) {
 	withoutList(t, tab)
 	device := virtualAuthenticator(t, tab)
 	told := listenForSignals(t, tab)
-	signOut := func() {
-		t.Helper()
-		mustDo(t, tab, "sign out", chromedp.Navigate(s.URL+"/logout/"), chromedp.Click(id("logout-confirm")), chromedp.WaitVisible(page("signed-out")))
-	}
 	passkeys := func() []account.Passkey {
 		t.Helper()
 		u, err := s.store.UserByHandle(t.Context(), "grace")
@@ -199,31 +201,37 @@ func TestLifeWithoutAPasswordInABrowser(t *testing.T) {
 		noError(t, err)
 		return keys
 	}
-	mustDo(t, tab, "a handle that is refused makes no passkey", chromedp.EmulateViewport(390, 844), chromedp.Navigate(s.inviteLink()), chromedp.WaitVisible(id("passkey-submit")))
+	mustDo(t, tab, "a handle that is refused makes no passkey", chromedp.EmulateViewport(390, 844),
+		chromedp.Navigate(s.inviteLink()), chromedp.WaitVisible(id("passkey-submit")))
 	shot(t, tab, "passwordless-register")
-	mustDo(t, tab, "a handle that is refused makes no passkey", chromedp.SendKeys(field("handle"), "-"), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(chromedp.CSS("[data-error][role=alert]")))
+	mustDo(t, tab, "a handle that is refused makes no passkey", chromedp.SendKeys(field("handle"), "-"),
+		chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(chromedp.CSS("[data-error][role=alert]")))
 	mustDo(t, tab, "join", chromedp.SetValue(field("handle"), "grace"), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(id("recovery-codes")))
 	fits(t, tab)
 	shot(t, tab, "passwordless-codes")
 	codes := strings.Fields(textOf(t, tab, id("recovery-codes")))
-	mustDo(t, tab, "to the account", chromedp.Click(id("recovery-done")), chromedp.WaitVisible(page("account-welcome")), chromedp.Navigate(s.URL+"/account/security"), chromedp.WaitVisible(id("passwordless")))
+	mustDo(t, tab, "to the account", chromedp.Click(id("recovery-done")),
+		chromedp.WaitVisible(page("account-welcome")), chromedp.Navigate(s.URL+"/account/security"), chromedp.WaitVisible(id("passwordless")))
 	fits(t, tab)
 	shot(t, tab, "passwordless-security")
 	u, err := s.store.UserByHandle(t.Context(), "grace")
 	if err != nil || !u.Passwordless() || len(codes) != 10 {
 		t.Fatalf("%+v, %d codes: %v", u, len(codes), err)
 	}
-	signOut()
-	mustDo(t, tab, "sign in", chromedp.Navigate(s.URL+"/login/"), chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(page("account")))
-	mustDo(t, tab, "a new name", chromedp.Navigate(s.URL+"/account/profile"), chromedp.SetValue(id("display_name"), "Grace of the Hills"), chromedp.Click(id("profile-submit")), chromedp.WaitVisible(chromedp.CSS("#profile [role=status]")))
+	signOutIn(t, tab, s)
+	mustDo(t, tab, "sign in", chromedp.Navigate(s.URL+"/login/"), chromedp.WaitVisible(id("passkey-submit")),
+		chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(page("account")))
+	mustDo(t, tab, "a new name", chromedp.Navigate(s.URL+"/account/profile"), chromedp.SetValue(id("display_name"),
+		"Grace of the Hills"), chromedp.Click(id("profile-submit")), chromedp.WaitVisible(chromedp.CSS("#profile [role=status]")))
 	told.wait(t, "a new name", func() bool { return slices.Contains(told.renamed, "Grace of the Hills") })
-	signOut()
+	signOutIn(t, tab, s)
 
 	_, err = chromedp.Call(tab, webauthn.RemoveVirtualAuthenticator, webauthn.RemoveVirtualAuthenticatorParams{AuthenticatorID: device})
 	noError(t, err)
 	virtualAuthenticator(t, tab)
 	lost := passkeys()[0]
-	mustDo(t, tab, "the device is lost", chromedp.Navigate(s.URL+"/login/"), chromedp.Click(chromedp.CSS("#login summary")), chromedp.Click(id("login-recover")), chromedp.WaitVisible(page("recover")))
+	mustDo(t, tab, "the device is lost", chromedp.Navigate(s.URL+"/login/"),
+		chromedp.Click(chromedp.CSS("#login summary")), chromedp.Click(id("login-recover")), chromedp.WaitVisible(page("recover")))
 	fits(t, tab)
 	shot(t, tab, "passwordless-recover")
 	mustDo(t, tab, "a code", chromedp.SendKeys(field("handle"), "grace"), chromedp.SendKeys(field("code"), strings.ToLower(strings.ReplaceAll(codes[3], "-", ""))),
@@ -237,8 +245,9 @@ func TestLifeWithoutAPasswordInABrowser(t *testing.T) {
 			chromedp.Click(id("confirm-submit")), chromedp.WaitVisible(chromedp.CSS("#passkeys [role=status]")))
 	}
 	remove(lost)
-	signOut()
-	mustDo(t, tab, "sign in with it", chromedp.Navigate(s.URL+"/login/"), chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(page("account")))
+	signOutIn(t, tab, s)
+	mustDo(t, tab, "sign in with it", chromedp.Navigate(s.URL+"/login/"), chromedp.WaitVisible(id("passkey-submit")),
+		chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(page("account")))
 
 	// A passkey that is removed is no longer offered: the device has forgotten it.
 	keys := passkeys()
@@ -246,7 +255,8 @@ func TestLifeWithoutAPasswordInABrowser(t *testing.T) {
 		t.Fatalf("%+v", keys)
 	}
 	noError(t, s.store.ResetFactors(t.Context(), u.Sub, time.Now(), account.Operator().Audit(time.Now(), account.ResetFactors, "grace", "")))
-	mustDo(t, tab, "a removed passkey is refused", chromedp.Navigate(s.URL+"/login/"), chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(chromedp.CSS("[role=alert]")))
+	mustDo(t, tab, "a removed passkey is refused", chromedp.Navigate(s.URL+"/login/"),
+		chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(chromedp.CSS("[role=alert]")))
 	told.wait(t, "an unknown passkey", func() bool { return slices.Contains(told.deleted, string(keys[0].ID)) })
 }
 
@@ -258,12 +268,11 @@ func TestRemovedPasskeyIsForgottenByTheDevice(t *testing.T) {
 	withoutList(t, tab)
 	virtualAuthenticator(t, tab)
 	told := listenForSignals(t, tab)
-	mustDo(t, tab, "sign in", chromedp.Navigate(s.URL+"/login/"))
-	signInAs(t, tab, "ada", password, "account")
-	mustDo(t, tab, "add", chromedp.Navigate(s.URL+"/account/security"), chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(chromedp.CSS("li[data-key]")))
+	addPasskeyIn(t, tab, s.URL)
 	key, err := chromedp.Run(tab, chromedp.Evaluate[string](`document.querySelector("li[data-key]").dataset.key`))
 	noError(t, err)
-	mustDo(t, tab, "remove", chromedp.Click(chromedp.CSS("li[data-key] > form button")), chromedp.WaitVisible(id("confirm-submit")), chromedp.Click(id("confirm-submit")), chromedp.WaitVisible(chromedp.CSS("#passkeys [role=status]")))
+	mustDo(t, tab, "remove", chromedp.Click(chromedp.CSS("li[data-key] > form button")),
+		chromedp.WaitVisible(id("confirm-submit")), chromedp.Click(id("confirm-submit")), chromedp.WaitVisible(chromedp.CSS("#passkeys [role=status]")))
 	told.wait(t, "removed", func() bool {
 		return slices.ContainsFunc(told.deleted, func(id string) bool { return (account.Passkey{ID: []byte(id)}).ShownID() == key })
 	})
@@ -286,10 +295,9 @@ func TestPasskeysMoveWithTheHostInABrowser(t *testing.T) {
 	tab := chromium(t)
 	withoutList(t, tab)
 	virtualAuthenticator(t, tab)
-	mustDo(t, tab, "before", chromedp.Navigate(before+"/login/"))
-	signInAs(t, tab, "ada", password, "account")
-	mustDo(t, tab, "add", chromedp.Navigate(before+"/account/security"), chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(chromedp.CSS("li[data-key]")))
-	mustDo(t, tab, "after", chromedp.Navigate(after+"/login/"), chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(page("account")))
+	addPasskeyIn(t, tab, before)
+	mustDo(t, tab, "after", chromedp.Navigate(after+"/login/"), chromedp.WaitVisible(id("passkey-submit")),
+		chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(page("account")))
 	same(t, "to.handler.Elsewhere", to.handler.Elsewhere, (account.PasskeysElsewhere{}))
 }
 
@@ -313,8 +321,10 @@ func TestOfferedPasskeyInABrowser(t *testing.T) {
 	shot(t, tab, "passkey-offered")
 	mustDo(t, tab, "the passkey signs in", chromedp.Navigate(s.URL+"/logout/"), chromedp.Click(id("logout-confirm")), chromedp.WaitVisible(page("signed-out")),
 		chromedp.Navigate(s.URL+"/login/"), chromedp.WaitVisible(id("passkey-submit")), chromedp.Click(id("passkey-submit")), chromedp.WaitVisible(page("account")))
-	mustDo(t, tab, "and can be removed", chromedp.Navigate(s.URL+"/account/security"), chromedp.WaitVisible(id("second-step-none")), chromedp.WaitVisible(chromedp.CSS("li[data-key] > form button")))
+	mustDo(t, tab, "and can be removed", chromedp.Navigate(s.URL+"/account/security"),
+		chromedp.WaitVisible(id("second-step-none")), chromedp.WaitVisible(chromedp.CSS("li[data-key] > form button")))
 	shot(t, tab, "passkey-offered-security")
-	mustDo(t, tab, "nor is it asked for after the password", chromedp.Navigate(s.URL+"/logout/"), chromedp.Click(id("logout-confirm")), chromedp.WaitVisible(page("signed-out")), chromedp.Navigate(s.URL+"/login/"))
+	mustDo(t, tab, "nor is it asked for after the password", chromedp.Navigate(s.URL+"/logout/"),
+		chromedp.Click(id("logout-confirm")), chromedp.WaitVisible(page("signed-out")), chromedp.Navigate(s.URL+"/login/"))
 	signInAs(t, tab, "ada", password, "account")
 }

@@ -82,6 +82,7 @@ func TestAuthorizationErrorNamesTheParameter(t *testing.T) {
 		"unknown client": {rp.authURL("client_id", "nobody"), "", "client_unknown", "not registered"},
 		"no client":      {rp.authURL("client_id", ""), "", "missing_parameter", "client_id is missing"},
 		"redirect_uri":   {rp.authURL("redirect_uri", "https://evil.example/"), "app", "redirect_uri", "not registered for it"},
+		"none":           {rp.authURL("redirect_uri", ""), "app", "redirect_uri", "redirect_uri is missing"},
 		"continuation":   {s.URL + "/oauth2/authorize?continue=x", "", "expired_request", "took too long"},
 	} {
 		got := b.get(c.address)
@@ -213,7 +214,8 @@ func TestLogNamesWhyAClientWasRefused(t *testing.T) {
 	}
 	// A public client without a secret may leave out the colon of Basic.
 	for _, endpoint := range []string{"token", "revoke"} {
-		got := s.browser().do("POST", "/oauth2/"+endpoint, "application/x-www-form-urlencoded", "grant_type=authorization_code&code=x&token=x", "Authorization", basic("public"))
+		got := s.browser().do("POST", "/oauth2/"+endpoint, "application/x-www-form-urlencoded",
+			"grant_type=authorization_code&code=x&token=x", "Authorization", basic("public"))
 		if got.JSON(t)["error"] == "invalid_client" {
 			t.Errorf("%s: Basic without a colon: %s", endpoint, got.Text)
 		}

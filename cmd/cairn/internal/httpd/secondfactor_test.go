@@ -51,11 +51,7 @@ func TestAuthenticatorAppInABrowser(t *testing.T) {
 	another := text(chromedp.CSS("#recovery-codes li:nth-child(3) code"))
 	mustDo(t, tab, "done", chromedp.Click(id("recovery-done")), chromedp.WaitVisible(id("totp-remove")))
 	shot(t, tab, "security-totp")
-	signOut := func() {
-		t.Helper()
-		mustDo(t, tab, "sign out", chromedp.Navigate(s.URL+"/logout/"), chromedp.Click(id("logout-confirm")), chromedp.WaitVisible(page("signed-out")))
-	}
-	signOut()
+	signOutIn(t, tab, s)
 
 	mustDo(t, tab, "to the application and back to sign in", chromedp.Navigate(app), chromedp.Click(id("demo-login")), chromedp.WaitVisible(page("login")))
 	signInAs(t, tab, "ada", password, "second-factor")
@@ -65,11 +61,12 @@ func TestAuthenticatorAppInABrowser(t *testing.T) {
 	shot(t, tab, "second-factor-wrong")
 	mustDo(t, tab, "code and Enter", chromedp.SendKeys(id("otp"), code()+"\r"), chromedp.WaitVisible(page("consent")))
 	mustDo(t, tab, "consent", chromedp.Click(id("consent-allow")), chromedp.WaitVisible(id("demo-name")))
-	signOut()
+	signOutIn(t, tab, s)
 
 	mustDo(t, tab, "sign in page", chromedp.Navigate(s.URL+"/login/"))
 	signInAs(t, tab, "ada", password, "second-factor")
-	mustDo(t, tab, "recovery code", chromedp.Click(chromedp.CSS("summary")), chromedp.SendKeys(id("recovery_code"), recovery), chromedp.Click(id("recovery-submit")), chromedp.WaitVisible(page("account-security")))
+	mustDo(t, tab, "recovery code", chromedp.Click(chromedp.CSS("summary")), chromedp.SendKeys(id("recovery_code"),
+		recovery), chromedp.Click(id("recovery-submit")), chromedp.WaitVisible(page("account-security")))
 	shot(t, tab, "recovery-used")
 	ahead.Add(11 * 60)
 	mustDo(t, tab, "remove the lost app", chromedp.Navigate(s.URL+"/account/security"), chromedp.Click(id("totp-remove")), chromedp.WaitVisible(page("confirm")))
@@ -84,7 +81,7 @@ func TestAuthenticatorAppInABrowser(t *testing.T) {
 	if u.SecondFactor || f.TOTP != nil || f.Passkeys+f.RecoveryCodes > 0 {
 		t.Errorf("left: %+v", f)
 	}
-	signOut()
+	signOutIn(t, tab, s)
 	mustDo(t, tab, "sign in page", chromedp.Navigate(s.URL+"/login/"))
 	signInAs(t, tab, "ada", password, "account")
 }
