@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/cairn-id/cairn/account/mail"
+	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/doctor"
@@ -39,11 +40,14 @@ type diagnosis struct {
 	Findings []doctor.Finding `json:"findings"`
 }
 
+// doctorHasher is a cheap one in tests, where the time of a hash is that of whatever else the machine does.
+var doctorHasher *passwords.Hasher // nil: the product's
+
 // Run exits with exitFailed if a finding is a warning or a problem.
 func (c *doctorCommand) Run(p *cli.Program) error {
 	findings := doctor.Run(p.Ctx, doctor.Options{
 		Settings: c.Settings, Lookup: p.Env.Lookup, Offline: c.Offline, Deep: c.Deep,
-		MemoryLimit: memoryLimit(os.ReadFile),
+		MemoryLimit: memoryLimit(os.ReadFile), Hasher: doctorHasher,
 		CheckBackup: checkBackup,
 		CheckApply:  func(path string) error { return register.CheckApplyFile(p, path) },
 		Mail:        func(checked config.Checked) (*mail.SMTP, error) { return newMailSender(checked, p.Env) },

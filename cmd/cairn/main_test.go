@@ -5,6 +5,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	passwords "github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -12,6 +13,7 @@ import (
 // TestMain also makes this test binary the command cairn of the scripts.
 func TestMain(m *testing.M) {
 	backupfile.WorkFactor = 10
+	doctorHasher, _ = passwords.NewTestHasher()
 	testscript.Main(suite{m}, map[string]func(){"cairn": main})
 }
 
