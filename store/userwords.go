@@ -110,8 +110,13 @@ func (s *Store) selectFew(
 	ctx context.Context, c *conditions, in string, rows, most int, query string, args ...any,
 ) error {
 	var keys []string
-	err := s.conn(ctx).Raw(query+" LIMIT ?", append(args, rows+1)...).Find(&keys).Error
-	if err != nil || len(keys) > rows {
+	n := 0 // to read what is too many costs more than to count it
+	args = append(args, rows+1)
+	err := s.conn(ctx).Raw("SELECT count(*) FROM ("+query+" LIMIT ?) few", args...).Find(&n).Error
+	if err != nil || n > rows {
+		return err
+	}
+	if err = s.conn(ctx).Raw(query+" LIMIT ?", args...).Find(&keys).Error; err != nil || len(keys) > rows {
 		return err
 	}
 	slices.Sort(keys)
