@@ -1,6 +1,7 @@
 package account
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/cairn-id/cairn/account/web"
@@ -49,4 +50,23 @@ var AccountCounters = []AccountCounter{
 	{web.LimitSignIn, [3]Clearing{}},       // counts right passwords
 	{web.LimitResetAccount, [3]Clearing{}}, // a right code is always taken
 	{web.LimitVerify, [3]Clearing{}},       // the link of the same mail is always taken
+}
+
+// CounterKey returns the key of the account u under a limit of AccountCounters, as the remedies have
+// left it. User.Unlocks counts every remedy, User.FactorUnlocks those that clear what ClearsOnce.
+func CounterKey(limit, key string, u User) string {
+	unlocks := int64(0)
+	for _, c := range AccountCounters {
+		switch {
+		case c.Limit != limit:
+		case c.Clear[RemedyMailedCode] == ClearsAlways:
+			unlocks = u.Unlocks
+		case c.Clear[RemedyMailedCode] == ClearsOnce:
+			unlocks = u.FactorUnlocks
+		}
+	}
+	if unlocks == 0 {
+		return key
+	}
+	return fmt.Sprintf("%s\x00%d", key, unlocks) // nobody can type NUL
 }

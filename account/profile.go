@@ -46,10 +46,11 @@ type Address struct {
 }
 
 // userMember is a member of a user that can be changed: its name in the API and its rule. set
-// stores a value, trimmed, or refuses it with a *Problem.
+// stores a value, trimmed, or refuses it with a *Problem. at is for texts of the Profile.
 type userMember struct {
 	name string
 	set  func(u *User, value string) error
+	at   func(*Profile) *string
 }
 
 // userMembers are in the order in which they are set: a mark follows its member.
@@ -60,14 +61,14 @@ var userMembers = []userMember{
 			u.DisplayName = name
 		}
 		return err
-	}},
+	}, nil},
 	{"email", func(u *User, value string) error {
 		email, err := CheckEmail(value)
 		if err == nil && !strings.EqualFold(email, u.Email) { // one stored in capitals stays
 			u.Email, u.EmailVerified, u.EmailAskedAt = email, false, time.Time{}
 		}
 		return err
-	}},
+	}, nil},
 	verified("email_verified", "There is no email address to mark as verified.",
 		func(u *User) (string, *bool) { return u.Email, &u.EmailVerified }),
 	claim("given_name", text.Line(100), func(p *Profile) *string { return &p.GivenName }),
@@ -119,7 +120,16 @@ func claim(name string, check text.Rule, at func(*Profile) *string) userMember {
 		}
 		u.Profile = p
 		return nil
-	}}
+	}, at}
+}
+
+// Text returns a claim of UserMembers that is a text, such as nickname or address.locality, or "".
+func (p *Profile) Text(member string) string {
+	i := slices.IndexFunc(userMembers, func(m userMember) bool { return m.name == member && m.at != nil })
+	if i < 0 || p.Address == nil && strings.HasPrefix(member, "address.") {
+		return ""
+	}
+	return *userMembers[i].at(p)
 }
 
 // verified is a mark that only an administrator or the operator sets.
@@ -134,7 +144,7 @@ func verified(name string, nothing templates.Text, at func(*User) (of string, ma
 		}
 		*mark = value == "true"
 		return nil
-	}}
+	}, nil}
 }
 
 func invalidClaim(name string, no text.Refusal) error {

@@ -298,11 +298,7 @@ func (s *accessTokenSigner) sign(
 	if err != nil {
 		return "", err
 	}
-	token, err := jwt.Signed(signer).Claims(claims).Serialize()
-	if err != nil {
-		return "", fmt.Errorf("sign access token: %w", err)
-	}
-	return token, nil
+	return signed(signer, claims, "access token")
 }
 
 // id returns the jti of a genuine JWT access token, of any age, and "" for anything else.

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/cairn-id/cairn/account/web"
 )
@@ -213,9 +212,5 @@ func (s *logoutSender) logoutToken(n LogoutNotice, c *Client) (string, error) {
 		"iss": s.issuer, "aud": n.ClientID, "iat": now.Unix(), "exp": now.Add(logoutTokenTTL).Unix(),
 		"jti": rand.Text(), "sub": n.Sub, "sid": n.SessionID, "events": map[string]any{logoutEvent: map[string]any{}},
 	}
-	t, err := jwt.Signed(signer).Claims(claims).Serialize()
-	if err != nil {
-		return "", fmt.Errorf("sign logout token: %w", err)
-	}
-	return t, nil
+	return signed(signer, claims, "logout token")
 }

@@ -54,8 +54,6 @@ func claimValue(u *account.User, client *Client, name string) any {
 		if u.Email != "" {
 			return u.EmailVerified
 		}
-	case "phone_number":
-		text = f.PhoneNumber
 	case "phone_number_verified":
 		if f.PhoneNumber != "" {
 			return f.PhoneNumberVerified
@@ -64,28 +62,8 @@ func claimValue(u *account.User, client *Client, name string) any {
 		if f.Address != nil {
 			return *f.Address
 		}
-	case "given_name":
-		text = f.GivenName
-	case "family_name":
-		text = f.FamilyName
-	case "middle_name":
-		text = f.MiddleName
-	case "nickname":
-		text = f.Nickname
-	case "profile":
-		text = f.Page
-	case "picture":
-		text = f.Picture
-	case "website":
-		text = f.Website
-	case "gender":
-		text = f.Gender
-	case "birthdate":
-		text = f.Birthdate
-	case "zoneinfo":
-		text = f.Zoneinfo
-	case "locale":
-		text = f.Locale
+	default:
+		text = f.Text(name)
 	}
 	if text == "" {
 		return nil

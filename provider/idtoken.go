@@ -145,9 +145,14 @@ func (s *idTokenSigner) sign(c *Client, claims map[string]any) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return signed(signer, claims, "ID token")
+}
+
+// signed returns a token of a kind with these claims.
+func signed(signer jose.Signer, claims map[string]any, kind string) (string, error) {
 	token, err := jwt.Signed(signer).Claims(claims).Serialize()
 	if err != nil {
-		return "", fmt.Errorf("sign ID token: %w", err)
+		return "", fmt.Errorf("sign %s: %w", kind, err)
 	}
 	return token, nil
 }

@@ -38,24 +38,37 @@ func (s *Service) BeginRegisterPasskey(
 	case len(taken) > 0:
 		return none, account.ErrHandleTaken
 	}
+	return s.beginFirst(c, u)
+}
+
+// beginFirst returns a challenge for the passkey of somebody who has no session yet.
+func (s *Service) beginFirst(c account.Caller, u account.User) (begunCeremony, error) {
 	options, session, err := s.party.BeginRegistration(passkeyUser{User: u},
 		webauthn.WithRegistrationRelyingPartyName(s.accounts.InstanceName()))
 	if err != nil {
-		return none, fmt.Errorf("begin passkey: %w", err)
+		return begunCeremony{}, fmt.Errorf("begin passkey: %w", err)
 	}
 	return s.beginCeremony(ceremonyRegister, u.Sub, c.Browser.Passkey, session.Challenge, options.Response)
 }
 
-// Register is account.Service.Register, with a passkey in the place of a password if one was made.
+// firstPasskey returns what creates the passkey that was made, nil if none was.
+func (s *Service) firstPasskey(
+	c account.Caller, made AnsweredCeremony,
+) func(context.Context) (account.Passkey, error) {
+	if len(made.Credential) == 0 {
+		return nil
+	}
+	return func(ctx context.Context) (account.Passkey, error) {
+		k, _, err := s.createdPasskey(ctx, c, ceremonyRegister, c.Browser.Passkey, made)
+		return k, err
+	}
+}
+
+// Register is person.Service.Register, with a passkey in the place of a password if one was made.
 func (s *Service) Register(
 	ctx context.Context, c account.Caller, in person.Registration, made AnsweredCeremony,
 ) (person.Registered, error) {
-	if len(made.Credential) > 0 {
-		in.Passkey = func(ctx context.Context) (account.Passkey, error) {
-			k, _, err := s.createdPasskey(ctx, c, ceremonyRegister, c.Browser.Passkey, made)
-			return k, err
-		}
-	}
+	in.Passkey = s.firstPasskey(c, made)
 	return s.accounts.Register(ctx, c, in)
 }
 
@@ -78,23 +91,13 @@ func (s *Service) BeginWelcome(ctx context.Context, c account.Caller, handle, co
 	if err != nil {
 		return none, err
 	}
-	options, session, err := s.party.BeginRegistration(passkeyUser{User: u},
-		webauthn.WithRegistrationRelyingPartyName(s.accounts.InstanceName()))
-	if err != nil {
-		return none, fmt.Errorf("begin passkey: %w", err)
-	}
-	return s.beginCeremony(ceremonyRegister, u.Sub, c.Browser.Passkey, session.Challenge, options.Response)
+	return s.beginFirst(c, u)
 }
 
-// Reset is account.Service.ResetPassword, with a passkey in the place of a password if one was made.
+// Reset is person.Service.ResetPassword, with a passkey in the place of a password if one was made.
 func (s *Service) Reset(
 	ctx context.Context, c account.Caller, in person.Reset, made AnsweredCeremony,
 ) (person.Registered, error) {
-	if len(made.Credential) > 0 {
-		in.Passkey = func(ctx context.Context) (account.Passkey, error) {
-			k, _, err := s.createdPasskey(ctx, c, ceremonyRegister, c.Browser.Passkey, made)
-			return k, err
-		}
-	}
+	in.Passkey = s.firstPasskey(c, made)
 	return s.accounts.ResetPassword(ctx, c, in)
 }

@@ -65,7 +65,7 @@ func (t typedCode) limits(sub string, u account.User) []web.LimitKey {
 	if t.stored.Name == "" {
 		return nil
 	}
-	key := counterKey(web.LimitSecondFactor, "recovery "+sub, u)
+	key := account.CounterKey(web.LimitSecondFactor, "recovery "+sub, u)
 	return []web.LimitKey{{Name: web.LimitSecondFactor, Key: key}}
 }
 

@@ -218,7 +218,7 @@ func (s *Service) checkOTP(ctx context.Context, c account.Caller, typed string) 
 	var recovery typedCode
 	if isTOTP {
 		limits = append(limits, web.LimitKey{Name: web.LimitSecondFactor,
-			Key: counterKey(web.LimitSecondFactor, u.Sub, u)})
+			Key: account.CounterKey(web.LimitSecondFactor, u.Sub, u)})
 	} else {
 		if recovery, err = s.findRecoveryCode(ctx, u.Sub, typed); err != nil {
 			return 0, err
@@ -300,9 +300,9 @@ func (s *Service) signInLimits(ctx context.Context, c account.Caller, key string
 	})
 	l := &signInLimits{
 		own: web.LimitKey{Name: web.LimitLogin,
-			Key: cmp.Or(mark, c.Address) + " " + counterKey(web.LimitLogin, key, u)},
+			Key: cmp.Or(mark, c.Address) + " " + account.CounterKey(web.LimitLogin, key, u)},
 		address: web.LimitKey{Name: web.LimitLoginAddress, Key: c.Address},
-		account: web.LimitKey{Name: web.LimitLoginAccount, Key: counterKey(web.LimitLoginAccount, key, u)},
+		account: web.LimitKey{Name: web.LimitLoginAccount, Key: account.CounterKey(web.LimitLoginAccount, key, u)},
 	}
 	for _, limit := range []*web.LimitKey{&l.address, &l.account} {
 		limit.Exempt = func(refusal error) error {

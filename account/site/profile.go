@@ -152,20 +152,14 @@ func (s *Site) profilePage(r *http.Request, m templates.Member) (templates.Page,
 
 func (s *Site) describeProfile(r *http.Request, m templates.Member) (page templates.AccountProfile, err error) {
 	u := IdentityFrom(r.Context()).User
-	f, a := u.Profile, account.Address{}
-	if f.Address != nil {
-		a = *f.Address
-	}
 	page = templates.AccountProfile{Member: m, Picture: s.PhotoOf(u), EmailVerified: u.EmailVerified,
-		PhoneVerified: f.PhoneNumberVerified, Values: map[string]string{
-			"display_name": u.DisplayName, "email": u.Email, "given_name": f.GivenName,
-			"family_name": f.FamilyName, "middle_name": f.MiddleName, "nickname": f.Nickname,
-			"profile": f.Page, "picture": f.Picture, "website": f.Website, "gender": f.Gender,
-			"birthdate": f.Birthdate, "zoneinfo": f.Zoneinfo, "locale": f.Locale, "phone_number": f.PhoneNumber,
-			"address.formatted": a.Formatted, "address.street_address": a.StreetAddress,
-			"address.locality": a.Locality, "address.region": a.Region,
-			"address.postal_code": a.PostalCode, "address.country": a.Country,
-		}}
+		PhoneVerified: u.Profile.PhoneNumberVerified, Values: map[string]string{}}
+	for _, name := range account.UserMembers() {
+		if account.OwnMember(name) {
+			page.Values[name] = u.Profile.Text(name)
+		}
+	}
+	page.Values["display_name"], page.Values["email"] = u.DisplayName, u.Email
 	if shown, err := json.Marshal(page.Values); err == nil {
 		page.Shown = string(shown)
 	}

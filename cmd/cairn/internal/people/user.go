@@ -339,17 +339,14 @@ func userLabels(u account.User, zone *time.Location) cli.Pairs {
 		{"invited by", u.InvitedBy}, {"password", passwordless},
 		{"second step", step},
 		{"created", cli.DateOrNever(u.CreatedAt)}, {"last sign-in", cli.DateOrNever(u.LastLoginAt)},
-		{"given_name", f.GivenName}, {"family_name", f.FamilyName}, {"middle_name", f.MiddleName},
-		{"nickname", f.Nickname}, {"profile", f.Page}, {"picture", f.Picture}, {"website", f.Website},
-		{"gender", f.Gender}, {"birthdate", f.Birthdate}, {"zoneinfo", f.Zoneinfo}, {"locale", f.Locale},
-		{"phone_number", phone},
 	}
-	if a := f.Address; a != nil {
-		for _, m := range (cli.Pairs{
-			{"formatted", a.Formatted}, {"street_address", a.StreetAddress}, {"locality", a.Locality},
-			{"region", a.Region}, {"postal_code", a.PostalCode}, {"country", a.Country},
-		}) {
-			labels = append(labels, [2]string{"address." + m[0], strings.ReplaceAll(m[1], "\n", " / ")})
+	for _, name := range account.UserMembers() {
+		value := strings.ReplaceAll(f.Text(name), "\n", " / ")
+		if name == "phone_number" {
+			value = phone
+		}
+		if value != "" {
+			labels = append(labels, [2]string{name, value})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Attributes)) {
