@@ -110,13 +110,8 @@ func (s *Store) selectFew(
 	ctx context.Context, c *conditions, in string, rows, most int, query string, args ...any,
 ) error {
 	var keys []string
-	n := 0 // to read what is too many costs more than to count it
-	args = append(args, rows+1)
-	err := s.conn(ctx).Raw("SELECT count(*) FROM ("+query+" LIMIT ?) few", args...).Find(&n).Error
-	if err != nil || n > rows {
-		return err
-	}
-	if err = s.conn(ctx).Raw(query+" LIMIT ?", args...).Find(&keys).Error; err != nil || len(keys) > rows {
+	err := s.conn(ctx).Raw(query+" LIMIT ?", append(args, rows+1)...).Find(&keys).Error
+	if err != nil || len(keys) > rows {
 		return err
 	}
 	slices.Sort(keys)
@@ -166,8 +161,12 @@ func (s *Store) conditionsOf(
 	}
 	flag, now := sanitize(q.Flag), s.Now()
 	if c.in == "" {
-		err := s.selectFew(ctx, &c, "u.sub", fewUsers, fewUsers,
-			"SELECT f.sub FROM user_flags f WHERE f.flag = ? AND "+flagInForce, flag, now)
+		const holders = "SELECT f.sub FROM user_flags f WHERE f.flag = ? AND " + flagInForce
+		n := 0 // nearly everybody has some flags: to read so many costs more than to count them
+		err := s.conn(ctx).Raw("SELECT count(*) FROM ("+holders+" LIMIT ?) h", flag, now, fewUsers+1).Find(&n).Error
+		if err == nil && n <= fewUsers {
+			err = s.selectFew(ctx, &c, "u.sub", fewUsers, fewUsers, holders, flag, now)
+		}
 		if err != nil || c.in != "" {
 			return c, err
 		}
