@@ -12,9 +12,7 @@ import (
 )
 
 func TestAdministratorCannotLockThemselvesOut(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	b := w.SignedIn("root1")
+	w, b := administered(t)
 	// Own account before last administrator.
 	b.Call("POST", "/api/admin/users/root1/suspend", nil).Is(409, "own_account")
 	b.Call("DELETE", "/api/admin/users/ROOT1", nil).Is(409, "own_account")
@@ -52,10 +50,7 @@ func TestAdministratorCannotLockThemselvesOut(t *testing.T) {
 }
 
 func TestAFlagTheSettingsLostCanStillBeTaken(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	w.AddUser("bob")
-	b := w.SignedIn("root1")
+	_, b := administered(t, "bob")
 	b.Send("PUT", "/api/admin/settings", "application/json", `{"flags":["coach"],"default_flags":[]}`).Is(200)
 	b.Call("PUT", "/api/admin/users/bob/flags", map[string]bool{"coach": true}).Is(200)
 	b.Send("PUT", "/api/admin/settings", "application/json", `{"flags":[]}`).Is(200)
@@ -89,10 +84,7 @@ func TestUnknownFlagIsRefused(t *testing.T) {
 }
 
 func TestResetCodesAreShownOnceToAdministratorsAlone(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	w.AddUser("bob")
-	b := w.SignedIn("root1")
+	w, b := administered(t, "bob")
 	m := b.Call("POST", "/api/admin/users/BOB/reset-password-code", nil).Is(201).JSON()
 	code := m["code"].(string)
 	if len(m) != 4 || m["ok"] != true || len(code) != 26 ||
@@ -108,10 +100,7 @@ func TestResetCodesAreShownOnceToAdministratorsAlone(t *testing.T) {
 }
 
 func TestEveryActIsInTheAuditLog(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	w.AddUser("bob")
-	b := w.SignedIn("root1")
+	_, b := administered(t, "bob")
 	for _, reason := range []string{strings.Repeat("x", 201), "a\nb", "a\u202eb"} {
 		b.Call("POST", "/api/admin/users/bob/suspend", map[string]string{"reason": reason}).Is(400, "invalid_text")
 	}
@@ -150,10 +139,7 @@ func TestEveryActIsInTheAuditLog(t *testing.T) {
 }
 
 func TestAuditLogIsFiltered(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	w.AddUser("bob")
-	b := w.SignedIn("root1")
+	w, b := administered(t, "bob")
 	w.SignedIn("bob")
 	b.Call("POST", "/api/admin/users/bob/suspend", map[string]string{"reason": "spam"}).Is(200)
 	tomorrow := time.Now().UTC().AddDate(0, 0, 1).Format(time.DateOnly)

@@ -40,9 +40,7 @@ func TestOverviewWarnsWithTheRemedy(t *testing.T) {
 }
 
 func TestAdministratorAddsAPerson(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	b := w.SignedIn("root1")
+	w, b := administered(t)
 	m := b.Call("POST", "/api/admin/users", map[string]any{"handle": "Ada", "display_name": "Ada L.", "flags": map[string]bool{"admin": false, "activity": true}}).Is(201).JSON()
 	code := m["code"].(string)
 	if u := m["user"].(map[string]any); u["handle"] != "ada" || !strings.Contains(m["url"].(string), code) {
@@ -102,9 +100,7 @@ func TestListsOfPeopleAreFilteredAndCounted(t *testing.T) {
 
 // With the code of an invite that gives the flag admin an old session would become an administrator's for good.
 func TestOldSessionDoesNotReadTheCodeOfAnInviteWithFlags(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	b := w.SignedIn("root1")
+	w, b := administered(t)
 	wide := b.Call("POST", "/api/invites", map[string]any{"flags": []string{"admin"}}).Is(201).JSON()["code"].(string)
 	plain := b.Call("POST", "/api/invites", nil).Is(201).JSON()["code"].(string)
 	i, err := account.InviteTerms{Flags: []string{"admin"}}.Invite(account.DefaultSettings(), account.Operator(), w.Clock.Now())
@@ -146,10 +142,7 @@ func TestBranchesOfInvites(t *testing.T) {
 }
 
 func TestExportRunsNoFormula(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	w.AddUser("bob")
-	b := w.SignedIn("root1")
+	_, b := administered(t, "bob")
 	for _, reason := range []string{`=HYPERLINK("http://evil.example","x")`, "+1", "-1", "@SUM(A1)", `a "quoted", text`, "a;=1+1; -2", "＝1"} {
 		b.Call("POST", "/api/admin/users/bob/suspend", map[string]string{"reason": reason}).Is(200)
 		b.Call("POST", "/api/admin/users/bob/unsuspend", nil).Is(200)
@@ -211,9 +204,7 @@ func TestOverviewTestsMail(t *testing.T) {
 
 // An invite can be made where all invites are seen.
 func TestInvitesAreMadeInTheAdministration(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	b := w.SignedIn("root1")
+	_, b := administered(t)
 	page := b.Page("/admin/invites").Is(200).Shows(`id="invite-submit"`, `action="/id/account/invites#invites"`)
 	_, once, _ := strings.Cut(page.Body, `name="once" value="`)
 	once, _, _ = strings.Cut(once, `"`)
@@ -244,9 +235,7 @@ func upload(b *accounttest.Browser, section, field string, content []byte) *acco
 }
 
 func TestLogoIsAPictureAndNothingElse(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	b := w.SignedIn("root1")
+	w, b := administered(t)
 	good := picture(t, 8, 8)
 	cut := append([]byte{}, good[:len(good)-20]...)
 	bomb := picture(t, 1, 1)
@@ -314,9 +303,7 @@ func TestLogoIsAPictureAndNothingElse(t *testing.T) {
 }
 
 func TestSettingsByForms(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	b := w.SignedIn("root1")
+	w, b := administered(t)
 	general := []string{"instance_name", "Running Club", "accent_colour", "#1a2b3c", "contact", "help@example.org", "registration", "closed", "max_users", "50", "invites_per_member", "5"}
 	b.Page("/admin/settings/general", general...).RedirectsTo("/id/admin/settings?notice=general#general")
 	b.Page("/admin/settings/flags", "known", "activity", "known", "admin", "description.activity", "Runs.",
@@ -439,10 +426,7 @@ func TestWaitingAddressIsShownToAdministrators(t *testing.T) {
 
 // What a spreadsheet would run stands behind a quote, and is otherwise the name.
 func TestHostileNamesLeaveWhole(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	w.AddUser("ada")
-	b := w.SignedIn("root1")
+	_, b := administered(t, "ada")
 	for _, name := range accounttest.HostileNames {
 		b.Call("PATCH", "/api/admin/users/ada", map[string]string{"display_name": name}).Is(200)
 		b.Call("POST", "/api/admin/users/ada/suspend", map[string]string{"reason": name}).Is(200)

@@ -9,10 +9,7 @@ import (
 )
 
 func TestEndsAreSetOnThePageOfAPerson(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	w.AddUser("bob")
-	b := w.SignedIn("root1")
+	w, b := administered(t, "bob")
 	last := w.Clock.Now().AddDate(0, 0, 20).Format(time.DateOnly)
 	b.Page("/admin/users/bob/end", "ends", last).RedirectsTo("/id/admin/users/bob?notice=end-saved#ends")
 	b.Page("/admin/users/bob/flags", "known", "activity", "known", "admin", "flag", "activity", "ends.activity", last).

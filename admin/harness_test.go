@@ -8,6 +8,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/admin"
 	"github.com/cairn-id/cairn/store/accounttest"
@@ -44,6 +45,17 @@ func newWorld(t testing.TB, change ...func(*accounttest.Options)) *world {
 	w.Began = w.Clock.Now()
 	w.BackedUp, w.KeyCreated = w.Began, w.Began
 	return w
+}
+
+// administered is an installation with the administrator root1, who is signed in, and these members.
+func administered(t testing.TB, members ...string) (*world, *accounttest.Browser) {
+	t.Helper()
+	w := newWorld(t)
+	w.AddUser("root1", account.FlagAdmin)
+	for _, handle := range members {
+		w.AddUser(handle)
+	}
+	return w, w.SignedIn("root1")
 }
 
 func must(t testing.TB, err error) {

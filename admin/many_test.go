@@ -41,9 +41,7 @@ func (w *world) audited(act account.Act) (targets []string) {
 }
 
 func TestFiveHundredMembersAreAddedAndChangedAtOnce(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	b := w.SignedIn("root1")
+	w, b := administered(t)
 	handles := w.many(b, 500)
 	who := strings.Join(handles, " ")
 	for _, act := range []struct {
@@ -172,10 +170,7 @@ func setVerified(w *world, handle string) {
 }
 
 func TestPastedListIsCheckedLineByLine(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	w.AddUser("jorg-muller")
-	b := w.SignedIn("root1")
+	w, b := administered(t, "jorg-muller")
 	b.Page("/admin/users/paste", "people", "Zoë,zoe@example.org,activity@2099-06-30").Is(200).Shows("activity expires", "2099-06-30T23:59:59Z")
 	b.Page("/admin/users/paste", "people", "Zoë Łuczak; zoe@example.org; activity\nИван; ivan@example.org\nAda; \"a@b.example\"; ; root1x\n").Is(200).
 		Shows("@zoe-luczak", "@ivan", "@root1x", `id="sure-submit"`)
@@ -244,17 +239,13 @@ func TestInviteIsMailedToThoseWhoHaveNotChosenAPassword(t *testing.T) {
 }
 
 func TestListThatIsTooLongIsRefusedWithItsLimit(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	root := w.SignedIn("root1")
+	_, root := administered(t)
 	root.Page("/admin/users/paste", "people", strings.Repeat("x", 128<<10)).Is(413).Shows("larger than 128 KiB")
 	root.Page("/admin/users/root1/suspend", "reason", strings.Repeat("x", 65<<10)).Is(413).Shows("larger than 64 KiB")
 }
 
 func TestListIsPastedTwiceAtOnce(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	b := w.SignedIn("root1")
+	w, b := administered(t)
 	var list strings.Builder
 	for i := range 100 {
 		fmt.Fprintf(&list, "Ann %d,ann%d@example.org\n", i, i)

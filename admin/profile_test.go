@@ -74,10 +74,7 @@ func TestAdministratorsSetAndVerifyAnAddress(t *testing.T) {
 }
 
 func TestAddressesAreSetAndVerifiedByForm(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	w.AddUser("bob")
-	b := w.SignedIn("root1")
+	w, b := administered(t, "bob")
 	const path, saved = "/admin/users/bob/profile", "/id/admin/users/bob?notice=profile-saved#profile"
 	b.Page("/admin/users/bob").Is(200).Shows(`action="/id/admin/users/bob/profile#profile"`, `name="email_verified"`, `value="Bob"`)
 

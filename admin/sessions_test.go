@@ -16,11 +16,7 @@ import (
 // What an administrator ends is ended at once, for that person alone, and is in
 // the audit log.
 func TestAdministratorEndsOnlyTheNamedSessions(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	w.AddUser("bob")
-	w.AddUser("eve")
-	b := w.SignedIn("root1")
+	w, b := administered(t, "bob", "eve")
 	first, second, third, eve := w.SignedIn("bob"), w.SignedIn("bob"), w.SignedIn("bob"), w.SignedIn("eve")
 	id := first.Call("GET", "/api/me", nil).Is(200).JSON()["session"].(map[string]any)["id"].(string)
 	theirs := eve.Call("GET", "/api/me", nil).Is(200).JSON()["session"].(map[string]any)["id"].(string)

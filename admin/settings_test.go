@@ -7,14 +7,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/templates"
 )
 
 func TestSettingsChangeByName(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	b := w.SignedIn("root1")
+	w, b := administered(t)
 	want := `{"instance_name":"Cairn","language":"","time_zone":"","registration":"invite","max_users":0,"invites_per_member":3,"invite_flags":[],"invite_max_uses":1,"invite_max_days":14,"min_password_length":10,"flags":["activity","admin"],"default_flags":["activity"],"sign_out_on_flag_loss":false,"flag_descriptions":{"activity":"Uses the activity application.","admin":"Administers this installation: users, flags and settings."},"contact":"","imprint_url":"","privacy_url":"","accent_colour":"","second_factor_flags":[],"audit_days":365,"offer_passkeys":true,"attributes":[],"session_flags":[],"session_days":30}`
 	same(t, "got", strings.TrimSpace(b.Call("GET", "/api/admin/settings", nil).Is(200).Body), want)
 	want = `{"instance_name":"Running Club","language":"","time_zone":"","registration":"invite","max_users":0,"invites_per_member":0,"invite_flags":[],"invite_max_uses":1,"invite_max_days":14,"min_password_length":10,"flags":["activity","admin","coach"],"default_flags":[],"sign_out_on_flag_loss":false,"flag_descriptions":{"activity":"Uses the activity application.","admin":"Administers this installation: users, flags and settings."},"contact":"","imprint_url":"","privacy_url":"","accent_colour":"","second_factor_flags":[],"audit_days":365,"offer_passkeys":true,"attributes":[],"session_flags":[],"session_days":30}`
@@ -29,9 +26,7 @@ func TestSettingsChangeByName(t *testing.T) {
 }
 
 func TestWrongSettingsChangeNothing(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	b := w.SignedIn("root1")
+	_, b := administered(t)
 	for body, pointer := range map[string]string{
 		`{"instance_name":""}`: "/instance_name", `{"instance_name":"a\nb"}`: "/instance_name", `{"registration":"open"}`: "/registration", `{"max_users":-1}`: "/max_users",
 		`{"max_users":5,"min_password_length":7}`: "/min_password_length", `{"min_password_length":65}`: "/min_password_length", `{"invites_per_member":-1}`: "/invites_per_member",
@@ -53,9 +48,7 @@ func TestWrongSettingsChangeNothing(t *testing.T) {
 // A flag has a description as long as there is the flag; that of admin can be
 // changed, not removed. Every other flag can be removed, activity too.
 func TestFlagsAreDescribed(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	b := w.SignedIn("root1")
+	w, b := administered(t)
 	put := func(body string, want map[string]any) {
 		t.Helper()
 		got := b.Send("PUT", "/api/admin/settings", "application/json", body).Is(200).JSON()["flag_descriptions"]
@@ -85,9 +78,7 @@ func TestFlagsAreDescribed(t *testing.T) {
 }
 
 func TestClientsAreListedWithoutSecrets(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	b := w.SignedIn("root1")
+	w, b := administered(t)
 	if got := strings.TrimSpace(b.Call("GET", "/api/admin/clients", nil).Is(200).Body); got != `{"clients":[]}` {
 		t.Error(got)
 	}
@@ -98,9 +89,7 @@ func TestClientsAreListedWithoutSecrets(t *testing.T) {
 
 // The page has what applications get: attributes, the flags of the session cookie, and how long it lasts.
 func TestSessionsAndAttributesByForms(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	b := w.SignedIn("root1")
+	w, b := administered(t)
 	is := func(attributes, flags string, days int) {
 		t.Helper()
 		v, err := w.Service.Settings(t.Context())

@@ -42,10 +42,7 @@ func TestPagingListsEveryUserOnce(t *testing.T) {
 
 // The handle is in addresses as it is shown: a.b and ab are one name, but what follows may delete the account.
 func TestHandleWithDots(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	w.AddUser("ada.lovelace.json")
-	b := w.SignedIn("root1")
+	_, b := administered(t, "ada.lovelace.json")
 	b.Page("/admin/users/?query=love").Is(200).Shows(`data-user="ada.lovelace.json"`, `/admin/users/ada.lovelace.json"`)
 	b.Page("/admin/users/ada.lovelace.json").Is(200).Shows("@ada.lovelace.json")
 	b.Call("GET", "/api/admin/users/ada.lovelace.json", nil).Is(200)
@@ -88,11 +85,7 @@ func TestPagingGoesOnAfterALongWord(t *testing.T) {
 }
 
 func TestSearchKnowsNoWildcards(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	w.AddUser("ada_l")
-	w.AddUser("adaxl")
-	b := w.SignedIn("root1")
+	_, b := administered(t, "ada_l", "adaxl")
 	for query, want := range map[string]int{"": 3, "ada": 2, "ADA": 2, "ada_l": 1, "%": 0, "_": 0, "' OR '1'='1": 0, "\\": 0, "zzz": 0, strings.Repeat("ü", 100): 0} {
 		got := b.Call("GET", "/api/admin/users?query="+url.QueryEscape(query), nil).Is(200).JSON()["users"].([]any)
 		if len(got) != want {
@@ -103,9 +96,7 @@ func TestSearchKnowsNoWildcards(t *testing.T) {
 }
 
 func TestOddListParametersAreRefused(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	b := w.SignedIn("root1")
+	_, b := administered(t)
 	raw := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 	for _, q := range []string{
 		"limit=0", "limit=-1", "limit=201", "limit=x", "limit=", "limit=1e2", "limit=+5", "limit=05", "limit=99999999999999999999", "limit=5&limit=6",

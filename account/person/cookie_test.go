@@ -170,9 +170,7 @@ func TestTheSharedSecretAloneOpensNothing(t *testing.T) {
 }
 
 func TestOldCookiesOutliveTheChangeToRS256(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	old := w.SignedIn("ada")
+	w, old := accounttest.SignedIn(t, "ada")
 	w.Start(withKey)
 	if !old.IsSignedIn() {
 		t.Fatal("the HS256 cookie died")
@@ -198,9 +196,7 @@ func TestOldCookiesOutliveTheChangeToRS256(t *testing.T) {
 }
 
 func TestPlantedCookiesNeitherFixASessionNorHideOne(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	w.AddUser("eve")
+	w := accounttest.With(t, "ada", "eve")
 	eve := w.SignedIn("eve")
 	victim := w.Browser()
 	victim.Cookies["cairn_session"] = eve.Cookies["cairn_session"]
@@ -228,9 +224,7 @@ func TestPlantedCookiesNeitherFixASessionNorHideOne(t *testing.T) {
 }
 
 func TestSessionDiesWithItsUser(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada")
 	w.Suspend("ada")
 	if b.IsSignedIn() {
 		t.Fatal("a suspended user is signed in")

@@ -47,9 +47,7 @@ func TestEndedAccountHasNoSessionAndReadsWhomToAsk(t *testing.T) {
 
 // Sessions live, so that nobody is signed out by a clock that is set right within the hour; nobody is told either.
 func TestNothingEndsWhileTheClockIsNotTrusted(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada")
 	look := func() {
 		t.Helper()
 		if _, err := w.Service.LookForEnds(t.Context()); err != nil {
@@ -67,8 +65,7 @@ func TestNothingEndsWhileTheClockIsNotTrusted(t *testing.T) {
 }
 
 func TestEndedFlagIsInNoCookieAndNoAccess(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	admin := account.FlagChange{account.FlagAdmin: {On: true, SetEnd: true, EndsAt: w.Clock.Now().Add(time.Minute)}}
 	w.AddUser("root1", account.FlagAdmin)
 	if _, err := w.Administration().SetFlags(t.Context(), account.Operator(), w.User("ada"), admin); err != nil {

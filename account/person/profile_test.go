@@ -189,9 +189,7 @@ func TestChangedPhoneNumberIsUnverified(t *testing.T) {
 }
 
 func TestPeopleChangeTheirClaims(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada")
 	m := b.Send("PATCH", "/api/me", "application/json", `{"display_name":"Ada L","given_name":" Ada ","birthdate":"0000-12-10","phone_number":"+39 06 1234567",
 		"address":{"street_address":"Via Roma 1\r\nScala B","locality":"Roma"}}`).Is(200).JSON()
 	want := map[string]any{"street_address": "Via Roma 1\nScala B", "locality": "Roma"}
@@ -219,9 +217,7 @@ func TestPeopleChangeTheirClaims(t *testing.T) {
 }
 
 func TestARefusedChangeNamesEveryFaultAndChangesNothing(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada")
 	pointers := func(a *accounttest.Answer) []string {
 		var out []string
 		list, _ := a.JSON()["errors"].([]any)

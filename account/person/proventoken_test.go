@@ -59,9 +59,7 @@ func testRemembered(t *testing.T, change ...func(*accounttest.Options)) {
 
 // The session lives on, so that nothing but the token's own end refuses it.
 func TestTokenIsNotRememberedPastItsEnd(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada")
 	end := w.Clock.Now().Add(5 * time.Second)
 	b.Cookies["cairn_session"] = forged(t, accounttest.Secret, jose.HS256, with(claimsOf(t, b.Cookies["cairn_session"]), "exp", end.Unix()))
 	if !b.IsSignedIn() {
@@ -74,9 +72,7 @@ func TestTokenIsNotRememberedPastItsEnd(t *testing.T) {
 }
 
 func TestMemoryOfTokensIsBounded(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada")
 	claims, other := claimsOf(t, b.Cookies["cairn_session"]), w.Browser()
 	for i := range person.MaxProvenTokens + person.MaxProvenTokens/2 {
 		other.Cookies["cairn_session"] = forged(t, accounttest.Secret, jose.HS256, with(claims, "jti", fmt.Sprint(i)))

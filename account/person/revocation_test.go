@@ -62,9 +62,7 @@ func TestFlagLossRevokesTheCookieWhenTheOptionIsOn(t *testing.T) {
 // Signing in again in the same browser replaces the token: a copy of the
 // earlier one must not go on at other applications.
 func TestReplacedTokenIsInTheList(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada")
 	stolen := b.Cookies["cairn_session"]
 	b.Login("ada", password).Is(200)
 	same(t, "the earlier token is not marked", statusBit(w, stolen), 1)
@@ -74,9 +72,7 @@ func TestReplacedTokenIsInTheList(t *testing.T) {
 }
 
 func TestHS256TokenIsRefusedAfterTheEndDate(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	old := w.SignedIn("ada")
+	w, old := accounttest.SignedIn(t, "ada")
 	if _, _, err := w.Store.HS256Sessions(t.Context(), w.Clock.Now()); err != nil {
 		t.Fatal(err)
 	}

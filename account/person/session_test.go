@@ -32,9 +32,7 @@ func TestProofIsFreshForAWhile(t *testing.T) {
 }
 
 func TestSessionsAreEndedByTheirOwnerAlone(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	w.AddUser("eve")
+	w := accounttest.With(t, "ada", "eve")
 	here, there, eve := w.SignedIn("ada"), w.SignedIn("ada"), w.SignedIn("eve")
 	current, others := here.SessionIDs()
 	if current == "" || len(others) != 1 {
@@ -66,9 +64,7 @@ func TestSessionsAreEndedByTheirOwnerAlone(t *testing.T) {
 }
 
 func TestEndOthersKeepsThisOne(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	w.AddUser("eve")
+	w := accounttest.With(t, "ada", "eve")
 	here, there, eve := w.SignedIn("ada"), w.SignedIn("ada"), w.SignedIn("eve")
 	here.Call("POST", "/api/me/sessions/end-others", nil).Is(204)
 	if !here.IsSignedIn() || there.IsSignedIn() || !eve.IsSignedIn() {
@@ -78,8 +74,7 @@ func TestEndOthersKeepsThisOne(t *testing.T) {
 }
 
 func TestSessionsAreToldApart(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	b := w.BrowserAt("2001:db8:1:2:3:4:5:6")
 	b.Send("POST", "/api/auth/login", "application/json", `{"handle":"ada","password":"`+password+`"}`,
 		"User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0").Is(200)
@@ -96,8 +91,7 @@ func TestSessionsAreToldApart(t *testing.T) {
 // Other applications may still go by what the browser has.
 func TestSignOutPutsTheTokenIntoTheList(t *testing.T) {
 	t.Run("retired", func(t *testing.T) {
-		w := accounttest.New(t)
-		w.AddUser("ada")
+		w := accounttest.With(t, "ada")
 		out, in := w.SignedIn("ada"), w.SignedIn("ada")
 		tokens := []string{out.Cookies["cairn_session"], in.Cookies["cairn_session"]}
 		w.Start(withKey)
@@ -134,9 +128,7 @@ func TestSignOutPutsTheTokenIntoTheList(t *testing.T) {
 		}
 	})
 	t.Run("several", func(t *testing.T) {
-		w := accounttest.New(t)
-		w.AddUser("ada")
-		w.AddUser("eve")
+		w := accounttest.With(t, "ada", "eve")
 		const name = "cairn_session"
 		dead, ada, eve := w.SignedIn("ada"), w.SignedIn("ada"), w.SignedIn("eve")
 		tokens := []string{dead.Cookies[name], ada.Cookies[name], eve.Cookies[name]}
@@ -317,8 +309,7 @@ func TestSurplusSessionsAreOfWhoMadeThem(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := accounttest.New(t)
-			w.AddUser("ada")
+			w := accounttest.With(t, "ada")
 			laptop, phone := w.BrowserAt(home), w.BrowserAt("192.0.2.1")
 			phone.Login("ada", password).Is(200)
 			laptop.Login("ada", password).Is(200)

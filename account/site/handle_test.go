@@ -12,8 +12,7 @@ import (
 
 // Who joins is offered a user name: from their name, and one that is free for one that is taken.
 func TestUserNameIsProposed(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("heinz-mueller")
+	w := accounttest.With(t, "heinz-mueller")
 	send := func(fields ...string) *accounttest.Answer {
 		t.Helper()
 		fields = append(fields, "code", w.Invite().Shown(), "password", password)
@@ -101,8 +100,7 @@ func TestSpellingsOfAHandleShareTheLimits(t *testing.T) {
 }
 
 func TestResetByAnotherSpellingOfTheHandle(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada.lovelace")
+	w := accounttest.With(t, "ada.lovelace")
 	code := w.ResetCode("ada.lovelace")
 	w.Browser().Page("/reset-password/?handle=adalovelace&code=" + code).Is(200).Hides("link-spent")
 	w.Browser().Call("POST", "/api/auth/reset-password", reset("adalovelace", code, "has ada.lovelace in it")).Is(400, "weak_password")

@@ -14,9 +14,7 @@ import (
 )
 
 func TestInvitesTellExactlyWhatTheContractSays(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada")
 	if got, want := strings.TrimSpace(b.Call("GET", "/api/invites", nil).Is(200).Body), `{"invites":[],"remaining":3}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -42,9 +40,7 @@ func TestInvitesTellExactlyWhatTheContractSays(t *testing.T) {
 }
 
 func TestAnInviteIsItsOwnersAlone(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	w.AddUser("eve")
+	w := accounttest.With(t, "ada", "eve")
 	ada, eve := w.SignedIn("ada"), w.SignedIn("eve")
 	code := ada.Call("POST", "/api/invites", nil).Is(201).JSON()["code"].(string)
 	w.AddUser("root", account.FlagAdmin)
@@ -67,9 +63,7 @@ func TestAnInviteIsItsOwnersAlone(t *testing.T) {
 }
 
 func TestTheInviteLimitHoldsInARace(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada")
 	got := accounttest.Parallel(12, func(int) int { return b.Clone().Call("POST", "/api/invites", nil).Status })
 	if got[201] != 3 || got[403] != 9 {
 		t.Fatalf("%v", got)
@@ -83,9 +77,7 @@ func TestTheInviteLimitHoldsInARace(t *testing.T) {
 }
 
 func TestAdministratorsInviteWithoutLimit(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("root1", account.FlagAdmin)
-	b := w.SignedIn("root1")
+	_, b := accounttest.SignedIn(t, "root1", account.FlagAdmin)
 	for range 5 {
 		b.Call("POST", "/api/invites", nil).Is(201)
 	}
@@ -102,9 +94,7 @@ func TestInvitingIsRateLimited(t *testing.T) {
 }
 
 func TestNotesAreBounded(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	_, b := accounttest.SignedIn(t, "ada")
 	for _, note := range []string{strings.Repeat("x", 201), "a\nb", "a\u202eb"} {
 		b.Call("POST", "/api/invites", map[string]string{"note": note}).Is(400, "invalid_text")
 	}
@@ -112,8 +102,7 @@ func TestNotesAreBounded(t *testing.T) {
 }
 
 func TestPageOfInvitesSaysForHowManyDays(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	w.AddUser("root1", account.FlagAdmin)
 	w.SaveSettings(func(v *account.Settings) { v.InviteMaxDays = 7 })
 	w.SignedIn("ada").Page("/account/invites").Is(200).Shows("within 7 days, unless")
@@ -136,8 +125,7 @@ func TestPlainInviteOfAnAdministratorIsNotWide(t *testing.T) {
 }
 
 func TestInvitesKeepWithinWhatTheInviterMay(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	w.AddUser("root1", account.FlagAdmin)
 	w.SaveSettings(func(v *account.Settings) {
 		v.Flags, v.InviteFlags = append(v.Flags, "coach", "player"), []string{"player"}

@@ -9,8 +9,7 @@ import (
 )
 
 func TestLooseJSONIsRefused(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	good := `{"handle":"ada","password":"` + password + `"}`
 	w.Browser().Send("POST", "/api/auth/login", "application/json", good).Is(200)
 	w.Browser().Send("POST", "/api/auth/login", "application/json; charset=UTF-8", " \n"+good+"\n").Is(200)
@@ -39,9 +38,7 @@ func TestLooseJSONIsRefused(t *testing.T) {
 }
 
 func TestWrongContentTypeChangesNothing(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada")
 	for _, ct := range []string{
 		"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/json", "application/json; charset=utf-16",
 		"application/jsonp", "application/json,text/plain", "application/problem+json", "json", ";", "application/json; charset",
@@ -66,9 +63,7 @@ func TestWrongContentTypeChangesNothing(t *testing.T) {
 }
 
 func TestEmptyBodiesNeedNoContentType(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	_, b := accounttest.SignedIn(t, "ada")
 	b.Call("POST", "/api/me/sessions/end-others", nil).Is(204)
 	b.Send("POST", "/api/me/sessions/end-others", "application/json", `{}`).Is(204)
 	b.Send("POST", "/api/me/sessions/end-others", "application/json", `{"x":1}`).Is(400)
@@ -77,9 +72,7 @@ func TestEmptyBodiesNeedNoContentType(t *testing.T) {
 }
 
 func TestOversizeBodiesAreCutOff(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	_, b := accounttest.SignedIn(t, "ada")
 	big := `{"handle":"ada","password":"` + strings.Repeat("x", 1<<20) + `"}`
 	b.Send("POST", "/api/auth/login", "application/json", big).Is(413, "too_large")
 	b.Send("POST", "/api/invites", "application/json", big).Is(413, "too_large")

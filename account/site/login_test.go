@@ -103,8 +103,7 @@ func TestContinuationStaysInTheService(t *testing.T) {
 }
 
 func TestSignInFormKeepsWhatIsNoSecret(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	w.Browser().Page("/login/", "handle", "<ada>", "password", "hunter2hunter2").Is(401).
 		Shows(`data-page="login"`, `role="alert"`, "&lt;ada&gt;").Hides("hunter2hunter2", "<ada>", "req-1") // a number for the operator is on error pages only
 	w.Browser().Page("/login/?handle=Ada").Is(200).Shows(`value="ada"`)
@@ -113,8 +112,7 @@ func TestSignInFormKeepsWhatIsNoSecret(t *testing.T) {
 }
 
 func TestHandleIsTakenAsPeopleWriteIt(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	for _, typed := range []string{"@ada", " Ada ", " @ADA", "ada"} {
 		w.Browser().Page("/login/", "handle", typed, "password", password).RedirectsTo("/account/")
 		w.Browser().Login(typed, password).Is(200)
@@ -162,8 +160,7 @@ func TestSignInPageSaysWhyTheSessionIsOver(t *testing.T) {
 // A browser without cookies is told, and where they are kept; a browser that has not signed in is not.
 func TestLostCookieIsTold(t *testing.T) {
 	const told = "did not keep the cookie for this sign-in"
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	agent := []string{"User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Accept", "text/html"}
 	open := func(more ...string) *accounttest.Answer {
 		return w.Browser().Send("GET", "http://localhost:4040/login/", "", "", append(more, agent...)...).Is(200)
@@ -204,8 +201,7 @@ func TestRefusalNamesTheMinutesToWait(t *testing.T) {
 }
 
 func TestLogoutEndsTheSessionNotOnlyTheCookie(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	for _, out := range []func(b *accounttest.Browser) *accounttest.Answer{
 		func(b *accounttest.Browser) *accounttest.Answer {
 			return b.Call("POST", "/api/auth/logout", nil).Is(200)
@@ -231,9 +227,7 @@ func TestLogoutEndsTheSessionNotOnlyTheCookie(t *testing.T) {
 }
 
 func TestOnlyItsMethodsWorkAndNothingChangesByOthers(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	_, b := accounttest.SignedIn(t, "ada")
 	for _, c := range []struct{ method, path, allow string }{
 		{"GET", "/api/auth/login", "POST"}, {"GET", "/api/auth/logout", "POST"}, {"HEAD", "/api/auth/logout", "POST"},
 		{"POST", "/api/me", "DELETE, GET, HEAD, PATCH"}, {"POST", "/api/me/prefs", "GET, HEAD, PUT"}, {"GET", "/api/me/password", "DELETE, PUT"},

@@ -37,9 +37,7 @@ func TestMeTellsExactlyWhatTheContractSays(t *testing.T) {
 }
 
 func TestProfileChanges(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada")
 	m := b.Call("PATCH", "/api/me", map[string]string{"display_name": " Ada L ", "email": "ada@example.org"}).Is(200).JSON()
 	if m["display_name"] != "Ada L" || m["email"] != "ada@example.org" || m["email_verified"] != false || m["session"] == nil {
 		t.Errorf("%v", m)
@@ -67,8 +65,7 @@ func TestProfileChanges(t *testing.T) {
 }
 
 func TestPasswordChangeEndsTheOtherSessions(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	here, there := w.SignedIn("ada"), w.SignedIn("ada")
 	code := w.ResetCode("ada")
 	in := func(current, next string) map[string]string {
@@ -150,9 +147,7 @@ func TestDeletingOnesAccount(t *testing.T) {
 }
 
 func TestExportHoldsEverythingButSecrets(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada", account.FlagActivity)
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada", account.FlagActivity)
 	b.Call("PUT", "/api/me/prefs", map[string]string{"units": "metric"}).Is(200)
 	code := b.Call("POST", "/api/invites", map[string]string{"note": "for Bob"}).Is(201).JSON()["code"].(string)
 	a := b.Call("GET", "/api/me/export", nil).Is(200).Shows(code, "for Bob", `"units":"metric"`, "192.0.2.1", w.User("ada").Sub)
@@ -187,9 +182,7 @@ func TestSettingsOfAnotherProcessAreSeenSoon(t *testing.T) {
 }
 
 func TestPreferencesMergeAndNullDeletes(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	w.AddUser("eve")
+	w := accounttest.With(t, "ada", "eve")
 	b := w.SignedIn("ada")
 	for _, step := range []struct{ in, want string }{
 		{`{}`, `{}`}, {`{"a":"1","Map.Style/x~y":"Ä\n2"}`, `{"Map.Style/x~y":"Ä\n2","a":"1"}`}, {`{"a":"","A":"2"}`, `{"A":"2","Map.Style/x~y":"Ä\n2","a":""}`},
@@ -209,9 +202,7 @@ func TestPreferencesMergeAndNullDeletes(t *testing.T) {
 }
 
 func TestPreferencesBeyondTheirBoundsChangeNothing(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	_, b := accounttest.SignedIn(t, "ada")
 	long := strings.Repeat("k", 64)
 	b.Call("PUT", "/api/me/prefs", map[string]string{long: strings.Repeat("v", 4096)}).Is(200)
 	for name, body := range map[string]string{
@@ -275,9 +266,7 @@ func TestUserEndsOnlyTheirOwnAppAccess(t *testing.T) {
 }
 
 func TestWhatCannotBeAnAppIsNone(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada")
 	b.Call("GET", "/api/me/apps", nil).Is(200).Shows(`{"apps":[]}`)
 	for _, id := range []string{"x", "%00", "%20", "a%0Ab", "%ff", strings.Repeat("x", 300)} {
 		b.Call("DELETE", "/api/me/apps/"+id, nil).Is(404, "app_not_found")
@@ -316,9 +305,7 @@ func (p *pagedInvites) Invites(_ context.Context, q account.InviteQuery) ([]acco
 func TestLongListsAreWrittenAsTheyAreRead(t *testing.T) {
 	for _, path := range []string{"/api/me/export", "/api/invites"} {
 		for _, failAt := range []int{0, 1, 3} {
-			w := accounttest.New(t)
-			w.AddUser("root1", account.FlagAdmin)
-			b := w.SignedIn("root1")
+			w, b := accounttest.SignedIn(t, "root1", account.FlagAdmin)
 			invites := &pagedInvites{Store: w.Store, left: 1001, failAt: failAt}
 			w.Start(func(o *accounttest.Options) { o.Store = invites })
 			var a *accounttest.Answer

@@ -98,8 +98,7 @@ func TestAccountPageForms(t *testing.T) {
 }
 
 func TestTheProfileFormHasEveryMemberThatAPersonMayChange(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	form := w.SignedIn("ada").Page("/account/profile").Is(200)
 	for _, name := range account.UserMembers() {
 		if field := fmt.Sprintf(` name="%s"`, name); strings.HasSuffix(name, "_verified") {
@@ -111,8 +110,7 @@ func TestTheProfileFormHasEveryMemberThatAPersonMayChange(t *testing.T) {
 }
 
 func TestSignedOutFormsChangeNothing(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	for _, path := range []string{
 		"/account/profile", "/account/password", "/account/sessions/end", "/account/sessions/end-others", "/account/invites", "/account/invites/delete",
 		"/account/apps/remove", "/account/delete",
@@ -129,9 +127,7 @@ func TestSignedOutFormsChangeNothing(t *testing.T) {
 
 // The sign-in page says that a form was lost, carries nothing of it, and leads back to its page alone.
 func TestFormOfAnEndedSessionHasToBeTypedAgain(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	ada := w.SignedIn("ada")
+	w, ada := accounttest.SignedIn(t, "ada")
 	w.SignedIn("ada").Call("POST", "/api/me/sessions/end-others", nil).Is(204)
 	const form = "application/x-www-form-urlencoded"
 	send := func(from string) string {

@@ -111,9 +111,7 @@ func session(b *accounttest.Browser) account.Session {
 }
 
 func TestPasskeyIsTheOnlyStep(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada")
 	hard, soft := addPasskey(b, "Key"), addPasskey(b, "Manager", synced)
 	for method, k := range map[string]*keyring{account.MethodHardwareKey: hard, account.MethodSoftwareKey: soft} {
 		fresh := w.Browser()
@@ -143,9 +141,7 @@ func TestPasskeyIsTheOnlyStep(t *testing.T) {
 // Everything that a thief of an assertion, or a site in between, could try: one answer,
 // and no session.
 func TestPasskeyOfAnotherCeremonyOpensNothing(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	w.AddUser("bob")
+	w := accounttest.With(t, "ada", "bob")
 	ada, bob := w.SignedIn("ada"), w.SignedIn("bob")
 	k, other := addPasskey(ada, "Key"), addPasskey(bob, "Key")
 	edit := func(body map[string]any, member string, change func(map[string]any)) {
@@ -270,8 +266,7 @@ func TestPasskeyOfAnotherCeremonyOpensNothing(t *testing.T) {
 
 // The assertion that was sent is seen again at the same instance, and at another one.
 func TestPasskeyAssertionIsGoodOnce(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	k := addPasskey(w.SignedIn("ada"), "Key")
 	b := w.Browser()
 	body := k.get(begin(b))
@@ -364,9 +359,7 @@ func TestRefusedPasskeySaysWhyInTheLog(t *testing.T) {
 }
 
 func TestOwnerManagesPasskeys(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	w.AddUser("bob")
+	w := accounttest.With(t, "ada", "bob")
 	b, bob := w.SignedIn("ada"), w.SignedIn("bob")
 	k := newKeyring(synced)
 	k.device.Aaguid = uuid.MustParse("fbfc3007-154e-4ecc-8c0b-6e020557d7bd")
@@ -459,9 +452,7 @@ func finishing(purpose string, body map[string]any) map[string]any {
 }
 
 func TestPasskeyIsTheSecondStep(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	w.AddUser("bob")
+	w := accounttest.With(t, "ada", "bob")
 	ada, bob := w.SignedIn("ada"), w.SignedIn("bob")
 	k, other := addPasskey(ada, "Key"), addPasskey(bob, "Key")
 	b := w.Browser()
@@ -509,9 +500,7 @@ func TestPasskeyIsTheSecondStep(t *testing.T) {
 }
 
 func TestPasskeyConfirmsWhoIsSignedIn(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	w.AddUser("bob")
+	w := accounttest.With(t, "ada", "bob")
 	b, bob := w.SignedIn("ada"), w.SignedIn("bob")
 	k, other := addPasskey(b, "Key"), addPasskey(bob, "Key")
 	w.Clock.Advance(9 * time.Minute)
@@ -543,9 +532,7 @@ func TestPasskeyConfirmsWhoIsSignedIn(t *testing.T) {
 
 // The codes come with the first factor, in the page that the form leads to, and go with the last one.
 func TestExportHasThePasskeysWithoutTheirKeys(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada")
 	addPasskey(b, "Blue key")
 	keys, err := w.Store.Passkeys(t.Context(), w.User("ada").Sub)
 	if err != nil || len(keys) != 1 {
@@ -555,9 +542,7 @@ func TestExportHasThePasskeysWithoutTheirKeys(t *testing.T) {
 }
 
 func TestRecoveryCodesComeWithTheFirstPasskey(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada")
 	add := func() *accounttest.Answer {
 		body := newKeyring().create(b.Call("POST", "/api/me/passkeys/begin", nil))
 		return b.Page("/account/passkeys", "state", body["state"].(string), "credential", string(body["credential"].(json.RawMessage)), "second_step", "true")
@@ -590,9 +575,7 @@ func TestRecoveryCodesComeWithTheFirstPasskey(t *testing.T) {
 
 // The script sends the form without an answer of the browser where the session is not fresh.
 func TestNewPasskeyAfterTheConfirmation(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada")
 	w.Clock.Advance(11 * time.Minute)
 	form := []string{"state", "", "credential", ""}
 	b.Page("/account/passkeys", form...).Is(403).Shows(`data-page="confirm"`)
@@ -601,8 +584,7 @@ func TestNewPasskeyAfterTheConfirmation(t *testing.T) {
 
 // An issuer that lost its name leaves passkeys of no use: the pages say so, and the codes still work.
 func TestPasskeysOfAnIssuerThatWasMoved(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	addPasskey(w.SignedIn("ada"), "Key")
 	w.Start(func(o *accounttest.Options) { o.Issuer = "http://127.0.0.1:4040" })
 	b := w.Browser()

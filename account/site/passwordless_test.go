@@ -191,8 +191,7 @@ func TestAdministratorHelpsWithoutAPassword(t *testing.T) {
 // A registration that would be refused makes no passkey, and one that was made for another challenge,
 // browser or person opens nothing.
 func TestJoiningByPasskeyIsRefusedBeforeThePasskey(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	b, code := w.Browser(), w.Invite().Code
 	start := func(code, handle string) *accounttest.Answer {
 		return b.Call("POST", "/api/register/passkey/begin", map[string]string{"code": code, "handle": handle})
@@ -318,8 +317,7 @@ func TestOnlyUnknownPasskeysAreForgotten(t *testing.T) {
 // What a browser makes automatically after a sign-in with a password changes nothing but that it signs in: the
 // password alone still does, here and elsewhere, until the member adds a second step on purpose.
 func TestOfferedPasskeyKeepsNobodyOut(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	b := w.Browser()
 	b.Page("/login/", "handle", "ada", "password", password).RedirectsTo("/account/")
 	b.Page("/account/").Is(200).Shows("data-offer")

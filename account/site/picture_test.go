@@ -47,9 +47,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // Whoever has a picture under way cannot send another: their files would fill the memory.
 func TestSecondPictureUnderWayIsRefusedUnread(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	w.AddUser("bob")
+	w := accounttest.With(t, "ada", "bob")
 	ada, bob := w.SignedIn("ada"), w.SignedIn("bob")
 	const boundary = "xxx"
 	head := "--" + boundary + "\r\nContent-Disposition: form-data; name=\"picture\"; filename=\"me.png\"\r\n\r\n"
@@ -74,8 +72,7 @@ func TestSecondPictureUnderWayIsRefusedUnread(t *testing.T) {
 
 // A picture is there for whoever has its address, as long as it is the picture of an account that is neither suspended nor deleted.
 func TestUploadedPictureIsServedUntilItIsReplaced(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	b, stranger := w.SignedIn("ada"), w.Browser()
 	shade := uint8(0)
 	upload := func() (path, served string) {

@@ -123,8 +123,7 @@ func (a *away) ResetCodeValid(ctx context.Context, handle string, hash []byte, n
 }
 
 func TestDatabaseFailureIsNotAnAnswerAboutUsers(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	store := &away{Store: w.Store}
 	w.Store = store
 	var log bytes.Buffer

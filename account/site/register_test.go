@@ -94,8 +94,7 @@ func TestRefusedRegistrationLeavesTheInvite(t *testing.T) {
 }
 
 func TestAWrongCodeTellsNothingAboutHandles(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("taken")
+	w := accounttest.With(t, "taken")
 	want := w.Browser().Call("POST", "/api/register", registration("0000-0000-0000-0000", "free")).Is(400, "invalid_invite").Body
 	for _, handle := range []string{"taken", "-", "admin", ""} {
 		if got := w.Browser().Call("POST", "/api/register", registration("0000-0000-0000-0000", handle)).Is(400).Body; got != want {
@@ -105,8 +104,7 @@ func TestAWrongCodeTellsNothingAboutHandles(t *testing.T) {
 }
 
 func TestClosedAndFullInstallationsRefuseRegistration(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	i := w.Invite()
 	w.SaveSettings(func(s *account.Settings) { s.Registration = account.RegistrationClosed })
 	w.Browser().Call("POST", "/api/register", registration(i.Code, "bob")).Is(403, "registration_full")
@@ -138,9 +136,7 @@ func TestTypingMistakesKeepNobodyFromJoining(t *testing.T) {
 }
 
 func TestRegisteringWhileSignedInEndsTheOtherSession(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada")
 	old := b.Clone()
 	b.Call("POST", "/api/register", registration(w.Invite().Code, "bob")).Is(201)
 	if got := b.Call("GET", "/api/me", nil).JSON()["handle"]; got != "bob" {
@@ -152,8 +148,7 @@ func TestRegisteringWhileSignedInEndsTheOtherSession(t *testing.T) {
 }
 
 func TestRegisterPage(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	a := w.SignedIn("ada").Call("POST", "/api/invites", map[string]string{"note": "See you <b>Sunday</b>"}).Is(201)
 	code := a.JSON()["code"].(string)
 	w.Browser().Page("/register/").Is(200).Shows(`data-page="register"`, "Ask a member for an invite code")
@@ -174,8 +169,7 @@ func TestRegisterPage(t *testing.T) {
 }
 
 func TestInvitesOfShutOutMembersAreVoid(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	code := w.SignedIn("ada").Call("POST", "/api/invites", nil).Is(201).JSON()["code"].(string)
 	w.Suspend("ada")
 	w.Browser().Call("POST", "/api/register", registration(code, "bob")).Is(400, "invalid_invite")

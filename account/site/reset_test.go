@@ -16,9 +16,7 @@ func reset(handle, code, password string) map[string]string {
 }
 
 func TestAResetCodeWorksOnceForOnePersonAndNotForLong(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	w.AddUser("bob")
+	w := accounttest.With(t, "ada", "bob")
 	first := w.ResetCode("ada")
 	code := w.ResetCode("ada")
 	bobs := w.ResetCode("bob")
@@ -110,8 +108,7 @@ func TestWrongResetCodesDoNotRefuseTheRightOne(t *testing.T) {
 }
 
 func TestResetPage(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	code := w.ResetCode("ada")
 	w.Browser().Page("/reset-password/?handle=Ada&code="+strings.ToLower(code)).Is(200).Shows(`data-page="reset-password"`, `value="ada"`, `value="`+code+`"`)
 	w.Browser().Page("/reset-password/?handle=%3Cb%3E&code=%3Cb%3E").Is(200).Hides("<b>", "&lt;b&gt;")
@@ -132,9 +129,7 @@ func TestPasswordManagersFindTheForm(t *testing.T) {
 
 // A suspended or locked-out user is told whom to ask, where the administrators have said it.
 func TestContactIsShownToWhoNeedsIt(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada")
 	w.Suspend("ada")
 	wrong := map[string]string{"handle": "ada", "code": "nonsense", "password": password}
 	for _, contact := range []string{"", "board@club.example"} {

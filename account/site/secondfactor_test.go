@@ -418,9 +418,7 @@ func TestSecondFactorTellsNothingBeforeThePassword(t *testing.T) {
 // A thief of the session alone can neither change how the account is signed in to, nor
 // take it from its owner.
 func TestStolenSessionNeedsAFreshProof(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada")
 	drawn := b.Call("POST", "/api/me/totp", nil).Is(200).JSON()
 	w.Clock.Advance(10*time.Minute + time.Second)
 	stolen := b.Clone()

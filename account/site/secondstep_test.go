@@ -49,8 +49,7 @@ func stepBy(b *accounttest.Browser, handle string, k *keyring) *accounttest.Answ
 
 // The first passkey locks nobody out: other devices stay signed in, and the password is enough there.
 func TestPasskeyIsAWayInNotALock(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
+	w := accounttest.With(t, "ada")
 	computer, phone := w.SignedIn("ada"), w.SignedIn("ada")
 	k := addWayIn(phone, "Phone")
 	if !computer.IsSignedIn() || w.User("ada").SecondFactor || !signsIn(w.Browser(), k) {
@@ -75,9 +74,7 @@ func TestPasskeyIsAWayInNotALock(t *testing.T) {
 
 // Who switches the second step on or off has shown the factor; the password alone does neither.
 func TestSecondStepIsAChoice(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada")
 	setStep(b, true).Is(409, "no_second_step")
 	b.Call("PUT", "/api/me/second-step", map[string]any{}).Is(400)
 	k := addWayIn(b, "Key")
@@ -146,9 +143,7 @@ func TestDemandedSecondStepAsksForThePasskeyThatExists(t *testing.T) {
 // The owner uses an application that demands a second factor: whoever knows the password alone neither adds a factor of
 // their own for it nor removes the owner's.
 func TestApplicationInUseKeepsFactorsFromThePasswordAlone(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada")
 	k := addWayIn(b, "Key")
 	op := account.Operator()
 	c := &provider.Client{ID: "bank", Name: "Bank", RedirectURIs: []string{"https://bank.example.org/cb"}, AuthMethod: provider.AuthNone, RequireACR: account.ACRTwoFactors, CreatedAt: w.Clock.Now()}
@@ -241,9 +236,7 @@ func TestSecondStepOfAThiefFallsWithTheirSession(t *testing.T) {
 
 // The password goes: recovery codes come with its loss, and a thief who knows it cannot remove it.
 func TestPasswordGoesWithThePasskeyThatStays(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	w, b := accounttest.SignedIn(t, "ada")
 	k := addWayIn(b, "Key")
 	thief := w.SignedIn("ada")
 	thief.Call("DELETE", "/api/me/password", nil).Is(401, "second_factor_required")

@@ -233,9 +233,7 @@ func TestAccountWithoutAWayInIsClosed(t *testing.T) {
 
 // A box shuts nobody out of their own account. An administrator's may take the last passkey; the recovery codes stay.
 func TestRemovalByABoxLeavesAWayIn(t *testing.T) {
-	w := accounttest.New(t)
-	w.AddUser("ada")
-	first := w.SignedIn("ada")
+	w, first := accounttest.SignedIn(t, "ada")
 	one, two := addPasskey(first, "one"), addPasskey(first, "two")
 	codes := first.Call("POST", "/api/me/recovery-codes", nil).Is(200).JSON()["recovery_codes"].([]any)
 	first.Call("DELETE", "/api/me/password", nil).Is(204)

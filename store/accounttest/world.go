@@ -86,6 +86,24 @@ func New(t testing.TB, change ...func(*Options)) *World {
 	return Mounted(t, nil, change...)
 }
 
+// With is New with members, who have the usual password.
+func With(t testing.TB, handles ...string) *World {
+	t.Helper()
+	w := New(t)
+	for _, handle := range handles {
+		w.AddUser(handle)
+	}
+	return w
+}
+
+// SignedIn is New with a member and their browser, which is signed in.
+func SignedIn(t testing.TB, handle string, flags ...string) (*World, *Browser) {
+	t.Helper()
+	w := New(t)
+	w.AddUser(handle, flags...)
+	return w, w.SignedIn(handle)
+}
+
 // Mounted is New, where mount, unless it is nil, adds to the router of the service.
 func Mounted(t testing.TB, mount func(*site.Site, *mux.Router), change ...func(*Options)) *World {
 	t.Helper()

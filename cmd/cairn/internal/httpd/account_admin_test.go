@@ -104,8 +104,7 @@ func userQuery(text string) account.UserQuery { return account.UserQuery{Query: 
 // Nobody is asked to consent to a trusted application, and whoever let it in by
 // signing in sees it and can end its access, as that of any other.
 func TestAccessOfATrustedClientIsSeenAndEnded(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	s.addUser("root", account.FlagAdmin)
 	secret := s.addClient("club", func(c *provider.Client) { c.Trusted = true })
 	b, token := s.signedInTokens(s.relyingParty("club", secret, "openid", "offline_access"), "ada")

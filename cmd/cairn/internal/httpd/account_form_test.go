@@ -36,9 +36,7 @@ func confirmForm(t *testing.T, what string, got response, status int, path strin
 // What was typed into a form is not lost because the session is no longer fresh: the page asks for the proof
 // and sends the form on.
 func TestFormIsNotLostWhereAProofIsMissing(t *testing.T) {
-	l := startLife(t, serviceOptions{})
-	l.member("ada")
-	l.member("bob")
+	l := startLife(t, serviceOptions{}, "ada", "bob")
 	ada := l.signedIn("ada")
 	phone := l.addTOTP(ada)
 	var logo bytes.Buffer

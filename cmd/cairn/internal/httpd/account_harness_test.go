@@ -57,14 +57,17 @@ func eachLife(t *testing.T, limits bool, test func(t *testing.T, l *life)) {
 }
 
 // startLife starts a life. Its time begins with the next window of the limits: it is never
-// behind that of the connections, which have deadlines.
-func startLife(t *testing.T, o serviceOptions) *life {
+// behind that of the connections, which have deadlines. It has the keeper and these members.
+func startLife(t *testing.T, o serviceOptions, members ...string) *life {
 	t.Helper()
 	l := &life{begin: time.Now().UTC().Truncate(15 * time.Minute).Add(15 * time.Minute)}
 	o.Mail, o.Now = l, l.now
 	l.service = startService(t, o)
 	l.member("keeper", account.FlagAdmin)
 	l.keeper = l.signedIn("keeper")
+	for _, handle := range members {
+		l.member(handle)
+	}
 	return l
 }
 

@@ -98,8 +98,7 @@ func TestLastFactorStaysWhileItIsDemanded(t *testing.T) {
 
 // What a session once proved is worth nothing where the person has no factor any more (L6).
 func TestSessionOfAFactorThatIsGoneHasToSetOneUp(t *testing.T) {
-	l := startLife(t, serviceOptions{})
-	l.member("ada")
+	l := startLife(t, serviceOptions{}, "ada")
 	ada := l.signedIn("ada")
 	phone := l.addTOTP(ada)
 	ada = l.signedInWith("ada", phone.code())
@@ -118,8 +117,7 @@ func TestSessionOfAFactorThatIsGoneHasToSetOneUp(t *testing.T) {
 
 // Who sets up an authenticator app has just shown its code: nothing asks for it again.
 func TestEnrolmentRaisesTheSession(t *testing.T) {
-	l := startLife(t, serviceOptions{})
-	l.member("ada")
+	l := startLife(t, serviceOptions{}, "ada")
 	app := l.app("app", func(c *provider.Client) { c.Trusted, c.RequireACR = true, "2" })
 	ada := l.signedIn("ada")
 	before := ada.cookie("cairn_session")
@@ -162,8 +160,7 @@ func TestUndoAndAFurtherChangeAtOnce(t *testing.T) {
 
 // An administrator who ends all sessions of an account that is in wrong hands ends what they have made.
 func TestAdministratorEndsOfflineAccessToo(t *testing.T) {
-	l := startLife(t, serviceOptions{})
-	l.member("ada")
+	l := startLife(t, serviceOptions{}, "ada")
 	app := l.app("app", func(c *provider.Client) { c.Trusted = true })
 	ada, token := l.signedInTokens(app, "ada")
 	needStatus(t, "end all", l.admin("POST /users/ada/sessions/end-all"), 200)

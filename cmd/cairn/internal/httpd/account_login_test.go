@@ -73,9 +73,7 @@ func alike(got response) string {
 func TestRefusalCostsTheSameForEveryHandle(t *testing.T) {
 	real, err := passwords.NewHasher()
 	noError(t, err)
-	s := startService(t, serviceOptions{Hasher: real})
-	s.addUser("ada")
-	s.addUser("banned")
+	s := startService(t, serviceOptions{Hasher: real}, "ada", "banned")
 	for handle, parameters := range map[string]string{"dear": "m=65536,t=1,p=1", "cheap": "m=64,t=1,p=1"} {
 		u := s.addUser(handle)
 		imported := "$argon2id$v=19$" + parameters + "$" + strings.Repeat("A", 22) + "$" + strings.Repeat("A", 43)
@@ -102,8 +100,7 @@ func TestRefusalCostsTheSameForEveryHandle(t *testing.T) {
 // Attack 95: many accounts from one address; and 97 again, its neighbours. A guesser there has ten tries at any account
 // and sixty in all, and finds out nothing about who is known there.
 func TestGuessesFromOneAddressEnd(t *testing.T) {
-	s := startService(t, serviceOptions{Limits: true})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{Limits: true}, "ada")
 	home := freshAddress()
 	s.visitorAt(home).signIn("ada")
 	tried, wrong, guesser := map[string]int{}, 0, s.visitorAt(home)
@@ -192,9 +189,7 @@ func TestMistakesOfOthersKeepNobodyOut(t *testing.T) {
 
 // A machine that signs in over and over is held at its address; wrong passwords do not count, and other addresses go on.
 func TestRightPasswordsHaveALimitOfTheirOwn(t *testing.T) {
-	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.RateLimits = []string{"sign-in=3/1h", "login=off"} }})
-	s.addUser("ada")
-	s.addUser("bob")
+	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.RateLimits = []string{"sign-in=3/1h", "login=off"} }}, "ada", "bob")
 	script := s.visitor()
 	for range 3 {
 		wantStatus(t, "a wrong password", script.login("ada", "a wrong password"), http.StatusUnauthorized)
@@ -395,9 +390,7 @@ func (b *browser) signInPage(t *testing.T, authURL string) (response, url.Values
 
 // The page says for whom the sign-in is and, to who is signed in, why again.
 func TestSignInPageSaysWhatItIsFor(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
-	s.addUser("eve")
+	s := startService(t, serviceOptions{}, "ada", "eve")
 	rp := s.app("app", nil)
 	if page, _ := s.browser().signInPage(t, rp.authURL()); !strings.Contains(page.Text, "Sign in to continue to <bdi>App app</bdi>") {
 		t.Errorf("the application is not named: %s", mainOf(page.Text))

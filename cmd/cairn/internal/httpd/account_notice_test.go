@@ -14,8 +14,7 @@ import (
 
 // "That wasn’t me" ends what a thief's session has made: also what would outlive it (L7).
 func TestNotMeEndsAllThatASessionHasMade(t *testing.T) {
-	l := startLife(t, serviceOptions{Limits: true})
-	l.member("ada")
+	l := startLife(t, serviceOptions{Limits: true}, "ada")
 	app := l.app("app", func(c *provider.Client) { c.Trusted = true })
 	owner, thief := l.signedIn("ada"), l.visitor()
 	enter := func(b *browser) *oauth2.Token {

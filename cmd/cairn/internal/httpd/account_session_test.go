@@ -113,8 +113,7 @@ func TestEndedSessionStaysEnded(t *testing.T) {
 func TestOldestOfTooManySessionsEnds(t *testing.T) {
 	var later atomic.Int64 // each sign-in is one second after the one before
 	now := func() time.Time { return time.Now().Add(time.Duration(later.Load()) * time.Second) }
-	s := startService(t, serviceOptions{Now: now})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{Now: now}, "ada")
 	s.addUser("keeper", account.FlagAdmin)
 	keeper := s.signedIn("keeper")
 	browsers := make([]*browser, 102)
@@ -172,9 +171,7 @@ func TestOldestOfTooManySessionsEnds(t *testing.T) {
 
 func TestSessionEndOfTheOperator(t *testing.T) {
 	database := filepath.Join(t.TempDir(), "cairn.db")
-	s := startService(t, serviceOptions{Store: storetest.Open(t, database)})
-	s.addUser("ada")
-	s.addUser("bob")
+	s := startService(t, serviceOptions{Store: storetest.Open(t, database)}, "ada", "bob")
 	browsers := []*browser{s.browser(), s.browser(), s.browser()}
 	for _, b := range browsers {
 		b.signIn("ada")
@@ -220,8 +217,7 @@ func TestVisitsAreWrittenBesideTheRequests(t *testing.T) {
 	noError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	t.Run("service", func(t *testing.T) { // which has stopped when it returns
-		s := startService(t, serviceOptions{Store: st})
-		s.addUser("ada")
+		s := startService(t, serviceOptions{Store: st}, "ada")
 		b := s.signedIn("ada")
 		other, err := db.Conn(t.Context())
 		noError(t, err)

@@ -326,8 +326,7 @@ func TestHoldersOfAFlagNeedASecondFactor(t *testing.T) {
 // An application that verifies the cookie on its own asks for a second factor, sends the person to
 // the address that the documentation names, and lets them in afterwards.
 func TestApplicationOfTheCookieAsksForASecondFactor(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	v := &session.Verifier{
 		Issuer: s.URL, Keys: session.NewRemoteKeySet(s.URL+"/.well-known/jwks.json", session.RemoteOptions{}),
 		RequireACR: session.ACRTwoFactors,

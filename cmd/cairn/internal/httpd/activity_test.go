@@ -36,8 +36,7 @@ func zipped(t *testing.T, text string) string {
 }
 
 func TestServiceAgreesWithTheCommand(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	b := s.browser()
 	b.signIn("ada")
 	var files []string
@@ -69,8 +68,7 @@ func TestServiceAgreesWithTheCommand(t *testing.T) {
 }
 
 func TestValidatorNeedsASession(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	b := s.browser()
 	if got := b.do("POST", validatePath, "application/json", "{}"); got.StatusCode != http.StatusUnauthorized || got.JSON(t)["code"] != "not_authenticated" {
 		t.Errorf("a stranger: %d %s", got.StatusCode, got.Text)
@@ -87,8 +85,7 @@ func TestValidatorNeedsASession(t *testing.T) {
 }
 
 func TestUploadLimits(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	b := s.browser()
 	b.signIn("ada")
 	document := `{"bas_version":"1.0","id":"a","title":"Ride","sport":"cycling","started_at":"2026-05-17T06:30:00Z","privacy":"public",` +
@@ -144,9 +141,7 @@ func TestUploadLimits(t *testing.T) {
 
 // By user and not by address; the answer says how long to wait.
 func TestValidatorHasALimit(t *testing.T) {
-	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.RateLimits = nil }, Limits: true})
-	s.addUser("ada")
-	s.addUser("bob")
+	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.RateLimits = nil }, Limits: true}, "ada", "bob")
 	ada, bob := s.browser(), s.browser()
 	ada.signIn("ada")
 	bob.signIn("bob")

@@ -99,9 +99,7 @@ func TestClientsGetTokensOfTheirAlgorithm(t *testing.T) {
 // was lost is not spent.
 func TestAlgorithmWithoutAKeyIsSaid(t *testing.T) {
 	files, _ := keyFiles(t, jose.ES256)
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
-	rp := s.app("app", func(c *provider.Client) { c.IDTokenAlg, c.DeviceGrant = "ES256", true })
+	s, rp := startApp(t, func(c *provider.Client) { c.IDTokenAlg, c.DeviceGrant = "ES256", true })
 	const why = "client app, ES256: no key for the algorithm of the client"
 	refused := s.signedIn("ada").authorize(rp.authURL(), "ada")
 	wantAnswer(t, "without the key", refused, "server_error")

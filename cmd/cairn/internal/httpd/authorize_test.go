@@ -55,8 +55,7 @@ func TestUnprovenRedirectURIGetsNoAnswer(t *testing.T) {
 
 // Attack 14: the port of a loopback address is free, nothing else is.
 func TestLoopbackRedirectOpensThePortAlone(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	s.addClient("native", func(c *provider.Client) {
 		c.AuthMethod = provider.AuthNone
 		c.RedirectURIs = []string{"http://127.0.0.1:9911/cb", "http://[::1]/cb?fixed=1", "http://localhost:7000/cb", "org.example.native:/callback"}
@@ -121,8 +120,7 @@ func TestPostedRequestProvesItsRedirectURI(t *testing.T) {
 // Attacks 20 and 25: every answer names its issuer and is neither cached nor
 // posted on, with the registered query kept.
 func TestAnswerNamesItsIssuer(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	const uri = "https://app.example.org/cb?tenant=7&x=%20y"
 	rp := s.app("app", func(c *provider.Client) { c.RedirectURIs = []string{uri} })
 	rp.config.RedirectURL = uri
@@ -260,9 +258,7 @@ func TestFreshSignInIsAskedFor(t *testing.T) {
 
 // Attack 22: nothing a request can say stands for a sign-in.
 func TestForgedProofOfSignIn(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
-	s.addUser("eve")
+	s := startService(t, serviceOptions{}, "ada", "eve")
 	rp := s.app("app", nil)
 	b := s.browser()
 	b.authorize(rp.authURL(), "ada")
@@ -559,8 +555,7 @@ func TestParameterBecomesNoHeader(t *testing.T) {
 // or takes for a pattern is a refusal at every door, never a 5xx, and a nonce comes back.
 func TestUnusualTextIsNoServerError(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, st *store.Store) {
-		s := startService(t, serviceOptions{Store: st})
-		s.addUser("ada")
+		s := startService(t, serviceOptions{Store: st}, "ada")
 		rp := s.app("app", func(c *provider.Client) { c.Trusted = true })
 		secret := rp.config.ClientSecret
 		b, token := s.signedInTokens(rp, "ada")
@@ -765,8 +760,7 @@ func TestUserWithOneOfTheRequiredFlags(t *testing.T) {
 // Pitfall 42: a client that was just added works at once, also for who asked
 // too early.
 func TestUnknownClientIsNotRemembered(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	rp := s.relyingParty("late", "secret-of-late-0123456789abcdefghij")
 	b := s.browser()
 	wantPage(t, "before", b.get(rp.authURL()), http.StatusBadRequest)
@@ -791,8 +785,7 @@ type recorded struct {
 // Every error of the OAuth endpoints, byte by byte: clients and people's
 // scripts rely on names, statuses and descriptions.
 func TestErrorBodiesAndRedirects(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	secret := s.addClient("app", nil)
 	s.addClient("flagged", func(c *provider.Client) { c.RequireFlags = []string{"activity"} })
 	s.addClient("public", func(c *provider.Client) { c.AuthMethod = provider.AuthNone })

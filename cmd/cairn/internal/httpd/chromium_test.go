@@ -541,8 +541,7 @@ func TestScriptsAreES2015(t *testing.T) {
 // A browser that lacks one thing still has the others, and form_post goes on
 // whatever else is broken.
 func TestScriptFeaturesFailAlone(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	landed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = fmt.Fprintf(w, "<p id=landed>%s</p>", html.EscapeString(r.PostFormValue("error")))

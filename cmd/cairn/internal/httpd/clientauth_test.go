@@ -160,8 +160,7 @@ func signed(form url.Values, assertion string) url.Values {
 }
 
 func TestSigningClientNeedsNoSecret(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	c := s.addSigningClient("app", func(c *provider.Client) { c.ClientCredentials = true })
 	rp := s.relyingParty("app", "")
 	pushed := s.clientPost("par", "", "", signed(rp.pushed(), c.assertion("aud", s.URL)))

@@ -72,8 +72,7 @@ func challengeOf(verifier string) string {
 // one opens nothing for the next: fosite deletes the challenge before it checks the
 // verifier, and asks for none where PKCE is not required.
 func TestOnlyTheVerifierRedeemsACode(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	b := s.signedIn("ada")
 	for _, rp := range []*relyingParty{s.app("app", nil), s.app("phone", func(c *provider.Client) { c.AuthMethod = provider.AuthNone })} {
 		id := rp.config.ClientID
@@ -107,8 +106,7 @@ func TestOnlyTheVerifierRedeemsACode(t *testing.T) {
 // Attacks 36 and 37 for every kind of client: who must use PKCE does, and a
 // challenge that is there is a good one.
 func TestRequiredChallenge(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	s.addClient("phone", func(c *provider.Client) { c.AuthMethod = provider.AuthNone })
 	strict := s.addClient("strict", func(c *provider.Client) { c.RequirePKCE = true })
 	open := s.addClient("open", nil)
@@ -157,8 +155,7 @@ func TestRedirectURIOfTheExchange(t *testing.T) {
 // Pitfall 9: a client that authenticates as itself presents another's code or
 // refresh token; the owner keeps its grant.
 func TestForeignClientNeitherEndsNorTakesAGrant(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	mine, evil := s.addClient("mine", nil), s.addClient("evil", nil)
 	s.addClient("public", func(c *provider.Client) { c.AuthMethod = provider.AuthNone })
 	rp := s.relyingParty("mine", mine)
@@ -379,8 +376,7 @@ func race(t *testing.T, n int, do func(i int) response) (won []response) {
 // loser is a second use. The winner's tokens are dead wherever they are shown.
 func TestTwoUsesAtOnceLeaveNoTokenAlive(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, st *store.Store) {
-		s := startService(t, serviceOptions{Store: st})
-		s.addUser("ada")
+		s := startService(t, serviceOptions{Store: st}, "ada")
 		rp := s.app("app", func(c *provider.Client) { c.Trusted = true })
 		b := s.signedIn("ada")
 		for round := range 40 {
@@ -414,8 +410,7 @@ func TestTwoUsesAtOnceLeaveNoTokenAlive(t *testing.T) {
 // most, and after the reuse was seen none.
 func TestReplayAtTheMomentOfARefresh(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, st *store.Store) {
-		s := startService(t, serviceOptions{Store: st})
-		s.addUser("ada")
+		s := startService(t, serviceOptions{Store: st}, "ada")
 		rp := s.app("app", func(c *provider.Client) { c.Trusted = true })
 		b := s.signedIn("ada")
 		for range 5 {
@@ -559,8 +554,7 @@ func TestTokenAnswer(t *testing.T) {
 // that could be used.
 func TestDatabaseHoldsNoUsableCodeOrToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cairn.db")
-	s := startService(t, serviceOptions{Store: storetest.Open(t, path)})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{Store: storetest.Open(t, path)}, "ada")
 	rp := s.app("app", nil)
 	secret := rp.config.ClientSecret
 	b, token := s.signedInTokens(rp, "ada")

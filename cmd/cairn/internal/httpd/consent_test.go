@@ -31,9 +31,7 @@ func scopesShown(t *testing.T, page string) (shown []string) {
 // Consent is one person's, for one client, for named scopes: remembered for
 // those and for nothing more.
 func TestConsentReachesAsFarAsItWasGiven(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
-	s.addUser("bob")
+	s := startService(t, serviceOptions{}, "ada", "bob")
 	rp, other := s.app("app", nil), s.app("other", nil)
 	ada, bob := s.browser(), s.browser()
 	ada.signIn("ada")
@@ -163,9 +161,7 @@ func TestConsentIsGivenByItsOwnForm(t *testing.T) {
 // The person who started a request is not the one who finishes it: each step is
 // bound to the session that takes it (login CSRF, consent fixation).
 func TestConsentOfAnotherBrowserDoesNotCount(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
-	s.addUser("eve")
+	s := startService(t, serviceOptions{}, "ada", "eve")
 	rp := s.app("app", nil)
 	eve, ada := s.browser(), s.browser()
 	eve.signIn("eve")
@@ -201,8 +197,7 @@ func TestConsentOfAnotherBrowserDoesNotCount(t *testing.T) {
 // Pitfall 28: without offline_access allowed there is no refresh token, and no
 // client gets more than its registration names.
 func TestRefreshTokenNeedsOfflineAccess(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	all := s.addClient("all", nil)
 	few := s.addClient("few", func(c *provider.Client) { c.Scopes = []string{"openid", "profile"} })
 	trusted := s.addClient("trusted", func(c *provider.Client) { c.Trusted = true })

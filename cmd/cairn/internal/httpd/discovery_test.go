@@ -105,8 +105,7 @@ func TestIssuerWithAPath(t *testing.T) {
 
 // Without a key the endpoints are off, all of them, and say how to turn them on.
 func TestProviderWithoutAKeyIsOff(t *testing.T) {
-	s := startService(t, serviceOptions{HS256: true})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{HS256: true}, "ada")
 	s.addClient("app", func(c *provider.Client) { c.Trusted = true })
 	b := s.signedIn("ada")
 	query := "?" + url.Values{"client_id": {"app"}, "redirect_uri": {callbackOf("app")}, "response_type": {"code"}, "scope": {"openid"}}.Encode()

@@ -155,8 +155,7 @@ func asJSON(t *testing.T, claims map[string]any) (out map[string]any) {
 }
 
 func TestExplainNamesTheSlip(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	s.addClient("photos", nil)
 	s.addClient("staff", func(c *provider.Client) { c.Groups = []string{"admin", "activity"} })
 	groups := func(address string) string { return strings.Replace(address, "scope=openid", "scope=groups", 1) }

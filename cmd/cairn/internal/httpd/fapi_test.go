@@ -185,8 +185,7 @@ func TestNonceAndRefreshTokenOfFAPIInTime(t *testing.T) {
 
 // The setting demands of every client what the profile demands of one.
 func TestAllRequestsCanBeRequiredToBePushed(t *testing.T) {
-	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.RequirePushedRequests = true }})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.RequirePushedRequests = true }}, "ada")
 	rp := s.app("app", nil)
 	if m := s.browser().get("/.well-known/openid-configuration").JSON(t); m["require_pushed_authorization_requests"] != true {
 		t.Errorf("metadata: %v", m["require_pushed_authorization_requests"])

@@ -59,8 +59,7 @@ func refusedFields(t *testing.T, page, path string) (wrong map[string]string, ty
 
 // Every form marks each wrong field with a sentence of its own, keeps what was typed, and changes nothing.
 func TestRefusedFormMarksEveryWrongField(t *testing.T) {
-	l := startLife(t, serviceOptions{})
-	l.member("ada")
+	l := startLife(t, serviceOptions{}, "ada")
 	ada, stranger := l.signedIn("ada"), l.visitor()
 	_, key := l.addPasskey(ada, "Key", nil)
 	code := l.keeper.invite()

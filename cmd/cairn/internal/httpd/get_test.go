@@ -114,8 +114,7 @@ func TestGETHasNoEffect(t *testing.T) {
 
 // Pictures of wrong invites on another site do not lock anybody out of their registration.
 func TestPagesOfOthersUseUpNoLimit(t *testing.T) {
-	s := startService(t, serviceOptions{Limits: true})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{Limits: true}, "ada")
 	code, b := s.signedIn("ada").invite(), s.visitor()
 	for i := range 20 {
 		b.get(fmt.Sprintf("/register/?code=%016d", i), "Sec-Fetch-Site", "cross-site")

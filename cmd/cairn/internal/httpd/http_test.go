@@ -197,8 +197,7 @@ func TestUnexpectedMethodsAndPaths(t *testing.T) {
 // the same site, whose requests bring the cookie along.
 func TestAllowedOriginsCallTheAPIAlone(t *testing.T) {
 	const neighbour = "http://localhost:3999" // of the same site as the service
-	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.AllowedOrigins = []string{neighbour} }})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.AllowedOrigins = []string{neighbour} }}, "ada")
 	b := s.signedIn("ada")
 	from := []string{"Origin", neighbour, "Sec-Fetch-Site", "same-site"}
 	for _, path := range []string{"/account/profile", "/account/sessions/end-others", "/account/delete", "/logout/", "/login/"} {
@@ -258,8 +257,7 @@ func TestRequestLimitsNeedNoDatabase(t *testing.T) {
 }
 
 func TestMetadataAloneIsCompressed(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	b := s.signedIn("ada")
 	for path, want := range map[string]string{
 		"/.well-known/openid-configuration": "gzip", "/.well-known/jwks.json": "gzip", "/schemas/activity-1.0.json": "gzip", "/account/": "", "/api/me": "", "/login/": "",
@@ -455,8 +453,7 @@ func TestHostileHeaders(t *testing.T) {
 // Attacks 3 and 4, with and without a trusted proxy in front.
 func TestSpoofedHost(t *testing.T) {
 	for name, proxies := range map[string][]string{"no proxy": nil, "proxy": {"127.0.0.1", "::1"}} {
-		s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.TrustedProxies = proxies }})
-		s.addUser("ada")
+		s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.TrustedProxies = proxies }}, "ada")
 		rp := s.app("app", nil)
 		query := strings.TrimPrefix(rp.authURL(), s.URL)
 		for _, path := range []string{"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/jwks.json", query, "/oauth2/userinfo", "/login/", "/"} {

@@ -89,8 +89,7 @@ func TestExportedUsersAreTheSameAfterAnImport(t *testing.T) {
 // is stored and nothing of the other.
 func TestImportIsAllOrNothing(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		s := startService(t, serviceOptions{Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) { c.Database = dsn }})
-		s.addUser("taken")
+		s := startService(t, serviceOptions{Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) { c.Database = dsn }}, "taken")
 		dir := t.TempDir()
 		write := func(name string, lines ...string) string {
 			file := filepath.Join(dir, name)

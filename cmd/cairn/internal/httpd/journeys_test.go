@@ -171,8 +171,7 @@ func TestMailsOfAMember(t *testing.T) {
 	server := mailtest.New(t, mailtest.Options{})
 	sender := mail.NewSMTP(server.Settings)
 	t.Cleanup(sender.Close)
-	s := startService(t, serviceOptions{Mail: sender, Limits: true})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{Mail: sender, Limits: true}, "ada")
 	link := func(path string) string {
 		t.Helper()
 		mails := server.Wait(1)

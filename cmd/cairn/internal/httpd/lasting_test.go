@@ -113,8 +113,7 @@ func TestRaisedLifetimeNeedsAProof(t *testing.T) {
 	var minutes atomic.Int64
 	begin := time.Now().Add(-time.Hour) // what the store calls now is later
 	now := func() time.Time { return begin.Add(time.Duration(minutes.Load()) * time.Minute) }
-	s := startService(t, serviceOptions{Now: now})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{Now: now}, "ada")
 	wiki := s.app("wiki", func(c *provider.Client) { c.Trusted = true }, "openid")
 	b := s.signedIn("ada")
 	needStatus(t, "an hour's token", wiki.redeem(b.authorize(wiki.authURL(), "ada").Get("code")), 200)
@@ -166,8 +165,7 @@ func TestExplainSaysThatLastingAccessNeedsAProof(t *testing.T) {
 // sign-in while a grant waits.
 func TestAuthorizationOvertakenByASignIn(t *testing.T) {
 	dsn := storetest.PostgresDSN(t) // SQLite has one writer
-	s := startService(t, serviceOptions{Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) { c.Database = dsn }})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) { c.Database = dsn }}, "ada")
 	b, wiki := s.signedIn("ada"), s.app("wiki", func(c *provider.Client) { c.Trusted = true }, "openid")
 	db, err := sql.Open("pgx", dsn)
 	noError(t, err)

@@ -411,8 +411,7 @@ func TestClientsAreToldOfAnEndedSession(t *testing.T) {
 // A client that is down or slow delays nobody, and gets its token later.
 func TestFailedLogoutIsTriedAgain(t *testing.T) {
 	var late atomic.Int64
-	s := startService(t, serviceOptions{Now: func() time.Time { return time.Now().Add(time.Duration(late.Load())) }})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{Now: func() time.Time { return time.Now().Add(time.Duration(late.Load())) }}, "ada")
 	r := startReceiver(t)
 	r.status.Store(http.StatusInternalServerError)
 	rp := s.relyingParty("app", s.backchannelClient("app", r))
@@ -473,8 +472,7 @@ func TestRefusedLogoutIsNotTriedAgain(t *testing.T) {
 // What is reached is the registered address: a redirect would take the token
 // elsewhere, past the rules of registration.
 func TestLogoutTokenFollowsNoRedirect(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	elsewhere := startReceiver(t)
 	door := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
 	t.Cleanup(door.Close)

@@ -201,8 +201,7 @@ func TestOnlyAllowedDescriptionsAreFetched(t *testing.T) {
 // Outside of tests nothing is fetched from private addresses, whatever is allowed.
 func TestDescriptionOnAPrivateAddressIsNotFetched(t *testing.T) {
 	h := startAgentHost(t)
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	for _, base := range []string{h.URL, strings.Replace(h.URL, "127.0.0.1", "localhost", 1)} {
 		s.allow(base + "/*")
 		address := s.agent(base+"/agent.json", "http://127.0.0.1/callback").authURL()

@@ -21,8 +21,7 @@ import (
 // Pitfall 21, fact S22: a database that is away is 503 everywhere. A 401 or
 // invalid_grant would make every client throw its session away.
 func TestLostDatabaseIsNotAWrongCredential(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	secret, fresh := s.addClient("app", nil), s.addClient("fresh", nil)
 	rp := s.relyingParty("app", secret)
 	b, token := s.signedInTokens(rp, "ada")
@@ -228,8 +227,7 @@ func TestPanicIsA500(t *testing.T) {
 // could fill the log with failures of the database.
 func TestClientThatHangsUpIsOneLineAtDebugLevel(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, st *store.Store) {
-		s := startService(t, serviceOptions{Store: st})
-		s.addUser("ada")
+		s := startService(t, serviceOptions{Store: st}, "ada")
 		rp := s.app("app", func(c *provider.Client) { c.Trusted = true })
 		secret := rp.config.ClientSecret
 		b, token := s.signedInTokens(rp, "ada")

@@ -24,8 +24,7 @@ var elsewhere = []string{
 // Attack 150: in each parameter that anybody ever used for it, on each page, in
 // the address, the form and the API, signed in or not.
 func TestSignInLeadsNowhereElse(t *testing.T) {
-	s := startService(t, serviceOptions{Limits: true})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{Limits: true}, "ada")
 	anonymous, ada := s.browser(), s.signedIn("ada")
 	names := []string{"next", "continue", "return_to", "returnTo", "return", "redirect", "redirect_uri", "redirect_url", "url", "goto", "rd", "ReturnUrl", "post_logout_redirect_uri", "back", "from", "service"}
 	for i, target := range elsewhere {
@@ -237,8 +236,7 @@ func wantLanguage(t *testing.T, what string, got response, tag, text string) {
 }
 
 func TestAnswersAreInTheLanguageOfTheBrowser(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	b := s.signedIn("ada")
 	const de = "de-AT,de;q=0.9,en;q=0.8"
 	wrong := map[string]string{"handle": "ada", "password": "wrong"}

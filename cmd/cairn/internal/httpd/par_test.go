@@ -39,8 +39,7 @@ func (s *service) pushedURL(id, requestURI string) string {
 }
 
 func TestPushedRequest(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	secret := s.addClient("app", nil)
 	s.addClient("phone", func(c *provider.Client) { c.AuthMethod = provider.AuthNone })
 	for _, c := range []struct{ id, secret string }{{"app", secret}, {"phone", ""}} {

@@ -57,8 +57,7 @@ func addPasskeyIn(t *testing.T, tab context.Context, base string) {
 // What a member does: adds a passkey, keeps the codes, and signs in with the button, from
 // the field, and after the password.
 func TestPasskeyInABrowser(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	tab := chromium(t)
 	virtualAuthenticator(t, tab)
 	mustDo(t, tab, "sign-in page", chromedp.Navigate(s.URL+"/login/"), chromedp.WaitVisible(id("passkey-submit")))
@@ -103,8 +102,7 @@ func TestPasskeyInABrowser(t *testing.T) {
 
 // Each way in which a ceremony can fail is told in its own words.
 func TestEachFailureOfACeremonyHasItsSentence(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	tab := chromium(t)
 	virtualAuthenticator(t, tab)
 	withoutList(t, tab)
@@ -262,8 +260,7 @@ func TestLifeWithoutAPasswordInABrowser(t *testing.T) {
 
 // What was removed on the page is gone from the device.
 func TestRemovedPasskeyIsForgottenByTheDevice(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	tab := chromium(t)
 	withoutList(t, tab)
 	virtualAuthenticator(t, tab)
@@ -304,8 +301,7 @@ func TestPasskeysMoveWithTheHostInABrowser(t *testing.T) {
 // After a sign-in with a password the browser makes a passkey, and the page says so. The virtual
 // authenticator never answers without a dialogue, so the test asks it with one.
 func TestOfferedPasskeyInABrowser(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	tab := chromium(t)
 	withoutList(t, tab)
 	virtualAuthenticator(t, tab)

@@ -207,8 +207,7 @@ func TestUnsafeInstallationDoesNotStart(t *testing.T) {
 // The operator's way from HS256 to RS256, with a service that runs.
 func TestMigrationFromHS256(t *testing.T) {
 	database := filepath.Join(t.TempDir(), "cairn.db")
-	hs := startService(t, serviceOptions{HS256: true, Store: storetest.Open(t, database)})
-	hs.addUser("ada")
+	hs := startService(t, serviceOptions{HS256: true, Store: storetest.Open(t, database)}, "ada")
 	old := hs.browser()
 	old.signIn("ada")
 	migrate := func(want int, args ...string) string {

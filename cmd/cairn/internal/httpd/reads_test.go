@@ -50,8 +50,7 @@ func (o *operations) take() string {
 func TestRequestsOfApplicationsReadOnce(t *testing.T) {
 	db, seen := storetest.New(t), &operations{}
 	noError(t, db.Observe(seen))
-	s := startService(t, serviceOptions{Store: db, Now: func() time.Time { return time.Now().Truncate(time.Hour).Add(time.Minute) }})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{Store: db, Now: func() time.Time { return time.Now().Truncate(time.Hour).Add(time.Minute) }}, "ada")
 	rp := s.app("app", func(c *provider.Client) { c.Trusted = true }, "openid", "profile", "offline_access")
 	b, first := s.signedInTokens(rp, "ada")
 	needStatus(t, "refresh", rp.refresh(first.RefreshToken), http.StatusOK)

@@ -233,8 +233,7 @@ func TestLogNamesWhyAClientWasRefused(t *testing.T) {
 
 // Who may not use an application reads so here first, and takes the error back.
 func TestPageSaysWhomAnApplicationIsFor(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	s.addUser("bob", "activity")
 	contact := "keeper@example.org"
 	s.addUser("keeper", account.FlagAdmin)

@@ -16,8 +16,7 @@ import (
 )
 
 func TestRevokedTokenIsDead(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	secret := s.addClient("app", nil)
 	s.addClient("phone", func(c *provider.Client) { c.AuthMethod = provider.AuthNone })
 	for name, c := range map[string]struct {
@@ -89,8 +88,7 @@ func TestTokenOfAnotherClientIsNeitherRevokedNorDescribed(t *testing.T) {
 }
 
 func TestClientEndpointsRefuseStrangersAndOtherRequests(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	secret := s.addClient("app", nil)
 	s.addClient("phone", func(c *provider.Client) { c.AuthMethod = provider.AuthNone })
 	_, token := s.signedInTokens(s.relyingParty("app", secret), "ada")
@@ -131,8 +129,7 @@ func TestClientEndpointsRefuseStrangersAndOtherRequests(t *testing.T) {
 // A page of another site may revoke (RFC 7009 section 2: no cookie counts) and introspect as a client, but never
 // push a request.
 func TestForeignPagePushesNoRequest(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	s.addClient("spa", func(c *provider.Client) { c.AuthMethod = provider.AuthNone })
 	_, token := s.signedInTokens(s.relyingParty("spa", ""), "ada")
 	for endpoint, want := range map[string]string{"revoke": "*", "introspect": "*", "par": ""} {

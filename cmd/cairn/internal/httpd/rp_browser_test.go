@@ -136,8 +136,7 @@ func waitFor(t *testing.T, tab context.Context, expression string) {
 
 // The popup goes from the application by our pages to the redirect URI, which reports to window.opener.
 func TestPopupOfOIDCClientReportsToItsOpener(t *testing.T) {
-	s := startService(t, serviceOptions{Limits: true})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{Limits: true}, "ada")
 	app, pages := s.browserApp("map", "/callback", "oidc-client-ts", "jwt-decode")
 	script := appBlocks(t, "oidc-client-ts", "js", "https://id.example.org", s.URL, "https://map.example.org", app.URL)[0]
 	pages.Handle("/", appPage(`if (location.pathname === "/callback") localStorage.opener = window.opener !== null;
@@ -155,8 +154,7 @@ func TestPopupOfOIDCClientReportsToItsOpener(t *testing.T) {
 
 // Swagger UI sends X-Requested-With with its requests, too.
 func TestPopupOfSwaggerUIAuthorizes(t *testing.T) {
-	s := startService(t, serviceOptions{Limits: true})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{Limits: true}, "ada")
 	app, pages := s.browserApp("documents", "/docs/oauth2-redirect.html", "swagger-ui-dist")
 	scheme := appBlocks(t, "Swagger UI", "yaml", "https://id.example.org", s.URL)[0]
 	script := appBlocks(t, "Swagger UI", "js", "https://api.example.org", app.URL)[0]
@@ -177,8 +175,7 @@ func TestPopupOfSwaggerUIAuthorizes(t *testing.T) {
 // keycloak-js asks for response_mode=fragment.
 func TestKeycloakJSSignsIn(t *testing.T) {
 	another(t)
-	s := startService(t, serviceOptions{Limits: true})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{Limits: true}, "ada")
 	app, pages := s.browserApp("map", "/", "keycloak-js")
 	script := appBlocks(t, "keycloak-js", "js", "https://id.example.org", s.URL, "https://map.example.org", app.URL)[0]
 	pages.Handle("/", appPage(script))

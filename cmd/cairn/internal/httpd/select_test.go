@@ -177,9 +177,7 @@ func TestForgedHintGetsNoCode(t *testing.T) {
 
 // A hint about somebody else: no code for who happens to be signed in.
 func TestHintOfAnotherPersonGetsNoCode(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
-	s.addUser("eve")
+	s := startService(t, serviceOptions{}, "ada", "eve")
 	rp := s.app("app", nil)
 	_, token := s.signedInTokens(rp, "eve")
 	hint := rawIDToken(token)

@@ -181,8 +181,8 @@ func beside(t *testing.T) {
 	}
 }
 
-// startService runs until the test ends, which runs beside others unless it has its own hasher.
-func startService(t *testing.T, o serviceOptions) *service {
+// startService runs until the test ends, which runs beside others unless it has its own hasher. It has these members.
+func startService(t *testing.T, o serviceOptions, members ...string) *service {
 	t.Helper()
 	if o.Hasher == nil {
 		beside(t)
@@ -204,6 +204,9 @@ func startService(t *testing.T, o serviceOptions) *service {
 		s.key = cmp.Or(o.Key, sharedKey())
 	}
 	s.serve(l, o, slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	for _, handle := range members {
+		s.addUser(handle)
+	}
 	return s
 }
 
@@ -334,8 +337,7 @@ func callbackOf(id string) string { return "https://" + id + ".example.org/callb
 // startApp is a service with the user ada and the client app.
 func startApp(t *testing.T, change func(*provider.Client), scopes ...string) (*service, *relyingParty) {
 	t.Helper()
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	return s, s.app("app", change, scopes...)
 }
 

@@ -67,9 +67,7 @@ func listOf(t *testing.T, b *browser) (uri, etag string) {
 func TestEndedSessionIsOnTheStatusList(t *testing.T) {
 	for name, hs := range map[string]bool{"HS256": true, "RS256": false} {
 		t.Run(name, func(t *testing.T) {
-			s := startService(t, serviceOptions{HS256: hs})
-			s.addUser("ada")
-			s.addUser("bob")
+			s := startService(t, serviceOptions{HS256: hs}, "ada", "bob")
 			ada, bob, stranger := s.browser(), s.browser(), s.browser()
 			ada.signIn("ada")
 			bob.signIn("bob")
@@ -111,8 +109,7 @@ func TestStatusListThatIsNotThereIsA404(t *testing.T) {
 // What an answer is to be, by what the request says; draft-ietf-oauth-status-list
 // sections 8.1, 8.2 and 8.4.
 func TestNegotiationOfTheStatusList(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	b := s.signedIn("ada")
 	uri, etag := listOf(t, b)
 	b.client.Transport = &http.Transport{DisableCompression: true} // what is asked for below and nothing else
@@ -165,8 +162,7 @@ func TestNegotiationOfTheStatusList(t *testing.T) {
 }
 
 func TestListIsHeldAsLongAsAsked(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	b := s.signedIn("ada")
 	uri, etag := listOf(t, b)
 	for prefer, want := range map[string]struct {
@@ -523,8 +519,7 @@ func TestApplicationRefusesAnEndedSessionAfterTheTTL(t *testing.T) {
 
 // An application that waits for changes knows of one when it happens.
 func TestWaitingApplicationNeedsNoTTL(t *testing.T) {
-	s := startService(t, serviceOptions{})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{}, "ada")
 	b := s.signedIn("ada")
 	token := b.cookie("cairn_session")
 	app := startActivity(t, s, func(o *session.RemoteStatusOptions) { o.Wait = 25 * time.Second; o.Now = nil })
@@ -545,8 +540,7 @@ func TestWaitingApplicationNeedsNoTTL(t *testing.T) {
 // application has chosen.
 func TestApplicationFollowsItsPolicyWhenTheListIsDown(t *testing.T) {
 	var passed atomic.Int64 // also at the service
-	s := startService(t, serviceOptions{Now: func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{Now: func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }}, "ada")
 	b, gone := s.browser(), s.browser()
 	b.signIn("ada")
 	gone.signIn("ada")

@@ -16,8 +16,7 @@ import (
 func startWaiting(t *testing.T, change func(*provider.Client)) (*service, *relyingParty, func(time.Duration)) {
 	t.Helper()
 	begin, ahead := time.Now().UTC().Truncate(time.Second), new(atomic.Int64)
-	s := startService(t, serviceOptions{Now: func() time.Time { return begin.Add(time.Duration(ahead.Load())) }})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{Now: func() time.Time { return begin.Add(time.Duration(ahead.Load())) }}, "ada")
 	return s, s.app("app", change), func(d time.Duration) { ahead.Add(int64(d)) }
 }
 
@@ -305,8 +304,7 @@ func TestAllowForPrivateSchemeLeavesPageWithTheWayBack(t *testing.T) {
 }
 
 func TestForgottenPasswordLeadsBackToTheApplication(t *testing.T) {
-	l := startLife(t, serviceOptions{})
-	l.member("ada")
+	l := startLife(t, serviceOptions{}, "ada")
 	rp := l.app("wiki", func(c *provider.Client) { c.Name, c.DeviceGrant = "Wiki", true })
 	b := l.visitor()
 	sealed := pageForm(t, b.opened(rp.authURL(), "login").Text).values.Get("continue")
@@ -363,8 +361,7 @@ func TestProfileOfOlderTabKeepsWhatTheOtherSaved(t *testing.T) {
 }
 
 func TestSpentLinkSaysSoWhenItIsOpened(t *testing.T) {
-	l := startLife(t, serviceOptions{})
-	l.member("ada")
+	l := startLife(t, serviceOptions{}, "ada")
 	needStatus(t, "forgot", l.visitor().call(`POST /api/auth/forgot-password {"handle":"ada"}`), 200)
 	address := "/reset-password/?" + linkQuery(t, l.mail("forgotten", "ada@example.org").Text)
 	b := l.visitor()

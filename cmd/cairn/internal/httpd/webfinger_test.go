@@ -11,8 +11,7 @@ import (
 
 // WebFinger names the issuer for every account of the domain alike, and for no other.
 func TestWebFinger(t *testing.T) {
-	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.Issuer = "https://id.club.example/sso" }})
-	s.addUser("ada")
+	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.Issuer = "https://id.club.example/sso" }}, "ada")
 	const issuer = `"links":[{"rel":"http://openid.net/specs/connect/1.0/issuer","href":"https://id.club.example/sso"}]`
 	root := strings.TrimSuffix(s.browser().base, "/sso")
 	for _, c := range []struct {
@@ -105,8 +104,7 @@ func linkTo(t *testing.T, page response, path string) string {
 // Whoever has an account gets to the application from the page on which people join, also signed in, and
 // the request is kept on the way of those who ask to join.
 func TestPromptCreateOffersTheSignInToMembers(t *testing.T) {
-	l := startLife(t, serviceOptions{})
-	l.member("ada")
+	l := startLife(t, serviceOptions{}, "ada")
 	rp := l.app("app", nil, "openid", "profile")
 	for _, c := range []struct{ registration, page string }{{"invite", "register"}, {"request", "join"}, {"closed", "register"}} {
 		needStatus(t, c.registration, l.admin(`PUT /settings {"registration":"`+c.registration+`"}`), 200)
