@@ -154,6 +154,15 @@ const auditClient = "client:"
 func (l *Language) AuditSentence(r AuditRow) string {
 	detail, ended, _ := strings.Cut(r.Detail, "(ended: ")
 	r.Detail = strings.TrimSpace(detail)
+	if r.Action == "email.change" || r.Action == "email.request" {
+		isEmail := func(member string) bool { return member == "email" }
+		others := slices.DeleteFunc(strings.Fields(r.Detail), isEmail)
+		if r.Detail = ""; len(others) > 0 { // members of the profile that changed with it
+			profile := r
+			profile.Action, profile.Detail = "profile.change", strings.Join(others, " ")
+			return l.auditSentence(profile) + ". " + l.auditSentence(r) + l.auditEnded(strings.TrimSuffix(ended, ")"))
+		}
+	}
 	return l.auditSentence(r) + l.auditEnded(strings.TrimSuffix(ended, ")"))
 }
 
@@ -263,7 +272,7 @@ func (l *Language) auditDetail(r AuditRow) string {
 			how = l.Text("invited by {handle}", "handle", inviter)
 		}
 		detail = listed(how, flags)
-	case "profile.change", "email.change", "email.request", "user.amend":
+	case "profile.change", "user.amend":
 		fields := strings.Fields(r.Detail)
 		for i, f := range fields {
 			fields[i] = word(f)

@@ -64,6 +64,11 @@ func TestOwnActivityIsInTheSecondPerson(t *testing.T) {
 	for _, c := range []struct{ actor, action, detail, english, german string }{
 		{"eva", "session.create", "pwd", "You signed in with password", "Du hast dich mit Passwort angemeldet"},
 		{"eva", "profile.change", "birthdate", "You changed your profile: Birthday", "Du hast dein Profil geändert: Geburtstag"},
+		{"eva", "email.change", "email", "You changed your email address", "Du hast deine E‑Mail-Adresse geändert"},
+		{"eva", "email.change", "address.locality birthdate email (ended: sessions 1)", "You changed your profile: Town, Birthday. You changed your email address (ended: sessions 1)",
+			"Du hast dein Profil geändert: Ort, Geburtstag. Du hast deine E‑Mail-Adresse geändert (beendet: Sitzungen 1)"},
+		{"eva", "email.request", "display_name email", "You changed your profile: Display name. You asked for a new email address",
+			"Du hast dein Profil geändert: Anzeigename. Du hast eine neue E‑Mail-Adresse eingetragen"},
 		{"root", "user.unsuspend", "", "root lifted the suspension of your account",
 			"root hat eine Sperre aufgehoben: dein Konto"},
 		{"", "session.limited", "", "Someone tried too many wrong passwords or codes for your account",
