@@ -32,6 +32,7 @@ import (
 	"github.com/cairn-id/cairn/cmd/cairn/internal/demoapp"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/templates"
 )
 
 // browserProcess is one Chromium for all tests; TestMain stops it. Its shell without a window works for a page
@@ -427,6 +428,36 @@ func checkAnswer(t *testing.T, tab context.Context, a pageAction, scripts bool) 
 	}
 	if len(got.IDs) > 0 || float64(got.Wide) > got.Width {
 		t.Errorf("%s %s: ids that stand twice: %q; %d pixels wide", a.path, a.submit, got.IDs, got.Wide)
+	}
+}
+
+// The name of the club is whole beside the links of an administrator, in each language, in three lines at most.
+func TestClubsNameIsWholeOnAPhone(t *testing.T) {
+	thirdParty(t)
+	s := startService(t, serviceOptions{})
+	s.addUser("keeper", account.FlagAdmin)
+	tab := chromium(t)
+	mustDo(t, tab, "sign in", chromedp.EmulateViewport(390, 844), chromedp.Navigate(s.URL+"/login/"))
+	signInAs(t, tab, "keeper", password, "account")
+	bad, err := chromedp.Run(tab, chromedp.Evaluate[[]string](fmt.Sprintf(`(async () => {
+		const bad = [];
+		for (const tag of %s) {
+			const got = await fetch(location.href, {headers: {"Accept-Language": tag}}), page = new DOMParser().parseFromString(await got.text(), "text/html");
+			for (const name of ["TSV Neustadt", "Lauftreffgemeinschaft", "TSV Neustadt an der Weinstraße 1862 e. V."]) {
+				const brand = page.querySelector(".brand");
+				brand.classList.toggle("long", name.length > 18);
+				brand.querySelector("bdi").textContent = name;
+				document.querySelector(".top").replaceWith(page.querySelector(".top").cloneNode(true));
+				const bdi = document.querySelector(".brand bdi"), text = document.createRange(), box = bdi.getBoundingClientRect();
+				text.selectNodeContents(bdi);
+				const words = text.getBoundingClientRect();
+				if (words.height > box.height + 1 || words.right > box.right + 1 || box.width < 30 || box.height > 52 || document.documentElement.scrollWidth > 390) bad.push(page.documentElement.lang + ": " + name);
+			}
+		}
+		return bad;
+	})()`, mustJSON(t, templates.LanguageTags())), chromedp.EvalAwaitPromise))
+	if err != nil || len(bad) > 0 {
+		t.Errorf("%q: %v", bad, err)
 	}
 }
 
