@@ -50,7 +50,6 @@ type EmailStore interface {
 type EmailChange struct {
 	ID        string
 	Sub       string
-	Email     string    // before
-	ChangedAt time.Time // when it was asked for
+	Email     string // before
 	ExpiresAt time.Time
 }

@@ -148,7 +148,7 @@ type emailChangeRow struct {
 
 func (r emailChangeRow) change() account.EmailChange {
 	return account.EmailChange{
-		ID: r.ID, Sub: r.Sub, Email: r.Email, ChangedAt: fromUnix(r.ChangedAt), ExpiresAt: fromUnix(r.ExpiresAt),
+		ID: r.ID, Sub: r.Sub, Email: r.Email, ExpiresAt: fromUnix(r.ExpiresAt),
 	}
 }
 

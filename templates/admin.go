@@ -255,9 +255,8 @@ type AdminInvites struct {
 	// Next is the local path of the next page, "" on the last one.
 	Next string
 	// Open has the person's open invites, at the root everybody's.
-	Open      []OpenInviteRow
-	OpenCount int
-	NextOpen  string
+	Open     []OpenInviteRow
+	NextOpen string
 	// Asking shows Requests, people who ask to join; it is set at the root only.
 	Asking   bool
 	Requests []JoinRow

@@ -15,8 +15,7 @@ type AccountProfile struct {
 	Shown string
 	// Picture is the hash of the uploaded picture at {base}/picture/HASH.jpg, "" for none.
 	Picture string
-	// EmailVerified and PhoneVerified describe the stored values.
-	EmailVerified, PhoneVerified bool
+	EmailVerified bool // the stored one
 	// Verify is the address still to be verified by mail, "" for none. VerifyCode reports whether a
 	// mail with a code was sent to it.
 	Verify     string

@@ -141,7 +141,7 @@ func fullPages() map[string]templates.Page {
 		"admin-invites": templates.AdminInvites{
 			Branches: []templates.BranchRow{{Handle: "ada", DisplayName: "Ada", Invited: 3, Active: 1, Open: 2, Note: "team", JoinedBy: noon}, {Handle: "bo", Suspended: true}}, Next: "/admin/invites?cursor=n",
 			Open:      []templates.OpenInviteRow{{Code: "AAAA-BBBB-CCCC-DDDD", By: "ada", Note: "for Eve", MailedTo: "eve@example.org", CreatedAt: noon, ExpiresAt: noon}, {Code: "EEEE-BBBB-CCCC-DDDD", CreatedAt: noon, ExpiresAt: noon}},
-			OpenCount: 2, NextOpen: "/admin/invites?skip=50",
+			NextOpen: "/admin/invites?skip=50",
 		},
 		"admin-applications": templates.AdminApplications{Applications: []templates.ApplicationRow{
 			{ID: "c1", Name: "Club Calendar", Public: true, Trusted: true, RequireFlags: []string{"activity", "board"}, Claims: []string{"role=editor if board"}, RequireACR: "2", RedirectURIs: []string{"https://calendar.example/cb"}, Scopes: []string{"openid"}, Users: 2, CreatedAt: noon},

@@ -70,7 +70,7 @@ func (s *Site) apiAddPasskey(w http.ResponseWriter, r *http.Request, in struct {
 }
 
 func (s *Site) addPasskeyForm(w http.ResponseWriter, r *http.Request) error {
-	in, _ := passkeyInForm(r, "")
+	in, _ := passkeyInForm(r)
 	const done = "passkey-added"
 	if in.State == "" && len(in.Credential) == 0 { // the script sends these for the proof alone
 		if err := s.MayAddFactor(r.Context(), s.Caller(r)); err != nil {
@@ -203,9 +203,9 @@ func (s *Site) apiPasskeyFinish(w http.ResponseWriter, r *http.Request, in struc
 }
 
 // passkeyInForm returns the answer that the script put into a form of a page.
-func passkeyInForm(r *http.Request, prefix string) (passkey.AnsweredCeremony, bool) {
-	in := passkey.AnsweredCeremony{State: r.PostForm.Get(prefix + "state"),
-		Credential: []byte(r.PostForm.Get(prefix + "credential"))}
+func passkeyInForm(r *http.Request) (passkey.AnsweredCeremony, bool) {
+	in := passkey.AnsweredCeremony{State: r.PostForm.Get("state"),
+		Credential: []byte(r.PostForm.Get("credential"))}
 	return in, len(in.Credential) > 0
 }
 

@@ -153,7 +153,7 @@ func (s *Site) profilePage(r *http.Request, m templates.Member) (templates.Page,
 func (s *Site) describeProfile(r *http.Request, m templates.Member) (page templates.AccountProfile, err error) {
 	u := IdentityFrom(r.Context()).User
 	page = templates.AccountProfile{Member: m, Picture: s.PhotoOf(u), EmailVerified: u.EmailVerified,
-		PhoneVerified: u.Profile.PhoneNumberVerified, Values: map[string]string{}}
+		Values: map[string]string{}}
 	for _, name := range account.UserMembers() {
 		if account.OwnMember(name) {
 			page.Values[name] = u.Profile.Text(name)

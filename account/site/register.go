@@ -185,7 +185,7 @@ func (s *Site) registerForm(w http.ResponseWriter, r *http.Request) error {
 	in := person.Registration{Code: f.Get("code"), Handle: f.Get("handle"), Password: f.Get("password"),
 		DisplayName: f.Get("display_name"), Email: f.Get("email"), Mailed: f.Get("mailed"),
 		Shared: f.Has("shared_computer")}
-	made, _ := passkeyInForm(r, "")
+	made, _ := passkeyInForm(r)
 	out, cause := s.passkeys.Register(r.Context(), s.Caller(r), in, made)
 	if cause == nil {
 		s.enter(w, out.SignedIn)

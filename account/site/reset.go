@@ -112,7 +112,7 @@ func (s *Site) resetForm(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	in.Enter, in.Shared = f.Has("welcome"), f.Has("shared_computer")
-	made, _ := passkeyInForm(r, "")
+	made, _ := passkeyInForm(r)
 	out, err := s.passkeys.Reset(r.Context(), s.Caller(r), in, made)
 	s.enter(w, out.SignedIn)
 	switch {

@@ -277,7 +277,7 @@ func (s *Site) loginForm(w http.ResponseWriter, r *http.Request) error {
 	in.Demanded = application.SecondStep || next == "" && r.PostForm.Get("fresh") == FreshConfirm
 	var out person.SignedIn
 	var err error
-	answer, ok := passkeyInForm(r, "")
+	answer, ok := passkeyInForm(r)
 	if ok {
 		c := s.Caller(r)
 		c.Shared = in.Shared
@@ -481,7 +481,7 @@ func (s *Site) secondFactorForm(w http.ResponseWriter, r *http.Request) error {
 	next, _ := s.continuation(w, r, r.PostForm)
 	var out person.SignedIn
 	var err error
-	answer, ok := passkeyInForm(r, "")
+	answer, ok := passkeyInForm(r)
 	if ok {
 		out, err = s.passkeys.SecondStep(r.Context(), s.Caller(r), answer)
 	} else {

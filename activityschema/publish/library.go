@@ -266,7 +266,7 @@ func (im *Import) commit(p *prepared) error {
 			continue
 		}
 		mode := fs.FileMode(0o644)
-		if other := im.duplicate(p.traces[i], d); other != "" {
+		if other := im.duplicate(p.traces[i]); other != "" {
 			d.DuplicateOf, d.Privacy = &other, activityschema.PrivacyPrivate
 			p.Activities[i].DuplicateOf = other
 			var err error
@@ -331,8 +331,8 @@ const (
 	metreDegree = 111_195.0
 )
 
-// duplicate returns the id of the activity that d is another recording of, or "".
-func (im *Import) duplicate(t *trace, d *activityschema.Detail) string {
+// duplicate returns the id of the activity whose other recording the trace is of, or "".
+func (im *Import) duplicate(t *trace) string {
 	for i := range im.entries {
 		e := &im.entries[i]
 		if e.duplicateOf != "" || e.DurationS == nil {

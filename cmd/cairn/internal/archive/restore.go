@@ -75,7 +75,7 @@ func (c *RestoreCommand) Run(p *cli.Program) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w: nothing was changed", c.File, err)
 	}
-	files, err := c.plan(p, b, work)
+	files, err := c.plan(p, b)
 	if err != nil {
 		return err
 	}
@@ -228,7 +228,7 @@ type restoredFile struct {
 
 // plan finds the settings of the restored installation and returns the files that are missing. It
 // changes nothing, and it is an error if an existing file differs from that of the backup.
-func (c *RestoreCommand) plan(p *cli.Program, b *checkedBackup, work string) (files []restoredFile, err error) {
+func (c *RestoreCommand) plan(p *cli.Program, b *checkedBackup) (files []restoredFile, err error) {
 	if stored := b.file(backupfile.Config); stored != nil && p.Env.ConfigFile() == "" && c.Database == "" {
 		// Its relative paths are relative to where it will be written.
 		if err := p.Env.LoadAs(stored.Path, config.ConfigName); err != nil {
