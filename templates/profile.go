@@ -14,7 +14,7 @@ type AccountProfile struct {
 	// Shown has the values that the form was first filled in with, as JSON.
 	Shown string
 	// Picture is the hash of the uploaded picture at {base}/picture/HASH.jpg, "" for none.
-	Picture string
+	Picture       string
 	EmailVerified bool // the stored one
 	// Verify is the address still to be verified by mail, "" for none. VerifyCode reports whether a
 	// mail with a code was sent to it.

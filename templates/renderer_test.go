@@ -140,7 +140,7 @@ func fullPages() map[string]templates.Page {
 		},
 		"admin-invites": templates.AdminInvites{
 			Branches: []templates.BranchRow{{Handle: "ada", DisplayName: "Ada", Invited: 3, Active: 1, Open: 2, Note: "team", JoinedBy: noon}, {Handle: "bo", Suspended: true}}, Next: "/admin/invites?cursor=n",
-			Open:      []templates.OpenInviteRow{{Code: "AAAA-BBBB-CCCC-DDDD", By: "ada", Note: "for Eve", MailedTo: "eve@example.org", CreatedAt: noon, ExpiresAt: noon}, {Code: "EEEE-BBBB-CCCC-DDDD", CreatedAt: noon, ExpiresAt: noon}},
+			Open:     []templates.OpenInviteRow{{Code: "AAAA-BBBB-CCCC-DDDD", By: "ada", Note: "for Eve", MailedTo: "eve@example.org", CreatedAt: noon, ExpiresAt: noon}, {Code: "EEEE-BBBB-CCCC-DDDD", CreatedAt: noon, ExpiresAt: noon}},
 			NextOpen: "/admin/invites?skip=50",
 		},
 		"admin-applications": templates.AdminApplications{Applications: []templates.ApplicationRow{
