@@ -2,6 +2,7 @@ package site_test
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,6 +83,13 @@ func TestRemediesClearTheCountersOfTheTable(t *testing.T) {
 			guess := s.app.codes[0][:4] + "-0000-0000-0000"
 			return func() int { return loginOTP(s.stranger(), "ada", password, guess).Status }
 		},
+		"recovery codes alone": func(s *counterScene) func() int { // and where there is no password
+			b, guess := s.stranger(), s.app.codes[0][:4]+"-0000-0000-0000"
+			loginOTP(b, "ada", password, s.app.fresh()).Is(200)
+			addPasskey(b, "key")
+			b.Call("DELETE", "/api/me/password", nil).Is(204)
+			return func() int { return recoverBy(s.stranger(), "ada", guess).Status }
+		},
 		web.LimitSignIn: func(s *counterScene) func() int {
 			b := s.stranger()
 			return func() int { return b.Login("ada", password).Status }
@@ -99,7 +107,8 @@ func TestRemediesClearTheCountersOfTheTable(t *testing.T) {
 	counters := append([]account.AccountCounter{}, account.AccountCounters...)
 	for _, c := range account.AccountCounters {
 		if c.Limit == web.LimitSecondFactor {
-			counters = append(counters, account.AccountCounter{Limit: "recovery codes", Clear: c.Clear})
+			counters = append(counters, account.AccountCounter{Limit: "recovery codes", Clear: c.Clear},
+				account.AccountCounter{Limit: "recovery codes alone", Clear: c.Clear})
 		}
 	}
 	for _, c := range counters {
@@ -109,12 +118,15 @@ func TestRemediesClearTheCountersOfTheTable(t *testing.T) {
 			t.Errorf("%s has no attempt here", limit)
 			continue
 		}
-		if limit == "recovery codes" {
+		if strings.HasPrefix(limit, "recovery codes") {
 			limit = web.LimitSecondFactor
 		}
 		for _, r := range account.Remedies {
 			if limit == web.LimitVerify && r == account.RemedyMailedCode {
 				continue // none is mailed to an address that is not verified
+			}
+			if c.Limit == "recovery codes alone" && r != account.RemedyUnlock {
+				continue // none is mailed, and a given one brings a password
 			}
 			t.Run(c.Limit+" "+[]string{"unlock", "given code", "mailed code"}[r], func(t *testing.T) {
 				s := newCounterScene(t, limit)

@@ -104,6 +104,23 @@ func TestSessionOnASharedComputer(t *testing.T) {
 	if !slices.ContainsFunc(got.SetCookies, func(c *http.Cookie) bool { return c.Name == "cairn_device" }) {
 		t.Errorf("no mark among %v", got.SetCookies)
 	}
+
+	// There a proof makes the session last anew, as does another sign-in with the box ticked on a shared computer.
+	bob := w.SignedIn("bob")
+	lasts := func(want time.Duration) {
+		t.Helper()
+		if got := session(bob).ExpiresAt.Sub(w.Clock.Now()); got != want {
+			t.Errorf("the session lasts %s, want %s", got, want)
+		}
+		w.Clock.Advance(time.Hour)
+	}
+	lasts(24 * time.Hour)
+	bob.Call("POST", "/api/auth/confirm", map[string]string{"password": password}).Is(200)
+	lasts(24 * time.Hour)
+	for range 2 {
+		bob.Page("/login/", "handle", "bob", "password", password, "shared_computer", "true").RedirectsTo("/account/")
+		lasts(12 * time.Hour)
+	}
 }
 
 // A browser that knew the member, from a reset or from before, forgets them: who comes next there is told of.
