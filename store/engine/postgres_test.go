@@ -10,11 +10,14 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/store"
@@ -152,4 +155,83 @@ func TestRoleThatMayNotWriteIsToldSo(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// startPooler is what PgBouncer is in transaction mode: clients take turns on one connection to the server. It returns
+// its port.
+func startPooler(t *testing.T, dsn string) (port string) {
+	t.Helper()
+	conn, err := pgconn.Connect(t.Context(), dsn)
+	must(t, err)
+	server, err := conn.Hijack()
+	must(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { _, _ = listener.Close(), server.Conn.Close() })
+	var turn sync.Mutex
+	serve := func(c net.Conn) {
+		client, held := pgproto3.NewBackend(c, c), false
+		if _, err := client.ReceiveStartupMessage(); err != nil {
+			return
+		}
+		client.Send(&pgproto3.AuthenticationOk{})
+		for name, value := range server.ParameterStatuses {
+			client.Send(&pgproto3.ParameterStatus{Name: name, Value: value})
+		}
+		client.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+		for client.Flush() == nil {
+			asked, err := client.Receive()
+			if _, ends := asked.(*pgproto3.Terminate); err != nil || ends {
+				return
+			}
+			if !held {
+				turn.Lock()
+				held = true
+			}
+			server.Frontend.Send(asked)
+			switch asked.(type) {
+			case *pgproto3.Query, *pgproto3.Sync:
+			default: // more follows before the answers
+				continue
+			}
+			_ = server.Frontend.Flush()
+			for ready := false; !ready; {
+				answer, err := server.Frontend.Receive()
+				if err != nil {
+					return
+				}
+				client.Send(answer)
+				if r, is := answer.(*pgproto3.ReadyForQuery); is {
+					ready, held = true, r.TxStatus != 'I'
+				}
+			}
+			if !held {
+				turn.Unlock()
+			}
+		}
+	}
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			go serve(c)
+		}
+	}()
+	_, port, err = net.SplitHostPort(listener.Addr().String())
+	must(t, err)
+	return port
+}
+
+func TestPoolerByTransactionIsFound(t *testing.T) {
+	dsn := hostsURL(t)
+	port := startPooler(t, dsn("", ""))
+	pooled := open(t, dsn("127.0.0.1,", port+","))
+	for name, s := range map[string]*store.Store{"pooler": pooled, "server": open(t, dsn("", ""))} {
+		if shared, err := s.SharesConnections(t.Context()); err != nil || shared != (name == "pooler") {
+			t.Errorf("%s: shared %t, %v", name, shared, err)
+		}
+	}
 }
