@@ -26,8 +26,7 @@ import (
 func TestOverviewWarnsWithTheRemedy(t *testing.T) {
 	w := newWorld(t)
 	w.BackedUp = time.Time{}
-	w.AddUser("root1", account.FlagAdmin)
-	b := w.SignedIn("root1")
+	b := w.Member("root1", account.FlagAdmin)
 	b.Page("/admin/").Is(200).Shows(`data-page="admin"`, `warning" data-warning="second-factor"`, `data-warning="second-factor-optional"`, `warning" data-warning="backup"`,
 		`id="members">1<`, `id="sign-ins">1<`).Hides("key-age", "mail-server")
 	w.KeyCreated = w.Began.AddDate(-1, 0, -2)
@@ -187,8 +186,7 @@ func TestPeopleAreDownloadedAsCSV(t *testing.T) {
 // A test mail goes to the administrator's own address, once a minute, and what waits is on the overview.
 func TestOverviewTestsMail(t *testing.T) {
 	w := newWorld(t, func(o *accounttest.Options) { o.Mail = nobody{} })
-	w.AddUser("root1", account.FlagAdmin)
-	b := w.SignedIn("root1")
+	b := w.Member("root1", account.FlagAdmin)
 	b.Page("/admin/").Is(200).Shows(`id="last-backup"`, `id="mail-waiting">0<`).Hides(`id="test-mail"`)
 	b.Page("/admin/test-mail", "to", "me").Is(400)
 	b.Call("PATCH", "/api/me", map[string]string{"email": "root@example.org"}).Is(200)
@@ -462,8 +460,7 @@ func TestHostileNamesLeaveWhole(t *testing.T) {
 // A welcome leads to the application that the administrator chose, by mail and by the link that is shown.
 func TestWelcomeLeadsToAnApplication(t *testing.T) {
 	w, mails := newMailWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	b := w.SignedIn("root1")
+	b := w.Member("root1", account.FlagAdmin)
 	b.Page("/admin/users/").Is(200).Hides("leads-to")
 	c := &provider.Client{ID: "maps", Name: "Maps", HomeURI: "https://maps.example/", RedirectURIs: []string{"https://maps.example/cb"},
 		AuthMethod: provider.AuthNone, CreatedAt: w.Clock.Now()}

@@ -139,8 +139,7 @@ func TestWhatAnAdministratorGaveFallsWithThem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, mails := newMailWorld(t)
 			w.AddUser("root1", account.FlagAdmin)
-			w.AddUser("thief", account.FlagAdmin, account.FlagActivity)
-			thief := w.SignedIn("thief")
+			thief := w.Member("thief", account.FlagAdmin, account.FlagActivity)
 			g := give(t, w, mails, thief, "a-")
 			c.act(w, w.SignedIn("root1"), thief)
 			if got := g.works(t); c.all && len(got) > 0 || !c.all && len(got) != 5 {

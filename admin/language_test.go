@@ -66,8 +66,7 @@ func TestMailsAboutActsOfOthersAreInTheLanguageOfTheMember(t *testing.T) {
 // Reasons are for administrators, unless they say otherwise.
 func TestReasonOfASuspensionIsToldWhereAsked(t *testing.T) {
 	w, post := newMailWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	root := w.SignedIn("root1")
+	root := w.Member("root1", account.FlagAdmin)
 	const reason = "Owes for two boats"
 	for i, told := range []bool{false, true, false, true} {
 		handle := []string{"ada", "bob", "eve", "kim"}[i]

@@ -26,8 +26,7 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 				w.AddUser(handle)
 			}
 			w.AddUser("root", account.FlagAdmin)
-			w.AddUser("thief", account.FlagAdmin)
-			thief := w.SignedIn("thief")
+			thief := w.Member("thief", account.FlagAdmin)
 			add := func(handle string) {
 				thief.Call("POST", "/api/admin/users", map[string]any{"handle": handle, "flags": map[string]bool{"admin": true}}).Is(201)
 			}

@@ -127,8 +127,7 @@ func TestTheSharedSecretAloneOpensNothing(t *testing.T) {
 	for name, options := range map[string]func(*accounttest.Options){"one cookie": func(*accounttest.Options) {}, "two cookies": withDomain} {
 		t.Run(name, func(t *testing.T) {
 			w := accounttest.New(t, options)
-			w.AddUser("ada", account.FlagAdmin)
-			b := w.SignedIn("ada")
+			b := w.Member("ada", account.FlagAdmin)
 			cookie := "cairn_session"
 			if name == "two cookies" {
 				cookie = "__Secure-cairn_session"

@@ -21,8 +21,7 @@ func setEnd(w *accounttest.World, handle string, ends time.Time) {
 func TestEndedAccountHasNoSessionAndReadsWhomToAsk(t *testing.T) {
 	w := accounttest.New(t)
 	w.SaveSettings(func(v *account.Settings) { v.Contact = "https://club.example/board" })
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	b := w.Member("ada")
 	setEnd(w, "ada", w.Clock.Now().Add(time.Minute))
 	w.Clock.Advance(time.Minute - time.Second)
 	if !b.IsSignedIn() {

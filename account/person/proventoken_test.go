@@ -29,8 +29,7 @@ func TestRememberedTokenIsTheWholeToken(t *testing.T) {
 
 func testRemembered(t *testing.T, change ...func(*accounttest.Options)) {
 	w := accounttest.New(t, change...)
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	b := w.Member("ada")
 	for range 2 {
 		if !b.IsSignedIn() || w.Service.ProvenTokens() != 1 {
 			t.Fatalf("%d tokens are remembered", w.Service.ProvenTokens())

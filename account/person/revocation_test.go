@@ -41,8 +41,7 @@ func TestFlagLossRevokesTheCookieWhenTheOptionIsOn(t *testing.T) {
 	for on, bit := range map[bool]int{false: 0, true: 1} {
 		w := accounttest.New(t)
 		w.SaveSettings(func(v *account.Settings) { v.SignOutOnFlagLoss = on })
-		w.AddUser("ada", account.FlagActivity)
-		b := w.SignedIn("ada")
+		b := w.Member("ada", account.FlagActivity)
 		administration := w.Administration()
 		if _, err := administration.SetFlags(t.Context(), account.Operator(), w.User("ada"), account.FlagChange{account.FlagAdmin: {On: true}}); err != nil {
 			t.Fatal(err)

@@ -166,8 +166,7 @@ func TestSignOutPutsTheTokenIntoTheList(t *testing.T) {
 	})
 	t.Run("forged", func(t *testing.T) {
 		w := accounttest.New(t, withDomain)
-		w.AddUser("ada")
-		ada := w.SignedIn("ada")
+		ada := w.Member("ada")
 		const shared = "__Secure-cairn_session"
 		claims := claimsOf(t, ada.Cookies[shared])
 		claims["jti"] = "AAAAAAAAAAAAAAAAAAAAAAAAAA"

@@ -125,8 +125,7 @@ func TestRefusalsAreInTheAuditLogOnce(t *testing.T) {
 func TestExportNeedsItsRow(t *testing.T) {
 	broken := &brokenRecord{}
 	w := accounttest.New(t, func(o *accounttest.Options) { broken.Store, o.Store = o.Store, broken })
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	b := w.Member("ada")
 	b.Call("GET", "/api/me/export", nil).Is(503)
 }
 

@@ -53,8 +53,7 @@ func press(t testing.TB, b *accounttest.Browser, address string) *accounttest.An
 }
 
 func TestNewAddressWaitsUntilItsLinkIsOpened(t *testing.T) {
-	w, post := newMailWorld(t)
-	addMember(w, "ada", "ada@example.org")
+	w, post := mailWorldOf(t, "ada")
 	ada, other := w.SignedIn("ada"), w.SignedIn("ada")
 	other.Call("POST", "/api/invites", nil).Is(201)
 	post.new()
@@ -149,8 +148,7 @@ func TestWaitingAddressIsCancelled(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, post := newMailWorld(t)
-			addMember(w, "ada", "ada@example.org")
+			w, post := mailWorldOf(t, "ada")
 			thief := w.SignedIn("ada")
 			post.new()
 			changeEmail(thief, "thief@example.net")
@@ -168,8 +166,7 @@ func TestWaitingAddressIsCancelled(t *testing.T) {
 }
 
 func TestLinkThatCancelsIsGoodForAWeek(t *testing.T) {
-	w, post := newMailWorld(t)
-	addMember(w, "ada", "ada@example.org")
+	w, post := mailWorldOf(t, "ada")
 	ada := w.SignedIn("ada")
 	post.new()
 	changeEmail(ada, "new@example.org")
@@ -181,8 +178,7 @@ func TestLinkThatCancelsIsGoodForAWeek(t *testing.T) {
 
 // What the person chose at the question holds when the address counts.
 func TestWhatANewAddressKeepsIsKeptWhenItCounts(t *testing.T) {
-	w, post := newMailWorld(t)
-	addMember(w, "ada", "ada@example.org")
+	w, post := mailWorldOf(t, "ada")
 	ada, other := w.SignedIn("ada"), w.SignedIn("ada")
 	post.new()
 	ada.Call("PATCH", "/api/me", map[string]any{"email": "new@example.org", "keep_other_sessions": true}).Is(200)
@@ -216,8 +212,7 @@ func TestWhatANewAddressKeepsIsKeptWhenItCounts(t *testing.T) {
 
 // Somebody else proves the address first: it is theirs, and the change goes on waiting.
 func TestWaitingAddressThatAnotherVerifies(t *testing.T) {
-	w, post := newMailWorld(t)
-	addMember(w, "ada", "ada@example.org")
+	w, post := mailWorldOf(t, "ada")
 	ada := w.SignedIn("ada")
 	post.new()
 	changeEmail(ada, "club@example.org")
@@ -251,8 +246,7 @@ func TestUndoOfAnAddressOutlivesLaterChanges(t *testing.T) {
 	for _, gap := range []time.Duration{0, time.Second, 2 * time.Minute} {
 		for _, verified := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s apart, verified %t", gap, verified), func(t *testing.T) {
-				w, post := newMailWorld(t)
-				addMember(w, "ada", "ada@example.org")
+				w, post := mailWorldOf(t, "ada")
 				thief := w.SignedIn("ada")
 				post.new()
 				undo, later := "", []string{} // of the first change, and of the ones after it
@@ -346,8 +340,7 @@ func TestOwnersWayBackIsNotUndone(t *testing.T) {
 
 // Who takes an account by its address first, and verifies it, cannot do the rest silently.
 func TestVerifiedNewAddressDoesNotSilenceTheOneBefore(t *testing.T) {
-	w, post := newMailWorld(t)
-	addMember(w, "ada", "ada@example.org")
+	w, post := mailWorldOf(t, "ada")
 	thief := w.SignedIn("ada")
 	post.new()
 	const owner, other = "ada@example.org", "thief@example.net"

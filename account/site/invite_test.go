@@ -86,8 +86,7 @@ func TestAdministratorsInviteWithoutLimit(t *testing.T) {
 
 func TestInvitingIsRateLimited(t *testing.T) {
 	w := accounttest.New(t, withLimits(map[string]web.Rate{web.LimitInvite: {Count: 2, Window: time.Hour}}))
-	w.AddUser("root1", account.FlagAdmin)
-	b := w.SignedIn("root1")
+	b := w.Member("root1", account.FlagAdmin)
 	b.Call("POST", "/api/invites", nil).Is(201)
 	b.Call("POST", "/api/invites", nil).Is(201)
 	b.Call("POST", "/api/invites", nil).Is(429, "rate_limited")

@@ -26,9 +26,7 @@ func pending(t *testing.T, w *accounttest.World, post *postbox) []account.JoinRe
 		w.Browser().Page("/confirm-join/", form...).Is(200).Shows(`id="done"`)
 	}
 	list, err := w.Administration().JoinRequests(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return list
 }
 
@@ -59,9 +57,7 @@ func TestAskingToJoin(t *testing.T) {
 	}
 
 	// Welcome: a link for this address alone.
-	if err := a.AcceptJoin(ctx, by, list[0].ID, "See you on Sunday", nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.AcceptJoin(ctx, by, list[0].ID, "See you on Sunday", nil))
 	m = post.one("bo@example.org")
 	if !strings.Contains(m.Text, "was accepted") || !strings.Contains(m.Text, "“See you on Sunday”") {
 		t.Error(m.Text)
@@ -85,9 +81,7 @@ func TestAskingToJoin(t *testing.T) {
 	// No, thanks: by mail, and nothing of it stays.
 	w.Browser().Page("/join/", request("cy@example.org")...).Is(200)
 	list = pending(t, w, post)
-	if err := a.RefuseJoin(ctx, by, list[0].ID, "We are full"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.RefuseJoin(ctx, by, list[0].ID, "We are full"))
 	if m := post.one("cy@example.org"); !strings.Contains(m.Text, "was declined") || !strings.Contains(m.Text, "“We are full”") {
 		t.Error(m.Text)
 	}
@@ -115,9 +109,7 @@ func TestRequestLeadsToItsApplication(t *testing.T) {
 		if len(list) != 1 || list[0].App != "forum" {
 			t.Fatalf("%+v", list)
 		}
-		if err := w.Administration().AcceptJoin(t.Context(), account.Operator(), list[0].ID, "", app); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Administration().AcceptJoin(t.Context(), account.Operator(), list[0].ID, "", app))
 		_, leads, _ := strings.Cut(links(post.one("bo@example.org"))[0], "&mailed=")
 		if _, leads, _ = strings.Cut(leads, "&"); strings.TrimPrefix(want, "&") != leads {
 			t.Errorf("the link leads to %q, not %q", leads, want)
@@ -145,9 +137,7 @@ func TestSecondChildOfAFamilyJoins(t *testing.T) {
 	if err != nil || len(waiting) != 1 {
 		t.Fatalf("%+v, %v", waiting, err)
 	}
-	if err := w.Administration().AcceptJoin(t.Context(), account.Operator(), waiting[0].ID, "", nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Administration().AcceptJoin(t.Context(), account.Operator(), waiting[0].ID, "", nil))
 	accepted := links(post.one("family@example.org"))[0]
 	root.Page("/account/invites", "email", "family@example.org", "app", "x&y").RedirectsTo("/account/invites?notice=invite-mailed#invites")
 	invited, toApp := strings.CutSuffix(links(post.one("family@example.org"))[0], "&app=x%26y")
@@ -413,9 +403,7 @@ func TestFewRequestsOfOneMailboxWait(t *testing.T) {
 		t.Fatalf("%d wait: %v", len(list), err)
 	}
 	for _, r := range list[:2] {
-		if err := w.Administration().AcceptJoin(t.Context(), account.Operator(), r.ID, "", nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Administration().AcceptJoin(t.Context(), account.Operator(), r.ID, "", nil))
 	}
 	if got := post.new(); len(got) != 2 {
 		t.Errorf("%d mails for two children", len(got))
@@ -425,9 +413,7 @@ func TestFewRequestsOfOneMailboxWait(t *testing.T) {
 func tell(t *testing.T, w *accounttest.World) {
 	t.Helper()
 	for range 2 { // the second finds nothing left
-		if err := w.Service.TellJoins(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Service.TellJoins(t.Context()))
 	}
 }
 
@@ -442,9 +428,7 @@ func TestAdministratorsAreToldOfRequestsToJoin(t *testing.T) {
 	w.AddUser("root4", account.FlagAdmin) // has no address
 	w.Suspend("root3")
 	_, err := w.Store.ChangeUser(t.Context(), w.User("root2").Sub, func(u *account.User) error { u.Profile.Locale = "de"; return nil }, w.Clock.Now(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	post.new()
 	tell(t, w)
 	post.none()
@@ -494,9 +478,7 @@ func TestAdministratorsAreToldOfRequestsToJoin(t *testing.T) {
 	list, err := w.Administration().JoinRequests(t.Context())
 	tell(t, w)
 	for _, r := range list {
-		if err := w.Administration().RefuseJoin(t.Context(), account.Operator(), r.ID, ""); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Administration().RefuseJoin(t.Context(), account.Operator(), r.ID, ""))
 	}
 	for _, m := range post.new() {
 		if strings.HasPrefix(m.To, "root") {

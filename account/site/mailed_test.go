@@ -39,6 +39,16 @@ func newMailWorld(t *testing.T, change ...func(*accounttest.Options)) (*accountt
 	return p.w, p
 }
 
+// mailWorldOf is newMailWorld with members, whose addresses at example.org are verified.
+func mailWorldOf(t *testing.T, handles ...string) (*accounttest.World, *postbox) {
+	t.Helper()
+	w, post := newMailWorld(t)
+	for _, handle := range handles {
+		addMember(w, handle, handle+"@example.org")
+	}
+	return w, post
+}
+
 // new delivers what waits, and returns what came since it was last called.
 func (p *postbox) new() []mail.Message {
 	p.w.T.Helper()
@@ -146,8 +156,7 @@ func TestLinkOfAMailIsSpentByItsButtonAlone(t *testing.T) {
 
 func TestMailVerifiesTheAddressItWentToForADay(t *testing.T) {
 	w, post := newMailWorld(t)
-	w.AddUser("ada")
-	ada := w.SignedIn("ada")
+	ada := w.Member("ada")
 	changeEmail(ada, "ada@example.org")
 	first := post.one("ada@example.org")
 	_, button := link(t, first)
@@ -211,8 +220,7 @@ func TestCodeOfAMailVerifiesAndGuessesEnd(t *testing.T) {
 }
 
 func TestOwnerOfTheFormerAddressUndoesItsChange(t *testing.T) {
-	w, post := newMailWorld(t)
-	addMember(w, "ada", "ada@example.org")
+	w, post := mailWorldOf(t, "ada")
 	thief := w.SignedIn("ada")
 	post.new()
 	told := moveEmail(post, thief, "thief@example.net")["ada@example.org"]
@@ -248,9 +256,7 @@ func TestOwnerOfTheFormerAddressUndoesItsChange(t *testing.T) {
 // The mailbox of the former address may be what was stolen; an administrator takes the mark away because somebody
 // else reads the mails.
 func TestMailedResetCodeEndsWithItsAddress(t *testing.T) {
-	w, post := newMailWorld(t)
-	addMember(w, "ada", "ada@example.org")
-	addMember(w, "bob", "bob@example.org")
+	w, post := mailWorldOf(t, "ada", "bob")
 	ada := w.SignedIn("ada")
 	given := w.ResetCode("ada")
 	for handle, change := range map[string]func(){
@@ -276,8 +282,7 @@ func TestMailedResetCodeEndsWithItsAddress(t *testing.T) {
 }
 
 func TestUndoneChangeIsToldToTheAddressThatItBrought(t *testing.T) {
-	w, post := newMailWorld(t)
-	addMember(w, "ada", "ada@example.org")
+	w, post := mailWorldOf(t, "ada")
 	ada := w.SignedIn("ada")
 	post.new()
 	_, button := link(t, moveEmail(post, ada, "ada@example.net")["ada@example.org"])
@@ -451,9 +456,7 @@ func TestForgottenPasswordIsSetAnewByMail(t *testing.T) {
 	if i.Code = "3DABCDEFGHJKMNPQ"; err == nil { // which begins so
 		err = w.Store.CreateInvite(t.Context(), i, 3, account.Operator().Audit(w.Clock.Now(), account.CreateInvite, "", ""))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, broken := range []string{"", "3D"} {
 		w.Browser().Page("/register/?code=" + broken + i.Shown()).Is(200).Shows(`value="` + i.Shown() + `"`)
 	}
@@ -480,8 +483,7 @@ func TestForgottenPasswordIsSetAnewByMail(t *testing.T) {
 }
 
 func TestMailedResetCodeLastsAnHourAndLeavesTheGivenOne(t *testing.T) {
-	w, post := newMailWorld(t)
-	addMember(w, "ada", "ada@example.org")
+	w, post := mailWorldOf(t, "ada")
 	given := w.ResetCode("ada")
 	w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": "ada"}).Is(200)
 	path, _ := link(t, post.one("ada@example.org"))
@@ -613,8 +615,7 @@ func TestSignInFromANewDeviceIsToldOnce(t *testing.T) {
 }
 
 func TestMarkOfADeviceIsOfThisServiceAndBounded(t *testing.T) {
-	w, post := newMailWorld(t)
-	addMember(w, "ada", "ada@example.org")
+	w, post := mailWorldOf(t, "ada")
 	post.new()
 	b := w.Browser()
 	b.Cookies["cairn_device"] = strings.Repeat("A", 20) + "." + strings.Repeat("B", 20) + strings.Repeat("."+strings.Repeat("C", 20), 30)
@@ -699,8 +700,7 @@ func TestInviteFormThatIsSentTwiceMailsOnce(t *testing.T) {
 }
 
 func TestNoticesGoToTheVerifiedAddressInTheReadersLanguage(t *testing.T) {
-	w, post := newMailWorld(t)
-	addMember(w, "ada", "ada@example.org")
+	w, post := mailWorldOf(t, "ada")
 	ada := w.SignedIn("ada")
 	ada.Call("PATCH", "/api/me", map[string]string{"locale": "de-AT"}).Is(200)
 	post.new()
@@ -750,16 +750,14 @@ func TestNoticesGoToTheVerifiedAddressInTheReadersLanguage(t *testing.T) {
 
 func TestChangeOfAddressNeedsAFreshProof(t *testing.T) {
 	w, post := newMailWorld(t)
-	w.AddUser("ada")
-	ada := w.SignedIn("ada")
+	ada := w.Member("ada")
 	w.Clock.Advance(11 * time.Minute)
 	ada.Call("PATCH", "/api/me", map[string]string{"email": "thief@example.net"}).Is(http.StatusForbidden, "reauthentication_required")
 	post.none()
 }
 
 func TestNewRecoveryCodesAreTold(t *testing.T) {
-	w, post := newMailWorld(t)
-	addMember(w, "ada", "ada@example.org")
+	w, post := mailWorldOf(t, "ada")
 	b := w.SignedIn("ada")
 	a := enrol(b)
 	post.new()
@@ -773,8 +771,7 @@ func TestNewRecoveryCodesAreTold(t *testing.T) {
 
 // The mailbox of an address that was set a short time ago may be a thief's.
 func TestResetByAGivenCodeDoesNotTrustARecentAddress(t *testing.T) {
-	w, post := newMailWorld(t)
-	addMember(w, "ada", "ada@example.org")
+	w, post := mailWorldOf(t, "ada")
 	thief := w.SignedIn("ada")
 	post.new()
 	changeEmail(thief, "thief@example.net")
@@ -869,8 +866,7 @@ func TestMailsSayWhatTheirReaderNeeds(t *testing.T) {
 // sees, and the link of another invite prove nothing.
 func TestMailedInviteProvesItsAddress(t *testing.T) {
 	w, post := newMailWorld(t)
-	w.AddUser("ada")
-	ada := w.SignedIn("ada")
+	ada := w.Member("ada")
 	invite := func(email string) (code, token string) {
 		t.Helper()
 		code, _ = ada.Call("POST", "/api/invites", map[string]string{"email": email}).Is(201).JSON()["code"].(string)

@@ -112,8 +112,7 @@ func TestAnOldHashDoesNotBlockAPasswordChange(t *testing.T) {
 
 func TestPasswordsCannotBeGuessedThroughASession(t *testing.T) {
 	w := accounttest.New(t, withLimits(map[string]web.Rate{web.LimitLogin: {Count: 10, Window: 15 * time.Minute}}))
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	b := w.Member("ada")
 	for i := range 10 {
 		if i%2 == 0 {
 			b.Call("PUT", "/api/me/password", map[string]string{"current_password": "wrong", "new_password": newPassword}).Is(401)

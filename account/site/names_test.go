@@ -20,8 +20,7 @@ func TestHostileNamesLeaveWhole(t *testing.T) {
 	sender := mail.NewSMTP(server.Settings)
 	t.Cleanup(sender.Close)
 	w := accounttest.New(t, func(o *accounttest.Options) { o.Mail = sender })
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	b := w.Member("ada")
 	for i, name := range accounttest.HostileNames {
 		w.SaveSettings(func(v *account.Settings) { v.InstanceName, v.InvitesPerMember = name, 50 })
 		b.Call("PATCH", "/api/me", map[string]string{"display_name": name}).Is(200)

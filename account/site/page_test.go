@@ -16,8 +16,7 @@ import (
 
 func TestAccountPageForms(t *testing.T) {
 	w := accounttest.New(t, func(o *accounttest.Options) { o.Issuer = "http://localhost:4040/id" })
-	w.AddUser("ada", account.FlagActivity)
-	b := w.SignedIn("ada")
+	b := w.Member("ada", account.FlagActivity)
 	b.Page("/account/").Is(200).Shows(`data-page="account"`, `id="sign-out-submit"`)
 	b.Page("/account/devices").Is(200).Shows(`data-page="account-devices"`, "This device")
 	b.Page("/account/invites").Is(200).Shows(`data-page="account-invites"`, "You have 3 invites left")
@@ -169,8 +168,7 @@ func TestSecurityPageSaysWhatHappenedToThePersonAlone(t *testing.T) {
 // What the slowest page costs; the bar is 5 ms.
 func BenchmarkAccountPage(b *testing.B) {
 	w := accounttest.New(b)
-	w.AddUser("ada", account.FlagActivity)
-	browser := w.SignedIn("ada")
+	browser := w.Member("ada", account.FlagActivity)
 	for range 30 {
 		browser = w.SignedIn("ada")
 		browser.Page("/account/profile", "display_name", "Ada")

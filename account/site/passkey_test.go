@@ -611,8 +611,7 @@ func TestPasskeysAfterAMove(t *testing.T) {
 		}
 	}
 	w := accounttest.New(t, issuer(from, ""))
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	b := w.Member("ada")
 	old := newKeyring().at(from, "id.example.org")
 	body := old.create(b.Call("POST", "/api/me/passkeys/begin", nil))
 	body["second_step"] = true

@@ -369,8 +369,7 @@ func TestOfferedPasskeyKeepsNobodyOut(t *testing.T) {
 	off.Page("/account/").Is(200).Hides("data-offer")
 	offer(off).Is(404, "passkeys_unavailable")
 	w.SaveSettings(func(v *account.Settings) { v.OfferPasskeys, v.SecondFactorFlags = true, []string{account.FlagAdmin} })
-	w.AddUser("root", account.FlagAdmin)
-	root := w.SignedIn("root")
+	root := w.Member("root", account.FlagAdmin)
 	offer(root).Is(404, "passkeys_unavailable") // set up on purpose
 	enrol(root)
 	offer(root).Is(200)

@@ -119,8 +119,7 @@ func TestPasswordAloneOpensNoSessionOfWhoHasASecondFactor(t *testing.T) {
 	w.Browser().Call("POST", "/api/auth/reset-password", reset("ada", w.ResetCode("ada"), newPassword)).Is(200)
 	b.Login("ada", newPassword).Is(401, "second_factor_required")
 	// Who is signed in as another, or as the same, does not get past it either.
-	w.AddUser("bob")
-	bob := w.SignedIn("bob")
+	bob := w.Member("bob")
 	bob.Login("ada", newPassword).Is(401, "second_factor_required")
 	if got := bob.Call("GET", "/api/me", nil).JSON()["handle"]; got != "bob" {
 		t.Errorf("signed in as %v", got)
@@ -527,8 +526,7 @@ func TestConfirmationIsAProofUnderLimits(t *testing.T) {
 func TestAuthenticatorAppIsSetUpOnThePages(t *testing.T) {
 	var log bytes.Buffer
 	w := accounttest.New(t, withLog(&log))
-	w.AddUser("ada")
-	b := w.SignedIn("ada")
+	b := w.Member("ada")
 	b.Page("/account/security").Is(200).Shows(`href="/account/security/totp"`).Hides(`id="recovery"`)
 	page := b.Page("/account/security/totp").Is(200).Shows(`<svg class="qr"`, `data-page="account-totp"`, `id="totp-open" href="otpauth://totp/`)
 	if len(page.Body) > 40<<10 || strings.Contains(page.Header.Get("Content-Security-Policy"), "data:") {
@@ -639,8 +637,7 @@ func TestWhatEndsTheOtherSessions(t *testing.T) {
 		"passkey removed":                        {true, true, dropKey(nil), ends, ends},
 		"passkey removed, kept":                  {true, true, dropKey(keep), keeps, ends},
 	} {
-		w, post := newMailWorld(t)
-		addMember(w, "ada", "ada@example.org")
+		w, post := mailWorldOf(t, "ada")
 		here := w.SignedIn("ada")
 		var phone app
 		if c.totp {

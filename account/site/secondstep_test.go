@@ -151,9 +151,7 @@ func TestApplicationInUseKeepsFactorsFromThePasswordAlone(t *testing.T) {
 	if err == nil {
 		err = w.Store.(clients).SaveConsent(t.Context(), w.User("ada").Sub, c.ID, []string{"openid"}, w.Clock.Now(), op.Audit(w.Clock.Now(), account.AllowApp, "", ""))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	thief := w.SignedIn("ada")
 	for _, path := range []string{"/api/me/totp", "/api/me/passkeys/begin"} {
 		thief.Call("POST", path, nil).Is(401, "second_factor_required")
@@ -195,8 +193,7 @@ func TestSettingAPasswordAsksForTheSecondStep(t *testing.T) {
 func TestSecondStepOfAThiefFallsWithTheirSession(t *testing.T) {
 	for name, chosen := range map[string]bool{"the owner had none": false, "the owner had one": true} {
 		t.Run(name, func(t *testing.T) {
-			w, post := newMailWorld(t)
-			addMember(w, "ada", "ada@example.org")
+			w, post := mailWorldOf(t, "ada")
 			w.Clock.Advance(30 * 24 * time.Hour)
 			owner := w.SignedIn("ada")
 			k := addWayIn(owner, "Mine")

@@ -125,9 +125,7 @@ func TestSessionOnASharedComputer(t *testing.T) {
 
 // A browser that knew the member, from a reset or from before, forgets them: who comes next there is told of.
 func TestSharedComputerForgetsItsMember(t *testing.T) {
-	w, post := newMailWorld(t)
-	addMember(w, "ada", "ada@example.org")
-	addMember(w, "bob", "bob@example.org")
+	w, post := mailWorldOf(t, "ada", "bob")
 	b := w.SignedIn("ada")
 	b.Call("POST", "/api/auth/logout", nil).Is(200)
 	b.Login("bob", password).Is(200)

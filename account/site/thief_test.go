@@ -12,6 +12,16 @@ import (
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
+// withThief is an account of a month in which somebody else who knows the password has signed in.
+func withThief(t *testing.T) (w *accounttest.World, post *postbox, thief *accounttest.Browser) {
+	t.Helper()
+	w, post = mailWorldOf(t, "ada")
+	w.Clock.Advance(30 * 24 * time.Hour)
+	thief = w.BrowserAt("198.51.100.7")
+	thief.Login("ada", password).Is(200)
+	return w, post, thief
+}
+
 // mailAbout is the mail with a subject that begins so.
 func mailAbout(t *testing.T, sent []mail.Message, subject string) mail.Message {
 	t.Helper()
@@ -74,8 +84,7 @@ func TestWayInOfAThiefFallsWithTheirSession(t *testing.T) {
 		"app by a copied cookie":         {app, true, addedMail},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, post := newMailWorld(t)
-			addMember(w, "ada", "ada@example.org")
+			w, post := mailWorldOf(t, "ada")
 			w.Clock.Advance(30 * 24 * time.Hour)
 			owner := w.SignedIn("ada")
 			post.new()
@@ -155,11 +164,7 @@ func TestOldWayInStaysAndThePageSaysWhoHelps(t *testing.T) {
 
 // Whoever undoes a change of address gets back what was before the session that changed it.
 func TestUndoOfAnAddressRemovesTheThiefsWayIn(t *testing.T) {
-	w, post := newMailWorld(t)
-	addMember(w, "ada", "ada@example.org")
-	w.Clock.Advance(30 * 24 * time.Hour)
-	thief := w.BrowserAt("198.51.100.7")
-	thief.Login("ada", password).Is(200)
+	w, post, thief := withThief(t)
 	key := addPasskey(thief, "evil")
 	w.Clock.Advance(time.Minute)
 	post.new()
@@ -173,11 +178,7 @@ func TestUndoOfAnAddressRemovesTheThiefsWayIn(t *testing.T) {
 
 // The notices that came to the mailbox of a thief, while the address was theirs, prove nothing after the undo.
 func TestLinkInTheMailboxOfAThiefIsVoidAfterTheUndo(t *testing.T) {
-	w, post := newMailWorld(t)
-	addMember(w, "ada", "ada@example.org")
-	w.Clock.Advance(30 * 24 * time.Hour)
-	thief := w.BrowserAt("198.51.100.7")
-	thief.Login("ada", password).Is(200)
+	w, post, thief := withThief(t)
 	post.new()
 	undo := moveEmail(post, thief, "eve@example.org")["ada@example.org"]
 	w.BrowserAt("198.51.100.8").Login("ada", password).Is(200)
@@ -191,11 +192,7 @@ func TestLinkInTheMailboxOfAThiefIsVoidAfterTheUndo(t *testing.T) {
 
 // The notice of a later sign-in reaches no factor of the sign-in before; the form with the new password does.
 func TestLinkOfALaterSignInRemovesWhatIsTicked(t *testing.T) {
-	w, post := newMailWorld(t)
-	addMember(w, "ada", "ada@example.org")
-	w.Clock.Advance(30 * 24 * time.Hour)
-	thief := w.BrowserAt("198.51.100.7")
-	thief.Login("ada", password).Is(200)
+	w, post, thief := withThief(t)
 	key := addPasskey(thief, "evil")
 	w.Clock.Advance(time.Minute)
 	post.new()
@@ -215,11 +212,7 @@ func TestLinkOfALaterSignInRemovesWhatIsTicked(t *testing.T) {
 
 // A thief who has removed the password leaves an account without a way in, which an administrator opens.
 func TestAccountWithoutAWayInIsClosed(t *testing.T) {
-	w, post := newMailWorld(t)
-	addMember(w, "ada", "ada@example.org")
-	w.Clock.Advance(30 * 24 * time.Hour)
-	thief := w.BrowserAt("198.51.100.7")
-	thief.Login("ada", password).Is(200)
+	w, post, thief := withThief(t)
 	key := addPasskey(thief, "evil")
 	thief.Call("DELETE", "/api/me/password", nil).Is(204)
 	_, button := link(t, mailAbout(t, post.new(), signInMail))
@@ -262,8 +255,7 @@ func TestRemovalByABoxLeavesAWayIn(t *testing.T) {
 
 // A reset removes what its page lists and the owner ticks, before the second step is asked.
 func TestResetRemovesTheWaysInThatAreTicked(t *testing.T) {
-	w, post := newMailWorld(t)
-	addMember(w, "ada", "ada@example.org")
+	w, post := mailWorldOf(t, "ada")
 	w.Clock.Advance(30 * 24 * time.Hour)
 	old := addPasskey(w.SignedIn("ada"), "old")
 	w.Clock.Advance(account.FactorUndo + time.Second)
@@ -325,11 +317,7 @@ func TestEndingOthersRemovesTheWaysInThatAreTicked(t *testing.T) {
 	} {
 		for _, page := range []bool{true, false} {
 			t.Run(name, func(t *testing.T) {
-				w, post := newMailWorld(t)
-				addMember(w, "ada", "ada@example.org")
-				w.Clock.Advance(30 * 24 * time.Hour)
-				thief := w.BrowserAt("198.51.100.7")
-				thief.Login("ada", password).Is(200)
+				w, post, thief := withThief(t)
 				first := addPasskey(thief, "first")
 				w.Clock.Advance(time.Second)
 				owner := w.BrowserAt("203.0.113.9") // with the first passkey
@@ -364,8 +352,7 @@ func TestCopiedCookieDoesNotSilenceASignIn(t *testing.T) {
 	for path, in := range map[string]map[string]string{
 		"/api/auth/login": {"handle": "ada", "password": password}, "/api/auth/confirm": {"password": password},
 	} {
-		w, post := newMailWorld(t)
-		addMember(w, "ada", "ada@example.org")
+		w, post := mailWorldOf(t, "ada")
 		owner := w.SignedIn("ada")
 		post.new()
 		owner.Call("POST", "/api/auth/confirm", map[string]string{"password": password}).Is(200)

@@ -100,8 +100,7 @@ func With(t testing.TB, handles ...string) *World {
 func SignedIn(t testing.TB, handle string, flags ...string) (*World, *Browser) {
 	t.Helper()
 	w := New(t)
-	w.AddUser(handle, flags...)
-	return w, w.SignedIn(handle)
+	return w, w.Member(handle, flags...)
 }
 
 // Mounted is New, where mount, unless it is nil, adds to the router of the service.
@@ -207,6 +206,13 @@ func (w *World) AddUser(handle string, flags ...string) account.User {
 		w.T.Fatal(err)
 	}
 	return w.User(handle)
+}
+
+// Member is AddUser, and the browser of the user, which is signed in.
+func (w *World) Member(handle string, flags ...string) *Browser {
+	w.T.Helper()
+	w.AddUser(handle, flags...)
+	return w.SignedIn(handle)
 }
 
 // User returns a user by handle.

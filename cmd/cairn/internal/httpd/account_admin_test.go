@@ -141,8 +141,7 @@ func TestAccessOfATrustedClientIsSeenAndEnded(t *testing.T) {
 
 func TestAnAddressIsVerifiedForApplicationsOnceAnAdministratorSaysSo(t *testing.T) {
 	s := startService(t, serviceOptions{})
-	s.addUser("root1", "admin")
-	root := s.signedIn("root1")
+	root := s.joined("root1", "admin")
 	joined := s.visitor().api("POST", "/api/register", map[string]string{"code": root.invite(), "handle": "ada", "password": password, "email": "ada@example.org"})
 	if joined.StatusCode != http.StatusCreated {
 		t.Fatalf("%d %s", joined.StatusCode, joined.Text)

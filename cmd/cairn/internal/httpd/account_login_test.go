@@ -210,8 +210,7 @@ func TestVisitMakesNoKnownAddress(t *testing.T) {
 		Limits:   true,
 		Settings: func(c *config.Settings) { c.TrustedProxies = []string{"127.0.0.0/8", "::1/128"} },
 		Now:      func() time.Time { return start.Add(time.Duration(minutes.Load()) * time.Minute) },
-	})
-	s.addUser("ada")
+	}, "ada")
 	b := s.browser()
 	b.api("POST", "/api/auth/login", map[string]string{"handle": "ada", "password": password}, "X-Forwarded-For", "198.51.100.1")
 	tried := 0
@@ -352,8 +351,7 @@ func TestForwardedForCountsFromTrustedProxies(t *testing.T) {
 // answers like any other, and leaves no session.
 func TestSignInDuringDeletion(t *testing.T) {
 	bothInstallations(t, func(t *testing.T, s *service) {
-		s.addUser("keeper", "admin")
-		keeper := s.signedIn("keeper")
+		keeper := s.joined("keeper", "admin")
 		for round := range 6 {
 			handle := fmt.Sprintf("user%d", round)
 			s.addUser(handle)

@@ -62,8 +62,7 @@ func (s *service) revoked(token string) bool {
 // them back.
 func TestEndedSessionStaysEnded(t *testing.T) {
 	s := startService(t, serviceOptions{Limits: true})
-	s.addUser("keeper", "admin")
-	keeper := s.signedIn("keeper")
+	keeper := s.joined("keeper", "admin")
 	for i, c := range []struct {
 		name string
 		end  func(b *browser, handle string) response
@@ -114,8 +113,7 @@ func TestOldestOfTooManySessionsEnds(t *testing.T) {
 	var later atomic.Int64 // each sign-in is one second after the one before
 	now := func() time.Time { return time.Now().Add(time.Duration(later.Load()) * time.Second) }
 	s := startService(t, serviceOptions{Now: now}, "ada")
-	s.addUser("keeper", account.FlagAdmin)
-	keeper := s.signedIn("keeper")
+	keeper := s.joined("keeper", account.FlagAdmin)
 	browsers := make([]*browser, 102)
 	for i := range browsers {
 		later.Add(1)

@@ -198,8 +198,7 @@ func TestTokensAreForTheAPIsOfTheGrant(t *testing.T) {
 // Whatever ends a grant is seen by an API that verifies tokens locally.
 func TestEndOfAGrantIsSeenByItsAPI(t *testing.T) {
 	s, id, secret := startAPIs(t, serviceOptions{})
-	s.addUser("keeper", "admin")
-	keeper := s.signedIn("keeper")
+	keeper := s.joined("keeper", "admin")
 	rp := s.apiApp("app", "openid", "trails.read", "offline_access")
 	for what, end := range map[string]func(b *browser, user, code string, token *oauth2.Token){
 		"sign-out": func(b *browser, _, _ string, _ *oauth2.Token) { b.api("POST", "/api/auth/logout", nil) },
@@ -408,8 +407,7 @@ func TestRefreshForAnAPINamesAScopeOnce(t *testing.T) {
 // The groups in an access token are flags, also where offline_access outlives the session.
 func TestLostFlagEndsTokensForAPIsWhenTheOptionIsOn(t *testing.T) {
 	s, _, _ := startAPIs(t, serviceOptions{})
-	s.addUser("keeper", "admin")
-	keeper := s.signedIn("keeper")
+	keeper := s.joined("keeper", "admin")
 	rp := s.apiApp("app", "openid", "offline_access")
 	for _, on := range []bool{false, true} {
 		option := map[string]any{"sign_out_on_flag_loss": on}

@@ -136,8 +136,7 @@ func TestAdministratorsAreNotToldToApplications(t *testing.T) {
 // the handle is not given again (TestDeletedMemberIsGone).
 func TestSubIsNotGivenAgain(t *testing.T) {
 	s, rp := startApp(t, nil)
-	s.addUser("root1", "admin")
-	root := s.signedIn("root1")
+	root := s.joined("root1", "admin")
 	_, token := s.signedInTokens(rp, "ada")
 	old := jwtPayload(t, rawIDToken(token))["sub"].(string)
 	if old == "ada" || old == "app" || len(old) < 20 {

@@ -260,8 +260,7 @@ func TestNothingOutlivesTheEndOfAccess(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, st *store.Store) {
 		s := startService(t, serviceOptions{Store: st})
 		rp := s.app("app", nil)
-		s.addUser("root1", account.FlagAdmin)
-		root := s.signedIn("root1")
+		root := s.joined("root1", account.FlagAdmin)
 		const fresh = "another long password 7"
 		change := map[string]string{"current_password": password, "new_password": fresh}
 		for name, c := range map[string]struct {

@@ -543,8 +543,7 @@ func TestMalformedValuesAreRefused(t *testing.T) {
 		`{"max_users":5,"min_password_length":7}`: "invalid_settings", `{"secret":"x"}`: "invalid_request",
 	}
 	bothInstallations(t, func(t *testing.T, s *service) {
-		s.addUser("ada", "admin")
-		ada := s.signedIn("ada")
+		ada := s.joined("ada", "admin")
 		before := ada.api("GET", "/api/admin/settings", nil).Text
 		for name, body := range bodies {
 			b := s.visitor()

@@ -147,8 +147,7 @@ func TestLostPhone(t *testing.T) {
 	thirdParty(t)
 	s := startService(t, serviceOptions{})
 	s.addUser("keeper", account.FlagAdmin)
-	s.addUser("mia")
-	mia := s.signedIn("mia")
+	mia := s.joined("mia")
 	mia.addAuthenticatorApp()
 	tab, other := chromium(t), chromium(t)
 	mustDo(t, other, "the password is not enough", chromedp.Navigate(s.URL+"/login/"))
@@ -227,8 +226,7 @@ func TestMailsOfAMember(t *testing.T) {
 func TestTeamJoinsWithOneLink(t *testing.T) {
 	const team = 30
 	s := startService(t, serviceOptions{Limits: true})
-	s.addUser("keeper", account.FlagAdmin)
-	keeper := s.signedIn("keeper")
+	keeper := s.joined("keeper", account.FlagAdmin)
 	needStatus(t, "flags", keeper.api("PUT", "/api/admin/settings", map[string]any{"flags": []string{"player"}}), 200)
 	needStatus(t, "invite", keeper.postForm("/account/invites", url.Values{"note": {"Team U15"}, "uses": {fmt.Sprint(team)}, "days": {"30"}, "flag": {"player"}}), 303)
 	_, text, _ := strings.Cut(keeper.get("/account/invites").Text, "invites/slip?code=")

@@ -54,8 +54,7 @@ func TestLostDatabaseIsNotAWrongCredential(t *testing.T) {
 // says so in its own protocol.
 func TestLostCountersCloseWhatNeedsThem(t *testing.T) {
 	bothInstallations(t, func(t *testing.T, s *service) {
-		s.addUser("ada")
-		b := s.signedIn("ada")
+		b := s.joined("ada")
 		noError(t, s.store.Close())
 		wantProblem(t, "sign-in", s.visitor().login("ada", password), http.StatusServiceUnavailable, "unavailable")
 		wantProblem(t, "session", b.api("GET", "/api/me", nil), http.StatusServiceUnavailable, "unavailable")

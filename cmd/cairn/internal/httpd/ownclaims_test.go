@@ -347,8 +347,7 @@ func TestFlagsOfTheSessionCookie(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprintf("flag%03d-%s", i, strings.Repeat("x", 24))
 	}
-	s.addUser("root1", account.FlagAdmin)
-	root := s.signedIn("root1")
+	root := s.joined("root1", account.FlagAdmin)
 	set := func(change map[string]any) (int, string) {
 		t.Helper()
 		got := root.api("PUT", "/api/admin/settings", change)

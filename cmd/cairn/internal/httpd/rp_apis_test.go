@@ -144,8 +144,7 @@ func TestRPAPIsOfThePageVerifyTheirTokens(t *testing.T) {
 		}
 	}
 
-	s.addUser("keeper", "admin")
-	keeper := s.signedIn("keeper")
+	keeper := s.joined("keeper", "admin")
 	for what, end := range map[string]func(b *browser, user string){
 		"sign-out": func(b *browser, _ string) { b.api("POST", "/api/auth/logout", nil) },
 		"suspension": func(_ *browser, user string) {

@@ -869,8 +869,7 @@ func TestRPVerifyRefusesAnEndedSessionAfterTheTTL(t *testing.T) {
 		t.Run(scheme, func(t *testing.T) {
 			eachVerifierProgram(t, func(t *testing.T, p *verifierProgram) {
 				s := startService(t, serviceOptions{HS256: hs})
-				s.addUser("keeper", "admin")
-				keeper := s.signedIn("keeper")
+				keeper := s.joined("keeper", "admin")
 				settings := verifierSettings{Issuer: s.URL, RS256: !hs}
 				if hs {
 					settings.Secret = new(string(s.secret))

@@ -483,8 +483,7 @@ func TestApplicationRefusesAnEndedSessionAfterTheTTL(t *testing.T) {
 	for name, hs := range map[string]bool{"HS256": true, "RS256": false} {
 		t.Run(name, func(t *testing.T) {
 			s := startService(t, serviceOptions{HS256: hs})
-			s.addUser("keeper", account.FlagAdmin)
-			admin := s.signedIn("keeper")
+			admin := s.joined("keeper", account.FlagAdmin)
 			bystander := admin.cookie("cairn_session")
 			app := startActivity(t, s, nil)
 			for operation, do := range map[string]func(b *browser, handle string) response{

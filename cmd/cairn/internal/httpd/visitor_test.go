@@ -164,6 +164,13 @@ func (s *service) signedIn(handle string) *browser {
 	return b
 }
 
+// joined is signedIn as a new member.
+func (s *service) joined(handle string, flags ...string) *browser {
+	s.t.Helper()
+	s.addUser(handle, flags...)
+	return s.signedIn(handle)
+}
+
 func (b *browser) login(handle, password string) response {
 	b.t.Helper()
 	return b.api("POST", "/api/auth/login", map[string]string{"handle": handle, "password": password})
