@@ -263,7 +263,7 @@ func flagSettings(v account.Settings, f url.Values) (account.SettingsChange, err
 }
 
 // carriedLogo is the form field that carries the file of logoForm through a confirmation; see
-// account.Service.Form.
+// site.Site.Form.
 const carriedLogo = "logo_data"
 
 // logoForm reads the single file of the form of "logo" or "dark-logo". The rest of the body is dropped.

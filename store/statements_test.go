@@ -50,7 +50,7 @@ func sources(t *testing.T) []string {
 	return slices.Concat(own, engine)
 }
 
-// A newer program adds columns to tables that this one reads: see columnsOf.
+// A newer program adds columns to tables that this one reads: see engine.ColumnsOf.
 func TestStatementsNameTheirColumns(t *testing.T) {
 	all := regexp.MustCompile("(?i)(select |returning |[ ,`][a-z]\\.)\\*[ ,](from [^(]|[^f])")
 	for _, f := range sources(t) {

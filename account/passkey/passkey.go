@@ -312,7 +312,7 @@ func (s *Service) SecondStep(ctx context.Context, c account.Caller, in AnsweredC
 	return s.accounts.SecondStepProven(ctx, c, u, step, p)
 }
 
-// Confirm is account.Service.Confirm by a passkey with user verification.
+// Confirm is person.Service.Confirm by a passkey with user verification.
 func (s *Service) Confirm(ctx context.Context, c account.Caller, in AnsweredCeremony) (person.SignedIn, error) {
 	p, err := s.provePasskey(ctx, c, CeremonyConfirm, c.Session.ID, in)
 	if err != nil {

@@ -185,3 +185,19 @@ func (s *Service) begin(
 ) (account.Audit, error) {
 	return s.Begin(ctx, c, act, c.User, detail, data...)
 }
+
+// boundedNotices returns the notices of an act that can be repeated at will, within the limit of
+// mails: the first ones inform, and more would fill the mailbox. If the limit cannot be read, they
+// are sent.
+func (s *Service) boundedNotices(
+	ctx context.Context, u account.User, kind string, data ...string,
+) ([]account.Mail, error) {
+	mails, err := s.Notices(ctx, u, kind, data...)
+	if err != nil || len(mails) == 0 {
+		return nil, err
+	}
+	if wait, err := s.Limits().Take(ctx, web.LimitMail, kind+":"+u.Sub); err == nil && wait > 0 {
+		return nil, nil
+	}
+	return mails, nil
+}

@@ -40,3 +40,12 @@ func (s *Service) DeleteAccount(ctx context.Context, c account.Caller, in Confir
 	web.Note(ctx, "account_deleted")
 	return nil
 }
+
+// BeginExport begins the export of all stored data of the caller, who is notified; see Store.Record.
+func (s *Service) BeginExport(ctx context.Context, c account.Caller) (account.Audit, error) {
+	a, err := s.begin(ctx, c, account.ExportAccount, "")
+	if err == nil {
+		a.Mails, err = s.boundedNotices(ctx, c.User, account.MailExported)
+	}
+	return a, err
+}
