@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account/web"
-
 	"github.com/cairn-id/cairn/templates"
 )
 

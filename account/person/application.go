@@ -6,10 +6,9 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
-
-	"github.com/cairn-id/cairn/account"
 )
 
 // AppsFor returns the applications that a user may use: those that a browser can open and those with

@@ -17,10 +17,9 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
-
-	"github.com/cairn-id/cairn/account"
 )
 
 // Device Bound Session Credentials (W3C, editor's draft of 2026-02-17): the browser makes a key that cannot leave

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cairn-id/cairn/account/web"
-
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // DeleteAccount removes the caller's personal data. They prove the password if there is one. With a second factor

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/cairn-id/cairn/account/web"
-
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // NeedsSecondFactor reports whether the settings require a second factor of the user.

@@ -15,10 +15,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
-
-	"github.com/cairn-id/cairn/account"
 )
 
 // sameVerification is how long a further mail repeats the code of the previous one, because

@@ -3,10 +3,9 @@ package person
 import (
 	"context"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
-
-	"github.com/cairn-id/cairn/account"
 )
 
 // maxMailed bounds a continuation in the link of a mail: programs cut or break very long ones.

@@ -4,9 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"github.com/cairn-id/cairn/account/web"
-
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 var errFlagMissing = web.NewProblem(403, "flag_required",

@@ -12,9 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cairn-id/cairn/account/web"
-
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 const onceFor = time.Minute

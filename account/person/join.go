@@ -11,11 +11,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
-
-	"github.com/cairn-id/cairn/account"
 )
 
 // MailInviteLink mails the link of an invite that is for certain addresses to one of them. Whoever joins by that link

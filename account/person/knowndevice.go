@@ -10,10 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/account/web"
-
-	"github.com/cairn-id/cairn/account"
 )
 
 // The cookie of known devices has a mark for each user who recently signed in there. It proves

@@ -7,10 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
-
-	"github.com/cairn-id/cairn/account"
 )
 
 // Purposes of the sealed values in links of mails, which are also the names of their pages. A link

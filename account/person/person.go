@@ -17,14 +17,13 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/picture"
 	"github.com/cairn-id/cairn/account/session"
 	"github.com/cairn-id/cairn/account/statuslist"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
-
-	"github.com/cairn-id/cairn/account"
 )
 
 // Options configure a Service. Store, Issuer, Secret, Key, Hasher, Limits, Pages and StatusTTL are

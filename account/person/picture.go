@@ -10,10 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/picture"
 	"github.com/cairn-id/cairn/account/web"
-
-	"github.com/cairn-id/cairn/account"
 )
 
 // photoSide is the number of pixels a side of what is stored.

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/cairn-id/cairn/account/web"
-
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // ChangeProfile changes the caller's profile. With another email address the other sessions end, except what is kept:

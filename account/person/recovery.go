@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/cairn-id/cairn/account/web"
-
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 const (

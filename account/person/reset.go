@@ -5,9 +5,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/cairn-id/cairn/account/web"
-
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // ResetURL returns the link to this service's reset page.

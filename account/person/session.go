@@ -13,11 +13,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/session"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
-
-	"github.com/cairn-id/cairn/account"
 )
 
 // Identity is the user and session of a request.

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
-
-	"github.com/cairn-id/cairn/account"
 )
 
 // settingsTTL is how long a change by another process may stay unseen.

@@ -12,9 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cairn-id/cairn/account/web"
-
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // Credentials are what a person enters to sign in.

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cairn-id/cairn/account/web"
-
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // SignOut ends the live sessions that the browser's cookies prove. If sub is not empty, it ends

@@ -14,9 +14,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
-	"github.com/cairn-id/cairn/account/session"
-
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/session"
 )
 
 // maxTokenBytes keeps the whole cookie under the 4,096 bytes that browsers keep.
