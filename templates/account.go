@@ -106,8 +106,10 @@ type AccountSecurity struct {
 	Factors   SecondFactors
 	// OpenInvites is shown after a new password, which ends none of them.
 	OpenInvites int
-	Recent      RecentFactors // of other sessions
-	Given       Given
+	// OwnAddress is shown likewise, if the user has changed it: the mailbox may be a thief's.
+	OwnAddress []FactorRow
+	Recent     RecentFactors // of other sessions
+	Given      Given
 	// History has the recent events of the account, newest first.
 	History []AuditRow
 }

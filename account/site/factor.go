@@ -3,6 +3,7 @@ package site
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -271,6 +272,15 @@ func (s *Site) securityPage(r *http.Request, m templates.Member) (templates.Page
 			return nil, err
 		}
 		page.OpenInvites = made.Invites
+		u, err := s.Store().UserBySub(r.Context(), id.User.Sub)
+		if err != nil {
+			return nil, err
+		}
+		ways, err := s.WaysIn(r.Context(), u)
+		if err != nil {
+			return nil, err
+		}
+		page.OwnAddress = slices.DeleteFunc(ways, func(f templates.FactorRow) bool { return f.Kind != "email" })
 	}
 	return page, nil
 }

@@ -176,6 +176,27 @@ func TestUndoOfAnAddressRemovesTheThiefsWayIn(t *testing.T) {
 	w.Browser().Login("ada", newPassword).Is(200)
 }
 
+// A new password leaves the address as it is, so the page names one that was changed: whoever reads its mails can set
+// another password.
+func TestPageAfterANewPasswordNamesTheAddressOfAThief(t *testing.T) {
+	w, post := newMailWorld(t)
+	addMember(w, "ada", "ada@example.org")
+	owner := w.SignedIn("ada")
+	change := func(from, to string) *accounttest.Answer {
+		t.Helper()
+		return owner.Page("/account/password", "current_password", from, "new_password", to).Is(303)
+	}
+	change(password, newPassword)
+	owner.Page("/account/security?notice=password-changed").Is(200).Hides(`id="own-address"`)
+	thief := w.BrowserAt("198.51.100.7")
+	thief.Login("ada", newPassword).Is(200)
+	post.new()
+	moveEmail(post, thief, "eve@example.org")
+	owner.Login("ada", newPassword).Is(200)
+	change(newPassword, password)
+	owner.Page("/account/security?notice=password-changed").Is(200).Shows(`id="own-address"`, "e…@example.org")
+}
+
 // The notices that came to the mailbox of a thief, while the address was theirs, prove nothing after the undo.
 func TestLinkInTheMailboxOfAThiefIsVoidAfterTheUndo(t *testing.T) {
 	w, post, thief := withThief(t)
