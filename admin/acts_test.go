@@ -60,10 +60,8 @@ func TestAFlagTheSettingsLostCanStillBeTaken(t *testing.T) {
 }
 
 func TestUnknownFlagIsRefused(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
+	w, b := administered(t)
 	w.AddUser("bob", account.FlagActivity)
-	b := w.SignedIn("root1")
 	for body, code := range map[string]string{
 		`{"activity":false,"captain":true}`: "unknown_flag", `{"activity":null}`: "invalid_request", `{"activity":false,"activity":true}`: "invalid_request", `{"flags":{"admin":true}}`: "invalid_request",
 		`{"captain":true}`: "unknown_flag", `{"Admin":true}`: "unknown_flag", `{"":true}`: "unknown_flag", `{"admin ":true}`: "unknown_flag", `{"admin":true,"captain":true}`: "unknown_flag",

@@ -67,11 +67,8 @@ func TestAdministratorAddsAPerson(t *testing.T) {
 }
 
 func TestListsOfPeopleAreFilteredAndCounted(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
+	w, b := administered(t, "bob")
 	w.AddUser("ada", account.FlagActivity)
-	w.AddUser("bob")
-	b := w.SignedIn("root1")
 	b.Call("POST", "/api/admin/users/bob/suspend", nil).Is(200)
 	for q, handles := range map[string]string{
 		"": "ada bob root1", "flag=activity": "ada", "suspended=true": "bob", "never_signed_in=true": "ada bob", "no_second_factor=true&flag=admin": "root1",
@@ -164,11 +161,8 @@ func TestExportRunsNoFormula(t *testing.T) {
 
 // The list of people can be downloaded as it is filtered, and added again by the list of people to add.
 func TestPeopleAreDownloadedAsCSV(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	w.AddUser("bob")
+	w, b := administered(t, "bob")
 	w.AddUser("eve", account.FlagActivity)
-	b := w.SignedIn("root1")
 	b.Call("PATCH", "/api/admin/users/eve", map[string]string{"display_name": "=1+1", "email": "eve@example.org"}).Is(200)
 	b.Page("/admin/users/?flag=activity").Is(200).Shows(`href="/id/admin/users.csv?flag=activity"`)
 	got := b.Page("/admin/users.csv?flag=activity&told=x").Is(200).Shows("handle,display_name,email,", `eve,"'=1+1",eve@example.org,`).Hides("bob")

@@ -51,11 +51,8 @@ func TestEndsAreSetOnThePageOfAPerson(t *testing.T) {
 }
 
 func TestEndsOfTheAPI(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
+	w, b := administered(t, "bob")
 	w.AddUser("root2", account.FlagAdmin)
-	w.AddUser("bob")
-	b := w.SignedIn("root1")
 	put := func(path, body string) func(status int, code ...string) map[string]any {
 		a := b.Send("PUT", "/api/admin/users/"+path, "application/json", body)
 		return func(status int, code ...string) map[string]any { return a.Is(status, code...).JSON() }

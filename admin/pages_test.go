@@ -10,10 +10,8 @@ import (
 )
 
 func TestAdministrationByForms(t *testing.T) {
-	w := newWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
+	w, b := administered(t)
 	w.AddUser("bob", account.FlagActivity)
-	b := w.SignedIn("root1")
 	b.Page("/admin/users/").Is(200).Shows(`data-page="admin-users"`, `href="/id/admin/users/bob"`, "Bob")
 	b.Page("/admin/users/?query=bob").Is(200).Shows(`data-user="bob"`).Hides(`data-user="root1"`)
 	b.Page("/admin/users/bob").Is(200).Shows(`data-page="admin-user"`, `id="suspend-submit"`)

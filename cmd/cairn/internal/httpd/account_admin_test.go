@@ -11,9 +11,8 @@ import (
 
 // Attack 129: no spelling of a path and no header makes an administrator.
 func TestAdministrationIsForAdministrators(t *testing.T) {
-	s := startService(t, serviceOptions{Limits: true})
+	s := startService(t, serviceOptions{Limits: true}, "ada")
 	s.addUser("keeper", "admin")
-	s.addUser("ada")
 	ada, anonymous := s.signedIn("ada"), s.visitor()
 	for _, path := range []string{
 		"/api/admin/users", "/api/admin/users/", "/api//admin/users", "//api/admin/users", "/api/./admin/users", "/api/x/../admin/users", "/API/ADMIN/users", "/api/admin%2fusers",
@@ -35,9 +34,8 @@ func TestAdministrationIsForAdministrators(t *testing.T) {
 // Attacks 126 and 130: hashes and codes are in no list, not even for those who
 // may issue them.
 func TestListsHoldNoHashesOrCodes(t *testing.T) {
-	s := startService(t, serviceOptions{Limits: true})
+	s := startService(t, serviceOptions{Limits: true}, "ada")
 	s.addUser("keeper", "admin")
-	s.addUser("ada")
 	secret := s.addClient("app", nil)
 	keeper, ada := s.signedIn("keeper"), s.signedIn("ada")
 	reset, invite := keeper.resetCode("ada"), ada.invite()

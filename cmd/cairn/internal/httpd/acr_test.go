@@ -191,8 +191,7 @@ func TestPasskeyIsAskedForWhereAClassIsDemanded(t *testing.T) {
 func TestClientThatRequiresASecondFactor(t *testing.T) {
 	var late atomic.Int64
 	begin := time.Now().Add(-2 * time.Minute) // the service is never ahead of the real time
-	s, db := startServiceWithDatabase(t, serviceOptions{Now: func() time.Time { return begin.Add(time.Duration(late.Load()) * time.Second) }})
-	s.addUser("ada")
+	s, db := startServiceWithDatabase(t, serviceOptions{Now: func() time.Time { return begin.Add(time.Duration(late.Load()) * time.Second) }}, "ada")
 	rp := s.app("app", func(c *provider.Client) { c.Trusted = true })
 	b, before := s.signedInTokens(rp, "ada")
 	c, err := s.store.Client(t.Context(), "app")

@@ -692,8 +692,7 @@ func TestRefusedRequestObjectIsAnsweredInItsOwnResponseMode(t *testing.T) {
 // An authorization request of somebody who is not signed in travels sealed in
 // the URL: strangers cannot fill the database. What is refused is one of the last 20 of its application.
 func TestStrangerWritesNothingByAuthorizing(t *testing.T) {
-	s, db := startServiceWithDatabase(t, serviceOptions{Limits: true})
-	s.addUser("ada")
+	s, db := startServiceWithDatabase(t, serviceOptions{Limits: true}, "ada")
 	rp := s.app("app", nil)
 	before := db.contents()
 	b := s.browser()

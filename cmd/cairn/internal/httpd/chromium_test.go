@@ -465,9 +465,8 @@ func TestClubsNameIsWholeOnAPhone(t *testing.T) {
 // neither where an administrator gets it nor where its owner enters it.
 func TestResetCodeIsWholeAt360Pixels(t *testing.T) {
 	thirdParty(t)
-	s := startService(t, serviceOptions{})
+	s := startService(t, serviceOptions{}, "bob")
 	s.addUser("keeper", account.FlagAdmin)
-	s.addUser("bob")
 	tab := chromium(t)
 	mustDo(t, tab, "sign in", chromedp.EmulateViewport(360, 640), chromedp.Navigate(s.URL+"/login/"), chromedp.SendKeys(field("handle"), "keeper"),
 		chromedp.SendKeys(field("password"), password), chromedp.Click(id("login-submit")), chromedp.WaitVisible(page("account")))

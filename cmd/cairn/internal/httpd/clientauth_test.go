@@ -256,8 +256,7 @@ func TestLostDatabaseIsNotAWrongAssertion(t *testing.T) {
 }
 
 func TestClientTokenActsForNobody(t *testing.T) {
-	s, db := startServiceWithDatabase(t, serviceOptions{})
-	s.addUser("ada")
+	s, db := startServiceWithDatabase(t, serviceOptions{}, "ada")
 	secret := s.addClient("machine", func(c *provider.Client) { c.ClientCredentials = true })
 	conf := clientcredentials.Config{ClientID: "machine", ClientSecret: secret, TokenURL: s.URL + "/oauth2/token", Scopes: []string{"profile", "groups"}}
 	token, err := conf.Token(t.Context())

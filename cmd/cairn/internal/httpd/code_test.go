@@ -461,8 +461,7 @@ func TestSignOutAtTheMomentOfACode(t *testing.T) {
 // A second use stands in the log by name; what was revoked before, or never
 // was ours, does not raise that alarm.
 func TestReuseIsNoted(t *testing.T) {
-	s, db := startServiceWithDatabase(t, serviceOptions{})
-	s.addUser("ada")
+	s, db := startServiceWithDatabase(t, serviceOptions{}, "ada")
 	// A client of devices, whose polls are no second use of a code, exchanges codes as well.
 	secret := s.addClient("app", func(c *provider.Client) { c.DeviceGrant = true })
 	evil := s.addClient("evil", nil)

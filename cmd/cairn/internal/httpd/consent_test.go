@@ -259,9 +259,8 @@ func TestSignOutEndsOnlineTokens(t *testing.T) {
 
 // The page shows the very values that the application would get.
 func TestConsentShowsWhatIsGiven(t *testing.T) {
-	s := startService(t, serviceOptions{})
+	s := startService(t, serviceOptions{}, "bob")
 	s.addUser("ada", account.FlagAdmin, account.FlagActivity)
-	s.addUser("bob")
 	b := s.signedIn("ada")
 	b.api("PATCH", "/api/me", map[string]any{"display_name": "Ada Lovelace", "email": "ada@example.org", "birthdate": "1815-12-10"})
 	plain := s.signedIn("bob")

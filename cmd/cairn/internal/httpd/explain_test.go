@@ -51,9 +51,8 @@ func (s *service) outcome(address, handle string) string {
 }
 
 func TestExplainAgreesWithTheEndpoint(t *testing.T) {
-	s := startService(t, serviceOptions{})
+	s := startService(t, serviceOptions{}, "bob")
 	s.addUser("ada", "activity")
-	s.addUser("bob")
 	rp := s.app("app", func(c *provider.Client) { c.Scopes = []string{"openid", "profile", "offline_access"} })
 	s.addClient("phone", func(c *provider.Client) { c.AuthMethod = provider.AuthNone })
 	s.addClient("strict", func(c *provider.Client) { c.RequirePKCE = true })

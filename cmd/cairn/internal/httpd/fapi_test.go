@@ -34,8 +34,7 @@ type fapiClient struct {
 func startFAPI(t *testing.T, now func() time.Time) (*service, *rawDatabase, *fapiClient) {
 	t.Helper()
 	files, _ := keyFiles(t, jose.ES256)
-	s, db := startServiceWithDatabase(t, serviceOptions{Now: now, Settings: func(c *config.Settings) { c.AdditionalKeyFiles = files }})
-	s.addUser("ada")
+	s, db := startServiceWithDatabase(t, serviceOptions{Now: now, Settings: func(c *config.Settings) { c.AdditionalKeyFiles = files }}, "ada")
 	c := s.addSigningClient("bank", func(c *provider.Client) { c.Profile, c.IDTokenAlg = provider.ProfileFAPI2, "ES256" })
 	return s, db, &fapiClient{c, s.relyingParty("bank", ""), s.proofKey(), ""}
 }

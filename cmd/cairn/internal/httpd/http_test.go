@@ -24,9 +24,8 @@ import (
 
 // Attacks 78 to 81 and 89: what a page of another site can make a browser send.
 func TestForeignPageChangesNothing(t *testing.T) {
-	s := startService(t, serviceOptions{})
+	s := startService(t, serviceOptions{}, "bob")
 	s.addUser("ada", "admin")
-	s.addUser("bob")
 	b := s.signedIn("ada")
 	foreign := map[string][]string{
 		"cross-site":       {"Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"},
@@ -161,9 +160,8 @@ func TestSecurityHeaders(t *testing.T) {
 
 // Attacks 82, 83, 144 and 145.
 func TestUnexpectedMethodsAndPaths(t *testing.T) {
-	s := startService(t, serviceOptions{})
+	s := startService(t, serviceOptions{}, "bob")
 	s.addUser("ada", "admin")
-	s.addUser("bob")
 	b := s.signedIn("ada")
 	for _, path := range []string{"/api/admin/users/bob/suspend", "/api/auth/logout", "/api/admin/users/bob/reset-password-code", "/api/me/sessions/end-others"} {
 		for _, method := range []string{"GET", "HEAD", "PUT", "TRACE", "PROPFIND"} {

@@ -54,9 +54,8 @@ func TestPasswordsOfOtherSystemsSignInOnceAndAreThenOurs(t *testing.T) {
 // What is exported is imported elsewhere as it was, with the passwords.
 func TestExportedUsersAreTheSameAfterAnImport(t *testing.T) {
 	dsn := filepath.Join(t.TempDir(), "cairn.db")
-	s := startService(t, serviceOptions{Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) { c.Database = dsn }})
+	s := startService(t, serviceOptions{Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) { c.Database = dsn }}, "gone")
 	s.addUser("keeper", "activity", "admin")
-	s.addUser("gone")
 	cairn(t, exitDone, "user", "update", "keeper", "--database", dsn, "--display-name", `=1+1;@SUM(A1) "q", ü`, "--email", "k@example.org", "--email-verified",
 		"--set", "phone_number=+39061234567", "--set", "phone_number_verified=true", "--set", "address.street_address=-1 Via Roma\n'=2", "--set", "nickname='quoted")
 	cairn(t, exitDone, "user", "suspend", "gone", "--database", dsn, "--reason", "@left")

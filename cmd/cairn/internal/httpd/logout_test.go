@@ -369,9 +369,8 @@ func TestOP_oidcc_backchannel_rp_initiated_logout(t *testing.T) {
 // Every way in which a session ends reaches the clients of that session, and
 // of no other.
 func TestClientsAreToldOfAnEndedSession(t *testing.T) {
-	s := startService(t, serviceOptions{})
+	s := startService(t, serviceOptions{}, "bob")
 	s.addUser("keeper", "admin")
-	s.addUser("bob")
 	keeper, r := s.signedIn("keeper"), startReceiver(t)
 	rp := s.relyingParty("app", s.backchannelClient("app", r))
 	s.signedInTokens(rp, "bob") // stays
@@ -430,8 +429,7 @@ func TestFailedLogoutIsTriedAgain(t *testing.T) {
 
 // A stop of the service waits for the answer of a client that has its token, and tells it no second time.
 func TestLogoutThatIsOnItsWayIsNotCutByAStop(t *testing.T) {
-	s, db := startServiceWithDatabase(t, serviceOptions{})
-	s.addUser("ada")
+	s, db := startServiceWithDatabase(t, serviceOptions{}, "ada")
 	stopped := make(chan struct{})
 	client := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		go func() { s.stopBackground(); close(stopped) }()
@@ -452,8 +450,7 @@ func TestLogoutThatIsOnItsWayIsNotCutByAStop(t *testing.T) {
 
 // 400 is the client's last word: nobody asks again, and nothing is kept.
 func TestRefusedLogoutIsNotTriedAgain(t *testing.T) {
-	s, db := startServiceWithDatabase(t, serviceOptions{})
-	s.addUser("ada")
+	s, db := startServiceWithDatabase(t, serviceOptions{}, "ada")
 	r := startReceiver(t)
 	r.status.Store(http.StatusBadRequest)
 	b, _ := s.signedInTokens(s.relyingParty("app", s.backchannelClient("app", r)), "ada")
@@ -487,8 +484,7 @@ func TestLogoutTokenFollowsNoRedirect(t *testing.T) {
 // The guard: a client may not name an address inside the network unless the
 // operator opens it, whatever its name resolves to.
 func TestLogoutTokenGoesToNoPrivateAddress(t *testing.T) {
-	s, db := startServiceWithDatabase(t, serviceOptions{})
-	s.addUser("ada")
+	s, db := startServiceWithDatabase(t, serviceOptions{}, "ada")
 	r := startReceiver(t)
 	secret := s.backchannelClient("app", r)
 	db.exec("UPDATE clients SET backchannel_private = FALSE") // as a name that resolves to such an address

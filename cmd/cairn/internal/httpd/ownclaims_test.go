@@ -184,8 +184,7 @@ func TestOwnClaimsOfAPIs(t *testing.T) {
 // A client may have other lifetimes than the usual ones: the shorter one of an API counts, and a chain
 // of refreshes ends at its latest.
 func TestLifetimesOfAClient(t *testing.T) {
-	s, db := startServiceWithDatabase(t, serviceOptions{})
-	s.addUser("ada")
+	s, db := startServiceWithDatabase(t, serviceOptions{}, "ada")
 	s.addAPI(maps3, "Maps", func(a *provider.API) { a.AllClients, a.Lifetime = true, 10*time.Minute })
 	short := s.app("short", func(c *provider.Client) {
 		c.AccessLifetime, c.RefreshLifetime, c.RefreshMaxLifetime = 5*time.Minute, 24*time.Hour, 48*time.Hour

@@ -77,8 +77,7 @@ func TestPushedRequest(t *testing.T) {
 }
 
 func TestPushedRequestIsUsedOnceInTimeByItsClient(t *testing.T) {
-	s, db := startServiceWithDatabase(t, serviceOptions{})
-	s.addUser("ada")
+	s, db := startServiceWithDatabase(t, serviceOptions{}, "ada")
 	secret := s.addClient("app", nil)
 	s.addClient("evil", nil)
 	rp := s.relyingParty("app", secret)

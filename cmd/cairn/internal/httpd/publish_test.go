@@ -168,9 +168,8 @@ func TestMemberPublishesInTheBrowser(t *testing.T) {
 	if size := len(publishProgram().WASM); size > 6_000_000 {
 		t.Errorf("the program has %d bytes, packed", size)
 	}
-	s := startService(t, serviceOptions{Program: publishProgram()})
+	s := startService(t, serviceOptions{Program: publishProgram()}, "bob")
 	s.addUser("ada", account.FlagActivity)
-	s.addUser("bob")
 	dir := t.TempDir()
 	recordings, saved := filepath.Join(dir, "recordings"), filepath.Join(dir, "saved")
 	noError(t, os.Mkdir(recordings, 0o700))

@@ -143,8 +143,7 @@ func TestForeignPagePushesNoRequest(t *testing.T) {
 
 // RFC 7009 section 2.2.1: 200 would make the client forget a token that lives.
 func TestFailedRevocationIsUnavailable(t *testing.T) {
-	s, db := startServiceWithDatabase(t, serviceOptions{})
-	s.addUser("ada")
+	s, db := startServiceWithDatabase(t, serviceOptions{}, "ada")
 	secret := s.addClient("app", nil)
 	_, token := s.signedInTokens(s.relyingParty("app", secret), "ada")
 	mend := db.breaks("UPDATE OF revoked_at ON grants")
@@ -243,8 +242,7 @@ func TestDeadTokenIsInactive(t *testing.T) {
 // Introspection says of a token what the token endpoint holds, by the lifetimes that its client has now.
 func TestIntrospectionFollowsTheLifetimesOfTheClient(t *testing.T) {
 	now, later := lateClock()
-	s, db := startServiceWithDatabase(t, serviceOptions{Now: now})
-	s.addUser("ada")
+	s, db := startServiceWithDatabase(t, serviceOptions{Now: now}, "ada")
 	rp := s.app("app", func(c *provider.Client) { c.AccessLifetime, c.RefreshLifetime = 24*time.Hour, 24*time.Hour }, "openid", "offline_access")
 	tokens := rp.redeem(s.browser().authorize(rp.authURL(), "ada").Get("code"))
 	lifetimes := func(access, refresh, chain time.Duration) {

@@ -344,8 +344,7 @@ func startApp(t *testing.T, change func(*provider.Client), scopes ...string) (*s
 // startDatabaseApp is startApp with a second way into the database.
 func startDatabaseApp(t *testing.T, change func(*provider.Client), scopes ...string) (*service, *rawDatabase, *relyingParty) {
 	t.Helper()
-	s, db := startServiceWithDatabase(t, serviceOptions{})
-	s.addUser("ada")
+	s, db := startServiceWithDatabase(t, serviceOptions{}, "ada")
 	return s, db, s.app("app", change, scopes...)
 }
 
@@ -356,14 +355,14 @@ type rawDatabase struct {
 	db *sql.DB
 }
 
-func startServiceWithDatabase(t *testing.T, o serviceOptions) (*service, *rawDatabase) {
+func startServiceWithDatabase(t *testing.T, o serviceOptions, members ...string) (*service, *rawDatabase) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cairn.db")
 	o.Store = storetest.Open(t, path)
 	db, err := sql.Open("sqlite3", "file:"+path+"?_journal_mode=WAL&_busy_timeout=10000")
 	noError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
-	return startService(t, o), &rawDatabase{t, db}
+	return startService(t, o, members...), &rawDatabase{t, db}
 }
 
 func (d *rawDatabase) exec(query string, args ...any) int64 {

@@ -221,9 +221,8 @@ func furnishWithMail(t *testing.T) *furnished {
 	server := mailtest.New(t, mailtest.Options{})
 	sender := mail.NewSMTP(server.Settings)
 	t.Cleanup(sender.Close)
-	s := startService(t, serviceOptions{Mail: sender})
+	s := startService(t, serviceOptions{Mail: sender}, "ada")
 	s.addUser("keeper", account.FlagAdmin)
-	s.addUser("ada")
 	ada, keeper := s.signedIn("ada"), s.signedIn("keeper")
 	change := func(members map[string]any) {
 		t.Helper()

@@ -146,8 +146,7 @@ func TestAnAnswerThatBreaksOffIsCounted(t *testing.T) {
 // The database fails: it is counted, the scrape goes on, and says so.
 func TestFailuresOfTheDatabaseAreCounted(t *testing.T) {
 	m := metrics.New(metrics.Build{})
-	s, db := startServiceWithDatabase(t, serviceOptions{Metrics: m})
-	s.addUser("ada")
+	s, db := startServiceWithDatabase(t, serviceOptions{Metrics: m}, "ada")
 	mend := db.breaks("INSERT ON sessions")
 	wantProblem(t, "sign-in", s.visitor().login("ada", password), http.StatusServiceUnavailable, "unavailable")
 	mend()
