@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/cairn-id/cairn/account/text"
+
+	"golang.org/x/net/idna"
 )
 
 // Flags of a new installation; settings may add more, and remove all but FlagAdmin.
@@ -161,7 +163,8 @@ func CheckReason(s string) (string, error) {
 
 // CheckEmail checks an address (RFC 5322 addr-spec, at most 254 bytes); the
 // empty string means none. Its letters A-Z become lower case: applications
-// compare addresses byte by byte.
+// compare addresses byte by byte. An international domain becomes ASCII, which
+// every server for mail takes.
 func CheckEmail(s string) (string, error) {
 	s = strings.TrimSpace(s)
 	if s == "" {
@@ -171,6 +174,13 @@ func CheckEmail(s string) (string, error) {
 	if err != nil || a.Name != "" || a.Address != s || len(s) > 254 || !text.Printable(s) ||
 		strings.ContainsAny(s, " <>\"") {
 		return "", ErrInvalidEmail
+	}
+	at := strings.LastIndexByte(s, '@') + 1
+	if beyondASCII := func(r rune) bool { return r > '~' }; strings.ContainsFunc(s[at:], beyondASCII) {
+		domain, err := idna.Lookup.ToASCII(s[at:])
+		if s = s[:at] + domain; err != nil || len(s) > 254 {
+			return "", ErrInvalidEmail
+		}
 	}
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' { // no other letters: databases would not find what was stored before

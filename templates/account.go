@@ -324,7 +324,7 @@ func (a AppRow) Host() string {
 	if err != nil {
 		return ""
 	}
-	return u.Host
+	return shownAddress(u.Host)
 }
 
 // Initial returns the first letter of the name, shown in place of a logo.

@@ -33,6 +33,7 @@ func (r *Renderer) funcs() template.FuncMap {
 		"fielderror":   func(f form, field string) string { message, _ := f.fault(field); return message },
 		"has":          slices.Contains[[]string],
 		"contact":      contact,
+		"address":      shownAddress,
 		"qr":           newQR,
 		"menu":         menu,
 		"counted":      counted,

@@ -32,3 +32,17 @@ func TestTextHasItsPluralFormAndValues(t *testing.T) {
 		equal(t, "c.got", c.got, c.want)
 	}
 }
+
+// A domain is shown as people write it, unless its letters can look like those of another domain.
+func TestInternationalDomainsAreShownWhereTheyDeceiveNobody(t *testing.T) {
+	l := templates.PickLanguage("en")
+	for address, shown := range map[string]string{
+		"max@xn--mller-kva.example": "max@müller.example", "max@xn--d-dla.example": "max@łd.example", "max@example.org": "max@example.org",
+		"max@xn--pple-43d.example": "max@xn--pple-43d.example", // with a Cyrillic letter
+		"max@xn--80ak6aa92e.com":   "max@xn--80ak6aa92e.com",   // all of them
+		"max@xn--wkipedia-tkb.org": "max@xn--wkipedia-tkb.org", // with an i that has no dot
+		"max@xn--zzzzzzzz.example": "max@xn--zzzzzzzz.example",
+	} {
+		equal(t, address, l.Text("{email}", "email", address), shown)
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/net/idna"
 )
 
 // wording returns the functions of the templates that depend on the language.
@@ -152,7 +154,23 @@ func (l *Language) ago(now, t time.Time) string {
 func replace(text string, args []any) string {
 	pairs := make([]string, 0, len(args))
 	for i := 0; i+1 < len(args); i += 2 {
-		pairs = append(pairs, fmt.Sprintf("{%s}", args[i]), fmt.Sprint(args[i+1]))
+		value := fmt.Sprint(args[i+1])
+		if args[i] == "email" || args[i] == "domain" {
+			value = shownAddress(value)
+		}
+		pairs = append(pairs, fmt.Sprintf("{%s}", args[i]), value)
 	}
 	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+// shownAddress returns an address or a host with an international domain as people write it, if its letters are those
+// of Western and Central Europe. Others can look like the letters of another domain, which then stays in ASCII.
+func shownAddress(s string) string {
+	at := strings.LastIndexByte(s, '@') + 1
+	domain, err := idna.Display.ToUnicode(s[at:])
+	deceives := func(r rune) bool { return r > 'ž' || strings.ContainsRune("ıĸŀŉ", r) }
+	if err != nil || strings.ContainsFunc(domain, deceives) {
+		return s
+	}
+	return s[:at] + domain
 }

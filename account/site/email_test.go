@@ -363,3 +363,20 @@ func TestVerifiedNewAddressDoesNotSilenceTheOneBefore(t *testing.T) {
 	w.Suspend("ada")
 	told("when the change can no longer be undone", other)
 }
+
+// A domain with an umlaut is reached by every mail server, signs in as it is typed, and is shown as people write it.
+func TestInternationalDomain(t *testing.T) {
+	w, post := newMailWorld(t)
+	w.AddUser("ada")
+	ada := w.SignedIn("ada")
+	changeEmail(ada, "ada@müller.example")
+	m := post.one("ada@xn--mller-kva.example")
+	path, button := link(t, m)
+	ada.Page(path).Is(200).Shows("ada@müller.example")
+	ada.Page("/verify-email/", button...).Is(200)
+	ada.Page("/account/profile").Is(200).Shows(`value="ada@xn--mller-kva.example"`) // which a browser shows as it is written
+	for _, typed := range []string{"ada@müller.example", "ADA@MÜLLER.example", "ada@xn--mller-kva.example"} {
+		w.Browser().Login(typed, password).Is(200).Shows(`"handle":"ada"`)
+	}
+	ada.Call("PATCH", "/api/me", map[string]string{"email": "ada@a\u200db.example"}).Is(400, "invalid_email")
+}
