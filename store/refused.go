@@ -18,7 +18,7 @@ type refusedRow struct {
 // AddRefusedSignIns stores refused sign-ins and keeps the newest provider.KeptRefusals of each client, of people
 // who were signed in and of others.
 func (s *Store) AddRefusedSignIns(ctx context.Context, list []provider.RefusedSignIn) error {
-	return s.write(ctx, "add refused sign-ins", func(tx *engine.Tx) {
+	return s.write(ctx, "add refused sign ins", func(tx *engine.Tx) {
 		for _, n := range list {
 			tx.Exec(`INSERT INTO refused_sign_ins (client_id, signed_in, refused_at, request_id, reason)
 				VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
