@@ -68,6 +68,8 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 			path, form := c[0], c[1:]
 			root.Page(path, form...).Is(200).Shows(`value="account:mole"`, `value="address:moved"`, `value="lift:back"`, `value="account:pasted"`, `value="permission:bob:admin"`, "contact", "honest").
 				Hides("account:longago", "account:gone", ":cy:")
+			// Of who stays an administrator nothing is asked.
+			root.Page("/admin/users/selected", "who", "thief", "do", "flags", "flag.activity", "off").Is(200).Shows(`id="sure-submit"`).Hides("account:mole")
 			sure := append(form, "sure", "yes")
 			root.Page(path, append(sure, "undo", "account:longago")...).Is(409).Shows("Check it again")
 			untouched := func(what string) {

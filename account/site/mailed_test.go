@@ -418,6 +418,10 @@ func TestNobodyLearnsWhoHasAnAccount(t *testing.T) {
 		}
 	}
 	ask("/api/auth/forgot-password", map[string]string{})
+	w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": "a typed pass phrase"}).Is(200)
+	if made := counted.take(); made != "" {
+		t.Errorf("a text that can name nobody is stored: %s", made)
+	}
 	var to []string
 	for _, m := range post.new() {
 		to = append(to, m.To)

@@ -214,6 +214,9 @@ func TestFirstStepIsBoundToItsBrowserAndTime(t *testing.T) {
 	other.Cookies[stepCookie] = w.SignedIn("bob").Call("POST", "/api/me/totp", nil).Is(200).JSON()["token"].(string)
 	otp(other, a.fresh()).Is(401, "sign_in_expired")
 
+	// A user name begins anew, without the step of before.
+	loginOTP(pending(), "bob", "", a.fresh()).Is(401, "invalid_credentials")
+
 	old := pending()
 	w.Clock.Advance(5*time.Minute + time.Second)
 	otp(old, a.code()).Is(401, "sign_in_expired")
