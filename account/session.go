@@ -185,8 +185,8 @@ func (s Session) Bound() bool { return !s.DeviceProvenAt.IsZero() }
 //
 // Somebody who signs in again and again pushes out their own sessions, and not that of the owner. What shares an
 // address or the mark of a browser is of one hand. The oldest goes of the hand that has most, and there of the browser
-// that has most; what came without a mark counts as one browser an address. Where each hand has one session, that of
-// the hand that came last goes.
+// that has most; what came without a mark counts as one browser an address. A household has some browsers at one
+// address: as many with a mark count as one. Where each hand has one session, that of the hand that came last goes.
 func Surplus(list []Session, n int) (ids []string) {
 	for list = slices.Clone(list); len(ids) < n && len(list) > 0; {
 		next := map[string]string{} // of the same hand
@@ -197,10 +197,12 @@ func Surplus(list []Session, n int) (ids []string) {
 			return key
 		}
 		browser, ofHand, ofBrowser := make([]string, len(list)), map[string]int{}, map[string]int{}
+		marked, known := map[string]bool{}, map[string]int{}
 		for i, s := range list {
 			address := "at " + s.Address
 			if browser[i] = address; !s.KnownSince.IsZero() {
 				browser[i] = strconv.FormatInt(s.KnownSince.Unix(), 36)
+				marked[browser[i]] = true
 			}
 			ofBrowser[browser[i]]++
 			if a, b := root(address), root(browser[i]); a != b {
@@ -210,9 +212,12 @@ func Surplus(list []Session, n int) (ids []string) {
 		for _, b := range browser {
 			ofHand[root(b)]++
 		}
+		for b := range marked {
+			known[root(b)] = min(known[root(b)]+1, household)
+		}
 		most, rank := 0, 0
 		for i, b := range browser {
-			n := ofHand[root(b)]
+			n := ofHand[root(b)] - max(0, known[root(b)]-1)
 			r := n*len(list) + ofBrowser[b]
 			if r > rank || n == 1 && r == rank && !came(list[i]).Before(came(list[most])) {
 				most, rank = i, r
@@ -222,6 +227,9 @@ func Surplus(list []Session, n int) (ids []string) {
 	}
 	return ids
 }
+
+// household is how many known browsers at one address Surplus takes for those of one household.
+const household = 4
 
 // came returns when the browser of a session came first, as far as is known.
 func came(s Session) time.Time {
