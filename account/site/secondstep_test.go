@@ -70,6 +70,12 @@ func TestPasskeyIsAWayInNotALock(t *testing.T) {
 	if !computer.IsSignedIn() || !w.User("ada").SecondFactor {
 		t.Error("devices were signed out unasked, or there is no second step")
 	}
+	body = newKeyring().create(computer.Call("POST", "/api/me/passkeys/begin", nil))
+	computer.Page("/account/passkeys", "state", body["state"].(string), "credential", string(body["credential"].(json.RawMessage)),
+		"name", "Tablet", "end_other_sessions", "true").RedirectsTo("/account/security?notice=passkey-added#passkeys")
+	if phone.IsSignedIn() || !computer.IsSignedIn() {
+		t.Error("the box left the phone signed in, or signed out who ticked it")
+	}
 }
 
 // Who switches the second step on or off has shown the factor; the password alone does neither.
