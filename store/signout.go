@@ -280,7 +280,7 @@ func (s *Store) DisownSession(
 		}
 		out = account.Disowned{Since: fromUnix(row.CreatedAt)}
 		if row.Reported {
-			if at := u.PasswordDisownedAt; at.IsZero() || now.After(at.Add(again)) {
+			if now.After(u.PasswordDisownedAt.Add(again)) { // also where a new one was set
 				tx.Refuse(account.ErrInvalidLink)
 				return
 			}
