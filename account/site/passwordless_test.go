@@ -47,6 +47,7 @@ func TestMemberWithoutAPassword(t *testing.T) {
 		w.Browser().Page("/login/", "handle", "ada", "password", tried).Is(401)
 		b.Call("POST", "/api/auth/confirm", map[string]string{"password": tried, "otp": codes[0]}).Is(401, "invalid_credentials")
 	}
+	setStep(b, false).Is(409, "no_second_step")
 	again := w.Browser()
 	finish(again, k.get(begin(again))).Is(200)
 	b.Page("/account/security").Is(200).Shows(`id="passwordless"`, "Set a password").Hides("current_password", "password-remove")

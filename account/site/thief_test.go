@@ -414,4 +414,9 @@ func TestPagesAfterALossShowWhatIsThere(t *testing.T) {
 	}
 	w.Browser().Page("/reset-password/", "handle", "ada", "code", w.ResetCode("ada"), "password", newPassword, "listed", "1").Is(200).
 		Shows("Blue key", day, "Kim at the boathouse").Hides("Red key")
+
+	w = accounttest.With(t, "ada") // without mail an address counts at once
+	changeEmail(w.SignedIn("ada"), "thief@example.net")
+	w.Browser().Page("/reset-password/", "handle", "ada", "code", w.ResetCode("ada"), "password", newPassword, "listed", "1").Is(200).
+		Shows("t…@example.net")
 }
