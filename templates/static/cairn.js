@@ -47,6 +47,18 @@
     button.hidden = false;
   });
 
+  // A second click while the answer is on its way sends nothing again.
+  var sent = null, sentUntil = 0;
+  document.addEventListener("submit", function (event) {
+    if (event.target === sent && event.timeStamp < sentUntil) {
+      event.preventDefault();
+    } else if (!event.defaultPrevented) {
+      sent = event.target;
+      sentUntil = event.timeStamp + 5000;
+    }
+  });
+  window.addEventListener("pageshow", function () { sent = null; });
+
   // A name proposes a user name, until that is typed: as account.HandleOf does.
   feature("[data-proposes]", function (name) {
     var field = document.getElementById(name.getAttribute("data-proposes")), proposed = "";

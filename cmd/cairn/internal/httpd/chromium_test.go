@@ -431,6 +431,27 @@ func checkAnswer(t *testing.T, tab context.Context, a pageAction, scripts bool) 
 	}
 }
 
+// A second click on a button sends the form no second time, while the answer is on its way.
+func TestSecondClickSendsNothing(t *testing.T) {
+	thirdParty(t)
+	s := startService(t, serviceOptions{})
+	s.addUser("keeper")
+	tab := chromium(t)
+	mustDo(t, tab, "page", chromedp.Navigate(s.URL+"/login/"))
+	signInAs(t, tab, "keeper", password, "account")
+	stopped, err := chromedp.Run(tab, chromedp.Evaluate[[]bool](`(() => {
+		const stopped = [], form = document.getElementById("sign-out");
+		addEventListener("submit", event => stopped.push(event.defaultPrevented));
+		form.requestSubmit();
+		form.requestSubmit();
+		return stopped;
+	})()`))
+	if err != nil || !slices.Equal(stopped, []bool{false, true}) {
+		t.Errorf("%v: %v", stopped, err)
+	}
+	mustDo(t, tab, "sent once", chromedp.WaitVisible(page("signed-out")))
+}
+
 // The name of the club is whole beside the links of an administrator, in each language, in three lines at most.
 func TestClubsNameIsWholeOnAPhone(t *testing.T) {
 	thirdParty(t)
