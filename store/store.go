@@ -108,30 +108,30 @@ func LockMigration(ctx context.Context, dsn string) (release func(), err error) 
 
 // What the program needs of the engine, which only this package imports.
 const (
-	SQLite     = engine.SQLite
-	Postgres   = engine.Postgres
-	ManyTokens = engine.ManyTokens
+	SQLite         = engine.SQLite
+	Postgres       = engine.Postgres
+	ManyTokens     = engine.ManyTokens
+	ClockTolerance = engine.ClockTolerance
 )
 
-// Types of the engine.
+// Types of the engine, and what is lost with an old data key.
 type (
+	LostValues   = seal.LostValues
 	Contents     = engine.Contents
 	Health       = engine.Health
 	Observer     = engine.Observer
 	PendingError = engine.PendingError
 )
 
-// Errors of the engine.
+// Errors and functions of the engine, and that of a data key.
 var (
+	ErrDataKey       = seal.ErrKey
 	ErrInUse         = engine.ErrInUse
 	ErrNewerSchema   = engine.ErrNewerSchema
 	ErrNotDatabase   = engine.ErrNotDatabase
 	ErrNotMigrated   = engine.ErrNotMigrated
 	ErrTakesNoWrites = engine.ErrTakesNoWrites
-)
 
-// Functions of the engine.
-var (
 	Damaged       = engine.Damaged
 	Denied        = engine.Denied
 	FirstServer   = engine.FirstServer
@@ -141,9 +141,6 @@ var (
 	SQLiteVersion = engine.SQLiteVersion
 	Servers       = engine.Servers
 )
-
-// ClockTolerance is engine.ClockTolerance.
-const ClockTolerance = engine.ClockTolerance
 
 // Names of turns.
 // TurnBackup is the name of all backups. TurnScheduledBackup is the turn of those that the service
@@ -155,12 +152,6 @@ const (
 	// TurnBackupCommand has in its detail how the command after the last backup failed, or nothing.
 	TurnBackupCommand = "backup command"
 )
-
-// LostValues are the values that are lost with an old data key.
-type LostValues = seal.LostValues
-
-// ErrDataKey is seal.ErrKey.
-var ErrDataKey = seal.ErrKey
 
 // Sealed is seal.Sealer.Sealed.
 func (s *Store) Sealed(ctx context.Context) (bool, error) { return s.sealer.Sealed(ctx, s.DB) }
