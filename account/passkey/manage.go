@@ -87,9 +87,6 @@ func (s *Service) AddPasskey(
 	if err := s.accounts.MayAddFactor(ctx, c); err != nil {
 		return k, out, err
 	}
-	if s.party == nil {
-		return k, out, s.unavailable
-	}
 	if name != "" {
 		if name, err = passkeyName(name); err != nil {
 			return k, out, err

@@ -439,6 +439,7 @@ func TestPasskeysNeedANameAndHTTPS(t *testing.T) {
 		w.SignedIn("ada").Page("/account/security").Shows(says).Hides("data-passkey")
 		b.Page("/login/", "handle", "ada", "password", password).RedirectsTo("/account/")
 		b.Page("/account/").Is(200).Hides("data-offer")
+		b.Call("POST", "/api/me/passkeys", map[string]any{"state": "x", "credential": map[string]string{}}).Is(404, "passkeys_unavailable")
 	}
 }
 
