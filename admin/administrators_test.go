@@ -45,6 +45,9 @@ func TestNewAdministratorsAreTold(t *testing.T) {
 		}, func(_ *world, root *accounttest.Browser) {
 			root.Call("POST", "/api/admin/users/mole/unsuspend", nil).Is(200)
 		}, true},
+		"no suspension to lift": {nil, func(_ *world, root *accounttest.Browser) {
+			root.Call("POST", "/api/admin/users/mole/unsuspend", nil).Is(200)
+		}, false},
 		"end lifted": {func(w *world, root *accounttest.Browser) {
 			root.Call("PUT", "/api/admin/users/mole/end", map[string]any{"ends": w.Clock.Now().Add(time.Minute).Format(time.RFC3339)}).Is(200)
 			w.Clock.Advance(2 * time.Minute)

@@ -211,7 +211,7 @@ func (a *Administration) Suspend(
 // Unsuspend lets a user sign in again. What the suspension ended does not come back.
 func (a *Administration) Unsuspend(ctx context.Context, by account.Caller, u account.User) error {
 	row, err := a.Begin(ctx, by, account.Unsuspend, u, "")
-	if err == nil && u.Suspended() && u.Has(account.FlagAdmin) {
+	if err == nil && u.Has(account.FlagAdmin) { // the store mails it if they were suspended
 		var told []account.Mail
 		told, err = a.NewAdministrator(ctx, by.Name, u)
 		row = row.With(told...)
