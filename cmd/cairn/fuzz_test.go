@@ -15,8 +15,8 @@ var parsers = map[string]string{
 	"account CanonicalCode":                  "account FuzzCanonicalCode",
 	"account CanonicalHandle":                "account FuzzCanonicalHandle",
 	"account CheckEmail":                     "account/mail FuzzAddress",
-	"account openDeviceProof":                "account/site FuzzDeviceProof",
 	"account/passkey provePasskey":           "account/site FuzzPasskey",
+	"account/person openDeviceProof":         "account/site FuzzDeviceProof",
 	"account/picture Square":                 "account/picture FuzzSquare", // with its orientation
 	"account/roster ReadList":                "admin FuzzListsOfPeople",
 	"account/roster ReadPasted":              "admin FuzzListsOfPeople",
