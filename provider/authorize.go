@@ -319,8 +319,8 @@ func newAuthorization(form url.Values, arrived time.Time) *authorization {
 func (p *Provider) openContinuation(sealed string) (*authorization, error) {
 	var c pending
 	at, err := p.seal.OpenDated(purposeContinue, sealed, &c)
-	form, bad := url.ParseQuery(c.Query)
-	if err != nil || bad != nil {
+	form, _ := url.ParseQuery(c.Query) // as sealRequest encoded it
+	if err != nil {
 		return nil, web.NewProblem(http.StatusBadRequest, "expired_request",
 			"This sign-in took too long, or its link is damaged. Go back to the application and start again.")
 	}

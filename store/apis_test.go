@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -136,9 +137,12 @@ func TestAPIComesBackAsRegistered(t *testing.T) {
 		must(t, s.UpdateAPI(ctx, a, act("api.update")))
 		want()
 		bad := *a
-		bad.Name, bad.AllClients, bad.Clients = "Bad", false, []string{"nobody"}
-		if err := s.UpdateAPI(ctx, &bad, act("api.update")); err == nil {
-			t.Error("a client that there is not is accepted")
+		for _, id := range []string{"nobody", "app\x00", "\xff"} {
+			bad.Name, bad.AllClients, bad.Clients = "Bad", false, []string{id}
+			var none *provider.RegistrationError
+			if err := s.UpdateAPI(ctx, &bad, act("api.update")); !errors.As(err, &none) || none.Member != "clients" {
+				t.Errorf("the client %q that there is not: %v", id, err)
+			}
 		}
 		want()
 	})

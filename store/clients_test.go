@@ -221,6 +221,9 @@ func TestUpdateKeepsSecretsAndOtherClients(t *testing.T) {
 		if got, err = s.Client(t.Context(), "app"); err != nil || len(got.Secrets) > 0 {
 			t.Errorf("the client still has a secret: %+v, %v", got, err)
 		}
+		if got, err = s.Client(t.Context(), other.ID); err != nil || len(got.Secrets) != 1 {
+			t.Errorf("the secret of another client: %+v, %v", got, err)
+		}
 		sent.ID = "none"
 		want(t, s.UpdateClient(t.Context(), &sent, act("client.update")), provider.ErrClientNotFound)
 	})
@@ -284,6 +287,7 @@ func TestRemovedClientIsUnknownAtOnce(t *testing.T) {
 		g := newGrantStored(t, s, c, n)
 		access, refresh := addTokens(t, s, g)
 		own := addClientToken(t, s, c)
+		must(t, s.SpendCode(ctx, g.ID, nil)) // the client would be told of the end of the session
 		ends, cancel := context.WithCancel(ctx)
 		s.AfterStatement("UPDATE clients SET removed_at", cancel)
 		if err := s.RemoveClient(ends, c.ID, act("client.remove")); err == nil {
@@ -300,8 +304,10 @@ func TestRemovedClientIsUnknownAtOnce(t *testing.T) {
 		_, err := s.Client(ctx, c.ID)
 		want(t, err, provider.ErrClientNotFound)
 		want(t, s.UpdateClient(ctx, c, act("client.update")), provider.ErrClientNotFound)
-		want(t, s.RotateClientSecret(ctx, c.ID, []byte("hash"), noon, noon, act("client.rotate_secret")), provider.ErrClientNotFound)
-		want(t, s.RemoveClient(ctx, c.ID, act("client.remove")), provider.ErrClientNotFound)
+		for _, id := range []string{c.ID, "", "\x00", "\xff"} {
+			want(t, s.RotateClientSecret(ctx, id, []byte("hash"), noon, noon, act("client.rotate_secret")), provider.ErrClientNotFound)
+			want(t, s.RemoveClient(ctx, id, act("client.remove")), provider.ErrClientNotFound)
+		}
 		for _, token := range []string{access, own} {
 			_, err = useToken(ctx, s, token)
 			want(t, err, provider.ErrNotFound)

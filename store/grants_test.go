@@ -151,6 +151,16 @@ func TestCodeIsSpentOnce(t *testing.T) {
 				t.Fatalf("round %d: the grant was revoked %d times", round, revoked)
 			}
 		}
+		// A device polls again while the answer is on its way: nobody else has its code, and the tokens stay.
+		g, user := newGrant(c, n, "openid"), []byte("user code")
+		must(t, s.CreateDevice(ctx, &provider.DeviceRequest{
+			CodeSignature: g.CodeSignature, UserHash: user, ClientID: c.ID, CreatedAt: noon, ExpiresAt: noon.Add(time.Minute),
+		}))
+		must(t, s.AllowDevice(ctx, user, g, noon))
+		must(t, s.SpendCode(ctx, g.ID, []provider.Token{accessToken("of the device")}))
+		want(t, s.SpendCode(ctx, g.ID, nil), provider.ErrSpent)
+		_, err := useToken(ctx, s, "of the device")
+		must(t, err)
 	})
 }
 

@@ -136,6 +136,9 @@ func TestEssentialClassThatCannotBeMet(t *testing.T) {
 	wantAnswer(t, "nobody, silently", answered(t, b.get(rp.authURL("claims", essentialACR, "prompt", "none"))), "login_required")
 	wantAnswer(t, "after the sign-in", b.authorize(rp.authURL("claims", essentialACR), "ada"), unmet)
 	wantAnswer(t, "silently", answered(t, b.get(rp.authURL("claims", essentialACR, "prompt", "none"))), unmet)
+	if e := s.explain(rp.authURL("claims", essentialACR), "ada"); e.Error != unmet || !strings.Contains(e.Why, "ada has no factor for a sign-in of the class") {
+		t.Errorf("explained as %s: %s", e.Error, e.Why)
+	}
 	wantAnswer(t, "voluntary", b.authorize(rp.authURL("acr_values", "phr 2"), "ada"), "code")
 	b.signInWith(db, "ada", "pwd otp mfa")
 	for _, class := range []string{"phr", "urn:x"} {
@@ -161,7 +164,7 @@ func TestPasskeyIsAskedForWhereAClassIsDemanded(t *testing.T) {
 	wantAnswer(t, "wished for", b.authorize(rp.authURL("acr_values", "phr"), "ada"), "code")
 	wantAnswer(t, "silently", answered(t, b.get(rp.authURL("acr_values", "phr", "prompt", "none"))), "code")
 	wantAnswer(t, "no class", answered(t, b.get(rp.authURL())), "code")
-	for name, address := range map[string]string{"essential": essential, "required": strict.authURL()} {
+	for name, address := range map[string]string{"essential": essential, "essential, two factors": rp.authURL("claims", essentialACR), "required": strict.authURL()} {
 		if got := b.follow(b.get(address), "ada"); got.StatusCode != http.StatusOK ||
 			pageName(t, got.Text) != "second-factor" || !strings.Contains(got.Text, "passkey-form") {
 			t.Errorf("%s: %d %.200s", name, got.StatusCode, got.Text)

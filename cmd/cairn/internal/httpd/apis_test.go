@@ -248,6 +248,8 @@ func TestEndOfAGrantIsSeenByItsAPI(t *testing.T) {
 
 func TestResourceIsOneThatTheClientMayUse(t *testing.T) {
 	s, _, _ := startAPIs(t, serviceOptions{})
+	const closed = "urn:example:closed"
+	s.addAPI(closed, "Closed", nil)
 	app, other := s.apiApp("app", "openid", "offline_access"), s.apiApp("other", "openid", "trails.read")
 	b := s.browser()
 	b.signIn("ada")
@@ -258,7 +260,7 @@ func TestResourceIsOneThatTheClientMayUse(t *testing.T) {
 	}{
 		"its own": {app, []string{trails}, "code"}, "two": {app, []string{trails, maps3}, "code"}, "unknown": {app, []string{"https://x.example.org"}, "invalid_target"},
 		"with a slash": {app, []string{trails + "/"}, "invalid_target"}, "one of two": {app, []string{trails, "x"}, "invalid_target"},
-		"of others": {other, []string{trails}, "invalid_target"}, "for all": {other, []string{maps3}, "code"}, "empty": {app, []string{""}, "invalid_target"},
+		"of others": {other, []string{trails}, "invalid_target"}, "of nobody": {app, []string{closed}, "invalid_target"}, "for all": {other, []string{maps3}, "code"}, "empty": {app, []string{""}, "invalid_target"},
 	} {
 		more := url.Values{"resource": c.uris}.Encode()
 		wantAnswer(t, what, b.authorize(c.rp.authURL()+"&"+more, "ada"), c.want)

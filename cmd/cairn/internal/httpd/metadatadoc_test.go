@@ -280,6 +280,27 @@ func TestBadDescriptionIsRefusedWithTheReason(t *testing.T) {
 	}
 }
 
+// However many strangers name however many descriptions, the service opens few connections for them.
+func TestSixteenDescriptionsAreFetchedAtOnce(t *testing.T) {
+	s, h, _ := startAgents(t)
+	var all sync.WaitGroup
+	var open, most atomic.Int64
+	for i := range 24 {
+		path := fmt.Sprintf("/ok/%d", i)
+		h.serve(path, func(http.ResponseWriter, *http.Request) {
+			for n, m := open.Add(1), most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			}
+			time.Sleep(200 * time.Millisecond)
+			open.Add(-1)
+		})
+		all.Go(func() { s.browser().get(s.agent(h.URL+path, "http://127.0.0.1/callback", "openid").authURL()) })
+	}
+	all.Wait()
+	if n := most.Load(); n > 16 {
+		t.Errorf("%d are fetched at once", n)
+	}
+}
+
 func TestDescriptionIsKeptAsItsHeadersSay(t *testing.T) {
 	s, h, forward := startAgents(t)
 	for control, age := range map[string]time.Duration{"": 5 * time.Minute, "no-store": 5 * time.Minute, "max-age=1": 5 * time.Minute, "public, max-age=3600": time.Hour, "max-age=999999": 24 * time.Hour} {
