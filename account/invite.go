@@ -122,7 +122,7 @@ type InviteTerms struct {
 	Email  string   `json:"email"`  // where it is mailed, or empty
 	Flags  []string `json:"flags"`  // that whoever joins gets besides the usual ones, also until a day: coach@2030-12-24
 	Uses   *int     `json:"uses"`   // nil: one
-	Days   *int     `json:"days"`   // nil: InviteLifetime, or as many as a member may choose, unless by the operator
+	Days   *int     `json:"days"`   // nil: InviteLifetime, or as many as a member may choose
 	Domain string   `json:"domain"` // see Invite.Domain
 	// Until is when the operator's invite ends, instead of Days; zero: after Days.
 	Until time.Time `json:"-"`
@@ -147,7 +147,7 @@ func (t InviteTerms) Invite(settings Settings, by Caller, now time.Time) (Invite
 		n := usual
 		if given != nil {
 			n = *given
-		} else if !by.operator {
+		} else {
 			n = min(n, members) // what nobody asked for makes no invite wide
 		}
 		if limit := most; n > members && !admin || n < 1 || n > most {

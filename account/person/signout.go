@@ -50,9 +50,6 @@ func (s *Service) EndSession(ctx context.Context, c account.Caller, id string) e
 	if err != nil {
 		return err
 	}
-	if !account.IsSessionID(id) {
-		return account.ErrSessionNotFound
-	}
 	return web.Noted(ctx, "session_ended", s.Store().EndSession(ctx, c.User.Sub, id, s.Now(), a))
 }
 

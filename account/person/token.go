@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -40,8 +39,6 @@ func newMinter(issuer string, secret []byte, keys []jose.JSONWebKey, fast jose.O
 		if fast != nil {
 			sk.Key = fast
 		}
-	} else if len(secret) < 32 {
-		return nil, errors.New("the shared secret is shorter than 32 bytes (RFC 7518 section 3.2)")
 	}
 	signer, err := jose.NewSigner(sk, opts)
 	if err != nil {
@@ -121,15 +118,11 @@ func tokenFits(bytes int) error {
 }
 
 func (m *minter) claims(u account.User, s *account.Session, jti string) sessionClaims {
-	groups := slices.Clone(u.Flags)
-	if groups == nil {
-		groups = []string{}
-	}
 	return sessionClaims{
 		Issuer: m.issuer, Subject: u.Sub, Audience: account.SessionAudience, IssuedAt: s.AuthTime.Unix(),
 		Expires:  s.ExpiresAt.Unix(),
 		AuthTime: s.AuthTime.Unix(), AMR: account.ShownMethods(s.AMR), ACR: account.ACR(s.AMR),
-		ID: jti, Session: s.ID, Handle: u.Handle, Name: u.DisplayName, Groups: groups,
+		ID: jti, Session: s.ID, Handle: u.Handle, Name: u.DisplayName, Groups: append([]string{}, u.Flags...),
 		Status: account.StatusClaim(m.issuer, s.StatusList, s.StatusIndex),
 	}
 }
