@@ -387,7 +387,10 @@ func TestRequestsToJoinAreDecidedOnThePage(t *testing.T) {
 	b.Page("/admin/join-requests", "id", "bo", "decision", "welcome", "note", strings.Repeat("x", 201), "app", "").Is(400).
 		Shows(`data-request="bo"`, strings.Repeat("x", 201)).Hides(">gone<")
 	b.Page("/admin/join-requests", "id", "bo", "decision", "perhaps").Is(400)
-	b.Page("/admin/join-requests", "id", "bo", "decision", "welcome", "note", "Hello").RedirectsTo("/id/admin/invites?notice=join-accepted#requests")
+	b.Page("/admin/join-requests", "id", "bo", "decision", "welcome", "note", "Hello", "app", "").RedirectsTo("/id/admin/invites?notice=join-accepted#requests")
+	if due, err := w.Store.DueMails(t.Context(), now.Add(time.Hour), time.Second, 10); err != nil || len(due) != 1 || due[0].Data["app"] != "" {
+		t.Errorf("the link leads not where the form says: %+v %v", due, err)
+	}
 	b.Page("/admin/join-requests", "id", "bo", "decision", "welcome").Is(404).Shows("decided already")
 	b.Page("/admin/join-requests", "id", "cy", "decision", "refuse").RedirectsTo("/id/admin/invites?notice=join-refused#requests")
 	b.Page("/admin/invites").Is(200).Shows("<bdi>bo@example.org</bdi>").Hides(`data-request="bo"`, "cy@example.org") // the invite for Bo is open

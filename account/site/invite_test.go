@@ -192,6 +192,8 @@ func TestInvitesKeepWithinWhatTheInviterMay(t *testing.T) {
 	if flags := join(code, "eli"); !slices.Equal(flags, []string{"activity", "admin"}) {
 		t.Errorf("flags %v", flags)
 	}
+	w.Clock.Advance(20 * 24 * time.Hour) // two of four have joined
+	w.Browser().Call("POST", "/api/register", registration(made["code"].(string), "fay")).Is(400, "invalid_invite").Hides("people have joined")
 }
 
 // What an invite ends is chosen on the form, and shown wherever the invite is.

@@ -39,6 +39,7 @@ func TestAskingToJoin(t *testing.T) {
 	w.Browser().Page("/register/?code=").Is(200).Shows(`name="code"`)
 	w.Browser().Page("/join/", "name", "", "email", "x", "reason", strings.Repeat("x", 301)).Is(400).
 		Shows(`id="name-error"`, `id="email-error"`, `id="reason-error"`, "<p>3 fields need you.</p>")
+	w.Browser().Page("/join/", "name", "Bo", "email", "bo@example.org", "reason", " ").Is(400).Shows(`id="reason-error"`)
 	post.none()
 
 	w.Browser().Page("/join/", request("bo@example.org")...).Is(200).Shows(`id="sent"`)

@@ -219,6 +219,7 @@ func TestLogoutEndsTheSessionNotOnlyTheCookie(t *testing.T) {
 		}
 	}
 	w.Browser().Call("POST", "/api/auth/logout", nil).Is(200)
+	w.Browser().Page("/logout/").Is(200).Hides(`id="logout-confirm"`)
 	b := w.SignedIn("ada")
 	b.Page("/logout/").Is(200).Shows(`id="logout-confirm"`)
 	if !b.IsSignedIn() {

@@ -314,7 +314,10 @@ func TestSuspendedAndDeletedUsersOfPasskeys(t *testing.T) {
 	w.AddUser("bob")
 	ada, bob := w.SignedIn("ada"), w.SignedIn("bob")
 	k, gone := addPasskey(ada, "Key"), addPasskey(bob, "Key")
+	between := w.Browser() // the password and the passkey
+	between.Login("ada", password).Is(401, "second_factor_required")
 	w.Suspend("ada")
+	beginFor(between, "second-factor").Is(403, "account_suspended")
 	bob.Call("DELETE", "/api/me", map[string]string{"password": password}).Is(204)
 	b := w.BrowserAt("198.51.100.7")
 	finish(b, k.get(begin(b))).Is(403, "account_suspended")
@@ -461,6 +464,7 @@ func TestPasskeyIsTheSecondStep(t *testing.T) {
 	if got := b.Login("ada", password).Is(401, "second_factor_required").JSON()["methods"].([]any); len(got) != 2 || got[0] != "passkey" || got[1] != "recovery_code" {
 		t.Errorf("methods %v", got)
 	}
+	otp(b, "123456").Is(401, "invalid_otp") // of an app that is not set up
 	begun := beginFor(b, "second-factor")
 	if _, options := ceremony(begun); strings.Count(options, `"id":`) != 1 ||
 		!strings.Contains(options, base64.RawURLEncoding.EncodeToString(k.key.ID)) ||

@@ -795,6 +795,12 @@ func TestInstancesShareABinding(t *testing.T) {
 		}
 		b := l.bind("keeper")
 		thief := b.copied()
+		thief.asked = b.asked
+		for range 2 { // one instance has not seen the challenge
+			if got := thief.register(); got.StatusCode != http.StatusForbidden {
+				t.Errorf("bound again: %d %s", got.StatusCode, got.Text)
+			}
+		}
 		for range 20 {
 			l.later(7 * time.Minute)
 			for _, path := range []string{"/account/", "/account/apps"} {
