@@ -87,7 +87,7 @@ type Client struct {
 
 // Changes returns the members in which two registrations, two Clients or two APIs, differ, for the
 // audit log: a switch with what it is now, of all others only the name.
-func Changes[T Client | API](from, to *T) (names []string) {
+func Changes[T Client | API | Allowance](from, to *T) (names []string) {
 	old, now := reflect.ValueOf(from).Elem(), reflect.ValueOf(to).Elem()
 	for i, f := range reflect.VisibleFields(now.Type()) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -439,7 +439,7 @@ func (c *Client) CheckFlags(v account.Settings) error {
 	if i := slices.IndexFunc(c.RequireFlags, unknown); i >= 0 {
 		return &RegistrationError{"require_flags", "", fmt.Sprintf(noSuchFlag, c.RequireFlags[i])}
 	}
-	return CheckClaims(c.Claims, v)
+	return checkClaims(c.Claims, v)
 }
 
 // Admits reports whether a user has the flags that the client requires.

@@ -43,11 +43,11 @@ const (
 
 // Allowance permits clients that bring their own description.
 type Allowance struct {
-	URL       string   // of one document or, ending in /*, of all documents below it
-	Scopes    []string // that they may request, including openid
-	APIs      []string // URIs of the APIs that they may use
-	CreatedAt time.Time
-	Managed   bool // made by an apply, which may remove it
+	URL       string    `json:"url"`    // of one document or, ending in /*, of all documents below it
+	Scopes    []string  `json:"scopes"` // that they may request, including openid
+	APIs      []string  `json:"apis"`   // URIs of the APIs that they may use
+	CreatedAt time.Time `json:"created_at"`
+	Managed   bool      `json:"-"` // made by an apply, which may remove it
 }
 
 // Check validates the allowance. The error is a *RegistrationError.

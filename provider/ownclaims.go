@@ -235,9 +235,9 @@ func sortedFields() (names []string) {
 	return names
 }
 
-// CheckClaims checks that the settings have the flags and attributes of rules. The error is a
+// checkClaims checks that the settings have the flags and attributes of rules. The error is a
 // *RegistrationError.
-func CheckClaims(rules []string, v account.Settings) error {
+func checkClaims(rules []string, v account.Settings) error {
 	for _, rule := range rules {
 		r := parseClaimRule(rule)
 		if r.flag != "" && !slices.Contains(v.Flags, r.flag) {

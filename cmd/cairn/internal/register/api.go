@@ -15,12 +15,12 @@ import (
 )
 
 type APICommand struct {
-	Add          addAPICommand    `cmd:"" help:"Register an API (an audience of tokens); its secret is printed once."`
-	List         listAPICommand   `cmd:"" reads:"" help:"List the APIs."`
-	Show         showAPICommand   `cmd:"" reads:"" help:"Show an API's registration, without its secret."`
-	Update       updateAPICommand `cmd:"" help:"Update the given fields of an API."`
-	RotateSecret rotateAPICommand `cmd:"" help:"Give an API a new secret, which is printed once."`
-	Remove       removeAPICommand `cmd:"" help:"Remove an API: clients no longer get tokens for it."`
+	Add          addAPICommand                       `cmd:"" help:"Register an API (an audience of tokens); its secret is printed once."`
+	List         listAPICommand                      `cmd:"" reads:"" help:"List the APIs."`
+	Show         showCommand[oneAPI, provider.API]   `cmd:"" reads:"" help:"Show an API's registration, without its secret."`
+	Update       updateAPICommand                    `cmd:"" help:"Update the given fields of an API."`
+	RotateSecret rotateAPICommand                    `cmd:"" help:"Give an API a new secret, which is printed once."`
+	Remove       removeCommand[oneAPI, provider.API] `cmd:"" help:"Remove an API: clients no longer get tokens for it."`
 }
 
 // oneAPI holds the flags and the argument of a command about one API.
@@ -29,30 +29,17 @@ type oneAPI struct {
 	URI string `arg:"" ids:"api" help:"URI of the API."`
 }
 
-// withAPI opens the database and finds the API.
-func (c oneAPI) withAPI(p *cli.Program, do func(*store.Store, *provider.API) error) error {
-	return c.WithStore(p, func(st *store.Store) error {
-		a, err := c.read(p, st)
-		if err == nil {
-			err = do(st, a)
-		}
-		if errors.Is(err, provider.ErrAPINotFound) {
-			return fmt.Errorf("there is no API %q: cairn api list shows them", c.URI)
-		}
-		return inFlags(err, apiFlag)
-	})
+func (c oneAPI) which() (cli.DatabaseFlags, string, kind[provider.API]) {
+	return c.DatabaseFlags, c.URI, apiKind
 }
 
-// read returns the API. provider.ErrAPINotFound.
-func (c oneAPI) read(p *cli.Program, st *store.Store) (*provider.API, error) {
-	all, err := st.APIs(p.Ctx)
-	if err != nil {
-		return nil, err
-	}
-	if i := slices.IndexFunc(all, func(a *provider.API) bool { return a.URI == c.URI }); i >= 0 {
-		return all[i], nil
-	}
-	return nil, provider.ErrAPINotFound
+var apiKind = kind[provider.API]{
+	noun: "API", member: "resource", none: provider.ErrAPINotFound,
+	of:   func(a *provider.API) about { return about{a.URI, a.Name, a.Managed, &a.Secrets} },
+	flag: apiFlag, fields: apiFields, print: printAPI, check: (*provider.API).Check,
+	added: account.RegisterAPI, updated: account.UpdateAPI, renewed: account.RenewAPI, removed: account.RemoveAPI,
+	all: (*store.Store).APIs, create: (*store.Store).CreateAPI, update: (*store.Store).UpdateAPI,
+	remove: (*store.Store).RemoveAPI, rotate: (*store.Store).RotateAPISecret,
 }
 
 // apiOptions are the flags that api add and api update share. An option that is not given leaves the
@@ -107,18 +94,6 @@ func (o *apiOptions) apply(a *provider.API) error {
 		a.Clients = nil
 	}
 	return nil
-}
-
-// checkClaims checks that the settings have what new rules need.
-func checkClaims(p *cli.Program, st *store.Store, rules []string) error {
-	if len(rules) == 0 {
-		return nil
-	}
-	settings, err := st.Settings(p.Ctx)
-	if err != nil {
-		return err
-	}
-	return provider.CheckClaims(rules, settings)
 }
 
 // apiFlag returns the flag that sets a member of a registration.
@@ -212,9 +187,9 @@ func (*addAPICommand) Help() string {
 func (c *addAPICommand) Run(p *cli.Program) error {
 	a, secret := provider.NewAPI(c.URI, c.Name, time.Now())
 	return c.WithStore(p, func(st *store.Store) error {
-		err := errors.Join(c.apply(a), checkClaims(p, st, nonEmpty(c.Claims)))
+		err := errors.Join(c.apply(a), checkFlags(p, st, provider.Client{Claims: nonEmpty(c.Claims)}))
 		if err == nil {
-			err = st.CreateAPI(p.Ctx, a, cli.Operator(account.RegisterAPI, a.URI, ""))
+			err = st.CreateAPI(p.Ctx, a, apiKind.audit(account.RegisterAPI, a.URI))
 		}
 		if errors.Is(err, provider.ErrAPIExists) {
 			return fmt.Errorf("an API %s exists already: cairn api update changes it", a.URI)
@@ -247,16 +222,6 @@ func (c *listAPICommand) Run(p *cli.Program) error {
 		}
 		return out.End()
 	})
-}
-
-type showAPICommand struct {
-	oneAPI
-	cli.Output
-}
-
-// Run shows one API without its secret.
-func (c *showAPICommand) Run(p *cli.Program) error {
-	return c.withAPI(p, func(_ *store.Store, a *provider.API) error { return printAPI(p, c.Output, a, "") })
 }
 
 type updateAPICommand struct {
@@ -304,26 +269,17 @@ func (c *updateAPICommand) Run(p *cli.Program) error {
 	if reflect.ValueOf(c.apiUpdate).IsZero() {
 		return cli.UsageError("no field to update is given; see cairn api update --help")
 	}
-	return c.withAPI(p, func(st *store.Store, a *provider.API) error {
-		before, claims := *a, nonEmpty(slices.Concat(c.Claims, c.Add.Claims))
+	return with(p, c.oneAPI, func(st *store.Store, a *provider.API) error {
+		before, given := *a, provider.Client{Claims: nonEmpty(slices.Concat(c.Claims, c.Add.Claims))}
 		replaced, err := c.edit(a)
 		if err != nil {
 			return err
 		}
 		set(&a.Name, c.Name)
-		if err := errors.Join(c.apply(a), checkClaims(p, st, claims)); err != nil {
+		if err := errors.Join(c.apply(a), checkFlags(p, st, given)); err != nil {
 			return err
 		}
-		if err := confirmReplacements(p, c.Yes, replaced...); err != nil {
-			return err
-		}
-		err = ifUnchanged(p, st, "API "+a.URI, func(tx *store.Store) (bool, error) {
-			now, err := c.read(p, tx)
-			return err == nil && len(provider.Changes(&before, now)) == 0, err
-		}, func(tx *store.Store) error {
-			return tx.UpdateAPI(p.Ctx, a, cli.Operator(account.UpdateAPI, a.URI, ""))
-		})
-		if err != nil {
+		if err := apiKind.change(p, st, c.Yes, &before, a, replaced); err != nil {
 			return err
 		}
 		warnOfAPI(p, a)
@@ -340,14 +296,8 @@ type rotateAPICommand struct {
 
 // Run gives the API a new secret and prints it once. With -q it prints only the secret.
 func (c *rotateAPICommand) Run(p *cli.Program) error {
-	if time.Duration(c.Overlap) > provider.MaxSecretOverlap {
-		return cli.UsageError("--overlap: at most 30d")
-	}
-	return c.withAPI(p, func(st *store.Store, a *provider.API) error {
-		now := time.Now().UTC().Truncate(time.Second)
-		secret, stored := provider.NewSecret(now)
-		until, audit := now.Add(time.Duration(c.Overlap)), cli.Operator(account.RenewAPI, a.URI, "")
-		err := st.RotateAPISecret(p.Ctx, a.URI, stored, until, c.Now, audit)
+	return with(p, c.oneAPI, func(st *store.Store, a *provider.API) error {
+		secret, err := apiKind.renew(p, st, a.URI, c.Overlap, c.Now)
 		if errors.Is(err, provider.ErrSecretOverlap) && len(a.Secrets) > 1 {
 			return fmt.Errorf("the previous secret works until %s, and an API has at most two: "+
 				"wait until then, or end it with --now", a.Secrets[1].ExpiresAt.Format(time.RFC3339))
@@ -360,25 +310,5 @@ func (c *rotateAPICommand) Run(p *cli.Program) error {
 			return nil
 		}
 		return printAPI(p, c.Output, a, secret)
-	})
-}
-
-type removeAPICommand struct {
-	oneAPI
-	cli.Output
-	Yes bool `help:"Do not ask."`
-}
-
-// Run removes the API after a confirmation.
-func (c *removeAPICommand) Run(p *cli.Program) error {
-	return c.withAPI(p, func(st *store.Store, a *provider.API) error {
-		if err := cli.Confirm(p, c.Yes, fmt.Sprintf("Remove the API %s (%s)?", a.URI, a.Name)); err != nil {
-			return err
-		}
-		if err := st.RemoveAPI(p.Ctx, a.URI, cli.Operator(account.RemoveAPI, a.URI, "")); err != nil {
-			return err
-		}
-		removed := map[string]any{"resource": a.URI, "removed": true}
-		return c.Print(p, a.URI, removed, cli.Pairs{{"removed", a.URI + " (" + a.Name + ")"}})
 	})
 }

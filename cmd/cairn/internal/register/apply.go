@@ -2,6 +2,7 @@ package register
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -105,10 +106,7 @@ type applier struct {
 	now     time.Time
 	changes []change
 	notes   []string
-
-	clients    []*provider.Client
-	apis       []*provider.API
-	allowances []provider.Allowance
+	registrations
 }
 
 var errDryRun = errors.New("dry run")
@@ -142,21 +140,23 @@ func applyTo(p *cli.Program, st *store.Store, path string, prune, dry bool) (a *
 	return a, err
 }
 
-func (a *applier) run(prune bool) (err error) {
-	var errs [3]error
-	a.clients, errs[0] = a.st.Clients(a.p.Ctx)
-	a.apis, errs[1] = a.st.APIs(a.p.Ctx)
-	a.allowances, errs[2] = a.st.Allowances(a.p.Ctx)
-	if err := errors.Join(errs[:]...); err != nil {
+func (a *applier) run(shorten bool) (err error) {
+	if a.registrations, err = readAll(a.p.Ctx, a.st); err != nil {
 		return err
 	}
 	if err := a.applySettings(); err != nil {
 		return err
 	}
-	prune = prune && len(a.faults) == 0
-	if prune { // first, so that an entry that refers to what is removed is a fault
-		if err := a.prune(); err != nil {
+	shorten = shorten && len(a.faults) == 0
+	if shorten { // first, so that an entry that refers to what is removed is a fault
+		if err := cmp.Or(prune(a, apiKind, a.apis), prune(a, clientKind, a.clients)); err != nil {
 			return err
+		}
+		if a.apis, err = a.st.APIs(a.p.Ctx); err != nil { // without the clients that are removed
+			return err
+		}
+		for _, o := range a.allowances {
+			o.APIs = slices.DeleteFunc(o.APIs, func(uri string) bool { return apiKind.in(a.apis, uri) == nil })
 		}
 	}
 	for i, do := range []func(*entry) error{a.client, a.api, a.allowance} {
@@ -169,10 +169,18 @@ func (a *applier) run(prune bool) (err error) {
 			}
 		}
 	}
-	if prune && len(a.faults) == 0 { // last, because a client goes unless an allowance of the file admits it
-		return a.pruneAllowances()
+	if !shorten || len(a.faults) > 0 {
+		return nil
 	}
-	return nil
+	k := allowanceKind // last, because a client goes unless an allowance of the file admits it
+	k.remove = func(st *store.Store, ctx context.Context, url string, audit account.Audit) error {
+		clients, err := st.DisallowClients(ctx, url, audit)
+		for _, id := range clients {
+			a.changes = append(a.changes, change{"-", clientKind.noun, id, nil})
+		}
+		return err
+	}
+	return prune(a, k, a.allowances)
 }
 
 // placeholderURI stands for redirect URIs that were all wrong, so that the other rules are checked.
@@ -260,32 +268,14 @@ func (e *entry) keyOf(member string) string {
 	return strings.TrimPrefix(clientFlag(member), "--")
 }
 
-// secretOf returns the secret that an entry gives for a way to authenticate, or nil.
-func (a *applier) secretOf(k secretKeys, method string) (*provider.ClientSecret, error) {
-	var s provider.ClientSecret
-	var err error
-	switch {
-	case k.SecretFile != "" && k.SecretHash != "":
-		return nil, cli.UsageError("give --secret-file or --secret-hash, not both")
-	case k.SecretFile != "":
-		_, err := a.content(k.SecretFile, maxSecretFile)
-		var opened *fs.PathError
-		if k.SecretFile == "-" || errors.As(err, &opened) && opened.Op == "open" && !errors.Is(err, fs.ErrPermission) {
-			// whose text has what may be the secret itself
-			return nil, cli.UsageError("--secret-file: there is no such file: write its path, relative to this file, " +
-				"and never the secret")
-		}
-		if s, err = readSecret(a.p, a.content, k.SecretFile, method, a.now); err != nil {
-			return nil, err
-		}
-	case k.SecretHash != "":
-		if s, err = provider.ParseSecretHash(k.SecretHash, a.now); err != nil {
-			return nil, cli.Usagef("--secret-hash: %s", err)
-		}
-	default:
-		return nil, nil
+// secretFile reads a file as content does. The text of an error has the name, which may be the secret itself.
+func (a *applier) secretFile(file string, limit int64) ([]byte, error) {
+	text, err := a.content(file, limit)
+	var opened *fs.PathError
+	if file == "-" || errors.As(err, &opened) && opened.Op == "open" && !errors.Is(err, fs.ErrPermission) {
+		err = errors.New("there is no such file: write its path, relative to this file, and never the secret")
 	}
-	return &s, nil
+	return text, err
 }
 
 // has reports whether a secret is one of those that work. Those of an API include one that has expired.
@@ -297,12 +287,10 @@ func (a *applier) has(secrets []provider.ClientSecret, s *provider.ClientSecret)
 
 func (a *applier) client(e *entry) error {
 	k := *e.keys.(*clientKeys)
-	i := slices.IndexFunc(a.clients, func(c *provider.Client) bool { return c.ID == e.id })
 	c := provider.NewClient(cmp.Or(e.id, e.placeholder("")), e.id, a.now)
 	c.Managed = true
-	var old *provider.Client
-	if i >= 0 {
-		old = a.clients[i]
+	old := clientKind.in(a.clients, e.id)
+	if old != nil {
 		c.CreatedAt, c.Managed, c.Secrets, c.Logo = old.CreatedAt, old.Managed, old.Secrets, old.Logo
 	}
 	c.Name = cmp.Or(k.Name, c.ID)
@@ -318,143 +306,97 @@ func (a *applier) client(e *entry) error {
 	if err := k.clientOptions.apply(a.p, a.st, c, a.content); err != nil {
 		return err
 	}
-	secret, err := a.secretOf(k.secretKeys, c.AuthMethod)
-	switch {
-	case err != nil:
-		return err
-	case k.JWKS != "" && c.JWKS == nil:
+	if k.JWKS != "" && c.JWKS == nil {
 		return cli.UsageError("--jwks: only for a client that authenticates with private_key_jwt")
-	case secret != nil && !c.HasSecret():
-		return cli.UsageError("--secret-file and --secret-hash: " + noSecretHere)
 	}
-	if err := c.Check(); err != nil {
+	secret, err := k.secretKeys.read(a.p, a.secretFile, c.AuthMethod, a.now)
+	if err != nil {
 		return err
 	}
-	w := entryWrite{
-		change: change{"~", "client", c.ID, nil}, after: clientFields(c), secrets: &c.Secrets, secret: secret,
-		create: func() error { return a.st.CreateClient(a.p.Ctx, c, onClient(account.RegisterClient, c.ID)) },
-		update: func() error { return a.st.UpdateClient(a.p.Ctx, c, onClient(account.UpdateClient, c.ID)) },
-		rotate: func() error {
-			audit := onClient(account.RenewClient, c.ID)
-			return a.st.RotateClientSecret(a.p.Ctx, c.ID, secret.Hash, a.now, a.now, audit)
-		},
+	if old != nil && c.Logo.Hash == old.Logo.Hash {
+		c.Logo = old.Logo
 	}
-	if old != nil {
-		if c.Logo.Hash == old.Logo.Hash {
-			c.Logo = old.Logo
-		}
-		w.before, w.names = clientFields(old), provider.Changes(old, c)
+	notes := c.Warnings()
+	if secret == nil && c.HasSecret() && len(c.Secrets) == 0 {
+		notes = append(notes, fmt.Sprintf("the client %s has no secret: write secret-file or secret-hash, "+
+			"or cairn client rotate-secret %[1]s gives it one", c.ID))
 	}
-	if w.notes = c.Warnings(); secret == nil && c.HasSecret() && len(c.Secrets) == 0 {
-		w.notes = append(w.notes, fmt.Sprintf("the client %s has no secret: write secret-file or secret-hash, "+
-			"or cairn client rotate-secret %s gives it one", c.ID, c.ID))
-	}
-	return a.write(w)
+	return write(a, clientKind, old, c, secret, notes)
 }
 
 func (a *applier) api(e *entry) error {
 	k := *e.keys.(*apiKeys)
 	n, _ := provider.NewAPI(cmp.Or(e.id, e.placeholder(placeholderURI)), "", a.now)
 	n.Managed = true
-	var old *provider.API
-	if i := slices.IndexFunc(a.apis, func(o *provider.API) bool { return o.URI == e.id }); i >= 0 {
-		old = a.apis[i]
+	old := apiKind.in(a.apis, e.id)
+	if old != nil {
 		n.ID, n.Secrets, n.CreatedAt, n.Managed = old.ID, old.Secrets, old.CreatedAt, old.Managed
 	}
 	n.Name = cmp.Or(k.Name, n.URI)
-	if err := errors.Join(k.apiOptions.apply(n), checkClaims(a.p, a.st, nonEmpty(k.Claims))); err != nil {
+	given := provider.Client{Claims: nonEmpty(k.Claims)}
+	if err := errors.Join(k.apiOptions.apply(n), checkFlags(a.p, a.st, given)); err != nil {
 		return err
 	}
 	slices.Sort(n.Clients)
 	n.Clients = slices.Compact(n.Clients)
-	secret, err := a.secretOf(k.secretKeys, provider.AuthAny)
-	if err == nil {
-		err = n.Check()
-	}
+	secret, err := k.secretKeys.read(a.p, a.secretFile, provider.AuthAny, a.now)
 	if err != nil {
 		return err
 	}
-	audit := func(act account.Act) account.Audit { return cli.Operator(act, n.URI, "") }
-	w := entryWrite{
-		change: change{"~", "API", n.URI, nil}, after: apiFields(n), secrets: &n.Secrets, secret: secret,
-		notes:  n.Warnings(),
-		create: func() error { return a.st.CreateAPI(a.p.Ctx, n, audit(account.RegisterAPI)) },
-		update: func() error { return a.st.UpdateAPI(a.p.Ctx, n, audit(account.UpdateAPI)) },
-		rotate: func() error {
-			return a.st.RotateAPISecret(a.p.Ctx, n.URI, *secret, a.now, true, audit(account.RenewAPI))
-		},
+	notes := n.Warnings()
+	if old == nil && secret == nil && n.Opaque {
+		notes = append(notes, fmt.Sprintf("the API %s needs a secret for introspection: "+
+			"write secret-file or secret-hash, or cairn api rotate-secret %[1]s gives it one", n.URI))
 	}
-	if old != nil {
-		w.before, w.names = apiFields(old), provider.Changes(old, n)
-	} else if secret == nil && n.Opaque {
-		w.notes = append(w.notes, fmt.Sprintf("the API %s needs a secret for introspection: "+
-			"write secret-file or secret-hash, or cairn api rotate-secret %s gives it one", n.URI, n.URI))
-	}
-	return a.write(w)
+	return write(a, apiKind, old, n, secret, notes)
 }
 
 func (a *applier) allowance(e *entry) error {
-	k := *e.keys.(*allowanceKeys)
 	n := newAllowance(cmp.Or(e.id, e.placeholder(placeholderURI)), a.now)
-	n.Managed, n.APIs = true, k.API
-	if len(k.Scope) > 0 {
-		n.Scopes = withOpenID(k.Scope)
+	n.Managed = true
+	old := allowanceKind.in(a.allowances, e.id)
+	if old != nil {
+		n.CreatedAt, n.Managed = old.CreatedAt, old.Managed
 	}
-	w := entryWrite{change: change{"~", "allowance", n.URL, nil}}
-	if i := slices.IndexFunc(a.allowances, func(o provider.Allowance) bool { return o.URL == e.id }); i >= 0 {
-		old := a.allowances[i]
-		n.CreatedAt, n.Managed, w.before = old.CreatedAt, old.Managed, allowanceFields(old)
-	}
-	w.after = allowanceFields(n)
-	if len(differences(w.before, w.after)) > 0 || slices.ContainsFunc(n.APIs, a.prunedAPI) {
-		w.names = []string{"scopes"}
-	}
-	w.create = func() error { return a.st.AllowClients(a.p.Ctx, n, allowAudit(n)) }
-	w.update = w.create
-	if err := n.Check(); err != nil {
-		return err
-	}
-	return a.write(w)
-}
-
-// entryWrite is how an entry is written, if it changes something.
-type entryWrite struct {
-	change
-	before, after []field  // before is nil if it is new
-	names         []string // of the members that differ
-	notes         []string
-
-	create, update, rotate func() error
-
-	secrets *[]provider.ClientSecret // that it has
-	secret  *provider.ClientSecret   // that the file gives, or nil
+	assign(n, e.keys.(*allowanceKeys).allowanceOptions)
+	n.Scopes = withOpenID(n.Scopes)
+	return write(a, allowanceKind, old, n, nil, nil)
 }
 
 const secretLine = "  ~ secret"
 
-func (a *applier) write(w entryWrite) error {
-	do := w.update
-	if w.before == nil {
-		if w.sign, do = "+", w.create; w.secret != nil {
-			*w.secrets, w.secret = []provider.ClientSecret{*w.secret}, nil
-		}
+// write writes an entry, if it changes something; old is nil if it is new, and secret if the file gives none.
+func write[T registration](
+	a *applier, k kind[T], old, now *T, secret *provider.ClientSecret, notes []string,
+) error {
+	if err := k.check(now); err != nil {
+		return err
 	}
-	if w.before == nil || len(w.names) > 0 {
-		if err := do(); err != nil {
+	its := k.of(now)
+	c := change{"~", k.noun, its.id, nil}
+	do, act, before, names := k.update, k.updated, []field(nil), []string(nil)
+	if old != nil {
+		before, names = k.fields(old), provider.Changes(old, now)
+	} else if c.sign, do, act = "+", k.create, k.added; secret != nil {
+		*its.secrets, secret = []provider.ClientSecret{*secret}, nil
+	}
+	if old == nil || len(names) > 0 {
+		if err := do(a.st, a.p.Ctx, now, k.audit(act, its.id)); err != nil {
 			return err
 		}
-		if w.lines = differences(w.before, w.after); len(w.lines) == 0 {
-			w.lines = []string{"  ~ " + strings.Join(w.names, " ")} // the logo, or the order of a list
+		if c.lines = differences(before, k.fields(now)); len(c.lines) == 0 {
+			c.lines = []string{"  ~ " + strings.Join(names, " ")} // the logo, or the order of a list
 		}
 	}
-	if w.secret != nil && !a.has(*w.secrets, w.secret) {
-		if err := w.rotate(); err != nil {
+	if secret != nil && !a.has(*its.secrets, secret) {
+		audit := k.audit(k.renewed, its.id)
+		if err := k.rotate(a.st, a.p.Ctx, its.id, *secret, a.now, true, audit); err != nil {
 			return err
 		}
-		w.lines = append(w.lines, secretLine)
+		c.lines = append(c.lines, secretLine)
 	}
-	if len(w.lines) > 0 {
-		a.changes, a.notes = append(a.changes, w.change), append(a.notes, w.notes...)
+	if len(c.lines) > 0 {
+		a.changes, a.notes = append(a.changes, c), append(a.notes, notes...)
 	}
 	return nil
 }
@@ -499,51 +441,20 @@ func (a *applier) applySettings() error {
 	}
 }
 
-// prune removes the APIs and clients that an earlier apply made and the lists of the file no longer have.
-func (a *applier) prune() (err error) {
-	for _, o := range a.apis {
-		a.remove(&err, 1, o.URI, o.Managed, func() error {
-			return a.st.RemoveAPI(a.p.Ctx, o.URI, cli.Operator(account.RemoveAPI, o.URI, ""))
-		})
-	}
-	for _, o := range a.clients {
-		a.remove(&err, 0, o.ID, o.Managed, func() error {
-			return a.st.RemoveClient(a.p.Ctx, o.ID, onClient(account.RemoveClient, o.ID))
-		})
-	}
-	if err == nil {
-		a.apis, err = a.st.APIs(a.p.Ctx) // without the clients that are removed
-	}
-	return err
-}
-
-// pruneAllowances is prune for allowances, with the clients that no other one admits.
-func (a *applier) pruneAllowances() (err error) {
-	for _, o := range a.allowances {
-		a.remove(&err, 2, o.URL, o.Managed, func() error {
-			clients, err := a.st.DisallowClients(a.p.Ctx, o.URL, cli.Operator(account.DisallowClients, o.URL, ""))
-			for _, id := range clients {
-				a.changes = append(a.changes, change{"-", "client", id, nil})
-			}
+// prune removes what an earlier apply made and the lists of the file no longer have.
+func prune[T registration](a *applier, k kind[T], all []*T) error {
+	s := a.sections[slices.IndexFunc(a.sections, func(s *section) bool { return s.kind == k.noun })]
+	for _, v := range all {
+		its := k.of(v)
+		if !its.managed || !a.present[s.name] || a.find(s, its.id) != nil {
+			continue
+		}
+		a.changes = append(a.changes, change{"-", k.noun, its.id, nil})
+		if err := k.remove(a.st, a.p.Ctx, its.id, k.audit(k.removed, its.id)); err != nil {
 			return err
-		})
+		}
 	}
-	return err
-}
-
-// remove calls do to remove an entry that an earlier apply made, if the file has its list without it. After an error
-// it does nothing.
-func (a *applier) remove(err *error, list int, id string, managed bool, do func() error) {
-	if s := a.sections[list]; *err == nil && managed && a.present[s.name] && a.find(s, id) == nil {
-		a.changes = append(a.changes, change{"-", s.kind, id, nil})
-		*err = do()
-	}
-}
-
-func (a *applier) prunedAPI(uri string) bool {
-	return slices.ContainsFunc(a.changes, func(c change) bool {
-		return c.sign == "-" && c.kind == "API" && c.id == uri
-	})
+	return nil
 }
 
 // differences returns the lines of the fields that were removed and added.

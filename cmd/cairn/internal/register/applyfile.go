@@ -50,9 +50,8 @@ type apiKeys struct {
 }
 
 type allowanceKeys struct {
-	URL   string   `name:"url" help:"https URL of a client's description, or of all below it if it ends in /*."`
-	Scope []string `name:"scope" placeholder:"SCOPE" help:"Scopes that they may request. Default: openid, profile, email and offline_access."`
-	API   []string `name:"api" sep:"none" placeholder:"URI" help:"APIs that they may use."`
+	URL string `name:"url" help:"https URL of a client's description, or of all below it if it ends in /*."`
+	allowanceOptions
 }
 
 // section is a list of the file.

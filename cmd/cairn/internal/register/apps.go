@@ -126,36 +126,24 @@ func (c *addClientCommand) fromRecipe(p *cli.Program) (settings string, err erro
 // recipeKeys returns the client of a recipe at an address, and the recipe with its values. An empty id
 // is that of the recipe.
 func recipeKeys(r recipes.Recipe, url, issuer, id string) (*clientKeys, recipes.Recipe, error) {
-	keys := &clientKeys{}
-	lists, err := sections()
-	if err != nil {
+	var named struct{ ID string }
+	if err := r.Client.Decode(&named); r.IsClient() && err != nil {
 		return nil, r, err
 	}
-	read := func() error {
-		f := &applyFile{sections: lists, ctx: context.Background()}
-		if f.entry(lists[0], r.App+".yaml", &r.Client); len(f.faults) > 0 {
-			return f.err()
-		}
-		if err := f.entries[0].parse(); err != nil {
-			return err
-		}
-		*keys = *lists[0].keys.(*clientKeys)
-		return nil
-	}
-	if r.IsClient() {
-		if err := read(); err != nil {
-			return nil, r, err
-		}
-	}
-	id = cmp.Or(id, keys.ID)
-	if r, err = r.For(url, issuer, id); err != nil {
+	id = cmp.Or(id, named.ID)
+	r, err := r.For(url, issuer, id)
+	if err != nil {
 		return nil, r, cli.Usagef("--url: %s", err)
 	}
-	if r.IsClient() {
-		err = read()
-		keys.ID = id
+	lists, err := sections()
+	if err != nil || !r.IsClient() {
+		return &clientKeys{}, r, err
 	}
-	return keys, r, err
+	f := &applyFile{sections: lists, ctx: context.Background()}
+	f.entry(lists[0], r.App+".yaml", &r.Client)
+	keys := lists[0].keys.(*clientKeys)
+	keys.ID = id
+	return keys, r, f.err()
 }
 
 // settingsOf returns the settings of an application as they are printed.

@@ -3,6 +3,7 @@ package register
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -20,14 +21,14 @@ import (
 )
 
 type ClientCommand struct {
-	Add          addClientCommand    `cmd:"" help:"Register a client; its secret is printed once."`
-	List         listClientCommand   `cmd:"" reads:"" help:"List the clients."`
-	Show         showClientCommand   `cmd:"" reads:"" help:"Show a client's registration, without secrets."`
-	Update       updateClientCommand `cmd:"" help:"Update the given fields of a client."`
-	RotateSecret rotateSecretCommand `cmd:"" help:"Give a client a new secret, which is printed once."`
-	Remove       removeClientCommand `cmd:"" help:"Remove a client with its consents and tokens."`
-	Apps         appsClientCommand   `cmd:"" reads:"" help:"List the applications that client add --app knows."`
-	Allow        allowClientCommand  `cmd:"" help:"Allow clients that publish a description, or list those allowed."`
+	Add          addClientCommand                          `cmd:"" help:"Register a client; its secret is printed once."`
+	List         listClientCommand                         `cmd:"" reads:"" help:"List the clients."`
+	Show         showCommand[oneClient, provider.Client]   `cmd:"" reads:"" help:"Show a client's registration, without secrets."`
+	Update       updateClientCommand                       `cmd:"" help:"Update the given fields of a client."`
+	RotateSecret rotateSecretCommand                       `cmd:"" help:"Give a client a new secret, which is printed once."`
+	Remove       removeCommand[oneClient, provider.Client] `cmd:"" help:"Remove a client with its consents and tokens."`
+	Apps         appsClientCommand                         `cmd:"" reads:"" help:"List the applications that client add --app knows."`
+	Allow        allowClientCommand                        `cmd:"" help:"Allow clients that publish a description, or list those allowed."`
 }
 
 // oneClient holds the flags and the argument of a command about one client.
@@ -36,26 +37,24 @@ type oneClient struct {
 	ID string `arg:"" ids:"client" help:"Client id."`
 }
 
-// withClient opens the database and finds the client.
-func (c oneClient) withClient(p *cli.Program, do func(*store.Store, *provider.Client) error) error {
-	return c.WithStore(p, func(st *store.Store) error {
-		client, err := st.Client(p.Ctx, c.ID)
-		if errors.Is(err, provider.ErrClientNotFound) {
-			return fmt.Errorf("there is no client %q: cairn client list shows them", c.ID)
-		}
-		if err != nil {
-			return err
-		}
-		if err = do(st, client); errors.Is(err, provider.ErrClientNotFound) {
-			return fmt.Errorf("the client %q no longer exists", c.ID)
-		}
-		return inFlags(err, clientFlag)
-	})
+func (c oneClient) which() (cli.DatabaseFlags, string, kind[provider.Client]) {
+	return c.DatabaseFlags, c.ID, clientKind
 }
 
-// onClient returns an entry of the audit log. No handle is written as its target, which a client's id
-// may equal: people see the rows about themselves.
-func onClient(act account.Act, id string) account.Audit { return cli.Operator(act, "client:"+id, "") }
+var clientKind = kind[provider.Client]{
+	noun: "client", member: "client_id", removal: " with its consents and tokens", none: provider.ErrClientNotFound,
+	of:   func(c *provider.Client) about { return about{c.ID, c.Name, c.Managed, &c.Secrets} },
+	flag: clientFlag, fields: clientFields, print: printClient, check: (*provider.Client).Check, target: "client:",
+	added: account.RegisterClient, updated: account.UpdateClient, renewed: account.RenewClient,
+	removed: account.RemoveClient, all: (*store.Store).Clients, create: (*store.Store).CreateClient,
+	update: (*store.Store).UpdateClient, remove: (*store.Store).RemoveClient,
+	rotate: func(
+		st *store.Store, ctx context.Context, id string, s provider.ClientSecret, until time.Time, _ bool,
+		audit account.Audit,
+	) error {
+		return st.RotateClientSecret(ctx, id, s.Hash, s.CreatedAt, until, audit)
+	},
+}
 
 // clientOptions are the flags that client add and client update share. A flag sets the field of its
 // name in provider.Client: see assign. client update has other texts in the place of ${new=…} and ${list=…}.
@@ -118,6 +117,11 @@ func (o *clientOptions) apply(p *cli.Program, st *store.Store, c *provider.Clien
 	}
 	var given provider.Client
 	assign(&given, *o)
+	return checkFlags(p, st, given)
+}
+
+// checkFlags checks that the settings have what new lists and rules of a registration need.
+func checkFlags(p *cli.Program, st *store.Store, given provider.Client) error {
 	if len(given.Groups)+len(given.RequireFlags)+len(given.Claims) == 0 {
 		return nil
 	}
@@ -230,22 +234,17 @@ func (c *addClientCommand) Run(p *cli.Program) error {
 		if err := c.apply(p, st, client, p.ReadOwned); err != nil {
 			return inFlags(err, clientFlag)
 		}
+		given, err := secretKeys{SecretFile: c.SecretFile}.read(p, p.ReadOwned, client.AuthMethod, client.CreatedAt)
 		switch {
-		case !client.HasSecret() && c.SecretFile != "":
-			return cli.UsageError("--secret-file: " + noSecretHere)
+		case err != nil:
+			return err
+		case given != nil:
+			client.Secrets = []provider.ClientSecret{*given}
 		case client.HasSecret():
 			client.Secrets = make([]provider.ClientSecret, 1)
-			var err error
-			if c.SecretFile != "" {
-				client.Secrets[0], err = readSecret(p, p.ReadOwned, c.SecretFile, client.AuthMethod, client.CreatedAt)
-			} else {
-				secret, client.Secrets[0] = provider.NewSecret(client.CreatedAt)
-			}
-			if err != nil {
-				return err
-			}
+			secret, client.Secrets[0] = provider.NewSecret(client.CreatedAt)
 		}
-		err := st.CreateClient(p.Ctx, client, onClient(account.RegisterClient, client.ID))
+		err = st.CreateClient(p.Ctx, client, clientKind.audit(account.RegisterClient, client.ID))
 		if errors.Is(err, provider.ErrClientExists) {
 			return fmt.Errorf("--id: the client %s exists already: choose another id", client.ID)
 		}
@@ -268,29 +267,46 @@ func (c *addClientCommand) Run(p *cli.Program) error {
 // maxSecretFile limits the file of a secret, in bytes.
 const maxSecretFile = 4096
 
-const noSecretHere = "only for a client that authenticates with a secret"
-
-// readSecret reads a secret that the operator has chosen: the first line of the file of --secret-file. Others may
-// be able to read it: the application does, and files of containers are open to all.
-func readSecret(
-	p *cli.Program, read fileReader, file, method string, now time.Time,
-) (s provider.ClientSecret, err error) {
-	const flag = "--secret-file"
-	text, err := read(file, maxSecretFile)
+// read returns the secret that an operator has chosen for a way to authenticate, or nil: that of a hash, or the first
+// line of a file. Others may be able to read it: the application does, and files of containers are open to all.
+func (k secretKeys) read(
+	p *cli.Program, read fileReader, method string, now time.Time,
+) (s *provider.ClientSecret, err error) {
+	flag := "--secret-file"
+	if k.SecretFile == "" {
+		flag = "--secret-hash"
+	}
+	wrong := func(reason any) (*provider.ClientSecret, error) { return nil, cli.Usagef("%s: %s", flag, reason) }
+	switch {
+	case k.SecretFile+k.SecretHash == "":
+		return nil, nil
+	case k.SecretFile != "" && k.SecretHash != "":
+		return nil, cli.UsageError("give --secret-file or --secret-hash, not both")
+	case method == provider.AuthNone || method == provider.AuthJWT:
+		return wrong("only for a client that authenticates with a secret")
+	case k.SecretHash != "":
+		s, err := provider.ParseSecretHash(k.SecretHash, now)
+		if err != nil {
+			return wrong(err)
+		}
+		return &s, nil
+	}
+	text, err := read(k.SecretFile, maxSecretFile)
 	if err != nil {
-		return s, cli.Usagef("%s: %s", flag, err)
+		return wrong(err)
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
 	line = strings.TrimRight(line, "\r")
-	if s, err = provider.GivenSecret(line, now); err != nil {
-		return s, cli.Usagef("%s: %s", flag, err)
+	given, err := provider.GivenSecret(line, now)
+	if err != nil {
+		return wrong(err)
 	}
 	if method != provider.AuthPost && provider.NeedsEncoding(line) {
 		fmt.Fprintf(p.Stderr, "cairn: %s %s: this secret has characters that HTTP Basic must carry percent-encoded "+
 			"(RFC 6749 section 2.3.1), and some applications send them as they are, which is refused as "+
-			"secret_not_encoded: openssl rand -hex 32 has none\n", flag, file)
+			"secret_not_encoded: openssl rand -hex 32 has none\n", flag, k.SecretFile)
 	}
-	return s, nil
+	return &given, nil
 }
 
 // warn prints warnings about a registration.
@@ -475,18 +491,6 @@ func (c *listClientCommand) Run(p *cli.Program) error {
 	})
 }
 
-type showClientCommand struct {
-	oneClient
-	cli.Output
-}
-
-// Run shows one client without its secrets.
-func (c *showClientCommand) Run(p *cli.Program) error {
-	return c.withClient(p, func(_ *store.Store, client *provider.Client) error {
-		return printClient(p, c.Output, client, "")
-	})
-}
-
 type updateClientCommand struct {
 	oneClient
 	cli.Output
@@ -509,7 +513,7 @@ func (c *updateClientCommand) Run(p *cli.Program) error {
 	if reflect.ValueOf(c.clientUpdate).IsZero() {
 		return cli.UsageError("no field to update is given; see cairn client update --help")
 	}
-	return c.withClient(p, func(st *store.Store, client *provider.Client) error {
+	return with(p, c.oneClient, func(st *store.Store, client *provider.Client) error {
 		if client.Document {
 			return cli.UsageError("this client publishes its own description: cairn client allow says what it may do")
 		}
@@ -522,22 +526,10 @@ func (c *updateClientCommand) Run(p *cli.Program) error {
 		if err := c.apply(p, st, client, p.ReadOwned); err != nil {
 			return err
 		}
-		if err := client.Check(); err != nil {
-			return err
+		if len(client.RequireFlags) == 0 {
+			replaced = append(replaced, replacement{old: before.RequireFlags})
 		}
-		if err := confirmReplacements(p, c.Yes, replaced...); err != nil {
-			return err
-		}
-		if err := confirmOpening(p, c.Yes, before.RequireFlags, client.RequireFlags); err != nil {
-			return err
-		}
-		err = ifUnchanged(p, st, "client "+c.ID, func(tx *store.Store) (bool, error) {
-			now, err := tx.Client(p.Ctx, c.ID)
-			return err == nil && len(provider.Changes(&before, now)) == 0, err
-		}, func(tx *store.Store) error {
-			return tx.UpdateClient(p.Ctx, client, onClient(account.UpdateClient, client.ID))
-		})
-		if err != nil {
+		if err := clientKind.change(p, st, c.Yes, &before, client, replaced); err != nil {
 			return err
 		}
 		warn(p, client.Warnings())
@@ -560,18 +552,12 @@ type rotateSecretCommand struct {
 
 // Run gives the client a new secret, which is printed once.
 func (c *rotateSecretCommand) Run(p *cli.Program) error {
-	overlap := time.Duration(c.Overlap)
-	if overlap > provider.MaxSecretOverlap {
-		return cli.UsageError("--overlap: at most 30d")
-	}
-	return c.withClient(p, func(st *store.Store, client *provider.Client) error {
+	return with(p, c.oneClient, func(st *store.Store, client *provider.Client) error {
 		if !client.HasSecret() {
 			return fmt.Errorf("the client %s authenticates with %s and has no secret", client.ID, client.AuthMethod)
 		}
-		now := time.Now().UTC().Truncate(time.Second)
-		secret, stored := provider.NewSecret(now)
-		audit := onClient(account.RenewClient, client.ID)
-		if err := st.RotateClientSecret(p.Ctx, client.ID, stored.Hash, now, now.Add(overlap), audit); err != nil {
+		secret, err := clientKind.renew(p, st, client.ID, c.Overlap, false)
+		if err != nil {
 			return err
 		}
 		// From here on the secret must be printed, even if the rest fails.
@@ -583,26 +569,5 @@ func (c *rotateSecretCommand) Run(p *cli.Program) error {
 			client = updated
 		}
 		return c.print(p, client, secret)
-	})
-}
-
-type removeClientCommand struct {
-	oneClient
-	cli.Output
-	Yes bool `help:"Do not ask."`
-}
-
-// Run removes the client after a confirmation.
-func (c *removeClientCommand) Run(p *cli.Program) error {
-	return c.withClient(p, func(st *store.Store, client *provider.Client) error {
-		question := fmt.Sprintf("Remove the client %s (%s) with its consents and tokens?", client.ID, client.Name)
-		if err := cli.Confirm(p, c.Yes, question); err != nil {
-			return err
-		}
-		if err := st.RemoveClient(p.Ctx, client.ID, onClient(account.RemoveClient, client.ID)); err != nil {
-			return err
-		}
-		removed := map[string]any{"client_id": client.ID, "removed": true}
-		return c.Print(p, client.ID, removed, cli.Pairs{{"removed", client.ID + " (" + client.Name + ")"}})
 	})
 }

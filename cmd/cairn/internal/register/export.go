@@ -34,15 +34,7 @@ type field struct {
 // Run prints the file. Secrets are in it as their hashes; pictures are not in it.
 func (c *exportClientsCommand) Run(p *cli.Program) error {
 	return c.WithStore(p, func(st *store.Store) error {
-		clients, err := st.Clients(p.Ctx)
-		if err != nil {
-			return err
-		}
-		apis, err := st.APIs(p.Ctx)
-		if err != nil {
-			return err
-		}
-		allowances, err := st.Allowances(p.Ctx)
+		all, err := readAll(p.Ctx, st)
 		if err != nil {
 			return err
 		}
@@ -50,10 +42,10 @@ func (c *exportClientsCommand) Run(p *cli.Program) error {
 		if err != nil {
 			return err
 		}
-		clients = slices.DeleteFunc(clients, func(c *provider.Client) bool { return c.Document })
+		clients := slices.DeleteFunc(all.clients, func(c *provider.Client) bool { return c.Document })
 		file := []field{
-			{"clients", entriesOf(clients, exportedClient)}, {"apis", entriesOf(apis, exportedAPI)},
-			{"allowances", entriesOf(allowances, allowanceFields)}, {"settings", changedSettings(settings)},
+			{"clients", entriesOf(clientKind, clients)}, {"apis", entriesOf(apiKind, all.apis)},
+			{"allowances", entriesOf(allowanceKind, all.allowances)}, {"settings", changedSettings(settings)},
 		}
 		file = slices.DeleteFunc(file, func(f field) bool {
 			return f.key != "clients" && reflect.ValueOf(f.value).Len() == 0
@@ -68,9 +60,14 @@ func (c *exportClientsCommand) Run(p *cli.Program) error {
 	})
 }
 
-func entriesOf[T any](all []T, of func(T) []field) (entries [][]field) {
+// entriesOf returns the entries of a list, with the hash of the newest secret.
+func entriesOf[T registration](k kind[T], all []*T) (entries [][]field) {
 	for _, one := range all {
-		entries = append(entries, of(one))
+		entry := k.fields(one)
+		if secrets := k.of(one).secrets; secrets != nil && len(*secrets) > 0 {
+			entry = append(entry, field{"secret-hash", (*secrets)[0].HashText()})
+		}
+		entries = append(entries, entry)
 	}
 	return entries
 }
@@ -101,20 +98,6 @@ func nodeOf(value any) (*yaml.Node, error) {
 	}
 	return node, nil
 }
-
-// secretField returns the hash of the newest secret.
-func secretField(secrets []provider.ClientSecret) []field {
-	if len(secrets) == 0 {
-		return nil
-	}
-	return []field{{"secret-hash", secrets[0].HashText()}}
-}
-
-func exportedClient(c *provider.Client) []field {
-	return append(clientFields(c), secretField(c.Secrets)...)
-}
-
-func exportedAPI(a *provider.API) []field { return append(apiFields(a), secretField(a.Secrets)...) }
 
 // clientFields returns what differs from a new client, as the keys of clientKeys.
 func clientFields(c *provider.Client) []field {
@@ -187,7 +170,7 @@ func written(v reflect.Value) any {
 }
 
 // allowanceFields returns an allowance as allowanceKeys has it.
-func allowanceFields(a provider.Allowance) []field {
+func allowanceFields(a *provider.Allowance) []field {
 	out := []field{{"url", a.URL}, {"scope", a.Scopes}}
 	if len(a.APIs) > 0 {
 		out = append(out, field{"api", a.APIs})

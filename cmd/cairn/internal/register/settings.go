@@ -191,8 +191,7 @@ func (c *setSettingCommand) confirmRemoval(
 	if _, err := change.To(&after); err != nil || !ok || c.Yes || len(c.Remove) > 0 {
 		return nil // a fault is reported by what follows
 	}
-	left := m.Value(after).([]string)
-	lost := without(old, left)
+	lost := without(old, m.Value(after).([]string))
 	if len(lost) == 0 {
 		return nil
 	}
