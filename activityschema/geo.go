@@ -19,6 +19,12 @@ func (p position) onEarth() bool {
 // exchanged returns the position if its longitude was written first.
 func (p position) exchanged() position { return position{p.lon, p.lat} }
 
+// likely reports whether two numbers are a position, of which either may be the latitude: they lie on the Earth and
+// differ by at least a degree, as two measurements of one quantity do not.
+func (p position) likely() bool {
+	return math.Abs(p.lat-p.lon) >= 1 && (p.onEarth() || p.exchanged().onEarth())
+}
+
 // metresTo returns the distance on the sphere by the haversine formula, which works at the poles
 // and across the antimeridian.
 func (p position) metresTo(q position) float64 {

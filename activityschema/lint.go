@@ -92,6 +92,7 @@ func item(list string, i int) string { return list + "/" + strconv.Itoa(i) }
 type linter struct {
 	findings []Finding
 	counts   map[string]int
+	texts    int // bytes of texts examined for positions
 }
 
 // add records a finding. The message must not contain a position.

@@ -227,7 +227,8 @@ func (l *linter) links(at string, s *Summary) {
 	track, detail := s.TrackURL != nil && *s.TrackURL != "", s.DetailURL != nil && *s.DetailURL != ""
 	switch s.Privacy {
 	case PrivacyNoGPS:
-		(&search{l: l}).text(at+"/title", s.Title)
+		l.texts = 0
+		l.text(at+"/title", s.Title)
 		if track {
 			l.add(CodePrivacyNoGPS, at+"/track_url", "a link to the track of an activity that is no_gps: null it")
 		}
