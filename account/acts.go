@@ -47,9 +47,9 @@ type Act struct {
 	Silent bool
 }
 
-// recently is how long ago a thief may have been at work before somebody who lost the password
+// Recently is how long ago a thief may have been at work before somebody who lost the password
 // proves the account anew.
-const recently = 7 * 24 * time.Hour
+const Recently = 7 * 24 * time.Hour
 
 // Endings that several acts have.
 var (

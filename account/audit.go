@@ -72,7 +72,7 @@ type Audit struct {
 	Action    string // user.suspend, user.flags, ...
 	Target    string // handle or name of what was changed
 	Detail    string // never a secret or a code
-	Former    string // the former values of settings that were changed, a JSON object, or empty
+	Former    string // of settings: the values that were changed, a JSON object; of flags: those that the user had
 	Address   string
 	RequestID string
 	// Mails are stored with the row, in the same transaction.

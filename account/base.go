@@ -92,7 +92,7 @@ func (b Base) Begin(
 		return Audit{}, err
 	}
 	row := by.Audit(b.Now(), act, u.Handle, detail)
-	row.Since = b.Now().Add(-recently)
+	row.Since = b.Now().Add(-Recently)
 	if act.Told == "" {
 		return row, nil
 	}

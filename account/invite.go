@@ -138,9 +138,6 @@ type InviteTerms struct {
 // that names every wrong member.
 func (t InviteTerms) Invite(settings Settings, by Caller, now time.Time) (Invite, error) {
 	i, noteErr := NewInvite(by.User.Sub, t.Note, now)
-	if noteErr != nil {
-		i, _ = NewInvite(by.User.Sub, "", now)
-	}
 	var faults []web.FieldError
 	admin := by.operator || by.User.Has(FlagAdmin)
 	number := func(pointer string, given *int, usual, members, most int) int {

@@ -258,7 +258,8 @@ type UserStore interface {
 	// SuspendAll suspends the users whose subs rows has, all or none, ends all sessions, revokes all
 	// grants and voids reset codes, with an audit row each. What ends is the same for all. Repeating it
 	// changes nothing and is no error. ErrUserNotFound; ErrLastAdmin if no other administrator would
-	// remain who is not suspended, and has no end.
+	// remain who is not suspended, and has no end. An end that those whom somebody else suspends gave in the last
+	// seven days, where nobody else would remain, falls with them, with an audit row.
 	SuspendAll(ctx context.Context, reason string, now time.Time, rows map[string]Audit) error
 	// Unsuspend lifts a suspension, and removes an end of the account that has passed. What the
 	// suspension ended does not come back. ErrUserNotFound.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/store/accounttest"
 )
 
 // Whoever takes the power from an administrator sees what they did with it in the last seven days, and undoes it with
@@ -49,6 +50,7 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 			give("bob", true)
 			give("cy", true)
 			give("cy", false)
+			give("root", true)                                                                           // as it was
 			thief.Call("PUT", "/api/admin/users/thief/flags", map[string]bool{"activity": true}).Is(200) // goes with them
 			thief.Call("POST", "/api/admin/users/honest/reset-password-code", nil).Is(201)
 			thief.Call("PUT", "/api/admin/settings", map[string]any{"contact": "evil@example.org"}).Is(200)
@@ -92,6 +94,88 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 			}
 			if !w.User("mole").Suspended() || !w.User("pasted").Suspended() || !w.User("back").Suspended() || w.User("moved").EmailVerified || w.User("bob").Has(account.FlagAdmin) || w.User("bob").Suspended() || w.User("longago").Suspended() {
 				t.Error("not undone as ticked")
+			}
+		})
+	}
+}
+
+// An end that a thief gave the others does not keep the thief: it falls with their power, where nobody would be left
+// without one. One that somebody else gave stays.
+func TestEndsOfAThiefDoNotKeepTheThief(t *testing.T) {
+	const day = "2099-12-24"
+	put := func(b *accounttest.Browser, path string, body any) {
+		b.Call("PUT", "/api/admin/users/"+path, body).Is(200)
+	}
+	whole := func(b *accounttest.Browser) { put(b, "root/end", map[string]string{"ends": day}) }
+	flag := func(b *accounttest.Browser) { put(b, "root/flags", map[string]string{"admin": day}) }
+	suspend := func(_ *world, root *accounttest.Browser) *accounttest.Answer {
+		return root.Call("POST", "/api/admin/users/thief/suspend", nil)
+	}
+	for name, c := range map[string]struct {
+		ends func(w *world, root, thief *accounttest.Browser)
+		act  func(w *world, root *accounttest.Browser) *accounttest.Answer
+		code string // of the refusal
+	}{
+		"account's": {func(_ *world, _, thief *accounttest.Browser) { whole(thief) }, suspend, ""},
+		"flag's":    {func(_ *world, _, thief *accounttest.Browser) { flag(thief) }, suspend, ""},
+		"both, among others": {func(_ *world, _, thief *accounttest.Browser) { whole(thief); flag(thief) }, func(_ *world, root *accounttest.Browser) *accounttest.Answer {
+			return root.Page("/admin/users/selected", "who", "thief bob", "do", "suspend", "sure", "yes")
+		}, ""},
+		"deleted": {func(_ *world, _, thief *accounttest.Browser) { whole(thief) }, func(_ *world, root *accounttest.Browser) *accounttest.Answer {
+			return root.Page("/admin/users/thief/delete", "confirm", "thief", "sure", "yes")
+		}, ""},
+		"demoted": {func(_ *world, _, thief *accounttest.Browser) { flag(thief) }, func(_ *world, root *accounttest.Browser) *accounttest.Answer {
+			return root.Call("PUT", "/api/admin/users/thief/flags", map[string]bool{"admin": false})
+		}, ""},
+		"command": {func(_ *world, _, thief *accounttest.Browser) { whole(thief) }, func(w *world, root *accounttest.Browser) *accounttest.Answer {
+			must(w.T, w.Administration().Suspend(w.T.Context(), account.Operator(), w.User("thief"), "", false))
+			return root.Call("GET", "/api/admin/users/thief", nil)
+		}, ""},
+		"of another thief, suspended before": {func(w *world, root, _ *accounttest.Browser) {
+			whole(w.Member("other", account.FlagAdmin))
+			root.Call("POST", "/api/admin/users/other/suspend", nil).Is(200)
+		}, suspend, ""},
+		"eight days ago": {func(w *world, root, thief *accounttest.Browser) {
+			whole(thief)
+			w.Clock.Advance(8 * 24 * time.Hour)
+			root.Login("root", password).Is(200)
+		}, suspend, "last_admin"},
+		"of the operator": {func(w *world, _, thief *accounttest.Browser) {
+			must(w.T, w.Administration().SetEnd(w.T.Context(), account.Operator(), w.User("root"), w.Clock.Now().AddDate(1, 0, 0)))
+			flag(thief)
+		}, suspend, "last_admin"},
+		"of a flag, and not its end": {func(_ *world, root, thief *accounttest.Browser) {
+			flag(root)
+			put(thief, "root/flags", map[string]bool{"admin": true})
+		}, suspend, "last_admin"},
+		"for their own sake": {func(_ *world, _, thief *accounttest.Browser) { whole(thief) }, func(w *world, _ *accounttest.Browser) *accounttest.Answer {
+			return w.SignedIn("thief").Call("PUT", "/api/admin/users/thief/flags", map[string]bool{"admin": false})
+		}, "last_admin"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.AddUser("bob")
+			root, thief := w.Member("root", account.FlagAdmin), w.Member("thief", account.FlagAdmin)
+			c.ends(w, root, thief)
+			got := c.act(w, root)
+			u, _ := w.Store.UserByHandle(t.Context(), "thief")
+			fallen := w.User("root")
+			forever := fallen.EndsAt.IsZero() && fallen.FlagEnds == nil
+			if c.code != "" {
+				if got.Is(409, c.code); forever || u.Suspended() {
+					t.Errorf("refused, and done: %+v", u)
+				}
+				return
+			}
+			if got.Status >= 400 || u.Sub != "" && !u.Suspended() && u.Has(account.FlagAdmin) || !forever || !fallen.Has(account.FlagAdmin) {
+				t.Errorf("status %d: thief %+v, root ends %v %v", got.Status, u, fallen.EndsAt, fallen.FlagEnds)
+			}
+			rows, err := w.Store.AuditLog(t.Context(), account.AuditQuery{Person: "root", Kind: "user.", Limit: 9})
+			must(t, err)
+			if !slices.ContainsFunc(rows, func(a account.Audit) bool {
+				return a.Target == "root" && (a.Detail == "never" || a.Detail == "admin=on") && a.Actor != "thief"
+			}) {
+				t.Errorf("audit log %+v", rows)
 			}
 		})
 	}

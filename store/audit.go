@@ -54,15 +54,15 @@ func insertAudits(tx *engine.Tx, all []account.Audit) {
 		return
 	}
 	type auditRow struct {
-		At                                                           int64
-		Actor, Action, Target, Detail, Address, RequestID, SessionID string
+		At                                                                   int64
+		Actor, Action, Target, Detail, Former, Address, RequestID, SessionID string
 	}
 	var rows []auditRow
 	var mails []account.Mail
 	for _, a := range all {
 		actorChecked(tx, a)
 		rows = append(rows, auditRow{toUnix(a.At), sanitize(a.Actor), sanitize(a.Action), sanitize(a.Target),
-			sanitize(a.Detail), sanitize(a.Address), sanitize(a.RequestID), sanitize(a.Session)})
+			sanitize(a.Detail), sanitize(a.Former), sanitize(a.Address), sanitize(a.RequestID), sanitize(a.Session)})
 		mails = append(mails, a.Mails...)
 	}
 	insertMails(tx, mails, all[0].At)

@@ -91,14 +91,9 @@ func (s *Store) SetEndOfAll(ctx context.Context, ends, now time.Time, rows map[s
 			return
 		}
 		if !ends.IsZero() {
-			keepAdministrator(tx, users...)
+			keepAdministrator(tx, rows[users[0].Sub], false, users...)
 		}
-		var again []account.User // who have ended
-		for _, u := range users {
-			if u.Ended() {
-				again = append(again, u)
-			}
-		}
+		again := slices.DeleteFunc(slices.Clone(users), func(u account.User) bool { return !u.Ended() })
 		if len(again) > 0 {
 			tx.Exec("UPDATE users SET suspended_at = 0 WHERE sub IN ?", subsOf(again))
 			endOf(tx, subsOf(again), "", account.Audit{Ends: account.EndsAtReturn}, now)
@@ -107,6 +102,30 @@ func (s *Store) SetEndOfAll(ctx context.Context, ends, now time.Time, rows map[s
 			toUnix(ends), account.EndTold(ends, now), toUnix(now), subsOf(users))
 		insertAudits(tx, each(users, func(u account.User) account.Audit { return rows[u.Sub] }))
 	})
+}
+
+// liftEnds takes away the ends that administrators got in the last seven days from those who lose by an act of
+// somebody else (@lose), or from whoever has no power any more: a thief would stay as the last one.
+func liftEnds(tx *engine.Tx, a account.Audit, args map[string]any) {
+	args["since"], args["now"], args["actor"] = toUnix(a.At.Add(-account.Recently)), tx.Now(), a.Actor
+	for _, e := range []struct{ table, of, given, action, detail string }{
+		{"users", "", "a.action = 'user.end'", account.SetEnd.Action, "never"},
+		{"user_flags", "flag = @admin AND ", "a.action = 'user.flags' AND a.detail LIKE '%admin=on@%'",
+			account.SetFlags.Action, account.FlagAdmin + "=on"},
+	} {
+		var handles []string
+		tx.Find(&handles, "UPDATE "+e.table+" SET ends_at = 0, end_told = 0 WHERE "+e.of+`ends_at > @now AND ends_at > 0
+			AND sub IN (SELECT u.sub FROM users u JOIN user_flags f ON f.sub = u.sub AND f.flag = @admin
+			JOIN audit a ON a.target = u.handle AND a.at >= @since AND `+e.given+`
+			JOIN users v ON v.handle = a.actor AND v.handle <> @actor
+			WHERE u.sub NOT IN @lose AND (v.sub IN @lose OR v.suspended_at > 0 OR NOT EXISTS
+			(SELECT 1 FROM user_flags g WHERE g.sub = v.sub AND g.flag = @admin)))
+			RETURNING (SELECT w.handle FROM users w WHERE w.sub = `+e.table+".sub)", args)
+		for _, a.Target = range handles {
+			a.Action, a.Detail, a.Mails = e.action, e.detail, nil
+			insertAudit(tx, a)
+		}
+	}
 }
 
 // EndDue implements account.Store. A user at a time: a season may end for all at the same second.
@@ -148,24 +167,17 @@ func (s *Store) EndDue(ctx context.Context) (next time.Time, err error) {
 
 // reopenEnds makes ends due again that were carried out while the clock was ahead.
 func (s *Store) reopenEnds(ctx context.Context) error {
-	for _, table := range []string{"users", "user_flags"} {
-		const coming = " WHERE end_done = 1 AND ends_at > ?"
-		var found []int
-		err := s.conn(ctx).Raw("SELECT 1 FROM "+table+coming+" LIMIT 1", s.Now()).Find(&found).Error
-		if err != nil || len(found) == 0 {
-			if err != nil {
-				return fail("find ends that were carried out early", err)
-			}
-			continue
-		}
-		err = s.write(ctx, "reopen ends", func(tx *engine.Tx) {
-			tx.Exec("UPDATE "+table+" SET end_done = 0"+coming, tx.Now())
-		})
-		if err != nil {
-			return err
-		}
+	const coming = " WHERE end_done = 1 AND ends_at > @now"
+	var found []int
+	args := map[string]any{"now": s.Now()}
+	find := s.conn(ctx).Raw("SELECT 1 FROM users"+coming+" UNION SELECT 1 FROM user_flags"+coming, args).Find(&found)
+	if find.Error != nil || len(found) == 0 {
+		return fail("find ends that were carried out early", find.Error)
 	}
-	return nil
+	return s.write(ctx, "reopen ends", func(tx *engine.Tx) {
+		tx.Exec("UPDATE users SET end_done = 0"+coming, args)
+		tx.Exec("UPDATE user_flags SET end_done = 0"+coming, args)
+	})
 }
 
 // endDueOf carries out the end of the account of a user, whose row is locked, and of the flags, if that is due.

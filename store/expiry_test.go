@@ -257,8 +257,17 @@ func TestAnAdministratorWithoutAnEndIsKept(t *testing.T) {
 			want(t, s.DeleteUser(ctx, sub, noon, act("user.delete")), account.ErrLastAdmin)
 			_, err := s.SetFlags(ctx, sub, flag(account.FlagState{}), noon, act("user.flags"))
 			want(t, err, account.ErrLastAdmin)
-			must(t, s.DeleteUser(ctx, admins[1-kept].Sub, noon, act("user.delete")))
-			must(t, s.Exec("DELETE FROM user_flags WHERE sub = ?", sub))
+			// What the last one gave the other is no end where somebody else takes the power from the last one.
+			for action, detail := range map[string]string{"user.end": "", "user.flags": "admin=on@2099-12-25T00:00:00Z"} {
+				given := act(action)
+				given.Actor, given.Target, given.Detail = admins[kept].Handle, admins[1-kept].Handle, detail
+				must(t, s.Record(ctx, given, 0))
+			}
+			must(t, s.Suspend(ctx, sub, "", noon, act("user.suspend")))
+			if read, err := s.UserBySub(ctx, admins[1-kept].Sub); err != nil || !read.EndsAt.IsZero() || read.FlagEnds != nil {
+				t.Errorf("the one that is left has an end: %+v, %v", read, err)
+			}
+			must(t, s.Exec("DELETE FROM user_flags WHERE sub IN (?, ?)", sub, admins[1-kept].Sub))
 		}
 	})
 }

@@ -94,7 +94,7 @@ func setFlagsOf(
 			changed = append(changed, u)
 		}
 	}
-	keepAdministrator(tx, changed...)
+	keepAdministrator(tx, a, !change[account.FlagAdmin].On, changed...)
 	addFlags(tx, set)
 	if len(appointed) > 0 { // who were administrators until an end
 		closeAdminInvites(tx, appointed, now)

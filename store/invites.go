@@ -173,7 +173,6 @@ func mayInvite(tx *engine.Tx, i account.Invite, limit int) {
 		toUnix(i.CreatedAt), i.CreatedBy)
 	if count+int64(max(1, i.Uses)) > int64(limit) {
 		tx.Refuse(account.ErrInviteLimit)
-		return
 	}
 }
 
@@ -288,27 +287,18 @@ func (s *Store) Branches(
 		Sub                   string
 		Invited, Active, Open int
 	}
+	var counted []count
+	err = s.conn(ctx).Raw(`SELECT u.sub,
+		(SELECT count(*) FROM users i WHERE i.invited_by = u.sub AND i.deleted_at = 0) AS invited,
+		(SELECT count(*) FROM users i WHERE i.invited_by = u.sub AND i.deleted_at = 0 AND last_login_at >= ?) AS active,
+		(SELECT count(*) FROM invites i WHERE i.created_by = u.sub AND i.used_at = 0 AND i.expires_at > ?) AS open
+		FROM users u WHERE u.sub IN ?`, toUnix(since), toUnix(now), subs).Find(&counted).Error
+	if err != nil {
+		return nil, fail(doing, err)
+	}
 	counts := make(map[string]count, len(users))
-	var invited, open []count
-	err = s.conn(ctx).Raw(`SELECT invited_by AS sub, count(*) AS invited,
-		sum(CASE WHEN last_login_at >= ? THEN 1 ELSE 0 END) AS active FROM users
-		WHERE invited_by IN ? AND deleted_at = 0 GROUP BY invited_by`, toUnix(since), subs).Find(&invited).Error
-	if err != nil {
-		return nil, fail(doing, err)
-	}
-	for _, c := range invited {
+	for _, c := range counted {
 		counts[c.Sub] = c
-	}
-	err = s.conn(ctx).Raw(`SELECT created_by AS sub, count(*) AS open FROM invites
-		WHERE created_by IN ? AND used_at = 0 AND expires_at > ? GROUP BY created_by`,
-		subs, toUnix(now)).Find(&open).Error
-	for _, c := range open {
-		of := counts[c.Sub]
-		of.Open = c.Open
-		counts[c.Sub] = of
-	}
-	if err != nil {
-		return nil, fail(doing, err)
 	}
 	var came []struct {
 		Sub, Note string

@@ -75,20 +75,13 @@ const joinsUntold, joinsTold, joinMails = "joins-untold", "joins-told", "join-ma
 
 // JoinsUntold implements account.Store.
 func (s *Store) JoinsUntold(ctx context.Context) (some bool, told time.Time, err error) {
-	var rows []struct {
-		Name  string
-		Value int64
+	var row struct {
+		Untold bool
+		Told   int64
 	}
-	err = s.conn(ctx).Raw("SELECT name, value FROM counters WHERE name IN ?",
-		[]string{joinsUntold, joinsTold}).Find(&rows).Error
-	for _, r := range rows {
-		if r.Name == joinsTold {
-			told = fromUnix(r.Value)
-		} else {
-			some = r.Value > 0
-		}
-	}
-	return some, told, fail("find requests to join that are not told", err)
+	err = s.conn(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM counters WHERE name = ? AND value > 0) AS untold,
+		coalesce((SELECT value FROM counters WHERE name = ?), 0) AS told`, joinsUntold, joinsTold).Find(&row).Error
+	return row.Untold, fromUnix(row.Told), fail("find requests to join that are not told", err)
 }
 
 // TellJoins implements account.Store. With the lock of AddJoinRequest no request is missed.

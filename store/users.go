@@ -424,22 +424,27 @@ func (s *Store) changeAccessOf(
 	})
 }
 
-// keepAdministrator returns account.ErrLastAdmin if, besides those who lose, there is no administrator who can
-// sign in and stays one without an end: two with an end would leave nobody. One who has never set a password,
-// or has neither a password nor a passkey, cannot sign in.
-func keepAdministrator(tx *engine.Tx, lose ...account.User) {
+// keepAdministrator returns account.ErrLastAdmin if, besides those who lose by an act, there is no administrator who
+// can sign in and stays one without an end: two with an end would leave nobody. One who has never set a password, or
+// has neither a password nor a passkey, cannot sign in. Where they lose it now, what liftEnds lifts is no end.
+func keepAdministrator(tx *engine.Tx, a account.Audit, now bool, lose ...account.User) {
 	losing := slices.ContainsFunc(lose, func(u account.User) bool {
 		return u.Has(account.FlagAdmin) && !u.Suspended() && u.EndsAt.IsZero() && u.FlagEnds[account.FlagAdmin].IsZero()
 	})
 	if !losing {
 		return
 	}
-	var other []string
-	tx.Expect(tx.Find(&other, `SELECT u.sub FROM user_flags f JOIN users u ON u.sub = f.sub
-		WHERE f.flag = ? AND f.ends_at = 0 AND u.sub NOT IN ?
-		AND u.deleted_at = 0 AND u.suspended_at = 0 AND u.ends_at = 0 AND u.password_hash <> ''
-		AND (u.password_hash <> ? OR EXISTS (SELECT 1 FROM passkeys p WHERE p.sub = u.sub)) LIMIT 1`,
-		account.FlagAdmin, subsOf(lose), account.NoPassword), account.ErrLastAdmin)
+	args := map[string]any{"admin": account.FlagAdmin, "lose": subsOf(lose), "none": account.NoPassword}
+	stays := func() int64 {
+		return tx.Find(new([]string), `SELECT u.sub FROM user_flags f JOIN users u ON u.sub = f.sub
+			WHERE f.flag = @admin AND f.ends_at = 0 AND u.sub NOT IN @lose
+			AND u.deleted_at = 0 AND u.suspended_at = 0 AND u.ends_at = 0 AND u.password_hash <> ''
+			AND (u.password_hash <> @none OR EXISTS (SELECT 1 FROM passkeys p WHERE p.sub = u.sub)) LIMIT 1`, args)
+	}
+	if now && stays() == 0 {
+		liftEnds(tx, a, args)
+	}
+	tx.Expect(stays(), account.ErrLastAdmin)
 }
 
 func subsOf(users []account.User) []string {
@@ -454,7 +459,7 @@ func (s *Store) SuspendAll(ctx context.Context, reason string, now time.Time, ro
 		if len(users) == 0 {
 			return
 		}
-		keepAdministrator(tx, users...)
+		keepAdministrator(tx, rows[users[0].Sub], true, users...)
 		tx.Exec(`UPDATE users SET suspended_at = ?, suspend_reason = ?, updated_at = ?
 			WHERE sub IN ?`, toUnix(now), reason, toUnix(now), subsOf(users))
 		out := endOf(tx, subsOf(users), "", rows[users[0].Sub], now)
@@ -511,7 +516,7 @@ func clearFactorFailures(tx *engine.Tx, sub string) {
 // expire: their index says "revoked" and must not be reused.
 func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a account.Audit) error {
 	return s.changeAccess(ctx, "delete user", sub, a, func(tx *engine.Tx, u account.User) {
-		keepAdministrator(tx, u)
+		keepAdministrator(tx, a, true, u)
 		tx.Exec("UPDATE invites SET note = '', session_id = '', mailed_to = '' WHERE created_by = ?", sub)
 		// The address is the user's own, whoever wrote it. Of others who came by the invite it stays.
 		var party string

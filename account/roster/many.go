@@ -268,7 +268,9 @@ func (a *Administration) Flagging(ctx context.Context, flags account.FlagChange)
 				if slices.ContainsFunc(lost, func(name string) bool { return !u.Has(name) }) {
 					return account.ErrUnknownFlag
 				}
-				rows[u.Sub] = rows[u.Sub].Keeping(account.Keep{Sessions: !settings.SignOutOnFlagLoss})
+				row := rows[u.Sub].Keeping(account.Keep{Sessions: !settings.SignOutOnFlagLoss})
+				row.Former = strings.Join(u.Flags, " ")
+				rows[u.Sub] = row
 			}
 			on, err := in.SetFlagsOfAll(ctx, flags, a.Now(), rows)
 			maps.Copy(after, on)

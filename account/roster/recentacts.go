@@ -23,10 +23,7 @@ type RecentAct struct {
 	At     time.Time `json:"created_at"`
 }
 
-const (
-	recentActs    = 7 * 24 * time.Hour
-	maxRecentActs = 500 // newest first
-)
+const maxRecentActs = 500 // newest first
 
 var recentKinds = []account.Act{account.AddUser, account.Unsuspend, account.AmendUser, account.SetFlags,
 	account.UpdateSettings}
@@ -43,7 +40,7 @@ func (a *Administration) RecentActs(ctx context.Context, users ...account.User) 
 	for _, u := range users {
 		for _, act := range recentKinds {
 			rows, err := a.AuditLog(ctx, account.AuditQuery{Person: u.Handle, Kind: act.Action,
-				From: a.Now().Add(-recentActs), Limit: maxRecentActs})
+				From: a.Now().Add(-account.Recently), Limit: maxRecentActs})
 			if err != nil {
 				return nil, err
 			}
@@ -88,7 +85,8 @@ func actsOf(row account.Audit) (list []RecentAct) {
 		}
 	case account.SetFlags.Action:
 		for _, word := range strings.Fields(row.Detail) {
-			if flag, state, _ := strings.Cut(word, "="); strings.HasPrefix(state, "on") {
+			flag, state, _ := strings.Cut(word, "=")
+			if strings.HasPrefix(state, "on") && !slices.Contains(strings.Fields(row.Former), flag) {
 				add(templates.ActPermission, row.Target, flag)
 			}
 		}
