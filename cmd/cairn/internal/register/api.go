@@ -66,13 +66,6 @@ func apiScopes(flag string, values []string) (scopes []provider.APIScope, err er
 	return scopes, nil
 }
 
-func scopeNames(scopes []provider.APIScope) (names []string) {
-	for _, s := range scopes {
-		names = append(names, s.Name)
-	}
-	return names
-}
-
 // nonEmpty returns the given entries; none for an empty value, which clears a list.
 func nonEmpty(list []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == "" })
@@ -217,8 +210,11 @@ func (c *listAPICommand) Run(p *cli.Program) error {
 		out := c.List(p, "URI", "NAME", "TOKENS", "SCOPES", "CLIENTS", "CREATED")
 		for _, a := range all {
 			d := apiDocumentOf(a, "")
-			row := []string{d.URI, d.Name, d.Token, strings.Join(scopeNames(d.Scopes), " "), d.clients(), d.CreatedAt}
-			out.Add(d.URI, d, row...)
+			var scopes []string
+			for _, s := range d.Scopes {
+				scopes = append(scopes, s.Name)
+			}
+			out.Add(d.URI, d, d.URI, d.Name, d.Token, strings.Join(scopes, " "), d.clients(), d.CreatedAt)
 		}
 		return out.End()
 	})
@@ -269,7 +265,7 @@ func (c *updateAPICommand) Run(p *cli.Program) error {
 	if reflect.ValueOf(c.apiUpdate).IsZero() {
 		return cli.UsageError("no field to update is given; see cairn api update --help")
 	}
-	return with(p, c.oneAPI, func(st *store.Store, a *provider.API) error {
+	return with(p, c.oneAPI, func(st *store.Store, k kind[provider.API], a *provider.API) error {
 		before, given := *a, provider.Client{Claims: nonEmpty(slices.Concat(c.Claims, c.Add.Claims))}
 		replaced, err := c.edit(a)
 		if err != nil {
@@ -279,7 +275,7 @@ func (c *updateAPICommand) Run(p *cli.Program) error {
 		if err := errors.Join(c.apply(a), checkFlags(p, st, given)); err != nil {
 			return err
 		}
-		if err := apiKind.change(p, st, c.Yes, &before, a, replaced); err != nil {
+		if err := k.change(p, st, c.Yes, &before, a, replaced); err != nil {
 			return err
 		}
 		warnOfAPI(p, a)
@@ -296,8 +292,8 @@ type rotateAPICommand struct {
 
 // Run gives the API a new secret and prints it once. With -q it prints only the secret.
 func (c *rotateAPICommand) Run(p *cli.Program) error {
-	return with(p, c.oneAPI, func(st *store.Store, a *provider.API) error {
-		secret, err := apiKind.renew(p, st, a.URI, c.Overlap, c.Now)
+	return with(p, c.oneAPI, func(st *store.Store, k kind[provider.API], a *provider.API) error {
+		secret, err := k.renew(p, st, a.URI, c.Overlap, c.Now)
 		if errors.Is(err, provider.ErrSecretOverlap) && len(a.Secrets) > 1 {
 			return fmt.Errorf("the previous secret works until %s, and an API has at most two: "+
 				"wait until then, or end it with --now", a.Secrets[1].ExpiresAt.Format(time.RFC3339))

@@ -69,9 +69,7 @@ func (c *ApplyCommand) Run(p *cli.Program) error {
 			}
 			_, _ = p.Stdout.Write(text)
 		}
-		for _, note := range a.notes {
-			fmt.Fprintln(p.Stderr, "cairn: "+note)
-		}
+		warn(p, a.notes)
 		switch n := len(a.changes); {
 		case n == 0:
 			fmt.Fprintln(p.Stdout, "nothing to change")
@@ -140,15 +138,15 @@ func applyTo(p *cli.Program, st *store.Store, path string, prune, dry bool) (a *
 	return a, err
 }
 
-func (a *applier) run(shorten bool) (err error) {
+func (a *applier) run(pruning bool) (err error) {
 	if a.registrations, err = readAll(a.p.Ctx, a.st); err != nil {
 		return err
 	}
 	if err := a.applySettings(); err != nil {
 		return err
 	}
-	shorten = shorten && len(a.faults) == 0
-	if shorten { // first, so that an entry that refers to what is removed is a fault
+	pruning = pruning && len(a.faults) == 0
+	if pruning { // first, so that an entry that refers to what is removed is a fault
 		if err := cmp.Or(prune(a, apiKind, a.apis), prune(a, clientKind, a.clients)); err != nil {
 			return err
 		}
@@ -169,7 +167,7 @@ func (a *applier) run(shorten bool) (err error) {
 			}
 		}
 	}
-	if !shorten || len(a.faults) > 0 {
+	if !pruning || len(a.faults) > 0 {
 		return nil
 	}
 	k := allowanceKind // last, because a client goes unless an allowance of the file admits it
@@ -256,16 +254,12 @@ func (e *entry) keyOf(member string) string {
 	switch {
 	case member == "client_name" || member == "name":
 		return "name"
-	case member == "jwks" && len(e.values["jwks"]) > 0, e.kind == "allowance" && member == "url":
+	case member == "jwks" && len(e.values["jwks"]) > 0:
 		return member
-	case e.kind == "allowance":
-		return strings.TrimSuffix(member, "s") // scopes, apis
-	case e.kind == "API" && member == "resource":
-		return "uri"
-	case e.kind == "API":
-		return strings.TrimPrefix(apiFlag(member), "--")
+	case member == "resource" || member == "url":
+		return e.key
 	}
-	return strings.TrimPrefix(clientFlag(member), "--")
+	return strings.TrimPrefix(e.flag(member), "--")
 }
 
 // secretFile reads a file as content does. The text of an error has the name, which may be the secret itself.
@@ -276,13 +270,6 @@ func (a *applier) secretFile(file string, limit int64) ([]byte, error) {
 		err = errors.New("there is no such file: write its path, relative to this file, and never the secret")
 	}
 	return text, err
-}
-
-// has reports whether a secret is one of those that work. Those of an API include one that has expired.
-func (a *applier) has(secrets []provider.ClientSecret, s *provider.ClientSecret) bool {
-	return slices.ContainsFunc(secrets, func(v provider.ClientSecret) bool {
-		return slices.Equal(v.Hash, s.Hash) && (v.ExpiresAt.IsZero() || a.now.Before(v.ExpiresAt))
-	})
 }
 
 func (a *applier) client(e *entry) error {
@@ -388,7 +375,10 @@ func write[T registration](
 			c.lines = []string{"  ~ " + strings.Join(names, " ")} // the logo, or the order of a list
 		}
 	}
-	if secret != nil && !a.has(*its.secrets, secret) {
+	works := func(v provider.ClientSecret) bool { // those of an API include one that has expired
+		return slices.Equal(v.Hash, secret.Hash) && (v.ExpiresAt.IsZero() || a.now.Before(v.ExpiresAt))
+	}
+	if secret != nil && !slices.ContainsFunc(*its.secrets, works) {
 		audit := k.audit(k.renewed, its.id)
 		if err := k.rotate(a.st, a.p.Ctx, its.id, *secret, a.now, true, audit); err != nil {
 			return err

@@ -59,6 +59,7 @@ type section struct {
 	name, kind string // kind as messages and the diff name it
 	key        string // that identifies an entry
 	keys       any    // the values of the last entry parsed
+	flag       func(member string) string
 	parser     *kong.Kong
 	flags      map[string]*kong.Flag
 	names      []string
@@ -67,9 +68,9 @@ type section struct {
 // sections returns the lists of the file in the order in which they are written.
 func sections() ([]*section, error) {
 	all := []*section{
-		{name: "clients", kind: "client", key: "id", keys: &clientKeys{}},
-		{name: "apis", kind: "API", key: "uri", keys: &apiKeys{}},
-		{name: "allowances", kind: "allowance", key: "url", keys: &allowanceKeys{}},
+		{name: "clients", kind: clientKind.noun, key: "id", keys: &clientKeys{}, flag: clientFlag},
+		{name: "apis", kind: apiKind.noun, key: "uri", keys: &apiKeys{}, flag: apiFlag},
+		{name: "allowances", kind: allowanceKind.noun, key: "url", keys: &allowanceKeys{}, flag: allowanceKind.flag},
 	}
 	for _, s := range all {
 		var err error

@@ -513,7 +513,7 @@ func (c *updateClientCommand) Run(p *cli.Program) error {
 	if reflect.ValueOf(c.clientUpdate).IsZero() {
 		return cli.UsageError("no field to update is given; see cairn client update --help")
 	}
-	return with(p, c.oneClient, func(st *store.Store, client *provider.Client) error {
+	return with(p, c.oneClient, func(st *store.Store, k kind[provider.Client], client *provider.Client) error {
 		if client.Document {
 			return cli.UsageError("this client publishes its own description: cairn client allow says what it may do")
 		}
@@ -529,7 +529,7 @@ func (c *updateClientCommand) Run(p *cli.Program) error {
 		if len(client.RequireFlags) == 0 {
 			replaced = append(replaced, replacement{old: before.RequireFlags})
 		}
-		if err := clientKind.change(p, st, c.Yes, &before, client, replaced); err != nil {
+		if err := k.change(p, st, c.Yes, &before, client, replaced); err != nil {
 			return err
 		}
 		warn(p, client.Warnings())
@@ -552,11 +552,11 @@ type rotateSecretCommand struct {
 
 // Run gives the client a new secret, which is printed once.
 func (c *rotateSecretCommand) Run(p *cli.Program) error {
-	return with(p, c.oneClient, func(st *store.Store, client *provider.Client) error {
+	return with(p, c.oneClient, func(st *store.Store, k kind[provider.Client], client *provider.Client) error {
 		if !client.HasSecret() {
 			return fmt.Errorf("the client %s authenticates with %s and has no secret", client.ID, client.AuthMethod)
 		}
-		secret, err := clientKind.renew(p, st, client.ID, c.Overlap, false)
+		secret, err := k.renew(p, st, client.ID, c.Overlap, false)
 		if err != nil {
 			return err
 		}

@@ -100,12 +100,12 @@ type one[T registration] interface {
 }
 
 // with opens the database and finds the registration.
-func with[T registration](p *cli.Program, o one[T], do func(*store.Store, *T) error) error {
+func with[T registration](p *cli.Program, o one[T], do func(*store.Store, kind[T], *T) error) error {
 	flags, id, k := o.which()
 	return flags.WithStore(p, func(st *store.Store) error {
 		all, err := k.all(st, p.Ctx)
 		if v := k.in(all, id); err == nil && v != nil {
-			err = do(st, v)
+			err = do(st, k, v)
 		} else if err == nil {
 			err = k.none
 		}
@@ -123,8 +123,7 @@ type showCommand[One one[T], T registration] struct {
 
 // Run shows one registration without its secrets.
 func (c *showCommand[One, T]) Run(p *cli.Program) error {
-	_, _, k := c.One.which()
-	return with(p, c.One, func(_ *store.Store, v *T) error { return k.print(p, c.Output, v, "") })
+	return with(p, c.One, func(_ *store.Store, k kind[T], v *T) error { return k.print(p, c.Output, v, "") })
 }
 
 type removeCommand[One one[T], T registration] struct {
@@ -135,8 +134,7 @@ type removeCommand[One one[T], T registration] struct {
 
 // Run removes the registration after a confirmation.
 func (c *removeCommand[One, T]) Run(p *cli.Program) error {
-	_, _, k := c.One.which()
-	return with(p, c.One, func(st *store.Store, v *T) error {
+	return with(p, c.One, func(st *store.Store, k kind[T], v *T) error {
 		its := k.of(v)
 		text := its.id + " (" + its.name + ")"
 		if err := cli.Confirm(p, c.Yes, "Remove the "+k.noun+" "+text+k.removal+"?"); err != nil {
