@@ -131,17 +131,9 @@ func (s *Service) pastedLine(l *templates.Language, result roster.ImportResult) 
 func checkedList(rows []roster.ImportRow) (string, error) {
 	var list strings.Builder
 	out := csv.NewWriter(&list)
-	if err := out.Write(roster.PastedColumns); err != nil {
-		return "", err
-	}
+	_ = out.Write(roster.PastedColumns) // Error has what fails
 	for _, row := range rows {
-		var record []string
-		for _, name := range roster.PastedColumns {
-			record = append(record, web.GuardCell(row.Members[name]))
-		}
-		if err := out.Write(record); err != nil {
-			return "", err
-		}
+		_ = out.Write(row.Record(roster.PastedColumns))
 	}
 	out.Flush()
 	return list.String(), out.Error()

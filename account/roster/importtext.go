@@ -201,3 +201,11 @@ func (row ImportRow) named() ImportRow {
 	}
 	return row
 }
+
+// Record returns the cells of a row that ReadList reads again.
+func (row ImportRow) Record(columns []string) (record []string) {
+	for _, name := range columns {
+		record = append(record, web.GuardCell(row.Members[name]))
+	}
+	return record
+}

@@ -252,11 +252,8 @@ func (c *exportUsersCommand) Run(p *cli.Program) error {
 				}
 				if c.Format == "json" {
 					out.Add("", exportedJSON(m))
-				} else {
-					err = writeRow(table, columns, m)
-				}
-				if err != nil {
-					return err
+				} else if err := table.Write(roster.ImportRow{Members: m}.Record(columns)); err != nil {
+					return fmt.Errorf("write: %w", err)
 				}
 			}
 			after = next
@@ -269,17 +266,6 @@ func (c *exportUsersCommand) Run(p *cli.Program) error {
 		}
 		return nil
 	})
-}
-
-func writeRow(to *csv.Writer, columns []string, m map[string]string) error {
-	record := make([]string, len(columns))
-	for i, name := range columns {
-		record[i] = web.GuardCell(m[name])
-	}
-	if err := to.Write(record); err != nil {
-		return fmt.Errorf("write: %w", err)
-	}
-	return nil
 }
 
 // exportedJSON converts booleans and the flags array from text. It omits all other members that are
