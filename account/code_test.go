@@ -57,7 +57,8 @@ func FuzzCanonicalCode(f *testing.F) {
 		if got == "" {
 			return
 		}
-		if !form.MatchString(got) || account.CanonicalCode(got, 16) != got || account.CanonicalCode(account.Grouped(got), 16) != got {
+		if !form.MatchString(got) || account.CanonicalCode(got, 16) != got ||
+			account.CanonicalCode(account.Grouped(got), 16) != got {
 			t.Errorf("%q: %q", typed, got)
 		}
 	})

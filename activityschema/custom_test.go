@@ -103,7 +103,8 @@ func TestPositionInATextIsAWarningThatShowsThePlace(t *testing.T) {
 			"/source_file": `"source_file": ` + string(quoted), "/custom/a/0": `"custom": {"a": [` + string(quoted) + `]}`, "/custom/home": `"custom": {"home": ` + string(quoted) + `}`,
 		} {
 			found := activityschema.Lint(detailWith(t, `"privacy": "no_gps", `+members))
-			if len(found) != 1 || found[0].Pointer != pointer || found[0].Code != activityschema.CodePrivacyText || !strings.HasPrefix(found[0].Message, want) {
+			if len(found) != 1 || found[0].Pointer != pointer || found[0].Code != activityschema.CodePrivacyText ||
+				!strings.HasPrefix(found[0].Message, want) {
 				t.Errorf("%s in %s: %+v, want %s", text, pointer, found, want)
 			}
 		}

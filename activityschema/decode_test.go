@@ -170,7 +170,8 @@ func TestIntegersDecodeExactly(t *testing.T) {
 			if err != nil || place.at(d.Detail) != c.want {
 				t.Errorf("%s at %s: %+v, error %v, want %d", c.literal, place.pointer, d, err, c.want)
 			}
-			if (len(found) == 1) != c.beyond || c.beyond && (found[0].Pointer != place.pointer || !strings.HasPrefix(text[found[0].Offset:], c.literal)) {
+			if (len(found) == 1) != c.beyond || c.beyond &&
+				(found[0].Pointer != place.pointer || !strings.HasPrefix(text[found[0].Offset:], c.literal)) {
 				t.Errorf("%s at %s: problems %+v", c.literal, place.pointer, found)
 			}
 		}
@@ -226,7 +227,8 @@ func TestInvalidValueIsNotWritten(t *testing.T) {
 			t.Errorf("%s: %s, error %v", name, data, err)
 		}
 	}
-	for _, d := range []activityschema.Document{{}, {Index: new(activityschema.Index), Detail: new(activityschema.Detail)}} {
+	for _, d := range []activityschema.Document{{},
+		{Index: new(activityschema.Index), Detail: new(activityschema.Detail)}} {
 		if data, err := json.Marshal(d); err == nil {
 			t.Errorf("neither form, or both: %s", data)
 		}
@@ -236,7 +238,8 @@ func TestInvalidValueIsNotWritten(t *testing.T) {
 // What is nil is written as the format has it.
 func TestNilIsWrittenAsTheFormatHasIt(t *testing.T) {
 	d := decoded(t, string(document(t, "detail-minimal.json")))
-	d.Detail.Laps, d.Detail.Custom, d.Detail.Timeseries = nil, nil, activityschema.Timeseries{HRBpm: activityschema.Column[int64]{{}, activityschema.Some[int64](140)}}
+	d.Detail.Laps, d.Detail.Custom, d.Detail.Timeseries = nil, nil,
+		activityschema.Timeseries{HRBpm: activityschema.Column[int64]{{}, activityschema.Some[int64](140)}}
 	var got map[string]any
 	must(t, json.Unmarshal(written(t, d), &got))
 	want := map[string]any{"laps": []any{}, "custom": map[string]any{}, "timeseries": map[string]any{"t": []any{}, "hr_bpm": []any{nil, 140.0}}}
@@ -252,7 +255,8 @@ func TestUnmarshalTakesOnlyAValidDocumentOfItsForm(t *testing.T) {
 	index, detail := document(t, "index-full.json"), document(t, "detail-full.json")
 	var x activityschema.Index
 	var d activityschema.Detail
-	if err := errors.Join(json.Unmarshal(index, &x), json.Unmarshal(detail, &d)); err != nil || len(x.Activities) == 0 || len(d.Laps) == 0 {
+	if err := errors.Join(json.Unmarshal(index, &x), json.Unmarshal(detail, &d)); err != nil ||
+		len(x.Activities) == 0 || len(d.Laps) == 0 {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(detail, &x); err == nil || !strings.Contains(err.Error(), "detail document") {

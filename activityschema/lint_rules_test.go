@@ -239,7 +239,8 @@ func TestMessageOmitsPositions(t *testing.T) {
 }
 
 func TestLintOfAMalformedDocument(t *testing.T) {
-	for _, doc := range []*activityschema.Document{nil, {}, {Index: new(activityschema.Index)}, {Detail: new(activityschema.Detail)}} {
+	for _, doc := range []*activityschema.Document{nil, {}, {Index: new(activityschema.Index)},
+		{Detail: new(activityschema.Detail)}} {
 		if found := activityschema.Lint(doc); len(found) > 0 {
 			t.Errorf("%+v: %+v", doc, found)
 		}
@@ -247,8 +248,10 @@ func TestLintOfAMalformedDocument(t *testing.T) {
 	custom := map[string]jsontext.Value{"a": nil, "b": jsontext.Value(`{"lat": 1, `), "c": jsontext.Value(`[[1.23456`), "d": jsontext.Value(`nonsense`),
 		"e": jsontext.Value(strings.Repeat("[", 1<<20)), "f": jsontext.Value(strings.Repeat(`{"a":`, 1<<18)), "lat": jsontext.Value(`]`), "lon": jsontext.Value(`1 2`)}
 	for _, privacy := range []activityschema.Privacy{activityschema.PrivacyNoGPS, activityschema.PrivacyBlurStart} {
-		doc := &activityschema.Document{Detail: &activityschema.Detail{Activity: activityschema.Activity{Privacy: privacy}, Custom: custom, Timeseries: activityschema.Timeseries{
-			Lat: make(activityschema.Column[float64], 3), Lon: make(activityschema.Column[float64], 2), HRBpm: make(activityschema.Column[int64], 1)}}}
+		doc := &activityschema.Document{Detail: &activityschema.Detail{Custom: custom}}
+		doc.Detail.Privacy, doc.Detail.Timeseries.HRBpm = privacy, make(activityschema.Column[int64], 1)
+		doc.Detail.Timeseries.Lat = make(activityschema.Column[float64], 3)
+		doc.Detail.Timeseries.Lon = make(activityschema.Column[float64], 2)
 		if found := activityschema.Lint(doc); len(found) == 0 {
 			t.Error("columns without t: no finding")
 		}

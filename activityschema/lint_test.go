@@ -176,7 +176,8 @@ func FuzzLint(f *testing.F) {
 }
 
 func BenchmarkLint(b *testing.B) {
-	for _, privacy := range []activityschema.Privacy{activityschema.PrivacyPublic, activityschema.PrivacyBlurStart, activityschema.PrivacyNoGPS} {
+	for _, privacy := range []activityschema.Privacy{activityschema.PrivacyPublic, activityschema.PrivacyBlurStart,
+		activityschema.PrivacyNoGPS} {
 		doc := samplesOf(10_000, privacy)
 		b.Run(string(privacy), func(b *testing.B) {
 			b.ReportAllocs()

@@ -62,7 +62,8 @@ func TestUnlistedMemberIsRefused(t *testing.T) {
 				continue
 			}
 			for _, value := range []any{nil, map[string]any{}} {
-				_, found := answer(t, activityschema.Options{}, edited(t, table, func(o map[string]any) { o[name] = value }))
+				_, found := answer(t, activityschema.Options{},
+					edited(t, table, func(o map[string]any) { o[name] = value }))
 				want := []string{homes[table].pointer + "/" + name + " additionalProperties"}
 				if diff := cmp.Diff(want, places(found)); diff != "" {
 					t.Errorf("%s with the member %q: %v (-want +got):\n%s", table, name, value, diff)
@@ -109,7 +110,8 @@ func TestFieldRefusesValuesOutsideItsRange(t *testing.T) {
 			row := compile(t, asJSON(t, schemaOf(f.shape)))
 			at := homes[table].pointer + "/" + f.name
 			for _, probe := range probes {
-				_, found := answer(t, activityschema.Options{}, edited(t, table, func(o map[string]any) { o[f.name] = probe }))
+				_, found := answer(t, activityschema.Options{},
+					edited(t, table, func(o map[string]any) { o[f.name] = probe }))
 				want := row.Validate(asJSON(t, probe)) == nil
 				if want {
 					accepted++

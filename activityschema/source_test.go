@@ -71,7 +71,8 @@ func TestLocateFindsValues(t *testing.T) {
 		{"/nothing/0", "{\n", 1, 1},
 	} {
 		got, err := activityschema.Locate([]byte(document), []string{c.pointer})
-		if err != nil || !strings.HasPrefix(document[got[0].Offset:], c.want) || got[0].Line != c.line || got[0].Column != c.column {
+		if err != nil || !strings.HasPrefix(document[got[0].Offset:], c.want) || got[0].Line != c.line ||
+			got[0].Column != c.column {
 			t.Errorf("%q at %+v, %v", c.pointer, got, err)
 		}
 	}
@@ -80,15 +81,18 @@ func TestLocateFindsValues(t *testing.T) {
 func TestReaderAndContextEndAValidation(t *testing.T) {
 	broken := errors.New("the disk is gone")
 	data := document(t, "detail-full.json")
-	if found, err := activityschema.Validate(t.Context(), io.MultiReader(bytes.NewReader(data[:100]), iotest.ErrReader(broken))); !errors.Is(err, broken) || found != nil {
+	if found, err := activityschema.Validate(t.Context(), io.MultiReader(bytes.NewReader(data[:100]),
+		iotest.ErrReader(broken))); !errors.Is(err, broken) || found != nil {
 		t.Errorf("%v, %v", found, err)
 	}
-	if found, err := activityschema.Validate(t.Context(), io.MultiReader(bytes.NewReader(data), iotest.ErrReader(broken))); !errors.Is(err, broken) || found != nil {
+	if found, err := activityschema.Validate(t.Context(),
+		io.MultiReader(bytes.NewReader(data), iotest.ErrReader(broken))); !errors.Is(err, broken) || found != nil {
 		t.Errorf("after the document: %v, %v", found, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if found, err := activityschema.Validate(ctx, bytes.NewReader(data)); !errors.Is(err, context.Canceled) || found != nil {
+	if found, err := activityschema.Validate(ctx, bytes.NewReader(data)); !errors.Is(err, context.Canceled) ||
+		found != nil {
 		t.Errorf("%v, %v", found, err)
 	}
 }
@@ -157,7 +161,8 @@ func BenchmarkValidate(b *testing.B) {
 			}
 			for b.Loop() {
 				measure("validate", func() {
-					if found, err := activityschema.Validate(b.Context(), bytes.NewReader(data)); err != nil || len(found) > 0 {
+					if found, err := activityschema.Validate(b.Context(), bytes.NewReader(data)); err != nil ||
+						len(found) > 0 {
 						b.Fatal(found, err)
 					}
 				})

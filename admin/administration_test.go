@@ -231,7 +231,8 @@ func TestLogoIsAPictureAndNothingElse(t *testing.T) {
 	good := picture(t, 8, 8)
 	cut := append([]byte{}, good[:len(good)-20]...)
 	bomb := picture(t, 1, 1)
-	copy(bomb[16:24], []byte{0, 1, 0, 0, 0, 1, 0, 0}) // 65536 a side, with a wrong checksum; the next one has the right one
+	// 65536 a side, with a wrong checksum; the next one has the right one
+	copy(bomb[16:24], []byte{0, 1, 0, 0, 0, 1, 0, 0})
 	for name, content := range map[string][]byte{
 		"nothing": {}, "text": []byte("hello"), "SVG": []byte(`<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>`), "HTML": []byte("<script>alert(1)</script>"),
 		"GIF": []byte("GIF89a\x01\x00\x01\x00\x00\x00\x00;"), "cut off": cut, "bomb": bomb, "wide": picture(t, 1025, 1), "large": append(picture(t, 8, 8), make([]byte, 70<<10)...),
@@ -444,7 +445,8 @@ func TestHostileNamesLeaveWhole(t *testing.T) {
 			t.Errorf("%q: people.csv has %q", name, got)
 		}
 		got := row("/admin/audit.csv?kind=user.suspend", func(row []string) bool { return slices.Contains(row, "user.suspend") })
-		if !slices.ContainsFunc(got, func(field string) bool { return strings.Contains(web.UnguardCell(field), name) }) {
+		if !slices.ContainsFunc(got,
+			func(field string) bool { return strings.Contains(web.UnguardCell(field), name) }) {
 			t.Errorf("%q: audit.csv has %q", name, got)
 		}
 		page := b.Page("/admin/users/ada").Is(200)

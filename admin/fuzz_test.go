@@ -33,7 +33,8 @@ func FuzzListsOfPeople(f *testing.F) {
 				t.Fatalf("%+v", row)
 			}
 		}
-		if _, err := a.CheckImport(t.Context(), nil, rows, roster.ImportOptions{ResetCodes: true, By: account.Operator()}); err != nil {
+		if _, err := a.CheckImport(t.Context(), nil, rows,
+			roster.ImportOptions{ResetCodes: true, By: account.Operator()}); err != nil {
 			t.Fatal(err)
 		}
 	})

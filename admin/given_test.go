@@ -65,7 +65,8 @@ func give(t *testing.T, w *world, mails *letters, from *accounttest.Browser, pre
 	w.SaveSettings(func(v *account.Settings) { v.Registration = account.RegistrationRequest })
 	row := account.JoinRequest{ID: prefix + "join", Name: "Bo", Email: prefix + "join@example.org", Reason: "x",
 		AskedAt: w.Clock.Now(), ExpiresAt: w.Clock.Now().Add(time.Hour)}
-	must(t, w.Store.AddJoinRequest(t.Context(), row, []byte(prefix), 99, account.Audit{At: w.Clock.Now(), Proof: account.ProofCode}))
+	must(t, w.Store.AddJoinRequest(t.Context(), row, []byte(prefix), 99,
+		account.Audit{At: w.Clock.Now(), Proof: account.ProofCode}))
 	from.Call("POST", "/api/admin/join-requests/"+prefix+"join/accept", nil).Is(204)
 	w.deliver(t)
 	g.codes[prefix+"post"] = codeInLink.FindStringSubmatch(mails.sent[prefix+"post@example.org"][0].Text)[1]

@@ -83,7 +83,8 @@ func TestReasonOfASuspensionIsToldWhereAsked(t *testing.T) {
 		}
 		w.deliver(t)
 		sent := post.sent[handle+"@example.org"]
-		if len(sent) != 1 || strings.Contains(sent[0].Text, reason) != told || strings.Contains(sent[0].HTML, reason) != told {
+		if len(sent) != 1 || strings.Contains(sent[0].Text, reason) != told ||
+			strings.Contains(sent[0].HTML, reason) != told {
 			t.Errorf("%s, told %t: %+v", handle, told, sent)
 		}
 		same(t, handle, w.User(handle).SuspendReason, reason)

@@ -191,7 +191,8 @@ func (w *underWay) code() string {
 func (w *underWay) passkey() string {
 	k := account.Passkey{ID: []byte(w.me + " key"), Sub: w.User(w.me).Sub, RPID: "localhost", Name: "key",
 		PublicKey: []byte("k"), AAGUID: make([]byte, 16), CreatedAt: w.Clock.Now()}
-	_, err := w.store.AddPasskey(w.T.Context(), k, account.MaxPasskeys, account.NewFactor{WayIn: true, Now: w.Clock.Now(), Audit: w.operator(account.AddFactor)})
+	_, err := w.store.AddPasskey(w.T.Context(), k, account.MaxPasskeys,
+		account.NewFactor{WayIn: true, Now: w.Clock.Now(), Audit: w.operator(account.AddFactor)})
 	w.must(err)
 	return base64.RawURLEncoding.EncodeToString(k.ID)
 }
@@ -270,7 +271,8 @@ func TestActUnderWayIsRefusedAfterARemedy(t *testing.T) {
 		halves := func(method, path, sent string, remedy func()) *accounttest.Answer {
 			half := len(sent) / 2
 			rest := &late{Reader: strings.NewReader(sent[half:]), before: remedy}
-			r := httptest.NewRequestWithContext(t.Context(), method, path, io.MultiReader(strings.NewReader(sent[:half]), rest))
+			r := httptest.NewRequestWithContext(t.Context(), method, path,
+				io.MultiReader(strings.NewReader(sent[:half]), rest))
 			r.Header.Set("Content-Type", "application/json")
 			for name, value := range w.thief.Cookies {
 				r.AddCookie(&http.Cookie{Name: name, Value: value})
@@ -574,7 +576,8 @@ func TestNoRouteIsCarriedOutAfterARemedy(t *testing.T) {
 	for _, act := range account.Acts {
 		bound := account.Audit{Session: "s", Action: act.Action, Proof: act.Proof}.Bound()
 		for _, name := range act.Routes {
-			has := slices.ContainsFunc(routes, func(r route) bool { return r.name == name && r.act.Action == act.Action })
+			has := slices.ContainsFunc(routes,
+				func(r route) bool { return r.name == name && r.act.Action == act.Action })
 			if bound && !act.Silent && !has && !slices.Contains(notUnderWay, name) {
 				t.Errorf("%s of %s is not tried", name, act.Action)
 			}

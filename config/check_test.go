@@ -225,7 +225,9 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		{"https://id.example.org", "", "k", "--tls-cert-file (SERVICE_TLS_CERT_FILE): is missing"},
 		{"http://localhost", "c", "k", "--issuer (SERVICE_OIDC_ISSUER): is http while TLS files are set: write an https issuer"},
 	} {
-		_, err := with(func(s *config.Settings) { s.Issuer, s.TLSCertFile, s.TLSKeyFile = tt.issuer, tt.cert, tt.key }).Check()
+		_, err := with(func(s *config.Settings) {
+			s.Issuer, s.TLSCertFile, s.TLSKeyFile = tt.issuer, tt.cert, tt.key
+		}).Check()
 		refused(t, err, tt.want)
 	}
 }
@@ -302,7 +304,9 @@ func TestTheCookiePrefixPromisesWhatTheAttributesKeep(t *testing.T) {
 		{"https://id.club.github.io", "club.github.io", "other", "__Secure-other", "__Host-cairn_login"},
 		{"https://id.corp.internal", "corp.internal", "other", "__Secure-other", "__Host-cairn_login"},
 	} {
-		c, err := with(func(s *config.Settings) { s.Issuer, s.CookieDomain, s.CookieName = tt.issuer, tt.domain, tt.name }).Check()
+		c, err := with(func(s *config.Settings) {
+			s.Issuer, s.CookieDomain, s.CookieName = tt.issuer, tt.domain, tt.name
+		}).Check()
 		if err != nil {
 			t.Error(err)
 			continue

@@ -68,7 +68,8 @@ func TestCredentialThatAnACLOpensToTheServiceAloneIsAccepted(t *testing.T) {
 			if tt.entries != nil {
 				b := binary.LittleEndian.AppendUint32(nil, 2)
 				for _, e := range tt.entries {
-					b = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(b, e.tag), e.given), e.id)
+					b = binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(b, e.tag), e.given)
+					b = binary.LittleEndian.AppendUint32(b, e.id)
 				}
 				if err := syscall.Setxattr(path, "system.posix_acl_access", b, 0); errors.Is(err, syscall.ENOTSUP) {
 					t.Skip("the file system has no ACLs")

@@ -133,8 +133,10 @@ func TestFurtherAlgorithmsHaveKeysOfTheirOwn(t *testing.T) {
 		want := []any{firstKey(), &oldEC.PublicKey, ec, ed, oldED.Public(), &secondKey().PublicKey}
 		for i, alg := range []string{"RS256", "ES256", "ES256", "EdDSA", "EdDSA", "RS256"} {
 			sum, err := keys[i].Thumbprint(crypto.SHA256)
-			if same, ok := want[i].(interface{ Equal(crypto.PrivateKey) bool }); err != nil || keys[i].KeyID != base64.RawURLEncoding.EncodeToString(sum) ||
-				keys[i].Algorithm != alg || ok && !same.Equal(keys[i].Key) || keys[i].IsPublic() == slices.Contains([]int{0, 2, 3}, i) {
+			if same, ok := want[i].(interface{ Equal(crypto.PrivateKey) bool }); err != nil ||
+				keys[i].KeyID != base64.RawURLEncoding.EncodeToString(sum) ||
+				keys[i].Algorithm != alg || ok && !same.Equal(keys[i].Key) ||
+				keys[i].IsPublic() == slices.Contains([]int{0, 2, 3}, i) {
 				t.Errorf("%s: key %d: %s %T", name, i, keys[i].Algorithm, keys[i].Key)
 			}
 		}

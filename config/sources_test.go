@@ -168,7 +168,8 @@ func TestHelpNamesTheVariables(t *testing.T) {
 	var p program
 	var out bytes.Buffer
 	exited := false
-	k, err := kong.New(&p, append(config.Options(config.NewEnvironment(nil)), kong.Writers(&out, &out), kong.Exit(func(int) { exited = true }))...)
+	k, err := kong.New(&p, append(config.Options(config.NewEnvironment(nil)), kong.Writers(&out, &out),
+		kong.Exit(func(int) { exited = true }))...)
 	must(t, err)
 	_, _ = k.Parse([]string{"serve", "--help"})
 	if !exited {

@@ -388,7 +388,8 @@ func (s *changedStorage) Client(context.Context, string) (*Client, error) {
 func TestEndedSecretIsRefusedWhileTheClientIsReadAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &changedStorage{secret: "first"}
-		p := &Provider{rules: newRules(Options{Storage: st, Issuer: testIssuer, Now: time.Now, Log: slog.New(slog.DiscardHandler)}, nil)}
+		p := &Provider{rules: newRules(Options{Storage: st, Issuer: testIssuer, Now: time.Now,
+			Log: slog.New(slog.DiscardHandler)}, nil)}
 		endpoint := p.clientEndpoint(nil, func(http.ResponseWriter, *http.Request, *Client) error { return nil })
 		status := func(secret string) int {
 			r := httptest.NewRequest("POST", "/oauth2/token", strings.NewReader(url.Values{"client_id": {"app"}, "client_secret": {secret}}.Encode()))

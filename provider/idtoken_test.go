@@ -72,7 +72,8 @@ func TestHintHasTheAlgorithmOfItsKey(t *testing.T) {
 		{"ES256", "r", ec, false}, {"RS256", "e", rs, false}, {"EdDSA", "e", ed, false}, {"ES256", "d", ec, false},
 		{"PS256", "r", rs, false}, {"RS512", "r", rs, false}, {"HS256", "r", public, false}, {"HS256", "d", []byte(ed.Public().(ed25519.PublicKey)), false}, {"ES256", "x", ec, false},
 	} {
-		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: c.alg, Key: jose.JSONWebKey{Key: c.key, KeyID: c.kid}}, nil)
+		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: c.alg, Key: jose.JSONWebKey{Key: c.key, KeyID: c.kid}},
+			nil)
 		must(t, err)
 		hint, err := jwt.Signed(signer).Claims(map[string]any{"iss": "https://id.example.org", "sub": "ada", "aud": "app"}).Serialize()
 		must(t, err)

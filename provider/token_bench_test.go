@@ -56,7 +56,8 @@ func newBench(b *testing.B) *bench {
 	ctx := b.Context()
 	st := storetest.New(b)
 	secret := bytes.Repeat([]byte("s"), 48)
-	_, err := st.Initialize(ctx, account.DefaultSettings(), map[string][]byte{account.SecretJWT: secret, account.SecretInstallation: secret})
+	_, err := st.Initialize(ctx, account.DefaultSettings(),
+		map[string][]byte{account.SecretJWT: secret, account.SecretInstallation: secret})
 	must(err)
 	hasher, err := password.NewTestHasher()
 	must(err)
@@ -88,7 +89,8 @@ func newBench(b *testing.B) *bench {
 	party, err := passkey.NewParty(benchIssuer, "", nil)
 	must(err)
 	accounts := site.New(service, passkey.New(service, party))
-	oidc, err := provider.New(provider.Options{Accounts: accounts, Storage: st, Issuer: benchIssuer, Keys: keys, Secret: secret, Log: log})
+	oidc, err := provider.New(provider.Options{Accounts: accounts, Storage: st, Issuer: benchIssuer, Keys: keys,
+		Secret: secret, Log: log})
 	must(err)
 	m := mux.NewRouter()
 	accounts.Mount(m)

@@ -90,9 +90,10 @@ func TestActWhoseActorWasNotCheckedIsNotStored(t *testing.T) {
 		row := during(n.ID, act("profile.change"))
 		row.Proof = account.ProofSession
 		want(t, s.RecordUnchecked(t.Context(), row), account.ErrUnavailable)
-		if rows, err := s.AuditLog(t.Context(), account.AuditQuery{}); err != nil || slices.ContainsFunc(rows, func(a account.Audit) bool {
-			return a.Action == row.Action
-		}) {
+		if rows, err := s.AuditLog(t.Context(), account.AuditQuery{}); err != nil ||
+			slices.ContainsFunc(rows, func(a account.Audit) bool {
+				return a.Action == row.Action
+			}) {
 			t.Errorf("stored: %v, %v", rows, err)
 		}
 	})

@@ -49,9 +49,10 @@ func TestAuditLogFiltersByPersonKindAndTimeInPages(t *testing.T) {
 		count(account.AuditQuery{Kind: "user."}, 60, user)
 		count(account.AuditQuery{Kind: "use"}, 0, user)
 		count(account.AuditQuery{Kind: "user.flags", Person: "bob"}, 3, of)
-		count(account.AuditQuery{From: noon.Add(-600 * time.Minute), To: noon.Add(-500 * time.Minute)}, 100, func(a account.Audit) bool {
-			return !a.At.Before(noon.Add(-600*time.Minute)) && a.At.Before(noon.Add(-500*time.Minute))
-		})
+		count(account.AuditQuery{From: noon.Add(-600 * time.Minute), To: noon.Add(-500 * time.Minute)}, 100,
+			func(a account.Audit) bool {
+				return !a.At.Before(noon.Add(-600*time.Minute)) && a.At.Before(noon.Add(-500*time.Minute))
+			})
 		count(account.AuditQuery{Person: "' OR true", Kind: "user'"}, 0, of)
 	})
 }

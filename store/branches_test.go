@@ -123,7 +123,8 @@ func TestUseOfClients(t *testing.T) {
 		}
 		got, err := s.ClientUses(ctx, []string{c.ID, idle.ID})
 		must(t, err)
-		if u := got[c.ID]; u.Users != 2 || u.LastAt.IsZero() || u.LastAt.After(time.Now().AddDate(1, 0, 0)) || got[idle.ID] != (store.ClientUse{}) {
+		if u := got[c.ID]; u.Users != 2 || u.LastAt.IsZero() || u.LastAt.After(time.Now().AddDate(1, 0, 0)) ||
+			got[idle.ID] != (store.ClientUse{}) {
 			t.Errorf("%+v", got)
 		}
 	})

@@ -214,7 +214,8 @@ func TestUpdateKeepsSecretsAndOtherClients(t *testing.T) {
 		if got.Trusted || got.RequireFlags != nil {
 			t.Errorf("%+v", got)
 		}
-		for _, method := range []string{provider.AuthNone, provider.AuthPost} { // a secret of before opens nothing afterwards
+		// a secret of before opens nothing afterwards
+		for _, method := range []string{provider.AuthNone, provider.AuthPost} {
 			sent.AuthMethod = method
 			must(t, s.UpdateClient(t.Context(), &sent, act("client.update")))
 		}

@@ -202,7 +202,8 @@ func TestAClockThatWasAheadEndsNothingForGood(t *testing.T) {
 		must(t, s.SetEnd(ctx, sub, noon.Add(3*month), noon.Add(month), act("user.end")))
 		_, err = s.Invite(ctx, invite.Code)
 		want(t, err, account.ErrInviteNotFound)
-		if u, err = s.UserBySub(ctx, sub); err != nil || u.Suspended() || u.DevicesVoidedAt.Equal(before.DevicesVoidedAt) {
+		if u, err = s.UserBySub(ctx, sub); err != nil || u.Suspended() ||
+			u.DevicesVoidedAt.Equal(before.DevicesVoidedAt) {
 			t.Errorf("%+v, %v", u, err)
 		}
 	})

@@ -214,7 +214,8 @@ func TestSecondStepOfADisownedSessionIsUndone(t *testing.T) {
 				must(t, err)
 				f, err := s.Factors(ctx, u.Sub)
 				must(t, err)
-				if u, err = s.UserBySub(ctx, u.Sub); err != nil || u.SecondFactor != earlier || (f.TOTP != nil) != earlier ||
+				if u, err = s.UserBySub(ctx, u.Sub); err != nil || u.SecondFactor != earlier ||
+					(f.TOTP != nil) != earlier ||
 					f.Passkeys != 1 || (f.RecoveryCodes > 0) != earlier {
 					t.Errorf("a second step %t, factors %+v, %v", u.SecondFactor, f, err)
 				}

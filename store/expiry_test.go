@@ -264,7 +264,8 @@ func TestAnAdministratorWithoutAnEndIsKept(t *testing.T) {
 				must(t, s.Record(ctx, given, 0))
 			}
 			must(t, s.Suspend(ctx, sub, "", noon, act("user.suspend")))
-			if read, err := s.UserBySub(ctx, admins[1-kept].Sub); err != nil || !read.EndsAt.IsZero() || read.FlagEnds != nil {
+			if read, err := s.UserBySub(ctx, admins[1-kept].Sub); err != nil || !read.EndsAt.IsZero() ||
+				read.FlagEnds != nil {
 				t.Errorf("the one that is left has an end: %+v, %v", read, err)
 			}
 			must(t, s.Exec("DELETE FROM user_flags WHERE sub IN (?, ?)", sub, admins[1-kept].Sub))

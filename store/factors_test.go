@@ -116,7 +116,8 @@ func TestSecondFactorIsMarkedWhileThereIsOne(t *testing.T) {
 			must(t, err)
 			f, err := s.Factors(ctx, u.Sub)
 			must(t, err)
-			if got.SecondFactor != marked || (f.TOTP == nil) != (want.TOTP == nil) || f.Passkeys != want.Passkeys || f.RecoveryCodes != want.RecoveryCodes {
+			if got.SecondFactor != marked || (f.TOTP == nil) != (want.TOTP == nil) || f.Passkeys != want.Passkeys ||
+				f.RecoveryCodes != want.RecoveryCodes {
 				t.Errorf("marked %t, %+v; want %t, %+v", got.SecondFactor, f, marked, want)
 			}
 		}
@@ -174,7 +175,8 @@ func TestFirstFactorIsProvenByNoSessionBeforeIt(t *testing.T) {
 			must(t, err)
 			kept, _, err := s.Session(ctx, strong.ID)
 			must(t, err)
-			if !first || kept.Live(noon) != keep || slices.Contains(kept.AMR, account.MethodMultiFactor) || !live(t, s, asking.ID) {
+			if !first || kept.Live(noon) != keep || slices.Contains(kept.AMR, account.MethodMultiFactor) ||
+				!live(t, s, asking.ID) {
 				t.Errorf("keep %t: first %t, the other session is %+v", keep, first, kept)
 			}
 			// What is asked for in a session that has not proven the factor, changes none.

@@ -42,7 +42,10 @@ func TestGrantComesBackAsStored(t *testing.T) {
 		ctx, c := t.Context(), addClient(t, s, "app")
 		u := addUser(t, s, "ada", "activity", "beta")
 		u.Profile = account.Profile{GivenName: "Ada", Address: &account.Address{Country: "Norway"}}
-		u, err := s.ChangeUser(ctx, u.Sub, func(stored *account.User) error { stored.Profile, stored.EmailVerified = u.Profile, true; return nil }, noon, nil)
+		u, err := s.ChangeUser(ctx, u.Sub, func(stored *account.User) error {
+			stored.Profile, stored.EmailVerified = u.Profile, true
+			return nil
+		}, noon, nil)
 		must(t, err)
 		n := signIn(t, s, u)
 		// What claims are made of.
@@ -171,7 +174,10 @@ func TestRefreshTokenIsSpentOnce(t *testing.T) {
 			g := newGrantStored(t, s, c, n)
 			_, refresh := addTokens(t, s, g)
 			next := "refresh-" + uuid.NewString()
-			errs := race(16, func(int) error { return s.RotateRefreshToken(ctx, g.ID, refresh, []provider.Token{refreshToken(next)}) })
+			errs := race(16, func(int) error {
+				return s.RotateRefreshToken(ctx, g.ID, refresh,
+					[]provider.Token{refreshToken(next)})
+			})
 			if n := wins(t, errs, provider.ErrSpent); n != 1 {
 				t.Fatalf("round %d: %d successors", round, n)
 			}
@@ -212,7 +218,8 @@ func TestSecondUseBeforeTheFirstIsCommittedRevokes(t *testing.T) {
 		ctx, s, other := t.Context(), storetest.Open(t, dsn), storetest.Open(t, dsn)
 		c, n := addClient(t, s, "app"), signIn(t, s, addUser(t, s, "ada"))
 		for _, commits := range []bool{true, false} {
-			for what, spend := range map[string]func(in *store.Store, g *provider.Grant, refresh string, issued ...provider.Token) error{
+			type spend = func(in *store.Store, g *provider.Grant, refresh string, issued ...provider.Token) error
+			for what, spend := range map[string]spend{
 				"code": func(in *store.Store, g *provider.Grant, _ string, issued ...provider.Token) error {
 					return in.SpendCode(ctx, g.ID, issued)
 				},

@@ -31,7 +31,8 @@ func TestHealth(t *testing.T) {
 		}
 		h, err := openToRead(t, dsn).Health(t.Context(), noon)
 		must(t, err)
-		if want := h.Bytes / 100; h.DailyBytes < want*9/10 || h.DailyBytes > want*11/10 || h.Bytes < 100_000 || h.Number < 140_000 || h.Tokens != 0 {
+		if want := h.Bytes / 100; h.DailyBytes < want*9/10 || h.DailyBytes > want*11/10 || h.Bytes < 100_000 ||
+			h.Number < 140_000 || h.Tokens != 0 {
 			t.Errorf("%+v", h)
 		}
 		if s.Dialect() == store.SQLite {

@@ -190,7 +190,8 @@ func TestPagesOfInvitesHaveEachOnce(t *testing.T) {
 				paged = append(paged, page...)
 				after = page[len(page)-1].Place()
 			}
-			newestFirst := slices.IsSortedFunc(all, func(a, b account.Invite) int { return b.CreatedAt.Compare(a.CreatedAt) })
+			newestFirst := slices.IsSortedFunc(all,
+				func(a, b account.Invite) int { return b.CreatedAt.Compare(a.CreatedAt) })
 			if diff := cmp.Diff(all, paged); diff != "" || len(all) < 7 || !newestFirst {
 				t.Errorf("%s: %s", whose, diff)
 			}

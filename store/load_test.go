@@ -30,7 +30,8 @@ func visit(t *testing.T, s *store.Store, u account.User, c *provider.Client, rou
 		func() error { _, _, err := s.Session(ctx, n.ID); return err },
 		func() error { return s.TouchSessions(ctx, map[string]time.Time{n.ID: noon.Add(time.Minute)}) },
 		func() error {
-			_, err := s.ChangeUser(ctx, u.Sub, func(u *account.User) error { u.DisplayName = display; return nil }, noon, nil)
+			_, err := s.ChangeUser(ctx, u.Sub,
+				func(u *account.User) error { u.DisplayName = display; return nil }, noon, nil)
 			return err
 		},
 		func() error {
@@ -119,7 +120,8 @@ func TestOperationsOnOneUserDoNotDeadlock(t *testing.T) {
 						err = s.ResetPassword(ctx, u.Handle, []byte("code"), u.PasswordHash, noon, act("password.reset"))
 					}
 				}
-				for _, refusal := range []error{account.ErrSuspended, account.ErrSessionNotFound, account.ErrAppNotFound, account.ErrInvalidResetCode} {
+				for _, refusal := range []error{account.ErrSuspended, account.ErrSessionNotFound,
+					account.ErrAppNotFound, account.ErrInvalidResetCode} {
 					if errors.Is(err, refusal) {
 						err = nil
 					}

@@ -271,7 +271,8 @@ func TestFailedNoticeComesAgainInTime(t *testing.T) {
 			t.Errorf("%d notices, asked for none", len(none))
 		}
 		first := ask(now, 2)
-		if len(first) != 2 || first[0].ID >= first[1].ID || !first[0].CreatedAt.Equal(noon) || !first[1].CreatedAt.Equal(noon.Add(time.Second)) {
+		if len(first) != 2 || first[0].ID >= first[1].ID || !first[0].CreatedAt.Equal(noon) ||
+			!first[1].CreatedAt.Equal(noon.Add(time.Second)) {
 			t.Fatalf("the oldest should come first: %+v", first)
 		}
 		failed, done := first[0], first[1]
@@ -284,7 +285,8 @@ func TestFailedNoticeComesAgainInTime(t *testing.T) {
 			t.Errorf("%+v, want the untried one", other)
 		}
 		again := ask(next, 10)
-		if len(again) != 1 || again[0].ID != failed.ID || again[0].Attempts != 1 || again[0].SessionID != failed.SessionID || !again[0].CreatedAt.Equal(noon) {
+		if len(again) != 1 || again[0].ID != failed.ID || again[0].Attempts != 1 ||
+			again[0].SessionID != failed.SessionID || !again[0].CreatedAt.Equal(noon) {
 			t.Errorf("%+v, want the failed one", again)
 		}
 		if left := ask(now.Add(time.Hour), 10); len(left) != 2 {
@@ -361,7 +363,8 @@ func TestSweepDeletesWhatTheProviderLeft(t *testing.T) {
 		} {
 			got, err := s.Sweep(ctx, step.at)
 			must(t, err)
-			if deleted := [4]int64{got.ClientTokens, got.PushedRequests, got.Assertions, got.LogoutNotices}; deleted != step.expected {
+			if deleted := [4]int64{got.ClientTokens, got.PushedRequests, got.Assertions,
+				got.LogoutNotices}; deleted != step.expected {
 				t.Errorf("%v: deleted %v, want %v", step.at, deleted, step.expected)
 			}
 		}

@@ -34,7 +34,8 @@ func TestPushedRequestIsItsClientsAloneUntilItExpires(t *testing.T) {
 			hash          []byte
 			client, query string
 		}{{nil, c.ID, "q"}, {another, "", "q"}, {another, "none", "q"}, {another, c.ID, ""}, {another, c.ID, "\x00"}, {another, c.ID, "\xff"}, {hash, c.ID, "q"}} {
-			want(t, s.SavePushedRequest(ctx, bad.hash, bad.client, bad.query, noon.Add(time.Minute)), account.ErrUnavailable)
+			want(t, s.SavePushedRequest(ctx, bad.hash, bad.client, bad.query, noon.Add(time.Minute)),
+				account.ErrUnavailable)
 		}
 		must(t, s.RemoveClient(ctx, c.ID, act("client.remove")))
 		_, err = s.PushedRequest(ctx, hash, c.ID, noon)

@@ -75,7 +75,8 @@ func TestSignCountRisesOrIsTold(t *testing.T) {
 		for _, c := range []struct {
 			count uint32
 			back  bool
-		}{{0, false}, {0, false}, {4_000_000_000, false}, {4_000_000_000, true}, {7, true}, {8, false}, {0, true}, {0, false}} {
+		}{{0, false}, {0, false}, {4_000_000_000, false}, {4_000_000_000, true}, {7, true}, {8, false}, {0,
+			true}, {0, false}} {
 			k.SignCount, k.BackupState, k.LastUsedAt = c.count, c.back, noon.Add(time.Duration(c.count)*time.Second)
 			back, err := s.UsePasskey(t.Context(), k, act("factor.counter"))
 			must(t, err)

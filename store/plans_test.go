@@ -62,7 +62,9 @@ func checkPlans(t *testing.T) {
 			}
 			form = strings.Join(strings.Fields(form), " ")
 			for _, scan := range scansOf(t, s.Dialect(), form, plan, grows) {
-				i := slices.IndexFunc(wholes, func(w struct{ statement, why string }) bool { return regexp.MustCompile(w.statement).MatchString(form) })
+				i := slices.IndexFunc(wholes, func(w struct{ statement, why string }) bool {
+					return regexp.MustCompile(w.statement).MatchString(form)
+				})
 				if i < 0 {
 					t.Errorf("%s reads a table as a whole: give it an index, or a line in wholes with the reason:\n%s", scan, form)
 					continue

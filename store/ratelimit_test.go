@@ -52,12 +52,14 @@ func TestCounterHoldsItsLimit(t *testing.T) {
 func TestCountersInDatabaseAndMemoryAgree(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		random := rand.New(rand.NewPCG(1, 2))
-		for _, limit := range []web.Rate{{Count: 1, Window: time.Second}, {Count: 3, Window: 45 * time.Second}, {Count: 10, Window: 15 * time.Minute}} {
+		for _, limit := range []web.Rate{{Count: 1, Window: time.Second}, {Count: 3, Window: 45 * time.Second},
+			{Count: 10, Window: 15 * time.Minute}} {
 			database, memory := s.Counters(), web.NewMemoryCounters()
 			now, open := noon, []time.Time{}
 			c := web.Counter{Name: limit.Window.String(), Key: "k", Rate: limit}
 			for step := range 200 {
-				now = now.Add(time.Duration(random.Int64N(int64(limit.Window) / int64(limit.Count)))).Truncate(time.Millisecond)
+				pause := time.Duration(random.Int64N(int64(limit.Window) / int64(limit.Count)))
+				now = now.Add(pause).Truncate(time.Millisecond)
 				if len(open) > 0 && random.IntN(3) == 0 {
 					counts := random.IntN(2) == 0
 					must(t, database.Settle(t.Context(), c, open[0], counts))

@@ -98,7 +98,8 @@ func TestSweepReadsWhatIsDue(t *testing.T) {
 		exec("UPDATE tokens SET expires_at = ? - CAST(substr(grant_id, 2) AS BIGINT) WHERE grant_id IN (SELECT id FROM grants WHERE created_at < ?)", noon.Unix(), grants/10)
 		exec("UPDATE grants SET sweep_at = created_at WHERE created_at < ?", grants/10)
 		vacuum()
-		if got, read := sweep(later); got != (store.SweepResult{Tokens: grants / 2, Grants: grants / 10 * 4 / 5}) || read > 10*grants {
+		if got, read := sweep(later); got != (store.SweepResult{Tokens: grants / 2, Grants: grants / 10 * 4 / 5}) ||
+			read > 10*grants {
 			t.Errorf("%+v; %d rows visited", got, read)
 		}
 		vacuum()

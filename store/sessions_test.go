@@ -72,7 +72,8 @@ func TestNoSessionStartsAfterWhatWouldEndIt(t *testing.T) {
 					return s.CreateSession(ctx, sessions[i], u.PasswordHash, act("session.create"))
 				})
 				must(t, errs[8])
-				wins(t, errs, account.ErrSuspended, account.ErrInvalidCredentials, account.ErrUserNotFound, account.ErrSessionNotFound)
+				wins(t, errs, account.ErrSuspended, account.ErrInvalidCredentials, account.ErrUserNotFound,
+					account.ErrSessionNotFound)
 				for _, n := range sessions {
 					if live(t, s, n.ID) {
 						t.Fatalf("%s, round %d: a session lives", operation, round)
@@ -162,7 +163,8 @@ func TestSigningOutKeepsOnlyOfflineGrants(t *testing.T) {
 		want(t, err, provider.ErrSpent)
 		n, err := s.EndSessions(ctx, u.Sub, noon, during(two.ID, act("session.end_others")))
 		must(t, err)
-		if n != 1 || usable(third) || usable(offline) || !usable(elsewhere) || live(t, s, three.ID) || !live(t, s, two.ID) {
+		if n != 1 || usable(third) || usable(offline) || !usable(elsewhere) || live(t, s, three.ID) ||
+			!live(t, s, two.ID) {
 			t.Errorf("ended %d others; third %v, kept %v", n, usable(third), usable(elsewhere))
 		}
 		n, err = s.EndSessions(ctx, u.Sub, noon, during("", act("session.end_others")))
@@ -208,7 +210,8 @@ func TestVisitsAreNotedOfLiveSessionsOnly(t *testing.T) {
 			batch[name("nobody ", i)] = noon
 		}
 		must(t, s.TouchSessions(ctx, batch))
-		must(t, s.TouchSessions(ctx, map[string]time.Time{n.ID: noon, other.ID: noon.Add(3 * time.Second)})) // late, and not
+		// late, and not
+		must(t, s.TouchSessions(ctx, map[string]time.Time{n.ID: noon, other.ID: noon.Add(3 * time.Second)}))
 		must(t, s.TouchSessions(ctx, nil))
 		got, _, err := s.Session(ctx, other.ID)
 		must(t, err)
@@ -348,7 +351,8 @@ func TestTooManySessionsEndTheOldest(t *testing.T) {
 		must(t, err)
 		revoked, err := s.RevokedIndices(ctx, earlier[0].StatusList)
 		must(t, err)
-		if len(list) != account.MaxSessions || len(revoked) != more || !slices.Contains(revoked, earlier[0].StatusIndex) || !live(t, s, bob.ID) || !live(t, s, owners.ID) {
+		if len(list) != account.MaxSessions || len(revoked) != more ||
+			!slices.Contains(revoked, earlier[0].StatusIndex) || !live(t, s, bob.ID) || !live(t, s, owners.ID) {
 			t.Errorf("%d sessions, %d tokens revoked", len(list), len(revoked))
 		}
 		_, err = useToken(ctx, s, tokens[0])

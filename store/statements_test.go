@@ -27,7 +27,8 @@ func open(t *testing.T, dsn string) *store.Store {
 func TestLogOmitsValues(t *testing.T) {
 	storetest.EachEmpty(t, func(t *testing.T, dsn string) {
 		var log bytes.Buffer
-		s, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+		s, err := store.Open(t.Context(), dsn,
+			store.Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 		must(t, err)
 		defer func() { must(t, s.Close()) }()
 		_, err = useToken(t.Context(), s, "hunter2") // no such table yet

@@ -193,7 +193,8 @@ func TestListLivesAsLongAsItsLastSession(t *testing.T) {
 		for _, step := range []struct {
 			after time.Duration
 			lists []int
-		}{{month - time.Hour, []int{1, 2}}, {month + 2*time.Hour, []int{1, 2}}, {month + 15*time.Hour, []int{2}}, {4 * month, []int{2}}} {
+		}{{month - time.Hour, []int{1, 2}}, {month + 2*time.Hour, []int{1, 2}}, {month + 15*time.Hour,
+			[]int{2}}, {4 * month, []int{2}}} {
 			_, err := s.Sweep(ctx, noon.Add(step.after))
 			must(t, err)
 			all, err := s.StatusVersions(ctx)
@@ -267,7 +268,8 @@ func TestEndOfHS256KeepsOtherSessions(t *testing.T) {
 		}
 		n, err := s.EndHS256Sessions(ctx, noon)
 		must(t, err)
-		if live, last, err = s.HS256Sessions(ctx, noon); err != nil || live != 0 || !last.IsZero() || n != 6 || len(bits(t, s, 1)) != 6 {
+		if live, last, err = s.HS256Sessions(ctx, noon); err != nil || live != 0 || !last.IsZero() || n != 6 ||
+			len(bits(t, s, 1)) != 6 {
 			t.Errorf("%d ended, %d left until %v, error %v", n, live, last, err)
 		}
 		until := noon.Add(month)

@@ -189,7 +189,8 @@ func TestNoCallWaitsForAConnectionThatIsSilent(t *testing.T) {
 		_, err := direct.Initialize(t.Context(), account.DefaultSettings(), nil)
 		must(t, err)
 		proxy, behind := startProxy(t, dsn)
-		s, err := store.Open(t.Context(), behind, store.Options{Log: slog.New(slog.DiscardHandler), Timeout: 2 * time.Second})
+		s, err := store.Open(t.Context(), behind,
+			store.Options{Log: slog.New(slog.DiscardHandler), Timeout: 2 * time.Second})
 		must(t, err)
 		defer func() { _ = s.Close() }()
 		ctx := context.Background()
@@ -253,7 +254,8 @@ func TestNoCallWaitsForAConnectionThatIsSilent(t *testing.T) {
 // A statement that does not come to an end is ended, on either database.
 func TestEveryStatementHasADeadline(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		s, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler), Timeout: 200 * time.Millisecond})
+		s, err := store.Open(t.Context(), dsn,
+			store.Options{Log: slog.New(slog.DiscardHandler), Timeout: 200 * time.Millisecond})
 		must(t, err)
 		defer func() { _ = s.Close() }()
 		_, err = s.Count("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT count(*) FROM n")
@@ -266,7 +268,8 @@ func TestEveryStatementHasADeadline(t *testing.T) {
 func TestWaitForAConnectionHasADeadline(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
 		n := signIn(t, storetest.Open(t, dsn), addUser(t, storetest.Open(t, dsn), "ada"))
-		s, err := store.Open(t.Context(), dsn, store.Options{Log: slog.New(slog.DiscardHandler), Timeout: 100 * time.Millisecond})
+		s, err := store.Open(t.Context(), dsn,
+			store.Options{Log: slog.New(slog.DiscardHandler), Timeout: 100 * time.Millisecond})
 		must(t, err)
 		defer func() { _ = s.Close() }()
 		free, err := s.HoldConnections(t.Context())
@@ -350,7 +353,8 @@ func TestOperationLetsItsRequestGo(t *testing.T) {
 			// Goroutines of database/sql may still be ending. What kept requests did so for 10 s.
 			for end := time.Now().Add(4 * time.Second); len(requests) > 10 && time.Now().Before(end); {
 				runtime.GC()
-				requests = slices.DeleteFunc(requests, func(p weak.Pointer[[1 << 10]byte]) bool { return p.Value() == nil })
+				requests = slices.DeleteFunc(requests,
+					func(p weak.Pointer[[1 << 10]byte]) bool { return p.Value() == nil })
 			}
 			// A pool of connections may hold the last request of each.
 			if len(requests) > 10 {

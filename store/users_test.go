@@ -170,7 +170,8 @@ func TestSearchFindsTheBeginningsOfWords(t *testing.T) {
 			found, _, err := s.Users(t.Context(), account.UserQuery{Query: query})
 			must(t, err)
 			same(t, query, cmp.Diff(handles, handlesOf(found), cmpopts.EquateEmpty()), "")
-			if n, exact, err := s.CountUsers(t.Context(), account.UserQuery{Query: query}); n != len(handles) || !exact || err != nil {
+			if n, exact, err := s.CountUsers(t.Context(), account.UserQuery{Query: query}); n != len(handles) ||
+				!exact || err != nil {
 				t.Errorf("%q: %d users, exact: %t, %v", query, n, exact, err)
 			}
 		}
@@ -347,7 +348,9 @@ func fullProfile() account.Profile {
 	}
 }
 
-func setProfile(s *store.Store, ctx context.Context, sub string, change func(*account.Profile) error, at time.Time) (account.User, error) {
+func setProfile(
+	s *store.Store, ctx context.Context, sub string, change func(*account.Profile) error, at time.Time,
+) (account.User, error) {
 	return s.ChangeUser(ctx, sub, func(u *account.User) error { return change(&u.Profile) }, at, nil)
 }
 
@@ -664,7 +667,8 @@ func TestDeletedUserIsNotLeftInTheFile(t *testing.T) {
 	s := storetest.Open(t, path)
 	u := addUser(t, s, "ada")
 	name, mail := "Augusta Ada of Ockham", "augusta@ockham.example"
-	_, err := s.ChangeUser(t.Context(), u.Sub, func(u *account.User) error { u.DisplayName, u.Email = name, mail; return nil }, noon, nil)
+	_, err := s.ChangeUser(t.Context(), u.Sub,
+		func(u *account.User) error { u.DisplayName, u.Email = name, mail; return nil }, noon, nil)
 	must(t, err)
 	secret := "a preference of one user"
 	_, err = s.MergePreferences(t.Context(), u.Sub, map[string]*string{"note": &secret}, 100, account.Audit{})

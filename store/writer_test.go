@@ -261,7 +261,8 @@ func TestKilledProcessHasDoneWhatItAcknowledged(t *testing.T) {
 				break
 			}
 			if len(acknowledged) == 0 {
-				time.AfterFunc(time.Duration(rand.IntN(150))*time.Millisecond, func() { _ = cmd.Process.Kill() }) // any instant is right
+				// any instant is right
+				time.AfterFunc(time.Duration(rand.IntN(150))*time.Millisecond, func() { _ = cmd.Process.Kill() })
 			}
 			acknowledged = append(acknowledged, strings.TrimSpace(line))
 		}

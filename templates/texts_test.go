@@ -68,7 +68,8 @@ func textsOfTheCode(t *testing.T) source {
 			parsed = append(parsed, f)
 		}
 		info := types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
-		if _, err := (&types.Config{Importer: compiled, FakeImportC: true}).Check(p.ImportPath, files, parsed, &info); err != nil {
+		if _, err := (&types.Config{Importer: compiled, FakeImportC: true}).Check(p.ImportPath, files, parsed,
+			&info); err != nil {
 			t.Fatal(err)
 		}
 		isText := func(e ast.Expr) bool {
@@ -244,7 +245,8 @@ func TestEveryTextIsInEachLanguage(t *testing.T) {
 				t.Errorf("lang/%s: a text with {count} has plural forms here and in en.toml, another has none: %q", f.Name(), text)
 			}
 			for form, s := range in {
-				missing := slices.DeleteFunc(placeholders(text), func(p string) bool { return slices.Contains(placeholders(s), p) })
+				missing := slices.DeleteFunc(placeholders(text),
+					func(p string) bool { return slices.Contains(placeholders(s), p) })
 				if form == "one" && slices.Equal(missing, []string{"{count}"}) {
 					missing = nil // "one thing"
 				}

@@ -113,7 +113,8 @@ func TestWithoutTLSOnlyThisMachineIsSpokenTo(t *testing.T) {
 	must(t, err)
 	defer func() { _ = l.Close() }()
 	s := mailtest.New(t, mailtest.Options{Plain: true})
-	err = sender(t, s, func(c *mail.Server) { c.Address, c.RequireTLS = l.Addr().String(), false }).Send(t.Context(), hello)
+	err = sender(t, s,
+		func(c *mail.Server) { c.Address, c.RequireTLS = l.Addr().String(), false }).Send(t.Context(), hello)
 	if err == nil || !strings.Contains(err.Error(), "not on this machine") {
 		t.Errorf("%v", err)
 	}
@@ -145,7 +146,8 @@ func TestErrorsHoldNoPasswordAndNoAddress(t *testing.T) {
 		{mailtest.Options{Greet: func() error { return &smtp.SMTPError{Code: 554, Message: "go away"} }}, "greeting: the server answers 554", false},
 	} {
 		err := sender(t, mailtest.New(t, c.o), nil).Send(t.Context(), hello)
-		if err == nil || !strings.Contains(err.Error(), c.want) || isRefused(err) != c.refused || len(err.Error()) > 300 {
+		if err == nil || !strings.Contains(err.Error(), c.want) || isRefused(err) != c.refused ||
+			len(err.Error()) > 300 {
 			t.Errorf("%v, refused %v, want %q", err, isRefused(err), c.want)
 			continue
 		}
@@ -205,7 +207,8 @@ func TestKeptConnectionThatEndsCostsNoMail(t *testing.T) {
 	})
 	m := sender(t, s, nil)
 	for i, to := range []string{"a@example.net", "bad@example.net", "b@example.net", "c@example.net", "d@example.net"} {
-		if err := m.Send(t.Context(), with(func(m *mail.Message) { m.To = to })); isRefused(err) != (i == 1) || err != nil && i != 1 {
+		if err := m.Send(t.Context(), with(func(m *mail.Message) { m.To = to })); isRefused(err) != (i == 1) ||
+			err != nil && i != 1 {
 			t.Errorf("%s: %v", to, err)
 		}
 	}

@@ -125,7 +125,8 @@ func TestHashQueueIsInOrderAndEndsForWhoWaitsTooLong(t *testing.T) {
 			t.Errorf("who gives up: %v", err)
 		}
 		begun := time.Now()
-		if _, err := h.Hash(t.Context(), anchors); !errors.Is(err, web.ErrBusy) || time.Since(begun) != 5*time.Second || s.refused != 1 {
+		if _, err := h.Hash(t.Context(), anchors); !errors.Is(err, web.ErrBusy) || time.Since(begun) != 5*time.Second ||
+			s.refused != 1 {
 			t.Errorf("who waits too long: %v after %s, %d refused", err, time.Since(begun), s.refused)
 		}
 		if waiting, busy := h.Queue(); waiting != 0 || busy != password.HashSlots() {
@@ -284,7 +285,8 @@ func TestFullQueueMakesRoomForWhoHadNone(t *testing.T) {
 			got <- err
 		}()
 		synctest.Wait()
-		if waiting, _ := h.Queue(); waiting != 256 || int(refused.Load()) != 400-256-password.HashSlots()+1 || len(got) > 0 {
+		if waiting, _ := h.Queue(); waiting != 256 ||
+			int(refused.Load()) != 400-256-password.HashSlots()+1 || len(got) > 0 {
 			t.Errorf("%d wait, %d refused", waiting, refused.Load())
 		}
 		hangUp()

@@ -211,7 +211,8 @@ func TestSignOutEndsOnlyTheUsersOwnSession(t *testing.T) {
 		r.AddCookie(&http.Cookie{Name: shared, Value: token})
 		out := httptest.NewRecorder()
 		must(t, w.Service.SignOutBrowser(out, r, w.User(c.handle).Sub))
-		if got := statusBit(w, token); got != c.bit || len(out.Result().Cookies()) == 0 { //nolint:bodyclose // a recorder's
+		//nolint:bodyclose // a recorder's
+		if got := statusBit(w, token); got != c.bit || len(out.Result().Cookies()) == 0 {
 			t.Errorf("%s: bit %d", c.handle, got)
 		}
 	}

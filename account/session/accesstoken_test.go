@@ -34,7 +34,8 @@ var edKey = sync.OnceValue(func() ed25519.PrivateKey { return ed25519.NewKeyFrom
 func accessVerifier() *session.AccessTokenVerifier {
 	keys := session.NewStaticKeySet(publicJWK(rsaKey(), kid), jose.JSONWebKey{Key: ecKey(), KeyID: "ec", Use: "sig",
 		Algorithm: "ES256"}, jose.JSONWebKey{Key: edKey(), KeyID: "ed"})
-	return &session.AccessTokenVerifier{Issuer: issuer, Audience: api, Keys: keys, Now: func() time.Time { return clock }}
+	return &session.AccessTokenVerifier{Issuer: issuer, Audience: api, Keys: keys,
+		Now: func() time.Time { return clock }}
 }
 
 func accessPayload() map[string]any {
@@ -47,7 +48,8 @@ func accessPayload() map[string]any {
 
 // sign makes a token as go-jose does, with a header of any type.
 func sign(alg jose.SignatureAlgorithm, key any, id, typ string, payload map[string]any) string {
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: key, KeyID: id}}, (&jose.SignerOptions{}).WithType(jose.ContentType(typ)))
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: key, KeyID: id}},
+		(&jose.SignerOptions{}).WithType(jose.ContentType(typ)))
 	if err != nil {
 		panic(err)
 	}
@@ -160,7 +162,8 @@ func TestEndedGrantIsSeenInTheStatusList(t *testing.T) {
 		v.Now = nil
 		payload := changed(changed(changed(accessPayload(), "iat", time.Now().Unix()), "exp", time.Now().Unix()+3600), "auth_time", time.Now().Unix())
 		keys := session.NewStaticKeySet(publicJWK(rsaKey(), kid))
-		lists := session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: issuer, Keys: keys, Client: &http.Client{Transport: s}})
+		lists := session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: issuer, Keys: keys,
+			Client: &http.Client{Transport: s}})
 		defer lists.Close()
 		v.Status = lists
 		if _, err := v.Verify(t.Context(), esToken(payload)); err != nil {

@@ -14,7 +14,8 @@ func BenchmarkVerify(b *testing.B) {
 	s, now := newServer(1), time.Now()
 	keys := s.keySet()
 	v := &session.Verifier{Issuer: issuer, Secret: secret, Keys: keys}
-	lists := session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: issuer, Keys: keys, Client: &http.Client{Transport: s}})
+	lists := session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: issuer, Keys: keys,
+		Client: &http.Client{Transport: s}})
 	defer lists.Close()
 	verify := func(token string, good bool) func(*testing.B) {
 		return func(b *testing.B) {

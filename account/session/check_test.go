@@ -66,7 +66,8 @@ func TestSettingThatRefusesEverybodyIsReported(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), string(secret[:31])) {
 				t.Fatalf("got %v, want something about %q", err, c.says)
 			}
-			if _, got := c.v.Verify(t.Context(), rsToken(good())); got == nil || got.Error() != err.Error() || errors.Is(got, session.ErrInvalid) {
+			if _, got := c.v.Verify(t.Context(), rsToken(good())); got == nil || got.Error() != err.Error() ||
+				errors.Is(got, session.ErrInvalid) {
 				t.Errorf("Verify: %v, want Check's error", got)
 			}
 			w := httptest.NewRecorder()

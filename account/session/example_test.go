@@ -24,7 +24,8 @@ func ExampleVerifier() {
 		Keys:   session.NewRemoteKeySet(cairn.URL+"/.well-known/jwks.json", session.RemoteOptions{}),
 		Secret: []byte(cairn.SharedSecret), // in production os.Getenv("SERVICE_AUTH_JWT_SECRET")
 	}
-	lists := session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: v.Issuer, Keys: v.Keys, Secret: v.Secret, Wait: 25 * time.Second})
+	lists := session.NewRemoteStatusList(session.RemoteStatusOptions{Issuer: v.Issuer, Keys: v.Keys, Secret: v.Secret,
+		Wait: 25 * time.Second})
 	defer lists.Close()
 	v.Status = lists
 	if err := v.Check(); err != nil {

@@ -198,7 +198,8 @@ func answers(t *testing.T, body string, indices ...int) []statusAnswer {
 	out := make([]statusAnswer, len(indices))
 	for i, index := range indices {
 		revoked, err := lists.Revoked(t.Context(), place(index))
-		if err != nil && (revoked || errors.Is(err, session.ErrStatusUnavailable) == errors.Is(err, session.ErrInvalid)) {
+		if err != nil &&
+			(revoked || errors.Is(err, session.ErrStatusUnavailable) == errors.Is(err, session.ErrInvalid)) {
 			t.Errorf("%d: %t, %v", index, revoked, err)
 		}
 		out[i] = statusAnswer{revoked, err}

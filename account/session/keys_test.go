@@ -140,7 +140,8 @@ func TestKeyThatIsKnownNeedsNoNetwork(t *testing.T) {
 		// One who gives up leaves the fetch to the others.
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if k, err := set.Key(ctx, kid); !errors.Is(err, session.ErrKeysUnavailable) || !errors.Is(err, context.Canceled) || k != nil {
+		if k, err := set.Key(ctx, kid); !errors.Is(err, session.ErrKeysUnavailable) ||
+			!errors.Is(err, context.Canceled) || k != nil {
 			t.Errorf("with an ended context: %v, %v", k, err)
 		}
 		wg.Wait()
@@ -280,7 +281,8 @@ func TestOneBadKeyDoesNotSpoilTheOthers(t *testing.T) {
 	wantKey(t, v.Keys, "zz", session.ErrUnknownKey)
 	wantKey(t, v.Keys, "short", session.ErrUnknownKey)
 	// The client's own rule for redirects still counts.
-	client := &http.Client{Transport: s, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Transport: s,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	wantKey(t, session.NewRemoteKeySet(issuer+"/jwks", session.RemoteOptions{Client: client}), kid, session.ErrKeysUnavailable)
 }
 

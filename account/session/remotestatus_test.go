@@ -80,7 +80,8 @@ func TestRevocationIsKnownWithinTheTTL(t *testing.T) {
 func TestOnlyTheFirstRequestWaits(t *testing.T) {
 	for life, rounds := range map[time.Duration]int{12 * time.Hour: 30, 130 * time.Second: 10} {
 		for _, wait := range []time.Duration{0, 25 * time.Second} {
-			for every, want := range map[time.Duration]int{time.Second: 1, 20 * time.Second: 1, 5*time.Minute - time.Second: 1, 7 * time.Minute: rounds} {
+			for every, want := range map[time.Duration]int{time.Second: 1, 20 * time.Second: 1,
+				5*time.Minute - time.Second: 1, 7 * time.Minute: rounds} {
 				inBubble(t, fmt.Sprintf("lists live %v, held %v, used every %v", life, wait, every), func(t *testing.T) {
 					s := newServer(7)
 					s.latency, s.life, s.sameTag = time.Second, life, true
@@ -170,7 +171,8 @@ func TestFirstFetchThatFailsIsNotTheLast(t *testing.T) {
 				lists := session.NewRemoteStatusList(o)
 				for i := range 600 { // only the first one waits
 					got, took, err := timed(t.Context(), lists, place(5))
-					if got || open != (err == nil) || !open && !errors.Is(err, session.ErrStatusUnavailable) || i > 0 && took > 0 || took > 5*time.Second {
+					if got || open != (err == nil) || !open && !errors.Is(err, session.ErrStatusUnavailable) ||
+						i > 0 && took > 0 || took > 5*time.Second {
 						t.Fatalf("%d: %t after %v, %v", i, got, took, err)
 					}
 					time.Sleep(100 * time.Millisecond)
@@ -204,7 +206,8 @@ func TestEndedRequestIsNotAccepted(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		got, took, err := timed(ctx, lists, place(5))
-		if got || took > 100*time.Millisecond || !errors.Is(err, session.ErrStatusUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		if got || took > 100*time.Millisecond || !errors.Is(err, session.ErrStatusUnavailable) ||
+			!errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%t after %v, %v", got, took, err)
 		}
 		// It leaves the request to the others.
@@ -486,7 +489,8 @@ func (c *suspendable) now() time.Time {
 		wall uint64
 		ext  int64
 	})(unsafe.Pointer(&wall))
-	fields.wall = 1<<63 | uint64(wall.Unix()-time.Date(1885, 1, 1, 0, 0, 0, 0, time.UTC).Unix())<<30 | uint64(wall.Nanosecond())
+	base := time.Date(1885, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
+	fields.wall = 1<<63 | uint64(wall.Unix()-base)<<30 | uint64(wall.Nanosecond())
 	fields.ext = int64(reading)
 	return wall
 }
@@ -500,7 +504,8 @@ func TestClockThatJumpsIsNoticed(t *testing.T) {
 	}{"asleep": {0, time.Hour}, "asleep, held": {25 * time.Second, time.Hour}, "back": {0, -20 * time.Second}, "back, held": {25 * time.Second, -20 * time.Second}, "far back": {0, -time.Hour}} {
 		inBubble(t, name, func(t *testing.T) {
 			s, clock := newServer(), &suspendable{awake: time.Now()}
-			if a, b := clock.now(), (&suspendable{awake: clock.awake}).now(); b.Sub(a) != 0 || !a.Round(0).Equal(time.Now().Round(0)) {
+			if a, b := clock.now(), (&suspendable{awake: clock.awake}).now(); b.Sub(a) != 0 ||
+				!a.Round(0).Equal(time.Now().Round(0)) {
 				t.Fatal("package time has another layout, and this clock must follow")
 			}
 			s.latency = time.Second

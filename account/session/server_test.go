@@ -202,7 +202,8 @@ func (s *server) keySet() *session.RemoteKeySet {
 
 // options are those of an application that knows the secret and the key.
 func (s *server) options() session.RemoteStatusOptions {
-	return session.RemoteStatusOptions{Issuer: s.issuer, Secret: secret, Keys: session.NewStaticKeySet(publicJWK(rsaKey(), kid)), Client: &http.Client{Transport: s}}
+	return session.RemoteStatusOptions{Issuer: s.issuer, Secret: secret,
+		Keys: session.NewStaticKeySet(publicJWK(rsaKey(), kid)), Client: &http.Client{Transport: s}}
 }
 
 func (s *server) lists() *session.RemoteStatusList { return session.NewRemoteStatusList(s.options()) }
@@ -271,7 +272,8 @@ func timed(ctx context.Context, lists *session.RemoteStatusList, ref session.Sta
 // unavailable asks for a status that cannot be known.
 func unavailable(t *testing.T, lists *session.RemoteStatusList) {
 	t.Helper()
-	if got, err := lists.Revoked(t.Context(), place(1)); got || !errors.Is(err, session.ErrStatusUnavailable) || errors.Is(err, session.ErrInvalid) {
+	if got, err := lists.Revoked(t.Context(), place(1)); got || !errors.Is(err, session.ErrStatusUnavailable) ||
+		errors.Is(err, session.ErrInvalid) {
 		t.Errorf("%t, %v", got, err)
 	}
 }

@@ -132,7 +132,8 @@ func TestWrongListIsNotBelieved(t *testing.T) {
 			cold := s.lists()
 			unavailable(t, cold)
 			v := &session.Verifier{Issuer: issuer, Secret: secret, Status: cold}
-			if _, err := v.Verify(t.Context(), hsToken(payload(issuer, time.Now(), 1))); !errors.Is(err, session.ErrStatusUnavailable) || len(err.Error()) > 250 {
+			_, err := v.Verify(t.Context(), hsToken(payload(issuer, time.Now(), 1)))
+			if !errors.Is(err, session.ErrStatusUnavailable) || len(err.Error()) > 250 {
 				t.Error(err)
 			}
 			_ = cold.Close()
@@ -148,7 +149,9 @@ func TestRevokedSessionIsNotAccepted(t *testing.T) {
 			s.fail(answeringList(sign(listPayload(place(0).URI, time.Now(), 60, 0, 7, listSize-1)) + "\n"))
 			lists := s.lists()
 			v := &session.Verifier{Issuer: issuer, Secret: secret, Status: lists}
-			for index, want := range map[int]error{0: session.ErrRevoked, 7: session.ErrRevoked, listSize - 1: session.ErrRevoked, 1: nil, 6: nil, 8: nil, listSize - 2: nil, listSize: session.ErrInvalid, 1 << 30: session.ErrInvalid} {
+			for index, want := range map[int]error{0: session.ErrRevoked, 7: session.ErrRevoked,
+				listSize - 1: session.ErrRevoked, 1: nil, 6: nil, 8: nil, listSize - 2: nil,
+				listSize: session.ErrInvalid, 1 << 30: session.ErrInvalid} {
 				_, err := v.Verify(t.Context(), hsToken(payload(issuer, time.Now(), index)))
 				if !errors.Is(err, want) || want == session.ErrInvalid && errors.Is(err, session.ErrRevoked) {
 					t.Errorf("%d: %v", index, err)
@@ -202,7 +205,8 @@ func TestListSignedWithASecretOutOfUseIsNotBelieved(t *testing.T) {
 
 // An attacker between Cairn and the application replays an old list, to bring back a revoked session.
 func TestOlderListDoesNotReplaceANewerOne(t *testing.T) {
-	for ago, accepted := range map[time.Duration]bool{time.Minute: false, 30 * time.Second: true} { // clocks of instances differ
+	// clocks of instances differ
+	for ago, accepted := range map[time.Duration]bool{time.Minute: false, 30 * time.Second: true} {
 		inBubble(t, fmt.Sprint(ago), func(t *testing.T) {
 			s := newServer()
 			s.fail(answeringList(rsList(listPayload(place(0).URI, time.Now(), 60, 7))))

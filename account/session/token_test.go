@@ -261,7 +261,8 @@ func TestTimesOfATokenCount(t *testing.T) {
 		mustRefuse(t, v, hsToken(with(claim, clock.Unix()+1)))
 	}
 	life := int64(session.Lifetime.Seconds())
-	for seconds, good := range map[int64]bool{life: true, life + 30: true, life + 31: false, 1: true, 0: false, -1: false} {
+	for seconds, good := range map[int64]bool{life: true, life + 30: true, life + 31: false, 1: true,
+		0: false, -1: false} {
 		if token := hsToken(with("exp", clock.Unix()+seconds)); good {
 			mustVerify(t, verifier(), token)
 		} else {
@@ -341,7 +342,8 @@ func TestOtherSpellingsOfAGenuineTokenAreRefused(t *testing.T) {
 			for _, c := range alphabet { // the unused bits of the last character
 				p := append([]string{}, parts...)
 				p[i] = parts[i][:len(parts[i])-1] + string(c)
-				if got, err := base64.RawURLEncoding.DecodeString(p[i]); p[i] != parts[i] && err == nil && string(got) == string(raw) {
+				if got, err := base64.RawURLEncoding.DecodeString(p[i]); p[i] != parts[i] && err == nil &&
+					string(got) == string(raw) {
 					mustRefuse(t, verifier(), strings.Join(p, "."))
 				}
 			}
@@ -373,14 +375,16 @@ func TestWrongClaimsAreRefused(t *testing.T) {
 		var cases map[string]map[string]any
 		must(t, json.Unmarshal([]byte(filled), &cases))
 		s := newServer(500)
-		v := &session.Verifier{Issuer: issuer, Secret: secret, Keys: session.NewStaticKeySet(publicJWK(rsaKey(), kid)), Status: s.lists()}
+		v := &session.Verifier{Issuer: issuer, Secret: secret, Keys: session.NewStaticKeySet(publicJWK(rsaKey(), kid)),
+			Status: s.lists()}
 		mustVerify(t, v, hsToken(payload(issuer, now, 7)))
 		for name, wrong := range cases {
 			p := payload(issuer, now, 7)
 			maps.Copy(p, wrong)
 			maps.DeleteFunc(p, func(_ string, v any) bool { return v == "none" })
 			for _, token := range []string{hsToken(p), rsToken(p)} {
-				if c, err := v.Verify(t.Context(), token); !errors.Is(err, session.ErrInvalid) && !errors.Is(err, session.ErrRevoked) {
+				if c, err := v.Verify(t.Context(), token); !errors.Is(err, session.ErrInvalid) &&
+					!errors.Is(err, session.ErrRevoked) {
 					t.Errorf("%s: %+v, %v", name, c, err)
 				}
 			}

@@ -170,7 +170,8 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 			return err
 		})},
 		"end of a flag": {account.SetFlags, nil, admin(func(s *scene, a *roster.Administration, u account.User) error {
-			end := account.FlagChange{account.FlagActivity: {On: true, SetEnd: true, EndsAt: s.Clock.Now().AddDate(1, 0, 0)}}
+			end := account.FlagChange{account.FlagActivity: {On: true, SetEnd: true,
+				EndsAt: s.Clock.Now().AddDate(1, 0, 0)}}
 			_, err := a.SetFlags(s.T.Context(), op, u, end)
 			return err
 		})},
@@ -240,7 +241,10 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 		})},
 	}
 	// These have their tests where they are done.
-	elsewhere := []string{account.AllowApp.Action, account.GiveLastingAccess.Action, account.NoticeCounter.Action, account.ImportUsers.Action, account.ExportAudit.Action, account.ExportUsers.Action, account.TestMail.Action, account.ConfirmJoin.Action, account.AcceptJoin.Action, account.RefuseJoin.Action, account.InviteUser.Action, account.BindDevice.Action, account.RefuseDevice.Action}
+	elsewhere := []string{account.AllowApp.Action, account.GiveLastingAccess.Action, account.NoticeCounter.Action,
+		account.ImportUsers.Action, account.ExportAudit.Action, account.ExportUsers.Action, account.TestMail.Action,
+		account.ConfirmJoin.Action, account.AcceptJoin.Action, account.RefuseJoin.Action, account.InviteUser.Action,
+		account.BindDevice.Action, account.RefuseDevice.Action}
 	for _, act := range account.Acts {
 		tested := slices.Contains(elsewhere, act.Action) || act.Silent || act.Proof == account.ProofOperator
 		for _, c := range cases {

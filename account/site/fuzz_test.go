@@ -42,7 +42,8 @@ func FuzzPasskey(f *testing.F) {
 		good["credential"] = json.RawMessage(credential)
 		if got := finish(w.Browser(), good); got.Status >= 500 || got.Status < 400 && credential != genuine {
 			var a, b any
-			if json.Unmarshal([]byte(credential), &a) == nil && json.Unmarshal([]byte(genuine), &b) == nil && got.Status == 200 {
+			if json.Unmarshal([]byte(credential), &a) == nil && json.Unmarshal([]byte(genuine), &b) == nil &&
+				got.Status == 200 {
 				return // the same in another spelling
 			}
 			t.Fatalf("%d %s", got.Status, got.Body)
@@ -67,7 +68,8 @@ func FuzzDeviceProof(f *testing.F) {
 		f.Add(proof[:len(proof)-3])
 	}
 	f.Fuzz(func(t *testing.T, proof string) {
-		if _, err := w.Service.RegisterDevice(t.Context(), account.Caller{}, proof); !errors.Is(err, person.ErrDeviceProof) {
+		_, err := w.Service.RegisterDevice(t.Context(), account.Caller{}, proof)
+		if !errors.Is(err, person.ErrDeviceProof) {
 			t.Fatalf("%q: %v", proof, err)
 		}
 	})

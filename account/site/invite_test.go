@@ -224,7 +224,8 @@ func TestInviteFormHasEnds(t *testing.T) {
 
 // A class that joins in one room has one address.
 func TestWholeClassGetsItsLinksAtOneAddress(t *testing.T) {
-	w, post := newMailWorld(t, withLimits(map[string]web.Rate{web.LimitForgot: {Count: 10, Window: time.Hour}, web.LimitInviteMail: {Count: 25, Window: time.Hour}}))
+	w, post := newMailWorld(t, withLimits(map[string]web.Rate{web.LimitForgot: {Count: 10, Window: time.Hour},
+		web.LimitInviteMail: {Count: 25, Window: time.Hour}}))
 	w.AddUser("ada", "admin")
 	code := w.SignedIn("ada").Call("POST", "/api/invites", map[string]any{"uses": 30, "domain": "school.example"}).Is(201).JSON()["code"].(string)
 	for i := range 30 {

@@ -265,7 +265,8 @@ func TestRequestsToJoinAreCountedByMailbox(t *testing.T) {
 }
 
 func TestFloodOfRequestsToJoin(t *testing.T) {
-	limits := map[string]web.Rate{web.LimitJoin: {Count: 5, Window: time.Hour}, web.LimitJoinAll: {Count: 100, Window: time.Hour}}
+	limits := map[string]web.Rate{web.LimitJoin: {Count: 5, Window: time.Hour},
+		web.LimitJoinAll: {Count: 100, Window: time.Hour}}
 	w, post := newMailWorld(t, withLimits(limits))
 	w.SaveSettings(openToRequests)
 	w.AddUser("ada")
@@ -349,7 +350,8 @@ func TestMailsOfRequestsToJoinArePaced(t *testing.T) {
 
 // One household does not use up the turns of everybody else.
 func TestNetworksTakeTurnsToAskToJoin(t *testing.T) {
-	limits := map[string]web.Rate{web.LimitJoin: {Count: 5, Window: time.Hour}, web.LimitJoinAll: {Count: 100, Window: time.Hour}}
+	limits := map[string]web.Rate{web.LimitJoin: {Count: 5, Window: time.Hour},
+		web.LimitJoinAll: {Count: 100, Window: time.Hour}}
 	w, _ := newMailWorld(t, withLimits(limits))
 	w.SaveSettings(openToRequests)
 	n := 0

@@ -29,10 +29,12 @@ func TestLoginAnswersAreNotCached(t *testing.T) {
 }
 
 func TestLoginLimits(t *testing.T) {
-	limits := map[string]web.Rate{web.LimitLogin: {Count: 10, Window: 15 * time.Minute}, web.LimitLoginAccount: {Count: 10, Window: 15 * time.Minute}}
+	limits := map[string]web.Rate{web.LimitLogin: {Count: 10, Window: 15 * time.Minute},
+		web.LimitLoginAccount: {Count: 10, Window: 15 * time.Minute}}
 
 	t.Run("an IPv6 customer is one address", func(t *testing.T) {
-		w := accounttest.New(t, withLimits(map[string]web.Rate{web.LimitLoginAddress: {Count: 10, Window: 15 * time.Minute}}))
+		w := accounttest.New(t,
+			withLimits(map[string]web.Rate{web.LimitLoginAddress: {Count: 10, Window: 15 * time.Minute}}))
 		for i := range 10 {
 			w.BrowserAt("2001:db8:0:1::"+string(rune('1'+i%9))).Login("user"+string(rune('a'+i)), "wrong").Is(401)
 		}
@@ -76,7 +78,8 @@ func TestLoginLimits(t *testing.T) {
 
 func TestFailingCounterRefusesSignIn(t *testing.T) {
 	w := accounttest.New(t, func(o *accounttest.Options) {
-		o.Limits = web.NewLimits(map[string]web.Rate{web.LimitLogin: {Count: 10, Window: time.Minute}}, brokenCounters{}, nil, o.Log)
+		o.Limits = web.NewLimits(map[string]web.Rate{web.LimitLogin: {Count: 10, Window: time.Minute}},
+			brokenCounters{}, nil, o.Log)
 	})
 	w.AddUser("ada")
 	a := w.Browser().Login("ada", password).Is(503, "unavailable")

@@ -180,7 +180,8 @@ func TestMailVerifiesTheAddressItWentToForADay(t *testing.T) {
 }
 
 func TestCodeOfAMailVerifiesAndGuessesEnd(t *testing.T) {
-	w, post := newMailWorld(t, withLimits(map[string]web.Rate{web.LimitVerify: {Count: 3, Window: 24 * time.Hour}, web.LimitMail: {Count: 3, Window: time.Hour}}))
+	w, post := newMailWorld(t, withLimits(map[string]web.Rate{web.LimitVerify: {Count: 3, Window: 24 * time.Hour},
+		web.LimitMail: {Count: 3, Window: time.Hour}}))
 	w.AddUser("ada")
 	w.AddUser("bob")
 	ada, bob := w.SignedIn("ada"), w.SignedIn("bob")
@@ -435,7 +436,8 @@ func TestNobodyLearnsWhoHasAnAccount(t *testing.T) {
 }
 
 func TestForgottenPasswordIsSetAnewByMail(t *testing.T) {
-	w, post := newMailWorld(t, withLimits(map[string]web.Rate{web.LimitMail: {Count: 3, Window: time.Hour}, web.LimitForgot: {Count: 6, Window: time.Hour}}))
+	w, post := newMailWorld(t, withLimits(map[string]web.Rate{web.LimitMail: {Count: 3, Window: time.Hour},
+		web.LimitForgot: {Count: 6, Window: time.Hour}}))
 	addMember(w, "ada", "ada@example.org")
 	stolen := w.SignedIn("ada")
 	post.new()
@@ -502,7 +504,8 @@ func TestMailedResetCodeLastsAnHourAndLeavesTheGivenOne(t *testing.T) {
 func TestAddedPersonChoosesAPasswordByMail(t *testing.T) {
 	w, post := newMailWorld(t)
 	add := func(handle, email string) (account.User, account.ResetCode) {
-		u, c, err := w.Administration().Add(t.Context(), account.Operator(), account.NewUser{Handle: handle, Email: email})
+		u, c, err := w.Administration().Add(t.Context(), account.Operator(),
+			account.NewUser{Handle: handle, Email: email})
 		must(t, err)
 		return u, c
 	}
@@ -631,7 +634,8 @@ func TestMarkOfADeviceIsOfThisServiceAndBounded(t *testing.T) {
 }
 
 func TestInvitesAreMailedWithinBounds(t *testing.T) {
-	w, post := newMailWorld(t, withLimits(map[string]web.Rate{web.LimitInviteMail: {Count: 5, Window: 24 * time.Hour}, web.LimitMail: {Count: 3, Window: time.Hour}}))
+	w, post := newMailWorld(t, withLimits(map[string]web.Rate{web.LimitInviteMail: {Count: 5, Window: 24 * time.Hour},
+		web.LimitMail: {Count: 3, Window: time.Hour}}))
 	w.AddUser("ada")
 	w.AddUser("root", account.FlagAdmin)
 	ada, root := w.SignedIn("ada"), w.SignedIn("root")

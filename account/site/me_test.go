@@ -233,7 +233,8 @@ func TestPreferencesBeyondTheirBoundsChangeNothing(t *testing.T) {
 // clients is the part of the store that package provider sees.
 type clients interface {
 	CreateClient(ctx context.Context, c *provider.Client, audit account.Audit) error
-	SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time, a account.Audit, refused ...string) error
+	SaveConsent(ctx context.Context, sub, clientID string, scopes []string, now time.Time, a account.Audit,
+		refused ...string) error
 }
 
 func TestUserEndsOnlyTheirOwnAppAccess(t *testing.T) {

@@ -44,7 +44,8 @@ func TestHostileNamesLeaveWhole(t *testing.T) {
 		}
 		encoded := b.Page("/api/verify?encode=percent").Is(200).Header.Get("Remote-Name")
 		got, err := url.PathUnescape(encoded)
-		if err != nil || got != name || strings.ContainsFunc(encoded, func(r rune) bool { return r <= ' ' || r > '~' || r == '+' }) {
+		if err != nil || got != name ||
+			strings.ContainsFunc(encoded, func(r rune) bool { return r <= ' ' || r > '~' || r == '+' }) {
 			t.Errorf("%q: Remote-Name, encoded: %q", name, encoded)
 		}
 

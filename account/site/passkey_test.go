@@ -133,7 +133,8 @@ func TestPasskeyIsTheOnlyStep(t *testing.T) {
 	w.Browser().Login("ada", password).Is(401, "second_factor_required")
 	keys, err := w.Store.Passkeys(t.Context(), w.User("ada").Sub)
 	slices.SortFunc(keys, func(a, b account.Passkey) int { return strings.Compare(a.Name, b.Name) })
-	if err != nil || len(keys) != 2 || keys[0].SignCount != 2 || keys[0].LastUsedAt.IsZero() || keys[0].BackupEligible || !keys[1].BackupState {
+	if err != nil || len(keys) != 2 || keys[0].SignCount != 2 || keys[0].LastUsedAt.IsZero() ||
+		keys[0].BackupEligible || !keys[1].BackupState {
 		t.Errorf("%+v: %v", keys, err)
 	}
 }
@@ -308,7 +309,8 @@ func TestSignCountThatGoesBackIsToldNotLocked(t *testing.T) {
 }
 
 func TestSuspendedAndDeletedUsersOfPasskeys(t *testing.T) {
-	limits := map[string]web.Rate{web.LimitLogin: {Count: 2, Window: time.Hour}, web.LimitLoginAddress: {Count: 2, Window: time.Hour}}
+	limits := map[string]web.Rate{web.LimitLogin: {Count: 2, Window: time.Hour},
+		web.LimitLoginAddress: {Count: 2, Window: time.Hour}}
 	w := accounttest.New(t, withLimits(limits))
 	w.AddUser("ada")
 	w.AddUser("bob")
@@ -325,7 +327,8 @@ func TestSuspendedAndDeletedUsersOfPasskeys(t *testing.T) {
 		finish(b, gone.get(begin(b))).Is(401, "invalid_passkey")
 	}
 	b.Login("bob", "wrong").Is(401)
-	if keys, err := w.Store.Passkeys(t.Context(), string(gone.device.Options.UserHandle)); err != nil || len(keys) != 0 {
+	if keys, err := w.Store.Passkeys(t.Context(), string(gone.device.Options.UserHandle)); err != nil ||
+		len(keys) != 0 {
 		t.Errorf("the deleted user has %d passkeys, %v", len(keys), err)
 	}
 }
@@ -645,7 +648,8 @@ func TestPasskeysAfterAMove(t *testing.T) {
 	step := w.Browser()
 	step.Login("ada", password).Is(401, "second_factor_required")
 	_, options := ceremony(step.Call("POST", "/api/auth/passkey/begin", map[string]string{"purpose": "second-factor"}))
-	if asked, err := virtualwebauthn.ParseAssertionOptions(options); err != nil || len(asked.AllowCredentials) != 1 || asked.RelyingPartyID != parent {
+	if asked, err := virtualwebauthn.ParseAssertionOptions(options); err != nil || len(asked.AllowCredentials) != 1 ||
+		asked.RelyingPartyID != parent {
 		t.Errorf("offered %s: %v", options, err)
 	}
 	w.Start(issuer("https://other.example", ""))

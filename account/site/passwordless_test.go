@@ -369,7 +369,9 @@ func TestOfferedPasskeyKeepsNobodyOut(t *testing.T) {
 	off.Page("/login/", "handle", "bob", "password", password).RedirectsTo("/account/")
 	off.Page("/account/").Is(200).Hides("data-offer")
 	offer(off).Is(404, "passkeys_unavailable")
-	w.SaveSettings(func(v *account.Settings) { v.OfferPasskeys, v.SecondFactorFlags = true, []string{account.FlagAdmin} })
+	w.SaveSettings(func(v *account.Settings) {
+		v.OfferPasskeys, v.SecondFactorFlags = true, []string{account.FlagAdmin}
+	})
 	root := w.Member("root", account.FlagAdmin)
 	offer(root).Is(404, "passkeys_unavailable") // set up on purpose
 	enrol(root)

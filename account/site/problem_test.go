@@ -22,7 +22,8 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestProblemBodiesAreAsClientsKnowThem(t *testing.T) {
-	w := accounttest.New(t, withLimits(map[string]web.Rate{web.LimitResetAccount: {Count: 1, Window: 30 * time.Second}}))
+	w := accounttest.New(t,
+		withLimits(map[string]web.Rate{web.LimitResetAccount: {Count: 1, Window: 30 * time.Second}}))
 	w.AddUser("ada", account.FlagAdmin)
 	w.AddUser("sus")
 	w.Suspend("sus")

@@ -53,7 +53,8 @@ func TestAResetCodeWorksOnceForOnePersonAndNotForLong(t *testing.T) {
 // Whoever has a code is the owner: it ends the lock that others caused, and their browser and address are known.
 func TestResetLiftsTheLockOfTheAccount(t *testing.T) {
 	rate := web.Rate{Count: 3, Window: 15 * time.Minute}
-	w := accounttest.New(t, withLimits(map[string]web.Rate{web.LimitLogin: rate, web.LimitLoginAddress: rate, web.LimitLoginAccount: rate}))
+	w := accounttest.New(t,
+		withLimits(map[string]web.Rate{web.LimitLogin: rate, web.LimitLoginAddress: rate, web.LimitLoginAccount: rate}))
 	w.AddUser("ada")
 	guess := func(b *accounttest.Browser) {
 		for range 3 {

@@ -111,7 +111,8 @@ func TestPasswordAloneOpensNoSessionOfWhoHasASecondFactor(t *testing.T) {
 	if methods := got.JSON()["methods"]; len(methods.([]any)) != 2 {
 		t.Errorf("methods %v", methods)
 	}
-	if b.IsSignedIn() || len(got.SetCookies) != 1 || got.SetCookies[0].Name != stepCookie || !got.SetCookies[0].HttpOnly || got.SetCookies[0].MaxAge != 300 {
+	if b.IsSignedIn() || len(got.SetCookies) != 1 || got.SetCookies[0].Name != stepCookie ||
+		!got.SetCookies[0].HttpOnly || got.SetCookies[0].MaxAge != 300 {
 		t.Fatalf("cookies %v", got.SetCookies)
 	}
 	b.Page("/login/", "handle", "ada", "password", password).RedirectsTo("/login/second-factor/")
@@ -235,7 +236,8 @@ func TestFirstStepIsBoundToItsBrowserAndTime(t *testing.T) {
 
 	first := w.Browser()
 	first.Login("ada", newPassword).Is(401)
-	if got := accounttest.Parallel(6, func(i int) int { return otp(first.Clone(), a.codes[i]).Status }); got[200] != 1 || got[401] != 5 {
+	if got := accounttest.Parallel(6,
+		func(i int) int { return otp(first.Clone(), a.codes[i]).Status }); got[200] != 1 || got[401] != 5 {
 		t.Errorf("one first step opened sessions: %v", got)
 	}
 
@@ -695,7 +697,9 @@ func (s *lateStore) AddPasskey(ctx context.Context, p account.Passkey, limit int
 	return s.Store.AddPasskey(ctx, p, limit, n)
 }
 
-func (s *lateStore) ReplaceRecoveryCodes(ctx context.Context, sub string, codes []account.RecoveryCode, now time.Time, a account.Audit) error {
+func (s *lateStore) ReplaceRecoveryCodes(
+	ctx context.Context, sub string, codes []account.RecoveryCode, now time.Time, a account.Audit,
+) error {
 	s.reset()
 	return s.Store.ReplaceRecoveryCodes(ctx, sub, codes, now, a)
 }
@@ -762,7 +766,8 @@ func (s *countedLooks) Record(ctx context.Context, a account.Audit, once time.Du
 // tell whether there is such an account.
 func TestRefusalOfALimitedAccountCostsTheSameForNobody(t *testing.T) {
 	looks := &countedLooks{}
-	limits := map[string]web.Rate{web.LimitLoginAccount: {Count: 2, Window: time.Hour}, web.LimitResetAccount: {Count: 2, Window: time.Hour}}
+	limits := map[string]web.Rate{web.LimitLoginAccount: {Count: 2, Window: time.Hour},
+		web.LimitResetAccount: {Count: 2, Window: time.Hour}}
 	w := accounttest.New(t, func(o *accounttest.Options) {
 		looks.Store, o.Store = o.Store, looks
 		o.Limits = web.NewLimits(limits, nil, o.Now, o.Log)

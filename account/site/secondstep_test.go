@@ -140,7 +140,8 @@ func TestDemandedSecondStepAsksForThePasskeyThatExists(t *testing.T) {
 	if codes, _ := bob.Call("POST", "/api/me/passkeys", body).Is(201).JSON()["recovery_codes"].([]any); len(codes) != 10 {
 		t.Errorf("%d codes", len(codes))
 	}
-	users, _, err := w.Store.Users(t.Context(), account.UserQuery{NoSecondFactor: true, Demanding: account.FlagActivity})
+	users, _, err := w.Store.Users(t.Context(),
+		account.UserQuery{NoSecondFactor: true, Demanding: account.FlagActivity})
 	if err != nil || slices.ContainsFunc(users, func(u account.User) bool { return u.Handle == "ada" || u.Handle == "bob" }) {
 		t.Errorf("without a second step: %v, %v", users, err)
 	}

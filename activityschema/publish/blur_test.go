@@ -28,7 +28,9 @@ func homePlaces(t *testing.T) *Places {
 
 // passing is a track from home to the west, back past home to the east, and home again, at 5 m/s. inside may
 // change the samples that the places hide, and idle is for how long it stands at home at first.
-func passing(t *testing.T, places *Places, idle int64, inside func(s *activityschema.Timeseries, row int)) *activityschema.Detail {
+func passing(
+	t *testing.T, places *Places, idle int64, inside func(s *activityschema.Timeseries, row int),
+) *activityschema.Detail {
 	t.Helper()
 	d := &activityschema.Detail{Version: activityschema.Version}
 	d.ID, d.Sport, d.Privacy = "2026-05-03-aaaa", activityschema.SportRunning, activityschema.PrivacyPublic
@@ -40,7 +42,8 @@ func passing(t *testing.T, places *Places, idle int64, inside func(s *activitysc
 	at := func(east float64) {
 		s.T = append(s.T, now)
 		s.Lat = append(s.Lat, activityschema.Some(homeLat))
-		s.Lon = append(s.Lon, activityschema.Some(math.Round((homeLon+east/(metreDegree*math.Cos(homeLat*math.Pi/180)))*1e6)/1e6))
+		s.Lon = append(s.Lon,
+			activityschema.Some(math.Round((homeLon+east/(metreDegree*math.Cos(homeLat*math.Pi/180)))*1e6)/1e6))
 		s.ElevationM = append(s.ElevationM, activityschema.Some(400+math.Abs(east)/50))
 		s.HRBpm = append(s.HRBpm, activityschema.Some(int64(130+len(s.T)%9)))
 		s.SpeedKmh = append(s.SpeedKmh, activityschema.Some(18.0))
@@ -139,10 +142,12 @@ func TestBlurShowsNothingOfWhatIsHidden(t *testing.T) {
 	if d.Timeseries.TemperatureC != nil {
 		t.Error("the temperature tells how long ago the home was left: to within 40 s, for a device from a warm room")
 	}
-	if len(d.Laps) != 0 || d.StartedAt.Minute()%15 != 0 || *d.DistanceM > *plain.DistanceM-4*hiddenLeast || d.Description != nil || d.SourceHash != nil {
+	if len(d.Laps) != 0 || d.StartedAt.Minute()%15 != 0 || *d.DistanceM > *plain.DistanceM-4*hiddenLeast ||
+		d.Description != nil || d.SourceHash != nil {
 		t.Errorf("%.300s", want)
 	}
-	if hidden, err := Blur(plain, places, true); err != nil || !hidden.StartedAt.Time.Equal(rideStart.Truncate(24*time.Hour)) {
+	if hidden, err := Blur(plain, places, true); err != nil ||
+		!hidden.StartedAt.Time.Equal(rideStart.Truncate(24*time.Hour)) {
 		t.Errorf("with the day alone: %v %v", hidden.StartedAt, err)
 	}
 }
@@ -163,11 +168,13 @@ func TestBlurRefusesWhatIsNearHomeOnly(t *testing.T) {
 		t.Error("blurred without a place")
 	}
 	d.Timeseries.Lat, d.Timeseries.Lon = nil, nil
-	if out, err := Blur(d, places, false); err != nil || out.BBox != nil || out.StartLatLng != nil || out.EndLatLng != nil || out.DistanceM != nil {
+	if out, err := Blur(d, places, false); err != nil || out.BBox != nil || out.StartLatLng != nil ||
+		out.EndLatLng != nil || out.DistanceM != nil {
 		t.Errorf("a summary of positions that are gone: %v", err)
 	}
 	d.BBox, d.StartLatLng, d.EndLatLng = nil, nil, nil
-	if out, err := Blur(d, places, false); err != nil || out.DistanceM == nil || out.SourceHash != nil || out.Timeseries.ElevationM != nil {
+	if out, err := Blur(d, places, false); err != nil || out.DistanceM == nil || out.SourceHash != nil ||
+		out.Timeseries.ElevationM != nil {
 		t.Errorf("an activity without positions: %v", err)
 	}
 	d.Timeseries.ElevationM = append(d.Timeseries.ElevationM, activityschema.Some(1.0))
@@ -207,7 +214,8 @@ func TestBlurBreaksALineThroughAPlace(t *testing.T) {
 	var sparse activityschema.Timeseries
 	for i, lon := range d.Timeseries.Lon {
 		if east := math.Abs(lon.Value-homeLon) * metreDegree; east > 2500 {
-			sparse.T, sparse.Lat, sparse.Lon = append(sparse.T, int64(i)), append(sparse.Lat, d.Timeseries.Lat[i]), append(sparse.Lon, lon)
+			sparse.T, sparse.Lon = append(sparse.T, int64(i)), append(sparse.Lon, lon)
+			sparse.Lat = append(sparse.Lat, d.Timeseries.Lat[i])
 		}
 	}
 	d.Timeseries = sparse
@@ -237,7 +245,8 @@ func TestZoneIsTheSameInEveryRun(t *testing.T) {
 	}
 	for bearing := range 360 { // the place itself is always well inside
 		north, east := hiddenLeast*math.Cos(float64(bearing)), hiddenLeast*math.Sin(float64(bearing))
-		if !places.hides(homeLat+north/metreDegree*0.99, homeLon+east/(metreDegree*math.Cos(homeLat*math.Pi/180))*0.99) {
+		if !places.hides(homeLat+north/metreDegree*0.99,
+			homeLon+east/(metreDegree*math.Cos(homeLat*math.Pi/180))*0.99) {
 			t.Fatal("a position near the place is shown")
 		}
 	}

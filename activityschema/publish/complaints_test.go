@@ -161,7 +161,8 @@ func TestRestIsWhereOneStays(t *testing.T) {
 
 // Times with fractions give speeds as they were: whole seconds would make every other one a third too fast.
 func TestSpeedIsThatOfTheTimesAsRecorded(t *testing.T) {
-	list := change(rows(401, 7.5), func(i int, r *row) { r.t = float64(i) * 1.5; r.lat = 47 + float64(i)*7.5/metreDegree })
+	list := change(rows(401, 7.5),
+		func(i int, r *row) { r.t = float64(i) * 1.5; r.lat = 47 + float64(i)*7.5/metreDegree })
 	d := checked(t, read(t, []byte(asGPX("cycling", list))))
 	about(t, "maximum", *d.MaxSpeedKmh, 18, 0.1)
 	about(t, "distance", *d.DistanceM, 3000, 3)

@@ -89,17 +89,21 @@ func asTCX(sport string, list []row, lapMetres float64, laps int) string {
 func asFIT(sport uint64, list []row, seconds, metres float64, before ...func(w *fitWriter)) string {
 	var w fitWriter
 	w.message(fitFileID, fitUint{0, 1, 0, fitFileActivity}, fitUint{1, 2, 0x84, 1}, fitUint{2, 2, 0x84, 3121})
-	w.message(fitSession, fitUint{fitTimestamp, 4, 0x86, fitTime(begun)}, fitUint{2, 4, 0x86, fitTime(begun)}, fitUint{5, 1, 0, sport},
-		fitUint{7, 4, 0x86, uint64(seconds * 1000)}, fitUint{8, 4, 0x86, uint64(seconds * 1000)}, fitUint{9, 4, 0x86, uint64(metres * 100)})
+	w.message(fitSession, fitUint{fitTimestamp, 4, 0x86, fitTime(begun)}, fitUint{2, 4, 0x86, fitTime(begun)},
+		fitUint{5, 1, 0, sport},
+		fitUint{7, 4, 0x86, uint64(seconds * 1000)}, fitUint{8, 4, 0x86, uint64(seconds * 1000)}, fitUint{9, 4, 0x86,
+			uint64(metres * 100)})
 	for _, f := range before {
 		f(&w)
 	}
 	semicircles := func(v float64) uint64 { return uint64(uint32(int32(v / 180 * (1 << 31)))) }
 	for i, r := range list {
 		if r.pause {
-			w.message(fitEvent, fitUint{fitTimestamp, 4, 0x86, fitTime(list[i-1].at())}, fitUint{0, 1, 0, 0}, fitUint{1, 1, 0, 4})
+			w.message(fitEvent, fitUint{fitTimestamp, 4, 0x86, fitTime(list[i-1].at())}, fitUint{0, 1, 0, 0},
+				fitUint{1, 1, 0, 4})
 		}
-		fields := []fitUint{{fitTimestamp, 4, 0x86, fitTime(r.at())}, {0, 4, 0x85, semicircles(r.lat)}, {1, 4, 0x85, semicircles(r.lon)},
+		fields := []fitUint{{fitTimestamp, 4, 0x86, fitTime(r.at())}, {0, 4, 0x85, semicircles(r.lat)},
+			{1, 4, 0x85, semicircles(r.lon)},
 			{5, 4, 0x86, uint64(r.metres * 100)}, {2, 2, 0x84, uint64(math.Round((r.ele + 500) * 5))}, {7, 2, 0x84, uint64(r.power)}}
 		if r.hr > 0 {
 			fields = append(fields, fitUint{3, 1, 2, uint64(r.hr)})
@@ -328,7 +332,8 @@ func TestSensorsOfOtherMakersAreRead(t *testing.T) {
 	developer := func(name, units string, value func(i int) float32) string {
 		var w fitWriter
 		w.message(fitFileID, fitUint{0, 1, 0, fitFileActivity})
-		w.texts(fitFieldDescription, []fitUint{{0, 1, 2, 0}, {1, 1, 2, 7}, {2, 1, 2, 0x88}}, text(3, name), text(8, units))
+		w.texts(fitFieldDescription, []fitUint{{0, 1, 2, 0}, {1, 1, 2, 7}, {2, 1, 2, 0x88}},
+			text(3, name), text(8, units))
 		w.Write([]byte{0x60, 0, 0, fitRecord, 0, 1, fitTimestamp, 4, 0x86, 1, 7, 4, 0})
 		for i := range 601 {
 			w.WriteByte(0)
@@ -339,7 +344,8 @@ func TestSensorsOfOtherMakersAreRead(t *testing.T) {
 	}
 	constant := func(v float32) func(int) float32 { return func(int) float32 { return v } }
 	beats := asFIT(5, steady(), 600, 3000, func(w *fitWriter) {
-		w.message(fitHR, fitUint{fitTimestamp, 4, 0x86, fitTime(begun)}, fitUint{6, 1, 2, 120}, fitUint{9, 4, 0x86, 2048})
+		w.message(fitHR, fitUint{fitTimestamp, 4, 0x86, fitTime(begun)}, fitUint{6, 1, 2, 120},
+			fitUint{9, 4, 0x86, 2048})
 		w.Write([]byte{0x40, 0, 0, fitHR, 0, 2, 6, 8, 2, 10, 12, 13})
 		for i := 0; i < 600; i += 8 { // a beat a second, three bytes for two times of 12 bits
 			w.WriteByte(0)
@@ -371,7 +377,8 @@ func TestSensorsOfOtherMakersAreRead(t *testing.T) {
 			t.Fatal(c.name, err)
 		}
 		for i, v := range []*int64{d.AvgHRBpm, d.AvgPowerW} {
-			if want := [2]int64{c.hr, c.power}[i]; want > 0 && (v == nil || *v != want) || want == 0 && v != nil && *v > 0 {
+			if want := [2]int64{c.hr, c.power}[i]; want > 0 && (v == nil || *v != want) ||
+				want == 0 && v != nil && *v > 0 {
 				t.Errorf("%s: heart rate %v, power %v, want %d and %d", c.name, d.AvgHRBpm, d.AvgPowerW, c.hr, c.power)
 			}
 		}
@@ -401,7 +408,8 @@ func TestDayIsThatOfThePlace(t *testing.T) {
 		return strings.ReplaceAll(asGPX("cycling", list), "Z</time>", offset+"</time>")
 	}
 	local := asFIT(2, change(steady(), func(_ int, r *row) { r.t += 15 * 3600 }), 600, 3000, func(w *fitWriter) {
-		w.message(fitActivity, fitUint{fitTimestamp, 4, 0x86, fitTime(begun)}, fitUint{5, 4, 0x86, fitTime(begun) + 5*3600 + 1800})
+		w.message(fitActivity, fitUint{fitTimestamp, 4, 0x86, fitTime(begun)},
+			fitUint{5, 4, 0x86, fitTime(begun) + 5*3600 + 1800})
 	})
 	for _, c := range []struct{ name, data, day, start string }{
 		{"Zurich", at(8, 8, "Z"), "2025-06-01", "2025-06-01T10:00:00+02:00"},
@@ -480,12 +488,14 @@ func TestRestOfMoreThanADayMakesTwoActivities(t *testing.T) {
 func TestTotalsWithoutATrack(t *testing.T) {
 	var w fitWriter
 	w.message(fitFileID, fitUint{0, 1, 0, fitFileActivity})
-	w.message(fitSession, fitUint{fitTimestamp, 4, 0x86, fitTime(begun) + 1800}, fitUint{5, 1, 0, 1}, fitUint{7, 4, 0x86, 1_800_000},
+	w.message(fitSession, fitUint{fitTimestamp, 4, 0x86, fitTime(begun) + 1800}, fitUint{5, 1, 0, 1},
+		fitUint{7, 4, 0x86, 1_800_000},
 		fitUint{8, 4, 0x86, 1_800_000}, fitUint{9, 4, 0x86, 500_000})
 	point := strings.Replace(asTCX("Running", rows(1, 0), 5000, 1), "Seconds>0<", "Seconds>1800<", 1)
 	for _, data := range []string{point, string(w.file())} {
 		d := checked(t, read(t, []byte(data)))
-		if d.Sport != activityschema.SportRunning || !d.StartedAt.Time.Equal(begun) || orZero(d.DistanceM) != 5000 || orZero(d.MovingTimeS) != 1800 {
+		if d.Sport != activityschema.SportRunning || !d.StartedAt.Time.Equal(begun) || orZero(d.DistanceM) != 5000 ||
+			orZero(d.MovingTimeS) != 1800 {
 			t.Errorf("%s at %s: %v m in %v s", d.Sport, d.StartedAt, orZero(d.DistanceM), orZero(d.MovingTimeS))
 		}
 	}

@@ -90,7 +90,8 @@ func TestFITValuesAreThoseOfTheFullDecoder(t *testing.T) {
 			h := have[n]
 			n++
 			if h.At != w.At || !alike(h.Lat, w.Lat) || !alike(h.Lon, w.Lon) || !alike(h.ElevationM, w.ElevationM) ||
-				!alike(h.DistanceM, w.DistanceM) || math.Abs(h.SpeedMS-w.SpeedMS) > 0.0011 || !alike(h.TempC, w.TempC) ||
+				!alike(h.DistanceM, w.DistanceM) || math.Abs(h.SpeedMS-w.SpeedMS) > 0.0011 ||
+				!alike(h.TempC, w.TempC) ||
 				h.HRBpm != w.HRBpm || h.CadenceRpm != w.CadenceRpm || h.PowerW != w.PowerW {
 				t.Fatalf("%s: sample %d is %+v, the library has %+v", file, n-1, h, w)
 			}

@@ -400,7 +400,8 @@ func TestSessionsOfATriathlon(t *testing.T) {
 			d, err := f.Detail(n)
 			must(t, err)
 			sports = append(sports, string(rec.Sport))
-			if d.StartedAt.Before(time.Date(2023, 9, 2, 0, 0, 0, 0, time.UTC)) || len(d.Laps) == 0 || d.Laps[0].Index != 0 {
+			if d.StartedAt.Before(time.Date(2023, 9, 2, 0, 0, 0, 0, time.UTC)) || len(d.Laps) == 0 ||
+				d.Laps[0].Index != 0 {
 				t.Errorf("session %d: %s with %d laps", n, d.StartedAt, len(d.Laps))
 			}
 		}

@@ -41,7 +41,8 @@ func TestDocumentsDoNotContradictThemselves(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		d.Privacy = activityschema.PrivacyPublic
-		if orZero(d.MovingTimeS) > orZero(d.DurationS) || orZero(d.AvgSpeedKmh) > orZero(d.MaxSpeedKmh) && d.MaxSpeedKmh != nil ||
+		if orZero(d.MovingTimeS) > orZero(d.DurationS) ||
+			orZero(d.AvgSpeedKmh) > orZero(d.MaxSpeedKmh) && d.MaxSpeedKmh != nil ||
 			orZero(d.DistanceM) > 0 && d.MovingTimeS != nil && *d.MovingTimeS == 0 {
 			t.Errorf("%s: %v m in %v of %v s, %v km/h", name, orZero(d.DistanceM), orZero(d.MovingTimeS), orZero(d.DurationS), orZero(d.MaxSpeedKmh))
 		}
@@ -57,10 +58,12 @@ func TestWhatWasDoneIndoors(t *testing.T) {
 	var w fitWriter
 	w.message(fitFileID, fitUint{0, 1, 0, fitFileActivity})
 	for n := range uint64(20) {
-		w.message(fitRecord, fitUint{fitTimestamp, 4, 0x86, fitTime(begun) + 60*(n+1)}, fitUint{5, 4, 0x86, 5000 * (n + 1)})
+		w.message(fitRecord, fitUint{fitTimestamp, 4, 0x86, fitTime(begun) + 60*(n+1)},
+			fitUint{5, 4, 0x86, 5000 * (n + 1)})
 	}
-	w.message(fitSession, fitUint{fitTimestamp, 4, 0x86, fitTime(begun) + 1200}, fitUint{2, 4, 0x86, fitTime(begun)}, fitUint{5, 1, 0, 5},
-		fitUint{6, 1, 0, 17}, fitUint{7, 4, 0x86, 1_200_000}, fitUint{8, 4, 0x86, 1_200_000}, fitUint{9, 4, 0x86, 100_000})
+	w.message(fitSession, fitUint{fitTimestamp, 4, 0x86, fitTime(begun) + 1200}, fitUint{2, 4, 0x86, fitTime(begun)},
+		fitUint{5, 1, 0, 5}, fitUint{6, 1, 0, 17}, fitUint{7, 4, 0x86, 1_200_000}, fitUint{8, 4, 0x86, 1_200_000},
+		fitUint{9, 4, 0x86, 100_000})
 	f := read(t, w.file())
 	d := checked(t, f)
 	if orZero(d.DistanceM) != 1000 || orZero(d.MovingTimeS) != 1200 || f.Recordings[0].Warnings != nil {

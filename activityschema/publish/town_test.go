@@ -73,7 +73,8 @@ func newTown(seed uint64, mainRoads bool) *town {
 		switch {
 		case main(line):
 			return int32(length * mainCost)
-		case mainRoads && !inTown && t.Float64() < noRoad, t.Float64() < missing, (main(across) || main(beyond)) && t.Float64() < closed:
+		case mainRoads && !inTown && t.Float64() < noRoad, t.Float64() < missing, (main(across) || main(beyond)) &&
+			t.Float64() < closed:
 			return 0
 		}
 		return int32(length)
@@ -97,7 +98,8 @@ func newTown(seed uint64, mainRoads bool) *town {
 	for i := range t.days {
 		t.days[i] = t.day()
 		c := float64(t.right[t.from])
-		t.days[i].far = t.costs(t.days[i].right, t.days[i].up, math.Inf(1), start{t.from, int32(t.part * c)}, start{t.to, int32((1 - t.part) * c)})
+		t.days[i].far = t.costs(t.days[i].right, t.days[i].up, math.Inf(1), start{t.from, int32(t.part * c)},
+			start{t.to, int32((1 - t.part) * c)})
 	}
 	return t
 }

@@ -533,7 +533,8 @@ func TestGivenSecretsLookRandom(t *testing.T) {
 			t.Errorf("%q: %v", secret, err)
 		}
 		if ok {
-			if again, err := provider.ParseSecretHash(stored.HashText(), stored.CreatedAt); err != nil || !reflect.DeepEqual(again, stored) {
+			if again, err := provider.ParseSecretHash(stored.HashText(), stored.CreatedAt); err != nil ||
+				!reflect.DeepEqual(again, stored) {
 				t.Errorf("%s: %v", stored.HashText(), err)
 			}
 		}

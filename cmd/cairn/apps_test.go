@@ -31,7 +31,8 @@ func TestRecipesRegisterWhatTheyName(t *testing.T) {
 		if r.Known != "tried" && r.From == "" || r.Known == "tried" && r.Version == "" {
 			t.Errorf("%s: it is %s: say from where, or which version", r.App, r.Known)
 		}
-		if day, err := time.Parse(time.DateOnly, r.Date); err != nil || day.Before(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)) {
+		if day, err := time.Parse(time.DateOnly, r.Date); err != nil ||
+			day.Before(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)) {
 			t.Errorf("%s: date %q", r.App, r.Date)
 		}
 		if r.Known == "ci" {

@@ -260,7 +260,8 @@ func TestTimeComesFromTheInjectedClock(t *testing.T) {
 				case *ast.IfStmt:
 					test, ok := n.Cond.(*ast.BinaryExpr)
 					if ok && test.Op == token.EQL && types.ExprString(test.Y) == "nil" && len(n.Body.List) == 1 {
-						if set, ok := n.Body.List[0].(*ast.AssignStmt); ok && len(set.Lhs) == 1 && types.ExprString(set.Lhs[0]) == types.ExprString(test.X) {
+						if set, ok := n.Body.List[0].(*ast.AssignStmt); ok && len(set.Lhs) == 1 &&
+							types.ExprString(set.Lhs[0]) == types.ExprString(test.X) {
 							defaults[set.Rhs[0]] = true
 						}
 					}

@@ -622,7 +622,8 @@ func TestServeMakesBackupsAndKeepsTheNewest(t *testing.T) {
 		var background sync.WaitGroup
 		background.Go(func() {
 			source := archive.BackupSource{Store: st, Database: dsn, Recipient: recipient, DataKey: "data.key"}
-			b := config.Backup{Dir: folder, Every: time.Second, Keep: 2, Command: script} // more often than a setting may say
+			// more often than a setting may say
+			b := config.Backup{Dir: folder, Every: time.Second, Keep: 2, Command: script}
 			archive.BackupUntil(ctx, source, b, slog.New(slog.NewTextHandler(&log, nil)))
 		})
 		var failure string
@@ -665,7 +666,8 @@ func TestServeEncryptsItsBackupsToTheRecipient(t *testing.T) {
 	fatalIf(t, os.Mkdir("backups", 0o700))
 	startProcess(t, "--backup-dir", "backups", "--backup-every", "1h", "--backup-recipient", recipient)
 	var made []string
-	for end := time.Now().Add(30 * time.Second); len(made) == 0 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); len(made) == 0 &&
+		time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		made, _ = filepath.Glob("backups/cairn-*Z.tar.gz*")
 	}
 	if len(made) != 1 {
@@ -793,7 +795,8 @@ func TestBackupByHandDoesNotDelayScheduledOnes(t *testing.T) {
 		folder := t.TempDir()
 		p := startProcess(t, "--database", dsn, "--private-key-file", "key.pem", "--backup-dir", folder)
 		var files []string
-		for end := time.Now().Add(30 * time.Second); len(files) == 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(30 * time.Second); len(files) == 0 &&
+			time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 			files, _ = filepath.Glob(filepath.Join(folder, "cairn-*Z.tar.gz"))
 		}
 		p.stop()

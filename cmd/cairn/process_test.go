@@ -216,7 +216,8 @@ func TestCertificateIsReloadedWhenItsFilesChange(t *testing.T) {
 	if err != nil || end == nil {
 		t.Fatalf("no end of the certificate among the metrics: %v %s", err, series)
 	}
-	if seconds, err := strconv.ParseFloat(string(end[1]), 64); err != nil || math.Abs(seconds-float64(time.Now().Add(time.Hour).Unix())) > 60 {
+	if seconds, err := strconv.ParseFloat(string(end[1]), 64); err != nil ||
+		math.Abs(seconds-float64(time.Now().Add(time.Hour).Unix())) > 60 {
 		t.Errorf("the certificate of an hour ends at %s: %v", end[1], err)
 	}
 	waitFor := func(want int64) {
@@ -440,7 +441,8 @@ func TestDatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 		res, err := http.Get("http://" + p.address + "/readyz")
 		fatalIf(t, err)
 		defer func() { _ = res.Body.Close() }()
-		if body, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), says) {
+		if body, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusServiceUnavailable ||
+			!strings.Contains(string(body), says) {
 			t.Errorf("/readyz: %d %s", res.StatusCode, body)
 		}
 		if logged := strings.Join(p.rest(), "\n"); !strings.Contains(logged, "--apply (SERVICE_APPLY): nothing was applied") {

@@ -93,7 +93,8 @@ func TestWatchdogIsForAServiceThatDoesNotAnswer(t *testing.T) {
 	if got := said(t, socket, 500*time.Millisecond); got != "" {
 		t.Fatalf("without an answer: %q", got)
 	}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	unavailable := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
+	server := httptest.NewUnstartedServer(http.HandlerFunc(unavailable))
 	_ = server.Listener.Close()
 	server.Listener = l
 	server.Start()

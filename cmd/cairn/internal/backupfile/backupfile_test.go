@@ -125,7 +125,8 @@ func TestMemberOutsideOfTheFolderIsRefused(t *testing.T) {
 	content := filepath.Join(t.TempDir(), "db")
 	must(t, os.WriteFile(content, []byte("rows"), 0o600))
 	for _, name := range []string{"../planted", "keys/../../planted", filepath.Join(t.TempDir(), "planted")} {
-		m := &backupfile.Manifest{Files: []backupfile.File{{Name: backupfile.Database, Path: content}, {Name: name, Path: content}}}
+		m := &backupfile.Manifest{Files: []backupfile.File{{Name: backupfile.Database, Path: content},
+			{Name: name, Path: content}}}
 		var b bytes.Buffer
 		must(t, backupfile.Create(t.Context(), &b, m, nil))
 		folder := t.TempDir()

@@ -84,10 +84,11 @@ var addresses atomic.Uint32
 func newMember(l *ledger, c *installation, secret, handle string) *member {
 	n := addresses.Add(1)
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1+byte(n>>14), byte(n>>7&0x7f), 1+byte(n&0x7f))}}
-	client := browser.NewClient(40*time.Second, &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
-		_, port, _ := net.SplitHostPort(address)
-		return dialer.DialContext(ctx, "tcp", "127.0.0.1:"+port)
-	}})
+	client := browser.NewClient(40*time.Second,
+		&http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			_, port, _ := net.SplitHostPort(address)
+			return dialer.DialContext(ctx, "tcp", "127.0.0.1:"+port)
+		}})
 	client.Jar, _ = cookiejar.New(nil)
 	app := browser.App{ID: "app", Secret: secret, Callback: callback}
 	return &member{ledger: l, base: c.URL, app: app, handle: handle, client: client}

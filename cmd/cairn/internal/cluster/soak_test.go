@@ -45,7 +45,8 @@ type events struct {
 
 // planned reports whether a request was under way during what nobody may notice.
 func (e events) planned(r request) bool {
-	return r.end.After(e.restarted) && r.begin.Before(e.replaced) || r.end.After(e.migrating) && r.begin.Before(e.migrated.Add(time.Second))
+	return r.end.After(e.restarted) && r.begin.Before(e.replaced) ||
+		r.end.After(e.migrating) && r.begin.Before(e.migrated.Add(time.Second))
 }
 
 // TestSoak is a club under load while its instances are replaced one after the other, a

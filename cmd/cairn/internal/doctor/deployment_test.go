@@ -134,7 +134,8 @@ func (d *deployment) initialize(st *store.Store) string {
 	secret := rand.Text() + rand.Text()
 	settings := account.DefaultSettings()
 	settings.SecondFactorFlags = []string{account.FlagAdmin}
-	_, err := st.Initialize(ctx, settings, map[string][]byte{account.SecretJWT: []byte(secret), account.SecretInstallation: []byte(rand.Text() + rand.Text())})
+	_, err := st.Initialize(ctx, settings, map[string][]byte{account.SecretJWT: []byte(secret),
+		account.SecretInstallation: []byte(rand.Text() + rand.Text())})
 	must(d.t, err)
 	by := account.Operator().Audit(now, account.ChangeProfile, "keeper", "")
 	u := account.User{Sub: uuid.NewString(), Handle: "keeper", DisplayName: "Keeper", PasswordHash: "none that fits", Flags: []string{account.FlagAdmin}, CreatedAt: now, UpdatedAt: now}
@@ -200,7 +201,8 @@ func (d *deployment) start() *deployment {
 	}
 	secret, err := st.Secret(t.Context(), account.SecretJWT)
 	must(t, err)
-	h, err := httpd.New(t.Context(), httpd.Options{Config: checked, Store: st, Secret: secret, Keys: keys, Hasher: d.options.Hasher, Log: slog.New(slog.DiscardHandler)})
+	h, err := httpd.New(t.Context(), httpd.Options{Config: checked, Store: st, Secret: secret, Keys: keys,
+		Hasher: d.options.Hasher, Log: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	d.service = &httptest.Server{Listener: listen(t), Config: httpd.NewServer(h, slog.New(slog.DiscardHandler))}
 	d.service.Start()
@@ -216,7 +218,8 @@ func (d *deployment) start() *deployment {
 	outside := httptest.NewUnstartedServer(front)
 	outside.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	d.options.RootCAs = x509.NewCertPool()
-	outside.TLS = &tls.Config{Certificates: []tls.Certificate{d.certificate.make(t, d.options.RootCAs)}, MinVersion: tls.VersionTLS12}
+	outside.TLS = &tls.Config{Certificates: []tls.Certificate{d.certificate.make(t, d.options.RootCAs)},
+		MinVersion: tls.VersionTLS12}
 	outside.StartTLS()
 	t.Cleanup(outside.Close)
 	ports := map[string]string{":443": outside.Listener.Addr().String()}
@@ -247,11 +250,12 @@ func (d *deployment) proxy(to, from string, forward func(*httputil.ProxyRequest)
 	must(d.t, err)
 	transport := &http.Transport{DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).DialContext}
 	d.t.Cleanup(transport.CloseIdleConnections)
-	p := &httputil.ReverseProxy{Transport: transport, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), Rewrite: func(p *httputil.ProxyRequest) {
-		p.SetURL(target)
-		p.Out.Host = p.In.Host
-		forward(p)
-	}}
+	p := &httputil.ReverseProxy{Transport: transport, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(target)
+			p.Out.Host = p.In.Host
+			forward(p)
+		}}
 	if d.rewrite != nil {
 		p.ModifyResponse = func(res *http.Response) error { d.rewrite(res); return nil }
 	}

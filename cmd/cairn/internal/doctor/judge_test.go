@@ -95,7 +95,8 @@ func TestRandomSecretIsNotWeak(t *testing.T) {
 	for range 500 {
 		var b [48]byte
 		_, _ = rand.Read(b[:])
-		for _, secret := range []string{base64.RawURLEncoding.EncodeToString(b[:]), base64.StdEncoding.EncodeToString(b[:32]), hex.EncodeToString(b[:32]), hex.EncodeToString(b[:20]), string(b[:32])} {
+		for _, secret := range []string{base64.RawURLEncoding.EncodeToString(b[:]), hex.EncodeToString(b[:32]),
+			base64.StdEncoding.EncodeToString(b[:32]), hex.EncodeToString(b[:20]), string(b[:32])} {
 			if why := weakness([]byte(secret)); why != "" {
 				t.Fatalf("%q %s", secret, why)
 			}

@@ -176,7 +176,8 @@ func TestAccountEndsAtEveryInstance(t *testing.T) {
 		begin := time.Now().UTC().Truncate(time.Second)
 		now := func() time.Time { return begin.Add(time.Duration(ahead.Load()) * time.Second) }
 		stores := []*store.Store{storetest.OpenAt(t, dsn, now), storetest.OpenAt(t, dsn, now)}
-		one, two := startService(t, serviceOptions{Store: stores[0], Now: now}), startService(t, serviceOptions{Store: stores[1], Now: now})
+		one := startService(t, serviceOptions{Store: stores[0], Now: now})
+		two := startService(t, serviceOptions{Store: stores[1], Now: now})
 		ada := one.addUser("ada")
 		rp := one.app("app", nil)
 		b, token := one.signedInTokens(rp, "ada")

@@ -98,7 +98,8 @@ func TestEndedSessionStaysEnded(t *testing.T) {
 			needStatus(t, "unsuspend", keeper.api("POST", "/api/admin/users/"+handle+"/unsuspend", nil), http.StatusOK)
 		}
 		wantProblem(t, c.name+", other session", s.as(otherToken), http.StatusUnauthorized, "not_authenticated")
-		if !s.revoked(otherToken) || s.revoked(ownToken) == c.own || (s.as(ownToken).StatusCode == http.StatusOK) != c.own {
+		if !s.revoked(otherToken) || s.revoked(ownToken) == c.own ||
+			(s.as(ownToken).StatusCode == http.StatusOK) != c.own {
 			t.Errorf("%s: own session %d, on the list: own %v, other %v", c.name, s.as(ownToken).StatusCode, s.revoked(ownToken), s.revoked(otherToken))
 		}
 	}

@@ -130,7 +130,8 @@ func TestUploadLimits(t *testing.T) {
 		t.Errorf("a terabyte: %q %v", line, err)
 	}
 	// Without a length in advance.
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.absolute(validatePath), struct{ *strings.Reader }{strings.NewReader(padded(maxUpload + 1))})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.absolute(validatePath),
+		struct{ *strings.Reader }{strings.NewReader(padded(maxUpload + 1))})
 	noError(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	got, err := b.client.Do(r)

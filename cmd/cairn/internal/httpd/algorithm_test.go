@@ -58,7 +58,8 @@ func TestClientsGetTokensOfTheirAlgorithm(t *testing.T) {
 			if h := jwtHeader(t, raw); h["alg"] != set[slices.Index(slices.Concat([]string{first}, kids), kid)].(map[string]any)["alg"] || h["kid"] != kid {
 				t.Errorf("%s for %q: header %v", what, alg, h)
 			}
-			if got, err := rp.provider.Verifier(&oidc.Config{ClientID: id}).Verify(t.Context(), raw); err != nil || got.Subject != u.Sub {
+			if got, err := rp.provider.Verifier(&oidc.Config{ClientID: id}).Verify(t.Context(), raw); err != nil ||
+				got.Subject != u.Sub {
 				t.Errorf("%s for %q: %v", what, alg, err)
 			}
 		}
@@ -116,7 +117,8 @@ func TestAlgorithmWithoutAKeyIsSaid(t *testing.T) {
 		got := s.clientPost(endpoint, "app", rp.config.ClientSecret, request.Query())
 		wantOAuthError(t, endpoint, got, http.StatusInternalServerError, "server_error")
 	}
-	loaded := startService(t, serviceOptions{Store: s.store, Settings: func(c *config.Settings) { c.AdditionalKeyFiles = files }})
+	loaded := startService(t,
+		serviceOptions{Store: s.store, Settings: func(c *config.Settings) { c.AdditionalKeyFiles = files }})
 	early := loaded.relyingParty("app", rp.config.ClientSecret)
 	code := loaded.browser().authorize(early.authURL(), "ada").Get("code")
 	wantOAuthError(t, "exchange", s.tokenRequest("app", rp.config.ClientSecret, early.codeForm(code)), http.StatusInternalServerError, "server_error")

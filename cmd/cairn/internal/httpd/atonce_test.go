@@ -111,7 +111,8 @@ func TestSignInDuringFlagLossHasNoLostFlag(t *testing.T) {
 // Members write at the same time at two instances on one database: no answer is a server error.
 func TestMixedWritesAreNoServerErrors(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
-		instances := []*service{startService(t, serviceOptions{Store: storetest.Open(t, dsn)}), startService(t, serviceOptions{Store: storetest.Open(t, dsn)})}
+		instances := []*service{startService(t, serviceOptions{Store: storetest.Open(t, dsn)}),
+			startService(t, serviceOptions{Store: storetest.Open(t, dsn)})}
 		handles := []string{"ada", "bob", "carol", "dave"}
 		browsers := make([]*browser, len(handles))
 		for i, h := range handles {

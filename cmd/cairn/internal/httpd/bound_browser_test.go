@@ -284,7 +284,8 @@ func TestChromiumKeepsItsKey(t *testing.T) {
 	tab, _ = l.bindingChromium(home)
 	expire(t, tab)
 	mustDo(t, tab, "the next morning", chromedp.Navigate(l.URL+"/account/apps"), chromedp.WaitVisible(page("account-apps")))
-	again := startService(t, serviceOptions{Store: l.store, Now: l.now, Settings: func(c *config.Settings) { c.Issuer = l.URL }})
+	again := startService(t,
+		serviceOptions{Store: l.store, Now: l.now, Settings: func(c *config.Settings) { c.Issuer = l.URL }})
 	l.inner.Store(again.handler)
 	l.rest(tab)
 	mustDo(t, tab, "after a restart", chromedp.Navigate(l.URL+"/account/devices"), chromedp.WaitVisible(page("account-devices")))

@@ -164,7 +164,9 @@ func (b *boundBrowser) proof(claims map[string]any, header map[jose.HeaderKey]an
 	return deviceProof(b.t, jose.ES256, b.key, claims, header)
 }
 
-func deviceProof(t *testing.T, alg jose.SignatureAlgorithm, key any, claims map[string]any, header map[jose.HeaderKey]any) string {
+func deviceProof(
+	t *testing.T, alg jose.SignatureAlgorithm, key any, claims map[string]any, header map[jose.HeaderKey]any,
+) string {
 	t.Helper()
 	o := (&jose.SignerOptions{}).WithType("dbsc+jwt")
 	for name, value := range header {
@@ -553,7 +555,8 @@ func TestForeignRegistrationsAreRefused(t *testing.T) {
 		"the challenge of another session": {ownChallenge, authorization},
 		"no challenge":                     {"", authorization},
 	} {
-		if got := send(thief, try[0], try[1], thief.key); got.StatusCode != http.StatusForbidden || len(got.Cookies()) > 0 {
+		if got := send(thief, try[0], try[1], thief.key); got.StatusCode != http.StatusForbidden ||
+			len(got.Cookies()) > 0 {
 			t.Errorf("%s: %d %s", name, got.StatusCode, got.Text)
 		}
 	}
@@ -781,10 +784,11 @@ func TestInstancesShareABinding(t *testing.T) {
 		database := func(c *config.Settings) { c.Database = dsn }
 		l := startBound(t, "", serviceOptions{Store: storetest.Open(t, dsn), Settings: database})
 		l.app()
-		other := startService(t, serviceOptions{Store: storetest.Open(t, dsn), Now: l.now, Settings: func(c *config.Settings) {
-			database(c)
-			c.Issuer = l.URL
-		}})
+		other := startService(t,
+			serviceOptions{Store: storetest.Open(t, dsn), Now: l.now, Settings: func(c *config.Settings) {
+				database(c)
+				c.Issuer = l.URL
+			}})
 		turns := 0
 		l.seen = func(*http.Request) {
 			if turns++; turns%2 == 0 {

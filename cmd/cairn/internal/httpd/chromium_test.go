@@ -355,7 +355,8 @@ func TestAnswerToEachActionIsInView(t *testing.T) {
 func sendAction(t *testing.T, tab context.Context, base string, a pageAction, scripts bool) {
 	t.Helper()
 	script := func(on bool) {
-		if _, err := chromedp.Call(tab, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !on}); err != nil {
+		if _, err := chromedp.Call(tab, emulation.SetScriptExecutionDisabled,
+			emulation.SetScriptExecutionDisabledParams{Value: !on}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -536,7 +537,8 @@ func TestRefusedRegistrationShowsWhyAt360Pixels(t *testing.T) {
 		}
 		// Chromium scrolls to the field with the focus some time after it has read the page.
 		inView := `(e => e !== null && e.getBoundingClientRect().top >= 0 && e.getBoundingClientRect().bottom <= innerHeight)(document.getElementById("` + name + `-error"))`
-		if _, err := chromedp.Run(tab, chromedp.Poll[bool](inView, chromedp.WithPollingTimeout(10*time.Second))); err != nil {
+		if _, err := chromedp.Run(tab,
+			chromedp.Poll[bool](inView, chromedp.WithPollingTimeout(10*time.Second))); err != nil {
 			t.Errorf("the error of %s is not in view: %v", name, err)
 		}
 	}
@@ -603,7 +605,8 @@ func TestScriptFeaturesFailAlone(t *testing.T) {
 	tab := chromium(t)
 	const broken = `delete window.Intl; Object.defineProperty(navigator, "clipboard", {get() { throw new Error("no clipboard") }}); delete Array.prototype.includes;
 		Object.defineProperty(HTMLElement.prototype, "dataset", {get() { throw new Error("no dataset") }}); delete NodeList.prototype[Symbol.iterator];`
-	if _, err := chromedp.Call(tab, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: broken}); err != nil {
+	if _, err := chromedp.Call(tab, cdppage.AddScriptToEvaluateOnNewDocument,
+		cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: broken}); err != nil {
 		t.Fatal(err)
 	}
 	mustDo(t, tab, "an answer by form_post", chromedp.Navigate(s.URL+"/oauth2/authorize?client_id=app&response_type=code&prompt=none&scope=openid&response_mode=form_post&redirect_uri="+callback),

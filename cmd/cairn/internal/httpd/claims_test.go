@@ -113,7 +113,8 @@ func TestAdministratorsAreNotToldToApplications(t *testing.T) {
 		rp := s.relyingParty(id, s.addClient(id, func(n *provider.Client) { n.Groups = c.registered }))
 		b, token := s.signedInTokens(rp, "ada")
 		var claims struct{ Groups []string }
-		if err := rp.idToken(token).Claims(&claims); err != nil || !slices.Equal(claims.Groups, c.want) || claims.Groups == nil {
+		if err := rp.idToken(token).Claims(&claims); err != nil || !slices.Equal(claims.Groups, c.want) ||
+			claims.Groups == nil {
 			t.Errorf("%s: ID token: %q, %v", id, claims.Groups, err)
 		}
 		asked := s.relyingParty(id, rp.config.ClientSecret, "openid")
@@ -217,7 +218,9 @@ func TestUserinfoNeedsTheOpenIDScope(t *testing.T) {
 
 // claimsOfFlow authorizes with more parameters and returns what the client
 // learns: the ID token's claims and userinfo's.
-func (s *service) claimsOfFlow(rp *relyingParty, handle string, more ...string) (idToken, userinfo map[string]any, token *oauth2.Token) {
+func (s *service) claimsOfFlow(
+	rp *relyingParty, handle string, more ...string,
+) (idToken, userinfo map[string]any, token *oauth2.Token) {
 	s.t.Helper()
 	answer := s.browser().authorize(rp.authURL(more...), handle)
 	token, err := rp.exchange(answer.Get("code"))
@@ -306,7 +309,8 @@ func TestClaimsParameterNeedsScopesAndConsent(t *testing.T) {
 	s := startService(t, serviceOptions{})
 	u := s.addUser("ada")
 	email := "ada@example.org"
-	if _, err := s.store.ChangeUser(context.Background(), u.Sub, func(u *account.User) error { u.Email = email; return nil }, u.UpdatedAt, nil); err != nil {
+	if _, err := s.store.ChangeUser(context.Background(), u.Sub,
+		func(u *account.User) error { u.Email = email; return nil }, u.UpdatedAt, nil); err != nil {
 		t.Fatal(err)
 	}
 	const ask = `{"userinfo":{"email":null},"id_token":{"email":{"essential":true}}}`

@@ -36,7 +36,8 @@ func newPlan(t *testing.T, mode string) *plan {
 	t.Helper()
 	// Behind the real time, so that it can go on without being ahead of it.
 	begin, late := time.Now().Add(-2*time.Minute), &atomic.Int64{}
-	s := startService(t, serviceOptions{Now: func() time.Time { return begin.Add(time.Duration(late.Load()) * time.Second) }})
+	s := startService(t,
+		serviceOptions{Now: func() time.Time { return begin.Add(time.Duration(late.Load()) * time.Second) }})
 	p := &plan{service: s, t: t, mode: mode, browser: s.browser(), late: late}
 	p.user = account.User{
 		Sub: uuid.NewString(), Handle: "buffy", DisplayName: "Buffy Summers", Email: "buffy@example.org", EmailVerified: true, CreatedAt: begin, UpdatedAt: begin,

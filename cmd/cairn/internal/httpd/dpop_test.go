@@ -102,7 +102,8 @@ func TestTokensAreBoundToTheKeyOfAProof(t *testing.T) {
 	noError(t, err)
 	k, other := s.proofKey(), s.proofKey()
 	var token string
-	for _, k := range []*proofKey{{t, jose.PS256, rsaKey, s.URL}, {t, jose.RS256, rsaKey, s.URL}, {t, jose.EdDSA, edKey, s.URL}, k} {
+	for _, k := range []*proofKey{{t, jose.PS256, rsaKey, s.URL}, {t, jose.RS256, rsaKey, s.URL},
+		{t, jose.EdDSA, edKey, s.URL}, k} {
 		got := rp.provenRequest(rp.codeForm(s.browser().authorize(rp.authURL(), "ada").Get("code")), k.proof("token"))
 		wantStatus(t, string(k.algorithm), got, http.StatusOK)
 		tokens := got.JSON(t)

@@ -90,7 +90,8 @@ func TestExplainAgreesWithTheEndpoint(t *testing.T) {
 			if said != got {
 				t.Errorf("%s as %s: explained as %q (%s), really %q", name, handle, said, e.Why, got)
 			}
-			wrong := slices.ContainsFunc(e.Findings, func(f provider.Finding) bool { return f.Verdict == provider.FindingWrong })
+			wrong := slices.ContainsFunc(e.Findings,
+				func(f provider.Finding) bool { return f.Verdict == provider.FindingWrong })
 			if (got == "code") == (e.Why != "") || got == "code" && wrong {
 				t.Errorf("%s as %s: %s because %q, findings %+v", name, handle, got, e.Why, e.Findings)
 			}
@@ -180,7 +181,8 @@ func TestExplainNamesTheSlip(t *testing.T) {
 		"client_id=photos&request_uri=urn:ietf:params:oauth:request_uri:abc": "A pushed request",
 	} {
 		e := s.explain(address, "ada")
-		if !slices.ContainsFunc(e.Findings, func(f provider.Finding) bool { return strings.Contains(f.Text+f.Parameter, want) }) {
+		if !slices.ContainsFunc(e.Findings,
+			func(f provider.Finding) bool { return strings.Contains(f.Text+f.Parameter, want) }) {
 			t.Errorf("%s: %+v, want %q", address, e.Findings, want)
 		}
 	}

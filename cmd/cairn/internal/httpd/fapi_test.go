@@ -88,7 +88,8 @@ func TestClientOfFAPIIsHeldToIt(t *testing.T) {
 	wantOAuthError(t, "no challenge", c.post("par", c.pushed("code_challenge", "", "code_challenge_method", "")), http.StatusBadRequest, "invalid_request")
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	noError(t, err)
-	for algorithm, code := range map[jose.SignatureAlgorithm]int{jose.RS256: http.StatusBadRequest, jose.PS256: http.StatusCreated} {
+	for algorithm, code := range map[jose.SignatureAlgorithm]int{jose.RS256: http.StatusBadRequest,
+		jose.PS256: http.StatusCreated} {
 		k := &proofKey{t, algorithm, rsaKey, s.URL}
 		got := s.clientPost("par", "", "", signed(form, c.assertion("aud", s.URL)), "DPoP", k.proof("par", "nonce", c.nonce))
 		wantStatus(t, string(algorithm), got, code)
@@ -234,7 +235,8 @@ func TestExplainKnowsPushedRequestsAndTheProfile(t *testing.T) {
 		"parameters": {c.authURL(), "These parameters have to be pushed"},
 	} {
 		e := s.explain(x.address, "ada")
-		if e.Answer != provider.AnswerCode || !slices.ContainsFunc(e.Findings, func(f provider.Finding) bool { return strings.Contains(f.Text, x.want) }) {
+		told := func(f provider.Finding) bool { return strings.Contains(f.Text, x.want) }
+		if e.Answer != provider.AnswerCode || !slices.ContainsFunc(e.Findings, told) {
 			t.Errorf("%s: %s, %+v", name, e.Answer, e.Findings)
 		}
 	}

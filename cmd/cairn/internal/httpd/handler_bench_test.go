@@ -39,7 +39,8 @@ func benchHandler(b *testing.B, log io.Writer) *Handler {
 	}
 	st := storetest.New(b)
 	secret := bytes.Repeat([]byte("s"), 48)
-	_, err := st.Initialize(b.Context(), account.DefaultSettings(), map[string][]byte{account.SecretJWT: secret, account.SecretInstallation: secret})
+	_, err := st.Initialize(b.Context(), account.DefaultSettings(),
+		map[string][]byte{account.SecretJWT: secret, account.SecretInstallation: secret})
 	must(err)
 	settings := config.Defaults()
 	settings.Issuer, settings.PrivateKeyFile = "http://localhost:4040", sharedKey()
@@ -50,7 +51,8 @@ func benchHandler(b *testing.B, log io.Writer) *Handler {
 	must(err)
 	hasher, err := passwords.NewTestHasher()
 	must(err)
-	h, err := New(b.Context(), Options{Config: checked, Store: st, Secret: secret, Keys: keys, Hasher: hasher, Log: slog.New(slog.NewJSONHandler(log, nil))})
+	h, err := New(b.Context(), Options{Config: checked, Store: st, Secret: secret, Keys: keys, Hasher: hasher,
+		Log: slog.New(slog.NewJSONHandler(log, nil))})
 	must(err)
 	return h
 }

@@ -237,9 +237,10 @@ func TestLimitsOfRequests(t *testing.T) {
 func TestRequestLimitsNeedNoDatabase(t *testing.T) {
 	dsn := storetest.PostgresDSN(t) // on SQLite one instance alone counts anyway
 	now := time.Now()
-	s := startService(t, serviceOptions{Now: func() time.Time { return now }, Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) {
-		c.Database, c.RateLimits = dsn, []string{"all=10/1h", "token=4/1h"}
-	}})
+	s := startService(t, serviceOptions{Now: func() time.Time { return now }, Store: storetest.Open(t, dsn),
+		Settings: func(c *config.Settings) {
+			c.Database, c.RateLimits = dsn, []string{"all=10/1h", "token=4/1h"}
+		}})
 	noError(t, s.store.Close())
 	b := s.visitor()
 	token := inParallel(8, func(int) int {

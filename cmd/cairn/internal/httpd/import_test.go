@@ -30,7 +30,8 @@ func TestPasswordsOfOtherSystemsSignInOnceAndAreThenOurs(t *testing.T) {
 		t.Fatalf("%d hashes", len(rows)-1)
 	}
 	dsn := filepath.Join(t.TempDir(), "cairn.db")
-	s := startService(t, serviceOptions{Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) { c.Database = dsn }})
+	s := startService(t,
+		serviceOptions{Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) { c.Database = dsn }})
 	out, _ := cairn(t, exitDone, "user", "import", file, "--dry-run", "--database", dsn)
 	if _, err := s.store.UserByHandle(t.Context(), rows[1][0]); err == nil || !strings.Contains(out, fmt.Sprintf("%d could be added, 0 skipped, 0 refused", len(rows)-1)) {
 		t.Fatalf("a dry run has added users, or said: %s", out)

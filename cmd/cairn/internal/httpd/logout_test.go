@@ -418,7 +418,8 @@ func TestFailedLogoutIsTriedAgain(t *testing.T) {
 	b.api("POST", "/api/auth/logout", nil)
 	r.wait(t)
 	r.status.Store(http.StatusNoContent)
-	for end := time.Now().Add(15 * time.Second); len(r.tokens) == 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(15 * time.Second); len(r.tokens) == 0 &&
+		time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		late.Add(int64(time.Minute))
 	}
 	r.wait(t) // the retry

@@ -22,10 +22,11 @@ func virtualAuthenticator(t *testing.T, tab context.Context) webauthn.Authentica
 	t.Helper()
 	_, err := chromedp.Call(tab, webauthn.Enable, webauthn.EnableParams{})
 	noError(t, err)
-	added, err := chromedp.Call(tab, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{Options: &webauthn.VirtualAuthenticatorOptions{
-		Protocol: webauthn.AuthenticatorProtocolCtap2, Ctap2version: webauthn.Ctap2versionCtap21, Transport: webauthn.AuthenticatorTransportInternal,
-		HasResidentKey: true, HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true,
-	}})
+	added, err := chromedp.Call(tab, webauthn.AddVirtualAuthenticator,
+		webauthn.AddVirtualAuthenticatorParams{Options: &webauthn.VirtualAuthenticatorOptions{
+			Protocol: webauthn.AuthenticatorProtocolCtap2, Ctap2version: webauthn.Ctap2versionCtap21, Transport: webauthn.AuthenticatorTransportInternal,
+			HasResidentKey: true, HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true,
+		}})
 	noError(t, err)
 	return added.AuthenticatorID
 }
@@ -34,13 +35,15 @@ func virtualAuthenticator(t *testing.T, tab context.Context) webauthn.Authentica
 // virtual authenticator would answer before anything can be clicked, until again is called.
 func withoutList(t *testing.T, tab context.Context) (again func()) {
 	t.Helper()
-	added, err := chromedp.Call(tab, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{
-		Source: "PublicKeyCredential.isConditionalMediationAvailable = () => Promise.resolve(false)",
-	})
+	added, err := chromedp.Call(tab, cdppage.AddScriptToEvaluateOnNewDocument,
+		cdppage.AddScriptToEvaluateOnNewDocumentParams{
+			Source: "PublicKeyCredential.isConditionalMediationAvailable = () => Promise.resolve(false)",
+		})
 	noError(t, err)
 	return func() {
 		t.Helper()
-		_, err := chromedp.Call(tab, cdppage.RemoveScriptToEvaluateOnNewDocument, cdppage.RemoveScriptToEvaluateOnNewDocumentParams(added))
+		_, err := chromedp.Call(tab, cdppage.RemoveScriptToEvaluateOnNewDocument,
+			cdppage.RemoveScriptToEvaluateOnNewDocumentParams(added))
 		noError(t, err)
 	}
 }
@@ -224,7 +227,8 @@ func TestLifeWithoutAPasswordInABrowser(t *testing.T) {
 	told.wait(t, "a new name", func() bool { return slices.Contains(told.renamed, "Grace of the Hills") })
 	signOutIn(t, tab, s)
 
-	_, err = chromedp.Call(tab, webauthn.RemoveVirtualAuthenticator, webauthn.RemoveVirtualAuthenticatorParams{AuthenticatorID: device})
+	_, err = chromedp.Call(tab, webauthn.RemoveVirtualAuthenticator,
+		webauthn.RemoveVirtualAuthenticatorParams{AuthenticatorID: device})
 	noError(t, err)
 	virtualAuthenticator(t, tab)
 	lost := passkeys()[0]
@@ -271,7 +275,8 @@ func TestRemovedPasskeyIsForgottenByTheDevice(t *testing.T) {
 	mustDo(t, tab, "remove", chromedp.Click(chromedp.CSS("li[data-key] > form button")),
 		chromedp.WaitVisible(id("confirm-submit")), chromedp.Click(id("confirm-submit")), chromedp.WaitVisible(chromedp.CSS("#passkeys [role=status]")))
 	told.wait(t, "removed", func() bool {
-		return slices.ContainsFunc(told.deleted, func(id string) bool { return (account.Passkey{ID: []byte(id)}).ShownID() == key })
+		return slices.ContainsFunc(told.deleted,
+			func(id string) bool { return (account.Passkey{ID: []byte(id)}).ShownID() == key })
 	})
 }
 

@@ -28,9 +28,10 @@ func sampleActivities(w io.Writer, isOwner bool) error {
 	ride.StartedAt.Time = time.Date(2026, 5, 3, 7, 30, 0, 0, time.UTC)
 	s := &ride.Timeseries
 	for i := range int64(1000) {
-		s.T = append(s.T, i)
-		s.Lat, s.Lon = append(s.Lat, activityschema.Some(47+float64(i)*1e-5)), append(s.Lon, activityschema.Some(8+math.Sin(float64(i)/100)/100))
-		s.ElevationM, s.HRBpm = append(s.ElevationM, activityschema.Some(400+float64(i%50))), append(s.HRBpm, activityschema.Some(120+i%40))
+		s.T, s.Lat = append(s.T, i), append(s.Lat, activityschema.Some(47+float64(i)*1e-5))
+		s.Lon = append(s.Lon, activityschema.Some(8+math.Sin(float64(i)/100)/100))
+		s.ElevationM = append(s.ElevationM, activityschema.Some(400+float64(i%50)))
+		s.HRBpm = append(s.HRBpm, activityschema.Some(120+i%40))
 	}
 	for i := range int64(2) {
 		seconds := int64(500)
@@ -59,7 +60,8 @@ func TestPreviewOfActivitiesIsAccessible(t *testing.T) {
 		}
 		t.Skip("no axe-core here: run cmd/cairn/internal/httpd/testdata/rp/install")
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = sampleActivities(w, true) }))
+	sample := func(w http.ResponseWriter, _ *http.Request) { _ = sampleActivities(w, true) }
+	server := httptest.NewServer(http.HandlerFunc(sample))
 	t.Cleanup(server.Close)
 	tab := chromium(t)
 	script := cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: string(axe)}

@@ -24,7 +24,8 @@ func TestProbeAnswersTheOperatorAlone(t *testing.T) {
 	noError(t, err)
 	seal := func(secret []byte, purpose string, at time.Time, v any) string {
 		t.Helper()
-		sealer, err := web.NewSealer(secret, map[string]time.Duration{purpose: time.Hour}, func() time.Time { return at })
+		sealer, err := web.NewSealer(secret, map[string]time.Duration{purpose: time.Hour},
+			func() time.Time { return at })
 		noError(t, err)
 		sealed, err := sealer.Seal(purpose, v)
 		noError(t, err)
@@ -77,7 +78,8 @@ func TestProbeAnswersTheOperatorAlone(t *testing.T) {
 	if err != nil || seen.Peer != loopback || seen.Client != netip.MustParseAddr("203.0.113.9") || !seen.Trusted || len(seen.ForwardedFor) != 2 {
 		t.Errorf("%+v %v", seen, err)
 	}
-	replayed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { noError(t, json.NewEncoder(w).Encode(body)) }))
+	replay := func(w http.ResponseWriter, _ *http.Request) { noError(t, json.NewEncoder(w).Encode(body)) }
+	replayed := httptest.NewServer(http.HandlerFunc(replay))
 	defer replayed.Close()
 	if seen, err := AskSeen(t.Context(), http.DefaultClient, replayed.URL, secret, nil); err == nil ||
 		!strings.Contains(err.Error(), ErrOtherService.Error()) || seen.Nonce != "" {
@@ -88,7 +90,8 @@ func TestProbeAnswersTheOperatorAlone(t *testing.T) {
 	}
 	// The answer is as long as the header lets it be, and no longer.
 	long := http.Header{"X-Forwarded-For": {strings.Repeat("203.0.113.9, ", 500) + strings.Repeat("x", 1000)}}
-	if seen, err = AskSeen(t.Context(), http.DefaultClient, s.URL, secret, long); err != nil || len(seen.ForwardedFor) != maxHops {
+	if seen, err = AskSeen(t.Context(), http.DefaultClient, s.URL, secret, long); err != nil ||
+		len(seen.ForwardedFor) != maxHops {
 		t.Errorf("%d %v", len(seen.ForwardedFor), err)
 	}
 }

@@ -70,7 +70,8 @@ func TestDeployedProxies(t *testing.T) {
 				t.Errorf("request id %q", id)
 			}
 			var addresses []string // the answer comes before its line in the log
-			for deadline := time.Now().Add(10 * time.Second); len(addresses) == 0 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+			for deadline := time.Now().Add(10 * time.Second); len(addresses) == 0 &&
+				time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 				addresses = loggedAddresses(t, log.String(), "/api/me")
 			}
 			if !slices.Equal(addresses, []string{"127.0.0.2"}) {

@@ -64,7 +64,8 @@ func writeRides(t *testing.T, dir string, n int) (files []string) {
 			lat := homeLat + 0.05*(1-math.Cos(turn))
 			lon := homeLon + 0.07*math.Sin(turn)*math.Cos(float64(i))
 			fmt.Fprintf(&b, `<trkpt lat="%.7f" lon="%.7f"><ele>%.1f</ele><time>%s</time><extensions><hr>%d</hr><cad>85</cad></extensions></trkpt>`+"\n",
-				lat, lon, 400+80*math.Sin(3*turn), start.Add(time.Duration(s)*time.Second).Format(time.RFC3339), 120+s%20)
+				lat, lon, 400+
+					80*math.Sin(3*turn), start.Add(time.Duration(s)*time.Second).Format(time.RFC3339), 120+s%20)
 		}
 		b.WriteString("</trkseg></trk></gpx>\n")
 		files = append(files, filepath.Join(dir, fmt.Sprintf("ride-%03d.gpx", i)))
@@ -185,7 +186,8 @@ func TestMemberPublishesInTheBrowser(t *testing.T) {
 	}
 
 	tab := chromium(t)
-	_, err = chromedp.Call(tab, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: string(axe)})
+	_, err = chromedp.Call(tab, cdppage.AddScriptToEvaluateOnNewDocument,
+		cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: string(axe)})
 	noError(t, err)
 	var early requests
 	early.listen(t, tab)

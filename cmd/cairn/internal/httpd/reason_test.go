@@ -303,7 +303,8 @@ func TestNumberOfARefusedSignInLeadsToItsRemedy(t *testing.T) {
 		typed := strings.ToLower(c.number[:6])
 		page := needStatus(t, "found", keeper.get("/admin/applications?number=+"+typed), 200).Text
 		found := elementByID(t, page, "found")
-		if found == nil || !strings.Contains(elementText(found), c.number) || !strings.Contains(elementText(found), c.command) {
+		if found == nil || !strings.Contains(elementText(found), c.number) ||
+			!strings.Contains(elementText(found), c.command) {
 			t.Errorf("%s: %v", c.reason, found)
 		}
 		got := keeper.api("GET", "/api/admin/refused-sign-ins?number="+c.number, nil)

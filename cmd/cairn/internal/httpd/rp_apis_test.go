@@ -190,7 +190,8 @@ func forgedAccessTokens(t *testing.T, s *service, files []string, claims map[str
 				delete(changed, name)
 			}
 		}
-		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key}, (&jose.SignerOptions{}).WithType(jose.ContentType(typ)))
+		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key},
+			(&jose.SignerOptions{}).WithType(jose.ContentType(typ)))
 		noError(t, err)
 		payload, err := json.Marshal(changed)
 		noError(t, err)

@@ -128,7 +128,8 @@ func allowInPopup(t *testing.T, popup context.Context) {
 // waitFor waits until an expression is true in the page.
 func waitFor(t *testing.T, tab context.Context, expression string) {
 	t.Helper()
-	if _, err := chromedp.Run(tab, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(15*time.Second))); err != nil {
+	if _, err := chromedp.Run(tab,
+		chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(15*time.Second))); err != nil {
 		text, _ := chromedp.Run(tab, chromedp.Text(chromedp.CSS("body")))
 		t.Fatalf("%s: %v; the page says: %.2000s", expression, err, text)
 	}

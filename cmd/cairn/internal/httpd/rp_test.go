@@ -282,7 +282,8 @@ func TestGoApplicationDetectsTheAuthenticationMethod(t *testing.T) {
 		rp.config.Endpoint.AuthStyle = oauth2.AuthStyleAutoDetect
 		_, token := s.signedInTokens(rp, "ada")
 		refreshed, err := rp.config.TokenSource(t.Context(), &oauth2.Token{RefreshToken: token.RefreshToken}).Token()
-		if err != nil || rp.idToken(token).Subject != u.Sub || rp.idToken(refreshed).Subject != u.Sub || refreshed.RefreshToken == token.RefreshToken {
+		if err != nil || rp.idToken(token).Subject != u.Sub || rp.idToken(refreshed).Subject != u.Sub ||
+			refreshed.RefreshToken == token.RefreshToken {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
@@ -642,7 +643,8 @@ func TestServiceBehindNginx(t *testing.T) {
 	wantStatus(t, "session over https", b.get("/api/me", "X-Forwarded-For", "203.0.113.9"), http.StatusOK)
 	// The answer comes before its line in the log.
 	var addresses []string
-	for deadline := time.Now().Add(10 * time.Second); len(addresses) == 0 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); len(addresses) == 0 &&
+		time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		addresses = loggedAddresses(t, log.String(), "/api/me")
 	}
 	if len(addresses) != 1 || addresses[0] != "127.0.0.2" {

@@ -332,7 +332,9 @@ func (f *evilIssuer) cookie(change func(c map[string]any)) string {
 }
 
 // sign makes a token of any claims; header members are added to it.
-func (f *evilIssuer) sign(alg jose.SignatureAlgorithm, key any, typ string, claims any, header map[jose.HeaderKey]any) string {
+func (f *evilIssuer) sign(
+	alg jose.SignatureAlgorithm, key any, typ string, claims any, header map[jose.HeaderKey]any,
+) string {
 	f.t.Helper()
 	options := &jose.SignerOptions{ExtraHeaders: map[jose.HeaderKey]any{}}
 	if typ != "" {

@@ -202,7 +202,8 @@ func TestOPRotatedKeys(t *testing.T) {
 		}
 		return out
 	}
-	rotated := startService(t, serviceOptions{Store: s.store, Key: fresh, Settings: func(c *config.Settings) { c.AdditionalKeyFiles = []string{s.key} }})
+	rotated := startService(t, serviceOptions{Store: s.store, Key: fresh,
+		Settings: func(c *config.Settings) { c.AdditionalKeyFiles = []string{s.key} }})
 	before, after := kids(s), kids(rotated)
 	if len(before) != 1 || len(after) != 2 || after[0] == before[0] || after[1] != before[0] {
 		t.Errorf("kids %v, then %v", before, after)

@@ -239,7 +239,8 @@ func (s *service) serve(l net.Listener, o serviceOptions, log *slog.Logger) {
 	h, err := New(s.t.Context(), options)
 	noError(s.t, err)
 	s.handler = h
-	s.server = &httptest.Server{Listener: l, Config: NewServer(openapitest.Handler(s.t, checked.Issuer.Path, h), slog.New(slog.DiscardHandler))}
+	s.server = &httptest.Server{Listener: l,
+		Config: NewServer(openapitest.Handler(s.t, checked.Issuer.Path, h), slog.New(slog.DiscardHandler))}
 	s.server.Start()
 	s.t.Cleanup(s.server.Close)
 	s.stopBackground = runBackground(s.t, h)
@@ -253,7 +254,8 @@ func restartAt(t *testing.T, old *service, address string) *service {
 	noError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:"+u.Port())
 	noError(t, err)
-	s := &service{t: t, URL: address, store: old.store, log: &logBuffer{}, key: sharedKey(), hasher: old.hasher, secret: old.secret}
+	s := &service{t: t, URL: address, store: old.store, log: &logBuffer{}, key: sharedKey(), hasher: old.hasher,
+		secret: old.secret}
 	s.serve(l, serviceOptions{Limits: true}, slog.New(slog.DiscardHandler))
 	return s
 }
@@ -319,7 +321,8 @@ func (s *service) addClient(id string, change func(*provider.Client)) (secret st
 	s.t.Helper()
 	secret = "secret-of-" + id + "-0123456789abcdefghij"
 	c := provider.NewClient(id, "App "+id, time.Now())
-	c.RedirectURIs, c.Secrets = []string{callbackOf(id)}, []provider.ClientSecret{{Hash: account.HashSecret(secret), CreatedAt: c.CreatedAt}}
+	c.RedirectURIs = []string{callbackOf(id)}
+	c.Secrets = []provider.ClientSecret{{Hash: account.HashSecret(secret), CreatedAt: c.CreatedAt}}
 	if change != nil {
 		change(c)
 	}
@@ -342,7 +345,9 @@ func startApp(t *testing.T, change func(*provider.Client), scopes ...string) (*s
 }
 
 // startDatabaseApp is startApp with a second way into the database.
-func startDatabaseApp(t *testing.T, change func(*provider.Client), scopes ...string) (*service, *rawDatabase, *relyingParty) {
+func startDatabaseApp(
+	t *testing.T, change func(*provider.Client), scopes ...string,
+) (*service, *rawDatabase, *relyingParty) {
 	t.Helper()
 	s, db := startServiceWithDatabase(t, serviceOptions{}, "ada")
 	return s, db, s.app("app", change, scopes...)
@@ -406,7 +411,8 @@ func (l *logBuffer) Write(p []byte) (int, error) {
 // wait returns when the text stands in the log.
 func (l *logBuffer) wait(t *testing.T, text string) {
 	t.Helper()
-	for end := time.Now().Add(15 * time.Second); !strings.Contains(l.String(), text); time.Sleep(20 * time.Millisecond) {
+	end := time.Now().Add(15 * time.Second)
+	for ; !strings.Contains(l.String(), text); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("the log never says %s: %s", text, l)
 		}
@@ -433,7 +439,8 @@ func bothInstallations(t *testing.T, attack func(t *testing.T, s *service)) {
 // kept where they are kept on this database.
 func startLimited(t *testing.T, dsn string, hs256 bool) *service {
 	t.Helper()
-	return startService(t, serviceOptions{HS256: hs256, Limits: true, Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) { c.Database = dsn }})
+	return startService(t, serviceOptions{HS256: hs256, Limits: true, Store: storetest.Open(t, dsn),
+		Settings: func(c *config.Settings) { c.Database = dsn }})
 }
 
 // installed is the real program, run as a command in a folder of its own.
@@ -471,7 +478,8 @@ func (p *installed) write(name, text string) {
 }
 
 func (p *installed) command(args ...string) *exec.Cmd {
-	c := exec.CommandContext(context.Background(), programFile(), args...) // a test's own context ends before its clean-up
+	// a test's own context ends before its clean-up
+	c := exec.CommandContext(context.Background(), programFile(), args...)
 	c.Dir, c.Env = p.dir, p.env
 	return c
 }

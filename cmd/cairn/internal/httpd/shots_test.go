@@ -38,7 +38,8 @@ const mapsRequest = "/oauth2/authorize?client_id=maps&response_type=code&scope=o
 func picture(t *testing.T) []byte {
 	t.Helper()
 	m := image.NewNRGBA(image.Rect(0, 0, 64, 64))
-	draw.Draw(m, image.Rect(8, 8, 56, 56), image.NewUniform(color.NRGBA{0x1f, 0x5e, 0x58, 0xff}), image.Point{}, draw.Src)
+	draw.Draw(m, image.Rect(8, 8, 56, 56), image.NewUniform(color.NRGBA{0x1f, 0x5e, 0x58, 0xff}),
+		image.Point{}, draw.Src)
 	var out bytes.Buffer
 	noError(t, png.Encode(&out, m))
 	return out.Bytes()
@@ -366,7 +367,8 @@ func TestStatesOfThePages(t *testing.T) {
 	only := regexp.MustCompile(os.Getenv("CAIRN_STATES"))
 	services := []*furnished{furnish(t), furnishWithMail(t)}
 	tab := chromium(t)
-	if _, err := chromedp.Call(tab, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: string(axe)}); err != nil {
+	if _, err := chromedp.Call(tab, cdppage.AddScriptToEvaluateOnNewDocument,
+		cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: string(axe)}); err != nil {
 		t.Fatal(err)
 	}
 	type screen struct {
@@ -485,7 +487,8 @@ func fitsInEachTab(t *testing.T, tab context.Context, name string, most int64) {
 
 func scripts(t *testing.T, tab context.Context, on bool) {
 	t.Helper()
-	if _, err := chromedp.Call(tab, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !on}); err != nil {
+	if _, err := chromedp.Call(tab, emulation.SetScriptExecutionDisabled,
+		emulation.SetScriptExecutionDisabledParams{Value: !on}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -570,7 +573,8 @@ func TestPicturesOfTheAdministration(t *testing.T) {
 	} {
 		f.show(t, tab, state{name: name, handle: "keeper", path: at[0], page: at[1]}, name)
 		mustDo(t, tab, name, chromedp.EmulateViewport(960, 600))
-		got, err := chromedp.Call(tab, cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{Format: cdppage.CaptureScreenshotFormatWebp, Quality: &quality})
+		got, err := chromedp.Call(tab, cdppage.CaptureScreenshot,
+			cdppage.CaptureScreenshotParams{Format: cdppage.CaptureScreenshotFormatWebp, Quality: &quality})
 		if noError(t, err); len(got.Data) == 0 || len(got.Data) > 40_000 {
 			t.Errorf("the picture of %s has %d bytes", name, len(got.Data))
 		}

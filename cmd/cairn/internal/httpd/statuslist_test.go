@@ -227,7 +227,8 @@ func hold(t *testing.T, base, uri, etag string) <-chan response {
 func TestRevocationIsKnownAtTheOtherInstance(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
 		one := startService(t, serviceOptions{Store: storetest.Open(t, dsn)})
-		two := startService(t, serviceOptions{Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) { c.Issuer = one.URL }})
+		two := startService(t,
+			serviceOptions{Store: storetest.Open(t, dsn), Settings: func(c *config.Settings) { c.Issuer = one.URL }})
 		one.addUser("ada")
 		for range 3 {
 			ada := one.browser()
@@ -324,7 +325,8 @@ func manySessionsHandler(b *testing.B) (fresh func() http.Handler) {
 	keys, err := config.LoadSigningKeys(settings.PrivateKeyFile, nil)
 	noError(b, err)
 	return func() http.Handler {
-		h, err := New(b.Context(), Options{Config: checked, Store: st, Secret: secrets[account.SecretJWT], Keys: keys, Log: slog.New(slog.DiscardHandler)})
+		h, err := New(b.Context(), Options{Config: checked, Store: st, Secret: secrets[account.SecretJWT], Keys: keys,
+			Log: slog.New(slog.DiscardHandler)})
 		noError(b, err)
 		return h
 	}
@@ -422,10 +424,11 @@ func startActivity(t *testing.T, s *service, change func(*session.RemoteStatusOp
 	lists := session.NewRemoteStatusList(o)
 	v.Status = lists
 	noError(t, v.Check())
-	a.server = httptest.NewServer(session.Middleware(v, nil)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		claims, _ := session.FromContext(r.Context())
 		_, _ = w.Write([]byte(claims.Handle))
-	})))
+	})
+	a.server = httptest.NewServer(session.Middleware(v, nil)(handler))
 	t.Cleanup(func() {
 		a.server.Close()
 		_ = lists.Close() // else it would look for the service at an address that others have by then
@@ -508,7 +511,8 @@ func TestApplicationRefusesAnEndedSessionAfterTheTTL(t *testing.T) {
 				}
 				needStatus(t, operation, do(b, operation), http.StatusOK)
 				app.wait(time.Minute)
-				if after, other := app.visit(token), app.visit(bystander); after != http.StatusUnauthorized || other != http.StatusOK {
+				if after, other := app.visit(token), app.visit(bystander); after != http.StatusUnauthorized ||
+					other != http.StatusOK {
 					t.Errorf("%s: a ttl after it: %d, somebody else: %d", operation, after, other)
 				}
 			}

@@ -123,7 +123,8 @@ func TestWhatHappensIsCounted(t *testing.T) {
 func TestAnAnswerThatBreaksOffIsCounted(t *testing.T) {
 	var log bytes.Buffer
 	m := metrics.New(metrics.Build{})
-	h := (&middleware{now: time.Now, metrics: m, log: slog.New(slog.NewTextHandler(&log, nil))}).identify(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	broken := &middleware{now: time.Now, metrics: m, log: slog.New(slog.NewTextHandler(&log, nil))}
+	h := broken.identify(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("["))
 		panic(http.ErrAbortHandler)
 	}))
@@ -225,7 +226,8 @@ func TestInstanceWithoutTheKeyIsNotReady(t *testing.T) {
 	withKey.signedInTokens(rp, "ada")
 	for name, noOIDC := range map[string]bool{"forgotten": false, "wanted": true} {
 		t.Run(name, func(t *testing.T) {
-			s := startService(t, serviceOptions{HS256: true, Store: withKey.store, Settings: func(c *config.Settings) { c.NoOIDC = noOIDC }})
+			s := startService(t, serviceOptions{HS256: true, Store: withKey.store,
+				Settings: func(c *config.Settings) { c.NoOIDC = noOIDC }})
 			if noOIDC {
 				wantStatus(t, "ready", s.readyz("127.0.0.1:1"), http.StatusOK)
 				return

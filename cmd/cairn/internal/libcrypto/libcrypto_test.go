@@ -51,7 +51,8 @@ func TestSignaturesAreThoseOfTheStandardLibrary(t *testing.T) {
 					payload := bytes.Repeat([]byte{byte(i)}, n*100)
 					sum := sha256.Sum256(payload)
 					want, err := rsa.SignPKCS1v15(nil, key.Key.(*rsa.PrivateKey), crypto.SHA256, sum[:])
-					if got, err2 := s.SignPayload(payload, jose.RS256); err != nil || err2 != nil || !bytes.Equal(got, want) {
+					if got, err2 := s.SignPayload(payload, jose.RS256); err != nil || err2 != nil ||
+						!bytes.Equal(got, want) {
 						t.Errorf("%d bits, %d bytes: %v %v", bits, len(payload), err, err2)
 					}
 				}

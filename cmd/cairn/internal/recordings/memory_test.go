@@ -89,7 +89,8 @@ func BenchmarkValidateFolder(b *testing.B) {
 			b.Fatalf("%v: %s", err, out)
 		}
 		peak = max(peak, residentMB(cmd.ProcessState))
-		cores = max(cores, (cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()).Seconds()/time.Since(begin).Seconds())
+		cores = max(cores,
+			(cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()).Seconds()/time.Since(begin).Seconds())
 	}
 	b.ReportMetric(peak, "peak-MB")
 	b.ReportMetric(cores, "cores")

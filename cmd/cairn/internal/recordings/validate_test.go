@@ -64,7 +64,8 @@ func TestCommandEqualsThePackage(t *testing.T) {
 			data, err := os.ReadFile(names[i])
 			must(t, err)
 			form, problems, err := activityschema.Options{}.Validate(t.Context(), bytes.NewReader(data))
-			if err != nil || f.File != names[i] || f.Valid != valid || f.Form != form || len(f.Problems) != len(problems) {
+			if err != nil || f.File != names[i] || f.Valid != valid || f.Form != form ||
+				len(f.Problems) != len(problems) {
 				t.Errorf("%s: %+v, want form %q and %+v, %v", names[i], f.Answer, form, problems, err)
 			}
 			for j, p := range problems {
@@ -139,7 +140,8 @@ func TestPackedBombStopsAtTheLimit(t *testing.T) {
 	name := write(t, filepath.Join(t.TempDir(), "bomb.json.gz"), b.String())
 	peak := peakOf(t, func() {
 		code, found := reported(t, name)
-		if code != exitInvalid || len(found) != 1 || len(found[0].Problems) != 1 || found[0].Problems[0].Keyword != activityschema.KeywordSize {
+		if code != exitInvalid || len(found) != 1 || len(found[0].Problems) != 1 ||
+			found[0].Problems[0].Keyword != activityschema.KeywordSize {
 			t.Errorf("exit code %d, %+v", code, found)
 		}
 	})
