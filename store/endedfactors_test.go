@@ -57,7 +57,7 @@ func TestActsRemoveWhatADisownedSessionMade(t *testing.T) {
 				if c.young {
 					joined = began
 				}
-				must(t, s.Exec("UPDATE users SET created_at = ? WHERE sub = ?", joined.Unix(), u.Sub))
+				must(t, s.Exec("UPDATE users SET created_at = ?, email_verified = (1 = 1) WHERE sub = ?", joined.Unix(), u.Sub))
 				session := func(at time.Time) string {
 					n := newSession(u.Sub)
 					n.CreatedAt = at
@@ -93,7 +93,7 @@ func TestActsRemoveWhatADisownedSessionMade(t *testing.T) {
 				var err error
 				switch code := account.NewResetCode(noon); c.action {
 				case "session.not_me":
-					_, err = s.DisownSession(ctx, u.Sub, other, "", code, time.Hour, noon, a)
+					_, err = s.DisownSession(ctx, u.Sub, other, u.Email, code, time.Hour, noon, a)
 				case "email.undo":
 					must(t, setEmail(t, s, u.Sub, "ada@example.org", true, "unused"))
 					must(t, setEmail(t, s, u.Sub, "eve@example.org", true, "change"))
@@ -125,7 +125,7 @@ func TestActsRemoveWhatADisownedSessionMade(t *testing.T) {
 func TestRecentFactorsAreThoseThatMayBeNamed(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
-		must(t, s.Exec("UPDATE users SET created_at = 1 WHERE sub = ?", u.Sub))
+		must(t, s.Exec("UPDATE users SET created_at = 1, email_verified = (1 = 1) WHERE sub = ?", u.Sub))
 		must(t, addPasskey(t, s, newPasskey(u.Sub, "key"), 20))
 		addTOTP(t, s, u, "JBSWY3DPEHPK3PXP")
 		list, err := s.RecentFactors(ctx, u.Sub, "", noon)
@@ -193,7 +193,7 @@ func TestSecondStepOfADisownedSessionIsUndone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, s *store.Store) {
 				ctx, u := t.Context(), addUser(t, s, "ada")
-				must(t, s.Exec("UPDATE users SET created_at = 1 WHERE sub = ?", u.Sub))
+				must(t, s.Exec("UPDATE users SET created_at = 1, email_verified = (1 = 1) WHERE sub = ?", u.Sub))
 				by, thief := newSession(u.Sub), newSession(u.Sub)
 				by.CreatedAt = noon.Add(-time.Hour)
 				for _, n := range []*account.Session{by, thief} {
@@ -210,7 +210,7 @@ func TestSecondStepOfADisownedSessionIsUndone(t *testing.T) {
 				_, err = s.AddTOTP(ctx, u.Sub, account.TOTP{Secret: "JBSWY3DPEHPK3PXP"}, first)
 				must(t, err)
 				a := act("session.not_me")
-				_, err = s.DisownSession(ctx, u.Sub, thief.ID, "", account.NewResetCode(noon), time.Hour, noon, a)
+				_, err = s.DisownSession(ctx, u.Sub, thief.ID, u.Email, account.NewResetCode(noon), time.Hour, noon, a)
 				must(t, err)
 				f, err := s.Factors(ctx, u.Sub)
 				must(t, err)
@@ -237,7 +237,7 @@ func TestChoiceOfASecondStepIsAsBeforeTheThief(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, s *store.Store) {
 				ctx, u := t.Context(), addUser(t, s, "ada")
-				must(t, s.Exec("UPDATE users SET created_at = 1 WHERE sub = ?", u.Sub))
+				must(t, s.Exec("UPDATE users SET created_at = 1, email_verified = (1 = 1) WHERE sub = ?", u.Sub))
 				ids := map[string]string{}
 				for i, who := range []string{"o", "t", "u"} {
 					n := newSession(u.Sub)
@@ -268,7 +268,7 @@ func TestChoiceOfASecondStepIsAsBeforeTheThief(t *testing.T) {
 						must(t, s.SetSecondStep(ctx, u.Sub, change[1] == '+', n))
 					}
 				}
-				_, err = s.DisownSession(ctx, u.Sub, ids["t"], "", account.NewResetCode(noon), time.Hour, noon, act("session.not_me"))
+				_, err = s.DisownSession(ctx, u.Sub, ids["t"], u.Email, account.NewResetCode(noon), time.Hour, noon, act("session.not_me"))
 				must(t, err)
 				if u, err = s.UserBySub(ctx, u.Sub); err != nil || u.SecondFactor != c.want {
 					t.Errorf("%s: %t, %v", c.changes, u.SecondFactor, err)

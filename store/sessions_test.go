@@ -370,10 +370,11 @@ func TestDisownedSessionLeavesNothing(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, h := t.Context(), equip(t, s, "ada")
 		must(t, s.EndSession(ctx, h.user.Sub, h.session.ID, noon, act("session.end")))
+		must(t, s.Exec("UPDATE users SET email_verified = (1 = 1)"))
 		at, by := noon.Add(time.Minute), act("session.not_me")
 		for i := range 2 { // a link is opened twice
 			code := account.NewResetCode(at)
-			out, err := s.DisownSession(ctx, h.user.Sub, h.session.ID, "", code, time.Hour, at, by)
+			out, err := s.DisownSession(ctx, h.user.Sub, h.session.ID, h.user.Email, code, time.Hour, at, by)
 			must(t, err)
 			valid, err := s.ResetCodeValid(ctx, "ada", code.Hash, at)
 			must(t, err)
@@ -383,7 +384,7 @@ func TestDisownedSessionLeavesNothing(t *testing.T) {
 			at = at.Add(time.Hour)
 		}
 		checkTaken(t, s, h)
-		_, err := s.DisownSession(ctx, h.user.Sub, h.session.ID, "", account.NewResetCode(at), time.Hour, at, by)
+		_, err := s.DisownSession(ctx, h.user.Sub, h.session.ID, h.user.Email, account.NewResetCode(at), time.Hour, at, by)
 		want(t, err, account.ErrInvalidLink) // after an hour
 		n := newSession(h.user.Sub)
 		n.AMR = []string{account.MethodPassword}
@@ -397,6 +398,7 @@ func TestDisownedSessionLeavesNothing(t *testing.T) {
 func TestDisownedSessionThatIsSweptIsDisownedOnce(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
+		must(t, s.Exec("UPDATE users SET email_verified = (1 = 1)"))
 		n := newSession(u.Sub)
 		n.ExpiresAt = noon.Add(account.SharedLifetime)
 		must(t, s.CreateSession(ctx, n, u.PasswordHash, act("session.create")))
@@ -407,7 +409,7 @@ func TestDisownedSessionThatIsSweptIsDisownedOnce(t *testing.T) {
 			t.Fatalf("%d sessions swept", swept.Sessions)
 		}
 		disown := func() error {
-			_, err := s.DisownSession(ctx, u.Sub, n.ID, "", account.NewResetCode(at), time.Hour, at, act("session.not_me"))
+			_, err := s.DisownSession(ctx, u.Sub, n.ID, u.Email, account.NewResetCode(at), time.Hour, at, act("session.not_me"))
 			return err
 		}
 		must(t, disown())

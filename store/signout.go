@@ -298,7 +298,7 @@ func (s *Store) DisownSession(
 // checkMailbox refuses a link that was mailed to an address which is not the owner's any more: whoever changed it reads
 // the notices that came meanwhile, also after the undo.
 func checkMailbox(tx *engine.Tx, u account.User, mailed string, now time.Time) {
-	if mailed == "" || u.EmailVerified && strings.EqualFold(u.Email, mailed) {
+	if u.EmailVerified && strings.EqualFold(u.Email, mailed) {
 		return
 	}
 	var found []int

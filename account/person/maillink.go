@@ -76,7 +76,7 @@ type cancelLink struct {
 type notMeLink struct {
 	Sub     string `json:"sub"`
 	Session string `json:"sid"`
-	Email   string `json:"email,omitempty"` // that the mail went to; empty in links of the version before
+	Email   string `json:"email"`           // that the mail went to
 	Added   bool   `json:"added,omitempty"` // of a notice that the session added a factor
 }
 

@@ -208,7 +208,17 @@ func TestLinkInTheMailboxOfAThiefIsVoidAfterTheUndo(t *testing.T) {
 	disownedBy(t, w.Browser(), undo)
 	_, button := link(t, evil)
 	w.Browser().Page("/not-me/", button...).Is(400).Shows(`data-code="invalid_link"`).Hides(`name="code"`)
-	w.Browser().Login("ada", newPassword).Is(200)
+	owner := w.Browser()
+	owner.Login("ada", newPassword).Is(200)
+	// Nor does one that does not say where it went.
+	session, _ := owner.SessionIDs()
+	anywhere, err := w.Service.NotMeURL(account.Mail{Sub: w.User("ada").Sub, Data: map[string]string{"session": session}}, false)
+	must(t, err)
+	_, button = link(t, mail.Message{Text: anywhere})
+	w.Browser().Page("/not-me/", button...).Is(400).Shows(`data-code="invalid_link"`).Hides(`name="code"`)
+	if !owner.IsSignedIn() {
+		t.Error("refused, and done")
+	}
 }
 
 // The notice of a later sign-in reaches no factor of the sign-in before; the form with the new password does.
