@@ -294,6 +294,13 @@ func TestActUnderWayIsRefusedAfterARemedy(t *testing.T) {
 		others := func() { w.mine.Call("POST", "/api/me/sessions/end-others", nil).Is(204) }
 		halves("DELETE", "/api/me", `{"password":"`+password+`"}`, others).Is(401, "not_authenticated")
 		w.mine.Call("GET", "/api/me", nil).Is(200)
+		for _, begins := range []string{"/api/me/totp", "/api/me/passkeys/begin"} {
+			for _, remedy := range []func(){others, suspend} {
+				w.meet()
+				w.store.then = remedy
+				w.thief.Call("POST", begins, nil).Is(401, "not_authenticated")
+			}
+		}
 	})
 }
 
@@ -565,7 +572,7 @@ func routesUnderWay() []route {
 	}
 }
 
-// What these begin changes nothing; what ends the ceremony of a passkey is stored as an authenticator app is, and a
+// What the first two begin changes nothing, and they are tried above; what ends the ceremony of a passkey is stored as an authenticator app is, and a
 // consent is in package store.
 var notUnderWay = []string{"POST /api/me/totp", "POST /api/me/passkeys/begin", "POST /api/me/passkeys", "POST /account/passkeys", "POST /oauth2/consent"}
 

@@ -68,13 +68,19 @@ func (s *Service) proveFactor(ctx context.Context, c account.Caller) error {
 	return err
 }
 
-// MayAddFactor returns why the caller may not begin to add a factor: ErrReauthenticationRequired, or
-// ErrSecondFactorRequired to a session that has not proven the factor that the settings or an application demand.
+// MayAddFactor returns why the caller may not begin to add a factor: ErrReauthenticationRequired, ErrNotAuthenticated
+// where the session has ended since the head of the request, or ErrSecondFactorRequired to a session that has not proven the factor that the settings or an application demand.
 func (s *Service) MayAddFactor(ctx context.Context, c account.Caller) error {
 	if err := s.Allow(c, account.AddFactor); err != nil {
 		return err
 	}
-	_, err := s.factorDemanded(ctx, c)
+	n, u, err := s.Store().Session(ctx, c.Session.ID) // again: see Audit.Bound
+	if errors.Is(err, account.ErrSessionNotFound) || err == nil && (!n.Live(s.Now()) || u.Suspended()) {
+		err = account.ErrNotAuthenticated
+	}
+	if err == nil {
+		_, err = s.factorDemanded(ctx, c)
+	}
 	return err
 }
 
