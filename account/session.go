@@ -136,8 +136,8 @@ type SessionStore interface {
 	// DisownSession handles a session that was not the user's: a.Ends applies, since the session
 	// began (a.Since if it is no longer stored), and code becomes the user's reset code. If it was done before, it
 	// changes only the code, and only while the password is disowned since at most again; otherwise ErrInvalidLink. A
-	// user without a password gets no code. mailed is the address that the link was mailed to: unless it is the verified
-	// one, or an undo could restore it, ErrInvalidLink.
+	// user without a password gets no code. mailed is the address that the link was mailed to: unless it is the
+	// verified one, or an undo could restore it, ErrInvalidLink.
 	DisownSession(ctx context.Context, sub, id, mailed string, code ResetCode, again time.Duration, now time.Time,
 		a Audit) (Disowned, error)
 	// KnownAddress reports whether the user has signed in from this address since then in a session,

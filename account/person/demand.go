@@ -69,7 +69,8 @@ func (s *Service) proveFactor(ctx context.Context, c account.Caller) error {
 }
 
 // MayAddFactor returns why the caller may not begin to add a factor: ErrReauthenticationRequired, ErrNotAuthenticated
-// where the session has ended since the head of the request, or ErrSecondFactorRequired to a session that has not proven the factor that the settings or an application demand.
+// where the session has ended since the head of the request, or ErrSecondFactorRequired to a session that has not
+// proven the factor that the settings or an application demand.
 func (s *Service) MayAddFactor(ctx context.Context, c account.Caller) error {
 	if err := s.Allow(c, account.AddFactor); err != nil {
 		return err
