@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"crypto/sha256"
+	"net/netip"
 	"slices"
 	"strconv"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/cairn-id/cairn/account/statuslist"
+	"github.com/cairn-id/cairn/account/web"
 )
 
 // Session is a signed-in browser. The session token (a JWT in the cookie) names the session by sid
@@ -186,7 +188,8 @@ func (s Session) Bound() bool { return !s.DeviceProvenAt.IsZero() }
 // Somebody who signs in again and again pushes out their own sessions, and not that of the owner. What shares an
 // address or the mark of a browser is of one hand. The oldest goes of the hand that has most, and there of the browser
 // that has most; what came without a mark counts as one browser an address. A household has some browsers at one
-// address: as many with a mark count as one. Where each hand has one session, that of the hand that came last goes.
+// address: as many with a mark count as one. Where each hand has one session, one that came late goes: not those of
+// old, and not the last fifth, of which the owner may be with a new browser.
 func Surplus(list []Session, n int) (ids []string) {
 	for list = slices.Clone(list); len(ids) < n && len(list) > 0; {
 		next := map[string]string{} // of the same hand
@@ -200,6 +203,9 @@ func Surplus(list []Session, n int) (ids []string) {
 		marked, known := map[string]bool{}, map[string]int{}
 		for i, s := range list {
 			address := "at " + s.Address
+			if a, err := netip.ParseAddr(s.Address); err == nil {
+				address = "at " + web.Networks(a)[1].String() // of one customer
+			}
 			if browser[i] = address; !s.KnownSince.IsZero() {
 				browser[i] = strconv.FormatInt(s.KnownSince.Unix(), 36)
 				marked[browser[i]] = true
@@ -217,11 +223,15 @@ func Surplus(list []Session, n int) (ids []string) {
 		}
 		most, rank := 0, 0
 		for i, b := range browser {
-			n := ofHand[root(b)] - max(0, known[root(b)]-1)
-			r := n*len(list) + ofBrowser[b]
-			if r > rank || n == 1 && r == rank && !came(list[i]).Before(came(list[most])) {
+			if r := (ofHand[root(b)]-max(0, known[root(b)]-1))*len(list) + ofBrowser[b]; r > rank {
 				most, rank = i, r
 			}
+		}
+		if rank == len(list)+1 { // of one session
+			by := slices.Clone(list)
+			slices.SortStableFunc(by, func(a, b Session) int { return came(a).Compare(came(b)) })
+			late := by[len(by)-1-len(by)/5].ID
+			most = slices.IndexFunc(list, func(s Session) bool { return s.ID == late })
 		}
 		ids, list = append(ids, list[most].ID), slices.Delete(list, most, most+1)
 	}
