@@ -23,7 +23,7 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			for _, handle := range []string{"bob", "cy", "honest", "back", "moved", "dropped"} {
+			for _, handle := range []string{"bob", "cy", "honest", "back", "moved", "dropped", "taken"} {
 				w.AddUser(handle)
 			}
 			w.AddUser("root", account.FlagAdmin)
@@ -53,6 +53,10 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 			give("root", true)                                                                           // as it was
 			thief.Call("PUT", "/api/admin/users/thief/flags", map[string]bool{"activity": true}).Is(200) // goes with them
 			thief.Call("POST", "/api/admin/users/honest/reset-password-code", nil).Is(201)
+			invite := thief.Call("POST", "/api/invites", map[string]any{"flags": []string{"admin"}}).Is(201).JSON()["code"]
+			w.Browser().Call("POST", "/api/register", map[string]any{"code": invite, "handle": "joined", "password": password}).Is(201)
+			code := thief.Call("POST", "/api/admin/users/taken/reset-password-code", nil).Is(201).JSON()["code"]
+			w.Browser().Call("POST", "/api/auth/reset-password", map[string]any{"handle": "taken", "code": code, "password": "eleven quiet lanterns"}).Is(200)
 			thief.Call("PUT", "/api/admin/settings", map[string]any{"contact": "evil@example.org"}).Is(200)
 
 			w.Suspend("gone")
@@ -63,12 +67,12 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 				listed = append(listed, fmt.Sprint(a["id"], " ", a["kind"], " ", a["name"], " ", a["detail"]))
 			}
 			slices.Sort(listed)
-			want := []string{" code honest ", " code longago ", " code mole ", " code pasted ", ` setting contact ""`, "account:mole account mole ", "account:pasted account pasted ", "address:moved address moved ", "lift:back lift back ", "permission:bob:admin permission bob admin"}
+			want := []string{" code honest ", " code longago ", " code mole ", " code pasted ", ` setting contact ""`, "account:joined account joined ", "account:mole account mole ", "account:pasted account pasted ", "address:moved address moved ", "lift:back lift back ", "permission:bob:admin permission bob admin", "reset:taken reset taken "}
 			if !slices.Equal(listed, want) {
 				t.Errorf("listed %q", listed)
 			}
 			path, form := c[0], c[1:]
-			root.Page(path, form...).Is(200).Shows(`value="account:mole"`, `value="address:moved"`, `value="lift:back"`, `value="account:pasted"`, `value="permission:bob:admin"`, "contact", "honest").
+			root.Page(path, form...).Is(200).Shows(`value="account:mole"`, `value="address:moved"`, `value="lift:back"`, `value="account:pasted"`, `value="permission:bob:admin"`, `value="account:joined"`, `value="reset:taken"`, "contact", "honest").
 				Hides("account:longago", "account:gone", ":cy:")
 			// Of who stays an administrator nothing is asked.
 			root.Page("/admin/users/selected", "who", "thief", "do", "flags", "flag.activity", "off").Is(200).Shows(`id="sure-submit"`).Hides("account:mole")
@@ -83,16 +87,16 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 			untouched("an act that is not listed")
 			// Of the last step, which would leave only an administrator with an end.
 			root.Call("PUT", "/api/admin/users/root/flags", map[string]string{"admin": "2099-12-24"}).Is(200)
-			root.Page(path, append(sure, "undo", "permission:bob:admin")...).Is(409)
+			root.Page(path, append(sure, "undo", "permission:bob:admin", "undo", "account:joined")...).Is(409)
 			untouched("what would leave no administrator")
 			forever := account.FlagChange{account.FlagAdmin: {On: true, SetEnd: true}}
 			_, err := w.Administration().SetFlags(t.Context(), account.Operator(), w.User("root"), forever)
 			must(t, err)
-			done := root.Page(path, append(sure, "undo", "account:mole", "undo", "account:pasted", "undo", "permission:bob:admin", "undo", "address:moved", "undo", "lift:back")...)
+			done := root.Page(path, append(sure, "undo", "account:mole", "undo", "account:pasted", "undo", "permission:bob:admin", "undo", "address:moved", "undo", "lift:back", "undo", "account:joined", "undo", "reset:taken")...)
 			if done.Status != 303 && path != selected || path == selected && done.Status != 200 {
 				t.Errorf("status %d", done.Status)
 			}
-			if !w.User("mole").Suspended() || !w.User("pasted").Suspended() || !w.User("back").Suspended() || w.User("moved").EmailVerified || w.User("bob").Has(account.FlagAdmin) || w.User("bob").Suspended() || w.User("longago").Suspended() {
+			if !w.User("joined").Suspended() || !w.User("taken").Suspended() || !w.User("mole").Suspended() || !w.User("pasted").Suspended() || !w.User("back").Suspended() || w.User("moved").EmailVerified || w.User("bob").Has(account.FlagAdmin) || w.User("bob").Suspended() || w.User("longago").Suspended() {
 				t.Error("not undone as ticked")
 			}
 		})

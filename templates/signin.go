@@ -108,6 +108,7 @@ type Confirm struct {
 const (
 	ActAccount    = "account" // that was added
 	ActLift       = "lift"    // of a suspension
+	ActReset      = "reset"   // a code that was used
 	ActAddress    = "address" // of somebody, that was changed or verified
 	ActPermission = "permission"
 	ActCode       = "code" // or link, which the act itself voids

@@ -1,6 +1,7 @@
 package roster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -26,15 +27,15 @@ type RecentAct struct {
 const maxRecentActs = 500 // newest first
 
 var recentKinds = []account.Act{account.AddUser, account.Unsuspend, account.AmendUser, account.SetFlags,
-	account.UpdateSettings}
+	account.UpdateSettings, account.IssueResetCode}
 
 // ErrActsNamed means that an act of the list is not there any more.
 var ErrActsNamed = web.NewProblem(409, "invalid_acts",
 	"The list has changed since you opened it. Nothing was changed. Check it again.")
 
-// RecentActs lists what users did as administrators, newest first, never nil: accounts that they added or let in again,
-// addresses that they verified and permissions that they gave, as far as these are still there, codes and links that
-// still work, and settings.
+// RecentActs lists what users did as administrators, newest first, never nil: accounts that they added, invited or let
+// in again, or for which they made a code that was used, addresses that they verified and permissions that they gave,
+// as far as these are still there, codes and links that still work, and settings.
 func (a *Administration) RecentActs(ctx context.Context, users ...account.User) ([]RecentAct, error) {
 	list, codes := []RecentAct{}, []RecentAct{}
 	for _, u := range users {
@@ -48,6 +49,17 @@ func (a *Administration) RecentActs(ctx context.Context, users ...account.User) 
 				if row.Actor == u.Handle && row.Target != u.Handle {
 					list = append(list, actsOf(row)...)
 				}
+			}
+		}
+		joined, _, err := a.Store().Users(ctx, account.UserQuery{InvitedBy: u.Handle, Sort: account.SortNewest,
+			Limit: maxRecentActs})
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range joined {
+			if j.CreatedAt.After(a.Now().Add(-account.Recently)) {
+				added := account.Audit{Action: account.AddUser.Action, Target: j.Handle, At: j.CreatedAt}
+				list = append(list, actsOf(added)...)
 			}
 		}
 		made, err := a.Store().MadeByOthers(ctx, u.Sub, "", a.Now())
@@ -79,6 +91,8 @@ func actsOf(row account.Audit) (list []RecentAct) {
 		add(templates.ActAccount, row.Target, "")
 	case account.Unsuspend.Action:
 		add(templates.ActLift, row.Target, "")
+	case account.IssueResetCode.Action:
+		add(templates.ActReset, row.Target, "")
 	case account.AmendUser.Action:
 		if strings.Contains(row.Detail, "email") {
 			add(templates.ActAddress, row.Target, "")
@@ -118,20 +132,29 @@ func (a *Administration) undoable(ctx context.Context, list []RecentAct) ([]Rece
 			there[u.Handle] = u
 		}
 	}
-	seen := map[string]bool{}
-	return slices.DeleteFunc(list, func(act RecentAct) bool {
+	seen, failed := map[string]bool{}, error(nil)
+	list = slices.DeleteFunc(list, func(act RecentAct) bool {
 		u, twice := there[act.Name], act.ID != "" && seen[act.ID]
 		seen[act.ID] = true
 		switch act.Kind {
 		case templates.ActAccount, templates.ActLift:
 			return twice || u.Sub == "" || u.Suspended()
+		case templates.ActReset:
+			if twice || u.Sub == "" || u.Suspended() {
+				return true
+			}
+			used, err := a.AuditLog(ctx, account.AuditQuery{Person: act.Name, Kind: account.ResetPassword.Action,
+				From: act.At, Limit: 1})
+			failed = cmp.Or(failed, err)
+			return len(used) == 0
 		case templates.ActAddress:
 			return twice || !u.EmailVerified || u.EmailChangedAt.After(act.At)
 		case templates.ActPermission:
 			return twice || !u.Has(act.Detail)
 		}
 		return false
-	}), nil
+	})
+	return list, failed
 }
 
 // Undoing does an act against users, and undoes these of their RecentActs, by id: accounts are suspended, addresses are
@@ -165,7 +188,7 @@ func (a *Administration) undo(
 		of, err := a.User(ctx, r.Name)
 		switch {
 		case err != nil:
-		case r.Kind == templates.ActAccount, r.Kind == templates.ActLift:
+		case r.Kind == templates.ActAccount, r.Kind == templates.ActLift, r.Kind == templates.ActReset:
 			err = a.Suspend(ctx, by, of, "", false)
 		case r.Kind == templates.ActAddress:
 			_, err = a.Amend(ctx, by, of, account.UserChange{"email_verified": "false"})

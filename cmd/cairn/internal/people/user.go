@@ -484,6 +484,8 @@ func didLabels(list []roster.RecentAct) (labels cli.Pairs) {
 			label, text = "account added", r.Name+": cairn user suspend "+r.Name
 		case templates.ActLift:
 			label, text = "suspension lifted", r.Name+": cairn user suspend "+r.Name
+		case templates.ActReset:
+			label, text = "password changed with a code", r.Name+": cairn user suspend "+r.Name
 		case templates.ActAddress:
 			label, text = "address changed", r.Name+": cairn user update "+r.Name+" --no-email-verified"
 		case templates.ActPermission:
