@@ -37,9 +37,7 @@ func TestCodesSurviveCopyingByHand(t *testing.T) {
 	for _, typed := range []string{"", "-", "0123456789ABCDE", "0123456789ABCDEF0", "0123456789ABCDEU", "0123456789ABCDE%", "0123456789ABCDEＦ", "0123\x00456789ABCDEF", strings.Repeat(" ", 100) + code} {
 		same(t, typed, account.CanonicalCode(typed, 16), "")
 	}
-	if got := account.Grouped(code); got != "0123-4567-89AB-CDEF" {
-		t.Error(got)
-	}
+	same(t, "Grouped", account.Grouped(code), "0123-4567-89AB-CDEF")
 }
 
 var codeSeeds = []string{

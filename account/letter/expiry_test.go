@@ -29,9 +29,7 @@ func TestEndsAreToldByMail(t *testing.T) {
 			u.Profile.Locale, u.Profile.Zoneinfo = locale, zone
 			return nil
 		}, w.Clock.Now(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	w.AddUser("root1", account.FlagAdmin)
 	w.AddUser("ada")
@@ -46,12 +44,8 @@ func TestEndsAreToldByMail(t *testing.T) {
 	tell := func() []mailtest.Received {
 		t.Helper()
 		for range 2 { // the second finds nothing left
-			if err := w.Service.TellEnds(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.Post.DeliverMails(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Service.TellEnds(t.Context()))
+			must(t, w.Post.DeliverMails(t.Context()))
 		}
 		all := server.Mails()
 		fresh := all[seen:]

@@ -16,6 +16,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/mail/mailtest"
+	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/store/accounttest"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -118,9 +119,8 @@ func TestMailIsSentAtOnceInTheLanguageOfItsReader(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	log.wait(t, "mail sent")
-	if state := mailState(w); state.Waiting != 0 {
-		t.Errorf("%+v", state)
-	}
+	state := mailState(w)
+	same(t, state, state.Waiting, 0)
 	if strings.Contains(log.text.String(), "ada") || strings.Contains(log.text.String(), mailtest.Password) {
 		t.Errorf("the log has an address: %s", &log.text)
 	}
@@ -137,9 +137,8 @@ func TestRefusedMailIsDroppedAndWrittenDown(t *testing.T) {
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("%+v, %v", rows, err)
 	}
-	if rows[0].Detail != "test to example.net: recipient: the server answers 550 5.0.0 no mailbox …@example.net" {
-		t.Errorf("%+v", rows)
-	}
+	same(t, rows,
+		rows[0].Detail, "test to example.net: recipient: the server answers 550 5.0.0 no mailbox …@example.net")
 	if state := mailState(w); state.Waiting != 0 || len(server.Mails()) != 0 || strings.Contains(log.text.String(), "ada") {
 		t.Errorf("%+v, %d mails, log %s", state, len(server.Mails()), &log.text)
 	}
@@ -223,16 +222,12 @@ func TestInstancesSendEachMailOnce(t *testing.T) {
 			sendMails(w)
 		}
 		for to, n := range recipients(server.Wait(total)) {
-			if n != 1 {
-				t.Errorf("%s got %d", to, n)
-			}
+			same(t, to, n, 1)
 		}
 		for range total {
 			log.wait(t, "mail sent")
 		}
-		if n := len(server.Mails()); n != total {
-			t.Errorf("%d mails", n)
-		}
+		same(t, "mails", len(server.Mails()), total)
 	})
 }
 
@@ -262,9 +257,7 @@ func TestThousandMailsKeepNoSignInWaiting(t *testing.T) {
 		t.Errorf("%+v", state)
 	}
 	close(release)
-	if got := recipients(server.Wait(total)); len(got) != total {
-		t.Errorf("%d recipients", len(got))
-	}
+	same(t, "recipients", len(recipients(server.Wait(total))), total)
 	if n := server.Connections(); n > total/20 {
 		t.Errorf("%d connections for %d mails", n, total)
 	}
@@ -280,3 +273,7 @@ func TestNothingIsSentWithoutAMailServer(t *testing.T) {
 
 // TestMain stops the database server that TEST_DATABASE=postgres started.
 func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
+
+var must = assert.Must
+
+func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/internal/assert"
 )
 
 // An address that is taken is that of one mailbox, on one line, to which a mail can be written.
@@ -33,12 +34,12 @@ func FuzzAddress(f *testing.F) {
 			return
 		}
 		m, err := netmail.ReadMessage(strings.NewReader(string(sent)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		to, err := m.Header.AddressList("To")
 		if err != nil || len(to) != 1 || to[0].Address != email || len(m.Header["Bcc"])+len(m.Header["Cc"]) > 0 {
 			t.Fatalf("%q: %v %v", email, m.Header, err)
 		}
 	})
 }
+
+var must = assert.Must

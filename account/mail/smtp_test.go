@@ -17,6 +17,7 @@ import (
 
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/mail/mailtest"
+	"github.com/cairn-id/cairn/internal/assert"
 )
 
 var hello = mail.Message{To: "ada@example.net", Subject: "Grüße an Ada", Text: "One.\n.\nTwo: ü\n", HTML: "<p>ü</p>\n", Language: "de"}
@@ -61,16 +62,12 @@ func TestMessageArrivesWhole(t *testing.T) {
 			t.Error(date, err)
 		}
 		for field, want := range map[string]string{"To": "<ada@example.net>", "Auto-Submitted": "auto-generated", "Content-Language": "de", "Mime-Version": "1.0", "User-Agent": "", "X-Mailer": ""} {
-			if got := got.Header.Get(field); got != want {
-				t.Errorf("%s: %q", field, got)
-			}
+			same(t, field, got.Header.Get(field), want)
 		}
 		if id := got.Header.Get("Message-Id"); !strings.HasSuffix(id, "@example.org>") {
 			t.Errorf("message id %q", id)
 		}
-		if s.Connections() != 1 {
-			t.Errorf("%d connections", s.Connections())
-		}
+		same(t, "connections", s.Connections(), 1)
 	}
 }
 
@@ -91,9 +88,7 @@ func TestNothingIsSentWithoutTheServersProof(t *testing.T) {
 			t.Errorf("%v, want %q", err, c.want)
 		}
 	}
-	if n := len(starttls.Mails()) + len(plain.Mails()); n != 0 {
-		t.Errorf("%d mails", n)
-	}
+	same(t, "mails", len(starttls.Mails())+len(plain.Mails()), 0)
 }
 
 // A name such as smtp.localhost is whatever a resolver makes of it.
@@ -224,9 +219,7 @@ func TestKeptConnectionThatEndsCostsNoMail(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := len(s.Mails()); n != 24 {
-		t.Errorf("%d mails", n)
-	}
+	same(t, "mails", len(s.Mails()), 24)
 }
 
 func TestNothingBecomesAnotherHeaderOrCommand(t *testing.T) {
@@ -279,14 +272,9 @@ func TestNothingBecomesAnotherHeaderOrCommand(t *testing.T) {
 			t.Errorf("%q %q: %v", m.To, m.Subject, err)
 		}
 	}
-	if n := len(s.Mails()) - sent; n != 0 {
-		t.Errorf("%d of them were sent", n)
-	}
+	same(t, "them were sent", len(s.Mails())-sent, 0)
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = assert.Must
+
+func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }

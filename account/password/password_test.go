@@ -16,6 +16,7 @@ import (
 
 	"github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/internal/assert"
 )
 
 const anchors = "seven rusty anchors"
@@ -62,9 +63,7 @@ func TestDecoratedCommonPasswordIsRefused(t *testing.T) {
 		"1234567890", "12345678910", "0987654321", "qwertyuiop", "asdfghjkl;", "1q2w3e4r5t", "q1w2e3r4t5", "1qaz2wsx3edc", "qazwsxedcrfv", "a1b2c3d4e5", "abcdefghij", "abcd123456",
 		"aaaaaaaaaa", "1212121212", "abcabcabcabc", "asdfasdfasdf", "..........", "          ",
 	} {
-		if err := password.Check(p, "grace", password.DefaultMinimum); !errors.Is(err, password.ErrWeak) {
-			t.Errorf("%q is taken: %v", p, err)
-		}
+		fails(t, fmt.Sprintf("%q is taken", p), password.Check(p, "grace", password.DefaultMinimum), password.ErrWeak)
 	}
 	// What people and their password managers choose instead.
 	for _, p := range []string{
@@ -290,9 +289,7 @@ func TestFullQueueMakesRoomForWhoHadNone(t *testing.T) {
 			t.Errorf("%d wait, %d refused", waiting, refused.Load())
 		}
 		hangUp()
-		if err := <-got; !errors.Is(err, context.Canceled) {
-			t.Errorf("who hangs up: %v", err)
-		}
+		fails(t, "who hangs up", <-got, context.Canceled)
 		if waiting, _ := h.Queue(); waiting != 255 {
 			t.Errorf("%d wait", waiting)
 		}
@@ -300,9 +297,4 @@ func TestFullQueueMakesRoomForWhoHadNone(t *testing.T) {
 	})
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var fails, must = assert.Fails, assert.Must

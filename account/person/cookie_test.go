@@ -100,9 +100,8 @@ func TestTokenSaysWhatTheContractSaysAndNoMore(t *testing.T) {
 		names = append(names, k)
 	}
 	slices.Sort(names)
-	if got, want := strings.Join(names, " "), "acr amr aud auth_time exp groups iat iss jti name preferred_username sid status sub"; got != want {
-		t.Errorf("claims %s, want %s", got, want)
-	}
+	same(t, "claims",
+		strings.Join(names, " "), "acr amr aud auth_time exp groups iat iss jti name preferred_username sid status sub")
 	if c["sub"] != u.Sub || c["sub"] == "ada" || c["aud"] != "activity" || c["iss"] != "http://localhost:4040" || c["preferred_username"] != "ada" {
 		t.Errorf("claims %v", c)
 	}

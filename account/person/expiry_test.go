@@ -49,9 +49,8 @@ func TestNothingEndsWhileTheClockIsNotTrusted(t *testing.T) {
 	w, b := accounttest.SignedIn(t, "ada")
 	look := func() {
 		t.Helper()
-		if _, err := w.Service.LookForEnds(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.Service.LookForEnds(t.Context())
+		must(t, err)
 	}
 	look()
 	setEnd(w, "ada", w.Clock.Now().Add(time.Hour))
@@ -67,9 +66,8 @@ func TestEndedFlagIsInNoCookieAndNoAccess(t *testing.T) {
 	w := accounttest.With(t, "ada")
 	admin := account.FlagChange{account.FlagAdmin: {On: true, SetEnd: true, EndsAt: w.Clock.Now().Add(time.Minute)}}
 	w.AddUser("root1", account.FlagAdmin)
-	if _, err := w.Administration().SetFlags(t.Context(), account.Operator(), w.User("ada"), admin); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.Administration().SetFlags(t.Context(), account.Operator(), w.User("ada"), admin)
+	must(t, err)
 	groups := func(b *accounttest.Browser) []any {
 		all, _ := claimsOf(t, b.Cookies["cairn_session"])["groups"].([]any)
 		return all

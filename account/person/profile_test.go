@@ -126,9 +126,8 @@ func TestNoClaimHoldsWhatItsReadersCannotTake(t *testing.T) {
 	}
 	var p account.Profile
 	for _, name := range []string{"", "name", "address", "address.planet", "sub", "GIVEN_NAME"} {
-		if problem, _ := web.ProblemOf(set(&p, name, "x")); problem.Code != "invalid_request" {
-			t.Errorf("%q: %v", name, problem)
-		}
+		problem, _ := web.ProblemOf(set(&p, name, "x"))
+		same(t, fmt.Sprintf("%q: %v", name, problem), problem.Code, "invalid_request")
 	}
 }
 
@@ -241,9 +240,7 @@ func TestARefusedChangeNamesEveryFaultAndChangesNothing(t *testing.T) {
 		{`{"updated_at":1}`, "invalid_request", []string{"/updated_at"}},
 		{`{"name":"Ada"}`, "invalid_request", []string{"/name"}},
 	} {
-		if got := pointers(b.Send("PATCH", "/api/me", "application/json", c.body).Is(400, c.code)); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", c.body, got, c.want)
-		}
+		sameList(t, c.body, pointers(b.Send("PATCH", "/api/me", "application/json", c.body).Is(400, c.code)), c.want)
 	}
 	b.Send("PATCH", "/api/me", "application/json", `{"address":{"locality":"a","locality":"b"}}`).Is(400, "invalid_request")
 	if u := w.User("ada"); !reflect.DeepEqual(u.Profile, account.Profile{}) || u.DisplayName == "" {
@@ -323,7 +320,6 @@ func TestARefusedAmendmentNamesEveryFault(t *testing.T) {
 	if _, err := administration.Amend(t.Context(), account.Operator(), u, account.UserChange{"sub": "x"}); err == nil {
 		t.Error("sub was changed")
 	}
-	if got := w.User("ada"); got.DisplayName != u.DisplayName {
-		t.Errorf("%+v", got)
-	}
+	got := w.User("ada")
+	same(t, got, got.DisplayName, u.DisplayName)
 }

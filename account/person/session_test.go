@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"testing"
 	"time"
 
@@ -103,9 +102,7 @@ func TestSignOutPutsTheTokenIntoTheList(t *testing.T) {
 		out.Call("POST", "/api/auth/logout", nil).Is(200)
 		in.Login("ada", password).Is(200)
 		for i, token := range tokens {
-			if statusBit(w, token) != 1 {
-				t.Errorf("token %d is not in the list", i)
-			}
+			same(t, fmt.Sprintf("token %d is not in the list", i), statusBit(w, token), 1)
 		}
 	})
 	t.Run("without the host's cookie", func(t *testing.T) {
@@ -138,14 +135,11 @@ func TestSignOutPutsTheTokenIntoTheList(t *testing.T) {
 			header += name + "=" + token + "; "
 		}
 		planted := w.Browser()
-		if got := planted.Send("GET", "/api/me", "", "", "Cookie", header).Is(200).JSON()["handle"]; got != "ada" {
-			t.Errorf("signed in as %v beside a dead cookie", got)
-		}
+		same(t, "signed in as beside a dead cookie",
+			planted.Send("GET", "/api/me", "", "", "Cookie", header).Is(200).JSON()["handle"], "ada")
 		planted.Send("POST", "/api/auth/logout", "application/json", "{}", "Cookie", header).Is(200)
 		for i, token := range tokens {
-			if statusBit(w, token) != 1 {
-				t.Errorf("token %d is not in the list", i)
-			}
+			same(t, fmt.Sprintf("token %d is not in the list", i), statusBit(w, token), 1)
 		}
 	})
 	t.Run("of two hosts' cookies", func(t *testing.T) {
@@ -159,9 +153,7 @@ func TestSignOutPutsTheTokenIntoTheList(t *testing.T) {
 		mixed.Cookies[login], mixed.Cookies[shared] = out.Cookies[login], other.Cookies[shared]
 		mixed.Call("POST", "/api/auth/logout", nil).Is(200)
 		for i, token := range tokens {
-			if statusBit(w, token) != 1 {
-				t.Errorf("token %d is not in the list", i)
-			}
+			same(t, fmt.Sprintf("token %d is not in the list", i), statusBit(w, token), 1)
 		}
 	})
 	t.Run("forged", func(t *testing.T) {
@@ -273,9 +265,7 @@ func TestSurplusIsTheOldestOfTheLargest(t *testing.T) {
 		// Of more than a household has, the oldest goes.
 		{[]account.Session{at("a1", "a", 1), at("b", "b", 9), at("a2", "a", 2), at("a3", "a", 3), at("a4", "a", 4), at("a5", "a", 5), at("a6", "a", 6)}, []string{"a1", "a2"}},
 	} {
-		if got := account.Surplus(tt.list, 2); !slices.Equal(got, tt.want) {
-			t.Errorf("%v, want %v", got, tt.want)
-		}
+		sameList(t, "Surplus", account.Surplus(tt.list, 2), tt.want)
 	}
 }
 
@@ -348,9 +338,8 @@ func TestSurplusSessionsAreOfWhoMadeThem(t *testing.T) {
 					t.Errorf("the %s is not signed in", name)
 				}
 			}
-			if _, others := laptop.SessionIDs(); len(others) != account.MaxSessions-1 {
-				t.Errorf("%d others", len(others))
-			}
+			_, others := laptop.SessionIDs()
+			same(t, "others", len(others), account.MaxSessions-1)
 		})
 	}
 }

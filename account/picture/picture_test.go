@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account/picture"
+	"github.com/cairn-id/cairn/internal/assert"
 )
 
 // drawing is a picture of a white left half and a black right one.
@@ -33,17 +34,13 @@ func drawing(width, height int) *image.NRGBA {
 
 func encodedJPEG(tb testing.TB, p image.Image) []byte {
 	var file bytes.Buffer
-	if err := jpeg.Encode(&file, p, nil); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, jpeg.Encode(&file, p, nil))
 	return file.Bytes()
 }
 
 func encodedPNG(tb testing.TB, p image.Image) []byte {
 	var file bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&file, p); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&file, p))
 	return file.Bytes()
 }
 
@@ -104,9 +101,8 @@ func TestMemoryIsReckonedBeforeAnythingIsDecoded(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if decoded != len(files)-3 {
-		t.Errorf("%d of %d were decoded; the PNG, the progressive one and that of 16 bits are too large", decoded, len(files))
-	}
+	same(t, fmt.Sprintf("%d were decoded; the PNG, the progressive one and that of 16 bits are too large", len(files)),
+		decoded, len(files)-3)
 }
 
 // A file of a few kilobytes with many scans of many pixels is refused at once.
@@ -180,9 +176,7 @@ func withExif(file []byte, orientation byte) []byte {
 func TestWhatIsNoPictureIsRefused(t *testing.T) {
 	small := encodedPNG(t, drawing(8, 8))
 	var animated bytes.Buffer
-	if err := gif.Encode(&animated, image.NewGray(image.Rect(0, 0, 2, 2)), nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, gif.Encode(&animated, image.NewGray(image.Rect(0, 0, 2, 2)), nil))
 	bomb := bytes.Clone(small) // its header says 60,000 by 60,000
 	binary.BigEndian.PutUint32(bomb[16:], 60_000)
 	binary.BigEndian.PutUint32(bomb[20:], 60_000)
@@ -264,3 +258,7 @@ const webpFile = "UklGRrIBAABXRUJQVlA4TKUBAAAvSsAYAA8w//M///MfeJAkbXvaSG7m8Q3GfY
 	"E1rHNEr91F9GKZPVUcS9w7PhhH36suB9qPeYb/oLk6cuTiJ0wOK3m5h1cKjW6EVZCYMK7dxcKCBdgP9HkKr9gkAO2P8GKZGWVdIAatQa+1IDpt" +
 	"6qyorVwdy01xdW8Jkfk6xjEXmVQQ+HQdFr6OKhIN34dXWq0+0qr6EJSCeeVLH9+gvGTLyqM65PQ44ihzlTXxQKjKbAvshXgir7Lil9w4L2bvMy" +
 	"cmjQcqXaMCO6BlY28i+FOLzbfI1vEqxAhotocAAA=="
+
+var must = assert.Must
+
+func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }

@@ -157,9 +157,7 @@ func TestFailureOfOwnCheckerRefusesTheSession(t *testing.T) {
 	} {
 		v := verifier()
 		v.Status = checker(func(ref session.StatusRef) (bool, error) {
-			if ref != place(7) {
-				t.Errorf("asked for %+v", ref)
-			}
+			same(t, "asked", ref, place(7))
 			return c.revoked, c.err
 		})
 		claims, err := v.Verify(t.Context(), rsToken(good()))
@@ -221,9 +219,7 @@ func TestMiddleware(t *testing.T) {
 				t.Errorf("%d, %v", w.Code, h)
 			}
 			if tt.status == 200 {
-				if w.Body.String() != "ada" {
-					t.Errorf("%q", w.Body)
-				}
+				same(t, w.Body, w.Body.String(), "ada")
 				return
 			}
 			var body struct {

@@ -98,9 +98,7 @@ func TestOnlyTheFirstRequestWaits(t *testing.T) {
 						}
 						time.Sleep(every - took)
 					}
-					if waited != want {
-						t.Errorf("%d of %d waited", waited, rounds)
-					}
+					same(t, fmt.Sprintf("%d waited", rounds), waited, want)
 				})
 			}
 		}
@@ -297,9 +295,7 @@ func TestHeldRequestsEndBeforeTheTTL(t *testing.T) {
 					longest = r.prefer
 				}
 			}
-			if longest != c.want {
-				t.Errorf("asked with %q, want %q", longest, c.want)
-			}
+			same(t, "asked", longest, c.want)
 		})
 	}
 }
@@ -458,9 +454,7 @@ func TestClosedListIsNotAskedForAgain(t *testing.T) {
 				t.Errorf("closing took %v: %v", time.Since(began), err)
 			}
 			if c.begin != nil {
-				if err := <-answer; !errors.Is(err, session.ErrStatusUnavailable) {
-					t.Error(err)
-				}
+				fails(t, "answer", <-answer, session.ErrStatusUnavailable)
 			}
 			s.fail(nil)
 			s.log()

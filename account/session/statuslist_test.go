@@ -214,9 +214,7 @@ func TestOlderListDoesNotReplaceANewerOne(t *testing.T) {
 			passes(t, lists, 7)
 			s.fail(answeringList(rsList(listPayload(place(0).URI, time.Now().Add(-ago), 60))))
 			time.Sleep(time.Minute)
-			if passes(t, lists, 7) != accepted {
-				t.Errorf("accepted: %t", !accepted)
-			}
+			same(t, "accepted", passes(t, lists, 7), accepted)
 		})
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account/session"
-	"github.com/google/go-cmp/cmp"
+	"github.com/cairn-id/cairn/internal/assert"
 )
 
 func TestGenuineTokensVerify(t *testing.T) {
@@ -65,9 +65,7 @@ func TestGenuineTokensVerify(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := want
 			tt.change(&c)
-			if diff := cmp.Diff(c, mustVerify(t, verifier(), tt.token)); diff != "" {
-				t.Errorf("claims (-want +got):\n%s", diff)
-			}
+			equal(t, "claims", mustVerify(t, verifier(), tt.token), c)
 		})
 	}
 	for name, yes := range map[string]bool{"activity": true, "Activity": false, "act": false, "": false} {
@@ -185,9 +183,7 @@ func TestInvalidKeyIDsDoNotReachTheKeySet(t *testing.T) {
 		mustRefuse(t, v, forge(map[string]any{"alg": "RS256", "kid": id}, good(), byRSA(rsaKey())))
 	}
 	mustRefuse(t, v, forge(map[string]any{"alg": "RS256", "KID": kid}, good(), byRSA(rsaKey())))
-	if keys.asked != 0 {
-		t.Errorf("the key set was asked %d times", keys.asked)
-	}
+	same(t, "the key set was asked times", keys.asked, 0)
 }
 
 func TestTokensOfOtherKindsAreNotSessions(t *testing.T) {
@@ -395,9 +391,6 @@ func TestWrongClaimsAreRefused(t *testing.T) {
 	})
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var equal, fails, must = assert.Equal, assert.Fails, assert.Must
+
+func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }

@@ -111,14 +111,10 @@ func TestRefusalsAreInTheAuditLogOnce(t *testing.T) {
 	}
 	const want = "bob>bob session.refused suspended\n>ada session.limited\n>ada password.limited"
 	guess()
-	if got := actions(audited(w, account.AuditQuery{})); got != want {
-		t.Errorf("got\n%s", got)
-	}
+	same(t, "actions", actions(audited(w, account.AuditQuery{})), want)
 	w.Clock.Advance(40 * time.Minute)
 	guess()
-	if got := actions(audited(w, account.AuditQuery{})); got != want+"\n"+want {
-		t.Errorf("got\n%s", got)
-	}
+	same(t, "actions", actions(audited(w, account.AuditQuery{})), want+"\n"+want)
 }
 
 // What cannot be written down does not happen.

@@ -78,9 +78,7 @@ func TestNewAddressWaitsUntilItsLinkIsOpened(t *testing.T) {
 		`id="verify-send"`, `id="verify-cancel"`)
 	ada.Page("/account/send-verification", "x", "y").RedirectsTo("/account/profile?notice=verification-sent#verify-email")
 	again := post.one("new@example.org")
-	if !strings.Contains(again.Text, "wants to use this address for the account @ada") {
-		t.Error(again.Text)
-	}
+	has(t, "again.Text", again.Text, "wants to use this address for the account @ada")
 	w.Clock.Advance(time.Hour)
 	press(t, w.Browser(), links(again)[0]).Is(200).Shows(`id="done"`)
 	if u := w.User("ada"); u.Email != "new@example.org" || !u.EmailVerified || u.Pending.Email != "" {
@@ -313,9 +311,7 @@ func TestOwnersWayBackIsNotUndone(t *testing.T) {
 	first := change(other)
 	later := change("thief3@example.net")
 	w.Clock.Advance(24 * time.Hour)
-	if link := change(owner); link != "" {
-		t.Errorf("a thief may undo the way back: %s", link)
-	}
+	same(t, "a thief may undo the way back", change(owner), "")
 	pressAt(w.Browser(), later).Is(400)
 	isOwners(w)
 	if !ada.IsSignedIn() {
@@ -347,9 +343,7 @@ func TestVerifiedNewAddressDoesNotSilenceTheOneBefore(t *testing.T) {
 	moveEmail(post, thief, other)
 	told := func(what string, to ...string) {
 		t.Helper()
-		if got := slices.Sorted(maps.Keys(post.byAddress())); !slices.Equal(got, to) {
-			t.Errorf("%s: mails to %q, want %q", what, got, to)
-		}
+		sameList(t, fmt.Sprintf("%s: mails", what), slices.Sorted(maps.Keys(post.byAddress())), to)
 	}
 	addPasskey(thief, "Red key")
 	told("passkey", owner, other)

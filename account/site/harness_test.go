@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/store/accounttest"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -58,12 +59,11 @@ func withLog(to io.Writer) func(*accounttest.Options) {
 	return func(o *accounttest.Options) { o.Log = slog.New(slog.NewTextHandler(to, nil)) }
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestMain stops the database server that TEST_DATABASE=postgres started.
 func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
+
+var equal, fails, has, lacks, must = assert.Equal, assert.Fails, assert.Has, assert.Lacks, assert.Must
+
+func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }
+
+func sameList[T comparable](t testing.TB, w any, a, b []T) { t.Helper(); assert.SameList(t, w, a, b) }

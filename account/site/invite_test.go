@@ -3,7 +3,6 @@ package site_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,9 +14,7 @@ import (
 
 func TestInvitesTellExactlyWhatTheContractSays(t *testing.T) {
 	w, b := accounttest.SignedIn(t, "ada")
-	if got, want := strings.TrimSpace(b.Call("GET", "/api/invites", nil).Is(200).Body), `{"invites":[],"remaining":3}`; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	same(t, "Body", strings.TrimSpace(b.Call("GET", "/api/invites", nil).Is(200).Body), `{"invites":[],"remaining":3}`)
 	a := b.Call("POST", "/api/invites", map[string]string{"note": "for Bob"}).Is(201).JSON()
 	code, _ := a["code"].(string)
 	if len(a) != 4 || a["ok"] != true || len(code) != 19 || strings.Count(code, "-") != 3 || a["url"] != "http://localhost:4040/register/?code="+code ||
@@ -54,9 +51,7 @@ func TestAnInviteIsItsOwnersAlone(t *testing.T) {
 	for _, invalid := range []string{"0000-0000-0000-0000", "%25", "%00", "x", "%27%20OR%201=1", "%F0%9F%98%80", code[:18]} {
 		ada.Call("DELETE", "/api/invites/"+invalid, nil).Is(404, "invite_not_found")
 	}
-	if a := ada.Call("DELETE", "/api/invites/", nil); a.Status != 404 {
-		t.Errorf("blank code: %d", a.Status)
-	}
+	same(t, "blank code", ada.Call("DELETE", "/api/invites/", nil).Status, 404)
 	ada.Call("DELETE", "/api/invites/"+strings.ToLower(strings.ReplaceAll(code, "-", "")), nil).Is(204)
 	ada.Call("DELETE", "/api/invites/"+code, nil).Is(404, "invite_not_found")
 	w.Browser().Call("POST", "/api/register", registration(code, "bob")).Is(400, "invalid_invite")
@@ -70,9 +65,7 @@ func TestTheInviteLimitHoldsInARace(t *testing.T) {
 	}
 	// Expired and deleted invites no longer count.
 	w.Clock.Advance(account.InviteLifetime)
-	if got := b.Call("GET", "/api/invites", nil).JSON()["remaining"]; got != 3.0 {
-		t.Errorf("remaining %v", got)
-	}
+	same(t, "remaining", b.Call("GET", "/api/invites", nil).JSON()["remaining"], 3.0)
 	b.Call("POST", "/api/invites", nil).Is(201)
 }
 
@@ -135,9 +128,8 @@ func TestInvitesKeepWithinWhatTheInviterMay(t *testing.T) {
 	refused := func(b *accounttest.Browser, in terms, field string) {
 		t.Helper()
 		b.Call("POST", "/api/invites", in).Is(400, "invalid_invite_terms").Shows(`"pointer":"/` + field + `"`)
-		if left := b.Call("GET", "/api/invites", nil).JSON()["invites"].([]any); len(left) != 0 {
-			t.Errorf("%v: made %v", in, left)
-		}
+		left := b.Call("GET", "/api/invites", nil).JSON()["invites"].([]any)
+		same(t, fmt.Sprintf("%v: made %v", in, left), len(left), 0)
 	}
 	for _, flag := range []string{"coach", "admin", "nobody", "x y"} {
 		refused(ada, terms{"flags": []string{flag}}, "flags")
@@ -169,9 +161,7 @@ func TestInvitesKeepWithinWhatTheInviterMay(t *testing.T) {
 		w.Browser().Call("POST", "/api/register", registration(code.(string), handle)).Is(201)
 		return w.User(handle).Flags
 	}
-	if flags := join(made["code"], "bo"); !slices.Equal(flags, []string{"activity", "player"}) {
-		t.Errorf("flags %v", flags)
-	}
+	sameList(t, "flags", join(made["code"], "bo"), []string{"activity", "player"})
 	ada.Page("/account/invites").Is(200).Shows("1 of 4 have joined", "@bo")
 
 	// Beyond what members may: a fresh proof, and only while the maker is an administrator.
@@ -181,17 +171,11 @@ func TestInvitesKeepWithinWhatTheInviterMay(t *testing.T) {
 	root.Call("POST", "/api/invites", terms{"uses": 5}).Is(201)
 	root.Call("POST", "/api/auth/confirm", map[string]string{"password": accounttest.Password}).Is(200)
 	code := root.Call("POST", "/api/invites", wide).Is(201).JSON()["code"]
-	if flags := join(code, "cy"); !slices.Equal(flags, []string{"activity", "admin", "coach"}) {
-		t.Errorf("flags %v", flags)
-	}
+	sameList(t, "flags", join(code, "cy"), []string{"activity", "admin", "coach"})
 	// Those that nobody may give any more are not given.
 	w.SaveSettings(func(v *account.Settings) { v.Flags = []string{"activity", "player"} })
-	if flags := join(made["code"], "dee"); !slices.Equal(flags, []string{"activity"}) {
-		t.Errorf("flags %v", flags)
-	}
-	if flags := join(code, "eli"); !slices.Equal(flags, []string{"activity", "admin"}) {
-		t.Errorf("flags %v", flags)
-	}
+	sameList(t, "flags", join(made["code"], "dee"), []string{"activity"})
+	sameList(t, "flags", join(code, "eli"), []string{"activity", "admin"})
 	w.Clock.Advance(20 * 24 * time.Hour) // two of four have joined
 	w.Browser().Call("POST", "/api/register", registration(made["code"].(string), "fay")).Is(400, "invalid_invite").Hides("people have joined")
 }
@@ -292,9 +276,7 @@ func TestInviteForADomainNeedsAProvenAddress(t *testing.T) {
 	w.Browser().Call("POST", "/api/register", with("zoe2", "", mailed)).Is(409, "email_taken")
 	// Whoever has an account reads so; the answer is the same.
 	w.Browser().Page("/register/address", "code", code, "email", "zoe@school.example").Is(200).Shows(`id="sent"`)
-	if m := post.one("zoe@school.example"); !strings.Contains(m.Text, "You already have an account: @zoe") {
-		t.Error(m.Text)
-	}
+	has(t, "Text", post.one("zoe@school.example").Text, "You already have an account: @zoe")
 }
 
 // An invite knows its session, and whether that was fresh; how long ago is recent is a week.

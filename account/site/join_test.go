@@ -1,7 +1,6 @@
 package site_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -193,9 +192,7 @@ func TestRequestsToJoinEndWithTheSetting(t *testing.T) {
 	page, _, _ := strings.Cut(path, "?")
 	w.Browser().Page(path).Is(403).Shows(`data-code="registration_full"`)
 	w.Browser().Page(page, form...).Is(403)
-	if err := a.AcceptJoin(ctx, by, waiting[0].ID, "", nil); !errors.Is(err, account.ErrRegistrationFull) {
-		t.Errorf("accepted: %v", err)
-	}
+	fails(t, "accepted", a.AcceptJoin(ctx, by, waiting[0].ID, "", nil), account.ErrRegistrationFull)
 	post.none()
 	w.SaveSettings(openToRequests)
 	w.Browser().Page(page, form...).Is(200) // it was not spent
@@ -213,9 +210,7 @@ func TestAskingToJoinTellsNothingOfMembers(t *testing.T) {
 	for range 4 { // also where the limit of the mailbox is reached
 		known := w.Browser().Page("/join/", request("ada@example.org")...).Is(200).Body
 		unknown := w.Browser().Page("/join/", request("bob@example.org")...).Is(200).Body
-		if strings.ReplaceAll(known, "ada@", "bob@") != unknown {
-			t.Errorf("known:\n%s\nunknown:\n%s", known, unknown)
-		}
+		same(t, fmt.Sprintf("known: %s unknown", known), strings.ReplaceAll(known, "ada@", "bob@"), unknown)
 		api := map[string]string{"name": "Ada", "email": "ada@example.org", "reason": "Runs."}
 		w.Browser().Call("POST", "/api/join", api).Is(202).Shows(`{"ok":true}`)
 	}
@@ -254,9 +249,7 @@ func TestRequestsToJoinAreCountedByMailbox(t *testing.T) {
 		for _, email := range c.emails {
 			w.Browser().Page("/join/", request(email)...).Is(200)
 		}
-		if got := len(post.new()); got != c.mails {
-			t.Errorf("%d mails to %v, want %d", got, c.emails, c.mails)
-		}
+		same(t, fmt.Sprintf("mails to %v", c.emails), len(post.new()), c.mails)
 	}
 	for _, name := range []string{"\u200d", "Ada\u202e", " "} { // as a display name
 		w.Browser().Call("POST", "/api/join", map[string]string{"name": name, "email": "bob@example.org", "reason": "Runs."}).Is(400, "invalid_join_request")
@@ -288,9 +281,7 @@ func TestFloodOfRequestsToJoin(t *testing.T) {
 		w.Clock.Advance(15 * time.Minute)
 	}
 	tell(t, w)
-	if m := post.one("root1@example.org"); !strings.Contains(m.Text, "150 people are waiting to join") {
-		t.Error(m.Text)
-	}
+	has(t, "Text", post.one("root1@example.org").Text, "150 people are waiting to join")
 	for hour := range 2 {
 		w.Clock.Advance(2 * time.Hour)
 		for i := range 100 {
@@ -304,9 +295,7 @@ func TestFloodOfRequestsToJoin(t *testing.T) {
 				full++
 			}
 		}
-		if full != 50+hour*50 {
-			t.Errorf("hour %d: %d were told that too many wait", hour, full)
-		}
+		same(t, fmt.Sprintf("hour %d: were told that too many wait", hour), full, 50+hour*50)
 	}
 	if list, err := w.Administration().JoinRequests(t.Context()); err != nil || len(list) != account.MaxJoinRequests {
 		t.Errorf("%d requests wait: %v", len(list), err)
@@ -332,17 +321,13 @@ func TestMailsOfRequestsToJoinArePaced(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	for hour := range 25 {
-		if mails := post.new(); len(mails) != 10 {
-			t.Errorf("hour %d: %d mails", hour, len(mails))
-		}
+		same(t, fmt.Sprintf("hour %d: mails", hour), len(post.new()), 10)
 		if hour == 1 && ask("ada@example.org") != 202 {
 			t.Error("refused after an hour")
 		}
 		if hour == 1 {
 			w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": "ada"}).Is(200)
-			if m := post.one("ada@example.org"); !strings.Contains(m.Text, "password") {
-				t.Error(m.Text)
-			}
+			has(t, "Text", post.one("ada@example.org").Text, "password")
 		}
 		w.Clock.Advance(time.Hour)
 	}
@@ -397,9 +382,7 @@ func TestFewRequestsOfOneMailboxWait(t *testing.T) {
 		{"Flo", "family+flo@example.org", 409}, {"Gus", "f.amily@example.org", 200},
 		{"Gil", "gil@gmail.com", 200}, {"Gil", "g.i.l@gmail.com", 200},
 	} {
-		if got := ask(c.name, c.email); got != c.status {
-			t.Errorf("%d: %s %s: %d", i, c.name, c.email, got)
-		}
+		same(t, fmt.Sprintf("%d: %s %s", i, c.name, c.email), ask(c.name, c.email), c.status)
 	}
 	list, err := w.Administration().JoinRequests(t.Context())
 	if err != nil || len(list) != 8 {
@@ -408,9 +391,7 @@ func TestFewRequestsOfOneMailboxWait(t *testing.T) {
 	for _, r := range list[:2] {
 		must(t, w.Administration().AcceptJoin(t.Context(), account.Operator(), r.ID, "", nil))
 	}
-	if got := post.new(); len(got) != 2 {
-		t.Errorf("%d mails for two children", len(got))
-	}
+	same(t, "mails for two children", len(post.new()), 2)
 }
 
 func tell(t *testing.T, w *accounttest.World) {

@@ -49,17 +49,13 @@ func TestWrongContentTypeChangesNothing(t *testing.T) {
 		b.Send("POST", "/api/me/sessions/end-others", ct, `{}`).Is(415)
 	}
 	b.Send("PUT", "/api/me/prefs", "application/json", `{"a":"1"}`, "Content-Encoding", "gzip").Is(415)
-	if got := strings.TrimSpace(b.Call("GET", "/api/me/prefs", nil).Body); got != "{}" {
-		t.Errorf("preferences %s", got)
-	}
+	same(t, "preferences", strings.TrimSpace(b.Call("GET", "/api/me/prefs", nil).Body), "{}")
 	b.Page("/account/picture").Is(405)
 	b.Send("POST", "/account/profile", "application/json", `{"display_name":"Eve"}`, "Accept", "text/html").Is(415).Shows(`data-page="error"`)
 	b.Send("POST", "/account/profile", "application/x-www-form-urlencoded", "display_name=Eve&display_name=Mallory").Is(400)
 	b.Send("POST", "/account/profile", "application/x-www-form-urlencoded", "display_name=%00").Is(400)
 	b.Send("POST", "/account/profile", "application/x-www-form-urlencoded", "display_name=%zz").Is(400)
-	if got := w.User("ada").DisplayName; got != "Ada" {
-		t.Errorf("display name %q", got)
-	}
+	same(t, "display name", w.User("ada").DisplayName, "Ada")
 }
 
 func TestEmptyBodiesNeedNoContentType(t *testing.T) {

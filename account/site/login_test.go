@@ -17,15 +17,10 @@ func TestLoginAnswersAreNotCached(t *testing.T) {
 	w := accounttest.New(t)
 	w.AddUser("ada", account.FlagActivity)
 	a := w.Browser().Login("ada", password).Is(200)
-	if a.Header.Get("Cache-Control") != "no-store" {
-		t.Errorf("Cache-Control %q", a.Header.Get("Cache-Control"))
-	}
-	if got, want := strings.TrimSpace(a.Body), `{"ok":true,"handle":"ada","display_name":"Ada","flags":{"activity":true,"admin":false}}`; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	if strings.Contains(a.Body, a.SetCookies[0].Value) {
-		t.Error("the token is in the body")
-	}
+	same(t, "Cache-Control", a.Header.Get("Cache-Control"), "no-store")
+	same(t, "a.Body", strings.TrimSpace(a.Body),
+		`{"ok":true,"handle":"ada","display_name":"Ada","flags":{"activity":true,"admin":false}}`)
+	lacks(t, "the token is in the body", a.Body, a.SetCookies[0].Value)
 }
 
 func TestLoginLimits(t *testing.T) {
@@ -240,14 +235,10 @@ func TestOnlyItsMethodsWorkAndNothingChangesByOthers(t *testing.T) {
 		{"GET", "/account/delete", "POST"}, {"PUT", "/.well-known/change-password", "GET, HEAD"},
 	} {
 		a := b.Send(c.method, c.path, "", "", "X-HTTP-Method-Override", "DELETE").Is(405, "method_not_allowed")
-		if got := a.Header.Get("Allow"); got != c.allow {
-			t.Errorf("%s %s: Allow %q, want %q", c.method, c.path, got, c.allow)
-		}
+		same(t, fmt.Sprintf("%s %s: Allow", c.method, c.path), a.Header.Get("Allow"), c.allow)
 	}
 	if !b.IsSignedIn() {
 		t.Error("a refused method signed out")
 	}
-	if a := b.Send(http.MethodHead, "/api/me", "", ""); a.Status != 200 {
-		t.Errorf("HEAD: %d", a.Status)
-	}
+	same(t, "HEAD", b.Send(http.MethodHead, "/api/me", "", "").Status, 200)
 }

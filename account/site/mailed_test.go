@@ -188,9 +188,7 @@ func TestCodeOfAMailVerifiesAndGuessesEnd(t *testing.T) {
 	changeEmail(ada, "ada@example.org")
 	code := codeForm.FindStringSubmatch(post.one("ada@example.org").Text)[1]
 	ada.Call("POST", "/api/me/email/send-verification", nil).Is(204)
-	if again := codeForm.FindStringSubmatch(post.one("ada@example.org").Text)[1]; again != code {
-		t.Errorf("the code changed from %s to %s", code, again)
-	}
+	same(t, "the code changed", codeForm.FindStringSubmatch(post.one("ada@example.org").Text)[1], code)
 	ada.Page("/account/profile").Shows(`id="verify-submit"`)
 	ada.Page("/account/verify-email", "code", " "+code[:3]+" "+code[3:]).RedirectsTo("/account/profile?notice=email-verified#verify-email")
 	if !w.User("ada").EmailVerified {
@@ -214,9 +212,7 @@ func TestCodeOfAMailVerifiesAndGuessesEnd(t *testing.T) {
 	bob.Call("POST", "/api/me/email/send-verification", nil).Is(429)
 	changeEmail(bob, "victim@example.org") // no way round it
 	for _, m := range post.new() {
-		if m.To != "bob@example.org" {
-			t.Errorf("mail to %s", m.To)
-		}
+		same(t, "mail", m.To, "bob@example.org")
 	}
 }
 
@@ -226,9 +222,7 @@ func TestOwnerOfTheFormerAddressUndoesItsChange(t *testing.T) {
 	post.new()
 	told := moveEmail(post, thief, "thief@example.net")["ada@example.org"]
 	path, button := link(t, told)
-	if strings.Contains(told.Text, "thief") {
-		t.Errorf("the former address learns the new one: %s", told.Text)
-	}
+	lacks(t, "the former address learns the new one", told.Text, "thief")
 	_, counter := link(t, moveEmail(post, thief, "thief2@example.net")["thief@example.net"])
 	code := w.ResetCode("ada")
 	w.Browser().Send("HEAD", path, "", "", "Accept", "text/html").Is(200)
@@ -246,9 +240,7 @@ func TestOwnerOfTheFormerAddressUndoesItsChange(t *testing.T) {
 	w.Browser().Call("POST", "/api/auth/reset-password", map[string]string{"handle": "ada", "code": code, "password": newPassword}).Is(400)
 	w.Browser().Page("/undo-email/", button...).Is(400)
 	w.Browser().Page("/undo-email/", counter...).Is(400) // the thief was the owner of the address between
-	if w.User("ada").Email != "ada@example.org" {
-		t.Error("undone twice, or by the thief")
-	}
+	same(t, "undone twice, or by the thief", w.User("ada").Email, "ada@example.org")
 	if m := post.one("thief2@example.net"); linkForm.MatchString(m.Text) {
 		t.Errorf("the thief gets a link: %s", m.Text)
 	}
@@ -264,9 +256,8 @@ func TestMailedResetCodeEndsWithItsAddress(t *testing.T) {
 		"ada": func() { moveEmail(post, ada, "ada@example.net") },
 		"bob": func() {
 			unverified := account.UserChange{"email_verified": "false"}
-			if _, err := w.Administration().Amend(t.Context(), account.Operator(), w.User("bob"), unverified); err != nil {
-				t.Fatal(err)
-			}
+			_, err := w.Administration().Amend(t.Context(), account.Operator(), w.User("bob"), unverified)
+			must(t, err)
 		},
 	} {
 		post.new()
@@ -302,15 +293,11 @@ func TestRepeatedNoticesFillNoMailbox(t *testing.T) {
 		b = w.Browser()
 		b.Login("ada", password).Is(200)
 	}
-	if got := len(post.new()); got != 3 {
-		t.Errorf("%d mails of sign-ins", got)
-	}
+	same(t, "mails of sign-ins", len(post.new()), 3)
 	for range 5 {
 		b.Call("GET", "/api/me/export", nil).Is(200)
 	}
-	if got := len(post.new()); got != 3 {
-		t.Errorf("%d mails of exports", got)
-	}
+	same(t, "mails of exports", len(post.new()), 3)
 }
 
 func TestChangeOfAddressCannotBeUndoneForEver(t *testing.T) {
@@ -420,16 +407,12 @@ func TestNobodyLearnsWhoHasAnAccount(t *testing.T) {
 	}
 	ask("/api/auth/forgot-password", map[string]string{})
 	w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": "a typed pass phrase"}).Is(200)
-	if made := counted.take(); made != "" {
-		t.Errorf("a text that can name nobody is stored: %s", made)
-	}
+	same(t, "a text that can name nobody is stored", counted.take(), "")
 	var to []string
 	for _, m := range post.new() {
 		to = append(to, m.To)
 	}
-	if want := []string{"ada@example.org", "ada@example.org", "ada@example.org", "ada@example.org"}; !slices.Equal(to, want) {
-		t.Errorf("mails to %q, want %q", to, want)
-	}
+	sameList(t, "mails", to, []string{"ada@example.org", "ada@example.org", "ada@example.org", "ada@example.org"})
 	names = slices.DeleteFunc(names, func(name string) bool { return !strings.Contains(name[1:], "@") })
 	ask("/api/auth/login", map[string]string{"password": newPassword})
 	ask("/api/auth/reset-password", map[string]string{"password": newPassword, "code": strings.Repeat("0", account.ResetCodeLength)})
@@ -483,9 +466,7 @@ func TestForgottenPasswordIsSetAnewByMail(t *testing.T) {
 	}
 	reset(q.Query().Get("code")).Is(400, "invalid_reset_code")
 	reset(given).Is(400, "invalid_reset_code") // voided by the reset
-	if m := post.one("ada@example.org"); m.Subject != "Your password was changed" {
-		t.Errorf("subject %q", m.Subject)
-	}
+	same(t, "subject", post.one("ada@example.org").Subject, "Your password was changed")
 }
 
 func TestMailedResetCodeLastsAnHourAndLeavesTheGivenOne(t *testing.T) {
@@ -717,9 +698,7 @@ func TestNoticesGoToTheVerifiedAddressInTheReadersLanguage(t *testing.T) {
 		t.Errorf("%s: %s", m.Subject, m.Text)
 	}
 	w.Suspend("ada")
-	if m := post.one("ada@example.org"); strings.Contains(m.Text, "Grund") {
-		t.Errorf("a reason that nobody gave: %s", m.Text)
-	}
+	lacks(t, "a reason that nobody gave", post.one("ada@example.org").Text, "Grund")
 	a := w.Administration()
 	must(t, a.Unsuspend(t.Context(), account.Operator(), w.User("ada")))
 	post.one("ada@example.org")
@@ -857,9 +836,7 @@ func TestMailsSayWhatTheirReaderNeeds(t *testing.T) {
 		}
 	}
 	w.Suspend("ada")
-	if m := post.one("ada@example.org"); !strings.Contains(m.Text, "Contact: board@example.org") {
-		t.Errorf("suspended: %s", m.Text)
-	}
+	has(t, "suspended", post.one("ada@example.org").Text, "Contact: board@example.org")
 	bob := account.NewUser{Handle: "bob", Email: "Bob@Example.org"}
 	if _, _, err := w.Administration().Add(t.Context(), account.Operator(), bob); err != nil {
 		t.Fatal(err)

@@ -74,9 +74,7 @@ func TestPasswordChangeEndsTheOtherSessions(t *testing.T) {
 	here.Call("PUT", "/api/me/password", in("wrong", newPassword)).Is(401, "invalid_credentials").Hides("handle")
 	here.Call("PUT", "/api/me/password", in("wrong", "short")).Is(401, "invalid_credentials")
 	weak := here.Call("PUT", "/api/me/password", in(password, "short")).Is(400, "weak_password").JSON()
-	if weak["errors"].([]any)[0].(map[string]any)["pointer"] != "/new_password" {
-		t.Errorf("%v", weak)
-	}
+	same(t, weak, weak["errors"].([]any)[0].(map[string]any)["pointer"], "/new_password")
 	if !there.IsSignedIn() {
 		t.Fatal("a refused change ended a session")
 	}
@@ -171,9 +169,8 @@ func TestSettingsOfAnotherProcessAreSeenSoon(t *testing.T) {
 	}
 	state := account.RegistrationClosed
 	command := roster.NewAdministration(w.Store, w.Clock.Now)
-	if _, err := command.ChangeSettings(t.Context(), account.Operator(), account.SettingsChange{"registration": state}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := command.ChangeSettings(t.Context(), account.Operator(), account.SettingsChange{"registration": state})
+	must(t, err)
 	w.Clock.Advance(2 * time.Second)
 	if !closed() {
 		t.Error("still open two seconds later")
@@ -187,16 +184,12 @@ func TestPreferencesMergeAndNullDeletes(t *testing.T) {
 		{`{}`, `{}`}, {`{"a":"1","Map.Style/x~y":"Ä\n2"}`, `{"Map.Style/x~y":"Ä\n2","a":"1"}`}, {`{"a":"","A":"2"}`, `{"A":"2","Map.Style/x~y":"Ä\n2","a":""}`},
 		{`{"a":null,"nothing":null}`, `{"A":"2","Map.Style/x~y":"Ä\n2"}`},
 	} {
-		if got := strings.TrimSpace(b.Send("PUT", "/api/me/prefs", "application/json", step.in).Is(200).Body); got != step.want {
-			t.Errorf("%s: got %s, want %s", step.in, got, step.want)
-		}
-		if got := strings.TrimSpace(b.Call("GET", "/api/me/prefs", nil).Is(200).Body); got != step.want {
-			t.Errorf("%s: stored %s", step.in, got)
-		}
+		same(t, step.in,
+			strings.TrimSpace(b.Send("PUT", "/api/me/prefs", "application/json", step.in).Is(200).Body), step.want)
+		same(t, fmt.Sprintf("%s: stored", step.in),
+			strings.TrimSpace(b.Call("GET", "/api/me/prefs", nil).Is(200).Body), step.want)
 	}
-	if got := strings.TrimSpace(w.SignedIn("eve").Call("GET", "/api/me/prefs", nil).Body); got != "{}" {
-		t.Errorf("another user sees %s", got)
-	}
+	same(t, "another user sees", strings.TrimSpace(w.SignedIn("eve").Call("GET", "/api/me/prefs", nil).Body), "{}")
 	w.Browser().Call("GET", "/api/me/prefs", nil).Is(401, "not_authenticated")
 }
 
@@ -214,9 +207,7 @@ func TestPreferencesBeyondTheirBoundsChangeNothing(t *testing.T) {
 		})
 	}
 	p := b.Send("PUT", "/api/me/prefs", "application/json", `{"a/b~c":1}`).Is(400).JSON()
-	if p["errors"].([]any)[0].(map[string]any)["pointer"] != "/a~1b~0c" {
-		t.Errorf("%v", p)
-	}
+	same(t, p, p["errors"].([]any)[0].(map[string]any)["pointer"], "/a~1b~0c")
 	b.Send("PUT", "/api/me/prefs", "application/json", `{"a":"1","a":"2"}`).Is(400, "invalid_request")
 	many := map[string]string{}
 	for i := range 99 {
@@ -225,9 +216,7 @@ func TestPreferencesBeyondTheirBoundsChangeNothing(t *testing.T) {
 	b.Call("PUT", "/api/me/prefs", many).Is(200) // with the long one: 100
 	b.Call("PUT", "/api/me/prefs", map[string]any{"one more": "v"}).Is(400, "invalid_preference")
 	b.Call("PUT", "/api/me/prefs", map[string]any{"one more": "v", "key0": nil}).Is(200)
-	if n := len(b.Call("GET", "/api/me/prefs", nil).JSON()); n != 100 {
-		t.Errorf("%d preferences", n)
-	}
+	same(t, "preferences", len(b.Call("GET", "/api/me/prefs", nil).JSON()), 100)
 }
 
 // clients is the part of the store that package provider sees.
@@ -249,9 +238,7 @@ func TestUserEndsOnlyTheirOwnAppAccess(t *testing.T) {
 	a, e := w.SignedIn("ada"), w.SignedIn("eve")
 	granted := w.Clock.Now().Format(time.RFC3339)
 	want := `{"apps":[{"client_id":"maps","client_name":"Maps \u003cb\u003e","scopes":["openid","profile"],"granted_at":"` + granted + `","last_used_at":null}]}`
-	if got := strings.TrimSpace(a.Call("GET", "/api/me/apps", nil).Is(200).Body); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	same(t, "Body", strings.TrimSpace(a.Call("GET", "/api/me/apps", nil).Is(200).Body), want)
 	a.Page("/account/apps").Shows(`data-app="maps"`, "Maps &lt;b&gt;")
 	a.Call("DELETE", "/api/me/apps/MAPS", nil).Is(404, "app_not_found")
 	a.Call("DELETE", "/api/me/apps/maps", nil).Is(204)

@@ -39,9 +39,7 @@ func TestHostileNamesLeaveWhole(t *testing.T) {
 			t.Errorf("%q: %s", name, uri)
 		}
 
-		if got := b.Page("/api/verify").Is(200).Header.Get("Remote-Name"); got != name {
-			t.Errorf("%q: Remote-Name: %q", name, got)
-		}
+		same(t, "Remote-Name", b.Page("/api/verify").Is(200).Header.Get("Remote-Name"), name)
 		encoded := b.Page("/api/verify?encode=percent").Is(200).Header.Get("Remote-Name")
 		got, err := url.PathUnescape(encoded)
 		if err != nil || got != name ||

@@ -359,9 +359,7 @@ func TestOfferedPasskeyKeepsNobodyOut(t *testing.T) {
 	body["offered"] = true
 	third.Call("POST", "/api/me/passkeys", body).Is(201)
 	a := enrol(third) // on purpose: from now on there is a second step, with recovery codes
-	if len(a.codes) != 10 {
-		t.Errorf("%d codes", len(a.codes))
-	}
+	same(t, "codes", len(a.codes), 10)
 	w.Browser().Login("ada", password).Is(401, "second_factor_required")
 	w.SaveSettings(func(v *account.Settings) { v.OfferPasskeys = false })
 	w.AddUser("bob")

@@ -53,9 +53,7 @@ func TestSecondPictureUnderWayIsRefusedUnread(t *testing.T) {
 	head := "--" + boundary + "\r\nContent-Disposition: form-data; name=\"picture\"; filename=\"me.png\"\r\n\r\n"
 	meanwhile := readerFunc(func([]byte) (int, error) {
 		busy := uploadPicture(ada, "picture", smallPicture(t, 1)).Is(503)
-		if busy.Header.Get("Retry-After") != "2" {
-			t.Errorf("Retry-After: %q", busy.Header.Get("Retry-After"))
-		}
+		same(t, "Retry-After", busy.Header.Get("Retry-After"), "2")
 		uploadPicture(bob, "picture", smallPicture(t, 2)).Is(303)
 		return 0, io.EOF
 	})
@@ -96,9 +94,7 @@ func TestUploadedPictureIsServedUntilItIsReplaced(t *testing.T) {
 	w.AddUser("bob")
 	uploadPicture(w.SignedIn("bob"), "picture", smallPicture(t, shade)).Is(303)
 	stranger.Call("GET", second, nil).Is(200) // the address does not follow from the picture
-	if strings.Contains(served, "<script>") {
-		t.Error("something of the file is left")
-	}
+	lacks(t, "something of the file is left", served, "<script>")
 	export := b.Call("GET", "/api/me/export", nil).Is(200).JSON()
 	if export["picture_jpeg"] != base64.StdEncoding.EncodeToString([]byte(served)) {
 		t.Errorf("the export has %.40v", export["picture_jpeg"])

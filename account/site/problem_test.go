@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/store/accounttest"
@@ -75,9 +73,7 @@ func golden(t *testing.T, name, got string) {
 	}
 	want, err := os.ReadFile(file)
 	must(t, err)
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s:\n%s", name, d)
-	}
+	equal(t, name, got, string(want))
 }
 
 // away is a store whose database does not answer.
@@ -147,9 +143,7 @@ func TestDatabaseFailureIsNotAnAnswerAboutUsers(t *testing.T) {
 		w.Browser().Page("/register/", "code", code, "handle", "bob", "password", password),
 		w.Browser().Page("/reset-password/", "handle", "ada", "code", strings.Repeat("0", 26), "password", newPassword),
 	} {
-		if a.Status != 503 {
-			t.Errorf("page: %d", a.Status)
-		}
+		same(t, "page", a.Status, 503)
 		a.Shows(`data-page="error"`).Hides("pq:", password)
 	}
 	if !strings.Contains(log.String(), "10.0.0.7") || strings.Contains(log.String(), password) || strings.Contains(log.String(), code) {

@@ -97,9 +97,8 @@ func TestAWrongCodeTellsNothingAboutHandles(t *testing.T) {
 	w := accounttest.With(t, "taken")
 	want := w.Browser().Call("POST", "/api/register", registration("0000-0000-0000-0000", "free")).Is(400, "invalid_invite").Body
 	for _, handle := range []string{"taken", "-", "admin", ""} {
-		if got := w.Browser().Call("POST", "/api/register", registration("0000-0000-0000-0000", handle)).Is(400).Body; got != want {
-			t.Errorf("%q: %s", handle, got)
-		}
+		same(t, handle,
+			w.Browser().Call("POST", "/api/register", registration("0000-0000-0000-0000", handle)).Is(400).Body, want)
 	}
 }
 
@@ -139,9 +138,7 @@ func TestRegisteringWhileSignedInEndsTheOtherSession(t *testing.T) {
 	w, b := accounttest.SignedIn(t, "ada")
 	old := b.Clone()
 	b.Call("POST", "/api/register", registration(w.Invite().Code, "bob")).Is(201)
-	if got := b.Call("GET", "/api/me", nil).JSON()["handle"]; got != "bob" {
-		t.Errorf("signed in as %v", got)
-	}
+	same(t, "signed in as", b.Call("GET", "/api/me", nil).JSON()["handle"], "bob")
 	if old.IsSignedIn() {
 		t.Error("the overwritten session lives on")
 	}

@@ -26,9 +26,8 @@ func TestAResetCodeWorksOnceForOnePersonAndNotForLong(t *testing.T) {
 		reset("ada", code[:25], newPassword), reset("ada", code+"0", newPassword), reset("ada", "%", newPassword), reset("", "", newPassword),
 		reset("ada", strings.Repeat("0", 26), newPassword), reset("ada' --", code, newPassword), reset("ada", strings.Repeat("0", 26), "short"), reset("nobody", code, "short"),
 	} {
-		if got := w.Browser().Call("POST", "/api/auth/reset-password", in).Is(400, "invalid_reset_code").Body; got != unknown {
-			t.Errorf("%v: %s, want %s", in, got, unknown)
-		}
+		same(t, in,
+			w.Browser().Call("POST", "/api/auth/reset-password", in).Is(400, "invalid_reset_code").Body, unknown)
 	}
 	for _, weak := range []string{"password1", "ada ada ada ada"} {
 		w.Browser().Call("POST", "/api/auth/reset-password", reset("ada", code, weak)).Is(400, "weak_password")

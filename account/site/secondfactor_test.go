@@ -108,9 +108,8 @@ func TestPasswordAloneOpensNoSessionOfWhoHasASecondFactor(t *testing.T) {
 	a := addProtected(w, "ada")
 	b := w.Browser()
 	got := b.Login("ada", password).Is(401, "second_factor_required")
-	if methods := got.JSON()["methods"]; len(methods.([]any)) != 2 {
-		t.Errorf("methods %v", methods)
-	}
+	methods := got.JSON()["methods"]
+	same(t, fmt.Sprintf("methods %v", methods), len(methods.([]any)), 2)
 	if b.IsSignedIn() || len(got.SetCookies) != 1 || got.SetCookies[0].Name != stepCookie ||
 		!got.SetCookies[0].HttpOnly || got.SetCookies[0].MaxAge != 300 {
 		t.Fatalf("cookies %v", got.SetCookies)
@@ -122,28 +121,21 @@ func TestPasswordAloneOpensNoSessionOfWhoHasASecondFactor(t *testing.T) {
 	// Who is signed in as another, or as the same, does not get past it either.
 	bob := w.Member("bob")
 	bob.Login("ada", newPassword).Is(401, "second_factor_required")
-	if got := bob.Call("GET", "/api/me", nil).JSON()["handle"]; got != "bob" {
-		t.Errorf("signed in as %v", got)
-	}
+	same(t, "signed in as", bob.Call("GET", "/api/me", nil).JSON()["handle"], "bob")
 	ada := w.Browser()
 	loginOTP(ada, "ada", newPassword, a.fresh()).Is(200)
 	w.Clock.Advance(time.Hour)
 	before := ada.Call("GET", "/api/me/sessions", nil).Body
 	ada.Page("/login/?fresh=confirm").Is(200)
 	ada.Page("/login/", "handle", "ada", "password", newPassword, "fresh", "confirm").RedirectsTo("/login/second-factor/?fresh=confirm")
-	if after := ada.Call("GET", "/api/me/sessions", nil).Body; after != before {
-		t.Errorf("the password alone renewed the session: %s", after)
-	}
+	same(t, "the password alone renewed the session", ada.Call("GET", "/api/me/sessions", nil).Body, before)
 	ada.Page("/login/second-factor/", "otp", a.fresh(), "fresh", "confirm").RedirectsTo("/account/")
-	if n := len(ada.Call("GET", "/api/me/sessions", nil).JSON()["sessions"].([]any)); n != 1 {
-		t.Errorf("%d sessions after a sign-in in the same browser", n)
-	}
+	same(t, "sessions after a sign-in in the same browser",
+		len(ada.Call("GET", "/api/me/sessions", nil).JSON()["sessions"].([]any)), 1)
 	// Registering in a browser in which the password was right is somebody else's sign-in.
 	b.Login("ada", newPassword).Is(401)
 	b.Call("POST", "/api/register", registration(w.Invite().Code, "zoe")).Is(201)
-	if got := b.Call("GET", "/api/me", nil).JSON()["handle"]; got != "zoe" {
-		t.Errorf("signed in as %v", got)
-	}
+	same(t, "signed in as", b.Call("GET", "/api/me", nil).JSON()["handle"], "zoe")
 }
 
 func TestSecondStepOpensTheSession(t *testing.T) {
@@ -161,12 +153,8 @@ func TestSecondStepOpensTheSession(t *testing.T) {
 	} {
 		b := w.Browser()
 		sign(b)
-		if got := amr(b, "ada"); !slices.Equal(got, want) {
-			t.Errorf("%s: methods %q", name, got)
-		}
-		if b.Cookies[stepCookie] != "" {
-			t.Errorf("%s: the first step is kept", name)
-		}
+		sameList(t, fmt.Sprintf("%s: methods", name), amr(b, "ada"), want)
+		same(t, fmt.Sprintf("%s: the first step is kept", name), b.Cookies[stepCookie], "")
 	}
 }
 
@@ -286,14 +274,10 @@ func TestRecoveryCodeWorksOnce(t *testing.T) {
 	}
 	b := w.Browser()
 	loginOTP(b, "ada", password, a.codes[1]).Is(200)
-	if left := b.Call("GET", "/api/me/factors", nil).JSON()["recovery_codes"]; left != 8.0 {
-		t.Errorf("%v codes left", left)
-	}
+	same(t, "codes left", b.Call("GET", "/api/me/factors", nil).JSON()["recovery_codes"], 8.0)
 	b.Page("/account/security").Is(200).Shows("You have 8 recovery codes left")
 	page := b.Page("/account/security/recovery-codes", "x", "y").Is(200).Shows(`data-page="account-recovery-codes"`)
-	if n := strings.Count(page.Body, "<li><code>"); n != 10 {
-		t.Errorf("%d codes on the page", n)
-	}
+	same(t, "codes on the page", strings.Count(page.Body, "<li><code>"), 10)
 	b.Page("/account/security/recovery-codes").Is(405)
 	for _, code := range a.codes[2:] {
 		page.Hides(code)
@@ -361,9 +345,7 @@ func TestCodesCannotBeGuessed(t *testing.T) {
 				}
 			}
 		}
-		if wrong != 20 {
-			t.Errorf("%d guesses in an hour, want 20", wrong)
-		}
+		same(t, "guesses in an hour", wrong, 20)
 		w.Clock.Advance(16 * time.Minute)
 		loginOTP(w.BrowserAt(address(0)), "ada", password, a.fresh()).Is(429)
 		loginOTP(w.BrowserAt(address(0)), "ada", password, a.codes[0]).Is(200) // these cannot be guessed
@@ -552,9 +534,7 @@ func TestAuthenticatorAppIsSetUpOnThePages(t *testing.T) {
 	b.Page("/account/security").Is(200).Shows("totp-remove", "You have 10 recovery codes left")
 	export := b.Call("GET", "/api/me/export", nil).Is(200).Shows(`"factors":{"totp":{"created_at":`)
 	export.Hides(a.secret)
-	if strings.Contains(log.String(), a.secret) {
-		t.Error("the secret is in the log")
-	}
+	lacks(t, "the secret is in the log", log.String(), a.secret)
 	b.Page("/account/security/totp/remove", "x", "y").Is(200).Shows("Remove this way to sign in?")
 	b.Page("/account/security/totp/remove", "x", "y", "sure", "yes").RedirectsTo("/account/security?notice=totp-removed#second-factor")
 	b.Page("/account/security?notice=totp-removed").Shows("is removed")
@@ -665,9 +645,8 @@ func TestWhatEndsTheOtherSessions(t *testing.T) {
 			other = w.SignedIn("ada")
 		}
 		post.new()
-		if got := c.act(here, post, id); got.Status/100 != 2 {
-			t.Errorf("%s: %d %s", name, got.Status, got.Body)
-		}
+		got := c.act(here, post, id)
+		same(t, fmt.Sprintf("%s: %d %s", name, got.Status, got.Body), got.Status/100, 2)
 		if !here.IsSignedIn() || other.IsSignedIn() != c.other || c.passkey && byKey.IsSignedIn() != c.byKey {
 			t.Errorf("%s: signed in here %t, elsewhere %t, by the passkey %t", name, here.IsSignedIn(), other.IsSignedIn(), byKey.IsSignedIn())
 		}
@@ -815,13 +794,9 @@ func TestRefusalAtALimitedAddressTellsNotWhoIsKnown(t *testing.T) {
 		for _, handle := range []string{"ada", "bob", "zoe"} {
 			before := hashes.n
 			bodies[b.Login(handle, "wrong").Is(429).Body] = true
-			if got := hashes.n - before; got != want {
-				t.Errorf("%s at %s: %d hashes, want %d", handle, where, got, want)
-			}
+			same(t, fmt.Sprintf("%s at %s: hashes", handle, where), hashes.n-before, want)
 		}
-		if len(bodies) != 1 {
-			t.Errorf("%v", bodies)
-		}
+		same(t, bodies, len(bodies), 1)
 	}
 	w.Clock.Advance(31 * 24 * time.Hour)
 	for range 2 {

@@ -109,9 +109,7 @@ func TestSessionOnASharedComputer(t *testing.T) {
 	bob := w.SignedIn("bob")
 	lasts := func(want time.Duration) {
 		t.Helper()
-		if got := session(bob).ExpiresAt.Sub(w.Clock.Now()); got != want {
-			t.Errorf("the session lasts %s, want %s", got, want)
-		}
+		same(t, "the session lasts", session(bob).ExpiresAt.Sub(w.Clock.Now()), want)
 		w.Clock.Advance(time.Hour)
 	}
 	lasts(24 * time.Hour)

@@ -115,9 +115,7 @@ func TestForgottenPasswordOfWhoNeverHadOne(t *testing.T) {
 		t.Errorf("of the account that has it unverified: %s", m.Text)
 	}
 	forgot("ada@example.org")
-	if m := post.one("ada@example.org"); m.Subject != "Set a new password" {
-		t.Errorf("the verified account goes first: %s", m.Subject)
-	}
+	same(t, "the verified account goes first", post.one("ada@example.org").Subject, "Set a new password")
 	w.Clock.Advance(time.Hour)
 	forgot("kid")
 	if m := post.one("ada@example.org"); m.Subject[:7] != "Welcome" {

@@ -16,6 +16,7 @@ import (
 	"github.com/cairn-id/cairn/account/statuslist"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/docs/openapitest"
+	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -61,20 +62,14 @@ func serve(t *testing.T, s *stored) (*statuslist.Lists, func(list string, status
 		close(s.all)
 	}
 	pages, err := templates.New(templates.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	site, err := web.NewSite("http://localhost:4040", pages, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lists, err := statuslist.New(statuslist.Options{
 		Site: site, Store: s, Key: jose.SigningKey{Algorithm: jose.HS256, Key: make([]byte, 32)},
 		Now: time.Now, Log: slog.New(slog.DiscardHandler), TTL: time.Minute,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m := mux.NewRouter().SkipClean(true)
 	site.Handle(m, "/oauth2/status/{list}", web.Methods{"GET": lists.ServeHTTP})
 	router := openapitest.Handler(t, "", m)
@@ -117,9 +112,8 @@ func TestReleasedListsHoldNoRequest(t *testing.T) {
 	etag := get("1", http.StatusOK).Get("ETag")
 	lists.Release()
 	lists.Release()
-	if get("1", http.StatusNotModified, "If-None-Match", etag, "Prefer", "wait=25").Get("Preference-Applied") != "" {
-		t.Error("a request was held")
-	}
+	same(t, "a request was held",
+		get("1", http.StatusNotModified, "If-None-Match", etag, "Prefer", "wait=25").Get("Preference-Applied"), "")
 }
 
 // A change wakes every waiting request; one of them reads the list.
@@ -136,3 +130,7 @@ func TestWaitingRequestsReadAChangedListOnce(t *testing.T) {
 		t.Errorf("32 requests read the list %d times", n)
 	}
 }
+
+var must = assert.Must
+
+func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }

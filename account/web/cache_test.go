@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/internal/assert"
 )
 
 // slow loads after a second what n is then, and counts.
@@ -36,23 +37,17 @@ func TestACanceledCallerFailsNoOther(t *testing.T) {
 		for range 2 {
 			go func() {
 				v, err := c.Get(t.Context(), "k")
-				if v != 1 {
-					t.Errorf("got %d", v)
-				}
+				same(t, "v", v, 1)
 				results <- err
 			}()
 		}
-		if err := <-results; !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("who gives up: %v", err)
-		}
+		fails(t, "who gives up", <-results, context.DeadlineExceeded)
 		for range 2 {
 			if err := <-results; err != nil {
 				t.Errorf("who waits: %v", err)
 			}
 		}
-		if loads != 1 {
-			t.Errorf("%d loads", loads)
-		}
+		same(t, "loads", loads, 1)
 	})
 }
 
@@ -151,3 +146,7 @@ func TestAPanicOfALoadIsItsErrorAndTheNextOneLoads(t *testing.T) {
 		}
 	})
 }
+
+var fails = assert.Fails
+
+func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }

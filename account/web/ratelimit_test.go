@@ -60,8 +60,6 @@ func TestAddressesCountByCustomer(t *testing.T) {
 		"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::", "2001:db8:1:2::1": "2001:db8:1:2::",
 		"2001:db8:1:3::1": "2001:db8:1:3::", "fe80::1%eth0": "fe80::", "::1": "::",
 	} {
-		if got := web.AddressKey(netip.MustParseAddr(a)); got != want {
-			t.Errorf("%s: %s, want %s", a, got, want)
-		}
+		same(t, a, web.AddressKey(netip.MustParseAddr(a)), want)
 	}
 }
