@@ -12,6 +12,7 @@ import (
 
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/activityschema/reference"
+	"github.com/cairn-id/cairn/internal/assert"
 )
 
 // Least numbers of documents in testdata: a corpus that is not found must not
@@ -124,9 +125,6 @@ func expectations(t *testing.T) map[string][]string {
 	return want
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var equal, lacks, must = assert.Equal, assert.Lacks, assert.Must
+
+func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/cairn-id/cairn/activityschema"
 )
@@ -62,9 +61,7 @@ func TestPositionInCustomIsAnErrorAndANameAloneAWarning(t *testing.T) {
 					wanted = []string{at + " privacy-custom-name"}
 				}
 			}
-			if diff := cmp.Diff(wanted, got); diff != "" {
-				t.Errorf("%s, %s (-want +got):\n%s", privacy, custom, diff)
-			}
+			equal(t, fmt.Sprintf("%s, %s", privacy, custom), got, wanted)
 		}
 	}
 }
@@ -170,9 +167,7 @@ func TestCutTrackTellsNothingOfWhatWasCut(t *testing.T) {
 		for i, f := range got {
 			got[i], _ = strings.CutSuffix(f, " "+activityschema.CodePrivacyBlurLength)
 		}
-		if strings.Join(got, ",") != want {
-			t.Errorf("%s: %q, want %q", members, got, want)
-		}
+		same(t, fmt.Sprintf("%s: %q", members, got), strings.Join(got, ","), want)
 	}
 }
 
@@ -195,8 +190,6 @@ func TestSummaryTellsNothingOfWhatWasCut(t *testing.T) {
 				got += strings.TrimPrefix(f.Pointer, "/activities/0")
 			}
 		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", members, got, want)
-		}
+		same(t, members, got, want)
 	}
 }

@@ -35,9 +35,7 @@ func TestDecodedDocumentRoundTrips(t *testing.T) {
 		if found := problems(t, again); len(found) > 0 {
 			t.Errorf("%s: written with problems %+v", name, found)
 		}
-		if diff := cmp.Diff(content(t, data), content(t, again)); diff != "" {
-			t.Errorf("%s (-read +written):\n%s", name, diff)
-		}
+		equal(t, fmt.Sprintf("%s (-read +written)", name), content(t, again), content(t, data))
 	}
 }
 
@@ -74,9 +72,7 @@ func TestInvalidDocumentIsNotDecoded(t *testing.T) {
 		if err != nil || decoded != nil {
 			t.Errorf("%s: decoded to %+v, error %v", name, decoded, err)
 		}
-		if diff := cmp.Diff(problems(t, data), found); diff != "" {
-			t.Errorf("%s (-Validate +Decode):\n%s", name, diff)
-		}
+		equal(t, fmt.Sprintf("%s (-Validate +Decode)", name), found, problems(t, data))
 	}
 }
 
@@ -186,9 +182,8 @@ func TestDecodedCustomMemberKeepsItsText(t *testing.T) {
 	must(t, err)
 	clear(data) // the document does not keep hold of what it was read from
 	want := map[string]jsontext.Value{"n": jsontext.Value("1.000000000000000000001"), "o": jsontext.Value(`{ "a" : [ 1, "]}" ] }`), "": jsontext.Value("null")}
-	if got := d.Detail.Custom; fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	got := d.Detail.Custom
+	same(t, fmt.Sprintf("%q, %q", got, want), fmt.Sprintf("%q", got), fmt.Sprintf("%q", want))
 }
 
 // written returns a value as JSON.
@@ -244,9 +239,7 @@ func TestNilIsWrittenAsTheFormatHasIt(t *testing.T) {
 	must(t, json.Unmarshal(written(t, d), &got))
 	want := map[string]any{"laps": []any{}, "custom": map[string]any{}, "timeseries": map[string]any{"t": []any{}, "hr_bpm": []any{nil, 140.0}}}
 	for name, value := range want {
-		if diff := cmp.Diff(value, got[name]); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		equal(t, name, got[name], value)
 	}
 }
 

@@ -103,9 +103,7 @@ func TestUnreadableFileIsNotReportedMissing(t *testing.T) {
 	delete(documents, "activities/2026-05-17-ride.json")
 	delete(documents, "shards/2025.json")
 	want := []string{"index.json /shards/0/url shard-missing", "index.json /activities/1/detail_url detail-missing"}
-	if diff := cmp.Diff(want, lines(t, libraryOf(documents).Findings())); diff != "" {
-		t.Errorf("missing: findings (-expected +found):\n%s", diff)
-	}
+	equal(t, "missing: findings (-expected +found)", lines(t, libraryOf(documents).Findings()), want)
 }
 
 // Only who has seen all indexes knows that none lists an activity.
@@ -129,9 +127,8 @@ func TestDetailIsNotUnlistedBesideAnUnreadIndex(t *testing.T) {
 		l.Add("index.json", index(c.shards))
 		l.Add("activities/a.json", detailWith(t, ""))
 		l.Add(c.unreadable, nil)
-		if unlisted := slices.Contains(lines(t, l.Findings()), "activities/a.json /id detail-unlisted"); unlisted != c.want {
-			t.Errorf("%+v: unlisted %t", c, unlisted)
-		}
+		same(t, fmt.Sprintf("%+v: unlisted", c),
+			slices.Contains(lines(t, l.Findings()), "activities/a.json /id detail-unlisted"), c.want)
 	}
 }
 
@@ -171,9 +168,7 @@ func TestConcurrentAddKeepsEveryDocument(t *testing.T) {
 		all.Go(func() { l.Findings() })
 	}
 	all.Wait()
-	if diff := cmp.Diff(want, lines(t, l.Findings())); diff != "" {
-		t.Errorf("findings (-expected +found):\n%s", diff)
-	}
+	equal(t, "findings (-expected +found)", lines(t, l.Findings()), want)
 }
 
 // The blurred ride c, whose door is at 47.2 and 8.3, among others.
@@ -213,9 +208,7 @@ func TestTrackThatEndsAtAKnownPlaceIsNotBlurred(t *testing.T) {
 		unproven := slices.ContainsFunc(l.Findings(), func(f activityschema.FileFinding) bool {
 			return f.Code == activityschema.CodePrivacyBlurUnproven && f.File == "activities/c.json"
 		})
-		if unproven != c.want {
-			t.Errorf("%s: unproven %t", c.name, unproven)
-		}
+		same(t, fmt.Sprintf("%s: unproven", c.name), unproven, c.want)
 	}
 }
 
@@ -252,9 +245,7 @@ func TestUncutTrackIsReported(t *testing.T) {
 				unproven++
 			}
 		}
-		if unproven != c.want {
-			t.Errorf("%s: %d unproven", c.name, unproven)
-		}
+		same(t, fmt.Sprintf("%s: unproven", c.name), unproven, c.want)
 	}
 }
 

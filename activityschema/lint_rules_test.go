@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/cairn-id/cairn/activityschema"
 )
@@ -96,9 +95,8 @@ func TestLimitsOfRules(t *testing.T) {
 			if found := activityschema.Lint(detailWith(t, c.let)); len(found) > 0 {
 				t.Errorf("%s: found %+v", c.let, found)
 			}
-			if diff := cmp.Diff([]string{c.want}, whereAndCode(t, activityschema.Lint(detailWith(t, c.found)))); diff != "" {
-				t.Errorf("%s: findings (-expected +found):\n%s", c.found, diff)
-			}
+			equal(t, fmt.Sprintf("%s: findings (-expected +found)", c.found),
+				whereAndCode(t, activityschema.Lint(detailWith(t, c.found))), []string{c.want})
 		})
 	}
 }
@@ -136,9 +134,7 @@ func TestHalfPositionBeyondTheCutIsReported(t *testing.T) {
 					got++
 				}
 			}
-			if got != want {
-				t.Errorf("%s %s: %d found, want %d", privacy, columns, got, want)
-			}
+			same(t, fmt.Sprintf("%s %s: found", privacy, columns), got, want)
 		}
 	}
 }
@@ -185,13 +181,9 @@ func TestManyWarningsDoNotHideAnError(t *testing.T) {
 		"id-file-name": 10, "negative-value": 10, "integer-precision": 10, "moving-over-duration": 10, "average-over-maximum": 10, "detail-url": 10,
 		"id-duplicate": 10, "generated-at": 1, "privacy-private-link": 10, "privacy-no-gps": 10,
 	}
-	if diff := cmp.Diff(want, counts); diff != "" {
-		t.Errorf("findings by code (-expected +found):\n%s", diff)
-	}
+	equal(t, "findings by code (-expected +found)", counts, want)
 	for code, total := range map[string]int{"id-file-name": 120, "negative-value": 180, "id-duplicate": 60, "privacy-private-link": 120, "privacy-no-gps": 60} {
-		if want := fmt.Sprintf("... and %d more", total-9); last[code] != want {
-			t.Errorf("%s ends in %q, want %q", code, last[code], want)
-		}
+		same(t, fmt.Sprintf("%s ends", code), last[code], fmt.Sprintf("... and %d more", total-9))
 	}
 	whereAndCode(t, found)
 
@@ -216,9 +208,7 @@ func TestManyWarningsDoNotHideAnError(t *testing.T) {
 			errors++
 		}
 	}
-	if errors != 5+10 {
-		t.Errorf("%d errors, want 15: %+v", errors, found)
-	}
+	same(t, fmt.Sprintf("errors, 15: %+v", found), errors, 5+10)
 }
 
 // Findings end in logs and on the terminals of others.

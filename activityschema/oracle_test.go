@@ -131,12 +131,8 @@ func count(v any) (members int, inRange, replaced bool) {
 
 func TestPublishedSchemaIsDraft2020(t *testing.T) {
 	published := publishedOracle(t)
-	if published.DraftVersion != 2020 {
-		t.Errorf("read as draft %d", published.DraftVersion)
-	}
-	if len(published.OneOf) != 2 {
-		t.Errorf("%d forms, want 2", len(published.OneOf))
-	}
+	same(t, "read as draft", published.DraftVersion, 2020)
+	same(t, "forms", len(published.OneOf), 2)
 	// The library's own date-time, without ours, has the same opinion of the corpus.
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()

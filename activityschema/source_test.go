@@ -134,9 +134,8 @@ func TestMemoryDoesNotGrowWithTheDocument(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if _, err := activityschema.Validate(t.Context(), io.LimitReader(e, 4<<20)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := activityschema.Validate(t.Context(), io.LimitReader(e, 4<<20))
+		must(t, err)
 		if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 1<<20 {
 			t.Errorf("%s: %d KB allocated in all for 4 MB", name, (after.TotalAlloc-before.TotalAlloc)>>10)
 		}
@@ -168,9 +167,7 @@ func BenchmarkValidate(b *testing.B) {
 				})
 				measure("any", func() {
 					var v any
-					if err := json.Unmarshal(data, &v); err != nil {
-						b.Fatal(err)
-					}
+					must(b, json.Unmarshal(data, &v))
 				})
 				measure("decode", func() { mustDecode(b, name, data) })
 				measure("lint", func() { activityschema.Lint(doc) })
@@ -202,9 +199,7 @@ func benchmarkDocuments(b *testing.B) map[string][]byte {
 			err = json.Indent(&indented, data, "", "  ")
 			data = indented.Bytes()
 		}
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		documents[name] = data
 	}
 	return documents

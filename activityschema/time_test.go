@@ -84,9 +84,7 @@ func TestGoTimeIsWrittenAsItsInstant(t *testing.T) {
 		time.FixedZone("half a minute back", -30): "1912-06-23T12:00:00.00000012Z",
 	} {
 		made := activityschema.Time{Time: at.In(zone)}
-		if got := made.String(); got != want {
-			t.Errorf("%s: %s, want %s", zone, got, want)
-		}
+		same(t, zone, made.String(), want)
 		var again activityschema.Time
 		if err := json.Unmarshal(written(t, made), &again); err != nil || !again.Equal(made) {
 			t.Errorf("%s: read again as %v, error %v", zone, again, err)
@@ -97,8 +95,6 @@ func TestGoTimeIsWrittenAsItsInstant(t *testing.T) {
 		if _, err := json.Marshal(outside); err == nil || !strings.Contains(err.Error(), fmt.Sprint(year)) {
 			t.Errorf("year %d: error %v", year, err)
 		}
-		if got := outside.String(); got != outside.Time.String() {
-			t.Errorf("year %d prints as %s", year, got)
-		}
+		same(t, fmt.Sprintf("year %d prints", year), outside.String(), outside.Time.String())
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/cairn-id/cairn/activityschema"
+	"github.com/cairn-id/cairn/internal/assert"
 )
 
 const homeLat, homeLon = 47.0, 8.0
@@ -127,9 +127,8 @@ func TestBlurShowsNothingOfWhatIsHidden(t *testing.T) {
 			t.Errorf("%s shows", name)
 		}
 	}
-	if _, again := blurred(t, d, places); again != want {
-		t.Error("what is blurred is changed by blurring it again")
-	}
+	_, again := blurred(t, d, places)
+	same(t, "what is blurred is changed by blurring it again", again, want)
 	// The passage in the middle has no length and no time.
 	for i := 1; i < len(d.Timeseries.T); i++ {
 		if d.Timeseries.T[i]-d.Timeseries.T[i-1] != 1 {
@@ -219,9 +218,8 @@ func TestBlurBreaksALineThroughAPlace(t *testing.T) {
 		}
 	}
 	d.Timeseries = sparse
-	if _, data := blurred(t, d, homePlaces(t)); !strings.Contains(data, "null") {
-		t.Error("the line goes through the place")
-	}
+	_, data := blurred(t, d, homePlaces(t))
+	has(t, "the line goes through the place", data, "null")
 }
 
 func TestZoneIsTheSameInEveryRun(t *testing.T) {
@@ -376,15 +374,12 @@ func TestShortPiecesAndShortTracksAreNotShown(t *testing.T) {
 		"a short track":        {[]piece{short, longer}, nil},
 		"two pieces that fall": {[]piece{long, long}, nil},
 	} {
-		if shown := longEnough(m, c.pieces); !slices.Equal(shown, c.want) {
-			t.Errorf("%s: %v, want %v", name, shown, c.want)
-		}
+		sameList(t, name, longEnough(m, c.pieces), c.want)
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var has, must = assert.Has, assert.Must
+
+func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }
+
+func sameList[T comparable](t testing.TB, w any, a, b []T) { t.Helper(); assert.SameList(t, w, a, b) }

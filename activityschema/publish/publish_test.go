@@ -149,9 +149,7 @@ func TestFileCutShortGivesWhatItRecorded(t *testing.T) {
 			_, _ = z.Write(data)
 			_ = z.Close()
 			whole := read(t, packed.Bytes())
-			if whole.Hash != read(t, data).Hash {
-				t.Error("a packed file is not the same recording")
-			}
+			same(t, "a packed file is not the same recording", whole.Hash, read(t, data).Hash)
 			if f := read(t, append(bytes.Clone(packed.Bytes()), make([]byte, 512)...)); f.Warnings != nil {
 				t.Errorf("of zeros behind a packed file: %q", f.Warnings)
 			}
@@ -272,9 +270,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 		})
 	}
 	// A false size of data alone loses nothing.
-	if f := read(t, size); len(f.Recordings[0].Samples) != 10 {
-		t.Errorf("%d samples", len(f.Recordings[0].Samples))
-	}
+	same(t, "samples", len(read(t, size).Recordings[0].Samples), 10)
 }
 
 // peak returns how much memory a function needs, at its most.
@@ -405,9 +401,7 @@ func TestSessionsOfATriathlon(t *testing.T) {
 				t.Errorf("session %d: %s with %d laps", n, d.StartedAt, len(d.Laps))
 			}
 		}
-		if got := strings.Join(sports, " "); got != "swimming other cycling other running" {
-			t.Error(got)
-		}
+		same(t, "sports", strings.Join(sports, " "), "swimming other cycling other running")
 		return
 	}
 	t.Error("no triathlon among the samples")
@@ -432,9 +426,7 @@ func TestNamesOfSports(t *testing.T) {
 		"Corrida": "running", "Pedalada": "cycling", "Caminhada": "walking", "Natação": "swimming", "Narty": "other",
 	} {
 		sport, sub := sportNamed(name)
-		if got := strings.TrimSpace(string(sport) + " " + string(sub)); got != want {
-			t.Errorf("%q is %s, want %s", name, got, want)
-		}
+		same(t, name, strings.TrimSpace(string(sport)+" "+string(sub)), want)
 	}
 	if sport, sub := fitSportOf(13, 9); sport != activityschema.SportOther || sub != "" {
 		t.Errorf("downhill skiing is %s %s", sport, sub)
@@ -466,17 +458,11 @@ func TestOneRideOnSeveralDevices(t *testing.T) {
 			}
 			return other
 		}
-		if of := run("first.fit", first.fit()); of != "" {
-			t.Errorf("%s: the first is a duplicate of %s", privacy, of)
-		}
+		same(t, fmt.Sprintf("%s: the first is a duplicate", privacy), run("first.fit", first.fit()), "")
 		for name, data := range map[string][]byte{"late.gpx": late.gpx(), "chest strap.tcx": indoors} {
-			if of := run(name, data); of != ids["first.fit"] {
-				t.Errorf("%s: %s is a duplicate of %q", privacy, name, of)
-			}
+			same(t, fmt.Sprintf("%s: %s is a duplicate", privacy, name), run(name, data), ids["first.fit"])
 		}
-		if of := run("after.gpx", after.gpx()); of != "" {
-			t.Errorf("%s: the ride afterwards is a duplicate of %s", privacy, of)
-		}
+		same(t, fmt.Sprintf("%s: the ride afterwards is a duplicate", privacy), run("after.gpx", after.gpx()), "")
 		// Of a no_gps activity the folder has no positions, and nobody rides twice at once.
 		if of := run("far.gpx", far.gpx()); (of == "") != (privacy == activityschema.PrivacyPublic) {
 			t.Errorf("%s: the ride elsewhere is a duplicate of %q", privacy, of)
@@ -530,9 +516,7 @@ func BenchmarkDocument(b *testing.B) {
 				if err == nil {
 					_, err = d.MarshalJSON()
 				}
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 			}
 		})
 	}

@@ -74,9 +74,7 @@ export.zip/activities/broken.tcx: 0 false not a GPX, TCX or FIT file
 export.zip/activities/steps.fit: 0 true 
 export.zip/inner.zip/3.fit: 1 false 
 export.zip/inner.zip/deep.zip: 0 false the archives are nested too deeply: unpack the outer ones, and import the folder`
-		if text := strings.Join(got, "\n"); text != want {
-			t.Errorf("got\n%s\nwant\n%s", text, want)
-		}
+		same(t, "got", strings.Join(got, "\n"), want)
 		if a, b := shown["1.fit.gz"], shown["2.gpx"]; titles && (a != "Over the pass , twice" || b != strings.Repeat("é", 100)) || !titles && a+b != "RideRide" {
 			t.Errorf("titles %t: %q", titles, shown)
 		}

@@ -2,13 +2,13 @@ package reference_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 
 	"github.com/cairn-id/cairn/activityschema/reference"
+	"github.com/cairn-id/cairn/internal/assert"
 )
 
 // The corpus of package activityschema, whose tests and fuzz targets hold the two
@@ -22,9 +22,7 @@ func TestReferenceAgreesWithTheCorpus(t *testing.T) {
 		var work sync.WaitGroup // the first use of the library must not race
 		for _, name := range names {
 			data, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			work.Go(func() {
 				if got, err := reference.Valid(t.Context(), data); err != nil || got != want {
 					t.Errorf("%s: %t, %v, want %t", name, got, err, want)
@@ -38,7 +36,8 @@ func TestReferenceAgreesWithTheCorpus(t *testing.T) {
 func TestReferenceEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := reference.Valid(ctx, []byte("{}")); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
-	}
+	_, err := reference.Valid(ctx, []byte("{}"))
+	fails(t, "error", err, context.Canceled)
 }
+
+var fails, must = assert.Fails, assert.Must

@@ -3,6 +3,8 @@ package timezone
 import (
 	"testing"
 	"time"
+
+	"github.com/cairn-id/cairn/internal/assert"
 )
 
 // Offsets are those of the day: with summer time, half hours, and beyond the hour that follows from the longitude.
@@ -36,9 +38,7 @@ func TestOffsetIsThatOfThePlace(t *testing.T) {
 			continue
 		}
 		at, err := time.Parse(time.RFC3339, c.at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := at.In(zone).Format(time.RFC3339); got != c.at {
 			t.Errorf("%s: %s for %s, in %s", c.name, got, c.at, zone)
 		}
@@ -47,3 +47,5 @@ func TestOffsetIsThatOfThePlace(t *testing.T) {
 		t.Error("91 degrees north has a zone")
 	}
 }
+
+var must = assert.Must
