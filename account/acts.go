@@ -216,14 +216,14 @@ var (
 			"POST /admin/users/{handle}/reset-password-code"}})
 	ResetFactors = act(Act{Action: "user.reset_factors", Proof: ProofAdministrator, Told: MailFactorsReset,
 		Ends: Ending{Sessions: AllSessions, Grants: AllGrants, Invites: StaleInvites, Pending: AllPending,
-			Marks: true, Codes: true}, Question: "Remove all second factors of @{handle}?",
+			Unverify: true, Marks: true, Codes: true}, Question: "Remove all second factors of @{handle}?",
 		Routes: []string{"POST /api/admin/users/{handle}/reset-factors",
 			"POST /admin/users/{handle}/reset-factors"}})
 	EndUserSession = act(Act{Action: "user.end_session", Proof: ProofAdministrator, Told: MailSessionsEnded,
 		Ends: endsOne, Routes: []string{"DELETE /api/admin/users/{handle}/sessions/{id}",
 			"POST /admin/users/{handle}/end-session"}})
 	EndUserSessions = act(Act{Action: "user.end_sessions", Proof: ProofAdministrator, Told: MailSessionsEnded,
-		Ends: endsRecent.naming(), Routes: []string{"POST /api/admin/users/{handle}/sessions/end-all",
+		Ends: endsRecent.unverifying().naming(), Routes: []string{"POST /api/admin/users/{handle}/sessions/end-all",
 			"POST /admin/users/{handle}/end-sessions"}})
 	DeleteUser = act(Act{Action: "user.delete", Proof: ProofAdministrator, Told: MailDeleted,
 		Ends:   endsAccess.voiding(AllGiven),

@@ -31,9 +31,9 @@ func TestActsEndWhatTheirMakersLeft(t *testing.T) {
 		"password.reset with an old address": "old:ci",
 		"email.undo":                         "old:ci disowned",
 		"user.suspend":                       "mine:c other:c third:c old:c",
-		"user.end_sessions":                  "old:ci",
-		"user.end_sessions with all invites": "old:c", // recent consents end whatever is of invites
-		"user.reset_factors":                 "mine:cik other:cik third:cik old:ci",
+		"user.end_sessions":                  "old:ci unverified",
+		"user.end_sessions with all invites": "old:c unverified", // recent consents end whatever is of invites
+		"user.reset_factors":                 "mine:cik other:cik third:cik old:ci unverified",
 		"user.flags":                         "mine:ocitk other:ocitk third:ocitk old:ocit reset mailed verify mark",
 		"app.remove":                         before,
 	}

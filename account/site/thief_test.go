@@ -9,6 +9,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
+	"github.com/cairn-id/cairn/account/roster"
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
@@ -195,6 +196,29 @@ func TestPageAfterANewPasswordNamesTheAddressOfAThief(t *testing.T) {
 	owner.Login("ada", newPassword).Is(200)
 	change(newPassword, password)
 	owner.Page("/account/security?notice=password-changed").Is(200).Shows(`id="own-address"`, "e…@example.org")
+}
+
+// A mailbox that somebody chose lately gets no code after an administrator has taken the account out of wrong hands.
+func TestMailboxOfAThiefGetsNoCodeAfterAnAdministratorsRemedy(t *testing.T) {
+	for name, remedy := range map[string]func(a *roster.Administration, u account.User) error{
+		"end all": func(a *roster.Administration, u account.User) error {
+			_, err := a.EndSessions(t.Context(), account.Operator(), u)
+			return err
+		},
+		"reset of factors": func(a *roster.Administration, u account.User) error {
+			return a.ResetFactors(t.Context(), account.Operator(), u)
+		},
+	} {
+		w, post, thief := withThief(t)
+		post.new()
+		moveEmail(post, thief, "eve@example.net")
+		must(t, remedy(w.Administration(), w.User("ada")))
+		post.new()
+		w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": "ada"}).Is(200)
+		if sent := post.new(); len(sent) != 0 || w.User("ada").EmailVerified {
+			t.Errorf("%s: mails %+v", name, sent)
+		}
+	}
 }
 
 // The notices that came to the mailbox of a thief, while the address was theirs, prove nothing after the undo.
