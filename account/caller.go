@@ -29,7 +29,7 @@ type Browser struct {
 	Marks          []string          // of known devices
 	Step           string            // the sealed first step of a sign-in
 	Passkey        string            // what binds a challenge to a browser without a session
-	Bound          map[string]string // bound cookies by BoundName
+	Bound          map[string]string // bound cookies by the ends of their names
 }
 
 // Operator returns the caller at the command line, who needs no further proof.

@@ -70,7 +70,7 @@ var (
 	ErrInvalidHandle = web.ForField(400, "invalid_handle", "/handle",
 		"Use 1 to 30 letters a-z, digits, dots, - or _ for the user name. Start and end with a letter or digit, and "+
 			"do not put a dot next to another dot, - or _. A few names are reserved.")
-	ErrInvalidDisplayName = web.ForField(400, "invalid_display_name", "/display_name",
+	errInvalidDisplayName = web.ForField(400, "invalid_display_name", "/display_name",
 		"Use 1 to 60 characters for the display name, without control characters.")
 	ErrInvalidEmail = web.ForField(400, "invalid_email", "/email", "Enter an email address, such as ada@example.org.")
 	ErrEmailTaken   = web.ForField(409, "email_taken", "/email",

@@ -139,7 +139,7 @@ func CheckDisplayName(name string) (string, error) {
 	name = strings.TrimSpace(name)
 	if n := utf8.RuneCountInString(name); n > 60 || !utf8.ValidString(name) || !text.Printable(name) ||
 		!strings.ContainsFunc(name, visible) {
-		return "", ErrInvalidDisplayName
+		return "", errInvalidDisplayName
 	}
 	return name, nil
 }

@@ -280,7 +280,7 @@ func (s *accessTokenSigner) sign(
 		claims["sub"], claims["auth_time"] = g.Sub, g.AuthTime.Unix()
 		claims["acr"], claims["amr"] = g.class(), g.methods()
 		if slices.Contains(t.scopes, "groups") {
-			claims["groups"] = append([]string{}, c.GroupsOf(u)...)
+			claims["groups"] = append([]string{}, c.groupsOf(u)...)
 		}
 	}
 	for name, v := range t.apis.ownClaims(u, c, g) {

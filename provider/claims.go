@@ -43,7 +43,7 @@ func claimValue(u *account.User, client *Client, name string) any {
 	case "preferred_username":
 		return u.Handle
 	case "groups":
-		return append([]string{}, client.GroupsOf(*u)...)
+		return append([]string{}, client.groupsOf(*u)...)
 	case "updated_at":
 		if !u.UpdatedAt.IsZero() {
 			return u.UpdatedAt.Unix()

@@ -160,9 +160,9 @@ func (c *Client) Keys() *jose.JSONWebKeySet {
 	return &set
 }
 
-// GroupsOf returns the flags of a user that the client gets as groups. Unless the operator
+// groupsOf returns the flags of a user that the client gets as groups. Unless the operator
 // configures it, applications are not told who is an administrator here.
-func (c *Client) GroupsOf(u account.User) []string {
+func (c *Client) groupsOf(u account.User) []string {
 	return slices.DeleteFunc(slices.Clone(u.Flags), func(flag string) bool {
 		if len(c.Groups) == 0 {
 			return flag == account.FlagAdmin
@@ -442,8 +442,8 @@ func (c *Client) CheckFlags(v account.Settings) error {
 	return checkClaims(c.Claims, v)
 }
 
-// Admits reports whether a user has the flags that the client requires.
-func (c *Client) Admits(u account.User) bool {
+// admits reports whether a user has the flags that the client requires.
+func (c *Client) admits(u account.User) bool {
 	return account.HasFlags(u, c.RequireFlags, c.RequireAll)
 }
 

@@ -95,7 +95,7 @@ func decide(q authzState) (verdict, *oauthError) {
 		}
 		return login, nil
 	}
-	if !q.client.Admits(q.identity.User) {
+	if !q.client.admits(q.identity.User) {
 		if silent || q.leaves {
 			return refused, errNotAllowed
 		}

@@ -552,7 +552,7 @@ func (e *explaining) findUser(ctx context.Context, q *authzState) (u account.Use
 		}
 		granted, err := e.consented(ctx, u.Sub, q.client) // also of a trusted client
 		e.User = &explainedUser{
-			Handle: u.Handle, RequiredFlag: flag, HasFlag: q.client.Admits(u),
+			Handle: u.Handle, RequiredFlag: flag, HasFlag: q.client.admits(u),
 			Consented: append([]string{}, granted...),
 		}
 		if state := emailState(u); state != "" && slices.Contains(q.granted, "email") {

@@ -66,8 +66,8 @@ func (a *Allowance) Check() error {
 	return (&Client{Scopes: a.Scopes}).checkScopes()
 }
 
-// Admits reports whether the allowance permits the client with this id.
-func (a *Allowance) Admits(id string) bool {
+// admits reports whether the allowance permits the client with this id.
+func (a *Allowance) admits(id string) bool {
 	if prefix, ok := strings.CutSuffix(a.URL, "*"); ok {
 		return strings.HasPrefix(id, prefix) && len(id) > len(prefix) && !strings.Contains(id, "?")
 	}
@@ -78,7 +78,7 @@ func (a *Allowance) Admits(id string) bool {
 // else the longest prefix.
 func AllowanceOf(all []Allowance, id string) (best Allowance, ok bool) {
 	for _, a := range all {
-		if a.Admits(id) && (!ok || a.URL == id || best.URL != id && len(a.URL) > len(best.URL)) {
+		if a.admits(id) && (!ok || a.URL == id || best.URL != id && len(a.URL) > len(best.URL)) {
 			best, ok = a, true
 		}
 	}

@@ -277,7 +277,7 @@ func claimEntries(c *Client, list apis, resources []string) (entries []string) {
 // covers reports whether scopes tell the client what an entry of the consent does.
 func covers(c *Client, scopes []string, entry string) bool {
 	if flag, ok := strings.CutPrefix(entry, flagEntry); ok {
-		named := c.GroupsOf(account.User{Flags: []string{strings.TrimSuffix(flag, "}")}})
+		named := c.groupsOf(account.User{Flags: []string{strings.TrimSuffix(flag, "}")}})
 		return slices.Contains(scopes, "groups") && len(named) > 0
 	}
 	scope := claimScope(claimFields[entry])

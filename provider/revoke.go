@@ -200,7 +200,7 @@ func (p *Provider) activeUser(ctx context.Context, g *Grant, c *Client) (u accou
 		return u, account.ErrUserNotFound
 	case g.User.Suspended():
 		return u, account.ErrSuspended
-	case !c.Admits(*g.User):
+	case !c.admits(*g.User):
 		return u, errFlagMissing
 	case c.lacksEmail(*g.User):
 		return u, errEmailLost

@@ -119,7 +119,6 @@ type (
 	LostValues   = seal.LostValues
 	Contents     = engine.Contents
 	Health       = engine.Health
-	Observer     = engine.Observer
 	PendingError = engine.PendingError
 )
 

@@ -27,8 +27,8 @@ import (
 // the session opens nothing of this service. Nothing but the key is stored: challenges, cookies and the names of
 // sessions in the protocol are stamped values.
 const (
-	// BoundCookieLife is the Max-Age of a bound cookie. The service takes it boundLeeway longer.
-	BoundCookieLife = 5 * time.Minute
+	// boundCookieLife is the Max-Age of a bound cookie. The service takes it boundLeeway longer.
+	boundCookieLife = 5 * time.Minute
 	boundLeeway     = time.Minute
 	// firstCookieLife is that of the cookie of a registration, so that the first proof follows at once.
 	firstCookieLife = 10 * time.Second
@@ -44,14 +44,14 @@ var (
 		"Your browser has to show that it is still the one you signed in with. Try again in a moment.")
 	// ErrDeviceProof refuses a proof. After the challenge of the answer the browser makes another one.
 	ErrDeviceProof = web.NewProblem(403, "invalid_device_proof", "The proof from this device is not valid.")
-	// ErrDeviceUnknown refuses what names no session.
-	ErrDeviceUnknown = web.NewProblem(400, "unknown_device_session", "The proof from this device is not valid.")
+	// errDeviceUnknown refuses what names no session.
+	errDeviceUnknown = web.NewProblem(400, "unknown_device_session", "The proof from this device is not valid.")
 )
 
 // Bound is the answer to a proof of a device.
 type Bound struct {
 	ID     string        // the session_identifier
-	Cookie string        // the end of the name of the bound cookie: see BoundName
+	Cookie string        // the end of the name of the bound cookie: see boundName
 	Value  string        // of the bound cookie
 	Life   time.Duration // of the bound cookie
 	// Challenge comes with a refusal alone: Chromium signs 6 times in 9 minutes, and signs a challenge that it has
@@ -60,8 +60,8 @@ type Bound struct {
 	Ended     bool // the binding: nothing but ID is set
 }
 
-// BoundName returns what tells the bound cookie of a session from those of others in the same browser.
-func BoundName(session string) string { return text.Cut(session, 8) }
+// boundName returns what tells the bound cookie of a session from those of others in the same browser.
+func boundName(session string) string { return text.Cut(session, 8) }
 
 // keyMark names the key of a session in stamped values.
 func keyMark(s account.Session) string {
@@ -95,7 +95,7 @@ func (s *Service) lives(stamp, of string, life time.Duration) bool {
 
 // unproven reports whether the session is bound to its device and the browser has not proven it recently.
 func (s *Service) unproven(n account.Session, b account.Browser) bool {
-	return s.binding && n.Bound() && !s.lives(b.Bound[BoundName(n.ID)], boundCookie(n), BoundCookieLife+boundLeeway)
+	return s.binding && n.Bound() && !s.lives(b.Bound[boundName(n.ID)], boundCookie(n), boundCookieLife+boundLeeway)
 }
 
 // DeviceRegistration returns what asks the browser that has just signed in to register a key: a challenge, and what
@@ -184,12 +184,12 @@ func (s *Service) RegisterDevice(ctx context.Context, c account.Caller, proof st
 }
 
 // RefreshDevice answers a proof of the session's key; without a proof, or after a wrong one, with a challenge and
-// ErrDeviceProof. ErrDeviceUnknown, web.ErrBusy.
+// ErrDeviceProof. errDeviceUnknown, web.ErrBusy.
 func (s *Service) RefreshDevice(ctx context.Context, id, proof string) (Bound, error) {
 	name, mac := id[:max(0, strings.LastIndexByte(id, '.'))], id[strings.LastIndexByte(id, '.')+1:]
 	session, mark, _ := strings.Cut(name, ".")
 	if !hmac.Equal([]byte(mac), []byte(s.markCode("device session "+name))) || !account.IsSessionID(session) {
-		return Bound{}, ErrDeviceUnknown
+		return Bound{}, errDeviceUnknown
 	}
 	n, u, err := s.Store().Session(ctx, session)
 	switch {
@@ -219,11 +219,11 @@ func (s *Service) RefreshDevice(ctx context.Context, id, proof string) (Bound, e
 		}
 	}
 	web.NoteUser(ctx, u.Sub)
-	return s.bound(n, BoundCookieLife), nil
+	return s.bound(n, boundCookieLife), nil
 }
 
 func (s *Service) bound(n account.Session, life time.Duration) Bound {
-	return Bound{ID: s.boundID(n), Cookie: BoundName(n.ID), Value: s.stamp(boundCookie(n), s.Now()), Life: life}
+	return Bound{ID: s.boundID(n), Cookie: boundName(n.ID), Value: s.stamp(boundCookie(n), s.Now()), Life: life}
 }
 
 // How many proofs of a session are taken; how many requests without one from another address, in an hour, its owner is

@@ -353,7 +353,7 @@ func (row ImportRow) user(
 	}
 	u.CreatedAt, u.UpdatedAt = now, now
 	if at := m["created_at"]; at != "" {
-		if u.CreatedAt, err = ReadTime(at); err == nil && u.CreatedAt.After(now) {
+		if u.CreatedAt, err = readTime(at); err == nil && u.CreatedAt.After(now) {
 			err = errors.New("created_at: this is in the future")
 		}
 		add(err)
@@ -435,8 +435,8 @@ func readBool(s string) (bool, error) {
 	return strconv.ParseBool(strings.ToLower(s))
 }
 
-// ReadTime parses the times that databases write. A time without a zone is UTC.
-func ReadTime(s string) (time.Time, error) {
+// readTime parses the times that databases write. A time without a zone is UTC.
+func readTime(s string) (time.Time, error) {
 	for _, form := range []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05Z07", time.DateTime,
 		"2006-01-02T15:04:05", time.DateOnly} {
 		if t, err := time.Parse(form, s); err == nil && t.Year() >= 1970 && t.Year() < 10000 {

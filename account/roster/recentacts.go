@@ -29,8 +29,8 @@ const maxRecentActs = 500 // newest first
 var recentKinds = []account.Act{account.AddUser, account.Unsuspend, account.AmendUser, account.SetFlags,
 	account.UpdateSettings, account.IssueResetCode}
 
-// ErrActsNamed means that an act of the list is not there any more.
-var ErrActsNamed = web.NewProblem(409, "invalid_acts",
+// errActsNamed means that an act of the list is not there any more.
+var errActsNamed = web.NewProblem(409, "invalid_acts",
 	"The list has changed since you opened it. Nothing was changed. Check it again.")
 
 // RecentActs lists what users did as administrators, newest first, never nil: accounts that they added, invited or let
@@ -158,7 +158,7 @@ func (a *Administration) undoable(ctx context.Context, list []RecentAct) ([]Rece
 }
 
 // Undoing does an act against users, and undoes these of their RecentActs, by id: accounts are suspended, addresses are
-// no longer verified, permissions taken away. All of it is done or nothing. ErrActsNamed.
+// no longer verified, permissions taken away. All of it is done or nothing. errActsNamed.
 func (a *Administration) Undoing(
 	ctx context.Context, by account.Caller, ids []string, act func(*Administration) error, users ...account.User,
 ) error {
@@ -179,7 +179,7 @@ func (a *Administration) undo(
 	}
 	list = slices.DeleteFunc(list, func(r RecentAct) bool { return r.ID == "" || !slices.Contains(ids, r.ID) })
 	if len(list) != len(ids) {
-		return ErrActsNamed
+		return errActsNamed
 	}
 	if err := act(a); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"github.com/cairn-id/cairn/activityschema"
 )
 
-// ErrTooLittle means that too little of a track lies outside the places.
-var ErrTooLittle = errors.New("too little of the track is left outside your places: publish it as no_gps")
+// errTooLittle means that too little of a track lies outside the places.
+var errTooLittle = errors.New("too little of the track is left outside your places: publish it as no_gps")
 
 // The least length of a track, and of a piece of it, that is shown, in metres.
 const (
@@ -62,7 +62,7 @@ func Blur(d *activityschema.Detail, places *Places, hideTime bool) (*activitysch
 		m.moveAll()
 	}
 	if pieces = longEnough(m, pieces); len(pieces) == 0 {
-		return nil, ErrTooLittle
+		return nil, errTooLittle
 	}
 	out.StartedAt.Time = roundedStart(d, time.Duration(s.T[pieces[0].from])*time.Second, hideTime)
 	out.Timeseries = joined(s, pieces)

@@ -160,7 +160,7 @@ func TestBlurRefusesWhatIsNearHomeOnly(t *testing.T) {
 	for i := range d.Timeseries.Lon {
 		d.Timeseries.Lon[i].Value = homeLon + (d.Timeseries.Lon[i].Value-homeLon)/8
 	}
-	if _, err := Blur(d, places, false); !errors.Is(err, ErrTooLittle) {
+	if _, err := Blur(d, places, false); !errors.Is(err, errTooLittle) {
 		t.Errorf("%v", err)
 	}
 	if _, err := Blur(d, NewPlaces(), false); err == nil {

@@ -86,7 +86,7 @@ func (f *File) parts(r *Recording) []*Recording {
 	}
 	size := func(s []Sample) int {
 		if time.UnixMilli(s[0].At).Year() < firstYear { // of the clock before a fix
-			return len(s) - MaxSamples
+			return len(s) - maxSamples
 		}
 		return len(s)
 	}

@@ -220,7 +220,7 @@ func TestPageKnowsTheWarnings(t *testing.T) {
 		t.Errorf("the worker knows\n%q, the page has\n%q", known, shown)
 	}
 	texts := append([]string{
-		warnCut, warnChecksum, errPlan.Error(), errNoTimes.Error(), errEmpty.Error(), errUnknownFile.Error(), ErrTooLittle.Error(),
+		warnCut, warnChecksum, errPlan.Error(), errNoTimes.Error(), errEmpty.Error(), errUnknownFile.Error(), errTooLittle.Error(),
 	}, causeTexts[:]...)
 	for _, text := range texts {
 		if text = strings.ReplaceAll(text, "%d", "{n}"); text != "" && !slices.Contains(known, text) {

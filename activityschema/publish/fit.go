@@ -318,7 +318,7 @@ func (x *fitFormat) message(b []byte) error {
 	case fitHR:
 		return x.beat(m, now)
 	case fitEvent:
-		if m.number(0) == 0 && len(x.stops) < MaxSamples { // the timer
+		if m.number(0) == 0 && len(x.stops) < maxSamples { // the timer
 			switch m.number(1) {
 			case 1, 4, 8, 9: // stop, stop_all, stop_disable, stop_disable_all
 				x.stops = append(x.stops, now)

@@ -162,7 +162,7 @@ func (b *fitBeats) add(m fitMessage, now int64) error {
 			}
 		}
 	}
-	if len(b.list)+len(times) > 2*MaxSamples {
+	if len(b.list)+len(times) > 2*maxSamples {
 		return errTooMany
 	}
 	for i := range min(len(rates), len(times)) {

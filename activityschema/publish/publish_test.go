@@ -216,7 +216,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 	noRecords.message(fitFileID, fitUint{0, 1, 0, fitFileActivity})
 	var manyRecords fitWriter
 	manyRecords.message(fitRecord, fitUint{fitTimestamp, 4, 0x86, 1e9})
-	for i := range MaxSamples {
+	for i := range maxSamples {
 		manyRecords.Write(append([]byte{0}, binary.LittleEndian.AppendUint32(nil, uint32(1e9+1+i))...))
 	}
 	var manyRests fitWriter

@@ -24,7 +24,7 @@ import (
 // Limits of one file. maxFileBytes holds before and after decompression.
 const (
 	maxFileBytes = 64 << 20
-	MaxSamples   = 500_000
+	maxSamples   = 500_000
 
 	// beginBytes are read to find the format and encoding of a file.
 	beginBytes = 4096
@@ -35,7 +35,7 @@ const (
 
 var (
 	errTooLarge    = fmt.Errorf("larger than %d MB uncompressed: split the recording", maxFileBytes>>20)
-	errTooMany     = fmt.Errorf("more than %d samples: split the recording", MaxSamples)
+	errTooMany     = fmt.Errorf("more than %d samples: split the recording", maxSamples)
 	errRecordings  = fmt.Errorf("more than %d activities in one file: split it", maxRecordings)
 	errLaps        = fmt.Errorf("more than %d laps: split the recording", maxLaps)
 	errUnknownFile = errors.New("not a GPX, TCX or FIT file")
@@ -312,7 +312,7 @@ func (f *File) add(r *Recording, s Sample) error {
 		f.merge(r, &r.Samples[n-1], &s)
 		return nil
 	}
-	if f.samples++; f.samples > MaxSamples {
+	if f.samples++; f.samples > maxSamples {
 		return errTooMany
 	}
 	if f.samples == 1 {
