@@ -119,9 +119,7 @@ func TestEveryKeyOfAnEntryIsAppliedAndExported(t *testing.T) {
 	apply(before.String())
 	printed := apply(with.String())
 	for _, title := range titles {
-		if !strings.Contains(printed, title) {
-			t.Errorf("nothing is changed for %s", title)
-		}
+		has(t, "nothing is changed", printed, title)
 	}
 	all := s.must("export", "clients")
 	for _, text := range []string{with.String(), all} {
@@ -131,9 +129,7 @@ func TestEveryKeyOfAnEntryIsAppliedAndExported(t *testing.T) {
 	s.environ = []string{"SERVICE_DATABASE=other.db"}
 	s.must("init", "--handle", "keeper", "--generate-password")
 	apply(all)
-	if again := s.must("export", "clients"); again != all {
-		t.Errorf("another installation exports\n%s\nfrom\n%s", again, all)
-	}
+	same(t, "another installation exports", s.must("export", "clients"), all)
 	if strings.Contains(all, secret) || strings.Contains(s.must("audit", "list", "-o", "json"), secret) {
 		t.Error("a secret is in what was exported, or in the audit log")
 	}
@@ -434,9 +430,7 @@ func TestPruneKeepsTheAgentsThatTheFileStillAllows(t *testing.T) {
 		if code, printed := s.run("apply", "--prune", "--dry-run", "after.yaml"); code != 3 || printed != want+"to change\n" {
 			t.Errorf("exit code %d: %s", code, printed)
 		}
-		if printed := s.must("apply", "--prune", "after.yaml"); printed != want+"changed\n" {
-			t.Error(printed)
-		}
+		same(t, "apply", s.must("apply", "--prune", "after.yaml"), want+"changed\n")
 		same(t, "left", s.must("client", "list", "-q"), one+"\n")
 		if scopes, err := st.ConsentedScopes(ctx, users[0].Sub, one); err != nil || len(scopes) != 1 {
 			t.Errorf("consent to %v, %v", scopes, err)
@@ -473,9 +467,7 @@ func TestTheFileReplacesARotatedSecret(t *testing.T) {
 			warned = append(warned, title)
 		}
 	}
-	if want := []string{"client photos", "API " + uri}; !slices.Equal(warned, want) {
-		t.Errorf("serve warns of %q", warned)
-	}
+	sameList(t, "serve warns", warned, []string{"client photos", "API " + uri})
 }
 
 // A service that cannot start changes nothing.

@@ -59,18 +59,12 @@ func TestRecipesRegisterWhatTheyName(t *testing.T) {
 			!strings.Contains(shown, "https://issuer.example.net") || placeholder.MatchString(shown) || !strings.Contains(shown, "**Signing out.** ") {
 			t.Errorf("client apps %s prints %s", r.App, shown)
 		}
-		if shown := s.must("client", "show", id, "-o", "json"); !strings.Contains(shown, r.Example) {
-			t.Errorf("%s: its registration lacks %s: %s", r.App, r.Example, shown)
-		}
+		has(t, fmt.Sprintf("%s: its registration lacks", r.App), s.must("client", "show", id, "-o", "json"), r.Example)
 		_, settings, _ := strings.Cut(printed, "\n\n")
 		for _, named := range []string{"issuer.example.net", id} {
-			if !strings.Contains(settings, named) {
-				t.Errorf("%s: its settings lack %s:\n%s", r.App, named, settings)
-			}
+			has(t, fmt.Sprintf("%s: its settings lack", r.App), settings, named)
 		}
-		if left := placeholder.FindString(settings); left != "" {
-			t.Errorf("%s: %s is left in\n%s", r.App, left, settings)
-		}
+		same(t, fmt.Sprintf("%s: is left in %s", r.App, settings), placeholder.FindString(settings), "")
 	}
 	s.must("client", "add", "Club wiki", "--app", "grafana", "--url", "http://10.0.0.5:3000", "--allow-insecure-redirect", "--no-require-pkce", "--trusted")
 	if shown := s.must("client", "show", "grafana", "-o", "json"); !strings.Contains(shown, `"http://10.0.0.5:3000/login/generic_oauth"`) ||

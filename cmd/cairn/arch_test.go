@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 const module = "github.com/cairn-id/cairn"
@@ -193,9 +191,7 @@ func TestDocumentsNameWhatIsLinked(t *testing.T) {
 		}
 	}
 	slices.Sort(named)
-	if diff := cmp.Diff(linked, named); diff != "" {
-		t.Errorf("docs/dependencies.md differs from go list -deps (-linked +named):\n%s", diff)
-	}
+	equal(t, "docs/dependencies.md differs from go list -deps (-linked +named)", named, linked)
 }
 
 // An operation on an account takes a context, a Caller and values: a page, the API and the command line call the same

@@ -314,9 +314,8 @@ func TestRestoreEndsSessionsAndGrantsUnlessTheyAreKept(t *testing.T) {
 				want, sessions = http.StatusOK, 2
 			}
 			same(t, fmt.Sprintf("keep %t: the earlier cookie gets", keep), v.me(before), want)
-			if got := v.me(after); got != http.StatusUnauthorized {
-				t.Errorf("keep %t: a cookie from after the backup gets %d", keep, got)
-			}
+			same(t, fmt.Sprintf("keep %t: a cookie from after the backup gets", keep),
+				v.me(after), http.StatusUnauthorized)
 			if got, tag := v.revoked(before); got == keep || tag == oldTag {
 				t.Errorf("keep %t: the list says %t of the earlier cookie, and its tag changed: %t", keep, got, tag != oldTag)
 			}
@@ -426,9 +425,8 @@ func TestCopyMovesAnInstallationBetweenDatabases(t *testing.T) {
 		s.refused([]string{"the database itself"}, "copy", "--to", dsn)
 		s.must("backup", "b.tar.gz")
 		s.refused([]string{"has an installation", "empty database"}, "restore", "b.tar.gz", "--force")
-		if got := s.must("invite", "list", "-q", "--database", "two.db"); strings.Count(got, "\n") != 1 {
-			t.Errorf("invites %q", got)
-		}
+		got := s.must("invite", "list", "-q", "--database", "two.db")
+		same(t, fmt.Sprintf("invites %q", got), strings.Count(got, "\n"), 1)
 		p := startProcess(t, "--database", "two.db", "--private-key-file", "key.pem")
 		v := visitor{t, p.address}
 		same(t, "the copy serves no sign-in", v.me(v.signIn()), http.StatusOK)
@@ -532,9 +530,8 @@ func TestRestoreRefusesWhatItCannotDoWell(t *testing.T) {
 	}
 	said := s.must("restore", "plain.tar.gz", "--force")
 	moved := regexp.MustCompile(`\S+\.before-restore-\S+`).FindString(said)
-	if got := s.must("invite", "list", "-q", "--database", moved); strings.Count(got, "\n") != 1 {
-		t.Errorf("the earlier database: %q", got)
-	}
+	got := s.must("invite", "list", "-q", "--database", moved)
+	same(t, fmt.Sprintf("the earlier database: %q", got), strings.Count(got, "\n"), 1)
 	same(t, "the restored database", s.must("invite", "list", "-q"), "")
 	fatalIf(t, errors.Join(os.Remove("cairn.db"), os.WriteFile("cairn.db-wal", []byte("log"), 0o600)))
 	s.refused([]string{"-wal holds changes"}, "restore", "plain.tar.gz")
@@ -580,9 +577,8 @@ func TestBackupWithKeysRestoresAWholeInstallation(t *testing.T) {
 	if restored, err := os.ReadFile("key.pem"); err != nil || string(restored) != key {
 		t.Errorf("the key: %v", err)
 	}
-	if kid := s.must("keys", "list", "-q"); len(strings.TrimSpace(kid)) != 43 {
-		t.Errorf("keys %q", kid)
-	}
+	kid := s.must("keys", "list", "-q")
+	same(t, fmt.Sprintf("keys %q", kid), len(strings.TrimSpace(kid)), 43)
 	p := startProcess(t)
 	v := visitor{t, p.address}
 	same(t, "the restored installation serves no sign-in", v.me(v.signIn()), http.StatusOK)
@@ -591,9 +587,7 @@ func TestBackupWithKeysRestoresAWholeInstallation(t *testing.T) {
 	fatalIf(t, os.WriteFile("key.pem", []byte("another"), 0o600))
 	s.refused([]string{"key.pem exists and differs"}, "restore", file, "--passphrase-file", "-", "--force")
 	for _, hidden := range []string{secret, passphrase, key[40:80]} {
-		if strings.Contains(s.printed.String(), hidden) {
-			t.Errorf("a secret was printed: %s", s.printed.String())
-		}
+		lacks(t, "a secret was printed", s.printed.String(), hidden)
 	}
 }
 
@@ -745,9 +739,8 @@ func TestMigrationHasABackupBeforeIt(t *testing.T) {
 		target := other(t, dsn)
 		s.must(append([]string{"restore", files[0], "--database", target}, unlock...)...)
 		same(t, "restored users", s.must("user", "list", "-q", "--database", target), "keeper\n")
-		if again, _ := filepath.Glob(filepath.Join(folder, "cairn-before-schema-*")); len(again) != 1 {
-			t.Errorf("backups before the migration: %q", again)
-		}
+		again, _ := filepath.Glob(filepath.Join(folder, "cairn-before-schema-*"))
+		same(t, fmt.Sprintf("backups before the migration: %q", again), len(again), 1)
 	})
 }
 
@@ -880,9 +873,8 @@ func TestRestoreSeesTheServiceBehindALink(t *testing.T) {
 	if info, err := os.Lstat("link.db"); err != nil || info.Mode().IsRegular() {
 		t.Errorf("the link was replaced: %v", err)
 	}
-	if old, _ := filepath.Glob("cairn.db.before-restore-*Z"); len(old) != 1 {
-		t.Errorf("the earlier database: %q", old)
-	}
+	old, _ := filepath.Glob("cairn.db.before-restore-*Z")
+	same(t, fmt.Sprintf("the earlier database: %q", old), len(old), 1)
 }
 
 // What a command writes while the database is copied or replaced would be lost.
@@ -926,9 +918,8 @@ func TestInstancesThatMigrateAtOnceShareABackup(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if files, _ := os.ReadDir(settings.BackupDir); len(files) != 1 {
-			t.Errorf("%d backups", len(files))
-		}
+		files, _ := os.ReadDir(settings.BackupDir)
+		same(t, "backups", len(files), 1)
 	})
 }
 
@@ -939,10 +930,6 @@ func TestBackupCountsLivingUsers(t *testing.T) {
 	s.must("user", "add", "bob", "--generate-password")
 	s.must("user", "delete", "bob", "--yes")
 	s.must("backup", "one.tar.gz")
-	if out := s.must("backup", "verify", "one.tar.gz"); !strings.Contains(out, " rows, 2 users") {
-		t.Error(out)
-	}
-	if out := s.must("restore", "one.tar.gz", "--database", "restored.db"); !strings.Contains(out, "2 users, as of") {
-		t.Error(out)
-	}
+	has(t, "backup", s.must("backup", "verify", "one.tar.gz"), " rows, 2 users")
+	has(t, "restore", s.must("restore", "one.tar.gz", "--database", "restored.db"), "2 users, as of")
 }

@@ -87,9 +87,7 @@ func TestBackupWithoutItsDataKeyGivesNothingAway(t *testing.T) {
 		s.refused(remedies, "invite", "add")
 		s.must("user", "list")
 		printed := s.must("backup", "verify", "b.tar.gz")
-		if !strings.Contains(printed, "secrets in the backup were not checked") {
-			t.Errorf("verify prints %s", printed)
-		}
+		has(t, "verify prints", printed, "secrets in the backup were not checked")
 		target := other(t, dsn)
 		s.refused(append(remedies, "nothing was changed"), "restore", "b.tar.gz", "--database", target)
 		fatalIf(t, config.GenerateDataKey("data.key"))
@@ -136,9 +134,7 @@ func TestRestoreGoesOnWithoutALostDataKey(t *testing.T) {
 		printed := s.must("restore", "b.tar.gz", "--database", target, "--new-data-key")
 		lost := []string{"authenticator apps of ada, keeper", "1 open invites", "installation, jwt"}
 		for _, word := range append(lost, "new data key") {
-			if !strings.Contains(printed, word) {
-				t.Errorf("%q is not in %s", word, printed)
-			}
+			has(t, "printed", printed, word)
 		}
 		mustBePrivate(t, "data.key")
 		r := storetest.OpenWith(t, target, cli.DataKeyOf("data.key"))
@@ -200,9 +196,7 @@ func TestKeysSealSealsAnEarlierInstallation(t *testing.T) {
 		<-p.code
 		startProcess(t, "--database", dsn, "--private-key-file", "key.pem") // and this one has the key
 		for _, want := range []string{"4 values", "0 values"} {
-			if printed := s.must("keys", "seal"); !strings.Contains(printed, want) {
-				t.Errorf("keys seal prints %s", printed)
-			}
+			has(t, "keys seal prints", s.must("keys", "seal"), want)
 		}
 		list := s.must("invite", "list", "-q")
 		f, err := storetest.OpenWith(t, dsn, cli.DataKeyOf("data.key")).Factors(t.Context(), keeper.Sub)

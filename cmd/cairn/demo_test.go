@@ -59,9 +59,8 @@ func TestDemoSaysWhereToBegin(t *testing.T) {
 			stop()
 		}
 	}
-	if _, port, _ := net.SplitHostPort(app); first != "http://localhost:"+port {
-		t.Errorf("the first address is %q", first)
-	}
+	_, port, _ := net.SplitHostPort(app)
+	same(t, "the first address", first, "http://localhost:"+port)
 	if code := <-ended; code != cli.ExitDone {
 		t.Errorf("exit code %d: %s", code, errs.String())
 	}

@@ -70,9 +70,7 @@ func TestDoctorFailsForFaultsAlone(t *testing.T) {
 		t.Errorf("%d %s %s", code, d.Level, diff)
 	}
 	names := slices.Compact(slices.Sorted(slices.Values(regexp.MustCompile(`"\w+":`).FindAllString(out, -1))))
-	if diff := cmp.Diff([]string{`"do":`, `"findings":`, `"found":`, `"level":`, `"name":`}, names); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, "names", names, []string{`"do":`, `"findings":`, `"found":`, `"level":`, `"name":`})
 	// What could not be looked at is never ok.
 	p.stop()
 	<-p.code
@@ -147,16 +145,7 @@ func TestEveryFindingOfTheDoctorIsDocumented(t *testing.T) {
 	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\|").FindAllStringSubmatch(text, -1) {
 		documented = append(documented, m[1])
 	}
-	if diff := cmp.Diff(doctor.Names(), documented); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func fatalIf(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	equal(t, "Names", documented, doctor.Names())
 }
 
 // Only the level at the start of a line is colored, after the columns were aligned.
@@ -164,9 +153,7 @@ func TestLevelsAreColored(t *testing.T) {
 	const plain = "ok       clock  All problem free.\nproblem  hsts   None.\n                -> Do it.\n"
 	const want = "\x1b[32mok\x1b[0m       clock  All problem free.\n\x1b[1;31mproblem\x1b[0m  hsts   None.\n                -> Do it.\n"
 	same(t, "string(levels.Paint([]byte(plain)))", string(levels.Paint([]byte(plain))), want)
-	if out := printed(t, "doctor", "--offline", "--help"); strings.Contains(out, "\x1b") {
-		t.Errorf("%q", out)
-	}
+	lacks(t, "printed", printed(t, "doctor", "--offline", "--help"), "\x1b")
 }
 
 // A program that reads the findings finds JSON, whatever is wrong and before what.

@@ -50,9 +50,7 @@ func TestInitRemembersTheDatabase(t *testing.T) {
 			t.Fatalf("%v, %v", info, err)
 		}
 		environ = []string{}
-		if out := cairn("invite", "add", "--config", file); !strings.Contains(out, "https://id.example.org/register/") {
-			t.Errorf("invite add prints %s", out)
-		}
+		has(t, "invite add prints", cairn("invite", "add", "--config", file), "https://id.example.org/register/")
 		if out := cairn("init", "--config", file); !strings.Contains(out, "is already initialized: nothing was changed") || strings.Contains(out, "rosebud") {
 			t.Errorf("init prints %s", out)
 		}

@@ -329,9 +329,7 @@ func TestServeRefusesToStartWithoutTheKeyThatHasSigned(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	for _, want := range []string{"--private-key-file", "SERVICE_OIDC_PRIVATE_KEY_FILE", filepath.Base(database), "RS256", "cairn.yaml", "--no-oidc"} {
-		if !strings.Contains(errs, want) {
-			t.Errorf("%q does not name %s", errs, want)
-		}
+		has(t, "does not name", errs, want)
 	}
 	p = startProcess(t, "--database", database, "--no-oidc", "--private-key-file", key)
 	got, err = http.Get("http://" + p.address + "/.well-known/jwks.json")
@@ -357,25 +355,17 @@ func TestUnlockReachesARunningService(t *testing.T) {
 			_ = got.Body.Close()
 			same(t, "got.StatusCode", got.StatusCode, want)
 		}
-		if got := s.must("user", "show", "ada", "-o", "json"); !strings.Contains(got, `"locked_until": null`) {
-			t.Error(got)
-		}
+		has(t, "user", s.must("user", "show", "ada", "-o", "json"), `"locked_until": null`)
 		for range 10 {
 			login("a wrong password", http.StatusUnauthorized)
 		}
 		login(password, http.StatusTooManyRequests)
-		if got := s.must("user", "show", "ada"); !strings.Contains(got, "by wrong passwords or codes: cairn user unlock ada") {
-			t.Error(got)
-		}
+		has(t, "user", s.must("user", "show", "ada"), "by wrong passwords or codes: cairn user unlock ada")
 		same(t, "s.must('user', 'unlock', 'ada')", s.must("user", "unlock", "ada"), "can try again  ada\n")
 		login("a wrong password", http.StatusUnauthorized)
 		login(password, http.StatusOK)
-		if got := s.must("user", "show", "ada"); strings.Contains(got, "wrong passwords") {
-			t.Error(got)
-		}
-		if got := s.must("audit", "list"); !strings.Contains(got, "The operator unlocked sign-in for ada’s account") {
-			t.Error(got)
-		}
+		lacks(t, "user", s.must("user", "show", "ada"), "wrong passwords")
+		has(t, "audit", s.must("audit", "list"), "The operator unlocked sign-in for ada’s account")
 	})
 }
 
@@ -445,9 +435,7 @@ func TestDatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 			!strings.Contains(string(body), says) {
 			t.Errorf("/readyz: %d %s", res.StatusCode, body)
 		}
-		if logged := strings.Join(p.rest(), "\n"); !strings.Contains(logged, "--apply (SERVICE_APPLY): nothing was applied") {
-			t.Errorf("serve logs %s", logged)
-		}
+		has(t, "serve logs", strings.Join(p.rest(), "\n"), "--apply (SERVICE_APPLY): nothing was applied")
 		if _, out := s.run("doctor", "--offline", "--database",
 			dsn+"&default_transaction_read_only=on"); !strings.Contains(out, "problem  database-writes         Nobody can sign in: "+says) {
 			t.Error(out)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest/racetest"
 )
@@ -104,10 +105,8 @@ func undoMigrations(dsn string) error {
 	return errors.Join(err, db.Close())
 }
 
-// same holds that two values are equal.
-func same[T comparable](t testing.TB, what any, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%v: %v, want %v", what, got, want)
-	}
-}
+var equal, fatalIf, has, lacks = assert.Equal, assert.Must, assert.Has, assert.Lacks
+
+func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }
+
+func sameList[T comparable](t testing.TB, w any, a, b []T) { t.Helper(); assert.SameList(t, w, a, b) }

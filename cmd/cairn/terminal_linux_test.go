@@ -49,9 +49,7 @@ func TestTerminalShowsColors(t *testing.T) {
 	show := []string{"client", "show", "wiki"}
 	out := onTerminal(show)
 	for _, want := range []string{"\x1b[33mcairn: warning:\x1b[0m", "\x1b[1;31mcairn:\x1b[0m "} {
-		if !strings.Contains(out, want) {
-			t.Errorf("%q lacks %q", out, want)
-		}
+		has(t, "lacks", out, want)
 	}
 	for _, environ := range []string{"NO_COLOR=1", "TERM=dumb"} {
 		if out := onTerminal(show, environ); strings.Contains(out, "\x1b") || !strings.Contains(out, "cairn: warning:") {
@@ -97,8 +95,6 @@ func TestChangeDuringAQuestionIsKept(t *testing.T) {
 		if out := stderr.String(); code != cli.ExitFailed || !strings.Contains(out, "was changed meanwhile") {
 			t.Errorf("%s: %d %s", c.asks, code, out)
 		}
-		if out := s.must(strings.Fields(c.show)...); !strings.Contains(out, c.shows) {
-			t.Errorf("%s lost %s:\n%s", c.asks, c.meanwhile, out)
-		}
+		has(t, fmt.Sprintf("%s lost %s", c.asks, c.meanwhile), s.must(strings.Fields(c.show)...), c.shows)
 	}
 }
