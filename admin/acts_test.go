@@ -23,9 +23,8 @@ func TestAdministratorCannotLockThemselvesOut(t *testing.T) {
 	// The administration is no way round the proofs of one's own account.
 	b.Call("POST", "/api/admin/users/root1/reset-password-code", nil).Is(409, "own_account")
 	b.Call("POST", "/api/admin/users/root1/reset-factors", nil).Is(409, "own_account")
-	if _, err := w.Administration().Amend(t.Context(), account.Operator(), w.User("root1"), account.UserChange{"email": "root1@example.org"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.Administration().Amend(t.Context(), account.Operator(), w.User("root1"), account.UserChange{"email": "root1@example.org"})
+	must(t, err)
 	for _, change := range []map[string]any{{"email_verified": true}, {"email": "new@example.org"}} {
 		b.Call("PATCH", "/api/admin/users/root1", change).Is(409, "own_account")
 	}
@@ -70,9 +69,8 @@ func TestUnknownFlagIsRefused(t *testing.T) {
 	} {
 		b.Send("PUT", "/api/admin/users/bob/flags", "application/json", body).Is(400, code)
 	}
-	if u := w.User("bob"); strings.Join(u.Flags, " ") != account.FlagActivity {
-		t.Errorf("bob has %v", u.Flags)
-	}
+	u := w.User("bob")
+	same(t, fmt.Sprintf("bob has %v", u.Flags), strings.Join(u.Flags, " "), account.FlagActivity)
 	// What is set counts at once, in the sessions that are there.
 	bob := w.SignedIn("bob")
 	for _, on := range []bool{true, false} {
@@ -131,9 +129,7 @@ func TestEveryActIsInTheAuditLog(t *testing.T) {
 	}
 	want := "user.delete bob (), settings.update settings (instance_name max_users), user.reset_code bob (), user.end bob (2099-12-25T00:00:00Z), user.flags bob (activity=off admin=on), " +
 		"user.unsuspend bob (), user.suspend bob (spam), session.create root1 (pwd), user.create bob (), user.create root1 ()"
-	if s := strings.Join(got, ", "); s != want {
-		t.Errorf("got  %s\nwant %s", s, want)
-	}
+	same(t, "got", strings.Join(got, ", "), want)
 }
 
 func TestAuditLogIsFiltered(t *testing.T) {
@@ -155,9 +151,7 @@ func TestAuditLogIsFiltered(t *testing.T) {
 	next := b.Call("GET", "/api/admin/audit?person=bob&limit=2", nil).JSON()["next_cursor"].(string)
 	b.Call("GET", "/api/admin/audit?person=bob&limit=2&cursor="+next, nil).Is(200).Shows(`"user.create"`, `"next_cursor":null`).Hides("session.create")
 	for _, query := range []string{"person=b%20b", "person=a&person=b", "kind=User", "kind=%25", "kind=user.x'", "from=yesterday", "to=1", "from=2026-02-30", "cursor=!"} {
-		if a := b.Call("GET", "/api/admin/audit?"+query, nil); a.Status != 400 {
-			t.Errorf("%s: %d", query, a.Status)
-		}
+		same(t, query, b.Call("GET", "/api/admin/audit?"+query, nil).Status, 400)
 	}
 }
 

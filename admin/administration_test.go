@@ -273,9 +273,7 @@ func TestLogoIsAPictureAndNothingElse(t *testing.T) {
 		return ""
 	}
 	upload(b, "dark-logo", "logo", []byte("hello")).Is(400).Shows(`id="dark-logo-error"`, `id="logo-hint"`)
-	if got := dark(w.Browser()); got != "" {
-		t.Error(got)
-	}
+	same(t, "dark", dark(w.Browser()), "")
 	for _, removal := range []string{"dark-logo", "logo"} {
 		upload(b, "dark-logo", "logo", append(picture(t, 9, 9), "<script>"...)).RedirectsTo("/id/admin/settings?notice=dark-logo-saved#dark-logo")
 		got := dark(w.Browser())
@@ -339,16 +337,14 @@ func TestFirstSignInLeadsToTheNextSteps(t *testing.T) {
 	to := func(path string) *accounttest.Browser {
 		t.Helper()
 		b := w.Browser()
-		if got := b.Page("/login/", "handle", "root1", "password", password).Is(303).Header.Get("Location"); got != "/id"+path {
-			t.Errorf("led to %s, not %s", got, path)
-		}
+		same(t, fmt.Sprintf("led to, not %s", path),
+			b.Page("/login/", "handle", "root1", "password", password).Is(303).Header.Get("Location"), "/id"+path)
 		return b
 	}
 	to("/account/").Page("/admin/").Is(200).Hides(`id="next-steps"`)
 	open := func(v *account.Settings) (string, error) { v.NextSteps = true; return "next_steps", nil }
-	if _, err := w.Store.AmendSettings(t.Context(), open, account.Audit{Action: "settings.update"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.Store.AmendSettings(t.Context(), open, account.Audit{Action: "settings.update"})
+	must(t, err)
 	b := to("/admin/")
 	steps := b.Page("/admin/").Is(200).Shows(`id="next-steps"`, `href="/id/account/invites"`, "cairn client add --help", "cairn backup FILE").
 		Hides(`data-warning="backup"`).Body

@@ -108,9 +108,7 @@ func TestNewAdministratorsAreTold(t *testing.T) {
 				}
 				want = append(want, "root1@example.org @"+who+" is now an administrator", "root2@example.org @"+who+" gehört jetzt zur Verwaltung")
 			}
-			if !slices.Equal(got, want) {
-				t.Errorf("got  %q\nwant %q", got, want)
-			}
+			sameList(t, "got", got, want)
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/admin"
+	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/store/accounttest"
 	"github.com/cairn-id/cairn/store/storetest"
 	"github.com/cairn-id/cairn/templates"
@@ -58,20 +59,11 @@ func administered(t testing.TB, members ...string) (*world, *accounttest.Browser
 	return w, w.SignedIn("root1")
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// same holds that two values are equal.
-func same[T comparable](t testing.TB, what any, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%v: %v, want %v", what, got, want)
-	}
-}
-
 // TestMain stops the database server that TEST_DATABASE=postgres started.
 func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
+
+var must = assert.Must
+
+func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }
+
+func sameList[T comparable](t testing.TB, w any, a, b []T) { t.Helper(); assert.SameList(t, w, a, b) }

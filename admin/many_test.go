@@ -70,9 +70,7 @@ func TestFiveHundredMembersAreAddedAndChangedAtOnce(t *testing.T) {
 		}
 		targets := w.audited(act.act)[:len(w.audited(act.act))-before]
 		slices.Sort(targets)
-		if !slices.Equal(targets, handles) {
-			t.Errorf("%v: %d audit rows, not one each", act.fields, len(targets))
-		}
+		sameList(t, fmt.Sprintf("%v: %d audit rows, not one each", act.fields, len(targets)), targets, handles)
 		for _, h := range handles {
 			if !act.done(w.User(h)) {
 				t.Fatalf("%v: not done to %s", act.fields, h)

@@ -20,9 +20,7 @@ func TestAdministratorsSetAndVerifyAnAddress(t *testing.T) {
 	if m := got.JSON(); m["display_name"] != "Bob B" || m["email"] != "bob@example.org" || m["email_verified"] != true {
 		t.Errorf("%s", got.Body)
 	}
-	if get := root.Call("GET", "/api/admin/users/bob", nil); get.Body != got.Body {
-		t.Errorf("PATCH answers\n%s\nand GET\n%s", got.Body, get.Body)
-	}
+	same(t, "PATCH answers and GET", root.Call("GET", "/api/admin/users/bob", nil).Body, got.Body)
 	rows, err := w.Store.AuditLog(t.Context(), account.AuditQuery{Kind: "user", Limit: 10})
 	must(t, err)
 	if r := rows[0]; r.Action != "user.amend" || r.Actor != "root1" || r.Target != "bob" || r.Detail != "display_name email email_verified" || r.RequestID != "req-1" {

@@ -68,9 +68,7 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 			}
 			slices.Sort(listed)
 			want := []string{" code honest ", " code longago ", " code mole ", " code pasted ", ` setting contact ""`, "account:joined account joined ", "account:mole account mole ", "account:pasted account pasted ", "address:moved address moved ", "lift:back lift back ", "permission:bob:admin permission bob admin", "reset:taken reset taken "}
-			if !slices.Equal(listed, want) {
-				t.Errorf("listed %q", listed)
-			}
+			sameList(t, "listed", listed, want)
 			path, form := c[0], c[1:]
 			root.Page(path, form...).Is(200).Shows(`value="account:mole"`, `value="address:moved"`, `value="lift:back"`, `value="account:pasted"`, `value="permission:bob:admin"`, `value="account:joined"`, `value="reset:taken"`, "contact", "honest").
 				Hides("account:longago", "account:gone", ":cy:")

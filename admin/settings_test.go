@@ -79,9 +79,7 @@ func TestFlagsAreDescribed(t *testing.T) {
 
 func TestClientsAreListedWithoutSecrets(t *testing.T) {
 	w, b := administered(t)
-	if got := strings.TrimSpace(b.Call("GET", "/api/admin/clients", nil).Is(200).Body); got != `{"clients":[]}` {
-		t.Error(got)
-	}
+	same(t, "Body", strings.TrimSpace(b.Call("GET", "/api/admin/clients", nil).Is(200).Body), `{"clients":[]}`)
 	w.Clients = []templates.ApplicationRow{{ID: "c1", Name: "Maps", Public: true, RedirectURIs: []string{"https://maps.example.org/cb"}, RequireFlags: []string{"activity"}, CreatedAt: time.Unix(1893456000, 0)}}
 	want := `{"clients":[{"client_id":"c1","client_name":"Maps","public":true,"redirect_uris":["https://maps.example.org/cb"],"scopes":[],"require_flag":"activity","require_acr":null,"trusted":false,"created_at":"2030-01-01T00:00:00Z"}]}`
 	same(t, "got", strings.TrimSpace(b.Call("GET", "/api/admin/clients", nil).Is(200).Body), want)

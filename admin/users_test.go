@@ -30,9 +30,7 @@ func TestPagingListsEveryUserOnce(t *testing.T) {
 		}
 		path = "/api/admin/users?limit=3&cursor=" + url.QueryEscape(next)
 	}
-	if got := strings.Join(seen, " "); got != "root1 user-0 user-1 user-2 user-3 user-4 user-5 user-6" {
-		t.Error(got)
-	}
+	same(t, "seen", strings.Join(seen, " "), "root1 user-0 user-1 user-2 user-3 user-4 user-5 user-6")
 	if a := b.Call("GET", "/api/admin/users?limit=8", nil).JSON(); a["next_cursor"] != nil || len(a["users"].([]any)) != 8 {
 		t.Errorf("%v", a)
 	}
@@ -62,9 +60,8 @@ func TestPagingGoesOnAfterALongWord(t *testing.T) {
 	for i := range 4 {
 		u := w.AddUser(fmt.Sprintf("user-%d", i))
 		change := func(u *account.User) error { u.DisplayName, u.Email = name, address; return nil }
-		if _, err := w.Store.ChangeUser(t.Context(), u.Sub, change, w.Began, nil); err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.Store.ChangeUser(t.Context(), u.Sub, change, w.Began, nil)
+		must(t, err)
 	}
 	b := w.SignedIn("root1")
 	var seen []string
@@ -79,18 +76,14 @@ func TestPagingGoesOnAfterALongWord(t *testing.T) {
 		}
 		path = "/api/admin/users?limit=1&query=" + url.QueryEscape("キロ") + "&cursor=" + url.QueryEscape(next)
 	}
-	if got := strings.Join(seen, " "); got != "user-0 user-1 user-2 user-3" {
-		t.Error(got)
-	}
+	same(t, "seen", strings.Join(seen, " "), "user-0 user-1 user-2 user-3")
 }
 
 func TestSearchKnowsNoWildcards(t *testing.T) {
 	_, b := administered(t, "ada_l", "adaxl")
 	for query, want := range map[string]int{"": 3, "ada": 2, "ADA": 2, "ada_l": 1, "%": 0, "_": 0, "' OR '1'='1": 0, "\\": 0, "zzz": 0, strings.Repeat("ü", 100): 0} {
 		got := b.Call("GET", "/api/admin/users?query="+url.QueryEscape(query), nil).Is(200).JSON()["users"].([]any)
-		if len(got) != want {
-			t.Errorf("%q: %d users, want %d", query, len(got), want)
-		}
+		same(t, fmt.Sprintf("%q: users", query), len(got), want)
 	}
 	b.Page("/admin/users/?query=%3Cscript%3E").Is(200).Shows("&lt;script&gt;").Hides("<script>alert", "“<script>")
 }

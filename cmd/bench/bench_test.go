@@ -19,7 +19,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +28,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/store/storetest"
 	"github.com/cairn-id/cairn/store/storetest/racetest"
 )
@@ -278,9 +278,7 @@ func TestTableComparesWithPeers(t *testing.T) {
 	must(t, r.print(&b))
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
 	want := strings.Fields("token 10 0 900 0.00 0.00 0 0 300 0.00 0 3.00 - - - -")
-	if got := strings.Fields(lines[len(lines)-1]); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	sameList(t, "lines", strings.Fields(lines[len(lines)-1]), want)
 }
 
 func TestDatabaseOfARunIsDropped(t *testing.T) {
@@ -301,9 +299,6 @@ func TestDatabaseOfARunIsDropped(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = assert.Must
+
+func sameList[T comparable](t testing.TB, w any, a, b []T) { t.Helper(); assert.SameList(t, w, a, b) }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
+	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/store/storetest/racetest"
 )
 
@@ -115,9 +116,8 @@ func TestMemberThatIsNotAsTheManifestSaysIsRefused(t *testing.T) {
 	must(t, os.WriteFile(c.file, bytes.Repeat([]byte("rows of a table "), 300), 0o600))
 	m := &backupfile.Manifest{Files: []backupfile.File{{Name: backupfile.Database, Path: c.file}, {Name: "keys/1", Path: c.file}}}
 	must(t, backupfile.Create(t.Context(), c, m, nil))
-	if _, err := open(t, c.Bytes(), ""); !errors.Is(err, backupfile.ErrDamaged) {
-		t.Errorf("a changed member: %v", err)
-	}
+	_, err := open(t, c.Bytes(), "")
+	fails(t, "a changed member", err, backupfile.ErrDamaged)
 }
 
 // A crafted backup says of each member what is true of it, and names a file outside of the folder.
@@ -136,9 +136,7 @@ func TestMemberOutsideOfTheFolderIsRefused(t *testing.T) {
 		must(t, err)
 		_, err = backupfile.Open(t.Context(), f, filepath.Join(folder, "out"), nil)
 		_ = f.Close()
-		if !errors.Is(err, backupfile.ErrDamaged) {
-			t.Errorf("%s: %v", name, err)
-		}
+		fails(t, name, err, backupfile.ErrDamaged)
 		for _, planted := range []string{filepath.Join(folder, "planted"), name} {
 			if _, err := os.Stat(planted); err == nil && filepath.IsAbs(planted) {
 				t.Errorf("%s was written", planted)
@@ -147,9 +145,4 @@ func TestMemberOutsideOfTheFolderIsRefused(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var fails, must = assert.Fails, assert.Must

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/internal/assert"
 )
 
 // writes keeps what each call has brought.
@@ -91,9 +92,7 @@ func TestLogIsWholeAndBoundedWhileManyWrite(t *testing.T) {
 			}
 			got.WriteString(call)
 		}
-		if n := strings.Count(got.String(), `"msg":"`+text+"\"}\n"); n != 800 {
-			t.Errorf("%d whole lines, want 800", n)
-		}
+		same(t, "whole lines", strings.Count(got.String(), `"msg":"`+text+"\"}\n"), 800)
 	})
 }
 
@@ -102,7 +101,8 @@ func TestLogLevelHolds(t *testing.T) {
 	log, flush := NewLog(&w, config.Checked{LogLevel: slog.LevelError})
 	log.Warn("a")
 	flush()
-	if n, _ := w.lines(); n != 0 {
-		t.Error("a line below the level is written")
-	}
+	n, _ := w.lines()
+	same(t, "a line below the level is written", n, 0)
 }
+
+func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }
