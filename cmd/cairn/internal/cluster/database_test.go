@@ -18,6 +18,7 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
+	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/store/storetest"
 )
 
@@ -143,13 +144,6 @@ func freePort(t *testing.T) string {
 	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // eventually waits for what has to come.
 func eventually(t *testing.T, within time.Duration, what string, ok func() error) {
 	t.Helper()
@@ -163,3 +157,7 @@ func eventually(t *testing.T, within time.Duration, what string, ok func() error
 		}
 	}
 }
+
+var must = assert.Must
+
+func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }

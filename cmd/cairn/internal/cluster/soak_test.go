@@ -288,9 +288,8 @@ func (l *ledger) verify(t *testing.T, c *installation, e events) {
 		}
 	}
 	for _, handle := range l.accounts {
-		if c.standby.count("SELECT count(*) FROM users WHERE handle = '"+handle+"' AND deleted_at = 0") != 1 {
-			t.Errorf("the account %s is lost", handle)
-		}
+		same(t, fmt.Sprintf("the account %s is lost", handle),
+			c.standby.count("SELECT count(*) FROM users WHERE handle = '"+handle+"' AND deleted_at = 0"), 1)
 	}
 	var told, repeated int
 	eventually(t, 2*time.Minute, "the application is told of every session that has ended", func() (err error) {

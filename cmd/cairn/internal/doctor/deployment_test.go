@@ -35,6 +35,7 @@ import (
 	"github.com/cairn-id/cairn/cmd/cairn/internal/doctor"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -72,13 +73,6 @@ type certificate struct {
 	begin   time.Time // zero: 1970
 	unknown bool      // by an authority that is not trusted
 	alone   bool      // without the intermediate
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 var keyFile = sync.OnceValue(func() []byte {
@@ -336,3 +330,5 @@ func (d *deployment) row(into any, query string) error {
 	defer func() { _ = db.Close() }()
 	return db.QueryRowContext(d.t.Context(), query).Scan(into)
 }
+
+var equal, has, must = assert.Equal, assert.Has, assert.Must

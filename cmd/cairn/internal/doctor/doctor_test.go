@@ -59,9 +59,7 @@ func TestHealthyInstallationHasNothingButOK(t *testing.T) {
 	onLinux(t)
 	t.Run("sqlite", func(t *testing.T) {
 		findings := newDeployment(t, "").start().findings()
-		if diff := cmp.Diff([]string{}, notOK(findings)); diff != "" {
-			t.Errorf("%s\n%v", diff, findings)
-		}
+		equal(t, findings, notOK(findings), []string{})
 		for _, name := range ofTheMachine {
 			if f := findings[name]; f.Level == doctor.Skipped || f.Level == doctor.Problem {
 				t.Errorf("%+v", f)
@@ -88,9 +86,7 @@ func TestHealthyInstallationHasNothingButOK(t *testing.T) {
 			if !durable {
 				want = slices.Insert(want, 2, "problem database-durability")
 			}
-			if diff := cmp.Diff(want, notOK(d.start().findings())); diff != "" {
-				t.Error(diff)
-			}
+			equal(t, "notOK", notOK(d.start().findings()), want)
 		})
 	})
 }
@@ -329,9 +325,7 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 				t.Errorf("%s\n%v", diff, findings)
 			} else if len(c.want) > 0 {
 				_, first, _ := strings.Cut(c.want[0], " ")
-				if said := findings[first].Found + " -> " + findings[first].Do; !strings.Contains(said, c.says) {
-					t.Errorf("%q does not say %q", said, c.says)
-				}
+				has(t, "does not say", findings[first].Found+" -> "+findings[first].Do, c.says)
 			}
 		})
 	}
@@ -371,9 +365,7 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 		t.Parallel()
 		d := newDeployment(t, "").start()
 		d.service.Close()
-		if diff := cmp.Diff(withTLS("problem service", "problem public-address"), notOK(d.findings())); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "withTLS", notOK(d.findings()), withTLS("problem service", "problem public-address"))
 	})
 }
 
@@ -605,9 +597,7 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			d.options.Offline = true
 			before := d.files()
 			findings := d.findings()
-			if diff := cmp.Diff(before, d.files()); diff != "" {
-				t.Errorf("the doctor has changed a file: %s", diff)
-			}
+			equal(t, "the doctor has changed a file", d.files(), before)
 			want := append(slices.Clone(c.want), "skipped mail-server", "skipped service", "skipped tls-certificate",
 				"skipped public-address", "skipped open-files", "skipped cache", "skipped answer-headers", "skipped programs", "skipped issuer", "skipped clock", "skipped https-redirect",
 				"skipped hsts", "skipped security-headers", "skipped pages", "skipped session-cookie", "skipped device-binding", "skipped visitor-address", "skipped forwarded-headers", "skipped key-set", "skipped status-list")
@@ -619,9 +609,7 @@ func TestFaultOfTheInstallation(t *testing.T) {
 					}
 				}
 			}
-			if diff := cmp.Diff(want, notOK(findings)); diff != "" {
-				t.Errorf("%s\n%v", diff, findings)
-			}
+			equal(t, findings, notOK(findings), want)
 			if len(c.want) > 0 {
 				said := ""
 				for _, want := range c.want {
@@ -629,9 +617,7 @@ func TestFaultOfTheInstallation(t *testing.T) {
 						said += findings[name].Found + " -> " + findings[name].Do + "\n"
 					}
 				}
-				if !strings.Contains(said, c.says) {
-					t.Errorf("%q does not say %q", said, c.says)
-				}
+				has(t, "does not say", said, c.says)
 			}
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/cairn-id/cairn/cmd/cairn/internal/disk"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/store"
 )
 
@@ -73,20 +74,12 @@ func TestJudgement(t *testing.T) {
 			t.Errorf("own folder, %v: %q", err, f.Do)
 		}
 	}
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile("cairn.db", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(dir, 0o777))
+	must(t, os.WriteFile("cairn.db", nil, 0o600))
 	x := &examination{checked: config.Checked{Database: "cairn.db"}}
-	if f := databaseFile(t.Context(), x); !strings.Contains(f.Do, "chmod o-w "+dir+";") {
-		t.Errorf("folder of a relative path: %q", f.Do)
-	}
+	has(t, "folder of a relative path", databaseFile(t.Context(), x).Do, "chmod o-w "+dir+";")
 	for kind, want := range map[int64]string{0x6969: "NFS", 0xff534d42: "CIFS", 0x65735546: "FUSE", 0xef53: "", 0x01021994: ""} {
-		if got := (disk.FileSystem{Kind: kind}).Network(); got != want {
-			t.Errorf("%x: %q", kind, got)
-		}
+		same(t, kind, (disk.FileSystem{Kind: kind}).Network(), want)
 	}
 }
 
@@ -103,3 +96,7 @@ func TestRandomSecretIsNotWeak(t *testing.T) {
 		}
 	}
 }
+
+var has, must = assert.Has, assert.Must
+
+func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }

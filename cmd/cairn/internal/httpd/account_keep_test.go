@@ -135,9 +135,7 @@ func TestKeptApplicationsOutliveTheOtherSessions(t *testing.T) {
 				wantStatus(t, by+", kept too", apps["tool"].refresh(refresh["tool"]), 200)
 				wantInvalidGrant(t, by+", not kept", apps["lost"].refresh(refresh["lost"]))
 				l.wantUserinfo(by+", kept without offline_access", token.AccessToken, 200)
-				if got := s.here.get("/api/invites").Text; !strings.Contains(got, `"invites":[]`) {
-					t.Errorf("%s: invites %s", by, got)
-				}
+				has(t, fmt.Sprintf("%s: invites", by), s.here.get("/api/invites").Text, `"invites":[]`)
 			}
 		})
 	}

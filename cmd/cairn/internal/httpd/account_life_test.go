@@ -80,9 +80,7 @@ func TestLastFactorStaysWhileItIsDemanded(t *testing.T) {
 			return last
 		}
 		last := remove()
-		if n := b.factors(); n != c.kept {
-			t.Errorf("%s: %d factors are left, want %d", name, n, c.kept)
-		}
+		same(t, fmt.Sprintf("%s: factors are left", name), b.factors(), c.kept)
 		if c.kept == 0 {
 			continue
 		}

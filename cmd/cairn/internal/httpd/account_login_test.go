@@ -48,9 +48,7 @@ func TestRefusedSignInIsTheSameForEveryHandle(t *testing.T) {
 	}
 	for name, list := range map[string][]string{"sign-in": bodies, "page": pages, "reset": resets} {
 		for i := range list {
-			if list[i] != list[0] {
-				t.Errorf("%s %d differs:\n%s\n%s", name, i, list[i], list[0])
-			}
+			same(t, fmt.Sprintf("%s %d differs", name, i), list[i], list[0])
 		}
 	}
 	// The suspension is told to who knows the password, and to nobody else.
@@ -182,9 +180,7 @@ func TestMistakesOfOthersKeepNobodyOut(t *testing.T) {
 			tried++
 		}
 	}
-	if tried != 10 {
-		t.Errorf("%d guesses with the browser's cookie, want 10", tried)
-	}
+	same(t, "guesses with the browser's cookie", tried, 10)
 }
 
 // A machine that signs in over and over is held at its address; wrong passwords do not count, and other addresses go on.
@@ -293,9 +289,7 @@ func TestAttemptsInFlightBlockNobody(t *testing.T) {
 		got := inParallel(40, func(i int) int {
 			return instances[i%len(instances)].visitorAt(address).login("ada", password).StatusCode
 		})
-		if got[http.StatusOK] != 40 {
-			t.Errorf("40 good sign-ins after 9 mistakes: %v", got)
-		}
+		same(t, fmt.Sprintf("40 good sign-ins after 9 mistakes: %v", got), got[http.StatusOK], 40)
 		wantProblem(t, "the tenth mistake", instances[0].visitorAt(address).login("ada", "mistake"), http.StatusUnauthorized, "invalid_credentials")
 		wantProblem(t, "after ten mistakes", instances[0].visitorAt(address).login("ada", password), http.StatusTooManyRequests, "rate_limited")
 	})
@@ -319,9 +313,8 @@ func TestForwardedForCountsFromTrustedProxies(t *testing.T) {
 			t.Fatalf("attempt %d: %d", i, got)
 		}
 	}
-	if got := attempt(b, "X-Forwarded-For", "198.51.100.77"); got != http.StatusTooManyRequests {
-		t.Errorf("the 11th attempt from an untrusted peer: %d", got)
-	}
+	same(t, "the 11th attempt from an untrusted peer",
+		attempt(b, "X-Forwarded-For", "198.51.100.77"), http.StatusTooManyRequests)
 	s = startService(t, serviceOptions{Limits: true, Settings: func(c *config.Settings) {
 		c.RateLimits, c.TrustedProxies = ten, []string{"127.0.0.1", "::1", "10.0.0.0/8"}
 	}})
@@ -338,13 +331,11 @@ func TestForwardedForCountsFromTrustedProxies(t *testing.T) {
 				t.Fatalf("%s, attempt %d: %d", name, i, got)
 			}
 		}
-		if got := attempt(b, "X-Forwarded-For", spell(99)); got != http.StatusTooManyRequests {
-			t.Errorf("%s, the 11th attempt behind a proxy: %d", name, got)
-		}
+		same(t, fmt.Sprintf("%s, the 11th attempt behind a proxy", name),
+			attempt(b, "X-Forwarded-For", spell(99)), http.StatusTooManyRequests)
 	}
-	if got := attempt(b, "X-Forwarded-For", "198.51.100.99, 203.0.113.10"); got != http.StatusUnauthorized {
-		t.Errorf("another client behind the proxy: %d", got)
-	}
+	same(t, "another client behind the proxy",
+		attempt(b, "X-Forwarded-For", "198.51.100.99, 203.0.113.10"), http.StatusUnauthorized)
 }
 
 // Attacks 46, 47 and 137: an account that goes while its password is compared
@@ -367,9 +358,8 @@ func TestSignInDuringDeletion(t *testing.T) {
 				t.Errorf("round %d: %v", round, got)
 			}
 			for _, b := range browsers {
-				if got := b.api("GET", "/api/me", nil).StatusCode; got != http.StatusUnauthorized {
-					t.Errorf("round %d: a session outlives its user: %d", round, got)
-				}
+				same(t, fmt.Sprintf("round %d: a session outlives its user", round),
+					b.api("GET", "/api/me", nil).StatusCode, http.StatusUnauthorized)
 			}
 		}
 	})

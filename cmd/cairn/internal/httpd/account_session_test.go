@@ -162,9 +162,8 @@ func TestOldestOfTooManySessionsEnds(t *testing.T) {
 			t.Errorf("%s, all of them: %d", name, n)
 		}
 	}
-	if n := len(keeper.api("GET", "/api/admin/users/ada", nil).JSON(t)["sessions"].([]any)); n != 100 {
-		t.Errorf("the administrator is told of %d sessions", n)
-	}
+	same(t, "the administrator is told of sessions",
+		len(keeper.api("GET", "/api/admin/users/ada", nil).JSON(t)["sessions"].([]any)), 100)
 	same(t, "the export has, sessions", len(asker.api("GET", "/api/me/export", nil).JSON(t)["sessions"].([]any)), 100)
 }
 
@@ -183,9 +182,8 @@ func TestSessionEndOfTheOperator(t *testing.T) {
 	alive := func(want ...bool) {
 		t.Helper()
 		for i, b := range browsers {
-			if got := b.api("GET", "/api/me", nil).StatusCode == http.StatusOK; got != want[i] {
-				t.Errorf("browser %d: signed in %t", i, got)
-			}
+			same(t, fmt.Sprintf("browser %d: signed in", i),
+				b.api("GET", "/api/me", nil).StatusCode == http.StatusOK, want[i])
 		}
 	}
 	id := func(b *browser) string { return jwtPayload(t, b.cookie("cairn_session"))["sid"].(string) }
@@ -195,14 +193,10 @@ func TestSessionEndOfTheOperator(t *testing.T) {
 	}
 	const unknown = "6a0e9b7e-0000-4000-8000-000000000000"
 	for _, wrong := range [][]string{{"ada", id(browsers[0]), unknown}, {"ada", id(browsers[0]), "x"}, {"bob", id(browsers[0])}} {
-		if got := cairn(exitFailed, append([]string{"session", "end"}, wrong...)...); !strings.Contains(got, "nothing was changed") {
-			t.Errorf("%v: %s", wrong, got)
-		}
+		has(t, wrong, cairn(exitFailed, append([]string{"session", "end"}, wrong...)...), "nothing was changed")
 	}
 	alive(true, true, true)
-	if got := cairn(exitDone, "session", "end", "ada", id(browsers[0]), id(browsers[1]), id(browsers[0])); !strings.Contains(got, "2") {
-		t.Errorf("%s", got)
-	}
+	has(t, "printed", cairn(exitDone, "session", "end", "ada", id(browsers[0]), id(browsers[1]), id(browsers[0])), "2")
 	alive(false, false, true)
 }
 

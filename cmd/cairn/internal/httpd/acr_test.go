@@ -1,7 +1,6 @@
 package httpd
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -121,9 +120,8 @@ func TestStepUpIsNotPassedByAnOldCookie(t *testing.T) {
 	b.signInWith(db, "ada", "pwd otp mfa")
 	answer := answered(t, b.get("/oauth2/authorize?continue="+continuationOf(t, got, "/login/")))
 	wantAnswer(t, "after the second step", answer, "code")
-	if claims := jwtPayload(t, rp.redeem(answer.Get("code")).JSON(t)["id_token"].(string)); claims["acr"] != "2" {
-		t.Errorf("%v", claims)
-	}
+	claims := jwtPayload(t, rp.redeem(answer.Get("code")).JSON(t)["id_token"].(string))
+	same(t, claims, claims["acr"], "2")
 	// The cookie of before has ended with it.
 	thief := s.browser()
 	wantAnswer(t, "the old cookie", answered(t, thief.get(rp.authURL("prompt", "none"), "Cookie", "cairn_session="+old)), "login_required")
@@ -335,9 +333,7 @@ func TestApplicationOfTheCookieAsksForASecondFactor(t *testing.T) {
 	}
 	noError(t, v.Check())
 	lead := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !errors.Is(session.FailureFromContext(r.Context()), session.ErrInsufficientAuthentication) {
-			t.Errorf("refused for %v", session.FailureFromContext(r.Context()))
-		}
+		fails(t, "refused", session.FailureFromContext(r.Context()), session.ErrInsufficientAuthentication)
 		http.Redirect(w, r, v.Issuer+"/login/?fresh=confirm", http.StatusSeeOther)
 	})
 	app := session.Middleware(v, lead)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

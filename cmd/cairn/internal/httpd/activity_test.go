@@ -28,9 +28,8 @@ func zipped(t *testing.T, text string) string {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	if _, err := z.Write([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := z.Write([]byte(text))
+	must(t, err)
 	noError(t, z.Close())
 	return b.String()
 }
@@ -159,9 +158,7 @@ func TestValidatorHasALimit(t *testing.T) {
 	if limited == 0 {
 		t.Error("never limited")
 	}
-	if got := bob.do("POST", validatePath, "application/json", "{}"); got.StatusCode != http.StatusOK {
-		t.Errorf("the other user: %d", got.StatusCode)
-	}
+	same(t, "the other user", bob.do("POST", validatePath, "application/json", "{}").StatusCode, http.StatusOK)
 }
 
 // Who has the schema already is told so.

@@ -104,9 +104,7 @@ func TestAlgorithmWithoutAKeyIsSaid(t *testing.T) {
 	const why = "client app, ES256: no key for the algorithm of the client"
 	refused := s.signedIn("ada").authorize(rp.authURL(), "ada")
 	wantAnswer(t, "without the key", refused, "server_error")
-	if !strings.Contains(refused.Get("error_description"), "no key") {
-		t.Errorf("the client is told %q", refused.Get("error_description"))
-	}
+	has(t, "the client is told", refused.Get("error_description"), "no key")
 	s.log.wait(t, why)
 	if e := s.explain(rp.authURL(), "ada"); e.Answer != provider.AnswerError || !strings.HasPrefix(e.Why, why) {
 		t.Errorf("explain: %s %s", e.Answer, e.Why)
@@ -122,9 +120,7 @@ func TestAlgorithmWithoutAKeyIsSaid(t *testing.T) {
 	early := loaded.relyingParty("app", rp.config.ClientSecret)
 	code := loaded.browser().authorize(early.authURL(), "ada").Get("code")
 	wantOAuthError(t, "exchange", s.tokenRequest("app", rp.config.ClientSecret, early.codeForm(code)), http.StatusInternalServerError, "server_error")
-	if strings.Contains(s.log.String(), code) {
-		t.Error("the code is in the log")
-	}
+	lacks(t, "the code is in the log", s.log.String(), code)
 	needStatus(t, "exchange with the key", early.redeem(code), http.StatusOK)
 	// Without openid there is no ID token to sign.
 	plain := s.relyingParty("app", rp.config.ClientSecret, "profile")

@@ -75,9 +75,7 @@ func TestTokenForAnAPIIsAJWTThatItCanVerify(t *testing.T) {
 	b.signIn("ada")
 	page := mainOf(b.consentPage(rp.authURL()).Text)
 	for _, text := range []string{"Trails", "See your trails", "Sign you in"} {
-		if !strings.Contains(page, text) {
-			t.Errorf("the consent page lacks %q: %s", text, page)
-		}
+		has(t, "the consent page lacks", page, text)
 	}
 	if strings.Contains(page, "Change your trails") || strings.Contains(page, "Maps") {
 		t.Errorf("the consent page shows what was not asked for: %s", page)
@@ -100,32 +98,24 @@ func TestTokenForAnAPIIsAJWTThatItCanVerify(t *testing.T) {
 		}
 		delete(claims, name)
 	}
-	if diff := cmp.Diff(want, claims); diff != "" {
-		t.Errorf("claims (-want +got):\n%s", diff)
-	}
+	equal(t, "claims", claims, want)
 	s.wantUserinfo("with openid", token.AccessToken, http.StatusOK)
 	if s.revoked(token.AccessToken) {
 		t.Error("it is revoked from the beginning")
 	}
-	if got := s.as(token.AccessToken); got.StatusCode != http.StatusUnauthorized {
-		t.Errorf("as a session cookie: %d", got.StatusCode)
-	}
+	same(t, "as a session cookie", s.as(token.AccessToken).StatusCode, http.StatusUnauthorized)
 
 	about := s.introspect(id, secret, token.AccessToken)
 	if about["active"] != true || about["client_id"] != "app" || about["username"] != "ada" || about["sub"] != idToken.Subject ||
 		about["scope"] != "openid groups trails.read" || math.Abs(about["exp"].(float64)-about["iat"].(float64)-3600) > 1 {
 		t.Errorf("to the API: %v", about)
 	}
-	if diff := cmp.Diff(about, rp.introspect(token.AccessToken)); diff != "" {
-		t.Errorf("to the client:\n%s", diff)
-	}
+	equal(t, "to the client", rp.introspect(token.AccessToken), about)
 	s.wantInactive("to another API", s.introspect(otherID, otherSecret, token.AccessToken))
 	s.wantInactive("to another client", s.apiApp("other").introspect(token.AccessToken))
 	wantOAuthError(t, "a wrong secret", s.clientPost("introspect", id, secret+"x", url.Values{"token": {token.AccessToken}}), 401, "invalid_client")
 	wantOAuthError(t, "an API at the token endpoint", s.tokenRequest(id, secret, url.Values{"grant_type": {"client_credentials"}}), 401, "invalid_client")
-	if page := mainOf(b.get("/account/apps").Text); !strings.Contains(page, "Trails: See your trails") {
-		t.Errorf("what the application sees: %s", page)
-	}
+	has(t, "what the application sees", mainOf(b.get("/account/apps").Text), "Trails: See your trails")
 	s.addUser("keeper", "admin")
 	if page := mainOf(s.signedIn("keeper").get("/admin/applications").Text); !strings.Contains(page, trails) || !strings.Contains(page, "Change your trails") {
 		t.Errorf("the administration does not show the API: %s", page)

@@ -47,9 +47,7 @@ func TestUnprovenRedirectURIGetsNoAnswer(t *testing.T) {
 		if got.StatusCode != http.StatusBadRequest || got.Header.Get("Location") != "" || pageName(t, got.Text) != "error" {
 			t.Errorf("%s: %d, Location %q, page %q", name, got.StatusCode, got.Header.Get("Location"), pageName(t, got.Text))
 		}
-		if !strings.Contains(got.Text, got.Header.Get("X-Request-Id")) {
-			t.Errorf("%s: the page does not show the request id", name)
-		}
+		has(t, fmt.Sprintf("%s: the page does not show the request id", name), got.Text, got.Header.Get("X-Request-Id"))
 	}
 }
 
@@ -150,9 +148,8 @@ func TestAnswerNamesItsIssuer(t *testing.T) {
 			t.Errorf("%s: state %q", name, answer["state"])
 		}
 		for key := range answer {
-			if !strings.Contains(" tenant x iss state code error error_description ", " "+key+" ") {
-				t.Errorf("%s: unexpected parameter %s", name, key)
-			}
+			has(t, fmt.Sprintf("%s: unexpected parameter %s", name, key),
+				" tenant x iss state code error error_description ", " "+key+" ")
 		}
 	}
 }
@@ -371,9 +368,7 @@ func TestSessionThatEndsMeanwhileGivesNoCode(t *testing.T) {
 	db.exec("CREATE TRIGGER ended BEFORE INSERT ON grants BEGIN SELECT RAISE(IGNORE); END") // as for an ended session
 	login := b.get(rp.authURL())
 	continuationOf(t, login, "/login/")
-	if next := login.Header.Get("Location"); strings.Contains(next, "fresh=") {
-		t.Errorf("the page asks to confirm a session that has ended: %s", next)
-	}
+	lacks(t, "the page asks to confirm a session that has ended", login.Header.Get("Location"), "fresh=")
 	wantAnswer(t, "silently", answered(t, b.get(rp.authURL("prompt", "none"))), "login_required")
 	db.exec("DROP TRIGGER ended")
 	if _, answer := answerOf(t, b.follow(login, "ada")); answer.Get("code") == "" {
@@ -597,9 +592,7 @@ func TestUnusualTextIsNoServerError(t *testing.T) {
 				}
 			}
 		}
-		if strings.Contains(s.log.String(), `"level":"ERROR"`) {
-			t.Error("the log calls a stranger's text an error of ours")
-		}
+		lacks(t, "the log calls a stranger's text an error of ours", s.log.String(), `"level":"ERROR"`)
 		wantStatus(t, "a bystander's refresh", rp.refresh(token.RefreshToken), 200)
 	})
 }

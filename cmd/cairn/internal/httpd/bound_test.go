@@ -410,9 +410,7 @@ func TestCopiedCookiesOfBoundSessionOpenNothing(t *testing.T) {
 			t.Errorf("copied %s, six minutes later: %v", name, open)
 		}
 	}
-	if got := owner.page("/account/"); pageName(t, got.Text) != "account" {
-		t.Errorf("the owner sees %s", pageName(t, got.Text))
-	}
+	same(t, "the owner sees", pageName(t, owner.page("/account/").Text), "account")
 	if got := owner.do("GET", boundAuthorize, nil, "Accept", "text/html"); !strings.Contains(got.Header.Get("Location"), "code=") {
 		t.Errorf("the owner is sent to %d %s", got.StatusCode, got.Header.Get("Location"))
 	}
@@ -474,23 +472,15 @@ func TestForeignProofsAreRefused(t *testing.T) {
 		got.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("a proof as a string: %d %s", got.StatusCode, got.Text)
 	}
-	if got := refresh(owner, good); got.StatusCode != http.StatusForbidden {
-		t.Errorf("the same proof again: %d", got.StatusCode)
-	}
+	same(t, "the same proof again", refresh(owner, good).StatusCode, http.StatusForbidden)
 	old := owner.proof(map[string]any{"jti": challenge()}, nil)
 	l.later(2*time.Minute + time.Second)
-	if got := refresh(owner, old); got.StatusCode != http.StatusForbidden {
-		t.Errorf("an old challenge: %d", got.StatusCode)
-	}
+	same(t, "an old challenge", refresh(owner, old).StatusCode, http.StatusForbidden)
 	ahead := owner.proof(map[string]any{"jti": challenge()}, nil) // of an instance whose clock is
 	l.later(-61 * time.Second)
-	if got := refresh(owner, ahead); got.StatusCode != http.StatusForbidden {
-		t.Errorf("a challenge of the future: %d", got.StatusCode)
-	}
+	same(t, "a challenge of the future", refresh(owner, ahead).StatusCode, http.StatusForbidden)
 	l.later(time.Minute)
-	if got := refresh(owner, ahead); got.StatusCode != http.StatusOK {
-		t.Errorf("a challenge of a clock that is a little ahead: %d", got.StatusCode)
-	}
+	same(t, "a challenge of a clock that is a little ahead", refresh(owner, ahead).StatusCode, http.StatusOK)
 	l.later(time.Second)
 	for name, id := range map[string]string{"none": "", "another's": strings.Replace(owner.id, owner.id[:8], other.id[:8], 1), "cut": owner.id[:len(owner.id)-1]} {
 		if got := owner.browser.do("POST", owner.refresh, "", "", "Sec-Secure-Session-Id", id,
@@ -560,19 +550,13 @@ func TestForeignRegistrationsAreRefused(t *testing.T) {
 			t.Errorf("%s: %d %s", name, got.StatusCode, got.Text)
 		}
 	}
-	if got := send(owner, challenge, authorization, wide); got.StatusCode != http.StatusForbidden {
-		t.Errorf("P-384: %d", got.StatusCode)
-	}
+	same(t, "P-384", send(owner, challenge, authorization, wide).StatusCode, http.StatusForbidden)
 	if got := owner.register(); got.StatusCode != http.StatusOK {
 		t.Fatalf("the owner: %d %s", got.StatusCode, got.Text)
 	}
-	if got := send(thief, challenge, authorization, thief.key); got.StatusCode != http.StatusForbidden {
-		t.Errorf("again, by another key: %d", got.StatusCode)
-	}
+	same(t, "again, by another key", send(thief, challenge, authorization, thief.key).StatusCode, http.StatusForbidden)
 	l.later(2*time.Minute + time.Second)
-	if got := member.register(); got.StatusCode != http.StatusForbidden {
-		t.Errorf("two minutes after the sign-in: %d", got.StatusCode)
-	}
+	same(t, "two minutes after the sign-in", member.register().StatusCode, http.StatusForbidden)
 	// Neither the API nor a confirmation asks for a registration: whoever has the password alone has no session of the owner.
 	api := l.boundBrowser()
 	if got := api.api("POST", "/api/auth/login", map[string]string{"handle": "keeper", "password": password}); got.StatusCode != http.StatusOK || got.Header.Get("Secure-Session-Registration") != "" {
@@ -628,9 +612,8 @@ func TestOwnerOfBoundSessionIsNeverSignedOut(t *testing.T) {
 		}
 		if day == 4 { // the service is down for an hour
 			l.failing.Store(true)
-			if got := b.do("GET", "/account/", nil, "Accept", "text/html"); got.StatusCode != http.StatusServiceUnavailable {
-				t.Errorf("down: %d", got.StatusCode)
-			}
+			same(t, "down",
+				b.do("GET", "/account/", nil, "Accept", "text/html").StatusCode, http.StatusServiceUnavailable)
 			l.failing.Store(false)
 			l.later(time.Hour)
 		}
@@ -638,9 +621,7 @@ func TestOwnerOfBoundSessionIsNeverSignedOut(t *testing.T) {
 		l.later(14 * time.Hour)
 	}
 	visit("after the week")
-	if got := old.page("/account/"); pageName(t, got.Text) != "account" {
-		t.Errorf("a session that is not bound: %s", pageName(t, got.Text))
-	}
+	same(t, "a session that is not bound", pageName(t, old.page("/account/").Text), "account")
 	if asked > 0 {
 		t.Errorf("the owner was asked %d times in a week", asked)
 	}
@@ -665,9 +646,7 @@ func TestOwnerOfBoundSessionIsNeverSignedOut(t *testing.T) {
 	b = lost
 	visit("in the new profile")
 	l.later(40 * 24 * time.Hour)
-	if got := b.page("/account/"); pageName(t, got.Text) != "login" {
-		t.Errorf("after 40 days: %s", pageName(t, got.Text))
-	}
+	same(t, "after 40 days", pageName(t, b.page("/account/").Text), "login")
 }
 
 // What a sign-in, a confirmation, a sign-out and the setting do to a binding.
@@ -711,23 +690,17 @@ func TestBindingFollowsTheSession(t *testing.T) {
 	if before.until = l.now(); before.prove() || before.id != "" {
 		t.Error("the binding of the session before has not ended")
 	}
-	if got := b.page("/account/"); pageName(t, got.Text) != "account" {
-		t.Errorf("after the end of the former binding bob sees %s", pageName(t, got.Text))
-	}
+	same(t, "after the end of the former binding bob sees", pageName(t, b.page("/account/").Text), "account")
 	if got := b.do("POST", "/logout/", url.Values{}, "Accept", "text/html", "Origin", "https://id.example.com"); pageName(t, got.Text) != "signed-out" {
 		t.Errorf("sign out: %s", pageName(t, got.Text))
 	}
 	if l.later(6 * time.Minute); b.prove() || b.id != "" {
 		t.Error("the binding of a signed-out session has not ended")
 	}
-	if got := b.page("/account/"); pageName(t, got.Text) != "login" {
-		t.Errorf("signed out: %s", pageName(t, got.Text))
-	}
+	same(t, "signed out", pageName(t, b.page("/account/").Text), "login")
 	// The session list shows it, and the export.
 	c := l.bind("keeper")
-	if got := c.do("GET", "/api/me/sessions", nil); !strings.Contains(got.Text, `"device_bound":true`) {
-		t.Errorf("sessions: %s", got.Text)
-	}
+	has(t, "sessions", c.do("GET", "/api/me/sessions", nil).Text, `"device_bound":true`)
 	if got := c.api("POST", "/api/me/export", map[string]any{}); !strings.Contains(got.Text, `"device_bound":true`) {
 		t.Errorf("export: %d %.300s", got.StatusCode, got.Text)
 	}
@@ -773,9 +746,7 @@ func TestOwnerIsToldOfACopiedSession(t *testing.T) {
 	if sent := l.mails(); len(sent) > 0 {
 		t.Errorf("told again within the day: %v", sent)
 	}
-	if got := owner.page("/account/"); pageName(t, got.Text) != "account" {
-		t.Errorf("the owner sees %s", pageName(t, got.Text))
-	}
+	same(t, "the owner sees", pageName(t, owner.page("/account/").Text), "account")
 }
 
 // Two instances that share a database answer by turns.
@@ -832,9 +803,7 @@ func TestDeviceBindingCanBeSwitchedOff(t *testing.T) {
 		t.Errorf("off: %d %s", got.StatusCode, got.Text)
 	}
 	fresh := l.boundBrowser()
-	if got := fresh.signIn("keeper"); got.Header.Get("Secure-Session-Registration") != "" {
-		t.Error("off, and it asks for a registration")
-	}
+	same(t, "off, and it asks for a registration", fresh.signIn("keeper").Header.Get("Secure-Session-Registration"), "")
 	if got := b.page("/account/"); pageName(t, got.Text) != "account" || b.id == "" {
 		t.Errorf("off: %s, bound %q", pageName(t, got.Text), b.id)
 	}
@@ -842,9 +811,7 @@ func TestDeviceBindingCanBeSwitchedOff(t *testing.T) {
 	if open := thief.opens(); len(open) > 0 {
 		t.Errorf("on again: %v", open)
 	}
-	if got := b.page("/account/"); pageName(t, got.Text) != "account" {
-		t.Errorf("on again: %s", pageName(t, got.Text))
-	}
+	same(t, "on again", pageName(t, b.page("/account/").Text), "account")
 }
 
 // dialTo connects to one address, whatever the host.

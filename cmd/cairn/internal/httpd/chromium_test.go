@@ -151,9 +151,8 @@ func TestNewMemberReachesTheApplication(t *testing.T) {
 		t.Errorf("%d time zones are offered: %v", len(zones), err)
 	}
 	for _, zone := range zones {
-		if _, refusal := accounttext.Zoneinfo(zone); refusal.Text != "" {
-			t.Errorf("%s is offered: %s", zone, refusal.Text)
-		}
+		_, refusal := accounttext.Zoneinfo(zone)
+		same(t, fmt.Sprintf("%s is offered", zone), refusal.Text, "")
 	}
 	signOutIn(t, tab, s)
 	mustDo(t, tab, "to the application and back to sign in", chromedp.Navigate(app), chromedp.Click(id("demo-login")), chromedp.WaitVisible(page("login")))
@@ -338,9 +337,8 @@ func TestAnswerToEachActionIsInView(t *testing.T) {
 	}
 	mustDo(t, tab, "screen", chromedp.EmulateViewport(360, 640))
 	for handle, actions := range map[string][]pageAction{"ada": accountActions(sessions["ada"]), "keeper": adminActions(sessions["bob"])} {
-		if _, err := chromedp.Call(tab, network.ClearBrowserCookies, cdp.Empty{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := chromedp.Call(tab, network.ClearBrowserCookies, cdp.Empty{})
+		must(t, err)
 		mustDo(t, tab, "sign in", chromedp.Navigate(s.URL+"/login/"),
 			chromedp.SendKeys(field("handle"), handle), chromedp.SendKeys(field("password"),
 				password), chromedp.Click(id("login-submit")), chromedp.WaitVisible(page("account")))
@@ -514,9 +512,7 @@ func TestResetCodeIsWholeAt360Pixels(t *testing.T) {
 		t.Errorf("the typed code is cut off: %v", err)
 	}
 	answer := s.browser().api("POST", "/api/auth/reset-password", map[string]string{"handle": "bob", "code": got.Code, "password": "eleven quiet lanterns"})
-	if answer.StatusCode != http.StatusOK {
-		t.Errorf("the code as it is shown: %d %s", answer.StatusCode, answer.Text)
-	}
+	same(t, fmt.Sprintf("the code as it is shown: %s", answer.Text), answer.StatusCode, http.StatusOK)
 }
 
 // The form is longer than a phone: what is wrong stands at the field where the page opens.

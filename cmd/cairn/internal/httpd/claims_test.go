@@ -284,18 +284,13 @@ func TestClaimsAreAskedForByName(t *testing.T) {
 	rp := s.app("app", nil, "openid", "offline_access")
 	plain, _, _ := s.claimsOfFlow(rp, "ada")
 	id, info, token := s.claimsOfFlow(rp, "ada", "claims", `{"userinfo":{"name":{"essential":true},"password_hash":null},"id_token":{"preferred_username":null,"groups":{"value":"x"},"sid":null}}`)
-	if got := keysOf(info); !slices.Equal(got, []string{"name", "sub"}) {
-		t.Errorf("userinfo: %v", got)
-	}
+	sameList(t, "userinfo", keysOf(info), []string{"name", "sub"})
 	want := append(keysOf(plain), "groups", "preferred_username")
 	slices.Sort(want)
-	if got := keysOf(id); !slices.Equal(got, want) {
-		t.Errorf("ID token: %v, want %v", got, want)
-	}
+	sameList(t, "ID token", keysOf(id), want)
 	refreshed := rp.refresh(token.RefreshToken).JSON(t)
-	if got := keysOf(s.userinfo(refreshed["access_token"].(string))); !slices.Equal(got, []string{"name", "sub"}) {
-		t.Errorf("userinfo after the refresh: %v", got)
-	}
+	sameList(t, "userinfo after the refresh",
+		keysOf(s.userinfo(refreshed["access_token"].(string))), []string{"name", "sub"})
 	if got := jwtPayload(t, refreshed["id_token"].(string)); got["preferred_username"] != "ada" {
 		t.Errorf("ID token after the refresh: %v", keysOf(got))
 	}

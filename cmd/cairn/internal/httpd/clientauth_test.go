@@ -14,7 +14,6 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/oauth2/clientcredentials"
 
 	"github.com/cairn-id/cairn/provider"
@@ -267,9 +266,7 @@ func TestClientTokenActsForNobody(t *testing.T) {
 	}
 	got := s.browser().get("/oauth2/userinfo", "Authorization", "Bearer "+token.AccessToken)
 	wantOAuthError(t, "userinfo", got, http.StatusUnauthorized, "invalid_token")
-	if !strings.Contains(got.Header.Get("WWW-Authenticate"), `error="invalid_token"`) {
-		t.Errorf("WWW-Authenticate %q", got.Header.Get("WWW-Authenticate"))
-	}
+	has(t, "WWW-Authenticate", got.Header.Get("WWW-Authenticate"), `error="invalid_token"`)
 	// Also not when openid got into it some other way.
 	db.exec("UPDATE client_tokens SET scope = 'openid profile'")
 	wantOAuthError(t, "userinfo with openid", s.browser().get("/oauth2/userinfo", "Authorization", "Bearer "+token.AccessToken), http.StatusUnauthorized, "invalid_token")
@@ -279,9 +276,7 @@ func TestClientTokenActsForNobody(t *testing.T) {
 	delete(answer, "exp")
 	delete(answer, "iat")
 	want := map[string]any{"active": true, "client_id": "machine", "scope": "openid profile", "token_type": "Bearer", "iss": s.URL}
-	if diff := cmp.Diff(want, answer); diff != "" {
-		t.Errorf("introspection (-want +got):\n%s", diff)
-	}
+	equal(t, "introspection", answer, want)
 }
 
 func TestClientCredentialsGiveWhatIsRegistered(t *testing.T) {

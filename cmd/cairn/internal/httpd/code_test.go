@@ -58,9 +58,8 @@ func TestCodeFlow(t *testing.T) {
 		t.Errorf("refreshed ID token of %q with nonce %q", again.Subject, again.Nonce)
 	}
 	// Consent is remembered and the session is there: no page in between.
-	if got := b.get(rp.authURL("prompt", "none")); !strings.Contains(got.Header.Get("Location"), "code=") {
-		t.Errorf("prompt=none after consent: %d %s", got.StatusCode, got.Header.Get("Location"))
-	}
+	got := b.get(rp.authURL("prompt", "none"))
+	has(t, fmt.Sprintf("prompt=none after consent: %d", got.StatusCode), got.Header.Get("Location"), "code=")
 }
 
 func challengeOf(verifier string) string {
@@ -223,9 +222,7 @@ func TestOtherSpellingOfACodeOrToken(t *testing.T) {
 		wantInvalidGrant(t, "rotated token, "+name, rp.refresh(value))
 	}
 	wantStatus(t, "the successor", rp.refresh(second["refresh_token"].(string)), http.StatusOK)
-	if strings.Contains(s.log.String(), `"level":"ERROR"`) {
-		t.Error("the log calls a stranger's text an error of ours")
-	}
+	lacks(t, "the log calls a stranger's text an error of ours", s.log.String(), `"level":"ERROR"`)
 }
 
 // Attack 45: a code lives a minute, an access token an hour, a refresh token
@@ -235,9 +232,8 @@ func TestLifetimesOfCodesAndTokens(t *testing.T) {
 	b, token := s.signedInTokens(rp, "ada")
 	code := b.authorize(rp.authURL(), "ada").Get("code")
 	now := time.Now().Unix()
-	if n := db.count("SELECT count(*) FROM grants WHERE code_expires_at > ? OR code_expires_at < ?", now+60, now+50); n != 0 {
-		t.Errorf("%d codes live longer than a minute", n)
-	}
+	same(t, "codes live longer than a minute",
+		db.count("SELECT count(*) FROM grants WHERE code_expires_at > ? OR code_expires_at < ?", now+60, now+50), 0)
 	if n := db.count("SELECT count(*) FROM tokens WHERE kind = 'a' AND (expires_at > ? OR expires_at < ?)", now+3601, now+3590); n != 0 {
 		t.Errorf("%d access tokens live longer than an hour", n)
 	}

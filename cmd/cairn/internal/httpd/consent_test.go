@@ -56,9 +56,7 @@ func TestConsentReachesAsFarAsItWasGiven(t *testing.T) {
 	if page := consentPageOf(ada, rp.authURL("scope", "profile openid", "prompt", "consent")); page == nil || strings.Contains(page.Text, news) || !slices.Equal(scopesShown(t, page.Text), []string{"openid", "profile"}) {
 		t.Error("prompt=consent does not ask for everything again, names it in another order, or calls it new")
 	}
-	if page := consentPageOf(ada, rp.authURL("scope", "openid email")); !strings.Contains(page.Text, news) {
-		t.Error("what is new is not called so")
-	}
+	has(t, "what is new is not called so", consentPageOf(ada, rp.authURL("scope", "openid email")).Text, news)
 	if consentPageOf(bob, rp.authURL("scope", "openid")) == nil {
 		t.Error("another person's consent counted")
 	}
@@ -75,9 +73,8 @@ func TestConsentReachesAsFarAsItWasGiven(t *testing.T) {
 	}
 	for _, decision := range []string{"", "ALLOW", "allow ", "yes", "1"} {
 		f.values.Set("decision", decision)
-		if _, got := answerOf(t, ada.get(ada.postForm(f.action, f.values).Header.Get("Location"))); got.Get("error") != "access_denied" {
-			t.Errorf("decision %q: %v", decision, got)
-		}
+		_, got := answerOf(t, ada.get(ada.postForm(f.action, f.values).Header.Get("Location")))
+		same(t, fmt.Sprintf("decision %q: %v", decision, got), got.Get("error"), "access_denied")
 	}
 }
 
@@ -102,14 +99,11 @@ func TestDecisionDoesNotAnswerAnotherRequest(t *testing.T) {
 	second, denied := ask("second", "deny")
 	for name, decision := range map[string]string{"none": "", "that of the first": allowed.Get("decision"), "the first's continuation": allowed.Get("continue")} {
 		got := b.get("/oauth2/authorize?" + url.Values{"continue": {second}, "decision": {decision}}.Encode())
-		if !strings.Contains(got.Header.Get("Location"), "/oauth2/consent?") {
-			t.Errorf("%s: %d to %s", name, got.StatusCode, got.Header.Get("Location"))
-		}
+		has(t, fmt.Sprintf("%s: %d", name, got.StatusCode), got.Header.Get("Location"), "/oauth2/consent?")
 	}
 	got := b.get("/oauth2/authorize?" + url.Values{"continue": allowed["continue"], "decision": denied["decision"]}.Encode())
-	if !strings.Contains(got.Header.Get("Location"), "/oauth2/consent?") {
-		t.Errorf("the refusal of the second at the first: %d to %s", got.StatusCode, got.Header.Get("Location"))
-	}
+	has(t, fmt.Sprintf("the refusal of the second at the first: %d", got.StatusCode),
+		got.Header.Get("Location"), "/oauth2/consent?")
 	wantAnswer(t, "its own decision", answered(t, b.get("/oauth2/authorize?"+allowed.Encode())), "code")
 }
 
@@ -134,9 +128,7 @@ func TestConsentIsGivenByItsOwnForm(t *testing.T) {
 	if got := victim.get(mine.action + "?" + mine.values.Encode()); got.StatusCode == http.StatusSeeOther {
 		t.Error("consent by GET")
 	}
-	if got := victim.get(rp.authURL("decision", "allow")); strings.Contains(got.Header.Get("Location"), "code=") {
-		t.Error("consent by a parameter")
-	}
+	lacks(t, "consent by a parameter", victim.get(rp.authURL("decision", "allow")).Header.Get("Location"), "code=")
 	hers.values.Set("decision", "allow")
 	wantStatus(t, "another user's form", victim.postForm(hers.action, hers.values), http.StatusForbidden)
 	wantStatus(t, "cross-site", victim.postForm(mine.action, mine.values, "Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"), http.StatusForbidden)
@@ -150,12 +142,9 @@ func TestConsentIsGivenByItsOwnForm(t *testing.T) {
 	// Denying is an answer for the client; allowing works once all is right.
 	deny := url.Values{"continue": mine.values["continue"], "token": mine.values["token"], "decision": {"deny"}}
 	got := victim.get(victim.postForm(mine.action, deny).Header.Get("Location"))
-	if !strings.Contains(got.Header.Get("Location"), "error=access_denied") {
-		t.Errorf("denied: %s", got.Header.Get("Location"))
-	}
-	if got := victim.get(victim.postForm(mine.action, mine.values).Header.Get("Location")); !strings.Contains(got.Header.Get("Location"), "code=") {
-		t.Errorf("allowed: %s", got.Header.Get("Location"))
-	}
+	has(t, "denied", got.Header.Get("Location"), "error=access_denied")
+	has(t, "allowed",
+		victim.get(victim.postForm(mine.action, mine.values).Header.Get("Location")).Header.Get("Location"), "code=")
 }
 
 // The person who started a request is not the one who finishes it: each step is
@@ -183,9 +172,8 @@ func TestConsentOfAnotherBrowserDoesNotCount(t *testing.T) {
 	eve.signIn("eve")
 	next, _ := url.Parse(decided)
 	bare := url.Values{"continue": next.Query()["continue"], "decision": {next.Query().Get("decision") + "x"}}
-	if got := eve.get("/oauth2/authorize?" + bare.Encode()); !strings.Contains(got.Header.Get("Location"), "code=") {
-		t.Errorf("stored consent, broken decision: %s", got.Header.Get("Location"))
-	}
+	has(t, "stored consent, broken decision",
+		eve.get("/oauth2/authorize?"+bare.Encode()).Header.Get("Location"), "code=")
 	wantAnswer(t, "ada has consented", answered(t, ada.get(rp.authURL("prompt", "none"))), "consent_required")
 	// A posted sign-in of another site is refused before it is read.
 	got := ada.postForm("/login/", url.Values{"handle": {"eve"}, "password": {password}, "continue": next.Query()["continue"]}, "Sec-Fetch-Site", "cross-site")
@@ -210,12 +198,10 @@ func TestRefreshTokenNeedsOfflineAccess(t *testing.T) {
 		rp := s.relyingParty(c.id, c.secret)
 		answer := s.browser().authorize(rp.authURL("scope", c.scope), "ada")
 		got := s.tokenRequest(c.id, c.secret, rp.codeForm(answer.Get("code"))).JSON(t)
-		if _, there := got["refresh_token"]; there != c.want {
-			t.Errorf("%s asking for %q: refresh token %v", c.id, c.scope, there)
-		}
-		if granted, _ := got["scope"].(string); strings.Contains(granted, "offline_access") != c.want {
-			t.Errorf("%s: scope %q", c.id, granted)
-		}
+		_, there := got["refresh_token"]
+		same(t, fmt.Sprintf("%s asking for %q: refresh token", c.id, c.scope), there, c.want)
+		granted, _ := got["scope"].(string)
+		same(t, fmt.Sprintf("%s: scope %q", c.id, granted), strings.Contains(granted, "offline_access"), c.want)
 	}
 }
 

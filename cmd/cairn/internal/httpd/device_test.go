@@ -104,13 +104,9 @@ func TestDeviceSignsInWithACodeThatIsTypedElsewhere(t *testing.T) {
 		typed := " " + strings.ToLower(strings.ReplaceAll(d.user, "-", " "))
 		page := mainOf(b.typed(typed, "ada", "").Text)
 		for _, text := range []string{"App " + c.id, "only if you started this", "127.0.0.1", "Sign you in", "your device shows this code", d.user} {
-			if !strings.Contains(page, text) {
-				t.Errorf("the question lacks %q: %s", text, page)
-			}
+			has(t, "the question lacks", page, text)
 		}
-		if strings.Contains(page, "Then you go to") {
-			t.Errorf("the question names an address to go on to: %s", page)
-		}
+		lacks(t, "the question names an address to go on", page, "Then you go to")
 		clock.Advance(time.Second)
 		wantOAuthError(t, "while it is asked", d.poll(), 400, "slow_down")
 		clock.Advance(20 * time.Second)
@@ -273,9 +269,7 @@ func TestGuessesOfUserCodesAreLimited(t *testing.T) {
 	if page := s.visitor().get("/device?user_code=" + d.user); !strings.Contains(page.Text, `value="`+d.user+`"`) {
 		t.Errorf("the link of the device: %s", mainOf(page.Text))
 	}
-	if page := s.visitor().get(`/device?user_code="><script>`); strings.Contains(page.Text, "<script>") {
-		t.Error("markup")
-	}
+	lacks(t, "markup", s.visitor().get(`/device?user_code="><script>`).Text, "<script>")
 }
 
 func TestDeviceWithoutAScopeIsInTheAuditLog(t *testing.T) {

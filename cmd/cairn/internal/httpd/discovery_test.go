@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -35,9 +34,7 @@ func TestDiscoveryAndKeys(t *testing.T) {
 	kids := map[any]bool{}
 	for _, k := range b.get("/.well-known/jwks.json").JSON(t)["keys"].([]any) {
 		key := k.(map[string]any)
-		if want := []string{"alg", "e", "kid", "kty", "n", "use"}; !slices.Equal(keysOf(key), want) {
-			t.Errorf("members of the key: %v, want %v", keysOf(key), want)
-		}
+		sameList(t, "members of the key", keysOf(key), []string{"alg", "e", "kid", "kty", "n", "use"})
 		n, err := base64.RawURLEncoding.DecodeString(key["n"].(string))
 		if err != nil || new(big.Int).SetBytes(n).BitLen() < 2048 || key["kty"] != "RSA" || key["alg"] != "RS256" ||
 			key["use"] != "sig" || key["e"] != "AQAB" || key["kid"] == "" {

@@ -87,9 +87,7 @@ func TestExplainAgreesWithTheEndpoint(t *testing.T) {
 				said = e.Error
 			}
 			got := s.outcome(cases[name], handle)
-			if said != got {
-				t.Errorf("%s as %s: explained as %q (%s), really %q", name, handle, said, e.Why, got)
-			}
+			same(t, fmt.Sprintf("%s as %s: explained as (%s), really", name, handle, e.Why), said, got)
 			wrong := slices.ContainsFunc(e.Findings,
 				func(f provider.Finding) bool { return f.Verdict == provider.FindingWrong })
 			if (got == "code") == (e.Why != "") || got == "code" && wrong {

@@ -187,12 +187,10 @@ func TestNonceAndRefreshTokenOfFAPIInTime(t *testing.T) {
 func TestAllRequestsCanBeRequiredToBePushed(t *testing.T) {
 	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.RequirePushedRequests = true }}, "ada")
 	rp := s.app("app", nil)
-	if m := s.browser().get("/.well-known/openid-configuration").JSON(t); m["require_pushed_authorization_requests"] != true {
-		t.Errorf("metadata: %v", m["require_pushed_authorization_requests"])
-	}
-	if _, answer := answerOf(t, s.browser().get(rp.authURL())); answer.Get("error") != "invalid_request" {
-		t.Errorf("not pushed: %v", answer)
-	}
+	same(t, "metadata",
+		s.browser().get("/.well-known/openid-configuration").JSON(t)["require_pushed_authorization_requests"], true)
+	_, answer := answerOf(t, s.browser().get(rp.authURL()))
+	same(t, fmt.Sprintf("not pushed: %v", answer), answer.Get("error"), "invalid_request")
 	uri := s.push("app", rp.config.ClientSecret, rp.pushed())
 	if _, err := rp.exchange(s.browser().authorize(s.pushedURL("app", uri), "ada").Get("code")); err != nil {
 		t.Errorf("pushed: %v", err)

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/gorilla/mux"
 
 	"github.com/cairn-id/cairn/account"
@@ -98,9 +97,7 @@ func TestGETHasNoEffect(t *testing.T) {
 		if strings.HasSuffix(from, "-site") {
 			want = nil
 		}
-		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(changes))); diff != "" {
-			t.Errorf("Sec-Fetch-Site %q changed something at: %s", from, diff)
-		}
+		equal(t, fmt.Sprintf("Sec-Fetch-Site %q changed something", from), slices.Sorted(maps.Keys(changes)), want)
 	}
 	for _, path := range own {
 		got := b.get(path, "Sec-Fetch-Site", "cross-site")

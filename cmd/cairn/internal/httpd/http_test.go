@@ -55,9 +55,7 @@ func TestForeignPageChangesNothing(t *testing.T) {
 			}
 		}
 	}
-	if me := b.api("GET", "/api/me", nil).JSON(t); me["handle"] != "ada" {
-		t.Errorf("still signed in as %v", me["handle"])
-	}
+	same(t, "still signed in as", b.api("GET", "/api/me", nil).JSON(t)["handle"], "ada")
 	u, err := s.store.UserByHandle(t.Context(), "bob")
 	if err != nil || u.Suspended() || u.Has("admin") {
 		t.Errorf("bob: %+v %v", u, err)
@@ -74,9 +72,8 @@ func TestCORSOpensToListedOrigins(t *testing.T) {
 			t.Errorf("%s: %v", origin, got.Header)
 		}
 		pre := b.do("OPTIONS", "/api/me", "", "", "Origin", origin, "Access-Control-Request-Method", "PATCH")
-		if pre.Header.Get("Access-Control-Allow-Origin") != "" {
-			t.Errorf("preflight of %s: %v", origin, pre.Header)
-		}
+		same(t, fmt.Sprintf("preflight of %s: %v", origin, pre.Header),
+			pre.Header.Get("Access-Control-Allow-Origin"), "")
 	}
 	got := b.do("OPTIONS", "/api/me", "", "", "Origin", "https://app.example.org", "Access-Control-Request-Method",
 		"PATCH", "Access-Control-Request-Headers", "content-type")
@@ -124,17 +121,15 @@ func TestSecurityHeaders(t *testing.T) {
 		"/login/?fresh=confirm": "same-origin", "/login/?fresh=confirm&continue=a.b": "same-origin", "/account/": "same-origin", "/account/security": "same-origin", "/logout/": "same-origin",
 		"/register/": "same-origin", "/oauth2/logout": "same-origin",
 	} {
-		if got := b.get(path).Header.Get("Cross-Origin-Opener-Policy"); got != want {
-			t.Errorf("%.60s: Cross-Origin-Opener-Policy %q, want %s", path, got, want)
-		}
+		same(t, fmt.Sprintf("%.60s: Cross-Origin-Opener-Policy", path),
+			b.get(path).Header.Get("Cross-Origin-Opener-Policy"), want)
 	}
 	login := pageForm(t, s.browser().get(toLogin.Header.Get("Location")).Text)
 	for _, pass := range []string{"not this one", password} {
 		login.values.Set("handle", "ada")
 		login.values.Set("password", pass)
-		if got := s.browser().postForm(login.action, login.values).Header.Get("Cross-Origin-Opener-Policy"); got != "unsafe-none" {
-			t.Errorf("the answer to the sign-in form: Cross-Origin-Opener-Policy %q", got)
-		}
+		same(t, "the answer to the sign-in form: Cross-Origin-Opener-Policy",
+			s.browser().postForm(login.action, login.values).Header.Get("Cross-Origin-Opener-Policy"), "unsafe-none")
 	}
 	for _, path := range []string{"/login/", "/account/", "/api/me", "/nowhere", "/oauth2/authorize", "/.well-known/jwks.json", "/register/", "/api/auth/login"} {
 		got := b.get(path)
@@ -149,13 +144,10 @@ func TestSecurityHeaders(t *testing.T) {
 			t.Errorf("%s: Cache-Control %q", path, h.Get("Cache-Control"))
 		}
 	}
-	if got := b.get("/login/"); got.Header.Get("Strict-Transport-Security") != "" {
-		t.Error("HSTS on plain http")
-	}
+	same(t, "HSTS on plain http", b.get("/login/").Header.Get("Strict-Transport-Security"), "")
 	secure := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.Issuer = "https://id.example.org" }})
-	if got := secure.browser().get("/login/"); got.Header.Get("Strict-Transport-Security") != "max-age=31536000" {
-		t.Errorf("HSTS on https: %q", got.Header.Get("Strict-Transport-Security"))
-	}
+	same(t, "HSTS on https",
+		secure.browser().get("/login/").Header.Get("Strict-Transport-Security"), "max-age=31536000")
 }
 
 // Attacks 82, 83, 144 and 145.
@@ -203,9 +195,8 @@ func TestAllowedOriginsCallTheAPIAlone(t *testing.T) {
 		same(t, path, got.StatusCode, http.StatusForbidden)
 	}
 	wantStatus(t, "the API", b.api("PATCH", "/api/me", map[string]string{"display_name": "Ada of the neighbour"}, from...), http.StatusOK)
-	if me := b.api("GET", "/api/me", nil).JSON(t); me["display_name"] != "Ada of the neighbour" {
-		t.Errorf("%v", me)
-	}
+	me := b.api("GET", "/api/me", nil).JSON(t)
+	same(t, me, me["display_name"], "Ada of the neighbour")
 }
 
 // The limit of the token endpoint is that of its sisters too; each answers in its own protocol.
@@ -246,13 +237,9 @@ func TestRequestLimitsNeedNoDatabase(t *testing.T) {
 	token := inParallel(8, func(int) int {
 		return b.postForm("/oauth2/token", url.Values{"grant_type": {"x"}}).StatusCode
 	})
-	if token[http.StatusTooManyRequests] != 4 {
-		t.Errorf("8 requests at the token endpoint: %v, want 4 of 429", token)
-	}
+	same(t, fmt.Sprintf("8 requests at the token endpoint: %v, 4 of 429", token), token[http.StatusTooManyRequests], 4)
 	all := inParallel(8, func(int) int { return b.get("/static/cairn.css").StatusCode })
-	if all[http.StatusTooManyRequests] != 6 {
-		t.Errorf("8 requests after 8: %v, want 6 of 429", all)
-	}
+	same(t, fmt.Sprintf("8 requests after 8: %v, 6 of 429", all), all[http.StatusTooManyRequests], 6)
 }
 
 func TestMetadataAloneIsCompressed(t *testing.T) {
@@ -261,9 +248,8 @@ func TestMetadataAloneIsCompressed(t *testing.T) {
 	for path, want := range map[string]string{
 		"/.well-known/openid-configuration": "gzip", "/.well-known/jwks.json": "gzip", "/schemas/activity-1.0.json": "gzip", "/account/": "", "/api/me": "", "/login/": "",
 	} {
-		if got := b.get(path, "Accept-Encoding", "gzip"); got.Header.Get("Content-Encoding") != want {
-			t.Errorf("%s: Content-Encoding %q, want %q", path, got.Header.Get("Content-Encoding"), want)
-		}
+		same(t, fmt.Sprintf("%s: Content-Encoding", path),
+			b.get(path, "Accept-Encoding", "gzip").Header.Get("Content-Encoding"), want)
 	}
 }
 
@@ -547,9 +533,7 @@ func TestMalformedValuesAreRefused(t *testing.T) {
 		for name, body := range bodies {
 			b := s.visitor()
 			wantProblem(t, name, b.do("POST", "/api/auth/login", "application/json", body), http.StatusBadRequest, "invalid_request")
-			if b.cookie("cairn_session") != "" {
-				t.Errorf("%s signed in", name)
-			}
+			same(t, fmt.Sprintf("%s: signed in", name), b.cookie("cairn_session"), "")
 		}
 		for query, code := range searches {
 			wantProblem(t, query, ada.get("/api/admin/"+query), http.StatusBadRequest, code)
@@ -563,11 +547,7 @@ func TestMalformedValuesAreRefused(t *testing.T) {
 				t.Errorf("%s found ada: %s", pattern, got.Text)
 			}
 		}
-		if after := ada.api("GET", "/api/admin/settings", nil).Text; after != before {
-			t.Errorf("settings: %s, before: %s", after, before)
-		}
-		if strings.Contains(s.log.String(), `"level":"ERROR"`) {
-			t.Error("the log calls what a stranger sent an error of the service")
-		}
+		same(t, "settings: before", ada.api("GET", "/api/admin/settings", nil).Text, before)
+		lacks(t, "the log calls what a stranger sent an error of the service", s.log.String(), `"level":"ERROR"`)
 	})
 }

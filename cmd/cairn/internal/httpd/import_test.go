@@ -72,9 +72,8 @@ func TestExportedUsersAreTheSameAfterAnImport(t *testing.T) {
 		}
 		wantStatus(t, "sign in after the move", o.browser().login("keeper", password), http.StatusOK)
 		wantStatus(t, "sign in of who is suspended", o.browser().login("gone", password), http.StatusForbidden)
-		if found := o.signedIn("keeper").api("GET", "/api/admin/users?query=sum", nil).Text; !strings.Contains(found, `"keeper"`) {
-			t.Errorf("an imported user is not found by a word of the name: %s", found)
-		}
+		has(t, "an imported user is not found by a word of the name",
+			o.signedIn("keeper").api("GET", "/api/admin/users?query=sum", nil).Text, `"keeper"`)
 		without, _ := cairn(t, exitDone, "user", "export", "-o", form, "--database", dsn)
 		if strings.Contains(without, "argon2") || strings.Contains(without, "password_hash") {
 			t.Error("hashes are exported without being asked for")

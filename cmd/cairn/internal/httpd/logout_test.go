@@ -273,9 +273,8 @@ func TestForeignFormSignsNobodyOut(t *testing.T) {
 		if got.StatusCode != http.StatusOK && got.StatusCode != http.StatusForbidden {
 			t.Errorf("confirm=%s: %d", confirm, got.StatusCode)
 		}
-		if set := got.Header.Values("Set-Cookie"); len(set) != 0 {
-			t.Errorf("confirm=%s: a foreign form clears the cookie: %q", confirm, set)
-		}
+		set := got.Header.Values("Set-Cookie")
+		same(t, fmt.Sprintf("confirm=%s: a foreign form clears the cookie: %q", confirm, set), len(set), 0)
 	}
 }
 
@@ -340,9 +339,7 @@ func TestOP_oidcc_backchannel_rp_initiated_logout(t *testing.T) {
 	hint := rawIDToken(token)
 	sid := jwtPayload(t, hint)["sid"]
 	again := rp.refresh(token.RefreshToken).JSON(t)["id_token"].(string)
-	if got := jwtPayload(t, again)["sid"]; got != sid {
-		t.Errorf("a refreshed ID token has the sid %v, the first %v", got, sid)
-	}
+	same(t, "a refreshed ID token has the sid, the first", jwtPayload(t, again)["sid"], sid)
 	got := b.get("/oauth2/logout?id_token_hint=" + hint + "&post_logout_redirect_uri=https://app.example.org/signed-out&state=xyz")
 	if got.Header.Get("Location") != "https://app.example.org/signed-out?state=xyz" {
 		t.Fatalf("%d to %q", got.StatusCode, got.Header.Get("Location"))
@@ -423,9 +420,7 @@ func TestFailedLogoutIsTriedAgain(t *testing.T) {
 		late.Add(int64(time.Minute))
 	}
 	r.wait(t) // the retry
-	if strings.Contains(s.log.String(), "logout_token") {
-		t.Error("the token is in the log")
-	}
+	lacks(t, "the token is in the log", s.log.String(), "logout_token")
 }
 
 // A stop of the service waits for the answer of a client that has its token, and tells it no second time.
@@ -462,9 +457,7 @@ func TestRefusedLogoutIsNotTriedAgain(t *testing.T) {
 			t.Fatal("the notice is kept")
 		}
 	}
-	if got := strings.Count(s.log.String(), `"msg":"logout `); got != 1 {
-		t.Errorf("%d lines about it: %s", got, s.log)
-	}
+	same(t, fmt.Sprintf("lines about it: %s", s.log), strings.Count(s.log.String(), `"msg":"logout `), 1)
 }
 
 // What is reached is the registered address: a redirect would take the token

@@ -125,13 +125,10 @@ func TestAllowedClientSignsInByItsOwnDescription(t *testing.T) {
 	host := strings.TrimPrefix(h.URL, "https://")
 	main := mainOf(page.Text)
 	for _, want := range []string{"Allow <bdi>" + host + ": Notes Agent</bdi>?", "comes from <code>" + host, "a program on this device"} {
-		if !strings.Contains(main, want) {
-			t.Errorf("the consent page lacks %q: %s", want, main)
-		}
+		has(t, "the consent page lacks", main, want)
 	}
-	if shown := strings.Join(scopesShown(t, page.Text), " "); shown != "openid profile offline_access" {
-		t.Errorf("asks for %s: more than was allowed", shown)
-	}
+	same(t, "asks for : more than was allowed",
+		strings.Join(scopesShown(t, page.Text), " "), "openid profile offline_access")
 	if all, err := s.store.Clients(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("a request alone has stored %v, %v", all, err)
 	}
@@ -189,13 +186,9 @@ func TestOnlyAllowedDescriptionsAreFetched(t *testing.T) {
 	}
 	host := strings.TrimPrefix(h.URL, "https://")
 	for _, id := range []string{"http://" + host + "/ok/x", "https://ada@" + host + "/ok/x", "https://" + strings.ReplaceAll(host, "127.0.0.1", "localhost") + "/ok/x", "https://" + host + ".evil.example/ok/x"} {
-		if got := b.get(s.agent(id, "http://127.0.0.1/callback").authURL()); got.StatusCode != http.StatusBadRequest {
-			t.Errorf("%s: %d", id, got.StatusCode)
-		}
+		same(t, id, b.get(s.agent(id, "http://127.0.0.1/callback").authURL()).StatusCode, http.StatusBadRequest)
 	}
-	if len(h.fetched) != 0 {
-		t.Errorf("fetched %v", h.fetched)
-	}
+	same(t, fmt.Sprintf("fetched %v", h.fetched), len(h.fetched), 0)
 }
 
 // Outside of tests nothing is fetched from private addresses, whatever is allowed.
@@ -205,16 +198,10 @@ func TestDescriptionOnAPrivateAddressIsNotFetched(t *testing.T) {
 	for _, base := range []string{h.URL, strings.Replace(h.URL, "127.0.0.1", "localhost", 1)} {
 		s.allow(base + "/*")
 		address := s.agent(base+"/agent.json", "http://127.0.0.1/callback").authURL()
-		if got := s.browser().get(address); got.StatusCode != http.StatusBadRequest {
-			t.Errorf("%s: %d", base, got.StatusCode)
-		}
-		if why := s.explain(address, "ada").Findings[0].Text; !strings.Contains(why, "private network") {
-			t.Error(why)
-		}
+		same(t, base, s.browser().get(address).StatusCode, http.StatusBadRequest)
+		has(t, "Text", s.explain(address, "ada").Findings[0].Text, "private network")
 	}
-	if len(h.fetched) != 0 {
-		t.Errorf("fetched %v", h.fetched)
-	}
+	same(t, fmt.Sprintf("fetched %v", h.fetched), len(h.fetched), 0)
 }
 
 func TestBadDescriptionIsRefusedWithTheReason(t *testing.T) {
@@ -335,9 +322,8 @@ func TestDescriptionIsKeptAsItsHeadersSay(t *testing.T) {
 			t.Errorf("%q: a failure was not remembered", control)
 		}
 		forward(2 * time.Second)
-		if got := s.browser().get(address); got.StatusCode != http.StatusBadRequest {
-			t.Errorf("%q: a description that is gone: %d", control, got.StatusCode)
-		}
+		same(t, fmt.Sprintf("%q: a description that is gone", control),
+			s.browser().get(address).StatusCode, http.StatusBadRequest)
 	}
 }
 
@@ -357,9 +343,8 @@ func TestOtherRedirectURIsAskForConsentAgain(t *testing.T) {
 	if consentPageOf(b, rp.authURL()) == nil {
 		t.Fatal("not asked again after a change of the redirect URIs")
 	}
-	if e := s.explain(rp.authURL(), "ada"); len(e.User.Consented) != 0 {
-		t.Errorf("explain: consented to %v", e.User.Consented)
-	}
+	e := s.explain(rp.authURL(), "ada")
+	same(t, fmt.Sprintf("explain: consented to %v", e.User.Consented), len(e.User.Consented), 0)
 	b.authorize(rp.authURL(), "ada")
 	if consentPageOf(b, rp.authURL()) != nil {
 		t.Error("asked again without a change")
@@ -420,13 +405,9 @@ func TestClientWithADescriptionMayHaveKeysAndPush(t *testing.T) {
 		t.Fatalf("%d %s", pushed.StatusCode, pushed.Text)
 	}
 	page := b.consentPage(rp.authURL())
-	if strings.Contains(page.Text, "consent-stays-here") {
-		t.Error("warns of an answer that goes to a web site")
-	}
+	lacks(t, "warns of an answer that goes to a web site", page.Text, "consent-stays-here")
 	code := b.authorize(rp.authURL(), "ada").Get("code")
-	if got := rp.token(rp.codeForm(code)); got.StatusCode != http.StatusUnauthorized {
-		t.Errorf("without its key: %d", got.StatusCode)
-	}
+	same(t, "without its key", rp.token(rp.codeForm(code)).StatusCode, http.StatusUnauthorized)
 	if got := b.postForm("/oauth2/token", signed(rp.codeForm(code), c.assertion())); got.StatusCode != http.StatusOK {
 		t.Errorf("%d %s", got.StatusCode, got.Text)
 	}

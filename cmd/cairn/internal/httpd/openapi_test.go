@@ -52,9 +52,7 @@ func TestOpenAPIDocumentHasEveryRoute(t *testing.T) {
 		return nil
 	}))
 	for path, methods := range routed {
-		if !slices.Equal(methods, documented[path]) {
-			t.Errorf("%s answers to %v, the document has %v", path, methods, documented[path])
-		}
+		sameList(t, fmt.Sprintf("%s answers to, the document", path), methods, documented[path])
 	}
 	for path := range documented {
 		if routed[path] == nil {
@@ -135,8 +133,6 @@ func TestSchemathesisFindsNoFault(t *testing.T) {
 	}
 	// Not all of it was refused before the program looked at it.
 	for _, event := range []string{"profile_changed", "invite_created", "user_suspended", "user_flags", "reset_issued", "introspect_inactive", "login"} {
-		if !strings.Contains(text, `"event":"`+event+`"`) {
-			t.Errorf("schemathesis never got so far as %s", event)
-		}
+		has(t, fmt.Sprintf("schemathesis never so far as %s", event), text, `"event":"`+event+`"`)
 	}
 }

@@ -71,9 +71,8 @@ func TestOwnClaimsFollowConsent(t *testing.T) {
 	}
 	wantAnswer(t, "without a page", answered(t, b.get(rp.authURL("prompt", "none"))), "consent_required")
 	b = s.signedIn("ada")
-	if got := scopesShown(t, b.consentPage(rp.authURL()).Text); !slices.Equal(got, []string{"{flag:admin}", "{name}"}) {
-		t.Errorf("the page asks again for %q", got)
-	}
+	sameList(t, "the page asks again",
+		scopesShown(t, b.consentPage(rp.authURL()).Text), []string{"{flag:admin}", "{name}"})
 	if id, _, _ := s.claimsOfFlow(rp, "ada"); id["role"] != "viewer" || id["name_here"] != "Ada" {
 		t.Errorf("after the new consent: %v", id)
 	}
@@ -119,9 +118,7 @@ func TestGroupsCoverNoFlagThatTheyLeaveOut(t *testing.T) {
 		c.Groups, c.Claims = []string{"coach"}, []string{"runner=yes if activity", "trainer=yes if coach"}
 	}, "openid", "groups")
 	page := s.signedIn("ada").consentPage(rp.authURL())
-	if got := scopesShown(t, page.Text); !slices.Equal(got, []string{"openid", "groups", "{flag:activity}"}) {
-		t.Errorf("the page shows %q", got)
-	}
+	sameList(t, "the page shows", scopesShown(t, page.Text), []string{"openid", "groups", "{flag:activity}"})
 }
 
 // Members type their number themselves: it is told to nobody as a claim before it is verified.
@@ -154,17 +151,15 @@ func TestOwnClaimsOfAPIs(t *testing.T) {
 		c.Claims, c.ClaimIn, c.ClientCredentials = []string{"lang={locale}", "shop=yes"}, []string{"access_token"}, true
 	}, "openid")
 	b := s.signedIn("ada")
-	if got := scopesShown(t, b.consentPage(rp.authURL("resource", shop)).Text); !slices.Equal(got, []string{"openid", "{locale}", "{flag:activity}", "{handle}"}) {
-		t.Errorf("the page shows %q", got)
-	}
+	sameList(t, "the page shows", scopesShown(t, b.consentPage(rp.authURL("resource", shop)).Text),
+		[]string{"openid", "{locale}", "{flag:activity}", "{handle}"})
 	id, _, token := s.claimsOfFlow(rp, "ada", "resource", shop)
 	got := jwtPayload(t, token.AccessToken)
 	if got["role"] != "member" || got["who"] != "ada" || got["shop"] != "yes" || got["lang"] != nil || id["shop"] != nil {
 		t.Errorf("access token %v, ID token %v", got, id)
 	}
-	if e := s.explain(rp.authURL("resource", shop), "ada"); e.User.AccessToken["role"] != "member" {
-		t.Errorf("explain: %v", e.User.AccessToken)
-	}
+	e := s.explain(rp.authURL("resource", shop), "ada")
+	same(t, fmt.Sprintf("explain: %v", e.User.AccessToken), e.User.AccessToken["role"], "member")
 	all, err := s.store.APIs(t.Context())
 	noError(t, err)
 	i := slices.IndexFunc(all, func(a *provider.API) bool { return a.URI == "urn:opaque" })
@@ -199,9 +194,7 @@ func TestLifetimesOfAClient(t *testing.T) {
 		return answer
 	}
 	api := jwtPayload(t, tokens(short, 300, "resource", maps3)["access_token"].(string))
-	if api["exp"].(float64)-api["iat"].(float64) != 300 {
-		t.Errorf("the token of an API: %v", api)
-	}
+	same(t, fmt.Sprintf("the token of an API: %v", api), api["exp"].(float64)-api["iat"].(float64), 300)
 	tokens(long, 600, "resource", maps3)
 	tokens(long, 86400)
 	first := tokens(short, 300)
@@ -276,9 +269,8 @@ func TestAttributesOfAMember(t *testing.T) {
 	if id["number"] != "No. 4711" || info["number"] != "No. 4711" || len(info) != 2 {
 		t.Errorf("ID token %v, userinfo %v", id, info)
 	}
-	if n := db.count("SELECT count(*) FROM audit WHERE action = 'user.amend' AND detail LIKE 'attributes.%'"); n != 4 {
-		t.Errorf("%d audit rows", n)
-	}
+	same(t, "audit rows",
+		db.count("SELECT count(*) FROM audit WHERE action = 'user.amend' AND detail LIKE 'attributes.%'"), 4)
 	if got := root.call("DELETE /api/admin/users/ada"); got.StatusCode != 204 || db.count("SELECT count(*) FROM users WHERE profile LIKE '%4711%'") != 0 {
 		t.Errorf("after the deletion: %d, or the number is still there", got.StatusCode)
 	}

@@ -170,9 +170,7 @@ func TestAppsPageShowsWhatThePersonMayUse(t *testing.T) {
 			id, _, _ := strings.Cut(part, `"`)
 			got = append(got, id)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("tiles %v, want %v", got, want)
-		}
+		sameList(t, "tiles", got, want)
 		return page
 	}
 	logo := "/logo/" + picture.Hash + ".png"
@@ -187,12 +185,9 @@ func TestAppsPageShowsWhatThePersonMayUse(t *testing.T) {
 	}
 	// Sign-in and consent show the logo, which browsers keep and do not run.
 	login := s.browser()
-	if page := login.get(login.get(maps.authURL()).Header.Get("Location")); !strings.Contains(page.Text, `src="`+logo) {
-		t.Error("no logo on the sign-in page")
-	}
-	if page := consentPageOf(b, maps.authURL()); !strings.Contains(page.Text, `src="`+logo) {
-		t.Error("no logo on the consent page")
-	}
+	has(t, "no logo on the sign-in page",
+		login.get(login.get(maps.authURL()).Header.Get("Location")).Text, `src="`+logo)
+	has(t, "no logo on the consent page", consentPageOf(b, maps.authURL()).Text, `src="`+logo)
 	got := login.get(logo)
 	h := got.Header
 	if !bytes.Equal([]byte(got.Text), picture.PNG) || h.Get("Content-Type") != "image/png" || h.Get("X-Content-Type-Options") != "nosniff" ||

@@ -199,9 +199,8 @@ func TestUnsafeInstallationDoesNotStart(t *testing.T) {
 	refused("--id", "", "", "client", "add", "X", "--redirect-uri", "https://a.example/cb", "--id", "ACTIVITY")
 	refused("name", "", "", "client", "add", "a\u202eb", "--redirect-uri", "https://a.example/cb")
 	refused("--password", "hunter2-hunter2", "", "user", "add", "eve", "--password=hunter2-hunter2")
-	if left := p.run("client", "list", "-q"); strings.TrimSpace(left) != "" {
-		t.Errorf("clients were added: %s", left)
-	}
+	left := p.run("client", "list", "-q")
+	same(t, fmt.Sprintf("clients were added: %s", left), strings.TrimSpace(left), "")
 }
 
 // The operator's way from HS256 to RS256, with a service that runs.
@@ -216,9 +215,7 @@ func TestMigrationFromHS256(t *testing.T) {
 		out, errs := cairn(t, want, all...)
 		return out + errs
 	}
-	if got := migrate(exitFailed, "--until", "now"); !strings.Contains(got, "without one it answers 404") {
-		t.Errorf("the service has no key: %s", got)
-	}
+	has(t, "the service has no key", migrate(exitFailed, "--until", "now"), "without one it answers 404")
 	hs.server.Close()
 	if got := migrate(exitFailed, "--until", "now"); !strings.Contains(got, "cannot be read") || !strings.Contains(got, "nothing was changed") {
 		t.Errorf("the service is down: %s", got)
@@ -226,19 +223,12 @@ func TestMigrationFromHS256(t *testing.T) {
 
 	rs := restartAt(t, hs, hs.URL)
 	other := filepath.Join(t.TempDir(), "other.pem")
-	if _, err := config.GenerateKey(other, 2048); err != nil {
-		t.Fatal(err)
-	}
-	if got := migrate(exitFailed, "--until", "now", "--private-key-file", other); !strings.Contains(got, "does not have the key") {
-		t.Errorf("another key: %s", got)
-	}
-	if got := migrate(exitFailed, "--until", "now", "--private-key-file", ""); !strings.Contains(got, "cairn keys generate") {
-		t.Errorf("no key: %s", got)
-	}
+	_, err := config.GenerateKey(other, 2048)
+	must(t, err)
+	has(t, "another key", migrate(exitFailed, "--until", "now", "--private-key-file", other), "does not have the key")
+	has(t, "no key", migrate(exitFailed, "--until", "now", "--private-key-file", ""), "cairn keys generate")
 	for _, when := range []string{"soon", "2020-01-01", "2020-01-01T00:00:00Z", "-1d", "d", "3651d", "99999d", "1w", "2101-01-01", "9999-12-31T23:59:59-14:00"} {
-		if got := migrate(exitUsage, "--until", when); !strings.Contains(got, "--until: ") {
-			t.Errorf("%s: %s", when, got)
-		}
+		has(t, when, migrate(exitUsage, "--until", when), "--until: ")
 	}
 	type hs256State struct {
 		Kid      string     `json:"kid"`
@@ -262,9 +252,7 @@ func TestMigrationFromHS256(t *testing.T) {
 	}
 	wantStatus(t, "before the date", old.api("GET", "/api/me", nil), http.StatusOK)
 	last := state("--until", "3650d").Last
-	if got := migrate(exitDone); !strings.Contains(got, "application after "+last.Format(time.RFC3339)) {
-		t.Errorf("no cookie lives until then: %s", got)
-	}
+	has(t, "no cookie lives until then", migrate(exitDone), "application after "+last.Format(time.RFC3339))
 	if got := state("--until", "never"); got.Until != nil || got.Ended != 0 {
 		t.Errorf("never: %+v", got)
 	}
@@ -425,9 +413,7 @@ func TestReadmeAndFirstApplicationWorkAsTheyAreWritten(t *testing.T) {
 	if last := trail[len(trail)-1]; last.StatusCode != http.StatusOK || !strings.HasPrefix(last.Text, "Hello keeper, known here as ") {
 		t.Errorf("%s: %d %s", last.Request.URL, last.StatusCode, last.Text)
 	}
-	if got := outputs["explain"]; !strings.Contains(got, "Then a code goes to http://localhost:"+n.app+"/callback") {
-		t.Errorf("explain printed %s", got)
-	}
+	has(t, "explain printed", outputs["explain"], "Then a code goes to http://localhost:"+n.app+"/callback")
 	// An answer that this browser did not ask for signs nobody in.
 	wantStatus(t, "a foreign answer", n.browser().get("http://localhost:"+n.app+"/callback?code=x&state=y"), http.StatusBadRequest)
 }

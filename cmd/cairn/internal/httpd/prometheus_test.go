@@ -177,9 +177,8 @@ func TestPrometheusReadsWhatDashboardAndRulesNeed(t *testing.T) {
 	for kind, flags := range map[string][]string{"classic": nil, "native": {"--enable-feature=native-histograms"}} {
 		prometheus := startPrometheus(t, target, flags...)
 		within(t, "three scrapes", func() bool { return prometheus.query(`count_over_time(cairn_build_info[1m]) > 2`) > 0 })
-		if native := prometheus.query(`histogram_count(cairn_http_request_duration_seconds) > 0`) > 0; native != (kind == "native") {
-			t.Errorf("%s: there are native histograms: %t", kind, native)
-		}
+		same(t, fmt.Sprintf("%s: there are native histograms", kind),
+			prometheus.query(`histogram_count(cairn_http_request_duration_seconds) > 0`) > 0, kind == "native")
 		for panel, expression := range dashboardQueries(t) {
 			prometheus.has(kind+": data of panel "+panel+": "+expression, expression)
 		}

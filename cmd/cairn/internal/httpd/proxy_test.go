@@ -74,9 +74,7 @@ func TestDeployedProxies(t *testing.T) {
 				time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 				addresses = loggedAddresses(t, log.String(), "/api/me")
 			}
-			if !slices.Equal(addresses, []string{"127.0.0.2"}) {
-				t.Errorf("addresses in the log: %v", addresses)
-			}
+			sameList(t, "addresses in the log", addresses, []string{"127.0.0.2"})
 
 			// A long authorization request and an activity file at the limit arrive; a larger one is refused.
 			application := browserFrom(t, issuer, cert, "127.0.0.3")

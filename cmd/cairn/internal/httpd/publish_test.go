@@ -181,9 +181,7 @@ func TestMemberPublishesInTheBrowser(t *testing.T) {
 
 	bob := s.signedIn("bob")
 	needStatus(t, "without the flag", bob.get("/account/publish/"), 404)
-	if strings.Contains(bob.get("/account/data").Text, "/account/publish/") {
-		t.Error("the page of the data links what bob may not see")
-	}
+	lacks(t, "the page of the data links what bob may not see", bob.get("/account/data").Text, "/account/publish/")
 
 	tab := chromium(t)
 	_, err = chromedp.Call(tab, cdppage.AddScriptToEvaluateOnNewDocument,
@@ -294,9 +292,7 @@ func TestMemberPublishesInTheBrowser(t *testing.T) {
 		t.Errorf("%d files in the archive, the command writes %d", len(got), len(want))
 	}
 	for name, text := range want {
-		if got[name] != text {
-			t.Errorf("%s differs: %.200q, the command writes %.200q", name, got[name], text)
-		}
+		same(t, fmt.Sprintf("%s differs: the command writes", name), got[name], text)
 	}
 }
 

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -84,7 +82,5 @@ func TestRequestsOfApplicationsReadOnce(t *testing.T) {
 		"authorize": "create grant, read audit, read sessions", "code": "read grants, spend code", "userinfo": "read tokens", "introspection": "read tokens",
 		"introspection of a refresh token": "read tokens", "refresh": "read tokens, rotate refresh token", "not a token": "", "status list": "read status_lists",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, "got", got, want)
 }

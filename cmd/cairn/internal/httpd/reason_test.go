@@ -71,13 +71,11 @@ func TestAuthorizationErrorNamesTheParameter(t *testing.T) {
 		s.wantReason(name, got, client, c.reason)
 	}
 	got := b.get(rp.authURL() + "&nonce=again")
-	if d := answered(t, got).Get("error_description"); d != "nonce: It is given more than once (RFC 6749 section 3.1)." {
-		t.Errorf("repeated: %q", d)
-	}
+	same(t, "repeated",
+		answered(t, got).Get("error_description"), "nonce: It is given more than once (RFC 6749 section 3.1).")
 	got = b.get(rp.authURL() + "&EVIL=1&EVIL=2")
-	if d := answered(t, got).Get("error_description"); d != "a parameter: It is given more than once (RFC 6749 section 3.1)." {
-		t.Errorf("repeated, unknown: %q", d)
-	}
+	same(t, "repeated, unknown",
+		answered(t, got).Get("error_description"), "a parameter: It is given more than once (RFC 6749 section 3.1).")
 	for name, c := range map[string]struct{ address, client, reason, text string }{
 		"unknown client": {rp.authURL("client_id", "nobody"), "", "client_unknown", "not registered"},
 		"no client":      {rp.authURL("client_id", ""), "", "missing_parameter", "client_id is missing"},
@@ -225,9 +223,7 @@ func TestLogNamesWhyAClientWasRefused(t *testing.T) {
 		t.Errorf("the secret as RFC 6749 has it: %s", got.Text)
 	}
 	for _, text := range []string{"EVIL", secret, odd, percent} {
-		if strings.Contains(s.log.String(), text) {
-			t.Errorf("the log has %q", text)
-		}
+		lacks(t, "the log", s.log.String(), text)
 	}
 }
 
@@ -249,9 +245,7 @@ func TestPageSaysWhomAnApplicationIsFor(t *testing.T) {
 		t.Fatalf("%d %s", got.StatusCode, mainOf(got.Text))
 	}
 	for _, want := range []string{"Wiki", "activity", "Uses the activity application.", "mailto:" + contact, "Back to"} {
-		if !strings.Contains(mainOf(got.Text), want) {
-			t.Errorf("the page lacks %q: %s", want, mainOf(got.Text))
-		}
+		has(t, "the page lacks", mainOf(got.Text), want)
 	}
 	s.wantReason("page", got, "wiki", "flag")
 	back := attribute(elementByID(t, got.Text, "access-denied-back"), "href")
@@ -266,9 +260,8 @@ func TestPageSaysWhomAnApplicationIsFor(t *testing.T) {
 	wantAnswer(t, "who may", s.browser().authorize(rp.authURL(), "bob"), "code")
 	// The link opens nothing for who may use it.
 	wantAnswer(t, "link of another", s.browser().authorize(back, "bob"), "code")
-	if d := b.decline(s.app("app", nil).authURL()).Get("error_description"); d != "The request was denied." {
-		t.Errorf("a person who said no: %q", d)
-	}
+	same(t, "a person who said no",
+		b.decline(s.app("app", nil).authURL()).Get("error_description"), "The request was denied.")
 }
 
 // decline says no on the consent page.
@@ -321,12 +314,8 @@ func TestNumberOfARefusedSignInLeadsToItsRemedy(t *testing.T) {
 	// Not a fault of anybody's: a silent question whether somebody is signed in.
 	silent := s.logged(stranger.get(rp.authURL("prompt", "none")))["request_id"].(string)
 	page := keeper.get("/admin/applications?number=" + silent).Text
-	if found := elementText(elementByID(t, page, "found")); !strings.Contains(found, "No refused sign-in of the last 30 days") {
-		t.Errorf("silent: %s", found)
-	}
-	if got := elementText(elementByID(t, page, "refused-unknown")); !strings.Contains(got, "client_unknown") {
-		t.Errorf("unknown applications: %s", got)
-	}
+	has(t, "silent", elementText(elementByID(t, page, "found")), "No refused sign-in of the last 30 days")
+	has(t, "unknown applications", elementText(elementByID(t, page, "refused-unknown")), "client_unknown")
 	wantProblem(t, "long", keeper.api("GET", "/api/admin/refused-sign-ins?number="+strings.Repeat("A", 65), nil), http.StatusBadRequest, "invalid_request")
 	wantProblem(t, "member", bob.api("GET", "/api/admin/refused-sign-ins", nil), http.StatusForbidden, "admin_required")
 }

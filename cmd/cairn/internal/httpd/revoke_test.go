@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/provider"
 )
@@ -189,9 +187,7 @@ func TestIntrospectionDescribesTheToken(t *testing.T) {
 		for k, v := range c.want {
 			want[k] = v
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		equal(t, name, got, want)
 	}
 	// Being asked about does not use a refresh token up.
 	wantStatus(t, "refresh", s.refreshRequest("app", secret, token.RefreshToken), http.StatusOK)
@@ -212,9 +208,8 @@ func TestDeadTokenIsInactive(t *testing.T) {
 	}
 	second := rp.refresh(token.RefreshToken).JSON(t)
 	s.wantInactive("rotated refresh token", rp.introspect(token.RefreshToken))
-	if rp.introspect(second["access_token"].(string))["active"] != true {
-		t.Error("asking about a rotated token ended its family")
-	}
+	same(t, "asking about a rotated token ended its family",
+		rp.introspect(second["access_token"].(string))["active"], true)
 	rp.revoke(second["access_token"].(string))
 	s.wantInactive("revoked", rp.introspect(second["access_token"].(string)))
 	s.wantInactive("refresh token of a revoked grant", rp.introspect(second["refresh_token"].(string)))
@@ -225,10 +220,9 @@ func TestDeadTokenIsInactive(t *testing.T) {
 	s.wantInactive("expired refresh token", rp.introspect(token.RefreshToken))
 
 	_, token = s.signedInTokens(rp, "ada")
-	if _, err := s.store.SetFlagsOfAll(t.Context(), account.FlagChange{"activity": {On: false}}, time.Now(),
-		map[string]account.Audit{ada.Sub: operator(account.SetFlags, "ada", "")}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.store.SetFlagsOfAll(t.Context(), account.FlagChange{"activity": {On: false}}, time.Now(),
+		map[string]account.Audit{ada.Sub: operator(account.SetFlags, "ada", "")})
+	must(t, err)
 	s.wantInactive("user without the flag", rp.introspect(token.AccessToken))
 
 	_, token = s.signedInTokens(rp, "bob")

@@ -355,9 +355,7 @@ func TestApplicationsSignIn(t *testing.T) {
 			if c.tokens {
 				want = applicationSaw{Sub: u.Sub, Name: "Ada", Handle: "ada", RefreshedSub: u.Sub, RefreshedName: "Ada", Rotated: true}
 			}
-			if diff := cmp.Diff(want, app.seen(t, trail)); diff != "" {
-				t.Error(diff)
-			}
+			equal(t, "seen", app.seen(t, trail), want)
 		})
 	}
 }
@@ -408,9 +406,7 @@ func TestRecipeOfPaperlessSignsIn(t *testing.T) {
 		t.Error(diff)
 	}
 	left := needStatus(t, "logout of Paperless", b.get(app.URL+"/accounts/logout/"), http.StatusFound)
-	if done := b.send(b.get(left.Header.Get("Location"))); !strings.Contains(done.Text, `href="`+app.URL+`/"`) {
-		t.Errorf("no way back to Paperless: %.600s", done.Text)
-	}
+	has(t, "no way back to Paperless", b.send(b.get(left.Header.Get("Location"))).Text, `href="`+app.URL+`/"`)
 	wantStatus(t, "session at the service", b.api("GET", "/api/me", nil), http.StatusUnauthorized)
 }
 
@@ -441,9 +437,7 @@ func TestAuthJSShowsNameAndEmailWithItsDefaults(t *testing.T) {
 			if asked := authorizationRequest(t, trail); asked.Has("state") || asked.Get("code_challenge_method") != "S256" {
 				t.Errorf("the request has another shape than this test is for: %v", asked)
 			}
-			if diff := cmp.Diff(c.want, app.seen(t, trail)); diff != "" {
-				t.Error(diff)
-			}
+			equal(t, "c.want", app.seen(t, trail), c.want)
 		})
 	}
 }

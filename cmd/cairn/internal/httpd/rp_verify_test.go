@@ -789,9 +789,7 @@ func TestRPVerifyTrustsACopyForItsTime(t *testing.T) {
 		v, lax := p.verifier(t, "closed", closed), p.verifier(t, "open", open)
 		wantAsked := func(what string, n int) {
 			t.Helper()
-			if got := f.requests()["/oauth2/status/1"]; got != n {
-				t.Errorf("%s: the list was asked for %d times, want %d", what, got, n)
-			}
+			same(t, fmt.Sprintf("%s: the list was asked for times", what), f.requests()["/oauth2/status/1"], n)
 		}
 		after := func(seconds int) time.Time { return f.now.Add(time.Duration(seconds) * time.Second) }
 

@@ -193,9 +193,8 @@ func TestHintOfAnotherPersonGetsNoCode(t *testing.T) {
 func TestOPRotatedKeys(t *testing.T) {
 	s, rp := startApp(t, nil)
 	fresh := t.TempDir() + "/key.pem"
-	if _, err := config.GenerateKey(fresh, 2048); err != nil {
-		t.Fatal(err)
-	}
+	_, err := config.GenerateKey(fresh, 2048)
+	must(t, err)
 	kids := func(s *service) (out []any) {
 		for _, k := range s.browser().get("/.well-known/jwks.json").JSON(t)["keys"].([]any) {
 			out = append(out, k.(map[string]any)["kid"])
@@ -211,9 +210,7 @@ func TestOPRotatedKeys(t *testing.T) {
 	rp = rotated.relyingParty("app", rp.config.ClientSecret)
 	b, token := rotated.signedInTokens(rp, "ada")
 	for name, signed := range map[string]string{"ID token": rawIDToken(token), "session token": b.cookie("cairn_session")} {
-		if kid := jwtHeader(t, signed)["kid"]; kid != after[0] {
-			t.Errorf("%s signed by %v of %v", name, kid, after)
-		}
+		same(t, fmt.Sprintf("%s signed by of %v", name, after), jwtHeader(t, signed)["kid"], after[0])
 	}
 	hint := signedBy(t, s.key, "", map[string]any{"iss": rotated.URL, "aud": "app", "sub": jwtPayload(t, rawIDToken(token))["sub"], "iat": 1, "exp": 2})
 	wantAnswer(t, "hint by the retired key", b.authorize(rp.authURL("id_token_hint", hint, "prompt", "none"), "ada"), "code")
@@ -242,7 +239,6 @@ func TestLoginHintMayBeAnAddress(t *testing.T) {
 	same(t, "the claim email is", s.userinfo(token.AccessToken)["email"], "Ada@example.org")
 	b.login("ada", password)
 	b.api("PATCH", "/api/me", map[string]string{"email": "Ada.L@Example.ORG"})
-	if u, _ := s.store.UserByHandle(t.Context(), "ada"); u.Email != "ada.l@example.org" {
-		t.Errorf("stored from now on: %q", u.Email)
-	}
+	u, _ := s.store.UserByHandle(t.Context(), "ada")
+	same(t, "stored from now on", u.Email, "ada.l@example.org")
 }

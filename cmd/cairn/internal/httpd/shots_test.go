@@ -487,10 +487,9 @@ func fitsInEachTab(t *testing.T, tab context.Context, name string, most int64) {
 
 func scripts(t *testing.T, tab context.Context, on bool) {
 	t.Helper()
-	if _, err := chromedp.Call(tab, emulation.SetScriptExecutionDisabled,
-		emulation.SetScriptExecutionDisabledParams{Value: !on}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := chromedp.Call(tab, emulation.SetScriptExecutionDisabled,
+		emulation.SetScriptExecutionDisabledParams{Value: !on})
+	must(t, err)
 }
 
 // check measures a page: with its style and scripts it has at most 46 KiB, unpacked.

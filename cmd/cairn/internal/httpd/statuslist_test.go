@@ -101,9 +101,7 @@ func TestStatusListThatIsNotThereIsA404(t *testing.T) {
 	for _, path := range []string{"/oauth2/status/99", "/oauth2/status/0", "/oauth2/status/x"} {
 		wantProblem(t, path, s.browser().api("GET", path, nil, "If-None-Match", `"x"`, "Prefer", "wait=1"), http.StatusNotFound, "status_list_not_found")
 	}
-	if log := s.log.String(); strings.Contains(log, `"level":"ERROR"`) {
-		t.Errorf("logged as a failure: %s", log)
-	}
+	lacks(t, "logged as a failure", s.log.String(), `"level":"ERROR"`)
 }
 
 // What an answer is to be, by what the request says; draft-ietf-oauth-status-list
@@ -564,9 +562,8 @@ func TestApplicationFollowsItsPolicyWhenTheListIsDown(t *testing.T) {
 		for range 11 {
 			app.wait(time.Hour)
 			same(t, fmt.Sprintf("open %t, with a list that counts", open), app.visit(token), http.StatusOK)
-			if got := app.visit(revoked); got != http.StatusUnauthorized {
-				t.Errorf("open %t, a session known to be over: %d", open, got)
-			}
+			same(t, fmt.Sprintf("open %t, a session known to be over", open),
+				app.visit(revoked), http.StatusUnauthorized)
 		}
 		app.wait(2 * time.Hour)
 		same(t, fmt.Sprintf("open %t, the list has expired", open), app.visit(token), afterwards)

@@ -20,8 +20,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
+
+	"github.com/cairn-id/cairn/internal/assert"
 )
 
 // browser is a person's browser: a cookie jar, no automatic redirects.
@@ -206,20 +207,11 @@ func (b *browser) reset(handle, code, password string) response {
 	return b.api("POST", "/api/auth/reset-password", map[string]string{"handle": handle, "code": code, "password": password})
 }
 
-// noError ends the test when something that has to work does not.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // wantStatus and needStatus check the status of an answer; the test ends with needStatus.
 func wantStatus(t *testing.T, what string, got response, status int) {
 	t.Helper()
-	if got.StatusCode != status {
-		t.Errorf("%s: %s %s: %d, want %d: %.300s", what, got.Request.Method, got.Request.URL.Path, got.StatusCode, status, got.Text)
-	}
+	same(t, fmt.Sprintf("%s: %s %s: %.300s", what, got.Request.Method, got.Request.URL.Path, got.Text),
+		got.StatusCode, status)
 }
 
 func needStatus(t *testing.T, what string, got response, status int) response {
@@ -416,9 +408,7 @@ func golden(t *testing.T, name, got string) {
 	if err != nil {
 		t.Fatalf("golden file: %v (run with -update to write it)", err)
 	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s differs (-want +got):\n%s", name, diff)
-	}
+	equal(t, fmt.Sprintf("%s differs", name), got, string(want))
 }
 
 // shape is a payload with its values replaced by their JSON types.
@@ -480,10 +470,8 @@ func mustJSON(t *testing.T, v any) string {
 	return string(b)
 }
 
-// same holds that two values are equal.
-func same[T comparable](t testing.TB, what any, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%v: %v, want %v", what, got, want)
-	}
-}
+var equal, fails, has, lacks, must, noError = assert.Equal, assert.Fails, assert.Has, assert.Lacks, assert.Must, assert.Must
+
+func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }
+
+func sameList[T comparable](t testing.TB, w any, a, b []T) { t.Helper(); assert.SameList(t, w, a, b) }

@@ -264,14 +264,11 @@ func TestSignInLeadsToThePageThatWasAskedFor(t *testing.T) {
 	for _, path := range []string{"//evil.example", "https://evil.example/", "/\\evil.example", "/account/", "x.y"} {
 		form := url.Values{"handle": {"ada"}, "password": {password}, "next": {path}, "continue": {path}}
 		got := s.visitor().postForm("/login/", form)
-		if to := got.Header.Get("Location"); to != "/account/" {
-			t.Errorf("%s: to %q", path, to)
-		}
+		same(t, path, got.Header.Get("Location"), "/account/")
 	}
 	// A form that was sent signed out is not repeated by a GET of its address.
-	if got := s.visitor().postForm("/account/invites/delete", url.Values{"code": {"x"}}); strings.Contains(got.Header.Get("Location"), "continue") {
-		t.Errorf("a form: to %q", got.Header.Get("Location"))
-	}
+	lacks(t, "a form",
+		s.visitor().postForm("/account/invites/delete", url.Values{"code": {"x"}}).Header.Get("Location"), "continue")
 }
 
 func TestAllowForPrivateSchemeLeavesPageWithTheWayBack(t *testing.T) {
@@ -328,9 +325,7 @@ func TestForgottenPasswordLeadsBackToTheApplication(t *testing.T) {
 	sealed = continuationOf(t, eve.get(waiting.Header.Get("Location")), "/login/")
 	l.mails()
 	needStatus(t, "asked", eve.send(eve.get("/forgot-password/?continue="+sealed), "handle", "ada"), http.StatusOK)
-	if m := l.mail("forgotten again", "ada@example.org"); strings.Contains(m.Text, "continue=") {
-		t.Errorf("the mail leads to the device: %s", m.Text)
-	}
+	lacks(t, "the mail leads to the device", l.mail("forgotten again", "ada@example.org").Text, "continue=")
 }
 
 // linkQuery is the query of the link in a mail.

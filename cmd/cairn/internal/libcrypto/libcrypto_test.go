@@ -18,6 +18,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/cairn-id/cairn/cmd/cairn/internal/libcrypto"
+	"github.com/cairn-id/cairn/internal/assert"
 )
 
 func newKey(t testing.TB, bits int) jose.JSONWebKey {
@@ -72,9 +73,7 @@ func TestTokensAreThoseOfTheGoSigner(t *testing.T) {
 		must(t, err)
 		return text
 	}
-	if ours, theirs := sign(newSigner(t, key)), sign(key); ours != theirs {
-		t.Errorf("%s\n%s", ours, theirs)
-	}
+	same(t, "sign", sign(newSigner(t, key)), sign(key))
 }
 
 func TestOnlyRSAPrivateKeysAndRS256(t *testing.T) {
@@ -100,9 +99,7 @@ func BenchmarkToken(b *testing.B) {
 	key := newKey(b, 2048)
 	for name, with := range map[string]any{"go": key, "libcrypto": newSigner(b, key)} {
 		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: with}, (&jose.SignerOptions{}).WithType("JWT"))
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
@@ -116,9 +113,6 @@ func BenchmarkToken(b *testing.B) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = assert.Must
+
+func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }
