@@ -12,10 +12,9 @@ type ImportedCode struct {
 
 // Bulk is the argument of BulkStore.AddUsers.
 type Bulk struct {
-	Users       []User
-	Codes       []ImportedCode
-	Preferences map[string]map[string]string // by sub
-	MaxUsers    int                          // 0 means no limit
+	Users    []User
+	Codes    []ImportedCode
+	MaxUsers int // 0 means no limit
 	// DefaultFlags are those that the audit rows do not name.
 	DefaultFlags []string
 }

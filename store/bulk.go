@@ -30,15 +30,6 @@ func (s *Store) AddUsers(ctx context.Context, b account.Bulk, a account.Audit) e
 		for _, c := range b.Codes {
 			setResetCode(tx, c.Sub, a.Session, c.Hash, c.ExpiresAt, a.At)
 		}
-		var preferences []preferenceRow
-		for sub, of := range b.Preferences {
-			for name, value := range of {
-				preferences = append(preferences, preferenceRow{sub, name, value})
-			}
-		}
-		if len(preferences) > 0 {
-			tx.Ran(tx.Table("preferences").CreateInBatches(&preferences, bulkRows))
-		}
 		insertAudit(tx, a)
 		tx.Expect(tx.Exec(`UPDATE counters SET value = value + ?
 			WHERE name = 'users' AND (CAST(? AS BIGINT) <= 0 OR value + ? <= ?)`,

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/password"
@@ -24,8 +23,6 @@ import (
 type ImportRow struct {
 	Row     int
 	Members map[string]string
-	// Preferences are imported with the user.
-	Preferences map[string]string
 }
 
 // ImportMembers returns the names of the members that a row may have.
@@ -71,7 +68,6 @@ type ImportResult struct {
 type Import struct {
 	Results        []ImportResult
 	Codes          []account.ImportedCode // with ImportOptions.ResetCodes
-	preferences    map[string]map[string]string
 	maxUsers       int
 	usual          []string // flags
 	administrators []account.User
@@ -107,8 +103,7 @@ func (a *Administration) CheckImport(
 	if err != nil {
 		return nil, err
 	}
-	out := &Import{Results: make([]ImportResult, len(rows)), maxUsers: settings.MaxUsers, usual: settings.DefaultFlags,
-		preferences: map[string]map[string]string{}}
+	out := &Import{Results: make([]ImportResult, len(rows)), maxUsers: settings.MaxUsers, usual: settings.DefaultFlags}
 	zone, language := settings.Zone(a.Zone(ctx)), settings.LanguageFor(ctx)
 	first := map[string]ImportResult{}      // by HandleKey, sub or verified address, whose forms differ
 	families := map[string][]ImportResult{} // by address
@@ -162,9 +157,6 @@ func (a *Administration) CheckImport(
 	for i := range out.Results {
 		r := &out.Results[i]
 		a.settleRow(ctx, o, out, r, members, taken, as)
-		if r.Outcome == ImportCreated && len(rows[i].Preferences) > 0 {
-			out.preferences[r.user.Sub] = rows[i].Preferences
-		}
 	}
 	if there, _, err := a.Store().CountUsers(ctx, account.UserQuery{}); err != nil {
 		return nil, err
@@ -384,7 +376,6 @@ func (row ImportRow) user(
 	default:
 		u.EndsAt = ends
 	}
-	add(checkPreferences(row.Preferences))
 	return u, refused
 }
 
@@ -410,18 +401,6 @@ func (row ImportRow) change() account.UserChange {
 		}
 	}
 	return change
-}
-
-// checkPreferences returns ErrInvalidPreference for preferences that a user could not set.
-func checkPreferences(p map[string]string) error {
-	for name, value := range p {
-		if len(p) > account.MaxPreferences || name == "" || len(name) > account.MaxPreferenceKey ||
-			!text.Printable(name) ||
-			len(value) > account.MaxPreferenceValue || !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
-			return account.ErrInvalidPreference
-		}
-	}
-	return nil
 }
 
 // readBool parses the booleans that databases and spreadsheets write.
@@ -463,11 +442,11 @@ func (a *Administration) Import(ctx context.Context, by account.Caller, i *Impor
 	if err == nil {
 		err = a.CountAct(ctx, by, account.ImportUsers)
 	}
-	if err != nil {
+	if err != nil || i.Count(ImportCreated) == 0 {
 		return err
 	}
 	all := account.Bulk{
-		Users: i.Users(), Codes: i.Codes, Preferences: i.preferences, MaxUsers: i.maxUsers, DefaultFlags: i.usual,
+		Users: i.Users(), Codes: i.Codes, MaxUsers: i.maxUsers, DefaultFlags: i.usual,
 	}
 	row := by.Audit(a.Now(), account.ImportUsers, "users", detail).With(i.mails...)
 	for _, u := range i.administrators {
