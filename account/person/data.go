@@ -14,9 +14,6 @@ import (
 func (s *Service) DeleteAccount(ctx context.Context, c account.Caller, in Confirmation) error {
 	u := c.User
 	err := s.Allow(c, account.DeleteAccount)
-	if err != nil && (in.OTP == "" || u.Passwordless()) {
-		return err
-	}
 	if !u.Passwordless() {
 		u, err = s.verifyPassword(ctx, c, in.Password)
 	}

@@ -21,9 +21,6 @@ func (s *Service) NeedsSecondFactor(ctx context.Context, u account.User) (bool, 
 // proven it.
 func (s *Service) CheckSecondFactor(ctx context.Context, id *Identity) error {
 	proven := slices.Contains(id.Session.AMR, account.MethodMultiFactor)
-	if id.User.SecondFactor && proven {
-		return nil
-	}
 	if need, err := s.NeedsSecondFactor(ctx, id.User); err != nil || !need {
 		return err
 	}
@@ -59,7 +56,7 @@ func (s *Service) proveFactor(ctx context.Context, c account.Caller) error {
 		return nil
 	}
 	err := s.secondFactorRequired(ctx, c.User)
-	if p, ok := web.ProblemOf(err); ok && errors.Is(err, account.ErrSecondFactorRequired) {
+	if p, _ := web.ProblemOf(err); errors.Is(err, account.ErrSecondFactorRequired) {
 		if len(p.Methods) == 0 {
 			return account.ErrNoStep
 		}

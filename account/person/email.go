@@ -26,8 +26,7 @@ const sameVerification = time.Hour
 
 // Verifiable reports whether the latest mail can still verify the address.
 func (s *Service) Verifiable(u account.User) bool {
-	return u.Unproven() != "" && !u.EmailAskedAt.IsZero() &&
-		s.Now().Sub(u.EmailAskedAt) < account.VerificationLifetime
+	return s.Now().Sub(u.EmailAskedAt) < account.VerificationLifetime
 }
 
 // Shares reports whether the address of u is that of a family, verified for another account: it came with an invite or
@@ -109,11 +108,8 @@ func (s *Service) verificationLimit(ctx context.Context, u account.User) error {
 // SendVerification sends the mail again.
 func (s *Service) SendVerification(ctx context.Context, c account.Caller) error {
 	u := c.User
-	switch {
-	case !s.MailEnabled():
+	if !s.MailEnabled() {
 		return s.WithContact(ctx, account.ErrMailOff, mailOffContact)
-	case u.Unproven() == "":
-		return account.ErrNoEmailToVerify
 	}
 	if err := s.verificationLimit(ctx, u); err != nil {
 		return err

@@ -23,8 +23,8 @@ func (s *Service) WatchEnds(ctx context.Context) {
 			s.log.WarnContext(ctx, "ends and requests to join not looked for", slog.Any("error", err))
 		}
 		wait := watchPause
-		if until := next.Sub(s.Now()); !next.IsZero() && until > 0 && until < wait {
-			wait = until
+		if until := next.Sub(s.Now()); until > 0 {
+			wait = min(until, wait)
 		}
 		select {
 		case <-ctx.Done():

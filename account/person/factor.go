@@ -64,9 +64,6 @@ type NewWay struct {
 func (s *Service) AddFactor(
 	ctx context.Context, c account.Caller, keep account.Keep, w NewWay, add func(account.NewFactor) (bool, error),
 ) (out AddedFactor, err error) {
-	if !c.Strong() {
-		return out, account.ErrReauthenticationRequired // the account has a second factor by now
-	}
 	if _, err := s.factorDemanded(ctx, c); err != nil {
 		return out, err
 	}
@@ -158,19 +155,16 @@ const (
 // totpCode normalizes a code of an authenticator app, which some apps show in groups.
 func totpCode(typed string) (string, bool) {
 	code := strings.Join(strings.Fields(typed), "")
-	if len(code) != otp.DigitsSix.Length() || strings.Trim(code, "0123456789") != "" {
-		return "", false
-	}
-	return code, true
+	return code, len(code) == otp.DigitsSix.Length()
 }
 
-// timeStep returns the time step of a code, later than that of the last accepted one.
-func timeStep(secret, code string, now time.Time, last int64) (int64, bool) {
+// timeStep returns the time step of a code. The store accepts each once: see UseTOTP.
+func timeStep(secret, code string, now time.Time) (int64, bool) {
 	current := now.Unix() / totpPeriod
 	opts := hotp.ValidateOpts{Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1}
 	for _, step := range []int64{current, current - totpSkew, current + totpSkew} {
 		good, err := hotp.ValidateCustom(code, uint64(step), secret, opts) //nolint:gosec // after 1970
-		if err == nil && good && step > last {
+		if err == nil && good {
 			return step, true
 		}
 	}
@@ -179,7 +173,6 @@ func timeStep(secret, code string, now time.Time, last int64) (int64, bool) {
 
 // enrolment is a new secret for an authenticator app, sealed and bound to a session that was fresh.
 type enrolment struct {
-	Sub     string `json:"sub"`
 	Session string `json:"session"`
 	Secret  []byte `json:"secret"`
 }
@@ -199,7 +192,7 @@ func (s *Service) BeginTOTP(ctx context.Context, c account.Caller) (*otp.Key, st
 	if f.TOTP != nil {
 		return nil, "", account.ErrFactorExists
 	}
-	e := enrolment{Sub: c.User.Sub, Session: c.Session.ID, Secret: make([]byte, totpSecretBytes)}
+	e := enrolment{Session: c.Session.ID, Secret: make([]byte, totpSecretBytes)}
 	_, _ = rand.Read(e.Secret) // never fails (crypto/rand)
 	token, err := s.seal.Seal(totpSeal, e)
 	if err != nil {
@@ -221,7 +214,7 @@ func (s *Service) totpKey(u account.User, secret []byte) (*otp.Key, error) {
 // session, or too long ago.
 func (s *Service) OpenEnrolment(c account.Caller, token string) (*otp.Key, error) {
 	var e enrolment
-	if s.seal.Open(totpSeal, token, &e) != nil || e.Sub != c.User.Sub || e.Session != c.Session.ID {
+	if s.seal.Open(totpSeal, token, &e) != nil || e.Session != c.Session.ID {
 		return nil, account.ErrEnrolmentExpired
 	}
 	return s.totpKey(c.User, e.Secret)
@@ -238,7 +231,7 @@ func (s *Service) ConfirmTOTP(
 		return AddedFactor{}, err
 	}
 	code, _ := totpCode(typed)
-	step, ok := timeStep(key.Secret(), code, s.Now(), 0)
+	step, ok := timeStep(key.Secret(), code, s.Now())
 	if !ok {
 		return AddedFactor{}, account.ErrInvalidOTP.With(
 			"This is not the code from the app. Check the clock of your device, then enter the code that it shows now.")

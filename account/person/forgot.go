@@ -33,7 +33,7 @@ func (s *Service) ForgotPassword(ctx context.Context, c account.Caller, typed, c
 		return nil
 	}
 	data := map[string]string{"name": name}
-	if continuation != "" && len(continuation) <= maxMailed {
+	if len(continuation) <= maxMailed {
 		data["continue"] = continuation
 	}
 	web.Note(ctx, "password_forgotten")

@@ -78,8 +78,7 @@ func (s *Service) CreateInvite(ctx context.Context, c account.Caller, t account.
 	}
 	i.SessionID, i.Stale = c.Session.ID, !c.Fresh(s.Now())
 	err = s.Store().CreateInvite(ctx, i, settings.InviteLimit(u), a.With(mails...))
-	if err != nil && t.Once != "" && !errors.Is(err,
-		account.ErrNotAuthenticated) { // perhaps because the same form was faster
+	if err != nil && !errors.Is(err, account.ErrNotAuthenticated) { // perhaps because the same form was faster
 		if made, found := s.Store().Invite(ctx, i.Code); found == nil {
 			return made, nil
 		}
@@ -169,9 +168,6 @@ func (s *Service) DeleteInvite(ctx context.Context, c account.Caller, typed stri
 		return err
 	}
 	code := account.CanonicalInviteCode(typed)
-	if code == "" {
-		return account.ErrInviteNotFound
-	}
 	return web.Noted(ctx, "invite_deleted", s.Store().DeleteInvite(ctx, c.User.Sub, code, a))
 }
 
@@ -197,11 +193,7 @@ func (s *Service) OpenInvite(ctx context.Context, c account.Caller, typed string
 // LinkedInvite is OpenInvite for a link on another site, whose pages must not use up the limit of an
 // address by links to wrong codes. Nothing is counted.
 func (s *Service) LinkedInvite(ctx context.Context, typed string) (account.Invite, error) {
-	code := account.CanonicalInviteCode(typed)
-	if code == "" {
-		return account.Invite{}, errUnknownInvite
-	}
-	i, err := s.Store().Invite(ctx, code)
+	i, err := s.Store().Invite(ctx, account.CanonicalInviteCode(typed))
 	switch {
 	case errors.Is(err, account.ErrInviteNotFound):
 		return i, errUnknownInvite

@@ -255,7 +255,7 @@ func (s *Service) useTOTP(ctx context.Context, sub, code string) (step int64, go
 	if err != nil || f.TOTP == nil {
 		return 0, false, err
 	}
-	step, ok := timeStep(f.TOTP.Secret, code, s.Now(), f.TOTP.LastStep)
+	step, ok := timeStep(f.TOTP.Secret, code, s.Now())
 	if !ok {
 		return 0, false, nil
 	}
