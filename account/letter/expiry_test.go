@@ -1,6 +1,7 @@
 package letter_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -34,17 +35,27 @@ func TestEndsAreToldByMail(t *testing.T) {
 	w.AddUser("root1", account.FlagAdmin)
 	w.AddUser("ada")
 	w.AddUser("bob")
+	w.AddUser("cy")
+	w.AddUser("dee")
 	verified("root1", "en", "")
+	verified("dee", "en", "")
+	family := account.UserChange{"email": "root1@example.net"}
+	quiet := w.Administration().WithMail(false)
+	_, err := quiet.Amend(t.Context(), account.Operator(), w.User("cy"), family)
+	must(t, err)
 	verified("ada", "de", "Europe/Rome")
 	begin := time.Date(w.Clock.Now().Year()+1, 6, 1, 22, 0, 0, 0, time.UTC)
 	w.Clock.Advance(begin.Sub(w.Clock.Now()))
 	setEnd(w, "ada", begin.Add(20*day))
 	setEnd(w, "bob", begin.Add(20*day)) // has no address
-	seen := 0
+	ends := account.FlagChange{account.FlagActivity: {On: true, SetEnd: true, EndsAt: begin.Add(20 * day)}}
+	_, err = quiet.SetFlags(t.Context(), account.Operator(), w.User("cy"), ends)
+	must(t, err)
+	seen, look := 0, w.Service.TellEnds
 	tell := func() []mailtest.Received {
 		t.Helper()
 		for range 2 { // the second finds nothing left
-			must(t, w.Service.TellEnds(t.Context()))
+			must(t, look(t.Context()))
 			must(t, w.Post.DeliverMails(t.Context()))
 		}
 		all := server.Mails()
@@ -59,13 +70,25 @@ func TestEndsAreToldByMail(t *testing.T) {
 		w.Clock.Advance(day)
 		got := recipients(tell())
 		want := map[int]int{6: 1, 19: 1}[i]
-		if len(got) != want || got["ada@example.net"] != want {
+		if len(got) != 2*want || got["ada@example.net"] != want || got["root1@example.net"] != want {
 			t.Errorf("day %d: mails to %v, want %v", i, got, want)
 		}
 	}
 	for _, m := range server.Mails() {
-		if want := "läuft am 21. Juni " + begin.Format("2006") + " ab"; !strings.Contains(m.Text, want) {
+		want := "läuft am 21. Juni " + begin.Format("2006") + " ab"
+		if strings.Contains(m.Text, "@cy") {
+			want = "loses these permissions: Activities"
+		}
+		if !strings.Contains(m.Text, want) {
 			t.Errorf("the mail to %s lacks %q:\n%s", m.To, want, m.Text)
+		}
+	}
+	look = func(ctx context.Context) error { _, err := w.Service.LookForEnds(ctx); return err }
+	for i, ahead := range []time.Duration{time.Minute, 2 * day} { // a clock that jumps is not believed
+		setEnd(w, "dee", w.Clock.Now().Add(account.EndNotice(14)+time.Second))
+		w.Clock.Advance(ahead)
+		if got := recipients(tell()); got["dee@example.net"] != 1-i {
+			t.Errorf("%s ahead: mails to %v", ahead, got)
 		}
 	}
 }

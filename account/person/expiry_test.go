@@ -53,7 +53,17 @@ func TestNothingEndsWhileTheClockIsNotTrusted(t *testing.T) {
 		must(t, err)
 	}
 	look()
+	bob := w.Member("bob")
+	w.AddUser("cy")
+	setEnd(w, "cy", w.Clock.Now().Add(account.EndNotice(14)+time.Second))
+	setEnd(w, "bob", w.Clock.Now().Add(time.Minute))
 	setEnd(w, "ada", w.Clock.Now().Add(time.Hour))
+	w.Clock.Advance(time.Minute)
+	look()
+	same(t, "bit of an account that has ended", statusBit(w, bob.Cookies["cairn_session"]), 1)
+	if due, err := w.Store.EndsToTell(t.Context(), 9); err != nil || len(due) != 1 { // which waits for mail
+		t.Errorf("to tell: %v, %v", due, err)
+	}
 	w.Clock.Advance(25 * time.Hour) // and the process has not run as long
 	look()
 	w.Clock.Advance(-25 * time.Hour)

@@ -79,18 +79,27 @@ func TestHS256TokenIsRefusedAfterTheEndDate(t *testing.T) {
 		t.Helper()
 		must(t, w.Store.SetHS256Until(t.Context(), w.Clock.Now().Add(d), account.Audit{At: w.Clock.Now(), Action: "keys.migrate"}))
 	}
+	lives := func(when string) {
+		t.Helper()
+		if _, err := w.Service.RetireOnce(t.Context()); err != nil || !old.IsSignedIn() {
+			t.Errorf("%s: signed in %t, %v", when, old.IsSignedIn(), err)
+		}
+		same(t, when, statusBit(w, old.Cookies["cairn_session"]), 0)
+	}
+	w.Start(withKey)
+	lives("without a date")
 	setUntil(time.Hour)
 	w.Start() // still without a key: the date is for later
 	w.Clock.Advance(2 * time.Hour)
-	if !old.IsSignedIn() {
+	atOnce, cancel := context.WithTimeout(t.Context(), time.Minute)
+	if w.Service.RetireHS256(atOnce); atOnce.Err() != nil || !old.IsSignedIn() {
 		t.Error("without a key nobody could sign in after the date")
 	}
+	cancel()
 	setUntil(time.Hour)
 	w.Start(withKey)
 	now := w.SignedIn("ada")
-	if !old.IsSignedIn() {
-		t.Error("refused before the date")
-	}
+	lives("before the date")
 	w.Clock.Advance(time.Hour)
 	if old.IsSignedIn() || !now.IsSignedIn() {
 		t.Errorf("after the date: HS256 %t, RS256 %t", old.IsSignedIn(), now.IsSignedIn())

@@ -303,7 +303,12 @@ func TestOwnersWayBackIsNotUndone(t *testing.T) {
 		}
 		for _, m := range post.new() {
 			if m.To == before {
+				if undo != "" {
+					t.Errorf("%s is told twice", before)
+				}
 				undo = strings.Join(links(m), "")
+			} else if m.To == to {
+				t.Errorf("%s is told that it was taken: %s", to, m.Text)
 			}
 		}
 		return undo

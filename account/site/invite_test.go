@@ -33,7 +33,8 @@ func TestInvitesTellExactlyWhatTheContractSays(t *testing.T) {
 	b.Call("DELETE", "/api/invites/"+code, nil).Is(409, "invite_used")
 	b.Call("POST", "/api/invites", nil).Is(201)
 	b.Call("POST", "/api/invites", nil).Is(201)
-	b.Call("POST", "/api/invites", nil).Is(403, "invite_limit_reached")
+	b.Call("POST", "/api/invites", nil).Is(403, "invite_limit_reached").Hides("/uses")
+	w.Browser().Call("POST", "/api/register", registration(code, "cy")).Is(400, "invalid_invite").Hides("have joined")
 }
 
 func TestAnInviteIsItsOwnersAlone(t *testing.T) {
@@ -147,6 +148,7 @@ func TestInvitesKeepWithinWhatTheInviterMay(t *testing.T) {
 	refused(root, terms{"days": 91}, "days")
 	refused(root, terms{"flags": []string{"nobody"}}, "flags")
 	refused(root, terms{"domain": "a b"}, "domain")
+	root.Call("POST", "/api/invites", terms{"domain": "example.org"}).Is(409, "mail_off")
 	ada.Page("/account/invites", "uses", "many", "days", "91", "flag", "coach").Is(400).
 		Shows(`id="uses-error"`, `id="days-error"`, `id="flags-error"`, `value="many"`, `value="91"`, "<details class=\"extra\" open>")
 
@@ -163,6 +165,10 @@ func TestInvitesKeepWithinWhatTheInviterMay(t *testing.T) {
 	}
 	sameList(t, "flags", join(made["code"], "bo"), []string{"activity", "player"})
 	ada.Page("/account/invites").Is(200).Shows("1 of 4 have joined", "@bo")
+	two := ada.Call("POST", "/api/invites", terms{"uses": 2}).Is(201).JSON()["code"]
+	join(two, "gil")
+	join(two, "hal")
+	w.Browser().Call("POST", "/api/register", registration(two.(string), "ida")).Is(400, "invalid_invite").Shows("Ask @ada")
 
 	// Beyond what members may: a fresh proof, and only while the maker is an administrator.
 	w.Clock.Advance(account.FreshFor + time.Second)
@@ -210,8 +216,11 @@ func TestInviteFormHasEnds(t *testing.T) {
 func TestWholeClassGetsItsLinksAtOneAddress(t *testing.T) {
 	w, post := newMailWorld(t, withLimits(map[string]web.Rate{web.LimitForgot: {Count: 10, Window: time.Hour},
 		web.LimitInviteMail: {Count: 25, Window: time.Hour}}))
-	w.AddUser("ada", "admin")
-	code := w.SignedIn("ada").Call("POST", "/api/invites", map[string]any{"uses": 30, "domain": "school.example"}).Is(201).JSON()["code"].(string)
+	addMember(w, "ada", "ada@example.org", "admin")
+	ada := w.SignedIn("ada")
+	post.new()
+	code := ada.Call("POST", "/api/invites", map[string]any{"uses": 30, "domain": "school.example", "flags": []string{"activity", "admin"}}).Is(201).JSON()["code"].(string)
+	same(t, "flags that the mail tells of", strings.Count(post.one("ada@example.org").Text, "Added: A"), 2)
 	for i := range 30 {
 		email := fmt.Sprintf("pupil%d@school.example", i)
 		w.Browser().Page("/register/address", "code", code, "email", email).Is(200).Shows(`id="sent"`)
@@ -231,7 +240,9 @@ func TestOnlyAnInviteForCertainAddressesIsMailedToWhoAsks(t *testing.T) {
 	w.Browser().Call("POST", "/api/register/address", map[string]string{"code": code, "email": "victim@example.org"}).
 		Is(400, "invalid_invite").Shows("does not need a verified address")
 	w.Browser().Page("/register/address", "code", code, "email", "victim@example.org").Is(400)
-	post.none()
+	w.Browser().Call("POST", "/api/register", registration(code, "bo")).Is(201)
+	post.none() // who has no address is asked to verify none
+	same(t, "a mail was asked for", w.User("bo").EmailAskedAt, time.Time{})
 }
 
 // The code is known to everybody in the team: only the mail shows whose address it is.

@@ -195,6 +195,7 @@ func TestCodeOfAMailVerifiesAndGuessesEnd(t *testing.T) {
 		t.Fatal("not verified")
 	}
 	ada.Call("POST", "/api/me/email/send-verification", nil).Is(409, "no_email_to_verify")
+	ada.Call("POST", "/api/me/email/verify", map[string]string{"code": code}).Is(409, "no_email_to_verify")
 
 	changeEmail(bob, "bob@example.org")
 	code = codeForm.FindStringSubmatch(post.one("bob@example.org").Text)[1]
@@ -406,8 +407,10 @@ func TestNobodyLearnsWhoHasAnAccount(t *testing.T) {
 		}
 	}
 	ask("/api/auth/forgot-password", map[string]string{})
-	w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": "a typed pass phrase"}).Is(200)
-	same(t, "a text that can name nobody is stored", counted.take(), "")
+	for _, typed := range []string{"", "a typed pass phrase"} {
+		w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": typed}).Is(200)
+		same(t, "a text that can name nobody is stored: "+typed, counted.take(), "")
+	}
 	var to []string
 	for _, m := range post.new() {
 		to = append(to, m.To)
@@ -426,8 +429,9 @@ func TestForgottenPasswordIsSetAnewByMail(t *testing.T) {
 	post.new()
 	given := w.ResetCode("ada")
 	w.Browser().Page("/login/").Shows(`href="/forgot-password/"`)
+	long := strings.Repeat("A", 1500) + ".B"
 	for range 5 { // a stranger fills nobody's mailbox, nor voids what an administrator has given out
-		w.Browser().Page("/forgot-password/", "handle", "@ada").Is(200).Shows(`id="sent"`)
+		w.Browser().Page("/forgot-password/", "handle", "@ada", "continue", long).Is(200).Shows(`id="sent"`, long)
 	}
 	mails := post.new()
 	if len(mails) != 3 {
@@ -437,7 +441,7 @@ func TestForgottenPasswordIsSetAnewByMail(t *testing.T) {
 	w.Browser().Page("/forgot-password/", "handle", "ada").Is(429)
 	post.none()
 	path, _ := link(t, mails[2])
-	w.Browser().Page(path).Is(200).Shows(`value="ada"`, "works once, within an hour").Hides("administrator", "24 hours", `id="reset-forgot"`)
+	w.Browser().Page(path).Is(200).Shows(`value="ada"`, "works once, within an hour").Hides("administrator", "24 hours", `id="reset-forgot"`, long)
 	for _, broken := range []string{"handle=ada&amp;code=" + given, "handle=3Dada&code=3D" + given, "handle=3Dada&amp;code=3D" + given} {
 		w.Browser().Page("/reset-password/?"+broken).Is(200).Shows(`value="ada"`, `value="`+given+`"`).Hides("link-spent")
 	}
@@ -515,6 +519,13 @@ func TestWithoutMailAnAdministratorIsAsked(t *testing.T) {
 	changeEmail(ada, "new@example.org")
 	ada.Call("POST", "/api/me/email/send-verification", nil).Is(409, "mail_off")
 	ada.Call("POST", "/api/invites", map[string]string{"email": "friend@example.org"}).Is(409, "mail_off")
+	addMember(w, "cy", "cy@example.org")
+	bo, in := w.Browser(), registration(w.Invite().Code, "bo")
+	in["email"] = "bo@example.org"
+	bo.Call("POST", "/api/register", in).Is(201)
+	changeEmail(bo, "cy@example.org")
+	bo.Page("/account/profile").Is(200).Shows("An administrator can verify it.") // and not that it is of another account
+	same(t, "a mail was asked for", w.User("bo").EmailAskedAt, time.Time{})
 	waiting, err := w.Store.DueMails(t.Context(), w.Clock.Now(), time.Minute, 10)
 	if err != nil || len(waiting) != 0 {
 		t.Errorf("%v %v", waiting, err)
@@ -650,6 +661,8 @@ func TestInvitesAreMailedWithinBounds(t *testing.T) {
 		invite(root, string(rune('b'+i))+"@example.org").Is(201)
 	}
 	invite(root, "e@example.org").Is(429)
+	w.SaveSettings(func(v *account.Settings) { v.InvitesPerMember = 0 })
+	invite(ada, "f@example.org").Is(403, "invite_limit_reached")
 }
 
 // A second click on the button sends the same form: there is one invite and one mail. What was typed anew is another

@@ -132,7 +132,8 @@ func TestDeletingOnesAccount(t *testing.T) {
 	if w.User("ada").Sub != u.Sub {
 		t.Fatal("gone")
 	}
-	a := here.Call("DELETE", "/api/me", map[string]string{"password": password}).Is(204)
+	// There is no second factor to prove.
+	a := here.Call("DELETE", "/api/me", map[string]string{"password": password, "otp": "123456"}).Is(204)
 	if len(a.SetCookies) != 1 || a.SetCookies[0].MaxAge >= 0 || a.Body != "" {
 		t.Errorf("%v %q", a.SetCookies, a.Body)
 	}

@@ -188,8 +188,8 @@ func TestHomeOpensWhatTheMemberMayUse(t *testing.T) {
 	for id, c := range map[string]provider.Client{
 		"home":    {HomeURI: "https://home.example/start", RedirectURIs: []string{"https://other.example/cb"}},
 		"origin":  {RedirectURIs: []string{"app.example:/cb", "https://origin.example:8443/cb?x=1"}},
-		"native":  {RedirectURIs: []string{"app.example:/cb"}},
-		"machine": {RedirectURIs: []string{"http://127.0.0.1:4000/cb", "http://localhost/cb"}},
+		"native":  {RedirectURIs: []string{"app.example:/cb", "app.example://cb"}},
+		"machine": {RedirectURIs: []string{"http://127.0.0.1:4000/cb", "http://localhost/cb", "https://app.localhost/cb"}},
 		"board":   {RedirectURIs: []string{"https://board.example/cb"}, RequireFlags: []string{account.FlagAdmin}},
 	} {
 		c.ID, c.Name, c.Scopes, c.AuthMethod, c.CreatedAt = id, id, []string{"openid"}, provider.AuthNone, w.Clock.Now()
@@ -200,6 +200,10 @@ func TestHomeOpensWhatTheMemberMayUse(t *testing.T) {
 	ada.Page("/account/").Is(200).Shows(`data-app="home"`, `href="https://home.example/start"`, `href="https://origin.example:8443/"`).
 		Hides("native", "machine", "board", "other.example")
 	ada.Page("/account/apps").Is(200).Shows(`href="https://origin.example:8443/"`).Hides("native", "machine", "board")
+	now := w.Clock.Now()
+	must(t, w.Store.(clients).SaveConsent(t.Context(), w.User("ada").Sub, "native", []string{"openid"}, now, account.Operator().Audit(now, account.AllowApp, "", "")))
+	ada.Page("/account/").Is(200).Hides(`href="app.example`)
+	ada.Page("/account/apps").Is(200).Shows(`data-app="native"`) // to remove its access
 
 	// A link to join may lead to one of them: by its id, never by an address, and only who may use it.
 	for id, opens := range map[string]string{"home": "https://home.example/start", "board": "", "machine": "", "https://evil.example/": ""} {
@@ -227,6 +231,8 @@ func TestHomeOpensWhatTheMemberMayUse(t *testing.T) {
 			t.Errorf("%s: %q", path, kept)
 		}
 	}
+	w.Start() // on the machine of the visitor
+	w.SignedIn("ada").Page("/account/").Is(200).Shows(`href="http://127.0.0.1:4000/"`)
 }
 
 // A time is in the zone of its reader, else of the club, with its name.

@@ -330,9 +330,12 @@ func TestOfferedPasskeyKeepsNobodyOut(t *testing.T) {
 	body := k.create(offer(b))
 	b.Call("POST", "/api/me/passkeys", body).Is(400, "passkey_expired") // not as one that was added on purpose
 	body = k.create(offer(b))
-	body["offered"] = true
+	body["offered"], body["second_step"] = true, true // which is for a passkey that was added on purpose
 	if got := b.Call("POST", "/api/me/passkeys", body).Is(201).JSON(); got["recovery_codes"] != nil {
 		t.Errorf("%v", got)
+	}
+	if got := amr(b, "ada"); len(got) != 1 {
+		t.Errorf("the session has proven %q", got)
 	}
 	offer(b).Is(404, "passkeys_unavailable") // there is one
 	w.Browser().Login("ada", password).Is(200)
