@@ -165,6 +165,7 @@ var checks = []check{
 	{"cache", public, cache},
 	{"answer-headers", public, answerHeaders},
 	{"programs", public, programs},
+	{"authorization", public | oidc, authorization},
 	{"issuer", public | oidc, issuer},
 	{"clock", public, clock},
 	{"https-redirect", network | https, httpsRedirect},

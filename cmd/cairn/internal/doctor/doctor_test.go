@@ -114,7 +114,7 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 			}
 		})
 	}
-	unseen := []string{"skipped open-files", "skipped cache", "skipped answer-headers", "skipped programs", "skipped issuer", "skipped clock", "skipped hsts", "skipped security-headers", "skipped pages", "skipped session-cookie", "skipped device-binding", "skipped visitor-address", "skipped forwarded-headers", "skipped key-set", "skipped status-list"}
+	unseen := []string{"skipped open-files", "skipped cache", "skipped answer-headers", "skipped programs", "skipped authorization", "skipped issuer", "skipped clock", "skipped hsts", "skipped security-headers", "skipped pages", "skipped session-cookie", "skipped device-binding", "skipped visitor-address", "skipped forwarded-headers", "skipped key-set", "skipped status-list"}
 	withTLS := func(rest ...string) []string { return append(rest, unseen...) }
 	for name, c := range map[string]struct {
 		change func(*deployment)
@@ -185,7 +185,7 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 		"everything from a cache": {func(d *deployment) {
 			d.settings.TrustedProxies = []string{"127.0.0.2", "127.0.0.3"}
 			d.between = cacheAll
-		}, []string{"problem cache", "skipped answer-headers", "skipped clock", "skipped device-binding", "skipped visitor-address", "warning key-set", "warning status-list"}, "from a cache"},
+		}, []string{"problem cache", "skipped answer-headers", "skipped authorization", "skipped clock", "skipped security-headers", "skipped device-binding", "skipped visitor-address", "warning key-set", "warning status-list"}, "from a cache"},
 		"proxy blocks /doctor": {func(d *deployment) {
 			d.forwardToo(func(p *httputil.ProxyRequest) {
 				if p.Out.URL.Path == "/doctor" {
@@ -217,6 +217,40 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 			d.settings.Issuer = "https://" + publicHost + "/auth"
 			d.forwardToo(func(p *httputil.ProxyRequest) { p.Out.URL.Path = strings.TrimPrefix(p.Out.URL.Path, "/auth") })
 		}, withTLS("problem public-address"), "the proxy removes it"},
+		"proxy drops Authorization": {func(d *deployment) {
+			d.forwardToo(func(p *httputil.ProxyRequest) { p.Out.Header.Del("Authorization") })
+		}, []string{"problem authorization"}, "the proxy drops Authorization, so no client can authenticate and no token is accepted. -> Let the proxy pass Authorization on"},
+		"proxy has a password for the service": {func(d *deployment) {
+			d.forwardToo(func(p *httputil.ProxyRequest) { p.Out.Header.Set("Authorization", "Basic eDp5") })
+		}, []string{"problem authorization"}, "drops Authorization"},
+		"proxy lets every page read": {answers(func(h http.Header) { h.Set("Access-Control-Allow-Origin", "*") }), []string{"problem security-headers"},
+			"repeats Access-Control-Allow-Origin in the answer to GET /login/: pages of others"},
+		"proxy lets pages read the API": {func(d *deployment) {
+			d.rewrite = func(res *http.Response) {
+				if strings.HasPrefix(res.Request.URL.Path, "/api/") {
+					res.Header.Set("Access-Control-Allow-Credentials", "true")
+				}
+			}
+		}, []string{"problem security-headers"}, "Access-Control-Allow-Credentials in the answer to GET /api/me"},
+		"proxy repeats what the service allows": {func(d *deployment) {
+			d.rewrite = func(res *http.Response) {
+				if strings.HasPrefix(res.Request.URL.Path, "/.well-known/") {
+					res.Header.Add("Access-Control-Allow-Origin", "*")
+				}
+			}
+		}, []string{"problem security-headers"}, "Access-Control-Allow-Origin in the answer to GET /.well-known/openid-configuration"},
+		"proxy answers preflights": {inFront(func(r *http.Request) int {
+			if r.Method == http.MethodOptions {
+				return http.StatusNoContent
+			}
+			return 0
+		}), []string{"problem security-headers"}, "in the answer to OPTIONS /oauth2/token"},
+		"host rewritten in discovery": {rewriting("application/json", "https://"+publicHost, "http://backend:4040"), []string{"problem issuer"}, `names the issuer "http://backend:4040"`},
+		"http for https in discovery": {rewriting("application/json", "https://"+publicHost+"/oauth2/token", "http://"+publicHost+"/oauth2/token"), []string{"problem issuer"}, "which is not below the issuer"},
+		"lists rewritten in discovery": {rewriting("application/json", "code", "c0de"), []string{"warning issuer"},
+			"is not what the service answers at --listen. -> Let no proxy rewrite answers"},
+		"host rewritten in HTML": {rewriting("text/html", "https://"+publicHost, "http://backend:4040"), []string{"warning pages"}, "is not the page"},
+		"https for http in HTML": {rewriting("text/html", "http://", "https://"), []string{"warning pages"}, "is not the page"},
 		"proxy adds a policy": {answers(func(h http.Header) { h.Add("Content-Security-Policy", "form-action 'self'") }),
 			[]string{"warning security-headers"}, "changes or repeats Content-Security-Policy."},
 		"clock was wrong before": {func(d *deployment) { d.sql("UPDATE audit SET at = at + 3 * 86400") }, []string{"warning clock"}, "72h0m0s ahead"},
@@ -238,18 +272,7 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 				}
 			}
 		}, []string{"problem answer-headers"}, "502 Bad Gateway. -> Give the proxy a larger buffer"},
-		"proxy that adds a script": {func(d *deployment) {
-			d.forwardToo(func(p *httputil.ProxyRequest) { p.Out.Header.Del("Accept-Encoding") })
-			d.rewrite = func(res *http.Response) {
-				if strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
-					body, err := io.ReadAll(res.Body)
-					must(d.t, err)
-					body = bytes.Replace(body, []byte("</body>"), []byte("<script src=/speed.js></script></body>"), 1)
-					res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-					res.Header.Set("Content-Length", strconv.Itoa(len(body)))
-				}
-			}
-		}, []string{"warning pages"}, "/login/ is not the page that the service answers at --listen. -> Let the proxy or content delivery network change no HTML"},
+		"proxy that adds a script": {rewriting("text/html", "</body>", "<script src=/speed.js></script></body>"), []string{"warning pages"}, "is not the page that the service answers at --listen. -> Let the proxy or content delivery network change no HTML"},
 		"two instances with different keys": {func(d *deployment) {
 			var asked atomic.Int64
 			d.rewrite = func(res *http.Response) {
@@ -367,6 +390,22 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 		d.service.Close()
 		equal(t, "withTLS", notOK(d.findings()), withTLS("problem service", "problem public-address"))
 	})
+}
+
+// rewriting makes the proxy write something else in bodies of a type, as nginx does with sub_filter.
+func rewriting(media, old, replacement string) func(*deployment) {
+	return func(d *deployment) {
+		d.forwardToo(func(p *httputil.ProxyRequest) { p.Out.Header.Del("Accept-Encoding") })
+		d.rewrite = func(res *http.Response) {
+			if strings.HasPrefix(res.Header.Get("Content-Type"), media) {
+				body, err := io.ReadAll(res.Body)
+				must(d.t, err)
+				body = bytes.ReplaceAll(body, []byte(old), []byte(replacement))
+				res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+				res.Header.Set("Content-Length", strconv.Itoa(len(body)))
+			}
+		}
+	}
 }
 
 // inFront puts a proxy in front that answers itself where own returns a status.
@@ -599,7 +638,7 @@ func TestFaultOfTheInstallation(t *testing.T) {
 			findings := d.findings()
 			equal(t, "the doctor has changed a file", d.files(), before)
 			want := append(slices.Clone(c.want), "skipped mail-server", "skipped service", "skipped tls-certificate",
-				"skipped public-address", "skipped open-files", "skipped cache", "skipped answer-headers", "skipped programs", "skipped issuer", "skipped clock", "skipped https-redirect",
+				"skipped public-address", "skipped open-files", "skipped cache", "skipped answer-headers", "skipped programs", "skipped authorization", "skipped issuer", "skipped clock", "skipped https-redirect",
 				"skipped hsts", "skipped security-headers", "skipped pages", "skipped session-cookie", "skipped device-binding", "skipped visitor-address", "skipped forwarded-headers", "skipped key-set", "skipped status-list")
 			if findings["settings"].Level == doctor.Problem { // and nothing else is looked at
 				want = []string{"problem settings"}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -203,6 +204,26 @@ func programs(ctx context.Context, x *examination) Finding {
 	return ok("Programs are let through, whatever they call themselves.")
 }
 
+// authorization checks that the header arrives with which clients and tokens prove who they are.
+func authorization(ctx context.Context, x *examination) Finding {
+	const path = "/oauth2/userinfo"
+	if x.cached {
+		return skipped("A cache answers: see cache.")
+	}
+	header := http.Header{"Authorization": {"Bearer doctor"}}
+	res, _, err := x.ask(ctx, http.MethodGet, path, header)
+	if err != nil {
+		return unreached(err)
+	}
+	if !strings.Contains(strings.Join(res.Header.Values("WWW-Authenticate"), ", "), "invalid_token") {
+		return found(Problem, "Let the proxy pass Authorization on unchanged, and WWW-Authenticate back: without a "+
+			"proxy_set_header Authorization in nginx, without a password of its own.",
+			"%s does not refuse an invalid token: the proxy drops Authorization, so no client can authenticate and no "+
+				"token is accepted.", x.checked.IssuerString+path)
+	}
+	return ok("Authorization arrives.")
+}
+
 // signInHeaders is more than the headers of the answer to a sign-in, which has two cookies, have.
 const signInHeaders = 3 << 10
 
@@ -223,7 +244,8 @@ func answerHeaders(ctx context.Context, x *examination) Finding {
 
 // pages compares a page with what the service answers at --listen.
 func pages(ctx context.Context, x *examination) Finding {
-	const path = "/login/"
+	// The page repeats what a proxy may rewrite.
+	path := "/recover/?handle=" + url.QueryEscape("http://a.invalid "+x.checked.IssuerString)
 	client, base, err := atListener(x.checked)
 	if err != nil {
 		return skipped("%v.", err)

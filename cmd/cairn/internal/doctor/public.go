@@ -249,6 +249,14 @@ func issuer(ctx context.Context, x *examination) Finding {
 				name, address)
 		}
 	}
+	if client, base, err := atListener(x.checked); err == nil {
+		own, text, err := x.askWith(ctx, client, http.MethodGet, base+discoveryPath, nil)
+		if err == nil && own.StatusCode == http.StatusOK && !bytes.Equal(text, body) {
+			return found(Warning, "Let no proxy rewrite answers (no sub_filter in nginx); if this is another "+
+				"instance, restart it with these settings.", "The discovery document at %s is not what the service "+
+				"answers at --listen.", x.checked.IssuerString)
+		}
+	}
 	return ok("The discovery document names the issuer %s.", x.checked.IssuerString)
 }
 
@@ -582,28 +590,51 @@ const requestID = "X-Request-Id"
 // errTooMany is the error for a request that a limit of the service refused.
 var errTooMany = errors.New("429 Too Many Requests")
 
-// onceHeaders are the security headers of the service.
-var onceHeaders = []string{"Content-Security-Policy", "X-Frame-Options", "X-Content-Type-Options", "Referrer-Policy"}
+// onceHeaders are the security headers of the service, and crossHeaders those by which pages of others may read.
+var (
+	onceHeaders  = []string{"Content-Security-Policy", "X-Frame-Options", "X-Content-Type-Options", "Referrer-Policy"}
+	crossHeaders = []string{
+		"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Allow-Headers",
+	}
+)
 
 // securityHeaders compares them with the answer at --listen: browsers obey all policies that they get.
 func securityHeaders(ctx context.Context, x *examination) Finding {
-	const path = "/login/"
-	res, _, err := x.ask(ctx, http.MethodGet, path, nil)
-	if err != nil {
-		return unreached(err)
-	}
 	client, base, err := atListener(x.checked)
-	if err != nil {
+	switch {
+	case err != nil:
 		return skipped("%v.", err)
+	case x.cached:
+		return skipped("A cache answers: see cache.")
 	}
-	own, _, err := x.askWith(ctx, client, http.MethodGet, base+path, nil)
-	if err != nil || own.StatusCode != res.StatusCode {
-		return skipped("The service does not answer at --listen: see service.")
+	fromPage := http.Header{
+		"Origin": {"https://doctor.invalid"}, "Access-Control-Request-Method": {http.MethodPost},
+		"Access-Control-Request-Headers": {"authorization"},
 	}
 	var changed []string
-	for _, name := range onceHeaders {
-		if !slices.Equal(own.Header.Values(name), res.Header.Values(name)) {
-			changed = append(changed, name)
+	for _, request := range []string{"GET /login/", "GET /api/me", "GET " + discoveryPath, "OPTIONS /oauth2/token"} {
+		method, path, _ := strings.Cut(request, " ")
+		res, _, err := x.ask(ctx, method, path, fromPage)
+		if err != nil {
+			return unreached(err)
+		}
+		own, _, err := x.askWith(ctx, client, method, base+path, fromPage)
+		if err != nil || own.Header.Get(requestID) == "" {
+			return skipped("The service does not answer at --listen: see service.")
+		}
+		if res.StatusCode != own.StatusCode && res.StatusCode >= 400 {
+			continue // other findings have what the proxy answers itself
+		}
+		for _, name := range slices.Concat(onceHeaders, crossHeaders) {
+			if slices.Equal(own.Header.Values(name), res.Header.Values(name)) || slices.Contains(changed, name) {
+				continue
+			}
+			if changed = append(changed, name); slices.Contains(crossHeaders, name) {
+				return found(Problem, "Let the proxy pass the Access-Control headers on and add none of its own "+
+					"(no add_header in nginx); pages that may call the API are in allowed-origin.",
+					"The proxy changes or repeats %s in the answer to %s: pages of others may read what they must "+
+						"not, or browsers refuse answers to applications.", name, request)
+			}
 		}
 	}
 	if len(changed) > 0 {
