@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -50,6 +53,19 @@ func TestDocumentClientIsKeptOnceAndRemovedWithItsAllowance(t *testing.T) {
 		must(t, s.KeepDocumentClient(ctx, documentClient(one, "https://a.example.org/cb", "https://evil.example/")))
 		consented(0)
 		must(t, s.KeepDocumentClient(ctx, documentClient(other, "https://b.example.org/cb")))
+		changed := documentClient(other, "https://b.example.org/cb")
+		const key = `{"keys":[{"kty":"EC","crv":"P-256","kid":"%d","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}`
+		for i, change := range []func(){
+			func() { changed.Name = "agents.example.org: Other" }, func() { changed.Scopes = nil },
+			func() { changed.AuthMethod, changed.JWKS = provider.AuthJWT, fmt.Appendf(nil, key, 1) },
+			func() { changed.JWKS = fmt.Appendf(nil, key, 2) },
+		} {
+			change()
+			must(t, s.KeepDocumentClient(ctx, changed))
+			kept, err := s.Client(ctx, other)
+			must(t, err)
+			same(t, fmt.Sprint("change ", i), cmp.Diff(changed, kept, cmpopts.EquateEmpty()), "")
+		}
 		removed, err := s.DisallowClients(ctx, host+"*", act("client.disallow"))
 		if err != nil || !slices.Equal(removed, []string{one}) {
 			t.Errorf("removed %v, %v", removed, err)

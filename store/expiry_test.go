@@ -343,6 +343,14 @@ func TestEndIsToldOnceInTime(t *testing.T) {
 		if by, _, err := s.Users(ctx, account.UserQuery{EndingBy: noon.Add(30 * day)}); err != nil || len(by) != 1 || by[0].Handle != "ada" {
 			t.Errorf("ending: %v, %v", handlesOf(by), err)
 		}
+		kim := addUser(t, s, "kim")
+		for f, days := range map[string]time.Duration{"coach": 40, "board": 41, "press": 42} {
+			change := account.FlagChange{f: {On: true, SetEnd: true, EndsAt: noon.Add(days * day)}}
+			_, err := s.SetFlags(ctx, kim.Sub, change, noon, act("user.flags"))
+			must(t, err)
+		}
+		pass(25 * day) // of nobody who was told in time
+		check("kim 336h0m0s board", "kim 336h0m0s press", "kim 24h0m0s coach")
 	})
 }
 

@@ -206,6 +206,10 @@ func TestLastFactorStaysWhereOneIsDemanded(t *testing.T) {
 			must(t, addPasskey(t, s, key, 20))
 			o.Demanded = account.ACRPhishingResistant
 			want(t, s.RemovePasskey(ctx, u.Sub, key.ID, o), account.ErrFactorDemanded)
+			spare := newPasskey("", name("spare", round))
+			spare.Sub = u.Sub
+			must(t, addPasskey(t, s, spare, 20))
+			must(t, s.RemovePasskey(ctx, u.Sub, spare.ID, o))
 			o.Demanded = account.ACRTwoFactors
 			errs := race(2, func(i int) error {
 				if i == 0 {
