@@ -46,6 +46,11 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 			thief.Call("PATCH", "/api/admin/users/cy", map[string]any{"display_name": "Cy"}).Is(200)
 			add("mole")
 			add("gone")
+			set := thief.Call("POST", "/api/admin/users/mole/reset-password-code", nil).Is(201).JSON()["code"]
+			mole := w.Browser() // who is an administrator by the thief, and adds one more
+			mole.Call("POST", "/api/auth/reset-password", map[string]any{"handle": "mole", "code": set, "password": password}).Is(200)
+			mole.Login("mole", password).Is(200)
+			mole.Call("POST", "/api/admin/users", map[string]any{"handle": "mole2", "flags": map[string]bool{"admin": true}}).Is(201)
 			thief.Page("/admin/users/paste", "people", "Pasted One, , admin, pasted", "sure", "yes").Is(200)
 			give("bob", true)
 			give("cy", true)
@@ -67,7 +72,7 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 				listed = append(listed, fmt.Sprint(a["id"], " ", a["kind"], " ", a["name"], " ", a["detail"]))
 			}
 			slices.Sort(listed)
-			want := []string{" code honest ", " code longago ", " code mole ", " code pasted ", ` setting contact ""`, "account:joined account joined ", "account:mole account mole ", "account:pasted account pasted ", "address:moved address moved ", "lift:back lift back ", "permission:bob:admin permission bob admin", "reset:taken reset taken "}
+			want := []string{" code honest ", " code longago ", " code pasted ", ` setting contact ""`, "account:joined account joined ", "account:mole account mole ", "account:mole2 account mole2 ", "account:pasted account pasted ", "address:moved address moved ", "lift:back lift back ", "permission:bob:admin permission bob admin", "reset:mole reset mole ", "reset:taken reset taken "}
 			sameList(t, "listed", listed, want)
 			path, form := c[0], c[1:]
 			root.Page(path, form...).Is(200).Shows(`value="account:mole"`, `value="address:moved"`, `value="lift:back"`, `value="account:pasted"`, `value="permission:bob:admin"`, `value="account:joined"`, `value="reset:taken"`, "contact", "honest").
@@ -85,16 +90,16 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 			untouched("an act that is not listed")
 			// Of the last step, which would leave only an administrator with an end.
 			root.Call("PUT", "/api/admin/users/root/flags", map[string]string{"admin": "2099-12-24"}).Is(200)
-			root.Page(path, append(sure, "undo", "permission:bob:admin", "undo", "account:joined")...).Is(409)
+			root.Page(path, append(sure, "undo", "permission:bob:admin", "undo", "account:joined", "undo", "account:mole")...).Is(409)
 			untouched("what would leave no administrator")
 			forever := account.FlagChange{account.FlagAdmin: {On: true, SetEnd: true}}
 			_, err := w.Administration().SetFlags(t.Context(), account.Operator(), w.User("root"), forever)
 			must(t, err)
-			done := root.Page(path, append(sure, "undo", "account:mole", "undo", "account:pasted", "undo", "permission:bob:admin", "undo", "address:moved", "undo", "lift:back", "undo", "account:joined", "undo", "reset:taken")...)
+			done := root.Page(path, append(sure, "undo", "account:mole", "undo", "account:pasted", "undo", "permission:bob:admin", "undo", "address:moved", "undo", "lift:back", "undo", "account:joined", "undo", "reset:taken", "undo", "account:mole2")...)
 			if done.Status != 303 && path != selected || path == selected && done.Status != 200 {
 				t.Errorf("status %d", done.Status)
 			}
-			if !w.User("joined").Suspended() || !w.User("taken").Suspended() || !w.User("mole").Suspended() || !w.User("pasted").Suspended() || !w.User("back").Suspended() || w.User("moved").EmailVerified || w.User("bob").Has(account.FlagAdmin) || w.User("bob").Suspended() || w.User("longago").Suspended() {
+			if !w.User("mole2").Suspended() || !w.User("joined").Suspended() || !w.User("taken").Suspended() || !w.User("mole").Suspended() || !w.User("pasted").Suspended() || !w.User("back").Suspended() || w.User("moved").EmailVerified || w.User("bob").Has(account.FlagAdmin) || w.User("bob").Suspended() || w.User("longago").Suspended() {
 				t.Error("not undone as ticked")
 			}
 		})

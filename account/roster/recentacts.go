@@ -35,34 +35,30 @@ var errActsNamed = web.NewProblem(409, "invalid_acts",
 
 // RecentActs lists what users did as administrators, newest first, never nil: accounts that they added, invited or let
 // in again, or for which they made a code that was used, addresses that they verified and permissions that they gave,
-// as far as these are still there, codes and links that still work, and settings.
+// as far as these are still there, codes and links that still work, and settings. What administrators whom they made
+// or took over did is listed too.
 func (a *Administration) RecentActs(ctx context.Context, users ...account.User) ([]RecentAct, error) {
 	list, codes := []RecentAct{}, []RecentAct{}
-	for _, u := range users {
-		for _, act := range recentKinds {
-			rows, err := a.AuditLog(ctx, account.AuditQuery{Person: u.Handle, Kind: act.Action,
-				From: a.Now().Add(-account.Recently), Limit: maxRecentActs})
-			if err != nil {
-				return nil, err
-			}
-			for _, row := range rows {
-				if row.Actor == u.Handle && row.Target != u.Handle {
-					list = append(list, actsOf(row)...)
-				}
-			}
-		}
-		joined, _, err := a.Store().Users(ctx, account.UserQuery{InvitedBy: u.Handle, Sort: account.SortNewest,
-			Limit: maxRecentActs})
+	for i, all := 0, users; i < len(all); i++ {
+		did, err := a.didBy(ctx, all[i])
 		if err != nil {
 			return nil, err
 		}
-		for _, j := range joined {
-			if j.CreatedAt.After(a.Now().Add(-account.Recently)) {
-				added := account.Audit{Action: account.AddUser.Action, Target: j.Handle, At: j.CreatedAt}
-				list = append(list, actsOf(added)...)
+		list = append(list, did...)
+		there, err := a.Store().UsersByHandle(ctx, namesOf(did))
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range there {
+			known := slices.ContainsFunc(all, func(o account.User) bool { return o.Sub == u.Sub })
+			if u.Has(account.FlagAdmin) && !known {
+				all = append(slices.Clip(all), u)
 			}
 		}
-		made, err := a.Store().MadeByOthers(ctx, u.Sub, "", a.Now())
+		if i >= len(users) {
+			continue
+		}
+		made, err := a.Store().MadeByOthers(ctx, all[i].Sub, "", a.Now())
 		if err != nil {
 			return nil, err
 		}
@@ -74,6 +70,43 @@ func (a *Administration) RecentActs(ctx context.Context, users ...account.User) 
 	list = append(list, codes...)
 	slices.SortStableFunc(list, func(a, b RecentAct) int { return b.At.Compare(a.At) })
 	return list[:min(len(list), maxRecentActs)], err
+}
+
+// didBy returns what a user did, whether it is there or not.
+func (a *Administration) didBy(ctx context.Context, u account.User) (list []RecentAct, err error) {
+	since := a.Now().Add(-account.Recently)
+	for _, act := range recentKinds {
+		rows, err := a.AuditLog(ctx, account.AuditQuery{Person: u.Handle, Kind: act.Action, From: since,
+			Limit: maxRecentActs})
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			if row.Actor == u.Handle && row.Target != u.Handle {
+				list = append(list, actsOf(row)...)
+			}
+		}
+	}
+	joined, _, err := a.Store().Users(ctx, account.UserQuery{InvitedBy: u.Handle, Sort: account.SortNewest,
+		Limit: maxRecentActs})
+	for _, j := range joined {
+		if j.CreatedAt.After(since) {
+			added := account.Audit{Action: account.AddUser.Action, Target: j.Handle, At: j.CreatedAt}
+			list = append(list, actsOf(added)...)
+		}
+	}
+	return list, err
+}
+
+// namesOf returns the people of the acts, but for who got another permission than that of an administrator.
+func namesOf(list []RecentAct) (names []string) {
+	for _, act := range list {
+		if act.ID != "" && (act.Kind != templates.ActPermission || act.Detail == account.FlagAdmin) {
+			names = append(names, act.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func actsOf(row account.Audit) (list []RecentAct) {
@@ -117,20 +150,17 @@ func actsOf(row account.Audit) (list []RecentAct) {
 // undoable leaves out accounts that are suspended or gone, addresses that are not verified or were chosen later,
 // permissions that their holders have lost, and what is there twice.
 func (a *Administration) undoable(ctx context.Context, list []RecentAct) ([]RecentAct, error) {
-	there := map[string]account.User{}
+	there, names := map[string]account.User{}, []string(nil)
 	for _, act := range list {
-		if act.ID != "" {
-			there[act.Name] = account.User{}
-		}
+		names = append(names, act.Name)
 	}
-	for handles := range slices.Chunk(slices.Sorted(maps.Keys(there)), MaxAtOnce) {
-		users, err := a.Store().UsersByHandle(ctx, handles)
-		if err != nil {
-			return nil, err
-		}
-		for _, u := range users {
-			there[u.Handle] = u
-		}
+	slices.Sort(names)
+	users, err := a.Store().UsersByHandle(ctx, slices.Compact(names))
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range users {
+		there[u.Handle] = u
 	}
 	seen, failed := map[string]bool{}, error(nil)
 	list = slices.DeleteFunc(list, func(act RecentAct) bool {
