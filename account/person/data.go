@@ -2,7 +2,6 @@ package person
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/cairn-id/cairn/account"
@@ -30,7 +29,7 @@ func (s *Service) DeleteAccount(ctx context.Context, c account.Caller, in Confir
 		return err
 	}
 	a.Address = "" // the address is personal data, so the audit row has none
-	if err := s.Store().DeleteUser(ctx, u.Sub, s.Now(), a); err != nil && !errors.Is(err, account.ErrUserNotFound) {
+	if err := s.Store().DeleteUser(ctx, u.Sub, s.Now(), a); err != nil {
 		return fmt.Errorf("delete own account: %w", err)
 	}
 	web.Note(ctx, "account_deleted")
