@@ -683,6 +683,31 @@ func (s *lateStore) ReplaceRecoveryCodes(
 	return s.Store.ReplaceRecoveryCodes(ctx, sub, codes, now, a)
 }
 
+func (s *lateStore) CreateInvite(ctx context.Context, i account.Invite, most int, a account.Audit) error {
+	s.reset()
+	return s.Store.CreateInvite(ctx, i, most, a)
+}
+
+// A form whose first sending is under way makes one invite, which whoever is still signed in sees.
+func TestSecondSendingIsAnsweredAsTheFirst(t *testing.T) {
+	late := &lateStore{}
+	w := accounttest.New(t, func(o *accounttest.Options) { late.Store, o.Store = o.Store, late })
+	b := w.Member("ada")
+	const path, sent = "/account/invites", "/account/invites?notice=invite-created#invites"
+	for i, to := range []string{sent, "/login/?unsent=1"} {
+		once, first := fmt.Sprint(i), b.Clone()
+		late.meanwhile = func() {
+			late.meanwhile = nil
+			first.Page(path, "once", once).RedirectsTo(sent)
+			if i == 1 {
+				first.Call("POST", "/api/auth/logout", nil).Is(200)
+			}
+		}
+		b.Page(path, "once", once).RedirectsTo(to)
+	}
+	w.SignedIn("ada").Call("GET", "/api/invites", nil).Is(200).Shows(`"remaining":1`)
+}
+
 // A thief's request that is under way when the owner has everything ended adds nothing.
 func TestNoFactorIsAddedInASessionThatHasEnded(t *testing.T) {
 	late := &lateStore{}
