@@ -40,6 +40,12 @@ func TestNewAdministratorsAreTold(t *testing.T) {
 		"another permission": {nil, func(_ *world, root *accounttest.Browser) {
 			root.Call("PUT", "/api/admin/users/mole/flags", map[string]bool{"activity": true}).Is(200)
 		}, false},
+		"another permission of a member": {lose, func(_ *world, root *accounttest.Browser) {
+			root.Call("PUT", "/api/admin/users/mole/flags", map[string]bool{"activity": true}).Is(200)
+		}, false},
+		"end put off": {nil, func(w *world, root *accounttest.Browser) {
+			root.Call("PUT", "/api/admin/users/mole/end", map[string]any{"ends": w.Clock.Now().Add(time.Hour).Format(time.RFC3339)}).Is(200)
+		}, false},
 		"suspension lifted": {func(_ *world, root *accounttest.Browser) {
 			root.Call("POST", "/api/admin/users/mole/suspend", nil).Is(200)
 		}, func(_ *world, root *accounttest.Browser) {

@@ -86,7 +86,7 @@ func suspendedAt(suspended, ends, now int64) time.Time {
 // SetEndOfAll implements account.Store.
 func (s *Store) SetEndOfAll(ctx context.Context, ends, now time.Time, rows map[string]account.Audit) error {
 	return s.changeAccessOf(ctx, "set end of accounts", rows, func(tx *engine.Tx, users []account.User) {
-		users = slices.DeleteFunc(users, func(u account.User) bool { return u.EndsAt.Equal(ends) && !u.Ended() })
+		users = slices.DeleteFunc(users, func(u account.User) bool { return u.EndsAt.Equal(ends) })
 		if len(users) == 0 { // somebody was faster
 			return
 		}

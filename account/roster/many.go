@@ -203,7 +203,7 @@ func (a *Administration) EndingAt(ends time.Time) Change {
 	}
 	return Change{
 		act: account.SetEnd, event: "user_end", wrong: account.CheckEnd(ends, a.Now()), obstacle: ownAccount,
-		same:     func(u account.User) bool { return ends.Equal(u.EndsAt) && !u.Ended() },
+		same:     func(u account.User) bool { return ends.Equal(u.EndsAt) },
 		promotes: func(u account.User) bool { return u.Ended() && u.Has(account.FlagAdmin) },
 		row:      func(account.User) (string, []string) { return detail, []string{"ends", until} },
 		store: func(
