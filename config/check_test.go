@@ -31,12 +31,8 @@ func TestTheDefaultsWork(t *testing.T) {
 	if c.LogLevel != slog.LevelInfo || c.LogFormat != "" || c.Listen != "127.0.0.1:4040" || c.Database != "cairn.db" {
 		t.Errorf("%+v", c)
 	}
-	if c.StatusTTL != time.Minute {
-		t.Errorf("status lists live %v", c.StatusTTL)
-	}
-	if diff := cmp.Diff(config.DefaultRateLimits(), c.RateLimits); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	same(t, "status lists live", c.StatusTTL, time.Minute)
+	equal(t, "-", c.RateLimits, config.DefaultRateLimits())
 	if w := c.Warnings(); len(w) != 0 {
 		t.Errorf("warnings %q", w)
 	}
@@ -272,16 +268,13 @@ func TestWhatWorksIsAccepted(t *testing.T) {
 		s.LogLevel, s.LogFormat = "debug", "json"
 	}).Check()
 	must(t, err)
-	if diff := cmp.Diff(&config.TLSFiles{CertFile: "c.pem", KeyFile: "k.pem"}, c.TLS); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, "TLS", c.TLS, &config.TLSFiles{CertFile: "c.pem", KeyFile: "k.pem"})
 	var proxies []string
 	for _, p := range c.TrustedProxies {
 		proxies = append(proxies, p.String())
 	}
-	if diff := cmp.Diff([]string{"10.0.0.0/8", "192.0.2.7/32", "2001:db8::/32", "::1/128", "192.0.2.8/32", "10.1.0.0/16"}, proxies); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	equal(t, "-",
+		proxies, []string{"10.0.0.0/8", "192.0.2.7/32", "2001:db8::/32", "::1/128", "192.0.2.8/32", "10.1.0.0/16"})
 	if !c.TrustedProxies[4].Contains(netip.MustParseAddr("::ffff:192.0.2.8").Unmap()) {
 		t.Error("a mapped address does not match itself")
 	}
@@ -327,18 +320,14 @@ func TestALimitChangesOnlyItself(t *testing.T) {
 	want["login-account"] = config.Limit{Count: 4, Window: 30 * time.Minute}
 	want["token"] = config.Limit{}
 	want["all"] = config.Limit{Count: 100000, Window: 10 * time.Second}
-	if diff := cmp.Diff(want, c.RateLimits); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	equal(t, "-", c.RateLimits, want)
 	c, err = with(func(s *config.Settings) { s.RateLimits = []string{"login=off", "reset=off"} }).Check()
 	must(t, err)
 	want = config.DefaultRateLimits()
 	for _, off := range []string{"login", "login-address", "login-account", "sign-in", "reset"} {
 		want[off] = config.Limit{}
 	}
-	if diff := cmp.Diff(want, c.RateLimits); diff != "" {
-		t.Errorf("login=off: -want +got\n%s", diff)
-	}
+	equal(t, "login=off: -", c.RateLimits, want)
 }
 
 // What works and may not be meant is told at the start, and not by a browser that finds nothing. Behind a proxy the two

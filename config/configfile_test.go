@@ -163,25 +163,17 @@ func TestAWrittenConfigFileIsFound(t *testing.T) {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 	before, _ := os.ReadFile(file)
-	if err := config.WriteConfig(file, config.Settings{Issuer: "http://other"}); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("written twice: %v", err)
-	}
-	if after, _ := os.ReadFile(file); string(after) != string(before) {
-		t.Error("the file was overwritten")
-	}
-	if left, _ := os.ReadDir(dir); len(left) != 1 {
-		t.Errorf("%d files in the folder", len(left))
-	}
+	fails(t, "written twice", config.WriteConfig(file, config.Settings{Issuer: "http://other"}), fs.ErrExist)
+	after, _ := os.ReadFile(file)
+	same(t, "the file was overwritten", string(after), string(before))
+	left, _ := os.ReadDir(dir)
+	same(t, "files in the folder", len(left), 1)
 	p, e, err := found(t, []string{filepath.Join(dir, "none.yaml"), file}, "serve")
 	must(t, err)
 	want := config.Defaults()
 	want.Issuer, want.Listen, want.Database, want.PrivateKeyFile = s.Issuer, s.Listen, s.Database, s.PrivateKeyFile
-	if diff := cmp.Diff(want, p.Serve.Settings); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
-	if e.ConfigFile() != file {
-		t.Errorf("read from %q", e.ConfigFile())
-	}
+	equal(t, "-", p.Serve.Settings, want)
+	same(t, "read", e.ConfigFile(), file)
 	// A file that is named is read instead, not besides.
 	p, _, err = found(t, []string{file}, "serve", "--config", write(t, "other.yaml", "listen: :1"))
 	if err != nil || p.Serve.Listen != ":1" || p.Serve.Issuer != config.Defaults().Issuer {

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cairn-id/cairn/config"
 )
 
@@ -33,9 +31,7 @@ func TestAnEnvFileIsReadLikeAnEnvironment(t *testing.T) {
 	want := config.Defaults()
 	want.Listen, want.LogLevel, want.LogFormat = "127.0.0.1:5000", "debug", "json"
 	want.Database, want.CookieName = `with blanks # and \ $HOME.db`, `with "quotes" and \ \n $HOME`
-	if diff := cmp.Diff(want, p.Serve.Settings); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	equal(t, "-", p.Serve.Settings, want)
 	if v, ok := e.Lookup("SERVICE_AUTH_JWT_SECRET"); v != "0123456789abcdef0123456789abcdef==" || !ok {
 		t.Errorf("the secret is not in reach of Lookup (%v)", ok)
 	}

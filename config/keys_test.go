@@ -23,6 +23,7 @@ import (
 	"testing"
 
 	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/internal/assert"
 )
 
 // The keys of all tests: making one takes long.
@@ -200,9 +201,7 @@ func TestAnUnfitKeyIsRefused(t *testing.T) {
 			refused(t, err, append(tt.words, "--private-key-file (SERVICE_OIDC_PRIVATE_KEY_FILE): ", path)...)
 			_, err = config.LoadSigningKeys(write(t, "good.pem", good), []string{path})
 			refused(t, err, append(tt.words, "--additional-key-file (SERVICE_OIDC_ADDITIONAL_KEY_FILES): ", path)...)
-			if strings.Contains(fmt.Sprint(err), "hunter2") {
-				t.Errorf("the error repeats the file: %v", err)
-			}
+			lacks(t, fmt.Sprintf("the error repeats the file: %v", err), fmt.Sprint(err), "hunter2")
 		})
 	}
 }
@@ -221,9 +220,7 @@ func TestAKeySetThatContradictsItselfIsRefused(t *testing.T) {
 	refused(t, err, "--private-key-file", "cannot sign")
 	_, err = config.LoadSigningKeys(filepath.Join(t.TempDir(), "gone.pem"), nil)
 	refused(t, err, "--private-key-file", "gone.pem", "cairn keys generate")
-	if !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%v does not wrap os.ErrNotExist", err)
-	}
+	fails(t, "does not wrap os.ErrNotExist", err, os.ErrNotExist)
 	_, err = config.LoadSigningKeys(t.TempDir(), nil)
 	refused(t, err, "--private-key-file", "is a folder")
 }
@@ -268,13 +265,10 @@ func TestKeyFileIsNotOverwritten(t *testing.T) {
 	for _, taken := range []string{path, link, folder} {
 		_, err = config.GenerateKey(taken, 2048)
 		refused(t, err, taken, "never overwritten")
-		if !errors.Is(err, os.ErrExist) {
-			t.Errorf("%v does not wrap os.ErrExist", err)
-		}
+		fails(t, "does not wrap os.ErrExist", err, os.ErrExist)
 	}
-	if after, _ := os.ReadFile(path); string(after) != string(before) {
-		t.Error("the key has changed")
-	}
+	after, _ := os.ReadFile(path)
+	same(t, "the key has changed", string(after), string(before))
 	_, err = config.GenerateKey(filepath.Join(folder, "none", "signing.pem"), 2048)
 	refused(t, err, "key file cannot be written")
 	for _, bits := range []int{0, 1024, 2047, 16384} {
@@ -287,9 +281,6 @@ func TestKeyFileIsNotOverwritten(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var equal, fails, has, lacks, must = assert.Equal, assert.Fails, assert.Has, assert.Lacks, assert.Must
+
+func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/cairn-id/cairn/config"
 )
@@ -111,9 +110,7 @@ func TestTheFirstSourceWins(t *testing.T) {
 			p, _, err := parse(t, tt.environ, args...)
 			must(t, err)
 			got := append([]string{p.Serve.CookieName}, p.Serve.TrustedProxies...)
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("-want +got\n%s", diff)
-			}
+			equal(t, "-", got, tt.want)
 		})
 	}
 }
@@ -123,9 +120,7 @@ func TestOnlyTheCopyOfTheEnvironmentIsRead(t *testing.T) {
 	t.Setenv("SERVICE_CONFIG", "/nonexistent")
 	p, e, err := parse(t, nil, "serve")
 	must(t, err)
-	if p.Serve.CookieName != "cairn_session" {
-		t.Errorf("cookie name %q comes from the process", p.Serve.CookieName)
-	}
+	same(t, "cookie name comes from the process", p.Serve.CookieName, "cairn_session")
 	if v, ok := e.Lookup("SERVICE_COOKIE_NAME"); ok {
 		t.Errorf("Lookup finds %q", v)
 	}
@@ -177,9 +172,7 @@ func TestHelpNamesTheVariables(t *testing.T) {
 	}
 	text := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{"$SERVICE_LISTEN", "$SERVICE_OIDC_ISSUER", "$SERVICE_OIDC_ADDITIONAL_KEY_FILES", "$SERVICE_CONFIG", "$SERVICE_LOG_FORMAT", "cairn.db"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the help lacks %s", want)
-		}
+		has(t, "the help lacks", text, want)
 	}
 	if strings.Contains(text, "JWT_SECRET") || strings.Contains(text, "()") {
 		t.Errorf("the help is wrong:\n%s", out.String())
@@ -193,12 +186,8 @@ func TestTheSettingsHaveTheirNamesAndDefaults(t *testing.T) {
 	want := config.Settings{
 		Listen: "127.0.0.1:4040", Issuer: "http://localhost:4040", Database: "cairn.db", CookieName: "cairn_session", DeviceBinding: "on", StatusTTL: "60s", ShutdownDelay: "0s", BackupEvery: "24h", BackupKeep: "14", Signer: "auto", LogLevel: "info",
 	}
-	if diff := cmp.Diff(want, p.Serve.Settings); diff != "" {
-		t.Errorf("parsed defaults, -want +got\n%s", diff)
-	}
-	if diff := cmp.Diff(want, config.Defaults()); diff != "" {
-		t.Errorf("Defaults, -want +got\n%s", diff)
-	}
+	equal(t, "parsed defaults, -", p.Serve.Settings, want)
+	equal(t, "Defaults, -", config.Defaults(), want)
 	if v, ok := e.Lookup("SERVICE_LISTEN"); ok {
 		t.Errorf("Lookup invents %q", v)
 	}
@@ -214,9 +203,7 @@ func TestTheSettingsHaveTheirNamesAndDefaults(t *testing.T) {
 		CookieName: "cn", DeviceBinding: "off", StatusTTL: "5s", ShutdownDelay: "7s", TLSCertFile: "tc", TLSKeyFile: "tk", TrustedProxies: []string{"t", "u"}, AllowedOrigins: []string{"o", "p"},
 		RateLimits: []string{"r=1/1m", "s=off"}, SMTPURL: "su", SMTPPasswordFile: "sp", MailFrom: "mf", BackupDir: "bd", BackupEvery: "2h", BackupKeep: "3", BackupRecipient: "age1r", BackupCommand: "bc", Signer: "go", NoOIDC: true, LogLevel: "l", LogFormat: "f",
 	}
-	if diff := cmp.Diff(want, p.Serve.Settings); diff != "" {
-		t.Errorf("from the environment, -want +got\n%s", diff)
-	}
+	equal(t, "from the environment, -", p.Serve.Settings, want)
 }
 
 func TestTheDocumentedTableIsThatOfTheProgram(t *testing.T) {
@@ -252,7 +239,5 @@ func TestASlipInTheEnvironmentIsOnlyAWarning(t *testing.T) {
 			t.Errorf("warning %q, want %q", got[i], want)
 		}
 	}
-	if strings.Contains(strings.Join(got, ""), "hunter2") {
-		t.Error("a warning repeats a value")
-	}
+	lacks(t, "a warning repeats a value", strings.Join(got, ""), "hunter2")
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cairn-id/cairn/account"
 )
 
@@ -51,29 +49,19 @@ func TestMalformedClaimsParameterIsRefused(t *testing.T) {
 func TestClaimsParameterRequestsOnlyItsClaims(t *testing.T) {
 	got, err := parseClaims(`{"userinfo":{"phone_number":null,"name":{"essential":true},"password_hash":null,"sub":null},"id_token":{"email":null,"acr":{"values":["2"]},"sub":{"value":"u","values":["v"]}}}`)
 	must(t, err)
-	if diff := cmp.Diff([]string{"name", "phone_number"}, got.UserInfo); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]string{"email"}, got.IDToken); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, "UserInfo", got.UserInfo, []string{"name", "phone_number"})
+	equal(t, "IDToken", got.IDToken, []string{"email"})
 	if !got.acr.requested || got.acr.essential || !slices.Equal(got.acr.values, []string{"2"}) || !got.admits("u") || !got.admits("v") || got.admits("") || got.admits("w") {
 		t.Errorf("acr %v, subs %v", got.acr, got.subs)
 	}
-	if diff := cmp.Diff([]string{"profile", "phone", "email"}, got.scopes()); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, "scopes", got.scopes(), []string{"profile", "phone", "email"})
 	client := &Client{Scopes: []string{"openid", "profile"}}
 	stored := got.only(client).stored()
-	if stored != `{"u":["name"]}` {
-		t.Errorf("stored %s", stored)
-	}
+	same(t, "stored", stored, `{"u":["name"]}`)
 	if back := storedClaims(stored, &Client{Scopes: []string{"openid"}}); len(back.UserInfo) > 0 {
 		t.Errorf("read back for a client that lost the scope: %v", back)
 	}
-	if len(got.UserInfo) != 2 {
-		t.Error("the request itself was changed")
-	}
+	same(t, "the request itself was changed", len(got.UserInfo), 2)
 }
 
 // FuzzClaimsParameter: what is read consists of claims that exist, keeps in a
@@ -110,14 +98,10 @@ func FuzzClaimsParameter(f *testing.F) {
 
 func TestEmptyClaimIsOmitted(t *testing.T) {
 	got := claimsOf(account.User{Sub: "u", Handle: "ada", DisplayName: "Ada"}, &Client{}, Scopes, nil)
-	if diff := cmp.Diff(map[string]any{"name": "Ada", "preferred_username": "ada", "groups": []string{}}, got); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, "got", got, map[string]any{"name": "Ada", "preferred_username": "ada", "groups": []string{}})
 	// A claim asked for by name comes alone.
 	got = claimsOf(account.User{Handle: "ada", DisplayName: "Ada", Email: "ada@example.org"}, &Client{}, []string{"openid"}, []string{"email_verified", "nickname"})
-	if diff := cmp.Diff(map[string]any{"email_verified": false}, got); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, "got", got, map[string]any{"email_verified": false})
 }
 
 // What a client may not know as a group, its own claims do not tell by the scope of groups.
@@ -132,8 +116,6 @@ func TestGroupsCoverOnlyFlagsThatTheClientIsTold(t *testing.T) {
 		{all, "coach", []string{"groups"}, true}, {all, account.FlagAdmin, []string{"groups"}, false},
 		{named, "coach", []string{"groups"}, true}, {named, "board", []string{"groups"}, false}, {named, "coach", []string{"openid"}, false},
 	} {
-		if got := covers(c.client, c.scopes, flagEntry+c.flag+"}"); got != c.want {
-			t.Errorf("%+v: %t", c, got)
-		}
+		same(t, c, covers(c.client, c.scopes, flagEntry+c.flag+"}"), c.want)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/provider"
 )
 
@@ -15,9 +16,7 @@ func TestClientIsHeldToTheRulesAsAWhole(t *testing.T) {
 		c.RedirectURIs = []string{"https://app.example.org/cb"}
 		return c
 	}
-	if err := good().Check(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, good().Check())
 	for _, c := range []struct {
 		member string
 		change func(*provider.Client)
@@ -105,9 +104,7 @@ func TestOperatorIsWarnedOfClaimsThatMembersChoose(t *testing.T) {
 	} {
 		c := provider.NewClient("app", "App", time.Now())
 		c.RedirectURIs, c.Claims = []string{"https://app.example.org/cb"}, []string{rule}
-		if err := c.Check(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Check())
 		a := provider.API{Claims: c.Claims}
 		for _, got := range [][]string{c.Warnings(), a.Warnings()} {
 			if (len(got) == 1 && strings.Contains(got[0], "members choose their")) != warned || !warned && len(got) > 0 {
@@ -194,3 +191,5 @@ func TestBackchannelLogoutURIRules(t *testing.T) {
 		}
 	}
 }
+
+var must = assert.Must

@@ -25,6 +25,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/internal/assert"
 )
 
 // assertionStorage gives the clients of a test and takes each assertion once; the other
@@ -362,9 +363,8 @@ func TestUnsuitableKeyDoesNotVerify(t *testing.T) {
 		"Ed25519 by alg": {keySet(t, rsaKey, jose.JSONWebKey{Key: k.ed.Public()}), "", "EdDSA", true}, "one of two by alg": {keySet(t, rsaKey, jose.JSONWebKey{Key: &k.ec.PublicKey}), "", "ES256", true}, "private": {keySet(t, jose.JSONWebKey{Key: k.rsa}), "", "RS256", false}, "for encryption": {keySet(t, jose.JSONWebKey{Key: &k.rsa.PublicKey, Use: "enc"}), "", "RS256", false},
 		"a kid that the key lacks": {keySet(t, rsaKey), "a", "RS256", false}, "unreadable beside it": {[]byte(strings.Replace(string(keySet(t, rsaKey)), `[`, `[{"kty":"X"},7,`, 1)), "", "RS256", true}, "no set": {nil, "", "RS256", false},
 	} {
-		if _, ok := (&Client{JWKS: c.set}).keyFor(c.kid, c.alg); ok != c.want {
-			t.Errorf("%s: %v", name, ok)
-		}
+		_, ok := (&Client{JWKS: c.set}).keyFor(c.kid, c.alg)
+		same(t, name, ok, c.want)
 	}
 }
 
@@ -408,16 +408,11 @@ func TestEndedSecretIsRefusedWhileTheClientIsReadAnew(t *testing.T) {
 		synctest.Wait() // it waits for the storage
 		go func() { results <- status("first") }()
 		for range 2 {
-			if got := <-results; got != http.StatusUnauthorized {
-				t.Errorf("an hour after its end the secret gives %d", got)
-			}
+			same(t, "an hour after its end the secret gives", <-results, http.StatusUnauthorized)
 		}
 	})
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var equal, fails, must = assert.Equal, assert.Fails, assert.Must
+
+func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }

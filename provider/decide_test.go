@@ -101,9 +101,7 @@ func TestAnsweredClassIsTheFirstThatWasAskedFor(t *testing.T) {
 		"first": {acrRequest{true, false, []string{"2", "1"}}, "phr", "2"}, "second": {acrRequest{true, false, []string{"phr", "2", "1"}}, "2", "2"},
 		"none": {acrRequest{true, false, []string{"phr"}}, "2", "2"}, "unknown": {acrRequest{true, false, []string{"urn:x"}}, "1", "1"},
 	} {
-		if got := c.a.answer(c.class); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		same(t, name, c.a.answer(c.class), c.want)
 	}
 }
 

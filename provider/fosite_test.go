@@ -63,9 +63,7 @@ func TestFailedRevocationIsKept(t *testing.T) {
 	grants := &brokenStorage{err: away}
 	s, x := fositeStorage{grants, time.Now}, &exchange{client: &Client{ID: "app"}}
 	ctx := withExchange(t.Context(), x)
-	if err := s.RevokeAccessToken(ctx, "x"); !errors.Is(err, away) {
-		t.Errorf("%v", err)
-	}
+	fails(t, "RevokeAccessToken", s.RevokeAccessToken(ctx, "x"), away)
 	grants.err = nil
 	if err := s.RevokeRefreshToken(ctx, "x"); err != nil || !errors.Is(x.revocation, away) || !x.reused {
 		t.Errorf("%v: the second, good revocation hides the first: %+v", err, x)

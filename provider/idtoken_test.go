@@ -94,11 +94,7 @@ func TestPublicKeySignsForNoClient(t *testing.T) {
 		without int
 	}{{private, 0}, {private.Public(), 1}} {
 		keys := []jose.JSONWebKey{c.key}
-		if got := len(CheckKeys(clients, keys)); got != c.without {
-			t.Errorf("%d clients without a key, want %d", got, c.without)
-		}
-		if got := len(CheckAPIKeys(apis, keys)); got != c.without {
-			t.Errorf("%d APIs without a key, want %d", got, c.without)
-		}
+		same(t, "clients without a key", len(CheckKeys(clients, keys)), c.without)
+		same(t, "APIs without a key", len(CheckAPIKeys(apis, keys)), c.without)
 	}
 }

@@ -49,9 +49,7 @@ func newBench(b *testing.B) *bench {
 	b.Helper()
 	must := func(err error) {
 		b.Helper()
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 	}
 	ctx := b.Context()
 	st := storetest.New(b)
@@ -136,9 +134,7 @@ func (s *bench) tokenRequest(scope string) *http.Request {
 // cpu is the processor time of this process so far.
 func cpu(b *testing.B) time.Duration {
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
@@ -180,9 +176,7 @@ func BenchmarkAuthorizeEndpoint(b *testing.B) {
 func BenchmarkUserinfoEndpoint(b *testing.B) {
 	s := newBench(b)
 	var answer map[string]any
-	if err := json.Unmarshal(s.do(s.tokenRequest(""), http.StatusOK).Body.Bytes(), &answer); err != nil {
-		b.Fatal(err)
-	}
+	must(b, json.Unmarshal(s.do(s.tokenRequest(""), http.StatusOK).Body.Bytes(), &answer))
 	token, _ := answer["access_token"].(string)
 	b.ReportAllocs()
 	b.ResetTimer()

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -77,9 +75,7 @@ func TestPlacesInTheStatusListsAreGivenOnce(t *testing.T) {
 			must(t, err)
 			revoked += len(set)
 		}
-		if revoked != 8 {
-			t.Errorf("%d are revoked, want 8", revoked)
-		}
+		same(t, "are revoked", revoked, 8)
 	})
 }
 
@@ -108,9 +104,7 @@ func TestPlaceOfAGrantIsFreeWhenItsTokensHaveExpired(t *testing.T) {
 			must(t, err)
 			set, err := s.RevokedIndices(ctx, g.StatusList)
 			must(t, err)
-			if len(set) != step.want {
-				t.Errorf("after %s: %d bits, want %d", step.after, len(set), step.want)
-			}
+			same(t, fmt.Sprintf("after %s: bits", step.after), len(set), step.want)
 		}
 	})
 }
@@ -128,9 +122,7 @@ func TestAPIComesBackAsRegistered(t *testing.T) {
 			t.Helper()
 			all, err := s.APIs(ctx)
 			must(t, err)
-			if diff := cmp.Diff([]*provider.API{a}, all); diff != "" {
-				t.Error(diff)
-			}
+			equal(t, "all", all, []*provider.API{a})
 		}
 		want()
 		a.Opaque, a.Algorithm, a.Clients, a.AllClients, a.Scopes, a.Name = false, "", nil, true, a.Scopes[:1], "Other"

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -37,9 +36,7 @@ func TestAuditLogFiltersByPersonKindAndTimeInPages(t *testing.T) {
 				last = a.At
 				return nil
 			}))
-			if n != want {
-				t.Errorf("%+v: %d rows, want %d", q, n, want)
-			}
+			same(t, fmt.Sprintf("%+v: rows", q), n, want)
 		}
 		of := func(a account.Audit) bool { return a.Actor == "bob" || a.Target == "bob" }
 		user := func(a account.Audit) bool { return strings.HasPrefix(a.Action, "user.") }
@@ -134,9 +131,7 @@ func TestWhatIsRecordedOnceIsRecordedAgainLater(t *testing.T) {
 		for _, r := range rows {
 			got += " " + r.Target
 		}
-		if diff := cmp.Diff(" target target other target", got); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "got", got, " target target other target")
 	})
 }
 
@@ -186,9 +181,7 @@ func TestRegistrationsChangeWithTheirAuditRows(t *testing.T) {
 			"api.rotate_secret":    s.RotateAPISecret(ctx, a.URI, secret, noon, false, act("api.rotate_secret")),
 			"api.remove":           s.RemoveAPI(ctx, a.URI, act("api.remove")),
 		} {
-			if !errors.Is(err, account.ErrUnavailable) {
-				t.Errorf("%s without its row: %v", name, err)
-			}
+			fails(t, fmt.Sprintf("%s without its row", name), err, account.ErrUnavailable)
 		}
 		same(t, "changed without a row", cmp.Diff(before, registered()), "")
 		must(t, s.Exec("ALTER TABLE audit_of_another_name RENAME TO audit"))

@@ -146,9 +146,8 @@ func BenchmarkSessionLookup(b *testing.B) {
 	eachBench(b, func(b *testing.B, s *store.Store) {
 		_, n := prepare(b, s)
 		for b.Loop() {
-			if _, _, err := s.Session(b.Context(), n.ID); err != nil {
-				b.Fatal(err)
-			}
+			_, _, err := s.Session(b.Context(), n.ID)
+			must(b, err)
 		}
 	})
 }
@@ -158,9 +157,8 @@ func BenchmarkAccessTokenLookup(b *testing.B) {
 		c, n := prepare(b, s)
 		access, _ := addTokens(b, s, newGrantStored(b, s, c, n))
 		for b.Loop() {
-			if _, err := useToken(b.Context(), s, access); err != nil {
-				b.Fatal(err)
-			}
+			_, err := useToken(b.Context(), s, access)
+			must(b, err)
 		}
 	})
 }

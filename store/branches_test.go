@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -40,15 +38,9 @@ func TestBranchOfInvites(t *testing.T) {
 			}
 			return out
 		}
-		if diff := cmp.Diff([]string{"root1 by : 2 0 1"}, branches("", "", 10)); diff != "" {
-			t.Error(diff)
-		}
-		if diff := cmp.Diff([]string{"bob by root1: 0 0 1"}, branches(root.Sub, "ada", 10)); diff != "" {
-			t.Error(diff)
-		}
-		if diff := cmp.Diff([]string{"ada by root1: 1 1 1"}, branches(root.Sub, "", 1)); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "branches", branches("", "", 10), []string{"root1 by : 2 0 1"})
+		equal(t, "branches", branches(root.Sub, "ada", 10), []string{"bob by root1: 0 0 1"})
+		equal(t, "branches", branches(root.Sub, "", 1), []string{"ada by root1: 1 1 1"})
 		open, err := s.CountOpenInvites(ctx, noon)
 		must(t, err)
 		seen := map[string]bool{}
@@ -87,9 +79,7 @@ func TestBranchOfInvites(t *testing.T) {
 		leo := came(t, s, other, "leo")
 		must(t, s.DeleteUser(ctx, root.Sub, noon, act("user.delete")))
 		must(t, s.DeleteUser(ctx, leo.Sub, noon, act("user.delete")))
-		if diff := cmp.Diff([]string{"bob by : 1 0 1"}, branches("", "", 10)); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "branches", branches("", "", 10), []string{"bob by : 1 0 1"})
 	})
 }
 

@@ -63,9 +63,7 @@ func TestConsentIsAddedAndRemovedWhole(t *testing.T) {
 		want(t, err, provider.ErrSpent)
 		left, err := s.ConsentedScopes(ctx, u.Sub, "other")
 		must(t, err)
-		if diff := cmp.Diff([]string{"openid"}, left); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "left", left, []string{"openid"})
 	})
 }
 
@@ -118,9 +116,7 @@ func TestEveryFieldOfAClientComesBack(t *testing.T) {
 			t.Helper()
 			one, err := s.Client(ctx, expected.ID)
 			must(t, err)
-			if diff := cmp.Diff(expected, one); diff != "" {
-				t.Error(diff)
-			}
+			equal(t, "expected", one, expected)
 			all, err := s.Clients(ctx)
 			must(t, err)
 			for _, c := range all {
@@ -203,9 +199,7 @@ func TestUpdateKeepsSecretsAndOtherClients(t *testing.T) {
 		for _, expected := range []*provider.Client{&change, other} {
 			got, err := s.Client(t.Context(), expected.ID)
 			must(t, err)
-			if diff := cmp.Diff(expected, got); diff != "" {
-				t.Error(diff)
-			}
+			equal(t, "expected", got, expected)
 		}
 		sent.Trusted, sent.RequireFlags = false, nil // zero values are written too
 		must(t, s.UpdateClient(t.Context(), &sent, act("client.update")))
@@ -249,9 +243,7 @@ func TestInvalidClientIsNotWritten(t *testing.T) {
 		}
 		all, err := s.Clients(t.Context())
 		must(t, err)
-		if diff := cmp.Diff([]*provider.Client{c}, all); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "all", all, []*provider.Client{c})
 	})
 }
 
@@ -269,9 +261,7 @@ func TestRotatedSecretEndsInTime(t *testing.T) {
 		}
 		first := string(account.HashSecret("secret of app"))
 		must(t, s.RotateClientSecret(ctx, "app", []byte("second"), now, now.Add(time.Hour), act("client.rotate_secret")))
-		if diff := cmp.Diff([]string{"second", first}, hashes()); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "hashes", hashes(), []string{"second", first})
 		must(t, s.RotateClientSecret(ctx, "app", []byte("third"), now, time.Time{}, act("client.rotate_secret")))
 		same(t, "the earlier ones should have ended at once", cmp.Diff([]string{"third"}, hashes()), "")
 		want(t, s.RotateClientSecret(ctx, "none", []byte("x"), now, now, act("client.rotate_secret")), provider.ErrClientNotFound)

@@ -195,9 +195,7 @@ func TestAClockThatWasAheadEndsNothingForGood(t *testing.T) {
 		}
 		rows, err := s.AuditLog(ctx, account.AuditQuery{Kind: "user.ended"})
 		must(t, err)
-		if len(rows) != 2 {
-			t.Errorf("%d rows of an end, want two", len(rows))
-		}
+		same(t, "rows of an end", len(rows), 2)
 		// Whoever lets them in again ends the rest.
 		must(t, s.SetEnd(ctx, sub, noon.Add(3*month), noon.Add(month), act("user.end")))
 		_, err = s.Invite(ctx, invite.Code)

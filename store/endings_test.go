@@ -111,9 +111,7 @@ func TestActsEndWhatTheirMakersLeft(t *testing.T) {
 					_, err := s.EndSessions(ctx, u.Sub, noon, a)
 					must(t, err)
 				}
-				if got := lives(); got != want {
-					t.Errorf("after:\n%s, want\n%s", got, want)
-				}
+				same(t, "lives", lives(), want)
 			})
 		}
 	})

@@ -337,9 +337,7 @@ func TestEndIsToldOnceInTime(t *testing.T) {
 			}
 			mails += len(due)
 		}
-		if mails != 4 {
-			t.Errorf("%d mails, want 4", mails)
-		}
+		same(t, "mails", mails, 4)
 		if by, _, err := s.Users(ctx, account.UserQuery{EndingBy: noon.Add(30 * day)}); err != nil || len(by) != 1 || by[0].Handle != "ada" {
 			t.Errorf("ending: %v, %v", handlesOf(by), err)
 		}

@@ -45,9 +45,7 @@ func TestSpentOnceByInstancesAtTheSameTime(t *testing.T) {
 		}
 		got, err := instances[0].Sweep(t.Context(), noon.Add(2*time.Hour))
 		must(t, err)
-		if got.Spent != 2 {
-			t.Errorf("%d rows swept, want 2", got.Spent)
-		}
+		same(t, "rows swept", got.Spent, 2)
 	})
 }
 
@@ -67,9 +65,7 @@ func TestTimeStepIsAcceptedOnceByInstancesAtTheSameTime(t *testing.T) {
 			}), errSpent)
 		}
 		for step, times := range map[int64]int{7: 0, 6: 0} {
-			if n := use(step); n != times {
-				t.Errorf("step %d was accepted %d times, want %d", step, n, times)
-			}
+			same(t, fmt.Sprintf("step %d was accepted times", step), use(step), times)
 		}
 		for _, step := range []int64{8, 10} {
 			same(t, fmt.Sprintf("step %d was accepted, times", step), use(step), 1)
@@ -217,9 +213,8 @@ func TestLastFactorStaysWhereOneIsDemanded(t *testing.T) {
 				}
 				return instances[1].RemovePasskey(ctx, u.Sub, key.ID, o)
 			})
-			if n := wins(t, errs, account.ErrFactorDemanded); n != 1 {
-				t.Errorf("round %d: %d of two factors were removed", round, n)
-			}
+			same(t, fmt.Sprintf("round %d: of two factors were removed", round),
+				wins(t, errs, account.ErrFactorDemanded), 1)
 		}
 	})
 }

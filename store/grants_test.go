@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/cairn-id/cairn/account"
@@ -58,9 +57,7 @@ func TestGrantComesBackAsStored(t *testing.T) {
 			g.User, g.SessionToken = giver, nil // which is not stored
 			got, err := s.GrantOfCode(ctx, code)
 			must(t, err)
-			if diff := cmp.Diff(g, got); diff != "" {
-				t.Error(diff)
-			}
+			equal(t, "g", got, g)
 			access, refresh := addTokens(t, s, g)
 			for _, expected := range []provider.Token{accessToken(access), refreshToken(refresh)} {
 				granted := *g // what only the code's exchange compares stays with it
@@ -69,9 +66,7 @@ func TestGrantComesBackAsStored(t *testing.T) {
 				got, err := s.Token(ctx, expected.Signature)
 				must(t, err)
 				expected.Issued = got.Issued // by the clock of the store
-				if diff := cmp.Diff(&expected, got); diff != "" {
-					t.Error(diff)
-				}
+				equal(t, "expected", got, &expected)
 			}
 		}
 	})
@@ -273,9 +268,7 @@ func TestClientsOwnTokenHasNoUser(t *testing.T) {
 			t.Errorf("issued at %v", got.Issued)
 		}
 		got.Issued, got.Grant.CreatedAt = time.Time{}, time.Time{}
-		if diff := cmp.Diff(&token, got); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "token", got, &token)
 		for _, table := range []string{"grants", "tokens"} {
 			if n, err := s.Count("SELECT count(*) FROM " + table); err != nil || n != 0 {
 				t.Errorf("%d rows in %s (%v)", n, table, err)

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -36,9 +34,8 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%+v", h)
 		}
 		if s.Dialect() == store.SQLite {
-			if diff := cmp.Diff(map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"}, h.Durability); diff != "" {
-				t.Error(diff)
-			}
+			equal(t, "Durability",
+				h.Durability, map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"})
 			must(t, s.Exec("PRAGMA synchronous = OFF"))
 		} else {
 			must(t, s.Exec("SET synchronous_commit = off"))

@@ -107,9 +107,7 @@ func TestRefusedRegistrationLeavesTheInviteOpen(t *testing.T) {
 		used, err := s.Invite(ctx, i.Code)
 		must(t, err)
 		i.Inviter, i.UsedAt, i.UsedBy, i.Used, i.Joined, i.Flags = "ada", noon, "eve", 1, []string{"eve"}, []string{}
-		if diff := cmp.Diff(i, used); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "i", used, i)
 		want(t, s.DeleteInvite(ctx, u.Sub, i.Code, act("invite.delete")), account.ErrInviteUsed)
 		want(t, s.DeleteInvite(ctx, guest.Sub, i.Code, act("invite.delete")), account.ErrInviteNotFound)
 	})
@@ -155,9 +153,7 @@ func TestRevokedInviteIsInvalidAndUsedOneStays(t *testing.T) {
 				acts++
 			}
 		}
-		if acts != 1 {
-			t.Errorf("%d rows of the audit log, want 1", acts)
-		}
+		same(t, "rows of the audit log", acts, 1)
 	})
 }
 

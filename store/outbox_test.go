@@ -104,9 +104,7 @@ func TestClientsAreToldOfEachEndOfASession(t *testing.T) {
 			before := signIn(t, s, u) // ended earlier, and told then
 			useClient(t, s, telling, before, "openid")
 			must(t, s.EndSession(ctx, u.Sub, before.ID, noon, act("session.end")))
-			if diff := cmp.Diff([]string{"telling " + before.ID}, notices(t, s, u.Sub)); diff != "" {
-				t.Error(diff)
-			}
+			equal(t, "notices", notices(t, s, u.Sub), []string{"telling " + before.ID})
 			must(t, do.do(u, sessions))
 			slices.Sort(expected)
 			same(t, operation, cmp.Diff(expected, notices(t, s, u.Sub)), "")
@@ -264,12 +262,8 @@ func TestFailedNoticeComesAgainInTime(t *testing.T) {
 			must(t, err)
 			return due
 		}
-		if early := ask(noon.Add(-time.Second), 10); len(early) != 0 {
-			t.Errorf("%d notices before their time", len(early))
-		}
-		if none := ask(now, 0); len(none) != 0 {
-			t.Errorf("%d notices, asked for none", len(none))
-		}
+		same(t, "notices before their time", len(ask(noon.Add(-time.Second), 10)), 0)
+		same(t, "notices, asked for none", len(ask(now, 0)), 0)
 		first := ask(now, 2)
 		if len(first) != 2 || first[0].ID >= first[1].ID || !first[0].CreatedAt.Equal(noon) ||
 			!first[1].CreatedAt.Equal(noon.Add(time.Second)) {
@@ -289,9 +283,7 @@ func TestFailedNoticeComesAgainInTime(t *testing.T) {
 			again[0].SessionID != failed.SessionID || !again[0].CreatedAt.Equal(noon) {
 			t.Errorf("%+v, want the failed one", again)
 		}
-		if left := ask(now.Add(time.Hour), 10); len(left) != 2 {
-			t.Errorf("%d notices are left, want 2", len(left))
-		}
+		same(t, "notices are left", len(ask(now.Add(time.Hour), 10)), 2)
 	})
 }
 
@@ -335,9 +327,7 @@ func TestSweepKeepsWhoIsToBeTold(t *testing.T) {
 		must(t, s.Exec("DELETE FROM tokens"))
 		got, err := s.Sweep(ctx, noon.Add(month+2*time.Hour))
 		must(t, err)
-		if got.Grants != 1 {
-			t.Errorf("%+v", got)
-		}
+		same(t, got, got.Grants, 1)
 	})
 }
 

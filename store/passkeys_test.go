@@ -88,9 +88,7 @@ func TestSignCountRisesOrIsTold(t *testing.T) {
 		}
 		rows, err := s.AuditLog(t.Context(), account.AuditQuery{Kind: "factor.counter", Limit: 10})
 		must(t, err)
-		if len(rows) != 3 {
-			t.Errorf("told of %d times, want 3", len(rows))
-		}
+		same(t, "told of times", len(rows), 3)
 		k.ID = []byte("none")
 		_, err = s.UsePasskey(t.Context(), k, act("factor.counter"))
 		want(t, err, account.ErrPasskeyNotFound)

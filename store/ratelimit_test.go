@@ -29,21 +29,15 @@ func TestCounterHoldsItsLimit(t *testing.T) {
 		for _, n := range taken {
 			sum += n
 		}
-		if sum != 10 {
-			t.Errorf("%d got in, want 10", sum)
-		}
+		same(t, "sum", sum, 10)
 		// An instance that crashes settles nothing: what it has taken counts.
 		late, err := instances[1].Counts(t.Context(), c, noon.Add(web.UndecidedTime))
 		must(t, err)
-		if diff := cmp.Diff(web.Counts{Current: web.Tally{Events: 10}}, late); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "late", late, web.Counts{Current: web.Tally{Events: 10}})
 		wins(t, race(sum, func(i int) error { return instances[i%2].Settle(t.Context(), c, noon, i < 3) }))
 		got, err := instances[0].Counts(t.Context(), c, noon)
 		must(t, err)
-		if diff := cmp.Diff(web.Counts{Current: web.Tally{Events: 3}}, got); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "got", got, web.Counts{Current: web.Tally{Events: 3}})
 	})
 }
 

@@ -24,13 +24,9 @@ func TestSessionComesBackAsStored(t *testing.T) {
 		must(t, s.CreateSession(t.Context(), n, u.PasswordHash, act("session.create")))
 		got, owner, err := s.Session(t.Context(), n.ID)
 		must(t, err)
-		if diff := cmp.Diff(*n, got); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "n", got, *n)
 		u.LastLoginAt = n.AuthTime
-		if diff := cmp.Diff(u, owner); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "u", owner, u)
 		got, owner, err = s.SessionByLoginHash(t.Context(), n.LoginHash)
 		must(t, err)
 		if got.ID != n.ID || owner.Sub != u.Sub {
@@ -112,9 +108,7 @@ func TestSigningInAgainDoesNotReviveASession(t *testing.T) {
 		must(t, s.Reauthenticate(ctx, &fresh, u.PasswordHash, act("session.reauthenticate")))
 		got, owner, err := s.Session(ctx, n.ID)
 		must(t, err)
-		if diff := cmp.Diff(fresh, got); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "fresh", got, fresh)
 		if !owner.LastLoginAt.Equal(fresh.AuthTime) {
 			t.Errorf("last login %v", owner.LastLoginAt)
 		}
@@ -195,9 +189,7 @@ func TestListsShowLiveSessionsOnly(t *testing.T) {
 		for _, n := range list {
 			got = append(got, n.ID)
 		}
-		if diff := cmp.Diff(ids, got); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "ids", got, ids)
 	})
 }
 
@@ -288,15 +280,11 @@ func TestStatusListNamesEndedSessionsUntilTheyExpire(t *testing.T) {
 		n := signIn(t, s, u)
 		none, err := s.RevokedIndices(ctx, n.StatusList)
 		must(t, err)
-		if len(none) != 0 {
-			t.Errorf("revoked %v", none)
-		}
+		same(t, fmt.Sprintf("revoked %v", none), len(none), 0)
 		must(t, s.EndSession(ctx, u.Sub, n.ID, noon, act("session.end")))
 		revoked, err := s.RevokedIndices(ctx, n.StatusList)
 		must(t, err)
-		if diff := cmp.Diff([]int{n.StatusIndex}, revoked); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "revoked", revoked, []int{n.StatusIndex})
 		// A verifier's clock may be behind: what has just expired is still in the list, and leaves it
 		// together with its version.
 		before := version(t, s, n.StatusList)
@@ -343,9 +331,7 @@ func TestTooManySessionsEndTheOldest(t *testing.T) {
 			return instances[i%2].CreateSession(ctx, newSession(u.Sub), u.PasswordHash, act("session.create"))
 		}))
 		for i, n := range earlier {
-			if live(t, s, n.ID) != (i >= more) {
-				t.Errorf("session %d of %d lives: %t", i, len(earlier), i < more)
-			}
+			same(t, fmt.Sprintf("session %d of %d lives: %t", i, len(earlier), i < more), live(t, s, n.ID), i >= more)
 		}
 		list, err := s.Sessions(ctx, u.Sub, noon)
 		must(t, err)
@@ -359,9 +345,7 @@ func TestTooManySessionsEndTheOldest(t *testing.T) {
 		want(t, err, provider.ErrSpent)
 		_, err = useToken(ctx, s, tokens[1]) // offline access outlives the session
 		must(t, err)
-		if diff := cmp.Diff([]string{"app " + earlier[0].ID}, notices(t, s, u.Sub)); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "notices", notices(t, s, u.Sub), []string{"app " + earlier[0].ID})
 	})
 }
 

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -65,18 +63,14 @@ func TestSettingsComeBackAsSaved(t *testing.T) {
 		must(t, err)
 		got, err := s.Settings(ctx)
 		must(t, err)
-		if diff := cmp.Diff(v, got); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "got", got, v)
 		// A row of before a setting existed has its default.
 		must(t, s.Exec("UPDATE settings SET value = ?", `{"instance_name":"Old"}`))
 		got, err = s.Settings(ctx)
 		must(t, err)
 		old := account.DefaultSettings()
 		old.InstanceName = "Old"
-		if diff := cmp.Diff(old, got); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "old", got, old)
 	})
 }
 
@@ -130,9 +124,7 @@ func TestAuditIsNewestFirstWithoutGaps(t *testing.T) {
 				}
 			}
 		}
-		if diff := cmp.Diff([]string{"act4", "act3", "act2", "act1", "act0"}, actions); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "actions", actions, []string{"act4", "act3", "act2", "act1", "act0"})
 	})
 }
 

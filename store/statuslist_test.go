@@ -21,9 +21,7 @@ func version(t *testing.T, s *store.Store, list int) int64 {
 	must(t, err)
 	all, err := s.StatusVersions(t.Context())
 	must(t, err)
-	if all[list] != v {
-		t.Errorf("version %d of list %d, among all %v", v, list, all)
-	}
+	same(t, fmt.Sprintf("version of list %d, among all %v", list, all), all[list], v)
 	return v
 }
 
@@ -91,9 +89,8 @@ func TestRevocationChangesTheVersion(t *testing.T) {
 			if n := len(after) - len(revoked); n != d.bits || (version(t, s, 1) != before) != (d.bits > 0) {
 				t.Errorf("%s: %d more bits, version %d and then %d", d.name, n, before, version(t, s, 1))
 			}
-			if kept := !slices.Contains(after, second.StatusIndex); kept != (d.bits == 0 || d.name == "end") {
-				t.Errorf("%s: the second session is kept: %t", d.name, kept)
-			}
+			same(t, fmt.Sprintf("%s: the second session is kept", d.name),
+				!slices.Contains(after, second.StatusIndex), d.bits == 0 || d.name == "end")
 		}
 	})
 }
@@ -115,9 +112,7 @@ func TestEarlierTokenOfASessionIsInTheList(t *testing.T) {
 		if again.StatusIndex == first.StatusIndex {
 			t.Error("both tokens have one index")
 		}
-		if diff := cmp.Diff([]int{first.StatusIndex}, bits(t, s, 1)); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "bits", bits(t, s, 1), []int{first.StatusIndex})
 		stored, _, err := s.Session(ctx, first.ID)
 		must(t, err)
 		if stored.StatusIndex != again.StatusIndex || stored.Algorithm != account.AlgorithmRS256 {
@@ -127,9 +122,7 @@ func TestEarlierTokenOfASessionIsInTheList(t *testing.T) {
 		want(t, s.Reauthenticate(ctx, &again, u.PasswordHash, act("session.reauthenticate")), account.ErrSessionNotFound)
 		both := []int{first.StatusIndex, again.StatusIndex}
 		slices.Sort(both)
-		if diff := cmp.Diff(both, bits(t, s, 1)); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "both", bits(t, s, 1), both)
 	})
 }
 
@@ -172,9 +165,7 @@ func TestIndexOfARevokedTokenIsNotGivenAgainTooEarly(t *testing.T) {
 		same(t, "the index is free while copies have its bit", sweep(statuslist.Lifetime+30*time.Minute), 0)
 		refused("copies may have it set where clocks differ")
 		same(t, "revocations swept", sweep(statuslist.Lifetime+time.Hour), 1)
-		if n := draw(); n.StatusIndex != first.StatusIndex {
-			t.Errorf("index %d, want %d again", n.StatusIndex, first.StatusIndex)
-		}
+		same(t, "index, again", draw().StatusIndex, first.StatusIndex)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -39,13 +40,6 @@ func (m thenPlans) Run() int {
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 const month = 30 * 24 * time.Hour
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // want fails unless err is target (nil: none).
 func want(t testing.TB, err, target error) {
@@ -271,10 +265,6 @@ func wins(t testing.TB, errs []error, refusals ...error) (n int) {
 
 func name(parts ...any) string { return fmt.Sprint(parts...) }
 
-// same holds that two values are equal.
-func same[T comparable](t testing.TB, what any, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%v: %v, want %v", what, got, want)
-	}
-}
+var equal, fails, lacks, must = assert.Equal, assert.Fails, assert.Lacks, assert.Must
+
+func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }

@@ -39,9 +39,7 @@ func TestSweepDeletesOnlyWhatIsDead(t *testing.T) {
 			t.Helper()
 			got, err := s.Sweep(ctx, at)
 			must(t, err)
-			if diff := cmp.Diff(expected, got); diff != "" {
-				t.Error(diff)
-			}
+			equal(t, "expected", got, expected)
 		}
 		sweep(noon, store.SweepResult{})
 		sweep(noon.Add(30*time.Minute), store.SweepResult{RateCounters: 1})
@@ -128,9 +126,7 @@ func TestSweepRepeatsWhatPostgreSQLGaveUp(t *testing.T) {
 	t.Cleanup(func() { _ = s.Exec("DROP FUNCTION give_up CASCADE"); _ = s.Exec("DROP SEQUENCE attempts") })
 	got, err := s.Sweep(ctx, noon.Add(2*month))
 	must(t, err)
-	if got.Tokens != 2 {
-		t.Errorf("%d tokens were deleted, want 2", got.Tokens)
-	}
+	same(t, "tokens were deleted", got.Tokens, 2)
 	apps, err := s.Apps(ctx, u.Sub, noon.Add(2*month))
 	must(t, err)
 	if len(apps) != 1 || apps[0].LastUsedAt.IsZero() {

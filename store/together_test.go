@@ -61,9 +61,7 @@ func TestTogetherIsAllOrNothing(t *testing.T) {
 		if err := all(last); !errors.Is(err, last) {
 			t.Fatalf("error %v", err)
 		}
-		if after := count(); after != before {
-			t.Errorf("after a failure there is %s, before it was %s", after, before)
-		}
+		same(t, "after a failure there is, before it was", count(), before)
 		must(t, all(nil))
 		if after := count(); after == before {
 			t.Error("nothing was written")

@@ -230,9 +230,7 @@ func TestNoCallWaitsForAConnectionThatIsSilent(t *testing.T) {
 		for range calls {
 			select {
 			case got := <-all:
-				if !errors.Is(got.err, account.ErrUnavailable) {
-					t.Errorf("%s: %v", got.what, got.err)
-				}
+				fails(t, got.what, got.err, account.ErrUnavailable)
 			case <-late:
 				t.Fatal("a call waits for a connection that is silent")
 			}

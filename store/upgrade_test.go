@@ -75,9 +75,7 @@ func TestUpgradeLosesNothing(t *testing.T) {
 			ID: "app", Name: "App", Secrets: []provider.ClientSecret{{Hash: []byte("secret"), CreatedAt: noon}}, RedirectURIs: []string{"https://a.example.org/cb"},
 			Scopes: []string{"openid", "offline_access"}, AuthMethod: provider.AuthAny, RequirePKCE: true, Trusted: true, CreatedAt: noon,
 		}
-		if diff := cmp.Diff(expected, c); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "expected", c, expected)
 		n, u, err := s.Session(ctx, "s1")
 		must(t, err)
 		if diff := cmp.Diff(account.User{Sub: "u1", Handle: "ada", DisplayName: "Ada", PasswordHash: "hash", Flags: []string{"admin"}, CreatedAt: noon, UpdatedAt: noon}, u); diff != "" {
@@ -104,9 +102,7 @@ func TestUpgradeLosesNothing(t *testing.T) {
 		want(t, err, provider.ErrSpent) // just now, but it has no grace
 		scopes, err := s.ConsentedScopes(ctx, "u1", "app")
 		must(t, err)
-		if diff := cmp.Diff([]string{"openid"}, scopes); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "scopes", scopes, []string{"openid"})
 		must(t, s.SpendAssertion(ctx, "app", "old", time.Now().Add(time.Minute)))
 
 		wantEmail(t, s, "late", "Bob@example.org", false) // the oldest account keeps what several have verified

@@ -80,9 +80,7 @@ func TestListsOfUsersAreWhole(t *testing.T) {
 		must(t, s.IndexUsers(t.Context()))
 		indexed, err := s.Texts("SELECT word || ' ' || handle FROM user_words ORDER BY 1")
 		must(t, err)
-		if diff := cmp.Diff(filled, indexed); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "filled", indexed, filled)
 		// Who is not in the index of words is found all the same.
 		must(t, s.Exec("DELETE FROM user_words WHERE handle LIKE 'user12%' OR handle LIKE 'user30%'"))
 		must(t, s.Exec("UPDATE users SET search = '-' WHERE handle LIKE 'user12%' OR handle LIKE 'user30%'"))
@@ -125,9 +123,7 @@ func TestListsOfUsersAreWhole(t *testing.T) {
 						break
 					}
 				}
-				if len(seen) != expected {
-					t.Errorf("%+v: %d users, want %d", q, len(seen), expected)
-				}
+				same(t, fmt.Sprintf("%+v: users", q), len(seen), expected)
 				count, exact, err := s.CountUsers(t.Context(), q)
 				must(t, err)
 				if exact && count != expected || count > expected {

@@ -32,9 +32,7 @@ func TestUserComesBackAsStored(t *testing.T) {
 		} {
 			got, err := get()
 			must(t, err)
-			if diff := cmp.Diff(u, got); diff != "" {
-				t.Error(diff)
-			}
+			equal(t, "u", got, u)
 		}
 	})
 }
@@ -201,9 +199,7 @@ func TestPagesListEveryUserOnce(t *testing.T) {
 			}
 		}
 		slices.Sort(all) // by bytes, on both databases
-		if diff := cmp.Diff(all, got); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "all", got, all)
 	})
 }
 
@@ -238,9 +234,7 @@ func TestForeignHashesAreFoundInTheOrderOfTheirBytes(t *testing.T) {
 			got, after = append(got, hash), hash
 		}
 		want := []string{"$2b$12$X", "$2b$12$x", "$SCRYPT$b", "$argon2id$v=19$m=64,t=1,p=1$c$d", "$scrypt$b"}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "got", got, want)
 	})
 }
 
@@ -255,9 +249,7 @@ func TestPreferencesHoldTheirLimit(t *testing.T) {
 		}
 		got, err := s.MergePreferences(ctx, u.Sub, map[string]*string{"a": text("1"), "b": text("")}, 2, account.Audit{})
 		must(t, err)
-		if diff := cmp.Diff(map[string]string{"a": "1", "b": ""}, got); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "got", got, map[string]string{"a": "1", "b": ""})
 		_, err = s.MergePreferences(ctx, u.Sub, map[string]*string{"a": text("2"), "c": text("3")}, 2, account.Audit{})
 		want(t, err, account.ErrInvalidPreference)
 		for _, bad := range []map[string]*string{{"": text("x")}, {"\x00": text("x")}, {"x": text("\x00")}, {"x": text("\xff")}} {
@@ -295,22 +287,16 @@ func TestChangeUserWritesOnlyItsColumns(t *testing.T) {
 		}, at, row)
 		must(t, err)
 		u.DisplayName, u.Email, u.EmailVerified, u.Profile, u.UpdatedAt = "Zoë", "zoe@example.org", true, fullProfile(), at
-		if diff := cmp.Diff(u, got); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "u", got, u)
 		stored, err := s.UserByHandle(ctx, "ada")
 		must(t, err)
-		if diff := cmp.Diff(u, stored); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "u", stored, u)
 		found, _, err := s.Users(ctx, account.UserQuery{Query: "ZOE@"})
 		must(t, err)
 		same(t, "found, users by the new address", len(found), 1)
 		after, err := s.UserByHandle(ctx, "bob")
 		must(t, err)
-		if diff := cmp.Diff(before, after); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "before", after, before)
 	})
 }
 
@@ -326,9 +312,7 @@ func TestARefusedAmendmentLeavesNoTrace(t *testing.T) {
 		}
 		after, err := s.UserBySub(ctx, u.Sub)
 		must(t, err)
-		if diff := cmp.Diff(before, after); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "before", after, before)
 		rows, err := s.AuditLog(ctx, account.AuditQuery{Limit: 10})
 		must(t, err)
 		same(t, "audit rows", len(rows), 1)
@@ -646,9 +630,7 @@ func TestOnlyNamedFlagsChange(t *testing.T) {
 		stored, err := s.UserBySub(t.Context(), u.Sub)
 		must(t, err)
 		for _, flags := range [][]string{got, stored.Flags} {
-			if diff := cmp.Diff([]string{"activity", "admin"}, flags); diff != "" {
-				t.Error(diff)
-			}
+			equal(t, "flags", flags, []string{"activity", "admin"})
 		}
 		_, err = s.SetFlags(t.Context(), "nobody", account.FlagChange{"beta": {On: true}}, noon, keeping(act("user.flags")))
 		want(t, err, account.ErrUserNotFound)
@@ -748,9 +730,7 @@ func TestSearchGoesOnPastDeletedUsers(t *testing.T) {
 				break
 			}
 		}
-		if diff := cmp.Diff([]string{"anna1", "anna3"}, found); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, "found", found, []string{"anna1", "anna3"})
 	})
 }
 

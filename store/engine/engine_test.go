@@ -9,6 +9,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/engine"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -21,13 +22,6 @@ func TestMain(m *testing.M) {
 
 // noon is when the tests happen, where a method takes the time.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func want(t testing.TB, err, target error) {
 	t.Helper()
@@ -51,3 +45,7 @@ func write(t *testing.T, s *store.Store) error {
 		return db.Exec("UPDATE locks SET taken = taken + 1").Error
 	})
 }
+
+var must = assert.Must
+
+func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }

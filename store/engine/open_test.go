@@ -66,9 +66,7 @@ func TestForeignFileIsNotOverwritten(t *testing.T) {
 	}
 	after, err := os.ReadFile(path)
 	must(t, err)
-	if string(after) != text {
-		t.Error("the file was changed")
-	}
+	same(t, "the file was changed", string(after), text)
 }
 
 func TestSchemaOfAnotherVersionIsRefused(t *testing.T) {
@@ -112,8 +110,6 @@ func TestStartingTogetherMigratesOnce(t *testing.T) {
 		var rows int
 		const noted = "SELECT count(*) FROM goose_db_version WHERE version_id = 1"
 		must(t, engine.Conn(t.Context(), instances[0].DB).Raw(noted).Find(&rows).Error)
-		if rows != 1 {
-			t.Errorf("migration 1 is noted %d times", rows)
-		}
+		same(t, "migration 1 is noted times", rows, 1)
 	})
 }

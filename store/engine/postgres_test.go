@@ -113,9 +113,7 @@ func TestPoolSizeIsInTheURL(t *testing.T) {
 			continue
 		}
 		must(t, err)
-		if n := s.PoolStats().MaxOpenConnections; n != want {
-			t.Errorf("%q: %d connections", size, n)
-		}
+		same(t, fmt.Sprintf("%q: connections", size), s.PoolStats().MaxOpenConnections, want)
 		must(t, s.Close())
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
+	"github.com/cairn-id/cairn/internal/assert"
 )
 
 // corpusFolder holds the documents with which package activityschema is tested.
@@ -129,9 +130,6 @@ func writeFolder(t testing.TB, activities, samples int) (folder string, size int
 	return folder, size
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var equal, must = assert.Equal, assert.Must
+
+func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }

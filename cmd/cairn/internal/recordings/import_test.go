@@ -109,13 +109,9 @@ func TestImportThatWasKilledGoesOn(t *testing.T) {
 	}
 	have, expected := published(t, got), published(t, want)
 	for name, content := range expected {
-		if have[name] != content {
-			t.Errorf("%s differs", name)
-		}
+		same(t, fmt.Sprintf("%s differs", name), have[name], content)
 	}
-	if len(have) != len(expected) {
-		t.Errorf("%d files, want %d", len(have), len(expected))
-	}
+	same(t, "files", len(have), len(expected))
 }
 
 // Imports at the same time would miss each other's duplicates.

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cairn-id/cairn/activityschema"
 )
 
@@ -29,16 +27,13 @@ func TestJSONReportHasTheMembersThatOthersRead(t *testing.T) {
 		return strings.Join(names, " ")
 	}
 	for i, want := range []string{"file findings form problems valid", "file findings form problems valid", "error file findings form problems valid"} {
-		if keys(found[i]) != want {
-			t.Errorf("members %s, want %s", keys(found[i]), want)
-		}
+		same(t, "members", keys(found[i]), want)
 	}
 	if got := keys(found[0]["problems"].([]any)[0]); got != "column expected found keyword line message offset pointer" && got != "column found keyword line message offset pointer" {
 		t.Errorf("members of a problem: %s", got)
 	}
-	if got := keys(found[1]["findings"].([]any)[0]); got != "code column line message offset pointer severity" {
-		t.Errorf("members of a finding: %s", got)
-	}
+	same(t, "members of a finding",
+		keys(found[1]["findings"].([]any)[0]), "code column line message offset pointer severity")
 	for _, empty := range []any{found[1]["problems"], found[0]["findings"], found[2]["problems"]} {
 		if list, ok := empty.([]any); !ok || len(list) != 0 {
 			t.Errorf("nothing is not the empty list: %v", empty)
@@ -65,9 +60,7 @@ func TestDocumentedRulesAreThoseOfThePackage(t *testing.T) {
 	for _, code := range activityschema.Codes() {
 		want = append(want, code+" "+string(activityschema.SeverityOf(code)))
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("docs/activity.md (-package +documented):\n%s", diff)
-	}
+	equal(t, "docs/activity.md (-package +documented)", got, want)
 	_, found := reported(t, corpus(t, "invalid", 90)...)
 	for _, f := range found {
 		for _, p := range f.Problems {

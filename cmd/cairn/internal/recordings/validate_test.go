@@ -117,9 +117,8 @@ func zipped(t testing.TB, content string) string {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	if _, err := io.WriteString(z, content); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.WriteString(z, content)
+	must(t, err)
 	must(t, z.Close())
 	return b.String()
 }

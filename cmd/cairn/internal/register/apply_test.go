@@ -6,7 +6,5 @@ import "testing"
 func TestSignsAreColored(t *testing.T) {
 	const diff = "~ client a\n  - name: - b\n  + name: + c\n"
 	const colored = "\x1b[33m~ \x1b[0mclient a\n\x1b[1;31m  - \x1b[0mname: - b\n\x1b[32m  + \x1b[0mname: + c\n"
-	if got := string(signs.Paint([]byte(diff))); got != colored {
-		t.Errorf("%q", got)
-	}
+	same(t, "Paint", string(signs.Paint([]byte(diff))), colored)
 }

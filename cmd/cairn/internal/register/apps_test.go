@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/provider/recipes"
 )
 
@@ -16,18 +17,14 @@ const signOutAddress = "/oauth2/logout"
 // registered: without that people end on an error page, and the session lives.
 func TestRecipesSayHowSigningOutWorks(t *testing.T) {
 	all, err := recipes.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, r := range all {
 		if !slices.Contains([]string{"cairn", "here"}, r.SignOut.Ends) ||
 			!slices.Contains([]string{"ci", "tried", "source", "documentation", "assumed"}, r.SignOut.Known) {
 			t.Errorf("%s: sign-out %+v", r.App, r.SignOut)
 		}
 		keys, filled, err := recipeKeys(r, r.Example, "https://id.example.org", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		leads := strings.Contains(filled.Body+filled.SignOut.Text, signOutAddress)
 		if leads && r.SignOut.Ends != "cairn" {
 			t.Errorf("%s: its settings lead to Cairn's sign-out: sign-out ends cairn", r.App)
@@ -45,3 +42,7 @@ func TestRecipesSayHowSigningOutWorks(t *testing.T) {
 		}
 	}
 }
+
+var must = assert.Must
+
+func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }
