@@ -73,7 +73,7 @@ func (s *Service) markIn(b account.Browser, u account.User) string {
 		made, ok := s.markMade(m, u)
 		return ok && (u.DevicesVoidedAt.IsZero() || made.After(u.DevicesVoidedAt))
 	})
-	if i < 0 || u.Sub == "" {
+	if i < 0 {
 		return ""
 	}
 	return b.Marks[i]

@@ -58,7 +58,7 @@ func (s *Service) InvitedName(i account.Invite, sealed string) string {
 }
 
 func (s *Service) openInvite(i account.Invite, sealed string) (v inviteLink) {
-	if sealed == "" || s.seal.Open(purposeInvite, sealed, &v) != nil || v.Invite != i.Hash() {
+	if s.seal.Open(purposeInvite, sealed, &v) != nil || v.Invite != i.Hash() {
 		return inviteLink{}
 	}
 	return v
@@ -182,7 +182,7 @@ func (s *Service) CancelLinked(ctx context.Context, c account.Caller, sealed str
 		return Linked{}, err
 	}
 	u, err := s.linkedUser(ctx, v.Sub)
-	if err == nil && (u.Pending.Email == "" || u.Pending.At.Before(time.Unix(v.Asked, 0))) {
+	if err == nil && u.Pending.At.Before(time.Unix(v.Asked, 0)) {
 		err = account.ErrInvalidLink
 	}
 	if err != nil {

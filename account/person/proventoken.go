@@ -37,9 +37,9 @@ func (p *provenTokens) find(key [sha256.Size]byte, now time.Time) (provenToken, 
 	defer p.mu.Unlock()
 	t, ok := p.young[key]
 	if !ok {
-		t, ok = p.aged[key]
+		t = p.aged[key]
 	}
-	return t, ok && !now.Before(t.from) && now.Before(t.until)
+	return t, !now.Before(t.from) && now.Before(t.until)
 }
 
 func (p *provenTokens) keep(key [sha256.Size]byte, t provenToken) {

@@ -185,9 +185,6 @@ func (s *Service) ProposeHandle(ctx context.Context, handle, name string) (strin
 	if err != nil {
 		base = account.HandleOf(name)
 	}
-	if base == "" {
-		return "", nil
-	}
 	all := []string{base}
 	for n := 2; n < 10; n++ {
 		all = append(all, strings.TrimRight(base[:min(len(base), account.MaxHandle-1)], "-_.")+strconv.Itoa(n))

@@ -146,9 +146,7 @@ func (s *Service) newSession(c account.Caller, p Proven) (*account.Session, Sign
 		Algorithm: s.minter.algorithm,
 		AMR:       p.amr, Passkey: p.passkey, TimeStep: p.step,
 	}
-	if mark := s.markIn(c.Browser, p.user); mark != "" {
-		n.KnownSince, _ = s.markMade(mark, p.user)
-	}
+	n.KnownSince, _ = s.markMade(s.markIn(c.Browser, p.user), p.user)
 	if c.Shared {
 		n.ExpiresAt = now.Add(account.SharedLifetime)
 	}
@@ -186,18 +184,15 @@ const (
 )
 
 func shownFactors(amr []string) string {
-	password := slices.Contains(amr, account.MethodPassword)
-	switch {
-	case password && slices.Contains(amr, account.MethodOTP):
-		return factorPassword + "+" + factorCode
-	case password && len(amr) > 1:
-		return factorPassword + "+" + factorPasskey
-	case password:
-		return factorPassword
-	case slices.Contains(amr, account.MethodOTP) && !slices.Contains(amr, account.MethodUser):
-		return factorCode
+	var shown []string
+	for _, of := range [][2]string{
+		{account.MethodPassword, factorPassword}, {account.MethodOTP, factorCode}, {account.MethodUser, factorPasskey},
+	} {
+		if slices.Contains(amr, of[0]) {
+			shown = append(shown, of[1])
+		}
 	}
-	return factorPasskey
+	return strings.Join(shown, "+")
 }
 
 // signInAudit returns the audit row of a sign-in, with its methods and the device.
@@ -308,7 +303,7 @@ func (s *Service) liveSessions(ctx context.Context, b account.Browser) ([]*Ident
 			if id.foreign, err = s.retired(ctx, id.algorithm); err != nil {
 				return nil, err
 			}
-			id.foreign = id.foreign || id.User.Suspended() || i > 0 || s.unproven(id.Session, b)
+			id.foreign = id.foreign || i > 0 || s.unproven(id.Session, b)
 			live = append(live, id)
 		}
 	}
@@ -319,9 +314,6 @@ func (s *Service) liveSessions(ctx context.Context, b account.Browser) ([]*Ident
 func (s *Service) byLogin(ctx context.Context, b account.Browser) identities {
 	return func(yield func(*Identity, error) bool) {
 		for _, value := range b.Logins[:min(len(b.Logins), maxLookups)] {
-			if len(value) < 40 || len(value) > 64 {
-				continue
-			}
 			row, u, err := s.Store().SessionByLoginHash(ctx, account.HashSecret(value))
 			if errors.Is(err, account.ErrSessionNotFound) {
 				continue

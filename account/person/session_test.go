@@ -1,6 +1,7 @@
 package person_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
@@ -82,8 +84,13 @@ func TestSessionsAreToldApart(t *testing.T) {
 	if s["device"] != "Firefox on Linux" || s["current"] != true {
 		t.Errorf("%v", s)
 	}
-	if s["last_seen_at"] != w.Clock.Now().Format(time.RFC3339) {
-		t.Errorf("last seen %v, now %v", s["last_seen_at"], w.Clock.Now())
+	for range 2 { // what was seen and is not written yet, and then what is written and later
+		s := b.Call("GET", "/api/me/sessions", nil).JSON()["sessions"].([]any)[0].(map[string]any)
+		if s["last_seen_at"] != w.Clock.Now().Format(time.RFC3339) {
+			t.Errorf("last seen %v, now %v", s["last_seen_at"], w.Clock.Now())
+		}
+		w.Clock.Advance(30 * time.Second)
+		b.Call("POST", "/api/auth/confirm", map[string]string{"password": password}).Is(200)
 	}
 }
 
@@ -101,6 +108,9 @@ func TestSignOutPutsTheTokenIntoTheList(t *testing.T) {
 		}
 		out.Call("POST", "/api/auth/logout", nil).Is(200)
 		in.Login("ada", password).Is(200)
+		if claimsOf(t, in.Cookies["cairn_session"])["sid"] == claimsOf(t, tokens[1])["sid"] {
+			t.Error("what a retired token names goes on")
+		}
 		for i, token := range tokens {
 			same(t, fmt.Sprintf("token %d is not in the list", i), statusBit(w, token), 1)
 		}
@@ -109,18 +119,22 @@ func TestSignOutPutsTheTokenIntoTheList(t *testing.T) {
 		w := accounttest.New(t, withDomain)
 		w.AddUser("ada")
 		w.AddUser("bob")
-		out, in, bystander := w.SignedIn("ada"), w.SignedIn("ada"), w.SignedIn("ada")
+		out, in, bystander, again := w.SignedIn("ada"), w.SignedIn("ada"), w.SignedIn("ada"), w.SignedIn("ada")
 		const shared = "__Secure-cairn_session"
-		tokens := []string{out.Cookies[shared], in.Cookies[shared], bystander.Cookies[shared]}
-		for _, b := range []*accounttest.Browser{out, in} {
+		tokens := []string{out.Cookies[shared], in.Cookies[shared], bystander.Cookies[shared], again.Cookies[shared]}
+		for _, b := range []*accounttest.Browser{out, in, again} {
 			delete(b.Cookies, "__Host-cairn_login")
 		}
 		out.Call("POST", "/api/auth/logout", nil).Is(200)
 		in.Login("bob", password).Is(200)
+		again.Login("ada", password).Is(200)
+		if claimsOf(t, again.Cookies[shared])["sid"] == claimsOf(t, tokens[3])["sid"] {
+			t.Error("the shared cookie alone keeps its session")
+		}
 		if delete(out.Cookies, "__Host-cairn_device"); len(out.Cookies) != 0 {
 			t.Errorf("cookies %v", out.Cookies)
 		}
-		for i, want := range []int{1, 1, 0} {
+		for i, want := range []int{1, 1, 0, 1} {
 			same(t, fmt.Sprintf("token %d: status", i), statusBit(w, tokens[i]), want)
 		}
 	})
@@ -148,7 +162,12 @@ func TestSignOutPutsTheTokenIntoTheList(t *testing.T) {
 		const login, shared = "__Host-cairn_login", "__Secure-cairn_session"
 		out, other, dead := w.SignedIn("ada"), w.SignedIn("ada"), w.SignedIn("ada")
 		tokens := []string{out.Cookies[shared], other.Cookies[shared]}
-		dead.Call("POST", "/api/auth/logout", nil).Is(200)
+		dead.Clone().Call("POST", "/api/auth/logout", nil).Is(200)
+		cookies := login + "=" + dead.Cookies[login]
+		for _, b := range []*accounttest.Browser{out, w.Member("eve")} {
+			cookies += "; " + login + "=" + b.Cookies[login]
+		}
+		w.Browser().Send("GET", "/api/me", "", "", "Cookie", cookies).Is(200).Shows(`"handle":"ada"`) // the first that lives
 		mixed := w.Browser()
 		mixed.Cookies[login], mixed.Cookies[shared] = out.Cookies[login], other.Cookies[shared]
 		mixed.Call("POST", "/api/auth/logout", nil).Is(200)
@@ -242,6 +261,20 @@ func TestTokenThatIsTooLongLeavesNoSession(t *testing.T) {
 	}
 	if !b.IsSignedIn() {
 		t.Error("the session of before has ended")
+	}
+}
+
+// A passkey of somebody else proves nothing of who gave the password, or is signed in.
+func TestProofOfAnotherIsRefused(t *testing.T) {
+	w := accounttest.With(t, "ada", "eve")
+	id, err := w.Service.Identify(t.Context(), account.Browser{Tokens: []string{w.SignedIn("ada").Cookies["cairn_session"]}})
+	must(t, err)
+	c, eves := account.Caller{User: id.User, Session: id.Session}, person.ProvenByPasskey(w.User("eve"), account.Passkey{})
+	_, step, _ := w.Service.PendingSignIn(t.Context(), c)
+	_, confirmed := w.Service.ConfirmProven(t.Context(), c, eves)
+	_, stepped := w.Service.SecondStepProven(t.Context(), c, c.User, step, eves)
+	if !errors.Is(confirmed, account.ErrInvalidPasskey) || !errors.Is(stepped, account.ErrInvalidPasskey) {
+		t.Errorf("confirmed: %v, signed in: %v", confirmed, stepped)
 	}
 }
 

@@ -417,7 +417,7 @@ func (s *Service) secondFactorRequired(ctx context.Context, u account.User) erro
 // ErrSignInExpired if there is none, ErrSuspended.
 func (s *Service) PendingSignIn(ctx context.Context, c account.Caller) (account.User, signInStep, error) {
 	var step signInStep
-	if c.Browser.Step == "" || s.seal.Open(signInSeal, c.Browser.Step, &step) != nil {
+	if s.seal.Open(signInSeal, c.Browser.Step, &step) != nil {
 		return account.User{}, step, account.ErrSignInExpired
 	}
 	u, err := s.Store().UserBySub(ctx, step.Sub)

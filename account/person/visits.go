@@ -62,7 +62,7 @@ func (s seenStore) Sessions(ctx context.Context, sub string, now time.Time) ([]a
 	s.visits.mu.Lock()
 	defer s.visits.mu.Unlock()
 	for i, n := range list {
-		if at, ok := s.visits.seen[n.ID]; ok && at.After(n.LastSeenAt) {
+		if at := s.visits.seen[n.ID]; at.After(n.LastSeenAt) {
 			list[i].LastSeenAt = at
 		}
 	}

@@ -49,6 +49,7 @@ func TestAskingToJoin(t *testing.T) {
 	if list, err := a.JoinRequests(ctx); err != nil || len(list) != 0 {
 		t.Fatalf("%v %v", list, err)
 	}
+	w.Browser().Page(page, "link", form[1]+"x").Is(400).Shows(`data-code="invalid_link"`)
 	w.Browser().Page(page, form...).Is(200).Shows(`id="done"`)
 	w.Browser().Page(page, form...).Is(400) // once
 	list, err := a.JoinRequests(ctx)
@@ -188,7 +189,9 @@ func TestRequestsToJoinEndWithTheSetting(t *testing.T) {
 	waiting := pending(t, w, post)
 	w.Browser().Page("/join/", request("cy@example.org")...).Is(200)
 	path, form := link(t, post.one("cy@example.org"))
+	before := w.Service.WaitingRequests()
 	w.SaveSettings(func(v *account.Settings) { v.Registration = account.RegistrationClosed })
+	same(t, "they wait, as shown, before and after", fmt.Sprint(before, w.Service.WaitingRequests()), "1 0")
 	page, _, _ := strings.Cut(path, "?")
 	w.Browser().Page(path).Is(403).Shows(`data-code="registration_full"`)
 	w.Browser().Page(page, form...).Is(403)
@@ -254,6 +257,9 @@ func TestRequestsToJoinAreCountedByMailbox(t *testing.T) {
 	for _, name := range []string{"\u200d", "Ada\u202e", " "} { // as a display name
 		w.Browser().Call("POST", "/api/join", map[string]string{"name": name, "email": "bob@example.org", "reason": "Runs."}).Is(400, "invalid_join_request")
 	}
+	w.Browser().Call("POST", "/api/join", map[string]string{"name": "Bob", "email": "bob@example.org", "reason": "Runs\u202e."}).
+		Is(400, "invalid_join_request").Shows(`"pointer":"/reason"`)
+	w.Browser().Call("POST", "/api/join", map[string]string{"name": "Bob", "email": " ", "reason": "Runs."}).Is(400, "invalid_email")
 	post.none()
 }
 

@@ -21,6 +21,7 @@ func TestLoginAnswersAreNotCached(t *testing.T) {
 	same(t, "a.Body", strings.TrimSpace(a.Body),
 		`{"ok":true,"handle":"ada","display_name":"Ada","flags":{"activity":true,"admin":false}}`)
 	lacks(t, "the token is in the body", a.Body, a.SetCookies[0].Value)
+	same(t, "bound without https", a.Header.Get("Secure-Session-Registration"), "")
 }
 
 func TestLoginLimits(t *testing.T) {
@@ -69,6 +70,35 @@ func TestLoginLimits(t *testing.T) {
 			w.Browser().Login("ada", password).Is(200)
 		}
 	})
+}
+
+// signIns are the ends of sign-ins that an observer is told of.
+type signIns struct {
+	web.Observer
+	told []string
+}
+
+func (s *signIns) SignIn(outcome, factor string) { s.told = append(s.told, outcome+" "+factor) }
+
+// What is counted of a sign-in says how it was proven, and of a refused one which proof was wrong.
+func TestSignInsAreCountedByTheirProof(t *testing.T) {
+	w, seen := accounttest.New(t), &signIns{}
+	served := w.Router
+	w.Router = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		info := &web.RequestInfo{Observer: seen}
+		served.ServeHTTP(rw, r.WithContext(web.WithRequestInfo(r.Context(), info)))
+	})
+	a, k := addProtected(w, "ada"), addPasskey(w.Member("bob"), "Key")
+	_, _, codes := joinByPasskey(w, "cy")
+	seen.told = nil
+	loginOTP(w.Browser(), "ada", password, a.wrong()).Is(401, "invalid_otp")
+	loginOTP(w.Browser(), "ada", password, a.fresh()).Is(200)
+	stepBy(w.Browser(), "bob", k).Is(200)
+	b := w.Browser()
+	finish(b, k.get(begin(b))).Is(200)
+	recoverBy(w.Browser(), "cy", codes[0]).Is(200)
+	sameList(t, "counted", seen.told, []string{"failed code", "success password+code", "success password+passkey",
+		"success passkey", "success code"})
 }
 
 func TestFailingCounterRefusesSignIn(t *testing.T) {

@@ -70,6 +70,10 @@ func TestMemberWithoutAPassword(t *testing.T) {
 	w.Browser().Login("ada", newPassword).Is(401, "second_factor_required")
 	b.Call("DELETE", "/api/me/password", nil).Is(204)
 	w.Browser().Login("ada", newPassword).Is(401, "invalid_credentials")
+	finish(again, k.get(begin(again))).Is(200)
+	if b.Call("DELETE", "/api/me/password", nil).Is(204); !again.IsSignedIn() {
+		t.Error("a password that is not there was removed")
+	}
 	b.Call("DELETE", "/api/me", map[string]string{}).Is(204)
 	finish(again, k.get(begin(again))).Is(401, "invalid_passkey")
 }
@@ -137,6 +141,8 @@ func TestRecoveryWithoutAPassword(t *testing.T) {
 	w.Clock.Advance(49 * time.Hour)
 	w.Suspend("ada")
 	recoverBy(w.Browser(), "ada", codes[1]).Is(403, "account_suspended")
+	same(t, "audit log", actions(audited(w, account.AuditQuery{Kind: account.RefuseSuspended.Action})),
+		"ada>ada session.refused suspended")
 }
 
 // What others there get wrong does not refuse the code of who is known, by the browser or the address; and the
@@ -286,7 +292,13 @@ func TestNotMeGivesNoPasswordWhereThereIsNone(t *testing.T) {
 	}
 	reader.Page("/not-me/", button...).Is(400).Hides("type=\"password\"")
 	finish(reader, k.get(begin(reader))).Is(200) // the owner's own passkey
-	reader.Call("POST", "/api/me/recovery-codes", nil).Is(200)
+	for _, c := range reader.Call("POST", "/api/me/recovery-codes", nil).Is(200).JSON()["recovery_codes"].([]any) {
+		recoverBy(w.Browser(), "ada", c.(string)).Is(200)
+	}
+	post.new()
+	w.Clock.Advance(time.Minute)
+	finish(thief, k.get(begin(thief))).Is(200) // a passkey is a way in without codes
+	press(t, reader, links(post.one("ada@example.org"))[0]).Is(200).Shows(`id="not-me-login"`).Hides(`id="closed"`)
 }
 
 // A device forgets a passkey that is not stored, and never one that is, whatever else was refused.

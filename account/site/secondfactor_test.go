@@ -233,6 +233,10 @@ func TestFirstStepIsBoundToItsBrowserAndTime(t *testing.T) {
 	gone.Login("ada", newPassword).Is(401)
 	must(t, w.Administration().ResetFactors(t.Context(), account.Operator(), w.User("ada")))
 	otp(gone, a.codes[9]).Is(401, "sign_in_expired")
+	z, deleted := addProtected(w, "zoe"), w.Browser()
+	deleted.Login("zoe", password).Is(401, "second_factor_required")
+	must(t, w.Administration().Delete(t.Context(), account.Operator(), w.User("zoe")))
+	otp(deleted, z.fresh()).Is(401, "sign_in_expired")
 }
 
 func TestCodeOfAnAppWorksOnce(t *testing.T) {
@@ -320,6 +324,9 @@ func TestCodesCannotBeGuessed(t *testing.T) {
 		a := addProtected(w, "ada")
 		for i := range 10 {
 			loginOTP(w.BrowserAt(address(i)), "ada", password, a.wrong()).Is(401)
+		}
+		if !w.User("ada").LockedUntil.After(w.Clock.Now()) {
+			t.Error("the lock is not noted")
 		}
 		loginOTP(w.BrowserAt(address(50)), "ada", password, a.fresh()).Is(429)
 		// Where the owner has signed in before they still can.
@@ -819,7 +826,8 @@ func TestRefusalAtALimitedAddressTellsNotWhoIsKnown(t *testing.T) {
 		for _, handle := range []string{"ada", "bob", "zoe"} {
 			before := hashes.n
 			bodies[b.Login(handle, "wrong").Is(429).Body] = true
-			same(t, fmt.Sprintf("%s at %s: hashes", handle, where), hashes.n-before, want)
+			recoverBy(b, handle, "0000 0000 0000 0000").Is(429, "rate_limited")
+			same(t, fmt.Sprintf("%s at %s: hashes", handle, where), hashes.n-before, 2*want)
 		}
 		same(t, bodies, len(bodies), 1)
 	}

@@ -239,10 +239,21 @@ func TestSettingAPasswordAsksForTheSecondStep(t *testing.T) {
 			b.Page("/account/security").Is(200).Shows(`name="asks_second_step"`, `id="password-second_step" name="second_step" value="true" checked`)
 			confirmBy(b, k).Is(200)
 			setStep(b, false).Is(409, "no_second_step")
+			off := map[string]any{"current_password": newPassword, "new_password": newPassword, "second_step": false}
+			if !c.step {
+				ada, flags := w.User("ada"), account.FlagChange{account.FlagActivity: {On: true}}
+				_, err := w.Administration().SetFlags(t.Context(), account.Operator(), ada, flags)
+				must(t, err)
+				w.SaveSettings(func(v *account.Settings) { v.SecondFactorFlags = []string{account.FlagActivity} })
+				b.Call("PUT", "/api/me/password", off).Is(409, "second_factor_demanded")
+				w.SaveSettings(func(*account.Settings) {})
+			}
 			b.Page("/account/password", append([]string{"new_password", newPassword}, c.fields...)...).RedirectsTo("/account/security?notice=password-changed#password")
 			if got := w.Browser().Login("ada", newPassword).Status == 401; got != c.step || w.User("ada").SecondFactor != c.step {
 				t.Errorf("a second step is asked: %t", got)
 			}
+			b.Call("PUT", "/api/me/password", off).Is(200) // of who has one, it changes nothing else
+			same(t, "then a second step is asked", w.User("ada").SecondFactor, c.step)
 			if f := b.Call("GET", "/api/me/factors", nil).JSON(); (f["recovery_codes"] == 0.0) == c.step {
 				t.Errorf("%v", f)
 			}

@@ -196,6 +196,8 @@ func TestPageAfterANewPasswordNamesTheAddressOfAThief(t *testing.T) {
 	owner.Login("ada", newPassword).Is(200)
 	change(newPassword, password)
 	owner.Page("/account/security?notice=password-changed").Is(200).Shows(`id="own-address"`, "e…@example.org")
+	changeEmail(owner, "")
+	owner.Page("/account/security?notice=password-changed").Is(200).Hides(`id="own-address"`)
 }
 
 // A mailbox that somebody chose lately gets no code after an administrator has taken the account out of wrong hands.
@@ -253,9 +255,13 @@ func TestLinkOfALaterSignInRemovesWhatIsTicked(t *testing.T) {
 	post.new()
 	later := w.BrowserAt("198.51.100.9")
 	finish(later, key.get(begin(later))).Is(200)
-	_, button := link(t, mailAbout(t, post.new(), signInMail))
+	path, button := link(t, mailAbout(t, post.new(), signInMail))
+	w.Browser().Page(path).Shows("with a passkey")
+	stepBy(w.BrowserAt("198.51.100.10"), "ada", key).Is(200)
+	path, _ = link(t, mailAbout(t, post.new(), signInMail))
+	w.Browser().Page(path).Shows("so they know the password")
 	w.Clock.Advance(time.Minute)
-	done := w.Browser().Page("/not-me/", button...).Is(200).Hides(`id="removed"`).Shows(`id="recent-factors"`, "evil")
+	done := w.Browser().Page("/not-me/", button...).Is(200).Hides(`id="removed"`).Shows(`id="recent-factors"`, `id="added"`, "evil")
 	code, id := codeField.FindStringSubmatch(done.Body)[1], regexp.MustCompile(`name="remove_factor" value="([^"]+)"`).FindStringSubmatch(done.Body)[1]
 	w.Browser().Page("/reset-password/", "handle", "ada", "code", code, "password", newPassword, "linked", "1", "listed", "1",
 		"remove_factor", id).Is(200)
@@ -437,17 +443,20 @@ func TestPagesAfterALossShowWhatIsThere(t *testing.T) {
 	loginOTP(thief, "ada", password, app.codes[0]).Is(200)
 	notice := mailAbout(t, post.new(), signInMail)
 	addPasskey(thief, "Red key")
+	between := w.Browser() // has given the password, and not the code
+	between.Login("ada", password).Is(401, "second_factor_required")
 	post.new()
 	moveEmail(post, thief, "thief@example.net")
 	day := `datetime="` + w.Clock.Now().Format(time.DateOnly)
 	// What was there before has a box, as what is young; it is in neither list. No address is whole.
 	shown := press(t, w.Browser(), links(notice)[0]).Is(200).Hides("thief@example.net")
+	otp(between, app.codes[1]).Is(401, "sign_in_expired")
 	shown.Shows("Red key", day, "t…@example.net", `id="reset-submit"`, `<label for="remove_factor-0">Passkey <bdi>Blue key</bdi>`)
 	if strings.Count(shown.Body, "Blue key") != 1 {
 		t.Errorf("the passkey from before is listed: %s", shown.Body)
 	}
 	w.Browser().Page("/reset-password/", "handle", "ada", "code", w.ResetCode("ada"), "password", newPassword, "listed", "1").Is(200).
-		Shows("Blue key", day, "Kim at the boathouse").Hides("Red key")
+		Shows("Blue key", day, "Kim at the boathouse", `data-factor="totp"`, `data-factor="recovery_code"`).Hides("Red key")
 
 	w = accounttest.With(t, "ada") // without mail an address counts at once
 	changeEmail(w.SignedIn("ada"), "thief@example.net")

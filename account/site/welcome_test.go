@@ -40,6 +40,9 @@ func TestWhoWasAddedIsWelcomed(t *testing.T) {
 	b.Page(path).Is(200).Shows("<h1>Welcome to “", "@clara-weiss", "Choose a password, or add a passkey.").
 		Hides("Reset", "signed out everywhere", "24 hours", "within an hour")
 	b.Page("/reset-password/", chosen(t, path, "short")...).Is(400).Shows("<h1>Welcome to “", `id="password-error"`)
+	query, _ := url.ParseQuery(strings.TrimPrefix(path, "/reset-password/?"))
+	start := map[string]string{"handle": "clara-weiss", "code": query.Get("code")}
+	made := newKeyring().create(b.Call("POST", "/api/auth/reset-password/passkey/begin", start))
 	b.Page("/reset-password/", chosen(t, path, newPassword)...).RedirectsTo("/account/welcome")
 	b.Page("/account/welcome").Is(200).Shows(`data-step="passkey"`)
 	if u := w.User("clara-weiss"); !u.EmailVerified || u.LastLoginAt.IsZero() {
@@ -52,8 +55,15 @@ func TestWhoWasAddedIsWelcomed(t *testing.T) {
 	code := w.ResetCode("clara-weiss")
 	other := w.Browser()
 	other.Page("/reset-password/?handle=clara-weiss&code=" + code).Is(200).Shows("Reset your password").Hides("Welcome")
+	before := []string{"state", made["state"].(string), "credential", string(made["credential"].(json.RawMessage)),
+		"welcome", "1", "handle", "clara-weiss", "code", code, "password", ""}
+	b.Page("/reset-password/", before...).Is(400).Shows(`data-code="weak_password"`)
 	other.Page("/reset-password/", "welcome", "1", "handle", "clara-weiss", "code", code, "password", password).Is(200).
 		Shows("signed out everywhere")
+	addPerson(w, "dan", "dan@example.org")
+	w.Suspend("dan")
+	other.Page("/reset-password/", "welcome", "1", "handle", "dan", "code", w.ResetCode("dan"), "password", password).Is(200).
+		Shows("Password changed")
 	if other.IsSignedIn() {
 		t.Error("a reset signs in")
 	}
