@@ -368,7 +368,8 @@ func TestDisownedSessionLeavesNothing(t *testing.T) {
 			at = at.Add(time.Hour)
 		}
 		checkTaken(t, s, h)
-		_, err := s.DisownSession(ctx, h.user.Sub, h.session.ID, h.user.Email, account.NewResetCode(at), time.Hour, at, by)
+		code := account.NewResetCode(at)
+		_, err := s.DisownSession(ctx, h.user.Sub, h.session.ID, h.user.Email, code, time.Hour, at, by)
 		want(t, err, account.ErrInvalidLink) // after an hour
 		n := newSession(h.user.Sub)
 		n.AMR = []string{account.MethodPassword}

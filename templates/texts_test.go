@@ -26,6 +26,7 @@ import (
 	"github.com/BurntSushi/toml"
 	"golang.org/x/net/html"
 
+	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/store/storetest/racetest"
 )
 
@@ -387,17 +388,6 @@ func TestTextsHaveNoWordsOfTheAPI(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = assert.Must
 
-// equal holds that two values are equal.
-func equal[T comparable](t testing.TB, what any, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%v: %v, want %v", what, got, want)
-	}
-}
+func equal[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }

@@ -29,7 +29,7 @@ func zipped(t *testing.T, text string) string {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	_, err := z.Write([]byte(text))
-	must(t, err)
+	noError(t, err)
 	noError(t, z.Close())
 	return b.String()
 }

@@ -338,7 +338,7 @@ func TestAnswerToEachActionIsInView(t *testing.T) {
 	mustDo(t, tab, "screen", chromedp.EmulateViewport(360, 640))
 	for handle, actions := range map[string][]pageAction{"ada": accountActions(sessions["ada"]), "keeper": adminActions(sessions["bob"])} {
 		_, err := chromedp.Call(tab, network.ClearBrowserCookies, cdp.Empty{})
-		must(t, err)
+		noError(t, err)
 		mustDo(t, tab, "sign in", chromedp.Navigate(s.URL+"/login/"),
 			chromedp.SendKeys(field("handle"), handle), chromedp.SendKeys(field("password"),
 				password), chromedp.Click(id("login-submit")), chromedp.WaitVisible(page("account")))

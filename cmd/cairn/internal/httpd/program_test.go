@@ -224,7 +224,7 @@ func TestMigrationFromHS256(t *testing.T) {
 	rs := restartAt(t, hs, hs.URL)
 	other := filepath.Join(t.TempDir(), "other.pem")
 	_, err := config.GenerateKey(other, 2048)
-	must(t, err)
+	noError(t, err)
 	has(t, "another key", migrate(exitFailed, "--until", "now", "--private-key-file", other), "does not have the key")
 	has(t, "no key", migrate(exitFailed, "--until", "now", "--private-key-file", ""), "cairn keys generate")
 	for _, when := range []string{"soon", "2020-01-01", "2020-01-01T00:00:00Z", "-1d", "d", "3651d", "99999d", "1w", "2101-01-01", "9999-12-31T23:59:59-14:00"} {

@@ -222,7 +222,7 @@ func TestDeadTokenIsInactive(t *testing.T) {
 	_, token = s.signedInTokens(rp, "ada")
 	_, err := s.store.SetFlagsOfAll(t.Context(), account.FlagChange{"activity": {On: false}}, time.Now(),
 		map[string]account.Audit{ada.Sub: operator(account.SetFlags, "ada", "")})
-	must(t, err)
+	noError(t, err)
 	s.wantInactive("user without the flag", rp.introspect(token.AccessToken))
 
 	_, token = s.signedInTokens(rp, "bob")

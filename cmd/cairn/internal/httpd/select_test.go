@@ -194,7 +194,7 @@ func TestOPRotatedKeys(t *testing.T) {
 	s, rp := startApp(t, nil)
 	fresh := t.TempDir() + "/key.pem"
 	_, err := config.GenerateKey(fresh, 2048)
-	must(t, err)
+	noError(t, err)
 	kids := func(s *service) (out []any) {
 		for _, k := range s.browser().get("/.well-known/jwks.json").JSON(t)["keys"].([]any) {
 			out = append(out, k.(map[string]any)["kid"])

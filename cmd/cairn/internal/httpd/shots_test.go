@@ -489,7 +489,7 @@ func scripts(t *testing.T, tab context.Context, on bool) {
 	t.Helper()
 	_, err := chromedp.Call(tab, emulation.SetScriptExecutionDisabled,
 		emulation.SetScriptExecutionDisabledParams{Value: !on})
-	must(t, err)
+	noError(t, err)
 }
 
 // check measures a page: with its style and scripts it has at most 46 KiB, unpacked.

@@ -470,7 +470,7 @@ func mustJSON(t *testing.T, v any) string {
 	return string(b)
 }
 
-var equal, fails, has, lacks, must, noError = assert.Equal, assert.Fails, assert.Has, assert.Lacks, assert.Must, assert.Must
+var equal, fails, has, lacks, noError = assert.Equal, assert.Fails, assert.Has, assert.Lacks, assert.Must
 
 func same[T comparable](t testing.TB, w any, a, b T) { t.Helper(); assert.Same(t, w, a, b) }
 
