@@ -212,6 +212,9 @@ func authorization(ctx context.Context, x *examination) Finding {
 	}
 	header := http.Header{"Authorization": {"Bearer doctor"}}
 	res, _, err := x.ask(ctx, http.MethodGet, path, header)
+	if err == nil && res.StatusCode >= http.StatusInternalServerError {
+		err = errors.New(res.Status)
+	}
 	if err != nil {
 		return unreached(err)
 	}
@@ -251,12 +254,13 @@ func pages(ctx context.Context, x *examination) Finding {
 		return skipped("%v.", err)
 	}
 	var own [2][]byte
+	media := ""
 	for i := range own {
 		res, body, err := x.askWith(ctx, client, http.MethodGet, base+path, nil)
 		if err != nil || res.StatusCode != http.StatusOK {
 			return skipped("The service does not answer at --listen: see service.")
 		}
-		own[i] = body
+		own[i], media = body, res.Header.Get("Content-Type")
 	}
 	res, body, err := x.ask(ctx, http.MethodGet, path, nil)
 	switch {
@@ -264,18 +268,19 @@ func pages(ctx context.Context, x *examination) Finding {
 		return unreached(err)
 	case !bytes.Equal(own[0], own[1]) || res.StatusCode != http.StatusOK:
 		return skipped("The pages cannot be compared.")
-	case !bytes.Equal(own[0], body):
-		return found(Warning, "Let the proxy or content delivery network change no HTML: no optimization, no scripts "+
-			"of its own, no hidden addresses. What it adds is against the policy of the page, or breaks its forms.",
-			"%s is not the page that the service answers at --listen.", x.checked.IssuerString+path)
+	case !bytes.Equal(own[0], body) || res.Header.Get("Content-Type") != media:
+		return found(Warning, "Let the proxy or content delivery network pass the query on, and change no HTML: no "+
+			"optimization, no scripts of its own, no hidden addresses. What it adds is against the policy of the "+
+			"page, or breaks its forms.", "%s is not the page that the service answers at --listen.",
+			x.checked.IssuerString+path)
 	}
 	return ok("The proxy passes pages on unchanged.")
 }
 
-// publicPaths are paths that people, browsers and applications need, one of each part of the service.
+// publicPaths are what people, browsers and applications need, one of each part of the service.
 var publicPaths = []string{
 	"/", "/login/", "/account/", "/admin/", "/device", "/api/me", "/oauth2/authorize", "/oauth2/token",
-	"/oauth2/userinfo",
+	"/oauth2/userinfo", "PUT /api/doctor", "PATCH /api/doctor", "DELETE /api/doctor",
 }
 
 // upload is larger than what proxies take without being told. The service takes activity files of 8 MiB.
@@ -289,7 +294,11 @@ func keptBack(ctx context.Context, x *examination) (f Finding, is bool) {
 	}
 	var kept []string
 	for _, path := range publicPaths {
-		if res, _, err := x.ask(ctx, http.MethodGet, path, nil); err == nil && res.Header.Get(requestID) == "" {
+		method, at, given := strings.Cut(path, " ")
+		if !given {
+			method, at = http.MethodGet, path
+		}
+		if res, _, err := x.ask(ctx, method, at, nil); err == nil && res.Header.Get(requestID) == "" {
 			kept = append(kept, path+" ("+res.Status+")")
 		}
 	}

@@ -153,7 +153,12 @@ func tlsCertificate(ctx context.Context, x *examination) Finding {
 }
 
 func publicAddress(ctx context.Context, x *examination) Finding {
-	seen, err := httpd.AskSeen(ctx, x.client, x.checked.IssuerString, x.secret, nil)
+	seen, err := httpd.AskSeen(ctx, x.client, x.checked.IssuerString, x.secret, http.Header{"Cookie": {"doctor=1"}})
+	if errors.Is(err, httpd.ErrOtherService) {
+		if f, is := otherAnswer(ctx, x); is {
+			return f
+		}
+	}
 	switch {
 	case errors.Is(err, httpd.ErrOtherService) && x.publishesOurKey(ctx):
 		return found(Problem, "Let the proxy pass on requests to "+x.checked.Issuer.Path+"/doctor, which are answered "+
@@ -161,9 +166,6 @@ func publicAddress(ctx context.Context, x *examination) Finding {
 			"%s has the key of this installation, but the proxy does not pass /doctor on: %v.",
 			x.checked.IssuerString, err)
 	case errors.Is(err, httpd.ErrOtherService):
-		if f, is := otherAnswer(ctx, x); is {
-			return f
-		}
 		return found(Problem, "Point the name and the proxy at this service, write the address of the service into "+
 			"--issuer (SERVICE_OIDC_ISSUER), and restart a service of an earlier version.",
 			"%s: %v.", x.checked.IssuerString, err)
@@ -203,7 +205,7 @@ func filesLeft(limit uint64) Finding {
 // cache looks for a proxy that answers pages again: people would see those of others. Every answer of the
 // service has another request id.
 func cache(ctx context.Context, x *examination) Finding {
-	for _, path := range []string{"/login/", "/healthz"} {
+	for _, path := range []string{"/login/", "/account/", "/api/me", "/healthz"} {
 		var ids [2]string
 		for i := range ids {
 			res, _, err := x.ask(ctx, http.MethodGet, path, nil)
@@ -224,8 +226,8 @@ func cache(ctx context.Context, x *examination) Finding {
 
 const discoveryPath, jwksPath = "/.well-known/openid-configuration", "/.well-known/jwks.json"
 
-const passWellKnown = "Let the proxy pass on requests below /.well-known/; only /.well-known/acme-challenge/ may be " +
-	"its own."
+const passWellKnown = "Let the proxy pass on requests below /.well-known/, and Content-Encoding back; only " +
+	"/.well-known/acme-challenge/ may be its own."
 
 // issuer compares the issuer byte for byte, as applications do (OpenID Connect Discovery section 4.3).
 func issuer(ctx context.Context, x *examination) Finding {
@@ -357,6 +359,10 @@ func sessionCookie(ctx context.Context, x *examination) Finding {
 	if res.StatusCode != http.StatusOK {
 		return found(Problem, "Let the proxy pass on POST requests to /api/.",
 			"Signing out without a session answers %s.", res.Status)
+	}
+	if x.seen.NoCookie {
+		return found(Problem, "Let the proxy pass Cookie on unchanged.",
+			"Cookies of browsers do not arrive at the service: nobody can sign in.")
 	}
 	domains := map[string]string{x.checked.CookieName: x.checked.CookieDomain, x.checked.LoginCookieName: ""}
 	for name, domain := range domains {
@@ -630,8 +636,8 @@ func securityHeaders(ctx context.Context, x *examination) Finding {
 				continue
 			}
 			if changed = append(changed, name); slices.Contains(crossHeaders, name) {
-				return found(Problem, "Let the proxy pass the Access-Control headers on and add none of its own "+
-					"(no add_header in nginx); pages that may call the API are in allowed-origin.",
+				return found(Problem, "Let the proxy pass Origin and the Access-Control headers on and add none "+
+					"of its own (no add_header in nginx); pages that may call the API are in allowed-origin.",
 					"The proxy changes or repeats %s in the answer to %s: pages of others may read what they must "+
 						"not, or browsers refuse answers to applications.", name, request)
 			}

@@ -61,6 +61,7 @@ type Seen struct {
 	Client       netip.Addr `json:"client"`  // the visitor's address for the limits and the log
 	ForwardedFor []string   `json:"forwarded_for"`
 	OpenFiles    uint64     `json:"open_files"` // limit of the service; 0: not known
+	NoCookie     bool       `json:"no_cookie"`
 	// Bound are the headers of device binding that arrived; and those that came back with the answer.
 	Bound []string `json:"bound"`
 }
@@ -85,7 +86,7 @@ func (p probe) answer(proxies []netip.Prefix, notFound http.Handler) web.Handler
 		if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
 			seen.Peer = peer.Addr().Unmap().WithZone("")
 		}
-		seen.OpenFiles = disk.OpenFiles()
+		seen.OpenFiles, seen.NoCookie = disk.OpenFiles(), len(r.Cookies()) == 0
 		seen.Client, seen.Trusted = clientAddress(r, proxies)
 		for hop := range strings.SplitSeq(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",") {
 			if hop = templates.Shortened(strings.TrimSpace(hop), 64); hop != "" && len(seen.ForwardedFor) < maxHops {
