@@ -96,12 +96,9 @@ func (s *Service) AddPasskey(
 	if offered {
 		purpose = ceremonyOffer
 	}
-	k, sub, err := s.createdPasskey(ctx, c, purpose, c.Session.ID, in)
+	k, err = s.createdPasskey(ctx, c, purpose, c.Session.ID, in)
 	if err != nil {
 		return k, out, err
-	}
-	if sub != c.User.Sub {
-		return k, out, account.ErrPasskeyExpired
 	}
 	k.Name = cmp.Or(name, k.Name)
 	w := person.NewWay{Factor: account.FactorPasskey, Method: k.Method(), Name: k.Name, Passkey: k.ID,
@@ -112,21 +109,21 @@ func (s *Service) AddPasskey(
 	return k, out, err
 }
 
-// createdPasskey verifies the answer to a challenge for a new passkey, which is not stored yet, and
-// returns it with the user that the challenge was for. It is named after its authenticator.
+// createdPasskey verifies the answer to a challenge for a new passkey, which is not stored yet. It
+// is of the user whom the challenge was for, and named after its authenticator.
 func (s *Service) createdPasskey(
 	ctx context.Context, c account.Caller, purpose, browser string, in AnsweredCeremony,
-) (k account.Passkey, sub string, err error) {
+) (k account.Passkey, err error) {
 	if s.party == nil {
-		return k, "", s.unavailable
+		return k, s.unavailable
 	}
 	begun, err := s.openCeremony(in.State, purpose, browser)
 	if err != nil {
-		return k, "", err
+		return k, err
 	}
 	answer, err := protocol.ParseCredentialCreationResponseBytes(in.Credential)
 	if err != nil {
-		return k, "", account.ErrInvalidPasskey
+		return k, account.ErrInvalidPasskey
 	}
 	rpID := s.party.Config.RPID
 	session := begun.session(rpID)
@@ -135,10 +132,10 @@ func (s *Service) createdPasskey(
 	}
 	got, err := s.party.CreateCredential(passkeyUser{User: account.User{Sub: begun.Sub}}, session, answer)
 	if err != nil || len(got.ID) == 0 || len(got.ID) > maxCredentialID {
-		return k, "", account.ErrInvalidPasskey
+		return k, account.ErrInvalidPasskey
 	}
 	if err := s.spendCeremony(ctx, begun); err != nil {
-		return k, "", err
+		return k, err
 	}
 	k = account.Passkey{
 		ID: got.ID, Sub: begun.Sub, RPID: rpID, PublicKey: got.PublicKey, AAGUID: got.Authenticator.AAGUID,
@@ -151,7 +148,7 @@ func (s *Service) createdPasskey(
 			k.Transports = append(k.Transports, string(t))
 		}
 	}
-	return k, begun.Sub, nil
+	return k, nil
 }
 
 var transports = []protocol.AuthenticatorTransport{protocol.USB, protocol.NFC, protocol.BLE, protocol.SmartCard,

@@ -59,8 +59,7 @@ func (s *Service) firstPasskey(
 		return nil
 	}
 	return func(ctx context.Context) (account.Passkey, error) {
-		k, _, err := s.createdPasskey(ctx, c, ceremonyRegister, c.Browser.Passkey, made)
-		return k, err
+		return s.createdPasskey(ctx, c, ceremonyRegister, c.Browser.Passkey, made)
 	}
 }
 

@@ -438,7 +438,10 @@ func TestPasskeysNeedANameAndHTTPS(t *testing.T) {
 		w.SignedIn("ada").Page("/account/security").Shows(says).Hides("data-passkey")
 		b.Page("/login/", "handle", "ada", "password", password).RedirectsTo("/account/")
 		b.Page("/account/").Is(200).Hides("data-offer")
-		b.Call("POST", "/api/me/passkeys", map[string]any{"state": "x", "credential": map[string]string{}}).Is(404, "passkeys_unavailable")
+		answer, added := map[string]any{"state": "x", "credential": map[string]string{}}, map[string]any{"handle": "eve", "code": "x"}
+		for door, body := range map[string]any{"me/passkeys": answer, "me/passkeys/begin": nil, "auth/passkey/finish": answer, "register/passkey/begin": added, "auth/reset-password/passkey/begin": added} {
+			b.Call("POST", "/api/"+door, body).Is(404, "passkeys_unavailable")
+		}
 	}
 }
 
