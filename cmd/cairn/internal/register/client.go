@@ -148,8 +148,8 @@ func (o *clientOptions) applyProfile(c *provider.Client) {
 // fileReader reads a file that a flag names, up to a limit in bytes.
 type fileReader func(file string, limit int64) ([]byte, error)
 
-// maxKeySetFile limits the file of a key set, in bytes. No accepted key set is as large.
-const maxKeySetFile = 64 << 10
+// Limits of the files of a key set, of which no accepted one is as large, and of a secret, in bytes.
+const maxKeySetFile, maxSecretFile = 64 << 10, 4096
 
 // applyFiles reads the key set and the logo. Only private_key_jwt has keys.
 func (o *clientOptions) applyFiles(read fileReader, c *provider.Client) error {
@@ -263,9 +263,6 @@ func (c *addClientCommand) Run(p *cli.Program) error {
 		return err
 	})
 }
-
-// maxSecretFile limits the file of a secret, in bytes.
-const maxSecretFile = 4096
 
 // read returns the secret that an operator has chosen for a way to authenticate, or nil: that of a hash, or the first
 // line of a file. Others may be able to read it: the application does, and files of containers are open to all.

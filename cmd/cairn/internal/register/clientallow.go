@@ -85,15 +85,14 @@ func (c *allowClientCommand) Run(p *cli.Program) error {
 		return cli.UsageError("--remove takes neither --scope nor --api")
 	}
 	return c.WithStore(p, func(st *store.Store) error {
+		all, err := allowanceKind.all(st, p.Ctx)
 		switch {
+		case err != nil:
+			return err
 		case c.URL == "":
-			return c.show(p, st)
+			return c.show(p, all)
 		case c.Disallow:
 			return c.remove(p, st)
-		}
-		all, err := allowanceKind.all(st, p.Ctx)
-		if err != nil {
-			return err
 		}
 		before := allowanceKind.in(all, c.URL)
 		a := *cmp.Or(before, newAllowance(c.URL, time.Now()))
@@ -128,11 +127,7 @@ func newAllowance(url string, now time.Time) *provider.Allowance {
 	}
 }
 
-func (c *allowClientCommand) show(p *cli.Program, st *store.Store) error {
-	all, err := allowanceKind.all(st, p.Ctx)
-	if err != nil {
-		return err
-	}
+func (c *allowClientCommand) show(p *cli.Program, all []*provider.Allowance) error {
 	out := c.List(p, "URL", "SCOPES", "APIS", "CREATED")
 	for _, a := range all {
 		a.APIs = cli.Listed(a.APIs)
