@@ -75,7 +75,7 @@ func TestPlacesInTheStatusListsAreGivenOnce(t *testing.T) {
 			must(t, err)
 			revoked += len(set)
 		}
-		same(t, "are revoked", revoked, 8)
+		same(t, "revoked", revoked, 8)
 	})
 }
 

@@ -272,7 +272,7 @@ func TestNothingBecomesAnotherHeaderOrCommand(t *testing.T) {
 			t.Errorf("%q %q: %v", m.To, m.Subject, err)
 		}
 	}
-	same(t, "them were sent", len(s.Mails())-sent, 0)
+	same(t, "mails sent meanwhile", len(s.Mails())-sent, 0)
 }
 
 var must = assert.Must

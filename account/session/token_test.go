@@ -183,7 +183,7 @@ func TestInvalidKeyIDsDoNotReachTheKeySet(t *testing.T) {
 		mustRefuse(t, v, forge(map[string]any{"alg": "RS256", "kid": id}, good(), byRSA(rsaKey())))
 	}
 	mustRefuse(t, v, forge(map[string]any{"alg": "RS256", "KID": kid}, good(), byRSA(rsaKey())))
-	same(t, "the key set was asked times", keys.asked, 0)
+	same(t, "questions to the key set", keys.asked, 0)
 }
 
 func TestTokensOfOtherKindsAreNotSessions(t *testing.T) {

@@ -110,6 +110,6 @@ func TestStartingTogetherMigratesOnce(t *testing.T) {
 		var rows int
 		const noted = "SELECT count(*) FROM goose_db_version WHERE version_id = 1"
 		must(t, engine.Conn(t.Context(), instances[0].DB).Raw(noted).Find(&rows).Error)
-		same(t, "migration 1 is noted times", rows, 1)
+		same(t, "notes of migration 1", rows, 1)
 	})
 }

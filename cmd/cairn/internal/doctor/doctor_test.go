@@ -396,7 +396,7 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 				t.Errorf("%s\n%v", diff, findings)
 			} else if len(c.want) > 0 {
 				_, first, _ := strings.Cut(c.want[0], " ")
-				has(t, "does not say", findings[first].Found+" -> "+findings[first].Do, c.says)
+				has(t, "what is found", findings[first].Found+" -> "+findings[first].Do, c.says)
 			}
 		})
 	}
@@ -704,7 +704,7 @@ func TestFaultOfTheInstallation(t *testing.T) {
 						said += findings[name].Found + " -> " + findings[name].Do + "\n"
 					}
 				}
-				has(t, "does not say", said, c.says)
+				has(t, "what is said", said, c.says)
 			}
 		})
 	}
