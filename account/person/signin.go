@@ -132,7 +132,7 @@ func (s *Service) checkPassword(ctx context.Context, c account.Caller, typed, pa
 	}
 	// In the slot: at most one attempt per core runs at once.
 	err = s.Limits().Guess(ctx, limits.keys(), account.ErrInvalidCredentials, func() error {
-		if !s.hasher.Match(u.PasswordHash, password, work) || u.Sub == "" {
+		if !s.hasher.Match(u.PasswordHash, password, work) {
 			return account.ErrInvalidCredentials
 		}
 		return nil
@@ -185,16 +185,10 @@ func (s *Service) UserNamed(ctx context.Context, typed string) (account.User, er
 	var u account.User
 	var err error
 	if strings.Contains(typed, "@") {
-		email, invalid := account.CheckEmail(typed)
-		if invalid != nil {
-			return account.User{}, nil
-		}
+		email, _ := account.CheckEmail(typed) // nobody's, if it is none
 		u, err = s.Store().UserByEmail(ctx, email)
 	} else {
-		handle, invalid := account.CanonicalHandle(typed)
-		if invalid != nil {
-			return account.User{}, nil
-		}
+		handle, _ := account.CanonicalHandle(typed) // likewise
 		u, err = s.Store().UserByHandle(ctx, handle)
 	}
 	if err != nil && !errors.Is(err, account.ErrUserNotFound) {

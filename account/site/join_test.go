@@ -440,6 +440,10 @@ func TestAdministratorsAreToldOfRequestsToJoin(t *testing.T) {
 		}
 	}
 	ask("bo@example.org")
+	w.Start()
+	tell(t, w) // without mail nobody is told
+	w.Start(func(o *accounttest.Options) { o.Mail = post })
+	post.none()
 	told("1 person is waiting to join", "1 Person möchte beitreten")
 	ask("cy@example.org")
 	ask("dee@example.org")

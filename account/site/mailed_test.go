@@ -2,6 +2,10 @@ package site_test
 
 import (
 	"context"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -597,6 +601,7 @@ func TestSignInFromANewDeviceIsToldOnce(t *testing.T) {
 	if !strings.Contains(m.Text, "203.0.113.9") || !strings.Contains(m.Text, "Firefox") || strings.Contains(m.Text, "Bcc") {
 		t.Errorf("notice %s", m.Text)
 	}
+	has(t, "audit log", actions(audited(w, account.AuditQuery{Person: "ada"})), "session.create pwd, Firefox on Linux")
 	thief.Login("ada", password).Is(200) // again, in the same session
 	post.none()
 	path, button := link(t, m)
@@ -633,6 +638,11 @@ func TestSignInFromANewDeviceIsToldOnce(t *testing.T) {
 	laptop.Call("POST", "/api/auth/logout", nil).Is(200)
 	laptop.Login("ada", password).Is(200)
 	post.none() // a new password leaves the browser that sets it known
+	gone := account.Mail{Sub: w.User("ada").Sub, Address: "ada@example.org",
+		Data: map[string]string{"session": "00000000-0000-4000-8000-000000000000"}}
+	address, err := w.Service.NotMeURL(gone, false)
+	must(t, err)
+	reader.Page(strings.TrimPrefix(address, "http://localhost:4040")).Is(200).Shows("so they know the password")
 	w.Clock.Advance(7*24*time.Hour + time.Second)
 	reader.Page("/not-me/", button...).Is(400)
 }
@@ -647,6 +657,19 @@ func TestMarkOfADeviceIsOfThisServiceAndBounded(t *testing.T) {
 	if marks := strings.Split(b.Cookies["cairn_device"], "."); len(marks) != 10 || marks[1] != strings.Repeat("A", 20) {
 		t.Errorf("marks %q", marks)
 	}
+	// Of the version before, without a time: as old as can be.
+	key, err := hkdf.Key(sha256.New, accounttest.Secret, nil, "cairn device", 32)
+	must(t, err)
+	m := hmac.New(sha256.New, key)
+	m.Write([]byte(w.User("ada").Sub))
+	b.Cookies = map[string]string{"cairn_device": base64.RawURLEncoding.EncodeToString(m.Sum(nil))[:20]}
+	old := b.Clone()
+	b.Login("ada", password).Is(200)
+	post.none()
+	b.Call("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": newPassword}).Is(200)
+	post.new()
+	old.Login("ada", newPassword).Is(200)
+	post.one("ada@example.org") // that voided it
 }
 
 func TestInvitesAreMailedWithinBounds(t *testing.T) {

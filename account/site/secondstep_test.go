@@ -306,7 +306,8 @@ func TestSecondStepOfAThiefFallsWithTheirSession(t *testing.T) {
 
 // The password goes: recovery codes come with its loss, and a thief who knows it cannot remove it.
 func TestPasswordGoesWithThePasskeyThatStays(t *testing.T) {
-	w, b := accounttest.SignedIn(t, "ada")
+	w, post := mailWorldOf(t, "ada")
+	b := w.SignedIn("ada")
 	k := addWayIn(b, "Key")
 	thief := w.SignedIn("ada")
 	thief.Call("DELETE", "/api/me/password", nil).Is(401, "second_factor_required")
@@ -315,4 +316,6 @@ func TestPasswordGoesWithThePasskeyThatStays(t *testing.T) {
 		t.Errorf("%d codes of %+v", len(codes), u)
 	}
 	recoverBy(w.Browser(), "ada", codes[0].(string)).Is(200)
+	path, _ := link(t, mailAbout(t, post.new(), "Your password was removed"))
+	has(t, "who has not drawn the codes", path, "/not-me/?link=")
 }
