@@ -225,9 +225,8 @@ type UserStore interface {
 	// a word of handle, display name or email that begins with it (case-insensitive).
 	// ErrInvalidCursor if q.After is no place in that list.
 	Users(ctx context.Context, q UserQuery) (users []User, next string, err error)
-	// CountUsers counts the users that match a query. If there are many, exact is false: there are
-	// n or more.
-	CountUsers(ctx context.Context, q UserQuery) (n int, exact bool, err error)
+	// CountUsers is Users with the number of all users that match the query.
+	CountUsers(ctx context.Context, q UserQuery) (UserPage, error)
 	// CreateUser adds a user without an invite, with its Flags and given Sub. ErrHandleTaken (also
 	// by a deleted user), ErrEmailTaken.
 	CreateUser(ctx context.Context, u User, a Audit) error
@@ -305,6 +304,14 @@ type UserQuery struct {
 	Sort           string // SortHandle if empty
 	After          string // place returned with the previous page; empty: the start
 	Limit          int
+}
+
+// UserPage is a page of the users that match a query, and how many match it.
+type UserPage struct {
+	Users []User
+	Next  string
+	Total int // a lower bound unless Exact
+	Exact bool
 }
 
 // ManyUsers is how many users are counted at most if no count is stored.

@@ -14,10 +14,11 @@ const chartDays = 30
 func (s *Service) overviewPage(w http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
 	page := templates.AdminOverview{Answer: answerTo(r)}
-	var err error
-	if page.Members, _, err = s.users.CountUsers(ctx, account.UserQuery{}); err != nil {
+	members, err := s.users.CountUsers(ctx, account.UserQuery{Limit: 1})
+	if err != nil {
 		return err
 	}
+	page.Members = members.Total
 	if page.OpenInvites, err = s.users.CountOpenInvites(ctx); err != nil {
 		return err
 	}
@@ -33,10 +34,12 @@ func (s *Service) overviewPage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	page.Requests, page.EndingDays = s.accounts.WaitingRequests(), account.EndNotices[0]
-	soon := account.UserQuery{EndingBy: s.users.Now().AddDate(0, 0, page.EndingDays)}
-	if page.Ending, _, err = s.users.CountUsers(ctx, soon); err != nil {
+	until := s.users.Now().AddDate(0, 0, page.EndingDays)
+	soon, err := s.users.CountUsers(ctx, account.UserQuery{EndingBy: until, Limit: 1})
+	if err != nil {
 		return err
 	}
+	page.Ending = soon.Total
 	page.Mail, page.Email = s.accounts.MailEnabled(), site.IdentityFrom(ctx).User.Email
 	if page.Mail {
 		state, err := s.users.MailState(ctx)

@@ -16,7 +16,7 @@ func (s *Service) nextSteps(ctx context.Context, u account.User) ([]templates.Ne
 	if err != nil || !settings.NextSteps {
 		return nil, err
 	}
-	members, _, err := s.users.CountUsers(ctx, account.UserQuery{})
+	members, err := s.users.CountUsers(ctx, account.UserQuery{Limit: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,8 @@ func (s *Service) nextSteps(ctx context.Context, u account.User) ([]templates.Ne
 		},
 		{Name: "email", Text: l.Text("Add and verify your own email address"), Path: "/account/profile#email",
 			Done: u.EmailVerified || u.Email != "" && !s.accounts.MailEnabled()},
-		{Name: "invite", Text: l.Text("Invite someone"), Path: "/account/invites", Done: members > 1 || invites > 0},
+		{Name: "invite", Text: l.Text("Invite someone"), Path: "/account/invites",
+			Done: members.Total > 1 || invites > 0},
 		{
 			Name: "application", Text: l.Text("Register an application for members to sign in to"),
 			Command: "cairn client add --help", Done: len(clients) > 0,

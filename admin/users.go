@@ -73,22 +73,19 @@ func (s *Service) listUsers(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := userList{Users: make([]userEntry, 0, len(list.users)), NextCursor: web.TextOrNull(list.next)}
-	for _, u := range list.users {
+	out := userList{Users: make([]userEntry, 0, len(list.Users)), NextCursor: web.TextOrNull(list.Next)}
+	for _, u := range list.Users {
 		out.Users = append(out.Users, entryOf(u, settings.Flags))
 	}
-	if list.exact {
-		out.Total = &list.total
+	if list.Exact {
+		out.Total = &list.Total
 	}
 	return web.WriteJSON(w, http.StatusOK, out)
 }
 
 type userListPage struct {
+	account.UserPage
 	query account.UserQuery
-	users []account.User
-	next  string // cursor of the next page
-	total int    // of the whole list; a lower bound unless exact
-	exact bool
 }
 
 func (s *Service) usersOf(r *http.Request) (out userListPage, err error) {
@@ -100,14 +97,9 @@ func (s *Service) usersOf(r *http.Request) (out userListPage, err error) {
 		return out, err
 	}
 	out.query.After, out.query.Limit = p.key, p.limit
-	var next string
-	if out.users, next, err = s.users.Users(r.Context(), out.query); err != nil {
-		return out, err
+	if out.UserPage, err = s.users.CountUsers(r.Context(), out.query); out.Next != "" {
+		out.Next = web.Cursor(out.Next)
 	}
-	if next != "" {
-		out.next = web.Cursor(next)
-	}
-	out.total, out.exact, err = s.users.CountUsers(r.Context(), out.query)
 	return out, err
 }
 

@@ -46,18 +46,18 @@ func (s *Service) showUsersPage(w http.ResponseWriter, r *http.Request, status i
 		return err
 	}
 	page.ByMail, page.Apps = s.accounts.MailEnabled(), entry.WithHome(apps)
-	page.Flags, page.Next = settings.Flags, s.nextPage(r, list.next)
-	page.Total, page.AtLeast = list.total, !list.exact
-	if !list.exact && list.total == 0 {
+	page.Flags, page.Next = settings.Flags, s.nextPage(r, list.Next)
+	page.Total, page.AtLeast = list.Total, !list.Exact
+	if !list.Exact && list.Total == 0 {
 		page.Total = -1
 	}
-	page.AllAtOnce = list.exact && list.total <= roster.MaxAtOnce
+	page.AllAtOnce = list.Exact && list.Total <= roster.MaxAtOnce
 	page.Query = filters(r).Encode()
 	page.CSV = "/admin/users.csv?" + selection(r, userFilters).Encode()
 	if page.Section != "add" {
 		page.New.Flags = settings.DefaultFlags
 	}
-	page.Users = rowsOf(list.users)
+	page.Users = rowsOf(list.Users)
 	s.accounts.Show(w, r, status, page)
 	return nil
 }

@@ -191,15 +191,15 @@ func TestSearchOfPeopleReadsLittle(t *testing.T) {
 		fillUsers(t, s, 100_000)
 		must(t, s.Close())
 		s = storetest.Open(t, dsn)
-		entries := int64(36_000)
+		entries := int64(24_000)
 		if s.Dialect() == store.Postgres {
-			entries = 400_000 // in the index and in the table, for the list and for the count
+			entries = 150_000 // in the index and in the table
 		}
 		for _, c := range []struct {
 			most    int64 // each
 			queries []account.UserQuery
 		}{
-			{entries, []account.UserQuery{{Query: "member"}, {Query: "user9"}, {Query: "member", Flag: "admin"}, {Query: "member rare"}}},
+			{entries, []account.UserQuery{{Query: "member"}, {Query: "user9"}, {Query: "user9 rare"}, {Query: "member", Flag: "admin"}, {Query: "member rare"}}},
 			{9_000, []account.UserQuery{
 				{Query: "rare"}, {Query: "m99"}, {Query: "user77777"}, {Query: "zzz"}, {Flag: "coach"}, {Flag: "admin"}, {Flag: "none"},
 				{Query: "rare", Flag: "coach"}, {Query: "rare", Sort: account.SortNewest},
@@ -210,9 +210,7 @@ func TestSearchOfPeopleReadsLittle(t *testing.T) {
 				once, _ := visited(t, s, dsn, func(s *store.Store) {
 					for _, q := range c.queries {
 						q.Limit = 50
-						_, _, err := s.Users(t.Context(), q)
-						must(t, err)
-						_, _, err = s.CountUsers(t.Context(), q)
+						_, err := s.CountUsers(t.Context(), q)
 						must(t, err)
 					}
 				})

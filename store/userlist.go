@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -91,13 +92,13 @@ func (o userOrder) after(place string) (holds string, args []any, err error) {
 }
 
 func (o userOrder) place(r foundUser) string {
-	switch o.column {
-	case "created_at":
-		return fmt.Sprint(o.name, " ", r.CreatedAt, " ", r.Handle)
-	case "last_login_at":
-		return fmt.Sprint(o.name, " ", r.LastLoginAt, " ", r.Handle)
+	at := r.CreatedAt
+	if o.column == "" {
+		return r.Handle
+	} else if o.column == "last_login_at" {
+		at = r.LastLoginAt
 	}
-	return r.Handle
+	return fmt.Sprint(o.name, " ", at, " ", r.Handle)
 }
 
 // filtersOf returns the conditions of a query on a row u of users, without those of its words and flag.
@@ -147,6 +148,11 @@ func keyOf(q account.UserQuery) string {
 	return account.HandleKey(handle)
 }
 
+// elements has the elements of a JSON array as value.
+var elements = map[string]string{SQLite: "json_each(?)", Postgres: "json_array_elements_text(?::json) AS value"}
+
+const userCount = "SELECT value FROM counters WHERE name = 'users'"
+
 // searchRows is how many users are read at once at most; at first it is as many as are wanted.
 const searchRows = 16_000
 
@@ -163,63 +169,65 @@ func (s *Store) matchingUsers(ctx context.Context, q account.UserQuery, most int
 	if len(terms) == 0 && strings.TrimSpace(q.Query) != "" {
 		return nil, nil
 	}
-	c, err := s.conditionsOf(ctx, q, terms, o)
+	c, err := s.conditionsOf(ctx, q, terms, o, most)
+	const columns = "u.handle, u.display_name, u.email, u.created_at, u.last_login_at"
 	limit, key := most, keyOf(q)
 	for err == nil && len(found) < most {
-		after, place, err := o.after(q.After)
-		if err != nil {
-			return nil, err
+		after, place, wrong := o.after(q.After)
+		if wrong != nil {
+			return nil, wrong
 		}
-		holds, args, last := c.holds, c.args, ""
+		users, args, last, before := "users u WHERE "+c.holds+" AND ", c.args, "", len(found)
 		if c.in != "" {
 			keys := c.keys
-			if c.in == "u.handle" && o.column == "" {
-				at, _ := slices.BinarySearch(keys, q.After+"\x00")
-				if keys = keys[at:]; len(keys) > limit {
-					keys = keys[:limit]
-					last = keys[limit-1]
+			if keys == nil {
+				err = s.conn(ctx).Raw("SELECT handle FROM ("+c.rows+") w WHERE handle > ? ORDER BY handle LIMIT ?",
+					append(slices.Clone(c.of), q.After, limit+limit/4)...).Find(&keys).Error // some are there twice
+				if err != nil {
+					return nil, err
+				}
+				if len(keys) >= limit {
+					last = keys[len(keys)-1]
 				}
 			}
-			if len(keys) == 0 {
-				break
-			}
-			holds, args = holds+" AND "+c.in+" IN ?", append(slices.Clone(args), keys)
+			list, _ := json.Marshal(keys) // one argument: to read thousands takes longer than to find them
+			users = "(WITH u AS MATERIALIZED (SELECT " + columns + " FROM " + users + c.in + " IN (SELECT value FROM " +
+				elements[s.Dialect()] + ")) SELECT * FROM u) u WHERE " // or PostgreSQL may read all along the order
+			args = append(slices.Clone(args), string(list))
 		}
 		var rows []foundUser
-		err = s.conn(ctx).Raw("SELECT u.handle, u.display_name, u.email, u.created_at, u.last_login_at"+
-			" FROM users u WHERE "+
-			holds+" AND "+after+o.by()+" LIMIT ?", slices.Concat(args, place, []any{limit})...).Find(&rows).Error
-		if err != nil {
-			return nil, err
-		}
+		err = s.conn(ctx).Raw("SELECT "+columns+" FROM "+users+after+o.by()+" LIMIT ?",
+			slices.Concat(args, place, []any{limit})...).Find(&rows).Error
 		for _, r := range rows {
 			if key != "" && strings.HasPrefix(account.HandleKey(r.Handle), key) ||
 				hasWords(fold(r.Handle)+" "+fold(r.DisplayName)+" "+fold(r.Email), terms) {
 				found = append(found, r)
 			}
 		}
-		switch {
-		case last != "":
-			q.After = last
-		case len(rows) < limit:
-			return found[:min(len(found), most)], nil
-		default:
+		if q.After = last; len(rows) == limit {
 			q.After = o.place(rows[limit-1])
+		} else if last == "" {
+			break
 		}
-		limit = min(4*limit, searchRows)
+		// As many as hold what is missing if it goes on like this, and a fourth more.
+		limit = min(4*limit, limit*5*(most-len(found))/(4*max(len(found)-before, 1))+1, searchRows)
 	}
 	return found[:min(len(found), most)], err
 }
 
 // Users implements account.Store.
 func (s *Store) Users(ctx context.Context, q account.UserQuery) ([]account.User, string, error) {
-	const doing = "list users"
 	// One more than the page holds shows whether there is a next page.
-	size, next := pageSize(q.Limit), ""
-	found, err := s.matchingUsers(ctx, q, size+1)
+	found, err := s.matchingUsers(ctx, q, pageSize(q.Limit)+1)
 	if err != nil {
-		return nil, "", fail(doing, err)
+		return nil, "", fail("list users", err)
 	}
+	return s.page(ctx, q, found)
+}
+
+// page returns the page that begins with the found users, of whom one more than it has is enough.
+func (s *Store) page(ctx context.Context, q account.UserQuery, found []foundUser) ([]account.User, string, error) {
+	size, next := pageSize(q.Limit), ""
 	if len(found) > size {
 		found = found[:size]
 		next = orderOf(q).place(found[size-1])
@@ -230,20 +238,30 @@ func (s *Store) Users(ctx context.Context, q account.UserQuery) ([]account.User,
 	}
 	// Sorted here: for an ORDER BY PostgreSQL may read all users along the order.
 	var rows []storedUser
-	err = s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE u.deleted_at = 0 AND u.handle IN ?",
+	err := s.conn(ctx).Raw("SELECT "+userColumns+" FROM users u WHERE u.deleted_at = 0 AND u.handle IN ?",
 		slices.Collect(maps.Keys(at))).Find(&rows).Error
 	slices.SortFunc(rows, func(a, b storedUser) int { return at[a.Row.Handle] - at[b.Row.Handle] })
-	return each(rows, func(u storedUser) account.User { return u.userAt(s.Now()) }), next, fail(doing, err)
+	return each(rows, func(u storedUser) account.User { return u.userAt(s.Now()) }), next, fail("list users", err)
 }
 
-// CountUsers implements account.Store.
-func (s *Store) CountUsers(ctx context.Context, q account.UserQuery) (n int, exact bool, err error) {
-	const doing = "count users"
-	q.Sort, q.After, q.Limit = "", "", 0
-	if q == (account.UserQuery{}) {
-		err := s.conn(ctx).Raw("SELECT value FROM counters WHERE name = 'users'").Find(&n).Error
-		return n, true, fail(doing, err)
+// CountUsers implements account.Store. Most pages are among the users that are counted.
+func (s *Store) CountUsers(ctx context.Context, q account.UserQuery) (p account.UserPage, err error) {
+	all, o, found := q, orderOf(q), []foundUser(nil)
+	if all.Sort, all.After, all.Limit = "", "", 0; all == (account.UserQuery{}) {
+		p.Exact, err = true, s.conn(ctx).Raw(userCount).Find(&p.Total).Error
+	} else {
+		all.Sort = q.Sort
+		found, err = s.matchingUsers(ctx, all, account.ManyFound)
+		p.Total, p.Exact = len(found), len(found) < account.ManyFound
 	}
-	found, err := s.matchingUsers(ctx, q, account.ManyFound)
-	return len(found), err == nil && len(found) < account.ManyFound, fail(doing, err)
+	at := slices.IndexFunc(found, func(f foundUser) bool { return o.place(f) == q.After }) + 1
+	switch {
+	case err != nil:
+		return p, fail("count users", err)
+	case (at > 0 || q.After == "" && found != nil) && (p.Exact || at+pageSize(q.Limit) < len(found)):
+		p.Users, p.Next, err = s.page(ctx, q, found[at:])
+	default:
+		p.Users, p.Next, err = s.Users(ctx, q)
+	}
+	return p, err
 }

@@ -168,9 +168,9 @@ func TestSearchFindsTheBeginningsOfWords(t *testing.T) {
 			found, _, err := s.Users(t.Context(), account.UserQuery{Query: query})
 			must(t, err)
 			same(t, query, cmp.Diff(handles, handlesOf(found), cmpopts.EquateEmpty()), "")
-			if n, exact, err := s.CountUsers(t.Context(), account.UserQuery{Query: query}); n != len(handles) ||
-				!exact || err != nil {
-				t.Errorf("%q: %d users, exact: %t, %v", query, n, exact, err)
+			p, err := s.CountUsers(t.Context(), account.UserQuery{Query: query})
+			if p.Total != len(handles) || len(p.Users) != p.Total || !p.Exact || err != nil {
+				t.Errorf("%q: %+v, %v", query, p, err)
 			}
 		}
 	})

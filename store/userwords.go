@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strings"
 
@@ -74,10 +75,6 @@ func (s *Store) indexUsers(ctx context.Context) error {
 }
 
 const (
-	// fewUsers is up to how many users are selected by an index. With more, the order of the list soon comes
-	// by enough of them, unless it is that of handles: these begin as the words do.
-	fewUsers  = 3_000
-	fewWords  = 3 * fewUsers // of one user each has one in the handle, the name and the address
 	mostWords = 30_000
 	maxTerms  = 50 // in a statement, whose depth is bounded
 	lastRune  = "\U0010FFFF"
@@ -96,81 +93,65 @@ const (
 type conditions struct {
 	holds string
 	args  []any
-	in    string   // a column that is one of keys; empty: there is none
-	keys  []string // sorted
+	in    string // a column that is one of keys, or nothing
+	keys  []string
+	rows  string // if keys is nil: a query of them, with of; they are read along the order of handles
+	of    []any
+	most  int // how many rows it has
 }
 
-// and adds a condition.
-func (c *conditions) and(holds string, args ...any) {
-	c.holds, c.args = c.holds+" AND "+holds, append(c.args, args...)
-}
-
-// selectFew makes keys of the rows that a query selects, if they are few.
-func (s *Store) selectFew(
-	ctx context.Context, c *conditions, in string, rows, most int, query string, args ...any,
-) error {
-	var keys []string
-	err := s.conn(ctx).Raw(query+" LIMIT ?", append(args, rows+1)...).Find(&keys).Error
-	if err != nil || len(keys) > rows {
-		return err
-	}
-	slices.Sort(keys)
-	if keys = slices.Compact(keys); len(keys) <= most {
-		c.in, c.keys = in, keys
-	}
-	return nil
-}
-
-// conditionsOf returns the conditions of a query in an order.
+// conditionsOf returns the conditions of a query of which so many users are wanted in an order.
 func (s *Store) conditionsOf(
-	ctx context.Context, q account.UserQuery, terms []string, o userOrder,
-) (conditions, error) {
-	var c conditions
+	ctx context.Context, q account.UserQuery, terms []string, o userOrder, wanted int,
+) (c conditions, err error) {
 	c.holds, c.args = s.filtersOf(q)
-	terms = terms[:min(len(terms), maxTerms)]
-	rows, most := fewWords, fewUsers
-	if o.column == "" {
-		rows, most = mostWords, mostWords
-	}
-	key := keyOf(q)
-	const withWord = " UNION ALL SELECT handle FROM user_words WHERE word >= ? AND word < ?"
-	for _, t := range terms {
-		query, of := "SELECT handle FROM users WHERE search <> ''"+withWord, []any{t, t + lastRune}
-		if key != "" && key != t {
-			query, of = query+withWord, append(of, key, key+lastRune)
-		}
-		if err := s.selectFew(ctx, &c, "u.handle", rows, most, query, of...); err != nil {
-			return c, err
-		}
+	flag, now, key := sanitize(q.Flag), s.Now(), keyOf(q)
+	users := 0
+	err = s.conn(ctx).Raw(userCount).Find(&users).Error
+	// selects selects by rows of an index, if they are few and fewer than those of another.
+	selects := func(most int, in, rows string, of ...any) {
+		n := 0 // to read so many costs more than to count them
 		if c.in != "" {
-			break
+			most = min(most, c.most-1)
 		}
+		if err == nil {
+			err = s.conn(ctx).Raw("SELECT count(*) FROM ("+rows+" LIMIT ?) r", append(of, most+1)...).Find(&n).Error
+		}
+		if n <= most {
+			c.in, c.rows, c.of, c.most = in, rows, of, n
+		}
+	}
+	// With more it costs less to come by wanted * users / few along the order of the list.
+	few := min(int(math.Sqrt(float64(wanted)*float64(users))), mostWords)
+	if q.Flag != "" { // ordered, or PostgreSQL reads all flags for one that few have
+		selects(few, "u.sub", "SELECT sub FROM user_flags f WHERE flag = ? AND "+flagInForce+" ORDER BY sub", flag, now)
+	}
+	if o.column == "" { // unless it is most of them, they may be together at the end, as handles that begin alike
+		few = max(few, min(users/2, mostWords))
+	}
+	const withWord = " UNION ALL SELECT handle FROM user_words WHERE word >= ? AND word < ?"
+	const rows = "SELECT handle FROM users WHERE search <> ''" + withWord
+	every, each := "u.search <> '' OR 1 = 1", []any{}
+	for _, t := range terms[:min(len(terms), maxTerms)] {
+		every, each = every+" AND "+hasWord, append(each, t, t+lastRune)
+		if key == "" || key == t {
+			selects(few, "u.handle", rows, t, t+lastRune)
+		} else {
+			selects(few, "u.handle", rows+withWord, t, t+lastRune, key, key+lastRune)
+		}
+	}
+	if c.in == "u.sub" || c.in != "" && o.column != "" {
+		c.keys = []string{}
+		err = cmp.Or(err, s.conn(ctx).Raw(c.rows, c.of...).Find(&c.keys).Error)
+	}
+	if key != "" {
+		every, each = every+" OR "+hasWord, append(each, key, key+lastRune)
 	}
 	if len(terms) > 0 && c.in == "" {
-		all, of := "u.search <> '' OR 1 = 1", []any{}
-		for _, t := range terms {
-			all, of = all+" AND "+hasWord, append(of, t, t+lastRune)
-		}
-		if key != "" {
-			all, of = all+" OR "+hasWord, append(of, key, key+lastRune)
-		}
-		c.and("("+all+")", of...)
+		c.holds, c.args = c.holds+" AND ("+every+")", append(c.args, each...)
 	}
-	if q.Flag == "" {
-		return c, nil
+	if q.Flag != "" && c.in != "u.sub" {
+		c.holds, c.args = c.holds+" AND "+hasFlag, append(c.args, flag, now)
 	}
-	flag, now := sanitize(q.Flag), s.Now()
-	if c.in == "" {
-		const holders = "SELECT f.sub FROM user_flags f WHERE f.flag = ? AND " + flagInForce
-		n := 0 // nearly everybody has some flags: to read so many costs more than to count them
-		err := s.conn(ctx).Raw("SELECT count(*) FROM ("+holders+" LIMIT ?) h", flag, now, fewUsers+1).Find(&n).Error
-		if err == nil && n <= fewUsers {
-			err = s.selectFew(ctx, &c, "u.sub", fewUsers, fewUsers, holders, flag, now)
-		}
-		if err != nil || c.in != "" {
-			return c, err
-		}
-	}
-	c.and(hasFlag, flag, now)
-	return c, nil
+	return c, err
 }

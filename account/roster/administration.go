@@ -57,10 +57,10 @@ func (a *Administration) Users(
 	return a.Store().Users(ctx, q)
 }
 
-// CountUsers counts users: see UserStore.
-func (a *Administration) CountUsers(ctx context.Context, q account.UserQuery) (n int, exact bool, err error) {
+// CountUsers lists and counts users: see UserStore.
+func (a *Administration) CountUsers(ctx context.Context, q account.UserQuery) (p account.UserPage, err error) {
 	if q, err = a.demanding(ctx, q); err != nil {
-		return 0, false, err
+		return p, err
 	}
 	return a.Store().CountUsers(ctx, q)
 }

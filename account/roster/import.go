@@ -158,9 +158,9 @@ func (a *Administration) CheckImport(
 		r := &out.Results[i]
 		a.settleRow(ctx, o, out, r, members, taken, as)
 	}
-	if there, _, err := a.Store().CountUsers(ctx, account.UserQuery{}); err != nil {
+	if there, err := a.Store().CountUsers(ctx, account.UserQuery{Limit: 1}); err != nil {
 		return nil, err
-	} else if all := there + out.Count(ImportCreated); settings.MaxUsers > 0 && all > settings.MaxUsers &&
+	} else if all := there.Total + out.Count(ImportCreated); settings.MaxUsers > 0 && all > settings.MaxUsers &&
 		out.Count(ImportCreated) > 0 {
 		return nil, tooManyUsers{all, settings.MaxUsers}
 	}
