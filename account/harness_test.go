@@ -4,8 +4,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/store/storetest"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 // TestMain stops the database server that TEST_DATABASE=postgres started.

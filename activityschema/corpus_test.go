@@ -12,7 +12,7 @@ import (
 
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/activityschema/reference"
-	"github.com/cairn-id/cairn/internal/assert"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 // Least numbers of documents in testdata: a corpus that is not found must not

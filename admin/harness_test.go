@@ -11,9 +11,9 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/admin"
-	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/store/accounttest"
 	"github.com/cairn-id/cairn/store/storetest"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 	"github.com/cairn-id/cairn/templates"
 )
 

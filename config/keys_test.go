@@ -23,7 +23,7 @@ import (
 	"testing"
 
 	"github.com/cairn-id/cairn/config"
-	"github.com/cairn-id/cairn/internal/assert"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 // The keys of all tests: making one takes long.

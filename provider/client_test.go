@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/provider"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 func TestClientIsHeldToTheRulesAsAWhole(t *testing.T) {

@@ -13,10 +13,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 func TestMain(m *testing.M) {

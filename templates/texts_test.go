@@ -26,7 +26,7 @@ import (
 	"github.com/BurntSushi/toml"
 	"golang.org/x/net/html"
 
-	"github.com/cairn-id/cairn/internal/assert"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 	"github.com/cairn-id/cairn/store/storetest/racetest"
 )
 

@@ -16,9 +16,9 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/mail/mailtest"
-	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/store/accounttest"
 	"github.com/cairn-id/cairn/store/storetest"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 // mailLog is a log that several goroutines write, and tests wait for.

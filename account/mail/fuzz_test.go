@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
-	"github.com/cairn-id/cairn/internal/assert"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 // An address that is taken is that of one mailbox, on one line, to which a mail can be written.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/mail/mailtest"
-	"github.com/cairn-id/cairn/internal/assert"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 var hello = mail.Message{To: "ada@example.net", Subject: "Grüße an Ada", Text: "One.\n.\nTwo: ü\n", HTML: "<p>ü</p>\n", Language: "de"}

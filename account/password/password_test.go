@@ -16,7 +16,7 @@ import (
 
 	"github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/web"
-	"github.com/cairn-id/cairn/internal/assert"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 const anchors = "seven rusty anchors"

@@ -4,9 +4,9 @@ import (
 	"os"
 	"testing"
 
-	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/store/accounttest"
 	"github.com/cairn-id/cairn/store/storetest"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 const (

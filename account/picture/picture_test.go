@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account/picture"
-	"github.com/cairn-id/cairn/internal/assert"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 // drawing is a picture of a white left half and a black right one.

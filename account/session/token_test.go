@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account/session"
-	"github.com/cairn-id/cairn/internal/assert"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 func TestGenuineTokensVerify(t *testing.T) {

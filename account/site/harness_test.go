@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account/web"
-	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/store/accounttest"
 	"github.com/cairn-id/cairn/store/storetest"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 const (

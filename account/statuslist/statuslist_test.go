@@ -16,7 +16,7 @@ import (
 	"github.com/cairn-id/cairn/account/statuslist"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/docs/openapitest"
-	"github.com/cairn-id/cairn/internal/assert"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 	"github.com/cairn-id/cairn/templates"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account/web"
-	"github.com/cairn-id/cairn/internal/assert"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 // slow loads after a second what n is then, and counts.

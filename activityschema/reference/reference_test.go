@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/cairn-id/cairn/activityschema/reference"
-	"github.com/cairn-id/cairn/internal/assert"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 // The corpus of package activityschema, whose tests and fuzz targets hold the two

@@ -28,8 +28,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/store/storetest"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 	"github.com/cairn-id/cairn/store/storetest/racetest"
 )
 

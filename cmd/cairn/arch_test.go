@@ -52,12 +52,12 @@ var allowed = map[string][]string{
 	"docs":                  {},
 	"docs/openapitest":      {"docs"},
 	"docs/verify":           {"account/session"},
-	"internal/assert":       {}, // for tests alone
 	"activityschema":        {},
 
 	"activityschema/publish":   {"activityschema", "activityschema/timezone"},
 	"activityschema/timezone":  {}, // a map in the program, no network
 	"activityschema/reference": {"activityschema"},
+	"store/storetest/assert":   {}, // for tests alone
 	"store/storetest/racetest": {}, // for tests alone
 
 	"cmd/cairn/internal/cli":           {"account", "account/roster", "config", "store"},                                                                                                                         // no command; it opens an installation, and what is stored it does not read

@@ -12,8 +12,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 	"github.com/cairn-id/cairn/store/storetest/racetest"
 )
 

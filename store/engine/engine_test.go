@@ -9,10 +9,10 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/engine"
 	"github.com/cairn-id/cairn/store/storetest"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 func TestMain(m *testing.M) {

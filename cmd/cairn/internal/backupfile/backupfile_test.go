@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
-	"github.com/cairn-id/cairn/internal/assert"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 	"github.com/cairn-id/cairn/store/storetest/racetest"
 )
 

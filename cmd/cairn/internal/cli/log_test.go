@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/config"
-	"github.com/cairn-id/cairn/internal/assert"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 // writes keeps what each call has brought.

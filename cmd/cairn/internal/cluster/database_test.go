@@ -18,8 +18,8 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
-	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/store/storetest"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 // database is a PostgreSQL server in a folder of its own.

@@ -35,9 +35,9 @@ import (
 	"github.com/cairn-id/cairn/cmd/cairn/internal/doctor"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 	"github.com/cairn-id/cairn/config"
-	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/storetest"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }

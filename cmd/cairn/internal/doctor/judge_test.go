@@ -16,8 +16,8 @@ import (
 	"github.com/cairn-id/cairn/cmd/cairn/internal/disk"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/httpd"
 	"github.com/cairn-id/cairn/config"
-	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/store"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 // What no test can make on any machine: full disks, other file systems, old servers, slow processors, and proxies of

@@ -22,7 +22,7 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/cairn-id/cairn/internal/assert"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 // browser is a person's browser: a cookie jar, no automatic redirects.

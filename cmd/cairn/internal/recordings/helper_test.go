@@ -16,7 +16,7 @@ import (
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/config"
-	"github.com/cairn-id/cairn/internal/assert"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 // corpusFolder holds the documents with which package activityschema is tested.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cairn-id/cairn/internal/assert"
 	"github.com/cairn-id/cairn/provider/recipes"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
 // signOutAddress is Cairn's sign-out in the settings of an application.
