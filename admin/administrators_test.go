@@ -86,6 +86,9 @@ func TestNewAdministratorsAreTold(t *testing.T) {
 				u := w.AddUser(handle, account.FlagAdmin)
 				w.verified(u, handle+"@example.org", language)
 			}
+			w.AddUser("unverified", account.FlagAdmin)
+			w.verified(w.AddUser("away", account.FlagAdmin), "away@example.org", "en")
+			w.Suspend("away")
 			root := w.SignedIn("root1")
 			if c.before != nil {
 				c.before(w, root)

@@ -210,6 +210,16 @@ func TestInviteFormHasEnds(t *testing.T) {
 	if u := w.User("bo"); !u.EndsAt.Equal(ends) || len(u.FlagEnds) != 1 || !u.FlagEnds["coach"].Before(ends) {
 		t.Errorf("joined with ends %v, %v", u.EndsAt, u.FlagEnds)
 	}
+	// A permission that has ended, or that the settings no longer have, is left out; a code may come within its link.
+	given := root.Call("POST", "/api/invites", map[string]any{"uses": 2, "days": 5, "flags": []string{"coach@" + in(1), "player@" + in(100)}}).Is(201).JSON()
+	w.Clock.Advance(3 * 24 * time.Hour)
+	w.Browser().Call("POST", "/api/register", registration(given["url"].(string)+"&mailed=x", "cy")).Is(201)
+	w.SaveSettings(func(v *account.Settings) { v.Flags = []string{"activity"} })
+	w.Browser().Call("POST", "/api/register", registration(given["code"].(string), "dee")).Is(201)
+	cy, dee := w.User("cy"), w.User("dee")
+	if cy.Has("coach") || !cy.Has("player") || len(cy.FlagEnds) != 1 || dee.Has("player") || dee.FlagEnds != nil {
+		t.Errorf("joined with %v until %v, and %v until %v", cy.Flags, cy.FlagEnds, dee.Flags, dee.FlagEnds)
+	}
 }
 
 // A class that joins in one room has one address.
