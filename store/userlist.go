@@ -258,7 +258,7 @@ func (s *Store) CountUsers(ctx context.Context, q account.UserQuery) (p account.
 	switch {
 	case err != nil:
 		return p, fail("count users", err)
-	case (at > 0 || q.After == "" && found != nil) && (p.Exact || at+pageSize(q.Limit) < len(found)):
+	case (at > 0 || q.After == "" && p.Total == len(found)) && (p.Exact || at+pageSize(q.Limit) < len(found)):
 		p.Users, p.Next, err = s.page(ctx, q, found[at:])
 	default:
 		p.Users, p.Next, err = s.Users(ctx, q)
