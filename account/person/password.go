@@ -83,9 +83,6 @@ func (s *Service) ChangePassword(
 	}
 	err = s.Store().ChangePassword(ctx, u.Sub, u.PasswordHash, hash, &row, s.Now(),
 		a.Keeping(account.Keep{Void: also.Void, Remove: also.Remove, NoSecondStep: also.NoSecondStep}))
-	if errors.Is(err, account.ErrSessionNotFound) {
-		err = account.ErrNotAuthenticated
-	}
 	if err != nil {
 		return SignedIn{}, err
 	}

@@ -683,6 +683,13 @@ func (s *lateStore) AddPasskey(ctx context.Context, p account.Passkey, limit int
 	return s.Store.AddPasskey(ctx, p, limit, n)
 }
 
+func (s *lateStore) ChangePassword(
+	ctx context.Context, sub, old, hash string, keep *account.Session, now time.Time, a account.Audit,
+) error {
+	s.reset()
+	return s.Store.ChangePassword(ctx, sub, old, hash, keep, now, a)
+}
+
 func (s *lateStore) ReplaceRecoveryCodes(
 	ctx context.Context, sub string, codes []account.RecoveryCode, now time.Time, a account.Audit,
 ) error {
@@ -731,6 +738,10 @@ func TestNoFactorIsAddedInASessionThatHasEnded(t *testing.T) {
 		},
 		"codes": func(thief *accounttest.Browser) *accounttest.Answer {
 			return thief.Call("POST", "/api/me/recovery-codes", nil)
+		},
+		"password": func(thief *accounttest.Browser) *accounttest.Answer {
+			in := map[string]string{"current_password": password, "new_password": newPassword}
+			return thief.Call("PUT", "/api/me/password", in)
 		},
 	} {
 		w.AddUser(handle)
