@@ -195,7 +195,7 @@ func (s *Store) matchingUsers(ctx context.Context, q account.UserQuery, most int
 			}
 			list, _ := json.Marshal(keys) // one argument: to read thousands takes longer than to find them
 			users = "(WITH u AS MATERIALIZED (SELECT " + columns + " FROM " + users + c.in + " IN (SELECT value FROM " +
-				elements[s.Dialect()] + ")) SELECT * FROM u) u WHERE " // or PostgreSQL may read all along the order
+				elements[s.Dialect()] + ")) SELECT " + columns + " FROM u) u WHERE " // or PostgreSQL reads the order
 			args = append(slices.Clone(args), string(list))
 		}
 		var rows []foundUser
