@@ -220,18 +220,25 @@ func TestSearchOfPeopleReadsLittle(t *testing.T) {
 				{Query: "rare", Flag: "coach"}, {Query: "rare", Sort: account.SortNewest},
 			}},
 		} {
-			read := int64(0)
-			for range 2 { // the server may count what a connection did only after the next
-				once, _ := visited(t, s, dsn, func(s *store.Store) {
-					for _, q := range c.queries {
-						q.Limit = 50
-						_, err := s.CountUsers(t.Context(), q)
-						must(t, err)
-					}
-				})
-				read += once
+			n, read := int64(2*len(c.queries)), int64(0)
+			for range 5 { // what transactions of other tests keep of old versions is passed once more
+				read = 0
+				for range 2 { // the server may count what a connection did only after the next
+					once, _ := visited(t, s, dsn, func(s *store.Store) {
+						for _, q := range c.queries {
+							q.Limit = 50
+							_, err := s.CountUsers(t.Context(), q)
+							must(t, err)
+						}
+					})
+					read += once
+				}
+				if read <= n*c.most {
+					break
+				}
+				vacuum(t, s)
 			}
-			if n := int64(2 * len(c.queries)); read == 0 || read > n*c.most {
+			if read == 0 || read > n*c.most {
 				t.Errorf("%d rows visited by %d searches like %+v", read, n, c.queries[0])
 			}
 		}
