@@ -375,6 +375,7 @@ func TestCommandsSayWhatAnAdministratorDid(t *testing.T) {
 		s.stdin = password
 		s.must("user", "add", "thief", "--password-file", "-")
 		s.must("user", "flags", "thief", "+admin")
+		s.must("user", "flags", "keeper", "-activity")
 		p := startProcess(t, "--database", dsn, "--private-key-file", "key.pem", "--data-key-file", "data.key")
 		jar, err := cookiejar.New(nil)
 		fatalIf(t, err)
