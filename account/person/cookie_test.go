@@ -17,6 +17,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web/browser"
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
@@ -82,13 +83,10 @@ func TestCookieAttributes(t *testing.T) {
 	}
 }
 
-func claimsOf(t testing.TB, token string) map[string]any {
+func claimsOf(t testing.TB, token string) (claims map[string]any) {
 	t.Helper()
-	raw, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
-	must(t, err)
-	m := map[string]any{}
-	must(t, json.Unmarshal(raw, &m))
-	return m
+	must(t, browser.Part(token, 1, &claims))
+	return claims
 }
 
 func TestTokenSaysWhatTheContractSaysAndNoMore(t *testing.T) {

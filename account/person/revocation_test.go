@@ -1,39 +1,30 @@
 package person_test
 
 import (
-	"compress/zlib"
 	"context"
-	"encoding/base64"
-	"io"
 	"net/url"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web/browser"
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
 // statusBit follows the status claim of a session token to its bit.
 func statusBit(w *accounttest.World, token string) int {
 	w.T.Helper()
-	ref := claimsOf(w.T, token)["status"].(map[string]any)["status_list"].(map[string]any)
-	u, err := url.Parse(ref["uri"].(string))
+	ref := browser.ClaimsOf(token).Status.List
+	u, err := url.Parse(ref.URI)
 	must(w.T, err)
 	a := w.Browser().Send("GET", u.Path, "", "").Is(200)
 	if a.Header.Get("Content-Type") != "application/statuslist+jwt" || len(a.SetCookies) != 0 {
 		w.T.Errorf("%v", a.Header)
 	}
-	list := claimsOf(w.T, a.Body)
-	same(w.T, "sub", list["sub"], ref["uri"])
-	packed, err := base64.RawURLEncoding.DecodeString(list["status_list"].(map[string]any)["lst"].(string))
+	same(w.T, "sub", claimsOf(w.T, a.Body)["sub"], any(ref.URI))
+	bit, err := browser.Bit(a.Body, ref.Index)
 	must(w.T, err)
-	z, err := zlib.NewReader(strings.NewReader(string(packed)))
-	must(w.T, err)
-	bits, err := io.ReadAll(z)
-	must(w.T, err)
-	i := int(ref["idx"].(float64))
-	return int(bits[i/8]>>(i%8)) & 1
+	return bit
 }
 
 // The flags that other applications read in the cookie are those of the sign-in.

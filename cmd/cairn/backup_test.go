@@ -3,15 +3,11 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"compress/zlib"
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -28,6 +24,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/web/browser"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/archive"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/backupfile"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
@@ -129,135 +126,78 @@ func other(t *testing.T, dsn string) string {
 	return regexp.MustCompile(`search_path=\w+`).ReplaceAllString(dsn, "search_path="+name)
 }
 
-// visitor is a browser and an application at a running service.
+// visitor is a browser at a running service.
 type visitor struct {
 	t       *testing.T
 	address string
 }
 
-func (v visitor) do(method, path, cookie string, form url.Values) (status int, header http.Header, body string) {
+var visitors = browser.NewClient(time.Minute, nil)
+
+func (v visitor) send(method, path, cookie, contentType, body string) browser.Answer {
 	v.t.Helper()
-	r, err := http.NewRequestWithContext(v.t.Context(), method, "http://"+v.address+path, strings.NewReader(form.Encode()))
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	var header []string
 	if cookie != "" {
-		r.AddCookie(&http.Cookie{Name: "cairn_session", Value: cookie})
+		header = []string{"Cookie", browser.SessionCookie + "=" + cookie}
 	}
-	got, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	defer func() { _ = got.Body.Close() }()
-	b, err := io.ReadAll(got.Body)
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	return got.StatusCode, got.Header, string(b)
+	r, err := browser.Request(v.t.Context(), method, "http://"+v.address+path, "", contentType, body, header...)
+	fatalIf(v.t, err)
+	a := browser.Send(visitors, r)
+	fatalIf(v.t, a.Err)
+	return a
+}
+
+func (v visitor) get(path, cookie string) browser.Answer {
+	v.t.Helper()
+	return v.send("GET", path, cookie, "", "")
+}
+
+// token is a request of the application.
+func (v visitor) token(app browser.App, form url.Values) browser.Answer {
+	v.t.Helper()
+	return v.send("POST", "/oauth2/token", "", browser.FormType, app.Form(form).Encode())
 }
 
 func (v visitor) signIn() (cookie string) {
 	v.t.Helper()
-	got, err := http.Post("http://"+v.address+"/api/auth/login", "application/json", strings.NewReader(`{"handle":"keeper","password":"`+password+`"}`))
-	if err != nil || got.StatusCode != http.StatusOK {
-		v.t.Fatalf("sign in: %v %v", got, err)
+	a := v.send("POST", "/api/auth/login", "", browser.JSONType, `{"handle":"keeper","password":"`+password+`"}`)
+	if cookie = a.Cookie(browser.SessionCookie); a.Status != http.StatusOK || cookie == "" {
+		v.t.Fatalf("sign in: %d %s", a.Status, a.Body)
 	}
-	defer func() { _ = got.Body.Close() }()
-	return got.Cookies()[0].Value
+	return cookie
 }
 
-func (v visitor) me(cookie string) int {
-	v.t.Helper()
-	status, _, _ := v.do("GET", "/api/me", cookie, nil)
-	return status
-}
+func (v visitor) me(cookie string) int { v.t.Helper(); return v.get("/api/me", cookie).Status }
 
 // refreshToken returns the token that the trusted client gets for a signed-in browser.
-func (v visitor) refreshToken(client, cookie string) string {
+func (v visitor) refreshToken(app browser.App, cookie string) string {
 	v.t.Helper()
-	verifier := strings.Repeat("v", 43)
-	sum := sha256.Sum256([]byte(verifier))
-	q := url.Values{
-		"client_id": {client}, "redirect_uri": {"https://app.example.org/cb"}, "response_type": {"code"}, "scope": {"openid offline_access"},
-		"state": {"0123456789"}, "code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])}, "code_challenge_method": {"S256"},
+	back := v.get(app.Authorize("openid offline_access"), cookie)
+	got := v.token(app, app.Exchange(back.Code()))
+	if got.Given("refresh_token") == "" {
+		v.t.Fatalf("no refresh token: %v %d %s", back.Location(), got.Status, got.Body)
 	}
-	_, header, body := v.do("GET", "/oauth2/authorize?"+q.Encode(), cookie, nil)
-	back, err := url.Parse(header.Get("Location"))
-	if err != nil || back.Query().Get("code") == "" {
-		v.t.Fatalf("no code: %s %s", header.Get("Location"), body)
-	}
-	status, _, body := v.do("POST", "/oauth2/token", "", url.Values{"grant_type": {"authorization_code"}, "client_id": {client},
-		"redirect_uri": q["redirect_uri"], "code": {back.Query().Get("code")}, "code_verifier": {verifier}})
-	var tokens struct {
-		RefreshToken string `json:"refresh_token"`
-	}
-	if err := json.Unmarshal([]byte(body), &tokens); err != nil || tokens.RefreshToken == "" {
-		v.t.Fatalf("no refresh token: %d %s", status, body)
-	}
-	return tokens.RefreshToken
+	return got.Given("refresh_token")
 }
 
-func (v visitor) refresh(client, token string) int {
+// list reads the bits of a status list.
+func (v visitor) list(path string) []byte {
 	v.t.Helper()
-	status, _, _ := v.do("POST", "/oauth2/token", "", url.Values{"grant_type": {"refresh_token"}, "client_id": {client}, "refresh_token": {token}})
-	return status
-}
-
-// payload decodes the claims of a JWT, which the service under test has signed.
-func payload(t *testing.T, token string, into any) {
-	t.Helper()
-	parts := strings.Split(token, ".")
-	text, err := base64.RawURLEncoding.DecodeString(parts[min(1, len(parts)-1)])
-	if err == nil {
-		err = json.Unmarshal(text, into)
-	}
-	fatalIf(t, err)
-}
-
-// list reads the bits of a status list, and its entity tag.
-func (v visitor) list(path string) (bits []byte, etag string) {
-	v.t.Helper()
-	status, header, body := v.do("GET", path, "", nil)
-	if status != http.StatusOK {
-		v.t.Fatalf("%s: %d %s", path, status, body)
-	}
-	var list struct {
-		StatusList struct{ Lst string } `json:"status_list"`
-	}
-	payload(v.t, body, &list)
-	packed, err := base64.RawURLEncoding.DecodeString(list.StatusList.Lst)
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	z, err := zlib.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	if bits, err = io.ReadAll(z); err != nil {
-		v.t.Fatal(err)
-	}
-	return bits, header.Get("ETag")
+	bits, err := browser.Bits(v.get(path, "").Body)
+	fatalIf(v.t, err)
+	return bits
 }
 
 // revoked tells what the status list says of a cookie, and the list's entity tag.
 func (v visitor) revoked(cookie string) (revoked bool, etag string) {
 	v.t.Helper()
-	var c struct {
-		Status struct {
-			Ref struct {
-				Idx int
-				URI string
-			} `json:"status_list"`
-		}
-	}
-	payload(v.t, cookie, &c)
-	at, err := url.Parse(c.Status.Ref.URI)
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	bits, etag := v.list(at.Path)
-	return bits[c.Status.Ref.Idx/8]>>(c.Status.Ref.Idx%8)&1 == 1, etag
+	ref := browser.ClaimsOf(cookie).Status.List
+	at, err := url.Parse(ref.URI)
+	fatalIf(v.t, err)
+	a := v.get(at.Path, "")
+	bit, err := browser.Bit(a.Body, ref.Index)
+	fatalIf(v.t, err)
+	return bit == 1, a.Header.Get("ETag")
 }
 
 func versionOfList(t *testing.T, dsn string) int64 {
@@ -275,21 +215,19 @@ func versionOfList(t *testing.T, dsn string) int64 {
 // those alone that the backup does not know.
 func TestRestoreEndsSessionsAndGrantsUnlessTheyAreKept(t *testing.T) {
 	onEach(t, func(t *testing.T, s *shell, dsn string) {
-		client := strings.TrimSpace(s.must("client", "add", "App", "--redirect-uri", "https://app.example.org/cb",
+		app := browser.App{Callback: "https://app.example.org/cb"}
+		app.ID = strings.TrimSpace(s.must("client", "add", "App", "--redirect-uri", app.Callback,
 			"--public", "--trusted", "--scope", "openid", "--scope", "offline_access", "-q"))
 		p := startProcess(t, "--database", dsn, "--private-key-file", "key.pem")
 		v := visitor{t, p.address}
 		before := v.signIn()
-		refresh := v.refreshToken(client, before)
+		refresh := v.refreshToken(app, before)
 		_, oldTag := v.revoked(before)
 		// A sign-in that was begun before the backup: its link is sealed with the installation's secret.
-		_, header, _ := v.do("GET", "/oauth2/authorize?response_type=code&redirect_uri=https://app.example.org/cb&scope=openid&code_challenge_method=S256"+
-			"&code_challenge="+strings.Repeat("c", 43)+"&client_id="+client, "", nil)
-		page, err := url.Parse(header.Get("Location"))
-		fatalIf(t, err)
+		page := v.get(app.Authorize("openid"), "").Location()
 		begun := "/oauth2/authorize?continue=" + url.QueryEscape(page.Query().Get("continue"))
-		if status, _, _ := v.do("GET", begun, "", nil); status != http.StatusSeeOther {
-			t.Fatalf("%s: the sealed link %s answers %d", header, begun, status)
+		if status := v.get(begun, "").Status; status != http.StatusSeeOther {
+			t.Fatalf("%s: the sealed link %s answers %d", page, begun, status)
 		}
 		s.must("backup", "b.tar.gz")
 		after := v.signIn()
@@ -322,10 +260,10 @@ func TestRestoreEndsSessionsAndGrantsUnlessTheyAreKept(t *testing.T) {
 			if got, _ := v.revoked(after); !got {
 				t.Errorf("keep %t: the list has a cookie from after the backup for valid", keep)
 			}
-			if got := v.refresh(client, refresh); (got == http.StatusOK) != keep {
+			if got := v.token(app, app.Refresh(refresh)).Status; (got == http.StatusOK) != keep {
 				t.Errorf("keep %t: the refresh token gets %d", keep, got)
 			}
-			if status, _, _ := v.do("GET", begun, "", nil); (status == http.StatusSeeOther) != keep {
+			if status := v.get(begun, "").Status; (status == http.StatusSeeOther) != keep {
 				t.Errorf("keep %t: a link that was sealed before the backup gets %d", keep, status)
 			}
 			fresh := v.signIn()
@@ -333,7 +271,7 @@ func TestRestoreEndsSessionsAndGrantsUnlessTheyAreKept(t *testing.T) {
 				t.Errorf("keep %t: a new session is revoked", keep)
 			}
 			// A list that was opened after the backup, and is not in it.
-			if bits, _ := v.list("/oauth2/status/2"); bytes.Count(bits, []byte{0xff}) != len(bits) {
+			if bits := v.list("/oauth2/status/2"); bytes.Count(bits, []byte{0xff}) != len(bits) {
 				t.Errorf("keep %t: a list of after the backup does not have every token revoked", keep)
 			}
 			p.stop()

@@ -290,11 +290,11 @@ func (a *account) read(s step, on made, ask func(at int) reply) (outcome, string
 	case s.Do == "introspect" && o == accepted && r.JSON()["active"] != true:
 		o, note = refused, note+" not active"
 	case s.Do == "bit" && o == accepted:
-		set, err := browser.Revoked(r.Body, browser.ClaimsOf(on.session).Status.List.Index)
+		bit, err := browser.Bit(r.Body, browser.ClaimsOf(on.session).Status.List.Index)
 		if err != nil {
 			return skipped, ""
 		}
-		if set {
+		if bit == 1 {
 			o, note = refused, note+" revoked"
 		}
 	}

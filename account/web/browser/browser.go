@@ -3,11 +3,13 @@
 package browser
 
 import (
+	"bytes"
 	"compress/zlib"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"html"
 	"io"
 	"net/http"
@@ -203,28 +205,43 @@ type Claims struct {
 
 // ClaimsOf reads the claims of a JWT; of anything else there are none.
 func ClaimsOf(token string) (c Claims) {
-	if parts := strings.Split(token, "."); len(parts) == 3 {
-		b, _ := base64.RawURLEncoding.DecodeString(parts[1])
-		_ = json.Unmarshal(b, &c)
-	}
+	_ = Part(token, 1, &c)
 	return c
 }
 
-// Revoked is the status of an index in a Status List Token (draft-ietf-oauth-status-list section 5.1).
-func Revoked(token string, index int) (bool, error) {
+// Part decodes the header of a JWT, 0, or its payload, 1, not verified.
+func Part(token string, i int, into any) error {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return fmt.Errorf("not a JWT: %d parts", len(parts))
+	}
+	b, err := base64.RawURLEncoding.DecodeString(parts[i])
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, into)
+}
+
+// Bits are those of a Status List Token (draft-ietf-oauth-status-list section 5.1).
+func Bits(token string) ([]byte, error) {
 	packed, err := base64.RawURLEncoding.DecodeString(ClaimsOf(token).List.Data)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	z, err := zlib.NewReader(strings.NewReader(string(packed)))
+	z, err := zlib.NewReader(bytes.NewReader(packed))
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	list, err := io.ReadAll(z)
+	return io.ReadAll(z)
+}
+
+// Bit is the status of an index in a Status List Token; 1: revoked.
+func Bit(token string, index int) (int, error) {
+	list, err := Bits(token)
 	if err != nil || index/8 >= len(list) {
-		return false, errors.Join(err, errors.New("no such index"))
+		return 0, errors.Join(err, errors.New("no such index"))
 	}
-	return list[index/8]>>(index%8)&1 == 1, nil
+	return int(list[index/8]>>(index%8)) & 1, nil
 }
 
 var (

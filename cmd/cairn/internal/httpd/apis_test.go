@@ -2,8 +2,6 @@ package httpd
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
@@ -444,10 +442,7 @@ func TestOptionalScopeOfAnAPIIsLeftOut(t *testing.T) {
 		return s.tokenRequest("app", rp.config.ClientSecret, rp.codeForm(got.Get("code"))).JSON(t)
 	}
 	token := answer("trails.read", "email") // neither is a box of the page
-	claims := map[string]any{}
-	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(token["access_token"].(string), ".")[1])
-	noError(t, err)
-	noError(t, json.Unmarshal(payload, &claims))
+	claims := jwtPayload(t, token["access_token"].(string))
 	if token["scope"] != "openid trails.read" || claims["scope"] != token["scope"] || strings.Contains(fmt.Sprint(claims["aud"]), maps3) {
 		t.Errorf("scope %v, claims %v", token["scope"], claims)
 	}

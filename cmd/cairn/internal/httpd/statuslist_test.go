@@ -3,10 +3,8 @@ package httpd
 import (
 	"bytes"
 	"compress/gzip"
-	"compress/zlib"
 	"context"
 	"database/sql"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +22,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/session"
 	"github.com/cairn-id/cairn/account/statuslist"
+	ua "github.com/cairn-id/cairn/account/web/browser"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -31,8 +30,8 @@ import (
 // statusBit fetches the list that a session token names and returns its bit.
 func statusBit(t *testing.T, b *browser, token string, header ...string) (bit int, answer response) {
 	t.Helper()
-	ref := jwtPayload(t, token)["status"].(map[string]any)["status_list"].(map[string]any)
-	answer = b.get(ref["uri"].(string), header...)
+	ref := ua.ClaimsOf(token).Status.List
+	answer = b.get(ref.URI, header...)
 	if answer.StatusCode != http.StatusOK {
 		return -1, answer
 	}
@@ -40,25 +39,19 @@ func statusBit(t *testing.T, b *browser, token string, header ...string) (bit in
 		t.Fatalf("typ %v, Content-Type %q", typ, answer.Header.Get("Content-Type"))
 	}
 	payload := jwtPayload(t, answer.Text)
-	if payload["sub"] != ref["uri"] || payload["ttl"] == nil || payload["exp"] == nil {
+	if payload["sub"] != ref.URI || payload["ttl"] == nil || payload["exp"] == nil {
 		t.Errorf("payload %v", payload)
 	}
-	packed, err := base64.RawURLEncoding.DecodeString(payload["status_list"].(map[string]any)["lst"].(string))
+	bit, err := ua.Bit(answer.Text, ref.Index)
 	noError(t, err)
-	z, err := zlib.NewReader(strings.NewReader(string(packed)))
-	noError(t, err)
-	bits, err := io.ReadAll(z)
-	noError(t, err)
-	index := int(ref["idx"].(float64))
-	return int(bits[index/8]>>(index%8)) & 1, answer
+	return bit, answer
 }
 
 // listOf returns the address of the list of a browser's session and its entity
 // tag now.
 func listOf(t *testing.T, b *browser) (uri, etag string) {
 	t.Helper()
-	ref := jwtPayload(t, b.cookie("cairn_session"))["status"].(map[string]any)["status_list"].(map[string]any)
-	uri = ref["uri"].(string)
+	uri = ua.ClaimsOf(b.cookie("cairn_session")).Status.List.URI
 	return uri, b.get(uri).Header.Get("ETag")
 }
 

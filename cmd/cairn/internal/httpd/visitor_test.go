@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	ua "github.com/cairn-id/cairn/account/web/browser"
 	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
@@ -448,17 +449,10 @@ func jwtHeader(t *testing.T, token string) map[string]any { return jwtPart(t, to
 
 func jwtPayload(t *testing.T, token string) map[string]any { return jwtPart(t, token, 1) }
 
-func jwtPart(t *testing.T, token string, i int) map[string]any {
+func jwtPart(t *testing.T, token string, i int) (part map[string]any) {
 	t.Helper()
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		t.Fatalf("not a JWT: %d parts", len(parts))
-	}
-	b, err := base64.RawURLEncoding.DecodeString(parts[i])
-	noError(t, err)
-	var v map[string]any
-	noError(t, json.Unmarshal(b, &v))
-	return v
+	noError(t, ua.Part(token, i, &part))
+	return part
 }
 
 func encode64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
