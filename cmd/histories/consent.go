@@ -16,7 +16,7 @@ func beginConsent(ctx context.Context, w *world, s *script) (object, error) {
 	}
 	r := w.api(ctx, w.any(), "DELETE", "/api/me/apps/asking", o.(*account).p.held, nil) // of a history before
 	if r.Status != http.StatusNoContent && r.Status != http.StatusNotFound {
-		o.end(ctx, nil)
+		o.(*account).release()
 		return nil, failed("remove the application", r)
 	}
 	return o, nil
