@@ -2,13 +2,10 @@ package provider_test
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -24,6 +21,7 @@ import (
 	"github.com/cairn-id/cairn/account/password"
 	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/site"
+	"github.com/cairn-id/cairn/account/web/browser"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/provider"
 	"github.com/cairn-id/cairn/store/storetest"
@@ -40,10 +38,7 @@ type bench struct {
 	cookie  *http.Cookie
 }
 
-const (
-	benchSecret   = "a-generated-secret-of-43-base64url-charact"
-	benchVerifier = "a-verifier-of-43-characters-0123456789abcde"
-)
+const benchSecret = "a-generated-secret-of-43-base64url-charact"
 
 func newBench(b *testing.B) *bench {
 	b.Helper()
@@ -112,20 +107,14 @@ func (s *bench) do(r *http.Request, want int) *httptest.ResponseRecorder {
 
 // tokenRequest gets a code and prepares its exchange.
 func (s *bench) tokenRequest(scope string) *http.Request {
-	sum := sha256.Sum256([]byte(benchVerifier))
-	q := url.Values{
-		"client_id": {"app"}, "redirect_uri": {"https://app.example.org/cb"}, "response_type": {"code"}, "scope": {"openid profile offline_access" + scope},
-		"nonce": {"n-0S6_WzA2Mj"}, "code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])}, "code_challenge_method": {"S256"},
-	}
-	r := httptest.NewRequest(http.MethodGet, "/oauth2/authorize?"+q.Encode(), nil)
+	app := browser.App{ID: "app", Callback: "https://app.example.org/cb"}
+	r := httptest.NewRequest(http.MethodGet, app.Authorize("openid profile offline_access"+scope, "nonce", "n-0S6_WzA2Mj"), nil)
 	r.AddCookie(s.cookie)
-	answer, err := url.Parse(s.do(r, http.StatusSeeOther).Header().Get("Location"))
-	if err != nil || answer.Query().Get("code") == "" {
-		s.b.Fatalf("no code: %v %v", answer, err)
+	answer := browser.Answer{Header: s.do(r, http.StatusSeeOther).Header()}
+	if answer.Code() == "" {
+		s.b.Fatalf("no code: %v", answer.Header)
 	}
-	f := url.Values{"grant_type": {"authorization_code"}, "code": {answer.Query().Get("code")},
-		"redirect_uri": {"https://app.example.org/cb"}, "code_verifier": {benchVerifier}}
-	t := httptest.NewRequest(http.MethodPost, "/oauth2/token", strings.NewReader(f.Encode()))
+	t := httptest.NewRequest(http.MethodPost, "/oauth2/token", strings.NewReader(app.Exchange(answer.Code()).Encode()))
 	t.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	t.SetBasicAuth("app", benchSecret)
 	return t

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -74,9 +73,9 @@ type target struct {
 	metadata, keySet string
 	at               map[string]string // paths of the endpoints
 	keys             jose.JSONWebKeySet
-	client           string // the Authorization header of client_secret_basic (RFC 6749 section 2.3.1)
-	verifier         string
-	asked            string // the query of an authorization request without state and nonce
+	client           string      // the Authorization header of client_secret_basic (RFC 6749 section 2.3.1)
+	app              browser.App // without the secret
+	asked            string      // the query of an authorization request without state and nonce
 }
 
 // session is a signed-in browser.
@@ -122,12 +121,11 @@ func (w *worker) learn(ctx context.Context) error {
 		return named("discovery", err)
 	}
 	credentials := url.QueryEscape(w.clientID) + ":" + url.QueryEscape(w.clientSecret)
-	w.client, w.verifier = "Basic "+base64.StdEncoding.EncodeToString([]byte(credentials)), rand.Text()+rand.Text()
-	challenge := sha256.Sum256([]byte(w.verifier))
-	w.asked = url.Values{
-		"response_type": {"code"}, "client_id": {w.clientID}, "redirect_uri": {redirectURI}, "scope": {scope},
-		"code_challenge": {base64.RawURLEncoding.EncodeToString(challenge[:])}, "code_challenge_method": {"S256"},
-	}.Encode()
+	w.client = "Basic " + base64.StdEncoding.EncodeToString([]byte(credentials))
+	w.app = browser.App{ID: w.clientID, Callback: redirectURI}
+	asked := w.app.Authorization(scope)
+	asked.Del("state")
+	w.asked = asked.Encode()
 	return named("jwks", w.jwks(ctx))
 }
 
@@ -338,10 +336,7 @@ func (w *worker) expected(s *session, audience string) jwt.Expected {
 }
 
 func (w *worker) exchange(ctx context.Context, p pending) (*grant, error) {
-	return w.grantFor(ctx, p.of, url.Values{
-		"grant_type": {"authorization_code"}, "code": {p.code}, "redirect_uri": {redirectURI},
-		"code_verifier": {w.verifier},
-	}, p.nonce)
+	return w.grantFor(ctx, p.of, w.app.Exchange(p.code), p.nonce)
 }
 
 func (w *worker) authorizeAndExchange(ctx context.Context) error {
@@ -399,7 +394,7 @@ func (w *worker) exchangeForAPI(ctx context.Context) error {
 
 func (w *worker) refresh(ctx context.Context) error {
 	g := w.grant()
-	got, err := w.grantFor(ctx, g.of, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.refresh}}, "")
+	got, err := w.grantFor(ctx, g.of, w.app.Refresh(g.refresh), "")
 	if err == nil && (got.refresh == g.refresh || got.access == g.access) {
 		err = errors.New("a token was not rotated")
 	}
