@@ -133,7 +133,7 @@ func TestChangingCommandsAreInTheAuditLog(t *testing.T) {
 			has(t, "cairn join list", s.must("join", "list"), id+"@example.org")
 			s.must(args...)
 		case "session end":
-			visitor{t, service.address}.signIn()
+			visitor{t, service.address}.signIn("keeper")
 			last = max(last, rows()[0].ID)
 			s.must(args...)
 		case "restore":

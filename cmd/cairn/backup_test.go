@@ -158,9 +158,14 @@ func (v visitor) token(app browser.App, form url.Values) browser.Answer {
 	return v.send("POST", "/oauth2/token", "", browser.FormType, app.Form(form).Encode())
 }
 
-func (v visitor) signIn() (cookie string) {
+func (v visitor) login(handle, password string) browser.Answer {
 	v.t.Helper()
-	a := v.send("POST", "/api/auth/login", "", browser.JSONType, `{"handle":"keeper","password":"`+password+`"}`)
+	return v.send("POST", "/api/auth/login", "", browser.JSONType, `{"handle":"`+handle+`","password":"`+password+`"}`)
+}
+
+func (v visitor) signIn(handle string) (cookie string) {
+	v.t.Helper()
+	a := v.login(handle, password)
 	if cookie = a.Cookie(browser.SessionCookie); a.Status != http.StatusOK || cookie == "" {
 		v.t.Fatalf("sign in: %d %s", a.Status, a.Body)
 	}
@@ -220,7 +225,7 @@ func TestRestoreEndsSessionsAndGrantsUnlessTheyAreKept(t *testing.T) {
 			"--public", "--trusted", "--scope", "openid", "--scope", "offline_access", "-q"))
 		p := startProcess(t, "--database", dsn, "--private-key-file", "key.pem")
 		v := visitor{t, p.address}
-		before := v.signIn()
+		before := v.signIn("keeper")
 		refresh := v.refreshToken(app, before)
 		_, oldTag := v.revoked(before)
 		// A sign-in that was begun before the backup: its link is sealed with the installation's secret.
@@ -230,7 +235,7 @@ func TestRestoreEndsSessionsAndGrantsUnlessTheyAreKept(t *testing.T) {
 			t.Fatalf("%s: the sealed link %s answers %d", page, begun, status)
 		}
 		s.must("backup", "b.tar.gz")
-		after := v.signIn()
+		after := v.signIn("keeper")
 		s.refused([]string{"cairn serve runs", "stop it first"}, "restore", "b.tar.gz", "--force")
 		s.refused([]string{"cairn serve runs", "stop it first"}, "copy", "--to", "copy.db")
 		p.stop()
@@ -266,7 +271,7 @@ func TestRestoreEndsSessionsAndGrantsUnlessTheyAreKept(t *testing.T) {
 			if status := v.get(begun, "").Status; (status == http.StatusSeeOther) != keep {
 				t.Errorf("keep %t: a link that was sealed before the backup gets %d", keep, status)
 			}
-			fresh := v.signIn()
+			fresh := v.signIn("keeper")
 			if revoked, _ := v.revoked(fresh); revoked || v.me(fresh) != http.StatusOK {
 				t.Errorf("keep %t: a new session is revoked", keep)
 			}
@@ -367,7 +372,7 @@ func TestCopyMovesAnInstallationBetweenDatabases(t *testing.T) {
 		same(t, fmt.Sprintf("invites %q", got), strings.Count(got, "\n"), 1)
 		p := startProcess(t, "--database", "two.db", "--private-key-file", "key.pem")
 		v := visitor{t, p.address}
-		same(t, "the copy serves no sign-in", v.me(v.signIn()), http.StatusOK)
+		same(t, "the copy serves no sign-in", v.me(v.signIn("keeper")), http.StatusOK)
 		p.stop()
 		<-p.code
 	})
@@ -519,7 +524,7 @@ func TestBackupWithKeysRestoresAWholeInstallation(t *testing.T) {
 	same(t, fmt.Sprintf("keys %q", kid), len(strings.TrimSpace(kid)), 43)
 	p := startProcess(t)
 	v := visitor{t, p.address}
-	same(t, "the restored installation serves no sign-in", v.me(v.signIn()), http.StatusOK)
+	same(t, "the restored installation serves no sign-in", v.me(v.signIn("keeper")), http.StatusOK)
 	p.stop()
 	<-p.code
 	fatalIf(t, os.WriteFile("key.pem", []byte("another"), 0o600))

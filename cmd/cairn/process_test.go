@@ -22,7 +22,6 @@ import (
 	"math/big"
 	"net"
 	"net/http"
-	"net/http/cookiejar"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -34,6 +33,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cairn-id/cairn/account/web/browser"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/cli"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/libcrypto"
 	"github.com/cairn-id/cairn/config"
@@ -133,10 +133,7 @@ func TestStopIsAnnounced(t *testing.T) {
 	p := startProcess(t, "--database", initializedDatabase(t), "--shutdown-delay", "2s")
 	status := func(path string) int {
 		t.Helper()
-		got, err := http.Get("http://" + p.address + path)
-		fatalIf(t, err)
-		_ = got.Body.Close()
-		return got.StatusCode
+		return visitor{t, p.address}.get(path, "").Status
 	}
 	if got := status("/readyz"); got != http.StatusOK {
 		t.Fatalf("ready: %d", got)
@@ -208,15 +205,12 @@ func TestCertificateIsReloadedWhenItsFilesChange(t *testing.T) {
 	if n, protocol := serial(); n != 1 || protocol != "h2" {
 		t.Fatalf("serial %d over %q", n, protocol)
 	}
-	got, err := http.Get("http://" + metrics + "/metrics")
-	fatalIf(t, err)
-	series, err := io.ReadAll(got.Body)
-	_ = got.Body.Close()
-	end := regexp.MustCompile(`(?m)^cairn_tls_certificate_end_timestamp_seconds (\S+)$`).FindSubmatch(series)
-	if err != nil || end == nil {
-		t.Fatalf("no end of the certificate among the metrics: %v %s", err, series)
+	series := visitor{t, metrics}.get("/metrics", "").Body
+	end := regexp.MustCompile(`(?m)^cairn_tls_certificate_end_timestamp_seconds (\S+)$`).FindStringSubmatch(series)
+	if end == nil {
+		t.Fatalf("no end of the certificate among the metrics: %s", series)
 	}
-	if seconds, err := strconv.ParseFloat(string(end[1]), 64); err != nil ||
+	if seconds, err := strconv.ParseFloat(end[1], 64); err != nil ||
 		math.Abs(seconds-float64(time.Now().Add(time.Hour).Unix())) > 60 {
 		t.Errorf("the certificate of an hour ends at %s: %v", end[1], err)
 	}
@@ -316,12 +310,7 @@ func TestServeRefusesToStartWithoutTheKeyThatHasSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := startProcess(t, "--database", database, "--private-key-file", key)
-	body := `{"handle":"keeper","password":"` + password + `"}`
-	got, err := http.Post("http://"+p.address+"/api/auth/login", "application/json", strings.NewReader(body))
-	if err != nil || got.StatusCode != http.StatusOK {
-		t.Fatalf("sign in: %v %v", got, err)
-	}
-	_ = got.Body.Close()
+	visitor{t, p.address}.signIn("keeper")
 	p.stop()
 	<-p.code
 	code, errs := withoutKey()
@@ -332,11 +321,7 @@ func TestServeRefusesToStartWithoutTheKeyThatHasSigned(t *testing.T) {
 		has(t, "does not name", errs, want)
 	}
 	p = startProcess(t, "--database", database, "--no-oidc", "--private-key-file", key)
-	got, err = http.Get("http://" + p.address + "/.well-known/jwks.json")
-	if err != nil || got.StatusCode != http.StatusNotFound {
-		t.Errorf("with --no-oidc: %v %v", got, err)
-	}
-	_ = got.Body.Close()
+	same(t, "with --no-oidc", visitor{t, p.address}.get("/.well-known/jwks.json", "").Status, http.StatusNotFound)
 	p.stop()
 	<-p.code
 }
@@ -349,11 +334,7 @@ func TestUnlockReachesARunningService(t *testing.T) {
 		p := startProcess(t, "--database", dsn, "--private-key-file", "key.pem", "--data-key-file", "data.key")
 		login := func(password string, want int) {
 			t.Helper()
-			body := `{"handle":"ada","password":"` + password + `"}`
-			got, err := http.Post("http://"+p.address+"/api/auth/login", "application/json", strings.NewReader(body))
-			fatalIf(t, err)
-			_ = got.Body.Close()
-			same(t, "got.StatusCode", got.StatusCode, want)
+			same(t, "sign in", visitor{t, p.address}.login("ada", password).Status, want)
 		}
 		has(t, "user", s.must("user", "show", "ada", "-o", "json"), `"locked_until": null`)
 		for range 10 {
@@ -377,23 +358,15 @@ func TestCommandsSayWhatAnAdministratorDid(t *testing.T) {
 		s.must("user", "flags", "thief", "+admin")
 		s.must("user", "flags", "keeper", "-activity")
 		p := startProcess(t, "--database", dsn, "--private-key-file", "key.pem", "--data-key-file", "data.key")
-		jar, err := cookiejar.New(nil)
-		fatalIf(t, err)
-		client := http.Client{Jar: jar}
+		v := visitor{t, p.address}
+		thief := v.signIn("thief")
 		for _, c := range [][3]string{
-			{"POST", "auth/login", `{"handle":"thief","password":"` + password + `"}`},
 			{"POST", "admin/users", `{"handle":"mole","flags":{"admin":true}}`},
 			{"PUT", "admin/users/keeper/flags", `{"activity":true}`},
 			{"PUT", "admin/settings", `{"contact":"evil@example.org"}`},
 		} {
-			r, err := http.NewRequest(c[0], "http://"+p.address+"/api/"+c[1], strings.NewReader(c[2]))
-			fatalIf(t, err)
-			r.Header.Set("Content-Type", "application/json")
-			got, err := client.Do(r)
-			fatalIf(t, err)
-			_ = got.Body.Close()
-			if got.StatusCode >= 300 {
-				t.Fatalf("%s: %d", c[1], got.StatusCode)
+			if a := v.send(c[0], "/api/"+c[1], thief, browser.JSONType, c[2]); a.Status >= 300 {
+				t.Fatalf("%s: %d", c[1], a.Status)
 			}
 		}
 		for i, c := range [][]string{{"flags", "thief", "-admin"}, {"suspend", "thief"}, {"delete", "thief", "--yes"}} {
@@ -429,12 +402,9 @@ func TestDatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 		if line := <-p.log; !strings.Contains(line, says) || !strings.Contains(line, "WARN") {
 			t.Errorf("serve logs %s", line)
 		}
-		res, err := http.Get("http://" + p.address + "/readyz")
-		fatalIf(t, err)
-		defer func() { _ = res.Body.Close() }()
-		if body, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusServiceUnavailable ||
-			!strings.Contains(string(body), says) {
-			t.Errorf("/readyz: %d %s", res.StatusCode, body)
+		if got := (visitor{t, p.address}).get("/readyz", ""); got.Status != http.StatusServiceUnavailable ||
+			!strings.Contains(got.Body, says) {
+			t.Errorf("/readyz: %d %s", got.Status, got.Body)
 		}
 		has(t, "serve logs", strings.Join(p.rest(), "\n"), "--apply (SERVICE_APPLY): nothing was applied")
 		if _, out := s.run("doctor", "--offline", "--database",
