@@ -453,15 +453,28 @@ func beginPage(ctx context.Context, w *world, _ *script, p *person, o *once) err
 	return nil
 }
 
-// decide answers the question of an application, to which the answer to a request led.
+// decide allows an application all but some optional scopes, from the answer to its request on.
 func (w *world) decide(ctx context.Context, at int, session string, r reply, leaveOut ...string) reply {
-	return reply{browser.Decide(r.Answer, w.issuer, leaveOut,
-		func(path, cookies string, form url.Values) browser.Answer {
-			if form == nil {
-				return w.get(ctx, at, path, session+cookies).Answer
-			}
-			return w.post(ctx, at, path, session+cookies, form).Answer
-		})}
+	fill := func(page string, f *browser.Form) bool {
+		f.Values.Set("decision", "allow")
+		f.Values["scope"] = slices.DeleteFunc(append(f.Values["scope"], f.Unticked["scope"]...),
+			func(scope string) bool { return slices.Contains(leaveOut, scope) })
+		return page == "consent"
+	}
+	keep := func(a browser.Answer) browser.Answer {
+		if more := a.Cookies(browser.SessionCookie); more != "" {
+			session += "; " + more
+		}
+		return a
+	}
+	last, _ := browser.Follow(keep(r.Answer), 9, w.issuer, fill, func(path string, form url.Values) browser.Answer {
+		path = strings.TrimPrefix(path, w.issuer)
+		if form == nil {
+			return keep(w.get(ctx, at, path, session).Answer)
+		}
+		return keep(w.post(ctx, at, path, session, form).Answer)
+	})
+	return reply{last}
 }
 
 // beginApproval is the code that a device shows, which the person has typed in several tabs.

@@ -10,16 +10,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html"
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/pquerna/otp/totp"
+	"golang.org/x/net/html"
 )
 
 // SessionCookie is the name of the cookie of a session.
@@ -42,12 +40,26 @@ func NewClient(patience time.Duration, transport *http.Transport) *http.Client {
 	}
 }
 
+// CookieOf is the value of a cookie that a client with a jar sends to an address; empty: none.
+func CookieOf(client *http.Client, address, name string) string {
+	u, err := url.Parse(address)
+	if err == nil {
+		for _, c := range client.Jar.Cookies(u) {
+			if c.Name == name {
+				return c.Value
+			}
+		}
+	}
+	return ""
+}
+
 // Answer is a response, read; Status 0: there was none, and Err says why.
 type Answer struct {
-	Status int
-	Header http.Header
-	Body   string
-	Err    error
+	Status   int
+	Header   http.Header
+	Body     string
+	Err      error
+	Response *http.Response // its Body is closed
 }
 
 // Request is one of a method to an absolute address; header are names and values. A form has the origin of host, as a
@@ -69,7 +81,7 @@ func Request(
 		r.Header.Set("Origin", r.URL.Scheme+"://"+r.Host)
 	}
 	for i := 0; i+1 < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
+		r.Header.Add(header[i], header[i+1])
 	}
 	return r, nil
 }
@@ -85,7 +97,7 @@ func Send(client *http.Client, r *http.Request) Answer {
 	if err != nil {
 		return Answer{Err: err}
 	}
-	return Answer{Status: got.StatusCode, Header: got.Header, Body: string(b)}
+	return Answer{Status: got.StatusCode, Header: got.Header, Body: string(b), Response: got}
 }
 
 // Unknown reports whether the request may have been carried out or not.
@@ -244,63 +256,101 @@ func Bit(token string, index int) (int, error) {
 	return int(list[index/8]>>(index%8)) & 1, nil
 }
 
-var (
-	tick     = regexp.MustCompile(`<input type="checkbox" id="scope-[^"]*" name="scope" value="([^"]*)"`)
-	hidden   = regexp.MustCompile(`<input type="hidden" name="([a-z_]+)" value="([^"]*)">`)
-	formHead = regexp.MustCompile(`<form method="post" action="([^"]*)" id="consent"`)
-)
-
-// Hidden are the hidden fields of a page.
-func Hidden(page string) url.Values {
-	form := url.Values{}
-	for _, field := range hidden.FindAllStringSubmatch(page, -1) {
-		form.Set(field[1], html.UnescapeString(field[2]))
+// Find returns the first element of a page for which is holds; nil: there is none.
+func Find(page string, is func(*html.Node) bool) *html.Node {
+	doc, _ := html.Parse(strings.NewReader(page)) // it fails only with its reader
+	for n := range doc.Descendants() {
+		if n.Type == html.ElementNode && is(n) {
+			return n
+		}
 	}
-	return form
+	return nil
 }
 
-// Allow is the form of the question of an application, allowed but for some optional scopes; nil: the page does not
-// ask.
-func Allow(page string, leaveOut []string) url.Values {
-	if !formHead.MatchString(page) {
+// ByID is Find by an id.
+func ByID(page, id string) *html.Node {
+	return Find(page, func(n *html.Node) bool { return Attributes(n)["id"] == id })
+}
+
+// Name is the name of a page of the service, the data-page of its body.
+func Name(page string) string {
+	return Attributes(Find(page, func(n *html.Node) bool { return n.Data == "body" }))["data-page"]
+}
+
+// Attributes are those of an element.
+func Attributes(n *html.Node) map[string]string {
+	all := map[string]string{}
+	for _, a := range n.Attr {
+		all[a.Key] = a.Val
+	}
+	return all
+}
+
+// Form is a form of a page, as a browser sends it untouched.
+type Form struct {
+	Action, Kind   string     // Kind is its enctype
+	Values, Hidden url.Values // Values has Hidden too
+	Unticked       url.Values // its boxes that are not ticked
+	Names          []string   // of Values, in the order of the page
+}
+
+// FormOf reads the form that a page posts to a path, or the first that has a method where that is empty; nil: there is
+// none.
+func FormOf(page, path string) *Form {
+	n := Find(page, func(n *html.Node) bool {
+		form := Attributes(n)
+		action, _, _ := strings.Cut(form["action"], "#")
+		return n.Data == "form" && form["method"] != "" &&
+			(path == "" || action == path && strings.EqualFold(form["method"], "post"))
+	})
+	if n == nil {
 		return nil
 	}
-	form := Hidden(page)
-	form.Set("decision", "allow")
-	for _, scope := range tick.FindAllStringSubmatch(page, -1) {
-		if !slices.Contains(leaveOut, scope[1]) {
-			form.Add("scope", scope[1])
+	of := Attributes(n)
+	f := &Form{Action: of["action"], Kind: of["enctype"],
+		Values: url.Values{}, Hidden: url.Values{}, Unticked: url.Values{}}
+	for n := range n.Descendants() {
+		in := Attributes(n)
+		name, value := in["name"], in["value"]
+		_, ticked := in["checked"]
+		switch {
+		case n.Data != "input" || name == "":
+			continue
+		case in["type"] == "checkbox" && !ticked:
+			f.Unticked.Add(name, value)
+			continue
+		case in["type"] == "hidden":
+			f.Hidden.Add(name, value)
 		}
+		if !f.Values.Has(name) {
+			f.Names = append(f.Names, name)
+		}
+		f.Values.Add(name, value)
 	}
-	return form
+	return f
 }
 
-// Decide answers the question of an application, to which an answer leads, and follows where that leads at the issuer,
-// to a code or a page. It asks for a path with the cookies that were set on the way, "; a=b", and posts a form that is
-// not nil.
-func Decide(
-	a Answer, issuer string, leaveOut []string, ask func(path, cookies string, form url.Values) Answer,
-) Answer {
-	cookies := ""
-	follow := func() {
-		for range 4 {
-			if more := a.Cookies(SessionCookie); more != "" {
-				cookies += "; " + more
-			}
-			to := a.Location()
-			if a.Status != http.StatusSeeOther || a.Code() != "" ||
-				to.Host != "" && !strings.HasPrefix(to.String(), issuer) {
-				return
-			}
-			a = ask(to.RequestURI(), cookies, nil)
+// Follow plays a person from an answer on, over so many pages and redirects at the issuer: it posts the forms
+// that fill fills in, as long as that is true, and goes back to an application that the person may not use. It asks for
+// a path, or posts a form that is not nil. ended is false where nothing else came.
+func Follow(
+	a Answer, pages int, issuer string, fill func(page string, f *Form) bool,
+	ask func(path string, form url.Values) Answer,
+) (last Answer, ended bool) {
+	for range pages {
+		to, form := a.Header.Get("Location"), url.Values(nil)
+		switch f, back := FormOf(a.Body, ""), ByID(a.Body, "access-denied-back"); {
+		case a.Status == http.StatusSeeOther && (strings.HasPrefix(to, "/") || strings.HasPrefix(to, issuer+"/")):
+		case a.Status == http.StatusForbidden && back != nil:
+			to = Attributes(back)["href"]
+		case a.Status == http.StatusOK && f != nil && fill(Name(a.Body), f):
+			to, form = f.Action, f.Values
+		default:
+			return a, true
 		}
+		a = ask(to, form)
 	}
-	follow()
-	if form := Allow(a.Body, leaveOut); form != nil {
-		a = ask("/oauth2/consent", cookies, form)
-		follow()
-	}
-	return a
+	return a, false
 }
 
 // TOTP is a code of an authenticator app (RFC 6238).

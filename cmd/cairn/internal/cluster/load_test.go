@@ -131,15 +131,7 @@ func (m *member) post(what, address string, form url.Values) browser.Answer {
 	return m.do(what, "POST", address, browser.FormType, m.app.Form(form).Encode())
 }
 
-func (m *member) cookie() string {
-	u, _ := url.Parse(m.base)
-	for _, c := range m.client.Jar.Cookies(u) {
-		if c.Name == "cairn_session" {
-			return c.Value
-		}
-	}
-	return ""
-}
+func (m *member) cookie() string { return browser.CookieOf(m.client, m.base, browser.SessionCookie) }
 
 func (m *member) signIn() bool {
 	a := m.api("sign-in", "POST", "/api/auth/login", map[string]string{"handle": m.handle, "password": password})

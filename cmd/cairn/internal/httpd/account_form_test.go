@@ -10,24 +10,25 @@ import (
 	"testing"
 
 	"github.com/cairn-id/cairn/account"
+	ua "github.com/cairn-id/cairn/account/web/browser"
 )
 
 // confirmForm is the form of a page that asks before it does what was sent to a path, with all that was sent
 // in hidden fields; nil where the answer is another one.
-func confirmForm(t *testing.T, what string, got response, status int, path string, typed url.Values) *formTo {
+func confirmForm(t *testing.T, what string, got response, status int, path string, typed url.Values) *ua.Form {
 	t.Helper()
 	if got.StatusCode != status || pageName(t, got.Text) != "confirm" {
 		t.Errorf("%s: %d to %q, want the page confirm with %d", what, got.StatusCode, got.Header.Get("Location"), status)
 		return nil
 	}
-	f := formOn(t, got.Text, path)
+	f := ua.FormOf(got.Text, path)
 	if f == nil {
 		t.Errorf("%s: no form that posts to %s: %s", what, path, mainOf(got.Text))
 		return nil
 	}
 	for name, values := range typed {
-		if !slices.Equal(f.hidden[name], values) {
-			t.Errorf("%s: %s is %q, want what was sent: %q", what, name, f.hidden[name], values)
+		if !slices.Equal(f.Hidden[name], values) {
+			t.Errorf("%s: %s is %q, want what was sent: %q", what, name, f.Hidden[name], values)
 		}
 	}
 	return f
@@ -87,27 +88,27 @@ func TestFormIsNotLostWhereAProofIsMissing(t *testing.T) {
 		if f == nil {
 			continue
 		}
-		if !f.fields.Has("confirm_password") || c.b == ada && !f.fields.Has("confirm_otp") {
-			t.Errorf("%s: the page asks for %v", c.path, f.names)
+		if !f.Values.Has("confirm_password") || c.b == ada && !f.Values.Has("confirm_otp") {
+			t.Errorf("%s: the page asks for %v", c.path, f.Names)
 		}
 		sent, before := c.sent, c.b.cookie("cairn_session")
 		if sent == nil {
-			sent = f.hidden // the file
+			sent = f.Hidden // the file
 		}
-		f.fields.Set("confirm_password", "not the password")
-		f = confirmForm(t, c.path+", wrong password", f.send(c.b), 401, c.path, sent)
+		f.Values.Set("confirm_password", "not the password")
+		f = confirmForm(t, c.path+", wrong password", c.b.sendForm(f), 401, c.path, sent)
 		if f == nil {
 			continue
 		}
-		if f.fields.Get("confirm_password") != "" {
+		if f.Values.Get("confirm_password") != "" {
 			t.Errorf("%s: the wrong password is on the page", c.path)
 		}
-		f.fields.Set("confirm_password", password)
+		f.Values.Set("confirm_password", password)
 		if c.b == ada {
-			f.fields.Set("confirm_password", secret)
-			f.fields.Set("confirm_otp", phone.code())
+			f.Values.Set("confirm_password", secret)
+			f.Values.Set("confirm_otp", phone.code())
 		}
-		if got := f.send(c.b); got.StatusCode != 303 && got.StatusCode != 200 {
+		if got := c.b.sendForm(f); got.StatusCode != 303 && got.StatusCode != 200 {
 			t.Errorf("%s: %d %.300s", c.path, got.StatusCode, mainOf(got.Text))
 		}
 		if !c.done() || c.b.cookie("cairn_session") == before {

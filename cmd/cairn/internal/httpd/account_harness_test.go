@@ -20,10 +20,10 @@ import (
 	"github.com/descope/virtualwebauthn"
 	"github.com/google/uuid"
 	"github.com/pquerna/otp/totp"
-	"golang.org/x/net/html"
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
+	ua "github.com/cairn-id/cairn/account/web/browser"
 	"github.com/cairn-id/cairn/config"
 	"github.com/cairn-id/cairn/store/storetest"
 )
@@ -346,47 +346,13 @@ func (l *life) addPasskey(b *browser, name string, more object) (*keyring, strin
 	return k, got.JSON(l.t)["id"].(string)
 }
 
-// formTo is a form of a page that posts to a path.
-type formTo struct {
-	path, kind     string // kind is its enctype
-	fields, hidden url.Values
-	names          []string // of the fields, in the order of the page
-}
-
-// formOn finds the form that a page posts to a path; nil where there is none.
-func formOn(t *testing.T, page, path string) *formTo {
-	t.Helper()
-	for n := range mustParse(t, page).Descendants() {
-		action, _, _ := strings.Cut(attribute(n, "action"), "#")
-		if n.Data != "form" || action != path || !strings.EqualFold(attribute(n, "method"), "post") {
-			continue
-		}
-		f := &formTo{path: path, kind: attribute(n, "enctype"), fields: url.Values{}, hidden: url.Values{}}
-		for in := range n.Descendants() {
-			name, value := attribute(in, "name"), attribute(in, "value")
-			if in.Type != html.ElementNode || in.Data != "input" || name == "" {
-				continue
-			}
-			if !f.fields.Has(name) {
-				f.names = append(f.names, name)
-			}
-			f.fields.Add(name, value)
-			if attribute(in, "type") == "hidden" {
-				f.hidden.Add(name, value)
-			}
-		}
-		return f
-	}
-	return nil
-}
-
-// send posts the form as a browser does.
-func (f *formTo) send(b *browser) response {
+// sendForm posts a form as a browser does.
+func (b *browser) sendForm(f *ua.Form) response {
 	b.t.Helper()
-	if f.kind == "multipart/form-data" {
-		return b.postMultipart(f.path, f.names, f.fields, nil)
+	if f.Kind == "multipart/form-data" {
+		return b.postMultipart(f.Action, f.Names, f.Values, nil)
 	}
-	return b.postForm(f.path, f.fields)
+	return b.postForm(f.Action, f.Values)
 }
 
 // postMultipart posts the named fields, with a file of the name of the form unless that is nil.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	ua "github.com/cairn-id/cairn/account/web/browser"
 	"github.com/cairn-id/cairn/provider"
 )
 
@@ -32,8 +33,8 @@ func TestKeptApplicationsOutliveTheOtherSessions(t *testing.T) {
 			maps.Copy(sent, s.keepForms)
 		}
 		got := s.here.postForm(path, sent)
-		if f := formOn(s.t, got.Text, path); f != nil && got.StatusCode == 200 {
-			sent = f.hidden
+		if f := ua.FormOf(got.Text, path); f != nil && got.StatusCode == 200 {
+			sent = f.Hidden
 			maps.Copy(sent, s.keepForms)
 			shown, got = got, s.here.postForm(path, sent)
 		}

@@ -1,8 +1,6 @@
 package httpd
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -62,10 +60,7 @@ func TestCodeFlow(t *testing.T) {
 	has(t, fmt.Sprintf("prompt=none after consent: %d", got.StatusCode), got.Header.Get("Location"), "code=")
 }
 
-func challengeOf(verifier string) string {
-	h := sha256.Sum256([]byte(verifier))
-	return base64.RawURLEncoding.EncodeToString(h[:])
-}
+var challengeOf = oauth2.S256ChallengeFromVerifier
 
 // Only the verifier itself counts, in the length and characters of RFC 7636, and a wrong
 // one opens nothing for the next: fosite deletes the challenge before it checks the

@@ -55,27 +55,7 @@ func (d *device) poll() response {
 // typed sends a code on the page and returns what the browser ends on, signed in as handle.
 func (b *browser) typed(code, handle, decision string) response {
 	b.t.Helper()
-	got := b.postForm("/device", url.Values{"user_code": {code}})
-	for range 8 {
-		if got.StatusCode == http.StatusSeeOther {
-			got = b.get(got.Header.Get("Location"))
-			continue
-		}
-		name := pageName(b.t, got.Text)
-		if got.StatusCode != http.StatusOK || name != "login" && name != "consent" {
-			return got
-		}
-		f := pageForm(b.t, got.Text)
-		if name == "consent" && decision == "" {
-			return got
-		}
-		for name, v := range map[string]string{"handle": handle, "password": password, "decision": decision} {
-			f.values.Set(name, v)
-		}
-		got = b.postForm(f.action, f.values)
-	}
-	b.t.Fatal("it never ended")
-	return got
+	return b.fill(8, b.postForm("/device", url.Values{"user_code": {code}}), answersOf(handle, decision))
 }
 
 func startDevices(t *testing.T, o serviceOptions) *service {

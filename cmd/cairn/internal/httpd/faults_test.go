@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/cairn-id/cairn/account"
+	ua "github.com/cairn-id/cairn/account/web/browser"
 )
 
 // refusedFields returns the fields of a form that a page marks as wrong, each with the sentence that describes it, and
@@ -17,12 +18,10 @@ import (
 func refusedFields(t *testing.T, page, path string) (wrong map[string]string, typed url.Values) {
 	t.Helper()
 	wrong, typed = map[string]string{}, url.Values{}
-	var form *html.Node
-	for n := range mustParse(t, page).Descendants() {
-		if action, _, _ := strings.Cut(attribute(n, "action"), "#"); n.Data == "form" && action == path && attribute(n, "method") == "post" && form == nil {
-			form = n
-		}
-	}
+	form := ua.Find(page, func(n *html.Node) bool {
+		action, _, _ := strings.Cut(attribute(n, "action"), "#")
+		return n.Data == "form" && action == path && attribute(n, "method") == "post"
+	})
 	if form == nil {
 		t.Fatalf("no form to %s: %s", path, mainOf(page))
 	}

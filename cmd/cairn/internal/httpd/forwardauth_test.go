@@ -27,6 +27,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/roster"
+	ua "github.com/cairn-id/cairn/account/web/browser"
 	"github.com/cairn-id/cairn/config"
 )
 
@@ -284,13 +285,7 @@ func (f *forward) upgrades(b *browser) {
 
 // cookieAt is the shared session cookie that the browser sends to an address.
 func (b *browser) cookieAt(address string) string {
-	u, _ := url.Parse(address)
-	for _, c := range b.client.Jar.Cookies(u) {
-		if c.Name == "__Secure-cairn_session" {
-			return c.Value
-		}
-	}
-	return ""
+	return ua.CookieOf(b.client, address, "__Secure-cairn_session")
 }
 
 // openReturn is where the service leads with a continuation, as the sign-in page shows to

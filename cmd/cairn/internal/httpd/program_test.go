@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -419,11 +418,7 @@ func TestReadmeAndFirstApplicationWorkAsTheyAreWritten(t *testing.T) {
 }
 
 func (n *newcomer) browser() *browser {
-	jar, err := cookiejar.New(nil)
-	noError(n.t, err)
-	return &browser{t: n.t, base: "http://localhost:" + n.port, client: &http.Client{
-		Jar: jar, Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	return newBrowser(n.t, "http://localhost:"+n.port, &http.Transport{})
 }
 
 // Behind a proxy the public address is the issuer, and the proxy's

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/oauth2"
 
+	ua "github.com/cairn-id/cairn/account/web/browser"
 	"github.com/cairn-id/cairn/provider"
 )
 
@@ -80,32 +81,38 @@ func (b *browser) follow(got response, handle string) response {
 // followWithin is follow over so many pages and redirects.
 func (b *browser) followWithin(pages int, got response, handle string) response {
 	b.t.Helper()
-	for range pages {
-		next := got.Header.Get("Location")
-		switch {
-		case got.StatusCode == http.StatusSeeOther && (strings.HasPrefix(next, "/") || strings.HasPrefix(next, b.base+"/")):
-			got = b.get(next)
-			continue
-		case got.StatusCode == http.StatusForbidden && pageName(b.t, got.Text) == "access-denied":
-			got = b.get(attribute(elementByID(b.t, got.Text, "access-denied-back"), "href"))
-			continue
-		case got.StatusCode != http.StatusOK:
-			return got
+	return b.fill(pages, got, answersOf(handle, "allow"))
+}
+
+// answersOf fills in the forms of the service: they sign in and decide; without a handle or decision they stop
+// before it.
+func answersOf(handle, decision string) func(string, *ua.Form) bool {
+	return func(page string, f *ua.Form) bool {
+		switch page {
+		case "login":
+			f.Values.Set("handle", handle)
+			f.Values.Set("password", password)
+		case "consent":
+			f.Values.Set("decision", decision)
 		}
-		name := pageName(b.t, got.Text)
-		if name != "login" && name != "consent" {
-			return got
-		}
-		f := pageForm(b.t, got.Text)
-		if name == "login" {
-			f.values.Set("handle", handle)
-			f.values.Set("password", password)
-		} else {
-			f.values.Set("decision", "allow")
-		}
-		got = b.postForm(f.action, f.values)
+		return page == "login" && handle != "" || page == "consent" && decision != ""
 	}
-	b.t.Fatal("the authorization never ended")
+}
+
+// fill follows an answer over so many pages and redirects, whose forms somebody fills in.
+func (b *browser) fill(pages int, got response, by func(string, *ua.Form) bool) response {
+	b.t.Helper()
+	_, ended := ua.Follow(got.answer(), pages, b.base, by, func(path string, form url.Values) ua.Answer {
+		if form == nil {
+			got = b.get(path)
+		} else {
+			got = b.postForm(path, form)
+		}
+		return got.answer()
+	})
+	if !ended {
+		b.t.Fatal("the authorization never ended")
+	}
 	return got
 }
 

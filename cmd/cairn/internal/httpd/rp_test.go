@@ -15,7 +15,6 @@ import (
 	mathrand "math/rand/v2"
 	"net"
 	"net/http"
-	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -32,6 +31,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/cairn-id/cairn/account"
+	ua "github.com/cairn-id/cairn/account/web/browser"
 	"github.com/cairn-id/cairn/provider"
 )
 
@@ -214,13 +214,7 @@ func (b *browser) visit(start, handle string) []response {
 			b.t.Fatalf("%s: %d %.400s", here.Path, got.StatusCode, got.Text)
 		default:
 			f := pageForm(b.t, got.Text)
-			switch name := pageName(b.t, got.Text); name {
-			case "login":
-				f.values.Set("handle", handle)
-				f.values.Set("password", password)
-			case "consent":
-				f.values.Set("decision", "allow")
-			default:
+			if name := pageName(b.t, got.Text); !answersOf(handle, "allow")(name, &ua.Form{Values: f.values}) {
 				b.t.Fatalf("unexpected page %q: %.600s", name, got.Text)
 			}
 			action, err := here.Parse(f.action)
@@ -671,17 +665,10 @@ func browserFrom(t *testing.T, base, cert, address string) *browser {
 	if !roots.AppendCertsFromPEM(trusted) {
 		t.Fatal("no certificate in the file")
 	}
-	jar, err := cookiejar.New(nil)
-	noError(t, err)
-	transport := &http.Transport{
+	return newBrowser(t, base, &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		DialContext:     (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}).DialContext,
-	}
-	t.Cleanup(transport.CloseIdleConnections)
-	return &browser{t: t, base: base, client: &http.Client{
-		Jar: jar, Transport: transport, Timeout: 30 * time.Second,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	})
 }
 
 // loggedAddresses are the addresses that asked for a path.

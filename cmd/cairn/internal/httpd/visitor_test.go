@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +22,7 @@ import (
 	"golang.org/x/net/html"
 
 	ua "github.com/cairn-id/cairn/account/web/browser"
+	"github.com/cairn-id/cairn/store/accounttest"
 	"github.com/cairn-id/cairn/store/storetest/assert"
 )
 
@@ -33,21 +33,24 @@ type browser struct {
 	base   string
 }
 
-func (s *service) browser() *browser {
-	jar, err := cookiejar.New(nil)
-	noError(s.t, err)
-	transport := &http.Transport{}
-	s.t.Cleanup(transport.CloseIdleConnections)
-	return &browser{t: s.t, base: s.URL, client: &http.Client{
-		Jar: jar, Transport: transport, Timeout: 30 * time.Second,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+func (s *service) browser() *browser { return newBrowser(s.t, s.URL, &http.Transport{}) }
+
+// newBrowser is a browser without cookies, whose connections end with the test.
+func newBrowser(t *testing.T, base string, transport *http.Transport) *browser {
+	b := &browser{t: t, base: base, client: ua.NewClient(30*time.Second, transport)}
+	b.client.Jar, _ = cookiejar.New(nil)
+	t.Cleanup(transport.CloseIdleConnections)
+	return b
 }
 
 // response is an answer, read.
 type response struct {
 	*http.Response
 	Text string
+}
+
+func (r response) answer() ua.Answer {
+	return ua.Answer{Status: r.StatusCode, Header: r.Header, Body: r.Text}
 }
 
 // JSON decodes the body as an object.
@@ -63,24 +66,16 @@ func (r response) JSON(t *testing.T) map[string]any {
 // do sends a request; path is relative to the issuer or absolute.
 func (b *browser) do(method, path, contentType, body string, header ...string) response {
 	b.t.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), method, b.absolute(path), strings.NewReader(body))
-	noError(b.t, err)
 	if contentType != "" {
-		r.Header.Set("Content-Type", contentType)
+		header = append([]string{"Content-Type", contentType}, header...)
 	}
-	for i := 0; i+1 < len(header); i += 2 {
-		r.Header.Add(header[i], header[i+1])
+	r, err := ua.Request(context.Background(), method, b.absolute(path), "", "", body, header...)
+	noError(b.t, err)
+	a := ua.Send(b.client, r)
+	if a.Err != nil {
+		b.t.Fatalf("%s %s: %v", method, path, a.Err)
 	}
-	got, err := b.client.Do(r)
-	if err != nil {
-		b.t.Fatalf("%s %s: %v", method, path, err)
-	}
-	defer func() { _ = got.Body.Close() }()
-	text, err := io.ReadAll(got.Body)
-	if err != nil {
-		b.t.Fatalf("%s %s: %v", method, path, err)
-	}
-	return response{got, string(text)}
+	return response{a.Response, a.Body}
 }
 
 func (b *browser) absolute(path string) string {
@@ -127,15 +122,7 @@ func (b *browser) signIn(handle string) {
 }
 
 // cookie returns the value of a cookie that the browser holds for the service.
-func (b *browser) cookie(name string) string {
-	u, _ := url.Parse(b.base)
-	for _, c := range b.client.Jar.Cookies(u) {
-		if c.Name == name {
-			return c.Value
-		}
-	}
-	return ""
-}
+func (b *browser) cookie(name string) string { return ua.CookieOf(b.client, b.base, name) }
 
 var visitors atomic.Uint32
 
@@ -269,15 +256,6 @@ func together[T any](n int, f func(i int) T) []T {
 	return out
 }
 
-// inParallel counts the statuses of n answers at the same moment.
-func inParallel(n int, f func(i int) int) map[int]int {
-	counts := map[int]int{}
-	for _, status := range together(n, f) {
-		counts[status]++
-	}
-	return counts
-}
-
 // dial opens a connection from a fresh address that ends with the test.
 func (s *service) dial() net.Conn {
 	s.t.Helper()
@@ -312,38 +290,15 @@ type form struct {
 
 func pageForm(t *testing.T, page string) form {
 	t.Helper()
-	doc, err := html.Parse(strings.NewReader(page))
-	noError(t, err)
-	f := form{values: url.Values{}}
-	for n := range doc.Descendants() {
-		if n.Type == html.ElementNode && n.Data == "form" && f.action == "" && attribute(n, "method") != "" {
-			f.action = attribute(n, "action")
-			for in := range n.Descendants() {
-				off := attribute(in, "type") == "checkbox" && !hasAttribute(in, "checked")
-				if in.Type == html.ElementNode && in.Data == "input" && attribute(in, "name") != "" && !off {
-					f.values.Add(attribute(in, "name"), attribute(in, "value"))
-				}
-			}
-		}
-	}
-	if f.action == "" {
+	f := ua.FormOf(page, "")
+	if f == nil || f.Action == "" {
 		t.Fatalf("no form on the page: %.600s", page)
 	}
-	return f
+	return form{f.Action, f.Values}
 }
 
 // pageName is the data-page of the body.
-func pageName(t *testing.T, page string) string {
-	t.Helper()
-	doc, err := html.Parse(strings.NewReader(page))
-	noError(t, err)
-	for n := range doc.Descendants() {
-		if n.Type == html.ElementNode && n.Data == "body" {
-			return attribute(n, "data-page")
-		}
-	}
-	return ""
-}
+func pageName(_ *testing.T, page string) string { return ua.Name(page) }
 
 // mainOf is the part of a page that is not the same on all.
 func mainOf(page string) string {
@@ -352,29 +307,13 @@ func mainOf(page string) string {
 }
 
 // elementByID is nil when the page has no such element.
-func elementByID(t *testing.T, page, id string) *html.Node {
-	t.Helper()
-	doc, err := html.Parse(strings.NewReader(page))
-	noError(t, err)
-	for n := range doc.Descendants() {
-		if n.Type == html.ElementNode && attribute(n, "id") == id {
-			return n
-		}
-	}
-	return nil
-}
+func elementByID(_ *testing.T, page, id string) *html.Node { return ua.ByID(page, id) }
 
-func attribute(n *html.Node, name string) string {
-	for _, a := range n.Attr {
-		if a.Key == name {
-			return a.Val
-		}
-	}
-	return ""
-}
+func attribute(n *html.Node, name string) string { return ua.Attributes(n)[name] }
 
 func hasAttribute(n *html.Node, name string) bool {
-	return slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == name })
+	_, has := ua.Attributes(n)[name]
+	return has
 }
 
 func mustParse(t *testing.T, page string) *html.Node {
@@ -463,6 +402,9 @@ func mustJSON(t *testing.T, v any) string {
 	noError(t, err)
 	return string(b)
 }
+
+// inParallel counts the statuses of n answers at the same moment.
+var inParallel = accounttest.Parallel
 
 var equal, fails, has, lacks, noError = assert.Equal, assert.Fails, assert.Has, assert.Lacks, assert.Must
 

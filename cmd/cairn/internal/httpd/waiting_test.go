@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	ua "github.com/cairn-id/cairn/account/web/browser"
 	"github.com/cairn-id/cairn/provider"
 )
 
@@ -48,10 +49,7 @@ func TestSignInPageMayBeLeftOpen(t *testing.T) {
 			page := b.opened(rp.authURL(more...), "login")
 			later(wait)
 			// One sign-in is enough: the page of a second one would end here.
-			got := b.send(page, "handle", "ada", "password", password)
-			for got.StatusCode == http.StatusSeeOther && strings.HasPrefix(got.Header.Get("Location"), "/") {
-				got = b.get(got.Header.Get("Location"))
-			}
+			got := b.fill(12, b.send(page, "handle", "ada", "password", password), answersOf("", ""))
 			if got.StatusCode == http.StatusOK {
 				if pageName(t, got.Text) != "consent" {
 					t.Fatalf("%v %v: page %q: %s", wait, more, pageName(t, got.Text), mainOf(got.Text))
@@ -117,10 +115,7 @@ func TestAllowIsAskedAgainAfterTenMinutes(t *testing.T) {
 	b := s.signedIn("ada")
 	page := b.consentPage(rp.authURL("scope", "openid profile"))
 	later(11 * time.Minute)
-	got := b.send(page, "decision", "allow")
-	for got.StatusCode == http.StatusSeeOther && strings.HasPrefix(got.Header.Get("Location"), "/") {
-		got = b.get(got.Header.Get("Location"))
-	}
+	got := b.fill(12, b.send(page, "decision", "allow"), answersOf("", ""))
 	if got.StatusCode != http.StatusOK || pageName(t, got.Text) != "consent" {
 		t.Fatalf("old Allow: %d %s", got.StatusCode, mainOf(got.Text))
 	}
@@ -341,15 +336,15 @@ func linkQuery(t *testing.T, text string) string {
 func TestProfileOfOlderTabKeepsWhatTheOtherSaved(t *testing.T) {
 	s, _, _ := startWaiting(t, nil)
 	b := s.signedIn("ada")
-	older, newer := formOn(t, b.get("/account/profile").Text, "/account/profile"), formOn(t, b.get("/account/profile").Text, "/account/profile")
-	newer.fields.Set("nickname", "Countess")
-	needStatus(t, "newer tab", newer.send(b), http.StatusSeeOther)
-	older.fields.Set("given_name", "Augusta")
-	older.fields.Set("gender", strings.Repeat("x", 400))
-	refused := needStatus(t, "older tab, refused", older.send(b), http.StatusBadRequest)
-	older = formOn(t, refused.Text, "/account/profile")
-	older.fields.Set("gender", "")
-	needStatus(t, "older tab", older.send(b), http.StatusSeeOther)
+	older, newer := ua.FormOf(b.get("/account/profile").Text, "/account/profile"), ua.FormOf(b.get("/account/profile").Text, "/account/profile")
+	newer.Values.Set("nickname", "Countess")
+	needStatus(t, "newer tab", b.sendForm(newer), http.StatusSeeOther)
+	older.Values.Set("given_name", "Augusta")
+	older.Values.Set("gender", strings.Repeat("x", 400))
+	refused := needStatus(t, "older tab, refused", b.sendForm(older), http.StatusBadRequest)
+	older = ua.FormOf(refused.Text, "/account/profile")
+	older.Values.Set("gender", "")
+	needStatus(t, "older tab", b.sendForm(older), http.StatusSeeOther)
 	if me := b.me().JSON(t); me["nickname"] != "Countess" || me["given_name"] != "Augusta" {
 		t.Errorf("nickname %v, given name %v", me["nickname"], me["given_name"])
 	}
