@@ -3,6 +3,7 @@ package account
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -26,42 +27,42 @@ const (
 	RegistrationClosed  = "closed"
 )
 
-// Settings are the decisions of administrators for the whole installation. The help tags are for
-// the command line.
+// Settings are the decisions of administrators for the whole installation. Those of
+// settings.txt are in the API and at the command line.
 type Settings struct {
-	InstanceName     string   `json:"instance_name" help:"Name of the club, on every page."`
-	Language         string   `json:"language" help:"Language of mails to members who have chosen none, such as de; empty: English."`
-	TimeZone         string   `json:"time_zone" help:"Time zone of the club, such as Europe/Berlin; empty: that of the server, and UTC in mails and on pages."`
-	Registration     string   `json:"registration" help:"\"invite\": people join with an invite; \"request\": they may also ask to join; \"closed\": nobody joins."`
-	MaxUsers         int      `json:"max_users" help:"Maximum number of members; 0 for no limit."`
-	InvitesPerMember int      `json:"invites_per_member" help:"Maximum number of invites of a member, open or used; administrators have no limit."`
-	InviteFlags      []string `json:"invite_flags" help:"Flags that members may give with an invite; administrators may give all."`
-	InviteMaxUses    int      `json:"invite_max_uses" help:"Maximum number of people for one invite of a member, 1 to 500."`
-	InviteMaxDays    int      `json:"invite_max_days" help:"Maximum number of days for which an invite of a member can be used, 1 to 90."`
-	MinPassword      int      `json:"min_password_length" help:"Minimum length of a password, 8 to 64 characters."`
-	Flags            []string `json:"flags" help:"All access flags; admin is always among them."`
-	DefaultFlags     []string `json:"default_flags" help:"Flags of a new member."`
+	InstanceName     string   `json:"instance_name"`
+	Language         string   `json:"language"`
+	TimeZone         string   `json:"time_zone"`
+	Registration     string   `json:"registration"`
+	MaxUsers         int      `json:"max_users"`
+	InvitesPerMember int      `json:"invites_per_member"`
+	InviteFlags      []string `json:"invite_flags"`
+	InviteMaxUses    int      `json:"invite_max_uses"`
+	InviteMaxDays    int      `json:"invite_max_days"`
+	MinPassword      int      `json:"min_password_length"`
+	Flags            []string `json:"flags"`
+	DefaultFlags     []string `json:"default_flags"`
 	// Applications that verify the cookie on their own see the flags of the sign-in.
-	SignOutOnFlagLoss bool              `json:"sign_out_on_flag_loss" help:"End the sessions of a member who loses a flag."`
-	FlagDescriptions  map[string]string `json:"flag_descriptions" help:"What a flag is for; an empty text removes one."`
-	Contact           string            `json:"contact" help:"Whom to ask for a reset code or about a suspension; shown to everybody."`
-	ImprintURL        string            `json:"imprint_url" help:"https address of the imprint, linked on every page and in every mail; empty for none."`
-	PrivacyURL        string            `json:"privacy_url" help:"https address of the privacy policy, linked likewise; empty for none."`
-	AccentColour      string            `json:"accent_colour" help:"Colour of buttons and links, as #1f5e58; empty for the product's own."`
+	SignOutOnFlagLoss bool              `json:"sign_out_on_flag_loss"`
+	FlagDescriptions  map[string]string `json:"flag_descriptions"`
+	Contact           string            `json:"contact"`
+	ImprintURL        string            `json:"imprint_url"`
+	PrivacyURL        string            `json:"privacy_url"`
+	AccentColour      string            `json:"accent_colour"`
 
 	// Until they have one, they can only set one up.
-	SecondFactorFlags []string `json:"second_factor_flags" help:"Flags whose holders must have a second factor."`
-	AuditDays         int      `json:"audit_days" help:"Days for which the audit log is kept, 30 to 3650; 0 for ever."`
+	SecondFactorFlags []string `json:"second_factor_flags"`
+	AuditDays         int      `json:"audit_days"`
 
 	// It asks nothing of the member: see package passkey.
-	OfferPasskeys bool `json:"offer_passkeys" help:"Browsers that can make a passkey without asking after a sign-in with a password."`
+	OfferPasskeys bool `json:"offer_passkeys"`
 
 	// Administrators enter them, and applications get those that their claims name.
-	Attributes []string `json:"attributes" help:"Names of what administrators may enter for each member, such as member_number; at most 20."`
+	Attributes []string `json:"attributes"`
 
 	// The cookie has a bounded size: see Check.
-	SessionFlags []string `json:"session_flags" help:"Flags in the session cookie; none named for all, as long as they are 32 at most."`
-	SessionDays  int      `json:"session_days" help:"Days after which a session ends, 1 to 30."`
+	SessionFlags []string `json:"session_flags"`
+	SessionDays  int      `json:"session_days"`
 
 	// HS256Until is when tokens signed with the shared secret are no longer accepted, if there is a
 	// key. Zero means when they expire. Only the operator sets it.
@@ -84,13 +85,16 @@ type SettingsMember struct {
 // SettingsMembers are all settings in the order of display.
 var SettingsMembers = settingsMembers()
 
+//go:embed settings.txt
+var settingsHelp string // lines "name: help"
+
 func settingsMembers() (list []SettingsMember) {
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[Settings]()) {
-		if help := f.Tag.Get("help"); help != "" {
-			list = append(list,
-				SettingsMember{f.Tag.Get("json"), help,
-					func(v Settings) any { return reflect.ValueOf(v).FieldByIndex(f.Index).Interface() }})
-		}
+	fields := reflect.VisibleFields(reflect.TypeFor[Settings]())
+	for line := range strings.Lines(settingsHelp) {
+		name, help, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		f := fields[slices.IndexFunc(fields, func(f reflect.StructField) bool { return f.Tag.Get("json") == name })]
+		list = append(list, SettingsMember{name, help,
+			func(v Settings) any { return reflect.ValueOf(v).FieldByIndex(f.Index).Interface() }})
 	}
 	return list
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -279,6 +280,42 @@ func TestStoreDecidesWhatIsPostgreSQL(t *testing.T) {
 		"--include=*.go", "--exclude=*_test.go", "--exclude-dir=store", "--exclude-dir=config").Output() // config reads no URL of another kind
 	if len(out) > 0 {
 		t.Errorf("%v: ask store.IsPostgres:\n%s", err, out)
+	}
+}
+
+// A field with neither a tag nor an entry is an error of every command: see cli.Help.
+func TestEachEntryOfHelpIsOfAFieldWithoutHelpTag(t *testing.T) {
+	tag, entry, fields := regexp.MustCompile("[` ]help:"), regexp.MustCompile(`(?m)^(\w.*?): `), map[string]bool{}
+	for folder, names := range goList(t, `{{.ImportPath}} {{join .GoFiles " "}}`) {
+		for _, name := range names {
+			if folder != "config" && !strings.HasPrefix(folder, "cmd/cairn") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("../..", folder, name), nil, parser.SkipObjectResolution)
+			fatalIf(t, err)
+			ast.Inspect(file, func(n ast.Node) bool {
+				if spec, ok := n.(*ast.TypeSpec); ok {
+					if of, ok := spec.Type.(*ast.StructType); ok {
+						for _, field := range of.Fields.List {
+							for _, name := range field.Names {
+								fields[file.Name.Name+"."+spec.Name.Name+"."+name.Name] = field.Tag == nil || !tag.MatchString(field.Tag.Value)
+							}
+						}
+					}
+				}
+				return true
+			})
+		}
+	}
+	for _, file := range []string{"../../config/help.txt", "internal/cli/help.txt"} {
+		text, err := os.ReadFile(file)
+		fatalIf(t, err)
+		for _, m := range entry.FindAllStringSubmatch(string(text), -1) {
+			if !fields[m[1]] {
+				t.Errorf("%s: %s is no field, has a help tag or had an entry before", file, m[1])
+			}
+			delete(fields, m[1])
+		}
 	}
 }
 

@@ -17,12 +17,6 @@ type completionCommand struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// Help implements kong.HelpProvider.
-func (completionCommand) Help() string {
-	return `The Debian package installs the scripts. Without it, for one session: source <(cairn completion bash), the
-same with zsh after compinit, or cairn completion fish | source.`
-}
-
 // The scripts ask the program for the words that may follow, by the command complete.
 var (
 	//go:embed completion/cairn.bash

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -408,6 +409,12 @@ func TestEverySettingIsDocumented(t *testing.T) {
 			if flag.Default != "" && !strings.Contains(text, "`"+flag.Default+"`") {
 				t.Errorf("docs/settings.md does not have the default %s of --%s", flag.Default, flag.Name)
 			}
+		}
+	}
+	for f := range reflect.TypeFor[account.Settings]().Fields() {
+		known := func(m account.SettingsMember) bool { return m.Name == f.Tag.Get("json") && m.Help != "" }
+		if f.Tag.Get("json") != "-" && !slices.ContainsFunc(account.SettingsMembers, known) {
+			t.Errorf("account/settings.txt does not have the setting %s", f.Name)
 		}
 	}
 	for _, m := range account.SettingsMembers {

@@ -26,14 +26,6 @@ type doctorCommand struct {
 	Deep    bool `help:"Also read the whole SQLite file for damage; a large file takes minutes."`
 }
 
-// Help implements kong.HelpProvider.
-func (*doctorCommand) Help() string {
-	return `It reads the settings as serve does, changes nothing, and prints its findings with what to do about each.
-Run it as the user of the service while the service runs. The exit code is 1 with warnings or problems, and 0
-otherwise, even with advice. What could not be checked is "skipped". -q prints only the names of warnings and
-problems. docs/doctor.md has every finding.`
-}
-
 // diagnosis is the JSON output of doctor.
 type diagnosis struct {
 	Level    doctor.Level     `json:"level"` // the worst
@@ -164,15 +156,9 @@ var levels = cli.NewPainter(`(?m)^(problem|warning|advice|ok|skipped)\b`, map[st
 
 type healthcheckCommand struct {
 	Listen      string `env:"SERVICE_LISTEN" default:"127.0.0.1:4040" help:"host:port that the service listens on."`
-	Issuer      string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service; its path is used."`
+	Issuer      string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040"`
 	TLSCertFile string `name:"tls-cert-file" env:"SERVICE_TLS_CERT_FILE" hidden:""` // only matters if set
 	TLSKeyFile  string `name:"tls-key-file" env:"SERVICE_TLS_KEY_FILE" hidden:""`
-}
-
-// Help implements kong.HelpProvider.
-func (*healthcheckCommand) Help() string {
-	return `For the HEALTHCHECK of a container: it requests /readyz at the address of --listen, over https if the
-service has TLS files. The exit code is 0 if the service is ready and 1 otherwise.`
 }
 
 // Run prints one line.

@@ -21,26 +21,13 @@ import (
 
 type explainCommand struct {
 	cli.DatabaseFlags
-	URL    string `arg:"" help:"Address to which the browser was sent (in single quotes), - for standard input."`
-	User   string `placeholder:"HANDLE" ids:"user" help:"User to sign in: also print the claims that the application would get."`
-	Format string `name:"output" short:"o" enum:"table,json" default:"table" help:"table or json."`
-	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service."`
+	URL    string `arg:""`
+	User   string `placeholder:"HANDLE" ids:"user"`
+	Format string `name:"output" short:"o" enum:"table,json" default:"table"`
+	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040"`
 
-	PrivateKeyFile     string   `env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"RSA private key (PEM), to verify an id_token_hint."`
-	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE" help:"Further key (PEM). Repeatable."`
-}
-
-// Help implements kong.HelpProvider.
-func (*explainCommand) Help() string {
-	return `Nothing is changed and no code is issued. Copy the address from the browser or the application's log:
-
-  cairn explain --user ada 'https://id.example.org/oauth2/authorize?client_id=wiki&response_type=code` +
-		`&scope=openid&state=k7&redirect_uri=https://wiki.example.org/callback'
-  cairn explain - <address.txt
-
-For a device, give the address that it posts to, with its parameters after a question mark:
-
-  cairn explain 'https://id.example.org/oauth2/device_authorization?client_id=tool&scope=openid'`
+	PrivateKeyFile     string   `env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE"`
+	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE"`
 }
 
 // maxPasted limits the length of a pasted address, in bytes.

@@ -27,30 +27,22 @@ import (
 )
 
 type initCommand struct {
-	Handle           string `help:"Handle of the first administrator. On a terminal, init prompts for it."`
-	DisplayName      string `help:"Name that others see; the handle if not given."`
-	Email            string `help:"Email address of the administrator, to be verified later. On a terminal, init prompts for it."`
-	GeneratePassword bool   `help:"Generate a password and print it once."`
-	PasswordFile     string `placeholder:"FILE" help:"File with the password, - for standard input. Without one of the two, init prompts for it on a terminal."`
-	GenerateKey      string `placeholder:"FILE" help:"Also write a new RSA private key and turn OpenID Connect on."`
-	PrivateKeyFile   string `env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"Use the RSA private key (PEM) in this file, such as one from cairn keys generate."`
-	DataKeyFile      string `env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key, which seals secrets in the database; created if missing. Default: data.key beside the signing key or the database."`
-	Issuer           string `env:"SERVICE_OIDC_ISSUER" placeholder:"URL" help:"Public address of the service, such as https://id.example.org. Default: http://localhost and the port of --listen."`
-	Listen           string `env:"SERVICE_LISTEN" placeholder:"ADDR" help:"Address to listen on, as host:port; 127.0.0.1:4040 if not given."`
-	Database         string `env:"SERVICE_DATABASE" placeholder:"FILE" help:"SQLite file, or a postgres:// URL; cairn.db if not given. Pass a URL with a password in the environment."`
+	Handle           string
+	DisplayName      string
+	Email            string
+	GeneratePassword bool
+	PasswordFile     string `placeholder:"FILE"`
+	GenerateKey      string `placeholder:"FILE"`
+	PrivateKeyFile   string `env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE"`
+	DataKeyFile      string `env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE"`
+	Issuer           string `env:"SERVICE_OIDC_ISSUER" placeholder:"URL"`
+	Listen           string `env:"SERVICE_LISTEN" placeholder:"ADDR"`
+	Database         string `env:"SERVICE_DATABASE" placeholder:"FILE"`
 	cli.Output
 }
 
 // WritesConfig implements config.WritesConfig.
 func (*initCommand) WritesConfig() {}
-
-// Help implements kong.HelpProvider.
-func (*initCommand) Help() string {
-	return `Everything is checked before anything is created, and a second run changes nothing. The settings are
-written to cairn.yaml, in the folder of the database (with PostgreSQL: in the working folder), where every other
-command finds them; --config FILE writes another file, such as /etc/cairn/cairn.yaml. If the file exists, its
-settings are used and only what is missing is created: keys, database and administrator.`
-}
 
 // initResult is the output of init.
 type initResult struct {

@@ -14,12 +14,12 @@ import (
 )
 
 type mailCommand struct {
-	Test testMailCommand `cmd:"" help:"Send a mail now, and print the mail server's answer."`
+	Test testMailCommand `cmd:""`
 }
 
 type testMailCommand struct {
-	SMTPURL          string `name:"smtp-url" env:"SERVICE_SMTP_URL" placeholder:"URL" help:"Mail server, such as smtps://user@smtp.example.org:465 or smtp://user@smtp.example.org:587."`
-	SMTPPasswordFile string `path:"true" env:"SERVICE_SMTP_PASSWORD_FILE" placeholder:"FILE" help:"File with the password of the mail server's user. Or set SERVICE_SMTP_PASSWORD."`
+	SMTPURL          string `name:"smtp-url" env:"SERVICE_SMTP_URL" placeholder:"URL"`
+	SMTPPasswordFile string `env:"SERVICE_SMTP_PASSWORD_FILE" placeholder:"FILE"`
 
 	MailFrom string `env:"SERVICE_MAIL_FROM" placeholder:"ADDRESS" help:"Sender of the mails."`
 	Issuer   string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service."`

@@ -20,44 +20,44 @@ import (
 	"github.com/cairn-id/cairn/config"
 )
 
-// commands is the command line.
+// commands is the command line. What has no help tag has its text in internal/cli/help.txt.
 type commands struct {
 	config.Files
-	PrintVersion kong.VersionFlag `name:"version" help:"Print the version."`
+	PrintVersion kong.VersionFlag `name:"version"`
 
-	Demo demoCommand `cmd:"" group:"try" help:"Try a service and an application that uses it, in a folder of its own."`
+	Demo demoCommand `cmd:"" group:"try"`
 
-	Init  initCommand  `cmd:"" group:"run" help:"Set up a database, first administrator, key and cairn.yaml."`
-	Serve serveCommand `cmd:"" group:"run" help:"Run the service."`
+	Init  initCommand  `cmd:"" group:"run"`
+	Serve serveCommand `cmd:"" group:"run"`
 
-	Client     register.ClientCommand    `cmd:"" group:"apps" help:"Register and manage applications (OAuth 2.0 clients)."`
-	API        register.APICommand       `cmd:"" group:"apps" help:"Register and manage APIs (audiences of access tokens)."`
-	Apply      register.ApplyCommand     `cmd:"" group:"apps" help:"Make clients, APIs, allowances and settings what a file says."`
-	Export     register.ExportCommand    `cmd:"" group:"apps" help:"Print the registrations as a file for apply."`
-	Explain    explainCommand            `cmd:"" reads:"" group:"apps" help:"Explain the answer to an authorization request."`
-	ShowSecret archive.ShowSecretCommand `cmd:"" reads:"" group:"apps" help:"Print the secret that verifies HS256 session cookies."`
+	Client     register.ClientCommand    `cmd:"" group:"apps"`
+	API        register.APICommand       `cmd:"" group:"apps"`
+	Apply      register.ApplyCommand     `cmd:"" group:"apps"`
+	Export     register.ExportCommand    `cmd:"" group:"apps"`
+	Explain    explainCommand            `cmd:"" reads:"" group:"apps"`
+	ShowSecret archive.ShowSecretCommand `cmd:"" reads:"" group:"apps"`
 
-	Invite  people.InviteCommand  `cmd:"" group:"people" help:"Create, list and revoke invites."`
-	Join    people.JoinCommand    `cmd:"" group:"people" help:"List and decide requests to join."`
-	User    people.UserCommand    `cmd:"" group:"people" help:"Manage users."`
-	Session people.SessionCommand `cmd:"" group:"people" help:"List and end sessions."`
+	Invite  people.InviteCommand  `cmd:"" group:"people"`
+	Join    people.JoinCommand    `cmd:"" group:"people"`
+	User    people.UserCommand    `cmd:"" group:"people"`
+	Session people.SessionCommand `cmd:"" group:"people"`
 
-	Settings    register.SettingsCommand `cmd:"" group:"operate" help:"Change the name, registration, limits and flags."`
-	Audit       people.AuditCommand      `cmd:"" group:"operate" help:"Read the audit log."`
-	Mail        mailCommand              `cmd:"" group:"operate" help:"Test the mail settings."`
-	Backup      archive.BackupCommand    `cmd:"" group:"operate" help:"Back up the installation, and check backups."`
-	Restore     archive.RestoreCommand   `cmd:"" reads:"" group:"operate" help:"Restore a backup into an empty place."`
-	Copy        archive.CopyCommand      `cmd:"" group:"operate" help:"Copy the installation between SQLite and PostgreSQL."`
-	Migrate     archive.MigrateCommand   `cmd:"" group:"operate" help:"Migrate the database to the schema of this program."`
-	Keys        archive.KeysCommand      `cmd:"" group:"operate" help:"Generate and list keys, seal secrets, and migrate from HS256."`
-	Doctor      doctorCommand            `cmd:"" group:"operate" help:"Check the deployment and say how to fix problems."`
-	Healthcheck healthcheckCommand       `cmd:"" group:"operate" help:"Check that the service is ready, for a container."`
-	Activity    recordings.Command       `cmd:"" group:"files" help:"Make and check activity files."`
-	Help        helpCommand              `cmd:"" group:"operate" help:"Show the help of a command."`
-	Version     cli.VersionCommand       `cmd:"" group:"operate" help:"Print the version."`
-	Man         manCommand               `cmd:"" group:"operate" help:"Print the manual page."`
-	Completion  completionCommand        `cmd:"" group:"operate" help:"Print a shell completion script."`
-	Complete    completeCommand          `cmd:"" hidden:"" help:"Print the words that complete a command line."`
+	Settings    register.SettingsCommand `cmd:"" group:"operate"`
+	Audit       people.AuditCommand      `cmd:"" group:"operate"`
+	Mail        mailCommand              `cmd:"" group:"operate"`
+	Backup      archive.BackupCommand    `cmd:"" group:"operate"`
+	Restore     archive.RestoreCommand   `cmd:"" reads:"" group:"operate"`
+	Copy        archive.CopyCommand      `cmd:"" group:"operate"`
+	Migrate     archive.MigrateCommand   `cmd:"" group:"operate"`
+	Keys        archive.KeysCommand      `cmd:"" group:"operate"`
+	Doctor      doctorCommand            `cmd:"" group:"operate"`
+	Healthcheck healthcheckCommand       `cmd:"" group:"operate"`
+	Activity    recordings.Command       `cmd:"" group:"files"`
+	Help        helpCommand              `cmd:"" group:"operate"`
+	Version     cli.VersionCommand       `cmd:"" group:"operate"`
+	Man         manCommand               `cmd:"" group:"operate"`
+	Completion  completionCommand        `cmd:"" group:"operate"`
+	Complete    completeCommand          `cmd:"" hidden:""`
 }
 
 type helpCommand struct {

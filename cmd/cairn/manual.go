@@ -12,11 +12,6 @@ import (
 
 type manCommand struct{}
 
-// Help implements kong.HelpProvider.
-func (manCommand) Help() string {
-	return "To read it: cairn man > cairn.1 && man ./cairn.1. The Debian package installs it."
-}
-
 // Run prints the manual page of the program with all of its commands.
 func (manCommand) Run(p *cli.Program, k *kong.Kong) error {
 	_, err := fmt.Fprint(p.Stdout, manual(k.Model))

@@ -29,15 +29,6 @@ type serveCommand struct {
 	config.Settings
 }
 
-// Help implements kong.HelpProvider.
-func (*serveCommand) Help() string {
-	return `It runs until SIGTERM or SIGINT, with the settings in the cairn.yaml that cairn init wrote. On this
-machine, and behind a local proxy that terminates TLS:
-
-  cairn serve
-  cairn serve --issuer https://id.example.org --trusted-proxy 127.0.0.1`
-}
-
 // Run serves until SIGTERM or SIGINT.
 func (c *serveCommand) Run(p *cli.Program) error {
 	return c.serve(p, nil, func() {})

@@ -24,8 +24,8 @@ import (
 )
 
 type BackupCommand struct {
-	Create backupCreateCommand `cmd:"" default:"withargs" help:"Back up, even during operation: cairn backup FILE."`
-	Verify backupVerifyCommand `cmd:"" reads:"" help:"Check that a backup can be restored."`
+	Create backupCreateCommand `cmd:"" default:"withargs"`
+	Verify backupVerifyCommand `cmd:"" reads:""`
 }
 
 // installationFlags are the settings that an installation consists of besides its database.
@@ -45,7 +45,7 @@ func (c installationFlags) keys(env *config.Environment, dataKey string) backupf
 
 // passphraseFlags name the source of a backup's passphrase.
 type passphraseFlags struct {
-	PassphraseFile string `placeholder:"FILE" help:"File with the passphrase, - for standard input. Without it, the command prompts for it on a terminal."`
+	PassphraseFile string `placeholder:"FILE"`
 }
 
 // passphrase reads the passphrase from its source. A new one must be long enough, and a terminal
@@ -77,7 +77,7 @@ func (c passphraseFlags) passphrase(p *cli.Program, isNew bool) (phrase string, 
 // unlockFlags name what decrypts a backup.
 type unlockFlags struct {
 	passphraseFlags
-	Identity string `placeholder:"FILE" help:"File with the age identity (AGE-SECRET-KEY-1...) that decrypts the backup, - for standard input."`
+	Identity string `placeholder:"FILE"`
 }
 
 func (c unlockFlags) unlock(p *cli.Program) backupfile.Unlock {
@@ -103,20 +103,13 @@ func (c unlockFlags) unlock(p *cli.Program) backupfile.Unlock {
 
 type backupCreateCommand struct {
 	File      string `arg:"" placeholder:"FILE" help:"New file, such as cairn-2026-11-22.tar.gz."`
-	Keys      bool   `help:"Include the files of the private keys and of the shared secret. The backup is then encrypted: to the recipient, or with a passphrase."`
+	Keys      bool
 	Recipient string `placeholder:"AGE1..." help:"Encrypt to this age recipient; backup-recipient if not given."`
-	Command   string `name:"backup-command" env:"SERVICE_BACKUP_COMMAND" placeholder:"FILE" help:"Program to run after the backup, with its path as the argument."`
+	Command   string `name:"backup-command" env:"SERVICE_BACKUP_COMMAND" placeholder:"FILE"`
 	passphraseFlags
 	cli.DatabaseFlags
 	installationFlags
 	cli.Output
-}
-
-// Help implements kong.HelpProvider.
-func (*backupCreateCommand) Help() string {
-	return `The file holds the database and cairn.yaml. Without --keys and --recipient it is not encrypted. Keep it
-secret: the database holds the secret that signs HS256 cookies, password hashes and addresses. Before the command
-ends, it reads the file back and checks that it can be restored.`
 }
 
 // BackupReport is the output of backup and backup verify.
@@ -222,15 +215,9 @@ func (c *backupCreateCommand) Run(p *cli.Program) error {
 
 type backupVerifyCommand struct {
 	File        string `arg:"" placeholder:"FILE" help:"Backup to check."`
-	DataKeyFile string `env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key of a backup that was made without --keys; it opens the sealed secrets."`
+	DataKeyFile string `env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE"`
 	unlockFlags
 	cli.Output
-}
-
-// Help implements kong.HelpProvider.
-func (*backupVerifyCommand) Help() string {
-	return `Every byte of the file is read; the database in it is checked, counted against the manifest, and opened; a
-session token is signed with its secrets and verified.`
 }
 
 // Run checks a backup.

@@ -43,17 +43,6 @@ type sealKeysCommand struct {
 	PrivateKeyFile string `name:"private-key-file" env:"SERVICE_OIDC_PRIVATE_KEY_FILE" hidden:""`
 }
 
-// Help implements kong.HelpProvider.
-func (*sealKeysCommand) Help() string {
-	return `The secrets of authenticator apps, invite codes, the shared HS256 secret and the installation's own secret
-are sealed in the database, so that a copy of it does not give them away. Without the key they are lost: keep a copy
-of its file apart from the backups.
-
-If data-key-file (SERVICE_DATA_KEY_FILE) names no file, data.key is made beside the signing key and written into
-cairn.yaml. A running service must be restarted with the key first: every instance, each of a version that supports
-data keys. If the command is interrupted, run it again.`
-}
-
 // Run makes the key, writes its path into cairn.yaml and seals the secrets.
 func (c *sealKeysCommand) Run(p *cli.Program) error {
 	settings := config.Defaults()

@@ -25,16 +25,16 @@ import (
 // every application has it, and then it swaps places with the signing key.
 
 type KeysCommand struct {
-	Generate generateKeyCommand `cmd:"" help:"Write a new private key, for RS256, ES256, EdDSA or age, to a new file."`
-	List     listKeysCommand    `cmd:"" reads:"" help:"List the keys that the service publishes, in the order of its settings."`
-	Seal     sealKeysCommand    `cmd:"" help:"Seal secrets in the database with a data key; without one, make it."`
-	Migrate  migrateKeysCommand `cmd:"" help:"Migrate HS256 cookies to RS256: count HS256 sessions and set their end."`
+	Generate generateKeyCommand `cmd:""`
+	List     listKeysCommand    `cmd:"" reads:""`
+	Seal     sealKeysCommand    `cmd:""`
+	Migrate  migrateKeysCommand `cmd:""`
 }
 
 type generateKeyCommand struct {
 	cli.Output
 	File string `arg:"" help:"File to write the key to, readable only by its owner."`
-	Type string `default:"rs256" enum:"rs256,es256,eddsa,age" help:"Type of key: rs256 (RSA) is the signing key that the service needs; es256 (P-256) and eddsa (Ed25519) sign for clients that want it; age decrypts backups."`
+	Type string `default:"rs256" enum:"rs256,es256,eddsa,age"`
 	Bits int    `default:"2048" enum:"2048,3072,4096" help:"RSA key size in bits: ${enum}. Larger keys are slower."`
 }
 
@@ -144,18 +144,7 @@ type migrateKeysCommand struct {
 	cli.Output
 	cli.KeyFlags
 	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Address of the service to check."`
-	Until  string `placeholder:"WHEN" help:"Refuse HS256 cookies from then on: 2026-12-24, 2026-12-24T18:00:00Z, 14d (from now), now, or never (until they expire)."`
-}
-
-// Help implements kong.HelpProvider.
-func (migrateKeysCommand) Help() string {
-	return `Once serve runs with a private key, it signs new session cookies with RS256. Those signed before with the
-shared secret (HS256) remain valid for up to 30 days, and any holder of the secret can make more.
-
-This command prints how many HS256 sessions remain and until when, and checks that the running service publishes the
-key. First restart every instance with the key. With --until it sets the time from which HS256 cookies are refused (a
-date means its start in UTC): the sessions end then, and people who still have one sign in again. Afterwards remove
-the secret from every application. Sessions whose algorithm was not yet recorded count as HS256.`
+	Until  string `placeholder:"WHEN"`
 }
 
 // hs256State is the output of keys migrate.
@@ -314,7 +303,7 @@ func parseUntil(s string, now time.Time) (time.Time, error) {
 
 type ShowSecretCommand struct {
 	cli.DatabaseFlags
-	Format string `name:"output" short:"o" enum:"text,env,json" default:"text" help:"text (only the secret), env (a line for a secrets file) or json."`
+	Format string `name:"output" short:"o" enum:"text,env,json" default:"text"`
 }
 
 // Run prints the stored secret and nothing else on standard output.

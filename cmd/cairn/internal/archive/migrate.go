@@ -21,14 +21,6 @@ type MigrateCommand struct {
 	cli.Output
 }
 
-// Help implements kong.HelpProvider.
-func (*MigrateCommand) Help() string {
-	return `A new version of this program may need another schema. cairn serve migrates the database when it starts;
-this command does it without starting the service, which must not run on any instance. Every other command refuses a
-database of an earlier version. A backup is made first, in backup-dir or beside the SQLite file: only the backup can
-undo a migration.`
-}
-
 // Run migrates the database, or lists the pending migrations.
 func (c *MigrateCommand) Run(p *cli.Program) error {
 	checked, err := c.Checked()

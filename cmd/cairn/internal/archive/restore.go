@@ -22,31 +22,14 @@ import (
 
 type RestoreCommand struct {
 	File         string `arg:"" placeholder:"FILE" help:"Backup to restore."`
-	Database     string `env:"SERVICE_DATABASE" placeholder:"FILE" help:"SQLite file to create, or the postgres:// URL of an empty database. Default: as configured."`
+	Database     string `env:"SERVICE_DATABASE" placeholder:"FILE"`
 	Force        bool   `help:"Replace an existing SQLite database, which is renamed and not deleted."`
 	KeepSessions bool   `help:"Keep sessions, grants and codes, also those revoked or used since the backup."`
-	DataKeyFile  string `env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE" help:"Data key, which opens what is sealed in the backup. Default: as configured."`
+	DataKeyFile  string `env:"SERVICE_DATA_KEY_FILE" placeholder:"FILE"`
 	NewDataKey   bool   `help:"The data key is lost: make a new one, and discard what the old one has sealed."`
 	unlockFlags
 	installationFlags
 	cli.Output
-}
-
-// Help implements kong.HelpProvider.
-func (*RestoreCommand) Help() string {
-	return `The whole backup is checked before anything is changed, and it is only restored into an empty place.
-Sessions and grants end, and every application learns of it from the status list: otherwise those revoked after the
-backup would become valid again.
-
-With --new-data-key, authenticator apps and open invites are removed, and the shared HS256 secret and the
-installation's own are replaced by new ones; what was lost is listed. Passwords, passkeys and everything else stay.
-
-If no cairn.yaml is found and no database is named, the cairn.yaml of the backup is written to the working folder and
-its settings apply. Key files in the backup are written where the settings name them.
-
-  cairn backup verify cairn.tar.gz
-  cairn restore cairn.tar.gz
-  cairn restore cairn.tar.gz --database restored.db --private-key-file key.pem --data-key-file data.key`
 }
 
 // restored is the output of restore.
@@ -415,15 +398,9 @@ func (pl *place) fill(ctx context.Context, database string) (movedTo string, err
 }
 
 type CopyCommand struct {
-	To string `required:"" placeholder:"DATABASE" help:"SQLite file to create, or the postgres:// URL of an empty database; its password: PGPASSWORD or ~/.pgpass."`
+	To string `required:"" placeholder:"DATABASE"`
 	cli.DatabaseFlags
 	cli.Output
-}
-
-// Help implements kong.HelpProvider.
-func (*CopyCommand) Help() string {
-	return `Everything is copied: users, sessions, grants, status lists, the audit log. The service must not run, so
-that nothing is written that is not copied. Afterwards write the new database into cairn.yaml as database.`
 }
 
 // Run copies the database, counts the rows of both and compares them.

@@ -210,6 +210,6 @@ func DataKeyOf(file string) func() ([]byte, error) {
 
 // KeyFlags are the settings of serve that name the keys.
 type KeyFlags struct {
-	PrivateKeyFile     string   `env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE" help:"RSA private key (PEM) that signs tokens."`
-	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE" help:"Further key (PEM): the previous or the next one, or one for ES256 or EdDSA. Repeatable."`
+	PrivateKeyFile     string   `env:"SERVICE_OIDC_PRIVATE_KEY_FILE" placeholder:"FILE"`
+	AdditionalKeyFiles []string `name:"additional-key-file" env:"SERVICE_OIDC_ADDITIONAL_KEY_FILES" placeholder:"FILE"`
 }

@@ -127,6 +127,7 @@ func (p *Program) Run(commands any, args []string, options ...kong.Option) (code
 		}
 	}()
 	parser, err := kong.New(commands, slices.Concat(config.Options(p.Env), options, []kong.Option{
+		Help(commands),
 		kong.Name("cairn"),
 		kong.Writers(p.Stdout, p.Stderr),
 		kong.Exit(func(code int) { panic(exited(code)) }),

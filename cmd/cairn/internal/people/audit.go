@@ -17,13 +17,13 @@ import (
 )
 
 type AuditCommand struct {
-	List listAuditCommand `cmd:"" reads:"" help:"List the audit log, newest first: cairn audit list --user ada --since 7d"`
+	List listAuditCommand `cmd:"" reads:""`
 }
 
 type listAuditCommand struct {
 	cli.DatabaseFlags
 	cli.Output
-	User   string `placeholder:"HANDLE" ids:"user" help:"Only actions by or on this user; operator for the command line."`
+	User   string `placeholder:"HANDLE" ids:"user"`
 	Action string `placeholder:"NAME" help:"Only this action, such as user.suspend, or all of a kind: user."`
 	Since  string `placeholder:"TIME" help:"Only newer entries: 24h, 7d, or a day (UTC) such as 2026-11-01."`
 	Limit  int    `default:"100" help:"Maximum number of rows; 0 for all."`

@@ -17,23 +17,23 @@ import (
 )
 
 type InviteCommand struct {
-	Add    addInviteCommand    `cmd:"" help:"Create an invite."`
-	List   listInvitesCommand  `cmd:"" reads:"" help:"List all invites."`
-	Revoke revokeInviteCommand `cmd:"" help:"Revoke an invite that can still be used."`
+	Add    addInviteCommand    `cmd:""`
+	List   listInvitesCommand  `cmd:"" reads:""`
+	Revoke revokeInviteCommand `cmd:""`
 }
 
 type addInviteCommand struct {
 	cli.DatabaseFlags
 	cli.Output
-	Note   string `help:"What the invite is for; the list of invites shows it."`
-	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service."`
+	Note   string
+	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040"`
 
-	Flag        []string `placeholder:"FLAG" help:"Access flag that whoever joins gets besides the default ones, also until a day: coach@2030-12-24. Repeatable."`
-	Uses        int      `default:"1" help:"How many people may join with it, 1 to 500."`
-	Expires     string   `default:"14d" placeholder:"14d" help:"Last day, as 2030-12-24, or days from now, as 30d; at most 90."`
-	AccountEnds string   `placeholder:"DATE" help:"Last day of the accounts of those who join, as 2030-12-24, in this machine's time zone."`
+	Flag        []string `placeholder:"FLAG"`
+	Uses        int      `default:"1"`
+	Expires     string   `default:"14d" placeholder:"14d"`
+	AccountEnds string   `placeholder:"DATE"`
 
-	Domain string `placeholder:"DOMAIN" help:"Only with an address of this domain, proven by mail first; the service has to send mail."`
+	Domain string `placeholder:"DOMAIN"`
 }
 
 // Run creates an invite, with which people can register, and prints its code.

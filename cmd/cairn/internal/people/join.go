@@ -12,9 +12,9 @@ import (
 )
 
 type JoinCommand struct {
-	List   listJoinCommand   `cmd:"" reads:"" help:"List the requests to join that wait for a decision."`
-	Accept acceptJoinCommand `cmd:"" help:"Accept a request: an invite is mailed to its address."`
-	Refuse refuseJoinCommand `cmd:"" help:"Refuse a request: whoever asked is told by mail."`
+	List   listJoinCommand   `cmd:"" reads:""`
+	Accept acceptJoinCommand `cmd:""`
+	Refuse refuseJoinCommand `cmd:""`
 }
 
 type listJoinCommand struct {
@@ -49,7 +49,7 @@ type joinDecision = func(a *roster.Administration, ctx context.Context, by accou
 
 type acceptJoinCommand struct {
 	oneRequest
-	App *string `placeholder:"CLIENT" help:"Client id of the application to which joining leads, \"\": none; default: that of the request."`
+	App *string `placeholder:"CLIENT"`
 }
 
 // Run accepts the request.

@@ -13,8 +13,8 @@ import (
 )
 
 type SessionCommand struct {
-	List listSessionsCommand `cmd:"" reads:"" help:"List where a user is signed in."`
-	End  endSessionCommand   `cmd:"" help:"Sign a user out of one browser, or of all."`
+	List listSessionsCommand `cmd:"" reads:""`
+	End  endSessionCommand   `cmd:""`
 }
 
 type listSessionsCommand struct{ oneUser }

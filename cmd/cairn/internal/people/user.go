@@ -20,22 +20,22 @@ import (
 )
 
 type UserCommand struct {
-	Add       addUserCommand       `cmd:"" help:"Add a user without an invite."`
-	List      listUsersCommand     `cmd:"" reads:"" help:"List the users."`
-	Show      showUserCommand      `cmd:"" reads:"" help:"Show a user with their sessions and applications."`
-	Update    updateUserCommand    `cmd:"" help:"Update a user's name, email address and profile, or set when accounts end."`
-	Set       setUserCommand       `cmd:"" help:"Set a user's attributes (NAME=VALUE), which the setting attributes declares."`
-	Flags     userFlagsCommand     `cmd:"" help:"Turn a user's access flags on (+FLAG, or +FLAG@DATE until a day) and off (-FLAG)."`
-	Suspend   suspendUserCommand   `cmd:"" help:"Lock a user out at once: sessions, codes and tokens end."`
-	Unsuspend unsuspendUserCommand `cmd:"" help:"Let a user sign in again."`
-	Unlock    unlockUserCommand    `cmd:"" help:"Forget a user's wrong passwords, so that they can try again at once."`
-	Delete    deleteUserCommand    `cmd:"" help:"Remove a user's personal data; the handle stays taken."`
-	ResetCode resetCodeCommand     `cmd:"" help:"Issue a password reset code, for a user who cannot sign in."`
+	Add       addUserCommand       `cmd:""`
+	List      listUsersCommand     `cmd:"" reads:""`
+	Show      showUserCommand      `cmd:"" reads:""`
+	Update    updateUserCommand    `cmd:""`
+	Set       setUserCommand       `cmd:""`
+	Flags     userFlagsCommand     `cmd:""`
+	Suspend   suspendUserCommand   `cmd:""`
+	Unsuspend unsuspendUserCommand `cmd:""`
+	Unlock    unlockUserCommand    `cmd:""`
+	Delete    deleteUserCommand    `cmd:""`
+	ResetCode resetCodeCommand     `cmd:""`
 
-	Import importUsersCommand `cmd:"" help:"Import users and password hashes from a CSV or JSON file, all or none."`
-	Export exportUsersCommand `cmd:"" reads:"" help:"Write all users as CSV or JSON, in the format of user import."`
+	Import importUsersCommand `cmd:""`
+	Export exportUsersCommand `cmd:"" reads:""`
 
-	ResetFactors resetFactorsCommand `cmd:"" help:"Remove a user's lost second factors and end all sessions."`
+	ResetFactors resetFactorsCommand `cmd:""`
 }
 
 // oneUser holds the flags and the argument of a command about one user.
@@ -80,13 +80,13 @@ func FindUser(p *cli.Program, users *roster.Administration, handle string) (acco
 type addUserCommand struct {
 	cli.DatabaseFlags
 	cli.Output
-	Handle           string   `arg:"" help:"Handle of the new user."`
-	DisplayName      string   `help:"Name that others see; the handle if not given."`
-	Email            string   `placeholder:"ADDRESS" help:"Email address; unverified without --email-verified."`
-	EmailVerified    bool     `help:"Mark the address as verified, also for applications."`
-	PasswordFile     string   `placeholder:"FILE" help:"File with the password, - for standard input."`
-	GeneratePassword bool     `help:"Generate a password and print it once."`
-	WithoutPassword  bool     `help:"Let the user choose a password by a link: mailed if they have an address and the service sends mail, else printed."`
+	Handle           string `arg:"" help:"Handle of the new user."`
+	DisplayName      string `help:"Name that others see; the handle if not given."`
+	Email            string `placeholder:"ADDRESS" help:"Email address; unverified without --email-verified."`
+	EmailVerified    bool   `help:"Mark the address as verified, also for applications."`
+	PasswordFile     string `placeholder:"FILE" help:"File with the password, - for standard input."`
+	GeneratePassword bool   `help:"Generate a password and print it once."`
+	WithoutPassword  bool
 	Flag             []string `placeholder:"FLAG" help:"Access flag; the default flags if not given. Repeatable."`
 	Issuer           string   `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" hidden:""`
 }
@@ -378,7 +378,7 @@ func (c *setUserCommand) Run(p *cli.Program) error {
 type userFlagsCommand struct {
 	cli.DatabaseFlags
 	cli.Output
-	Words []string `arg:"" ids:"user" passthrough:"" name:"handle-and-flags" help:"HANDLE +FLAG +FLAG@DATE -FLAG..., after the options. @never removes an end."`
+	Words []string `arg:"" ids:"user" passthrough:"" name:"handle-and-flags"`
 }
 
 // Run turns the named flags on or off. Other flags are unchanged.

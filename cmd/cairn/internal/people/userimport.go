@@ -36,16 +36,7 @@ type importFlags struct {
 	SkipExisting    bool   `help:"Skip users whose handle is taken, instead of refusing the file."`
 	ReservedHandles bool   `help:"Accept handles that members cannot choose, such as support."`
 	ResetCodes      string `type:"path" placeholder:"FILE" help:"New file for reset codes of users without a hash."`
-	Issuer          string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Public address of the service, for the links of --reset-codes."`
-}
-
-// Help implements kong.HelpProvider.
-func (*importUsersCommand) Help() string {
-	return `The first line of a CSV file names the columns, such as handle,display_name,email,password_hash;
-docs/moving.md lists them all. Either all rows are added or none.
-
-  cairn user import members.csv --dry-run
-  cairn user import members.csv --reset-codes codes.csv`
+	Issuer          string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040"`
 }
 
 // Run adds all users of the file, or none.

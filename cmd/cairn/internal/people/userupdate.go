@@ -21,17 +21,17 @@ import (
 type updateUserCommand struct {
 	oneUser
 	userChange
-	More  []string `arg:"" optional:"" name:"more" ids:"user" help:"Handles of more users, with --ends and --no-end: all of them are changed, or none."`
-	Ends  string   `placeholder:"DATE" help:"End the account automatically after this day, as 2030-12-24, in this machine's time zone. A later one opens an account again that has ended."`
+	More  []string `arg:"" optional:"" name:"more" ids:"user"`
+	Ends  string   `placeholder:"DATE"`
 	NoEnd bool     `help:"Remove the end of the account."`
 }
 
 // userChange holds the options of user update. An option that is not given is nil.
 type userChange struct {
 	DisplayName   *string  `help:"Name that others see."`
-	Email         *string  `placeholder:"ADDRESS" help:"Email address, unverified without --email-verified; an empty value removes it."`
+	Email         *string  `placeholder:"ADDRESS"`
 	EmailVerified *bool    `negatable:"" help:"Mark the address as verified, also for applications."`
-	Set           []string `sep:"none" placeholder:"CLAIM=VALUE" help:"Set a claim of the profile, such as given_name=Ada, phone_number_verified=true or address.locality=Roma. Repeatable."`
+	Set           []string `sep:"none" placeholder:"CLAIM=VALUE"`
 	Unset         []string `placeholder:"CLAIM" help:"Remove a claim of the profile. Repeatable."`
 }
 

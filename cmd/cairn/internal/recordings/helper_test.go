@@ -26,7 +26,7 @@ const corpusFolder = "../../../../activityschema/testdata"
 func run(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var commands struct {
 		config.Files
-		Activity Command `cmd:""`
+		Activity Command `cmd:"" help:"Make and check activity files."`
 	}
 	return cli.NewProgram(ctx, environ, stdin, stdout, stderr).Run(&commands, args)
 }

@@ -37,29 +37,14 @@ type importCommand struct {
 	ownerFlags
 	placesFlag
 	Into          string   `required:"" placeholder:"DIR" help:"Folder to publish; made if it does not exist."`
-	Privacy       string   `enum:"no_gps,blur_start,public,private" default:"no_gps" help:"What documents show: ${enum}."`
+	Privacy       string   `enum:"no_gps,blur_start,public,private" default:"no_gps"`
 	HideTime      bool     `help:"Publish the day of a blur_start activity, not the quarter of an hour of its start."`
 	KeepElevation bool     `help:"Keep the elevations of no_gps activities. They may show where."`
-	Zone          string   `placeholder:"NAME" help:"Time zone of all recordings, such as Europe/Zurich; that of the file, or of the place, unless given."`
+	Zone          string   `placeholder:"NAME"`
 	Planned       bool     `help:"Import tracks that were planned and not recorded, without a duration."`
 	Titles        bool     `help:"Take the titles of a Strava export. They may say where and with whom."`
 	Verbose       bool     `short:"v" help:"List each new document, not only duplicates."`
-	Paths         []string `arg:"" name:"path" help:"GPX, TCX and FIT files (also .gz), or folders or zip archives of them."`
-}
-
-// Help explains the levels of privacy.
-func (*importCommand) Help() string {
-	return `Privacy is one of
-
-  no_gps      no positions and no elevations (the default)
-  blur_start  no positions near your places
-  public      everything
-  private     everything, but the index does not list it
-
-Names, serial numbers, comments, waypoints and heart-rate zones are never imported. Existing documents are never
-overwritten: to publish an activity with another privacy, remove its document and import it again.
-
-The archives with the data of an account at Strava or Garmin are imported as they are.`
+	Paths         []string `arg:"" name:"path"`
 }
 
 // Run imports recordings and writes the index: 1 if a file could not be imported.

@@ -15,14 +15,14 @@ import (
 )
 
 type placeCommand struct {
-	Add    placeAddCommand    `cmd:"" help:"Hide a place, such as your home, in blurred activities."`
-	List   placeListCommand   `cmd:"" help:"List the names of the places, not where they are."`
-	Remove placeRemoveCommand `cmd:"" help:"Stop hiding a place. Documents that hide it already stay as they are."`
+	Add    placeAddCommand    `cmd:""`
+	List   placeListCommand   `cmd:""`
+	Remove placeRemoveCommand `cmd:""`
 }
 
 // placesFlag names the file of places.
 type placesFlag struct {
-	Places string `default:"places.yaml" placeholder:"FILE" help:"File of the places: beside the published folder, never in it (places.yaml in the working folder)."`
+	Places string `default:"places.yaml" placeholder:"FILE"`
 }
 
 // load reads the places; none and a new key if there is no file yet.
@@ -37,8 +37,8 @@ func (f placesFlag) load() (places *publish.Places, isNew bool, err error) {
 type placeAddCommand struct {
 	placesFlag
 	Name   string  `arg:"" help:"Name, for you alone."`
-	Near   string  `required:"" placeholder:"FILE|LAT,LON" help:"Where it is: a recording that begins there, or a latitude and a longitude in degrees, as --near=-33.9,18.4."`
-	Radius float64 `default:"2000" placeholder:"METRES" help:"How much to hide, 1500 to 15000 metres (2000). A larger radius hides the place better and costs more of each track."`
+	Near   string  `required:"" placeholder:"FILE|LAT,LON"`
+	Radius float64 `default:"2000" placeholder:"METRES"`
 }
 
 // Run adds a place to the file.

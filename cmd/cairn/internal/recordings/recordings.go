@@ -9,13 +9,13 @@ import (
 )
 
 type Command struct {
-	Validate validateCommand `cmd:"" help:"Check documents against the activity schema, and lint them."`
-	Import   importCommand   `cmd:"" help:"Convert recordings (GPX, TCX, FIT), by default without positions."`
-	Blur     blurCommand     `cmd:"" help:"Hide your places in published documents, or check that they are hidden."`
-	Place    placeCommand    `cmd:"" help:"Keep the places that blurred activities hide."`
-	Index    indexCommand    `cmd:"" help:"Write the index of a folder from its documents."`
-	Preview  previewCommand  `cmd:"" help:"Write a page of what visitors of a published folder see."`
-	Schema   schemaCommand   `cmd:"" help:"Print the JSON Schema."`
+	Validate validateCommand `cmd:""`
+	Import   importCommand   `cmd:""`
+	Blur     blurCommand     `cmd:""`
+	Place    placeCommand    `cmd:""`
+	Index    indexCommand    `cmd:""`
+	Preview  previewCommand  `cmd:""`
+	Schema   schemaCommand   `cmd:""`
 }
 
 type schemaCommand struct{}

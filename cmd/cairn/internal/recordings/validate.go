@@ -18,15 +18,15 @@ import (
 )
 
 type validateCommand struct {
-	Format      string   `name:"output" short:"o" enum:"text,json,github" default:"text" help:"text, json, or github: annotations in a GitHub Actions step."`
+	Format      string   `name:"output" short:"o" enum:"text,json,github" default:"text"`
 	Quiet       bool     `short:"q" help:"Print nothing; use the exit code."`
 	Strict      bool     `help:"Treat warnings as errors."`
 	NoLint      bool     `name:"no-lint" help:"Check the schema only; skip lint."`
-	Ignore      []string `sep:"none" placeholder:"CODE[:POINTER]" help:"Ignore findings of a code, or those at a JSON Pointer and below. Repeatable."`
-	Engine      string   `enum:"default,reference" default:"default" help:"Schema implementation: default, or reference, which reports only valid or invalid."`
+	Ignore      []string `sep:"none" placeholder:"CODE[:POINTER]"`
+	Engine      string   `enum:"default,reference" default:"default"`
 	MaxProblems int      `default:"100" placeholder:"N" help:"Problems to report per document, 1 to 1000 (100)."`
 	Jobs        int      `placeholder:"N" help:"Number of documents checked at once; one for each core unless given."`
-	Paths       []string `arg:"" optional:"" name:"path" help:"Index or activity documents (also .gz), folders with index.json and activities/, or - for standard input, the default."`
+	Paths       []string `arg:"" optional:"" name:"path"`
 }
 
 // Exit codes of validate.

@@ -15,12 +15,12 @@ import (
 )
 
 type APICommand struct {
-	Add          addAPICommand                       `cmd:"" help:"Register an API (an audience of tokens); its secret is printed once."`
-	List         listAPICommand                      `cmd:"" reads:"" help:"List the APIs."`
-	Show         showCommand[oneAPI, provider.API]   `cmd:"" reads:"" help:"Show an API's registration, without its secret."`
-	Update       updateAPICommand                    `cmd:"" help:"Update the given fields of an API."`
-	RotateSecret rotateAPICommand                    `cmd:"" help:"Give an API a new secret, which is printed once."`
-	Remove       removeCommand[oneAPI, provider.API] `cmd:"" help:"Remove an API: clients no longer get tokens for it."`
+	Add          addAPICommand                       `cmd:""`
+	List         listAPICommand                      `cmd:"" reads:""`
+	Show         showCommand[oneAPI, provider.API]   `cmd:"" reads:""`
+	Update       updateAPICommand                    `cmd:""`
+	RotateSecret rotateAPICommand                    `cmd:""`
+	Remove       removeCommand[oneAPI, provider.API] `cmd:""`
 }
 
 // oneAPI holds the flags and the argument of a command about one API.
@@ -45,13 +45,13 @@ var apiKind = kind[provider.API]{
 // apiOptions are the flags that api add and api update share. An option that is not given leaves the
 // field unchanged; a list replaces the previous one.
 type apiOptions struct {
-	Scopes     []string    `name:"scope" sep:"none" placeholder:"NAME=SENTENCE" help:"Scope and its consent sentence. ${list=Repeatable.}"`
-	Token      *string     `enum:"jwt,opaque" placeholder:"KIND" help:"jwt (the API verifies it locally) or opaque (the API introspects it)${new=; jwt if not given}."`
-	Lifetime   *cli.Period `placeholder:"DURATION" help:"Lifetime of its access tokens, 1m to 24h${new=; 1h if not given}."`
-	Algorithm  *string     `name:"alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its tokens: RS256, ES256 or EdDSA.${new= Default: ES256 if the service has a key for it, else RS256.}"`
-	Clients    []string    `name:"client" sep:"none" placeholder:"ID" ids:"client" help:"A client that may use it. ${list=Repeatable.}"`
-	AllClients *bool       `negatable:"" help:"Let every client use it."`
-	Claims     []string    `name:"claim" sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own in its tokens: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}. ${list=Repeatable.}"`
+	Scopes     []string    `name:"scope" sep:"none" placeholder:"NAME=SENTENCE"`
+	Token      *string     `enum:"jwt,opaque" placeholder:"KIND"`
+	Lifetime   *cli.Period `placeholder:"DURATION"`
+	Algorithm  *string     `name:"alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG"`
+	Clients    []string    `name:"client" sep:"none" placeholder:"ID" ids:"client"`
+	AllClients *bool       `negatable:""`
+	Claims     []string    `name:"claim" sep:"none" placeholder:"NAME=VALUE"`
 }
 
 // apiScopes reads the values of a flag such as --scope.
@@ -168,14 +168,6 @@ type addAPICommand struct {
 	Name string `required:"" placeholder:"NAME" help:"Name that users see on the consent page."`
 }
 
-// Help implements kong.HelpProvider.
-func (*addAPICommand) Help() string {
-	return `An API with two scopes; one client gets tokens for it, which it verifies locally:
-
-  cairn api add https://api.example.org --name Trails --client APP \
-    --scope 'trails.read=See your trails' --scope 'trails.write=Change your trails'`
-}
-
 // Run registers the API and prints its secret.
 func (c *addAPICommand) Run(p *cli.Program) error {
 	a, secret := provider.NewAPI(c.URI, c.Name, time.Now())
@@ -230,13 +222,13 @@ type updateAPICommand struct {
 // apiUpdate holds the fields of an API that can be updated.
 type apiUpdate struct {
 	//lint:ignore SA5008 kong has a tag set for each variable
-	apiOptions `set:"new=" set:"list=Replaces the list; --add-… and --remove-… change single entries; an empty value clears it."`
+	apiOptions `set:"new=" set:"list=Replaces the list; --add-… and --remove-… change it; an empty value clears it."`
 
 	Name *string `help:"Name that users see on the consent page."`
 	//lint:ignore SA5008 kong has a tag set for each variable
-	Add apiLists `embed:"" prefix:"add-" set:"scope=Add a scope, or give one another sentence" set:"entry=NAME=SENTENCE" set:"client=Let one more client use it" set:"verb=Add"`
+	Add apiLists `embed:"" prefix:"add-" set:"verb=Add" set:"entry=NAME=SENTENCE" set:"more=, or change its sentence"`
 	//lint:ignore SA5008 kong has a tag set for each variable
-	Remove apiLists `embed:"" prefix:"remove-" set:"scope=Remove a scope" set:"entry=NAME" set:"client=No longer let a client use it" set:"verb=Remove"`
+	Remove apiLists `embed:"" prefix:"remove-" set:"verb=Remove" set:"entry=NAME"`
 }
 
 // edit applies the flags that change single entries of the lists, and returns the lists that others replace.
@@ -286,7 +278,7 @@ func (c *updateAPICommand) Run(p *cli.Program) error {
 type rotateAPICommand struct {
 	oneAPI
 	cli.Output
-	Overlap cli.Period `placeholder:"DURATION" default:"0s" help:"How long the old secret still works: 24h or 7d, at most 30d. By default it ends at once."`
+	Overlap cli.Period `placeholder:"DURATION" default:"0s"`
 	Now     bool       `help:"End at once a secret that still works because of an earlier --overlap."`
 }
 

@@ -26,20 +26,8 @@ type ApplyCommand struct {
 	cli.DatabaseFlags
 	File   string `arg:"" optional:"" help:"YAML or JSON file, a folder of such files, or - for standard input."`
 	DryRun bool   `name:"dry-run" help:"Print what would change and change nothing; exit code 3 if something would."`
-	Prune  bool   `help:"Remove what an earlier apply registered and the file's list no longer has. Clients go with their consents and tokens. What was registered by hand stays."`
-	Schema bool   `help:"Print the JSON Schema of the file."`
-}
-
-// Help implements kong.HelpProvider.
-func (*ApplyCommand) Help() string {
-	return `All of it or nothing. The keys are the flags of client add, api add and client allow (docs/apply.md).
-An entry is the whole registration: a key that is missing gets its default, also on what was registered by hand.
-
-  cairn export clients > clients.yaml
-  cairn apply --dry-run clients.yaml
-  cairn apply clients.yaml
-
-Exit codes: 0 done, 1 failed, 2 mistakes, 3 with --dry-run if something would change.`
+	Prune  bool
+	Schema bool `help:"Print the JSON Schema of the file."`
 }
 
 const exitChanges = 3 // of apply --dry-run

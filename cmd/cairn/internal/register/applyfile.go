@@ -30,8 +30,8 @@ import (
 
 // secretKeys are the keys for a secret of one's own.
 type secretKeys struct {
-	SecretFile string `name:"secret-file" placeholder:"FILE" help:"File with its secret: at least 32 random characters. It has to be readable when the file is applied."`
-	SecretHash string `name:"secret-hash" placeholder:"HASH" help:"SHA-256 of its secret, as sha256: and 64 hexadecimal digits: what cairn export clients prints."`
+	SecretFile string `name:"secret-file" placeholder:"FILE"`
+	SecretHash string `name:"secret-hash" placeholder:"HASH"`
 }
 
 type clientKeys struct {
@@ -39,7 +39,7 @@ type clientKeys struct {
 	Name string `name:"name" help:"Name that users see on the consent page; the id if not given."`
 	clientOptions
 	secretKeys
-	JWKS string `name:"jwks" type:"document" placeholder:"JWKS" help:"Public JWK Set for private_key_jwt, instead of jwks-file."`
+	JWKS string `name:"jwks" type:"document" placeholder:"JWKS"`
 }
 
 type apiKeys struct {
@@ -74,7 +74,8 @@ func sections() ([]*section, error) {
 	}
 	for _, s := range all {
 		var err error
-		s.parser, err = kong.New(s.keys, kong.NoDefaultHelp(), kong.NamedMapper("document", decodeText))
+		s.parser, err = kong.New(s.keys, cli.Help(s.keys), kong.NoDefaultHelp(),
+			kong.NamedMapper("document", decodeText))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}

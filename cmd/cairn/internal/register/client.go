@@ -21,14 +21,14 @@ import (
 )
 
 type ClientCommand struct {
-	Add          addClientCommand                          `cmd:"" help:"Register a client; its secret is printed once."`
-	List         listClientCommand                         `cmd:"" reads:"" help:"List the clients."`
-	Show         showCommand[oneClient, provider.Client]   `cmd:"" reads:"" help:"Show a client's registration, without secrets."`
-	Update       updateClientCommand                       `cmd:"" help:"Update the given fields of a client."`
-	RotateSecret rotateSecretCommand                       `cmd:"" help:"Give a client a new secret, which is printed once."`
-	Remove       removeCommand[oneClient, provider.Client] `cmd:"" help:"Remove a client with its consents and tokens."`
-	Apps         appsClientCommand                         `cmd:"" reads:"" help:"List the applications that client add --app knows."`
-	Allow        allowClientCommand                        `cmd:"" help:"Allow clients that publish a description, or list those allowed."`
+	Add          addClientCommand                          `cmd:""`
+	List         listClientCommand                         `cmd:"" reads:""`
+	Show         showCommand[oneClient, provider.Client]   `cmd:"" reads:""`
+	Update       updateClientCommand                       `cmd:""`
+	RotateSecret rotateSecretCommand                       `cmd:""`
+	Remove       removeCommand[oneClient, provider.Client] `cmd:""`
+	Apps         appsClientCommand                         `cmd:"" reads:""`
+	Allow        allowClientCommand                        `cmd:""`
 }
 
 // oneClient holds the flags and the argument of a command about one client.
@@ -57,42 +57,43 @@ var clientKind = kind[provider.Client]{
 }
 
 // clientOptions are the flags that client add and client update share. A flag sets the field of its
-// name in provider.Client: see assign. client update has other texts in the place of ${new=…} and ${list=…}.
+// name in provider.Client: see assign. client update has other words in help.txt for ${new=…} and ${list=…}.
 type clientOptions struct {
-	RedirectURIs           []string `name:"redirect-uri" sep:"none" placeholder:"URI" help:"Redirect URI, compared exactly. ${list=Repeatable.}"`
-	PostLogoutRedirectURIs []string `name:"post-logout-redirect-uri" sep:"none" placeholder:"URI" help:"Redirect URI after logout, compared exactly; {locale} for one value of its query stands for a language. ${list=Repeatable.}"`
-	BackchannelLogoutURI   *string  `name:"backchannel-logout-uri" placeholder:"URI" help:"URI for logout tokens when a session ends."`
-	BackchannelPrivate     *bool    `name:"allow-private-backchannel" negatable:"" help:"Send logout tokens also to private and local addresses."`
+	RedirectURIs           []string `name:"redirect-uri" sep:"none" placeholder:"URI"`
+	PostLogoutRedirectURIs []string `name:"post-logout-redirect-uri" sep:"none" placeholder:"URI"`
+	BackchannelLogoutURI   *string  `name:"backchannel-logout-uri" placeholder:"URI"`
+	BackchannelPrivate     *bool    `name:"allow-private-backchannel" negatable:""`
 
-	Public               *bool       `negatable:"" help:"It cannot keep a secret (browser, phone, CLI): PKCE is required."`
-	Scopes               []string    `name:"scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scopes it may request${new=; all if not given}. ${list=Repeatable.}"`
-	AuthMethod           *string     `name:"auth-method" enum:"any,client_secret_basic,client_secret_post,private_key_jwt" placeholder:"METHOD" help:"How it authenticates: any (client_secret_basic or client_secret_post), one of these two, or private_key_jwt."`
-	JWKSFile             *string     `name:"jwks-file" placeholder:"FILE" help:"Public JWK Set for private_key_jwt, - for standard input."`
-	RequirePKCE          *bool       `name:"require-pkce" negatable:"" help:"Refuse requests without a code challenge."`
-	RequireFlags         []string    `name:"require-flag" sep:"none" commas:"" placeholder:"FLAG" help:"Allow only users with this access flag, or with one of several. ${list=Repeatable.}"`
-	RequireAll           *bool       `name:"require-all" negatable:"" help:"Allow only users with all of the required flags."`
-	RequireACR           *string     `name:"require-acr" once:"" enum:"2,phr," placeholder:"CLASS" help:"Require two factors (2) or a passkey (phr)."`
-	RequireVerifiedEmail *bool       `name:"require-verified-email" negatable:"" help:"Allow only users whose email address is verified."`
-	RefreshGrace         *cli.Period `name:"refresh-grace" placeholder:"DURATION" help:"How long a used refresh token still works, for clients that refresh in parallel: 0s to 60s."`
-	AccessLifetime       *cli.Period `name:"access-token-lifetime" placeholder:"DURATION" help:"Lifetime of its access tokens, 5m to 24h; an API may have it shorter. 0s: 1h."`
-	RefreshLifetime      *cli.Period `name:"refresh-token-lifetime" placeholder:"DURATION" help:"Lifetime of a refresh token since its last use, 1d to 90d. 0s: 30d."`
-	RefreshMaxLifetime   *cli.Period `name:"refresh-token-max-lifetime" placeholder:"DURATION" help:"How long after access was allowed refresh tokens end, at most 365d. 0s: never."`
-	ClientCredentials    *bool       `name:"client-credentials" negatable:"" help:"Let it request tokens for itself (client_credentials)."`
-	DeviceGrant          *bool       `name:"device" negatable:"" help:"Allow sign-in by a code typed on another device (RFC 8628)."`
-	Profile              *string     `name:"profile" enum:"fapi2," placeholder:"PROFILE" help:"Enforce a profile: fapi2 is the FAPI 2.0 Security Profile (pushed requests, private_key_jwt, DPoP, no refresh token rotation)."`
-	DPoPBound            *bool       `name:"dpop" negatable:"" help:"Require DPoP: tokens are bound to a key (RFC 9449)."`
-	Trusted              *bool       `negatable:"" help:"First party: no consent page."`
-	IDTokenAlg           *string     `name:"id-token-alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG" help:"Signing algorithm of its ID tokens and logout tokens: RS256, ES256 or EdDSA. The service needs a key for it."`
-	IDTokenClaims        *bool       `name:"id-token-claims" negatable:"" help:"Also put the claims of the granted scopes into the ID token, not only into userinfo. On for a new client."`
-	OptionalScopes       []string    `name:"optional-scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scope that users may decline at consent. ${list=Repeatable.}"`
-	HomeURI              *string     `name:"home-uri" placeholder:"URL" help:"Home page, which a tile opens. The origin of a redirect URI if it has none."`
-	InitiateLoginURI     *string     `name:"initiate-login-uri" placeholder:"URL" help:"Page that starts a sign-in (initiate_login_uri): the way back for people whose sign-in took an hour."`
-	LogoFile             *string     `placeholder:"FILE" help:"Its logo: a PNG or WebP of at most 64 KiB and 1024 pixels a side, - for standard input."`
-	Groups               []string    `name:"group" sep:"none" commas:"" placeholder:"FLAG" help:"A flag that its groups claim may contain${new=; all but admin if none is given}. ${list=Repeatable.}"`
-	Claims               []string    `name:"claim" sep:"none" placeholder:"NAME=VALUE" help:"Claim of its own: NAME=VALUE or 'NAME=VALUE if FLAG', where VALUE may contain fields such as {handle}, and after json: is a number, a boolean or a list, as json:10. The first that fits gives the value. ${list=Repeatable.}"`
-	ClaimIn              []string    `name:"claim-in" sep:"none" commas:"" placeholder:"PLACE" help:"Where its own claims are: id_token, userinfo, access_token. By default where those of scopes are. ${list=Repeatable.}"`
+	Public     *bool    `negatable:""`
+	Scopes     []string `name:"scope" sep:"none" commas:"" placeholder:"SCOPE"`
+	AuthMethod *string  `enum:"any,client_secret_basic,client_secret_post,private_key_jwt" placeholder:"METHOD"`
+	JWKSFile   *string  `name:"jwks-file" placeholder:"FILE"`
 
-	AllowInsecureRedirect *bool `name:"allow-insecure-redirect" negatable:"" help:"Accept http redirect URIs to hosts of a trusted network."`
+	RequirePKCE          *bool       `name:"require-pkce" negatable:""`
+	RequireFlags         []string    `name:"require-flag" sep:"none" commas:"" placeholder:"FLAG"`
+	RequireAll           *bool       `name:"require-all" negatable:""`
+	RequireACR           *string     `name:"require-acr" once:"" enum:"2,phr," placeholder:"CLASS"`
+	RequireVerifiedEmail *bool       `name:"require-verified-email" negatable:""`
+	RefreshGrace         *cli.Period `name:"refresh-grace" placeholder:"DURATION"`
+	AccessLifetime       *cli.Period `name:"access-token-lifetime" placeholder:"DURATION"`
+	RefreshLifetime      *cli.Period `name:"refresh-token-lifetime" placeholder:"DURATION"`
+	RefreshMaxLifetime   *cli.Period `name:"refresh-token-max-lifetime" placeholder:"DURATION"`
+	ClientCredentials    *bool       `name:"client-credentials" negatable:""`
+	DeviceGrant          *bool       `name:"device" negatable:""`
+	Profile              *string     `name:"profile" enum:"fapi2," placeholder:"PROFILE"`
+	DPoPBound            *bool       `name:"dpop" negatable:""`
+	Trusted              *bool       `negatable:""`
+	IDTokenAlg           *string     `name:"id-token-alg" enum:"RS256,ES256,EdDSA" placeholder:"ALG"`
+	IDTokenClaims        *bool       `name:"id-token-claims" negatable:""`
+	OptionalScopes       []string    `name:"optional-scope" sep:"none" commas:"" placeholder:"SCOPE"`
+	HomeURI              *string     `name:"home-uri" placeholder:"URL"`
+	InitiateLoginURI     *string     `name:"initiate-login-uri" placeholder:"URL"`
+	LogoFile             *string     `placeholder:"FILE"`
+	Groups               []string    `name:"group" sep:"none" commas:"" placeholder:"FLAG"`
+	Claims               []string    `name:"claim" sep:"none" placeholder:"NAME=VALUE"`
+	ClaimIn              []string    `name:"claim-in" sep:"none" commas:"" placeholder:"PLACE"`
+
+	AllowInsecureRedirect *bool `name:"allow-insecure-redirect" negatable:""`
 }
 
 // apply sets the given fields of the client. The store checks the registration.
@@ -195,32 +196,11 @@ type addClientCommand struct {
 	secretOutput `set:"app= and in the settings of --app"`
 	clientOptions
 	Quiet      bool   `short:"q" help:"Print only the id (a confidential client's secret is then never shown)."`
-	Name       string `arg:"" optional:"" help:"Name that users see on the consent page; with --app that of the application if not given."`
-	App        string `name:"app" placeholder:"APP" help:"An application of client apps: register what it needs, and print its settings. Other flags win."`
+	Name       string `arg:"" optional:""`
+	App        string `name:"app" placeholder:"APP"`
 	URL        string `name:"url" placeholder:"URL" help:"Address of the application, with --app."`
 	ID         string `placeholder:"ID" help:"Client id; generated if not given."`
-	SecretFile string `name:"secret-file" placeholder:"FILE" help:"File with a secret of your own, - for standard input: at least 32 random characters. It is not printed. Without it one is generated."`
-}
-
-// Help implements kong.HelpProvider.
-func (*addClientCommand) Help() string {
-	return `For a web application, for a phone application without a secret, and with output for an environment file:
-
-  cairn client add Wiki --redirect-uri https://wiki.example.org/callback
-  cairn client add Phone --public --redirect-uri org.example.phone:/callback
-  cairn client add Maps --redirect-uri https://maps.example.org/callback -o env
-
-For an application that cairn client apps lists:
-
-  cairn client add --app grafana --url https://grafana.example.org
-
-For a command line or a television, which show a code that people type elsewhere:
-
-  cairn client add Tool --public --device
-
-For an application that must meet the FAPI 2.0 Security Profile:
-
-  cairn client add Bank --profile fapi2 --jwks-file keys.json --redirect-uri https://bank.example.org/callback`
+	SecretFile string `name:"secret-file" placeholder:"FILE"`
 }
 
 // Run registers the client and prints its secret.
@@ -315,7 +295,7 @@ func warn(p *cli.Program, texts []string) {
 
 // secretOutput are the flags of a command that prints a client's secret.
 type secretOutput struct {
-	Format string `name:"output" short:"o" enum:"table,json,env" default:"table" help:"table, json or env (a block to paste into the application's environment)."`
+	Format string `name:"output" short:"o" enum:"table,json,env" default:"table"`
 	Issuer string `env:"SERVICE_OIDC_ISSUER" default:"http://localhost:4040" help:"Issuer to print with -o env${app=}."`
 }
 
@@ -498,7 +478,7 @@ type updateClientCommand struct {
 // clientUpdate holds the fields of a client that can be updated.
 type clientUpdate struct {
 	//lint:ignore SA5008 kong has a tag set for each variable
-	clientOptions `set:"new=" set:"list=Replaces the list; --add-… and --remove-… change single entries; an empty value clears it."`
+	clientOptions `set:"new=" set:"list=Replaces the list; --add-… and --remove-… change it; an empty value clears it."`
 
 	Name   *string     `help:"Name that users see on the consent page."`
 	Add    clientLists `embed:"" prefix:"add-" set:"verb=Add"`
@@ -544,7 +524,7 @@ type rotateSecretCommand struct {
 	oneClient
 	secretOutput
 	Quiet   bool       `short:"q" help:"Print the secret only."`
-	Overlap cli.Period `placeholder:"DURATION" default:"0s" help:"How long the old secrets still work: 24h or 7d, at most 30d. By default they end at once."`
+	Overlap cli.Period `placeholder:"DURATION" default:"0s"`
 }
 
 // Run gives the client a new secret, which is printed once.

@@ -19,7 +19,7 @@ import (
 type allowClientCommand struct {
 	cli.DatabaseFlags
 	cli.Output
-	URL string `arg:"" optional:"" help:"https URL of a client's description, or of all below it if it ends in /*. Without a URL, list those allowed."`
+	URL string `arg:"" optional:""`
 	allowanceUpdate
 	Disallow bool `name:"remove" help:"No longer allow the URL, and remove its clients with their consents and tokens."`
 	Yes      bool `help:"Do not ask before something is removed."`
@@ -27,7 +27,7 @@ type allowClientCommand struct {
 
 // allowanceOptions are the flags that set the lists of an allowance.
 type allowanceOptions struct {
-	Scopes []string `name:"scope" sep:"none" commas:"" placeholder:"SCOPE" help:"Scope that they may request. Repeatable. Default: openid, profile, email and offline_access."`
+	Scopes []string `name:"scope" sep:"none" commas:"" placeholder:"SCOPE"`
 	APIs   []string `name:"api" sep:"none" placeholder:"URI" help:"An API that they may use. Repeatable."`
 }
 
@@ -41,16 +41,6 @@ type allowanceUpdate struct {
 	allowanceOptions
 	Add    allowanceLists `embed:"" prefix:"add-" set:"verb=Add"`
 	Remove allowanceLists `embed:"" prefix:"remove-" set:"verb=Remove"`
-}
-
-// Help implements kong.HelpProvider.
-func (*allowClientCommand) Help() string {
-	return `Agents and programs that nobody registers by hand use the URL of their description as their client_id
-(Client ID Metadata Document). To allow one of them, all of a host, and to end that:
-
-  cairn client allow https://agent.example.com/client.json --api https://api.example.org
-  cairn client allow 'https://agents.example.com/*'
-  cairn client allow --remove 'https://agents.example.com/*'`
 }
 
 var allowanceKind = kind[provider.Allowance]{

@@ -18,7 +18,7 @@ import (
 )
 
 type ExportCommand struct {
-	Clients exportClientsCommand `cmd:"" reads:"" help:"Print clients, APIs, allowances and settings as a file for cairn apply."`
+	Clients exportClientsCommand `cmd:"" reads:""`
 }
 
 type exportClientsCommand struct {

@@ -75,14 +75,14 @@ func (e listEdit) eitherOr(replaces bool) error {
 // clientLists are the lists of a client, by the fields of clientOptions. client update has them twice,
 // as --add-… and as --remove-….
 type clientLists struct {
-	RedirectURIs           []string `name:"redirect-uri" sep:"none" placeholder:"URI" help:"${verb} a redirect URI. Repeatable."`
-	PostLogoutRedirectURIs []string `name:"post-logout-redirect-uri" sep:"none" placeholder:"URI" help:"${verb} a redirect URI after logout. Repeatable."`
-	Scopes                 []string `name:"scope" sep:"none" commas:"" placeholder:"SCOPE" help:"${verb} a scope. Repeatable."`
-	OptionalScopes         []string `name:"optional-scope" sep:"none" commas:"" placeholder:"SCOPE" help:"${verb} an optional scope. Repeatable."`
-	RequireFlags           []string `name:"require-flag" sep:"none" commas:"" placeholder:"FLAG" help:"${verb} a required flag. Repeatable."`
-	Claims                 []string `name:"claim" sep:"none" placeholder:"NAME=VALUE" help:"${verb} a claim of its own. Repeatable."`
-	Groups                 []string `name:"group" sep:"none" commas:"" placeholder:"FLAG" help:"${verb} a flag of the groups claim. Repeatable."`
-	ClaimIn                []string `name:"claim-in" sep:"none" commas:"" placeholder:"PLACE" help:"${verb} a place of its own claims. Repeatable."`
+	RedirectURIs           []string `name:"redirect-uri" sep:"none" placeholder:"URI"`
+	PostLogoutRedirectURIs []string `name:"post-logout-redirect-uri" sep:"none" placeholder:"URI"`
+	Scopes                 []string `name:"scope" sep:"none" commas:"" placeholder:"SCOPE"`
+	OptionalScopes         []string `name:"optional-scope" sep:"none" commas:"" placeholder:"SCOPE"`
+	RequireFlags           []string `name:"require-flag" sep:"none" commas:"" placeholder:"FLAG"`
+	Claims                 []string `name:"claim" sep:"none" placeholder:"NAME=VALUE"`
+	Groups                 []string `name:"group" sep:"none" commas:"" placeholder:"FLAG"`
+	ClaimIn                []string `name:"claim-in" sep:"none" commas:"" placeholder:"PLACE"`
 }
 
 // emptyMeans says what a list means that is empty, where that is not "none".
@@ -90,9 +90,9 @@ var emptyMeans = map[string]string{"Groups": "all flags but admin", "ClaimIn": "
 
 // apiLists are the lists of an API, by the fields of apiOptions, for api update as clientLists for client update.
 type apiLists struct {
-	Scopes  []string `name:"scope" sep:"none" keyed:"" placeholder:"${entry}" help:"${scope}. Repeatable."`
-	Clients []string `name:"client" placeholder:"ID" ids:"client" help:"${client}. Repeatable."`
-	Claims  []string `name:"claim" sep:"none" placeholder:"NAME=VALUE" help:"${verb} a claim of its own. Repeatable."`
+	Scopes  []string `name:"scope" sep:"none" keyed:"" placeholder:"${entry}"`
+	Clients []string `name:"client" placeholder:"ID" ids:"client"`
+	Claims  []string `name:"claim" sep:"none" placeholder:"NAME=VALUE"`
 }
 
 // editLists turns --add-x and --remove-x into the whole list, as --x has it among the options, and returns the

@@ -14,15 +14,9 @@ import (
 )
 
 type SettingsCommand struct {
-	List listSettingsCommand `cmd:"" reads:"" help:"List the settings with their meanings."`
-	Get  getSettingCommand   `cmd:"" reads:"" help:"Print the value of one setting."`
-	Set  setSettingCommand   `cmd:"" help:"Change one setting; a running service adopts it within seconds."`
-}
-
-// Help implements kong.HelpProvider.
-func (SettingsCommand) Help() string {
-	return `These are the settings that administrators change while the service runs, as PUT /api/admin/settings does.
-Addresses, files and keys are in cairn.yaml: see cairn serve --help.`
+	List listSettingsCommand `cmd:"" reads:""`
+	Get  getSettingCommand   `cmd:"" reads:""`
+	Set  setSettingCommand   `cmd:""`
 }
 
 type listSettingsCommand struct {
@@ -99,7 +93,7 @@ type setSettingCommand struct {
 	cli.DatabaseFlags
 	cli.Output
 	Name   string   `arg:"" help:"Name of the setting, from settings list."`
-	Value  []string `arg:"" optional:"" help:"The value. For a list, such as flags: all entries, or none for an empty list. For flag_descriptions: FLAG=TEXT for each change."`
+	Value  []string `arg:"" optional:""`
 	Add    []string `placeholder:"ENTRY" help:"Add an entry to a list. Of session_flags, none means all. Repeatable."`
 	Remove []string `placeholder:"ENTRY" help:"Remove an entry of a list. Repeatable."`
 	Yes    bool     `help:"Do not ask before a list loses entries."`
