@@ -120,7 +120,7 @@ func NewInvite(sub, note string, now time.Time) (Invite, error) {
 type InviteTerms struct {
 	Note   string   `json:"note"`
 	Email  string   `json:"email"`  // where it is mailed, or empty
-	Flags  []string `json:"flags"`  // that whoever joins gets besides the usual ones, also until a day: coach@2030-12-24
+	Flags  []string `json:"flags"`  // that whoever joins gets besides the usual ones; until a day: coach@2030-12-24
 	Uses   *int     `json:"uses"`   // nil: one
 	Days   *int     `json:"days"`   // nil: InviteLifetime, or as many as a member may choose
 	Domain string   `json:"domain"` // see Invite.Domain

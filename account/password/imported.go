@@ -39,12 +39,19 @@ var (
 		"too large; leave the hash out and give the user a reset code")
 )
 
+// form compiles the pattern of a whole hash, in which $ is itself and words in capitals are its parts.
+func form(pattern string) *regexp.Regexp {
+	parts := strings.NewReplacer("$", `\$`,
+		"NUMBER", "[0-9]{1,9}", "BASE64", "[A-Za-z0-9+/]+", "SALT", "(?<salt>[^$]+)")
+	return regexp.MustCompile("^" + parts.Replace(pattern) + "$")
+}
+
 var (
-	bcryptForm = regexp.MustCompile(`^\$2[aby]\$([0-9]{2})\$[./A-Za-z0-9]{53}$`)
-	argonForm  = regexp.MustCompile(`^\$(argon2(?:id|i|d))\$v=19\$m=([0-9]{1,9}),t=([0-9]{1,9}),p=([0-9]{1,9})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$`)
+	bcryptForm = form(`$2[aby]$([0-9]{2})$[./A-Za-z0-9]{53}`)
+	argonForm  = form(`$(argon2(?:id|i|d))$v=19$m=(NUMBER),t=(NUMBER),p=(NUMBER)$(BASE64)$(BASE64)`)
 	// Base64 with . for +, as passlib writes it.
-	pbkdf2Form = regexp.MustCompile(`^\$pbkdf2(?:-(sha1|sha224|sha256|sha384|sha512))?\$([0-9]{1,9})\$([A-Za-z0-9./]+)\$([A-Za-z0-9./]+)$`)
-	scryptForm = regexp.MustCompile(`^\$scrypt\$ln=([0-9]{1,9}),r=([0-9]{1,9}),p=([0-9]{1,9})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$`)
+	pbkdf2Form = form(`$pbkdf2(?:-(sha1|sha224|sha256|sha384|sha512))?$(NUMBER)$([A-Za-z0-9./]+)$([A-Za-z0-9./]+)`)
+	scryptForm = form(`$scrypt$ln=(NUMBER),r=(NUMBER),p=(NUMBER)$(BASE64)$(BASE64)`)
 )
 
 // foreignForms are the forms that are rewritten; decode decodes the key.
@@ -53,15 +60,11 @@ var foreignForms = []struct {
 	decode func(string) ([]byte, error)
 }{
 	// Django.
-	{regexp.MustCompile(`^pbkdf2_(?P<digest>sha1|sha256)\$(?P<n>[0-9]{1,9})\$(?P<salt>[^$]+)\$(?P<key>[A-Za-z0-9+/]+=*)$`),
-		base64.StdEncoding.DecodeString},
-	{regexp.MustCompile(`^scrypt\$(?P<n>[0-9]{1,9})\$(?P<salt>[^$]+)\$(?P<r>[0-9]{1,9})\$(?P<p>[0-9]{1,9})\$(?P<key>[A-Za-z0-9+/]+=*)$`),
-		base64.StdEncoding.DecodeString},
+	{form(`pbkdf2_(?<digest>sha1|sha256)$(?<n>NUMBER)$SALT$(?<key>BASE64=*)`), base64.StdEncoding.DecodeString},
+	{form(`scrypt$(?<n>NUMBER)$SALT$(?<r>NUMBER)$(?<p>NUMBER)$(?<key>BASE64=*)`), base64.StdEncoding.DecodeString},
 	// Werkzeug.
-	{regexp.MustCompile(`^pbkdf2:(?P<digest>sha1|sha224|sha256|sha384|sha512):(?P<n>[0-9]{1,9})\$(?P<salt>[^$]+)\$(?P<key>[0-9a-f]+)$`),
-		hex.DecodeString},
-	{regexp.MustCompile(`^scrypt:(?P<n>[0-9]{1,9}):(?P<r>[0-9]{1,9}):(?P<p>[0-9]{1,9})\$(?P<salt>[^$]+)\$(?P<key>[0-9a-f]+)$`),
-		hex.DecodeString},
+	{form(`pbkdf2:(?<digest>sha1|sha224|sha256|sha384|sha512):(?<n>NUMBER)$SALT$(?<key>[0-9a-f]+)`), hex.DecodeString},
+	{form(`scrypt:(?<n>NUMBER):(?<r>NUMBER):(?<p>NUMBER)$SALT$(?<key>[0-9a-f]+)`), hex.DecodeString},
 }
 
 // Imported returns the stored form of a password hash of another system: a PHC string, or bcrypt's
