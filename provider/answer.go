@@ -13,7 +13,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
@@ -136,7 +135,7 @@ func (e *unproven) Unwrap() error { return e.Problem }
 type refusal struct {
 	*oauthError
 	req   *authorization
-	cause error // the failure behind it, or nil. A temporary one is no final answer for the client.
+	cause error // the failure behind it, or nil
 }
 
 // forBrowsers serves pages. It answers the error of h: a refusal at the redirect URI, any other by
@@ -146,9 +145,7 @@ func (p *Provider) forBrowsers(h web.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := h(w, r)
 		if no, ok := errors.AsType[*refusal](err); ok {
-			if err = no.cause; !errors.Is(err, account.ErrUnavailable) && !web.Abandoned(r, err) {
-				err = p.refuse(w, r, no)
-			}
+			err = p.refuse(w, r, no)
 		}
 		if errors.Is(err, errTypedElsewhere) {
 			err = p.refuseCode(w, r, "", err)
@@ -164,9 +161,9 @@ func (p *Provider) errorPage(w http.ResponseWriter, r *http.Request, err error) 
 		p.accounts.Fail(w, r, err)
 		return
 	}
-	problem, known := web.ProblemOf(err)
+	problem, _ := web.ProblemOf(err)
 	problem = problem.In(templates.LanguageOf(r.Context()))
-	if !known || errors.Is(err, account.ErrUnavailable) {
+	if problem.Status >= http.StatusInternalServerError {
 		p.logFailure(r, "authorize failed", err)
 	}
 	web.Note(r.Context(), "authorize_"+problem.Code)
@@ -302,13 +299,11 @@ func (p *Provider) answer(w http.ResponseWriter, r *http.Request, req *authoriza
 
 // withQuery appends parameters to a registered URI and keeps its query unchanged.
 func withQuery(uri string, params url.Values) string {
-	switch {
-	case !strings.Contains(uri, "?"):
-		uri += "?"
-	case !strings.HasSuffix(uri, "?") && !strings.HasSuffix(uri, "&"):
-		uri += "&"
+	separator := "?"
+	if strings.Contains(uri, "?") {
+		separator = "&"
 	}
-	return uri + params.Encode()
+	return uri + separator + params.Encode()
 }
 
 // survivesForm reports whether a hidden field returns the text unchanged. HTML replaces NUL and

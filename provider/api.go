@@ -304,13 +304,12 @@ func (s *accessTokenSigner) sign(
 // id returns the jti of a genuine JWT access token, of any age, and "" for anything else.
 func (s *accessTokenSigner) id(token string) string {
 	t, err := jwt.ParseSigned(token, signingAlgorithms)
-	if err != nil || len(t.Headers) != 1 || t.Headers[0].ExtraHeaders[jose.HeaderType] != accessTokenType {
+	if err != nil || t.Headers[0].ExtraHeaders[jose.HeaderType] != accessTokenType {
 		return ""
 	}
 	for _, k := range s.public {
 		var c jwt.Claims
-		named := t.Headers[0].KeyID == k.KeyID && t.Headers[0].Algorithm == k.Algorithm
-		if named && t.Claims(k.Key, &c) == nil && c.Issuer == s.issuer {
+		if t.Headers[0].KeyID == k.KeyID && t.Claims(k.Key, &c) == nil && c.Issuer == s.issuer {
 			return c.ID
 		}
 	}

@@ -186,10 +186,8 @@ func (p *Provider) issueCode(w http.ResponseWriter, r *http.Request, req *author
 	case errors.Is(err, ErrConsentRemoved):
 		q.consented = nil // after it was read
 		return p.act(w, r, req, q)
-	case err != nil && req.forDevice():
-		return err
 	case err != nil:
-		return &refusal{oauthErrorOf(err), req, err}
+		return err
 	}
 	req.allowed = q.decision == decisionAllow
 	p.accounts.FactorSetUp(w, r)
@@ -249,7 +247,7 @@ type authorization struct {
 	apis        apis   // that the client may use
 	mustPush    bool   // its requests must be pushed
 	redirectURI string // proven to be the client's
-	duplicate   string // name of a repeated parameter, or empty
+	duplicate   string // name of one repeated parameter, or empty
 }
 
 type pending struct {
@@ -302,13 +300,13 @@ func (p *Provider) proveWaiting(ctx context.Context, req *authorization) error {
 
 // forgotten reports whether the application has probably forgotten that it made the request.
 func (req *authorization) forgotten(now time.Time) bool {
-	return !req.forDevice() && now.Sub(req.begun) > applicationMemory
+	return now.Sub(req.begun) > applicationMemory
 }
 
 func newAuthorization(form url.Values, arrived time.Time) *authorization {
 	req := &authorization{form: form, arrived: arrived, begun: arrived}
 	for name, values := range form {
-		if len(values) > 1 && name != "resource" && (req.duplicate == "" || name < req.duplicate) {
+		if len(values) > 1 && name != "resource" {
 			req.duplicate = name
 		}
 	}
@@ -346,10 +344,10 @@ func authorizationForm(r *http.Request) (url.Values, error) {
 		if err := r.ParseForm(); err != nil {
 			return nil, bad
 		}
-		if len(r.URL.RawQuery) > 0 && len(r.PostForm) > 0 {
-			return nil, bad // parameters in two places are ambiguous
-		}
 		if len(r.PostForm) > 0 {
+			if len(r.URL.RawQuery) > 0 {
+				return nil, bad // parameters in two places are ambiguous
+			}
 			return r.PostForm, nil
 		}
 	}
@@ -371,7 +369,7 @@ func (rs *rules) proveClient(ctx context.Context, req *authorization) error {
 		return page(errInvalidRequest.because(tooLarge, "The request is too long."),
 			"The sign-in request is too long.")
 	}
-	if req.duplicate == "client_id" || len(req.form["client_id"]) > 1 || len(req.form["redirect_uri"]) > 1 {
+	if len(req.form["client_id"]) > 1 || len(req.form["redirect_uri"]) > 1 {
 		return page(errInvalidRequest.because(repeated, "client_id or redirect_uri is given more than once."),
 			"The sign-in request names its application more than once.")
 	}
@@ -429,7 +427,7 @@ func (p *Provider) authzState(r *http.Request, req *authorization) (authzState, 
 		return q, &refusal{errNoSigningKey, req, err}
 	}
 	q.leaves = req.sealed != "" && r.URL.Query().Has("back")
-	q.posted = r.Method == http.MethodPost && !r.Form.Has("continue")
+	q.posted = r.Method == http.MethodPost
 	q.identity = id
 	if !req.returned || req.stale && (id == nil || !q.signedInSince()) {
 		req.proofSeen = fingerprint(id)

@@ -103,7 +103,7 @@ var reservedPrefixes = func() []netip.Prefix {
 
 func publicAddress(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
-	if !a.IsGlobalUnicast() || a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() {
+	if !a.IsGlobalUnicast() || a.IsPrivate() {
 		return false
 	}
 	for _, p := range reservedPrefixes {

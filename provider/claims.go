@@ -141,7 +141,7 @@ type claimsRequest struct {
 
 // claimOptions is the value of one member of a claims request.
 type claimOptions struct {
-	Essential *bool             `json:"essential"`
+	Essential bool              `json:"essential"`
 	Value     json.RawMessage   `json:"value"`
 	Values    []json.RawMessage `json:"values"`
 }
@@ -188,9 +188,8 @@ func (c *claimsRequest) section(raw json.RawMessage, idToken bool) ([]string, er
 			if options == nil {
 				options = new(claimOptions)
 			}
-			essential := options.Essential != nil && *options.Essential
 			values := append([]json.RawMessage{options.Value}, options.Values...)
-			if err := c.addACR(essential, values); err != nil {
+			if err := c.addACR(options.Essential, values); err != nil {
 				return nil, err
 			}
 		case idToken && slices.Contains(signInClaims, name): // always included
@@ -230,7 +229,7 @@ func (c claimsRequest) admits(sub string) bool {
 func (c claimsRequest) scopes() []string {
 	var out []string
 	for _, name := range slices.Concat(c.UserInfo, c.IDToken) {
-		if s := claimScope(name); s != "" && !slices.Contains(out, s) {
+		if s := claimScope(name); !slices.Contains(out, s) {
 			out = append(out, s)
 		}
 	}
@@ -258,8 +257,6 @@ func (c claimsRequest) stored() string {
 // scopes since.
 func storedClaims(stored string, client *Client) claimsRequest {
 	var c claimsRequest
-	if stored == "" || json.Unmarshal([]byte(stored), &c) != nil {
-		return claimsRequest{}
-	}
+	_ = json.Unmarshal([]byte(stored), &c) // "": nothing is requested
 	return c.only(client)
 }

@@ -152,12 +152,10 @@ func (c *Client) IDTokenAlgorithm() string { return cmp.Or(c.IDTokenAlg, string(
 func (c *Client) HasSecret() bool { return c.AuthMethod != AuthNone && c.AuthMethod != AuthJWT }
 
 // Keys returns the public keys of a client with private_key_jwt, or nil.
-func (c *Client) Keys() *jose.JSONWebKeySet {
+func (c *Client) Keys() []jose.JSONWebKey {
 	var set jose.JSONWebKeySet
-	if len(c.JWKS) == 0 || json.Unmarshal(c.JWKS, &set) != nil {
-		return nil
-	}
-	return &set
+	_ = json.Unmarshal(c.JWKS, &set) // Check has read it, if there is one
+	return set.Keys
 }
 
 // groupsOf returns the flags of a user that the client gets as groups. Unless the operator
@@ -324,8 +322,8 @@ func (c *Client) checkScopes() error {
 		}
 	}
 	for _, s := range c.OptionalScopes {
-		ofAPI := !slices.Contains(Scopes, s) && apiScopeForm.MatchString(s) // the store knows whether there is one
-		if s == "openid" || !ofAPI && !slices.Contains(c.Scopes, s) {
+		// The store knows whether another one is of an API.
+		if s == "openid" || slices.Contains(Scopes, s) && !slices.Contains(c.Scopes, s) {
 			return &RegistrationError{"optional_scopes", s,
 				"only scopes of the client and of APIs can be optional, and openid cannot"}
 		}
@@ -388,7 +386,7 @@ func (c *Client) checkTokens() error {
 	case !within(c.RefreshMaxLifetime, c.refreshLifetime(), maxRefreshChain):
 		return &RegistrationError{"refresh_token_max_lifetime_seconds", "",
 			"at most 365d, and not less than the lifetime of a refresh token, or 0s for no end"}
-	case c.RefreshGrace < 0 || c.RefreshGrace > maxRefreshGrace || c.RefreshGrace%time.Second != 0:
+	case !within(c.RefreshGrace, 0, maxRefreshGrace):
 		return &RegistrationError{"refresh_grace_seconds", "",
 			fmt.Sprintf("whole seconds, at most %s", maxRefreshGrace)}
 	case c.RefreshGrace > 0 && c.IsPublic():
@@ -482,26 +480,10 @@ func (rs *rules) client(ctx context.Context, id string) (*Client, error) {
 	find := rs.clients.GetFresh
 	if strings.HasPrefix(id, "https://") {
 		find = rs.documentClient
-	} else if !plausibleClientID(id) {
-		return nil, ErrClientNotFound
 	}
 	c, err := find(ctx, id)
 	if err == nil {
 		web.NoteClient(ctx, id)
 	}
 	return c, err
-}
-
-// plausibleClientID reports whether id may be a client id (RFC 6749 appendix A.1: printable
-// ASCII). Others need no query.
-func plausibleClientID(id string) bool {
-	if id == "" || len(id) > account.MaxClientID {
-		return false
-	}
-	for i := range len(id) {
-		if id[i] < 0x20 || id[i] > 0x7e {
-			return false
-		}
-	}
-	return true
 }

@@ -259,7 +259,7 @@ func (p *Provider) allowedBefore(ctx context.Context, handle, client string) (te
 	rows, err := p.accounts.Store().AuditLog(ctx, account.AuditQuery{Person: handle, Kind: account.AllowApp.Action,
 		Limit: 100})
 	if slices.ContainsFunc(rows, func(a account.Audit) bool {
-		return a.Target == handle && (a.Detail == client || strings.HasPrefix(a.Detail, client+": "))
+		return strings.HasPrefix(a.Detail+": ", client+": ")
 	}) {
 		return "You allowed this application before. Its access has ended since, or the application has changed.", nil
 	}

@@ -143,9 +143,6 @@ func newUserCode() string {
 
 // canonicalUserCode returns the generated form of a typed code, or "" if it is not a code.
 func canonicalUserCode(typed string) string {
-	if len(typed) > 64 {
-		return ""
-	}
 	code := strings.Map(func(r rune) rune {
 		if strings.ContainsRune(userCodeLetters, r) {
 			return r

@@ -227,8 +227,8 @@ func proofKey(proof, algorithm string) (k jose.JSONWebKey, err error) {
 // section 4.3, RFC 3986 section 6.2).
 func sameTarget(htu, endpoint string) bool {
 	got, err := url.Parse(htu)
-	want, wantErr := url.Parse(endpoint)
-	if err != nil || wantErr != nil || got.User != nil || got.Opaque != "" {
+	want, _ := url.Parse(endpoint)
+	if err != nil || got.User != nil {
 		return false
 	}
 	if got.Scheme != want.Scheme || hostAndPort(got) != hostAndPort(want) {

@@ -46,7 +46,7 @@ func (c *Client) checkProfile() error {
 	case c.RefreshGrace > 0:
 		return refused("refresh_grace_seconds", "", "refresh tokens are not rotated, and need no grace")
 	}
-	for _, k := range c.Keys().Keys {
+	for _, k := range c.Keys() {
 		if k.Algorithm == string(jose.RS256) {
 			return refused("jwks", k.KeyID, "a client signs with ES256, PS256 or EdDSA, not with RS256")
 		}

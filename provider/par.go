@@ -97,7 +97,7 @@ func (rs *rules) openPushed(ctx context.Context, req *authorization) error {
 		return nil
 	}
 	id := req.form.Get("client_id")
-	if len(reference) > 128 || !plausibleClientID(id) {
+	if len(reference) > 128 {
 		return errPushedGone
 	}
 	hash := account.HashSecret(reference)

@@ -396,10 +396,8 @@ func printClient(p *cli.Program, o cli.Output, c *provider.Client, secret string
 		}
 	}
 	var keys []string
-	if set := c.Keys(); set != nil {
-		for _, k := range set.Keys {
-			keys = append(keys, cmp.Or(k.KeyID, "a key without a kid"))
-		}
+	for _, k := range c.Keys() {
+		keys = append(keys, cmp.Or(k.KeyID, "a key without a kid"))
 	}
 	labels := cli.Pairs{
 		{"client id", r.ID}, {"client secret", cli.OnlyNow(secret)}, {"name", r.Name}, {"kind", r.kind()},
