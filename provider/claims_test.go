@@ -19,7 +19,7 @@ func claimsSeeds() (good, bad []string) {
 	}
 	bad = []string{
 		``, ` `, `null`, `true`, `"userinfo"`, `[]`, `[{}]`, `{`, `{}}`, `{} {}`, `{"userinfo"}`, `{"userinfo":[]}`, `{"userinfo":"name"}`, `{"userinfo":{"name":true}}`, `{"userinfo":{"name":[]}}`,
-		`{"userinfo":{"name":{"essential":"true"}}}`, `{"userinfo":{"name":{"essential":1}}}`, `{"userinfo":{"name":{"values":"x"}}}`, `{"id_token":{"sub":{"value":1}}}`, `{"id_token":{"sub":{"values":["a",{}]}}}`,
+		`{"userinfo":{"name":{"essential":"true"}}}`, `{"userinfo":{"name":{"essential":1}}}`, `{"userinfo":{"name":{"values":"x"}}}`, `{"id_token":{"sub":{"value":1}}}`, `{"id_token":{"acr":{"value":1}}}`, `{"id_token":{"sub":{"values":["a",{}]}}}`,
 		`{"userinfo":{},"userinfo":{"email":null}}`, `{"userinfo":{"name":null,"\u006eame":null}}`, `{"userinfo":{"name":{"value":` + strings.Repeat("[", 20) + strings.Repeat("]", 20) + `}}}`,
 		`{"x":` + strings.Repeat(`{"a":`, 2000) + `1` + strings.Repeat(`}`, 2000) + `}`, `{"x":"` + strings.Repeat("a", maxClaims) + `"}`, "{\"x\":\"\xff\"}", `{"userinfo":{name:null}}`, `{'userinfo':{}}`, `{"userinfo":{"name":null},}`,
 	}
@@ -27,7 +27,7 @@ func claimsSeeds() (good, bad []string) {
 }
 
 func TestClaimsSeedsAreAllThere(t *testing.T) {
-	if good, bad := claimsSeeds(); len(good) != 10 || len(bad) != 29 {
+	if good, bad := claimsSeeds(); len(good) != 10 || len(bad) != 30 {
 		t.Errorf("%d good and %d bad parameters", len(good), len(bad))
 	}
 }
@@ -47,7 +47,7 @@ func TestMalformedClaimsParameterIsRefused(t *testing.T) {
 }
 
 func TestClaimsParameterRequestsOnlyItsClaims(t *testing.T) {
-	got, err := parseClaims(`{"userinfo":{"phone_number":null,"name":{"essential":true},"password_hash":null,"sub":null},"id_token":{"email":null,"acr":{"values":["2"]},"sub":{"value":"u","values":["v"]}}}`)
+	got, err := parseClaims(`{"userinfo":{"phone_number":null,"name":{"essential":true},"password_hash":null,"sub":null},"id_token":{"email":null,"acr":{"essential":false,"value":null,"values":["2"]},"sub":{"value":"u","values":["v",null]}}}`)
 	must(t, err)
 	equal(t, "UserInfo", got.UserInfo, []string{"name", "phone_number"})
 	equal(t, "IDToken", got.IDToken, []string{"email"})

@@ -36,6 +36,7 @@ func TestClientIsHeldToTheRulesAsAWhole(t *testing.T) {
 		{"scopes", func(c *provider.Client) { c.Scopes = []string{"openid", "admin"} }},
 		{"require_flags", func(c *provider.Client) { c.RequireFlags = []string{"No"} }},
 		{"groups", func(c *provider.Client) { c.Groups = []string{"activity", ""} }},
+		{"require_acr", func(c *provider.Client) { c.RequireACR = "3" }},
 		{"claim_in", func(c *provider.Client) { c.ClaimIn = []string{"cookie"} }},
 		{"token_endpoint_auth_method", func(c *provider.Client) { c.AuthMethod = "" }},
 		{"jwks", func(c *provider.Client) { c.AuthMethod = provider.AuthJWT }},
@@ -43,6 +44,7 @@ func TestClientIsHeldToTheRulesAsAWhole(t *testing.T) {
 		{"id_token_signed_response_alg", func(c *provider.Client) { c.IDTokenAlg = "none" }},
 		{"id_token_signed_response_alg", func(c *provider.Client) { c.IDTokenAlg = "HS256" }},
 		{"refresh_grace_seconds", func(c *provider.Client) { c.RefreshGrace = 61 * time.Second }},
+		{"refresh_grace_seconds", func(c *provider.Client) { c.RefreshGrace = 1500 * time.Millisecond }},
 		{"refresh_grace_seconds", func(c *provider.Client) { c.AuthMethod, c.RefreshGrace = provider.AuthNone, time.Second }},
 		{"client_credentials", func(c *provider.Client) { c.AuthMethod, c.ClientCredentials = provider.AuthNone, true }},
 	} {
@@ -51,6 +53,40 @@ func TestClientIsHeldToTheRulesAsAWhole(t *testing.T) {
 		var broken *provider.RegistrationError
 		if err := bad.Check(); !errors.As(err, &broken) || broken.Member != c.member {
 			t.Errorf("%v, want an error about %s", err, c.member)
+		}
+	}
+}
+
+func TestAPIIsHeldToTheRules(t *testing.T) {
+	scope := func(name, sentence string) func(*provider.API) {
+		return func(a *provider.API) { a.Scopes = append(a.Scopes, provider.APIScope{Name: name, Sentence: sentence}) }
+	}
+	for _, c := range []struct {
+		reason string
+		change func(*provider.API)
+	}{
+		{"", func(a *provider.API) { a.URI = "urn:example:api" }},
+		{"not an https, http or urn URI", func(a *provider.API) { a.URI = "ftp://api.example.org" }},
+		{"not an https, http or urn URI", func(a *provider.API) { a.URI = "https:api" }},
+		{"has no query", func(a *provider.API) { a.URI += "?" }},
+		{"1 to 60 characters", func(a *provider.API) { a.Name = "" }},
+		{"no space at its ends", func(a *provider.API) { a.Name = "API " }},
+		{"1 to 64 letters", scope("a b", "See it")},
+		{"not an address", scope("https://api.example.org", "See it")},
+		{"a scope of OpenID Connect", scope("email", "See it")},
+		{"it is given twice", scope("read", "See it")},
+		{"its sentence needs", scope("write", "")},
+		{"no space at its ends", scope("write", "Change it ")},
+		{"from one minute to 24 hours", func(a *provider.API) { a.Lifetime = 59 * time.Second }},
+		{"whole seconds", func(a *provider.API) { a.Lifetime += time.Millisecond }},
+		{"the algorithms are", func(a *provider.API) { a.Algorithm = "HS256" }},
+		{"not both", func(a *provider.API) { a.AllClients, a.Clients = true, []string{"app"} }},
+	} {
+		a, _ := provider.NewAPI("https://api.example.org", "API", time.Now())
+		scope("read", "See it")(a)
+		c.change(a)
+		if err := a.Check(); (err == nil) != (c.reason == "") || err != nil && !strings.Contains(err.Error(), c.reason) {
+			t.Errorf("%v, want %q", err, c.reason)
 		}
 	}
 }

@@ -330,6 +330,8 @@ func TestUnsuitableKeyIsNotRegistered(t *testing.T) {
 		"leftover prime":   {with(&k.rsa.PublicKey, "p", "AQAB"), "public half"},
 		"exponent one":     {with(&k.rsa.PublicKey, "e", "AQ"), "RSA|can be read"},
 		"even exponent":    {with(&k.rsa.PublicKey, "e", "AQAA"), "RSA"},
+		"even modulus":     {with(&k.rsa.PublicKey, "n", strings.Repeat("_", 341)+"g"), "RSA"},
+		"kid not in ASCII": {one(&k.ec.PublicKey, func(j *jose.JSONWebKey) { j.KeyID = "ü" }), "kid"},
 		"off the curve":    {with(&k.ec.PublicKey, "y", strings.Repeat("A", 43)), "can be read"},
 		"for decryption":   {with(&k.ec.PublicKey, "key_ops", []string{"decrypt"}), "key_ops"},
 		"kid with a break": {one(&k.ec.PublicKey, func(j *jose.JSONWebKey) { j.KeyID = "a\nb" }), "kid"},
@@ -365,6 +367,17 @@ func TestUnsuitableKeyDoesNotVerify(t *testing.T) {
 	} {
 		_, ok := (&Client{JWKS: c.set}).keyFor(c.kid, c.alg)
 		same(t, name, ok, c.want)
+	}
+}
+
+// RFC 9449 section 4.3: htu is compared as RFC 3986 normalizes it.
+func TestTargetOfAProofMayNameTheDefaultPort(t *testing.T) {
+	for scheme, port := range map[string]string{"https": "443", "http": "80"} {
+		for htu, want := range map[string]bool{
+			"://id/t": true, "://ID:" + port + "/t": true, "://id:443/t": port == "443", "://id:80/t": port == "80", "://id:81/t": false, ":id/t": false,
+		} {
+			same(t, scheme+htu, sameTarget(scheme+htu, scheme+"://id/t"), want)
+		}
 	}
 }
 

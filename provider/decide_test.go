@@ -59,7 +59,7 @@ func TestAuthorizationDecisionsByClassOfSignIn(t *testing.T) {
 		"essential, another factor was chosen":         {authzState{identity: fresh(otp...), acr: essential("phr"), bestACR: "phr", returned: true}, refused, "unmet_authentication_requirements"},
 		"essential, the passkey was removed":           {authzState{identity: old(passkey...), acr: essential("phr"), bestACR: "2"}, refused, "unmet_authentication_requirements"},
 		"required, the factor was removed":             {authzState{identity: old(otp...), client: needs("2"), bestACR: "1"}, setUpFactor, ""},
-		"essential and unknown":                        {authzState{identity: old(passkey...), acr: essential("urn:x"), bestACR: "phr"}, refused, "unmet_authentication_requirements"},
+		"essential and unknown":                        {authzState{identity: old(passkey...), acr: essential("urn:x", ""), bestACR: "phr"}, refused, "unmet_authentication_requirements"},
 		"nobody, essential":                            {authzState{acr: essential("2")}, login, ""},
 		"required and there":                           {authzState{identity: old(otp...), client: needs("2"), bestACR: "2"}, proceed, ""},
 		"required, session from before the factor":     {authzState{identity: old("pwd"), client: needs("2"), bestACR: "2"}, login, ""},
@@ -99,7 +99,7 @@ func TestAnsweredClassIsTheFirstThatWasAskedFor(t *testing.T) {
 	}{
 		"password, not asked": {acrRequest{}, "1", ""}, "more, not asked": {acrRequest{}, "2", "2"}, "asked without values": {acrRequest{requested: true}, "1", "1"},
 		"first": {acrRequest{true, false, []string{"2", "1"}}, "phr", "2"}, "second": {acrRequest{true, false, []string{"phr", "2", "1"}}, "2", "2"},
-		"none": {acrRequest{true, false, []string{"phr"}}, "2", "2"}, "unknown": {acrRequest{true, false, []string{"urn:x"}}, "1", "1"},
+		"none": {acrRequest{true, false, []string{"phr"}}, "2", "2"}, "empty": {acrRequest{true, false, []string{"", "2"}}, "2", "2"}, "unknown": {acrRequest{true, false, []string{"urn:x"}}, "1", "1"},
 	} {
 		same(t, name, c.a.answer(c.class), c.want)
 	}

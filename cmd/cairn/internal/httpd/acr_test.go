@@ -270,6 +270,7 @@ func TestHoldersOfAFlagNeedASecondFactor(t *testing.T) {
 	s.addUser("ada")
 	rp := s.app("app", func(c *provider.Client) { c.Trusted = true })
 	root, ada := s.signedIn("keeper"), s.signedIn("ada")
+	consent := root.consentPage(rp.authURL("prompt", "consent")).Request.URL.RequestURI()
 	wantProblem(t, "unknown flag", root.api("PUT", "/api/admin/settings", `{"second_factor_flags":["captain"]}`), 400, "invalid_settings")
 	needStatus(t, "settings", root.api("PUT", "/api/admin/settings", `{"second_factor_flags":["admin"]}`), 200)
 
@@ -300,6 +301,7 @@ func TestHoldersOfAFlagNeedASecondFactor(t *testing.T) {
 		t.Errorf("authorize: %d %s", got.StatusCode, got.Header.Get("Location"))
 	}
 	wantAnswer(t, "silently", answered(t, root.get(rp.authURL("prompt", "none"))), "interaction_required")
+	continuationOf(t, root.get(consent), "/oauth2/authorize")
 	wantStatus(t, "others", ada.api("GET", "/api/me/sessions", nil), 200)
 	wantAnswer(t, "others", answered(t, ada.get(rp.authURL())), "code")
 
@@ -318,6 +320,7 @@ func TestHoldersOfAFlagNeedASecondFactor(t *testing.T) {
 	if got := root.get(rp.authURL()); !toLogin(got) {
 		t.Errorf("authorize with the old session: %d %s", got.StatusCode, got.Header.Get("Location"))
 	}
+	continuationOf(t, root.get(consent), "/oauth2/authorize")
 	root.signInWith(db, "keeper", "pwd otp mfa")
 	wantStatus(t, "with the factor", root.api("GET", "/api/admin/users", nil), 200)
 	wantAnswer(t, "with the factor", answered(t, root.get(rp.authURL())), "code")

@@ -155,25 +155,31 @@ func TestAPIIntrospectsTokensForItselfWithItsSecretsAlone(t *testing.T) {
 
 // A grant is for the APIs that its user saw, whatever else the client may use.
 func TestTokensAreForTheAPIsOfTheGrant(t *testing.T) {
-	s, _, _ := startAPIs(t, serviceOptions{})
+	clock := accounttest.NewClock()
+	s, _, _ := startAPIs(t, serviceOptions{Now: clock.Now})
 	app := s.apiApp("app", "openid", "offline_access")
 	b := s.browser()
-	code := func() url.Values {
-		return app.codeForm(b.authorize(app.authURL("scope", "openid trails.read offline_access"), "ada").Get("code"))
+	code := func(scope string) url.Values {
+		return app.codeForm(b.authorize(app.authURL("scope", scope), "ada").Get("code"))
 	}
-	form := code()
-	form["resource"] = []string{maps3}
-	wantOAuthError(t, "with the code", app.token(form), 400, "invalid_target")
-	got := app.token(code()).JSON(t)
+	for _, scope := range []string{"openid trails.read offline_access", "openid"} {
+		form := code(scope)
+		form["resource"] = []string{maps3}
+		wantOAuthError(t, "with the code", app.token(form), 400, "invalid_target")
+	}
+	got := app.token(code("openid trails.read offline_access")).JSON(t)
 	more := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {got["refresh_token"].(string)}, "resource": {maps3}}
 	wantOAuthError(t, "at a refresh", app.token(more), 400, "invalid_target")
 	more["resource"] = []string{trails}
-	wantStatus(t, "its own, after the refusal", app.token(more), 200)
+	again := needStatus(t, "its own, after the refusal", app.token(more), 200)
 
 	// What the service signed for another purpose is no access token, even if its claims are one's.
 	claims := jwtPayload(t, got["access_token"].(string))
 	signing := s.keys[slices.IndexFunc(s.keys, func(k jose.JSONWebKey) bool { return k.Algorithm == "ES256" })]
-	for typ, want := range map[string]int{"at+jwt": 200, "JWT": 401, "logout+jwt": 401, "": 401} {
+	for typ, want := range map[string]int{"at+jwt": 200, "JWT": 401, "logout+jwt": 401, "": 401, "of another issuer": 401} {
+		if claims["iss"] = s.URL; want == 401 && strings.Contains(typ, "issuer") {
+			typ, claims["iss"] = "at+jwt", s.URL+"/other"
+		}
 		options := (&jose.SignerOptions{}).WithType(jose.ContentType(typ))
 		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: signing}, options)
 		noError(t, err)
@@ -181,6 +187,25 @@ func TestTokensAreForTheAPIsOfTheGrant(t *testing.T) {
 		noError(t, err)
 		s.wantUserinfo("typ "+typ, forged, want)
 	}
+
+	// Its scope is another API's now; then the client may no longer use it.
+	all, err := s.store.APIs(t.Context())
+	noError(t, err)
+	a := all[slices.IndexFunc(all, func(a *provider.API) bool { return a.URI == trails })]
+	change := func(scopes []provider.APIScope, clients ...string) {
+		a.Scopes, a.Clients = scopes, clients
+		noError(t, s.store.UpdateAPI(t.Context(), a, operator(account.UpdateAPI, "", "")))
+		clock.Advance(10 * time.Second) // registrations are kept for five
+	}
+	read := a.Scopes[:1]
+	change(a.Scopes[1:], "app")
+	s.addAPI("urn:example:heir", "Heir", func(a *provider.API) { a.AllClients, a.Scopes = true, read })
+	more = url.Values{"grant_type": {"refresh_token"}, "refresh_token": {again.text(t, "refresh_token")}, "scope": {"trails.read"}}
+	again = needStatus(t, "the scope of another", app.token(more), 200)
+	lacks(t, "a token for another", again.text(t, "access_token"), "eyJ")
+	change(a.Scopes)
+	more = url.Values{"grant_type": {"refresh_token"}, "refresh_token": {again.text(t, "refresh_token")}, "resource": {trails}}
+	wantOAuthError(t, "no longer its own", app.token(more), 400, "invalid_target")
 }
 
 // Whatever ends a grant is seen by an API that verifies tokens locally.

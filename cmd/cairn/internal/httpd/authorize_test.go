@@ -104,6 +104,8 @@ func TestPostedRequestProvesItsRedirectURI(t *testing.T) {
 		wantPage(t, name, b.postForm("/oauth2/authorize", form), http.StatusBadRequest)
 		wantPage(t, name+" by GET", b.get("/oauth2/authorize?"+form.Encode()), http.StatusBadRequest)
 	}
+	empty := b.do("POST", "/oauth2/authorize?"+good.RawQuery, "application/x-www-form-urlencoded", "&")
+	wantAnswer(t, "an empty body", answered(t, b.follow(empty, "ada")), "code")
 	// Parameters in two places: neither counts.
 	wantPage(t, "query and body", b.postForm("/oauth2/authorize?redirect_uri=https://evil.example/", good.Query()), http.StatusBadRequest)
 	for name, query := range map[string]string{"semicolon": good.RawQuery + ";redirect_uri=https://evil.example/", "broken escape": good.RawQuery + "&x=%zz"} {
@@ -165,9 +167,11 @@ func TestStateComesBackAsItWas(t *testing.T) {
 			t.Errorf("state %.40q came back as %.40q", state, got.Get("state"))
 		}
 	}
-	got := b.authorize(rp.authURL("state", ""), "ada")
-	if got.Has("state") || got.Get("code") == "" {
-		t.Errorf("without state: %v", got)
+	for _, more := range []string{"", "&state="} {
+		got := b.authorize(rp.authURL("state", "")+more, "ada")
+		if got.Has("state") || got.Get("code") == "" {
+			t.Errorf("without state: %v", got)
+		}
 	}
 }
 

@@ -163,6 +163,7 @@ func TestConsentOfAnotherBrowserDoesNotCount(t *testing.T) {
 	if got := ada.get(decided); !strings.HasPrefix(got.Header.Get("Location"), "/oauth2/consent?") {
 		t.Errorf("eve's decision for ada: %s", got.Header.Get("Location"))
 	}
+	continuationOf(t, s.browser().get(page.Request.URL.RequestURI()), "/oauth2/authorize") // the page needs a session
 	// Nor in a browser where nobody is signed in.
 	if got := s.browser().get(decided); !strings.HasPrefix(got.Header.Get("Location"), "/login/") {
 		t.Errorf("eve's decision for nobody: %s", got.Header.Get("Location"))

@@ -195,6 +195,8 @@ func TestAllRequestsCanBeRequiredToBePushed(t *testing.T) {
 	if _, err := rp.exchange(s.browser().authorize(s.pushedURL("app", uri), "ada").Get("code")); err != nil {
 		t.Errorf("pushed: %v", err)
 	}
+	s.addClient("tool", func(c *provider.Client) { c.AuthMethod, c.DeviceGrant, c.RedirectURIs = provider.AuthNone, true, nil })
+	has(t, "a device's", s.browser().typed(s.startDevice("tool", "", nil).user, "ada", "allow").Text, `id="device-allowed"`)
 }
 
 // openid-client goes through the profile as its documentation shows it, and answers the demand for a nonce.

@@ -460,6 +460,25 @@ func TestRefusedLogoutIsNotTriedAgain(t *testing.T) {
 	same(t, fmt.Sprintf("lines about it: %s", s.log), strings.Count(s.log.String(), `"msg":"logout `), 1)
 }
 
+// A client that is not reached for a day, or that has no address any more, is told nothing.
+func TestLogoutIsGivenUp(t *testing.T) {
+	for name, change := range map[string]string{
+		"a day":      "UPDATE logout_outbox SET created_at = created_at - 86400",
+		"no address": "UPDATE clients SET backchannel_logout_uri = ''",
+	} {
+		var late atomic.Int64
+		s, db := startServiceWithDatabase(t, serviceOptions{Now: func() time.Time { return time.Now().Add(time.Duration(late.Load())) }}, "ada")
+		r := startReceiver(t)
+		r.status.Store(http.StatusInternalServerError)
+		b, _ := s.signedInTokens(s.relyingParty("app", s.backchannelClient("app", r)), "ada")
+		b.api("POST", "/api/auth/logout", nil)
+		s.log.wait(t, `"msg":"logout not delivered"`)
+		same(t, name, db.exec(change), 1)
+		late.Store(int64(time.Minute))
+		s.log.wait(t, `"msg":"logout given up"`)
+	}
+}
+
 // What is reached is the registered address: a redirect would take the token
 // elsewhere, past the rules of registration.
 func TestLogoutTokenFollowsNoRedirect(t *testing.T) {

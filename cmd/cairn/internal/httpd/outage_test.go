@@ -42,6 +42,9 @@ func TestLostDatabaseIsNotAWrongCredential(t *testing.T) {
 			t.Errorf("%s: no Retry-After", name)
 		}
 	}
+	for _, what := range []string{"token request", "authorize"} {
+		has(t, "the log", s.log.String(), `"msg":"`+what+` failed"`)
+	}
 	form.values.Set("decision", "allow")
 	wantPage(t, "consent", b.postForm(form.action, form.values), http.StatusServiceUnavailable)
 	for _, path := range []string{"/.well-known/openid-configuration", "/.well-known/jwks.json"} {

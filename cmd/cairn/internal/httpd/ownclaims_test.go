@@ -102,11 +102,13 @@ func TestOwnClaimsWithAScope(t *testing.T) {
 	if got := s.userinfo(token.AccessToken); got["mail"] != nil || got["email"] != nil {
 		t.Errorf("what was left out: %v", got)
 	}
-	trusted := s.app("trusted", func(c *provider.Client) {
-		c.Claims, c.ClaimIn, c.Trusted = []string{"mail={email}"}, []string{"userinfo"}, true
-	}, "openid")
-	if id, info, _ := s.claimsOfFlow(trusted, "ada"); id["mail"] != nil || info["mail"] != "ada@example.org" {
-		t.Errorf("only at userinfo: %v, %v", id, info)
+	for name, scopes := range map[string][]string{"trusted": {"openid"}, "covered": {"openid", "email"}} {
+		rp := s.app(name, func(c *provider.Client) {
+			c.Claims, c.ClaimIn, c.Trusted = []string{"mail={email}"}, []string{"userinfo"}, true
+		}, scopes...)
+		if id, info, _ := s.claimsOfFlow(rp, "ada"); id["mail"] != nil || info["mail"] != "ada@example.org" {
+			t.Errorf("%s, only at userinfo: %v, %v", name, id, info)
+		}
 	}
 }
 

@@ -111,6 +111,10 @@ func TestOptionalScopesAreLeftOut(t *testing.T) {
 	if consentPageOf(b, request()) != nil {
 		t.Error("asked again for what was left out")
 	}
+	mail := s.app("mail", func(c *provider.Client) { c.OptionalScopes = []string{"email"} }, "email")
+	if decide(consentPageOf(b, mail.authURL())); consentPageOf(b, mail.authURL()) != nil {
+		t.Error("asked again where all was left out")
+	}
 	granted(request("prompt", "none"), "openid profile offline_access")
 	// A new scope is asked for alone, and email stays left out.
 	page = consentPageOf(b, request("scope", asked+" groups"))

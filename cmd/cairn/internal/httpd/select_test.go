@@ -65,6 +65,7 @@ func TestSelectAccountGoesOnWithWhoIsSignedIn(t *testing.T) {
 		"max_age": {"prompt", "select_account", "max_age", "50"},
 		"now":     {"prompt", "select_account", "max_age", "0"},
 		"only":    {"prompt", "login"},
+		"another": {"prompt", "select_account", "claims", `{"id_token":{"sub":{"value":"x"}}}`},
 	} {
 		if form := choice(b, change...); form != nil {
 			t.Errorf("%s: a button", name)

@@ -203,6 +203,9 @@ func TestApplicationThatForgotItsRequestIsStartedAnew(t *testing.T) {
 		if got := b.me(); got.StatusCode != http.StatusOK {
 			t.Errorf("%s: not signed in: %d", name, got.StatusCode)
 		}
+		noError(t, s.store.RemoveClient(t.Context(), "app", operator(account.RemoveClient, "app", "")))
+		later(time.Minute)
+		wantStatus(t, "the page, without the application", s.visitor().get(page.Request.URL.RequestURI()), http.StatusOK)
 	}
 }
 
