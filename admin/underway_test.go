@@ -11,8 +11,6 @@ import (
 	"image/png"
 	"io"
 	"mime/multipart"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -271,13 +269,8 @@ func TestActUnderWayIsRefusedAfterARemedy(t *testing.T) {
 		halves := func(method, path, sent string, remedy func()) *accounttest.Answer {
 			half := len(sent) / 2
 			rest := &late{Reader: strings.NewReader(sent[half:]), before: remedy}
-			r := httptest.NewRequestWithContext(t.Context(), method, path,
+			return w.thief.Stream(method, path, "application/json",
 				io.MultiReader(strings.NewReader(sent[:half]), rest))
-			r.Header.Set("Content-Type", "application/json")
-			for name, value := range w.thief.Cookies {
-				r.AddCookie(&http.Cookie{Name: name, Value: value})
-			}
-			return w.thief.Serve(r)
 		}
 		w.meet()
 		suspend := func() { w.boss.Call("POST", "/api/admin/users/"+w.me+"/suspend", nil).Is(200) }

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -29,14 +26,6 @@ func withLimits(limits map[string]web.Rate) func(*accounttest.Options) {
 }
 
 func address(i int) string { return fmt.Sprintf("198.51.100.%d", i+1) }
-
-// newChunked is a request whose length is not known beforehand.
-func newChunked(t *testing.T, method, path, contentType, body string) *http.Request {
-	r := httptest.NewRequestWithContext(t.Context(), method, path, struct{ *strings.Reader }{strings.NewReader(body)})
-	r.ContentLength = -1
-	r.Header.Set("Content-Type", contentType)
-	return r
-}
 
 // brokenCounters are counters whose database is away.
 type brokenCounters struct{}

@@ -8,8 +8,6 @@ import (
 	"image/png"
 	"io"
 	"mime/multipart"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -59,12 +57,7 @@ func TestSecondPictureUnderWayIsRefusedUnread(t *testing.T) {
 	})
 	body := io.MultiReader(strings.NewReader(head), bytes.NewReader(smallPicture(t, 3)), meanwhile,
 		strings.NewReader("\r\n--"+boundary+"--\r\n"))
-	r := httptest.NewRequestWithContext(t.Context(), "POST", w.Base+"/account/picture", body)
-	r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
-	for name, value := range ada.Cookies {
-		r.AddCookie(&http.Cookie{Name: name, Value: value})
-	}
-	ada.Serve(r).Is(303)
+	ada.Stream("POST", "/account/picture", "multipart/form-data; boundary="+boundary, body).Is(303)
 	uploadPicture(ada, "picture", smallPicture(t, 4)).Is(303)
 }
 

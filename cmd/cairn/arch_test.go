@@ -28,7 +28,7 @@ var allowed = map[string][]string{
 	"store/generated":       {"account", "account/statuslist", "store"}, // no part of the program
 	"store/storetest":       {"account", "provider", "store"},
 	"store/storetest/steps": {},
-	"store/accounttest":     {"account", "account/letter", "account/mail", "account/passkey", "account/password", "account/person", "account/roster", "account/site", "account/web", "docs/openapitest", "store/storetest", "templates"},
+	"store/accounttest":     {"account", "account/letter", "account/mail", "account/passkey", "account/password", "account/person", "account/roster", "account/site", "account/web", "account/web/browser", "docs/openapitest", "store/storetest", "templates"},
 	"admin":                 {"account", "account/entry", "account/roster", "account/site", "account/text", "account/web", "templates"}, // account/site: who asks
 	"provider":              {"account", "account/person", "account/site", "account/web", "templates"},
 	"provider/recipes":      {},

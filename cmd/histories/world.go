@@ -412,11 +412,8 @@ func (w *world) send(
 }
 
 func (w *world) api(ctx context.Context, at int, method, path, session string, body any) reply {
-	if body == nil {
-		return w.send(ctx, at, method, path, session, "", "")
-	}
-	b, _ := json.Marshal(body)
-	return w.send(ctx, at, method, path, session, browser.JSONType, string(b))
+	kind, text := browser.JSON(body)
+	return w.send(ctx, at, method, path, session, kind, text)
 }
 
 // login is a sign-in by the password.

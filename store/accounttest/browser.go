@@ -1,8 +1,7 @@
 package accounttest
 
 import (
-	"bytes"
-	"encoding/json"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/account/web/browser"
 )
 
 // Browser keeps cookies and an address.
@@ -49,17 +49,27 @@ func (w *World) SignedIn(handle string) *Browser {
 
 // Answer is what came back.
 type Answer struct {
+	browser.Answer
 	T          testing.TB
-	Status     int
-	Header     http.Header
-	Body       string
 	SetCookies []*http.Cookie
 }
 
 // Send makes a request of exactly this body and content type.
 func (b *Browser) Send(method, path, contentType, body string, headers ...string) *Answer {
 	b.W.T.Helper()
-	r := httptest.NewRequestWithContext(b.W.T.Context(), method, b.W.Base+path, strings.NewReader(body))
+	return b.Stream(method, path, contentType, strings.NewReader(body), headers...)
+}
+
+// Stream is Send of a body that is read while the request is served; its length is known only where it is a
+// *strings.Reader.
+func (b *Browser) Stream(method, path, contentType string, body io.Reader, headers ...string) *Answer {
+	b.W.T.Helper()
+	addr, err := netip.ParseAddr(b.Address)
+	if err != nil {
+		b.W.T.Fatal(err)
+	}
+	ctx := web.WithRequestInfo(b.W.T.Context(), &web.RequestInfo{ID: "req-1", Address: addr})
+	r := httptest.NewRequestWithContext(ctx, method, b.W.Base+path, body)
 	if contentType != "" {
 		r.Header.Set("Content-Type", contentType)
 	}
@@ -69,21 +79,10 @@ func (b *Browser) Send(method, path, contentType, body string, headers ...string
 	for name, value := range b.Cookies {
 		r.AddCookie(&http.Cookie{Name: name, Value: value})
 	}
-	return b.Serve(r)
-}
-
-// Serve sends a request as it is.
-func (b *Browser) Serve(r *http.Request) *Answer {
-	b.W.T.Helper()
-	addr, err := netip.ParseAddr(b.Address)
-	if err != nil {
-		b.W.T.Fatal(err)
-	}
-	r = r.WithContext(web.WithRequestInfo(r.Context(), &web.RequestInfo{ID: "req-1", Address: addr}))
 	rec := httptest.NewRecorder()
 	rec.Header().Set("X-Request-Id", "req-1") // as the middleware does
 	b.W.Router.ServeHTTP(rec, r)
-	a := &Answer{T: b.W.T, Status: rec.Code, Header: rec.Header(), Body: rec.Body.String()}
+	a := &Answer{Answer: browser.Answer{Status: rec.Code, Header: rec.Header(), Body: rec.Body.String()}, T: b.W.T}
 	a.SetCookies = rec.Result().Cookies() //nolint:bodyclose // a recorder's
 	for _, c := range a.SetCookies {
 		if c.MaxAge < 0 {
@@ -98,14 +97,8 @@ func (b *Browser) Serve(r *http.Request) *Answer {
 // Call sends JSON; a nil body sends none.
 func (b *Browser) Call(method, path string, body any) *Answer {
 	b.W.T.Helper()
-	if body == nil {
-		return b.Send(method, path, "", "")
-	}
-	raw, err := json.Marshal(body)
-	if err != nil {
-		b.W.T.Fatal(err)
-	}
-	return b.Send(method, path, "application/json", string(raw))
+	contentType, text := browser.JSON(body)
+	return b.Send(method, path, contentType, text)
 }
 
 // Page gets or, with fields, posts as a person's browser does.
@@ -118,7 +111,7 @@ func (b *Browser) Page(path string, fields ...string) *Answer {
 	for i := 0; i+1 < len(fields); i += 2 {
 		form.Add(fields[i], fields[i+1])
 	}
-	return b.Send("POST", path, "application/x-www-form-urlencoded", form.Encode(), "Accept", "text/html")
+	return b.Send("POST", path, browser.FormType, form.Encode(), "Accept", "text/html")
 }
 
 // Login signs in by the API.
@@ -132,7 +125,7 @@ func (a *Answer) Is(status int, code ...string) *Answer {
 	a.T.Helper()
 	got := ""
 	if len(code) > 0 {
-		got, _ = a.JSON()["code"].(string)
+		got = a.Str("code")
 	}
 	if a.Status != status || (len(code) > 0 && got != code[0]) {
 		a.T.Fatalf("got %d %q, want %d %q; body: %.400s", a.Status, got, status, code, a.Body)
@@ -143,9 +136,8 @@ func (a *Answer) Is(status int, code ...string) *Answer {
 // JSON decodes the body, an object.
 func (a *Answer) JSON() map[string]any {
 	a.T.Helper()
-	m := map[string]any{}
-	d := json.NewDecoder(bytes.NewBufferString(a.Body))
-	if err := d.Decode(&m); err != nil {
+	m := a.Answer.JSON()
+	if m == nil {
 		a.T.Fatalf("not a JSON object: %.200s", a.Body)
 	}
 	return m

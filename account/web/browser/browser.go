@@ -53,6 +53,18 @@ func CookieOf(client *http.Client, address, name string) string {
 	return ""
 }
 
+// JSON returns the content type and the text of a body; of nil there is none, and a text is sent as it is.
+func JSON(body any) (contentType, text string) {
+	switch body := body.(type) {
+	case nil:
+		return "", ""
+	case string:
+		return JSONType, body
+	}
+	b, _ := json.Marshal(body)
+	return JSONType, string(b)
+}
+
 // Answer is a response, read; Status 0: there was none, and Err says why.
 type Answer struct {
 	Status   int

@@ -4,7 +4,6 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -119,11 +118,8 @@ func (m *member) do(what, method, address, contentType, body string, header ...s
 }
 
 func (m *member) api(what, method, path string, body any) browser.Answer {
-	if body == nil {
-		return m.do(what, method, path, "", "")
-	}
-	b, _ := json.Marshal(body)
-	return m.do(what, method, path, browser.JSONType, string(b))
+	kind, text := browser.JSON(body)
+	return m.do(what, method, path, kind, text)
 }
 
 // post is the application's request, to the proxy or to one instance.

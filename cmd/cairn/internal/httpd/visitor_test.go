@@ -101,22 +101,14 @@ func (b *browser) postForm(path string, form url.Values, header ...string) respo
 
 func (b *browser) api(method, path string, body any, header ...string) response {
 	b.t.Helper()
-	if body == nil {
-		return b.do(method, path, "", "", header...)
-	}
-	text, ok := body.(string)
-	if !ok {
-		j, err := json.Marshal(body)
-		noError(b.t, err)
-		text = string(j)
-	}
-	return b.do(method, path, "application/json", text, header...)
+	kind, text := ua.JSON(body)
+	return b.do(method, path, kind, text, header...)
 }
 
 // signIn signs the browser in through the API.
 func (b *browser) signIn(handle string) {
 	b.t.Helper()
-	if got := b.api("POST", "/api/auth/login", map[string]string{"handle": handle, "password": password}); got.StatusCode != http.StatusOK {
+	if got := b.login(handle, password); got.StatusCode != http.StatusOK {
 		b.t.Fatalf("sign in as %s: %d %s", handle, got.StatusCode, got.Text)
 	}
 }
