@@ -398,9 +398,7 @@ func TestSignInPageSaysWhatItIsFor(t *testing.T) {
 			t.Errorf("%s: %s", name, mainOf(page.Text))
 		}
 		// A wrong password leaves the page what it is.
-		f := pageForm(t, page.Text)
-		f.values.Set("password", "wrong")
-		if again := b.postForm(f.action, f.values); again.StatusCode != http.StatusUnauthorized ||
+		if again := b.send(page, "password", "wrong"); again.StatusCode != http.StatusUnauthorized ||
 			!strings.Contains(again.Text, "Confirm it’s you") || !strings.Contains(again.Text, " readonly") ||
 			!strings.Contains(again.Text,
 				"The password is incorrect.") {

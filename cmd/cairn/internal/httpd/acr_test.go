@@ -360,14 +360,11 @@ func TestApplicationOfTheCookieAsksForASecondFactor(t *testing.T) {
 		t.Fatalf("the password alone: %d %s", refused.Code, refused.Body)
 	}
 
-	fields := pageForm(t, needStatus(t, "sign-in page", b.get(refused.Header().Get("Location")), 200).Text).values
-	fields.Set("password", password)
-	step := needStatus(t, "password", b.postForm("/login/", fields), 303).Header.Get("Location")
-	fields = pageForm(t, needStatus(t, "second step", b.get(step), 200).Text).values
+	page := needStatus(t, "sign-in page", b.get(refused.Header().Get("Location")), 200)
+	step := needStatus(t, "password", b.send(page, "password", password), 303).Header.Get("Location")
 	code, err := totp.GenerateCode(secret, time.Now().Add(30*time.Second)) // the one before has set the app up
 	noError(t, err)
-	fields.Set("otp", code)
-	needStatus(t, "code", b.postForm("/login/second-factor/", fields), 303)
+	needStatus(t, "code", b.send(needStatus(t, "second step", b.get(step), 200), "otp", code), 303)
 	if got := visit(); got.Code != http.StatusOK || got.Body.String() != "ada 2 pwd otp mfa" {
 		t.Errorf("after the second step: %d %s", got.Code, got.Body)
 	}

@@ -457,14 +457,11 @@ func TestOptionalScopeOfAnAPIIsLeftOut(t *testing.T) {
 	rp, b := s.apiApp("app", "openid", "trails.read", "trails.write", "maps"), s.signedIn("ada")
 	answer := func(scopes ...string) map[string]any {
 		t.Helper()
-		page := consentPageOf(b, rp.authURL("prompt", "consent"))
-		f := pageForm(t, page.Text)
+		page := b.consentPage(rp.authURL("prompt", "consent"))
 		if shown := scopesShown(t, page.Text); !slices.Equal(shown, []string{"openid", "maps", "trails.read", "trails.write"}) || strings.Count(page.Text, `type="checkbox"`) != 2 {
 			t.Fatalf("the page shows %v", shown)
 		}
-		f.values["decision"], f.values["scope"] = []string{"allow"}, scopes
-		_, got := answerOf(t, b.get(b.postForm(f.action, f.values).Header.Get("Location")))
-		return s.tokenRequest("app", rp.config.ClientSecret, rp.codeForm(got.Get("code"))).JSON(t)
+		return rp.redeem(answered(t, b.get(b.allow(page, scopes...).Header.Get("Location"))).Get("code")).JSON(t)
 	}
 	token := answer("trails.read", "email") // neither is a box of the page
 	claims := jwtPayload(t, token["access_token"].(string))

@@ -285,9 +285,7 @@ func TestForgedProofOfSignIn(t *testing.T) {
 		t.Error("parameters beside the continuation changed it")
 	}
 	// A decision on one request does not serve another, nor a sign-in.
-	page := pageForm(t, b.get(b.get(rp.authURL("prompt", "consent")).Header.Get("Location")).Text)
-	page.values.Set("decision", "allow")
-	next, _ := url.Parse(b.postForm(page.action, page.values).Header.Get("Location"))
+	next, _ := url.Parse(b.decide(b.consentPage(rp.authURL("prompt", "consent")), "allow"))
 	got := b.get("/oauth2/authorize?" + url.Values{"continue": {sealed}, "decision": {next.Query().Get("decision")}}.Encode())
 	continuationOf(t, got, "/login/")
 	// Another person's sign-in in this browser is one: the code is hers.

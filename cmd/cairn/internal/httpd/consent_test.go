@@ -65,15 +65,12 @@ func TestConsentReachesAsFarAsItWasGiven(t *testing.T) {
 	}
 	// What was refused is asked for again, and what was allowed before stays.
 	page := consentPageOf(ada, rp.authURL("scope", "openid email"))
-	f := pageForm(t, page.Text)
-	f.values.Set("decision", "deny")
-	wantAnswer(t, "refused", answered(t, ada.get(ada.postForm(f.action, f.values).Header.Get("Location"))), "access_denied")
+	wantAnswer(t, "refused", answered(t, ada.get(ada.decide(*page, "deny"))), "access_denied")
 	if consentPageOf(ada, rp.authURL("scope", "openid email")) == nil || consentPageOf(ada, rp.authURL("scope", "openid profile")) != nil {
 		t.Error("a refusal changed what was allowed before")
 	}
 	for _, decision := range []string{"", "ALLOW", "allow ", "yes", "1"} {
-		f.values.Set("decision", decision)
-		_, got := answerOf(t, ada.get(ada.postForm(f.action, f.values).Header.Get("Location")))
+		got := answered(t, ada.get(ada.decide(*page, decision)))
 		same(t, fmt.Sprintf("decision %q: %v", decision, got), got.Get("error"), "access_denied")
 	}
 }
@@ -89,11 +86,9 @@ func TestDecisionDoesNotAnswerAnotherRequest(t *testing.T) {
 		if page == nil {
 			t.Fatal("prompt=consent shows no page")
 		}
-		f := pageForm(t, page.Text)
-		f.values.Set("decision", decision)
-		next, err := url.Parse(b.postForm(f.action, f.values).Header.Get("Location"))
+		next, err := url.Parse(b.decide(*page, decision))
 		noError(t, err)
-		return f.values.Get("continue"), next.Query()
+		return pageForm(t, page.Text).values.Get("continue"), next.Query()
 	}
 	_, allowed := ask("first", "allow")
 	second, denied := ask("second", "deny")
@@ -156,9 +151,7 @@ func TestConsentOfAnotherBrowserDoesNotCount(t *testing.T) {
 	eve.signIn("eve")
 	ada.signIn("ada")
 	page := consentPageOf(eve, rp.authURL())
-	f := pageForm(t, page.Text)
-	f.values.Set("decision", "allow")
-	decided := eve.postForm(f.action, f.values).Header.Get("Location")
+	decided := eve.decide(*page, "allow")
 	// Eve's decision in Ada's browser: Ada is asked herself.
 	if got := ada.get(decided); !strings.HasPrefix(got.Header.Get("Location"), "/oauth2/consent?") {
 		t.Errorf("eve's decision for ada: %s", got.Header.Get("Location"))
@@ -289,11 +282,9 @@ func TestConsentShowsWhatIsGiven(t *testing.T) {
 func TestDoubleClickOnConsent(t *testing.T) {
 	s, rp := startApp(t, nil)
 	b := s.signedIn("ada")
-	f := pageForm(t, consentPageOf(b, rp.authURL()).Text)
-	f.values.Set("decision", "allow")
-	for _, got := range together(8, func(int) response { return b.follow(b.postForm(f.action, f.values), "ada") }) {
-		_, answer := answerOf(t, got)
-		wantStatus(t, "exchange", rp.redeem(answer.Get("code")), http.StatusOK)
+	page := b.consentPage(rp.authURL())
+	for _, got := range together(8, func(int) response { return b.follow(b.send(page, "decision", "allow"), "ada") }) {
+		wantStatus(t, "exchange", rp.redeem(answered(t, got).Get("code")), http.StatusOK)
 	}
 }
 
@@ -345,10 +336,8 @@ func TestAPIWithoutItsScopesIsNotConsentedTo(t *testing.T) {
 	c.OptionalScopes = []string{"maps"}
 	noError(t, s.store.UpdateClient(t.Context(), c, operator(account.UpdateClient, "app", "")))
 	rp, b := s.apiApp("app", "openid", "maps"), s.signedIn("ada")
-	f := pageForm(t, b.consentPage(rp.authURL()).Text)
-	f.values.Set("decision", "allow")
-	f.values.Del("scope")
-	wantAnswer(t, "all of Maps left out", answered(t, b.get(b.postForm(f.action, f.values).Header.Get("Location"))), "code")
+	allowed := b.allow(b.consentPage(rp.authURL()))
+	wantAnswer(t, "all of Maps left out", answered(t, b.get(allowed.Header.Get("Location"))), "code")
 	wantAnswer(t, "the API by its URI", answered(t, b.get(rp.authURL("scope", "openid", "resource", maps3, "prompt", "none"))), "consent_required")
 }
 

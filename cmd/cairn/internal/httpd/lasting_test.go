@@ -65,7 +65,7 @@ func TestStaleSessionGetsNothingThatLasts(t *testing.T) {
 
 		// Whoever signs in is asked nothing more; of six at once one is told.
 		// In one browser their sign-ins cost one another the sessions.
-		together(6, func(int) response { return known.followWithin(40, known.get(wiki.authURL()), "ada") })
+		together(6, func(int) response { return known.fill(40, known.get(wiki.authURL()), answersOf("ada", "allow")) })
 		told := only(t, "offline_access", l.mails(), "ada@example.org")
 		if told.Subject != "App wiki may now act for you while you are away" || !strings.Contains(told.Text, l.URL+"/account/apps") {
 			t.Errorf("the mail: %s\n%s", told.Subject, told.Text)

@@ -67,8 +67,7 @@ func (c *logoutCase) confirm(got response) response {
 	if pageName(c.t, got.Text) != "logout" {
 		c.t.Fatalf("%d page %q", got.StatusCode, pageName(c.t, got.Text))
 	}
-	f := pageForm(c.t, got.Text)
-	return c.browser.postForm(f.action, f.values)
+	return c.browser.send(got)
 }
 
 // The modules of the RP-initiated logout plan.
@@ -252,8 +251,7 @@ func TestLogoutFormOfAnotherSession(t *testing.T) {
 	c.addUser("eve")
 	eve := c.service.browser()
 	eve.signIn("eve")
-	form := pageForm(t, eve.get("/oauth2/logout").Text)
-	if got := c.browser.postForm(form.action, form.values); got.StatusCode != http.StatusForbidden || c.signedOut() {
+	if got := c.browser.send(eve.get("/oauth2/logout")); got.StatusCode != http.StatusForbidden || c.signedOut() {
 		t.Errorf("another session's form: %d", got.StatusCode)
 	}
 	// A POST of another site reaches the confirmation page at most.

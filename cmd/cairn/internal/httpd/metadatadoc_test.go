@@ -357,11 +357,10 @@ func TestConsentCoversTheRedirectURIsThatWereShown(t *testing.T) {
 	const good, evil = "https://agent.example.org/cb", "https://evil.example/cb"
 	id := h.describe("/ok/agent.json", map[string]any{"redirect_uris": []string{good}})
 	b := s.signedIn("ada")
-	form := pageForm(t, b.consentPage(s.agent(id, good, "openid").authURL()).Text)
+	page := b.consentPage(s.agent(id, good, "openid").authURL())
 	h.describe("/ok/agent.json", map[string]any{"redirect_uris": []string{good, evil}})
 	forward(6 * time.Minute)
-	form.values.Set("decision", "allow")
-	wantStatus(t, "the form of before", b.postForm(form.action, form.values), http.StatusForbidden)
+	wantStatus(t, "the form of before", b.send(page, "decision", "allow"), http.StatusForbidden)
 	if _, answer := answerOf(t, b.get(s.agent(id, evil, "openid").authURL("prompt", "none"))); answer.Get("code") != "" || answer.Get("error") == "" {
 		t.Errorf("without a question the other address gets %v", answer)
 	}

@@ -134,14 +134,12 @@ func TestFailedRevocationOfAReuseIsUnavailable(t *testing.T) {
 func TestConsentThatWasNotStoredGivesNoCode(t *testing.T) {
 	s, db, rp := startDatabaseApp(t, nil)
 	b := s.signedIn("ada")
-	page := b.get(b.get(rp.authURL()).Header.Get("Location"))
-	f := pageForm(t, page.Text)
-	f.values.Set("decision", "allow")
+	page := b.consentPage(rp.authURL())
 	mend := db.breaks("INSERT ON consents")
-	wantPage(t, "allow", b.postForm(f.action, f.values), http.StatusServiceUnavailable)
+	wantPage(t, "allow", b.send(page, "decision", "allow"), http.StatusServiceUnavailable)
 	mend()
 	same(t, "grants", db.count("SELECT count(*) FROM grants"), 0)
-	wantAnswer(t, "the same form afterwards", answered(t, b.follow(b.postForm(f.action, f.values), "ada")), "code")
+	wantAnswer(t, "the same form afterwards", answered(t, b.follow(b.send(page, "decision", "allow"), "ada")), "code")
 }
 
 // A session that ends between the look at it and the code: the person signs in

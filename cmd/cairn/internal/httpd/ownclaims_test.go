@@ -94,10 +94,7 @@ func TestOwnClaimsWithAScope(t *testing.T) {
 	if got := scopesShown(t, page.Text); !slices.Equal(got, []string{"openid", "email"}) {
 		t.Fatalf("the page shows %q", got)
 	}
-	f := pageForm(t, page.Text)
-	f.values.Del("scope")
-	f.values.Set("decision", "allow")
-	token, err := rp.exchange(answered(t, b.get(b.postForm(f.action, f.values).Header.Get("Location"))).Get("code"))
+	token, err := rp.exchange(answered(t, b.get(b.allow(page).Header.Get("Location"))).Get("code"))
 	noError(t, err)
 	if got := s.userinfo(token.AccessToken); got["mail"] != nil || got["email"] != nil {
 		t.Errorf("what was left out: %v", got)

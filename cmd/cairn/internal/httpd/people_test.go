@@ -22,10 +22,8 @@ func TestScopeThatIsLeftOutLaterEndsEarlierTokens(t *testing.T) {
 	b := s.signedIn("ada")
 	tokens := func(scope []string, parameters ...string) map[string]any {
 		t.Helper()
-		f := pageForm(t, consentPageOf(b, rp.authURL(append(parameters, "scope", "openid email offline_access")...)).Text)
-		f.values["decision"], f.values["scope"] = []string{"allow"}, scope
-		_, answer := answerOf(t, b.get(b.postForm(f.action, f.values).Header.Get("Location")))
-		return s.tokenRequest("app", rp.config.ClientSecret, rp.codeForm(answer.Get("code"))).JSON(t)
+		page := b.consentPage(rp.authURL(append(parameters, "scope", "openid email offline_access")...))
+		return rp.redeem(answered(t, b.get(b.allow(page, scope...).Header.Get("Location"))).Get("code")).JSON(t)
 	}
 	first := tokens([]string{"email"})
 	same := tokens([]string{"email"}, "prompt", "consent")
@@ -50,10 +48,9 @@ func TestEachScopeThatIsLeftOutLaterEndsEarlierTokens(t *testing.T) {
 	b := s.signedIn("ada")
 	given := func(scope ...string) string {
 		t.Helper()
-		f := pageForm(t, consentPageOf(b, rp.authURL("scope", "openid email groups phone", "prompt", "consent")).Text)
-		f.values["decision"], f.values["scope"] = []string{"allow"}, scope
-		_, answer := answerOf(t, b.get(b.postForm(f.action, f.values).Header.Get("Location")))
-		return s.tokenRequest("app", rp.config.ClientSecret, rp.codeForm(answer.Get("code"))).text(t, "access_token")
+		page := b.consentPage(rp.authURL("scope", "openid email groups phone", "prompt", "consent"))
+		answer := answered(t, b.get(b.allow(page, scope...).Header.Get("Location")))
+		return rp.redeem(answer.Get("code")).text(t, "access_token")
 	}
 	for _, kept := range []string{"email", "groups", "phone"} {
 		token := given(kept)
@@ -78,9 +75,7 @@ func TestOptionalScopesAreLeftOut(t *testing.T) {
 	}
 	decide := func(page *response, scope ...string) string {
 		t.Helper()
-		f := pageForm(t, page.Text)
-		f.values["decision"], f.values["scope"] = []string{"allow"}, scope
-		got := b.postForm(f.action, f.values)
+		got := b.allow(*page, scope...)
 		wantStatus(t, "the form", got, http.StatusSeeOther)
 		return got.Header.Get("Location")
 	}

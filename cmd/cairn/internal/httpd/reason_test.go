@@ -237,10 +237,7 @@ func TestPageSaysWhomAnApplicationIsFor(t *testing.T) {
 	rp := s.app("wiki", func(c *provider.Client) { c.Name, c.RequireFlags = "Wiki", []string{"activity"} })
 	b := s.browser()
 	got := b.get(b.get(rp.authURL()).Header.Get("Location"))
-	f := pageForm(t, got.Text)
-	f.values.Set("handle", "ada")
-	f.values.Set("password", password)
-	got = b.get(b.postForm(f.action, f.values).Header.Get("Location"))
+	got = b.get(b.send(got, "handle", "ada", "password", password).Header.Get("Location"))
 	if got.StatusCode != http.StatusForbidden || pageName(t, got.Text) != "access-denied" {
 		t.Fatalf("%d %s", got.StatusCode, mainOf(got.Text))
 	}

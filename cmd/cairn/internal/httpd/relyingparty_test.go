@@ -75,13 +75,7 @@ func (b *browser) authorize(authURL, handle string) url.Values {
 // something else than our own pages and redirects comes.
 func (b *browser) follow(got response, handle string) response {
 	b.t.Helper()
-	return b.followWithin(12, got, handle)
-}
-
-// followWithin is follow over so many pages and redirects.
-func (b *browser) followWithin(pages int, got response, handle string) response {
-	b.t.Helper()
-	return b.fill(pages, got, answersOf(handle, "allow"))
+	return b.fill(12, got, answersOf(handle, "allow"))
 }
 
 // answersOf fills in the forms of the service: they sign in and decide; without a handle or decision they stop
@@ -175,19 +169,21 @@ func consentPageOf(b *browser, authURL string) *response {
 // consentPage follows an authorization request of a signed-in browser to the page.
 func (b *browser) consentPage(authURL string) response {
 	b.t.Helper()
-	got := b.get(b.get(authURL).Header.Get("Location"))
-	if pageName(b.t, got.Text) != "consent" {
-		b.t.Fatalf("%d %s", got.StatusCode, mainOf(got.Text))
-	}
-	return got
+	return b.opened(authURL, "consent")
 }
 
 // decide sends the form of a consent page and returns where the browser is sent then.
 func (b *browser) decide(page response, decision string) string {
 	b.t.Helper()
+	return b.send(page, "decision", decision).Header.Get("Location")
+}
+
+// allow sends the form of a consent page with these optional scopes alone.
+func (b *browser) allow(page response, scopes ...string) response {
+	b.t.Helper()
 	f := pageForm(b.t, page.Text)
-	f.values.Set("decision", decision)
-	return b.postForm(f.action, f.values).Header.Get("Location")
+	f.values["decision"], f.values["scope"] = []string{"allow"}, scopes
+	return b.postForm(f.action, f.values)
 }
 
 // codeForm is the exchange of a code as the client would do it.

@@ -57,11 +57,8 @@ func TestPromptCreateLeadsToRegistration(t *testing.T) {
 		if name == "signed in" {
 			continue
 		}
-		f := pageForm(t, page.Text)
-		for field, value := range map[string]string{"code": invite, "handle": "eve", "password": password, "display_name": "Eve"} {
-			f.values.Set(field, value)
-		}
-		got := answered(t, b.follow(b.postForm(f.action, f.values), "eve"))
+		sent := b.send(page, "code", invite, "handle", "eve", "password", password, "display_name", "Eve")
+		got := answered(t, b.follow(sent, "eve"))
 		wantAnswer(t, name, got, "code")
 		token, err := rp.exchange(got.Get("code"))
 		noError(t, err)
