@@ -72,7 +72,7 @@ func TestListsOfPeopleAreFilteredAndCounted(t *testing.T) {
 	b.Call("POST", "/api/admin/users/bob/suspend", nil).Is(200)
 	for q, handles := range map[string]string{
 		"": "ada bob root1", "flag=activity": "ada", "suspended=true": "bob", "never_signed_in=true": "ada bob", "no_second_factor=true&flag=admin": "root1",
-		"sort=last_sign_in": "root1 bob ada", "query=ada&suspended=true": "", "suspended=false&flag=": "ada bob root1",
+		"sort=last_sign_in": "root1 bob ada", "query=ada&suspended=true": "", "suspended=false&flag=&never_signed_in=": "ada bob root1",
 	} {
 		m := b.Call("GET", "/api/admin/users?"+q, nil).Is(200).JSON()
 		var got []string
@@ -84,11 +84,11 @@ func TestListsOfPeopleAreFilteredAndCounted(t *testing.T) {
 		}
 		b.Page("/admin/users/?" + q).Is(200)
 	}
-	for _, q := range []string{"suspended=yes", "suspended=true&suspended=true", "flag=A", "flag=a&flag=b", "sort=password_hash", "sort=handle;", "never_signed_in=1", "no_second_factor=%00"} {
+	for _, q := range []string{"suspended=yes", "suspended=true&suspended=true", "flag=A", "flag=a&flag=b", "sort=password_hash", "sort=handle;", "app=" + strings.Repeat("x", account.MaxClientID+1), "ending=0d", "ending=3661d", "inactive=0", "inactive=3651", "never_signed_in=1", "no_second_factor=%00"} {
 		b.Call("GET", "/api/admin/users?"+q, nil).Is(400, "invalid_request")
 		b.Page("/admin/users/?" + q).Is(400)
 	}
-	for _, path := range []string{"/admin/audit?from=yesterday", "/admin/audit?kind=%27", "/admin/audit?person=a%20b", "/admin/audit.csv?from=x", "/admin/invites?skip=-1", "/admin/invites?cursor=!", "/admin/invites?skip=x"} {
+	for _, path := range []string{"/admin/audit?from=yesterday", "/admin/audit?kind=%27", "/admin/audit?person=a%20b", "/admin/audit.csv?from=x", "/admin/invites?skip=-1", "/admin/invites?cursor=!", "/admin/invites?skip=x", "/admin/invites?skip=1000001", "/admin/applications?number=1&number=1"} {
 		b.Page(path).Is(400)
 	}
 	b.Page("/admin/invites?under=nobody").Is(404)
@@ -135,6 +135,14 @@ func TestBranchesOfInvites(t *testing.T) {
 	b.Page("/admin/invites/revoke", "code", one).RedirectsTo("/id/admin/invites?notice=invite-revoked#open")
 	b.Page("/admin/invites/revoke", "code", one).Is(404)
 	b.Page("/admin/users/ada").Is(200).Shows(`data-invited="gus"`)
+	for range 51 { // more than a page lists
+		one = b.Call("POST", "/api/invites", nil).Is(201).JSON()["code"].(string)
+	}
+	w.Browser().Call("POST", "/api/register", map[string]string{"code": one, "handle": "zoe", "password": password}).Is(201)
+	b.Page("/admin/invites?limit=1").Is(200).Shows(`data-branch="ada"`, `href="/id/admin/invites?cursor=`).Hides(`data-branch="root1"`, "skip=")
+	b.Call("POST", "/api/invites", nil).Is(201)
+	b.Page("/admin/invites").Is(200).Shows(`href="/id/admin/invites?skip=50#open"`)
+	b.Page("/admin/users/root1").Is(200).Shows(">More invites<")
 }
 
 func TestExportRunsNoFormula(t *testing.T) {
@@ -298,12 +306,12 @@ func TestSettingsByForms(t *testing.T) {
 	general := []string{"instance_name", "Running Club", "accent_colour", "#1a2b3c", "contact", "help@example.org", "registration", "closed", "max_users", "50", "invites_per_member", "5"}
 	b.Page("/admin/settings/general", general...).RedirectsTo("/id/admin/settings?notice=general#general")
 	b.Page("/admin/settings/flags", "known", "activity", "known", "admin", "description.activity", "Runs.",
-		"description.admin", "Administers.", "new_flag", "coach", "new_description", "Trains.").
+		"description.admin", "Administers.", "new_flag", "coach", "new_description", "Trains.", "default", "coach").
 		RedirectsTo("/id/admin/settings?notice=flags#flags")
 	b.Page("/admin/settings/security", "second_factor", "coach", "min_password_length", "12", "audit_days", "90").RedirectsTo("/id/admin/settings?notice=security#security")
 	v, err := w.Service.Settings(t.Context())
 	if err != nil || v.InstanceName != "Running Club" || v.Registration != "closed" || v.MaxUsers != 50 ||
-		len(v.DefaultFlags) != 0 || v.FlagDescriptions["coach"] != "Trains." ||
+		strings.Join(v.DefaultFlags, " ") != "coach" || v.FlagDescriptions["coach"] != "Trains." ||
 		strings.Join(v.SecondFactorFlags, " ") != "coach" || v.MinPassword != 12 || v.AuditDays != 90 {
 		t.Errorf("%+v %v", v, err)
 	}
@@ -315,8 +323,8 @@ func TestSettingsByForms(t *testing.T) {
 	general[9], general[11] = "50", "5"
 	b.Page("/admin/settings/general", general...).Is(400).Shows(`id="accent_colour-error"`, `value="blue"`)
 	b.Page("/admin/settings/flags", "new_flag", "<b>").Is(400).Shows(`id="new_flag-error"`, "&lt;b&gt;")
-	b.Page("/admin/settings/flags", "known", "coach", "remove", "coach", "remove", "admin").RedirectsTo("/id/admin/settings?notice=flags#flags")
-	if v, err := w.Service.Settings(t.Context()); err != nil || strings.Join(v.Flags, " ") != "activity admin" || len(v.SecondFactorFlags) != 0 {
+	b.Page("/admin/settings/flags", "known", "coach", "default", "coach", "remove", "coach", "remove", "admin").RedirectsTo("/id/admin/settings?notice=flags#flags")
+	if v, err := w.Service.Settings(t.Context()); err != nil || strings.Join(v.Flags, " ") != "activity admin" || len(v.SecondFactorFlags)+len(v.DefaultFlags) != 0 {
 		t.Errorf("%+v %v", v, err)
 	}
 }
@@ -346,11 +354,27 @@ func TestFirstSignInLeadsToTheNextSteps(t *testing.T) {
 	_, err := w.Store.AmendSettings(t.Context(), open, account.Audit{Action: "settings.update"})
 	must(t, err)
 	b := to("/admin/")
-	steps := b.Page("/admin/").Is(200).Shows(`id="next-steps"`, `href="/id/account/invites"`, "cairn client add --help", "cairn backup FILE").
-		Hides(`data-warning="backup"`).Body
-	same(t, "steps are open", strings.Count(steps, ">open<"), 5)
-	b.Page("/admin/settings/general", "language", "en", "time_zone", "Europe/London").Is(303)
+	b.Page("/admin/").Is(200).Shows(`id="next-steps"`, `href="/id/account/invites"`, "cairn client add --help", "cairn backup FILE").
+		Hides(`data-warning="backup"`)
+	left := func(want int) {
+		t.Helper()
+		same(t, "steps are open", strings.Count(b.Page("/admin/").Is(200).Body, "badge advice"), want)
+	}
+	for _, one := range []map[string]any{{"time_zone": "Europe/London"}, {"time_zone": "", "language": "en"}} {
+		left(5)
+		b.Call("PUT", "/api/admin/settings", one).Is(200)
+	}
+	left(5)
+	b.Call("PUT", "/api/admin/settings", map[string]any{"language": "de", "time_zone": "Europe/Berlin"}).Is(200)
+	left(4)
+	b.Call("POST", "/api/invites", nil).Is(201)
+	left(3)
 	b.Call("PATCH", "/api/me", map[string]string{"email": "root@example.org"}).Is(200)
+	left(2)
+	w.Start(func(o *accounttest.Options) { o.Issuer, o.Mail = o.Issuer+"/id", noMail{} })
+	left(3)
+	setVerified(w, "root1")
+	left(2)
 	w.AddUser("bob")
 	w.Browser().Page("/login/", "handle", "bob", "password", password).RedirectsTo("/id/account/")
 	w.Clients = []templates.ApplicationRow{{ID: "x"}}
@@ -396,6 +420,8 @@ func TestRequestsToJoinAreDecidedOnThePage(t *testing.T) {
 	soon := map[string]string{"ends": w.Clock.Now().AddDate(0, 0, 13).Format(time.RFC3339)}
 	w.SignedIn("root1").Call("PUT", "/api/admin/users/ada/end", soon).Is(200)
 	b.Page("/admin/").Is(200).Shows(`id="coming-ends"`, "/admin/users/?ending=14", "within 14 days: 1")
+	w.SaveSettings(func(*account.Settings) {}) // those who wait are still there
+	b.Page("/admin/invites").Is(200).Shows(`data-request="dee"`)
 	w.Clock.Advance(account.FreshFor + time.Second)
 	b.Call("POST", "/api/admin/join-requests/dee/accept", nil).Is(403, "reauthentication_required")
 	b.Call("POST", "/api/auth/confirm", map[string]string{"password": accounttest.Password}).Is(200)

@@ -40,8 +40,12 @@ func TestEndsAreSetOnThePageOfAPerson(t *testing.T) {
 	if u := w.User("bob"); u.FlagEnds == nil {
 		t.Error("the end of the flag is gone")
 	}
-	b.Page("/admin/users/bob/flags", "known", "activity", "flag", "activity", "ends.activity", "").Is(303)
+	soon := w.Clock.Now().AddDate(0, 0, 5).Format(time.DateOnly)
+	b.Page("/admin/users/bob/flags", "known", "activity", "flag", "activity", "ends.activity", soon).Is(303)
+	b.Page("/admin/users/").Is(200).Shows(`<time datetime="` + soon)
 	b.Page("/admin/users/bob/end", "ends", "").Is(303)
+	b.Page("/admin/users/").Is(200).Shows(`<time datetime="` + soon)
+	b.Page("/admin/users/bob/flags", "known", "activity", "flag", "activity", "ends.activity", "").Is(303)
 	if u := w.User("bob"); !u.EndsAt.IsZero() || u.FlagEnds != nil || !u.Has("activity") {
 		t.Errorf("%v %v", u.EndsAt, u.FlagEnds)
 	}

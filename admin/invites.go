@@ -71,9 +71,6 @@ func (s *Service) showInvitesPage(
 		row := branchRow(account.Branch{User: u})
 		page.Under = &row
 	}
-	if h, err := account.CanonicalHandle(p.key); p.key != "" && (err != nil || h != p.key) {
-		return account.ErrInvalidCursor
-	}
 	branches, err := s.users.Branches(ctx, u, p.key, p.limit+1)
 	if err != nil {
 		return err

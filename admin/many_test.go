@@ -50,7 +50,7 @@ func TestFiveHundredMembersAreAddedAndChangedAtOnce(t *testing.T) {
 		done   func(account.User) bool
 	}{
 		{account.AddUser, nil, func(u account.User) bool { return u.Has("activity") && u.Email != "" && !u.EmailVerified }},
-		{account.SetFlags, []string{"do", "flags", "flag.admin", "on"}, func(u account.User) bool { return u.Has("admin") }},
+		{account.SetFlags, []string{"do", "flags", "flag.admin", "on", "flag.activity", ""}, func(u account.User) bool { return u.Has("admin") && u.Has("activity") }},
 		{account.SetFlags, []string{"do", "flags", "flag.admin", "off"}, func(u account.User) bool { return !u.Has("admin") }},
 		{account.SetEnd, []string{"do", "end", "ends", "2099-08-31"}, func(u account.User) bool { return u.EndsAt.Year() >= 2099 }},
 		{account.Suspend, []string{"do", "suspend", "reason", "season over"}, account.User.Suspended},
@@ -77,6 +77,8 @@ func TestFiveHundredMembersAreAddedAndChangedAtOnce(t *testing.T) {
 			}
 		}
 	}
+	b.Page("/admin/users/").Is(200).Hides(`id="select-all"`)
+	b.Page("/admin/users/selected", "all", "true").Is(400).Shows("Select at most 500")
 	b.Page("/admin/users/paste", "people", strings.Repeat("Ann,a@example.org\n", 501)).Is(400).
 		Shows("Select at most 500", `id="people-error"`, "<p>One field needs you.</p>").Hides(`id="people-hint"`)
 }
@@ -107,6 +109,7 @@ func TestOneInTheWayLeavesEverybodyAsTheyAre(t *testing.T) {
 	w.AddUser("bob")
 	b, ada := w.SignedIn("root1"), w.SignedIn("ada")
 	sent := []string{"who", "ada bob root1", "do", "suspend", "sure", "yes"}
+	b.Page("/admin/users/selected", "who", "ada root1", "do", "end", "ends", "2099-08-31", "sure", "yes").Is(409).Hides(`aria-invalid="true"`)
 	a := b.Page("/admin/users/selected", sent...).Is(409).Shows(`id="obstacles"`, "your own account", `data-user="root1"`, `value="ada bob"`)
 	a.Hides(`id="sure-submit"`)
 	if !ada.IsSignedIn() || len(w.audited(account.Suspend)) != 0 {
@@ -146,10 +149,15 @@ func TestSelectionIsWhatWasSeen(t *testing.T) {
 	b.Send("GET", "/admin/users/?invited_by=nobody", "", "", "Accept", "text/html").Is(200).Shows(`id="no-users"`)
 	b.Send("GET", "/admin/users/?inactive=many", "", "", "Accept", "text/html").Is(400)
 	b.Page("/admin/users/selected", "all", "true", "filter", "inactive=90", "seen", "2").Is(200).Shows(`value="old"`, `id="matched"`)
-	b.Page("/admin/users/selected", "who", "").Is(400).Shows("Select at least one person")
+	b.Page("/admin/users/selected", "all", "true", "filter", "inactive=90", "seen", "1").Is(200).Hides(`id="matched"`)
+	for _, nobody := range [][]string{{"who", ""}, {"all", "true", "filter", "query=nobody"}} {
+		b.Page("/admin/users/selected", nobody...).Is(400).Shows("Select at least one person")
+	}
 	b.Page("/admin/users/selected", "who", "old", "do", "delete").Is(400)
 	b.Page("/admin/users/selected", "who", "old", "do", "end", "ends", "2001-01-01").Is(400).Shows(`aria-invalid="true"`)
 	b.Page("/admin/users/selected", "who", "old", "do", "end").Is(400)
+	b.Page("/admin/users/selected", "who", "old", "do", "suspend", "reason", "a\u202eb").Is(400).Shows(`aria-invalid="true"`)
+	b.Page("/admin/users/selected", "who", "old", "do", "flags", "flag.activity", "maybe").Is(400)
 	b.Page("/admin/users/selected", "who", "old", "do", "flags", "flag.boss", "on").Is(400)
 	b.Page("/admin/users/selected", "who", "old", "do", "invite", "sure", "yes").Is(409).Shows("does not send email")
 	b.Call("POST", "/api/admin/join-requests/bo/accept", nil).Is(409, "mail_off")
@@ -204,7 +212,7 @@ func TestPastedListIsCheckedLineByLine(t *testing.T) {
 	if u := w.User("ben"); u.Email != "x@example.org" || u.EmailVerified {
 		t.Errorf("%q, verified %t", u.Email, u.EmailVerified)
 	}
-	b.Page("/admin/users/paste", "people", ",x@example.org").Is(200).Shows("Skipped").Hides(`id="sure-submit"`)
+	b.Page("/admin/users/paste", "people", ",x@example.org", "sure", "yes").Is(200).Shows("Skipped").Hides(`id="sure-submit"`, `role="status"`)
 	// Twice the same name, and nobody is added twice.
 	pair := "Kim Lee,kim@example.org\nKim Lee,lee@example.org"
 	b.Page("/admin/users/paste", "people", pair, "sure", "yes").Is(200).Shows("kim-lee-2", "/reset-password/?code=")

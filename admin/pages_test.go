@@ -42,6 +42,7 @@ func TestAdministrationByForms(t *testing.T) {
 	// What was not on the page stays; what does not exist is refused.
 	b.Page("/admin/users/bob/flags", "known", "activity", "flag", "activity").RedirectsTo("/id/admin/users/bob?notice=flags-saved#access")
 	same(t, "flags", strings.Join(w.User("bob").Flags, " "), "activity admin")
+	b.Page("/admin/users/bob?notice=flags-saved").Is(200).Shows(`value="activity" checked`)
 	b.Page("/admin/users/bob/flags", "known", "activity", "flag", "nonsense").Is(400)
 	b.Page("/admin/users/bob/suspend", "reason", "a", "reason", "b").Is(400)
 

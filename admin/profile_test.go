@@ -46,6 +46,7 @@ func TestAdministratorsSetAndVerifyAnAddress(t *testing.T) {
 		`{"display_name":7,"email":[],"email_verified":"yes"}`:        {"/display_name", "/email", "/email_verified"},
 		`{"email":"b@example.org","email_verified":null}`:             {"/email_verified"},
 		`{"email":"b@example.org","flags":{"admin":true}}`:            {"/flags"},
+		`{"email":"b@example.org","address":{}}`:                      {"/address"},
 		`{"email":"b@example.org","handle":"eve","password_hash":""}`: {"/handle", "/password_hash"},
 	} {
 		errs, _ := patch(body).Is(400).JSON()["errors"].([]any)
@@ -76,17 +77,19 @@ func TestAddressesAreSetAndVerifiedByForm(t *testing.T) {
 	const path, saved = "/admin/users/bob/profile", "/id/admin/users/bob?notice=profile-saved#profile"
 	b.Page("/admin/users/bob").Is(200).Shows(`action="/id/admin/users/bob/profile#profile"`, `name="email_verified"`, `value="Bob"`)
 
-	b.Page(path, "display_name", "Bob", "email", "bob@example.org", "email_verified", "true").RedirectsTo(saved)
-	if u := w.User("bob"); u.Email != "bob@example.org" || !u.EmailVerified {
+	b.Call("PUT", "/api/admin/settings", map[string]any{"attributes": []string{"shirt"}}).Is(200)
+	b.Page(path, "display_name", "Bob", "email", "", "attributes.shirt", "XL").RedirectsTo(saved)
+	b.Page(path, "display_name", "Bob", "email", "bob@example.org", "email_verified", "true").RedirectsTo(saved) // a page from before the attribute
+	if u := w.User("bob"); u.Email != "bob@example.org" || !u.EmailVerified || u.Profile.Attributes["shirt"] != "XL" {
 		t.Errorf("%+v", u)
 	}
-	b.Page("/admin/users/bob?notice=profile-saved").Is(200).Shows("The profile is saved.", `value="bob@example.org"`, "checked")
+	b.Page("/admin/users/bob?notice=profile-saved").Is(200).Shows("The profile is saved.", `value="bob@example.org"`, `value="XL"`, "checked")
 	rows, err := w.Store.AuditLog(t.Context(), account.AuditQuery{Limit: 1})
 	if err != nil || rows[0].Action != "user.amend" || rows[0].Detail != "email email_verified" {
 		t.Errorf("%+v %v", rows, err)
 	}
 	// What was typed is shown again beside the reason.
-	b.Page(path, "display_name", "", "email", "nobody", "email_verified", "true").Is(400).Shows(`role="alert"`, `value="nobody"`, `aria-invalid="true"`)
+	b.Page(path, "display_name", "", "email", "nobody", "email_verified", "true", "attributes.shirt", "S").Is(400).Shows(`role="alert"`, `value="nobody"`, `value="S"`, `aria-invalid="true"`)
 	b.Page(path, "display_name", "Bob", "email", "bob@example.org").RedirectsTo(saved) // without the tick
 	if u := w.User("bob"); u.DisplayName != "Bob" || u.EmailVerified {
 		t.Errorf("%+v", u)

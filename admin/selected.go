@@ -59,18 +59,13 @@ func (s *Service) selectedUsers(r *http.Request, page *templates.AdminSelected) 
 	}
 	q.After, q.Limit = "", roster.MaxAtOnce+1
 	users, _, err := s.users.Users(r.Context(), q)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case len(users) == 0:
-		return nil, roster.ErrNobody
-	case len(users) > roster.MaxAtOnce:
-		return nil, roster.ErrTooMany
 	}
-	if before, err := strconv.Atoi(f.Get("seen")); err == nil && before != len(users) && before > 0 {
+	if before, err := strconv.Atoi(f.Get("seen")); err == nil && before != len(users) {
 		page.Matched = before
 	}
-	return users, nil
+	return s.users.UsersOf(r.Context(), handlesOf(users))
 }
 
 // doSelected asks about an act on people or, if that was answered, does it.

@@ -152,10 +152,7 @@ func numbers(v account.Settings, c account.SettingsChange, f url.Values, stored 
 		return nil
 	}
 	if _, err := c.To(&v); err != nil {
-		p, known := web.ProblemOf(err)
-		if !known {
-			return err
-		}
+		p, _ := web.ProblemOf(err)
 		wrong = append(wrong, p.Errors...)
 	}
 	return web.NewProblem(http.StatusBadRequest, "invalid_settings", text, wrong...)
@@ -235,15 +232,11 @@ func flagSettings(v account.Settings, f url.Values) (account.SettingsChange, err
 		c["flags"] = flags
 	}
 	ticks := func(setting, field string, stored []string) {
-		list := slices.DeleteFunc(slices.Clone(stored), func(flag string) bool {
-			return removed(flag) || slices.Contains(f["known"], flag) && !slices.Contains(f[field], flag)
-		})
-		for _, flag := range f[field] {
-			if !slices.Contains(list, flag) && !removed(flag) {
-				list = append(list, flag)
-			}
-		}
-		if slices.Sort(list); !slices.Equal(list, stored) {
+		known := func(flag string) bool { return slices.Contains(f["known"], flag) }
+		list := slices.Concat(slices.DeleteFunc(slices.Clone(stored), known), f[field])
+		list = slices.DeleteFunc(list, removed)
+		slices.Sort(list)
+		if list = slices.Compact(list); !slices.Equal(list, stored) {
 			c[setting] = list
 		}
 	}

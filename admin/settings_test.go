@@ -42,6 +42,9 @@ func TestWrongSettingsChangeNothing(t *testing.T) {
 	for _, body := range []string{`{"max_users":"5"}`, `{"max_users":1.5}`, `{"flags":"coach"}`, `{"secret":"x"}`, `{"secret":null}`, `{"max_users":1,"HS256Until":null}`, `{"Max_users":1}`, `[]`} {
 		b.Send("PUT", "/api/admin/settings", "application/json", body).Is(400, "invalid_request")
 	}
+	for body, detail := range map[string]string{`{"offer_passkeys":1}`: "boolean", `{"flags":1}`: "array", `{"flag_descriptions":1}`: "object", `{"contact":1}`: "string"} {
+		b.Send("PUT", "/api/admin/settings", "application/json", body).Is(400).Shows("must be a", detail)
+	}
 	b.Call("GET", "/api/admin/settings", nil).Shows(`"instance_name":"Cairn"`, `"max_users":0`, `"flags":["activity","admin"]`)
 }
 
@@ -72,6 +75,7 @@ func TestFlagsAreDescribed(t *testing.T) {
 	if w.User("bob").Has("coach") {
 		t.Error("the removed flag was not taken")
 	}
+	b.Page("/admin/settings/flags", "description.admin", "Administers this installation: people, permissions and settings.").Is(303) // as shown
 	put(`{"flags":["coach"]}`, map[string]any{"admin": admin})
 	b.Call("GET", "/api/me", nil).Shows(`"flags":{"admin":true,"coach":false}`)
 	b.Call("GET", "/api/admin/audit", nil).Shows("flags flag_descriptions")

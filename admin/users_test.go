@@ -93,7 +93,7 @@ func TestOddListParametersAreRefused(t *testing.T) {
 	raw := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 	for _, q := range []string{
 		"limit=0", "limit=-1", "limit=201", "limit=x", "limit=", "limit=1e2", "limit=+5", "limit=05", "limit=99999999999999999999", "limit=5&limit=6",
-		"query=%00", "query=%ff", "query=" + strings.Repeat("x", 101), "query=a&query=b", "query=%zz", "query=a;b",
+		"query=%00", "query=%ff", "query=" + strings.Repeat("x", 101), "query=a&query=b", "cursor=&cursor=", "query=%zz", "query=a;b",
 	} {
 		b.Call("GET", "/api/admin/users?"+q, nil).Is(400, "invalid_request")
 	}

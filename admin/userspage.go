@@ -109,7 +109,7 @@ func (s *Service) nextPage(r *http.Request, cursor string) string {
 func filters(r *http.Request) url.Values {
 	q := r.URL.Query()
 	for name := range q {
-		if q.Get(name) == "" || name == "cursor" || name == "notice" {
+		if q.Get(name) == "" || name == "notice" {
 			q.Del(name)
 		}
 	}
@@ -231,12 +231,12 @@ func (s *Service) showUserPage(
 	}
 	for _, name := range attributeNames(settings, u) {
 		a := templates.Attribute{Name: name, Value: u.Profile.Attributes[name]}
-		if typed := r.PostForm; page.Section == "profile" && typed.Has(a.Field()) {
+		if typed := r.PostForm; typed.Has(a.Field()) {
 			a.Value = typed.Get(a.Field())
 		}
 		page.Profile.Attributes = append(page.Profile.Attributes, a)
 	}
-	branches, err := s.users.Branches(r.Context(), u, "", shownInvited+1)
+	branches, err := s.users.Branches(r.Context(), u, "", shownInvited)
 	if err != nil {
 		return err
 	}
@@ -246,9 +246,6 @@ func (s *Service) showUserPage(
 	}
 	if err := s.describeFactors(r, &page, u); err != nil {
 		return err
-	}
-	if page.MoreInvited = len(branches) > shownInvited; page.MoreInvited {
-		branches = branches[:shownInvited]
 	}
 	page.Invited, page.History = branchRows(branches), s.auditRows(r.Context(), history)
 	open, err := s.users.OpenInvites(r.Context(), u, 0, shownOpen+1)
@@ -274,7 +271,7 @@ func (s *Service) showUserPage(
 	}
 	for _, f := range page.KnownFlags {
 		page.FlagEnds[f] = account.LastDay(u.FlagEnds[f], s.users.Zone(r.Context()))
-		if typed := r.PostForm; page.Section == "access" && page.Error != "" && typed.Has(endField+f) {
+		if typed := r.PostForm; typed.Has(endField + f) {
 			page.FlagEnds[f] = typed.Get(endField + f)
 		}
 	}

@@ -200,7 +200,6 @@ type AdminUser struct {
 	MoreSessions        bool // there are others, which ?sessions=all shows
 	Apps                []AppRow
 	Invited             []BranchRow
-	MoreInvited         bool
 	Open                []OpenInviteRow
 	MoreOpen            bool // there are others
 	History             []AuditRow

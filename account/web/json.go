@@ -233,16 +233,17 @@ func mustBe(t reflect.Type) templates.Text {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	switch {
-	case t == nil:
+	if t == nil {
 		return "must be a JSON object"
-	case t.Kind() == reflect.Bool:
+	}
+	switch t.Kind() {
+	case reflect.Bool:
 		return "must be a boolean"
-	case t.Kind() == reflect.Map || t.Kind() == reflect.Struct:
+	case reflect.Map, reflect.Struct:
 		return "must be an object"
-	case t.Kind() == reflect.Slice || t.Kind() == reflect.Array:
+	case reflect.Slice:
 		return "must be an array"
-	case t.Kind() == reflect.String:
+	case reflect.String:
 		return "must be a string"
 	}
 	return "must be a number"
