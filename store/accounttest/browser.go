@@ -13,6 +13,7 @@ import (
 
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/account/web/browser"
+	"github.com/cairn-id/cairn/templates"
 )
 
 // Browser keeps cookies and an address.
@@ -79,8 +80,9 @@ func (b *Browser) Stream(method, path, contentType string, body io.Reader, heade
 	for name, value := range b.Cookies {
 		r.AddCookie(&http.Cookie{Name: name, Value: value})
 	}
+	r = r.WithContext(templates.WithAcceptLanguage(ctx, r.Header.Get("Accept-Language"))) // as the middleware does
 	rec := httptest.NewRecorder()
-	rec.Header().Set("X-Request-Id", "req-1") // as the middleware does
+	rec.Header().Set("X-Request-Id", "req-1")
 	b.W.Router.ServeHTTP(rec, r)
 	a := &Answer{Answer: browser.Answer{Status: rec.Code, Header: rec.Header(), Body: rec.Body.String()}, T: b.W.T}
 	a.SetCookies = rec.Result().Cookies() //nolint:bodyclose // a recorder's
