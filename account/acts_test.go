@@ -2,6 +2,7 @@ package account_test
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -127,11 +128,27 @@ var endings = []struct{ acts, name string }{
 	{"other sessions, all their grants and consents, their open invites, their known addresses, their waiting address, pending codes", "**all of the others**"},
 }
 
-func TestActWithoutAPolicyIsRefused(t *testing.T) {
+func TestActNeedsTheProofOfItsPolicy(t *testing.T) {
 	w := accounttest.New(t)
-	for name, act := range map[string]account.Act{"zero": {}, "without a proof": {Action: "session.end"}} {
-		if err := w.Service.Allow(account.Operator(), act); err == nil {
-			t.Errorf("an act that is %s is allowed", name)
+	operator, session := account.Operator(), account.Session{ID: "x", ConfirmedAt: w.Clock.Now()}
+	member := account.Caller{}.In(account.User{Handle: "ada"}, session)
+	keyless := account.Caller{User: account.User{PasswordHash: account.NoPassword}}
+	for i, c := range []struct {
+		by   account.Caller
+		act  account.Act
+		want error
+	}{
+		{operator, account.RegisterClient, nil}, {operator, account.Suspend, nil}, {member, account.RemoveFactor, nil},
+		{member, account.RegisterClient, account.ErrReauthenticationRequired}, {member, account.Suspend, account.ErrAdminRequired},
+		{keyless, account.DeleteAccount, account.ErrReauthenticationRequired}, {account.Caller{}, account.DeleteAccount, nil},
+	} {
+		if err := w.Service.Allow(c.by, c.act); !errors.Is(err, c.want) {
+			t.Errorf("%d, %s: %v", i, c.act.Action, err)
+		}
+	}
+	for _, act := range []account.Act{{}, {Action: "session.end"}} {
+		if err := w.Service.Allow(operator, act); err == nil {
+			t.Errorf("%+v, without a policy, is allowed", act)
 		}
 	}
 }

@@ -158,14 +158,14 @@ func (a Audit) Keeping(keep Keep) Audit {
 		a.Ends = Ending{Factors: a.Ends.Factors}
 	}
 	for _, id := range keep.Apps {
-		if len(id) <= MaxClientID && text.Cut(id, MaxClientID) == id { // only a possible id reaches the database
+		if text.Cut(id, MaxClientID) == id { // only a possible id reaches the database
 			a.KeepApps = append(a.KeepApps, id)
 		}
 	}
 	a.Remove, a.NoSecondStep = keep.Remove, keep.NoSecondStep
 	for _, name := range keep.Void {
-		handle, err := CanonicalHandle(name)
-		if _, none := CheckEmail(name); none == nil || err == nil && handle == name {
+		_, noHandle := CanonicalHandle(name)
+		if _, noEmail := CheckEmail(name); noHandle == nil || noEmail == nil {
 			a.Void = append(a.Void, name)
 		}
 	}

@@ -69,7 +69,7 @@ func (c Caller) Fresh(now time.Time) bool {
 		return true
 	}
 	// A proof of the future is one of a clock that was ahead.
-	return c.Session.ID != "" && now.Sub(c.Session.ConfirmedAt).Abs() <= FreshFor && c.Strong()
+	return now.Sub(c.Session.ConfirmedAt).Abs() <= FreshFor && c.Strong()
 }
 
 // Strong reports whether the session was opened with everything that the account requires now.

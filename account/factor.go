@@ -63,13 +63,12 @@ func (n factorSet) Count() int {
 // FactorsNamed returns the factors with these ids of MadeFactors. ErrFactorsNamed.
 func FactorsNamed(ids []string) (n factorSet, err error) {
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
-		text, passkey := strings.CutPrefix(id, PasskeyIDPrefix)
-		switch raw, bad := base64.RawURLEncoding.DecodeString(text); {
+		switch raw, bad := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(id, PasskeyIDPrefix)); {
 		case id == FactorTOTP:
 			n.TOTP = true
 		case id == RecoveryCodesID:
 			n.Codes = true
-		case !passkey || bad != nil || len(raw) == 0:
+		case bad != nil:
 			return n, ErrFactorsNamed
 		default:
 			n.Passkeys = append(n.Passkeys, raw)

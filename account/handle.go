@@ -57,7 +57,7 @@ func HandleOf(name string) string {
 	})
 	for i, word := range words {
 		words[i] = strings.Map(func(r rune) rune {
-			if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			if r < utf8.RuneSelf {
 				return r
 			}
 			return -1

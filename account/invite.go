@@ -193,7 +193,7 @@ func (t InviteTerms) Invite(settings Settings, by Caller, now time.Time) (Invite
 		}
 	}
 	email, emailErr := CheckEmail(t.Email)
-	if emailErr == nil && email != "" && !i.Admits(email) {
+	if email != "" && !i.Admits(email) {
 		faults = append(faults, web.Fault("/email", "Enter an address at {domain}, as the invite requires",
 			"domain", i.Domain))
 	}
@@ -271,7 +271,7 @@ func (i Invite) Terms() string {
 	if !i.AccountEnds.IsZero() {
 		words = append(words, "account_ends="+i.AccountEnds.UTC().Format(time.RFC3339))
 	}
-	if i.Domain != "" && !strings.Contains(i.Domain, "@") {
+	if i.Domain != "" {
 		words = append(words, "domain="+i.Domain)
 	}
 	return strings.Join(words, " ")

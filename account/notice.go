@@ -107,11 +107,7 @@ func (b Base) Notices(ctx context.Context, u User, kind string, data ...string) 
 		if slices.ContainsFunc(mails, func(m Mail) bool { return strings.EqualFold(m.Address, f.Email) }) {
 			continue
 		}
-		m := UserMail(ctx, u, f.Email, kind, b.Now(), data...)
-		if kind == MailDeleted {
-			m.Sub = "" // the waiting mails of a deleted user are deleted too
-		}
-		mails = append(mails, m)
+		mails = append(mails, UserMail(ctx, u, f.Email, kind, b.Now(), data...))
 	}
 	return mails, nil
 }

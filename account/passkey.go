@@ -11,7 +11,7 @@ import (
 
 // Passkey is a WebAuthn credential of a user.
 type Passkey struct {
-	ID             []byte // credential id, at most maxCredentialID bytes
+	ID             []byte // credential id, at most 1023 bytes (Web Authentication Level 3 section 5.8.3)
 	Sub            string
 	RPID           string // relying party id; empty: the host of the issuer, see PasskeyStore
 	Name           string

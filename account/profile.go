@@ -178,9 +178,6 @@ func setAttribute(u *User, member, value string) error {
 		}
 		all[name] = value
 	}
-	if len(all) == 0 {
-		all = nil
-	}
 	u.Profile.Attributes = all
 	return nil
 }

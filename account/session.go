@@ -183,7 +183,7 @@ type Given struct {
 // Bound reports whether the session is bound to its device: its key is registered and was proven since.
 func (s Session) Bound() bool { return !s.DeviceProvenAt.IsZero() }
 
-// Surplus returns which n live sessions of a user end to make room. The oldest are first in list.
+// Surplus returns which n of the live sessions of a user end to make room. The oldest are first in list.
 //
 // Somebody who signs in again and again pushes out their own sessions, and not that of the owner. What shares an
 // address or the mark of a browser is of one hand. The oldest goes of the hand that has most, and there of the browser
@@ -191,7 +191,7 @@ func (s Session) Bound() bool { return !s.DeviceProvenAt.IsZero() }
 // address: as many with a mark count as one. Where each hand has one session, one that came late goes: not those of
 // old, and not the last fifth, of which the owner may be with a new browser.
 func Surplus(list []Session, n int) (ids []string) {
-	for list = slices.Clone(list); len(ids) < n && len(list) > 0; {
+	for list = slices.Clone(list); len(ids) < n; {
 		next := map[string]string{} // of the same hand
 		root := func(key string) string {
 			for next[key] != "" {

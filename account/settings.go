@@ -288,10 +288,10 @@ func (s *Settings) checkFlags(add func(pointer string, text templates.Text, args
 	switch {
 	case slices.ContainsFunc(s.SessionFlags, func(f string) bool { return !slices.Contains(s.Flags, f) }):
 		add("/session_flags", "only permissions that exist here")
-	case len(s.SessionFlags) == 0 && len(s.Flags) > maxCookieFlags && len(s.Flags) <= maxFlags:
+	case len(s.SessionFlags) == 0 && len(s.Flags) > maxCookieFlags:
 		add("/session_flags", "with more than {n} permissions, name the ones in the session cookie",
 			"n", maxCookieFlags)
-	case len(s.Flags) <= maxFlags && sessionCookieSize(inCookie) > maxSessionCookie:
+	case sessionCookieSize(inCookie) > maxSessionCookie:
 		add("/session_flags", "the session cookie could be larger than 3,500 bytes: name fewer permissions")
 	}
 }

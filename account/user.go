@@ -171,8 +171,7 @@ func CheckEmail(s string) (string, error) {
 		return "", nil
 	}
 	a, err := mail.ParseAddress(s)
-	if err != nil || a.Name != "" || a.Address != s || len(s) > 254 || !text.Printable(s) ||
-		strings.ContainsAny(s, " <>\"") {
+	if err != nil || a.Address != s || len(s) > 254 || !text.Printable(s) {
 		return "", ErrInvalidEmail
 	}
 	at := strings.LastIndexByte(s, '@') + 1

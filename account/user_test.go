@@ -76,6 +76,7 @@ func TestEmailAddresses(t *testing.T) {
 	for address, ok := range map[string]bool{
 		"": true, "ada@example.org": true, " ada@example.org ": true, "a+b@example.org": true, "ada": false, "Ada <ada@example.org>": false, "<ada@example.org>": false, "a\u200b@example.org": false, "a b@example.org": false,
 		"ada@": false, "@example.org": false, "a@b\nBcc: c@d": false, "a@b, c@d": false, `"a b"@example.org`: false, strings.Repeat("a", 250) + "@example.org": false, "a@b\x00": false,
+		"a@" + strings.Repeat("ü.", 60) + "example": false, // 488 bytes in ASCII
 	} {
 		if _, err := account.CheckEmail(address); (err == nil) != ok {
 			t.Errorf("%q: %v", address, err)

@@ -72,6 +72,7 @@ func TestEndsOfTheAPI(t *testing.T) {
 	put("bob/end", `{"ends": "tomorrow"}`)(400, "invalid_end")
 	put("bob/end", `{"ends": "9999-12-31"}`)(400, "invalid_end") // which JSON could not have
 	put("bob/end", `{"ends": "9999-12-31T23:59:59-12:00"}`)(400, "invalid_end")
+	put("bob/end", `{"ends": "1969-12-31T00:00:00Z"}`)(400, "invalid_end") // rather than one that is past
 	put("bob/flags", `{"activity": "2001-01-01"}`)(400, "end_past")
 	put("bob/flags", `{"activity": "tomorrow"}`)(400, "invalid_end")
 	put("bob/flags", `{"activity": null}`)(400)

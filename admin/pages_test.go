@@ -27,6 +27,7 @@ func TestAdministrationByForms(t *testing.T) {
 	b.Page("/admin/users/bob?notice=hello").Is(200).Hides("hello")
 	b.Page("/admin/users/bob/unsuspend", "x", "").RedirectsTo("/id/admin/users/bob?notice=unsuspended#end")
 	bob := w.User("bob")
+	must(t, w.Store.LockUser(t.Context(), bob.Sub, bob.Unlocks, w.Clock.Now()))
 	b.Page("/admin/users/bob").Is(200).Hides(`id="locked"`)
 	must(t, w.Store.LockUser(t.Context(), bob.Sub, bob.Unlocks, w.Clock.Now().Add(10*time.Minute)))
 	b.Page("/admin/users/bob").Is(200).Shows(`id="locked"`, "after too many wrong passwords or codes, until ", `id="unlock-submit"`)

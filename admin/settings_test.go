@@ -21,15 +21,18 @@ func TestSettingsChangeByName(t *testing.T) {
 	same(t, "stored", strings.TrimSpace(b.Call("GET", "/api/admin/settings", nil).Is(200).Body), want)
 	b.Call("PUT", "/api/admin/settings", map[string]string{"registration": "closed"}).Is(200)
 	w.Browser().Call("POST", "/api/register", map[string]string{"code": "x", "handle": "bob", "password": password}).Is(403, "registration_full")
-	b.Send("PUT", "/api/admin/settings", "application/json", `{}`).Is(200)
+	b.Send("PUT", "/api/admin/settings", "application/json", `{"audit_days":0}`).Is(200)
 	b.Send("PUT", "/api/admin/settings", "application/json", `{"instance_name":null}`).Is(200).Shows(`"instance_name":"Running Club"`)
 }
 
 func TestWrongSettingsChangeNothing(t *testing.T) {
 	_, b := administered(t)
 	for body, pointer := range map[string]string{
-		`{"instance_name":""}`: "/instance_name", `{"instance_name":"a\nb"}`: "/instance_name", `{"registration":"open"}`: "/registration", `{"max_users":-1}`: "/max_users",
-		`{"max_users":5,"min_password_length":7}`: "/min_password_length", `{"min_password_length":65}`: "/min_password_length", `{"invites_per_member":-1}`: "/invites_per_member",
+		`{"instance_name":""}`: "/instance_name", `{"instance_name":"a\nb"}`: "/instance_name", `{"registration":"open"}`: "/registration", `{"max_users":-1}`: "/max_users", `{"max_users":1000001}`: "/max_users", `{"invites_per_member":1001}`: "/invites_per_member",
+		`{"invite_max_uses":0}`: "/invite_max_uses", `{"invite_max_uses":501}`: "/invite_max_uses", `{"invite_max_days":0}`: "/invite_max_days", `{"invite_max_days":91}`: "/invite_max_days",
+		`{"audit_days":29}`: "/audit_days", `{"audit_days":3651}`: "/audit_days", `{"session_days":0}`: "/session_days",
+		`{"attributes":["a","b","c","d","e","f","g","h","i","j","k","l","m","n","o","p","q","r","s","t","u"]}`: "/attributes",
+		`{"max_users":5,"min_password_length":7}`:                                                              "/min_password_length", `{"min_password_length":65}`: "/min_password_length", `{"invites_per_member":-1}`: "/invites_per_member",
 		`{"flag_descriptions":{"coach":"x"}}`: "/flag_descriptions/coach", `{"flag_descriptions":{"coach":""}}`: "/flag_descriptions/coach", `{"flag_descriptions":{"admin":"a\nb"}}`: "/flag_descriptions/admin", `{"contact":"a\nb"}`: "/contact",
 		`{"imprint_url":"http://club.example/"}`: "/imprint_url", `{"privacy_url":"https://u:p@club.example/"}`: "/privacy_url", `{"privacy_url":"javascript:alert(1)"}`: "/privacy_url",
 		`{"flags":["Coach"]}`: "/flags", `{"flags":["a b"]}`: "/flags", `{"default_flags":["admin"]}`: "/default_flags", `{"default_flags":["unknown"]}`: "/default_flags",
@@ -63,6 +66,7 @@ func TestFlagsAreDescribed(t *testing.T) {
 	b.Call("GET", "/admin/settings", nil).Shows("keep it, also for applications, until you remove it on their page")
 	w.AddUser("bob", "coach")
 	put(`{"flag_descriptions":{"activity":"","admin":""}}`, map[string]any{"admin": admin, "coach": "Trains others."})
+	b.Send("PUT", "/api/admin/settings", "application/json", `{"flags":[],"default_flags":[],"flag_descriptions":{"coach":"x"}}`).Is(400).Shows(`"/flag_descriptions/coach"`)
 	put(`{"flags":[],"default_flags":[]}`, map[string]any{"admin": admin})
 	// Who has a removed flag keeps it until it is taken on their page.
 	b.Call("GET", "/admin/users/root1", nil).Hides(`value="coach"`)

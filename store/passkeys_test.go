@@ -215,6 +215,7 @@ func TestLastWayInStays(t *testing.T) {
 		got, err := s.PasskeysElsewhere(ctx, hosts)
 		must(t, err)
 		same(t, "got", got, (account.PasskeysElsewhere{Passkeys: 1, Members: 1, LockedOut: 1}))
+		same(t, "warning", got.String()+account.PasskeysElsewhere{}.String(), "1 passkeys of 1 members belong to another host; 1 of these members have no other way in than a recovery code")
 		want(t, s.RemovePassword(ctx, eve.Sub, "another", hosts, account.NewFactor{Now: noon, Audit: act("password.remove")}), account.ErrInvalidCredentials)
 		// A session needs the passkey, whatever was proven otherwise.
 		n := newSession(eve.Sub)

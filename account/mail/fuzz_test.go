@@ -28,6 +28,9 @@ func FuzzAddress(f *testing.F) {
 		if invite.Admits(email) && (!strings.EqualFold(Domain(email), "sk.example") || strings.ContainsAny(email, "%!\"\\")) {
 			t.Fatalf("%q is of the domain", email)
 		}
+		if joins, err := invite.AddressOf("", email); (err == nil) != invite.Admits(email) || err == nil && joins != email {
+			t.Fatalf("%q joins with %q: %v", email, joins, err)
+		}
 		from := &netmail.Address{Address: "id@example.org"}
 		sent, err := encode(from, Message{To: email, Subject: "Hello", Text: "Hello", Language: "en"}, time.Unix(0, 0))
 		if err != nil {

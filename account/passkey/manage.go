@@ -131,7 +131,7 @@ func (s *Service) createdPasskey(
 		session.Mediation, session.UserVerification = protocol.MediationConditional, protocol.VerificationPreferred
 	}
 	got, err := s.party.CreateCredential(passkeyUser{User: account.User{Sub: begun.Sub}}, session, answer)
-	if err != nil || len(got.ID) == 0 || len(got.ID) > maxCredentialID {
+	if err != nil {
 		return k, account.ErrInvalidPasskey
 	}
 	if err := s.spendCeremony(ctx, begun); err != nil {

@@ -396,7 +396,7 @@ func (row ImportRow) change() account.UserChange {
 		}
 	}
 	for name, value := range row.Members {
-		if strings.HasPrefix(name, account.AttributePrefix) && value != "" {
+		if strings.HasPrefix(name, account.AttributePrefix) {
 			change[name] = value
 		}
 	}
@@ -418,7 +418,7 @@ func readBool(s string) (bool, error) {
 func readTime(s string) (time.Time, error) {
 	for _, form := range []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05Z07", time.DateTime,
 		"2006-01-02T15:04:05", time.DateOnly} {
-		if t, err := time.Parse(form, s); err == nil && t.Year() >= 1970 && t.Year() < 10000 {
+		if t, err := time.Parse(form, s); err == nil && t.Year() >= 1970 {
 			return t.UTC().Truncate(time.Second), nil
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -112,11 +111,8 @@ func readRecords(text string, separator rune, skipped int) (records [][]string, 
 			break
 		}
 	}
-	switch bad, ok := errors.AsType[*csv.ParseError](err); {
-	case ok:
+	if bad, ok := errors.AsType[*csv.ParseError](err); ok { // otherwise io.EOF
 		return nil, nil, errQuotes.With(openQuotes, "line", bad.StartLine+skipped)
-	case !errors.Is(err, io.EOF):
-		return nil, nil, err
 	}
 	return records, numbers, nil
 }

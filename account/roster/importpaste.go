@@ -49,8 +49,7 @@ func splitAddress(m map[string]string) {
 	if strings.Contains(email, "@") || !strings.Contains(name, "@") || email != "" && len(words) > 1 {
 		return
 	}
-	last := len(words) - 1
-	if email == "" && strings.Contains(words[last], "@") {
+	if last := len(words) - 1; email == "" {
 		name, email = strings.Join(words[:last], " "), words[last]
 	} else {
 		name, email = email, name

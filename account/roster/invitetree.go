@@ -58,11 +58,7 @@ func (a *Administration) RevokeInvite(ctx context.Context, by account.Caller, ty
 	if err != nil {
 		return err
 	}
-	code := account.CanonicalInviteCode(typed)
-	if code == "" {
-		return account.ErrInviteNotFound
-	}
-	_, err = a.Store().RevokeInvite(ctx, code, row)
+	_, err = a.Store().RevokeInvite(ctx, account.CanonicalInviteCode(typed), row)
 	return web.Noted(ctx, "invite_revoked", err)
 }
 

@@ -76,6 +76,8 @@ func TestFileIsReadAsSpreadsheetsSaveIt(t *testing.T) {
 		"CR and a line break":   {"handle;display_name;email\rmax;\"Müller,\nMax\";max@example.org\r", ""},
 		"spaces":                {"handle;display_name;email\nmax;\u00a0Müller, Max\u00a0;max@example.org\u00a0\n", ""},
 		"Numbers":               {"\ufeffhandle;display_name;email\r\nmax;\"Müller, Max\";max@example.org\r\n", ""},
+		"CR within a cell":      {"handle;display_name;email\nmax;Müller,\rMax;max@example.org\n", ""},
+		"no separator":          {"sep=:\n" + lines, ""},
 		"bars":                  {strings.ReplaceAll(lines, ";", "|"), ""},
 		"a title":               {"TSV Neustadt Mitgliederliste 2026;;\n\n" + lines, ""},
 		"read as Latin-1":       {"handle;display_name;email\nmax;MÃ¼ller;max@example.org\n", "Line 2: “Ã¼” is a letter that another program has damaged. Take the original list, and save it as CSV UTF-8."},
