@@ -200,7 +200,7 @@ func TestPageAfterANewPasswordNamesTheAddressOfAThief(t *testing.T) {
 	owner.Page("/account/security?notice=password-changed").Is(200).Hides(`id="own-address"`)
 }
 
-// A mailbox that somebody chose lately gets no code after an administrator has taken the account out of wrong hands.
+// A mailbox that somebody chose recently gets no code after an administrator has taken the account out of wrong hands.
 func TestMailboxOfAThiefGetsNoCodeAfterAnAdministratorsRemedy(t *testing.T) {
 	for name, remedy := range map[string]func(a *roster.Administration, u account.User) error{
 		"end all": func(a *roster.Administration, u account.User) error {

@@ -109,7 +109,7 @@ func TestOwnClaimsWithAScope(t *testing.T) {
 	}
 }
 
-// The scope groups tells whether somebody has a flag only if the client's groups name that flag.
+// The scope groups reveals whether somebody has a flag only if the client's groups name that flag.
 func TestGroupsCoverNoFlagThatTheyLeaveOut(t *testing.T) {
 	s := startService(t, serviceOptions{})
 	s.addUser("ada", account.FlagActivity)
