@@ -163,6 +163,8 @@ type EndStore interface {
 	// EndDue ends what depends on accounts and flags that have ended: EndAccount and EndFlags, with an audit
 	// row each. It returns when something ends next, zero: nothing does.
 	EndDue(ctx context.Context) (next time.Time, err error)
+	// AccessChanged receives a value when this process has changed flags or ends.
+	AccessChanged() <-chan struct{}
 	// ClockSettled reports whether the clock is trusted with what cannot be undone. It is not for an hour,
 	// with a warning in the log, after the wall clock has moved by more than a day against the monotonic one
 	// since the last call, and at the first call after a gap of more than 30 days to the last row.

@@ -57,6 +57,7 @@ type Store struct {
 	// revocationsNoted is the time up to which noteRevocations has checked, in Unix seconds.
 	revocationsNoted atomic.Int64
 	watch            *clock.Watch
+	accessChanged    chan struct{} // see AccessChanged
 }
 
 var (
@@ -75,7 +76,9 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{DB: db, sealer: seal.New(o.DataKey), watch: clock.NewWatch(o.Monotonic)}, nil
+	return &Store{
+		DB: db, sealer: seal.New(o.DataKey), watch: clock.NewWatch(o.Monotonic), accessChanged: make(chan struct{}, 1),
+	}, nil
 }
 
 // A released migration is never edited.

@@ -413,7 +413,7 @@ func (s *Store) changeAccessOf(
 	if slices.ContainsFunc(subs, invalidKey) {
 		return account.ErrUserNotFound
 	}
-	return s.write(ctx, doing, func(tx *engine.Tx) {
+	err := s.write(ctx, doing, func(tx *engine.Tx) {
 		tx.Exec("UPDATE locks SET taken = taken + 1 WHERE name = 'administrators'")
 		if len(subs) > 0 {
 			checkActor(tx, rows[subs[0]], subs...)
@@ -422,7 +422,15 @@ func (s *Store) changeAccessOf(
 			do(tx, users)
 		}
 	})
+	select {
+	case s.accessChanged <- struct{}{}:
+	default:
+	}
+	return err
 }
+
+// AccessChanged implements account.Store.
+func (s *Store) AccessChanged() <-chan struct{} { return s.accessChanged }
 
 // keepAdministrator returns account.ErrLastAdmin if, besides those who lose by an act, there is no administrator who
 // can sign in and stays one without an end: two with an end would leave nobody. One who has never set a password, or

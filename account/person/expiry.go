@@ -29,6 +29,7 @@ func (s *Service) WatchEnds(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-s.Store().AccessChanged(): // perhaps by an end before the next one
 		case <-time.After(wait):
 		}
 	}

@@ -38,6 +38,7 @@ func TestEndedAccountHasNoSessionAndReadsWhomToAsk(t *testing.T) {
 	}
 	same(t, "status bit", statusBit(w, b.Cookies["cairn_session"]), 1)
 	setEnd(w, "ada", time.Time{})
+	same(t, "the watch is told of other ends", len(w.Store.AccessChanged()), 1)
 	w.Browser().Login("ada", accounttest.Password).Is(200)
 	if b.IsSignedIn() {
 		t.Error("the old session came back")
