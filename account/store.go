@@ -36,8 +36,7 @@ type BulkStore interface {
 // Store is the database of this package. Every method does everything or nothing. Times are UTC in
 // whole seconds. Errors are the sentinels named at each method. Any other error wraps
 // ErrUnavailable, or context.Canceled if the caller gave up, and must never be read as "not found".
-// Lookups with an empty key return the not-found sentinel without a query. Deleted users are never
-// returned.
+// Lookups with an empty key return the not-found sentinel. Deleted users are never returned.
 //
 // What may happen only once (an invite, a reset code, the last administrator, a handle, the invite
 // limit) is guaranteed under any concurrency, also by several processes that share the database.

@@ -46,9 +46,6 @@ func (s *Store) AllowClients(ctx context.Context, a provider.Allowance, audit ac
 		for _, uri := range a.APIs {
 			const reason = "there is no such API: cairn api list shows them"
 			none := &provider.RegistrationError{Member: "apis", Value: uri, Reason: reason}
-			if invalidKey(uri) {
-				tx.Refuse(none)
-			}
 			tx.Expect(tx.Exec("UPDATE apis SET name = name WHERE uri = ?", uri), none)
 		}
 		set := clause.AssignmentColumns([]string{"scopes", "apis"})
@@ -61,9 +58,6 @@ func (s *Store) AllowClients(ctx context.Context, a provider.Allowance, audit ac
 // DisallowClients removes an allowance and, as RemoveClient does, the clients that no other one admits. It returns
 // their ids, or provider.ErrClientNotFound if there is no such allowance.
 func (s *Store) DisallowClients(ctx context.Context, url string, audit account.Audit) ([]string, error) {
-	if invalidKey(url) {
-		return nil, provider.ErrClientNotFound
-	}
 	err := s.write(ctx, "disallow clients", func(tx *engine.Tx) {
 		tx.Expect(tx.Exec("DELETE FROM client_allowances WHERE url = ?", url), provider.ErrClientNotFound)
 		insertAudit(tx, audit)

@@ -190,9 +190,12 @@ func TestRegistrationsChangeWithTheirAuditRows(t *testing.T) {
 		must(t, s.UpdateClient(ctx, c, act("client.update")))
 		must(t, s.UpdateClient(ctx, c, act("client.update"))) // nothing to write
 		must(t, s.UpdateClient(ctx, &stale, act("client.update")))
-		rows, err := s.AuditLog(ctx, account.AuditQuery{Kind: "client.update", Limit: 5})
+		must(t, s.UpdateAPI(ctx, a, act("api.update")))
+		must(t, s.UpdateAPI(ctx, a, act("api.update")))
+		want(t, s.UpdateAPI(ctx, &another, act("api.update")), provider.ErrAPINotFound)
+		rows, err := s.AuditLog(ctx, account.AuditQuery{Limit: 3})
 		must(t, err)
-		if len(rows) != 2 || rows[1].Detail != "trusted=on" || rows[0].Detail != "trusted=off" {
+		if len(rows) != 3 || rows[2].Detail != "trusted=on" || rows[1].Detail != "trusted=off" || rows[0].Action != "api.update" {
 			t.Errorf("rows %+v", rows)
 		}
 	})

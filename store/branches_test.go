@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -66,12 +67,12 @@ func TestBranchOfInvites(t *testing.T) {
 		if n != 3 || again != 0 || left != 3 {
 			t.Errorf("revoked %d, then %d; %d are left", n, again, left)
 		}
-		rows, err := s.Count("SELECT count(*) FROM audit WHERE action = 'invite.revoke_branch' AND detail = '3'")
+		rows, err := s.Texts("SELECT detail FROM audit WHERE action = 'invite.revoke_branch'")
 		must(t, err)
 		used, err := s.Count("SELECT count(*) FROM invites WHERE used_at > 0")
 		must(t, err)
-		if rows != 1 || used != 3 {
-			t.Errorf("%d audit rows, %d used invites", rows, used)
+		if !slices.Equal(rows, []string{"3"}) || used != 3 {
+			t.Errorf("audit rows %q, %d used invites", rows, used)
 		}
 
 		// Whose inviter is deleted stands at the root, unless they have invited nobody who is left.

@@ -218,9 +218,6 @@ func readClients(db *gorm.DB, now int64, and string, args ...any) ([]*provider.C
 // authenticate with one are removed. It returns provider.ErrClientNotFound or the *provider.RegistrationError of
 // Client.Check. The detail of its audit row is the Changes; without any, nothing is written.
 func (s *Store) UpdateClient(ctx context.Context, c *provider.Client, a account.Audit) error {
-	if invalidKey(c.ID) {
-		return provider.ErrClientNotFound
-	}
 	if err := c.Check(); err != nil {
 		return fmt.Errorf("update client: %w", err)
 	}

@@ -69,7 +69,7 @@ func (s *Store) DenyDevice(ctx context.Context, userHash []byte, now time.Time) 
 
 // PollDevice implements provider.DeviceStore. Another client's request is not found.
 func (s *Store) PollDevice(ctx context.Context, codeSignature, clientID string, now time.Time) error {
-	if invalidKey(codeSignature) || invalidKey(clientID) {
+	if invalidKey(codeSignature) {
 		return provider.ErrNotFound
 	}
 	lock := ""

@@ -114,6 +114,7 @@ func TestMailedCodeProvesTheAddress(t *testing.T) {
 			u := newUser(c.handle)
 			u.PasswordHash = ""
 			must(t, s.CreateUser(ctx, u, act("user.create")))
+			want(t, s.CreateMailedResetCode(ctx, 0, u.Sub, "former@example.org", []byte("code"), noon.Add(time.Hour), noon), account.ErrUserNotFound)
 			if c.mailed {
 				must(t, s.CreateMailedResetCode(ctx, 0, u.Sub, u.Email, []byte("code"), noon.Add(time.Hour), noon))
 			} else {

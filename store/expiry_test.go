@@ -41,6 +41,7 @@ func TestEndedAccountIsASuspendedOne(t *testing.T) {
 		ctx := t.Context()
 		h, bystander := equip(t, s, "ada"), equip(t, s, "bob")
 		sub := h.user.Sub
+		must(t, s.Exec("UPDATE users SET email_verified = (1 = 1)"))
 		invite := addInvite(t, s, sub)
 		ends := noon.Add(20 * time.Second)
 		must(t, s.SetEnd(ctx, sub, ends, noon, act("user.end")))
@@ -206,13 +207,16 @@ func TestOpenInvitesEndWithTheFlagOfAdministrators(t *testing.T) {
 		ctx := t.Context()
 		addUser(t, s, "root", account.FlagAdmin)
 		u := addUser(t, s, "ada")
-		admin := account.FlagChange{account.FlagAdmin: {On: true, SetEnd: true, EndsAt: noon.Add(time.Second)}}
+		admin := account.FlagChange{account.FlagAdmin: {On: true, SetEnd: true, EndsAt: noon.Add(time.Minute)}}
 		_, err := s.SetFlags(ctx, u.Sub, admin, noon, act("user.flags"))
 		must(t, err)
 		i, err := account.NewInvite(u.Sub, "", noon)
 		must(t, err)
 		i.ByAdmin = true
 		must(t, s.CreateInvite(ctx, i, -1, act("invite.create")))
+		admin[account.FlagAdmin] = account.FlagState{On: true, SetEnd: true, EndsAt: noon.Add(time.Second)}
+		_, err = s.SetFlags(ctx, u.Sub, admin, noon, act("user.flags"))
+		must(t, err)
 		_, err = s.Invite(ctx, i.Code)
 		must(t, err)
 		pass(time.Second)

@@ -18,9 +18,6 @@ import (
 // Factors implements account.Store.
 func (s *Store) Factors(ctx context.Context, sub string) (account.Factors, error) {
 	var f account.Factors
-	if invalidKey(sub) {
-		return f, nil
-	}
 	var counts struct {
 		Hosts  string
 		Codes  int
@@ -218,9 +215,6 @@ func (s *Store) AddTOTP(ctx context.Context, sub string, t account.TOTP, n accou
 
 // UseTOTP implements account.Store.
 func (s *Store) UseTOTP(ctx context.Context, sub string, step int64, now time.Time) (later bool, err error) {
-	if invalidKey(sub) {
-		return false, nil
-	}
 	err = s.writeOne(ctx, "accept time step", func(db *gorm.DB) error {
 		use := db.Exec(`UPDATE totp SET last_step = ?, last_used_at = ?
 			WHERE sub = ? AND last_step < ?`, step, toUnix(now), sub, step)
@@ -254,9 +248,6 @@ func (s *Store) ReplaceRecoveryCodes(
 func (s *Store) RecoveryCode(
 	ctx context.Context, sub, name string, hash []byte,
 ) (code account.RecoveryCode, left int, err error) {
-	if invalidKey(sub) {
-		return code, 0, nil
-	}
 	var rows []account.RecoveryCode
 	err = s.conn(ctx).Raw("SELECT name, hash FROM recovery_codes WHERE sub = ? AND used_at = 0", sub).Find(&rows).Error
 	for _, r := range rows {
@@ -271,9 +262,6 @@ func (s *Store) RecoveryCode(
 func (s *Store) UseRecoveryCode(
 	ctx context.Context, sub string, hash []byte, now time.Time, a account.Audit,
 ) (bool, error) {
-	if invalidKey(sub) {
-		return false, nil
-	}
 	err := s.write(ctx, "use recovery code", func(tx *engine.Tx) {
 		tx.Expect(tx.Exec(`UPDATE recovery_codes SET used_at = ?
 			WHERE sub = ? AND hash = ? AND used_at = 0`, toUnix(now), sub, hash), account.ErrFactorNotFound)

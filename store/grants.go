@@ -47,7 +47,7 @@ func takeGrant(c *engine.Columns, now int64) *provider.Grant {
 var insertGrant = engine.NewQuery(`INSERT INTO grants (id, client_id, sub, sid, requested_scope, granted_scope, offline,
 		code_sig, code_expires_at, redirect_uri, code_challenge, code_challenge_method, nonce, acr, amr, claims,
 		auth_time, arrived_at, created_at, sweep_at, dpop_jkt)
-	SELECT ?, ?, s.sub, s.id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+	SELECT ?, ?, s.sub, s.id, ?, ?, ?, ?, ?, ?, ?, '', ?, ?, ?, ?, ?, ?, ?, ?, ?
 	FROM sessions s WHERE s.id = ? AND s.sub = ? AND s.token_hash = ? AND s.ended_at = 0`,
 	" FOR SHARE") // whoever ends the session waits, and then finds the grant to revoke
 
@@ -122,9 +122,6 @@ func toldKeys(a *account.Audit) []any {
 func (s *Store) LivingGrants(
 	ctx context.Context, sub, sessionID, clientID string, now time.Time,
 ) ([]provider.Grant, error) {
-	if invalidKey(sub) || invalidKey(sessionID) || invalidKey(clientID) {
-		return nil, nil
-	}
 	var rows []struct {
 		GrantedScope, Resources, RedirectURI string
 		Longer                               bool
@@ -147,21 +144,14 @@ func (s *Store) LivingGrants(
 
 // addGrant runs more than one statement if the grant is for APIs.
 func addGrant(w *engine.Statements, g *provider.Grant) error {
-	if invalidKey(g.CodeSignature) || invalidKey(g.Sub) || invalidKey(g.SessionID) {
-		return account.ErrSessionNotFound
-	}
 	var nonce []byte
 	if g.Nonce != "" {
 		nonce = []byte(g.Nonce)
 	}
-	method := ""
-	if g.CodeChallenge != "" {
-		method = "S256"
-	}
 	scope := strings.Join(g.Scopes, " ")
 	n, err := w.Exec(insertGrant,
 		g.ID, g.ClientID, scope, scope, slices.Contains(g.Scopes, "offline_access"),
-		g.CodeSignature, toUnix(g.CodeExpires), g.RedirectURI, g.CodeChallenge, method, nonce, g.ACR,
+		g.CodeSignature, toUnix(g.CodeExpires), g.RedirectURI, g.CodeChallenge, nonce, g.ACR,
 		strings.Join(g.AMR, " "), g.Claims, toUnix(g.AuthTime), toUnix(g.AuthTime), toUnix(g.CreatedAt),
 		toUnix(g.CodeExpires), g.DPoPJKT,
 		g.SessionID, g.Sub, g.SessionToken)
@@ -241,9 +231,6 @@ func (s *Store) SpendCode(ctx context.Context, grantID string, issued []provider
 
 // RotateRefreshToken implements provider.GrantStore.
 func (s *Store) RotateRefreshToken(ctx context.Context, grantID, signature string, issued []provider.Token) error {
-	if invalidKey(signature) {
-		return provider.ErrNotFound
-	}
 	now := s.Now()
 	args := []any{now, signature, kindRefresh, grantID, now}
 	return s.spendOnce(ctx, "rotate refresh token", grantID, issued, rotateToken, args,
@@ -259,9 +246,6 @@ var keepToken = engine.NewQuery(`UPDATE tokens SET expires_at = ?
 func (s *Store) KeepRefreshToken(
 	ctx context.Context, grantID, signature string, expires time.Time, issued []provider.Token,
 ) error {
-	if invalidKey(signature) {
-		return provider.ErrNotFound
-	}
 	args := []any{toUnix(expires), signature, kindRefresh, grantID}
 	return s.spendOnce(ctx, "keep refresh token", grantID, issued, keepToken, args,
 		rotated, map[string]any{"sig": signature, "kind": kindRefresh})
@@ -279,7 +263,7 @@ func (s *Store) spendOnce(
 	ctx context.Context, doing, grantID string, issued []provider.Token,
 	spend engine.Query, spendArgs []any, reused string, reusedArgs map[string]any,
 ) error {
-	if invalidKey(grantID) {
+	if slices.ContainsFunc(spendArgs, func(v any) bool { key, is := v.(string); return is && invalidKey(key) }) {
 		return provider.ErrNotFound
 	}
 	tokens, err := tokenValues(grantID, issued, s.Now())
@@ -324,7 +308,7 @@ const (
 func tokenValues(grantID string, issued []provider.Token, now int64) ([]any, error) {
 	values := make([]any, 0, len(tokenTypes)*len(issued))
 	for _, t := range issued {
-		if invalidKey(t.Signature) || t.Expires.IsZero() {
+		if t.Expires.IsZero() {
 			return nil, errBadToken
 		}
 		kind := kindAccess
@@ -382,14 +366,13 @@ func addSpent(spend string, parameters, n int) string {
 }
 
 // errBadToken is wrapped with account.ErrUnavailable.
-var errBadToken = errors.New("a token needs a signature, an expiry and a client")
+var errBadToken = errors.New("a token needs an expiry and a client")
 
 // CreateClientToken implements provider.GrantStore. Only its client can revoke such a grant: it has
 // a table of its own, without a user.
 func (s *Store) CreateClientToken(ctx context.Context, t *provider.Token) error {
 	const doing = "create client token"
-	if invalidKey(t.Signature) || t.Expires.IsZero() || t.Refresh ||
-		invalidKey(t.Grant.ID) || invalidKey(t.Grant.ClientID) {
+	if t.Expires.IsZero() || t.Refresh || invalidKey(t.Grant.ID) || invalidKey(t.Grant.ClientID) {
 		return fail(doing, errBadToken)
 	}
 	forAPIs := len(t.Audience) > 0

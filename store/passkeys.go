@@ -33,9 +33,6 @@ func (r passkeyRow) passkey() account.Passkey { return account.Passkey(r) }
 
 // Passkeys implements account.Store.
 func (s *Store) Passkeys(ctx context.Context, sub string) ([]account.Passkey, error) {
-	if invalidKey(sub) {
-		return []account.Passkey{}, nil
-	}
 	var rows []passkeyRow
 	err := s.conn(ctx).Raw("SELECT "+passkeyColumns+` FROM passkeys WHERE sub = ?
 		ORDER BY created_at, id`, sub).Find(&rows).Error

@@ -13,9 +13,6 @@ import (
 
 // UpgradeHash implements account.Store.
 func (s *Store) UpgradeHash(ctx context.Context, sub, old, hash string) error {
-	if invalidKey(sub) || invalidKey(old) {
-		return nil
-	}
 	return s.writeOne(ctx, "upgrade password hash", func(db *gorm.DB) error {
 		return db.Exec(`UPDATE users SET password_hash = ?
 			WHERE sub = ? AND password_hash = ? AND deleted_at = 0`, hash, sub, old).Error
@@ -39,11 +36,8 @@ func (s *Store) ForeignHash(ctx context.Context, after string) (string, error) {
 func (s *Store) ChangePassword(
 	ctx context.Context, sub, old, hash string, keep *account.Session, now time.Time, a account.Audit,
 ) error {
-	if invalidKey(sub) || invalidKey(old) {
+	if invalidKey(old) {
 		return account.ErrInvalidCredentials
-	}
-	if keep != nil && invalidKey(keep.ID) {
-		return account.ErrSessionNotFound
 	}
 	if keep != nil {
 		a.Session = keep.ID
@@ -74,7 +68,7 @@ func (s *Store) RemovePassword(
 ) error {
 	return s.act(ctx, "remove password", n.Audit, func(tx *engine.Tx) {
 		u := lockedUser(tx, sub)
-		if u.PasswordHash != old || old == "" {
+		if u.PasswordHash != old {
 			tx.Refuse(account.ErrInvalidCredentials)
 		}
 		keepWayIn(tx, sub, rpIDs)

@@ -16,9 +16,6 @@ type preferenceRow struct{ Sub, Name, Value string }
 
 func preferencesOf(db *gorm.DB, sub string) (map[string]string, error) {
 	out := map[string]string{}
-	if invalidKey(sub) {
-		return out, nil
-	}
 	var rows []preferenceRow
 	err := db.Raw("SELECT name, value FROM preferences WHERE sub = ?", sub).Find(&rows).Error
 	for _, r := range rows {

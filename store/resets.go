@@ -33,7 +33,7 @@ func setResetCode(tx *engine.Tx, sub, session string, hash []byte, expires, now 
 
 // validCode returns the user of a valid code, whose account has not ended by the clock. ErrInvalidResetCode.
 func validCode(db *gorm.DB, handle string, hash []byte, now time.Time, clock int64) (sub string, err error) {
-	if invalidKey(handle) || len(hash) == 0 {
+	if invalidKey(handle) {
 		return "", account.ErrInvalidResetCode
 	}
 	found := db.Raw(`SELECT u.sub FROM users u
@@ -115,7 +115,7 @@ func (s *Store) resetPassword(
 func verifyEmailByCode(tx *engine.Tx, sub string) {
 	u, err := userBy(tx.DB, "u.sub", sub, tx.Now())
 	tx.Refuse(err)
-	if u.Email != "" && !u.EmailVerified && !emailTaken(tx, u.Email, sub) {
+	if !u.EmailVerified && !emailTaken(tx, u.Email, sub) {
 		tx.Exec("UPDATE users SET email_verified = (1 = 1), email_asked_at = 0 WHERE sub = ?", sub)
 	}
 }
@@ -125,9 +125,6 @@ func verifyEmailByCode(tx *engine.Tx, sub string) {
 func (s *Store) CreateMailedResetCode(
 	ctx context.Context, mail int64, sub, email string, hash []byte, expires, now time.Time,
 ) error {
-	if invalidKey(sub) || invalidKey(email) {
-		return account.ErrUserNotFound
-	}
 	return s.write(ctx, "create mailed reset code", func(tx *engine.Tx) {
 		u := lockedUser(tx, sub)
 		if u.Email != email || !u.EmailVerified && u.PasswordHash != "" || u.Suspended() {

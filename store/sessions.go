@@ -77,7 +77,7 @@ func signedIn(tx *engine.Tx, n *account.Session, verifiedHash string) {
 		tx.Refuse(account.ErrUserNotFound)
 		return
 	}
-	if verifiedHash == account.NoPassword && multi == 0 {
+	if verifiedHash == "" || verifiedHash == account.NoPassword && multi == 0 {
 		tx.Refuse(account.ErrInvalidCredentials) // no password proves a user who has none
 		return
 	}
@@ -115,9 +115,6 @@ func signedIn(tx *engine.Tx, n *account.Session, verifiedHash string) {
 
 // CreateSession implements account.Store.
 func (s *Store) CreateSession(ctx context.Context, n *account.Session, verifiedHash string, a account.Audit) error {
-	if verifiedHash == "" {
-		return account.ErrInvalidCredentials
-	}
 	return s.write(ctx, "create session", func(tx *engine.Tx) {
 		signedIn(tx, n, verifiedHash)
 		signOutSurplus(tx, n.Sub, account.MaxSessions-1, n.AuthTime)
@@ -128,14 +125,8 @@ func (s *Store) CreateSession(ctx context.Context, n *account.Session, verifiedH
 
 // Reauthenticate implements account.Store.
 func (s *Store) Reauthenticate(ctx context.Context, n *account.Session, verifiedHash string, a account.Audit) error {
-	if verifiedHash == "" {
-		return account.ErrInvalidCredentials
-	}
 	return s.write(ctx, "sign in again", func(tx *engine.Tx) {
 		signedIn(tx, n, verifiedHash)
-		if invalidKey(n.ID) {
-			tx.Refuse(account.ErrSessionNotFound)
-		}
 		former := s.lockToken(tx, n, n.AuthTime)
 		revoke(tx, []revocation{former})
 		n.LastSeenAt = n.AuthTime
@@ -225,9 +216,6 @@ func (s *Store) Session(ctx context.Context, id string) (account.Session, accoun
 
 // SessionByLoginHash implements account.Store.
 func (s *Store) SessionByLoginHash(ctx context.Context, hash []byte) (account.Session, account.User, error) {
-	if len(hash) == 0 {
-		return account.Session{}, account.User{}, account.ErrSessionNotFound
-	}
 	return s.identity(ctx, readLoginSession, hash)
 }
 
@@ -238,9 +226,6 @@ var sessionColumns = engine.ColumnsOf[sessionRow]("s")
 
 // Sessions implements account.Store.
 func (s *Store) Sessions(ctx context.Context, sub string, now time.Time) ([]account.Session, error) {
-	if invalidKey(sub) {
-		return []account.Session{}, nil
-	}
 	var rows []sessionRow
 	query := "SELECT " + sessionColumns + " " + newestSessions + " ORDER BY s.created_at DESC, s.id DESC LIMIT ?"
 	err := s.conn(ctx).Raw(query, sub, toUnix(now), account.MaxSessions).Find(&rows).Error
@@ -273,7 +258,7 @@ func (s *Store) TouchSessions(ctx context.Context, seen map[string]time.Time) er
 
 // KnownAddress implements account.Store.
 func (s *Store) KnownAddress(ctx context.Context, sub, address string, since time.Time) (bool, error) {
-	if invalidKey(sub) || invalidKey(address) {
+	if invalidKey(address) {
 		return false, nil
 	}
 	var found []int
@@ -287,9 +272,6 @@ func (s *Store) KnownAddress(ctx context.Context, sub, address string, since tim
 
 // RecentSignIn implements account.Store.
 func (s *Store) RecentSignIn(ctx context.Context, address, agent string, since time.Time) (found bool, err error) {
-	if invalidKey(address) {
-		return false, nil
-	}
 	err = s.conn(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM sessions WHERE address = @address AND auth_time >= @since
 		AND (@agent = '' OR user_agent = @agent AND ended_at = 0))`,
 		map[string]any{"address": address, "agent": sanitize(agent), "since": toUnix(since)}).Find(&found).Error

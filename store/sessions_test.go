@@ -94,6 +94,11 @@ func TestSecondFactorIsAConditionOfEverySession(t *testing.T) {
 		both := newSession(u.Sub)
 		both.AMR = []string{account.MethodPassword, account.MethodOTP, account.MethodMultiFactor}
 		must(t, s.CreateSession(ctx, both, u.PasswordHash, act("session.create")))
+		alone := newSession(u.Sub)
+		alone.AMR = []string{account.MethodPassword}
+		want(t, s.CreateSession(ctx, alone, "wrong", act("session.create")), account.ErrInvalidCredentials)
+		must(t, s.Exec("UPDATE users SET password_disowned_at = 1"))
+		want(t, s.CreateSession(ctx, alone, u.PasswordHash, act("session.create")), account.ErrInvalidCredentials)
 	})
 }
 
@@ -354,6 +359,8 @@ func TestDisownedSessionLeavesNothing(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, h := t.Context(), equip(t, s, "ada")
 		must(t, s.EndSession(ctx, h.user.Sub, h.session.ID, noon, act("session.end")))
+		_, err := s.DisownSession(ctx, h.user.Sub, h.session.ID, h.user.Email, account.ResetCode{}, time.Hour, noon, act("session.not_me"))
+		want(t, err, account.ErrInvalidLink) // the address is not verified
 		must(t, s.Exec("UPDATE users SET email_verified = (1 = 1)"))
 		at, by := noon.Add(time.Minute), act("session.not_me")
 		for i := range 2 { // a link is opened twice
@@ -369,7 +376,7 @@ func TestDisownedSessionLeavesNothing(t *testing.T) {
 		}
 		checkTaken(t, s, h)
 		code := account.NewResetCode(at)
-		_, err := s.DisownSession(ctx, h.user.Sub, h.session.ID, h.user.Email, code, time.Hour, at, by)
+		_, err = s.DisownSession(ctx, h.user.Sub, h.session.ID, h.user.Email, code, time.Hour, at, by)
 		want(t, err, account.ErrInvalidLink) // after an hour
 		n := newSession(h.user.Sub)
 		n.AMR = []string{account.MethodPassword}

@@ -78,8 +78,8 @@ func TestUpgradeLosesNothing(t *testing.T) {
 		equal(t, "expected", c, expected)
 		n, u, err := s.Session(ctx, "s1")
 		must(t, err)
-		if diff := cmp.Diff(account.User{Sub: "u1", Handle: "ada", DisplayName: "Ada", PasswordHash: "hash", Flags: []string{"admin"}, CreatedAt: noon, UpdatedAt: noon}, u); diff != "" {
-			t.Error(diff)
+		if diff := cmp.Diff(account.User{Sub: "u1", Handle: "ada", DisplayName: "Ada", PasswordHash: "hash", Flags: []string{"admin"}, CreatedAt: noon, UpdatedAt: noon}, u); diff != "" || !slices.Equal(n.AMR, []string{account.MethodPassword}) {
+			t.Error(n.AMR, diff)
 		}
 		revoked, err := s.RevokedIndices(ctx, 1)
 		must(t, err)

@@ -270,9 +270,7 @@ func lockUserOr(tx *engine.Tx, sub string, none error) {
 
 // lockedUser locks and returns a user.
 func lockedUser(tx *engine.Tx, sub string) account.User {
-	if lockUser(tx, sub); tx.Failed() {
-		return account.User{}
-	}
+	lockUser(tx, sub)
 	u, err := userBy(tx.DB, "u.sub", sub, tx.Now())
 	tx.Refuse(err)
 	return u
@@ -552,9 +550,6 @@ func (s *Store) DeleteUser(ctx context.Context, sub string, now time.Time, a acc
 
 // HasPasskey implements account.Store.
 func (s *Store) HasPasskey(ctx context.Context, sub string, rpIDs []string) (bool, error) {
-	if invalidKey(sub) {
-		return false, nil
-	}
 	var found []int
 	err := s.conn(ctx).Raw("SELECT 1 FROM passkeys WHERE sub = ? AND rp_id IN ? LIMIT 1", sub,
 		slices.Concat(rpIDs, []string{""})).Find(&found).Error

@@ -135,11 +135,14 @@ func TestInvalidKeysDoNotMatch(t *testing.T) {
 			want(t, err, account.ErrNotInitialized)
 			known, err := s.KnownAddress(ctx, u.Sub, key, time.Time{})
 			must(t, err)
-			if known {
-				t.Errorf("address %q is known", key)
+			added, err := s.NewUsersByEmail(ctx, key)
+			must(t, err)
+			if known || len(added) > 0 {
+				t.Errorf("address %q is known, or that of %v", key, added)
 			}
 			oddGrantKeys(t, s, key)
 		}
+		want(t, s.SuspendAll(ctx, "", noon, map[string]account.Audit{u.Sub: act("x"), "deleted": act("x")}), account.ErrUserNotFound)
 		if !live(t, s, n.ID) {
 			t.Error("the session of a bystander ended")
 		}
