@@ -267,6 +267,13 @@ func TestAnAdministratorWithoutAnEndIsKept(t *testing.T) {
 				given.Actor, given.Target, given.Detail = admins[kept].Handle, admins[1-kept].Handle, detail
 				must(t, s.Record(ctx, given, 0))
 			}
+			third := addUser(t, s, name("three", round), account.FlagAdmin) // with whom the end stays
+			must(t, s.Suspend(ctx, sub, "", noon, act("user.suspend")))
+			if read, err := s.UserBySub(ctx, admins[1-kept].Sub); err != nil || read.EndsAt.IsZero() && read.FlagEnds == nil {
+				t.Errorf("has no end beside one who stays: %+v, %v", read, err)
+			}
+			must(t, s.Unsuspend(ctx, sub, noon, act("user.unsuspend")))
+			must(t, s.DeleteUser(ctx, third.Sub, noon, act("user.delete")))
 			must(t, s.Suspend(ctx, sub, "", noon, act("user.suspend")))
 			if read, err := s.UserBySub(ctx, admins[1-kept].Sub); err != nil || !read.EndsAt.IsZero() ||
 				read.FlagEnds != nil {
