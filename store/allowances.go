@@ -104,9 +104,8 @@ func (s *Store) KeepDocumentClient(ctx context.Context, c *provider.Client) erro
 	if err != nil {
 		return err
 	}
-	same := kept.Name == c.Name && kept.AuthMethod == c.AuthMethod
-	same = same && slices.Equal(kept.RedirectURIs, c.RedirectURIs)
-	if same && slices.Equal(kept.Scopes, c.Scopes) && slices.Equal(kept.JWKS, c.JWKS) {
+	same := kept.Name == c.Name && slices.Equal(kept.RedirectURIs, c.RedirectURIs)
+	if same && slices.Equal(kept.Scopes, c.Scopes) && slices.Equal(kept.JWKS, c.JWKS) { // AuthJWT alone has keys
 		return nil
 	}
 	if err := c.Check(); err != nil {
