@@ -303,10 +303,8 @@ type listedRow struct {
 
 // idsOf returns the ids, and whether one has such an index.
 func idsOf(rows []listedRow) (ids []string, listed bool) {
-	for _, r := range rows {
-		ids, listed = append(ids, r.ID), listed || r.StatusList > 0
-	}
-	return ids, listed
+	listed = slices.ContainsFunc(rows, func(r listedRow) bool { return r.StatusList > 0 })
+	return each(rows, func(r listedRow) string { return r.ID }), listed
 }
 
 // purgeClient deletes the data of a removed client, its own row last. Deleting that row first would

@@ -112,6 +112,8 @@ func TestInvalidKeysDoNotMatch(t *testing.T) {
 			want(t, err, account.ErrUserNotFound)
 			_, err = s.UserBySub(ctx, key)
 			want(t, err, account.ErrUserNotFound)
+			_, err = s.UserByEmail(ctx, key)
+			want(t, err, account.ErrUserNotFound)
 			_, _, err = s.Session(ctx, key)
 			want(t, err, account.ErrSessionNotFound)
 			_, _, err = s.SessionByLoginHash(ctx, []byte(key))
