@@ -196,7 +196,7 @@ func (w *world) environment(n int) []string {
 		"SERVICE_OIDC_ISSUER=" + w.issuer, "SERVICE_DATABASE=" + w.databaseOf(n),
 		"SERVICE_OIDC_PRIVATE_KEY_FILE=key.pem",
 		"SERVICE_RATE_LIMITS=all=off,token=off,invite=off,login=off,login-address=off,login-account=off,sign-in=off," +
-			"device=off,register=off,reset=off,forgot=off",
+			"device=off,register=off,reset=off,forgot=off,acts=off",
 		"SERVICE_STATUS_TTL=" + statusTTL.String(), "SERVICE_SMTP_URL=smtp://" + w.mail.address,
 		"SERVICE_MAIL_FROM=club@example.org",
 	}
