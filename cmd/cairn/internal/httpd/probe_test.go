@@ -58,7 +58,7 @@ func TestProbeAnswersTheOperatorAlone(t *testing.T) {
 	for name, question := range map[string]string{
 		"none": "", "junk": "x.y", "another secret": seal([]byte(strings.Repeat("x", 48)), sealProbe, now, "nonce"), "the shared secret": seal(shared, sealProbe, now, "nonce"),
 		"an old one": seal(secret, sealProbe, now.Add(-61*time.Second), "nonce"), "one of tomorrow": seal(secret, sealProbe, now.Add(24*time.Hour), "nonce"),
-		"an answer": seal(secret, sealSeen, now, Seen{Nonce: "nonce"}), "of a sign-in": seal(secret, "signin", now, "nonce"), "altered": good[:len(good)-2] + "AA", "no text": seal(secret, sealProbe, now, 7),
+		"an answer": seal(secret, sealSeen, now, Seen{Nonce: "nonce"}), "of a sign-in": seal(secret, "signin", now, "nonce"), "altered": "x" + good[1:], "no text": seal(secret, sealProbe, now, 7),
 	} {
 		res, body := get(probePath, question)
 		if diff := cmp.Diff(nothing, body); diff != "" || res.StatusCode != http.StatusNotFound {
