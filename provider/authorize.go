@@ -278,8 +278,8 @@ func (p *Provider) readAuthorization(w http.ResponseWriter, r *http.Request) (*a
 		if err != nil {
 			return nil, err
 		}
-		if !req.returned || req.stale {
-			req.sealed = "" // made by a detour, or to be sealed anew
+		if !req.returned {
+			req.sealed = "" // made by a detour
 		}
 	}
 	if err := p.openPushed(r.Context(), req); err != nil {

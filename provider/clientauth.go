@@ -133,7 +133,7 @@ func readClientForm(w http.ResponseWriter, r *http.Request) error {
 // errInvalidClient with the reason for the log; other errors come from the database.
 func (p *Provider) authenticateClient(r *http.Request, form url.Values) (*Client, error) {
 	ctx := r.Context()
-	if form.Get("client_assertion") != "" || form.Get("client_assertion_type") != "" {
+	if form.Get("client_assertion") != "" {
 		return p.authenticateAssertion(ctx, r, form)
 	}
 	given, err := presentedCredentials(r, form)

@@ -116,11 +116,7 @@ func (e *explaining) explain(ctx context.Context, raw string) error {
 		return nil
 	}
 	proven := e.proveClient(ctx, e.req)
-	problem, known := web.ProblemOf(proven)
-	if proven != nil && (!known || errors.Is(proven, account.ErrUnavailable)) {
-		return fmt.Errorf("find client: %w", proven)
-	}
-	if err := e.explainClient(ctx); err != nil {
+	if err := e.explainClient(ctx); err != nil { // also that of proven, if reading failed
 		return err
 	}
 	if e.req.client != nil {
@@ -130,8 +126,6 @@ func (e *explaining) explain(ctx context.Context, raw string) error {
 				"These parameters have to be pushed (RFC 9126): in the address they are refused, as invalid_request.")
 		}
 		e.explainParameters()
-	} else if d := e.req.duplicate; d != "" {
-		e.wrong(d, "It is given more than once (RFC 6749 section 3.1).")
 	}
 	if e.Device {
 		e.SentTo = e.by.Issuer + deviceAuthorizationPath
@@ -144,6 +138,7 @@ func (e *explaining) explain(ctx context.Context, raw string) error {
 		return e.decide(ctx)
 	}
 	if proven != nil {
+		problem, _ := web.ProblemOf(proven)
 		e.Answer, e.Why = answerPage, problem.Detail
 		return nil
 	}
@@ -434,7 +429,7 @@ func (e *explaining) decide(ctx context.Context) error {
 		e.note("scope", "What the application gets outlives the session ("+proof.String()+"): the user must "+
 			"have signed in during the last 10 minutes, unless their session gave this client access of that kind "+
 			"before. They get a mail about it, once in 30 days.")
-		if within < 0 || within > account.FreshFor {
+		if within = min(within, account.FreshFor); within < 0 {
 			within = account.FreshFor
 		}
 	}
@@ -471,9 +466,6 @@ func (e *explaining) decide(ctx context.Context) error {
 	}
 	if v == notAllowed {
 		e.Steps = append(e.Steps, "a page that says whom the application is for")
-	}
-	if v == login {
-		refusal = errLoginRequired // not even the best sign-in suffices
 	}
 	if v != proceed {
 		e.refuse(refusal, user.Handle)
@@ -580,7 +572,7 @@ func (e *explaining) findUser(ctx context.Context, q *authzState) (u account.Use
 	if u.EmailVerified = q.client.RequireVerifiedEmail; u.EmailVerified {
 		e.note("client_id", "Only users with a verified email address are let in.")
 	}
-	if u.Sub == "" && len(q.claims.subs) > 0 && len(q.claims.subs[0]) > 0 {
+	if len(q.claims.subs) > 0 {
 		u.Sub = q.claims.subs[0][0]
 	}
 	if slices.Contains(q.prompts, "none") {
