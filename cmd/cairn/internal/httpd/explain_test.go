@@ -190,6 +190,59 @@ func TestExplainNamesTheSlip(t *testing.T) {
 	}
 }
 
+// Without a user and without keys: what the request needs, and nothing about what it does not lack.
+func TestExplainSaysWhatARequestNeeds(t *testing.T) {
+	s := startService(t, serviceOptions{})
+	rp := s.app("app", nil)
+	s.addClient("staff", func(c *provider.Client) {
+		c.RequireFlags, c.RequireACR, c.RequireVerifiedEmail, c.AccessLifetime = []string{"activity"}, "2", true, 2*time.Hour
+	})
+	staff := func(more ...string) string {
+		return rp.authURL(append([]string{"client_id", "staff", "redirect_uri", callbackOf("staff"), "scope", "openid"}, more...)...)
+	}
+	plain, long := []string{"code_challenge", "", "code_challenge_method", ""}, strings.Repeat("x", 70)
+	const stolen = "with it a stolen code is worth nothing"
+	const wish, must = "users with a factor for one of them are asked", "is essential: for other users"
+	const forged, accepted = "cannot tell its own answers from forged ones", "It is missing, which is accepted."
+	for _, c := range []struct {
+		address    string
+		says, lack string
+	}{
+		{staff(), "The client requires acr 2", "The request asks for"},
+		{staff(), "Only users with the flag activity", "works only for a user who has agreed"},
+		{staff(), "Only users with a verified email", "which passes"},
+		{rp.authURL(), "the sign-in page, unless the browser signed in during the last 10m0s", accepted},
+		{rp.authURL(), "outlives the session (offline_access)", stolen},
+		{rp.authURL("max_age", "3600"), "unless the browser signed in during the last 10m0s", "1h0m0s"},
+		{rp.authURL("max_age", "60"), "unless the browser signed in during the last 1m0s", "10m0s"},
+		{rp.authURL("prompt", "select_account"), "may go on as they are", "the page on which people join"},
+		{rp.authURL("prompt", "create"), "the page on which people join", "unless the browser"},
+		{rp.authURL("prompt", "login"), "also for a browser that is signed in", "may go on as they are"},
+		{rp.authURL("prompt", "none"), "works only for a user who has agreed", "the user must have signed in"},
+		{rp.authURL("prompt", "none"), "without offline_access, unless", "since at most"},
+		{staff("prompt", "none"), "already, since at most 10m0s", "without offline_access"},
+		{rp.authURL("id_token_hint", "a.b.c"), "cannot be verified without the keys", "It must be an ID token"},
+		{rp.authURL("acr_values", "2"), wish, must}, {rp.authURL("claims", essentialACR), must, wish},
+		{rp.authURL(plain...), stolen, forged},
+		{rp.authURL(append(plain, "state", "")...), forged, accepted}, {rp.authURL("state", ""), accepted, forged},
+		{rp.authURL(long, "1"), fmt.Sprintf("%.64q", long), long},
+		{rp.authURL("scope", "profile", "nonce", ""), "Without openid this is plain OAuth 2.0", "the ID token will have none"},
+		{"?client_id=app", "Registered: " + callbackOf("app"), "The application sent"},
+	} {
+		e, err := provider.Explain(t.Context(), c.address, provider.Explainer{Storage: s.store, Issuer: s.URL})
+		noError(t, err)
+		text := fmt.Sprint(e.Findings, e.Steps)
+		if !strings.Contains(text, c.says) || strings.Contains(text, c.lack) {
+			t.Errorf("%s: want %q and not %q: %s %s", c.address, c.says, c.lack, e.Why, text)
+		}
+	}
+	one := `{"id_token":{"sub":{"value":"x"}}}`
+	e, err := provider.Explain(t.Context(), rp.authURL("claims", one), provider.Explainer{Storage: s.store, Issuer: s.URL})
+	if noError(t, err); e.Answer != provider.AnswerCode {
+		t.Errorf("for one user: %+v", e)
+	}
+}
+
 func TestExplainAgreesWithTheAnswersOfADevice(t *testing.T) {
 	s := startDevices(t, serviceOptions{})
 	s.addClient("members", func(c *provider.Client) {

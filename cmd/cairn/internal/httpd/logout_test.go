@@ -343,6 +343,7 @@ func TestOP_oidcc_backchannel_rp_initiated_logout(t *testing.T) {
 		t.Fatalf("%d to %q", got.StatusCode, got.Header.Get("Location"))
 	}
 	logoutToken := r.wait(t)
+	s.log.wait(t, `"msg":"logout delivered"`)
 	// Somebody else's verifier: signature by the published key, iss, aud, exp.
 	if _, err := rp.provider.Verifier(&oidc.Config{ClientID: "app"}).Verify(t.Context(), logoutToken); err != nil {
 		t.Errorf("logout token: %v", err)

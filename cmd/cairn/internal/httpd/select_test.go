@@ -77,6 +77,11 @@ func TestSelectAccountGoesOnWithWhoIsSignedIn(t *testing.T) {
 			t.Errorf("%s, with the button of another request: to %s", name, got.Header.Get("Location"))
 		}
 	}
+	// Where the session is too old for what lasts, the page after the choice is another one.
+	s.addClient("fresh", nil)
+	db.exec("UPDATE sessions SET auth_time = auth_time - 600, confirmed_at = confirmed_at - 700")
+	got = press(b, choice(b, "prompt", "select_account", "client_id", "fresh", "redirect_uri", callbackOf("fresh")))
+	has(t, "after the choice", got.Header.Get("Location"), "fresh=choose")
 	// The button is for one request, session and account.
 	eve := s.browser()
 	eve.signIn("eve")

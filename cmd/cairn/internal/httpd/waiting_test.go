@@ -67,6 +67,16 @@ func TestSignInPageMayBeLeftOpen(t *testing.T) {
 	}
 }
 
+// A sign-in in another tab is as old as it is when the page goes on.
+func TestMaxAgeIsCountedWhenAWaitingPageGoesOn(t *testing.T) {
+	s, rp, later := startWaiting(t, nil)
+	b := s.visitor()
+	page := b.opened(rp.authURL("max_age", "300", "scope", "openid"), "login")
+	b.signIn("ada")
+	later(11 * time.Minute)
+	continuationOf(t, b.get("/oauth2/authorize?continue="+pageForm(t, page.Text).values.Get("continue")), "/login/")
+}
+
 // A password manager opens the address that it has saved for ever.
 func TestSavedAddressOfSignInPageSignsInForEver(t *testing.T) {
 	s, rp, later := startWaiting(t, nil)
@@ -125,9 +135,7 @@ func TestAllowIsAskedAgainAfterTenMinutes(t *testing.T) {
 	reloaded := b.consentPage(rp.authURL("scope", "openid profile", "prompt", "consent"))
 	address := reloaded.Request.URL.RequestURI()
 	later(11 * time.Minute)
-	if got := b.follow(b.get(address), "ada"); got.StatusCode != http.StatusSeeOther {
-		t.Errorf("reloaded: %d %s", got.StatusCode, mainOf(got.Text))
-	}
+	wantAnswer(t, "reloaded", answered(t, b.follow(b.get(address), "ada")), "code")
 }
 
 // again checks why a consent page says that it asks again.
@@ -152,7 +160,7 @@ func TestConsentPageSaysWhyItAsksAgain(t *testing.T) {
 		wantAnswer(t, what, answered(t, b.get(b.decide(page, "allow"))), "code")
 		return page
 	}
-	allow("first", "", "scope", "openid profile")
+	lacks(t, "the first page", allow("first", "", "scope", "openid profile").Text, "Now it asks for more")
 	allow("prompt=consent", "Confirm that you want to continue", "scope", "openid profile", "prompt", "consent")
 	if page := allow("more scopes", "", "scope", "openid profile email"); !strings.Contains(page.Text, "Now it asks for more") {
 		t.Errorf("more scopes: %s", mainOf(page.Text))
