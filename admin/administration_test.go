@@ -177,7 +177,7 @@ func TestPeopleAreDownloadedAsCSV(t *testing.T) {
 	if strings.Count(got.Body, "\r\n") != 2 || got.Header.Get("Content-Disposition") != `attachment; filename="people.csv"` {
 		t.Errorf("%s %s", got.Header.Get("Content-Disposition"), got.Body)
 	}
-	if got := b.Page("/admin/users.csv").Is(200); strings.Count(got.Body, "\r\n") != 4 {
+	if got := b.Page("/admin/users.csv").Is(200).Shows(strings.Repeat(","+w.Clock.Now().Format(time.RFC3339), 2)); strings.Count(got.Body, "\r\n") != 4 {
 		t.Errorf("all: %s", got.Body)
 	}
 	b.Page("/admin/users.csv?flag=x%20y").Is(400)
@@ -321,7 +321,7 @@ func TestSettingsByForms(t *testing.T) {
 	b.Page("/admin/settings/general", general...).Is(400).
 		Shows(`id="max_users-error"`, `id="invites_per_member-error"`, `id="accent_colour-error"`, `value="many"`, `value="few"`, `value="blue"`)
 	general[9], general[11] = "50", "5"
-	b.Page("/admin/settings/general", general...).Is(400).Shows(`id="accent_colour-error"`, `value="blue"`)
+	b.Page("/admin/settings/general", general...).Is(400).Shows(`id="accent_colour-error"`, `value="blue"`, `name="second_factor" value="coach" checked`)
 	b.Page("/admin/settings/flags", "new_flag", "<b>").Is(400).Shows(`id="new_flag-error"`, "&lt;b&gt;")
 	b.Page("/admin/settings/flags", "known", "coach", "default", "coach", "remove", "coach", "remove", "admin").RedirectsTo("/id/admin/settings?notice=flags#flags")
 	if v, err := w.Service.Settings(t.Context()); err != nil || strings.Join(v.Flags, " ") != "activity admin" || len(v.SecondFactorFlags)+len(v.DefaultFlags) != 0 {
@@ -366,6 +366,7 @@ func TestFirstSignInLeadsToTheNextSteps(t *testing.T) {
 	}
 	left(5)
 	b.Call("PUT", "/api/admin/settings", map[string]any{"language": "de", "time_zone": "Europe/Berlin"}).Is(200)
+	b.Call("PATCH", "/api/me", map[string]string{"locale": "de"}).Is(200)
 	left(4)
 	b.Call("POST", "/api/invites", nil).Is(201)
 	left(3)
@@ -396,6 +397,7 @@ func TestRequestsToJoinAreDecidedOnThePage(t *testing.T) {
 	b, now := w.SignedIn("root1"), w.Clock.Now()
 	b.Page("/admin/invites").Is(200).Hides(`id="requests"`)
 	w.SaveSettings(func(v *account.Settings) { v.Registration = account.RegistrationRequest })
+	b.Page("/admin/invites").Is(200).Shows(`id="requests"`)
 	for i, name := range []string{"bo", "cy", "dee"} {
 		err := w.Store.AddJoinRequest(t.Context(), account.JoinRequest{ID: name, Name: "<" + name + ">", Email: name + "@example.org", Reason: "Runs.", App: map[string]string{"bo": "gone"}[name],
 			AskedAt: now, ExpiresAt: now.Add(time.Hour)}, []byte{byte(i)}, 200, account.Operator().Audit(now, account.ConfirmJoin, "", ""))

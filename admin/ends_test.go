@@ -37,6 +37,7 @@ func TestEndsAreSetOnThePageOfAPerson(t *testing.T) {
 	}
 	// Saved as shown, the end stays; without a date there is none.
 	b.Page("/admin/users/bob/flags", "known", "activity", "flag", "activity", "ends.activity", last).Is(303)
+	b.Page("/admin/users/bob/flags", "known", "activity", "flag", "activity").Is(303)
 	if u := w.User("bob"); u.FlagEnds == nil {
 		t.Error("the end of the flag is gone")
 	}

@@ -12,7 +12,7 @@ import (
 func TestAdministrationByForms(t *testing.T) {
 	w, b := administered(t)
 	w.AddUser("bob", account.FlagActivity)
-	b.Page("/admin/users/").Is(200).Shows(`data-page="admin-users"`, `href="/id/admin/users/bob"`, "Bob")
+	b.Page("/admin/users/").Is(200).Shows(`data-page="admin-users"`, `href="/id/admin/users/bob"`, "Bob", `value="activity" checked`)
 	b.Page("/admin/users/?query=bob").Is(200).Shows(`data-user="bob"`).Hides(`data-user="root1"`)
 	b.Page("/admin/users/bob").Is(200).Shows(`data-page="admin-user"`, `id="suspend-submit"`)
 	b.Page("/admin/users/root1").Is(200).Shows("This is your own account").Hides(`id="suspend-submit"`)
@@ -36,7 +36,7 @@ func TestAdministrationByForms(t *testing.T) {
 	}
 	b.Page("/admin/users/bob/unlock", "x", "").RedirectsTo("/id/admin/users/bob?notice=unlocked#password")
 	b.Page("/admin/users/bob?notice=unlocked").Is(200).Shows("Sign-in is unlocked.", "unlocked sign-in").Hides(`id="locked"`)
-	b.Page("/admin/users/bob/suspend", "reason", strings.Repeat("x", 201)).Is(400).Shows(`role="alert"`)
+	b.Page("/admin/users/bob/suspend", "reason", strings.Repeat("x", 201)).Is(400).Shows(`role="alert"`, `value="activity" checked`)
 
 	b.Page("/admin/users/bob/flags", "known", "activity", "known", "admin", "flag", "admin").RedirectsTo("/id/admin/users/bob?notice=flags-saved#access")
 	same(t, "flags", strings.Join(w.User("bob").Flags, " "), "admin")

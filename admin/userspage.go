@@ -252,10 +252,8 @@ func (s *Service) showUserPage(
 	if err != nil {
 		return err
 	}
-	if page.MoreOpen = len(open) > shownOpen; page.MoreOpen {
-		open = open[:shownOpen]
-	}
-	page.Open = s.openInviteRows(r, open)
+	page.MoreOpen = len(open) > shownOpen
+	page.Open = s.openInviteRows(r, open[:min(len(open), shownOpen)])
 	page.LockedUntil = u.Locked(s.users.Now())
 	page.SuspendedAt, page.SuspendReason = u.SuspendedAt, u.SuspendReason
 	if page.Section != "ends" || page.Error == "" {

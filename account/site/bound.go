@@ -146,7 +146,7 @@ func (s *Site) Do(h web.Handler) http.HandlerFunc {
 
 // Fail is web.Site.Fail, and loads a page again that lacks only the proof of the device.
 func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) {
-	if n := s.reloads(r); errors.Is(err, person.ErrDeviceProofRequired) && s.WantsPage(r) && n < maxReloads {
+	if n := s.reloads(r); errors.Is(err, person.ErrDeviceProofRequired) && s.WantsPage(r) { // see Current
 		c := s.cookie(s.hostOnly(reloadCookie), strconv.Itoa(n+1), "")
 		c.MaxAge = 30
 		http.SetCookie(w, c)

@@ -94,7 +94,7 @@ func (s *Site) asking(act account.Act, do operation) operation {
 // there too.
 func (s *Site) Form(h web.Handler) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if r.Method == http.MethodPost && web.IsForm(r) {
+		if web.IsForm(r) {
 			if err := web.ParseForm(w, r, maxForm); err != nil {
 				return err
 			}

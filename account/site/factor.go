@@ -230,7 +230,7 @@ func (s *Site) describeRequiredFactor(r *http.Request, page *templates.AccountSe
 // setUpFor returns the application that sent the browser here to set up a factor: see SetUpFactor.
 func (s *Site) setUpFor(r *http.Request) (application, sealed, missing string) {
 	c, err := r.Cookie(s.setUpCookie("", 0).Name)
-	if err != nil || s.applications == nil {
+	if err != nil {
 		return "", "", ""
 	}
 	missing, sealed, _ = strings.Cut(c.Value, ".")

@@ -159,7 +159,7 @@ func (s *Site) returnTo(address string) (string, bool) {
 		}
 	}
 	u, err := url.Parse(address)
-	if err != nil || len(address) > maxReturn || u.Opaque != "" || u.User != nil || u.Fragment != "" ||
+	if err != nil || len(address) > maxReturn || u.User != nil || u.Fragment != "" ||
 		!strings.HasPrefix(address, u.Scheme+"://"+u.Host) {
 		return "", false
 	}

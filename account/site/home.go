@@ -8,6 +8,7 @@ import (
 
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/entry"
+	"github.com/cairn-id/cairn/account/text"
 	"github.com/cairn-id/cairn/templates"
 )
 
@@ -47,7 +48,7 @@ const (
 
 // keepApp remembers the application that the link in the address names.
 func (s *Site) keepApp(w http.ResponseWriter, r *http.Request) {
-	if id := mailedQuery(r).Get("app"); id != "" && len(id) <= account.MaxClientID {
+	if id := text.Cut(mailedQuery(r).Get("app"), account.MaxClientID); id != "" {
 		http.SetCookie(w, s.HostCookie(appCookie, url.QueryEscape(id), appLifetime))
 	}
 }

@@ -59,7 +59,7 @@ func (s *Site) invitesPage(r *http.Request, m templates.Member) (templates.Page,
 		page.Invites = append(page.Invites, templates.InviteRow{
 			Code: i.Shown(), URL: account.LeadingTo(s.InviteURL(i), page.App), Note: i.Note, MailedTo: i.MailedTo,
 			CreatedAt: i.CreatedAt,
-			ExpiresAt: i.ExpiresAt, Used: used, UsedAt: i.UsedAt, UsedBy: i.UsedBy, Expired: !used && !i.Open(now),
+			ExpiresAt: i.ExpiresAt, Used: used, UsedAt: i.UsedAt, UsedBy: i.UsedBy, Expired: !i.Open(now),
 			InviteUse: i.Use(), Joined: i.Joined,
 		})
 	}

@@ -181,7 +181,7 @@ func TestSignInPageSaysWhyTheSessionIsOver(t *testing.T) {
 			b.Page("/login/").Is(200).Shows(`role="status"`, k.says)
 			b.Page("/login/", "handle", "ada", "password", "wrong").Hides(`id="ended"`)
 			w.Browser().Page("/login/?handle=ada").Is(200).Hides(`id="ended"`)
-			w.SignedIn("bob").Page("/login/?fresh=choose").Is(200).Hides(`id="ended"`)
+			w.SignedIn("bob").Page("/login/?fresh=select").Is(200).Hides(`id="ended"`)
 		})
 	}
 }
@@ -202,7 +202,7 @@ func TestLostCookieIsTold(t *testing.T) {
 	signIn(b)
 	w.Browser().Send("GET", "/account/", "", "", agent...).RedirectsTo("/login/")
 	open().Shows(told, "Allow cookies")
-	open("Referer", "http://localhost:4040/login/", "Sec-Fetch-Site", "same-origin").Shows(told)
+	open("Referer", "http://localhost:4040/login/", "Sec-Fetch-Site", "same-origin", "X-Forwarded-Host", "evil.example").Shows(told, "Allow cookies")
 	w.Browser().Send("GET", "http://192.0.2.80/login/", "", "", agent...).Shows(told, "Open http://localhost:4040 and")
 	w.Browser().Send("GET", "/login/", "", "", "User-Agent", "another").Hides(told)
 	w.BrowserAt("192.0.2.2").Send("GET", "/login/", "", "", agent...).Hides(told)

@@ -58,7 +58,7 @@ func TestProfileChanges(t *testing.T) {
 	b.Call("PATCH", "/api/me", map[string]string{"email": "a b@example.org"}).Is(400, "invalid_email")
 	b.Send("PATCH", "/api/me", "application/json", `{"display_name":null}`).Is(400, "invalid_display_name")
 	for _, other := range []string{ // what a person does not say about themselves
-		`"flags":{"admin":true}`, `"admin":true`, `"handle":"eve"`, `"sub":"x"`, `"email_verified":true`, `"suspended_at":null`, `"password_hash":"x"`, `"Display_Name":"x"`,
+		`"flags":{"admin":true}`, `"admin":true`, `"handle":"eve"`, `"sub":"x"`, `"email_verified":true`, `"suspended_at":null`, `"password_hash":"x"`, `"Display_Name":"x"`, `"keep_other_sessions":1`, `"remove_factors":"totp"`,
 	} {
 		b.Send("PATCH", "/api/me", "application/json", "{"+other+"}").Is(400, "invalid_request")
 	}

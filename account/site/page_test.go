@@ -55,6 +55,7 @@ func TestAccountPageForms(t *testing.T) {
 	for _, other := range []string{"?code=" + code, "?code=" + w.Invite().Code, "", "?code=%00"} {
 		w.SignedIn("eve").Page("/account/invites/slip" + other).Is(404).Hides(code)
 	}
+	w.SignedIn("eve").Page("/account/publish/").Is(404)
 	b.Page("/account/invites", "note", "a\u202eb").Is(400)
 	b.Page("/account/invites/delete", "code", "0000").Is(404)
 	b.Page("/account/invites/delete", "code", code).RedirectsTo("/id/account/invites?notice=invite-deleted#invites")
@@ -225,9 +226,10 @@ func TestHomeOpensWhatTheMemberMayUse(t *testing.T) {
 	}
 	ada.Page("/account/invites/slip?code=" + link[1][len("/register/?code="):] + "&app=home").Is(200).Shows(link[1] + "&amp;app=home</p>")
 	ada.Page("/account/invites?app=board").Is(200).Shows(`data-copy="`).Hides("app=board")
-	for _, path := range []string{"/join/?app=home", "/register/?app=home", "/reset-password/?handle=ada&code=x&app=home"} {
+	for path, id := range map[string]string{"/join/?app=home": "home", "/register/?app=3D": "3D", "/reset-password/?handle=ada&code=x&app=home": "home",
+		"/join/?app=" + strings.Repeat("x", account.MaxClientID+1): strings.Repeat("x", account.MaxClientID)} {
 		kept := w.Browser().Page(path).Header.Get("Set-Cookie")
-		if !strings.HasPrefix(kept, "__Host-cairn_app=home; Path=/; Max-Age=1209600; HttpOnly; Secure; SameSite=Lax") {
+		if !strings.HasPrefix(kept, "__Host-cairn_app="+id+"; Path=/; Max-Age=1209600; HttpOnly; Secure; SameSite=Lax") {
 			t.Errorf("%s: %q", path, kept)
 		}
 	}
@@ -257,4 +259,6 @@ func TestTimesAreInTheZoneOfTheReader(t *testing.T) {
 	w.SaveSettings(func(v *account.Settings) { v.TimeZone = "" })
 	ada.Call("PATCH", "/api/me", map[string]string{"zoneinfo": ""}).Is(200)
 	ada.Page("/account/invites").Is(200).Shows(`title="` + i.ExpiresAt.UTC().Format("2 Jan 2006, 15:04") + ` UTC">`)
+	w.Clock.Advance(account.InviteLifetime)
+	ada.Page("/account/invites/slip?code=" + code).Is(404)
 }

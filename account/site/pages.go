@@ -129,7 +129,7 @@ func (s *Site) accountRefused(w http.ResponseWriter, r *http.Request, page, sect
 		m.FieldErrors = nil
 	case section == "passkeys":
 		newPasskey(r, &m)
-	case section == "profile" && len(p.Errors) > 0:
+	case section == "profile":
 		page, err := s.refusedProfile(r, m)
 		if err != nil {
 			return err

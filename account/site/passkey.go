@@ -72,7 +72,7 @@ func (s *Site) apiAddPasskey(w http.ResponseWriter, r *http.Request, in struct {
 func (s *Site) addPasskeyForm(w http.ResponseWriter, r *http.Request) error {
 	in, _ := passkeyInForm(r)
 	const done = "passkey-added"
-	if in.State == "" && len(in.Credential) == 0 { // the script sends these for the proof alone
+	if in.State == "" { // the script sends these for the proof alone
 		if err := s.MayAddFactor(r.Context(), s.Caller(r)); err != nil {
 			return err
 		}

@@ -436,6 +436,8 @@ func TestPasskeysNeedANameAndHTTPS(t *testing.T) {
 		login.Hides("data-passkey", "webauthn")
 		w.AddUser("ada")
 		w.SignedIn("ada").Page("/account/security").Shows(says).Hides("data-passkey")
+		addPerson(w, "zoe", "")
+		b.Page("/reset-password/?handle=zoe&code=" + w.ResetCode("zoe")).Is(200).Shows("Welcome").Hides("add a passkey")
 		b.Page("/login/", "handle", "ada", "password", password).RedirectsTo("/account/")
 		b.Page("/account/").Is(200).Hides("data-offer")
 		answer, added := map[string]any{"state": "x", "credential": map[string]string{}}, map[string]any{"handle": "eve", "code": "x"}
@@ -637,7 +639,10 @@ func TestPasskeysAfterAMove(t *testing.T) {
 	if got, err := w.Passkeys.CheckPasskeys(t.Context()); err != nil || got.String() != "1 passkeys of 1 members belong to another host" {
 		t.Errorf("%q, %v", got, err)
 	}
-	signIn(shared.at(to, parent), false).Is(200)
+	in := w.Browser()
+	finish(in, shared.at(to, parent).get(begin(in))).Is(200)
+	page := in.Page("/account/passkeys/rename", "id", base64.RawURLEncoding.EncodeToString(shared.key.ID), "name", "").Is(400).Shows("It is for id.example.org")
+	same(t, "refused names", strings.Count(page.Body, `aria-invalid="true"`), 1)
 	signIn(old.at(to, "id.example.org"), false).Is(401, "invalid_passkey")
 	step := w.Browser()
 	step.Login("ada", password).Is(401, "second_factor_required")

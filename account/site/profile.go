@@ -163,7 +163,7 @@ func (s *Site) describeProfile(r *http.Request, m templates.Member) (page templa
 	if shown, err := json.Marshal(page.Values); err == nil {
 		page.Shown = string(shown)
 	}
-	if page.Waits = u.Pending.Email != "" && u.EmailVerified; page.Waits || s.MailEnabled() {
+	if page.Waits = u.Pending.Email != ""; page.Waits || s.MailEnabled() {
 		page.Verify, page.VerifyCode = u.Unproven(), s.Verifiable(u)
 	}
 	if page.Shared, err = s.Shares(r.Context(), u); page.Shared || err != nil {

@@ -108,6 +108,7 @@ func TestClosedAndFullInstallationsRefuseRegistration(t *testing.T) {
 	w.SaveSettings(func(s *account.Settings) { s.Registration = account.RegistrationClosed })
 	w.Browser().Call("POST", "/api/register", registration(i.Code, "bob")).Is(403, "registration_full")
 	w.Browser().Page("/register/?code=" + i.Code).Is(200).Shows("Nobody can join right now").Hides("<form")
+	w.Browser().Page("/register/", "code", i.Code, "handle", "bob", "password", password).Is(403)
 	w.Browser().Page("/login/").Is(200).Hides("/register/")
 	w.SaveSettings(func(s *account.Settings) { s.MaxUsers = 1 })
 	w.Browser().Call("POST", "/api/register", registration(i.Code, "bob")).Is(403, "registration_full")
@@ -128,6 +129,7 @@ func TestTypingMistakesKeepNobodyFromJoining(t *testing.T) {
 	for _, status := range expected {
 		w.BrowserAt(address(1)).Call("POST", "/api/register", registration("0000-0000-0000-0000", "eve")).Is(status)
 	}
+	w.BrowserAt(address(1)).Page("/register/", "code", "0000-0000-0000-0000", "display_name", "Taken").Is(429).Hides("@taken")
 	w.BrowserAt(address(1)).Page("/register/?code=0000-0000-0000-0000").Is(200).Hides("invalid_invite") // nor a word about that code
 	w.BrowserAt(address(1)).Page("/register/?code=" + good).Is(200).Shows(`name="linked"`)
 	w.BrowserAt(address(1)).Call("POST", "/api/register", registration(good, "ada")).Is(201)
@@ -151,11 +153,12 @@ func TestRegisterPage(t *testing.T) {
 	w.Browser().Page("/register/").Is(200).Shows(`data-page="register"`, "Ask a member for an invite code")
 	w.Browser().Page("/register/?code="+strings.ToLower(code)).Is(200).Shows(`value="`+code+`"`, "ada", "invited you", "&lt;b&gt;Sunday").Hides("<b>Sunday")
 	w.Browser().Page("/register/?code=0000").Is(400).Shows(`data-code="invalid_invite"`)
+	w.Browser().Page("/register/", "code", "0000", "linked", "1").Is(400).Shows(`id="code-error"`)
 	w.Browser().Page("/register/", "code", code, "handle", "ADMIN", "password", "hunter2hunter2").Is(400).
 		Shows(`data-code="invalid_handle"`, `value="`+code+`"`, `value="ADMIN"`).Hides("hunter2hunter2")
 	w.Browser().Page("/register/", "code", code, "handle", "bob", "password", password, "email", "nobody").Is(400).
 		Shows(`data-code="invalid_email"`, `name="email" type="email" value="nobody"`, `id="email-error"`)
-	w.Browser().Page("/register/", "code", code, "handle", "bob", "password", "short").Is(400).Shows(`data-code="weak_password"`, "at least 10")
+	w.Browser().Page("/register/", "code", code, "handle", "bob", "password", "short").Is(400).Shows(`data-code="weak_password"`, "at least 10", `for="code"`)
 	b := w.Browser()
 	b.Page("/register/", "code", code, "handle", "bob", "password", password, "email", "bob@example.org", "continue",
 		"eyJ9.c2Vh").RedirectsTo("/oauth2/authorize?continue=eyJ9.c2Vh")

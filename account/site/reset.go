@@ -189,9 +189,6 @@ func (s *Site) forgotForm(w http.ResponseWriter, r *http.Request) error {
 		page.Sent = true
 		return s.showForgot(w, r, http.StatusOK, page)
 	}
-	if errors.Is(err, account.ErrMailOff) {
-		return s.showForgot(w, r, http.StatusOK, page)
-	}
 	p, err := web.Refusal(w, r, err)
 	if err != nil {
 		return err

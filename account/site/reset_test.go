@@ -112,6 +112,7 @@ func TestResetPage(t *testing.T) {
 	code := w.ResetCode("ada")
 	w.Browser().Page("/reset-password/?handle=Ada&code="+strings.ToLower(code)).Is(200).Shows(`data-page="reset-password"`, `value="ada"`, `value="`+code+`"`)
 	w.Browser().Page("/reset-password/?handle=%3Cb%3E&code=%3Cb%3E").Is(200).Hides("<b>", "&lt;b&gt;")
+	w.Browser().Page("/reset-password/?handle=ada").Is(200).Shows(`value="ada"`)
 	w.Browser().Page("/reset-password/", "handle", "ada", "code", code, "password", "short").Is(400).Shows(`data-code="weak_password"`, code)
 	w.Browser().Page("/reset-password/", "handle", "ada", "code", "0000", "password", "hunter2hunter2").Is(400).
 		Shows(`data-code="invalid_reset_code"`).Hides("hunter2hunter2")

@@ -3,6 +3,7 @@ package site_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -15,8 +16,10 @@ import (
 	"github.com/pquerna/otp/totp"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/person"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/store/accounttest"
+	"github.com/cairn-id/cairn/templates"
 )
 
 const stepCookie = "cairn_second_factor"
@@ -182,8 +185,34 @@ func TestPagesOfTheSecondStep(t *testing.T) {
 	b.Page("/login/second-factor/?continue=" + sealed).RedirectsTo(expired)
 	b.Page("/login/second-factor/", "otp", a.code(), "continue", sealed).RedirectsTo(expired)
 	b.Page("/login/?expired=1").Is(200).Shows("too long since you entered your password")
-	b.Page("/login/", "handle", "ada", "password", password)
+	b.Page("/login/", "handle", "ada", "password", password, "fresh", "select").RedirectsTo("/id/login/second-factor/?fresh=select")
+	for _, in := range []map[string]string{{}, {"password": password, "otp": a.fresh()}} { // the code alone would be the second step
+		b.Call("POST", "/api/auth/login", in).Is(401, "invalid_credentials")
+	}
 	b.Page("/login/second-factor/", "otp", a.fresh(), "continue", sealed).RedirectsTo("/id/oauth2/authorize?continue=" + sealed)
+	// Behind a proxy there is no page that keeps the way; to others it is kept, and goes on when a factor was missing.
+	back, err := w.Service.Sealer().Seal(person.PurposeReturn, map[string]string{"url": "https://id.example/app"})
+	must(t, err)
+	w.Service.NameApplications(func(_ context.Context, c string) (named templates.Application) {
+		if c == sealed {
+			named.Name = "Maps"
+		}
+		return named
+	})
+	for i, to := range []string{"https://id.example/app", "https://id.example/app", "/id/account/security?notice=recovery-used#recovery"} {
+		b.Page("/logout/", "x", "y")
+		b.Page("/login/", "handle", "ada", "password", password).Is(303)
+		proof := [][]string{{"otp", a.fresh(), "continue", back}, {"otp", a.codes[0], "recovery", "1", "continue", back}, {"otp", a.codes[1], "recovery", "1", "continue", sealed}}[i]
+		b.Page("/login/second-factor/", proof...).RedirectsTo(to)
+	}
+	w.Browser().Page("/login/?continue=" + back).Is(200).Shows("id.example")
+	b.Page("/account/security?notice=recovery-used").Is(200).Shows("Maps", sealed)
+	for _, way := range []string{b.Cookies["__Host-cairn_set_up"], "any." + back} {
+		b.Cookies["__Host-cairn_set_up"] = way
+		made := newKeyring().at("https://id.example", "id.example").create(b.Call("POST", "/api/me/passkeys/begin", nil))
+		b.Page("/account/passkeys", "state", made["state"].(string), "credential", string(made["credential"].(json.RawMessage))).
+			RedirectsTo("/id/account/security?notice=passkey-added#passkeys")
+	}
 }
 
 // What the browser keeps between the steps is of no use to others, later, or again.
@@ -471,6 +500,9 @@ func TestSessionFromBeforeTheFactorIsConfirmedWithBoth(t *testing.T) {
 	}
 	w.SaveSettings(func(s *account.Settings) { s.SecondFactorFlags = []string{account.FlagActivity} })
 	old.Call("GET", "/api/me/sessions", nil).Is(401, "second_factor_required")
+	sent := old.Call("GET", "/api/verify", nil).Is(401, "second_factor_required").Header.Get("Location")
+	same(t, "an application leads to", sent, "http://localhost:4040/login/?fresh=confirm")
+	old.Page("/account/security").Is(200).Shows(`id="demand"`, "/login/?fresh=confirm")
 	old.Call("POST", "/api/auth/confirm", map[string]string{"password": password}).Is(401, "second_factor_required")
 	old.Call("POST", "/api/me/recovery-codes", nil).Is(401, "second_factor_required")
 	old.Call("POST", "/api/auth/confirm", map[string]string{"password": password, "otp": a.fresh()}).Is(200)

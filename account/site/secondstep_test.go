@@ -142,6 +142,7 @@ func TestSecondStepIsAChoice(t *testing.T) {
 	if again := setStep(other, true).Is(200).JSON(); again["recovery_codes"] != nil {
 		t.Errorf("%v", again)
 	}
+	other.Page("/account/security/second-step", "x", "y").RedirectsTo("/account/security?notice=second-step-on#second-step")
 	stepBy(thief, "ada", k).Is(200)
 	w.Clock.Advance(11 * time.Minute)
 	setStep(thief, false).Is(403, "reauthentication_required")
@@ -153,7 +154,7 @@ func TestSecondStepIsAChoice(t *testing.T) {
 	if !w.User("ada").SecondFactor {
 		t.Error("it went with the app, though a passkey is left")
 	}
-	thief.Page("/account/security/second-step/off", "x", "y").Is(200).Shows("Remove the second step after your password?")
+	thief.Page("/account/security/second-step/off", "x", "y").Is(200).Shows("Remove the second step after your password?").Hides(`id="ends"`)
 	thief.Page("/account/security/second-step/off", "sure", "yes").RedirectsTo("/account/security?notice=second-step-off#second-step")
 	w.Browser().Login("ada", password).Is(200)
 	if f := thief.Call("GET", "/api/me/factors", nil).JSON(); f["second_step"] != false || f["recovery_codes"] != 0.0 || f["passkeys"] != 1.0 {
@@ -185,6 +186,7 @@ func TestDemandedSecondStepAsksForThePasskeyThatExists(t *testing.T) {
 	uses(w, "ada", "") // an application that demands nothing takes nothing back
 	key := base64.RawURLEncoding.EncodeToString(k.key.ID)
 	fresh.Call("DELETE", "/api/me/passkeys/"+key, nil).Is(409, "second_factor_demanded")
+	fresh.Page("/account/passkeys/remove", "id", key, "sure", "yes").Is(409).Hides(`aria-invalid="true"`)
 	bob.Call("GET", "/api/me/sessions", nil).Is(403, "second_factor_setup_required")
 	body := newKeyring().create(bob.Call("POST", "/api/me/passkeys/begin", nil))
 	codes, _ := bob.Call("POST", "/api/me/passkeys", body).Is(201).JSON()["recovery_codes"].([]any)
@@ -232,7 +234,7 @@ func TestSettingAPasswordAsksForTheSecondStep(t *testing.T) {
 	for name, c := range map[string]struct {
 		fields []string
 		step   bool
-	}{"kept": {[]string{"asks_second_step", "1", "second_step", "true"}, true}, "not asked": {nil, true}, "off": {[]string{"asks_second_step", "1"}, false}} {
+	}{"kept": {[]string{"asks_second_step", "1", "second_step", "true"}, true}, "not asked": {nil, true}, "off": {[]string{"asks_second_step", "1"}, false}, "by the API": {nil, true}} {
 		t.Run(name, func(t *testing.T) {
 			w := accounttest.New(t)
 			b, k, _ := joinByPasskey(w, "ada")
@@ -248,7 +250,11 @@ func TestSettingAPasswordAsksForTheSecondStep(t *testing.T) {
 				b.Call("PUT", "/api/me/password", off).Is(409, "second_factor_demanded")
 				w.SaveSettings(func(*account.Settings) {})
 			}
-			b.Page("/account/password", append([]string{"new_password", newPassword}, c.fields...)...).RedirectsTo("/account/security?notice=password-changed#password")
+			if name == "by the API" {
+				b.Call("PUT", "/api/me/password", map[string]any{"new_password": newPassword, "second_step": true}).Is(200)
+			} else {
+				b.Page("/account/password", append([]string{"new_password", newPassword}, c.fields...)...).RedirectsTo("/account/security?notice=password-changed#password")
+			}
 			if got := w.Browser().Login("ada", newPassword).Status == 401; got != c.step || w.User("ada").SecondFactor != c.step {
 				t.Errorf("a second step is asked: %t", got)
 			}

@@ -384,7 +384,7 @@ func (s *Site) wayTo(r *http.Request, q url.Values) string {
 	}
 	path = strings.TrimPrefix(path, s.Path(""))
 	ours := strings.HasPrefix(path, "/account/") || strings.HasPrefix(path, "/admin/")
-	if ours && path != "/account/" && path == web.LocalPath(path) {
+	if ours && path != "/account/" {
 		if sealed, err := s.Sealer().Seal(person.PurposePage, path); err == nil {
 			q.Set("continue", sealed)
 		}

@@ -33,7 +33,7 @@ func OfForm(h Handler, repeatable ...string) Handler {
 
 // ReadFormUpTo is ReadForm with another limit.
 func ReadFormUpTo(w http.ResponseWriter, r *http.Request, max int64, repeatable ...string) error {
-	if r.Method == http.MethodPost && r.ContentLength > max {
+	if r.ContentLength > max {
 		return tooLarge(max)
 	}
 	if err := ParseForm(w, r, max); err != nil {
@@ -61,7 +61,7 @@ const formType = "application/x-www-form-urlencoded"
 
 // ParseForm reads a form of at most max bytes, unless it was read before.
 func ParseForm(w http.ResponseWriter, r *http.Request, max int64) error {
-	if r.Method == http.MethodPost && r.PostForm == nil {
+	if r.PostForm == nil {
 		if err := checkBody(r, formType, max); err != nil {
 			return err
 		}
@@ -106,15 +106,12 @@ func tooLarge(limit int64) *Problem {
 
 // ReadFile reads a form with one file (RFC 7578) of at most max bytes. One that is larger, or cut off, is refused.
 func ReadFile(w http.ResponseWriter, r *http.Request, field string, max int64, refused *Problem) ([]byte, error) {
-	if mt, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mt != "multipart/form-data" {
-		return nil, NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type",
-			"Send the form with Content-Type: multipart/form-data.")
-	}
 	const overhead = 4 << 10 // of the form around the file
 	r.Body = http.MaxBytesReader(w, r.Body, max+overhead)
 	parts, err := r.MultipartReader()
 	if err != nil {
-		return nil, BadRequest("The body could not be read.")
+		return nil, NewProblem(http.StatusUnsupportedMediaType, "unsupported_media_type",
+			"Send the form with Content-Type: multipart/form-data.")
 	}
 	part, err := parts.NextPart()
 	if err != nil || part.FormName() != field {

@@ -178,10 +178,7 @@ func (l *Limits) take(ctx context.Context, name, key string, times, most int) (t
 	if m == nil {
 		return 0, nil
 	}
-	if c.Rate.Count = min(c.Rate.Count*times, most); c.Rate.Count <= 0 {
-		noteLimited(ctx, name)
-		return c.Rate.Window, nil
-	}
+	c.Rate.Count = min(c.Rate.Count*times, most)
 	now := l.now()
 	taken, err := m.Take(ctx, c, now, false)
 	if err != nil {

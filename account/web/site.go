@@ -27,8 +27,8 @@ type Site struct {
 // NewSite returns a Site. The issuer must be an absolute URL.
 func NewSite(issuer string, pages *templates.Renderer, log *slog.Logger) (*Site, error) {
 	u, err := url.Parse(issuer)
-	if err != nil || u.Host == "" {
-		return nil, fmt.Errorf("issuer %q is not an absolute URL", issuer)
+	if err != nil {
+		return nil, fmt.Errorf("issuer: %w", err)
 	}
 	return &Site{issuer: issuer, basePath: strings.TrimSuffix(u.EscapedPath(), "/"), pages: pages, log: log}, nil
 }
@@ -178,7 +178,7 @@ func (s *Site) WantsPage(r *http.Request) bool {
 // LocalPath returns path if it is a path of this service to which a browser may be redirected, and
 // that of the account otherwise.
 func LocalPath(path string) string {
-	control := func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' }
+	control := func(c rune) bool { return c < ' ' || c == '\\' }
 	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || len(path) > 512 ||
 		strings.ContainsFunc(path, control) {
 		return "/account/"

@@ -299,7 +299,7 @@ func (b *boundBrowser) do(method, path string, form url.Values, header ...string
 func (b *boundBrowser) page(path string) response {
 	b.t.Helper()
 	for range 8 {
-		got := b.do("GET", path, nil, "Accept", "text/html")
+		got := b.do("GET", path, nil, "Accept", "text/html", "Sec-Fetch-Dest", "document")
 		switch to := got.Header.Get("Location"); {
 		case got.StatusCode == http.StatusSeeOther:
 			if u, _ := url.Parse(to); u.Host != "" && u.Host != "id.example.com" {

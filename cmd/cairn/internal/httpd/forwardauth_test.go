@@ -345,8 +345,10 @@ func TestVerifyLeadsBackToOwnHostsAlone(t *testing.T) {
 	} {
 		same(t, twice, b.verify("", twice...).Header.Get("Location"), "https://id.example.test/login/")
 	}
-	wantStatus(t, "redirect=1 for a browser", b.verify("?redirect=1", "Accept", "text/html"), http.StatusSeeOther)
-	wantStatus(t, "redirect=1 for a form", b.verify("?redirect=1", "Accept", "text/html", "X-Forwarded-Method", "POST"), http.StatusUnauthorized)
+	for method, want := range map[string]int{"": http.StatusSeeOther, "GET": http.StatusSeeOther, "HEAD": http.StatusSeeOther, "POST": http.StatusUnauthorized} {
+		wantStatus(t, method+" with redirect=1", b.verify("?redirect=1", "Accept", "text/html", "X-Forwarded-Method", method), want)
+	}
+	wantStatus(t, "redirect=1 for a program", b.verify("?redirect=1"), http.StatusUnauthorized)
 
 	// An address that no trusted proxy has said leads nowhere.
 	direct := startVerify(t, serviceOptions{Settings: func(c *config.Settings) {
@@ -369,7 +371,7 @@ func TestVerifyWantsFlagsAndFactors(t *testing.T) {
 	if got := b.verify(""); got.StatusCode != http.StatusOK || got.Header.Get("Cache-Control") != "no-store" || len(got.Cookies()) != 0 || got.Text != "" {
 		t.Fatalf("%d %v %q", got.StatusCode, got.Header, got.Text)
 	}
-	for query, want := range map[string]int{"?flag=activity": 200, "?flag=admin": 403, "?flag=activity&flag=admin": 403, "?flag=nothing": 403, "?flags=activity": 400, "?redirect=2": 400, "?flag=%zz": 400, "?flag=": 403} {
+	for query, want := range map[string]int{"?flag=activity": 200, "?flag=admin": 403, "?flag=activity&flag=admin": 403, "?flag=nothing": 403, "?flags=activity": 400, "?redirect=2": 400, "?flag=%zz": 400, "?flag=%zz&flag=activity": 400, "?flag=": 403} {
 		wantStatus(t, query, b.verify(query), want)
 	}
 	german := b.verify("?flag=admin&redirect=1", "Accept", "text/html", "Accept-Language", "de")
