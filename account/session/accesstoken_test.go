@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account/session"
+	"github.com/cairn-id/cairn/store/storetest/assert"
 	"github.com/go-jose/go-jose/v4"
 	"github.com/google/go-cmp/cmp"
 )
@@ -206,7 +207,9 @@ func TestAPIAnswersAsRFC6750Has(t *testing.T) {
 		"good":                 {[]string{"bearer " + esToken(accessPayload())}, nil, 200, ""},
 		"without":              {nil, nil, 401, "Bearer" + realm + `, scope="trails.read"`},
 		"another scheme":       {[]string{"Basic YTpi"}, nil, 401, "Bearer" + realm + `, scope="trails.read"`},
+		"without, none needed": {nil, nil, 401, "Bearer" + realm},
 		"not a token":          {[]string{"Bearer x"}, nil, 401, "Bearer" + invalid},
+		"expired":              {[]string{"Bearer " + esToken(changed(changed(accessPayload(), "iat", clock.Unix()-60), "exp", clock.Unix()-30))}, nil, 401, "Bearer" + strings.Replace(invalid, "is not valid here", "has expired", 1)},
 		"two":                  {[]string{"Bearer " + esToken(accessPayload()), "Bearer " + esToken(accessPayload())}, nil, 401, "Bearer" + invalid},
 		"without the scope":    {[]string{"Bearer " + esToken(changed(accessPayload(), "scope", "openid"))}, nil, 403, "Bearer" + realm + `, error="insufficient_scope", error_description="The access token lacks a scope.", scope="trails.read"`},
 		"bound, unknown here":  {[]string{"DPoP " + bound}, nil, 401, "Bearer" + invalid},
@@ -228,18 +231,31 @@ func TestAPIAnswersAsRFC6750Has(t *testing.T) {
 			r.Header.Add("Authorization", value)
 		}
 		r.Header.Set("DPoP", "thumbprint"+bound)
-		v.RequireScopes("trails.read")(app).ServeHTTP(w, r)
+		scopes := []string{"trails.read"}
+		if what == "without, none needed" {
+			scopes = nil
+		}
+		v.RequireScopes(scopes...)(app).ServeHTTP(w, r)
 		if w.Code != c.status || w.Header().Get("WWW-Authenticate") != c.challenge || c.status != 200 && w.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: %d %v %s", what, w.Code, w.Header(), w.Body)
 		}
 	}
-	for status, v := range map[int]*session.AccessTokenVerifier{
-		500: {Issuer: issuer, Keys: accessVerifier().Keys}, 503: {Issuer: issuer, Audience: api, Keys: ownKeySet{err: session.ErrKeysUnavailable}},
+	away := accessVerifier()
+	away.Status = checker(func(session.StatusRef) (bool, error) { return false, session.ErrStatusUnavailable })
+	for says, v := range map[string]*session.AccessTokenVerifier{
+		"no verifier": nil, "no audience": {Issuer: issuer, Keys: away.Keys}, "verifier has no keys": {Issuer: issuer, Audience: api},
+		"keys unavailable": {Issuer: issuer, Audience: api, Keys: ownKeySet{err: session.ErrKeysUnavailable}}, "status unavailable": away,
 	} {
+		status := 500
+		if strings.HasSuffix(says, "unavailable") {
+			status = 503
+		}
 		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
 		r.Header.Set("Authorization", "Bearer "+esToken(accessPayload()))
 		if v.RequireScopes()(http.NotFoundHandler()).ServeHTTP(w, r); w.Code != status || w.Header().Get("WWW-Authenticate") != "" {
-			t.Errorf("%d %v", w.Code, w.Header())
+			t.Errorf("%s: %d %v", says, w.Code, w.Header())
 		}
+		_, err := v.Verify(t.Context(), esToken(accessPayload()))
+		assert.Has(t, says, err.Error(), says)
 	}
 }

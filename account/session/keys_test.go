@@ -10,6 +10,7 @@ import (
 	"crypto/rsa"
 	"errors"
 	"fmt"
+	"math/big"
 	"net/http"
 	"strings"
 	"sync"
@@ -54,10 +55,11 @@ func TestStaticKeySetHasStrongPublicKeysAlone(t *testing.T) {
 		jose.JSONWebKey{Key: p384, KeyID: "P-384"}, jose.JSONWebKey{Key: (*ecdsa.PublicKey)(nil), KeyID: "nil EC"}, jose.JSONWebKey{Key: ed25519.PublicKey{1}, KeyID: "short"},
 		jose.JSONWebKey{Key: ecKey(), KeyID: "ES384", Algorithm: "ES384"}, jose.JSONWebKey{Key: ecKey(), KeyID: "RS256", Algorithm: "RS256"}, jose.JSONWebKey{Key: ecKey(), KeyID: "P-256"}, jose.JSONWebKey{Key: edKey(), KeyID: "Ed25519", Algorithm: "EdDSA"},
 		jose.JSONWebKey{Key: secret, KeyID: "oct"}, jose.JSONWebKey{KeyID: "none"},
-		jose.JSONWebKey{Key: (*rsa.PublicKey)(nil), KeyID: "nil"}, jose.JSONWebKey{Key: &rsa.PublicKey{}, KeyID: "blank"},
+		jose.JSONWebKey{Key: (*rsa.PublicKey)(nil), KeyID: "nil"}, jose.JSONWebKey{Key: &rsa.PublicKey{}, KeyID: "blank"}, jose.JSONWebKey{Key: &ecdsa.PublicKey{Curve: elliptic.P256()}, KeyID: "blank EC"},
+		jose.JSONWebKey{Key: &rsa.PublicKey{N: rsaKey().N, E: 1}, KeyID: "E 1"}, jose.JSONWebKey{Key: &rsa.PublicKey{N: rsaKey().N, E: 4}, KeyID: "E 4"}, jose.JSONWebKey{Key: &rsa.PublicKey{N: new(big.Int).Lsh(rsaKey().N, 14337), E: 3}, KeyID: "huge"},
 		jose.JSONWebKey{Key: rsaKey(), KeyID: kid, Use: "sig", Algorithm: "RS256"}, publicJWK(otherKey(), kid), jose.JSONWebKey{Key: otherKey()},
 	)
-	for _, id := range []string{"P-384", "nil EC", "short", "ES384", "RS256", "oct", "none", "nil", "blank", "", "KEY-1"} {
+	for _, id := range []string{"P-384", "nil EC", "short", "ES384", "RS256", "oct", "none", "nil", "blank", "blank EC", "E 1", "E 4", "huge", "", "KEY-1"} {
 		wantKey(t, set, id, session.ErrUnknownKey)
 	}
 	for _, id := range []string{"P-256", "Ed25519"} {

@@ -205,16 +205,21 @@ func TestListSignedWithASecretOutOfUseIsNotBelieved(t *testing.T) {
 
 // An attacker between Cairn and the application replays an old list, to bring back a revoked session.
 func TestOlderListDoesNotReplaceANewerOne(t *testing.T) {
-	// clocks of instances differ
-	for ago, accepted := range map[time.Duration]bool{time.Minute: false, 30 * time.Second: true} {
-		inBubble(t, fmt.Sprint(ago), func(t *testing.T) {
-			s := newServer()
+	for _, c := range []struct {
+		ago, back time.Duration // the clocks of instances differ, and one that was wrong is set back
+		accepted  bool
+	}{{time.Minute, 0, false}, {30 * time.Second, 0, true}, {time.Hour, time.Hour, true}} {
+		inBubble(t, fmt.Sprint(c.ago), func(t *testing.T) {
+			s, clock := newServer(), &suspendable{awake: time.Now()}
 			s.fail(answeringList(rsList(listPayload(place(0).URI, time.Now(), 60, 7))))
-			lists := s.lists()
+			o := s.options()
+			o.Now = clock.now
+			lists := session.NewRemoteStatusList(o)
 			passes(t, lists, 7)
-			s.fail(answeringList(rsList(listPayload(place(0).URI, time.Now().Add(-ago), 60))))
+			s.fail(answeringList(rsList(listPayload(place(0).URI, time.Now().Add(-c.ago), 60))))
+			clock.asleep.Add(int64(-c.back))
 			time.Sleep(time.Minute)
-			same(t, "accepted", passes(t, lists, 7), accepted)
+			same(t, "accepted", passes(t, lists, 7), c.accepted)
 		})
 	}
 }

@@ -232,7 +232,7 @@ func isKeyID(kid string) bool {
 // readObject reads one JSON object with exact member names. Unlike encoding/json, the package of
 // go-jose refuses repeated members at any depth.
 func readObject(data []byte) (m map[string]any, err error) {
-	if !utf8.Valid(data) || json.Unmarshal(data, &m) != nil || m == nil {
+	if !utf8.Valid(data) || json.Unmarshal(data, &m) != nil {
 		return nil, errors.New("not one JSON object with distinct members")
 	}
 	return m, nil
