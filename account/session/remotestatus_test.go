@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -169,7 +170,7 @@ func TestFirstFetchThatFailsIsNotTheLast(t *testing.T) {
 				lists := session.NewRemoteStatusList(o)
 				for i := range 600 { // only the first one waits
 					got, took, err := timed(t.Context(), lists, place(5))
-					if got || open != (err == nil) || !open && !errors.Is(err, session.ErrStatusUnavailable) ||
+					if got || open != (err == nil) || !open && (!errors.Is(err, session.ErrStatusUnavailable) || strings.Contains(err.Error(), "%!")) ||
 						i > 0 && took > 0 || took > 5*time.Second {
 						t.Fatalf("%d: %t after %v, %v", i, got, took, err)
 					}
@@ -462,6 +463,9 @@ func TestClosedListIsNotAskedForAgain(t *testing.T) {
 			unavailable(t, waiting)
 			time.Sleep(s.life)
 			unavailable(t, lists)
+			if _, took, err := timed(t.Context(), lists, placeIn(2, 1)); took > 0 || !strings.Contains(err.Error(), "were closed") {
+				t.Errorf("another list: after %v, %v", took, err)
+			}
 			s.wantRequests(t, 0, 0)
 		})
 	}

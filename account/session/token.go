@@ -216,7 +216,7 @@ func (v *Verifier) key(ctx context.Context, alg jose.SignatureAlgorithm, kid str
 // canonical decodes unpadded base64url in its one spelling. The decoder skips line ends and, unless
 // strict, ignores the last unused bits, so that one token would have many spellings.
 func canonical(part string) ([]byte, bool) {
-	if part == "" || strings.ContainsAny(part, "\r\n") {
+	if strings.ContainsAny(part, "\r\n") {
 		return nil, false
 	}
 	data, err := base64.RawURLEncoding.Strict().DecodeString(part)
