@@ -2,6 +2,7 @@ package provider_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,12 @@ func TestClientIsHeldToTheRulesAsAWhole(t *testing.T) {
 		return c
 	}
 	must(t, good().Check())
+	described := func(change func(*provider.Client)) func(*provider.Client) {
+		return func(c *provider.Client) {
+			c.ID, c.Document, c.AuthMethod, c.RequirePKCE = "https://agent.example.org/client.json", true, provider.AuthNone, true
+			change(c)
+		}
+	}
 	for _, c := range []struct {
 		member string
 		change func(*provider.Client)
@@ -46,6 +53,18 @@ func TestClientIsHeldToTheRulesAsAWhole(t *testing.T) {
 		{"refresh_grace_seconds", func(c *provider.Client) { c.RefreshGrace = 61 * time.Second }},
 		{"refresh_grace_seconds", func(c *provider.Client) { c.RefreshGrace = 1500 * time.Millisecond }},
 		{"refresh_grace_seconds", func(c *provider.Client) { c.AuthMethod, c.RefreshGrace = provider.AuthNone, time.Second }},
+		{"profile", func(c *provider.Client) { c.Profile = "fapi1" }},
+		{"claims", func(c *provider.Client) { c.Claims = strings.Split(strings.Repeat("a=x if b,", 50)+"a=x", ",") }},
+		{"client_id", described(func(c *provider.Client) { c.ID = "http://agent.example.org/client.json" })},
+		{"client_id", described(func(c *provider.Client) { c.ID = "https://agent.example.org/./client.json" })},
+		{"client_id", described(func(c *provider.Client) { c.ID += strings.Repeat("a", 512) })},
+		{"token_endpoint_auth_method", described(func(c *provider.Client) { c.AuthMethod = provider.AuthBasic })},
+		{"client_id", described(func(c *provider.Client) { c.Trusted = true })},
+		{"client_id", described(func(c *provider.Client) { c.ClientCredentials = true })},
+		{"client_id", described(func(c *provider.Client) { c.DeviceGrant = true })},
+		{"client_id", described(func(c *provider.Client) { c.RequirePKCE = false })},
+		{"client_id", described(func(c *provider.Client) { c.BackchannelLogoutURI = "https://agent.example.org/logout" })},
+		{"client_id", described(func(c *provider.Client) { c.AllowInsecureRedirect = true })},
 		{"client_credentials", func(c *provider.Client) { c.AuthMethod, c.ClientCredentials = provider.AuthNone, true }},
 	} {
 		bad := good()
@@ -102,6 +121,7 @@ func TestRulesForOwnClaims(t *testing.T) {
 		"role={password}": "{password} is not a field", "role={attribute:No}": "is not a field", "role={handle": "braces", "role=}": "braces",
 		"preferred_username={name}": "any name", "PREFERRED_USERNAME={nickname}": "any nickname", "username={name}": "any name",
 		"role=x if": "one flag", "role=editor if Coach": "one flag", "role=editor IF coach": "one flag", "role=editor if coach or board": "one flag", "role=a if b if c": "one flag",
+		"quota=json:x": "after json:", "quota=json:9007199254740994": "after json:", "quota=json:[[1]]": "after json:",
 		"sub_id={sub}": "rely on", "authorization_details=x": "rely on",
 	} {
 		c := provider.NewClient("app", "App", time.Now())
@@ -116,6 +136,18 @@ func TestRulesForOwnClaims(t *testing.T) {
 	c.RedirectURIs, c.Claims = []string{"https://app.example.org/cb"}, []string{"role=viewer", "role=editor if coach"}
 	if err := c.Check(); err == nil || !strings.Contains(err.Error(), "never would") {
 		t.Errorf("a rule that never fits: %v", err)
+	}
+}
+
+func TestClosestAllowanceCounts(t *testing.T) {
+	all := []provider.Allowance{{URL: "https://a.example/*"}, {URL: "https://a.example/x/*"}, {URL: "https://a.example/x/y"}, {URL: "https://a.example/z"}}
+	for range 2 {
+		for id, want := range map[string]string{"https://a.example/b": "https://a.example/*", "https://a.example/x/z": "https://a.example/x/*", "https://a.example/x/y": "https://a.example/x/y", "https://a.example/z": "https://a.example/z"} {
+			if got, ok := provider.AllowanceOf(all, id); !ok || got.URL != want {
+				t.Errorf("%s: %v, want %s", id, got, want)
+			}
+		}
+		slices.Reverse(all)
 	}
 }
 

@@ -146,8 +146,8 @@ func (p *Provider) exchangeToken(r *http.Request, x *exchange, allowed func(*Gra
 	case x.revocation != nil:
 		return nil, x.revocation
 	case err != nil:
-		if e := oauthErrorOf(err); e == errInvalidGrant || e == errInvalidRequest {
-			return nil, x.grantError(e, r.PostForm, p.clock())
+		if oauthErrorOf(err) == errInvalidGrant {
+			return nil, x.grantError(r.PostForm, p.clock())
 		}
 		return nil, err
 	}
@@ -161,8 +161,7 @@ func (p *Provider) exchangeToken(r *http.Request, x *exchange, allowed func(*Gra
 }
 
 // grantError describes why a code or a refresh token was refused, in the order of fosite's checks.
-// e is the error as fosite gave it.
-func (x *exchange) grantError(e *oauthError, form url.Values, now time.Time) *oauthError {
+func (x *exchange) grantError(form url.Values, now time.Time) *oauthError {
 	g, name, unknown := x.code, "code", codeUnknown
 	expired, used := codeExpired, codeUsed
 	if x.polled {
@@ -185,13 +184,13 @@ func (x *exchange) grantError(e *oauthError, form url.Values, now time.Time) *oa
 			return errInvalidGrant.about(used, name, "It was used before.")
 		}
 		return errInvalidGrant.about(used, name, "It was used before. That ends the tokens that it gave.")
-	case g.Revoked || x.revoked:
+	case g.Revoked:
 		return errInvalidGrant.about(grantEnded, name, "The access that it belongs to was ended.")
 	case x.refresh != nil && !now.Before(x.refresh.Expires), x.refresh == nil && !now.Before(g.CodeExpires):
 		return errInvalidGrant.about(expired, name, "It has expired.")
 	case x.refresh != nil:
 		return errInvalidGrant
-	case form.Get("redirect_uri") != g.RedirectURI && !x.polled:
+	case form.Get("redirect_uri") != g.RedirectURI:
 		return errInvalidGrant.about(badRedirect,
 			"redirect_uri", "It must be the same as in the authorization request.")
 	case g.CodeChallenge == "" && verifier != "":
@@ -204,7 +203,7 @@ func (x *exchange) grantError(e *oauthError, form url.Values, now time.Time) *oa
 		return errInvalidGrant.about(badVerifier, "code_verifier",
 			"It does not belong to the code_challenge, or is not 43 to 128 of A-Z, a-z, 0-9, -, ., _ and ~.")
 	}
-	return e
+	return errInvalidGrant
 }
 
 func (p *Provider) fositeTokens(
@@ -232,14 +231,12 @@ func oauthErrorOf(err error) *oauthError {
 	switch {
 	case errors.Is(err, account.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return errUnavailable
-	case errors.Is(err, ErrSpent), errors.Is(err, fosite.ErrInvalidatedAuthorizeCode),
-		errors.Is(err, fosite.ErrScopeNotGranted), errors.Is(err, fosite.ErrInvalidTokenFormat),
-		errors.Is(err, fosite.ErrTokenSignatureMismatch), errors.Is(err, fosite.ErrTokenExpired):
+	case errors.Is(err, ErrSpent), errors.Is(err, fosite.ErrTokenExpired):
 		return errInvalidGrant
 	}
 	e := fosite.ErrorToRFC6749Error(err)
 	for _, own := range []*oauthError{errInvalidRequest, errInvalidGrant, errUnauthorizedClient, errInvalidScope} {
-		if e.ErrorField == own.code && e.CodeField < http.StatusInternalServerError {
+		if e.ErrorField == own.code {
 			return own
 		}
 	}
@@ -287,11 +284,7 @@ func exchangeFrom(ctx context.Context) *exchange {
 // authenticatedClient is the fosite.ClientAuthenticationStrategy. It returns the client that
 // clientauth.go authenticated.
 func authenticatedClient(ctx context.Context, _ *http.Request, _ url.Values) (fosite.Client, error) {
-	c := exchangeFrom(ctx).client
-	if c == nil {
-		return nil, errInvalidClient
-	}
-	return fositeClient{c}, nil
+	return fositeClient{exchangeFrom(ctx).client}, nil
 }
 
 // fositeClient adapts Client to fosite.
@@ -389,11 +382,8 @@ type idTokenStrategy struct{ *idTokenSigner }
 // nonce; a nonce parameter of the refresh request is ignored.
 func (s idTokenStrategy) GenerateIDToken(ctx context.Context, _ time.Duration, r fosite.Requester) (string, error) {
 	x, session := exchangeFrom(ctx), sessionOf(r)
-	if x.client == nil || session == nil || session.grant.Sub == "" {
-		return "", errors.New("grant without a client or a subject")
-	}
 	g := *session.grant
-	if ar, ok := r.(fosite.AccessRequester); ok && ar.GetGrantTypes().ExactOne("refresh_token") {
+	if _, refresh := r.(fosite.AccessRequester); refresh { // else the stored request of the code
 		g.Nonce = ""
 	}
 	claims := idTokenClaims(s.issuer, x.user, x.client, &g, session.claims.AccessTokenHash, s.now())
@@ -475,7 +465,7 @@ var strictBase64 = base64.RawURLEncoding.Strict()
 
 // decodeToken decodes the canonical base64url of 32 bytes. Even a strict decoder skips line ends.
 func decodeToken(s string) (b [32]byte, ok bool) {
-	if len(s) != strictBase64.EncodedLen(len(b)) || strings.ContainsAny(s, "\r\n") {
+	if len(s) != strictBase64.EncodedLen(len(b)) {
 		return b, false
 	}
 	n, err := strictBase64.Decode(b[:], []byte(s))

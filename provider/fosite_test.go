@@ -31,6 +31,9 @@ func TestOnlyOwnTokensHaveASignature(t *testing.T) {
 			t.Errorf("%.60q has the signature %q", bad, got)
 		}
 	}
+	if _, ok := decodeToken(strings.Repeat("A", 42) + "\n"); ok {
+		t.Error("a line end is skipped")
+	}
 	// 32 bytes leave two bits of the 43rd character unused: of four texts one counts.
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	for _, c := range alphabet {

@@ -37,11 +37,9 @@ var _ interface {
 
 var errNotUsed = errors.New("fosite does not do this here")
 
-func (fositeStorage) GetClient(ctx context.Context, id string) (fosite.Client, error) {
-	if c := exchangeFrom(ctx).client; c != nil && c.ID == id {
-		return fositeClient{c}, nil
-	}
-	return nil, fosite.ErrNotFound
+// GetClient returns the client of the request, the only one that newCode names.
+func (fositeStorage) GetClient(ctx context.Context, _ string) (fosite.Client, error) {
+	return fositeClient{exchangeFrom(ctx).client}, nil
 }
 
 func (fositeStorage) ClientAssertionJWTValid(context.Context, string) error { return errNotUsed }
@@ -74,7 +72,7 @@ func newGrantID() (string, error) {
 // otherwise presenting it would end the owner's grant.
 func (s fositeStorage) code(ctx context.Context, signature string) (*Grant, *fosite.Request, error) {
 	x := exchangeFrom(ctx)
-	if x.code == nil || x.code.CodeSignature != signature {
+	if x.code == nil {
 		g, err := s.grants.GrantOfCode(ctx, signature)
 		if err != nil {
 			return nil, nil, notFound(err)
@@ -87,7 +85,7 @@ func (s fositeStorage) code(ctx context.Context, signature string) (*Grant, *fos
 
 func (x *exchange) request(s *grantSession) (*fosite.Request, error) {
 	g := s.grant
-	if x.client == nil || x.client.ID != g.ClientID {
+	if x.client.ID != g.ClientID {
 		return nil, fosite.ErrNotFound
 	}
 	form := url.Values{"redirect_uri": {g.RedirectURI}}
@@ -206,7 +204,7 @@ func (fositeStorage) GetAccessTokenSession(context.Context, string, fosite.Sessi
 	return nil, errNotUsed
 }
 
-// BeginTX implements storage.Transactional.
+// BeginTX implements storage.Transactional. What follows is collected until Commit.
 func (fositeStorage) BeginTX(ctx context.Context) (context.Context, error) {
 	x := exchangeFrom(ctx)
 	x.spend, x.issued = func(context.Context, []Token) error { return nil }, nil
@@ -259,9 +257,6 @@ func (fositeStorage) CreateRefreshTokenSession(ctx context.Context, signature, _
 }
 
 func (x *exchange) collect(spend func(context.Context, []Token) error, issued ...Token) error {
-	if x.spend == nil {
-		return errors.New("nothing is stored outside of a transaction")
-	}
 	if spend != nil {
 		x.spend = spend
 	}
@@ -272,9 +267,6 @@ func (x *exchange) collect(spend func(context.Context, []Token) error, issued ..
 // Commit implements storage.Transactional.
 func (fositeStorage) Commit(ctx context.Context) error {
 	x := exchangeFrom(ctx)
-	if x.spend == nil {
-		return errors.New("no open transaction")
-	}
 	err := x.spend(ctx, x.issued)
 	x.spend, x.issued = nil, nil
 	if errors.Is(err, ErrSpent) && !errors.Is(err, ErrGrantRevoked) {

@@ -19,7 +19,7 @@ func newHintRules(t testing.TB) (*rules, string) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	must(t, err)
 	keys := []jose.JSONWebKey{{Key: key, KeyID: "kid", Algorithm: "RS256", Use: "sig"}}
-	all, err := newSigners("JWT", keys, nil)
+	all, err := newSigners("JWT", append(keys, jose.JSONWebKey{Key: key, KeyID: "later", Algorithm: "RS256"}), nil) // the first one signs
 	must(t, err)
 	genuine, err := jwt.Signed(all["RS256"]).Claims(map[string]any{"iss": "https://id.example.org", "sub": "ada", "aud": "app", "exp": 1}).Serialize()
 	must(t, err)
@@ -88,7 +88,7 @@ func TestPublicKeySignsForNoClient(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
 	private := jose.JSONWebKey{Key: key, Algorithm: "ES256"}
-	clients, apis := []*Client{{IDTokenAlg: "ES256"}}, []*API{{Algorithm: "ES256"}}
+	clients, apis := []*Client{{IDTokenAlg: "ES256"}}, []*API{{Algorithm: "ES256"}, {}, {Algorithm: "EdDSA", Opaque: true}}
 	for _, c := range []struct {
 		key     jose.JSONWebKey
 		without int

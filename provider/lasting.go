@@ -58,7 +58,7 @@ func lastingOf(c *Client, scopes, resources []string, redirectURI string, list a
 // client. A session with a fresh proof may have all of it, so nothing is read then.
 func (rs *rules) readLasting(ctx context.Context, q *authzState) error {
 	q.lasts = lastingOf(q.client, q.granted, q.resources, q.redirectURI, q.apis)
-	if q.newLasting = q.lasts; q.lasts == 0 || q.identity == nil || !q.needsProof() {
+	if q.newLasting = q.lasts; q.identity == nil || !q.needsProof() {
 		return nil
 	}
 	living, err := rs.storage.LivingGrants(ctx, q.identity.User.Sub, q.identity.Session.ID, q.client.ID, rs.now())

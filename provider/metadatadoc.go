@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -77,8 +76,9 @@ func (a *Allowance) admits(id string) bool {
 // AllowanceOf returns the allowance that admits the client with this id: the one with its URL,
 // else the longest prefix.
 func AllowanceOf(all []Allowance, id string) (best Allowance, ok bool) {
+	covered := func(a Allowance) int { return len(strings.TrimSuffix(a.URL, "*")) }
 	for _, a := range all {
-		if a.admits(id) && (!ok || a.URL == id || best.URL != id && len(a.URL) > len(best.URL)) {
+		if a.admits(id) && covered(a) > covered(best) {
 			best, ok = a, true
 		}
 	}
@@ -393,8 +393,7 @@ func staysHere(redirectURI string) bool {
 	if err != nil || u.Scheme != "https" {
 		return true
 	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
+	return u.Hostname() == "localhost" // CheckRedirectURI refuses https to a loopback address
 }
 
 // keepDocument stores a client with its own description before rows refer to it.

@@ -394,11 +394,10 @@ func (list apis) claimRules(c *Client) (rules []string) {
 
 // ownClaims returns the claims of claimRules.
 func (list apis) ownClaims(u account.User, c *Client, g *Grant) map[string]any {
-	rules := list.claimRules(c)
-	if len(rules) == 0 || g.Sub == "" {
+	if g.Sub == "" {
 		return nil
 	}
-	return ownClaims(rules, storedClaims(g.Claims, c).Told, u, c)
+	return ownClaims(list.claimRules(c), storedClaims(g.Claims, c).Told, u, c)
 }
 
 // entryItem is consentItem for an entry of own claims.

@@ -93,13 +93,10 @@ func (*pushedGone) Unwrap() error { return errPushedGone }
 // until it is answered, because browsers reload pages and users go back.
 func (rs *rules) openPushed(ctx context.Context, req *authorization) error {
 	reference, ok := strings.CutPrefix(req.form.Get("request_uri"), requestURIPrefix)
-	if !ok || req.returned || req.duplicate != "" || !req.form.Has("client_id") {
+	if !ok || req.duplicate != "" || !req.form.Has("client_id") {
 		return nil
 	}
 	id := req.form.Get("client_id")
-	if len(reference) > 128 {
-		return errPushedGone
-	}
 	hash := account.HashSecret(reference)
 	query, err := rs.storage.PushedRequest(ctx, hash, id, rs.now())
 	if errors.Is(err, ErrNotFound) {

@@ -10,7 +10,6 @@ package provider
 import (
 	"context"
 	"crypto/x509"
-	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -31,13 +30,12 @@ const (
 	idTokenLifetime      = time.Hour
 )
 
-// Options configures a Provider. All fields but Signer, Limits, Now, Log and DocumentRoots are
-// required.
+// Options configures a Provider. All fields but Signer, Limits and DocumentRoots are required.
 type Options struct {
 	Accounts *site.Site
 	Storage  Storage
 	Issuer   string
-	Keys     []jose.JSONWebKey // the first private key of each algorithm signs, RS256 comes first; all are published
+	Keys     []jose.JSONWebKey // the first private one of each algorithm signs, RS256 comes first; all are published
 	Signer   jose.OpaqueSigner // signs in place of the first key; nil: the key itself
 	Secret   []byte            // installation secret, at least 32 bytes; never the shared HS256 secret
 	Limits   *web.Limits
@@ -121,18 +119,6 @@ var sealLifetimes = map[string]time.Duration{
 
 // New returns a Provider.
 func New(o Options) (*Provider, error) {
-	if len(o.Keys) == 0 || o.Keys[0].IsPublic() || o.Keys[0].Algorithm != string(jose.RS256) {
-		return nil, errors.New("the provider needs an RSA private key")
-	}
-	if len(o.Secret) < 32 {
-		return nil, errors.New("the installation secret is shorter than 32 bytes")
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
 	p := &Provider{rules: newRules(o, o.Accounts.NeedsSecondFactor), accounts: o.Accounts, limits: o.Limits}
 	var err error
 	if p.idTokens, err = newIDTokenSigner(o.Issuer, o.Keys, o.Signer, p.now); err != nil {

@@ -20,7 +20,7 @@ func CheckBackchannelLogoutURI(raw string, allowPrivate bool) error {
 	if err != nil {
 		return err
 	}
-	if u.Scheme != "https" && u.Scheme != "http" || u.Opaque != "" || u.Hostname() == "" {
+	if u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" {
 		return errors.New("the back-channel logout URI is not an absolute URL " +
 			"such as https://app.example.org/backchannel-logout")
 	}
@@ -64,7 +64,7 @@ func checkURI(what, raw, refused string) (*url.URL, error) {
 	if strings.Contains(raw, "#") {
 		return nil, fmt.Errorf("a %s has no fragment: remove # and what follows", what)
 	}
-	if u.User != nil || strings.Contains(authority(raw), "@") {
+	if u.User != nil {
 		return nil, fmt.Errorf("a %s has no user name or password", what)
 	}
 	if strings.HasSuffix(u.Host, ":") {
@@ -143,7 +143,7 @@ func checkHomeURI(what, raw string, allowInsecure bool) error {
 // checkWebURI validates a URI that browsers open. what names the URI in errors.
 func checkWebURI(what string, u *url.URL, allowInsecure bool) error {
 	host := u.Hostname()
-	if host == "" || u.Opaque != "" {
+	if host == "" {
 		return fmt.Errorf("the %s names no host", what)
 	}
 	if host != strings.ToLower(host) {
@@ -175,10 +175,7 @@ func checkWebURI(what string, u *url.URL, allowInsecure bool) error {
 
 // authority returns the text between // and the next /, ? or #, as written.
 func authority(raw string) string {
-	_, rest, ok := strings.Cut(raw, "//")
-	if !ok {
-		return ""
-	}
+	_, rest, _ := strings.Cut(raw, "//")
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		rest = rest[:i]
 	}

@@ -10,7 +10,7 @@ func TestDangerousRedirectURIIsRefused(t *testing.T) {
 	for _, raw := range []string{
 		"", "/callback", "app.example.org/callback", "https://", "https:///cb", "https:app.example.org", "//app.example.org/cb",
 		"https://app.example.org/cb#", "https://app.example.org/cb#x", "https://rp@evil.example/cb", "https://u:p@app.example.org/cb", "https://@app.example.org/cb",
-		"https://*.example.org/cb", "https://app.example.org/*", "https://app.example.org/a b", "https://app.example.org/\ncb", "https://app.example.org/c\\b",
+		"https://*.example.org/cb", "https://app.example.org/*", "https://app.example.org/a b", "https://app.example.org/cäb", "https://app.example.org/\ncb", "https://app.example.org/c\\b",
 		"https://app.exämple.org/cb", "HTTPS://app.example.org/cb", "https://App.Example.org/cb", "https://app.example.org/../cb", "https://app.example.org/a/./b",
 		"https://app.example.org:0/cb", "https://app.example.org:99999/cb", "https://app.example.org:/cb", "https://app.example.org:080/cb",
 		"http://app.example.org/cb", "http://192.168.1.5/cb", "http://127.0.0.2/cb", "http://0.0.0.0/cb", "http://[::ffff:127.0.0.1]/cb", "http://localhost.evil.example/cb",
@@ -28,10 +28,16 @@ func TestDangerousRedirectURIIsRefused(t *testing.T) {
 	}
 }
 
+func TestOperatorLearnsWhereALocaleStands(t *testing.T) {
+	if err := checkPostLogoutURI("https://app.example.org/{locale}", false); err == nil || !strings.Contains(err.Error(), "stands once") {
+		t.Error(err)
+	}
+}
+
 func TestCommonRedirectURIsAreAccepted(t *testing.T) {
 	for _, raw := range []string{
 		"https://app.example.org/callback", "https://app.example.org", "https://app.example.org:8443/cb?tenant=1", "http://localhost:3000/cb", "http://localhost/cb",
-		"http://127.0.0.1/cb", "http://127.0.0.1:5000/cb", "http://[::1]:5000/cb", "app.immich:///oauth-callback", "org.example.app:/callback",
+		"http://127.0.0.1/cb", "http://127.0.0.1:5000/cb", "http://[::1]:5000/cb", "https://192.168.1.5/cb", "app.immich:///oauth-callback", "org.example.app:/callback",
 	} {
 		if err := CheckRedirectURI(raw, false); err != nil {
 			t.Errorf("%q: %v", raw, err)
@@ -45,8 +51,8 @@ func TestCommonRedirectURIsAreAccepted(t *testing.T) {
 }
 
 func TestRedirectURIMatchesNothingButItself(t *testing.T) {
-	c := &Client{AuthMethod: AuthNone, RedirectURIs: []string{"https://rp.example.org/cb", "http://127.0.0.1/cb", "http://[::1]:7000/cb?x=1", "http://localhost:3000/cb"}}
-	for _, ok := range []string{"https://rp.example.org/cb", "http://127.0.0.1/cb", "http://127.0.0.1:50000/cb", "http://[::1]:50000/cb?x=1", "http://localhost:3000/cb"} {
+	c := &Client{AuthMethod: AuthNone, RedirectURIs: []string{"https://rp.example.org/cb", "http://127.0.0.1/cb", "http://[::1]:7000/cb?x=1", "http://localhost:3000/cb", "http://[::1]?x"}}
+	for _, ok := range []string{"http://[::1]:1?x", "https://rp.example.org/cb", "http://127.0.0.1/cb", "http://127.0.0.1:50000/cb", "http://[::1]:50000/cb?x=1", "http://localhost:3000/cb"} {
 		if !c.matchRedirect(ok) {
 			t.Errorf("%q was refused", ok)
 		}

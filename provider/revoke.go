@@ -89,7 +89,7 @@ func (p *Provider) introspectAs(w http.ResponseWriter, r *http.Request, a *API) 
 		return errTokenMissing
 	}
 	t, err := p.findToken(r.Context(), token)
-	if errors.Is(err, ErrNotFound) || err == nil && (t.Refresh || !slices.Contains(t.Audience, a.URI)) {
+	if errors.Is(err, ErrNotFound) || err == nil && !slices.Contains(t.Audience, a.URI) { // so no refresh token
 		return p.answerIntrospection(w, r, nil, nil, nil)
 	}
 	if err != nil {

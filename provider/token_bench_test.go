@@ -83,7 +83,7 @@ func newBench(b *testing.B) *bench {
 	must(err)
 	accounts := site.New(service, passkey.New(service, party))
 	oidc, err := provider.New(provider.Options{Accounts: accounts, Storage: st, Issuer: benchIssuer, Keys: keys,
-		Secret: secret, Log: log})
+		Secret: secret, Now: time.Now, Log: log})
 	must(err)
 	m := mux.NewRouter()
 	accounts.Mount(m)

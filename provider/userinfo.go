@@ -100,9 +100,9 @@ func presentedToken(w http.ResponseWriter, r *http.Request) (token string, dpop 
 		return "", false, twice
 	}
 	if len(header) == 1 {
-		scheme, rest, ok := strings.Cut(header[0], " ")
+		scheme, rest, _ := strings.Cut(header[0], " ")
 		dpop = strings.EqualFold(scheme, "DPoP")
-		if !ok || !dpop && !strings.EqualFold(scheme, "Bearer") {
+		if !dpop && !strings.EqualFold(scheme, "Bearer") {
 			return "", false, nil
 		}
 		token = strings.TrimLeft(rest, " ")
