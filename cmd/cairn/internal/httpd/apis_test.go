@@ -104,7 +104,7 @@ func TestTokenForAnAPIIsAJWTThatItCanVerify(t *testing.T) {
 	same(t, "as a session cookie", s.as(token.AccessToken).StatusCode, http.StatusUnauthorized)
 
 	about := s.introspect(id, secret, token.AccessToken)
-	if about["active"] != true || about["client_id"] != "app" || about["username"] != "ada" || about["sub"] != idToken.Subject ||
+	if fmt.Sprint(about["aud"]) != fmt.Sprint(want["aud"]) || about["active"] != true || about["client_id"] != "app" || about["username"] != "ada" || about["sub"] != idToken.Subject ||
 		about["scope"] != "openid groups trails.read" || math.Abs(about["exp"].(float64)-about["iat"].(float64)-3600) > 1 {
 		t.Errorf("to the API: %v", about)
 	}
@@ -112,6 +112,7 @@ func TestTokenForAnAPIIsAJWTThatItCanVerify(t *testing.T) {
 	s.wantInactive("to another API", s.introspect(otherID, otherSecret, token.AccessToken))
 	s.wantInactive("to another client", s.apiApp("other").introspect(token.AccessToken))
 	wantOAuthError(t, "a wrong secret", s.clientPost("introspect", id, secret+"x", url.Values{"token": {token.AccessToken}}), 401, "invalid_client")
+	wantOAuthError(t, "no token", s.clientPost("introspect", id, secret, url.Values{"token": {""}}), 400, "invalid_request")
 	wantOAuthError(t, "an API at the token endpoint", s.tokenRequest(id, secret, url.Values{"grant_type": {"client_credentials"}}), 401, "invalid_client")
 	has(t, "what the application sees", mainOf(b.get("/account/apps").Text), "Trails: See your trails")
 	s.addUser("keeper", "admin")

@@ -192,7 +192,7 @@ func TestUserinfoOpensForAnAccessTokenAlone(t *testing.T) {
 		wantStatus(t, method, b.do(method, path, "", "", "Authorization", "Bearer "+access), http.StatusMethodNotAllowed)
 	}
 	for name, got := range map[string]response{
-		"GET": b.get(path, "Authorization", "bearer "+access, "Origin", "https://any.example"), "POST body": b.postForm(path, form, "Origin", "https://any.example"),
+		"GET": b.get(path+"?x=1", "Authorization", "bearer "+access, "Origin", "https://any.example"), "POST body": b.postForm(path, form, "Origin", "https://any.example"),
 		"POST header": b.do("POST", path, "application/x-www-form-urlencoded", "", "Authorization", "Bearer "+access, "Origin", "https://any.example"),
 	} {
 		h := got.Header

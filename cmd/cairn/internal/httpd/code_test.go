@@ -498,6 +498,7 @@ func TestRefreshGrace(t *testing.T) {
 	for _, got := range won {
 		s.wantUserinfo("token of the grace", got.JSON(t)["access_token"].(string), http.StatusOK)
 	}
+	same(t, "in the grace it is active", rp.introspect(token.RefreshToken)["active"], true)
 	wantStatus(t, "a successor", rp.refresh(won[3].JSON(t)["refresh_token"].(string)), http.StatusOK)
 	db.exec("UPDATE tokens SET used_at = used_at - 31 WHERE used_at > 0")
 	wantInvalidGrant(t, "after the grace", rp.refresh(token.RefreshToken))

@@ -108,7 +108,9 @@ func TestDeviceSignsInWithACodeThatIsTypedElsewhere(t *testing.T) {
 		if page := b.get("/account/apps").Text; !strings.Contains(page, `data-app="`+c.id+`"`) {
 			t.Errorf("the page of applications lacks %s: %s", c.id, mainOf(page))
 		}
-		wantInvalidGrant(t, "again", d.poll())
+		again := d.poll()
+		wantInvalidGrant(t, "again", again)
+		has(t, "again", again.Text, `It was used before."`)
 		s.wantUserinfo("after a poll that came too late", access, http.StatusOK)
 		wantStatus(t, "refresh", s.refreshRequest(d.id, d.secret, got["refresh_token"].(string)), http.StatusOK)
 		wantStatus(t, "its code on the page again", b.typed(d.user, "ada", "allow"), http.StatusNotFound)

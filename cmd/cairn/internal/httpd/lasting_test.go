@@ -82,7 +82,9 @@ func TestStaleSessionGetsNothingThatLasts(t *testing.T) {
 		// More of the same kind needs nothing, of another kind it does.
 		l.later(stale)
 		got := needStatus(t, "with living access", wiki.redeem(answered(t, known.get(wiki.authURL("prompt", "none"))).Get("code")), 200)
-		got.text(t, "refresh_token")
+		if got.text(t, "refresh_token") == "" {
+			t.Errorf("with living access: %s", got.Text)
+		}
 		wantAnswer(t, "of another kind", answered(t, known.get(wiki.authURL("prompt", "none", "resource", trails))), "login_required")
 		if again := known.get(wiki.authURL()); toLogin(again) {
 			t.Error("asked twice in a session")

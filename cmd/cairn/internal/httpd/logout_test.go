@@ -79,6 +79,9 @@ func TestOPLogout(t *testing.T) {
 		"oidcc-rp-initiated-logout": {func(c *logoutCase) []string {
 			return []string{"id_token_hint", c.hint, "post_logout_redirect_uri", afterLogout, "state", "s-0123456789 ~.-_"}
 		}, afterLogout + "?" + url.Values{"state": {"s-0123456789 ~.-_"}}.Encode()},
+		"client_id beside the hint": {func(c *logoutCase) []string {
+			return []string{"id_token_hint", c.hint, "client_id", "app", "post_logout_redirect_uri", afterLogout}
+		}, afterLogout},
 		"no-state": {func(c *logoutCase) []string {
 			return []string{"id_token_hint", c.hint, "post_logout_redirect_uri", afterLogout}
 		}, afterLogout},
@@ -216,6 +219,9 @@ func TestOneValueOfAPostLogoutAddressIsALanguage(t *testing.T) {
 			t.Errorf("%q: %d to %q", k.locale, got.StatusCode, to)
 		}
 	}
+	for _, uri := range []string{strings.Replace(afterLogoutIn, "{locale}&from=menu", "en", 1), "en&from=menu"} {
+		wantStatus(t, uri, b.logout("id_token_hint", c.hint, "post_logout_redirect_uri", uri), http.StatusBadRequest)
+	}
 }
 
 // An ID token lives an hour, a session 30 days: an expired hint is still one. A logout
@@ -253,6 +259,9 @@ func TestLogoutFormOfAnotherSession(t *testing.T) {
 	eve.signIn("eve")
 	if got := c.browser.send(eve.get("/oauth2/logout")); got.StatusCode != http.StatusForbidden || c.signedOut() {
 		t.Errorf("another session's form: %d", got.StatusCode)
+	}
+	if got := c.service.browser().send(eve.get("/oauth2/logout")); got.StatusCode != http.StatusOK || !strings.Contains(got.Text, "You are not signed in") {
+		t.Errorf("without a session: %d", got.StatusCode)
 	}
 	// A POST of another site reaches the confirmation page at most.
 	got := c.browser.postForm("/oauth2/logout", url.Values{"state": {"x"}}, "Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example")

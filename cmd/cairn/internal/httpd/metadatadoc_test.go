@@ -117,7 +117,7 @@ func (s *service) agent(id, redirect string, scopes ...string) *relyingParty {
 }
 
 func TestAllowedClientSignsInByItsOwnDescription(t *testing.T) {
-	s, h, _ := startAgents(t)
+	s, h, forward := startAgents(t)
 	id := h.describe("/ok/agent.json", nil)
 	rp := s.agent(id, "http://127.0.0.1:49152/callback", "openid", "profile", "email", "offline_access")
 	b := s.signedIn("ada")
@@ -141,6 +141,11 @@ func TestAllowedClientSignsInByItsOwnDescription(t *testing.T) {
 	if again.StatusCode != http.StatusOK || consentPageOf(b, rp.authURL()) != nil || h.count("/ok/agent.json") != 1 {
 		t.Errorf("refresh %d, or asked again, or %d fetches", again.StatusCode, h.count("/ok/agent.json"))
 	}
+	h.serve("/ok/agent.json", nil)
+	forward(6 * time.Minute)
+	s.wantUserinfo("a token of a client whose description is gone", again.text(t, "access_token"), http.StatusUnauthorized)
+	h.describe("/ok/agent.json", nil)
+	forward(2 * time.Minute)
 	removed, err := s.store.DisallowClients(t.Context(), h.URL+"/ok/*", account.Operator().Audit(time.Now(), account.DisallowClients, "", ""))
 	if err != nil || len(removed) != 1 || removed[0] != id {
 		t.Fatalf("removed %v, %v", removed, err)
@@ -166,7 +171,7 @@ func TestClientWithADescriptionGetsTheAPIsItWasAllowedAlone(t *testing.T) {
 		wantAnswer(t, c.path+" "+c.uri, b.authorize(rp.authURL("resource", c.uri), "ada"), c.want)
 	}
 	rp := s.agent(h.describe("/ok/agent.json", nil), "http://127.0.0.1:49152/callback", "openid")
-	token, err := rp.exchange(b.authorize(rp.authURL("scope", "openid maps"), "ada").Get("code"))
+	token, err := rp.exchange(b.authorize(rp.authURL("scope", "openid maps openid"), "ada").Get("code"))
 	noError(t, err)
 	if token.Extra("scope") != "openid" || strings.HasPrefix(token.AccessToken, "eyJ") {
 		t.Errorf("a scope of that API: %v", token.Extra("scope"))
@@ -241,6 +246,8 @@ func TestBadDescriptionIsRefusedWithTheReason(t *testing.T) {
 		"a redirect":           {nil, http.RedirectHandler(h.URL+"/ok/agent.json", http.StatusFound).ServeHTTP, "redirect, which is not followed"},
 		"not found":            {nil, http.NotFound, "404"},
 		"broken":               {nil, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, "502"},
+		"another binary":       {nil, raw("application/octet-stream", good+"}"), "Content-Type"},
+		"hung up":              {nil, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "fetched: EOF"},
 		"another JSON":         {nil, raw("application/ld+json; charset=utf-8", good+"}"), ""},
 		"a name with controls": {map[string]any{"client_name": "a\u202eb"}, nil, ""},
 		"a long name":          {map[string]any{"client_name": strings.Repeat("x", 300)}, nil, ""},
@@ -307,7 +314,11 @@ func TestDescriptionIsKeptAsItsHeadersSay(t *testing.T) {
 			t.Errorf("%q: fetched %d times after its end", control, h.count(path))
 		}
 		// A failure is remembered for a minute; one that may pass does not end the client.
-		h.serve(path, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+		fault := http.StatusBadGateway
+		if control == "no-store" {
+			fault = http.StatusTooManyRequests
+		}
+		h.serve(path, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(fault) })
 		forward(age)
 		wanted := http.StatusSeeOther
 		if age == 24*time.Hour {

@@ -29,13 +29,14 @@ func TestLostDatabaseIsNotAWrongCredential(t *testing.T) {
 	consent := b.get(s.relyingParty("fresh", fresh).authURL()).Header.Get("Location")
 	form := pageForm(t, b.get(consent).Text)
 	s.tokenRequest("app", secret, rp.codeForm("x.y")) // the client is known now
+	logout, choice := pageForm(t, b.get("/oauth2/logout").Text), url.Values{"continue": {continuationOf(t, b.get(rp.authURL("prompt", "select_account")), "/login/")}}
 	noError(t, s.store.Close())
 	wantUnavailable(t, "code", s.tokenRequest("app", secret, rp.codeForm(code)))
 	wantUnavailable(t, "refresh", s.refreshRequest("app", secret, token.RefreshToken))
 	wantUnavailable(t, "client that is not in memory", s.tokenRequest("strange", "secret", rp.codeForm(code)))
 	got := s.browser().get("/oauth2/userinfo", "Authorization", "Bearer "+token.AccessToken)
 	wantUnavailable(t, "userinfo", got)
-	for name, u := range map[string]string{"authorize": rp.authURL(), "prompt=none": rp.authURL("prompt", "none"), "unknown client": rp.authURL("client_id", "strange"), "consent page": consent} {
+	for name, u := range map[string]string{"authorize": rp.authURL(), "prompt=none": rp.authURL("prompt", "none"), "unknown client": rp.authURL("client_id", "strange"), "consent page": consent, "logout": "/oauth2/logout"} {
 		got := b.get(u)
 		wantPage(t, name, got, http.StatusServiceUnavailable)
 		if got.Header.Get("Retry-After") == "" {
@@ -47,6 +48,8 @@ func TestLostDatabaseIsNotAWrongCredential(t *testing.T) {
 	}
 	form.values.Set("decision", "allow")
 	wantPage(t, "consent", b.postForm(form.action, form.values), http.StatusServiceUnavailable)
+	wantPage(t, "confirmed logout", b.postForm(logout.action, logout.values), http.StatusServiceUnavailable)
+	wantPage(t, "choice of an account", b.postForm("/oauth2/select-account", choice), http.StatusServiceUnavailable)
 	for _, path := range []string{"/.well-known/openid-configuration", "/.well-known/jwks.json"} {
 		wantStatus(t, path+" needs no database", b.get(path), http.StatusOK)
 	}

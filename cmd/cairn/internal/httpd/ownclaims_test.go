@@ -37,21 +37,24 @@ func TestOwnClaimsFollowConsent(t *testing.T) {
 	ada := s.addUserWithEmail("ada")
 	s.addUser("eve", account.FlagActivity)
 	rp := s.app("app", func(c *provider.Client) {
-		c.Claims = []string{"role=editor if activity", "role=viewer", "preferred_username={email}", "tenant=club"}
+		c.Claims = []string{"role=editor if activity", "role=viewer", "preferred_username={email}", "sms={phone_number}", "tenant=club"}
 	}, "openid", "offline_access")
 	b := s.signedIn("ada")
 	page := b.consentPage(rp.authURL())
-	if got, want := scopesShown(t, page.Text), []string{"openid", "offline_access", "{flag:activity}", "{email}"}; !slices.Equal(got, want) {
+	if got, want := scopesShown(t, page.Text), []string{"openid", "offline_access", "{flag:activity}", "{email}", "{phone_number}"}; !slices.Equal(got, want) {
 		t.Fatalf("the page shows %q, want %q", got, want)
 	}
-	if !strings.Contains(page.Text, "Your email (ada@example.org)") || !strings.Contains(page.Text, "Whether you are in the group activity") {
-		t.Error("the page does not say what is told")
+	for _, told := range []string{"Your email (ada@example.org)", "Your phone number (none saved)", "Whether you are in the group activity"} {
+		has(t, "the page", page.Text, told)
 	}
 	id, info, token := s.claimsOfFlow(rp, "ada")
 	for place, claims := range map[string]map[string]any{"ID token": id, "userinfo": info} {
 		if _, there := claims["preferred_username"]; there || claims["role"] != "viewer" || claims["tenant"] != "club" {
 			t.Errorf("%s: %v: want the role viewer, and no address that is not verified", place, claims)
 		}
+	}
+	for _, told := range []string{"Your email address", "Your phone number", "Whether you are in the group activity"} {
+		has(t, "what the application sees", mainOf(b.get("/account/apps").Text), told)
 	}
 	s.amend(ada, account.UserChange{"email_verified": "true"})
 	if got := s.userinfo(token.AccessToken); got["preferred_username"] != "ada@example.org" || got["email"] != nil {
@@ -99,9 +102,12 @@ func TestOwnClaimsWithAScope(t *testing.T) {
 	if got := s.userinfo(token.AccessToken); got["mail"] != nil || got["email"] != nil {
 		t.Errorf("what was left out: %v", got)
 	}
-	for name, scopes := range map[string][]string{"trusted": {"openid"}, "covered": {"openid", "email"}} {
+	for name, scopes := range map[string][]string{"trusted": {"openid"}, "covered": {"openid", "email"}, "bare": {"openid"}} {
 		rp := s.app(name, func(c *provider.Client) {
 			c.Claims, c.ClaimIn, c.Trusted = []string{"mail={email}"}, []string{"userinfo"}, true
+			if name == "bare" { // where the claims of scopes are
+				c.ClaimIn, c.IDTokenClaims = nil, false
+			}
 		}, scopes...)
 		if id, info, _ := s.claimsOfFlow(rp, "ada"); id["mail"] != nil || info["mail"] != "ada@example.org" {
 			t.Errorf("%s, only at userinfo: %v, %v", name, id, info)
@@ -152,6 +158,7 @@ func TestOwnClaimsOfAPIs(t *testing.T) {
 	b := s.signedIn("ada")
 	sameList(t, "the page shows", scopesShown(t, b.consentPage(rp.authURL("resource", shop)).Text),
 		[]string{"openid", "{locale}", "{flag:activity}", "{handle}"})
+	sameList(t, "without the API", scopesShown(t, b.consentPage(rp.authURL()).Text), []string{"openid", "{locale}"})
 	id, _, token := s.claimsOfFlow(rp, "ada", "resource", shop)
 	got := jwtPayload(t, token.AccessToken)
 	if got["role"] != "member" || got["who"] != "ada" || got["shop"] != "yes" || got["lang"] != nil || id["shop"] != nil {
@@ -197,6 +204,9 @@ func TestLifetimesOfAClient(t *testing.T) {
 	tokens(long, 600, "resource", maps3)
 	tokens(long, 86400)
 	first := tokens(short, 300)
+	if about := short.introspect(first["access_token"].(string)); about["exp"].(float64)-about["iat"].(float64) > 301 {
+		t.Errorf("introspection: %v", about)
+	}
 	expires := func(token any) time.Duration {
 		_, signature, _ := strings.Cut(token.(string), ".")
 		stored, err := s.store.Token(t.Context(), signature)
@@ -282,13 +292,13 @@ func TestOwnClaimsHaveTypes(t *testing.T) {
 	rp := s.app("app", func(c *provider.Client) {
 		c.Claims, c.Trusted = []string{
 			"immich_quota=json:10", "isadmin=json:true if activity", "isadmin=json:false", "who=json:[\"{handle}\", 2.5, false]",
-			"word=json:\"10\"", "plain=10", "large=json:9007199254740992",
+			"word=json:\"10\"", "uid={sub}", "full={nickname} {handle}", "plain=10", "large=json:9007199254740992",
 		}, true
 	}, "openid")
 	id, info, _ := s.claimsOfFlow(rp, "ada")
 	for place, claims := range map[string]map[string]any{"ID token": id, "userinfo": info} {
 		for name, want := range map[string]any{
-			"immich_quota": 10.0, "isadmin": true, "who": []any{"ada", 2.5, false}, "word": "10", "plain": "10", "large": float64(1 << 53),
+			"immich_quota": 10.0, "isadmin": true, "who": []any{"ada", 2.5, false}, "word": "10", "plain": "10", "uid": claims["sub"], "full": nil, "large": float64(1 << 53),
 		} {
 			if !reflect.DeepEqual(claims[name], want) {
 				t.Errorf("%s: %s is %#v, want %#v", place, name, claims[name], want)

@@ -11,8 +11,8 @@ import (
 
 // WebFinger names the issuer for every account of the domain alike, and for no other.
 func TestWebFinger(t *testing.T) {
-	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.Issuer = "https://id.club.example/sso" }}, "ada")
-	const issuer = `"links":[{"rel":"http://openid.net/specs/connect/1.0/issuer","href":"https://id.club.example/sso"}]`
+	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.Issuer = "https://id.club.example:8443/sso" }}, "ada")
+	const issuer = `"links":[{"rel":"http://openid.net/specs/connect/1.0/issuer","href":"https://id.club.example:8443/sso"}]`
 	root := strings.TrimSuffix(s.browser().base, "/sso")
 	for _, c := range []struct {
 		query  string
@@ -21,7 +21,7 @@ func TestWebFinger(t *testing.T) {
 	}{
 		{"resource=acct:ada@club.example", 200, `{"subject":"acct:ada@club.example",` + issuer},
 		{"resource=acct:nobody@club.example", 200, `{"subject":"acct:nobody@club.example",` + issuer},
-		{"resource=mailto:ada@ID.club.example", 200, issuer}, {"resource=acct:ada@club.example&rel=http://openid.net/specs/connect/1.0/issuer", 200, issuer},
+		{"resource=mailto:ada@ID.club.example", 200, issuer}, {"resource=acct:ada@id.club.example:8443", 200, issuer}, {"resource=acct:ada@club.example&rel=http://openid.net/specs/connect/1.0/issuer", 200, issuer},
 		{"resource=acct:ada@club.example&rel=avatar", 200, `"links":[]`}, {"resource=acct:ada@club.example&rel=avatar&rel=http://openid.net/specs/connect/1.0/issuer", 200, issuer},
 		{"resource=acct:ada@example", 404, ""}, {"resource=acct:ada@other.example", 404, ""}, {"resource=acct:ada@notclub.example", 404, ""},
 		{"resource=acct:ada@mail.club.example", 404, ""}, {"resource=acct:ada@d.club.example", 404, ""},
