@@ -43,7 +43,7 @@ func ByItself(at time.Time, act Act, target, detail string) Audit {
 // FlagChange is what becomes of the named flags of a user. The others stay.
 type FlagChange map[string]FlagState
 
-// FlagState is a flag that is on or off. With SetEnd it is on until EndsAt, zero: without an end;
+// FlagState is a flag that is on or off. With SetEnd, which is for one that is on, it is until EndsAt, zero: without an end;
 // otherwise a flag that was on keeps its end.
 type FlagState struct {
 	On     bool
@@ -54,7 +54,7 @@ type FlagState struct {
 // Alters reports whether a user is not yet as the change makes them.
 func (c FlagChange) Alters(u User) bool {
 	for name, f := range c {
-		if f.On != u.Has(name) || f.On && f.SetEnd && !f.EndsAt.Equal(u.FlagEnds[name]) {
+		if f.On != u.Has(name) || f.SetEnd && !f.EndsAt.Equal(u.FlagEnds[name]) {
 			return true
 		}
 	}

@@ -253,6 +253,11 @@ func TestListThatIsTooLongIsRefusedWithItsLimit(t *testing.T) {
 	_, root := administered(t)
 	root.Page("/admin/users/paste", "people", strings.Repeat("x", 128<<10)).Is(413).Shows("larger than 128 KiB")
 	root.Page("/admin/users/root1/suspend", "reason", strings.Repeat("x", 65<<10)).Is(413).Shows("larger than 64 KiB")
+	many := []string{"do", "suspend"}
+	for i := range 501 {
+		many = append(many, "who", fmt.Sprint("member", i))
+	}
+	root.Page("/admin/users/selected", many...).Is(400).Shows("Select at most 500 people at once.")
 }
 
 func TestListIsPastedTwiceAtOnce(t *testing.T) {

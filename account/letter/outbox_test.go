@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -261,6 +262,83 @@ func TestThousandMailsKeepNoSignInWaiting(t *testing.T) {
 	if n := server.Connections(); n > total/20 {
 		t.Errorf("%d connections for %d mails", n, total)
 	}
+}
+
+// What waits in the outbox is dropped where its reader has gone by now, or what it tells of is no longer so.
+func TestMailThatServesNobodyIsDropped(t *testing.T) {
+	w, server, _ := withMail(t, mailtest.Options{})
+	quiet, operator, now := w.Administration().WithMail(false), account.Operator(), w.Clock.Now()
+	w.AddUser("root1", account.FlagAdmin)
+	must(t, w.Store.AddJoinRequest(t.Context(), account.JoinRequest{ID: "request", Name: "Bo", Email: "bo@example.org", Mailbox: "bo@example.org",
+		AskedAt: now, ExpiresAt: now.Add(day)}, []byte("link"), 5, operator.Audit(now, account.AskToJoin, "", "")))
+	send := func(m account.Mail) { must(t, w.Store.QueueMail(t.Context(), m, now)) }
+	change := func(to func(*account.User)) func(account.User) {
+		return func(u account.User) {
+			_, err := w.Store.ChangeUser(t.Context(), u.Sub, func(u *account.User) error { to(u); return nil }, now, nil)
+			must(t, err)
+		}
+	}
+	flag := func(name string, f account.FlagState) func(account.User) {
+		return func(u account.User) {
+			_, err := quiet.SetFlags(t.Context(), operator, u, account.FlagChange{name: f})
+			must(t, err)
+		}
+	}
+	ends := now.Add(5 * day)
+	ending, admin := func(u account.User) { setEnd(w, u.Handle, ends) }, flag(account.FlagAdmin, account.FlagState{On: true})
+	flagEnding := flag(account.FlagActivity, account.FlagState{On: true, SetEnd: true, EndsAt: ends})
+	suspend := func(u account.User) { must(t, quiet.Suspend(t.Context(), operator, u, "", false)) }
+	asked := func(at time.Time) func(account.User) {
+		return change(func(u *account.User) { u.EmailVerified, u.EmailAskedAt = false, at })
+	}
+	unix := func(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
+	type data = map[string]string
+	week := now.Add(-7 * day)
+	for i, c := range []struct {
+		kind string
+		data data
+		sent int
+		then []func(account.User)
+	}{
+		{account.MailEnds, data{"ends": unix(ends)}, 1, []func(account.User){ending}},
+		{account.MailEnds, data{"ends": unix(ends)}, 0, []func(account.User){ending, suspend}},
+		{account.MailEnds, data{"ends": unix(ends)}, 0, []func(account.User){flagEnding}},
+		{account.MailEnds, data{"ends": unix(ends), "names": "activity"}, 1, []func(account.User){flagEnding}},
+		{account.MailEnds, data{"ends": unix(ends), "names": "activity"}, 0, []func(account.User){flagEnding, suspend}},
+		{account.MailEnds, data{"ends": unix(ends), "names": "activity"}, 0, []func(account.User){ending}},
+		{account.MailInvite, data{}, 1, nil}, {account.MailInvite, data{}, 0, []func(account.User){suspend}},
+		{account.MailJoinsAsked, data{}, 1, []func(account.User){admin}},
+		{account.MailJoinsAsked, data{}, 0, nil},
+		{account.MailJoinsAsked, data{}, 0, []func(account.User){admin, suspend}},
+		{account.MailJoinsAsked, data{}, 0, []func(account.User){admin, change(func(u *account.User) { u.EmailVerified = false })}},
+		{account.MailJoinsAsked, data{}, 0, []func(account.User){admin, change(func(u *account.User) { u.Email = "new." + u.Email })}},
+		{account.MailVerify, data{"asked": unix(now)}, 1, []func(account.User){asked(now)}},
+		{account.MailVerify, data{"asked": unix(now)}, 0, []func(account.User){asked(now.Add(-time.Minute))}},
+		{account.MailVerify, data{"asked": unix(week)}, 0, []func(account.User){asked(week)}},
+	} {
+		u := w.AddUser(fmt.Sprint("user", i))
+		address := u.Handle + "@example.net"
+		change(func(u *account.User) { u.Email, u.EmailVerified = address, true })(u)
+		if c.kind == account.MailInvite {
+			invite, err := account.NewInvite(u.Sub, "", now)
+			must(t, err)
+			must(t, w.Store.CreateInvite(t.Context(), invite, -1, operator.Audit(now, account.CreateInvite, "", "")))
+			c.data["invite"] = invite.Hash()
+		}
+		for _, do := range c.then {
+			do(w.User(u.Handle))
+		}
+		send(account.Mail{Kind: c.kind, Sub: u.Sub, Address: address, Language: "en", Data: c.data})
+		must(t, w.Post.DeliverMails(t.Context()))
+		same(t, fmt.Sprintf("%d, mails of the kind %s", i, c.kind), recipients(server.Mails())[address], c.sent)
+	}
+	for _, kind := range []string{account.MailEnds, account.MailInvite, account.MailJoinsAsked, account.MailVerify, account.MailReset, account.MailWelcome} {
+		send(account.Mail{Kind: kind, Sub: "deleted", Address: "deleted@example.net", Data: data{}})
+	}
+	send(account.Mail{Kind: "of another version", Address: "ada@example.net"})
+	must(t, w.Post.DeliverMails(t.Context()))
+	same(t, "mails to who is deleted", recipients(server.Mails())["deleted@example.net"], 0)
+	same(t, "mails that wait", mailState(w).Waiting, 1)
 }
 
 func TestNothingIsSentWithoutAMailServer(t *testing.T) {

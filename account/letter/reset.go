@@ -32,7 +32,7 @@ func (p *Post) composeForgot(ctx context.Context, m account.Mail, _ *templates.L
 			u = added[0]
 		}
 	}
-	if u.Sub == "" || u.Suspended() || u.Email == "" || !u.EmailVerified && u.PasswordHash != "" {
+	if u.Email == "" || !u.EmailVerified && u.PasswordHash != "" {
 		return templates.Mail{}, errMailPointless
 	}
 	if wait, err := p.accounts.Limits().Take(ctx, web.LimitMail, "reset:"+u.Sub); err != nil || wait > 0 {

@@ -220,9 +220,6 @@ func (s *Service) BeginPasskey(
 		}
 		return s.beginProof(ctx, purpose, u.Sub, step.Nonce)
 	case CeremonyConfirm:
-		if c.Session.ID == "" {
-			return none, account.ErrNotAuthenticated
-		}
 		return s.beginProof(ctx, purpose, c.User.Sub, c.Session.ID)
 	}
 	return none, ErrPasskeyPurpose

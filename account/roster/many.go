@@ -231,7 +231,7 @@ func (a *Administration) Flagging(ctx context.Context, flags account.FlagChange)
 			}
 		}
 		word := word(f, name)
-		if f.On && f.SetEnd {
+		if f.SetEnd {
 			word = account.FlagWord(word, f.EndsAt)
 		}
 		words = append(words, word)
@@ -253,7 +253,7 @@ func (a *Administration) Flagging(ctx context.Context, flags account.FlagChange)
 				if f.On != u.Has(name) {
 					changed = append(changed, word(f, name))
 				}
-				if f.On && f.SetEnd && !f.EndsAt.Equal(u.FlagEnds[name]) {
+				if f.SetEnd && !f.EndsAt.Equal(u.FlagEnds[name]) {
 					ends = append(ends, fmt.Sprintf("%s:%d", name, max(0, f.EndsAt.Unix())))
 				}
 			}

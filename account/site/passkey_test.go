@@ -319,6 +319,7 @@ func TestSuspendedAndDeletedUsersOfPasskeys(t *testing.T) {
 	bob.Call("DELETE", "/api/me", map[string]string{"password": password}).Is(204)
 	b := w.BrowserAt("198.51.100.7")
 	finish(b, k.get(begin(b))).Is(403, "account_suspended")
+	same(t, "audit log", actions(audited(w, account.AuditQuery{Kind: account.RefuseSuspended.Action})), "ada>ada session.refused suspended")
 	for range 3 { // they cannot be guessed, and count nowhere
 		finish(b, gone.get(begin(b))).Is(401, "invalid_passkey")
 	}
@@ -413,6 +414,11 @@ func TestOwnerManagesPasskeys(t *testing.T) {
 	}
 	fresh := w.Browser()
 	finish(fresh, k.get(begin(fresh))).Is(401, "invalid_passkey")
+	for i := range account.MaxPasskeys {
+		_, err := w.Store.AddPasskey(t.Context(), account.Passkey{ID: []byte{byte(i)}, Sub: w.User("ada").Sub, PublicKey: []byte{1}, AAGUID: make([]byte, 16)}, account.MaxPasskeys, account.NewFactor{WayIn: true, Now: w.Clock.Now()})
+		must(t, err)
+	}
+	b.Call("POST", "/api/me/passkeys/begin", nil).Is(409, "passkey_limit_reached") // before one is made in vain
 }
 
 func TestPasskeysNeedANameAndHTTPS(t *testing.T) {
@@ -438,6 +444,8 @@ func TestPasskeysNeedANameAndHTTPS(t *testing.T) {
 		w.SignedIn("ada").Page("/account/security").Shows(says).Hides("data-passkey")
 		addPerson(w, "zoe", "")
 		b.Page("/reset-password/?handle=zoe&code=" + w.ResetCode("zoe")).Is(200).Shows("Welcome").Hides("add a passkey")
+		w.SignedIn("ada").Page("/account/profile?notice=profile-saved").Is(200).Hides("CurrentUserDetails")
+		b.Page("/login/", "state", "x", "credential", `{"id":"AAAA"}`).Is(404).Shows(says)
 		b.Page("/login/", "handle", "ada", "password", password).RedirectsTo("/account/")
 		b.Page("/account/").Is(200).Hides("data-offer")
 		answer, added := map[string]any{"state": "x", "credential": map[string]string{}}, map[string]any{"handle": "eve", "code": "x"}
@@ -506,6 +514,8 @@ func TestPasskeyIsTheSecondStep(t *testing.T) {
 func TestPasskeyConfirmsWhoIsSignedIn(t *testing.T) {
 	w := accounttest.With(t, "ada", "bob")
 	b, bob := w.SignedIn("ada"), w.SignedIn("bob")
+	beginFor(b, "confirm").Is(404, "passkey_not_found")
+	beginFor(w.Browser(), "confirm").Is(401, "not_authenticated")
 	k, other := addPasskey(b, "Key"), addPasskey(bob, "Key")
 	w.Clock.Advance(9 * time.Minute)
 	begunAdding := b.Call("POST", "/api/me/passkeys/begin", nil)
@@ -621,6 +631,9 @@ func TestPasskeysAfterAMove(t *testing.T) {
 	body["second_step"] = true
 	b.Call("POST", "/api/me/passkeys", body).Is(201)
 	w.Start(issuer(from, parent))
+	step := w.Browser()
+	step.Login("ada", password).Is(401, "second_factor_required")
+	beginFor(step, "second-factor").Is(200).Shows(`"rpId":"id.example.org"`)
 	shared := newKeyring().at(from, parent)
 	shared.device.Options.UserHandle = old.device.Options.UserHandle
 	b.Call("POST", "/api/me/passkeys", shared.create(b.Call("POST", "/api/me/passkeys/begin", nil))).Is(201)
@@ -644,7 +657,7 @@ func TestPasskeysAfterAMove(t *testing.T) {
 	page := in.Page("/account/passkeys/rename", "id", base64.RawURLEncoding.EncodeToString(shared.key.ID), "name", "").Is(400).Shows("It is for id.example.org")
 	same(t, "refused names", strings.Count(page.Body, `aria-invalid="true"`), 1)
 	signIn(old.at(to, "id.example.org"), false).Is(401, "invalid_passkey")
-	step := w.Browser()
+	step = w.Browser()
 	step.Login("ada", password).Is(401, "second_factor_required")
 	_, options := ceremony(step.Call("POST", "/api/auth/passkey/begin", map[string]string{"purpose": "second-factor"}))
 	if asked, err := virtualwebauthn.ParseAssertionOptions(options); err != nil || len(asked.AllowCredentials) != 1 ||
