@@ -138,6 +138,7 @@ func TestInvitesKeepWithinWhatTheInviterMay(t *testing.T) {
 	for _, uses := range []int{-1, 0, 6, 501} {
 		refused(ada, terms{"uses": uses}, "uses")
 	}
+	ada.Call("POST", "/api/invites", terms{"uses": 6}).Is(400).Shows(`"1 to 5"`)
 	for _, days := range []int{-1, 0, 21, 91} {
 		refused(ada, terms{"days": days}, "days")
 	}
@@ -240,7 +241,7 @@ func TestWholeClassGetsItsLinksAtOneAddress(t *testing.T) {
 	for i := 3; i < 30; i++ {
 		email := fmt.Sprintf("pupil%d@school.example", i)
 		w.Browser().Page("/register/address", "code", code, "email", email).Is(200).Shows(`id="sent"`)
-		post.one(email)
+		has(t, "reason", post.one(email).Text, "because someone entered your address.")
 	}
 	for i := 30; i < 35; i++ {
 		w.Browser().Page("/register/address", "code", code, "email", fmt.Sprintf("pupil%d@school.example", i)).Is(200)
