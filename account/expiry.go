@@ -43,7 +43,7 @@ func ByItself(at time.Time, act Act, target, detail string) Audit {
 // FlagChange is what becomes of the named flags of a user. The others stay.
 type FlagChange map[string]FlagState
 
-// FlagState is a flag that is on or off. With SetEnd, which is for one that is on, it is until EndsAt, zero: without an end;
+// FlagState is a flag that is on or off. With SetEnd, only where it is on, it is on until EndsAt, zero: without an end;
 // otherwise a flag that was on keeps its end.
 type FlagState struct {
 	On     bool
