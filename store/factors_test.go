@@ -106,6 +106,7 @@ func TestRecoveryCodeIsUsedOnceByInstancesAtTheSameTime(t *testing.T) {
 func TestSecondFactorIsMarkedWhileThereIsOne(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		ctx, u := t.Context(), addUser(t, s, "ada")
+		want(t, s.SetSecondStep(ctx, u.Sub, true, account.NewFactor{Now: noon, Audit: act("x")}), account.ErrNoStep)
 		expect := func(marked bool, want account.Factors) {
 			t.Helper()
 			got, err := s.UserBySub(ctx, u.Sub)

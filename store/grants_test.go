@@ -276,7 +276,7 @@ func TestClientsOwnTokenHasNoUser(t *testing.T) {
 		}
 		want(t, s.RotateRefreshToken(ctx, token.Grant.ID, token.Signature, nil), provider.ErrSpent)
 		for _, bad := range []provider.Token{
-			{Signature: "1", Grant: token.Grant},                                                              // never expires
+			{Signature: "1", Grant: newClientToken(addClient(t, s, "y")).Grant},                               // never expires
 			{Signature: "2", Expires: noon, Grant: &provider.Grant{ID: "2"}},                                  // whose?
 			{Signature: "3", Expires: noon, Refresh: true, Grant: newClientToken(addClient(t, s, "x")).Grant}, // RFC 6749 section 4.4.3
 			{Signature: "4", Expires: noon, Grant: &provider.Grant{ID: "4", ClientID: "none"}},

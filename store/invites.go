@@ -355,9 +355,6 @@ func (s *Store) DeleteInvite(ctx context.Context, sub, code string, a account.Au
 
 // RevokeInvite implements account.Store. code is canonical.
 func (s *Store) RevokeInvite(ctx context.Context, code string, a account.Audit) (account.Invite, error) {
-	if invalidKey(code) {
-		return account.Invite{}, account.ErrInviteNotFound
-	}
 	var row inviteRow
 	err := s.act(ctx, "revoke invite", a, func(tx *engine.Tx) {
 		row = inviteRow{}

@@ -263,6 +263,9 @@ func TestInviteInUseIsClosed(t *testing.T) {
 			}
 			want(t, s.Register(ctx, i.Code, newUser("second-"+how), nil, nil, 0, noon, act("user.register")), account.ErrInvalidInvite)
 		}
+		rows, err := s.Count("SELECT count(*) FROM audit WHERE action = 'account.delete'")
+		must(t, err)
+		same(t, "rows of sessions that ended, with an invite alone", rows, 1)
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 // SavePushedRequest implements provider.Storage.
 func (s *Store) SavePushedRequest(ctx context.Context, hash []byte, clientID, query string, expires time.Time) error {
 	return s.writeOne(ctx, "save pushed request", func(db *gorm.DB) error {
-		if len(hash) == 0 || invalidKey(clientID) || invalidKey(query) {
+		if invalidKey(query) {
 			return account.ErrUnavailable
 		}
 		return db.Exec(`INSERT INTO pushed_requests (client_id, hash, query, expires_at)
@@ -23,7 +23,7 @@ func (s *Store) SavePushedRequest(ctx context.Context, hash []byte, clientID, qu
 
 // PushedRequest implements provider.Storage.
 func (s *Store) PushedRequest(ctx context.Context, hash []byte, clientID string, now time.Time) (string, error) {
-	if len(hash) == 0 || invalidKey(clientID) {
+	if invalidKey(clientID) {
 		return "", provider.ErrNotFound
 	}
 	var query string

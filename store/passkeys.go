@@ -41,9 +41,6 @@ func (s *Store) Passkeys(ctx context.Context, sub string) ([]account.Passkey, er
 
 // Passkey implements account.Store.
 func (s *Store) Passkey(ctx context.Context, id []byte) (account.Passkey, account.User, error) {
-	if len(id) == 0 {
-		return account.Passkey{}, account.User{}, account.ErrPasskeyNotFound
-	}
 	var row struct {
 		Passkey passkeyRow `gorm:"embedded;embeddedPrefix:p_"`
 		User    storedUser `gorm:"embedded"`
