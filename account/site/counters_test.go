@@ -172,10 +172,6 @@ func TestRemediesClearTheCountersOfTheTable(t *testing.T) {
 				cleared(c.Clear[r] != account.ClearsNever)
 				s.remedy(r)
 				cleared(c.Clear[r] == account.ClearsAlways)
-				if r == account.RemedyMailedCode {
-					s.remedy(account.RemedyGivenCode)
-					cleared(c.Clear[account.RemedyGivenCode] != account.ClearsNever)
-				}
 				s.Clock.Advance(account.RemedyRest)
 				s.remedy(r)
 				cleared(c.Clear[r] != account.ClearsNever)
