@@ -135,10 +135,10 @@ func (q authzState) needsSignIn() bool {
 }
 
 // wantsToJoin reports whether prompt=create still asks for a new account: there is none, or one from
-// before the request.
+// before the request, without a sign-in since it began.
 func (q authzState) wantsToJoin() bool {
-	return slices.Contains(q.prompts, promptCreate) &&
-		(q.identity == nil || !q.identity.User.CreatedAt.After(q.begun))
+	return slices.Contains(q.prompts, promptCreate) && (q.identity == nil ||
+		!q.identity.User.CreatedAt.After(q.begun) && !q.identity.Session.AuthTime.After(q.begun))
 }
 
 // freshSignIn returns why a signed-in user sees the sign-in page: to confirm the same account, or

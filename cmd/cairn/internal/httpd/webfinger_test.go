@@ -84,6 +84,14 @@ func TestPromptCreateOfNewMemberMayWait(t *testing.T) {
 		}
 		wantAnswer(t, handle, answered(t, b.follow(got, handle)), "code")
 	}
+	b := s.visitor()
+	page := b.opened(rp.authURL("prompt", "create", "scope", "openid offline_access"), "register")
+	later(30 * time.Second)
+	page = b.opened(b.send(b.get(linkTo(t, page, "/login/")), "handle", "ada", "password", password).Header.Get("Location"), "consent")
+	later(11 * time.Minute)
+	if next := b.get(b.send(page, "decision", "allow").Header.Get("Location")).Header.Get("Location"); !strings.HasPrefix(next, "/login/") {
+		t.Errorf("a member whose sign-in is no longer fresh is sent to %s", next)
+	}
 }
 
 // linkTo is the address of the first link of a page that begins with the path.
