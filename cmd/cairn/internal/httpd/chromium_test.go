@@ -621,6 +621,7 @@ func TestScriptFeaturesFailAlone(t *testing.T) {
 // A browser that found the service busy sends what was typed once more, without anybody's doing.
 func TestBusySignInIsTriedAgain(t *testing.T) {
 	h, g, open := gated(t)
+	defer open()
 	s := startService(t, serviceOptions{Hasher: h})
 	go func() { g.next <- struct{}{} }()
 	s.addUser("ada")
