@@ -101,7 +101,7 @@ func perform(ctx context.Context, w *world, k *kind, s script) (*history, []stri
 	}
 	h := &history{script: s, began: time.Now()}
 	var wrong []string
-	for phase := 0; phase <= lastPhase(s.Steps); phase++ {
+	for phase := 0; slices.ContainsFunc(s.Steps, func(st step) bool { return st.Phase >= phase }); phase++ {
 		before, done := "", len(h.operations)
 		if h.certain() {
 			before = o.seen(ctx)
@@ -176,13 +176,6 @@ func (h *history) touched(ctx context.Context, o object, before string, done int
 		return []string{"no order of these requests explains that refused ones have changed " + before + " to " + after}
 	}
 	return nil
-}
-
-func lastPhase(steps []step) (n int) {
-	for _, s := range steps {
-		n = max(n, s.Phase)
-	}
-	return n
 }
 
 // lines is the history for a person to read.

@@ -462,9 +462,7 @@ func (w *world) decide(ctx context.Context, at int, session string, r reply, lea
 		return page == "consent"
 	}
 	keep := func(a browser.Answer) browser.Answer {
-		if more := a.Cookies(browser.SessionCookie); more != "" {
-			session += "; " + more
-		}
+		session += "; " + a.Cookies(browser.SessionCookie)
 		return a
 	}
 	last, _ := browser.Follow(keep(r.Answer), 9, w.issuer, fill, func(path string, form url.Values) browser.Answer {
