@@ -69,5 +69,5 @@ func HandleOf(name string) string {
 }
 
 // latin are letters that do not decompose into one of a-z.
-var latin = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "ß", "ss", "æ", "ae", "ø", "o", "œ", "oe", "ł", "l",
-	"đ", "d", "ð", "d", "þ", "th", "ı", "i")
+var latin = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "ß", "ss", "æ", "ae", "ø", "o", "œ", "oe",
+	"ł", "l", "đ", "d", "ð", "d", "þ", "th", "ı", "i")

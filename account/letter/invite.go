@@ -62,12 +62,12 @@ func (p *Post) composeInvite(ctx context.Context, m account.Mail, l *templates.L
 	switch {
 	case m.Data["welcome"] != "":
 		out.Subject = l.Text("Welcome: {instance}", texts...)
-		opening = l.Text("Your request to join “{instance}” was accepted. Open the link to choose a user name and a "+
-			"password.", texts...)
+		opening = l.Text("Your request to join “{instance}” was accepted. Open the link to choose a user name and "+
+			"a password.", texts...)
 	case u.Handle == "":
 		out.Subject = l.Text("You are invited: {instance}", texts...)
-		opening = l.Text("You are invited to join “{instance}”. Open the link to choose a user name and a password.",
-			texts...)
+		opening = l.Text("You are invited to join “{instance}”. Open the link to choose a user name and a "+
+			"password.", texts...)
 	default:
 		out.Subject = l.Text("@{handle} invites you: {instance}", texts...)
 		opening = l.Text("@{handle} invites you to join “{instance}”. Open the link to choose a user name and a "+

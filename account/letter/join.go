@@ -52,8 +52,8 @@ func (p *Post) composeJoin(ctx context.Context, m account.Mail, l *templates.Lan
 	}
 	return templates.Mail{
 		Subject: l.Text("Your request to join: {instance}", "instance", p.accounts.InstanceName()),
-		Paragraphs: []string{l.Text("Someone asked to join “{instance}” with this address. If this was you, open the "+
-			"link to send the request to the administrators.", "instance", p.accounts.InstanceName())},
+		Paragraphs: []string{l.Text("Someone asked to join “{instance}” with this address. If this was you, open "+
+			"the link to send the request to the administrators.", "instance", p.accounts.InstanceName())},
 		Link: send,
 		Notes: []string{l.Text("The link works once, within a day."),
 			l.Text("If this wasn’t you, ignore this email. Nothing changes.")},

@@ -56,8 +56,8 @@ var plainNotices = map[string]plainNotice{
 	},
 	account.MailFactorCounter: {
 		"A passkey may have been copied",
-		"The passkey “{name}” of your account @{handle} was used on {time}, and its counter was lower than before. " +
-			"There may be a copy of it.",
+		"The passkey “{name}” of your account @{handle} was used on {time}, and its counter was lower than " +
+			"before. There may be a copy of it.",
 		"If you do not know why, remove the passkey and add it again.", "Account security",
 		"/account/security",
 	},
@@ -82,8 +82,8 @@ var plainNotices = map[string]plainNotice{
 	},
 	account.MailDisowned: {
 		"Your account was signed out everywhere",
-		"Someone opened the link “That wasn’t me” in an email about your account @{handle} on {time}. It is signed " +
-			"out everywhere, applications no longer have access, and the password that it had no longer works.",
+		"Someone opened the link “That wasn’t me” in an email about your account @{handle} on {time}. It is " +
+			"signed out everywhere, applications no longer have access, and the password that it had no longer works.",
 		tellAdmin, "", "",
 	},
 	account.MailSuspended: {
@@ -127,8 +127,8 @@ var plainNotices = map[string]plainNotice{
 var factorNotices = map[[2]string]templates.Text{
 	{account.MailFactorAdded, account.FactorTOTP}: "An authenticator app was added to your account @{handle} on " +
 		"{time}.",
-	{account.MailFactorAdded, account.FactorPasskey}: "The passkey “{name}” was added to your account @{handle} on " +
-		"{time}.",
+	{account.MailFactorAdded, account.FactorPasskey}: "The passkey “{name}” was added to your account @{handle} " +
+		"on {time}.",
 	{account.MailFactorAdded, account.FactorChoice}: "Since {time}, signing in to your account @{handle} needs a " +
 		"second step after the password.",
 	{account.MailFactorRemoved, account.FactorChoice}: "Since {time}, the password alone is enough to sign in to " +

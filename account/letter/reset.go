@@ -159,13 +159,13 @@ func (p *Post) composeWelcome(ctx context.Context, m account.Mail, l *templates.
 		Reason: recipientReason(l, m.Data["handle"]),
 	}
 	if len(links) > 1 {
-		out.Paragraphs = []string{l.Text("Welcome to “{instance}”. Several accounts have this address. Open the link "+
-			"of each of yours to choose a password, or add a passkey.", texts...)}
+		out.Paragraphs = []string{l.Text("Welcome to “{instance}”. Several accounts have this address. Open the "+
+			"link of each of yours to choose a password, or add a passkey.", texts...)}
 		out.More = links
 		return out, nil
 	}
-	out.Paragraphs = []string{l.Text("Welcome to “{instance}”. You are @{handle}. Open the link to choose a password, "+
-		"or add a passkey.", texts...)}
+	out.Paragraphs = []string{l.Text("Welcome to “{instance}”. You are @{handle}. Open the link to choose a "+
+		"password, or add a passkey.", texts...)}
 	out.Link = &templates.MailLink{Label: l.Text("Choose a password"), URL: links[0].URL}
 	return out, nil
 }

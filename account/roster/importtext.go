@@ -100,8 +100,9 @@ func separatorOf(text string) (best rune) {
 }
 
 // damaged is what is left of UTF-8 that was read as Windows-1252 or Mac Roman, and of letters that a program has lost.
-var damaged = regexp.MustCompile("Ã[\u0080-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|" +
-	"[ÂÄÅ][\u0080-\u009f\u00a1-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ•˜™š›œžŸ]|â€|√|\ufffd")
+var damaged = regexp.MustCompile("Ã[\u0080-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ" +
+	"‘’“”•–—˜™š›œžŸ]" +
+	"|[ÂÄÅ][\u0080-\u009f\u00a1-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ•˜™š›œžŸ]|â€|√|\ufffd")
 
 // nameParts are columns whose cells are put together to display_name.
 var nameParts = []string{"given_name", "family_name"}

@@ -222,7 +222,7 @@ type updateAPICommand struct {
 // apiUpdate holds the fields of an API that can be updated.
 type apiUpdate struct {
 	//lint:ignore SA5008 kong has a tag set for each variable
-	apiOptions `set:"new=" set:"list=Replaces the list; --add-… and --remove-… change it; an empty value clears it."`
+	apiOptions `set:"new=" set:"list=Replaces the list; --add-… and --remove-… change it; empty clears it."`
 
 	Name *string `help:"Name that users see on the consent page."`
 	//lint:ignore SA5008 kong has a tag set for each variable

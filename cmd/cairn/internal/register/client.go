@@ -476,7 +476,7 @@ type updateClientCommand struct {
 // clientUpdate holds the fields of a client that can be updated.
 type clientUpdate struct {
 	//lint:ignore SA5008 kong has a tag set for each variable
-	clientOptions `set:"new=" set:"list=Replaces the list; --add-… and --remove-… change it; an empty value clears it."`
+	clientOptions `set:"new=" set:"list=Replaces the list; --add-… and --remove-… change it; empty clears it."`
 
 	Name   *string     `help:"Name that users see on the consent page."`
 	Add    clientLists `embed:"" prefix:"add-" set:"verb=Add"`
