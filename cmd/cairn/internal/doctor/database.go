@@ -402,6 +402,11 @@ func backupFault(ctx context.Context, x *examination) (f Finding, wrong bool) {
 			return found(Problem, "Create the folder, and let the user of the service write to it.",
 				"No backup can be made, because backup-dir cannot be used: %v.", err), true
 		}
+		if info, err := os.Stat(dir); err == nil && config.OpenTo(info.Mode(), 0o002) {
+			return found(Warning, "Run chmod o-w "+config.ShellQuote(dir)+".",
+				"Other users of this machine can write backup-dir, %s (mode %04o), and put another file in the place "+
+					"of a backup.", dir, info.Mode().Perm()), true
+		}
 	}
 	_, file, err := x.store.LastTurn(ctx, store.TurnBackup)
 	if err == nil && filepath.Dir(file) != dir { // made by hand; its owner may move it

@@ -632,6 +632,10 @@ func TestFaultOfTheInstallation(t *testing.T) {
 		}, []string{"warning background-work"}, "the clock jumped by 48h0m0s. -> Compare date -u"},
 		"backup-dir that is missing":   {func(d *deployment) { d.settings.BackupDir = filepath.Join(d.t.TempDir(), "none") }, []string{"problem backup"}, "no such file"},
 		"backup-dir that is no folder": {func(d *deployment) { d.settings.BackupDir = d.settings.PrivateKeyFile }, []string{"problem backup"}, "not a directory"},
+		"backup-dir that everybody can write": {func(d *deployment) {
+			d.settings.BackupDir = d.t.TempDir()
+			must(d.t, os.Chmod(d.settings.BackupDir, 0o777))
+		}, []string{"warning backup"}, "(mode 0777), and put another file in the place of a backup. -> Run chmod o-w "},
 		"backup-dir that was emptied": {func(d *deployment) {
 			d.settings.BackupDir = d.t.TempDir()
 			must(d.t, d.store.NoteDone(d.t.Context(), store.TurnScheduledBackup, time.Now(), filepath.Join(d.settings.BackupDir, "cairn-1.tar.gz")))

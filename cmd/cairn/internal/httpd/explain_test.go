@@ -119,8 +119,7 @@ func TestExplainShowsTheClaimsOfTheTokens(t *testing.T) {
 		"email": "ada@example.org", "given_name": "Ada", "address.locality": "Roma",
 	})
 	noError(t, err)
-	for _, idTokenClaims := range []bool{false, true} {
-		id := map[bool]string{false: "lean", true: "rich"}[idTokenClaims]
+	for id, idTokenClaims := range map[string]bool{"lean": false, "rich": true} {
 		rp := s.relyingParty(id, s.addClient(id, func(c *provider.Client) { c.IDTokenClaims = idTokenClaims }), "openid", "profile", "address")
 		address := rp.authURL("claims", `{"id_token":{"email":null}}`, "acr_values", "1")
 		said := s.explain(address, "ada").User
