@@ -115,8 +115,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			return 1
 		}
 	}
-	var violations int
-	var err error
+	violations, err := 0, error(nil)
 	if args[0] == "replay" {
 		violations, err = replay(ctx, o, f.Arg(0), stdout)
 	} else {

@@ -455,11 +455,13 @@ func beginPage(ctx context.Context, w *world, _ *script, p *person, o *once) err
 
 // decide allows an application all but some optional scopes, from the answer to its request on.
 func (w *world) decide(ctx context.Context, at int, session string, r reply, leaveOut ...string) reply {
+	asked := 0 // who answered twice, since what they allowed was removed meanwhile, would have allowed it twice
 	fill := func(page string, f *browser.Form) bool {
+		asked++
 		f.Values.Set("decision", "allow")
 		f.Values["scope"] = slices.DeleteFunc(append(f.Values["scope"], f.Unticked["scope"]...),
 			func(scope string) bool { return slices.Contains(leaveOut, scope) })
-		return page == "consent"
+		return page == "consent" && asked == 1
 	}
 	keep := func(a browser.Answer) browser.Answer {
 		session += "; " + a.Cookies(browser.SessionCookie)
