@@ -164,7 +164,7 @@ func (a *Administration) undoable(ctx context.Context, list []RecentAct) ([]Rece
 	}
 	seen, failed := map[string]bool{}, error(nil)
 	list = slices.DeleteFunc(list, func(act RecentAct) bool {
-		u, twice := there[act.Name], act.ID != "" && seen[act.ID]
+		u, twice := there[act.Name], seen[act.ID]
 		seen[act.ID] = true
 		switch act.Kind {
 		case templates.ActAccount, templates.ActLift:
