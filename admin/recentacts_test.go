@@ -23,23 +23,39 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			for _, handle := range []string{"bob", "cy", "honest", "back", "moved", "dropped", "corrected", "taken"} {
+			for _, handle := range []string{"bob", "cy", "honest", "back", "again", "leaver", "moved", "dropped", "corrected", "taken"} {
 				w.AddUser(handle)
 			}
+			w.verified(w.User("cy"), "cy@example.org", "en")
 			w.AddUser("root", account.FlagAdmin)
-			thief := w.Member("thief", account.FlagAdmin)
+			contact, thief := w.Member("contact", account.FlagAdmin), w.Member("thief", account.FlagAdmin)
 			add := func(handle string) {
 				thief.Call("POST", "/api/admin/users", map[string]any{"handle": handle, "flags": map[string]bool{"admin": true}}).Is(201)
 			}
 			give := func(handle string, on bool) {
 				thief.Call("PUT", "/api/admin/users/"+handle+"/flags", map[string]bool{"admin": on}).Is(200)
 			}
+			reset := func(handle string) {
+				code := thief.Call("POST", "/api/admin/users/"+handle+"/reset-password-code", nil).Is(201).JSON()["code"]
+				w.Browser().Call("POST", "/api/auth/reset-password", map[string]any{"handle": handle, "code": code, "password": "eleven quiet lanterns"}).Is(200)
+			}
+			join := func(by *accounttest.Browser, handle string, flags ...string) {
+				code := by.Call("POST", "/api/invites", map[string]any{"flags": flags}).Is(201).JSON()["code"]
+				w.Browser().Call("POST", "/api/register", map[string]any{"code": code, "handle": handle, "password": password}).Is(201)
+			}
 			add("longago")
+			join(thief, "early")
+			reset("honest")
 			w.Clock.Advance(7*24*time.Hour + time.Second)
 			thief = w.SignedIn("thief")
 			for range 2 { // what was done twice is listed once
-				w.Suspend("back")
-				thief.Call("POST", "/api/admin/users/back/unsuspend", nil).Is(200)
+				for _, handle := range []string{"back", "again", "leaver"} {
+					w.Suspend(handle)
+					thief.Call("POST", "/api/admin/users/"+handle+"/unsuspend", nil).Is(200)
+				}
+				for _, handle := range []string{"taken", "again", "leaver"} {
+					reset(handle)
+				}
 				give("bob", true)
 				thief.Call("PATCH", "/api/admin/users/moved", map[string]any{"email_verified": false}).Is(200)
 				for _, handle := range []string{"moved", "dropped", "corrected"} { // a mailed code sets a new password of theirs
@@ -48,7 +64,7 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 				give("bob", false)
 			}
 			thief.Call("PATCH", "/api/admin/users/dropped", map[string]any{"email_verified": false}).Is(200)
-			thief.Call("PATCH", "/api/admin/users/cy", map[string]any{"display_name": "Cy"}).Is(200)
+			thief.Call("PATCH", "/api/admin/users/cy", map[string]any{"display_name": "Cy Lee"}).Is(200)
 			add("mole")
 			add("gone")
 			set := thief.Call("POST", "/api/admin/users/mole/reset-password-code", nil).Is(201).JSON()["code"]
@@ -58,22 +74,32 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 			mole.Call("POST", "/api/admin/users", map[string]any{"handle": "mole2", "flags": map[string]bool{"admin": true}}).Is(201)
 			add("erased")
 			thief.Page("/admin/users/paste", "people", "Pasted One, , admin, pasted", "sure", "yes").Is(200)
+			mole.Call("PUT", "/api/admin/settings", map[string]any{"instance_name": "Evil"}).Is(200)
 			give("bob", true)
+			bob := w.SignedIn("bob")
+			bob.Call("POST", "/api/admin/users/mole/reset-password-code", nil).Is(201)
+			bob.Call("PUT", "/api/admin/users/honest/flags", map[string]bool{"activity": true}).Is(200)
+			join(w.SignedIn("back"), "friend")
 			give("cy", true)
 			give("cy", false)
+			thief.Call("PUT", "/api/admin/users/cy/flags", map[string]bool{"activity": false}).Is(200) // as it was
+			contact.Login("contact", password).Is(200)
+			contact.Call("PUT", "/api/admin/users/taken/flags", map[string]bool{"activity": true}).Is(200)
+			thief.Call("PUT", "/api/admin/users/contact/flags", map[string]bool{"activity": true}).Is(200)
 			give("root", true)                                                                           // as it was
 			thief.Call("PUT", "/api/admin/users/thief/flags", map[string]bool{"activity": true}).Is(200) // goes with them
 			thief.Call("POST", "/api/admin/users/honest/reset-password-code", nil).Is(201)
-			invite := thief.Call("POST", "/api/invites", map[string]any{"flags": []string{"admin"}}).Is(201).JSON()["code"]
-			w.Browser().Call("POST", "/api/register", map[string]any{"code": invite, "handle": "joined", "password": password}).Is(201)
-			code := thief.Call("POST", "/api/admin/users/taken/reset-password-code", nil).Is(201).JSON()["code"]
-			w.Browser().Call("POST", "/api/auth/reset-password", map[string]any{"handle": "taken", "code": code, "password": "eleven quiet lanterns"}).Is(200)
+			join(thief, "joined", "admin")
 			thief.Call("PUT", "/api/admin/settings", map[string]any{"contact": "evil@example.org"}).Is(200)
 
-			w.Suspend("gone")
+			for _, handle := range []string{"gone", "again", "contact"} {
+				w.Suspend(handle)
+			}
 			w.Clock.Advance(time.Second)
 			root := w.SignedIn("root")
 			root.Call("DELETE", "/api/admin/users/erased", nil).Is(204)
+			root.Call("DELETE", "/api/admin/users/leaver", nil).Is(204)
+			root.Call("PUT", "/api/admin/users/cy/flags", map[string]bool{"activity": true}).Is(200)
 			_, err := w.Store.ChangeUser(t.Context(), w.User("corrected").Sub, func(u *account.User) error { // by its owner
 				u.Email, u.EmailVerified = "corrected@example.org", true
 				return nil
@@ -85,15 +111,24 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 				listed = append(listed, fmt.Sprint(a["id"], " ", a["kind"], " ", a["name"], " ", a["detail"]))
 			}
 			slices.Sort(listed)
-			want := []string{" code honest ", " code longago ", " code pasted ", ` setting contact ""`, "account:joined account joined ", "account:mole account mole ", "account:mole2 account mole2 ", "account:pasted account pasted ", "address:moved address moved ", "lift:back lift back ", "permission:bob:admin permission bob admin", "reset:mole reset mole ", "reset:taken reset taken "}
+			want := []string{" code honest ", " code longago ", " code pasted ", ` setting contact ""`, ` setting instance_name "Cairn"`, "account:joined account joined ", "account:mole account mole ", "account:mole2 account mole2 ", "account:pasted account pasted ", "address:moved address moved ", "lift:back lift back ", "permission:bob:admin permission bob admin", "permission:contact:activity permission contact activity", "permission:honest:activity permission honest activity", "reset:mole reset mole ", "reset:taken reset taken "}
 			sameList(t, "listed", listed, want)
 			path, form := c[0], c[1:]
 			root.Page(path, form...).Is(200).Shows(`value="account:mole"`, `value="address:moved"`, `value="lift:back"`, `value="account:pasted"`, `value="permission:bob:admin"`, `value="account:joined"`, `value="reset:taken"`, "contact", "honest").
 				Hides("account:longago", "account:gone", ":cy:")
-			// Of who stays an administrator nothing is asked.
-			root.Page("/admin/users/selected", "who", "thief", "do", "flags", "flag.activity", "off").Is(200).Shows(`id="sure-submit"`).Hides("account:mole")
+			// Of who stays an administrator nothing is asked, nor of who is none, nor of oneself.
+			for _, asked := range [][]string{
+				{"account:mole", "who", "thief", "do", "flags", "flag.activity", "off"},
+				{"account:mole", "who", "thief", "do", "flags", "flag.activity", "off", "flag.admin", "on"},
+				{"account:friend", "who", "back", "do", "flags", "flag.activity", "on", "flag.admin", "off"},
+				{"account:friend", "who", "back", "do", "suspend"},
+				{"permission:cy", "who", "root", "do", "flags", "flag.admin", "off"},
+			} {
+				root.Page(selected, asked[1:]...).Is(200).Shows(`id="sure-submit"`).Hides(asked[0])
+			}
 			sure := append(form, "sure", "yes")
 			root.Page(path, append(sure, "undo", "account:longago")...).Is(409).Shows("Check it again")
+			root.Page(path, append(sure, slices.Repeat([]string{"undo", ""}, 5)...)...).Is(409).Shows("Check it again") // as many as there is nothing to undo
 			untouched := func(what string) {
 				t.Helper()
 				if u := w.User("thief"); u.Sub == "" || u.Suspended() || !u.Has(account.FlagAdmin) {
