@@ -181,8 +181,8 @@ func setVerified(w *world, handle string) {
 func TestPastedListIsCheckedLineByLine(t *testing.T) {
 	w, b := administered(t, "jorg-muller")
 	b.Page("/admin/users/paste", "people", "Zoë,zoe@example.org,activity@2099-06-30").Is(200).Shows("activity expires", "2099-06-30T23:59:59Z")
-	b.Page("/admin/users/paste", "people", "Zoë Łuczak; zoe@example.org; activity\nИван; ivan@example.org\nAda; \"a@b.example\"; ; root1x\n").Is(200).
-		Shows("@zoe-luczak", "@ivan", "@root1x", `id="sure-submit"`)
+	b.Page("/admin/users/paste", "people", "Zoë Łuczak; zoe@example.org; activity\nИван; ivan@example.org\nAda; \"a@b.example\"; ; root1x\nJorg Muller\n").Is(200).
+		Shows("@zoe-luczak", "@jorg-muller-2", "@ivan", "@root1x", `id="sure-submit"`)
 	lines := make([]string, 40)
 	for i := range lines {
 		lines[i] = fmt.Sprintf("Kim %d,kim%d@example.org", i, i)
@@ -199,7 +199,7 @@ func TestPastedListIsCheckedLineByLine(t *testing.T) {
 	b.Page("/admin/users/paste", "people", "Kim,kim@example.org,activity@12/11/2099\nLee,,activity@2001-01-01").Is(400).
 		Shows(`data-line="1"`, `data-line="2"`, "that is not in the past").Hides("control characters")
 	b.Page("/admin/users/paste", "people", " ").Is(400).Shows("Select at least one person")
-	for _, twice := range []string{"Al,x@example.org\nAL,X@example.org", "Al,x@example.org\n,X@example.org"} {
+	for _, twice := range []string{"Al,x@example.org\nAL,X@example.org", "Al,x@example.org\n,X@example.org", ",x@example.org\nAl,X@example.org"} {
 		b.Page("/admin/users/paste", "people", twice).Is(400).Shows("is already in row 1")
 	}
 	same(t, "accounts", len(w.audited(account.AddUser)), 2)
@@ -212,6 +212,7 @@ func TestPastedListIsCheckedLineByLine(t *testing.T) {
 	if u := w.User("ben"); u.Email != "x@example.org" || u.EmailVerified {
 		t.Errorf("%q, verified %t", u.Email, u.EmailVerified)
 	}
+	b.Page("/admin/users/paste", "people", "Ann,x@example.org,boss", "sure", "yes").Is(400).Shows("The permission &#34;boss&#34; does not exist", "Correct 1 line")
 	b.Page("/admin/users/paste", "people", ",x@example.org", "sure", "yes").Is(200).Shows("Skipped").Hides(`id="sure-submit"`, `role="status"`)
 	// Twice the same name, and nobody is added twice.
 	pair := "Kim Lee,kim@example.org\nKim Lee,lee@example.org"
@@ -299,6 +300,7 @@ func TestPasteIsReadAsPeopleHaveIt(t *testing.T) {
 		"address first":            {"", "max@example.org;Max Müller", max},
 		"address alone":            {"", "max@example.org", []string{"@max", ">max@example.org<", "Add 1 person"}},
 		"separator line":           {"", "sep=;\nName;E-Mail\nMax Müller;max@example.org\nEva;eva", []string{`data-line="4"`, "Correct 1 line"}},
+		"separator in capitals":    {"", "SEP=;\nMüller, Max\nLee, Kim", []string{"<bdi>Müller, Max</bdi>", "Add 2 people"}},
 		"empty lines":              {"", "\n\nName;E-Mail\n\nMax Müller;max@example.org;;;\n;;;;\n", max},
 		"German":                   {"de", "Nachname;Vorname;E\u2011Mail\u2011Adresse;Rechte;Letzter Tag\nMüller;Max;max@example.org;coach@31.12.2099;1.3.2099", []string{`<bdi>Max Müller</bdi>`, "2099-12-31T23:59:59Z", "2099-03-01T23:59:59Z"}},
 		"German, with Name":        {"de", "Name;Vorname;E-Mail\nMüller;Max;max@example.org", []string{`<bdi>Max Müller</bdi>`}},
@@ -315,6 +317,10 @@ func TestPasteIsReadAsPeopleHaveIt(t *testing.T) {
 		"all three names":          {"de", "Vorname;Nachname;Name;E-Mail\nMax;M.;Max Müller;max@example.org", []string{`<bdi>Max Müller</bdi>`}},
 		"a day before the 13th":    {"de", "Name;E-Mail;Austritt\nMax Müller;max@example.org;3/4/2099", []string{"2099-04-03T23:59:59Z"}},
 		"a date of one day":        {"", "Name,Email,Ends\nMax Müller,max@example.org,3/3/2099", append(max, "2099-03-03T23:59:59Z")},
+		"a name of four letters":   {"", "Anna;\nBen;ben@example.org", []string{"<bdi>Anna</bdi>", "<bdi>Ben</bdi>", "Add 2 people"}},
+		"eleven of one name":       {"", strings.Repeat("Kim Lee\n", 11), []string{"@kim-lee-9<", "Add 11 people"}},
+		"a user name further down": {"", "Kim Lee\nLee Kim,,,kim-lee", []string{"@kim-lee-2<", "@kim-lee<", "Add 2 people"}},
+		"a name that is reserved":  {"", "Support", []string{"@support-2<", "Add 1 person"}},
 		"no letters a-z":           {"", "李雷", []string{"<bdi>李雷</bdi>", "@member"}},
 		"dates of one meaning":     {"", "Name,Email,Ends\nMax Müller,max@example.org,31/12/2099\nEva,eva@example.org,3.4.2099", []string{"2099-12-31T23:59:59Z", "2099-04-03T23:59:59Z"}},
 		"bars":                     {"", "Name|E-Mail\nMax Müller|max@example.org", max},
