@@ -104,6 +104,7 @@ func TestEveryActIsInTheAuditLog(t *testing.T) {
 	b.Call("GET", "/api/admin/users/bob", nil).Is(200).Shows(`"suspended":true`, `"suspend_reason":"spam"`)
 	b.Call("POST", "/api/admin/users/bob/unsuspend", nil).Is(200)
 	b.Call("PUT", "/api/admin/users/bob/flags", map[string]bool{"admin": true, "activity": false}).Is(200)
+	b.Call("PUT", "/api/admin/users/bob/flags", map[string]bool{}).Is(200).Shows(`"admin":true`) // no act
 	b.Call("PUT", "/api/admin/users/bob/end", map[string]string{"ends": "2099-12-24"}).Is(200)
 	code := b.Call("POST", "/api/admin/users/bob/reset-password-code", nil).Is(201).JSON()["code"].(string)
 	b.Send("PUT", "/api/admin/settings", "application/json", `{"instance_name":"Club","max_users":9}`).Is(200)

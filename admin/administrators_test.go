@@ -37,6 +37,9 @@ func TestNewAdministratorsAreTold(t *testing.T) {
 		"permission that they have": {nil, func(_ *world, root *accounttest.Browser) {
 			root.Call("PUT", "/api/admin/users/mole/flags", map[string]bool{"admin": true}).Is(200)
 		}, false},
+		"permission that they have, with another": {nil, func(_ *world, root *accounttest.Browser) {
+			root.Call("PUT", "/api/admin/users/mole/flags", map[string]bool{"admin": true, "activity": true}).Is(200)
+		}, false},
 		"another permission": {nil, func(_ *world, root *accounttest.Browser) {
 			root.Call("PUT", "/api/admin/users/mole/flags", map[string]bool{"activity": true}).Is(200)
 		}, false},

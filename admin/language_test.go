@@ -25,6 +25,7 @@ func TestMailsAboutActsOfOthersAreInTheLanguageOfTheMember(t *testing.T) {
 	w, post := newMailWorld(t)
 	w.SaveSettings(func(v *account.Settings) {
 		v.InstanceName, v.Language, v.TimeZone = "TSV Neustadt", "de", "Europe/Berlin"
+		v.Flags = append(v.Flags, "coach")
 	})
 	w.AddUser("keeper", account.FlagAdmin)
 	keeper, operator := w.SignedIn("keeper"), account.Operator()
@@ -42,7 +43,7 @@ func TestMailsAboutActsOfOthersAreInTheLanguageOfTheMember(t *testing.T) {
 	must(t, err)
 	end := time.Date(w.Clock.Now().Year()+2, 12, 4, 23, 0, 0, 0, time.UTC)
 	users, clara := w.Administration(), w.User("clara-weiss")
-	call("PUT", "/clara-weiss/flags", map[string]bool{"activity": false, "admin": true})
+	call("PUT", "/clara-weiss/flags", map[string]bool{"activity": false, "admin": true, "coach": false})
 	call("PUT", "/clara-weiss/end", map[string]string{"ends": end.Format(time.DateOnly)})
 	must(t, users.Suspend(t.Context(), operator, clara, "", true))
 	must(t, users.Unsuspend(t.Context(), operator, clara))
@@ -57,6 +58,9 @@ func TestMailsAboutActsOfOthersAreInTheLanguageOfTheMember(t *testing.T) {
 		if found := english.FindAllString(text, -1); m.Language != "de" || found != nil {
 			t.Errorf("%q in %s:\n%s", found, m.Language, text)
 		}
+	}
+	if m := mails[1].Text; !strings.Contains(m, "Entfernt: Aktivitäten\n\nHinzugefügt: Verwaltung\n\nWenn du") {
+		t.Errorf("the permissions that changed, and no others: %s", m)
 	}
 	if m := mails[2].Text; !strings.Contains(m, "Es läuft am 4. Dezember ") || strings.Contains(m, "23:00") {
 		t.Errorf("the end: %s", m)
