@@ -88,7 +88,7 @@ func (p *Post) composeInvite(ctx context.Context, m account.Mail, l *templates.L
 	switch {
 	case asked:
 		out.Reason = l.Text("You get this email because someone entered your address.")
-	case u.Handle == "" || m.Data["welcome"] != "":
+	case m.Data["welcome"] != "":
 		out.Reason = l.Text("You get this email because you asked to join.")
 	default:
 		out.Reason = l.Text("You get this email because @{handle} entered your address. If you do not know them, "+

@@ -23,7 +23,7 @@ func (p *Post) composeForgot(ctx context.Context, m account.Mail, _ *templates.L
 	if err != nil {
 		return templates.Mail{}, err
 	}
-	if u.Sub == "" && strings.Contains(m.Data["name"], "@") {
+	if u.Sub == "" {
 		added, err := p.store.NewUsersByEmail(ctx, m.Data["name"])
 		if err != nil {
 			return templates.Mail{}, err

@@ -241,7 +241,9 @@ func TestWholeClassGetsItsLinksAtOneAddress(t *testing.T) {
 	for i := 3; i < 30; i++ {
 		email := fmt.Sprintf("pupil%d@school.example", i)
 		w.Browser().Page("/register/address", "code", code, "email", email).Is(200).Shows(`id="sent"`)
-		has(t, "reason", post.one(email).Text, "because someone entered your address.")
+		m := post.one(email)
+		has(t, "reason", m.Text, "because someone entered your address.")
+		has(t, "for whom it is", m.Text, "The invite is for 30 people, until ")
 	}
 	for i := 30; i < 35; i++ {
 		w.Browser().Page("/register/address", "code", code, "email", fmt.Sprintf("pupil%d@school.example", i)).Is(200)
@@ -305,6 +307,13 @@ func TestInviteForADomainNeedsAProvenAddress(t *testing.T) {
 	// Whoever has an account reads so; the answer is the same.
 	w.Browser().Page("/register/address", "code", code, "email", "zoe@school.example").Is(200).Shows(`id="sent"`)
 	has(t, "Text", post.one("zoe@school.example").Text, "You already have an account: @zoe")
+	// That of the operator names nobody.
+	operators, err := w.Administration().NewOperatorInvite(t.Context(), account.Operator(), account.InviteTerms{Domain: "school.example"})
+	must(t, err)
+	w.Browser().Page("/register/address", "code", operators.Code, "email", "max@school.example").Is(200)
+	m := post.one("max@school.example")
+	same(t, "subject", m.Subject, "You are invited: Cairn")
+	has(t, "Text", m.Text, "You are invited to join “Cairn”.")
 }
 
 // An invite knows its session, and whether that was fresh; how long ago is recent is a week.

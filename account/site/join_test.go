@@ -60,7 +60,8 @@ func TestAskingToJoin(t *testing.T) {
 	// Welcome: a link for this address alone.
 	must(t, a.AcceptJoin(ctx, by, list[0].ID, "See you on Sunday", nil))
 	m = post.one("bo@example.org")
-	if !strings.Contains(m.Text, "was accepted") || !strings.Contains(m.Text, "“See you on Sunday”") {
+	if !strings.Contains(m.Text, "was accepted") || !strings.Contains(m.Text, "“See you on Sunday”") ||
+		!strings.Contains(m.Text, "because you asked to join.") {
 		t.Error(m.Text)
 	}
 	path, _ = link(t, m)
@@ -166,7 +167,9 @@ func TestSecondChildOfAFamilyJoins(t *testing.T) {
 	w.Suspend("bo")
 	child := w.SignedIn("cy")
 	child.Call("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": newPassword}).Is(200)
-	if told := post.new(); len(told) != 2 || len(links(told[0]))+len(links(told[1])) != 0 || !strings.Contains(told[0].Text, "@bo") || told[1].Subject != "Your password was changed" {
+	enrol(child)
+	if told := post.new(); len(told) != 3 || len(links(told[0]))+len(links(told[1]))+len(links(told[2])) != 0 || !strings.Contains(told[0].Text, "@bo") ||
+		told[1].Subject != "Your password was changed" || told[2].Subject != "A way to sign in was added" {
 		t.Errorf("%+v", told)
 	}
 	// An own address is verified as anybody's; of one that was typed, a profile does not tell whose it is.
@@ -229,10 +232,15 @@ func TestAskingToJoinTellsNothingOfMembers(t *testing.T) {
 	// A suspended member is told so, and nothing that does not help.
 	addMember(w, "sue", "sue@example.org")
 	w.Suspend("sue")
+	addMember(w, "ed", "ed@example.org")
+	must(t, w.Administration().SetEnd(t.Context(), account.Operator(), w.User("ed"), w.Clock.Now().Add(time.Second)))
+	w.Clock.Advance(time.Second)
 	post.new()
-	w.Browser().Page("/join/", request("sue@example.org")...).Is(200)
-	if m := post.one("sue@example.org"); !strings.Contains(m.Text, "This account is suspended.") || strings.Contains(m.Text, "Forgot") || strings.Contains(m.Text, "/login/") {
-		t.Errorf("suspended: %s", m.Text)
+	for handle, says := range map[string]string{"sue": "This account is suspended.", "ed": "This account has expired."} {
+		w.Browser().Page("/join/", request(handle+"@example.org")...).Is(200)
+		if m := post.one(handle + "@example.org"); !strings.Contains(m.Text, says) || strings.Contains(m.Text, "Forgot") || strings.Contains(m.Text, "/login/") {
+			t.Errorf("%s: %s", handle, m.Text)
+		}
 	}
 }
 

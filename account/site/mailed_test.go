@@ -493,9 +493,10 @@ func TestForgottenPasswordIsSetAnewByMail(t *testing.T) {
 func TestMailedResetCodeLastsAnHourAndLeavesTheGivenOne(t *testing.T) {
 	w, post := mailWorldOf(t, "ada")
 	given := w.ResetCode("ada")
-	w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": "ada"}).Is(200)
+	w.Browser().Page("/forgot-password/", "handle", "ada", "continue", "eyJ9.c2Vh").Is(200)
 	path, _ := link(t, post.one("ada@example.org"))
 	u, _ := url.Parse(path)
+	same(t, "the link leads back to", u.Query().Get("continue"), "eyJ9.c2Vh")
 	w.Clock.Advance(account.MailedResetLifetime)
 	reset := map[string]string{"handle": "ada", "code": u.Query().Get("code"), "password": newPassword}
 	w.Browser().Call("POST", "/api/auth/reset-password", reset).Is(400, "invalid_reset_code")
@@ -541,10 +542,14 @@ func TestWithoutMailAnAdministratorIsAsked(t *testing.T) {
 	w.Browser().Page("/register/").Is(200).Shows(`data-page="register"`)
 	w.Browser().Call("POST", "/api/join", map[string]string{"name": "Bo", "email": "bo@example.org", "reason": "Runs."}).Is(409, "mail_off")
 	ada := w.SignedIn("ada")
+	ada.Call("PUT", "/api/me/password", map[string]string{"current_password": password, "new_password": newPassword}).Is(200)
 	changeEmail(ada, "new@example.org")
 	ada.Call("POST", "/api/me/email/send-verification", nil).Is(409, "mail_off")
 	ada.Call("POST", "/api/invites", map[string]string{"email": "friend@example.org"}).Is(409, "mail_off")
-	addMember(w, "cy", "cy@example.org")
+	addMember(w, "cy", "cy@example.org", account.FlagAdmin)
+	promoted := account.FlagChange{account.FlagAdmin: {On: true}}
+	_, err := w.Administration().SetFlags(t.Context(), account.Operator(), w.User("ada"), promoted)
+	must(t, err)
 	bo, in := w.Browser(), registration(w.Invite().Code, "bo")
 	in["email"] = "bo@example.org"
 	bo.Call("POST", "/api/register", in).Is(201)
@@ -760,7 +765,9 @@ func TestNoticesGoToTheVerifiedAddressInTheReadersLanguage(t *testing.T) {
 		t.Errorf("%s: %s", m.Subject, m.Text)
 	}
 	w.Suspend("ada")
-	lacks(t, "a reason that nobody gave", post.one("ada@example.org").Text, "Grund")
+	suspended := post.one("ada@example.org").Text
+	lacks(t, "a reason that nobody gave", suspended, "Grund")
+	lacks(t, "a link that leads nowhere", suspended, "http")
 	a := w.Administration()
 	must(t, a.Unsuspend(t.Context(), account.Operator(), w.User("ada")))
 	post.one("ada@example.org")
@@ -897,8 +904,17 @@ func TestMailsSayWhatTheirReaderNeeds(t *testing.T) {
 			t.Errorf("the mail has %q not once: %s", want, used[i].Text)
 		}
 	}
+	changeEmail(ada, "")
+	moved := account.UserChange{"email": "ada@example.net", "email_verified": "true"}
+	_, err = w.Administration().Amend(t.Context(), account.Operator(), w.User("ada"), moved)
+	must(t, err)
+	told := post.new()
+	if len(told) != 2 || !strings.Contains(told[0].Text, "You can no longer undo this here.") ||
+		!strings.Contains(told[1].Text, "An administrator changed the email address of your account @ada") {
+		t.Errorf("of a change, and another before the mail was sent: %+v", told)
+	}
 	w.Suspend("ada")
-	has(t, "suspended", post.one("ada@example.org").Text, "Contact: board@example.org")
+	has(t, "suspended", post.one("ada@example.net").Text, "Contact: board@example.org")
 	bob := account.NewUser{Handle: "bob", Email: "Bob@Example.org"}
 	if _, _, err := w.Administration().Add(t.Context(), account.Operator(), bob); err != nil {
 		t.Fatal(err)

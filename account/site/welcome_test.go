@@ -111,6 +111,9 @@ func TestForgottenPasswordOfWhoNeverHadOne(t *testing.T) {
 	forgot := func(name string) {
 		w.Browser().Call("POST", "/api/auth/forgot-password", map[string]string{"handle": name}).Is(200)
 	}
+	addPerson(w, "nan", "")
+	forgot("nan")
+	post.none() // there is no address
 	forgot("Family@example.org")
 	m := post.one("family@example.org")
 	links := regexp.MustCompile(`@(\w+):\nhttp://localhost:4040(\S+)`).FindAllStringSubmatch(m.Text, -1)
@@ -132,4 +135,12 @@ func TestForgottenPasswordOfWhoNeverHadOne(t *testing.T) {
 	if m := post.one("ada@example.org"); m.Subject[:7] != "Welcome" {
 		t.Errorf("who never had a password is welcomed: %s", m.Subject)
 	}
+	// Of several, one is gone when the mail is sent.
+	addPerson(w, "tim", "twins@example.org")
+	addPerson(w, "kai", "twins@example.org")
+	post.new()
+	forgotten := account.UserMail(t.Context(), w.User("tim"), "twins@example.org", account.MailWelcome, w.Clock.Now(), "asked", "true")
+	must(t, w.Administration().Delete(t.Context(), account.Operator(), w.User("tim")))
+	must(t, w.Store.QueueMail(t.Context(), forgotten, w.Clock.Now()))
+	has(t, "Text", post.one("twins@example.org").Text, "You are @kai.")
 }
