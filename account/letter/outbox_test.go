@@ -208,6 +208,21 @@ func TestMailOfACrashedInstanceIsSent(t *testing.T) {
 	}
 }
 
+// ending sends a mail as the instance ends.
+type ending context.CancelFunc
+
+func (end ending) Send(context.Context, mail.Message) error { end(); return nil }
+
+func TestMailThatIsSentAsTheInstanceEndsIsNotSentAgain(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	w := accounttest.New(t, func(o *accounttest.Options) { o.Mail = ending(end) })
+	queueMails(w, "ada@example.net")
+	if err := w.Post.DeliverMails(ctx); err == nil {
+		t.Error("the instance has not ended")
+	}
+	same(t, "mails that wait", mailState(w).Waiting, 0)
+}
+
 func TestInstancesSendEachMailOnce(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
 		server, log := mailtest.New(t, mailtest.Options{}), newMailLog()

@@ -181,6 +181,17 @@ func TestSecondChildOfAFamilyJoins(t *testing.T) {
 		t.Error("the first has lost the address")
 	}
 	w.Browser().Login("family@example.org", password).Is(200).Shows(`"handle":"ada"`)
+	// Where it was the child's own a short time ago, one mail goes to it, without a link.
+	setEmail(w, "ada", "ada@example.org", true)
+	setEmail(w, "cy", "family@example.org", true)
+	changeEmail(child, "")
+	setEmail(w, "ada", "family@example.org", true)
+	changeEmail(child, "family@example.org")
+	post.new()
+	child.Call("PUT", "/api/me/password", map[string]string{"current_password": newPassword, "new_password": password}).Is(200)
+	if told := post.one("family@example.org"); len(links(told)) != 0 {
+		t.Errorf("%+v", told)
+	}
 }
 
 // An administrator who closes the door meets neither links that are under way nor one who waits behind it.
