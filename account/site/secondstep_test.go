@@ -300,6 +300,8 @@ func TestSecondStepOfAThiefFallsWithTheirSession(t *testing.T) {
 				subject = addedMail
 			}
 			disownedBy(t, w.BrowserAt("203.0.113.9"), mailAbout(t, post.new(), subject)).Shows(`data-factor="second_step"`)
+			told := mailAbout(t, post.new(), "Your account was signed out everywhere").Text
+			has(t, "Text", told, "Removed: The last change of the second step")
 			if w.User("ada").SecondFactor != chosen || !signsIn(w.Browser(), k) || thief.IsSignedIn() {
 				t.Error("the choice or the passkey of the owner changed, or the thief is there")
 			}

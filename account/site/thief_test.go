@@ -62,16 +62,17 @@ func TestWayInOfAThiefFallsWithTheirSession(t *testing.T) {
 	type thing struct {
 		open    func(b *accounttest.Browser) bool // the thief's way in
 		removed string                            // on the page
+		told    string                            // in the mail
 	}
 	passkey := func(b *accounttest.Browser) thing {
 		k := addPasskey(b, "evil")
-		return thing{func(b *accounttest.Browser) bool { return signsIn(b, k) }, `data-factor="passkey"`}
+		return thing{func(b *accounttest.Browser) bool { return signsIn(b, k) }, `data-factor="passkey"`, "Removed: Passkey “evil”"}
 	}
 	app := func(b *accounttest.Browser) thing {
 		a := enrol(b)
 		return thing{func(b *accounttest.Browser) bool {
 			return loginOTP(b, "ada", newPassword, a.fresh()).Status == 200 && !b.IsSignedIn()
-		}, `data-factor="totp"`}
+		}, `data-factor="totp"`, "Removed: Authenticator app"}
 	}
 	for name, c := range map[string]struct {
 		make   func(b *accounttest.Browser) thing
@@ -99,7 +100,7 @@ func TestWayInOfAThiefFallsWithTheirSession(t *testing.T) {
 			thief.Call("POST", "/api/me/sessions/end-others", nil)
 			done := disownedBy(t, w.BrowserAt("203.0.113.9"), mailAbout(t, post.new(), c.from))
 			done.Shows(`id="removed"`, made.removed)
-			mailAbout(t, post.new(), "Your account was signed out everywhere")
+			has(t, "Text", mailAbout(t, post.new(), "Your account was signed out everywhere").Text, made.told)
 			if made.open(w.BrowserAt("198.51.100.7")) || thief.IsSignedIn() {
 				t.Error("the thief's way in lives")
 			}
@@ -344,7 +345,7 @@ func TestResetRemovesTheWaysInThatAreTicked(t *testing.T) {
 	oldID := account.PasskeyIDPrefix + passkeyIDOf(w, "old")
 	w.Browser().Page("/reset-password/", append(typed, "listed", "1", "remove_factor", oldID)...).Is(400)
 	w.Browser().Page("/reset-password/", append(typed, "listed", "1", "remove_factor", ids[0], "remove_factor", ids[1])...).Is(200).Shows("Password changed")
-	mailAbout(t, post.new(), "Your password was changed")
+	has(t, "Text", mailAbout(t, post.new(), "Your password was changed").Text, "Removed: Recovery codes")
 	if signsIn(w.Browser(), evil) || !signsIn(w.Browser(), old) {
 		t.Error("the new passkey lives, or the old one fell")
 	}
