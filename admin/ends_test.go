@@ -29,7 +29,8 @@ func TestEndsAreSetOnThePageOfAPerson(t *testing.T) {
 	// What is refused changes nothing, and the page has what was typed.
 	for typed, why := range map[string]string{"2001-02-03": "suspend it", "soon": "the last day", "2030-02-30": "the last day"} {
 		b.Page("/admin/users/bob/end", "ends", typed).Is(400).Shows(`id="ends-error"`, why, `value="`+typed+`"`)
-		b.Page("/admin/users/bob/flags", "known", "activity", "flag", "activity", "ends.activity", typed).Is(400).Shows(why, `value="`+typed+`"`)
+		b.Page("/admin/users/bob/flags", "known", "activity", "flag", "activity", "ends.activity", typed).Is(400).
+			Shows(why, `value="`+typed+`"`, `name="ends" type="date" value="`+last+`"`) // of the account, as it is
 	}
 	b.Page("/admin/users/root1/end", "ends", last).Is(409).Shows("your own account")
 	if u := w.User("bob"); account.LastDay(u.EndsAt, time.UTC) != last {
