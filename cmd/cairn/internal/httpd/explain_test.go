@@ -224,6 +224,8 @@ func TestExplainSaysWhatARequestNeeds(t *testing.T) {
 		{rp.authURL("acr_values", "2"), wish, must}, {rp.authURL("claims", essentialACR), must, wish},
 		{rp.authURL(plain...), stolen, forged},
 		{rp.authURL(append(plain, "state", "")...), forged, accepted}, {rp.authURL("state", ""), accepted, forged},
+		{rp.authURL(), "can be granted; offline_access gives a refresh token", forged},
+		{staff(), "{scope ok openid can be granted}", "gives a refresh token"},
 		{rp.authURL(long, "1"), fmt.Sprintf("%.64q", long), long},
 		{rp.authURL("scope", "profile", "nonce", ""), "Without openid this is plain OAuth 2.0", "the ID token will have none"},
 		{"?client_id=app", "Registered: " + callbackOf("app"), "The application sent"},
