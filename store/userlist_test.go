@@ -137,7 +137,7 @@ func TestPlaceOfAnotherListIsRefused(t *testing.T) {
 		addUser(t, s, "ada", "admin")
 		for _, q := range []account.UserQuery{
 			{After: "newest 5 ada"}, {Sort: account.SortNewest, After: "ada"}, {Sort: account.SortNewest, After: "last_sign_in 5 ada"}, {Sort: account.SortNewest, After: "newest x ada"},
-			{Sort: account.SortNewest, After: "newest -5 ada"}, {Sort: account.SortNewest, After: "newest 5 A"}, {After: "Ada"}, {Query: "ada", After: "0 ada ada"},
+			{Sort: account.SortNewest, After: "newest -5 ada"}, {Sort: account.SortNewest, After: "newest 5"}, {Sort: account.SortNewest, After: "newest 5 ada eve"}, {Sort: account.SortNewest, After: "newest 5 A"}, {After: "Ada"}, {Query: "ada", After: "0 ada ada"},
 			{Query: "ada", Flag: "admin", After: "newest 1 ada"}, {After: "0 ada ada"}, {After: " "}, {After: "  "},
 		} {
 			_, _, err := s.Users(t.Context(), q)

@@ -297,6 +297,8 @@ func TestSurplusIsTheOldestOfTheLargest(t *testing.T) {
 		{[]account.Session{at("once", "a", 1), at("first", "a", 2), at("second", "a", 2)}, []string{"first", "second"}},
 		// Of more than a household has, the oldest goes.
 		{[]account.Session{at("a1", "a", 1), at("b", "b", 9), at("a2", "a", 2), at("a3", "a", 3), at("a4", "a", 4), at("a5", "a", 5), at("a6", "a", 6)}, []string{"a1", "a2"}},
+		// Without a mark, a browser came with its session.
+		{[]account.Session{at("old", "a", 3), at("known", "b", 5), {ID: "new", Address: "c", CreatedAt: time.Unix(7, 0)}}, []string{"new", "known"}},
 	} {
 		sameList(t, "Surplus", account.Surplus(tt.list, 2), tt.want)
 	}

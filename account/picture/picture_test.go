@@ -140,13 +140,15 @@ func TestSquareIsTheMiddleUpright(t *testing.T) {
 		side        int
 		left, above string // the colours in the middle of two edges
 	}{
-		"JPEG":         {photo, 256, white, ""},
-		"turned right": {withExif(photo, 6), 256, "", white},
-		"upside down":  {withExif(photo, 3), 256, black, ""},
-		"turned left":  {withExif(photo, 8), 256, "", black},
-		"transparent":  {append(encodedPNG(t, image.NewRGBA(image.Rect(0, 0, 40, 30))), "<script>"...), 30, white, white},
-		"odd":          {encodedPNG(t, drawing(517, 700)), 256, white, ""},
-		"WebP":         {webpWithoutLoss, 75, "", ""},
+		"JPEG":             {photo, 256, white, ""},
+		"turned right":     {withExif(photo, 6), 256, "", white},
+		"upside down":      {withExif(photo, 3), 256, black, ""},
+		"turned left":      {withExif(photo, 8), 256, "", black},
+		"by its own":       {withExif(photo, 0), 256, white, ""},
+		"of little endian": {withLittleEndianExif(photo, 6), 256, "", white},
+		"transparent":      {append(encodedPNG(t, image.NewRGBA(image.Rect(0, 0, 40, 30))), "<script>"...), 30, white, white},
+		"odd":              {encodedPNG(t, drawing(517, 700)), 256, white, ""},
+		"WebP":             {webpWithoutLoss, 75, "", ""},
 	} {
 		got, err := picture.NewDesk().Square(t.Context(), c.file, 256)
 		if err != nil || got.Rect.Dx() != c.side && name != "WebP" || got.Rect.Dx() != got.Rect.Dy() {
@@ -168,6 +170,14 @@ func TestSquareIsTheMiddleUpright(t *testing.T) {
 // withExif puts the metadata of a camera after the start of a JPEG: an orientation and a place.
 func withExif(file []byte, orientation byte) []byte {
 	exif := append([]byte("Exif\x00\x00MM\x00\x2a\x00\x00\x00\x08\x00\x02\x01\x0f\x00\x02\x00\x00\x00\x04GPS\x00\x01\x12\x00\x03\x00\x00\x00\x01\x00"), orientation, 0, 0)
+	return withSegment(file, exif)
+}
+
+func withLittleEndianExif(file []byte, orientation byte) []byte {
+	return withSegment(file, append([]byte("Exif\x00\x00II\x2a\x00\x08\x00\x00\x00\x01\x00\x12\x01\x03\x00\x01\x00\x00\x00"), orientation, 0, 0, 0))
+}
+
+func withSegment(file, exif []byte) []byte {
 	segment := binary.BigEndian.AppendUint16([]byte{0xff, 0xe1}, uint16(len(exif)+2))
 	return bytes.Join([][]byte{file[:2], append(segment, exif...), file[2:]}, nil)
 }
