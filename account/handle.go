@@ -34,11 +34,14 @@ func CanonicalHandle(typed string) (string, error) {
 // HandleKey returns what identifies the account of a canonical handle: a.b and ab are one name.
 func HandleKey(handle string) string { return strings.ReplaceAll(handle, ".", "") }
 
-// AccountKey folds a typed handle or address, so that another spelling does not give further
+// AccountKey folds a typed handle or address, so that another spelling that finds the account does not give further
 // attempts.
 func AccountKey(typed string) string {
 	if h, err := CanonicalHandle(typed); err == nil {
 		return HandleKey(h)
+	}
+	if email, err := CheckEmail(typed); err == nil {
+		typed = email
 	}
 	return strings.ToLower(text.Cut(strings.TrimSpace(typed), 64))
 }

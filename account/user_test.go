@@ -33,6 +33,7 @@ func TestCanonicalHandle(t *testing.T) {
 
 var handleSeeds = []string{
 	"", "ada", "ADA", "ａｄａ", "a-b", "-", "\u202eada", "ad\u200ba", "аda", "a\x00b", "\xff\xfe", "İ", "ﬁ", "K", "a.b", "a..b", "a-.b", ".a",
+	"mallory@ｅxample.org", "Mallory@example｡org",
 }
 
 func FuzzCanonicalHandle(f *testing.F) {
@@ -46,6 +47,9 @@ func FuzzCanonicalHandle(f *testing.F) {
 		if err != nil {
 			if len(key) > 4*64 {
 				t.Errorf("a limit's key of %d bytes", len(key))
+			}
+			if email, err := account.CheckEmail(typed); err == nil && key != account.AccountKey(email) {
+				t.Errorf("%q finds %s and is counted as %q", typed, email, key)
 			}
 			return
 		}

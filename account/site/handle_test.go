@@ -63,25 +63,33 @@ func TestDotsDoNotTellHandlesApart(t *testing.T) {
 	w.Browser().Login("bob.by", password).Is(200)
 }
 
-// A dot is no further attempt for whoever guesses.
+// A dot is no further attempt for whoever guesses, and no other spelling of an address.
 func TestSpellingsOfAHandleShareTheLimits(t *testing.T) {
 	rate := web.Rate{Count: 4, Window: 15 * time.Minute}
 	spellings := []string{"ada.lovelace", "adalovelace", "a.dalovelace", " ａd.alovelace", "Ada.Love.Lace"}
-	for name, limit := range map[string]string{"of the address": web.LimitLogin, "of the account": web.LimitLoginAccount} {
+	addresses := []string{"ada@example.org", "ada@ｅxample.org", "Ada@example｡org", "ada@exaⓜple.org", "ADA@EXAMPLE.ORG"}
+	for name, tt := range map[string]struct {
+		limit string
+		typed []string
+	}{
+		"of the address": {web.LimitLogin, spellings}, "of the account": {web.LimitLoginAccount, spellings},
+		"of the account, by its address": {web.LimitLoginAccount, addresses},
+	} {
 		t.Run(name, func(t *testing.T) {
-			w := accounttest.New(t, withLimits(map[string]web.Rate{limit: rate}))
+			w := accounttest.New(t, withLimits(map[string]web.Rate{tt.limit: rate}))
 			w.T = t
 			w.AddUser("ada.lovelace")
+			setEmail(w, "ada.lovelace", "ada@example.org", true)
 			at := func(i int) *accounttest.Browser {
-				if limit == web.LimitLogin {
+				if tt.limit == web.LimitLogin {
 					i = 0
 				}
 				return w.BrowserAt(address(i))
 			}
-			for i, typed := range spellings[:4] {
+			for i, typed := range tt.typed[:4] {
 				at(i).Login(typed, "wrong").Is(401, "invalid_credentials")
 			}
-			at(4).Login(spellings[4], password).Is(429, "rate_limited")
+			at(4).Login(tt.typed[4], password).Is(429, "rate_limited")
 			at(5).Login("gracehopper", "wrong").Is(401)
 		})
 	}
