@@ -215,6 +215,15 @@ func TestLostCookieIsTold(t *testing.T) {
 	open().Hides(told)
 }
 
+// The name of a browser brings no commands to a terminal, and turns no text around.
+func TestNameOfABrowserIsPrintable(t *testing.T) {
+	w := accounttest.With(t, "ada")
+	b := w.Browser()
+	b.Send("POST", "/api/auth/login", "application/json", `{"handle":"ada","password":"`+password+`"}`,
+		"User-Agent", "Phone \u009b31m\u202e\u00ad\x1b!").Is(200)
+	b.Call("GET", "/api/me/sessions", nil).Is(200).Shows(`"user_agent":"Phone 31m!"`)
+}
+
 func TestRefusalNamesTheMinutesToWait(t *testing.T) {
 	w := accounttest.New(t, withLimits(map[string]web.Rate{web.LimitLogin: {Count: 1, Window: time.Hour}}))
 	w.AddUser("ada")

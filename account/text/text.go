@@ -26,7 +26,7 @@ func Cut(s string, n int) string {
 		if len(out) == n {
 			break
 		}
-		if r >= ' ' && r != 0x7f && r != '\uFFFD' {
+		if printable(r) {
 			out = append(out, r)
 		}
 	}
@@ -49,18 +49,13 @@ func Percent(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+
 // Printable reports whether a text contains only characters that are safe for a page, a log line
 // and a database.
 func Printable(s string) bool {
-	for _, r := range s {
-		if unicode.IsControl(r) || r == unicode.ReplacementChar || unicode.Is(unicode.Zl, r) ||
-			unicode.Is(unicode.Zp, r) || unicode.Is(unicode.Co, r) {
-			return false
-		}
-		// U+200C and U+200D join letters and emoji. The other format characters reorder or hide
-		// text.
-		if unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d' {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(r rune) bool { return !printable(r) })
+}
+
+// printable: U+200C and U+200D join letters and emoji. The other format characters reorder or hide text.
+func printable(r rune) bool {
+	return !unicode.IsControl(r) && r != unicode.ReplacementChar &&
+		!unicode.In(r, unicode.Zl, unicode.Zp, unicode.Co) && (!unicode.Is(unicode.Cf, r) || r == '\u200c' || r == '\u200d')
 }
 
 // Check trims a text of at most max characters, which may be empty, and reports whether it is acceptable.
