@@ -91,6 +91,8 @@ type Audit struct {
 	Remove []string
 	// NoSecondStep switches User.SecondFactor off for a user without a password who gets one. ErrStepOfApp.
 	NoSecondStep bool
+	// Renew is the session of the request with new secrets, if a copy of its cookie ends with the others.
+	Renew *Session
 	// Session is that of the request, or empty. Proof is what the act requires of it, ConfirmedAt and AMR are
 	// what it has proven, with what came in the same request: see Bound.
 	Session     string

@@ -40,7 +40,7 @@ func (s *Store) ChangePassword(
 		return account.ErrInvalidCredentials
 	}
 	if keep != nil {
-		a.Session = keep.ID
+		a.Session, a.Renew = keep.ID, keep
 	}
 	return s.act(ctx, "change password", a, func(tx *engine.Tx) {
 		tx.Expect(tx.Exec(`UPDATE users SET password_hash = ?, password_disowned_at = 0, updated_at = ?
@@ -49,17 +49,21 @@ func (s *Store) ChangePassword(
 		if a.NoSecondStep {
 			dropSecondStep(tx, sub, a.Session, now)
 		}
-		if keep == nil {
-			insertAudit(tx, end(tx, sub, "", a, now).noted(a))
-			return
-		}
-		// An authorization code that is being created in that session holds its row. Wait for it,
-		// so that its grant is revoked with the others.
-		former := s.lockToken(tx, keep, now)
-		out := end(tx, sub, "", a, now, former)
-		replaceToken(tx, keep)
-		insertAudit(tx, out.noted(a))
+		insertAudit(tx, s.endRenewing(tx, sub, a, now).noted(a))
 	})
+}
+
+// endRenewing ends what the act ends, and replaces the token of the session that it renews.
+func (s *Store) endRenewing(tx *engine.Tx, sub string, a account.Audit, now time.Time) ended {
+	if a.Renew == nil {
+		return end(tx, sub, "", a, now)
+	}
+	// An authorization code that is being created in that session holds its row. Wait for it,
+	// so that its grant is revoked with the others.
+	former := s.lockToken(tx, a.Renew, now)
+	out := end(tx, sub, "", a, now, former)
+	replaceToken(tx, a.Renew)
+	return out
 }
 
 // RemovePassword implements account.Store.

@@ -244,7 +244,7 @@ func (s *Store) EndSession(ctx context.Context, sub, id string, now time.Time, a
 func (s *Store) EndSessions(ctx context.Context, sub string, now time.Time, a account.Audit) (n int, err error) {
 	err = s.act(ctx, "end sessions", a, func(tx *engine.Tx) {
 		lockUser(tx, sub)
-		out := end(tx, sub, "", a, now)
+		out := s.endRenewing(tx, sub, a, now)
 		if n = out.live; n > 0 || out.apps > 0 || out.invites > 0 || len(out.factors) > 0 {
 			insertAudit(tx, out.noted(a))
 		}

@@ -75,26 +75,39 @@ func (s *Service) ChangePassword(
 	if err != nil {
 		return SignedIn{}, err
 	}
-	n, out := s.newSession(c, Proven{user: u})
-	row := c.Session // with its times and methods: the password alone makes no session fresh
-	row.TokenHash, row.LoginHash, row.Algorithm = n.TokenHash, n.LoginHash, n.Algorithm
-	if err := s.checkToken(ctx, u, &row); err != nil {
-		return SignedIn{}, err
-	}
-	err = s.Store().ChangePassword(ctx, u.Sub, u.PasswordHash, hash, &row, s.Now(),
-		a.Keeping(account.Keep{Void: also.Void, Remove: also.Remove, NoSecondStep: also.NoSecondStep}))
+	a = a.Keeping(account.Keep{Void: also.Void, Remove: also.Remove, NoSecondStep: also.NoSecondStep})
+	out, err := s.renewing(ctx, c, u, func(row *account.Session) error {
+		return s.Store().ChangePassword(ctx, u.Sub, u.PasswordHash, hash, row, s.Now(), a)
+	})
 	if err != nil {
 		return SignedIn{}, err
 	}
 	web.Note(ctx, "password_changed")
-	out.Session = row
-	if u, err = s.Store().UserBySub(ctx, u.Sub); err != nil {
+	if !out.Session.Shared() {
+		out.Marks = s.withMark(c.Browser.Marks, out.User) // they were voided
+	}
+	return out, nil
+}
+
+// renewing has act store the caller's session with new secrets, so that a copy of its cookie ends with the others.
+func (s *Service) renewing(
+	ctx context.Context, c account.Caller, u account.User, act func(row *account.Session) error,
+) (SignedIn, error) {
+	n, out := s.newSession(c, Proven{user: u})
+	row := c.Session // with its times and methods: no session becomes fresh
+	row.TokenHash, row.LoginHash, row.Algorithm = n.TokenHash, n.LoginHash, n.Algorithm
+	err := s.checkToken(ctx, u, &row)
+	if err == nil {
+		err = act(&row)
+	}
+	if err == nil {
+		out.User, err = s.Store().UserBySub(ctx, u.Sub)
+	}
+	if err != nil {
 		return SignedIn{}, err
 	}
-	if !row.Shared() {
-		out.Marks = s.withMark(c.Browser.Marks, u) // they were voided
-	}
-	out.Token, err = s.sessionToken(ctx, u, &row, out.Token)
+	out.Session = row
+	out.Token, err = s.sessionToken(ctx, out.User, &row, out.Token)
 	return out, err
 }
 

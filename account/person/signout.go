@@ -54,20 +54,25 @@ func (s *Service) EndSession(ctx context.Context, c account.Caller, id string) e
 }
 
 // EndOtherSessions ends all sessions of the caller except that of the request, with everything that
-// they made. keep.Apps keep their access, keep.Void is void, and keep.Remove is removed.
-func (s *Service) EndOtherSessions(ctx context.Context, c account.Caller, keep account.Keep) error {
+// they made, and gives this session a new token, so that a copy of its cookie ends too. keep.Apps keep their access,
+// keep.Void is void, and keep.Remove is removed.
+func (s *Service) EndOtherSessions(ctx context.Context, c account.Caller, keep account.Keep) (SignedIn, error) {
 	a, err := s.begin(ctx, c, account.EndOtherSessions, "")
 	if err != nil {
-		return err
+		return SignedIn{}, err
 	}
 	if len(keep.Remove) > 0 {
 		mails, err := s.Notices(ctx, c.User, account.MailFactorRemoved)
 		if err != nil {
-			return err
+			return SignedIn{}, err
 		}
 		a = a.With(mails...)
 	}
 	keep.Sessions = false
-	_, err = s.Store().EndSessions(ctx, c.User.Sub, s.Now(), a.Keeping(keep))
-	return web.Noted(ctx, "sessions_ended", err)
+	out, err := s.renewing(ctx, c, c.User, func(row *account.Session) error {
+		a.Renew = row
+		_, err := s.Store().EndSessions(ctx, c.User.Sub, s.Now(), a.Keeping(keep))
+		return err
+	})
+	return out, web.Noted(ctx, "sessions_ended", err)
 }

@@ -73,9 +73,14 @@ func TestAccountPageForms(t *testing.T) {
 	if !there.IsSignedIn() {
 		t.Error("ended before the question was answered")
 	}
+	copied := b.Clone()
 	b.Page("/account/sessions/end-others", "sure", "yes").RedirectsTo("/id/account/devices?notice=sessions-ended#sessions")
-	if there.IsSignedIn() {
-		t.Error("the other session lives")
+	if there.IsSignedIn() || copied.IsSignedIn() {
+		t.Error("the other session lives, or a copy of this one")
+	}
+	copied = b.Clone()
+	if b.Call("POST", "/api/me/sessions/end-others", nil).Is(204); !b.IsSignedIn() || copied.IsSignedIn() {
+		t.Error("the session has ended, or a copy lives")
 	}
 	b.Page("/account/apps/remove", "client_id", "x").Is(404).Shows("No application has access to your account.")
 
@@ -88,7 +93,7 @@ func TestAccountPageForms(t *testing.T) {
 			"You are signed out everywhere else, and applications lose access.")
 
 	b.Page("/account/delete", "password", password).Is(401).Shows("<p>The password is incorrect.</p>", "<details class=\"danger\" open")
-	copied := b.Clone()
+	copied = b.Clone()
 	if a := b.Page("/account/delete", "password", newPassword).Is(200).Shows(`data-page="signed-out"`); len(a.SetCookies) != 1 || a.SetCookies[0].MaxAge >= 0 {
 		t.Errorf("cookies %v", a.SetCookies)
 	}

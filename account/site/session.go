@@ -58,15 +58,19 @@ func (s *Site) apiEndOthers(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	keep := account.Keep{Apps: in.KeepApps, Void: in.Void, Remove: in.Remove}
-	return web.NoContent(w, s.EndOtherSessions(r.Context(), s.Caller(r), keep))
+	out, err := s.EndOtherSessions(r.Context(), s.Caller(r), keep)
+	s.setCookies(w, out)
+	return web.NoContent(w, err)
 }
 
 // endOthersForm is apiEndOthers for a form, which first lists what ends.
-func (s *Site) endOthersForm(_ http.ResponseWriter, r *http.Request) error {
+func (s *Site) endOthersForm(w http.ResponseWriter, r *http.Request) error {
 	if err := s.Asked(r, account.EndOtherSessions); err != nil {
 		return err
 	}
-	return s.EndOtherSessions(r.Context(), s.Caller(r), kept(r))
+	out, err := s.EndOtherSessions(r.Context(), s.Caller(r), kept(r))
+	s.setCookies(w, out)
+	return err
 }
 
 // endsWithOthers lists what ends with the other sessions, and what the form of the request keeps of it.

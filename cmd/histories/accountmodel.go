@@ -1,8 +1,6 @@
 package main
 
-import (
-	"strconv"
-)
+import "strconv"
 
 // accountState is what the service must have of the account. Each bit is that of the step which
 // made the thing.
@@ -224,7 +222,11 @@ func (q asked) ownAct() ([]any, bool) {
 		if !yes {
 			return only(!q.live, st), true
 		}
-		return only(q.live, others()), true
+		after, live := others(), q.live
+		if s.Do == "endothers" {
+			live, after.live = live && q.alive(st, q.root), bit(s.ID)
+		}
+		return only(live, after), true
 	case "reset":
 		if !yes {
 			return only(int(st.reset) != s.On || st.suspended || st.deleted, st), true

@@ -197,7 +197,7 @@ func (l *life) endByAct(lane int) bool {
 	case n == 1:
 		l.add(lane, "end", s, strconv.Itoa(one(l.r, l.sessions)))
 	case n < 4:
-		l.add(lane, "endothers", s, "")
+		l.sessions = append(l.sessions, l.add(lane, "endothers", s, ""))
 	case n < 6:
 		p := l.add(lane, "password", s, "-1")
 		l.passwords, l.sessions = append(l.passwords, strconv.Itoa(p)), append(l.sessions, p)

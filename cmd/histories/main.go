@@ -68,8 +68,7 @@ func main() {
 // options of a run.
 type options struct {
 	program, database string
-	kinds             []string // empty: all
-	faults            []string
+	kinds, faults     []string // no kinds: all
 	seed              uint64
 	length            time.Duration
 	clients           int

@@ -143,7 +143,7 @@ func rootsOf(s *script) map[int]int {
 		switch st.Do {
 		case "signin", "authorize", "allow", "less", "ask":
 			roots[st.ID] = st.ID
-		case "confirm", "password", "addapp", "exchange", "rotate":
+		case "confirm", "password", "endothers", "addapp", "exchange", "rotate":
 			roots[st.ID] = st.ID
 			if root, has := roots[st.On]; has {
 				roots[st.ID] = root
@@ -202,7 +202,7 @@ func (a *account) do(ctx context.Context, s step) (outcome, string) {
 		switch s.Do {
 		case "ends":
 			time.Sleep(endsAfter)
-		case "signin", "confirm", "password", "addapp":
+		case "signin", "confirm", "password", "endothers", "addapp":
 			if got.session = r.Cookie(browser.SessionCookie); got.session != "" {
 				a.w.registry.note(got.session, got.session)
 			}

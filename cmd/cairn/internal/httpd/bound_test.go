@@ -363,7 +363,7 @@ func (b *boundBrowser) opens() (open []string) {
 				b.t.Errorf("%s: %d %s", path, got.StatusCode, got.Text)
 			}
 		}
-		for _, path := range []string{"/api/auth/confirm", "/api/me/sessions/end-others", "/api/invites"} {
+		for _, path := range []string{"/api/auth/confirm", "/api/me/passkeys/begin", "/api/invites"} {
 			if got := b.api("POST", path, map[string]any{}); got.StatusCode != http.StatusUnauthorized || !strings.Contains(got.Text, `"device_proof_required"`) {
 				open = append(open, "POST "+path)
 			}
