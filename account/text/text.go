@@ -54,8 +54,9 @@ func Printable(s string) bool {
 
 // printable: U+200C and U+200D join letters and emoji. The other format characters reorder or hide text.
 func printable(r rune) bool {
-	return !unicode.IsControl(r) && r != unicode.ReplacementChar &&
-		!unicode.In(r, unicode.Zl, unicode.Zp, unicode.Co) && (!unicode.Is(unicode.Cf, r) || r == '\u200c' || r == '\u200d')
+	joins := r == '\u200c' || r == '\u200d'
+	return !unicode.IsControl(r) && r != unicode.ReplacementChar && (joins || !unicode.Is(unicode.Cf, r)) &&
+		!unicode.In(r, unicode.Zl, unicode.Zp, unicode.Co)
 }
 
 // Check trims a text of at most max characters, which may be empty, and reports whether it is acceptable.
