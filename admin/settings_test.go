@@ -109,7 +109,8 @@ func TestSessionsAndAttributesByForms(t *testing.T) {
 	b.Page("/admin/settings/security", "session_days", "7").RedirectsTo("/id/admin/settings?notice=security#security")
 	is("member_number shirt_size", "activity coach", 7)
 	b.Page("/admin/settings?notice=advanced").Is(200).Shows(`value="member_number shirt_size"`,
-		`name="sign_out_on_flag_loss" value="true" checked`, `name="session_flags" value="coach" checked`, `name="session_days" type="text" inputmode="numeric" value="7"`)
+		`name="sign_out_on_flag_loss" value="true" checked`, `name="session_flags" value="coach" checked`, `name="session_days" type="text" inputmode="numeric" value="7"`,
+		`name="offer_passkeys" value="true">`) // the form came without its tick
 	b.Page("/admin/settings/general", "attributes", "Shirt").Is(400).Shows(`id="attributes-error"`, `value="Shirt"`)
 	b.Page("/admin/settings/advanced", "session_flags", "boats", "audit_days", "31x").Is(400).Shows(`id="session_flags-error"`, `id="audit_days-error"`, `value="31x"`)
 	b.Page("/admin/settings/general", "instance_name", "Club").RedirectsTo("/id/admin/settings?notice=general#general") // an open page of an earlier version

@@ -133,8 +133,8 @@ func (s *Service) userQuery(values url.Values) (q account.UserQuery, err error) 
 		return q, web.BadRequest("An application is named by its client ID.")
 	}
 	if typed := values.Get("ending"); typed != "" {
-		days, err := strconv.Atoi(strings.TrimSuffix(typed, "d"))
-		if err != nil || days < 1 || days > maxEnding {
+		days, _ := strconv.Atoi(strings.TrimSuffix(typed, "d")) // 0 or too many, if it is no number
+		if days < 1 || days > maxEnding {
 			return q, web.BadRequest("Enter a number of days, such as 30d.")
 		}
 		q.EndingBy = s.users.Now().AddDate(0, 0, days)

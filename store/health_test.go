@@ -24,6 +24,9 @@ func openToRead(t *testing.T, dsn string) *store.Store {
 func TestHealth(t *testing.T) {
 	storetest.EachDSN(t, func(t *testing.T, dsn string) {
 		s := storetest.Open(t, dsn)
+		if h, err := s.Health(t.Context(), noon); err != nil || h.DailyBytes != 0 {
+			t.Errorf("without a row: %+v %v", h, err)
+		}
 		for i := range 100 { // a hundred days, a row a day
 			must(t, s.Exec("INSERT INTO audit (at, actor, action, target, detail, address, request_id) VALUES (?, 'a', 'b', 'c', '', '', '')", noon.AddDate(0, 0, -i).Unix()))
 		}

@@ -305,7 +305,7 @@ func (s *SMTP) failed(step, to string, err error) *Failure {
 
 func isTimeout(err error) bool {
 	var n net.Error
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &n) && n.Timeout()
+	return errors.As(err, &n) && n.Timeout()
 }
 
 var localPart = regexp.MustCompile(`[^\s<>()\[\],;:"']+@`)

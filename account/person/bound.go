@@ -275,7 +275,7 @@ type spentChallenges struct {
 func (c *spentChallenges) spend(nonce string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.young == nil || now.Sub(c.turned) > challengeLife+boundLeeway {
+	if now.Sub(c.turned) > challengeLife+boundLeeway { // so with the first
 		c.young, c.aged, c.turned = map[string]bool{}, c.young, now
 	}
 	if c.young[nonce] || c.aged[nonce] {

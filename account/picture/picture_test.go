@@ -195,10 +195,12 @@ func TestWhatIsNoPictureIsRefused(t *testing.T) {
 	twice := bytes.Clone(frame)
 	sof := bytes.Index(frame, []byte{0xff, 0xc0})
 	twice = bytes.Join([][]byte{twice[:sof], twice[sof : sof+19], twice[sof:]}, nil)
+	flat := bytes.Clone(frame)
+	copy(flat[sof+5:], []byte{0, 0})
 	copy(frame[sof+5:], []byte{0xff, 0xff, 0xff, 0xff})
 	for name, file := range map[string][]byte{
 		"GIF": animated.Bytes(), "empty": nil, "text": []byte("<svg xmlns='http://www.w3.org/2000/svg'/>"),
-		"PNG bomb": bomb, "JPEG bomb": frame, "two frames": twice,
+		"PNG bomb": bomb, "JPEG bomb": frame, "two frames": twice, "of no height": flat,
 		"too large": append(small, make([]byte, picture.MaxFile)...), "cut": small[:40], "one byte": {0xff},
 		"WebP bomb": append([]byte("RIFF\x28\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00VP8L\x06\x00\x00\x00\x2f"), 0xff, 0xff, 0xff, 0x0f, 0),
 	} {

@@ -161,7 +161,7 @@ func openError(dialect string, err, unavailable error) error {
 	case strings.Contains(err.Error(), "CGO_ENABLED=0"):
 		return errors.New("open SQLite database: this program was built without cgo, which SQLite needs: " +
 			"build it with CGO_ENABLED=1 and a C compiler, or use a postgres:// URL")
-	case dialect == SQLite && Damaged(err):
+	case Damaged(err):
 		return fmt.Errorf("open SQLite database: %w: name another path or restore a backup: %w", ErrNotDatabase, err)
 	}
 	if dialect == Postgres {

@@ -551,6 +551,8 @@ func TestForeignRegistrationsAreRefused(t *testing.T) {
 		}
 	}
 	same(t, "P-384", send(owner, challenge, authorization, wide).StatusCode, http.StatusForbidden)
+	same(t, "no key", owner.browser.do("POST", "/auth/device/register", "", "", "Secure-Session-Response",
+		owner.proof(map[string]any{"jti": challenge, "authorization": authorization}, nil)).StatusCode, http.StatusForbidden)
 	if got := owner.register(); got.StatusCode != http.StatusOK {
 		t.Fatalf("the owner: %d %s", got.StatusCode, got.Text)
 	}
