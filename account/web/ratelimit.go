@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -349,12 +350,10 @@ func limitError(doing, name string, err error) error {
 }
 
 // memoryCounters are the Counters of one limit in the memory of this process. They store the keys
-// of two windows.
+// of two windows, and of a third one after the clock was set back a little.
 type memoryCounters struct {
-	mu       sync.Mutex
-	start    int64 // of the current fixed window
-	current  map[string]memoryTally
-	previous map[string]memoryTally
+	mu      sync.Mutex
+	windows map[int64]map[string]memoryTally // by their beginning
 }
 
 type memoryTally struct {
@@ -370,33 +369,31 @@ func (t memoryTally) at(now time.Time) Tally {
 }
 
 // NewMemoryCounters returns Counters for one limit in the memory of this process.
-func NewMemoryCounters() Counters { return &memoryCounters{} }
+func NewMemoryCounters() Counters {
+	return &memoryCounters{windows: map[int64]map[string]memoryTally{}}
+}
 
-// turn advances to the fixed window of now and returns the time since its beginning. The caller
-// holds mu. If the clock was set back, it stays at the beginning of the latest window.
-func (m *memoryCounters) turn(r Rate, now time.Time) (passed int64) {
+// turn returns the counts of the fixed windows before and of now, and the time since the beginning
+// of the latter. It forgets the windows that are not next to it, also those of a clock that was
+// ahead. The caller holds mu.
+func (m *memoryCounters) turn(r Rate, now time.Time) (previous, current map[string]memoryTally, passed int64) {
 	start, passed := r.Fixed(now)
-	switch {
-	case m.current != nil && start < m.start:
-		return 0
-	case m.current != nil && start == m.start:
-		return passed
-	case m.current != nil && start == m.start+r.seconds():
-		m.previous = m.current
-	default:
-		m.previous = nil
+	if m.windows[start] == nil {
+		maps.DeleteFunc(m.windows, func(other int64, _ map[string]memoryTally) bool {
+			return other < start-r.seconds() || other > start+r.seconds()
+		})
+		m.windows[start] = map[string]memoryTally{}
 	}
-	m.start, m.current = start, map[string]memoryTally{}
-	return passed
+	return m.windows[start-r.seconds()], m.windows[start], passed
 }
 
 // Take implements Counters.
 func (m *memoryCounters) Take(_ context.Context, c Counter, now time.Time, undecided bool) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	passed := m.turn(c.Rate, now)
-	t := m.current[c.Key]
-	if !c.Rate.fits(m.previous[c.Key].Events, t.Events, passed) {
+	previous, current, passed := m.turn(c.Rate, now)
+	t := current[c.Key]
+	if !c.Rate.fits(previous[c.Key].Events, t.Events, passed) {
 		return false, nil
 	}
 	t.Tally = t.at(now)
@@ -405,7 +402,7 @@ func (m *memoryCounters) Take(_ context.Context, c Counter, now time.Time, undec
 		t.Undecided++
 		t.until = now.Add(UndecidedTime).Unix()
 	}
-	m.current[c.Key] = t
+	current[c.Key] = t
 	return true, nil
 }
 
@@ -413,14 +410,8 @@ func (m *memoryCounters) Take(_ context.Context, c Counter, now time.Time, undec
 func (m *memoryCounters) Settle(_ context.Context, c Counter, taken time.Time, counts bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	window := m.current
-	switch start, _ := c.Rate.Fixed(taken); start {
-	case m.start:
-	case m.start - c.Rate.seconds():
-		window = m.previous
-	default:
-		return nil // too long ago to count
-	}
+	start, _ := c.Rate.Fixed(taken)
+	window := m.windows[start] // nil: too long ago to count
 	t := window[c.Key]
 	t.Undecided = max(0, t.Undecided-1)
 	if !counts {
@@ -438,6 +429,6 @@ func (m *memoryCounters) Settle(_ context.Context, c Counter, taken time.Time, c
 func (m *memoryCounters) Counts(_ context.Context, c Counter, now time.Time) (Counts, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.turn(c.Rate, now)
-	return Counts{Previous: m.previous[c.Key].at(now), Current: m.current[c.Key].at(now)}, nil
+	previous, current, _ := m.turn(c.Rate, now)
+	return Counts{Previous: previous[c.Key].at(now), Current: current[c.Key].at(now)}, nil
 }

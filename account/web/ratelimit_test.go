@@ -38,6 +38,23 @@ func TestLimitsCountByNameAndKey(t *testing.T) {
 	take("a", "k", 30*time.Minute)
 	now = now.Add(2 * time.Hour)
 	take("a", "k", 0)
+	// What a clock counts while it is ahead, it does not count when it is right again.
+	now = now.Add(40 * 24 * time.Hour)
+	take("a", "k", 0)
+	now = now.Add(-40 * 24 * time.Hour)
+	take("a", "k", 0)
+	take("a", "k", 0)
+	take("a", "k", time.Hour)
+	now = now.Add(2 * time.Hour)
+	take("a", "k", 0)
+	// Set back to the window before, and set right, it still knows both.
+	now = now.Add(time.Hour)
+	take("a", "k", 0)
+	now = now.Add(-time.Hour)
+	take("a", "k", 0)
+	take("a", "k", time.Hour)
+	now = now.Add(time.Hour)
+	take("a", "k", 30*time.Minute)
 	var none *web.Limits
 	if wait, err := none.Take(t.Context(), "a", "k"); wait != 0 || err != nil {
 		t.Errorf("%v %v", wait, err)
