@@ -124,6 +124,7 @@ func New(o Options) (*Lists, error) {
 type signed struct {
 	version    int64 // of the store
 	generation int64 // since 1970
+	issued     int64 // Unix seconds
 	etag       string
 	document   *templates.Document
 }
@@ -131,7 +132,7 @@ type signed struct {
 // current returns the current list. It serves the stored copy while the store, asked each time,
 // reports no change, so that the next request at every instance sees a revocation. After a change
 // only one of many callers reads and signs the list, because strangers may ask and signing is
-// expensive.
+// expensive. Verifiers refuse a list of the future, which a clock signed that was ahead.
 func (l *Lists) current(ctx context.Context, list int) (signed, error) {
 	key := strconv.Itoa(list)
 	version, err := l.store.StatusVersion(ctx, list)
@@ -142,7 +143,9 @@ func (l *Lists) current(ctx context.Context, list int) (signed, error) {
 		return signed{}, fmt.Errorf("version of status list: %w", err)
 	}
 	since := l.generation()
-	return l.kept.GetValid(ctx, key, func(p signed) bool { return p.version >= version && p.generation >= since })
+	return l.kept.GetValid(ctx, key, func(p signed) bool {
+		return p.version >= version && p.generation >= since && p.issued <= l.now().Unix()
+	})
 }
 
 func (l *Lists) generation() int64 { return l.now().Unix() / int64(generationTime/time.Second) }
@@ -177,6 +180,7 @@ func (l *Lists) sign(ctx context.Context, key string) (p signed, err error) {
 		return p, fmt.Errorf("pack status list: %w", err)
 	}
 	now := l.now()
+	p.issued = now.Unix()
 	c := claims{
 		Subject: l.site.URL("/oauth2/status/" + key), IssuedAt: now.Unix(), Expires: now.Add(Lifetime).Unix(),
 		TTL: int64(l.ttl / time.Second),

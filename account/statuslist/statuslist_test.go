@@ -23,6 +23,7 @@ import (
 // stored is a store of list 1. RevokedIndices returns once StatusVersion was called patience times.
 type stored struct {
 	patience    int32
+	ahead       time.Duration // of the clock
 	gone        atomic.Bool
 	asked, read atomic.Int32
 	all         chan struct{}
@@ -67,7 +68,7 @@ func serve(t *testing.T, s *stored) (*statuslist.Lists, func(list string, status
 	must(t, err)
 	lists, err := statuslist.New(statuslist.Options{
 		Site: site, Store: s, Key: jose.SigningKey{Algorithm: jose.HS256, Key: make([]byte, 32)},
-		Now: time.Now, Log: slog.New(slog.DiscardHandler), TTL: time.Minute,
+		Now: func() time.Time { return time.Now().Add(s.ahead) }, Log: slog.New(slog.DiscardHandler), TTL: time.Minute,
 	})
 	must(t, err)
 	m := mux.NewRouter().SkipClean(true)
@@ -128,6 +129,19 @@ func TestWaitingRequestsReadAChangedListOnce(t *testing.T) {
 	// One that was between the cache and its own load when the first load ended causes a second.
 	if n := s.read.Load(); n < 1 || n > 2 {
 		t.Errorf("32 requests read the list %d times", n)
+	}
+}
+
+// No verifier believes a list of the future: one that a clock signed while it was ahead is served until it is right.
+func TestListOfTheFutureIsSignedAnew(t *testing.T) {
+	for ahead, reads := range map[time.Duration]int32{0: 1, time.Minute: 2, 40 * 24 * time.Hour: 2} {
+		s := &stored{ahead: ahead}
+		_, get := serve(t, s)
+		get("1", http.StatusOK)
+		s.ahead = 0
+		get("1", http.StatusOK)
+		get("1", http.StatusOK)
+		same(t, "reads of the list", s.read.Load(), reads)
 	}
 }
 
