@@ -72,7 +72,7 @@ type Audit struct {
 	Action    string // user.suspend, user.flags, ...
 	Target    string // handle or name of what was changed
 	Detail    string // never a secret or a code
-	Former    string // of settings: the values that were changed, a JSON object; of flags: those that the user had
+	Former    string // what was replaced: settings as a JSON object, FlagWords of a user, or an end that had passed
 	Address   string
 	RequestID string
 	// Mails are stored with the row, in the same transaction.

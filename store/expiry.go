@@ -100,7 +100,13 @@ func (s *Store) SetEndOfAll(ctx context.Context, ends, now time.Time, rows map[s
 		}
 		tx.Exec("UPDATE users SET ends_at = ?, end_told = ?, end_done = 0, updated_at = ? WHERE sub IN ?",
 			toUnix(ends), account.EndTold(ends, now), toUnix(now), subsOf(users))
-		insertAudits(tx, each(users, func(u account.User) account.Audit { return rows[u.Sub] }))
+		insertAudits(tx, each(users, func(u account.User) account.Audit {
+			row := rows[u.Sub]
+			if u.Ended() {
+				row.Former = u.EndsAt.UTC().Format(time.RFC3339)
+			}
+			return row
+		}))
 	})
 }
 

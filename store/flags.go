@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"gorm.io/gorm/clause"
@@ -47,6 +48,7 @@ func (s *Store) SetFlagsOfAll(
 		out, after = setFlagsOf(tx, users, change, now, rows[users[0].Sub])
 		insertAudits(tx, each(users, func(u account.User) account.Audit {
 			row := out[u.Sub].noted(rows[u.Sub])
+			row.Former = strings.Join(u.FlagWords(), " ")
 			if !change.Alters(u) { // somebody was faster
 				row.Mails = nil
 			}

@@ -37,7 +37,7 @@ type Change struct {
 	obstacle func(by account.Caller, u account.User) error // why the act cannot be done to a user, or nil
 	same     func(account.User) bool                       // the user already is as the act makes them
 	promotes func(account.User) bool                       // the act makes the user an administrator; nil: none
-	demotes  func(account.User) bool                       // the act takes the power from an administrator; nil: none
+	demotes  func(account.User) bool                       // the act may be against an administrator; nil: none
 	row      func(account.User) (detail string, data []string)
 	store    storing
 	after    map[string][]string // of Flagging: the flags that are on, by sub
@@ -59,7 +59,7 @@ type Plan struct {
 	Change    []account.User
 	Same      []account.User // they are so already
 	Obstacles []obstacle
-	Fallen    []account.User // administrators of Change, but by, who are none afterwards
+	Fallen    []account.User // those of Change, but by, who may have done something as administrators to be undone
 }
 
 // Obstructed is the refusal of an act on many accounts, of which nothing was done. It is errInTheWay.
@@ -184,7 +184,7 @@ func (a *Administration) Suspending(reason string, tell bool) Change {
 	return Change{
 		act: account.Suspend, event: "user_suspended", wrong: err, obstacle: ownAccount,
 		same:    func(u account.User) bool { return u.Suspended() && !u.Ended() },
-		demotes: func(u account.User) bool { return u.Has(account.FlagAdmin) },
+		demotes: func(account.User) bool { return true }, // of power that may have ended, too
 		row:     func(account.User) (string, []string) { return reason, []string{"reason", told} },
 		store: func(
 			ctx context.Context, in account.Store, _ account.Caller, _ []account.User, rows map[string]account.Audit,
@@ -268,9 +268,7 @@ func (a *Administration) Flagging(ctx context.Context, flags account.FlagChange)
 				if slices.ContainsFunc(lost, func(name string) bool { return !u.Has(name) }) {
 					return account.ErrUnknownFlag
 				}
-				row := rows[u.Sub].Keeping(account.Keep{Sessions: !settings.SignOutOnFlagLoss})
-				row.Former = strings.Join(u.Flags, " ")
-				rows[u.Sub] = row
+				rows[u.Sub] = rows[u.Sub].Keeping(account.Keep{Sessions: !settings.SignOutOnFlagLoss})
 			}
 			on, err := in.SetFlagsOfAll(ctx, flags, a.Now(), rows)
 			maps.Copy(after, on)
