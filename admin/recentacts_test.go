@@ -3,6 +3,7 @@ package admin_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,6 +92,7 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 			thief.Call("POST", "/api/admin/users/honest/reset-password-code", nil).Is(201)
 			join(thief, "joined", "admin")
 			thief.Call("PUT", "/api/admin/settings", map[string]any{"contact": "evil@example.org"}).Is(200)
+			thief.Call("PUT", "/api/admin/settings", map[string]any{"contact": "worse@example.org"}).Is(200)
 
 			for _, handle := range []string{"gone", "again", "contact"} {
 				w.Suspend(handle)
@@ -127,15 +129,16 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 				root.Page(selected, asked[1:]...).Is(200).Shows(`id="sure-submit"`).Hides(asked[0])
 			}
 			sure := append(form, "sure", "yes")
-			root.Page(path, append(sure, "undo", "account:longago")...).Is(409).Shows("Check it again")
-			root.Page(path, append(sure, slices.Repeat([]string{"undo", ""}, 5)...)...).Is(409).Shows("Check it again") // as many as there is nothing to undo
+			for _, id := range []string{"", "account", "account:", "code longago", "user:mole"} {
+				root.Page(path, append(sure, "undo", id)...).Is(409).Shows("Check it again")
+			}
 			untouched := func(what string) {
 				t.Helper()
 				if u := w.User("thief"); u.Sub == "" || u.Suspended() || !u.Has(account.FlagAdmin) {
 					t.Errorf("%s: refused, and done", what)
 				}
 			}
-			untouched("an act that is not listed")
+			untouched("what is no act")
 			// Of the last step, which would leave only an administrator with an end.
 			root.Call("PUT", "/api/admin/users/root/flags", map[string]string{"admin": "2099-12-24"}).Is(200)
 			root.Page(path, append(sure, "undo", "permission:bob:admin", "undo", "account:joined", "undo", "account:mole")...).Is(409)
@@ -143,7 +146,7 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 			forever := account.FlagChange{account.FlagAdmin: {On: true, SetEnd: true}}
 			_, err = w.Administration().SetFlags(t.Context(), account.Operator(), w.User("root"), forever)
 			must(t, err)
-			done := root.Page(path, append(sure, "undo", "account:mole", "undo", "account:pasted", "undo", "permission:bob:admin", "undo", "address:moved", "undo", "lift:back", "undo", "account:joined", "undo", "reset:taken", "undo", "account:mole2")...)
+			done := root.Page(path, append(sure, "undo", "account:longago", "undo", "account:mole", "undo", "account:pasted", "undo", "permission:bob:admin", "undo", "address:moved", "undo", "lift:back", "undo", "account:joined", "undo", "reset:taken", "undo", "account:mole2")...)
 			if done.Status != 303 && path != selected || path == selected && done.Status != 200 {
 				t.Errorf("status %d", done.Status)
 			}
@@ -152,6 +155,158 @@ func TestWhatAnAdministratorDidIsUndoneWithTheirPower(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A thief cannot hide what was done with the power, nor keep it from being undone.
+func TestWhatAnAdministratorDidCannotBeHidden(t *testing.T) {
+	const mailed = "mole@evil.example"
+	put := func(b *accounttest.Browser, path string, body any) {
+		b.Call("PUT", "/api/admin/users/"+path, body).Is(200)
+	}
+	flag := func(b *accounttest.Browser, handle string, state any) {
+		put(b, handle+"/flags", map[string]any{"admin": state})
+	}
+	reset := func(b *accounttest.Browser, handle string) *accounttest.Browser { // the thief is whoever it is for
+		code := b.Call("POST", "/api/admin/users/"+handle+"/reset-password-code", nil).Is(201).JSON()["code"]
+		taken := b.W.Browser()
+		taken.Call("POST", "/api/auth/reset-password", map[string]any{"handle": handle, "code": code, "password": password}).Is(200)
+		taken.Login(handle, password).Is(200)
+		return taken
+	}
+	add := func(b *accounttest.Browser, handle string) *accounttest.Browser {
+		b.Call("POST", "/api/admin/users", map[string]any{"handle": handle, "flags": map[string]bool{"admin": true}}).Is(201)
+		return reset(b, handle)
+	}
+	join := func(b *accounttest.Browser, handle string) *accounttest.Browser {
+		code := b.Call("POST", "/api/invites", map[string]any{"flags": []string{"admin"}}).Is(201).JSON()["code"]
+		joined := b.W.Browser()
+		joined.Call("POST", "/api/register", map[string]any{"code": code, "handle": handle, "password": password}).Is(201)
+		joined.Login(handle, password).Is(200)
+		return joined
+	}
+	lift := func(w *world, thief *accounttest.Browser) {
+		must(w.T, w.Administration().SetEnd(w.T.Context(), account.Operator(), w.User("mole"), w.Clock.Now().Add(time.Minute)))
+		w.Clock.Advance(time.Hour)
+		thief.Login("thief", password).Is(200)
+		put(thief, "mole/end", map[string]any{"ends": nil})
+	}
+	suspended := func(w *world) bool { return w.User("mole").Suspended() }
+	demoted := func(w *world) bool { return !w.User("mole").Has(account.FlagAdmin) }
+	for name, c := range map[string]struct {
+		id   string // of what is listed
+		does func(w *world, root, thief *accounttest.Browser)
+		then func(w *world, mole *accounttest.Browser) // between the page and its button
+		done func(w *world) bool
+	}{
+		"behind hundreds of others": {"permission:mole:admin", func(w *world, _, thief *accounttest.Browser) {
+			flag(thief, "mole", true)
+			var people, who strings.Builder
+			for i := range 500 {
+				fmt.Fprintf(&people, "Person Of Many, , , many%d\n", i)
+				fmt.Fprintf(&who, " many%d", i)
+			}
+			w.Clock.Advance(time.Second)
+			thief.Page("/admin/users/paste", "people", people.String(), "sure", "yes").Is(200)
+			for _, on := range []string{"on", "off"} {
+				thief.Page("/admin/users/selected", "who", who.String(), "do", "flags", "flag.admin", on, "sure", "yes").Is(200)
+			}
+		}, nil, demoted},
+		"by who is gone": {"account:mole2", func(_ *world, _, thief *accounttest.Browser) {
+			made := add(thief, "made")
+			add(made, "mole2")
+			made.Call("DELETE", "/api/me", map[string]string{"password": password}).Is(204)
+		}, nil, func(w *world) bool { return w.User("mole2").Suspended() }},
+		"by who dropped it": {"account:mole2", func(_ *world, _, thief *accounttest.Browser) {
+			flag(thief, "mole", true)
+			mole := reset(thief, "mole")
+			add(mole, "mole2")
+			flag(mole, "mole", false)
+		}, nil, func(w *world) bool { return w.User("mole2").Suspended() }},
+		"dropped": {"permission:mole:admin", func(_ *world, _, thief *accounttest.Browser) {
+			flag(thief, "mole", true)
+			flag(thief, "thief", false)
+		}, nil, demoted},
+		"ended": {"permission:mole:admin", func(w *world, root, thief *accounttest.Browser) {
+			flag(thief, "mole", true)
+			flag(root, "thief", w.Clock.Now().Add(time.Hour).Format(time.RFC3339))
+			w.Clock.Advance(2 * time.Hour)
+		}, nil, demoted},
+		"by who joined and dropped it": {"account:mole2", func(_ *world, _, thief *accounttest.Browser) {
+			joined := join(thief, "joined")
+			add(joined, "mole2")
+			flag(joined, "joined", false)
+		}, nil, func(w *world) bool { return w.User("mole2").Suspended() }},
+		"invited, and ended": {"account:joined", func(w *world, root, thief *accounttest.Browser) {
+			join(thief, "joined")
+			flag(root, "thief", w.Clock.Now().Add(time.Hour).Format(time.RFC3339))
+			w.Clock.Advance(2 * time.Hour)
+		}, nil, func(w *world) bool { return w.User("joined").Suspended() }},
+		"a later end": {"permission:mole:admin", func(_ *world, root, thief *accounttest.Browser) {
+			flag(root, "mole", "2099-12-24")
+			flag(thief, "mole", "2100-12-24")
+			flag(thief, "mole", true) // as it is
+		}, nil, demoted},
+		"no end": {"permission:mole:admin", func(_ *world, root, thief *accounttest.Browser) {
+			flag(root, "mole", "2099-12-24")
+			flag(thief, "mole", "")
+		}, nil, demoted},
+		"an account opened again": {"lift:mole", func(w *world, _, thief *accounttest.Browser) { lift(w, thief) }, nil, suspended},
+		"a code after one that was used": {"reset:mole", func(w *world, _, thief *accounttest.Browser) {
+			reset(thief, "mole")
+			w.Clock.Advance(time.Second)
+			thief.Call("POST", "/api/admin/users/mole/reset-password-code", nil).Is(201)
+		}, nil, suspended},
+		"by the address": {"reset:mole", func(w *world, _, thief *accounttest.Browser) {
+			thief.Call("PATCH", "/api/admin/users/mole", map[string]any{"email": mailed, "email_verified": true}).Is(200)
+			taken := w.Browser()
+			taken.Call("POST", "/api/auth/reset-password", map[string]any{"handle": "mole", "code": w.ResetCode("mole"), "password": password}).Is(200)
+		}, nil, suspended},
+		"of who has not joined yet": {"address:waits", func(_ *world, root, thief *accounttest.Browser) {
+			root.Call("POST", "/api/admin/users", map[string]any{"handle": "waits", "email": "waits@example.org"}).Is(201)
+			thief.Call("PATCH", "/api/admin/users/waits", map[string]any{"email": mailed}).Is(200)
+		}, nil, func(w *world) bool {
+			added, err := w.Store.NewUsersByEmail(w.T.Context(), mailed)
+			return err == nil && len(added) == 0 && w.User("waits").Email == ""
+		}},
+		"undone meanwhile": {"permission:mole:admin", func(_ *world, _, thief *accounttest.Browser) {
+			flag(thief, "mole", true)
+		}, func(_ *world, mole *accounttest.Browser) { flag(mole, "mole", false) }, demoted},
+		"gone meanwhile": {"permission:mole:admin", func(_ *world, _, thief *accounttest.Browser) {
+			flag(thief, "mole", true)
+		}, func(_ *world, mole *accounttest.Browser) {
+			mole.Call("DELETE", "/api/me", map[string]string{"password": password}).Is(204)
+		}, func(*world) bool { return true }},
+	} {
+		for _, form := range [][]string{{"/admin/users/thief/suspend", "reason", "theft"}, {"/admin/users/selected", "who", "thief", "do", "suspend"}} {
+			t.Run(name+" "+form[0], func(t *testing.T) {
+				w := newWorld(t)
+				w.AddUser("mole")
+				root, thief := w.Member("root", account.FlagAdmin), w.Member("thief", account.FlagAdmin)
+				c.does(w, root, thief)
+				root.Login("root", password).Is(200)
+				acts := root.Call("GET", "/api/admin/users/thief", nil).Is(200).JSON()["recent_acts"].([]any)
+				listed := slices.ContainsFunc(acts, func(a any) bool { return a.(map[string]any)["id"] == c.id })
+				if !listed || len(acts) > 500 {
+					t.Errorf("%d listed, with %s: %t", len(acts), c.id, listed)
+				}
+				root.Page(form[0], form[1:]...).Is(200).Shows(`value="` + c.id + `"`)
+				if c.then != nil {
+					c.then(w, w.SignedIn("mole"))
+				}
+				if got := root.Page(form[0], append(form[1:], "sure", "yes", "undo", c.id)...); got.Status >= 400 || !w.User("thief").Suspended() || !c.done(w) {
+					t.Errorf("status %d, suspended %t, not undone", got.Status, w.User("thief").Suspended())
+				}
+			})
+		}
+	}
+}
+
+// A handle may be the name of what settings are recorded for.
+func TestSettingsOfAnAdministratorCalledSettings(t *testing.T) {
+	w := newWorld(t)
+	w.AddUser("root", account.FlagAdmin)
+	w.Member("settings", account.FlagAdmin).Call("PUT", "/api/admin/settings", map[string]any{"contact": "evil@example.org"}).Is(200)
+	w.SignedIn("root").Page("/admin/users/settings/suspend", "reason", "theft").Is(200).Shows("contact")
 }
 
 // An end that a thief gave the others does not keep the thief: it falls with their power, where nobody would be left

@@ -120,6 +120,7 @@ const (
 type ActRow struct {
 	ID, Kind, Name, Detail string
 	At                     time.Time
+	Unjoined               bool // the address is of somebody who has no password yet
 }
 
 // Ends lists what an act ends with the other sessions.

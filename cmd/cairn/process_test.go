@@ -362,6 +362,7 @@ func TestCommandsSayWhatAnAdministratorDid(t *testing.T) {
 		thief := v.signIn("thief")
 		for _, c := range [][3]string{
 			{"POST", "admin/users", `{"handle":"mole","flags":{"admin":true}}`},
+			{"PATCH", "admin/users/mole", `{"email":"mole@evil.example"}`},
 			{"PUT", "admin/users/keeper/flags", `{"activity":true}`},
 			{"PUT", "admin/settings", `{"contact":"evil@example.org"}`},
 		} {
@@ -378,6 +379,7 @@ func TestCommandsSayWhatAnAdministratorDid(t *testing.T) {
 			for _, want := range []string{
 				`account added +\S+, mole: cairn user suspend mole\n`, `setting changed +\S+, contact, before: ""\n`,
 				`permission given +\S+, keeper activity: cairn user flags keeper -activity\n`,
+				`address changed +\S+, mole: cairn user update mole --email=\n`,
 			} {
 				if !regexp.MustCompile(want).MatchString(got) {
 					t.Errorf("%s: %s does not say %s", c[0], got, want)

@@ -488,6 +488,9 @@ func didLabels(list []roster.RecentAct) (labels cli.Pairs) {
 			label, text = "password changed with a code", r.Name+": cairn user suspend "+r.Name
 		case templates.ActAddress:
 			label, text = "address changed", r.Name+": cairn user update "+r.Name+" --no-email-verified"
+			if r.Unjoined {
+				text = r.Name + ": cairn user update " + r.Name + " --email="
+			}
 		case templates.ActPermission:
 			label, text = "permission given", r.Name+" "+r.Detail+": cairn user flags "+r.Name+" -"+r.Detail
 		case templates.ActCode:
