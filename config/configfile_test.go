@@ -226,6 +226,15 @@ func TestAConfigFileOfSomebodyElseIsRefused(t *testing.T) {
 	if _, _, err = found(t, []string{file}, "serve", "--config", file); err != nil {
 		t.Errorf("named: %v", err)
 	}
+	must(t, os.Chmod(filepath.Dir(file), 0o777|os.ModeSticky)) // anybody may have made it
+	_, _, err = found(t, nil, "serve", "--config", file)
+	refused(t, err, "--config "+file, file+" belongs to another user (uid 12345)", "chown -h root "+file)
+	must(t, errors.Join(os.Chown(file, 0, 0), os.Chmod(filepath.Dir(link), 0o777|os.ModeSticky)))
+	_, _, err = found(t, nil, "serve", "--config", link)
+	refused(t, err, link+" belongs to another user (uid 12345)")
+	if _, _, err = found(t, nil, "serve", "--config", file); err != nil {
+		t.Errorf("root's: %v", err)
+	}
 }
 
 // A pipe has no end until a writer closes it: a command that only looks for its settings would wait for that.

@@ -62,12 +62,14 @@ func OpenTo(mode os.FileMode, bits os.FileMode) bool {
 }
 
 // CheckWriters refuses a file that others than its owner may write, and one in a folder in which every user may put
-// another file, or another folder, in its place. A device, as a terminal, is nobody's file.
+// another file, or another folder, in its place; of a folder, one into which every user may put files. Who names a
+// file trusts its owner, but in a folder as /tmp anybody may have made it first: there it belongs to root or to the
+// program's user. A device, as a terminal, is nobody's file.
 func CheckWriters(path string, info os.FileInfo) error {
 	if info.Mode()&os.ModeDevice != 0 {
 		return nil
 	}
-	if OpenTo(info.Mode(), 0o022) {
+	if !info.IsDir() && OpenTo(info.Mode(), 0o022) {
 		return fmt.Errorf("other users of the machine may write it (mode %04o): run chmod go-w %s",
 			info.Mode().Perm(), shellQuote(path))
 	}
@@ -82,16 +84,23 @@ func CheckWriters(path string, info os.FileInfo) error {
 	if err != nil {
 		return fmt.Errorf("cannot be read: %w", err)
 	}
+	if info.IsDir() && OpenTo(info.Mode(), 0o002) && !readOnly(target) {
+		return fmt.Errorf("other users of the machine may put files into it (mode %04o): run chmod o-w %s",
+			info.Mode().Perm(), shellQuote(path))
+	}
 	for _, file := range []string{whole, target} {
-		for folder := filepath.Dir(file); ; folder = filepath.Dir(folder) {
+		for folder := filepath.Dir(file); folder != file; file, folder = folder, filepath.Dir(folder) {
 			above, err := os.Stat(folder)
-			open := err == nil && OpenTo(above.Mode(), 0o002) && above.Mode()&os.ModeSticky == 0
-			if open && !readOnly(folder) {
+			if err != nil || !OpenTo(above.Mode(), 0o002) || readOnly(folder) {
+				continue
+			}
+			if above.Mode()&os.ModeSticky == 0 {
 				return fmt.Errorf("other users of the machine may write its folder %s (mode %04o), and put another "+
 					"file in its place: run chmod o-w %s", folder, above.Mode().Perm(), shellQuote(folder))
 			}
-			if folder == filepath.Dir(folder) {
-				break
+			if entry, err := os.Lstat(file); err == nil && owner(entry) > 0 && !OwnFile(entry) {
+				return fmt.Errorf("%s belongs to another user (uid %d), in a folder into which every user may put it: "+
+					"copy it to another folder, or run chown -h root %s", file, owner(entry), shellQuote(file))
 			}
 		}
 	}

@@ -15,6 +15,10 @@ func readEnvFile(path string) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--env-file: %w", err)
 	}
+	// Its settings come before those of cairn.yaml.
+	if err := CheckWriters(path, info); err != nil {
+		return nil, fmt.Errorf("--env-file %s: %w", path, err)
+	}
 	values, err := parseEnvFile(string(text))
 	if err != nil {
 		return nil, fmt.Errorf("--env-file %s: %w", path, err)

@@ -1,7 +1,9 @@
 package config_test
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -74,9 +76,9 @@ func TestAWrongEnvFileIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnEnvFileWithTheSecretThatEverybodyReadsIsRefused(t *testing.T) {
+func TestAnEnvFileThatOthersReadOrWriteIsRefused(t *testing.T) {
 	path := write(t, "service.env", "SERVICE_AUTH_JWT_SECRET=0123456789abcdef0123456789abcdef")
-	for mode, good := range map[os.FileMode]bool{0o600: true, 0o640: true, 0o644: false, 0o604: false, 0o602: false} {
+	for mode, good := range map[os.FileMode]bool{0o600: true, 0o640: true, 0o644: false, 0o604: false, 0o605: false} {
 		must(t, os.Chmod(path, mode))
 		_, _, err := parse(t, nil, "serve", "--env-file", path)
 		if good && err != nil {
@@ -91,4 +93,12 @@ func TestAnEnvFileWithTheSecretThatEverybodyReadsIsRefused(t *testing.T) {
 	if _, _, err := parse(t, nil, "serve", "--env-file", harmless); err != nil {
 		t.Error(err)
 	}
+	for _, mode := range []os.FileMode{0o620, 0o602} { // as cairn.yaml, before which it comes
+		must(t, os.Chmod(harmless, mode))
+		_, _, err := parse(t, nil, "serve", "--env-file", harmless)
+		refused(t, err, "--env-file "+harmless, "may write it", "chmod go-w "+harmless)
+	}
+	must(t, errors.Join(os.Chmod(harmless, 0o600), os.Chmod(filepath.Dir(harmless), 0o777)))
+	_, _, err := parse(t, nil, "serve", "--env-file", harmless)
+	refused(t, err, "--env-file "+harmless, "chmod o-w "+filepath.Dir(harmless))
 }

@@ -342,10 +342,16 @@ func TestFilesThatOthersMayWriteAreRefused(t *testing.T) {
 		}
 		fatalIf(t, os.Chmod(c.file, 0o644)) // as those of containers are
 		folder := filepath.Dir(c.file)
-		fatalIf(t, os.Chmod(folder, 0o757)) // whoever can write it puts another file there
-		code, printed := s.run(c.args...)
-		if code == cli.ExitDone || !strings.Contains(printed, "other users of the machine may write its folder") || !strings.Contains(printed, "run chmod o-w /") {
-			t.Errorf("%s in an open folder: exit code %d: %s", strings.Join(c.args, " "), code, printed)
+		fault, modes := "may write its folder /", []os.FileMode{0o757} // whoever can write it puts another file there
+		if slices.Contains(c.args, folder) {
+			fault, modes = "may put files into it (mode 0757): run chmod o-w folder", append(modes, 0o757|os.ModeSticky)
+		}
+		for _, mode := range modes {
+			fatalIf(t, os.Chmod(folder, mode))
+			code, printed := s.run(c.args...)
+			if code == cli.ExitDone || !strings.Contains(printed, "other users of the machine "+fault) || !strings.Contains(printed, "run chmod o-w ") {
+				t.Errorf("%s in an open folder: exit code %d: %s", strings.Join(c.args, " "), code, printed)
+			}
 		}
 		fatalIf(t, os.Chmod(folder, 0o700))
 	}

@@ -242,6 +242,9 @@ func readApply(p *cli.Program, path string) (*applyFile, error) {
 	}
 	files := []string{path}
 	if info, err := os.Stat(path); path != "-" && err == nil && info.IsDir() {
+		if err := config.CheckWriters(path, info); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
 		if files, err = applyFilesIn(path); err != nil {
 			return nil, err
 		}
