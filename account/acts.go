@@ -168,8 +168,8 @@ var (
 	RefuseFactor    = act(Act{Action: "factor.refused", Proof: ProofSignIn})
 	ExportAccount   = act(Act{Action: "account.export", Proof: ProofFresh, Told: MailExported,
 		Routes: []string{"GET /api/me/export", "POST /api/me/export", "POST /account/export"}})
-	DeleteAccount = act(Act{Action: "account.delete", Proof: ProofPassword, Told: MailDeleted, Ends: endsAccess,
-		Routes: []string{"DELETE /api/me", "POST /account/delete"}})
+	DeleteAccount = act(Act{Action: "account.delete", Proof: ProofPassword, Told: MailDeleted,
+		Ends: endsAccess.voiding(AllGiven), Routes: []string{"DELETE /api/me", "POST /account/delete"}})
 	AllowApp = act(Act{Action: "app.allow", Proof: ProofSession, Routes: []string{"POST /oauth2/consent"}})
 	// GiveLastingAccess needs no new proof while the application has such access.
 	GiveLastingAccess = act(Act{Action: "app.lasting", Proof: ProofFresh, Told: MailLastingAccess})

@@ -98,7 +98,7 @@ func (g *given) works(t *testing.T) []string {
 	return good
 }
 
-// What an administrator gave others falls with them, when somebody else ends their power, and at no other act.
+// What an administrator gave others falls with their account, or when somebody else ends their power, and at no other act.
 func TestWhatAnAdministratorGaveFallsWithThem(t *testing.T) {
 	password := func(thief *accounttest.Browser, more map[string]any) {
 		more["current_password"], more["new_password"] = accounttest.Password, "eleven quiet lanterns"
@@ -116,6 +116,9 @@ func TestWhatAnAdministratorGaveFallsWithThem(t *testing.T) {
 		}, true},
 		"deleted": {func(_ *world, root, _ *accounttest.Browser) {
 			root.Call("DELETE", "/api/admin/users/thief", nil).Is(204)
+		}, true},
+		"deleted by themselves": {func(_ *world, _, thief *accounttest.Browser) {
+			thief.Call("DELETE", "/api/me", map[string]string{"password": accounttest.Password}).Is(204)
 		}, true},
 		"no longer an administrator": {func(_ *world, root, _ *accounttest.Browser) {
 			root.Call("PUT", "/api/admin/users/thief/flags", map[string]bool{"admin": false}).Is(200)
@@ -175,26 +178,38 @@ func formOf(t *testing.T, m mail.Message) (path string, form []string) {
 	return u.Path, form
 }
 
-// An owner who disowns a session voids what it gave, and keeps what they gave before.
-func TestNotMeVoidsWhatThatSessionGave(t *testing.T) {
-	w, mails := newMailWorld(t)
-	w.AddUser("root1", account.FlagAdmin)
-	u := w.AddUser("ada", account.FlagAdmin)
-	w.SignedIn("ada")
-	w.verified(u, "ada@example.org", "")
-	own := give(t, w, mails, w.SignedIn("ada"), "a-")
-	w.Clock.Advance(time.Hour)
-	thief := w.BrowserAt("203.0.113.9")
-	thief.Login("ada", accounttest.Password).Is(200)
-	stolen := give(t, w, mails, thief, "b-")
-	all := mails.sent["ada@example.org"]
-	path, form := formOf(t, all[len(all)-1])
-	w.Browser().Page(path, form...).Is(200)
-	if got := stolen.works(t); len(got) != 0 {
-		t.Errorf("what the thief gave works: %q", got)
-	}
-	if got := own.works(t); len(got) != 5 {
-		t.Errorf("what the owner gave works: %q", got)
+// An owner who disowns a session, or undoes its change of the address, voids what it gave, and keeps what they gave
+// before.
+func TestDisowningVoidsWhatThatSessionGave(t *testing.T) {
+	for _, undo := range []bool{false, true} {
+		w, mails := newMailWorld(t)
+		w.AddUser("root1", account.FlagAdmin)
+		u := w.AddUser("ada", account.FlagAdmin)
+		w.SignedIn("ada")
+		w.verified(u, "ada@example.org", "")
+		press := func(to string) {
+			w.deliver(t)
+			all := mails.sent[to]
+			path, form := formOf(t, all[len(all)-1])
+			w.Browser().Page(path, form...).Is(200)
+		}
+		own := give(t, w, mails, w.SignedIn("ada"), "a-")
+		w.Clock.Advance(time.Hour)
+		thief := w.BrowserAt("203.0.113.9")
+		thief.Login("ada", accounttest.Password).Is(200)
+		stolen := give(t, w, mails, thief, "b-")
+		if undo {
+			w.Clock.Advance(time.Minute)
+			thief.Call("PATCH", "/api/me", map[string]string{"email": "eve@example.net"}).Is(200)
+			press("eve@example.net")
+		}
+		press("ada@example.org")
+		if got := stolen.works(t); len(got) != 0 {
+			t.Errorf("undo %t: what the thief gave works: %q", undo, got)
+		}
+		if got := own.works(t); len(got) != 5 {
+			t.Errorf("undo %t: what the owner gave works: %q", undo, got)
+		}
 	}
 }
 

@@ -209,8 +209,10 @@ func (s *Store) UndoEmailChange(
 			email_changed_at = 0, email_session_id = '', updated_at = ? WHERE sub = ?`,
 			row.Email, row.Verified, unindexed, toUnix(now), row.Sub)
 		removeWords(tx, u.Handle)
+		began := row.ChangedAt
+		tx.Find(&began, "SELECT created_at FROM sessions WHERE id = ?", row.SessionID)
 		a := a
-		a.Actor, a.Target, a.Since = u.Handle, u.Handle, fromUnix(row.ChangedAt)
+		a.Actor, a.Target, a.Since = u.Handle, u.Handle, fromUnix(min(began, row.ChangedAt))
 		out = account.Disowned{Since: a.Since, Removed: disown(tx, u, row.SessionID, code, now, a)}
 	})
 	return out, err
