@@ -57,7 +57,8 @@ func (s *Store) givenBy(ctx context.Context, sub, keep string, now time.Time) (l
 		Name      string
 		CreatedAt int64
 	}
-	const code = ` r JOIN users u ON u.sub = r.sub WHERE r.made_by = @sub AND r.session_id <> @keep`
+	const code = ` r JOIN users u ON u.sub = r.sub
+		WHERE r.made_by = @sub AND r.sub <> @sub AND r.session_id <> @keep`
 	err = s.conn(ctx).Raw(`SELECT u.handle AS name, r.created_at FROM reset_codes`+code+` AND r.expires_at > @now
 		UNION ALL SELECT u.handle, r.created_at FROM mailed_reset_codes`+code+` AND r.expires_at > @now
 		UNION ALL SELECT u.handle, r.created_at FROM mail_outbox`+code+`

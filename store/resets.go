@@ -22,7 +22,19 @@ func (s *Store) CreateResetCode(
 	}, sub)
 }
 
-// setResetCode stores a code that a user made in a session, "" for the operator and for the user's own link.
+// setOwnCode stores the code of a link of the user's own: they made it themselves.
+func setOwnCode(tx *engine.Tx, sub string, code account.ResetCode, now time.Time) {
+	setResetCode(tx, sub, "", code.Hash, code.ExpiresAt, now)
+	tx.Exec("UPDATE reset_codes SET made_by = sub WHERE sub = ?", sub)
+}
+
+// voidMailboxCodes voids the codes of a user that prove a mailbox: the mailed one, and that of a link.
+func voidMailboxCodes(tx *engine.Tx, sub string) {
+	tx.Exec("DELETE FROM mailed_reset_codes WHERE sub = ?", sub)
+	tx.Exec("DELETE FROM reset_codes WHERE sub = ? AND made_by = sub", sub)
+}
+
+// setResetCode stores a code that a user made in a session, "" for the operator.
 func setResetCode(tx *engine.Tx, sub, session string, hash []byte, expires, now time.Time) {
 	tx.Exec(`INSERT INTO reset_codes (sub, made_by, session_id, hash, created_at, expires_at)
 		VALUES (?, coalesce((SELECT s.sub FROM sessions s WHERE s.id = ?), ''), ?, ?, ?, ?)

@@ -275,7 +275,7 @@ func (s *Store) DisownSession(
 				tx.Refuse(account.ErrInvalidLink)
 				return
 			}
-			setResetCode(tx, sub, "", code.Hash, code.ExpiresAt, now)
+			setOwnCode(tx, sub, code, now)
 			return
 		}
 		tx.Exec("UPDATE sessions SET reported_at = ? WHERE id = ?", toUnix(now), id)
@@ -306,7 +306,7 @@ func disown(
 	a.Ends.Password = !u.Passwordless()
 	out := end(tx, u.Sub, id, a, now)
 	if a.Ends.Password {
-		setResetCode(tx, u.Sub, "", code.Hash, code.ExpiresAt, now)
+		setOwnCode(tx, u.Sub, code, now)
 	}
 	insertAudit(tx, out.noted(a))
 	return out.factors

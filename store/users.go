@@ -321,7 +321,9 @@ func (s *Store) ChangeUser(
 		if moved || !changed.EmailVerified {
 			changed.Pending = account.PendingEmail{}
 		}
-		if moved {
+		own := by.Actor == u.Handle
+		settled := !own && changed.EmailVerified != u.EmailVerified // by an administrator
+		if moved || settled {
 			keepEmail(tx, u, by, now, now)
 		}
 		if moved || by.Ends != (account.Ending{}) {
@@ -330,18 +332,15 @@ func (s *Store) ChangeUser(
 		}
 		columns := []string{"display_name", "email", "email_verified", "email_asked_at", "email_pending",
 			"email_pending_at", "email_pending_session_id", "email_pending_keep", "profile", "search", "updated_at"}
-		var changedAt time.Time // zero: an administrator vouches for the address
-		own := by.Actor == u.Handle
-		if own {
-			changedAt = now
-		}
-		if moved || !own && changed.EmailVerified != u.EmailVerified {
+		if moved || settled {
 			columns = append(columns, "email_changed_at", "email_session_id")
-			u.EmailChangedAt = fromUnix(toUnix(changedAt))
+			if u.EmailChangedAt = (time.Time{}); own { // zero: an administrator vouches for the address
+				u.EmailChangedAt = fromUnix(toUnix(now))
+			}
 		}
 		// A code mailed to an address that no longer counts must not set a password, nor verify it.
 		if moved || u.EmailVerified && !changed.EmailVerified {
-			tx.Exec("DELETE FROM mailed_reset_codes WHERE sub = ?", sub)
+			voidMailboxCodes(tx, sub)
 		}
 		if changed.Profile.Picture != u.Profile.Picture || changed.Photo.Hash != "" {
 			replacePicture(tx, sub, changed.Photo, now)
