@@ -105,12 +105,13 @@ func (s *Service) withoutMark(marks []string, u account.User) []string {
 }
 
 // newDeviceNotices returns the mails that notify the user of a sign-in in a browser without their
-// mark. There are none for the very first sign-in. u is the user before the sign-in.
+// mark. There are none where the way in was chosen just now. p has the user before the sign-in.
 func (s *Service) newDeviceNotices(
-	ctx context.Context, c account.Caller, u account.User, n *account.Session,
+	ctx context.Context, c account.Caller, p Proven, n *account.Session,
 ) ([]account.Mail, error) {
-	if s.markIn(c.Browser, u) != "" || u.LastLoginAt.IsZero() {
+	if p.first || s.markIn(c.Browser, p.user) != "" {
 		return nil, nil
 	}
-	return s.boundedNotices(ctx, u, account.MailNewDevice, "device", c.Device, "address", n.Address, "session", n.ID)
+	return s.boundedNotices(ctx, p.user, account.MailNewDevice,
+		"device", c.Device, "address", n.Address, "session", n.ID)
 }

@@ -30,7 +30,7 @@ type Reset struct {
 
 // ResetPassword spends a code and returns the user as they are then. It signs in only as Reset.Enter says and lifts no
 // suspension, and a refused password does not spend the code. It clears the failed sign-ins of the
-// account, and makes the browser and its address known: the result has the marks for it.
+// account, and makes the address known and, unless it is shared, the browser: the result has the marks for it.
 //
 // A right code is always accepted: nobody guesses 130 bits, and wrong guesses of others must not
 // keep the owner out. Wrong codes count for the address that sends them, and for the typed account.
@@ -74,9 +74,11 @@ func (s *Service) ResetPassword(ctx context.Context, c account.Caller, in Reset)
 	if u, err = s.Store().UserBySub(ctx, u.Sub); err != nil {
 		return Registered{}, err
 	}
-	out.SignedIn = SignedIn{User: u, Marks: s.withMark(c.Browser.Marks, u)}
+	if out.SignedIn.User = u; !in.Shared {
+		out.Marks = s.withMark(c.Browser.Marks, u)
+	}
 	if enters && !u.Suspended() {
-		c.Shared, p.user = in.Shared, u
+		c.Shared, p.user, p.first = in.Shared, u, true
 		out.SignedIn, err = s.openSession(ctx, c, p)
 	}
 	return out, err

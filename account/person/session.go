@@ -45,6 +45,7 @@ type Proven struct {
 	amr     []string     // RFC 8176
 	passkey []byte       // the credential id of the passkey, if it was one
 	step    int64        // the time step of the authenticator app's code, if it was one
+	first   bool         // it has just been chosen, by the code for a first password
 }
 
 // ProvenByPasskey is the proof by a passkey with user verification.
@@ -109,7 +110,7 @@ func (s *Service) saveSession(
 		return SignedIn{}, err
 	}
 	a := s.signInAudit(c.As(p.user), act, row)
-	notices, err := s.newDeviceNotices(ctx, c, p.user, row)
+	notices, err := s.newDeviceNotices(ctx, c, p, row)
 	if err != nil {
 		return SignedIn{}, err
 	}

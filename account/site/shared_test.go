@@ -177,11 +177,17 @@ func TestJoiningAndRecoveringOnASharedComputer(t *testing.T) {
 	in := map[string]any{"code": w.Invite().Code, "handle": "bob", "password": password, "shared_computer": true}
 	onShared(b, b.Call("POST", "/api/register", in).Is(201), ends())
 
+	got := w.Browser().Page("/reset-password/", "handle", "bob", "code", w.ResetCode("bob"), "password", newPassword, "listed", "1",
+		"shared_computer", "true").Is(200)
+	if len(got.SetCookies) > 0 {
+		t.Errorf("a reset leaves %v", got.SetCookies)
+	}
+
 	_, _, codes := joinByPasskey(w, "grace")
 	b = w.Browser()
 	b.Page("/recover/").Is(200).Shows(`name="shared_computer" value="true" aria`)
 	b.Page("/recover/", "handle", "grace", "code", "wrong", "shared_computer", "true").Is(401).Shows(`name="shared_computer" value="true" checked`)
-	got := b.Page("/recover/", "handle", "grace", "code", codes[0], "shared_computer", "true")
+	got = b.Page("/recover/", "handle", "grace", "code", codes[0], "shared_computer", "true")
 	onShared(b, got.RedirectsTo("/account/security?notice=recovery-used#recovery"), ends())
 	b = w.Browser()
 	onShared(b, b.Call("POST", "/api/auth/recover", map[string]any{"handle": "grace", "code": codes[1], "shared_computer": true}).Is(200), ends())
