@@ -227,10 +227,16 @@ func TestWhatOtherSessionsGaveIsListed(t *testing.T) {
 	there = w.SignedIn("ada")
 	there.Call("PUT", "/api/me/password", map[string]any{"current_password": accounttest.Password, "new_password": "eleven quiet lanterns",
 		"void_given": []string{"a-wait", "a-new", "b-bob"}}).Is(200)
+	w.AddUser("root1", account.FlagAdmin)
+	root := w.SignedIn("root1")
+	root.Page("/admin/users/ada").Is(200).Shows(`value="a-post"`, `value="b-new"`).Hides(`value="b-bob"`, "that you gave")
+	root.Page("/admin/users/ada/end-sessions", "void_given", "b-new").Is(303)
+	root.Call("POST", "/api/admin/users/ada/sessions/end-all", map[string]any{"void_given": []string{"b-wait"}}).Is(200)
+	same(t, "audit rows", len(w.audited(account.EndUserSessions)), 2)
 	if got := g.works(t); len(got) != 1 { // a-post
 		t.Errorf("works: %q", got)
 	}
-	if got := own.works(t); len(got) != 4 {
+	if got := own.works(t); len(got) != 2 { // b-post, and the request
 		t.Errorf("works: %q", got)
 	}
 }

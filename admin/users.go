@@ -298,12 +298,14 @@ func (s *Service) unlock(w http.ResponseWriter, r *http.Request, u account.User)
 
 func (s *Service) endSessions(w http.ResponseWriter, r *http.Request, u account.User) error {
 	var in struct {
+		Void   []string `json:"void_given"`
 		Remove []string `json:"remove_factors"`
 	}
 	if err := web.ReadOptionalJSON(w, r, &in); err != nil {
 		return err
 	}
-	_, err := s.users.EndSessions(r.Context(), s.accounts.Caller(r), u, in.Remove...)
+	also := account.Keep{Void: in.Void, Remove: in.Remove}
+	_, err := s.users.EndSessions(r.Context(), s.accounts.Caller(r), u, also)
 	return answerOK(w, err)
 }
 

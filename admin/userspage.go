@@ -298,7 +298,7 @@ type formAction func(w http.ResponseWriter, r *http.Request, u account.User) (st
 // refused, it shows the page with the reason.
 func (s *Service) form(section string, do formAction) web.Handler {
 	return s.ofUser(func(w http.ResponseWriter, r *http.Request, u account.User) error {
-		if err := web.ReadForm(w, r, "flag", "known", "remove_factor", "undo"); err != nil {
+		if err := web.ReadForm(w, r, "flag", "known", "remove_factor", "void_given", "undo"); err != nil {
 			return err
 		}
 		next, err := do(w, r, u)
@@ -427,12 +427,17 @@ func (s *Service) endForm(_ http.ResponseWriter, r *http.Request, u account.User
 	return noticeOn(u, "end-saved"), s.users.SetEnd(r.Context(), s.accounts.Caller(r), u, ends)
 }
 
-// describeFactors adds the factors of a user to their page, and which may be removed with the sessions.
+// describeFactors adds the factors of a user to their page, and what may be removed or void with the sessions.
 func (s *Service) describeFactors(r *http.Request, page *templates.AdminUser, u account.User) error {
 	recent, err := s.users.RecentFactors(r.Context(), u)
 	if err != nil {
 		return err
 	}
+	made, err := s.users.Store().MadeByOthers(r.Context(), u.Sub, "", s.users.Now())
+	if err != nil {
+		return err
+	}
+	page.Given = templates.Given{Names: account.GivenNames(made.Given), Void: r.PostForm["void_given"], Theirs: true}
 	page.Recent = templates.RecentFactors{Rows: account.FactorRowsOf(recent), Remove: r.PostForm["remove_factor"]}
 	factors, err := s.users.Factors(r.Context(), u)
 	page.Factors = templates.FactorCounts{
@@ -455,7 +460,8 @@ func (s *Service) endSessionForm(_ http.ResponseWriter, r *http.Request, u accou
 }
 
 func (s *Service) endSessionsForm(_ http.ResponseWriter, r *http.Request, u account.User) (string, error) {
-	_, err := s.users.EndSessions(r.Context(), s.accounts.Caller(r), u, r.PostForm["remove_factor"]...)
+	also := account.Keep{Void: r.PostForm["void_given"], Remove: r.PostForm["remove_factor"]}
+	_, err := s.users.EndSessions(r.Context(), s.accounts.Caller(r), u, also)
 	return noticeOn(u, "sessions-ended"), err
 }
 

@@ -245,7 +245,7 @@ func (s *Store) EndSessions(ctx context.Context, sub string, now time.Time, a ac
 	err = s.act(ctx, "end sessions", a, func(tx *engine.Tx) {
 		lockUser(tx, sub)
 		out := s.endRenewing(tx, sub, a, now)
-		if n = out.live; n > 0 || out.apps > 0 || out.invites > 0 || len(out.factors) > 0 {
+		if n = out.live; n > 0 || out.apps > 0 || out.invites > 0 || len(out.factors) > 0 || len(a.Void) > 0 {
 			insertAudit(tx, out.noted(a))
 		}
 	}, sub)

@@ -196,6 +196,7 @@ type AdminUser struct {
 	Welcome             bool // it is for the first password of somebody who was added
 	Factors             FactorCounts
 	Recent              RecentFactors
+	Given               Given
 	Sessions            []SessionRow
 	MoreSessions        bool // there are others, which ?sessions=all shows
 	Apps                []AppRow
@@ -210,6 +211,9 @@ type AdminUser struct {
 	Reason, Confirm string
 	Tell            bool
 }
+
+// Chooses reports whether there is something to choose where all sessions end.
+func (p AdminUser) Chooses() bool { return len(p.Recent.Rows)+len(p.Given.Names) > 0 }
 
 // Initial returns the first letter or digit of the name, shown in place of a picture.
 func (p AdminUser) Initial() string {

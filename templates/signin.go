@@ -138,7 +138,10 @@ type Ends struct {
 
 // Given lists what an administrator gave others in other sessions: user names, and addresses that may join. Void are
 // those that a refused form names.
-type Given struct{ Names, Void []string }
+type Given struct {
+	Names, Void []string
+	Theirs      bool // the reader is another administrator
+}
 
 // FormField is a field of the original form.
 type FormField struct{ Name, Value string }

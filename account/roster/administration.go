@@ -113,17 +113,18 @@ func (a *Administration) EndSession(ctx context.Context, by account.Caller, u ac
 	return web.Noted(ctx, "session_ended", a.Store().EndSession(ctx, u.Sub, id, a.Now(), row))
 }
 
-// EndSessions signs a user out everywhere, of applications too, and returns the number of sessions. It removes the
-// recent factors with these ids of MadeFactors; with one, it disowns the password, which made it possible to add it.
+// EndSessions signs a user out everywhere, of applications too, and returns the number of sessions. It voids what
+// also.Void names and removes the recent factors in also.Remove; with one, it disowns the password, which made it
+// possible to add it.
 func (a *Administration) EndSessions(
-	ctx context.Context, by account.Caller, u account.User, remove ...string,
+	ctx context.Context, by account.Caller, u account.User, also account.Keep,
 ) (int, error) {
 	row, err := a.Begin(ctx, by, account.EndUserSessions, u, "")
 	if err != nil {
 		return 0, err
 	}
-	row.Remove = remove
-	row.Ends.Password = len(remove) > 0 && !u.Passwordless()
+	row = row.Keeping(account.Keep{Void: also.Void, Remove: also.Remove})
+	row.Ends.Password = len(also.Remove) > 0 && !u.Passwordless()
 	n, err := a.Store().EndSessions(ctx, u.Sub, a.Now(), row)
 	return n, web.Noted(ctx, "sessions_ended", err)
 }

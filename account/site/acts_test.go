@@ -208,7 +208,7 @@ func TestEachActIsInTheAuditLogByItsName(t *testing.T) {
 			return a.EndSession(s.T.Context(), op, u, own)
 		})},
 		"end sessions": {account.EndUserSessions, nil, admin(func(s *scene, a *roster.Administration, u account.User) error {
-			_, err := a.EndSessions(s.T.Context(), op, u)
+			_, err := a.EndSessions(s.T.Context(), op, u, account.Keep{})
 			return err
 		})},
 		"delete user": {account.DeleteUser, nil, admin(func(s *scene, a *roster.Administration, u account.User) error {

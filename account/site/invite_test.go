@@ -342,7 +342,7 @@ func TestInvitesEndWithTheSessionThatMadeThemStale(t *testing.T) {
 	}
 	w.Clock.Advance(8 * 24 * time.Hour)
 	recent := make(w.SignedIn("ada"))
-	if _, err := w.Administration().EndSessions(t.Context(), account.Operator(), w.User("ada")); err != nil {
+	if _, err := w.Administration().EndSessions(t.Context(), account.Operator(), w.User("ada"), account.Keep{}); err != nil {
 		t.Fatal(err)
 	}
 	if !open(fresh) || open(recent) {

@@ -205,7 +205,7 @@ func TestPageAfterANewPasswordNamesTheAddressOfAThief(t *testing.T) {
 func TestMailboxOfAThiefGetsNoCodeAfterAnAdministratorsRemedy(t *testing.T) {
 	for name, remedy := range map[string]func(a *roster.Administration, u account.User) error{
 		"end all": func(a *roster.Administration, u account.User) error {
-			_, err := a.EndSessions(t.Context(), account.Operator(), u)
+			_, err := a.EndSessions(t.Context(), account.Operator(), u, account.Keep{})
 			return err
 		},
 		"reset of factors": func(a *roster.Administration, u account.User) error {
@@ -303,7 +303,7 @@ func TestRemovalByABoxLeavesAWayIn(t *testing.T) {
 	if first.IsSignedIn() || signsIn(w.Browser(), two) || !signsIn(w.Browser(), one) {
 		t.Error("not removed, or another fell")
 	}
-	_, err := w.Administration().EndSessions(t.Context(), account.Operator(), w.User("ada"), oneID)
+	_, err := w.Administration().EndSessions(t.Context(), account.Operator(), w.User("ada"), account.Keep{Remove: []string{oneID}})
 	must(t, err)
 	if signsIn(w.Browser(), one) {
 		t.Error("the administrator's removal left it")

@@ -55,7 +55,7 @@ func (c *endSessionCommand) Run(p *cli.Program) error {
 	return c.withUser(p, func(users *roster.Administration, u account.User) error {
 		ended, err := 0, error(nil)
 		if c.All {
-			ended, err = users.EndSessions(p.Ctx, account.Operator(), u)
+			ended, err = users.EndSessions(p.Ctx, account.Operator(), u, account.Keep{})
 		} else {
 			ended, err = c.endNamed(p, users, u)
 		}
