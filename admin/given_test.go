@@ -204,6 +204,9 @@ func TestDisowningVoidsWhatThatSessionGave(t *testing.T) {
 			press("eve@example.net")
 		}
 		press("ada@example.org")
+		made, err := w.Store.MadeByOthers(t.Context(), u.Sub, "later", w.Clock.Now()) // not the code of that link
+		must(t, err)
+		sameList(t, "given", account.GivenNames(made.Given), []string{"a-bob", "a-join@example.org", "a-new", "a-post", "a-wait"})
 		if got := stolen.works(t); len(got) != 0 {
 			t.Errorf("undo %t: what the thief gave works: %q", undo, got)
 		}
