@@ -67,7 +67,7 @@ var allowed = map[string][]string{
 	"cmd/cairn/internal/archive":       {"account", "account/person", "account/session", "account/web", "cmd/cairn/internal/backupfile", "cmd/cairn/internal/cli", "cmd/cairn/internal/disk", "config", "store"}, // backups, keys and migrations: the whole of an installation, and no command beside it
 	"cmd/cairn/internal/cluster":       {},                                                                                                                                                                       // tests alone
 	"cmd/cairn/internal/recordings":    {"activityschema", "activityschema/publish", "cmd/cairn/internal/activitycheck", "cmd/cairn/internal/cli"},                                                               // files alone: no account, no store
-	"cmd/cairn/internal/httpd":         {"account", "account/letter", "account/mail", "account/passkey", "account/password", "account/person", "account/site", "account/web", "activityschema", "admin", "cmd/cairn/internal/activitycheck", "cmd/cairn/internal/disk", "cmd/cairn/internal/metrics", "config", "docs", "provider", "store", "templates"},
+	"cmd/cairn/internal/httpd":         {"account", "account/letter", "account/mail", "account/passkey", "account/password", "account/person", "account/picture", "account/site", "account/web", "activityschema", "admin", "cmd/cairn/internal/activitycheck", "cmd/cairn/internal/disk", "cmd/cairn/internal/metrics", "config", "docs", "provider", "store", "templates"},
 	"cmd/cairn/internal/activitycheck": {"activityschema", "activityschema/reference"},
 	"cmd/cairn/internal/backupfile":    {},
 	"cmd/cairn/internal/demoapp":       {"account/session"},

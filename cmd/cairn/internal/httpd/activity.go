@@ -7,19 +7,24 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"runtime"
 	"strings"
+	"time"
 
 	"github.com/gorilla/mux"
 
+	"github.com/cairn-id/cairn/account/picture"
 	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/cmd/cairn/internal/activitycheck"
 )
 
-// maxUpload is the maximum size of a document that the service checks, in bytes, both compressed and
-// decompressed.
-const maxUpload = 8 << 20
+const (
+	// maxUpload is the maximum size of a document that the service checks, in bytes, both compressed and
+	// decompressed.
+	maxUpload = 8 << 20
+	// patience is how long a document waits for that of another person, and its sender after a refusal.
+	patience = 2 * time.Second
+)
 
 var (
 	errTooLarge = web.NewProblem(http.StatusRequestEntityTooLarge, "too_large",
@@ -30,35 +35,51 @@ var (
 		"Send the document with Content-Type: application/json.")
 )
 
-// mountActivity registers the validator for signed-in users.
+// mountActivity registers the validator for signed-in users. One document of a person is under way, and one of all is
+// checked, which takes many times its size.
 func mountActivity(m *mux.Router, a *site.Site, limits *web.Limits) {
-	slots := make(chan struct{}, runtime.GOMAXPROCS(0)) // the work is limited by the processor
+	desk := picture.NewDesk() // of documents, which are as large as pictures
+	checking := make(chan struct{}, 1)
 	c := &activitycheck.Checker{Lint: true}
-	validate := func(w http.ResponseWriter, r *http.Request) error {
+	check := func(w http.ResponseWriter, r *http.Request) (answer activitycheck.Answer, err error) {
 		user := web.LimitKey{Name: web.LimitActivity, Key: site.IdentityFrom(r.Context()).User.Sub}
 		if err := limits.Count(r.Context(), user); err != nil {
-			return err
+			return answer, err
 		}
+		leave, err := desk.Enter(r.Context(), user.Key) // before the document is in memory
+		if errors.Is(err, picture.ErrBusy) {
+			return answer, web.Busy(patience)
+		}
+		if err != nil {
+			return answer, err
+		}
+		defer leave()
 		data, err := readDocument(w, r)
 		if err != nil {
-			return err
+			return answer, err
 		}
 		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
+		case checking <- struct{}{}:
+			defer func() { <-checking }()
+		case <-time.After(patience):
+			return answer, web.Busy(patience)
 		case <-r.Context().Done():
-			return r.Context().Err()
+			return answer, r.Context().Err()
 		}
 		if r.Header.Get("Content-Encoding") == "gzip" {
 			if data, err = unzip(data); err != nil {
-				return err
+				return answer, err
 			}
 		}
-		// An invalid document is an answer, not an error.
-		answer, _, err := c.Check(r.Context(), bytes.NewReader(data))
+		answer, _, err = c.Check(r.Context(), bytes.NewReader(data))
+		return answer, err
+	}
+	validate := func(w http.ResponseWriter, r *http.Request) error {
+		answer, err := check(w, r)
 		if err != nil {
 			return err
 		}
+		// An invalid document is an answer, not an error.
 		return web.WriteJSON(w, http.StatusOK, answer)
 	}
 	a.Handle(m, "/api/activity/validate", web.Methods{"POST": a.RequireSession(a.Do(validate))})

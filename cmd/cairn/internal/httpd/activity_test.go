@@ -139,6 +139,36 @@ func TestUploadLimits(t *testing.T) {
 	same(t, "chunked", got.StatusCode, http.StatusRequestEntityTooLarge)
 }
 
+// Documents in memory are bounded: of one person there is one, from before it is read until it is answered.
+func TestOneDocumentOfAPersonIsUnderWay(t *testing.T) {
+	s := startService(t, serviceOptions{}, "ada", "bob")
+	ada, bob := s.browser(), s.browser()
+	ada.signIn("ada")
+	bob.signIn("bob")
+	c, err := net.Dial("tcp", s.server.Listener.Addr().String())
+	noError(t, err)
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nCookie: cairn_session=%s\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n",
+		validatePath, ada.cookie("cairn_session"))
+	answers := bufio.NewReader(c)
+	status := func() string {
+		line, err := answers.ReadString('\n')
+		noError(t, err)
+		return strings.TrimSpace(line)
+	}
+	same(t, "the first, which is being read", status(), "HTTP/1.1 100 Continue")
+	got := ada.do("POST", validatePath, "application/json", "{}")
+	if got.StatusCode != http.StatusServiceUnavailable || got.JSON(t)["code"] != "busy" || got.Header.Get("Retry-After") != "2" {
+		t.Errorf("another one: %d, Retry-After %q: %s", got.StatusCode, got.Header.Get("Retry-After"), got.Text)
+	}
+	same(t, "the other user", bob.do("POST", validatePath, "application/json", "{}").StatusCode, http.StatusOK)
+	fmt.Fprint(c, "{}")
+	same(t, "after the first line", status(), "")
+	same(t, "the first", status(), "HTTP/1.1 200 OK")
+	same(t, "the next", ada.do("POST", validatePath, "application/json", "{}").StatusCode, http.StatusOK)
+}
+
 // By user and not by address; the answer says how long to wait.
 func TestValidatorHasALimit(t *testing.T) {
 	s := startService(t, serviceOptions{Settings: func(c *config.Settings) { c.RateLimits = nil }, Limits: true}, "ada", "bob")

@@ -34,8 +34,8 @@ import (
 
 const mapsRequest = "/oauth2/authorize?client_id=maps&response_type=code&scope=openid+profile+email+groups&redirect_uri=https%3A%2F%2Fmaps.example.org%2Fcallback"
 
-// picture is a logo.
-func picture(t *testing.T) []byte {
+// logo is one of an application.
+func logo(t *testing.T) []byte {
 	t.Helper()
 	m := image.NewNRGBA(image.Rect(0, 0, 64, 64))
 	draw.Draw(m, image.Rect(8, 8, 56, 56), image.NewUniform(color.NRGBA{0x1f, 0x5e, 0x58, 0xff}),
@@ -185,7 +185,7 @@ func furnish(t *testing.T) *furnished {
 		rp := s.app(name, func(c *provider.Client) {
 			c.Name = "Club " + name
 			if name == "maps" {
-				c.HomeURI, c.OptionalScopes, c.Logo = "https://maps.example.org/", []string{"email", "groups"}, account.Picture{Hash: "00000000000000aa", PNG: picture(t)}
+				c.HomeURI, c.OptionalScopes, c.Logo = "https://maps.example.org/", []string{"email", "groups"}, account.Picture{Hash: "00000000000000aa", PNG: logo(t)}
 			}
 		})
 		s.browser().authorize(rp.authURL(), "ada")
@@ -199,7 +199,7 @@ func furnish(t *testing.T) *furnished {
 		"keep_other_sessions": {"true"}, "phone_number": {"+44 20 7946 0018"}, "address.street_address": {"12 St James’s Square\nSecond floor"}, "address.locality": {"London"},
 	}
 	needStatus(t, "profile", ada.postForm("/account/profile", fields), 303)
-	needStatus(t, "picture", ada.postMultipart("/account/picture", nil, nil, picture(t)), 303)
+	needStatus(t, "picture", ada.postMultipart("/account/picture", nil, nil, logo(t)), 303)
 	needStatus(t, "invite", ada.postForm("/account/invites", url.Values{"note": {"For Grace, who rows with us on Tuesdays"}}), 303)
 	needStatus(t, "joined", s.browser().register(code, "grace"), 201)
 	mia.addAuthenticatorApp()
