@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/cairn-id/cairn/activityschema"
 	"github.com/cairn-id/cairn/activityschema/reference"
 )
@@ -93,11 +95,37 @@ func (c *Checker) Check(ctx context.Context, r io.Reader) (Answer, *activitysche
 	if kept.size > activityschema.MaxLintBytes {
 		return a, nil, c.Add(&a, []byte("{}"), []activityschema.Finding{activityschema.NotLinted()})
 	}
+	if free(data) > mostFree {
+		unread := activityschema.NotLinted()
+		unread.Message = "custom has too many members and items: neither its sense nor its privacy has been checked"
+		return a, nil, c.Add(&a, []byte("{}"), []activityschema.Finding{unread})
+	}
 	document, err := activityschema.DecodeValid(form, data)
 	if err != nil {
 		return a, nil, err
 	}
 	return a, document, c.Add(&a, data, activityschema.Lint(document))
+}
+
+// mostFree bounds what the linter takes for custom, of which each comma or colon may stand for 200 bytes of memory.
+const mostFree = 250_000
+
+// free counts the characters of a valid document's custom that separate or begin a value.
+func free(data []byte) (n int) {
+	dec := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true))
+	_, err := dec.ReadToken()
+	for err == nil && dec.PeekKind() == '"' {
+		var value jsontext.Value
+		if name, _ := dec.ReadToken(); name.String() != "custom" {
+			err = dec.SkipValue()
+			continue
+		}
+		value, err = dec.ReadValue()
+		for _, mark := range []string{",", ":", "[", "{"} {
+			n += bytes.Count(value, []byte(mark))
+		}
+	}
+	return n
 }
 
 // Add adds findings about a document to an answer, except ignored ones. It adds their places and

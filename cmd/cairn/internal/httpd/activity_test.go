@@ -118,6 +118,11 @@ func TestUploadLimits(t *testing.T) {
 			t.Errorf("%s: %.300s", c.name, got.Text)
 		}
 	}
+	// Of a free-form part each value costs a hundred times its size.
+	many := strings.Replace(document, `"custom":{}`, `"custom":{"a":[`+strings.Repeat(`{"":0},`, 100_000)+`0]}`, 1)
+	if got := b.do("POST", validatePath, "application/json", many); !strings.Contains(got.Text, "custom has too many members") {
+		t.Errorf("many members: %d %.300s", got.StatusCode, got.Text)
+	}
 	// Refused by its length: the body is never sent, and not waited for.
 	c, err := net.Dial("tcp", s.server.Listener.Addr().String())
 	noError(t, err)
