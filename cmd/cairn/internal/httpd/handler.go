@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"fmt"
+	stdlog "log"
 	"log/slog"
 	"net/http"
 	"os"
@@ -257,12 +258,36 @@ const (
 
 // NewServer returns a server with every limit set; net/http has none by default.
 func NewServer(h http.Handler, log *slog.Logger) *http.Server {
-	return &http.Server{
+	s := &http.Server{
 		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		DisableGeneralOptionsHandler: true, // OPTIONS * passes the middleware like everything else
 	}
+	s.ErrorLog = stdlog.New(&serverErrors{server: s, log: log}, "", 0)
+	return s
+}
+
+// serverErrors logs what a server reports of its connections, which is mostly what clients do. If it gets no new ones,
+// as with too many open files, that is a warning, at most once a minute, and idle ones are closed to make room.
+type serverErrors struct {
+	server *http.Server
+	log    *slog.Logger
+	warned atomic.Bool // less than a minute ago
+}
+
+// Write implements io.Writer.
+func (e *serverErrors) Write(line []byte) (int, error) {
+	level, text := slog.LevelDebug, strings.TrimSpace(string(line))
+	if strings.HasPrefix(text, "http: Accept error: ") {
+		e.server.SetKeepAlivesEnabled(false) // closes them
+		e.server.SetKeepAlivesEnabled(true)
+		if !e.warned.Swap(true) {
+			level = slog.LevelWarn
+			time.AfterFunc(time.Minute, func() { e.warned.Store(false) })
+		}
+	}
+	e.log.Log(context.Background(), level, text)
+	return len(line), nil
 }
 
 // mountPlain registers the routes that belong to no package: health, schema, static files and redirects

@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -382,6 +384,55 @@ func TestSlowClientLosesItsConnection(t *testing.T) {
 			t.Errorf("%.40q: %.60q", request, answer)
 		}
 	}
+}
+
+// full is a listener that accepts one connection, and then has only errors for others.
+type full struct {
+	net.Listener
+	accepted bool
+	again    chan error
+}
+
+func (f *full) Accept() (net.Conn, error) {
+	if !f.accepted {
+		f.accepted = true
+		return f.Listener.Accept()
+	}
+	if err, more := <-f.again; more {
+		return nil, &net.OpError{Op: "accept", Err: err}
+	}
+	return nil, net.ErrClosed
+}
+
+// Who holds all connections open keeps nobody out unseen, nor for long.
+func TestServerWithoutFilesWarnsAndClosesIdleConnections(t *testing.T) {
+	var log logBuffer
+	srv := NewServer(http.NotFoundHandler(), slog.New(slog.NewTextHandler(&log, nil)))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	noError(t, err)
+	again, served, idle := make(chan error, 2), make(chan error), make(chan bool, 1)
+	srv.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateIdle {
+			idle <- true
+		}
+	}
+	go func() { served <- srv.Serve(&full{Listener: l, again: again}) }()
+	t.Cleanup(func() { _ = srv.Close() })
+	c := (&service{t: t, URL: "http://" + l.Addr().String()}).dial()
+	_, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	noError(t, err)
+	_, err = http.ReadResponse(bufio.NewReader(c), nil)
+	noError(t, err)
+	<-idle
+	again <- syscall.EMFILE
+	again <- syscall.EMFILE
+	if _, err = c.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the idle connection: %v", err)
+	}
+	close(again)
+	<-served
+	same(t, "warnings: "+log.String(), strings.Count(log.String(), "level=WARN msg=\"http: Accept error: accept: too many open files"), 1)
+	same(t, "lines", strings.Count(log.String(), "\n"), 1)
 }
 
 // An id in the log is that of a trusted proxy, in its form, or the service's own.
