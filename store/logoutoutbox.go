@@ -10,8 +10,14 @@ import (
 	"github.com/cairn-id/cairn/store/engine"
 )
 
+// Of the first notices that are due, at most four of a client are leased at once: one that does not answer delays no
+// other. Beyond these, which is many more than a client has while it answers, they go by their time alone.
 var logoutOutbox = engine.Outbox{
 	Table: "logout_outbox", Columns: "id, client_id, sub, sid, created_at, attempts", Rows: "logout notices",
+	Free: ` AND id NOT IN (SELECT id FROM (
+			SELECT id, row_number() OVER (PARTITION BY client_id ORDER BY next_at, id) AS place FROM (
+				SELECT id, client_id, next_at FROM logout_outbox WHERE next_at <= @now ORDER BY next_at, id LIMIT 2000
+			) first) places WHERE place > 4)`,
 }
 
 // noticeBatch is how many sessions one statement names: databases bound it.

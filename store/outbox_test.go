@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -196,11 +197,15 @@ func TestManySessionsEndAtOnce(t *testing.T) {
 	})
 }
 
-// addNotices ends n sessions at one client.
+// addNotices ends n sessions, each four at another client.
 func addNotices(t *testing.T, s *store.Store, n int) {
 	t.Helper()
-	c, u := addTelling(t, s, "app"), addUser(t, s, "ada")
+	var c *provider.Client
+	u := addUser(t, s, "ada")
 	for i := range n {
+		if i%4 == 0 {
+			c = addTelling(t, s, fmt.Sprint("app", i))
+		}
 		session := signIn(t, s, u)
 		useClient(t, s, c, session, "openid")
 		must(t, s.EndSession(t.Context(), u.Sub, session.ID, noon.Add(time.Duration(i)*time.Second), act("session.end")))
@@ -248,6 +253,43 @@ func TestNoticeIsLeasedToOne(t *testing.T) {
 			}
 			now = now.Add(time.Minute)
 		}
+	})
+}
+
+// A client that does not answer takes four slots, and the notices of others pass its own.
+func TestSlowClientDelaysNoOther(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, u := t.Context(), addUser(t, s, "ada")
+		for _, c := range []*provider.Client{addTelling(t, s, "slow"), addTelling(t, s, "quick")} {
+			for range 6 {
+				n := signIn(t, s, u)
+				useClient(t, s, c, n, "openid")
+				must(t, s.EndSession(ctx, u.Sub, n.ID, noon, act("session.end")))
+			}
+		}
+		lease := func(at time.Time, slow, quick int) (due []provider.LogoutNotice) {
+			t.Helper()
+			due, err := s.DueLogouts(ctx, at, time.Minute, 16)
+			must(t, err)
+			got := map[string]int{}
+			for _, n := range due {
+				got[n.ClientID]++
+			}
+			equal(t, "leased", [2]int{got["slow"], got["quick"]}, [2]int{slow, quick})
+			return due
+		}
+		first := lease(noon, 4, 4)
+		for _, n := range first[4:] {
+			must(t, s.LogoutDone(ctx, n.ID))
+		}
+		lease(noon, 0, 2)
+		must(t, s.LogoutFailed(ctx, first[0].ID, noon.Add(5*time.Second)))
+		lease(noon, 1, 0)
+		lease(noon.Add(5*time.Second), 0, 0)
+		must(t, s.LogoutDone(ctx, first[1].ID))
+		must(t, s.LogoutDone(ctx, first[2].ID))
+		last := lease(noon.Add(5*time.Second), 2, 0)
+		same(t, "the one that failed", last[0].ID, first[0].ID)
 	})
 }
 

@@ -59,8 +59,8 @@ func (q Queue[T]) Run(ctx context.Context) {
 			}
 		}
 		next := ended
-		if leased < free {
-			next = nil // the last
+		if leased == 0 && free > 0 {
+			next = nil // none is left that may begin
 		}
 		select {
 		case <-ctx.Done():

@@ -42,3 +42,33 @@ func TestItemThatPanicsStopsNoOther(t *testing.T) {
 		}
 	})
 }
+
+// Fewer than there are slots may begin at once, and the next as soon as one has ended.
+func TestItemsThatWaitForOthersBeginWhenTheseEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		begun := time.Now()
+		var busy atomic.Bool
+		left := 3
+		web.Queue[int]{
+			Name: "things", Poll: time.Hour, Parallel: 16, Log: slog.New(slog.DiscardHandler),
+			Lease: func(context.Context, int) ([]int, error) {
+				if left == 0 {
+					cancel()
+				}
+				if left == 0 || busy.Swap(true) {
+					return nil, nil
+				}
+				left--
+				return []int{left}, nil
+			},
+			Do: func(context.Context, int) {
+				time.Sleep(time.Second)
+				busy.Store(false)
+			},
+		}.Run(ctx)
+		if took := time.Since(begun); took != 3*time.Second {
+			t.Errorf("three items of a second took %s", took)
+		}
+	})
+}

@@ -14,7 +14,7 @@ type Outbox struct {
 	Table   string
 	Columns string // to read, with the id
 	Rows    string // their name in errors
-	Free    string // a further condition on rows that are due, or ""
+	Free    string // a further condition on rows that are due at @now, or ""
 }
 
 // LeaseDue leases at most limit due rows, in no order. Concurrent callers skip them.
@@ -25,10 +25,11 @@ func LeaseDue[T any](
 		return nil, nil
 	}
 	// Mostly nothing is due, and checking that needs no write lock.
-	isDue := "next_at <= ? AND leased_until <= ?" + o.Free
+	isDue := "next_at <= @now AND leased_until <= @now" + o.Free
+	args := map[string]any{"now": ToUnix(now), "until": ToUnix(now.Add(lease)), "limit": limit}
 	var due int64
 	err := Conn(ctx, d).Raw("SELECT count(*) FROM (SELECT 1 FROM "+o.Table+" WHERE "+isDue+" LIMIT 1) due",
-		ToUnix(now), ToUnix(now)).Find(&due).Error
+		args).Find(&due).Error
 	if err != nil || due == 0 {
 		return nil, d.fail("look for "+o.Rows, err)
 	}
@@ -39,9 +40,9 @@ func LeaseDue[T any](
 	var rows []T
 	err = WriteOne(ctx, d, "lease "+o.Rows, func(db *gorm.DB) error {
 		rows = nil
-		return db.Raw("WITH due AS (SELECT id FROM "+o.Table+" WHERE "+isDue+" ORDER BY next_at, id LIMIT ?"+others+`)
-			UPDATE `+o.Table+" SET leased_until = ? WHERE id IN (SELECT id FROM due) RETURNING "+o.Columns,
-			ToUnix(now), ToUnix(now), limit, ToUnix(now.Add(lease))).Find(&rows).Error
+		return db.Raw("WITH due AS (SELECT id FROM "+o.Table+" WHERE "+isDue+" ORDER BY next_at, id LIMIT @limit"+
+			others+") UPDATE "+o.Table+" SET leased_until = @until WHERE id IN (SELECT id FROM due) RETURNING "+
+			o.Columns, args).Find(&rows).Error
 	})
 	return rows, err
 }
