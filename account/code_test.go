@@ -63,7 +63,7 @@ func FuzzCanonicalCode(f *testing.F) {
 }
 
 func TestSeedsAreAllThere(t *testing.T) {
-	if len(codeSeeds) != 12 || len(handleSeeds) != 18 {
+	if len(codeSeeds) != 12 || len(handleSeeds) != 20 {
 		t.Errorf("%d and %d seeds", len(codeSeeds), len(handleSeeds))
 	}
 }
