@@ -70,6 +70,13 @@ func TestRedirectURIMatchesNothingButItself(t *testing.T) {
 			t.Errorf("%q matched", bad)
 		}
 	}
+	for uri, want := range map[string]string{
+		"https://rp.example.org/cb": "rp.example.org", "http://127.0.0.1:5000/cb": "127.0.0.1:5000", "app://rp.example.org/cb": "app:", "app:/cb": "app:", "": "",
+	} {
+		if got := redirectHost(uri); got != want {
+			t.Errorf("%q goes to %q, want %q", uri, got, want)
+		}
+	}
 }
 
 // RFC 8252 section 7.3 speaks of the IP literals; native applications register

@@ -137,6 +137,9 @@ func TestErrorsHoldNoPasswordAndNoAddress(t *testing.T) {
 			return &smtp.SMTPError{Code: 554, Message: strings.Repeat("spam ", 500)}
 		}}, "message: the server answers 554", true},
 		{mailtest.Options{Data: func(mailtest.Received) error { return &smtp.SMTPError{Code: 451, Message: mailtest.Password} }}, "message: the server answers 451 (a text with the password)", false},
+		{mailtest.Options{Data: func(mailtest.Received) error {
+			return &smtp.SMTPError{Code: 451, Message: base64.StdEncoding.EncodeToString([]byte(mailtest.Password))}
+		}}, "message: the server answers 451 (a text with the password)", false},
 		{mailtest.Options{Mail: func(int) error { return &smtp.SMTPError{Code: 553, Message: "not your address"} }}, "sender: the server answers 553", false},
 		{mailtest.Options{Greet: func() error { return &smtp.SMTPError{Code: 554, Message: "go away"} }}, "greeting: the server answers 554", false},
 	} {

@@ -525,7 +525,7 @@ func TestGivenSecretsLookRandom(t *testing.T) {
 		long += fmt.Sprintf("%x", account.HashSecret(string(i)))
 	}
 	for secret, ok := range map[string]bool{
-		"0123456789abcdef0123456789abcdef": false, "short": false, strings.Repeat("aB3$xY7!", 4): false, strings.Repeat("a", 40): false,
+		"0123456789abcdef0123456789abcdef": false, "short": false, "dmmdgmjpmamasjgmddpjmsmjjpsddpdsmjpa": false, strings.Repeat("aB3$xY7!", 4): false, strings.Repeat("a", 40): false,
 		"passwordpasswordpasswordpassword-5": false, "Tr0ub4dor&3-Tr0ub4dor&3-Tr0ub4dor&": false,
 		long: true, long + "x": false, "abcdefghijklmnopqrstuvwxyzABCDEFGH": false, "with a space in it, and long enough to be one": false, "ümläut-und-sehr-lang-genug-0192837465": false,
 		"e3b0c44298fc1c149afbf4c8996fb924": true, "f1d2d2f924e986ac86fdf7b36c94bcdf32beec15": true, "Zk9-vQ2_xL7pWm4RtY8sHn3JbC6dFg1K": true,
