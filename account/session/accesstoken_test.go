@@ -239,6 +239,9 @@ func TestAPIAnswersAsRFC6750Has(t *testing.T) {
 		if w.Code != c.status || w.Header().Get("WWW-Authenticate") != c.challenge || c.status != 200 && w.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: %d %v %s", what, w.Code, w.Header(), w.Body)
 		}
+		if all := w.Header().Values("WWW-Authenticate"); c.status == 401 && (c.proof != nil) != (len(all) == 2 && strings.HasPrefix(all[1], "DPoP ")) {
+			t.Errorf("%s: %q", what, all)
+		}
 	}
 	away := accessVerifier()
 	away.Status = checker(func(session.StatusRef) (bool, error) { return false, session.ErrStatusUnavailable })

@@ -99,6 +99,7 @@ func FuzzReturnAddress(f *testing.F) {
 	for _, seed := range [][4]string{
 		{"http://localhost:4041/a?b", "http", "localhost", "/x"}, {"//evil.example", "http", "localhost@evil.example", "/"},
 		{`http://localhost\@evil.example/`, "javascript:", "//", "/alert(1)"}, {"http://localhost.evil.example/", "http", "localhost:80:evil", "//x"},
+		{"http://localhost:4041/%zz", "http", "localhost", "/%zz"},
 	} {
 		f.Add(seed[0], seed[1], seed[2], seed[3], "Mozilla/5.0 (X11; Linux) Firefox/150.0", "de-CH, en;q=0.5, *")
 		f.Add("", seed[1], seed[2], seed[3], "\xff\x00", "x-;q=\x00,,und-u-co")
