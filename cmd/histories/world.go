@@ -219,14 +219,13 @@ func (w *world) cairn(ctx context.Context, args ...string) (string, error) {
 }
 
 // start starts the process; it does not wait until it is ready.
-func (i *instance) start() error {
+func (i *instance) start() (err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.cmd = exec.Command(i.w.programs[i.starts%len(i.w.programs)], "serve", "--listen", i.address)
 	i.cmd.Dir, i.cmd.Env = i.w.dir, i.w.environment(i.n)
 	i.starts++
 	i.cmd.Stdout, i.cmd.Stderr = i.log, i.log
-	var err error
 	i.ended, err = storetest.Start(i.cmd)
 	return err
 }
