@@ -23,6 +23,7 @@ type webClient struct {
 	http.Client
 	own    bool        // nobody else uses its connections
 	silent atomic.Bool // the last request got no answer
+	closed atomic.Bool // its requests are ended, and that says nothing of their connections
 }
 
 // newClient returns a copy of the application's client (nil: one with its own connections) that
@@ -66,7 +67,7 @@ func (c *webClient) get(
 	r.Header = header
 	// Over HTTP/2 a timeout ends the request but not the connection. After a request without a
 	// response, the next one is the last on its connection.
-	r.Close = c.silent.Load()
+	r.Close = c.silent.Load() && !c.closed.Load()
 	resp, err := c.Do(r)
 	c.silent.Store(err != nil)
 	if err != nil {

@@ -120,6 +120,7 @@ func NewRemoteStatusList(opts RemoteStatusOptions) *RemoteStatusList {
 // until their exp, and are not renewed. It always returns nil, and may be called more than once.
 func (s *RemoteStatusList) Close() error {
 	s.mu.Lock()
+	s.client.closed.Store(true)
 	s.close()
 	s.mu.Unlock()
 	s.asking.Wait()
