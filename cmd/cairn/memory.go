@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"strconv"
@@ -20,8 +21,12 @@ const (
 )
 
 // tuneMemory sets when the heap is collected, and keeps it within the memory limit of the process.
-// The operator can set GOGC and GOMEMLIMIT, variables of the Go runtime, instead.
-func tuneMemory() {
+// The operator can set GOGC and GOMEMLIMIT, variables of the Go runtime, instead. What a profile of the heap needs,
+// half a megabyte, is kept only if somebody can ask for one.
+func tuneMemory(profiled bool) {
+	if !profiled {
+		runtime.MemProfileRate = 0
+	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(heapGrowth)
 	}

@@ -297,9 +297,9 @@ func mountPlain(m *mux.Router, a *site.Site, pages *templates.Renderer, ready *r
 		return web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})})
 	a.Handle(m, "/readyz", web.Methods{"GET": a.Do(ready.serve)})
-	schema := document("application/schema+json", 24*time.Hour, activityschema.Schema())
+	schema := document("application/schema+json", 24*time.Hour, activityschema.Schema)
 	a.Handle(m, "/schemas/activity-1.0.json", web.Methods{"GET": schema})
-	openAPI := document("application/yaml", 5*time.Minute, docs.OpenAPI(a.URL("")))
+	openAPI := document("application/yaml", 5*time.Minute, func() []byte { return docs.OpenAPI(a.URL("")) })
 	a.Handle(m, "/openapi.yaml", web.Methods{"GET": openAPI})
 	m.PathPrefix("/static/").Handler(pages.Static())
 	m.PathPrefix("/theme/").Handler(pages.Themes())
@@ -308,12 +308,16 @@ func mountPlain(m *mux.Router, a *site.Site, pages *templates.Renderer, ready *r
 	})})
 }
 
-// document serves a public text, which caches may keep until it reaches the age.
-func document(kind string, age time.Duration, text []byte) http.HandlerFunc {
-	sum := sha256.Sum256(text)
-	etag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: the same with gzip
-	cacheControl := "public, max-age=" + strconv.Itoa(int(age.Seconds()))
-	return templates.NewDocument(kind, cacheControl, etag, text, nil).ServeHTTP
+// document serves a public text, which is made for the first request and which caches may keep until it reaches
+// the age.
+func document(kind string, age time.Duration, text func() []byte) http.HandlerFunc {
+	made := sync.OnceValue(func() *templates.Document {
+		body := text()
+		sum := sha256.Sum256(body)
+		etag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: the same with gzip
+		return templates.NewDocument(kind, "public, max-age="+strconv.Itoa(int(age.Seconds())), etag, body, nil)
+	})
+	return func(w http.ResponseWriter, r *http.Request) { made().ServeHTTP(w, r) }
 }
 
 // Administration returns the options of package admin, which may not import what they need. It uses
