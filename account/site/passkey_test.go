@@ -647,6 +647,7 @@ func TestPasskeysAfterAMove(t *testing.T) {
 	w.Browser().Call("GET", "/login/", nil).Shows("passkey-older")
 	signIn(old, true).Is(200)
 	signIn(shared, false).Is(200)
+	step.Page("/login/second-factor/").Is(200).Hides("passkeys-unavailable")
 
 	w.Start(issuer(to, parent))
 	if got, err := w.Passkeys.CheckPasskeys(t.Context()); err != nil || got.String() != "1 passkeys of 1 members belong to another host" {

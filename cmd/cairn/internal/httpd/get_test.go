@@ -119,6 +119,7 @@ func TestPagesOfOthersUseUpNoLimit(t *testing.T) {
 	if got := b.get("/register/?code="+code, "Sec-Fetch-Site", "cross-site"); !strings.Contains(got.Text, "invited you") {
 		t.Errorf("a link to a good one: %s", mainOf(got.Text))
 	}
+	wantProblem(t, "an own guess", b.register("0123456789ABCDEF", "hopper"), http.StatusBadRequest, "invalid_invite")
 	wantStatus(t, "registration", b.register(code, "grace"), http.StatusCreated)
 	for i := range 5 {
 		b.get(fmt.Sprintf("/register/?code=%016d", i))

@@ -193,6 +193,8 @@ func TestOnlyAllowedDescriptionsAreFetched(t *testing.T) {
 	for _, id := range []string{"http://" + host + "/ok/x", "https://ada@" + host + "/ok/x", "https://" + strings.ReplaceAll(host, "127.0.0.1", "localhost") + "/ok/x", "https://" + host + ".evil.example/ok/x"} {
 		same(t, id, b.get(s.agent(id, "http://127.0.0.1/callback").authURL()).StatusCode, http.StatusBadRequest)
 	}
+	got := s.browser().postForm("/oauth2/token", url.Values{"client_id": {h.describe("/ok/agent.json", nil)}, "scope": {"a", "b"}})
+	wantOAuthError(t, "refused before its authentication", got, http.StatusBadRequest, "invalid_request")
 	same(t, fmt.Sprintf("fetched %v", h.fetched), len(h.fetched), 0)
 }
 

@@ -197,6 +197,8 @@ func TestApplicationThatForgotItsRequestIsStartedAnew(t *testing.T) {
 		again := b.get("/oauth2/authorize?continue=" + pageForm(t, page.Text).values.Get("continue")) // sealed anew
 		page = b.get(again.Header.Get("Location"))
 		later(50 * time.Minute)
+		signedOut := s.visitor().get("/oauth2/authorize?continue=" + pageForm(t, page.Text).values.Get("continue"))
+		has(t, "signed out", signedOut.Header.Get("Location"), "/login/?")
 		got := b.get(b.send(page, "handle", "ada", "password", password).Header.Get("Location"))
 		if got.StatusCode != http.StatusOK || pageName(t, got.Text) != "go-back" {
 			t.Fatalf("%s: %d %s", name, got.StatusCode, mainOf(got.Text))
