@@ -375,7 +375,7 @@ func (i Invite) AddressOf(typed, proven string) (string, error) {
 	switch typed := strings.TrimSpace(typed); {
 	case i.Domain == "":
 		return typed, nil
-	case proven == "" || !i.Admits(proven) || typed != "" && !strings.EqualFold(typed, proven):
+	case !i.Admits(proven) || typed != "" && !strings.EqualFold(typed, proven):
 		return "", errAddressNotProven
 	}
 	return proven, nil

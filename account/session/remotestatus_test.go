@@ -322,6 +322,9 @@ func TestServerThatDoesNotHoldIsNotAskedInALoop(t *testing.T) {
 			_, _, _ = timed(t.Context(), lists, place(99))
 			if change != nil {
 				s.fail(func(r *http.Request) (*http.Response, error) {
+					if has := r.Header["If-None-Match"]; len(has) > 0 && has[0] == "" {
+						t.Error("asked for a list other than one without an ETag")
+					}
 					r = r.Clone(r.Context())
 					change(r, http.Header{})
 					resp, err := s.answer(r)

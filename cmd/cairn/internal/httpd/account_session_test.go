@@ -191,6 +191,12 @@ func TestSessionEndOfTheOperator(t *testing.T) {
 	if len(ids) != 3 || !slices.Contains(ids, id(browsers[0])) {
 		t.Fatalf("%q", ids)
 	}
+	bound, _, err := s.store.Session(t.Context(), ids[0])
+	noError(t, err)
+	bound.DeviceKey = []byte{4}
+	noError(t, s.store.BindDevice(t.Context(), bound, operator(account.BindDevice, "ada", "")))
+	noError(t, s.store.ProveDevice(t.Context(), bound, time.Now()))
+	same(t, "bound", strings.Count(cairn(exitDone, "session", "list", "ada"), "to its device"), 1)
 	const unknown = "6a0e9b7e-0000-4000-8000-000000000000"
 	for _, wrong := range [][]string{{"ada", id(browsers[0]), unknown}, {"ada", id(browsers[0]), "x"}, {"bob", id(browsers[0])}} {
 		has(t, wrong, cairn(exitFailed, append([]string{"session", "end"}, wrong...)...), "nothing was changed")

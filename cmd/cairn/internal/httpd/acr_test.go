@@ -186,6 +186,7 @@ func TestPasskeyIsAskedForWhereAClassIsDemanded(t *testing.T) {
 	if got := b.get(strict.authURL()); !toSecurity(got) {
 		t.Errorf("whoever has none sets one up: %d %s", got.StatusCode, got.Header.Get("Location"))
 	}
+	has(t, "it does not say which", mainOf(b.get("/account/security").Text), "Add a passkey to continue to")
 }
 
 // Who has no second factor can help himself, and comes back.

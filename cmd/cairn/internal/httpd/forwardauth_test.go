@@ -371,7 +371,7 @@ func TestVerifyWantsFlagsAndFactors(t *testing.T) {
 	if got := b.verify(""); got.StatusCode != http.StatusOK || got.Header.Get("Cache-Control") != "no-store" || len(got.Cookies()) != 0 || got.Text != "" {
 		t.Fatalf("%d %v %q", got.StatusCode, got.Header, got.Text)
 	}
-	for query, want := range map[string]int{"?flag=activity": 200, "?flag=admin": 403, "?flag=activity&flag=admin": 403, "?flag=nothing": 403, "?flags=activity": 400, "?redirect=2": 400, "?flag=%zz": 400, "?flag=%zz&flag=activity": 400, "?flag=": 403} {
+	for query, want := range map[string]int{"?flag=activity": 200, "?flag=admin": 403, "?flag=activity&flag=admin": 403, "?flag=nothing": 403, "?flags=activity": 400, "?redirect=2": 400, "?x=1": 400, "?x=percent": 400, "?flag=%zz": 400, "?flag=%zz&flag=activity": 400, "?flag=": 403} {
 		wantStatus(t, query, b.verify(query), want)
 	}
 	german := b.verify("?flag=admin&redirect=1", "Accept", "text/html", "Accept-Language", "de")

@@ -162,7 +162,8 @@ func TestUnexpectedMethodsAndPaths(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"//evil.example/..", "//evil.example/%2e%2e", "/\\evil.example", "/../etc/passwd", "/.git/config", "/debug/pprof/", "/api//admin/users", "/api/admin/users/", "/api/admin/users//suspend", "/metrics", "/static/", "/static/../main.go"} {
+	for _, path := range []string{"//evil.example/..", "//evil.example/%2e%2e", "/\\evil.example", "/../etc/passwd", "/.git/config", "/debug/pprof/", "/api//admin/users", "/api/admin/users/", "/api/admin/users//suspend", "/metrics", "/static/", "/static/../main.go",
+		"/account/security%2f"} {
 		got := exchangeBytes(t, s, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 		if !strings.HasPrefix(got, "HTTP/1.1 404") && !strings.HasPrefix(got, "HTTP/1.1 400") || strings.Contains(got, "\r\nLocation:") {
 			t.Errorf("%s: %.120q", path, got)
