@@ -159,7 +159,7 @@ func (s *Store) SetSecondStep(ctx context.Context, sub string, on bool, n accoun
 			provenFactor(tx, sub, n.Audit.Session)
 			askSecondStep(tx, sub, n)
 		}
-		insertAudit(tx, end(tx, sub, "", n.Audit, n.Now).noted(n.Audit))
+		insertAudit(tx, s.endRenewing(tx, sub, n.Audit, n.Now).noted(n.Audit))
 	})
 }
 
@@ -191,7 +191,7 @@ func (s *Store) removeFactor(
 			endSessions(tx, sub, o.Now, "id <> @keep AND passkey = @passkey", "sid"+theirs+signOutGrants, args)
 			dropPending(tx, "sub = @sub AND email_pending_session_id"+theirs, args)
 		}
-		insertAudit(tx, end(tx, sub, "", o.Audit, o.Now).noted(o.Audit))
+		insertAudit(tx, s.endRenewing(tx, sub, o.Audit, o.Now).noted(o.Audit))
 	})
 }
 

@@ -88,7 +88,7 @@ func (s *Store) RemovePassword(
 		}
 		tx.Exec("UPDATE users SET password_hash = ?, password_disowned_at = 0, updated_at = ? WHERE sub = ?",
 			account.NoPassword, toUnix(n.Now), sub)
-		insertAudit(tx, end(tx, sub, "", n.Audit, n.Now).noted(n.Audit))
+		insertAudit(tx, s.endRenewing(tx, sub, n.Audit, n.Now).noted(n.Audit))
 	})
 }
 

@@ -192,13 +192,15 @@ func (s *Service) RenamePasskey(ctx context.Context, c account.Caller, id, name 
 
 // RemovePasskey removes one of the caller's passkeys and ends the other sessions that it opened.
 // ErrFactorDemanded.
-func (s *Service) RemovePasskey(ctx context.Context, c account.Caller, id string, keep account.Keep) error {
+func (s *Service) RemovePasskey(
+	ctx context.Context, c account.Caller, id string, keep account.Keep,
+) (out person.SignedIn, err error) {
 	if err := s.accounts.Allow(c, account.RemoveFactor); err != nil {
-		return err
+		return out, err
 	}
 	k, err := s.ownPasskey(ctx, c, id)
 	if err != nil {
-		return err
+		return out, err
 	}
 	return s.accounts.RemoveFactor(ctx, c, keep, account.FactorPasskey, k.Name, func(o account.OldFactor) error {
 		return s.accounts.Store().RemovePasskey(ctx, k.Sub, k.ID, o)

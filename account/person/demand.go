@@ -97,39 +97,39 @@ func (s *Service) factorDemanded(ctx context.Context, c account.Caller) (demande
 
 // ChooseSecondStep sets whether a second step is asked after the caller's password, and returns the recovery codes that
 // come with it. Whoever switches it on or off has proven a factor. Switched on, it ends the other sessions, except what
-// is kept. ErrSecondFactorRequired, ErrNoStep, ErrStepOfApp, ErrFactorDemanded.
+// is kept; this one gets a new token. ErrSecondFactorRequired, ErrNoStep, ErrStepOfApp, ErrFactorDemanded.
 func (s *Service) ChooseSecondStep(
 	ctx context.Context, c account.Caller, keep account.Keep, on bool,
-) (shown []string, err error) {
+) (out AddedFactor, err error) {
 	act := account.AskSecondStep
 	if !on {
 		act = account.DropSecondStep
 	}
-	if err := s.Allow(c, act); err != nil {
-		return nil, err
-	}
-	if on == c.User.SecondFactor {
-		return nil, nil
+	if err := s.Allow(c, act); err != nil || on == c.User.SecondFactor {
+		return out, err
 	}
 	if err = s.proveFactor(ctx, c); err == nil && !on {
 		err = s.maySkipStep(ctx, c.User)
 	}
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	a, err := s.begin(ctx, c, act, "", "factor", account.FactorChoice, "session", c.Session.ID)
-	n := account.NewFactor{Now: s.Now(), Audit: a.Keeping(keep)}
+	n := account.NewFactor{Now: s.Now()}
 	if err == nil && on {
-		shown, n.Codes, err = s.newRecoveryCodes(ctx)
+		out.Codes, n.Codes, err = s.newRecoveryCodes(ctx)
 	}
 	if err == nil {
-		err = s.Store().SetSecondStep(ctx, c.User.Sub, on, n)
+		out.SignedIn, err = s.renewing(ctx, c, a.Keeping(keep), c.User, func(a account.Audit) error {
+			n.Audit = a
+			return s.Store().SetSecondStep(ctx, c.User.Sub, on, n)
+		})
 	}
 	if err != nil {
-		return nil, err
+		return AddedFactor{}, err
 	}
 	web.Note(ctx, "second_step_chosen")
-	return shown, nil
+	return out, nil
 }
 
 // maySkipStep returns ErrFactorDemanded if the settings require a second factor of the user.

@@ -41,9 +41,9 @@ func (s *Service) FactorMethods(f account.Factors) []string {
 	return methods
 }
 
-// AddedFactor is the result of adding a second factor.
+// AddedFactor is the result of what may draw recovery codes: a new second factor, or what is asked from then on.
 type AddedFactor struct {
-	SignedIn          // the session, which the factor has proven too
+	SignedIn          // the session, which a new factor has proven too
 	Codes    []string // recovery codes, which come with the first factor; else nil
 }
 
@@ -128,22 +128,24 @@ func (s *Service) AddFactor(
 	return out, nil
 }
 
-// RemoveFactor removes a second factor by calling remove. The other sessions end,
-// except what is kept. ErrFactorDemanded if it is the last one and a factor is required; ErrSecondFactorRequired as
+// RemoveFactor removes a second factor by calling remove. The other sessions end, except what is kept, and this one
+// gets a new token. ErrFactorDemanded if it is the last one and a factor is required; ErrSecondFactorRequired as
 // AddFactor.
 func (s *Service) RemoveFactor(
 	ctx context.Context, c account.Caller, keep account.Keep, factor, name string, remove func(account.OldFactor) error,
-) error {
+) (out SignedIn, err error) {
 	a, err := s.begin(ctx, c, account.RemoveFactor, strings.TrimSpace(factor+" "+name), "factor", factor, "name", name)
 	if err != nil {
-		return err
+		return out, err
 	}
 	demanded, err := s.factorDemanded(ctx, c)
 	if err != nil {
-		return err
+		return out, err
 	}
-	o := account.OldFactor{Demanded: demanded, RPIDs: s.passkeyHosts, Now: s.Now(), Audit: a.Keeping(keep)}
-	return web.Noted(ctx, "factor_removed", remove(o))
+	out, err = s.renewing(ctx, c, a.Keeping(keep), c.User, func(a account.Audit) error {
+		return remove(account.OldFactor{Demanded: demanded, RPIDs: s.passkeyHosts, Now: s.Now(), Audit: a})
+	})
+	return out, web.Noted(ctx, "factor_removed", err)
 }
 
 const (
@@ -243,7 +245,7 @@ func (s *Service) ConfirmTOTP(
 }
 
 // RemoveTOTP removes the authenticator app. ErrFactorDemanded, ErrFactorNotFound.
-func (s *Service) RemoveTOTP(ctx context.Context, c account.Caller, keep account.Keep) error {
+func (s *Service) RemoveTOTP(ctx context.Context, c account.Caller, keep account.Keep) (SignedIn, error) {
 	return s.RemoveFactor(ctx, c, keep, account.FactorTOTP, "", func(o account.OldFactor) error {
 		return s.Store().RemoveTOTP(ctx, c.User.Sub, o)
 	})

@@ -11,12 +11,14 @@ import (
 )
 
 // RemovePassword leaves the caller with passkeys alone, and returns the recovery codes of somebody who had none. The
-// other sessions end, except what is kept. ErrLastWayIn without a passkey that works here; ErrSecondFactorRequired to a
-// session that has not proven one.
-func (s *Service) RemovePassword(ctx context.Context, c account.Caller, keep account.Keep) (shown []string, err error) {
+// other sessions end, except what is kept, and this one gets a new token. ErrLastWayIn without a passkey that works
+// here; ErrSecondFactorRequired to a session that has not proven one.
+func (s *Service) RemovePassword(
+	ctx context.Context, c account.Caller, keep account.Keep,
+) (out AddedFactor, err error) {
 	f, err := s.Store().Factors(ctx, c.User.Sub)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	var data []string
 	if f.RecoveryCodes == 0 {
@@ -24,23 +26,26 @@ func (s *Service) RemovePassword(ctx context.Context, c account.Caller, keep acc
 	}
 	a, err := s.begin(ctx, c, account.RemovePassword, "", data...)
 	if err != nil || c.User.Passwordless() {
-		return nil, err
+		return out, err
 	}
-	n := account.NewFactor{Now: s.Now(), Audit: a.Keeping(keep)}
+	n := account.NewFactor{Now: s.Now()}
 	if err = s.proveFactor(ctx, c); err == nil && f.RecoveryCodes == 0 {
-		shown, n.Codes, err = s.newRecoveryCodes(ctx)
+		out.Codes, n.Codes, err = s.newRecoveryCodes(ctx)
 	}
 	if errors.Is(err, account.ErrNoStep) {
 		err = account.ErrLastWayIn
 	}
 	if err != nil {
-		return nil, err
+		return AddedFactor{}, err
 	}
-	err = s.Store().RemovePassword(ctx, c.User.Sub, c.User.PasswordHash, s.passkeyHosts, n)
+	out.SignedIn, err = s.renewing(ctx, c, a.Keeping(keep), c.User, func(a account.Audit) error {
+		n.Audit = a
+		return s.Store().RemovePassword(ctx, c.User.Sub, c.User.PasswordHash, s.passkeyHosts, n)
+	})
 	if err = web.Noted(ctx, "password_removed", err); err != nil {
-		return nil, err
+		return AddedFactor{}, err
 	}
-	return shown, nil
+	return out, nil
 }
 
 // ChangePassword sets a new password of the caller, who proves the old one if there is one. It ends their other
@@ -76,8 +81,8 @@ func (s *Service) ChangePassword(
 		return SignedIn{}, err
 	}
 	a = a.Keeping(account.Keep{Void: also.Void, Remove: also.Remove, NoSecondStep: also.NoSecondStep})
-	out, err := s.renewing(ctx, c, u, func(row *account.Session) error {
-		return s.Store().ChangePassword(ctx, u.Sub, u.PasswordHash, hash, row, s.Now(), a)
+	out, err := s.renewing(ctx, c, a, u, func(a account.Audit) error {
+		return s.Store().ChangePassword(ctx, u.Sub, u.PasswordHash, hash, a.Renew, s.Now(), a)
 	})
 	if err != nil {
 		return SignedIn{}, err
@@ -91,14 +96,15 @@ func (s *Service) ChangePassword(
 
 // renewing has act store the caller's session with new secrets, so that a copy of its cookie ends with the others.
 func (s *Service) renewing(
-	ctx context.Context, c account.Caller, u account.User, act func(row *account.Session) error,
+	ctx context.Context, c account.Caller, a account.Audit, u account.User, act func(a account.Audit) error,
 ) (SignedIn, error) {
 	n, out := s.newSession(c, Proven{user: u})
 	row := c.Session // with its times and methods: no session becomes fresh
 	row.TokenHash, row.LoginHash, row.Algorithm = n.TokenHash, n.LoginHash, n.Algorithm
 	err := s.checkToken(ctx, u, &row)
 	if err == nil {
-		err = act(&row)
+		a.Renew = &row
+		err = act(a)
 	}
 	if err == nil {
 		out.User, err = s.Store().UserBySub(ctx, u.Sub)

@@ -69,9 +69,8 @@ func (s *Service) EndOtherSessions(ctx context.Context, c account.Caller, keep a
 		a = a.With(mails...)
 	}
 	keep.Sessions = false
-	out, err := s.renewing(ctx, c, c.User, func(row *account.Session) error {
-		a.Renew = row
-		_, err := s.Store().EndSessions(ctx, c.User.Sub, s.Now(), a.Keeping(keep))
+	out, err := s.renewing(ctx, c, a.Keeping(keep), c.User, func(a account.Audit) error {
+		_, err := s.Store().EndSessions(ctx, c.User.Sub, s.Now(), a)
 		return err
 	})
 	return out, web.Noted(ctx, "sessions_ended", err)

@@ -120,23 +120,26 @@ func (s *Site) apiSecondStep(w http.ResponseWriter, r *http.Request, in struct {
 		return web.BadRequest("A member has the wrong type.",
 			web.FieldError{Pointer: "/on", Detail: "must be a boolean"})
 	}
-	codes, err := s.ChooseSecondStep(r.Context(), s.Caller(r), in.Keep, *in.On)
+	out, err := s.ChooseSecondStep(r.Context(), s.Caller(r), in.Keep, *in.On)
+	s.setCookies(w, out.SignedIn)
 	return web.Answer(w, http.StatusOK, struct {
 		OK            bool     `json:"ok"`
 		RecoveryCodes []string `json:"recovery_codes"` // null: none are new
-	}{true, codes}, err)
+	}{true, out.Codes}, err)
 }
 
 func (s *Site) secondStepForm(w http.ResponseWriter, r *http.Request) error {
-	codes, err := s.ChooseSecondStep(r.Context(), s.Caller(r), keptUnlessTicked(r), true)
-	if err != nil || codes == nil {
+	out, err := s.ChooseSecondStep(r.Context(), s.Caller(r), keptUnlessTicked(r), true)
+	s.setCookies(w, out.SignedIn)
+	if err != nil || out.Codes == nil {
 		return err
 	}
-	return s.showCodes(w, r, templates.RecoveryCodes{Codes: codes})
+	return s.showCodes(w, r, templates.RecoveryCodes{Codes: out.Codes})
 }
 
-func (s *Site) dropSecondStepForm(_ http.ResponseWriter, r *http.Request) error {
-	_, err := s.ChooseSecondStep(r.Context(), s.Caller(r), kept(r), false)
+func (s *Site) dropSecondStepForm(w http.ResponseWriter, r *http.Request) error {
+	out, err := s.ChooseSecondStep(r.Context(), s.Caller(r), kept(r), false)
+	s.setCookies(w, out.SignedIn)
 	return err
 }
 
@@ -164,13 +167,15 @@ func (s *Site) showCodes(w http.ResponseWriter, r *http.Request, page templates.
 	return errShown
 }
 
-func (s *Site) removeTOTP(r *http.Request, keep account.Keep) error {
-	return s.RemoveTOTP(r.Context(), s.Caller(r), keep)
+func (s *Site) removeTOTP(w http.ResponseWriter, r *http.Request, keep account.Keep) error {
+	out, err := s.RemoveTOTP(r.Context(), s.Caller(r), keep)
+	s.setCookies(w, out)
+	return err
 }
 
 // removeTOTPForm removes the app, or succeeds if it is already gone.
-func (s *Site) removeTOTPForm(r *http.Request, keep account.Keep) error {
-	if err := s.removeTOTP(r, keep); !errors.Is(err, account.ErrFactorNotFound) {
+func (s *Site) removeTOTPForm(w http.ResponseWriter, r *http.Request, keep account.Keep) error {
+	if err := s.removeTOTP(w, r, keep); !errors.Is(err, account.ErrFactorNotFound) {
 		return err
 	}
 	return nil

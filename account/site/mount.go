@@ -195,7 +195,7 @@ func noContent(do operation) web.Handler {
 }
 
 // A keepingOperation is an operation that ends the other sessions, except what is kept.
-type keepingOperation func(r *http.Request, keep account.Keep) error
+type keepingOperation func(w http.ResponseWriter, r *http.Request, keep account.Keep) error
 
 // keepingAPI returns the handler of the API, which reads the choice from an optional JSON body.
 func keepingAPI(do keepingOperation) web.Handler {
@@ -204,13 +204,13 @@ func keepingAPI(do keepingOperation) web.Handler {
 		if err := web.ReadOptionalJSON(w, r, &keep); err != nil {
 			return err
 		}
-		return web.NoContent(w, do(r, keep))
+		return web.NoContent(w, do(w, r, keep))
 	}
 }
 
 // keepingForm returns the operation of a form.
 func keepingForm(do keepingOperation) operation {
-	return func(_ http.ResponseWriter, r *http.Request) error { return do(r, kept(r)) }
+	return func(w http.ResponseWriter, r *http.Request) error { return do(w, r, kept(r)) }
 }
 
 // okAnswer is the response when there is nothing else to say.

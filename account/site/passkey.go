@@ -105,8 +105,10 @@ func (s *Site) renamePasskeyForm(_ http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-func (s *Site) removePasskey(r *http.Request, keep account.Keep) error {
-	return s.passkeys.RemovePasskey(r.Context(), s.Caller(r), parameter(r, "id"), keep)
+func (s *Site) removePasskey(w http.ResponseWriter, r *http.Request, keep account.Keep) error {
+	out, err := s.passkeys.RemovePasskey(r.Context(), s.Caller(r), parameter(r, "id"), keep)
+	s.setCookies(w, out)
+	return err
 }
 
 // describePasskeys fills in the passkey section of the page.

@@ -38,22 +38,24 @@ func (s *Site) apiRemovePassword(w http.ResponseWriter, r *http.Request) error {
 	if err := web.ReadOptionalJSON(w, r, &keep); err != nil {
 		return err
 	}
-	codes, err := s.RemovePassword(r.Context(), s.Caller(r), keep)
+	out, err := s.RemovePassword(r.Context(), s.Caller(r), keep)
 	if err != nil {
 		return err
 	}
-	if codes == nil {
+	s.setCookies(w, out.SignedIn)
+	if out.Codes == nil {
 		return web.NoContent(w, nil)
 	}
-	return web.WriteJSON(w, http.StatusOK, map[string][]string{"recovery_codes": codes})
+	return web.WriteJSON(w, http.StatusOK, map[string][]string{"recovery_codes": out.Codes})
 }
 
 func (s *Site) removePasswordForm(w http.ResponseWriter, r *http.Request) error {
-	codes, err := s.RemovePassword(r.Context(), s.Caller(r), kept(r))
-	if err != nil || codes == nil {
+	out, err := s.RemovePassword(r.Context(), s.Caller(r), kept(r))
+	s.setCookies(w, out.SignedIn)
+	if err != nil || out.Codes == nil {
 		return err
 	}
-	return s.showCodes(w, r, templates.RecoveryCodes{Codes: codes, Passwordless: true})
+	return s.showCodes(w, r, templates.RecoveryCodes{Codes: out.Codes, Passwordless: true})
 }
 
 // changePasswordPage redirects password managers to the form (W3C, A Well-Known URL for Changing

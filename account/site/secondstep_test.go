@@ -328,3 +328,40 @@ func TestPasswordGoesWithThePasskeyThatStays(t *testing.T) {
 	path, _ := link(t, mailAbout(t, post.new(), "Your password was removed"))
 	has(t, "who has not drawn the codes", path, "/not-me/?link=")
 }
+
+// Whatever ends the other sessions ends a copy of this one's cookie.
+func TestChangedFactorsEndACopyOfTheCookie(t *testing.T) {
+	id := func(b *accounttest.Browser) string {
+		return b.Call("GET", "/api/me/passkeys", nil).JSON()["passkeys"].([]any)[0].(map[string]any)["id"].(string)
+	}
+	for name, act := range map[string]func(b *accounttest.Browser) *accounttest.Answer{
+		"passkey": func(b *accounttest.Browser) *accounttest.Answer {
+			return b.Page("/account/passkeys/remove", "id", id(b), "sure", "yes")
+		},
+		"passkey by the API": func(b *accounttest.Browser) *accounttest.Answer {
+			return b.Call("DELETE", "/api/me/passkeys/"+id(b), map[string]bool{"keep_other_sessions": true})
+		},
+		"app": func(b *accounttest.Browser) *accounttest.Answer {
+			return b.Page("/account/security/totp/remove", "sure", "yes")
+		},
+		"second step": func(b *accounttest.Browser) *accounttest.Answer {
+			return b.Page("/account/security/second-step", "x", "y")
+		},
+		"second step, by the API": func(b *accounttest.Browser) *accounttest.Answer { return setStep(b, true) },
+		"password": func(b *accounttest.Browser) *accounttest.Answer {
+			return b.Page("/account/password/remove", "sure", "yes")
+		},
+		"password removed by the API": func(b *accounttest.Browser) *accounttest.Answer { return b.Call("DELETE", "/api/me/password", nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, b := accounttest.SignedIn(t, "ada")
+			if addWayIn(b, "Key"); name == "app" {
+				enrol(b)
+			}
+			copied := b.Clone()
+			if got := act(b).Status; got >= 400 || !b.IsSignedIn() || copied.IsSignedIn() {
+				t.Errorf("status %d, a copy is signed in: %t", got, copied.IsSignedIn())
+			}
+		})
+	}
+}
