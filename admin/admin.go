@@ -29,8 +29,7 @@ type Options struct {
 	RefusedSignIns func(ctx context.Context) ([]templates.RefusedRow, error)
 	// KeyCreated returns when the signing key was created. It is nil if there is no such key.
 	KeyCreated func() (time.Time, error)
-	// LastBackup returns when the last backup was made, zero if never. It is nil if that is
-	// unknown.
+	// LastBackup returns when the last backup was made, zero if never.
 	LastBackup func(ctx context.Context) (time.Time, error)
 	// Mail reports whether mail is configured.
 	Mail bool

@@ -48,10 +48,8 @@ func (s *Service) overviewPage(w http.ResponseWriter, r *http.Request) error {
 		}
 		page.MailWaiting, page.MailFailing, page.MailFailure = state.Waiting, state.Failing, state.Failure
 	}
-	if page.Backups = s.options.LastBackup != nil; page.Backups {
-		if page.LastBackup, err = s.options.LastBackup(ctx); err != nil {
-			return err
-		}
+	if page.LastBackup, err = s.options.LastBackup(ctx); err != nil {
+		return err
 	}
 	if page.Steps, err = s.nextSteps(ctx, site.IdentityFrom(ctx).User); err != nil {
 		return err

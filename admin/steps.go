@@ -44,16 +44,14 @@ func (s *Service) nextSteps(ctx context.Context, u account.User) ([]templates.Ne
 			Command: "cairn client add --help", Done: len(clients) > 0,
 		},
 	}
-	if s.options.LastBackup != nil {
-		at, err := s.options.LastBackup(ctx)
-		if err != nil {
-			return nil, err
-		}
-		steps = append(steps, templates.NextStep{
-			Name: "backup", Text: l.Text("Set up daily backups with backup-dir, or make a backup"),
-			Command: "cairn backup FILE", Done: !at.IsZero(),
-		})
+	at, err := s.options.LastBackup(ctx)
+	if err != nil {
+		return nil, err
 	}
+	steps = append(steps, templates.NextStep{
+		Name: "backup", Text: l.Text("Set up daily backups with backup-dir, or make a backup"),
+		Command: "cairn backup FILE", Done: !at.IsZero(),
+	})
 	if !slices.ContainsFunc(steps, func(step templates.NextStep) bool { return !step.Done }) {
 		return nil, nil
 	}

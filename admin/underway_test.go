@@ -76,7 +76,8 @@ type underWay struct {
 func newUnderWay(t *testing.T, dsn string) *underWay {
 	t.Helper()
 	w := &underWay{store: &headed{Store: storetest.Open(t, dsn)}}
-	mount := func(s *site.Site, m *mux.Router) { admin.New(s, admin.Options{Mail: true}).Mount(m) }
+	never := func(context.Context) (time.Time, error) { return time.Time{}, nil }
+	mount := func(s *site.Site, m *mux.Router) { admin.New(s, admin.Options{Mail: true, LastBackup: never}).Mount(m) }
 	w.World = accounttest.On(t, w.store, mount, func(o *accounttest.Options) { o.Mail = nobody{} })
 	driver := "sqlite3"
 	if store.IsPostgres(dsn) {

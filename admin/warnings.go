@@ -48,28 +48,26 @@ func Judge(ctx context.Context, users *roster.Administration, o Options) (list [
 				"", "cairn keys migrate --until 14d")
 		}
 	}
-	if o.LastBackup != nil {
-		at, err := o.LastBackup(ctx)
-		if err != nil {
-			return nil, err
-		}
-		counts, err := users.SignIns(ctx, chartDays)
-		if err != nil {
-			return nil, err
-		}
-		used := slices.Max(counts[:chartDays-backupDays]) > 0
-		text := l.Text("There is no backup yet.")
-		if !at.IsZero() {
-			used, text = true, l.Text("The last backup is {count} days old.", "count", daysBetween(at, now))
-		}
-		ahead := at.After(now.Add(clockTolerance))
-		if ahead {
-			text = l.Text("The last backup is dated {date}, which is in the future: the clock was wrong.",
-				"date", at.Format(time.DateOnly))
-		}
-		if ahead || daysBetween(at, now) >= backupDays {
-			add("backup", !used, text, l.Text("Make one every night on the server."), "", "cairn backup FILE")
-		}
+	at, err := o.LastBackup(ctx)
+	if err != nil {
+		return nil, err
+	}
+	counts, err := users.SignIns(ctx, chartDays)
+	if err != nil {
+		return nil, err
+	}
+	used := slices.Max(counts[:chartDays-backupDays]) > 0
+	text := l.Text("There is no backup yet.")
+	if !at.IsZero() {
+		used, text = true, l.Text("The last backup is {count} days old.", "count", daysBetween(at, now))
+	}
+	ahead := at.After(now.Add(clockTolerance))
+	if ahead {
+		text = l.Text("The last backup is dated {date}, which is in the future: the clock was wrong.",
+			"date", at.Format(time.DateOnly))
+	}
+	if ahead || daysBetween(at, now) >= backupDays {
+		add("backup", !used, text, l.Text("Make one every night on the server."), "", "cairn backup FILE")
 	}
 	if o.Mail {
 		state, err := users.MailState(ctx)

@@ -19,9 +19,7 @@ type AdminOverview struct {
 	Mail                     bool
 	MailWaiting, MailFailing int
 	MailFailure, Email       string
-	// LastBackup is zero for never, and unknown without Backups.
-	Backups    bool
-	LastBackup time.Time
+	LastBackup               time.Time // zero for never
 	Answer
 }
 

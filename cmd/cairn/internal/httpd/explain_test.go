@@ -228,6 +228,8 @@ func TestExplainSaysWhatARequestNeeds(t *testing.T) {
 		{staff(), "{scope ok openid can be granted}", "gives a refresh token"},
 		{rp.authURL(long, "1"), fmt.Sprintf("%.64q", long), long},
 		{rp.authURL("scope", "profile", "nonce", ""), "Without openid this is plain OAuth 2.0", "the ID token will have none"},
+		{rp.authURL(), "{redirect_uri ok", "{max_age ok"}, {rp.authURL(), "{response_type ok", "the ID token will have none"},
+		{rp.authURL("response_type", "token"), "{response_type wrong", "{response_type ok"},
 		{"?client_id=app", "Registered: " + callbackOf("app"), "The application sent"},
 	} {
 		e, err := provider.Explain(t.Context(), c.address, provider.Explainer{Storage: s.store, Issuer: s.URL})
