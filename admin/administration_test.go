@@ -63,7 +63,7 @@ func TestAdministratorAddsAPerson(t *testing.T) {
 	if shown == nil {
 		t.Fatal(a.Body)
 	}
-	b.Page("/admin/audit?person=eve").Is(200).Shows("root1 created eve’s account", `data-action="user.create"`).Hides(shown[1])
+	b.Page("/admin/audit?person=eve").Is(200).Shows("root1 created eve’s account", `data-action="user.create"`, `audit.csv?person=eve"`).Hides(shown[1])
 }
 
 func TestListsOfPeopleAreFilteredAndCounted(t *testing.T) {
@@ -91,6 +91,7 @@ func TestListsOfPeopleAreFilteredAndCounted(t *testing.T) {
 	for _, path := range []string{"/admin/audit?from=yesterday", "/admin/audit?kind=%27", "/admin/audit?person=a%20b", "/admin/audit.csv?from=x", "/admin/invites?skip=-1", "/admin/invites?cursor=!", "/admin/invites?skip=x", "/admin/invites?skip=1000001", "/admin/applications?number=1&number=1"} {
 		b.Page(path).Is(400)
 	}
+	b.Page("/admin/audit?from=yesterday").Shows(`audit.csv?"`) // where the filter is refused
 	b.Page("/admin/invites?under=nobody").Is(404)
 }
 

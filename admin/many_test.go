@@ -134,10 +134,8 @@ func TestLastAdministratorStandsInTheWay(t *testing.T) {
 	if ada.IsSignedIn() {
 		t.Error("the loss of a flag has not ended the session")
 	}
-	for _, handle := range []string{"on", "off"} { // which are choices of a flag, too
-		w.AddUser(handle)
-		b.Page("/admin/users/selected", "who", handle, "do", "flags", "flag.activity", handle, "sure", "yes").Is(200)
-	}
+	w.AddUser("on") // which is a choice of a flag, too
+	b.Page("/admin/users/selected", "who", "on", "do", "flags", "flag.activity", "on", "sure", "yes").Is(200)
 }
 
 func TestSelectionIsWhatWasSeen(t *testing.T) {
@@ -312,7 +310,7 @@ func TestPasteIsReadAsPeopleHaveIt(t *testing.T) {
 		"Spanish":                  {"es", "Nombre;Apellidos;Correo electrónico\nMax;Müller;max@example.org", []string{`<bdi>Max Müller</bdi>`}},
 		"Dutch":                    {"nl", "Naam\tE-mailadres\tLaatste dag\nMax Müller\tmax@example.org\t31-12-2099", []string{`<bdi>Max Müller</bdi>`, "2099-12-31T23:59:59Z"}},
 		"American date":            {"", "Name,Email,Ends\nMax Müller,max@example.org,12/31/2099", append(max, "2099-12-31T23:59:59Z")},
-		"no date in German":        {"de", "Name;E-Mail;Austritt\nMax Müller;max@example.org;12/31/2099", []string{`data-line="2"`}},
+		"no date in German":        {"de", "Name;E-Mail;Austritt\nMax Müller;max@example.org;12/31/2099", []string{"ein Datum wie 2030-12-24"}},
 		"a date of two days":       {"", "Name,Email,Ends\nMax Müller,max@example.org,3/4/2099", []string{`data-line="2"`, "a date such as 2030-12-24"}},
 		"unknown permission":       {"", "Max Müller,max@example.org,trainer", []string{`The permission &#34;trainer&#34; does not exist`, "There are: activity, admin, coach"}},
 		"unknown column":           {"", "Name;E-Mail;Birthday\nMax Müller;max@example.org;1.1.1999", []string{"The column Birthday is unknown. Remove it, or rename it to one of: display_name, email"}},
