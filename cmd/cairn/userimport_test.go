@@ -84,6 +84,8 @@ func TestFileIsReadAsSpreadsheetsSaveIt(t *testing.T) {
 		"Windows-1252":          {"handle;display_name;email\nmax;M\xfcller;max@example.org\n", "line 2 is not UTF-8: save the file as CSV UTF-8"},
 		"a spreadsheet":         {"PK\x03\x04\x14\x00", "this is a spreadsheet, and not text: save it as CSV UTF-8"},
 		"marks":                 {lines + "eva;\"Eva\" Lee;eva@example.org\n", "Line 3: a quotation mark does not end with its cell"},
+		"two arrays":            {`[{"handle":"max"}] [{"handle":"eva"}]`, `after the array follows "\[\{..handle..:..eva..\}\]": write all users into one array`},
+		"too large":             {"handle\n" + strings.Repeat(" ", 64<<20), "the file is larger than 64 MiB: import it in several parts"},
 		"the line of a refusal": {"sep=;\n\n" + lines + "max;;\n", "5 .*refused .*m.. is already in row 4"},
 	} {
 		n++ // no user name is given twice

@@ -5,7 +5,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -151,23 +151,23 @@ func (c *importUsersCommand) writeCodes(codes []account.ImportedCode) error {
 	})
 }
 
+// maxImport is the most bytes of a file of users.
+const maxImport = 64 << 20
+
 // read reads the rows of the file. It is JSON if it begins with a bracket, and CSV otherwise.
 func (c *importUsersCommand) read(p *cli.Program) ([]roster.ImportRow, error) {
-	in := p.Stdin
-	if c.File != "-" {
-		f, err := os.Open(c.File)
-		if err != nil {
-			return nil, errors.New("the file cannot be read: name a CSV or JSON file, or - for standard input")
-		}
-		defer func() { _ = f.Close() }()
-		in = f
+	data, err := p.Read(c.File, maxImport+1)
+	if _, unreadable := errors.AsType[*fs.PathError](err); unreadable {
+		return nil, errors.New("the file cannot be read: name a CSV or JSON file, or - for standard input")
 	}
-	data, err := io.ReadAll(in)
+	if err == nil && len(data) > maxImport {
+		err = errors.New("the file is larger than 64 MiB: import it in several parts, each with the header line")
+	}
 	if err != nil {
 		return nil, err
 	}
 	if text := bytes.TrimLeft(bytes.TrimPrefix(data, []byte("\ufeff")), " \t\r\n"); bytes.HasPrefix(text, []byte("[")) {
-		return readJSONRows(bytes.NewReader(text))
+		return readJSONRows(text)
 	}
 	rows, err := roster.ReadList(data, templates.LanguageOf(p.Ctx))
 	if problem, ok := web.ProblemOf(err); ok {
@@ -176,8 +176,8 @@ func (c *importUsersCommand) read(p *cli.Program) ([]roster.ImportRow, error) {
 	return rows, err
 }
 
-func readJSONRows(r io.Reader) (rows []roster.ImportRow, err error) {
-	in := jsontext.NewDecoder(r)
+func readJSONRows(text []byte) (rows []roster.ImportRow, err error) {
+	in := jsontext.NewDecoder(bytes.NewBuffer(text))
 	if _, err := in.ReadToken(); err != nil {
 		return nil, err
 	}
@@ -199,6 +199,9 @@ func readJSONRows(r io.Reader) (rows []roster.ImportRow, err error) {
 	}
 	if end, err := in.ReadToken(); err != nil || end.Kind() != ']' {
 		return nil, fmt.Errorf("not an array of objects: entry %d", len(rows)+1)
+	}
+	if rest := bytes.TrimSpace(text[in.InputOffset():]); len(rest) > 0 {
+		return nil, fmt.Errorf("after the array follows %.20q: write all users into one array", rest)
 	}
 	return rows, nil
 }
