@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -61,5 +63,33 @@ func TestASignalEndsApplyThatWaits(t *testing.T) {
 		if fifo, err := os.OpenFile("fifo", os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
 			fatalIf(t, fifo.Close()) // what was waiting ends
 		}
+	}
+}
+
+// Nothing reacts to a signal while a pipe is read for the settings: the process ends in seconds, or by a second signal.
+func TestSignalsEndAServeThatWaitsForItsSettings(t *testing.T) {
+	t.Parallel()
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	fatalIf(t, syscall.Mkfifo(fifo, 0o600))
+	limited, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for again, want := range map[bool]string{false: "exit status 1", true: "signal: terminated"} {
+		c := exec.CommandContext(limited, "cairn", "serve", "--config", fifo)
+		fatalIf(t, c.Start())
+		writer, err := os.OpenFile(fifo, os.O_WRONLY, 0) // once it reads
+		fatalIf(t, err)
+		ended := make(chan error, 1)
+		go func() { ended <- c.Wait() }()
+		for once := true; err == nil; once = again {
+			if once {
+				_ = c.Process.Signal(syscall.SIGTERM)
+			}
+			select {
+			case err = <-ended:
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		same(t, "the end", err.Error(), want)
+		fatalIf(t, writer.Close())
 	}
 }

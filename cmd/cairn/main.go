@@ -73,7 +73,7 @@ func (c *helpCommand) Run(k *kong.Kong) error {
 func main() {
 	cli.OwnerOnly()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	defer context.AfterFunc(ctx, stop)() // a second signal ends the process
 	os.Exit(Run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }
 

@@ -241,6 +241,7 @@ func (s *service) listen(p *cli.Program) (err error) {
 
 // run serves, with the background work, until the program is told to stop.
 func (s *service) run(p *cli.Program) error {
+	p.StopsItself()
 	tuneMemory(s.watched != nil)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(p.Ctx))
 	defer cancel()

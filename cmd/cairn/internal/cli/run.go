@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -32,6 +33,8 @@ type Program struct {
 	Stdin   io.Reader
 	Stdout  io.Writer
 	Stderr  io.Writer
+
+	stopsItself chan struct{} // closed by StopsItself
 }
 
 // Read reads a file, or standard input for -, up to a limit.
@@ -110,13 +113,37 @@ func NewProgram(ctx context.Context, environ []string, stdin io.Reader, stdout, 
 	env := config.NewEnvironment(environ)
 	return &Program{
 		Ctx: ctx, Name: calledAs(os.Args[0]), Env: env, Environ: environ,
-		Stdin: stdin, Stdout: stdout, Stderr: withColors(stderr, env),
+		Stdin: stdin, Stdout: stdout, Stderr: withColors(stderr, env), stopsItself: make(chan struct{}),
 	}
 }
 
+// StopsItself says that from now on the command ends after a signal in a time of its own.
+func (p *Program) StopsItself() { close(p.stopsItself) }
+
+// stopGrace is the time that a command has to end after a signal. It may wait for a pipe, which ends with the process.
+const stopGrace = 5 * time.Second
+
 // Run parses the arguments, runs the command that they name and returns the exit code. commands is a pointer
 // to the struct of the command line.
-func (p *Program) Run(commands any, args []string, options ...kong.Option) (code int) {
+func (p *Program) Run(commands any, args []string, options ...kong.Option) int {
+	ended := make(chan int, 1)
+	go func() { ended <- p.run(commands, args, options) }()
+	select {
+	case code := <-ended:
+		return code
+	case <-p.Ctx.Done():
+	}
+	select {
+	case code := <-ended:
+		return code
+	case <-p.stopsItself:
+		return <-ended
+	case <-time.After(stopGrace):
+		return complain(p.Stderr, errors.New("ended by a signal"))
+	}
+}
+
+func (p *Program) run(commands any, args []string, options []kong.Option) (code int) {
 	defer func() {
 		if r := recover(); r != nil {
 			e, ok := r.(exited)
