@@ -100,20 +100,9 @@ func service(ctx context.Context, x *examination) Finding {
 	return ok("%s is ready.", address)
 }
 
-// cannotStart returns why a service that does not run cannot start with these settings, or nil if that is not known.
+// cannotStart returns why a service that does not run cannot listen, or nil if that is not known.
 func cannotStart(ctx context.Context, x *examination) error {
-	c := x.checked
-	if file := x.Settings.Apply; file != "" && x.CheckApply != nil {
-		if err := x.CheckApply(file); err != nil {
-			return fmt.Errorf("--apply (SERVICE_APPLY): %w", err)
-		}
-	}
-	if c.TLS != nil {
-		if _, err := c.TLS.Load(); err != nil {
-			return err
-		}
-	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", x.checked.Listen)
 	if err == nil {
 		return l.Close()
 	}

@@ -36,7 +36,18 @@ func settings(x *examination) Finding {
 	return ok("Settings other than the defaults: %s.", strings.Join(changed, ", "))
 }
 
+// settingsConflicts also reads the files that no other check reads: a service that runs may not start again.
 func settingsConflicts(_ context.Context, x *examination) Finding {
+	if file := x.Settings.Apply; file != "" && x.CheckApply != nil {
+		if err := x.CheckApply(file); err != nil {
+			return found(Problem, doAsTold, "--apply (SERVICE_APPLY): %v.", err)
+		}
+	}
+	if x.checked.TLS != nil {
+		if _, err := x.checked.TLS.Load(); err != nil {
+			return found(Problem, doAsTold, "%v.", err)
+		}
+	}
 	if w := x.checked.Warnings(); len(w) > 0 {
 		return found(Warning, "Change it in cairn.yaml or the environment and restart cairn serve.",
 			"%s.", strings.Join(w, "; "))
