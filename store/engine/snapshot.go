@@ -613,13 +613,15 @@ func fillPostgres(ctx context.Context, to pgx.Tx, db *sql.DB, table string, colu
 	return err
 }
 
-// SingleFile merges a database into a single file and syncs it to the disk.
+// SingleFile merges a database into a single file and syncs it to the disk. Its header names a WAL, as that of a
+// database in service does.
 func SingleFile(ctx context.Context, path string) error {
 	db, err := openSnapshot(path, "?_journal_mode=DELETE")
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(db.PingContext(ctx), db.Close()); err != nil {
+	_, err = db.ExecContext(ctx, "PRAGMA journal_mode = WAL")
+	if err = errors.Join(err, db.Close()); err != nil {
 		return err
 	}
 	return syncFile(path)
