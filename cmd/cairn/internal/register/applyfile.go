@@ -458,8 +458,13 @@ func (f *applyFile) readSettings(file string, node *yaml.Node) {
 	})
 }
 
-// asJSON decodes a value and reports whether JSON has it.
+// asJSON decodes a value and reports whether JSON has it. A date is a text.
 func asJSON(node *yaml.Node, v *any) bool {
+	for _, n := range append([]*yaml.Node{node}, node.Content...) {
+		if n = resolved(n); n.ShortTag() == "!!timestamp" {
+			n.Tag = "!!str"
+		}
+	}
 	err := node.Decode(v)
 	if err == nil {
 		_, err = json.Marshal(*v)
