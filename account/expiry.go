@@ -87,7 +87,11 @@ func ParseEnd(typed string, zone *time.Location) (time.Time, error) {
 	}
 	// Not in the zone, where the day may begin after midnight; the year is one that JSON can have in all zones.
 	if day, err := time.Parse(time.DateOnly, typed); err == nil && day.Year() >= 1970 && day.Year() < 9999 {
-		return time.Date(day.Year(), day.Month(), day.Day()+1, 0, 0, 0, 0, zone).UTC(), nil
+		ends := time.Date(day.Year(), day.Month(), day.Day()+1, 0, 0, 0, 0, zone)
+		if ends.Day() == day.Day() { // the clock skips midnight
+			_, ends = ends.ZoneBounds()
+		}
+		return ends.UTC(), nil
 	}
 	if t, err := time.Parse(time.RFC3339, typed); err == nil && t.Year() >= 1970 && t.Year() < 9999 {
 		return t.UTC().Truncate(time.Second), nil

@@ -94,11 +94,15 @@ func TestEndedFlagIsInNoCookieAndNoAccess(t *testing.T) {
 
 // In some zones the clocks go forward at midnight, so that the day begins at one.
 func TestLastDayBeginsWithoutMidnight(t *testing.T) {
-	for day, name := range map[string]string{"2026-03-29": "Atlantic/Azores", "2026-09-06": "America/Santiago", "2026-03-08": "America/Havana"} {
-		zone, err := time.LoadLocation(name)
+	for _, c := range []struct{ day, next, name string }{
+		{"2026-03-29", "2026-03-30T00:00", "Atlantic/Azores"}, {"2026-09-06", "2026-09-07T00:00", "America/Santiago"}, {"2026-03-08", "2026-03-09T00:00", "America/Havana"},
+		{"2027-03-27", "2027-03-28T01:00", "Atlantic/Azores"}, {"2027-09-04", "2027-09-05T01:00", "America/Santiago"}, {"2027-03-13", "2027-03-14T01:00", "America/Havana"},
+	} {
+		day := c.day
+		zone, err := time.LoadLocation(c.name)
 		must(t, err)
-		if at, err := account.ParseEnd(day, zone); err != nil || account.LastDay(at, zone) != day {
-			t.Errorf("%s in %s: %v, %v", day, name, at.In(zone), err)
+		if at, err := account.ParseEnd(day, zone); err != nil || account.LastDay(at, zone) != day || at.In(zone).Format("2006-01-02T15:04") != c.next {
+			t.Errorf("%s in %s: %v, %v", day, c.name, at.In(zone), err)
 		}
 	}
 }
