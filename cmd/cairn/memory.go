@@ -35,16 +35,20 @@ func tuneMemory(profiled bool) {
 	}
 }
 
-// idleCheck is the time without a collection after which the service counts as idle.
-const idleCheck = 5 * time.Second
+// idleCheck is the time without a collection after which the service counts as idle, and idleGarbage what it has
+// allocated meanwhile, in bytes, that is worth one.
+const (
+	idleCheck   = 5 * time.Second
+	idleGarbage = 1 << 20
+)
 
 // freeWhenIdle returns free memory to the system when the service becomes idle, for example after a
 // rush of sign-ins, until the context ends. Without it the runtime keeps the memory of hashes for minutes.
 func freeWhenIdle(ctx context.Context) {
-	collections := func() uint64 {
-		cycles := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
-		metrics.Read(cycles)
-		return cycles[0].Value.Uint64()
+	read := func() (collections, allocated uint64) {
+		now := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}, {Name: "/gc/heap/allocs:bytes"}}
+		metrics.Read(now)
+		return now[0].Value.Uint64(), now[1].Value.Uint64()
 	}
 	t := time.NewTicker(idleCheck)
 	defer t.Stop()
@@ -54,11 +58,10 @@ func freeWhenIdle(ctx context.Context) {
 			return
 		case <-t.C:
 		}
-		now := collections()
-		if now == before && now != freed {
+		now, allocated := read()
+		if now == before && allocated-freed > idleGarbage {
 			debug.FreeOSMemory()
-			now = collections()
-			freed = now
+			now, freed = read()
 		}
 		before = now
 	}
