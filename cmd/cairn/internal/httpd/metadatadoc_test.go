@@ -249,6 +249,8 @@ func TestBadDescriptionIsRefusedWithTheReason(t *testing.T) {
 		"not found":            {nil, http.NotFound, "404"},
 		"broken":               {nil, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, "502"},
 		"another binary":       {nil, raw("application/octet-stream", good+"}"), "Content-Type"},
+		"a model in JSON":      {nil, raw("model/gltf+json", good+"}"), "Content-Type"},
+		"a broken type":        {nil, raw("application/json; =", good+"}"), "Content-Type"},
 		"hung up":              {nil, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "fetched: EOF"},
 		"another JSON":         {nil, raw("application/ld+json; charset=utf-8", good+"}"), ""},
 		"a name with controls": {map[string]any{"client_name": "a\u202eb"}, nil, ""},

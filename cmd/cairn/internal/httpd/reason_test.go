@@ -122,6 +122,8 @@ func TestTokenErrorNamesTheFault(t *testing.T) {
 		return url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}}
 	}
 	kind := "application/x-www-form-urlencoded"
+	ending := rp.redeem(code()).text(t, "refresh_token")
+	db.exec("UPDATE tokens SET expires_at = 1 WHERE kind = 'r' AND used_at = 0")
 	late := code()
 	db.exec("UPDATE grants SET code_expires_at = code_expires_at - 100 WHERE code_used_at = 0")
 	wrong := strings.Repeat("a", 43)
@@ -138,6 +140,7 @@ func TestTokenErrorNamesTheFault(t *testing.T) {
 		{"unknown code", changed("EVIL.x"), "code_unknown", "code: It is not valid, or was issued to another client."},
 		{"no code", changed("", "code", ""), "missing_parameter", "code: It is missing."},
 		{"unknown refresh token", rp.token(refresh("EVIL.x")), "refresh_unknown", "refresh_token: It is not valid, or was issued to another client."},
+		{"expired refresh token", rp.refresh(ending), "refresh_expired", "refresh_token: It has expired."},
 		{"no refresh token", rp.token(refresh("")), "missing_parameter", "refresh_token: It is missing."},
 		{"another client's code", other.token(rp.codeForm(code())), "code_unknown", "code: It is not valid, or was issued to another client."},
 		{"used refresh token", rp.refresh(rotated), "refresh_used", "refresh_token: It was used before. That ends the tokens that it gave."},
