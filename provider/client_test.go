@@ -226,7 +226,7 @@ func TestBackchannelLogoutURIRules(t *testing.T) {
 		want    string // part of the refusal, empty: accepted
 	}{
 		{"https://app.example.org/logout", false, ""},
-		{"https://app.example.org:8443/logout?tenant=1", false, ""},
+		{"https://app.example.org:8443/logout?tenant=*", false, ""},
 		{"http://localhost:4041/logout", true, ""},
 		{"http://127.0.0.1/logout", true, ""},
 		{"http://[::1]:9/logout", true, ""},

@@ -162,6 +162,7 @@ func TestPasskeyIsAskedForWhereAClassIsDemanded(t *testing.T) {
 	wantAnswer(t, "wished for", b.authorize(rp.authURL("acr_values", "phr"), "ada"), "code")
 	wantAnswer(t, "silently", answered(t, b.get(rp.authURL("acr_values", "phr", "prompt", "none"))), "code")
 	wantAnswer(t, "no class", answered(t, b.get(rp.authURL())), "code")
+	wantAnswer(t, "the password", s.visitor().authorize(rp.authURL("claims", strings.ReplaceAll(essentialACR, "2", "1")), "ada"), "code")
 	for name, address := range map[string]string{"essential": essential, "essential, two factors": rp.authURL("claims", essentialACR), "required": strict.authURL()} {
 		if got := b.follow(b.get(address), "ada"); got.StatusCode != http.StatusOK ||
 			pageName(t, got.Text) != "second-factor" || !strings.Contains(got.Text, "passkey-form") {

@@ -66,7 +66,7 @@ func TestOwnClaimsFollowConsent(t *testing.T) {
 	// The rules grow: the grant tells nothing new, not even the claim of the next rule, and the page asks.
 	c, err := s.store.Client(t.Context(), "app")
 	noError(t, err)
-	c.Claims = append([]string{"role=guest if admin", "name_here={name}"}, c.Claims...)
+	c.Claims = append([]string{"role=guest if admin", "name_here={name}", "born={birthdate}"}, c.Claims...)
 	noError(t, s.store.UpdateClient(t.Context(), c, operator(account.UpdateClient, "app", "")))
 	later()
 	if got := s.userinfo(token.AccessToken); got["role"] != nil || got["name_here"] != nil || got["tenant"] != "club" {
@@ -74,8 +74,9 @@ func TestOwnClaimsFollowConsent(t *testing.T) {
 	}
 	wantAnswer(t, "without a page", answered(t, b.get(rp.authURL("prompt", "none"))), "consent_required")
 	b = s.signedIn("ada")
-	sameList(t, "the page asks again",
-		scopesShown(t, b.consentPage(rp.authURL()).Text), []string{"{flag:admin}", "{name}"})
+	page = b.consentPage(rp.authURL())
+	sameList(t, "the page asks again", scopesShown(t, page.Text), []string{"{flag:admin}", "{name}", "{birthdate}"})
+	has(t, "the page", page.Text, "From your profile: birthdate")
 	if id, _, _ := s.claimsOfFlow(rp, "ada"); id["role"] != "viewer" || id["name_here"] != "Ada" {
 		t.Errorf("after the new consent: %v", id)
 	}
