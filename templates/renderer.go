@@ -1,5 +1,5 @@
 // Package templates owns what a browser shows of the service: the HTML pages, their typed data, the
-// style sheet, the scripts and the icon. All of it is embedded; a page is parsed on first use.
+// style sheet, the scripts and the icon. All of it is embedded; pages are parsed on first use.
 //
 // Other packages decide who may see a page, what goes into it and where a form's values go. This
 // package reads only the method and the language of a request, keeps no state and knows no account.
@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,7 +56,7 @@ type Renderer struct {
 	base     string
 	https    bool
 	now      func() time.Time
-	pages    map[string]func() (*template.Template, error) // by language tag, a slash and the name of the page
+	pages    map[string]func() (*template.Template, error) // by language tag, a slash and the section
 	static   map[string]http.Handler                       // by hashed name
 	hashed   map[string]string
 	program  Program
@@ -88,8 +89,8 @@ type view struct {
 }
 
 // samples holds one page of each kind. Pages are parsed on first use, since all of them together
-// take 13 MB; a test fills each in every language. FormPost has no useful zero value: it needs a
-// target.
+// take 4 MB in each language; a test fills each in every language. FormPost has no useful zero value:
+// it needs a target.
 var samples = []Page{
 	Login{}, Register{}, ResetPassword{}, Consent{}, Device{}, FormPost{RedirectURI: "https://app.invalid/"},
 	AccessDenied{}, ForgotPassword{}, Recover{}, Join{}, LinkPage{Name: "verify-email"}, LinkPage{Name: "undo-email"},
@@ -117,21 +118,49 @@ func New(opts Options) (*Renderer, error) {
 	if err := r.loadStatic(); err != nil {
 		return nil, err
 	}
+	names := map[string][]string{} // by section
 	for _, sample := range samples {
-		for _, l := range languages().languages {
-			name, _ := sample.page()
-			r.pages[l.tag+"/"+name] = sync.OnceValues(func() (*template.Template, error) { return r.parse(l, name) })
+		name, _ := sample.page()
+		names[section(name)] = append(names[section(name)], name)
+	}
+	for _, l := range languages().languages {
+		for of, names := range names {
+			r.pages[l.tag+"/"+of] = sync.OnceValues(func() (*template.Template, error) { return r.parse(l, names) })
 		}
 	}
 	return r, nil
 }
 
-// parse parses a page with its layout, in a language.
-func (r *Renderer) parse(l *Language, name string) (*template.Template, error) {
-	set := template.New("layout").Funcs(r.funcs()).Funcs(marks).Funcs(l.wording(r.now))
-	set, err := set.ParseFS(htmlFiles, "html/layout.html", "html/part*.html", "html/"+name+".html")
+// section returns the section of the pages that are parsed together with a page: account, admin, or the others.
+func section(name string) string {
+	if first, _, _ := strings.Cut(name, "-"); first == "account" || first == "admin" {
+		return first
+	}
+	return ""
+}
+
+// ofPage finds the templates that each page has for itself: the layout, and what the layout calls.
+var ofPage = regexp.MustCompile(`(\{\{(?:define|block|template) "(?:layout|title|script|nav|menu-of-page|content))"`)
+
+// parse parses pages in a language as one set, in which they share the parts; sets for each page would take 137 MB in
+// all languages. It adds " of " and the page's name to the names of what is the page's own. html/template escapes a
+// part where it is first called, and takes it for granted that every part ends in the context in which it begins.
+func (r *Renderer) parse(l *Language, names []string) (*template.Template, error) {
+	set := template.New("").Funcs(r.funcs()).Funcs(marks).Funcs(l.wording(r.now))
+	set, err := set.ParseFS(htmlFiles, "html/part*.html")
 	if err != nil {
-		return nil, fmt.Errorf("parse page %q: %w", name, err)
+		return nil, fmt.Errorf("parse parts of pages: %w", err)
+	}
+	for _, name := range names {
+		for _, file := range []string{"layout", name} {
+			text, err := htmlFiles.ReadFile("html/" + file + ".html")
+			if err == nil {
+				_, err = set.Parse(ofPage.ReplaceAllString(string(text), `$1 of `+name+`"`))
+			}
+			if err != nil {
+				return nil, fmt.Errorf("parse page %q: %w", name, err)
+			}
+		}
 	}
 	return set, nil
 }
@@ -213,11 +242,7 @@ func (r *Renderer) Render(w http.ResponseWriter, req *http.Request, status int, 
 func (r *Renderer) fill(ctx context.Context, page Page) ([]byte, error) {
 	l := LanguageOf(ctx)
 	name, _ := page.page()
-	parsed, ok := r.pages[l.Tag()+"/"+name]
-	if !ok {
-		return nil, fmt.Errorf("render page %q: no such template", name)
-	}
-	set, err := parsed()
+	set, err := r.pages[l.Tag()+"/"+section(name)]()
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +253,7 @@ func (r *Renderer) fill(ctx context.Context, page Page) ([]byte, error) {
 	if waiting := r.waiting.Load(); waiting != nil && *waiting != nil && strings.HasPrefix(name, "admin") {
 		v.Waiting = (*waiting)()
 	}
-	if err := set.ExecuteTemplate(&buf, "layout", v); err != nil {
+	if err := set.ExecuteTemplate(&buf, "layout of "+name, v); err != nil {
 		return nil, fmt.Errorf("render page %q: %w", name, err)
 	}
 	return l.clocks(buf.Bytes(), zoneOf(ctx), look.Zone), nil

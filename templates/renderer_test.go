@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -243,6 +244,13 @@ func allPages() map[string]templates.Page {
 // Pages are parsed on first use: a fault in one must not wait for a visitor.
 func TestEveryPageCanBeShownInEachLanguage(t *testing.T) {
 	r := newRenderer(t, templates.Options{})
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc >> 20)
+	}
+	before := heap()
 	for _, tag := range templates.LanguageTags() {
 		for _, page := range templates.Samples {
 			w, req := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
@@ -252,6 +260,10 @@ func TestEveryPageCanBeShownInEachLanguage(t *testing.T) {
 			}
 		}
 	}
+	if taken := heap() - before; taken > 56 {
+		t.Errorf("the pages of all languages take %d MiB, of the 128 that a service may have", taken)
+	}
+	runtime.KeepAlive(r)
 }
 
 func TestEveryPageCarriesItsNameAndHeaders(t *testing.T) {
@@ -265,6 +277,9 @@ func TestEveryPageCarriesItsNameAndHeaders(t *testing.T) {
 		}
 		doc := parse(t, w.Body.String())
 		kind, _, _ := strings.Cut(name, ",") // what follows is its state
+		if title := text(one(t, doc, "title")); strings.Contains(title, "<") {
+			t.Errorf("%s: markup in the title %q", name, title)
+		}
 		if got := attr(one(t, doc, "body"), "data-page"); got != kind {
 			t.Errorf("page %T: data-page = %q, want %q", page, got, name)
 		}

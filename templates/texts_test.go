@@ -277,8 +277,13 @@ func TestPagesSayOnlyTranslatedTexts(t *testing.T) {
 	letters, sentence := regexp.MustCompile(`\pL{2,}`), regexp.MustCompile(`^\p{Lu}\pL|\pL \pL`)
 	names, err := filepath.Glob("html/*.html")
 	must(t, err)
+	ofPages, defined := []string{"title", "script", "nav", "menu-of-page", "content"}, map[string]string{}
 	for _, name := range append(names, "mail.html") {
 		for _, tree := range treesOf(t, name) {
+			if other := defined[tree.Name]; other != "" && !slices.Contains(ofPages, tree.Name) {
+				t.Errorf("%s and %s define %s: one replaces the other", other, name, tree.Name)
+			}
+			defined[tree.Name] = name
 			if slices.Contains(inTag, tree.Name) {
 				continue
 			}
