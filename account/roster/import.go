@@ -86,6 +86,7 @@ func (i *Import) Count(outcome string) (n int) {
 
 // Users returns the users to be added.
 func (i *Import) Users() (users []account.User) {
+	users = make([]account.User, 0, i.Count(ImportCreated))
 	for _, r := range i.Results {
 		if r.Outcome == ImportCreated {
 			users = append(users, r.user)
@@ -105,13 +106,14 @@ func (a *Administration) CheckImport(
 	}
 	out := &Import{Results: make([]ImportResult, len(rows)), maxUsers: settings.MaxUsers, usual: settings.DefaultFlags}
 	zone, language := settings.Zone(a.Zone(ctx)), settings.LanguageFor(ctx)
-	first := map[string]ImportResult{}      // by HandleKey, sub or verified address, whose forms differ
-	families := map[string][]ImportResult{} // by address
+	first := map[string]*ImportResult{}      // by HandleKey, sub or verified address, whose forms differ
+	families := map[string][]*ImportResult{} // by address
 	var handles, subs, emails []string
 	for i, row := range rows {
 		u, refused := row.user(h, settings, o, a.Now(), zone)
 		u.Language = language
-		r := ImportResult{Row: row.Row, Handle: u.Handle, Outcome: ImportCreated, user: u}
+		r := &out.Results[i]
+		*r = ImportResult{Row: row.Row, Handle: u.Handle, Outcome: ImportCreated, user: u}
 		if u.Handle == "" {
 			r.Handle = text.Cut(row.Members["handle"], 64)
 		}
@@ -128,7 +130,6 @@ func (a *Administration) CheckImport(
 			}
 			families[email] = append(families[email], r)
 		}
-		out.Results[i] = r
 		handles = append(handles, u.Handle)
 		if row.Members["sub"] != "" {
 			subs = append(subs, u.Sub)
@@ -168,13 +169,13 @@ func (a *Administration) CheckImport(
 }
 
 // refuseRepeated refuses a row of which the handle, sub or verified address is in one before, which first has by these.
-func (r *ImportResult) refuseRepeated(first map[string]ImportResult) {
+func (r *ImportResult) refuseRepeated(first map[string]*ImportResult) {
 	handle := account.HandleKey(r.user.Handle)
 	for _, key := range []string{handle, r.user.Sub, verifiedEmail(r.user)} {
 		before, twice := first[key]
 		switch {
 		case !twice || key == "":
-			first[key] = *r
+			first[key] = r
 		case key == handle && before.Handle != r.user.Handle:
 			r.refuse(errRow.With("{handle} is already in row {row}, as {other}: dots do not make a user name different",
 				"handle", r.user.Handle, "row", before.Row, "other", before.Handle))
