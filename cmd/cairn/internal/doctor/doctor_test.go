@@ -220,6 +220,10 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 		"proxy drops Authorization": {func(d *deployment) {
 			d.forwardToo(func(p *httputil.ProxyRequest) { p.Out.Header.Del("Authorization") })
 		}, []string{"problem authorization"}, "the proxy drops Authorization, so no client can authenticate and no token is accepted. -> Let the proxy pass Authorization on"},
+		"proxy drops DPoP": {func(d *deployment) {
+			d.forwardToo(func(p *httputil.ProxyRequest) { p.Out.Header.Del("DPoP") })
+		}, []string{"warning authorization"}, "The proxy drops DPoP: applications cannot bind tokens"},
+		"proxy hides nonces": {answers(func(h http.Header) { h.Del("DPoP-Nonce") }), []string{"warning authorization"}, "drops DPoP-Nonce"},
 		"proxy has a password for the service": {func(d *deployment) {
 			d.forwardToo(func(p *httputil.ProxyRequest) { p.Out.Header.Set("Authorization", "Basic eDp5") })
 		}, []string{"problem authorization"}, "drops Authorization"},

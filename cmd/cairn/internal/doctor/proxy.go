@@ -38,19 +38,13 @@ func deviceBinding(ctx context.Context, x *examination) Finding {
 		return found(Advice, "Remove device-binding from cairn.yaml when the reason for it is gone.",
 			"Sessions are not bound to their devices: device-binding is off.")
 	}
-	header := http.Header{}
-	for _, name := range httpd.DeviceQuestions {
-		header.Set(name, `"doctor"`)
-	}
-	seen, err := httpd.AskSeen(ctx, x.client, x.checked.IssuerString, x.secret, header)
+	lost, err := x.lost(ctx, httpd.DeviceBinding)
 	if errors.Is(err, httpd.ErrOtherService) && x.cached {
 		return skipped("A cache answers: see cache.")
 	}
 	if err != nil {
 		return unreached(err)
 	}
-	lost := slices.DeleteFunc(httpd.DeviceHeaders(),
-		func(name string) bool { return slices.Contains(seen.Bound, name) })
 	if len(lost) > 0 {
 		return found(Warning, "Let the proxy pass on the headers Sec-Secure-Session-Id and Secure-Session-*, both "+
 			"ways. Until then set device-binding: off, or people whose browser cannot prove its key have to sign in "+
@@ -58,6 +52,17 @@ func deviceBinding(ctx context.Context, x *examination) Finding {
 			"The proxy drops %s: browsers cannot bind sessions to their devices.", strings.Join(lost, ", "))
 	}
 	return ok("The headers of device binding pass in both directions.")
+}
+
+// lost returns those of the headers that do not pass.
+func (x *examination) lost(ctx context.Context, names httpd.Headers) ([]string, error) {
+	header := http.Header{}
+	for _, name := range names.Requests {
+		header.Set(name, `"doctor"`)
+	}
+	seen, err := httpd.AskSeen(ctx, x.client, x.checked.IssuerString, x.secret, header)
+	return slices.DeleteFunc(slices.Concat(names.Requests, names.Answers),
+		func(name string) bool { return slices.Contains(seen.Passed, name) }), err
 }
 
 // isOwn reports whether an address is one of this machine's.
@@ -204,7 +209,7 @@ func programs(ctx context.Context, x *examination) Finding {
 	return ok("Programs are let through, whatever they call themselves.")
 }
 
-// authorization checks that the header arrives with which clients and tokens prove who they are.
+// authorization checks that the headers pass with which clients and tokens prove who they are.
 func authorization(ctx context.Context, x *examination) Finding {
 	const path = "/oauth2/userinfo"
 	if x.cached {
@@ -224,7 +229,15 @@ func authorization(ctx context.Context, x *examination) Finding {
 			"%s does not refuse an invalid token: the proxy drops Authorization, so no client can authenticate and no "+
 				"token is accepted.", x.checked.IssuerString+path)
 	}
-	return ok("Authorization arrives.")
+	lost, err := x.lost(ctx, httpd.DPoP)
+	if err != nil {
+		return unreached(err)
+	}
+	if len(lost) > 0 {
+		return found(Warning, "Let the proxy pass on DPoP, and DPoP-Nonce back.",
+			"The proxy drops %s: applications cannot bind tokens to their keys (DPoP).", strings.Join(lost, ", "))
+	}
+	return ok("Authorization and DPoP arrive.")
 }
 
 // signInHeaders is more than the headers of the answer to a sign-in, which has two cookies, have.

@@ -62,14 +62,20 @@ type Seen struct {
 	ForwardedFor []string   `json:"forwarded_for"`
 	OpenFiles    uint64     `json:"open_files"` // limit of the service; 0: not known
 	NoCookie     bool       `json:"no_cookie"`
-	// Bound are the headers of device binding that arrived; and those that came back with the answer.
-	Bound []string `json:"bound"`
+	// Passed are the headers of DeviceBinding and DPoP that arrived, and those that came back with the answer.
+	Passed []string `json:"passed"`
 }
 
-// DeviceQuestions and deviceAnswers are the headers of device binding, of requests and answers.
+// Headers are the names of headers that a proxy must pass on.
+type Headers struct{ Requests, Answers []string }
+
+// DeviceBinding and DPoP (RFC 9449) are the headers of these.
 var (
-	DeviceQuestions = []string{"Sec-Secure-Session-Id", "Secure-Session-Response"}
-	deviceAnswers   = []string{"Secure-Session-Registration", "Secure-Session-Challenge"}
+	DeviceBinding = Headers{
+		[]string{"Sec-Secure-Session-Id", "Secure-Session-Response"},
+		[]string{"Secure-Session-Registration", "Secure-Session-Challenge"},
+	}
+	DPoP = Headers{[]string{"DPoP"}, []string{"DPoP-Nonce"}}
 )
 
 // maxHops limits the addresses of X-Forwarded-For in an answer.
@@ -93,12 +99,12 @@ func (p probe) answer(proxies []netip.Prefix, notFound http.Handler) web.Handler
 				seen.ForwardedFor = append(seen.ForwardedFor, hop)
 			}
 		}
-		for _, name := range DeviceQuestions {
+		for _, name := range slices.Concat(DeviceBinding.Requests, DPoP.Requests) {
 			if r.Header.Get(name) != "" {
-				seen.Bound = append(seen.Bound, name)
+				seen.Passed = append(seen.Passed, name)
 			}
 		}
-		for _, name := range deviceAnswers {
+		for _, name := range slices.Concat(DeviceBinding.Answers, DPoP.Answers) {
 			w.Header().Set(name, `"doctor"`)
 		}
 		sealed, err := p.seal.Seal(sealSeen, seen)
@@ -152,13 +158,10 @@ func AskSeen(
 	if err != nil || p.seal.Open(sealSeen, body.Answer, &seen) != nil || seen.Nonce != nonce {
 		return Seen{}, fmt.Errorf("%w (%s)", ErrOtherService, res.Status)
 	}
-	for _, name := range deviceAnswers {
+	for _, name := range slices.Concat(DeviceBinding.Answers, DPoP.Answers) {
 		if res.Header.Get(name) != "" {
-			seen.Bound = append(seen.Bound, name)
+			seen.Passed = append(seen.Passed, name)
 		}
 	}
 	return seen, nil
 }
-
-// DeviceHeaders returns all headers of device binding.
-func DeviceHeaders() []string { return slices.Concat(DeviceQuestions, deviceAnswers) }
