@@ -198,7 +198,8 @@ func (w *world) failover(ctx context.Context, pause func(least, most int)) error
 			w.registry.fault("no order of these requests explains that a failover has undone an acknowledged sign-out")
 		}
 		// Else they push out the session of the administrator, as the oldest of too many.
-		w.retry(ctx, func(at int) reply { return w.api(ctx, at, "POST", "/api/auth/logout", token, nil) })
+		rest := context.WithoutCancel(ctx)
+		w.retry(rest, func(at int) reply { return w.api(rest, at, "POST", "/api/auth/logout", token, nil) })
 	}
 	return err
 }
