@@ -125,7 +125,7 @@ func (b Base) OfFamily(ctx context.Context, u User) (bool, error) {
 	return err == nil, err
 }
 
-// AdministratorMails returns a mail to each administrator with a verified address.
+// AdministratorMails returns the Notices of each administrator with a verified address.
 func (b Base) AdministratorMails(ctx context.Context, kind string, data ...string) (mails []Mail, err error) {
 	for q := (UserQuery{Flag: FlagAdmin}); ; {
 		users, next, err := b.store.Users(ctx, q)
@@ -133,8 +133,12 @@ func (b Base) AdministratorMails(ctx context.Context, kind string, data ...strin
 			return nil, err
 		}
 		for _, u := range users {
-			if !u.Suspended() && u.EmailVerified {
-				mails = append(mails, UserMail(ctx, u, u.Email, kind, b.Now(), data...))
+			if u.Suspended() || !u.EmailVerified {
+				continue
+			}
+			more, err := b.Notices(ctx, u, kind, data...)
+			if mails = append(mails, more...); err != nil {
+				return nil, err
 			}
 		}
 		if q.After = next; next == "" {

@@ -243,3 +243,19 @@ func TestWhatOtherSessionsGaveIsListed(t *testing.T) {
 		t.Errorf("works: %q", got)
 	}
 }
+
+// The mail of an accepted request goes out, also where the account of who accepted it has ended by date since.
+func TestMailOfAnAcceptedRequestOutlivesAnEnd(t *testing.T) {
+	w, mails := newMailWorld(t)
+	root, sec := w.Member("root1", account.FlagAdmin), w.Member("sec", account.FlagAdmin)
+	w.SaveSettings(func(v *account.Settings) { v.Registration = account.RegistrationRequest })
+	row := account.JoinRequest{ID: "join", Name: "Bo", Email: "join@example.org", Reason: "x",
+		AskedAt: w.Clock.Now(), ExpiresAt: w.Clock.Now().Add(24 * time.Hour)}
+	must(t, w.Store.AddJoinRequest(t.Context(), row, []byte("join"), 99, account.Audit{At: w.Clock.Now(), Proof: account.ProofCode}))
+	sec.Call("POST", "/api/admin/join-requests/join/accept", nil).Is(204)
+	root.Call("PUT", "/api/admin/users/sec/end", map[string]any{"ends": w.Clock.Now().Add(time.Minute).Format(time.RFC3339)}).Is(200)
+	w.Clock.Advance(2 * time.Minute)
+	if w.deliver(t); len(mails.sent["join@example.org"]) != 1 {
+		t.Error("nobody is told that the request was accepted")
+	}
+}

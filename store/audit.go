@@ -106,8 +106,10 @@ func (s *Store) Record(ctx context.Context, a account.Audit, once time.Duration)
 	if once > 0 {
 		var found int64
 		err := s.conn(ctx).Raw(`SELECT count(*)
-			FROM (SELECT 1 FROM audit WHERE target = ? AND at > ? AND action = ? LIMIT 1) young`,
-			sanitize(a.Target), toUnix(a.At.Add(-once)), sanitize(a.Action)).Find(&found).Error
+			FROM (SELECT 1 FROM audit
+				WHERE target = ? AND at > ? AND at <= ? AND action = ? LIMIT 1) young`,
+			sanitize(a.Target), toUnix(a.At.Add(-once)), toUnix(a.At.Add(time.Minute)), sanitize(a.Action),
+		).Find(&found).Error
 		if err != nil || found > 0 {
 			return fail(doing, err)
 		}

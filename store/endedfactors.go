@@ -95,9 +95,19 @@ func endFactors(
 		restoreCodes(tx, args)
 	}
 	if a.Ends.Factors == account.NamedFactors {
+		if a.Ends.Sessions == account.NoSessions { // they are not kept
+			endOpened(tx, firstSub(args), now, args)
+		}
 		checkNamed(tx, len(out[firstSub(args)]) == named.Count(), a, args)
 	}
 	return out
+}
+
+// endOpened ends the sessions but @keep that the passkeys @ids have opened.
+func endOpened(tx *engine.Tx, sub string, now time.Time, args map[string]any) {
+	const theirs = ` IN (SELECT id FROM sessions s WHERE s.sub IN @subs AND s.id <> @keep AND s.passkey IN @ids)`
+	endSessions(tx, sub, now, "id <> @keep AND passkey IN @ids", "sid"+theirs+signOutGrants, args)
+	dropPending(tx, "sub IN @subs AND email_pending_session_id"+theirs, args)
 }
 
 // checkNamed refuses the removal of named factors if not all were found, or if it would leave the person who asks

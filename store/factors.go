@@ -182,14 +182,11 @@ func (s *Store) removeFactor(
 		if last && o.Demanded != "" || lastPasskey && o.Demanded == account.ACRPhishingResistant {
 			tx.Refuse(account.ErrFactorDemanded)
 		}
-		args := map[string]any{"keep": sanitize(o.Audit.Session), "passkey": passkey, "subs": []string{sub},
+		args := map[string]any{"keep": sanitize(o.Audit.Session), "ids": [][]byte{passkey}, "subs": []string{sub},
 			"now": toUnix(o.Now), "none": account.NoPassword}
 		withoutFactors(tx, args)
 		if passkey != nil && o.Audit.Ends.Sessions == account.NoSessions { // they are not kept
-			const theirs = ` IN
-				(SELECT id FROM sessions s WHERE s.sub = @sub AND s.id <> @keep AND s.passkey = @passkey)`
-			endSessions(tx, sub, o.Now, "id <> @keep AND passkey = @passkey", "sid"+theirs+signOutGrants, args)
-			dropPending(tx, "sub = @sub AND email_pending_session_id"+theirs, args)
+			endOpened(tx, sub, o.Now, args)
 		}
 		insertAudit(tx, s.endRenewing(tx, sub, o.Audit, o.Now).noted(o.Audit))
 	})

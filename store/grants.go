@@ -112,10 +112,11 @@ var errNotTold = errors.New("not told")
 
 // readTold finds whether what a grant would tell was told recently.
 var readTold = engine.NewRead("audit",
-	"SELECT 1 FROM audit WHERE target = ? AND at > ? AND action = ? AND detail = ? LIMIT 1")
+	"SELECT 1 FROM audit WHERE target = ? AND at > ? AND at <= ? AND action = ? AND detail = ? LIMIT 1")
 
 func toldKeys(a *account.Audit) []any {
-	return []any{sanitize(a.Target), toUnix(a.At.Add(-account.LastingTold)), sanitize(a.Action), sanitize(a.Detail)}
+	return []any{sanitize(a.Target), toUnix(a.At.Add(-account.LastingTold)), toUnix(a.At.Add(time.Minute)),
+		sanitize(a.Action), sanitize(a.Detail)}
 }
 
 // LivingGrants implements provider.GrantStore.

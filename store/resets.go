@@ -49,11 +49,13 @@ func validCode(db *gorm.DB, handle string, hash []byte, now time.Time, clock int
 		return "", account.ErrInvalidResetCode
 	}
 	found := db.Raw(`SELECT u.sub FROM users u
-		JOIN (SELECT sub, hash, expires_at FROM reset_codes
-			UNION ALL SELECT sub, hash, expires_at FROM mailed_reset_codes) r ON r.sub = u.sub
+		JOIN (SELECT sub, hash, created_at, expires_at FROM reset_codes
+			UNION ALL SELECT sub, hash, created_at, expires_at FROM mailed_reset_codes) r ON r.sub = u.sub
 		WHERE `+handleKey+` = @handle AND u.deleted_at = 0 AND r.hash = @hash AND r.expires_at > @now
+		AND r.created_at <= @soon
 		AND (u.ends_at = 0 OR u.ends_at > @clock)`, map[string]any{
 		"handle": account.HandleKey(handle), "hash": hash, "now": toUnix(now), "clock": clock,
+		"soon": toUnix(now.Add(time.Minute)), // a code of a clock that was ahead is not good for longer
 	}).Find(&sub)
 	return sub, expect(found, account.ErrInvalidResetCode)
 }
@@ -82,7 +84,7 @@ func (s *Store) ResetToPasskey(
 		tx.Expect(tx.Exec("UPDATE users SET second_factor = (1 = 1) WHERE sub = ? AND sub = ?", sub, first.Passkey.Sub),
 			account.ErrInvalidResetCode)
 		insertPasskey(tx, first.Passkey, a.Session)
-		replaceRecoveryCodes(tx, sub, a.Session, first.Codes, now)
+		replaceRecoveryCodes(tx, sub, a.Session, first.Codes, first.Passkey.CreatedAt)
 	})
 }
 
@@ -101,6 +103,8 @@ func (s *Store) resetPassword(
 			return tx.Exec("DELETE FROM "+table+" WHERE sub = ? AND hash = ? AND expires_at > ?",
 				sub, codeHash, toUnix(now))
 		}
+		var own []int // of a link, which proves the mailbox
+		tx.Find(&own, "SELECT 1 FROM reset_codes WHERE sub = ? AND hash = ? AND made_by = sub", sub, codeHash)
 		mailed := spend("reset_codes") == 0
 		a := a
 		if mailed {
@@ -112,8 +116,9 @@ func (s *Store) resetPassword(
 		also(tx, sub)
 		// After end, which may forget known addresses: whoever has the code is the owner.
 		clearFailures(tx, sub)
-		if !mailed || tx.Exec("UPDATE users SET factor_mailed_at = ? WHERE sub = ? AND factor_mailed_at <= ?",
-			toUnix(now), sub, toUnix(now.Add(-account.RemedyRest))) > 0 {
+		if !mailed && len(own) == 0 || tx.Exec(`UPDATE users SET factor_mailed_at = ?
+			WHERE sub = ? AND (factor_mailed_at <= ? OR factor_mailed_at > ?)`,
+			toUnix(now), sub, toUnix(now.Add(-account.RemedyRest)), toUnix(now.Add(time.Minute))) > 0 {
 			clearFactorFailures(tx, sub)
 		}
 		tx.Exec("UPDATE users SET reset_address = ?, reset_at = ? WHERE sub = ?",

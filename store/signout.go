@@ -260,15 +260,12 @@ func (s *Store) DisownSession(
 	err = s.write(ctx, "disown session", func(tx *engine.Tx) {
 		u := lockedUser(tx, sub)
 		checkMailbox(tx, u, mailed, now)
-		row := struct {
+		var row struct {
 			CreatedAt int64
 			Reported  bool
-		}{CreatedAt: toUnix(a.Since)}
-		const query = "SELECT created_at, reported_at > 0 AS reported FROM sessions WHERE id = ? AND sub = ?"
-		if tx.Find(&row, query, id, sub) == 0 { // the link may outlive the row: on a shared computer by days
-			row.Reported = tx.Exec("INSERT INTO spent (expires_at, hash) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING",
-				toUnix(now.Add(account.NotMeLifetime)), account.HashSecret("not me "+id)) == 0
 		}
+		tx.Expect(tx.Find(&row, `SELECT created_at, reported_at > 0 AS reported FROM sessions
+			WHERE id = ? AND sub = ?`, id, sub), account.ErrInvalidLink)
 		out = account.Disowned{Since: fromUnix(row.CreatedAt)}
 		if row.Reported {
 			if now.After(u.PasswordDisownedAt.Add(again)) { // also where a new one was set

@@ -165,6 +165,7 @@ func TestIndexOfARevokedTokenIsNotGivenAgainTooEarly(t *testing.T) {
 		same(t, "the index is free while copies have its bit", sweep(statuslist.Lifetime+30*time.Minute), 0)
 		refused("copies may have it set where clocks differ")
 		same(t, "revocations swept", sweep(statuslist.Lifetime+time.Hour), 1)
+		same(t, "indexes swept later", sweep(account.NotMeLifetime+25*time.Hour), 0) // with the row of its session
 		same(t, "index, again", draw().StatusIndex, first.StatusIndex)
 	})
 }
@@ -184,7 +185,7 @@ func TestListLivesAsLongAsItsLastSession(t *testing.T) {
 		for _, step := range []struct {
 			after time.Duration
 			lists []int
-		}{{month - time.Hour, []int{1, 2}}, {month + 2*time.Hour, []int{1, 2}}, {month + 15*time.Hour,
+		}{{month - time.Hour, []int{1, 2}}, {month + 2*time.Hour, []int{1, 2}}, {month + account.NotMeLifetime + 39*time.Hour,
 			[]int{2}}, {4 * month, []int{2}}} {
 			_, err := s.Sweep(ctx, noon.Add(step.after))
 			must(t, err)

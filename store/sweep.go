@@ -62,7 +62,8 @@ func (s *Store) Sweep(ctx context.Context, now time.Time) (SweepResult, error) {
 	}{
 		{&r.Revocations, "revocations", "status_list, status_index", "cleared_at", "cleared_at > 0",
 			toUnix(now.Add(-indexRest))},
-		{&r.Sessions, "sessions", "id", "expires_at", "", until},
+		// The links about a session outlive it: what it made is known by its row.
+		{&r.Sessions, "sessions", "id", "expires_at", "", toUnix(now.Add(-account.NotMeLifetime - 24*time.Hour))},
 		{&r.Invites, "invites", "code", "expires_at", "used_at = 0 AND used = 0", toUnix(now.Add(-inviteMemory))},
 		{&r.ResetCodes, "reset_codes", "sub", "expires_at", "", until},
 		{&r.MailedResetCodes, "mailed_reset_codes", "sub", "expires_at", "", until},

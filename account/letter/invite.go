@@ -12,7 +12,9 @@ import (
 func (p *Post) mailedInvite(ctx context.Context, m account.Mail) (invite account.Invite, by account.User, err error) {
 	if m.Sub != "" {
 		by, err = p.store.UserBySub(ctx, m.Sub)
-		if errors.Is(err, account.ErrUserNotFound) || err == nil && by.Suspended() {
+		// Who accepted a request may have gone since: the invite that it left open tells.
+		gone := by.Suspended() && m.Data["welcome"] == ""
+		if errors.Is(err, account.ErrUserNotFound) || err == nil && gone {
 			err = errMailPointless
 		}
 		if err != nil {

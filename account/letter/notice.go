@@ -312,7 +312,7 @@ func (p *Post) composeEmailRequested(_ context.Context, m account.Mail, l *templ
 	for _, name := range removedNames(m, l) {
 		out.Paragraphs = append(out.Paragraphs, l.Text("Removed: {flag}", "flag", name))
 	}
-	cancel, err := p.accounts.CancelURL(m.Sub, timeOf(m, "at"))
+	cancel, err := p.accounts.CancelURL(m, timeOf(m, "at"))
 	notMe, err2 := p.accounts.NotMeURL(m, true)
 	out.More = []templates.MailLink{{Label: l.Text("Cancel the change"), URL: cancel},
 		{Label: l.Text(thatWasNotMe), URL: notMe}}

@@ -105,8 +105,14 @@ func (s *Service) ChooseSecondStep(
 	if !on {
 		act = account.DropSecondStep
 	}
-	if err := s.Allow(c, act); err != nil || on == c.User.SecondFactor {
+	if err := s.Allow(c, act); err != nil {
 		return out, err
+	}
+	if len(keep.Remove) > 0 && (!on || c.User.SecondFactor) { // nothing ends
+		return out, account.ErrFactorsNamed
+	}
+	if on == c.User.SecondFactor {
+		return out, nil
 	}
 	if err = s.proveFactor(ctx, c); err == nil && !on {
 		err = s.maySkipStep(ctx, c.User)

@@ -69,9 +69,14 @@ func (s *Service) markCode(of string) string {
 
 // markIn returns the mark of a user that a browser has and that was not voided, or "".
 func (s *Service) markIn(b account.Browser, u account.User) string {
+	latest := s.Now() // of a clock that was ahead, a later one is not known
+	if u.DevicesVoidedAt.After(latest) {
+		latest = u.DevicesVoidedAt
+	}
+	latest = latest.Add(time.Minute)
 	i := slices.IndexFunc(b.Marks, func(m string) bool {
 		made, ok := s.markMade(m, u)
-		return ok && (u.DevicesVoidedAt.IsZero() || made.After(u.DevicesVoidedAt))
+		return ok && (u.DevicesVoidedAt.IsZero() || made.After(u.DevicesVoidedAt)) && !made.After(latest)
 	})
 	if i < 0 {
 		return ""

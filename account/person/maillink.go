@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cairn-id/cairn/account"
@@ -70,6 +71,7 @@ type undoLink struct {
 
 type cancelLink struct {
 	Sub   string `json:"sub"`
+	Email string `json:"email"` // that the mail went to
 	Asked int64  `json:"asked"`
 }
 
@@ -100,9 +102,10 @@ func (s *Service) UndoURL(change string) (string, error) {
 	return s.link(PurposeUndo, undoLink{ID: change})
 }
 
-// CancelURL returns the link that drops an address that waits since a time, or one that the user asked for later.
-func (s *Service) CancelURL(sub string, asked time.Time) (string, error) {
-	return s.link(PurposeCancel, cancelLink{Sub: sub, Asked: asked.Unix()})
+// CancelURL returns the link, in the notice m, that drops an address that waits since a time, or one that the user
+// asked for later.
+func (s *Service) CancelURL(m account.Mail, asked time.Time) (string, error) {
+	return s.link(PurposeCancel, cancelLink{Sub: m.Sub, Email: m.Address, Asked: asked.Unix()})
 }
 
 // NotMeURL returns the link that disowns a session, in the notice m of its sign-in or of a factor that it added.
@@ -182,7 +185,14 @@ func (s *Service) CancelLinked(ctx context.Context, c account.Caller, sealed str
 		return Linked{}, err
 	}
 	u, err := s.linkedUser(ctx, v.Sub)
-	if err == nil && u.Pending.At.Before(time.Unix(v.Asked, 0)) {
+	theirs := []account.EmailChange{{Email: u.Email}} // of the mailboxes that may be the owner's
+	if err == nil {
+		var former []account.EmailChange
+		former, err = s.Store().FormerEmails(ctx, u.Sub, s.Now())
+		theirs = append(theirs, former...)
+	}
+	if err == nil && (u.Pending.At.Before(time.Unix(v.Asked, 0)) || !slices.ContainsFunc(theirs,
+		func(e account.EmailChange) bool { return strings.EqualFold(e.Email, v.Email) })) {
 		err = account.ErrInvalidLink
 	}
 	if err != nil {

@@ -35,6 +35,9 @@ func (s *Service) changeProfile(
 	u := c.User
 	draft := u // a refusal costs no write
 	err := change.Apply(&draft)
+	if err == nil && draft.Email == u.Email && len(keep.Remove) > 0 { // nothing ends
+		err = account.ErrFactorsNamed
+	}
 	detail := change.Changed(u)
 	if err != nil || detail == "" {
 		return u, err

@@ -250,7 +250,8 @@ func (s *Service) live(ctx context.Context, of identities) (*Identity, error) {
 		return nil, err
 	}
 	now := s.Now()
-	if !id.Session.Live(now) || id.User.Suspended() {
+	// A session of a clock that was ahead does not live before it began: what it makes would be older than it.
+	if !id.Session.Live(now) || id.User.Suspended() || id.Session.AuthTime.After(now.Add(time.Minute)) {
 		return nil, account.ErrNotAuthenticated
 	}
 	web.NoteUser(ctx, id.User.Sub)

@@ -365,3 +365,39 @@ func TestChangedFactorsEndACopyOfTheCookie(t *testing.T) {
 		})
 	}
 }
+
+// What is named to be removed is removed with the sessions that it opened, or refused where nothing ends.
+func TestNamedPasskeyIsRemovedOrRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		method, path string
+		body         map[string]any
+		status       int
+	}{
+		"address":          {"PATCH", "/api/me", map[string]any{"email": "x@example.org", "keep_other_sessions": true}, 200},
+		"second step":      {"PUT", "/api/me/second-step", map[string]any{"on": true, "keep_other_sessions": true}, 200},
+		"nickname":         {"PATCH", "/api/me", map[string]any{"nickname": "Ada"}, 400},
+		"second step, off": {"PUT", "/api/me/second-step", map[string]any{"on": false}, 400},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, owner := accounttest.SignedIn(t, "ada")
+			addWayIn(owner, "mine")
+			w.Clock.Advance(time.Second)
+			thief := w.SignedIn("ada")
+			k := newKeyring()
+			in := k.create(thief.Call("POST", "/api/me/passkeys/begin", nil))
+			in["name"] = "evil"
+			thief.Call("POST", "/api/me/passkeys", in).Is(201)
+			opened := w.BrowserAt("198.51.100.8")
+			finish(opened, k.get(begin(opened))).Is(200)
+			c.body["remove_factors"] = []string{account.PasskeyIDPrefix + passkeyIDOf(w, "evil")}
+			owner.Call(c.method, c.path, c.body).Is(c.status)
+			if gone := c.status == 200; opened.IsSignedIn() == gone || signsIn(w.Browser(), k) == gone {
+				t.Errorf("its session lives: %t", opened.IsSignedIn())
+			}
+			if c.status == 400 && c.path != "/api/me" {
+				setStep(owner, true).Is(200)
+				owner.Call(c.method, c.path, c.body).Is(400)
+			}
+		})
+	}
+}

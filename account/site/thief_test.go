@@ -10,6 +10,8 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/mail"
 	"github.com/cairn-id/cairn/account/roster"
+	"github.com/cairn-id/cairn/account/web"
+	"github.com/cairn-id/cairn/store"
 	"github.com/cairn-id/cairn/store/accounttest"
 )
 
@@ -463,4 +465,89 @@ func TestPagesAfterALossShowWhatIsThere(t *testing.T) {
 	changeEmail(w.SignedIn("ada"), "thief@example.net")
 	w.Browser().Page("/reset-password/", "handle", "ada", "code", w.ResetCode("ada"), "password", newPassword, "listed", "1").Is(200).
 		Shows("t…@example.net")
+}
+
+// The row of a session on a shared computer stays as long as the links about it.
+func TestRemediesReachASessionOfASharedComputer(t *testing.T) {
+	for name, undo := range map[string]bool{"not me": false, "undo": true} {
+		t.Run(name, func(t *testing.T) {
+			w, post := mailWorldOf(t, "ada")
+			w.Clock.Advance(30 * 24 * time.Hour)
+			mine := addPasskey(w.SignedIn("ada"), "mine")
+			w.Clock.Advance(24 * time.Hour)
+			post.new()
+			thief := w.BrowserAt("198.51.100.7")
+			thief.Call("POST", "/api/auth/login", map[string]any{"handle": "ada", "password": password, "shared_computer": true})
+			stepBy(thief, "ada", mine).Is(200)
+			notice := mailAbout(t, post.new(), signInMail)
+			evil := addPasskey(thief, "evil")
+			w.Clock.Advance(time.Minute)
+			post.new()
+			if undo {
+				notice = moveEmail(post, thief, "eve@example.net")["ada@example.org"]
+			}
+			w.Clock.Advance(20 * time.Hour)
+			_, err := w.Store.(*store.Store).Sweep(t.Context(), w.Clock.Now())
+			must(t, err)
+			press(t, w.Browser(), links(notice)[0]).Is(200)
+			if signsIn(w.Browser(), evil) || !signsIn(w.Browser(), mine) {
+				t.Error("the thief's passkey lives, or the owner's fell")
+			}
+		})
+	}
+}
+
+// A mailbox clears the guesses at the second factor once a day, by a reset and by the page of a link alike.
+func TestLinksClearGuessesAtTheSecondFactorOnceADay(t *testing.T) {
+	w, post := newMailWorld(t, withLimits(map[string]web.Rate{web.LimitSecondFactor: {Count: 3, Window: 24 * time.Hour}}))
+	addMember(w, "ada", "ada@example.org")
+	a := enrol(w.SignedIn("ada"))
+	w.Clock.Advance(5 * 24 * time.Hour)
+	for i, want := range []int{401, 429} {
+		post.new()
+		loginOTP(w.BrowserAt(address(i)), "ada", map[bool]string{true: password, false: newPassword}[i == 0], a.fresh()).Is(200)
+		notice := mailAbout(t, post.new(), signInMail)
+		for range 4 {
+			loginOTP(w.BrowserAt("198.51.100.99"), "ada", map[bool]string{true: password, false: newPassword}[i == 0], a.wrong())
+		}
+		disownedBy(t, w.Browser(), notice)
+		loginOTP(w.BrowserAt("198.51.100.98"), "ada", newPassword, a.wrong()).Is(want)
+		if i == 0 {
+			w.Clock.Advance(time.Hour)
+		}
+	}
+}
+
+// Who asked for a mailbox that an administrator has replaced since has no say about the next one.
+func TestCancelLinkOfAReplacedMailbox(t *testing.T) {
+	w, post := mailWorldOf(t, "ada")
+	ada := w.SignedIn("ada")
+	post.new()
+	changeEmail(ada, "b@example.org")
+	old := links(post.byAddress()["ada@example.org"])[0]
+	_, err := w.Administration().Amend(t.Context(), account.Operator(), w.User("ada"),
+		account.UserChange{"email": "c@example.org", "email_verified": "true"})
+	must(t, err)
+	ada.Call("POST", "/api/auth/confirm", map[string]string{"password": password}).Is(200)
+	changeEmail(ada, "d@example.org")
+	pressAt(w.Browser(), old).Is(400)
+	same(t, "waiting", w.User("ada").Pending.Email, "d@example.org")
+}
+
+// Mails to administrators are notices: whoever moves the address of one does not silence them.
+func TestNewAdministratorIsToldAtTheFormerAddress(t *testing.T) {
+	w, post := newMailWorld(t)
+	addMember(w, "root", "root@example.org", account.FlagAdmin)
+	w.AddUser("mole")
+	thief := w.SignedIn("root")
+	post.new()
+	moveEmail(post, thief, "eve@example.net")
+	post.new()
+	_, err := w.Administration().SetFlags(t.Context(), account.Operator(), w.User("mole"), account.FlagChange{"admin": {On: true}})
+	must(t, err)
+	if !slices.ContainsFunc(post.new(), func(m mail.Message) bool {
+		return m.To == "root@example.org" && strings.Contains(m.Subject, "administrator")
+	}) {
+		t.Error("only the new address is told")
+	}
 }

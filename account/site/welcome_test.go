@@ -76,6 +76,7 @@ func TestWhoWasAddedGoesWithoutAPassword(t *testing.T) {
 	addPerson(w, "eve", "eve@example.org")
 	mails := post.new()
 	path, _ := link(t, mails[0])
+	w.Clock.Advance(time.Hour)
 	start := func(path string) map[string]string {
 		u, _ := url.Parse(path)
 		return map[string]string{"handle": u.Query().Get("handle"), "code": u.Query().Get("code")}
@@ -98,6 +99,7 @@ func TestWhoWasAddedGoesWithoutAPassword(t *testing.T) {
 	b.Page("/account/").Is(200).Hides(`id="next-step"`)
 	again := w.Browser()
 	finish(again, k.get(begin(again))).Is(200)
+	again.Page("/account/sessions/end-others", "x", "y").Is(200).Hides(`name="remove_factor"`) // of joining
 	b.Call("POST", starting, start(path)).Is(400, "invalid_reset_code")
 }
 
