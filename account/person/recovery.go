@@ -83,8 +83,8 @@ func (s *Service) useRecoveryCode(ctx context.Context, c account.Caller, t typed
 	if t.stored.Name == "" {
 		good = bytes.Equal(t.stored.Hash, account.HashSecret(t.secret)) // found by it
 	}
-	if !good {
-		return false, nil
+	if !good || c.User.Suspended() { // who is refused then, and has it for their return
+		return good, nil
 	}
 	a, err := s.begin(ctx, c, account.UseRecoveryCode, "", "left", strconv.Itoa(t.left-1))
 	if err != nil {
