@@ -9,6 +9,7 @@ import (
 	"github.com/cairn-id/cairn/account"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/store/accounttest"
+	"github.com/cairn-id/cairn/templates"
 )
 
 func TestAdministratorCannotLockThemselvesOut(t *testing.T) {
@@ -153,6 +154,16 @@ func TestAuditLogIsFiltered(t *testing.T) {
 	b.Call("GET", "/api/admin/audit?person=bob&limit=2&cursor="+next, nil).Is(200).Shows(`"user.create"`, `"next_cursor":null`).Hides("session.create")
 	for _, query := range []string{"person=b%20b", "person=a&person=b", "kind=User", "kind=%25", "kind=user.x'", "from=yesterday", "to=1", "from=2026-02-30", "cursor=!"} {
 		same(t, query, b.Call("GET", "/api/admin/audit?"+query, nil).Status, 400)
+	}
+	// Days on the page are the reader's, as its times: at every hour one of these is another day than that of UTC.
+	for zone, filter := range map[string]struct {
+		name string
+		days int
+	}{"Pacific/Kiritimati": {"to", -1}, "Pacific/Pago_Pago": {"from", 1}} {
+		b.Call("PATCH", "/api/me", map[string]string{"zoneinfo": zone}).Is(200)
+		day := time.Now().In(templates.Zone(zone)).AddDate(0, 0, filter.days).Format(time.DateOnly)
+		b.Page("/admin/audit?" + filter.name + "=" + day).Is(200).Shows(`id="no-rows"`)
+		same(t, zone, strings.Count(b.Page("/admin/audit.csv?"+filter.name+"="+day).Is(200).Body, "\n"), 1)
 	}
 }
 

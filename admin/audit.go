@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cairn-id/cairn/account"
+	"github.com/cairn-id/cairn/account/site"
 	"github.com/cairn-id/cairn/account/web"
 	"github.com/cairn-id/cairn/templates"
 )
@@ -28,7 +29,7 @@ func (s *Service) auditRows(ctx context.Context, list []account.Audit) []templat
 func (s *Service) auditPage(w http.ResponseWriter, r *http.Request) error {
 	status, q := http.StatusOK, r.URL.Query()
 	page := templates.AdminAudit{Person: q.Get("person"), Kind: q.Get("kind"), From: q.Get("from"), To: q.Get("to")}
-	rows, next, err := s.auditOf(r)
+	rows, next, err := s.auditOf(r, s.readerZone(r))
 	if err != nil {
 		p, err := web.Refusal(w, r, err)
 		if err != nil {
@@ -102,7 +103,7 @@ func (s *Service) exportAudit(
 	w http.ResponseWriter, r *http.Request, file, contentType, head string,
 	write func(*bufio.Writer, account.Audit) error,
 ) error {
-	q, err := readAuditQuery(r)
+	q, err := readAuditQuery(r, s.readerZone(r))
 	if err != nil {
 		return err
 	}
@@ -157,8 +158,13 @@ type auditList struct {
 	NextCursor *string      `json:"next_cursor"` // null: the last page
 }
 
-// readAuditQuery reads the filters of the audit log and the page from a request's URL.
-func readAuditQuery(r *http.Request) (q account.AuditQuery, err error) {
+// readerZone returns the time zone in which a page shows its times.
+func (s *Service) readerZone(r *http.Request) *time.Location {
+	return templates.Zone(site.IdentityFrom(r.Context()).User.Profile.Zoneinfo, s.accounts.Look().Zone)
+}
+
+// readAuditQuery reads the filters of the audit log and the page from a request's URL. Days are those of the zone.
+func readAuditQuery(r *http.Request, zone *time.Location) (q account.AuditQuery, err error) {
 	p, err := readPage(r)
 	if err != nil {
 		return q, err
@@ -184,21 +190,20 @@ func readAuditQuery(r *http.Request) (q account.AuditQuery, err error) {
 	if q.Kind = values.Get("kind"); q.Kind != "" && !auditKind.MatchString(q.Kind) {
 		return q, web.BadRequest("Enter an action such as user.suspend, or the start of one, such as user.")
 	}
-	if q.From, err = readTime(values.Get("from"), 0); err == nil {
-		q.To, err = readTime(values.Get("to"), 1)
+	if q.From, err = readTime(values.Get("from"), zone, 0); err == nil {
+		q.To, err = readTime(values.Get("to"), zone, 1)
 	}
 	return q, err
 }
 
 var auditKind = regexp.MustCompile(`^[a-z]{1,32}(?:\.[a-z_]{0,32})?$`)
 
-// readTime reads a time (RFC 3339) or a day (UTC). A day means its beginning or, if days is 1,
-// its end.
-func readTime(text string, days int) (time.Time, error) {
+// readTime reads a time (RFC 3339) or a day in a zone. A day means its beginning or, if days is 1, its end.
+func readTime(text string, zone *time.Location, days int) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, text); err == nil || text == "" {
 		return t, nil
 	}
-	t, err := time.Parse(time.DateOnly, text)
+	t, err := time.ParseInLocation(time.DateOnly, text, zone)
 	if err != nil {
 		return t, web.BadRequest("Enter a day such as 2026-11-22, or a time such as 2026-11-22T15:04:05Z.")
 	}
@@ -206,7 +211,7 @@ func readTime(text string, days int) (time.Time, error) {
 }
 
 func (s *Service) listAudit(w http.ResponseWriter, r *http.Request) error {
-	rows, next, err := s.auditOf(r)
+	rows, next, err := s.auditOf(r, time.UTC)
 	if err != nil {
 		return err
 	}
@@ -219,8 +224,8 @@ func (s *Service) listAudit(w http.ResponseWriter, r *http.Request) error {
 }
 
 // auditOf returns the requested page of audit rows and the cursor of the next page.
-func (s *Service) auditOf(r *http.Request) (rows []account.Audit, next string, err error) {
-	q, err := readAuditQuery(r)
+func (s *Service) auditOf(r *http.Request, zone *time.Location) (rows []account.Audit, next string, err error) {
+	q, err := readAuditQuery(r, zone)
 	if err != nil {
 		return nil, "", err
 	}
