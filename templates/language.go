@@ -140,7 +140,12 @@ func (c catalog) match(preference string) *Language {
 	if len(preference) > 256 {
 		return nil
 	}
-	tags, _, err := language.ParseAcceptLanguage(preference)
+	known := strings.Split(preference, ",") // one tag that is invalid or unknown makes the whole list an error
+	known = slices.DeleteFunc(known, func(tag string) bool {
+		_, _, err := language.ParseAcceptLanguage(tag)
+		return err != nil
+	})
+	tags, _, err := language.ParseAcceptLanguage(strings.Join(known, ","))
 	if err != nil || len(tags) == 0 {
 		return nil
 	}

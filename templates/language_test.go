@@ -12,7 +12,7 @@ func TestReaderGetsTheLanguageTheyPrefer(t *testing.T) {
 		want        string
 	}{
 		{nil, "en"}, {[]string{""}, "en"}, {[]string{"de"}, "de"}, {[]string{"sv"}, "en"}, {[]string{"sv de"}, "de"}, {[]string{"", "de-AT,de;q=0.9,en;q=0.8"}, "de"},
-		{[]string{"en-GB", "de"}, "en"}, {[]string{"sv", "de"}, "de"}, {[]string{"*;q=", "de"}, "de"}, {[]string{"sv-SE,sv;q=0.9,en;q=0.8,de;q=0.7"}, "en"},
+		{[]string{"en-GB", "de"}, "en"}, {[]string{"sv", "de"}, "de"}, {[]string{"*;q=", "de"}, "de"}, {[]string{"xx de"}, "de"}, {[]string{"a,de;q=0.5,en;q=0.4"}, "de"}, {[]string{"sv-SE,sv;q=0.9,en;q=0.8,de;q=0.7"}, "en"},
 	} {
 		equal(t, c.preferences, templates.PickLanguage(c.preferences...).Tag(), c.want)
 	}
