@@ -242,12 +242,13 @@ func TestAskingToJoinTellsNothingOfMembers(t *testing.T) {
 	}
 	// A suspended member is told so, and nothing that does not help.
 	addMember(w, "sue", "sue@example.org")
+	w.SignedIn("sue").Call("PATCH", "/api/me", map[string]string{"locale": "de"}).Is(200) // whatever that of who asks
 	w.Suspend("sue")
 	addMember(w, "ed", "ed@example.org")
 	must(t, w.Administration().SetEnd(t.Context(), account.Operator(), w.User("ed"), w.Clock.Now().Add(time.Second)))
 	w.Clock.Advance(time.Second)
 	post.new()
-	for handle, says := range map[string]string{"sue": "This account is suspended.", "ed": "This account has expired."} {
+	for handle, says := range map[string]string{"sue": "Dieses Konto ist gesperrt.", "ed": "This account has expired."} {
 		w.Browser().Page("/join/", request(handle+"@example.org")...).Is(200)
 		if m := post.one(handle + "@example.org"); !strings.Contains(m.Text, says) || strings.Contains(m.Text, "Forgot") || strings.Contains(m.Text, "/login/") {
 			t.Errorf("%s: %s", handle, m.Text)
