@@ -39,7 +39,7 @@ func plainName(name string) string {
 
 const (
 	coarse, exact = 2, 4    // decimals of degrees, about a kilometre and ten metres
-	mostTexts     = 1 << 20 // bytes, for malicious documents: beyond it no more text is examined
+	mostTexts     = 1 << 20 // bytes, for malicious documents: beyond them, not-linted
 )
 
 func (l *linter) custom(d *Detail) {
@@ -156,9 +156,13 @@ var (
 )
 
 func (l *linter) text(at, text string) {
-	if l.texts += len(text); l.texts > mostTexts {
-		return
+	if left := mostTexts - l.texts; len(text) > left {
+		text = text[:left]
+		if l.counts[CodeNotLinted] == 0 {
+			l.add(CodeNotLinted, "", "more than %d MiB of text: the rest is not checked for positions", mostTexts>>20)
+		}
 	}
+	l.texts += len(text)
 	for _, m := range positionText.FindAllStringSubmatchIndex(text, 20) {
 		what := "a latitude and a longitude"
 		if m[2] >= 0 {

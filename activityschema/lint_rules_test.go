@@ -248,6 +248,17 @@ func TestLintOfAMalformedDocument(t *testing.T) {
 	}
 }
 
+// What is too long is examined at its beginning, and the finding says that the rest was not.
+func TestLintOfALongText(t *testing.T) {
+	text, detail := "47.37690, 8.54170 "+strings.Repeat("x", 1<<20), new(activityschema.Detail)
+	detail.Privacy, detail.Description = activityschema.PrivacyNoGPS, &text
+	var codes []string
+	for _, f := range activityschema.Lint(&activityschema.Document{Detail: detail}) {
+		codes = append(codes, f.Code)
+	}
+	same(t, "codes", strings.Join(codes, " "), "not-linted privacy-text")
+}
+
 func TestEveryCodeIsDocumentedAndTested(t *testing.T) {
 	triggered := map[string]bool{activityschema.NotLinted().Code: true}
 	for name, data := range corpus(t, "lint", leastLinted) {
