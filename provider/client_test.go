@@ -121,7 +121,7 @@ func TestRulesForOwnClaims(t *testing.T) {
 		"role={password}": "{password} is not a field", "role={attribute:No}": "is not a field", "role={handle": "braces", "role=}": "braces",
 		"preferred_username={name}": "any name", "PREFERRED_USERNAME={nickname}": "any nickname", "username={name}": "any name",
 		"role=x if": "one flag", "role=editor if Coach": "one flag", "role=editor IF coach": "one flag", "role=editor if coach or board": "one flag", "role=a if b if c": "one flag",
-		"quota=json:x": "after json:", "quota=json:9007199254740994": "after json:", "quota=json:[[1]]": "after json:",
+		"quota=json:x": "after json:", "quota=json:9007199254740993": "after json:", "quota=json:-9007199254740993": "after json:", "quota=json:9007199254740993.0": "after json:", "quota=json:[[1]]": "after json:",
 		"sub_id={sub}": "rely on", "authorization_details=x": "rely on",
 	} {
 		c := provider.NewClient("app", "App", time.Now())

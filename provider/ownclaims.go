@@ -99,27 +99,48 @@ const claimJSON = "json:"
 // decodeClaim decodes a value of JSON and returns the texts in it too. It returns nil for what a claim cannot be:
 // null, objects, lists of lists, and numbers that lose digits as a float64.
 func decodeClaim(raw string) (value any, texts []string) {
-	if json.Unmarshal([]byte(raw), &value) != nil {
+	decoder := json.NewDecoder(strings.NewReader(raw))
+	decoder.UseNumber()
+	if !json.Valid([]byte(raw)) || decoder.Decode(&value) != nil {
 		return nil, nil
 	}
 	list, isList := value.([]any)
 	if !isList {
 		list = []any{value}
 	}
-	for _, item := range list {
+	for i, item := range list {
 		switch item := item.(type) {
 		case string:
 			texts = append(texts, item)
 		case bool:
-		case float64:
-			if math.Abs(item) > 1<<53 {
+		case json.Number:
+			if list[i] = exactNumber(item); list[i] == nil {
 				return nil, nil
 			}
 		default:
 			return nil, nil
 		}
 	}
+	if !isList {
+		value = list[0]
+	}
 	return value, texts
+}
+
+// exactNumber returns a whole number as an int64, since the encoder of tokens writes a large float64 with an exponent,
+// which integers of applications do not have. It returns nil for a number that loses digits as a float64.
+func exactNumber(n json.Number) any {
+	if i, err := n.Int64(); err == nil && i >= -1<<53 && i <= 1<<53 {
+		return i
+	}
+	f, err := n.Float64()
+	switch {
+	case err != nil || math.Abs(f) >= 1<<53:
+		return nil
+	case f == math.Trunc(f):
+		return int64(f)
+	}
+	return f
 }
 
 // always reports whether the rule fits every user.
