@@ -84,8 +84,9 @@ func TestCORSOpensToListedOrigins(t *testing.T) {
 		got.Header.Get("Access-Control-Allow-Methods") != "PATCH" {
 		t.Errorf("preflight of the allowed origin: %d %v", got.StatusCode, got.Header)
 	}
-	for _, path := range []string{"/.well-known/openid-configuration", "/.well-known/jwks.json", "/oauth2/userinfo", "/schemas/activity-1.0.json"} {
+	for _, path := range []string{"/.well-known/openid-configuration", "/.well-known/jwks.json", "/oauth2/userinfo", "/schemas/activity-1.0.json", "/.well-known/webfinger"} {
 		got := b.do("GET", path, "", "", "Origin", "https://any.example")
+		same(t, path+" for a cache, without Origin", b.get(path).Header.Get("Access-Control-Allow-Origin"), "*")
 		if got.Header.Get("Access-Control-Allow-Origin") != "*" || got.Header.Get("Access-Control-Allow-Credentials") != "" {
 			t.Errorf("%s: %v", path, got.Header)
 		}

@@ -51,6 +51,8 @@ func (m *middleware) cors(next http.Handler) http.Handler {
 				w.Header().Set("Access-Control-Allow-Headers", requested)
 				delete(r.Header, "Access-Control-Request-Headers") // gorilla's handler cannot allow any
 			}
+			// Also without an Origin: a cache gives the answer to pages too (RFC 7033 section 5, for WebFinger).
+			w.Header().Set("Access-Control-Allow-Origin", "*")
 			public.ServeHTTP(w, r)
 		case strings.HasPrefix(r.URL.Path, m.base+"/api/"):
 			// On every answer: a cache must not give one origin's answer to another.
