@@ -165,6 +165,7 @@ func shownUserCode(code string) string {
 
 func (p *Provider) devicePage(w http.ResponseWriter, r *http.Request) error {
 	code := canonicalUserCode(r.URL.Query().Get("user_code"))
+	_, _ = p.accounts.Current(r) // sets the language of a member
 	p.accounts.Show(w, r, http.StatusOK, templates.Device{Code: shownUserCode(code)})
 	return nil
 }
@@ -183,6 +184,7 @@ func deviceError(err error) error {
 // deviceForm finds the request of the typed code and continues as with every authorization
 // request. Wrong codes count against the rate limit.
 func (p *Provider) deviceForm(w http.ResponseWriter, r *http.Request) error {
+	_, _ = p.accounts.Current(r) // sets the language of a member
 	err := web.ReadForm(w, r)
 	var d *DeviceRequest
 	typed := r.PostForm.Get("user_code")

@@ -281,6 +281,8 @@ func TestApplicationAndMemberChooseTheLanguage(t *testing.T) {
 	wantLanguage(t, "the member's choice", b.get("/account/profile", "Accept-Language", de), "en", "Profile")
 	choose("de-CH")
 	wantLanguage(t, "the member's choice", b.get("/account/profile", "Accept-Language", en), "de", "Profil")
+	wantLanguage(t, "the page for a device", b.get("/device", "Accept-Language", en), "de", "Ein Gerät verbinden")
+	wantLanguage(t, "a wrong code there", b.postForm("/device", url.Values{}, "Accept-Language", en), "de", "wartet kein Gerät")
 	wantLanguage(t, "the member's choice in the API", b.api("PATCH", "/api/me", map[string]string{"zoneinfo": "Rome"}, "Accept-Language", en), "de", "Zeitzone")
 	choose("sv")
 	wantLanguage(t, "a choice that cannot be met", b.get("/account/profile", "Accept-Language", de), "de", "Profil")
