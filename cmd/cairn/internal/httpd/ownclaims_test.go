@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"encoding/base64"
 	"fmt"
 	"reflect"
 	"slices"
@@ -296,7 +297,12 @@ func TestOwnClaimsHaveTypes(t *testing.T) {
 			"word=json:\"10\"", "uid={sub}", "full={nickname} {handle}", "plain=10", "large=json:9007199254740992",
 		}, true
 	}, "openid")
-	id, info, _ := s.claimsOfFlow(rp, "ada")
+	id, info, token := s.claimsOfFlow(rp, "ada")
+	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(rawIDToken(token), ".")[1])
+	noError(t, err)
+	if !strings.Contains(string(payload), `"large":9007199254740992`) { // without an exponent
+		t.Errorf("ID token %s", payload)
+	}
 	for place, claims := range map[string]map[string]any{"ID token": id, "userinfo": info} {
 		for name, want := range map[string]any{
 			"immich_quota": 10.0, "isadmin": true, "who": []any{"ada", 2.5, false}, "word": "10", "plain": "10", "uid": claims["sub"], "full": nil, "large": float64(1 << 53),
