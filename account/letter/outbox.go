@@ -95,8 +95,10 @@ func (p *Post) deliverMail(ctx context.Context, m account.QueuedMail) {
 var errMailLate = errors.New("it could not be sent for a day")
 
 func (p *Post) sendMail(ctx context.Context, m account.QueuedMail) error {
-	if u, err := p.store.UserByEmail(ctx, m.Address); err == nil && m.Sub == "" { // anybody may have asked for the mail
-		m.Language = templates.LanguageTag(u.Profile.Locale, u.Language, m.Language)
+	if m.Sub == "" { // anybody may have asked for it
+		if u, err := p.store.UserByEmail(ctx, m.Address); err == nil {
+			m.Language = templates.LanguageTag(u.Profile.Locale, u.Language, m.Language)
+		}
 	}
 	l := templates.PickLanguage(m.Language)
 	written, err := p.compose(ctx, m.Mail)
