@@ -173,9 +173,9 @@ func (p *postgres) crash() error {
 	return p.start(p.now.Load())
 }
 
-// failover loses the server of PostgreSQL. Meanwhile sessions are ended, and those ends that were acknowledged
-// have to be known afterwards.
+// failover loses the server of PostgreSQL. Sessions that end meanwhile, with an answer, have to be ended afterwards.
 func (w *world) failover(ctx context.Context, pause func(least, most int)) error {
+	ctx = context.WithoutCancel(ctx) // what stays pushes out the administrator's session, as the oldest of too many
 	var tokens []string
 	for range 24 {
 		if r := w.login(ctx, w.any(), "keeper", password); r.Cookie(browser.SessionCookie) != "" {
@@ -197,9 +197,7 @@ func (w *world) failover(ctx context.Context, pause func(least, most int)) error
 		if err == nil && ended[i] && w.retry(ctx, me).Status == http.StatusOK {
 			w.registry.fault("no order of these requests explains that a failover has undone an acknowledged sign-out")
 		}
-		// Else they push out the session of the administrator, as the oldest of too many.
-		rest := context.WithoutCancel(ctx)
-		w.retry(rest, func(at int) reply { return w.api(rest, at, "POST", "/api/auth/logout", token, nil) })
+		w.retry(ctx, func(at int) reply { return w.api(ctx, at, "POST", "/api/auth/logout", token, nil) })
 	}
 	return err
 }

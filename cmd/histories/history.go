@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// step is one request of a script. The steps of a phase are carried out at once, those of a lane
-// one after the other.
+// step is one request of a script. The steps of a phase are carried out at once, those of a lane one after the other.
 type step struct {
 	Phase int    `json:"phase"`
 	Lane  int    `json:"lane"`
@@ -89,8 +88,7 @@ type object interface {
 	end(ctx context.Context, h *history) []string
 }
 
-// longest is how long a history may take. A slower one, as under a fault, is not judged: codes
-// expire.
+// longest is how long a history may take. A slower one, as under a fault, is not judged: codes expire.
 const longest = 25 * time.Second
 
 // perform carries out a script.
