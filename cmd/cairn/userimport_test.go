@@ -34,8 +34,13 @@ func TestAttributesAreExportedAndImported(t *testing.T) {
 func TestUserShowHasAWaitingAddress(t *testing.T) {
 	s, _ := sqliteShell(t)
 	s.must("user", "add", "ada", "--email", "ada@example.org", "--email-verified", "--generate-password")
+	fatalIf(t, os.WriteFile("users.json", []byte(`[{"handle":"bob"}]`), 0o600))
+	s.must("user", "import", "users.json")
 	db, err := sql.Open("sqlite3", "cairn.db")
 	fatalIf(t, err)
+	codes := -1
+	fatalIf(t, db.QueryRow("SELECT count(*) FROM reset_codes").Scan(&codes))
+	same(t, "codes that nobody asked for", codes, 0)
 	_, err = db.Exec("UPDATE users SET email_pending = 'new@example.org' WHERE handle = 'ada'")
 	fatalIf(t, errors.Join(err, db.Close()))
 	for want, shown := range map[string]string{
