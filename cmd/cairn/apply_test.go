@@ -221,6 +221,10 @@ settings:
 	if len(lines) != 28 || code != cli.ExitUsage {
 		t.Errorf("exit code %d, %d lines\n%s", code, len(lines), printed)
 	}
+	fatalIf(t, os.WriteFile("both.yaml", []byte("clients: [{id: six, redirect-uri: https://six.example.org/, secret-file: short, "+
+		"secret-hash: x}]"), 0o600))
+	_, printed = s.run("apply", "both.yaml")
+	has(t, "printed", printed, "both.yaml:1: client six: give secret-file or secret-hash, not both")
 	same(t, "something was changed", s.must("export", "clients")+s.must("audit", "list"), before)
 }
 
