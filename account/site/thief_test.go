@@ -473,14 +473,14 @@ func TestRemediesReachASessionOfASharedComputer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, post := mailWorldOf(t, "ada")
 			w.Clock.Advance(30 * 24 * time.Hour)
-			mine := addPasskey(w.SignedIn("ada"), "mine")
+			mine := addWayIn(w.SignedIn("ada"), "mine")
 			w.Clock.Advance(24 * time.Hour)
 			post.new()
 			thief := w.BrowserAt("198.51.100.7")
-			thief.Call("POST", "/api/auth/login", map[string]any{"handle": "ada", "password": password, "shared_computer": true})
-			stepBy(thief, "ada", mine).Is(200)
+			login := map[string]any{"handle": "ada", "password": password, "shared_computer": true}
+			thief.Call("POST", "/api/auth/login", login).Is(200)
 			notice := mailAbout(t, post.new(), signInMail)
-			evil := addPasskey(thief, "evil")
+			evil := addWayIn(thief, "evil")
 			w.Clock.Advance(time.Minute)
 			post.new()
 			if undo {
