@@ -31,14 +31,14 @@ func forgotten(t *testing.T, w *accounttest.World, post *postbox) string {
 // What was told, done or made while the clock was a year ahead does not count for a year.
 func TestClockThatWasAheadSilencesNothing(t *testing.T) {
 	w, post := newMailWorld(t, withLimits(map[string]web.Rate{
-		web.LimitSecondFactor: {Count: 3, Window: 24 * time.Hour}, web.LimitLogin: {Count: 2, Window: 15 * time.Minute}}))
+		web.LimitSecondFactor: {Count: 3, Window: 24 * time.Hour}, web.LimitLogin: {Count: 6, Window: 15 * time.Minute}}))
 	w.SaveSettings(openToRequests)
 	addMember(w, "root", "root@example.org", account.FlagAdmin)
 	addMember(w, "ada", "ada@example.org")
 	addMember(w, "bob", "bob@example.org")
 	a := enrol(w.SignedIn("ada"))
 	guess := func() {
-		for range 5 {
+		for range 8 {
 			w.BrowserAt("198.51.100.9").Login("bob", "wrong password here")
 		}
 	}
