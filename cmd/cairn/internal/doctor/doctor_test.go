@@ -211,6 +211,12 @@ func TestFaultInFrontOfTheService(t *testing.T) {
 			}
 			return 0
 		}), []string{"warning public-address"}, "-> Let the proxy take bodies of 8 MiB"},
+		"proxy refuses long addresses": {inFront(func(r *http.Request) int {
+			if len(r.RequestURI) > 4<<10 {
+				return http.StatusRequestURITooLong
+			}
+			return 0
+		}), []string{"problem public-address"}, "414 Request URI Too Long. -> Let the proxy take request headers of 32 KiB: large_client_header_buffers"},
 		"proxy demands a password": {inFront(func(*http.Request) int { return http.StatusUnauthorized }), withTLS("problem public-address"), "password of its own"},
 		"proxy redirects for ever": {inFront(func(*http.Request) int { return http.StatusMovedPermanently }), withTLS("problem public-address"), "let that one connect with https"},
 		"proxy removes the path": {func(d *deployment) {

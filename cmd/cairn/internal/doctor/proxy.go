@@ -296,6 +296,13 @@ var publicPaths = []string{
 	"/oauth2/userinfo", "PUT /api/doctor", "PATCH /api/doctor", "DELETE /api/doctor",
 }
 
+// Lengths of a request whose headers are as long as those of real ones: an authorization request with a signed request
+// object (RFC 9101), and the cookies of a browser. Proxies that were not told otherwise take both.
+const (
+	longState   = 6 << 10
+	longCookies = 4 << 10
+)
+
 // upload is larger than what proxies take without being told. The service takes activity files of 8 MiB.
 const upload = 2 << 20
 
@@ -318,6 +325,20 @@ func keptBack(ctx context.Context, x *examination) (f Finding, is bool) {
 	if len(kept) > 0 {
 		return found(Problem, "Let the proxy pass on everything below "+x.checked.IssuerString+
 			"/, without a location of its own.", "The proxy answers these itself: %s.", strings.Join(kept, ", ")), true
+	}
+	long := http.Header{"Cookie": {"doctor=" + strings.Repeat("x", longCookies)}}
+	res, _, err = x.ask(ctx, http.MethodGet, "/oauth2/authorize?state="+strings.Repeat("x", longState), long)
+	if err == nil && res.Header.Get(requestID) == "" {
+		err = errors.New(res.Status)
+	}
+	if failed, is := errors.AsType[*url.Error](err); is {
+		err = failed.Err // without the address
+	}
+	if err != nil && !errors.Is(err, errTooMany) {
+		return found(Problem, "Let the proxy take request headers of 32 KiB: large_client_header_buffers 4 32k; in "+
+			"nginx, tune.bufsize 65536 in HAProxy, LimitRequestLine and LimitRequestFieldSize 32768 in Apache.",
+			"The proxy refuses a request with an address of %s and cookies of %s, as applications and browsers send "+
+				"them: %v.", sizeText(longState), sizeText(longCookies), err), true
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, x.checked.IssuerString+"/api/auth/logout",
 		bytes.NewReader(make([]byte, upload)))
