@@ -123,7 +123,7 @@ var (
 		Routes: []string{"PATCH /api/me", "POST /account/profile"}})
 	RequestEmail = act(Act{Action: "email.request", Proof: ProofFresh, Told: MailEmailRequested,
 		Ends: Ending{Factors: NamedFactors}, Routes: []string{"PATCH /api/me", "POST /account/profile"}})
-	CancelEmail = act(Act{Action: "email.cancel", Proof: ProofSession,
+	CancelEmail = act(Act{Action: "email.cancel", Proof: ProofFresh,
 		Routes: []string{"DELETE /api/me/email/pending", "POST /account/cancel-email"}})
 	RefuseEmail  = act(Act{Action: "email.refuse", Proof: ProofCode, Routes: []string{"POST /cancel-email/"}})
 	ReplaceEmail = act(Act{Action: "email.replace", Proof: ProofCode, Told: MailEmailChanged, Ends: endsOthers,
@@ -159,7 +159,7 @@ var (
 	DropSecondStep = act(Act{Action: "factor.second_step_off", Proof: ProofFresh, Told: MailFactorRemoved,
 		Question: "Remove the second step after your password?",
 		Routes:   []string{"PUT /api/me/second-step", "POST /account/security/second-step/off"}})
-	RenamePasskey = act(Act{Action: "factor.rename", Proof: ProofSession,
+	RenamePasskey = act(Act{Action: "factor.rename", Proof: ProofFresh,
 		Routes: []string{"PATCH /api/me/passkeys/{id}", "POST /account/passkeys/rename"}})
 	NoticeCounter      = act(Act{Action: "factor.counter", Proof: ProofSignIn, Told: MailFactorCounter})
 	RenewRecoveryCodes = act(Act{Action: "factor.recovery_codes", Proof: ProofFresh, Told: MailFactorAdded,

@@ -103,8 +103,10 @@ func TestNewAddressWaitsUntilItsLinkIsOpened(t *testing.T) {
 // The owner's link cancels whatever waits, also what was asked for after it was sent.
 func TestWaitingAddressIsCancelled(t *testing.T) {
 	for name, cancel := range map[string]func(w *accounttest.World, b *accounttest.Browser, told mail.Message){
-		"by the page": func(_ *accounttest.World, b *accounttest.Browser, _ mail.Message) {
-			b.Page("/account/cancel-email", "x", "y").RedirectsTo("/account/profile?notice=email-cancelled#verify-email")
+		"by the page": func(w *accounttest.World, b *accounttest.Browser, _ mail.Message) {
+			w.Clock.Advance(11 * time.Minute)
+			b.Page("/account/cancel-email", "x", "y").Is(403).Shows(`data-page="confirm"`)
+			b.Page("/account/cancel-email", "x", "y", "confirm_password", password).RedirectsTo("/account/profile?notice=email-cancelled#verify-email")
 			b.Page("/account/profile?notice=email-cancelled").Shows("The change of address is cancelled")
 			b.Page("/account/profile").Hides("verify-cancel", "email-waits")
 		},

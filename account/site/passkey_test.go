@@ -401,6 +401,7 @@ func TestOwnerManagesPasskeys(t *testing.T) {
 	b.Call("POST", "/api/me/passkeys/begin", nil).Is(403, "reauthentication_required")
 	b.Call("POST", "/api/me/passkeys", body).Is(403, "reauthentication_required")
 	b.Call("DELETE", path, nil).Is(403, "reauthentication_required")
+	b.Call("PATCH", path, map[string]string{"name": "Mine"}).Is(403, "reauthentication_required")
 	finish(b, k.get(begin(b))).Is(200)
 	b.Call("DELETE", path, nil).Is(204)
 	if w.User("ada").SecondFactor {

@@ -449,7 +449,7 @@ func TestStolenSessionNeedsAFreshProof(t *testing.T) {
 	}
 	stolen.Call("PATCH", "/api/me", map[string]string{"email": "thief@example.org"}).Is(403, "reauthentication_required")
 	stolen.Call("PATCH", "/api/me", map[string]string{"display_name": "Ada L."}).Is(200)
-	for _, path := range []string{"GET /api/me/export", "POST /api/me/sessions/end-others", "POST /api/me/passkeys/begin"} {
+	for _, path := range []string{"GET /api/me/export", "POST /api/me/sessions/end-others", "POST /api/me/passkeys/begin", "DELETE /api/me/email/pending"} {
 		method, path, _ := strings.Cut(path, " ")
 		stolen.Call(method, path, nil).Is(403, "reauthentication_required")
 	}
