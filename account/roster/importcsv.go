@@ -56,7 +56,7 @@ func ReadList(data []byte, l *templates.Language, columns ...string) (rows []Imp
 		if len(record) > len(head) {
 			return nil, errTooManyCells.With(tooManyCells, "line", numbers[i], "cells", len(record), "most", len(head))
 		}
-		row := ImportRow{Row: numbers[i], Members: make(map[string]string, len(head))}
+		row := ImportRow{Row: numbers[i], Members: make(map[string]string, len(record))}
 		for j, cell := range record {
 			row.Members[head[j]] = cleanCell(l, head[j], cell)
 		}
@@ -93,8 +93,8 @@ func readRecords(text string, separator rune, skipped int) (records [][]string, 
 	for _, lazy := range []bool{false, true} {
 		in := csv.NewReader(strings.NewReader(text))
 		in.Comma, in.FieldsPerRecord, in.LazyQuotes, in.TrimLeadingSpace = separator, -1, lazy, separator != '\t'
-		records, numbers = nil, nil
-		for {
+		in.ReuseRecord, records, numbers = true, nil, nil
+		for end := int64(0); ; end = in.InputOffset() {
 			var record []string
 			if record, err = in.Read(); err != nil {
 				break
@@ -104,7 +104,10 @@ func readRecords(text string, separator rune, skipped int) (records [][]string, 
 			}
 			if len(record) > 0 {
 				number, _ := in.FieldPos(0)
-				records, numbers = append(records, record), append(numbers, number+skipped)
+				if err = CheckImportSize(len(records)-1, int(in.InputOffset()-end)); err != nil {
+					return nil, nil, fmt.Errorf("line %d: %w", number+skipped, err)
+				}
+				records, numbers = append(records, slices.Clone(record)), append(numbers, number+skipped)
 			}
 		}
 		if !errors.Is(err, csv.ErrBareQuote) {
@@ -185,6 +188,18 @@ func readHead(line, columns []string) (head []string, err error) {
 			"or paste the list on the page Add many people, which proposes user names")
 	}
 	return head, nil
+}
+
+// CheckImportSize returns an error for a row of so many bytes after so many others that an import does not read. A
+// pasted list has no such row.
+func CheckImportSize(rows, size int) error {
+	switch {
+	case size > 2*web.MaxBody:
+		return errors.New("this is longer than 128 KiB, and no person: correct it")
+	case rows >= 200_000:
+		return errors.New("an import takes at most 200,000 people: import the list in several parts")
+	}
+	return nil
 }
 
 // CheckImportMember returns an error for an unknown member: a misspelt column would be lost.

@@ -75,6 +75,7 @@ const separators = ",;\t|"
 // more cells.
 func separatorOf(text string) (best rune) {
 	mostFit, mostCells := -1, 0
+	text = text[:min(len(text), 2*web.MaxBody)]
 	for _, separator := range separators {
 		in := csv.NewReader(strings.NewReader(text))
 		in.Comma, in.FieldsPerRecord, in.LazyQuotes, in.TrimLeadingSpace = separator, -1, true, separator != '\t'

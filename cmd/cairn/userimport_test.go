@@ -91,6 +91,10 @@ func TestFileIsReadAsSpreadsheetsSaveIt(t *testing.T) {
 		"marks":                 {lines + "eva;\"Eva\" Lee;eva@example.org\n", "Line 3: a quotation mark does not end with its cell"},
 		"two arrays":            {`[{"handle":"max"}] [{"handle":"eva"}]`, `after the array follows "\[\{..handle..:..eva..\}\]": write all users into one array`},
 		"too large":             {"handle\n" + strings.Repeat(" ", 64<<20), "the file is larger than 64 MiB: import it in several parts"},
+		"a long line":           {"handle\n\nmax\n\"" + strings.Repeat("a\n", 1<<16) + "\"\n", "line 4: this is longer than 128 KiB, and no person"},
+		"a long entry":          {`[{"handle":"max"},{"handle":"` + strings.Repeat("a", 1<<17) + `"}]`, "entry 2: this is longer than 128 KiB, and no person"},
+		"many lines":            {"handle\n" + strings.Repeat("max\n", 200_001), "line 200002: an import takes at most 200,000 people"},
+		"many entries":          {"[{}" + strings.Repeat(",{}", 200_000) + "]", "entry 200001: an import takes at most 200,000 people"},
 		"the line of a refusal": {"sep=;\n\n" + lines + "max;;\n", "5 .*refused .*m.. is already in row 4"},
 	} {
 		n++ // no user name is given twice

@@ -182,11 +182,18 @@ func readJSONRows(text []byte) (rows []roster.ImportRow, err error) {
 		return nil, err
 	}
 	for in.PeekKind() == '{' {
-		var object map[string]any
-		if err := json.UnmarshalDecode(in, &object); err != nil {
+		value, err := in.ReadValue()
+		if err != nil {
 			return nil, err
 		}
 		row := roster.ImportRow{Row: len(rows) + 1}
+		if err := roster.CheckImportSize(len(rows), len(value)); err != nil {
+			return nil, fmt.Errorf("entry %d: %w", row.Row, err)
+		}
+		var object map[string]any
+		if err := json.Unmarshal(value, &object); err != nil {
+			return nil, err
+		}
 		if row.Members, err = roster.Flatten(object); err != nil {
 			return nil, fmt.Errorf("entry %d: %w", row.Row, err)
 		}
