@@ -87,16 +87,17 @@ func TestCORSOpensToListedOrigins(t *testing.T) {
 	for _, path := range []string{"/.well-known/openid-configuration", "/.well-known/jwks.json", "/oauth2/userinfo", "/schemas/activity-1.0.json", "/.well-known/webfinger"} {
 		got := b.do("GET", path, "", "", "Origin", "https://any.example")
 		same(t, path+" for a cache, without Origin", b.get(path).Header.Get("Access-Control-Allow-Origin"), "*")
+		same(t, path+" lets a page read", got.Header.Get("Access-Control-Expose-Headers"), "Dpop-Nonce,Etag,Preference-Applied,Retry-After,Www-Authenticate")
 		if got.Header.Get("Access-Control-Allow-Origin") != "*" || got.Header.Get("Access-Control-Allow-Credentials") != "" {
 			t.Errorf("%s: %v", path, got.Header)
 		}
 	}
 	// Libraries add headers of their own; none of them brings the cookie along. The API stays with what it knows.
 	for path, method := range map[string]string{
-		"/oauth2/token": "POST", "/oauth2/userinfo": "GET", "/oauth2/revoke": "POST", "/oauth2/introspect": "POST", "/.well-known/openid-configuration": "GET",
+		"/oauth2/token": "POST", "/oauth2/userinfo": "GET", "/oauth2/revoke": "POST", "/oauth2/introspect": "POST", "/oauth2/par": "POST", "/oauth2/device_authorization": "POST", "/.well-known/openid-configuration": "GET",
 		"/.well-known/jwks.json": "GET", "/api/me": "GET",
 	} {
-		const asked = "authorization,content-type,x-requested-with"
+		const asked = "authorization,content-type,dpop,x-requested-with"
 		h := b.do("OPTIONS", path, "", "", "Origin", "https://app.example.org", "Access-Control-Request-Method", method, "Access-Control-Request-Headers", asked).Header
 		if public := path != "/api/me"; public != (h.Get("Access-Control-Allow-Headers") == asked) || public &&
 			(h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Access-Control-Allow-Credentials") != "") {

@@ -16,7 +16,8 @@ func (m *middleware) publicPath(path string) bool {
 	switch strings.TrimPrefix(path, m.base) {
 	case "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/.well-known/jwks.json",
 		"/.well-known/webfinger",
-		"/openapi.yaml", "/oauth2/token", "/oauth2/userinfo", "/oauth2/revoke", "/oauth2/introspect":
+		"/openapi.yaml", "/oauth2/token", "/oauth2/userinfo", "/oauth2/revoke", "/oauth2/introspect", "/oauth2/par",
+		"/oauth2/device_authorization":
 		return true
 	}
 	return strings.HasPrefix(path, m.base+"/oauth2/status/") || strings.HasPrefix(path, m.base+"/schemas/")
@@ -80,7 +81,9 @@ func (m *middleware) crossOrigin(next http.Handler) http.Handler {
 				panic(fmt.Sprintf("origin %q passed the settings' check: %v", origin, err))
 			}
 		}
-		for _, endpoint := range []string{"token", "userinfo", "revoke", "introspect", "par", "authorize", "logout"} {
+		for _, endpoint := range []string{
+			"token", "userinfo", "revoke", "introspect", "par", "device_authorization", "authorize", "logout",
+		} {
 			p.AddInsecureBypassPattern("POST " + m.base + "/oauth2/" + endpoint)
 		}
 		p.AddInsecureBypassPattern("POST " + m.base + site.RegisterDevicePath)
