@@ -64,7 +64,8 @@ func TestEndsOfTheAPI(t *testing.T) {
 		return func(status int, code ...string) map[string]any { return a.Is(status, code...).JSON() }
 	}
 	same(t, "ends at", put("bob/end", `{"ends": "2099-12-24"}`)(200)["ends_at"], "2099-12-25T00:00:00Z")
-	put("bob/flags", `{"activity": "2099-06-30T12:00:00Z"}`)(200)
+	on := put("bob/flags", `{"activity": "2099-06-30T12:00:00Z"}`)(200)["flags"].(map[string]any)
+	same(t, "permission", on["activity"], true)
 	put("bob/flags", `{"activity": true}`)(200)
 	got := b.Call("GET", "/api/admin/users/bob", nil).Is(200).JSON()
 	if ends := got["flag_ends"].(map[string]any); ends["activity"] != "2099-06-30T12:00:00Z" || len(ends) != 1 {

@@ -101,7 +101,7 @@ func (s *Site) resetForm(w http.ResponseWriter, r *http.Request) error {
 	next, application := s.continuation(w, r, f)
 	in := person.Reset{Handle: f.Get("handle"), Code: f.Get("code"), Password: f.Get("password")}
 	in.Remove = kept(r).Remove
-	if !f.Has("listed") && !f.Has("welcome") { // a code was typed: nobody has seen the list
+	if !f.Has("listed") { // a code was typed: nobody has seen the list
 		page := templates.ResetPassword{Handle: in.Handle, Code: in.Code, Mailed: f.Has(person.MailedField),
 			Linked: true, Continue: next}
 		if err := s.listRecent(r, &page); err != nil {
